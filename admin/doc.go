@@ -1,0 +1,2 @@
+// Package admin is laid out next.
+package admin

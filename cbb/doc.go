@@ -1,0 +1,2 @@
+// Package cbb is laid out next.
+package cbb

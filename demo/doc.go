@@ -1,0 +1,2 @@
+// Package demo is laid out next.
+package demo

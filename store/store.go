@@ -1,0 +1,81 @@
+// Package store states the contracts for durable and shared state, and holds their in-memory backend.
+//
+// Rules for every backend, checked by package storetest:
+//  1. Keys and values are copied by the backend; the caller may reuse its slices when a call returns.
+//  2. A TTL of zero means for ever. An expired key is absent for every call, at once and not at the next sweep.
+//  3. Put, Swap, Delete, Spend, Take and Incr are durable when they return nil: they survive kill -9 of the process.
+//  4. A call ends when its context does; an error says nothing about whether the write happened, except where stated.
+//  5. All methods are safe for concurrent use.
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Errors that the callers of a store tell apart.
+var (
+	// ErrNotFound is returned by Get for an absent or expired key.
+	ErrNotFound = errors.New("store: not found")
+	// ErrGap is returned by Follow when the position asked for is no longer kept: scan again, then follow anew.
+	ErrGap = errors.New("store: feed position is gone")
+	// ErrClosed is returned by every call after Close.
+	ErrClosed = errors.New("store: closed")
+)
+
+// KV keeps values by key.
+type KV interface {
+	// Get appends the value of key to dst and returns the extended slice, or ErrNotFound.
+	Get(ctx context.Context, dst, key []byte) ([]byte, error)
+	// Put sets key to val for ttl (0: for ever).
+	Put(ctx context.Context, key, val []byte, ttl time.Duration) error
+	// Swap sets key to val if its value is old; a nil old means that the key is absent. It reports whether it did.
+	Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error)
+	// Delete removes key; an absent key is no error.
+	Delete(ctx context.Context, key []byte) error
+	// Scan calls f for every live key with the prefix, in key order where the backend has one. k and v are valid
+	// during the call only; ttl is what is left (0: for ever). An error of f ends the scan and is returned.
+	Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error
+}
+
+// Once lets a key be spent once.
+type Once interface {
+	// Spend reports whether this call was the first for key within its ttl. Of any number of parallel callers
+	// exactly one is told true.
+	Spend(ctx context.Context, key []byte, ttl time.Duration) (first bool, err error)
+}
+
+// Quota counts what may be used up. The TTL starts when the counter is created and is never extended.
+type Quota interface {
+	// Take adds up to want to the counter without passing limit, and returns what was granted: 0..want.
+	Take(ctx context.Context, key []byte, want, limit int64, ttl time.Duration) (granted int64, err error)
+	// Incr adds n (which may be negative) to the counter and returns its new value; it saturates at the ends of
+	// int64 and never falls below zero. Incr of 0 reads.
+	Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error)
+}
+
+// Feed carries changes to the other nodes.
+type Feed interface {
+	// Append adds msg to the topic.
+	Append(ctx context.Context, topic string, msg []byte) error
+	// Follow calls f for each message after position from, and waits for more until ctx ends (then it returns
+	// ctx.Err()). From "" means only what is appended after the call; "0" from the oldest kept. msg is valid
+	// during the call only. It returns ErrGap when messages after from have been dropped.
+	Follow(ctx context.Context, topic, from string, f func(pos string, msg []byte) error) error
+	// Position returns the present end of the topic, to be noted before a scan and followed after it.
+	Position(ctx context.Context, topic string) (string, error)
+}
+
+// Store is what a backend provides as a whole.
+type Store interface {
+	KV
+	Once
+	Quota
+	Feed
+	// Shared reports whether other nodes use the same state: allowances are then taken in leases.
+	Shared() bool
+	// Healthy returns nil when the last operation worked, or the error that says what is wrong.
+	Healthy() error
+	Close() error
+}

@@ -1,0 +1,2 @@
+// Package templates is laid out next.
+package templates

@@ -1,0 +1,26 @@
+package main
+
+import (
+	_ "github.com/VictoriaMetrics/metrics"
+	_ "github.com/chromedp/chromedp"
+	_ "github.com/cockroachdb/pebble/v2"
+	_ "github.com/coocood/freecache"
+	_ "github.com/dchest/captcha"
+	_ "github.com/gaissmai/bart"
+	_ "github.com/go-viper/mapstructure/v2"
+	_ "github.com/golang-jwt/jwt/v5"
+	_ "github.com/gorilla/securecookie"
+	_ "github.com/pires/go-proxyproto"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/rs/zerolog"
+	_ "github.com/spf13/cobra"
+	_ "github.com/spf13/viper"
+	_ "github.com/valyala/fasthttp"
+	_ "go.uber.org/goleak"
+	_ "golang.org/x/crypto/hkdf"
+	_ "golang.org/x/net/idna"
+	_ "golang.org/x/sync/errgroup"
+	_ "golang.org/x/sys/unix"
+	_ "golang.org/x/text/language"
+	_ "pgregory.net/rapid"
+)
