@@ -1,8 +1,9 @@
 package identity
 
 import (
-	"antirobot/spravka"
 	"net/netip"
+
+	"antirobot/spravka"
 )
 
 // Kind says what a Subject is known by. The order is the order of preference.

@@ -1,0 +1,73 @@
+# Antirobot: everything that a developer or an operator types. `make help` lists it.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+BIN   := .bin
+GO    := go
+RACE  ?= -race
+STAMP := $(shell git describe --always --dirty 2>/dev/null || echo dev)
+
+.PHONY: help run build test fmt vet lint arch unit race fuzz e2e bench bench-smoke deps screens clean tidy
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+run: build ## the gateway, a demo site and an embedded store; prints the address to open
+	@./antirobot demo
+
+build: ## build ./antirobot
+	@$(GO) build -trimpath -ldflags "-X main.version=$(STAMP)" -o antirobot .
+
+test: fmt vet lint arch race e2e bench-smoke ## everything: format, vet, lint, architecture, unit and race tests, end to end
+	@echo "all tests passed"
+
+fmt: $(BIN)/gofumpt ## check the formatting (gofumpt)
+	@out=$$($(BIN)/gofumpt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "not formatted, run: $(BIN)/gofumpt -w ."; echo "$$out"; exit 1; fi
+	@$(GO) mod tidy -diff
+
+vet: ## go vet
+	@$(GO) vet ./...
+
+lint: $(BIN)/golangci-lint ## golangci-lint with the linters of .golangci.yml
+	@$(BIN)/golangci-lint run ./...
+
+arch: ## the import table as a test
+	@$(GO) test -count=1 -run 'TestArch' .
+
+unit: ## unit tests, shuffled, without the race detector (allocation promises are checked here)
+	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
+
+race: unit ## unit tests with the race detector
+	@$(GO) test $(RACE) -shuffle=on $$($(GO) list ./... | grep -v /e2e)
+
+e2e: build ## the real binary with a real browser, proxies and clients
+	@$(GO) test -count=1 -timeout 10m ./e2e/...
+
+fuzz: ## every fuzz target for FUZZTIME (10s) each
+	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
+		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $${FUZZTIME:-10s} $$p; done; done
+
+bench: build ## the figures of docs/performance.md, each beside its reference
+	@tools/bench.sh
+
+bench-smoke: ## every benchmark once, so that none rots
+	@$(GO) test -run '^$$' -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null
+
+screens: build ## write a picture of every page to screens/
+	@SCREENS=$(CURDIR)/screens $(GO) test -count=1 -run TestScreens ./e2e/...
+
+deps: ## install what the end-to-end tests need (Debian: needs root)
+	@tools/deps.sh
+
+tidy: ## go mod tidy, here and in tools
+	@$(GO) mod tidy && cd tools && $(GO) mod tidy
+
+$(BIN)/gofumpt $(BIN)/golangci-lint: tools/go.mod tools/go.sum
+	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/gofumpt mvdan.cc/gofumpt \
+		&& $(GO) build -modfile=tools/go.mod -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $(BIN)/gofumpt $(BIN)/golangci-lint
+
+clean: ## remove what the build and the tests made
+	@rm -rf antirobot $(BIN) screens

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// allowed is the import table of the design: a package imports only what stands after its name. "*" is everything.
+var allowed = map[string][]string{
+	".":                 {"*"},
+	"spravka":           {},
+	"store":             {},
+	"store/storetest":   {"store"},
+	"store/pebblestore": {"store"},
+	"templates":         {},
+	"identity":          {"spravka"},
+	"cbb":               {"identity", "store"},
+	"verdict":           {"identity", "cbb", "spravka", "store", "verdict/rules"},
+	"verdict/counter":   {"store"},
+	"verdict/formula":   {},
+	"verdict/rules":     {},
+	"verdict/processor": {"identity", "verdict", "verdict/counter", "verdict/formula", "verdict/rules"},
+	"verdict/replay":    {"identity", "verdict", "verdict/processor"},
+	"verdict/message":   {"store", "verdict/counter", "verdict/rules"},
+	"captcha":           {"identity", "spravka", "store", "templates"},
+	"proxy":             {"identity", "verdict", "verdict/message", "captcha", "spravka", "templates", "proxy/h1", "proxy/upstream"},
+	"proxy/h1":          {"identity", "proxy/upstream"},
+	"proxy/upstream":    {},
+	"admin":             {"identity", "spravka", "store", "cbb", "verdict", "verdict/*", "templates"},
+	"demo":              {},
+	"e2e":               {},
+	"e2e/blackbox":      {"identity", "proxy/h1", "proxy/upstream"},
+	"store/redisstore":  {"store"},
+}
+
+// homes says where a library may be imported from; tests may use any.
+var homes = map[string][]string{
+	"github.com/valyala/fasthttp":      {"proxy", "proxy/h1", "proxy/upstream", "admin", "."},
+	"github.com/cockroachdb/pebble/v2": {"store/pebblestore"},
+	"github.com/redis/rueidis":         {"store/redisstore"},
+	"github.com/gorilla/securecookie":  {"spravka"},
+	"github.com/dchest/captcha":        {"captcha"},
+	"github.com/spf13/viper":           {"."},
+	"github.com/coocood/freecache":     {"identity", "cbb", "verdict/counter"},
+}
+
+// TestArchImports parses every package and fails on an import that the table does not allow, on a package without a
+// line in it, and on a library outside its home.
+func TestArchImports(t *testing.T) {
+	seen := map[string]bool{}
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		src, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, src, parser.ImportsOnly|parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		pkg := filepath.ToSlash(filepath.Dir(name))
+		seen[pkg] = true
+		may, listed := allowed[pkg]
+		if !listed {
+			t.Errorf("%s: package %s has no line in the import table", name, pkg)
+		}
+		for _, spec := range file.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			checkImport(t, name, pkg, imported, may)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(seen) < 10 {
+		t.Fatalf("saw only %d packages: the test does not look where the code is", len(seen))
+	}
+}
+
+func checkImport(t *testing.T, file, pkg, imported string, may []string) {
+	isTest := strings.HasSuffix(file, "_test.go")
+	if own, ok := strings.CutPrefix(imported, "antirobot/"); ok {
+		if isTest || allows(may, own) {
+			return
+		}
+		t.Errorf("%s: %s may not import %s", file, pkg, own)
+		return
+	}
+	for library, in := range homes {
+		if (imported == library || strings.HasPrefix(imported, library+"/")) && !isTest && !slices.Contains(in, pkg) {
+			t.Errorf("%s: %s belongs in %s", file, library, strings.Join(in, ", "))
+		}
+	}
+}
+
+func allows(may []string, own string) bool {
+	for _, m := range may {
+		if ok, _ := path.Match(m, own); ok || m == "*" {
+			return true
+		}
+	}
+	return false
+}
