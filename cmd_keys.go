@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"antirobot/spravka"
+)
+
+// keepKeys is how long a key that no longer seals must stay, so that no pass in somebody's browser is lost.
+const keepKeys = 31 * 24 * time.Hour
+
+func keysCommand() *cobra.Command {
+	var file, dataDir string
+	cmd := &cobra.Command{
+		Use:   "keys",
+		Short: "Make, rotate and list the keys that seal passes and cookies",
+		Long: `The key ring seals passes, cookies and challenges. The newest key seals, all keys open, so a
+rotation logs nobody out. serve makes a ring on first start; these commands are for installations
+that prepare it beforehand, share it between machines, or rotate it.
+
+A running gateway takes a changed ring over on reload (SIGHUP).`,
+	}
+	cmd.PersistentFlags().StringVar(&file, "file", "", "the ring's `FILE` (default: keys.json in the data directory)")
+	cmd.PersistentFlags().StringVar(&dataDir, "data-dir", DefaultConfig().DataDir, "the data `DIR`")
+	path := func() string {
+		if file != "" {
+			return file
+		}
+		return filepath.Join(dataDir, "keys.json")
+	}
+	cmd.AddCommand(
+		&cobra.Command{
+			Use: "make", Short: "Make a new ring with one key; an existing file is left alone", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return makeKeys(cmd, path()) },
+		},
+		rotateCommand(path),
+		&cobra.Command{
+			Use: "list", Short: "List the keys by ID and age; secrets are never shown", Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error { return listKeys(cmd, path()) },
+		},
+	)
+	return cmd
+}
+
+func makeKeys(cmd *cobra.Command, path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return fmt.Errorf("%s exists already; to add a key to it use `antirobot keys rotate`", path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if _, _, err := spravka.LoadOrMakeRing(path, time.Now()); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "made %s with one key (mode 0600)\n", path)
+	return nil
+}
+
+func rotateCommand(path func() string) *cobra.Command {
+	var keep time.Duration
+	cmd := &cobra.Command{
+		Use: "rotate", Short: "Add a key that seals from now on; drop those that are too old to matter", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ring, err := spravka.LoadRing(path())
+			if err != nil {
+				return err
+			}
+			next, err := ring.Rotate(time.Now(), keep)
+			if err != nil {
+				return err
+			}
+			if err := spravka.SaveRing(path(), next); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: a new key seals from now on, %d key(s) open; reload the gateway (SIGHUP)\n", path(), len(next.Keys()))
+			return nil
+		},
+	}
+	cmd.Flags().DurationVar(&keep, "keep", keepKeys, "how long a key stays after it ceased to seal; shorter than the life of a pass loses passes")
+	return cmd
+}
+
+func listKeys(cmd *cobra.Command, path string) error {
+	ring, err := spravka.LoadRing(path)
+	if err != nil {
+		return err
+	}
+	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "ID\tBORN\tUSE")
+	for i, k := range ring.Keys() {
+		use := "opens"
+		if i == 0 {
+			use = "seals and opens"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", k.ID, k.Born.Format(time.RFC3339), use)
+	}
+	return w.Flush()
+}

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/spf13/cobra"
+)
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "antirobot",
+		Short: "A gateway that tells humans from robots in front of web services",
+		Long: `Antirobot stands in front of web services and decides, for every request and before the
+service sees it, whether a human or a robot is asking. Humans pass, robots are asked to solve
+a captcha, listed clients are blocked.
+
+Try it:       antirobot demo
+Protect one:  antirobot serve --listen :8080 --upstream http://127.0.0.1:3000
+Protect many: antirobot serve --config antirobot.yaml`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version,
+	}
+	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), versionCommand())
+	return root
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the Go version and the platform",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "antirobot %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}

@@ -1,0 +1,220 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// browser starts Debian's Chromium, headless, and returns the context of its first tab.
+func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Context {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		missing(t, "Chromium")
+	}
+	opts := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
+	opts = append(opts,
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-dev-shm-usage", true),
+		chromedp.WindowSize(1100, 800),
+	)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, append(opts, options...)...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	if err := chromedp.Run(ctx); err != nil {
+		t.Fatalf("start chromium: %v", err)
+	}
+	return ctx
+}
+
+// tab opens a further tab of the same browser.
+func tab(t *testing.T, ctx context.Context) context.Context {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(ctx)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func run(t *testing.T, ctx context.Context, what string, actions ...chromedp.Action) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(ctx, 25*time.Second)
+	defer cancel()
+	if err := chromedp.Run(ctx, actions...); err != nil {
+		var where, html string
+		look, stop := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+		defer stop()
+		_ = chromedp.Run(look, chromedp.Location(&where), chromedp.OuterHTML("html", &html))
+		t.Fatalf("%s: %v\nat %s\n%s", what, err, where, tail(html, 3000))
+	}
+}
+
+// screen writes a picture of the page to the folder that SCREENS names, if it names one.
+func screen(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	dir := os.Getenv("SCREENS")
+	if dir == "" {
+		return
+	}
+	var png []byte
+	run(t, ctx, "screen "+name, chromedp.FullScreenshot(&png, 100))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func withoutJavaScript() chromedp.Action { return emulation.SetScriptExecutionDisabled(true) }
+
+// TestBrowserSolvesCaptcha is the journey of a person: stopped, asked, back where they wanted to go, with and without
+// JavaScript.
+func TestBrowserSolvesCaptcha(t *testing.T) {
+	for _, js := range []bool{true, false} {
+		name := map[bool]string{true: "with JavaScript", false: "without JavaScript"}[js]
+		t.Run(name, func(t *testing.T) {
+			g := serve(t, site(t).URL)
+			g.ban("ip:127.0.0.1", "10m")
+			ctx := browser(t)
+			if !js {
+				run(t, ctx, "switch JavaScript off", withoutJavaScript())
+			}
+			target := g.url + "/articles?a=1&b=2"
+			run(t, ctx, "open the page", chromedp.Navigate(target), chromedp.WaitVisible(`input[name=rep]`))
+			screen(t, ctx, "captcha")
+
+			run(t, ctx, "answer wrong", chromedp.SendKeys(`input[name=rep]`, "000000\r"), chromedp.WaitVisible(`[aria-invalid=true]`))
+			screen(t, ctx, "captcha-wrong")
+
+			var where, text string
+			run(t, ctx, "answer right", chromedp.SendKeys(`input[name=rep]`, testAnswer+"\r"),
+				chromedp.WaitVisible(`//pre[contains(.,"site got")]`), chromedp.Location(&where), chromedp.Text("body", &text))
+			if where != target {
+				t.Errorf("landed on %s, wanted %s", where, target)
+			}
+			run(t, ctx, "go on as a human", chromedp.Navigate(g.url+"/next"), chromedp.WaitVisible(`//pre[contains(.,"GET /next")]`))
+		})
+	}
+}
+
+// formSite has a form, as services do.
+func formSite(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		if r.Method == http.MethodPost {
+			_ = r.ParseForm()
+			fmt.Fprintf(w, `<!doctype html><title>Thanks</title><pre id=got>%s from %s, cookie %t</pre>`,
+				html.EscapeString(r.PostForm.Get("text")), html.EscapeString(r.PostForm.Get("name")), strings.Contains(r.Header.Get("Cookie"), "session=s1"))
+			return
+		}
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "s1", Path: "/", SameSite: http.SameSiteStrictMode})
+		fmt.Fprint(w, `<!doctype html><title>Write</title><form method=post action=/post><input name=name><textarea name=text></textarea><button id=send>Send</button></form>`)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestFormSurvives types a text, is challenged on sending it, and finds it received, with and without JavaScript.
+func TestFormSurvives(t *testing.T) {
+	for _, js := range []bool{true, false} {
+		t.Run(fmt.Sprintf("JavaScript %t", js), func(t *testing.T) {
+			g := serve(t, formSite(t))
+			ctx := browser(t)
+			if !js {
+				run(t, ctx, "switch JavaScript off", withoutJavaScript())
+			}
+			run(t, ctx, "write", chromedp.Navigate(g.url+"/write"), chromedp.SendKeys("input[name=name]", "Анна"),
+				chromedp.SendKeys("textarea", "a long text & more, ещё"))
+			g.ban("ip:127.0.0.1", "10m")
+			run(t, ctx, "send", chromedp.Click("#send"), chromedp.WaitVisible("input[name=rep]"))
+			screen(t, ctx, "captcha-form")
+			var got string
+			run(t, ctx, "answer", chromedp.SendKeys("input[name=rep]", testAnswer+"\r"), chromedp.Text("#got", &got))
+			if want := "a long text & more, ещё from Анна, cookie true"; got != want {
+				t.Errorf("the service got %q, wanted %q", got, want)
+			}
+		})
+	}
+}
+
+// TestTwoTabs challenges two tabs at once: each comes to its own page, and the second pass does not undo the first.
+func TestTwoTabs(t *testing.T) {
+	g := serve(t, site(t).URL)
+	g.ban("ip:127.0.0.1", "10m")
+	one := browser(t)
+	two := tab(t, one)
+	for i, ctx := range []context.Context{one, two} {
+		run(t, ctx, "open", chromedp.Navigate(fmt.Sprintf("%s/tab%d", g.url, i+1)), chromedp.WaitVisible("input[name=rep]"))
+	}
+	for i, ctx := range []context.Context{two, one} {
+		var where string
+		run(t, ctx, "answer", chromedp.SendKeys("input[name=rep]", testAnswer+"\r"),
+			chromedp.WaitVisible(`//pre[contains(.,"site got")]`), chromedp.Location(&where))
+		if want := fmt.Sprintf("%s/tab%d", g.url, 2-i); where != want {
+			t.Errorf("landed on %s, wanted %s", where, want)
+		}
+	}
+	for _, ctx := range []context.Context{one, two} {
+		run(t, ctx, "go on", chromedp.Navigate(g.url+"/more"), chromedp.WaitVisible(`//pre[contains(.,"GET /more")]`))
+	}
+}
+
+// TestScreens writes a picture of each page in each form to the folder that SCREENS names, and checks that each is
+// there: a heading, a language, no sideways scrolling on a phone.
+func TestScreens(t *testing.T) {
+	down := serve(t, "http://"+freePort(t))
+	g := serve(t, site(t).URL)
+	g.ban("ip:127.0.0.1", "1h")
+	blocked := serve(t, site(t).URL)
+	blocked.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "1h", "reason": "test"})
+
+	pages := []struct{ name, url string }{
+		{"captcha", g.url + "/"}, {"blocked", blocked.url + "/"}, {"down", down.url + "/"},
+	}
+	looks := []struct {
+		name          string
+		width, height int64
+		dark          bool
+		lang          string
+	}{
+		{"desk-light-en", 1100, 800, false, "en"},
+		{"desk-dark-ru", 1100, 800, true, "ru"},
+		{"phone-light-ru", 320, 640, false, "ru"},
+		{"phone-dark-en", 320, 640, true, "en"},
+	}
+	for _, l := range looks {
+		ctx := browser(t, chromedp.Flag("accept-lang", l.lang), chromedp.Flag("lang", l.lang))
+		scheme := map[bool]string{false: "light", true: "dark"}[l.dark]
+		run(t, ctx, "size", chromedp.EmulateViewport(l.width, l.height),
+			emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+		for _, p := range pages {
+			var lang, heading string
+			var wide bool
+			run(t, ctx, p.name, chromedp.Navigate(p.url), chromedp.WaitVisible("h1"), chromedp.Text("h1", &heading),
+				chromedp.Evaluate(`document.documentElement.lang`, &lang),
+				chromedp.Evaluate(`document.documentElement.scrollWidth > document.documentElement.clientWidth`, &wide))
+			screen(t, ctx, p.name+"-"+l.name)
+			if lang != l.lang || heading == "" || wide {
+				t.Errorf("%s %s: lang %q, heading %q, scrolls sideways %t", p.name, l.name, lang, heading, wide)
+			}
+		}
+	}
+}

@@ -1,0 +1,376 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// testAnswer is what every challenge asks for in these tests.
+const testAnswer = "314159"
+
+// binary builds the real binary once, or takes the one that ANTIROBOT_BIN names.
+var binary = sync.OnceValues(func() (string, error) {
+	if b := os.Getenv("ANTIROBOT_BIN"); b != "" {
+		return b, nil
+	}
+	dir, err := os.MkdirTemp("", "antirobot-e2e-")
+	if err != nil {
+		return "", err
+	}
+	out := filepath.Join(dir, "antirobot")
+	cmd := exec.Command("go", "build", "-o", out, "antirobot")
+	cmd.Dir = ".."
+	if b, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build: %w\n%s", err, b)
+	}
+	return out, nil
+})
+
+// missing skips a test for want of a program, loudly; in CI that is a failure.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatalf("%s is missing, and in CI nothing may be skipped: run make deps", what)
+	}
+	t.Skipf("SKIPPED for want of %s: run make deps", what)
+}
+
+// gateway is a running antirobot.
+type gateway struct {
+	t     *testing.T
+	args  []string
+	cmd   *exec.Cmd
+	dir   string
+	url   string // http://127.0.0.1:port
+	admin string
+	token string
+	logs  *logBuffer
+	done  chan struct{}
+
+	ownListen bool // the configuration names the visitors' addresses
+}
+
+// logBuffer keeps what the process wrote, and wakes those who wait for a line.
+type logBuffer struct {
+	mu   sync.Mutex
+	cond *sync.Cond
+	all  []string
+	end  bool
+}
+
+func newLogBuffer() *logBuffer {
+	l := new(logBuffer)
+	l.cond = sync.NewCond(&l.mu)
+	return l
+}
+
+func (l *logBuffer) follow(r io.Reader) {
+	s := bufio.NewScanner(r)
+	s.Buffer(nil, 1<<20)
+	for s.Scan() {
+		l.mu.Lock()
+		l.all = append(l.all, s.Text())
+		l.cond.Broadcast()
+		l.mu.Unlock()
+	}
+	l.mu.Lock()
+	l.end = true
+	l.cond.Broadcast()
+	l.mu.Unlock()
+}
+
+// find waits until a line satisfies ok and returns it; "" after the time is over or the process has ended.
+func (l *logBuffer) find(within time.Duration, ok func(string) bool) string {
+	timer := time.AfterFunc(within, func() { l.mu.Lock(); l.cond.Broadcast(); l.mu.Unlock() })
+	defer timer.Stop()
+	deadline := time.Now().Add(within)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := 0; ; {
+		for ; i < len(l.all); i++ {
+			if ok(l.all[i]) {
+				return l.all[i]
+			}
+		}
+		if l.end || !time.Now().Before(deadline) {
+			return ""
+		}
+		l.cond.Wait()
+	}
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.all, "\n")
+}
+
+// start runs `antirobot args…` with free ports and a data directory of its own, and waits until it listens.
+func start(t *testing.T, args ...string) *gateway {
+	t.Helper()
+	g := &gateway{t: t, dir: t.TempDir(), args: args}
+	g.run()
+	t.Cleanup(func() {
+		g.kill(syscall.SIGKILL)
+		if t.Failed() {
+			t.Logf("antirobot wrote:\n%s", tail(g.logs.String(), 8000))
+		}
+	})
+	return g
+}
+
+// serve runs the gateway before upstream.
+func serve(t *testing.T, upstream string, args ...string) *gateway {
+	t.Helper()
+	return start(t, append([]string{"serve", "--upstream", upstream, "--captcha-test-answer", testAnswer}, args...)...)
+}
+
+// startWith runs `antirobot args…` whose configuration says where visitors are served.
+func startWith(t *testing.T, args ...string) *gateway {
+	t.Helper()
+	g := &gateway{t: t, dir: t.TempDir(), args: args, ownListen: true}
+	g.run()
+	t.Cleanup(func() { g.kill(syscall.SIGKILL) })
+	return g
+}
+
+func (g *gateway) run() {
+	g.t.Helper()
+	bin, err := binary()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	listen, admin := "127.0.0.1:0", "127.0.0.1:0"
+	if g.url != "" { // a restart keeps its ports
+		listen, admin = strings.TrimPrefix(g.url, "http://"), strings.TrimPrefix(g.admin, "http://")
+	}
+	args := append([]string{}, g.args...)
+	args = append(args, "--admin", admin, "--data-dir", g.dir)
+	if !g.ownListen {
+		args = append(args, "--listen", listen)
+	}
+	g.cmd = exec.Command(bin, args...)
+	g.logs = newLogBuffer()
+	out, err := g.cmd.StdoutPipe()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.cmd.Stderr = g.cmd.Stdout
+	if err := g.cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	g.done = make(chan struct{})
+	go func() {
+		g.logs.follow(out)
+		_ = g.cmd.Wait()
+		close(g.done)
+	}()
+	g.url = "http://" + g.listening("visitors")
+	g.admin = "http://" + g.listening("admin")
+	token, err := os.ReadFile(filepath.Join(g.dir, "admin.token"))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.token = strings.TrimSpace(string(token))
+}
+
+// listening waits for the log line that says where g serves whom.
+func (g *gateway) listening(whom string) string {
+	g.t.Helper()
+	line := g.logs.find(20*time.Second, func(s string) bool {
+		return strings.Contains(s, `"message":"listening"`) && strings.Contains(s, `"for":"`+whom+`"`)
+	})
+	var l struct {
+		Address string `json:"address"`
+	}
+	if err := json.Unmarshal([]byte(line), &l); err != nil || l.Address == "" {
+		g.t.Fatalf("antirobot %s does not listen for %s:\n%s", strings.Join(g.args, " "), whom, g.logs)
+	}
+	return l.Address
+}
+
+func (g *gateway) kill(sig syscall.Signal) {
+	_ = g.cmd.Process.Signal(sig)
+	<-g.done
+}
+
+// api calls the private listener and fails the test on an answer that is not 2xx.
+func (g *gateway) api(method, path string, body any) []byte {
+	g.t.Helper()
+	status, b := g.tryAPI(method, path, body)
+	if status/100 != 2 {
+		g.t.Fatalf("%s %s: %d %s", method, path, status, b)
+	}
+	return b
+}
+
+func (g *gateway) tryAPI(method, path string, body any) (int, []byte) {
+	g.t.Helper()
+	var r io.Reader
+	if body != nil {
+		b, err := json.Marshal(body)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		r = bytes.NewReader(b)
+	}
+	req, err := http.NewRequest(method, g.admin+path, r)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+g.token)
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return res.StatusCode, b
+}
+
+func (g *gateway) ban(subject, ttl string) {
+	g.t.Helper()
+	g.api("POST", "/api/bans", map[string]string{"subject": subject, "ttl": ttl, "reason": "test"})
+}
+
+// metric returns the sum of all samples whose name and labels contain every part.
+func (g *gateway) metric(parts ...string) float64 {
+	g.t.Helper()
+	sum := 0.0
+lines:
+	for _, line := range strings.Split(string(g.api("GET", "/metrics", nil)), "\n") {
+		for _, p := range parts {
+			if !strings.Contains(line, p) {
+				continue lines
+			}
+		}
+		var v float64
+		if i := strings.LastIndexByte(line, ' '); i > 0 {
+			if _, err := fmt.Sscan(line[i+1:], &v); err == nil {
+				sum += v
+			}
+		}
+	}
+	return sum
+}
+
+// site is a service behind the gateway that says what it got.
+func site(t *testing.T) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.Header().Set("X-Served-By", "site")
+		fmt.Fprintf(w, "site got %s %s\n", r.Method, r.URL.RequestURI())
+		for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "X-Request-Id", "X-Forwarded-Proto", "X-Forwarded-Host", "Content-Type", "Origin", "Cookie"} {
+			if v := r.Header.Values(name); len(v) > 0 {
+				fmt.Fprintf(w, "%s: %s\n", name, strings.Join(v, " | "))
+			}
+		}
+		fmt.Fprintf(w, "body: %s\n", body)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// client is a visitor with a cookie jar that does not follow redirects.
+type client struct {
+	t *testing.T
+	http.Client
+	header http.Header
+}
+
+func visitor(t *testing.T) *client {
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &client{t: t, header: http.Header{}}
+	c.Jar = jar
+	c.Timeout = 20 * time.Second
+	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	c.header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0")
+	c.header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	return c
+}
+
+// response is an answer whose body was read.
+type response struct {
+	*http.Response
+	body string
+}
+
+func (c *client) do(method, url, body string, header ...string) *response {
+	c.t.Helper()
+	req, err := http.NewRequest(method, url, strings.NewReader(body))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for k, v := range c.header {
+		req.Header[k] = v
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return &response{res, string(b)}
+}
+
+func (c *client) get(url string, header ...string) *response {
+	c.t.Helper()
+	return c.do("GET", url, "", header...)
+}
+
+// must fails the test unless the answer has that status and its body contains the text.
+func (r *response) must(t *testing.T, status int, contains string) *response {
+	t.Helper()
+	if r.StatusCode != status || !strings.Contains(r.body, contains) {
+		t.Fatalf("%s %s: got %d %v\n%s\nwanted %d with %q", r.Request.Method, r.Request.URL, r.StatusCode, r.Header, tail(r.body, 2000), status, contains)
+	}
+	return r
+}
+
+func tail(s string, n int) string {
+	if len(s) > n {
+		return "…" + s[len(s)-n:]
+	}
+	return s
+}
+
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// xmlConfig protects an XML interface with one known partner.
+func xmlConfig(t *testing.T, upstream string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "xml.yaml")
+	text := fmt.Sprintf(`
+services:
+  - name: search
+    upstream: {urls: [%q]}
+    requests: {xml_paths: [/xmlsearch]}
+    captcha:
+      partners:
+        - {name: acme, key: partner-key-0123456789}
+`, upstream)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+var captchaKey = regexp.MustCompile(`<captcha-key>([^<]+)</captcha-key>`)
+
+func keyOf(t *testing.T, xml string) string {
+	t.Helper()
+	m := captchaKey.FindStringSubmatch(xml)
+	if m == nil {
+		t.Fatalf("no captcha-key in %s", xml)
+	}
+	return m[1]
+}
+
+// TestXMLPartner walks the whole XML flow as a partner's server does: robot, wrong, failed, right, spravka, results.
+func TestXMLPartner(t *testing.T) {
+	g := start(t, "serve", "--config", xmlConfig(t, site(t).URL), "--captcha-test-answer", testAnswer)
+	const user = "203.0.113.50"
+	g.ban("ip:"+user, "10m")
+	partner := visitor(t)
+	partner.Jar = nil
+	search := g.url + "/xmlsearch?query=go&key=partner-key-0123456789"
+
+	r := partner.get(search, "X-Real-Ip", user)
+	r.must(t, 200, `<error code="100">Robot request</error>`).must(t, 200, "<captcha-status></captcha-status>")
+	if got := r.Header.Get("Content-Type"); !strings.HasPrefix(got, "text/xml") && !strings.HasPrefix(got, "application/xml") {
+		t.Errorf("Content-Type %q is no XML", got)
+	}
+	check := func(key, rep string) *response {
+		return partner.get(g.url+"/xcheckcaptcha?"+url.Values{"key": {key}, "rep": {rep}}.Encode()+"&partner=1", "X-Real-Ip", user)
+	}
+	wrong := check(keyOf(t, r.body), "000000")
+	wrong.must(t, 200, "<captcha-status>failed</captcha-status>")
+	if keyOf(t, wrong.body) == keyOf(t, r.body) {
+		t.Error("a wrong answer brought no new key")
+	}
+	right := check(keyOf(t, wrong.body), testAnswer)
+	right.must(t, 200, "")
+	pass := ""
+	for _, c := range right.Cookies() {
+		if c.Name == "spravka" {
+			pass = c.Value
+		}
+	}
+	if pass == "" {
+		t.Fatalf("no spravka after the right answer: %v\n%s", right.Header, right.body)
+	}
+	partner.get(search, "X-Real-Ip", user, "Cookie", "spravka="+pass).must(t, 200, "site got GET /xmlsearch?query=go")
+
+	t.Run("the pass is bound to the user", func(t *testing.T) {
+		g.ban("ip:203.0.113.51", "10m")
+		partner.get(g.url+"/xmlsearch?query=go", "Cookie", "spravka="+pass, "X-Real-Ip", "203.0.113.51").
+			must(t, 200, "") // not a known partner: its X-Real-Ip is not believed, it is its own address
+	})
+	t.Run("the test query always gets the captcha", func(t *testing.T) {
+		partner.get(g.url+"/xmlsearch?query=e48a2b93de1740f48f6de0d45dc4192a&key=partner-key-0123456789", "X-Real-Ip", "203.0.113.99").
+			must(t, 200, `<error code="100">`)
+	})
+	t.Run("an unknown caller is its own address", func(t *testing.T) {
+		partner.get(g.url+"/xmlsearch?query=go", "X-Real-Ip", user).must(t, 200, "site got GET")
+	})
+}
