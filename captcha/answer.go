@@ -1,7 +1,20 @@
 // Package captcha issues, renders, checks and spends challenges, and carries the challenged request over them.
 //
 // It knows nothing of the server: it is given a Request and returns an Answer.
+//
+// Invariants:
+//  1. Nothing is stored for a challenge that is not answered: what has to be known later is sealed into its key.
+//  2. The first answer spends a key, right or wrong; a right one durably, and before the pass is made.
+//  3. A visitor is sent only to URLs of the service's own hosts or its retpath_hosts, whatever is signed.
+//  4. All state per client is bounded and may be forgotten; forgetting errs on the client's side.
+//  5. Keys, answers, cookies and passes are never logged.
 package captcha
+
+import (
+	"time"
+
+	"antirobot/spravka"
+)
 
 // HeaderField is one field of an Answer.
 type HeaderField struct {
@@ -19,6 +32,10 @@ type Answer struct {
 	Resend *SavedRequest
 	// Outcome is what happened, for events, metrics and logs.
 	Outcome Outcome
+	// Took is the time from the challenge to its answer, for OutcomeSolved and OutcomeFailed; 0 if it is not known.
+	Took time.Duration
+	// Pass is the pass that was earned, for OutcomeSolved.
+	Pass spravka.Pass
 }
 
 // Outcome is what happened at the captcha.
@@ -39,4 +56,18 @@ type SavedRequest struct {
 	Target string // origin-form
 	Header []HeaderField
 	Body   []byte
+}
+
+// Get returns the value of the first field called name, as it is spelled here; "" if there is none.
+func (a *Answer) Get(name string) string {
+	for _, f := range a.Header {
+		if f.Name == name {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+func (a *Answer) add(name, value string) {
+	a.Header = append(a.Header, HeaderField{name, value})
 }

@@ -1,0 +1,232 @@
+package captcha
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/identity"
+	"antirobot/spravka"
+	"antirobot/store"
+	"antirobot/templates"
+)
+
+// Request is one request as the captcha sees it. Nothing of it is kept after the call.
+type Request struct {
+	View    *identity.View
+	ID      *identity.Identity
+	Service *Service
+	// RequestID is shown to the visitor and sent back.
+	RequestID string
+	// Body is the body of a POST to /checkcaptcha, or of the form that is challenged.
+	Body []byte
+	// BodyTooLarge says that the form was larger than FormLimit and was not read whole.
+	BodyTooLarge bool
+	// Base is scheme and authority as the client uses them: https://example.com. The host is one of the service's.
+	Base string
+	// Partner is set for a call of an XML partner, User then is the address that it names by X-Real-Ip. The zero
+	// User stands for ID.Addr.
+	Partner *Partner
+	User    netip.Addr
+}
+
+// user is who is asked.
+func (q *Request) user() netip.Addr {
+	if q.Partner != nil && q.User.IsValid() {
+		return q.User
+	}
+	return q.ID.Addr
+}
+
+func (q *Request) partnerHash() uint64 {
+	if q.Partner == nil {
+		return 0
+	}
+	return spravka.PartnerOf(q.Partner.Name)
+}
+
+func (q *Request) method() string { return string(q.View.Method) }
+
+// Deps are what a Captcha is built on.
+type Deps struct {
+	Ring    func() *spravka.Ring // the present keys; called for every seal
+	Store   store.Store
+	Set     *templates.Set
+	Now     func() time.Time // nil: time.Now
+	Log     zerolog.Logger
+	Metrics *metrics.Set // nil: none are kept
+}
+
+// Captcha makes and checks challenges. It is safe for concurrent use, starts no goroutine, and needs no Close.
+type Captcha struct {
+	cfg   Config
+	ring  func() *spravka.Ring
+	store store.Store
+	set   *templates.Set
+	now   func() time.Time
+	log   zerolog.Logger
+	count counters
+
+	kinds  kinds
+	gate   *gate
+	voices voices
+	spent  *spentSet
+	rates  [mediumCount]*limiter
+	checks *limiter
+	lost   *limiter // right answers without a returned cookie
+}
+
+// New makes a Captcha of a valid configuration.
+func New(cfg Config, d Deps) (*Captcha, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if d.Ring == nil || d.Store == nil || d.Set == nil {
+		return nil, errors.New("captcha: ring, store and templates are needed")
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Metrics == nil {
+		d.Metrics = metrics.NewSet()
+	}
+	places := cfg.RenderConcurrency
+	if places == 0 {
+		places = max(1, runtime.GOMAXPROCS(0)/2)
+	}
+	issued := newDigits(cfg.Digits, cfg.TestAnswer)
+	c := &Captcha{
+		cfg: cfg, ring: d.Ring, store: d.Store, set: d.Set, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
+		kinds:  kinds{issued: issued, all: []kind{issued}},
+		gate:   newGate(places, cfg.RenderQueue, cfg.RenderWait),
+		voices: newVoices(),
+		spent:  newSpentSet(cfg.KeyTTL, cfg.SpentWrong),
+		rates:  [mediumCount]*limiter{picture: newRateLimiter(cfg.Rates.Images, cfg.RateEntries), sound: newRateLimiter(cfg.Rates.Audio, cfg.RateEntries)},
+		checks: newRateLimiter(cfg.Rates.Checks, cfg.RateEntries),
+		lost:   newLimiter(lostEvery, lostMany, cfg.RateEntries),
+	}
+	if cfg.TestAnswer != "" {
+		c.log.Warn().Msg("captcha.test_answer is set: every challenge has the same answer and protects nothing")
+	}
+	return c, nil
+}
+
+// FormLimit is the largest body, in bytes, of a form that ChallengeForm carries.
+func (c *Captcha) FormLimit() int64 { return c.cfg.FormMaxBytes }
+
+// CheckBodyLimit is the largest body, in bytes, that a POST to /checkcaptcha may have: a sealed form and the answer.
+func (c *Captcha) CheckBodyLimit() int64 { return (c.cfg.FormMaxBytes+maxSavedHead)*16/9 + 16<<10 }
+
+// counters are the captcha's metrics.
+type counters struct {
+	shown    map[string]*metrics.Counter
+	answers  [stateCount]*metrics.Counter
+	media    [mediumCount]map[string]*metrics.Counter
+	unearned *metrics.Counter
+	resent   *metrics.Counter
+	failures *metrics.Counter
+}
+
+func newCounters(set *metrics.Set) counters {
+	c := counters{
+		shown:    map[string]*metrics.Counter{},
+		unearned: set.GetOrCreateCounter("antirobot_captcha_unearned_passes_total"),
+		resent:   set.GetOrCreateCounter("antirobot_captcha_forms_resent_total"),
+		failures: set.GetOrCreateCounter("antirobot_captcha_store_failures_total"),
+	}
+	for _, form := range [...]string{"page", "form", "json", "xml"} {
+		c.shown[form] = set.GetOrCreateCounter(`antirobot_captcha_shown_total{form="` + form + `"}`)
+	}
+	for s := range stateCount {
+		c.answers[s] = set.GetOrCreateCounter(`antirobot_captcha_answers_total{result="` + s.String() + `"}`)
+	}
+	for m := range mediumCount {
+		c.media[m] = map[string]*metrics.Counter{}
+		for _, result := range [...]string{"made", "limited", "busy", "refused"} {
+			c.media[m][result] = set.GetOrCreateCounter(`antirobot_captcha_media_total{medium="` + m.String() + `",result="` + result + `"}`)
+		}
+	}
+	return c
+}
+
+const (
+	typeHTML = "text/html; charset=utf-8"
+	typeJSON = "application/json; charset=utf-8"
+	typeXML  = "text/xml; charset=utf-8"
+)
+
+// own begins an answer of the gateway's own with the fields that all of them carry. verdict is captcha, blocked, or
+// empty for an answer that is neither.
+func (c *Captcha) own(q *Request, status int, contentType, verdict string) Answer {
+	a := Answer{Status: status, Header: make([]HeaderField, 0, 14)}
+	if contentType != "" {
+		a.add("Content-Type", contentType)
+	}
+	a.add("Cache-Control", "no-store")
+	a.add("X-Content-Type-Options", "nosniff")
+	if q.RequestID != "" {
+		a.add(c.cfg.Headers.RequestID, q.RequestID)
+	}
+	if verdict != "" {
+		a.add(c.cfg.Headers.Verdict, verdict)
+		if q.Service.yandex {
+			if verdict == verdictBlocked {
+				verdict = "403"
+			}
+			a.add("X-Yandex-Captcha", verdict)
+		}
+	}
+	if c.cfg.TestAnswer != "" {
+		a.add("X-Antirobot-Test", "1")
+	}
+	return a
+}
+
+const (
+	verdictCaptcha = "captcha"
+	verdictBlocked = "blocked"
+)
+
+// html makes an answer of a page.
+func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.Language) Answer {
+	a := c.own(q, status, typeHTML, verdict)
+	a.add("Content-Language", lang.Tag)
+	a.add("Content-Security-Policy", q.Service.brand.CSP())
+	a.add("Referrer-Policy", "no-referrer")
+	a.add("X-Robots-Tag", "noindex, nofollow")
+	a.add("X-Frame-Options", "SAMEORIGIN")
+	a.add("Vary", "Accept-Language, Cookie")
+	return a
+}
+
+// after makes the field Retry-After of a wait, rounded up.
+func (a *Answer) after(wait time.Duration) {
+	a.add("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+}
+
+// language is the page's: chosen in the URL or form, remembered, or asked for by the browser.
+func (c *Captcha) language(q *Request, p *params) *templates.Language {
+	if p != nil {
+		if l := c.set.Lang(p.lang); l != nil {
+			return l
+		}
+	}
+	if l := c.set.Lang(cookieValue(q.View, c.cfg.LangCookie)); l != nil {
+		return l
+	}
+	return c.set.Match(string(q.View.Get("Accept-Language")))
+}
+
+// fault answers a page that could not be rendered: a fault of ours.
+func (c *Captcha) fault(q *Request, err error) Answer {
+	c.log.Error().Err(err).Str("request_id", q.RequestID).Msg("captcha page")
+	a := c.own(q, 500, "text/plain; charset=utf-8", "")
+	a.Body = []byte(fmt.Sprintf("Internal error. Request number: %s\n", q.RequestID))
+	return a
+}

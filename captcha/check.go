@@ -1,0 +1,301 @@
+package captcha
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/spravka"
+	"antirobot/templates"
+)
+
+// state is what became of an answer.
+type state uint8
+
+const (
+	stateSolved state = iota
+	stateFailed
+	stateExpired // the picture was too old, or the visitor's network changed: a new one, no failure
+	stateEmpty   // nothing was answered; spends nothing
+	stateUsed    // the key was answered before
+	stateLimited
+	stateUnavailable // the store is away and the service wants no answer to count then
+	stateCount
+)
+
+func (s state) String() string {
+	return [...]string{"solved", "failed", "expired", "empty", "used", "limited", "unavailable"}[s]
+}
+
+// result is a judged answer.
+type result struct {
+	state  state
+	key    key
+	opened bool          // key is set
+	wait   time.Duration // with stateLimited and stateUnavailable
+	took   time.Duration
+	pass   spravka.Pass
+	cookie HeaderField
+}
+
+// note writes the result into the answer, for events.
+func (r *result) note(a *Answer) {
+	a.Took = r.took
+	switch r.state {
+	case stateSolved:
+		a.Outcome, a.Pass = OutcomeSolved, r.pass
+	case stateFailed, stateUsed:
+		a.Outcome = OutcomeFailed
+	case stateLimited:
+		a.Outcome = OutcomeLimited
+	default:
+		a.Outcome = OutcomeNone
+	}
+}
+
+func (r *result) status() int {
+	if r.state == stateUnavailable {
+		return 503
+	}
+	return 429
+}
+
+// problem is what the next page says.
+func (r *result) problem() templates.Problem {
+	switch r.state {
+	case stateExpired:
+		return templates.ProblemExpired
+	case stateEmpty:
+		return templates.ProblemEmpty
+	case stateUsed:
+		return templates.ProblemUsed
+	default:
+		return templates.ProblemFailed
+	}
+}
+
+// statusText is what clients are told: the original system knows "failed", and pages and scripts of ours "expired".
+func (r *result) statusText() string {
+	if r.state == stateExpired {
+		return "expired"
+	}
+	return "failed"
+}
+
+// retryUnavailable is what a client is asked to wait when the store is away.
+const retryUnavailable = 5 * time.Second
+
+// judge checks an answer and, if it is right, earns the pass.
+func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r result) {
+	defer func() { c.count.answers[r.state].Inc() }()
+	k, kd, err := c.open(q, p.key, at)
+	who := q.user()
+	if err == nil && k.partner != 0 {
+		who = k.addr // a partner's users have a rate each, named again or not
+	}
+	if wait := c.checks.take(c.checks.addrKey(who, 0), at); wait > 0 {
+		return result{state: stateLimited, wait: wait}
+	}
+	switch {
+	case errors.Is(err, errKeyExpired):
+		return result{state: stateExpired}
+	case err != nil || k.channel != ch:
+		return result{state: stateFailed}
+	}
+	r.key, r.opened = k, true
+	r.took = at.Sub(time.UnixMilli(k.issued))
+	if !k.answerableBy(q) {
+		r.state = stateExpired
+		return r
+	}
+	right, given := kd.check(k.secret, p.rep)
+	switch {
+	case !given:
+		r.state = stateEmpty
+	case !c.spent.add(k.nonce, at):
+		r.state = stateUsed
+	case !right:
+		r.state = stateFailed
+	default:
+		c.earn(q, &r, at)
+	}
+	return r
+}
+
+// answerableBy reports whether the key was made for who answers. A partner is believed about its user: the pass is
+// bound to whom the key names.
+func (k *key) answerableBy(q *Request) bool {
+	if k.partner != 0 {
+		return q.Partner == nil || k.partner == q.partnerHash()
+	}
+	return q.Partner == nil && sameNet(k.addr, q.ID.Addr)
+}
+
+// earn spends the key for all nodes and makes the pass. The order matters: no pass before the key is durably spent.
+func (c *Captcha) earn(q *Request, r *result, at time.Time) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	defer cancel()
+	first, err := c.store.Spend(ctx, append([]byte("captcha/key/"), r.key.nonce[:]...), c.cfg.KeyTTL)
+	if err != nil {
+		if !c.survives(q, "spend the answer", err) {
+			r.state, r.wait = stateUnavailable, retryUnavailable
+			return
+		}
+		first = true // by the memory of this node alone
+	}
+	if !first {
+		r.state = stateUsed
+		return
+	}
+	window, left := hourOf(at)
+	granted, err := c.store.Take(ctx, passesKey(r.key.addr, window), 1, c.cfg.PassesPerHour, time.Hour)
+	if err != nil {
+		if !c.survives(q, "count the passes of an address", err) {
+			r.state, r.wait = stateUnavailable, retryUnavailable
+			return
+		}
+		granted = 1
+	}
+	if granted == 0 {
+		r.state, r.wait = stateLimited, left
+		return
+	}
+	nth, err := c.store.Incr(ctx, netKey(r.key.addr), 1, 24*time.Hour)
+	if err != nil {
+		if !c.survives(q, "count the passes of a network", err) {
+			r.state, r.wait = stateUnavailable, retryUnavailable
+			return
+		}
+		nth = 1
+	}
+	r.pass = spravka.Pass{
+		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
+		Allowance: c.cfg.Pass.AllowanceOf(nth), Earned: true, Scope: q.passScope(), Partner: r.key.partner,
+		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q),
+	}
+	if r.key.partner != 0 {
+		r.pass.Agent = 0 // the agent that we see is the partner's
+	}
+	r.cookie = c.passCookie(q, &r.pass)
+	r.state = stateSolved
+}
+
+// survives logs a failure of the store, and reports whether the service goes on without it.
+func (c *Captcha) survives(q *Request, what string, err error) bool {
+	c.count.failures.Inc()
+	c.log.Error().Err(err).Str("request_id", q.RequestID).Str("service", q.Service.name).
+		Bool("goes_on", !q.Service.closed).Msg("captcha: " + what)
+	return !q.Service.closed
+}
+
+// exhausted says how long an address must wait because it earned all its passes of this hour: told before anybody
+// works. Without an answer of the store nobody waits.
+func (c *Captcha) exhausted(q *Request, at time.Time) time.Duration {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	defer cancel()
+	window, left := hourOf(at)
+	n, err := c.store.Incr(ctx, passesKey(q.user(), window), 0, time.Hour)
+	if err != nil || n < c.cfg.PassesPerHour {
+		return 0
+	}
+	return left
+}
+
+// Check is /checkcaptcha.
+func (c *Captcha) Check(q *Request) Answer {
+	switch q.method() {
+	case "OPTIONS":
+		return c.preflight(q)
+	case "GET", "POST":
+	default:
+		return c.notAllowed(q, "GET, POST, OPTIONS")
+	}
+	at := c.now()
+	p := readParams(q)
+	if q.BodyTooLarge {
+		return c.PlainPage(q, templates.TooLarge)
+	}
+	if wantsJSON(q, &p) {
+		return c.checkJSON(q, &p, at)
+	}
+	if p.saved != "" {
+		return c.checkForm(q, &p, at)
+	}
+	return c.checkPage(q, &p, at)
+}
+
+func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Answer {
+	r := c.judge(q, channelPage, p, at)
+	var a Answer
+	switch r.state {
+	case stateSolved:
+		a = c.own(q, 200, typeJSON, verdictCaptcha)
+		c.cors(q, &a)
+		a.Header = append(a.Header, r.cookie)
+		c.noteSolved(q, &a, at)
+		a.Body = []byte(solvedJSON)
+	case stateLimited, stateUnavailable:
+		a = c.limitedJSON(q, r.status(), r.wait)
+	default:
+		l := p.link()
+		c.follow(q, &l, r.keyOrNil(), at)
+		a = c.challengeJSON(q, &l, r.statusText(), 200, at)
+	}
+	r.note(&a)
+	return a
+}
+
+func (r *result) keyOrNil() *key {
+	if !r.opened {
+		return nil
+	}
+	return &r.key
+}
+
+// checkPage answers a visitor of the captcha page: on to where they wanted, or back to a new picture.
+func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Answer {
+	r := c.judge(q, channelPage, p, at)
+	l := p.link()
+	to := c.follow(q, &l, r.keyOrNil(), at)
+	var a Answer
+	switch r.state {
+	case stateSolved:
+		if p.back != "" {
+			a = c.message(q, p, 200, verdictCaptcha, templates.GoBack, "")
+		} else {
+			a = c.seeOther(q, to)
+		}
+		a.Header = append(a.Header, r.cookie)
+		c.noteSolved(q, &a, at)
+	case stateLimited:
+		a = c.limited(q, p, r.wait, q.Service.showURL(&l))
+	case stateUnavailable:
+		a = c.message(q, p, 503, verdictCaptcha, templates.Unavailable, q.Service.showURL(&l))
+		a.after(r.wait)
+	default:
+		if p.back != "" {
+			a = c.tooLargePage(q, p, r.problem(), at)
+			break
+		}
+		status := string(r.problem())
+		if r.state == stateUsed {
+			status = "failed"
+		}
+		a = c.seeOther(q, q.Base+q.Service.showURL(&l, "status", status, "lang", p.lang))
+	}
+	r.note(&a)
+	return a
+}
+
+// seeOther leads on: 303 after a POST, so that a reload repeats nothing, else 302.
+func (c *Captcha) seeOther(q *Request, to string) Answer {
+	code := 302
+	if q.method() == "POST" {
+		code = 303
+	}
+	a := c.own(q, code, "", verdictCaptcha)
+	a.add("Location", to)
+	a.add("Referrer-Policy", "no-referrer")
+	return a
+}

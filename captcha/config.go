@@ -1,0 +1,165 @@
+package captcha
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"antirobot/spravka"
+)
+
+// Config is what holds for all services.
+type Config struct {
+	// KeyTTL is how long a challenge can be answered.
+	KeyTTL time.Duration `mapstructure:"key_ttl"`
+	// Digits is how many digits a challenge asks for, 4 to 8.
+	Digits int `mapstructure:"digits"`
+	// FormMaxBytes bounds the body of a form that is carried over a challenge; FormTTL is how long it can be sent on.
+	FormMaxBytes int64         `mapstructure:"form_max_bytes"`
+	FormTTL      time.Duration `mapstructure:"form_ttl"`
+	// Rates are per address (IPv6: per /64).
+	Rates RatesConfig `mapstructure:"rates"`
+	// PassesPerHour is how many passes one address can earn.
+	PassesPerHour int64 `mapstructure:"passes_per_hour"`
+	// Pass is what a right answer earns.
+	Pass spravka.Config `mapstructure:"pass"`
+	// RenderConcurrency is how many pictures and sounds are made at once, 0: one per two cores. RenderQueue wait for
+	// a place, RenderWait at most; what is beyond gets 503.
+	RenderConcurrency int           `mapstructure:"render_concurrency"`
+	RenderQueue       int           `mapstructure:"render_queue"`
+	RenderWait        time.Duration `mapstructure:"render_wait"`
+	// SpentWrong is how many wrongly answered keys are remembered, RateEntries how many addresses.
+	SpentWrong  int `mapstructure:"spent_wrong"`
+	RateEntries int `mapstructure:"rate_entries"`
+	// StoreTimeout bounds one question to the store.
+	StoreTimeout time.Duration `mapstructure:"store_timeout"`
+	// TestAnswer, when set, makes every challenge ask for these digits. For tests of other people's sites only.
+	TestAnswer string `mapstructure:"test_answer"`
+	// Headers are the names of the gateway's own fields.
+	Headers HeadersConfig `mapstructure:"headers"`
+	// ProbeCookie tells whether a browser keeps cookies; LangCookie remembers a chosen language.
+	ProbeCookie string `mapstructure:"probe_cookie"`
+	LangCookie  string `mapstructure:"lang_cookie"`
+	// Templates is a directory whose files stand in for the built-in pages, and add languages; empty: none.
+	Templates string `mapstructure:"templates"`
+}
+
+// RatesConfig is how often one address may ask.
+type RatesConfig struct {
+	Images Rate `mapstructure:"images"`
+	Audio  Rate `mapstructure:"audio"`
+	Checks Rate `mapstructure:"checks"`
+}
+
+// Rate is a steady number per minute and how many may come at once.
+type Rate struct {
+	PerMinute int `mapstructure:"per_minute"`
+	Burst     int `mapstructure:"burst"`
+}
+
+// HeadersConfig is the names of response header fields.
+type HeadersConfig struct {
+	Verdict   string `mapstructure:"verdict"`
+	RequestID string `mapstructure:"request_id"`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{
+		KeyTTL:       30 * time.Minute,
+		Digits:       6,
+		FormMaxBytes: 64 << 10,
+		FormTTL:      2 * time.Hour,
+		Rates: RatesConfig{
+			Images: Rate{PerMinute: 60, Burst: 60},
+			Audio:  Rate{PerMinute: 20, Burst: 20},
+			Checks: Rate{PerMinute: 30, Burst: 30},
+		},
+		PassesPerHour: 20,
+		Pass:          spravka.DefaultConfig(),
+		RenderQueue:   64,
+		RenderWait:    2 * time.Second,
+		SpentWrong:    1 << 20,
+		RateEntries:   1 << 16,
+		StoreTimeout:  time.Second,
+		Headers:       HeadersConfig{Verdict: "X-Antirobot-Verdict", RequestID: "X-Request-Id"},
+		ProbeCookie:   "antirobot_probe",
+		LangCookie:    "antirobot_lang",
+	}
+}
+
+// Bounds of the configuration. Fewer than four digits are guessed, more than eight do not fit into the picture.
+const (
+	minDigits, maxDigits = 4, 8
+	maxFormBytes         = 128 << 10 // what a sealed request may hold, less its header
+)
+
+// Validate returns all problems, each with its path below the section.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	duration := func(key string, d, least, most time.Duration) {
+		if d < least || d > most {
+			bad("%s: %v is outside %v to %v", key, d, least, most)
+		}
+	}
+	number := func(key string, n, least, most int64) {
+		if n < least || n > most {
+			bad("%s: %d is outside %d to %d", key, n, least, most)
+		}
+	}
+	duration("key_ttl", c.KeyTTL, time.Minute, 24*time.Hour)
+	number("digits", int64(c.Digits), minDigits, maxDigits)
+	number("form_max_bytes", c.FormMaxBytes, 0, maxFormBytes)
+	duration("form_ttl", c.FormTTL, time.Minute, 24*time.Hour)
+	for _, r := range [...]struct {
+		key string
+		Rate
+	}{{"images", c.Rates.Images}, {"audio", c.Rates.Audio}, {"checks", c.Rates.Checks}} {
+		number("rates."+r.key+".per_minute", int64(r.PerMinute), 1, 1_000_000)
+		number("rates."+r.key+".burst", int64(r.Burst), 1, 1_000_000)
+	}
+	number("passes_per_hour", c.PassesPerHour, 1, 1_000_000)
+	errs = append(errs, prefixed("pass.", c.Pass.Validate())...)
+	number("render_concurrency", int64(c.RenderConcurrency), 0, 1024)
+	number("render_queue", int64(c.RenderQueue), 0, 1<<20)
+	duration("render_wait", c.RenderWait, 0, time.Minute)
+	number("spent_wrong", int64(c.SpentWrong), 1024, 1<<26)
+	number("rate_entries", int64(c.RateEntries), 1024, 1<<26)
+	duration("store_timeout", c.StoreTimeout, time.Millisecond, time.Minute)
+	if c.TestAnswer != "" {
+		if n := len(c.TestAnswer); strings.Trim(c.TestAnswer, "0123456789") != "" || n < minDigits || n > maxDigits {
+			bad("test_answer: %d to %d digits are needed", minDigits, maxDigits)
+		}
+	}
+	for _, n := range [...]struct{ key, name string }{
+		{"headers.verdict", c.Headers.Verdict},
+		{"headers.request_id", c.Headers.RequestID},
+		{"probe_cookie", c.ProbeCookie},
+		{"lang_cookie", c.LangCookie},
+	} {
+		if !spravka.ValidCookieName(n.name) { // cookies and header fields have the same rule: a token
+			bad("%s: %q is no name", n.key, n.name)
+		}
+	}
+	if c.ProbeCookie == c.LangCookie {
+		bad("lang_cookie: the same as probe_cookie")
+	}
+	return errors.Join(errs...)
+}
+
+// prefixed puts a path before each of the joined errors.
+func prefixed(path string, err error) []error {
+	if err == nil {
+		return nil
+	}
+	var out []error
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		for _, e := range joined.Unwrap() {
+			out = append(out, prefixed(path, e)...)
+		}
+		return out
+	}
+	return []error{fmt.Errorf("%s%w", path, err)}
+}

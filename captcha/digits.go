@@ -1,0 +1,161 @@
+package captcha
+
+import (
+	"bytes"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"unicode"
+
+	dchest "github.com/dchest/captcha"
+)
+
+// kind is one kind of challenge. What it asks for is sealed into the key as its secret: nothing else carries state.
+// Further kinds (work done by the browser, stronger pictures) are further implementations with their own code.
+type kind interface {
+	// code names the kind inside keys; never reused for another.
+	code() byte
+	// issue makes a new secret, at most maxSecret bytes.
+	issue() []byte
+	// length is how long an answer is, for a front end's field; 0 if that means nothing.
+	length(secret []byte) int
+	// check reports whether the answer is right, in a time that does not depend on how wrong it is. given is false
+	// for an answer that says nothing: it spends no key.
+	check(secret []byte, answer string) (right, given bool)
+	// render makes a medium of the challenge; errNoMedium if the kind has none such. id is the same for the same
+	// challenge, and so is the result within one process.
+	render(m medium, id string, secret []byte, lang string) ([]byte, error)
+}
+
+// medium is a form in which a challenge is given.
+type medium uint8
+
+const (
+	picture medium = iota
+	sound
+	mediumCount
+)
+
+func (m medium) String() string { return [...]string{"image", "audio"}[m] }
+
+var errNoMedium = errors.New("the challenge has no such medium")
+
+// maxSecret bounds the secret inside a key.
+const maxSecret = 64
+
+// kinds are the kinds that keys may name, and the one that is issued.
+type kinds struct {
+	issued kind
+	all    []kind
+}
+
+func (ks *kinds) byCode(code byte) kind {
+	for _, k := range ks.all {
+		if k.code() == code {
+			return k
+		}
+	}
+	return nil
+}
+
+// digits is a row of digits as a picture and as a sound. A machine reads both well (see docs/threat-model.md): the
+// price of a pass is in the rates, not here.
+type digits struct {
+	n     int
+	fixed []byte // the test answer, as values 0 to 9
+}
+
+const digitsCode = 1
+
+func newDigits(n int, test string) *digits {
+	d := &digits{n: n}
+	for i := range len(test) {
+		d.fixed = append(d.fixed, test[i]-'0')
+	}
+	return d
+}
+
+func (d *digits) code() byte { return digitsCode }
+
+func (d *digits) issue() []byte {
+	if d.fixed != nil {
+		return bytes.Clone(d.fixed)
+	}
+	return dchest.RandomDigits(d.n)
+}
+
+func (d *digits) length(secret []byte) int { return len(secret) }
+
+func (d *digits) check(secret []byte, answer string) (right, given bool) {
+	var buf [maxSecret]byte
+	got, ok := appendDigits(buf[:0], answer)
+	if ok && len(got) == 0 {
+		return false, false
+	}
+	return ok && subtle.ConstantTimeCompare(got, secret) == 1, true
+}
+
+func (d *digits) render(m medium, id string, secret []byte, lang string) ([]byte, error) {
+	for _, v := range secret {
+		if v > 9 {
+			return nil, fmt.Errorf("render %s: %d is no digit", m, v)
+		}
+	}
+	var buf bytes.Buffer
+	var err error
+	switch m {
+	case picture:
+		_, err = dchest.NewImage(id, secret, dchest.StdWidth, dchest.StdHeight).WriteTo(&buf)
+	case sound:
+		a := dchest.NewAudio(id, secret, lang)
+		buf.Grow(a.EncodedLen() + 1)
+		_, err = a.WriteTo(&buf)
+	default:
+		return nil, errNoMedium
+	}
+	return buf.Bytes(), err
+}
+
+// maxAnswer bounds how much of an answer is looked at, in bytes.
+const maxAnswer = 128
+
+// appendDigits appends the values of an answer's digits in any script; spaces and marks that can't be seen are left
+// out. ok is false for anything else, and for more than a secret may have.
+func appendDigits(dst []byte, answer string) (_ []byte, ok bool) {
+	if len(answer) > maxAnswer {
+		return dst, false
+	}
+	for _, r := range answer {
+		switch {
+		case '0' <= r && r <= '9':
+			dst = append(dst, byte(r-'0'))
+		case unicode.IsSpace(r) || unicode.Is(unicode.Cf, r):
+		default:
+			v, ok := digitValue(r)
+			if !ok {
+				return dst, false
+			}
+			dst = append(dst, v)
+		}
+		if len(dst) > maxSecret {
+			return dst, false
+		}
+	}
+	return dst, true
+}
+
+// digitValue returns the value of a decimal digit of any script. Unicode promises that such digits stand in runs from
+// zero to nine, and the ranges of the table begin where a run does.
+func digitValue(r rune) (byte, bool) {
+	for _, t := range unicode.Nd.R16 {
+		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi && t.Stride == 1 {
+			return byte((r - lo) % 10), true
+		}
+	}
+	for _, t := range unicode.Nd.R32 {
+		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi && t.Stride == 1 {
+			return byte((r - lo) % 10), true
+		}
+	}
+	return 0, false
+}

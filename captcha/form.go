@@ -1,0 +1,254 @@
+package captcha
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/spravka"
+	"antirobot/templates"
+)
+
+// saved is a form that is carried over its challenge, sealed into a hidden field of the page. It is sent on once, and
+// only for who sent it: without that, a page of somebody else's could make a visitor's browser send it, and the
+// visitor would get the answer, cookies included, that was meant for another.
+type saved struct {
+	nonce   [16]byte
+	subject identity.Subject // who sent it
+	mark    string           // their probe cookie
+	request SavedRequest
+}
+
+const (
+	savedVersion = 1
+	// maxSavedHead bounds target and header fields of a saved request, in bytes.
+	maxSavedHead = 16 << 10
+)
+
+// sealedFields are kept from the form's request; keptFields are taken from the one that answers, which the same
+// browser sends.
+func sealedFields() []string {
+	return []string{"Content-Type", "Cookie", "Origin", "Referer", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User"}
+}
+
+func keptFields() []string {
+	return []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding", "Authorization"}
+}
+
+// capture copies what is to be sealed; ok is false if it is too large.
+func capture(q *Request, mark string) (s saved, ok bool) {
+	s = saved{nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, request: SavedRequest{
+		Method: q.method(), Target: string(q.View.Target), Body: q.Body,
+	}}
+	size := len(s.request.Target) + len(s.request.Method) + len(mark)
+	for _, name := range sealedFields() {
+		for i := range q.View.Fields {
+			if f := &q.View.Fields[i]; strings.EqualFold(string(f.Name), name) {
+				s.request.Header = append(s.request.Header, HeaderField{name, string(f.Value)})
+				size += len(name) + len(f.Value) + 8
+			}
+		}
+	}
+	return s, size <= maxSavedHead
+}
+
+func (s *saved) append(dst []byte) []byte {
+	dst = append(dst, savedVersion)
+	dst = append(dst, s.nonce[:]...)
+	dst = append(dst, byte(s.subject.Kind))
+	dst = append(dst, s.subject.ID[:]...)
+	text := func(t string) {
+		dst = binary.AppendUvarint(dst, uint64(len(t)))
+		dst = append(dst, t...)
+	}
+	text(s.mark)
+	text(s.request.Method)
+	text(s.request.Target)
+	dst = binary.AppendUvarint(dst, uint64(len(s.request.Header)))
+	for _, f := range s.request.Header {
+		text(f.Name)
+		text(f.Value)
+	}
+	return append(dst, s.request.Body...)
+}
+
+var errSaved = errors.New("sealed request is malformed")
+
+func parseSaved(b []byte) (s saved, err error) {
+	if len(b) < 34 || b[0] != savedVersion {
+		return saved{}, errSaved
+	}
+	copy(s.nonce[:], b[1:])
+	s.subject.Kind = identity.Kind(b[17])
+	copy(s.subject.ID[:], b[18:])
+	b = b[34:]
+	number := func() uint64 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			err = errSaved
+			return 0
+		}
+		b = b[size:]
+		return n
+	}
+	text := func() string {
+		n := number()
+		if err != nil || n > uint64(len(b)) {
+			err = errSaved
+			return ""
+		}
+		t := string(b[:n])
+		b = b[n:]
+		return t
+	}
+	s.mark, s.request.Method, s.request.Target = text(), text(), text()
+	fields := number()
+	for range fields {
+		if err != nil {
+			return saved{}, err
+		}
+		s.request.Header = append(s.request.Header, HeaderField{text(), text()})
+	}
+	s.request.Body = b
+	return s, err
+}
+
+// sameSender reports whether the form's sender is the one who answers now: a verified identity in common, or the mark
+// of the browser, which survives a change of networks. A form that another site makes the browser send is refused.
+func (s *saved) sameSender(q *Request, p probeState) bool {
+	if site := q.View.Get("Sec-Fetch-Site"); string(site) == "cross-site" {
+		return false
+	}
+	if p.returned && sameSecret(p.mark, s.mark) {
+		return true
+	}
+	for i := range q.ID.N {
+		if q.ID.Subjects[i] == s.subject {
+			return true
+		}
+	}
+	return false
+}
+
+// ChallengeForm is the captcha page instead of a redirect, for a form: the page carries the form's request, or says
+// before anybody works that it is too large to be carried.
+func (c *Captcha) ChallengeForm(q *Request) Answer {
+	at := c.now()
+	c.count.shown["form"].Inc()
+	if wait := c.exhausted(q, at); wait > 0 {
+		return c.limited(q, nil, wait, "")
+	}
+	pr := probeOf(q, c.cfg.ProbeCookie)
+	s, ok := capture(q, pr.mark)
+	if !ok || q.BodyTooLarge || int64(len(q.Body)) > c.cfg.FormMaxBytes {
+		return c.tooLargePage(q, nil, templates.ProblemNone, at)
+	}
+	token := c.ring().SealSecret(nil, spravka.PurposeSaved, q.keyContext(), s.append(nil), at.Add(c.cfg.FormTTL))
+	return c.formPage(q, nil, string(token), pr, templates.ProblemNone, at)
+}
+
+// formPage is a page that carries a request.
+func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, problem templates.Problem, at time.Time) Answer {
+	lang := c.language(q, p)
+	page := c.challenge(q, lang, c.issue(q, channelPage, "", at))
+	page.Problem = problem
+	page.FormKept = true
+	page.CookiesLost = c.cookiesLost(q, pr, at)
+	page.CookiesOff = p != nil && !pr.returned
+	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
+	c.langButtons(page, lang)
+	a := c.html(q, 200, verdictCaptcha, lang)
+	c.probe(q, &a, pr)
+	if p != nil {
+		c.rememberLang(q, &a, p)
+	}
+	return c.show(q, a, lang, page)
+}
+
+// tooLargePage is the page for a form that can't be carried: it says so, and after the right answer asks the visitor
+// to go back and send the form again.
+func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Answer {
+	lang := c.language(q, p)
+	page := c.challenge(q, lang, c.issue(q, channelPage, "", at))
+	page.Problem = problem
+	page.FormTooLarge = true
+	page.Hidden = append(page.Hidden, hidden(fieldBack, "1"))
+	c.langButtons(page, lang)
+	a := c.html(q, 200, verdictCaptcha, lang)
+	if p != nil {
+		c.rememberLang(q, &a, p)
+	}
+	return c.show(q, a, lang, page)
+}
+
+func (c *Captcha) langButtons(page *templates.ChallengePage, lang *templates.Language) {
+	for _, o := range c.set.Languages() {
+		page.LangButtons = append(page.LangButtons, templates.LangChoice{Tag: o.Tag, Name: o.Name, Current: o == lang})
+	}
+}
+
+// checkForm answers a page that carries a request: on to the service, or the page again with a new picture.
+func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Answer {
+	pr := probeOf(q, c.cfg.ProbeCookie)
+	s, err := c.openSaved(q, p.saved, at)
+	if err != nil || !s.sameSender(q, pr) {
+		return c.message(q, p, 410, verdictCaptcha, templates.FormExpired, "")
+	}
+	if p.rep == "" && (p.fresh != "" || p.lang != "") { // another picture, another language: nothing was answered
+		return c.formPage(q, p, p.saved, pr, templates.ProblemNone, at)
+	}
+	r := c.judge(q, channelPage, p, at)
+	var a Answer
+	switch r.state {
+	case stateSolved:
+		a = c.resend(q, p, s, at)
+		a.Header = append(a.Header, r.cookie)
+		c.noteSolved(q, &a, at)
+	case stateLimited:
+		a = c.limited(q, p, r.wait, "")
+	case stateUnavailable:
+		a = c.formPage(q, p, p.saved, pr, templates.ProblemExpired, at)
+	default:
+		a = c.formPage(q, p, p.saved, pr, r.problem(), at)
+	}
+	r.note(&a)
+	return a
+}
+
+func (c *Captcha) openSaved(q *Request, token string, at time.Time) (saved, error) {
+	b, err := c.ring().OpenSecret(nil, spravka.PurposeSaved, q.keyContext(), []byte(token), at)
+	if err != nil {
+		return saved{}, err
+	}
+	return parseSaved(b)
+}
+
+// resend sends the form on, once: its nonce is spent durably before.
+func (c *Captcha) resend(q *Request, p *params, s saved, at time.Time) Answer {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	defer cancel()
+	first := c.spent.add(s.nonce, at)
+	if first {
+		var err error
+		first, err = c.store.Spend(ctx, append([]byte("captcha/form/"), s.nonce[:]...), c.cfg.FormTTL)
+		if err != nil {
+			if !c.survives(q, "spend a form", err) {
+				return c.message(q, p, 503, verdictCaptcha, templates.Unavailable, "")
+			}
+			first = true
+		}
+	}
+	if !first {
+		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, "")
+	}
+	c.count.resent.Inc()
+	for _, name := range keptFields() {
+		if v := q.View.Get(name); v != nil {
+			s.request.Header = append(s.request.Header, HeaderField{name, string(v)})
+		}
+	}
+	return Answer{Resend: &s.request}
+}

@@ -1,0 +1,149 @@
+package captcha
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"time"
+)
+
+// challengeJSON is what a script gets instead of its answer. The first four fields of captcha are those of the
+// original system, the others are ours.
+type challengeJSON struct {
+	Type      string        `json:"type"`
+	Captcha   challengeBody `json:"captcha"`
+	V         int           `json:"v"`
+	RequestID string        `json:"request-id"`
+	Forwarded bool          `json:"forwarded"` // always false: the service never saw the request, repeating it is safe
+	Test      bool          `json:"test,omitempty"`
+}
+
+type challengeBody struct {
+	ImgURL      string `json:"img-url"`
+	Key         string `json:"key"`
+	Status      string `json:"status"`
+	CaptchaPage string `json:"captcha-page"`
+	AudioURL    string `json:"audio-url"`
+	CheckURL    string `json:"check-url"`
+	ExpiresIn   int64  `json:"expires-in"` // seconds
+	Length      int    `json:"length"`
+}
+
+type blockedJSON struct {
+	Type      string `json:"type"`
+	RequestID string `json:"request-id"`
+}
+
+type limitedJSON struct {
+	Type       string `json:"type"`
+	RequestID  string `json:"request-id"`
+	RetryAfter int64  `json:"retry-after"` // seconds
+}
+
+const solvedJSON = `{"type":"captcha","captcha":{"status":"success"}}`
+
+// marshal encodes without escaping what only matters inside HTML: some clients look for literal URLs.
+func marshal(v any) []byte {
+	var buf bytes.Buffer
+	e := json.NewEncoder(&buf)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return buf.Bytes()
+}
+
+// ChallengeJSON is the challenge for a script.
+func (c *Captcha) ChallengeJSON(q *Request) Answer {
+	at := c.now()
+	c.count.shown["json"].Inc()
+	l := c.signLink(q, q.wanted(), false, at)
+	return c.challengeJSON(q, &l, "", q.Service.ajaxStatus, at)
+}
+
+func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at time.Time) Answer {
+	a := c.own(q, code, typeJSON, verdictCaptcha)
+	c.cors(q, &a)
+	token := c.issue(q, channelPage, l.url, at)
+	a.Body = marshal(challengeJSON{
+		Type: "captcha",
+		Captcha: challengeBody{
+			ImgURL:      strings.NewReplacer("{base}", q.Base, "{key}", token).Replace(q.Service.imgURL),
+			Key:         token,
+			Status:      status,
+			CaptchaPage: q.Base + q.Service.showURL(l),
+			AudioURL:    q.Base + q.Service.prefix + "/captcha/audio?key=" + token,
+			CheckURL:    q.Base + q.Service.prefix + "/checkcaptcha",
+			ExpiresIn:   int64(c.cfg.KeyTTL / time.Second),
+			Length:      c.answerLength(),
+		},
+		V:         1,
+		RequestID: q.RequestID,
+		Test:      c.cfg.TestAnswer != "",
+	})
+	a.Outcome = OutcomeShown
+	return a
+}
+
+func (c *Captcha) answerLength() int {
+	if c.cfg.TestAnswer != "" {
+		return len(c.cfg.TestAnswer)
+	}
+	return c.cfg.Digits
+}
+
+func (c *Captcha) limitedJSON(q *Request, code int, wait time.Duration) Answer {
+	a := c.own(q, code, typeJSON, verdictCaptcha)
+	c.cors(q, &a)
+	a.after(wait)
+	kind := "limited"
+	if code == 503 {
+		kind = "unavailable"
+	} else {
+		a.Outcome = OutcomeLimited
+	}
+	a.Body = marshal(limitedJSON{Type: kind, RequestID: q.RequestID, RetryAfter: int64((wait + time.Second - 1) / time.Second)})
+	return a
+}
+
+// allowedOrigin returns the request's Origin if its scripts may read our answers.
+func (q *Request) allowedOrigin() string {
+	origin := string(q.View.Get("Origin"))
+	if origin == "" || len(origin) > 512 {
+		return ""
+	}
+	lower := strings.ToLower(origin)
+	if lower == strings.ToLower(q.Base) {
+		return origin
+	}
+	for _, r := range q.Service.origins {
+		if r.fits(lower) {
+			return origin
+		}
+	}
+	return ""
+}
+
+// cors lets the page's script read the answer, if the service allows its origin.
+func (c *Captcha) cors(q *Request, a *Answer) {
+	a.add("Vary", "Origin")
+	origin := q.allowedOrigin()
+	if origin == "" {
+		return
+	}
+	a.add("Access-Control-Allow-Origin", origin)
+	a.add("Access-Control-Allow-Credentials", "true")
+	a.add("Access-Control-Expose-Headers", c.cfg.Headers.Verdict+", "+c.cfg.Headers.RequestID)
+}
+
+// preflight answers the question of a browser whether a script may call /checkcaptcha.
+func (c *Captcha) preflight(q *Request) Answer {
+	a := c.own(q, 204, "", verdictCaptcha)
+	c.cors(q, &a)
+	if q.allowedOrigin() != "" {
+		a.add("Access-Control-Allow-Methods", "GET, POST")
+		a.add("Access-Control-Allow-Headers", "X-Requested-With, Content-Type, Accept")
+		a.add("Access-Control-Max-Age", "600")
+	}
+	return a
+}

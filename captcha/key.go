@@ -1,0 +1,108 @@
+package captcha
+
+import (
+	"encoding/binary"
+	"errors"
+	"net/netip"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/spravka"
+)
+
+// key is what a captcha key says. It travels encrypted: the answer is inside.
+type key struct {
+	kind    byte
+	channel channel
+	nonce   [16]byte
+	issued  int64      // unix milliseconds
+	addr    netip.Addr // who is asked; for a partner's user the X-Real-Ip
+	partner uint64     // the XML partner's hash, 0: none
+	ret     uint64     // returnHash of where the visitor wanted to go, 0: not known
+	secret  []byte
+}
+
+// channel is where a key may be answered: a page's key is no use to an XML partner and the other way round.
+type channel byte
+
+const (
+	channelPage channel = 1 // and JSON
+	channelXML  channel = 2
+)
+
+const (
+	keyVersion = 1
+	keyFixed   = 1 + 1 + 1 + 16 + 8 + 16 + 8 + 8
+)
+
+func (k *key) append(dst []byte) []byte {
+	dst = append(dst, keyVersion, k.kind, byte(k.channel))
+	dst = append(dst, k.nonce[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(k.issued))
+	addr := k.addr.As16()
+	dst = append(dst, addr[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, k.partner)
+	dst = binary.BigEndian.AppendUint64(dst, k.ret)
+	return append(dst, k.secret...)
+}
+
+func parseKey(b []byte) (k key, ok bool) {
+	if len(b) < keyFixed || len(b) > keyFixed+maxSecret || b[0] != keyVersion {
+		return key{}, false
+	}
+	k.kind, k.channel = b[1], channel(b[2])
+	b = b[3:]
+	copy(k.nonce[:], b)
+	k.issued = int64(binary.BigEndian.Uint64(b[16:]))
+	k.addr = netip.AddrFrom16([16]byte(b[24:40])).Unmap()
+	k.partner = binary.BigEndian.Uint64(b[40:])
+	k.ret = binary.BigEndian.Uint64(b[48:])
+	k.secret = b[56:]
+	return k, k.channel == channelPage || k.channel == channelXML
+}
+
+// issue makes a key and returns its token. to is where the visitor wanted to go, empty for a partner's user.
+func (c *Captcha) issue(q *Request, ch channel, to string, at time.Time) string {
+	k := key{
+		kind: c.kinds.issued.code(), channel: ch, nonce: spravka.NewID(), issued: at.UnixMilli(), addr: q.user(),
+		partner: q.partnerHash(), secret: c.kinds.issued.issue(),
+	}
+	if to != "" {
+		k.ret = returnHash(to)
+	}
+	var buf [keyFixed + maxSecret]byte
+	return string(c.ring().SealSecret(nil, spravka.PurposeCaptcha, q.keyContext(), k.append(buf[:0]), at.Add(c.cfg.KeyTTL)))
+}
+
+// keyContext binds keys and sealed requests to service and host.
+func (q *Request) keyContext() []byte {
+	return spravka.AppendContext(nil, q.Service.name, string(q.View.Host))
+}
+
+// Why a key can't be answered.
+var (
+	errKeyExpired = errors.New("captcha key expired")
+	errKeyForeign = errors.New("captcha key is none of ours, or for another place")
+)
+
+// open reads a key that was issued for this service and host.
+func (c *Captcha) open(q *Request, token string, at time.Time) (key, kind, error) {
+	b, err := c.ring().OpenSecret(nil, spravka.PurposeCaptcha, q.keyContext(), []byte(token), at)
+	if errors.Is(err, spravka.ErrExpired) {
+		return key{}, nil, errKeyExpired
+	}
+	if err != nil {
+		return key{}, nil, errKeyForeign
+	}
+	k, ok := parseKey(b)
+	kd := c.kinds.byCode(k.kind)
+	if !ok || kd == nil {
+		return key{}, nil, errKeyForeign
+	}
+	return k, kd, nil
+}
+
+// sameNet reports whether two addresses are charged to the same network.
+func sameNet(a, b netip.Addr) bool {
+	return identity.NetOf(a) == identity.NetOf(b)
+}

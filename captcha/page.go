@@ -1,0 +1,294 @@
+package captcha
+
+import (
+	"encoding/base64"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"antirobot/spravka"
+	"antirobot/templates"
+)
+
+// Redirect sends the visitor of a page to the captcha page: 302.
+func (c *Captcha) Redirect(q *Request) Answer {
+	at := c.now()
+	a := c.own(q, 302, "", verdictCaptcha)
+	c.probe(q, &a, probeOf(q, c.cfg.ProbeCookie))
+	l := c.signLink(q, q.wanted(), true, at)
+	a.add("Location", q.Base+q.Service.showURL(&l))
+	a.add("Referrer-Policy", "no-referrer")
+	a.add("Vary", "*")
+	a.Outcome = OutcomeShown
+	c.count.shown["page"].Inc()
+	return a
+}
+
+// Page is the captcha page, GET /showcaptcha.
+func (c *Captcha) Page(q *Request) Answer {
+	at := c.now()
+	p := readParams(q)
+	l := p.link()
+	c.follow(q, &l, nil, at)
+	if wait := c.exhausted(q, at); wait > 0 {
+		return c.limited(q, &p, wait, q.Service.showURL(&l))
+	}
+	pr := probeOf(q, c.cfg.ProbeCookie)
+	lang := c.language(q, &p)
+	page := c.challenge(q, lang, c.issue(q, channelPage, l.url, at))
+	page.Problem = templates.Problem(p.status)
+	page.CookiesLost = c.cookiesLost(q, pr, at)
+	page.CookiesOff = p.cc == "1" && strings.HasPrefix(l.u, string(probed)) && !pr.returned && !hasCookie(q, q.Service.cookies.Spravka)
+	page.Hidden = append(page.Hidden, hidden("retpath", l.url), hidden("t", l.t), hidden("u", l.u), hidden("s", l.s), hidden("lang", p.lang))
+	page.NewURL = q.Service.showURL(&l, "lang", p.lang)
+	for _, o := range c.set.Languages() {
+		page.LangLinks = append(page.LangLinks, templates.LangChoice{
+			Tag: o.Tag, Name: o.Name, Current: o == lang, URL: q.Service.showURL(&l, "status", p.status, "lang", o.Tag),
+		})
+	}
+	a := c.html(q, 200, verdictCaptcha, lang)
+	c.probe(q, &a, pr)
+	c.rememberLang(q, &a, &p)
+	return c.show(q, a, lang, page)
+}
+
+// hidden makes a hidden field.
+func hidden(name, value string) templates.HiddenField {
+	return templates.HiddenField{Name: name, Value: value}
+}
+
+// challenge begins a page with a new challenge.
+func (c *Captcha) challenge(q *Request, lang *templates.Language, token string) *templates.ChallengePage {
+	media := q.Service.prefix + "/captcha/"
+	return &templates.ChallengePage{
+		Brand:     q.Service.brand,
+		RequestID: q.RequestID,
+		CheckURL:  q.Service.prefix + "/checkcaptcha",
+		Key:       token,
+		ImageURL:  media + "image?key=" + token,
+		AudioURL:  media + "audio?key=" + token + "&lang=" + url.QueryEscape(lang.Tag),
+		Limit:     printBytes(c.cfg.FormMaxBytes),
+		Test:      c.cfg.TestAnswer != "",
+	}
+}
+
+// show renders the page into the answer.
+func (c *Captcha) show(q *Request, a Answer, lang *templates.Language, page *templates.ChallengePage) Answer {
+	body, err := lang.AppendChallenge(make([]byte, 0, 10<<10), page)
+	if err != nil {
+		return c.fault(q, err)
+	}
+	a.Body = body
+	a.Outcome = OutcomeShown
+	return a
+}
+
+func printBytes(n int64) string {
+	if n >= 1<<20 && n%(1<<20) == 0 {
+		return strconv.FormatInt(n>>20, 10) + " MB"
+	}
+	return strconv.FormatInt(n>>10, 10) + " KB"
+}
+
+// rememberLang keeps a language that was chosen in the URL for the pages that follow.
+func (c *Captcha) rememberLang(q *Request, a *Answer, p *params) {
+	l := c.set.Lang(p.lang)
+	if l == nil || cookieValue(q.View, c.cfg.LangCookie) == l.Tag {
+		return
+	}
+	a.add("Set-Cookie", string(spravka.AppendSetCookie(nil, c.cfg.LangCookie, []byte(l.Tag), "", "/", 0, q.secure(), true, "Lax")))
+}
+
+func (q *Request) secure() bool { return strings.HasPrefix(q.Base, "https://") }
+
+func hasCookie(q *Request, name string) bool {
+	_, ok := findCookie(q.View, name)
+	return ok
+}
+
+// probeState is what the probe cookie says: a random mark of the browser, and how many right answers it gave without
+// bringing back a pass. The client may write anything there: it decides which advice is shown, and whether a carried
+// form that knows the mark is sent on from another network.
+type probeState struct {
+	mark     string
+	unkept   int
+	returned bool // the browser sent it
+}
+
+const probeMarkLen = 22
+
+// probeOf reads the probe cookie, or makes a new mark.
+func probeOf(q *Request, name string) probeState {
+	mark, n, ok := strings.Cut(cookieValue(q.View, name), ".")
+	if ok && len(mark) == probeMarkLen && len(n) == 1 && n[0] >= '0' && n[0] <= '9' {
+		if _, err := base64.RawURLEncoding.DecodeString(mark); err == nil {
+			return probeState{mark: mark, unkept: int(n[0] - '0'), returned: true}
+		}
+	}
+	id := spravka.NewID()
+	return probeState{mark: base64.RawURLEncoding.EncodeToString(id[:])}
+}
+
+// probeLife is how long the probe cookie is kept: long enough for a form.
+const probeLife = 24 * time.Hour
+
+// probe gives the browser its probe cookie, if it has none.
+func (c *Captcha) probe(q *Request, a *Answer, p probeState) {
+	if !p.returned {
+		c.setProbe(q, a, p)
+	}
+}
+
+func (c *Captcha) setProbe(q *Request, a *Answer, p probeState) {
+	value := append([]byte(p.mark), '.', byte('0'+min(p.unkept, 9)))
+	a.add("Set-Cookie", string(spravka.AppendSetCookie(nil, c.cfg.ProbeCookie, value, "", "/", probeLife, q.secure(), true, "Lax")))
+}
+
+// After lostMany right answers without a returned cookie the page explains that cookies are needed. A browser that
+// keeps the probe counts for itself; one that keeps nothing is counted by address and kind of browser, for a while.
+const (
+	lostMany  = 2
+	lostEvery = 30 * time.Minute
+)
+
+func (c *Captcha) lostKey(q *Request) uint64 {
+	return c.lost.addrKey(q.user(), agentOf(q))
+}
+
+func (c *Captcha) cookiesLost(q *Request, p probeState, at time.Time) bool {
+	if hasCookie(q, q.Service.cookies.Spravka) {
+		return false
+	}
+	if p.returned {
+		return p.unkept >= lostMany
+	}
+	return c.lost.peek(c.lostKey(q), at) > 0
+}
+
+// noteSolved counts a right answer that came without the cookie of an earlier one, and says so in the probe cookie.
+func (c *Captcha) noteSolved(q *Request, a *Answer, at time.Time) {
+	p := probeOf(q, c.cfg.ProbeCookie)
+	switch {
+	case hasCookie(q, q.Service.cookies.Spravka):
+		if p.unkept == 0 {
+			return
+		}
+		p.unkept = 0
+	default:
+		p.unkept++
+		if !p.returned {
+			c.lost.take(c.lostKey(q), at)
+		}
+	}
+	c.setProbe(q, a, p)
+}
+
+// Blocked refuses a client: the 403 page, or JSON for a script.
+func (c *Captcha) Blocked(q *Request, ajax bool) Answer {
+	if ajax {
+		a := c.own(q, 403, typeJSON, verdictBlocked)
+		c.cors(q, &a)
+		a.Body = marshal(blockedJSON{Type: "blocked", RequestID: q.RequestID})
+		return a
+	}
+	return c.message(q, nil, 403, verdictBlocked, templates.Blocked, "")
+}
+
+// SubResource refuses an image, a style, a script and the like: an empty 403, never a page.
+func (c *Captcha) SubResource(q *Request, blocked bool) Answer {
+	verdict := verdictCaptcha
+	if blocked {
+		verdict = verdictBlocked
+	}
+	a := c.own(q, 403, "", verdict)
+	a.add("Vary", "*")
+	return a
+}
+
+// messageStatus is the status of each plain page.
+func messageStatus(m templates.Message) int {
+	switch m {
+	case templates.Blocked:
+		return 403
+	case templates.Limited:
+		return 429
+	case templates.BadRequest:
+		return 400
+	case templates.NotFound:
+		return 404
+	case templates.TooLarge:
+		return 413
+	case templates.UpstreamDown:
+		return 502
+	case templates.UpstreamTimeout:
+		return 504
+	case templates.Unavailable:
+		return 503
+	case templates.FormSent:
+		return 409
+	case templates.FormExpired:
+		return 410
+	default:
+		return 200
+	}
+}
+
+// PlainPage is a page without a challenge: an error of the upstream, a request that is refused. It carries no verdict
+// unless it is Blocked.
+func (c *Captcha) PlainPage(q *Request, m templates.Message) Answer {
+	verdict := ""
+	if m == templates.Blocked {
+		verdict = verdictBlocked
+	}
+	retry := ""
+	if m := q.method(); m == "GET" || m == "HEAD" {
+		retry = q.original()
+	}
+	if m == templates.Blocked || m == templates.BadRequest || m == templates.NotFound {
+		retry = ""
+	}
+	return c.message(q, nil, messageStatus(m), verdict, m, retry)
+}
+
+func (c *Captcha) message(q *Request, p *params, status int, verdict string, m templates.Message, retry string) Answer {
+	lang := c.language(q, p)
+	a := c.html(q, status, verdict, lang)
+	body, err := lang.AppendMessage(make([]byte, 0, 6<<10), &templates.MessagePage{
+		Message: m, Brand: q.Service.brand, RequestID: q.RequestID, Retry: retry, Limit: printBytes(c.cfg.FormMaxBytes),
+	})
+	if err != nil {
+		return c.fault(q, err)
+	}
+	a.Body = body
+	return a
+}
+
+// limited answers too many tries: 429 and how long to wait; never a ban.
+func (c *Captcha) limited(q *Request, p *params, wait time.Duration, retry string) Answer {
+	a := c.message(q, p, 429, verdictCaptcha, templates.Limited, retry)
+	a.after(wait)
+	a.Outcome = OutcomeLimited
+	return a
+}
+
+// Static serves the files that operators' pages may use, below /captcha/. path is the raw path of the request.
+func (c *Captcha) Static(q *Request, path string) Answer {
+	name, ok := strings.CutPrefix(path, q.Service.prefix+"/captcha/")
+	file, found := c.set.Static(name)
+	if !ok || !found {
+		return c.PlainPage(q, templates.NotFound)
+	}
+	if m := q.method(); m != "GET" && m != "HEAD" {
+		return c.notAllowed(q, "GET, HEAD")
+	}
+	a := c.own(q, 200, file.Type, verdictCaptcha)
+	a.Body = file.Body
+	return a
+}
+
+func (c *Captcha) notAllowed(q *Request, allow string) Answer {
+	a := c.own(q, 405, "text/plain; charset=utf-8", "")
+	a.add("Allow", allow)
+	return a
+}

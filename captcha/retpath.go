@@ -1,0 +1,263 @@
+package captcha
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"antirobot/spravka"
+)
+
+// maxReturn bounds a return URL, in bytes.
+const maxReturn = 8 << 10
+
+// location is a URL that was read and can be sent back: absolute, with the authority spelled as browsers read it.
+type location struct {
+	scheme, host, port string
+	text               string
+}
+
+// parseLocation reads an absolute http or https URL as strictly as a browser may read it loosely: no user
+// information, no backslash before the query, no control character, a host of plain letters, digits, dots and
+// hyphens (international names only in their ASCII form). Path, query and fragment stay as they are.
+func parseLocation(raw string) (location, bool) {
+	if len(raw) > maxReturn {
+		return location{}, false
+	}
+	scheme, rest, ok := strings.Cut(raw, "://")
+	scheme = strings.ToLower(scheme)
+	if !ok || scheme != "http" && scheme != "https" {
+		return location{}, false
+	}
+	authority, tail := rest, ""
+	if i := strings.IndexAny(rest, "/?#\\"); i >= 0 {
+		authority, tail = rest[:i], rest[i:]
+	}
+	host, port, ok := splitAuthority(authority)
+	if !ok {
+		return location{}, false
+	}
+	if tail == "" || tail[0] != '/' {
+		tail = "/" + tail
+	}
+	path := tail
+	if i := strings.IndexAny(tail, "?#"); i >= 0 {
+		path = tail[:i]
+	}
+	if strings.IndexByte(path, '\\') >= 0 || strings.ContainsFunc(tail, isControl) {
+		return location{}, false
+	}
+	text := scheme + "://" + host
+	if port != "" && port != defaultPort(scheme) {
+		text += ":" + port
+	}
+	if port == "" {
+		port = defaultPort(scheme)
+	}
+	return location{scheme: scheme, host: host, port: port, text: text + escapeTail(tail)}, true
+}
+
+func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
+
+// splitAuthority takes host and port apart; the host is lower-case afterwards.
+func splitAuthority(a string) (host, port string, ok bool) {
+	host = strings.ToLower(a)
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+		host, port = host[:i], host[i+1:]
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
+			return "", "", false
+		}
+	}
+	return host, port, validHost(host)
+}
+
+// validHost accepts what every reader takes for the same host: DNS names in ASCII, IPv4, and IPv6 in brackets.
+func validHost(h string) bool {
+	if len(h) == 0 || len(h) > 253 {
+		return false
+	}
+	if inner, ok := strings.CutPrefix(h, "["); ok {
+		inner, ok = strings.CutSuffix(inner, "]")
+		return ok && inner != "" && strings.Trim(inner, "0123456789abcdef:.") == ""
+	}
+	for label := range strings.SplitSeq(h, ".") {
+		if label == "" || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+	}
+	return strings.Trim(h, "abcdefghijklmnopqrstuvwxyz0123456789-._") == ""
+}
+
+func defaultPort(scheme string) string {
+	if scheme == "https" {
+		return "443"
+	}
+	return "80"
+}
+
+// escapeTail percent-encodes what may not stand in a Location, and nothing else: the URL comes back whole.
+func escapeTail(s string) string {
+	const upper = "0123456789ABCDEF"
+	bad := func(i int) bool {
+		c := s[i]
+		return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>'
+	}
+	for i := range len(s) {
+		if !bad(i) {
+			continue
+		}
+		b := append(make([]byte, 0, len(s)+32), s[:i]...)
+		for ; i < len(s); i++ {
+			if bad(i) {
+				b = append(b, '%', upper[s[i]>>4], upper[s[i]&15])
+			} else {
+				b = append(b, s[i])
+			}
+		}
+		return string(b)
+	}
+	return s
+}
+
+// original is the URL of the request itself.
+func (q *Request) original() string {
+	target := string(q.View.Target)
+	if target == "" || target[0] != '/' || len(target) > maxReturn {
+		return q.Base + "/"
+	}
+	path, query, has := strings.Cut(target, "?")
+	path = escapeTail(strings.ReplaceAll(path, "\\", "%5C"))
+	if has {
+		path += "?" + escapeTail(query)
+	}
+	return q.Base + path
+}
+
+// wanted is where the visitor goes after a right answer: X-Retpath-Y if it may be followed, else the original URL.
+func (q *Request) wanted() string {
+	if raw := q.View.Get("X-Retpath-Y"); len(raw) > 0 && len(raw) <= maxReturn {
+		if u, ok := q.readRetpath(string(raw)); ok {
+			return u
+		}
+	}
+	return q.original()
+}
+
+// readRetpath reads a value that stands raw or percent-encoded, once.
+func (q *Request) readRetpath(raw string) (string, bool) {
+	if !strings.Contains(raw, "://") {
+		decoded, err := url.PathUnescape(raw)
+		if err != nil {
+			return "", false
+		}
+		raw = decoded
+	}
+	l, ok := parseLocation(raw)
+	if !ok || !q.mayReturn(l) {
+		return "", false
+	}
+	return l.text, true
+}
+
+// mayReturn reports whether a visitor may be sent there: the service's own hosts with the scheme and port that the
+// client uses now, or the retpath_hosts with https or the present scheme.
+func (q *Request) mayReturn(l location) bool {
+	base, ok := parseLocation(q.Base)
+	if !ok {
+		return false
+	}
+	if l.scheme == base.scheme && l.port == base.port && (l.host == base.host || q.Service.ownHost(l.host)) {
+		return true
+	}
+	if l.scheme != "https" && l.scheme != base.scheme {
+		return false
+	}
+	for _, r := range q.Service.retpathHosts {
+		if r.fits(l.host, l.port, l.scheme) {
+			return true
+		}
+	}
+	return false
+}
+
+// link is a return URL with what makes it ours.
+type link struct {
+	url     string
+	t, u, s string
+}
+
+// A link's u is random and says in its first letter whether the browser had been given a probe cookie by then.
+const (
+	probed   = 'p'
+	unprobed = 'n'
+)
+
+// signLink makes the link for a return URL.
+func (c *Captcha) signLink(q *Request, to string, hasProbe bool, at time.Time) link {
+	id := spravka.NewID()
+	mark := byte(unprobed)
+	if hasProbe {
+		mark = probed
+	}
+	l := link{url: to, t: strconv.FormatInt(at.Unix(), 10), u: string(mark) + hex.EncodeToString(id[:6])}
+	l.s = string(c.ring().Seal(nil, spravka.PurposeRetpath, l.context(q), nil, at.Add(c.cfg.KeyTTL)))
+	return l
+}
+
+func (l *link) context(q *Request) []byte {
+	return spravka.AppendContext(nil, q.Service.name, string(q.View.Host), l.url, l.t, l.u)
+}
+
+// genuine reports whether we signed the link for this service and host. An expired one is genuine all the same: the
+// page may have stood open overnight, and where it leads is checked again each time.
+func (c *Captcha) genuine(q *Request, l *link, at time.Time) bool {
+	if l.s == "" || len(l.url) > maxReturn || len(l.t) > 20 || len(l.u) > 32 {
+		return false
+	}
+	_, err := c.ring().Open(nil, spravka.PurposeRetpath, l.context(q), []byte(l.s), at)
+	return err == nil || errors.Is(err, spravka.ErrExpired)
+}
+
+// follow returns where a right answer leads, and makes l a link of ours to it. A link is believed if it is signed or is
+// the one that the key was issued with; a changed or foreign one is refused, and the visitor goes to the start of the
+// site.
+func (c *Captcha) follow(q *Request, l *link, k *key, at time.Time) string {
+	signed := c.genuine(q, l, at)
+	if signed || k != nil && l.url != "" && k.ret == returnHash(l.url) {
+		if p, ok := parseLocation(l.url); ok && q.mayReturn(p) {
+			if !signed {
+				*l = c.signLink(q, p.text, false, at)
+			}
+			return p.text
+		}
+	}
+	start := q.Base + "/"
+	*l = c.signLink(q, start, false, at)
+	return start
+}
+
+// returnHash is what a key remembers of the return URL that it was issued with: clients that send back the URL without
+// its signature are believed if it is that one. It stands inside a sealed key, and only URLs that may be followed anyway
+// are compared, so eight bytes are enough.
+func returnHash(u string) uint64 {
+	sum := sha256.Sum256([]byte(u))
+	return max(1, binary.BigEndian.Uint64(sum[:]))
+}
+
+// showURL is the captcha page for a link. retpath is never the last parameter: one client reads it up to the next "&".
+func (s *Service) showURL(l *link, extra ...string) string {
+	u := s.prefix + "/showcaptcha?cc=1&retpath=" + url.QueryEscape(l.url) +
+		"&t=" + url.QueryEscape(l.t) + "&u=" + url.QueryEscape(l.u) + "&s=" + url.QueryEscape(l.s)
+	for i := 0; i+1 < len(extra); i += 2 {
+		if extra[i+1] != "" {
+			u += "&" + extra[i] + "=" + url.QueryEscape(extra[i+1])
+		}
+	}
+	return u
+}

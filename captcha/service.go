@@ -1,0 +1,343 @@
+package captcha
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"antirobot/identity"
+	"antirobot/spravka"
+	"antirobot/templates"
+)
+
+// ServiceConfig is what one service says about its challenges.
+type ServiceConfig struct {
+	// Prefix is put before the paths of the gateway's own pages, such as /_check; empty: none.
+	Prefix string `mapstructure:"prefix"`
+	// RetpathHosts are hosts beyond the service's own that X-Retpath-Y may name: example.org, example.org:8443,
+	// *.example.org.
+	RetpathHosts []string `mapstructure:"retpath_hosts"`
+	// AJAX says what the front end does with a JSON challenge: redirect (to captcha-page) or inline (draws the
+	// picture itself). Both get all fields; img_url_template is for inline only.
+	AJAX string `mapstructure:"ajax"`
+	// AJAXStatus is the status of a JSON challenge: 200, 403 or 429.
+	AJAXStatus int `mapstructure:"ajax_status"`
+	// ImgURLTemplate is the img-url of inline services, with {base} and {key}; empty: {base}PREFIX/captcha/image?key={key}.
+	ImgURLTemplate string `mapstructure:"img_url_template"`
+	// CORSOrigins may read JSON challenges beside the service's own: https://app.example.org, https://*.example.org.
+	CORSOrigins []string `mapstructure:"cors_origins"`
+	// CompatYandex adds X-Yandex-Captcha.
+	CompatYandex bool `mapstructure:"compat_yandex"`
+	// Partners are the XML partners.
+	Partners []PartnerConfig `mapstructure:"partners"`
+	// PartnerParam is the query parameter with a partner's key.
+	PartnerParam string `mapstructure:"partner_param"`
+	// OnStoreFailure says whether a right answer counts while the store is away: open (yes, by this node's memory
+	// alone) or closed (no: 503).
+	OnStoreFailure string `mapstructure:"on_store_failure"`
+	// Branding is how the pages look.
+	Branding templates.Branding `mapstructure:"branding"`
+}
+
+// PartnerConfig is one XML partner: known by its key in the query, or by its addresses.
+type PartnerConfig struct {
+	Name      string   `mapstructure:"name"`
+	Key       string   `mapstructure:"key"`
+	Addresses []string `mapstructure:"addresses"`
+}
+
+// DefaultServiceConfig returns the defaults.
+func DefaultServiceConfig() ServiceConfig {
+	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open"}
+}
+
+// Validate returns all problems, each with its path below the section.
+func (c *ServiceConfig) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Prefix != "" && !validPrefix(c.Prefix) {
+		bad("prefix: %q does not look like /path", c.Prefix)
+	}
+	for i, h := range c.RetpathHosts {
+		if _, err := parseHostRule(h); err != nil {
+			bad("retpath_hosts.%d: %w", i, err)
+		}
+	}
+	if c.AJAX != "redirect" && c.AJAX != "inline" {
+		bad("ajax: %q is neither redirect nor inline", c.AJAX)
+	}
+	if !slices.Contains([]int{200, 403, 429}, c.AJAXStatus) {
+		bad("ajax_status: %d is not 200, 403 or 429", c.AJAXStatus)
+	}
+	if t := c.ImgURLTemplate; t != "" && (!strings.Contains(t, "{key}") || !strings.HasPrefix(t, "{base}/")) {
+		bad("img_url_template: %q must begin with {base}/ and contain {key}", t)
+	}
+	for i, o := range c.CORSOrigins {
+		if _, err := parseOriginRule(o); err != nil {
+			bad("cors_origins.%d: %w", i, err)
+		}
+	}
+	errs = append(errs, c.validatePartners()...)
+	if !spravka.ValidCookieName(c.PartnerParam) {
+		bad("partner_param: %q is no name", c.PartnerParam)
+	}
+	if c.OnStoreFailure != "open" && c.OnStoreFailure != "closed" {
+		bad("on_store_failure: %q is neither open nor closed", c.OnStoreFailure)
+	}
+	errs = append(errs, prefixed("branding.", c.Branding.Validate())...)
+	return errors.Join(errs...)
+}
+
+// minPartnerKey keeps a partner's key from being guessed.
+const minPartnerKey = 16
+
+func (c *ServiceConfig) validatePartners() (errs []error) {
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	names := map[string]bool{}
+	for i, p := range c.Partners {
+		at := "partners." + strconv.Itoa(i)
+		if p.Name == "" || names[p.Name] {
+			bad("%s.name: %q is empty or taken", at, p.Name)
+		}
+		names[p.Name] = true
+		if p.Key == "" && len(p.Addresses) == 0 {
+			bad("%s: neither a key nor addresses", at)
+		}
+		if p.Key != "" && len(p.Key) < minPartnerKey {
+			bad("%s.key: shorter than %d characters", at, minPartnerKey)
+		}
+		for j, a := range p.Addresses {
+			if _, err := parsePrefix(a); err != nil {
+				bad("%s.addresses.%d: %w", at, j, err)
+			}
+		}
+	}
+	return errs
+}
+
+func validPrefix(p string) bool {
+	if p[0] != '/' || strings.HasSuffix(p, "/") || strings.Contains(p, "//") {
+		return false
+	}
+	for _, c := range []byte(p) {
+		if c != '/' && c != '-' && c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+func parsePrefix(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return p, fmt.Errorf("%q is no address or network", s)
+	}
+	return p.Masked(), nil
+}
+
+// Cookies is what the service's identity section says about the pass's cookie.
+type Cookies struct {
+	Spravka string // the cookie's name
+	Domain  string // its Domain; empty: the host that was asked
+}
+
+// Service is a ServiceConfig made ready. It is immutable and safe for concurrent use.
+type Service struct {
+	name         string
+	prefix       string
+	ownHost      func(host string) bool
+	retpathHosts []hostRule
+	ajaxStatus   int
+	imgURL       string
+	origins      []originRule
+	yandex       bool
+	partners     []Partner
+	partnerParam string
+	closed       bool
+	brand        *templates.Brand
+	cookies      Cookies
+	paths        map[string]Endpoint
+}
+
+// Partner is an XML partner that was recognised.
+type Partner struct {
+	Name     string
+	key      string
+	networks []netip.Prefix
+}
+
+// NewService makes a service. ownHost reports whether a host, lower-case and without port, is one of the service's.
+func NewService(name string, cfg ServiceConfig, cookies Cookies, ownHost func(host string) bool, set *templates.Set) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if !spravka.ValidCookieName(cookies.Spravka) {
+		return nil, fmt.Errorf("spravka cookie %q is no name", cookies.Spravka)
+	}
+	brand, err := set.Brand(cfg.Branding)
+	if err != nil {
+		return nil, fmt.Errorf("branding.%w", err)
+	}
+	s := &Service{
+		name: name, prefix: cfg.Prefix, ownHost: ownHost, ajaxStatus: cfg.AJAXStatus, yandex: cfg.CompatYandex,
+		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand, cookies: cookies,
+		imgURL: "{base}" + cfg.Prefix + "/captcha/image?key={key}",
+	}
+	if cfg.AJAX == "inline" && cfg.ImgURLTemplate != "" {
+		s.imgURL = cfg.ImgURLTemplate
+	}
+	for _, h := range cfg.RetpathHosts {
+		rule, _ := parseHostRule(h) // validated
+		s.retpathHosts = append(s.retpathHosts, rule)
+	}
+	for _, o := range cfg.CORSOrigins {
+		rule, _ := parseOriginRule(o) // validated
+		s.origins = append(s.origins, rule)
+	}
+	for _, p := range cfg.Partners {
+		partner := Partner{Name: p.Name, key: p.Key}
+		for _, a := range p.Addresses {
+			n, _ := parsePrefix(a) // validated
+			partner.networks = append(partner.networks, n)
+		}
+		s.partners = append(s.partners, partner)
+	}
+	s.paths = map[string]Endpoint{
+		s.prefix + "/showcaptcha":   EndpointPage,
+		s.prefix + "/checkcaptcha":  EndpointCheck,
+		s.prefix + "/xcheckcaptcha": EndpointXCheck,
+		s.prefix + "/captcha/image": EndpointImage,
+		s.prefix + "/captcha/audio": EndpointAudio,
+	}
+	return s, nil
+}
+
+// Endpoint is one of the gateway's own addresses.
+type Endpoint uint8
+
+// The endpoints.
+const (
+	EndpointNone Endpoint = iota
+	EndpointPage
+	EndpointCheck
+	EndpointXCheck
+	EndpointImage
+	EndpointAudio
+	EndpointStatic // anything else below /captcha/
+)
+
+// Route says which of the gateway's own addresses a path is. Only the exact spelling counts: another one is the
+// service's and judged like any request.
+func (s *Service) Route(path []byte) Endpoint {
+	if e, ok := s.paths[string(path)]; ok {
+		return e
+	}
+	if rest, ok := strings.CutPrefix(string(path), s.prefix); ok && strings.HasPrefix(rest, "/captcha/") {
+		return EndpointStatic
+	}
+	return EndpointNone
+}
+
+// FindPartner returns the XML partner that sends a request, by the key in its query or by addr, its address after
+// trusted proxies; nil if it is none.
+func (s *Service) FindPartner(v *identity.View, addr netip.Addr) *Partner {
+	if len(s.partners) == 0 {
+		return nil
+	}
+	key := queryValue(v.Query, s.partnerParam)
+	for i := range s.partners {
+		p := &s.partners[i]
+		if p.key != "" && sameSecret(p.key, key) {
+			return p
+		}
+	}
+	for i := range s.partners {
+		for _, n := range s.partners[i].networks {
+			if n.Contains(addr) {
+				return &s.partners[i]
+			}
+		}
+	}
+	return nil
+}
+
+// demandQuery is the text that always gets the captcha from an XML interface: partners test their clients with it.
+const demandQuery = "e48a2b93de1740f48f6de0d45dc4192a"
+
+// Demands reports whether a request to an XML interface asks for the captcha itself. partner is nil for others than
+// partners.
+func (s *Service) Demands(v *identity.View, partner *Partner) bool {
+	return queryValue(v.Query, "query") == demandQuery ||
+		partner != nil && queryValue(v.Query, "showmecaptcha") == "yes"
+}
+
+// hostRule is a host that a return URL may name.
+type hostRule struct {
+	host string // lower-case; with wild, what stands after "*."
+	port string // empty: the scheme's own
+	wild bool
+}
+
+func parseHostRule(s string) (hostRule, error) {
+	h, port := s, ""
+	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
+		h, port = s[:i], s[i+1:]
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return hostRule{}, fmt.Errorf("%q has no valid port", s)
+		}
+	}
+	r := hostRule{port: port}
+	r.host, r.wild = strings.CutPrefix(strings.ToLower(h), "*.")
+	if !validHost(r.host) {
+		return hostRule{}, fmt.Errorf("%q is no host, host:port or *.host", s)
+	}
+	return r, nil
+}
+
+func (r hostRule) fits(host, port, scheme string) bool {
+	if r.port != port && (r.port != "" || port != defaultPort(scheme)) {
+		return false
+	}
+	if r.wild {
+		return strings.HasSuffix(host, "."+r.host)
+	}
+	return host == r.host
+}
+
+// originRule is an Origin that may read JSON answers.
+type originRule struct {
+	exact          string // scheme://host[:port], lower-case
+	prefix, suffix string // with "*." in it: what stands before and after the star
+}
+
+func parseOriginRule(s string) (originRule, error) {
+	s = strings.ToLower(s)
+	u, err := url.Parse(strings.Replace(s, "://*.", "://", 1))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+		u.Path != "" || u.RawQuery != "" || u.Fragment != "" || !validHost(u.Hostname()) {
+		return originRule{}, fmt.Errorf("%q is no origin like https://app.example.org", s)
+	}
+	if before, after, ok := strings.Cut(s, "*"); ok {
+		return originRule{prefix: before, suffix: after}, nil
+	}
+	return originRule{exact: s}, nil
+}
+
+func (r originRule) fits(origin string) bool {
+	if r.exact != "" {
+		return origin == r.exact
+	}
+	label, ok := strings.CutPrefix(origin, r.prefix)
+	if !ok {
+		return false
+	}
+	label, ok = strings.CutSuffix(label, r.suffix)
+	return ok && validHost(label)
+}

@@ -1,0 +1,98 @@
+package captcha
+
+import (
+	"bytes"
+	"encoding/xml"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/spravka"
+)
+
+// ChallengeXML is the challenge for a user of an XML interface. failed says that the answer before was wrong.
+func (c *Captcha) ChallengeXML(q *Request, failed bool) Answer {
+	c.count.shown["xml"].Inc()
+	status := ""
+	if failed {
+		status = "failed"
+	}
+	return c.challengeXML(q, status, c.now())
+}
+
+func (c *Captcha) challengeXML(q *Request, status string, at time.Time) Answer {
+	a := c.own(q, 200, typeXML, verdictCaptcha)
+	token := c.issue(q, channelXML, "", at)
+	var b bytes.Buffer
+	b.WriteString(`<?xml version="1.0" encoding="utf-8"?>
+<yandexsearch version="1.0">
+<response>
+<error code="100">Robot request</error>
+</response>
+<captcha-img-url>`)
+	writeXML(&b, q.Base+q.Service.prefix+"/captcha/image?key="+token)
+	b.WriteString("</captcha-img-url>\n<captcha-key>")
+	writeXML(&b, token)
+	b.WriteString("</captcha-key>\n<captcha-status>")
+	writeXML(&b, status)
+	b.WriteString("</captcha-status>\n</yandexsearch>\n")
+	a.Body = b.Bytes()
+	if f, ok := c.FreshPass(q); ok {
+		a.Header = append(a.Header, f)
+	}
+	a.Outcome = OutcomeShown
+	return a
+}
+
+// solvedXML holds none of the marks that clients look for in a challenge.
+const solvedXML = `<?xml version="1.0" encoding="utf-8"?>
+<yandexsearch version="1.0">
+</yandexsearch>
+`
+
+func writeXML(b *bytes.Buffer, text string) {
+	_ = xml.EscapeText(b, []byte(text)) // a Buffer does not fail
+}
+
+// XCheck is /xcheckcaptcha: the answer of a partner's user.
+func (c *Captcha) XCheck(q *Request) Answer {
+	at := c.now()
+	p := readParams(q)
+	r := c.judge(q, channelXML, &p, at)
+	switch r.state {
+	case stateSolved:
+		a := c.own(q, 200, typeXML, verdictCaptcha)
+		a.Header = append(a.Header, r.cookie)
+		a.Body = []byte(solvedXML)
+		r.note(&a)
+		return a
+	case stateLimited, stateUnavailable:
+		a := c.own(q, r.status(), "text/plain; charset=utf-8", verdictCaptcha)
+		a.after(r.wait)
+		r.note(&a)
+		return a
+	}
+	// A user that the partner did not name again is still the one whom the key was made for.
+	if r.opened && q.Partner != nil && !q.User.IsValid() {
+		again := *q
+		again.User = r.key.addr
+		q = &again
+	}
+	a := c.challengeXML(q, "failed", at)
+	r.note(&a)
+	return a
+}
+
+// FreshPass is the Set-Cookie field that every answer to a partner's user without a valid spravka carries, the
+// service's own answers included: a pass that was not earned, without allowance. ok is false where none is due.
+func (c *Captcha) FreshPass(q *Request) (f HeaderField, ok bool) {
+	if q.Partner == nil || q.ID.HasPass() {
+		return HeaderField{}, false
+	}
+	at := c.now()
+	pass := spravka.Pass{
+		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(), Scope: q.passScope(),
+		Partner: q.partnerHash(), Net: identity.NetKey(identity.NetOf(q.user())),
+	}
+	c.count.unearned.Inc()
+	return c.passCookie(q, &pass), true
+}

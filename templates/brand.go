@@ -1,0 +1,133 @@
+package templates
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html/template"
+	"os"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// Branding is how a service looks on the gateway's pages. The zero value is the plain look.
+type Branding struct {
+	// Name of the site, shown on top of the page and in the title; empty: none.
+	Name string `mapstructure:"name"`
+	// Logo is a file (PNG, JPEG, WebP, GIF or SVG, up to 16 KB) that is put into the page.
+	Logo string `mapstructure:"logo"`
+	// Accent is the colour of links and buttons, #rgb or #rrggbb; AccentDark the one for dark mode. OnAccent and
+	// OnAccentDark are the text on a button, white and near black by default.
+	Accent       string `mapstructure:"accent"`
+	OnAccent     string `mapstructure:"on_accent"`
+	AccentDark   string `mapstructure:"accent_dark"`
+	OnAccentDark string `mapstructure:"on_accent_dark"`
+}
+
+var colour = regexp.MustCompile(`^#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})$`)
+
+var logoTypes = map[string]string{
+	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".webp": "image/webp", ".gif": "image/gif",
+	".svg": "image/svg+xml",
+}
+
+// Limits of what is put into every page.
+const (
+	maxBrandName = 80
+	maxLogoBytes = 16 << 10
+)
+
+// Validate returns all problems, each with its path below the section.
+func (b *Branding) Validate() error {
+	var errs []error
+	if len(b.Name) > maxBrandName {
+		errs = append(errs, fmt.Errorf("name: longer than %d bytes", maxBrandName))
+	}
+	if b.Logo != "" && logoTypes[strings.ToLower(path.Ext(b.Logo))] == "" {
+		errs = append(errs, fmt.Errorf("logo: %q is no .png, .jpg, .webp, .gif or .svg", b.Logo))
+	}
+	for _, c := range [...]struct{ key, value string }{
+		{"accent", b.Accent},
+		{"on_accent", b.OnAccent},
+		{"accent_dark", b.AccentDark},
+		{"on_accent_dark", b.OnAccentDark},
+	} {
+		if c.value != "" && !colour.MatchString(c.value) {
+			errs = append(errs, fmt.Errorf("%s: %q is no colour like #1a56b0", c.key, c.value))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Brand is a Branding made ready for the pages. It is immutable; the zero value has no look at all.
+type Brand struct {
+	Name   string
+	Logo   template.URL
+	Head   template.HTML // the styles
+	Script template.HTML
+	csp    string
+}
+
+// Brand prepares a branding; it reads the logo's file.
+func (s *Set) Brand(cfg Branding) (*Brand, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	b := &Brand{Name: cfg.Name, Head: safe("<style>" + s.style + "</style>")}
+	styles := sourceHash(s.style)
+	if own := cfg.style(); own != "" {
+		b.Head += safe("<style>" + own + "</style>")
+		styles += " " + sourceHash(own)
+	}
+	scripts := "'none'"
+	if s.script != "" {
+		b.Script = safe("<script>" + s.script + "</script>")
+		scripts = sourceHash(s.script)
+	}
+	if cfg.Logo != "" {
+		raw, err := os.ReadFile(cfg.Logo)
+		if err != nil {
+			return nil, fmt.Errorf("logo: %w", err)
+		}
+		if len(raw) > maxLogoBytes {
+			return nil, fmt.Errorf("logo: %s has more than %d bytes", cfg.Logo, maxLogoBytes)
+		}
+		b.Logo = template.URL("data:" + logoTypes[strings.ToLower(path.Ext(cfg.Logo))] + ";base64," +
+			base64.StdEncoding.EncodeToString(raw))
+	}
+	// No form-action: browsers apply it to every redirect after the form as well, and the page that the visitor
+	// goes back to may send them on to a login on another host.
+	b.csp = "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src " + styles + "; script-src " + scripts +
+		"; base-uri 'none'; frame-ancestors 'self'"
+	return b, nil
+}
+
+// CSP is the Content-Security-Policy that the pages need.
+func (b *Brand) CSP() string { return b.csp }
+
+// style returns the rules for the colours; they were validated.
+func (b *Branding) style() string {
+	rule := func(accent, on string) string {
+		var s string
+		if accent != "" {
+			s += "--accent:" + accent + ";"
+		}
+		if on != "" {
+			s += "--on-accent:" + on
+		}
+		return strings.TrimSuffix(s, ";")
+	}
+	var out string
+	if light := rule(b.Accent, b.OnAccent); light != "" {
+		out = ":root{" + light + "}"
+	}
+	dark := rule(b.AccentDark, b.OnAccentDark)
+	if dark == "" && out != "" {
+		dark = "--accent:#8ab6f9;--on-accent:#0b1a2e" // a light theme's accent is seldom readable on dark
+	}
+	if dark != "" {
+		out += "@media (prefers-color-scheme:dark){:root{" + dark + "}}"
+	}
+	return out
+}

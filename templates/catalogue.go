@@ -1,0 +1,164 @@
+package templates
+
+import (
+	"errors"
+	"fmt"
+	"html/template"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+	"golang.org/x/text/language"
+)
+
+// catalogue is the texts of one language.
+type catalogue struct {
+	tag, name, dir string
+	texts          map[string]string
+}
+
+// placeholders are what a text may contain in braces, and what stands for it in the page.
+var placeholders = map[string]string{"{limit}": "{{.Limit}}"}
+
+var (
+	placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+	token       = regexp.MustCompile(`\[\[(@?[a-z_]+)\]\]`)
+)
+
+// parseCatalogue reads a file of texts. Its errors name the keys.
+func parseCatalogue(tag string, b []byte) (*catalogue, error) {
+	if _, err := language.Parse(tag); err != nil {
+		return nil, fmt.Errorf("the file's name is no language tag: %w", err)
+	}
+	c := &catalogue{tag: tag}
+	if err := yaml.Unmarshal(b, &c.texts); err != nil {
+		return nil, err
+	}
+	c.name, c.dir = c.texts["name"], c.texts["dir"]
+	delete(c.texts, "name")
+	delete(c.texts, "dir")
+	var errs []error
+	if c.name == "" {
+		errs = append(errs, errors.New("name: missing"))
+	}
+	if c.dir != "ltr" && c.dir != "rtl" {
+		errs = append(errs, fmt.Errorf("dir: %q is neither ltr nor rtl", c.dir))
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.texts)) {
+		if err := checkText(c.texts[key]); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+		}
+	}
+	return c, errors.Join(errs...)
+}
+
+func checkText(text string) error {
+	if strings.TrimSpace(text) == "" {
+		return errors.New("empty")
+	}
+	for _, p := range placeholder.FindAllString(text, -1) {
+		if placeholders[p] == "" {
+			return fmt.Errorf("unknown placeholder %s", p)
+		}
+	}
+	if strings.ContainsAny(placeholder.ReplaceAllString(text, ""), "{}") || strings.Contains(text, "[[") {
+		return errors.New("braces and [[ have a meaning here and may not stand alone")
+	}
+	return nil
+}
+
+// compile puts the texts into the pages and parses them. A text that no page uses is an error as well as one that is
+// missing: it is most likely a typing error.
+func (c *catalogue) compile(pages map[string]string) (*Language, error) {
+	l := &Language{Tag: c.tag, Name: c.name, Dir: c.dir}
+	f := filler{c: c, missing: map[string]bool{}, used: map[string]bool{}}
+	var errs []error
+	layout := f.fill(pages["layout.html"], "")
+	parse := func(name, message string) *template.Template {
+		t, err := template.New(name).Option("missingkey=error").Parse(f.fill(pages[name], message))
+		if err == nil {
+			t, err = t.Parse(layout)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("pages/%s: %w", name, err))
+		}
+		return t
+	}
+	l.challenge = parse("challenge.html", "")
+	for m := range messageCount {
+		l.messages[m] = parse("message.html", m.String())
+	}
+	for _, key := range slices.Sorted(maps.Keys(f.missing)) {
+		errs = append(errs, fmt.Errorf("%s: missing", key))
+	}
+	for _, key := range slices.Sorted(maps.Keys(c.texts)) {
+		if !f.used[key] && !known(key) {
+			errs = append(errs, fmt.Errorf("%s: no page has such a text", key))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	// The first use of a template escapes it; done here, so that a page that can't be escaped is refused now.
+	if _, err := l.AppendChallenge(nil, &ChallengePage{Brand: &Brand{}}); err != nil {
+		errs = append(errs, err)
+	}
+	for m := range messageCount {
+		if _, err := l.AppendMessage(nil, &MessagePage{Message: m, Brand: &Brand{}}); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return l, errors.Join(errs...)
+}
+
+// known reports whether the embedded pages know the text, though an operator's own page may not use it.
+func known(key string) bool {
+	for m := range messageCount {
+		if rest, ok := strings.CutPrefix(key, m.String()+"_"); ok && slices.Contains(messageParts[:], rest) {
+			return true
+		}
+	}
+	for _, name := range [...]string{"pages/layout.html", "pages/challenge.html", "pages/message.html"} {
+		b, err := embedded.ReadFile(name)
+		if err == nil && strings.Contains(string(b), "[["+key+"]]") {
+			return true
+		}
+	}
+	return false
+}
+
+// filler puts texts in the place of [[key]].
+type filler struct {
+	c             *catalogue
+	missing, used map[string]bool
+}
+
+// fill replaces the tokens of a page: [[key]] by the text, [[@tag]] and [[@dir]] by the language's own, and
+// [[@message_part]] by that part of the message.
+func (f *filler) fill(page, message string) string {
+	return token.ReplaceAllStringFunc(page, func(tok string) string {
+		key := tok[2 : len(tok)-2]
+		switch key {
+		case "@tag":
+			return escapeText(f.c.tag)
+		case "@dir":
+			return escapeText(f.c.dir)
+		}
+		if part, ok := strings.CutPrefix(key, "@message_"); ok {
+			key = message + "_" + part
+		}
+		text, ok := f.c.texts[key]
+		if !ok {
+			f.missing[key] = true
+			return ""
+		}
+		f.used[key] = true
+		text = escapeText(text)
+		for p, action := range placeholders {
+			text = strings.ReplaceAll(text, p, action)
+		}
+		return text
+	})
+}

@@ -1,2 +1,0 @@
-// Package templates is laid out next.
-package templates

@@ -1,0 +1,126 @@
+package templates
+
+import (
+	"fmt"
+	"html/template"
+)
+
+// Problem is what was wrong with the answer before; it decides the error that a challenge page shows.
+type Problem string
+
+// The problems. Any other value reads as ProblemFailed.
+const (
+	ProblemNone    Problem = ""
+	ProblemFailed  Problem = "failed"
+	ProblemExpired Problem = "expired" // no fault: a new picture, and no "wrong"
+	ProblemEmpty   Problem = "empty"
+	ProblemUsed    Problem = "used"
+)
+
+// ChallengePage is what a page with a challenge shows. All strings may be hostile.
+type ChallengePage struct {
+	Brand     *Brand
+	RequestID string
+	CheckURL  string // where the form goes
+	Key       string
+	Hidden    []HiddenField // what else the form carries
+	ImageURL  string
+	AudioURL  string
+	// NewURL is where another picture is; empty: a button of the form, for a page that carries a request.
+	NewURL  string
+	Problem Problem
+
+	CookiesOff   bool   // the browser seems to keep no cookies: said before anybody works
+	CookiesLost  bool   // right answers came, their cookies did not come back
+	FormKept     bool   // the page carries a request
+	FormTooLarge bool   // the request was too large to be carried
+	Limit        string // the limit, such as "64 KB"
+	Test         bool   // every challenge asks for the same digits
+
+	// One of both: links where the page has an address of its own, buttons of the form where it carries a request.
+	LangLinks, LangButtons []LangChoice
+}
+
+// HiddenField is a hidden field of the form.
+type HiddenField struct{ Name, Value string }
+
+// LangChoice is one language of the switch.
+type LangChoice struct {
+	Tag, Name, URL string
+	Current        bool
+}
+
+// Message is a plain page.
+type Message uint8
+
+// The plain pages.
+const (
+	Blocked Message = iota
+	Limited
+	BadRequest
+	NotFound
+	TooLarge
+	UpstreamDown
+	UpstreamTimeout
+	Unavailable
+	FormSent
+	FormExpired
+	GoBack
+	messageCount
+)
+
+var messageNames = [messageCount]string{
+	"blocked", "limited", "bad_request", "not_found", "too_large", "upstream_down", "upstream_timeout", "unavailable",
+	"form_sent", "form_expired", "go_back",
+}
+
+// messageParts are the texts of each plain page.
+var messageParts = [...]string{"title", "heading", "text", "help"}
+
+// String returns the name that the message's texts begin with.
+func (m Message) String() string {
+	if m < messageCount {
+		return messageNames[m]
+	}
+	return "unknown"
+}
+
+// MessagePage is what a plain page shows.
+type MessagePage struct {
+	Message   Message
+	Brand     *Brand
+	RequestID string
+	Retry     string // a link to try again; empty: none
+	Limit     string
+}
+
+// AppendChallenge appends the page to dst.
+func (l *Language) AppendChallenge(dst []byte, p *ChallengePage) ([]byte, error) {
+	w := appender{dst}
+	if err := l.challenge.Execute(&w, p); err != nil {
+		return dst, fmt.Errorf("render challenge in %s: %w", l.Tag, err)
+	}
+	return w.b, nil
+}
+
+// AppendMessage appends the page to dst.
+func (l *Language) AppendMessage(dst []byte, p *MessagePage) ([]byte, error) {
+	if p.Message >= messageCount {
+		return dst, fmt.Errorf("render message %d in %s: no such message", p.Message, l.Tag)
+	}
+	w := appender{dst}
+	if err := l.messages[p.Message].Execute(&w, p); err != nil {
+		return dst, fmt.Errorf("render %s in %s: %w", p.Message, l.Tag, err)
+	}
+	return w.b, nil
+}
+
+type appender struct{ b []byte }
+
+func (a *appender) Write(p []byte) (int, error) {
+	a.b = append(a.b, p...)
+	return len(p), nil
+}
+
+// safe marks HTML that this package made itself.
+func safe(s string) template.HTML { return template.HTML(s) }

@@ -1,0 +1,225 @@
+// Package templates renders the gateway's own pages and knows their languages.
+//
+// Invariants:
+//  1. Every language has every text: a catalogue with a missing, unknown or malformed text is refused when it is loaded.
+//  2. Texts are put into a page when it is loaded, escaped; what comes with a request goes through html/template's
+//     contextual escaping. Nothing is joined to HTML by hand.
+//  3. A page needs nothing but itself: styles and script are inside, named by their hashes in its policy (Brand.CSP).
+//  4. A Set and what it hands out are immutable after New and safe for concurrent use.
+package templates
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"html"
+	"html/template"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/text/language"
+)
+
+//go:embed pages locales static
+var embedded embed.FS
+
+// Set is the pages in all languages. Make it with New.
+type Set struct {
+	languages []*Language // English first: the fallback
+	matcher   language.Matcher
+	style     string
+	script    string
+	static    map[string]Asset
+}
+
+// Language is one language's pages.
+type Language struct {
+	Tag  string // BCP 47, as the catalogue's file is named
+	Name string // in itself
+	Dir  string // "ltr" or "rtl"
+
+	challenge *template.Template
+	messages  [messageCount]*template.Template
+}
+
+// Asset is a file that the pages may use.
+type Asset struct {
+	Type string // its Content-Type
+	Body []byte // owned by the Set
+}
+
+// New loads the embedded pages and catalogues. Files of override, which may be nil, stand in for embedded ones of the
+// same name (pages/challenge.html, static/page.css, …) and add languages (locales/*.yaml). All problems are returned
+// at once.
+func New(override fs.FS) (*Set, error) {
+	src := source{over: override}
+	s := &Set{static: map[string]Asset{}}
+	var errs []error
+
+	pages := map[string]string{}
+	for _, name := range [...]string{"layout.html", "challenge.html", "message.html"} {
+		b, err := src.read("pages/" + name)
+		errs = append(errs, err)
+		pages[name] = string(b)
+	}
+	for _, name := range [...]string{"page.css", "page.js"} {
+		b, err := src.read("static/" + name)
+		errs = append(errs, err)
+		s.static[name] = Asset{Type: contentTypes[path.Ext(name)], Body: b}
+	}
+	s.style, s.script = tidy(s.static["page.css"].Body), tidy(s.static["page.js"].Body)
+	if strings.Contains(s.style, "</") || strings.Contains(s.script, "</") {
+		errs = append(errs, errors.New("static: a style or script may not contain </"))
+	}
+
+	catalogues, err := src.catalogues()
+	errs = append(errs, err)
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("load pages: %w", err)
+	}
+	for _, c := range catalogues {
+		l, err := c.compile(pages)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("locales/%s.yaml: %w", c.tag, err))
+			continue
+		}
+		s.languages = append(s.languages, l)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("load pages: %w", err)
+	}
+	tags := make([]language.Tag, len(s.languages))
+	for i, l := range s.languages {
+		tags[i] = language.Make(l.Tag)
+	}
+	s.matcher = language.NewMatcher(tags)
+	return s, nil
+}
+
+var contentTypes = map[string]string{
+	".css": "text/css; charset=utf-8",
+	".js":  "text/javascript; charset=utf-8",
+}
+
+// Static returns a file of the pages by its name, such as page.css.
+func (s *Set) Static(name string) (Asset, bool) {
+	a, ok := s.static[name]
+	return a, ok
+}
+
+// Languages returns all languages, English first. The caller does not change the slice.
+func (s *Set) Languages() []*Language { return s.languages }
+
+// Lang returns the language with this tag, compared without case, or nil.
+func (s *Set) Lang(tag string) *Language {
+	if tag == "" {
+		return nil
+	}
+	for _, l := range s.languages {
+		if strings.EqualFold(l.Tag, tag) {
+			return l
+		}
+	}
+	return nil
+}
+
+// maxAccept bounds how much of an Accept-Language is looked at: browsers send under 100 bytes.
+const maxAccept = 256
+
+// Match returns the language for a value of Accept-Language; English where none fits.
+func (s *Set) Match(accept string) *Language {
+	if len(accept) > maxAccept {
+		cut := strings.LastIndexByte(accept[:maxAccept], ',')
+		if cut < 0 {
+			return s.languages[0]
+		}
+		accept = accept[:cut]
+	}
+	if accept == "" {
+		return s.languages[0]
+	}
+	tags, _, err := language.ParseAcceptLanguage(accept)
+	if err != nil {
+		return s.languages[0]
+	}
+	_, i, confidence := s.matcher.Match(tags...)
+	if confidence == language.No {
+		i = 0
+	}
+	return s.languages[i]
+}
+
+// source reads a file from the override, or from the embedded files.
+type source struct{ over fs.FS }
+
+func (s source) read(name string) ([]byte, error) {
+	if s.over != nil {
+		b, err := fs.ReadFile(s.over, name)
+		if err == nil || !errors.Is(err, fs.ErrNotExist) {
+			return b, err
+		}
+	}
+	return embedded.ReadFile(name)
+}
+
+// catalogues returns the catalogues of both sources, English first, the others by tag.
+func (s source) catalogues() ([]*catalogue, error) {
+	names, err := fs.Glob(embedded, "locales/*.yaml")
+	if err != nil {
+		return nil, err
+	}
+	if s.over != nil {
+		more, err := fs.Glob(s.over, "locales/*.yaml")
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, more...)
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	var out []*catalogue
+	var errs []error
+	for _, name := range names {
+		b, err := s.read(name)
+		if err == nil {
+			var c *catalogue
+			if c, err = parseCatalogue(strings.TrimSuffix(path.Base(name), ".yaml"), b); err == nil {
+				out = append(out, c)
+			}
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", name, err))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b *catalogue) int {
+		switch {
+		case a.tag == b.tag:
+			return 0
+		case a.tag == "en":
+			return -1
+		case b.tag == "en":
+			return 1
+		}
+		return strings.Compare(a.tag, b.tag)
+	})
+	return out, errors.Join(errs...)
+}
+
+var cssSpace = regexp.MustCompile(`\s*\n\s*`)
+
+// tidy removes line ends: the file stays readable, the page small.
+func tidy(b []byte) string { return strings.TrimSpace(cssSpace.ReplaceAllString(string(b), "")) }
+
+// sourceHash is how a policy names an inline style or script.
+func sourceHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// escapeText makes a text fit for an element and for a quoted attribute.
+func escapeText(text string) string { return html.EscapeString(text) }

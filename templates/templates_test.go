@@ -1,0 +1,422 @@
+package templates
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"golang.org/x/net/html"
+)
+
+func newSet(t testing.TB, override fs.FS) (*Set, *Brand) {
+	t.Helper()
+	s, err := New(override)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.Brand(Branding{Name: "Example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, b
+}
+
+// hostile values close every context that a value may stand in.
+const hostile = `"></title></script><script>alert(1)</script><img src=x onerror=alert(1)>'` + "`{{.Key}}[[continue]]"
+
+func hostilePage(b *Brand) *ChallengePage {
+	return &ChallengePage{
+		Brand: b, RequestID: hostile, CheckURL: "javascript:alert(1)", Key: hostile,
+		Hidden:   []HiddenField{{Name: hostile, Value: hostile}, {Name: "retpath", Value: "javascript:alert(1)"}},
+		ImageURL: "javascript:alert(1)", AudioURL: `"onplay="alert(1)`, NewURL: "javascript:alert(1)", Problem: hostile,
+		CookiesOff: true, FormKept: true, FormTooLarge: true, Limit: hostile, Test: true,
+		LangLinks:   []LangChoice{{Tag: hostile, Name: hostile, URL: "javascript:alert(1)", Current: true}},
+		LangButtons: []LangChoice{{Tag: hostile, Name: hostile}},
+	}
+}
+
+func TestPitfall17PagesEscapeHostileValues(t *testing.T) {
+	s, _ := newSet(t, nil)
+	brand, err := s.Brand(Branding{Name: hostile[:70]})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range s.Languages() {
+		page, err := l.AppendChallenge(nil, hostilePage(brand))
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkHarmless(t, l.Tag+" challenge", page)
+		for m := range messageCount {
+			page, err := l.AppendMessage(nil, &MessagePage{Message: m, Brand: brand, RequestID: hostile, Retry: "javascript:alert(1)", Limit: hostile})
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkHarmless(t, l.Tag+" "+m.String(), page)
+		}
+	}
+}
+
+// checkHarmless parses the page as a browser does and looks for anything that the values may have become.
+func checkHarmless(t *testing.T, what string, page []byte) {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	scripts := 0
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		if n.Data == "script" {
+			scripts++
+			if strings.Contains(n.FirstChild.Data, "alert") {
+				t.Errorf("%s: a value became a script: %s", what, n.FirstChild.Data)
+			}
+		}
+		for _, a := range n.Attr {
+			if strings.HasPrefix(a.Key, "on") {
+				t.Errorf("%s: a value became the handler %s=%q on %s", what, a.Key, a.Val, n.Data)
+			}
+			if slices.Contains([]string{"href", "src", "action"}, a.Key) && strings.HasPrefix(strings.TrimSpace(a.Val), "javascript:") {
+				t.Errorf("%s: %s of %s runs a script: %q", what, a.Key, n.Data, a.Val)
+			}
+		}
+	}
+	if scripts > 1 {
+		t.Errorf("%s: %d scripts in the page", what, scripts)
+	}
+}
+
+// ordinary is the page as most people see it.
+func ordinary(b *Brand) *ChallengePage {
+	key := strings.Repeat("Kd83-_", 28)
+	return &ChallengePage{
+		Brand: b, RequestID: "01JD3MZ9T6V5", CheckURL: "/checkcaptcha", Key: key,
+		Hidden:   []HiddenField{{"retpath", "https://example.com/?a=1&b=2#c"}, {"t", "1700000000"}, {"u", "abc"}, {"s", key[:90]}},
+		ImageURL: "/captcha/image?key=" + key, AudioURL: "/captcha/audio?key=" + key + "&lang=en",
+		NewURL:    "/showcaptcha?cc=1&retpath=https%3A%2F%2Fexample.com%2F&t=1&u=2&s=3",
+		LangLinks: []LangChoice{{"en", "English", "/showcaptcha?lang=en", true}, {"ru", "Русский", "/showcaptcha?lang=ru", false}},
+	}
+}
+
+func TestChallengePageIsSmallAndWhole(t *testing.T) {
+	s, b := newSet(t, nil)
+	for _, l := range s.Languages() {
+		page, err := l.AppendChallenge(nil, ordinary(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) > 14<<10 { // a picture has 3 to 6 KB; together they stay far below 30 KB
+			t.Errorf("%s: the page has %d bytes", l.Tag, len(page))
+		}
+		if bytes.Contains(page, []byte("ZgotmplZ")) || bytes.Contains(page, []byte("[[")) {
+			t.Errorf("%s: the page has holes:\n%s", l.Tag, page)
+		}
+		if !bytes.Contains(page, []byte(`lang="`+l.Tag+`"`)) || !bytes.Contains(page, []byte(`dir="`+l.Dir+`"`)) {
+			t.Errorf("%s: language or direction missing", l.Tag)
+		}
+	}
+}
+
+// TestPageMatchesItsPolicy recomputes the hashes of what a browser would find inside the page.
+func TestPageMatchesItsPolicy(t *testing.T) {
+	s, _ := newSet(t, nil)
+	b, err := s.Brand(Branding{Name: "Shop", Accent: "#0a7", AccentDark: "#9fd"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := s.Languages()[0].AppendChallenge(nil, ordinary(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, m := range regexp.MustCompile(`(?s)<(style|script)>(.*?)</(?:style|script)>`).FindAllStringSubmatch(string(page), -1) {
+		found++
+		if !strings.Contains(b.CSP(), m[1]+"-src '") || !strings.Contains(b.CSP(), sourceHash(m[2])) {
+			t.Errorf("the policy %q does not allow %s %q", b.CSP(), m[1], m[2])
+		}
+	}
+	if found != 3 {
+		t.Errorf("%d styles and scripts, want two styles and a script", found)
+	}
+	if regexp.MustCompile(`(?:src|href|action)="(?:https?:)?//`).Match(page) || bytes.Contains(page, []byte("@import")) {
+		t.Error("the page asks third parties")
+	}
+	if regexp.MustCompile(` (?:style|on[a-z]+)="`).Match(page) {
+		t.Error("an inline style or handler that the policy forbids")
+	}
+}
+
+func elements(t *testing.T, page []byte) (*html.Node, func(name, attr, val string) *html.Node) {
+	doc, err := html.Parse(bytes.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc, func(name, attr, val string) *html.Node {
+		for n := range doc.Descendants() {
+			if n.Type != html.ElementNode || n.Data != name {
+				continue
+			}
+			if attr == "" || attribute(n, attr) == val {
+				return n
+			}
+		}
+		return nil
+	}
+}
+
+func attribute(n *html.Node, key string) string {
+	if n == nil {
+		return ""
+	}
+	for _, a := range n.Attr {
+		if a.Key == key {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+func TestPitfall18PageIsAccessible(t *testing.T) {
+	s, b := newSet(t, nil)
+	for _, l := range s.Languages() {
+		p := ordinary(b)
+		p.Problem = ProblemFailed
+		page, err := l.AppendChallenge(nil, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, find := elements(t, page)
+		if alt := attribute(find("img", "width", "240"), "alt"); len(alt) < 10 {
+			t.Errorf("%s: alt of the picture is %q", l.Tag, alt)
+		}
+		field := find("input", "id", "rep")
+		for attr, want := range map[string]string{
+			"type": "text", "inputmode": "numeric", "pattern": "[0-9]*", "autocomplete": "off", "aria-invalid": "true", "dir": "ltr",
+			"aria-describedby": "problem hint", "placeholder": "",
+		} {
+			if got := attribute(field, attr); got != want {
+				t.Errorf("%s: %s of the field is %q, want %q", l.Tag, attr, got, want)
+			}
+		}
+		if find("label", "for", "rep") == nil {
+			t.Errorf("%s: the field has no label", l.Tag)
+		}
+		if attribute(find("p", "id", "problem"), "role") != "alert" {
+			t.Errorf("%s: the error is not announced", l.Tag)
+		}
+		if find("details", "", "") == nil || find("code", "", "") == nil {
+			t.Errorf("%s: no help or no request id", l.Tag)
+		}
+		title := find("title", "", "").FirstChild.Data
+		if prefix := map[string]string{"en": "Error:", "ru": "Ошибка:"}[l.Tag]; !strings.HasPrefix(title, prefix) {
+			t.Errorf("%s: the title of a page with an error is %q", l.Tag, title)
+		}
+		order := []string{`class="reason"`, `class="picture"`, "<audio", `class="keep"`, `id="rep"`, `class="go"`, "<details"}
+		at := 0
+		for _, o := range order {
+			i := bytes.Index(page[at:], []byte(o))
+			if i < 0 {
+				t.Fatalf("%s: %s is missing or out of order", l.Tag, o)
+			}
+			at += i
+		}
+	}
+}
+
+// TestDefaultButtonContinues: Enter in the field presses the form's first button, which must not be "another picture".
+func TestDefaultButtonContinues(t *testing.T) {
+	s, b := newSet(t, nil)
+	p := ordinary(b)
+	p.NewURL, p.LangLinks = "", nil
+	p.LangButtons = []LangChoice{{Tag: "ru", Name: "Русский"}}
+	page, err := s.Languages()[0].AppendChallenge(nil, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, find := elements(t, page)
+	if first := find("button", "", ""); attribute(first, "name") != "" || attribute(first, "tabindex") != "-1" {
+		t.Errorf("the first button of the form is %v", first.Attr)
+	}
+	if find("button", "name", "new") == nil || find("button", "name", "lang") == nil {
+		t.Error("a page that carries a request needs buttons, not links")
+	}
+}
+
+func TestExpiredIsNoFailure(t *testing.T) {
+	s, b := newSet(t, nil)
+	p := ordinary(b)
+	p.Problem = ProblemExpired
+	page, err := s.Languages()[0].AppendChallenge(nil, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(page, []byte("nothing is lost")) || bytes.Contains(page, []byte("did not match")) {
+		t.Errorf("an expired picture is told as a failure:\n%s", page)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	s, _ := newSet(t, nil)
+	f := func(accept, want string) {
+		t.Helper()
+		if got := s.Match(accept).Tag; got != want {
+			t.Errorf("Match(%.60q) = %s, want %s", accept, got, want)
+		}
+	}
+	f("", "en")
+	f("ru", "ru")
+	f("ru-RU,ru;q=0.9,en-US;q=0.8,en;q=0.7", "ru")
+	f("en-GB,en;q=0.9,ru;q=0.5", "en")
+	f("de-DE,de;q=0.9", "en")
+	f("de-DE,de;q=0.9,ru;q=0.4", "ru")
+	f("*", "en")
+	f("xx;;;q=oops,,", "en")
+	f(strings.Repeat("a-", 4000), "en")
+	f("ru,"+strings.Repeat("de;q=0.1,", 1000), "ru")
+	if l := s.Lang("RU"); l == nil || l.Tag != "ru" {
+		t.Error("Lang does not find RU")
+	}
+	if s.Lang("") != nil || s.Lang("zz") != nil {
+		t.Error("Lang finds what is not there")
+	}
+}
+
+func TestAddingALanguageIsAddingAFile(t *testing.T) {
+	en, err := embedded.ReadFile("locales/en.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	he := bytes.Replace(en, []byte("\ndir: ltr"), []byte("\ndir: rtl"), 1)
+	he = bytes.Replace(he, []byte("name: English"), []byte("name: עברית"), 1)
+	s, b := newSet(t, fstest.MapFS{"locales/he.yaml": {Data: he}})
+	l := s.Match("he-IL,he;q=0.9")
+	if l.Tag != "he" || l.Dir != "rtl" {
+		t.Fatalf("got %s %s", l.Tag, l.Dir)
+	}
+	page, err := l.AppendChallenge(nil, ordinary(b))
+	if err != nil || !bytes.Contains(page, []byte(`<html lang="he" dir="rtl">`)) {
+		t.Errorf("%v\n%s", err, page)
+	}
+	if s.Languages()[0].Tag != "en" {
+		t.Error("English is no longer the fallback")
+	}
+}
+
+func TestBadCataloguesAreRefused(t *testing.T) {
+	en, err := embedded.ReadFile("locales/en.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(what, old, repl, want string) {
+		t.Helper()
+		bad := strings.Replace(string(en), old, repl, 1)
+		if bad == string(en) {
+			t.Fatalf("%s: nothing replaced", what)
+		}
+		_, err := New(fstest.MapFS{"locales/de.yaml": {Data: []byte(bad)}})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "locales/de.yaml") {
+			t.Errorf("%s: %v, want it to name %q", what, err, want)
+		}
+	}
+	f("missing text", "picture_alt: ", "# ", "picture_alt: missing")
+	f("unknown text", "picture_alt: ", "picture_alz: x\npicture_alt: ", "picture_alz: no page")
+	f("template action", "try_again: Try", "try_again: '{{.Key}}'\nx: Try", "try_again: unknown placeholder")
+	f("token", "try_again: Try", "try_again: '[[continue]]'\nx: Try", "try_again: braces")
+	f("placeholder", "{limit} and", "{limt} and", "form_too_large: unknown placeholder {limt}")
+	f("direction", "\ndir: ltr", "\ndir: up", "dir: \"up\"")
+	f("twice", "try_again: ", "try_again: x\ntry_again: ", "already defined")
+	f("empty", "try_again: Try again", "try_again: ''", "try_again: empty")
+	if _, err := New(fstest.MapFS{"locales/not a tag.yaml": {Data: en}}); err == nil {
+		t.Error("a file name that is no language is accepted")
+	}
+	if _, err := New(fstest.MapFS{"pages/message.html": {Data: []byte("<p>{{.Nothing}}")}}); err == nil {
+		t.Error("a page with an unknown field is accepted")
+	}
+	if _, err := New(brokenFS{}); err == nil {
+		t.Error("an override that can't be read is ignored")
+	}
+}
+
+type brokenFS struct{}
+
+func (brokenFS) Open(string) (fs.File, error) { return nil, errors.New("disk on fire") }
+
+// TestTranslationsAreTranslated: a copied text is most likely a forgotten one.
+func TestTranslationsAreTranslated(t *testing.T) {
+	cs, err := source{}.catalogues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cs) < 2 || cs[0].tag != "en" {
+		t.Fatal("catalogues missing")
+	}
+	for _, c := range cs[1:] {
+		for key, text := range c.texts {
+			if text == cs[0].texts[key] {
+				t.Errorf("%s: %s is still English: %q", c.tag, key, text)
+			}
+			if strings.Contains(cs[0].texts[key], "{limit}") != strings.Contains(text, "{limit}") {
+				t.Errorf("%s: %s lost its {limit}", c.tag, key)
+			}
+		}
+	}
+}
+
+func TestBrandingValidate(t *testing.T) {
+	good := filepath.Join(t.TempDir(), "logo.svg")
+	if err := os.WriteFile(good, []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := newSet(t, nil)
+	b, err := s.Brand(Branding{Name: "Shop", Logo: good, Accent: "#abc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := s.Languages()[0].AppendMessage(nil, &MessagePage{Message: Blocked, Brand: b})
+	if err != nil || !bytes.Contains(page, []byte(`src="data:image/svg&#43;xml;base64,`)) && !bytes.Contains(page, []byte(`src="data:image/svg+xml;base64,`)) {
+		t.Errorf("%v: no logo in the page", err)
+	}
+	bad := Branding{Name: strings.Repeat("x", 100), Logo: "logo.exe", Accent: "red;}", AccentDark: "#12"}
+	err = bad.Validate()
+	for _, key := range []string{"name: ", "logo: ", "accent: ", "accent_dark: "} {
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("no complaint about %s in %v", key, err)
+		}
+	}
+	if _, err := s.Brand(Branding{Logo: good + ".png"}); err == nil {
+		t.Error("a logo that is not there is accepted")
+	}
+}
+
+func BenchmarkChallengePage(b *testing.B) {
+	s, brand := newSet(b, nil)
+	p, l := ordinary(brand), s.Languages()[1]
+	var dst []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		var err error
+		if dst, err = l.AppendChallenge(dst[:0], p); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pages/s")
+	b.ReportMetric(float64(len(dst)), "bytes/page")
+}
+
+func BenchmarkMatch(b *testing.B) {
+	s, _ := newSet(b, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Match("ru-RU,ru;q=0.9,en-US;q=0.8,en;q=0.7")
+	}
+}
