@@ -1,0 +1,269 @@
+package upstream
+
+import (
+	"crypto/tls"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// shelf is one part of an address' unused connections, the latest used on top. Several shelves keep requests on
+// different processors from queueing for one lock.
+type shelf struct {
+	mu    sync.Mutex
+	stack []*Conn // oldest first
+	n     atomic.Int32
+	_     [88]byte // to the end of the second cache line, which processors fetch in pairs
+}
+
+// address is one upstream server of a Group.
+type address struct {
+	g      *Group
+	index  int
+	name   string
+	target target
+	tls    *tls.Config // nil without TLS
+	names  resolver
+	m      addressMetrics
+
+	active  atomic.Int64 // lent
+	open    atomic.Int64 // lent, unused, or being dialled
+	idle    atomic.Int64
+	shelves []shelf
+
+	// Health.
+	fails     atomic.Int32 // in a row, within the window
+	downUntil atomic.Int64 // on the Group's clock; 0: up
+	probing   atomic.Bool
+	mu        sync.Mutex // of the transitions
+	firstFail int64
+	downSince int64
+}
+
+// putIdle shelves c; false if there are enough already.
+func (a *address) putIdle(c *Conn) bool {
+	if a.idle.Add(1) > int64(a.g.cfg.MaxIdle) {
+		a.idle.Add(-1)
+		return false
+	}
+	s := &a.shelves[rand.Uint32N(uint32(len(a.shelves)))]
+	s.mu.Lock()
+	s.stack = append(s.stack, c)
+	s.n.Store(int32(len(s.stack)))
+	s.mu.Unlock()
+	return true
+}
+
+// popIdle takes the latest used connection of some shelf, unchecked; nil if all are empty.
+func (a *address) popIdle() *Conn {
+	if a.idle.Load() == 0 {
+		return nil
+	}
+	n := uint32(len(a.shelves))
+	first := rand.Uint32N(n)
+	for i := range n {
+		s := &a.shelves[(first+i)%n]
+		if s.n.Load() == 0 {
+			continue
+		}
+		s.mu.Lock()
+		if l := len(s.stack); l > 0 {
+			c := s.stack[l-1]
+			s.stack[l-1] = nil
+			s.stack = s.stack[:l-1]
+			s.n.Store(int32(l - 1))
+			s.mu.Unlock()
+			a.idle.Add(-1)
+			return c
+		}
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+// takeIdle takes a connection that may be used again, dropping those that may not.
+func (a *address) takeIdle(now int64) *Conn {
+	for {
+		c := a.popIdle()
+		if c == nil {
+			return nil
+		}
+		if now-c.idleSince > int64(a.g.cfg.IdleTimeout) {
+			a.dropIdle(c)
+			continue
+		}
+		ok, unasked := c.clean()
+		if !ok {
+			a.noteUnusable(unasked)
+			a.dropIdle(c)
+			continue
+		}
+		c.state = lent
+		a.m.reused.Inc()
+		return c
+	}
+}
+
+func (a *address) noteUnusable(unasked bool) {
+	if !unasked {
+		return // it has only left
+	}
+	a.m.dirty.Inc()
+	a.g.log.Warn().Str("service", a.g.cfg.Service).Str("upstream", a.name).
+		Msg("upstream sent an answer that nobody asked for; connection dropped")
+}
+
+// dropIdle closes a connection that popIdle or sweep took.
+func (a *address) dropIdle(c *Conn) {
+	c.shut()
+	a.open.Add(-1)
+}
+
+func (a *address) closeIdle() {
+	for c := a.popIdle(); c != nil; c = a.popIdle() {
+		a.dropIdle(c)
+	}
+}
+
+// sweepBatch bounds how many connections are away from their shelf while they are looked at.
+const sweepBatch = 32
+
+// sweep closes unused connections that are too old or whose peer has left, so that neither keeps a descriptor.
+func (a *address) sweep(now int64) {
+	var batch [sweepBatch]*Conn
+	for i := range a.shelves {
+		s := &a.shelves[i]
+		for at := 0; ; {
+			n := a.cut(s, at, now, &batch)
+			if n == 0 {
+				break
+			}
+			kept := 0
+			for _, c := range batch[:n] {
+				if now-c.idleSince <= int64(a.g.cfg.IdleTimeout) {
+					ok, unasked := c.clean()
+					if ok {
+						batch[kept] = c
+						kept++
+						continue
+					}
+					a.noteUnusable(unasked)
+				}
+				a.idle.Add(-1)
+				a.dropIdle(c)
+			}
+			at = a.mend(s, at, batch[:kept])
+		}
+	}
+}
+
+// cut takes up to a batch of connections from position at, none of which was used in the last second: hot ones are
+// looked at anyway before they are lent.
+func (a *address) cut(s *shelf, at int, now int64, batch *[sweepBatch]*Conn) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for n < sweepBatch && at+n < len(s.stack) && now-s.stack[at+n].idleSince > int64(time.Second) {
+		batch[n] = s.stack[at+n]
+		n++
+	}
+	if n > 0 {
+		rest := copy(s.stack[at:], s.stack[at+n:])
+		clear(s.stack[at+rest:])
+		s.stack = s.stack[:at+rest]
+		s.n.Store(int32(len(s.stack)))
+	}
+	return n
+}
+
+// mend puts the kept ones back where they were and returns the position after them.
+func (a *address) mend(s *shelf, at int, kept []*Conn) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at = min(at, len(s.stack))
+	old := len(s.stack)
+	s.stack = append(s.stack, kept...)
+	copy(s.stack[at+len(kept):], s.stack[at:old])
+	copy(s.stack[at:], kept)
+	s.n.Store(int32(len(s.stack)))
+	return at + len(kept)
+}
+
+// reserve counts one more open connection; false at the limit.
+func (a *address) reserve() bool {
+	limit := int64(a.g.cfg.MaxConns)
+	if a.open.Add(1) > limit && limit > 0 {
+		a.open.Add(-1)
+		return false
+	}
+	return true
+}
+
+// failed counts a failure and takes the address out when there were enough.
+func (a *address) failed(err error) {
+	cfg := &a.g.cfg
+	if cfg.MaxFails == 0 {
+		return
+	}
+	now := a.g.now()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.fails.Load() > 0 && now-a.firstFail > int64(cfg.FailWindow) {
+		a.fails.Store(0)
+	}
+	if a.fails.Load() == 0 {
+		a.firstFail = now
+	}
+	if a.fails.Load() < int32(cfg.MaxFails) {
+		a.fails.Add(1)
+	}
+	if a.fails.Load() < int32(cfg.MaxFails) {
+		return
+	}
+	wasUp := a.downUntil.Load() == 0
+	if wasUp {
+		a.downSince = now
+	}
+	a.downUntil.Store(now + int64(cfg.FailTimeout))
+	a.firstFail = now
+	if wasUp {
+		a.g.log.Warn().Str("service", cfg.Service).Str("upstream", a.name).Err(err).
+			Dur("for", cfg.FailTimeout).Msg("upstream is taken out")
+	}
+}
+
+// succeeded follows an exchange that went well while failures were noted.
+func (a *address) succeeded() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.fails.Store(0)
+	a.up()
+}
+
+// reached follows a dial that went well: an address that was out is on trial, one failure takes it out again.
+func (a *address) reached() {
+	if a.downUntil.Load() == 0 {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.downUntil.Load() != 0 {
+		a.fails.Store(int32(a.g.cfg.MaxFails) - 1)
+		a.firstFail = a.g.now()
+		a.up()
+	}
+}
+
+// up is called with mu held.
+func (a *address) up() {
+	if a.downUntil.Swap(0) != 0 {
+		a.g.log.Info().Str("service", a.g.cfg.Service).Str("upstream", a.name).Msg("upstream is back")
+	}
+}
+
+func (a *address) downFrom() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.downSince
+}

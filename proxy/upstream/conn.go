@@ -1,0 +1,136 @@
+package upstream
+
+import (
+	"bufio"
+	"crypto/tls"
+	"net"
+	"time"
+)
+
+// The states of a Conn's life.
+const (
+	lent uint8 = iota
+	idle
+	closed
+)
+
+// Conn is a connection lent by a Group. It belongs to the caller until Release or Discard; exactly one of them must
+// be called, and nothing of the Conn used afterwards. Reading and writing may happen in two goroutines; all other
+// methods but Close belong to one. Close, which only closes the socket and so wakes a blocked Read or Write, may be
+// called from any goroutine while the Conn is lent; Discard is still due.
+type Conn struct {
+	net.Conn // *net.TCPConn, *net.UnixConn or *tls.Conn
+
+	R *bufio.Reader // of Config.ReadBufferSize; nil unless lent
+	W *bufio.Writer // of Config.WriteBufferSize; nil unless lent
+
+	a         *address
+	sock      *sock // the socket beneath, where it is looked at without waiting
+	overTLS   bool
+	reused    bool
+	state     uint8
+	born      int64 // on the Group's clock, nanoseconds
+	idleSince int64
+}
+
+// Reused reports whether the connection has served a request before. A request that fails on such a connection before
+// any byte of an answer may have met a server that was just closing it.
+func (c *Conn) Reused() bool { return c.reused }
+
+// Addr is the address as host:port or socket path, as it stands in the metrics.
+func (c *Conn) Addr() string { return c.a.name }
+
+// TLS reports whether the connection is encrypted.
+func (c *Conn) TLS() bool { return c.overTLS }
+
+// Release gives the connection back for the next request. The answer must have been read to its end, the request
+// written to its end, and the answer must not have asked to close. Bytes left over in R or W drop the connection.
+func (c *Conn) Release() {
+	if c.state != lent {
+		panic("BUG: upstream connection released twice")
+	}
+	a, g := c.a, c.a.g
+	if a.fails.Load() != 0 {
+		a.succeeded()
+	}
+	dirty := c.R != nil && c.R.Buffered() > 0 || c.W != nil && c.W.Buffered() > 0
+	if dirty {
+		a.m.dirty.Inc()
+		g.log.Warn().Str("service", g.cfg.Service).Str("upstream", a.name).
+			Msg("upstream sent more than its answer; connection dropped")
+	}
+	now := g.now()
+	tooOld := g.cfg.MaxAge > 0 && now-c.born > int64(g.cfg.MaxAge)
+	if dirty || tooOld || c.R == nil || c.SetDeadline(time.Time{}) != nil {
+		c.drop()
+		return
+	}
+	g.takeBuffers(c)
+	c.state, c.reused, c.idleSince = idle, true, now
+	a.active.Add(-1)
+	if g.closed.Load() || !a.putIdle(c) {
+		c.shut()
+		a.open.Add(-1)
+	} else if g.closed.Load() {
+		a.closeIdle() // Close may have emptied the shelves between the look and the put
+	}
+	g.givenBack()
+}
+
+// Discard closes the connection. A non-nil err says that the address is to blame (no answer, a broken one, a time-out)
+// and counts against its health; pass nil when the client left, a tunnel ended, the answer asked to close, or a reused
+// connection turned out to be stale. Calling it again does nothing.
+func (c *Conn) Discard(err error) {
+	switch c.state {
+	case closed:
+		return
+	case idle:
+		panic("BUG: upstream connection discarded after its release")
+	}
+	if err != nil {
+		c.a.failed(err)
+	}
+	c.drop()
+}
+
+// drop ends a lent connection.
+func (c *Conn) drop() {
+	g := c.a.g
+	g.takeBuffers(c)
+	c.a.active.Add(-1)
+	c.a.open.Add(-1)
+	c.shut()
+	g.givenBack()
+}
+
+// shut closes the socket itself: crypto/tls would wait up to five seconds for a peer that does not read.
+func (c *Conn) shut() {
+	c.state = closed
+	_ = c.sock.Conn.Close()
+}
+
+// Unbuffer gives R and W back when a tunnel begins, which then costs no buffers for the hours it may last. It returns
+// a copy of what R had read ahead; W must have been flushed. Afterwards the connection can only be discarded.
+func (c *Conn) Unbuffer() (early []byte) {
+	if n := c.R.Buffered(); n > 0 {
+		b, _ := c.R.Peek(n)
+		early = append(early, b...)
+	}
+	c.a.g.takeBuffers(c)
+	return early
+}
+
+// clean looks, without waiting, whether anything came in while nobody had asked, or the peer has left.
+func (c *Conn) clean() (ok, unasked bool) {
+	if !c.overTLS {
+		n, err := c.sock.peek()
+		return n < 0 && err == nil, n > 0
+	}
+	// TLS 1.3 sends session tickets and key updates whenever it likes. crypto/tls digests them in a Read that takes what
+	// the kernel holds and gives up instead of waiting: whatever it still returns was sent by the application.
+	t := c.Conn.(*tls.Conn)
+	c.sock.probing = true
+	n, err := t.Read(c.sock.one[:])
+	c.sock.probing = false
+	return n == 0 && err == errWouldWait, n > 0
+}

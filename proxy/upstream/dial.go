@@ -1,0 +1,189 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+)
+
+// dial opens a connection to a, which has been reserved. The context's own end is returned as such, is not the
+// address' fault, and may leave the reservation: the caller takes it back on any error.
+func (a *address) dial(ctx context.Context) (*Conn, error) {
+	a.m.dials.Inc()
+	dctx, cancel := context.WithTimeout(ctx, a.g.cfg.DialTimeout)
+	defer cancel()
+	c, err := a.connect(dctx)
+	if err == nil {
+		a.reached()
+		return c, nil
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("dial upstream %s: %w", a.name, ctx.Err())
+	}
+	a.m.dialErrors.Inc()
+	a.failed(err)
+	return nil, fmt.Errorf("%w %s: %w", ErrDial, a.name, err)
+}
+
+func (a *address) connect(ctx context.Context) (*Conn, error) {
+	nc, err := a.connectSocket(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newSock(nc)
+	if err != nil {
+		_ = nc.Close()
+		return nil, err
+	}
+	c := &Conn{Conn: nc, a: a, sock: s, born: a.g.now()}
+	if a.tls == nil {
+		return c, nil
+	}
+	t := tls.Client(s, a.tls)
+	if err := t.HandshakeContext(ctx); err != nil {
+		_ = nc.Close()
+		return nil, fmt.Errorf("TLS handshake: %w", err)
+	}
+	c.Conn, c.overTLS = t, true
+	return c, nil
+}
+
+func (a *address) connectSocket(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	if a.target.network == "unix" {
+		return d.DialContext(ctx, "unix", a.target.host)
+	}
+	ips, err := a.names.lookup(ctx, a.target.host, a.g.cfg.ResolveInterval)
+	if err != nil {
+		return nil, err
+	}
+	var errs []error
+	for i, ip := range ips {
+		// Each gets its share of what is left, so that one black hole does not eat the time of the others.
+		ictx, cancel := ctx, context.CancelFunc(func() {})
+		if end, ok := ctx.Deadline(); ok && i < len(ips)-1 {
+			ictx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(ips)-i))
+		}
+		c, err := d.DialContext(ictx, "tcp", net.JoinHostPort(ip.String(), a.target.port))
+		cancel()
+		if err == nil {
+			return c, nil
+		}
+		errs = append(errs, err)
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+// resolver remembers the addresses of one name for a short time, and for as long as the name can't be resolved anew.
+type resolver struct {
+	lookupIP func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+	mu   sync.Mutex
+	ips  []netip.Addr
+	at   time.Time
+	busy chan struct{} // closed when the look-up that is under way has ended
+	turn int
+}
+
+// lookup returns the addresses in the order to try: those of the preferred family in turn, then the other family.
+func (r *resolver) lookup(ctx context.Context, host string, keep time.Duration) ([]netip.Addr, error) {
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return []netip.Addr{ip}, nil
+	}
+	for {
+		r.mu.Lock()
+		if len(r.ips) > 0 && time.Since(r.at) <= keep {
+			defer r.mu.Unlock()
+			return r.order(), nil
+		}
+		if r.busy == nil {
+			break
+		}
+		busy := r.busy
+		r.mu.Unlock()
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("resolve %s: %w", host, ctx.Err())
+		}
+		if keep == 0 {
+			keep = time.Second // the look-up that we waited for is fresh enough
+		}
+	}
+	done := make(chan struct{})
+	r.busy = done
+	r.mu.Unlock()
+
+	ips, err := r.lookupIP(ctx, "ip", host)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer close(done)
+	r.busy = nil
+	if err == nil && len(ips) > 0 {
+		r.ips, r.at = ips, time.Now()
+	}
+	if len(r.ips) == 0 {
+		if err == nil {
+			err = errors.New("no addresses")
+		}
+		return nil, fmt.Errorf("resolve %s: %w", host, err)
+	}
+	return r.order(), nil
+}
+
+// order is called with mu held and ips not empty.
+func (r *resolver) order() []netip.Addr {
+	same := 1
+	for same < len(r.ips) && r.ips[same].Unmap().Is4() == r.ips[0].Unmap().Is4() {
+		same++
+	}
+	out := make([]netip.Addr, 0, len(r.ips))
+	for i := range same {
+		out = append(out, r.ips[(r.turn+i)%same])
+	}
+	r.turn++
+	return append(out, r.ips[same:]...)
+}
+
+// clientTLS builds the configuration that https addresses share; each adds its own name.
+func clientTLS(c TLSConfig) (*tls.Config, error) {
+	t := &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: c.InsecureSkipVerify, //nolint:gosec // the operator's choice, off by default
+		NextProtos:         []string{"http/1.1"},
+		ServerName:         c.ServerName,
+		ClientSessionCache: tls.NewLRUClientSessionCache(64),
+	}
+	if c.MinVersion == "1.3" {
+		t.MinVersion = tls.VersionTLS13
+	}
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls.ca_file: %w", err)
+		}
+		t.RootCAs = x509.NewCertPool()
+		if !t.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls.ca_file: %s holds no certificate", c.CAFile)
+		}
+	}
+	if c.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls.cert_file: %w", err)
+		}
+		t.Certificates = []tls.Certificate{cert}
+	}
+	return t, nil
+}

@@ -1,0 +1,26 @@
+package upstream
+
+import "errors"
+
+// What Get can fail with, beside the context's own error. Ask with errors.Is.
+var (
+	// ErrDial means that an address could not be reached; the cause is wrapped.
+	ErrDial = errors.New("dial upstream")
+	// ErrNoUpstream means that every address was tried, or that the Group is closed. It comes with ErrDial if the
+	// reason was that none could be reached.
+	ErrNoUpstream = errors.New("no upstream")
+	// ErrBusy means that all allowed connections are lent, and the queue is full or the wait was too long.
+	ErrBusy = errors.New("upstream busy")
+)
+
+// errFull means that an address has all the connections it may have.
+var errFull = errors.New("connection limit reached")
+
+// errWouldWait ends a Read that must not wait. crypto/tls keeps its state over a temporary net.Error.
+var errWouldWait error = wouldWait{}
+
+type wouldWait struct{}
+
+func (wouldWait) Error() string   { return "nothing to read" }
+func (wouldWait) Timeout() bool   { return true }
+func (wouldWait) Temporary() bool { return true }

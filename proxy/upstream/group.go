@@ -1,0 +1,314 @@
+package upstream
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+)
+
+// Group is the addresses of one service and their connections. Safe for concurrent use. It runs one goroutine, which
+// tends unused connections and tries addresses that are down, until Close.
+type Group struct {
+	cfg   Config
+	log   zerolog.Logger
+	addrs []*address
+	now   func() int64 // nanoseconds, monotonic
+	turn  atomic.Uint32
+
+	readers sync.Pool
+	writers sync.Pool
+
+	queue   queue
+	m       groupMetrics
+	closed  atomic.Bool
+	ctx     context.Context // ends the goroutines
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// AddrState is the health of one address, for people.
+type AddrState struct {
+	Addr    string
+	Up      bool
+	Fails   int           // in a row, within the window
+	RetryIn time.Duration // until an address that is down is tried again
+	Active  int           // lent connections
+	Idle    int           // unused ones
+}
+
+// tick is how often unused connections are tended, dead addresses tried and gauges written.
+const tick = time.Second
+
+// New builds the Group of a valid cfg. No address needs to answer. It reads the files of cfg.TLS.
+func New(cfg Config, log zerolog.Logger, set *metrics.Set) (*Group, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	g := &Group{cfg: cfg, log: log, now: func() int64 { return int64(time.Since(start)) + 1 }}
+	g.readers.New = func() any { return bufio.NewReaderSize(nil, int(cfg.ReadBufferSize)) }
+	g.writers.New = func() any { return bufio.NewWriterSize(nil, int(cfg.WriteBufferSize)) }
+	g.m = newGroupMetrics(set, cfg.Service)
+
+	shared, err := clientTLS(cfg.TLS)
+	if err != nil {
+		return nil, err
+	}
+	shelves := min(runtime.GOMAXPROCS(0), 16)
+	for i, raw := range cfg.URLs {
+		t, err := parseTarget(raw)
+		if err != nil {
+			return nil, err
+		}
+		a := &address{g: g, index: i, name: t.String(), target: t, shelves: make([]shelf, shelves)}
+		a.names.lookupIP = net.DefaultResolver.LookupNetIP
+		a.m = newAddressMetrics(set, cfg.Service, a.name)
+		if t.tls {
+			a.tls = shared.Clone()
+			if a.tls.ServerName == "" {
+				a.tls.ServerName = t.host
+			}
+		}
+		g.addrs = append(g.addrs, a)
+	}
+	g.ctx, g.cancel = context.WithCancel(context.Background())
+	g.running.Go(g.tend)
+	return g, nil
+}
+
+// Config is what the Group was built with; the caller of Get applies its time-outs.
+func (g *Group) Config() *Config { return &g.cfg }
+
+// Get lends a connection: one that served before and is clean, or else a new one. With fresh it is always a new one.
+// An address that can't be reached is passed over for the next one. It fails with ErrNoUpstream, ErrDial, ErrBusy or
+// the error of ctx.
+func (g *Group) Get(ctx context.Context, fresh bool) (*Conn, error) {
+	if g.cfg.MaxConns > 0 && g.queue.waiting.Load() > 0 {
+		return g.wait(ctx, fresh) // who came first is served first
+	}
+	c, err := g.try(ctx, fresh)
+	if err == errFull {
+		return g.wait(ctx, fresh)
+	}
+	return c, err
+}
+
+// try asks each address that is up at most once, and one that is down if nothing else is left.
+func (g *Group) try(ctx context.Context, fresh bool) (*Conn, error) {
+	if g.closed.Load() {
+		return nil, fmt.Errorf("%w: closed", ErrNoUpstream)
+	}
+	var tried uint64
+	var last error
+	full := false
+	now := g.now()
+	for {
+		a, up := g.pick(tried)
+		if a == nil || !up && full {
+			break
+		}
+		tried |= 1 << a.index
+		a.active.Add(1) // before the dial, so that a slow address is not given everything
+		c, err := a.lend(ctx, fresh, now)
+		if err == nil {
+			g.giveBuffers(c)
+			return c, nil
+		}
+		a.active.Add(-1)
+		if err == errFull {
+			full = true
+			continue
+		}
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		last = err
+		if !up || time.Duration(g.now()-now) > 2*g.cfg.DialTimeout {
+			break
+		}
+	}
+	if full || last == nil {
+		return nil, errFull
+	}
+	return nil, fmt.Errorf("%w: %w", ErrNoUpstream, last)
+}
+
+func (a *address) lend(ctx context.Context, fresh bool, now int64) (*Conn, error) {
+	if !fresh {
+		if c := a.takeIdle(now); c != nil {
+			return c, nil
+		}
+	}
+	if !a.reserve() {
+		if !fresh {
+			return nil, errFull
+		}
+		c := a.popIdle() // an unused one makes room
+		if c == nil {
+			return nil, errFull
+		}
+		a.dropIdle(c)
+		if !a.reserve() {
+			return nil, errFull
+		}
+	}
+	c, err := a.dial(ctx)
+	if err != nil {
+		a.open.Add(-1)
+		a.g.wakeWaiter()
+		return nil, err
+	}
+	return c, nil
+}
+
+// pick chooses among the addresses that are not yet tried: one that is up, or else the one that is longest down.
+func (g *Group) pick(tried uint64) (a *address, up bool) {
+	if len(g.addrs) == 1 {
+		a = g.addrs[0]
+		if tried != 0 {
+			return nil, false
+		}
+		return a, true
+	}
+	n := uint32(len(g.addrs))
+	var first uint32
+	if g.cfg.Balance == RoundRobin {
+		first = g.turn.Add(1)
+	} else {
+		first = rand.Uint32N(n) // only to break ties
+	}
+	var best, down *address
+	least, longest := int64(math.MaxInt64), int64(math.MaxInt64)
+	for i := range n {
+		a := g.addrs[(first%n+i)%n]
+		if tried&(1<<a.index) != 0 {
+			continue
+		}
+		if a.downUntil.Load() != 0 {
+			if since := a.downFrom(); since < longest {
+				down, longest = a, since
+			}
+			continue
+		}
+		if g.cfg.Balance == RoundRobin {
+			return a, true
+		}
+		if n := a.active.Load(); n < least {
+			best, least = a, n
+		}
+	}
+	if best != nil {
+		return best, true
+	}
+	return down, false
+}
+
+func (g *Group) giveBuffers(c *Conn) {
+	c.R = g.readers.Get().(*bufio.Reader)
+	c.R.Reset(c.Conn)
+	c.W = g.writers.Get().(*bufio.Writer)
+	c.W.Reset(c.Conn)
+}
+
+func (g *Group) takeBuffers(c *Conn) {
+	if c.R == nil {
+		return
+	}
+	c.R.Reset(nil)
+	g.readers.Put(c.R)
+	c.W.Reset(nil)
+	g.writers.Put(c.W)
+	c.R, c.W = nil, nil
+}
+
+// givenBack follows every end of a loan.
+func (g *Group) givenBack() {
+	g.wakeWaiter()
+	if g.closed.Load() {
+		g.publish() // nobody else does any more
+	}
+}
+
+// Healthy tells the state of every address.
+func (g *Group) Healthy() []AddrState {
+	now := g.now()
+	out := make([]AddrState, len(g.addrs))
+	for i, a := range g.addrs {
+		until := a.downUntil.Load()
+		out[i] = AddrState{
+			Addr: a.name, Up: until == 0, Fails: int(a.fails.Load()),
+			Active: int(a.active.Load()), Idle: int(a.idle.Load()),
+		}
+		if until > now {
+			out[i].RetryIn = time.Duration(until - now)
+		}
+	}
+	return out
+}
+
+// Close closes unused connections and stops the Group's goroutines. Lent connections stay usable and are closed when
+// they come back; waiting and further Gets fail with ErrNoUpstream.
+func (g *Group) Close() error {
+	if g.closed.Swap(true) {
+		return errors.New("upstream group is closed already")
+	}
+	g.cancel()
+	g.running.Wait()
+	for _, a := range g.addrs {
+		a.closeIdle()
+	}
+	g.queue.wakeAll()
+	g.publish()
+	return nil
+}
+
+// tend runs until Close.
+func (g *Group) tend() {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for {
+		select {
+		case <-g.ctx.Done():
+			return
+		case <-t.C:
+		}
+		now := g.now()
+		for _, a := range g.addrs {
+			a.sweep(now)
+			if until := a.downUntil.Load(); until != 0 && until <= now && !a.probing.Swap(true) {
+				g.running.Go(a.probe)
+			}
+		}
+		g.publish()
+	}
+}
+
+// probe dials an address whose time out is over, so that no client has to pay for finding out. The connection is kept.
+func (a *address) probe() {
+	defer a.probing.Store(false)
+	if !a.reserve() {
+		a.reached() // it has connections, so it is there
+		return
+	}
+	c, err := a.dial(a.g.ctx)
+	if err != nil {
+		a.open.Add(-1)
+		return
+	}
+	c.state, c.idleSince = idle, a.g.now()
+	if !a.putIdle(c) {
+		a.dropIdle(c)
+	}
+	a.g.wakeWaiter()
+}

@@ -1,0 +1,23 @@
+//go:build !unix
+
+package upstream
+
+import "net"
+
+// sock is a raw socket; without a way to look at it, no connection is used again.
+type sock struct {
+	net.Conn
+	probing bool
+	one     [1]byte
+}
+
+func newSock(c net.Conn) (*sock, error) { return &sock{Conn: c}, nil }
+
+func (s *sock) peek() (int, error) { return 0, nil }
+
+func (s *sock) Read(p []byte) (int, error) {
+	if s.probing {
+		return 0, net.ErrClosed
+	}
+	return s.Conn.Read(p)
+}

@@ -1,0 +1,87 @@
+//go:build unix
+
+package upstream
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// sock is a raw socket that can be looked at without waiting. Beneath TLS it is the transport.
+type sock struct {
+	net.Conn
+	raw     syscall.RawConn
+	look    func(fd uintptr) // c.recv, bound once so that a look allocates nothing
+	probing bool             // Read takes what is there and returns errWouldWait otherwise
+
+	// Arguments and results of recv.
+	buf   []byte
+	flags int
+	n     int
+	err   error
+	one   [1]byte
+}
+
+func newSock(c net.Conn) (*sock, error) {
+	sc, ok := c.(syscall.Conn)
+	if !ok {
+		return nil, errors.New("connection without a socket")
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	s := &sock{Conn: c, raw: raw}
+	s.look = s.recv
+	return s, nil
+}
+
+func (s *sock) recv(fd uintptr) {
+	for {
+		s.n, _, s.err = unix.Recvfrom(int(fd), s.buf, s.flags|unix.MSG_DONTWAIT)
+		if s.err != unix.EINTR {
+			return
+		}
+	}
+}
+
+// now receives into p without waiting: n < 0 and no error if there is nothing, 0 at the end.
+func (s *sock) now(p []byte, flags int) (int, error) {
+	s.buf, s.flags = p, flags
+	// Control and not Read: Read would refuse once a deadline of the last request has passed.
+	err := s.raw.Control(s.look)
+	s.buf = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case s.err == unix.EAGAIN:
+		return -1, nil
+	case s.err != nil:
+		return 0, s.err
+	}
+	return s.n, nil
+}
+
+// peek reports what waits: n > 0 for bytes, 0 for the end, n < 0 for nothing.
+func (s *sock) peek() (int, error) { return s.now(s.one[:], unix.MSG_PEEK) }
+
+// Read is the transport of TLS.
+func (s *sock) Read(p []byte) (int, error) {
+	if !s.probing {
+		return s.Conn.Read(p)
+	}
+	n, err := s.now(p, 0)
+	switch {
+	case err != nil:
+		return 0, err
+	case n < 0:
+		return 0, errWouldWait
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
