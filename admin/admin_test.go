@@ -25,8 +25,11 @@ import (
 const testToken = "0123456789abcdef0123456789abcdef"
 
 func TestMain(m *testing.M) {
-	// fasthttp keeps one process-wide goroutine for the Date field.
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+	goleak.VerifyTestMain(m,
+		// fasthttp keeps one process-wide goroutine for the Date field, and a stopped server's sweeper of idle workers
+		// sleeps out its ten seconds before it ends.
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
 }
 
 // live is a server on a loopback port.
