@@ -1,2 +1,12 @@
-// Package admin is laid out next.
+// Package admin serves the private listener: metrics, health, profiles and the API by which operators look into the
+// gateway and change what it believes.
+//
+// Invariants:
+//  1. /api and /debug/pprof answer nobody without the bearer token, which is compared in constant time.
+//  2. A request that a browser sends on behalf of some page is refused before it is read: any Origin, a cross-site
+//     Sec-Fetch-Site, a Host that is neither an address, localhost nor a configured name (DNS rebinding), a body that
+//     is not application/json. There are no cookies.
+//  3. Bodies, pages of a list, connections and the time of everything have bounds.
+//  4. An error says what is wrong, in which field, and what to do.
+//  5. Tokens, passes and cookies are never logged.
 package admin

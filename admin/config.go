@@ -1,0 +1,121 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// Config is the section `admin` of the configuration. Take it from DefaultConfig; the zero value does not validate.
+type Config struct {
+	// Listen is the address of the private listener; empty: none.
+	Listen string `mapstructure:"listen"`
+	// TokenFile holds the bearer token; empty: admin.token in the data directory. It is made when it is absent.
+	TokenFile string `mapstructure:"token_file"`
+	// MetricsToken asks for the token on /metrics, /healthz and /readyz too. Without it they are open to loopback;
+	// other peers then need the token for /metrics and get only the status of /healthz and /readyz.
+	MetricsToken bool `mapstructure:"metrics_token"`
+	// Hosts are the names by which the listener may be called, beside addresses and localhost.
+	Hosts []string `mapstructure:"hosts"`
+	// TLSCert and TLSKey are PEM files; both or none. They are read again when they change.
+	TLSCert string `mapstructure:"tls_cert"`
+	TLSKey  string `mapstructure:"tls_key"`
+	// MaxBodyBytes bounds the body of a request.
+	MaxBodyBytes int64 `mapstructure:"max_body_bytes"`
+	// MaxConnections bounds the open connections.
+	MaxConnections int `mapstructure:"max_connections"`
+	// ReadTimeout bounds the reading of one request, head and body.
+	ReadTimeout time.Duration `mapstructure:"read_timeout"`
+	// IdleTimeout is how long a kept connection may wait for its next request.
+	IdleTimeout time.Duration `mapstructure:"idle_timeout"`
+	// MaxTTL bounds the life of bans and list entries that are made over the API.
+	MaxTTL time.Duration `mapstructure:"max_ttl"`
+}
+
+// DefaultConfig returns the defaults: loopback only.
+func DefaultConfig() Config {
+	return Config{
+		Listen:         "127.0.0.1:9090",
+		MaxBodyBytes:   64 << 10,
+		MaxConnections: 256,
+		ReadTimeout:    10 * time.Second,
+		IdleTimeout:    time.Minute,
+		MaxTTL:         366 * 24 * time.Hour,
+	}
+}
+
+// Bounds of what a configuration may ask for.
+const (
+	minBodyBytes = 1 << 10
+	maxBodyBytes = 16 << 20
+)
+
+// Validate returns all that is wrong, each problem beginning with its key, or nil.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(key, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("%s: %s", key, fmt.Sprintf(format, args...)))
+	}
+	if c.Listen != "" {
+		if _, port, err := net.SplitHostPort(c.Listen); err != nil {
+			bad("listen", "%q is no host:port such as 127.0.0.1:9090", c.Listen)
+		} else if _, err := net.LookupPort("tcp", port); err != nil {
+			bad("listen", "port %q is neither a number below 65536 nor a known name", port)
+		}
+	}
+	for i, h := range c.Hosts {
+		if h == "" || strings.ContainsAny(h, "/:@*?# \t") || strings.HasPrefix(h, ".") {
+			bad(fmt.Sprintf("hosts[%d]", i), "%q is no plain host name (no port, no wildcard)", h)
+		}
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		bad("tls_cert", "tls_cert and tls_key go together; give both or none")
+	}
+	if c.MaxBodyBytes < minBodyBytes || c.MaxBodyBytes > maxBodyBytes {
+		bad("max_body_bytes", "%d is outside of %d..%d", c.MaxBodyBytes, minBodyBytes, maxBodyBytes)
+	}
+	if c.MaxConnections < 1 || c.MaxConnections > 1<<16 {
+		bad("max_connections", "%d is outside of 1..65536", c.MaxConnections)
+	}
+	for _, d := range []struct {
+		key string
+		val time.Duration
+	}{{"read_timeout", c.ReadTimeout}, {"idle_timeout", c.IdleTimeout}} {
+		if d.val < 100*time.Millisecond || d.val > time.Hour {
+			bad(d.key, "%v is outside of 100ms..1h", d.val)
+		}
+	}
+	if c.MaxTTL < minTTL {
+		bad("max_ttl", "%v is shorter than %v", c.MaxTTL, minTTL)
+	}
+	return errors.Join(errs...)
+}
+
+// Warnings returns what is allowed but deserves a second thought, in the form of Validate's problems.
+func (c *Config) Warnings() []string {
+	if c.Listen == "" || c.loopback() {
+		return nil
+	}
+	var w []string
+	if c.TLSCert == "" {
+		w = append(w, fmt.Sprintf("listen: %s is reachable from other machines and has no TLS: the token travels in the clear; "+
+			"listen on 127.0.0.1 or set tls_cert and tls_key", c.Listen))
+	}
+	return w
+}
+
+// loopback reports whether Listen is reachable from this machine only.
+func (c *Config) loopback() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return false
+	}
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	a, err := netip.ParseAddr(host)
+	return err == nil && a.Unmap().IsLoopback()
+}

@@ -1,0 +1,111 @@
+package admin
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/valyala/fasthttp"
+)
+
+// observe serves /metrics, /healthz and /readyz. See Config.MetricsToken for who may see what.
+func (s *Server) observe(ctx *fasthttp.RequestCtx, path string) error {
+	if !ctx.IsGet() && !ctx.IsHead() {
+		return methodRefused(ctx, "GET")
+	}
+	full := s.authorized(ctx) || (!s.cfg.MetricsToken && local(ctx))
+	if !full && (s.cfg.MetricsToken || path == "/metrics") {
+		return s.requireToken(ctx)
+	}
+	switch path {
+	case "/metrics":
+		s.writeMetrics(ctx)
+	case "/healthz":
+		s.health(ctx, full)
+	default:
+		s.readiness(ctx, full)
+	}
+	return nil
+}
+
+func (s *Server) writeMetrics(ctx *fasthttp.RequestCtx) {
+	ctx.SetContentType("text/plain; version=0.0.4; charset=utf-8")
+	w := ctx.Response.BodyWriter()
+	seen := map[*metrics.Set]bool{}
+	for _, set := range append([]*metrics.Set{s.set}, s.deps.Sets...) {
+		if set != nil && !seen[set] {
+			seen[set] = true
+			set.WritePrometheus(w)
+		}
+	}
+	metrics.WriteGaugeUint64(w, fmt.Sprintf("antirobot_build_info{version=%s}", strconv.Quote(s.deps.Version)), 1)
+	metrics.WriteProcessMetrics(w)
+}
+
+// health answers 200 as long as the process can answer at all: a restart mends no store. What is degraded is said in
+// the body.
+func (s *Server) health(ctx *fasthttp.RequestCtx, full bool) {
+	type answer struct {
+		Status  string       `json:"status"` // ok or degraded
+		Version string       `json:"version,omitempty"`
+		Uptime  float64      `json:"uptime_seconds,omitzero"`
+		Store   *StoreHealth `json:"store,omitempty"`
+		Lists   []string     `json:"lists_failing,omitempty"`
+	}
+	a := answer{Status: "ok"}
+	if s.deps.Store != nil {
+		st := s.deps.Store()
+		a.Store = &st
+		if !st.Healthy {
+			a.Status = "degraded"
+		}
+	}
+	if s.deps.Lists != nil {
+		for _, src := range s.deps.Lists.Sources() {
+			if src.Error != "" {
+				a.Status = "degraded"
+				a.Lists = append(a.Lists, src.Name)
+			}
+		}
+	}
+	if !full {
+		a = answer{Status: a.Status}
+	} else {
+		a.Version, a.Uptime = s.deps.Version, s.uptime().Seconds()
+	}
+	answerJSON(ctx, fasthttp.StatusOK, a)
+}
+
+// readiness answers 200 when all checks hold and 503 otherwise.
+func (s *Server) readiness(ctx *fasthttp.RequestCtx, full bool) {
+	type answer struct {
+		Ready  bool    `json:"ready"`
+		Checks []Check `json:"checks,omitempty"`
+	}
+	a := answer{Ready: true}
+	if s.deps.Ready != nil {
+		a.Checks = s.deps.Ready()
+	}
+	if s.stopped.Load() {
+		a.Checks = append(a.Checks, Check{Name: "admin", Detail: "shutting down"})
+	}
+	for _, c := range a.Checks {
+		a.Ready = a.Ready && c.OK
+	}
+	if !full {
+		a.Checks = nil
+	}
+	status := fasthttp.StatusOK
+	if !a.Ready {
+		status = fasthttp.StatusServiceUnavailable
+	}
+	answerJSON(ctx, status, a)
+}
+
+func (s *Server) uptime() time.Duration {
+	if s.deps.Started.IsZero() {
+		return 0
+	}
+	return s.now().Sub(s.deps.Started)
+}

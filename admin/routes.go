@@ -1,0 +1,142 @@
+package admin
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// call is one request of the API: the handler reads it and returns a value to be shown as JSON with status 200, or an
+// error.
+type call struct {
+	*fasthttp.RequestCtx
+	arg  string          // what stood in the place of {} in the path, decoded
+	work context.Context // bounds what is done for the request; a RequestCtx must not outlive its handler, this one may
+}
+
+// maxWork bounds what one request of the API may take.
+const maxWork = 30 * time.Second
+
+// route binds a method and a path to a handler. A path ends with {} where its last segment is an argument.
+type route struct {
+	method, path string
+	body         bool // takes a JSON body
+	handle       func(*call) (any, error)
+}
+
+func (s *Server) table() []route {
+	return []route{
+		{"GET", "/api/status", false, s.status},
+		{"GET", "/api/bans", false, s.listBans},
+		{"POST", "/api/bans", true, s.makeBan},
+		{"DELETE", "/api/bans", false, s.liftBan},
+		{"GET", "/api/lists", false, s.listSources},
+		{"GET", "/api/lists/{}", false, s.listEntries},
+		{"POST", "/api/lists/{}", true, s.addEntry},
+		{"DELETE", "/api/lists/{}", false, s.removeEntry},
+		{"POST", "/api/reload", false, s.reload},
+		{"POST", "/api/revoke", true, s.revoke},
+		{"GET", "/api/decisions/{}", false, s.decision},
+		{"GET", "/api/subjects/{}", false, s.subject},
+	}
+}
+
+// dispatch finds the handler by the raw path: what a subject's escapes stand for is no part of the path.
+func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
+	path := string(ctx.URI().PathOriginal())
+	var err error
+	switch {
+	case path == "/metrics" || path == "/healthz" || path == "/readyz":
+		err = s.observe(ctx, path)
+	case path == "/debug/pprof" || strings.HasPrefix(path, "/debug/pprof/"):
+		if !ctx.IsGet() && !ctx.IsHead() {
+			err = methodRefused(ctx, "GET")
+			break
+		}
+		err = s.profile(ctx, strings.Trim(strings.TrimPrefix(path, "/debug/pprof"), "/"))
+	case strings.HasPrefix(path, "/api/"):
+		err = s.api(ctx, path)
+	default:
+		err = notFound("nothing is here; /api/status, /metrics, /healthz, /readyz and /debug/pprof/ are")
+	}
+	if err != nil {
+		answerProblem(ctx, err)
+	}
+}
+
+func (s *Server) api(ctx *fasthttp.RequestCtx, path string) error {
+	if err := s.requireToken(ctx); err != nil {
+		return err
+	}
+	method := string(ctx.Method())
+	if method == "HEAD" {
+		method = "GET"
+	}
+	var allowed []string
+	for i := range s.routes {
+		r := &s.routes[i]
+		arg, ok := r.match(path)
+		if !ok {
+			continue
+		}
+		if r.method != method {
+			allowed = append(allowed, r.method)
+			continue
+		}
+		if err := checkBody(ctx, r.body); err != nil {
+			return err
+		}
+		work, done := context.WithTimeout(context.Background(), maxWork)
+		defer done()
+		v, err := r.handle(&call{ctx, arg, work})
+		if err != nil {
+			return err
+		}
+		answerJSON(ctx, fasthttp.StatusOK, v)
+		return nil
+	}
+	if allowed != nil {
+		return methodRefused(ctx, strings.Join(allowed, ", "))
+	}
+	return notFound("there is no %s; docs/api.md lists what there is", path)
+}
+
+func (r *route) match(path string) (arg string, ok bool) {
+	prefix, takesArg := strings.CutSuffix(r.path, "{}")
+	if !takesArg {
+		return "", path == r.path
+	}
+	raw, ok := strings.CutPrefix(path, prefix)
+	if !ok || raw == "" || strings.Contains(raw, "/") {
+		return "", false
+	}
+	arg, err := url.PathUnescape(raw)
+	return arg, err == nil
+}
+
+// checkBody wants JSON where a body is taken and none where it is not, so that a web page can never send a simple
+// request that does something.
+func checkBody(ctx *fasthttp.RequestCtx, wanted bool) error {
+	kind, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";")
+	kind = strings.TrimSpace(kind)
+	switch {
+	case wanted || (kind != "" && len(ctx.PostBody()) > 0):
+		if !strings.EqualFold(kind, "application/json") {
+			return &problem{
+				status: fasthttp.StatusUnsupportedMediaType, Code: "not_json",
+				Message: "send JSON with Content-Type: application/json",
+			}
+		}
+	case len(ctx.PostBody()) > 0:
+		return &problem{status: fasthttp.StatusBadRequest, Code: "unexpected_body", Message: "this request takes no body"}
+	}
+	return nil
+}
+
+func methodRefused(ctx *fasthttp.RequestCtx, allow string) error {
+	ctx.Response.Header.Set("Allow", allow)
+	return &problem{status: fasthttp.StatusMethodNotAllowed, Code: "method_refused", Message: "this path takes " + allow}
+}

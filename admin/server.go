@@ -1,0 +1,233 @@
+package admin
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
+)
+
+// Server is the private listener. Make it with New; it is safe for concurrent use.
+type Server struct {
+	cfg      Config
+	deps     Deps
+	log      zerolog.Logger
+	token    bearer
+	hosts    map[string]bool
+	server   *fasthttp.Server
+	routes   []route
+	now      func() time.Time
+	stopping chan struct{} // closed by Shutdown: profiles that are being taken end
+	stopped  atomic.Bool
+	profiles chan struct{} // one token: one CPU profile or trace at a time
+
+	set      *metrics.Set
+	requests map[int]*metrics.Counter // by class of status
+	refused  *metrics.Counter
+	panics   *metrics.Counter
+}
+
+// New makes a server that asks for token. Metrics of its own go to set, which is also shown on /metrics; deps is kept.
+func New(cfg Config, token string, deps Deps, log zerolog.Logger, set *metrics.Set) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("admin: %w", err)
+	}
+	if len(token) < minTokenLen {
+		return nil, fmt.Errorf("admin: the token has fewer than %d characters", minTokenLen)
+	}
+	s := &Server{
+		cfg: cfg, deps: deps, log: log, token: newBearer(token), now: deps.Now,
+		hosts:    map[string]bool{"localhost": true},
+		stopping: make(chan struct{}), profiles: make(chan struct{}, 1),
+		set: set, requests: map[int]*metrics.Counter{},
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	for _, h := range cfg.Hosts {
+		s.hosts[strings.ToLower(h)] = true
+	}
+	for class := 2; class <= 5; class++ {
+		s.requests[class] = set.GetOrCreateCounter(fmt.Sprintf(`antirobot_admin_requests_total{status="%dxx"}`, class))
+	}
+	s.refused = set.GetOrCreateCounter("antirobot_admin_unauthorized_total")
+	s.panics = set.GetOrCreateCounter(`antirobot_panics_total{where="admin"}`)
+	s.routes = s.table()
+	s.server = &fasthttp.Server{
+		Handler:                       s.serve,
+		ErrorHandler:                  answerUnread,
+		Concurrency:                   cfg.MaxConnections,
+		MaxRequestBodySize:            int(cfg.MaxBodyBytes),
+		ReadBufferSize:                16 << 10,
+		ReadTimeout:                   cfg.ReadTimeout,
+		IdleTimeout:                   cfg.IdleTimeout,
+		WriteTimeout:                  time.Minute,
+		DisablePreParseMultipartForm:  true,
+		DisableHeaderNamesNormalizing: false,
+		NoDefaultServerHeader:         true,
+		NoDefaultContentType:          true,
+		CloseOnShutdown:               true,
+		Logger:                        quiet{log},
+	}
+	return s, nil
+}
+
+// Serve answers on ln until Shutdown, which makes it return nil. With tls_cert it speaks TLS.
+func (s *Server) Serve(ln net.Listener) error {
+	if s.cfg.TLSCert != "" {
+		pair := &keyPair{cert: s.cfg.TLSCert, key: s.cfg.TLSKey, now: s.now}
+		if _, err := pair.get(nil); err != nil {
+			return fmt.Errorf("admin: %w", err)
+		}
+		ln = tls.NewListener(ln, &tls.Config{GetCertificate: pair.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	}
+	if err := s.server.Serve(ln); err != nil {
+		return fmt.Errorf("admin: %w", err)
+	}
+	return nil
+}
+
+// Shutdown stops listening and waits for the answers under way until ctx ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	if !s.stopped.Swap(true) {
+		close(s.stopping)
+	}
+	if err := s.server.ShutdownWithContext(ctx); err != nil {
+		return fmt.Errorf("admin: shut down: %w", err)
+	}
+	return nil
+}
+
+// serve is the outermost handler: nothing behind it can end the process.
+func (s *Server) serve(ctx *fasthttp.RequestCtx) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.panics.Inc()
+			s.log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Msg("admin handler")
+			ctx.Response.Reset()
+			answerProblem(ctx, errors.New("the handler broke down; the log has the stack"))
+		}
+		protect(&ctx.Response.Header)
+		if c := s.requests[ctx.Response.StatusCode()/100]; c != nil {
+			c.Inc()
+		}
+	}()
+	if err := s.guard(ctx); err != nil {
+		answerProblem(ctx, err)
+		return
+	}
+	s.dispatch(ctx)
+}
+
+// protect sets the fields that every answer carries.
+func protect(h *fasthttp.ResponseHeader) {
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Referrer-Policy", "no-referrer")
+}
+
+// guard refuses what a browser sends on behalf of a page (invariant 2).
+func (s *Server) guard(ctx *fasthttp.RequestCtx) error {
+	h := &ctx.Request.Header
+	if len(h.Peek("Origin")) > 0 {
+		return &problem{
+			status: fasthttp.StatusForbidden, Code: "origin_refused",
+			Message: "requests of web pages are refused: send no Origin header",
+		}
+	}
+	switch site := string(h.Peek("Sec-Fetch-Site")); site {
+	case "", "none", "same-origin":
+	default:
+		return &problem{
+			status: fasthttp.StatusForbidden, Code: "origin_refused",
+			Message: "requests of web pages are refused: Sec-Fetch-Site is " + site,
+		}
+	}
+	if !s.knownHost(string(h.Host())) {
+		return &problem{
+			status: fasthttp.StatusForbidden, Code: "host_refused",
+			Message: "Host must be an address, localhost or a name in admin.hosts of the configuration",
+		}
+	}
+	return nil
+}
+
+func (s *Server) knownHost(host string) bool {
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+			return false
+		}
+		host = h
+	} else {
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		return true
+	}
+	return s.hosts[strings.ToLower(strings.TrimSuffix(host, "."))]
+}
+
+// authorized reports whether the request carries the token.
+func (s *Server) authorized(ctx *fasthttp.RequestCtx) bool {
+	return s.token.allows(ctx.Request.Header.Peek("Authorization"))
+}
+
+// requireToken answers 401 unless the request carries the token.
+func (s *Server) requireToken(ctx *fasthttp.RequestCtx) error {
+	if s.authorized(ctx) {
+		return nil
+	}
+	s.refused.Inc()
+	ctx.Response.Header.Set("WWW-Authenticate", `Bearer realm="antirobot"`)
+	return &problem{
+		status: fasthttp.StatusUnauthorized, Code: "unauthorized",
+		Message: "send the token: Authorization: Bearer TOKEN; it is in admin.token of the data directory",
+	}
+}
+
+// local reports whether the peer is on this machine.
+func local(ctx *fasthttp.RequestCtx) bool {
+	a, err := netip.ParseAddrPort(ctx.RemoteAddr().String())
+	return err == nil && a.Addr().Unmap().IsLoopback()
+}
+
+// answerUnread answers what could not be read as a request.
+func answerUnread(ctx *fasthttp.RequestCtx, err error) {
+	p := &problem{status: fasthttp.StatusBadRequest, Code: "invalid_request", Message: "this is no request that HTTP/1.1 allows"}
+	var small *fasthttp.ErrSmallBuffer
+	var netErr net.Error
+	switch {
+	case errors.Is(err, fasthttp.ErrBodyTooLarge):
+		p = &problem{
+			status: fasthttp.StatusRequestEntityTooLarge, Code: "body_too_large",
+			Message: "the body is longer than admin.max_body_bytes of the configuration",
+		}
+	case errors.As(err, &small):
+		p = &problem{status: fasthttp.StatusRequestHeaderFieldsTooLarge, Code: "header_too_large", Message: "the header is longer than 16 KB"}
+	case errors.As(err, &netErr) && netErr.Timeout():
+		p = &problem{status: fasthttp.StatusRequestTimeout, Code: "timeout", Message: "the request did not arrive in time"}
+	}
+	answerProblem(ctx, p)
+	protect(&ctx.Response.Header)
+	ctx.SetConnectionClose()
+}
+
+// quiet sends what fasthttp has to say to the log.
+type quiet struct{ log zerolog.Logger }
+
+func (q quiet) Printf(format string, args ...any) {
+	q.log.Debug().Msg(fmt.Sprintf(format, args...))
+}

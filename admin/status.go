@@ -1,0 +1,130 @@
+package admin
+
+import (
+	"encoding/hex"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+func (s *Server) status(*call) (any, error) {
+	type answer struct {
+		Version  string       `json:"version"`
+		Started  time.Time    `json:"started,omitzero"`
+		Uptime   float64      `json:"uptime_seconds"`
+		Ready    bool         `json:"ready"`
+		Checks   []Check      `json:"checks"`
+		Services []Service    `json:"services"`
+		Lists    []Source     `json:"lists"`
+		Store    *StoreHealth `json:"store,omitempty"`
+	}
+	a := answer{
+		Version: s.deps.Version, Started: s.deps.Started.UTC(), Uptime: s.uptime().Round(time.Millisecond).Seconds(),
+		Ready: true, Checks: []Check{}, Services: []Service{}, Lists: []Source{},
+	}
+	if s.deps.Ready != nil {
+		a.Checks = append(a.Checks, s.deps.Ready()...)
+	}
+	for _, c := range a.Checks {
+		a.Ready = a.Ready && c.OK
+	}
+	if s.deps.Services != nil {
+		a.Services = append(a.Services, s.deps.Services()...)
+	}
+	if s.deps.Lists != nil {
+		a.Lists = s.sources()
+	}
+	if s.deps.Store != nil {
+		st := s.deps.Store()
+		a.Store = &st
+	}
+	return a, nil
+}
+
+func (s *Server) reload(c *call) (any, error) {
+	if s.deps.Reload == nil {
+		return nil, absentPart("a configuration that can be read again")
+	}
+	from := s.now()
+	if err := s.deps.Reload(c.work); err != nil {
+		return nil, &problem{
+			status: fasthttp.StatusUnprocessableEntity, Code: "config_invalid", Errors: flatten(err),
+			Message: "the configuration was not applied and the old one goes on; mend what errors lists and reload again",
+		}
+	}
+	return struct {
+		Reloaded bool    `json:"reloaded"`
+		Took     float64 `json:"took_seconds"`
+	}{true, s.now().Sub(from).Round(time.Millisecond).Seconds()}, nil
+}
+
+func (s *Server) revoke(c *call) (any, error) {
+	if s.deps.Passes == nil {
+		return nil, absentPart("revocation")
+	}
+	var in struct {
+		Pass   string `json:"pass"`
+		Before string `json:"before"`
+	}
+	if err := decode(c.RequestCtx, &in); err != nil {
+		return nil, err
+	}
+	type answer struct {
+		Pass   string    `json:"revoked_pass,omitempty"`
+		Before time.Time `json:"revoked_before,omitzero"`
+	}
+	switch {
+	case (in.Pass == "") == (in.Before == ""):
+		return nil, badField("pass", `give either {"pass":"<hex id>"} or {"before":"2026-01-02T15:04:05Z"}`)
+	case in.Pass != "":
+		var id [16]byte
+		if n, err := hex.Decode(id[:], []byte(in.Pass[:min(len(in.Pass), 32)])); err != nil || n != 16 || len(in.Pass) != 32 {
+			return nil, badField("pass", "the ID of a pass is 32 hex digits, as the logs and subjects print it")
+		}
+		if err := s.deps.Passes.Revoke(c.work, id); err != nil {
+			return nil, err
+		}
+		s.log.Info().Str("subject", "spravka:"+hex.EncodeToString(id[:])).Msg("pass revoked over the api")
+		return answer{Pass: hex.EncodeToString(id[:])}, nil
+	}
+	t, err := time.Parse(time.RFC3339, in.Before)
+	if err != nil {
+		return nil, badField("before", "%q is no time of RFC 3339 such as 2026-01-02T15:04:05Z", in.Before)
+	}
+	if t.After(s.now()) {
+		return nil, badField("before", "%s lies in the future: passes that are earned until then would be worthless when they are made", in.Before)
+	}
+	if err := s.deps.Passes.RevokeBefore(c.work, t); err != nil {
+		return nil, err
+	}
+	s.log.Info().Time("before", t).Msg("passes revoked over the api")
+	return answer{Before: t.UTC()}, nil
+}
+
+func (s *Server) decision(c *call) (any, error) {
+	if s.deps.Decisions == nil {
+		return nil, absentPart("the memory of decisions")
+	}
+	d, ok := s.deps.Decisions.Decision(c.arg)
+	if !ok {
+		return nil, notFound("no decision with request id %q is remembered here: it is too long ago, of another node, or mistyped; the log may have it", c.arg)
+	}
+	return d, nil
+}
+
+func (s *Server) subject(c *call) (any, error) {
+	if s.deps.Subjects == nil {
+		return nil, absentPart("the look-up of subjects")
+	}
+	if err := checkSubject("subject", c.arg); err != nil {
+		return nil, err
+	}
+	info, err := s.deps.Subjects.Subject(c.work, c.arg)
+	if err != nil {
+		return nil, err
+	}
+	if info.Bans == nil {
+		info.Bans = []Ban{}
+	}
+	return info, nil
+}
