@@ -83,6 +83,9 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
+// read returns the configuration of the file under the flags.
+func (f *serveFlags) read() (*Config, error) { return readConfig(f.config, f.override) }
+
 func serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
@@ -116,7 +119,7 @@ SIGHUP reloads the configuration; SIGTERM and SIGINT drain and stop.`,
 
 // serve runs the gateway until ctx ends, and reloads it on SIGHUP.
 func serve(ctx context.Context, f *serveFlags) error {
-	cfg, err := readConfig(f.config, f.override)
+	cfg, err := f.read()
 	if err != nil {
 		return err
 	}

@@ -67,15 +67,15 @@ type LogConfig struct {
 
 // Service is the settings of one protected site, or of a path of one.
 type Service struct {
-	Name     string           `mapstructure:"name"`
-	Hosts    []string         `mapstructure:"hosts"`
-	Prefixes []string         `mapstructure:"prefixes"`
-	Upstream upstream.Config  `mapstructure:"upstream"`
+	Name     string                 `mapstructure:"name"`
+	Hosts    []string               `mapstructure:"hosts"`
+	Prefixes []string               `mapstructure:"prefixes"`
+	Upstream upstream.Config        `mapstructure:"upstream"`
 	Cookies  identity.ServiceConfig `mapstructure:"cookies"`
-	Captcha  captcha.Service  `mapstructure:"captcha"`
-	Verdict  verdict.ServiceConfig `mapstructure:"verdict"`
-	Requests proxy.ServiceConfig `mapstructure:"requests"`
-	Paths    []map[string]any `mapstructure:"paths"`
+	Captcha  captcha.Service        `mapstructure:"captcha"`
+	Verdict  verdict.ServiceConfig  `mapstructure:"verdict"`
+	Requests proxy.ServiceConfig    `mapstructure:"requests"`
+	Paths    []map[string]any       `mapstructure:"paths"`
 
 	path     string        // where it stands in the file, for errors
 	resolved []pathService // set by resolveServices
@@ -330,3 +330,65 @@ func (c *Config) needRestart(next *Config) []string {
 
 // drainTimeout is how long serve waits for requests under way when it is told to stop.
 func (c *Config) drainTimeout() time.Duration { return c.HTTP.DrainTimeout }
+
+// enforces reports whether any service stops anybody.
+func (c *Config) enforces() bool {
+	for i := range c.resolved {
+		s := &c.resolved[i]
+		if s.Verdict.Mode == "enforce" {
+			return true
+		}
+		for k := range s.resolved {
+			if s.resolved[k].Verdict.Mode == "enforce" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// warnings returns what is allowed but deserves a second thought.
+func (c *Config) warnings() []string {
+	w := prefixed("admin.", c.Admin.Warnings())
+	if c.Captcha.TestAnswer != "" {
+		w = append(w, "captcha.test_answer is set: every challenge has the same answer, robots included; for tests only")
+	}
+	for i := range c.resolved {
+		s := &c.resolved[i]
+		for _, h := range s.Hosts {
+			w = append(w, prefixed(s.path+".cookies: ", s.Cookies.CookieDomainProblems(h))...)
+		}
+	}
+	return w
+}
+
+func prefixed(prefix string, lines []string) []string {
+	var out []string
+	for _, l := range lines {
+		out = append(out, prefix+l)
+	}
+	return out
+}
+
+// checkFiles looks at what the configuration refers to outside of itself: keys and certificates.
+func (c *Config) checkFiles() error {
+	var errs []error
+	for i := range c.resolved {
+		s := &c.resolved[i]
+		_, err := identity.NewService(s.Cookies)
+		errs = append(errs, withPath(s.path+".cookies", err))
+	}
+	for i, l := range c.Listen {
+		if l.TLSCert == "" {
+			continue
+		}
+		if _, err := h1.LoadCertificates([]h1.CertificateFiles{{Cert: l.TLSCert, Key: l.TLSKey}}); err != nil {
+			errs = append(errs, fmt.Errorf("listen[%d].tls_cert: %w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func errExampleKey(c *Config) error {
+	return fmt.Errorf("keys.file: %s holds the example key of the documentation, so anybody could make passes; make a ring of your own with `antirobot keys make`", c.keyFile())
+}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,10 +35,9 @@ type app struct {
 	flags *serveFlags
 	logs  *logWriter
 	log   zerolog.Logger
-	level *levelSwitch
 	set   *metrics.Set
 	began time.Time
-	token string
+	token string // of the private listener
 
 	store    *pebblestore.Store
 	ring     atomic.Pointer[spravka.Ring]
@@ -45,6 +45,8 @@ type app struct {
 	cacher   *verdict.Cacher
 	proc     *processor.Processor
 	resolver *identity.Resolver
+	fuids    *fuidKeeper
+	pages    *templates.Set
 	captcha  *captcha.Captcha
 	metrics  *proxy.Metrics
 	gateway  *proxy.Gateway
@@ -54,13 +56,21 @@ type app struct {
 	mu       sync.Mutex // serialises reloads
 	cfg      *Config
 	groups   map[string]*upstream.Group // by service, kept over a reload that does not change them
-	certs    []*h1.Certificates
+	indexes  map[string]uint16          // of the settings of services and paths
+	certs    map[int]*h1.Certificates   // by listener
+	serving  sync.WaitGroup
+	failed   chan error // a listener that ended by itself
 	draining atomic.Bool
+
+	adminAddr string // where the private listener is
 }
 
 // newApp builds everything up to the listeners. What it has opened is closed again when it fails.
 func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
-	a := &app{flags: flags, cfg: cfg, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{}}
+	a := &app{
+		flags: flags, cfg: cfg, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
+		indexes: map[string]uint16{}, certs: map[int]*h1.Certificates{}, failed: make(chan error, 8),
+	}
 	a.openLog()
 	defer func() {
 		if err != nil {
@@ -104,13 +114,8 @@ func (a *app) openKeys() error {
 	if made {
 		a.log.Info().Str("file", a.cfg.keyFile()).Msg("made the key ring")
 	}
-	return a.takeRing(a.cfg, ring)
-}
-
-// takeRing puts a ring into use, unless it is the documented example and something is enforced with it.
-func (a *app) takeRing(cfg *Config, ring *spravka.Ring) error {
-	if ring.IsExample() && cfg.enforces() {
-		return fmt.Errorf("%s holds the example key of the documentation: anybody could make passes; make a ring of your own with `antirobot keys make`", cfg.keyFile())
+	if ring.IsExample() && a.cfg.enforces() {
+		return errExampleKey(a.cfg)
 	}
 	a.ring.Store(ring)
 	return nil
@@ -119,4 +124,197 @@ func (a *app) takeRing(cfg *Config, ring *spravka.Ring) error {
 func (a *app) openStore() (err error) {
 	a.store, err = pebblestore.Open(filepath.Join(a.cfg.DataDir, "store"), a.cfg.Store, a.log, time.Now)
 	return err
+}
+
+func (a *app) openLists() (err error) {
+	a.lists, err = cbb.New(a.cfg.Lists, cbb.Deps{
+		KV: a.store, Feed: a.store, Dir: filepath.Join(a.cfg.DataDir, "lists"), Log: a.part("lists"),
+	})
+	if err != nil {
+		return err
+	}
+	a.set.RegisterMetricsWriter(a.lists.WriteMetrics)
+	return a.lists.Start(context.Background())
+}
+
+func (a *app) openVerdict() (err error) {
+	a.cacher, err = verdict.New(verdict.Options{
+		Config: a.cfg.Verdict, Store: a.store, Lists: a.lists, Log: a.part("verdict"), Metrics: a.set,
+	})
+	if err != nil {
+		return err
+	}
+	if a.proc, err = processor.New(a.cfg.Processor, a.cacher, a.part("processor"), a.set); err != nil {
+		return err
+	}
+	a.cacher.SetJudge(a.proc)
+	if err := a.cacher.Start(context.Background()); err != nil {
+		return err
+	}
+	a.proc.Start()
+	return nil
+}
+
+func (a *app) openIdentity() (err error) {
+	if a.resolver, err = identity.New(a.cfg.Identity, a.ring.Load, a.cacher.Revoked); err != nil {
+		return err
+	}
+	a.resolver.RegisterMetrics(a.set)
+	a.fuids = &fuidKeeper{resolver: a.resolver, kv: a.store, log: a.part("identity")}
+	return a.fuids.start()
+}
+
+func (a *app) openCaptcha() (err error) {
+	a.pages, a.captcha, err = a.newCaptcha(a.cfg)
+	return err
+}
+
+// newCaptcha builds what makes and checks challenges, with the pages of the configured directory over the built-in ones.
+func (a *app) newCaptcha(cfg *Config) (*templates.Set, *captcha.Captcha, error) {
+	var override fs.FS
+	if cfg.Captcha.Templates != "" {
+		override = os.DirFS(cfg.Captcha.Templates)
+	}
+	pages, err := templates.New(override)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := captcha.New(cfg.Captcha, captcha.Deps{
+		Ring: a.ring.Load, Store: a.store, Set: pages, Log: a.part("captcha"), Metrics: a.set,
+	})
+	return pages, c, err
+}
+
+func (a *app) openGateway() error {
+	a.metrics = proxy.NewMetrics(a.set)
+	snap, groups, services, err := a.snapshot(a.cfg, a.pages, a.captcha)
+	if err != nil {
+		return err
+	}
+	a.groups = groups
+	a.proc.SetServices(services)
+	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Sink: a.proc, Log: a.part("gateway"), Metrics: a.metrics}
+	if a.cfg.Log.Access {
+		access := a.part("access")
+		deps.Access = &access
+	}
+	a.gateway = proxy.New(snap, deps)
+	a.server = h1.NewServer(a.cfg.HTTP, a.gateway, a.part("http"), a.set)
+	return nil
+}
+
+// part is the log of one part of the gateway.
+func (a *app) part(name string) zerolog.Logger { return a.log.With().Str("part", name).Logger() }
+
+// snapshot builds what a configuration says of the services. Connection pools of services whose upstream has not
+// changed are taken over from the present configuration.
+func (a *app) snapshot(cfg *Config, pages *templates.Set, c *captcha.Captcha) (*proxy.Snapshot, map[string]*upstream.Group, []*verdict.Service, error) {
+	b := builder{app: a, pages: pages, groups: map[string]*upstream.Group{}}
+	var services []*proxy.Service
+	for i := range cfg.resolved {
+		services = append(services, b.service(&cfg.resolved[i]))
+	}
+	if err := errors.Join(b.errs...); err != nil {
+		b.discard()
+		return nil, nil, nil, err
+	}
+	router, err := proxy.NewRouter(services, a.metrics)
+	if err != nil {
+		b.discard()
+		return nil, nil, nil, err
+	}
+	return &proxy.Snapshot{Router: router, Captcha: c}, b.groups, b.verdicts, nil
+}
+
+// builder builds services and collects what goes wrong.
+type builder struct {
+	app      *app
+	pages    *templates.Set
+	groups   map[string]*upstream.Group
+	fresh    []*upstream.Group // made here, not taken over
+	verdicts []*verdict.Service
+	errs     []error
+}
+
+func (b *builder) discard() {
+	for _, g := range b.fresh {
+		_ = g.Close()
+	}
+}
+
+func (b *builder) service(s *Service) *proxy.Service {
+	group := b.group(s)
+	p := b.settings(s, s, "", group)
+	for i := range s.resolved {
+		path := &s.resolved[i]
+		p.Paths = append(p.Paths, proxy.PathRule{Prefix: path.prefix, Service: b.settings(s, &path.Service, path.prefix, group)})
+	}
+	return p
+}
+
+// settings builds the settings of a whole service or of a path below it.
+func (b *builder) settings(whole, s *Service, prefix string, group *upstream.Group) *proxy.Service {
+	fail := func(section string, err error) {
+		b.errs = append(b.errs, withPath(s.path+"."+section, err))
+	}
+	who, err := identity.NewService(s.Cookies)
+	if err != nil {
+		fail("cookies", err)
+		return &proxy.Service{}
+	}
+	v, err := s.Verdict.Service(whole.Name, b.app.index(whole.Name, prefix))
+	fail("verdict", err)
+	cookies := captcha.Cookies{Spravka: who.SpravkaCookie(), Domain: s.Cookies.Domain}
+	c, err := captcha.NewService(whole.Name, s.Captcha, cookies, whole.ownsHost, b.pages)
+	fail("captcha", err)
+	b.verdicts = append(b.verdicts, v)
+	return &proxy.Service{
+		Name: whole.Name, Hosts: whole.Hosts, Prefixes: whole.Prefixes, Upstream: group, Verdict: v, Identity: who, Captcha: c,
+		Config: s.Requests,
+	}
+}
+
+func (b *builder) group(s *Service) *upstream.Group {
+	cfg := s.Upstream
+	cfg.Service = s.Name
+	if old := b.app.groups[s.Name]; old != nil && old.Config().Equal(&cfg) {
+		b.groups[s.Name] = old
+		return old
+	}
+	g, err := upstream.New(cfg, b.app.part("upstream"), b.app.set)
+	if err != nil {
+		b.errs = append(b.errs, withPath(s.path+".upstream", err))
+		return nil
+	}
+	b.groups[s.Name] = g
+	b.fresh = append(b.fresh, g)
+	return g
+}
+
+// index numbers the settings of a service's path. A number keeps its meaning over reloads, because events that wait are
+// judged by it.
+func (a *app) index(name, prefix string) uint16 {
+	key := name + " " + prefix
+	if i, ok := a.indexes[key]; ok {
+		return i
+	}
+	i := uint16(len(a.indexes)) //nolint:gosec // far fewer services than that
+	a.indexes[key] = i
+	return i
+}
+
+// ownsHost reports whether host, lower case and without port, is one of the service's: where visitors may be sent back to.
+func (s *Service) ownsHost(host string) bool {
+	if len(s.Hosts) == 0 {
+		return true
+	}
+	for _, h := range s.Hosts {
+		if h == "*" || strings.EqualFold(h, host) {
+			return true
+		}
+		if parent, ok := strings.CutPrefix(h, "*."); ok && strings.HasSuffix(host, "."+strings.ToLower(parent)) {
+			return true
+		}
+	}
+	return false
 }

@@ -200,3 +200,14 @@ func trimValue(b []byte) []byte {
 	}
 	return b
 }
+
+// OwnCookies returns the names of the cookies that are the gateway's own business.
+func (s *Service) OwnCookies() []string {
+	var names []string
+	for _, k := range []Kind{KindSpravka, KindI} {
+		if s.names[k] != "" {
+			names = append(names, s.names[k])
+		}
+	}
+	return names
+}

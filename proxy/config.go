@@ -28,7 +28,7 @@ type ServiceConfig struct {
 
 // DefaultServiceConfig returns the defaults.
 func DefaultServiceConfig() ServiceConfig {
-	return ServiceConfig{TellService: true, PassOwnCookies: true}
+	return ServiceConfig{PassOwnCookies: true}
 }
 
 // Validate returns every error of c, each with its path.

@@ -2,149 +2,139 @@ package proxy
 
 import (
 	"errors"
-	"time"
 
 	"antirobot/captcha"
 	"antirobot/identity"
 	"antirobot/proxy/h1"
+	"antirobot/templates"
 	"antirobot/verdict"
 )
 
-// route finds the service. Without one the visitor is told so, and the journey ends.
-func (j *journey) route() bool {
-	j.svc = j.snap.Router.Find(j.view.Host, j.view.Path, &j.scratch)
-	if j.svc != nil {
-		return true
-	}
-	j.own = true
-	j.reply(captcha.Answer{Status: 421, Body: []byte("No service is configured for this host.\n"), Header: []captcha.HeaderField{
-		{Name: "Content-Type", Value: "text/plain; charset=utf-8"},
-	}})
-	return false
-}
-
-// identify finds out who asks. An XML partner asks for its user: the user's address stands in for the partner's.
-func (j *journey) identify() {
-	if j.svc.isXML(j.view.Path) {
-		j.xml = true
-		j.partner = j.snap.Captcha.Partner(j.view, j.svc.Captcha)
-		if j.partner != nil {
-			j.partView = *j.view
-			j.partView.Peer = j.partner.User
-			j.view = &j.partView
-		}
-	}
-	j.snap.Resolver.Resolve(&j.id, j.view, j.svc.Identity)
-	j.want = classify(j.view, j.svc, j.xml)
-}
-
-// decide asks the fast half.
-func (j *journey) decide() {
-	if j.svc.isHealthCheck(j.view) {
-		j.decision.Reset()
-		j.decision.Cause = verdict.CauseOff
+// serveOwn answers one of the gateway's own pages. They are open to robots, which is their purpose, but not to those
+// who are blocked. They cost no allowance: the verdict is asked as in mode observe.
+func (j *journey) serveOwn(e captcha.Endpoint) {
+	j.ownPage = true
+	j.g.deps.Decider.Decide(&j.decision, j.view, &j.id, j.svc.watching)
+	if j.decision.Verdict == verdict.Blocked && j.svc.Verdict.Mode == verdict.Enforce {
+		j.answer(j.blocked(j.request()))
 		return
 	}
-	began := time.Now()
-	j.g.deps.Decider.Decide(&j.decision, j.view, &j.id, j.svc.Verdict)
-	if j.decision.Verdict != verdict.Blocked && j.xml && j.snap.Captcha.Demanded(j.view, j.partner) {
-		j.decision.Demand()
+	q := j.request()
+	if !j.readBody(q, j.snap.Captcha.CheckBodyLimit()) {
+		return
 	}
-	j.decidedIn = time.Since(began)
-	j.g.deps.Metrics.decide.observe(j.decidedIn)
+	a := j.ownAnswer(e, q)
+	j.outcome = a.Outcome
+	if a.Outcome == captcha.OutcomeSolved {
+		j.g.deps.Decider.Issued(&a.Pass)
+	}
+	if a.Resend != nil {
+		j.forward(&a)
+		return
+	}
+	j.answer(a)
 }
 
-// stopped reports whether the request ends here.
-func (j *journey) stopped() bool {
-	if j.decision.Verdict == verdict.Human || j.svc.Verdict.Mode != verdict.Enforce {
-		return false
+func (j *journey) ownAnswer(e captcha.Endpoint, q *captcha.Request) captcha.Answer {
+	c := j.snap.Captcha
+	switch e {
+	case captcha.EndpointPage:
+		return c.Page(q)
+	case captcha.EndpointCheck:
+		return c.Check(q)
+	case captcha.EndpointXCheck:
+		return c.XCheck(q)
+	case captcha.EndpointImage:
+		return c.Image(q)
+	case captcha.EndpointAudio:
+		return c.Audio(q)
+	default:
+		return c.Static(q, string(j.view.Path))
 	}
-	return j.decision.Verdict == verdict.Blocked || j.want != kindPreflight
 }
 
 // enforce answers a request that is stopped, in the form that its kind can read.
 func (j *journey) enforce() {
-	j.own = true
 	q := j.request()
 	c := j.snap.Captcha
 	if j.decision.Verdict == verdict.Blocked {
-		j.reply(j.blocked(q))
+		j.answer(j.blocked(q))
 		return
 	}
 	var a captcha.Answer
 	switch j.want {
 	case kindXML:
-		a = c.ChallengeXML(q)
+		a = c.ChallengeXML(q, false)
 	case kindAJAX:
 		a = c.ChallengeJSON(q)
 	case kindSubresource:
-		a = empty(403, "captcha")
+		a = c.SubResource(q, false)
 	case kindForm:
-		a = j.challengeForm(q)
+		if !j.readBody(q, c.FormLimit()) {
+			return
+		}
+		a = c.ChallengeForm(q)
 	default:
 		a = c.Redirect(q)
 	}
-	j.noteOutcome(a.Outcome)
-	j.reply(a)
+	j.outcome = a.Outcome
+	j.answer(a)
 }
 
 func (j *journey) blocked(q *captcha.Request) captcha.Answer {
-	switch j.want {
-	case kindSubresource, kindPreflight:
-		return empty(403, "blocked")
-	default:
-		return j.snap.Captcha.Blocked(q, j.want == kindAJAX)
+	if j.want == kindSubresource || j.want == kindPreflight {
+		return j.snap.Captcha.SubResource(q, true)
 	}
+	return j.snap.Captcha.Blocked(q, j.want == kindAJAX)
 }
 
-// challengeForm seals the form into the challenge, so that nothing a person typed is lost.
-func (j *journey) challengeForm(q *captcha.Request) captcha.Answer {
-	body, err := j.x.ReadBody(j.snap.Captcha.MaxForm())
+// readBody puts the body of a POST into q. It answers the request itself, and returns false, when the body is broken.
+func (j *journey) readBody(q *captcha.Request, limit int64) bool {
+	if string(j.view.Method) != "POST" {
+		return true
+	}
+	body, err := j.x.ReadBody(limit)
 	switch {
+	case err == nil:
+		q.Body = body
 	case errors.Is(err, h1.ErrBodyTooLarge):
-		return j.snap.Captcha.FormTooLarge(q)
-	case err != nil:
+		q.BodyTooLarge = true
+	default:
 		j.failure = err
-		return j.snap.Captcha.PlainPage(q, captcha.PageBadRequest)
+		j.answer(j.snap.Captcha.PlainPage(q, templates.BadRequest))
+		return false
 	}
-	q.Body = body
-	return j.snap.Captcha.ChallengeForm(q)
+	return true
 }
 
-func empty(status int, verdictName string) captcha.Answer {
-	return captcha.Answer{Status: status, Header: []captcha.HeaderField{{Name: "X-Antirobot-Verdict", Value: verdictName}}}
-}
-
-// request is what captcha is told of the journey.
+// request is what captcha is told of the journey; it is valid until the journey's end.
 func (j *journey) request() *captcha.Request {
-	return &captcha.Request{
-		View: j.view, ID: &j.id, Service: j.svc.Captcha, Partner: j.partner, RequestID: string(j.requestID[:]),
-		Base: j.base(),
-	}
+	q := &j.ask
+	q.View, q.ID, q.Service = j.view, &j.id, j.svc.Captcha
+	q.RequestID = string(j.idText[:])
+	q.Base = j.id.Proto + "://" + string(j.view.HostPort)
+	return q
 }
 
-// base is the origin as the client sees it.
-func (j *journey) base() string {
-	return j.id.Proto + "://" + string(j.view.HostPort)
-}
-
-// reply sends an answer of the gateway's own.
-func (j *journey) reply(a captcha.Answer) {
-	j.own = true
+// answer sends an answer of the gateway's own. Its fields are complete but for those that each own answer carries.
+func (j *journey) answer(a captcha.Answer) {
 	j.status = a.Status
-	j.fields = j.fields[:0]
-	for _, h := range a.Header {
-		j.fields = append(j.fields, identity.Field{Name: []byte(h.Name), Value: []byte(h.Value)})
+	j.fields = appendFields(j.fields[:0], a.Header)
+	if a.Get("Cache-Control") == "" {
+		j.fields = append(j.fields, identity.Field{Name: nameCacheControl, Value: noStore})
 	}
-	for _, h := range [...]struct{ name, value string }{
-		{"Cache-Control", "no-store"},
-		{"X-Request-Id", string(j.requestID[:])},
-	} {
-		if !hasField(j.fields, h.name) {
-			j.fields = append(j.fields, identity.Field{Name: []byte(h.name), Value: []byte(h.value)})
-		}
+	if a.Get("X-Request-Id") == "" {
+		j.fields = append(j.fields, identity.Field{Name: nameRequestID, Value: j.idText[:]})
 	}
-	if err := j.x.Reply(a.Status, j.fields, a.Body); err != nil {
+	j.result.BytesOut = int64(len(a.Body))
+	if err := j.x.Reply(a.Status, j.fields, a.Body); err != nil && j.failure == nil {
 		j.failure = err
 	}
+}
+
+func appendFields(dst []identity.Field, header []captcha.HeaderField) []identity.Field {
+	for _, h := range header {
+		dst = append(dst, identity.Field{Name: []byte(h.Name), Value: []byte(h.Value)})
+	}
+	return dst
 }

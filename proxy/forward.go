@@ -1,12 +1,13 @@
 package proxy
 
 import (
-	"context"
 	"errors"
 
 	"antirobot/captcha"
 	"antirobot/identity"
 	"antirobot/proxy/h1"
+	"antirobot/templates"
+	"antirobot/verdict"
 )
 
 // ownPrefixes are the fields that only the gateway may set on the way to a service: what a client sends in them would
@@ -37,67 +38,105 @@ func serviceMayNotSend(name []byte) bool { return hasFoldPrefix(name, "x-antirob
 // forward sends the request to the service and returns its answer. With a, the sealed request in it is sent instead,
 // once, and a's fields (the new pass) are added to the service's answer.
 func (j *journey) forward(a *captcha.Answer) {
-	j.own = false
 	o := h1.ForwardOptions{
-		SetFields:        j.upstreamFields(),
-		DropField:        clientMayNotSend,
-		DropAnswerField:  serviceMayNotSend,
-		MaxBodyBytes:     j.svc.Config.MaxBody,
-		ResponseTimeout:  j.svc.Config.ResponseTimeout,
-		AddAnswerFields:  j.answerFields(a),
-	}
-	if !j.svc.Config.PassOwnCookies {
-		o.DropCookies = j.svc.ownCookies
+		SetFields:    j.upstreamFields(),
+		Drop:         clientMayNotSend,
+		DropAnswer:   serviceMayNotSend,
+		DropCookies:  j.svc.ownCookies,
+		MaxBodyBytes: j.svc.Config.MaxBody,
+		HeadTimeout:  j.svc.Config.ResponseTimeout,
+		AddAnswer:    j.answerFields(a),
 	}
 	if a != nil {
-		o.Replace = replacement(a.Resend)
+		o.Replay = replay(a.Resend)
 	}
-	result, err := j.x.Forward(j.svc.Upstream, &o)
-	j.result, j.status = result, result.Status
+	var err error
+	j.result, err = j.x.Forward(j.svc.Upstream, &o)
+	j.status = j.result.Status
 	if err == nil {
 		return
 	}
 	j.failure = err
-	if result.HeadSent || errors.Is(err, h1.ErrClientGone) {
+	if j.x.Answered() || errors.Is(err, h1.ErrClientGone) {
 		return
 	}
 	j.svc.metrics.failed.Inc()
-	j.reply(j.unanswered(a, err))
+	j.unanswered(a, err)
 }
 
-// unanswered is the gateway's own page for a service that did not answer.
-func (j *journey) unanswered(a *captcha.Answer, err error) captcha.Answer {
-	page := captcha.PageUpstreamDown
-	switch {
-	case errors.Is(err, h1.ErrBodyTooLarge):
-		page = captcha.PageTooLarge
-	case errors.Is(err, h1.ErrUpstreamTimeout), errors.Is(err, context.DeadlineExceeded):
-		page = captcha.PageUpstreamSlow
-	case errors.Is(err, h1.ErrBadRequest):
-		page = captcha.PageBadRequest
+// unanswered is the gateway's own page for a service that gave no answer.
+func (j *journey) unanswered(a *captcha.Answer, err error) {
+	page := templates.UpstreamDown
+	switch h1.Status(err) {
+	case 413:
+		page = templates.TooLarge
+	case 504:
+		page = templates.UpstreamTimeout
+	case 400, 408:
+		page = templates.BadRequest
 	}
-	down := j.snap.Captcha.PlainPage(j.request(), page)
+	var down captcha.Answer
+	if j.want == kindPage || j.want == kindForm {
+		down = j.snap.Captcha.PlainPage(j.request(), page)
+	} else {
+		down = captcha.Answer{Status: h1.Status(err)}
+	}
 	if a != nil { // the pass was earned, whatever became of the service
 		down.Header = append(down.Header, a.Header...)
 	}
-	return down
+	j.answer(down)
 }
 
 // upstreamFields are what the gateway tells the service, in place of anything that the client sent under these names.
 func (j *journey) upstreamFields() []identity.Field {
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
-	addr := j.scratch
 	j.sent = append(j.sent[:0],
-		identity.Field{Name: nameForwardedFor, Value: addr},
+		identity.Field{Name: nameForwardedFor, Value: j.scratch},
 		identity.Field{Name: nameForwardedHost, Value: j.view.HostPort},
 		identity.Field{Name: nameForwardedProto, Value: protoBytes(j.id.Proto)},
-		identity.Field{Name: nameRealIP, Value: addr},
-		identity.Field{Name: nameRequestID, Value: j.requestID[:]},
+		identity.Field{Name: nameRealIP, Value: j.scratch},
+		identity.Field{Name: nameRequestID, Value: j.idText[:]},
 	)
 	if j.svc.Config.TellService {
 		j.sent = append(j.sent, identity.Field{Name: nameVerdict, Value: verdictNames[j.decision.Verdict]})
 	}
 	return j.sent
+}
+
+// answerFields are added to the service's answer: the new pass, a fresh pass for a partner's user, an i cookie.
+func (j *journey) answerFields(a *captcha.Answer) []identity.Field {
+	j.fields = j.fields[:0]
+	if a != nil {
+		j.fields = appendFields(j.fields, a.Header)
+		return j.fields
+	}
+	if j.partner != nil {
+		if fresh, ok := j.snap.Captcha.FreshPass(j.request()); ok {
+			j.fields = append(j.fields, identity.Field{Name: nameSetCookie, Value: []byte(fresh.Value)})
+		}
+		return j.fields
+	}
+	if !j.id.WantI || j.decision.Cause == verdict.CauseOff {
+		return j.fields
+	}
+	if cookie := j.g.deps.Resolver.MintI(j.cookie[:0], &j.id, j.view, j.svc.Identity); cookie != nil {
+		j.cookie = cookie
+		j.fields = append(j.fields, identity.Field{Name: nameSetCookie, Value: cookie})
+	}
+	return j.fields
+}
+
+func protoBytes(proto string) []byte {
+	if proto == "https" {
+		return schemeHTTPS
+	}
+	return schemeHTTP
+}
+
+func replay(r *captcha.SavedRequest) *h1.Request {
+	return &h1.Request{
+		Method: []byte(r.Method), Target: []byte(r.Target), Fields: appendFields(nil, r.Header), Body: r.Body,
+	}
 }
 
 var (
@@ -108,46 +147,10 @@ var (
 	nameRequestID      = []byte("X-Request-Id")
 	nameVerdict        = []byte("X-Antirobot-Verdict")
 	nameSetCookie      = []byte("Set-Cookie")
+	nameCacheControl   = []byte("Cache-Control")
+	noStore            = []byte("no-store")
 
 	schemeHTTP, schemeHTTPS = []byte("http"), []byte("https")
 
 	verdictNames = [...][]byte{[]byte("human"), []byte("robot"), []byte("blocked")}
 )
-
-func protoBytes(proto string) []byte {
-	if proto == "https" {
-		return schemeHTTPS
-	}
-	return schemeHTTP
-}
-
-// answerFields are added to the service's answer: cookies of ours.
-func (j *journey) answerFields(a *captcha.Answer) []identity.Field {
-	j.fields = j.fields[:0]
-	if a != nil {
-		for _, h := range a.Header {
-			j.fields = append(j.fields, identity.Field{Name: []byte(h.Name), Value: []byte(h.Value)})
-		}
-	}
-	if j.partner != nil {
-		if fresh := j.snap.Captcha.FreshPass(j.request()); fresh != "" {
-			j.fields = append(j.fields, identity.Field{Name: nameSetCookie, Value: []byte(fresh)})
-		}
-		return j.fields
-	}
-	if j.id.WantI {
-		j.cookie = j.snap.Resolver.MintI(j.cookie[:0], &j.id, j.view, j.svc.Identity)
-		if len(j.cookie) > 0 {
-			j.fields = append(j.fields, identity.Field{Name: nameSetCookie, Value: j.cookie})
-		}
-	}
-	return j.fields
-}
-
-func replacement(r *captcha.SavedRequest) *h1.Replacement {
-	fields := make([]identity.Field, 0, len(r.Header))
-	for _, h := range r.Header {
-		fields = append(fields, identity.Field{Name: []byte(h.Name), Value: []byte(h.Value)})
-	}
-	return &h1.Replacement{Method: []byte(r.Method), Target: []byte(r.Target), Fields: fields, Body: r.Body}
-}

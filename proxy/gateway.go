@@ -4,12 +4,13 @@
 // Gateway.ServeExchange reads as the journey of a request. The order matters:
 //  1. route: no service, no journey
 //  2. identity: whose address, which cookies hold
-//  3. the gateway's own pages (captcha, its picture, its check)
+//  3. the gateway's own pages (the captcha, its picture, its check): open to robots, closed to the blocked
 //  4. the verdict, from memory alone
 //  5. enforcement, by what was asked for, or the way to the service
-//  6. the event for the slow half, the log line, the metrics
+//  6. the event for the slow half, the recent decisions, the log, the metrics
 //
-// A Snapshot is immutable and swapped whole; a request keeps the one it began with.
+// A Snapshot is immutable and swapped whole; a request keeps the one that it began with. A verdict is given when a
+// request comes and never taken back: a ban made later cuts no stream and no tunnel.
 package proxy
 
 import (
@@ -22,30 +23,32 @@ import (
 	"antirobot/captcha"
 	"antirobot/identity"
 	"antirobot/proxy/h1"
+	"antirobot/spravka"
 	"antirobot/verdict"
 )
 
 // Decider answers who asks, from memory. *verdict.Cacher is the one that serves.
 type Decider interface {
 	Decide(d *verdict.Decision, v *identity.View, id *identity.Identity, s *verdict.Service)
+	DecideDemand(d *verdict.Decision, v *identity.View, id *identity.Identity, s *verdict.Service)
+	Issued(p *spravka.Pass)
+	Decisions() *verdict.Recent
 }
 
 // Snapshot is one configuration of the gateway: immutable, built by the caller, swapped as a whole.
 type Snapshot struct {
-	Router   *Router
-	Resolver *identity.Resolver
-	Captcha  *captcha.Captcha
+	Router  *Router
+	Captcha *captcha.Captcha
 }
 
-// Deps is what the Gateway works with over its whole life.
+// Deps is what a Gateway works with over its whole life. All of it is safe for concurrent use.
 type Deps struct {
-	Decider   Decider
-	Decisions *verdict.Decisions
-	Sink      verdict.Sink
-	Log       zerolog.Logger // decisions and errors
-	AccessLog zerolog.Logger // a line per request; disabled by level
-	Metrics   *Metrics
-	StoreUp   func() bool // whether the store answers; consulted for services that chose to fail closed
+	Resolver *identity.Resolver
+	Decider  Decider
+	Sink     verdict.Sink
+	Log      zerolog.Logger  // decisions about those who are not human
+	Access   *zerolog.Logger // a line for each request; nil: none
+	Metrics  *Metrics
 }
 
 // Gateway serves exchanges. It is safe for concurrent use.
@@ -63,8 +66,8 @@ func New(s *Snapshot, deps Deps) *Gateway {
 	return g
 }
 
-// Swap replaces the configuration; requests under way finish with the old one. It returns the old one.
-func (g *Gateway) Swap(s *Snapshot) *Snapshot { return g.snap.Swap(s) }
+// Swap replaces the configuration; requests under way finish with the old one.
+func (g *Gateway) Swap(s *Snapshot) { g.snap.Store(s) }
 
 // journey is the state of one request. It is pooled; nothing of it outlives ServeExchange.
 type journey struct {
@@ -75,21 +78,24 @@ type journey struct {
 	view *identity.View
 
 	id       identity.Identity
-	partner  *captcha.Partner // the XML partner that calls for a user, or nil
-	partView identity.View    // the View with the user's address in place of the partner's
-	decision verdict.Decision
 	want     kind
-	answer   captcha.Answer
+	partner  *captcha.Partner // the XML partner that calls for a user, or nil
+	decision verdict.Decision
 	event    verdict.Event
+	ask      captcha.Request
 
-	requestID [verdict.RequestIDLen]byte
-	fields    []identity.Field
-	scratch   []byte
+	requestID verdict.RequestID
+	idText    [26]byte
 	status    int
 	result    h1.Result
-	decidedIn time.Duration
-	own       bool // the gateway answered itself
-	failure   error
+	outcome   captcha.Outcome
+	ownPage   bool  // one of the gateway's own pages was asked for
+	failure   error // why there was no proper answer
+
+	sent    []identity.Field // to the service
+	fields  []identity.Field // in the answer
+	scratch []byte
+	cookie  []byte
 }
 
 // ServeExchange is the journey of a request. A panic leaves the journey to the garbage collector: h1 recovers, counts
@@ -98,9 +104,8 @@ func (g *Gateway) ServeExchange(x *h1.Exchange) {
 	j := g.pool.Get().(*journey) //nolint:forcetypeassert // the pool holds nothing else
 	j.begin(g, x)
 	j.serve()
-	j.observe()
-	j.log()
-	j.release()
+	j.report()
+	j.end()
 }
 
 func (j *journey) serve() {
@@ -108,8 +113,8 @@ func (j *journey) serve() {
 		return
 	}
 	j.identify()
-	if page := j.svc.own.find(j.view.Path); page != nil {
-		j.serveOwn(page)
+	if e := j.svc.Captcha.Route(j.view.Path); e != captcha.EndpointNone {
+		j.serveOwn(e)
 		return
 	}
 	j.decide()
@@ -122,12 +127,74 @@ func (j *journey) serve() {
 
 func (j *journey) begin(g *Gateway, x *h1.Exchange) {
 	j.g, j.x, j.snap, j.view = g, x, g.snap.Load(), &x.View
-	verdict.NewRequestID(&j.requestID)
+	j.requestID = verdict.NewRequestID(j.view.At)
+	j.requestID.AppendTo(j.idText[:0])
 }
 
-func (j *journey) release() {
+// end empties j and returns it to the pool. What is large is left as it is: each request writes it anew.
+func (j *journey) end() {
 	g := j.g
 	clear(j.fields)
-	*j = journey{fields: j.fields[:0], scratch: j.scratch[:0]}
+	clear(j.sent)
+	j.g, j.x, j.snap, j.svc, j.view, j.partner = nil, nil, nil, nil, nil, nil
+	j.ask = captcha.Request{}
+	j.status, j.result, j.outcome, j.ownPage, j.failure = 0, h1.Result{}, captcha.OutcomeNone, false, nil
 	g.pool.Put(j)
+}
+
+// route finds the service. Without one the visitor is told so, and the journey ends.
+func (j *journey) route() bool {
+	j.svc = j.snap.Router.Find(j.view.Host, j.view.Path, &j.scratch)
+	if j.svc != nil {
+		return true
+	}
+	j.answer(captcha.Answer{
+		Status: 421, Body: []byte("No service is configured for this host.\n"),
+		Header: []captcha.HeaderField{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}},
+	})
+	return false
+}
+
+// identify finds out who asks. An XML partner asks for its user, whom it names.
+func (j *journey) identify() {
+	j.g.deps.Resolver.Resolve(&j.id, j.view, j.svc.Identity)
+	xml := j.svc.isXML(j.view.Path)
+	if xml {
+		j.identifyPartner()
+	}
+	j.want = classify(j.view, j.svc, xml)
+}
+
+func (j *journey) identifyPartner() {
+	p := j.svc.Captcha.FindPartner(j.view, j.id.Addr)
+	if p == nil {
+		return
+	}
+	user, ok := identity.PartnerUser(j.view)
+	if !ok {
+		return // it asks for itself
+	}
+	j.partner = p
+	j.ask.Partner, j.ask.User = p, user
+	j.g.deps.Resolver.ResolvePartner(&j.id, j.view, j.svc.Identity, spravka.PartnerOf(p.Name), user)
+}
+
+// decide asks the fast half.
+func (j *journey) decide() {
+	if j.svc.isHealthCheck(j.view) {
+		j.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: j.svc.Verdict.Mode}
+		return
+	}
+	began := time.Now()
+	if j.want == kindXML && j.svc.Captcha.Demands(j.view, j.partner) {
+		j.g.deps.Decider.DecideDemand(&j.decision, j.view, &j.id, j.svc.Verdict)
+	} else {
+		j.g.deps.Decider.Decide(&j.decision, j.view, &j.id, j.svc.Verdict)
+	}
+	j.g.deps.Metrics.decided.observe(time.Since(began))
+}
+
+// stopped reports whether the request ends here. A preflight is never challenged, but it can be blocked.
+func (j *journey) stopped() bool {
+	return j.decision.Stops() && (j.want != kindPreflight || j.decision.Verdict == verdict.Blocked)
 }

@@ -3,20 +3,21 @@ package proxy
 import (
 	"fmt"
 	"io"
+	"math/bits"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"antirobot/captcha"
 	"antirobot/verdict"
 )
 
 // Metrics counts what the gateway does. It is safe for concurrent use; a service's counters are found once, when its
 // Snapshot is built, so that a request touches atomics only.
 type Metrics struct {
-	set      *metrics.Set
-	decide   latency // from the complete head to the decision
-	outcomes [captcha.OutcomeLimited + 1]*metrics.Counter
+	set     *metrics.Set
+	decided latency // how long the decision took
 
 	mu       sync.Mutex
 	services map[string]*serviceMetrics
@@ -30,18 +31,11 @@ type serviceMetrics struct {
 	whole    latency // from the complete head to the last byte of the answer
 }
 
-var outcomeNames = [...]string{"", "shown", "solved", "failed", "limited"}
-
 // NewMetrics registers the gateway's metrics in set.
 func NewMetrics(set *metrics.Set) *Metrics {
 	m := &Metrics{set: set, services: map[string]*serviceMetrics{}}
-	for i, n := range outcomeNames {
-		if n != "" {
-			m.outcomes[i] = set.NewCounter(fmt.Sprintf(`antirobot_captcha_total{outcome=%q}`, n))
-		}
-	}
 	set.RegisterMetricsWriter(func(w io.Writer) {
-		m.decide.write(w, "antirobot_verdict_seconds", "")
+		m.decided.write(w, "antirobot_verdict_seconds", "")
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		for name, s := range m.services {
@@ -51,6 +45,7 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	return m
 }
 
+// service returns the counters of the service called name, which keep their values over a reload.
 func (m *Metrics) service(name string) *serviceMetrics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -71,8 +66,37 @@ func (m *Metrics) service(name string) *serviceMetrics {
 	return s
 }
 
-func (m *Metrics) outcome(o captcha.Outcome) {
-	if c := m.outcomes[o]; c != nil {
-		c.Inc()
+// latency is a histogram of durations without a lock: buckets by powers of two from 1 µs to about 134 s. It is safe for
+// concurrent use and usable as its zero value.
+type latency struct {
+	buckets [28]atomic.Uint64 // bucket i: below 2^i µs
+	over    atomic.Uint64
+	sum     atomic.Uint64 // nanoseconds
+}
+
+func (l *latency) observe(d time.Duration) {
+	d = max(d, 0)
+	l.sum.Add(uint64(d))
+	i := bits.Len64(uint64(d / time.Microsecond))
+	if i >= len(l.buckets) {
+		l.over.Add(1)
+		return
 	}
+	l.buckets[i].Add(1)
+}
+
+// write prints l in the Prometheus text format; labels is empty or `name="value"`.
+func (l *latency) write(w io.Writer, name, labels string) {
+	bucketLabels, braced := "", ""
+	if labels != "" {
+		bucketLabels, braced = labels+",", "{"+labels+"}"
+	}
+	total := uint64(0)
+	for i := range l.buckets {
+		total += l.buckets[i].Load()
+		fmt.Fprintf(w, "%s_bucket{%sle=\"%g\"} %d\n", name, bucketLabels, float64(uint64(1)<<i)/1e6, total)
+	}
+	total += l.over.Load()
+	fmt.Fprintf(w, "%s_bucket{%sle=\"+Inf\"} %d\n", name, bucketLabels, total)
+	fmt.Fprintf(w, "%s_sum%s %g\n%s_count%s %d\n", name, braced, float64(l.sum.Load())/1e9, name, braced, total)
 }

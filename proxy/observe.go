@@ -8,93 +8,110 @@ import (
 	"antirobot/verdict"
 )
 
-// noteOutcome counts what happened at the captcha and remembers it for the event.
-func (j *journey) noteOutcome(o captcha.Outcome) {
-	if o == captcha.OutcomeNone {
-		return
+// report tells everybody who wants to know what became of the request, after it has been answered.
+func (j *journey) report() {
+	took := time.Since(j.view.At)
+	if j.svc != nil {
+		j.tell(took)
+		j.count(took)
+		j.remember()
 	}
-	j.outcome = o
-	j.g.deps.Metrics.outcome(o)
+	if j.g.deps.Access != nil {
+		j.logAccess(took)
+	}
 }
 
-// tell is what the slow half learns of the request. White-listed clients are never judged, so it learns nothing of them.
-func (j *journey) tell() {
-	if j.svc == nil || j.decision.Cause == verdict.CauseWhite || j.decision.Cause == verdict.CauseOff || j.decision.Cause == verdict.CauseDemand {
+// tell is what the slow half learns of the request.
+func (j *journey) tell(took time.Duration) {
+	if !j.decision.Judged() || j.ownPage && j.outcome == captcha.OutcomeNone {
 		return
 	}
 	e := &j.event
-	*e = verdict.Event{
-		At: j.view.At, Service: j.svc.Verdict.Index, Verdict: j.decision.Verdict, Cause: j.decision.Cause, Paid: j.decision.Paid,
-		Static: isStatic(j.view), Subjects: j.id.Subjects, N: uint8(j.id.N), //nolint:gosec // N ≤ 6
-		Status: uint16(j.status), BytesOut: uint64(max(j.result.BytesOut, 0)), Took: time.Since(j.view.At), //nolint:gosec // an HTTP status
-		Kind: eventKinds[j.outcome],
-	}
+	j.decision.Event(e, j.view, &j.id, j.svc.Verdict)
+	e.Static = isStatic(j.view)
+	e.Document = isDocument(j.result.ContentType)
+	e.Status = uint16(j.status) //nolint:gosec // an HTTP status
+	e.BytesOut = uint64(max(j.result.BytesOut, 0))
+	e.Took = took
+	e.Kind = eventKinds[j.outcome]
 	j.g.deps.Sink.Offer(e)
 }
 
 var eventKinds = [...]verdict.EventKind{
 	captcha.OutcomeNone: verdict.EventRequest, captcha.OutcomeShown: verdict.EventShown, captcha.OutcomeSolved: verdict.EventSolved,
-	captcha.OutcomeFailed: verdict.EventFailed, captcha.OutcomeLimited: verdict.EventRequest,
+	captcha.OutcomeFailed: verdict.EventFailed, captcha.OutcomeLimited: verdict.EventFailed,
 }
 
 // isStatic reports whether v asks for a part of a page; these come by the dozen and do not count as pace.
 func isStatic(v *identity.View) bool {
-	return hasStaticExtension(v.Path) || isSubresource(v, v.Get("Sec-Fetch-Dest")) && !isAJAX(v, v.Get("Sec-Fetch-Dest"))
+	dest := v.Get("Sec-Fetch-Dest")
+	return hasStaticExtension(v.Path) || isSubresource(v, dest) && !isAJAX(v, dest)
 }
 
-// count updates the metrics of the service.
-func (j *journey) count() {
-	if j.svc == nil {
-		return
+// isDocument reports whether an answer of that type is read by somebody, rather than being a part of a page.
+func isDocument(contentType []byte) bool {
+	for _, t := range [...]string{"text/html", "application/json", "application/xml", "text/xml", "application/xhtml+xml"} {
+		if hasFoldPrefix(contentType, t) {
+			return true
+		}
 	}
+	return false
+}
+
+func (j *journey) count(took time.Duration) {
 	m := j.svc.metrics
 	if j.ownPage {
 		m.own.Inc()
 	} else {
 		m.verdicts[j.decision.Verdict][j.decision.Cause].Inc()
 	}
-	m.whole.observe(time.Since(j.view.At))
+	m.whole.observe(took)
 }
 
 // remember keeps the decision for those who ask why, and logs it unless it is that of a human.
 func (j *journey) remember() {
-	if j.svc == nil || j.ownPage {
+	if j.ownPage && j.decision.Verdict != verdict.Blocked {
 		return
 	}
-	j.g.deps.Decisions.Record(&j.requestID, j.view, &j.id, &j.decision, j.svc.Verdict)
-	if j.decision.Verdict == verdict.Human && !j.decision.Paid {
+	d := &j.decision
+	j.g.deps.Decider.Decisions().Record(j.requestID, d, j.view, &j.id, j.svc.Verdict)
+	if d.Verdict == verdict.Human && !d.Paid {
 		return
 	}
-	e := j.g.deps.Log.Info().Bytes("request_id", j.requestID[:]).Str("service", j.svc.Name).
-		Stringer("verdict", j.decision.Verdict).Stringer("cause", j.decision.Cause).
-		Str("subject", j.decision.SubjectText(&j.id)).Str("reason", j.decision.Reason())
-	if j.decision.Paid {
-		e = e.Bool("paid", true)
+	e := j.g.deps.Log.Info()
+	if e == nil {
+		return
 	}
-	if j.svc.Verdict.Mode != verdict.Enforce {
-		e = e.Stringer("mode", j.svc.Verdict.Mode)
+	j.scratch = d.Subject.Append(j.scratch[:0])
+	e = e.Bytes("request_id", j.idText[:]).Str("service", j.svc.Name).Stringer("verdict", d.Verdict).
+		Stringer("cause", d.Cause).Bytes("subject", j.scratch).Str("reason", d.Reason())
+	if d.Paid {
+		e = e.Bool("paid", true).Uint32("left", d.Left)
+	}
+	if d.Mode != verdict.Enforce {
+		e = e.Stringer("mode", d.Mode)
 	}
 	e.Msg("decision")
 }
 
-// logAccess writes a line for the request. It holds no cookie, no query of our own pages and no answer.
-func (j *journey) logAccess() {
-	e := j.g.deps.AccessLog.Info()
+// maxLoggedPath bounds the path in an access line, in bytes.
+const maxLoggedPath = 1024
+
+// logAccess writes a line for the request. It holds no cookie, no answer, and no query: those have keys and passes.
+func (j *journey) logAccess(took time.Duration) {
+	e := j.g.deps.Access.Info()
 	if e == nil {
 		return
 	}
-	e = e.Bytes("request_id", j.requestID[:]).Bytes("method", j.view.Method).Bytes("host", j.view.Host).
-		Bytes("path", clip(j.view.Path, 1024)).Int("status", j.status).Int64("bytes_in", j.result.BytesIn).
-		Int64("bytes_out", j.result.BytesOut).Dur("took_ms", time.Since(j.view.At))
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
-	e = e.Bytes("client", j.scratch)
+	e = e.Bytes("request_id", j.idText[:]).Bytes("client", j.scratch).Bytes("method", j.view.Method).
+		Bytes("host", j.view.Host).Bytes("path", j.view.Path[:min(len(j.view.Path), maxLoggedPath)]).
+		Int("status", j.status).Int64("bytes_in", j.result.BytesIn).Int64("bytes_out", j.result.BytesOut).Dur("ms", took)
 	if j.svc != nil {
 		e = e.Str("service", j.svc.Name).Stringer("verdict", j.decision.Verdict)
 	}
 	if j.failure != nil {
-		e = e.Err(j.failure)
+		e = e.Str("error", j.failure.Error())
 	}
 	e.Msg("request")
 }
-
-func clip(b []byte, n int) []byte { return b[:min(len(b), n)] }

@@ -26,7 +26,9 @@ type Service struct {
 	Config   ServiceConfig
 	Paths    []PathRule // settings of parts of the service, longest prefix first after NewRouter
 
-	own ownPages
+	metrics    *serviceMetrics
+	watching   *verdict.Service // Verdict in mode observe: for the gateway's own pages, which cost nothing
+	ownCookies []string         // that the service does not get
 }
 
 // PathRule gives the requests below a prefix a Service of their own, with the same name and upstream.
@@ -46,12 +48,12 @@ type Router struct {
 var ErrAmbiguous = errors.New("two services claim the same host and path prefix")
 
 // NewRouter returns a Router over services, or all errors it found.
-func NewRouter(services []*Service) (*Router, error) {
+func NewRouter(services []*Service, m *Metrics) (*Router, error) {
 	r := &Router{exact: map[string][]*Service{}, suffix: map[string][]*Service{}}
 	claimed := map[string]string{}
 	var errs []error
 	for _, s := range services {
-		s.prepare()
+		s.prepare(m)
 		hosts := s.Hosts
 		if len(hosts) == 0 {
 			hosts = []string{"*"}
@@ -88,12 +90,39 @@ func (s *Service) prefixes() []string {
 	return s.Prefixes
 }
 
-func (s *Service) prepare() {
-	s.own = newOwnPages(s.Captcha)
+func (s *Service) prepare(m *Metrics) {
 	sort.SliceStable(s.Paths, func(i, k int) bool { return len(s.Paths[i].Prefix) > len(s.Paths[k].Prefix) })
-	for _, p := range s.Paths {
-		p.Service.own = s.own
+	s.metrics = m.service(s.Name)
+	s.watching = new(verdict.Service)
+	*s.watching = *s.Verdict
+	s.watching.Mode = verdict.Observe
+	if !s.Config.PassOwnCookies {
+		s.ownCookies = s.Identity.OwnCookies()
 	}
+	for _, p := range s.Paths {
+		p.Service.prepare(m)
+	}
+}
+
+// isXML reports whether path belongs to the service's XML interface.
+func (s *Service) isXML(path []byte) bool {
+	for _, p := range s.Config.XMLPaths {
+		if hasPathPrefix(path, p) {
+			return true
+		}
+	}
+	// the partner's answers come to the gateway's own address
+	return s.Captcha.Route(path) == captcha.EndpointXCheck
+}
+
+// isHealthCheck reports whether v is a balancer's question, which is passed on without a verdict.
+func (s *Service) isHealthCheck(v *identity.View) bool {
+	for _, p := range s.Config.HealthPaths {
+		if string(v.Path) == p && (string(v.Method) == "GET" || string(v.Method) == "HEAD") {
+			return true
+		}
+	}
+	return false
 }
 
 // Find returns the service of a request by its host (lower case, without port) and raw path; nil if there is none.

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"reflect"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"antirobot/proxy/h1"
+	"antirobot/proxy/upstream"
+	"antirobot/spravka"
+)
+
+func (a *app) openLog() {
+	a.logs = newLogWriter(os.Stdout)
+	level, err := zerolog.ParseLevel(a.cfg.Log.Level)
+	if err != nil {
+		level = zerolog.InfoLevel
+	}
+	zerolog.SetGlobalLevel(level)
+	a.log = zerolog.New(a.logs).With().Timestamp().Logger()
+}
+
+// run serves until ctx ends or a listener fails, and reloads whenever hup delivers.
+func (a *app) run(ctx context.Context, hup <-chan os.Signal) error {
+	defer a.close()
+	if err := a.listen(); err != nil {
+		return err
+	}
+	for {
+		select {
+		case <-hup:
+			if err := a.reload("SIGHUP"); err != nil {
+				a.log.Error().Strs("problems", configProblems(err)).Msg("reload refused: nothing has changed")
+			}
+		case err := <-a.failed:
+			a.drain()
+			return err
+		case <-ctx.Done():
+			a.drain()
+			return nil
+		}
+	}
+}
+
+// listen opens every listener before it serves any.
+func (a *app) listen() error {
+	type opened struct {
+		net.Listener
+		options h1.ListenerOptions
+	}
+	var all []opened
+	fail := func(err error) error {
+		for _, l := range all {
+			l.Close()
+		}
+		return err
+	}
+	for i, l := range a.cfg.Listen {
+		o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, TrustedProxies: a.resolver.Trusts}
+		if l.TLSCert != "" {
+			certs, err := h1.LoadCertificates([]h1.CertificateFiles{{Cert: l.TLSCert, Key: l.TLSKey}})
+			if err != nil {
+				return fail(fmt.Errorf("listen[%d]: %w", i, err))
+			}
+			a.certs[i] = certs
+			o.TLS = certs.Config()
+		}
+		ln, err := net.Listen("tcp", l.Address)
+		if err != nil {
+			return fail(fmt.Errorf("listen[%d].address: %w", i, err))
+		}
+		all = append(all, opened{ln, o})
+	}
+	if err := a.listenAdmin(); err != nil {
+		return fail(fmt.Errorf("admin.listen: %w", err))
+	}
+	for _, l := range all {
+		a.serving.Go(func() {
+			if err := a.server.Serve(l.Listener, l.options); err != nil && !a.draining.Load() {
+				a.failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
+			}
+		})
+		a.log.Info().Str("for", "visitors").Stringer("address", l.Addr()).Bool("tls", l.options.TLS != nil).Msg("listening")
+	}
+	a.logs.Flush()
+	return nil
+}
+
+func (a *app) listenAdmin() error {
+	if a.cfg.Admin.Listen == "" {
+		return nil
+	}
+	ln, err := net.Listen("tcp", a.cfg.Admin.Listen)
+	if err != nil {
+		return err
+	}
+	a.serving.Go(func() {
+		if err := a.admin.Serve(ln); err != nil && !a.draining.Load() {
+			a.failed <- fmt.Errorf("serve %s: %w", ln.Addr(), err)
+		}
+	})
+	a.log.Info().Str("for", "admin").Stringer("address", ln.Addr()).Msg("listening")
+	a.adminAddr = ln.Addr().String()
+	return nil
+}
+
+// drain stops taking requests and waits for those under way.
+func (a *app) drain() {
+	a.draining.Store(true)
+	a.log.Info().Dur("at_most_ms", a.cfg.HTTP.DrainTimeout).Msg("draining")
+	a.logs.Flush()
+	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.HTTP.DrainTimeout)
+	defer cancel()
+	if err := a.server.Shutdown(ctx); err != nil {
+		a.log.Warn().Err(err).Msg("some connections were cut")
+	}
+}
+
+// close ends everything that was opened, in the reverse order, and writes out what waits. It may be called on an app
+// that was opened in part.
+func (a *app) close() {
+	closers := []struct {
+		what string
+		is   bool
+		do   func() error
+	}{
+		{"private listener", a.admin != nil, func() error {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			return a.admin.Shutdown(ctx)
+		}},
+		{"upstreams", true, a.closeGroups},
+		{"processor", a.proc != nil, func() error { return a.proc.Close() }},
+		{"identity", a.fuids != nil, func() error { return a.fuids.close() }},
+		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
+		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
+		{"store", a.store != nil, func() error { return a.store.Close() }},
+	}
+	for _, c := range closers {
+		if !c.is {
+			continue
+		}
+		if err := c.do(); err != nil {
+			a.log.Error().Err(err).Str("part", c.what).Msg("close")
+		}
+	}
+	a.serving.Wait()
+	a.log.Info().Msg("stopped")
+	_ = a.logs.Close()
+}
+
+func (a *app) closeGroups() error {
+	var errs []error
+	for _, g := range a.groups {
+		errs = append(errs, g.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// reload reads the configuration, the keys and the certificates again. Everything is built and checked before anything
+// is swapped: on an error nothing has changed.
+func (a *app) reload(why string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	next, err := a.flags.read()
+	if err != nil {
+		return err
+	}
+	ring, err := spravka.LoadRing(next.keyFile())
+	if err != nil {
+		return fmt.Errorf("keys: %w", err)
+	}
+	if ring.IsExample() && next.enforces() {
+		return errExampleKey(next)
+	}
+	if err := next.checkFiles(); err != nil {
+		return err
+	}
+	pages, captcha := a.pages, a.captcha
+	if !reflect.DeepEqual(next.Captcha, a.cfg.Captcha) || next.Captcha.Templates != "" {
+		if pages, captcha, err = a.newCaptcha(next); err != nil {
+			return withPath("captcha", err)
+		}
+	}
+	snap, groups, services, err := a.snapshot(next, pages, captcha)
+	if err != nil {
+		return err
+	}
+	if err := a.reloadCertificates(next); err != nil {
+		return err
+	}
+	if err := a.lists.Reconfigure(next.Lists); err != nil {
+		return withPath("lists", err)
+	}
+	if err := a.resolver.Reload(next.Identity); err != nil {
+		return withPath("identity", err)
+	}
+	a.ring.Store(ring)
+	a.proc.SetServices(services)
+	a.gateway.Swap(snap)
+	a.server.SetConfig(next.HTTP)
+	a.retire(groups)
+	restart := a.cfg.needRestart(next)
+	next.Listen, next.DataDir, next.Admin, next.Store = a.cfg.Listen, a.cfg.DataDir, a.cfg.Admin, a.cfg.Store
+	a.cfg, a.pages, a.captcha = next, pages, captcha
+	if level, err := zerolog.ParseLevel(next.Log.Level); err == nil {
+		zerolog.SetGlobalLevel(level)
+	}
+	for _, w := range next.warnings() {
+		a.log.Warn().Msg(w)
+	}
+	a.log.Info().Str("by", why).Int("services", len(next.resolved)).Strs("need_restart", restart).Msg("reloaded")
+	a.logs.Flush()
+	return nil
+}
+
+// reloadCertificates reads the certificate files of the listeners again.
+func (a *app) reloadCertificates(next *Config) error {
+	for i, certs := range a.certs {
+		l := a.cfg.Listen[i]
+		if i < len(next.Listen) && next.Listen[i].Address == l.Address && next.Listen[i].TLSCert != "" {
+			l = next.Listen[i]
+		}
+		if err := certs.Reload([]h1.CertificateFiles{{Cert: l.TLSCert, Key: l.TLSKey}}); err != nil {
+			return fmt.Errorf("listen[%d]: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// retireAfter is how long requests that began with the old configuration keep its connection pools.
+const retireAfter = time.Minute
+
+// retire puts the new pools into use and closes those that are no longer part of the configuration, once requests under
+// way can be expected to be over.
+func (a *app) retire(groups map[string]*upstream.Group) {
+	for name, old := range a.groups {
+		if groups[name] != old {
+			time.AfterFunc(retireAfter, func() { _ = old.Close() })
+		}
+	}
+	a.groups = groups
+}
