@@ -154,6 +154,7 @@ func (t *banTable) Put(b *Ban, stored bool, at int64) error {
 	if i := sh.find(b.Subject, b.Source, service); i != noRecord {
 		old := sh.at(i)
 		if old.made > r.made {
+			old.gen = r.gen
 			return nil
 		}
 		r.next, r.heapAt = old.next, old.heapAt
@@ -283,6 +284,7 @@ func (t *banTable) MarkStored(k banKey, made int64) {
 	defer sh.mu.Unlock()
 	if i := sh.find(k.subject, k.source, service); i != noRecord && sh.at(i).made == made {
 		sh.at(i).stored = true
+		sh.at(i).gen = uint8(t.gen.Load()) // a scan that runs may have passed its place already
 	}
 }
 

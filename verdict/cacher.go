@@ -72,7 +72,7 @@ type Cacher struct {
 	standing  *standing
 	recent    *Recent
 
-	stale      atomic.Bool // the shared store could not be read when it was tried last
+	stale      atomic.Uint32 // a bit for each follower of the shared store that could not read it when it tried last
 	badRecords *metrics.Counter
 	bansMade   [2]*metrics.Counter
 
@@ -125,7 +125,7 @@ func (c *Cacher) decide(d *Decision, v *identity.View, id *identity.Identity, s 
 		d.Cause = CauseOff
 		return
 	}
-	d.Degraded = c.stale.Load()
+	d.Degraded = c.stale.Load() != 0
 	m := &d.match
 	c.lists.Lookup(m, v, id, s.Name)
 	if m.OwnBlock != nil {
@@ -272,7 +272,7 @@ func (c *Cacher) EstablishedAt(addr [16]byte) int { return c.standing.Establishe
 // Health returns nil, or what keeps the Cacher from reading or writing its store.
 func (c *Cacher) Health() error {
 	errs := []error{c.banWrites.Err(), c.ledger.behind.Err(), c.revoked.behind.Err(), c.standing.behind.Err()}
-	if c.stale.Load() {
+	if c.stale.Load() != 0 {
 		errs = append(errs, errors.New("verdict: the shared store could not be read"))
 	}
 	return errors.Join(errs...)

@@ -40,9 +40,10 @@ func (d *Decision) reset(id *identity.Identity, mode Mode) {
 	*d = Decision{Mode: mode, Subject: id.Winner()}
 }
 
-// Judged reports whether the request becomes an event for the slow half.
+// Judged reports whether the request becomes an event for the slow half. One that is white only while a crawler's address
+// is being looked up does: a lie about who one is must not hide the pace.
 func (d *Decision) Judged() bool {
-	return d.Cause != CauseWhite && d.Cause != CauseOff && !d.Demand
+	return (d.Cause != CauseWhite || d.Entry.Provisional) && d.Cause != CauseOff && !d.Demand
 }
 
 // Event fills e with what is known of the request when it has been decided. Static, Document, Status, BytesOut and Took
@@ -51,6 +52,9 @@ func (d *Decision) Event(e *Event, v *identity.View, id *identity.Identity, s *S
 	*e = Event{
 		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own,
 		Subjects: id.Subjects, N: uint8(id.N), Path: hash(v.Path),
+	}
+	if d.Cause == CauseWhite && d.Entry.Provisional {
+		e.Cause = CauseNone
 	}
 	if len(v.Method) > 0 {
 		e.Method = v.Method[0]

@@ -43,29 +43,45 @@ func (c *Cacher) load(ctx context.Context) error {
 }
 
 func (c *Cacher) startShared(ctx, run context.Context) {
-	ready := make(chan struct{}, 3)
-	c.wg.Go(func() { c.follow(run, banTopic, c.scanBans, c.heardBan, ready) })
-	c.wg.Go(func() { c.follow(run, revocationTopic, c.revoked.Scan, c.revoked.Heard, ready) })
-	c.wg.Go(func() { c.follow(run, "", c.standing.Scan, nil, ready) })
+	followers := []follower{
+		{of: "bans", topic: banTopic, scan: c.scanBans, heard: c.heardBan},
+		{of: "revocations", topic: revocationTopic, scan: c.revoked.Scan, heard: c.revoked.Heard},
+		{of: "standing", scan: c.standing.Scan},
+	}
+	ready := make(chan struct{}, len(followers))
+	for i := range followers {
+		f := &followers[i]
+		f.bit = 1 << i
+		c.stale.Or(f.bit)
+		c.wg.Go(func() { c.follow(run, f, ready) })
+	}
 	patience, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
-	for range 3 {
+	for range followers {
 		select {
 		case <-ready:
 		case <-patience.Done():
-			c.stale.Store(true)
 			c.log.Error().Msg("the shared store does not answer: starting without its bans and revocations")
 			return
 		}
 	}
 }
 
+// follower is one table that a shared store keeps in step on all nodes.
+type follower struct {
+	of    string
+	topic string // empty: no feed, only scans
+	bit   uint32 // in stale
+	scan  func(context.Context) error
+	heard func([]byte) error
+}
+
 // follow keeps memory as the shared store has it: it notes the position of the feed, scans, and follows from there, and
-// scans again every Rescan and whenever the feed has a gap. A topic without a feed is only scanned.
-func (c *Cacher) follow(ctx context.Context, topic string, scan func(context.Context) error, heard func([]byte) error, ready chan<- struct{}) {
+// scans again every Rescan and whenever the feed has a gap.
+func (c *Cacher) follow(ctx context.Context, f *follower, ready chan<- struct{}) {
 	for first := true; ctx.Err() == nil; {
-		err := c.followOnce(ctx, topic, scan, heard, func() {
-			c.stale.Store(false)
+		err := c.followOnce(ctx, f, func() {
+			c.stale.And(^f.bit)
 			if first {
 				first = false
 				ready <- struct{}{}
@@ -74,37 +90,37 @@ func (c *Cacher) follow(ctx context.Context, topic string, scan func(context.Con
 		if ctx.Err() != nil || err == nil || errors.Is(err, store.ErrGap) {
 			continue
 		}
-		c.stale.Store(true)
-		c.log.Error().Err(err).Str("topic", topic).Msg("the shared store can't be read; going on from memory")
+		c.stale.Or(f.bit)
+		c.log.Error().Err(err).Str("of", f.of).Msg("the shared store can't be read; going on from memory")
 		pause(ctx, followPause)
 	}
 }
 
-func (c *Cacher) followOnce(ctx context.Context, topic string, scan func(context.Context) error, heard func([]byte) error, scanned func()) error {
+func (c *Cacher) followOnce(ctx context.Context, f *follower, scanned func()) error {
 	var from string
-	if heard != nil {
+	if f.heard != nil {
 		var err error
-		if from, err = c.st.Position(ctx, topic); err != nil {
-			return fmt.Errorf("position of %s: %w", topic, err)
+		if from, err = c.st.Position(ctx, f.topic); err != nil {
+			return fmt.Errorf("position of %s: %w", f.topic, err)
 		}
 	}
-	if err := scan(ctx); err != nil {
+	if err := f.scan(ctx); err != nil {
 		return err
 	}
 	scanned()
-	if heard == nil {
+	if f.heard == nil {
 		pause(ctx, c.cfg.Rescan)
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Rescan)
+	until, cancel := context.WithTimeout(ctx, c.cfg.Rescan)
 	defer cancel()
-	err := c.st.Follow(ctx, topic, from, func(_ string, msg []byte) error {
-		if err := heard(msg); err != nil {
+	err := c.st.Follow(until, f.topic, from, func(_ string, msg []byte) error {
+		if err := f.heard(msg); err != nil {
 			c.badRecords.Inc() // a message of a newer version, perhaps: the next scan mends what it changed
 		}
 		return nil
 	})
-	if errors.Is(err, context.DeadlineExceeded) {
+	if until.Err() != nil {
 		return nil
 	}
 	return err
@@ -169,7 +185,7 @@ func (c *Cacher) register(set *metrics.Set) {
 	gauge("antirobot_allowance_refused_full_total", func() float64 { return float64(c.ledger.full.Load()) })
 	gauge("antirobot_standing", func() float64 { return float64(c.standing.n.Load()) })
 	gauge("antirobot_standing_refused_total", func() float64 { return float64(c.standing.refused.Load()) })
-	gauge("antirobot_verdict_stale", func() float64 { return float64(b2u(c.stale.Load())) })
+	gauge("antirobot_verdict_stale", func() float64 { return float64(b2u(c.stale.Load() != 0)) })
 	for name, b := range map[string]interface {
 		backlog() (waiting int64, failed uint64)
 	}{"bans": c.banWrites, "ledger": c.ledger.behind, "revocations": c.revoked.behind, "standing": c.standing.behind} {
