@@ -42,7 +42,7 @@ func newSock(c net.Conn) (*sock, error) {
 
 func (s *sock) recv(fd uintptr) {
 	for {
-		s.n, _, s.err = unix.Recvfrom(int(fd), s.buf, s.flags|unix.MSG_DONTWAIT)
+		s.n, s.err = recvNow(int(fd), s.buf, s.flags)
 		if s.err != unix.EINTR {
 			return
 		}
@@ -51,6 +51,9 @@ func (s *sock) recv(fd uintptr) {
 
 // now receives into p without waiting: n < 0 and no error if there is nothing, 0 at the end.
 func (s *sock) now(p []byte, flags int) (int, error) {
+	if len(p) == 0 {
+		return -1, nil
+	}
 	s.buf, s.flags = p, flags
 	// Control and not Read: Read would refuse once a deadline of the last request has passed.
 	err := s.raw.Control(s.look)
