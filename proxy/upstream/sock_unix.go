@@ -18,6 +18,8 @@ type sock struct {
 	look    func(fd uintptr) // c.recv, bound once so that a look allocates nothing
 	probing bool             // Read takes what is there and returns errWouldWait otherwise
 
+	record records // where the TLS stream stands
+
 	// Arguments and results of recv.
 	buf   []byte
 	flags int
@@ -75,7 +77,9 @@ func (s *sock) peek() (int, error) { return s.now(s.one[:], unix.MSG_PEEK) }
 // Read is the transport of TLS.
 func (s *sock) Read(p []byte) (int, error) {
 	if !s.probing {
-		return s.Conn.Read(p)
+		n, err := s.Conn.Read(p)
+		s.record.pass(p[:n])
+		return n, err
 	}
 	n, err := s.now(p, 0)
 	switch {
@@ -86,5 +90,6 @@ func (s *sock) Read(p []byte) (int, error) {
 	case n == 0:
 		return 0, io.EOF
 	}
+	s.record.pass(p[:n])
 	return n, nil
 }
