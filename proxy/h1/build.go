@@ -1,0 +1,245 @@
+package h1
+
+import (
+	"bytes"
+	"strconv"
+
+	"antirobot/identity"
+)
+
+// appendRequest appends the head that the service gets: the client's fields in their order and with their case, without
+// what is hop by hop or replaced, and then ours.
+func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, streamed bool) []byte {
+	h := &x.c.h
+	dst = append(dst, h.method...)
+	dst = append(dst, ' ')
+	dst = append(dst, h.target...)
+	dst = append(dst, " HTTP/1.1\r\n"...)
+	if !h.hostGiven {
+		dst = appendField(dst, hostName, hostFor(o, h.host, addr))
+	}
+	upgrade := h.websocket()
+	for i := range h.fields {
+		f := &h.fields[i]
+		k := h.kinds[i]
+		switch k {
+		case plain, kForwarded, kDate:
+		case kHost:
+			dst = appendField(dst, f.Name, hostFor(o, h.host, addr))
+			continue
+		case kLength:
+			dst = append(dst, f.Name...)
+			dst = append(dst, ": "...)
+			dst = strconv.AppendInt(dst, h.length, 10)
+			dst = append(dst, "\r\n"...)
+			continue
+		case kEncoding:
+			dst = appendField(dst, f.Name, chunkedValue)
+			continue
+		case kTrailer:
+			if !h.chunked {
+				continue
+			}
+		case kExpect:
+			if !h.expect || x.continued || !streamed {
+				continue
+			}
+		case kMaxForwards:
+			if x.countsForwards() {
+				dst = append(dst, f.Name...)
+				dst = append(dst, ": "...)
+				dst = strconv.AppendInt(dst, int64(h.maxForwards-1), 10)
+				dst = append(dst, "\r\n"...)
+				continue
+			}
+		case kCookie:
+			if len(o.DropCookies) > 0 && !h.nominated(f.Name, k) && !replaced(o, f.Name) && !dropped(o, f.Name) {
+				dst = appendCookies(dst, f, o.DropCookies)
+				continue
+			}
+		default:
+			continue
+		}
+		if h.nominated(f.Name, k) || replaced(o, f.Name) || dropped(o, f.Name) {
+			continue
+		}
+		dst = appendField(dst, f.Name, f.Value)
+	}
+	for i := range o.SetFields {
+		dst = appendField(dst, o.SetFields[i].Name, o.SetFields[i].Value)
+	}
+	switch {
+	case upgrade:
+		dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)
+		dst = append(dst, h.upgradeTo...)
+		dst = append(dst, "\r\n"...)
+	case h.teTrailers:
+		dst = append(dst, "Connection: TE\r\nTE: trailers\r\n"...)
+	}
+	return append(dst, "\r\n"...)
+}
+
+var (
+	hostName     = []byte("Host")
+	chunkedValue = []byte("chunked")
+)
+
+// hostFor is the Host that the service sees.
+func hostFor(o *ForwardOptions, given []byte, addr string) []byte {
+	switch {
+	case o.Host != nil:
+		return o.Host
+	case given != nil:
+		return given
+	}
+	if host := []byte(addr); validHost(host) {
+		return host
+	}
+	return []byte("localhost") // a socket's path
+}
+
+// countsForwards reports whether RFC 9110 section 7.6.2 wants Max-Forwards counted down.
+func (x *Exchange) countsForwards() bool {
+	h := &x.c.h
+	return h.maxForwards > 0 && (string(h.method) == "OPTIONS" || string(h.method) == "TRACE")
+}
+
+// replaced reports whether ours takes a field's place, also in the eyes of a CGI program.
+func replaced(o *ForwardOptions, name []byte) bool {
+	for i := range o.SetFields {
+		if foldCGI(name, o.SetFields[i].Name) {
+			return true
+		}
+	}
+	return false
+}
+
+func dropped(o *ForwardOptions, name []byte) bool { return o.Drop != nil && o.Drop(name) }
+
+// appendCookies appends a Cookie field without the named cookies; nothing if none is left.
+func appendCookies(dst []byte, f *identity.Field, names []string) []byte {
+	begin := len(dst)
+	dst = append(dst, f.Name...)
+	dst = append(dst, ": "...)
+	empty := len(dst)
+	for rest := f.Value; rest != nil; {
+		var pair []byte
+		if i := bytes.IndexByte(rest, ';'); i >= 0 {
+			pair, rest = rest[:i], rest[i+1:]
+		} else {
+			pair, rest = rest, nil
+		}
+		pair = trim(pair)
+		if len(pair) == 0 || cookieIn(pair, names) {
+			continue
+		}
+		if len(dst) > empty {
+			dst = append(dst, "; "...)
+		}
+		dst = append(dst, pair...)
+	}
+	if len(dst) == empty {
+		return dst[:begin]
+	}
+	return append(dst, "\r\n"...)
+}
+
+func cookieIn(pair []byte, names []string) bool {
+	name := pair
+	if i := bytes.IndexByte(pair, '='); i >= 0 {
+		name = trim(pair[:i])
+	}
+	for _, s := range names {
+		if string(name) == s {
+			return true
+		}
+	}
+	return false
+}
+
+// appendReplay appends the head of a request that the handler made up.
+func (x *Exchange) appendReplay(dst []byte, o *ForwardOptions, addr string) []byte {
+	r := o.Replay
+	dst = append(dst, r.Method...)
+	dst = append(dst, ' ')
+	dst = append(dst, r.Target...)
+	dst = append(dst, " HTTP/1.1\r\n"...)
+	dst = appendField(dst, hostName, hostFor(o, x.c.h.host, addr))
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		switch kindOf(f.Name) {
+		case plain, kForwarded, kDate, kCookie:
+			if !replaced(o, f.Name) && !dropped(o, f.Name) {
+				dst = appendField(dst, f.Name, f.Value)
+			}
+		}
+	}
+	for i := range o.SetFields {
+		dst = appendField(dst, o.SetFields[i].Name, o.SetFields[i].Value)
+	}
+	if r.Body != nil {
+		dst = append(dst, "Content-Length: "...)
+		dst = strconv.AppendInt(dst, int64(len(r.Body)), 10)
+		dst = append(dst, "\r\n"...)
+	}
+	return append(dst, "\r\n"...)
+}
+
+// The framings of an answer on its way to the client.
+type framing uint8
+
+const (
+	bare      framing = iota // no body
+	byLength                 // Content-Length
+	byChunks                 // chunked
+	byClosing                // ends with the connection: HTTP/1.0
+)
+
+// appendAnswer appends the head of the service's answer as the client gets it.
+func (x *Exchange) appendAnswer(dst []byte, h *head, o *ForwardOptions, fr framing) []byte {
+	dst = appendStatusLine(dst, h.status, h.reason)
+	framed := false
+	for i := range h.fields {
+		f := &h.fields[i]
+		k := h.kinds[i]
+		switch k {
+		case kConnection, kHop, kTE:
+			continue
+		case kUpgrade:
+			if h.status != 101 && h.status != 426 {
+				continue
+			}
+		case kTrailer:
+			if fr != byChunks {
+				continue
+			}
+		case kEncoding:
+			if fr == byChunks {
+				dst, framed = appendField(dst, f.Name, chunkedValue), true
+			}
+			continue
+		case kLength:
+			if !framed && (fr == byLength || fr == bare && h.status >= 200 && h.status != 204) {
+				dst = append(dst, f.Name...)
+				dst = append(dst, ": "...)
+				dst = strconv.AppendInt(dst, h.length, 10)
+				dst = append(dst, "\r\n"...)
+				framed = true
+			}
+			continue
+		}
+		if h.nominated(f.Name, k) || o.DropAnswer != nil && o.DropAnswer(f.Name) {
+			continue
+		}
+		dst = appendField(dst, f.Name, f.Value)
+	}
+	if h.status >= 200 {
+		for i := range o.AddAnswer {
+			dst = appendField(dst, o.AddAnswer[i].Name, o.AddAnswer[i].Value)
+		}
+	}
+	if fr == byChunks && !framed {
+		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	}
+	return dst
+}

@@ -1,0 +1,67 @@
+package h1
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"sync/atomic"
+)
+
+// CertificateFiles names the PEM files of one certificate chain and its key.
+type CertificateFiles struct {
+	CertFile string `mapstructure:"cert_file"`
+	KeyFile  string `mapstructure:"key_file"`
+}
+
+// Certificates serves certificates from files and loads them anew without touching a connection. Safe for concurrent
+// use; made by LoadCertificates.
+type Certificates struct {
+	loaded atomic.Pointer[[]*tls.Certificate]
+}
+
+// LoadCertificates reads all files. The first certificate is for clients that name no host, or one that none covers.
+func LoadCertificates(files []CertificateFiles) (*Certificates, error) {
+	c := &Certificates{}
+	return c, c.Reload(files)
+}
+
+// Reload reads all files and swaps the certificates at once. On an error the present ones stay.
+func (c *Certificates) Reload(files []CertificateFiles) error {
+	if len(files) == 0 {
+		return errors.New("no certificates")
+	}
+	var errs []error
+	certs := make([]*tls.Certificate, 0, len(files))
+	for i, f := range files {
+		cert, err := tls.LoadX509KeyPair(f.CertFile, f.KeyFile)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("certificates[%d]: %w", i, err))
+			continue
+		}
+		certs = append(certs, &cert)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	c.loaded.Store(&certs)
+	return nil
+}
+
+// Config is for the server side: TLS 1.2 or newer, HTTP/1.1 only.
+func (c *Certificates) Config() *tls.Config {
+	return &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"},
+		GetCertificate: c.get,
+	}
+}
+
+func (c *Certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	certs := *c.loaded.Load()
+	for _, cert := range certs {
+		if hello.SupportsCertificate(cert) == nil {
+			return cert, nil
+		}
+	}
+	return certs[0], nil
+}

@@ -1,0 +1,102 @@
+package h1
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config limits what one client may cost. Not usable as zero value: begin with DefaultConfig. All sizes are bytes.
+type Config struct {
+	MaxHeaderBytes  int64 `mapstructure:"max_header_bytes"`  // request or answer line, fields and empty line; more: 431, of a service: 502
+	MaxHeaderFields int   `mapstructure:"max_header_fields"` // fields of one head, and of one trailer section
+	MaxTargetBytes  int64 `mapstructure:"max_target_bytes"`  // the request target; more: 414
+	MaxBodyBytes    int64 `mapstructure:"max_body_bytes"`    // of a request; more: 413; 0: no limit
+
+	HeaderTimeout   time.Duration `mapstructure:"header_timeout"`     // from the first byte of a head to its last, and to the first byte on a new connection, TLS handshake included
+	IdleTimeout     time.Duration `mapstructure:"idle_timeout"`       // between two requests
+	ReadTimeout     time.Duration `mapstructure:"read_timeout"`       // between two pieces of a request body; rolls
+	WriteTimeout    time.Duration `mapstructure:"write_timeout"`      // for one piece (at most 32 KiB) of an answer; rolls
+	MinBodyRate     int64         `mapstructure:"min_body_rate"`      // bytes a second of a request body, on average after its first ten seconds; 0: no limit
+	ContinueTimeout time.Duration `mapstructure:"continue_timeout"`   // how long a service may leave Expect: 100-continue without an answer before the gateway answers it
+	HalfCloseGrace  time.Duration `mapstructure:"half_close_grace"`   // how long a service may work for a client that has ended its side before that counts as having left
+	LingerTimeout   time.Duration `mapstructure:"linger_timeout"`     // how long what a client still sends is thrown away after the last answer, so that it can read that answer
+	LingerBytes     int64         `mapstructure:"linger_bytes"`       // and how much of it
+	MaxDrainBytes   int64         `mapstructure:"max_drain_bytes"`    // an unread body up to this length is read and thrown away to keep its connection
+	MaxConns        int           `mapstructure:"max_conns"`          // open client connections; 0: no limit
+	MaxConnsPerAddr int           `mapstructure:"max_conns_per_addr"` // per IPv4 address or IPv6 /64, trusted balancers exempt; 0: no limit
+
+	MaxRequestsPerConn int `mapstructure:"max_requests_per_conn"` // then the connection is closed; 0: no limit
+}
+
+// DefaultConfig suits a public site.
+func DefaultConfig() Config {
+	return Config{
+		MaxHeaderBytes:     64 << 10,
+		MaxHeaderFields:    200,
+		MaxTargetBytes:     16 << 10,
+		MaxBodyBytes:       10 << 30,
+		HeaderTimeout:      15 * time.Second,
+		IdleTimeout:        75 * time.Second,
+		ReadTimeout:        60 * time.Second,
+		WriteTimeout:       60 * time.Second,
+		ContinueTimeout:    time.Second,
+		HalfCloseGrace:     1500 * time.Millisecond,
+		LingerTimeout:      3 * time.Second,
+		LingerBytes:        16 << 20,
+		MaxDrainBytes:      64 << 10,
+		MaxConns:           100_000,
+		MaxConnsPerAddr:    1000,
+		MaxRequestsPerConn: 10_000,
+	}
+}
+
+// Validate returns all that is wrong at once.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(path, format string, args ...any) {
+		errs = append(errs, fmt.Errorf(path+": "+format, args...))
+	}
+	if c.MaxHeaderBytes < 1<<10 || c.MaxHeaderBytes > 1<<20 {
+		bad("max_header_bytes", "%d bytes is not within 1 KiB and 1 MiB", c.MaxHeaderBytes)
+	}
+	if c.MaxHeaderFields < 10 || c.MaxHeaderFields > 10_000 {
+		bad("max_header_fields", "%d is not within 10 and 10000", c.MaxHeaderFields)
+	}
+	if c.MaxTargetBytes < 256 || c.MaxTargetBytes > c.MaxHeaderBytes {
+		bad("max_target_bytes", "%d bytes is not within 256 and max_header_bytes", c.MaxTargetBytes)
+	}
+	for _, d := range []struct {
+		path string
+		d    time.Duration
+	}{
+		{"header_timeout", c.HeaderTimeout},
+		{"idle_timeout", c.IdleTimeout},
+		{"read_timeout", c.ReadTimeout},
+		{"write_timeout", c.WriteTimeout},
+		{"continue_timeout", c.ContinueTimeout},
+		{"half_close_grace", c.HalfCloseGrace},
+		{"linger_timeout", c.LingerTimeout},
+	} {
+		if d.d <= 0 {
+			bad(d.path, "%v is not positive", d.d)
+		}
+	}
+	for _, n := range []struct {
+		path string
+		n    int64
+	}{
+		{"max_body_bytes", c.MaxBodyBytes},
+		{"min_body_rate", c.MinBodyRate},
+		{"linger_bytes", c.LingerBytes},
+		{"max_drain_bytes", c.MaxDrainBytes},
+		{"max_conns", int64(c.MaxConns)},
+		{"max_conns_per_addr", int64(c.MaxConnsPerAddr)},
+		{"max_requests_per_conn", int64(c.MaxRequestsPerConn)},
+	} {
+		if n.n < 0 {
+			bad(n.path, "%d is negative", n.n)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,292 @@
+package h1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/proxy/upstream"
+)
+
+// ForwardOptions say what differs between the client's request and the service's, and between the service's answer and
+// the client's. All slices are borrowed for the call.
+type ForwardOptions struct {
+	SetFields   []identity.Field       // sent in place of the client's fields of these names, '_' read as '-'
+	Drop        func(name []byte) bool // client's fields that are not sent on
+	DropCookies []string               // cookies that are cut out of the Cookie fields
+	Host        []byte                 // sent instead of the client's Host
+
+	AddAnswer  []identity.Field       // added to the service's answer
+	DropAnswer func(name []byte) bool // service's fields that are not passed on
+
+	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
+
+	HeadTimeout   time.Duration // until the answer's head, after the request was sent; 0: the Group's response_timeout
+	StreamTimeout time.Duration // between two pieces of a body; 0: the Group's stream_idle_timeout
+	TunnelTimeout time.Duration // of a tunnel without a byte either way; 0: the Group's tunnel_idle_timeout
+
+	Replay *Request // sent in place of the client's request
+}
+
+// Request is one that the handler makes up, such as a form that was kept while its sender solved a captcha.
+type Request struct {
+	Method, Target []byte
+	Fields         []identity.Field // without Host and framing
+	Body           []byte           // nil: none
+}
+
+// Result tells what became of a request that was forwarded.
+type Result struct {
+	Status      int           // of the final answer; 0 if there was none
+	BytesIn     int64         // body bytes read from the client
+	BytesOut    int64         // bytes sent to the client, heads included
+	HeadAt      time.Duration // from the call to the answer's head
+	Took        time.Duration // from the call to its end
+	Addr        string        // of the upstream
+	Reused      bool          // on a connection that had served before
+	Retried     bool
+	Upgraded    bool
+	ContentType []byte // borrowed until ServeExchange returns
+}
+
+// maxInterim bounds the 1xx answers before a final one.
+const maxInterim = 64
+
+// Forward sends the request to g and relays the answer. It returns when the answer, or a tunnel, has ended. On an error
+// with Answered() false nothing has been sent, and the handler may Reply with Status(err). Errors: ErrNoUpstream,
+// ErrUpstreamTimeout, ErrUpstreamClosed, ErrBadResponse, ErrBodyTooLarge, ErrBadBody, ErrBodyTimeout, ErrClientGone,
+// ErrAnswered, ErrBadField.
+func (x *Exchange) Forward(g *upstream.Group, o *ForwardOptions) (Result, error) {
+	var res Result
+	start := time.Now()
+	before := x.c.written
+	err := x.forward(g, o, &res, start)
+	res.Took = time.Since(start)
+	res.BytesIn = x.body.n
+	res.BytesOut = x.c.written - before
+	if errors.Is(err, ErrClientGone) {
+		x.gone = true
+	}
+	if status := Status(err); err != nil && status != 0 {
+		x.fallback = status
+	}
+	if err != nil && x.answered {
+		x.c.keep, x.c.abort = false, true
+	}
+	return res, err
+}
+
+func (x *Exchange) forward(g *upstream.Group, o *ForwardOptions, res *Result, start time.Time) error {
+	if err := x.forwardable(o); err != nil {
+		return err
+	}
+	if done, err := x.lastHop(); done {
+		res.Status = 200
+		return err
+	}
+	for fresh := false; ; fresh = true {
+		up, err := g.Get(context.Background(), fresh)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrNoUpstream, err)
+		}
+		res.Addr, res.Reused = up.Addr(), up.Reused()
+		again, err := x.attempt(up, g.Config(), o, res, start)
+		if !again || fresh {
+			return err
+		}
+		res.Retried = true
+		x.c.srv.m.retries.Inc()
+	}
+}
+
+// forwardable checks what can be checked before anything is sent.
+func (x *Exchange) forwardable(o *ForwardOptions) error {
+	if x.answered {
+		return ErrAnswered
+	}
+	if x.gone {
+		return ErrClientGone
+	}
+	if !validFields(o.SetFields) || !validFields(o.AddAnswer) || o.Host != nil && !validHost(o.Host) {
+		return ErrBadField
+	}
+	if r := o.Replay; r != nil {
+		if !isName(r.Method) || len(r.Target) == 0 || r.Target[0] != '/' || !all(r.Target, isTarget) || !validFields(r.Fields) {
+			return ErrBadField
+		}
+		x.method = r.Method
+		x.settleBody()
+		return nil
+	}
+	if x.body.err != nil {
+		return x.body.err
+	}
+	limit := o.MaxBodyBytes
+	if limit == 0 {
+		limit = x.c.cfg.MaxBodyBytes
+	}
+	x.body.max = max(limit, 0)
+	if x.body.max > 0 && (!x.body.chunked && x.c.h.length > limit || x.body.n > limit) {
+		x.c.srv.m.limitBody.Inc()
+		return ErrBodyTooLarge
+	}
+	return nil
+}
+
+// lastHop answers OPTIONS and TRACE whose Max-Forwards is used up, as RFC 9110 section 7.6.2 demands.
+func (x *Exchange) lastHop() (done bool, err error) {
+	if x.c.h.maxForwards != 0 {
+		return false, nil
+	}
+	switch string(x.c.h.method) {
+	case "OPTIONS", "TRACE":
+		return true, x.Reply(200, nil, nil)
+	}
+	return false, nil
+}
+
+// attempt tries one connection. again says that nothing has happened that a second try could do twice.
+func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOptions, res *Result, start time.Time) (again bool, err error) {
+	l := &x.leg
+	l.begin(up, orDefault(o.HeadTimeout, gc.ResponseTimeout))
+	bodiless := x.appendToSend(o, up.Addr())
+	stream := o.Replay == nil && !x.body.done
+	mayRetry := up.Reused() && bodiless && !stream
+
+	if err := l.write(x.reqHead); err != nil {
+		l.drop(nil)
+		if mayRetry {
+			return true, err
+		}
+		return false, fmt.Errorf("%w: %w", ErrUpstreamClosed, err)
+	}
+	if stream {
+		x.upload.start(up, orDefault(o.StreamTimeout, gc.StreamIdleTimeout), o.Drop)
+	}
+	err = x.awaitAnswer(o)
+	if err == nil {
+		res.Status, res.HeadAt = l.h.status, time.Since(start)
+		for i := range l.h.fields {
+			if f := &l.h.fields[i]; len(f.Name) == len("content-type") && fold(f.Name, "content-type") {
+				res.ContentType = f.Value
+			}
+		}
+		if l.h.status == 101 {
+			res.Upgraded = true
+			return false, x.tunnel(o, orDefault(o.TunnelTimeout, gc.TunnelIdleTimeout))
+		}
+		l.limit = orDefault(o.StreamTimeout, gc.StreamIdleTimeout)
+		err = x.relay(o)
+	}
+	stale := !l.got && (err == io.EOF || errors.Is(err, ErrUpstreamClosed)) //nolint:errorlint // leg returns it bare
+	x.conclude(err, o.Replay != nil)
+	if err == io.EOF { //nolint:errorlint // leg returns it bare
+		err = ErrUpstreamClosed
+	}
+	return err != nil && stale && mayRetry && idempotent(x.method), err
+}
+
+func orDefault(d, otherwise time.Duration) time.Duration {
+	if d > 0 {
+		return d
+	}
+	return otherwise
+}
+
+// appendToSend makes reqHead: the head, and of the body what is here already, so that short requests take one write.
+func (x *Exchange) appendToSend(o *ForwardOptions, addr string) (bodiless bool) {
+	if r := o.Replay; r != nil {
+		x.reqHead = append(x.appendReplay(x.reqHead[:0], o, addr), r.Body...)
+		return len(r.Body) == 0
+	}
+	b := &x.body
+	if !b.chunked && !b.done && int64(x.c.br.Buffered()) >= b.left {
+		x.takeBuffered()
+	}
+	dst := x.appendRequest(x.reqHead[:0], o, addr, !b.done)
+	if b.chunked {
+		if n := len(x.pre); n > 0 {
+			dst = append(strconv.AppendInt(dst, int64(n), 16), "\r\n"...)
+			dst = append(dst, x.pre...)
+			dst = append(dst, "\r\n"...)
+		}
+		if b.done {
+			dst = appendLastChunk(dst, b.dec.trailer.fields, o.Drop)
+		}
+	} else {
+		dst = append(dst, x.pre...)
+	}
+	x.reqHead = dst
+	return !b.chunked && b.done && len(x.pre) == 0
+}
+
+// takeBuffered moves a body of known length that is buffered already into pre.
+func (x *Exchange) takeBuffered() {
+	b := &x.body
+	p, _ := x.c.br.Peek(int(b.left))
+	x.pre = append(x.pre, p...)
+	_, _ = x.c.br.Discard(len(p))
+	b.n += b.left
+	b.left, b.done = 0, true
+}
+
+// awaitAnswer reads heads until the final one, or a 101 that was asked for, and passes interim ones on.
+func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
+	c, l := x.c, &x.leg
+	for range maxInterim {
+		if err := l.h.readResponse(l.up.R, l, int(c.cfg.MaxHeaderBytes), c.cfg.MaxHeaderFields); err != nil {
+			return err
+		}
+		switch h := &l.h; {
+		case h.status == 100:
+			if err := x.sendContinue(); err != nil {
+				return err
+			}
+		case h.status == 101:
+			if o.Replay != nil || !c.h.websocket() || h.upgradeNum != 1 || !h.upgrade || !fold(h.upgradeTo, "websocket") {
+				return fmt.Errorf("%w: unasked 101", ErrBadResponse)
+			}
+			return nil
+		case h.status < 200:
+			if c.h.minor == 1 {
+				c.out = append(x.appendAnswer(c.out, h, o, bare), "\r\n"...)
+				if err := c.flush(); err != nil {
+					return err
+				}
+			}
+		default:
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: too many interim answers", ErrBadResponse)
+}
+
+// conclude gives the service's connection back, or closes it, and settles what that means for the client's.
+func (x *Exchange) conclude(err error, replayed bool) {
+	l := &x.leg
+	x.upload.settle()
+	finished := !x.upload.running()
+	complete := err == nil && finished && x.upload.sent() && l.h.keepsAlive() && l.h.ended && l.up.R.Buffered() == 0
+	x.upload.halt()
+	switch {
+	case complete:
+		l.release()
+	case err == nil, errors.Is(err, ErrClientGone), errors.Is(err, ErrBodyTooLarge),
+		errors.Is(err, ErrBadBody), errors.Is(err, ErrBodyTimeout):
+		l.drop(nil)
+	case l.up.Reused() && !l.got:
+		l.drop(nil) // the service closed it just now, which it may
+	default:
+		if errors.Is(err, ErrBadResponse) {
+			x.c.srv.m.badResponse.Inc()
+		}
+		l.drop(err)
+	}
+	if !x.body.done && !replayed {
+		x.c.keep, x.c.linger = false, true
+	}
+}

@@ -1,0 +1,178 @@
+package h1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"antirobot/proxy/upstream"
+)
+
+const (
+	firstTick = 100 * time.Millisecond // how soon after the request a client is looked after
+	lastTick  = time.Second            // and how often later
+	lazyTick  = 2 * time.Millisecond   // how long a short answer's first piece waits for the rest
+)
+
+// leg is the service's side of one exchange: a source of answers. While it waits for bytes it wakes up from time to
+// time (tick) to see whether the client is still there and whether the service has had its time.
+type leg struct {
+	x  *Exchange
+	up *upstream.Conn // nil outside of Forward
+	h  head
+	d  chunks
+
+	deadline time.Time     // the read deadline that is set
+	step     time.Duration // until the next tick
+	since    time.Time     // when the present wait began
+	limit    time.Duration // how long it may last
+	lazy     bool          // what waits for the client may wait for one tick more
+	got      bool          // a byte of an answer has come
+}
+
+func (l *leg) begin(up *upstream.Conn, limit time.Duration) {
+	l.up, l.limit = up, limit
+	l.deadline = time.Time{}
+	l.lazy, l.got = false, false
+}
+
+// drop closes the connection; a non-nil err says that the service is to blame.
+func (l *leg) drop(err error) {
+	if l.up != nil {
+		l.up.Discard(err)
+		l.up = nil
+	}
+}
+
+func (l *leg) release() {
+	l.up.Release()
+	l.up = nil
+}
+
+// smallWrite always fits the send buffer of a connection with nothing else in it, so it needs no deadline.
+const smallWrite = 4 << 10
+
+// write sends a request's head.
+func (l *leg) write(p []byte) error {
+	if len(p) > smallWrite {
+		_ = l.up.SetWriteDeadline(time.Now().Add(l.x.c.cfg.WriteTimeout))
+	}
+	_, err := l.up.Write(p)
+	return err
+}
+
+func (l *leg) fill() error {
+	_, err := l.pull(nil)
+	return err
+}
+
+func (l *leg) read(p []byte) (int, error) {
+	if l.up.R.Buffered() > 0 {
+		return l.up.R.Read(p)
+	}
+	return l.pull(p)
+}
+
+// piece returns between 1 and most bytes, borrowed from the reader until the next wait.
+func (l *leg) piece(most int64) ([]byte, error) {
+	r := l.up.R
+	if r.Buffered() == 0 {
+		if err := l.fill(); err != nil {
+			return nil, err
+		}
+	}
+	p, _ := r.Peek(int(min(int64(r.Buffered()), most)))
+	_, _ = r.Discard(len(p))
+	return p, nil
+}
+
+// pull waits for bytes of the service: into p, or into the reader's buffer if p is nil. What the client has not been
+// sent yet is sent first, because the wait may be long.
+func (l *leg) pull(p []byte) (n int, err error) {
+	c := l.x.c
+	if !l.lazy {
+		if err := c.flush(); err != nil {
+			return 0, err
+		}
+	}
+	now := time.Now()
+	l.since, l.step = now, firstTick
+	if l.lazy {
+		l.step = lazyTick
+	}
+	for {
+		l.arm(now)
+		if err := l.x.upload.clientError(); err != nil { // after the deadline: a failing upload sets its state first
+			return 0, err
+		}
+		if p == nil {
+			_, err = l.up.R.Peek(1)
+		} else {
+			n, err = l.up.R.Read(p)
+		}
+		if err == nil {
+			l.got = true
+			return n, nil
+		}
+		if !isTimeout(err) {
+			return 0, l.ended(err)
+		}
+		now = time.Now()
+		if err := l.tick(now); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// arm sets the read deadline to about the next tick; one that is set and near enough stays.
+func (l *leg) arm(now time.Time) {
+	if left := l.deadline.Sub(now); left >= l.step/2 && left <= 2*l.step {
+		return
+	}
+	l.deadline = now.Add(l.step)
+	_ = l.up.SetReadDeadline(l.deadline)
+}
+
+// tick is one look around in a wait.
+func (l *leg) tick(now time.Time) error {
+	x := l.x
+	c := x.c
+	if l.lazy {
+		l.lazy = false
+		l.step = firstTick
+		return c.flush()
+	}
+	if err := x.upload.clientError(); err != nil {
+		return err
+	}
+	uploading := x.upload.running()
+	begun := l.since
+	if at := x.upload.lastAt(); at.After(begun) {
+		begun = at
+	}
+	// A service that wants the body first gets it: while it comes, its own deadlines hold.
+	if now.Sub(begun) >= l.limit && (!uploading || x.answered) {
+		c.srv.m.limitUpstream.Inc()
+		return ErrUpstreamTimeout
+	}
+	if c.h.expect && !x.continued && !x.answered && now.Sub(l.since) >= c.cfg.ContinueTimeout {
+		if err := x.sendContinue(); err != nil {
+			return err
+		}
+	}
+	if c.state.Load() == closed || c.watched.gone(now, c.written, uploading, c.cfg.HalfCloseGrace) {
+		x.gone = true
+		return ErrClientGone
+	}
+	l.step = min(2*l.step, lastTick)
+	return nil
+}
+
+// ended explains the end of the service's bytes.
+func (l *leg) ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.EOF
+	}
+	return fmt.Errorf("%w: %w", ErrUpstreamClosed, err)
+}

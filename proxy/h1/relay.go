@@ -1,0 +1,170 @@
+package h1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+)
+
+// lazyBody is up to which length an answer's body waits a moment (lazyTick) to be sent with its head.
+const lazyBody = outSize
+
+// relay passes the final answer, whose head has been read, on to the client.
+func (x *Exchange) relay(o *ForwardOptions) error {
+	c, l := x.c, &x.leg
+	h := &l.h
+	fr := x.frame(h)
+	x.upload.settle()
+	if !x.upload.sent() && (h.status >= 300 || c.h.expect && !x.continued) {
+		c.keep = false // the service does not want the body: the client learns that it need not go on
+	}
+	if fr == byClosing {
+		c.keep = false
+	}
+	x.answered = true
+	c.out = x.appendAnswer(c.out, h, o, fr)
+	if h.status == 426 && h.upgradeNum > 0 {
+		c.out = append(c.out, "Connection: Upgrade\r\n"...)
+	}
+	c.out = append(x.appendPersistence(c.out), "\r\n"...)
+	err := x.relayBody(h, o, fr)
+	switch {
+	case err == nil:
+		h.ended = true
+		return c.flush()
+	case errors.Is(err, ErrClientGone):
+		return err
+	}
+	c.srv.m.truncated.Inc()
+	_ = c.flush()
+	c.keep, c.abort = false, true
+	return err
+}
+
+// frame chooses how the client will know the end of the answer.
+func (x *Exchange) frame(h *head) framing {
+	switch {
+	case h.bodiless(x.method) || string(x.c.h.method) == "HEAD":
+		return bare
+	case !h.chunked && h.length >= 0:
+		return byLength
+	case x.c.h.minor == 1:
+		return byChunks
+	}
+	return byClosing
+}
+
+func (x *Exchange) relayBody(h *head, o *ForwardOptions, fr framing) error {
+	switch {
+	case h.bodiless(x.method):
+		return nil
+	case fr == bare: // the answer to a made-up request has a body, and the client, who asked with HEAD, wants none
+		h.close = true
+		return nil
+	case fr == byLength:
+		return x.relayLength(h.length)
+	case h.chunked:
+		return x.relayChunked(o, fr)
+	}
+	return x.relayToEnd(fr)
+}
+
+// relayLength passes exactly left bytes on.
+func (x *Exchange) relayLength(left int64) error {
+	l := &x.leg
+	l.lazy = left <= lazyBody
+	defer func() { l.lazy = false }()
+	for left > 0 {
+		p, err := l.piece(left)
+		if err != nil {
+			return truncated(err)
+		}
+		left -= int64(len(p))
+		if err := x.c.write(p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// relayChunked decodes the service's chunks and frames them anew, with the trailers behind them. Whatever the service
+// sends is sent on before the next wait.
+func (x *Exchange) relayChunked(o *ForwardOptions, fr framing) error {
+	c, l := x.c, &x.leg
+	l.d.reset(true, int(c.cfg.MaxHeaderBytes), c.cfg.MaxHeaderFields)
+	for {
+		if l.d.left == 0 {
+			if err := l.d.next(l.up.R, l); err != nil {
+				return brokenChunks(err)
+			}
+			if l.d.done {
+				break
+			}
+		}
+		p, err := l.piece(l.d.left)
+		if err != nil {
+			return truncated(err)
+		}
+		l.d.left -= int64(len(p))
+		if err := c.writePiece(p, fr); err != nil {
+			return err
+		}
+	}
+	if fr == byChunks {
+		c.out = appendLastChunk(c.out, l.d.trailer.fields, o.DropAnswer)
+	}
+	return nil
+}
+
+// relayToEnd passes on what ends with the service's connection.
+func (x *Exchange) relayToEnd(fr framing) error {
+	c, l := x.c, &x.leg
+	l.h.close = true
+	for {
+		p, err := l.piece(math.MaxInt64)
+		if err == io.EOF { //nolint:errorlint // leg returns it bare
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := c.writePiece(p, fr); err != nil {
+			return err
+		}
+	}
+	if fr == byChunks {
+		c.out = appendLastChunk(c.out, nil, nil)
+	}
+	return nil
+}
+
+// writePiece sends p > 0 bytes of a body, as a chunk of their own if fr says so.
+func (c *conn) writePiece(p []byte, fr framing) error {
+	if fr != byChunks {
+		return c.write(p)
+	}
+	c.out = append(strconv.AppendInt(c.out, int64(len(p)), 16), "\r\n"...)
+	if len(c.out)+len(p) <= outSize {
+		c.out = append(append(c.out, p...), "\r\n"...)
+		return nil
+	}
+	return c.send(p, crlf)
+}
+
+var crlf = []byte("\r\n")
+
+func brokenChunks(err error) error {
+	if err == errChunk { //nolint:errorlint // chunks returns it bare
+		return fmt.Errorf("%w: malformed chunk", ErrBadResponse)
+	}
+	return truncated(err)
+}
+
+func truncated(err error) error {
+	if err == io.EOF { //nolint:errorlint // leg returns it bare
+		return ErrUpstreamClosed
+	}
+	return err
+}

@@ -1,0 +1,99 @@
+package h1
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+)
+
+// readResponse reads and parses one answer's head, an interim one included. It is as strict as a request's but for what
+// RFC 9112 asks a gateway to mend: lone LFs as line ends, and white space before a colon.
+func (h *head) readResponse(r *bufio.Reader, s source, maxBytes, maxFields int) error {
+	var err error
+	h.raw, err = readHead(r, s, h.raw[:0], lineRules{bareLF: true, max: maxBytes, maxLine: maxBytes})
+	if err == nil {
+		err = h.parseResponse(maxFields)
+	}
+	if why, ok := err.(refusal); ok { //nolint:errorlint // it is never wrapped
+		return fmt.Errorf("%w: %s", ErrBadResponse, refusals[why].name)
+	}
+	return err
+}
+
+func (h *head) parseResponse(maxFields int) error {
+	h.reset()
+	line, rest := cutLine(h.raw)
+	if len(line) < len("HTTP/1.1 200") || line[8] != ' ' {
+		return badLine
+	}
+	if err := h.parseVersion(line[:8]); err != nil {
+		return err
+	}
+	code, reason := line[9:12], line[12:]
+	if !all(code, isDigit) || code[0] == '0' {
+		return badLine
+	}
+	h.status = int(code[0]-'0')*100 + int(code[1]-'0')*10 + int(code[2]-'0')
+	if len(reason) > 0 {
+		if reason[0] != ' ' || !all(reason, isValue) {
+			return badLine
+		}
+		h.reason = reason[1:]
+	}
+	if err := h.parseFields(rest, maxFields, true); err != nil {
+		return err
+	}
+	if err := h.parseFraming(true); err != nil {
+		return err
+	}
+	if h.chunked && h.minor == 0 {
+		return encodingOn10
+	}
+	return nil
+}
+
+// bodiless reports whether an answer with this status to a request with this method has no body, whatever its fields say.
+func (h *head) bodiless(method []byte) bool {
+	return h.status < 200 || h.status == 204 || h.status == 304 || string(method) == "HEAD"
+}
+
+// keepsAlive reports whether the sender of this head will take, or send, another message on the connection.
+func (h *head) keepsAlive() bool {
+	return !h.close && (h.minor == 1 || h.keepAlive)
+}
+
+// idempotent lists the methods that may be sent a second time (RFC 9110 section 9.2.2).
+func idempotent(method []byte) bool {
+	for _, m := range [...]string{"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"} {
+		if string(method) == m {
+			return true
+		}
+	}
+	return false
+}
+
+// websocket reports whether the head asks for a WebSocket as RFC 6455 section 4.1 wants it.
+func (h *head) websocket() bool {
+	if !h.upgrade || h.upgradeNum != 1 || h.minor != 1 || !fold(h.upgradeTo, "websocket") ||
+		string(h.method) != "GET" || h.chunked || h.length > 0 {
+		return false
+	}
+	key, version := 0, 0
+	for i := range h.fields {
+		switch f := &h.fields[i]; {
+		case fold(f.Name, "sec-websocket-key") && len(f.Value) > 0:
+			key++
+		case fold(f.Name, "sec-websocket-version") && len(f.Value) > 0:
+			version++
+		}
+	}
+	return key == 1 && version >= 1
+}
+
+// appendStatusLine begins an answer. The version is ours (RFC 9110 section 6.2), the reason the service's.
+func appendStatusLine(dst []byte, status int, reason []byte) []byte {
+	dst = append(dst, "HTTP/1.1 "...)
+	dst = append(dst, byte('0'+status/100), byte('0'+status/10%10), byte('0'+status%10), ' ')
+	dst = append(dst, bytes.TrimRight(reason, " \t")...)
+	return append(dst, "\r\n"...)
+}

@@ -1,0 +1,254 @@
+package h1
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+)
+
+// Handler serves one request: it calls Reply or Forward once. It may run in many goroutines at a time.
+type Handler interface {
+	ServeExchange(x *Exchange)
+}
+
+// ListenerOptions are what connections of one listener have in common.
+type ListenerOptions struct {
+	TLS           *tls.Config                // nil: plain; cloned by nobody, so GetCertificate may reload
+	ProxyProtocol bool                       // every connection opens with a PROXY header; without, or from a peer that is not trusted, it is closed
+	Trusted       func(peer netip.Addr) bool // balancers: their PROXY headers are believed, and no limit per address holds for them; nil: nobody
+}
+
+// ErrServerClosed is what Serve returns after Shutdown.
+var ErrServerClosed = errors.New("server closed")
+
+// Server accepts connections and serves the requests on them. Safe for concurrent use; made by NewServer.
+type Server struct {
+	cfg      atomic.Pointer[Config]
+	handler  Handler
+	log      zerolog.Logger
+	m        *serverMetrics
+	lastID   atomic.Uint64
+	draining atomic.Bool
+	conns    sync.Pool // *conn
+	perAddr  addrCounts
+
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	open      map[*conn]struct{}
+	running   sync.WaitGroup // connections
+}
+
+// NewServer makes a Server of a valid cfg. It starts nothing: Serve does.
+func NewServer(cfg Config, h Handler, log zerolog.Logger, set *metrics.Set) *Server {
+	s := &Server{
+		handler:   h,
+		log:       log,
+		m:         newServerMetrics(set),
+		listeners: make(map[net.Listener]struct{}),
+		open:      make(map[*conn]struct{}),
+	}
+	s.perAddr.seed()
+	s.cfg.Store(&cfg)
+	return s
+}
+
+// SetConfig replaces the limits for requests and connections to come; none is dropped.
+func (s *Server) SetConfig(cfg Config) { s.cfg.Store(&cfg) }
+
+// Serve accepts connections on ln until Shutdown, and then returns ErrServerClosed. It closes ln. Several listeners may
+// be served at a time.
+func (s *Server) Serve(ln net.Listener, o ListenerOptions) error {
+	s.mu.Lock()
+	if s.draining.Load() {
+		s.mu.Unlock()
+		_ = ln.Close()
+		return ErrServerClosed
+	}
+	s.listeners[ln] = struct{}{}
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		delete(s.listeners, ln)
+		s.mu.Unlock()
+		_ = ln.Close()
+	}()
+	pause := time.Duration(0)
+	for {
+		nc, err := ln.Accept()
+		if err == nil {
+			pause = 0
+			s.admit(nc, &o)
+			continue
+		}
+		if s.draining.Load() {
+			return ErrServerClosed
+		}
+		if errors.Is(err, net.ErrClosed) {
+			return fmt.Errorf("accept: %w", err)
+		}
+		// Out of descriptors, or a client that left before it was accepted: worth another try a little later.
+		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+		s.log.Warn().Err(err).Dur("pause", pause).Msg("cannot accept connections")
+		time.Sleep(pause)
+	}
+}
+
+// admit counts a new connection against the limits and starts its goroutine.
+func (s *Server) admit(nc net.Conn, o *ListenerOptions) {
+	s.m.accepted.Inc()
+	cfg := s.cfg.Load()
+	peer := peerAddr(nc)
+	trusted := o.Trusted != nil && o.Trusted(peer)
+	if o.ProxyProtocol && !trusted {
+		s.m.badProxyHeader.Inc()
+		_ = nc.Close()
+		return
+	}
+	if cfg.MaxConns > 0 && s.m.openConns.Load() >= int64(cfg.MaxConns) {
+		s.m.limitConns.Inc()
+		_ = nc.Close()
+		return
+	}
+	counted := !trusted && peer.IsValid()
+	if counted && !s.perAddr.add(peer, cfg.MaxConnsPerAddr) {
+		s.m.limitAddr.Inc()
+		_ = nc.Close()
+		return
+	}
+	c, _ := s.conns.Get().(*conn)
+	if c == nil {
+		c = newConn(s)
+	}
+	c.begin(nc, peer, trusted, counted, o)
+	s.mu.Lock()
+	if s.draining.Load() {
+		s.mu.Unlock()
+		s.forget(c)
+		_ = nc.Close()
+		return
+	}
+	s.open[c] = struct{}{}
+	s.running.Add(1)
+	s.mu.Unlock()
+	s.m.openConns.Add(1)
+	go func() {
+		defer s.running.Done()
+		c.serve()
+		s.mu.Lock()
+		delete(s.open, c)
+		s.mu.Unlock()
+		s.m.openConns.Add(-1)
+		s.forget(c)
+		c.end()
+		s.conns.Put(c)
+	}()
+}
+
+func (s *Server) forget(c *conn) {
+	if c.counted {
+		s.perAddr.remove(c.counts)
+		c.counted = false
+	}
+}
+
+// Shutdown stops accepting and lets what is under way end: answers carry Connection: close, idle connections are closed
+// at once, requests, streams and tunnels have until ctx ends and are cut then. It returns when every connection is
+// closed: nil, or ctx's error if some had to be cut.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.draining.Store(true)
+	s.mu.Lock()
+	for ln := range s.listeners {
+		_ = ln.Close()
+	}
+	for c := range s.open {
+		c.closeIfIdle()
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for c := range s.open {
+		c.cut()
+	}
+	s.mu.Unlock()
+	<-done
+	return fmt.Errorf("shut down: %w", ctx.Err())
+}
+
+func peerAddr(nc net.Conn) netip.Addr {
+	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
+
+// addrCounts counts the open connections of each client address.
+type addrCounts struct {
+	shards [64]struct {
+		sync.Mutex
+		n map[netip.Addr]int
+	}
+}
+
+func (a *addrCounts) seed() {
+	for i := range a.shards {
+		a.shards[i].n = make(map[netip.Addr]int)
+	}
+}
+
+// countKey is the address, or the /64 of an IPv6 address: one customer has all of it.
+func countKey(addr netip.Addr) netip.Addr {
+	if addr.Is4() {
+		return addr
+	}
+	p, err := addr.Prefix(64)
+	if err != nil {
+		return addr
+	}
+	return p.Addr()
+}
+
+func (a *addrCounts) shard(key netip.Addr) int {
+	b := key.As16()
+	return int(b[15]^b[14]*7^b[7]*31^b[6]*13^b[5]) % len(a.shards)
+}
+
+// add reports whether one more is within limit; 0 is no limit.
+func (a *addrCounts) add(addr netip.Addr, limit int) bool {
+	key := countKey(addr)
+	s := &a.shards[a.shard(key)]
+	s.Lock()
+	defer s.Unlock()
+	if n := s.n[key]; limit > 0 && n >= limit {
+		return false
+	}
+	s.n[key]++
+	return true
+}
+
+func (a *addrCounts) remove(addr netip.Addr) {
+	key := countKey(addr)
+	s := &a.shards[a.shard(key)]
+	s.Lock()
+	defer s.Unlock()
+	if s.n[key]--; s.n[key] <= 0 {
+		delete(s.n, key)
+	}
+}

@@ -1,0 +1,127 @@
+package h1
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// tunnel passes the 101 on and then copies bytes both ways until both sides have ended, one fails, or nothing has moved
+// for idle.
+func (x *Exchange) tunnel(o *ForwardOptions, idleFor time.Duration) error {
+	c, l := x.c, &x.leg
+	x.answered = true
+	c.keep = false
+	c.out = x.appendAnswer(c.out, &l.h, o, bare)
+	c.out = append(c.out, "Connection: Upgrade\r\n\r\n"...)
+	if err := c.flush(); err != nil {
+		l.drop(nil)
+		return err
+	}
+	c.srv.m.tunnels.Inc()
+	c.srv.m.openTunnels.Add(1)
+	defer c.srv.m.openTunnels.Add(-1)
+
+	up := l.up
+	_ = up.SetDeadline(time.Time{})
+	_ = c.nc.SetDeadline(time.Time{})
+	c.readBy, c.writeBy = time.Time{}, time.Time{}
+	var early []byte
+	if n := c.br.Buffered(); n > 0 {
+		b, _ := c.br.Peek(n)
+		early = append(early, b...)
+		_, _ = c.br.Discard(n)
+	}
+	t := &tunnel{client: c.nc, service: up.Conn, idle: idleFor, done: make(chan struct{})}
+	t.touch()
+	fromService := up.Unbuffer()
+	go func() {
+		defer close(t.done)
+		t.in.Store(t.copy(t.service, t.client, early))
+	}()
+	t.out.Store(t.copy(t.client, t.service, fromService))
+	<-t.done
+	x.body.n += t.in.Load()
+	c.written += t.out.Load()
+	l.drop(nil)
+	return nil
+}
+
+// tunnel is two byte streams between two connections.
+type tunnel struct {
+	client, service net.Conn
+	idle            time.Duration
+	lastAt          atomic.Int64 // unix nanoseconds of the last byte either way
+	in, out         atomic.Int64
+	severed         atomic.Bool
+	done            chan struct{}
+}
+
+func (t *tunnel) touch() { t.lastAt.Store(time.Now().UnixNano()) }
+
+// copy moves bytes from src to dst, early ones first. The end of src ends dst's incoming half only: the other direction
+// goes on. A failure ends both.
+func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
+	if len(early) > 0 {
+		_ = dst.SetWriteDeadline(time.Now().Add(t.idle))
+		if _, err := dst.Write(early); err != nil {
+			t.sever()
+			return 0
+		}
+		n = int64(len(early))
+	}
+	buf := make([]byte, 4<<10)
+	var readBy, writeBy time.Time
+	for {
+		now := time.Now()
+		if left := readBy.Sub(now); left < t.idle-t.idle/8 {
+			readBy = now.Add(t.idle)
+			_ = src.SetReadDeadline(readBy)
+		}
+		if t.severed.Load() { // after the deadline: sever sets the flag first
+			return n
+		}
+		m, err := src.Read(buf)
+		if m > 0 {
+			now = time.Now()
+			t.lastAt.Store(now.UnixNano())
+			if left := writeBy.Sub(now); left < t.idle-t.idle/8 {
+				writeBy = now.Add(t.idle)
+				_ = dst.SetWriteDeadline(writeBy)
+			}
+			if t.severed.Load() {
+				return n
+			}
+			if _, err := dst.Write(buf[:m]); err != nil {
+				t.sever()
+				return n
+			}
+			n += int64(m)
+			if m == len(buf) && len(buf) < 32<<10 {
+				buf = make([]byte, 32<<10) // it is no chat: a file
+			}
+		}
+		switch {
+		case err == nil:
+		case isTimeout(err) && !t.severed.Load() && time.Since(time.Unix(0, t.lastAt.Load())) < t.idle-t.idle/8:
+			readBy = time.Time{} // the other direction is alive
+		case isTimeout(err):
+			t.sever()
+			return n
+		default:
+			if w, ok := dst.(interface{ CloseWrite() error }); !ok || !errors.Is(err, io.EOF) || w.CloseWrite() != nil {
+				t.sever()
+			}
+			return n
+		}
+	}
+}
+
+// sever wakes both directions for good.
+func (t *tunnel) sever() {
+	t.severed.Store(true)
+	_ = t.client.SetDeadline(past)
+	_ = t.service.SetDeadline(past)
+}

@@ -1,0 +1,179 @@
+package h1
+
+import (
+	"io"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"antirobot/proxy/upstream"
+)
+
+// streamBuffer carries pieces of bodies: data of up to 32 KiB, and the frame of a chunk around it.
+type streamBuffer [32<<10 + chunkRoom + 2]byte
+
+var streamBuffers = sync.Pool{New: func() any { return new(streamBuffer) }}
+
+// The states of an upload.
+const (
+	upNone   int32 = iota // nothing is due: no body, or it was sent with the head
+	upRuns                // the goroutine reads from the client and writes to the service
+	upSent                // the whole body has been written
+	upClient              // reading failed: err says why
+	upBroken              // writing failed, or the upload was halted: the service's answer, if any, is all there will be
+)
+
+// upload sends the rest of a request's body while the answer is already awaited or relayed by the connection's own
+// goroutine.
+type upload struct {
+	x     *Exchange
+	up    *upstream.Conn
+	idle  time.Duration // for one write to the service
+	drop  func(name []byte) bool
+	state atomic.Int32
+	stop  atomic.Bool
+	last  atomic.Bool  // everything has been read: one write is due at most
+	at    atomic.Int64 // unix nanoseconds of the last progress
+	err   error        // valid in upClient
+	done  chan struct{}
+	wbuf  []byte
+}
+
+func (u *upload) reset() {
+	u.state.Store(upNone)
+	u.stop.Store(false)
+	u.last.Store(false)
+	u.at.Store(0)
+	u.err, u.up, u.drop = nil, nil, nil
+}
+
+func (u *upload) running() bool { return u.state.Load() == upRuns }
+
+// sent reports whether the service has the whole request.
+func (u *upload) sent() bool {
+	s := u.state.Load()
+	return s == upNone || s == upSent
+}
+
+func (u *upload) lastAt() time.Time {
+	if n := u.at.Load(); n != 0 {
+		return time.Unix(0, n)
+	}
+	return time.Time{}
+}
+
+// clientError is why the body can't be had from the client; nil while nothing is wrong with it.
+func (u *upload) clientError() error {
+	if u.state.Load() != upClient {
+		return nil
+	}
+	return u.err
+}
+
+// start begins the upload in its own goroutine.
+func (u *upload) start(up *upstream.Conn, idle time.Duration, drop func([]byte) bool) {
+	u.up, u.idle, u.drop = up, idle, drop
+	u.at.Store(time.Now().UnixNano())
+	u.state.Store(upRuns)
+	go u.run()
+}
+
+func (u *upload) run() {
+	end := upBroken
+	defer func() {
+		if r := recover(); r != nil {
+			m := u.x.c.srv
+			m.m.panics.Inc()
+			m.log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Msg("upload panicked")
+		}
+		u.state.Store(end)
+		if end == upClient {
+			_ = u.up.SetReadDeadline(past) // wakes who waits for the answer
+		}
+		u.done <- struct{}{}
+	}()
+	end = u.copy()
+}
+
+// copy moves the body until its end and returns the state that it ends in.
+func (u *upload) copy() int32 {
+	b := &u.x.body
+	buf := streamBuffers.Get().(*streamBuffer) //nolint:forcetypeassert // the pool holds nothing else
+	defer streamBuffers.Put(buf)
+	var writeBy time.Time
+	write := func(p []byte) bool {
+		now := time.Now()
+		if left := writeBy.Sub(now); left < u.idle-u.idle/8 {
+			writeBy = now.Add(u.idle)
+			_ = u.up.SetWriteDeadline(writeBy)
+		}
+		if u.stop.Load() { // after the deadline: halt sets the flag first
+			return false
+		}
+		_, err := u.up.Write(p)
+		u.at.Store(now.UnixNano())
+		return err == nil
+	}
+	for {
+		n, err := b.read(buf[chunkRoom : len(buf)-2])
+		switch {
+		case err == io.EOF: //nolint:errorlint // body.read returns it bare
+			u.last.Store(true)
+			if b.chunked {
+				u.wbuf = appendLastChunk(u.wbuf[:0], b.dec.trailer.fields, u.drop)
+				if !write(u.wbuf) {
+					return upBroken
+				}
+			}
+			return upSent
+		case err == errStopped: //nolint:errorlint // body.read returns it bare
+			return upBroken
+		case err != nil:
+			u.err = err
+			return upClient
+		}
+		piece := buf[chunkRoom : chunkRoom+n]
+		if b.chunked {
+			piece = frameChunk(buf[:], n)
+		} else if b.done {
+			u.last.Store(true)
+		}
+		if !write(piece) {
+			return upBroken
+		}
+	}
+}
+
+// settle gives an upload that has read everything the moment that its last write takes, so that an answer that came at
+// once does not look early.
+func (u *upload) settle() {
+	if !u.running() || !u.last.Load() {
+		return
+	}
+	t := time.NewTimer(50 * time.Millisecond)
+	defer t.Stop()
+	select {
+	case <-u.done:
+		u.done <- struct{}{}
+	case <-t.C:
+	}
+}
+
+// halt ends the upload and waits for its goroutine. The connection to the service can't be used afterwards unless the
+// upload was sent.
+func (u *upload) halt() {
+	if u.up == nil {
+		return
+	}
+	if u.running() {
+		u.stop.Store(true)
+		_ = u.up.SetWriteDeadline(past)
+		u.interruptRead()
+	}
+	<-u.done
+	u.up = nil
+	u.x.c.readBy = time.Time{}
+}
+
+func (u *upload) interruptRead() { _ = u.x.c.nc.SetReadDeadline(past) }
