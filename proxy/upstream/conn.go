@@ -132,5 +132,6 @@ func (c *Conn) clean() (ok, unasked bool) {
 	c.sock.probing = true
 	n, err := t.Read(c.sock.one[:])
 	c.sock.probing = false
-	return n == 0 && err == errWouldWait, n > 0
+	// A record of which only a part has come could hold an answer as well as a ticket.
+	return n == 0 && err == errWouldWait && c.sock.record.whole(), n > 0
 }

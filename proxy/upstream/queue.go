@@ -9,71 +9,62 @@ import (
 	"time"
 )
 
-// queue is the requests that wait for a connection, first come first served. Rules that keep a turn from being lost:
-// the first in line has looked for itself after it joined; every change wakes the first in line; who was woken and
-// found a connection, or no longer needs one, wakes the next.
+// queue is the requests that wait for a connection, first come first served. Only the first in line looks for one, and
+// stays first while it looks: a change meanwhile makes it look again, so no turn is lost.
 type queue struct {
 	waiting atomic.Int64
-	changes atomic.Uint64 // how often a connection was given back or ended
 	mu      sync.Mutex
-	line    list.List // of chan struct{}
+	line    list.List // of chan struct{} with room for one: look!
 }
 
 // wakeWaiter follows every change that could let a waiter go on.
 func (g *Group) wakeWaiter() {
-	if g.cfg.MaxConns == 0 {
-		return
-	}
-	g.queue.changes.Add(1)
 	if g.queue.waiting.Load() > 0 {
-		g.queue.wake()
+		g.queue.mu.Lock()
+		g.queue.wakeFirst()
+		g.queue.mu.Unlock()
 	}
 }
 
-func (q *queue) wake() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
+// wakeFirst is called with mu held.
+func (q *queue) wakeFirst() {
 	if e := q.line.Front(); e != nil {
-		q.line.Remove(e)
-		close(e.Value.(chan struct{}))
+		wake(e)
+	}
+}
+
+func wake(e *list.Element) {
+	select {
+	case e.Value.(chan struct{}) <- struct{}{}:
+	default: // it is going to look anyway
 	}
 }
 
 func (q *queue) wakeAll() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for e := q.line.Front(); e != nil; e = q.line.Front() {
-		q.line.Remove(e)
-		close(e.Value.(chan struct{}))
+	for e := q.line.Front(); e != nil; e = e.Next() {
+		wake(e)
 	}
 }
 
-// join enters the line, at its head for one that had its turn and found nothing. The first to come has its turn at once.
-func (q *queue) join(again bool) (*list.Element, chan struct{}) {
-	ch := make(chan struct{})
+// join enters the line; the first in it looks at once.
+func (q *queue) join() (*list.Element, <-chan struct{}) {
+	look := make(chan struct{}, 1)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch {
-	case again:
-		return q.line.PushFront(ch), ch
-	case q.line.Len() == 0:
-		close(ch)
-		return nil, ch
+	e := q.line.PushBack(look)
+	if q.line.Front() == e {
+		wake(e)
 	}
-	return q.line.PushBack(ch), ch
+	return e, look
 }
 
-// leave reports whether the turn had already come.
-func (q *queue) leave(e *list.Element, turn chan struct{}) (woken bool) {
+func (q *queue) leave(e *list.Element) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	select {
-	case <-turn:
-		return true
-	default:
-		q.line.Remove(e)
-		return false
-	}
+	q.line.Remove(e)
+	q.wakeFirst()
 }
 
 // wait queues until a connection is to be had, at most MaxWait.
@@ -88,31 +79,19 @@ func (g *Group) wait(ctx context.Context, fresh bool) (*Conn, error) {
 	timeout := time.NewTimer(g.cfg.MaxWait)
 	defer timeout.Stop()
 
-	e, turn := q.join(false)
+	e, look := q.join()
+	defer q.leave(e)
 	for {
-		var err error
 		select {
-		case <-turn:
-			seen := q.changes.Load()
-			c, err := g.try(ctx, fresh)
-			if err != errFull {
-				q.wake()
+		case <-look:
+			if c, err := g.try(ctx, fresh); err != errFull {
 				return c, err
 			}
-			e, turn = q.join(true)
-			if q.changes.Load() != seen {
-				q.wake() // it came between the look and the line
-			}
-			continue
 		case <-timeout.C:
 			g.m.busy.Inc()
-			err = fmt.Errorf("%w: no connection within %v", ErrBusy, g.cfg.MaxWait)
+			return nil, fmt.Errorf("%w: no connection within %v", ErrBusy, g.cfg.MaxWait)
 		case <-ctx.Done():
-			err = fmt.Errorf("wait for upstream: %w", ctx.Err())
+			return nil, fmt.Errorf("wait for upstream: %w", ctx.Err())
 		}
-		if q.leave(e, turn) {
-			q.wake()
-		}
-		return nil, err
 	}
 }

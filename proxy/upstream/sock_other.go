@@ -8,6 +8,7 @@ import "net"
 type sock struct {
 	net.Conn
 	probing bool
+	record  records
 	one     [1]byte
 }
 

@@ -18,6 +18,8 @@ type sock struct {
 	look    func(fd uintptr) // c.recv, bound once so that a look allocates nothing
 	probing bool             // Read takes what is there and returns errWouldWait otherwise
 
+	record records // where the TLS stream stands
+
 	// Arguments and results of recv.
 	buf   []byte
 	flags int
@@ -42,7 +44,7 @@ func newSock(c net.Conn) (*sock, error) {
 
 func (s *sock) recv(fd uintptr) {
 	for {
-		s.n, _, s.err = unix.Recvfrom(int(fd), s.buf, s.flags|unix.MSG_DONTWAIT)
+		s.n, s.err = recvNow(int(fd), s.buf, s.flags)
 		if s.err != unix.EINTR {
 			return
 		}
@@ -51,6 +53,9 @@ func (s *sock) recv(fd uintptr) {
 
 // now receives into p without waiting: n < 0 and no error if there is nothing, 0 at the end.
 func (s *sock) now(p []byte, flags int) (int, error) {
+	if len(p) == 0 {
+		return -1, nil
+	}
 	s.buf, s.flags = p, flags
 	// Control and not Read: Read would refuse once a deadline of the last request has passed.
 	err := s.raw.Control(s.look)
@@ -72,7 +77,9 @@ func (s *sock) peek() (int, error) { return s.now(s.one[:], unix.MSG_PEEK) }
 // Read is the transport of TLS.
 func (s *sock) Read(p []byte) (int, error) {
 	if !s.probing {
-		return s.Conn.Read(p)
+		n, err := s.Conn.Read(p)
+		s.record.pass(p[:n])
+		return n, err
 	}
 	n, err := s.now(p, 0)
 	switch {
@@ -83,5 +90,6 @@ func (s *sock) Read(p []byte) (int, error) {
 	case n == 0:
 		return 0, io.EOF
 	}
+	s.record.pass(p[:n])
 	return n, nil
 }

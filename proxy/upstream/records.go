@@ -1,0 +1,28 @@
+package upstream
+
+// records follows the lengths of TLS records in a stream (RFC 8446, section 5.1), to know whether it stands between two.
+type records struct {
+	header [5]byte
+	have   int // bytes of header
+	body   int // bytes of the record's body that are still to come
+}
+
+// pass notes that p went by.
+func (r *records) pass(p []byte) {
+	for len(p) > 0 {
+		if r.body > 0 {
+			n := min(r.body, len(p))
+			r.body -= n
+			p = p[n:]
+			continue
+		}
+		n := copy(r.header[r.have:], p)
+		r.have += n
+		p = p[n:]
+		if r.have == len(r.header) {
+			r.body, r.have = int(r.header[3])<<8|int(r.header[4]), 0
+		}
+	}
+}
+
+func (r *records) whole() bool { return r.have == 0 && r.body == 0 }
