@@ -227,7 +227,11 @@ func (c *Cacher) pay(d *Decision, v *identity.View, id *identity.Identity, s *Se
 		if !p.Earned || p.Allowance == 0 {
 			continue
 		}
-		cost := p.Cost(id.NetKey(), identity.AgentFamily(v.Get("User-Agent")))
+		net, agent := id.NetKey(), p.Agent
+		if net != p.Net { // only then does the browser matter, and it takes a while to tell
+			agent = identity.AgentFamily(v.Get("User-Agent"))
+		}
+		cost := p.Cost(net, agent)
 		var got payment
 		if s.Mode == Observe {
 			got = c.ledger.Peek(p, uint32(cost), v.At, s.OnStoreFailure)
