@@ -31,7 +31,7 @@ func (s *Server) listBans(c *call) (any, error) {
 	subject, service := string(args.Peek("subject")), string(args.Peek("service"))
 	s.deps.Bans.EachBan(func(b Ban) bool {
 		if (subject == "" || b.Subject == subject) && (service == "" || b.Service == service) {
-			p.offer(b.Subject+"\x00"+b.Service, b)
+			p.offer(b.Subject+"\x00"+b.Service+"\x00"+b.Source, b)
 		}
 		return true
 	})

@@ -1,0 +1,107 @@
+package demo
+
+import (
+	"encoding/xml"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// articleNames are the articles; their texts are in the catalogues under article.NAME.title, .lead and .p1 to .p3.
+var articleNames = [...]string{"lighthouse", "river", "bread"}
+
+func (s *site) article(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	if !slices.Contains(articleNames[:], name) {
+		s.missing(w, r)
+		return
+	}
+	s.render(w, r, http.StatusOK, "article", name)
+}
+
+// maxQuery bounds a search in bytes.
+const maxQuery = 200
+
+// found is one result of a search.
+type found struct {
+	XMLName xml.Name `xml:"doc"`
+	URL     string   `xml:"url"`
+	Title   string   `xml:"title"`
+	Passage string   `xml:"passage"`
+}
+
+// search finds the articles whose title or text holds the query, without case.
+func (s *site) search(lang, query string) []found {
+	query = strings.ToLower(strings.TrimSpace(query))
+	t := s.texts[lang]
+	var out []found
+	for _, name := range articleNames {
+		key := "article." + name
+		title := t.text(key + ".title")
+		for _, part := range []string{".title", ".lead", ".p1", ".p2", ".p3"} {
+			if text := t.text(key + part); query == "" || strings.Contains(strings.ToLower(text), query) {
+				out = append(out, found{URL: "/articles/" + name, Title: title, Passage: passage(text)})
+				break
+			}
+		}
+	}
+	return out
+}
+
+// passage cuts a text to about two lines, at a rune's edge.
+func passage(s string) string {
+	const most = 160
+	if len(s) <= most {
+		return s
+	}
+	cut := most
+	for !utf8.RuneStart(s[cut]) {
+		cut--
+	}
+	return s[:cut] + "…"
+}
+
+func query(r *http.Request) string {
+	q := r.URL.Query().Get("query")
+	if len(q) > maxQuery {
+		q = strings.ToValidUTF8(q[:maxQuery], "")
+	}
+	return q
+}
+
+func (s *site) showSearch(w http.ResponseWriter, r *http.Request) {
+	q := query(r)
+	var data struct {
+		Query   string
+		Results []found
+	}
+	data.Query = q
+	if q != "" {
+		data.Results = s.search(s.language(r), q)
+	}
+	s.render(w, r, http.StatusOK, "search", data)
+}
+
+// xmlSearch answers in the root element that partners parse, so that an answer of the gateway in its place is read by
+// the same code.
+func (s *site) xmlSearch(w http.ResponseWriter, r *http.Request) {
+	type results struct {
+		Found int     `xml:"found"`
+		Docs  []found `xml:"results>doc"`
+	}
+	docs := s.search(s.language(r), query(r))
+	b, err := xml.MarshalIndent(struct {
+		XMLName  xml.Name `xml:"yandexsearch"`
+		Version  string   `xml:"version,attr"`
+		Query    string   `xml:"request>query"`
+		Response results  `xml:"response"`
+	}{Version: "1.0", Query: strings.ToValidUTF8(query(r), "\uFFFD"), Response: results{len(docs), docs}}, "", " ")
+	if err != nil {
+		http.Error(w, "the answer could not be made", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/xml; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(append([]byte(xml.Header), append(b, '\n')...))
+}

@@ -1,0 +1,149 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Bounds of what is read of an answer.
+const (
+	maxAnswer  = 64 << 10
+	maxControl = 3 * time.Second
+)
+
+// plainClient talks to the gateway itself: no proxy of the environment, no redirects followed, no cookies kept.
+func plainClient() *http.Client {
+	return &http.Client{
+		Timeout: 5 * time.Second,
+		Transport: &http.Transport{
+			Proxy: nil, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
+			MaxResponseHeaderBytes: 32 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// control calls the admin API. It returns the status and the body; an error is one of the connection.
+func (s *site) control(ctx context.Context, method, target string, in any) (int, []byte, error) {
+	if s.opts.AdminURL == nil || s.opts.AdminURL() == "" {
+		return 0, nil, errors.New("no admin API is given to the site")
+	}
+	ctx, done := context.WithTimeout(ctx, maxControl)
+	defer done()
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return 0, nil, err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(s.opts.AdminURL(), "/")+target, body)
+	if err != nil {
+		return 0, nil, errors.New("the URL of the admin API is malformed")
+	}
+	req.Header.Set("Authorization", "Bearer "+s.opts.Token)
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := s.gateway.Do(req)
+	if err != nil {
+		return 0, nil, fmt.Errorf("admin API: %w", err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return 0, nil, fmt.Errorf("admin API: %w", err)
+	}
+	return resp.StatusCode, b, nil
+}
+
+// assign gives subject (kind:id) a role for roleLife, after taking away the one that it plays.
+func (s *site) assign(ctx context.Context, subject string, from, to role) error {
+	if err := s.take(ctx, subject, from); err != nil {
+		return err
+	}
+	const reason = "playing robot on the demo site"
+	switch to {
+	case roleBanned:
+		return s.expect(ctx, http.MethodPost, "/api/bans", map[string]string{"subject": subject, "ttl": "2m", "reason": reason}, false)
+	case roleListed, roleBlocked, roleWhite:
+		return s.expect(ctx, http.MethodPost, "/api/lists/"+to.list(), map[string]string{"entry": entry(subject), "ttl": "2m", "reason": reason}, false)
+	}
+	return nil
+}
+
+// take removes a role; one that has ended meanwhile is no error.
+func (s *site) take(ctx context.Context, subject string, r role) error {
+	switch r {
+	case roleBanned:
+		return s.expect(ctx, http.MethodDelete, "/api/bans?subject="+url.QueryEscape(subject), nil, true)
+	case roleListed, roleBlocked, roleWhite:
+		return s.expect(ctx, http.MethodDelete, "/api/lists/"+r.list()+"?entry="+url.QueryEscape(entry(subject)), nil, true)
+	}
+	return nil
+}
+
+// list is the list that makes a role.
+func (r role) list() string {
+	switch r {
+	case roleBlocked:
+		return "block"
+	case roleWhite:
+		return "white"
+	default:
+		return "ban"
+	}
+}
+
+// entry is a subject as a list has it: an address stands for itself.
+func entry(subject string) string {
+	if a, ok := strings.CutPrefix(subject, "ip:"); ok {
+		return a
+	}
+	return subject
+}
+
+// expect makes an error of anything but success (or absence, where that will do).
+func (s *site) expect(ctx context.Context, method, target string, in any, absentOK bool) error {
+	status, body, err := s.control(ctx, method, target, in)
+	if err != nil || status/100 == 2 || absentOK && status == http.StatusNotFound {
+		return err
+	}
+	var told struct {
+		Error struct{ Message string } `json:"error"`
+	}
+	_ = json.Unmarshal(body, &told)
+	return fmt.Errorf("admin API: %s %s: %d %s", method, target, status, told.Error.Message)
+}
+
+// why asks the admin API what was decided about a request; "" when it does not know.
+func (s *site) why(ctx context.Context, requestID string) string {
+	if requestID == "" || len(requestID) > 64 {
+		return ""
+	}
+	status, body, err := s.control(ctx, http.MethodGet, "/api/decisions/"+url.PathEscape(requestID), nil)
+	if err != nil || status != http.StatusOK {
+		return ""
+	}
+	var d struct{ Verdict, Cause, Reason string }
+	if json.Unmarshal(body, &d) != nil {
+		return ""
+	}
+	out := d.Verdict
+	if d.Cause != "" && d.Cause != "none" {
+		out += ": " + d.Cause
+	}
+	if d.Reason != "" {
+		out += " (" + clip(d.Reason, 120) + ")"
+	}
+	return out
+}

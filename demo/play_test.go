@@ -1,0 +1,338 @@
+package demo
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// front stands for a gateway and its admin API: it keeps bans and list entries, and answers requests by them, roughly
+// as the gateway would. The real one is tried against this site by the end-to-end tests.
+type front struct {
+	mu    sync.Mutex
+	keeps map[string]string // "ban ip:1.2.3.4", "block 1.2.3.4" -> ttl
+	asked []*http.Request
+	bad   int // answers of the admin API that fail
+	site  http.Handler
+}
+
+const adminToken = "secret-token-of-the-admin-api-1234"
+
+func (f *front) admin(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.Header.Get("Authorization") != "Bearer "+adminToken {
+		w.WriteHeader(401)
+		return
+	}
+	if f.bad > 0 {
+		f.bad--
+		w.WriteHeader(500)
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, "/api/decisions/") {
+		_, _ = io.WriteString(w, `{"verdict":"robot","cause":"ban","reason":"<b>because</b>"}`)
+		return
+	}
+	list, thing := "subject", r.URL.Query().Get("subject")
+	if l, ok := strings.CutPrefix(r.URL.Path, "/api/lists/"); ok {
+		list, thing = l, r.URL.Query().Get("entry")
+	} else if r.URL.Path != "/api/bans" {
+		w.WriteHeader(404)
+		return
+	}
+	if r.Method == "DELETE" {
+		if f.keeps[list+" "+thing] == "" {
+			w.WriteHeader(404)
+			return
+		}
+		delete(f.keeps, list+" "+thing)
+		return
+	}
+	var in struct{ Subject, Entry, TTL, Reason string }
+	if r.Header.Get("Content-Type") != "application/json" || json.NewDecoder(r.Body).Decode(&in) != nil || in.Reason == "" {
+		w.WriteHeader(400)
+		return
+	}
+	f.keeps[list+" "+in.Subject+in.Entry] = in.TTL
+}
+
+func (f *front) gate(w http.ResponseWriter, r *http.Request) {
+	f.mu.Lock()
+	f.asked = append(f.asked, r)
+	ip := r.Header.Get("X-Forwarded-For")
+	blocked, robot := f.keeps["block "+ip] != "", f.keeps["ban "+ip] != "" || f.keeps["subject ip:"+ip] != ""
+	f.mu.Unlock()
+	w.Header().Set("X-Request-Id", "req-1")
+	switch {
+	case r.Method == "OPTIONS" && !blocked:
+		f.site.ServeHTTP(w, r)
+	case blocked:
+		w.Header().Set("X-Antirobot-Verdict", "blocked")
+		w.WriteHeader(403)
+	case robot:
+		w.Header().Set("X-Antirobot-Verdict", "captcha")
+		w.Header().Set("Location", "http://gate.example/showcaptcha?cc=1")
+		w.Header().Set("Set-Cookie", "spravka=0123456789abcdefghij; Path=/")
+		w.WriteHeader(302)
+		_, _ = io.WriteString(w, "<script>alert(1)</script>")
+	default:
+		f.site.ServeHTTP(w, r)
+	}
+}
+
+func (f *front) kept() map[string]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := map[string]string{}
+	for k, v := range f.keeps {
+		out[k] = v
+	}
+	return out
+}
+
+// player is a browser on the play page.
+type player struct {
+	t      *testing.T
+	site   http.Handler
+	cookie string
+	ip     string
+}
+
+func (p *player) do(method, target string, form url.Values, header ...string) *httptest.ResponseRecorder {
+	p.t.Helper()
+	r := httptest.NewRequest(method, target, strings.NewReader(form.Encode()))
+	if form != nil {
+		r.Header.Set("Content-Type", urlencoded)
+	}
+	if p.ip != "" {
+		r.Header.Set("X-Real-Ip", p.ip)
+	}
+	r.Header.Set("Cookie", p.cookie)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	p.site.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		if c.Name == visitorCookie {
+			p.cookie = c.Name + "=" + c.Value
+		}
+	}
+	return w
+}
+
+func (p *player) turn(who, role string) string {
+	p.t.Helper()
+	w := p.do("POST", "/play", url.Values{"who": {who}, "role": {role}})
+	if w.Code != 303 {
+		p.t.Fatalf("%s %s: %d", who, role, w.Code)
+	}
+	return w.Header().Get("Location")
+}
+
+func newFront(t *testing.T, now func() time.Time) (*front, *site) {
+	t.Helper()
+	f := &front{keeps: map[string]string{}}
+	gate, admin := httptest.NewServer(http.HandlerFunc(f.gate)), httptest.NewServer(http.HandlerFunc(f.admin))
+	s := newSite(Options{
+		GatewayURL: func() string { return gate.URL + "/" }, AdminURL: func() string { return admin.URL }, Token: adminToken,
+		XMLQuery: "key=demo", Now: now, CookieName: "demo",
+		SignCookie: func(name, value string, made time.Time) (string, error) {
+			return value + "." + made.Format("20060102") + ".sig-" + name, nil
+		},
+	})
+	f.site = s
+	t.Cleanup(func() {
+		s.gateway.CloseIdleConnections()
+		gate.Close()
+		admin.Close()
+	})
+	return f, s
+}
+
+func TestPretendVisitorPlaysEveryRole(t *testing.T) {
+	f, s := newFront(t, nil)
+	p := &player{t: t, site: s, ip: "198.51.100.77"}
+	w := p.do("GET", "/play", nil)
+	checkHTML(t, "play", w.Body.String())
+	if n := strings.Count(w.Body.String(), `class="outcome human"`); n != 6 {
+		t.Fatalf("a human passes %d of 6", n)
+	}
+	for _, want := range []string{"image/png", "&lt;yandexsearch", "204", "key=demo"} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("no %q among the answers", want)
+		}
+	}
+	for _, c := range []struct {
+		role, keeps    string
+		captcha, block int
+	}{
+		{"listed", "ban 203.0.113.1", 5, 0},
+		{"banned", "subject ip:203.0.113.1", 5, 0},
+		{"blocked", "block 203.0.113.1", 0, 6},
+		{"white", "white 203.0.113.1", 0, 0},
+		{"human", "", 0, 0},
+	} {
+		if to := p.turn("pretend", c.role); to != "/play#answers" {
+			t.Fatalf("%s: sent to %s", c.role, to)
+		}
+		kept := f.kept()
+		if c.keeps == "" && len(kept) != 0 || c.keeps != "" && (len(kept) != 1 || kept[c.keeps] != "2m") {
+			t.Errorf("%s: kept %v", c.role, kept)
+		}
+		body := p.do("GET", "/play", nil).Body.String()
+		checkHTML(t, c.role, body)
+		if got := strings.Count(body, `class="outcome captcha"`); got != c.captcha {
+			t.Errorf("%s: %d captchas", c.role, got)
+		}
+		if got := strings.Count(body, `class="outcome blocked"`); got != c.block {
+			t.Errorf("%s: %d blocked", c.role, got)
+		}
+		if strings.Contains(body, "<script>alert") || strings.Contains(body, "<b>because") || strings.Contains(body, "0123456789abcdef") {
+			t.Errorf("%s: the page holds an answer unescaped, or a whole pass", c.role)
+		}
+		if strings.Contains(body, adminToken) {
+			t.Fatal("the page holds the token of the admin API")
+		}
+		if !strings.Contains(body, "robot: ban (&lt;b&gt;because") {
+			t.Errorf("%s: no reason shown", c.role)
+		}
+	}
+	for _, r := range f.asked {
+		if got := r.Header.Get("X-Forwarded-For"); got != "203.0.113.1" {
+			t.Errorf("asked on behalf of %q", got)
+		}
+		if r.Header.Get("Authorization") != "" {
+			t.Error("the token went to the public side")
+		}
+	}
+}
+
+func TestTurnMe(t *testing.T) {
+	now := time.Unix(1.7e9, 0)
+	f, s := newFront(t, func() time.Time { return now })
+	p := &player{t: t, site: s, ip: "192.168.7.7"}
+	f.keeps["block 192.168.7.7"] = "operator's own"
+	p.turn("me", "banned")
+	if f.kept()["subject ip:192.168.7.7"] != "2m" {
+		t.Errorf("kept %v", f.kept())
+	}
+	if body := p.do("GET", "/play", nil).Body.String(); !strings.Contains(body, "<code>ip:192.168.7.7</code>") || !strings.Contains(body, "120 seconds") {
+		t.Error("the page does not say what I am, and for how long")
+	}
+	p.turn("me", "white")
+	if k := f.kept(); k["white 192.168.7.7"] != "2m" || k["subject ip:192.168.7.7"] != "" {
+		t.Errorf("kept %v", k)
+	}
+	p.turn("me", "human")
+	if k := f.kept(); len(k) != 1 {
+		t.Errorf("only what the visitor did is taken back, and all of it: %v", k)
+	}
+	p.turn("me", "human") // nothing to take back
+	if k := f.kept(); len(k) != 1 {
+		t.Errorf("kept %v", k)
+	}
+	// A role that ended by itself is not taken back: the operator may have made the same entry since.
+	delete(f.keeps, "block 192.168.7.7")
+	p.turn("me", "blocked")
+	now = now.Add(roleLife)
+	if body := p.do("GET", "/play", nil).Body.String(); strings.Contains(body, "<code>ip:192.168.7.7</code>") {
+		t.Error("the role does not end")
+	}
+	p.turn("me", "human")
+	if f.kept()["block 192.168.7.7"] == "" {
+		t.Error("an ended role was taken back")
+	}
+}
+
+func TestTurnMyCookie(t *testing.T) {
+	f, s := newFront(t, nil)
+	p := &player{t: t, site: s, ip: "192.168.7.7"}
+	w := p.do("POST", "/play", url.Values{"who": {"cookie"}})
+	var signed *http.Cookie
+	for _, c := range w.Result().Cookies() {
+		if c.Name == "demo" {
+			signed = c
+		}
+	}
+	if signed == nil || !signed.HttpOnly || !strings.HasPrefix(signed.Value, "player-") {
+		t.Fatalf("cookies %v", w.Result().Cookies())
+	}
+	name, _, _ := strings.Cut(signed.Value, ".")
+	p.do("POST", "/play", url.Values{"who": {"me"}, "role": {"banned"}, "subject": {"cookie"}})
+	if k := f.kept(); len(k) != 1 || k["subject service:"+name] != "2m" {
+		t.Errorf("kept %v", k)
+	}
+	p.do("POST", "/play", url.Values{"who": {"me"}, "role": {"listed"}, "subject": {"cookie"}})
+	if k := f.kept(); len(k) != 1 || k["ban service:"+name] != "2m" {
+		t.Errorf("kept %v", k)
+	}
+	checkHTML(t, "with cookie", p.do("GET", "/play", nil).Body.String())
+}
+
+func TestPlayRefusesAndExplains(t *testing.T) {
+	f, s := newFront(t, nil)
+	p := &player{t: t, site: s}
+	g := func(form url.Values, want string) {
+		t.Helper()
+		if got := p.do("POST", "/play", form).Header().Get("Location"); got != want {
+			t.Errorf("%v: sent to %s", form, got)
+		}
+	}
+	g(url.Values{"who": {"me"}, "role": {"banned"}}, "/play?problem=address#problem")
+	g(url.Values{"who": {"pretend"}, "role": {"king"}}, "/play?problem=form#problem")
+	g(url.Values{"who": {"x"}}, "/play?problem=form#problem")
+	f.bad = 1
+	g(url.Values{"who": {"pretend"}, "role": {"banned"}}, "/play?problem=admin#problem")
+	if len(f.kept()) != 0 {
+		t.Errorf("kept %v", f.kept())
+	}
+	for _, ip := range []string{"x", "1.2.3.4, 5.6.7.8", "fe80::1%eth0", "1.2.3.4/8"} {
+		p.ip = ip
+		g(url.Values{"who": {"me"}, "role": {"banned"}}, "/play?problem=address#problem")
+	}
+	p.ip = "192.168.7.7"
+	if w := p.do("POST", "/play", url.Values{"who": {"me"}, "role": {"banned"}}, "Sec-Fetch-Site", "cross-site"); w.Code != 403 || len(f.kept()) != 0 {
+		t.Errorf("a foreign page bans its visitor: %d", w.Code)
+	}
+	if body := get(t, Site(Options{}), "/play").Body.String(); !strings.Contains(body, "started without a gateway") {
+		t.Error("without a gateway nothing is explained")
+	}
+	gone := newSite(Options{GatewayURL: func() string { return "http://127.0.0.1:1" }})
+	body := get(t, gone, "/play").Body.String()
+	if n := strings.Count(body, "No answer"); n != 6 {
+		t.Errorf("%d of 6 say that the gateway is away", n)
+	}
+}
+
+func TestVisitorsAreBounded(t *testing.T) {
+	var v visitors
+	now := time.Unix(1e9, 0)
+	docs := []netip.Prefix{netip.MustParsePrefix("203.0.113.0/24"), netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("192.0.2.0/24")}
+	for i := range 2 * maxVisitors {
+		now = now.Add(time.Second)
+		p := v.of(httptest.NewRecorder(), httptest.NewRequest("GET", "/play", nil), now)
+		inside := false
+		for _, d := range docs {
+			inside = inside || d.Contains(p.address)
+		}
+		if !inside {
+			t.Fatalf("visitor %d plays %v", i, p.address)
+		}
+	}
+	seen := map[netip.Addr]bool{}
+	for _, p := range v.byID {
+		seen[p.address] = true
+	}
+	if len(v.byID) != maxVisitors || len(seen) != maxVisitors || len(v.used) != maxVisitors {
+		t.Errorf("%d visitors, %d addresses, %d used", len(v.byID), len(seen), len(v.used))
+	}
+}

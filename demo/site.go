@@ -1,0 +1,246 @@
+package demo
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Options say where the site stands. All functions must be safe for concurrent use.
+type Options struct {
+	// GatewayURL returns the public base URL of the gateway before the site, such as http://127.0.0.1:8080. The play
+	// page sends its example requests there, with the pretend visitor in X-Forwarded-For and X-Real-IP: the gateway
+	// must trust the site's own address as a proxy. Nil or "": the play page explains that it has nothing to play with.
+	GatewayURL func() string
+	// AdminURL returns the base URL of the gateway's private listener, and Token is its bearer token.
+	AdminURL func() string
+	Token    string
+	// XMLQuery is appended to the query of the example XML request; it holds what makes the site a known partner,
+	// such as "key=demo".
+	XMLQuery string
+	// CookieName and SignCookie let a visitor have the site's own signed identity (the kind "service"), made out as of
+	// the given time; SignCookie returns the cookie's value. Nil: the site gives no such cookie.
+	CookieName string
+	SignCookie func(name, value string, made time.Time) (string, error)
+
+	Log zerolog.Logger
+	Now func() time.Time // nil: time.Now
+}
+
+//go:embed pages texts static
+var files embed.FS
+
+// Site returns the site. It keeps its state in memory; the streams that it serves end with their request's context.
+func Site(opts Options) http.Handler { return newSite(opts) }
+
+// site is what the handlers share.
+type site struct {
+	opts     Options
+	now      func() time.Time
+	texts    texts
+	pages    map[string]*template.Template
+	pictures *gallery
+	book     guestbook
+	streams  bound // WebSockets and event streams under way
+	tries    bound // pages of example requests under way
+	visitors visitors
+	gateway  *http.Client
+	handler  http.Handler
+	running  sync.WaitGroup // streams, which http.Server does not wait for
+}
+
+// Bounds of what is served at once.
+const (
+	maxStreams = 256
+	maxTries   = 4
+)
+
+func newSite(opts Options) *site {
+	s := &site{
+		opts: opts, now: opts.Now, texts: loadTexts(), pictures: newGallery(),
+		streams: newBound(maxStreams), tries: newBound(maxTries), gateway: plainClient(),
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	s.pages = loadPages()
+	s.handler = s.routes()
+	return s
+}
+
+func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+func (s *site) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", s.show("home", nil))
+	mux.HandleFunc("GET /articles/{name}", s.article)
+	mux.HandleFunc("GET /gallery", s.showGallery)
+	mux.HandleFunc("GET /pictures/{file}", s.picture)
+	mux.HandleFunc("GET /guestbook", s.showGuestbook)
+	mux.HandleFunc("POST /guestbook", s.sign)
+	mux.HandleFunc("GET /list", s.show("list", nil))
+	mux.HandleFunc("GET /api/list", s.listItems)
+	mux.HandleFunc("OPTIONS /api/list", s.listPreflight)
+	mux.HandleFunc("GET /live", s.show("live", nil))
+	mux.HandleFunc("GET /live/clock", s.clock)
+	mux.HandleFunc("GET /live/events", s.events)
+	mux.HandleFunc("GET /search", s.showSearch)
+	mux.HandleFunc("GET /xmlsearch", s.xmlSearch)
+	mux.HandleFunc("GET /play", s.showPlay)
+	mux.HandleFunc("POST /play", s.turn)
+	mux.HandleFunc("POST /language", s.setLanguage)
+	mux.HandleFunc("GET /static/{file}", s.static)
+	mux.HandleFunc("/", s.missing)
+	return s.protect(http.NewCrossOriginProtection().Handler(mux))
+}
+
+// protect sets what every answer carries. The policy allows nothing but the site itself.
+func (s *site) protect(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "+
+			"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// Serve answers on ln until ctx ends, then ends the streams, finishes what is under way and returns nil.
+func Serve(ctx context.Context, ln net.Listener, opts Options) error {
+	s := newSite(opts)
+	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
+	defer endStreams()
+	srv := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		BaseContext:       func(net.Listener) context.Context { return streams },
+	}
+	srv.RegisterOnShutdown(endStreams)
+	stopped := make(chan error, 1)
+	stop := context.AfterFunc(ctx, func() {
+		grace, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer done()
+		stopped <- srv.Shutdown(grace)
+	})
+	err := srv.Serve(ln)
+	if stop() { // Serve ended by itself
+		_ = srv.Close()
+		endStreams()
+		s.running.Wait()
+		return fmt.Errorf("demo site: %w", err)
+	}
+	err = <-stopped
+	s.running.Wait()
+	s.gateway.CloseIdleConnections()
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		_ = srv.Close()
+		return fmt.Errorf("demo site: stop: %w", err)
+	}
+	return nil
+}
+
+// view is what every page's template is given.
+type view struct {
+	T    func(key string) string        // a text in the page's language
+	H    func(key string) template.HTML // a text that holds markup; only texts of our own catalogue
+	Lang string
+	Path string // of this page with its query, for the language switch
+	Page string
+	Data any
+}
+
+// show returns a handler that renders a page from what data returns.
+func (s *site) show(page string, data func(*http.Request) any) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var d any
+		if data != nil {
+			d = data(r)
+		}
+		s.render(w, r, http.StatusOK, page, d)
+	}
+}
+
+func (s *site) render(w http.ResponseWriter, r *http.Request, status int, page string, data any) {
+	lang := s.language(r)
+	t := s.texts[lang]
+	var buf bytes.Buffer
+	err := s.pages[page].ExecuteTemplate(&buf, "layout", view{
+		T: t.text, H: t.markup, Lang: lang, Path: r.URL.RequestURI(), Page: page, Data: data,
+	})
+	if err != nil {
+		s.opts.Log.Error().Err(err).Str("page", page).Msg("demo page")
+		http.Error(w, "the page could not be made", http.StatusInternalServerError)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Language", lang)
+	h.Set("Cache-Control", "no-store")
+	h.Add("Vary", "Accept-Language, Cookie")
+	w.WriteHeader(status)
+	_, _ = w.Write(buf.Bytes())
+}
+
+func (s *site) missing(w http.ResponseWriter, r *http.Request) {
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		s.render(w, r, http.StatusNotFound, "missing", nil)
+		return
+	}
+	http.Error(w, "not found", http.StatusNotFound)
+}
+
+// static serves the styles and scripts.
+func (s *site) static(w http.ResponseWriter, r *http.Request) {
+	b, err := files.ReadFile("static/" + r.PathValue("file"))
+	if err != nil {
+		s.missing(w, r)
+		return
+	}
+	w.Header().Set("Cache-Control", "no-cache")
+	http.ServeContent(w, r, r.PathValue("file"), time.Time{}, bytes.NewReader(b))
+}
+
+// loadPages parses each page together with the layout. They are part of the binary: one that does not parse is a bug.
+func loadPages() map[string]*template.Template {
+	names, err := files.ReadDir("pages")
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	pages := map[string]*template.Template{}
+	for _, f := range names {
+		if name := strings.TrimSuffix(f.Name(), ".html"); name != "layout" {
+			pages[name] = template.Must(template.ParseFS(files, "pages/layout.html", "pages/"+f.Name()))
+		}
+	}
+	return pages
+}
+
+// bound lets at most so many in at once; the others are told to come later.
+type bound chan struct{}
+
+func newBound(n int) bound { return make(bound, n) }
+
+func (b bound) enter() bool {
+	select {
+	case b <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (b bound) leave() { <-b }

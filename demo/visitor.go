@@ -1,0 +1,123 @@
+package demo
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+// role is what a visitor, pretend or real, has been turned into.
+type role string
+
+// The roles, in the order of the page's buttons.
+const (
+	roleHuman   role = "human"
+	roleListed  role = "listed"
+	roleBanned  role = "banned"
+	roleBlocked role = "blocked"
+	roleWhite   role = "white"
+)
+
+var roles = [...]role{roleHuman, roleListed, roleBanned, roleBlocked, roleWhite}
+
+// roleLife is how long a role lasts: the TTL of every ban and entry that the site asks for.
+const roleLife = 2 * time.Minute
+
+// part is one role that is being played: by whom, and until when.
+type part struct {
+	Role    role
+	Subject string // kind:id
+	Until   time.Time
+}
+
+// at returns the part as it stands at a time: it ends by itself.
+func (p part) at(now time.Time) part {
+	if p.Role == "" || p.Role != roleHuman && !now.Before(p.Until) {
+		return part{Role: roleHuman, Subject: p.Subject}
+	}
+	return p
+}
+
+// visitor is one browser on the play page.
+type visitor struct {
+	id      string
+	address netip.Addr // of the pretend visitor
+	pretend part
+	me      part
+	cookie  string // value of the site's own signed cookie, if the visitor took one
+	seen    time.Time
+}
+
+// maxVisitors is how many are remembered: one for each address of the three networks that are reserved for examples.
+const maxVisitors = 3 * 254
+
+const visitorCookie = "demo_play"
+
+// visitors remembers the players by a cookie. The one seen longest ago makes room for a new one. The zero value is
+// ready for use.
+type visitors struct {
+	mu   sync.Mutex
+	byID map[string]*visitor
+	used map[netip.Addr]string
+}
+
+// of returns a copy of the visitor that the request belongs to, and gives a new one its cookie.
+func (v *visitors) of(w http.ResponseWriter, r *http.Request, now time.Time) visitor {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if c, err := r.Cookie(visitorCookie); err == nil {
+		if p := v.byID[c.Value]; p != nil {
+			p.seen = now
+			return *p
+		}
+	}
+	if v.byID == nil {
+		v.byID, v.used = map[string]*visitor{}, map[netip.Addr]string{}
+	}
+	if len(v.byID) >= maxVisitors {
+		v.dropOldest()
+	}
+	var raw [16]byte
+	_, _ = rand.Read(raw[:]) // never fails
+	p := &visitor{id: hex.EncodeToString(raw[:]), seen: now, address: v.freeAddress()}
+	p.pretend = part{Role: roleHuman, Subject: "ip:" + p.address.String()}
+	v.byID[p.id], v.used[p.address] = p, p.id
+	http.SetCookie(w, &http.Cookie{Name: visitorCookie, Value: p.id, Path: "/play", HttpOnly: true, SameSite: http.SameSiteLaxMode})
+	return *p
+}
+
+// change applies f to the visitor called id, if it is still remembered.
+func (v *visitors) change(id string, f func(*visitor)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if p := v.byID[id]; p != nil {
+		f(p)
+	}
+}
+
+func (v *visitors) dropOldest() {
+	var oldest *visitor
+	for _, p := range v.byID {
+		if oldest == nil || p.seen.Before(oldest.seen) {
+			oldest = p
+		}
+	}
+	delete(v.byID, oldest.id)
+	delete(v.used, oldest.address)
+}
+
+// freeAddress returns the first address of the documentation networks that nobody plays.
+func (v *visitors) freeAddress() netip.Addr {
+	for _, net := range [...][3]byte{{203, 0, 113}, {198, 51, 100}, {192, 0, 2}} {
+		for host := range byte(254) {
+			a := netip.AddrFrom4([4]byte{net[0], net[1], net[2], host + 1})
+			if v.used[a] == "" {
+				return a
+			}
+		}
+	}
+	panic("BUG: more visitors than addresses")
+}
