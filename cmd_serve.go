@@ -22,6 +22,8 @@ type serveFlags struct {
 	trustedProxies []string
 	testAnswer     string
 	logLevel       string
+
+	read func() (*Config, error) // the configuration as it stands now, under the flags
 }
 
 func (f *serveFlags) register(cmd *cobra.Command) {
@@ -83,9 +85,6 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
-// read returns the configuration of the file under the flags.
-func (f *serveFlags) read() (*Config, error) { return readConfig(f.config, f.override) }
-
 func serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
@@ -119,6 +118,7 @@ SIGHUP reloads the configuration; SIGTERM and SIGINT drain and stop.`,
 
 // serve runs the gateway until ctx ends, and reloads it on SIGHUP.
 func serve(ctx context.Context, f *serveFlags) error {
+	f.read = func() (*Config, error) { return readConfig(f.config, f.override) }
 	cfg, err := f.read()
 	if err != nil {
 		return err
@@ -130,5 +130,5 @@ func serve(ctx context.Context, f *serveFlags) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	return a.run(ctx, hup)
+	return a.run(ctx, hup, nil)
 }

@@ -31,6 +31,7 @@ type Config struct {
 	Keys      KeysConfig         `mapstructure:"keys"`
 	Log       LogConfig          `mapstructure:"log"`
 	HTTP      h1.Config          `mapstructure:"http"`
+	Drain     time.Duration      `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
 	Identity  identity.Config    `mapstructure:"identity"`
 	Lists     cbb.Config         `mapstructure:"lists"`
 	Captcha   captcha.Config     `mapstructure:"captcha"`
@@ -72,7 +73,7 @@ type Service struct {
 	Prefixes []string               `mapstructure:"prefixes"`
 	Upstream upstream.Config        `mapstructure:"upstream"`
 	Cookies  identity.ServiceConfig `mapstructure:"cookies"`
-	Captcha  captcha.Service        `mapstructure:"captcha"`
+	Captcha  captcha.ServiceConfig  `mapstructure:"captcha"`
 	Verdict  verdict.ServiceConfig  `mapstructure:"verdict"`
 	Requests proxy.ServiceConfig    `mapstructure:"requests"`
 	Paths    []map[string]any       `mapstructure:"paths"`
@@ -94,6 +95,7 @@ func DefaultConfig() Config {
 		DataDir:   "var",
 		Log:       LogConfig{Level: "info", Access: true},
 		HTTP:      h1.DefaultConfig(),
+		Drain:     30 * time.Second,
 		Identity:  identity.DefaultConfig(),
 		Lists:     cbb.DefaultConfig(),
 		Captcha:   captcha.DefaultConfig(),
@@ -108,7 +110,7 @@ func DefaultService() Service {
 	return Service{
 		Upstream: upstream.DefaultConfig(),
 		Cookies:  identity.DefaultServiceConfig(),
-		Captcha:  captcha.DefaultService(),
+		Captcha:  captcha.DefaultServiceConfig(),
 		Verdict:  verdict.DefaultServiceConfig(),
 		Requests: proxy.DefaultServiceConfig(),
 	}
@@ -216,6 +218,9 @@ func (c *Config) Validate() error {
 	}
 	if _, err := zerolog.ParseLevel(c.Log.Level); err != nil || c.Log.Level == "" {
 		bad("log.level: %q is none of debug, info, warn, error", c.Log.Level)
+	}
+	if c.Drain < 0 || c.Drain > time.Hour {
+		bad("drain_timeout: %v is not between 0 and 1h", c.Drain)
 	}
 	add("admin", c.Admin.Validate())
 	add("http", c.HTTP.Validate())
@@ -328,9 +333,6 @@ func (c *Config) needRestart(next *Config) []string {
 	return names
 }
 
-// drainTimeout is how long serve waits for requests under way when it is told to stop.
-func (c *Config) drainTimeout() time.Duration { return c.HTTP.DrainTimeout }
-
 // enforces reports whether any service stops anybody.
 func (c *Config) enforces() bool {
 	for i := range c.resolved {
@@ -382,7 +384,7 @@ func (c *Config) checkFiles() error {
 		if l.TLSCert == "" {
 			continue
 		}
-		if _, err := h1.LoadCertificates([]h1.CertificateFiles{{Cert: l.TLSCert, Key: l.TLSKey}}); err != nil {
+		if _, err := h1.LoadCertificates([]h1.CertificateFiles{{CertFile: l.TLSCert, KeyFile: l.TLSKey}}); err != nil {
 			errs = append(errs, fmt.Errorf("listen[%d].tls_cert: %w", i, err))
 		}
 	}

@@ -26,11 +26,15 @@ func (a *app) openLog() {
 	a.log = zerolog.New(a.logs).With().Timestamp().Logger()
 }
 
-// run serves until ctx ends or a listener fails, and reloads whenever hup delivers.
-func (a *app) run(ctx context.Context, hup <-chan os.Signal) error {
+// run serves until ctx ends or a listener fails, and reloads whenever hup delivers. ready, if there is one, is called
+// when all listeners are open.
+func (a *app) run(ctx context.Context, hup <-chan os.Signal, ready func()) error {
 	defer a.close()
 	if err := a.listen(); err != nil {
 		return err
+	}
+	if ready != nil {
+		ready()
 	}
 	for {
 		select {
@@ -62,9 +66,9 @@ func (a *app) listen() error {
 		return err
 	}
 	for i, l := range a.cfg.Listen {
-		o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, TrustedProxies: a.resolver.Trusts}
+		o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, Trusted: a.resolver.Trusts}
 		if l.TLSCert != "" {
-			certs, err := h1.LoadCertificates([]h1.CertificateFiles{{Cert: l.TLSCert, Key: l.TLSKey}})
+			certs, err := h1.LoadCertificates([]h1.CertificateFiles{{CertFile: l.TLSCert, KeyFile: l.TLSKey}})
 			if err != nil {
 				return fail(fmt.Errorf("listen[%d]: %w", i, err))
 			}
@@ -86,6 +90,7 @@ func (a *app) listen() error {
 				a.failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
 			}
 		})
+		a.visitorAddrs = append(a.visitorAddrs, l.Addr().String())
 		a.log.Info().Str("for", "visitors").Stringer("address", l.Addr()).Bool("tls", l.options.TLS != nil).Msg("listening")
 	}
 	a.logs.Flush()
@@ -113,9 +118,9 @@ func (a *app) listenAdmin() error {
 // drain stops taking requests and waits for those under way.
 func (a *app) drain() {
 	a.draining.Store(true)
-	a.log.Info().Dur("at_most_ms", a.cfg.HTTP.DrainTimeout).Msg("draining")
+	a.log.Info().Dur("at_most_ms", a.cfg.Drain).Msg("draining")
 	a.logs.Flush()
-	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.HTTP.DrainTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Drain)
 	defer cancel()
 	if err := a.server.Shutdown(ctx); err != nil {
 		a.log.Warn().Err(err).Msg("some connections were cut")
@@ -227,7 +232,7 @@ func (a *app) reloadCertificates(next *Config) error {
 		if i < len(next.Listen) && next.Listen[i].Address == l.Address && next.Listen[i].TLSCert != "" {
 			l = next.Listen[i]
 		}
-		if err := certs.Reload([]h1.CertificateFiles{{Cert: l.TLSCert, Key: l.TLSKey}}); err != nil {
+		if err := certs.Reload([]h1.CertificateFiles{{CertFile: l.TLSCert, KeyFile: l.TLSKey}}); err != nil {
 			return fmt.Errorf("listen[%d]: %w", i, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -62,7 +63,8 @@ type app struct {
 	failed   chan error // a listener that ended by itself
 	draining atomic.Bool
 
-	adminAddr string // where the private listener is
+	adminAddr    string   // where the private listener is
+	visitorAddrs []string // where visitors are served
 }
 
 // newApp builds everything up to the listeners. What it has opened is closed again when it fails.
@@ -218,7 +220,7 @@ func (a *app) snapshot(cfg *Config, pages *templates.Set, c *captcha.Captcha) (*
 		b.discard()
 		return nil, nil, nil, err
 	}
-	router, err := proxy.NewRouter(services, a.metrics)
+	router, err := proxy.NewRouter(services, cbb.NormalPath, a.metrics)
 	if err != nil {
 		b.discard()
 		return nil, nil, nil, err
@@ -277,7 +279,7 @@ func (b *builder) settings(whole, s *Service, prefix string, group *upstream.Gro
 func (b *builder) group(s *Service) *upstream.Group {
 	cfg := s.Upstream
 	cfg.Service = s.Name
-	if old := b.app.groups[s.Name]; old != nil && old.Config().Equal(&cfg) {
+	if old := b.app.groups[s.Name]; old != nil && reflect.DeepEqual(*old.Config(), cfg) {
 		b.groups[s.Name] = old
 		return old
 	}

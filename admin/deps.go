@@ -96,20 +96,9 @@ type Passes interface {
 
 // Decisions remembers the recent decisions.
 type Decisions interface {
-	Decision(requestID string) (Decision, bool)
-}
-
-// Decision is what was decided about one request, and why. It holds no cookie and no answer.
-type Decision struct {
-	RequestID string    `json:"request_id"`
-	At        time.Time `json:"at"`
-	Service   string    `json:"service,omitempty"`
-	Subject   string    `json:"subject"`
-	Verdict   string    `json:"verdict"`
-	Cause     string    `json:"cause"`
-	Reason    string    `json:"reason,omitempty"` // the list entry, ban or rule
-	Paid      bool      `json:"paid"`             // a pass paid for the request
-	Mode      string    `json:"mode,omitempty"`
+	// Decision returns what was decided about one request, and why, as a value that is shown as JSON. It holds no cookie
+	// and no answer.
+	Decision(requestID string) (any, bool)
 }
 
 // Subjects tells what is known of one subject.

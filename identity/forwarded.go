@@ -250,3 +250,9 @@ func PartnerUser(v *View) (netip.Addr, bool) {
 	}
 	return a, a.IsValid()
 }
+
+// Trusts reports whether a, the address of a peer, is a trusted proxy's.
+func (r *Resolver) Trusts(a netip.Addr) bool {
+	t := r.trust.Load()
+	return t.proxies != nil && t.trusts(a.Unmap())
+}

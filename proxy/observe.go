@@ -84,7 +84,7 @@ func (j *journey) remember() {
 	}
 	j.scratch = d.Subject.Append(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Str("service", j.svc.Name).Stringer("verdict", d.Verdict).
-		Stringer("cause", d.Cause).Bytes("subject", j.scratch).Str("reason", d.Reason())
+		Stringer("cause", d.Cause).Bytes("subject", j.scratch).Str("reason", reason(d))
 	if d.Paid {
 		e = e.Bool("paid", true).Uint32("left", d.Left)
 	}
@@ -114,4 +114,16 @@ func (j *journey) logAccess(took time.Duration) {
 		e = e.Str("error", j.failure.Error())
 	}
 	e.Msg("request")
+}
+
+// reason says in words what spoke, for the log: the list's entry, the rule, or the ban.
+func reason(d *verdict.Decision) string {
+	switch {
+	case d.Entry != nil:
+		return d.Entry.List + ": " + d.Entry.Text
+	case d.Rule != "":
+		return d.Rule
+	default:
+		return d.Ban.Reason
+	}
 }

@@ -21,7 +21,7 @@ type Service struct {
 	Prefixes []string // path prefixes on those hosts; none: every path
 	Upstream *upstream.Group
 	Verdict  *verdict.Service
-	Identity *identity.ServiceConfig
+	Identity *identity.Service
 	Captcha  *captcha.Service
 	Config   ServiceConfig
 	Paths    []PathRule // settings of parts of the service, longest prefix first after NewRouter
@@ -42,14 +42,18 @@ type Router struct {
 	exact    map[string][]*Service
 	suffix   map[string][]*Service // "example.com" of "*.example.com"
 	anywhere []*Service
+	normal   Normaliser
 }
+
+// Normaliser appends the normal form of a raw path to dst: what the most liberal upstream might read in it.
+type Normaliser func(dst, raw []byte) []byte
 
 // ErrAmbiguous is returned by NewRouter when two services claim the same host and prefix.
 var ErrAmbiguous = errors.New("two services claim the same host and path prefix")
 
 // NewRouter returns a Router over services, or all errors it found.
-func NewRouter(services []*Service, m *Metrics) (*Router, error) {
-	r := &Router{exact: map[string][]*Service{}, suffix: map[string][]*Service{}}
+func NewRouter(services []*Service, normal Normaliser, m *Metrics) (*Router, error) {
+	r := &Router{normal: normal, exact: map[string][]*Service{}, suffix: map[string][]*Service{}}
 	claimed := map[string]string{}
 	var errs []error
 	for _, s := range services {
@@ -132,7 +136,7 @@ func (r *Router) Find(host, path []byte, scratch *[]byte) *Service {
 	if raw == nil || raw.onlyOne(r) {
 		return raw
 	}
-	*scratch = identity.NormalPath((*scratch)[:0], path)
+	*scratch = r.normal((*scratch)[:0], path)
 	if bytes.Equal(*scratch, path) {
 		return raw
 	}
