@@ -213,6 +213,9 @@ func (c *Captcha) Check(q *Request) Answer {
 	}
 	at := c.now()
 	p := readParams(q)
+	if p.toLang != "" {
+		p.lang = p.toLang
+	}
 	if q.BodyTooLarge {
 		return c.PlainPage(q, templates.TooLarge)
 	}
@@ -255,8 +258,15 @@ func (r *result) keyOrNil() *key {
 
 // checkPage answers a visitor of the captcha page: on to where they wanted, or back to a new picture.
 func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Answer {
-	r := c.judge(q, channelPage, p, at)
 	l := p.link()
+	if p.fresh != "" || p.toLang != "" { // a language was chosen: nothing was answered
+		if p.back != "" {
+			return c.tooLargePage(q, p, templates.ProblemNone, at)
+		}
+		c.follow(q, &l, nil, at)
+		return c.seeOther(q, q.Base+q.Service.showURL(&l, "lang", p.lang))
+	}
+	r := c.judge(q, channelPage, p, at)
 	to := c.follow(q, &l, r.keyOrNil(), at)
 	var a Answer
 	switch r.state {

@@ -387,9 +387,19 @@ func TestLanguage(t *testing.T) {
 	}
 	f("ru", "https://example.com/showcaptcha", header("Accept-Language", "en"), header("Cookie", "antirobot_lang=ru"))
 	f("en", "https://example.com/showcaptcha?lang=%22%3E", header("Cookie", "antirobot_lang=../../etc"))
+	// The switch is a button of the form; what was typed so far does not matter.
+	page, fields := e.visit("https://example.com/x")
+	fields.Set("switch", "ru")
+	b := e.submit(fields, "12", header("Accept-Language", "en"))
+	if a := f("ru", b.Get("Location")); b.Status != 303 || b.Outcome != OutcomeNone || fieldsOf(t, a.Body).Get("retpath") != "https://example.com/x" {
+		t.Errorf("after the switch: %d to %q", b.Status, b.Get("Location"))
+	}
+	if !bytes.Contains(page.Body, []byte(`name="switch" value="ru" lang="ru"`)) {
+		t.Error("no switch")
+	}
 	// The choice survives a wrong answer without cookies.
-	fields := fieldsOf(t, a.Body)
-	b := e.submit(fields, wrong(e.answerOf(fields.Get("key"))))
+	fields = fieldsOf(t, a.Body)
+	b = e.submit(fields, wrong(e.answerOf(fields.Get("key"))))
 	if !strings.Contains(b.Get("Location"), "&lang=ru") {
 		t.Errorf("the language is lost: %q", b.Get("Location"))
 	}

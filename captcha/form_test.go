@@ -53,7 +53,7 @@ func TestPitfall21FormIsNotLost(t *testing.T) {
 	if a := e.submit(more, "", probe); !bytes.Contains(a.Body, []byte("is kept")) || bytes.Contains(a.Body, []byte("<title>Error:")) {
 		t.Error("another picture")
 	}
-	more = url.Values{"lang": {"ru"}, "saved": again["saved"], "key": again["key"]}
+	more = url.Values{"switch": {"ru"}, "saved": again["saved"], "key": again["key"]}
 	if a := e.submit(more, "", probe); !bytes.Contains(a.Body, []byte(`lang="ru"`)) || fieldsOf(t, a.Body).Get("saved") != fields.Get("saved") {
 		t.Error("another language")
 	}

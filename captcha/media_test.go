@@ -176,8 +176,10 @@ func TestPitfall12RenderingIsLimited(t *testing.T) {
 	snd := func(opts ...opt) Answer {
 		return e.c.Audio(e.request("GET", "https://example.com/captcha/audio"+target, opts...))
 	}
-	if img().Status != 200 || img().Status != 200 || snd().Status != 200 {
-		t.Fatal("limited too early")
+	for _, ask := range []func(...opt) Answer{img, img, snd} {
+		if a := ask(); a.Status != 200 {
+			t.Fatal("limited too early")
+		}
 	}
 	if a := img(); a.Status != 429 || a.Get("Retry-After") != "60" {
 		t.Errorf("image: %d %q", a.Status, a.Get("Retry-After"))

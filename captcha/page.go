@@ -40,13 +40,11 @@ func (c *Captcha) Page(q *Request) Answer {
 	page.Problem = templates.Problem(p.status)
 	page.CookiesLost = c.cookiesLost(q, pr, at)
 	page.CookiesOff = p.cc == "1" && strings.HasPrefix(l.u, string(probed)) && !pr.returned && !hasCookie(q, q.Service.cookie)
-	page.Hidden = append(page.Hidden, hidden("retpath", l.url), hidden("t", l.t), hidden("u", l.u), hidden("s", l.s), hidden("lang", p.lang))
-	page.NewURL = q.Service.showURL(&l, "lang", p.lang)
-	for _, o := range c.set.Languages() {
-		page.LangLinks = append(page.LangLinks, templates.LangChoice{
-			Tag: o.Tag, Name: o.Name, Current: o == lang, URL: q.Service.showURL(&l, "status", p.status, "lang", o.Tag),
-		})
+	page.Hidden = append(page.Hidden, hidden("retpath", l.url), hidden("t", l.t), hidden("u", l.u), hidden("s", l.s))
+	if p.lang != "" {
+		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))
 	}
+	page.NewURL = q.Service.showURL(&l, "lang", p.lang)
 	a := c.html(q, 200, verdictCaptcha, lang)
 	c.probe(q, &a, pr)
 	c.rememberLang(q, &a, &p)
