@@ -3,7 +3,6 @@ package captcha
 import (
 	"errors"
 	"fmt"
-	"net/netip"
 	"runtime"
 	"strconv"
 	"time"
@@ -30,18 +29,8 @@ type Request struct {
 	BodyTooLarge bool
 	// Base is scheme and authority as the client uses them: https://example.com. The host is one of the service's.
 	Base string
-	// Partner is set for a call of an XML partner, User then is the address that it names by X-Real-Ip. The zero
-	// User stands for ID.Addr.
+	// Partner is set for a call of an XML partner; ID is then its user's (identity.ResolvePartner).
 	Partner *Partner
-	User    netip.Addr
-}
-
-// user is who is asked.
-func (q *Request) user() netip.Addr {
-	if q.Partner != nil && q.User.IsValid() {
-		return q.User
-	}
-	return q.ID.Addr
 }
 
 func (q *Request) partnerHash() uint64 {

@@ -90,7 +90,7 @@ const retryUnavailable = 5 * time.Second
 func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r result) {
 	defer func() { c.count.answers[r.state].Inc() }()
 	k, kd, err := c.open(q, p.key, at)
-	who := q.user()
+	who := q.ID.Addr
 	if err == nil && k.partner != 0 {
 		who = k.addr // a partner's users have a rate each, named again or not
 	}
@@ -171,7 +171,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	}
 	r.pass = spravka.Pass{
 		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
-		Allowance: c.cfg.Pass.AllowanceOf(nth), Earned: true, Scope: q.passScope(), Partner: r.key.partner,
+		Allowance: c.cfg.Pass.AllowanceOf(nth), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
 		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q),
 	}
 	if r.key.partner != 0 {
@@ -195,7 +195,7 @@ func (c *Captcha) exhausted(q *Request, at time.Time) time.Duration {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
 	window, left := hourOf(at)
-	n, err := c.store.Incr(ctx, passesKey(q.user(), window), 0, time.Hour)
+	n, err := c.store.Incr(ctx, passesKey(q.ID.Addr, window), 0, time.Hour)
 	if err != nil || n < c.cfg.PassesPerHour {
 		return 0
 	}
@@ -213,6 +213,9 @@ func (c *Captcha) Check(q *Request) Answer {
 	}
 	at := c.now()
 	p := readParams(q)
+	if p.toLang != "" {
+		p.lang = p.toLang
+	}
 	if q.BodyTooLarge {
 		return c.PlainPage(q, templates.TooLarge)
 	}
@@ -255,8 +258,15 @@ func (r *result) keyOrNil() *key {
 
 // checkPage answers a visitor of the captcha page: on to where they wanted, or back to a new picture.
 func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Answer {
-	r := c.judge(q, channelPage, p, at)
 	l := p.link()
+	if p.fresh != "" || p.toLang != "" { // a language was chosen: nothing was answered
+		if p.back != "" {
+			return c.tooLargePage(q, p, templates.ProblemNone, at)
+		}
+		c.follow(q, &l, nil, at)
+		return c.seeOther(q, q.Base+q.Service.showURL(&l, "lang", p.lang))
+	}
+	r := c.judge(q, channelPage, p, at)
 	to := c.follow(q, &l, r.keyOrNil(), at)
 	var a Answer
 	switch r.state {

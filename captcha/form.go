@@ -153,13 +153,12 @@ func (c *Captcha) ChallengeForm(q *Request) Answer {
 // formPage is a page that carries a request.
 func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, problem templates.Problem, at time.Time) Answer {
 	lang := c.language(q, p)
-	page := c.challenge(q, lang, c.issue(q, channelPage, "", at))
+	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, "", at))
 	page.Problem = problem
 	page.FormKept = true
 	page.CookiesLost = c.cookiesLost(q, pr, at)
 	page.CookiesOff = p != nil && !pr.returned
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
-	c.langButtons(page, lang)
 	a := c.html(q, 200, verdictCaptcha, lang)
 	c.probe(q, &a, pr)
 	if p != nil {
@@ -172,22 +171,15 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 // to go back and send the form again.
 func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Answer {
 	lang := c.language(q, p)
-	page := c.challenge(q, lang, c.issue(q, channelPage, "", at))
+	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, "", at))
 	page.Problem = problem
 	page.FormTooLarge = true
 	page.Hidden = append(page.Hidden, hidden(fieldBack, "1"))
-	c.langButtons(page, lang)
 	a := c.html(q, 200, verdictCaptcha, lang)
 	if p != nil {
 		c.rememberLang(q, &a, p)
 	}
 	return c.show(q, a, lang, page)
-}
-
-func (c *Captcha) langButtons(page *templates.ChallengePage, lang *templates.Language) {
-	for _, o := range c.set.Languages() {
-		page.LangButtons = append(page.LangButtons, templates.LangChoice{Tag: o.Tag, Name: o.Name, Current: o == lang})
-	}
 }
 
 // checkForm answers a page that carries a request: on to the service, or the page again with a new picture.
@@ -197,7 +189,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Answer {
 	if err != nil || !s.sameSender(q, pr) {
 		return c.message(q, p, 410, verdictCaptcha, templates.FormExpired, "")
 	}
-	if p.rep == "" && (p.fresh != "" || p.lang != "") { // another picture, another language: nothing was answered
+	if p.fresh != "" || p.toLang != "" { // another picture, another language: nothing was answered
 		return c.formPage(q, p, p.saved, pr, templates.ProblemNone, at)
 	}
 	r := c.judge(q, channelPage, p, at)

@@ -36,17 +36,15 @@ func (c *Captcha) Page(q *Request) Answer {
 	}
 	pr := probeOf(q, c.cfg.ProbeCookie)
 	lang := c.language(q, &p)
-	page := c.challenge(q, lang, c.issue(q, channelPage, l.url, at))
+	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, l.url, at))
 	page.Problem = templates.Problem(p.status)
 	page.CookiesLost = c.cookiesLost(q, pr, at)
-	page.CookiesOff = p.cc == "1" && strings.HasPrefix(l.u, string(probed)) && !pr.returned && !hasCookie(q, q.Service.cookies.Spravka)
-	page.Hidden = append(page.Hidden, hidden("retpath", l.url), hidden("t", l.t), hidden("u", l.u), hidden("s", l.s), hidden("lang", p.lang))
-	page.NewURL = q.Service.showURL(&l, "lang", p.lang)
-	for _, o := range c.set.Languages() {
-		page.LangLinks = append(page.LangLinks, templates.LangChoice{
-			Tag: o.Tag, Name: o.Name, Current: o == lang, URL: q.Service.showURL(&l, "status", p.status, "lang", o.Tag),
-		})
+	page.CookiesOff = p.cc == "1" && strings.HasPrefix(l.u, string(probed)) && !pr.returned && !hasCookie(q, q.Service.cookie)
+	page.Hidden = append(page.Hidden, hidden("retpath", l.url), hidden("t", l.t), hidden("u", l.u), hidden("s", l.s))
+	if p.lang != "" {
+		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))
 	}
+	page.NewURL = q.Service.showURL(&l, "lang", p.lang)
 	a := c.html(q, 200, verdictCaptcha, lang)
 	c.probe(q, &a, pr)
 	c.rememberLang(q, &a, &p)
@@ -153,11 +151,11 @@ const (
 )
 
 func (c *Captcha) lostKey(q *Request) uint64 {
-	return c.lost.addrKey(q.user(), agentOf(q))
+	return c.lost.addrKey(q.ID.Addr, agentOf(q))
 }
 
 func (c *Captcha) cookiesLost(q *Request, p probeState, at time.Time) bool {
-	if hasCookie(q, q.Service.cookies.Spravka) {
+	if hasCookie(q, q.Service.cookie) {
 		return false
 	}
 	if p.returned {
@@ -170,7 +168,7 @@ func (c *Captcha) cookiesLost(q *Request, p probeState, at time.Time) bool {
 func (c *Captcha) noteSolved(q *Request, a *Answer, at time.Time) {
 	p := probeOf(q, c.cfg.ProbeCookie)
 	switch {
-	case hasCookie(q, q.Service.cookies.Spravka):
+	case hasCookie(q, q.Service.cookie):
 		if p.unkept == 0 {
 			return
 		}

@@ -24,14 +24,16 @@ type params struct {
 	cc       string
 	saved    string // a sealed request
 	fresh    string // "another picture" was pressed on a page that carries a request
+	toLang   string // a language was chosen
 	back     string // the request was too large to be carried
 }
 
 // Names of the fields that only our own pages send.
 const (
-	fieldSaved = "saved"
-	fieldFresh = "new"
-	fieldBack  = "back"
+	fieldSaved  = "saved"
+	fieldFresh  = "new"
+	fieldBack   = "back"
+	fieldSwitch = "switch"
 )
 
 // field returns where a parameter belongs, nil if we know none of that name.
@@ -61,6 +63,8 @@ func (p *params) field(name string) *string {
 		return &p.saved
 	case fieldFresh:
 		return &p.fresh
+	case fieldSwitch:
+		return &p.toLang
 	case fieldBack:
 		return &p.back
 	}

@@ -3,41 +3,21 @@ package captcha
 import (
 	"encoding/binary"
 	"net/netip"
-	"strings"
 	"time"
 
 	"antirobot/identity"
 	"antirobot/spravka"
 )
 
-// cookieDomain is the Domain of the pass's cookie on this host: the configured one if the host lies inside, else
-// none, so that a browser does not refuse the cookie.
-func (q *Request) cookieDomain() string {
-	d := strings.ToLower(strings.TrimPrefix(q.Service.cookies.Domain, "."))
-	host := string(q.View.Host)
-	if d != "" && (host == d || strings.HasSuffix(host, "."+d)) {
-		return d
-	}
-	return ""
-}
-
-// passScope is what the pass is valid for: the cookie's domain, or the host.
-func (q *Request) passScope() uint64 {
-	if d := q.cookieDomain(); d != "" {
-		return spravka.ScopeOf(d)
-	}
-	return spravka.ScopeOf(q.View.Host)
-}
-
 // passCookie makes the field that hands out a pass. For a partner Domain always stands there, to be replaced by the
 // partner's own: the seal covers service and partner, not that attribute.
 func (c *Captcha) passCookie(q *Request, p *spravka.Pass) HeaderField {
-	domain := q.cookieDomain()
+	domain := q.Service.id.CookieDomain(q.View.Host)
 	if p.Partner != 0 && domain == "" {
 		domain = string(q.View.Host)
 	}
 	token := c.ring().SealPass(nil, p)
-	return HeaderField{"Set-Cookie", string(spravka.AppendSetCookie(nil, q.Service.cookies.Spravka, token, domain, "/",
+	return HeaderField{"Set-Cookie", string(spravka.AppendSetCookie(nil, q.Service.cookie, token, domain, "/",
 		c.cfg.Pass.Lifetime, q.secure(), true, "Lax"))}
 }
 

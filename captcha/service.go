@@ -142,12 +142,6 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// Cookies is what the service's identity section says about the pass's cookie.
-type Cookies struct {
-	Spravka string // the cookie's name
-	Domain  string // its Domain; empty: the host that was asked
-}
-
 // Service is a ServiceConfig made ready. It is immutable and safe for concurrent use.
 type Service struct {
 	name         string
@@ -162,7 +156,8 @@ type Service struct {
 	partnerParam string
 	closed       bool
 	brand        *templates.Brand
-	cookies      Cookies
+	id           *identity.Service
+	cookie       string // the pass's
 	paths        map[string]Endpoint
 }
 
@@ -173,13 +168,10 @@ type Partner struct {
 	networks []netip.Prefix
 }
 
-// NewService makes a service. ownHost reports whether a host, lower-case and without port, is one of the service's.
-func NewService(name string, cfg ServiceConfig, cookies Cookies, ownHost func(host string) bool, set *templates.Set) (*Service, error) {
+// NewService makes a service. id says how the pass's cookie is called and where it is valid. ownHost reports whether a host, lower-case and without port, is one of the service's.
+func NewService(name string, cfg ServiceConfig, id *identity.Service, ownHost func(host string) bool, set *templates.Set) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
-	}
-	if !spravka.ValidCookieName(cookies.Spravka) {
-		return nil, fmt.Errorf("spravka cookie %q is no name", cookies.Spravka)
 	}
 	brand, err := set.Brand(cfg.Branding)
 	if err != nil {
@@ -187,7 +179,8 @@ func NewService(name string, cfg ServiceConfig, cookies Cookies, ownHost func(ho
 	}
 	s := &Service{
 		name: name, prefix: cfg.Prefix, ownHost: ownHost, ajaxStatus: cfg.AJAXStatus, yandex: cfg.CompatYandex,
-		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand, cookies: cookies,
+		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand,
+		id: id, cookie: id.SpravkaCookie(),
 		imgURL: "{base}" + cfg.Prefix + "/captcha/image?key={key}",
 	}
 	if cfg.AJAX == "inline" && cfg.ImgURLTemplate != "" {

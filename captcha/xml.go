@@ -3,9 +3,9 @@ package captcha
 import (
 	"bytes"
 	"encoding/xml"
+	"net/netip"
 	"time"
 
-	"antirobot/identity"
 	"antirobot/spravka"
 )
 
@@ -16,12 +16,12 @@ func (c *Captcha) ChallengeXML(q *Request, failed bool) Answer {
 	if failed {
 		status = "failed"
 	}
-	return c.challengeXML(q, status, c.now())
+	return c.challengeXML(q, q.ID.Addr, status, c.now())
 }
 
-func (c *Captcha) challengeXML(q *Request, status string, at time.Time) Answer {
+func (c *Captcha) challengeXML(q *Request, who netip.Addr, status string, at time.Time) Answer {
 	a := c.own(q, 200, typeXML, verdictCaptcha)
-	token := c.issue(q, channelXML, "", at)
+	token := c.issue(q, channelXML, who, "", at)
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0" encoding="utf-8"?>
 <yandexsearch version="1.0">
@@ -71,13 +71,11 @@ func (c *Captcha) XCheck(q *Request) Answer {
 		r.note(&a)
 		return a
 	}
-	// A user that the partner did not name again is still the one whom the key was made for.
-	if r.opened && q.Partner != nil && !q.User.IsValid() {
-		again := *q
-		again.User = r.key.addr
-		q = &again
+	who := q.ID.Addr
+	if r.opened && r.key.partner != 0 {
+		who = r.key.addr // the user may not have been named again
 	}
-	a := c.challengeXML(q, "failed", at)
+	a := c.challengeXML(q, who, "failed", at)
 	r.note(&a)
 	return a
 }
@@ -90,8 +88,8 @@ func (c *Captcha) FreshPass(q *Request) (f HeaderField, ok bool) {
 	}
 	at := c.now()
 	pass := spravka.Pass{
-		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(), Scope: q.passScope(),
-		Partner: q.partnerHash(), Net: identity.NetKey(identity.NetOf(q.user())),
+		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(), Scope: q.Service.id.Scope(q.View.Host),
+		Partner: q.partnerHash(), Net: q.ID.NetKey(),
 	}
 	c.count.unearned.Inc()
 	return c.passCookie(q, &pass), true

@@ -40,8 +40,8 @@ func parseCatalogue(tag string, b []byte) (*catalogue, error) {
 	delete(c.texts, "name")
 	delete(c.texts, "dir")
 	var errs []error
-	if c.name == "" {
-		errs = append(errs, errors.New("name: missing"))
+	if c.name == "" || strings.ContainsAny(c.name, "{}") {
+		errs = append(errs, errors.New("name: missing, or with braces"))
 	}
 	if c.dir != "ltr" && c.dir != "rtl" {
 		errs = append(errs, fmt.Errorf("dir: %q is neither ltr nor rtl", c.dir))
@@ -71,9 +71,9 @@ func checkText(text string) error {
 
 // compile puts the texts into the pages and parses them. A text that no page uses is an error as well as one that is
 // missing: it is most likely a typing error.
-func (c *catalogue) compile(pages map[string]string) (*Language, error) {
+func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*Language, error) {
 	l := &Language{Tag: c.tag, Name: c.name, Dir: c.dir}
-	f := filler{c: c, missing: map[string]bool{}, used: map[string]bool{}}
+	f := filler{c: c, all: all, missing: map[string]bool{}, used: map[string]bool{}}
 	var errs []error
 	layout := f.fill(pages["layout.html"], "")
 	parse := func(name, message string) *template.Template {
@@ -132,11 +132,27 @@ func known(key string) bool {
 // filler puts texts in the place of [[key]].
 type filler struct {
 	c             *catalogue
+	all           []*catalogue
 	missing, used map[string]bool
 }
 
-// fill replaces the tokens of a page: [[key]] by the text, [[@tag]] and [[@dir]] by the language's own, and
-// [[@message_part]] by that part of the message.
+// languages is the switch: a button of the challenge's form for every language. Buttons, because a page that carries a
+// request has no address that a link could lead to.
+func (f *filler) languages() string {
+	var b strings.Builder
+	for _, c := range f.all {
+		current := ""
+		if c == f.c {
+			current = ` aria-current="true"`
+		}
+		fmt.Fprintf(&b, `<button class="link" type="submit" form="challenge" name="switch" value="%s" lang="%[1]s"%s>%s</button> `,
+			escapeText(c.tag), current, escapeText(c.name))
+	}
+	return b.String()
+}
+
+// fill replaces the tokens of a page: [[key]] by the text, [[@tag]] and [[@dir]] by the language's own, [[@languages]]
+// by the switch, and [[@message_part]] by that part of the message.
 func (f *filler) fill(page, message string) string {
 	return token.ReplaceAllStringFunc(page, func(tok string) string {
 		key := tok[2 : len(tok)-2]
@@ -145,6 +161,8 @@ func (f *filler) fill(page, message string) string {
 			return escapeText(f.c.tag)
 		case "@dir":
 			return escapeText(f.c.dir)
+		case "@languages":
+			return f.languages()
 		}
 		if part, ok := strings.CutPrefix(key, "@message_"); ok {
 			key = message + "_" + part

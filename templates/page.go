@@ -36,19 +36,10 @@ type ChallengePage struct {
 	FormTooLarge bool   // the request was too large to be carried
 	Limit        string // the limit, such as "64 KB"
 	Test         bool   // every challenge asks for the same digits
-
-	// One of both: links where the page has an address of its own, buttons of the form where it carries a request.
-	LangLinks, LangButtons []LangChoice
 }
 
 // HiddenField is a hidden field of the form.
 type HiddenField struct{ Name, Value string }
-
-// LangChoice is one language of the switch.
-type LangChoice struct {
-	Tag, Name, URL string
-	Current        bool
-}
 
 // Message is a plain page.
 type Message uint8

@@ -83,7 +83,7 @@ func New(override fs.FS) (*Set, error) {
 		return nil, fmt.Errorf("load pages: %w", err)
 	}
 	for _, c := range catalogues {
-		l, err := c.compile(pages)
+		l, err := c.compile(pages, catalogues)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("locales/%s.yaml: %w", c.tag, err))
 			continue

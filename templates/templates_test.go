@@ -37,8 +37,6 @@ func hostilePage(b *Brand) *ChallengePage {
 		Hidden:   []HiddenField{{Name: hostile, Value: hostile}, {Name: "retpath", Value: "javascript:alert(1)"}},
 		ImageURL: "javascript:alert(1)", AudioURL: `"onplay="alert(1)`, NewURL: "javascript:alert(1)", Problem: hostile,
 		CookiesOff: true, FormKept: true, FormTooLarge: true, Limit: hostile, Test: true,
-		LangLinks:   []LangChoice{{Tag: hostile, Name: hostile, URL: "javascript:alert(1)", Current: true}},
-		LangButtons: []LangChoice{{Tag: hostile, Name: hostile}},
 	}
 }
 
@@ -103,8 +101,7 @@ func ordinary(b *Brand) *ChallengePage {
 		Brand: b, RequestID: "01JD3MZ9T6V5", CheckURL: "/checkcaptcha", Key: key,
 		Hidden:   []HiddenField{{"retpath", "https://example.com/?a=1&b=2#c"}, {"t", "1700000000"}, {"u", "abc"}, {"s", key[:90]}},
 		ImageURL: "/captcha/image?key=" + key, AudioURL: "/captcha/audio?key=" + key + "&lang=en",
-		NewURL:    "/showcaptcha?cc=1&retpath=https%3A%2F%2Fexample.com%2F&t=1&u=2&s=3",
-		LangLinks: []LangChoice{{"en", "English", "/showcaptcha?lang=en", true}, {"ru", "Русский", "/showcaptcha?lang=ru", false}},
+		NewURL: "/showcaptcha?cc=1&retpath=https%3A%2F%2Fexample.com%2F&t=1&u=2&s=3",
 	}
 }
 
@@ -237,8 +234,7 @@ func TestPitfall18PageIsAccessible(t *testing.T) {
 func TestDefaultButtonContinues(t *testing.T) {
 	s, b := newSet(t, nil)
 	p := ordinary(b)
-	p.NewURL, p.LangLinks = "", nil
-	p.LangButtons = []LangChoice{{Tag: "ru", Name: "Русский"}}
+	p.NewURL = ""
 	page, err := s.Languages()[0].AppendChallenge(nil, p)
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +243,7 @@ func TestDefaultButtonContinues(t *testing.T) {
 	if first := find("button", "", ""); attribute(first, "name") != "" || attribute(first, "tabindex") != "-1" {
 		t.Errorf("the first button of the form is %v", first.Attr)
 	}
-	if find("button", "name", "new") == nil || find("button", "name", "lang") == nil {
+	if find("button", "name", "new") == nil || find("button", "name", "switch") == nil {
 		t.Error("a page that carries a request needs buttons, not links")
 	}
 }

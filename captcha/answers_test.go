@@ -1,0 +1,453 @@
+package captcha
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/spravka"
+	"antirobot/templates"
+)
+
+func TestJSONChallenge(t *testing.T) {
+	e := newEnv(t, nil)
+	a := e.c.ChallengeJSON(e.request("POST", "https://example.com/api/list?x=<1>&y=2", header("X-Retpath-Y", "https://www.example.com/shop#top")))
+	if a.Status != 200 || !strings.HasPrefix(a.Get("Content-Type"), "application/json") || a.Get("X-Content-Type-Options") != "nosniff" {
+		t.Fatalf("%d %v", a.Status, a.Header)
+	}
+	var got struct {
+		Type    string
+		Captcha map[string]any
+		V       int
+		ID      string `json:"request-id"`
+		Forward *bool  `json:"forwarded"`
+	}
+	if err := json.Unmarshal(a.Body, &got); err != nil {
+		t.Fatalf("%v: %s", err, a.Body)
+	}
+	key, _ := got.Captcha["key"].(string)
+	if got.Type != "captcha" || got.V != 1 || got.ID != "req-1" || got.Forward == nil || *got.Forward {
+		t.Errorf("%s", a.Body)
+	}
+	for name, want := range map[string]any{
+		"img-url": "https://example.com/captcha/image?key=" + key, "audio-url": "https://example.com/captcha/audio?key=" + key,
+		"check-url": "https://example.com/checkcaptcha", "status": "", "expires-in": 1800.0, "length": 6.0,
+	} {
+		if got.Captcha[name] != want {
+			t.Errorf("%s is %v, want %v", name, got.Captcha[name], want)
+		}
+	}
+	page, _ := got.Captcha["captcha-page"].(string)
+	if !strings.HasPrefix(page, "https://example.com/showcaptcha?cc=1&retpath=") || retpathOf(t, page) != "https://www.example.com/shop#top" {
+		t.Errorf("captcha-page %q", page)
+	}
+	if bytes.Contains(a.Body, []byte(`\u0026`)) {
+		t.Error("clients that look for URLs in the text do not find them")
+	}
+	// The page works like any.
+	_, fields := e.open(page)
+	if b := e.submit(fields, e.answerOf(fields.Get("key"))); b.Get("Location") != "https://www.example.com/shop#top" {
+		t.Errorf("from captcha-page to %q", b.Get("Location"))
+	}
+	// The key of the JSON is answered by a script.
+	check := func(key, rep string, opts ...opt) Answer {
+		return e.c.Check(e.request("GET", "https://example.com/checkcaptcha?key="+key+"&rep="+rep, opts...))
+	}
+	xhr := header("X-Requested-With", "XMLHttpRequest")
+	bad := check(key, wrong(e.answerOf(key)), xhr)
+	var again challengeJSON
+	if err := json.Unmarshal(bad.Body, &again); err != nil || bad.Status != 200 || again.Captcha.Status != "failed" || again.Captcha.Key == key || again.Captcha.Key == "" {
+		t.Fatalf("%d %s", bad.Status, bad.Body)
+	}
+	good := check(again.Captcha.Key, e.answerOf(again.Captcha.Key), header("Accept", "application/json, text/plain, */*"))
+	if good.Status != 200 || string(good.Body) != `{"type":"captcha","captcha":{"status":"success"}}` || cookies(&good)["spravka"] == "" {
+		t.Errorf("%d %s %v", good.Status, good.Body, good.Header)
+	}
+	if old := check(again.Captcha.Key, "1", header("Accept", "text/html"), xhr); !bytes.Contains(old.Body, []byte(`"status":"failed"`)) {
+		t.Errorf("an answered key: %s", old.Body)
+	}
+	e.pass(time.Hour)
+	if old := check(key, "1", xhr); !bytes.Contains(old.Body, []byte(`"status":"expired"`)) {
+		t.Errorf("an expired key: %s", old.Body)
+	}
+	if html := check(key, "1", xhr, header("Accept", "application/json")); html.Status != 200 {
+		t.Errorf("status %d", html.Status)
+	}
+	if page := e.c.Check(e.request("GET", "https://example.com/checkcaptcha?format=html&key=x&rep=1", xhr)); page.Status != 302 {
+		t.Errorf("format=html: status %d", page.Status)
+	}
+}
+
+func TestKeyAndAnswerInQueryOrBody(t *testing.T) {
+	e := newEnv(t, nil)
+	multipart := func(pairs ...string) opt {
+		var b strings.Builder
+		for i := 0; i+1 < len(pairs); i += 2 {
+			b.WriteString("--xyz\r\nContent-Disposition: form-data; name=\"" + pairs[i] + "\"\r\n\r\n" + pairs[i+1] + "\r\n")
+		}
+		return body("multipart/form-data; boundary=xyz", b.String()+"--xyz--\r\n")
+	}
+	for what, build := range map[string]func(key, rep string) *Request{
+		"query": func(k, r string) *Request {
+			return e.request("GET", "https://example.com/checkcaptcha?key="+k+"&rep="+r+"&format=json")
+		},
+		"body": func(k, r string) *Request {
+			return e.request("POST", "https://example.com/checkcaptcha?format=json", form("key", k, "rep", r))
+		},
+		"both": func(k, r string) *Request {
+			return e.request("POST", "https://example.com/checkcaptcha?key="+k, form("rep", r, "format", "json", "key", "x"))
+		},
+		"multipart": func(k, r string) *Request {
+			return e.request("POST", "https://example.com/checkcaptcha", multipart("rep", r, "other", "1", "key", k, "format", "json"))
+		},
+		"no type": func(k, r string) *Request {
+			return e.request("POST", "https://example.com/checkcaptcha?format=json", func(q *Request) { q.Body = []byte("key=" + k + "&rep=" + r) })
+		},
+	} {
+		_, fields := e.visit("https://example.com/")
+		key := fields.Get("key")
+		if a := e.c.Check(build(key, e.answerOf(key))); string(a.Body) != solvedJSON {
+			t.Errorf("%s: %d %s", what, a.Status, a.Body)
+		}
+	}
+}
+
+func TestInlineTemplateAndStatus(t *testing.T) {
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
+		s.AJAX, s.ImgURLTemplate, s.AJAXStatus = "inline", "{base}/img/{key}.png?v=2", 429
+	})
+	a := e.c.ChallengeJSON(e.request("GET", "https://example.com/api"))
+	var got challengeJSON
+	if err := json.Unmarshal(a.Body, &got); err != nil || a.Status != 429 || got.Captcha.ImgURL != "https://example.com/img/"+got.Captcha.Key+".png?v=2" {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+func TestPitfall20CORS(t *testing.T) {
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
+		s.CORSOrigins = []string{"https://app.example.org", "https://*.trusted.net", "http://localhost:3000"}
+	})
+	f := func(origin string, allowed bool) {
+		t.Helper()
+		q := func(method, url string) *Request {
+			if origin == "" {
+				return e.request(method, url)
+			}
+			return e.request(method, url, header("Origin", origin), header("Accept", "application/json"))
+		}
+		preflight := q("OPTIONS", "https://example.com/checkcaptcha")
+		for what, a := range map[string]Answer{
+			"challenge": e.c.ChallengeJSON(q("GET", "https://example.com/api")), "blocked": e.c.Blocked(q("GET", "https://example.com/api"), true),
+			"check": e.c.Check(q("GET", "https://example.com/checkcaptcha?key=x&rep=1&format=json")), "preflight": e.c.Check(preflight),
+		} {
+			want, credentials := "", ""
+			if allowed {
+				want, credentials = origin, "true"
+			}
+			if a.Get("Access-Control-Allow-Origin") != want || a.Get("Access-Control-Allow-Credentials") != credentials {
+				t.Errorf("%s of %q: %v", what, origin, a.Header)
+			}
+			if a.Get("Vary") != "Origin" {
+				t.Errorf("%s: Vary %q", what, a.Get("Vary"))
+			}
+			if expose := a.Get("Access-Control-Expose-Headers"); allowed && expose != "X-Antirobot-Verdict, X-Request-Id" {
+				t.Errorf("%s: exposes %q", what, expose)
+			}
+			if what == "preflight" && (a.Status != 204 || allowed && !strings.Contains(a.Get("Access-Control-Allow-Headers"), "X-Requested-With")) {
+				t.Errorf("preflight: %d %v", a.Status, a.Header)
+			}
+		}
+	}
+	f("https://example.com", true)
+	f("https://app.example.org", true)
+	f("https://a.trusted.net", true)
+	f("https://a.b.trusted.net", true)
+	f("http://localhost:3000", true)
+	f("", false)
+	f("null", false)
+	f("https://evil.com", false)
+	f("http://app.example.org", false)
+	f("https://app.example.org:8443", false)
+	f("https://app.example.org.evil.com", false)
+	f("https://trusted.net", false)
+	f("https://eviltrusted.net", false)
+	f("https://evil.com/.trusted.net", false)
+	f("https://evil.com?.trusted.net", false)
+	f("http://localhost:30000", false)
+}
+
+func TestBlocked(t *testing.T) {
+	e := newEnv(t, nil)
+	a := e.c.Blocked(e.request("GET", "https://example.com/"), false)
+	if a.Status != 403 || !bytes.Contains(a.Body, []byte("req-1")) || !bytes.Contains(a.Body, []byte("Access denied")) {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	a = e.c.Blocked(e.request("GET", "https://example.com/", header("Accept-Language", "ru")), true)
+	if a.Status != 403 || strings.TrimSpace(string(a.Body)) != `{"type":"blocked","request-id":"req-2"}` {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	a = e.c.SubResource(e.request("GET", "https://example.com/x.css"), true)
+	if a.Status != 403 || len(a.Body) != 0 || a.Get("X-Antirobot-Verdict") != "blocked" || a.Get("Content-Type") != "" {
+		t.Errorf("a sub-resource: %d %q %v", a.Status, a.Body, a.Header)
+	}
+}
+
+func TestPlainPages(t *testing.T) {
+	e := newEnv(t, nil)
+	for m, status := range map[templates.Message]int{
+		templates.UpstreamDown: 502, templates.UpstreamTimeout: 504, templates.BadRequest: 400, templates.TooLarge: 413,
+		templates.Limited: 429, templates.Unavailable: 503, templates.NotFound: 404,
+	} {
+		a := e.c.PlainPage(e.request("GET", "https://example.com//evil.com/?x"), m)
+		if a.Status != status || a.Get("X-Antirobot-Verdict") != "" || !bytes.Contains(a.Body, []byte("req-")) {
+			t.Errorf("%s: %d %v", m, a.Status, a.Header)
+		}
+		if bytes.Contains(a.Body, []byte(`href="//`)) {
+			t.Errorf("%s: the link to try again leaves the site", m)
+		}
+	}
+	if a := e.c.Static(e.request("GET", "https://example.com/captcha/../x"), "/captcha/../x"); a.Status != 404 {
+		t.Errorf("status %d", a.Status)
+	}
+}
+
+// xmlAnswer is how a partner's parser reads the answer.
+type xmlAnswer struct {
+	XMLName  xml.Name `xml:"yandexsearch"`
+	Version  string   `xml:"version,attr"`
+	Response struct {
+		Error struct {
+			Code string `xml:"code,attr"`
+			Text string `xml:",chardata"`
+		} `xml:"error"`
+	} `xml:"response"`
+	ImgURL string `xml:"captcha-img-url"`
+	Key    string `xml:"captcha-key"`
+	Status string `xml:"captcha-status"`
+}
+
+func readXML(t *testing.T, a Answer) (x xmlAnswer) {
+	t.Helper()
+	if err := xml.Unmarshal(a.Body, &x); err != nil {
+		t.Fatalf("%v:\n%s", err, a.Body)
+	}
+	return x
+}
+
+func TestXMLPartner(t *testing.T) {
+	e := newEnv(t, nil)
+	user, site := from("203.0.113.7"), partner("megasearch")
+	a := e.c.ChallengeXML(e.request("GET", "http://example.com/xml?query=a", user, site), false)
+	x := readXML(t, a)
+	for _, literal := range []string{
+		`<?xml version="1.0" encoding="utf-8"?>`, `<yandexsearch version="1.0">`, `<error code="100">Robot request</error>`,
+		"<captcha-status></captcha-status>", "<captcha-img-url>http://example.com/captcha/image?key=",
+	} {
+		if !bytes.Contains(a.Body, []byte(literal)) {
+			t.Errorf("%s is missing:\n%s", literal, a.Body)
+		}
+	}
+	if bytes.Contains(a.Body, []byte("/>")) || bytes.Contains(a.Body, []byte("'")) || !strings.HasPrefix(a.Get("Content-Type"), "text/xml") || a.Status != 200 {
+		t.Errorf("%s", a.Body)
+	}
+	if x.Version != "1.0" || x.Response.Error.Code != "100" || x.Key == "" || x.ImgURL != "http://example.com/captcha/image?key="+x.Key || x.Status != "" {
+		t.Errorf("%+v", x)
+	}
+	// A user without a pass gets a fresh, unearned one.
+	fresh, err := e.ring.OpenPass([]byte(value(cookies(&a)["spravka"])), e.now())
+	if err != nil || fresh.Earned || fresh.Allowance != 0 || fresh.Partner != spravka.PartnerOf("megasearch") {
+		t.Errorf("%v %+v", err, fresh)
+	}
+	if !strings.Contains(cookies(&a)["spravka"], "; Domain=example.com") {
+		t.Errorf("no Domain to replace in %q", cookies(&a)["spravka"])
+	}
+	// Wrong: a new key, failed. The partner's own address does not matter, nor whether it names the user again.
+	rep := e.answerOf(x.Key)
+	a = e.c.XCheck(e.request("GET", "http://example.com/xcheckcaptcha?key="+x.Key+"&rep="+wrong(rep), from("192.0.2.200"), site))
+	again := readXML(t, a)
+	if again.Status != "failed" || again.Key == x.Key || a.Status != 200 || a.Outcome != OutcomeFailed {
+		t.Errorf("%d %+v", a.Status, again)
+	}
+	// Right: a pass that is bound to the user whom the first key named.
+	a = e.c.XCheck(e.request("GET", "http://example.com/xcheckcaptcha?key="+again.Key+"&rep="+e.answerOf(again.Key), from("192.0.2.200"), site))
+	set := cookies(&a)["spravka"]
+	p, err := e.ring.OpenPass([]byte(value(set)), e.now())
+	if a.Status != 200 || err != nil || !p.Earned || p.Allowance != 100 || p.Partner != spravka.PartnerOf("megasearch") {
+		t.Fatalf("%d %v %+v", a.Status, err, p)
+	}
+	if p.Net != identity.NetKey(identity.NetOf(addr("203.0.113.7"))) || !strings.Contains(set, "; Domain=example.com") || strings.Contains(set, "Secure") {
+		t.Errorf("%q, net %x", set, p.Net)
+	}
+	if bytes.Contains(a.Body, []byte("<captcha-status>")) || bytes.Contains(a.Body, []byte("error")) {
+		t.Errorf("a client would take this for a challenge: %s", a.Body)
+	}
+	if n, err := e.store.Incr(t.Context(), passesKey(addr("203.0.113.7"), e.now().Unix()/3600), 0, time.Hour); err != nil || n != 1 {
+		t.Errorf("the pass is not counted with the user: %d %v", n, err)
+	}
+}
+
+func TestXMLKeysOfPartners(t *testing.T) {
+	e := newEnv(t, nil)
+	x := readXML(t, e.c.ChallengeXML(e.request("GET", "https://example.com/xml", partner("one")), false))
+	rep := e.answerOf(x.Key)
+	url := "https://example.com/xcheckcaptcha?key=" + x.Key + "&rep=" + rep
+	if a := e.c.XCheck(e.request("GET", url, partner("two"))); a.Outcome == OutcomeSolved {
+		t.Error("another partner answers the key")
+	}
+	if a := e.c.Check(e.request("GET", "https://example.com/checkcaptcha?key="+x.Key+"&rep="+rep)); a.Outcome == OutcomeSolved {
+		t.Error("a page answers a partner's key")
+	}
+	if a := e.c.XCheck(e.request("GET", url, partner("one"))); a.Outcome != OutcomeSolved {
+		t.Errorf("outcome %d", a.Outcome)
+	}
+	// A user of nobody: their own address counts.
+	x = readXML(t, e.c.ChallengeXML(e.request("GET", "https://example.com/xml", header("X-Real-Ip", "198.51.100.1")), false))
+	url = "https://example.com/xcheckcaptcha?key=" + x.Key + "&rep=" + e.answerOf(x.Key)
+	if a := e.c.XCheck(e.request("GET", url, from("198.51.100.1"))); a.Outcome == OutcomeSolved {
+		t.Error("answered from another network")
+	}
+	if a := e.c.XCheck(e.request("GET", url)); a.Outcome != OutcomeSolved || a.Pass.Partner != 0 {
+		t.Errorf("outcome %d", a.Outcome)
+	}
+}
+
+func TestFreshPass(t *testing.T) {
+	e := newEnv(t, nil)
+	if _, ok := e.c.FreshPass(e.request("GET", "https://example.com/xml")); ok {
+		t.Error("handed out to everybody")
+	}
+	withPass := func(q *Request) { q.ID.NFresh = 1 }
+	if _, ok := e.c.FreshPass(e.request("GET", "https://example.com/xml", partner("one"), withPass)); ok {
+		t.Error("handed out to a user who has one")
+	}
+	if f, ok := e.c.FreshPass(e.request("GET", "https://example.com/xml", partner("one"))); !ok || f.Name != "Set-Cookie" {
+		t.Error("not handed out")
+	}
+}
+
+// TestPitfall17XMLEscapes: what comes from outside can't become markup. The host is the only such value, and checked
+// before; here it is not.
+func TestPitfall17XMLEscapes(t *testing.T) {
+	e := newEnv(t, nil)
+	q := e.request("GET", "https://example.com/xml")
+	q.Base = `https://<x y="z">&amp;`
+	a := e.c.ChallengeXML(q, false)
+	if x := readXML(t, a); !strings.HasPrefix(x.ImgURL, q.Base+"/captcha/image") {
+		t.Errorf("%q", x.ImgURL)
+	}
+}
+
+func TestFindPartner(t *testing.T) {
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
+		s.Partners = []PartnerConfig{
+			{Name: "keyed", Key: "0123456789abcdef+&"},
+			{Name: "placed", Addresses: []string{"192.0.2.0/28", "2001:db8::1"}},
+		}
+	})
+	f := func(target, from, want string) {
+		t.Helper()
+		q := e.request("GET", "https://example.com"+target)
+		got := ""
+		if p := e.svc.FindPartner(q.View, addr(from)); p != nil {
+			got = p.Name
+		}
+		if got != want {
+			t.Errorf("%s from %s is %q, want %q", target, from, got, want)
+		}
+	}
+	key := url.QueryEscape("0123456789abcdef+&")
+	f("/xml?query=a&key="+key, "203.0.113.7", "keyed")
+	f("/xml?query=a&key="+key+"x", "203.0.113.7", "")
+	f("/xml?key=", "203.0.113.7", "")
+	f("/xml", "192.0.2.5", "placed")
+	f("/xml", "192.0.2.16", "")
+	f("/xml", "2001:db8::1", "placed")
+	f("/xml?key=wrong", "2001:db8::1", "placed")
+
+	demands := func(target string, p *Partner, want bool) {
+		t.Helper()
+		if got := e.svc.Demands(e.request("GET", "https://example.com"+target).View, p); got != want {
+			t.Errorf("%s: %v", target, got)
+		}
+	}
+	demands("/xml?query=e48a2b93de1740f48f6de0d45dc4192a", &Partner{}, true)
+	demands("/xml?a=b&showmecaptcha=yes", &Partner{}, true)
+	demands("/xml?a=b&showmecaptcha=yes", nil, false)
+	demands("/xml?query=other", &Partner{}, false)
+}
+
+func TestPrefersJSON(t *testing.T) {
+	f := func(accept string, want bool) {
+		t.Helper()
+		if prefersJSON(accept) != want {
+			t.Errorf("%q: %v", accept, !want)
+		}
+	}
+	f("application/json", true)
+	f("application/json, text/plain, */*", true)
+	f("application/json;q=0.9, text/html;q=0.8", true)
+	f("APPLICATION/JSON; charset=utf-8", true)
+	f("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", false)
+	f("text/html, application/json", false)
+	f("application/json;q=0.5, text/html", false)
+	f("application/json;q=0", false)
+	f("*/*", false)
+	f("", false)
+	f("application/json;q=oops", false)
+	f(strings.Repeat("application/json,", 1000), false)
+}
+
+func TestConfigValidate(t *testing.T) {
+	good := DefaultConfig()
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	goodService := DefaultServiceConfig()
+	if err := goodService.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	bad := Config{
+		Digits: 3, TestAnswer: "12x", FormMaxBytes: -1, RenderQueue: -1, Headers: HeadersConfig{Verdict: "a b"},
+		ProbeCookie: "a", LangCookie: "a",
+	}
+	err := bad.Validate()
+	for _, path := range []string{
+		"key_ttl: ", "digits: ", "form_max_bytes: ", "form_ttl: ", "rates.images.per_minute: ", "rates.checks.burst: ", "passes_per_hour: ",
+		"pass.lifetime: ", "render_queue: ", "spent_wrong: ", "rate_entries: ", "store_timeout: ", "test_answer: ", "headers.verdict: ",
+		"headers.request_id: ", "lang_cookie: ",
+	} {
+		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+path) {
+			t.Errorf("no complaint about %s in:\n%v", path, err)
+		}
+	}
+	badService := ServiceConfig{
+		Prefix: "x/", RetpathHosts: []string{"https://x", "ok.org", "a_b:0"}, AJAX: "x", AJAXStatus: 500, ImgURLTemplate: "//evil/{key}",
+		CORSOrigins: []string{"*", "https://a.org/path"}, OnStoreFailure: "maybe",
+		Partners: []PartnerConfig{{Name: "", Key: "short"}, {Name: "b"}, {Name: "b", Addresses: []string{"x"}}},
+		Branding: templates.Branding{Accent: "x"},
+	}
+	err = badService.Validate()
+	for _, path := range []string{
+		"prefix: ", "retpath_hosts.0: ", "retpath_hosts.2: ", "ajax: ", "ajax_status: ", "img_url_template: ", "cors_origins.0: ", "cors_origins.1: ",
+		"partners.0.name: ", "partners.0.key: ", "partners.1: ", "partners.2.name: ", "partners.2.addresses.0: ", "partner_param: ", "on_store_failure: ",
+		"branding.accent: ",
+	} {
+		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+path) {
+			t.Errorf("no complaint about %s in:\n%v", path, err)
+		}
+	}
+	for _, c := range []any{Config{}, ServiceConfig{}, RatesConfig{}, Rate{}, HeadersConfig{}, PartnerConfig{}} {
+		typ := reflect.TypeOf(c)
+		for i := range typ.NumField() {
+			if typ.Field(i).Tag.Get("mapstructure") == "" {
+				t.Errorf("%s.%s has no key", typ.Name(), typ.Field(i).Name)
+			}
+		}
+	}
+}

@@ -1,0 +1,243 @@
+package captcha
+
+import (
+	"bytes"
+	"net/url"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"antirobot/identity"
+)
+
+const typed = "name=%D0%98%D0%B2%D0%B0%D0%BD&text=a+long+letter&key=not-ours&rep=either&retpath=//x"
+
+func (e *env) challengeForm(opts ...opt) (Answer, url.Values) {
+	e.t.Helper()
+	all := append([]opt{
+		body("application/x-www-form-urlencoded", typed), header("Cookie", "session=42; L=abc"), header("Origin", "https://example.com"),
+		header("Referer", "https://example.com/write"), header("Sec-Fetch-Site", "same-origin"), header("Sec-Fetch-Mode", "navigate"),
+		header("Sec-Fetch-Dest", "document"), header("X-Secret", "no"),
+	}, opts...)
+	a := e.c.ChallengeForm(e.request("POST", "https://example.com/letters?draft=1", all...))
+	return a, fieldsOf(e.t, a.Body)
+}
+
+// TestPitfall21FormIsNotLost: what a person typed goes on after the right answer, whole, once, with its own headers.
+func TestPitfall21FormIsNotLost(t *testing.T) {
+	e := newEnv(t, nil)
+	a, fields := e.challengeForm()
+	if a.Status != 200 || a.Get("X-Antirobot-Verdict") != "captcha" || !bytes.Contains(a.Body, []byte("is kept")) {
+		t.Fatalf("%d\n%s", a.Status, a.Body)
+	}
+	for _, secret := range []string{"long letter", "long+letter", "session", "L=abc", "draft"} {
+		if bytes.Contains(a.Body, []byte(secret)) {
+			t.Errorf("%q of the form stands in the page", secret)
+		}
+	}
+	probe := header("Cookie", "session=43; antirobot_probe="+value(cookies(&a)["antirobot_probe"]))
+	// Wrong first: the form stays.
+	a = e.submit(fields, wrong(e.answerOf(fields.Get("key"))), probe)
+	if a.Status != 200 || !bytes.Contains(a.Body, []byte("<title>Error:")) || a.Resend != nil {
+		t.Fatalf("%d", a.Status)
+	}
+	again := fieldsOf(t, a.Body)
+	if again.Get("saved") != fields.Get("saved") || again.Get("key") == fields.Get("key") {
+		t.Error("the form or the key is not as it should be")
+	}
+	// Another picture, another language: nothing is lost.
+	more := url.Values{"new": {"1"}, "saved": again["saved"], "key": again["key"]}
+	if a := e.submit(more, "", probe); !bytes.Contains(a.Body, []byte("is kept")) || bytes.Contains(a.Body, []byte("<title>Error:")) {
+		t.Error("another picture")
+	}
+	more = url.Values{"switch": {"ru"}, "saved": again["saved"], "key": again["key"]}
+	if a := e.submit(more, "", probe); !bytes.Contains(a.Body, []byte(`lang="ru"`)) || fieldsOf(t, a.Body).Get("saved") != fields.Get("saved") {
+		t.Error("another language")
+	}
+	a = e.submit(again, e.answerOf(again.Get("key")), probe, header("Accept", "text/html"), header("Referer", "null"), header("Origin", "null"), header("Sec-Fetch-Site", "same-origin"))
+	r := a.Resend
+	if r == nil || a.Outcome != OutcomeSolved || cookies(&a)["spravka"] == "" {
+		t.Fatalf("outcome %d, status %d", a.Outcome, a.Status)
+	}
+	if r.Method != "POST" || r.Target != "/letters?draft=1" || string(r.Body) != typed {
+		t.Errorf("%s %s %q", r.Method, r.Target, r.Body)
+	}
+	got := map[string]string{}
+	for _, f := range r.Header {
+		if _, twice := got[f.Name]; twice {
+			t.Errorf("%s twice", f.Name)
+		}
+		got[f.Name] = f.Value
+	}
+	for name, want := range map[string]string{
+		"Content-Type": "application/x-www-form-urlencoded", "Cookie": "session=42; L=abc", "Origin": "https://example.com", "Referer": "https://example.com/write",
+		"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html",
+	} {
+		if got[name] != want {
+			t.Errorf("%s: %q, want %q", name, got[name], want)
+		}
+	}
+	if got["X-Secret"] != "" || got["User-Agent"] == "" {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestFormIsSentOnce(t *testing.T) {
+	e := newEnv(t, nil)
+	_, fields := e.challengeForm()
+	one := fieldsOf(t, e.submit(url.Values{"new": {"1"}, "saved": fields["saved"]}, "").Body)
+	two := fieldsOf(t, e.submit(url.Values{"new": {"1"}, "saved": fields["saved"]}, "").Body)
+	if a := e.submit(one, e.answerOf(one.Get("key"))); a.Resend == nil {
+		t.Fatal("not sent at all")
+	}
+	e.c = e.newCaptcha(e.c.cfg) // on another node
+	a := e.submit(two, e.answerOf(two.Get("key")))
+	if a.Resend != nil || a.Status != 409 || !bytes.Contains(a.Body, []byte("sent already")) {
+		t.Errorf("status %d", a.Status)
+	}
+	if cookies(&a)["spravka"] == "" {
+		t.Error("the second right answer earned nothing")
+	}
+}
+
+// TestFormIsSentOnlyForItsSender: a page of somebody else's can't make a visitor's browser send its own form.
+func TestFormIsSentOnlyForItsSender(t *testing.T) {
+	e := newEnv(t, nil)
+	a, fields := e.challengeForm(from("198.51.100.66")) // the attacker's
+	attackersMark := value(cookies(&a)["antirobot_probe"])
+	rep := e.answerOf(fields.Get("key"))
+	refuse := func(what string, a Answer) {
+		t.Helper()
+		if a.Resend != nil || a.Status != 410 {
+			t.Errorf("%s: status %d, sent on: %v", what, a.Status, a.Resend != nil)
+		}
+	}
+	refuse("a visitor", e.submit(fields, rep))
+	refuse("a visitor with a probe", e.submit(fields, rep, header("Cookie", "antirobot_probe=AAAAAAAAAAAAAAAAAAAAAA.0")))
+	refuse("cross-site", e.submit(fields, rep, from("198.51.100.66"), header("Sec-Fetch-Site", "cross-site")))
+	other := e.newService("other", DefaultServiceConfig(), identity.DefaultServiceConfig())
+	refuse("another service", e.submit(fields, rep, from("198.51.100.66"), service(other)))
+	bad := url.Values{"key": fields["key"], "saved": {fields.Get("saved") + "A"}}
+	refuse("an altered form", e.submit(bad, rep, from("198.51.100.66")))
+	// The sender themselves, whose network changed: the page finds its way by the browser's mark; the key does not.
+	moved := []opt{from("2001:db8::5"), header("Cookie", "antirobot_probe="+attackersMark)}
+	a = e.submit(fields, rep, moved...)
+	if a.Status != 200 || !bytes.Contains(a.Body, []byte("is kept")) || a.Outcome != OutcomeNone {
+		t.Fatalf("status %d, outcome %d", a.Status, a.Outcome)
+	}
+	again := fieldsOf(t, a.Body)
+	if a := e.submit(again, e.answerOf(again.Get("key")), moved...); a.Resend == nil {
+		t.Errorf("status %d", a.Status)
+	}
+	_, fields = e.challengeForm()
+	e.pass(2 * time.Hour)
+	refuse("too old", e.submit(fields, "1"))
+}
+
+// TestPitfall21TooLargeIsToldBefore: a form that can't be carried says so before anybody works.
+func TestPitfall21TooLargeIsToldBefore(t *testing.T) {
+	e := newEnv(t, nil)
+	const told = "larger than 64 KB"
+	_, fields := e.challengeForm(func(q *Request) { q.Body = bytes.Repeat([]byte("x"), 64<<10) })
+	if fields.Get("saved") == "" {
+		t.Error("64 KB are not carried")
+	}
+	if n := int64(len(fields.Get("saved"))); n > e.c.CheckBodyLimit() {
+		t.Errorf("the sealed form has %d bytes, more than an answer may have", n)
+	}
+	for what, o := range map[string]opt{
+		"body":     func(q *Request) { q.Body = bytes.Repeat([]byte("x"), 64<<10+1) },
+		"not read": func(q *Request) { q.BodyTooLarge, q.Body = true, nil },
+		"cookies":  header("Cookie", strings.Repeat("x", 20<<10)),
+	} {
+		a, fields := e.challengeForm(o)
+		if !bytes.Contains(a.Body, []byte(told)) || fields.Get("saved") != "" || a.Status != 200 {
+			t.Errorf("%s: not told", what)
+		}
+		b := e.submit(fields, wrong(e.answerOf(fields.Get("key"))))
+		if !bytes.Contains(b.Body, []byte(told)) || !bytes.Contains(b.Body, []byte("<title>Error:")) {
+			t.Errorf("%s: not told after a wrong answer", what)
+		}
+		fields = fieldsOf(t, b.Body)
+		b = e.submit(fields, e.answerOf(fields.Get("key")))
+		if b.Outcome != OutcomeSolved || !bytes.Contains(b.Body, []byte("go back in your browser")) || cookies(&b)["spravka"] == "" {
+			t.Errorf("%s: after the right answer %d\n%s", what, b.Status, b.Body)
+		}
+	}
+}
+
+func TestSavedRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := saved{mark: rapid.String().Draw(t, "mark"), request: SavedRequest{
+			Method: rapid.String().Draw(t, "method"), Target: rapid.String().Draw(t, "target"),
+			Body: rapid.SliceOfN(rapid.Byte(), 1, 200).Draw(t, "body"),
+		}}
+		copy(s.nonce[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "nonce"))
+		s.subject.Kind = identity.Kind(rapid.Byte().Draw(t, "kind"))
+		copy(s.subject.ID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
+		for range rapid.IntRange(0, 5).Draw(t, "fields") {
+			s.request.Header = append(s.request.Header, HeaderField{rapid.String().Draw(t, "name"), rapid.String().Draw(t, "value")})
+		}
+		got, err := parseSaved(s.append(nil))
+		if err != nil || !reflect.DeepEqual(got, s) {
+			t.Fatalf("%v\n%+v\n%+v", err, got, s)
+		}
+	})
+}
+
+func FuzzSaved(f *testing.F) {
+	s := saved{mark: "m", request: SavedRequest{Method: "POST", Target: "/", Header: []HeaderField{{"a", "b"}}, Body: []byte("x")}}
+	f.Add(s.append(nil))
+	f.Add(bytes.Repeat([]byte{1}, 40))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := parseSaved(b)
+		if err != nil {
+			return
+		}
+		again, err := parseSaved(s.append(nil))
+		if err != nil || !reflect.DeepEqual(again, s) {
+			t.Fatalf("%v\n%+v\n%+v", err, again, s)
+		}
+	})
+}
+
+func FuzzKey(f *testing.F) {
+	k := key{kind: digitsCode, channel: channelPage, addr: addr("203.0.113.7"), secret: []byte{1, 2, 3}}
+	f.Add(k.append(nil))
+	f.Add(bytes.Repeat([]byte{1}, keyFixed))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		k, ok := parseKey(b)
+		if ok && !bytes.Equal(k.append(nil), b) {
+			t.Fatalf("%x is read as %+v", b, k)
+		}
+	})
+}
+
+// FuzzCheck throws queries, bodies and cookies at the check: nothing may crash, earn a pass, or lead away.
+func FuzzCheck(f *testing.F) {
+	f.Add("key=a&rep=1", "saved=x", "application/x-www-form-urlencoded", "antirobot_probe=AAAAAAAAAAAAAAAAAAAAAA.0")
+	f.Add("format=json", "--b\r\nContent-Disposition: form-data; name=key\r\n\r\nx\r\n--b--", "multipart/form-data; boundary=b", "")
+	f.Add("%&&=&key", "rep=%zz", "text/plain", ";;=;a")
+	e := newEnv(f, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
+		c.Rates.Checks = Rate{PerMinute: 1_000_000, Burst: 1_000_000}
+	})
+	f.Fuzz(func(t *testing.T, query, text, contentType, cookie string) {
+		for _, method := range []string{"GET", "POST"} {
+			q := e.request(method, "https://example.com/checkcaptcha", body(contentType, text), header("Cookie", cookie))
+			q.View.Query = []byte(query)
+			a := e.c.Check(q)
+			if a.Outcome == OutcomeSolved || a.Resend != nil || cookies(&a)["spravka"] != "" {
+				t.Fatal("solved")
+			}
+			if loc := a.Get("Location"); loc != "" && !strings.HasPrefix(loc, "https://example.com/showcaptcha?") {
+				t.Fatalf("leads to %q", loc)
+			}
+			e.c.XCheck(q)
+			e.c.Page(q)
+		}
+	})
+}

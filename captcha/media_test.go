@@ -1,0 +1,343 @@
+package captcha
+
+import (
+	"bytes"
+	"encoding/binary"
+	"image/png"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode"
+
+	"antirobot/identity"
+)
+
+func TestImageAndAudio(t *testing.T) {
+	e := newEnv(t, nil)
+	page, fields := e.visit("https://example.com/")
+	key := fields.Get("key")
+	img := e.c.Image(e.request("GET", "https://example.com"+between(t, string(page.Body), `<img src="`, `"`)))
+	if img.Status != 200 || img.Get("Content-Type") != "image/png" {
+		t.Fatalf("%d %v", img.Status, img.Header)
+	}
+	p, err := png.Decode(bytes.NewReader(img.Body))
+	if err != nil || p.Bounds().Dx() != 240 || p.Bounds().Dy() != 80 {
+		t.Errorf("%v %v", err, p.Bounds())
+	}
+	if n := len(page.Body) + len(img.Body); n > 30<<10 {
+		t.Errorf("the page and its picture have %d bytes", n)
+	}
+	again := e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+key))
+	if !bytes.Equal(again.Body, img.Body) {
+		t.Error("asking again gives another look at the same digits")
+	}
+	snd := e.c.Audio(e.request("GET", "https://example.com/captcha/audio?key="+key+"&lang=en"))
+	if snd.Status != 200 || snd.Get("Content-Type") != "audio/wav" || !bytes.HasPrefix(snd.Body, []byte("RIFF")) || string(snd.Body[8:12]) != "WAVE" {
+		t.Fatalf("%d %v", snd.Status, snd.Header)
+	}
+	if n := binary.LittleEndian.Uint32(snd.Body[4:]); int(n) > len(snd.Body) {
+		t.Errorf("the sound is cut: %d of %d bytes", len(snd.Body), n)
+	}
+	russian := e.c.Audio(e.request("GET", "https://example.com/captcha/audio?key="+key+"&lang=ru"))
+	if bytes.Equal(russian.Body, snd.Body) {
+		t.Error("the sound does not follow the page's language")
+	}
+	for what, a := range map[string]Answer{
+		"no key":       e.c.Image(e.request("GET", "https://example.com/captcha/image")),
+		"a wrong key":  e.c.Audio(e.request("GET", "https://example.com/captcha/audio?key="+key+"A")),
+		"another host": e.c.Image(e.request("GET", "https://www.example.com/captcha/image?key="+key)),
+	} {
+		if a.Status != 404 || len(a.Body) != 0 {
+			t.Errorf("%s: %d", what, a.Status)
+		}
+	}
+	if a := e.c.Image(e.request("POST", "https://example.com/captcha/image?key="+key)); a.Status != 405 || a.Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST: %d", a.Status)
+	}
+	e.pass(30 * time.Minute)
+	if a := e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+key)); a.Status != 404 {
+		t.Errorf("an expired key: %d", a.Status)
+	}
+}
+
+// TestEverySizeRenders: the library panics when the digits do not fit into the picture.
+func TestEverySizeRenders(t *testing.T) {
+	for n := minDigits; n <= maxDigits; n++ {
+		d := newDigits(n, "")
+		for i := range 20 {
+			secret := d.issue()
+			if len(secret) != n {
+				t.Fatalf("%d digits instead of %d", len(secret), n)
+			}
+			for m := range mediumCount {
+				if m == sound && i > 0 {
+					continue
+				}
+				if _, err := d.render(m, strconv.Itoa(i), secret, "en"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	if _, err := newDigits(6, "").render(picture, "x", []byte{10}, "en"); err == nil {
+		t.Error("10 is rendered as a digit")
+	}
+}
+
+func TestVoices(t *testing.T) {
+	e := newEnv(t, nil)
+	v := newVoices()
+	for tag, want := range map[string]string{"en": "en", "ru": "ru"} {
+		if got := v.of(e.set.Lang(tag)); got != want {
+			t.Errorf("%s speaks %s", tag, got)
+		}
+	}
+}
+
+func TestAudioRanges(t *testing.T) {
+	e := newEnv(t, nil)
+	_, fields := e.visit("https://example.com/")
+	get := func(opts ...opt) Answer {
+		return e.c.Audio(e.request("GET", "https://example.com/captcha/audio?key="+fields.Get("key"), opts...))
+	}
+	whole := get()
+	size := len(whole.Body)
+	if whole.Get("Accept-Ranges") != "bytes" || whole.Get("ETag") == "" {
+		t.Errorf("%v", whole.Header)
+	}
+	f := func(spec string, status, from, to int) {
+		t.Helper()
+		a := get(header("Range", spec))
+		if a.Status != status || !bytes.Equal(a.Body, whole.Body[from:to]) {
+			t.Errorf("%q: status %d, %d bytes", spec, a.Status, len(a.Body))
+		}
+		want := ""
+		switch status {
+		case 206:
+			want = "bytes " + strconv.Itoa(from) + "-" + strconv.Itoa(to-1) + "/" + strconv.Itoa(size)
+		case 416:
+			want = "bytes */" + strconv.Itoa(size)
+		}
+		if a.Get("Content-Range") != want {
+			t.Errorf("%q: Content-Range %q, want %q", spec, a.Get("Content-Range"), want)
+		}
+	}
+	f("bytes=0-1", 206, 0, 2)
+	f("bytes=0-", 206, 0, size)
+	f("bytes=100-199", 206, 100, 200)
+	f("bytes=-5", 206, size-5, size)
+	f("bytes=10-99999999", 206, 10, size)
+	f("bytes=-99999999", 206, 0, size)
+	f("bytes="+strconv.Itoa(size)+"-", 416, 0, 0)
+	f("bytes=-0", 416, 0, 0)
+	f("bytes=5-4", 200, 0, size)
+	f("bytes=0-1,3-4", 200, 0, size)
+	f("bytes=x-y", 200, 0, size)
+	f("bytes=-", 200, 0, size)
+	f("items=0-1", 200, 0, size)
+	f("bytes=99999999999999999999-", 416, 0, 0)
+	f("bytes=0-99999999999999999999", 206, 0, size)
+	if a := get(header("Range", "bytes=0-1"), header("If-Range", whole.Get("ETag"))); a.Status != 206 {
+		t.Errorf("If-Range that fits: %d", a.Status)
+	}
+	if a := get(header("Range", "bytes=0-1"), header("If-Range", `"other"`)); a.Status != 200 || len(a.Body) != size {
+		t.Errorf("If-Range of another body: %d", a.Status)
+	}
+}
+
+func FuzzRange(f *testing.F) {
+	f.Add("bytes=0-1", 10)
+	f.Add("bytes=-5", 0)
+	f.Add("bytes=9-", 3)
+	f.Fuzz(func(t *testing.T, spec string, size int) {
+		if size < 0 {
+			return
+		}
+		from, to, ok, satisfiable := parseRange(spec, size)
+		if ok && satisfiable && (from < 0 || from >= to || to > size) {
+			t.Fatalf("%q of %d: %d to %d", spec, size, from, to)
+		}
+	})
+}
+
+// TestPitfall12RenderingIsLimited: per address, and in all.
+func TestPitfall12RenderingIsLimited(t *testing.T) {
+	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
+		c.Rates.Images, c.Rates.Audio = Rate{PerMinute: 1, Burst: 2}, Rate{PerMinute: 2, Burst: 1}
+	})
+	_, fields := e.visit("https://example.com/")
+	target := "?key=" + fields.Get("key")
+	img := func(opts ...opt) Answer {
+		return e.c.Image(e.request("GET", "https://example.com/captcha/image"+target, opts...))
+	}
+	snd := func(opts ...opt) Answer {
+		return e.c.Audio(e.request("GET", "https://example.com/captcha/audio"+target, opts...))
+	}
+	for _, ask := range []func(...opt) Answer{img, img, snd} {
+		if a := ask(); a.Status != 200 {
+			t.Fatal("limited too early")
+		}
+	}
+	if a := img(); a.Status != 429 || a.Get("Retry-After") != "60" {
+		t.Errorf("image: %d %q", a.Status, a.Get("Retry-After"))
+	}
+	if a := snd(); a.Status != 429 || a.Get("Retry-After") != "30" {
+		t.Errorf("audio: %d %q", a.Status, a.Get("Retry-After"))
+	}
+	if a := img(from("203.0.113.8")); a.Status != 200 {
+		t.Errorf("another address: %d", a.Status)
+	}
+	for range cap(e.c.gate.places) {
+		e.c.gate.places <- struct{}{}
+	}
+	e.c.gate.wait = 0
+	if a := snd(from("203.0.113.8")); a.Status != 503 || a.Get("Retry-After") == "" {
+		t.Errorf("all places taken: %d", a.Status)
+	}
+}
+
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(2, 3, time.Second)
+		var entered, refused atomic.Int32
+		for range 10 {
+			go func() {
+				if !g.enter() {
+					refused.Add(1)
+					return
+				}
+				entered.Add(1)
+				time.Sleep(600 * time.Millisecond)
+				g.leave()
+			}()
+		}
+		synctest.Wait()
+		if entered.Load() != 2 || refused.Load() != 5 {
+			t.Errorf("at once: %d entered, %d refused", entered.Load(), refused.Load())
+		}
+		time.Sleep(700 * time.Millisecond)
+		synctest.Wait()
+		if entered.Load() != 4 {
+			t.Errorf("then %d", entered.Load())
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if entered.Load() != 4 || refused.Load() != 6 || g.waiting.Load() != 0 {
+			t.Errorf("in the end %d entered, %d refused, %d wait", entered.Load(), refused.Load(), g.waiting.Load())
+		}
+	})
+}
+
+// TestPitfall18DigitsOfAllScripts checks what digitValue takes for granted about Unicode.
+func TestPitfall18DigitsOfAllScripts(t *testing.T) {
+	for _, r := range unicode.Nd.R16 {
+		if r.Stride != 1 || (r.Hi-r.Lo+1)%10 != 0 {
+			t.Errorf("range %x-%x", r.Lo, r.Hi)
+		}
+	}
+	for _, r := range unicode.Nd.R32 {
+		if r.Stride != 1 || (r.Hi-r.Lo+1)%10 != 0 {
+			t.Errorf("range %x-%x", r.Lo, r.Hi)
+		}
+	}
+	for zero := range map[rune]bool{'٠': true, '۰': true, '०': true, '０': true, '๐': true, '𝟘': true} {
+		for i := range rune(10) {
+			if v, ok := digitValue(zero + i); !ok || v != byte(i) {
+				t.Errorf("%c is %d, %v", zero+i, v, ok)
+			}
+		}
+	}
+	if _, ok := digitValue('②'); ok {
+		t.Error("② is a digit")
+	}
+}
+
+// TestPitfall15NothingSecretInLogs: an error of the store is logged; keys, answers, cookies and passes are not.
+func TestPitfall15NothingSecretInLogs(t *testing.T) {
+	e, log := newLoggingEnv(t)
+	a, fields := e.challengeForm()
+	rep := e.answerOf(fields.Get("key"))
+	b := e.submit(fields, rep, header("Cookie", "antirobot_probe="+value(cookies(&a)["antirobot_probe"])))
+	text := log.String()
+	if !strings.Contains(text, "store is away") {
+		t.Fatalf("nothing logged: %s", text)
+	}
+	for what, secret := range map[string]string{
+		"key": fields.Get("key"), "form": fields.Get("saved"), "answer": rep, "cookie": "session=42", "pass": value(cookies(&b)["spravka"]),
+		"probe": value(cookies(&a)["antirobot_probe"]),
+	} {
+		if secret != "" && strings.Contains(text, secret) {
+			t.Errorf("the %s is logged: %s", what, text)
+		}
+	}
+}
+
+func benchEnv(b *testing.B) *env {
+	return newEnv(b, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
+		much := Rate{PerMinute: 1_000_000, Burst: 1_000_000}
+		c.Rates = RatesConfig{much, much, much}
+	})
+}
+
+func perSecond(b *testing.B, what string) {
+	b.ReportAllocs()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), what+"/s")
+}
+
+func BenchmarkRedirect(b *testing.B) {
+	e := benchEnv(b)
+	q := e.request("GET", "https://example.com/search?text=a+b&p=2")
+	for b.Loop() {
+		e.c.Redirect(q)
+	}
+	perSecond(b, "redirects")
+}
+
+func BenchmarkPage(b *testing.B) {
+	e := benchEnv(b)
+	a := e.c.Redirect(e.request("GET", "https://example.com/search?text=a+b&p=2"))
+	q := e.request("GET", a.Get("Location"), header("Accept-Language", "ru-RU,ru;q=0.9,en-US;q=0.8,en;q=0.7"))
+	for b.Loop() {
+		if e.c.Page(q).Status != 200 {
+			b.Fatal("no page")
+		}
+	}
+	perSecond(b, "pages")
+}
+
+func BenchmarkJSON(b *testing.B) {
+	e := benchEnv(b)
+	q := e.request("GET", "https://example.com/api")
+	for b.Loop() {
+		e.c.ChallengeJSON(q)
+	}
+	perSecond(b, "challenges")
+}
+
+func BenchmarkWrongAnswer(b *testing.B) {
+	e := benchEnv(b)
+	_, fields := e.visit("https://example.com/")
+	q := e.request("POST", "https://example.com/checkcaptcha", form("key", fields.Get("key"), "rep", "123", "retpath", fields.Get("retpath")))
+	for b.Loop() {
+		e.c.Check(q)
+	}
+	perSecond(b, "answers")
+}
+
+func benchMedia(b *testing.B, what string, f func(*Captcha, *Request) Answer) {
+	e := benchEnv(b)
+	_, fields := e.visit("https://example.com/")
+	q := e.request("GET", "https://example.com/captcha/x?key="+fields.Get("key"))
+	for b.Loop() {
+		if f(e.c, q).Status != 200 {
+			b.Fatal("refused")
+		}
+	}
+	perSecond(b, what)
+}
+
+func BenchmarkImage(b *testing.B) { benchMedia(b, "images", (*Captcha).Image) }
+func BenchmarkAudio(b *testing.B) { benchMedia(b, "sounds", (*Captcha).Audio) }

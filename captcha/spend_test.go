@@ -1,0 +1,309 @@
+package captcha
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/store"
+)
+
+// TestPitfall03OneAnswerOnce: the first answer spends the key, right or wrong.
+func TestPitfall03OneAnswerOnce(t *testing.T) {
+	e := newEnv(t, nil)
+	_, fields := e.visit("https://example.com/")
+	rep := e.answerOf(fields.Get("key"))
+	if a := e.submit(fields, wrong(rep)); a.Outcome != OutcomeFailed {
+		t.Fatal("wrong is right")
+	}
+	if a := e.submit(fields, rep); a.Outcome != OutcomeFailed || cookies(&a)["spravka"] != "" || !strings.Contains(a.Get("Location"), "status=failed") {
+		t.Error("right after wrong counts")
+	}
+	_, fields = e.visit("https://example.com/")
+	rep = e.answerOf(fields.Get("key"))
+	if a := e.submit(fields, rep); a.Outcome != OutcomeSolved {
+		t.Fatal("right is wrong")
+	}
+	if a := e.submit(fields, rep); a.Outcome == OutcomeSolved || cookies(&a)["spravka"] != "" {
+		t.Error("a right answer counts twice")
+	}
+}
+
+func TestPitfall03InParallelOnNodesAndAfterRestart(t *testing.T) {
+	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.Rates.Checks.Burst = 1000 })
+	_, fields := e.visit("https://example.com/")
+	rep := e.answerOf(fields.Get("key"))
+	nodes := []*Captcha{e.c, e.newCaptcha(e.c.cfg), e.newCaptcha(e.c.cfg)}
+	var wg sync.WaitGroup
+	solved := make(chan struct{}, 100)
+	for i := range 60 {
+		q := e.request("POST", "https://example.com/checkcaptcha", form("key", fields.Get("key"), "rep", rep))
+		wg.Go(func() {
+			if a := nodes[i%len(nodes)].Check(q); a.Outcome == OutcomeSolved {
+				solved <- struct{}{}
+			}
+		})
+	}
+	wg.Wait()
+	if len(solved) != 1 {
+		t.Errorf("%d passes for one key", len(solved))
+	}
+	e.c = e.newCaptcha(e.c.cfg)
+	if a := e.submit(fields, rep); a.Outcome == OutcomeSolved {
+		t.Error("the key counts again after a restart")
+	}
+}
+
+// order notes what the store was asked.
+type order struct {
+	store.Store
+	mu    sync.Mutex
+	asked []string
+	fail  error
+}
+
+func (o *order) note(what string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.asked = append(o.asked, what)
+	return o.fail
+}
+
+func (o *order) Spend(ctx context.Context, key []byte, ttl time.Duration) (bool, error) {
+	if err := o.note("spend"); err != nil {
+		return false, err
+	}
+	return o.Store.Spend(ctx, key, ttl)
+}
+
+func (o *order) Take(ctx context.Context, key []byte, want, limit int64, ttl time.Duration) (int64, error) {
+	if err := o.note("take"); err != nil {
+		return 0, err
+	}
+	return o.Store.Take(ctx, key, want, limit, ttl)
+}
+
+func (o *order) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error) {
+	if err := o.note("incr"); err != nil {
+		return 0, err
+	}
+	return o.Store.Incr(ctx, key, n, ttl)
+}
+
+// TestNothingIsStoredForAnUnansweredChallenge counts the writes.
+func TestNothingIsStoredForAnUnansweredChallenge(t *testing.T) {
+	e := newEnv(t, nil)
+	o := &order{Store: e.store}
+	e.store = o
+	e.c = e.newCaptcha(e.c.cfg)
+	q := func() *Request { return e.request("GET", "https://example.com/") }
+	e.c.Redirect(q())
+	e.c.ChallengeJSON(q())
+	e.c.ChallengeXML(q(), false)
+	if len(o.asked) != 0 {
+		t.Errorf("the store was asked for a challenge: %v", o.asked)
+	}
+	_, fields := e.visit("https://example.com/")
+	e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+fields.Get("key")))
+	e.submit(fields, wrong(e.answerOf(fields.Get("key"))))
+	n, err := e.store.Incr(t.Context(), passesKey(addr("203.0.113.7"), e.now().Unix()/3600), 0, time.Hour)
+	if err != nil || n != 0 {
+		t.Errorf("%d %v", n, err)
+	}
+	for _, what := range o.asked {
+		if what != "incr" { // an Incr of 0 reads
+			t.Errorf("an unanswered and a wrong challenge wrote to the store: %v", o.asked)
+		}
+	}
+}
+
+func TestStoreFailure(t *testing.T) {
+	for _, policy := range []string{"open", "closed"} {
+		e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.OnStoreFailure = policy })
+		e.store = &order{Store: e.store, fail: errors.New("store is away")}
+		e.c = e.newCaptcha(e.c.cfg)
+		_, fields := e.visit("https://example.com/")
+		rep := e.answerOf(fields.Get("key"))
+		a := e.submit(fields, rep)
+		switch {
+		case policy == "open" && (a.Outcome != OutcomeSolved || cookies(&a)["spravka"] == ""):
+			t.Errorf("open: outcome %d, status %d", a.Outcome, a.Status)
+		case policy == "closed" && (a.Status != 503 || cookies(&a)["spravka"] != "" || a.Get("Retry-After") == ""):
+			t.Errorf("closed: status %d", a.Status)
+		}
+		if a := e.submit(fields, rep); a.Outcome == OutcomeSolved {
+			t.Errorf("%s: the key counts twice while the store is away", policy)
+		}
+	}
+}
+
+func (e *env) solve(opts ...opt) Answer {
+	e.t.Helper()
+	_, fields := e.visit("https://example.com/", opts...)
+	return e.submit(fields, e.answerOf(fields.Get("key")), opts...)
+}
+
+// TestPitfall11PassesAreLimited: twenty an hour for an address, then 429, told before anybody works; another address of
+// the network goes on, with a smaller allowance.
+func TestPitfall11PassesAreLimited(t *testing.T) {
+	e := newEnv(t, nil)
+	e.clock.Store(start.Truncate(time.Hour).UnixNano())
+	_, spare := e.visit("https://example.com/")
+	for i := range 20 {
+		a := e.solve()
+		if a.Outcome != OutcomeSolved {
+			t.Fatalf("pass %d: outcome %d", i+1, a.Outcome)
+		}
+		want := uint32(100)
+		if n := i + 1; n > 8 {
+			want = uint32(max(20, 100/(n-8)))
+		}
+		if a.Pass.Allowance != want {
+			t.Errorf("pass %d: allowance %d, want %d", i+1, a.Pass.Allowance, want)
+		}
+		e.pass(time.Minute)
+	}
+	a := e.c.Page(e.request("GET", "https://example.com/showcaptcha"))
+	if a.Status != 429 || a.Outcome != OutcomeLimited || a.Get("Retry-After") != "2400" || !bytes.Contains(a.Body, []byte("not banned")) {
+		t.Errorf("the page: status %d, Retry-After %q", a.Status, a.Get("Retry-After"))
+	}
+	a = e.submit(spare, e.answerOf(spare.Get("key")))
+	if a.Status != 429 || cookies(&a)["spravka"] != "" || a.Get("Retry-After") != "2400" {
+		t.Errorf("the answer: status %d", a.Status)
+	}
+	if a := e.solve(from("203.0.113.8")); a.Outcome != OutcomeSolved || a.Pass.Allowance != 20 {
+		t.Errorf("a neighbour: outcome %d, allowance %d", a.Outcome, a.Pass.Allowance)
+	}
+	if a := e.solve(from("198.51.100.1")); a.Outcome != OutcomeSolved || a.Pass.Allowance != 100 {
+		t.Errorf("another network: outcome %d, allowance %d", a.Outcome, a.Pass.Allowance)
+	}
+	e.pass(40 * time.Minute)
+	if a := e.solve(); a.Outcome != OutcomeSolved {
+		t.Errorf("the next hour: outcome %d", a.Outcome)
+	}
+	e.pass(24 * time.Hour)
+	if a := e.solve(); a.Pass.Allowance != 100 {
+		t.Errorf("the next day: allowance %d", a.Pass.Allowance)
+	}
+}
+
+func TestIPv6IsCountedByNetwork(t *testing.T) {
+	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.PassesPerHour = 1 })
+	if a := e.solve(from("2001:db8:1:2::1")); a.Outcome != OutcomeSolved {
+		t.Fatal("first")
+	}
+	if a := e.c.Page(e.request("GET", "https://example.com/showcaptcha", from("2001:db8:1:2:ffff::9"))); a.Status != 429 {
+		t.Errorf("another address of the /64: status %d", a.Status)
+	}
+	if a := e.solve(from("2001:db8:1:3::1")); a.Outcome != OutcomeSolved {
+		t.Error("another /64 is counted together")
+	}
+}
+
+// TestPitfall12TriesAreLimited: tries have a rate; it passes, and nobody is banned.
+func TestPitfall12TriesAreLimited(t *testing.T) {
+	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
+		c.Rates.Checks = Rate{PerMinute: 6, Burst: 3}
+	})
+	_, fields := e.visit("https://example.com/")
+	for range 3 {
+		e.submit(fields, "000")
+	}
+	a := e.submit(fields, "000")
+	if a.Status != 429 || a.Get("Retry-After") != "10" || a.Outcome != OutcomeLimited {
+		t.Errorf("status %d, Retry-After %q", a.Status, a.Get("Retry-After"))
+	}
+	js := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", form("key", fields.Get("key"), "rep", "1"), header("Accept", "application/json")))
+	if js.Status != 429 || !bytes.Contains(js.Body, []byte(`"retry-after":10`)) {
+		t.Errorf("%d %s", js.Status, js.Body)
+	}
+	if a := e.submit(fields, "000", from("203.0.113.9")); a.Status == 429 {
+		t.Error("another address is limited too")
+	}
+	e.pass(10 * time.Second)
+	if a := e.submit(fields, "000"); a.Status == 429 {
+		t.Error("still limited after the wait")
+	}
+}
+
+// TestPitfall12StateIsBounded floods the tables with addresses and keys.
+func TestPitfall12StateIsBounded(t *testing.T) {
+	l := newRateLimiter(Rate{PerMinute: 1, Burst: 1}, 1024)
+	now := start
+	for i := range 200_000 {
+		l.take(uint64(i)*0x9e3779b97f4a7c15, now)
+	}
+	if n := len(l.sets) * limitWays; n > 2048 {
+		t.Errorf("%d entries", n)
+	}
+	s := newSpentSet(time.Hour, 6400)
+	var id [16]byte
+	for i := range 100_000 {
+		id[0], id[1], id[2], id[3] = byte(i), byte(i>>8), byte(i>>16), 1
+		if !s.add(id, now) {
+			t.Fatal("a new key is spent")
+		}
+		if s.add(id, now) {
+			t.Fatal("a spent key is new")
+		}
+	}
+	held := 0
+	for i := range s.shards {
+		held += len(s.shards[i].young) + len(s.shards[i].old)
+	}
+	if held > 6400 {
+		t.Errorf("%d keys held", held)
+	}
+}
+
+func TestSpentSetForgetsOnlyWhatExpired(t *testing.T) {
+	s := newSpentSet(30*time.Minute, 1<<20)
+	at := start
+	for i := range 200 {
+		id := [16]byte{7, byte(i)}
+		if !s.add(id, at) {
+			t.Fatal("new is spent")
+		}
+		for age := time.Duration(0); age < 30*time.Minute; age += 5 * time.Minute {
+			for j := i; j >= 0 && j > i-8; j-- {
+				if at.Sub(start.Add(time.Duration(j)*4*time.Minute)) < 30*time.Minute && s.add([16]byte{7, byte(j)}, at) {
+					t.Fatalf("key %d was forgotten before it expired", j)
+				}
+			}
+		}
+		at = at.Add(4 * time.Minute)
+	}
+}
+
+func TestLimiterAgainstModel(t *testing.T) {
+	l := newLimiter(10*time.Second, 3, 1024)
+	at, k := start, uint64(99)
+	var times []time.Time
+	for i := range 500 {
+		at = at.Add(time.Duration(i*7919%9000) * time.Millisecond)
+		wait := l.peek(k, at)
+		if got := l.take(k, at); got != wait {
+			t.Fatalf("peek says %v, take %v", wait, got)
+		}
+		if wait == 0 {
+			times = append(times, at)
+		}
+		// Any window of n steps holds at most n+3.
+		for j := range times {
+			if n := int(at.Sub(times[j])/(10*time.Second)) + 3; len(times)-j > n+1 {
+				t.Fatalf("%d within %v", len(times)-j, at.Sub(times[j]))
+			}
+		}
+		if wait > 0 && l.peek(k, at.Add(wait)) > 0 {
+			t.Fatal("the wait is too short")
+		}
+	}
+	if len(times) < 100 {
+		t.Fatalf("only %d allowed", len(times))
+	}
+}
