@@ -23,7 +23,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type noLists struct{}
 
-func (noLists) Lookup(m *cbb.Match, _ *identity.View, _ *identity.Identity, _ string) { *m = cbb.Match{} }
+func (noLists) Lookup(m *cbb.Match, _ *identity.View, _ *identity.Identity, _ string) {
+	*m = cbb.Match{}
+}
 
 // gateway is both halves and nothing else: each request is decided, answered at once, and offered.
 type gateway struct {
