@@ -130,6 +130,13 @@ func TestJWT(t *testing.T) {
 			f(named, "ip -L:domain", is.token(t, with("aud", "other")), start)
 			f(named, "ip -L:domain", is.token(t, with("aud", nil)), start)
 
+			siblings := map[string][]jwt.SigningMethod{ // of the same key
+				algHS256: {jwt.SigningMethodHS384, jwt.SigningMethodHS512},
+				algRS256: {jwt.SigningMethodRS512, jwt.SigningMethodPS256},
+			}
+			for _, m := range siblings[alg] {
+				f(s, "ip -L:seal", issuer{m, is.key, is.ref}.token(t, good), start)
+			}
 			// Whatever algorithm the token names, the config's decides.
 			for other, o := range all {
 				if other != alg {

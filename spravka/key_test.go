@@ -283,6 +283,16 @@ func TestWrap(t *testing.T) {
 	}
 }
 
+// TestWrappedOnce: rings that are in shared stores open after an update.
+func TestWrappedOnce(t *testing.T) {
+	const blob = "antirobot-ring.v1.acqpCzS5-f87f2Hbhkr1gHvK594q3m74BG-xDj71-rqZGj3zV6BYJcQdR6jKga9zrnu7s3isbDT8Cqd2xa" +
+		"V3wgEUOIEeeKPAiyya57-fPUR2RhbzIy_FdsxFH7jslBgGnSWyDCk1fYZ16uQXsf9F3gpsu2K8VK7wemJ5s9tHGog4PNL8a17TyNM32XpzhagIGYaSlx-dvz7bIciak7uUwk6ZxlDOrddPcwJKmgUX2RveJSjzRDqak34VirHDkKVkgV24tuDhSGb3CcvS9wP2AhJ7jP2LGjVMwA"
+	r, err := Unwrap([]byte(blob), []byte("correct horse battery staple"))
+	if err != nil || !r.IsExample() {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
 func FuzzRingFile(f *testing.F) {
 	good := marshalRing(newRing(f, ExampleKey()))
 	f.Add(good)
