@@ -120,6 +120,38 @@ func TestBanTableAgainstMap(t *testing.T) {
 	})
 }
 
+// TestIndexAgainstMap: few hashes, so that the places collide, run over the end and close gaps.
+func TestIndexAgainstMap(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var x index
+		keys := map[uint32]uint64{} // number to hash
+		hashOf := func(no uint32) uint64 { return keys[no] }
+		for range rapid.IntRange(1, 300).Draw(t, "steps") {
+			no := uint32(rapid.IntRange(0, 60).Draw(t, "no"))
+			hash, there := keys[no]
+			place, got, ok := x.find(hash, func(n uint32) bool { return n == no })
+			if ok != there || ok && got != no {
+				t.Fatalf("record %d: found %v, want %v", no, ok, there)
+			}
+			if there {
+				x.remove(place, hashOf)
+				delete(keys, no)
+			} else {
+				keys[no] = uint64(rapid.IntRange(0, 40).Draw(t, "home"))<<8 | uint64(rapid.IntRange(0, 3).Draw(t, "tag"))<<52
+				x.put(keys[no], no, hashOf)
+			}
+			for no, hash := range keys {
+				if _, _, ok := x.find(hash, func(n uint32) bool { return n == no }); !ok {
+					t.Fatalf("record %d is lost", no)
+				}
+			}
+			if x.n != len(keys) {
+				t.Fatalf("%d records, want %d", x.n, len(keys))
+			}
+		}
+	})
+}
+
 // TestPitfall12BansAreBounded: the soonest-ending one makes room, and it is counted.
 func TestPitfall12BansAreBounded(t *testing.T) {
 	const most = 20_000

@@ -16,7 +16,7 @@ import (
 var ErrFull = errors.New("verdict: the table is full")
 
 const (
-	banShards = 256
+	banShards = 256 // index.home leaves out these eight bits
 	banChunk  = 128 // records are allocated by the chunk, so that growth copies nothing
 	noRecord  = math.MaxUint32
 )
@@ -37,7 +37,7 @@ type banTable struct {
 // their end. A record that is free has no place in the heap and is chained from free.
 type banShard struct {
 	mu     sync.RWMutex
-	index  map[identity.Subject]uint32
+	index  index
 	chunks [][]banRecord
 	used   uint32
 	free   uint32
@@ -62,24 +62,29 @@ type banRecord struct {
 func newBanTable(most int) *banTable {
 	t := &banTable{seed: maphash.MakeSeed(), max: int64(most)}
 	for i := range t.shards {
-		t.shards[i].index = make(map[identity.Subject]uint32)
 		t.shards[i].free = noRecord
 	}
 	return t
 }
 
-func (t *banTable) shard(s identity.Subject) *banShard {
-	return &t.shards[maphash.Comparable(t.seed, s)%banShards]
-}
+func (t *banTable) hash(s identity.Subject) uint64 { return maphash.Comparable(t.seed, s) }
+
+func (t *banTable) shard(hash uint64) *banShard { return &t.shards[hash%banShards] }
 
 func (s *banShard) at(i uint32) *banRecord { return &s.chunks[i/banChunk][i%banChunk] }
 
+// first returns the place in the index and the first record of a subject. The caller holds the lock.
+func (s *banShard) first(hash uint64, sub identity.Subject) (place int, i uint32, ok bool) {
+	return s.index.find(hash, func(no uint32) bool { return s.at(no).subject == sub })
+}
+
 // Lookup sets dst to the longest ban that stops the subject at the service, and reports whether there is one.
 func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Service, at int64) bool {
-	sh := t.shard(sub)
+	hash := t.hash(sub)
+	sh := t.shard(hash)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	i, ok := sh.index[sub]
+	_, i, ok := sh.first(hash, sub)
 	if !ok {
 		return false
 	}
@@ -117,8 +122,8 @@ func (t *banTable) fill(dst *Ban, r *banRecord) {
 }
 
 // find returns the record of a key, or noRecord. The caller holds the lock.
-func (s *banShard) find(sub identity.Subject, source Source, service uint16) uint32 {
-	i, ok := s.index[sub]
+func (s *banShard) find(hash uint64, sub identity.Subject, source Source, service uint16) uint32 {
+	_, i, ok := s.first(hash, sub)
 	if !ok {
 		return noRecord
 	}
@@ -148,10 +153,11 @@ func (t *banTable) Put(b *Ban, stored bool, at int64) error {
 		r.factorNames[i], _ = t.names.number(b.Factors[i].Name)
 		r.factors[i] = b.Factors[i].Value
 	}
-	sh := t.shard(b.Subject)
+	hash := t.hash(b.Subject)
+	sh := t.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if i := sh.find(b.Subject, b.Source, service); i != noRecord {
+	if i := sh.find(hash, b.Subject, b.Source, service); i != noRecord {
 		old := sh.at(i)
 		if old.made > r.made {
 			old.gen = r.gen
@@ -167,14 +173,14 @@ func (t *banTable) Put(b *Ban, stored bool, at int64) error {
 		t.evicted.Add(1)
 		return ErrFull
 	}
-	sh.insert(r)
+	t.insert(sh, hash, r)
 	t.n.Add(1)
 	return nil
 }
 
 // room makes room for r in the shard. The caller holds the lock.
 func (t *banTable) room(sh *banShard, r *banRecord, at int64) bool {
-	for t.n.Load() >= t.max {
+	for t.n.Load() >= t.max || len(sh.heap) >= indexMost {
 		if len(sh.heap) == 0 {
 			return false
 		}
@@ -190,7 +196,7 @@ func (t *banTable) room(sh *banShard, r *banRecord, at int64) bool {
 	return true
 }
 
-func (s *banShard) insert(r banRecord) {
+func (t *banTable) insert(s *banShard, hash uint64, r banRecord) {
 	i := s.free
 	if i != noRecord {
 		s.free = s.at(i).next
@@ -201,12 +207,13 @@ func (s *banShard) insert(r banRecord) {
 			s.chunks = append(s.chunks, make([]banRecord, banChunk))
 		}
 	}
-	r.next = noRecord
-	if first, ok := s.index[r.subject]; ok {
+	r.next, r.heapAt = noRecord, uint32(len(s.heap))
+	if place, first, ok := s.first(hash, r.subject); ok {
 		r.next = first
+		s.index.set(place, i)
+	} else {
+		s.index.put(hash, i, func(no uint32) uint64 { return t.hash(s.at(no).subject) })
 	}
-	s.index[r.subject] = i
-	r.heapAt = uint32(len(s.heap))
 	s.heap = append(s.heap, i)
 	*s.at(i) = r
 	s.up(r.heapAt)
@@ -215,11 +222,11 @@ func (s *banShard) insert(r banRecord) {
 // drop removes record i. The caller holds the lock.
 func (t *banTable) drop(s *banShard, i uint32) {
 	r := s.at(i)
-	if first := s.index[r.subject]; first == i {
+	if place, first, _ := s.first(t.hash(r.subject), r.subject); first == i {
 		if r.next == noRecord {
-			delete(s.index, r.subject)
+			s.index.remove(place, func(no uint32) uint64 { return t.hash(s.at(no).subject) })
 		} else {
-			s.index[r.subject] = r.next
+			s.index.set(place, r.next)
 		}
 	} else {
 		p := s.at(first)
@@ -245,10 +252,11 @@ func (t *banTable) Remove(k banKey, made int64) bool {
 	if !ok {
 		return false
 	}
-	sh := t.shard(k.subject)
+	hash := t.hash(k.subject)
+	sh := t.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	i := sh.find(k.subject, k.source, service)
+	i := sh.find(hash, k.subject, k.source, service)
 	if i == noRecord || sh.at(i).made > made {
 		return false
 	}
@@ -262,10 +270,11 @@ func (t *banTable) Get(k banKey, at int64) (b Ban, ok bool) {
 	if !ok {
 		return Ban{}, false
 	}
-	sh := t.shard(k.subject)
+	hash := t.hash(k.subject)
+	sh := t.shard(hash)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	i := sh.find(k.subject, k.source, service)
+	i := sh.find(hash, k.subject, k.source, service)
 	if i == noRecord || sh.at(i).until <= at {
 		return Ban{}, false
 	}
@@ -279,10 +288,11 @@ func (t *banTable) MarkStored(k banKey, made int64) {
 	if !ok {
 		return
 	}
-	sh := t.shard(k.subject)
+	hash := t.hash(k.subject)
+	sh := t.shard(hash)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if i := sh.find(k.subject, k.source, service); i != noRecord && sh.at(i).made == made {
+	if i := sh.find(hash, k.subject, k.source, service); i != noRecord && sh.at(i).made == made {
 		sh.at(i).stored = true
 		sh.at(i).gen = uint8(t.gen.Load()) // a scan that runs may have passed its place already
 	}
@@ -301,10 +311,11 @@ func (t *banTable) Each(at int64, f func(*Ban) bool) {
 // EachOf calls f with every live ban of one subject. f must not call the table.
 func (t *banTable) EachOf(sub identity.Subject, at int64, f func(*Ban) bool) {
 	var b Ban
-	sh := t.shard(sub)
+	hash := t.hash(sub)
+	sh := t.shard(hash)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	i, ok := sh.index[sub]
+	_, i, ok := sh.first(hash, sub)
 	for ok && i != noRecord {
 		r := sh.at(i)
 		if r.until > at {
