@@ -69,6 +69,7 @@ type conn struct {
 	keep    bool // the connection may carry another request
 	linger  bool // the client may still be sending: let it read the answer before the socket is closed
 	abort   bool // the answer was cut short: close without a clean end
+	reset   bool // and in a way that the client can't take for the end
 	watched watch
 
 	h head
@@ -93,7 +94,7 @@ func (c *conn) begin(nc net.Conn, peer netip.Addr, trusted, counted bool, o *Lis
 	c.requests, c.written, c.werr = 0, 0, nil
 	c.peer, c.trusted, c.counted, c.counts = peer, trusted, counted, peer
 	c.readBy, c.writeBy, c.headBy = time.Time{}, time.Time{}, time.Time{}
-	c.keep, c.linger, c.abort, c.inBody = true, false, false, false
+	c.keep, c.linger, c.abort, c.reset, c.inBody = true, false, false, false, false
 	c.br.Reset(nc)
 	c.watched.reset(nc)
 	c.state.Store(idle)
@@ -458,9 +459,9 @@ func (c *conn) send(p, tail []byte) error {
 
 // shut closes the connection the way its last answer asks for.
 func (c *conn) shut() {
-	if c.abort || c.werr != nil {
-		// A reset, so that not even an answer without a length looks complete.
-		if t, ok := c.sock.(*net.TCPConn); ok {
+	if c.abort || c.werr != nil { // without TLS's goodbye
+		// A reset, so that an answer without a length does not look complete.
+		if t, ok := c.sock.(*net.TCPConn); ok && (c.reset || c.werr != nil) {
 			_ = t.SetLinger(0)
 		}
 		_ = c.sock.Close()

@@ -40,6 +40,7 @@ func (x *Exchange) relay(o *ForwardOptions) error {
 	c.srv.m.truncated.Inc()
 	_ = c.flush()
 	c.keep, c.abort = false, true
+	c.reset = fr == byClosing
 	return err
 }
 
