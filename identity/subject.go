@@ -1,8 +1,9 @@
 package identity
 
 import (
-	"antirobot/spravka"
 	"net/netip"
+
+	"antirobot/spravka"
 )
 
 // Kind says what a Subject is known by. The order is the order of preference.
@@ -30,21 +31,27 @@ type Subject struct {
 // maxPasses is how many spravka cookies of one request are tried.
 const maxPasses = 4
 
-// Identity is what Resolve found out about one request. It is reused from request to request; nothing in it points
-// into the View except Text.
+// Identity is what Resolve found out about one request. It is reused from request to request, and belongs to one
+// goroutine at a time. Nothing in it points into the View except Texts, which are valid as long as the View is and
+// until the next Resolve.
 type Identity struct {
 	Addr     netip.Addr   // the client's address after trusted proxies, unmapped
 	Net      netip.Prefix // its /24 or /48
 	Proto    string       // "http" or "https" as the client used it: TLS, or what a trusted proxy says
 	Subjects [6]Subject   // verified, strongest first; the last of the N is the address
-	Texts    [6][]byte    // the printed ID of each where it is not derivable (L, fuid, service); borrowed from the View
+	Texts    [6][]byte    // the printed ID of each where it is not derivable (L, fuid, service)
 	N        int
 	Passes   [maxPasses]spravka.Pass // the verified passes, in the order of the cookies
 	NPasses  int
+	NFresh   int   // valid passes that were never earned and are too young to be a subject; not among Passes
 	IBirth   int64 // unix time of a verified i cookie's birth, 0 if there is none; young ones too
-	WantI    bool  // the request came from a browser without an i cookie of ours: mint one
+	WantI    bool  // the request came from a browser without an i cookie of ours, or with one to renew: call MintI
 	Refused  [8]Refusal
 	NRefused int
+
+	i    iCookie // what is known of the i cookie, for MintI
+	key  []byte  // scratch: the key of a cache look-up
+	text []byte  // scratch: a text that does not stand in the View
 }
 
 // Winner is the subject that the request is charged to.
@@ -53,6 +60,37 @@ func (id *Identity) Winner() Subject {
 		return Subject{}
 	}
 	return id.Subjects[0]
+}
+
+// HasPass reports whether the request presented a spravka that is valid where it was presented, earned or not: an XML
+// partner's user without one is handed a fresh one.
+func (id *Identity) HasPass() bool { return id.NPasses+id.NFresh > 0 }
+
+// NetKey is the hash of the client's /24 or /48 for soft binding; see NetKey.
+func (id *Identity) NetKey() uint64 { return NetKey(id.Net) }
+
+// reset forgets the last request, but not the scratch memory. Arrays are bounded by their counters and stay as they
+// are, save for what would keep a connection's buffer alive.
+func (id *Identity) reset() {
+	clear(id.Texts[:])
+	id.N, id.NPasses, id.NFresh, id.NRefused = 0, 0, 0, 0
+	id.IBirth, id.WantI = 0, false
+	id.i = iCookie{}
+	id.text = id.text[:0]
+}
+
+func (id *Identity) add(s Subject, text []byte) {
+	if id.N < len(id.Subjects) {
+		id.Subjects[id.N], id.Texts[id.N] = s, text
+		id.N++
+	}
+}
+
+func (id *Identity) refuse(k Kind, why RefusalReason) {
+	if id.NRefused < len(id.Refused) {
+		id.Refused[id.NRefused] = Refusal{Kind: k, Reason: why}
+		id.NRefused++
+	}
 }
 
 // Refusal says why a presented identity was not accepted; for logs and answers to "why".
@@ -69,11 +107,39 @@ const (
 	RefusedNone RefusalReason = iota
 	RefusedSeal               // the seal does not open, or no key fits
 	RefusedExpired
-	RefusedYoung  // younger than its kind requires
-	RefusedDomain // sealed for another domain or service
+	RefusedYoung  // younger than its kind requires, or born in the future
+	RefusedDomain // sealed for another domain, service or partner
 	RefusedRevoked
 	RefusedUnseen // an unsigned fuid that this gateway has not known for a day
 	RefusedMalformed
 	RefusedUnearned // a fresh pass without allowance, not yet a day old
-	RefusedTooMany  // more than four passes in one request
+	RefusedTooMany  // more cookies of one kind in one request than are tried
+	RefusedCrowded  // an i cookie that was made above its network's rate, and never counts
 )
+
+func (r RefusalReason) String() string {
+	switch r {
+	case RefusedSeal:
+		return "seal"
+	case RefusedExpired:
+		return "expired"
+	case RefusedYoung:
+		return "young"
+	case RefusedDomain:
+		return "domain"
+	case RefusedRevoked:
+		return "revoked"
+	case RefusedUnseen:
+		return "unseen"
+	case RefusedMalformed:
+		return "malformed"
+	case RefusedUnearned:
+		return "unearned"
+	case RefusedTooMany:
+		return "too many"
+	case RefusedCrowded:
+		return "crowded"
+	default:
+		return "none"
+	}
+}

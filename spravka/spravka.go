@@ -1,8 +1,79 @@
 // Package spravka holds the key ring and makes every seal of the gateway: the pass (spravka), the i cookie, captcha
-// keys, signed return URLs, sealed requests.
+// keys, signed return URLs, sealed requests. It also signs and checks the cookies that services make themselves.
 //
 // Invariants:
 //  1. Every seal names its purpose, and a seal of one purpose never opens as another.
 //  2. Every seal carries its own expiry, chosen by us.
 //  3. Rotation adds a key; tokens of older keys open until those keys are removed.
+//  4. A token has one spelling: what opens is byte for byte what Seal returned, so a token may be the key under which
+//     a spent answer is remembered.
+//  5. Tokens consist of [A-Za-z0-9_.-] and stand as they are in a cookie, a query and a form field.
+//  6. Secrets are never printed: Key and Ring format as their IDs, whatever the verb.
+//
+// A token is "KEYID.BODY". BODY is what securecookie makes of expiry and payload under a subkey of the key that
+// KEYID names (HKDF-SHA256, one subkey per purpose and kind of seal), without the padding.
 package spravka
+
+import "errors"
+
+// Why a token does not open; told apart with errors.Is.
+var (
+	// ErrMalformed: the bytes are no token at all, or are longer than any token of this purpose.
+	ErrMalformed = errors.New("malformed token")
+	// ErrSeal: the seal is not ours, is of another purpose or context, was altered, or its key is gone.
+	ErrSeal = errors.New("seal does not fit")
+	// ErrExpired: the seal is ours and its time is over.
+	ErrExpired = errors.New("token expired")
+)
+
+// Purpose is what a seal is for. Each has subkeys of its own.
+type Purpose uint8
+
+// The purposes. Their names go into the key derivation: never rename one that is in use.
+const (
+	PurposePass    Purpose = iota // the spravka, earned or handed out fresh
+	PurposeICookie                // the gateway's own browser cookie
+	PurposeCaptcha                // captcha keys
+	PurposeRetpath                // signed return URLs
+	PurposeSaved                  // a challenged request that goes on after the right answer
+	PurposeForm                   // tokens in the gateway's own forms
+	numPurposes
+)
+
+// String returns the name of the purpose as it stands in the key derivation.
+func (p Purpose) String() string {
+	switch p {
+	case PurposePass:
+		return "pass"
+	case PurposeICookie:
+		return "icookie"
+	case PurposeCaptcha:
+		return "captcha"
+	case PurposeRetpath:
+		return "retpath"
+	case PurposeSaved:
+		return "saved"
+	case PurposeForm:
+		return "form"
+	default:
+		return "unknown"
+	}
+}
+
+// MaxPayload is the longest payload, in bytes, of which a token of this purpose still opens. Seal takes more, but the
+// token is then refused as malformed: callers bound what a client may make them seal.
+func (p Purpose) MaxPayload() int {
+	switch p {
+	case PurposePass, PurposeICookie:
+		return 256
+	case PurposeSaved:
+		return 256 << 10
+	default:
+		return 16 << 10
+	}
+}
+
+// maxToken bounds what Open looks at: two layers of base64 around the payload, and room for the rest.
+func (p Purpose) maxToken() int {
+	return p.MaxPayload()*16/9 + 256
+}

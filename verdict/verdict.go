@@ -8,7 +8,15 @@
 //     one request and the answer is Human; otherwise Robot
 //  5. Human
 //
-// Nothing here waits for the store or takes a lock that all requests share.
+// A request that demands the captcha stands between 3 and 4 and before the white list: only Blocked beats it.
+//
+// Invariants:
+//  1. Nothing here waits for the store or takes a lock that all requests share. What a request changes is in memory at
+//     once and in the store a moment later; what the operator changes is in memory at once even if the store fails.
+//  2. Every table has a bound, and says in a metric when it was reached.
+//  3. Without list entry, ban, rule or inline judge the answer is Human: the first two requests of a new subject pass.
+//  4. Mode observe changes nothing for a visitor: no allowance is spent by it.
+//  5. A verdict is given when a request comes and never taken back: a ban made later cuts no stream.
 package verdict
 
 import (
@@ -55,6 +63,16 @@ const (
 	CauseOff                    // the service's mode is off: nothing was looked up
 )
 
+var causeNames = [...]string{"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off"}
+
+// String returns the name that logs, metrics and the header X-Antirobot-Reason use.
+func (c Cause) String() string {
+	if int(c) < len(causeNames) {
+		return causeNames[c]
+	}
+	return "unknown"
+}
+
 // Mode is what a service does with a verdict.
 type Mode uint8
 
@@ -65,14 +83,28 @@ const (
 	Off
 )
 
+func (m Mode) String() string {
+	switch m {
+	case Enforce:
+		return "enforce"
+	case Observe:
+		return "observe"
+	default:
+		return "off"
+	}
+}
+
 // Event is what the slow half learns of one request: a plain value, no pointers into the connection.
 type Event struct {
 	At       time.Time
-	Service  uint16 // index of the service in the present configuration
+	Service  uint16 // Service.Index: which settings the request was judged by
 	Verdict  Verdict
 	Cause    Cause
-	Paid     bool                // a pass paid for the request
+	Mode     Mode                // of the service when it was decided
+	Paid     bool                // a pass paid for the request (in mode observe: would have paid)
+	Own      bool                // the ban that spoke was on the request's own identity, not on its address
 	Static   bool                // a sub-resource by path or Sec-Fetch-Dest: does not count as pace
+	Document bool                // the answer was text/html, XML or JSON: counts as pace whatever the request called itself
 	Subjects [6]identity.Subject // all verified identities, the winner first, the address last
 	N        uint8
 	Status   uint16 // of the answer; 0 if the client left first

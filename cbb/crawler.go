@@ -1,0 +1,134 @@
+package cbb
+
+import (
+	"hash/fnv"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+
+	"github.com/gaissmai/bart"
+
+	"antirobot/identity"
+)
+
+// crawler is one search engine as it is recognised and believed.
+type crawler struct {
+	name     string
+	agent    condition
+	suffixes []string                  // of names by reverse DNS, lower case, without dots around
+	ranges   atomic.Pointer[bart.Lite] // nil until the first is there
+	sources  []*source                 // of the ranges
+	static   *parsed                   // ranges from the configuration
+	key      uint64                    // names crawler and suffixes in the cache of answers
+	byRange  *Entry
+	byDNS    *Entry
+	maybe    *Entry
+}
+
+func newCrawler(c *CrawlerConfig) (*crawler, []error) {
+	cr := &crawler{name: c.Name}
+	for _, s := range c.UserAgent {
+		cr.agent.contains = append(cr.agent.contains, lowerASCII(s))
+	}
+	var errs []error
+	for _, expr := range c.UserAgentRegex {
+		re, err := compileRegexp(expr)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		cr.agent.regexps = append(cr.agent.regexps, re)
+	}
+	h := fnv.New64a()
+	for _, s := range c.ReverseDNS {
+		s = strings.ToLower(strings.Trim(s, "."))
+		cr.suffixes = append(cr.suffixes, s)
+		_, _ = h.Write([]byte(s + "\x00"))
+	}
+	_, _ = h.Write([]byte(c.Name))
+	cr.key = h.Sum64()
+	entry := func(reason string) *Entry {
+		return &Entry{List: listCrawlers, Text: c.Name, Reason: reason, Flag: White}
+	}
+	cr.byRange = entry("crawler known by its published ranges")
+	cr.byDNS = entry("crawler verified by reverse and forward DNS")
+	cr.maybe = entry("crawler whose address is being looked up")
+	cr.maybe.Provisional = true
+	return cr, errs
+}
+
+// rebuild makes the table of ranges anew from what the sources have.
+func (c *crawler) rebuild() {
+	var ds []*parsed
+	if c.static != nil {
+		ds = append(ds, c.static)
+	}
+	for _, s := range c.sources {
+		if d := s.data.Load(); d != nil {
+			ds = append(ds, d)
+		}
+	}
+	if len(ds) > 0 {
+		c.ranges.Store(buildRanges(ds))
+	}
+}
+
+// owns reports whether a name is the suffix or lies below it.
+func (c *crawler) owns(name string) bool {
+	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	for _, s := range c.suffixes {
+		if rest, ok := strings.CutSuffix(name, s); ok && (rest == "" || strings.HasSuffix(rest, ".")) {
+			return true
+		}
+	}
+	return false
+}
+
+// crawlerEntry returns the white entry of a request that declares a crawler and comes from its address; nil if it does
+// neither. One declared crawler that is believed is enough; a refuted one excludes the benefit of the doubt.
+func (s *snapshot) crawlerEntry(v *identity.View, addr netip.Addr, ver *verifier) *Entry {
+	if s.rules.agent < 0 {
+		return nil
+	}
+	agent := v.Get("User-Agent")
+	if len(agent) == 0 {
+		return nil
+	}
+	bits := s.rules.fields[s.rules.agent].match(agent)
+	first := s.rules.firstCrawler
+	var white *Entry
+	ask := false
+	bits.each(first, func(i int) bool {
+		c := s.crawlers[i-first]
+		if t := c.ranges.Load(); t != nil && t.Contains(addr) {
+			white = c.byRange
+			return false
+		}
+		ask = ask || len(c.suffixes) > 0
+		return true
+	})
+	if white != nil || !ask {
+		return white
+	}
+	refuted := false
+	bits.each(first, func(i int) bool {
+		c := s.crawlers[i-first]
+		if len(c.suffixes) == 0 {
+			return true
+		}
+		switch ver.ask(c, addr, v.At) {
+		case dnsConfirmed:
+			white = c.byDNS
+			return false
+		case dnsRefuted:
+			refuted = true
+		case dnsMaybe:
+			white = c.maybe
+		}
+		return true
+	})
+	if white != nil && white.Provisional && refuted {
+		return nil
+	}
+	return white
+}

@@ -1,0 +1,167 @@
+package cbb
+
+import (
+	"bytes"
+	"hash/maphash"
+	"math/bits"
+	"regexp"
+	"sync"
+	"sync/atomic"
+)
+
+// A field's conditions are answered together: the same few values come again and again (a browser's user agent), so
+// what a value satisfies is remembered by its hash, and a hundred patterns cost one hash and one load.
+
+const (
+	maxConds    = 512       // conditions on one header field
+	maxValue    = 8 << 10   // bytes of a path or a value that are matched; what is longer is matched by its beginning
+	memoValue   = 1 << 10   // longer values are not remembered
+	memoSlots   = 1 << 12   // remembered values of one field
+	memoResults = 1<<12 - 1 // distinct results of one field, then it is forgotten
+)
+
+// bitset says which of a field's conditions hold.
+type bitset [maxConds / 64]uint64
+
+func (b *bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
+func (b *bitset) set(i int)      { b[i>>6] |= 1 << (i & 63) }
+
+// each calls f for the bits from first on, in order.
+func (b *bitset) each(first int, f func(int) bool) {
+	for w := first >> 6; w < len(b); w++ {
+		x := b[w]
+		if w == first>>6 {
+			x &= ^uint64(0) << (first & 63)
+		}
+		for ; x != 0; x &= x - 1 {
+			if !f(w<<6 + bits.TrailingZeros64(x)) {
+				return
+			}
+		}
+	}
+}
+
+// condition is a test of one value. The parts that are set must all hold.
+type condition struct {
+	exact    []byte   // nil: no such part
+	contains [][]byte // lower case; any of them, or any of the regexps
+	regexps  []filteredRegexp
+	present  bool // any value will do
+}
+
+// filteredRegexp is a regexp behind strings that each match must contain.
+type filteredRegexp struct {
+	re    *regexp.Regexp
+	needs [][]byte // lower case
+}
+
+func (f *filteredRegexp) match(value, lower []byte) bool {
+	for _, n := range f.needs {
+		if !bytes.Contains(lower, n) {
+			return false
+		}
+	}
+	return f.re.Match(value)
+}
+
+func (c *condition) match(value, lower []byte) bool {
+	if c.present {
+		return true
+	}
+	if c.exact != nil {
+		return constantEqual(value, c.exact)
+	}
+	for _, s := range c.contains {
+		if bytes.Contains(lower, s) {
+			return true
+		}
+	}
+	for i := range c.regexps {
+		if c.regexps[i].match(value, lower) {
+			return true
+		}
+	}
+	return false
+}
+
+// fieldMatcher answers all conditions on one header field.
+type fieldMatcher struct {
+	name  string
+	conds []condition
+	memo  atomic.Pointer[memo]
+}
+
+type memo struct {
+	seed    maphash.Seed
+	slots   [memoSlots]atomic.Uint64 // hash of the value, its low bits replaced by a result's number; 0: free
+	results [memoResults + 1]atomic.Pointer[bitset]
+	mu      sync.Mutex
+	numbers map[bitset]uint64
+}
+
+func newMemo() *memo { return &memo{seed: maphash.MakeSeed(), numbers: map[bitset]uint64{}} }
+
+// match returns what a value satisfies. The result is shared and must not be changed.
+func (f *fieldMatcher) match(value []byte) *bitset {
+	if len(value) > memoValue {
+		return f.compute(value)
+	}
+	m := f.memo.Load()
+	h := maphash.Bytes(m.seed, value)
+	// The slot takes the low bits of the hash and the number replaces them, so a slot is right when all 64 bits are.
+	slot := &m.slots[h%memoSlots]
+	if x := slot.Load(); x&^memoResults == h&^memoResults && x&memoResults != 0 {
+		if b := m.results[x&memoResults].Load(); b != nil {
+			return b
+		}
+	}
+	b := f.compute(value)
+	if n := m.number(b); n != 0 {
+		slot.Store(h&^memoResults | n)
+		return m.results[n].Load()
+	}
+	f.memo.CompareAndSwap(m, newMemo())
+	return b
+}
+
+// number returns the number of a result, from 1; 0 when there are too many.
+func (m *memo) number(b *bitset) uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if n, ok := m.numbers[*b]; ok {
+		return n
+	}
+	n := uint64(len(m.numbers) + 1)
+	if n > memoResults {
+		return 0
+	}
+	m.numbers[*b] = n
+	m.results[n].Store(b)
+	return n
+}
+
+func (f *fieldMatcher) compute(value []byte) *bitset {
+	value = value[:min(len(value), maxValue)]
+	lower := make([]byte, len(value))
+	for i, c := range value {
+		lower[i] = lowerTable[c]
+	}
+	b := new(bitset)
+	for i := range f.conds {
+		if f.conds[i].match(value, lower) {
+			b.set(i)
+		}
+	}
+	return b
+}
+
+// lowerTable maps ASCII to lower case.
+var lowerTable = func() (t [256]byte) {
+	for i := range t {
+		t[i] = byte(i)
+		if 'A' <= i && i <= 'Z' {
+			t[i] = byte(i) + 'a' - 'A'
+		}
+	}
+	return t
+}()

@@ -1,0 +1,459 @@
+package cbb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"antirobot/identity"
+	"antirobot/store"
+)
+
+// Names of the lists that are ours.
+const (
+	listInline   = "inline"
+	listPatterns = "patterns"
+	listCrawlers = "crawlers"
+)
+
+// fetchers is how many sources are fetched and parsed at the same time.
+const fetchers = 2
+
+// Deps is what Lists is given.
+type Deps struct {
+	KV        store.KV
+	Feed      store.Feed
+	Dir       string            // for the last good copies; empty: none are kept
+	Resolver  Resolver          // nil: the system's
+	Transport http.RoundTripper // nil: our own
+	Now       func() time.Time  // nil: time.Now
+	Log       zerolog.Logger
+}
+
+// Lists answers which entries apply to a request. Make it with New; safe for concurrent use.
+type Lists struct {
+	kv     store.KV
+	feed   store.Feed
+	disk   *disk
+	client *http.Client
+	res    Resolver
+	now    func() time.Time
+	log    zerolog.Logger
+	gate   chan struct{}
+	probes sync.Pool // of *probe
+
+	snap atomic.Pointer[snapshot]
+	plan atomic.Pointer[plan] // changed under mu
+	over *overlay
+
+	runMu    sync.Mutex // orders changes of run-time entries: the store first, then memory
+	storeErr atomic.Pointer[error]
+
+	mu      sync.Mutex          // orders Start, Close and Reconfigure; guards what follows
+	sources map[string]*running // by identity of their configuration
+	ctx     context.Context     //nolint:containedctx // of Start; sources of a later configuration run under it
+	cancel  context.CancelFunc
+	tasks   sync.WaitGroup
+
+	buildMu sync.Mutex
+	dirty   chan struct{}
+}
+
+// snapshot is what Lookup reads. It is immutable, except for the ranges of crawlers and the memory of values.
+type snapshot struct {
+	table    *table
+	layers   []layer // that the table was built from
+	rules    *ruleset
+	crawlers []*crawler
+	verifier *verifier
+	builtAt  time.Time
+	took     time.Duration
+}
+
+// plan is a configuration made ready. It is immutable.
+type plan struct {
+	cfg      Config
+	lists    []planned
+	rules    *ruleset
+	crawlers []*crawler
+	verifier *verifier
+}
+
+// planned is one list: with a source, or with fixed entries.
+type planned struct {
+	base   Entry
+	source *source
+	fixed  *parsed
+}
+
+// running is a source and its goroutine.
+type running struct {
+	s      *source
+	cancel context.CancelFunc // nil: not started
+	done   chan struct{}
+}
+
+// New makes Lists from a valid configuration. It reads the last good copies and the files, so that Lookup answers at
+// once; URLs are fetched, and run-time entries are known, after Start.
+func New(cfg Config, d Deps) (*Lists, error) {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	dk, err := newDisk(d.Dir)
+	if err != nil {
+		return nil, err
+	}
+	l := &Lists{
+		kv: d.KV, feed: d.Feed, disk: dk, client: newClient(d.Transport), res: d.Resolver, now: d.Now, log: d.Log,
+		gate: make(chan struct{}, fetchers), over: newOverlay(), sources: map[string]*running{}, dirty: make(chan struct{}, 1),
+	}
+	l.probes.New = func() any { return new(probe) }
+	if err := l.Reconfigure(cfg); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Start begins to refresh, to follow run-time entries and to verify crawlers, until ctx ends or Close is called. It
+// loads the run-time entries first; a store that fails then is reported in Stats and asked again. Call it once.
+func (l *Lists) Start(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ctx != nil {
+		return errors.New("start lists: already started")
+	}
+	l.ctx, l.cancel = context.WithCancel(ctx)
+	if err := l.scan(l.ctx); err != nil {
+		l.storeFailed(err)
+		l.log.Error().Err(err).Msg("run-time list entries are not known yet")
+	}
+	for _, r := range l.sources {
+		l.run(r)
+	}
+	l.plan.Load().verifier.begin(l.ctx)
+	l.tasks.Go(func() { l.follow(l.ctx) })
+	l.tasks.Go(func() { l.rebuildLoop(l.ctx) })
+	l.tasks.Go(func() {
+		for sleep(l.ctx, sweepEvery) {
+			l.over.sweep(l.now())
+		}
+	})
+	return nil
+}
+
+// Close ends all background work and waits for it. Lookup goes on to answer.
+func (l *Lists) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel == nil {
+		return nil
+	}
+	l.cancel()
+	for _, r := range l.sources {
+		l.stop(r)
+	}
+	l.plan.Load().verifier.stop()
+	l.tasks.Wait()
+	l.client.CloseIdleConnections()
+	return nil
+}
+
+// Lookup fills m with the entries that apply to a request of a service. It does not wait; m may be reused, and the
+// entries may be kept.
+func (l *Lists) Lookup(m *Match, v *identity.View, id *identity.Identity, service string) {
+	*m = Match{}
+	s := l.snap.Load()
+	l.over.lookup(m, id, service, v.At)
+	s.table.lookup(m, id, service)
+	if len(s.rules.patterns) > 0 {
+		p := l.probes.Get().(*probe)
+		p.begin(v, s.rules)
+		s.rules.lookup(m, p, service)
+		p.end()
+		l.probes.Put(p)
+	}
+	if m.White == nil && m.OwnBlock == nil {
+		m.White = s.crawlerEntry(v, id.Addr, s.verifier)
+	}
+}
+
+// Describe returns the entry as a person would write it. Lists of networks from files and URLs do not keep the text of
+// each line: there it is a network that the list has around addr; empty when the list has changed since. Not for the
+// hot path.
+func (l *Lists) Describe(e *Entry, addr netip.Addr) string {
+	if e.Text != "" {
+		return e.Text
+	}
+	if p, ok := l.snap.Load().table.describe(e, addr); ok {
+		return p.String()
+	}
+	return ""
+}
+
+func (l *Lists) config() *Config { return &l.plan.Load().cfg }
+
+// Reconfigure takes a new configuration whole, or on error changes nothing. Sources that stay keep their copies.
+func (l *Lists) Reconfigure(cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := map[string]*running{}
+	p, err := l.prepare(cfg, next)
+	if err != nil {
+		return err
+	}
+	old := l.plan.Swap(p)
+	gone := l.sources
+	l.sources = next
+	l.build()
+	for id, r := range gone {
+		if next[id] != r {
+			l.stop(r)
+		}
+	}
+	if old != nil && old.verifier != p.verifier {
+		old.verifier.stop()
+	}
+	if l.ctx != nil && l.ctx.Err() == nil {
+		for _, r := range next {
+			l.run(r)
+		}
+		if old.verifier != p.verifier {
+			p.verifier.begin(l.ctx)
+		}
+	}
+	return nil
+}
+
+// prepare makes a plan and collects its sources, old ones where they fit.
+func (l *Lists) prepare(cfg Config, next map[string]*running) (*plan, error) {
+	p := &plan{cfg: cfg}
+	for _, in := range cfg.inline() {
+		lc := ListConfig{Name: listInline, Flag: in.flag.String(), Entries: in.entries, AllowWide: true}
+		if len(in.entries) > 0 {
+			p.lists = append(p.lists, l.planList(&cfg, &lc, next))
+		}
+	}
+	for i := range cfg.Lists {
+		if e := cfg.Lists[i].Enabled; e == nil || *e {
+			p.lists = append(p.lists, l.planList(&cfg, &cfg.Lists[i], next))
+		}
+	}
+	if cfg.Crawlers.Enabled {
+		for _, c := range cfg.Crawlers.chosen() {
+			p.crawlers = append(p.crawlers, l.planCrawler(&cfg, &c, next))
+		}
+	}
+	var err error
+	if p.rules, err = compileRules(cfg.Patterns, p.crawlers); err != nil {
+		return nil, err
+	}
+	if old := l.plan.Load(); old != nil && old.cfg.Crawlers.DNS == cfg.Crawlers.DNS {
+		p.verifier = old.verifier
+	} else {
+		p.verifier = newVerifier(cfg.Crawlers.DNS, l.res, l.now, l.log)
+	}
+	return p, nil
+}
+
+// chosen returns the crawlers that are in use.
+func (c *CrawlersConfig) chosen() []CrawlerConfig {
+	var out []CrawlerConfig
+	for _, b := range builtinCrawlers() {
+		for _, name := range c.Builtin {
+			if b.Name == name {
+				if !c.FetchRanges {
+					b.RangeURLs = nil
+				}
+				out = append(out, b)
+				break
+			}
+		}
+	}
+	return append(out, c.Own...)
+}
+
+func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) planned {
+	flag, _ := ParseFlag(c.Flag) // Validate has read it
+	own := c.Own || c.Entries != nil
+	p := planned{base: Entry{List: c.Name, Reason: cleanReason(c.Reason), Flag: flag, Service: c.Service, Own: own}}
+	lim := limits{
+		maxEntries: or(c.MaxEntries, cfg.MaxEntries), maxBadShare: or(c.MaxBadShare, cfg.MaxBadShare), minCount: c.MinCount,
+		allowWide: c.AllowWide || own && (cfg.AllowWide || flag == White), allowEmpty: c.AllowEmpty, named: own,
+	}
+	if c.Entries != nil {
+		p.fixed = parseFixed(c.Entries, lim)
+		return p
+	}
+	refresh := cfg.Refresh
+	if flag == White {
+		refresh = cfg.RefreshWhite
+	}
+	p.source = l.source(cfg, &source{
+		name: c.Name, url: c.URL, file: c.File, format: c.Format, refresh: or(c.Refresh, refresh), limits: lim,
+	}, next)
+	return p
+}
+
+func (l *Lists) planCrawler(cfg *Config, c *CrawlerConfig, next map[string]*running) *crawler {
+	cr, _ := newCrawler(c) // Validate has compiled it
+	lim := limits{maxEntries: cfg.MaxEntries, maxBadShare: cfg.MaxBadShare}
+	if len(c.Ranges) > 0 {
+		cr.static = parseFixed(c.Ranges, lim)
+	}
+	for _, u := range c.RangeURLs {
+		cr.sources = append(cr.sources, l.source(cfg, &source{name: c.Name, url: u, refresh: cfg.RefreshWhite, limits: lim}, next))
+	}
+	for _, f := range c.RangeFiles {
+		cr.sources = append(cr.sources, l.source(cfg, &source{name: c.Name, file: f, refresh: cfg.RefreshWhite, limits: lim}, next))
+	}
+	return cr
+}
+
+// parseFixed parses entries that Validate has found good.
+func parseFixed(entries []string, lim limits) *parsed {
+	lim.maxEntries = len(entries)
+	lim.allowWide = true
+	p := newParser(lim)
+	for i, e := range entries {
+		p.line(i+1, []byte(e))
+	}
+	d, err := p.finish(0)
+	if err != nil {
+		panic("BUG: configured entries passed Validate and do not parse: " + err.Error())
+	}
+	return d
+}
+
+func or[T comparable](v, w T) T {
+	var zero T
+	if v == zero {
+		return w
+	}
+	return v
+}
+
+// source returns the running source of this configuration, or a new one with what disk and file have now.
+func (l *Lists) source(cfg *Config, s *source, next map[string]*running) *source {
+	s.poll, s.timeout, s.bytes = cfg.FilePoll, cfg.FetchTimeout, cfg.MaxBytes
+	id := fmt.Sprintf("%q %q %q %q %v %v %v %v %+v", s.name, s.url, s.file, s.format, s.refresh, s.poll, s.timeout, s.bytes, s.limits)
+	if r := next[id]; r != nil {
+		return r.s // a crawler that names the same file twice
+	}
+	if r := l.sources[id]; r != nil {
+		next[id] = r
+		return r.s
+	}
+	s.client, s.disk, s.gate, s.now = l.client, l.disk, l.gate, l.now
+	if err := s.restore(); err != nil {
+		l.log.Warn().Err(err).Str("list", s.name).Msg("the kept copy of a list is not used")
+	}
+	if s.file != "" {
+		if _, _, err := s.update(context.Background()); err != nil {
+			l.report(s, err)
+		}
+	}
+	next[id] = &running{s: s}
+	return s
+}
+
+func (l *Lists) run(r *running) {
+	if r.cancel != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(l.ctx)
+	r.cancel, r.done = cancel, make(chan struct{})
+	go func() {
+		defer close(r.done)
+		r.s.run(ctx, l.changedSource, l.report)
+	}()
+}
+
+func (l *Lists) stop(r *running) {
+	if r.cancel != nil {
+		r.cancel()
+		<-r.done
+	}
+}
+
+// report logs a failure the first time, and then less and less often.
+func (l *Lists) report(s *source, err error) {
+	s.mu.Lock()
+	n, kept := s.status.failures, s.data.Load() != nil
+	s.mu.Unlock()
+	if n&(n-1) == 0 {
+		l.log.Warn().Err(err).Str("list", s.name).Int("failures", n).Bool("last_good_copy", kept).Msg("a list was not refreshed")
+	}
+}
+
+// changedSource asks for a new snapshot; several changes in a row make one.
+func (l *Lists) changedSource() {
+	select {
+	case l.dirty <- struct{}{}:
+	default:
+	}
+}
+
+func (l *Lists) rebuildLoop(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.dirty:
+		}
+		if !sleep(ctx, 200*time.Millisecond) { // several sources often change together
+			return
+		}
+		select {
+		case <-l.dirty:
+		default:
+		}
+		l.build()
+	}
+}
+
+// build makes the snapshot of the present plan from what its sources have, and puts it in force.
+func (l *Lists) build() {
+	l.buildMu.Lock()
+	defer l.buildMu.Unlock()
+	p, began := l.plan.Load(), l.now()
+	s := &snapshot{rules: p.rules, crawlers: p.crawlers, verifier: p.verifier}
+	for i := range p.lists {
+		d := p.lists[i].fixed
+		if src := p.lists[i].source; src != nil {
+			d = src.data.Load()
+		}
+		if d != nil {
+			s.layers = append(s.layers, layer{p.lists[i].base, d})
+		}
+	}
+	for _, c := range p.crawlers {
+		c.rebuild()
+	}
+	if old := l.snap.Load(); old != nil && slices.Equal(old.layers, s.layers) {
+		s.table = old.table // only patterns or crawlers changed
+	} else {
+		s.table = buildTable(s.layers)
+	}
+	s.builtAt = l.now()
+	s.took = s.builtAt.Sub(began)
+	l.snap.Store(s)
+}
+
+func (l *Lists) storeFailed(err error) {
+	if err == nil {
+		l.storeErr.Store(nil)
+		return
+	}
+	l.storeErr.Store(&err)
+}

@@ -1,0 +1,222 @@
+package cbb
+
+import (
+	"hash/maphash"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gaissmai/bart"
+
+	"antirobot/identity"
+)
+
+// overlay holds the run-time entries. Readers take no lock: networks are in a table that is copied along the changed
+// path only, subjects in small maps that are copied whole. Writers take turns.
+//
+// Unlike in the big table a prefix carries only its own entries, because they end one by one; a look-up walks from the
+// longest prefix to the shorter ones around it.
+type overlay struct {
+	mu    sync.Mutex
+	items map[string]*runtimeItem // by key
+
+	nets     atomic.Pointer[bart.Table[*cell]]
+	subjects [overlayShards]atomic.Pointer[map[identity.Subject]*cell]
+	nsubj    atomic.Int64
+	seed     maphash.Seed
+}
+
+const overlayShards = 256
+
+// cell is the entries of one prefix or subject: a service's own first. It is immutable.
+type cell struct{ entries []*Entry }
+
+type runtimeItem struct {
+	entry *Entry
+	what  item
+}
+
+func newOverlay() *overlay {
+	o := &overlay{items: map[string]*runtimeItem{}, seed: maphash.MakeSeed()}
+	o.nets.Store(new(bart.Table[*cell]))
+	return o
+}
+
+func (o *overlay) lookup(m *Match, id *identity.Identity, service string, at time.Time) {
+	if o.nsubj.Load() > 0 {
+		for i := 0; i < id.N && i < len(id.Subjects); i++ {
+			if sh := o.shard(id.Subjects[i]).Load(); sh != nil {
+				if c, ok := (*sh)[id.Subjects[i]]; ok {
+					c.fill(m, service, at)
+				}
+			}
+		}
+	}
+	t := o.nets.Load()
+	if t.Size() == 0 {
+		return
+	}
+	if _, ok := t.Lookup(id.Addr); !ok {
+		return
+	}
+	for p := netip.PrefixFrom(id.Addr, id.Addr.BitLen()); ; {
+		q, c, ok := t.LookupPrefixLPM(p)
+		if !ok {
+			return
+		}
+		c.fill(m, service, at)
+		if q.Bits() == 0 {
+			return
+		}
+		p = netip.PrefixFrom(q.Addr(), q.Bits()-1)
+	}
+}
+
+func (c *cell) fill(m *Match, service string, at time.Time) {
+	for _, e := range c.entries {
+		if (e.Service == "" || e.Service == service) && e.live(at) {
+			m.fill(e)
+		}
+	}
+}
+
+func (o *overlay) shard(s identity.Subject) *atomic.Pointer[map[identity.Subject]*cell] {
+	return &o.subjects[maphash.Comparable(o.seed, s)%overlayShards]
+}
+
+// set puts an entry under its key, replacing what was there.
+func (o *overlay) set(key string, it *runtimeItem) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.place(key, it)
+}
+
+// remove takes the entry of a key out and reports whether there was one.
+func (o *overlay) remove(key string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, ok := o.items[key]
+	o.place(key, nil)
+	return ok
+}
+
+// place is the one way in which items change: the old entry goes as the new one comes, in one step for readers.
+func (o *overlay) place(key string, it *runtimeItem) {
+	old := o.items[key]
+	if old == nil && it == nil {
+		return
+	}
+	var gone, come *Entry
+	what := item{}
+	if old != nil {
+		gone, what = old.entry, old.what
+	}
+	if it != nil {
+		come, what = it.entry, it.what
+		o.items[key] = it
+	} else {
+		delete(o.items, key)
+	}
+	// The same key means the same networks or subject, so one pass serves both.
+	if what.subject.Kind != identity.KindNone {
+		o.placeSubject(what.subject, gone, come)
+		return
+	}
+	t := o.nets.Load()
+	what.prefixes(func(p netip.Prefix) {
+		t = t.ModifyPersist(p, func(c *cell, _ bool) (*cell, bool) {
+			c = c.replaced(gone, come)
+			return c, c == nil
+		})
+	})
+	o.nets.Store(t)
+}
+
+func (o *overlay) placeSubject(s identity.Subject, gone, come *Entry) {
+	sh := o.shard(s)
+	m := map[identity.Subject]*cell{}
+	if p := sh.Load(); p != nil {
+		m = maps.Clone(*p)
+	}
+	before := len(m)
+	if c := m[s].replaced(gone, come); c != nil {
+		m[s] = c
+	} else {
+		delete(m, s)
+	}
+	sh.Store(&m)
+	o.nsubj.Add(int64(len(m) - before))
+}
+
+// replaced returns the cell with one entry gone and one come; nil when it is empty.
+func (c *cell) replaced(gone, come *Entry) *cell {
+	d := &cell{}
+	if come != nil {
+		d.entries = append(d.entries, come)
+	}
+	if c != nil {
+		for _, e := range c.entries {
+			if e != gone {
+				d.entries = append(d.entries, e)
+			}
+		}
+	}
+	if len(d.entries) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(d.entries, func(a, b *Entry) int {
+		switch {
+		case a.Service != "" && b.Service == "":
+			return -1
+		case a.Service == "" && b.Service != "":
+			return 1
+		default:
+			return 0
+		}
+	})
+	return d
+}
+
+// keep drops every item whose key is not in live, and those that have ended.
+func (o *overlay) keep(live map[string]struct{}, at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for k, it := range o.items {
+		if _, ok := live[k]; !ok || !it.entry.live(at) {
+			o.place(k, nil)
+		}
+	}
+}
+
+// sweep drops what has ended; look-ups do not see it any more in any case.
+func (o *overlay) sweep(at time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for k, it := range o.items {
+		if !it.entry.live(at) {
+			o.place(k, nil)
+		}
+	}
+}
+
+func (o *overlay) size() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.items)
+}
+
+// list returns the live entries of a flag, in the order of their keys.
+func (o *overlay) list(flag Flag, at time.Time) []Entry {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := []Entry{}
+	for _, k := range slices.Sorted(maps.Keys(o.items)) {
+		if e := o.items[k].entry; e.Flag == flag && e.live(at) {
+			out = append(out, *e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,400 @@
+package cbb
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"antirobot/identity"
+)
+
+// Errors of a list as a whole; each leaves the last good copy in place.
+var (
+	ErrTooLarge = errors.New("list is larger than max_bytes")
+	ErrTooMany  = errors.New("list has more than max_entries entries")
+	ErrTooWide  = errors.New("network is wider than /8 (IPv6: /16); allow_wide permits it")
+	ErrGarbage  = errors.New("too many bad lines")
+	ErrEmptied  = errors.New("list is empty and was not before; allow_empty permits it")
+)
+
+const (
+	maxLine     = 4096    // bytes of one line
+	maxReason   = 200     // bytes of a reason that are kept
+	maxLabels   = 1 << 16 // distinct reasons (own lists: entries with their text) of one list
+	keptBad     = 10      // bad lines that are reported one by one
+	toleratedBL = 3       // bad lines that never void a list which has good ones
+	maxDepth    = 32      // of JSON
+	emptiedFrom = 10      // a list that had this many entries may not become empty
+)
+
+// BadLine is a line that is no entry.
+type BadLine struct {
+	Line int    `json:"line"` // from 1; in JSON the ordinal of the string
+	Text string `json:"text"` // its beginning, printable
+	Err  string `json:"err"`
+}
+
+// parsed is the content of one list in a compact, sorted form. It is immutable once finished.
+type parsed struct {
+	v4       []net4
+	v6       []net6
+	subjects []labelledSubject
+	labels   []label // what the label numbers mean; 0 is the list itself
+	entries  int     // good lines
+	bad      int
+	badLines []BadLine
+}
+
+// label is what distinguishes some entries of a list from the list's other entries.
+type label struct{ text, reason string }
+
+type net4 struct {
+	addr  uint32
+	label uint16
+	bits  uint8
+}
+
+type net6 struct {
+	hi, lo uint64
+	label  uint16
+	bits   uint8
+}
+
+type labelledSubject struct {
+	s     identity.Subject
+	label uint16
+}
+
+// limits say what a list may be.
+type limits struct {
+	maxEntries  int
+	maxBadShare float64
+	minCount    int  // of lists that count: entries below are left out
+	allowWide   bool // networks wider than /8 and /16
+	allowEmpty  bool
+	named       bool // keep the text of each entry
+}
+
+// parser collects the entries of one list.
+type parser struct {
+	limits
+	out    *parsed
+	labels map[label]uint16
+	lines  int // that are not blank or comment
+	err    error
+}
+
+func newParser(l limits) *parser {
+	return &parser{limits: l, out: &parsed{labels: make([]label, 1)}, labels: map[label]uint16{{}: 0}}
+}
+
+// Formats of a list.
+const (
+	formatAuto  = "auto"
+	formatLines = "lines"
+	formatJSON  = "json"
+)
+
+// read parses a whole list. prev is the number of entries of the last good copy.
+func (p *parser) read(r io.Reader, format string, prev int) (*parsed, error) {
+	br := bufio.NewReaderSize(r, 64<<10)
+	if b, _ := br.Peek(3); len(b) == 3 && b[0] == 0xEF && b[1] == 0xBB && b[2] == 0xBF {
+		_, _ = br.Discard(3)
+	}
+	if format == formatAuto || format == "" {
+		format = detect(br)
+	}
+	var err error
+	if format == formatJSON {
+		err = p.readJSON(br)
+	} else {
+		err = p.readLines(br)
+	}
+	if err == nil {
+		err = p.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p.finish(prev)
+}
+
+// detect tells JSON from lines by the first byte that is not white space.
+func detect(br *bufio.Reader) string {
+	b, _ := br.Peek(1024)
+	b = bytes.TrimLeft(b, " \t\r\n")
+	if len(b) > 0 && (b[0] == '{' || b[0] == '[') {
+		return formatJSON
+	}
+	return formatLines
+}
+
+func (p *parser) readLines(br *bufio.Reader) error {
+	for n := 1; ; n++ {
+		b, err := br.ReadSlice('\n')
+		if long := len(b); errors.Is(err, bufio.ErrBufferFull) {
+			head := string(b[:64])
+			for errors.Is(err, bufio.ErrBufferFull) {
+				b, err = br.ReadSlice('\n')
+				long += len(b)
+			}
+			p.lines++
+			p.reject(n, head, fmt.Errorf("line of %d bytes, the limit is %d", long, maxLine))
+		} else {
+			p.line(n, b)
+		}
+		if p.err != nil {
+			return p.err
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// line parses one line: an entry, and after white space, a comma, '#' or ';' its reason.
+func (p *parser) line(n int, b []byte) {
+	b = bytes.TrimSpace(b)
+	if len(b) == 0 || b[0] == '#' || b[0] == ';' || bytes.HasPrefix(b, []byte("create ")) {
+		return
+	}
+	p.lines++
+	if len(b) > maxLine {
+		p.reject(n, string(b[:64]), fmt.Errorf("line of %d bytes, the limit is %d", len(b), maxLine))
+		return
+	}
+	entry, reason, count := splitLine(b)
+	if p.minCount > 0 && count >= 0 && count < p.minCount {
+		return
+	}
+	if err := p.entry(entry, reason); err != nil {
+		p.reject(n, string(b), err)
+	}
+}
+
+// splitLine divides a line into its entry and its reason. count is what a list of the shape "address TAB number" says,
+// or -1.
+func splitLine(b []byte) (entry, reason string, count int) {
+	if rest, ok := bytes.CutPrefix(b, []byte("add ")); ok { // ipset save: add NAME ENTRY
+		if _, after, ok := bytes.Cut(rest, []byte{' '}); ok {
+			b = bytes.TrimSpace(after)
+		}
+	}
+	end := bytes.IndexAny(b, " \t,#;")
+	if end > 0 && b[end] == '#' && b[end-1] == ':' && b[0] != ':' { // kind:#hash
+		if next := bytes.IndexAny(b[end+1:], " \t,#;"); next >= 0 {
+			end += 1 + next
+		} else {
+			end = -1
+		}
+	}
+	if end < 0 {
+		return string(b), "", -1
+	}
+	entry = string(b[:end])
+	rest := bytes.TrimSpace(b[end:])
+	if b[end] == '\t' {
+		if c, err := strconv.Atoi(string(rest)); err == nil && c >= 0 {
+			return entry, "count " + strconv.Itoa(c), c
+		}
+	}
+	if len(rest) > 1 && rest[0] == '-' { // a range with blanks around the dash
+		to := bytes.TrimSpace(rest[1:])
+		cut := bytes.IndexAny(to, " \t,#;")
+		if cut < 0 {
+			cut = len(to)
+		}
+		if _, err := netip.ParseAddr(string(to[:cut])); err == nil {
+			entry, rest = entry+"-"+string(to[:cut]), to[cut:]
+		}
+	}
+	return entry, cleanReason(string(bytes.TrimLeft(rest, " \t,#;"))), -1
+}
+
+// cleanReason bounds a reason and makes it printable: it goes to logs and pages.
+func cleanReason(s string) string {
+	s = printable(strings.TrimSpace(s))
+	if len(s) > maxReason {
+		s = strings.ToValidUTF8(s[:maxReason], "")
+	}
+	return s
+}
+
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7F || r >= 0x80 && !strconv.IsPrint(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+func (p *parser) reject(n int, text string, err error) {
+	p.out.bad++
+	if len(p.out.badLines) < keptBad {
+		if len(text) > 64 {
+			text = text[:64]
+		}
+		p.out.badLines = append(p.out.badLines, BadLine{Line: n, Text: printable(text), Err: printable(err.Error())})
+	}
+}
+
+// entry adds one entry. The error is about this entry; what is wrong with the list as a whole is left in p.err.
+func (p *parser) entry(text, reason string) error {
+	it, err := parseItem(text)
+	if err != nil {
+		return err
+	}
+	if p.out.entries >= p.maxEntries {
+		p.err = ErrTooMany
+		return nil
+	}
+	if !p.allowWide && it.wide() {
+		p.err = fmt.Errorf("%q: %w", text, ErrTooWide)
+		return nil
+	}
+	p.out.entries++
+	lab := p.label(text, reason)
+	if it.subject.Kind != identity.KindNone {
+		p.out.subjects = append(p.out.subjects, labelledSubject{it.subject, lab})
+		return nil
+	}
+	it.prefixes(func(pfx netip.Prefix) { p.add(pfx, lab) })
+	return nil
+}
+
+func (p *parser) add(pfx netip.Prefix, lab uint16) {
+	if pfx.Addr().Is4() {
+		a := pfx.Addr().As4()
+		p.out.v4 = append(p.out.v4, net4{binary.BigEndian.Uint32(a[:]), lab, uint8(pfx.Bits())})
+		return
+	}
+	a := pfx.Addr().As16()
+	p.out.v6 = append(p.out.v6, net6{binary.BigEndian.Uint64(a[:8]), binary.BigEndian.Uint64(a[8:]), lab, uint8(pfx.Bits())})
+}
+
+// label returns the number of a (text, reason). When a list has more distinct ones than there are numbers, the rest
+// goes without.
+func (p *parser) label(text, reason string) uint16 {
+	l := label{reason: reason}
+	if p.named {
+		l.text = text
+	}
+	if n, ok := p.labels[l]; ok {
+		return n
+	}
+	if len(p.out.labels) == maxLabels {
+		return 0
+	}
+	n := uint16(len(p.out.labels))
+	p.out.labels = append(p.out.labels, l)
+	p.labels[l] = n
+	return n
+}
+
+// finish judges the list as a whole, sorts it and drops repetitions.
+func (p *parser) finish(prev int) (*parsed, error) {
+	o := p.out
+	if o.bad > 0 && o.entries == 0 || o.bad > toleratedBL && float64(o.bad) > p.maxBadShare*float64(o.bad+o.entries) {
+		return nil, fmt.Errorf("%w: %d of %d; line %d: %s", ErrGarbage, o.bad, o.bad+o.entries, o.badLines[0].Line, o.badLines[0].Err)
+	}
+	if o.entries == 0 && prev >= emptiedFrom && !p.allowEmpty {
+		return nil, fmt.Errorf("%w: it had %d entries", ErrEmptied, prev)
+	}
+	slices.SortFunc(o.v4, func(a, b net4) int {
+		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.bits, b.bits), cmp.Compare(a.label, b.label))
+	})
+	o.v4 = slices.Clip(slices.CompactFunc(o.v4, func(a, b net4) bool { return a.addr == b.addr && a.bits == b.bits }))
+	slices.SortFunc(o.v6, func(a, b net6) int {
+		return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo), cmp.Compare(a.bits, b.bits), cmp.Compare(a.label, b.label))
+	})
+	o.v6 = slices.Clip(slices.CompactFunc(o.v6, func(a, b net6) bool { return a.hi == b.hi && a.lo == b.lo && a.bits == b.bits }))
+	return o, nil
+}
+
+// readJSON collects entries from any JSON document: strings in arrays, and the values of the members that publishers
+// of crawler ranges use. Everything else is passed over.
+func (p *parser) readJSON(r io.Reader) error {
+	type frame struct {
+		object bool
+		key    string
+		onKey  bool // the next token is a key
+	}
+	dec := json.NewDecoder(r)
+	var stack []frame
+	n := 0
+	for {
+		tok, err := dec.Token()
+		if err == io.EOF {
+			if len(stack) > 0 || dec.InputOffset() == 0 {
+				return fmt.Errorf("json: %w", io.ErrUnexpectedEOF)
+			}
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("json: %w", err)
+		}
+		var top *frame
+		if len(stack) > 0 {
+			top = &stack[len(stack)-1]
+		}
+		if s, ok := tok.(string); ok && top != nil && top.object && top.onKey {
+			top.key, top.onKey = s, false
+			continue
+		}
+		if d, ok := tok.(json.Delim); ok && (d == '}' || d == ']') {
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		if top != nil {
+			top.onKey = top.object // a value, or the beginning of one: then comes a key
+		}
+		switch t := tok.(type) {
+		case json.Delim:
+			if len(stack) == maxDepth {
+				return fmt.Errorf("json: nested deeper than %d", maxDepth)
+			}
+			stack = append(stack, frame{object: t == '{', onKey: t == '{'})
+		case string:
+			if top == nil || top.object && !namesNetwork(top.key) {
+				continue
+			}
+			n++
+			p.lines++
+			if err := p.jsonEntry(t); err != nil {
+				p.reject(n, t, err)
+			}
+			if p.err != nil {
+				return p.err
+			}
+		}
+	}
+}
+
+func (p *parser) jsonEntry(s string) error {
+	if s = strings.TrimSpace(s); len(s) > maxLine {
+		return fmt.Errorf("string of %d bytes, the limit is %d", len(s), maxLine)
+	}
+	return p.entry(s, "")
+}
+
+// namesNetwork reports whether a JSON member of this name holds a network.
+func namesNetwork(key string) bool {
+	switch strings.ToLower(key) {
+	case "ipv4prefix", "ipv6prefix", "ip_prefix", "ipv6_prefix", "prefix", "cidr", "network", "ip", "ipv4", "ipv6", "address":
+		return true
+	}
+	return false
+}

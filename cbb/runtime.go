@@ -1,0 +1,318 @@
+package cbb
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/store"
+)
+
+// Errors of the run-time entries that callers tell apart.
+var (
+	ErrBadEntry = errors.New("bad entry")
+	ErrNoEntry  = errors.New("no such entry")
+	ErrFull     = errors.New("too many run-time entries")
+)
+
+const (
+	runtimePrefix = "cbb/entry/" // of keys in the store
+	feedTopic     = "lists"
+	listAPI       = "api"            // what Entry.List says of run-time entries
+	rescanEvery   = 5 * time.Minute  // even when the feed says nothing
+	sweepEvery    = 30 * time.Second // entries end exactly; this only frees memory
+	storeTimeout  = 10 * time.Second
+	maxService    = 128
+)
+
+// stored is a run-time entry as the store keeps it.
+type stored struct {
+	Flag    string `json:"flag"`
+	Text    string `json:"text"`
+	Service string `json:"service,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Until   int64  `json:"until,omitempty"` // unix nanoseconds, 0: for ever
+}
+
+// Add makes a run-time entry on a list: an address, a CIDR, a range or kind:id, for all services or one. ttl 0 means
+// for ever. It is durable and in force when Add returns nil, and other nodes follow. An entry that is there already is
+// replaced. Errors: ErrBadEntry, ErrTooWide (block and ban), ErrFull, or the store's.
+func (l *Lists) Add(ctx context.Context, list Flag, entry string, ttl time.Duration, reason, service string) error {
+	it, key, err := runtimeKey(list, entry, service)
+	if err != nil {
+		return err
+	}
+	if ttl < 0 {
+		return fmt.Errorf("%w: negative ttl", ErrBadEntry)
+	}
+	if list != White && !l.config().AllowWide && it.wide() {
+		return fmt.Errorf("%q: %w", entry, ErrTooWide)
+	}
+	now := l.now()
+	s := stored{Flag: list.String(), Text: it.String(), Service: service, Reason: cleanReason(reason)}
+	if it.subject.Kind != identity.KindNone {
+		s.Text = entry
+	}
+	if ttl > 0 {
+		s.Until = now.Add(ttl).UnixNano()
+	}
+	val, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("add entry: %w", err)
+	}
+	l.runMu.Lock()
+	defer l.runMu.Unlock()
+	if n := l.over.size(); n >= l.config().MaxRuntime {
+		l.over.sweep(now)
+		if n = l.over.size(); n >= l.config().MaxRuntime && !l.over.holds(string(key)) {
+			return fmt.Errorf("%w: %d", ErrFull, n)
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := l.kv.Put(ctx, key, val, ttl); err != nil {
+		return fmt.Errorf("add entry: %w", err)
+	}
+	l.over.set(string(key), &runtimeItem{entry: s.entry(list), what: it})
+	l.announce(ctx, key)
+	return nil
+}
+
+// Remove takes a run-time entry off a list. It returns ErrNoEntry when there is none; entries of files, URLs and the
+// configuration can't be removed.
+func (l *Lists) Remove(ctx context.Context, list Flag, entry, service string) error {
+	_, key, err := runtimeKey(list, entry, service)
+	if err != nil {
+		return err
+	}
+	l.runMu.Lock()
+	defer l.runMu.Unlock()
+	if !l.over.holds(string(key)) {
+		return fmt.Errorf("%q: %w", entry, ErrNoEntry)
+	}
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	if err := l.kv.Delete(ctx, key); err != nil {
+		return fmt.Errorf("remove entry: %w", err)
+	}
+	l.over.remove(string(key))
+	l.announce(ctx, key)
+	return nil
+}
+
+// List returns the run-time entries of a list that are in force, in a stable order.
+func (l *Lists) List(list Flag) []Entry { return l.over.list(list, l.now()) }
+
+// announce tells the other nodes that a key changed. The change is durable already and they scan every five minutes,
+// so a feed that fails only makes it slower.
+func (l *Lists) announce(ctx context.Context, key []byte) {
+	if err := l.feed.Append(ctx, feedTopic, key); err != nil {
+		l.storeFailed(fmt.Errorf("announce entry: %w", err))
+		l.log.Warn().Err(err).Msg("other nodes learn of a list entry only at their next scan")
+	}
+}
+
+// runtimeKey parses an entry and returns the key that it has in the store, the same for every spelling.
+func runtimeKey(list Flag, entry, service string) (item, []byte, error) {
+	if list > White {
+		return item{}, nil, fmt.Errorf("%w: %v", ErrBadEntry, list)
+	}
+	if len(entry) > maxLine || len(service) > maxService || strings.Contains(service, "/") {
+		return item{}, nil, fmt.Errorf("%w: too long, or a slash in the service", ErrBadEntry)
+	}
+	it, err := parseItem(entry)
+	if err != nil {
+		return item{}, nil, fmt.Errorf("%w: %q: %w", ErrBadEntry, printable(entry), err)
+	}
+	return it, []byte(runtimePrefix + list.String() + "/" + service + "/" + it.String()), nil
+}
+
+// String is the one spelling of an item.
+func (it *item) String() string {
+	switch {
+	case it.subject.Kind != identity.KindNone:
+		return it.subject.String()
+	case it.prefix.IsValid() && it.prefix.IsSingleIP():
+		return it.lo.String()
+	case it.prefix.IsValid():
+		return it.prefix.String()
+	default:
+		return it.lo.String() + "-" + it.hi.String()
+	}
+}
+
+func (s *stored) entry(f Flag) *Entry {
+	e := &Entry{List: listAPI, Text: s.Text, Reason: s.Reason, Flag: f, Service: s.Service, Own: true}
+	if s.Until != 0 {
+		e.Until = time.Unix(0, s.Until)
+	}
+	return e
+}
+
+func (o *overlay) holds(key string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	_, ok := o.items[key]
+	return ok
+}
+
+// decodeStored reads what the store has under a key; another node wrote it, so nothing in it is taken for granted.
+func decodeStored(key, val []byte) (*runtimeItem, error) {
+	var s stored
+	if err := json.Unmarshal(val, &s); err != nil {
+		return nil, fmt.Errorf("stored entry: %w", err)
+	}
+	f, err := ParseFlag(s.Flag)
+	if err != nil {
+		return nil, fmt.Errorf("stored entry: %w", err)
+	}
+	it, want, err := runtimeKey(f, s.Text, s.Service)
+	if err != nil {
+		return nil, fmt.Errorf("stored entry: %w", err)
+	}
+	if !bytes.Equal(key, want) {
+		return nil, fmt.Errorf("stored entry: %q is not the key of %q", printable(string(key)), printable(s.Text))
+	}
+	return &runtimeItem{entry: s.entry(f), what: it}, nil
+}
+
+// follow keeps the run-time entries equal to the store's until ctx ends: it notes the feed's end, scans, and follows.
+func (l *Lists) follow(ctx context.Context) {
+	wait := time.Second
+	for ctx.Err() == nil {
+		err := l.followOnce(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		switch {
+		case errors.Is(err, errRescan):
+			wait = time.Second
+			continue
+		case errors.Is(err, store.ErrClosed):
+			return
+		case errors.Is(err, store.ErrGap):
+			// A feed that is too short for its writers must not make us spin: wait, then scan.
+		default:
+			l.storeFailed(err)
+			l.log.Warn().Err(err).Msg("following list entries")
+		}
+		if !sleep(ctx, wait) {
+			return
+		}
+		wait = min(2*wait, time.Minute)
+	}
+}
+
+// errRescan says that all is well and it is time to scan again.
+var errRescan = errors.New("time to scan")
+
+// followOnce scans and then follows until it is time for the next scan.
+func (l *Lists) followOnce(ctx context.Context) error {
+	pos, err := l.feed.Position(ctx, feedTopic)
+	if err != nil {
+		return fmt.Errorf("feed position: %w", err)
+	}
+	if pos == "" {
+		pos = "0" // "" would skip what comes between here and Follow
+	}
+	if err := l.scan(ctx); err != nil {
+		return err
+	}
+	l.storeFailed(nil)
+	fctx, cancel := context.WithTimeout(ctx, rescanEvery)
+	defer cancel()
+	err = l.feed.Follow(fctx, feedTopic, pos, func(_ string, msg []byte) error { return l.changed(fctx, msg) })
+	if fctx.Err() != nil {
+		return errRescan
+	}
+	return fmt.Errorf("follow list entries: %w", err)
+}
+
+// scan replaces the run-time entries by what the store has.
+func (l *Lists) scan(ctx context.Context) error {
+	l.runMu.Lock()
+	defer l.runMu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	live := map[string]struct{}{}
+	limit, over := l.config().MaxRuntime, 0
+	err := l.kv.Scan(ctx, []byte(runtimePrefix), func(k, v []byte, _ time.Duration) error {
+		it, err := decodeStored(k, v)
+		if err != nil {
+			l.log.Warn().Err(err).Msg("passing over a list entry")
+			return nil
+		}
+		if len(live) >= limit {
+			over++
+			return nil
+		}
+		live[string(k)] = struct{}{}
+		if !l.over.same(string(k), it.entry) {
+			l.over.set(string(k), it)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("scan list entries: %w", err)
+	}
+	if over > 0 {
+		l.log.Error().Int("ignored", over).Int("max_runtime", limit).Msg("the store has more list entries than max_runtime")
+	}
+	l.over.keep(live, l.now())
+	return nil
+}
+
+func (o *overlay) same(key string, e *Entry) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	it, ok := o.items[key]
+	return ok && it.entry.Text == e.Text && it.entry.Reason == e.Reason && it.entry.Until.Equal(e.Until)
+}
+
+// changed brings one key up to date. The message is only a hint: the store is asked, so that late and repeated messages
+// do no harm.
+func (l *Lists) changed(ctx context.Context, key []byte) error {
+	if !bytes.HasPrefix(key, []byte(runtimePrefix)) {
+		return nil
+	}
+	l.runMu.Lock()
+	defer l.runMu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
+	defer cancel()
+	val, err := l.kv.Get(ctx, nil, key)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		l.over.remove(string(key))
+		return nil
+	case err != nil:
+		return fmt.Errorf("read list entry: %w", err)
+	}
+	it, err := decodeStored(key, val)
+	if err != nil {
+		l.log.Warn().Err(err).Msg("passing over a list entry")
+		return nil
+	}
+	if l.over.size() >= l.config().MaxRuntime && !l.over.holds(string(key)) {
+		l.log.Error().Int("max_runtime", l.config().MaxRuntime).Msg("no room for a list entry of another node")
+		return nil
+	}
+	l.over.set(string(key), it)
+	return nil
+}
+
+// sleep waits and reports whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}

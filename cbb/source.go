@@ -1,0 +1,298 @@
+package cbb
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	retryFirst = 15 * time.Second
+	retryMost  = time.Hour
+)
+
+// source is where one list, or the ranges of one crawler, come from: a file or a URL, with the last good copy.
+type source struct {
+	name    string // of the list or crawler
+	url     string // one of url and file is set
+	file    string
+	format  string
+	refresh time.Duration
+	poll    time.Duration // of a file's size and time
+	timeout time.Duration
+	bytes   int64
+	limits  limits
+
+	client *http.Client
+	disk   *disk
+	gate   chan struct{} // bounds how many are fetched and parsed at once
+	now    func() time.Time
+
+	data atomic.Pointer[parsed] // nil until the first good copy
+
+	mu     sync.Mutex
+	status sourceStatus
+	meta   copyMeta // of the last good copy
+	stat   fileStat // of the file when it was last read, well or not
+}
+
+// sourceStatus is what the operator is told.
+type sourceStatus struct {
+	fetched  time.Time // when the present copy was made
+	checked  time.Time // when it was last found up to date
+	next     time.Time
+	err      error
+	failures int  // in a row
+	fromDisk bool // the present copy is the one kept on disk, not yet confirmed
+	bad      int  // of the last attempt, good or refused
+	badLines []BadLine
+}
+
+type fileStat struct {
+	size  int64
+	mtime time.Time
+}
+
+// id names the source for the disk: what is fetched, not how it is judged.
+func (s *source) id() string {
+	sum := sha256.Sum256([]byte(s.url + "\x00" + s.file + "\x00" + s.format))
+	return s.name + "-" + hex.EncodeToString(sum[:8])
+}
+
+// restore takes the last good copy from disk, if there is one. A copy that does not pass is removed.
+func (s *source) restore() error {
+	if s.disk == nil {
+		return nil
+	}
+	r, meta, err := s.disk.open(s.id())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	d, err := newParser(s.limits).read(r, s.format, 0)
+	if err != nil {
+		return fmt.Errorf("kept copy of %s: %w", s.name, err)
+	}
+	s.data.Store(d)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meta = meta
+	s.status.fetched, s.status.checked, s.status.fromDisk = meta.Fetched, meta.Fetched, true
+	s.status.bad, s.status.badLines = d.bad, d.badLines
+	return nil
+}
+
+// run refreshes until ctx ends and calls changed after each new copy.
+func (s *source) run(ctx context.Context, changed func(), report func(*source, error)) {
+	wait := s.firstWait()
+	for {
+		s.mu.Lock()
+		s.status.next = s.now().Add(wait)
+		s.mu.Unlock()
+		if !sleep(ctx, wait) {
+			return
+		}
+		fresh, after, err := s.update(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			report(s, err)
+		}
+		if fresh {
+			changed()
+		}
+		wait = s.nextWait(after)
+	}
+}
+
+// firstWait spares a publisher who was asked shortly before a restart.
+func (s *source) firstWait() time.Duration {
+	if s.file != "" {
+		return s.poll
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.status.checked.IsZero() {
+		return 0
+	}
+	return min(max(s.refresh-s.now().Sub(s.status.checked), 0), s.refresh)
+}
+
+// nextWait is the time to the next attempt: the refresh interval, or after failures 15 s, 30 s, 1 min … up to an hour,
+// never earlier than the server asked for. Both are spread by a tenth, so that many gateways do not ask at once.
+func (s *source) nextWait(after time.Duration) time.Duration {
+	s.mu.Lock()
+	n := s.status.failures
+	s.mu.Unlock()
+	if s.file != "" {
+		return s.poll
+	}
+	d := s.refresh
+	if n > 0 {
+		d = max(min(retryFirst<<min(n-1, 16), retryMost), min(after, 24*time.Hour))
+	}
+	return d - d/10 + time.Duration(rand.Int64N(int64(d/5)+1))
+}
+
+// update asks for the list once. fresh says that there is a new copy; after is how long the server wants to be left
+// alone.
+func (s *source) update(ctx context.Context) (fresh bool, after time.Duration, err error) {
+	select {
+	case s.gate <- struct{}{}:
+		defer func() { <-s.gate }()
+	case <-ctx.Done():
+		return false, 0, ctx.Err()
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	if s.file != "" {
+		fresh, err = s.updateFile()
+	} else {
+		fresh, after, err = s.updateURL(ctx)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("timeout after %v", s.timeout)
+	}
+	s.status.err = err
+	if err != nil {
+		s.status.failures++
+		return fresh, after, err
+	}
+	s.status.failures = 0
+	s.status.checked = s.now()
+	s.status.fromDisk = false
+	return fresh, 0, nil
+}
+
+func (s *source) updateFile() (bool, error) {
+	f, err := os.Open(s.file)
+	if err != nil {
+		s.mu.Lock()
+		s.stat = fileStat{}
+		s.mu.Unlock()
+		return false, err
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	if !fi.Mode().IsRegular() {
+		return false, fmt.Errorf("%s is no regular file", s.file)
+	}
+	now := fileStat{fi.Size(), fi.ModTime()}
+	s.mu.Lock()
+	same, old := now == s.stat, s.status.err
+	s.mu.Unlock()
+	if same {
+		return false, old // what was wrong with it still is
+	}
+	fresh, err := s.take(f, copyMeta{})
+	s.mu.Lock()
+	s.stat = now
+	s.mu.Unlock()
+	return fresh, err
+}
+
+func (s *source) updateURL(ctx context.Context) (bool, time.Duration, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+	if err != nil {
+		return false, 0, hideURL(err)
+	}
+	req.Header.Set("User-Agent", "antirobot")
+	req.Header.Set("Accept-Encoding", "gzip")
+	s.mu.Lock()
+	meta := s.meta
+	s.mu.Unlock()
+	if s.data.Load() != nil {
+		if meta.ETag != "" {
+			req.Header.Set("If-None-Match", meta.ETag)
+		}
+		if meta.Modified != "" {
+			req.Header.Set("If-Modified-Since", meta.Modified)
+		}
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return false, 0, hideURL(err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode == http.StatusNotModified && s.data.Load() != nil:
+		return false, 0, nil
+	case resp.StatusCode != http.StatusOK:
+		secs, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
+		return false, time.Duration(min(max(secs, 0), 24*3600)) * time.Second, fmt.Errorf("the server answers %d", resp.StatusCode)
+	case resp.ContentLength > s.bytes:
+		return false, 0, ErrTooLarge
+	}
+	body, err := decoded(resp, s.bytes)
+	if err != nil {
+		return false, 0, hideURL(err)
+	}
+	fresh, err := s.take(body, copyMeta{ETag: resp.Header.Get("ETag"), Modified: resp.Header.Get("Last-Modified")})
+	return fresh, 0, hideURL(err)
+}
+
+// take parses a copy while it is written to disk, and makes it the present one if it is good. fresh is false when it
+// says what the present one says.
+func (s *source) take(r io.Reader, meta copyMeta) (fresh bool, err error) {
+	plain, err := gunzip(&bounded{r: r, left: s.bytes}, s.bytes)
+	if err != nil {
+		return false, err
+	}
+	sum := sha256.New()
+	in := io.TeeReader(plain, sum)
+	var tmp *diskWriter
+	if s.disk != nil {
+		if tmp, err = s.disk.create(); err == nil {
+			defer tmp.abort()
+			in = io.TeeReader(in, tmp)
+		}
+	}
+	keepErr := err // a disk that fails is reported, but the list is taken all the same
+	prev := 0
+	if d := s.data.Load(); d != nil {
+		prev = d.entries
+	}
+	p := newParser(s.limits)
+	d, err := p.read(in, s.format, prev)
+	s.mu.Lock()
+	s.status.bad, s.status.badLines = p.out.bad, p.out.badLines
+	s.mu.Unlock()
+	if err != nil {
+		return false, err
+	}
+	meta.Fetched = s.now()
+	meta.Sum = hex.EncodeToString(sum.Sum(nil))
+	s.mu.Lock()
+	same := s.data.Load() != nil && s.meta.Sum == meta.Sum
+	s.mu.Unlock()
+	if tmp != nil {
+		keepErr = tmp.commit(s.id(), meta)
+	}
+	s.mu.Lock()
+	s.meta = meta
+	s.status.fetched = meta.Fetched
+	s.mu.Unlock()
+	if !same {
+		s.data.Store(d)
+	}
+	return !same, keepErr
+}

@@ -1,0 +1,573 @@
+package cbb
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// server is a publisher of a list whose behaviour can be changed.
+type server struct {
+	*httptest.Server
+	mu      sync.Mutex
+	handler http.HandlerFunc
+	seen    []*http.Request
+}
+
+func serve(t testing.TB, h http.HandlerFunc) *server {
+	t.Helper()
+	s := &server{handler: h}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		s.seen = append(s.seen, r.Clone(context.Background()))
+		h := s.handler
+		s.mu.Unlock()
+		h(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func serveText(t testing.TB, text string) *server {
+	return serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(text)) })
+}
+
+func (s *server) become(h http.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.handler = h
+}
+
+func (s *server) last() *http.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen[len(s.seen)-1]
+}
+
+// refresh asks the source of a list once, now, as its goroutine would.
+func refresh(t testing.TB, l *Lists, name string) error {
+	t.Helper()
+	for _, r := range l.sources {
+		if r.s.name == name {
+			fresh, _, err := r.s.update(t.Context())
+			if fresh {
+				l.build()
+			}
+			return err
+		}
+	}
+	t.Fatalf("no source %s", name)
+	return nil
+}
+
+func urlList(u string) Config {
+	return config(func(c *Config) { c.Lists = []ListConfig{{Name: "f", Flag: "block", URL: u}} })
+}
+
+func TestFetchWithETag(t *testing.T) {
+	srv := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"v1"`)
+		w.Header().Set("Last-Modified", "Sat, 22 Aug 2026 10:00:00 GMT")
+		if r.Header.Get("If-None-Match") == `"v1"` {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = w.Write([]byte("192.0.2.0/24\n"))
+	})
+	l := open(t, urlList(srv.URL), nil)
+	if got := said(l, "192.0.2.1", ""); got != "- - - -" {
+		t.Errorf("before: %s", got)
+	}
+	if err := refresh(t, l, "f"); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(l, "192.0.2.1", ""); got != "- - f -" {
+		t.Errorf("after: %s", got)
+	}
+	if err := refresh(t, l, "f"); err != nil {
+		t.Fatal(err)
+	}
+	if r := srv.last(); r.Header.Get("If-Modified-Since") == "" || r.Header.Get("If-None-Match") == "" {
+		t.Errorf("the second request is not conditional: %v", r.Header)
+	}
+	if got := said(l, "192.0.2.1", ""); got != "- - f -" {
+		t.Errorf("after 304: %s", got)
+	}
+	if st := l.Stats().Lists[0]; st.Entries != 1 || st.LastError != "" || st.Checked.IsZero() {
+		t.Errorf("stats %+v", st)
+	}
+}
+
+func TestErrorsKeepTheLastGoodCopy(t *testing.T) {
+	srv := serveText(t, strings.Repeat("192.0.2.7\n", 20))
+	cfg := urlList(srv.URL)
+	cfg.FetchTimeout = 300 * time.Millisecond
+	cfg.MaxBytes = 10_000
+	l := open(t, cfg, nil)
+	if err := refresh(t, l, "f"); err != nil {
+		t.Fatal(err)
+	}
+	zipped := func(n int) []byte {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		_, _ = z.Write(bytes.Repeat([]byte("192.0.2.8\n"), n))
+		_ = z.Close()
+		return b.Bytes()
+	}
+	text := func(s string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(s)) }
+	}
+	for _, tc := range []struct {
+		name string
+		h    http.HandlerFunc
+		want string
+	}{
+		{"error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "answers 500"},
+		{"empty", text(""), "empty"},
+		{"garbage", text("<html>\n<body>\nLogin\n"), "bad lines"},
+		{"everybody", text("0.0.0.0/0\n"), "wider"},
+		{"large", text(strings.Repeat("192.0.2.8\n", 1100)), "max_bytes"},
+		{"large, chunked", func(w http.ResponseWriter, _ *http.Request) {
+			for range 1100 {
+				_, _ = w.Write([]byte("192.0.2.8\n"))
+				w.(http.Flusher).Flush()
+			}
+		}, "max_bytes"},
+		{"bomb", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write(zipped(100_000))
+		}, "max_bytes"},
+		{"bomb in a file", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(zipped(100_000)) }, "max_bytes"},
+		{"cut short", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "500")
+			_, _ = w.Write([]byte("192.0.2.8\n"))
+		}, "unexpected EOF"},
+		{"gzip cut short", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(zipped(100)[:40]) }, "unexpected EOF"},
+		{"foreign encoding", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "br")
+			_, _ = w.Write([]byte("x"))
+		}, "encoding"},
+		{"slow", func(w http.ResponseWriter, r *http.Request) {
+			_, _ = w.Write([]byte("192.0.2.8\n"))
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		}, "timeout"},
+		{"to a file", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", 302) }, "scheme"},
+		{"round and round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 302) }, "redirects"},
+	} {
+		srv.become(tc.h)
+		err := refresh(t, l, "f")
+		if err == nil || !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+		if err != nil && strings.Contains(err.Error(), srv.URL) {
+			t.Errorf("%s: the error shows the URL: %v", tc.name, err)
+		}
+		if got := said(l, "192.0.2.7", ""); got != "- - f -" {
+			t.Errorf("%s: the list is lost: %s", tc.name, got)
+		}
+		if got := said(l, "192.0.2.8", ""); got != "- - - -" {
+			t.Errorf("%s: half a list is in force: %s", tc.name, got)
+		}
+		if st := l.Stats().Lists[0]; st.LastError == "" || st.Failures == 0 {
+			t.Errorf("%s: nobody is told: %+v", tc.name, st)
+		}
+	}
+	srv.become(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(zipped(100)) })
+	if err := refresh(t, l, "f"); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(l, "192.0.2.8", ""); got != "- - f -" {
+		t.Errorf("a good copy after bad ones: %s", got)
+	}
+	if st := l.Stats().Lists[0]; st.LastError != "" || st.Failures != 0 {
+		t.Errorf("the error stays: %+v", st)
+	}
+}
+
+func TestBadLinesAreCountedAndNamed(t *testing.T) {
+	srv := serveText(t, "192.0.2.1\nnonsense\n192.0.2.2\n")
+	l := open(t, urlList(srv.URL), nil)
+	if err := refresh(t, l, "f"); err != nil {
+		t.Fatal(err)
+	}
+	st := l.Stats().Lists[0]
+	if st.Entries != 2 || st.Bad != 1 || len(st.BadLines) != 1 || st.BadLines[0].Line != 2 || st.BadLines[0].Text != "nonsense" {
+		t.Errorf("%+v", st)
+	}
+}
+
+func TestLastGoodCopySurvivesRestart(t *testing.T) {
+	dir := t.TempDir()
+	srv := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("ETag", `"v1"`)
+		_, _ = w.Write([]byte("192.0.2.0/24\n"))
+	})
+	inDir := func(d *Deps) { d.Dir = filepath.Join(dir, "lists") }
+	cfg := urlList(srv.URL)
+	l := open(t, cfg, inDir)
+	if err := refresh(t, l, "f"); err != nil {
+		t.Fatal(err)
+	}
+
+	srv.become(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("If-None-Match") != `"v1"` {
+			w.WriteHeader(500)
+			return
+		}
+		w.WriteHeader(304)
+	})
+	l2 := open(t, cfg, inDir)
+	if got := said(l2, "192.0.2.1", ""); got != "- - f -" {
+		t.Errorf("after a restart: %s", got)
+	}
+	if st := l2.Stats().Lists[0]; !st.FromDisk || st.Fetched.IsZero() {
+		t.Errorf("stats %+v", st)
+	}
+	if err := refresh(t, l2, "f"); err != nil {
+		t.Errorf("the ETag is not kept: %v", err)
+	}
+	if st := l2.Stats().Lists[0]; st.FromDisk {
+		t.Errorf("confirmed and still from disk: %+v", st)
+	}
+
+	files, _ := filepath.Glob(filepath.Join(dir, "lists", "*"))
+	if len(files) != 1 {
+		t.Fatalf("files: %v", files)
+	}
+	b, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)-3] ^= 1
+	if err := os.WriteFile(files[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l3 := open(t, cfg, inDir)
+	if got := said(l3, "192.0.2.1", ""); got != "- - - -" {
+		t.Errorf("a copy with a wrong checksum is used: %s", got)
+	}
+	// What a killed process left half-written is no copy, and goes.
+	if err := os.WriteFile(filepath.Join(dir, "lists", "copy-1.tmp"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open(t, cfg, inDir)
+	if files, _ = filepath.Glob(filepath.Join(dir, "lists", "*.tmp")); len(files) != 0 {
+		t.Errorf("left: %v", files)
+	}
+}
+
+func TestRefusedCopyIsNotKept(t *testing.T) {
+	dir := t.TempDir()
+	srv := serveText(t, "192.0.2.0/24\n")
+	l := open(t, urlList(srv.URL), func(d *Deps) { d.Dir = dir })
+	if err := refresh(t, l, "f"); err != nil {
+		t.Fatal(err)
+	}
+	srv.become(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("0.0.0.0/0\n")) })
+	if err := refresh(t, l, "f"); !errors.Is(err, ErrTooWide) {
+		t.Fatal(err)
+	}
+	if got := said(open(t, urlList(srv.URL), func(d *Deps) { d.Dir = dir }), "192.0.2.1", ""); got != "- - f -" {
+		t.Errorf("after a restart: %s", got)
+	}
+	if files, _ := filepath.Glob(filepath.Join(dir, "*")); len(files) != 1 {
+		t.Errorf("files: %v", files)
+	}
+}
+
+func TestDiskThatFailsDoesNotStopTheList(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "lists")
+	srv := serveText(t, "192.0.2.0/24\n")
+	l := open(t, urlList(srv.URL), func(d *Deps) { d.Dir = dir })
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := refresh(t, l, "f"); err == nil {
+		t.Error("nobody is told")
+	}
+	if got := said(l, "192.0.2.1", ""); got != "- - f -" {
+		t.Errorf("%s", got)
+	}
+}
+
+func TestFileIsReadAgainWhenItChanges(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "own.txt")
+	write := func(s string, at int64) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(file, time.Unix(at, 0), time.Unix(at, 0)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("192.0.2.1 mine\n", 1000)
+	cfg := config(func(c *Config) { c.Lists = []ListConfig{{Name: "own", Flag: "block", File: file, Own: true}} })
+	l := open(t, cfg, nil)
+	if got := said(l, "192.0.2.1", ""); got != "own - - -" {
+		t.Errorf("at once: %s", got)
+	}
+	built := l.snap.Load()
+	if err := refresh(t, l, "own"); err != nil || l.snap.Load() != built {
+		t.Errorf("an unchanged file is read again: %v", err)
+	}
+	write("192.0.2.2 mine\n", 1001) // the same size
+	if err := refresh(t, l, "own"); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(l, "192.0.2.1", "") + "," + said(l, "192.0.2.2", ""); got != "- - - -,own - - -" {
+		t.Errorf("changed: %s", got)
+	}
+	write("what is this", 1002)
+	if err := refresh(t, l, "own"); !errors.Is(err, ErrGarbage) {
+		t.Errorf("%v", err)
+	}
+	if err := refresh(t, l, "own"); !errors.Is(err, ErrGarbage) {
+		t.Errorf("the error is forgotten: %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := refresh(t, l, "own"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if got := said(l, "192.0.2.2", ""); got != "own - - -" {
+		t.Errorf("the last good copy: %s", got)
+	}
+	write("192.0.2.3\n", 1003)
+	if err := refresh(t, l, "own"); err != nil || said(l, "192.0.2.3", "") != "own - - -" {
+		t.Errorf("it came back: %v", err)
+	}
+}
+
+// The whole loop under a clock of its own: five minutes, retries that double, an hour at most, and Retry-After.
+func TestRefreshTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var mu sync.Mutex
+		var at []time.Duration
+		status, header := 200, []string{}
+		l := open(t, urlList("http://lists.example/x"), func(d *Deps) {
+			d.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				at = append(at, time.Since(began))
+				return answer(status, "192.0.2.1\n", header...), nil
+			})
+		})
+		if err := l.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		set := func(s int, h ...string) {
+			mu.Lock()
+			defer mu.Unlock()
+			status, header, at = s, h, nil
+		}
+		gaps := func() (out []time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			for i := 1; i < len(at); i++ {
+				out = append(out, at[i]-at[i-1])
+			}
+			return out
+		}
+		near := func(got, want time.Duration) bool { return got >= want*9/10 && got <= want*11/10 }
+
+		time.Sleep(16 * time.Minute)
+		for _, g := range gaps() {
+			if !near(g, 5*time.Minute) {
+				t.Errorf("good: %v", gaps())
+			}
+		}
+		if len(gaps()) < 2 {
+			t.Errorf("good: %v", gaps())
+		}
+
+		set(500)
+		time.Sleep(6 * time.Hour)
+		got := gaps()
+		for i, want := range []time.Duration{15, 30, 60, 120, 240, 480, 960, 1920, 3600, 3600} {
+			if i >= len(got) || !near(got[i], want*time.Second) {
+				t.Fatalf("failing: %v", got)
+			}
+		}
+
+		set(503, "Retry-After", "7200")
+		time.Sleep(12 * time.Hour)
+		if got := gaps(); len(got) < 2 || !near(got[1], 2*time.Hour) {
+			t.Errorf("asked to wait two hours: %v", got)
+		}
+
+		set(200)
+		time.Sleep(4 * time.Hour)
+		if got := gaps(); len(got) < 10 || !near(got[3], 5*time.Minute) {
+			t.Errorf("good again: %v", got)
+		}
+		if err := l.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestWhiteListsDaily(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		cfg := config(func(c *Config) { c.Lists = []ListConfig{{Name: "w", Flag: "white", URL: "http://lists.example/x"}} })
+		l := open(t, cfg, func(d *Deps) {
+			d.Transport = roundTrip(func(*http.Request) (*http.Response, error) { n++; return answer(200, "192.0.2.1\n"), nil })
+		})
+		if err := l.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20 * time.Hour)
+		synctest.Wait()
+		if n != 1 || said(l, "192.0.2.1", "") != "- w - -" {
+			t.Errorf("%d fetches in 20 hours", n)
+		}
+		time.Sleep(7 * time.Hour)
+		synctest.Wait()
+		if n != 2 {
+			t.Errorf("%d fetches in 27 hours", n)
+		}
+		_ = l.Close()
+	})
+}
+
+func TestRealServerThroughTheLoop(t *testing.T) {
+	srv := serveText(t, "192.0.2.0/24\n")
+	l := open(t, urlList(srv.URL+"/list?token=secret"), nil)
+	if err := l.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; said(l, "192.0.2.1", "") != "- - f -"; i++ {
+		if i == 500 {
+			t.Fatalf("never in force: %+v", l.Stats().Lists)
+		}
+		time.Sleep(10 * time.Millisecond) // a real socket: no bubble
+	}
+	var b bytes.Buffer
+	l.WriteMetrics(&b)
+	if !strings.Contains(b.String(), `antirobot_cbb_list_entries{list="f",flag="block",kind="url"} 1`) || strings.Contains(b.String(), "secret") {
+		t.Errorf("metrics:\n%s", b.String())
+	}
+}
+
+func TestReconfigure(t *testing.T) {
+	a, b := serveText(t, "192.0.2.1\n"), serveText(t, "192.0.2.2\n")
+	cfg := config(func(c *Config) {
+		c.Lists = []ListConfig{{Name: "a", Flag: "block", URL: a.URL}}
+		c.Block = []string{"198.51.100.1"}
+	})
+	l := open(t, cfg, nil)
+	if err := refresh(t, l, "a"); err != nil {
+		t.Fatal(err)
+	}
+	before := l.snap.Load()
+
+	bad := cfg
+	bad.Block = []string{"198.51.100.2", "nonsense"}
+	bad.Patterns = []PatternConfig{{Name: "x", Flag: "block", PathRegex: "("}}
+	err := l.Reconfigure(bad)
+	if err == nil || !strings.Contains(err.Error(), "block[1]: ") || !strings.Contains(err.Error(), "patterns[0].path_regex: ") {
+		t.Errorf("not all is said: %v", err)
+	}
+	if l.snap.Load() != before {
+		t.Error("a bad configuration changed something")
+	}
+
+	next := cfg
+	next.Lists = append([]ListConfig{{Name: "b", Flag: "ban", URL: b.URL}}, cfg.Lists...)
+	next.Block = nil
+	if err := l.Reconfigure(next); err != nil {
+		t.Fatal(err)
+	}
+	if got := said(l, "192.0.2.1", "") + "," + said(l, "198.51.100.1", ""); got != "- - a -,- - - -" {
+		t.Errorf("the copy of a list that stayed, and an entry that went: %s", got)
+	}
+	if len(a.seen) != 1 {
+		t.Errorf("a list that stayed was fetched again: %d", len(a.seen))
+	}
+	if err := refresh(t, l, "b"); err != nil || said(l, "192.0.2.2", "") != "- - - b" {
+		t.Errorf("the new list: %v", err)
+	}
+
+	off := false
+	next.Lists[0].Enabled = &off
+	if err := l.Reconfigure(next); err != nil || said(l, "192.0.2.2", "") != "- - - -" {
+		t.Errorf("switched off: %v", err)
+	}
+}
+
+func TestReconfigureWhileRunning(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		asked := map[string]int{}
+		cfg := urlList("http://lists.example/a")
+		l := open(t, cfg, func(d *Deps) {
+			d.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				asked[r.URL.Path]++
+				return answer(200, "192.0.2.1\n"), nil
+			})
+		})
+		if err := l.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Minute)
+		cfg.Lists = []ListConfig{{Name: "g", Flag: "ban", URL: "http://lists.example/b"}}
+		cfg.Crawlers.DNS.Workers++
+		if err := l.Reconfigure(cfg); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		mu.Lock()
+		if asked["/a"] != 1 || asked["/b"] < 10 {
+			t.Errorf("asked %v", asked)
+		}
+		mu.Unlock()
+		if got := said(l, "192.0.2.1", ""); got != "- - - g" {
+			t.Errorf("%s", got)
+		}
+		_ = l.Close()
+	})
+}
+
+// The order of the decision is the verdict's; that both sides of each pair are seen is ours.
+func TestPairsThatTheVerdictOrders(t *testing.T) {
+	srv := serveText(t, "192.0.2.0/24\n")
+	l := open(t, config(func(c *Config) {
+		c.Lists = []ListConfig{{Name: "f", Flag: "block", URL: srv.URL}, list("shop", White, "203.0.113.0/24")}
+		c.Lists[1].Service = "shop"
+		c.White = []string{"192.0.2.7", "198.51.100.0/24"}
+		c.Block = []string{"198.51.100.7"}
+		c.Ban = []string{"203.0.113.7"}
+	}), nil)
+	if err := refresh(t, l, "f"); err != nil {
+		t.Fatal(err)
+	}
+	f := func(addr, service, want string) {
+		t.Helper()
+		if got := said(l, addr, service); got != want {
+			t.Errorf("%s: %s, want %s", addr, got, want)
+		}
+	}
+	f("192.0.2.7", "", "- inline f -")          // white beats a fetched block
+	f("198.51.100.7", "", "inline inline - -")  // an own block beats white
+	f("203.0.113.7", "", "- - - inline")        // white of another service
+	f("203.0.113.7", "shop", "- shop - inline") // of this one
+	f("203.0.113.7", "other", "- - - inline")   // of a third
+	f("192.0.2.8", "shop", "- - f -")           // lists for all services
+}

@@ -1,0 +1,313 @@
+package cbb
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coocood/freecache"
+	"github.com/rs/zerolog"
+)
+
+// Resolver asks the DNS. *net.Resolver is one.
+type Resolver interface {
+	// LookupAddr returns the names of an address.
+	LookupAddr(ctx context.Context, addr string) ([]string, error)
+	// LookupHost returns the addresses of a name.
+	LookupHost(ctx context.Context, host string) ([]string, error)
+}
+
+// What is known of an address that claims to be a crawler's.
+type dnsAnswer uint8
+
+const (
+	dnsUnknown   dnsAnswer = iota // nothing, and no benefit of the doubt
+	dnsConfirmed                  // the name is the crawler's and leads back to the address
+	dnsRefuted                    // it is not
+	dnsMaybe                      // being looked up: this request may pass
+	dnsFailed                     // the DNS did not answer; only in the cache
+)
+
+const maxNames = 8 // of one address that are checked
+
+// verifier looks crawlers up in the background and remembers the answers. Requests that declare no crawler never come
+// here.
+type verifier struct {
+	cfg      DNSConfig
+	resolver Resolver
+	now      func() time.Time
+	log      zerolog.Logger
+	cache    *freecache.Cache
+
+	mu      sync.Mutex
+	pending map[pendingKey]*pendingCheck
+	lookups bucket
+	passes  bucket
+	queue   chan checkJob
+
+	cancel  context.CancelFunc // nil until begin
+	workers sync.WaitGroup
+
+	stats verifierStats
+}
+
+type verifierStats struct {
+	confirmed, refuted, failed  atomic.Uint64 // look-ups by outcome
+	shed                        atomic.Uint64 // look-ups that did not start: queue or rate
+	provisional, provisionalOut atomic.Uint64 // requests that passed while looked up, and that might not any more
+}
+
+type pendingKey struct {
+	addr    netip.Addr
+	crawler uint64
+}
+
+type pendingCheck struct{ since time.Time }
+
+type checkJob struct {
+	crawler *crawler
+	addr    netip.Addr
+}
+
+func newVerifier(cfg DNSConfig, r Resolver, now func() time.Time, log zerolog.Logger) *verifier {
+	if r == nil {
+		r = net.DefaultResolver
+	}
+	return &verifier{
+		cfg: cfg, resolver: r, now: now, log: log,
+		cache:   freecache.NewCacheCustomTimer(int(cfg.CacheBytes), cacheTimer(now)),
+		pending: map[pendingKey]*pendingCheck{},
+		lookups: bucket{rate: float64(cfg.LookupsPerSecond)},
+		passes:  bucket{rate: float64(cfg.ProvisionalPerSecond)},
+		queue:   make(chan checkJob, cfg.Queue),
+	}
+}
+
+// cacheTimer makes the cache read our clock.
+type cacheTimer func() time.Time
+
+func (t cacheTimer) Now() uint32 { return uint32(t().Unix()) }
+
+// Kinds of keys in the cache.
+const (
+	keyAnswer  = 'a' // address, crawler → dnsAnswer, unix time from which it is asked again
+	keyRefuted = 'n' // address → it pretended once
+	keyPasses  = 'p' // address or its /64 → provisional passes of the window
+)
+
+// cacheKey appends the key of an address.
+func cacheKey(dst []byte, kind byte, addr netip.Addr, crawler uint64) []byte {
+	a := addr.As16()
+	dst = append(append(dst, kind), a[:]...)
+	return binary.BigEndian.AppendUint64(dst, crawler)
+}
+
+// ask returns what is known of an address and has it looked up if nothing is. It does not wait.
+func (v *verifier) ask(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
+	var kb [32]byte
+	var vb [16]byte
+	if val, err := v.cache.GetWithBuf(cacheKey(kb[:0], keyAnswer, addr, c.key), vb[:]); err == nil && len(val) == 9 {
+		known, again := dnsAnswer(val[0]), int64(binary.BigEndian.Uint64(val[1:]))
+		switch {
+		case known == dnsFailed:
+			return dnsUnknown // the cache forgets it soon
+		case at.Unix() < again:
+			return known
+		case known == dnsConfirmed:
+			v.start(c, addr, at) // believed while it is confirmed anew
+			return known
+		}
+	}
+	return v.doubt(c, addr, at)
+}
+
+// doubt starts a look-up, or finds it running, and decides whether the request may pass meanwhile.
+func (v *verifier) doubt(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
+	p := v.start(c, addr, at)
+	if p == nil || at.Sub(p.since) >= v.cfg.Grace {
+		return dnsUnknown
+	}
+	var kb [32]byte
+	if _, err := v.cache.Get(cacheKey(kb[:0], keyRefuted, addr, 0)); err == nil {
+		return dnsUnknown
+	}
+	if !v.pass(network64(addr), at) {
+		v.stats.provisionalOut.Add(1)
+		return dnsUnknown
+	}
+	v.stats.provisional.Add(1)
+	return dnsMaybe
+}
+
+// pass takes one provisional pass of an address, if it and the gateway have any left. A window begins with its first
+// pass and is not extended.
+func (v *verifier) pass(addr netip.Addr, at time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var kb [32]byte
+	key := cacheKey(kb[:0], keyPasses, addr, 0)
+	used, left := byte(0), seconds(v.cfg.ProvisionalWindow)
+	if val, end, err := v.cache.GetWithExpiration(key); err == nil && len(val) == 1 {
+		used, left = val[0], max(1, int(int64(end)-v.now().Unix()))
+	}
+	if int(used) >= v.cfg.ProvisionalRequests || !v.passes.take(at) {
+		return false
+	}
+	return v.cache.Set(key, []byte{used + 1}, left) == nil
+}
+
+// start queues a look-up unless one is running; nil when there is no room or it is too soon for another.
+func (v *verifier) start(c *crawler, addr netip.Addr, at time.Time) *pendingCheck {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	k := pendingKey{addr, c.key}
+	if p := v.pending[k]; p != nil {
+		return p
+	}
+	if len(v.queue) == cap(v.queue) || !v.lookups.take(at) {
+		v.stats.shed.Add(1)
+		return nil
+	}
+	p := &pendingCheck{since: at}
+	v.pending[k] = p
+	v.queue <- checkJob{c, addr} // there is room: only start sends, and it holds the lock
+	return p
+}
+
+// begin starts the workers; they end with ctx, or with stop.
+func (v *verifier) begin(ctx context.Context) {
+	ctx, v.cancel = context.WithCancel(ctx)
+	for range v.cfg.Workers {
+		v.workers.Go(func() { v.work(ctx) })
+	}
+}
+
+// stop ends the workers and waits for them.
+func (v *verifier) stop() {
+	if v.cancel != nil {
+		v.cancel()
+		v.workers.Wait()
+	}
+}
+
+// work checks addresses until ctx ends.
+func (v *verifier) work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case j := <-v.queue:
+			v.check(ctx, j)
+		}
+	}
+}
+
+func (v *verifier) check(ctx context.Context, j checkJob) {
+	cctx, cancel := context.WithTimeout(ctx, v.cfg.LookupTimeout)
+	got := v.resolve(cctx, j.crawler, j.addr)
+	cancel()
+	if ctx.Err() == nil {
+		v.remember(j, got)
+	}
+	v.mu.Lock()
+	delete(v.pending, pendingKey{j.addr, j.crawler.key})
+	v.mu.Unlock()
+}
+
+// remember keeps an answer. A failure of the DNS says nothing about the client: it does not replace a confirmation that
+// is not yet too old, and is forgotten soon.
+func (v *verifier) remember(j checkJob, got dnsAnswer) {
+	var kb, nb [32]byte
+	key := cacheKey(kb[:0], keyAnswer, j.addr, j.crawler.key)
+	val := make([]byte, 9)
+	val[0] = byte(got)
+	now := v.now()
+	switch got {
+	case dnsConfirmed:
+		v.stats.confirmed.Add(1)
+		binary.BigEndian.PutUint64(val[1:], uint64(now.Add(v.cfg.PositiveTTL).Unix()))
+		_ = v.cache.Set(key, val, seconds(2*v.cfg.PositiveTTL))
+	case dnsRefuted:
+		v.stats.refuted.Add(1)
+		binary.BigEndian.PutUint64(val[1:], uint64(now.Add(v.cfg.NegativeTTL).Unix()))
+		_ = v.cache.Set(key, val, seconds(v.cfg.NegativeTTL))
+		_ = v.cache.Set(cacheKey(nb[:0], keyRefuted, j.addr, 0), []byte{1}, seconds(v.cfg.NegativeTTL))
+	default:
+		v.stats.failed.Add(1)
+		old, exp, err := v.cache.GetWithExpiration(key)
+		if left := int64(exp) - now.Unix(); err == nil && len(old) == 9 && dnsAnswer(old[0]) == dnsConfirmed && left > 0 {
+			binary.BigEndian.PutUint64(old[1:], uint64(now.Add(v.cfg.FailureTTL).Unix()))
+			_ = v.cache.Set(key, old, int(left))
+			return
+		}
+		_ = v.cache.Set(key, val, seconds(v.cfg.FailureTTL))
+	}
+}
+
+// resolve asks for the names of an address, and for the addresses of those that are the crawler's.
+func (v *verifier) resolve(ctx context.Context, c *crawler, addr netip.Addr) dnsAnswer {
+	names, err := v.resolver.LookupAddr(ctx, addr.String())
+	failed := err != nil && !notFound(err)
+	for i, name := range names {
+		if i == maxNames {
+			break
+		}
+		if !c.owns(name) {
+			continue
+		}
+		hosts, err := v.resolver.LookupHost(ctx, name)
+		for _, h := range hosts {
+			if a, err := netip.ParseAddr(h); err == nil && a.WithZone("").Unmap() == addr {
+				return dnsConfirmed
+			}
+		}
+		failed = failed || err != nil && !notFound(err)
+	}
+	if failed {
+		return dnsFailed
+	}
+	return dnsRefuted
+}
+
+// notFound reports whether the DNS said that there is no such name, rather than nothing.
+func notFound(err error) bool {
+	var d *net.DNSError
+	return errors.As(err, &d) && d.IsNotFound && !d.IsTimeout && !d.IsTemporary
+}
+
+// bucket bounds a rate; it holds one second's worth.
+type bucket struct {
+	rate  float64
+	level float64
+	last  time.Time
+}
+
+func (b *bucket) take(at time.Time) bool {
+	if b.last.IsZero() {
+		b.level = b.rate
+	} else if d := at.Sub(b.last); d > 0 {
+		b.level = min(b.rate, b.level+d.Seconds()*b.rate)
+	}
+	if b.last.IsZero() || at.After(b.last) {
+		b.last = at
+	}
+	if b.level < 1 {
+		return false
+	}
+	b.level--
+	return true
+}
+
+func network64(a netip.Addr) netip.Addr {
+	if a.Is4() {
+		return a
+	}
+	return netip.PrefixFrom(a, 64).Masked().Addr()
+}
+
+func seconds(d time.Duration) int { return max(1, int((d+time.Second-1)/time.Second)) }

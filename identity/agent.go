@@ -1,0 +1,84 @@
+package identity
+
+import "bytes"
+
+// The marks of browsers, those that claim to be others first.
+var browsers = []struct{ mark, name string }{
+	{"Edg/", "edge"},
+	{"EdgA/", "edge"},
+	{"EdgiOS/", "edge"},
+	{"Edge/", "edge"},
+	{"OPR/", "opera"},
+	{"Opera", "opera"},
+	{"OPiOS/", "opera"},
+	{"YaBrowser/", "yandex"},
+	{"SamsungBrowser/", "samsung"},
+	{"UCBrowser/", "uc"},
+	{"Vivaldi/", "vivaldi"},
+	{"Firefox/", "firefox"},
+	{"FxiOS/", "firefox"},
+	{"HeadlessChrome/", "headless"},
+	{"Chrome/", "chrome"},
+	{"CriOS/", "chrome"},
+	{"Chromium/", "chrome"},
+	{"Trident/", "ie"},
+	{"MSIE ", "ie"},
+	{"Safari/", "safari"},
+}
+
+// The marks of systems, those that claim to be others first.
+var systems = []struct{ mark, name string }{
+	{"Windows", "windows"},
+	{"Android", "android"},
+	{"iPhone", "ios"},
+	{"iPad", "ios"},
+	{"iPod", "ios"},
+	{"Macintosh", "mac"},
+	{"CrOS", "chromeos"},
+	{"Linux", "linux"},
+	{"X11", "linux"},
+}
+
+// AgentFamily returns a hash of what a User-Agent claims to be, coarsely: the browser and the system, no version, so
+// that an update changes nothing. A client that is no known browser is known by its first product name. It is the
+// same in every process; 0 means that there was no User-Agent.
+func AgentFamily(ua []byte) uint64 {
+	if len(ua) == 0 {
+		return 0
+	}
+	if len(ua) > 512 {
+		ua = ua[:512]
+	}
+	browser := product(ua)
+	for i := range browsers {
+		if bytes.Contains(ua, []byte(browsers[i].mark)) {
+			browser = []byte(browsers[i].name)
+			break
+		}
+	}
+	system := "other"
+	for i := range systems {
+		if bytes.Contains(ua, []byte(systems[i].mark)) {
+			system = systems[i].name
+			break
+		}
+	}
+	return max(1, fnv(fnv(fnv(fnvBasis, browser), []byte{'/'}), []byte(system)))
+}
+
+// product returns what stands before the first '/' or space.
+func product(ua []byte) []byte {
+	if i := bytes.IndexAny(ua, "/ "); i >= 0 {
+		return ua[:i]
+	}
+	return ua
+}
+
+const fnvBasis = 0xcbf29ce484222325
+
+func fnv(h uint64, b []byte) uint64 {
+	for _, c := range b {
+		h = (h ^ uint64(c)) * 0x100000001b3
+	}
+	return h
+}

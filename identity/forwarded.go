@@ -1,0 +1,252 @@
+package identity
+
+import (
+	"bytes"
+	"net/netip"
+	"strings"
+
+	"github.com/gaissmai/bart"
+)
+
+// maxHops bounds how many elements of a forwarding header are looked at, from the right.
+const maxHops = 64
+
+// trust is whose word about the client's address is taken, and in which header. It is immutable.
+type trust struct {
+	proxies   *bart.Lite // nil: nobody's
+	header    string
+	forwarded bool // header is RFC 7239's, and its proto parameter replaces X-Forwarded-Proto
+}
+
+func newTrust(c Config) (*trust, error) {
+	t := &trust{header: c.ClientAddressHeader, forwarded: strings.EqualFold(c.ClientAddressHeader, "Forwarded")}
+	for _, s := range c.TrustedProxies {
+		p, err := parseNetwork(s)
+		if err != nil {
+			return nil, err
+		}
+		if t.proxies == nil {
+			t.proxies = new(bart.Lite)
+		}
+		t.proxies.Insert(p)
+	}
+	return t, nil
+}
+
+func (t *trust) trusts(a netip.Addr) bool { return t.proxies.Lookup(a) }
+
+// client returns whose address counts and which protocol the client used. The header is read from its right end, for
+// each proxy adds at that end what it saw: the first address that is not a trusted proxy's is the client; what
+// stands left of it is hearsay and not even parsed. Where an element can't be read the last good hop counts.
+func (t *trust) client(v *View) (a netip.Addr, https bool) {
+	a, https = v.Peer.Unmap().WithZone(""), v.TLS
+	if t.proxies == nil || !t.trusts(a) {
+		return a, https
+	}
+	proxies := 1 // how many trusted proxies the request came through
+	looked := 0
+walk:
+	for i := len(v.Fields) - 1; i >= 0; i-- {
+		f := &v.Fields[i]
+		if len(f.Name) != len(t.header) || !equalFold(f.Name, t.header) {
+			continue
+		}
+		rest, elem, more := f.Value, []byte(nil), true
+		for more {
+			if looked++; looked > maxHops {
+				break walk
+			}
+			if rest, elem, more = t.lastElement(rest); len(elem) == 0 {
+				continue // an empty element of a list is no element
+			}
+			hop, proto, ok := t.readHop(elem)
+			if !ok {
+				break walk
+			}
+			a = hop
+			if t.forwarded && len(proto) > 0 {
+				https = len(proto) == len("https") && equalFold(proto, "https")
+			}
+			if !t.trusts(hop) {
+				break walk
+			}
+			proxies++
+		}
+	}
+	if !t.forwarded {
+		https = forwardedProto(v, proxies, https)
+	}
+	return a, https
+}
+
+// lastElement splits the last element off a comma-separated list, spaces trimmed; more says that a comma stood before
+// it. In RFC 7239's header commas inside quotes do not count, and quotes are matched from the right: the text
+// that a client sent stands on the left, and a quote that it left open must not swallow what a proxy appended.
+func (t *trust) lastElement(list []byte) (rest, elem []byte, more bool) {
+	i := len(list) - 1
+	if !t.forwarded {
+		i = bytes.LastIndexByte(list, ',')
+	} else {
+		for quoted := false; i >= 0 && (quoted || list[i] != ','); i-- {
+			if list[i] == '"' {
+				quoted = !quoted
+			}
+		}
+	}
+	if i < 0 {
+		return nil, bytes.TrimSpace(list), false
+	}
+	return list[:i], bytes.TrimSpace(list[i+1:]), true
+}
+
+func (t *trust) readHop(elem []byte) (a netip.Addr, proto []byte, ok bool) {
+	node := elem
+	if t.forwarded {
+		if node, proto, ok = readForwarded(elem); !ok {
+			return netip.Addr{}, nil, false
+		}
+	}
+	a, ok = parseNode(node)
+	return a, proto, ok
+}
+
+// readForwarded reads one element of RFC 7239: pairs divided by ';', of which for and proto are kept. An element
+// without for, or with two, is refused.
+func readForwarded(elem []byte) (node, proto []byte, ok bool) {
+	var seen bool
+	for len(elem) > 0 {
+		eq := bytes.IndexByte(elem, '=')
+		if eq < 1 {
+			return nil, nil, false
+		}
+		name := bytes.TrimSpace(elem[:eq])
+		val, rest, ok := readValue(elem[eq+1:])
+		if !ok {
+			return nil, nil, false
+		}
+		switch {
+		case len(name) == 3 && equalFold(name, "for"):
+			if seen {
+				return nil, nil, false
+			}
+			seen, node = true, val
+		case len(name) == 5 && equalFold(name, "proto"):
+			proto = val
+		}
+		elem = rest
+	}
+	return node, proto, seen
+}
+
+// readValue reads a token or a quoted string up to the next ';'. Escapes have no place in an address and are refused.
+func readValue(b []byte) (val, rest []byte, ok bool) {
+	if len(b) == 0 || b[0] != '"' {
+		val, rest, _ = bytes.Cut(b, semicolon)
+		val = bytes.TrimSpace(val)
+		return val, rest, len(val) > 0 && bytes.IndexByte(val, '"') < 0
+	}
+	end := bytes.IndexByte(b[1:], '"')
+	if end < 0 {
+		return nil, nil, false
+	}
+	val, b = b[1:1+end], bytes.TrimSpace(b[end+2:])
+	if bytes.IndexByte(val, '\\') >= 0 || (len(b) > 0 && b[0] != ';') {
+		return nil, nil, false
+	}
+	return val, bytes.TrimPrefix(b, semicolon), true
+}
+
+var semicolon = []byte{';'}
+
+// parseNode reads an address as proxies write it: bare, with a port, in brackets, or both. Names, obfuscated and
+// unknown nodes, zones and anything else are refused.
+func parseNode(b []byte) (netip.Addr, bool) {
+	if len(b) < 2 || len(b) > 64 {
+		return netip.Addr{}, false
+	}
+	host, port := b, []byte(nil)
+	if b[0] == '[' {
+		end := bytes.IndexByte(b, ']')
+		if end < 0 || bytes.IndexByte(b[:end], ':') < 0 {
+			return netip.Addr{}, false // brackets hold IPv6 alone
+		}
+		host, port = b[1:end], b[end+1:]
+	} else if i := bytes.IndexByte(b, ':'); i >= 0 && bytes.IndexByte(b[i+1:], ':') < 0 {
+		host, port = b[:i], b[i:]
+	}
+	if !validPort(port) || bytes.IndexByte(host, '%') >= 0 {
+		return netip.Addr{}, false
+	}
+	a, err := netip.ParseAddr(borrow(host))
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	return a.Unmap(), true
+}
+
+// validPort accepts nothing, ":1" to ":65535", and RFC 7239's hidden ports (":_name").
+func validPort(b []byte) bool {
+	if len(b) == 0 {
+		return true
+	}
+	if b[0] != ':' || len(b) < 2 || len(b) > 32 {
+		return false
+	}
+	if b[1] == '_' {
+		return len(b) > 2
+	}
+	n := 0
+	for _, c := range b[1:] {
+		if c < '0' || c > '9' {
+			return false
+		}
+		if n = n*10 + int(c-'0'); n > 65535 {
+			return false
+		}
+	}
+	return n > 0
+}
+
+// forwardedProto reads X-Forwarded-Proto. Most proxies overwrite it; where they append, the value that counts is the
+// one that the outermost trusted proxy wrote, as many from the right as there are proxies.
+func forwardedProto(v *View, proxies int, https bool) bool {
+	const name = "X-Forwarded-Proto"
+	for i := len(v.Fields) - 1; i >= 0; i-- {
+		f := &v.Fields[i]
+		if len(f.Name) != len(name) || !equalFold(f.Name, name) {
+			continue
+		}
+		rest := f.Value
+		for proxies > 0 {
+			j := bytes.LastIndexByte(rest, ',')
+			if elem := bytes.TrimSpace(rest[j+1:]); len(elem) > 0 {
+				https = len(elem) == len("https") && equalFold(elem, "https")
+				proxies--
+			}
+			if j < 0 {
+				break
+			}
+			rest = rest[:j]
+		}
+	}
+	return https
+}
+
+// PartnerUser reads the address that an XML partner names for its user: exactly one X-Real-Ip with one address. Ask
+// only for a partner that is known.
+func PartnerUser(v *View) (netip.Addr, bool) {
+	const name = "X-Real-Ip"
+	var a netip.Addr
+	for i := range v.Fields {
+		f := &v.Fields[i]
+		if len(f.Name) != len(name) || !equalFold(f.Name, name) {
+			continue
+		}
+		b, ok := parseNode(f.Value)
+		if !ok || a.IsValid() {
+			return netip.Addr{}, false
+		}
+		a = b
+	}
+	return a, a.IsValid()
+}

@@ -1,0 +1,178 @@
+package identity
+
+import (
+	"encoding/hex"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	fuidShards = 64
+	fuidDigits = 8   // hexadecimal digits of birth at the start of the value
+	maxFuid    = 128 // bytes
+
+	fuidNoticed = 10 * 60           // seconds between two notes of "seen again"
+	fuidIdle    = 30 * 24 * 60 * 60 // seconds after which a value that came back may be forgotten
+	fuidTries   = 16                // entries that are looked at for one to give way
+)
+
+// fuidBirth returns the unix time in the first eight hexadecimal digits of a fuid.
+func fuidBirth(v []byte) (int64, bool) {
+	if len(v) < fuidDigits || len(v) > maxFuid {
+		return 0, false
+	}
+	var b [fuidDigits / 2]byte
+	if _, err := hex.Decode(b[:], v[:fuidDigits]); err != nil {
+		return 0, false
+	}
+	return int64(b[0])<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3]), true
+}
+
+// fuids remembers when a fuid was first seen. A fuid is unsigned, so anybody makes as many as they like; the table
+// must not grow by that, and a flood must not push out those whom it knows:
+//   - a /24 or /48 brings in a limited number of new values a day;
+//   - when a shard is full, a new value takes the place of one that never came back after a day, or of one that was
+//     idle for 30 days; a value that did come back is never pushed out by new ones. Where nobody can give way, the
+//     new value is not remembered, and its owner stays who its address is.
+type fuids struct {
+	seed    maphash.Seed
+	shards  [fuidShards]fuidShard
+	news    *rates
+	perDay  uint32
+	perPart int
+	refused atomic.Uint64
+	evicted atomic.Uint64
+}
+
+type fuidShard struct {
+	mu sync.Mutex
+	m  map[[16]byte]sighting
+	_  [40]byte // keeps shards on cache lines of their own
+}
+
+// sighting is when a value was seen, in unix seconds.
+type sighting struct{ first, last uint32 }
+
+// returned reports whether the value came back a day or more after it was first seen.
+func (s sighting) returned() bool { return s.last-s.first >= uint32(day/time.Second) }
+
+func newFuids(size, perDay int64) *fuids {
+	f := &fuids{seed: maphash.MakeSeed(), news: newRates(), perDay: uint32(perDay), perPart: int((size + fuidShards - 1) / fuidShards)}
+	for i := range f.shards {
+		f.shards[i].m = make(map[[16]byte]sighting)
+	}
+	return f
+}
+
+func (f *fuids) shard(id [16]byte) *fuidShard {
+	return &f.shards[maphash.Comparable(f.seed, id)%fuidShards]
+}
+
+// see notes that a value was presented from the network, and returns when it was first seen; false if it is new or
+// could not be remembered.
+func (f *fuids) see(id [16]byte, net uint64, at int64) (first int64, known bool) {
+	now := uint32(at)
+	s := f.shard(id)
+	s.mu.Lock()
+	e, known := s.m[id]
+	if known && now > e.last && now-e.last >= fuidNoticed {
+		e.last = now
+		s.m[id] = e
+	}
+	s.mu.Unlock()
+	if known {
+		return int64(e.first), true
+	}
+	if f.news.add(net, uint32(at/int64(day/time.Second))) > f.perDay {
+		f.refused.Add(1)
+		return 0, false
+	}
+	f.put(id, sighting{first: now, last: now}, now)
+	return 0, false
+}
+
+// put remembers a value, or merges what is known of it: the earlier first sight, the later last.
+func (f *fuids) put(id [16]byte, e sighting, now uint32) bool {
+	s := f.shard(id)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if old, ok := s.m[id]; ok {
+		s.m[id] = sighting{first: min(old.first, e.first), last: max(old.last, e.last)}
+		return true
+	}
+	if len(s.m) >= f.perPart {
+		victim, ok := s.victim(now)
+		if !ok {
+			f.refused.Add(1)
+			return false
+		}
+		delete(s.m, victim)
+		f.evicted.Add(1)
+	}
+	s.m[id] = e
+	return true
+}
+
+// victim picks who gives way, out of a random handful: an idle one, else the one that did not come back for longest.
+func (s *fuidShard) victim(now uint32) (victim [16]byte, ok bool) {
+	var oldest uint32
+	tries := 0
+	for id, e := range s.m {
+		if now > e.last && now-e.last > fuidIdle {
+			return id, true
+		}
+		if !e.returned() && (!ok || e.last < oldest) {
+			victim, oldest, ok = id, e.last, true
+		}
+		if tries++; tries == fuidTries {
+			break
+		}
+	}
+	return victim, ok
+}
+
+func (f *fuids) size() int {
+	n := 0
+	for i := range f.shards {
+		s := &f.shards[i]
+		s.mu.Lock()
+		n += len(s.m)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// ExportFuids calls f for each remembered fuid that was seen at or after since, with its subject ID and when it was
+// first and last seen, until f returns false. It copies one shard at a time: f may be slow, requests do not wait.
+func (r *Resolver) ExportFuids(since time.Time, f func(id [16]byte, first, last time.Time) bool) {
+	from := since.Unix()
+	var ids [][16]byte
+	var seen []sighting
+	for i := range r.fuids.shards {
+		s := &r.fuids.shards[i]
+		ids, seen = ids[:0], seen[:0]
+		s.mu.Lock()
+		for id, e := range s.m {
+			if int64(e.last) >= from {
+				ids, seen = append(ids, id), append(seen, e)
+			}
+		}
+		s.mu.Unlock()
+		for j, id := range ids {
+			if !f(id, time.Unix(int64(seen[j].first), 0), time.Unix(int64(seen[j].last), 0)) {
+				return
+			}
+		}
+	}
+}
+
+// ImportFuid puts one exported fuid back, or merges it with what is known; times in the future are refused. It
+// reports whether it is remembered now. Entries of ExportFuids older than 30 days need not be kept.
+func (r *Resolver) ImportFuid(id [16]byte, first, last, at time.Time) bool {
+	if first.Unix() < 0 || last.Before(first) || last.After(at) {
+		return false
+	}
+	return r.fuids.put(id, sighting{first: uint32(first.Unix()), last: uint32(last.Unix())}, uint32(at.Unix()))
+}

@@ -1,0 +1,86 @@
+package identity
+
+import (
+	"bytes"
+	"encoding/binary"
+	"time"
+
+	"antirobot/spravka"
+)
+
+const (
+	iLifetime = 400 * day // what browsers keep a cookie for at most
+	iCrowded  = day       // life of a cookie made above the rate: its owner gets another chance
+
+	iVersion = 1
+	iSize    = 1 + 1 + 16 + 8 + 8
+)
+
+// iCookie is the gateway's own browser cookie.
+type iCookie struct {
+	id      [16]byte
+	born    int64 // unix seconds
+	scope   uint64
+	crowded bool  // made above its network's rate: it never counts
+	expires int64 // unix seconds; the seal's own expiry
+}
+
+func (c *iCookie) append(dst []byte) []byte {
+	var flags byte
+	if c.crowded {
+		flags = 1
+	}
+	dst = append(dst, iVersion, flags)
+	dst = append(dst, c.id[:]...)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(c.born))
+	return binary.BigEndian.AppendUint64(dst, c.scope)
+}
+
+func parseICookie(b []byte) (c iCookie, ok bool) {
+	if len(b) != iSize || b[0] != iVersion || b[1] > 1 {
+		return iCookie{}, false
+	}
+	c.crowded = b[1] == 1
+	copy(c.id[:], b[2:18])
+	c.born = int64(binary.BigEndian.Uint64(b[18:]))
+	c.scope = binary.BigEndian.Uint64(b[26:])
+	return c, true
+}
+
+// MintI appends the value of a Set-Cookie field that gives the client an i cookie, and returns nil when it should get
+// none: Resolve, which must have filled id from the same View, found no page load of a browser, or a cookie that is
+// good for long. A cookie that is only near its end, or sealed by an older key, is renewed as the same identity. A
+// new one beyond the rate of its /24 or /48 is given all the same, but never counts.
+func (r *Resolver) MintI(dst []byte, id *Identity, v *View, s *Service) []byte {
+	if !id.WantI || s.names[KindI] == "" {
+		return nil
+	}
+	c, life := id.i, iLifetime
+	if c.born == 0 {
+		c = iCookie{id: spravka.NewID(), born: v.At.Unix()}
+		if n := r.mints.add(NetKey(id.Net), uint32(v.At.Unix()/int64(time.Hour/time.Second))); int64(n) > r.iPerHour.Load() {
+			c.crowded, life = true, iCrowded
+			r.crowded.Add(1)
+		} else {
+			r.minted.Add(1)
+		}
+	}
+	c.scope = s.Scope(v.Host)
+	var buf [iSize]byte
+	token := r.ring().Seal(make([]byte, 0, 256), spravka.PurposeICookie, nil, c.append(buf[:0]), v.At.Add(life))
+	return spravka.AppendSetCookie(dst, s.names[KindI], token, s.CookieDomain(v.Host), "/", life,
+		id.Proto == "https", true, "Lax")
+}
+
+// wantsPage reports whether a browser loads a page: only such requests are given a cookie.
+func wantsPage(v *View, fetchMode, accept []byte) bool {
+	if string(v.Method) != "GET" {
+		return false
+	}
+	if len(fetchMode) > 0 {
+		return string(fetchMode) == "navigate"
+	}
+	return bytes.Contains(accept, textHTML)
+}
+
+var textHTML = []byte("text/html")

@@ -1,0 +1,205 @@
+package identity
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"antirobot/spravka"
+)
+
+// start is the time at which the tests happen.
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+const testKey = "0123456789abcdef0123456789abcdef"
+
+// bench is a Resolver with all that a test turns.
+type bench struct {
+	*Resolver
+	ring    *spravka.Ring
+	revoked map[[16]byte]bool
+}
+
+func newBench(t testing.TB, edit func(*Config)) *bench {
+	t.Helper()
+	ring, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(start.Add(-time.Hour))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := DefaultConfig()
+	c.TokenCacheBytes = 8 << 20
+	c.FuidTable = 10_000
+	if edit != nil {
+		edit(&c)
+	}
+	b := &bench{ring: ring, revoked: map[[16]byte]bool{}}
+	b.Resolver, err = New(c, func() *spravka.Ring { return b.ring }, func(id [16]byte, _ int64) bool { return b.revoked[id] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func newService(t testing.TB, edit func(*ServiceConfig)) *Service {
+	t.Helper()
+	c := DefaultServiceConfig()
+	c.Domain = "example.com"
+	c.Login.Algorithm = "hmac"
+	c.Login.Keys = []KeyRef{{Key: testKey}}
+	c.ServiceCookie.Name = "sid"
+	c.ServiceCookie.Keys = []KeyRef{{Key: testKey}}
+	if edit != nil {
+		edit(&c)
+	}
+	s, err := NewService(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// page is a page load of a browser from addr with the given cookies.
+func page(at time.Time, addr string, cookies ...string) *View {
+	v := &View{
+		At: at, Method: []byte("GET"), Host: []byte("www.example.com"), HostPort: []byte("www.example.com"),
+		Target: []byte("/"), Path: []byte("/"), Peer: netip.MustParseAddr(addr), TLS: true,
+		Fields: []Field{
+			{[]byte("Host"), []byte("www.example.com")},
+			{[]byte("User-Agent"), []byte("Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0")},
+			{[]byte("Accept"), []byte("text/html,application/xhtml+xml,*/*;q=0.8")},
+			{[]byte("Accept-Language"), []byte("en")},
+			{[]byte("Accept-Encoding"), []byte("gzip, br")},
+			{[]byte("Sec-Fetch-Dest"), []byte("document")},
+			{[]byte("Sec-Fetch-Mode"), []byte("navigate")},
+			{[]byte("Sec-Fetch-Site"), []byte("none")},
+			{[]byte("Connection"), []byte("keep-alive")},
+		},
+	}
+	if len(cookies) > 0 {
+		v.Fields = append(v.Fields, Field{[]byte("Cookie"), []byte(strings.Join(cookies, "; "))})
+	}
+	return v
+}
+
+func (b *bench) pass(born time.Time, edit func(*spravka.Pass)) string {
+	p := spravka.Pass{
+		ID: spravka.NewID(), Born: born.Unix(), Expires: born.Add(30 * day).Unix(), Allowance: 100, Earned: true,
+		Scope: spravka.ScopeOf("example.com"),
+	}
+	if edit != nil {
+		edit(&p)
+	}
+	return "spravka=" + string(b.ring.SealPass(nil, &p))
+}
+
+func (b *bench) i(born time.Time, edit func(*iCookie)) string {
+	c := iCookie{id: spravka.NewID(), born: born.Unix(), scope: spravka.ScopeOf("example.com")}
+	if edit != nil {
+		edit(&c)
+	}
+	return "i=" + string(b.ring.Seal(nil, spravka.PurposeICookie, nil, c.append(nil), born.Add(iLifetime)))
+}
+
+func signed(t testing.TB, name, value string, born time.Time) string {
+	t.Helper()
+	s, err := spravka.SignService(name, value, born, []byte(testKey))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name + "=" + s
+}
+
+func fuid(born time.Time, rest string) string {
+	return fmt.Sprintf("fuid01=%08x%s", born.Unix(), rest)
+}
+
+// told is what Resolve found, in print: the subjects, then the refusals.
+func told(id *Identity) string {
+	var words []string
+	for i := range id.N {
+		words = append(words, id.Subjects[i].Kind.String())
+	}
+	for _, r := range id.Refused[:id.NRefused] {
+		words = append(words, "-"+r.Kind.String()+":"+r.Reason.String())
+	}
+	return strings.Join(words, " ")
+}
+
+// TestOrderOfKinds: all kinds at once, the strongest first, the address last.
+func TestOrderOfKinds(t *testing.T) {
+	b, s := newBench(t, nil), newService(t, nil)
+	old := start.Add(-2 * day)
+	f := fuid(start.Add(-10*day), "c0ffee")
+	var id Identity
+	b.Resolve(&id, page(old, "203.0.113.7", f), s) // the gateway comes to know the fuid
+	b.Resolve(&id, page(start, "203.0.113.7", signed(t, "sid", "1234", old), b.i(old, nil), f,
+		signed(t, "L", "alice", old), b.pass(start, nil)), s)
+	if got, want := told(&id), "spravka L fuid i service ip"; got != want {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+	for i := range id.N {
+		printed := string(id.AppendSubject(nil, i))
+		back, err := ParseSubject(printed)
+		if err != nil || back != id.Subjects[i] {
+			t.Errorf("%s parses to %v, %v", printed, back, err)
+		}
+	}
+	for i, want := range map[int]string{1: "L:alice", 4: "service:sid=1234", 5: "ip:203.0.113.7"} {
+		if got := string(id.AppendSubject(nil, i)); got != want {
+			t.Errorf("subject %d is %s, want %s", i, got, want)
+		}
+	}
+}
+
+// TestResolveDoesNotAllocate: with every kind in the cache.
+func TestResolveDoesNotAllocate(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	b, s := newBench(t, func(c *Config) { c.TrustedProxies = []string{"10.0.0.0/8"} }), newService(t, nil)
+	old := start.Add(-2 * day)
+	f := fuid(start.Add(-10*day), "c0ffee")
+	var id Identity
+	b.Resolve(&id, page(old, "203.0.113.7", f), s)
+	v := page(start, "10.0.0.1", signed(t, "sid", "1234", old), b.i(old, nil), f, signed(t, "L", "alice", old),
+		b.pass(start, nil), b.pass(start, nil), "a=b", "c=d")
+	v.Fields = append(v.Fields, Field{[]byte("X-Forwarded-For"), []byte("2001:db8::7, 10.0.0.2")})
+	b.Resolve(&id, v, s)
+	if got := told(&id); got != "spravka L fuid i service ip" {
+		t.Fatal(got)
+	}
+	if n := testing.AllocsPerRun(1000, func() { b.Resolve(&id, v, s) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkResolve(b *testing.B) {
+	be, s := newBench(b, nil), newService(b, nil)
+	old := start.Add(-2 * day)
+	f := fuid(start.Add(-10*day), "c0ffee")
+	var id Identity
+	be.Resolve(&id, page(old, "203.0.113.7", f), s)
+	junk := []string{"_ga=GA1.2.1234567890.1700000000", "theme=dark", "session_hint=abcdefabcdefabcdef"}
+	for _, c := range []struct {
+		name    string
+		cookies []string
+	}{
+		{"no-cookies", nil},
+		{"foreign-cookies", junk},
+		{"i", append(junk, be.i(old, nil))},
+		{"pass", append(junk, be.pass(start, nil))},
+		{"pass-and-i", append(junk, be.pass(start, nil), be.i(old, nil))},
+		{"all", append(junk, signed(b, "sid", "1234", old), be.i(old, nil), f, signed(b, "L", "alice", old), be.pass(start, nil))},
+	} {
+		v := page(start, "203.0.113.7", c.cookies...)
+		b.Run(c.name, func(b *testing.B) {
+			var id Identity
+			b.ReportAllocs()
+			for b.Loop() {
+				be.Resolve(&id, v, s)
+			}
+		})
+	}
+}

@@ -1,0 +1,202 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"antirobot/spravka"
+)
+
+// Service is a ServiceConfig made ready: keys read, names and scopes prepared. It is immutable and safe for concurrent
+// use; a reload makes a new one.
+type Service struct {
+	names   [numCookies]string // by kind; empty: not read
+	domain  string             // without a leading dot, lower case
+	scope   uint64             // of domain
+	iMinAge int64              // seconds
+
+	fuidTrusted bool
+
+	login         *login // nil: off
+	serviceKeys   [][]byte
+	servicePrint  uint64 // goes into the keys of cached cookies: a cookie whose key was removed must not live on
+	serviceMinAge int64  // seconds
+	serviceText   string // "NAME=": equal values of two services' cookies are two people
+}
+
+// numCookies is one more than the last kind that is a cookie.
+const numCookies = int(KindService) + 1
+
+// NewService validates the config and reads its keys. The errors are those of Validate, and those of reading.
+func NewService(c ServiceConfig) (*Service, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Service{
+		domain:        strings.ToLower(strings.TrimPrefix(c.Domain, ".")),
+		iMinAge:       int64(c.IMinAge / time.Second),
+		fuidTrusted:   c.Fuid == fuidTrusted,
+		serviceMinAge: int64(c.ServiceCookie.MinAge / time.Second),
+	}
+	s.scope = spravka.ScopeOf(s.domain)
+	s.names[KindSpravka] = c.SpravkaCookie
+	s.names[KindI] = c.ICookie
+	if c.Fuid != fuidOff {
+		s.names[KindFuid] = c.FuidCookie
+	}
+	var errs []error
+	if c.Login.Algorithm != algOff {
+		s.names[KindL] = c.Login.Cookie
+		l, err := newLogin(c.Login)
+		s.login, errs = l, append(errs, err)
+	}
+	if c.ServiceCookie.Name != "" {
+		s.names[KindService] = c.ServiceCookie.Name
+		keys, err := readSecrets("service_cookie.keys", c.ServiceCookie.Keys)
+		s.serviceKeys, errs = keys, append(errs, err)
+		s.serviceText = c.ServiceCookie.Name + "="
+		s.servicePrint = printOf(append([][]byte{[]byte(c.ServiceCookie.Name)}, keys...)...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// readSecrets reads shared secrets; all that is wrong is returned at once.
+func readSecrets(path string, refs []KeyRef) ([][]byte, error) {
+	var errs []error
+	keys := make([][]byte, 0, len(refs))
+	for i, ref := range refs {
+		key, err := ref.read()
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s[%d].%w", path, i, err))
+		case len(key) < spravka.MinServiceKey:
+			errs = append(errs, fmt.Errorf("%s[%d]: the key has %d bytes, must have %d or more", path, i, len(key), spravka.MinServiceKey))
+		default:
+			keys = append(keys, key)
+		}
+	}
+	return keys, errors.Join(errs...)
+}
+
+func printOf(parts ...[]byte) uint64 {
+	h := sha256.New()
+	for _, p := range parts {
+		h.Write(binary.AppendUvarint(nil, uint64(len(p))))
+		h.Write(p)
+	}
+	return binary.BigEndian.Uint64(h.Sum(nil))
+}
+
+// CookieDomain returns the Domain that spravka and i are given on this host: the configured one, or none where the
+// host lies outside it (a browser would refuse the cookie).
+func (s *Service) CookieDomain(host []byte) string {
+	if s.covers(host) {
+		return s.domain
+	}
+	return ""
+}
+
+// Scope returns the scope that passes and i cookies of this host are sealed with.
+func (s *Service) Scope(host []byte) uint64 {
+	if s.covers(host) {
+		return s.scope
+	}
+	return spravka.ScopeOf(host)
+}
+
+// SpravkaCookie returns the name of the cookie that carries the pass.
+func (s *Service) SpravkaCookie() string { return s.names[KindSpravka] }
+
+// covers reports whether host (lower case, no port) is the cookie domain or below it.
+func (s *Service) covers(host []byte) bool {
+	n := len(host) - len(s.domain)
+	return s.domain != "" && n >= 0 && string(host[n:]) == s.domain && (n == 0 || host[n-1] == '.')
+}
+
+// CookieDomainProblems returns, for check-config, what will not work on this host with these settings.
+func (c ServiceConfig) CookieDomainProblems(host string) []string {
+	if c.Domain == "" {
+		return nil
+	}
+	s := Service{domain: strings.ToLower(strings.TrimPrefix(c.Domain, "."))}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if bare, ok := strings.CutPrefix(host, "*."); ok {
+		host = bare
+	}
+	if s.covers([]byte(host)) {
+		return nil
+	}
+	problems := []string{fmt.Sprintf("host %s lies outside the cookie domain %s: spravka and i are kept for this host alone", host, s.domain)}
+	if c.ServiceCookie.Name == "" && c.Login.Algorithm == algOff {
+		problems = append(problems, fmt.Sprintf("host %s lies outside the cookie domain %s and has neither a service cookie nor a login: visitors behind one address are told apart by i alone", host, s.domain))
+	}
+	return problems
+}
+
+// jar is the cookies of one request that matter, by kind, in the order in which they came.
+type jar struct {
+	values [numCookies][maxPasses][]byte
+	n      [numCookies]uint8
+}
+
+// limits is how many cookies of each kind are tried. A client that hides its identity behind wrong ones is judged
+// without it.
+var limits = [numCookies]uint8{KindSpravka: maxPasses, KindL: 2, KindFuid: 2, KindI: 2, KindService: 2}
+
+// maxCookies bounds how many cookies of a request are looked at. Browsers send fewer than 200.
+const maxCookies = 300
+
+// collect puts the cookies of one Cookie field into the jar, and returns how many it looked at.
+func (j *jar) collect(id *Identity, s *Service, field []byte, budget int) int {
+	looked := 0
+	for len(field) > 0 && looked < budget {
+		looked++
+		var pair []byte
+		if i := bytes.IndexByte(field, ';'); i >= 0 {
+			pair, field = field[:i], field[i+1:]
+		} else {
+			pair, field = field, nil
+		}
+		for len(pair) > 0 && (pair[0] == ' ' || pair[0] == '\t') {
+			pair = pair[1:]
+		}
+		eq := bytes.IndexByte(pair, '=')
+		if eq <= 0 {
+			continue
+		}
+		for k := KindSpravka; k <= KindService; k++ {
+			if name := s.names[k]; len(name) == eq && string(pair[:eq]) == name {
+				j.put(id, k, trimValue(pair[eq+1:]))
+			}
+		}
+	}
+	return looked
+}
+
+func (j *jar) put(id *Identity, k Kind, value []byte) {
+	if j.n[k] == limits[k] {
+		id.refuse(k, RefusedTooMany)
+		return
+	}
+	j.values[k][j.n[k]] = value
+	j.n[k]++
+}
+
+// trimValue drops white space at the end and the quotes that RFC 6265 allows around a value.
+func trimValue(b []byte) []byte {
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
+		b = b[:len(b)-1]
+	}
+	if len(b) >= 2 && b[0] == '"' && b[len(b)-1] == '"' {
+		b = b[1 : len(b)-1]
+	}
+	return b
+}

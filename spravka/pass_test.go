@@ -1,0 +1,152 @@
+package spravka
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func drawPass(rt *rapid.T) Pass {
+	var p Pass
+	copy(p.ID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(rt, "id"))
+	p.Born = start.Unix() - rapid.Int64Range(0, 1e6).Draw(rt, "age")
+	p.Expires = start.Unix() + rapid.Int64Range(1, 1e6).Draw(rt, "left")
+	if p.Earned = rapid.Bool().Draw(rt, "earned"); p.Earned {
+		p.Allowance = rapid.Uint32().Draw(rt, "allowance")
+	}
+	p.Scope = rapid.Uint64().Draw(rt, "scope")
+	p.Partner = rapid.Uint64().Draw(rt, "partner")
+	p.Net = rapid.Uint64().Draw(rt, "net")
+	p.Agent = rapid.Uint64().Draw(rt, "agent")
+	return p
+}
+
+func TestPassComesBack(t *testing.T) {
+	ring := newRing(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		p := drawPass(rt)
+		got, err := ring.OpenPass(ring.SealPass(nil, &p), start)
+		if err != nil || got != p {
+			rt.Fatalf("%+v became %+v, %v", p, got, err)
+		}
+		got, ok := UnpackPass(p.AppendPacked(nil))
+		if !ok || got != p {
+			rt.Fatalf("%+v unpacks to %+v", p, got)
+		}
+		if _, err := ring.OpenPass(ring.SealPass(nil, &p), time.Unix(p.Expires, 0)); !errors.Is(err, ErrExpired) {
+			rt.Fatalf("at its expiry: %v", err)
+		}
+	})
+}
+
+// TestUnearnedPassPaysNothing: whatever the caller put into it.
+func TestUnearnedPassPaysNothing(t *testing.T) {
+	ring := newRing(t)
+	p := Pass{ID: NewID(), Expires: start.Unix() + 60, Allowance: 100}
+	got, err := ring.OpenPass(ring.SealPass(nil, &p), start)
+	if err != nil || got.Allowance != 0 || got.Earned {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// TestPassFitsACookie: with room for the other cookies of a site.
+func TestPassFitsACookie(t *testing.T) {
+	p := Pass{ID: NewID(), Born: start.Unix(), Expires: start.Unix() + 60, Allowance: 100, Earned: true}
+	if n := len(newRing(t).SealPass(nil, &p)); n > 256 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
+func TestCost(t *testing.T) {
+	p := Pass{Net: 1, Agent: 2}
+	for _, c := range []struct {
+		net, agent uint64
+		want       int
+	}{{1, 2, 1}, {1, 9, 1}, {9, 2, 1}, {9, 9, 10}} {
+		if got := p.Cost(c.net, c.agent); got != c.want {
+			t.Errorf("net %d, agent %d: %d, want %d", c.net, c.agent, got, c.want)
+		}
+	}
+}
+
+func TestScopeOf(t *testing.T) {
+	same := func(a, b string, want bool) {
+		t.Helper()
+		if got := ScopeOf(a) == ScopeOf([]byte(b)); got != want {
+			t.Errorf("%q and %q: the same scope is %v", a, b, got)
+		}
+	}
+	same("example.com", "example.com", true)
+	same(".Example.COM.", "example.com", true)
+	same("example.com", "www.example.com", false)
+	same("example.com", "example.org", false)
+	same("", "example.com", false)
+	if PartnerOf("a") == PartnerOf("b") || PartnerOf("") == 0 {
+		t.Error("partners")
+	}
+}
+
+func TestAllowanceShrinks(t *testing.T) {
+	c := DefaultConfig()
+	for n, want := range map[int64]uint32{
+		0: 100, 1: 100, 8: 100, 9: 100, 10: 50, 11: 33, 12: 25, 13: 20, 14: 20, 1000: 20, 1 << 62: 20,
+	} {
+		if got := c.AllowanceOf(n); got != want {
+			t.Errorf("pass %d: %d, want %d", n, got, want)
+		}
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		c := Config{Lifetime: time.Hour, Allowance: rapid.Int64Range(1, 1e6).Draw(rt, "base"), FullPasses: rapid.Int64Range(1, 100).Draw(rt, "full")}
+		c.AllowanceFloor = rapid.Int64Range(1, c.Allowance).Draw(rt, "floor")
+		if err := c.Validate(); err != nil {
+			rt.Fatal(err)
+		}
+		n := rapid.Int64Range(1, 1e9).Draw(rt, "n")
+		a, b := int64(c.AllowanceOf(n)), int64(c.AllowanceOf(n+1))
+		if a < b || b < c.AllowanceFloor || a > c.Allowance {
+			rt.Fatalf("pass %d: %d, the next %d, of %+v", n, a, b, c)
+		}
+	})
+}
+
+func TestConfigValidate(t *testing.T) {
+	if err := DefaultConfig().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Config{}.Validate()
+	for _, key := range []string{"lifetime: ", "allowance: ", "allowance_floor: ", "full_passes: "} {
+		if err == nil || !bytes.Contains([]byte(err.Error()), []byte(key)) {
+			t.Errorf("nothing is said of %s in %v", key, err)
+		}
+	}
+}
+
+func TestAppendSetCookie(t *testing.T) {
+	f := func(got []byte, want string) {
+		t.Helper()
+		if string(got) != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+	f(AppendSetCookie([]byte("x:"), "spravka", []byte("v"), "example.com", "/", 30*24*time.Hour, true, true, "Lax"),
+		"x:spravka=v; Path=/; Domain=example.com; Max-Age=2592000; Secure; HttpOnly; SameSite=Lax")
+	f(AppendSetCookie(nil, "i", []byte("v"), "", "", 0, false, false, ""), "i=v; Path=/")
+	f(AppendSetCookie(nil, "i", nil, "", "/a", -1, false, true, "Strict"), "i=; Path=/a; Max-Age=0; HttpOnly; SameSite=Strict")
+}
+
+func FuzzPassPayload(f *testing.F) {
+	p := Pass{ID: NewID(), Born: start.Unix(), Allowance: 100, Earned: true}
+	f.Add(p.append(nil))
+	f.Add(p.AppendPacked(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if p, ok := parsePass(b); ok && !bytes.Equal(p.append(nil), b) {
+			t.Fatalf("%x reads as %+v, which writes as %x", b, p, p.append(nil))
+		}
+		if p, ok := UnpackPass(b); ok && !bytes.Equal(p.AppendPacked(nil), b) {
+			t.Fatalf("%x unpacks to %+v", b, p)
+		}
+	})
+}

@@ -1,0 +1,54 @@
+package verdict
+
+import (
+	"testing"
+
+	"antirobot/cbb"
+	"antirobot/identity"
+	"antirobot/spravka"
+)
+
+// TestNothingIsAllocated holds invariant 1: no answer costs an allocation.
+func TestNothingIsAllocated(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	w := newWorld(t, func(o *Options) { o.Rules = ruleSays(RuleNone) })
+	w.SetJudge(judgeSays(0))
+	s := service(t, func(c *ServiceConfig) { c.Sync = true })
+	known := sub(identity.KindI, 1)
+	for day := range 2 {
+		w.standing.Observe(known, ip("192.0.2.1").ID, day0.AddDate(0, 0, day))
+	}
+	w.ban(ip("192.0.2.1"))
+	w.ban(sub(identity.KindI, 2))
+	p := pass(w.now(), 1, 1_000_000, "192.0.2.1")
+	if err := w.RevokePass(ctx, [16]byte{1}, 1<<40); err != nil {
+		t.Fatal(err)
+	}
+
+	var d Decision
+	var e Event
+	f := func(name string, want Verdict, addr string, passes []spravka.Pass, subs ...identity.Subject) {
+		t.Helper()
+		v, id := request(w.now(), addr, subs...)
+		id.NPasses = copy(id.Passes[:], passes)
+		n := testing.AllocsPerRun(2000, func() {
+			rid := NewRequestID(v.At)
+			w.Decide(&d, v, id, s)
+			d.Event(&e, v, id, s)
+			w.Decisions().Record(rid, &d, v, id, s)
+			w.Revoked(p.ID, p.Born)
+		})
+		if n != 0 || d.Verdict != want {
+			t.Errorf("%s: %v allocations, %v", name, n, d.Verdict)
+		}
+	}
+	f("human", Human, "192.0.2.9", nil, sub(identity.KindI, 3))
+	f("banned address", Robot, "192.0.2.1", nil)
+	f("excused", Human, "192.0.2.1", nil, known)
+	f("banned i", Robot, "192.0.2.9", nil, sub(identity.KindI, 2))
+	f("paid", Human, "192.0.2.1", []spravka.Pass{p})
+	w.lists.Block = &cbb.Entry{List: "drop"}
+	f("blocked", Blocked, "192.0.2.9", nil)
+}

@@ -1,0 +1,203 @@
+package verdict
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"antirobot/identity"
+)
+
+// Source says who made a ban.
+type Source uint8
+
+// The sources.
+const (
+	SourceAPI       Source = iota // the operator: applies whatever the score
+	SourceProcessor               // the slow half: applies where the score exceeds the service's threshold
+)
+
+func (s Source) String() string {
+	if s == SourceProcessor {
+		return "processor"
+	}
+	return "api"
+}
+
+// MaxFactors is how many factors of a judgement a ban keeps.
+const MaxFactors = 3
+
+// Longest texts that a ban keeps, in bytes.
+const (
+	maxReason = 512
+	maxName   = 64
+)
+
+// Factor is one number that spoke for a ban.
+type Factor struct {
+	Name  string
+	Value float32
+}
+
+// Ban is a conclusion about one subject until a time. It is a plain value; the strings are immutable.
+type Ban struct {
+	Subject   identity.Subject
+	Until     time.Time
+	Made      time.Time // zero: when the call is made
+	Service   string    // the service it holds for; empty: all
+	Source    Source
+	Score     float32 // of the judgement, 0 to 1
+	Threshold float32 // that the score was compared with when it was made
+	Reason    string
+	Factors   [MaxFactors]Factor // the strongest first; an empty name ends them
+	Model     string             // version of the formula; empty for limits and for the operator
+}
+
+// Holds reports whether the ban, while it lasts, stops requests to the service.
+func (b *Ban) Holds(s *Service) bool {
+	if b.Service != "" && b.Service != s.Name {
+		return false
+	}
+	return b.Source == SourceAPI || b.Score > s.Threshold
+}
+
+// Validate says what keeps the ban from being made at the given time.
+func (b *Ban) Validate(at time.Time) error {
+	var errs []error
+	if b.Subject.Kind == identity.KindNone || b.Subject.Kind > identity.KindIP {
+		errs = append(errs, errors.New("subject: has no kind"))
+	}
+	if !b.Until.After(at) {
+		errs = append(errs, errors.New("until: is in the past"))
+	}
+	if b.Source > SourceProcessor {
+		errs = append(errs, errors.New("source: is unknown"))
+	}
+	if s := float64(b.Score); math.IsNaN(s) || s < 0 || s > 1 {
+		errs = append(errs, fmt.Errorf("score: %v is not in [0, 1]", b.Score))
+	}
+	if len(b.Reason) > maxReason {
+		errs = append(errs, fmt.Errorf("reason: longer than %d bytes", maxReason))
+	}
+	if len(b.Service) > maxName {
+		errs = append(errs, fmt.Errorf("service: longer than %d bytes", maxName))
+	}
+	if len(b.Model) > maxName {
+		errs = append(errs, fmt.Errorf("model: longer than %d bytes", maxName))
+	}
+	for i := range b.Factors {
+		if len(b.Factors[i].Name) > maxName {
+			errs = append(errs, fmt.Errorf("factors[%d]: name longer than %d bytes", i, maxName))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// banKey is what there is at most one ban for: the operator's and the processor's stand side by side, and so do those
+// of different services.
+type banKey struct {
+	subject identity.Subject
+	source  Source
+	service string
+}
+
+func (b *Ban) key() banKey { return banKey{subject: b.Subject, source: b.Source, service: b.Service} }
+
+const banPrefix = "ban/"
+
+// appendTo appends the store's key: prefix, kind, ID, source, service.
+func (k banKey) appendTo(dst []byte) []byte {
+	dst = append(dst, banPrefix...)
+	dst = append(dst, byte(k.subject.Kind))
+	dst = append(dst, k.subject.ID[:]...)
+	dst = append(dst, byte(k.source))
+	return append(dst, k.service...)
+}
+
+func parseBanKey(b []byte) (k banKey, ok bool) {
+	const fixed = len(banPrefix) + 1 + 16 + 1
+	if len(b) < fixed || string(b[:len(banPrefix)]) != banPrefix || len(b) > fixed+maxName {
+		return banKey{}, false
+	}
+	b = b[len(banPrefix):]
+	k.subject.Kind = identity.Kind(b[0])
+	copy(k.subject.ID[:], b[1:17])
+	k.source = Source(b[17])
+	k.service = string(b[18:])
+	return k, k.subject.Kind != identity.KindNone && k.subject.Kind <= identity.KindIP && k.source <= SourceProcessor
+}
+
+// banVersion begins every stored ban.
+const banVersion = 1
+
+// appendValue appends what the key does not say: version, until and made in unix nanoseconds, score, threshold,
+// reason, model, factors.
+func (b *Ban) appendValue(dst []byte) []byte {
+	dst = append(dst, banVersion)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(b.Until.UnixNano()))
+	dst = binary.BigEndian.AppendUint64(dst, uint64(b.Made.UnixNano()))
+	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Score))
+	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Threshold))
+	dst = appendText(dst, b.Reason)
+	dst = appendText(dst, b.Model)
+	for i := range b.Factors {
+		if b.Factors[i].Name == "" {
+			break
+		}
+		dst = appendText(dst, b.Factors[i].Name)
+		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Factors[i].Value))
+	}
+	return dst
+}
+
+var errBanValue = errors.New("malformed ban")
+
+// parseBan reads a stored ban. Nothing in the result points into key or val.
+func parseBan(key, val []byte) (b Ban, err error) {
+	k, ok := parseBanKey(key)
+	if !ok || len(val) < 25 || val[0] != banVersion {
+		return Ban{}, errBanValue
+	}
+	b.Subject, b.Source, b.Service = k.subject, k.source, k.service
+	b.Until = time.Unix(0, int64(binary.BigEndian.Uint64(val[1:])))
+	b.Made = time.Unix(0, int64(binary.BigEndian.Uint64(val[9:])))
+	b.Score = math.Float32frombits(binary.BigEndian.Uint32(val[17:]))
+	b.Threshold = math.Float32frombits(binary.BigEndian.Uint32(val[21:]))
+	val = val[25:]
+	if b.Reason, val, ok = cutText(val, maxReason); !ok {
+		return Ban{}, errBanValue
+	}
+	if b.Model, val, ok = cutText(val, maxName); !ok {
+		return Ban{}, errBanValue
+	}
+	for i := 0; len(val) > 0; i++ {
+		if i == MaxFactors {
+			return Ban{}, errBanValue
+		}
+		f := &b.Factors[i]
+		if f.Name, val, ok = cutText(val, maxName); !ok || f.Name == "" || len(val) < 4 {
+			return Ban{}, errBanValue
+		}
+		f.Value = math.Float32frombits(binary.BigEndian.Uint32(val))
+		val = val[4:]
+	}
+	if err := b.Validate(time.Unix(0, math.MinInt64)); err != nil {
+		return Ban{}, errBanValue
+	}
+	return b, nil
+}
+
+func appendText(dst []byte, s string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(s)))
+	return append(dst, s...)
+}
+
+func cutText(b []byte, most int) (s string, rest []byte, ok bool) {
+	n, w := binary.Uvarint(b)
+	if w <= 0 || n > uint64(most) || n > uint64(len(b)-w) {
+		return "", nil, false
+	}
+	return string(b[w : w+int(n)]), b[w+int(n):], true
+}

@@ -1,0 +1,194 @@
+package verdict
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"antirobot/identity"
+)
+
+const banTopic = "bans"
+
+// The first byte of a message in the feed.
+const (
+	saidBan   = 'b' // length of the key (uvarint), key, value
+	saidUnban = 'u' // made (8 bytes, unix nanoseconds), key
+)
+
+// Ban makes a ban, or replaces the one that the same source made for the same subject and service. It is in force on
+// this node when Ban returns an error of the store too: the write is then repeated until it works. ErrFull, or an error
+// of Validate, means that there is no ban.
+func (c *Cacher) Ban(ctx context.Context, b Ban) error {
+	if err := c.putBan(&b); err != nil {
+		return err
+	}
+	return c.banWrites.Now(ctx, b.key())
+}
+
+// BanSoon is Ban without waiting for the store.
+func (c *Cacher) BanSoon(b Ban) error {
+	if err := c.putBan(&b); err != nil {
+		return err
+	}
+	c.banWrites.Add(b.key())
+	return nil
+}
+
+func (c *Cacher) putBan(b *Ban) error {
+	at := c.now()
+	if b.Made.IsZero() {
+		b.Made = at
+	}
+	if err := b.Validate(at); err != nil {
+		return fmt.Errorf("ban: %w", err)
+	}
+	if err := c.bans.Put(b, false, at.UnixNano()); err != nil {
+		return fmt.Errorf("ban: %w", err)
+	}
+	c.standing.Forget(b.Subject)
+	c.bansMade[b.Source].Inc()
+	return nil
+}
+
+// Unban lifts the bans of a subject: those of one service, or with the empty name those that hold for all, or with "*"
+// every one. It returns how many there were on this node. An error is about the store only, as for Ban.
+func (c *Cacher) Unban(ctx context.Context, s identity.Subject, service string) (int, error) {
+	var keys []banKey
+	for _, b := range c.Bans(BanFilter{Subject: s}) {
+		if service == "*" || b.Service == service {
+			keys = append(keys, b.key())
+		}
+	}
+	n := 0
+	var first error
+	for _, k := range keys {
+		if c.bans.Remove(k, c.now().UnixNano()) {
+			n++
+		}
+		if err := c.banWrites.Now(ctx, k); err != nil && first == nil {
+			first = err
+		}
+	}
+	return n, first
+}
+
+// BanFilter chooses bans; the zero value chooses all.
+type BanFilter struct {
+	Subject identity.Subject // of this subject
+	Service string           // of this service, or of all services
+	Limit   int              // at most so many; 0: no limit
+}
+
+// Bans returns the live bans that the filter chooses, the newest first.
+func (c *Cacher) Bans(f BanFilter) []Ban {
+	var list []Ban
+	each := func(b *Ban) bool {
+		if f.Service == "" || b.Service == "" || b.Service == f.Service {
+			list = append(list, *b)
+		}
+		return true
+	}
+	if at := c.now().UnixNano(); f.Subject.Kind != identity.KindNone {
+		c.bans.EachOf(f.Subject, at, each)
+	} else {
+		c.bans.Each(at, each)
+	}
+	slices.SortFunc(list, func(a, b Ban) int { return b.Made.Compare(a.Made) })
+	if f.Limit > 0 && len(list) > f.Limit {
+		list = slices.Clone(list[:f.Limit])
+	}
+	return list
+}
+
+// writeBan brings the ban of a key into the store as memory has it, and tells the other nodes.
+func (c *Cacher) writeBan(ctx context.Context, k banKey) error {
+	key := k.appendTo(nil)
+	at := c.now()
+	b, live := c.bans.Get(k, at.UnixNano())
+	var msg []byte
+	if live {
+		val := b.appendValue(nil)
+		if err := c.st.Put(ctx, key, val, b.Until.Sub(at)); err != nil {
+			return fmt.Errorf("write ban: %w", err)
+		}
+		c.bans.MarkStored(k, b.Made.UnixNano())
+		msg = binary.AppendUvarint([]byte{saidBan}, uint64(len(key)))
+		msg = append(append(msg, key...), val...)
+	} else {
+		if err := c.st.Delete(ctx, key); err != nil {
+			return fmt.Errorf("delete ban: %w", err)
+		}
+		msg = binary.BigEndian.AppendUint64([]byte{saidUnban}, uint64(at.UnixNano()))
+		msg = append(msg, key...)
+	}
+	if !c.st.Shared() {
+		return nil
+	}
+	if err := c.st.Append(ctx, banTopic, msg); err != nil {
+		return fmt.Errorf("announce ban: %w", err)
+	}
+	return nil
+}
+
+// scanBans reads all bans of the store. What is not there any more was lifted by another node, unless this node has not
+// been able to write it yet.
+func (c *Cacher) scanBans(ctx context.Context) error {
+	c.bans.BeginScan()
+	err := c.st.Scan(ctx, []byte(banPrefix), func(k, v []byte, _ time.Duration) error {
+		b, err := parseBan(k, v)
+		if err != nil {
+			c.badRecords.Inc()
+			return nil // one broken record must not cost all bans
+		}
+		if !c.banWrites.Pending(b.key()) {
+			c.hearBan(&b)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read bans: %w", err)
+	}
+	if c.st.Shared() {
+		c.bans.Prune()
+	}
+	return nil
+}
+
+// hearBan takes a ban that the store has. A full table is counted there.
+func (c *Cacher) hearBan(b *Ban) {
+	_ = c.bans.Put(b, true, c.now().UnixNano())
+	c.standing.Forget(b.Subject)
+}
+
+// heardBan takes one message of the feed.
+func (c *Cacher) heardBan(msg []byte) error {
+	if len(msg) == 0 {
+		return errBanValue
+	}
+	switch kind, msg := msg[0], msg[1:]; kind {
+	case saidBan:
+		n, w := binary.Uvarint(msg)
+		if w <= 0 || n > uint64(len(msg)-w) {
+			return errBanValue
+		}
+		msg = msg[w:]
+		b, err := parseBan(msg[:n], msg[n:])
+		if err != nil {
+			return err
+		}
+		c.hearBan(&b)
+	case saidUnban:
+		if len(msg) < 8 {
+			return errBanValue
+		}
+		k, ok := parseBanKey(msg[8:])
+		if !ok {
+			return errBanValue
+		}
+		c.bans.Remove(k, int64(binary.BigEndian.Uint64(msg)))
+	}
+	return nil
+}

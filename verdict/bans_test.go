@@ -1,0 +1,363 @@
+package verdict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"pgregory.net/rapid"
+
+	"antirobot/identity"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var ctx = context.Background()
+
+func TestBanEndsExactly(t *testing.T) {
+	w := newWorld(t)
+	s := service(t)
+	w.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = w.now().Add(time.Second) })
+	w.clock.advance(time.Second - 1)
+	if w.ask(s, "192.0.2.1").Verdict != Robot {
+		t.Error("over a nanosecond too early")
+	}
+	w.clock.advance(1)
+	if w.ask(s, "192.0.2.1").Verdict != Human {
+		t.Error("over too late")
+	}
+}
+
+func TestBanIsRefused(t *testing.T) {
+	w := newWorld(t)
+	good := Ban{Subject: ip("192.0.2.1"), Until: w.now().Add(time.Minute)}
+	f := func(name string, edit func(*Ban)) {
+		t.Helper()
+		b := good
+		edit(&b)
+		if err := w.Ban(ctx, b); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	f("no subject", func(b *Ban) { b.Subject = identity.Subject{} })
+	f("in the past", func(b *Ban) { b.Until = w.now() })
+	f("score", func(b *Ban) { b.Score = 1.1 })
+	f("long reason", func(b *Ban) { b.Reason = string(make([]byte, 513)) })
+	f("long service", func(b *Ban) { b.Service = string(make([]byte, 65)) })
+	if n := len(w.Bans(BanFilter{})); n != 0 {
+		t.Errorf("%d bans", n)
+	}
+}
+
+// TestBanTableAgainstMap plays random bans, lifts and time against an obvious map.
+func TestBanTableAgainstMap(t *testing.T) {
+	services := []string{"", "shop", "mail"}
+	rapid.Check(t, func(t *rapid.T) {
+		table := newBanTable(1000)
+		ref := map[banKey]Ban{}
+		at := day0
+		for range rapid.IntRange(1, 80).Draw(t, "steps") {
+			b := Ban{
+				Subject: sub(identity.KindI, rapid.IntRange(0, 5).Draw(t, "subject")),
+				Source:  Source(rapid.IntRange(0, 1).Draw(t, "source")),
+				Service: rapid.SampledFrom(services).Draw(t, "service"),
+				Until:   at.Add(time.Duration(rapid.IntRange(1, 20).Draw(t, "for"))), Made: at, Score: 1,
+			}
+			switch rapid.IntRange(0, 3).Draw(t, "what") {
+			case 0, 1:
+				if err := table.Put(&b, false, at.UnixNano()); err != nil {
+					t.Fatal(err)
+				}
+				ref[b.key()] = b
+			case 2:
+				old, had := ref[b.key()]
+				if got := table.Remove(b.key(), at.UnixNano()); got != had && old.Until.After(at) {
+					t.Fatalf("remove: %v, want %v", got, had)
+				}
+				delete(ref, b.key())
+			default:
+				at = at.Add(time.Duration(rapid.IntRange(0, 8).Draw(t, "wait")))
+				table.Sweep(at.UnixNano())
+			}
+			for k, r := range ref {
+				if !r.Until.After(at) {
+					delete(ref, k)
+				}
+			}
+			for i := range 6 {
+				for _, name := range services[1:] {
+					s := &Service{Name: name}
+					var want time.Time
+					for k, r := range ref {
+						if k.subject == sub(identity.KindI, i) && r.Holds(s) && r.Until.After(want) {
+							want = r.Until
+						}
+					}
+					var got Ban
+					if ok := table.Lookup(&got, sub(identity.KindI, i), s, at.UnixNano()); ok != !want.IsZero() || ok && !got.Until.Equal(want) {
+						t.Fatalf("subject %d at %s: %v until %v, want until %v", i, name, ok, got.Until, want)
+					}
+				}
+			}
+			n := 0
+			table.Each(at.UnixNano(), func(b *Ban) bool {
+				if r, ok := ref[b.key()]; !ok || !r.Until.Equal(b.Until) {
+					t.Fatalf("ban %v is there", b)
+				}
+				n++
+				return true
+			})
+			if n != len(ref) {
+				t.Fatalf("%d bans, want %d", n, len(ref))
+			}
+		}
+	})
+}
+
+// TestPitfall12BansAreBounded: the soonest-ending one makes room, and it is counted.
+func TestPitfall12BansAreBounded(t *testing.T) {
+	const most = 20_000
+	table := newBanTable(most)
+	at := day0.UnixNano()
+	put := func(n int, d time.Duration) error {
+		s := identity.Subject{Kind: identity.KindI}
+		s.ID[0], s.ID[1], s.ID[2], s.ID[3] = byte(n), byte(n>>8), byte(n>>16), 1
+		return table.Put(&Ban{Subject: s, Until: day0.Add(d), Made: day0}, false, at)
+	}
+	for i := range most {
+		if err := put(i, time.Hour+time.Duration(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range most / 2 {
+		if err := put(most+i, 2*time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := table.n.Load(); n != most {
+		t.Errorf("%d bans, want %d", n, most)
+	}
+	if n := table.evicted.Load(); n != most/2 {
+		t.Errorf("%d counted, want %d", n, most/2)
+	}
+	long := 0
+	table.Each(at, func(b *Ban) bool {
+		if b.Until.Equal(day0.Add(2 * time.Hour)) {
+			long++
+		}
+		return true
+	})
+	if long != most/2 {
+		t.Errorf("%d of %d longer bans are left", long, most/2)
+	}
+	if err := put(3*most, time.Minute); !errors.Is(err, ErrFull) {
+		t.Errorf("the soonest-ending of all: %v, want ErrFull", err)
+	}
+}
+
+func TestBansSurviveARestart(t *testing.T) {
+	c := newClock()
+	st := newStore(false, c.now)
+	full := Ban{
+		Subject: sub(identity.KindFuid, 1), Until: c.now().Add(time.Hour), Made: c.now(), Service: "shop",
+		Source: SourceProcessor, Score: 0.75, Threshold: 0.5, Reason: "pace", Model: "v7",
+		Factors: [MaxFactors]Factor{{"pages", 81}, {"limit", 80}},
+	}
+	w := newWorldOver(t, st, c).start()
+	if err := w.Ban(ctx, full); err != nil {
+		t.Fatal(err)
+	}
+	w.ban(ip("192.0.2.1"))
+	w.ban(ip("192.0.2.2"))
+	if _, err := w.Unban(ctx, ip("192.0.2.2"), ""); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.BanSoon(Ban{Subject: ip("192.0.2.3"), Until: c.now().Add(time.Minute)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	w = newWorldOver(t, st, c).start()
+	defer w.Close()
+	if n := len(w.Bans(BanFilter{})); n != 3 {
+		t.Fatalf("%d bans after the restart, want 3", n)
+	}
+	got := w.Bans(BanFilter{Subject: full.Subject})
+	got[0].Until, got[0].Made = got[0].Until.UTC(), got[0].Made.UTC()
+	if !reflect.DeepEqual(got[0], full) {
+		t.Errorf("got  %+v\nwant %+v", got[0], full)
+	}
+	c.advance(2 * time.Minute)
+	if n := len(w.Bans(BanFilter{Subject: ip("192.0.2.3")})); n != 0 {
+		t.Error("the short ban is still there")
+	}
+}
+
+// TestBanWithoutStore: it holds at once, the error is said, and it is written when the store is back.
+func TestBanWithoutStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore(false, nil)
+		w := newWorldOver(t, st, nil).start()
+		defer w.Close()
+		st.down.Store(true)
+		err := w.Ban(ctx, Ban{Subject: ip("192.0.2.1"), Until: time.Now().Add(time.Hour)})
+		if !errors.Is(err, errDown) {
+			t.Errorf("error %v", err)
+		}
+		if d := w.ask(service(t), "192.0.2.1"); d.Verdict != Robot {
+			t.Error("not in force")
+		}
+		if w.Health() == nil {
+			t.Error("health says nothing")
+		}
+		time.Sleep(time.Second)
+		st.down.Store(false)
+		time.Sleep(time.Second)
+		n := 0
+		_ = st.Memory.Scan(ctx, []byte(banPrefix), func(_, _ []byte, _ time.Duration) error { n++; return nil })
+		if n != 1 || w.Health() != nil {
+			t.Errorf("%d bans in the store, health %v", n, w.Health())
+		}
+	})
+}
+
+// TestBanOnAnotherNode: visible within 100 ms, lifted as fast; a node that was away catches up by a scan.
+func TestBanOnAnotherNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore(true, nil)
+		a, b := newWorldOver(t, st, nil).start(), newWorldOver(t, st, nil).start()
+		s := service(t)
+		robot := func(name string, w *world, addr string, want bool) {
+			t.Helper()
+			if got := w.ask(s, addr).Verdict == Robot; got != want {
+				t.Errorf("%s: banned %v, want %v", name, got, want)
+			}
+		}
+		a.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
+		time.Sleep(100 * time.Millisecond)
+		robot("after 100 ms", b, "192.0.2.1", true)
+		if n, err := b.Unban(ctx, ip("192.0.2.1"), ""); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		time.Sleep(100 * time.Millisecond)
+		robot("lifted elsewhere", a, "192.0.2.1", false)
+
+		// More messages than the feed keeps, and one lift among them, while b can't read.
+		a.ban(ip("192.0.2.2"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
+		synctest.Wait()
+		robot("before the gap", b, "192.0.2.2", true)
+		st.down.Store(true)
+		_ = st.Memory.Delete(ctx, banKey{subject: ip("192.0.2.2")}.appendTo(nil)) // lifted, and the message lost
+		st.down.Store(false)
+		time.Sleep(5*time.Minute + time.Second)
+		robot("after the rescan", b, "192.0.2.2", false)
+		c := newWorldOver(t, st, nil).start()
+		a.ban(ip("192.0.2.3"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
+		d := newWorldOver(t, st, nil).start()
+		robot("a node that starts later", d, "192.0.2.3", true)
+		for _, w := range []*world{a, b, c, d} {
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestSharedStoreAwayAtStart: the node starts, decides, says Degraded, and catches up.
+func TestSharedStoreAwayAtStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore(true, nil)
+		a := newWorldOver(t, st, nil).start()
+		a.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
+		if err := a.Close(); err != nil {
+			t.Fatal(err)
+		}
+		st.down.Store(true)
+		b := newWorldOver(t, st, nil).start()
+		defer b.Close()
+		if d := b.ask(service(t), "192.0.2.1"); d.Verdict != Human || !d.Degraded || b.Health() == nil {
+			t.Errorf("%v, degraded %v, health %v", d.Verdict, d.Degraded, b.Health())
+		}
+		st.down.Store(false)
+		time.Sleep(3 * time.Second)
+		if d := b.ask(service(t), "192.0.2.1"); d.Verdict != Robot || d.Degraded {
+			t.Errorf("after the store came back: %v, degraded %v", d.Verdict, d.Degraded)
+		}
+	})
+}
+
+// TestBansUnderConcurrency is for the race detector.
+func TestBansUnderConcurrency(t *testing.T) {
+	w := newWorld(t).start()
+	done := make(chan struct{})
+	for g := range 4 {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			s := service(t)
+			for i := range 300 {
+				addr := fmt.Sprintf("192.0.2.%d", rand.IntN(8))
+				switch (i + g) % 4 {
+				case 0:
+					_ = w.BanSoon(Ban{Subject: ip(addr), Until: w.now().Add(time.Minute), Service: fmt.Sprint("s", i%5)})
+				case 1:
+					_, _ = w.Unban(ctx, ip(addr), "*")
+				case 2:
+					w.ask(s, addr)
+				default:
+					w.Bans(BanFilter{})
+				}
+			}
+		}()
+	}
+	for range 4 {
+		<-done
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	live, stored := len(w.Bans(BanFilter{})), 0
+	_ = w.st.Memory.Scan(ctx, []byte(banPrefix), func(_, _ []byte, _ time.Duration) error { stored++; return nil })
+	if live != stored {
+		t.Errorf("%d bans in memory, %d in the store", live, stored)
+	}
+}
+
+func FuzzParseBan(f *testing.F) {
+	b := Ban{
+		Subject: ip("192.0.2.1"), Until: day0, Made: day0, Service: "shop", Source: SourceProcessor, Score: 1, Reason: "pace",
+		Model: "m", Factors: [MaxFactors]Factor{{"a", 1}, {"b", 2}, {"c", 3}},
+	}
+	f.Add(b.key().appendTo(nil), b.appendValue(nil))
+	b = Ban{Subject: sub(identity.KindL, 1), Until: day0, Made: day0}
+	f.Add(b.key().appendTo(nil), b.appendValue(nil))
+	f.Add([]byte("ban/"), []byte{1})
+	f.Fuzz(func(t *testing.T, key, val []byte) {
+		b, err := parseBan(key, val)
+		if err != nil {
+			return
+		}
+		again, err := parseBan(b.key().appendTo(nil), b.appendValue(nil))
+		if err != nil || !reflect.DeepEqual(b, again) {
+			t.Fatalf("%v\n%+v\n%+v", err, b, again)
+		}
+	})
+}
+
+func FuzzHeardBan(f *testing.F) {
+	b := Ban{Subject: ip("192.0.2.1"), Until: day0.Add(time.Hour), Made: day0}
+	f.Add([]byte{saidBan, 2, 'b', 'a', 0})
+	f.Add(append([]byte{saidUnban, 0, 0, 0, 0, 0, 0, 0, 1}, b.key().appendTo(nil)...))
+	w := newWorld(f)
+	f.Fuzz(func(_ *testing.T, msg []byte) {
+		_ = w.heardBan(msg)
+		_ = w.revoked.Heard(msg)
+	})
+}

@@ -1,0 +1,454 @@
+package verdict
+
+import (
+	"errors"
+	"hash/maphash"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unique"
+
+	"antirobot/identity"
+)
+
+// ErrFull is returned when a table's bound leaves no room for what was asked.
+var ErrFull = errors.New("verdict: the table is full")
+
+const (
+	banShards = 256
+	banChunk  = 128 // records are allocated by the chunk, so that growth copies nothing
+	noRecord  = math.MaxUint32
+)
+
+// banTable keeps the live bans in memory, at most max of them. A ban that is made when it is full pushes out the
+// soonest-ending one of its shard, or is refused if it would itself end first. Safe for concurrent use.
+type banTable struct {
+	seed    maphash.Seed
+	max     int64
+	n       atomic.Int64
+	evicted atomic.Uint64 // pushed out or refused because the table was full
+	names   names
+	gen     atomic.Uint32 // of the scan that runs or ran last; see prune
+	shards  [banShards]banShard
+}
+
+// banShard guards its part of the subjects. The bans of one subject are a chain of records; heap orders all records by
+// their end. A record that is free has no place in the heap and is chained from free.
+type banShard struct {
+	mu     sync.RWMutex
+	index  map[identity.Subject]uint32
+	chunks [][]banRecord
+	used   uint32
+	free   uint32
+	heap   []uint32
+	_      [32]byte
+}
+
+type banRecord struct {
+	subject          identity.Subject
+	source           Source
+	stored           bool // the store has it
+	gen              uint8
+	score, threshold float32
+	until, made      int64 // unix nanoseconds
+	reason           unique.Handle[string]
+	next, heapAt     uint32
+	service, model   uint16 // numbers of names
+	factorNames      [MaxFactors]uint16
+	factors          [MaxFactors]float32
+}
+
+func newBanTable(most int) *banTable {
+	t := &banTable{seed: maphash.MakeSeed(), max: int64(most)}
+	for i := range t.shards {
+		t.shards[i].index = make(map[identity.Subject]uint32)
+		t.shards[i].free = noRecord
+	}
+	return t
+}
+
+func (t *banTable) shard(s identity.Subject) *banShard {
+	return &t.shards[maphash.Comparable(t.seed, s)%banShards]
+}
+
+func (s *banShard) at(i uint32) *banRecord { return &s.chunks[i/banChunk][i%banChunk] }
+
+// Lookup sets dst to the longest ban that stops the subject at the service, and reports whether there is one.
+func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Service, at int64) bool {
+	sh := t.shard(sub)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	i, ok := sh.index[sub]
+	if !ok {
+		return false
+	}
+	var best *banRecord
+	for ; i != noRecord; i = sh.at(i).next {
+		r := sh.at(i)
+		if r.until <= at || best != nil && r.until <= best.until {
+			continue
+		}
+		if r.source == SourceProcessor && !(r.score > s.Threshold) {
+			continue
+		}
+		if r.service != 0 && t.names.text(r.service) != s.Name {
+			continue
+		}
+		best = r
+	}
+	if best == nil {
+		return false
+	}
+	t.fill(dst, best)
+	return true
+}
+
+// fill sets every field of dst from the record.
+func (t *banTable) fill(dst *Ban, r *banRecord) {
+	*dst = Ban{
+		Subject: r.subject, Source: r.source, Score: r.score, Threshold: r.threshold,
+		Until: time.Unix(0, r.until), Made: time.Unix(0, r.made), Reason: r.reason.Value(),
+		Service: t.names.text(r.service), Model: t.names.text(r.model),
+	}
+	for i := range dst.Factors {
+		dst.Factors[i] = Factor{Name: t.names.text(r.factorNames[i]), Value: r.factors[i]}
+	}
+}
+
+// find returns the record of a key, or noRecord. The caller holds the lock.
+func (s *banShard) find(sub identity.Subject, source Source, service uint16) uint32 {
+	i, ok := s.index[sub]
+	if !ok {
+		return noRecord
+	}
+	for ; i != noRecord; i = s.at(i).next {
+		if r := s.at(i); r.source == source && r.service == service {
+			return i
+		}
+	}
+	return noRecord
+}
+
+// Put makes or replaces the ban of b's key; of two the one made later stays. stored says that the store has it.
+func (t *banTable) Put(b *Ban, stored bool, at int64) error {
+	if b.Until.UnixNano() <= at {
+		return nil
+	}
+	service, ok := t.names.number(b.Service)
+	if !ok {
+		return ErrFull // a ban of one service must not become a ban of all
+	}
+	r := banRecord{
+		subject: b.Subject, source: b.Source, stored: stored, gen: uint8(t.gen.Load()), score: b.Score, threshold: b.Threshold,
+		until: b.Until.UnixNano(), made: b.Made.UnixNano(), reason: unique.Make(b.Reason), service: service,
+	}
+	r.model, _ = t.names.number(b.Model)
+	for i := range b.Factors {
+		r.factorNames[i], _ = t.names.number(b.Factors[i].Name)
+		r.factors[i] = b.Factors[i].Value
+	}
+	sh := t.shard(b.Subject)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if i := sh.find(b.Subject, b.Source, service); i != noRecord {
+		old := sh.at(i)
+		if old.made > r.made {
+			old.gen = r.gen
+			return nil
+		}
+		r.next, r.heapAt = old.next, old.heapAt
+		r.stored = stored || old.stored && old.made == r.made
+		*old = r
+		sh.fix(r.heapAt)
+		return nil
+	}
+	if !t.room(sh, &r, at) {
+		t.evicted.Add(1)
+		return ErrFull
+	}
+	sh.insert(r)
+	t.n.Add(1)
+	return nil
+}
+
+// room makes room for r in the shard. The caller holds the lock.
+func (t *banTable) room(sh *banShard, r *banRecord, at int64) bool {
+	for t.n.Load() >= t.max {
+		if len(sh.heap) == 0 {
+			return false
+		}
+		first := sh.at(sh.heap[0])
+		if first.until > at {
+			if first.until > r.until {
+				return false
+			}
+			t.evicted.Add(1)
+		}
+		t.drop(sh, sh.heap[0])
+	}
+	return true
+}
+
+func (s *banShard) insert(r banRecord) {
+	i := s.free
+	if i != noRecord {
+		s.free = s.at(i).next
+	} else {
+		i = s.used
+		s.used++
+		if int(i/banChunk) == len(s.chunks) {
+			s.chunks = append(s.chunks, make([]banRecord, banChunk))
+		}
+	}
+	r.next = noRecord
+	if first, ok := s.index[r.subject]; ok {
+		r.next = first
+	}
+	s.index[r.subject] = i
+	r.heapAt = uint32(len(s.heap))
+	s.heap = append(s.heap, i)
+	*s.at(i) = r
+	s.up(r.heapAt)
+}
+
+// drop removes record i. The caller holds the lock.
+func (t *banTable) drop(s *banShard, i uint32) {
+	r := s.at(i)
+	if first := s.index[r.subject]; first == i {
+		if r.next == noRecord {
+			delete(s.index, r.subject)
+		} else {
+			s.index[r.subject] = r.next
+		}
+	} else {
+		p := s.at(first)
+		for p.next != i {
+			p = s.at(p.next)
+		}
+		p.next = r.next
+	}
+	h, last := r.heapAt, uint32(len(s.heap)-1)
+	s.swap(h, last)
+	s.heap = s.heap[:last]
+	if h < last {
+		s.fix(h)
+	}
+	*r = banRecord{next: s.free}
+	s.free = i
+	t.n.Add(-1)
+}
+
+// Remove drops the ban of the key if it was made at or before the given time, and reports whether it did.
+func (t *banTable) Remove(k banKey, made int64) bool {
+	service, ok := t.names.known(k.service)
+	if !ok {
+		return false
+	}
+	sh := t.shard(k.subject)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	i := sh.find(k.subject, k.source, service)
+	if i == noRecord || sh.at(i).made > made {
+		return false
+	}
+	t.drop(sh, i)
+	return true
+}
+
+// Get returns the live ban of the key.
+func (t *banTable) Get(k banKey, at int64) (b Ban, ok bool) {
+	service, ok := t.names.known(k.service)
+	if !ok {
+		return Ban{}, false
+	}
+	sh := t.shard(k.subject)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	i := sh.find(k.subject, k.source, service)
+	if i == noRecord || sh.at(i).until <= at {
+		return Ban{}, false
+	}
+	t.fill(&b, sh.at(i))
+	return b, true
+}
+
+// MarkStored notes that the store has the ban of the key as it was made at the given time.
+func (t *banTable) MarkStored(k banKey, made int64) {
+	service, ok := t.names.known(k.service)
+	if !ok {
+		return
+	}
+	sh := t.shard(k.subject)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if i := sh.find(k.subject, k.source, service); i != noRecord && sh.at(i).made == made {
+		sh.at(i).stored = true
+		sh.at(i).gen = uint8(t.gen.Load()) // a scan that runs may have passed its place already
+	}
+}
+
+// Each calls f with every live ban until f returns false. f must not call the table.
+func (t *banTable) Each(at int64, f func(*Ban) bool) {
+	var b Ban
+	for i := range t.shards {
+		if !t.eachOf(&t.shards[i], at, &b, f) {
+			return
+		}
+	}
+}
+
+// EachOf calls f with every live ban of one subject. f must not call the table.
+func (t *banTable) EachOf(sub identity.Subject, at int64, f func(*Ban) bool) {
+	var b Ban
+	sh := t.shard(sub)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	i, ok := sh.index[sub]
+	for ok && i != noRecord {
+		r := sh.at(i)
+		if r.until > at {
+			if t.fill(&b, r); !f(&b) {
+				return
+			}
+		}
+		i = r.next
+	}
+}
+
+func (t *banTable) eachOf(sh *banShard, at int64, b *Ban, f func(*Ban) bool) bool {
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	for _, i := range sh.heap {
+		if r := sh.at(i); r.until > at {
+			if t.fill(b, r); !f(b) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Sweep drops what has ended.
+func (t *banTable) Sweep(at int64) {
+	for i := range t.shards {
+		sh := &t.shards[i]
+		sh.mu.Lock()
+		for len(sh.heap) > 0 && sh.at(sh.heap[0]).until <= at {
+			t.drop(sh, sh.heap[0])
+		}
+		sh.mu.Unlock()
+	}
+}
+
+// BeginScan starts a generation: what is put from now on survives the Prune that ends the scan.
+func (t *banTable) BeginScan() { t.gen.Add(1) }
+
+// Prune drops the bans that the store had once and the scan did not meet again.
+func (t *banTable) Prune() {
+	gen := uint8(t.gen.Load())
+	var gone []uint32
+	for i := range t.shards {
+		sh := &t.shards[i]
+		sh.mu.Lock()
+		gone = gone[:0] // the heap moves while records are dropped
+		for _, j := range sh.heap {
+			if r := sh.at(j); r.stored && r.gen != gen {
+				gone = append(gone, j)
+			}
+		}
+		for _, j := range gone {
+			t.drop(sh, j)
+		}
+		sh.mu.Unlock()
+	}
+}
+
+// The heap: s.heap[0] ends first. Each record knows its place.
+
+func (s *banShard) less(a, b uint32) bool { return s.at(s.heap[a]).until < s.at(s.heap[b]).until }
+
+func (s *banShard) swap(a, b uint32) {
+	s.heap[a], s.heap[b] = s.heap[b], s.heap[a]
+	s.at(s.heap[a]).heapAt, s.at(s.heap[b]).heapAt = a, b
+}
+
+func (s *banShard) up(i uint32) {
+	for i > 0 && s.less(i, (i-1)/2) {
+		s.swap(i, (i-1)/2)
+		i = (i - 1) / 2
+	}
+}
+
+func (s *banShard) fix(i uint32) {
+	s.up(i)
+	for n := uint32(len(s.heap)); ; {
+		c := 2*i + 1
+		if c >= n {
+			return
+		}
+		if c+1 < n && s.less(c+1, c) {
+			c++
+		}
+		if !s.less(c, i) {
+			return
+		}
+		s.swap(i, c)
+		i = c
+	}
+}
+
+// names gives small numbers to the few texts that many records repeat; 0 is the empty text. It never forgets one.
+type names struct {
+	mu   sync.Mutex
+	byNo atomic.Pointer[[]string]
+	no   map[string]uint16
+}
+
+const maxNames = 1 << 14
+
+// number returns the number of a text, or 0 and false when there are too many.
+func (n *names) number(s string) (uint16, bool) {
+	if s == "" {
+		return 0, true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if i, ok := n.no[s]; ok {
+		return i, true
+	}
+	if n.no == nil {
+		n.no = make(map[string]uint16)
+	}
+	if len(n.no) == maxNames {
+		return 0, false
+	}
+	i := uint16(len(n.no) + 1)
+	n.no[s] = i
+	list := make([]string, 0, i)
+	if old := n.byNo.Load(); old != nil {
+		list = append(list, *old...)
+	}
+	list = append(list, s)
+	n.byNo.Store(&list)
+	return i, true
+}
+
+// known returns the number of a text that has one.
+func (n *names) known(s string) (uint16, bool) {
+	if s == "" {
+		return 0, true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	i, ok := n.no[s]
+	return i, ok
+}
+
+// text returns the text of a number; it takes no lock.
+func (n *names) text(i uint16) string {
+	if i == 0 {
+		return ""
+	}
+	return (*n.byNo.Load())[i-1]
+}

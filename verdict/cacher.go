@@ -1,0 +1,283 @@
+package verdict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/cbb"
+	"antirobot/identity"
+	"antirobot/spravka"
+	"antirobot/store"
+)
+
+// Lists is what the Cacher asks of the lists: to fill m with what they say about a request. cbb.Lists does.
+type Lists interface {
+	Lookup(m *cbb.Match, v *identity.View, id *identity.Identity, service string)
+}
+
+// Judge is the inline judge of services with Sync. It answers from memory, does not wait and does not allocate; a score
+// above the service's threshold says robot.
+type Judge interface {
+	Judge(v *identity.View, id *identity.Identity, s *Service) (score float32)
+}
+
+// RuleAction is what a rule says about a request.
+type RuleAction uint8
+
+// The actions.
+const (
+	RuleNone  RuleAction = iota
+	RuleRobot            // captcha
+	RuleBlock            // 403
+)
+
+// Rules is the firewall over requests: the strongest action of all rules that fit, and the name of the rule. It answers
+// from memory, does not wait and does not allocate.
+type Rules interface {
+	Match(v *identity.View, id *identity.Identity, s *Service) (RuleAction, string)
+}
+
+// Options is what a Cacher is made of. Store, Lists and Metrics are required.
+type Options struct {
+	Config  Config
+	Store   store.Store
+	Lists   Lists
+	Rules   Rules            // nil: none
+	Now     func() time.Time // nil: time.Now
+	Log     zerolog.Logger
+	Metrics *metrics.Set
+}
+
+// Cacher is the fast half: it answers from memory, in the request's own goroutine. Safe for concurrent use.
+type Cacher struct {
+	cfg   Config
+	st    store.Store
+	lists Lists
+	rules Rules
+	judge Judge
+	now   func() time.Time
+	log   zerolog.Logger
+
+	bans      *banTable
+	banWrites *behind[banKey]
+	ledger    *ledger
+	revoked   *revocations
+	standing  *standing
+	recent    *Recent
+
+	stale      atomic.Uint32 // a bit for each follower of the shared store that could not read it when it tried last
+	badRecords *metrics.Counter
+	bansMade   [2]*metrics.Counter
+
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// New makes a Cacher. It decides at once; Start fills it from the store.
+func New(o Options) (*Cacher, error) {
+	if err := o.Config.Validate(); err != nil {
+		return nil, fmt.Errorf("verdict: %w", err)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	c := &Cacher{
+		cfg: o.Config, st: o.Store, lists: o.Lists, rules: o.Rules, now: o.Now, log: o.Log,
+		bans:     newBanTable(o.Config.MaxBans),
+		ledger:   newLedger(o.Store, o.Config.MaxPasses, o.Now),
+		revoked:  newRevocations(o.Store, o.Config.MaxRevocations, o.Now),
+		standing: newStanding(o.Store, &o.Config.Standing, o.Now),
+		recent:   newRecent(&o.Config.Decisions),
+	}
+	c.banWrites = newBehind(c.writeBan)
+	c.register(o.Metrics)
+	return c, nil
+}
+
+// SetJudge sets the inline judge. It must be called before the first Decide.
+func (c *Cacher) SetJudge(j Judge) { c.judge = j }
+
+// Decisions returns the recent decisions.
+func (c *Cacher) Decisions() *Recent { return c.recent }
+
+// Decide gives the verdict about a request. It never waits, and allocates nothing.
+func (c *Cacher) Decide(d *Decision, v *identity.View, id *identity.Identity, s *Service) {
+	c.decide(d, v, id, s, false)
+}
+
+// DecideDemand is Decide for a request that demands the captcha (the test query of the XML interface): it is Robot
+// unless it is Blocked, spends nothing and counts nowhere.
+func (c *Cacher) DecideDemand(d *Decision, v *identity.View, id *identity.Identity, s *Service) {
+	c.decide(d, v, id, s, true)
+}
+
+func (c *Cacher) decide(d *Decision, v *identity.View, id *identity.Identity, s *Service, demand bool) {
+	d.reset(id, s.Mode)
+	d.Demand = demand
+	if s.Mode == Off {
+		d.Cause = CauseOff
+		return
+	}
+	d.Degraded = c.stale.Load() != 0
+	m := &d.match
+	c.lists.Lookup(m, v, id, s.Name)
+	if m.OwnBlock != nil {
+		d.say(Blocked, CauseOwnBlock, m.OwnBlock)
+		return
+	}
+	if m.White != nil && !demand {
+		d.say(Human, CauseWhite, m.White)
+		return
+	}
+	action := RuleNone
+	if m.White == nil {
+		if m.Block != nil {
+			d.say(Blocked, CauseBlockList, m.Block)
+			return
+		}
+		if c.rules != nil {
+			if action, d.Rule = c.rules.Match(v, id, s); action == RuleBlock {
+				d.say(Blocked, CauseRule, nil)
+				return
+			}
+		}
+	}
+	if demand {
+		d.say(Robot, CauseDemand, nil)
+		return
+	}
+	if c.suspects(d, action, v, id, s) {
+		d.Verdict = Robot
+		c.pay(d, v, id, s)
+	}
+}
+
+func (d *Decision) say(v Verdict, c Cause, e *cbb.Entry) { d.Verdict, d.Cause, d.Entry = v, c, e }
+
+// suspects is step 4 without the pass: the first of ban list, ban, rule and judge that says robot.
+func (c *Cacher) suspects(d *Decision, action RuleAction, v *identity.View, id *identity.Identity, s *Service) bool {
+	if e := d.match.Ban; e != nil {
+		d.say(Robot, CauseBanList, e)
+		return true
+	}
+	if c.banned(d, id, s, v.At.UnixNano()) {
+		d.Cause, d.Score = CauseBan, d.Ban.Score
+		return true
+	}
+	if action == RuleRobot {
+		d.Cause = CauseRule
+		return true
+	}
+	if s.Sync && c.judge != nil {
+		if score := c.judge.Judge(v, id, s); score > s.Threshold {
+			d.Cause, d.Score = CauseJudge, score
+			return true
+		}
+	}
+	return false
+}
+
+// banned looks for a ban on what the request presents. A ban on any identity but the address stops it. A ban on the
+// address stops it too, with whatever i, fuid and spent pass it brings along: those are free to make. What excuses from
+// it is an identity that stands for itself (L, a signed service cookie) or one that is established.
+func (c *Cacher) banned(d *Decision, id *identity.Identity, s *Service, at int64) bool {
+	for i := 0; i < id.N; i++ {
+		sub := id.Subjects[i]
+		if !c.bans.Lookup(&d.Ban, sub, s, at) {
+			continue
+		}
+		if sub.Kind != identity.KindIP {
+			d.Own = true
+			return true
+		}
+		if d.Excused = c.excuse(id); d.Excused.Kind != identity.KindNone {
+			d.Ban = Ban{}
+			continue
+		}
+		d.Own = id.N == 1
+		return true
+	}
+	return false
+}
+
+// excuse returns the identity of a request that a ban on its address does not stop.
+func (c *Cacher) excuse(id *identity.Identity) identity.Subject {
+	for i := 0; i < id.N; i++ {
+		switch sub := id.Subjects[i]; {
+		case sub.Kind == identity.KindL || sub.Kind == identity.KindService:
+			return sub
+		case earnsStanding(sub.Kind) && c.standing.Established(sub):
+			return sub
+		}
+	}
+	return identity.Subject{}
+}
+
+// pay lets the first pass with enough left pay for the request. In mode observe it only looks.
+func (c *Cacher) pay(d *Decision, v *identity.View, id *identity.Identity, s *Service) {
+	for i := 0; i < id.NPasses; i++ {
+		p := &id.Passes[i]
+		if !p.Earned || p.Allowance == 0 {
+			continue
+		}
+		net, agent := id.NetKey(), p.Agent
+		if net != p.Net { // only then does the browser matter, and it takes a while to tell
+			agent = identity.AgentFamily(v.Get("User-Agent"))
+		}
+		cost := p.Cost(net, agent)
+		var got payment
+		if s.Mode == Observe {
+			got = c.ledger.Peek(p, uint32(cost), v.At, s.OnStoreFailure)
+		} else {
+			got = c.ledger.Spend(p, uint32(cost), v.At, s.OnStoreFailure)
+		}
+		d.Degraded = d.Degraded || got.Degraded
+		if got.OK {
+			d.Verdict, d.Paid, d.PassID, d.Left = Human, true, p.ID, got.Left
+			if s.Mode != Observe {
+				d.Cost = cost
+			}
+			return
+		}
+	}
+}
+
+// Issued tells the ledger of a new pass. With a shared store it takes the first lease, without waiting.
+func (c *Cacher) Issued(p *spravka.Pass) { c.ledger.Issued(p, c.now()) }
+
+// Observe learns from an event of the slow half: pages that a subject is given as a human make its standing. It is not
+// for the request's path.
+func (c *Cacher) Observe(e *Event) {
+	if e.Kind != EventRequest || e.Verdict != Human || e.Cause != CauseNone || e.Paid || e.N < 2 ||
+		e.Static && !e.Document || e.Status < 200 || e.Status >= 400 {
+		return
+	}
+	addr := e.Subjects[e.N-1]
+	if addr.Kind != identity.KindIP {
+		return
+	}
+	for i := range e.N - 1 {
+		if s := e.Subjects[i]; earnsStanding(s.Kind) {
+			c.standing.Observe(s, addr.ID, e.At)
+		}
+	}
+}
+
+// EstablishedAt returns how many subjects the address (the ID of its Subject) has established.
+func (c *Cacher) EstablishedAt(addr [16]byte) int { return c.standing.EstablishedAt(addr) }
+
+// Health returns nil, or what keeps the Cacher from reading or writing its store.
+func (c *Cacher) Health() error {
+	errs := []error{c.banWrites.Err(), c.ledger.behind.Err(), c.revoked.behind.Err(), c.standing.behind.Err()}
+	if c.stale.Load() != 0 {
+		errs = append(errs, errors.New("verdict: the shared store could not be read"))
+	}
+	return errors.Join(errs...)
+}

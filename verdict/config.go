@@ -1,0 +1,66 @@
+package verdict
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config is the verdict section: the bounds of what is kept in memory, for all services together.
+type Config struct {
+	MaxBans        int            `mapstructure:"max_bans"`        // live bans; when full the soonest-ending one makes room
+	MaxPasses      int            `mapstructure:"max_passes"`      // passes that have paid; when full further ones can't pay
+	MaxRevocations int            `mapstructure:"max_revocations"` // passes revoked by ID
+	Rescan         time.Duration  `mapstructure:"rescan"`          // how often a shared store is read as a whole
+	Standing       StandingConfig `mapstructure:"standing"`
+	Decisions      RecentConfig   `mapstructure:"decisions"`
+}
+
+// StandingConfig is who a ban on an address does not stop.
+type StandingConfig struct {
+	PerAddress int           `mapstructure:"per_address"` // subjects that one address may establish
+	Max        int           `mapstructure:"max"`         // subjects known, candidates included
+	Keep       time.Duration `mapstructure:"keep"`        // forgotten when not seen for so long
+}
+
+// RecentConfig is how many decisions are kept for those who ask why.
+type RecentConfig struct {
+	Stopped int `mapstructure:"stopped"` // robot, blocked, or paid by a pass
+	Human   int `mapstructure:"human"`   // the others; 0 keeps none
+}
+
+// DefaultConfig returns the bounds of DESIGN.
+func DefaultConfig() Config {
+	return Config{
+		MaxBans:        1_000_000,
+		MaxPasses:      1_000_000,
+		MaxRevocations: 100_000,
+		Rescan:         5 * time.Minute,
+		Standing:       StandingConfig{PerAddress: 32, Max: 1_000_000, Keep: 30 * 24 * time.Hour},
+		Decisions:      RecentConfig{Stopped: 32_768, Human: 16_384},
+	}
+}
+
+// Validate returns every problem at once.
+func (c *Config) Validate() error {
+	var errs []error
+	within := func(path string, v, least, most int) {
+		if v < least || v > most {
+			errs = append(errs, fmt.Errorf("%s: %d is not between %d and %d", path, v, least, most))
+		}
+	}
+	within("max_bans", c.MaxBans, 1, 100_000_000)
+	within("max_passes", c.MaxPasses, 1, 100_000_000)
+	within("max_revocations", c.MaxRevocations, 1, 10_000_000)
+	within("standing.per_address", c.Standing.PerAddress, 0, 1000)
+	within("standing.max", c.Standing.Max, 0, 100_000_000)
+	within("decisions.stopped", c.Decisions.Stopped, 1, 10_000_000)
+	within("decisions.human", c.Decisions.Human, 0, 10_000_000)
+	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("rescan: %v is not between 1s and 24h", c.Rescan))
+	}
+	if c.Standing.Keep < 48*time.Hour || c.Standing.Keep > 365*24*time.Hour {
+		errs = append(errs, fmt.Errorf("standing.keep: %v is not between 48h and 8760h", c.Standing.Keep))
+	}
+	return errors.Join(errs...)
+}

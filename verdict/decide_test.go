@@ -1,0 +1,374 @@
+package verdict
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"antirobot/cbb"
+	"antirobot/identity"
+)
+
+// TestDecisionOrder is the order of DESIGN, each step with everything that stands below it switched on.
+func TestDecisionOrder(t *testing.T) {
+	own, white := &cbb.Entry{List: "api", Own: true}, &cbb.Entry{List: "white", Flag: cbb.White}
+	block, ban := &cbb.Entry{List: "drop"}, &cbb.Entry{List: "tor", Flag: cbb.Ban}
+	type on struct {
+		own, white, block, ruleBlock, demand, banList, ban, ruleRobot, judge, pass bool
+	}
+	tests := []struct {
+		name    string
+		on      on
+		verdict Verdict
+		cause   Cause
+		entry   *cbb.Entry
+		paid    bool
+	}{
+		{"own block beats all", on{own: true, white: true, block: true, ruleBlock: true, demand: true, banList: true, ban: true, judge: true, pass: true}, Blocked, CauseOwnBlock, own, false},
+		{"white beats a fetched block, rules, bans, the judge", on{white: true, block: true, ruleBlock: true, banList: true, ban: true, judge: true}, Human, CauseWhite, white, false},
+		{"demand beats white", on{white: true, block: true, ruleBlock: true, demand: true, banList: true, ban: true, judge: true, pass: true}, Robot, CauseDemand, nil, false},
+		{"fetched block beats demand", on{block: true, ruleBlock: true, demand: true, banList: true, ban: true, judge: true, pass: true}, Blocked, CauseBlockList, block, false},
+		{"blocking rule beats demand", on{ruleBlock: true, demand: true, banList: true, ban: true, judge: true, pass: true}, Blocked, CauseRule, nil, false},
+		{"demand spends no pass", on{demand: true, banList: true, pass: true}, Robot, CauseDemand, nil, false},
+		{"ban list", on{banList: true, ban: true, ruleRobot: true, judge: true}, Robot, CauseBanList, ban, false},
+		{"ban", on{ban: true, ruleRobot: true, judge: true}, Robot, CauseBan, nil, false},
+		{"rule", on{ruleRobot: true, judge: true}, Robot, CauseRule, nil, false},
+		{"judge", on{judge: true}, Robot, CauseJudge, nil, false},
+		{"a pass pays for the ban list", on{banList: true, pass: true}, Human, CauseBanList, ban, true},
+		{"a pass pays for a ban", on{ban: true, pass: true}, Human, CauseBan, nil, true},
+		{"a pass pays for a rule", on{ruleRobot: true, pass: true}, Human, CauseRule, nil, true},
+		{"a pass pays for the judge", on{judge: true, pass: true}, Human, CauseJudge, nil, true},
+		{"a pass pays for no block", on{block: true, pass: true}, Blocked, CauseBlockList, block, false},
+		{"a pass is not touched without need", on{pass: true}, Human, CauseNone, nil, false},
+		{"nothing", on{}, Human, CauseNone, nil, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t, func(o *Options) {
+				if tt.on.ruleBlock {
+					o.Rules = ruleSays(RuleBlock)
+				} else if tt.on.ruleRobot {
+					o.Rules = ruleSays(RuleRobot)
+				}
+			})
+			pick := func(on bool, e *cbb.Entry) *cbb.Entry {
+				if on {
+					return e
+				}
+				return nil
+			}
+			w.lists.Match = cbb.Match{
+				OwnBlock: pick(tt.on.own, own), White: pick(tt.on.white, white),
+				Block: pick(tt.on.block, block), Ban: pick(tt.on.banList, ban),
+			}
+			s := service(t, func(c *ServiceConfig) { c.Sync = true })
+			if tt.on.judge {
+				w.SetJudge(judgeSays(0.9))
+			}
+			if tt.on.ban {
+				w.ban(ip("192.0.2.1"))
+			}
+			v, id := request(w.now(), "192.0.2.1")
+			p := pass(w.now(), 1, 5, "192.0.2.1")
+			if tt.on.pass {
+				id.Passes[0], id.NPasses = p, 1
+			}
+			var d Decision
+			if tt.on.demand {
+				w.DecideDemand(&d, v, id, s)
+			} else {
+				w.Decide(&d, v, id, s)
+			}
+			if d.Verdict != tt.verdict || d.Cause != tt.cause || d.Entry != tt.entry || d.Paid != tt.paid {
+				t.Errorf("got %v for %v, entry %v, paid %v", d.Verdict, d.Cause, d.Entry, d.Paid)
+			}
+			want := uint32(5)
+			if tt.paid {
+				want--
+			}
+			if left := w.ledger.Peek(&p, 1, w.now(), Open).Left; left != want {
+				t.Errorf("%d of 5 requests left, want %d", left, want)
+			}
+		})
+	}
+}
+
+func TestModes(t *testing.T) {
+	w := newWorld(t)
+	w.ban(ip("192.0.2.1"))
+	p := pass(w.now(), 1, 3, "192.0.2.1")
+
+	observe := service(t, func(c *ServiceConfig) { c.Mode = "observe" })
+	if d := w.ask(observe, "192.0.2.1"); d.Verdict != Robot || d.Cause != CauseBan || d.Stops() {
+		t.Errorf("observe: %v for %v, stops: %v; it decides and lets pass", d.Verdict, d.Cause, d.Stops())
+	}
+	for range 10 {
+		if d := w.askWith(observe, &p, "192.0.2.1"); !d.Paid || d.Cost != 0 || d.Left != 3 {
+			t.Fatalf("observe: paid %v, cost %d, left %d; it takes nothing", d.Paid, d.Cost, d.Left)
+		}
+	}
+	off := service(t, func(c *ServiceConfig) { c.Mode = "off" })
+	if d := w.ask(off, "192.0.2.1"); d.Verdict != Human || d.Cause != CauseOff || d.Judged() {
+		t.Errorf("off: %v for %v, judged: %v", d.Verdict, d.Cause, d.Judged())
+	}
+	if d := w.ask(service(t), "192.0.2.1"); !d.Stops() {
+		t.Error("enforce lets a banned address pass")
+	}
+}
+
+// TestFirstTwoRequestsPass is the invariant of the original system: without list entry, ban, rule or inline judge the
+// first two requests of a new subject pass, whatever it is and whatever others did.
+func TestFirstTwoRequestsPass(t *testing.T) {
+	w := newWorld(t)
+	s := service(t)
+	for i := range 500 {
+		w.ban(ip("198.51.100.1"), func(b *Ban) { b.Subject.ID[14] = byte(i >> 8); b.Subject.ID[15] = byte(i) })
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		var subs []identity.Subject
+		for _, k := range []identity.Kind{identity.KindSpravka, identity.KindL, identity.KindFuid, identity.KindI, identity.KindService} {
+			if rapid.Bool().Draw(t, k.String()) {
+				subs = append(subs, sub(k, rapid.IntRange(0, 1<<20).Draw(t, "n")))
+			}
+		}
+		addr := rapid.SampledFrom([]string{"192.0.2.1", "192.0.2.2", "2001:db8::1", "203.0.113.255"}).Draw(t, "addr")
+		for n := range 2 {
+			if d := w.ask(s, addr, subs...); d.Verdict != Human || d.Cause != CauseNone {
+				t.Fatalf("request %d: %v for %v", n+1, d.Verdict, d.Cause)
+			}
+		}
+	})
+}
+
+// TestWhoIsStoppedByABanOnTheAddress: adding cookies that are free to make helps nobody.
+func TestWhoIsStoppedByABanOnTheAddress(t *testing.T) {
+	w := newWorld(t)
+	s := service(t)
+	known, candidate := sub(identity.KindI, 1), sub(identity.KindI, 2)
+	for day := range 2 {
+		at := day0.Add(time.Duration(day) * 24 * time.Hour)
+		w.standing.Observe(known, ip("192.0.2.77").ID, at)
+	}
+	w.standing.Observe(candidate, ip("192.0.2.77").ID, day0)
+	w.standing.Observe(candidate, ip("192.0.2.77").ID, day0.Add(time.Hour))
+	w.ban(ip("192.0.2.1"))
+	spent := pass(w.now(), 9, 1, "192.0.2.1")
+	w.ledger.Spend(&spent, 1, w.now(), Open)
+
+	L, fuid, svc := sub(identity.KindL, 1), sub(identity.KindFuid, 1), sub(identity.KindService, 1)
+	f := func(name string, want Verdict, subs ...identity.Subject) {
+		t.Helper()
+		if d := w.ask(s, "192.0.2.1", subs...); d.Verdict != want {
+			t.Errorf("%s: %v for %v, want %v", name, d.Verdict, d.Cause, want)
+		}
+	}
+	f("no cookies", Robot)
+	f("an i never seen", Robot, sub(identity.KindI, 3))
+	f("an i seen on one day", Robot, candidate)
+	f("an i seen on two days", Human, known)
+	f("a fuid never seen", Robot, fuid)
+	f("a fuid added to an established i", Human, fuid, known)
+	f("a login", Human, L)
+	f("a service cookie", Human, svc)
+	f("a login beside an unknown i", Human, L, sub(identity.KindI, 3))
+	if d := w.askWith(s, &spent, "192.0.2.1"); d.Verdict != Robot {
+		t.Errorf("a spent pass: %v", d.Verdict)
+	}
+	fresh := pass(w.now(), 10, 1, "192.0.2.1")
+	if d := w.askWith(s, &fresh, "192.0.2.1"); d.Verdict != Human || !d.Paid {
+		t.Errorf("a pass with allowance: %v, paid %v", d.Verdict, d.Paid)
+	}
+
+	w.ban(L)
+	f("a banned login", Robot, L)
+	f("a banned login elsewhere", Robot, L)
+	w.ban(known)
+	f("an established i that is banned itself", Robot, known)
+	f("a banned i with a good login", Robot, sub(identity.KindL, 2), known)
+	if n, err := w.Unban(context.Background(), known, ""); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	f("a ban takes the standing away", Robot, known)
+	if d := w.ask(s, "192.0.2.2"); d.Verdict != Human {
+		t.Errorf("the neighbour: %v", d.Verdict)
+	}
+}
+
+// TestScoresAndServices: a scored ban holds where its score exceeds the threshold, an operator's everywhere or on the
+// service it names.
+func TestScoresAndServices(t *testing.T) {
+	at := func(name string, threshold float64) *Service {
+		c := DefaultServiceConfig()
+		c.Threshold = threshold
+		s, err := c.Service(name, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	tests := []struct {
+		name string
+		ban  Ban
+		s    *Service
+		want bool
+	}{
+		{"score above", Ban{Source: SourceProcessor, Score: 0.7}, at("shop", 0.6), true},
+		{"score equal", Ban{Source: SourceProcessor, Score: 0.5}, at("shop", 0.5), false},
+		{"score below", Ban{Source: SourceProcessor, Score: 0.5}, at("shop", 0.6), false},
+		{"score above, other service", Ban{Source: SourceProcessor, Score: 1, Service: "mail"}, at("shop", 0.5), false},
+		{"operator, any threshold", Ban{Source: SourceAPI}, at("shop", 0.99), true},
+		{"operator, this service", Ban{Source: SourceAPI, Service: "shop"}, at("shop", 0.99), true},
+		{"operator, other service", Ban{Source: SourceAPI, Service: "mail"}, at("shop", 0), false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			w := newWorld(t)
+			b := tt.ban
+			b.Subject, b.Until = ip("192.0.2.1"), w.now().Add(time.Minute)
+			if err := w.Ban(context.Background(), b); err != nil {
+				t.Fatal(err)
+			}
+			if got := w.ask(tt.s, "192.0.2.1").Verdict == Robot; got != tt.want {
+				t.Errorf("banned: %v, want %v", got, tt.want)
+			}
+			if got := b.Holds(tt.s); got != tt.want {
+				t.Errorf("Holds: %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestPitfall20BanLaterCutsNoStream: a verdict belongs to its request; a ban made while the answer still streams is for
+// the next one.
+func TestPitfall20BanLaterCutsNoStream(t *testing.T) {
+	w := newWorld(t)
+	s := service(t)
+	stream := w.ask(s, "192.0.2.1")
+	w.ban(ip("192.0.2.1"))
+	if stream.Verdict != Human || stream.Stops() {
+		t.Error("a ban changed the decision about a stream that runs")
+	}
+	if d := w.ask(s, "192.0.2.1"); d.Verdict != Robot {
+		t.Error("the next request is not stopped")
+	}
+}
+
+// TestPitfall22OnePassIsNotForTheNAT: a pass pays for who presents it, not for its address.
+func TestPitfall22OnePassIsNotForTheNAT(t *testing.T) {
+	w := newWorld(t)
+	s := service(t)
+	w.ban(ip("192.0.2.1"))
+	p := pass(w.now(), 1, 100, "192.0.2.1")
+	if d := w.askWith(s, &p, "192.0.2.1"); d.Verdict != Human {
+		t.Error("who solved is stopped")
+	}
+	if d := w.ask(s, "192.0.2.1"); d.Verdict != Robot {
+		t.Error("the rest of the address passes with somebody else's pass")
+	}
+}
+
+// TestPitfall23WhiteIsNeverJudged: no event, no ban, no challenge.
+func TestPitfall23WhiteIsNeverJudged(t *testing.T) {
+	w := newWorld(t)
+	w.lists.White = &cbb.Entry{List: "monitors", Flag: cbb.White}
+	w.ban(ip("192.0.2.1"))
+	if d := w.ask(service(t), "192.0.2.1"); d.Verdict != Human || d.Judged() {
+		t.Errorf("%v, judged %v", d.Verdict, d.Judged())
+	}
+	w.lists.White = &cbb.Entry{List: "crawlers", Flag: cbb.White, Provisional: true}
+	d := w.ask(service(t), "192.0.2.1")
+	if d.Verdict != Human || !d.Judged() {
+		t.Errorf("a crawler that is being looked up: %v, judged %v; it passes and its pace counts", d.Verdict, d.Judged())
+	}
+	v, id := request(w.now(), "192.0.2.1")
+	var e Event
+	if d.Event(&e, v, id, service(t)); e.Cause == CauseWhite {
+		t.Error("its event says white")
+	}
+}
+
+// TestPitfall2ClientChoosesNothing: an allowance is what the seal says, an unearned pass pays nothing, and one pass
+// presented twice in a request pays once.
+func TestPitfall2ClientChoosesNothing(t *testing.T) {
+	w := newWorld(t)
+	s := service(t)
+	w.ban(ip("192.0.2.1"))
+	p := pass(w.now(), 1, 100, "192.0.2.1")
+	p.Earned = false
+	if d := w.askWith(s, &p, "192.0.2.1"); d.Verdict != Robot {
+		t.Error("an unearned pass pays")
+	}
+	q := pass(w.now(), 2, 2, "192.0.2.1")
+	v, id := request(w.now(), "192.0.2.1")
+	id.Passes[0], id.Passes[1], id.NPasses = q, q, 2
+	var got []bool
+	for range 3 {
+		var d Decision
+		w.Decide(&d, v, id, s)
+		got = append(got, d.Paid)
+	}
+	if !got[0] || !got[1] || got[2] {
+		t.Errorf("paid %v with an allowance of two", got)
+	}
+}
+
+// TestPitfall11SoftBinding: who differs in network and browser pays ten; a phone that changes networks pays one.
+func TestPitfall11SoftBinding(t *testing.T) {
+	w := newWorld(t)
+	s := service(t)
+	w.ban(ip("192.0.2.1"))
+	w.ban(ip("198.51.100.1"))
+	p := pass(w.now(), 1, 25, "192.0.2.1")
+	if d := w.askWith(s, &p, "192.0.2.1"); d.Cost != 1 || d.Left != 24 {
+		t.Errorf("at home: cost %d, left %d", d.Cost, d.Left)
+	}
+	if d := w.askWith(s, &p, "198.51.100.1"); d.Cost != 1 || d.Left != 23 {
+		t.Errorf("same browser, other network: cost %d, left %d", d.Cost, d.Left)
+	}
+	foreign := func() *Decision {
+		v, id := request(w.now(), "198.51.100.1")
+		v.Fields[0].Value = []byte("python-requests/2.32")
+		id.Passes[0], id.NPasses = p, 1
+		d := &Decision{}
+		w.Decide(d, v, id, s)
+		return d
+	}
+	for i, want := range []uint32{13, 3} {
+		if d := foreign(); d.Cost != 10 || d.Left != want {
+			t.Errorf("stranger %d: cost %d, left %d", i, d.Cost, d.Left)
+		}
+	}
+	if d := foreign(); d.Paid {
+		t.Error("a stranger pays ten out of three")
+	}
+	if d := w.askWith(s, &p, "192.0.2.1"); !d.Paid || d.Left != 2 {
+		t.Error("at home the rest is gone")
+	}
+}
+
+// TestBanIsEnforcedWhenTheAllowanceIsSpent: made while the allowance lasts, it is recorded and waits.
+func TestBanIsEnforcedWhenTheAllowanceIsSpent(t *testing.T) {
+	w := newWorld(t)
+	s := service(t)
+	p := pass(w.now(), 1, 3, "192.0.2.1")
+	me := identity.Subject{Kind: identity.KindSpravka, ID: p.ID}
+	for range 5 {
+		if d := w.askWith(s, &p, "192.0.2.1"); d.Verdict != Human || d.Paid {
+			t.Fatal("an allowance is spent without need")
+		}
+	}
+	w.ban(me)
+	if n := len(w.Bans(BanFilter{Subject: me})); n != 1 {
+		t.Fatalf("%d bans recorded", n)
+	}
+	for i := range 3 {
+		if d := w.askWith(s, &p, "192.0.2.1"); d.Verdict != Human || !d.Paid {
+			t.Fatalf("request %d of 3 is not paid", i+1)
+		}
+	}
+	if d := w.askWith(s, &p, "192.0.2.1"); d.Verdict != Robot || d.Ban.Subject != me {
+		t.Errorf("the spent pass: %v for %v", d.Verdict, d.Ban.Subject)
+	}
+}

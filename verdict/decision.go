@@ -1,0 +1,90 @@
+package verdict
+
+import (
+	"math/bits"
+
+	"antirobot/cbb"
+	"antirobot/identity"
+)
+
+// Decision is a verdict and everything that led to it. It is reused from request to request, holds nothing of the View,
+// and belongs to one goroutine at a time. The zero value is ready for Decide.
+type Decision struct {
+	Verdict Verdict
+	Cause   Cause // what spoke; kept when a pass paid, so that it says what the pass paid for
+	Mode    Mode
+	Subject identity.Subject // whom the request is charged to
+	Entry   *cbb.Entry       // of a list, for the causes that name one; immutable
+	Rule    string           // for CauseRule
+	Score   float32          // for CauseJudge, and for CauseBan of the processor
+	Ban     Ban              // for CauseBan
+	Own     bool             // the ban is on an identity of the request itself, not on its address alone
+	Excused identity.Subject // the identity that a ban on the address did not stop; no kind: none
+	Paid    bool             // a pass paid (in mode observe: would have paid, and nothing was taken)
+	Cost    int              // what it paid
+	Left    uint32           // what this node believes to be left of it
+	PassID  [16]byte         // which pass
+	Demand  bool             // the client demanded the captcha: nothing is spent, nothing counts
+	// Degraded: decided while the store was failing, so bans of other nodes may be missing, or a pass could not be
+	// accounted for.
+	Degraded bool
+
+	match cbb.Match
+}
+
+// Stops reports whether the request is to be answered by the gateway instead of the service.
+func (d *Decision) Stops() bool { return d.Mode == Enforce && d.Verdict != Human }
+
+// reset forgets the last request.
+func (d *Decision) reset(id *identity.Identity, mode Mode) {
+	*d = Decision{Mode: mode, Subject: id.Winner()}
+}
+
+// Judged reports whether the request becomes an event for the slow half. One that is white only while a crawler's address
+// is being looked up does: a lie about who one is must not hide the pace.
+func (d *Decision) Judged() bool {
+	return (d.Cause != CauseWhite || d.Entry.Provisional) && d.Cause != CauseOff && !d.Demand
+}
+
+// Event fills e with what is known of the request when it has been decided. Static, Document, Status, BytesOut and Took
+// are set by the caller, when the answer has been written.
+func (d *Decision) Event(e *Event, v *identity.View, id *identity.Identity, s *Service) {
+	*e = Event{
+		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own,
+		Subjects: id.Subjects, N: uint8(id.N), Path: hash(v.Path),
+	}
+	if d.Cause == CauseWhite && d.Entry.Provisional {
+		e.Cause = CauseNone
+	}
+	if len(v.Method) > 0 {
+		e.Method = v.Method[0]
+	}
+	if ua := v.Get("User-Agent"); ua != nil {
+		e.Agent = max(1, hash(ua))
+	}
+}
+
+// hash is a fast 64-bit hash with a fixed seed, so that recorded events keep their meaning. It resists nobody who
+// chooses the input: nothing that keeps a person out may rest on it alone.
+func hash(b []byte) uint64 {
+	const k0, k1 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db
+	h := uint64(len(b)) ^ k0
+	for len(b) > 0 {
+		var w uint64
+		if len(b) >= 8 {
+			_ = b[7]
+			w = uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
+				uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
+			b = b[8:]
+		} else {
+			for i, c := range b {
+				w |= uint64(c) << (8 * i)
+			}
+			b = nil
+		}
+		hi, lo := bits.Mul64(h^w, k1)
+		h = hi ^ lo ^ k0
+	}
+	hi, lo := bits.Mul64(h, k1)
+	return hi ^ lo
+}

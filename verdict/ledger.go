@@ -1,0 +1,347 @@
+package verdict
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"antirobot/spravka"
+	"antirobot/store"
+)
+
+const (
+	ledgerShards = 64
+	leaseMost    = 32
+	// leaseIdle is how long a lease lies unused before it is given back to the other nodes, and how long "nothing
+	// left" is believed before the store is asked again.
+	leaseIdle = time.Minute
+)
+
+// ledger counts what passes have paid. On one node the count in memory is what decides, so it is exact: never one unit
+// more than the pass guarantees, whatever runs at once. It is written behind: a change is on its way to the store when
+// Spend returns, and there within one or two of the store's writes; a clean Close writes all, a kill -9 forgets what was
+// spent during that window.
+//
+// With a shared store every node takes leases of min(32, limit/8) and spends from them. A lease is asked for ahead of
+// need and never waited for: while the first one, or the next, is on its way, a pass is in debt by at most one lease,
+// which the next lease settles. So all nodes together overspend a pass by at most nodes × lease. What a killed node had
+// leased and not spent is lost to the visitor.
+//
+// When the store fails, on_store_failure decides: open counts on in memory (up to the whole limit on each node; debts
+// are settled later), closed lets nobody pay. Both say Degraded.
+type ledger struct {
+	st     store.Store
+	shared bool
+	max    int64
+	n      atomic.Int64
+	full   atomic.Uint64 // payments refused because the table was full
+	paid   atomic.Uint64 // units
+	now    func() time.Time
+	seed   maphash.Seed
+	behind *behind[[16]byte]
+	shards [ledgerShards]ledgerShard
+}
+
+type ledgerShard struct {
+	mu sync.Mutex
+	m  map[[16]byte]account
+	_  [48]byte
+}
+
+// account is what is known of one pass.
+type account struct {
+	expires int64  // unix seconds, of the pass
+	dry     int64  // unix nanoseconds until which the store is known to have nothing left; 0: it may have
+	used    int64  // unix nanoseconds of the last payment or lease
+	limit   uint32 // sealed in the pass
+	spent   uint32 // by this node; with an unshared store: in all
+	leased  uint32 // granted to this node by the shared store
+	missed  uint32 // cost of a request that the lease did not cover
+}
+
+// debt is what was spent beyond the leases.
+func (a *account) debt() uint32 { return a.spent - min(a.spent, a.leased) }
+
+// spare is what is leased and not spent.
+func (a *account) spare() uint32 { return a.leased - min(a.spent, a.leased) }
+
+func leaseOf(limit uint32) uint32 { return max(1, min(leaseMost, limit/8)) }
+
+// payment is the answer of Spend.
+type payment struct {
+	OK       bool
+	Left     uint32 // what this node believes to be left afterwards
+	Degraded bool   // decided without the store
+}
+
+func newLedger(st store.Store, most int, now func() time.Time) *ledger {
+	l := &ledger{st: st, shared: st.Shared(), max: int64(most), now: now, seed: maphash.MakeSeed()}
+	for i := range l.shards {
+		l.shards[i].m = make(map[[16]byte]account)
+	}
+	if l.shared {
+		l.behind = newBehind(l.lease)
+	} else {
+		l.behind = newBehind(l.flush)
+	}
+	return l
+}
+
+func (l *ledger) shard(id [16]byte) *ledgerShard {
+	return &l.shards[maphash.Comparable(l.seed, id)%ledgerShards]
+}
+
+// Spend takes cost from the pass if there is enough left. It never waits.
+func (l *ledger) Spend(p *spravka.Pass, cost uint32, at time.Time, policy Policy) payment {
+	if !p.Earned || p.Allowance == 0 {
+		return payment{}
+	}
+	failing := l.behind.Err() != nil
+	sh := l.shard(p.ID)
+	sh.mu.Lock()
+	a, known := sh.m[p.ID]
+	if !known && l.n.Load() >= l.max {
+		sh.mu.Unlock()
+		l.full.Add(1)
+		return payment{Degraded: true} // what can't be counted must not be given
+	}
+	a.expires, a.limit = p.Expires, p.Allowance
+	pay, ask := l.decide(&a, cost, at, failing, policy)
+	if pay.OK {
+		a.spent += cost
+		a.used = at.UnixNano()
+		pay.Left = l.left(&a)
+		ask = ask || !l.shared
+	}
+	if known || pay.OK || ask {
+		sh.m[p.ID] = a
+		if !known {
+			l.n.Add(1)
+		}
+	}
+	sh.mu.Unlock()
+	if pay.OK {
+		l.paid.Add(uint64(cost))
+	}
+	if ask {
+		l.behind.Add(p.ID)
+	}
+	return pay
+}
+
+// Peek says what Spend would answer, and changes nothing.
+func (l *ledger) Peek(p *spravka.Pass, cost uint32, at time.Time, policy Policy) payment {
+	if !p.Earned || p.Allowance == 0 {
+		return payment{}
+	}
+	failing := l.behind.Err() != nil
+	sh := l.shard(p.ID)
+	sh.mu.Lock()
+	a := sh.m[p.ID]
+	sh.mu.Unlock()
+	a.expires, a.limit = p.Expires, p.Allowance
+	pay, _ := l.decide(&a, cost, at, failing, policy)
+	pay.Left = l.left(&a)
+	return pay
+}
+
+// decide answers for an account, and says whether a lease should be asked for.
+func (l *ledger) decide(a *account, cost uint32, at time.Time, failing bool, policy Policy) (pay payment, ask bool) {
+	pay.Degraded = failing
+	if failing && policy == Closed {
+		return pay, false
+	}
+	within := uint64(a.spent)+uint64(cost) <= uint64(a.limit)
+	if !l.shared {
+		pay.OK = within
+		return pay, false
+	}
+	lease := leaseOf(a.limit)
+	dry := a.dry > at.UnixNano()
+	switch {
+	case a.spare() >= cost:
+		pay.OK = true
+		return pay, !dry && a.spare()-cost < (lease+1)/2
+	case dry:
+		return pay, false
+	case failing:
+		pay.OK = within
+	case a.dry == 0:
+		pay.OK = within && a.debt()+cost-a.spare() <= lease
+	}
+	if !pay.OK {
+		a.missed = cost
+	}
+	return pay, true
+}
+
+func (l *ledger) left(a *account) uint32 {
+	if l.shared && a.dry != 0 {
+		return a.spare()
+	}
+	return a.limit - min(a.spent, a.limit)
+}
+
+// Issued asks for the first lease of a new pass, so that it is there when the visitor comes back.
+func (l *ledger) Issued(p *spravka.Pass, at time.Time) {
+	if !l.shared || !p.Earned || p.Allowance == 0 {
+		return
+	}
+	sh := l.shard(p.ID)
+	sh.mu.Lock()
+	_, known := sh.m[p.ID]
+	add := !known && l.n.Load() < l.max
+	if add {
+		sh.m[p.ID] = account{expires: p.Expires, limit: p.Allowance, used: at.UnixNano()}
+		l.n.Add(1)
+	}
+	sh.mu.Unlock()
+	if add {
+		l.behind.Add(p.ID)
+	}
+}
+
+const spentPrefix = "spent/"
+
+func spentKey(id [16]byte) []byte { return append([]byte(spentPrefix), id[:]...) }
+
+func (l *ledger) load(id [16]byte) (a account, ok bool) {
+	sh := l.shard(id)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	a, ok = sh.m[id]
+	return a, ok
+}
+
+// flush writes the count of a pass to the unshared store: expiry of the pass (8 bytes, unix seconds), spent (4 bytes).
+// It is an absolute number, so a write that is repeated does no harm.
+func (l *ledger) flush(ctx context.Context, id [16]byte) error {
+	a, ok := l.load(id)
+	ttl := time.Unix(a.expires, 0).Sub(l.now())
+	if !ok || ttl <= 0 {
+		return nil
+	}
+	val := binary.BigEndian.AppendUint64(nil, uint64(a.expires))
+	val = binary.BigEndian.AppendUint32(val, a.spent)
+	if err := l.st.Put(ctx, spentKey(id), val, ttl); err != nil {
+		return fmt.Errorf("write spent allowance: %w", err)
+	}
+	return nil
+}
+
+// Load reads every live count of the unshared store.
+func (l *ledger) Load(ctx context.Context) error {
+	if l.shared {
+		return nil
+	}
+	err := l.st.Scan(ctx, []byte(spentPrefix), func(k, v []byte, _ time.Duration) error {
+		if len(k) != len(spentPrefix)+16 || len(v) != 12 {
+			return fmt.Errorf("malformed count of %d bytes", len(v))
+		}
+		var id [16]byte
+		copy(id[:], k[len(spentPrefix):])
+		sh := l.shard(id)
+		sh.mu.Lock()
+		defer sh.mu.Unlock()
+		if _, known := sh.m[id]; known {
+			return nil
+		}
+		sh.m[id] = account{expires: int64(binary.BigEndian.Uint64(v)), spent: binary.BigEndian.Uint32(v[8:])}
+		l.n.Add(1) // past the bound too: a count that is forgotten is an allowance given twice
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read spent allowances: %w", err)
+	}
+	return nil
+}
+
+// lease takes a lease, and what settles the debt, from the shared store.
+func (l *ledger) lease(ctx context.Context, id [16]byte) error {
+	a, ok := l.load(id)
+	ttl := time.Unix(a.expires, 0).Sub(l.now())
+	if !ok || ttl <= 0 {
+		return nil
+	}
+	want := max(leaseOf(a.limit), a.missed) + a.debt() - min(a.spare(), leaseOf(a.limit)/2)
+	granted, err := l.st.Take(ctx, spentKey(id), int64(want), int64(a.limit), ttl)
+	if err != nil {
+		return fmt.Errorf("take a lease: %w", err)
+	}
+	sh := l.shard(id)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	a = sh.m[id]
+	a.leased += uint32(granted)
+	a.missed, a.dry = 0, 0
+	at := l.now().UnixNano()
+	a.used = at
+	if granted < int64(want) {
+		a.dry = at + int64(leaseIdle)
+	}
+	sh.m[id] = a
+	return nil
+}
+
+// GiveBack returns the leases that lay unused for leaseIdle, or all of them, to the shared store. What fails is lost to
+// the visitor: giving it twice would be worse.
+func (l *ledger) GiveBack(ctx context.Context, all bool) error {
+	if !l.shared {
+		return nil
+	}
+	var ids [][16]byte
+	at := l.now()
+	idle := func(a account) bool {
+		return a.spare() > 0 && a.expires > at.Unix() && (all || at.UnixNano()-a.used >= int64(leaseIdle))
+	}
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.mu.Lock()
+		for id, a := range sh.m {
+			if idle(a) {
+				ids = append(ids, id)
+			}
+		}
+		sh.mu.Unlock()
+	}
+	for _, id := range ids {
+		sh := l.shard(id)
+		sh.mu.Lock()
+		a := sh.m[id]
+		units := int64(a.spare())
+		if !idle(a) {
+			units = 0
+		} else {
+			a.leased = a.spent
+			sh.m[id] = a
+		}
+		sh.mu.Unlock()
+		if units == 0 {
+			continue
+		}
+		if _, err := l.st.Incr(ctx, spentKey(id), -units, time.Unix(a.expires, 0).Sub(at)); err != nil {
+			return fmt.Errorf("give a lease back: %w", err)
+		}
+	}
+	return nil
+}
+
+// Sweep forgets the accounts of passes that have expired. An account of a live pass is never forgotten: that would give
+// its allowance, or the debt that it may make, a second time.
+func (l *ledger) Sweep(at time.Time) {
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.mu.Lock()
+		for id, a := range sh.m {
+			if a.expires <= at.Unix() {
+				delete(sh.m, id)
+				l.n.Add(-1)
+			}
+		}
+		sh.mu.Unlock()
+	}
+}

@@ -1,0 +1,248 @@
+package verdict
+
+import (
+	"sync"
+	"time"
+
+	"antirobot/cbb"
+	"antirobot/identity"
+)
+
+const (
+	recentShards = 16
+	pathKept     = 72 // bytes of a path that a record keeps; the query is never kept
+)
+
+// Recent keeps the last decisions in rings of fixed size, so that an operator can ask why. A request that was stopped or
+// paid for goes into one ring, any other into a smaller one, so that a flood of humans pushes out no robot. Recording
+// copies some hundred bytes, allocates nothing, and takes a lock that one request in sixteen shares. Safe for concurrent
+// use.
+type Recent struct {
+	shards [recentShards]recentShard
+}
+
+type recentShard struct {
+	mu          sync.Mutex
+	human       []record
+	stopped     []stoppedRecord
+	nextHuman   int
+	nextStopped int
+	_           [24]byte
+}
+
+// record is what is kept of any request: no pointer into the connection.
+type record struct {
+	id       RequestID
+	at       int64 // unix nanoseconds; 0: empty
+	service  string
+	entry    *cbb.Entry
+	subjects [6]identity.Subject
+	excused  identity.Subject
+	refused  [8]identity.Refusal
+	n        uint8
+	nRefused uint8
+	verdict  Verdict
+	cause    Cause
+	mode     Mode
+	degraded bool
+	methodN  uint8
+	pathN    uint8
+	pathCut  bool
+	method   [8]byte
+	path     [pathKept]byte
+}
+
+type stoppedRecord struct {
+	record
+	ban   Ban
+	rule  string
+	score float32
+	own   bool
+	paid  bool
+	cost  int32
+	left  uint32
+	pass  [16]byte
+}
+
+func newRecent(c *RecentConfig) *Recent {
+	r := &Recent{}
+	for i := range r.shards {
+		r.shards[i].human = make([]record, (c.Human+recentShards-1)/recentShards)
+		r.shards[i].stopped = make([]stoppedRecord, (c.Stopped+recentShards-1)/recentShards)
+	}
+	return r
+}
+
+func (r *Recent) shard(id RequestID) *recentShard { return &r.shards[id[15]%recentShards] }
+
+// Record keeps a decision under the request's ID.
+func (r *Recent) Record(rid RequestID, d *Decision, v *identity.View, id *identity.Identity, s *Service) {
+	sh := r.shard(rid)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if d.Verdict == Human && !d.Paid {
+		if len(sh.human) == 0 {
+			return
+		}
+		p := &sh.human[sh.nextHuman]
+		if sh.nextHuman++; sh.nextHuman == len(sh.human) {
+			sh.nextHuman = 0
+		}
+		p.fill(rid, d, v, id, s)
+		return
+	}
+	p := &sh.stopped[sh.nextStopped]
+	if sh.nextStopped++; sh.nextStopped == len(sh.stopped) {
+		sh.nextStopped = 0
+	}
+	p.fill(rid, d, v, id, s)
+	p.ban, p.rule, p.score, p.own = d.Ban, d.Rule, d.Score, d.Own
+	p.paid, p.cost, p.left, p.pass = d.Paid, int32(d.Cost), d.Left, d.PassID
+}
+
+func (p *record) fill(rid RequestID, d *Decision, v *identity.View, id *identity.Identity, s *Service) {
+	p.id, p.at, p.service, p.entry = rid, v.At.UnixNano(), s.Name, d.Entry
+	p.subjects, p.n, p.excused = id.Subjects, uint8(id.N), d.Excused
+	p.refused, p.nRefused = id.Refused, uint8(id.NRefused)
+	p.verdict, p.cause, p.mode, p.degraded = d.Verdict, d.Cause, d.Mode, d.Degraded
+	p.methodN = uint8(copy(p.method[:], v.Method))
+	n := copy(p.path[:], v.Path)
+	p.pathN, p.pathCut = uint8(n), n < len(v.Path)
+}
+
+// Story is a decision as an operator reads it.
+type Story struct {
+	RequestID  string      `json:"request-id"`
+	At         time.Time   `json:"at"`
+	Service    string      `json:"service"`
+	Mode       string      `json:"mode"`
+	Method     string      `json:"method"`
+	Path       string      `json:"path"` // without the query; cut after 72 bytes, then it ends in "…"
+	Verdict    string      `json:"verdict"`
+	Cause      string      `json:"cause"`
+	Subject    string      `json:"subject"`            // whom the request was charged to
+	Considered []string    `json:"considered"`         // all verified identities, the strongest first
+	Refused    []Refusal   `json:"refused,omitempty"`  // identities that were presented and not accepted
+	Excused    string      `json:"excused,omitempty"`  // the identity that a ban on the address did not stop
+	Entry      *StoryEntry `json:"entry,omitempty"`    // the list entry that spoke
+	Rule       string      `json:"rule,omitempty"`     // the rule that spoke
+	Score      float32     `json:"score,omitempty"`    // of the judge
+	Ban        *StoryBan   `json:"ban,omitempty"`      // the ban that spoke
+	Pass       *StoryPass  `json:"pass,omitempty"`     // the pass that paid
+	Degraded   bool        `json:"degraded,omitempty"` // the store was failing
+}
+
+// Refusal is an identity that was presented and not accepted.
+type Refusal struct {
+	Kind   string `json:"kind"`
+	Reason string `json:"reason"`
+}
+
+// StoryEntry is the list entry of a Story.
+type StoryEntry struct {
+	List   string     `json:"list"`
+	Text   string     `json:"text,omitempty"`
+	Reason string     `json:"reason,omitempty"`
+	Flag   string     `json:"flag"`
+	Until  *time.Time `json:"until,omitempty"`
+}
+
+// StoryBan is a ban as JSON shows it.
+type StoryBan struct {
+	Subject   string             `json:"subject"`
+	Until     time.Time          `json:"until"`
+	Made      time.Time          `json:"made"`
+	Service   string             `json:"service,omitempty"` // empty: all services
+	Source    string             `json:"source"`
+	Score     float32            `json:"score,omitempty"`
+	Threshold float32            `json:"threshold,omitempty"`
+	Reason    string             `json:"reason,omitempty"`
+	Factors   map[string]float32 `json:"factors,omitempty"`
+	Model     string             `json:"model,omitempty"`
+}
+
+// Story returns the ban as JSON shows it.
+func (b *Ban) Story() *StoryBan {
+	s := &StoryBan{
+		Subject: b.Subject.String(), Until: b.Until.UTC(), Made: b.Made.UTC(), Service: b.Service, Source: b.Source.String(),
+		Score: b.Score, Threshold: b.Threshold, Reason: b.Reason, Model: b.Model,
+	}
+	for _, f := range b.Factors {
+		if f.Name != "" {
+			if s.Factors == nil {
+				s.Factors = make(map[string]float32, MaxFactors)
+			}
+			s.Factors[f.Name] = f.Value
+		}
+	}
+	return s
+}
+
+// StoryPass is the pass of a Story.
+type StoryPass struct {
+	ID   string `json:"id"`
+	Cost int    `json:"cost"`
+	Left uint32 `json:"left"`
+}
+
+// Get returns the decision about a request, if it is still kept.
+func (r *Recent) Get(rid RequestID) (Story, bool) {
+	sh := r.shard(rid)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	for i := range sh.stopped {
+		if p := &sh.stopped[i]; p.id == rid && p.at != 0 {
+			return p.story(), true
+		}
+	}
+	for i := range sh.human {
+		if p := &sh.human[i]; p.id == rid && p.at != 0 {
+			return p.story(), true
+		}
+	}
+	return Story{}, false
+}
+
+func (p *record) story() Story {
+	s := Story{
+		RequestID: p.id.String(), At: time.Unix(0, p.at).UTC(), Service: p.service, Mode: p.mode.String(),
+		Method: string(p.method[:p.methodN]), Path: string(p.path[:p.pathN]),
+		Verdict: p.verdict.String(), Cause: p.cause.String(), Degraded: p.degraded,
+	}
+	if p.pathCut {
+		s.Path += "…"
+	}
+	for i := range p.n {
+		s.Considered = append(s.Considered, p.subjects[i].String())
+	}
+	if p.n > 0 {
+		s.Subject = s.Considered[0]
+	}
+	for i := range p.nRefused {
+		s.Refused = append(s.Refused, Refusal{p.refused[i].Kind.String(), p.refused[i].Reason.String()})
+	}
+	if p.excused.Kind != identity.KindNone {
+		s.Excused = p.excused.String()
+	}
+	if e := p.entry; e != nil {
+		s.Entry = &StoryEntry{List: e.List, Text: e.Text, Reason: e.Reason, Flag: e.Flag.String()}
+		if !e.Until.IsZero() {
+			until := e.Until.UTC()
+			s.Entry.Until = &until
+		}
+	}
+	return s
+}
+
+func (p *stoppedRecord) story() Story {
+	s := p.record.story()
+	s.Rule, s.Score = p.rule, p.score
+	if p.cause == CauseBan {
+		s.Ban = p.ban.Story()
+	}
+	if p.paid {
+		pass := identity.Subject{Kind: identity.KindSpravka, ID: p.pass}
+		s.Pass = &StoryPass{ID: pass.String(), Cost: int(p.cost), Left: p.left}
+	}
+	return s
+}

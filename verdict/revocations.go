@@ -1,0 +1,177 @@
+package verdict
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"antirobot/store"
+)
+
+const (
+	revocationShards = 64
+	revokedPrefix    = "revoked/"
+	revocationTopic  = "revocations"
+)
+
+var errRevocation = errors.New("malformed revocation")
+
+// revokedKey names one revocation; the zero value is "all that were born before a time".
+type revokedKey [16]byte
+
+// revocations knows which passes hold no more, by ID and by birth. Revoked takes no lock: the maps are replaced, never
+// changed. Safe for concurrent use.
+type revocations struct {
+	st     store.Store
+	max    int
+	now    func() time.Time
+	mu     sync.Mutex // of writers
+	n      int
+	before atomic.Int64 // unix seconds: what was born earlier is revoked
+	ids    [revocationShards]atomic.Pointer[map[revokedKey]int64]
+	behind *behind[revokedKey]
+}
+
+func newRevocations(st store.Store, most int, now func() time.Time) *revocations {
+	r := &revocations{st: st, max: most, now: now}
+	r.behind = newBehind(r.write)
+	return r
+}
+
+// Revoked reports whether the pass does not hold any more.
+func (r *revocations) Revoked(id [16]byte, born int64) bool {
+	if born < r.before.Load() {
+		return true
+	}
+	// The IDs are random, so that any of their bits spread them.
+	m := r.ids[id[15]%revocationShards].Load()
+	if m == nil {
+		return false
+	}
+	until, ok := (*m)[id]
+	return ok && r.now().UnixNano() < until
+}
+
+// put revokes an ID in memory until a time (unix nanoseconds).
+func (r *revocations) put(id revokedKey, until int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := r.now().UnixNano()
+	p := &r.ids[id[15]%revocationShards]
+	next := make(map[revokedKey]int64)
+	old := p.Load()
+	if old != nil {
+		next = maps.Clone(*old)
+		maps.DeleteFunc(next, func(_ revokedKey, until int64) bool { return until <= at })
+		r.n -= len(*old) - len(next)
+	}
+	if _, known := next[id]; !known {
+		if r.n >= r.max {
+			return ErrFull
+		}
+		r.n++
+	}
+	next[id] = max(until, next[id])
+	p.Store(&next)
+	return nil
+}
+
+// raise revokes what was born before a time.
+func (r *revocations) raise(before int64) {
+	for {
+		old := r.before.Load()
+		if before <= old || r.before.CompareAndSwap(old, before) {
+			return
+		}
+	}
+}
+
+// write brings one revocation into the store as memory has it, and tells the other nodes.
+func (r *revocations) write(ctx context.Context, id revokedKey) error {
+	val := binary.BigEndian.AppendUint64(nil, uint64(r.before.Load()))
+	var ttl time.Duration
+	if id != (revokedKey{}) {
+		m := r.ids[id[15]%revocationShards].Load()
+		if m == nil {
+			return nil
+		}
+		until := (*m)[id]
+		if ttl = time.Unix(0, until).Sub(r.now()); ttl <= 0 {
+			return nil
+		}
+		val = binary.BigEndian.AppendUint64(nil, uint64(until))
+	}
+	if err := r.st.Put(ctx, append([]byte(revokedPrefix), id[:]...), val, ttl); err != nil {
+		return fmt.Errorf("write revocation: %w", err)
+	}
+	if !r.st.Shared() {
+		return nil
+	}
+	if err := r.st.Append(ctx, revocationTopic, append(id[:], val...)); err != nil {
+		return fmt.Errorf("announce revocation: %w", err)
+	}
+	return nil
+}
+
+// apply takes a revocation from the store or the feed: 16 bytes of ID, 8 of time.
+func (r *revocations) apply(id, val []byte) error {
+	if len(id) != 16 || len(val) != 8 {
+		return errRevocation
+	}
+	k, n := revokedKey(id), int64(binary.BigEndian.Uint64(val))
+	if k == (revokedKey{}) {
+		r.raise(n)
+		return nil
+	}
+	return r.put(k, n)
+}
+
+// Scan reads all revocations of the store.
+func (r *revocations) Scan(ctx context.Context) error {
+	err := r.st.Scan(ctx, []byte(revokedPrefix), func(k, v []byte, _ time.Duration) error {
+		return r.apply(k[len(revokedPrefix):], v)
+	})
+	if err != nil {
+		return fmt.Errorf("read revocations: %w", err)
+	}
+	return nil
+}
+
+// Heard takes one message of the feed.
+func (r *revocations) Heard(msg []byte) error {
+	if len(msg) != 24 {
+		return errRevocation
+	}
+	return r.apply(msg[:16], msg[16:])
+}
+
+// RevokePass makes the pass hold no more, from now on and for ttl, which should be what is left of its life at least.
+// It is in force when RevokePass returns even if the store fails; the error then says so, and the write is repeated.
+func (c *Cacher) RevokePass(ctx context.Context, id [16]byte, ttl time.Duration) error {
+	if id == (revokedKey{}) || ttl <= 0 {
+		return errors.New("revoke a pass: no ID, or no time to live")
+	}
+	if err := c.revoked.put(id, c.now().Add(ttl).UnixNano()); err != nil {
+		return fmt.Errorf("revoke a pass: %w", err)
+	}
+	return c.revoked.behind.Now(ctx, id)
+}
+
+// RevokePassesBornBefore makes all passes that were born before a time hold no more. It can't be taken back. As for
+// RevokePass, an error is about the store only.
+func (c *Cacher) RevokePassesBornBefore(ctx context.Context, at time.Time) error {
+	if at.After(c.now()) {
+		return errors.New("revoke passes: the time is in the future")
+	}
+	c.revoked.raise(at.Unix())
+	return c.revoked.behind.Now(ctx, revokedKey{})
+}
+
+// Revoked reports whether a pass with this ID and birth (unix seconds) holds no more. It is the func that identity asks;
+// it takes no lock and allocates nothing.
+func (c *Cacher) Revoked(id [16]byte, born int64) bool { return c.revoked.Revoked(id, born) }

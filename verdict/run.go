@@ -1,0 +1,195 @@
+package verdict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/store"
+)
+
+const (
+	sweepEvery    = time.Minute
+	startPatience = 15 * time.Second // for the first scan of a shared store
+	followPause   = time.Second      // after an error
+	closePatience = 10 * time.Second // for the last writes
+)
+
+// Start reads the store and keeps reading and writing until Close. With an unshared store an error is fatal: the bans,
+// revocations and spent allowances are not there. A shared store that is away is no error: the Cacher goes on from what
+// it has, says so in Health and in each Decision, and tries again.
+func (c *Cacher) Start(ctx context.Context) error {
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.cancel = cancel
+	if c.st.Shared() {
+		c.startShared(ctx, run)
+	} else if err := c.load(ctx); err != nil {
+		cancel()
+		return err
+	}
+	c.wg.Go(func() { c.banWrites.Run(run) })
+	c.wg.Go(func() { c.ledger.behind.Run(run) })
+	c.wg.Go(func() { c.revoked.behind.Run(run) })
+	c.wg.Go(func() { c.standing.behind.Run(run) })
+	c.wg.Go(func() { c.sweep(run) })
+	return nil
+}
+
+func (c *Cacher) load(ctx context.Context) error {
+	return errors.Join(c.scanBans(ctx), c.ledger.Load(ctx), c.revoked.Scan(ctx), c.standing.Scan(ctx))
+}
+
+func (c *Cacher) startShared(ctx, run context.Context) {
+	followers := []follower{
+		{of: "bans", topic: banTopic, scan: c.scanBans, heard: c.heardBan},
+		{of: "revocations", topic: revocationTopic, scan: c.revoked.Scan, heard: c.revoked.Heard},
+		{of: "standing", scan: c.standing.Scan},
+	}
+	ready := make(chan struct{}, len(followers))
+	for i := range followers {
+		f := &followers[i]
+		f.bit = 1 << i
+		c.stale.Or(f.bit)
+		c.wg.Go(func() { c.follow(run, f, ready) })
+	}
+	patience, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for range followers {
+		select {
+		case <-ready:
+		case <-patience.Done():
+			c.log.Error().Msg("the shared store does not answer: starting without its bans and revocations")
+			return
+		}
+	}
+}
+
+// follower is one table that a shared store keeps in step on all nodes.
+type follower struct {
+	of    string
+	topic string // empty: no feed, only scans
+	bit   uint32 // in stale
+	scan  func(context.Context) error
+	heard func([]byte) error
+}
+
+// follow keeps memory as the shared store has it: it notes the position of the feed, scans, and follows from there, and
+// scans again every Rescan and whenever the feed has a gap.
+func (c *Cacher) follow(ctx context.Context, f *follower, ready chan<- struct{}) {
+	for first := true; ctx.Err() == nil; {
+		err := c.followOnce(ctx, f, func() {
+			c.stale.And(^f.bit)
+			if first {
+				first = false
+				ready <- struct{}{}
+			}
+		})
+		if ctx.Err() != nil || err == nil || errors.Is(err, store.ErrGap) {
+			continue
+		}
+		c.stale.Or(f.bit)
+		c.log.Error().Err(err).Str("of", f.of).Msg("the shared store can't be read; going on from memory")
+		pause(ctx, followPause)
+	}
+}
+
+func (c *Cacher) followOnce(ctx context.Context, f *follower, scanned func()) error {
+	var from string
+	if f.heard != nil {
+		var err error
+		if from, err = c.st.Position(ctx, f.topic); err != nil {
+			return fmt.Errorf("position of %s: %w", f.topic, err)
+		}
+	}
+	if err := f.scan(ctx); err != nil {
+		return err
+	}
+	scanned()
+	if f.heard == nil {
+		pause(ctx, c.cfg.Rescan)
+		return nil
+	}
+	until, cancel := context.WithTimeout(ctx, c.cfg.Rescan)
+	defer cancel()
+	err := c.st.Follow(until, f.topic, from, func(_ string, msg []byte) error {
+		if err := f.heard(msg); err != nil {
+			c.badRecords.Inc() // a message of a newer version, perhaps: the next scan mends what it changed
+		}
+		return nil
+	})
+	if until.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// sweep forgets what has expired, and gives idle leases back.
+func (c *Cacher) sweep(ctx context.Context) {
+	t := time.NewTicker(sweepEvery)
+	defer t.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		at := c.now()
+		c.bans.Sweep(at.UnixNano())
+		c.ledger.Sweep(at)
+		if n%60 == 59 {
+			c.standing.Sweep(at)
+		}
+		if err := c.ledger.GiveBack(ctx, false); err != nil {
+			c.log.Warn().Err(err).Msg("an idle lease is lost")
+		}
+	}
+}
+
+// Close ends the goroutines, writes what waits to be written, gives all leases back, and returns what of that did not
+// work. Nobody may decide any more when it is called. The store stays open: it is the caller's.
+func (c *Cacher) Close() error {
+	if c.cancel == nil {
+		return nil
+	}
+	c.cancel()
+	c.wg.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	err := errors.Join(c.banWrites.Flush(ctx), c.ledger.behind.Flush(ctx), c.revoked.behind.Flush(ctx), c.standing.behind.Flush(ctx))
+	return errors.Join(err, c.ledger.GiveBack(ctx, true))
+}
+
+// register adds the metrics of this package to the set.
+func (c *Cacher) register(set *metrics.Set) {
+	c.badRecords = set.NewCounter("antirobot_bad_records_total")
+	for s := range c.bansMade {
+		c.bansMade[s] = set.NewCounter(fmt.Sprintf("antirobot_bans_made_total{source=%q}", Source(s)))
+	}
+	gauge := func(name string, f func() float64) { set.NewGauge(name, f) }
+	gauge("antirobot_bans", func() float64 { return float64(c.bans.n.Load()) })
+	gauge("antirobot_bans_dropped_total", func() float64 { return float64(c.bans.evicted.Load()) })
+	gauge("antirobot_passes_paying", func() float64 { return float64(c.ledger.n.Load()) })
+	gauge("antirobot_allowance_spent_total", func() float64 { return float64(c.ledger.paid.Load()) })
+	gauge("antirobot_allowance_refused_full_total", func() float64 { return float64(c.ledger.full.Load()) })
+	gauge("antirobot_standing", func() float64 { return float64(c.standing.n.Load()) })
+	gauge("antirobot_standing_refused_total", func() float64 { return float64(c.standing.refused.Load()) })
+	gauge("antirobot_verdict_stale", func() float64 { return float64(b2u(c.stale.Load() != 0)) })
+	for name, b := range map[string]interface {
+		backlog() (waiting int64, failed uint64)
+	}{"bans": c.banWrites, "ledger": c.ledger.behind, "revocations": c.revoked.behind, "standing": c.standing.behind} {
+		gauge(fmt.Sprintf("antirobot_writes_waiting{of=%q}", name), func() float64 { n, _ := b.backlog(); return float64(n) })
+		gauge(fmt.Sprintf("antirobot_writes_failed_total{of=%q}", name), func() float64 { _, n := b.backlog(); return float64(n) })
+	}
+}

@@ -1,0 +1,135 @@
+package verdict
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Policy is what a service does while evidence is missing because the store is away.
+type Policy uint8
+
+// The policies.
+const (
+	Open   Policy = iota // go on from local state
+	Closed               // a pass that can't be accounted for does not pay
+)
+
+func (p Policy) String() string {
+	if p == Closed {
+		return "closed"
+	}
+	return "open"
+}
+
+// Limit is one sliding window of the slow half: more than Requests pages within Window earn a ban of length Ban.
+type Limit struct {
+	Window   time.Duration `mapstructure:"window"`
+	Requests int           `mapstructure:"requests"`
+	Ban      time.Duration `mapstructure:"ban"`
+}
+
+// MaxLimits is how many windows a service may have: a session keeps two counters for each.
+const MaxLimits = 4
+
+// ServiceConfig is the part of a service's section that the verdict and the slow half read. It is inherited default →
+// service → path; whoever resolves that calls Service on the result.
+type ServiceConfig struct {
+	Mode           string  `mapstructure:"mode"`             // enforce, observe or off
+	Threshold      float64 `mapstructure:"threshold"`        // a scored ban or judgement must exceed it; 0 to below 1
+	Sync           bool    `mapstructure:"sync"`             // ask the judge inline, before the answer
+	OnStoreFailure string  `mapstructure:"on_store_failure"` // open or closed
+	Limits         []Limit `mapstructure:"limits"`           // pace of pages; an empty list bans nobody for pace
+}
+
+// DefaultServiceConfig returns limits that no person reaches: eight pages a second for ten seconds, five for a minute,
+// two and a half for ten minutes.
+func DefaultServiceConfig() ServiceConfig {
+	return ServiceConfig{
+		Mode:           "enforce",
+		Threshold:      0.5,
+		OnStoreFailure: "open",
+		Limits: []Limit{
+			{Window: 10 * time.Second, Requests: 80, Ban: 10 * time.Minute},
+			{Window: time.Minute, Requests: 300, Ban: 10 * time.Minute},
+			{Window: 10 * time.Minute, Requests: 1500, Ban: 30 * time.Minute},
+		},
+	}
+}
+
+// Validate returns every problem at once.
+func (c *ServiceConfig) Validate() error {
+	var errs []error
+	if _, ok := parseMode(c.Mode); !ok {
+		errs = append(errs, fmt.Errorf("mode: %q is none of enforce, observe, off", c.Mode))
+	}
+	if math.IsNaN(c.Threshold) || c.Threshold < 0 || c.Threshold >= 1 {
+		errs = append(errs, fmt.Errorf("threshold: %v is not in [0, 1)", c.Threshold))
+	}
+	if _, ok := parsePolicy(c.OnStoreFailure); !ok {
+		errs = append(errs, fmt.Errorf("on_store_failure: %q is neither open nor closed", c.OnStoreFailure))
+	}
+	if len(c.Limits) > MaxLimits {
+		errs = append(errs, fmt.Errorf("limits: %d windows, at most %d are counted", len(c.Limits), MaxLimits))
+	}
+	for i, l := range c.Limits {
+		if l.Window < time.Second || l.Window > 24*time.Hour {
+			errs = append(errs, fmt.Errorf("limits[%d].window: %v is not between 1s and 24h", i, l.Window))
+		}
+		if l.Requests < 2 || l.Requests > 1_000_000 {
+			errs = append(errs, fmt.Errorf("limits[%d].requests: %d is not between 2 and 1000000", i, l.Requests))
+		}
+		if l.Ban < time.Second || l.Ban > 30*24*time.Hour {
+			errs = append(errs, fmt.Errorf("limits[%d].ban: %v is not between 1s and 720h", i, l.Ban))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Service is the settings that one request is judged by, resolved for its service and path. It is immutable once in use
+// and safe for concurrent use.
+type Service struct {
+	Name           string // of the service; paths with settings of their own share it
+	Index          uint16 // of these settings: events carry it, and it keeps its meaning over a reload where the name and path stay
+	Mode           Mode
+	Threshold      float32
+	Sync           bool
+	OnStoreFailure Policy
+	Limits         []Limit
+}
+
+// Service makes the settings called name out of a valid configuration.
+func (c *ServiceConfig) Service(name string, index uint16) (*Service, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	m, _ := parseMode(c.Mode)
+	p, _ := parsePolicy(c.OnStoreFailure)
+	return &Service{
+		Name: name, Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync, OnStoreFailure: p,
+		Limits: append([]Limit(nil), c.Limits...),
+	}, nil
+}
+
+func parseMode(s string) (Mode, bool) {
+	switch s {
+	case "enforce":
+		return Enforce, true
+	case "observe":
+		return Observe, true
+	case "off":
+		return Off, true
+	}
+	return 0, false
+}
+
+func parsePolicy(s string) (Policy, bool) {
+	switch s {
+	case "open":
+		return Open, true
+	case "closed":
+		return Closed, true
+	}
+	return 0, false
+}

@@ -1,0 +1,303 @@
+package verdict
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/store"
+)
+
+const (
+	standingShards = 64
+	standingPrefix = "standing/"
+	// candidatesPerPlace is how many subjects of one address wait for their second day, for each that may be
+	// established there.
+	candidatesPerPlace = 8
+)
+
+// standing knows which i, fuid and spravka subjects are established: they asked for pages as humans on two different
+// days (UTC) that this gateway observed. A ban on their address does not stop them.
+//
+// At most perAddress subjects are established by one address, so a farm of cookies buys little; a subject keeps its
+// standing where it goes, so a phone in a banned carrier network is not stopped; and a ban on the subject itself takes
+// its standing away. Candidates wait in the same table, and are pushed out at random when it is full; the established
+// are not. Safe for concurrent use; Established is for the request's path, the rest is not.
+type standing struct {
+	st         store.Store
+	max        int64
+	perAddress int
+	keep       time.Duration
+	now        func() time.Time
+	seed       maphash.Seed
+	n          atomic.Int64
+	refused    atomic.Uint64 // candidates not taken or pushed out because a bound was reached
+	behind     *behind[identity.Subject]
+	shards     [standingShards]standingShard
+	homes      [standingShards]homeShard
+}
+
+type standingShard struct {
+	mu sync.RWMutex
+	m  map[identity.Subject]tenure
+	_  [32]byte
+}
+
+// tenure is what is known of one subject.
+type tenure struct {
+	first, last uint16   // days since the epoch on which pages were seen
+	home        [16]byte // the address that it is counted for
+	established bool
+}
+
+type homeShard struct {
+	mu sync.RWMutex
+	m  map[[16]byte]homeCount
+	_  [32]byte
+}
+
+type homeCount struct{ candidates, established uint16 }
+
+func newStanding(st store.Store, cfg *StandingConfig, now func() time.Time) *standing {
+	t := &standing{
+		st: st, max: int64(cfg.Max), perAddress: cfg.PerAddress, keep: cfg.Keep, now: now, seed: maphash.MakeSeed(),
+	}
+	for i := range t.shards {
+		t.shards[i].m = make(map[identity.Subject]tenure)
+		t.homes[i].m = make(map[[16]byte]homeCount)
+	}
+	t.behind = newBehind(t.write)
+	return t
+}
+
+func (t *standing) shard(s identity.Subject) *standingShard {
+	return &t.shards[maphash.Comparable(t.seed, s)%standingShards]
+}
+
+func (t *standing) home(a [16]byte) *homeShard {
+	return &t.homes[maphash.Comparable(t.seed, a)%standingShards]
+}
+
+func dayOf(at time.Time) uint16 { return uint16(at.Unix() / 86400) }
+
+// earnsStanding reports whether subjects of the kind need a standing: L and service cookies stand for themselves.
+func earnsStanding(k identity.Kind) bool {
+	return k == identity.KindI || k == identity.KindFuid || k == identity.KindSpravka
+}
+
+// Established reports whether the subject is established.
+func (t *standing) Established(s identity.Subject) bool {
+	sh := t.shard(s)
+	sh.mu.RLock()
+	defer sh.mu.RUnlock()
+	return sh.m[s].established
+}
+
+// EstablishedAt returns how many subjects the address has established.
+func (t *standing) EstablishedAt(addr [16]byte) int {
+	h := t.home(addr)
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return int(h.m[addr].established)
+}
+
+// Observe notes a page that the subject was given as a human, at an address.
+func (t *standing) Observe(s identity.Subject, addr [16]byte, at time.Time) {
+	day := dayOf(at)
+	sh := t.shard(s)
+	sh.mu.RLock()
+	old, known := sh.m[s]
+	sh.mu.RUnlock()
+	if known && old.last >= day {
+		return
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	e, known := sh.m[s]
+	switch {
+	case known && e.last >= day:
+		return
+	case known && e.established:
+		e.last = day
+	case known:
+		// A candidate moves to the address where it was seen last: it is established by one address, and counted there.
+		if t.count(addr, 0, 1) {
+			t.count(e.home, -1, 0)
+			e.home, e.established = addr, true
+		}
+		e.last = day
+	default:
+		if !t.count(addr, 1, 0) {
+			t.refused.Add(1)
+			return
+		}
+		if t.n.Load() >= t.max && !t.pushOut(sh) {
+			t.count(addr, -1, 0)
+			t.refused.Add(1)
+			return
+		}
+		e = tenure{first: day, last: day, home: addr}
+		t.n.Add(1)
+	}
+	sh.m[s] = e
+	t.behind.Add(s)
+}
+
+// count changes the numbers of an address; false, and nothing changed, if a bound is reached.
+func (t *standing) count(addr [16]byte, candidates, established int) bool {
+	h := t.home(addr)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	n := h.m[addr]
+	c, e := int(n.candidates)+candidates, int(n.established)+established
+	if candidates > 0 && c > t.perAddress*candidatesPerPlace || established > 0 && e > t.perAddress {
+		return false
+	}
+	if c <= 0 && e <= 0 {
+		delete(h.m, addr)
+		return true
+	}
+	h.m[addr] = homeCount{uint16(max(c, 0)), uint16(max(e, 0))}
+	return true
+}
+
+// pushOut drops one of a few random candidates of a shard, the one not seen for longest. The caller holds its lock.
+func (t *standing) pushOut(sh *standingShard) bool {
+	var worst identity.Subject
+	var last uint16
+	tried, found := 0, false
+	for s, e := range sh.m {
+		if tried++; tried > 32 {
+			break
+		}
+		if !e.established && (!found || e.last < last) {
+			worst, last, found = s, e.last, true
+		}
+	}
+	if found {
+		t.refused.Add(1)
+		t.drop(sh, worst)
+	}
+	return found
+}
+
+// drop forgets a subject. The caller holds the shard's lock.
+func (t *standing) drop(sh *standingShard, s identity.Subject) {
+	e := sh.m[s]
+	delete(sh.m, s)
+	t.n.Add(-1)
+	if e.established {
+		t.count(e.home, 0, -1)
+	} else {
+		t.count(e.home, -1, 0)
+	}
+	t.behind.Add(s)
+}
+
+// Forget takes a subject's standing away.
+func (t *standing) Forget(s identity.Subject) {
+	sh := t.shard(s)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if _, known := sh.m[s]; known {
+		t.drop(sh, s)
+	}
+}
+
+// Sweep forgets those that were not seen for keep.
+func (t *standing) Sweep(at time.Time) {
+	oldest := dayOf(at.Add(-t.keep))
+	for i := range t.shards {
+		sh := &t.shards[i]
+		sh.mu.Lock()
+		for s, e := range sh.m {
+			if e.last < oldest {
+				t.drop(sh, s)
+			}
+		}
+		sh.mu.Unlock()
+	}
+}
+
+func standingKey(s identity.Subject) []byte {
+	k := append([]byte(standingPrefix), byte(s.Kind))
+	return append(k, s.ID[:]...)
+}
+
+// write brings a subject into the store as memory has it: first day, last day (2 bytes each), established, home.
+func (t *standing) write(ctx context.Context, s identity.Subject) error {
+	sh := t.shard(s)
+	sh.mu.RLock()
+	e, known := sh.m[s]
+	sh.mu.RUnlock()
+	var err error
+	if known {
+		val := binary.BigEndian.AppendUint16(nil, e.first)
+		val = binary.BigEndian.AppendUint16(val, e.last)
+		val = append(val, b2u(e.established))
+		err = t.st.Put(ctx, standingKey(s), append(val, e.home[:]...), t.keep)
+	} else {
+		err = t.st.Delete(ctx, standingKey(s))
+	}
+	if err != nil {
+		return fmt.Errorf("write standing: %w", err)
+	}
+	return nil
+}
+
+func b2u(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+var errStanding = errors.New("malformed standing")
+
+// Scan merges what the store knows.
+func (t *standing) Scan(ctx context.Context) error {
+	err := t.st.Scan(ctx, []byte(standingPrefix), func(k, v []byte, _ time.Duration) error {
+		k = k[len(standingPrefix):]
+		if len(k) != 17 || len(v) != 21 {
+			return errStanding
+		}
+		s := identity.Subject{Kind: identity.Kind(k[0]), ID: [16]byte(k[1:])}
+		e := tenure{
+			first: binary.BigEndian.Uint16(v), last: binary.BigEndian.Uint16(v[2:]), established: v[4] == 1,
+			home: [16]byte(v[5:]),
+		}
+		if !t.behind.Pending(s) {
+			t.merge(s, e)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read standings: %w", err)
+	}
+	return nil
+}
+
+func (t *standing) merge(s identity.Subject, e tenure) {
+	sh := t.shard(s)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	old, known := sh.m[s]
+	if known && (old.established || !e.established) || !known && t.n.Load() >= t.max {
+		return
+	}
+	if !t.count(e.home, int(1-b2u(e.established)), int(b2u(e.established))) {
+		return
+	}
+	if known {
+		t.count(old.home, -1, 0)
+	} else {
+		t.n.Add(1)
+	}
+	sh.m[s] = e
+}

@@ -1,0 +1,137 @@
+package verdict
+
+import (
+	"testing"
+	"time"
+
+	"antirobot/identity"
+)
+
+const oneDay = 24 * time.Hour
+
+// page is the event of a page that a subject was given as a human.
+func page(at time.Time, addr string, subs ...identity.Subject) *Event {
+	e := &Event{At: at, Status: 200}
+	for _, s := range append(subs, ip(addr)) {
+		e.Subjects[e.N] = s
+		e.N++
+	}
+	return e
+}
+
+func TestStandingIsEarned(t *testing.T) {
+	i := sub(identity.KindI, 1)
+	f := func(name string, want bool, events ...*Event) {
+		t.Helper()
+		w := newWorld(t)
+		for _, e := range events {
+			w.Observe(e)
+		}
+		if got := w.standing.Established(i); got != want {
+			t.Errorf("%s: established %v", name, got)
+		}
+	}
+	edit := func(e *Event, f func(*Event)) *Event { f(e); return e }
+	next := func() *Event { return page(day0.Add(oneDay), "192.0.2.1", i) }
+	f("pages on two days", true, page(day0, "192.0.2.1", i), next())
+	f("from two addresses", true, page(day0, "192.0.2.9", i), next())
+	f("behind a stronger identity", true, page(day0, "192.0.2.1", sub(identity.KindFuid, 1), i), next())
+	f("one day", false, page(day0, "192.0.2.1", i), page(day0.Add(time.Hour), "192.0.2.1", i))
+	f("the day before", false, next(), page(day0, "192.0.2.1", i))
+	f("as a robot", false, edit(page(day0, "192.0.2.1", i), func(e *Event) { e.Verdict = Robot }), next())
+	f("paid by a pass", false, edit(page(day0, "192.0.2.1", i), func(e *Event) { e.Paid, e.Cause = true, CauseBan }), next())
+	f("an error", false, edit(page(day0, "192.0.2.1", i), func(e *Event) { e.Status = 404 }), next())
+	f("a static file", false, edit(page(day0, "192.0.2.1", i), func(e *Event) { e.Static = true }), next())
+	f("a captcha shown", false, edit(page(day0, "192.0.2.1", i), func(e *Event) { e.Kind = EventShown }), next())
+}
+
+// TestCookieFarmer: one address establishes 32 subjects, however many cookies it keeps.
+func TestCookieFarmer(t *testing.T) {
+	w := newWorld(t)
+	for day := range 5 {
+		for n := range 1000 {
+			s := sub(identity.KindI, n)
+			s.ID[14] = byte(n >> 8)
+			w.Observe(page(day0.Add(time.Duration(day)*oneDay), "192.0.2.1", s))
+		}
+	}
+	n := 0
+	for k := range w.standing.shards {
+		for _, e := range w.standing.shards[k].m {
+			n += int(b2u(e.established))
+		}
+	}
+	if n != 32 || w.EstablishedAt(ip("192.0.2.1").ID) != 32 {
+		t.Errorf("%d established, %d counted", n, w.EstablishedAt(ip("192.0.2.1").ID))
+	}
+	if total := w.standing.n.Load(); total > 32*(1+candidatesPerPlace) {
+		t.Errorf("%d subjects kept for one address", total)
+	}
+}
+
+// TestPitfall12StandingIsBounded: candidates from many addresses don't push out who is established.
+func TestPitfall12StandingIsBounded(t *testing.T) {
+	w := newWorld(t, func(o *Options) { o.Config.Standing.Max = 640 })
+	known := sub(identity.KindFuid, 1)
+	w.Observe(page(day0, "192.0.2.1", known))
+	w.Observe(page(day0.Add(oneDay), "192.0.2.1", known))
+	for n := range 5000 {
+		s := sub(identity.KindI, n)
+		s.ID[14], s.ID[13] = byte(n>>8), 1
+		addr := ip("2001:db8::")
+		addr.ID[6], addr.ID[7] = byte(n>>8), byte(n)
+		e := page(day0.Add(oneDay), "192.0.2.1", s)
+		e.Subjects[1] = addr
+		w.Observe(e)
+	}
+	if n := w.standing.n.Load(); n > 640 {
+		t.Errorf("%d subjects, at most 640", n)
+	}
+	if !w.standing.Established(known) {
+		t.Error("the established one was pushed out")
+	}
+	if w.standing.refused.Load() == 0 {
+		t.Error("nothing was counted")
+	}
+	homes := 0
+	for k := range w.standing.homes {
+		homes += len(w.standing.homes[k].m)
+	}
+	if n := w.standing.n.Load(); int64(homes) > n {
+		t.Errorf("%d addresses kept for %d subjects", homes, n)
+	}
+}
+
+func TestStandingSurvivesARestart(t *testing.T) {
+	c := newClock()
+	st := newStore(false, c.now)
+	w := newWorldOver(t, st, c).start()
+	known, candidate, gone := sub(identity.KindI, 1), sub(identity.KindI, 2), sub(identity.KindI, 3)
+	for _, s := range []identity.Subject{known, candidate, gone} {
+		w.Observe(page(c.now(), "192.0.2.1", s))
+	}
+	c.advance(oneDay)
+	w.Observe(page(c.now(), "192.0.2.1", known))
+	w.Observe(page(c.now(), "192.0.2.1", gone))
+	w.ban(gone)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w = newWorldOver(t, st, c).start()
+	defer w.Close()
+	if !w.standing.Established(known) || w.standing.Established(candidate) || w.standing.Established(gone) {
+		t.Error("not as before")
+	}
+	if n := w.EstablishedAt(ip("192.0.2.1").ID); n != 1 {
+		t.Errorf("%d counted at the address", n)
+	}
+	w.Observe(page(c.now(), "192.0.2.1", candidate))
+	if !w.standing.Established(candidate) {
+		t.Error("the first day was forgotten")
+	}
+	c.advance(31 * oneDay)
+	w.standing.Sweep(c.now())
+	if w.standing.Established(known) || w.EstablishedAt(ip("192.0.2.1").ID) != 0 {
+		t.Error("not forgotten after 31 days")
+	}
+}

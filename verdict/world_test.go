@@ -1,0 +1,216 @@
+package verdict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/cbb"
+	"antirobot/identity"
+	"antirobot/spravka"
+	"antirobot/store"
+)
+
+// day0 is noon of a day, UTC.
+var day0 = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
+
+// lists is what the lists say about every request.
+type lists struct{ cbb.Match }
+
+func (l *lists) Lookup(m *cbb.Match, _ *identity.View, _ *identity.Identity, _ string) { *m = l.Match }
+
+type ruleSays RuleAction
+
+func (r ruleSays) Match(*identity.View, *identity.Identity, *Service) (RuleAction, string) {
+	return RuleAction(r), "no-headless"
+}
+
+type judgeSays float32
+
+func (j judgeSays) Judge(*identity.View, *identity.Identity, *Service) float32 { return float32(j) }
+
+// sharedStore is a Memory that several nodes use, and that can fail.
+type sharedStore struct {
+	*store.Memory
+	down   atomic.Bool
+	shared bool
+}
+
+var errDown = errors.New("store is down")
+
+func (s *sharedStore) Shared() bool { return s.shared }
+
+func (s *sharedStore) Put(ctx context.Context, k, v []byte, ttl time.Duration) error {
+	if s.down.Load() {
+		return errDown
+	}
+	return s.Memory.Put(ctx, k, v, ttl)
+}
+
+func (s *sharedStore) Delete(ctx context.Context, k []byte) error {
+	if s.down.Load() {
+		return errDown
+	}
+	return s.Memory.Delete(ctx, k)
+}
+
+func (s *sharedStore) Take(ctx context.Context, k []byte, want, limit int64, ttl time.Duration) (int64, error) {
+	if s.down.Load() {
+		return 0, errDown
+	}
+	return s.Memory.Take(ctx, k, want, limit, ttl)
+}
+
+func (s *sharedStore) Scan(ctx context.Context, p []byte, f func(k, v []byte, ttl time.Duration) error) error {
+	if s.down.Load() {
+		return errDown
+	}
+	return s.Memory.Scan(ctx, p, f)
+}
+
+func newStore(shared bool, now func() time.Time) *sharedStore {
+	return &sharedStore{Memory: store.NewMemory(now), shared: shared}
+}
+
+// world is a Cacher and what stands around it.
+type world struct {
+	*Cacher
+	t     testing.TB
+	lists *lists
+	st    *sharedStore
+	clock *clock
+}
+
+type clock struct{ ns atomic.Int64 }
+
+func newClock() *clock {
+	c := &clock{}
+	c.ns.Store(day0.UnixNano())
+	return c
+}
+
+func (c *clock) now() time.Time          { return time.Unix(0, c.ns.Load()).UTC() }
+func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
+
+// newWorld makes a Cacher that has not been started, over an unshared store, with a clock that stands still.
+func newWorld(t testing.TB, edit ...func(*Options)) *world {
+	c := newClock()
+	return newWorldOver(t, newStore(false, c.now), c, edit...)
+}
+
+func newWorldOver(t testing.TB, st *sharedStore, c *clock, edit ...func(*Options)) *world {
+	t.Helper()
+	w := &world{t: t, lists: &lists{}, st: st, clock: c}
+	o := Options{
+		Config: DefaultConfig(), Store: st, Lists: w.lists, Now: time.Now, Log: zerolog.Nop(), Metrics: metrics.NewSet(),
+	}
+	o.Config.Decisions = RecentConfig{Stopped: 64, Human: 64}
+	if c != nil {
+		o.Now = c.now
+	}
+	for _, f := range edit {
+		f(&o)
+	}
+	var err error
+	if w.Cacher, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func (w *world) start() *world {
+	w.t.Helper()
+	if err := w.Start(context.Background()); err != nil {
+		w.t.Fatal(err)
+	}
+	return w
+}
+
+// service makes the settings of a service called shop.
+func service(t testing.TB, edit ...func(*ServiceConfig)) *Service {
+	t.Helper()
+	c := DefaultServiceConfig()
+	for _, f := range edit {
+		f(&c)
+	}
+	s, err := c.Service("shop", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func ip(s string) identity.Subject { return identity.AddrSubject(netip.MustParseAddr(s)) }
+
+// sub makes a subject of a kind out of a small number.
+func sub(k identity.Kind, n int) identity.Subject {
+	s := identity.Subject{Kind: k}
+	copy(s.ID[:], fmt.Sprintf("%x-%d", byte(k), n))
+	s.ID[15] = byte(n)
+	return s
+}
+
+// request is a View and the Identity that was resolved from it: the subjects, and behind them the address.
+func request(at time.Time, addr string, subs ...identity.Subject) (*identity.View, *identity.Identity) {
+	a := netip.MustParseAddr(addr)
+	v := &identity.View{
+		At: at, Method: []byte("GET"), Host: []byte("shop.example"), Target: []byte("/a?q=secret"), Path: []byte("/a"),
+		Fields: []identity.Field{{Name: []byte("User-Agent"), Value: []byte("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")}},
+	}
+	id := &identity.Identity{Addr: a, Net: identity.NetOf(a), Proto: "https"}
+	for _, s := range subs {
+		id.Subjects[id.N] = s
+		id.N++
+	}
+	id.Subjects[id.N] = identity.AddrSubject(a)
+	id.N++
+	return v, id
+}
+
+// ask is a whole request.
+func (w *world) ask(s *Service, addr string, subs ...identity.Subject) *Decision {
+	v, id := request(w.now(), addr, subs...)
+	d := &Decision{}
+	w.Decide(d, v, id, s)
+	return d
+}
+
+// pass makes an earned pass that was solved at an address with the browser of request.
+func pass(at time.Time, n int, allowance uint32, addr string) spravka.Pass {
+	v, id := request(at, addr)
+	p := spravka.Pass{
+		Born: at.Unix(), Expires: at.Add(30 * 24 * time.Hour).Unix(), Allowance: allowance, Earned: true,
+		Net: id.NetKey(), Agent: identity.AgentFamily(v.Get("User-Agent")),
+	}
+	copy(p.ID[:], fmt.Sprintf("pass-%d", n))
+	p.ID[15] = byte(n)
+	return p
+}
+
+// askWith is a request that presents a pass.
+func (w *world) askWith(s *Service, p *spravka.Pass, addr string) *Decision {
+	v, id := request(w.now(), addr, identity.Subject{Kind: identity.KindSpravka, ID: p.ID})
+	id.Passes[0], id.NPasses = *p, 1
+	d := &Decision{}
+	w.Decide(d, v, id, s)
+	return d
+}
+
+// ban makes an operator's ban for ten minutes.
+func (w *world) ban(s identity.Subject, edit ...func(*Ban)) {
+	w.t.Helper()
+	b := Ban{Subject: s, Until: w.now().Add(10 * time.Minute), Source: SourceAPI, Reason: "test"}
+	for _, f := range edit {
+		f(&b)
+	}
+	if err := w.Ban(context.Background(), b); err != nil {
+		w.t.Fatal(err)
+	}
+}
