@@ -130,7 +130,7 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	}
 	for _, secret := range []string{
 		string(k.secret[:]), fmt.Sprintf("%x", k.secret), fmt.Sprintf("%x", k.secret[:4]),
-		strings.Trim(fmt.Sprint(k.secret[:8]), "[]"), base64.StdEncoding.EncodeToString(k.secret[:])[:12],
+		strings.Trim(fmt.Sprintf("%d", k.secret[:8]), "[]"), base64.StdEncoding.EncodeToString(k.secret[:])[:12],
 	} {
 		if strings.Contains(printed, secret) {
 			t.Errorf("a secret is printed in %s", printed)
