@@ -1,0 +1,633 @@
+package processor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"antirobot/cbb"
+	"antirobot/identity"
+	"antirobot/store"
+	"antirobot/verdict"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type noLists struct{}
+
+func (noLists) Lookup(m *cbb.Match, _ *identity.View, _ *identity.Identity, _ string) { *m = cbb.Match{} }
+
+// gateway is both halves and nothing else: each request is decided, answered at once, and offered.
+type gateway struct {
+	t   testing.TB
+	c   *verdict.Cacher
+	p   *Processor
+	s   *verdict.Service
+	set *metrics.Set
+}
+
+// newGateway starts both halves; the test ends them with end.
+func newGateway(t testing.TB, edit func(*verdict.ServiceConfig)) *gateway {
+	t.Helper()
+	g := &gateway{t: t, set: metrics.NewSet()}
+	cfg := verdict.DefaultConfig()
+	cfg.Decisions = verdict.RecentConfig{Stopped: 16, Human: 16}
+	var err error
+	g.c, err = verdict.New(verdict.Options{
+		Config: cfg, Store: store.NewMemory(nil), Lists: noLists{}, Log: zerolog.Nop(), Metrics: g.set,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g.p, err = New(DefaultConfig(), g.c, zerolog.Nop(), g.set); err != nil {
+		t.Fatal(err)
+	}
+	sc := verdict.DefaultServiceConfig()
+	if edit != nil {
+		edit(&sc)
+	}
+	if g.s, err = sc.Service("shop", 3); err != nil {
+		t.Fatal(err)
+	}
+	g.p.SetServices([]*verdict.Service{g.s})
+	g.c.SetJudge(g.p)
+	if err := g.c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	g.p.Start()
+	return g
+}
+
+func (g *gateway) end() {
+	g.t.Helper()
+	if err := g.p.Close(); err != nil {
+		g.t.Error(err)
+	}
+	if err := g.c.Close(); err != nil {
+		g.t.Error(err)
+	}
+}
+
+// client is who sends requests.
+type client struct {
+	addr  string
+	subs  []identity.Subject
+	agent string
+}
+
+func (g *gateway) send(cl client, edit func(*verdict.Event)) verdict.Verdict {
+	g.t.Helper()
+	a := netip.MustParseAddr(cl.addr)
+	v := &identity.View{At: time.Now(), Method: []byte("GET"), Path: []byte("/x")}
+	if cl.agent != "" {
+		v.Fields = []identity.Field{{Name: []byte("User-Agent"), Value: []byte(cl.agent)}}
+	}
+	id := &identity.Identity{Addr: a, Net: identity.NetOf(a)}
+	for _, s := range append(append([]identity.Subject(nil), cl.subs...), identity.AddrSubject(a)) {
+		id.Subjects[id.N] = s
+		id.N++
+	}
+	var d verdict.Decision
+	g.c.Decide(&d, v, id, g.s)
+	if !d.Judged() {
+		return d.Verdict
+	}
+	var e verdict.Event
+	d.Event(&e, v, id, g.s)
+	e.Status = 200
+	if edit != nil {
+		edit(&e)
+	}
+	g.p.Offer(&e)
+	return d.Verdict
+}
+
+func cookie(n int) identity.Subject {
+	s := identity.Subject{Kind: identity.KindI}
+	s.ID[0], s.ID[1], s.ID[15] = byte(n), byte(n>>8), 1
+	return s
+}
+
+func static(e *verdict.Event) { e.Static = true }
+
+// until sends a request every pause until one is not Human, and returns how long that took; false after most.
+func (g *gateway) until(cl client, pause, most time.Duration, edit func(*verdict.Event)) (time.Duration, bool) {
+	from := time.Now()
+	for time.Since(from) < most {
+		if g.send(cl, edit) != verdict.Human {
+			return time.Since(from), true
+		}
+		synctest.Wait()
+		time.Sleep(pause)
+	}
+	return 0, false
+}
+
+// TestScraperIsBanned: fifty pages a second are stopped within two seconds, with and without a cookie, and from an IPv6
+// /64 that changes its address with each request.
+func TestScraperIsBanned(t *testing.T) {
+	for _, cl := range []client{
+		{addr: "192.0.2.1", agent: "curl/8"},
+		{addr: "192.0.2.1"},
+		{addr: "192.0.2.1", subs: []identity.Subject{cookie(1)}, agent: "curl/8"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGateway(t, nil)
+			defer g.end()
+			took, banned := g.until(cl, 20*time.Millisecond, 10*time.Second, nil)
+			if !banned || took > 2*time.Second {
+				t.Errorf("%+v: banned %v after %v", cl, banned, took)
+			}
+			if took < time.Second {
+				t.Errorf("%+v: banned after %v already", cl, took)
+			}
+			if g.send(client{addr: "192.0.2.2"}, nil) != verdict.Human {
+				t.Error("the neighbour is stopped: networks are never banned")
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		defer g.end()
+		n := 0
+		for g.send(client{addr: fmt.Sprintf("2001:db8::%x", n)}, nil) == verdict.Human && n < 200 {
+			synctest.Wait()
+			time.Sleep(20 * time.Millisecond)
+			n++
+		}
+		if n > 100 {
+			t.Errorf("%d requests from one /64", n)
+		}
+	})
+}
+
+// TestRotatingAgents: forged User-Agents raise the limits of an address eight times, no further.
+func TestRotatingAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		defer g.end()
+		n := 0
+		for ; n < 5000; n++ {
+			if g.send(client{addr: "192.0.2.1", agent: fmt.Sprint("Mozilla/", n)}, nil) != verdict.Human {
+				break
+			}
+			synctest.Wait()
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n > 8*80+10 {
+			t.Errorf("%d pages before the ban", n)
+		}
+	})
+}
+
+// TestCookieFarm: many cookies, each slow, from one address: the crowd is too fast, and its address is banned.
+func TestCookieFarm(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		defer g.end()
+		n, stopped := 0, 0
+		for ; n < 3000; n++ {
+			if g.send(client{addr: "192.0.2.1", subs: []identity.Subject{cookie(n % 500)}}, nil) != verdict.Human {
+				stopped++
+			}
+			synctest.Wait()
+			time.Sleep(10 * time.Millisecond)
+		}
+		if stopped < n/2 {
+			t.Errorf("%d of %d stopped", stopped, n)
+		}
+	})
+}
+
+// TestStaticIsNotPace: sub-resources don't count, unless they turn out to be documents.
+func TestStaticIsNotPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		defer g.end()
+		if took, banned := g.until(client{addr: "192.0.2.1"}, 5*time.Millisecond, 5*time.Second, static); banned {
+			t.Errorf("pictures are banned after %v", took)
+		}
+		_, banned := g.until(client{addr: "192.0.2.2"}, 20*time.Millisecond, 5*time.Second, func(e *verdict.Event) {
+			e.Static, e.Document = true, true
+		})
+		if !banned {
+			t.Error("a scraper that calls its pages pictures is not banned")
+		}
+	})
+}
+
+// TestPersonIsNeverBanned: think time, sixty sub-resources a page, a burst of opened tabs now and then, for two hours.
+func TestPersonIsNeverBanned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		defer g.end()
+		rnd := rand.New(rand.NewPCG(1, 2))
+		cl := client{addr: "192.0.2.1", agent: "Mozilla/5.0 Firefox"}
+		from := time.Now()
+		for n := 1; time.Since(from) < 2*time.Hour; n++ {
+			if n == 30 {
+				cl.subs = []identity.Subject{cookie(1)} // the cookie comes of age
+			}
+			tabs := 1
+			if n%50 == 0 {
+				tabs = 30
+			}
+			for range tabs {
+				if g.send(cl, nil) != verdict.Human {
+					t.Fatalf("stopped after %v", time.Since(from))
+				}
+				for range 60 {
+					if g.send(cl, static) != verdict.Human {
+						t.Fatalf("stopped after %v", time.Since(from))
+					}
+				}
+				synctest.Wait()
+			}
+			time.Sleep(time.Second + time.Duration(rnd.ExpFloat64()*float64(8*time.Second)))
+		}
+	})
+}
+
+// TestPitfall22OfficeIsNotBanned: two hundred people behind one address, on the third day; then one of them runs a robot
+// with its cookie, and another without one.
+func TestPitfall22OfficeIsNotBanned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		defer g.end()
+		const people, addr = 200, "203.0.113.9"
+		person := func(n int) client {
+			return client{addr: addr, subs: []identity.Subject{cookie(n)}, agent: fmt.Sprint("Mozilla/5.0 ", n%20)}
+		}
+		for range 2 {
+			for n := range people {
+				g.send(person(n), nil)
+				time.Sleep(time.Second)
+			}
+			time.Sleep(24 * time.Hour)
+		}
+		rnd := rand.New(rand.NewPCG(3, 4))
+		work := func(d time.Duration, busy func(step int)) (stopped map[int]bool) {
+			stopped = map[int]bool{}
+			from := time.Now()
+			for step := 0; time.Since(from) < d; step++ {
+				// Each opens a page every ten seconds: twenty pages a second behind the address.
+				n := 1 + rnd.IntN(people-1)
+				if g.send(person(n), nil) != verdict.Human {
+					stopped[n] = true
+				}
+				if busy != nil {
+					busy(step)
+				}
+				synctest.Wait()
+				time.Sleep(time.Duration(rnd.ExpFloat64() * float64(50*time.Millisecond)))
+			}
+			return stopped
+		}
+		if s := work(30*time.Minute, nil); len(s) > 0 {
+			t.Errorf("%d colleagues stopped in ordinary work", len(s))
+		}
+		robot := verdict.Human
+		s := work(10*time.Minute, func(int) { robot = g.send(person(0), nil); g.send(person(0), nil) })
+		if robot != verdict.Robot {
+			t.Error("the robot with a cookie is not banned")
+		}
+		if len(s) > 0 {
+			t.Errorf("%d colleagues stopped for a robot with its own cookie", len(s))
+		}
+		// Without a cookie the address itself is banned; who is established goes on.
+		for range 6000 {
+			g.send(client{addr: addr, agent: "curl/8"}, nil)
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+		}
+		if g.send(client{addr: addr, agent: "curl/8"}, nil) != verdict.Robot {
+			t.Error("the robot without a cookie is not banned")
+		}
+		if s := work(time.Minute, nil); len(s) > people-1-30 {
+			t.Errorf("%d of %d colleagues stopped; those who are established go on", len(s), people)
+		}
+		login := client{addr: addr, subs: []identity.Subject{{Kind: identity.KindL, ID: [16]byte{7}}}}
+		if g.send(login, nil) != verdict.Human {
+			t.Error("a colleague who is logged in is stopped")
+		}
+	})
+}
+
+// TestPitfall23WhatIsNoPace: white-listed, blocked, off and demanded requests ban nobody.
+func TestPitfall23WhatIsNoPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		defer g.end()
+		for i, edit := range []func(*verdict.Event){
+			func(e *verdict.Event) { e.Cause = verdict.CauseWhite },
+			func(e *verdict.Event) { e.Cause, e.Verdict = verdict.CauseBlockList, verdict.Blocked },
+			func(e *verdict.Event) { e.Cause = verdict.CauseOff },
+			func(e *verdict.Event) { e.Cause, e.Verdict = verdict.CauseDemand, verdict.Robot },
+			func(e *verdict.Event) { e.Kind = verdict.EventShown },
+		} {
+			if _, banned := g.until(client{addr: "192.0.2.1"}, 10*time.Millisecond, 3*time.Second, edit); banned {
+				t.Errorf("case %d is banned", i)
+			}
+		}
+	})
+}
+
+// TestBansGrow: who goes on hammering stays banned, each time for longer, and begins anew when it is forgotten.
+func TestBansGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		defer g.end()
+		cl := client{addr: "192.0.2.1"}
+		addr := identity.AddrSubject(netip.MustParseAddr(cl.addr))
+		length := func() time.Duration {
+			b := g.c.Bans(verdict.BanFilter{Subject: addr})
+			if len(b) != 1 {
+				t.Fatalf("%d bans", len(b))
+			}
+			return b[0].Until.Sub(b[0].Made).Round(time.Minute)
+		}
+		var got []time.Duration
+		for range 4 {
+			g.until(cl, 20*time.Millisecond, 10*time.Second, nil)
+			got = append(got, length())
+			time.Sleep(length() + time.Minute)
+		}
+		want := []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute, 80 * time.Minute}
+		for i := range want {
+			if got[i] != want[i] {
+				t.Fatalf("bans of %v, want %v", got, want)
+			}
+		}
+		time.Sleep(25 * time.Hour)
+		g.until(cl, 20*time.Millisecond, 10*time.Second, nil)
+		if d := length(); d != 10*time.Minute {
+			t.Errorf("after a day without a ban: %v", d)
+		}
+		passed := 0
+		for range 60 * 60 * 50 { // an hour of hammering
+			if g.send(cl, nil) == verdict.Human {
+				passed++
+			}
+			synctest.Wait()
+			time.Sleep(20 * time.Millisecond)
+		}
+		if passed > 0 {
+			t.Errorf("%d requests passed while hammering", passed)
+		}
+	})
+}
+
+// TestObserveDoesNotEscalate: in mode observe nobody is told, so the bans don't grow.
+func TestObserveDoesNotEscalate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, func(c *verdict.ServiceConfig) { c.Mode = "observe" })
+		defer g.end()
+		for range 60 * 60 * 20 {
+			g.send(client{addr: "192.0.2.1"}, nil)
+			synctest.Wait()
+			time.Sleep(50 * time.Millisecond)
+		}
+		b := g.c.Bans(verdict.BanFilter{})
+		if len(b) != 1 || b[0].Until.Sub(b[0].Made) > 30*time.Minute {
+			t.Errorf("%+v", b)
+		}
+	})
+}
+
+// TestFirstTwoRequestsNeverBan: even with the smallest limit that may be set.
+func TestFirstTwoRequestsNeverBan(t *testing.T) {
+	for _, sync := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGateway(t, func(c *verdict.ServiceConfig) {
+				c.Limits = []verdict.Limit{{Window: time.Second, Requests: 2, Ban: time.Minute}}
+				c.Sync = sync
+			})
+			defer g.end()
+			for n := range 300 {
+				for i := range 2 {
+					if v := g.send(client{addr: "192.0.2.1", subs: []identity.Subject{cookie(n)}}, nil); v != verdict.Human {
+						t.Fatalf("request %d of subject %d: %v", i+1, n, v)
+					}
+					synctest.Wait()
+				}
+				time.Sleep(time.Second)
+			}
+		})
+	}
+}
+
+// TestSyncJudge: with verdict.sync who is over a limit is stopped although no ban can be made.
+func TestSyncJudge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, func(c *verdict.ServiceConfig) { c.Sync = true })
+		defer g.end()
+		cl := client{addr: "192.0.2.1"}
+		g.until(cl, 20*time.Millisecond, 10*time.Second, nil)
+		if n, err := g.c.Unban(t.Context(), identity.AddrSubject(netip.MustParseAddr(cl.addr)), "*"); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		if v := g.send(cl, nil); v != verdict.Robot {
+			t.Errorf("over the limit: %v", v)
+		}
+		time.Sleep(time.Hour)
+		if v := g.send(cl, nil); v != verdict.Human {
+			t.Errorf("an hour later: %v", v)
+		}
+	})
+}
+
+// bench counts bans and nothing else.
+type bench struct {
+	mu   sync.Mutex
+	bans []verdict.Ban
+}
+
+func (b *bench) BanSoon(ban verdict.Ban) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bans = append(b.bans, ban)
+	return nil
+}
+func (*bench) Observe(*verdict.Event)     {}
+func (*bench) EstablishedAt([16]byte) int { return 0 }
+
+func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
+	t.Helper()
+	cfg := DefaultConfig()
+	if edit != nil {
+		edit(&cfg)
+	}
+	b := &bench{}
+	p, err := New(cfg, b, zerolog.Nop(), metrics.NewSet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := verdict.DefaultServiceConfig()
+	s, err := sc.Service("shop", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetServices([]*verdict.Service{s})
+	return p, b
+}
+
+func event(at time.Time, n int, subs ...identity.Subject) *verdict.Event {
+	a := netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+	e := &verdict.Event{At: at, Status: 200}
+	for _, s := range append(subs, identity.AddrSubject(a)) {
+		e.Subjects[e.N] = s
+		e.N++
+	}
+	return e
+}
+
+// TestPitfall12QueueShedsAndCounts: a full queue refuses at once, counts, and Close judges what was taken.
+func TestPitfall12QueueShedsAndCounts(t *testing.T) {
+	p, b := newProcessor(t, func(c *Config) { c.Queue, c.Workers = 256, 1 })
+	at := time.Unix(1e9, 0)
+	taken := 0
+	for range 1000 {
+		if p.Offer(event(at, 1)) {
+			taken++
+		}
+	}
+	if taken != 256 || p.shed.Get() != 744 || p.offered.Get() != 1000 {
+		t.Errorf("%d taken, %d shed, %d offered", taken, p.shed.Get(), p.offered.Get())
+	}
+	p.Start()
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.bans) != 1 || b.bans[0].Factors[0].Value != 81 {
+		t.Errorf("%v", b.bans)
+	}
+	if p.Offer(event(at, 1)) {
+		t.Error("an event is taken after Close")
+	}
+	if p.queues[0].waiting() != 0 {
+		t.Error("events were left")
+	}
+}
+
+// TestQueueKeepsAll: many producers, one consumer: each event once, and those of one producer in order.
+func TestQueueKeepsAll(t *testing.T) {
+	q := newQueue(64)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	last, n := map[uint64]uint64{}, 0
+	wg.Go(func() {
+		q.run(stop, func(e *verdict.Event) {
+			if e.Path != last[e.Agent]+1 {
+				t.Errorf("producer %d: %d after %d", e.Agent, e.Path, last[e.Agent])
+			}
+			last[e.Agent] = e.Path
+			n++
+		})
+	})
+	var producers sync.WaitGroup
+	for g := range 4 {
+		producers.Go(func() {
+			for i := uint64(1); i <= 5000; {
+				if q.offer(&verdict.Event{Agent: uint64(g), Path: i}) {
+					i++
+				}
+			}
+		})
+	}
+	producers.Wait()
+	close(stop)
+	wg.Wait()
+	if n != 20000 {
+		t.Errorf("%d events, want 20000", n)
+	}
+}
+
+// TestPitfall12SessionsAreBounded: a flood of addresses makes room for itself, is counted, and does not free a scraper
+// that goes on.
+func TestPitfall12SessionsAreBounded(t *testing.T) {
+	p, b := newProcessor(t, func(c *Config) { c.MaxSessions = 6400 })
+	at := time.Unix(1e9, 0)
+	me := identity.AddrSubject(netip.AddrFrom4([4]byte{10, 255, 255, 1}))
+	for i := range 200_000 {
+		p.Process(event(at, i))
+		if i%500 == 0 { // forty pages a second
+			p.Process(event(at, 0xffff01))
+		}
+		if i%20 == 0 {
+			at = at.Add(time.Millisecond)
+		}
+	}
+	if n := p.sessions.live.Load(); n > 6400 {
+		t.Errorf("%d sessions, at most 6400", n)
+	}
+	if p.sessions.evicted.Load() == 0 {
+		t.Error("nothing was counted")
+	}
+	found := false
+	for _, ban := range b.bans {
+		found = found || ban.Subject == me
+	}
+	if !found {
+		t.Error("the flood hid the scraper")
+	}
+	p.sessions.sweep(at.Add(26*time.Hour), 10*time.Minute, 24*time.Hour)
+	if n := p.sessions.live.Load(); n != 0 {
+		t.Errorf("%d sessions a day later", n)
+	}
+}
+
+// TestSlidingCount: the estimate against the exact count, for steady paces.
+func TestSlidingCount(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	limits := (*p.services.Load())[0].limits
+	for _, pace := range []time.Duration{7 * time.Millisecond, 130 * time.Millisecond, 900 * time.Millisecond} {
+		k := sessionKey{id: [16]byte{byte(pace)}}
+		at := time.Unix(1e9, 0).Add(pace / 3)
+		for range 3000 {
+			var seen [verdict.MaxLimits]float32
+			p.sessions.add(k, &verdict.Event{At: at}, limits, &seen)
+			if exact := float32(limits[0].Window / pace); at.Sub(time.Unix(1e9, 0)) > 20*time.Second &&
+				(seen[0] > exact*1.02+2 || seen[0] < exact*0.98-2) {
+				t.Fatalf("pace %v: %v in %v, exact %v", pace, seen[0], limits[0].Window, exact)
+			}
+			at = at.Add(pace)
+		}
+	}
+}
+
+func TestOfferAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	p, _ := newProcessor(t, func(c *Config) { c.Queue = 1 << 16 })
+	e := event(time.Unix(1e9, 0), 1)
+	if n := testing.AllocsPerRun(1000, func() { p.Offer(e) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	v, id := &identity.View{At: e.At}, &identity.Identity{N: 1, Subjects: e.Subjects}
+	s := (*p.services.Load())[0].Service
+	p.Process(e)
+	if n := testing.AllocsPerRun(1000, func() { p.Judge(v, id, s) }); n != 0 {
+		t.Errorf("the judge: %v allocations", n)
+	}
+}
+
+func TestConfigSaysAllErrors(t *testing.T) {
+	c := Config{}
+	err := c.Validate()
+	if err == nil || len(err.Error()) < 100 {
+		t.Errorf("%v", err)
+	}
+	c = DefaultConfig()
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
