@@ -20,6 +20,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
+
+	"antirobot/cbb"
 )
 
 const testToken = "0123456789abcdef0123456789abcdef"
@@ -236,7 +238,7 @@ func TestWrongPathsAndMethods(t *testing.T) {
 	if h.Get("Allow") != "GET, POST, DELETE" {
 		t.Errorf("Allow is %q", h.Get("Allow"))
 	}
-	for _, path := range []string{"/api/bans", "/api/lists", "/api/lists/ban", "/api/decisions/1", "/api/subjects/ip:1.2.3.4"} {
+	for _, path := range []string{"/api/bans", "/api/lists", "/api/lists/ban", "/api/decisions/1"} {
 		l.refused(501, "not_available", "", "GET", path, "")
 	}
 	l.refused(501, "not_available", "", "POST", "/api/reload", "")
@@ -294,7 +296,7 @@ func TestHealthAndReadiness(t *testing.T) {
 	var mu sync.Mutex
 	store := StoreHealth{Backend: "pebble", Healthy: true}
 	ready := []Check{{Name: "config", OK: true}, {Name: "drain", OK: true}}
-	lists := &oneSource{}
+	lists := &oneSource{stats: cbb.ListStats{Name: "x", Flag: "block", Kind: "url", Loaded: true}}
 	l := start(t, DefaultConfig(), Deps{
 		Version: "1", Started: time.Now().Add(-time.Minute), Lists: lists,
 		Store: func() StoreHealth { mu.Lock(); defer mu.Unlock(); return store },
@@ -313,7 +315,7 @@ func TestHealthAndReadiness(t *testing.T) {
 	mu.Lock()
 	store = StoreHealth{Backend: "pebble", Error: "disk is full"}
 	ready[1] = Check{Name: "drain", Detail: "draining"}
-	lists.error = "timeout"
+	lists.stats.LastError, lists.stats.Failures = "timeout", 3
 	mu.Unlock()
 	l.ok(&h, "GET", "/healthz", "")
 	if h.Status != "degraded" || h.Store.Error != "disk is full" || len(h.Lists) != 1 {
@@ -323,14 +325,30 @@ func TestHealthAndReadiness(t *testing.T) {
 	if got != 503 || !strings.Contains(body, `{"name":"drain","ok":false,"detail":"draining"}`) {
 		t.Errorf("draining: %d %s", got, body)
 	}
+	// A list that was never loaded keeps a node from being ready; ranges of crawlers that can't be fetched do not.
+	for _, c := range []struct {
+		kind   string
+		loaded bool
+		fails  int
+		want   int
+	}{{"url", true, 3, 200}, {"url", false, 3, 503}, {"file", false, 0, 503}, {"ranges", false, 0, 503}, {"ranges", false, 1, 200}} {
+		mu.Lock()
+		ready[1].OK = true
+		lists.stats.Kind, lists.stats.Loaded, lists.stats.Failures = c.kind, c.loaded, c.fails
+		mu.Unlock()
+		if got, body, _ := l.do("GET", "/readyz", ""); got != c.want {
+			t.Errorf("%+v: %d %s", c, got, body)
+		}
+	}
 }
 
+// oneSource stands for lists whose only source fails on demand.
 type oneSource struct {
 	Lists
-	error string
+	stats cbb.ListStats
 }
 
-func (o *oneSource) Sources() []Source { return []Source{{Name: "x", Flag: "block", Error: o.error}} }
+func (o *oneSource) Stats() cbb.Stats { return cbb.Stats{Lists: []cbb.ListStats{o.stats}} }
 
 func TestReloadTellsAllErrors(t *testing.T) {
 	var err error

@@ -1,17 +1,19 @@
 package admin
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"antirobot/identity"
+	"antirobot/verdict"
 )
 
-// Bounds of what a caller may have kept.
-const (
-	maxReason  = 500 // bytes
-	maxSubject = 512
-)
+// maxReason bounds the text that says why, in bytes.
+const maxReason = 500
 
 // listed is one page of anything.
 type listed[T any] struct {
@@ -19,24 +21,38 @@ type listed[T any] struct {
 	Next  string `json:"next,omitempty"` // ?after= of the next page
 }
 
+// listBans shows the live bans in the order of their subjects. One walk at a time: it copies the table.
 func (s *Server) listBans(c *call) (any, error) {
 	if s.deps.Bans == nil {
 		return nil, absentPart("the table of bans")
 	}
-	p, err := newPage[Ban](c)
+	p, err := newPage[verdict.Ban](c)
 	if err != nil {
 		return nil, err
 	}
-	args := c.QueryArgs()
-	subject, service := string(args.Peek("subject")), string(args.Peek("service"))
-	s.deps.Bans.EachBan(func(b Ban) bool {
-		if (subject == "" || b.Subject == subject) && (service == "" || b.Service == service) {
-			p.offer(b.Subject+"\x00"+b.Service+"\x00"+b.Source, b)
+	var f verdict.BanFilter
+	if q := string(c.QueryArgs().Peek("subject")); q != "" {
+		if f.Subject, err = subjectIn("subject", q); err != nil {
+			return nil, err
 		}
-		return true
-	})
-	items, next := p.take()
-	return listed[Ban]{items, next}, nil
+	}
+	f.Service = string(c.QueryArgs().Peek("service"))
+	s.walk.Lock()
+	defer s.walk.Unlock()
+	for _, b := range s.deps.Bans.Bans(f) {
+		p.offer(b.Subject.String()+"\x00"+b.Service+"\x00"+b.Source.String(), b)
+	}
+	bans, next := p.take()
+	return listed[*verdict.StoryBan]{stories(bans), next}, nil
+}
+
+// stories is how bans are shown.
+func stories(bans []verdict.Ban) []*verdict.StoryBan {
+	out := make([]*verdict.StoryBan, len(bans))
+	for i := range bans {
+		out[i] = bans[i].Story()
+	}
+	return out
 }
 
 func (s *Server) makeBan(c *call) (any, error) {
@@ -52,27 +68,30 @@ func (s *Server) makeBan(c *call) (any, error) {
 	if err := decode(c.RequestCtx, &in); err != nil {
 		return nil, err
 	}
-	if err := checkSubject("subject", in.Subject); err != nil {
+	b := verdict.Ban{Source: verdict.SourceAPI, Reason: in.Reason, Service: in.Service, Made: s.second()}
+	var err error
+	if b.Subject, err = subjectIn("subject", in.Subject); err != nil {
 		return nil, err
 	}
 	if in.TTL == "" {
 		return nil, badField("ttl", "say how long the ban lasts, for example 10m or 7d")
 	}
-	until, err := s.until(in.TTL)
+	ttl, err := s.ttl(in.TTL)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkReason(in.Reason); err != nil {
+	b.Until = b.Made.Add(ttl)
+	if err := errors.Join(checkReason(in.Reason), s.checkService(in.Service)); err != nil {
 		return nil, err
 	}
-	b, err := s.deps.Bans.Ban(c.work, Ban{
-		Subject: in.Subject, Service: in.Service, Source: "api", Reason: in.Reason, Made: s.second(), Until: until,
-	})
-	if err != nil {
-		return nil, err
+	if err := b.Validate(b.Made); err != nil {
+		return nil, badField("", "%v", err)
 	}
-	s.log.Info().Str("subject", b.Subject).Str("service", b.Service).Time("until", b.Until).Str("reason", b.Reason).Msg("ban made over the api")
-	return b, nil
+	if err := s.deps.Bans.Ban(c.work, b); err != nil {
+		return nil, changed(err, "the ban")
+	}
+	s.log.Info().Str("subject", b.Subject.String()).Str("service", b.Service).Time("until", b.Until).Str("reason", b.Reason).Msg("ban made over the api")
+	return b.Story(), nil
 }
 
 func (s *Server) liftBan(c *call) (any, error) {
@@ -80,50 +99,49 @@ func (s *Server) liftBan(c *call) (any, error) {
 		return nil, absentPart("the table of bans")
 	}
 	subject, service := string(c.QueryArgs().Peek("subject")), string(c.QueryArgs().Peek("service"))
-	if err := checkSubject("subject", subject); err != nil {
-		return nil, err
-	}
-	was, err := s.deps.Bans.Lift(c.work, subject, service)
+	sub, err := subjectIn("subject", subject)
 	if err != nil {
 		return nil, err
 	}
-	if !was {
-		where := "everywhere; bans on one service need ?service="
+	n, err := s.deps.Bans.Unban(c.work, sub, service)
+	if err != nil {
+		return nil, changed(err, "the end of the ban")
+	}
+	if n == 0 {
+		where := "for all services; ?service=NAME lifts the ban on one service, ?service=* every one"
 		if service != "" {
-			where = "on service " + service
+			where = "on the service " + service
 		}
 		return nil, notFound("%s has no ban that holds %s", subject, where)
 	}
-	s.log.Info().Str("subject", subject).Str("service", service).Msg("ban lifted over the api")
+	s.log.Info().Str("subject", sub.String()).Str("service", service).Int("bans", n).Msg("ban lifted over the api")
 	return struct {
-		Lifted  string `json:"lifted"`
+		Subject string `json:"subject"`
 		Service string `json:"service,omitempty"`
-	}{subject, service}, nil
+		Lifted  int    `json:"lifted"`
+	}{sub.String(), service, n}, nil
 }
 
-// until turns a ttl of the caller into a time, in whole seconds.
-func (s *Server) until(ttl string) (time.Time, error) {
-	d, err := ttlWithin(ttl, s.cfg.MaxTTL)
+// subjectIn reads a subject.
+func subjectIn(field, text string) (identity.Subject, error) {
+	sub, err := identity.ParseSubject(text)
 	if err != nil {
-		return time.Time{}, badField("ttl", "%v", err)
+		return sub, badField(field, "%v; write ip:203.0.113.7, spravka:HEX, i:HEX, L:TEXT, fuid:TEXT or service:NAME=VALUE", err)
 	}
-	return s.second().Add(d), nil
+	return sub, nil
+}
+
+// ttl reads a ttl of the caller, within its bounds.
+func (s *Server) ttl(text string) (time.Duration, error) {
+	d, err := ttlWithin(text, s.cfg.MaxTTL)
+	if err != nil {
+		return 0, badField("ttl", "%v", err)
+	}
+	return d, nil
 }
 
 // second is the present time as the API shows times: UTC, whole seconds.
 func (s *Server) second() time.Time { return s.now().UTC().Truncate(time.Second) }
-
-// checkSubject holds a subject to the form kind:id; the part that owns it checks the rest.
-func checkSubject(field, subject string) error {
-	kind, id, ok := strings.Cut(subject, ":")
-	if !ok || kind == "" || id == "" {
-		return badField(field, "name a subject as kind:id, for example ip:203.0.113.7; kinds are spravka, L, fuid, i, service and ip")
-	}
-	if len(subject) > maxSubject {
-		return badField(field, "a subject has at most %d bytes", maxSubject)
-	}
-	return nil
-}
 
 // checkReason keeps what later stands in logs and consoles short and on one line.
 func checkReason(reason string) error {
@@ -134,4 +152,30 @@ func checkReason(reason string) error {
 		return badField("reason", "a reason is one line of text")
 	}
 	return nil
+}
+
+// checkService refuses the name of a service that is not configured: a ban on it would stop nobody.
+func (s *Server) checkService(name string) error {
+	if name == "" || s.deps.Services == nil {
+		return nil
+	}
+	var names []string
+	for _, v := range s.deps.Services() {
+		names = append(names, v.Name)
+	}
+	if slices.Contains(names, name) {
+		return nil
+	}
+	return badField("service", "there is no service %q; there are: %s", name, strings.Join(names, ", "))
+}
+
+// changed turns the error of a change that this node has made already, and could not write down, into an answer.
+func changed(err error, what string) error {
+	if errors.Is(err, verdict.ErrFull) {
+		return &problem{status: statusFull, Code: "full", Message: err.Error() + "; raise the bound in the configuration or remove something"}
+	}
+	return &problem{
+		status: statusUnavailable, Code: "not_durable",
+		Message: what + " is in force on this node, but the store failed and a restart may forget it; the write is repeated: " + err.Error(),
+	}
 }

@@ -1,42 +1,106 @@
 package admin
 
-import "time"
+import (
+	"errors"
+	"strings"
+	"time"
 
-// maxEntry bounds the text of a list entry.
-const maxEntry = 2 << 10
+	"antirobot/cbb"
+)
+
+// entry is a run-time entry of a list as JSON shows it.
+type entry struct {
+	Entry   string    `json:"entry"`
+	Service string    `json:"service,omitempty"` // empty: all services
+	Reason  string    `json:"reason,omitempty"`
+	Until   time.Time `json:"until,omitzero"` // absent: for ever
+}
+
+// source is a file, a URL or another origin of entries, as JSON shows it.
+type source struct {
+	Name     string        `json:"name"`
+	Flag     string        `json:"flag"`
+	Service  string        `json:"service,omitempty"`
+	Kind     string        `json:"kind"` // url, file, inline or ranges
+	Entries  int           `json:"entries"`
+	Loaded   bool          `json:"loaded"`              // there is a good copy, from whenever
+	FromDisk bool          `json:"from_disk,omitempty"` // it is the last good copy on disk, not confirmed since the start
+	Checked  time.Time     `json:"checked,omitzero"`    // when it was last found up to date
+	Age      float64       `json:"age_seconds"`         // since then; -1: never
+	Next     time.Time     `json:"next,omitzero"`
+	Failures int           `json:"failures,omitzero"` // in a row
+	Error    string        `json:"error,omitempty"`
+	Bad      int           `json:"bad_lines,omitzero"` // of the last attempt
+	BadLines []cbb.BadLine `json:"bad_examples,omitempty"`
+}
 
 func (s *Server) listSources(*call) (any, error) {
 	if s.deps.Lists == nil {
 		return nil, absentPart("the block base")
 	}
-	return listed[Source]{Items: s.sources()}, nil
+	return s.lists(), nil
 }
 
-// sources adds the ages to what the block base says.
-func (s *Server) sources() []Source {
-	src := s.deps.Lists.Sources()
-	out := make([]Source, len(src))
-	at := s.now()
-	for i, v := range src {
-		v.Age = -1
-		if !v.Loaded.IsZero() {
-			v.Age = at.Sub(v.Loaded).Round(time.Millisecond).Seconds()
+// listsView is the block base as JSON shows it.
+type listsView struct {
+	Networks   int              `json:"networks"`
+	Subjects   int              `json:"subjects"`
+	Patterns   int              `json:"patterns"`
+	Runtime    int              `json:"runtime"`
+	Built      time.Time        `json:"built,omitzero"`
+	Sources    []source         `json:"sources"`
+	Crawlers   cbb.CrawlerStats `json:"crawlers"`
+	StoreError string           `json:"store_error,omitempty"`
+}
+
+func (s *Server) lists() listsView {
+	st := s.deps.Lists.Stats()
+	out := listsView{
+		Networks: st.Networks, Subjects: st.Subjects, Patterns: st.Patterns, Runtime: st.Runtime, Built: st.BuiltAt.UTC(),
+		Sources: make([]source, len(st.Lists)), Crawlers: st.Crawlers, StoreError: st.StoreError,
+	}
+	for i, l := range st.Lists {
+		v := source{
+			Name: l.Name, Flag: l.Flag, Service: l.Service, Kind: l.Kind, Entries: l.Entries, Loaded: l.Loaded, FromDisk: l.FromDisk,
+			Age: -1, Failures: l.Failures, Error: l.LastError, Bad: l.Bad, BadLines: l.BadLines,
 		}
-		out[i] = v
+		if !l.Checked.IsZero() {
+			v.Checked, v.Age = l.Checked.UTC(), l.Age.Round(time.Millisecond).Seconds()
+		}
+		if !l.Next.IsZero() {
+			v.Next = l.Next.UTC()
+		}
+		out.Sources[i] = v
 	}
 	return out
 }
 
-// list checks the name of a list in the path.
-func (s *Server) list(c *call) (string, error) {
+// listsCheck is the readiness of the lists: each has a good copy, be it the last one on disk. The published ranges of
+// crawlers only need to have been asked for: an outage of somebody else's site must not keep a new node from serving.
+func (s *Server) listsCheck() Check {
+	c := Check{Name: "lists", OK: true}
+	var missing []string
+	for _, l := range s.deps.Lists.Stats().Lists {
+		if !l.Loaded && !(l.Kind == "ranges" && l.Failures > 0) {
+			missing = append(missing, l.Name)
+		}
+	}
+	if missing != nil {
+		c.OK, c.Detail = false, "not loaded yet: "+strings.Join(missing, ", ")
+	}
+	return c
+}
+
+// list reads the name of a list in the path.
+func (s *Server) list(c *call) (cbb.Flag, error) {
 	if s.deps.Lists == nil {
-		return "", absentPart("the block base")
+		return 0, absentPart("the block base")
 	}
-	switch c.arg {
-	case "block", "ban", "white":
-		return c.arg, nil
+	f, err := cbb.ParseFlag(c.arg)
+	if err != nil {
+		return 0, notFound("there is no list %q; the lists are block, ban and white", c.arg)
 	}
-	return "", notFound("there is no list %q; the lists are block, ban and white", c.arg)
+	return f, nil
 }
 
 func (s *Server) listEntries(c *call) (any, error) {
@@ -44,16 +108,19 @@ func (s *Server) listEntries(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPage[Entry](c)
+	p, err := newPage[entry](c)
 	if err != nil {
 		return nil, err
 	}
-	s.deps.Lists.EachEntry(list, func(e Entry) bool {
-		p.offer(e.Entry, e)
-		return true
-	})
+	for _, e := range s.deps.Lists.List(list) {
+		v := entry{Entry: e.Text, Service: e.Service, Reason: e.Reason}
+		if !e.Until.IsZero() {
+			v.Until = e.Until.UTC()
+		}
+		p.offer(e.Text+"\x00"+e.Service, v)
+	}
 	items, next := p.take()
-	return listed[Entry]{items, next}, nil
+	return listed[entry]{items, next}, nil
 }
 
 func (s *Server) addEntry(c *call) (any, error) {
@@ -62,29 +129,30 @@ func (s *Server) addEntry(c *call) (any, error) {
 		return nil, err
 	}
 	var in struct {
-		Entry  string `json:"entry"`
-		TTL    string `json:"ttl"`
-		Reason string `json:"reason"`
+		Entry   string `json:"entry"`
+		TTL     string `json:"ttl"`
+		Reason  string `json:"reason"`
+		Service string `json:"service"`
 	}
 	if err := decode(c.RequestCtx, &in); err != nil {
 		return nil, err
 	}
-	if in.Entry == "" || len(in.Entry) > maxEntry {
-		return nil, badField("entry", "give an address, a network, a range or kind:id of at most %d bytes", maxEntry)
-	}
-	e := Entry{Entry: in.Entry, Reason: in.Reason, Made: s.second()}
+	e := entry{Entry: in.Entry, Service: in.Service, Reason: in.Reason}
+	var ttl time.Duration
 	if in.TTL != "" {
-		if e.Until, err = s.until(in.TTL); err != nil {
+		if ttl, err = s.ttl(in.TTL); err != nil {
 			return nil, err
 		}
+		e.Until = s.second().Add(ttl)
 	}
-	if err := checkReason(in.Reason); err != nil {
+	if err := errors.Join(checkReason(in.Reason), s.checkService(in.Service)); err != nil {
 		return nil, err
 	}
-	if e, err = s.deps.Lists.Add(c.work, list, e); err != nil {
-		return nil, err
+	if err := s.deps.Lists.Add(c.work, list, in.Entry, ttl, in.Reason, in.Service); err != nil {
+		return nil, entryProblem(err)
 	}
-	s.log.Info().Str("list", list).Str("entry", e.Entry).Time("until", e.Until).Str("reason", e.Reason).Msg("list entry made over the api")
+	s.log.Info().Stringer("list", list).Str("entry", e.Entry).Str("service", e.Service).Str("ttl", in.TTL).Str("reason", e.Reason).
+		Msg("list entry made over the api")
 	return e, nil
 }
 
@@ -93,19 +161,34 @@ func (s *Server) removeEntry(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	entry := string(c.QueryArgs().Peek("entry"))
-	if entry == "" || len(entry) > maxEntry {
+	text, service := string(c.QueryArgs().Peek("entry")), string(c.QueryArgs().Peek("service"))
+	if text == "" {
 		return nil, badField("entry", "name the entry to remove: ?entry=203.0.113.0/24")
 	}
-	was, err := s.deps.Lists.Remove(c.work, list, entry)
-	if err != nil {
-		return nil, err
+	if err := s.deps.Lists.Remove(c.work, list, text, service); err != nil {
+		return nil, entryProblem(err)
 	}
-	if !was {
-		return nil, notFound("%s is no run-time entry of the list %s; entries of files and URLs are removed there", entry, list)
-	}
-	s.log.Info().Str("list", list).Str("entry", entry).Msg("list entry removed over the api")
+	s.log.Info().Stringer("list", list).Str("entry", text).Str("service", service).Msg("list entry removed over the api")
 	return struct {
 		Removed string `json:"removed"`
-	}{entry}, nil
+		Service string `json:"service,omitempty"`
+	}{text, service}, nil
+}
+
+// entryProblem turns an error of the block base into an answer. Here the store comes first: what fails has not happened.
+func entryProblem(err error) error {
+	switch {
+	case errors.Is(err, cbb.ErrNoEntry):
+		return notFound("%v; only run-time entries can be removed here, those of files, URLs and the configuration are removed there", err)
+	case errors.Is(err, cbb.ErrBadEntry):
+		return badField("entry", "%v; write an address, a network such as 203.0.113.0/24, a range, or kind:id", err)
+	case errors.Is(err, cbb.ErrTooWide):
+		return badField("entry", "%v", err)
+	case errors.Is(err, cbb.ErrFull):
+		return &problem{status: statusFull, Code: "full", Message: err.Error() + "; raise the bound in the configuration or remove something"}
+	}
+	return &problem{
+		status: statusUnavailable, Code: "store_failed",
+		Message: "nothing has changed, since the store failed; try again when /healthz says that it works: " + err.Error(),
+	}
 }

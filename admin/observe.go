@@ -62,10 +62,10 @@ func (s *Server) health(ctx *fasthttp.RequestCtx, full bool) {
 		}
 	}
 	if s.deps.Lists != nil {
-		for _, src := range s.deps.Lists.Sources() {
-			if src.Error != "" {
+		for _, l := range s.deps.Lists.Stats().Lists {
+			if l.LastError != "" {
 				a.Status = "degraded"
-				a.Lists = append(a.Lists, src.Name)
+				a.Lists = append(a.Lists, l.Name)
 			}
 		}
 	}
@@ -83,16 +83,8 @@ func (s *Server) readiness(ctx *fasthttp.RequestCtx, full bool) {
 		Ready  bool    `json:"ready"`
 		Checks []Check `json:"checks,omitempty"`
 	}
-	a := answer{Ready: true}
-	if s.deps.Ready != nil {
-		a.Checks = s.deps.Ready()
-	}
-	if s.stopped.Load() {
-		a.Checks = append(a.Checks, Check{Name: "admin", Detail: "shutting down"})
-	}
-	for _, c := range a.Checks {
-		a.Ready = a.Ready && c.OK
-	}
+	var a answer
+	a.Checks, a.Ready = s.checks()
 	if !full {
 		a.Checks = nil
 	}
@@ -101,6 +93,26 @@ func (s *Server) readiness(ctx *fasthttp.RequestCtx, full bool) {
 		status = fasthttp.StatusServiceUnavailable
 	}
 	answerJSON(ctx, status, a)
+}
+
+// checks returns all conditions of readiness, never nil, and whether they hold.
+func (s *Server) checks() (list []Check, ready bool) {
+	list = []Check{}
+	if s.deps.Lists != nil {
+		list = append(list, s.listsCheck())
+	}
+	if s.deps.Ready != nil {
+		list = append(list, s.deps.Ready()...)
+	}
+	if s.stopped.Load() {
+		list = append(list, Check{Name: "admin", Detail: "shutting down"})
+	}
+	for _, c := range list {
+		if !c.OK {
+			return list, false
+		}
+	}
+	return list, true
 }
 
 func (s *Server) uptime() time.Duration {

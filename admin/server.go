@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -31,6 +32,7 @@ type Server struct {
 	stopping chan struct{} // closed by Shutdown: profiles that are being taken end
 	stopped  atomic.Bool
 	profiles chan struct{} // one token: one CPU profile or trace at a time
+	walk     sync.Mutex    // one walk over the bans at a time: it takes memory
 
 	set      *metrics.Set
 	requests map[int]*metrics.Counter // by class of status

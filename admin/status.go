@@ -5,6 +5,19 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// longestPass is the longest life that a pass may be configured to have: a revocation is kept for so long, whatever the
+// configuration says when the pass is used.
+const longestPass = 400 * 24 * time.Hour
+
+// Statuses that more than one handler uses.
+const (
+	statusFull        = fasthttp.StatusInsufficientStorage
+	statusUnavailable = fasthttp.StatusServiceUnavailable
 )
 
 func (s *Server) status(*call) (any, error) {
@@ -15,24 +28,17 @@ func (s *Server) status(*call) (any, error) {
 		Ready    bool         `json:"ready"`
 		Checks   []Check      `json:"checks"`
 		Services []Service    `json:"services"`
-		Lists    []Source     `json:"lists"`
+		Lists    *listsView   `json:"lists,omitempty"`
 		Store    *StoreHealth `json:"store,omitempty"`
 	}
-	a := answer{
-		Version: s.deps.Version, Started: s.deps.Started.UTC(), Uptime: s.uptime().Round(time.Millisecond).Seconds(),
-		Ready: true, Checks: []Check{}, Services: []Service{}, Lists: []Source{},
-	}
-	if s.deps.Ready != nil {
-		a.Checks = append(a.Checks, s.deps.Ready()...)
-	}
-	for _, c := range a.Checks {
-		a.Ready = a.Ready && c.OK
-	}
+	a := answer{Version: s.deps.Version, Started: s.deps.Started.UTC(), Uptime: s.uptime().Round(time.Millisecond).Seconds(), Services: []Service{}}
+	a.Checks, a.Ready = s.checks()
 	if s.deps.Services != nil {
 		a.Services = append(a.Services, s.deps.Services()...)
 	}
 	if s.deps.Lists != nil {
-		a.Lists = s.sources()
+		v := s.lists()
+		a.Lists = &v
 	}
 	if s.deps.Store != nil {
 		st := s.deps.Store()
@@ -81,8 +87,8 @@ func (s *Server) revoke(c *call) (any, error) {
 		if n, err := hex.Decode(id[:], []byte(in.Pass[:min(len(in.Pass), 32)])); err != nil || n != 16 || len(in.Pass) != 32 {
 			return nil, badField("pass", "the ID of a pass is 32 hex digits, as the logs and subjects print it")
 		}
-		if err := s.deps.Passes.Revoke(c.work, id); err != nil {
-			return nil, err
+		if err := s.deps.Passes.RevokePass(c.work, id, longestPass); err != nil {
+			return nil, changed(err, "the revocation")
 		}
 		s.log.Info().Str("subject", "spravka:"+hex.EncodeToString(id[:])).Msg("pass revoked over the api")
 		return answer{Pass: hex.EncodeToString(id[:])}, nil
@@ -94,8 +100,8 @@ func (s *Server) revoke(c *call) (any, error) {
 	if t.After(s.now()) {
 		return nil, badField("before", "%s lies in the future: passes that are earned until then would be worthless when they are made", in.Before)
 	}
-	if err := s.deps.Passes.RevokeBefore(c.work, t); err != nil {
-		return nil, err
+	if err := s.deps.Passes.RevokePassesBornBefore(c.work, t); err != nil {
+		return nil, changed(err, "the revocation")
 	}
 	s.log.Info().Time("before", t).Msg("passes revoked over the api")
 	return answer{Before: t.UTC()}, nil
@@ -105,26 +111,38 @@ func (s *Server) decision(c *call) (any, error) {
 	if s.deps.Decisions == nil {
 		return nil, absentPart("the memory of decisions")
 	}
-	d, ok := s.deps.Decisions.Decision(c.arg)
+	id, ok := verdict.ParseRequestID(c.arg)
 	if !ok {
-		return nil, notFound("no decision with request id %q is remembered here: it is too long ago, of another node, or mistyped; the log may have it", c.arg)
+		return nil, badField("request-id", "%q is no request id: it has 26 letters and digits, as the header X-Request-Id shows them", c.arg)
+	}
+	d, ok := s.deps.Decisions.Get(id)
+	if !ok {
+		return nil, notFound("no decision with request id %s is remembered here: it is too long ago, or of another node; the log may have it", id)
 	}
 	return d, nil
 }
 
 func (s *Server) subject(c *call) (any, error) {
-	if s.deps.Subjects == nil {
-		return nil, absentPart("the look-up of subjects")
-	}
-	if err := checkSubject("subject", c.arg); err != nil {
-		return nil, err
-	}
-	info, err := s.deps.Subjects.Subject(c.work, c.arg)
+	sub, err := subjectIn("subject", c.arg)
 	if err != nil {
 		return nil, err
 	}
-	if info.Bans == nil {
-		info.Bans = []Ban{}
+	a := struct {
+		Subject   string              `json:"subject"`
+		Bans      []*verdict.StoryBan `json:"bans"`
+		Allowance *Allowance          `json:"allowance,omitempty"`
+		Session   any                 `json:"session,omitempty"`
+	}{Subject: sub.String(), Bans: []*verdict.StoryBan{}}
+	if s.deps.Bans != nil {
+		a.Bans = stories(s.deps.Bans.Bans(verdict.BanFilter{Subject: sub}))
 	}
-	return info, nil
+	if s.deps.Allowance != nil && sub.Kind == identity.KindSpravka {
+		if v, ok := s.deps.Allowance(sub.ID); ok {
+			a.Allowance = &v
+		}
+	}
+	if s.deps.Session != nil {
+		a.Session = s.deps.Session(sub)
+	}
+	return a, nil
 }

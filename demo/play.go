@@ -119,7 +119,7 @@ func (s *site) turnMe(r *http.Request, v *visitor) (problem string) {
 	if to == roleHuman {
 		return ""
 	}
-	subject := "service:" + v.cookie
+	subject := "service:" + s.opts.CookieName + "=" + v.cookie
 	if r.PostFormValue("subject") != "cookie" || v.cookie == "" {
 		a, ok := visitorAddress(r)
 		if !ok {

@@ -268,11 +268,11 @@ func TestTurnMyCookie(t *testing.T) {
 	}
 	name, _, _ := strings.Cut(signed.Value, ".")
 	p.do("POST", "/play", url.Values{"who": {"me"}, "role": {"banned"}, "subject": {"cookie"}})
-	if k := f.kept(); len(k) != 1 || k["subject service:"+name] != "2m" {
+	if k := f.kept(); len(k) != 1 || k["subject service:demo="+name] != "2m" {
 		t.Errorf("kept %v", k)
 	}
 	p.do("POST", "/play", url.Values{"who": {"me"}, "role": {"listed"}, "subject": {"cookie"}})
-	if k := f.kept(); len(k) != 1 || k["ban service:"+name] != "2m" {
+	if k := f.kept(); len(k) != 1 || k["ban service:demo="+name] != "2m" {
 		t.Errorf("kept %v", k)
 	}
 	checkHTML(t, "with cookie", p.do("GET", "/play", nil).Body.String())
