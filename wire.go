@@ -266,8 +266,7 @@ func (b *builder) settings(whole, s *Service, prefix string, group *upstream.Gro
 	}
 	v, err := s.Verdict.Service(whole.Name, b.app.index(whole.Name, prefix))
 	fail("verdict", err)
-	cookies := captcha.Cookies{Spravka: who.SpravkaCookie(), Domain: s.Cookies.Domain}
-	c, err := captcha.NewService(whole.Name, s.Captcha, cookies, whole.ownsHost, b.pages)
+	c, err := captcha.NewService(whole.Name, s.Captcha, who, whole.ownsHost, b.pages)
 	fail("captcha", err)
 	b.verdicts = append(b.verdicts, v)
 	return &proxy.Service{

@@ -175,7 +175,7 @@ func (j *journey) identifyPartner() {
 		return // it asks for itself
 	}
 	j.partner = p
-	j.ask.Partner, j.ask.User = p, user
+	j.ask.Partner = p
 	j.g.deps.Resolver.ResolvePartner(&j.id, j.view, j.svc.Identity, spravka.PartnerOf(p.Name), user)
 }
 
