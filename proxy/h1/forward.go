@@ -132,6 +132,7 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 	x.body.max = max(limit, 0)
 	if x.body.max > 0 && (!x.body.chunked && x.c.h.length > limit || x.body.n > limit) {
 		x.c.srv.m.limitBody.Inc()
+		x.body.err = ErrBodyTooLarge // not even to be thrown away
 		return ErrBodyTooLarge
 	}
 	return nil
