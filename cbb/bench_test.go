@@ -29,8 +29,8 @@ func clients(l *Lists) ([]netip.Addr, []*identity.View) {
 	const n = 1 << 16
 	r := rand.New(rand.NewPCG(3, 4))
 	var listed, addrs []netip.Addr
-	for p := range l.snap.Load().table.nets.All() {
-		listed = append(listed, p.Addr())
+	for _, la := range l.snap.Load().layers {
+		la.data.each(func(p netip.Prefix) { listed = append(listed, p.Addr()) })
 	}
 	for i := range n {
 		if i%2 == 0 && len(listed) > 0 {
@@ -149,7 +149,7 @@ func BenchmarkBuild(b *testing.B) {
 		t = buildTable([]layer{l})
 	}
 	h2 := heap()
-	n := float64(t.nets.Size())
+	n := float64(t.networks)
 	b.ReportMetric(n, "networks")
 	b.ReportMetric(float64(h2-h1)/n, "table-B/network")
 	b.ReportMetric(float64(h1-h0)/n, "parsed-B/network")
@@ -180,9 +180,7 @@ func BenchmarkNormalPath(b *testing.B) {
 
 func BenchmarkReadLines(b *testing.B) {
 	lines := make([]byte, 0, 16<<20)
-	for p := range buildTable([]layer{million(100_000)}).nets.All() {
-		lines = append(p.AppendTo(lines), '\n')
-	}
+	million(100_000).data.each(func(p netip.Prefix) { lines = append(p.AppendTo(lines), '\n') })
 	b.SetBytes(int64(len(lines)))
 	for b.Loop() {
 		d, err := newParser(limits{maxEntries: 1 << 20, maxBadShare: 0.1}).read(bytes.NewReader(lines), formatAuto, 0)

@@ -186,14 +186,19 @@ func (l *Lists) Lookup(m *Match, v *identity.View, id *identity.Identity, servic
 }
 
 // Describe returns the entry as a person would write it. Lists of networks from files and URLs do not keep the text of
-// each line: there it is a network that the list has around addr; empty when the list has changed since. Not for the
+// each line: there it is the network that the list has around addr; empty when the list has changed since. Not for the
 // hot path.
 func (l *Lists) Describe(e *Entry, addr netip.Addr) string {
 	if e.Text != "" {
 		return e.Text
 	}
-	if p, ok := l.snap.Load().table.describe(e, addr); ok {
-		return p.String()
+	s := l.snap.Load()
+	for i := range s.layers {
+		if p, ok := s.layers[i].describe(e, addr); ok && p.IsSingleIP() {
+			return p.Addr().String()
+		} else if ok {
+			return p.String()
+		}
 	}
 	return ""
 }
