@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -16,7 +17,13 @@ import (
 	"antirobot/identity"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(killEnv); dir != "" {
+		killedChild(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 var ctx = context.Background()
 
