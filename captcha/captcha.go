@@ -50,6 +50,9 @@ type Deps struct {
 	Now     func() time.Time // nil: time.Now
 	Log     zerolog.Logger
 	Metrics *metrics.Set // nil: none are kept
+	// Previous is the Captcha of the configuration before a reload, nil at the start: what it remembers of answered
+	// keys and of addresses is taken over where its bounds stay the same.
+	Previous *Captcha
 }
 
 // Captcha makes and checks challenges. It is safe for concurrent use, starts no goroutine, and needs no Close.
@@ -100,10 +103,37 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		checks: newRateLimiter(cfg.Rates.Checks, cfg.RateEntries),
 		lost:   newLimiter(lostEvery, lostMany, cfg.RateEntries),
 	}
+	if d.Previous != nil {
+		c.inherit(d.Previous)
+	}
 	if cfg.TestAnswer != "" {
 		c.log.Warn().Msg("captcha.test_answer is set: every challenge has the same answer and protects nothing")
 	}
 	return c, nil
+}
+
+// inherit takes over the memory of the Captcha before a reload.
+func (c *Captcha) inherit(p *Captcha) {
+	now, was := &c.cfg, &p.cfg
+	if now.KeyTTL == was.KeyTTL && now.SpentWrong == was.SpentWrong {
+		c.spent = p.spent
+	}
+	if now.RenderConcurrency == was.RenderConcurrency && now.RenderQueue == was.RenderQueue && now.RenderWait == was.RenderWait {
+		c.gate = p.gate
+	}
+	if now.RateEntries != was.RateEntries {
+		return
+	}
+	c.lost = p.lost
+	if now.Rates.Images == was.Rates.Images {
+		c.rates[picture] = p.rates[picture]
+	}
+	if now.Rates.Audio == was.Rates.Audio {
+		c.rates[sound] = p.rates[sound]
+	}
+	if now.Rates.Checks == was.Rates.Checks {
+		c.checks = p.checks
+	}
 }
 
 // FormLimit is the largest body, in bytes, of a form that ChallengeForm carries.

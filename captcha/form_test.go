@@ -238,6 +238,7 @@ func FuzzCheck(f *testing.F) {
 			}
 			e.c.XCheck(q)
 			e.c.Page(q)
+			e.c.Image(q)
 		}
 	})
 }

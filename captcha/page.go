@@ -27,6 +27,9 @@ func (c *Captcha) Redirect(q *Request) Answer {
 
 // Page is the captcha page, GET /showcaptcha.
 func (c *Captcha) Page(q *Request) Answer {
+	if m := q.method(); m != "GET" && m != "HEAD" {
+		return c.notAllowed(q, "GET, HEAD")
+	}
 	at := c.now()
 	p := readParams(q)
 	l := p.link()

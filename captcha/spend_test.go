@@ -307,3 +307,27 @@ func TestLimiterAgainstModel(t *testing.T) {
 		t.Fatalf("only %d allowed", len(times))
 	}
 }
+
+// TestReloadForgetsNothing: a key that was answered wrongly stays answered over a reload, and tries stay counted.
+func TestReloadForgetsNothing(t *testing.T) {
+	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
+		c.Rates.Checks = Rate{PerMinute: 1, Burst: 3}
+	})
+	_, fields := e.visit("https://example.com/")
+	rep := e.answerOf(fields.Get("key"))
+	e.submit(fields, wrong(rep))
+	cfg := e.c.cfg
+	cfg.Digits, cfg.Rates.Images.Burst = 5, 7
+	c, err := New(cfg, Deps{Ring: e.c.ring, Store: e.store, Set: e.set, Now: e.now, Previous: e.c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.c = c
+	if a := e.submit(fields, rep); a.Outcome != OutcomeFailed {
+		t.Errorf("outcome %d", a.Outcome)
+	}
+	e.submit(fields, rep)
+	if a := e.submit(fields, rep); a.Status != 429 {
+		t.Errorf("the tries before the reload are forgotten: status %d", a.Status)
+	}
+}
