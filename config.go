@@ -131,7 +131,7 @@ func (c *Config) resolveServices() error {
 	var errs []error
 	base := DefaultService()
 	if err := overlay(c.Defaults, &base, "defaults"); err != nil {
-		return err
+		errs = append(errs, err)
 	}
 	c.resolved = nil
 	for i, settings := range raw {

@@ -153,7 +153,7 @@ func (c *Captcha) ChallengeForm(q *Request) Answer {
 // formPage is a page that carries a request.
 func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, problem templates.Problem, at time.Time) Answer {
 	lang := c.language(q, p)
-	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, "", at))
+	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, "", at))
 	page.Problem = problem
 	page.FormKept = true
 	page.CookiesLost = c.cookiesLost(q, pr, at)
@@ -171,7 +171,7 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 // to go back and send the form again.
 func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Answer {
 	lang := c.language(q, p)
-	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, "", at))
+	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, "", at))
 	page.Problem = problem
 	page.FormTooLarge = true
 	page.Hidden = append(page.Hidden, hidden(fieldBack, "1"))

@@ -64,7 +64,7 @@ func (c *Captcha) ChallengeJSON(q *Request) Answer {
 func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at time.Time) Answer {
 	a := c.own(q, code, typeJSON, verdictCaptcha)
 	c.cors(q, &a)
-	token := c.issue(q, channelPage, q.ID.Addr, l.url, at)
+	token := c.issue(q, channelPage, q.ID.Addr, 0, l.url, at)
 	a.Body = marshal(challengeJSON{
 		Type: "captcha",
 		Captcha: challengeBody{

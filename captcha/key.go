@@ -61,11 +61,11 @@ func parseKey(b []byte) (k key, ok bool) {
 	return k, k.channel == channelPage || k.channel == channelXML
 }
 
-// issue makes a key for who and returns its token. to is where the visitor wanted to go, empty for a partner's user.
-func (c *Captcha) issue(q *Request, ch channel, who netip.Addr, to string, at time.Time) string {
+// issue makes a key for who, the user of partner if that is not 0, and returns its token. to is where the visitor wanted to go, empty for a partner's user.
+func (c *Captcha) issue(q *Request, ch channel, who netip.Addr, partner uint64, to string, at time.Time) string {
 	k := key{
 		kind: c.kinds.issued.code(), channel: ch, nonce: spravka.NewID(), issued: at.UnixMilli(), addr: who,
-		partner: q.partnerHash(), secret: c.kinds.issued.issue(),
+		partner: partner, secret: c.kinds.issued.issue(),
 	}
 	if to != "" {
 		k.ret = returnHash(to)

@@ -16,12 +16,12 @@ func (c *Captcha) ChallengeXML(q *Request, failed bool) Answer {
 	if failed {
 		status = "failed"
 	}
-	return c.challengeXML(q, q.ID.Addr, status, c.now())
+	return c.challengeXML(q, q.ID.Addr, q.partnerHash(), status, c.now())
 }
 
-func (c *Captcha) challengeXML(q *Request, who netip.Addr, status string, at time.Time) Answer {
+func (c *Captcha) challengeXML(q *Request, who netip.Addr, partner uint64, status string, at time.Time) Answer {
 	a := c.own(q, 200, typeXML, verdictCaptcha)
-	token := c.issue(q, channelXML, who, "", at)
+	token := c.issue(q, channelXML, who, partner, "", at)
 	var b bytes.Buffer
 	b.WriteString(`<?xml version="1.0" encoding="utf-8"?>
 <yandexsearch version="1.0">
@@ -71,11 +71,11 @@ func (c *Captcha) XCheck(q *Request) Answer {
 		r.note(&a)
 		return a
 	}
-	who := q.ID.Addr
+	who, partner := q.ID.Addr, q.partnerHash()
 	if r.opened && r.key.partner != 0 {
-		who = r.key.addr // the user may not have been named again
+		who, partner = r.key.addr, r.key.partner // user and partner need not be named again: "key" is the captcha's here
 	}
-	a := c.challengeXML(q, who, "failed", at)
+	a := c.challengeXML(q, who, partner, "failed", at)
 	r.note(&a)
 	return a
 }

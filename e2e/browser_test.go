@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 )
 
@@ -49,6 +50,9 @@ func tab(t *testing.T, ctx context.Context) context.Context {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(ctx)
 	t.Cleanup(cancel)
+	if err := chromedp.Run(ctx); err != nil { // the tab lives as long as the context of its first run
+		t.Fatalf("open a tab: %v", err)
+	}
 	return ctx
 }
 
@@ -100,7 +104,7 @@ func TestBrowserSolvesCaptcha(t *testing.T) {
 			run(t, ctx, "open the page", chromedp.Navigate(target), chromedp.WaitVisible(`input[name=rep]`))
 			screen(t, ctx, "captcha")
 
-			run(t, ctx, "answer wrong", chromedp.SendKeys(`input[name=rep]`, "000000\r"), chromedp.WaitVisible(`[aria-invalid=true]`))
+			run(t, ctx, "answer wrong", chromedp.SendKeys(`input[name=rep]`, "000000\r"), chromedp.WaitVisible(`input[aria-invalid=true]`, chromedp.ByQuery))
 			screen(t, ctx, "captcha-wrong")
 
 			var where, text string
@@ -166,7 +170,7 @@ func TestTwoTabs(t *testing.T) {
 	}
 	for i, ctx := range []context.Context{two, one} {
 		var where string
-		run(t, ctx, "answer", chromedp.SendKeys("input[name=rep]", testAnswer+"\r"),
+		run(t, ctx, "answer", page.BringToFront(), chromedp.SendKeys("input[name=rep]", testAnswer+"\r"),
 			chromedp.WaitVisible(`//pre[contains(.,"site got")]`), chromedp.Location(&where))
 		if want := fmt.Sprintf("%s/tab%d", g.url, 2-i); where != want {
 			t.Errorf("landed on %s, wanted %s", where, want)

@@ -68,6 +68,18 @@ func (c *client) pass(t *testing.T, site string) string {
 	return ""
 }
 
+// settle waits until everything that was written behind is in the store.
+func (g *gateway) settle() {
+	g.t.Helper()
+	for range 500 {
+		if g.metric("antirobot_writes_waiting") == 0 {
+			return
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	g.t.Fatal("writes still wait for the store")
+}
+
 // TestStateSurvivesKill9 kills the gateway and looks for everything that must last.
 func TestStateSurvivesKill9(t *testing.T) {
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
@@ -101,10 +113,12 @@ func TestStateSurvivesKill9(t *testing.T) {
 	g.solve(other, "/")
 	revoked := other.get(g.url+"/").must(t, 200, "site got")
 	_ = revoked
-	g.api("POST", "/api/revoke", map[string]string{"before": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)})
+	next := time.Now().UTC().Truncate(time.Second).Add(time.Second) // births are kept in whole seconds
+	<-time.After(time.Until(next))
+	g.api("POST", "/api/revoke", map[string]string{"before": next.Format(time.RFC3339)})
 	other.get(g.url+"/").must(t, 302, "")
 
-	time.Sleep(300 * time.Millisecond) // the ledger's documented window
+	g.settle()
 	g.kill(syscall.SIGKILL)
 	g.run()
 
@@ -142,7 +156,7 @@ func TestAllowanceIsExact(t *testing.T) {
 		return passed.Load()
 	}
 	first := spend(40, 8)
-	time.Sleep(300 * time.Millisecond)
+	g.settle()
 	g.kill(syscall.SIGKILL)
 	g.run()
 	if rest := spend(200, 8); first != 40 || first+rest != 100 {
@@ -186,7 +200,6 @@ func TestReload(t *testing.T) {
 					continue
 				}
 				r.Body.Close()
-				time.Sleep(time.Millisecond)
 			}
 		}()
 	}

@@ -73,7 +73,8 @@ func TestXMLPartner(t *testing.T) {
 	if pass == "" {
 		t.Fatalf("no spravka after the right answer: %v\n%s", right.Header, right.body)
 	}
-	partner.get(search, "X-Real-Ip", user, "Cookie", "spravka="+pass).must(t, 200, "site got GET /xmlsearch?query=go")
+	served := partner.get(search, "X-Real-Ip", user, "Cookie", "spravka="+pass)
+	served.must(t, 200, "site got GET /xmlsearch?query=go")
 
 	t.Run("the pass is bound to the user", func(t *testing.T) {
 		g.ban("ip:203.0.113.51", "10m")
