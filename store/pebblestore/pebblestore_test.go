@@ -28,6 +28,7 @@ var bg = context.Background()
 func small() Config {
 	c := DefaultConfig()
 	c.CacheBytes, c.MemTableBytes, c.FeedKeep = 1<<20, 256<<10, 256
+	c.Counters.CacheBytes, c.Counters.MemTableBytes = 1<<20, 1<<20
 	return c
 }
 
@@ -349,7 +350,7 @@ func TestConfigValidate(t *testing.T) {
 		t.Error(err)
 	}
 	err := Config{}.Validate()
-	for _, field := range []string{"cache_bytes:", "mem_table_bytes:", "write_timeout:", "sweep_every:", "feed_keep:"} {
+	for _, field := range []string{"cache_bytes:", "mem_table_bytes:", "write_timeout:", "sweep_every:", "feed_keep:", "counters.cache_bytes:", "counters.mem_table_bytes:", "counters.sync_every:"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("no word of %s in %v", field, err)
 		}
