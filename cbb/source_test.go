@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,7 +133,7 @@ func TestErrorsKeepTheLastGoodCopy(t *testing.T) {
 		h    http.HandlerFunc
 		want string
 	}{
-		{"error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "answers 500"},
+		{"error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "answers 500"},
 		{"empty", text(""), "empty"},
 		{"garbage", text("<html>\n<body>\nLogin\n"), "bad lines"},
 		{"everybody", text("0.0.0.0/0\n"), "wider"},
@@ -162,8 +163,10 @@ func TestErrorsKeepTheLastGoodCopy(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}, "timeout"},
-		{"to a file", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", 302) }, "scheme"},
-		{"round and round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 302) }, "redirects"},
+		{"to a file", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
+		}, "scheme"},
+		{"round and round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, "redirects"},
 	} {
 		srv.become(tc.h)
 		err := refresh(t, l, "f")
@@ -222,10 +225,10 @@ func TestLastGoodCopySurvivesRestart(t *testing.T) {
 
 	srv.become(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("If-None-Match") != `"v1"` {
-			w.WriteHeader(500)
+			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		w.WriteHeader(304)
+		w.WriteHeader(http.StatusNotModified)
 	})
 	l2 := open(t, cfg, inDir)
 	if got := said(l2, "192.0.2.1", ""); got != "- - f -" {
@@ -423,25 +426,25 @@ func TestRefreshTimes(t *testing.T) {
 
 func TestWhiteListsDaily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := 0
+		var n atomic.Int64
 		cfg := config(func(c *Config) { c.Lists = []ListConfig{{Name: "w", Flag: "white", URL: "http://lists.example/x"}} })
 		l := open(t, cfg, func(d *Deps) {
-			d.Transport = roundTrip(func(*http.Request) (*http.Response, error) { n++; return answer(200, "192.0.2.1\n"), nil })
+			d.Transport = roundTrip(func(*http.Request) (*http.Response, error) { n.Add(1); return answer(200, "192.0.2.1\n"), nil })
 		})
 		if err := l.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Hour)
 		synctest.Wait()
-		if n != 1 || said(l, "192.0.2.1", "") != "- w - -" {
-			t.Errorf("%d fetches in 20 hours", n)
+		if n.Load() != 1 || said(l, "192.0.2.1", "") != "- w - -" {
+			t.Errorf("%d fetches in 20 hours", n.Load())
 		}
 		time.Sleep(7 * time.Hour)
 		synctest.Wait()
-		if n != 2 {
-			t.Errorf("%d fetches in 27 hours", n)
+		if n.Load() != 2 {
+			t.Errorf("%d fetches in 27 hours", n.Load())
 		}
-		_ = l.Close()
+		closeLists(t, l)
 	})
 }
 
@@ -541,7 +544,7 @@ func TestReconfigureWhileRunning(t *testing.T) {
 		if got := said(l, "192.0.2.1", ""); got != "- - - g" {
 			t.Errorf("%s", got)
 		}
-		_ = l.Close()
+		closeLists(t, l)
 	})
 }
 

@@ -186,7 +186,9 @@ func TestDescribeNamesTheNetwork(t *testing.T) {
 		c.Lists = []ListConfig{{Name: "f", Flag: "block", URL: srv.URL}}
 		c.White = []string{"192.0.2.77 the office"}
 	}), nil)
-	refresh(t, l, "f")
+	if err := refresh(t, l, "f"); err != nil {
+		t.Fatal(err)
+	}
 	v, id := request("192.0.2.77", "/")
 	var m Match
 	l.Lookup(&m, v, id, "")
