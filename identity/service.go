@@ -121,7 +121,8 @@ func (s *Service) covers(host []byte) bool {
 	return s.domain != "" && n >= 0 && string(host[n:]) == s.domain && (n == 0 || host[n-1] == '.')
 }
 
-// CookieDomainProblems returns, for check-config, what will not work on this host with these settings.
+// CookieDomainProblems returns, for check-config, what to warn of on this host: that it lies outside the cookie domain
+// and has no service cookie.
 func (c ServiceConfig) CookieDomainProblems(host string) []string {
 	if c.Domain == "" {
 		return nil
@@ -131,14 +132,11 @@ func (c ServiceConfig) CookieDomainProblems(host string) []string {
 	if bare, ok := strings.CutPrefix(host, "*."); ok {
 		host = bare
 	}
-	if s.covers([]byte(host)) {
+	if s.covers([]byte(host)) || c.ServiceCookie.Name != "" {
 		return nil
 	}
-	problems := []string{fmt.Sprintf("host %s lies outside the cookie domain %s: spravka and i are kept for this host alone", host, s.domain)}
-	if c.ServiceCookie.Name == "" && c.Login.Algorithm == algOff {
-		problems = append(problems, fmt.Sprintf("host %s lies outside the cookie domain %s and has neither a service cookie nor a login: visitors behind one address are told apart by i alone", host, s.domain))
-	}
-	return problems
+	return []string{fmt.Sprintf("host %s lies outside the cookie domain %s: it has passes and i cookies of its own, "+
+		"and no service cookie that would tell its visitors apart at once", host, s.domain)}
 }
 
 // jar is the cookies of one request that matter, by kind, in the order in which they came.

@@ -130,7 +130,7 @@ func TestSecretsAreNeverPrinted(t *testing.T) {
 	}
 	for _, secret := range []string{
 		string(k.secret[:]), fmt.Sprintf("%x", k.secret), fmt.Sprintf("%x", k.secret[:4]),
-		strings.Trim(fmt.Sprint(k.secret[:8]), "[]"), base64.StdEncoding.EncodeToString(k.secret[:])[:12],
+		strings.Trim(fmt.Sprintf("%d", k.secret[:8]), "[]"), base64.StdEncoding.EncodeToString(k.secret[:])[:12],
 	} {
 		if strings.Contains(printed, secret) {
 			t.Errorf("a secret is printed in %s", printed)
@@ -280,6 +280,16 @@ func TestWrap(t *testing.T) {
 	}
 	if _, err := Wrap(r, []byte("short")); err == nil {
 		t.Error("a short secret is accepted")
+	}
+}
+
+// TestWrappedOnce: rings that are in shared stores open after an update.
+func TestWrappedOnce(t *testing.T) {
+	const blob = "antirobot-ring.v1.acqpCzS5-f87f2Hbhkr1gHvK594q3m74BG-xDj71-rqZGj3zV6BYJcQdR6jKga9zrnu7s3isbDT8Cqd2xa" +
+		"V3wgEUOIEeeKPAiyya57-fPUR2RhbzIy_FdsxFH7jslBgGnSWyDCk1fYZ16uQXsf9F3gpsu2K8VK7wemJ5s9tHGog4PNL8a17TyNM32XpzhagIGYaSlx-dvz7bIciak7uUwk6ZxlDOrddPcwJKmgUX2RveJSjzRDqak34VirHDkKVkgV24tuDhSGb3CcvS9wP2AhJ7jP2LGjVMwA"
+	r, err := Unwrap([]byte(blob), []byte("correct horse battery staple"))
+	if err != nil || !r.IsExample() {
+		t.Errorf("%v, %v", r, err)
 	}
 }
 

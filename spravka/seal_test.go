@@ -174,22 +174,27 @@ func TestContextIsDelimited(t *testing.T) {
 	}
 }
 
+// sealedOnce is a pass that was sealed by the key of FuzzOpen when this format was made. The fuzzer's processes must
+// agree on the one token that opens.
+const sealedOnce = "fuzzkey0.MTc5NTI0OTQyM3xBQUFBQUdta09GQUJBUUVDQXdBQUFBQUFBQUFBQUFBQUFBQUFBQUFBYWFRcVFBQUFBR1FBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBPT18ywlYXKT7N4TAql9SIbJoxdCHEZHRwPduaTjWZVMYP8E"
+
 func FuzzOpen(f *testing.F) {
 	k, err := NewKey("fuzzkey0", start, bytes.Repeat([]byte("k"), 32))
 	if err != nil {
 		f.Fatal(err)
 	}
 	ring := newRing(f, k)
-	p := Pass{ID: NewID(), Born: start.Unix(), Expires: start.Add(time.Hour).Unix(), Allowance: 100, Earned: true}
-	valid := ring.SealPass(nil, &p)
-	f.Add(valid)
+	if _, err := ring.OpenPass([]byte(sealedOnce), start); err != nil {
+		f.Fatal(err) // also a promise: passes that are out there open after an update
+	}
+	f.Add([]byte(sealedOnce))
 	f.Add(ring.SealSecret(nil, PurposeCaptcha, nil, []byte("x"), start.Add(time.Hour)))
 	f.Add([]byte("fuzzkey0.AAAA"))
 	f.Add([]byte("fuzzkey0.MTc3MjM2NjQwMHxBQUFBfA"))
 	f.Fuzz(func(t *testing.T, token []byte) {
 		for q := range numPurposes {
 			_, _ = ring.OpenSecret(nil, q, nil, token, start)
-			if _, err := ring.Open(nil, q, nil, token, start); err == nil && !bytes.Equal(token, valid) {
+			if _, err := ring.Open(nil, q, nil, token, start); err == nil && string(token) != sealedOnce {
 				t.Fatalf("%q opens as %s", token, q)
 			}
 		}

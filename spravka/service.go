@@ -79,7 +79,7 @@ func splitService(cookie []byte) (value, stamp, signature []byte, ok bool) {
 		return nil, nil, nil, false
 	}
 	value, stamp = cookie[:i], cookie[i+1:]
-	if len(stamp) == 0 || len(stamp) > 12 || (stamp[0] == '0' && len(stamp) > 1) || !ValidCookieValue(value) {
+	if len(stamp) == 0 || len(stamp) > 12 || !ValidCookieValue(value) {
 		return nil, nil, nil, false
 	}
 	for _, c := range stamp {

@@ -65,9 +65,16 @@ func TestServiceCookieIsDelimited(t *testing.T) {
 
 func TestSignServiceRefuses(t *testing.T) {
 	for _, c := range []struct{ name, value, key string }{
-		{"", "v", serviceKey}, {"a b", "v", serviceKey}, {"a=b", "v", serviceKey}, {"n\n", "v", serviceKey},
-		{"n", "", serviceKey}, {"n", "a;b", serviceKey}, {"n", "a\nb", serviceKey}, {"n", "é", serviceKey},
-		{"n", strings.Repeat("v", 1025), serviceKey}, {"n", "v", serviceKey[1:]},
+		{"", "v", serviceKey},
+		{"a b", "v", serviceKey},
+		{"a=b", "v", serviceKey},
+		{"n\n", "v", serviceKey},
+		{"n", "", serviceKey},
+		{"n", "a;b", serviceKey},
+		{"n", "a\nb", serviceKey},
+		{"n", "é", serviceKey},
+		{"n", strings.Repeat("v", 1025), serviceKey},
+		{"n", "v", serviceKey[1:]},
 	} {
 		if s, err := SignService(c.name, c.value, start, []byte(c.key)); err == nil {
 			t.Errorf("%+v gives %s", c, s)

@@ -1,0 +1,288 @@
+package identity
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// visit loads a page and keeps the i cookie that it is given, as a browser does.
+func (b *bench) visit(t *testing.T, s *Service, at time.Time, addr, cookie string) (id Identity, kept string) {
+	t.Helper()
+	v := page(at, addr)
+	if cookie != "" {
+		v = page(at, addr, cookie)
+	}
+	b.Resolve(&id, v, s)
+	if set := b.MintI(nil, &id, v, s); set != nil {
+		cookie, _, _ = strings.Cut(string(set), ";")
+	}
+	return id, cookie
+}
+
+// TestBrowserGrowsUp: a browser that keeps its cookie is itself after a day, and stays the same for years.
+func TestBrowserGrowsUp(t *testing.T) {
+	b, s := newBench(t, nil), newService(t, nil)
+	at := start
+	id, cookie := b.visit(t, s, at, "203.0.113.7", "")
+	if told(&id) != "ip" || cookie == "" {
+		t.Fatalf("%s, given %q", told(&id), cookie)
+	}
+	id, kept := b.visit(t, s, at.Add(day), "203.0.113.7", cookie)
+	if told(&id) != "ip -i:young" || kept != cookie || id.IBirth != start.Unix() {
+		t.Errorf("after a day: %s, given %q, born %d", told(&id), kept, id.IBirth)
+	}
+	id, _ = b.visit(t, s, at.Add(day+time.Second), "198.51.100.1", cookie)
+	if told(&id) != "i ip" {
+		t.Errorf("after more than a day: %s", told(&id))
+	}
+	who := id.Winner()
+	renewed := 0
+	for range 20 { // a visit every three months
+		at = at.Add(90 * day)
+		id, kept = b.visit(t, s, at, "203.0.113.7", cookie)
+		if id.Winner() != who || id.IBirth != start.Unix() {
+			t.Fatalf("at %v: %s", at, told(&id))
+		}
+		if kept != cookie {
+			renewed++
+		}
+		cookie = kept
+	}
+	if renewed < 5 || renewed > 10 {
+		t.Errorf("renewed %d times", renewed)
+	}
+	rotated, err := b.ring.Rotate(at, 30*day)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.ring = rotated
+	id, kept = b.visit(t, s, at, "203.0.113.7", cookie)
+	if id.Winner() != who || kept == cookie {
+		t.Errorf("a new key: %s, renewed %v", told(&id), kept != cookie)
+	}
+	if id, _ = b.visit(t, s, at, "203.0.113.7", kept); id.Winner() != who || id.WantI {
+		t.Errorf("renewed by the new key: %s", told(&id))
+	}
+}
+
+// TestCookieFarmer plays who makes identities in advance: thousands of i cookies and invented fuids from one network.
+func TestCookieFarmer(t *testing.T) {
+	const visits = 5000
+	b, s := newBench(t, nil), newService(t, nil)
+	farm := make([]string, 0, visits)
+	for n := range visits {
+		addr := fmt.Sprintf("203.0.113.%d", n%256)
+		_, cookie := b.visit(t, s, start.Add(time.Duration(n)*100*time.Millisecond), addr, "")
+		farm = append(farm, cookie)
+		v := page(start, addr, fuid(start.Add(-300*day), fmt.Sprint(n)))
+		var id Identity
+		if b.Resolve(&id, v, s); told(&id) != "ip -fuid:unseen" {
+			t.Fatalf("an invented fuid: %s", told(&id))
+		}
+	}
+	identities, fuids := map[Subject]bool{}, 0
+	for n, cookie := range farm {
+		v := page(start.Add(2*day), "198.51.100.1", cookie, fuid(start.Add(-300*day), fmt.Sprint(n)))
+		var id Identity
+		b.Resolve(&id, v, s)
+		for _, sub := range id.Subjects[:id.N] {
+			switch sub.Kind {
+			case KindI:
+				identities[sub] = true
+			case KindFuid:
+				fuids++
+			}
+		}
+	}
+	if max := int(DefaultConfig().IPerHour); len(identities) > max || len(identities) < max/2 {
+		t.Errorf("%d of %d i cookies grew up, at most %d may in an hour", len(identities), visits, max)
+	}
+	if max := int(DefaultConfig().FuidPerDay); fuids > max || fuids < max/2 {
+		t.Errorf("%d of %d invented fuids grew up, at most %d may in a day", fuids, visits, max)
+	}
+	// A neighbour network is not charged for it.
+	_, cookie := b.visit(t, s, start, "203.0.114.7", "")
+	if id, _ := b.visit(t, s, start.Add(2*day), "203.0.114.7", cookie); told(&id) != "i ip" {
+		t.Errorf("the neighbour: %s", told(&id))
+	}
+	// Who was above the rate gets another chance a day later.
+	id, again := b.visit(t, s, start.Add(2*day), "203.0.113.7", farm[visits-1])
+	if told(&id) != "ip -i:expired" || again == farm[visits-1] {
+		t.Fatalf("a crowded cookie two days later: %s", told(&id))
+	}
+	if id, _ := b.visit(t, s, start.Add(4*day), "203.0.113.7", again); told(&id) != "i ip" {
+		t.Errorf("the second chance: %s", told(&id))
+	}
+}
+
+// TestCrowdedCookieNeverCounts: not even with a long life or a short age.
+func TestCrowdedCookieNeverCounts(t *testing.T) {
+	b, s := newBench(t, nil), newService(t, func(c *ServiceConfig) { c.IMinAge = 0 })
+	cookie := b.i(start.Add(-9*day), func(c *iCookie) { c.crowded = true })
+	if id, kept := b.visit(t, s, start, "203.0.113.7", cookie); told(&id) != "ip -i:crowded" || kept != cookie {
+		t.Errorf("%s", told(&id))
+	}
+}
+
+// TestWhoIsGivenACookie: browsers that load a page, nobody else.
+func TestWhoIsGivenACookie(t *testing.T) {
+	b, s := newBench(t, nil), newService(t, nil)
+	set := func(v *View, name, value string) {
+		for i := range v.Fields {
+			if strings.EqualFold(string(v.Fields[i].Name), name) {
+				v.Fields[i].Value = []byte(value)
+			}
+		}
+	}
+	drop := func(v *View, name string) { set(v, name, "") }
+	f := func(what string, want bool, edit func(v *View)) {
+		t.Helper()
+		v := page(start, "203.0.113.7")
+		edit(v)
+		var id Identity
+		b.Resolve(&id, v, s)
+		if got := b.MintI(nil, &id, v, s) != nil; got != want || id.WantI != want {
+			t.Errorf("%s: given %v, wanted %v", what, got, id.WantI)
+		}
+	}
+	f("a page load", true, func(*View) {})
+	f("an old browser's page load", true, func(v *View) { drop(v, "Sec-Fetch-Mode") })
+	f("a POST", false, func(v *View) { v.Method = []byte("POST") })
+	f("a HEAD", false, func(v *View) { v.Method = []byte("HEAD") })
+	f("an image", false, func(v *View) { set(v, "Sec-Fetch-Mode", "no-cors") })
+	f("a fetch", false, func(v *View) { set(v, "Sec-Fetch-Mode", "cors") })
+	f("a program", false, func(v *View) { drop(v, "Sec-Fetch-Mode"); set(v, "Accept", "*/*") })
+}
+
+func TestSetCookieOfI(t *testing.T) {
+	b := newBench(t, nil)
+	f := func(s *Service, host string, tls bool, want string) {
+		t.Helper()
+		v := page(start, "203.0.113.7")
+		v.Host, v.TLS = []byte(host), tls
+		var id Identity
+		b.Resolve(&id, v, s)
+		got := string(b.MintI([]byte("x:"), &id, v, s))
+		_, attributes, _ := strings.Cut(got, ";")
+		if !strings.HasPrefix(got, "x:i=") || attributes != want {
+			t.Errorf("%s: %s", host, got)
+		}
+		if len(got) > 300 {
+			t.Errorf("%d bytes", len(got))
+		}
+	}
+	shared := newService(t, func(c *ServiceConfig) { c.Domain = ".Example.com" })
+	f(shared, "www.example.com", true, " Path=/; Domain=example.com; Max-Age=34560000; Secure; HttpOnly; SameSite=Lax")
+	f(shared, "www.example.org", false, " Path=/; Max-Age=34560000; HttpOnly; SameSite=Lax")
+	f(newService(t, func(c *ServiceConfig) { c.Domain = "" }), "www.example.com", true, " Path=/; Max-Age=34560000; Secure; HttpOnly; SameSite=Lax")
+}
+
+// TestFuidSeen: a fuid counts when this gateway has known it for more than a day, across a restart too.
+func TestFuidSeen(t *testing.T) {
+	b, s := newBench(t, nil), newService(t, nil)
+	f := fuid(start.Add(-300*day), "c0ffee")
+	see := func(b *bench, at time.Duration, want string) {
+		t.Helper()
+		var id Identity
+		if b.Resolve(&id, page(start.Add(at), "203.0.113.7", f), s); told(&id) != want {
+			t.Errorf("after %v: %s, want %s", at, told(&id), want)
+		}
+	}
+	see(b, 0, "ip -fuid:unseen")
+	see(b, time.Hour, "ip -fuid:unseen")
+	see(b, day, "ip -fuid:unseen")
+	after := newBench(t, nil)
+	n := 0
+	b.ExportFuids(time.Time{}, func(id [16]byte, first, last time.Time) bool {
+		n++
+		if !first.Equal(start) || !last.Equal(start.Add(day)) {
+			t.Errorf("exported as %v to %v", first, last)
+		}
+		if after.ImportFuid(id, first, last, last.Add(-time.Second)) || after.ImportFuid(id, last, first, last) {
+			t.Error("an entry of the future, or from end to begin, is imported")
+		}
+		return after.ImportFuid(id, first, last, last)
+	})
+	if n != 1 {
+		t.Errorf("%d exported", n)
+	}
+	b.ExportFuids(start.Add(day+time.Second), func([16]byte, time.Time, time.Time) bool { t.Error("exported although not seen since"); return true })
+	see(b, day+time.Second, "fuid ip")
+	see(after, day+time.Second, "fuid ip")
+	see(newBench(t, nil), day+time.Second, "ip -fuid:unseen")
+}
+
+// TestFuidFlood: the table keeps its bound, and whom it knows, under a flood from many networks.
+func TestFuidFlood(t *testing.T) {
+	const size = 64 * 32
+	b := newBench(t, func(c *Config) { c.FuidTable, c.FuidPerDay = size, 100 })
+	s := newService(t, nil)
+	birth := start.Add(-300 * day)
+	see := func(at time.Time, net, n int) string {
+		addr := netip.AddrFrom4([4]byte{10, byte(net >> 8), byte(net), 1})
+		var id Identity
+		b.Resolve(&id, page(at, addr.String(), fuid(birth, fmt.Sprintf("%d-%d", net, n))), s)
+		return id.Winner().Kind.String()
+	}
+	const people = size / 4
+	for n := range people {
+		see(start, n, 0)
+	}
+	for n := range people {
+		if got := see(start.Add(2*day), n, 0); got != "fuid" {
+			t.Fatalf("person %d is %s", n, got)
+		}
+	}
+	for n := range 20 * size { // as many networks as it takes
+		see(start.Add(3*day), 5000+n/50, 1+n)
+	}
+	if n := b.fuids.size(); n > size || n < size*9/10 {
+		t.Errorf("%d remembered, the bound is %d", n, size)
+	}
+	lost := 0
+	for n := range people {
+		if see(start.Add(4*day), n, 0) != "fuid" {
+			lost++
+		}
+	}
+	if lost != 0 {
+		t.Errorf("%d of %d people were pushed out", lost, people)
+	}
+	// Later newcomers find room in place of the flood, and those who stay away make room too.
+	for n := range 50 {
+		see(start.Add(6*day), 30000+n, 0)
+	}
+	known := 0
+	for n := range 50 {
+		if see(start.Add(8*day), 30000+n, 0) == "fuid" {
+			known++
+		}
+	}
+	if known < 45 {
+		t.Errorf("%d of 50 newcomers are known after the flood", known)
+	}
+}
+
+// TestRatesNeverCountTooLittle: and are near the truth with as many networks as cells.
+func TestRatesNeverCountTooLittle(t *testing.T) {
+	r := newRates()
+	over := 0
+	for n := range uint64(rateCells / 4) {
+		for i := range uint32(3) {
+			if got := r.add(n, 7); got < i+1 {
+				t.Fatalf("network %d: %d after %d", n, got, i+1)
+			} else if i == 2 && got > 3 {
+				over++
+			}
+		}
+	}
+	if over > rateCells/4/10 {
+		t.Errorf("%d of %d networks are counted too high", over, rateCells/4)
+	}
+	if got := r.add(0, 8); got != 1 {
+		t.Errorf("a new window begins at %d", got)
+	}
+}
