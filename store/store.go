@@ -6,6 +6,10 @@
 //  3. Put, Swap, Delete, Spend, Take and Incr are durable when they return nil: they survive kill -9 of the process.
 //  4. A call ends when its context does; an error says nothing about whether the write happened, except where stated.
 //  5. All methods are safe for concurrent use.
+//  6. The keys of KV, Once and Quota are apart: Spend of a key says nothing about Get of it.
+//  7. A TTL is kept to the millisecond; a negative one is ErrTTL and nothing is written. An empty key is a key.
+//  8. A nil value is stored as an empty one; only the old value of Swap tells nil (absent) from empty.
+//  9. No lock is held while a callback runs: f may call the store.
 package store
 
 import (
@@ -20,6 +24,10 @@ var (
 	ErrNotFound = errors.New("store: not found")
 	// ErrGap is returned by Follow when the position asked for is no longer kept: scan again, then follow anew.
 	ErrGap = errors.New("store: feed position is gone")
+	// ErrTTL is returned for a negative TTL: what has ended before it began must not become "for ever".
+	ErrTTL = errors.New("store: negative ttl")
+	// ErrPosition is returned by Follow for a position that this backend never gave out.
+	ErrPosition = errors.New("store: not a feed position")
 	// ErrClosed is returned by every call after Close.
 	ErrClosed = errors.New("store: closed")
 )
@@ -48,10 +56,12 @@ type Once interface {
 
 // Quota counts what may be used up. The TTL starts when the counter is created and is never extended.
 type Quota interface {
-	// Take adds up to want to the counter without passing limit, and returns what was granted: 0..want.
+	// Take adds up to want to the counter without passing limit, and returns what was granted: 0..want. A call that
+	// grants nothing creates nothing.
 	Take(ctx context.Context, key []byte, want, limit int64, ttl time.Duration) (granted int64, err error)
 	// Incr adds n (which may be negative) to the counter and returns its new value; it saturates at the ends of
-	// int64 and never falls below zero. Incr of 0 reads.
+	// int64 and never falls below zero. Incr of 0 reads. A counter is created by the first call that makes it greater
+	// than zero, and stays, with its TTL, when it falls back to zero.
 	Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error)
 }
 

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+)
+
+// What follows is for backends, so that they agree to the bit.
+
+// ExpiryAt returns the Unix milliseconds at which what is written now for ttl expires, rounded up; 0 is never.
+func ExpiryAt(now time.Time, ttl time.Duration) int64 {
+	if ttl == 0 {
+		return 0
+	}
+	ms := int64((ttl + time.Millisecond - 1) / time.Millisecond)
+	if ttl > math.MaxInt64-time.Millisecond {
+		ms = int64(ttl / time.Millisecond)
+	}
+	at := now.UnixMilli()
+	if ms > math.MaxInt64-at {
+		return math.MaxInt64
+	}
+	return at + ms
+}
+
+// TTLLeft returns the time from at to expiry, both in Unix milliseconds, without overflow.
+func TTLLeft(expiry, at int64) time.Duration {
+	if expiry-at > int64(math.MaxInt64/time.Millisecond) {
+		return math.MaxInt64
+	}
+	return time.Duration(expiry-at) * time.Millisecond
+}
+
+// Grant returns what Take gives of want when old of limit is used.
+func Grant(old, want, limit int64) int64 {
+	if want <= 0 || limit <= old {
+		return 0
+	}
+	return min(want, limit-old)
+}
+
+// SaturatingAdd is the sum that Incr keeps: within 0 and the largest int64. old is not negative.
+func SaturatingAdd(old, n int64) int64 {
+	if n > math.MaxInt64-old {
+		return math.MaxInt64
+	}
+	return max(old+n, 0)
+}
+
+// FormatPosition prints the sequence number of a feed message as a position. It differs from "0", which means the
+// oldest message that is kept: the position before the first message must turn into ErrGap when that message is dropped.
+func FormatPosition(n uint64) string { return "@" + strconv.FormatUint(n, 10) }
+
+// ParsePosition reads what FormatPosition printed, or returns ErrPosition.
+func ParsePosition(pos string) (uint64, error) {
+	if len(pos) < 2 || pos[0] != '@' {
+		return 0, fmt.Errorf("%w: %q", ErrPosition, pos)
+	}
+	n, err := strconv.ParseUint(pos[1:], 10, 63)
+	if err != nil || FormatPosition(n) != pos {
+		return 0, fmt.Errorf("%w: %q", ErrPosition, pos)
+	}
+	return n, nil
+}

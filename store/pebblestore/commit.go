@@ -1,0 +1,384 @@
+package pebblestore
+
+import (
+	"antirobot/store"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// groupMax bounds how many requests share a commit.
+const groupMax = 512
+
+type verb uint8
+
+const (
+	doPut verb = iota
+	doSwap
+	doDelete
+	doSpend
+	doTake
+	doIncr
+	doAppend
+	doExpire
+)
+
+// request is one write on its way through the committer. Its bytes are copies: the caller may leave first.
+type request struct {
+	verb   verb
+	key    []byte // with its space; the topic of doAppend
+	old    []byte
+	val    []byte
+	keys   [][]byte // of doExpire
+	expiry int64
+	n      int64
+	limit  int64
+	done   chan result // of capacity one
+}
+
+type result struct {
+	n   int64
+	ok  bool
+	err error
+}
+
+// group is what shares a commit. results[i] answers reqs[i] once the sync came.
+type group struct {
+	eng     *engine
+	batch   *pebble.Batch
+	reqs    []*request
+	results []result
+	topics  []string // that grew
+	written bool
+	slow    *time.Timer
+	settled atomic.Bool
+}
+
+// do hands r to the committer and waits for the answer, the context, or word that the disk takes no writes.
+func (s *Store) do(ctx context.Context, r *request) (result, error) {
+	s.stats.writes.Add(1)
+	res, err := s.submit(ctx, r)
+	if err == nil {
+		err = res.err
+	}
+	if err != nil {
+		if ctx.Err() == nil && !errors.Is(err, store.ErrClosed) {
+			s.stats.errors.Add(1)
+		}
+		return result{}, err
+	}
+	return res, nil
+}
+
+func (s *Store) submit(ctx context.Context, r *request) (result, error) {
+	sick, err := s.health.state()
+	if err != nil {
+		return result{}, err
+	}
+	r.done = make(chan result, 1)
+	select {
+	case s.queue <- r:
+	case <-ctx.Done():
+		return result{}, ctx.Err()
+	case <-sick:
+		return result{}, s.refused()
+	case <-s.closing:
+		return result{}, store.ErrClosed
+	}
+	select {
+	case res := <-r.done:
+		return res, nil
+	case <-ctx.Done():
+		return result{}, ctx.Err()
+	case <-sick:
+		return result{}, s.refused()
+	case <-s.drained:
+		select {
+		case res := <-r.done:
+			return res, nil
+		default:
+			return result{}, store.ErrClosed
+		}
+	}
+}
+
+var errRecovered = errors.New("store: writes were refused for a moment")
+
+func (s *Store) refused() error {
+	if _, err := s.health.state(); err != nil {
+		return err
+	}
+	return errRecovered
+}
+
+// commit is the committer's goroutine. It alone replaces s.eng.
+func (s *Store) commit() {
+	defer func() {
+		close(s.settling)
+		s.inflight.Wait()
+		s.refuseQueued(store.ErrClosed)
+		close(s.drained)
+	}()
+	topics := make(map[string]*topicEnds)
+	for {
+		eng := s.eng
+		select {
+		case r := <-s.queue:
+			g := s.gather(eng, r)
+			s.decide(g, topics)
+			s.write(g)
+		case <-eng.failed:
+		case <-s.closing:
+			return
+		}
+		if err := eng.died(); err != nil {
+			if !s.revive(eng, err) {
+				return
+			}
+			topics = make(map[string]*topicEnds) // what was decided for the dead engine is void
+		}
+	}
+}
+
+// gather takes what is queued, without waiting.
+func (s *Store) gather(eng *engine, r *request) *group {
+	g := &group{eng: eng, reqs: []*request{r}}
+	for len(g.reqs) < groupMax {
+		select {
+		case r := <-s.queue:
+			g.reqs = append(g.reqs, r)
+		default:
+			return g
+		}
+	}
+	return g
+}
+
+// decide reads what each request depends on, later ones seeing what earlier ones will have written.
+func (s *Store) decide(g *group, topics map[string]*topicEnds) {
+	g.batch = g.eng.db.NewIndexedBatch()
+	g.results = make([]result, len(g.reqs))
+	at := s.now().UnixMilli()
+	for i, r := range g.reqs {
+		g.results[i] = s.decideOne(g, r, at, topics)
+	}
+}
+
+func (s *Store) decideOne(g *group, r *request, at int64, topics map[string]*topicEnds) (res result) {
+	defer func() {
+		if p := recover(); p != nil {
+			res.err = fmt.Errorf("engine: %v", p)
+		}
+	}()
+	switch r.verb {
+	case doAppend:
+		res.err = s.decideAppend(g, r, topics)
+		return res
+	case doExpire:
+		res.n, res.err = s.decideExpire(g, r.keys, at)
+		return res
+	case doPut:
+		res.err = set(g.batch, r.key, r.expiry, r.val)
+		return res
+	case doDelete:
+		res.err = g.batch.Delete(r.key, nil)
+		return res
+	}
+	live, old, expiry, err := load(g.batch, r.key, at)
+	if err != nil {
+		res.err = err
+		return res
+	}
+	switch r.verb {
+	case doSwap:
+		if res.ok = live == (r.old != nil) && string(old) == string(r.old); res.ok {
+			res.err = set(g.batch, r.key, r.expiry, r.val)
+		}
+	case doSpend:
+		if res.ok = !live; res.ok {
+			res.err = set(g.batch, r.key, r.expiry, nil)
+		}
+	default:
+		res.n, res.err = decideCount(g.batch, r, live, old, expiry)
+	}
+	return res
+}
+
+// decideCount answers Take and Incr; live, old and expiry are what is stored.
+func decideCount(b *pebble.Batch, r *request, live bool, old []byte, expiry int64) (int64, error) {
+	var count int64
+	if live {
+		if len(old) != 8 {
+			return 0, fmt.Errorf("%w: a counter of %d bytes", ErrDamaged, len(old))
+		}
+		count = int64(binary.BigEndian.Uint64(old))
+	} else {
+		expiry = r.expiry
+	}
+	var next, answer int64
+	if r.verb == doTake {
+		answer = store.Grant(count, r.n, r.limit)
+		next = count + answer
+	} else {
+		next = store.SaturatingAdd(count, r.n)
+		answer = next
+	}
+	if next == count {
+		return answer, nil
+	}
+	return answer, set(b, r.key, expiry, binary.BigEndian.AppendUint64(nil, uint64(next)))
+}
+
+// decideExpire removes those of keys that are still expired.
+func (s *Store) decideExpire(g *group, keys [][]byte, at int64) (removed int64, err error) {
+	for _, key := range keys {
+		live, _, expiry, err := load(g.batch, key, at)
+		if err != nil {
+			return removed, err
+		}
+		if live || expiry == 0 {
+			continue
+		}
+		if err := g.batch.Delete(key, nil); err != nil {
+			return removed, err
+		}
+		removed++
+	}
+	return removed, nil
+}
+
+// load returns a copy of the stored value, or live false; an expired value still shows its expiry.
+func load(b *pebble.Batch, key []byte, at int64) (live bool, payload []byte, expiry int64, err error) {
+	val, closer, err := b.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return false, nil, 0, nil
+	}
+	if err != nil {
+		return false, nil, 0, fmt.Errorf("read store: %w", err)
+	}
+	defer closer.Close()
+	expiry, payload, err = split(val)
+	if err != nil || expired(expiry, at) {
+		return false, nil, expiry, err
+	}
+	return true, append([]byte(nil), payload...), expiry, nil
+}
+
+func set(b *pebble.Batch, key []byte, expiry int64, payload []byte) error {
+	op := b.SetDeferred(len(key), header+len(payload))
+	copy(op.Key, key)
+	copy(appendHeader(op.Value[:0], expiry)[header:header+len(payload)], payload)
+	return op.Finish()
+}
+
+// write applies the group's batch, and leaves the waiting for its sync to settle.
+func (s *Store) write(g *group) {
+	s.stats.groups.Add(1)
+	g.slow = time.AfterFunc(s.cfg.WriteTimeout, func() {
+		s.health.set(ailSlow, fmt.Errorf("store: a commit takes longer than %v", s.cfg.WriteTimeout))
+		if g.settled.Load() { // while we said so
+			s.health.set(ailSlow, nil)
+		}
+	})
+	if !g.batch.Empty() {
+		if err := g.apply(); err != nil {
+			g.eng.fail(err)
+			s.answer(g, err)
+			return
+		}
+		g.written = true
+	}
+	s.inflight.Add(1)
+	s.settling <- g
+}
+
+func (g *group) apply() (err error) {
+	defer func() {
+		if p := recover(); p != nil { // Pebble panics when its log is gone
+			err = fmt.Errorf("engine: %v", p)
+		}
+	}()
+	if err := g.eng.db.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
+		return fmt.Errorf("write store: %w", err)
+	}
+	return g.eng.died() // a commit that failed ends in Fatalf, and in nil
+}
+
+// settle answers the groups in order, each when it is on the disk. A group that wrote nothing is answered after those
+// that it may have read from.
+func (s *Store) settle() {
+	for g := range s.settling {
+		var err error
+		if g.written {
+			if err = g.batch.SyncWait(); err != nil {
+				err = fmt.Errorf("sync store: %w", err)
+				g.eng.fail(err)
+			}
+		} else {
+			err = g.eng.died()
+		}
+		s.answer(g, err)
+		s.inflight.Done()
+	}
+}
+
+// answer tells the callers of g. With an error the batch is left to the garbage collector: Pebble may still hold it.
+func (s *Store) answer(g *group, err error) {
+	g.settled.Store(true)
+	if !g.slow.Stop() {
+		s.health.set(ailSlow, nil)
+	}
+	if err == nil {
+		_ = g.batch.Close() // of a committed batch: returns it to its pool
+		for _, t := range g.topics {
+			s.feeds.wake(t)
+		}
+	}
+	for i, r := range g.reqs {
+		res := g.results[i]
+		if err != nil {
+			res = result{err: err}
+		}
+		r.done <- res
+	}
+}
+
+// refuseQueued answers what waits in the queue.
+func (s *Store) refuseQueued(err error) {
+	for {
+		select {
+		case r := <-s.queue:
+			r.done <- result{err: err}
+		default:
+			return
+		}
+	}
+}
+
+// revive replaces a dead engine; false means that the store closes.
+func (s *Store) revive(dead *engine, cause error) bool {
+	dead.fs.stopWaiting()
+	s.inflight.Wait()
+	eng := s.setup.revive(s.statePath(), dead, cause, s.closing, func() {
+		s.refuseQueued(fmt.Errorf("store: the engine failed: %w", cause))
+	})
+	if eng == nil {
+		return false
+	}
+	s.mu.Lock()
+	s.eng = eng
+	s.mu.Unlock()
+	if s.closed.Load() { // close has looked for the engine before this one came
+		eng.fs.stopWaiting()
+	}
+	s.stats.revived.Add(1)
+	go dead.bury()
+	s.feeds.wakeAll()
+	s.health.set(ailEngine, nil)
+	return true
+}

@@ -1,0 +1,151 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Why a directory is not opened. Nothing in it has been changed then.
+var (
+	// ErrForeign: the directory holds something that is not ours, or of a format that this program does not know.
+	ErrForeign = errors.New("not a data directory of this program")
+	// ErrHeld: another process, or another Store of this one, has the directory open.
+	ErrHeld = errors.New("data directory is in use")
+	// ErrDamaged: the directory is ours, and what is in it does not hold together.
+	ErrDamaged = errors.New("data directory is damaged")
+)
+
+const (
+	lockName   = "LOCK"
+	holderName = "HOLDER" // the process id of who holds LOCK, for the message to the next one
+	stateName  = "state"
+	countsName = "counters"
+	newSuffix  = ".new"
+	formatName = "FORMAT" // in each engine's directory; it gets there before the directory gets its name
+	format     = "antirobot store 1\n"
+)
+
+// ownNames may stand in a directory that has no state yet: a first start that was interrupted, or a fresh mount.
+var ownNames = []string{lockName, holderName, stateName + newSuffix, "lost+found"}
+
+// survey looks at dir without touching it, and reports whether it has a state.
+func survey(dir string) (exists bool, err error) {
+	list, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("read data directory: %w", err)
+	}
+	var strange []string
+	for _, e := range list {
+		if e.Name() == stateName {
+			return true, checkFormat(filepath.Join(dir, stateName))
+		}
+		if !slices.Contains(ownNames, e.Name()) {
+			strange = append(strange, e.Name())
+		}
+	}
+	if len(strange) > 0 {
+		more := ""
+		if len(strange) > 3 {
+			more = fmt.Sprintf(" and %d more", len(strange)-3)
+			strange = strange[:3]
+		}
+		return false, fmt.Errorf("%w: %s has no state of ours, but holds %q%s; name an empty or a new directory (nothing was changed)",
+			ErrForeign, dir, strange, more)
+	}
+	return false, nil
+}
+
+// checkFormat tells our directory from others, and this format from later ones.
+func checkFormat(dir string) error {
+	got, err := os.ReadFile(filepath.Join(dir, formatName))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s has no file %s; name another directory, or restore the file from a backup if this is ours (nothing was changed)",
+			ErrForeign, dir, formatName)
+	case err != nil:
+		return fmt.Errorf("read format of data directory: %w", err)
+	case string(got) == format:
+		return nil
+	case strings.HasPrefix(string(got), "antirobot store "):
+		return fmt.Errorf("%w: %s is of the format %q and this program knows %q; run the version that wrote it, or name another directory (nothing was changed)",
+			ErrForeign, dir, strings.TrimSpace(string(got)), strings.TrimSpace(format))
+	default:
+		return fmt.Errorf("%w: %s/%s is not ours; name another directory (nothing was changed)", ErrForeign, dir, formatName)
+	}
+}
+
+// hold takes the directory for this process, until the returned Closer is closed.
+func hold(dir string) (io.Closer, error) {
+	lock, err := vfs.Default.Lock(filepath.Join(dir, lockName))
+	if err != nil {
+		who := "another process (its id is not known)"
+		if b, err := os.ReadFile(filepath.Join(dir, holderName)); err == nil {
+			if pid, err := strconv.Atoi(strings.TrimSpace(string(b))); err == nil {
+				who = fmt.Sprintf("process %d", pid)
+				if pid == os.Getpid() {
+					who = "this process already"
+				}
+			}
+		}
+		return nil, fmt.Errorf("%w: %s is held by %s; stop it, or name another directory (%w)", ErrHeld, dir, who, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, holderName), fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
+		_ = lock.Close() // the first error is the one to tell
+		return nil, fmt.Errorf("write %s in data directory: %w", holderName, err)
+	}
+	return lock, nil
+}
+
+// create makes the engine's directory so that it appears whole or not at all: build fills it under another name.
+func create(dir, name string, build func(dir string) error) error {
+	path := filepath.Join(dir, name)
+	fresh := path + newSuffix
+	if err := os.RemoveAll(fresh); err != nil {
+		return fmt.Errorf("remove unfinished %s: %w", fresh, err)
+	}
+	if err := os.Mkdir(fresh, 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	if err := writeSynced(filepath.Join(fresh, formatName), format); err != nil {
+		return fmt.Errorf("write format of data directory: %w", err)
+	}
+	if err := build(fresh); err != nil {
+		return err
+	}
+	if err := os.Rename(fresh, path); err != nil {
+		return fmt.Errorf("name data directory: %w", err)
+	}
+	return syncDir(dir)
+}
+
+func writeSynced(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync data directory: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("sync data directory: %w", err)
+	}
+	return nil
+}

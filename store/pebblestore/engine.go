@@ -1,0 +1,215 @@
+package pebblestore
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
+)
+
+// formatVersion of Pebble's files is raised by hand, with the version in FORMAT when an older program could not go back.
+const formatVersion = pebble.FormatTableFormatV6
+
+// engine is one life of a Pebble instance over a directory. When it fails the store makes another.
+type engine struct {
+	db     *pebble.DB
+	fs     *patientFS
+	cache  *pebble.Cache
+	once   sync.Once
+	failed chan struct{} // closed after err was set
+	err    error
+}
+
+// fail marks the engine as dead; the first cause is kept.
+func (e *engine) fail(err error) {
+	e.once.Do(func() {
+		e.err = err
+		close(e.failed)
+	})
+}
+
+// died returns the cause, or nil while the engine lives.
+func (e *engine) died() error {
+	select {
+	case <-e.failed:
+		return e.err
+	default:
+		return nil
+	}
+}
+
+// setup is what an engine is opened with.
+type setup struct {
+	base   vfs.FS
+	log    zerolog.Logger
+	health *health
+	tune   func(*pebble.Options)
+}
+
+// openEngine opens the Pebble directory at path. With fresh it must not exist yet, else it must.
+func (u setup) openEngine(path string, fresh, readOnly bool) (*engine, error) {
+	e := &engine{failed: make(chan struct{})}
+	e.fs = newPatientFS(u.base, u.health.stall, u.health.flow)
+	if readOnly {
+		e.fs.fence() // reading must not change anything, whatever Pebble thinks
+	}
+	log := engineLog{u.log, e}
+	opts := &pebble.Options{
+		FS:                 e.fs,
+		FormatMajorVersion: formatVersion,
+		ErrorIfExists:      fresh,
+		ErrorIfNotExists:   !fresh,
+		ReadOnly:           readOnly,
+		Logger:             log,
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(err error) { u.log.Error().Err(err).Msg("store: background work of the engine") },
+			DataCorruption: func(i pebble.DataCorruptionInfo) {
+				u.health.set(ailDamaged, fmt.Errorf("%w: %s: %w", ErrDamaged, i.Path, i.Details))
+			},
+			DiskSlow: func(i pebble.DiskSlowInfo) { u.log.Warn().Stringer("what", i).Msg("store: slow disk") },
+		},
+	}
+	u.tune(opts)
+	e.cache = opts.Cache
+	db, err := openSafely(path, opts)
+	if err == nil {
+		err = e.died() // a Fatalf that returned
+		if err != nil {
+			_ = db.Close() // the first error is the one to tell
+		}
+	}
+	if err != nil {
+		e.cache.Unref()
+		return nil, err
+	}
+	e.db = db
+	e.fs.patient.Store(true)
+	return e, nil
+}
+
+func openSafely(path string, opts *pebble.Options) (db *pebble.DB, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			db, err = nil, fmt.Errorf("engine: %v", r)
+		}
+	}()
+	return pebble.Open(path, opts)
+}
+
+// close ends the engine. What Pebble panics about (a commit that died halfway) becomes an error.
+func (e *engine) close() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("engine: %v", r)
+		}
+	}()
+	e.fs.stopWaiting()
+	err = e.db.Close()
+	e.cache.Unref()
+	return err
+}
+
+// build makes a new, empty Pebble directory.
+func (u setup) build(path string) error {
+	e, err := u.openEngine(path, true, false)
+	if err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	return e.close()
+}
+
+// start opens the directory path after a look at it that changes nothing.
+func (u setup) start(path string) (*engine, error) {
+	look, err := u.openEngine(path, false, true)
+	if err == nil {
+		err = look.close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w; restore a backup, or move the directory away to start empty (nothing was changed)",
+			ErrDamaged, path, err)
+	}
+	return u.openEngine(path, false, false)
+}
+
+const (
+	reviveFirst = 100 * time.Millisecond
+	reviveLast  = 5 * time.Second
+)
+
+// revive opens the directory of a dead engine again, trying until it works, and calls waiting before each try. It
+// returns nil when closing is closed first. The caller puts the new engine in place, and then buries the dead one.
+func (u setup) revive(path string, dead *engine, cause error, closing <-chan struct{}, waiting func()) *engine {
+	u.health.set(ailEngine, fmt.Errorf("store: the engine failed and is being opened again: %w", cause))
+	dead.fs.fence()
+	for pause := reviveFirst; ; pause = min(2*pause, reviveLast) {
+		select {
+		case <-closing:
+			return nil
+		case <-time.After(pause):
+		}
+		waiting()
+		eng, err := u.openEngine(path, false, false)
+		if err == nil {
+			err = eng.probe()
+		}
+		if err == nil {
+			return eng
+		}
+		u.health.set(ailEngine, fmt.Errorf("store: the engine failed (%w) and does not open again: %w", cause, err))
+	}
+}
+
+// probe shows that the disk takes a write; if not, the engine is closed.
+func (e *engine) probe() error {
+	err := e.db.LogData([]byte("probe"), pebble.Sync)
+	if err == nil {
+		err = e.died()
+	}
+	if err != nil {
+		e.fs.fence()
+		go e.bury()
+		return fmt.Errorf("write store: %w", err)
+	}
+	return nil
+}
+
+// bury ends a dead engine. It can not touch the disk; it may hang in a lock that Pebble left held, which costs the
+// memory of its tables and nothing else. So nobody waits for it.
+func (e *engine) bury() { _ = e.close() }
+
+// tuneState sets the options for few, precious, mostly small values.
+func (c Config) tuneState(o *pebble.Options) {
+	o.Cache = pebble.NewCache(c.CacheBytes)
+	o.MemTableSize = uint64(c.MemTableBytes)
+	o.MaxOpenFiles = 256
+	for i := range o.Levels {
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].FilterType = pebble.TableFilter
+	}
+}
+
+// engineLog passes on what Pebble says. Its own logger would end the process on Fatalf; here the engine is marked as
+// dead, and the callers of Pebble look at that.
+type engineLog struct {
+	log zerolog.Logger
+	e   *engine
+}
+
+func (l engineLog) Infof(format string, args ...any) { l.log.Debug().Msgf("store: "+format, args...) }
+
+func (l engineLog) Errorf(format string, args ...any) { l.log.Error().Msgf("store: "+format, args...) }
+
+func (l engineLog) Fatalf(format string, args ...any) {
+	err := fmt.Errorf("engine: "+format, args...)
+	l.log.Error().Err(err).Msg("store: the engine failed")
+	l.e.fail(err)
+}
+
+// Eventf and IsTracingEnabled make it a LoggerAndTracer.
+func (l engineLog) Eventf(context.Context, string, ...any) {}
+func (l engineLog) IsTracingEnabled(context.Context) bool  { return false }

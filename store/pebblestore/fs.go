@@ -1,0 +1,201 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// patientFS stands between Pebble and the disk, because Pebble ends the process, or wedges, when a write to its log or
+// manifest fails. It does two things:
+//
+//   - Patience: a write that fails for a reason that may pass (a full disk, first of all) is tried again until it works
+//     or the store closes. Pebble notices nothing but slowness; the store's callers are told at once, by onStall.
+//   - A fence: after a failure that Pebble can not survive (a sync that failed: what the disk holds is then unknown) the
+//     store opens the directory again. The fence makes sure that nothing of the dead instance writes there any more.
+//
+// Safe for concurrent use.
+type patientFS struct {
+	vfs.FS
+	onStall func(op string, err error) // a write has begun to wait
+	onFlow  func()                     // a write that waited went through, or was given up
+	patient atomic.Bool                // set when the engine is open: opening must fail, not wait
+	giveUp  chan struct{}              // closed: nobody waits any longer
+	once    sync.Once
+	gate    sync.RWMutex // read-held over each change to the disk
+	fenced  bool         // guarded by gate
+}
+
+var errFenced = errors.New("engine was given up")
+
+// stallPause is the time between two tries of a write; fencePause slows the loops of a dead engine.
+const (
+	stallPause = 50 * time.Millisecond
+	fencePause = time.Second
+)
+
+func newPatientFS(base vfs.FS, onStall func(string, error), onFlow func()) *patientFS {
+	return &patientFS{FS: base, onStall: onStall, onFlow: onFlow, giveUp: make(chan struct{})}
+}
+
+// stopWaiting lets writes that wait, and those to come, return their error.
+func (p *patientFS) stopWaiting() { p.once.Do(func() { close(p.giveUp) }) }
+
+// fence ends all changes; it returns when the last one that was under way has ended.
+func (p *patientFS) fence() {
+	p.stopWaiting()
+	p.gate.Lock()
+	p.fenced = true
+	p.gate.Unlock()
+}
+
+// mayPass reports whether the cause of err can go away while we wait.
+func mayPass(err error) bool {
+	for _, e := range []syscall.Errno{
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM,
+	} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// change runs f, which changes the disk, unless fenced.
+func (p *patientFS) change(f func() error) error {
+	p.gate.RLock()
+	if p.fenced {
+		p.gate.RUnlock()
+		time.Sleep(fencePause)
+		return errFenced
+	}
+	defer p.gate.RUnlock()
+	return f()
+}
+
+// persist runs f until it works, fails for good, or waiting ends.
+func (p *patientFS) persist(op, name string, f func() error) error {
+	err := p.change(f)
+	if err == nil || !p.patient.Load() || !mayPass(err) {
+		return err
+	}
+	what := fmt.Sprintf("%s %s", op, filepath.Base(name))
+	p.onStall(what, err)
+	defer p.onFlow()
+	for {
+		select {
+		case <-p.giveUp:
+			return err
+		case <-time.After(stallPause):
+		}
+		if err = p.change(f); err == nil || !mayPass(err) {
+			return err
+		}
+		p.onStall("", err)
+	}
+}
+
+func (p *patientFS) open(op, name string, f func() (vfs.File, error)) (vfs.File, error) {
+	var file vfs.File
+	err := p.persist(op, name, func() (err error) { file, err = f(); return err })
+	if err != nil {
+		return nil, err
+	}
+	return &patientFile{File: file, fs: p, name: name}, nil
+}
+
+func (p *patientFS) Create(name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return p.open("create", name, func() (vfs.File, error) { return p.FS.Create(name, c) })
+}
+
+func (p *patientFS) OpenReadWrite(name string, c vfs.DiskWriteCategory, opts ...vfs.OpenOption) (vfs.File, error) {
+	return p.open("open", name, func() (vfs.File, error) { return p.FS.OpenReadWrite(name, c, opts...) })
+}
+
+func (p *patientFS) ReuseForWrite(old, name string, c vfs.DiskWriteCategory) (vfs.File, error) {
+	return p.open("reuse", name, func() (vfs.File, error) { return p.FS.ReuseForWrite(old, name, c) })
+}
+
+func (p *patientFS) OpenDir(name string) (vfs.File, error) {
+	f, err := p.FS.OpenDir(name)
+	if err != nil {
+		return nil, err
+	}
+	return &patientFile{File: f, fs: p, name: name}, nil
+}
+
+func (p *patientFS) Link(old, name string) error {
+	return p.persist("link", name, func() error { return p.FS.Link(old, name) })
+}
+
+func (p *patientFS) Rename(old, name string) error {
+	return p.persist("rename", name, func() error { return p.FS.Rename(old, name) })
+}
+
+func (p *patientFS) Remove(name string) error {
+	return p.change(func() error { return p.FS.Remove(name) })
+}
+
+func (p *patientFS) RemoveAll(name string) error {
+	return p.change(func() error { return p.FS.RemoveAll(name) })
+}
+
+func (p *patientFS) MkdirAll(dir string, perm os.FileMode) error {
+	return p.persist("make", dir, func() error { return p.FS.MkdirAll(dir, perm) })
+}
+
+// Lock does nothing: the store holds the whole directory, over more than one engine's life.
+func (p *patientFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
+
+func (p *patientFS) Unwrap() vfs.FS { return p.FS }
+
+// patientFile is a file that is written through a patientFS.
+type patientFile struct {
+	vfs.File
+	fs   *patientFS
+	name string
+}
+
+// Write goes on where a short write ended: the bytes before are in the file already.
+func (f *patientFile) Write(b []byte) (n int, err error) {
+	err = f.fs.persist("write", f.name, func() error {
+		m, err := f.File.Write(b[n:])
+		n += m
+		if err == nil && n < len(b) {
+			return io.ErrShortWrite
+		}
+		return err
+	})
+	return n, err
+}
+
+func (f *patientFile) WriteAt(b []byte, off int64) (n int, err error) {
+	err = f.fs.persist("write", f.name, func() error { n, err = f.File.WriteAt(b, off); return err })
+	return n, err
+}
+
+// A sync that failed is not tried again: the kernel may have dropped the pages, and a second sync would then lie.
+func (f *patientFile) Sync() error {
+	return f.fs.change(f.File.Sync)
+}
+
+func (f *patientFile) SyncData() error {
+	return f.fs.change(f.File.SyncData)
+}
+
+func (f *patientFile) SyncTo(length int64) (full bool, err error) {
+	err = f.fs.change(func() (err error) { full, err = f.File.SyncTo(length); return err })
+	return full, err
+}
+
+func (f *patientFile) Preallocate(off, length int64) error {
+	return f.fs.change(func() error { return f.File.Preallocate(off, length) })
+}

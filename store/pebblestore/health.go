@@ -1,0 +1,114 @@
+package pebblestore
+
+import (
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// ailment is one way in which a store can be unwell.
+type ailment uint8
+
+const (
+	ailStalled ailment = iota // writes wait for the disk
+	ailSlow                   // a commit takes longer than Config.WriteTimeout
+	ailEngine                 // the engine failed and is being opened again
+	ailDamaged                // a read met a block that is not what was written: reported, but writes go on
+	ailments
+)
+
+// health is what Healthy tells, and what refuses writes while the disk does not take them.
+type health struct {
+	log  zerolog.Logger
+	mu   sync.Mutex
+	errs [ailments]error
+	held int           // writes that wait now
+	sick chan struct{} // closed while writes are refused
+	from time.Time
+}
+
+func newHealth(log zerolog.Logger) *health {
+	return &health{log: log, sick: make(chan struct{})}
+}
+
+// set records an ailment; nil ends it.
+func (h *health) set(a ailment, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.setLocked(a, err)
+}
+
+func (h *health) setLocked(a ailment, err error) {
+	before := h.refusal()
+	first := h.errs[a] == nil
+	h.errs[a] = err
+	after := h.refusal()
+	switch {
+	case a == ailDamaged && err != nil && first:
+		h.log.Error().Err(err).Msg("store: a block of the data directory is damaged")
+	case before == nil && after != nil:
+		h.from = time.Now()
+		close(h.sick)
+		h.log.Error().Err(after).Msg("store: writes are refused")
+	case before != nil && after == nil:
+		h.sick = make(chan struct{})
+		h.log.Info().Dur("after", time.Since(h.from)).Msg("store: writes work again")
+	}
+}
+
+// stall notes that a write waits because of err; an op of "" is another try of the same one.
+func (h *health) stall(op string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if op == "" {
+		return
+	}
+	h.held++
+	h.setLocked(ailStalled, &stallError{op, err})
+}
+
+// flow notes that a write no longer waits.
+func (h *health) flow() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.held--; h.held == 0 {
+		h.setLocked(ailStalled, nil)
+	}
+}
+
+// refusal returns why writes are refused.
+func (h *health) refusal() error {
+	for a, err := range h.errs {
+		if err != nil && ailment(a) != ailDamaged {
+			return err
+		}
+	}
+	return nil
+}
+
+// state returns why writes are refused, and the channel that is closed when they begin to be.
+func (h *health) state() (<-chan struct{}, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.sick, h.refusal()
+}
+
+func (h *health) err() error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err := h.refusal(); err != nil {
+		return err
+	}
+	return h.errs[ailDamaged]
+}
+
+type stallError struct {
+	op  string
+	err error
+}
+
+func (e *stallError) Error() string {
+	return "store: disk refuses writes: " + e.op + ": " + e.err.Error()
+}
+func (e *stallError) Unwrap() error { return e.err }

@@ -1,0 +1,66 @@
+package pebblestore
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Keys begin with a letter for their space. A feed's key is 'f', the length of the topic in two bytes, the topic, the
+// sequence number in eight. Values begin with the expiry in Unix milliseconds in eight bytes, 0 for never; a counter
+// follows in eight. Feed messages have no header. All numbers are big-endian.
+const (
+	spaceFeed  = 'f'
+	spaceKV    = 'k'
+	spaceOnce  = 'o'
+	spaceQuota = 'q'
+)
+
+const header = 8
+
+var errNoValue = errors.New("a value without its header")
+
+func spaceKey(space byte, key []byte) []byte {
+	return append(append(make([]byte, 0, 1+len(key)), space), key...)
+}
+
+func appendHeader(dst []byte, expiry int64) []byte {
+	return binary.BigEndian.AppendUint64(dst, uint64(expiry))
+}
+
+// split returns the expiry and the payload of a stored value.
+func split(val []byte) (expiry int64, payload []byte, err error) {
+	if len(val) < header {
+		return 0, nil, fmt.Errorf("%w: %w", ErrDamaged, errNoValue)
+	}
+	return int64(binary.BigEndian.Uint64(val)), val[header:], nil
+}
+
+func expired(expiry, at int64) bool { return expiry != 0 && at >= expiry }
+
+// after returns the first key that is greater than all keys with the prefix, or nil if there is none.
+func after(prefix []byte) []byte {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			end := append([]byte(nil), prefix[:i+1]...)
+			end[i]++
+			return end
+		}
+	}
+	return nil
+}
+
+const maxTopic = 1<<16 - 1
+
+func topicPrefix(topic string) []byte {
+	k := make([]byte, 0, 1+2+len(topic)+8)
+	k = append(k, spaceFeed)
+	k = binary.BigEndian.AppendUint16(k, uint16(len(topic)))
+	return append(k, topic...)
+}
+
+func feedKey(prefix []byte, n uint64) []byte {
+	return binary.BigEndian.AppendUint64(append(make([]byte, 0, len(prefix)+8), prefix...), n)
+}
+
+func feedNumber(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-8:]) }

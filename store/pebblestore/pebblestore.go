@@ -1,0 +1,200 @@
+// Package pebblestore keeps a gateway's state in a directory of its own, with Pebble: the default backend of package
+// store.
+//
+// What holds:
+//  1. A write is on the disk (log synced) when its call returns nil. Callers that write at the same time share one sync.
+//  2. One goroutine, the committer, reads, decides and writes; so Swap, Spend, Take and Incr are atomic without locks,
+//     and a hot key costs no more than others. It works on the next group while the disk still syncs the last one.
+//  3. A value begins with its expiry. What has expired is absent at once; a bounded background sweep removes it.
+//  4. No error of the disk ends the process or wedges the store: on a full disk writes wait in patientFS, callers are
+//     refused at once, Healthy says why, and all goes on when there is room; after a failed sync the engine is opened
+//     again. Reads go on meanwhile.
+//  5. A directory that is not ours, is damaged, or is in use is refused with an error that says what to do, and is left
+//     as it was.
+package pebblestore
+
+import (
+	"antirobot/store"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
+)
+
+// Store is a store.Store in a directory. Safe for concurrent use; made by Open.
+type Store struct {
+	cfg    Config
+	dir    string
+	log    zerolog.Logger
+	now    func() time.Time
+	held   io.Closer
+	setup  setup
+	health *health
+	feeds  feeds
+	stats  stats
+
+	mu  sync.RWMutex // guards eng against its replacement and its end; held for one short read at a time
+	eng *engine      // nil after Close
+
+	countersMu sync.Mutex
+	counters   *Counters // nil until OpenCounters
+
+	queue    chan *request
+	settling chan *group
+	inflight sync.WaitGroup // groups that wait for their sync
+	closing  chan struct{}
+	drained  chan struct{} // closed when no request will be answered any more
+	closed   atomic.Bool
+	once     sync.Once
+	closeErr error
+	done     sync.WaitGroup
+}
+
+var _ store.Store = (*Store)(nil)
+
+// closeTimeout bounds Close: a disk that hangs must not keep the process from ending.
+const closeTimeout = 10 * time.Second
+
+// Open opens the data directory dir, which is made if it does not exist; nothing else may live in it. The time comes
+// from now (nil: time.Now). The store's goroutines run until Close. Errors are ErrForeign, ErrHeld, ErrDamaged, or those
+// of the disk.
+func Open(dir string, cfg Config, log zerolog.Logger, now func() time.Time) (*Store, error) {
+	return open(dir, cfg, log, now, vfs.Default)
+}
+
+func open(dir string, cfg Config, log zerolog.Logger, now func() time.Time, base vfs.FS) (*Store, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if now == nil {
+		now = time.Now
+	}
+	h := newHealth(log)
+	s := &Store{
+		cfg: cfg, dir: dir, log: log, now: now, health: h,
+		setup:    setup{base: base, log: log, health: h, tune: cfg.tuneState},
+		queue:    make(chan *request, 1024),
+		settling: make(chan *group, 1),
+		closing:  make(chan struct{}),
+		drained:  make(chan struct{}),
+	}
+	s.feeds.more = make(map[string]chan struct{})
+	if err := s.openDir(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s.done.Go(s.commit)
+	s.done.Go(s.settle)
+	s.done.Go(s.sweep)
+	return s, nil
+}
+
+func (s *Store) openDir() (err error) {
+	if _, err := survey(s.dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	if s.held, err = hold(s.dir); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = s.held.Close() // the first error is the one to tell
+		}
+	}()
+	exists, err := survey(s.dir) // again: it may have been made while we waited for nobody
+	if err != nil {
+		return err
+	}
+	if !exists {
+		if err := create(s.dir, stateName, s.setup.build); err != nil {
+			return err
+		}
+	}
+	s.eng, err = s.setup.start(s.statePath())
+	return err
+}
+
+func (s *Store) statePath() string { return filepath.Join(s.dir, stateName) }
+
+// Shared implements store.Store: the directory belongs to this process alone.
+func (s *Store) Shared() bool { return false }
+
+// Healthy implements store.Store.
+func (s *Store) Healthy() error {
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	return s.health.err()
+}
+
+// Close ends the store: what was begun is finished if the disk lets it, and answered in any case. It returns when the
+// directory is free for others, after ten seconds at most.
+func (s *Store) Close() error {
+	s.once.Do(func() { s.closeErr = s.close() })
+	return s.closeErr
+}
+
+func (s *Store) close() error {
+	s.closed.Store(true)
+	s.mu.RLock()
+	s.eng.fs.stopWaiting()
+	s.mu.RUnlock()
+	close(s.closing)
+	s.countersMu.Lock()
+	counters := s.counters
+	s.countersMu.Unlock()
+	var countersErr error
+	if counters != nil {
+		countersErr = counters.Close()
+	}
+	end := make(chan error, 1)
+	go func() {
+		s.done.Wait()
+		s.mu.Lock()
+		eng := s.eng
+		s.eng = nil
+		s.mu.Unlock()
+		if eng.died() != nil {
+			eng.fs.fence()
+		}
+		end <- eng.close()
+	}()
+	select {
+	case err := <-end:
+		return errors.Join(wrap("close store", err), countersErr, s.held.Close())
+	case <-time.After(closeTimeout):
+		// The directory stays held until the process ends: somebody may still be writing to it.
+		return fmt.Errorf("close store: the disk did not answer within %v", closeTimeout)
+	}
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// ready returns why a call can not begin.
+func (s *Store) ready(ctx context.Context, ttl time.Duration) error {
+	if s.closed.Load() {
+		return store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if ttl < 0 {
+		return store.ErrTTL
+	}
+	return nil
+}

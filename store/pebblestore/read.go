@@ -1,0 +1,129 @@
+package pebblestore
+
+import (
+	"antirobot/store"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// view runs f with the present engine, which is not replaced or closed meanwhile. f must be short and call no one.
+func (s *Store) view(f func(db *pebble.DB) error) error {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.eng == nil {
+		return store.ErrClosed
+	}
+	err := f(s.eng.db)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		s.stats.errors.Add(1)
+	}
+	return err
+}
+
+// Get implements store.KV.
+func (s *Store) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
+	if err := s.ready(ctx, 0); err != nil {
+		return dst, err
+	}
+	s.stats.reads.Add(1)
+	err := s.view(func(db *pebble.DB) error {
+		val, closer, err := db.Get(spaceKey(spaceKV, key))
+		if errors.Is(err, pebble.ErrNotFound) {
+			return store.ErrNotFound
+		}
+		if err != nil {
+			return fmt.Errorf("read store: %w", err)
+		}
+		defer closer.Close()
+		expiry, payload, err := split(val)
+		if err != nil {
+			return err
+		}
+		if expired(expiry, s.now().UnixMilli()) {
+			return store.ErrNotFound
+		}
+		dst = append(dst, payload...)
+		return nil
+	})
+	return dst, err
+}
+
+// Bounds of what Scan and Follow read before they call back.
+const (
+	chunkEntries = 256
+	chunkBytes   = 1 << 20
+)
+
+type entry struct {
+	key, val []byte // val with its header
+}
+
+// chunk reads entries with lower ≤ key < upper, as many as fit, and reports whether there may be more.
+func (s *Store) chunk(lower, upper []byte) (list []entry, more bool, err error) {
+	err = s.view(func(db *pebble.DB) error {
+		it, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+		if err != nil {
+			return fmt.Errorf("read store: %w", err)
+		}
+		size := 0
+		for ok := it.First(); ok; ok = it.Next() {
+			if len(list) == chunkEntries || size > chunkBytes {
+				more = true
+				break
+			}
+			val, err := it.ValueAndErr()
+			if err != nil {
+				return errors.Join(fmt.Errorf("read store: %w", err), it.Close())
+			}
+			list = append(list, entry{bytes.Clone(it.Key()), bytes.Clone(val)})
+			size += len(it.Key()) + len(val)
+		}
+		return wrap("read store", it.Close())
+	})
+	return list, more, err
+}
+
+// Scan implements store.KV, in key order. It sees what others write behind the place where it is.
+func (s *Store) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
+	if err := s.ready(ctx, 0); err != nil {
+		return err
+	}
+	s.stats.scans.Add(1)
+	lower := spaceKey(spaceKV, prefix)
+	upper := after(lower)
+	for {
+		list, more, err := s.chunk(lower, upper)
+		if err != nil {
+			return err
+		}
+		for _, e := range list {
+			if err := s.ready(ctx, 0); err != nil {
+				return err
+			}
+			expiry, payload, err := split(e.val)
+			if err != nil {
+				return err
+			}
+			at := s.now().UnixMilli()
+			if expired(expiry, at) {
+				continue
+			}
+			var left time.Duration
+			if expiry != 0 {
+				left = store.TTLLeft(expiry, at)
+			}
+			if err := f(e.key[1:], payload, left); err != nil {
+				return err
+			}
+		}
+		if !more {
+			return nil
+		}
+		lower = append(list[len(list)-1].key, 0)
+	}
+}

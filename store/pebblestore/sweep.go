@@ -1,0 +1,67 @@
+package pebblestore
+
+import (
+	"context"
+	"time"
+)
+
+// sweepPause stands between two chunks of one pass: a sweep never takes much of the disk.
+const sweepPause = 50 * time.Millisecond
+
+// sweep is the goroutine that removes what has expired: passes over all keys, a chunk at a time.
+func (s *Store) sweep() {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var from []byte
+	for {
+		pause := sweepPause
+		if from == nil {
+			pause = s.cfg.SweepEvery
+		}
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-s.closing:
+			timer.Stop()
+			return
+		}
+		next, err := s.sweepChunk(ctx, from)
+		if err != nil {
+			if _, ill := s.health.state(); ill == nil && !s.closed.Load() {
+				s.log.Warn().Err(err).Msg("store: sweep")
+			}
+			next = nil // begin again after the long pause
+		}
+		from = next
+	}
+}
+
+// sweepChunk removes the expired among the keys from from on, and returns where the next chunk begins; nil: at the end.
+func (s *Store) sweepChunk(ctx context.Context, from []byte) ([]byte, error) {
+	if from == nil {
+		from = []byte{spaceKV} // feeds, before it, have no expiry
+	}
+	list, more, err := s.chunk(from, nil)
+	if err != nil {
+		return nil, err
+	}
+	at := s.now().UnixMilli()
+	var dead [][]byte
+	for _, e := range list {
+		expiry, _, err := split(e.val)
+		if err == nil && expired(expiry, at) {
+			dead = append(dead, e.key)
+		}
+	}
+	if len(dead) > 0 {
+		res, err := s.do(ctx, &request{verb: doExpire, keys: dead}) // looks again: a key may have been written meanwhile
+		if err != nil {
+			return nil, err
+		}
+		s.stats.swept.Add(res.n)
+	}
+	if !more {
+		return nil, nil
+	}
+	return append(list[len(list)-1].key, 0), nil
+}

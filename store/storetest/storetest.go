@@ -1,0 +1,126 @@
+// Package storetest holds the conformance suite that every backend of package store passes.
+//
+// A backend's test calls Run with a function that opens an empty store; persistent backends add Options.Reopen and call
+// Kill. The suite knows no backend: what it asks for is what the doc of package store promises.
+package storetest
+
+import (
+	"antirobot/store"
+	"context"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Options says what the backend under test can do.
+type Options struct {
+	// Clock is what the opened stores read the time from. Nil means that they read the machine's: TTLs are then waited
+	// for, and the property test, which jumps by hours, is left out.
+	Clock *Clock
+	// FeedKept is the number of appended messages after which the first one of a topic is certainly gone; 0 leaves the
+	// test of the gap out.
+	FeedKept int
+	// Reopen closes s and opens the same data again; nil for a backend that forgets.
+	Reopen func(t *testing.T, s store.Store) store.Store
+}
+
+// Clock is a clock for stores under test: it stands until it is moved. Safe for concurrent use.
+type Clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+// NewClock returns a clock that stands at a fixed moment which is not a round one.
+func NewClock() *Clock { return &Clock{at: time.UnixMilli(1_700_000_123_457)} }
+
+// Now returns the present of c.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+// Advance moves c forward.
+func (c *Clock) Advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// unit is a TTL that is long for the clock in use and short enough to be waited for.
+func (o Options) unit() time.Duration {
+	if o.Clock == nil {
+		return 300 * time.Millisecond
+	}
+	return time.Hour
+}
+
+func (o Options) advance(d time.Duration) {
+	if o.Clock == nil {
+		time.Sleep(d)
+		return
+	}
+	o.Clock.Advance(d)
+}
+
+// Run checks that the stores which open returns keep the contracts. open registers its own clean-up; the suite may close
+// a store before that.
+func Run(t *testing.T, open func(t *testing.T) store.Store, opts Options) {
+	tests := []struct {
+		name string
+		run  func(t *testing.T, s store.Store, o Options)
+	}{
+		{"KV", testKV},
+		{"Swap", testSwap},
+		{"Copies", testCopies},
+		{"Spaces", testSpaces},
+		{"TTL", testTTL},
+		{"TTLReplaced", testTTLReplaced},
+		{"NegativeTTL", testNegativeTTL},
+		{"Scan", testScan},
+		{"ScanCallback", testScanCallback},
+		{"Spend", testSpend},
+		{"SpendParallel", testSpendParallel},
+		{"Take", testTake},
+		{"TakeParallel", testTakeParallel},
+		{"Incr", testIncr},
+		{"QuotaTTL", testQuotaTTL},
+		{"SwapParallel", testSwapParallel},
+		{"Cancelled", testCancelled},
+		{"FeedOrder", testFeedOrder},
+		{"FeedFrom", testFeedFrom},
+		{"FeedGap", testFeedGap},
+		{"FeedFollowFirst", testFeedFollowFirst},
+		{"FeedErrors", testFeedErrors},
+		{"FeedParallel", testFeedParallel},
+		{"Closed", testClosed},
+		{"Reopen", testReopen},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, open(t), opts) })
+	}
+	t.Run("Model", func(t *testing.T) { testModel(t, open, opts) })
+}
+
+var bg = context.Background()
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func b(s string) []byte { return []byte(s) }
+
+// wantValue checks the value of key; want nil means absent.
+func wantValue(t testing.TB, s store.Store, key string, want []byte) {
+	t.Helper()
+	got, err := s.Get(bg, nil, b(key))
+	switch {
+	case want == nil && err != store.ErrNotFound: //nolint:errorlint // the contract names the bare error
+		t.Fatalf("Get(%q) = %q, %v; want ErrNotFound", key, got, err)
+	case want != nil && (err != nil || string(got) != string(want)):
+		t.Fatalf("Get(%q) = %q, %v; want %q", key, got, err, want)
+	}
+}
