@@ -130,8 +130,41 @@ func TestPitfall01URLComesBackWhole(t *testing.T) {
 			t.Errorf("X-Retpath-Y %q led to %q, want %q", v, got, want)
 		}
 	}
-	if got := back("http://example.com:8080/x", header("X-Retpath-Y", "http://example.com:8080/y")); got != "http://example.com:8080/y" && got != "https://example.com/" {
-		t.Errorf("with a port to %q", got)
+}
+
+// TestReturnKeepsSchemeAndPort: a site on a port of its own leads back to that port, and nowhere else on the host.
+func TestReturnKeepsSchemeAndPort(t *testing.T) {
+	e := newEnv(t, withRetpathHosts)
+	f := func(base, retpath, want string) {
+		t.Helper()
+		a := e.c.Redirect(e.request("GET", base+"/x", header("X-Retpath-Y", retpath)))
+		if got := retpathOf(t, a.Get("Location")); got != want {
+			t.Errorf("%s with %q: %q, want %q", base, retpath, got, want)
+		}
+	}
+	f("https://example.com:8443", "https://example.com:8443/y", "https://example.com:8443/y")
+	f("https://example.com:8443", "https://www.example.com:8443/y", "https://www.example.com:8443/y")
+	f("https://example.com:8443", "http://example.com:8443/y", "https://example.com:8443/x")
+	f("https://example.com:8443", "https://example.com/y", "https://example.com:8443/x")
+	f("http://example.com", "http://example.com/y", "http://example.com/y")
+	f("http://example.com", "http://partner.org/y", "http://partner.org/y")
+	f("http://example.com", "https://partner.org/y", "https://partner.org/y")
+	f("http://example.com", "http://partner.org:443/y", "http://example.com/x")
+	f("https://example.com", "http://partner.org/y", "https://example.com/x")
+}
+
+// TestPitfall01SealIsNotReasonEnough: a link that was signed while another host was allowed is not followed after that
+// host has been taken out of the configuration.
+func TestPitfall01SealIsNotReasonEnough(t *testing.T) {
+	e := newEnv(t, withRetpathHosts)
+	a := e.c.Redirect(e.request("GET", "https://example.com/x", header("X-Retpath-Y", "https://partner.org/")))
+	_, fields := e.open(a.Get("Location"))
+	if fields.Get("retpath") != "https://partner.org/" {
+		t.Fatalf("retpath %q", fields.Get("retpath"))
+	}
+	e.svc = e.newService("shop", DefaultServiceConfig(), identity.DefaultServiceConfig())
+	if a := e.submit(fields, e.answerOf(fields.Get("key"))); a.Outcome != OutcomeSolved || a.Get("Location") != "https://example.com/" {
+		t.Errorf("outcome %d, to %q", a.Outcome, a.Get("Location"))
 	}
 }
 

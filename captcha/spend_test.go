@@ -280,6 +280,24 @@ func TestSpentSetForgetsOnlyWhatExpired(t *testing.T) {
 	}
 }
 
+func TestLimiterKeys(t *testing.T) {
+	l := newRateLimiter(Rate{PerMinute: 1, Burst: 1}, 1024)
+	f := func(a, b string, same bool) {
+		t.Helper()
+		if (l.addrKey(addr(a), 0) == l.addrKey(addr(b), 0)) != same {
+			t.Errorf("%s and %s", a, b)
+		}
+	}
+	f("203.0.113.7", "203.0.113.7", true)
+	f("203.0.113.7", "::ffff:203.0.113.7", true)
+	f("203.0.113.7", "203.0.113.8", false)
+	f("2001:db8::1", "2001:db8::2:3", true)
+	f("2001:db8::1", "2001:db8:0:1::1", false)
+	if l.addrKey(addr("203.0.113.7"), 1) == l.addrKey(addr("203.0.113.7"), 2) {
+		t.Error("two browsers are one")
+	}
+}
+
 func TestLimiterAgainstModel(t *testing.T) {
 	l := newLimiter(10*time.Second, 3, 1024)
 	at, k := start, uint64(99)
