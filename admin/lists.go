@@ -81,7 +81,8 @@ func (s *Server) listsCheck() Check {
 	c := Check{Name: "lists", OK: true}
 	var missing []string
 	for _, l := range s.deps.Lists.Stats().Lists {
-		if !l.Loaded && !(l.Kind == "ranges" && l.Failures > 0) {
+		asked := l.Kind == "ranges" && l.Failures > 0
+		if !l.Loaded && !asked {
 			missing = append(missing, l.Name)
 		}
 	}

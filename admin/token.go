@@ -65,7 +65,7 @@ func makeToken(path string) error {
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name())
+	defer func() { _ = os.Remove(f.Name()) }() // its name only: the link stays
 	_, err = f.WriteString(hex.EncodeToString(raw[:]) + "\n")
 	if err == nil {
 		err = f.Sync()

@@ -58,7 +58,7 @@ func (s *site) control(ctx context.Context, method, target string, in any) (int,
 	if err != nil {
 		return 0, nil, fmt.Errorf("admin API: %w", err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		return 0, nil, fmt.Errorf("admin API: %w", err)

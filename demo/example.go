@@ -113,7 +113,7 @@ func (s *site) try(ctx context.Context, e example, as netip.Addr) outcome {
 		o.Problem = withoutURL(err)
 		return o
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
 		o.Problem = withoutURL(err)
