@@ -53,6 +53,8 @@ func demoSettings(upstream string, key []byte) map[string]any {
 			"name":     "demo",
 			"upstream": map[string]any{"urls": []any{upstream}},
 			"requests": map[string]any{"xml_paths": []any{"/xmlsearch"}},
+			// who has blocked themselves for a try can still take it back
+			"paths": []any{map[string]any{"prefix": "/play", "verdict": map[string]any{"mode": "off"}}},
 			"captcha": map[string]any{
 				"ajax":     "inline",
 				"partners": []any{map[string]any{"name": "demo", "key": demoPartnerKey}},

@@ -126,7 +126,7 @@ func DefaultConfig() Config {
 		MaxRuntime:   100_000,
 		Crawlers: CrawlersConfig{
 			Enabled:     true,
-			FetchRanges: true,
+			FetchRanges: false,
 			DNS: DNSConfig{
 				Workers: 8, Queue: 1024, LookupsPerSecond: 50, LookupTimeout: 5 * time.Second,
 				PositiveTTL: 6 * time.Hour, NegativeTTL: 10 * time.Minute, FailureTTL: 15 * time.Second,

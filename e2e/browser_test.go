@@ -212,7 +212,7 @@ func TestScreens(t *testing.T) {
 		for _, p := range pages {
 			var lang, heading string
 			var wide bool
-			run(t, ctx, p.name, chromedp.Navigate(p.url), chromedp.WaitVisible("h1"), chromedp.Text("h1", &heading),
+			run(t, ctx, p.name, chromedp.Navigate(p.url), chromedp.WaitVisible("h1", chromedp.ByQuery), chromedp.Text("h1", &heading, chromedp.ByQuery),
 				chromedp.Evaluate(`document.documentElement.lang`, &lang),
 				chromedp.Evaluate(`document.documentElement.scrollWidth > document.documentElement.clientWidth`, &wide))
 			screen(t, ctx, p.name+"-"+l.name)
