@@ -71,6 +71,28 @@ func TestTunnel(t *testing.T) {
 	}
 }
 
+// TestServiceEndsTunnel: the client learns of it at once.
+func TestServiceEndsTunnel(t *testing.T) {
+	s := newService(t, func(k *talk) {
+		k.head()
+		k.say(wsYes + "last words")
+	})
+	results := make(chan outcome, 1)
+	g := newGateway(t, s, setup{results: results})
+	c1 := dial(t, g)
+	c1.say(wsAsk)
+	c1.head()
+	if b, err := c1.rest(); string(b) != "last words" || err != nil {
+		t.Errorf("got %q %v", b, err)
+	}
+	c1.Close()
+	select {
+	case <-results:
+	case <-time.After(2 * time.Second):
+		t.Error("the tunnel goes on without anybody")
+	}
+}
+
 // TestUpgradeOnlyForWebSockets is row 7: whatever else asks for an upgrade is an ordinary request.
 func TestUpgradeOnlyForWebSockets(t *testing.T) {
 	for _, c := range []struct{ name, req string }{
