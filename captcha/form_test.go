@@ -62,7 +62,7 @@ func TestPitfall21FormIsNotLost(t *testing.T) {
 	if r == nil || a.Outcome != OutcomeSolved || cookies(&a)["spravka"] == "" {
 		t.Fatalf("outcome %d, status %d", a.Outcome, a.Status)
 	}
-	if r.Method != "POST" || r.Target != "/letters?draft=1" || string(r.Body) != typed {
+	if line := r.Method + " " + r.Target; line != "POST /letters?draft=1" || string(r.Body) != typed {
 		t.Errorf("%s %s %q", r.Method, r.Target, r.Body)
 	}
 	got := map[string]string{}

@@ -308,6 +308,32 @@ func TestAddingALanguageIsAddingAFile(t *testing.T) {
 	}
 }
 
+// TestTextsAreEscaped: a translator may write what has a meaning in HTML.
+func TestTextsAreEscaped(t *testing.T) {
+	en, err := embedded.ReadFile("locales/en.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `<b onclick="x">"A" & 'B'</b>`
+	de := regexp.MustCompile(`(?m)^(picture_alt|challenge_title|challenge_reason): .*$`).ReplaceAll(en, []byte("$1: >-\n  "+text))
+	s, b := newSet(t, fstest.MapFS{"locales/de.yaml": {Data: de}})
+	page, err := s.Lang("de").AppendChallenge(nil, ordinary(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkHarmless(t, "de", page)
+	_, find := elements(t, page)
+	if find("b", "", "") != nil {
+		t.Error("a text became an element")
+	}
+	if alt := attribute(find("img", "width", "240"), "alt"); alt != text {
+		t.Errorf("alt %q", alt)
+	}
+	if p := find("p", "class", "reason"); p.FirstChild.Data != text {
+		t.Errorf("reason %q", p.FirstChild.Data)
+	}
+}
+
 func TestBadCataloguesAreRefused(t *testing.T) {
 	en, err := embedded.ReadFile("locales/en.yaml")
 	if err != nil {
