@@ -195,7 +195,10 @@ func (a *app) openGateway() error {
 	}
 	a.groups = groups
 	a.proc.SetServices(services)
-	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Sink: a.proc, Log: a.part("gateway"), Metrics: a.metrics}
+	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Log: a.part("gateway"), Metrics: a.metrics}
+	if a.cfg.Processor.Enabled {
+		deps.Sink = a.proc
+	}
 	if a.cfg.Log.Access {
 		access := a.part("access")
 		deps.Access = &access

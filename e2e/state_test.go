@@ -240,8 +240,9 @@ func TestFirstRequestsPass(t *testing.T) {
 
 // TestFastScraperIsStopped runs into the default limits.
 func TestFastScraperIsStopped(t *testing.T) {
-	g := serve(t, site(t).URL)
+	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
 	robot := visitor(t)
+	robot.header.Set("X-Forwarded-For", "203.0.113.66")
 	for n := 1; ; n++ {
 		if robot.get(fmt.Sprintf("%s/page/%d", g.url, n)).StatusCode == 302 {
 			if n <= 2 {

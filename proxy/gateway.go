@@ -45,7 +45,7 @@ type Snapshot struct {
 type Deps struct {
 	Resolver *identity.Resolver
 	Decider  Decider
-	Sink     verdict.Sink
+	Sink     verdict.Sink    // nil: nobody learns
 	Log      zerolog.Logger  // decisions about those who are not human
 	Access   *zerolog.Logger // a line for each request; nil: none
 	Metrics  *Metrics

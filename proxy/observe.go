@@ -23,7 +23,7 @@ func (j *journey) report() {
 
 // tell is what the slow half learns of the request.
 func (j *journey) tell(took time.Duration) {
-	if !j.decision.Judged() || j.ownPage && j.outcome == captcha.OutcomeNone {
+	if j.g.deps.Sink == nil || !j.decision.Judged() || j.ownPage && j.outcome == captcha.OutcomeNone {
 		return
 	}
 	e := &j.event

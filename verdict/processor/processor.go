@@ -36,6 +36,8 @@ import (
 
 // Config is the processor section, for all services together; the limits are the services' own.
 type Config struct {
+	Enabled       bool          `mapstructure:"enabled"`        // false: nothing is counted and nobody is banned for pace
+	Exempt        []string      `mapstructure:"exempt"`         // networks whose clients are counted and never banned for pace
 	Queue         int           `mapstructure:"queue"`          // events that wait, all workers together; a power of two is used
 	Workers       int           `mapstructure:"workers"`        // goroutines that judge
 	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects, crowds and networks counted at once
@@ -45,9 +47,11 @@ type Config struct {
 	Forget        time.Duration `mapstructure:"forget"`         // a subject not banned for so long begins anew
 }
 
-// DefaultConfig returns a queue of 16384 events, two workers, a million sessions.
+// DefaultConfig returns a queue of 16384 events, two workers, a million sessions. This machine itself is exempt: where a
+// balancer on it is not named in trusted_proxies, all visitors have its address, and a ban would stop them all.
 func DefaultConfig() Config {
 	return Config{
+		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, AddressAgents: 8, CrowdFactor: 8,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour,
 	}
@@ -72,6 +76,11 @@ func (c *Config) Validate() error {
 	if c.Forget < time.Minute || c.Forget > 30*24*time.Hour {
 		errs = append(errs, fmt.Errorf("forget: %v is not between 1m and 720h", c.Forget))
 	}
+	for i, n := range c.Exempt {
+		if _, err := netip.ParsePrefix(n); err != nil {
+			errs = append(errs, fmt.Errorf("exempt[%d]: %q is no network such as 10.0.0.0/8", i, n))
+		}
+	}
 	return errors.Join(errs...)
 }
 
@@ -90,8 +99,10 @@ type Processor struct {
 	queues   []*queue
 	sessions *sessions
 	services atomic.Pointer[[]*rates]
+	exempt   []netip.Prefix
+	warned   atomic.Int64 // unix seconds of the last warning about an exempt address
 
-	offered, shed, unknown, bans, banErrors *metrics.Counter
+	offered, shed, unknown, bans, banErrors, spared *metrics.Counter
 
 	stop chan struct{}
 	wg   sync.WaitGroup
@@ -120,6 +131,10 @@ func New(cfg Config, bench Bench, log zerolog.Logger, set *metrics.Set) (*Proces
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),
 		bans:      set.NewCounter("antirobot_processor_bans_total"),
 		banErrors: set.NewCounter("antirobot_processor_ban_errors_total"),
+		spared:    set.NewCounter("antirobot_processor_spared_total"),
+	}
+	for _, n := range cfg.Exempt {
+		p.exempt = append(p.exempt, netip.MustParsePrefix(n).Masked()) // validated
 	}
 	for range cfg.Workers {
 		p.queues = append(p.queues, newQueue(cfg.Queue/cfg.Workers))
@@ -279,6 +294,10 @@ func (p *Processor) times(k sessionKey, agents int, addr [16]byte) float32 {
 // convict bans, unless more than half of a ban is still ahead. Each ban of a subject is twice as long as the one before;
 // in mode observe, where nobody could have taken the hint, they stay as they are.
 func (p *Processor) convict(k sessionKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit, seen, times, network float32) {
+	if p.spares(e.Subjects[e.N-1].ID) {
+		p.spare(sub, e.At)
+		return
+	}
 	length, ok := p.sessions.sentence(k, e.At, l.Ban, p.cfg.MaxBan, p.cfg.Forget, e.Mode == verdict.Observe)
 	if !ok {
 		return
@@ -300,6 +319,28 @@ func (p *Processor) convict(k sessionKey, sub identity.Subject, e *verdict.Event
 	p.bans.Inc()
 }
 
+// spares reports whether an address is exempt.
+func (p *Processor) spares(addr [16]byte) bool {
+	a := netip.AddrFrom16(addr).Unmap()
+	for _, n := range p.exempt {
+		if n.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// spareEvery is how often an operator is told that an exempt address would have been banned, in seconds.
+const spareEvery = 60
+
+func (p *Processor) spare(sub identity.Subject, at time.Time) {
+	p.spared.Inc()
+	if last := p.warned.Load(); at.Unix()-last >= spareEvery && p.warned.CompareAndSwap(last, at.Unix()) {
+		p.log.Warn().Str("subject", sub.String()).Msg("over the limits but exempt (processor.exempt); " +
+			"if this is a balancer, name it in identity.trusted_proxies so that visitors are told apart")
+	}
+}
+
 // Judge implements verdict.Judge: 1 if the subject is over a limit at this moment, before its ban has been made or after
 // the table of bans lost it, else 0. The present request is not counted yet: it becomes an event later.
 func (p *Processor) Judge(v *identity.View, id *identity.Identity, s *verdict.Service) float32 {
@@ -308,6 +349,9 @@ func (p *Processor) Judge(v *identity.View, id *identity.Identity, s *verdict.Se
 		return 0
 	}
 	winner, addr := id.Subjects[0], id.Subjects[id.N-1]
+	if p.spares(addr.ID) {
+		return 0
+	}
 	if p.over(sessionKey{role: roleSubject, kind: winner.Kind, service: s.Index, id: winner.ID}, addr.ID, v.At, r) {
 		return 1
 	}
