@@ -159,7 +159,7 @@ func newCounters(set *metrics.Set) counters {
 		resent:   set.GetOrCreateCounter("antirobot_captcha_forms_resent_total"),
 		failures: set.GetOrCreateCounter("antirobot_captcha_store_failures_total"),
 	}
-	for _, form := range [...]string{"page", "form", "json", "xml"} {
+	for _, form := range [...]string{"redirect", "page", "form", "json", "xml"} {
 		c.shown[form] = set.GetOrCreateCounter(`antirobot_captcha_shown_total{form="` + form + `"}`)
 	}
 	for s := range stateCount {

@@ -11,7 +11,7 @@ import (
 	"antirobot/templates"
 )
 
-// Redirect sends the visitor of a page to the captcha page: 302.
+// Redirect sends the visitor of a page to the captcha page: 302. Nothing is shown yet: Page reports that.
 func (c *Captcha) Redirect(q *Request) Answer {
 	at := c.now()
 	a := c.own(q, 302, "", verdictCaptcha)
@@ -20,8 +20,7 @@ func (c *Captcha) Redirect(q *Request) Answer {
 	a.add("Location", q.Base+q.Service.showURL(&l))
 	a.add("Referrer-Policy", "no-referrer")
 	a.add("Vary", "*")
-	a.Outcome = OutcomeShown
-	c.count.shown["page"].Inc()
+	c.count.shown["redirect"].Inc()
 	return a
 }
 
@@ -51,6 +50,7 @@ func (c *Captcha) Page(q *Request) Answer {
 	a := c.html(q, 200, verdictCaptcha, lang)
 	c.probe(q, &a, pr)
 	c.rememberLang(q, &a, &p)
+	c.count.shown["page"].Inc()
 	return c.show(q, a, lang, page)
 }
 
