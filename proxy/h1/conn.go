@@ -2,7 +2,6 @@ package h1
 
 import (
 	"bufio"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -69,6 +68,7 @@ type conn struct {
 	keep    bool // the connection may carry another request
 	linger  bool // the client may still be sending: let it read the answer before the socket is closed
 	abort   bool // the answer was cut short: close without a clean end
+	reset   bool // and in a way that the client can't take for the end
 	watched watch
 
 	h head
@@ -93,7 +93,7 @@ func (c *conn) begin(nc net.Conn, peer netip.Addr, trusted, counted bool, o *Lis
 	c.requests, c.written, c.werr = 0, 0, nil
 	c.peer, c.trusted, c.counted, c.counts = peer, trusted, counted, peer
 	c.readBy, c.writeBy, c.headBy = time.Time{}, time.Time{}, time.Time{}
-	c.keep, c.linger, c.abort, c.inBody = true, false, false, false
+	c.keep, c.linger, c.abort, c.reset, c.inBody = true, false, false, false, false
 	c.br.Reset(nc)
 	c.watched.reset(nc)
 	c.state.Store(idle)
@@ -142,66 +142,6 @@ func (c *conn) serve() {
 		c.returnOut()
 	}
 	c.shut()
-}
-
-// greet reads what comes before HTTP: the PROXY header and the TLS handshake.
-func (c *conn) greet() bool {
-	if !c.opts.ProxyProtocol && c.opts.TLS == nil {
-		return true
-	}
-	if !c.state.CompareAndSwap(idle, active) {
-		return false
-	}
-	c.setReadDeadline(time.Now().Add(c.cfg.HeaderTimeout))
-	if c.opts.ProxyProtocol && !c.greetProxy() {
-		return false
-	}
-	return c.opts.TLS == nil || c.greetTLS()
-}
-
-func (c *conn) greetProxy() bool {
-	addr, err := readProxyHeader(c.br)
-	if err != nil {
-		c.srv.m.badProxyHeader.Inc()
-		c.srv.log.Debug().Err(err).Stringer("peer", c.peer).Msg("no PROXY header")
-		return false
-	}
-	if !addr.IsValid() {
-		return true
-	}
-	c.peer = addr
-	if c.opts.Trusted == nil || !c.opts.Trusted(addr) {
-		c.counts = addr
-		if !c.srv.perAddr.add(addr, c.cfg.MaxConnsPerAddr) {
-			c.srv.m.limitAddr.Inc()
-			return false
-		}
-		c.counted = true
-	}
-	return true
-}
-
-func (c *conn) greetTLS() bool {
-	under := c.sock
-	if n := c.br.Buffered(); n > 0 { // the client's hello came together with the PROXY header
-		b, _ := c.br.Peek(n)
-		under = &bufferedConn{Conn: c.sock, early: append([]byte(nil), b...)}
-	}
-	t := tls.Server(under, c.opts.TLS)
-	_ = t.SetDeadline(time.Now().Add(c.cfg.HeaderTimeout))
-	if err := t.Handshake(); err != nil {
-		c.srv.m.limitHandshake.Inc()
-		var plainText tls.RecordHeaderError
-		if errors.As(err, &plainText) && plainText.Conn != nil && classes[plainText.RecordHeader[0]]&isToken != 0 {
-			_, _ = c.sock.Write(appendPlainAnswer(nil, 400, false)) // plain HTTP on a TLS port
-		}
-		return false
-	}
-	_ = t.SetDeadline(time.Time{})
-	c.readBy, c.writeBy = time.Time{}, time.Time{}
-	c.nc = t
-	c.br.Reset(t)
-	return true
 }
 
 // await waits for the first byte of a request. It skips one empty line, which some clients send after a body.
@@ -379,123 +319,6 @@ func (c *conn) armRead() error {
 func (c *conn) setReadDeadline(t time.Time) {
 	c.readBy = t
 	_ = c.nc.SetReadDeadline(t)
-}
-
-func (c *conn) borrowOut() {
-	if c.outp == nil {
-		c.outp = outBuffers.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
-		c.out = (*c.outp)[:0]
-	}
-}
-
-func (c *conn) returnOut() {
-	if c.outp == nil {
-		return
-	}
-	if cap(c.out) <= 4*outSize {
-		*c.outp = c.out[:0]
-		outBuffers.Put(c.outp)
-	}
-	c.outp, c.out = nil, nil
-	if cap(c.h.raw) > keptHead {
-		c.h.raw = nil
-	}
-}
-
-// write sends p, or joins it with what waits to be sent. p may be reused when it returns.
-func (c *conn) write(p []byte) error {
-	if len(c.out)+len(p) <= outSize {
-		c.out = append(c.out, p...)
-		return nil
-	}
-	return c.send(p, nil)
-}
-
-// flush sends what waits.
-func (c *conn) flush() error {
-	if len(c.out) == 0 {
-		return c.werr
-	}
-	return c.send(nil, nil)
-}
-
-// send writes what waits, then p and tail, in one system call.
-func (c *conn) send(p, tail []byte) error {
-	if c.werr != nil {
-		c.out = c.out[:0]
-		return c.werr
-	}
-	timeout := c.cfg.WriteTimeout
-	now := time.Now()
-	if left := c.writeBy.Sub(now); left > timeout || left < timeout-timeout/8 {
-		c.writeBy = now.Add(timeout)
-		_ = c.nc.SetWriteDeadline(c.writeBy)
-	}
-	var n int64
-	var err error
-	if len(p) == 0 || c.nc != c.sock { // TLS would make a record of each piece
-		c.out = append(append(c.out, p...), tail...)
-		var m int
-		m, err = c.nc.Write(c.out)
-		n = int64(m)
-	} else {
-		c.iov = [3][]byte{c.out, p, tail}
-		c.bufs = c.iov[:]
-		n, err = c.bufs.WriteTo(c.nc)
-		c.iov = [3][]byte{}
-	}
-	c.out = c.out[:0]
-	c.written += n
-	if err != nil {
-		if isTimeout(err) {
-			c.srv.m.limitWrite.Inc()
-		}
-		c.werr = ErrClientGone
-		c.keep, c.abort = false, true
-	}
-	return c.werr
-}
-
-// shut closes the connection the way its last answer asks for.
-func (c *conn) shut() {
-	if c.abort || c.werr != nil {
-		// A reset, so that not even an answer without a length looks complete.
-		if t, ok := c.sock.(*net.TCPConn); ok {
-			_ = t.SetLinger(0)
-		}
-		_ = c.sock.Close()
-		return
-	}
-	if c.linger || c.br.Buffered() > 0 || c.watched.readable() {
-		c.lingerOn()
-	}
-	_ = c.nc.Close()
-}
-
-// lingerOn ends our side and throws away what the client still sends. Without it the kernel answers unread bytes with a
-// reset, which may overtake the answer.
-func (c *conn) lingerOn() {
-	if w, ok := c.nc.(interface{ CloseWrite() error }); ok {
-		_ = w.CloseWrite()
-	}
-	if c.nc != c.sock {
-		if w, ok := c.sock.(interface{ CloseWrite() error }); ok {
-			_ = w.CloseWrite()
-		}
-	}
-	c.setReadDeadline(time.Now().Add(c.cfg.LingerTimeout))
-	if c.state.Load() == closed {
-		return
-	}
-	buf := streamBuffers.Get().(*streamBuffer) //nolint:forcetypeassert // the pool holds nothing else
-	defer streamBuffers.Put(buf)
-	for left := c.cfg.LingerBytes - int64(c.br.Buffered()); left > 0; {
-		n, err := c.sock.Read(buf[:])
-		if err != nil {
-			return
-		}
-		left -= int64(n)
-	}
 }
 
 func isTimeout(err error) bool {

@@ -1,6 +1,10 @@
 package h1
 
-import "errors"
+import (
+	"errors"
+
+	"antirobot/proxy/upstream"
+)
 
 // Why Forward or ReadBody failed. Ask with errors.Is; Status gives the answer that fits.
 var (
@@ -28,6 +32,7 @@ func Status(err error) int {
 		{ErrBadBody, 400},
 		{ErrBodyTimeout, 408},
 		{ErrUpstreamTimeout, 504},
+		{upstream.ErrBusy, 503},
 		{ErrNoUpstream, 502},
 		{ErrUpstreamClosed, 502},
 		{ErrBadResponse, 502},

@@ -230,7 +230,7 @@ func (x *Exchange) finish() {
 	c := x.c
 	if x.gone {
 		c.srv.m.clientGone.Inc()
-		c.keep, c.abort = false, true
+		c.keep, c.abort, c.reset = false, true, true
 	}
 	if err := c.flush(); err != nil {
 		c.keep = false
@@ -260,7 +260,7 @@ func (x *Exchange) afterPanic() {
 		x.leg.drop(nil)
 	}
 	if x.answered {
-		x.c.abort = true
+		x.c.abort, x.c.reset = true, true
 	}
 	x.c.keep = false
 	x.body.err = errStopped // whatever is left of the body is not looked at

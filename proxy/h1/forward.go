@@ -132,6 +132,7 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 	x.body.max = max(limit, 0)
 	if x.body.max > 0 && (!x.body.chunked && x.c.h.length > limit || x.body.n > limit) {
 		x.c.srv.m.limitBody.Inc()
+		x.body.err = ErrBodyTooLarge // not even to be thrown away
 		return ErrBodyTooLarge
 	}
 	return nil
@@ -158,10 +159,11 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 	mayRetry := up.Reused() && bodiless && !stream
 
 	if err := l.write(x.reqHead); err != nil {
-		l.drop(nil)
 		if mayRetry {
+			l.drop(nil)
 			return true, err
 		}
+		l.drop(err)
 		return false, fmt.Errorf("%w: %w", ErrUpstreamClosed, err)
 	}
 	if stream {
@@ -268,7 +270,7 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 // conclude gives the service's connection back, or closes it, and settles what that means for the client's.
 func (x *Exchange) conclude(err error, replayed bool) {
 	l := &x.leg
-	x.upload.settle()
+	x.upload.settle(err == nil && x.c.keep && l.h.keepsAlive())
 	finished := !x.upload.running()
 	complete := err == nil && finished && x.upload.sent() && l.h.keepsAlive() && l.h.ended && l.up.R.Buffered() == 0
 	x.upload.halt()

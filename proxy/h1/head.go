@@ -154,7 +154,7 @@ func (h *head) parseFields(b []byte, maxFields int, spaced bool) error {
 			return badName
 		}
 		value := trim(line[n+1:])
-		if !all(value, isValue) {
+		if !isText(value) {
 			return badValue
 		}
 		if len(h.fields) == maxFields {

@@ -16,7 +16,7 @@ func (x *Exchange) relay(o *ForwardOptions) error {
 	c, l := x.c, &x.leg
 	h := &l.h
 	fr := x.frame(h)
-	x.upload.settle()
+	x.upload.settle(false)
 	if !x.upload.sent() && (h.status >= 300 || c.h.expect && !x.continued) {
 		c.keep = false // the service does not want the body: the client learns that it need not go on
 	}
@@ -40,6 +40,7 @@ func (x *Exchange) relay(o *ForwardOptions) error {
 	c.srv.m.truncated.Inc()
 	_ = c.flush()
 	c.keep, c.abort = false, true
+	c.reset = fr == byClosing
 	return err
 }
 

@@ -72,22 +72,20 @@ func idempotent(method []byte) bool {
 	return false
 }
 
-// websocket reports whether the head asks for a WebSocket as RFC 6455 section 4.1 wants it.
+// websocket reports whether the head asks for a WebSocket as RFC 6455 section 4.1 wants it. The version is left to the
+// service, which has an answer for a wrong one.
 func (h *head) websocket() bool {
 	if !h.upgrade || h.upgradeNum != 1 || h.minor != 1 || !fold(h.upgradeTo, "websocket") ||
 		string(h.method) != "GET" || h.chunked || h.length > 0 {
 		return false
 	}
-	key, version := 0, 0
+	keys := 0
 	for i := range h.fields {
-		switch f := &h.fields[i]; {
-		case fold(f.Name, "sec-websocket-key") && len(f.Value) > 0:
-			key++
-		case fold(f.Name, "sec-websocket-version") && len(f.Value) > 0:
-			version++
+		if f := &h.fields[i]; fold(f.Name, "sec-websocket-key") && len(f.Value) > 0 {
+			keys++
 		}
 	}
-	return key == 1 && version >= 1
+	return keys == 1
 }
 
 // appendStatusLine begins an answer. The version is ours (RFC 9110 section 6.2), the reason the service's.

@@ -1,5 +1,7 @@
 package h1
 
+import "encoding/binary"
+
 // The character classes of RFC 9110 section 5.6.2 and RFC 3986, one bit each.
 const (
 	isToken  = 1 << iota // tchar: header names, methods
@@ -52,6 +54,21 @@ func all(b []byte, class uint8) bool {
 		}
 	}
 	return true
+}
+
+// isText reports whether every byte of b is in isValue. Eight at a time: only a word with a suspect is looked at closely.
+func isText(b []byte) bool {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	for len(b) >= 8 {
+		x := binary.LittleEndian.Uint64(b)
+		low := (x - ones*0x20) & ^x & highs // a byte below 0x20
+		del := x ^ ones*0x7f                // a byte of zero here is DEL
+		if (low|(del-ones)&^del&highs) != 0 && !all(b[:8], isValue) {
+			return false
+		}
+		b = b[8:]
+	}
+	return all(b, isValue)
 }
 
 // isName reports whether b may be the name of a header field or a method.

@@ -55,8 +55,20 @@ type tunnel struct {
 	idle            time.Duration
 	lastAt          atomic.Int64 // unix nanoseconds of the last byte either way
 	in, out         atomic.Int64
+	half            atomic.Bool // one direction has ended
 	severed         atomic.Bool
 	done            chan struct{}
+}
+
+// halfClosedIdle bounds the silence of what is left when one direction has ended: most peers that end one side have left.
+const halfClosedIdle = time.Minute
+
+// patience is how long nothing may move.
+func (t *tunnel) patience() time.Duration {
+	if t.half.Load() {
+		return min(t.idle, halfClosedIdle)
+	}
+	return t.idle
 }
 
 func (t *tunnel) touch() { t.lastAt.Store(time.Now().UnixNano()) }
@@ -76,8 +88,8 @@ func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 	var readBy, writeBy time.Time
 	for {
 		now := time.Now()
-		if left := readBy.Sub(now); left < t.idle-t.idle/8 {
-			readBy = now.Add(t.idle)
+		if left, idle := readBy.Sub(now), t.patience(); left > idle || left < idle-idle/8 {
+			readBy = now.Add(idle)
 			_ = src.SetReadDeadline(readBy)
 		}
 		if t.severed.Load() { // after the deadline: sever sets the flag first
@@ -105,7 +117,7 @@ func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 		}
 		switch {
 		case err == nil:
-		case isTimeout(err) && !t.severed.Load() && time.Since(time.Unix(0, t.lastAt.Load())) < t.idle-t.idle/8:
+		case isTimeout(err) && !t.severed.Load() && t.alive():
 			readBy = time.Time{} // the other direction is alive
 		case isTimeout(err):
 			t.sever()
@@ -113,10 +125,22 @@ func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 		default:
 			if w, ok := dst.(interface{ CloseWrite() error }); !ok || !errors.Is(err, io.EOF) || w.CloseWrite() != nil {
 				t.sever()
+				return n
+			}
+			t.half.Store(true)
+			_ = dst.SetReadDeadline(time.Now().Add(t.patience())) // the other direction may have armed for longer
+			if t.severed.Load() {
+				t.sever() // it came between
 			}
 			return n
 		}
 	}
+}
+
+// alive reports whether something has moved lately, in either direction.
+func (t *tunnel) alive() bool {
+	idle := t.patience()
+	return time.Since(time.Unix(0, t.lastAt.Load())) < idle-idle/8
 }
 
 // sever wakes both directions for good.

@@ -15,6 +15,9 @@ type streamBuffer [32<<10 + chunkRoom + 2]byte
 
 var streamBuffers = sync.Pool{New: func() any { return new(streamBuffer) }}
 
+// settleTime is how long the rest of a body may take when its answer is there already and both sides would go on.
+const settleTime = 100 * time.Millisecond
+
 // The states of an upload.
 const (
 	upNone   int32 = iota // nothing is due: no body, or it was sent with the head
@@ -145,13 +148,13 @@ func (u *upload) copy() int32 {
 	}
 }
 
-// settle gives an upload that has read everything the moment that its last write takes, so that an answer that came at
-// once does not look early.
-func (u *upload) settle() {
-	if !u.running() || !u.last.Load() {
+// settle waits a moment for an upload that is about to end. With patient it may still be reading from the client;
+// otherwise only its last write may be due, which must not make an answer look early.
+func (u *upload) settle(patient bool) {
+	if !u.running() || !patient && !u.last.Load() {
 		return
 	}
-	t := time.NewTimer(50 * time.Millisecond)
+	t := time.NewTimer(settleTime)
 	defer t.Stop()
 	select {
 	case <-u.done:

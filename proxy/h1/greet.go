@@ -1,0 +1,67 @@
+package h1
+
+import (
+	"crypto/tls"
+	"errors"
+	"time"
+)
+
+// greet reads what comes before HTTP: the PROXY header and the TLS handshake.
+func (c *conn) greet() bool {
+	if !c.opts.ProxyProtocol && c.opts.TLS == nil {
+		return true
+	}
+	if !c.state.CompareAndSwap(idle, active) {
+		return false
+	}
+	c.setReadDeadline(time.Now().Add(c.cfg.HeaderTimeout))
+	if c.opts.ProxyProtocol && !c.greetProxy() {
+		return false
+	}
+	return c.opts.TLS == nil || c.greetTLS()
+}
+
+func (c *conn) greetProxy() bool {
+	addr, err := readProxyHeader(c.br)
+	if err != nil {
+		c.srv.m.badProxyHeader.Inc()
+		c.srv.log.Debug().Err(err).Stringer("peer", c.peer).Msg("no PROXY header")
+		return false
+	}
+	if !addr.IsValid() {
+		return true
+	}
+	c.peer = addr
+	if c.opts.Trusted == nil || !c.opts.Trusted(addr) {
+		c.counts = addr
+		if !c.srv.perAddr.add(addr, c.cfg.MaxConnsPerAddr) {
+			c.srv.m.limitAddr.Inc()
+			return false
+		}
+		c.counted = true
+	}
+	return true
+}
+
+func (c *conn) greetTLS() bool {
+	under := c.sock
+	if n := c.br.Buffered(); n > 0 { // the client's hello came together with the PROXY header
+		b, _ := c.br.Peek(n)
+		under = &bufferedConn{Conn: c.sock, early: append([]byte(nil), b...)}
+	}
+	t := tls.Server(under, c.opts.TLS)
+	_ = t.SetDeadline(time.Now().Add(c.cfg.HeaderTimeout))
+	if err := t.Handshake(); err != nil {
+		c.srv.m.limitHandshake.Inc()
+		var plainText tls.RecordHeaderError
+		if errors.As(err, &plainText) && plainText.Conn != nil && classes[plainText.RecordHeader[0]]&isToken != 0 {
+			_, _ = c.sock.Write(appendPlainAnswer(nil, 400, false)) // plain HTTP on a TLS port
+		}
+		return false
+	}
+	_ = t.SetDeadline(time.Time{})
+	c.readBy, c.writeBy = time.Time{}, time.Time{}
+	c.nc = t
+	c.br.Reset(t)
+	return true
+}

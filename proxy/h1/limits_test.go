@@ -1,0 +1,305 @@
+package h1
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"antirobot/proxy/upstream"
+)
+
+// TestLimits is row 15: each limit has its status, its count, and a closed connection.
+func TestLimits(t *testing.T) {
+	small := func(c *Config) {
+		c.MaxHeaderBytes, c.MaxTargetBytes, c.MaxHeaderFields, c.MaxBodyBytes = 2048, 512, 20, 10
+		c.HeaderTimeout, c.ReadTimeout = 150*time.Millisecond, 150*time.Millisecond
+	}
+	const post = "POST / HTTP/1.1\r\nHost: a\r\n"
+	for _, c := range []struct {
+		name, raw string
+		status    int
+		metric    string
+	}{
+		{"target", "GET /" + strings.Repeat("a", 600) + " HTTP/1.1\r\nHost: a\r\n\r\n", 414, `antirobot_http_bad_requests_total{reason="target_too_long"}`},
+		{"endless target", "GET /" + strings.Repeat("a", 1800), 414, `antirobot_http_bad_requests_total{reason="target_too_long"}`},
+		{"header", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 2048) + "\r\n\r\n", 431, `antirobot_http_bad_requests_total{reason="header_too_long"}`},
+		{"endless header", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: a\r\n", 1000), 431, `antirobot_http_bad_requests_total{reason="header_too_long"}`},
+		{"fields", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("X: a\r\n", 20) + "\r\n", 431, `antirobot_http_bad_requests_total{reason="too_many_fields"}`},
+		{"body", post + "Content-Length: 11\r\n\r\nhello world", 413, `antirobot_http_limits_total{limit="body_size"}`},
+		{"chunked body", post + "Transfer-Encoding: chunked\r\n\r\n8\r\nhello wo\r\n3\r\nrld\r\n0\r\n\r\n", 413, `antirobot_http_limits_total{limit="body_size"}`},
+		{"slow head", "GET / HTTP/1.1\r\nHost: a\r\n", 408, `antirobot_http_bad_requests_total{reason="header_timeout"}`},
+		{"slow body", post + "Content-Length: 5\r\n\r\nhel", 408, `antirobot_http_limits_total{limit="body_timeout"}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := answering(t, okAnswer)
+			g := newGateway(t, s, setup{cfg: small})
+			c1 := dial(t, g)
+			c1.say(c.raw)
+			if resp, _ := c1.answer("GET"); resp.StatusCode != c.status || !resp.Close {
+				t.Errorf("got %v", resp)
+			}
+			c1.closes()
+			if got := g.metric(c.metric); got != "1" {
+				t.Errorf("%s is %q", c.metric, got)
+			}
+		})
+	}
+}
+
+// TestSlowloris is row 14: a head that trickles in has one deadline for the whole, not one for each byte.
+func TestSlowloris(t *testing.T) {
+	g := newGateway(t, nil, setup{cfg: func(c *Config) { c.HeaderTimeout = 300 * time.Millisecond }})
+	c1 := dial(t, g)
+	begin := time.Now()
+	go func() {
+		for range 50 {
+			if _, err := c1.Write([]byte("GET / HTTP/1.1\r\nX: "[:1])); err != nil {
+				return
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}()
+	resp, _ := c1.answer("GET")
+	if d := time.Since(begin); resp.StatusCode != 408 || d > time.Second {
+		t.Errorf("got %d after %v", resp.StatusCode, d)
+	}
+}
+
+// TestSlowUploadIsNoTimeout: deadlines roll, a body may take longer than any of them.
+func TestSlowUploadIsNoTimeout(t *testing.T) {
+	s := answering(t, okAnswer)
+	g := newGateway(t, s, setup{
+		cfg:      func(c *Config) { c.ReadTimeout = 300 * time.Millisecond },
+		upstream: func(c *upstream.Config) { c.ResponseTimeout = 300 * time.Millisecond },
+	})
+	c1 := dial(t, g)
+	c1.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
+	for range 10 {
+		time.Sleep(100 * time.Millisecond)
+		c1.say("x")
+	}
+	if resp, _ := c1.answer("POST"); resp.StatusCode != 200 {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
+func TestIdleConnectionsCloseSilently(t *testing.T) {
+	s := answering(t, okAnswer)
+	g := newGateway(t, s, setup{cfg: func(c *Config) { c.IdleTimeout, c.HeaderTimeout = 100*time.Millisecond, 100*time.Millisecond }})
+	dial(t, g).closes() // never said anything
+	c2 := dial(t, g)
+	c2.say(aGet)
+	c2.answer("GET")
+	c2.say("\r\n") // still idle
+	c2.closes()
+}
+
+func TestUpstreamTimeouts(t *testing.T) {
+	s := newService(t, func(k *talk) {
+		r, _ := k.request(true)
+		if r != nil && r.URL.Path == "/body" {
+			k.say("HTTP/1.1 200 OK\r\nContent-Length: 20000\r\n\r\nabc")
+		}
+		k.head()
+	})
+	g := newGateway(t, s, setup{upstream: func(c *upstream.Config) {
+		c.ResponseTimeout, c.StreamIdleTimeout = 200*time.Millisecond, 200*time.Millisecond
+	}})
+	c1 := dial(t, g)
+	c1.say(aGet)
+	if resp, _ := c1.answer("GET"); resp.StatusCode != 504 {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+	c1.say("GET /body HTTP/1.1\r\nHost: a\r\n\r\n")
+	if all, _ := c1.rest(); !strings.HasSuffix(all, "\r\n\r\nabc") {
+		t.Errorf("got %q", all)
+	}
+}
+
+func TestNoUpstream(t *testing.T) {
+	g := newGateway(t, nil, setup{handler: func(_ *Exchange, forward func()) { forward() }})
+	c1 := dial(t, g)
+	for range 2 {
+		c1.say(aGet)
+		if resp, _ := c1.answer("GET"); resp.StatusCode != 502 {
+			t.Errorf("got %d", resp.StatusCode)
+		}
+	}
+}
+
+func TestConnectionLimits(t *testing.T) {
+	t.Run("per address", func(t *testing.T) {
+		s := answering(t, okAnswer)
+		g := newGateway(t, s, setup{cfg: func(c *Config) { c.MaxConnsPerAddr = 2 }})
+		c1, c2 := dial(t, g), dial(t, g)
+		c1.say(aGet)
+		c2.say(aGet)
+		c1.answer("GET")
+		c2.answer("GET")
+		dial(t, g).closes()
+		c1.Close()
+		waitFor(t, func() bool { return g.metric("antirobot_http_open_connections") == "1" })
+		c4 := dial(t, g)
+		c4.say(aGet)
+		c4.answer("GET")
+		if g.metric(`antirobot_http_limits_total{limit="connections_per_addr"}`) != "1" {
+			t.Error("not counted")
+		}
+	})
+	t.Run("in all", func(t *testing.T) {
+		g := newGateway(t, nil, setup{cfg: func(c *Config) { c.MaxConns = 1 }})
+		dial(t, g)
+		waitFor(t, func() bool { return g.metric("antirobot_http_open_connections") == "1" })
+		dial(t, g).closes()
+	})
+	t.Run("requests", func(t *testing.T) {
+		s := answering(t, okAnswer)
+		g := newGateway(t, s, setup{cfg: func(c *Config) { c.MaxRequestsPerConn = 2 }})
+		c1 := dial(t, g)
+		c1.say(aGet)
+		if resp, _ := c1.answer("GET"); resp.Close {
+			t.Error("closed after one")
+		}
+		c1.say(aGet)
+		if resp, _ := c1.answer("GET"); !resp.Close {
+			t.Error("not closed after two")
+		}
+		c1.closes()
+	})
+}
+
+func waitFor(t *testing.T, ok func() bool) {
+	t.Helper()
+	for range 500 {
+		if ok() {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("it never happens")
+}
+
+// TestPanicCostsOneConnection is row 20.
+func TestPanicCostsOneConnection(t *testing.T) {
+	s := answering(t, okAnswer)
+	g := newGateway(t, s, setup{handler: func(x *Exchange, forward func()) {
+		if string(x.View.Path) == "/panic" {
+			panic("test")
+		}
+		forward()
+	}})
+	c1 := dial(t, g)
+	c1.say("POST /panic HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc")
+	if resp, _ := c1.answer("POST"); resp.StatusCode != http.StatusInternalServerError || !resp.Close {
+		t.Errorf("got %v", resp)
+	}
+	c1.closes()
+	c2 := dial(t, g)
+	c2.say(aGet)
+	c2.answer("GET")
+	if g.metric("antirobot_http_panics_total") != "1" {
+		t.Error("not counted")
+	}
+}
+
+// TestForgottenAnswer: a handler that neither replies nor forwards gives 500.
+func TestForgottenAnswer(t *testing.T) {
+	g := newGateway(t, nil, setup{handler: func(*Exchange, func()) {}})
+	c1 := dial(t, g)
+	for range 2 {
+		c1.say(aGet)
+		if resp, _ := c1.answer("GET"); resp.StatusCode != 500 {
+			t.Errorf("got %v", resp)
+		}
+	}
+}
+
+// TestSetConfigDropsNothing: new limits hold for the next request on a connection that stays.
+func TestSetConfigDropsNothing(t *testing.T) {
+	s := answering(t, okAnswer)
+	g := newGateway(t, s, setup{})
+	c1 := dial(t, g)
+	c1.say(aGet)
+	c1.answer("GET")
+	cfg := DefaultConfig()
+	cfg.MaxTargetBytes = 256
+	g.srv.SetConfig(cfg)
+	time.Sleep(10 * time.Millisecond)
+	c1.say(aGet) // takes the new configuration at its end
+	c1.answer("GET")
+	c1.say("GET /" + strings.Repeat("a", 300) + " HTTP/1.1\r\nHost: a\r\n\r\n")
+	if resp, _ := c1.answer("GET"); resp.StatusCode != 414 {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+}
+
+// TestSlowClientIsCut: who does not read an answer for write_timeout loses it.
+func TestSlowClientIsCut(t *testing.T) {
+	s := newService(t, func(k *talk) {
+		k.request(true)
+		k.say("HTTP/1.1 200 OK\r\nContent-Length: 100000000\r\n\r\n")
+		b := make([]byte, 1<<20)
+		for range 100 {
+			if _, err := k.Write(b); err != nil {
+				return
+			}
+		}
+	})
+	results := make(chan outcome, 1)
+	g := newGateway(t, s, setup{results: results, cfg: func(c *Config) { c.WriteTimeout = 200 * time.Millisecond }})
+	c1 := dial(t, g)
+	_ = c1.Conn.(*net.TCPConn).SetReadBuffer(4096)
+	c1.say(aGet)
+	select {
+	case o := <-results:
+		if Status(o.err) != 0 {
+			t.Errorf("Forward returned %v", o.err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("still being served")
+	}
+	if g.metric(`antirobot_http_limits_total{limit="write_timeout"}`) != "1" {
+		t.Error("not counted")
+	}
+}
+
+// TestViewIsTheRequest: the handler sees the bytes that are forwarded.
+func TestViewIsTheRequest(t *testing.T) {
+	var got string
+	g := newGateway(t, nil, setup{handler: func(x *Exchange, _ func()) {
+		v := &x.View
+		got = fmt.Sprintf("%s|%s|%s|%s|%s|%s|%d|%v|%v|%v|%d|%v|%d", v.Method, v.Host, v.HostPort, v.Target, v.Path, v.Query,
+			len(v.Fields), v.Peer, v.TLS, v.HTTP10, x.ContentLength(), x.IsUpgrade(), x.RequestNum())
+		_ = x.Reply(200, nil, nil)
+	}})
+	c1 := dial(t, g)
+	for _, c := range []struct{ req, want string }{
+		{"GET /a?b?c HTTP/1.1\r\nHost: WWW.Example.COM.:80\r\nX: y\r\n\r\n", "GET|www.example.com|WWW.Example.COM.:80|/a?b?c|/a|b?c|2|127.0.0.1|false|false|0|false|1"},
+		{"GET /a? HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", "GET|||/a?|/a||1|127.0.0.1|false|true|0|false|2"},
+		{"POST http://[::1]/ HTTP/1.1\r\nHost: [::1]\r\nContent-Length: 0\r\n\r\n", "POST|[::1]|[::1]|/|/||2|127.0.0.1|false|false|0|false|3"},
+		{wsAsk, "GET|a|a|/ws|/ws||5|127.0.0.1|false|false|0|true|4"},
+	} {
+		c1.say(c.req)
+		c1.answer("GET")
+		if got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+func TestConfigReportsAllFaults(t *testing.T) {
+	good := DefaultConfig()
+	if err := good.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	var zero Config
+	err := zero.Validate()
+	for _, want := range []string{"max_header_bytes: ", "max_header_fields: ", "header_timeout: ", "linger_timeout: "} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in %v", want, err)
+		}
+	}
+}

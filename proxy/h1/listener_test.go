@@ -1,0 +1,278 @@
+package h1
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	proxyproto "github.com/pires/go-proxyproto"
+)
+
+// certificate writes a self-signed certificate for name.
+func certificate(t testing.TB, dir, name string, serial int64) CertificateFiles {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tpl := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tpl, tpl, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kder, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := CertificateFiles{filepath.Join(dir, name+".crt"), filepath.Join(dir, name+".key")}
+	for file, b := range map[string]*pem.Block{f.CertFile: {Type: "CERTIFICATE", Bytes: der}, f.KeyFile: {Type: "EC PRIVATE KEY", Bytes: kder}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(b), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+func dialTLS(t *testing.T, g *gateway, name string) (*client, *x509.Certificate) {
+	t.Helper()
+	c, err := tls.Dial("tcp", g.addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}) //nolint:gosec // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	return &client{t, c, bufio.NewReader(c)}, c.ConnectionState().PeerCertificates[0]
+}
+
+// TestTLSReload is row 21: certificates change under connections that stay.
+func TestTLSReload(t *testing.T) {
+	dir := t.TempDir()
+	files := []CertificateFiles{certificate(t, dir, "a.test", 1), certificate(t, dir, "b.test", 2)}
+	certs, err := LoadCertificates(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := answering(t, okAnswer)
+	var seen string
+	g := newGateway(t, s, setup{listener: ListenerOptions{TLS: certs.Config()}, handler: func(x *Exchange, forward func()) {
+		seen = fmt.Sprint(x.View.TLS, x.ServerName())
+		forward()
+	}})
+	c1, first := dialTLS(t, g, "a.test")
+	c1.say(aGet)
+	if _, body := c1.answer("GET"); body != "ok" || seen != "truea.test" {
+		t.Errorf("got %q, the handler saw %s", body, seen)
+	}
+	if _, b := dialTLS(t, g, "b.test"); b.SerialNumber.Int64() != 2 {
+		t.Error("wrong certificate for b.test")
+	}
+	if _, b := dialTLS(t, g, "other.test"); b.SerialNumber.Int64() != 1 {
+		t.Error("wrong certificate for other.test")
+	}
+	files[0] = certificate(t, dir, "a.test", 3)
+	if err := certs.Reload(files); err != nil {
+		t.Fatal(err)
+	}
+	if err := certs.Reload([]CertificateFiles{{"none", "none"}}); err == nil {
+		t.Error("a missing file is no error")
+	}
+	if _, again := dialTLS(t, g, "a.test"); again.SerialNumber.Int64() != 3 || first.SerialNumber.Int64() != 1 {
+		t.Error("not reloaded")
+	}
+	c1.say(aGet)
+	if _, body := c1.answer("GET"); body != "ok" {
+		t.Errorf("the old connection got %q", body)
+	}
+	plainText := dial(t, g)
+	plainText.say(aGet)
+	if resp, _ := plainText.answer("GET"); resp.StatusCode != 400 {
+		t.Errorf("plain HTTP got %v", resp)
+	}
+}
+
+// TestTLSLargeBodies moves bodies both ways through TLS, and closes with a lingering end.
+func TestTLSLargeBodies(t *testing.T) {
+	certs, err := LoadCertificates([]CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newService(t, func(k *talk) {
+		_, b := k.request(true)
+		k.say("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(b), b))
+	})
+	g := newGateway(t, s, setup{listener: ListenerOptions{TLS: certs.Config()}})
+	c1, _ := dialTLS(t, g, "a.test")
+	big := strings.Repeat("0123456789", 100_000)
+	c1.say("POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 1000000\r\n\r\n")
+	go func() { _, _ = io.WriteString(c1.Conn, big) }()
+	if _, body := c1.answer("POST"); body != big {
+		t.Errorf("got %d bytes", len(body))
+	}
+	c1.closes()
+}
+
+func localTrusted(a netip.Addr) bool { return a.IsLoopback() }
+
+// TestProxyProtocol is pitfall 6: the header of a trusted balancer is believed, whichever version, and nobody else's.
+func TestProxyProtocol(t *testing.T) {
+	src, dst := &net.TCPAddr{IP: net.ParseIP("203.0.113.7"), Port: 4711}, &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 80}
+	src6, dst6 := &net.TCPAddr{IP: net.ParseIP("2001:db8::7"), Port: 4711}, &net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: 80}
+	made := func(version byte, s, d net.Addr) string {
+		b, err := proxyproto.HeaderProxyFromAddrs(version, s, d).Format()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	withTLV := proxyproto.HeaderProxyFromAddrs(2, src, dst)
+	if err := withTLV.SetTLVs([]proxyproto.TLV{{Type: proxyproto.PP2_TYPE_AUTHORITY, Value: []byte("a.test")}}); err != nil {
+		t.Fatal(err)
+	}
+	tlv, err := withTLV.Format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	v2 := func(rest string) string { return proxyV2 + rest }
+	for _, c := range []struct{ name, header, peer string }{
+		{"v1 IPv4", made(1, src, dst), "203.0.113.7"},
+		{"v1 IPv6", made(1, src6, dst6), "2001:db8::7"},
+		{"v1 UNKNOWN", "PROXY UNKNOWN\r\n", "127.0.0.1"},
+		{"v1 UNKNOWN with addresses", "PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", "127.0.0.1"},
+		{"v2 IPv4", made(2, src, dst), "203.0.113.7"},
+		{"v2 IPv6", made(2, src6, dst6), "2001:db8::7"},
+		{"v2 TLV", string(tlv), "203.0.113.7"},
+		{"v2 LOCAL", v2("\x20\x00\x00\x00"), "127.0.0.1"},
+		{"v2 LOCAL with an address", v2("\x20\x11\x00\x0c\x01\x02\x03\x04\x01\x02\x03\x04\x00\x01\x00\x01"), "127.0.0.1"},
+		{"v2 UNSPEC", v2("\x21\x00\x00\x03abc"), "127.0.0.1"},
+		{"none", "", ""},
+		{"v1 lower case", "proxy TCP4 1.2.3.4 1.2.3.4 1 2\r\n", ""},
+		{"v1 bare LF", "PROXY TCP4 1.2.3.4 1.2.3.4 1 2\n", ""},
+		{"v1 wrong family", "PROXY TCP4 ::1 ::1 1 2\r\n", ""},
+		{"v1 bad port", "PROXY TCP4 1.2.3.4 1.2.3.4 1 70000\r\n", ""},
+		{"v1 padded port", "PROXY TCP4 1.2.3.4 1.2.3.4 01 2\r\n", ""},
+		{"v1 too few", "PROXY TCP4 1.2.3.4 1.2.3.4 1\r\n", ""},
+		{"v1 too many", "PROXY TCP4 1.2.3.4 1.2.3.4 1 2 3\r\n", ""},
+		{"v1 two spaces", "PROXY  TCP4 1.2.3.4 1.2.3.4 1 2\r\n", ""},
+		{"v1 too long", "PROXY UNKNOWN " + strings.Repeat("a", 200) + "\r\n", ""},
+		{"v2 bad version", v2("\x11\x11\x00\x0c\x01\x02\x03\x04\x01\x02\x03\x04\x00\x01\x00\x01"), ""},
+		{"v2 bad command", v2("\x22\x11\x00\x0c\x01\x02\x03\x04\x01\x02\x03\x04\x00\x01\x00\x01"), ""},
+		{"v2 datagram", v2("\x21\x12\x00\x0c\x01\x02\x03\x04\x01\x02\x03\x04\x00\x01\x00\x01"), ""},
+		{"v2 too short", v2("\x21\x11\x00\x04\x01\x02\x03\x04"), ""},
+		{"v2 huge", v2("\x21\x11\xff\xff" + strings.Repeat("a", 100)), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			peer := ""
+			g := newGateway(t, nil, setup{listener: ListenerOptions{ProxyProtocol: true, Trusted: localTrusted}, handler: func(x *Exchange, _ func()) {
+				peer = x.View.Peer.String()
+				_ = x.Reply(200, nil, nil)
+			}})
+			c1 := dial(t, g)
+			c1.say(c.header + aGet)
+			if c.peer == "" {
+				c1.closes()
+				if g.metric(`antirobot_http_bad_requests_total{reason="proxy_header"}`) != "1" {
+					t.Error("not counted")
+				}
+				return
+			}
+			c1.answer("GET")
+			if peer != c.peer {
+				t.Errorf("the peer is %s, want %s", peer, c.peer)
+			}
+		})
+	}
+	t.Run("untrusted", func(t *testing.T) {
+		g := newGateway(t, nil, setup{listener: ListenerOptions{ProxyProtocol: true, Trusted: func(netip.Addr) bool { return false }}})
+		c1 := dial(t, g)
+		_, _ = io.WriteString(c1.Conn, made(1, src, dst)+aGet)
+		c1.closes()
+	})
+	t.Run("in pieces", func(t *testing.T) {
+		peer := ""
+		g := newGateway(t, nil, setup{listener: ListenerOptions{ProxyProtocol: true, Trusted: localTrusted}, handler: func(x *Exchange, _ func()) {
+			peer = x.View.Peer.String()
+			_ = x.Reply(200, nil, nil)
+		}})
+		c1 := dial(t, g)
+		for _, p := range strings.SplitAfter(made(1, src, dst)+aGet, " ") {
+			c1.say(p)
+			time.Sleep(time.Millisecond)
+		}
+		c1.answer("GET")
+		if peer != "203.0.113.7" {
+			t.Errorf("the peer is %s", peer)
+		}
+	})
+	t.Run("limit per client", func(t *testing.T) {
+		g := newGateway(t, nil, setup{
+			cfg:      func(c *Config) { c.MaxConnsPerAddr = 1 },
+			listener: ListenerOptions{ProxyProtocol: true, Trusted: localTrusted},
+			handler:  func(x *Exchange, _ func()) { _ = x.Reply(200, nil, nil) },
+		})
+		c1, c2, c3 := dial(t, g), dial(t, g), dial(t, g)
+		c1.say(made(1, src, dst) + aGet)
+		c1.answer("GET")
+		c2.say(made(2, src, dst) + aGet)
+		c2.closes()
+		c3.say(made(1, src6, dst6) + aGet)
+		c3.answer("GET")
+	})
+}
+
+// TestProxyProtocolBeforeTLS: the header and the client's hello come in one segment.
+func TestProxyProtocolBeforeTLS(t *testing.T) {
+	certs, err := LoadCertificates([]CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	peer := ""
+	g := newGateway(t, nil, setup{listener: ListenerOptions{TLS: certs.Config(), ProxyProtocol: true, Trusted: localTrusted}, handler: func(x *Exchange, _ func()) {
+		peer = x.View.Peer.String()
+		_ = x.Reply(200, nil, []byte("ok"))
+	}})
+	nc, err := net.Dial("tcp", g.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	c := tls.Client(&prefixed{Conn: nc, prefix: "PROXY TCP4 203.0.113.7 192.0.2.1 4711 443\r\n"}, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a test
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := io.WriteString(c, aGet); err != nil {
+		t.Fatal(err)
+	}
+	cl := &client{t, c, bufio.NewReader(c)}
+	if _, body := cl.answer("GET"); body != "ok" || peer != "203.0.113.7" {
+		t.Errorf("got %q from %s", body, peer)
+	}
+}
+
+// prefixed sends prefix together with the first write.
+type prefixed struct {
+	net.Conn
+	prefix string
+}
+
+func (p *prefixed) Write(b []byte) (int, error) {
+	n := len(p.prefix)
+	m, err := p.Conn.Write(append([]byte(p.prefix), b...))
+	p.prefix = ""
+	return max(m-n, 0), err
+}

@@ -1,0 +1,123 @@
+package h1
+
+import (
+	"net"
+	"time"
+)
+
+func (c *conn) borrowOut() {
+	if c.outp == nil {
+		c.outp = outBuffers.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
+		c.out = (*c.outp)[:0]
+	}
+}
+
+func (c *conn) returnOut() {
+	if c.outp == nil {
+		return
+	}
+	if cap(c.out) <= 4*outSize {
+		*c.outp = c.out[:0]
+		outBuffers.Put(c.outp)
+	}
+	c.outp, c.out = nil, nil
+	if cap(c.h.raw) > keptHead {
+		c.h.raw = nil
+	}
+}
+
+// write sends p, or joins it with what waits to be sent. p may be reused when it returns.
+func (c *conn) write(p []byte) error {
+	if len(c.out)+len(p) <= outSize {
+		c.out = append(c.out, p...)
+		return nil
+	}
+	return c.send(p, nil)
+}
+
+// flush sends what waits.
+func (c *conn) flush() error {
+	if len(c.out) == 0 {
+		return c.werr
+	}
+	return c.send(nil, nil)
+}
+
+// send writes what waits, then p and tail, in one system call.
+func (c *conn) send(p, tail []byte) error {
+	if c.werr != nil {
+		c.out = c.out[:0]
+		return c.werr
+	}
+	timeout := c.cfg.WriteTimeout
+	now := time.Now()
+	if left := c.writeBy.Sub(now); left > timeout || left < timeout-timeout/8 {
+		c.writeBy = now.Add(timeout)
+		_ = c.nc.SetWriteDeadline(c.writeBy)
+	}
+	var n int64
+	var err error
+	if len(p) == 0 || c.nc != c.sock { // TLS would make a record of each piece
+		c.out = append(append(c.out, p...), tail...)
+		var m int
+		m, err = c.nc.Write(c.out)
+		n = int64(m)
+	} else {
+		c.iov = [3][]byte{c.out, p, tail}
+		c.bufs = c.iov[:]
+		n, err = c.bufs.WriteTo(c.nc)
+		c.iov = [3][]byte{}
+	}
+	c.out = c.out[:0]
+	c.written += n
+	if err != nil {
+		if isTimeout(err) {
+			c.srv.m.limitWrite.Inc()
+		}
+		c.werr = ErrClientGone
+		c.keep, c.abort = false, true
+	}
+	return c.werr
+}
+
+// shut closes the connection the way its last answer asks for.
+func (c *conn) shut() {
+	if c.abort || c.werr != nil { // without TLS's goodbye
+		// A reset, so that an answer without a length does not look complete.
+		if t, ok := c.sock.(*net.TCPConn); ok && (c.reset || c.werr != nil) {
+			_ = t.SetLinger(0)
+		}
+		_ = c.sock.Close()
+		return
+	}
+	if c.linger || c.br.Buffered() > 0 || c.watched.readable() {
+		c.lingerOn()
+	}
+	_ = c.nc.Close()
+}
+
+// lingerOn ends our side and throws away what the client still sends. Without it the kernel answers unread bytes with a
+// reset, which may overtake the answer.
+func (c *conn) lingerOn() {
+	if w, ok := c.nc.(interface{ CloseWrite() error }); ok {
+		_ = w.CloseWrite()
+	}
+	if c.nc != c.sock {
+		if w, ok := c.sock.(interface{ CloseWrite() error }); ok {
+			_ = w.CloseWrite()
+		}
+	}
+	c.setReadDeadline(time.Now().Add(c.cfg.LingerTimeout))
+	if c.state.Load() == closed {
+		return
+	}
+	buf := streamBuffers.Get().(*streamBuffer) //nolint:forcetypeassert // the pool holds nothing else
+	defer streamBuffers.Put(buf)
+	for left := c.cfg.LingerBytes - int64(c.br.Buffered()); left > 0; {
+		n, err := c.sock.Read(buf[:])
+		if err != nil {
+			return
+		}
+		left -= int64(n)
+	}
+}
