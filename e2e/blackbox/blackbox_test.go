@@ -1,0 +1,229 @@
+package blackbox
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Environment:
+//
+//	ANTIROBOT_BIN     the binary under test; default: built from the module
+//	BLACKBOX_ONLY     regular expression; only cases whose category/name matches
+//	BLACKBOX_STRICT   should cases fail too
+//	BLACKBOX_REPORT   a file that gets a line for each case: category/name, status of the first answer, passed or failed
+//	BLACKBOX_REQUIRED in CI: a missing nginx or binary fails instead of being skipped
+const (
+	workers     = 8
+	slowWorkers = 10 // they mostly wait
+)
+
+// env is one proxy before one service. Cases on one env run one after another.
+type env struct {
+	addr string
+	svc  *service
+}
+
+type result struct {
+	c     *Case
+	fails []string
+	first int // status of the first answer
+}
+
+// suite runs all cases against what l starts.
+func suite(t *testing.T, l launcher) []result {
+	t.Helper()
+	only, err := regexp.Compile(os.Getenv("BLACKBOX_ONLY"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := allCases()
+	quick, slow := make(chan *Case, len(cases)), make(chan *Case, len(cases))
+	var chosen []*Case
+	for i := range cases {
+		c := &cases[i]
+		if !only.MatchString(c.ID()) {
+			continue
+		}
+		chosen = append(chosen, c)
+		if c.Slow {
+			slow <- c
+		} else {
+			quick <- c
+		}
+	}
+	close(quick)
+	close(slow)
+
+	var mu sync.Mutex
+	ran := map[*Case]result{}
+	var wg sync.WaitGroup
+	start := func(n int, queue chan *Case) {
+		for range min(n, len(queue)) {
+			svc, err := newService()
+			if err != nil {
+				t.Fatal(err)
+			}
+			addr, stop := l(t, svc.url())
+			e := &env{addr: addr, svc: svc}
+			wg.Go(func() {
+				defer svc.stop()
+				defer stop()
+				for c := range queue {
+					fails, first := e.run(c)
+					mu.Lock()
+					ran[c] = result{c, fails, first}
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	start(slowWorkers, slow)
+	start(workers, quick)
+	wg.Wait()
+	var out []result
+	for _, c := range chosen {
+		out = append(out, ran[c])
+	}
+	return out
+}
+
+// report makes a subtest of each case; known are failures that are expected, by ID.
+func report(t *testing.T, results []result, known map[string]bool) {
+	t.Helper()
+	writeReport(t, results)
+	must, should, mustFailed, shouldFailed := 0, 0, 0, 0
+	strict := os.Getenv("BLACKBOX_STRICT") != ""
+	for _, r := range results {
+		failed := len(r.fails) > 0
+		if r.c.Should {
+			should++
+			if failed {
+				shouldFailed++
+			}
+		} else {
+			must++
+			if failed {
+				mustFailed++
+			}
+		}
+		t.Run(r.c.ID(), func(t *testing.T) {
+			text := strings.Join(r.fails, "\n")
+			switch {
+			case failed && known[r.c.ID()]:
+				t.Logf("known: %s", text)
+			case failed && r.c.Should && !strict:
+				t.Logf("should: %s", text)
+			case failed:
+				t.Error(text)
+			case known[r.c.ID()]:
+				t.Logf("passes, though it is listed as a known failure")
+			}
+		})
+		if failed && r.c.Should && !strict {
+			t.Logf("SHOULD %s: %s", r.c.ID(), clip(strings.Join(r.fails, "; ")))
+		}
+	}
+	t.Logf("%d of %d must cases failed, %d of %d should cases", mustFailed, must, shouldFailed, should)
+}
+
+// writeReport helps to compare two proxies by eye.
+func writeReport(t *testing.T, results []result) {
+	t.Helper()
+	name := os.Getenv("BLACKBOX_REPORT")
+	if name == "" {
+		return
+	}
+	var b strings.Builder
+	for _, r := range results {
+		fmt.Fprintf(&b, "%s\t%d\t%v\n", r.c.ID(), r.first, len(r.fails) == 0)
+	}
+	if err := os.WriteFile(name, []byte(b.String()), 0o600); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestInProcess holds the transport to the suite, without the rest of the gateway.
+func TestInProcess(t *testing.T) { report(t, suite(t, inProcess), nil) }
+
+// TestGateway holds the binary to the suite.
+func TestGateway(t *testing.T) {
+	bin := os.Getenv("ANTIROBOT_BIN")
+	if bin == "" {
+		root, err := filepath.Abs("../..")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(filepath.Join(root, "cmd_serve.go")); err != nil {
+			missing(t, "the module has no serve command and ANTIROBOT_BIN is not set")
+		}
+		bin = filepath.Join(t.TempDir(), "antirobot")
+		build := exec.Command("go", "build", "-o", bin, ".")
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("build: %v\n%s", err, out)
+		}
+	}
+	report(t, suite(t, gateway(bin)), nil)
+}
+
+// TestReference holds the suite to nginx: whatever fails there and is not listed is a mistake of the suite.
+func TestReference(t *testing.T) {
+	bin, err := exec.LookPath("nginx")
+	if err != nil {
+		bin = "/usr/sbin/nginx"
+		if _, err := os.Stat(bin); err != nil {
+			missing(t, "nginx is not installed")
+		}
+	}
+	report(t, suite(t, nginx(bin)), nginxFails)
+}
+
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("BLACKBOX_REQUIRED") != "" {
+		t.Fatal(what)
+	}
+	t.Skip("SKIPPED, NOTHING WAS TESTED: " + what)
+}
+
+// TestCases holds the suite itself together.
+func TestCases(t *testing.T) {
+	seen := map[string]bool{}
+	perCat := map[string]int{}
+	must := 0
+	for _, c := range allCases() {
+		if seen[c.ID()] {
+			t.Errorf("two cases are called %s", c.ID())
+		}
+		seen[c.ID()] = true
+		perCat[c.Cat]++
+		if !c.Should {
+			must++
+		}
+		if (c.Run == nil) == (c.Check == nil) {
+			t.Errorf("%s needs Run or Check", c.ID())
+		}
+	}
+	for id := range nginxFails {
+		if !seen[id] {
+			t.Errorf("no case is called %s", id)
+		}
+	}
+	var cats []string
+	for c, n := range perCat {
+		cats = append(cats, fmt.Sprintf("%s %d", c, n))
+	}
+	sort.Strings(cats)
+	t.Logf("%d cases, %d must: %s", len(seen), must, strings.Join(cats, ", "))
+	if must < 300 || !slices.IsSorted(cats) {
+		t.Errorf("only %d must cases", must)
+	}
+}

@@ -1,0 +1,202 @@
+package blackbox
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// patience is how long anything that must happen may take on a busy machine. settle is how long a case waits to see
+// that something does not happen.
+const (
+	patience = 5 * time.Second
+	settle   = 25 * time.Millisecond
+)
+
+// Case is one question to a proxy.
+type Case struct {
+	Cat, Name string
+	Should    bool // quality, not safety
+	Slow      bool // takes seconds by its nature; runs beside the others
+
+	// Send is written by the client at once, then Check looks at what came of it. Run, if set, does all itself.
+	Send     string
+	Services []Script // what the service does with each request, the last one for all that follow; default: ok
+	Check    func(x *X, c *Client)
+	Run      func(x *X)
+}
+
+// ID names a case.
+func (c *Case) ID() string { return c.Cat + "/" + c.Name }
+
+// X is a case being run.
+type X struct {
+	Case *Case
+	env  *env
+	done chan struct{} // closed at its end
+
+	mu       sync.Mutex
+	fails    []string
+	reqs     []*Req
+	conns    int
+	requests int
+	clients  []*Client
+	signals  map[string]chan struct{}
+	first    int // status of the first answer to the client; 0: none
+}
+
+type caseEnd struct{}
+
+// Errorf notes a failure.
+func (x *X) Errorf(format string, args ...any) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.fails = append(x.fails, fmt.Sprintf(format, args...))
+}
+
+// Fatalf notes a failure and ends the case; only for the case's own goroutine.
+func (x *X) Fatalf(format string, args ...any) {
+	x.Errorf(format, args...)
+	panic(caseEnd{})
+}
+
+func (x *X) nextConn() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.conns++
+	return x.conns
+}
+
+func (x *X) nextRequest() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.requests++
+	return x.requests
+}
+
+func (x *X) script(n int) Script {
+	s := x.Case.Services
+	if len(s) == 0 {
+		return ok
+	}
+	return s[min(n, len(s))-1]
+}
+
+func (x *X) note(q *Req) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.reqs = append(x.reqs, q)
+}
+
+func (x *X) finish(q *Req, body string, trailer Fields, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	q.Body, q.Trailer, q.Complete = body, trailer, err == nil
+	if err != nil && q.Err == "" {
+		q.Err = err.Error()
+	}
+}
+
+// Seen is a copy of the requests that the service has seen so far.
+func (x *X) Seen() []Req {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out := make([]Req, len(x.reqs))
+	for i, q := range x.reqs {
+		out[i] = *q
+	}
+	return out
+}
+
+// Await waits until f holds for the requests seen.
+func (x *X) Await(what string, f func([]Req) bool) []Req {
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if r := x.Seen(); f(r) {
+			return r
+		}
+		if time.Now().After(end) {
+			x.Fatalf("the service never saw %s; it saw %s", what, describe(x.Seen()))
+		}
+	}
+}
+
+// Signal and Wait order what client and service do.
+func (x *X) Signal(name string) { close(x.signal(name)) }
+
+// Wait waits for the signal.
+func (x *X) Wait(name string) {
+	select {
+	case <-x.signal(name):
+	case <-x.done:
+		panic(scriptEnd{})
+	case <-time.After(patience):
+		x.Errorf("never signalled: %s", name)
+	}
+}
+
+// Signalled reports whether the signal has come within d.
+func (x *X) Signalled(name string, d time.Duration) bool {
+	select {
+	case <-x.signal(name):
+		return true
+	case <-time.After(d):
+		return false
+	}
+}
+
+func (x *X) signal(name string) chan struct{} {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	c := x.signals[name]
+	if c == nil {
+		c = make(chan struct{})
+		x.signals[name] = c
+	}
+	return c
+}
+
+func describe(r []Req) string {
+	if len(r) == 0 {
+		return "nothing"
+	}
+	s := ""
+	for _, q := range r {
+		s += fmt.Sprintf("[%q body %q complete %v %s] ", clip(q.Head), clip(q.Body), q.Complete, q.Err)
+	}
+	return s
+}
+
+// run runs one case to its end.
+func (e *env) run(c *Case) (fails []string, first int) {
+	x := &X{Case: c, env: e, done: make(chan struct{}), signals: map[string]chan struct{}{}}
+	e.svc.begin(x)
+	func() {
+		defer func() {
+			if p := recover(); p != nil {
+				if _, ok := p.(caseEnd); !ok {
+					if _, ok := p.(scriptEnd); !ok {
+						panic(p)
+					}
+				}
+			}
+		}()
+		if c.Run != nil {
+			c.Run(x)
+			return
+		}
+		k := x.Dial()
+		k.Send(c.Send)
+		c.Check(x, k)
+	}()
+	close(x.done)
+	e.svc.end()
+	x.mu.Lock()
+	clients := x.clients
+	x.mu.Unlock()
+	for _, k := range clients {
+		k.Close()
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.fails, x.first
+}
