@@ -198,6 +198,26 @@ func TestErrorsKeepTheLastGoodCopy(t *testing.T) {
 	}
 }
 
+func TestRedirectNeverGoesBackToPlainHTTP(t *testing.T) {
+	f := func(from, to string, want bool) {
+		t.Helper()
+		l := open(t, urlList(from), func(d *Deps) {
+			d.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.String() == to {
+					return answer(http.StatusOK, "192.0.2.1\n"), nil
+				}
+				return answer(http.StatusFound, "", "Location", to), nil
+			})
+		})
+		if err := refresh(t, l, "f"); (err == nil) != want {
+			t.Errorf("%s to %s: %v", from, to, err)
+		}
+	}
+	f("https://a.example/", "https://b.example/", true)
+	f("http://a.example/", "https://b.example/", true)
+	f("https://a.example/", "http://a.example/", false)
+}
+
 func TestBadLinesAreCountedAndNamed(t *testing.T) {
 	srv := serveText(t, "192.0.2.1\nnonsense\n192.0.2.2\n")
 	l := open(t, urlList(srv.URL), nil)
