@@ -182,7 +182,7 @@ func (a *app) newCaptcha(cfg *Config) (*templates.Set, *captcha.Captcha, error) 
 		return nil, nil, err
 	}
 	c, err := captcha.New(cfg.Captcha, captcha.Deps{
-		Ring: a.ring.Load, Store: a.store, Set: pages, Log: a.part("captcha"), Metrics: a.set,
+		Ring: a.ring.Load, Store: a.store, Set: pages, Log: a.part("captcha"), Metrics: a.set, Previous: a.captcha,
 	})
 	return pages, c, err
 }
