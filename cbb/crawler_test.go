@@ -231,8 +231,19 @@ func TestProvisionalWhileDNSIsSlow(t *testing.T) {
 		if got := come(l, "198.51.100.5", googleUA+yandexUA); got != "-" {
 			t.Errorf("a liar under two names: %s", got)
 		}
+		// Even when the cache has kept only that it is not Google.
+		ver := l.snap.Load().verifier
+		ver.cache.Del(cacheKey(nil, keyRefuted, netip.MustParseAddr("198.51.100.5"), 0))
+		for _, c := range l.snap.Load().crawlers {
+			if c.name == "yandex" {
+				ver.cache.Del(cacheKey(nil, keyAnswer, netip.MustParseAddr("198.51.100.5"), c.key))
+			}
+		}
+		if got := come(l, "198.51.100.5", googleUA+yandexUA); got != "-" {
+			t.Errorf("a liar half forgotten: %s", got)
+		}
 		st := l.Stats().Crawlers
-		if st.Confirmed != 2 || st.Refuted < 1 || st.Provisional != 7 {
+		if st.Confirmed != 2 || st.Refuted < 1 || st.Provisional != 8 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -369,6 +380,19 @@ func TestConfirmationAndRefutationEnd(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := come(l, "66.249.66.1", googleUA); got != "-" {
 			t.Errorf("confirmed for ever: %s", got)
+		}
+	})
+}
+
+func TestBlockedAddressCostsNoLookup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dns := zone()
+		l := crawling(t, dns, func(c *Config) { c.Block = []string{"66.249.66.1"} })
+		defer closeLists(t, l)
+		come(l, "66.249.66.1", googleUA)
+		time.Sleep(time.Second)
+		if n := dns.questions(); n != 0 {
+			t.Errorf("%d questions", n)
 		}
 	})
 }

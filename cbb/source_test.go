@@ -224,6 +224,10 @@ func TestBadLinesAreCountedAndNamed(t *testing.T) {
 	if err := refresh(t, l, "f"); err != nil {
 		t.Fatal(err)
 	}
+	built := l.snap.Load()
+	if err := refresh(t, l, "f"); err != nil || l.snap.Load() != built {
+		t.Errorf("the same bytes make a new table: %v", err)
+	}
 	st := l.Stats().Lists[0]
 	if st.Entries != 2 || st.Bad != 1 || len(st.BadLines) != 1 || st.BadLines[0].Line != 2 || st.BadLines[0].Text != "nonsense" {
 		t.Errorf("%+v", st)
@@ -272,7 +276,7 @@ func TestLastGoodCopySurvivesRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[len(b)-3] ^= 1
+	b[len(b)-5] ^= 1 // 192.0.2.1/24: a good list, and not the one that was fetched
 	if err := os.WriteFile(files[0], b, 0o600); err != nil {
 		t.Fatal(err)
 	}
