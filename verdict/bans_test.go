@@ -268,6 +268,40 @@ func TestBanWithoutStore(t *testing.T) {
 	})
 }
 
+// TestScanAndWritesThatOverlap: a scan neither brings a lifted ban back whose deletion is still to be written, nor drops
+// one that was written when the scan had passed its place.
+func TestScanAndWritesThatOverlap(t *testing.T) {
+	w := newWorld(t)
+	w.ban(ip("192.0.2.1"))
+	w.st.down.Store(true)
+	if n, err := w.Unban(ctx, ip("192.0.2.1"), ""); n != 1 || !errors.Is(err, errDown) {
+		t.Fatal(n, err)
+	}
+	w.st.down.Store(false)
+	if err := w.scanBans(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if len(w.Bans(BanFilter{})) != 0 {
+		t.Error("a lifted ban is back")
+	}
+
+	b := Ban{Subject: ip("192.0.2.2"), Until: w.now().Add(time.Hour), Made: w.now()}
+	if err := w.bans.Put(&b, false, w.now().UnixNano()); err != nil {
+		t.Fatal(err)
+	}
+	w.bans.BeginScan()
+	w.bans.MarkStored(b.key(), b.Made.UnixNano())
+	w.bans.Prune()
+	if len(w.Bans(BanFilter{})) != 1 {
+		t.Error("a ban that was just written is gone")
+	}
+	w.bans.BeginScan()
+	w.bans.Prune()
+	if len(w.Bans(BanFilter{})) != 0 {
+		t.Error("a ban that the store has no more is still there")
+	}
+}
+
 // TestBanOnAnotherNode: visible within 100 ms, lifted as fast; a node that was away catches up by a scan.
 func TestBanOnAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -182,6 +182,9 @@ func TestLeaseIsThereInTime(t *testing.T) {
 		if got := l.Spend(&p, 1, clock.now(), Open).OK; got != (i < 100) {
 			t.Fatalf("request %d: paid %v", i+1, got)
 		}
+		if a, _ := l.load(p.ID); a.debt() > 0 {
+			t.Fatalf("request %d: in debt, so the lease was not asked for ahead of need", i+1)
+		}
 	}
 }
 
@@ -255,6 +258,32 @@ func TestBehindNeverLosesAChange(t *testing.T) {
 	}
 }
 
+// TestBehindWritesAgain: a key that is added while it is being written is written once more.
+func TestBehindWritesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		calls, release := 0, make(chan struct{})
+		b := newBehind(func(context.Context, int) error {
+			calls++
+			<-release
+			return nil
+		})
+		run, cancel := context.WithCancel(ctx)
+		var wg sync.WaitGroup
+		wg.Go(func() { b.Run(run) })
+		b.Add(1)
+		synctest.Wait()
+		b.Add(1)
+		b.Add(1)
+		close(release)
+		synctest.Wait()
+		if calls != 2 || b.Pending(1) {
+			t.Errorf("written %d times, pending %v", calls, b.Pending(1))
+		}
+		cancel()
+		wg.Wait()
+	})
+}
+
 func TestRevocations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
@@ -312,7 +341,7 @@ func TestRevocationsAreBounded(t *testing.T) {
 		t.Errorf("%v, want ErrFull", err)
 	}
 	w.clock.advance(2 * time.Hour)
-	p := pass(w.now(), 0, 9, "192.0.2.1")
+	p := pass(w.now(), 64*9, 9, "192.0.2.1")
 	if err := w.RevokePass(ctx, p.ID, time.Hour); err != nil {
 		t.Errorf("after the others ended: %v", err)
 	}

@@ -323,6 +323,27 @@ func TestPitfall22OfficeIsNotBanned(t *testing.T) {
 	})
 }
 
+// TestPitfall22RobotIsBannedAlone: in an office that nobody is established in yet, a robot that goes on with its banned
+// cookie does not take the address down with it.
+func TestPitfall22RobotIsBannedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		defer g.end()
+		stopped := 0
+		for n := range 6000 {
+			g.send(client{addr: "203.0.113.9", subs: []identity.Subject{cookie(0)}}, nil)
+			if n%50 == 0 && g.send(client{addr: "203.0.113.9", subs: []identity.Subject{cookie(1 + n/50%20)}}, nil) != verdict.Human {
+				stopped++
+			}
+			synctest.Wait()
+			time.Sleep(5 * time.Millisecond)
+		}
+		if stopped > 0 {
+			t.Errorf("%d requests of colleagues stopped", stopped)
+		}
+	})
+}
+
 // TestPitfall23WhatIsNoPace: white-listed, blocked, off and demanded requests ban nobody.
 func TestPitfall23WhatIsNoPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -424,6 +445,42 @@ func TestFirstTwoRequestsNeverBan(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTwoRequestsAreNoPace: not even for a limit of one, which a configuration can't say.
+func TestTwoRequestsAreNoPace(t *testing.T) {
+	p, b := newProcessor(t, nil)
+	p.SetServices([]*verdict.Service{{Name: "shop", Limits: []verdict.Limit{{Window: time.Second, Requests: 1, Ban: time.Minute}}}})
+	for n := range 3 {
+		p.Process(event(time.Unix(1e9, 0), 1))
+		if want := n / 2; len(b.bans) != want {
+			t.Errorf("%d bans after %d requests, want %d", len(b.bans), n+1, want)
+		}
+	}
+}
+
+// TestSentences: doubled for each repetition, not while most of one is ahead, anew when forgotten, never above the most.
+func TestSentences(t *testing.T) {
+	table := newSessions(100)
+	var seen [verdict.MaxLimits]float32
+	at := time.Unix(1e9, 0)
+	table.add(sessionKey{}, &verdict.Event{At: at}, nil, &seen)
+	f := func(wait, want time.Duration) {
+		t.Helper()
+		at = at.Add(wait)
+		got, ok := table.sentence(sessionKey{}, at, 10*time.Minute, time.Hour, 24*time.Hour, false)
+		if got != want || ok != (want > 0) {
+			t.Errorf("%v, %v; want %v", got, ok, want)
+		}
+	}
+	f(0, 10*time.Minute)
+	f(4*time.Minute, 0)
+	f(2*time.Minute, 20*time.Minute)
+	f(10*time.Minute, 40*time.Minute)
+	f(20*time.Minute, time.Hour)
+	f(2*time.Hour, time.Hour)
+	f(23*time.Hour, time.Hour)
+	f(26*time.Hour, 10*time.Minute)
 }
 
 // TestSyncJudge: with verdict.sync who is over a limit is stopped although no ban can be made.
