@@ -1,13 +1,15 @@
 package store_test
 
 import (
-	"antirobot/store"
-	"antirobot/store/storetest"
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"testing"
 	"time"
+
+	"antirobot/store"
+	"antirobot/store/storetest"
 )
 
 func TestMemory(t *testing.T) {
@@ -67,4 +69,31 @@ func BenchmarkMemory(b *testing.B) {
 			}
 		}
 	})
+}
+
+func TestMemoryCounters(t *testing.T) {
+	storetest.RunCounters(t, func(*testing.T) store.Counters { return store.NewMemoryCounters() }, storetest.CounterOptions{})
+}
+
+func TestMemoryCountersClosed(t *testing.T) {
+	c := store.NewMemoryCounters()
+	if err := errors.Join(c.Healthy(), c.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Add(context.Background(), nil); !errors.Is(err, store.ErrClosed) || !errors.Is(c.Healthy(), store.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
+func TestUnitNumber(t *testing.T) {
+	at := time.Date(2023, 11, 2, 7, 55, 0, 0, time.UTC)
+	if n, d := store.TenMinutes.Number(at), store.Day.Number(at); n != 2831519 || d != 19663 {
+		t.Errorf("numbers of %v: %d, %d", at, n, d)
+	}
+	if s := (store.Period{Unit: store.TenMinutes, Number: 2831519}).Start(); !s.Equal(time.Date(2023, 11, 2, 7, 50, 0, 0, time.UTC)) {
+		t.Errorf("start: %v", s)
+	}
+	if n := store.Day.Number(time.Unix(-1, 0)); n != 0 {
+		t.Errorf("before the epoch: %d", n)
+	}
 }

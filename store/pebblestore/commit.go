@@ -1,13 +1,14 @@
 package pebblestore
 
 import (
-	"antirobot/store"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"antirobot/store"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -360,60 +361,25 @@ func (s *Store) refuseQueued(err error) {
 	}
 }
 
-const (
-	reviveFirst = 100 * time.Millisecond
-	reviveLast  = 5 * time.Second
-)
-
-// revive replaces a dead engine, trying until it works; false means that the store closes.
+// revive replaces a dead engine; false means that the store closes.
 func (s *Store) revive(dead *engine, cause error) bool {
-	s.health.set(ailEngine, fmt.Errorf("store: the engine failed and is being opened again: %w", cause))
 	dead.fs.stopWaiting()
 	s.inflight.Wait()
-	dead.fs.fence()
-	for pause := reviveFirst; ; pause = min(2*pause, reviveLast) {
-		select {
-		case <-s.closing:
-			return false
-		case <-time.After(pause):
-		}
+	eng := s.setup.revive(s.statePath(), dead, cause, s.closing, func() {
 		s.refuseQueued(fmt.Errorf("store: the engine failed: %w", cause))
-		eng, err := s.setup.openEngine(s.statePath(), false, false)
-		if err == nil {
-			err = eng.probe()
-		}
-		if err != nil {
-			s.health.set(ailEngine, fmt.Errorf("store: the engine failed (%w) and does not open again: %w", cause, err))
-			continue
-		}
-		s.mu.Lock()
-		s.eng = eng
-		s.mu.Unlock()
-		if s.closed.Load() { // close has looked for the engine before this one came
-			eng.fs.stopWaiting()
-		}
-		s.stats.revived.Add(1)
-		go dead.bury()
-		s.feeds.wakeAll()
-		s.health.set(ailEngine, nil)
-		return true
+	})
+	if eng == nil {
+		return false
 	}
+	s.mu.Lock()
+	s.eng = eng
+	s.mu.Unlock()
+	if s.closed.Load() { // close has looked for the engine before this one came
+		eng.fs.stopWaiting()
+	}
+	s.stats.revived.Add(1)
+	go dead.bury()
+	s.feeds.wakeAll()
+	s.health.set(ailEngine, nil)
+	return true
 }
-
-// probe shows that the disk takes a write; if not, the engine is closed.
-func (e *engine) probe() error {
-	err := e.db.LogData([]byte("probe"), pebble.Sync)
-	if err == nil {
-		err = e.died()
-	}
-	if err != nil {
-		e.fs.fence()
-		go e.bury()
-		return fmt.Errorf("write store: %w", err)
-	}
-	return nil
-}
-
-// bury ends a dead engine. It can not touch the disk; it may hang in a lock that Pebble left held, which costs the
-// memory of its tables and nothing else. So nobody waits for it.
-func (e *engine) bury() { _ = e.close() }

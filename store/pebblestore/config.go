@@ -18,6 +18,18 @@ type Config struct {
 	SweepEvery time.Duration `mapstructure:"sweep_every"`
 	// FeedKeep is how many messages of a feed topic are kept at least; an eighth more at most.
 	FeedKeep int `mapstructure:"feed_keep"`
+	// Counters are kept beside the rest, by an engine of their own.
+	Counters CountersConfig `mapstructure:"counters"`
+}
+
+// CountersConfig is what an operator may set for counters.
+type CountersConfig struct {
+	// CacheBytes is for blocks read from disk, less the tables of recent writes.
+	CacheBytes int64 `mapstructure:"cache_bytes"`
+	// MemTableBytes is the size of one table of recent writes; up to four exist.
+	MemTableBytes int64 `mapstructure:"mem_table_bytes"`
+	// SyncEvery is how much of the last updates a crash may cost, beside what was not flushed yet.
+	SyncEvery time.Duration `mapstructure:"sync_every"`
 }
 
 // DefaultConfig returns a Config for one gateway beside which nothing else needs the memory.
@@ -28,6 +40,11 @@ func DefaultConfig() Config {
 		WriteTimeout:  5 * time.Second,
 		SweepEvery:    time.Minute,
 		FeedKeep:      65536,
+		Counters: CountersConfig{
+			CacheBytes:    128 << 20,
+			MemTableBytes: 16 << 20,
+			SyncEvery:     time.Second,
+		},
 	}
 }
 
@@ -44,5 +61,9 @@ func (c Config) Validate() error {
 	bad(c.WriteTimeout > 0, "write_timeout: %v is not positive", c.WriteTimeout)
 	bad(c.SweepEvery > 0, "sweep_every: %v is not positive", c.SweepEvery)
 	bad(c.FeedKeep >= 16, "feed_keep: %d is less than 16", c.FeedKeep)
+	k := c.Counters
+	bad(k.CacheBytes >= 1<<20, "counters.cache_bytes: %d is less than 1 MiB", k.CacheBytes)
+	bad(k.MemTableBytes >= 1<<20 && k.MemTableBytes <= 1<<30, "counters.mem_table_bytes: %d is not between 1 MiB and 1 GiB", k.MemTableBytes)
+	bad(k.SyncEvery > 0, "counters.sync_every: %v is not positive", k.SyncEvery)
 	return errors.Join(errs...)
 }

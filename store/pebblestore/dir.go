@@ -28,6 +28,7 @@ const (
 	lockName   = "LOCK"
 	holderName = "HOLDER" // the process id of who holds LOCK, for the message to the next one
 	stateName  = "state"
+	countsName = "counters"
 	newSuffix  = ".new"
 	formatName = "FORMAT" // in each engine's directory; it gets there before the directory gets its name
 	format     = "antirobot store 1\n"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -134,6 +135,52 @@ func (u setup) start(path string) (*engine, error) {
 	}
 	return u.openEngine(path, false, false)
 }
+
+const (
+	reviveFirst = 100 * time.Millisecond
+	reviveLast  = 5 * time.Second
+)
+
+// revive opens the directory of a dead engine again, trying until it works, and calls waiting before each try. It
+// returns nil when closing is closed first. The caller puts the new engine in place, and then buries the dead one.
+func (u setup) revive(path string, dead *engine, cause error, closing <-chan struct{}, waiting func()) *engine {
+	u.health.set(ailEngine, fmt.Errorf("store: the engine failed and is being opened again: %w", cause))
+	dead.fs.fence()
+	for pause := reviveFirst; ; pause = min(2*pause, reviveLast) {
+		select {
+		case <-closing:
+			return nil
+		case <-time.After(pause):
+		}
+		waiting()
+		eng, err := u.openEngine(path, false, false)
+		if err == nil {
+			err = eng.probe()
+		}
+		if err == nil {
+			return eng
+		}
+		u.health.set(ailEngine, fmt.Errorf("store: the engine failed (%w) and does not open again: %w", cause, err))
+	}
+}
+
+// probe shows that the disk takes a write; if not, the engine is closed.
+func (e *engine) probe() error {
+	err := e.db.LogData([]byte("probe"), pebble.Sync)
+	if err == nil {
+		err = e.died()
+	}
+	if err != nil {
+		e.fs.fence()
+		go e.bury()
+		return fmt.Errorf("write store: %w", err)
+	}
+	return nil
+}
+
+// bury ends a dead engine. It can not touch the disk; it may hang in a lock that Pebble left held, which costs the
+// memory of its tables and nothing else. So nobody waits for it.
+func (e *engine) bury() { _ = e.close() }
 
 // tuneState sets the options for few, precious, mostly small values.
 func (c Config) tuneState(o *pebble.Options) {

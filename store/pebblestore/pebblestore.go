@@ -14,7 +14,6 @@
 package pebblestore
 
 import (
-	"antirobot/store"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +23,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"antirobot/store"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/rs/zerolog"
@@ -43,6 +44,9 @@ type Store struct {
 
 	mu  sync.RWMutex // guards eng against its replacement and its end; held for one short read at a time
 	eng *engine      // nil after Close
+
+	countersMu sync.Mutex
+	counters   *Counters // nil until OpenCounters
 
 	queue    chan *request
 	settling chan *group
@@ -147,6 +151,13 @@ func (s *Store) close() error {
 	s.eng.fs.stopWaiting()
 	s.mu.RUnlock()
 	close(s.closing)
+	s.countersMu.Lock()
+	counters := s.counters
+	s.countersMu.Unlock()
+	var countersErr error
+	if counters != nil {
+		countersErr = counters.Close()
+	}
 	end := make(chan error, 1)
 	go func() {
 		s.done.Wait()
@@ -161,7 +172,7 @@ func (s *Store) close() error {
 	}()
 	select {
 	case err := <-end:
-		return errors.Join(wrap("close store", err), s.held.Close())
+		return errors.Join(wrap("close store", err), countersErr, s.held.Close())
 	case <-time.After(closeTimeout):
 		// The directory stays held until the process ends: somebody may still be writing to it.
 		return fmt.Errorf("close store: the disk did not answer within %v", closeTimeout)

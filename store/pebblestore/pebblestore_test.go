@@ -1,8 +1,6 @@
 package pebblestore
 
 import (
-	"antirobot/store"
-	"antirobot/store/storetest"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +11,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"antirobot/store"
+	"antirobot/store/storetest"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
@@ -28,6 +29,7 @@ var bg = context.Background()
 func small() Config {
 	c := DefaultConfig()
 	c.CacheBytes, c.MemTableBytes, c.FeedKeep = 1<<20, 256<<10, 256
+	c.Counters.CacheBytes, c.Counters.MemTableBytes = 1<<20, 1<<20
 	return c
 }
 
@@ -349,7 +351,7 @@ func TestConfigValidate(t *testing.T) {
 		t.Error(err)
 	}
 	err := Config{}.Validate()
-	for _, field := range []string{"cache_bytes:", "mem_table_bytes:", "write_timeout:", "sweep_every:", "feed_keep:"} {
+	for _, field := range []string{"cache_bytes:", "mem_table_bytes:", "write_timeout:", "sweep_every:", "feed_keep:", "counters.cache_bytes:", "counters.mem_table_bytes:", "counters.sync_every:"} {
 		if err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("no word of %s in %v", field, err)
 		}

@@ -1,0 +1,473 @@
+package pebblestore
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+
+	"antirobot/store"
+)
+
+// Keys of counters: 'F' and the day of ten-minute counts, or 'D' and the fortnight of daily ones, in four bytes; the
+// prefix after its length in one byte; type in two; shingle in eight. The mark of a pair goes on with the pair's type and
+// shingle, so it stands behind the counter that it belongs to, and is dropped with it.
+const (
+	spaceFine  = 'F'
+	spaceDaily = 'D'
+)
+
+// Counters is a store.Counters in the directory of a Store, made by Store.OpenCounters. Updates are on the disk after
+// CountersConfig.SyncEvery. Safe for concurrent use.
+type Counters struct {
+	cfg    CountersConfig
+	path   string
+	setup  setup
+	health *health
+	seed   maphash.Seed
+	locks  [256]sync.Mutex // of unique counters: test and count are one
+
+	mu  sync.RWMutex // guards eng, as in Store
+	eng *engine
+
+	dirty   atomic.Bool // something was written since the last sync
+	adds    atomic.Int64
+	reads   atomic.Int64
+	records atomic.Int64 // records looked up by reads
+	errors  atomic.Int64
+	revived atomic.Int64
+
+	closing  chan struct{}
+	closed   atomic.Bool
+	once     sync.Once
+	closeErr error
+	done     sync.WaitGroup
+}
+
+var _ store.Counters = (*Counters)(nil)
+
+// OpenCounters opens the counters of the store's directory, once; they end with the store, or by Close before it.
+// Damaged counters are ErrDamaged: their directory can be moved away, and nothing else is lost.
+func (s *Store) OpenCounters() (*Counters, error) {
+	s.countersMu.Lock()
+	defer s.countersMu.Unlock()
+	if s.closed.Load() {
+		return nil, store.ErrClosed
+	}
+	if s.counters != nil {
+		return nil, errors.New("open counters: they are open")
+	}
+	path := filepath.Join(s.dir, countsName)
+	h := newHealth(s.log)
+	c := &Counters{
+		cfg: s.cfg.Counters, path: path, health: h, seed: maphash.MakeSeed(),
+		setup:   setup{base: s.setup.base, log: s.log, health: h, tune: s.cfg.Counters.tune},
+		closing: make(chan struct{}),
+	}
+	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+		if err := create(s.dir, countsName, c.setup.build); err != nil {
+			return nil, fmt.Errorf("open counters: %w", err)
+		}
+	} else if err := checkFormat(path); err != nil {
+		return nil, fmt.Errorf("open counters: %w", err)
+	}
+	var err error
+	if c.eng, err = c.setup.start(path); err != nil {
+		return nil, fmt.Errorf("open counters: %w", err)
+	}
+	c.done.Go(c.keep)
+	s.counters = c
+	return c, nil
+}
+
+// tune sets the options for many small records that are written by merging and read at random.
+func (c CountersConfig) tune(o *pebble.Options) {
+	o.Cache = pebble.NewCache(c.CacheBytes)
+	o.MemTableSize = uint64(c.MemTableBytes)
+	o.MemTableStopWritesThreshold = 4
+	o.Merger = newCountsMerger()
+	o.MaxOpenFiles = 1000
+	o.L0CompactionThreshold = 2
+	o.L0StopWritesThreshold = 24
+	o.LBaseMaxBytes = 64 << 20
+	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
+	o.FlushDelayDeleteRange = 10 * time.Second // what Drop frees is freed soon
+	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	for i := range o.Levels {
+		o.Levels[i].BlockSize = 8 << 10
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].FilterType = pebble.TableFilter
+	}
+	// The last level holds nearly all: its filters would cost 1.25 bytes a counter, on disk and in the cache.
+	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
+}
+
+// keep is the goroutine that syncs, and opens the engine again when it failed.
+func (c *Counters) keep() {
+	tick := time.NewTicker(c.cfg.SyncEvery)
+	defer tick.Stop()
+	for {
+		eng := c.eng // replaced here only
+		select {
+		case <-c.closing:
+			return
+		case <-tick.C:
+			if c.dirty.Swap(false) {
+				if err := eng.sync(); err != nil {
+					eng.fail(err)
+				}
+			}
+		case <-eng.failed:
+			alive := c.setup.revive(c.path, eng, eng.died(), c.closing, func() {})
+			if alive == nil {
+				return
+			}
+			c.mu.Lock()
+			c.eng = alive
+			c.mu.Unlock()
+			if c.closed.Load() {
+				alive.fs.stopWaiting()
+			}
+			c.revived.Add(1)
+			go eng.bury()
+			c.health.set(ailEngine, nil)
+		}
+	}
+}
+
+// sync brings to the disk what was written before.
+func (e *engine) sync() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("engine: %v", p)
+		}
+	}()
+	if err := e.db.LogData(nil, pebble.Sync); err != nil {
+		return fmt.Errorf("sync counters: %w", err)
+	}
+	return e.died()
+}
+
+// Healthy returns nil, or why updates are refused now: what is refused so has not been counted.
+func (c *Counters) Healthy() error {
+	if c.closed.Load() {
+		return store.ErrClosed
+	}
+	return c.health.err()
+}
+
+// Close ends the counters; what was added is on the disk then.
+func (c *Counters) Close() error {
+	c.once.Do(func() {
+		c.closed.Store(true)
+		c.mu.RLock()
+		c.eng.fs.stopWaiting()
+		c.mu.RUnlock()
+		close(c.closing)
+		c.done.Wait()
+		c.mu.Lock()
+		eng := c.eng
+		c.eng = nil
+		c.mu.Unlock()
+		if eng.died() != nil {
+			eng.fs.fence()
+		}
+		c.closeErr = wrap("close counters", eng.close())
+	})
+	return c.closeErr
+}
+
+// with runs f with the present engine, which is not replaced or closed meanwhile.
+func (c *Counters) with(ctx context.Context, f func(e *engine) error) (err error) {
+	if c.closed.Load() {
+		return store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.eng == nil {
+		return store.ErrClosed
+	}
+	defer func() {
+		if p := recover(); p != nil { // Pebble panics when its log is gone
+			err = fmt.Errorf("engine: %v", p)
+			c.eng.fail(err)
+		}
+		if err != nil {
+			c.errors.Add(1)
+		}
+	}()
+	return f(c.eng)
+}
+
+func (c *Counters) write(e *engine, b *pebble.Batch) error {
+	if b.Empty() {
+		return b.Close()
+	}
+	if _, err := c.health.state(); err != nil {
+		return err
+	}
+	if err := e.db.Apply(b, pebble.NoSync); err != nil {
+		return fmt.Errorf("write counters: %w", err)
+	}
+	c.dirty.Store(true)
+	return errors.Join(e.died(), b.Close())
+}
+
+func appendCounterKey(dst []byte, space byte, base uint32, k *store.Counter) []byte {
+	dst = append(dst, space)
+	dst = binary.BigEndian.AppendUint32(dst, base)
+	dst = append(dst, byte(len(k.Prefix)))
+	dst = append(dst, k.Prefix...)
+	dst = binary.BigEndian.AppendUint16(dst, k.Type)
+	return binary.BigEndian.AppendUint64(dst, k.Shingle)
+}
+
+// Add implements store.Counters. Deltas in order of their counters are cheapest.
+func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
+	for i := range d {
+		if err := d[i].Valid(); err != nil {
+			return fmt.Errorf("delta %d: %w", i, err)
+		}
+	}
+	return c.with(ctx, func(e *engine) error {
+		c.adds.Add(int64(len(d)))
+		b := e.db.NewBatchWithSize(len(d) * 64)
+		// One unit after the other: keys that come in order are cheaper to insert.
+		if err := errors.Join(addUnit(b, d, store.TenMinutes), addUnit(b, d, store.Day)); err != nil {
+			return errors.Join(err, b.Close())
+		}
+		return c.write(e, b)
+	})
+}
+
+// addUnit merges the deltas into the records of one unit. Those of one record that stand side by side, in order of their
+// periods, are summed before.
+func addUnit(b *pebble.Batch, d []store.Delta, u store.Unit) error {
+	var key, next, val []byte
+	var room [store.SlotsPerDay]slotCount
+	counts := room[:0]
+	merge := func() error {
+		if len(counts) == 0 {
+			return nil
+		}
+		val = appendCounts(val[:0], counts)
+		return b.Merge(key, val, nil)
+	}
+	for i := range d {
+		if d[i].N == 0 {
+			continue
+		}
+		n := min(d[i].N, store.MaxCount)
+		space, number := byte(spaceFine), d[i].Slot
+		if u == store.Day {
+			space, number = spaceDaily, d[i].Slot/store.SlotsPerDay
+		}
+		slot := uint8(number % u.PerRecord())
+		next = appendCounterKey(next[:0], space, number/u.PerRecord(), &d[i].Counter)
+		if last := len(counts) - 1; last >= 0 && bytes.Equal(key, next) && counts[last].Period <= slot {
+			if counts[last].Period == slot {
+				counts[last].N = store.AddCounts(counts[last].N, n)
+			} else {
+				counts = append(counts, slotCount{N: n, Period: slot})
+			}
+			continue
+		}
+		if err := merge(); err != nil {
+			return err
+		}
+		key, next = next, key
+		counts = append(counts[:0], slotCount{N: n, Period: slot})
+	}
+	return merge()
+}
+
+// AddUnique implements store.Counters.
+func (c *Counters) AddUnique(ctx context.Context, u []store.Unique) error {
+	var stripes []int
+	for i := range u {
+		if err := u[i].Valid(); err != nil {
+			return fmt.Errorf("unique %d: %w", i, err)
+		}
+		stripes = append(stripes, int(maphash.Comparable(c.seed, u[i].Counter)%uint64(len(c.locks))))
+	}
+	slices.SortFunc(stripes, cmp.Compare) // in one order everywhere: no two batches wait for each other
+	for _, s := range slices.Compact(stripes) {
+		c.locks[s].Lock()
+		defer c.locks[s].Unlock()
+	}
+	return c.with(ctx, func(e *engine) error {
+		c.adds.Add(int64(len(u)))
+		b := e.db.NewIndexedBatch() // sees the pairs that stand twice in it
+		for i := range u {
+			day := u[i].Slot / store.SlotsPerDay
+			err := errors.Join(
+				addUnique(b, spaceFine, day, uint8(u[i].Slot%store.SlotsPerDay), &u[i]),
+				addUnique(b, spaceDaily, day/store.DaysPerFortnight, uint8(day%store.DaysPerFortnight), &u[i]),
+			)
+			if err != nil {
+				return errors.Join(err, b.Close())
+			}
+		}
+		return c.write(e, b)
+	})
+}
+
+func addUnique(b *pebble.Batch, space byte, base uint32, slot uint8, u *store.Unique) error {
+	key := appendCounterKey(make([]byte, 0, 96), space, base, &u.Counter)
+	mark := binary.BigEndian.AppendUint16(bytes.Clone(key), u.PairType)
+	mark = binary.BigEndian.AppendUint64(mark, u.Pair)
+	seen, err := sumOf(b, mark, slot, slot)
+	if err != nil || seen > 0 {
+		return err
+	}
+	one := appendCounts(nil, []slotCount{{N: 1, Period: slot}})
+	return errors.Join(b.Merge(mark, one, nil), b.Merge(key, one, nil))
+}
+
+// sumOf returns the sum of the slots from..to of the record at key; an absent one counts nothing.
+func sumOf(r pebble.Reader, key []byte, from, to uint8) (uint64, error) {
+	val, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read counters: %w", err)
+	}
+	sum, err := sumCounts(val, from, to)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	return sum, errors.Join(err, closer.Close())
+}
+
+// Read implements store.Counters: one look-up for each record that a query touches, two at most.
+func (c *Counters) Read(ctx context.Context, dst []uint64, q []store.Query) error {
+	for i := range q {
+		if err := q[i].Valid(); err != nil {
+			return fmt.Errorf("query %d: %w", i, err)
+		}
+	}
+	return c.with(ctx, func(e *engine) error {
+		c.reads.Add(int64(len(q)))
+		var room [96]byte
+		key := room[:0]
+		for i := range q {
+			dst[i] = 0
+			space, per := byte(spaceFine), q[i].Unit.PerRecord()
+			if q[i].Unit == store.Day {
+				space = spaceDaily
+			}
+			for from := uint64(q[i].From); from <= uint64(q[i].To); {
+				base := uint32(from / uint64(per))
+				last := min(uint64(base)*uint64(per)+uint64(per)-1, uint64(q[i].To))
+				key = appendCounterKey(key[:0], space, base, &q[i].Counter)
+				n, err := sumOf(e.db, key, uint8(from%uint64(per)), uint8(last%uint64(per)))
+				if err != nil {
+					return err
+				}
+				c.records.Add(1)
+				dst[i] = store.AddCounts(dst[i], n)
+				from = last + 1
+			}
+		}
+		return nil
+	})
+}
+
+// ReadRecords implements store.Counters.
+func (c *Counters) ReadRecords(ctx context.Context, r []store.Record, f func(i int, counts []store.Count)) error {
+	for i := range r {
+		if err := r[i].Valid(); err != nil {
+			return fmt.Errorf("record %d: %w", i, err)
+		}
+	}
+	return c.with(ctx, func(e *engine) error {
+		c.reads.Add(int64(len(r)))
+		c.records.Add(int64(len(r)))
+		var room [96]byte
+		var counts []store.Count
+		for i := range r {
+			space := byte(spaceFine)
+			if r[i].Unit == store.Day {
+				space = spaceDaily
+			}
+			val, closer, err := e.db.Get(appendCounterKey(room[:0], space, r[i].Number, &r[i].Counter))
+			if errors.Is(err, pebble.ErrNotFound) {
+				f(i, nil)
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("read counters: %w", err)
+			}
+			counts, err = addCounts(counts[:0], val)
+			if err := errors.Join(err, closer.Close()); err != nil {
+				return fmt.Errorf("%w: %w", ErrDamaged, err)
+			}
+			f(i, counts)
+		}
+		return nil
+	})
+}
+
+// Drop implements store.Counters: one range delete, whatever it covers.
+func (c *Counters) Drop(ctx context.Context, before store.Period) error {
+	return c.with(ctx, func(e *engine) error {
+		space := byte(spaceFine)
+		if before.Unit == store.Day {
+			space = spaceDaily
+		}
+		end := binary.BigEndian.AppendUint32([]byte{space}, before.Number/before.Unit.PerRecord())
+		b := e.db.NewBatch()
+		if err := b.DeleteRange([]byte{space}, end, nil); err != nil {
+			return errors.Join(fmt.Errorf("drop counters: %w", err), b.Close())
+		}
+		return c.write(e, b)
+	})
+}
+
+// CounterMetrics are numbers for an operator; all but the sizes only grow.
+type CounterMetrics struct {
+	DiskBytes   int64
+	CacheBytes  int64
+	CacheHits   int64
+	CacheMisses int64
+	MemBytes    int64
+	Adds        int64 // deltas and uniques
+	Reads       int64 // queries
+	Records     int64 // records that the queries looked up
+	Errors      int64
+	Revived     int64
+	Compactions int64
+	ReadAmp     int64 // tables that a look-up may have to visit, now
+}
+
+// Metrics returns the present numbers; after Close, without sizes.
+func (c *Counters) Metrics() CounterMetrics {
+	m := CounterMetrics{
+		Adds: c.adds.Load(), Reads: c.reads.Load(), Records: c.records.Load(), Errors: c.errors.Load(),
+		Revived: c.revived.Load(),
+	}
+	_ = c.with(context.Background(), func(e *engine) error { // closed: no sizes
+		p := e.db.Metrics()
+		m.DiskBytes = int64(p.DiskSpaceUsage())
+		m.CacheBytes, m.CacheHits, m.CacheMisses = p.BlockCache.Size, p.BlockCache.Hits, p.BlockCache.Misses
+		m.MemBytes, m.Compactions, m.ReadAmp = int64(p.MemTable.Size), p.Compact.Count, int64(p.ReadAmp())
+		return nil
+	})
+	return m
+}

@@ -1,0 +1,511 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"antirobot/store"
+)
+
+// CounterModel is a Counters as slow and obvious as it can be: one map from the printed period to its count. Not safe for
+// concurrent use; it knows no errors but those of its arguments.
+type CounterModel struct {
+	counts map[string]uint64
+}
+
+// NewCounterModel returns an empty model.
+func NewCounterModel() *CounterModel { return &CounterModel{counts: map[string]uint64{}} }
+
+var _ store.Counters = (*CounterModel)(nil)
+
+func modelKey(c store.Counter, kind string, u store.Unit, number uint32) string {
+	return fmt.Sprintf("%q %d %x %s %s %d", c.Prefix, c.Type, c.Shingle, kind, u, number)
+}
+
+func (m *CounterModel) add(key string, n uint64) {
+	if m.counts[key] += n; m.counts[key] > math.MaxInt64 || m.counts[key] < n {
+		m.counts[key] = math.MaxInt64
+	}
+}
+
+// Add implements store.Counters.
+func (m *CounterModel) Add(_ context.Context, d []store.Delta) error {
+	for _, d := range d {
+		m.add(modelKey(d.Counter, "count", store.TenMinutes, d.Slot), d.N)
+		m.add(modelKey(d.Counter, "count", store.Day, d.Slot/144), d.N)
+	}
+	return nil
+}
+
+// AddUnique implements store.Counters.
+func (m *CounterModel) AddUnique(_ context.Context, u []store.Unique) error {
+	for _, u := range u {
+		pair := fmt.Sprintf("pair %d %x", u.PairType, u.Pair)
+		for unit, number := range map[store.Unit]uint32{store.TenMinutes: u.Slot, store.Day: u.Slot / 144} {
+			if key := modelKey(u.Counter, pair, unit, number); m.counts[key] == 0 {
+				m.counts[key] = 1
+				m.add(modelKey(u.Counter, "count", unit, number), 1)
+			}
+		}
+	}
+	return nil
+}
+
+// Read implements store.Counters.
+func (m *CounterModel) Read(_ context.Context, dst []uint64, q []store.Query) error {
+	for i, q := range q {
+		dst[i] = 0
+		for n := int64(q.From); n <= int64(q.To); n++ {
+			dst[i] += m.counts[modelKey(q.Counter, "count", q.Unit, uint32(n))]
+			dst[i] = min(dst[i], math.MaxInt64)
+		}
+	}
+	return nil
+}
+
+// ReadRecords implements store.Counters.
+func (m *CounterModel) ReadRecords(_ context.Context, r []store.Record, f func(i int, counts []store.Count)) error {
+	for i, r := range r {
+		var counts []store.Count
+		for p := range r.Unit.PerRecord() {
+			if n := m.counts[modelKey(r.Counter, "count", r.Unit, r.Number*r.Unit.PerRecord()+p)]; n > 0 {
+				counts = append(counts, store.Count{N: n, Period: uint8(p)})
+			}
+		}
+		f(i, counts)
+	}
+	return nil
+}
+
+// Drop implements store.Counters.
+func (m *CounterModel) Drop(_ context.Context, before store.Period) error {
+	for key := range m.counts {
+		var prefix, unit, kind string
+		var typ, number int
+		var shingle uint64
+		if _, err := fmt.Sscanf(key, "%q %d %x %s", &prefix, &typ, &shingle, &kind); err != nil {
+			return err
+		}
+		rest := key[len(fmt.Sprintf("%q %d %x %s", prefix, typ, shingle, kind)):]
+		if kind == "pair" {
+			var pairType int
+			var pair uint64
+			if _, err := fmt.Sscanf(rest, " %d %x %s %d", &pairType, &pair, &unit, &number); err != nil {
+				return err
+			}
+		} else if _, err := fmt.Sscanf(rest, " %s %d", &unit, &number); err != nil {
+			return err
+		}
+		per := 144
+		if before.Unit == store.Day {
+			per = 14
+		}
+		if unit == before.Unit.String() && number/per < int(before.Number)/per {
+			delete(m.counts, key)
+		}
+	}
+	return nil
+}
+
+// CounterOptions says what the backend under test can do.
+type CounterOptions struct {
+	// Reopen closes c and opens the same data again; nil for a backend that forgets.
+	Reopen func(t *testing.T, c store.Counters) store.Counters
+	// Runs bounds the histories of the property test; 0: as many as rapid makes.
+	Runs int
+}
+
+// RunCounters checks that the counters which open returns keep the contract of store.Counters. open registers its own
+// clean-up.
+func RunCounters(t *testing.T, open func(t *testing.T) store.Counters, opts CounterOptions) {
+	tests := []struct {
+		name string
+		run  func(t *testing.T, c store.Counters, o CounterOptions)
+	}{
+		{"Periods", testPeriods},
+		{"Apart", testApart},
+		{"Saturates", testSaturates},
+		{"Range", testRange},
+		{"Unique", testUnique},
+		{"UniqueParallel", testUniqueParallel},
+		{"AddParallel", testAddParallel},
+		{"Drop", testDrop},
+		{"Refused", testRefused},
+		{"Reopen", testCountersReopen},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) { tt.run(t, open(t), opts) })
+	}
+	t.Run("Model", func(t *testing.T) { testCounterModel(t, open, opts) })
+}
+
+// slot0 is 2023-11-02 07:50 UTC, in the middle of a day; day0 is that day.
+const (
+	slot0 = 2831519
+	day0  = 19663
+)
+
+func counter(shingle uint64) store.Counter {
+	return store.Counter{Prefix: "mass_in", Shingle: shingle, Type: 14}
+}
+
+func delta(c store.Counter, slot uint32, n uint64) []store.Delta {
+	return []store.Delta{{Counter: c, Slot: slot, N: n}}
+}
+
+func unique(c store.Counter, pair uint64, slot uint32) store.Unique {
+	return store.Unique{Counter: c, PairType: 30, Pair: pair, Slot: slot}
+}
+
+func wantCount(t testing.TB, c store.Counters, name store.Counter, unit store.Unit, from, to uint32, want uint64) {
+	t.Helper()
+	dst := []uint64{12345}
+	err := c.Read(bg, dst, []store.Query{{Counter: name, Unit: unit, From: from, To: to}})
+	if err != nil || dst[0] != want {
+		t.Fatalf("count of %v by %v %d..%d = %d, %v; want %d", name, unit, from, to, dst[0], err, want)
+	}
+}
+
+func testPeriods(t *testing.T, c store.Counters, _ CounterOptions) {
+	k := counter(1)
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 0)
+	must(t, c.Add(bg, nil))
+	must(t, c.Add(bg, delta(k, slot0, 0)))
+	wantCount(t, c, k, store.Day, day0, day0, 0)
+	must(t, c.Add(bg, delta(k, slot0, 3)))
+	must(t, c.Add(bg, delta(k, slot0, 4)))
+	must(t, c.Add(bg, []store.Delta{
+		{Counter: k, Slot: slot0 + 1, N: 10}, {Counter: k, Slot: slot0 + 1, N: 20}, // twice in one batch
+		{Counter: k, Slot: day0*144 + 143, N: 100}, {Counter: k, Slot: day0*144 + 144, N: 1000}, // the border of the day
+		{Counter: k, Slot: day0*144 - 1, N: 10000},
+	}))
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 7)
+	wantCount(t, c, k, store.TenMinutes, slot0+1, slot0+1, 30)
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0+1, 37)
+	wantCount(t, c, k, store.TenMinutes, slot0+2, slot0+1, 0)
+	wantCount(t, c, k, store.TenMinutes, day0*144, day0*144+143, 137)
+	wantCount(t, c, k, store.TenMinutes, day0*144, day0*144+144, 1137)
+	wantCount(t, c, k, store.TenMinutes, day0*144-1, day0*144+143, 10137)
+	wantCount(t, c, k, store.Day, day0, day0, 137)
+	wantCount(t, c, k, store.Day, day0-1, day0+1, 11137)
+	wantCount(t, c, k, store.Day, day0+1, day0+15, 1000)
+	// The border of a fortnight: 19663 = 1404·14 + 7.
+	edge := uint32(1405 * 14)
+	must(t, c.Add(bg, []store.Delta{{Counter: k, Slot: (edge - 1) * 144, N: 1}, {Counter: k, Slot: edge * 144, N: 2}}))
+	wantCount(t, c, k, store.Day, edge-1, edge-1, 1)
+	wantCount(t, c, k, store.Day, edge, edge, 2)
+	wantCount(t, c, k, store.Day, edge-1, edge, 3)
+	// The first and the last periods that there are.
+	must(t, c.Add(bg, []store.Delta{{Counter: k, Slot: 0, N: 5}, {Counter: k, Slot: math.MaxUint32, N: 6}}))
+	wantCount(t, c, k, store.TenMinutes, 0, 10, 5)
+	wantCount(t, c, k, store.TenMinutes, math.MaxUint32-10, math.MaxUint32, 6)
+	wantCount(t, c, k, store.Day, 0, 0, 5)
+}
+
+func testApart(t *testing.T, c store.Counters, _ CounterOptions) {
+	names := []store.Counter{
+		{Prefix: "a", Shingle: 1, Type: 1},
+		{Prefix: "a", Shingle: 1, Type: 256},
+		{Prefix: "a", Shingle: 256, Type: 1},
+		{Prefix: "a", Shingle: 0, Type: 0},
+		{Prefix: "a", Shingle: math.MaxUint64, Type: math.MaxUint16},
+		{Prefix: "a\x00", Shingle: 1, Type: 1},
+		{Prefix: "b", Shingle: 1, Type: 1},
+		{Prefix: "aa", Shingle: 1, Type: 1},
+	}
+	for i, k := range names {
+		must(t, c.Add(bg, delta(k, slot0, uint64(i+1))))
+	}
+	q := make([]store.Query, len(names))
+	for i, k := range names {
+		q[i] = store.Query{Counter: k, Unit: store.TenMinutes, From: slot0, To: slot0}
+	}
+	got := make([]uint64, len(q))
+	must(t, c.Read(bg, got, q))
+	for i := range names {
+		if got[i] != uint64(i+1) {
+			t.Errorf("%v = %d; want %d", names[i], got[i], i+1)
+		}
+	}
+}
+
+func testSaturates(t *testing.T, c store.Counters, _ CounterOptions) {
+	k := counter(1)
+	must(t, c.Add(bg, delta(k, slot0, math.MaxUint64)))
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, store.MaxCount)
+	must(t, c.Add(bg, delta(k, slot0, 1)))
+	must(t, c.Add(bg, delta(k, slot0+1, store.MaxCount-1)))
+	must(t, c.Add(bg, delta(k, slot0+1, 1)))
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, store.MaxCount)
+	wantCount(t, c, k, store.TenMinutes, slot0+1, slot0+1, store.MaxCount)
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0+1, store.MaxCount)
+	wantCount(t, c, k, store.Day, day0, day0, store.MaxCount)
+}
+
+func testRange(t *testing.T, c store.Counters, _ CounterOptions) {
+	k := counter(1)
+	for i := range uint32(145) {
+		must(t, c.Add(bg, delta(k, slot0+i, uint64(i))))
+	}
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0+144, 144*145/2)
+	wantCount(t, c, k, store.Day, day0, day0+14, 144*145/2)
+	for _, q := range []store.Query{
+		{Counter: k, Unit: store.TenMinutes, From: slot0, To: slot0 + 145},
+		{Counter: k, Unit: store.TenMinutes, From: 0, To: math.MaxUint32},
+		{Counter: k, Unit: store.Day, From: day0, To: day0 + 15},
+	} {
+		if err := c.Read(bg, make([]uint64, 1), []store.Query{q}); !errors.Is(err, store.ErrRange) {
+			t.Errorf("query over %d..%d %s: %v; want ErrRange", q.From, q.To, q.Unit, err)
+		}
+	}
+}
+
+func testUnique(t *testing.T, c store.Counters, _ CounterOptions) {
+	k, other := counter(1), counter(2)
+	must(t, c.AddUnique(bg, []store.Unique{unique(k, 7, slot0), unique(k, 7, slot0), unique(k, 8, slot0)}))
+	must(t, c.AddUnique(bg, []store.Unique{unique(k, 7, slot0)}))
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 2)
+	wantCount(t, c, k, store.Day, day0, day0, 2)
+	// In the next ten minutes the pair is new, on the same day it is not.
+	must(t, c.AddUnique(bg, []store.Unique{unique(k, 7, slot0+1)}))
+	wantCount(t, c, k, store.TenMinutes, slot0+1, slot0+1, 1)
+	wantCount(t, c, k, store.Day, day0, day0, 2)
+	must(t, c.AddUnique(bg, []store.Unique{unique(k, 7, slot0+144)}))
+	wantCount(t, c, k, store.TenMinutes, slot0+144, slot0+144, 1)
+	wantCount(t, c, k, store.Day, day0+1, day0+1, 1)
+	// The pair is one with this counter only, and its type is a part of it.
+	must(t, c.AddUnique(bg, []store.Unique{unique(other, 7, slot0), {Counter: k, PairType: 99, Pair: 7, Slot: slot0}}))
+	wantCount(t, c, other, store.TenMinutes, slot0, slot0, 1)
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 3)
+	// An ordinary update of the same counter adds to it, and one of the pair's name marks nothing.
+	must(t, c.Add(bg, delta(k, slot0, 10)))
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 13)
+	must(t, c.Add(bg, delta(store.Counter{Prefix: "mass_in", Shingle: 55, Type: 30}, slot0, 1)))
+	must(t, c.AddUnique(bg, []store.Unique{unique(k, 55, slot0)}))
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 14)
+}
+
+func testUniqueParallel(t *testing.T, c store.Counters, _ CounterOptions) {
+	const callers, pairs = 16, 25
+	k := counter(1)
+	var wg sync.WaitGroup
+	for w := range callers {
+		wg.Go(func() {
+			var batch []store.Unique
+			for i := range uint64(pairs) {
+				batch = append(batch, unique(k, (i+uint64(w))%pairs, slot0), unique(counter(i), 1, slot0+uint32(w%2)))
+				if len(batch) >= 6 {
+					if err := c.AddUnique(bg, batch); err != nil {
+						t.Error(err)
+					}
+					batch = batch[:0]
+				}
+			}
+			if err := c.AddUnique(bg, batch); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	// Counter 1 has the pairs 0..24, with pair 1 met in both slots by the second kind of update.
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, pairs)
+	wantCount(t, c, k, store.TenMinutes, slot0+1, slot0+1, 1)
+	wantCount(t, c, k, store.Day, day0, day0, pairs)
+	wantCount(t, c, counter(3), store.TenMinutes, slot0, slot0+1, 2)
+	wantCount(t, c, counter(3), store.Day, day0, day0, 1)
+}
+
+func testAddParallel(t *testing.T, c store.Counters, _ CounterOptions) {
+	const callers, each = 8, 50
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for i := range uint32(each) {
+				d := append(delta(counter(1), slot0, 1), delta(counter(2), slot0+i%3, 2)...)
+				if err := c.Add(bg, d); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	wantCount(t, c, counter(1), store.TenMinutes, slot0, slot0, callers*each)
+	wantCount(t, c, counter(2), store.TenMinutes, slot0, slot0+2, 2*callers*each)
+	wantCount(t, c, counter(2), store.Day, day0, day0, 2*callers*each)
+}
+
+func testDrop(t *testing.T, c store.Counters, _ CounterOptions) {
+	k := counter(1)
+	edge := uint32(1405 * 14) // the first day of a fortnight
+	at := edge * 144
+	for _, d := range []uint32{edge - 2, edge - 1, edge, edge + 1} {
+		must(t, c.Add(bg, delta(k, d*144+5, 1)))
+		must(t, c.AddUnique(bg, []store.Unique{unique(counter(2), 1, d*144+5)}))
+	}
+	must(t, c.Drop(bg, store.Period{Unit: store.TenMinutes, Number: at + 143})) // rounded down to the day
+	wantCount(t, c, k, store.TenMinutes, at-144+5, at-144+5, 0)
+	wantCount(t, c, k, store.TenMinutes, at-288+5, at-288+5, 0)
+	wantCount(t, c, k, store.TenMinutes, at+5, at+149, 2)
+	wantCount(t, c, k, store.Day, edge-2, edge+1, 4) // days are dropped on their own
+	must(t, c.AddUnique(bg, []store.Unique{unique(counter(2), 1, at-144+5), unique(counter(2), 1, at+5)}))
+	wantCount(t, c, counter(2), store.TenMinutes, at-144+5, at-144+5, 1) // its pair was forgotten too
+	wantCount(t, c, counter(2), store.TenMinutes, at+5, at+5, 1)         // and this one was not
+	must(t, c.Drop(bg, store.Period{Unit: store.Day, Number: edge + 13}))
+	wantCount(t, c, k, store.Day, edge-2, edge-1, 0)
+	wantCount(t, c, k, store.Day, edge, edge+1, 2)
+	must(t, c.Add(bg, delta(k, at-144+5, 9))) // late updates begin anew
+	wantCount(t, c, k, store.Day, edge-1, edge-1, 9)
+	wantCount(t, c, k, store.TenMinutes, at-144+5, at-144+5, 9)
+}
+
+func testRefused(t *testing.T, c store.Counters, _ CounterOptions) {
+	ctx, cancel := context.WithCancel(bg)
+	cancel()
+	k := counter(1)
+	read := func(ctx context.Context, q store.Query) error {
+		return c.Read(ctx, make([]uint64, 1), []store.Query{q})
+	}
+	for name, err := range map[string]error{
+		"Add":       c.Add(ctx, delta(k, slot0, 1)),
+		"AddUnique": c.AddUnique(ctx, []store.Unique{unique(k, 1, slot0)}),
+		"Read":      read(ctx, store.Query{Counter: k}),
+		"Drop":      c.Drop(ctx, store.Period{}),
+		"ReadRecords": c.ReadRecords(ctx, []store.Record{{Counter: k}}, func(int, []store.Count) {
+			t.Error("called with a cancelled context")
+		}),
+	} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%s with a cancelled context: %v", name, err)
+		}
+	}
+	for _, prefix := range []string{"", string(make([]byte, store.MaxPrefix+1))} {
+		bad := store.Counter{Prefix: prefix}
+		for name, err := range map[string]error{
+			"Add":       c.Add(bg, append(delta(k, slot0, 1), delta(bad, slot0, 1)...)),
+			"AddUnique": c.AddUnique(bg, []store.Unique{unique(k, 1, slot0), unique(bad, 1, slot0)}),
+			"Read":      read(bg, store.Query{Counter: bad}),
+		} {
+			if !errors.Is(err, store.ErrPrefix) {
+				t.Errorf("%s with a prefix of %d bytes: %v", name, len(prefix), err)
+			}
+		}
+	}
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 0) // a batch that is refused for its form counts nothing
+}
+
+func testCountersReopen(t *testing.T, c store.Counters, o CounterOptions) {
+	if o.Reopen == nil {
+		t.Skip("the backend forgets")
+	}
+	k := counter(1)
+	must(t, c.Add(bg, delta(k, slot0, 3)))
+	must(t, c.AddUnique(bg, []store.Unique{unique(counter(2), 1, slot0)}))
+	c = o.Reopen(t, c)
+	must(t, c.Add(bg, delta(k, slot0, 4)))
+	must(t, c.AddUnique(bg, []store.Unique{unique(counter(2), 1, slot0)}))
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 7)
+	wantCount(t, c, k, store.Day, day0, day0, 7)
+	wantCount(t, c, counter(2), store.Day, day0, day0, 1)
+}
+
+// testCounterModel compares the counters with the model over random histories around the borders of days and fortnights.
+func testCounterModel(t *testing.T, open func(t *testing.T) store.Counters, o CounterOptions) {
+	runs := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		if runs++; o.Runs > 0 && runs > o.Runs {
+			return
+		}
+		c, m := open(t), NewCounterModel()
+		genDelta := rapid.Custom(func(rt *rapid.T) store.Delta {
+			return store.Delta{Counter: DrawCounter(rt), Slot: DrawSlot(rt), N: rapid.Uint64Range(0, 5).Draw(rt, "n")}
+		})
+		genUnique := rapid.Custom(func(rt *rapid.T) store.Unique {
+			return unique(DrawCounter(rt), rapid.Uint64Range(0, 2).Draw(rt, "pair"), DrawSlot(rt))
+		})
+		rt.Repeat(map[string]func(*rapid.T){
+			"add": func(rt *rapid.T) {
+				d := rapid.SliceOfN(genDelta, 0, 8).Draw(rt, "deltas")
+				must(t, errors.Join(c.Add(bg, d), m.Add(bg, d)))
+			},
+			"unique": func(rt *rapid.T) {
+				u := rapid.SliceOfN(genUnique, 0, 8).Draw(rt, "uniques")
+				must(t, errors.Join(c.AddUnique(bg, u), m.AddUnique(bg, u)))
+			},
+			"drop": func(rt *rapid.T) {
+				p := store.Period{Unit: store.TenMinutes, Number: DrawSlot(rt)}
+				if rapid.Bool().Draw(rt, "days") {
+					p = store.Period{Unit: store.Day, Number: p.Number / 144}
+				}
+				must(t, errors.Join(c.Drop(bg, p), m.Drop(bg, p)))
+			},
+			"reopen": func(rt *rapid.T) {
+				if o.Reopen == nil {
+					rt.Skip("the backend forgets")
+				}
+				c = o.Reopen(t, c)
+			},
+			"": func(rt *rapid.T) {
+				q := rapid.SliceOfN(rapid.Custom(DrawQuery), 0, 8).Draw(rt, "queries")
+				got, want := make([]uint64, len(q)), make([]uint64, len(q))
+				must(t, errors.Join(c.Read(bg, got, q), m.Read(bg, want, q)))
+				for i := range q {
+					if got[i] != want[i] {
+						rt.Fatalf("%+v = %d; want %d", q[i], got[i], want[i])
+					}
+				}
+				r := make([]store.Record, len(q))
+				for i := range q {
+					r[i] = store.Record{Counter: q[i].Counter, Unit: q[i].Unit, Number: q[i].From / q[i].Unit.PerRecord()}
+				}
+				if got, want := records(t, c, r), records(t, m, r); !slices.Equal(got, want) {
+					rt.Fatalf("records %+v: %v; want %v", r, got, want)
+				}
+			},
+		})
+	})
+}
+
+// records prints what ReadRecords gives, which must be each record once.
+func records(t testing.TB, c store.Counters, r []store.Record) []string {
+	t.Helper()
+	got := make([]string, len(r))
+	must(t, c.ReadRecords(bg, r, func(i int, counts []store.Count) {
+		if got[i] != "" {
+			t.Errorf("record %d comes twice", i)
+		}
+		got[i] = fmt.Sprint("counts ", counts)
+	}))
+	return got
+}
+
+// DrawCounter draws one of few counters, so that histories meet.
+func DrawCounter(rt *rapid.T) store.Counter {
+	return store.Counter{
+		Prefix:  rapid.SampledFrom([]string{"a", "ab"}).Draw(rt, "prefix"),
+		Shingle: rapid.Uint64Range(0, 2).Draw(rt, "shingle"),
+		Type:    rapid.SampledFrom([]uint16{14, 31}).Draw(rt, "type"),
+	}
+}
+
+// DrawSlot draws ten minutes near the border of a fortnight, or of the day before or after it.
+func DrawSlot(rt *rapid.T) uint32 {
+	day := uint32(1405*14) + rapid.SampledFrom([]uint32{0, 1, 2, 14}).Draw(rt, "day") - 1
+	return day*144 + rapid.SampledFrom([]uint32{0, 1, 77, 143}).Draw(rt, "slot")
+}
+
+// DrawQuery draws a query that Read allows.
+func DrawQuery(rt *rapid.T) store.Query {
+	q := store.Query{Counter: DrawCounter(rt), Unit: store.TenMinutes, From: DrawSlot(rt)}
+	if rapid.Bool().Draw(rt, "days") {
+		q.Unit, q.From = store.Day, q.From/144
+	}
+	q.To = q.From + rapid.Uint32Range(0, q.Unit.Kept()-1).Draw(rt, "length")
+	return q
+}
