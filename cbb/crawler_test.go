@@ -39,6 +39,8 @@ func (d *fakeDNS) LookupAddr(ctx context.Context, addr string) ([]string, error)
 	if err := d.wait(ctx); err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if n := d.names[addr]; n != nil {
 		return n, nil
 	}
@@ -49,10 +51,18 @@ func (d *fakeDNS) LookupHost(ctx context.Context, host string) ([]string, error)
 	if err := d.wait(ctx); err != nil {
 		return nil, err
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	if a := d.hosts[host]; a != nil {
 		return a, nil
 	}
 	return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
+}
+
+func (d *fakeDNS) questions() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.asked
 }
 
 func (d *fakeDNS) set(err error, delay time.Duration) {
@@ -123,7 +133,7 @@ func TestCrawlerByReverseAndForwardDNS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
 		l := crawling(t, dns, nil)
-		defer l.Close()
+		defer closeLists(t, l)
 		f := func(addr, agent, want string) {
 			t.Helper()
 			come(l, addr, agent)
@@ -142,10 +152,10 @@ func TestCrawlerByReverseAndForwardDNS(t *testing.T) {
 		f("198.51.100.5", googleUA, "-")
 		f("198.51.100.99", googleUA, "-") // no name at all
 		f("66.249.66.1", yandexUA, "-")   // Google is not Yandex
-		asked := dns.asked
+		asked := dns.questions()
 		f("66.249.66.1", chromeUA, "-") // the address alone is not asked about
 		f("66.249.66.1", "", "-")
-		if dns.asked != asked {
+		if dns.questions() != asked {
 			t.Error("a browser costs look-ups")
 		}
 	})
@@ -192,7 +202,7 @@ func TestProvisionalWhileDNSIsSlow(t *testing.T) {
 		dns := zone()
 		dns.set(nil, 3*time.Second)
 		l := crawling(t, dns, func(c *Config) { c.Crawlers.DNS.LookupTimeout = 10 * time.Second })
-		defer l.Close()
+		defer closeLists(t, l)
 		f := func(addr, want string) {
 			t.Helper()
 			if got := come(l, addr, googleUA); got != want {
@@ -221,8 +231,19 @@ func TestProvisionalWhileDNSIsSlow(t *testing.T) {
 		if got := come(l, "198.51.100.5", googleUA+yandexUA); got != "-" {
 			t.Errorf("a liar under two names: %s", got)
 		}
+		// Even when the cache has kept only that it is not Google.
+		ver := l.snap.Load().verifier
+		ver.cache.Del(cacheKey(nil, keyRefuted, netip.MustParseAddr("198.51.100.5"), 0))
+		for _, c := range l.snap.Load().crawlers {
+			if c.name == "yandex" {
+				ver.cache.Del(cacheKey(nil, keyAnswer, netip.MustParseAddr("198.51.100.5"), c.key))
+			}
+		}
+		if got := come(l, "198.51.100.5", googleUA+yandexUA); got != "-" {
+			t.Errorf("a liar half forgotten: %s", got)
+		}
 		st := l.Stats().Crawlers
-		if st.Confirmed != 2 || st.Refuted < 1 || st.Provisional != 7 {
+		if st.Confirmed != 2 || st.Refuted < 1 || st.Provisional != 8 {
 			t.Errorf("%+v", st)
 		}
 	})
@@ -233,7 +254,7 @@ func TestProvisionalPassesAreBoundedInAll(t *testing.T) {
 		dns := zone()
 		dns.set(nil, time.Hour)
 		l := crawling(t, dns, func(c *Config) { c.Crawlers.DNS.LookupsPerSecond = 1000 })
-		defer l.Close()
+		defer closeLists(t, l)
 		n := 0
 		for i := range 500 {
 			if come(l, fmt.Sprintf("10.0.%d.%d", i/250, i%250), googleUA) == "maybe" {
@@ -264,13 +285,13 @@ func TestLookupsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
 		l := crawling(t, dns, func(c *Config) { c.Crawlers.DNS.LookupsPerSecond = 10 })
-		defer l.Close()
+		defer closeLists(t, l)
 		for i := range 200 {
 			come(l, fmt.Sprintf("10.0.0.%d", i), googleUA)
 		}
 		time.Sleep(500 * time.Millisecond)
-		if dns.asked != 10 {
-			t.Errorf("%d questions in a second, want 10", dns.asked)
+		if n := dns.questions(); n != 10 {
+			t.Errorf("%d questions in a second, want 10", n)
 		}
 		if st := l.Stats().Crawlers; st.Shed != 190 {
 			t.Errorf("%+v", st)
@@ -290,7 +311,7 @@ func TestDNSFailureIsNoRefutation(t *testing.T) {
 				dns := zone()
 				dns.set(err, 0)
 				l := crawling(t, dns, nil)
-				defer l.Close()
+				defer closeLists(t, l)
 				come(l, "66.249.66.1", googleUA)
 				time.Sleep(time.Second)
 				if got := come(l, "66.249.66.1", googleUA); got == "white" {
@@ -331,16 +352,16 @@ func TestConfirmationAndRefutationEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
 		l := crawling(t, dns, nil)
-		defer l.Close()
+		defer closeLists(t, l)
 		come(l, "66.249.66.1", googleUA)
 		come(l, "198.51.100.5", googleUA)
 		time.Sleep(time.Minute)
-		asked := dns.asked
+		asked := dns.questions()
 		for range 100 {
 			come(l, "66.249.66.1", googleUA)
 			come(l, "198.51.100.5", googleUA)
 		}
-		if dns.asked != asked {
+		if dns.questions() != asked {
 			t.Error("answers are not kept")
 		}
 		time.Sleep(10 * time.Minute)
@@ -359,6 +380,19 @@ func TestConfirmationAndRefutationEnd(t *testing.T) {
 		time.Sleep(time.Minute)
 		if got := come(l, "66.249.66.1", googleUA); got != "-" {
 			t.Errorf("confirmed for ever: %s", got)
+		}
+	})
+}
+
+func TestBlockedAddressCostsNoLookup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dns := zone()
+		l := crawling(t, dns, func(c *Config) { c.Block = []string{"66.249.66.1"} })
+		defer closeLists(t, l)
+		come(l, "66.249.66.1", googleUA)
+		time.Sleep(time.Second)
+		if n := dns.questions(); n != 0 {
+			t.Errorf("%d questions", n)
 		}
 	})
 }

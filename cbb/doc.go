@@ -7,8 +7,8 @@
 // Invariants:
 //  1. Lookup never waits, never allocates once warm, and takes no lock that all requests share. It reads an immutable
 //     snapshot that is built in the background and swapped by one pointer, and the run-time entries beside it.
-//  2. All networks of all lists and flags sit in one table. Each prefix carries what its ancestors say too, so one
-//     longest-prefix look-up yields a white /32 and the blocked /8 around it.
+//  2. All networks of all lists and flags sit in one table. Each piece of it carries what every network around it says,
+//     so one search yields a white /32 and the blocked /8 around it.
 //  3. An error never empties a list: the last good copy stays, in memory and on disk, until a better one is parsed
 //     whole. A list that looks wrong (garbage, suddenly empty, wider than any list should be) is an error.
 //  4. A user agent alone never makes a request white: a crawler is believed by its published ranges, or by reverse DNS

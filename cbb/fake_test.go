@@ -195,6 +195,12 @@ func open(t testing.TB, cfg Config, change func(*Deps)) *Lists {
 	return l
 }
 
+func closeLists(t testing.TB, l *Lists) {
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 type noDNS struct{}
 
 func (noDNS) LookupAddr(context.Context, string) ([]string, error) { return nil, errors.New("no dns") }

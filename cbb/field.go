@@ -91,6 +91,7 @@ type fieldMatcher struct {
 	memo  atomic.Pointer[memo]
 }
 
+// memo remembers values by their hash, in sets of four slots: two common values that share a set do not oust each other.
 type memo struct {
 	seed    maphash.Seed
 	slots   [memoSlots]atomic.Uint64 // hash of the value, its low bits replaced by a result's number; 0: free
@@ -99,29 +100,51 @@ type memo struct {
 	numbers map[bitset]uint64
 }
 
+const memoWays = 4
+
 func newMemo() *memo { return &memo{seed: maphash.MakeSeed(), numbers: map[bitset]uint64{}} }
 
 // match returns what a value satisfies. The result is shared and must not be changed.
 func (f *fieldMatcher) match(value []byte) *bitset {
 	if len(value) > memoValue {
-		return f.compute(value)
+		b := new(bitset)
+		f.compute(value[:min(len(value), maxValue)], b)
+		return b
 	}
 	m := f.memo.Load()
 	h := maphash.Bytes(m.seed, value)
-	// The slot takes the low bits of the hash and the number replaces them, so a slot is right when all 64 bits are.
-	slot := &m.slots[h%memoSlots]
-	if x := slot.Load(); x&^memoResults == h&^memoResults && x&memoResults != 0 {
-		if b := m.results[x&memoResults].Load(); b != nil {
-			return b
+	// The place in the table stands for ten bits of the hash and the slot holds 52: the seed is secret, and nobody
+	// will find two values that share them.
+	first := h % (memoSlots / memoWays) * memoWays
+	for i := first; i < first+memoWays; i++ {
+		if x := m.slots[i].Load(); x&^memoResults == h&^memoResults && x&memoResults != 0 {
+			if b := m.results[x&memoResults].Load(); b != nil {
+				return b
+			}
 		}
 	}
-	b := f.compute(value)
-	if n := m.number(b); n != 0 {
-		slot.Store(h&^memoResults | n)
-		return m.results[n].Load()
+	var b bitset
+	f.compute(value, &b)
+	n := m.number(&b)
+	if n == 0 {
+		f.memo.CompareAndSwap(m, newMemo())
+		kept := b
+		return &kept
 	}
-	f.memo.CompareAndSwap(m, newMemo())
-	return b
+	m.put(first, h, n)
+	return m.results[n].Load()
+}
+
+// put remembers a result in a free slot of the set, or in place of another.
+func (m *memo) put(first, h, n uint64) {
+	victim := first + h>>62
+	for i := first; i < first+memoWays; i++ {
+		if m.slots[i].Load() == 0 {
+			victim = i
+			break
+		}
+	}
+	m.slots[victim].Store(h&^memoResults | n)
 }
 
 // number returns the number of a result, from 1; 0 when there are too many.
@@ -135,24 +158,24 @@ func (m *memo) number(b *bitset) uint64 {
 	if n > memoResults {
 		return 0
 	}
-	m.numbers[*b] = n
-	m.results[n].Store(b)
+	kept := *b
+	m.numbers[kept] = n
+	m.results[n].Store(&kept)
 	return n
 }
 
-func (f *fieldMatcher) compute(value []byte) *bitset {
-	value = value[:min(len(value), maxValue)]
-	lower := make([]byte, len(value))
-	for i, c := range value {
-		lower[i] = lowerTable[c]
+// compute tests a value against every condition.
+func (f *fieldMatcher) compute(value []byte, b *bitset) {
+	var buf [memoValue]byte
+	lower := buf[:0]
+	for _, c := range value {
+		lower = append(lower, lowerTable[c])
 	}
-	b := new(bitset)
 	for i := range f.conds {
 		if f.conds[i].match(value, lower) {
 			b.set(i)
 		}
 	}
-	return b
 }
 
 // lowerTable maps ASCII to lower case.

@@ -48,7 +48,7 @@ type Lists struct {
 	now    func() time.Time
 	log    zerolog.Logger
 	gate   chan struct{}
-	probes sync.Pool // of *probe
+	probes sync.Pool // of *probe; nothing else is ever put in
 
 	snap atomic.Pointer[snapshot]
 	plan atomic.Pointer[plan] // changed under mu
@@ -115,7 +115,6 @@ func New(cfg Config, d Deps) (*Lists, error) {
 		kv: d.KV, feed: d.Feed, disk: dk, client: newClient(d.Transport), res: d.Resolver, now: d.Now, log: d.Log,
 		gate: make(chan struct{}, fetchers), over: newOverlay(), sources: map[string]*running{}, dirty: make(chan struct{}, 1),
 	}
-	l.probes.New = func() any { return new(probe) }
 	if err := l.Reconfigure(cfg); err != nil {
 		return nil, err
 	}
@@ -174,7 +173,10 @@ func (l *Lists) Lookup(m *Match, v *identity.View, id *identity.Identity, servic
 	l.over.lookup(m, id, service, v.At)
 	s.table.lookup(m, id, service)
 	if len(s.rules.patterns) > 0 {
-		p := l.probes.Get().(*probe)
+		p, ok := l.probes.Get().(*probe)
+		if !ok {
+			p = new(probe)
+		}
 		p.begin(v, s.rules)
 		s.rules.lookup(m, p, service)
 		p.end()
@@ -186,14 +188,19 @@ func (l *Lists) Lookup(m *Match, v *identity.View, id *identity.Identity, servic
 }
 
 // Describe returns the entry as a person would write it. Lists of networks from files and URLs do not keep the text of
-// each line: there it is a network that the list has around addr; empty when the list has changed since. Not for the
+// each line: there it is the network that the list has around addr; empty when the list has changed since. Not for the
 // hot path.
 func (l *Lists) Describe(e *Entry, addr netip.Addr) string {
 	if e.Text != "" {
 		return e.Text
 	}
-	if p, ok := l.snap.Load().table.describe(e, addr); ok {
-		return p.String()
+	s := l.snap.Load()
+	for i := range s.layers {
+		if p, ok := s.layers[i].describe(e, addr); ok && p.IsSingleIP() {
+			return p.Addr().String()
+		} else if ok {
+			return p.String()
+		}
 	}
 	return ""
 }

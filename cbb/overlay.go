@@ -17,7 +17,7 @@ import (
 // overlay holds the run-time entries. Readers take no lock: networks are in a table that is copied along the changed
 // path only, subjects in small maps that are copied whole. Writers take turns.
 //
-// Unlike in the big table a prefix carries only its own entries, because they end one by one; a look-up walks from the
+// Unlike in the lists' table a prefix carries only its own entries, because they end one by one; a look-up walks from the
 // longest prefix to the shorter ones around it.
 type overlay struct {
 	mu    sync.Mutex

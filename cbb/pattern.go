@@ -20,6 +20,10 @@ const (
 // pattern is a compiled request pattern. All its conditions must hold.
 type pattern struct {
 	entry   *Entry
+	slot    uint8 // of the entry; it, white and service stand here so that a miss does not touch the entry
+	white   bool
+	anyPath bool
+	service string
 	methods []string // empty: any
 	path    pathCond
 	fields  []fieldCond
@@ -87,7 +91,6 @@ func (p *pathForm) may(need *bloom) bool {
 // ruleset is the compiled patterns, and the user agents of the crawlers. It is immutable but for its memory of values.
 type ruleset struct {
 	patterns     []pattern
-	byPath       bool // some pattern looks at the path
 	fields       []*fieldMatcher
 	agent        int // index of the user agent among the fields, -1
 	firstCrawler int // the agent's conditions from here on are the crawlers', in order
@@ -122,12 +125,9 @@ func (p *probe) end() {
 	p.raw.path, p.normal.path = nil, nil
 }
 
-// field returns what the first field of a name satisfies; nil when there is none.
-func (p *probe) field(i int) *bitset {
+// load finds what the first field of a name satisfies; nil when there is none.
+func (p *probe) load(i int) *bitset {
 	bit := uint32(1) << i
-	if p.loaded&bit != 0 {
-		return p.bits[i]
-	}
 	p.loaded |= bit
 	f := p.rs.fields[i]
 	n := 0
@@ -147,7 +147,10 @@ func (p *probe) field(i int) *bitset {
 // holds tests a condition on a field. Of several fields of one name one is enough to block or ban, but for white all
 // must satisfy it: whoever adds one neither escapes nor gets in.
 func (p *probe) holds(c *fieldCond, white bool) bool {
-	b := p.field(c.field)
+	b := p.bits[c.field]
+	if p.loaded&(1<<c.field) == 0 {
+		b = p.load(c.field)
+	}
 	if c.absent {
 		return b == nil
 	}
@@ -197,25 +200,29 @@ func (p *probe) pathHolds(c *pathCond, white bool) bool {
 
 // lookup fills m with the patterns that match.
 func (rs *ruleset) lookup(m *Match, p *probe, service string) {
+	var filled [slots]bool
+	for i := range filled {
+		filled[i] = *m.at(i) != nil
+	}
 next:
 	for i := range rs.patterns {
 		t := &rs.patterns[i]
-		if *m.at(t.entry.slot()) != nil || t.entry.Service != "" && t.entry.Service != service {
+		if filled[t.slot] || t.service != "" && t.service != service {
 			continue
 		}
 		if len(t.methods) > 0 && !oneOf(p.v.Method, t.methods) {
 			continue
 		}
-		white := t.entry.Flag == White
 		for j := range t.fields {
-			if !p.holds(&t.fields[j], white) {
+			if !p.holds(&t.fields[j], t.white) {
 				continue next
 			}
 		}
-		if !t.path.any() && !p.pathHolds(&t.path, white) {
+		if !t.anyPath && !p.pathHolds(&t.path, t.white) {
 			continue
 		}
 		m.fill(t.entry)
+		filled[t.slot] = true
 	}
 }
 
@@ -307,7 +314,9 @@ func (rs *ruleset) compile(c *PatternConfig) (pattern, []error) {
 			bad(fmt.Sprintf("methods[%d]", i), fmt.Errorf("%q is no method", m))
 		}
 	}
+	p.slot, p.white, p.service = uint8(p.entry.slot()), flag == White, c.Service
 	errs = append(errs, p.path.compile(c)...)
+	p.anyPath = p.path.any()
 	if c.UserAgent != "" || c.UserAgentRegex != "" {
 		h := HeaderConfig{Name: "User-Agent", Contains: c.UserAgent, Regex: c.UserAgentRegex}
 		bad("user_agent", rs.addField(&p, &h))
@@ -315,7 +324,7 @@ func (rs *ruleset) compile(c *PatternConfig) (pattern, []error) {
 	for i := range c.Headers {
 		bad(fmt.Sprintf("headers[%d]", i), rs.addField(&p, &c.Headers[i]))
 	}
-	if len(errs) == 0 && len(p.methods) == 0 && p.path.any() && len(p.fields) == 0 {
+	if len(errs) == 0 && len(p.methods) == 0 && p.anyPath && len(p.fields) == 0 {
 		bad("name", errors.New("the pattern has no condition and would match every request"))
 	}
 	return p, errs

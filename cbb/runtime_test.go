@@ -24,7 +24,7 @@ func TestAddTakesEffectAtOnceAndEndsExactly(t *testing.T) {
 		if err := l.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
+		defer closeLists(t, l)
 		add := func(f Flag, entry string, ttl time.Duration, service string) {
 			t.Helper()
 			if err := l.Add(t.Context(), f, entry, ttl, "because", service); err != nil {
@@ -228,7 +228,7 @@ func TestOtherNodesFollow(t *testing.T) {
 			if err := l.Start(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			defer l.Close()
+			defer closeLists(t, l)
 		}
 		synctest.Wait()
 		if err := a.Add(t.Context(), Block, "10.0.0.1", 0, "", ""); err != nil {
@@ -281,7 +281,7 @@ func TestStoreThatComesBack(t *testing.T) {
 		if err := l.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		defer l.Close()
+		defer closeLists(t, l)
 		time.Sleep(10 * time.Second)
 		if st := l.Stats(); !strings.Contains(st.StoreError, "refused") {
 			t.Errorf("nobody is told: %q", st.StoreError)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,7 +133,7 @@ func TestErrorsKeepTheLastGoodCopy(t *testing.T) {
 		h    http.HandlerFunc
 		want string
 	}{
-		{"error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "answers 500"},
+		{"error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, "answers 500"},
 		{"empty", text(""), "empty"},
 		{"garbage", text("<html>\n<body>\nLogin\n"), "bad lines"},
 		{"everybody", text("0.0.0.0/0\n"), "wider"},
@@ -162,8 +163,10 @@ func TestErrorsKeepTheLastGoodCopy(t *testing.T) {
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
 		}, "timeout"},
-		{"to a file", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "file:///etc/passwd", 302) }, "scheme"},
-		{"round and round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 302) }, "redirects"},
+		{"to a file", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "file:///etc/passwd", http.StatusFound)
+		}, "scheme"},
+		{"round and round", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusFound) }, "redirects"},
 	} {
 		srv.become(tc.h)
 		err := refresh(t, l, "f")
@@ -195,11 +198,35 @@ func TestErrorsKeepTheLastGoodCopy(t *testing.T) {
 	}
 }
 
+func TestRedirectNeverGoesBackToPlainHTTP(t *testing.T) {
+	f := func(from, to string, want bool) {
+		t.Helper()
+		l := open(t, urlList(from), func(d *Deps) {
+			d.Transport = roundTrip(func(r *http.Request) (*http.Response, error) {
+				if r.URL.String() == to {
+					return answer(http.StatusOK, "192.0.2.1\n"), nil
+				}
+				return answer(http.StatusFound, "", "Location", to), nil
+			})
+		})
+		if err := refresh(t, l, "f"); (err == nil) != want {
+			t.Errorf("%s to %s: %v", from, to, err)
+		}
+	}
+	f("https://a.example/", "https://b.example/", true)
+	f("http://a.example/", "https://b.example/", true)
+	f("https://a.example/", "http://a.example/", false)
+}
+
 func TestBadLinesAreCountedAndNamed(t *testing.T) {
 	srv := serveText(t, "192.0.2.1\nnonsense\n192.0.2.2\n")
 	l := open(t, urlList(srv.URL), nil)
 	if err := refresh(t, l, "f"); err != nil {
 		t.Fatal(err)
+	}
+	built := l.snap.Load()
+	if err := refresh(t, l, "f"); err != nil || l.snap.Load() != built {
+		t.Errorf("the same bytes make a new table: %v", err)
 	}
 	st := l.Stats().Lists[0]
 	if st.Entries != 2 || st.Bad != 1 || len(st.BadLines) != 1 || st.BadLines[0].Line != 2 || st.BadLines[0].Text != "nonsense" {
@@ -222,10 +249,10 @@ func TestLastGoodCopySurvivesRestart(t *testing.T) {
 
 	srv.become(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("If-None-Match") != `"v1"` {
-			w.WriteHeader(500)
+			w.WriteHeader(http.StatusInternalServerError)
 			return
 		}
-		w.WriteHeader(304)
+		w.WriteHeader(http.StatusNotModified)
 	})
 	l2 := open(t, cfg, inDir)
 	if got := said(l2, "192.0.2.1", ""); got != "- - f -" {
@@ -249,7 +276,7 @@ func TestLastGoodCopySurvivesRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[len(b)-3] ^= 1
+	b[len(b)-5] ^= 1 // 192.0.2.1/24: a good list, and not the one that was fetched
 	if err := os.WriteFile(files[0], b, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -423,25 +450,25 @@ func TestRefreshTimes(t *testing.T) {
 
 func TestWhiteListsDaily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := 0
+		var n atomic.Int64
 		cfg := config(func(c *Config) { c.Lists = []ListConfig{{Name: "w", Flag: "white", URL: "http://lists.example/x"}} })
 		l := open(t, cfg, func(d *Deps) {
-			d.Transport = roundTrip(func(*http.Request) (*http.Response, error) { n++; return answer(200, "192.0.2.1\n"), nil })
+			d.Transport = roundTrip(func(*http.Request) (*http.Response, error) { n.Add(1); return answer(200, "192.0.2.1\n"), nil })
 		})
 		if err := l.Start(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Hour)
 		synctest.Wait()
-		if n != 1 || said(l, "192.0.2.1", "") != "- w - -" {
-			t.Errorf("%d fetches in 20 hours", n)
+		if n.Load() != 1 || said(l, "192.0.2.1", "") != "- w - -" {
+			t.Errorf("%d fetches in 20 hours", n.Load())
 		}
 		time.Sleep(7 * time.Hour)
 		synctest.Wait()
-		if n != 2 {
-			t.Errorf("%d fetches in 27 hours", n)
+		if n.Load() != 2 {
+			t.Errorf("%d fetches in 27 hours", n.Load())
 		}
-		_ = l.Close()
+		closeLists(t, l)
 	})
 }
 
@@ -541,7 +568,7 @@ func TestReconfigureWhileRunning(t *testing.T) {
 		if got := said(l, "192.0.2.1", ""); got != "- - - g" {
 			t.Errorf("%s", got)
 		}
-		_ = l.Close()
+		closeLists(t, l)
 	})
 }
 

@@ -10,8 +10,8 @@ import (
 
 // Stats is the state of the lists as operators see it.
 type Stats struct {
-	Networks int           `json:"networks"` // of all lists, before repetitions between lists are joined
-	Prefixes int           `json:"prefixes"` // in the table
+	Networks int           `json:"networks"` // of all lists
+	Pieces   int           `json:"pieces"`   // of the address space in the table: where the answer changes
 	Subjects int           `json:"subjects"`
 	Patterns int           `json:"patterns"`
 	Runtime  int           `json:"runtime"` // entries made at run time, ended ones not yet swept included
@@ -57,7 +57,7 @@ type CrawlerStats struct {
 func (l *Lists) Stats() Stats {
 	p, s, now := l.plan.Load(), l.snap.Load(), l.now()
 	st := Stats{
-		Networks: s.table.networks, Prefixes: s.table.nets.Size(), Subjects: len(s.table.subjects),
+		Networks: s.table.networks, Pieces: len(s.table.v4.sets) + len(s.table.v6.sets), Subjects: len(s.table.subjects),
 		Patterns: len(s.rules.patterns), Runtime: l.over.size(), BuiltAt: s.builtAt, Took: s.took,
 	}
 	if e := l.storeErr.Load(); e != nil {
@@ -120,7 +120,7 @@ func (l *Lists) WriteMetrics(w io.Writer) {
 	st := l.Stats()
 	gauge := func(name string, v int) { metrics.WriteGaugeUint64(w, name, uint64(max(v, 0))) }
 	gauge("antirobot_cbb_networks", st.Networks)
-	gauge("antirobot_cbb_prefixes", st.Prefixes)
+	gauge("antirobot_cbb_pieces", st.Pieces)
 	gauge("antirobot_cbb_subjects", st.Subjects)
 	gauge("antirobot_cbb_patterns", st.Patterns)
 	gauge("antirobot_cbb_runtime_entries", st.Runtime)

@@ -13,10 +13,11 @@ import (
 
 // table is the immutable look-up structure over all lists.
 type table struct {
-	nets     bart.Table[uint32] // index into sets
-	sets     []set
+	v4       cuts4
+	v6       cuts6
+	sets     []set                       // 0 is empty
 	subjects map[identity.Subject]uint32 // index into sets
-	networks int                         // that lists hold, before those that say nothing new are left out
+	networks int                         // that the lists hold
 }
 
 // layer is one list as a table is built from it. Of two entries in one place the one of the earlier layer stands.
@@ -34,12 +35,12 @@ func (t *table) lookup(m *Match, id *identity.Identity, service string) {
 			}
 		}
 	}
-	if n, ok := t.nets.Lookup(id.Addr); ok {
+	if n := t.find(id.Addr); n != 0 {
 		t.sets[n].fill(m, service)
 	}
 }
 
-// tableBuilder interns sets: as lists have few distinct entries, a million prefixes share a handful of sets.
+// tableBuilder interns sets: as lists have few distinct entries, a million networks share a handful of sets.
 type tableBuilder struct {
 	t       *table
 	entries []*Entry
@@ -134,15 +135,13 @@ func (s *set) sameAs(o *set) bool {
 	return true
 }
 
-// cover is a prefix on the path from the root to where the sweep is.
-type cover struct {
-	last4  uint32
-	hi, lo uint64 // last address, IPv6
-	set    uint32
+// cover is a network around the place where the sweep is.
+type cover[K any] struct {
+	last K // its last address
+	set  uint32
 }
 
-// insert4 sweeps the prefixes in order with a stack of those that cover the present one. A prefix that says what its
-// parent says is left out.
+// insert4 sweeps the networks in order, with a stack of those around the present one, and cuts where the set changes.
 func (b *tableBuilder) insert4(recs []rec4) {
 	slices.SortStableFunc(recs, func(x, y rec4) int {
 		if x.addr != y.addr {
@@ -150,93 +149,121 @@ func (b *tableBuilder) insert4(recs []rec4) {
 		}
 		return cmp.Compare(x.bits, y.bits)
 	})
-	var stack []cover
+	c := newCutter[uint32](2 * len(recs))
+	stack := []cover[uint32]{{last: ^uint32(0)}}
+	pop := func() {
+		top := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if top.last != ^uint32(0) {
+			c.cut(top.last+1, stack[len(stack)-1].set)
+		}
+	}
 	for i := 0; i < len(recs); {
 		r := recs[i]
-		for len(stack) > 0 && stack[len(stack)-1].last4 < r.addr {
-			stack = stack[:len(stack)-1]
+		for stack[len(stack)-1].last < r.addr {
+			pop()
 		}
-		parent := uint32(0)
-		if len(stack) > 0 {
-			parent = stack[len(stack)-1].set
-		}
-		n := parent
+		n := stack[len(stack)-1].set
 		for ; i < len(recs) && recs[i].addr == r.addr && recs[i].bits == r.bits; i++ {
 			n = b.step(n, recs[i].entry)
 		}
-		if n == parent {
-			continue
-		}
-		var a [4]byte
-		binary.BigEndian.PutUint32(a[:], r.addr)
-		b.t.nets.Insert(netip.PrefixFrom(netip.AddrFrom4(a), int(r.bits)), n)
-		if r.bits < 32 {
-			stack = append(stack, cover{last4: r.addr | uint32(uint64(1)<<(32-r.bits)-1), set: n})
-		}
+		c.cut(r.addr, n)
+		stack = append(stack, cover[uint32]{last: r.addr | uint32(1<<(32-uint(r.bits))-1), set: n})
 	}
+	for len(stack) > 1 {
+		pop()
+	}
+	b.t.v4 = cuts4{levels: upper(slices.Clip(slices.Clone(c.keys))), sets: slices.Clip(slices.Clone(c.sets))}
 }
 
 func (b *tableBuilder) insert6(recs []rec6) {
 	slices.SortStableFunc(recs, func(x, y rec6) int {
 		return cmp.Or(cmp.Compare(x.hi, y.hi), cmp.Compare(x.lo, y.lo), cmp.Compare(x.bits, y.bits))
 	})
-	var stack []cover
+	c := newCutter[key6](2 * len(recs))
+	end := key6{^uint64(0), ^uint64(0)}
+	stack := []cover[key6]{{last: end}}
+	pop := func() {
+		top := stack[len(stack)-1]
+		stack = stack[:len(stack)-1]
+		if top.last == end {
+			return
+		}
+		next := key6{top.last.hi, top.last.lo + 1}
+		if next.lo == 0 {
+			next.hi++
+		}
+		c.cut(next, stack[len(stack)-1].set)
+	}
 	for i := 0; i < len(recs); {
 		r := recs[i]
-		for len(stack) > 0 && stack[len(stack)-1].before(r.hi, r.lo) {
-			stack = stack[:len(stack)-1]
+		at := key6{r.hi, r.lo}
+		for at.after(stack[len(stack)-1].last) {
+			pop()
 		}
-		parent := uint32(0)
-		if len(stack) > 0 {
-			parent = stack[len(stack)-1].set
-		}
-		n := parent
+		n := stack[len(stack)-1].set
 		for ; i < len(recs) && recs[i].hi == r.hi && recs[i].lo == r.lo && recs[i].bits == r.bits; i++ {
 			n = b.step(n, recs[i].entry)
 		}
-		if n == parent {
-			continue
-		}
-		var a [16]byte
-		binary.BigEndian.PutUint64(a[:8], r.hi)
-		binary.BigEndian.PutUint64(a[8:], r.lo)
-		p := netip.PrefixFrom(netip.AddrFrom16(a), int(r.bits))
-		b.t.nets.Insert(p, n)
-		if r.bits < 128 {
-			l := lastOf(p).As16()
-			stack = append(stack, cover{hi: binary.BigEndian.Uint64(l[:8]), lo: binary.BigEndian.Uint64(l[8:]), set: n})
-		}
+		c.cut(at, n)
+		stack = append(stack, cover[key6]{last: lastOf6(at, r.bits), set: n})
 	}
+	for len(stack) > 1 {
+		pop()
+	}
+	b.t.v6 = cuts6{levels: upper(slices.Clip(slices.Clone(c.keys))), sets: slices.Clip(slices.Clone(c.sets))}
 }
 
-// before reports whether the cover ends before the address.
-func (c *cover) before(hi, lo uint64) bool { return c.hi < hi || c.hi == hi && c.lo < lo }
-
-// describe returns the widest network around addr that is in the table because of e.
-func (t *table) describe(e *Entry, addr netip.Addr) (netip.Prefix, bool) {
-	var found netip.Prefix
-	for p, n := range t.nets.Supernets(netip.PrefixFrom(addr, addr.BitLen())) {
-		if !t.sets[n].has(e) {
-			break
-		}
-		found = p
+// lastOf6 returns the last address of a network.
+func lastOf6(k key6, bits uint8) key6 {
+	if bits <= 64 {
+		return key6{k.hi | (1<<(64-uint(bits)) - 1), ^uint64(0)}
 	}
-	return found, found.IsValid()
+	return key6{k.hi, k.lo | (1<<(128-uint(bits)) - 1)}
 }
 
-func (s *set) has(e *Entry) bool {
-	if s.all[e.slot()] == e {
-		return true
+// describe returns the longest network around addr that a list has with the label of e. It searches; not for the hot
+// path.
+func (l *layer) describe(e *Entry, addr netip.Addr) (netip.Prefix, bool) {
+	b := l.base
+	if !addr.IsValid() || b.List != e.List || b.Flag != e.Flag || b.Service != e.Service || b.Own != e.Own {
+		return netip.Prefix{}, false
 	}
-	for i := range s.own {
-		if s.own[i].e[e.slot()] == e {
-			return true
+	for bits := addr.BitLen(); bits >= 0; bits-- {
+		p := netip.PrefixFrom(addr, bits).Masked()
+		lab, ok := l.data.find(p)
+		if x := l.data.labels[lab]; ok && (x.reason == e.Reason || x.reason == "" && b.Reason == e.Reason) {
+			return p, true
 		}
 	}
-	return false
+	return netip.Prefix{}, false
 }
 
-// rangeTable holds networks without any meaning of their own.
+// find returns the label of a network that the list holds as it is.
+func (d *parsed) find(p netip.Prefix) (uint16, bool) {
+	if p.Addr().Is4() {
+		a := p.Addr().As4()
+		n := net4{addr: binary.BigEndian.Uint32(a[:]), bits: uint8(p.Bits())}
+		i, ok := slices.BinarySearchFunc(d.v4, n, func(x, y net4) int {
+			return cmp.Or(cmp.Compare(x.addr, y.addr), cmp.Compare(x.bits, y.bits))
+		})
+		if !ok {
+			return 0, false
+		}
+		return d.v4[i].label, true
+	}
+	a := p.Addr().As16()
+	n := net6{hi: binary.BigEndian.Uint64(a[:8]), lo: binary.BigEndian.Uint64(a[8:]), bits: uint8(p.Bits())}
+	i, ok := slices.BinarySearchFunc(d.v6, n, func(x, y net6) int {
+		return cmp.Or(cmp.Compare(x.hi, y.hi), cmp.Compare(x.lo, y.lo), cmp.Compare(x.bits, y.bits))
+	})
+	if !ok {
+		return 0, false
+	}
+	return d.v6[i].label, true
+}
+
+// buildRanges makes a table of networks that have no meaning of their own.
 func buildRanges(ds []*parsed) *bart.Lite {
 	t := new(bart.Lite)
 	for _, d := range ds {

@@ -1,6 +1,7 @@
 package cbb
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
@@ -180,20 +181,48 @@ func TestSubjectsMatchAnyVerifiedIdentity(t *testing.T) {
 }
 
 func TestDescribeNamesTheNetwork(t *testing.T) {
-	srv := serveText(t, "192.0.2.0/24\n192.0.2.77\n198.51.100.1\n")
+	srv := serveText(t, "192.0.0.0/16 wide\n192.0.2.0/24 near\n192.0.2.78 near\n198.51.100.1\n")
 	l := open(t, config(func(c *Config) {
 		c.Lists = []ListConfig{{Name: "f", Flag: "block", URL: srv.URL}}
 		c.White = []string{"192.0.2.77 the office"}
 	}), nil)
-	refresh(t, l, "f")
+	if err := refresh(t, l, "f"); err != nil {
+		t.Fatal(err)
+	}
 	v, id := request("192.0.2.77", "/")
 	var m Match
 	l.Lookup(&m, v, id, "")
 	if got := l.Describe(m.Block, id.Addr); got != "192.0.2.0/24" {
 		t.Errorf("block: %q", got)
 	}
+	if m.Block.Reason != "near" {
+		t.Errorf("reason %q", m.Block.Reason)
+	}
+	v, id = request("192.0.2.78", "/")
+	l.Lookup(&m, v, id, "")
+	if got := l.Describe(m.Block, id.Addr); got != "192.0.2.78" {
+		t.Errorf("an address: %q", got)
+	}
+	if got := l.Describe(m.Block, netip.MustParseAddr("203.0.113.1")); got != "" {
+		t.Errorf("an address that is not there: %q", got)
+	}
+	v, id = request("192.0.2.77", "/")
+	l.Lookup(&m, v, id, "")
 	if got := l.Describe(m.White, id.Addr); got != "192.0.2.77" || m.White.Reason != "the office" {
 		t.Errorf("white: %q", got)
+	}
+}
+
+// each calls f for all networks of a list.
+func (d *parsed) each(f func(netip.Prefix)) {
+	for _, n := range d.v4 {
+		f(netip.PrefixFrom(netip.AddrFrom4([4]byte{byte(n.addr >> 24), byte(n.addr >> 16), byte(n.addr >> 8), byte(n.addr)}), int(n.bits)))
+	}
+	for _, n := range d.v6 {
+		var b [16]byte
+		binary.BigEndian.PutUint64(b[:8], n.hi)
+		binary.BigEndian.PutUint64(b[8:], n.lo)
+		f(netip.PrefixFrom(netip.AddrFrom16(b), int(n.bits)))
 	}
 }
 

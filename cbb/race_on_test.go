@@ -1,0 +1,5 @@
+//go:build race
+
+package cbb
+
+const raceEnabled = true
