@@ -25,6 +25,10 @@ type Counters interface {
 	// Read sets dst[i] to the sum of the counts that q[i] asks for. dst is as long as q. A query over more periods than
 	// are kept is ErrRange.
 	Read(ctx context.Context, dst []uint64, q []Query) error
+	// ReadRecords calls f with the counts of each record, in any order of the records and in order of their periods;
+	// counts is valid during the call only, and empty for a record that is absent. f must not call the Counters. It is
+	// what a cache before the backend asks for.
+	ReadRecords(ctx context.Context, r []Record, f func(i int, counts []Count)) error
 	// Drop forgets the counts of before's unit that are older, in whole records: days of ten-minute counts, fortnights
 	// of daily ones (counted from the epoch). What is added for a dropped period afterwards counts from zero. It costs
 	// no scan.
@@ -78,6 +82,19 @@ type Query struct {
 	Counter
 	Unit     Unit
 	From, To uint32
+}
+
+// Record names all counts of a counter in a day of ten minutes or in a fortnight of days, numbered from the epoch.
+type Record struct {
+	Counter
+	Unit   Unit
+	Number uint32
+}
+
+// Count is one of the counts of a record: Period counts from the record's first.
+type Count struct {
+	N      uint64
+	Period uint8
 }
 
 // Unit is the length of a period.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -136,6 +137,29 @@ func (m *MemoryCounters) Read(ctx context.Context, dst []uint64, q []Query) erro
 		}
 		s.mu.Unlock()
 		dst[i] = sum
+	}
+	return nil
+}
+
+// ReadRecords implements Counters.
+func (m *MemoryCounters) ReadRecords(ctx context.Context, r []Record, f func(i int, counts []Count)) error {
+	if err := m.ready(ctx); err != nil {
+		return err
+	}
+	var counts []Count
+	for i := range r {
+		if err := r[i].Valid(); err != nil {
+			return fmt.Errorf("record %d: %w", i, err)
+		}
+		counts = counts[:0]
+		s := m.shard(&r[i].Counter)
+		s.mu.Lock()
+		for number, n := range s.bases[Period{r[i].Unit, r[i].Number}][record{Counter: r[i].Counter}] {
+			counts = append(counts, Count{n, uint8(number % r[i].Unit.PerRecord())})
+		}
+		s.mu.Unlock()
+		slices.SortFunc(counts, func(a, b Count) int { return int(a.Period) - int(b.Period) })
+		f(i, counts)
 	}
 	return nil
 }

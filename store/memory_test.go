@@ -1,14 +1,15 @@
 package store_test
 
 import (
-	"antirobot/store"
-	"antirobot/store/storetest"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"testing"
 	"time"
+
+	"antirobot/store"
+	"antirobot/store/storetest"
 )
 
 func TestMemory(t *testing.T) {

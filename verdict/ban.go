@@ -75,8 +75,11 @@ func (b *Ban) Validate(at time.Time) error {
 	if b.Source > SourceProcessor {
 		errs = append(errs, errors.New("source: is unknown"))
 	}
-	if s := float64(b.Score); math.IsNaN(s) || s < 0 || s > 1 {
+	if !(b.Score >= 0 && b.Score <= 1) {
 		errs = append(errs, fmt.Errorf("score: %v is not in [0, 1]", b.Score))
+	}
+	if !(b.Threshold >= 0 && b.Threshold <= 1) {
+		errs = append(errs, fmt.Errorf("threshold: %v is not in [0, 1]", b.Threshold))
 	}
 	if len(b.Reason) > maxReason {
 		errs = append(errs, fmt.Errorf("reason: longer than %d bytes", maxReason))
@@ -90,6 +93,9 @@ func (b *Ban) Validate(at time.Time) error {
 	for i := range b.Factors {
 		if len(b.Factors[i].Name) > maxName {
 			errs = append(errs, fmt.Errorf("factors[%d]: name longer than %d bytes", i, maxName))
+		}
+		if v := float64(b.Factors[i].Value); math.IsNaN(v) || math.IsInf(v, 0) {
+			errs = append(errs, fmt.Errorf("factors[%d]: %v is no number", i, v)) // nor would JSON print it
 		}
 	}
 	return errors.Join(errs...)

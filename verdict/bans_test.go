@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"reflect"
@@ -55,6 +56,9 @@ func TestBanIsRefused(t *testing.T) {
 	f("no subject", func(b *Ban) { b.Subject = identity.Subject{} })
 	f("in the past", func(b *Ban) { b.Until = w.now() })
 	f("score", func(b *Ban) { b.Score = 1.1 })
+	f("no score", func(b *Ban) { b.Score = float32(math.NaN()) })
+	f("threshold", func(b *Ban) { b.Threshold = float32(math.NaN()) })
+	f("factor", func(b *Ban) { b.Factors[0] = Factor{"x", float32(math.Inf(1))} })
 	f("long reason", func(b *Ban) { b.Reason = string(make([]byte, 513)) })
 	f("long service", func(b *Ban) { b.Service = string(make([]byte, 65)) })
 	if n := len(w.Bans(BanFilter{})); n != 0 {
@@ -412,6 +416,7 @@ func FuzzParseBan(f *testing.F) {
 	b = Ban{Subject: sub(identity.KindL, 1), Until: day0, Made: day0}
 	f.Add(b.key().appendTo(nil), b.appendValue(nil))
 	f.Add([]byte("ban/"), []byte{1})
+	f.Add([]byte("ban/\x020000000000000000\x00"), []byte("\x0100000000000000000000\xff\xf400\x00\x00")) // NaN
 	f.Fuzz(func(t *testing.T, key, val []byte) {
 		b, err := parseBan(key, val)
 		if err != nil {

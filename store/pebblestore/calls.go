@@ -1,11 +1,12 @@
 package pebblestore
 
 import (
-	"antirobot/store"
 	"bytes"
 	"context"
 	"fmt"
 	"time"
+
+	"antirobot/store"
 )
 
 // The writing calls of the contracts: each copies what it is given into a request.

@@ -1,13 +1,14 @@
 package pebblestore
 
 import (
-	"antirobot/store"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"antirobot/store"
 
 	"github.com/cockroachdb/pebble/v2"
 )

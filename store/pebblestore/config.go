@@ -24,7 +24,7 @@ type Config struct {
 
 // CountersConfig is what an operator may set for counters.
 type CountersConfig struct {
-	// CacheBytes is for blocks read from disk; the cache that matters stands before the store.
+	// CacheBytes is for blocks read from disk, less the tables of recent writes.
 	CacheBytes int64 `mapstructure:"cache_bytes"`
 	// MemTableBytes is the size of one table of recent writes; up to four exist.
 	MemTableBytes int64 `mapstructure:"mem_table_bytes"`
@@ -41,8 +41,8 @@ func DefaultConfig() Config {
 		SweepEvery:    time.Minute,
 		FeedKeep:      65536,
 		Counters: CountersConfig{
-			CacheBytes:    64 << 20,
-			MemTableBytes: 32 << 20,
+			CacheBytes:    128 << 20,
+			MemTableBytes: 16 << 20,
 			SyncEvery:     time.Second,
 		},
 	}

@@ -237,7 +237,7 @@ func appendCounterKey(dst []byte, space byte, base uint32, k *store.Counter) []b
 	return binary.BigEndian.AppendUint64(dst, k.Shingle)
 }
 
-// Add implements store.Counters. Deltas for one counter that stand side by side share a record.
+// Add implements store.Counters. Deltas in order of their counters are cheapest.
 func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
 	for i := range d {
 		if err := d[i].Valid(); err != nil {
@@ -247,26 +247,53 @@ func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
 	return c.with(ctx, func(e *engine) error {
 		c.adds.Add(int64(len(d)))
 		b := e.db.NewBatchWithSize(len(d) * 64)
-		var key, val []byte
-		for i := range d {
-			if d[i].N == 0 {
-				continue
-			}
-			n := min(d[i].N, store.MaxCount)
-			day := d[i].Slot / store.SlotsPerDay
-			key = appendCounterKey(key[:0], spaceFine, day, &d[i].Counter)
-			val = appendCounts(val[:0], []slotCount{{n, uint8(d[i].Slot % store.SlotsPerDay)}})
-			if err := b.Merge(key, val, nil); err != nil {
-				return err
-			}
-			key = appendCounterKey(key[:0], spaceDaily, day/store.DaysPerFortnight, &d[i].Counter)
-			val = appendCounts(val[:0], []slotCount{{n, uint8(day % store.DaysPerFortnight)}})
-			if err := b.Merge(key, val, nil); err != nil {
-				return err
-			}
+		// One unit after the other: keys that come in order are cheaper to insert.
+		if err := errors.Join(addUnit(b, d, store.TenMinutes), addUnit(b, d, store.Day)); err != nil {
+			return errors.Join(err, b.Close())
 		}
 		return c.write(e, b)
 	})
+}
+
+// addUnit merges the deltas into the records of one unit. Those of one record that stand side by side, in order of their
+// periods, are summed before.
+func addUnit(b *pebble.Batch, d []store.Delta, u store.Unit) error {
+	var key, next, val []byte
+	var room [store.SlotsPerDay]slotCount
+	counts := room[:0]
+	merge := func() error {
+		if len(counts) == 0 {
+			return nil
+		}
+		val = appendCounts(val[:0], counts)
+		return b.Merge(key, val, nil)
+	}
+	for i := range d {
+		if d[i].N == 0 {
+			continue
+		}
+		n := min(d[i].N, store.MaxCount)
+		space, number := byte(spaceFine), d[i].Slot
+		if u == store.Day {
+			space, number = spaceDaily, d[i].Slot/store.SlotsPerDay
+		}
+		slot := uint8(number % u.PerRecord())
+		next = appendCounterKey(next[:0], space, number/u.PerRecord(), &d[i].Counter)
+		if last := len(counts) - 1; last >= 0 && bytes.Equal(key, next) && counts[last].Period <= slot {
+			if counts[last].Period == slot {
+				counts[last].N = store.AddCounts(counts[last].N, n)
+			} else {
+				counts = append(counts, slotCount{N: n, Period: slot})
+			}
+			continue
+		}
+		if err := merge(); err != nil {
+			return err
+		}
+		key, next = next, key
+		counts = append(counts[:0], slotCount{N: n, Period: slot})
+	}
+	return merge()
 }
 
 // AddUnique implements store.Counters.
@@ -308,7 +335,7 @@ func addUnique(b *pebble.Batch, space byte, base uint32, slot uint8, u *store.Un
 	if err != nil || seen > 0 {
 		return err
 	}
-	one := appendCounts(nil, []slotCount{{1, slot}})
+	one := appendCounts(nil, []slotCount{{N: 1, Period: slot}})
 	return errors.Join(b.Merge(mark, one, nil), b.Merge(key, one, nil))
 }
 
@@ -357,6 +384,41 @@ func (c *Counters) Read(ctx context.Context, dst []uint64, q []store.Query) erro
 				dst[i] = store.AddCounts(dst[i], n)
 				from = last + 1
 			}
+		}
+		return nil
+	})
+}
+
+// ReadRecords implements store.Counters.
+func (c *Counters) ReadRecords(ctx context.Context, r []store.Record, f func(i int, counts []store.Count)) error {
+	for i := range r {
+		if err := r[i].Valid(); err != nil {
+			return fmt.Errorf("record %d: %w", i, err)
+		}
+	}
+	return c.with(ctx, func(e *engine) error {
+		c.reads.Add(int64(len(r)))
+		c.records.Add(int64(len(r)))
+		var room [96]byte
+		var counts []store.Count
+		for i := range r {
+			space := byte(spaceFine)
+			if r[i].Unit == store.Day {
+				space = spaceDaily
+			}
+			val, closer, err := e.db.Get(appendCounterKey(room[:0], space, r[i].Number, &r[i].Counter))
+			if errors.Is(err, pebble.ErrNotFound) {
+				f(i, nil)
+				continue
+			}
+			if err != nil {
+				return fmt.Errorf("read counters: %w", err)
+			}
+			counts, err = addCounts(counts[:0], val)
+			if err := errors.Join(err, closer.Close()); err != nil {
+				return fmt.Errorf("%w: %w", ErrDamaged, err)
+			}
+			f(i, counts)
 		}
 		return nil
 	})

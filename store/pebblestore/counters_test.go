@@ -54,7 +54,7 @@ func TestCountsMerge(t *testing.T) {
 			var o operand
 			for s := range uint8(144) {
 				if bytes.IndexByte(slots, s) >= 0 {
-					o = append(o, slotCount{rapid.OneOf(rapid.Uint64Range(1, 300), rapid.Uint64Range(store.MaxCount-3, store.MaxCount)).Draw(t, "n"), s})
+					o = append(o, slotCount{N: rapid.OneOf(rapid.Uint64Range(1, 300), rapid.Uint64Range(store.MaxCount-3, store.MaxCount)).Draw(t, "n"), Period: s})
 				}
 			}
 			return o
@@ -63,7 +63,7 @@ func TestCountsMerge(t *testing.T) {
 		want := map[uint8]uint64{}
 		for _, o := range ops {
 			for _, c := range o {
-				want[c.slot] = min(want[c.slot]+c.n, store.MaxCount)
+				want[c.Period] = min(want[c.Period]+c.N, store.MaxCount)
 			}
 		}
 		merge := func(list [][]byte, newer bool) []byte {

@@ -21,17 +21,14 @@ const (
 
 var errCounts = errors.New("not a record of counts")
 
-type slotCount struct {
-	n    uint64
-	slot uint8
-}
+type slotCount = store.Count
 
 // appendCounts encodes a record.
 func appendCounts(dst []byte, counts []slotCount) []byte {
 	dst = append(dst, countsVersion)
 	for _, c := range counts {
-		dst = append(dst, c.slot)
-		dst = binary.AppendUvarint(dst, c.n)
+		dst = append(dst, c.Period)
+		dst = binary.AppendUvarint(dst, c.N)
 	}
 	return dst
 }
@@ -45,7 +42,7 @@ func nextCount(b []byte) (c slotCount, rest []byte, err error) {
 	if size <= 0 || n > store.MaxCount {
 		return c, nil, fmt.Errorf("%w: bad count", errCounts)
 	}
-	return slotCount{n, b[0]}, b[1+size:], nil
+	return slotCount{N: n, Period: b[0]}, b[1+size:], nil
 }
 
 func countsBody(b []byte) ([]byte, error) {
@@ -65,11 +62,11 @@ func sumCounts(b []byte, from, to uint8) (sum uint64, err error) {
 		if c, b, err = nextCount(b); err != nil {
 			return 0, err
 		}
-		if c.slot > to {
+		if c.Period > to {
 			break
 		}
-		if c.slot >= from {
-			sum = store.AddCounts(sum, c.n)
+		if c.Period >= from {
+			sum = store.AddCounts(sum, c.N)
 		}
 	}
 	return sum, nil
@@ -87,15 +84,15 @@ func addCounts(sum []slotCount, b []byte) ([]slotCount, error) {
 		if c, b, err = nextCount(b); err != nil {
 			return nil, err
 		}
-		if int(c.slot) <= last {
+		if int(c.Period) <= last {
 			return nil, fmt.Errorf("%w: slots out of order", errCounts)
 		}
-		last = int(c.slot)
-		for i < len(sum) && sum[i].slot < c.slot {
+		last = int(c.Period)
+		for i < len(sum) && sum[i].Period < c.Period {
 			i++
 		}
-		if i < len(sum) && sum[i].slot == c.slot {
-			sum[i].n = store.AddCounts(sum[i].n, c.n)
+		if i < len(sum) && sum[i].Period == c.Period {
+			sum[i].N = store.AddCounts(sum[i].N, c.N)
 			continue
 		}
 		sum = append(sum, slotCount{})

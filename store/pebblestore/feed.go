@@ -1,10 +1,11 @@
 package pebblestore
 
 import (
-	"antirobot/store"
 	"context"
 	"fmt"
 	"sync"
+
+	"antirobot/store"
 
 	"github.com/cockroachdb/pebble/v2"
 )

@@ -1,8 +1,6 @@
 package pebblestore
 
 import (
-	"antirobot/store"
-	"antirobot/store/storetest"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +11,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"antirobot/store"
+	"antirobot/store/storetest"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"

@@ -1,12 +1,13 @@
 package pebblestore
 
 import (
-	"antirobot/store"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"time"
+
+	"antirobot/store"
 
 	"github.com/cockroachdb/pebble/v2"
 )

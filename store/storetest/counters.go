@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 
@@ -65,6 +66,20 @@ func (m *CounterModel) Read(_ context.Context, dst []uint64, q []store.Query) er
 			dst[i] += m.counts[modelKey(q.Counter, "count", q.Unit, uint32(n))]
 			dst[i] = min(dst[i], math.MaxInt64)
 		}
+	}
+	return nil
+}
+
+// ReadRecords implements store.Counters.
+func (m *CounterModel) ReadRecords(_ context.Context, r []store.Record, f func(i int, counts []store.Count)) error {
+	for i, r := range r {
+		var counts []store.Count
+		for p := range r.Unit.PerRecord() {
+			if n := m.counts[modelKey(r.Counter, "count", r.Unit, r.Number*r.Unit.PerRecord()+p)]; n > 0 {
+				counts = append(counts, store.Count{N: n, Period: uint8(p)})
+			}
+		}
+		f(i, counts)
 	}
 	return nil
 }
@@ -354,12 +369,17 @@ func testRefused(t *testing.T, c store.Counters, _ CounterOptions) {
 	ctx, cancel := context.WithCancel(bg)
 	cancel()
 	k := counter(1)
-	read := func(ctx context.Context, q store.Query) error { return c.Read(ctx, make([]uint64, 1), []store.Query{q}) }
+	read := func(ctx context.Context, q store.Query) error {
+		return c.Read(ctx, make([]uint64, 1), []store.Query{q})
+	}
 	for name, err := range map[string]error{
 		"Add":       c.Add(ctx, delta(k, slot0, 1)),
 		"AddUnique": c.AddUnique(ctx, []store.Unique{unique(k, 1, slot0)}),
 		"Read":      read(ctx, store.Query{Counter: k}),
 		"Drop":      c.Drop(ctx, store.Period{}),
+		"ReadRecords": c.ReadRecords(ctx, []store.Record{{Counter: k}}, func(int, []store.Count) {
+			t.Error("called with a cancelled context")
+		}),
 	} {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s with a cancelled context: %v", name, err)
@@ -440,9 +460,29 @@ func testCounterModel(t *testing.T, open func(t *testing.T) store.Counters, o Co
 						rt.Fatalf("%+v = %d; want %d", q[i], got[i], want[i])
 					}
 				}
+				r := make([]store.Record, len(q))
+				for i := range q {
+					r[i] = store.Record{Counter: q[i].Counter, Unit: q[i].Unit, Number: q[i].From / q[i].Unit.PerRecord()}
+				}
+				if got, want := records(t, c, r), records(t, m, r); !slices.Equal(got, want) {
+					rt.Fatalf("records %+v: %v; want %v", r, got, want)
+				}
 			},
 		})
 	})
+}
+
+// records prints what ReadRecords gives, which must be each record once.
+func records(t testing.TB, c store.Counters, r []store.Record) []string {
+	t.Helper()
+	got := make([]string, len(r))
+	must(t, c.ReadRecords(bg, r, func(i int, counts []store.Count) {
+		if got[i] != "" {
+			t.Errorf("record %d comes twice", i)
+		}
+		got[i] = fmt.Sprint("counts ", counts)
+	}))
+	return got
 }
 
 // DrawCounter draws one of few counters, so that histories meet.

@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"antirobot/store"
 	"bufio"
 	"context"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"antirobot/store"
 )
 
 func testReopen(t *testing.T, s store.Store, o Options) {

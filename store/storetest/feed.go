@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"antirobot/store"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"antirobot/store"
 )
 
 var errEnough = errors.New("enough")

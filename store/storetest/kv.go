@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"antirobot/store"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"antirobot/store"
 )
 
 func testKV(t *testing.T, s store.Store, _ Options) {

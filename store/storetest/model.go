@@ -1,13 +1,14 @@
 package storetest
 
 import (
-	"antirobot/store"
 	"errors"
 	"fmt"
 	"maps"
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/store"
 
 	"pgregory.net/rapid"
 )

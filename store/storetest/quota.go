@@ -1,12 +1,13 @@
 package storetest
 
 import (
-	"antirobot/store"
 	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"antirobot/store"
 )
 
 func testSpend(t *testing.T, s store.Store, o Options) {

@@ -5,11 +5,12 @@
 package storetest
 
 import (
-	"antirobot/store"
 	"context"
 	"sync"
 	"testing"
 	"time"
+
+	"antirobot/store"
 )
 
 // Options says what the backend under test can do.

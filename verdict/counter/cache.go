@@ -1,0 +1,100 @@
+package counter
+
+import (
+	"encoding/binary"
+
+	"github.com/coocood/freecache"
+
+	"antirobot/store"
+)
+
+// cache holds records as they stand in the store, absent ones too, and pairs that were seen. It may lose any of them at
+// any time. A record is read, changed and removed under its shard's mu.
+type cache struct {
+	c      *freecache.Cache
+	expire int // seconds; 0: never
+}
+
+const (
+	recordKeyLen = 1 + 4 + 2 + 2 + 8
+	pairKeyLen   = recordKeyLen + 2 + 8
+)
+
+func appendRecordKey(dst []byte, kind byte, number uint32, k name) []byte {
+	dst = append(dst, kind)
+	dst = binary.BigEndian.AppendUint32(dst, number)
+	dst = binary.BigEndian.AppendUint16(dst, k.prefix)
+	dst = binary.BigEndian.AppendUint16(dst, k.typ)
+	return binary.BigEndian.AppendUint64(dst, k.shingle)
+}
+
+func recordKey(room *[recordKeyLen]byte, u store.Unit, number uint32, k name) []byte {
+	return appendRecordKey(room[:0], byte(u), number, k)
+}
+
+// pairKind tells the keys of pairs from those of records, which begin with their unit.
+const pairKind = 0xff
+
+func pairKey(room *[pairKeyLen]byte, u *store.Unique, k name) []byte {
+	dst := appendRecordKey(room[:0], pairKind, u.Slot, k)
+	dst = binary.BigEndian.AppendUint16(dst, u.PairType)
+	return binary.BigEndian.AppendUint64(dst, u.Pair)
+}
+
+// A cached record is a byte for the period and a varint for its count, for each that counted.
+
+// sum returns the sum of the periods from..to of a cached record; false means that it is not cached.
+func (c *cache) sum(key []byte, from, to uint8) (sum uint64, ok bool) {
+	err := c.c.GetFn(key, func(b []byte) error {
+		ok = true
+		for len(b) > 1 {
+			n, size := binary.Uvarint(b[1:])
+			if b[0] >= from && b[0] <= to {
+				sum = store.AddCounts(sum, n)
+			}
+			b = b[1+max(size, 1):]
+		}
+		return nil
+	})
+	return sum, ok && err == nil
+}
+
+func (c *cache) put(key []byte, counts []store.Count) {
+	var room [256]byte
+	val := room[:0]
+	for _, n := range counts {
+		val = binary.AppendUvarint(append(val, n.Period), n.N)
+	}
+	_ = c.c.Set(key, val, c.expire) // too large for the cache: then it is not cached
+}
+
+// add adds n to a period of a record if it is cached.
+func (c *cache) add(key []byte, period uint8, n uint64) {
+	var room [256]byte
+	val, found, done := room[:0], false, false
+	err := c.c.GetFn(key, func(b []byte) error {
+		found = true
+		for len(b) > 1 {
+			old, size := binary.Uvarint(b[1:])
+			if b[0] == period {
+				old, done = store.AddCounts(old, n), true
+			}
+			val = binary.AppendUvarint(append(val, b[0]), old)
+			b = b[1+max(size, 1):]
+		}
+		return nil
+	})
+	if !found || err != nil {
+		return
+	}
+	if !done {
+		val = binary.AppendUvarint(append(val, period), n)
+	}
+	if c.expire > 0 { // its age must not begin anew: other nodes' updates would never be seen
+		c.c.Del(key)
+		return
+	}
+	if c.c.Set(key, val, 0) != nil {
+		c.c.Del(key)
+	}
+}

@@ -1,0 +1,203 @@
+package counter
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"antirobot/store"
+)
+
+// flushChunk is how many sums go into one write: readers of the shard's uncached counters wait for it.
+const flushChunk = 1024
+
+// dropEvery is how often what is too old is dropped.
+const dropEvery = time.Hour
+
+// run is the Shingler's goroutine: one shard after the other, in an order that is random anew for each round, so that
+// several nodes do not write the same part of a shared store at once. A shard that fills up comes earlier.
+func (s *Shingler) run(ctx context.Context) {
+	tick := time.NewTicker(max(s.cfg.FlushEvery/shards, time.Millisecond))
+	defer tick.Stop()
+	drop := time.NewTicker(dropEvery)
+	defer drop.Stop()
+	work := context.WithoutCancel(ctx) // Close waits for what is under way: cutting it short would lose it
+	s.tell("drop", s.Retain(work))
+	var round []int
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case i := <-s.kick:
+			s.tell("flush", s.flushShard(work, i))
+		case <-tick.C:
+			if len(round) == 0 {
+				round = rand.Perm(shards)
+			}
+			s.tell("flush", s.flushShard(work, round[0]))
+			round = round[1:]
+		case <-drop.C:
+			s.tell("drop", s.Retain(work))
+		}
+	}
+}
+
+func (s *Shingler) tell(what string, err error) {
+	if err != nil {
+		s.log.Warn().Err(err).Msg("counter: " + what)
+	}
+}
+
+// Flush writes all that is buffered. Sums whose write failed are lost, and counted.
+func (s *Shingler) Flush(ctx context.Context) error {
+	var errs []error
+	for _, i := range rand.Perm(shards) {
+		errs = append(errs, s.flushShard(ctx, i))
+	}
+	return errors.Join(errs...)
+}
+
+// flushShard writes a shard's updates. While the store says that it is unwell they stay in the buffer.
+func (s *Shingler) flushShard(ctx context.Context, i int) error {
+	s.flushMu.Lock()
+	defer s.flushMu.Unlock()
+	sh := &s.shards[i]
+	if h, ok := s.backend.(healthy); ok {
+		if err := h.Healthy(); err != nil {
+			s.stats.postponed.Add(1)
+			return nil //nolint:nilerr // the store itself tells that it is unwell; nothing is lost yet
+		}
+	}
+	sh.mu.Lock()
+	if len(sh.active.entries) == 0 {
+		sh.mu.Unlock()
+		return nil
+	}
+	sh.active, sh.flushing = sh.flushing, sh.active // flushing was emptied by the last flush
+	t := sh.flushing
+	sh.mu.Unlock()
+
+	s.sort(t)
+	var errs []error
+	for chunk := range slices.Chunk(s.order, flushChunk) {
+		errs = append(errs, s.commit(ctx, sh, t, chunk))
+	}
+	sh.mu.Lock()
+	t.clear()
+	sh.mu.Unlock()
+	return errors.Join(errs...)
+}
+
+// sort puts into s.order the entries of t as the store has its keys: neighbours are cheap. Nobody changes t meanwhile but
+// commit, which spares what is compared.
+func (s *Shingler) sort(t *table) {
+	s.order = s.order[:0]
+	for i := range t.entries {
+		s.order = append(s.order, int32(i))
+	}
+	slices.SortFunc(s.order, func(i, j int32) int {
+		a, b := &t.entries[i], &t.entries[j]
+		return cmp.Or(
+			cmp.Compare(a.slot/store.SlotsPerDay, b.slot/store.SlotsPerDay), cmp.Compare(a.name.prefix, b.name.prefix),
+			cmp.Compare(a.name.typ, b.name.typ), cmp.Compare(a.name.shingle, b.name.shingle), cmp.Compare(a.slot, b.slot),
+		)
+	})
+}
+
+// commit writes some entries of a table that is being flushed, and moves them from the buffer into the cache.
+func (s *Shingler) commit(ctx context.Context, sh *shard, t *table, chunk []int32) error {
+	s.deltas = s.deltas[:0]
+	for _, i := range chunk {
+		e := &t.entries[i]
+		s.deltas = append(s.deltas, store.Delta{Counter: s.prefixes.counter(e.name), Slot: e.slot, N: e.n})
+	}
+	sh.commit.Lock()
+	defer sh.commit.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
+	defer cancel()
+	err := s.backend.Add(ctx, s.deltas)
+	s.stats.flushes.Add(1)
+	if err != nil {
+		s.stats.lostFlush.Add(uint64(len(chunk)))
+		err = fmt.Errorf("counter: flush %d sums: %w", len(chunk), err)
+	} else {
+		s.stats.flushed.Add(uint64(len(chunk)))
+	}
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	var room [recordKeyLen]byte
+	for _, i := range chunk {
+		e := &t.entries[i]
+		day := e.slot / store.SlotsPerDay
+		fine := recordKey(&room, store.TenMinutes, day, e.name)
+		if err == nil {
+			s.cache.add(fine, uint8(e.slot%store.SlotsPerDay), e.n)
+		} else {
+			s.cache.c.Del(fine) // some of it may have been counted
+		}
+		daily := recordKey(&room, store.Day, day/store.DaysPerFortnight, e.name)
+		if err == nil {
+			s.cache.add(daily, uint8(day%store.DaysPerFortnight), e.n)
+		} else {
+			s.cache.c.Del(daily)
+		}
+		e.n = 0
+	}
+	return err
+}
+
+// Retain drops what is older than 24 hours and a fortnight, in whole records.
+func (s *Shingler) Retain(ctx context.Context) error {
+	now := s.now()
+	slot, day := store.TenMinutes.Number(now), store.Day.Number(now)
+	return errors.Join(
+		s.Drop(ctx, store.Period{Unit: store.TenMinutes, Number: slot - min(slot, store.SlotsPerDay)}),
+		s.Drop(ctx, store.Period{Unit: store.Day, Number: day - min(day, store.DaysPerFortnight)}),
+	)
+}
+
+// Drop forgets what is older than a period, as store.Counters.Drop does, after a flush of all that is buffered.
+func (s *Shingler) Drop(ctx context.Context, before store.Period) error {
+	flushErr := s.Flush(ctx)
+	floor := &s.floors[before.Unit]
+	for record := before.Number / before.Unit.PerRecord(); ; {
+		old := floor.Load()
+		if record <= old || floor.CompareAndSwap(old, record) {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.StoreTimeout)
+	defer cancel()
+	if err := s.backend.Drop(ctx, before); err != nil {
+		return errors.Join(flushErr, fmt.Errorf("counter: drop: %w", err))
+	}
+	return flushErr
+}
+
+// Close writes what is buffered, within ctx, and ends the Shingler. What it could not write is lost, and said.
+func (s *Shingler) Close(ctx context.Context) error {
+	if s.ended.Swap(true) {
+		return nil
+	}
+	s.stop()
+	idle := make(chan struct{})
+	go func() {
+		s.done.Wait()
+		close(idle)
+	}()
+	select {
+	case <-idle:
+	case <-ctx.Done(): // the store hangs, and with it the flush; it ends when the store does
+		return fmt.Errorf("counter: close: a flush is under way: %w", ctx.Err())
+	}
+	err := s.Flush(ctx)
+	if left := s.Metrics().Buffered; left > 0 {
+		s.stats.lostFlush.Add(uint64(left))
+		err = errors.Join(err, fmt.Errorf("counter: close: %d sums are lost, for the store takes none", left))
+	}
+	return err
+}

@@ -1,0 +1,114 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"antirobot/store"
+)
+
+// Types of shingles. Those below 100 are the original's and keep their meaning; the processor's own begin at 100. A rule
+// may use any other number: a type is nothing but a part of a counter's name.
+const (
+	TypeSubject          uint16 = 8  // subject line of a message
+	TypeFrom             uint16 = 14 // sender
+	TypeAddress          uint16 = 15 // network address: IPv4 as it is, IPv6 by /64
+	TypePair             uint16 = 30 // a pair that is counted once per period …
+	TypeUnique           uint16 = 31 // … and the counter that tells how many there were
+	TypeAttachmentName   uint16 = 42
+	TypeAttachmentDigest uint16 = 62 // checksum of an attachment
+
+	TypeNetwork uint16 = 100 // the address's /24 or /48
+	TypeAgent   uint16 = 101 // User-Agent
+	TypePath    uint16 = 102 // path of a request, without its query
+	TypeSession uint16 = 103 // who asks: a kind and an ID
+	TypeText    uint16 = 104 // a piece of a text
+	TypeLink    uint16 = 105 // a link's host and path
+	TypeHost    uint16 = 106
+
+	// By convention a shingle of any type is judged in four counters, whose types are these beside its own prefix.
+	TypeJudgedGood uint16 = 120 // by the formula or the rules
+	TypeJudgedBad  uint16 = 121
+	TypeMarkedSpam uint16 = 122 // by people
+	TypeMarkedGood uint16 = 123
+)
+
+// Key names one count: a counter in a period. It prints as prefix, shingle, type, unit and number of the period, as in
+// mass_in_5791f8cac2b7d8dd_14_10m_2831519.
+type Key struct {
+	store.Counter
+	store.Period
+}
+
+// AppendTo appends the printed form of k.
+func (k Key) AppendTo(dst []byte) []byte {
+	dst = append(dst, k.Prefix...)
+	dst = fmt.Appendf(dst, "_%016x_", k.Shingle)
+	dst = strconv.AppendUint(dst, uint64(k.Type), 10)
+	dst = append(dst, '_')
+	dst = append(dst, k.Unit.String()...)
+	dst = append(dst, '_')
+	return strconv.AppendUint(dst, uint64(k.Number), 10)
+}
+
+func (k Key) String() string { return string(k.AppendTo(nil)) }
+
+// ErrKey is returned by ParseKey for what no Key prints as.
+var ErrKey = errors.New("counter: not a key")
+
+// ParseKey reads the printed form of a key. Only what String writes is read: no other case, no leading zeros or signs.
+// The prefix may itself contain underscores.
+func ParseKey(s string) (Key, error) {
+	bad := func(what string) (Key, error) { return Key{}, fmt.Errorf("%w: %s in %.160q", ErrKey, what, s) }
+	var parts [4]string // shingle, type, unit, number
+	rest := s
+	for i := len(parts) - 1; i >= 0; i-- {
+		cut := strings.LastIndexByte(rest, '_')
+		if cut < 0 {
+			return bad("too few parts")
+		}
+		rest, parts[i] = rest[:cut], rest[cut+1:]
+	}
+	var k Key
+	if k.Prefix = rest; !validPrefix(rest) {
+		return bad("bad prefix")
+	}
+	shingle, err := strconv.ParseUint(parts[0], 16, 64)
+	if err != nil || len(parts[0]) != 16 {
+		return bad("bad shingle")
+	}
+	typ, err := strconv.ParseUint(parts[1], 10, 16)
+	if err != nil {
+		return bad("bad type")
+	}
+	switch parts[2] {
+	case "10m":
+		k.Unit = store.TenMinutes
+	case "1d":
+		k.Unit = store.Day
+	default:
+		return bad("unit is neither 10m nor 1d")
+	}
+	number, err := strconv.ParseUint(parts[3], 10, 32)
+	if err != nil {
+		return bad("bad period")
+	}
+	k.Shingle, k.Type, k.Number = shingle, uint16(typ), uint32(number)
+	if k.String() != s {
+		return bad("not the usual form")
+	}
+	return k, nil
+}
+
+// validPrefix reports whether p can stand in a printed key: letters, digits, '_', '-' and '.', 64 bytes at most.
+func validPrefix(p string) bool {
+	for i := range len(p) {
+		c := p[i]
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.' {
+			return false
+		}
+	}
+	return p != "" && len(p) <= store.MaxPrefix
+}

@@ -1,0 +1,298 @@
+// Package counter counts shingles over ten minutes and days: the buffer and the cache before a store.Counters.
+//
+// What holds:
+//  1. Add touches memory only. Equal updates are summed, so a hot counter costs one write per flush however hot it is.
+//  2. A read sees every update that was made before it in this process, flushed or not, and none twice.
+//  3. An update is counted once or lost, never twice. Losses are counted: a full buffer, a flush that failed.
+//  4. Paired uniques are tested and counted by the store, at once; pairs known as seen cost no store.
+//  5. Memory is bounded by Config.MaxBuffered and Config.CacheBytes.
+package counter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/coocood/freecache"
+	"github.com/rs/zerolog"
+
+	"antirobot/store"
+)
+
+// Shingler is the buffer and the cache. Made by New; safe for concurrent use.
+type Shingler struct {
+	backend  store.Counters
+	cfg      Config
+	log      zerolog.Logger
+	now      func() time.Time
+	limit    int // entries of a table
+	prefixes prefixes
+	cache    cache
+	shards   [shards]shard
+	floors   [2]atomic.Uint32 // by unit: records before it were dropped, and are not taken from the cache
+
+	flushMu sync.Mutex // one flush at a time
+	order   []int32    // of the entries of the table in flush; guarded by flushMu
+	deltas  []store.Delta
+
+	stats stats
+	kick  chan int // shards that fill up
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+	ended atomic.Bool
+}
+
+type stats struct {
+	updates, uniques, reads, hits, misses, flushed      atomic.Uint64
+	lostFull, lostFlush, lostUnique, postponed, flushes atomic.Uint64
+}
+
+// shared is what a backend tells about other nodes; one that does not say is this process's own.
+type shared interface{ Shared() bool }
+
+// healthy is what a backend tells about its state; a flush waits for nil.
+type healthy interface{ Healthy() error }
+
+// New returns a Shingler over backend, which outlives it, and starts its goroutine: flushes, and hourly drops by the time
+// of now (nil: time.Now). Close ends it.
+func New(backend store.Counters, cfg Config, log zerolog.Logger, now func() time.Time) (*Shingler, error) {
+	s, err := build(backend, cfg, log, now)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.done.Go(func() { s.run(ctx) })
+	return s, nil
+}
+
+// build makes a Shingler without its goroutine.
+func build(backend store.Counters, cfg Config, log zerolog.Logger, now func() time.Time) (*Shingler, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("counter: %w", err)
+	}
+	if now == nil {
+		now = time.Now
+	}
+	s := &Shingler{
+		backend: backend, cfg: cfg, log: log, now: now,
+		limit: cfg.MaxBuffered / shards,
+		cache: cache{c: freecache.NewCache(int(cfg.CacheBytes))},
+		kick:  make(chan int, shards),
+		stop:  func() {},
+	}
+	if b, ok := backend.(shared); ok && b.Shared() {
+		s.cache.expire = int(cfg.CacheTTL / time.Second)
+	}
+	for i := range s.shards {
+		s.shards[i].active, s.shards[i].flushing = newTable(), newTable()
+	}
+	return s, nil
+}
+
+// Batch is updates and questions that belong together. The caller owns it and may use it again.
+type Batch struct {
+	Uniques []store.Unique // counted first
+	Adds    []store.Delta  // then these
+	Queries []store.Query
+	// Before gets the answers to Queries from before the batch's own updates. It is made as long as Queries.
+	Before []uint64
+}
+
+// Reset empties b and keeps its memory.
+func (b *Batch) Reset() {
+	b.Uniques, b.Adds, b.Queries, b.Before = b.Uniques[:0], b.Adds[:0], b.Queries[:0], b.Before[:0]
+}
+
+// Do answers the batch's queries and then makes its updates. A batch with a malformed item changes nothing, and the error
+// names the item. If the store can not be read the answers are zero and the error says so, and the updates are made.
+// Other callers' updates may come between the answers and the updates.
+func (s *Shingler) Do(ctx context.Context, b *Batch) error {
+	if s.ended.Load() {
+		return store.ErrClosed
+	}
+	if err := s.check(b); err != nil {
+		return err
+	}
+	b.Before = grow(b.Before, len(b.Queries))
+	readErr := s.Read(ctx, b.Before, b.Queries)
+	if readErr != nil {
+		clear(b.Before)
+	}
+	uniqueErr := s.addUnique(ctx, b.Uniques)
+	for i := range b.Adds {
+		s.add(&b.Adds[i])
+	}
+	return errors.Join(readErr, uniqueErr)
+}
+
+func grow(b []uint64, n int) []uint64 {
+	if cap(b) < n {
+		return make([]uint64, n)
+	}
+	return b[:n]
+}
+
+func (s *Shingler) check(b *Batch) error {
+	for i := range b.Uniques {
+		if _, ok := s.prefixes.number(b.Uniques[i].Prefix); !ok {
+			return fmt.Errorf("counter: unique %d: %w: %.80q", i, store.ErrPrefix, b.Uniques[i].Prefix)
+		}
+	}
+	for i := range b.Adds {
+		if _, ok := s.prefixes.number(b.Adds[i].Prefix); !ok {
+			return fmt.Errorf("counter: update %d: %w: %.80q", i, store.ErrPrefix, b.Adds[i].Prefix)
+		}
+	}
+	return s.checkQueries(b.Queries)
+}
+
+func (s *Shingler) checkQueries(q []store.Query) error {
+	for i := range q {
+		if err := q[i].Valid(); err != nil {
+			return fmt.Errorf("counter: query %d: %w", i, err)
+		}
+		if _, ok := s.prefixes.number(q[i].Prefix); !ok {
+			return fmt.Errorf("counter: query %d: %w: %.80q", i, store.ErrPrefix, q[i].Prefix)
+		}
+	}
+	return nil
+}
+
+// Add counts one update, in memory; it does not block on the store. An update that can not be kept is lost and counted.
+func (s *Shingler) Add(d store.Delta) { s.add(&d) }
+
+func (s *Shingler) add(d *store.Delta) {
+	s.stats.updates.Add(1)
+	prefix, ok := s.prefixes.number(d.Prefix)
+	if !ok || s.ended.Load() {
+		s.stats.lostFull.Add(1)
+		return
+	}
+	if d.N == 0 {
+		return
+	}
+	k := name{d.Shingle, prefix, d.Type}
+	i := k.shard()
+	sh := &s.shards[i]
+	sh.mu.Lock()
+	ok = sh.active.add(k, d.Slot, d.N, s.limit)
+	filling := len(sh.active.entries) == s.limit/2+1
+	sh.mu.Unlock()
+	if !ok {
+		s.stats.lostFull.Add(1)
+	}
+	if filling {
+		select {
+		case s.kick <- i:
+		default:
+		}
+	}
+}
+
+// AddUnique counts pairs; when it returns nil they are in the store. On an error they count as lost.
+func (s *Shingler) AddUnique(ctx context.Context, u []store.Unique) error {
+	if s.ended.Load() {
+		return store.ErrClosed
+	}
+	if err := s.check(&Batch{Uniques: u}); err != nil {
+		return err
+	}
+	return s.addUnique(ctx, u)
+}
+
+func (s *Shingler) addUnique(ctx context.Context, u []store.Unique) error {
+	s.stats.uniques.Add(uint64(len(u)))
+	var fresh []store.Unique
+	var names []name
+	var touched uint64 // a bit for each shard
+	var room [pairKeyLen]byte
+	for i := range u {
+		prefix, _ := s.prefixes.number(u[i].Prefix) // checked before
+		k := name{u[i].Shingle, prefix, u[i].Type}
+		if s.cached(store.TenMinutes, u[i].Slot/store.SlotsPerDay) &&
+			s.cached(store.Day, u[i].Slot/store.SlotsPerDay/store.DaysPerFortnight) {
+			if _, err := s.cache.c.Peek(pairKey(&room, &u[i], k)); err == nil {
+				continue
+			}
+		}
+		fresh = append(fresh, u[i])
+		names = append(names, k)
+		touched |= 1 << k.shard()
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	s.eachShard(touched, func(sh *shard) { sh.commit.Lock() })
+	defer s.eachShard(touched, func(sh *shard) { sh.commit.Unlock() })
+	err := s.backend.AddUnique(ctx, fresh)
+	if err != nil {
+		s.stats.lostUnique.Add(uint64(len(fresh)))
+		err = fmt.Errorf("counter: count pairs: %w", err)
+	}
+	for i := range fresh {
+		s.forget(names[i], fresh[i].Slot) // also after an error, which says nothing about what was counted
+		if err == nil {
+			_ = s.cache.c.Set(pairKey(&room, &fresh[i], names[i]), nil, 0) // not cached: asked again
+		}
+	}
+	return err
+}
+
+// forget removes the records of a slot from the cache.
+func (s *Shingler) forget(k name, slot uint32) {
+	var room [recordKeyLen]byte
+	day := slot / store.SlotsPerDay
+	sh := &s.shards[k.shard()]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	s.cache.c.Del(recordKey(&room, store.TenMinutes, day, k))
+	s.cache.c.Del(recordKey(&room, store.Day, day/store.DaysPerFortnight, k))
+}
+
+// cached reports whether a record may be taken from the cache: it was not dropped.
+func (s *Shingler) cached(u store.Unit, record uint32) bool { return record >= s.floors[u].Load() }
+
+func (s *Shingler) eachShard(set uint64, f func(sh *shard)) {
+	for i := range s.shards {
+		if set&(1<<i) != 0 {
+			f(&s.shards[i])
+		}
+	}
+}
+
+// Metrics are numbers for an operator. All but Buffered only grow.
+type Metrics struct {
+	Updates    uint64 // Add, and the Adds of batches
+	Uniques    uint64
+	Reads      uint64 // queries
+	CacheHits  uint64 // records
+	CacheMiss  uint64
+	Flushed    uint64 // sums written to the store
+	Flushes    uint64 // writes of many of them
+	Postponed  uint64 // flushes of a shard that waited for an unhealthy store
+	LostFull   uint64 // updates lost because the buffer was full (or the prefix bad, or after Close)
+	LostFlush  uint64 // sums lost because the store failed to write them
+	LostUnique uint64 // pairs lost because the store failed
+	Buffered   int    // sums in memory now
+}
+
+// Metrics returns the present numbers.
+func (s *Shingler) Metrics() Metrics {
+	m := Metrics{
+		Updates: s.stats.updates.Load(), Uniques: s.stats.uniques.Load(), Reads: s.stats.reads.Load(),
+		CacheHits: s.stats.hits.Load(), CacheMiss: s.stats.misses.Load(),
+		Flushed: s.stats.flushed.Load(), Flushes: s.stats.flushes.Load(), Postponed: s.stats.postponed.Load(),
+		LostFull: s.stats.lostFull.Load(), LostFlush: s.stats.lostFlush.Load(), LostUnique: s.stats.lostUnique.Load(),
+	}
+	for i := range s.shards {
+		sh := &s.shards[i]
+		sh.mu.Lock()
+		m.Buffered += len(sh.active.entries) + len(sh.flushing.entries)
+		sh.mu.Unlock()
+	}
+	return m
+}

@@ -1,0 +1,238 @@
+package processor
+
+import (
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// bench counts bans and nothing else.
+type bench struct {
+	mu   sync.Mutex
+	bans []verdict.Ban
+}
+
+func (b *bench) BanSoon(ban verdict.Ban) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.bans = append(b.bans, ban)
+	return nil
+}
+func (*bench) Observe(*verdict.Event)     {}
+func (*bench) EstablishedAt([16]byte) int { return 0 }
+
+func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
+	t.Helper()
+	cfg := DefaultConfig()
+	if edit != nil {
+		edit(&cfg)
+	}
+	b := &bench{}
+	p, err := New(cfg, b, zerolog.Nop(), metrics.NewSet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := verdict.DefaultServiceConfig()
+	s, err := sc.Service("shop", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.SetServices([]*verdict.Service{s})
+	return p, b
+}
+
+func event(at time.Time, n int, subs ...identity.Subject) *verdict.Event {
+	a := netip.AddrFrom4([4]byte{10, byte(n >> 16), byte(n >> 8), byte(n)})
+	e := &verdict.Event{At: at, Status: 200}
+	for _, s := range append(subs, identity.AddrSubject(a)) {
+		e.Subjects[e.N] = s
+		e.N++
+	}
+	return e
+}
+
+// TestPitfall12QueueShedsAndCounts: a full queue refuses at once, counts, and Close judges what was taken.
+func TestPitfall12QueueShedsAndCounts(t *testing.T) {
+	p, b := newProcessor(t, func(c *Config) { c.Queue, c.Workers = 256, 1 })
+	at := time.Unix(1e9, 0)
+	taken := 0
+	for range 1000 {
+		if p.Offer(event(at, 1)) {
+			taken++
+		}
+	}
+	if taken != 256 || p.shed.Get() != 744 || p.offered.Get() != 1000 {
+		t.Errorf("%d taken, %d shed, %d offered", taken, p.shed.Get(), p.offered.Get())
+	}
+	p.Start()
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if len(b.bans) != 1 || b.bans[0].Factors[0].Value != 81 {
+		t.Errorf("%v", b.bans)
+	}
+	if p.Offer(event(at, 1)) {
+		t.Error("an event is taken after Close")
+	}
+	if p.queues[0].waiting() != 0 {
+		t.Error("events were left")
+	}
+}
+
+// TestQueueKeepsAll: many producers, one consumer: each event once, and those of one producer in order.
+func TestQueueKeepsAll(t *testing.T) {
+	q := newQueue(64)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	last, n := map[uint64]uint64{}, 0
+	wg.Go(func() {
+		q.run(stop, func(e *verdict.Event) {
+			if e.Path != last[e.Agent]+1 {
+				t.Errorf("producer %d: %d after %d", e.Agent, e.Path, last[e.Agent])
+			}
+			last[e.Agent] = e.Path
+			n++
+		})
+	})
+	var producers sync.WaitGroup
+	for g := range 4 {
+		producers.Go(func() {
+			for i := uint64(1); i <= 5000; {
+				if q.offer(&verdict.Event{Agent: uint64(g), Path: i}) {
+					i++
+				}
+			}
+		})
+	}
+	producers.Wait()
+	close(stop)
+	wg.Wait()
+	if n != 20000 {
+		t.Errorf("%d events, want 20000", n)
+	}
+}
+
+// TestPitfall12SessionsAreBounded: a flood of addresses makes room for itself, is counted, and does not free a scraper
+// that goes on.
+func TestPitfall12SessionsAreBounded(t *testing.T) {
+	p, b := newProcessor(t, func(c *Config) { c.MaxSessions = 6400 })
+	at := time.Unix(1e9, 0)
+	me := identity.AddrSubject(netip.AddrFrom4([4]byte{10, 255, 255, 1}))
+	for i := range 200_000 {
+		p.Process(event(at, i))
+		if i%500 == 0 { // forty pages a second
+			p.Process(event(at, 0xffff01))
+		}
+		if i%20 == 0 {
+			at = at.Add(time.Millisecond)
+		}
+	}
+	if n := p.sessions.live.Load(); n > 6400 {
+		t.Errorf("%d sessions, at most 6400", n)
+	}
+	if p.sessions.evicted.Load() == 0 {
+		t.Error("nothing was counted")
+	}
+	found := false
+	for _, ban := range b.bans {
+		found = found || ban.Subject == me
+	}
+	if !found {
+		t.Error("the flood hid the scraper")
+	}
+	p.sessions.sweep(at.Add(26*time.Hour), 10*time.Minute, 24*time.Hour)
+	if n := p.sessions.live.Load(); n != 0 {
+		t.Errorf("%d sessions a day later", n)
+	}
+}
+
+// TestSlidingCount: the estimate against the exact count, for steady paces.
+func TestSlidingCount(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	limits := (*p.services.Load())[0].limits
+	for _, pace := range []time.Duration{7 * time.Millisecond, 130 * time.Millisecond, 900 * time.Millisecond} {
+		k := sessionKey{id: [16]byte{byte(pace)}}
+		at := time.Unix(1e9, 0).Add(pace / 3)
+		for range 3000 {
+			var seen [verdict.MaxLimits]float32
+			p.sessions.add(k, &verdict.Event{At: at}, limits, &seen)
+			if exact := float32(limits[0].Window / pace); at.Sub(time.Unix(1e9, 0)) > 20*time.Second &&
+				(seen[0] > exact*1.02+2 || seen[0] < exact*0.98-2) {
+				t.Fatalf("pace %v: %v in %v, exact %v", pace, seen[0], limits[0].Window, exact)
+			}
+			at = at.Add(pace)
+		}
+	}
+}
+
+func TestOfferAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	p, _ := newProcessor(t, func(c *Config) { c.Queue = 1 << 16 })
+	e := event(time.Unix(1e9, 0), 1)
+	if n := testing.AllocsPerRun(1000, func() { p.Offer(e) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	v, id := &identity.View{At: e.At}, &identity.Identity{N: 1, Subjects: e.Subjects}
+	s := (*p.services.Load())[0].Service
+	p.Process(e)
+	if n := testing.AllocsPerRun(1000, func() { p.Judge(v, id, s) }); n != 0 {
+		t.Errorf("the judge: %v allocations", n)
+	}
+}
+
+func TestConfigSaysAllErrors(t *testing.T) {
+	c := Config{}
+	err := c.Validate()
+	if err == nil || len(err.Error()) < 100 {
+		t.Errorf("%v", err)
+	}
+	c = DefaultConfig()
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestTwoRequestsAreNoPace: not even for a limit of one, which a configuration can't say.
+func TestTwoRequestsAreNoPace(t *testing.T) {
+	p, b := newProcessor(t, nil)
+	p.SetServices([]*verdict.Service{{Name: "shop", Limits: []verdict.Limit{{Window: time.Second, Requests: 1, Ban: time.Minute}}}})
+	for n := range 3 {
+		p.Process(event(time.Unix(1e9, 0), 1))
+		if want := n / 2; len(b.bans) != want {
+			t.Errorf("%d bans after %d requests, want %d", len(b.bans), n+1, want)
+		}
+	}
+}
+
+// TestSentences: doubled for each repetition, not while most of one is ahead, anew when forgotten, never above the most.
+func TestSentences(t *testing.T) {
+	table := newSessions(100)
+	var seen [verdict.MaxLimits]float32
+	at := time.Unix(1e9, 0)
+	table.add(sessionKey{}, &verdict.Event{At: at}, nil, &seen)
+	f := func(wait, want time.Duration) {
+		t.Helper()
+		at = at.Add(wait)
+		got, ok := table.sentence(sessionKey{}, at, 10*time.Minute, time.Hour, 24*time.Hour, false)
+		if got != want || ok != (want > 0) {
+			t.Errorf("%v, %v; want %v", got, ok, want)
+		}
+	}
+	f(0, 10*time.Minute)
+	f(4*time.Minute, 0)
+	f(2*time.Minute, 20*time.Minute)
+	f(10*time.Minute, 40*time.Minute)
+	f(20*time.Minute, time.Hour)
+	f(2*time.Hour, time.Hour)
+	f(23*time.Hour, time.Hour)
+	f(26*time.Hour, 10*time.Minute)
+}
