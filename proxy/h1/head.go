@@ -87,7 +87,7 @@ func readHead(r *bufio.Reader, s source, dst []byte, rules lineRules) ([]byte, e
 			} else if len(dst) > start {
 				prev = dst[len(dst)-1]
 			}
-			if prev != '\r' || line == 0 {
+			if prev != '\r' {
 				if !rules.bareLF {
 					return dst, badLineEnd
 				}
