@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -226,4 +227,38 @@ func TestCases(t *testing.T) {
 	if must < 300 || !slices.IsSorted(cats) {
 		t.Errorf("only %d must cases", must)
 	}
+}
+
+// TestServiceAway asks before the service is there, then lets it come.
+func TestServiceAway(t *testing.T) {
+	addr := freeAddr(t)
+	at, stop := inProcess(t, "http://"+addr)
+	defer stop()
+	ask := func(want int, what string) {
+		t.Helper()
+		x := &X{Case: &Case{}, env: &env{addr: at}, done: make(chan struct{}), signals: map[string]chan struct{}{}}
+		defer func() {
+			_ = recover()
+			for _, f := range x.fails {
+				t.Error(f)
+			}
+		}()
+		c := x.Dial()
+		defer c.Close()
+		for range 2 { // the connection survives
+			c.Send(request("POST", "/a", what))
+			if p := c.Get(); p.Status != want {
+				x.Errorf("status %d, wanted %d", p.Status, want)
+			}
+		}
+	}
+	ask(502, "hello")
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Skip("the port was taken meanwhile")
+	}
+	v := serviceOn(l)
+	defer v.stop()
+	v.begin(&X{Case: &Case{}, done: make(chan struct{}), signals: map[string]chan struct{}{}})
+	ask(200, "hello")
 }

@@ -106,6 +106,25 @@ func answerCases() []Case {
 	head1("304 with length", "GET", "HTTP/1.1 304 Not Modified\r\nContent-Length: 100\r\nETag: \"x\"\r\n\r\n", status(304, got("ETag", `"x"`)))
 	head1("205 with length zero", "GET", "HTTP/1.1 205 Reset Content\r\nContent-Length: 0\r\n\r\n", status(205))
 
+	loose := func(want int) func(x *X, c *Client) {
+		return func(x *X, c *Client) {
+			p := c.Recv("GET")
+			if p.Status == 502 {
+				return
+			}
+			if p.Status != want || p.Fields.Has("Transfer-Encoding") {
+				x.Errorf("%q", p.Head)
+			}
+			c.Send(get("/next"))
+			if p := c.TryRecv("GET"); p != nil && p.Body != "for /next" {
+				x.Errorf("the next request got %q", p.Body)
+			}
+		}
+	}
+	add("bodiless", "204 chunked", "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n", loose(204))
+	add("bodiless", "204 chunked with its end", "HTTP/1.1 204 No Content\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", loose(204))
+	add("bodiless", "204 with length", "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", loose(204))
+
 	// Trailers.
 	trailers := func(name, send, reply string, check Check) {
 		out = append(out, Case{Cat: "trailers", Name: name, Send: send, Services: []Script{Answer(reply), ok}, Check: check, Should: true})

@@ -303,6 +303,22 @@ func streamingCases() []Case {
 		s.Gone(3 * time.Second)
 		s.End()
 	})
+	add("early answers", "answer and reset while a client still sends", func(x *X) {
+		c := x.Dial()
+		c.Send("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n\r\n")
+		for range 3 {
+			c.Send(string(data))
+		}
+		p := c.TryRecv("POST")
+		if p == nil || p.Status != 413 && p.Status != 502 {
+			x.Errorf("got %v", p)
+		}
+	}, func(s *Svc) {
+		s.Head()
+		s.ReadN(100_000)
+		s.Send(response("413 Content Too Large", "enough", "Connection: close"))
+		s.End() // with bytes unread: a reset
+	})
 	add("early answers", "a complete upload after an early answer keeps order", func(x *X) {
 		c := x.Dial()
 		c.Send("POST /up HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello")
@@ -533,6 +549,14 @@ func interimCases() []Case {
 		}
 		c.MustLive()
 	}, Answer("HTTP/1.1 103 Early Hints\r\nLink: </s.css>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n"), ok)
+	add("103 with a length has no body", func(x *X) {
+		c := x.Dial()
+		c.Send(get("/a"))
+		if p := c.Get(); p.Status != 200 || p.Body != "real" {
+			x.Errorf("%d %q", p.Status, p.Body)
+		}
+		c.MustLive()
+	}, Answer("HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\n"+response("200 OK", "real")), ok)
 	add("hop-by-hop fields of 103", func(x *X) {
 		c := x.Dial()
 		c.Send(get("/a"))

@@ -116,7 +116,15 @@ func lineCases() []Case {
 			x.Errorf("reached the service as %q", q.Method)
 		}
 	})))
-	add("request line", "OPTIONS asterisk", "OPTIONS * HTTP/1.1\r\n"+h+"\r\n", refusedOr(forwarded(target("*"))))
+	add("request line", "OPTIONS asterisk", "OPTIONS * HTTP/1.1\r\n"+h+"\r\n", func(x *X, c *Client) {
+		if p := c.Recv("OPTIONS"); p.Status == 200 {
+			once(x, target("*"))
+		} else if p.Status < 400 || p.Status > 501 {
+			x.Errorf("status %d", p.Status)
+		}
+	})
+	add("request line", "OPTIONS asterisk reaches the service", "OPTIONS * HTTP/1.1\r\n"+h+"\r\n", forwarded(target("*")))
+	out[len(out)-1].Should = true
 	add("request line", "TRACE shows no credentials", "TRACE /a HTTP/1.1\r\n"+h+"\r\n", refusedTrace)
 
 	// Absolute form.
@@ -125,6 +133,11 @@ func lineCases() []Case {
 	add("host", "absolute form without path", "GET http://example.test HTTP/1.1\r\n"+h+"\r\n", forwarded(target("/"), field("Host", "example.test")))
 	add("host", "absolute form with query and no path", "GET http://example.test?a=b HTTP/1.1\r\n"+h+"\r\n", refusedOr(forwarded(target("/?a=b"))))
 	add("host", "absolute form with port", "GET http://example.test:8080/a HTTP/1.1\r\nHost: example.test:8080\r\n\r\n", forwarded(target("/a"), field("Host", "example.test:8080")))
+	add("host", "absolute form keeps the bytes of the path", "GET http://example.test//a/../%2e;b?c=http://d HTTP/1.1\r\n"+h+"\r\n", forwarded(target("//a/../%2e;b?c=http://d"), field("Host", "example.test")))
+	add("host", "absolute form with https", "GET https://example.test/a HTTP/1.1\r\n"+h+"\r\n", refusedOr(forwarded(target("/a"), field("Host", "example.test"))))
+	add("host", "absolute form in another case", "GET http://EXAMPLE.test/a HTTP/1.1\r\n"+h+"\r\n", forwarded(target("/a")))
+	add("host", "absolute form with the default port", "GET http://example.test:80/a HTTP/1.1\r\n"+h+"\r\n", refusedOr(forwarded(target("/a"))))
+	add("host", "absolute form with another port", "GET http://example.test:81/a HTTP/1.1\r\n"+h+"\r\n", refusedOr(forwarded(target("/a"), field("Host", "example.test:81"))))
 	add("host", "absolute form without Host", "GET http://example.test/a HTTP/1.1\r\n\r\n", refusedOr(forwarded(target("/a"), field("Host", "example.test"))))
 	add("host", "absolute form with two Hosts", "GET http://example.test/a HTTP/1.1\r\n"+h+h+"\r\n", refused())
 	add("host", "absolute form HTTP/1.0", "GET http://example.test/a HTTP/1.0\r\n\r\n", refusedOr(forwarded(target("/a"), field("Host", "example.test"))))
@@ -206,7 +219,8 @@ func lineCases() []Case {
 		{"bare CR in value", get("/a", "X-A: b\rc")},
 		{"bare CR as line end", "GET /a HTTP/1.1\r" + "Host: example.test\r\r"},
 		{"CR CR LF", "GET /a HTTP/1.1\r\nHost: example.test\r\r\n\r\n"},
-		{"CR before empty line", get("/a")[:len(get("/a"))-2] + "\r\r\n"}, {"CR before empty line, and another", get("/a")[:len(get("/a"))-2] + "\r\r\n\r\n"},
+		{"CR before empty line", get("/a")[:len(get("/a"))-2] + "\r\r\n"},
+		{"CR before empty line, and another", get("/a")[:len(get("/a"))-2] + "\r\r\n\r\n"},
 		{"no colon", get("/a", "X-A")},
 		{"empty name", get("/a", ": b")},
 		{"space in name", get("/a", "X A: b")},

@@ -44,9 +44,13 @@ func newService() (*service, error) {
 	if err != nil {
 		return nil, err
 	}
+	return serviceOn(ln), nil
+}
+
+func serviceOn(ln net.Listener) *service {
 	v := &service{ln: ln, conns: map[*Svc]bool{}}
 	v.done.Go(v.accept)
-	return v, nil
+	return v
 }
 
 func (v *service) url() string { return "http://" + v.ln.Addr().String() }
