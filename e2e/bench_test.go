@@ -234,7 +234,7 @@ func BenchmarkProxiedRequest(b *testing.B) {
 			perRequest[p.name] = append(perRequest[p.name], (p.cpu(b)-before)/float64(requests)*1e6)
 		}
 	}
-	for range b.N { //nolint:revive // the work is done above, in pairs
+	for range b.N { // the work is done above, in pairs
 	}
 	b.ReportMetric(0, "ns/op")
 	for _, p := range all {
@@ -310,4 +310,69 @@ func interval(ratios []float64) (low, high float64) {
 	}
 	half := 1.96 * math.Sqrt(square/float64(len(ratios)))
 	return math.Exp(mean - half), math.Exp(mean + half)
+}
+
+// BenchmarkAddedLatency asks the service directly and through the gateway at a steady rate, in turns, and prints the
+// quantiles of both: what the gateway adds is the difference. Latency counts from when a request was due, so that a
+// stall is not forgotten by those who wait behind it.
+func BenchmarkAddedLatency(b *testing.B) {
+	rate, rounds, each := 1000, 1, time.Second
+	if os.Getenv("BENCH_PAIRS") != "" {
+		rate, rounds, each = 5000, 5, 4*time.Second
+	}
+	service := startRole(b, "service", "")
+	gateway := startGateway(b, "gateway", service.addr, "log: {access: false}\n")
+	var direct, through []time.Duration
+	for range rounds {
+		direct = append(direct, steady(b, service.addr, rate, each)...)
+		through = append(through, steady(b, gateway.addr, rate, each)...)
+	}
+	slices.Sort(direct)
+	slices.Sort(through)
+	at := func(d []time.Duration, q float64) time.Duration { return d[min(int(q*float64(len(d))), len(d)-1)] }
+	for range b.N { // the work is done above, in turns
+	}
+	b.ReportMetric(0, "ns/op")
+	fmt.Printf("  %d requests a second, 64 connections, %d requests each\n", rate, len(through))
+	for _, q := range []float64{0.5, 0.98, 0.99, 0.999} {
+		fmt.Printf("  p%-5g direct %8v, through the gateway %8v: added %v\n", q*100, at(direct, q).Round(time.Microsecond),
+			at(through, q).Round(time.Microsecond), (at(through, q) - at(direct, q)).Round(time.Microsecond))
+	}
+}
+
+// steady sends requests at a rate for a while over 64 connections and returns each one's latency.
+func steady(b *testing.B, addr string, rate int, d time.Duration) []time.Duration {
+	b.Helper()
+	const conns = 64
+	interval := time.Duration(conns) * time.Second / time.Duration(rate)
+	all := make([][]time.Duration, conns)
+	var wg sync.WaitGroup
+	began := time.Now().Add(20 * time.Millisecond)
+	for i := range conns {
+		wg.Go(func() {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				b.Error(err)
+				return
+			}
+			defer c.Close()
+			request := fmt.Appendf(nil, browserRequest, "")
+			r := bufio.NewReaderSize(c, 8192)
+			var res fasthttp.Response
+			for due := began.Add(interval * time.Duration(i) / conns); due.Before(began.Add(d)); due = due.Add(interval) {
+				<-time.After(time.Until(due))
+				if _, err := c.Write(request); err != nil {
+					b.Error(err)
+					return
+				}
+				if err := res.Read(r); err != nil || res.StatusCode() != 200 {
+					b.Errorf("%v, status %d", err, res.StatusCode())
+					return
+				}
+				all[i] = append(all[i], time.Since(due))
+			}
+		})
+	}
+	wg.Wait()
+	return slices.Concat(all...)
 }

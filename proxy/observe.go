@@ -84,7 +84,7 @@ func (j *journey) remember() {
 	}
 	j.scratch = d.Subject.Append(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Str("service", j.svc.Name).Stringer("verdict", d.Verdict).
-		Stringer("cause", d.Cause).Bytes("subject", j.scratch).Str("reason", reason(d))
+		Stringer("cause", d.Cause).Bytes("subject", j.scratch).Str("reason", j.reason())
 	if d.Paid {
 		e = e.Bool("paid", true).Uint32("left", d.Left)
 	}
@@ -117,10 +117,11 @@ func (j *journey) logAccess(took time.Duration) {
 }
 
 // reason says in words what spoke, for the log: the list's entry, the rule, or the ban.
-func reason(d *verdict.Decision) string {
+func (j *journey) reason() string {
+	d := &j.decision
 	switch {
 	case d.Entry != nil:
-		return d.Entry.List + ": " + d.Entry.Text
+		return d.Entry.List + ": " + j.g.deps.Decider.Decisions().Describe(d.Entry, "ip:"+j.id.Addr.String())
 	case d.Rule != "":
 		return d.Rule
 	default:

@@ -85,9 +85,18 @@ type BanFilter struct {
 // Bans returns the live bans that the filter chooses, the newest first.
 func (c *Cacher) Bans(f BanFilter) []Ban {
 	var list []Ban
+	newest := func() {
+		slices.SortFunc(list, func(a, b Ban) int { return b.Made.Compare(a.Made) })
+		if f.Limit > 0 && len(list) > f.Limit {
+			list = list[:f.Limit]
+		}
+	}
 	each := func(b *Ban) bool {
 		if f.Service == "" || b.Service == "" || b.Service == f.Service {
 			list = append(list, *b)
+		}
+		if f.Limit > 0 && len(list) >= 4*f.Limit { // a million bans are not copied to show a hundred
+			newest()
 		}
 		return true
 	}
@@ -96,11 +105,8 @@ func (c *Cacher) Bans(f BanFilter) []Ban {
 	} else {
 		c.bans.Each(at, each)
 	}
-	slices.SortFunc(list, func(a, b Ban) int { return b.Made.Compare(a.Made) })
-	if f.Limit > 0 && len(list) > f.Limit {
-		list = slices.Clone(list[:f.Limit])
-	}
-	return list
+	newest()
+	return slices.Clip(list)
 }
 
 // writeBan brings the ban of a key into the store as memory has it, and tells the other nodes.

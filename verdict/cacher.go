@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -94,11 +95,21 @@ func New(o Options) (*Cacher, error) {
 		ledger:   newLedger(o.Store, o.Config.MaxPasses, o.Now),
 		revoked:  newRevocations(o.Store, o.Config.MaxRevocations, o.Now),
 		standing: newStanding(o.Store, &o.Config.Standing, o.Now),
-		recent:   newRecent(&o.Config.Decisions),
+		recent:   newRecent(&o.Config.Decisions, describer(o.Lists)),
 	}
 	c.banWrites = newBehind(c.writeBan)
 	c.register(o.Metrics)
 	return c, nil
+}
+
+// describer returns how lists print their entries; lists that can't say more than the entry does give nil.
+func describer(lists Lists) func(e *cbb.Entry, addr netip.Addr) string {
+	if d, ok := lists.(interface {
+		Describe(e *cbb.Entry, addr netip.Addr) string
+	}); ok {
+		return d.Describe
+	}
+	return nil
 }
 
 // SetJudge sets the inline judge. It must be called before the first Decide.

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 
@@ -18,7 +19,8 @@ const (
 // copies some hundred bytes, allocates nothing, and takes a lock that one request in sixteen shares. Safe for concurrent
 // use.
 type Recent struct {
-	shards [recentShards]recentShard
+	shards   [recentShards]recentShard
+	describe func(e *cbb.Entry, addr netip.Addr) string // of entries that do not keep their text; nil: nobody knows
 }
 
 type recentShard struct {
@@ -64,8 +66,8 @@ type stoppedRecord struct {
 	pass  [16]byte
 }
 
-func newRecent(c *RecentConfig) *Recent {
-	r := &Recent{}
+func newRecent(c *RecentConfig, describe func(e *cbb.Entry, addr netip.Addr) string) *Recent {
+	r := &Recent{describe: describe}
 	for i := range r.shards {
 		r.shards[i].human = make([]record, (c.Human+recentShards-1)/recentShards)
 		r.shards[i].stopped = make([]stoppedRecord, (c.Stopped+recentShards-1)/recentShards)
@@ -192,15 +194,37 @@ func (r *Recent) Get(rid RequestID) (Story, bool) {
 	defer sh.mu.Unlock()
 	for i := range sh.stopped {
 		if p := &sh.stopped[i]; p.id == rid && p.at != 0 {
-			return p.story(), true
+			return r.explain(p.story(), p.entry), true
 		}
 	}
 	for i := range sh.human {
 		if p := &sh.human[i]; p.id == rid && p.at != 0 {
-			return p.story(), true
+			return r.explain(p.story(), p.entry), true
 		}
 	}
 	return Story{}, false
+}
+
+// explain puts in which line of a list spoke, where the list does not keep that with each entry.
+func (r *Recent) explain(s Story, e *cbb.Entry) Story {
+	if e != nil && e.Text == "" && len(s.Considered) > 0 {
+		s.Entry.Text = r.Describe(e, s.Considered[len(s.Considered)-1])
+	}
+	return s
+}
+
+// Describe returns the line of a list that an entry is, for the client with that address subject ("ip:203.0.113.7");
+// empty when nobody knows. Not for the hot path.
+func (r *Recent) Describe(e *cbb.Entry, subject string) string {
+	if e.Text != "" || r.describe == nil {
+		return e.Text
+	}
+	s, err := identity.ParseSubject(subject)
+	if err != nil {
+		return ""
+	}
+	addr, _ := s.Addr()
+	return r.describe(e, addr)
 }
 
 func (p *record) story() Story {
