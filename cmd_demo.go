@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -104,8 +105,7 @@ func runDemo(ctx context.Context, f *serveFlags) error {
 	}
 	err = a.run(ctx, nil, ready)
 	stop()
-	<-served
-	return err
+	return errors.Join(err, <-served)
 }
 
 func printDemo(a *app) {

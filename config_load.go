@@ -182,7 +182,7 @@ func configProblems(err error) []string {
 	if err == nil {
 		return nil
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // joined errors are taken apart here
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string
 		for _, e := range joined.Unwrap() {
 			lines = append(lines, configProblems(e)...)

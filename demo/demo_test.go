@@ -459,7 +459,7 @@ func TestWebSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.CloseNow() //nolint:errcheck // closed already when all went well
+	defer c.CloseNow()
 	read := func() (m map[string]any) {
 		t.Helper()
 		_, b, err := c.Read(ctx)

@@ -49,12 +49,15 @@ func AgentFamily(ua []byte) uint64 {
 	if len(ua) > 512 {
 		ua = ua[:512]
 	}
-	browser := product(ua)
+	h := uint64(0)
 	for i := range browsers {
 		if bytes.Contains(ua, []byte(browsers[i].mark)) {
-			browser = []byte(browsers[i].name)
+			h = fnv(fnvBasis, browsers[i].name)
 			break
 		}
+	}
+	if h == 0 {
+		h = fnv(fnvBasis, product(ua))
 	}
 	system := "other"
 	for i := range systems {
@@ -63,7 +66,7 @@ func AgentFamily(ua []byte) uint64 {
 			break
 		}
 	}
-	return max(1, fnv(fnv(fnv(fnvBasis, browser), []byte{'/'}), []byte(system)))
+	return max(1, fnv(fnv(h, "/"), system))
 }
 
 // product returns what stands before the first '/' or space.
@@ -76,9 +79,9 @@ func product(ua []byte) []byte {
 
 const fnvBasis = 0xcbf29ce484222325
 
-func fnv(h uint64, b []byte) uint64 {
-	for _, c := range b {
-		h = (h ^ uint64(c)) * 0x100000001b3
+func fnv[T string | []byte](h uint64, b T) uint64 {
+	for i := range len(b) {
+		h = (h ^ uint64(b[i])) * 0x100000001b3
 	}
 	return h
 }

@@ -51,7 +51,8 @@ walk:
 		if len(f.Name) != len(t.header) || !equalFold(f.Name, t.header) {
 			continue
 		}
-		rest, elem, more := f.Value, []byte(nil), true
+		rest, more := f.Value, true
+		var elem []byte
 		for more {
 			if looked++; looked > maxHops {
 				break walk

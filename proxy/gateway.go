@@ -101,7 +101,7 @@ type journey struct {
 // ServeExchange is the journey of a request. A panic leaves the journey to the garbage collector: h1 recovers, counts
 // and answers it.
 func (g *Gateway) ServeExchange(x *h1.Exchange) {
-	j := g.pool.Get().(*journey) //nolint:forcetypeassert // the pool holds nothing else
+	j := g.pool.Get().(*journey)
 	j.begin(g, x)
 	j.serve()
 	j.report()

@@ -147,7 +147,7 @@ func (c *Cacher) scanBans(ctx context.Context) error {
 		b, err := parseBan(k, v)
 		if err != nil {
 			c.badRecords.Inc()
-			return nil // one broken record must not cost all bans
+			return nil //nolint:nilerr // one broken record must not cost all bans; it is counted
 		}
 		if !c.banWrites.Pending(b.key()) {
 			c.hearBan(&b)

@@ -236,7 +236,7 @@ func (x *Exchange) finish() {
 		c.keep = false
 	}
 	for c.keep && !x.body.done {
-		buf := streamBuffers.Get().(*streamBuffer) //nolint:forcetypeassert // the pool holds nothing else
+		buf := streamBuffers.Get().(*streamBuffer)
 		_, err := x.body.read(buf[:])
 		streamBuffers.Put(buf)
 		if err != nil && err != io.EOF { //nolint:errorlint // body.read returns it bare

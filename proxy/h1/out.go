@@ -7,7 +7,7 @@ import (
 
 func (c *conn) borrowOut() {
 	if c.outp == nil {
-		c.outp = outBuffers.Get().(*[]byte) //nolint:forcetypeassert // the pool holds nothing else
+		c.outp = outBuffers.Get().(*[]byte)
 		c.out = (*c.outp)[:0]
 	}
 }
@@ -111,7 +111,7 @@ func (c *conn) lingerOn() {
 	if c.state.Load() == closed {
 		return
 	}
-	buf := streamBuffers.Get().(*streamBuffer) //nolint:forcetypeassert // the pool holds nothing else
+	buf := streamBuffers.Get().(*streamBuffer)
 	defer streamBuffers.Put(buf)
 	for left := c.cfg.LingerBytes - int64(c.br.Buffered()); left > 0; {
 		n, err := c.sock.Read(buf[:])

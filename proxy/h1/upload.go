@@ -102,7 +102,7 @@ func (u *upload) run() {
 // copy moves the body until its end and returns the state that it ends in.
 func (u *upload) copy() int32 {
 	b := &u.x.body
-	buf := streamBuffers.Get().(*streamBuffer) //nolint:forcetypeassert // the pool holds nothing else
+	buf := streamBuffers.Get().(*streamBuffer)
 	defer streamBuffers.Put(buf)
 	var writeBy time.Time
 	write := func(p []byte) bool {
