@@ -82,7 +82,7 @@ func TestServiceEndsTunnel(t *testing.T) {
 	c1 := dial(t, g)
 	c1.say(wsAsk)
 	c1.head()
-	if b, err := c1.rest(); string(b) != "last words" || err != nil {
+	if b, err := c1.rest(); b != "last words" || err != nil {
 		t.Errorf("got %q %v", b, err)
 	}
 	c1.Close()
