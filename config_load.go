@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"reflect"
 	"regexp"
 	"strings"
@@ -14,41 +16,57 @@ import (
 // readConfig reads the file, or only the defaults if there is none, applies overrides, and returns the whole
 // configuration, or every error in it with its path.
 func readConfig(file string, override func(*Config)) (*Config, error) {
+	if file == "" {
+		return decodeConfig(nil, override)
+	}
+	data, err := readBounded(file)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	cfg, problems := parseConfig(data, override)
+	if len(problems) > 0 {
+		return nil, &ConfigError{File: file, Problems: problems}
+	}
+	return cfg, nil
+}
+
+func readBounded(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
+}
+
+// parseConfig turns the bytes of a configuration file into a Config, or says everything that is wrong in them.
+func parseConfig(data []byte, override func(*Config)) (*Config, []string) {
+	d, err := parseDocument(data)
+	if err != nil {
+		return nil, configProblems(err)
+	}
+	d.findNulls(d.root, reflect.TypeFor[Config](), "")
 	v := viper.NewWithOptions(viper.KeyDelimiter("::"))
-	if file != "" {
-		v.SetConfigFile(file)
-		v.SetConfigType("yaml")
-		if err := v.ReadInConfig(); err != nil {
-			return nil, fmt.Errorf("read %s: %w", file, err)
-		}
+	if err := v.MergeConfigMap(d.settings); err != nil {
+		return nil, configProblems(err)
 	}
 	cfg, err := decodeConfig(v.AllSettings(), override)
-	if err != nil && file != "" {
-		return nil, &ConfigError{File: file, Err: err}
+	if problems := configProblems(errors.Join(errors.Join(d.problems...), err)); len(problems) > 0 {
+		return nil, d.inOrder(problems)
 	}
-	return cfg, err
+	return cfg, nil
 }
 
 // decodeConfig turns settings into a Config over the defaults. Unknown keys are errors; all errors come at once.
 func decodeConfig(settings map[string]any, override func(*Config)) (*Config, error) {
 	cfg := DefaultConfig()
-	var errs []error
-	if err := overlay(settings, &cfg, ""); err != nil {
-		errs = append(errs, err)
-	}
+	err := overlay(settings, &cfg, "")
 	if override != nil {
 		override(&cfg)
 	}
-	if err := cfg.resolveServices(); err != nil {
-		errs = append(errs, err)
-	}
-	if err := cfg.Validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
-	}
-	return &cfg, nil
+	unread := configProblems(errors.Join(err, cfg.resolveServices()))
+	problems := oneOfEach(append(unread, withoutBelow(configProblems(cfg.Validate()), unread)...))
+	return &cfg, problemsAt("", problems)
 }
 
 // overlay writes the keys that settings has over what dst holds; lists are replaced, structures are merged. path is
@@ -58,33 +76,39 @@ func overlay(settings map[string]any, dst any, path string) error {
 		Result:      dst,
 		ErrorUnused: true,
 		ZeroFields:  true, // replaces lists instead of merging them by index
-		Squash:      true,
-		DecodeHook: mapstructure.ComposeDecodeHookFunc(
-			refuseNull,
-			mapstructure.TextUnmarshallerHookFunc(),
-			mapstructure.StringToTimeDurationHookFunc(),
-			sizeHook,
-		),
+		DecodeHook:  mapstructure.DecodeHookFuncValue(readValue),
 	})
 	if err != nil {
 		return err
 	}
-	return decodeProblems(path, reflect.TypeOf(dst).Elem().String(), d.Decode(settings))
+	return decodeProblems(path, reflect.TypeOf(dst).Elem(), d.Decode(withoutNulls(settings)))
+}
+
+// withoutNulls returns settings without the sections that have no value: they keep their defaults.
+func withoutNulls(settings map[string]any) map[string]any {
+	kept := make(map[string]any, len(settings))
+	for k, v := range settings {
+		switch v := v.(type) {
+		case nil:
+		case map[string]any:
+			kept[k] = withoutNulls(v)
+		default:
+			kept[k] = v
+		}
+	}
+	return kept
 }
 
 // A problem of mapstructure's begins with the quoted name of the field, or of the type at the root.
 var decodeProblem = regexp.MustCompile(`^'([^']*)' (.*)$`)
 
 // decodeProblems rewrites err, a decoding error, as one error for each problem that begins with the key's path.
-func decodeProblems(path, root string, err error) error {
+func decodeProblems(path string, root reflect.Type, err error) error {
 	if err == nil {
 		return nil
 	}
 	var errs []error
 	add := func(at, text string) {
-		if at == "" {
-			at, text, _ = strings.Cut(text, ": ")
-		}
 		errs = append(errs, errors.New(joinPath(path, at)+": "+text))
 	}
 	for _, line := range configProblems(err) {
@@ -97,7 +121,7 @@ func decodeProblems(path, root string, err error) error {
 			continue
 		}
 		name, text := m[1], m[2]
-		if name == root {
+		if name == root.String() {
 			name = ""
 		}
 		keys, unknown := strings.CutPrefix(text, "has invalid keys: ")
@@ -105,111 +129,19 @@ func decodeProblems(path, root string, err error) error {
 			add(name, text)
 			continue
 		}
+		section := sectionAt(root, name)
 		for key := range strings.SplitSeq(keys, ", ") {
-			if name != "" {
-				key = name + "." + key
-			}
-			add(key, "unknown key")
+			add(joinKey(name, key), unknownKey(section, key))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// refuseNull gives a key without a value the meaning "as by default" only where it is a section; elsewhere it is a slip.
-func refuseNull(_, to reflect.Type, data any) (any, error) {
-	if data == nil && to.Kind() != reflect.Struct && to.Kind() != reflect.Map && to.Kind() != reflect.Slice {
-		return nil, errors.New("has no value")
-	}
-	return data, nil
-}
-
-// sizeHook reads "64KiB", "10MB" and the like into byte counts.
-func sizeHook(from, to reflect.Type, data any) (any, error) {
-	if from.Kind() != reflect.String || to.Kind() != reflect.Int64 || to.String() == "time.Duration" {
-		return data, nil
-	}
-	text, _ := data.(string)
-	return parseSize(text)
-}
-
-// sizeUnits are the suffixes that a size may have, longest first.
-var sizeUnits = []struct {
-	suffix string
-	bytes  int64
-}{
-	{"kib", 1 << 10},
-	{"mib", 1 << 20},
-	{"gib", 1 << 30},
-	{"tib", 1 << 40},
-	{"kb", 1e3},
-	{"mb", 1e6},
-	{"gb", 1e9},
-	{"tb", 1e12},
-	{"b", 1},
-}
-
-func parseSize(text string) (int64, error) {
-	s := strings.ToLower(strings.TrimSpace(text))
-	unit := int64(1)
-	for _, u := range sizeUnits {
-		if rest, ok := strings.CutSuffix(s, u.suffix); ok {
-			s, unit = strings.TrimSpace(rest), u.bytes
-			break
+func unknownKey(section reflect.Type, name string) string {
+	if section != nil {
+		if meant := suggest(section, name); meant != "" {
+			return "unknown key; did you mean " + meant + "?"
 		}
 	}
-	var n int64
-	if _, err := fmt.Sscanf(s, "%d", &n); err != nil || fmt.Sprint(n) != s || n < 0 || n > (1<<62)/unit {
-		return 0, fmt.Errorf("%q is no size: write bytes, or a number with KiB, MiB, GiB", text)
-	}
-	return n * unit, nil
-}
-
-// ConfigError is a configuration that can't be used, with everything that is wrong in it.
-type ConfigError struct {
-	File string
-	Err  error
-}
-
-func (e *ConfigError) Error() string {
-	lines := configProblems(e.Err)
-	return fmt.Sprintf("%s: %d problem(s)\n  %s", e.File, len(lines), strings.Join(lines, "\n  "))
-}
-
-func (e *ConfigError) Unwrap() error { return e.Err }
-
-// configProblems returns one line for each problem in err.
-func configProblems(err error) []string {
-	if err == nil {
-		return nil
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var lines []string
-		for _, e := range joined.Unwrap() {
-			lines = append(lines, configProblems(e)...)
-		}
-		return lines
-	}
-	return strings.Split(err.Error(), "\n")
-}
-
-// withPath puts path before each problem of err.
-func withPath(path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var errs []error
-	for _, line := range configProblems(err) {
-		errs = append(errs, errors.New(joinPath(path, strings.TrimSpace(line))))
-	}
-	return errors.Join(errs...)
-}
-
-func joinPath(path, line string) string {
-	if path == "" {
-		return line
-	}
-	if strings.HasPrefix(line, "[") {
-		return path + line
-	}
-	return path + "." + line
+	return "unknown key"
 }

@@ -434,8 +434,8 @@ func TestConfigValidate(t *testing.T) {
 	}
 	err = badService.Validate()
 	for _, path := range []string{
-		"prefix: ", "retpath_hosts.0: ", "retpath_hosts.2: ", "ajax: ", "ajax_status: ", "img_url_template: ", "cors_origins.0: ", "cors_origins.1: ",
-		"partners.0.name: ", "partners.0.key: ", "partners.1: ", "partners.2.name: ", "partners.2.addresses.0: ", "partner_param: ", "on_store_failure: ",
+		"prefix: ", "retpath_hosts[0]: ", "retpath_hosts[2]: ", "ajax: ", "ajax_status: ", "img_url_template: ", "cors_origins[0]: ", "cors_origins[1]: ",
+		"partners[0].name: ", "partners[0].key: ", "partners[1]: ", "partners[2].name: ", "partners[2].addresses[0]: ", "partner_param: ", "on_store_failure: ",
 		"branding.accent: ",
 	} {
 		if err == nil || !strings.Contains("\n"+err.Error(), "\n"+path) {

@@ -64,7 +64,7 @@ func (c *ServiceConfig) Validate() error {
 	}
 	for i, h := range c.RetpathHosts {
 		if _, err := parseHostRule(h); err != nil {
-			bad("retpath_hosts.%d: %w", i, err)
+			bad("retpath_hosts[%d]: %w", i, err)
 		}
 	}
 	if c.AJAX != "redirect" && c.AJAX != "inline" {
@@ -78,7 +78,7 @@ func (c *ServiceConfig) Validate() error {
 	}
 	for i, o := range c.CORSOrigins {
 		if _, err := parseOriginRule(o); err != nil {
-			bad("cors_origins.%d: %w", i, err)
+			bad("cors_origins[%d]: %w", i, err)
 		}
 	}
 	errs = append(errs, c.validatePartners()...)
@@ -99,7 +99,7 @@ func (c *ServiceConfig) validatePartners() (errs []error) {
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	names := map[string]bool{}
 	for i, p := range c.Partners {
-		at := "partners." + strconv.Itoa(i)
+		at := fmt.Sprintf("partners[%d]", i)
 		if p.Name == "" || names[p.Name] {
 			bad("%s.name: %q is empty or taken", at, p.Name)
 		}
@@ -112,7 +112,7 @@ func (c *ServiceConfig) validatePartners() (errs []error) {
 		}
 		for j, a := range p.Addresses {
 			if _, err := parsePrefix(a); err != nil {
-				bad("%s.addresses.%d: %w", at, j, err)
+				bad("%s.addresses[%d]: %w", at, j, err)
 			}
 		}
 	}

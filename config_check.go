@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/identity"
+	"antirobot/proxy/h1"
+	"antirobot/proxy/upstream"
+	"antirobot/templates"
+)
+
+// warnings returns what is allowed but deserves a second thought.
+func (c *Config) warnings() []string {
+	w := prefixed("admin.", c.Admin.Warnings())
+	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
+	if c.Captcha.TestAnswer != "" {
+		warn("captcha.test_answer is set: every challenge has the same answer, robots included; for tests only")
+	}
+	for i, p := range c.Identity.TrustedProxies {
+		if n, err := netip.ParsePrefix(p); err == nil && n.Bits() == 0 {
+			warn("identity.trusted_proxies[%d]: %s is everybody: any client can say that it is another", i, p)
+		}
+	}
+	for i := range c.Listen {
+		if c.Listen[i].ProxyProtocol && len(c.Identity.TrustedProxies) == 0 {
+			warn("listen[%d].proxy_protocol: is read from identity.trusted_proxies only, and there are none", i)
+		}
+	}
+	for i := range c.Lists.Lists {
+		if f := c.Lists.Lists[i].File; f != "" {
+			if _, err := os.Stat(f); err != nil {
+				warn("lists.lists[%d].file: %v: the list has no entries until it is there", i, err)
+			}
+		}
+	}
+	for i := range c.resolved {
+		s := &c.resolved[i]
+		for _, h := range s.Hosts {
+			w = append(w, prefixed(s.path+".cookies: ", s.Cookies.CookieDomainProblems(h))...)
+		}
+		if s.Upstream.TLS.InsecureSkipVerify {
+			warn("%s.upstream.tls.insecure_skip_verify: whoever stands between the gateway and the service can read and change everything", s.path)
+		}
+	}
+	return w
+}
+
+func prefixed(prefix string, lines []string) []string {
+	var out []string
+	for _, l := range lines {
+		out = append(out, prefix+l)
+	}
+	return out
+}
+
+// checkFiles looks at what the configuration refers to outside of itself: keys, certificates, pages.
+func (c *Config) checkFiles() error {
+	var errs []error
+	for i, l := range c.Listen {
+		if l.TLSCert == "" {
+			continue
+		}
+		if _, err := h1.LoadCertificates([]h1.CertificateFiles{{CertFile: l.TLSCert, KeyFile: l.TLSKey}}); err != nil {
+			errs = append(errs, fmt.Errorf("listen[%d].tls_cert: %w", i, err))
+		}
+	}
+	var override fs.FS
+	if dir := c.Captcha.Templates; dir != "" {
+		override = os.DirFS(dir)
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			errs = append(errs, fmt.Errorf("captcha.templates: %q is no directory", dir))
+			override = nil
+		}
+	}
+	pages, err := templates.New(override)
+	if err != nil {
+		return errors.Join(append(errs, withPath("captcha.templates", err))...)
+	}
+	for i := range c.resolved {
+		s := &c.resolved[i]
+		errs = append(errs, checkUpstream(s), s.checkFiles(pages))
+		for k := range s.resolved {
+			errs = append(errs, s.resolved[k].checkFiles(pages))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkUpstream(s *Service) error {
+	if s.Upstream.TLS.CAFile == "" && s.Upstream.TLS.CertFile == "" {
+		return nil
+	}
+	g, err := upstream.New(s.Upstream, zerolog.Nop(), metrics.NewSet())
+	if err != nil {
+		return withPath(s.path+".upstream", err)
+	}
+	return g.Close()
+}
+
+// checkFiles looks at the files of a service or of a path.
+func (s *Service) checkFiles(pages *templates.Set) error {
+	_, keys := identity.NewService(s.Cookies)
+	var logo error
+	if s.Captcha.Branding.Logo != "" {
+		_, logo = pages.Brand(s.Captcha.Branding)
+	}
+	return errors.Join(withPath(s.path+".cookies", keys), withPath(s.path+".captcha.branding", logo))
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// serviceOnly are the settings that make no sense for a path of a service: it has the service's connections.
+var serviceOnly = []string{"name", "hosts", "prefixes", "paths", "upstream"}
+
+// resolveServices decodes Services over Defaults over DefaultService. Without any service, Defaults alone is one that
+// serves every host.
+func (c *Config) resolveServices() error {
+	c.resolved, c.inherited = nil, Service{}
+	if len(c.Services) == 0 {
+		s, err := c.service(map[string]any{"name": "default"}, "defaults")
+		c.resolved = []Service{s}
+		return err
+	}
+	var errs []error
+	for _, k := range []string{"name", "hosts", "prefixes"} {
+		if _, set := c.Defaults[k]; set {
+			errs = append(errs, fmt.Errorf("defaults.%s: belongs to a service of the list `services`", k))
+		}
+	}
+	base, err := resolveLayers([]map[string]any{c.Defaults}, "defaults")
+	errs = append(errs, err)
+	c.inherited = base
+	for i, settings := range c.Services {
+		s, err := c.service(settings, fmt.Sprintf("services[%d]", i))
+		errs = append(errs, err)
+		c.resolved = append(c.resolved, s)
+	}
+	return errors.Join(errs...)
+}
+
+func (c *Config) service(settings map[string]any, at string) (Service, error) {
+	layers := []map[string]any{c.Defaults, settings}
+	s, err := resolveLayers(layers, at)
+	errs := []error{err}
+	if _, own := settings["paths"]; !own {
+		at = "defaults"
+	}
+	for i, p := range s.Paths {
+		ps, err := resolvePath(layers, p, fmt.Sprintf("%s.paths[%d]", at, i))
+		errs = append(errs, err)
+		if slices.ContainsFunc(s.resolved, func(o pathService) bool { return o.prefix == ps.prefix }) {
+			errs = append(errs, fmt.Errorf("%s.prefix: %q stands above already", ps.path, ps.prefix))
+		}
+		s.resolved = append(s.resolved, ps)
+	}
+	return s, errors.Join(errs...)
+}
+
+// resolvePath decodes the settings of one path over those of its service.
+func resolvePath(layers []map[string]any, settings map[string]any, at string) (pathService, error) {
+	var errs []error
+	own := maps.Clone(settings)
+	prefix, _ := own[pathPrefix].(string)
+	delete(own, pathPrefix)
+	if !strings.HasPrefix(prefix, "/") {
+		errs = append(errs, fmt.Errorf("%s.%s: must begin with /", at, pathPrefix))
+	}
+	for _, k := range serviceOnly {
+		if _, set := own[k]; set {
+			errs = append(errs, fmt.Errorf("%s.%s: can be set for a whole service only", at, k))
+			delete(own, k)
+		}
+	}
+	s, err := resolveLayers(append(slices.Clone(layers), own), at)
+	return pathService{prefix: prefix, Service: s}, errors.Join(append(errs, err)...)
+}
+
+// resolveLayers decodes each layer over the one before. Only the last can have errors that were not reported already.
+func resolveLayers(layers []map[string]any, path string) (Service, error) {
+	s := DefaultService()
+	var err error
+	for i, l := range layers {
+		at := path
+		if i == 0 {
+			at = "defaults"
+		}
+		err = errors.Join(err, overlay(l, &s, at))
+	}
+	s.path = path
+	return s, err
+}

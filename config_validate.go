@@ -1,0 +1,226 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/idna"
+)
+
+// Validate returns every error of c, each beginning with its path.
+func (c *Config) Validate() error {
+	var errs []error
+	add := func(path string, err error) { errs = append(errs, withPath(path, err)) }
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	errs = append(errs, c.validateListeners()...)
+	if c.DataDir == "" {
+		bad("data_dir: must name a directory")
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
+		bad("log.level: %q is none of debug, info, warn, error", c.Log.Level)
+	}
+	if c.Drain < 0 || c.Drain > time.Hour {
+		bad("drain_timeout: %v is not between 0 and 1h", c.Drain)
+	}
+	add("admin", c.Admin.Validate())
+	add("http", c.HTTP.Validate())
+	add("identity", c.Identity.Validate())
+	add("lists", c.Lists.Validate())
+	add("captcha", c.Captcha.Validate())
+	add("verdict", c.Verdict.Validate())
+	add("processor", c.Processor.Validate())
+	add("store", c.Store.Validate())
+	errs = append(errs, c.validateServices()...)
+	return errors.Join(errs...)
+}
+
+func (c *Config) validateListeners() []error {
+	if len(c.Listen) == 0 {
+		return []error{errors.New("listen: needs at least one address")}
+	}
+	var errs []error
+	owner := map[string]string{}
+	claim := func(path, address string) {
+		if first, taken := owner[address]; taken {
+			errs = append(errs, fmt.Errorf("%s: %q is the address of %s already", path, address, first))
+		}
+		if _, port, _ := net.SplitHostPort(address); port != "0" && port != "" { // 0: any free port
+			owner[address] = path
+		}
+	}
+	for i := range c.Listen {
+		at := fmt.Sprintf("listen[%d]", i)
+		errs = append(errs, withPath(at, c.Listen[i].Validate()))
+		claim(at+".address", c.Listen[i].Address)
+	}
+	claim("admin.listen", c.Admin.Listen)
+	return errs
+}
+
+// Validate returns every error of l.
+func (l *Listener) Validate() error {
+	var errs []error
+	if _, port, err := net.SplitHostPort(l.Address); err != nil {
+		errs = append(errs, fmt.Errorf("address: %q is no host:port such as :8080 or 192.0.2.1:443", l.Address))
+	} else if _, err := net.LookupPort("tcp", port); err != nil {
+		errs = append(errs, fmt.Errorf("address: %q is no port", port))
+	}
+	if (l.TLSCert == "") != (l.TLSKey == "") {
+		errs = append(errs, errors.New("tls_cert: tls_cert and tls_key go together"))
+	}
+	return errors.Join(errs...)
+}
+
+// validateServices checks what every service has become. What is wrong in defaults is said of them alone, not of each
+// service and path that inherits it.
+func (c *Config) validateServices() []error {
+	var errs []error
+	var inherited []string
+	if len(c.Services) > 0 {
+		base := c.inherited
+		if len(base.Upstream.URLs) == 0 {
+			base.Upstream.URLs = []string{"http://127.0.0.1"} // each service may have its own
+		}
+		inherited = configProblems(base.validateSettings())
+		errs = append(errs, withPath("defaults", base.validateSettings()))
+	}
+	names := map[string]string{}
+	for i := range c.resolved {
+		s := &c.resolved[i]
+		own := without(s.validateSettings(), inherited)
+		errs = append(errs, problemsAt(s.path, own), withPath(s.path, s.validateNames()))
+		if first, taken := names[s.Name]; taken && s.Name != "" {
+			errs = append(errs, fmt.Errorf("%s.name: %q is the name of %s already", s.path, s.Name, first))
+		}
+		names[s.Name] = s.path
+		known := slices.Concat(inherited, own)
+		for k := range s.resolved {
+			p := &s.resolved[k]
+			errs = append(errs, problemsAt(p.path, without(p.validateSettings(), known)))
+		}
+	}
+	errs = append(errs, c.validateHosts()...)
+	return append(errs, c.validateReferences(names)...)
+}
+
+// validateHosts refuses two services for the same requests.
+func (c *Config) validateHosts() []error {
+	var errs []error
+	type claim struct{ host, prefix string }
+	owner := map[claim]string{}
+	for i := range c.resolved {
+		s := &c.resolved[i]
+		hosts, prefixes := s.Hosts, s.Prefixes
+		if len(hosts) == 0 {
+			hosts = []string{"*"}
+		}
+		if len(prefixes) == 0 {
+			prefixes = []string{"/"}
+		}
+		for k, h := range hosts {
+			at := s.path + ".hosts"
+			if len(s.Hosts) > 0 {
+				at = fmt.Sprintf("%s[%d]", at, k)
+			}
+			for _, p := range prefixes {
+				c := claim{strings.ToLower(h), p}
+				switch first, taken := owner[c]; {
+				case taken && first == s.path:
+					errs = append(errs, fmt.Errorf("%s: %s is given twice", at, c.host+p))
+				case taken && len(s.Hosts) == 0:
+					errs = append(errs, fmt.Errorf("%s: not set, so it has every host (below %s), as %s has", at, p, first))
+				case taken:
+					errs = append(errs, fmt.Errorf("%s: %q (below %s) belongs to %s already", at, h, p, first))
+				default:
+					owner[c] = s.path
+				}
+			}
+		}
+	}
+	return errs
+}
+
+// validateReferences checks that lists and patterns speak of services that exist. names has their names.
+func (c *Config) validateReferences(names map[string]string) []error {
+	var errs []error
+	check := func(path, service string) {
+		if _, ok := names[service]; !ok && service != "" {
+			errs = append(errs, fmt.Errorf("%s: there is no service called %q", path, clip(service)))
+		}
+	}
+	for i := range c.Lists.Lists {
+		check(fmt.Sprintf("lists.lists[%d].service", i), c.Lists.Lists[i].Service)
+	}
+	for i := range c.Lists.Patterns {
+		check(fmt.Sprintf("lists.patterns[%d].service", i), c.Lists.Patterns[i].Service)
+	}
+	return errs
+}
+
+// validateNames checks what a whole service is called by.
+func (s *Service) validateNames() error {
+	var errs []error
+	switch {
+	case s.Name == "":
+		errs = append(errs, errors.New("name: every service needs a name"))
+	case !plainName(s.Name):
+		errs = append(errs, fmt.Errorf("name: %q may have up to 64 letters, digits, - and _ only", clip(s.Name)))
+	}
+	for i, h := range s.Hosts {
+		if err := validHost(h); err != nil {
+			errs = append(errs, fmt.Errorf("hosts[%d]: %w", i, err))
+		}
+	}
+	for i, p := range s.Prefixes {
+		if !strings.HasPrefix(p, "/") {
+			errs = append(errs, fmt.Errorf("prefixes[%d]: %q must begin with /", i, clip(p)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Service) validateSettings() error {
+	return errors.Join(
+		withPath("upstream", s.Upstream.Validate()),
+		withPath("cookies", s.Cookies.Validate()),
+		withPath("captcha", s.Captcha.Validate()),
+		withPath("verdict", s.Verdict.Validate()),
+		withPath("requests", s.Requests.Validate()),
+	)
+}
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+func plainName(s string) bool { return len(s) <= 64 && strings.Trim(s, letters) == "" }
+
+// validHost accepts names as they stand in a Host field, without a port; "*.name" for all names below one; "*".
+func validHost(h string) error {
+	name := strings.TrimPrefix(h, "*.")
+	switch _, _, err := net.SplitHostPort(name); {
+	case h == "*":
+		return nil
+	case strings.Contains(h, "://"):
+		return fmt.Errorf("%q: a host has no scheme", clip(h))
+	case strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]") && net.ParseIP(name[1:len(name)-1]) != nil:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%q: a host has no port here; all listeners serve it", clip(h))
+	}
+	if ascii, err := idna.Lookup.ToASCII(name); err == nil && ascii != strings.ToLower(name) {
+		return fmt.Errorf("%q: browsers send this name as %s; write that", clip(h), strings.TrimSuffix(h, name)+ascii)
+	}
+	if len(name) > 253 {
+		return fmt.Errorf("%q is too long for a host", clip(h))
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || strings.HasSuffix(label, "-") || strings.Trim(label, letters) != "" {
+			return fmt.Errorf("%q is no host such as www.example.com, *.example.com or *", clip(h))
+		}
+	}
+	return nil
+}
