@@ -42,6 +42,7 @@ type Router struct {
 	exact    map[string][]*Service
 	suffix   map[string][]*Service // "example.com" of "*.example.com"
 	anywhere []*Service
+	single   bool // one service without path rules: no reading of a path could mean another
 	normal   Normaliser
 }
 
@@ -53,7 +54,10 @@ var ErrAmbiguous = errors.New("two services claim the same host and path prefix"
 
 // NewRouter returns a Router over services, or all errors it found.
 func NewRouter(services []*Service, normal Normaliser, m *Metrics) (*Router, error) {
-	r := &Router{normal: normal, exact: map[string][]*Service{}, suffix: map[string][]*Service{}}
+	r := &Router{
+		normal: normal, exact: map[string][]*Service{}, suffix: map[string][]*Service{},
+		single: len(services) == 1 && len(services[0].Paths) == 0,
+	}
 	claimed := map[string]string{}
 	var errs []error
 	for _, s := range services {
@@ -133,7 +137,7 @@ func (s *Service) isHealthCheck(v *identity.View) bool {
 // A path that an upstream could read differently is looked up both ways, and the stricter service is returned.
 func (r *Router) Find(host, path []byte, scratch *[]byte) *Service {
 	raw := r.find(host, path)
-	if raw == nil || raw.onlyOne(r) {
+	if raw == nil || r.single {
 		return raw
 	}
 	*scratch = r.normal((*scratch)[:0], path)
@@ -141,11 +145,6 @@ func (r *Router) Find(host, path []byte, scratch *[]byte) *Service {
 		return raw
 	}
 	return stricter(raw, r.find(host, *scratch))
-}
-
-// onlyOne reports whether no other service or path could be meant, so that a second look is needless.
-func (s *Service) onlyOne(r *Router) bool {
-	return len(s.Paths) == 0 && len(r.exact) == 0 && len(r.suffix) == 0 && len(r.anywhere) == 1
 }
 
 func (r *Router) find(host, path []byte) *Service {

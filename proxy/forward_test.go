@@ -1,0 +1,28 @@
+package proxy
+
+import "testing"
+
+// TestPitfall06FieldsOfOurOwn: what a service would believe is never what a client sent.
+func TestPitfall06FieldsOfOurOwn(t *testing.T) {
+	for _, name := range []string{
+		"X-Forwarded-For", "x-forwarded-host", "X-FORWARDED-PROTO", "X-Forwarded-Port", "X-Forwarded-Anything", "X-Real-IP", "x-real-ip",
+		"Forwarded", "X-Request-Id", "X-Antirobot-Verdict", "x-antirobot-x", "X-Accel-Redirect", "X-Accel-Buffering", "X-Original-URI", "X-Original-URL",
+		"X-Rewrite-URL", "X-Client-IP", "X-Cluster-Client-IP", "True-Client-IP",
+	} {
+		if !clientMayNotSend([]byte(name)) {
+			t.Errorf("%s is passed on as the client sent it", name)
+		}
+	}
+	for _, name := range []string{"X-Requested-With", "Cookie", "Authorization", "Forwarded2", "X-Real", "X-Request", "X-Retpath-Y", "Via", ""} {
+		if clientMayNotSend([]byte(name)) {
+			t.Errorf("%s is taken from the client's request", name)
+		}
+	}
+	for name, want := range map[string]bool{
+		"X-Antirobot-Verdict": true, "x-antirobot-anything": true, "X-Request-Id": false, "X-Accel-Redirect": false, "Set-Cookie": false,
+	} {
+		if got := serviceMayNotSend([]byte(name)); got != want {
+			t.Errorf("answer field %s kept back: %t", name, got)
+		}
+	}
+}

@@ -1,0 +1,204 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+
+	"antirobot/identity"
+)
+
+// view makes the View of a request from "METHOD /target" and header fields by pairs.
+func view(line string, header ...string) *identity.View {
+	method, target, _ := strings.Cut(line, " ")
+	path, query, has := strings.Cut(target, "?")
+	v := &identity.View{Method: []byte(method), Target: []byte(target), Path: []byte(path)}
+	if has {
+		v.Query = []byte(query)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		v.Fields = append(v.Fields, identity.Field{Name: []byte(header[i]), Value: []byte(header[i+1])})
+	}
+	return v
+}
+
+const browserAccept = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
+
+// TestPitfall20KindOfRequest names, for each way a browser or a library asks, the form in which a challenge is readable
+// there. What is not read by a person or a script of ours must never get HTML.
+func TestPitfall20KindOfRequest(t *testing.T) {
+	s := &Service{Config: ServiceConfig{AJAXPaths: []string{"/api"}}}
+	f := func(want kind, line string, header ...string) {
+		t.Helper()
+		if got := classify(view(line, header...), s, false); got != want {
+			t.Errorf("%s %q: kind %d, wanted %d", line, header, got, want)
+		}
+	}
+	fetch := func(dest, mode string, more ...string) []string {
+		return append([]string{"Sec-Fetch-Dest", dest, "Sec-Fetch-Mode", mode}, more...)
+	}
+
+	// people
+	f(kindPage, "GET /", "Accept", browserAccept)
+	f(kindPage, "GET /") // curl
+	f(kindPage, "HEAD /", "Accept", "*/*")
+	f(kindPage, "GET /a.png", "Accept", browserAccept) // typed into the address line of an old browser
+	f(kindPage, "GET /a.png", fetch("document", "navigate")...)
+	f(kindPage, "GET /frame", fetch("iframe", "navigate")...)
+	f(kindPage, "DELETE /thing")
+	f(kindForm, "POST /", fetch("document", "navigate", "Content-Type", "application/x-www-form-urlencoded")...)
+	f(kindForm, "POST /", "Content-Type", "Multipart/Form-Data; boundary=x")
+	f(kindPage, "POST /", "Content-Type", "application/octet-stream")
+
+	// scripts
+	f(kindAJAX, "GET /", "X-Requested-With", "XMLHttpRequest", "Accept", browserAccept)
+	f(kindAJAX, "GET /", "x-requested-with", "xmlhttprequest")
+	f(kindAJAX, "GET /", fetch("empty", "cors", "Accept", "*/*")...)
+	f(kindAJAX, "POST /", fetch("empty", "cors", "Content-Type", "application/x-www-form-urlencoded")...)
+	f(kindAJAX, "GET /", fetch("empty", "cors", "HX-Request", "true", "Accept", "*/*")...) // htmx in a browser
+	f(kindAJAX, "GET /", "Accept", "application/json")
+	f(kindAJAX, "POST /", "Accept", "application/json, text/plain, */*", "Content-Type", "application/json") // axios
+	f(kindAJAX, "GET /api/x", "Accept", browserAccept)
+	f(kindPage, "GET /apix", "Accept", browserAccept)
+	f(kindAJAX, "GET /a.json", "Accept", "application/json")
+
+	// parts of pages, where nobody would see a page
+	for _, dest := range []string{"image", "style", "script", "font", "audio", "video", "track", "manifest", "worker", "serviceworker", "embed", "object", "report", "something-new"} {
+		f(kindSubresource, "GET /x", fetch(dest, "no-cors", "Accept", "*/*")...)
+	}
+	f(kindSubresource, "GET /x", fetch("empty", "no-cors")...)            // a beacon
+	f(kindSubresource, "GET /live", fetch("empty", "websocket")...)       // a WebSocket of a new browser
+	f(kindSubresource, "GET /live", "Upgrade", "WebSocket")               // and of an old one
+	f(kindSubresource, "GET /a/style.CSS", "Accept", "text/css,*/*;q=.1") // without Sec-Fetch
+	f(kindSubresource, "GET /favicon.ico")
+	f(kindAJAX, "GET /events", fetch("empty", "cors", "Accept", "text/event-stream")...) // EventSource: it reads neither
+
+	// preflights
+	preflight := []string{"Origin", "https://o.example", "Access-Control-Request-Method", "POST"}
+	f(kindPreflight, "OPTIONS /api/x", preflight...)
+	f(kindPreflight, "OPTIONS /", fetch("empty", "cors", preflight...)...)
+	f(kindPage, "OPTIONS /", "Origin", "https://o.example")
+	f(kindPage, "OPTIONS /", "Access-Control-Request-Method", "POST")
+	f(kindPage, "GET /", preflight...) // a robot that borrows the headers
+
+	if got := classify(view("GET /", preflight...), s, true); got != kindXML {
+		t.Errorf("an XML path: kind %d", got)
+	}
+}
+
+// TestPrefersJSON holds the Accept rule: JSON must be asked for by name, and rank first.
+func TestPrefersJSON(t *testing.T) {
+	f := func(want bool, accept string) {
+		t.Helper()
+		if got := prefersJSON([]byte(accept)); got != want {
+			t.Errorf("%q: %t", accept, got)
+		}
+	}
+	f(true, "application/json")
+	f(true, "APPLICATION/JSON")
+	f(true, "application/json, text/plain, */*")
+	f(true, " text/html;q=0.5 , application/json ;q=0.9")
+	f(true, "application/json;charset=utf-8;q=1.000")
+	f(false, "")
+	f(false, "*/*")
+	f(false, browserAccept)
+	f(false, "text/html, application/json")            // equal: a page
+	f(false, "application/json;q=0.5, text/plain")     // something else ranks first
+	f(false, "application/json;q=0")                   // refused by name
+	f(false, "application/xhtml+xml,application/json") // pages have two names
+	f(false, "application/jsonp")
+	f(false, "application/json;q=0.5, */*;q=0.8")
+	f(false, strings.Repeat("a/b,", 2000)+"application/json") // nobody honest sends that
+}
+
+func TestQuality(t *testing.T) {
+	f := func(want int, params string) {
+		t.Helper()
+		if got := quality([]byte(params)); got != want {
+			t.Errorf("%q: %d, wanted %d", params, got, want)
+		}
+	}
+	f(1000, "")
+	f(1000, "charset=utf-8")
+	f(1000, "q=1")
+	f(1000, "q=1.000")
+	f(0, "q=0")
+	f(0, "q=0.000")
+	f(500, "q=0.5")
+	f(333, " charset=x ; Q=0.333")
+	f(1000, "q=9") // out of range: as good as can be, never more
+	f(1000, "q=abc")
+	f(1000, "q=0.12345678")
+	f(1000, "q=")
+	f(1000, "q=-1")
+}
+
+func FuzzPrefersJSON(f *testing.F) {
+	for _, s := range []string{"", "*/*", "application/json", browserAccept, "application/json;q=.5,text/html;q=0.4;;q=,", ";;;,,,q=="} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if prefersJSON([]byte(s)) && !strings.Contains(strings.ToLower(s), "application/json") {
+			t.Errorf("%q prefers what it does not name", s)
+		}
+		if q := quality([]byte(s)); q < 0 || q > 1000 {
+			t.Errorf("%q: quality %d", s, q)
+		}
+	})
+}
+
+func TestStaticExtension(t *testing.T) {
+	f := func(want bool, path string) {
+		t.Helper()
+		if got := hasStaticExtension([]byte(path)); got != want {
+			t.Errorf("%q: %t", path, got)
+		}
+	}
+	f(true, "/a.css")
+	f(true, "/a.b/c.WOFF2")
+	f(true, "/.js")
+	f(false, "/")
+	f(false, "/css")
+	f(false, "/a.css/page")
+	f(false, "/a.php")
+	f(false, "/a.")
+	f(false, "/robot.jsx")
+	f(false, "/a."+strings.Repeat("x", 4000))
+}
+
+// TestPitfall23StaticIsNoPace: what a page is made of does not count as the pace of its reader, and a call of a script
+// does not hide behind an extension.
+func TestPitfall23StaticIsNoPace(t *testing.T) {
+	f := func(want bool, v *identity.View) {
+		t.Helper()
+		if got := isStatic(v); got != want {
+			t.Errorf("%s %q: %t", v.Target, v.Fields, got)
+		}
+	}
+	f(true, view("GET /a.png", "Accept", "image/*"))
+	f(true, view("GET /a.css"))
+	f(true, view("GET /font", "Sec-Fetch-Dest", "font"))
+	f(false, view("GET /", "Accept", browserAccept))
+	f(false, view("GET /api", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Mode", "cors"))
+	f(false, view("GET /", "Sec-Fetch-Dest", "document"))
+
+	for contentType, want := range map[string]bool{
+		"text/html": true, "Text/HTML; charset=utf-8": true, "application/json": true, "application/xml": true, "text/xml": true,
+		"image/png": false, "text/css": false, "": false, "text/plain": false,
+	} {
+		if got := isDocument([]byte(contentType)); got != want {
+			t.Errorf("%q is a document: %t", contentType, got)
+		}
+	}
+}
+
+func TestClassifyAllocatesNothing(t *testing.T) {
+	s := &Service{Config: ServiceConfig{AJAXPaths: []string{"/api"}}}
+	v := view("POST /a/b.html?x=1", "Host", "example.org", "Accept", browserAccept, "Sec-Fetch-Dest", "document", "Content-Type", "application/x-www-form-urlencoded")
+	var k kind
+	if n := testing.AllocsPerRun(100, func() { k = classify(v, s, false) }); n != 0 && !raceEnabled {
+		t.Errorf("%v allocations", n)
+	}
+	if k != kindForm {
+		t.Errorf("kind %d", k)
+	}
+}

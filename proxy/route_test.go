@@ -1,0 +1,232 @@
+package proxy
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/cbb"
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// routed makes a service for the router alone.
+func routed(t *testing.T, name string, mode verdict.Mode, hosts []string, prefixes ...string) *Service {
+	t.Helper()
+	who, err := identity.NewService(identity.DefaultServiceConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Service{
+		Name: name, Hosts: hosts, Prefixes: prefixes, Verdict: &verdict.Service{Name: name, Mode: mode}, Identity: who,
+		Config: DefaultServiceConfig(),
+	}
+}
+
+func router(t *testing.T, services ...*Service) *Router {
+	t.Helper()
+	r, err := NewRouter(services, cbb.NormalPath, NewMetrics(metrics.NewSet()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func name(s *Service) string {
+	if s == nil {
+		return ""
+	}
+	return s.Name
+}
+
+func TestRouter(t *testing.T) {
+	r := router(
+		t,
+		routed(t, "shop", verdict.Enforce, []string{"shop.example", "*.shop.example"}),
+		routed(t, "shop-api", verdict.Enforce, []string{"shop.example"}, "/api", "/v2/"),
+		routed(t, "deep", verdict.Enforce, []string{"a.b.example"}),
+		routed(t, "wide", verdict.Enforce, []string{"*.example"}),
+		routed(t, "img", verdict.Enforce, []string{"IMG.Example"}),
+	)
+	var scratch []byte
+	f := func(want, host, path string) {
+		t.Helper()
+		if got := name(r.Find([]byte(host), []byte(path), &scratch)); got != want {
+			t.Errorf("%s%s: %q, wanted %q", host, path, got, want)
+		}
+	}
+	f("shop", "shop.example", "/")
+	f("shop", "www.shop.example", "/api") // the API is on the bare host only
+	f("shop", "a.b.shop.example", "/")
+	f("shop-api", "shop.example", "/api")
+	f("shop-api", "shop.example", "/api/x")
+	f("shop", "shop.example", "/apix")
+	f("shop-api", "shop.example", "/v2/x")
+	f("shop", "shop.example", "/v2")
+	f("deep", "a.b.example", "/")
+	f("wide", "c.b.example", "/")
+	f("wide", "evil-shop.example", "/") // no label's border, so it is not shop's
+	f("img", "img.example", "/")        // configured hosts are compared without case
+	f("", "example", "/")
+	f("", "other.test", "/")
+	f("", "", "/")
+	f("", "shop.example.evil.test", "/")
+}
+
+// TestRouterAnywhere: a service without hosts takes what no other claims.
+func TestRouterAnywhere(t *testing.T) {
+	r := router(t, routed(t, "rest", verdict.Enforce, nil), routed(t, "one", verdict.Enforce, []string{"one.example"}, "/only"))
+	var scratch []byte
+	for host, want := range map[string]string{"one.example": "rest", "x": "rest", "": "rest"} {
+		if got := name(r.Find([]byte(host), []byte("/"), &scratch)); got != want {
+			t.Errorf("%q: %q", host, got)
+		}
+	}
+	if got := name(r.Find([]byte("one.example"), []byte("/only/a"), &scratch)); got != "one" {
+		t.Errorf("/only: %q", got)
+	}
+}
+
+func TestRouterRefusesTwoClaims(t *testing.T) {
+	_, err := NewRouter([]*Service{
+		routed(t, "a", verdict.Enforce, []string{"x.example"}, "/p"),
+		routed(t, "b", verdict.Enforce, []string{"x.example"}, "/q", "/p"),
+		routed(t, "c", verdict.Enforce, nil),
+		routed(t, "d", verdict.Enforce, []string{"*"}),
+	}, cbb.NormalPath, NewMetrics(metrics.NewSet()))
+	if !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), "x.example/p") || !strings.Contains(err.Error(), "c and d") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestPitfall08StricterOfTwoReadings: where the gateway and the service could read a path differently, the rules of
+// both readings are looked at, and the stricter ones hold.
+func TestPitfall08StricterOfTwoReadings(t *testing.T) {
+	paths := func(modes map[string]verdict.Mode) (rules []PathRule) {
+		for prefix, m := range modes {
+			rules = append(rules, PathRule{prefix, routed(t, "site", m, nil)})
+		}
+		return rules
+	}
+	lax := routed(t, "site", verdict.Enforce, nil) // all is guarded but /public
+	lax.Paths = paths(map[string]verdict.Mode{"/public": verdict.Off, "/public/forms": verdict.Observe})
+	strict := routed(t, "site", verdict.Off, nil) // nothing is guarded but /admin
+	strict.Paths = paths(map[string]verdict.Mode{"/admin": verdict.Enforce})
+	free, guarded := router(t, lax), router(t, strict)
+	var scratch []byte
+	f := func(r *Router, want verdict.Mode, path string) {
+		t.Helper()
+		if got := r.Find([]byte("h"), []byte(path), &scratch).Verdict.Mode; got != want {
+			t.Errorf("%s: mode %v, wanted %v", path, got, want)
+		}
+	}
+	f(free, verdict.Off, "/public/a")
+	f(free, verdict.Off, "/public")
+	f(free, verdict.Observe, "/public/forms/1")
+	f(free, verdict.Enforce, "/publicity")
+	f(free, verdict.Enforce, "/private")
+	for _, way := range []string{
+		"/public/../private", "/public/%2e%2e/private", "/public/..%2fprivate", "/public/%2e%2E%2Fprivate", "/public/%252e%252e/private",
+		"/public/..;/private", "/public;x/../private", "/public/..;a=b/private", "/public\\..\\private", "/public/..%5cprivate",
+		"/public/./../private", "//public/../private", "/public/a/../../private", "/public/../private%00/public",
+	} {
+		f(free, verdict.Enforce, way)
+	}
+	// reached by another spelling, the free part stays guarded: an upstream may not read it so
+	for _, way := range []string{"//public/a", "/x/../public/a", "/%70ublic", "/./public"} {
+		f(free, verdict.Enforce, way)
+	}
+	f(guarded, verdict.Off, "/")
+	f(guarded, verdict.Off, "/administrator")
+	for _, way := range []string{
+		"/admin", "/admin/", "/admin/x", "/admin;x=y", "/admin;x=y/z", "//admin", "///admin//x", "/./admin", "/x/../admin", "/x/%2e%2e/admin",
+		"/%61dmin", "/%61%64%6D%69%6e", "/%2561dmin", "/;a/admin", "/x/..;/admin", "/%2fadmin", "/%5Cadmin", "/admin%00",
+	} {
+		f(guarded, verdict.Enforce, way)
+	}
+}
+
+func TestPathPrefix(t *testing.T) {
+	f := func(want bool, path, prefix string) {
+		t.Helper()
+		if got := hasPathPrefix([]byte(path), prefix); got != want {
+			t.Errorf("%s under %s: %t", path, prefix, got)
+		}
+	}
+	f(true, "/", "/")
+	f(true, "/a", "/")
+	f(true, "/a", "/a")
+	f(true, "/a/", "/a")
+	f(true, "/a/b", "/a")
+	f(true, "/a;x", "/a")
+	f(true, "/a/b", "/a/")
+	f(false, "/a", "/a/")
+	f(false, "/ab", "/a")
+	f(false, "/a.b", "/a")
+	f(false, "/A", "/a")
+	f(false, "", "/a")
+}
+
+func TestFindAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	s := routed(t, "site", verdict.Enforce, []string{"*.example"})
+	s.Paths = []PathRule{{"/public", routed(t, "site", verdict.Off, nil)}}
+	r := router(t, s, routed(t, "other", verdict.Enforce, []string{"other.test"}))
+	scratch := make([]byte, 0, 256)
+	host := []byte("www.deep.example")
+	for _, path := range []string{"/public/a", "/x//%2e%2e/public/y"} {
+		p := []byte(path)
+		if n := testing.AllocsPerRun(100, func() { r.Find(host, p, &scratch) }); n != 0 {
+			t.Errorf("%s: %v allocations", path, n)
+		}
+	}
+}
+
+func BenchmarkFind(b *testing.B) {
+	s := &Service{Name: "s", Verdict: &verdict.Service{}, Config: DefaultServiceConfig(), Hosts: []string{"*.example"}}
+	s.Paths = []PathRule{{"/public", &Service{Name: "s", Verdict: &verdict.Service{Mode: verdict.Off}, Config: DefaultServiceConfig()}}}
+	r, err := NewRouter([]*Service{s}, cbb.NormalPath, NewMetrics(metrics.NewSet()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	var scratch []byte
+	host, path := []byte("www.example"), []byte("/public/articles/of/the/day")
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Find(host, path, &scratch)
+	}
+}
+
+// TestHealthChecksAreExact: only the named path, and only by reading methods, is passed on without a verdict.
+func TestHealthChecksAreExact(t *testing.T) {
+	s := &Service{Config: ServiceConfig{HealthPaths: []string{"/healthz"}}}
+	for line, want := range map[string]bool{
+		"GET /healthz": true, "HEAD /healthz": true, "GET /healthz?a=1": true, "POST /healthz": false, "GET /healthz/": false,
+		"GET /healthz/x": false, "GET /Healthz": false, "GET //healthz": false, "GET /%68ealthz": false, "GET /healthz;x": false,
+	} {
+		if got := s.isHealthCheck(view(line)); got != want {
+			t.Errorf("%s: %t", line, got)
+		}
+	}
+}
+
+func TestConfigSaysAllErrors(t *testing.T) {
+	c := ServiceConfig{AJAXPaths: []string{"/a", "b"}, XMLPaths: []string{"c"}, HealthPaths: []string{""}, MaxBody: -1, ResponseTimeout: -1}
+	err := c.Validate()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, path := range []string{"ajax_paths[1]:", "xml_paths[0]:", "health_paths[0]:", "max_body:", "response_timeout:"} {
+		if !strings.Contains("\n"+err.Error(), "\n"+path) {
+			t.Errorf("no line begins with %s in\n%v", path, err)
+		}
+	}
+	d := DefaultServiceConfig()
+	if err := d.Validate(); err != nil {
+		t.Errorf("defaults: %v", err)
+	}
+}
