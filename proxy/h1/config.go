@@ -41,7 +41,7 @@ func DefaultConfig() Config {
 		ReadTimeout:        60 * time.Second,
 		WriteTimeout:       60 * time.Second,
 		ContinueTimeout:    time.Second,
-		HalfCloseGrace:     1500 * time.Millisecond,
+		HalfCloseGrace:     time.Second,
 		LingerTimeout:      3 * time.Second,
 		LingerBytes:        16 << 20,
 		MaxDrainBytes:      64 << 10,

@@ -3,6 +3,7 @@ package h1
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httputil"
@@ -159,10 +160,10 @@ func FuzzChunked(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte, spaced bool) {
 		got, d, _, err := decode(bytes.NewReader(in), spaced)
 		got2, _, _, err2 := decode(iotest.OneByteReader(bytes.NewReader(in)), spaced)
-		if (err == io.EOF) != (err2 == io.EOF) || !bytes.Equal(got, got2) {
+		if errors.Is(err, io.EOF) != errors.Is(err2, io.EOF) || !bytes.Equal(got, got2) {
 			t.Fatalf("whole %q %v, in pieces %q %v", got, err, got2, err2)
 		}
-		if err != io.EOF || !d.done {
+		if !errors.Is(err, io.EOF) || !d.done {
 			return
 		}
 		want, err := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(in)))
@@ -198,7 +199,7 @@ func TestChunkedRoundTrip(t *testing.T) {
 		}
 		wire = appendLastChunk(wire, nil, nil)
 		got, _, _, err := decode(bytes.NewReader(wire), false)
-		if err != io.EOF || !bytes.Equal(got, want) {
+		if !errors.Is(err, io.EOF) || !bytes.Equal(got, want) {
 			t.Fatalf("we: %v", err)
 		}
 		got, err = io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(wire)))
@@ -211,7 +212,7 @@ func TestChunkedRoundTrip(t *testing.T) {
 // TestChunkFloods: framing that costs much more than it carries ends.
 func TestChunkFloods(t *testing.T) {
 	one := "1;" + strings.Repeat("x", 4000) + "\r\na\r\n"
-	if _, _, _, err := decode(strings.NewReader(strings.Repeat(one, 1000)+"0\r\n\r\n"), false); err != errChunk {
+	if _, _, _, err := decode(strings.NewReader(strings.Repeat(one, 1000)+"0\r\n\r\n"), false); !errors.Is(err, errChunk) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -81,18 +81,14 @@ func readHead(r *bufio.Reader, s source, dst []byte, rules lineRules) ([]byte, e
 			}
 			line += j
 			i += j + 1
-			var prev byte
-			if i >= 2 {
-				prev = b[i-2]
-			} else if len(dst) > start {
-				prev = dst[len(dst)-1]
-			}
-			if prev != '\r' {
-				if !rules.bareLF {
-					return dst, badLineEnd
-				}
-			} else {
+			switch {
+			case before(dst[start:], b, i, 2) == '\r':
 				line--
+				if line > 0 && before(dst[start:], b, i, 3) == '\r' && !rules.bareLF {
+					return dst, badLineEnd // CR CR LF: some take it for the empty line
+				}
+			case !rules.bareLF:
+				return dst, badLineEnd
 			}
 			if line == 0 {
 				if len(dst)-start+i > rules.max {
@@ -113,6 +109,17 @@ func readHead(r *bufio.Reader, s source, dst []byte, rules lineRules) ([]byte, e
 		dst = append(dst, b...)
 		_, _ = r.Discard(len(b))
 	}
+}
+
+// before returns the byte n before position i of b, which follows a; 0 if there is none.
+func before(a, b []byte, i, n int) byte {
+	switch k := i - n; {
+	case k >= 0:
+		return b[k]
+	case len(a)+k >= 0:
+		return a[len(a)+k]
+	}
+	return 0
 }
 
 // cutLine cuts the first line of b, without its line end.

@@ -11,7 +11,7 @@ import (
 
 const (
 	firstTick = 100 * time.Millisecond // how soon after the request a client is looked after
-	lastTick  = time.Second            // and how often later
+	lastTick  = 500 * time.Millisecond // and how often later
 	lazyTick  = 2 * time.Millisecond   // how long a short answer's first piece waits for the rest
 )
 
@@ -161,11 +161,11 @@ func (l *leg) tick(now time.Time) error {
 			return err
 		}
 	}
+	l.step = min(2*l.step, lastTick)
 	if c.state.Load() == closed || c.watched.gone(now, c.written, uploading, c.cfg.HalfCloseGrace) {
 		x.gone = true
 		return ErrClientGone
 	}
-	l.step = min(2*l.step, lastTick)
 	return nil
 }
 

@@ -230,7 +230,7 @@ func TestRequestHeadersOnTheirWay(t *testing.T) {
 		"HTTP2-Settings: AA\r\nContent_Length: 100\r\nTransfer_Encoding: chunked\r\nX_Custom: kept\r\n" +
 		"Cookie: a=1; i=2;b=3\r\nCookie: spravka=x\r\nContent-Length: 2\r\nLast: 1\r\n\r\nhi")
 	c1.answer("POST")
-	want := "POST /p HTTP/1.1\r\nAccept: */*\r\nhOST: a\r\nX-Forwarded-Proto: https\r\nHTTP2-Settings: AA\r\nX_Custom: kept\r\n" +
+	want := "POST /p HTTP/1.1\r\nAccept: */*\r\nhOST: a\r\nX-Forwarded-Proto: https\r\nX_Custom: kept\r\n" +
 		"Cookie: a=1; b=3\r\nContent-Length: 2\r\nLast: 1\r\nX-Forwarded-For: 1.2.3.4\r\nX-Request-Id: id\r\n\r\nhi"
 	if got := s.got(); got != want {
 		t.Errorf("got  %q\nwant %q", got, want)

@@ -126,10 +126,11 @@ func (h *head) parseTarget(t []byte) error {
 		h.target = t
 		return nil
 	}
-	port, rest := "80", t
+	var port string
+	var rest []byte
 	switch {
 	case hasPrefixFold(t, "http://"):
-		rest = t[len("http://"):]
+		port, rest = "80", t[len("http://"):]
 	case hasPrefixFold(t, "https://"):
 		port, rest = "443", t[len("https://"):]
 	default:
@@ -205,7 +206,7 @@ func validHost(b []byte) bool {
 		a, err := netip.ParseAddr(string(host[1 : len(host)-1]))
 		return err == nil && a.Is6() && a.Zone() == ""
 	}
-	return all(host, isHost) && !(len(host) == 1 && host[0] == '.')
+	return all(host, isHost) && string(host) != "."
 }
 
 // sameAuthority compares two authorities without case; a missing port is the scheme's.

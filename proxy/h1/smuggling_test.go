@@ -56,6 +56,7 @@ func TestAmbiguousRequestsAreRefused(t *testing.T) {
 		{"bare LF lines", "GET / HTTP/1.1\nHost: a\n\n", "400"},
 		{"bare LF at the end", get + "\n", "400"},
 		{"CR CR LF", "GET / HTTP/1.1\r\r\nHost: a\r\n\r\n", "400"},
+		{"CR before the empty line", get + "\r\r\n", "400"},
 		{"NUL in value", get + "X: a\x00b\r\n\r\n", "400"},
 		{"NUL in name", get + "X\x00: a\r\n\r\n", "400"},
 		{"DEL in value", get + "X: a\x7fb\r\n\r\n", "400"},

@@ -77,7 +77,7 @@ func TestShortAnswersTakeOneWrite(t *testing.T) {
 	b := make([]byte, 1<<10)
 	for range 20 {
 		c1.say(aGet)
-		n, err := c1.Conn.Read(b)
+		n, err := c1.Read(b)
 		if err != nil {
 			t.Fatal(err)
 		}

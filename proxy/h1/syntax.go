@@ -185,7 +185,7 @@ const (
 	kTrailer          // announces trailer fields: kept only where trailers can be sent
 	kUpgrade          // hop by hop, but for a WebSocket
 	kExpect           // 100-continue
-	kHop              // hop by hop, never forwarded: Keep-Alive, Proxy-*
+	kHop              // hop by hop, never forwarded: Keep-Alive, Proxy-*, HTTP2-Settings
 	kForwarded        // X-Forwarded-*, X-Real-IP, Forwarded: never removed by nomination
 	kMaxForwards      // counted down for OPTIONS and TRACE
 	kCookie
@@ -244,6 +244,7 @@ func knownKind(name []byte) kind {
 		if lower(name[0]) == 'c' {
 			return is(name, "content-length", kLength)
 		}
+		return is(name, "http2-settings", kHop)
 	case 16:
 		if lower(name[0]) == 'p' {
 			return is(name, "proxy-connection", kHop)

@@ -82,7 +82,7 @@ func TestServiceEndsTunnel(t *testing.T) {
 	c1 := dial(t, g)
 	c1.say(wsAsk)
 	c1.head()
-	if b, err := c1.rest(); string(b) != "last words" || err != nil {
+	if b, err := c1.rest(); b != "last words" || err != nil {
 		t.Errorf("got %q %v", b, err)
 	}
 	c1.Close()
@@ -96,7 +96,7 @@ func TestServiceEndsTunnel(t *testing.T) {
 // TestUpgradeOnlyForWebSockets is row 7: whatever else asks for an upgrade is an ordinary request.
 func TestUpgradeOnlyForWebSockets(t *testing.T) {
 	for _, c := range []struct{ name, req string }{
-		{"h2c", "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"},
+		{"h2c", "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"},
 		{"no key", "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"},
 		{"no Connection", strings.Replace(wsAsk, "Connection: keep-alive, Upgrade\r\n", "", 1)},
 		{"two protocols", strings.Replace(wsAsk, "WebSocket\r\n", "websocket, h2c\r\n", 1)},

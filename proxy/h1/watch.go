@@ -1,6 +1,7 @@
 package h1
 
 import (
+	"errors"
 	"net"
 	"syscall"
 	"time"
@@ -31,7 +32,7 @@ func (w *watch) bind() {
 		p := [1]unix.PollFd{{Fd: int32(fd), Events: w.events}} //nolint:gosec // a descriptor is small
 		for {
 			_, w.err = unix.Poll(p[:], 0)
-			if w.err != unix.EINTR {
+			if !errors.Is(w.err, unix.EINTR) {
 				break
 			}
 		}
