@@ -13,6 +13,9 @@ func answerCases() []Case {
 	}
 	ending := func(cat, name, reply string, check Check) {
 		out = append(out, Case{Cat: cat, Name: name, Send: get("/a"), Services: []Script{AnswerAndEnd(reply), ok}, Check: check})
+		if cat == "strictness" || cat == "cut" {
+			out[len(out)-1].Services = out[len(out)-1].Services[:1] // a second try fares no better
+		}
 	}
 
 	// What a service says comes through.
