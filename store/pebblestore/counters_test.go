@@ -1,11 +1,13 @@
 package pebblestore
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -388,5 +390,66 @@ func BenchmarkCounterRead(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+const countEnv = "ANTIROBOT_PEBBLESTORE_COUNT"
+
+// TestCountersSurviveKill counts in a child process that is killed: what is older than SyncEvery is there.
+func TestCountersSurviveKill(t *testing.T) {
+	if dir := os.Getenv(countEnv); dir != "" {
+		countUntilKilled(t, dir)
+		return
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestCountersSurviveKill$")
+	cmd.Env = append(os.Environ(), countEnv+"="+dir)
+	out, err := cmd.StdoutPipe()
+	if err := errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	var synced uint64
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && synced < 300 {
+		if _, err := fmt.Sscanf(lines.Text(), "synced %d", &synced); err != nil {
+			continue
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed: the error is no news
+	if synced < 300 {
+		t.Fatalf("the child got to %d", synced)
+	}
+	c := openCounters(t, dir)
+	if n := countOf(t, c, 7, 1000); n < synced {
+		t.Errorf("%d of %d synced updates are left", n, synced)
+	}
+}
+
+func countUntilKilled(t *testing.T, dir string) {
+	cfg := small()
+	cfg.Counters.SyncEvery = 10 * time.Millisecond
+	s, err := Open(dir, cfg, zerolog.Nop(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := s.OpenCounters()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100_000 {
+		if err := c.Add(bg, one(7, 1000, 1)); err != nil {
+			t.Fatal(err)
+		}
+		if i%100 != 99 {
+			continue
+		}
+		for c.dirty.Load() { // until the sync has begun …
+			time.Sleep(time.Millisecond)
+		}
+		if err := c.eng.sync(); err != nil { // … and another one ended behind it
+			t.Fatal(err)
+		}
+		fmt.Printf("synced %d\n", i+1)
 	}
 }

@@ -320,6 +320,23 @@ func testUniqueParallel(t *testing.T, c store.Counters, _ CounterOptions) {
 	wantCount(t, c, k, store.Day, day0, day0, pairs)
 	wantCount(t, c, counter(3), store.TenMinutes, slot0, slot0+1, 2)
 	wantCount(t, c, counter(3), store.Day, day0, day0, 1)
+
+	// The same new pair by all at once, again and again: the moment between test and count is short.
+	const rounds = 400
+	for i := range uint64(rounds) {
+		start := make(chan struct{})
+		for range 8 {
+			wg.Go(func() {
+				<-start
+				if err := c.AddUnique(bg, []store.Unique{unique(counter(100), i, slot0)}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		close(start)
+		wg.Wait()
+	}
+	wantCount(t, c, counter(100), store.TenMinutes, slot0, slot0, rounds)
 }
 
 func testAddParallel(t *testing.T, c store.Counters, _ CounterOptions) {

@@ -69,7 +69,7 @@ func (s *Shingler) flushShard(ctx context.Context, i int) error {
 	if h, ok := s.backend.(healthy); ok {
 		if err := h.Healthy(); err != nil {
 			s.stats.postponed.Add(1)
-			return nil //nolint:nilerr // the store itself tells that it is unwell; nothing is lost yet
+			return nil // the store itself tells that it is unwell; nothing is lost yet
 		}
 	}
 	sh.mu.Lock()

@@ -14,7 +14,6 @@ type reading struct {
 	records []store.Record
 	names   []name
 	owners  []int // of records: the query
-	cold    []bool
 }
 
 var readings = sync.Pool{New: func() any { return new(reading) }}
