@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
+	"slices"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
@@ -83,33 +84,40 @@ func (c *Config) checkFiles() error {
 	if err != nil {
 		return errors.Join(append(errs, withPath("captcha.templates", err))...)
 	}
+	inherited := configProblems(c.inherited.checkFiles(pages))
+	errs = append(errs, problemsAt("defaults", inherited))
 	for i := range c.resolved {
 		s := &c.resolved[i]
-		errs = append(errs, checkUpstream(s), s.checkFiles(pages))
+		own := without(errors.Join(withPath("upstream", checkUpstream(s.Upstream)), s.checkFiles(pages)), inherited)
+		errs = append(errs, problemsAt(s.path, own))
+		known := slices.Concat(inherited, own)
 		for k := range s.resolved {
-			errs = append(errs, s.resolved[k].checkFiles(pages))
+			p := &s.resolved[k]
+			errs = append(errs, problemsAt(p.path, without(p.checkFiles(pages), known)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func checkUpstream(s *Service) error {
-	if s.Upstream.TLS.CAFile == "" && s.Upstream.TLS.CertFile == "" {
+func checkUpstream(cfg upstream.Config) error {
+	if cfg.TLS.CAFile == "" && cfg.TLS.CertFile == "" {
 		return nil
 	}
-	g, err := upstream.New(s.Upstream, zerolog.Nop(), metrics.NewSet())
+	g, err := upstream.New(cfg, zerolog.Nop(), metrics.NewSet())
 	if err != nil {
-		return withPath(s.path+".upstream", err)
+		return err
 	}
 	return g.Close()
 }
 
 // checkFiles looks at the files of a service or of a path.
 func (s *Service) checkFiles(pages *templates.Set) error {
-	_, keys := identity.NewService(s.Cookies)
-	var logo error
+	var keys, logo error
+	if len(s.Cookies.Login.Keys)+len(s.Cookies.ServiceCookie.Keys) > 0 {
+		_, keys = identity.NewService(s.Cookies)
+	}
 	if s.Captcha.Branding.Logo != "" {
 		_, logo = pages.Brand(s.Captcha.Branding)
 	}
-	return errors.Join(withPath(s.path+".cookies", keys), withPath(s.path+".captcha.branding", logo))
+	return errors.Join(withPath("cookies", keys), withPath("captcha.branding", logo))
 }
