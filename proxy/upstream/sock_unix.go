@@ -45,7 +45,7 @@ func newSock(c net.Conn) (*sock, error) {
 func (s *sock) recv(fd uintptr) {
 	for {
 		s.n, s.err = recvNow(int(fd), s.buf, s.flags)
-		if s.err != unix.EINTR {
+		if !errors.Is(s.err, unix.EINTR) {
 			return
 		}
 	}
