@@ -2,7 +2,6 @@ package blackbox
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"net"
