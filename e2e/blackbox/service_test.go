@@ -2,7 +2,6 @@ package blackbox
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -32,7 +31,6 @@ type Svc struct {
 	svc *service
 	X   *X // the case that the current request belongs to
 	Num int
-	raw bytes.Buffer
 	Req *Req
 	N   int // number of the request within the case, from 1
 }

@@ -3,6 +3,7 @@ package upstream
 import (
 	"bufio"
 	"crypto/tls"
+	"errors"
 	"net"
 	"time"
 )
@@ -133,5 +134,5 @@ func (c *Conn) clean() (ok, unasked bool) {
 	n, err := t.Read(c.sock.one[:])
 	c.sock.probing = false
 	// A record of which only a part has come could hold an answer as well as a ticket.
-	return n == 0 && err == errWouldWait && c.sock.record.whole(), n > 0
+	return n == 0 && errors.Is(err, errWouldWait) && c.sock.record.whole(), n > 0
 }

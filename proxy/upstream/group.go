@@ -98,7 +98,7 @@ func (g *Group) Get(ctx context.Context, fresh bool) (*Conn, error) {
 		return g.wait(ctx, fresh) // who came first is served first
 	}
 	c, err := g.try(ctx, fresh)
-	if err == errFull {
+	if errors.Is(err, errFull) {
 		return g.wait(ctx, fresh)
 	}
 	return c, err
@@ -126,7 +126,7 @@ func (g *Group) try(ctx context.Context, fresh bool) (*Conn, error) {
 			return c, nil
 		}
 		a.active.Add(-1)
-		if err == errFull {
+		if errors.Is(err, errFull) {
 			full = true
 			continue
 		}

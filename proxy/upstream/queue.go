@@ -3,6 +3,7 @@ package upstream
 import (
 	"container/list"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -84,7 +85,7 @@ func (g *Group) wait(ctx context.Context, fresh bool) (*Conn, error) {
 	for {
 		select {
 		case <-look:
-			if c, err := g.try(ctx, fresh); err != errFull {
+			if c, err := g.try(ctx, fresh); !errors.Is(err, errFull) {
 				return c, err
 			}
 		case <-timeout.C:
