@@ -129,10 +129,19 @@ func suggest(section reflect.Type, name string) string {
 	if len(below) > 0 {
 		return strings.Join(below[:min(len(below), 2)], " or ")
 	}
-	best, least := "", max(len(name)/3, 1)+1
+	var own []string
 	for _, k := range keysOf(section) {
-		if d := editDistance(name, k.name); d < least {
-			best, least = k.name, d
+		own = append(own, k.name)
+	}
+	return nearest(name, own)
+}
+
+// nearest returns the one of names that differs from name by the fewest slips, a third of its letters at most; else "".
+func nearest(name string, names []string) string {
+	best, least := "", (len(name)+2)/3+1
+	for _, n := range names {
+		if d := editDistance(name, n); d < least {
+			best, least = n, d
 		}
 	}
 	return best
