@@ -111,13 +111,19 @@ type story struct {
 	}
 }
 
-// why asks for the decision about an answered request.
-func (g *gateway) why(r *response) story {
+// why asks for the decision about an answered request. It is kept a moment after the answer has been written.
+func (g *gateway) why(r *response) (s story) {
 	g.t.Helper()
-	var s story
-	if err := json.Unmarshal(g.api("GET", "/api/decisions/"+r.Header.Get("X-Request-Id"), nil), &s); err != nil {
-		g.t.Fatal(err)
-	}
+	id := r.Header.Get("X-Request-Id")
+	within(g.t, 5*time.Second, "no decision is kept for request id "+id, func() bool {
+		status, body := g.tryAPI("GET", "/api/decisions/"+id, nil)
+		if status == 200 {
+			if err := json.Unmarshal(body, &s); err != nil {
+				g.t.Fatal(err)
+			}
+		}
+		return status == 200
+	})
 	return s
 }
 
