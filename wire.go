@@ -307,13 +307,12 @@ func (a *app) index(name, prefix string) uint16 {
 	return i
 }
 
-// ownsHost reports whether host, lower case and without port, is one of the service's: where visitors may be sent back to.
+// ownsHost reports whether the configuration names host, lower case and without port, as one of the service's: where
+// visitors may be sent to beside the host that they asked for. A service for every host names none, or it would send
+// them anywhere.
 func (s *Service) ownsHost(host string) bool {
-	if len(s.Hosts) == 0 {
-		return true
-	}
 	for _, h := range s.Hosts {
-		if h == "*" || strings.EqualFold(h, host) {
+		if strings.EqualFold(h, host) {
 			return true
 		}
 		if parent, ok := strings.CutPrefix(h, "*."); ok && strings.HasSuffix(host, "."+strings.ToLower(parent)) {
