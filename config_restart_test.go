@@ -42,6 +42,11 @@ func TestEveryKeyIsLiveOrNeedsARestart(t *testing.T) {
 			if got := now.needRestart(&next); !slices.Equal(got, want) {
 				t.Errorf("%s changed: need restart %v, want %v", at, got, want)
 			}
+			now.carryOver(&next)
+			left := changedKeys(reflect.ValueOf(now), reflect.ValueOf(next), "")
+			if restart && len(left) > 0 || !restart && !slices.Equal(left, []string{at}) {
+				t.Errorf("%s changed: still %v after what runs was carried over", at, left)
+			}
 		}
 	}
 	walk(reflect.TypeFor[Config](), "", nil)
@@ -73,6 +78,10 @@ func TestNeedRestartOfListeners(t *testing.T) {
 		a.Listen, b.Listen = now, next
 		if got := slices.Contains(a.needRestart(&b), "listen"); got != want {
 			t.Errorf("%s: got %v", name, got)
+		}
+		a.carryOver(&b)
+		if kept := reflect.DeepEqual(b.Listen, now); want && !kept || !want && !reflect.DeepEqual(b.Listen, next) {
+			t.Errorf("%s: carried over %v", name, b.Listen)
 		}
 	}
 	plain := []Listener{{Address: ":80"}}
