@@ -42,7 +42,7 @@ func configProblems(err error) []string {
 	if errors.As(err, &whole) {
 		return whole.Problems
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // joined errors are taken apart here
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines []string
 		for _, e := range joined.Unwrap() {
 			lines = append(lines, configProblems(e)...)

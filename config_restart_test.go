@@ -113,11 +113,12 @@ func TestExampleMarksWhatNeedsARestart(t *testing.T) {
 		case isKey && !strings.HasPrefix(text, "-"):
 			indent := len(line) - len(strings.TrimLeft(line, " "))
 			at := key
-			if indent == 0 {
+			switch indent {
+			case 0:
 				section = key
-			} else if indent == 2 {
+			case 2:
 				at = section + "." + key
-			} else {
+			default:
 				continue
 			}
 			needs := len(below([]string{at}, append([]string{"listen"}, restartKeys...))) > 0
