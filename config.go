@@ -160,6 +160,15 @@ func (c *Config) needRestart(next *Config) []string {
 	return append(names, below(changed, restartKeys)...)
 }
 
+// carryOver gives next the values of c, the running configuration, for all that takes effect at the next start only. So
+// next says what is true once it runs, and a later reload still finds what differs from the file.
+func (c *Config) carryOver(next *Config) {
+	if !slices.EqualFunc(c.Listen, next.Listen, Listener.sameSocket) { // else the files of certificates may be new
+		next.Listen = c.Listen
+	}
+	copyKeys(reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem(), "", restartKeys)
+}
+
 // sameSocket reports whether a listener can go on as another: only the files of its certificate may differ.
 func (l Listener) sameSocket(o Listener) bool {
 	return l.Address == o.Address && l.ProxyProtocol == o.ProxyProtocol && (l.TLSCert == "") == (o.TLSCert == "")

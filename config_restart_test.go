@@ -42,6 +42,11 @@ func TestEveryKeyIsLiveOrNeedsARestart(t *testing.T) {
 			if got := now.needRestart(&next); !slices.Equal(got, want) {
 				t.Errorf("%s changed: need restart %v, want %v", at, got, want)
 			}
+			now.carryOver(&next)
+			left := changedKeys(reflect.ValueOf(now), reflect.ValueOf(next), "")
+			if restart && len(left) > 0 || !restart && !slices.Equal(left, []string{at}) {
+				t.Errorf("%s changed: still %v after what runs was carried over", at, left)
+			}
 		}
 	}
 	walk(reflect.TypeFor[Config](), "", nil)
@@ -74,6 +79,10 @@ func TestNeedRestartOfListeners(t *testing.T) {
 		if got := slices.Contains(a.needRestart(&b), "listen"); got != want {
 			t.Errorf("%s: got %v", name, got)
 		}
+		a.carryOver(&b)
+		if kept := reflect.DeepEqual(b.Listen, now); want && !kept || !want && !reflect.DeepEqual(b.Listen, next) {
+			t.Errorf("%s: carried over %v", name, b.Listen)
+		}
 	}
 	plain := []Listener{{Address: ":80"}}
 	tls := []Listener{{Address: ":80", TLSCert: "a", TLSKey: "b"}}
@@ -104,11 +113,12 @@ func TestExampleMarksWhatNeedsARestart(t *testing.T) {
 		case isKey && !strings.HasPrefix(text, "-"):
 			indent := len(line) - len(strings.TrimLeft(line, " "))
 			at := key
-			if indent == 0 {
+			switch indent {
+			case 0:
 				section = key
-			} else if indent == 2 {
+			case 2:
 				at = section + "." + key
-			} else {
+			default:
 				continue
 			}
 			needs := len(below([]string{at}, append([]string{"listen"}, restartKeys...))) > 0

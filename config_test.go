@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -215,6 +216,36 @@ func TestConfigFileThatIsNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	f(big, "the file has more than 16 MiB")
+}
+
+// TestAliasBomb: a few lines that stand for billions of values are refused at once.
+func TestAliasBomb(t *testing.T) {
+	data := "lists:\n  block: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 12 {
+		ref := fmt.Sprintf("*a%d", i)
+		data += fmt.Sprintf("  key%d: &a%d [%s]\n", i, i+1, strings.TrimSuffix(strings.Repeat(ref+", ", 10), ", "))
+	}
+	began := time.Now()
+	_, problems := parseConfig([]byte(data), nil)
+	if len(problems) != 1 || !strings.Contains(problems[0], "more than 2000000 values") {
+		t.Errorf("got %d problems, the first %.200q", len(problems), problems)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// TestThousandServices: a large file loads, and the log says how long it took.
+func TestThousandServices(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("defaults: {upstream: {urls: [http://127.0.0.1:3000]}}\nservices:\n")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "  - {name: s%d, hosts: [s%[1]d.example], paths: [{prefix: /a, verdict: {mode: observe}}]}\n", i)
+	}
+	began := time.Now()
+	cfg := mustParse(t, []byte(b.String()))
+	equal(t, "services", len(cfg.resolved), 1000)
+	t.Logf("a thousand services were read in %v", time.Since(began))
 }
 
 // TestManyProblemsAreCutShort: a list of a thousand bad entries does not fill the screen.
