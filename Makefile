@@ -53,7 +53,7 @@ bench: build ## the figures of docs/performance.md, each beside its reference
 	@tools/bench.sh
 
 bench-smoke: ## every benchmark once, so that none rots
-	@$(GO) test -run '^$$' -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null
+	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null
 
 screens: build ## write a picture of every page to screens/
 	@SCREENS=$(CURDIR)/screens $(GO) test -count=1 -run TestScreens ./e2e/...

@@ -102,7 +102,12 @@ Behind a balancer, say whose X-Forwarded-For is to be believed:
 
 Keys and the token of the private listener are made on first start and kept in the data directory.
 SIGHUP reloads the configuration; SIGTERM and SIGINT drain and stop.`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("serve takes no arguments; did you mean --config %s?", args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err

@@ -177,6 +177,8 @@ func (a *app) reload(why string) error {
 	if err != nil {
 		return err
 	}
+	restart := a.cfg.needRestart(next)
+	a.cfg.carryOver(next)
 	ring, err := spravka.LoadRing(next.keyFile())
 	if err != nil {
 		return fmt.Errorf("keys: %w", err)
@@ -211,8 +213,6 @@ func (a *app) reload(why string) error {
 	a.gateway.Swap(snap)
 	a.server.SetConfig(next.HTTP)
 	a.retire(groups)
-	restart := a.cfg.needRestart(next)
-	next.Listen, next.DataDir, next.Admin, next.Store = a.cfg.Listen, a.cfg.DataDir, a.cfg.Admin, a.cfg.Store
 	a.cfg, a.pages, a.captcha = next, pages, captcha
 	if level, err := zerolog.ParseLevel(next.Log.Level); err == nil {
 		zerolog.SetGlobalLevel(level)
