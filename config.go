@@ -26,6 +26,7 @@ type Config struct {
 	DataDir   string             `mapstructure:"data_dir"`
 	Keys      KeysConfig         `mapstructure:"keys"`
 	Log       LogConfig          `mapstructure:"log"`
+	Check     proxy.CheckConfig  `mapstructure:"check"`
 	HTTP      h1.Config          `mapstructure:"http"`
 	Drain     time.Duration      `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
 	Identity  identity.Config    `mapstructure:"identity"`
@@ -91,6 +92,7 @@ func DefaultConfig() Config {
 		Admin:     admin.DefaultConfig(),
 		DataDir:   "var",
 		Log:       LogConfig{Level: "info", Access: true},
+		Check:     proxy.DefaultCheckConfig(),
 		HTTP:      h1.DefaultConfig(),
 		Drain:     30 * time.Second,
 		Identity:  identity.DefaultConfig(),
@@ -146,7 +148,7 @@ func (c *Config) keyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "admin", "store", "verdict", "processor",
+	"data_dir", "log.access", "admin", "check.listen", "store", "verdict", "processor",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
 }
 

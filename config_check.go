@@ -12,6 +12,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/identity"
+	"antirobot/proxy"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
 	"antirobot/templates"
@@ -19,7 +20,7 @@ import (
 
 // warnings returns what is allowed but deserves a second thought.
 func (c *Config) warnings() []string {
-	w := prefixed("admin.", c.Admin.Warnings())
+	w := append(prefixed("admin.", c.Admin.Warnings()), prefixed("check.", c.Check.Warnings())...)
 	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
 	if c.Captcha.TestAnswer != "" {
 		warn("captcha.test_answer is set: every challenge has the same answer, robots included; for tests only")
@@ -71,6 +72,9 @@ func (c *Config) checkFiles() error {
 		if _, err := h1.LoadCertificates([]h1.CertificateFiles{{CertFile: l.TLSCert, KeyFile: l.TLSKey}}); err != nil {
 			errs = append(errs, fmt.Errorf("listen[%d].tls_cert: %w", i, err))
 		}
+	}
+	if _, err := proxy.NewCheckRules(c.Check); err != nil {
+		errs = append(errs, withPath("check", err))
 	}
 	var override fs.FS
 	if dir := c.Captcha.Templates; dir != "" {

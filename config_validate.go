@@ -28,6 +28,7 @@ func (c *Config) Validate() error {
 		bad("drain_timeout: %v is not between 0 and 1h", c.Drain)
 	}
 	add("admin", c.Admin.Validate())
+	add("check", c.Check.Validate())
 	add("http", c.HTTP.Validate())
 	add("identity", c.Identity.Validate())
 	add("lists", c.Lists.Validate())
@@ -40,7 +41,7 @@ func (c *Config) Validate() error {
 }
 
 func (c *Config) validateListeners() []error {
-	if len(c.Listen) == 0 {
+	if len(c.Listen) == 0 && len(c.Check.Listen) == 0 {
 		return []error{errors.New("listen: needs at least one address")}
 	}
 	var errs []error
@@ -59,6 +60,9 @@ func (c *Config) validateListeners() []error {
 		claim(at+".address", c.Listen[i].Address)
 	}
 	claim("admin.listen", c.Admin.Listen)
+	for i, address := range c.Check.Listen {
+		claim(fmt.Sprintf("check.listen[%d]", i), address)
+	}
 	return errs
 }
 

@@ -7,10 +7,12 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"antirobot/proxy"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
 	"antirobot/spravka"
@@ -81,7 +83,14 @@ func (a *app) listen() error {
 		}
 		all = append(all, opened{ln, o})
 	}
+	balancers, err := a.listenCheck()
+	if err != nil {
+		return fail(err)
+	}
 	if err := a.listenAdmin(); err != nil {
+		for _, l := range balancers {
+			l.Close()
+		}
 		return fail(fmt.Errorf("admin.listen: %w", err))
 	}
 	for _, l := range all {
@@ -93,6 +102,7 @@ func (a *app) listen() error {
 		a.visitorAddrs = append(a.visitorAddrs, l.Addr().String())
 		a.log.Info().Str("for", "visitors").Stringer("address", l.Addr()).Bool("tls", l.options.TLS != nil).Msg("listening")
 	}
+	a.serveCheck(balancers)
 	a.logs.Flush()
 	return nil
 }
@@ -122,9 +132,18 @@ func (a *app) drain() {
 	a.logs.Flush()
 	ctx, cancel := context.WithTimeout(context.Background(), a.cfg.Drain)
 	defer cancel()
+	var balancers sync.WaitGroup
+	if a.checkServer != nil {
+		balancers.Go(func() {
+			if err := a.checkServer.Shutdown(ctx); err != nil {
+				a.log.Warn().Err(err).Msg("some connections of balancers were cut")
+			}
+		})
+	}
 	if err := a.server.Shutdown(ctx); err != nil {
 		a.log.Warn().Err(err).Msg("some connections were cut")
 	}
+	balancers.Wait()
 }
 
 // close ends everything that was opened, in the reverse order, and writes out what waits. It may be called on an app
@@ -195,6 +214,10 @@ func (a *app) reload(why string) error {
 			return withPath("captcha", err)
 		}
 	}
+	rules, err := proxy.NewCheckRules(next.Check)
+	if err != nil {
+		return withPath("check", err)
+	}
 	snap, groups, services, err := a.snapshot(next, pages, captcha)
 	if err != nil {
 		return err
@@ -212,6 +235,10 @@ func (a *app) reload(why string) error {
 	a.proc.SetServices(services)
 	a.gateway.Swap(snap)
 	a.server.SetConfig(next.HTTP)
+	if a.check != nil {
+		a.check.Swap(rules)
+		a.checkServer.SetConfig(next.HTTP)
+	}
 	a.retire(groups)
 	a.cfg, a.pages, a.captcha = next, pages, captcha
 	if level, err := zerolog.ParseLevel(next.Log.Level); err == nil {

@@ -54,6 +54,9 @@ type app struct {
 	server   *h1.Server
 	admin    *admin.Server
 
+	check       *proxy.Check // nil: check mode is off
+	checkServer *h1.Server
+
 	mu       sync.Mutex // serialises reloads
 	cfg      *Config
 	groups   map[string]*upstream.Group // by service, kept over a reload that does not change them
@@ -91,6 +94,7 @@ func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
 		{"identity", a.openIdentity},
 		{"captcha", a.openCaptcha},
 		{"services", a.openGateway},
+		{"check mode", a.openCheck},
 		{"private listener", a.openAdmin},
 	}
 	for _, s := range steps {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that the end-to-end tests use. Does nothing when they are there.
 set -eu
-want=(chromium nginx-light redis-server haproxy fonts-noto-core python3 curl)
+want=(chromium nginx-light redis-server haproxy caddy fonts-noto-core python3 curl)
 have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ]; }
-if have chromium && have nginx && have redis-server && have haproxy && have python3 && have curl; then
+if have chromium && have nginx && have redis-server && have haproxy && have caddy && have python3 && have curl; then
 	exit 0
 fi
 if ! have apt-get; then

@@ -1,0 +1,48 @@
+-- Asks Antirobot about a request. Sets txn.antirobot to human, stop or down, and txn.antirobot_cookie.
+
+local gateway = "127.0.0.1:9091"
+local timeout = 2000 -- milliseconds
+
+-- What belongs to one connection, or to the body, which stays here.
+local left_out = {
+    ["connection"] = true, ["content-length"] = true, ["expect"] = true, ["keep-alive"] = true, ["te"] = true,
+    ["trailer"] = true, ["transfer-encoding"] = true, ["upgrade"] = true, ["host"] = true,
+}
+
+local function ask(txn)
+    local headers = {}
+    for name, values in pairs(txn.http:req_get_headers()) do
+        if not left_out[name] then
+            headers[name] = {}
+            for i = 0, #values do
+                table.insert(headers[name], values[i])
+            end
+        end
+    end
+    local host = txn.sf:req_fhdr("host")
+    local secure = txn.f:ssl_fc()
+    headers["host"] = { host }
+    headers["x-forwarded-method"] = { txn.f:method() }
+    headers["x-forwarded-host"] = { host }
+    headers["x-forwarded-uri"] = { txn.f:pathq() }
+    headers["x-forwarded-for"] = { txn.f:src() }
+    headers["x-forwarded-proto"] = { (secure == 1 or secure == true) and "https" or "http" }
+
+    local answer = core.httpclient():get({ url = "http://" .. gateway .. "/check", headers = headers, timeout = timeout })
+    if not answer or not answer.status then
+        return txn:set_var("txn.antirobot", "down")
+    end
+    if answer.status == 200 then
+        local cookie = answer.headers and answer.headers["set-cookie"]
+        if cookie then
+            txn:set_var("txn.antirobot_cookie", cookie[0] or cookie[1])
+        end
+        return txn:set_var("txn.antirobot", "human")
+    end
+    if answer.status == 401 or answer.status == 403 then
+        return txn:set_var("txn.antirobot", "stop")
+    end
+    txn:set_var("txn.antirobot", "down")
+end
+
+core.register_action("antirobot", { "http-req" }, ask)

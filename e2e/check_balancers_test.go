@@ -1,0 +1,353 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The addresses in the files of deploy/, which the tests replace by free ones. All else is run as it stands there.
+const (
+	deployGateway = "127.0.0.1:9091"
+	deployService = "127.0.0.1:3000"
+)
+
+// deployed returns a file of deploy/ with other addresses. Each replacement must hit something.
+func deployed(t *testing.T, name string, replace ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "deploy", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for i := 0; i+1 < len(replace); i += 2 {
+		if !strings.Contains(text, replace[i]) {
+			t.Fatalf("%s: there is no %q", name, replace[i])
+		}
+		text = strings.ReplaceAll(text, replace[i], replace[i+1])
+	}
+	return text
+}
+
+// program finds a program, or skips the test loudly.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	for _, p := range []string{name, "/usr/sbin/" + name} {
+		if found, err := exec.LookPath(p); err == nil {
+			return found
+		}
+	}
+	missing(t, name)
+	return ""
+}
+
+// runDaemon starts a balancer that listens on addr, and stops it when the test ends.
+func runDaemon(t *testing.T, addr, name string, args ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := os.Create(filepath.Join(dir, "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		if t.Failed() {
+			b, _ := os.ReadFile(out.Name())
+			t.Logf("%s wrote:\n%s", name, tail(string(b), 4000))
+		}
+		out.Close()
+	})
+	for range 500 {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			c.Close()
+			return
+		}
+		select {
+		case <-ended:
+			b, _ := os.ReadFile(out.Name())
+			t.Fatalf("%s ended:\n%s", name, b)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	t.Fatalf("%s does not listen on %s", name, addr)
+}
+
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// balanced is a site behind a balancer that asks a gateway.
+type balanced struct {
+	gateway *checker
+	url     string // of the balancer
+}
+
+// runNginx runs nginx with a file of deploy/nginx before gateway and service.
+func runNginx(t *testing.T, file, gateway, service string, replace ...string) string {
+	t.Helper()
+	bin := program(t, "nginx")
+	addr := freePort(t)
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nginx's own files, in a test
+		t.Fatal(err)
+	}
+	conf := deployed(t, "nginx/"+file, append([]string{
+		deployGateway, gateway, deployService, service, "listen 80;", "listen " + addr + ";",
+	}, replace...)...)
+	main := fmt.Sprintf(`
+daemon off; master_process off; pid %[1]s/pid; error_log stderr notice;
+events { worker_connections 256; }
+http {
+	access_log off;
+	client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
+	client_max_body_size 64m;
+%[2]s
+}
+`, dir, conf)
+	runDaemon(t, addr, bin, "-p", dir, "-e", "stderr", "-c", writeFile(t, "nginx.conf", main))
+	return "http://" + addr
+}
+
+// runHAProxy runs HAProxy with the files of deploy/haproxy.
+func runHAProxy(t *testing.T, gateway, service string, replace ...string) string {
+	t.Helper()
+	bin := program(t, "haproxy")
+	addr := freePort(t)
+	lua := writeFile(t, "antirobot.lua", deployed(t, "haproxy/antirobot.lua", deployGateway, gateway))
+	conf := deployed(t, "haproxy/haproxy.cfg", append([]string{
+		deployGateway, gateway, deployService, service, "bind :80", "bind " + addr, "/etc/haproxy/antirobot.lua", lua,
+	}, replace...)...)
+	runDaemon(t, addr, bin, "-db", "-f", writeFile(t, "haproxy.cfg", conf))
+	return "http://" + addr
+}
+
+// runCaddy runs Caddy with the file of deploy/caddy.
+func runCaddy(t *testing.T, gateway, service string, replace ...string) string {
+	t.Helper()
+	bin := program(t, "caddy")
+	addr := freePort(t)
+	conf := deployed(t, "caddy/Caddyfile", append([]string{
+		deployGateway, gateway, deployService, service, "\n:80 {", "\nhttp://" + addr + " {",
+	}, replace...)...)
+	global := "{\n\tadmin off\n}\n"
+	runDaemon(t, addr, bin, "run", "--adapter", "caddyfile", "--config", writeFile(t, "Caddyfile", global+conf))
+	return "http://" + addr
+}
+
+// cookieSite is a service that sets a cookie and caching of its own, and refuses some pages itself.
+func cookieSite(t *testing.T) *httptest.Server {
+	inner := site(t)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Set-Cookie", "own=1; Path=/")
+		w.Header().Set("Cache-Control", "max-age=60")
+		switch r.URL.Path {
+		case "/forbidden":
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, "the service's own 403")
+			return
+		case "/login":
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, "the service's own 401")
+			return
+		}
+		inner.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+const ajax = "X-Requested-With"
+
+// TestCheckBalancers runs real balancers with the files of deploy/ and looks at what a visitor gets.
+func TestCheckBalancers(t *testing.T) {
+	for _, b := range []struct {
+		name     string
+		settings string
+		run      func(t *testing.T, gateway, service string, replace ...string) string
+		// what to replace in the file to fail open, and to fail closed; what a visitor gets then
+		open, closed []string
+		closedStatus int
+	}{
+		{
+			name: "nginx auth_request", settings: "style: verdict", closedStatus: 500,
+			run: func(t *testing.T, gateway, service string, replace ...string) string {
+				return runNginx(t, "auth_request.conf", gateway, service, replace...)
+			},
+			closed: []string{"return 204;", "return 503;"},
+		},
+		{
+			name: "nginx X-Accel-Redirect", settings: "style: full", closedStatus: 502,
+			run: func(t *testing.T, gateway, service string, replace ...string) string {
+				return runNginx(t, "accel.conf", gateway, service, replace...)
+			},
+			closed: []string{"error_page 502 504 = @backend;", ""},
+		},
+		{
+			name: "HAProxy", settings: "style: verdict", closedStatus: 503, run: runHAProxy,
+			open: []string{"http-request deny deny_status 503 unless { var(txn.antirobot) -m str human stop }", ""},
+		},
+		{
+			name: "Caddy", settings: "style: verdict", closedStatus: 502, run: runCaddy,
+			closed: []string{"\thandle_errors {\n\t\treverse_proxy 127.0.0.1:3000\n\t}\n", ""},
+		},
+	} {
+		t.Run(b.name, func(t *testing.T) {
+			s := cookieSite(t)
+			service := strings.TrimPrefix(s.URL, "http://")
+			g := serveCheck(t, s.URL, b.settings, "")
+			url := b.run(t, strings.TrimPrefix(g.check, "http://"), service)
+			visit(t, &balanced{g, url})
+
+			g.kill(9)
+			gone := strings.TrimPrefix(g.check, "http://")
+			t.Run("the gateway is down, open", func(t *testing.T) {
+				if b.open != nil {
+					url = b.run(t, gone, service, b.open...)
+				}
+				visitor(t).get(url + "/") // the first may wait until the balancer has noticed
+				began := time.Now()
+				visitor(t).get(url+"/a").must(t, 200, "site got GET /a")
+				visitor(t).do("POST", url+"/a", "x=y").must(t, 200, "body: x=y")
+				if took := time.Since(began); took > 2*time.Second {
+					t.Errorf("two requests took %v", took)
+				}
+			})
+			t.Run("the gateway is down, closed", func(t *testing.T) {
+				if b.closed != nil {
+					c := append([]string{}, b.closed...)
+					c[0] = strings.ReplaceAll(c[0], deployService, service)
+					url = b.run(t, gone, service, c...)
+				} else {
+					url = b.run(t, gone, service)
+				}
+				if r := visitor(t).get(url + "/a"); r.StatusCode != b.closedStatus || strings.Contains(r.body, "site got") {
+					t.Errorf("%d %s", r.StatusCode, r.body)
+				}
+			})
+		})
+	}
+}
+
+// visit is what all kinds of visitors of a site behind a balancer should meet.
+func visit(t *testing.T, b *balanced) {
+	g, v := b.gateway, visitor(t)
+	t.Run("human", func(t *testing.T) {
+		r := v.get(b.url+"/a?b=1&c=%2F", "X-Forwarded-For", "192.0.2.1", "X-Forwarded-Uri", "/x", "X-Original-URI", "/x", "X-Accel-Redirect", "@x")
+		r.must(t, 200, "site got GET /a?b=1&c=%2F\n").must(t, 200, "X-Forwarded-For: 127.0.0.1")
+		names := ""
+		for _, c := range r.Cookies() {
+			names += c.Name + " "
+		}
+		if !strings.Contains(names, "own ") || !strings.Contains(names, "i ") {
+			t.Errorf("cookies %q, wanted the service's and the gateway's: %q", names, r.Header.Values("Set-Cookie"))
+		}
+		if cc, ct := r.Header.Values("Cache-Control"), r.Header.Values("Content-Type"); len(cc) != 1 || cc[0] != "max-age=60" || len(ct) != 1 {
+			t.Errorf("Cache-Control %q and Content-Type %q are not the service's", cc, ct)
+		}
+		upload := strings.Repeat("x", 3<<20)
+		if r := v.do("POST", b.url+"/a", upload).must(t, 200, "site got POST /a"); !strings.Contains(r.body, "body: "+upload+"\n") {
+			t.Errorf("of an upload of %d bytes not all arrived: %d", len(upload), len(r.body))
+		}
+		v.do("PUT", b.url+"/a", "y=z").must(t, 200, "body: y=z")
+		v.get(b.url+"/forbidden").must(t, 403, "the service's own 403")
+		v.get(b.url+"/login").must(t, 401, "the service's own 401")
+	})
+	g.ban("ip:127.0.0.1", "10m")
+	t.Run("captcha page", func(t *testing.T) {
+		v := visitor(t)
+		r := v.get(b.url+"/a?b=1&c=2", "X-Forwarded-For", "192.0.2.1").must(t, 302, "")
+		to := r.Header.Get("Location")
+		if !strings.HasPrefix(to, b.url+"/showcaptcha?cc=1&retpath=") {
+			t.Fatalf("Location %s, wanted the protected host", to)
+		}
+		page := v.get(to).must(t, 200, `name="rep"`)
+		done := v.do("POST", b.url+"/checkcaptcha", answered(t, page.body, testAnswer), "Content-Type", "application/x-www-form-urlencoded").must(t, 303, "")
+		names := ""
+		for _, c := range done.Cookies() {
+			names += c.Name + " "
+		}
+		if !strings.Contains(names, "spravka ") || !strings.Contains(names, "antirobot_probe ") {
+			t.Errorf("cookies %q, wanted both", names)
+		}
+		if back := done.Header.Get("Location"); back != b.url+"/a?b=1&c=2" {
+			t.Errorf("back to %s", back)
+		}
+		v.get(b.url+"/a?b=1&c=2").must(t, 200, "site got GET /a?b=1&c=2")
+	})
+	t.Run("AJAX", func(t *testing.T) {
+		v := visitor(t)
+		c := v.get(b.url+"/api/list", ajax, "XMLHttpRequest").must(t, 200, `"type":"captcha"`).challenge(t)
+		if !strings.HasPrefix(c.Captcha.Img, b.url+"/captcha/image?key=") {
+			t.Errorf("img-url %s", c.Captcha.Img)
+		}
+		if img := v.get(c.Captcha.Img); img.StatusCode != 200 || img.Header.Get("Content-Type") != "image/png" {
+			t.Errorf("picture: %d %s", img.StatusCode, img.Header)
+		}
+		v.get(b.url+"/checkcaptcha?key="+c.Captcha.Key+"&rep="+testAnswer+"&format=json").must(t, 200, `"status":"success"`)
+		v.get(b.url+"/api/list", ajax, "XMLHttpRequest").must(t, 200, "site got GET /api/list")
+		visitor(t).do("POST", b.url+"/api/list", `{"a":1}`, ajax, "XMLHttpRequest", "Content-Type", "application/json").must(t, 200, `"type":"captcha"`)
+	})
+	t.Run("XML", func(t *testing.T) {
+		g.ban("ip:"+badUser, "10m")
+		partner := visitor(t)
+		partner.Jar = nil
+		r := partner.get(b.url+"/xmlsearch?query=go&key=partner-key-0123456789", "X-Real-Ip", badUser)
+		r.must(t, 200, `<error code="100">Robot request</error>`)
+		right := partner.get(b.url + "/xcheckcaptcha?key=" + keyOf(t, r.body) + "&rep=" + testAnswer)
+		right.must(t, 200, "")
+		pass := ""
+		for _, c := range right.Cookies() {
+			if c.Name == "spravka" {
+				pass = c.Value
+			}
+		}
+		partner.get(b.url+"/xmlsearch?query=go&key=partner-key-0123456789", "X-Real-Ip", badUser, "Cookie", "spravka="+pass).
+			must(t, 200, "site got GET /xmlsearch")
+	})
+	t.Run("a form is kept", func(t *testing.T) {
+		v := visitor(t)
+		const form = "name=Anna&text=%D0%BF%D1%80%D0%B8%D0%B2%D0%B5%D1%82"
+		page := v.do("POST", b.url+"/guestbook?x=1", form, "Content-Type", "application/x-www-form-urlencoded").must(t, 200, `name="rep"`)
+		wrong := v.do("POST", b.url+"/checkcaptcha", answered(t, page.body, "000000"), "Content-Type", "application/x-www-form-urlencoded").must(t, 200, `name="rep"`)
+		sent := v.do("POST", b.url+"/checkcaptcha", answered(t, wrong.body, testAnswer), "Content-Type", "application/x-www-form-urlencoded")
+		sent.must(t, 200, "site got POST /guestbook?x=1").must(t, 200, "body: "+form)
+		names := ""
+		for _, c := range sent.Cookies() {
+			names += c.Name + " "
+		}
+		if !strings.Contains(names, "spravka ") || !strings.Contains(names, "own ") {
+			t.Errorf("cookies %q, wanted the pass and the service's", names)
+		}
+	})
+	t.Run("403", func(t *testing.T) {
+		visitor(t).get(b.url+"/x", "Sec-Fetch-Dest", "image").must(t, 403, "")
+		g.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "10m", "reason": "test"})
+		r := visitor(t).get(b.url+"/a").must(t, 403, "")
+		if !strings.Contains(r.body, r.Header.Get("X-Request-Id")) || r.Header.Get("X-Antirobot-Verdict") != "blocked" {
+			t.Errorf("no page with the request's number: %v %s", r.Header, r.body)
+		}
+		visitor(t).get(b.url+"/a", ajax, "XMLHttpRequest").must(t, 403, `"type":"blocked"`)
+		visitor(t).get(b.url+"/showcaptcha").must(t, 403, "")
+	})
+}

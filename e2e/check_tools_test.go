@@ -1,0 +1,44 @@
+package e2e
+
+import (
+	"io"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// raw sends bytes as they are and returns all that comes back until the end.
+func raw(t *testing.T, base, request string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	b, err := io.ReadAll(c)
+	if err != nil && len(b) == 0 {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// answered fills in the form of a captcha page, urlencoded.
+func answered(t *testing.T, page, answer string) string {
+	t.Helper()
+	form := formOf(t, page)
+	form.Set("rep", answer)
+	return form.Encode()
+}
+
+// origin is scheme and authority of a URL.
+func origin(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return s
+	}
+	return u.Scheme + "://" + u.Host
+}

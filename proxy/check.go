@@ -1,0 +1,356 @@
+package proxy
+
+import (
+	"bytes"
+	"net/netip"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/captcha"
+	"antirobot/identity"
+	"antirobot/proxy/h1"
+	"antirobot/verdict"
+)
+
+// Check is the gateway beside a balancer that holds the request and asks about it. It serves a private listener of its
+// own with the journey of Gateway, in one of two styles:
+//
+//   - verdict: the check path answers 200, 401 or 403 for the request that the balancer names in one set of header
+//     fields (with style=forward: what the visitor is to get, never 2xx). Any other call is the stopped request itself,
+//     which the balancer sends here for its answer: a challenge call.
+//   - full: every call is the original request. A human gets 200 with X-Accel-Redirect, others their answer.
+//
+// What must hold:
+//  1. A check spends allowance and becomes an event once for each original request; a challenge call decides again, but
+//     spends nothing, and its event is that of the challenge alone.
+//  2. A challenge call that finds a human leads back to the same URL, so that the balancer checks again.
+//  3. Only a balancer's address or the secret admits a call. A call that can be read in two ways is refused, whatever
+//     OnError says: it may be a client's doing.
+//  4. The request that is judged is the original one: no field that the balancer added is seen by lists and rules.
+//
+// Safe for concurrent use.
+type Check struct {
+	g     *Gateway
+	rules atomic.Pointer[CheckRules]
+	pool  sync.Pool
+	count map[checkOutcome]*metrics.Counter
+	said  atomic.Int64 // when a refusal was last logged, unix seconds
+}
+
+// checkOutcome is what is counted of a call.
+type checkOutcome struct{ style, answer string }
+
+// NewCheck returns the check mode of g.
+func NewCheck(g *Gateway, r *CheckRules) *Check {
+	c := &Check{g: g, count: map[checkOutcome]*metrics.Counter{}}
+	c.pool.New = func() any { return new(checkCall) }
+	c.rules.Store(r)
+	for _, style := range [...]string{styleVerdict, styleForward, styleChallenge, styleFull} {
+		for _, answer := range [...]string{answerHuman, answerCaptcha, answerBlocked, answerOwn, answerError, answerRefused} {
+			c.count[checkOutcome{style, answer}] = g.deps.Metrics.set.GetOrCreateCounter(
+				`antirobot_checks_total{style="` + style + `",answer="` + answer + `"}`)
+		}
+	}
+	return c
+}
+
+const (
+	styleForward   = "forward"
+	styleChallenge = "challenge"
+
+	answerHuman   = "human"
+	answerCaptcha = "captcha"
+	answerBlocked = "blocked"
+	answerOwn     = "own"     // one of the gateway's own pages
+	answerError   = "error"   // answered by OnError
+	answerRefused = "refused" // the call itself was wrong
+)
+
+// Swap replaces the rules; calls under way finish with the old ones.
+func (c *Check) Swap(r *CheckRules) { c.rules.Store(r) }
+
+// Trusts reports whether addr is a balancer's: many connections come from there.
+func (c *Check) Trusts(addr netip.Addr) bool { return c.rules.Load().allows(addr) }
+
+// checkCall is the state of one call. It is pooled; nothing of it outlives ServeExchange.
+type checkCall struct {
+	*journey
+	c        *Check
+	rules    *CheckRules
+	style    string
+	answered string // for the metrics
+
+	original original
+	asked    identity.View // the original request; journey.view points to it
+	kept     []identity.Field
+	host     []byte
+}
+
+// ServeExchange answers one call of a balancer. A panic in a check is answered as OnError says; elsewhere h1 answers it.
+func (c *Check) ServeExchange(x *h1.Exchange) {
+	k := c.pool.Get().(*checkCall)
+	k.begin(c, x)
+	if k.style == styleVerdict || k.style == styleForward {
+		defer k.survive()
+	}
+	k.serve()
+	k.report()
+	k.end()
+}
+
+func (k *checkCall) begin(c *Check, x *h1.Exchange) {
+	k.journey = c.g.pool.Get().(*journey)
+	k.journey.begin(c.g, x)
+	k.id.Addr = x.View.Peer // until it is known better
+	k.c, k.rules = c, c.rules.Load()
+	k.style, k.answered = k.styleOf(&x.View), ""
+}
+
+func (k *checkCall) end() {
+	k.journey.end()
+	c := k.c
+	clear(k.kept)
+	k.kept = k.kept[:0]
+	k.journey, k.c, k.rules, k.original, k.asked = nil, nil, nil, original{}, identity.View{}
+	c.pool.Put(k)
+}
+
+// styleOf tells checks from the requests themselves; "" is a check in a style that there is not.
+func (k *checkCall) styleOf(v *identity.View) string {
+	r := k.rules
+	switch {
+	case r.full:
+		return styleFull
+	case r.set.inPath() && bytes.HasPrefix(v.Target, []byte(r.path)) && len(v.Target) > len(r.path) &&
+		(v.Target[len(r.path)] == '/' || v.Target[len(r.path)] == '*'):
+		return styleForward
+	case r.set.inPath() || string(v.Path) != r.path:
+		return styleChallenge
+	}
+	for pair := range bytes.SplitSeq(v.Query, []byte{'&'}) {
+		if value, ok := bytes.CutPrefix(pair, []byte("style=")); ok {
+			switch string(value) {
+			case styleVerdict:
+				return styleVerdict
+			case styleForward:
+				return styleForward
+			}
+			return ""
+		}
+	}
+	return styleVerdict
+}
+
+func (k *checkCall) serve() {
+	call := &k.x.View
+	switch {
+	case !k.rules.admits(call):
+		k.refuse(403, "this address may not ask: it is not in check.allowed, and sent no secret")
+		return
+	case k.style == "":
+		k.refuse(400, "style is neither verdict nor forward")
+		return
+	}
+	if problem := k.read(call); problem != "" {
+		k.refuse(400, problem)
+		return
+	}
+	if k.svc = k.snap.Router.Find(k.asked.Host, k.asked.Path, &k.scratch); k.svc == nil {
+		k.unknown()
+		return
+	}
+	k.identify()
+	switch k.style {
+	case styleFull:
+		k.full()
+	case styleChallenge:
+		k.challenge()
+	default:
+		k.check()
+	}
+}
+
+// read makes the View of the original request.
+func (k *checkCall) read(call *identity.View) (problem string) {
+	k.asked = *call
+	k.journey.view = &k.asked
+	set := k.rules.sender
+	isCheck := k.style == styleVerdict || k.style == styleForward
+	if isCheck {
+		set = k.rules.set
+	}
+	o := &k.original
+	if problem = o.collect(call.Fields, set, k.rules.full); problem != "" {
+		return problem
+	}
+	if problem = o.whence(&k.asked, set); problem != "" {
+		return problem
+	}
+	if isCheck {
+		if set.inPath() {
+			if !setTarget(&k.asked, call.Target[len(k.rules.path):]) {
+				return "no path stands below " + k.rules.path
+			}
+		} else if k.host, problem = o.what(&k.asked, set, k.host); problem != "" {
+			return problem
+		}
+	}
+	k.kept = o.fields(k.kept[:0], call.Fields, set, k.rules.secretHeader, &k.asked)
+	k.asked.Fields = k.kept
+	return ""
+}
+
+// check answers a balancer that asks what to do.
+func (k *checkCall) check() {
+	if e := k.svc.Captcha.Route(k.asked.Path); e != captcha.EndpointNone {
+		k.checkOwn()
+		return
+	}
+	k.decide()
+	switch {
+	case !k.stopped():
+		k.human(captcha.HeaderField{Name: "Cache-Control", Value: "no-store"})
+	case k.style == styleForward:
+		k.forwardStyle()
+	default:
+		k.stop(k.decision.Verdict == verdict.Blocked)
+	}
+}
+
+// checkOwn answers the question about one of the gateway's own pages: it is to be sent here. Who is blocked is blocked
+// there too.
+func (k *checkCall) checkOwn() {
+	k.ownPage = true
+	k.watch()
+	switch {
+	case k.stopped() && k.decision.Verdict == verdict.Blocked && k.style == styleForward:
+		k.forwardStyle()
+	case k.stopped() && k.decision.Verdict == verdict.Blocked:
+		k.stop(true)
+	case k.style == styleForward: // a redirect would come back here for ever
+		k.refuse(421, "this path is the gateway's own: the balancer must send it to the gateway without a check")
+	default:
+		k.answered = answerOwn
+		k.reply(captcha.Answer{Status: 401, Header: []captcha.HeaderField{
+			{Name: k.snap.Captcha.Headers().Verdict, Value: answerCaptcha}, {Name: "X-Antirobot-Reason", Value: "own-page"},
+		}})
+	}
+}
+
+// watch asks for the verdict without spending anything.
+func (k *checkCall) watch() {
+	j := k.journey
+	if j.svc.Verdict.Mode == verdict.Off || j.svc.isHealthCheck(j.view) {
+		j.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: j.svc.Verdict.Mode}
+		return
+	}
+	if j.want == kindXML && j.svc.Captcha.Demands(j.view, j.partner) {
+		j.g.deps.Decider.DecideDemand(&j.decision, j.view, &j.id, j.svc.watching)
+	} else {
+		j.g.deps.Decider.Decide(&j.decision, j.view, &j.id, j.svc.watching)
+	}
+	j.decision.Mode = j.svc.Verdict.Mode
+}
+
+// challenge answers a request that a check has stopped.
+func (k *checkCall) challenge() {
+	if e := k.svc.Captcha.Route(k.asked.Path); e != captcha.EndpointNone {
+		k.answered = answerOwn
+		k.serveOwn(e)
+		return
+	}
+	k.watch()
+	if k.stopped() {
+		k.answered = answerOf(&k.decision)
+		k.enforce()
+		return
+	}
+	// the ban has ended meanwhile, or a pass can pay after all: the balancer asks again
+	k.answered = answerHuman
+	k.reply(captcha.Answer{Status: 307, Header: []captcha.HeaderField{{Name: "Location", Value: k.request().Original()}}})
+}
+
+// full answers the original request.
+func (k *checkCall) full() {
+	if e := k.svc.Captcha.Route(k.asked.Path); e != captcha.EndpointNone {
+		k.answered = answerOwn
+		k.serveOwn(e)
+		return
+	}
+	k.decide()
+	if k.stopped() {
+		k.answered = answerOf(&k.decision)
+		k.enforce()
+		return
+	}
+	k.human(k.accelerate()...)
+}
+
+// report tells everybody what became of the call. Of a request that the balancer sends on itself there are no facts:
+// its status, length and time are not known here.
+func (k *checkCall) report() {
+	j := k.journey
+	if n := k.c.count[checkOutcome{k.style, k.answered}]; n != nil {
+		n.Inc()
+	}
+	took := time.Since(j.x.View.At)
+	if j.svc != nil && j.view == &k.asked && k.answered != answerError && k.answered != answerRefused {
+		k.learn(took)
+	}
+	if j.g.deps.Access != nil {
+		j.logAccess(took)
+	}
+}
+
+func (k *checkCall) learn(took time.Duration) {
+	j := k.journey
+	switch {
+	case k.answered == answerOwn && k.style != styleVerdict:
+		j.tell(took)
+		j.count(took)
+		j.remember()
+	case k.answered == answerOwn:
+	case k.style == styleChallenge:
+		if j.outcome != captcha.OutcomeNone {
+			j.tell(took)
+		}
+		j.remember()
+	default:
+		if k.style != styleFull || k.answered == answerHuman {
+			status := j.status
+			j.status, j.result = 0, h1.Result{}
+			j.tell(0)
+			j.status = status
+		} else {
+			j.tell(took)
+		}
+		j.count(took)
+		j.remember()
+	}
+}
+
+// survive answers a check whose journey panicked, so that one bad request follows the policy of all that can't be
+// judged. What the journey held is left to the garbage collector.
+func (k *checkCall) survive() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if k.x.Answered() {
+		panic(p)
+	}
+	k.g.deps.Log.Error().Interface("panic", p).Bytes("request_id", k.idText[:]).Bytes("stack", debug.Stack()).Msg("check")
+	k.c.count[checkOutcome{k.style, answerError}].Inc()
+	k.unjudged("error")
+}
+
+func answerOf(d *verdict.Decision) string {
+	if d.Verdict == verdict.Blocked {
+		return answerBlocked
+	}
+	return answerCaptcha
+}

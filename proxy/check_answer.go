@@ -1,0 +1,140 @@
+package proxy
+
+import (
+	"time"
+
+	"antirobot/captcha"
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// human tells the balancer to send the request on. The i cookie travels along for the balancer to copy. Nothing else
+// is said that a balancer could mix into the service's answer: nginx does so with Cache-Control and Content-Type.
+func (k *checkCall) human(extra ...captcha.HeaderField) {
+	j := k.journey
+	k.answered = answerHuman
+	j.fields = append(j.answerFields(nil),
+		identity.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)},
+		identity.Field{Name: nameReason, Value: []byte(j.decision.Cause.String())},
+		identity.Field{Name: nameRequestID, Value: j.idText[:]})
+	j.fields = appendFields(j.fields, extra)
+	k.send(200, nil)
+}
+
+// accelerate is what makes nginx send the original request on.
+func (k *checkCall) accelerate() []captcha.HeaderField {
+	if len(k.rules.accel) == 0 {
+		return nil
+	}
+	return []captcha.HeaderField{{Name: "X-Accel-Redirect", Value: string(k.rules.accel)}}
+}
+
+// stop tells the balancer to stop the request: 401 with the captcha page's address, or 403. The body is empty, for no
+// balancer shows it.
+func (k *checkCall) stop(blocked bool) {
+	j := k.journey
+	a := j.snap.Captcha.SubResource(j.request(), blocked)
+	k.answered = answerBlocked
+	if !blocked {
+		k.answered = answerCaptcha
+		a.Status = 401
+		a.Header = append(a.Header, captcha.HeaderField{Name: "Location", Value: j.snap.Captcha.Link(j.request())})
+	}
+	k.reply(k.reasoned(a))
+}
+
+// forwardStyle is the visitor's answer as far as it can be carried by a status that no balancer takes for a yes: a
+// script gets its JSON and a partner its XML with 403 where the service would have 200.
+func (k *checkCall) forwardStyle() {
+	j := k.journey
+	q := j.request()
+	k.answered = answerOf(&j.decision)
+	var a captcha.Answer
+	switch {
+	case j.decision.Verdict == verdict.Blocked:
+		a = j.blocked(q)
+	case j.want == kindAJAX:
+		a = j.snap.Captcha.ChallengeJSON(q)
+	case j.want == kindXML:
+		a = j.snap.Captcha.ChallengeXML(q, false)
+	case j.want == kindSubresource:
+		a = j.snap.Captcha.SubResource(q, false)
+	default:
+		a = j.snap.Captcha.Redirect(q)
+	}
+	if a.Status < 300 {
+		a.Status = 403
+	}
+	j.outcome = a.Outcome
+	k.reply(k.reasoned(a))
+}
+
+func (k *checkCall) reasoned(a captcha.Answer) captcha.Answer {
+	a.Header = append(a.Header, captcha.HeaderField{Name: "X-Antirobot-Reason", Value: k.decision.Cause.String()})
+	return a
+}
+
+// unknown answers for a host that no service has.
+func (k *checkCall) unknown() {
+	if k.style == styleChallenge {
+		k.answered = answerError
+		k.route()
+		return
+	}
+	k.unjudged("no-service")
+}
+
+// unjudged answers a request that can't be judged, as OnError says.
+func (k *checkCall) unjudged(reason string) {
+	j := k.journey
+	k.answered = answerError
+	j.fields = append(j.fields[:0],
+		identity.Field{Name: nameReason, Value: []byte(reason)}, identity.Field{Name: nameRequestID, Value: j.idText[:]})
+	if !k.rules.open {
+		j.fields = append(j.fields, identity.Field{Name: nameContentType, Value: textPlain},
+			identity.Field{Name: nameCacheControl, Value: noStore})
+		k.send(503, []byte("The gateway can't judge this request: "+reason+".\n"))
+		return
+	}
+	j.fields = append(j.fields, identity.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)})
+	if k.style == styleFull {
+		j.fields = appendFields(j.fields, k.accelerate())
+	}
+	k.send(200, nil)
+}
+
+// refuse answers a call that is wrong in itself. It carries no verdict, and is logged now and then: a balancer that is
+// set up wrongly makes many.
+func (k *checkCall) refuse(status int, problem string) {
+	j := k.journey
+	k.answered = answerRefused
+	if now, last := j.x.View.At.Unix(), k.c.said.Load(); now-last >= int64(refusalEvery/time.Second) && k.c.said.CompareAndSwap(last, now) {
+		j.g.deps.Log.Warn().Stringer("caller", j.x.View.Peer).Bytes("request_id", j.idText[:]).Str("problem", problem).
+			Msg("a balancer's call was refused; see docs/balancers.md")
+	}
+	j.fields = append(j.fields[:0], identity.Field{Name: nameContentType, Value: textPlain},
+		identity.Field{Name: nameCacheControl, Value: noStore}, identity.Field{Name: nameRequestID, Value: j.idText[:]})
+	k.send(status, []byte("Antirobot: "+problem+".\n"))
+}
+
+// refusalEvery is how often a refusal is logged.
+const refusalEvery = 10 * time.Second
+
+// reply sends an answer that captcha made.
+func (k *checkCall) reply(a captcha.Answer) { k.journey.answer(a) }
+
+// send sends j.fields.
+func (k *checkCall) send(status int, body []byte) {
+	j := k.journey
+	j.status = status
+	j.result.BytesOut = int64(len(body))
+	if err := j.x.Reply(status, j.fields, body); err != nil && j.failure == nil {
+		j.failure = err
+	}
+}
+
+var (
+	nameReason      = []byte("X-Antirobot-Reason")
+	nameContentType = []byte("Content-Type")
+	textPlain       = []byte("text/plain; charset=utf-8")
+)

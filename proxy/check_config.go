@@ -1,0 +1,186 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+
+	"antirobot/proxy/h1"
+)
+
+// CheckConfig is check mode: the gateway beside a balancer that asks before it passes a request on itself.
+type CheckConfig struct {
+	// Listen is where balancers ask; none: check mode is off. These addresses are private.
+	Listen []string `mapstructure:"listen"`
+	// Style is verdict (calls of Path get a status, all others the answer for the visitor) or full (every call is the
+	// original request and gets its answer).
+	Style string `mapstructure:"style"`
+	// Path is what a balancer calls in style verdict.
+	Path string `mapstructure:"path"`
+	// Headers is the set that names the original request in style verdict: forwarded, original or envoy.
+	Headers string `mapstructure:"headers"`
+	// Allowed are the balancers' networks or addresses. Everybody else needs the secret.
+	Allowed []string `mapstructure:"allowed"`
+	// SecretHeader is the field that carries the secret.
+	SecretHeader string `mapstructure:"secret_header"`
+	// Secret lets who knows it ask from anywhere; empty: nobody.
+	Secret string `mapstructure:"secret"`
+	// SecretFile holds the secret instead.
+	SecretFile string `mapstructure:"secret_file"`
+	// AccelLocation is what X-Accel-Redirect names for a human in style full; empty: the field is left out.
+	AccelLocation string `mapstructure:"accel_location"`
+	// OnError says what becomes of a request that can't be judged, because no service has its host or a fault of the
+	// gateway's own: open (it passes) or closed (503).
+	OnError string `mapstructure:"on_error"`
+}
+
+// DefaultCheckConfig returns the defaults: off, and only this machine may ask.
+func DefaultCheckConfig() CheckConfig {
+	return CheckConfig{
+		Style: "verdict", Path: "/check", Headers: "forwarded", Allowed: []string{"127.0.0.0/8", "::1/128"},
+		SecretHeader: "X-Antirobot-Secret", AccelLocation: "@backend", OnError: "closed",
+	}
+}
+
+// minCheckSecret keeps the secret from being guessed, in bytes.
+const minCheckSecret = 16
+
+// Validate returns all problems of c, each with its path below the section. It opens no file.
+func (c *CheckConfig) Validate() error {
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	oneOf := func(key, value string, of ...string) {
+		if !slices.Contains(of, value) {
+			bad("%s: %q is none of %s", key, value, strings.Join(of, ", "))
+		}
+	}
+	for i, l := range c.Listen {
+		if _, port, err := net.SplitHostPort(l); err != nil {
+			bad("listen[%d]: %q is no host:port such as 127.0.0.1:9091", i, l)
+		} else if _, err := net.LookupPort("tcp", port); err != nil {
+			bad("listen[%d]: %q is no port", i, port)
+		}
+	}
+	oneOf("style", c.Style, styleVerdict, styleFull)
+	oneOf("headers", c.Headers, "forwarded", "original", "envoy")
+	oneOf("on_error", c.OnError, "open", "closed")
+	if !strings.HasPrefix(c.Path, "/") || c.Path == "/" || strings.HasSuffix(c.Path, "/") || !h1.ValidTarget(nil, []byte(c.Path)) ||
+		strings.Contains(c.Path, "?") {
+		bad("path: %q is no path such as /check", c.Path)
+	}
+	for i, a := range c.Allowed {
+		if _, err := parseNetwork(a); err != nil {
+			bad("allowed[%d]: %w", i, err)
+		}
+	}
+	if !h1.ValidMethod([]byte(c.SecretHeader)) { // a method and a field name are both tokens
+		bad("secret_header: %q is no name of a header field", c.SecretHeader)
+	}
+	if c.Secret != "" && c.SecretFile != "" {
+		bad("secret_file: secret is set too; keep one of them")
+	}
+	if c.Secret != "" && len(c.Secret) < minCheckSecret {
+		bad("secret: shorter than %d characters", minCheckSecret)
+	}
+	if len(c.Listen) > 0 && len(c.Allowed) == 0 && c.Secret == "" && c.SecretFile == "" {
+		bad("allowed: without a balancer's address and without a secret nobody may ask")
+	}
+	for _, b := range []byte(c.AccelLocation) {
+		if b <= ' ' || b >= 0x7f {
+			bad("accel_location: %q is no location such as @backend or /internal", c.AccelLocation)
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Warnings returns what is allowed but deserves a second thought.
+func (c *CheckConfig) Warnings() []string {
+	if len(c.Listen) == 0 {
+		return nil
+	}
+	var w []string
+	for i, a := range c.Allowed {
+		if n, err := parseNetwork(a); err == nil && n.Bits() == 0 {
+			w = append(w, fmt.Sprintf("allowed[%d]: %s is everybody: who reaches the listener can say that it is anybody", i, a))
+		}
+	}
+	if c.OnError == "open" {
+		w = append(w, "on_error: open: a request for a host that no service has passes unseen")
+	}
+	return w
+}
+
+func parseNetwork(s string) (netip.Prefix, error) {
+	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
+		a = a.Unmap()
+		return netip.PrefixFrom(a, a.BitLen()), nil
+	}
+	p, err := netip.ParsePrefix(s)
+	if err != nil {
+		return netip.Prefix{}, fmt.Errorf("%q is neither a network such as 10.0.0.0/8 nor an address", s)
+	}
+	return p.Masked(), nil
+}
+
+// The styles.
+const (
+	styleVerdict = "verdict"
+	styleFull    = "full"
+)
+
+// CheckRules is a CheckConfig made ready. It is immutable and safe for concurrent use.
+type CheckRules struct {
+	full         bool
+	path         string
+	set          *headerSet // of a check
+	sender       *headerSet // of all other calls
+	networks     []netip.Prefix
+	secretHeader string
+	secret       []byte
+	accel        []byte
+	open         bool
+}
+
+// NewCheckRules validates c and reads the secret.
+func NewCheckRules(c CheckConfig) (*CheckRules, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	r := &CheckRules{
+		full: c.Style == styleFull, path: c.Path, set: headerSetOf(c.Headers), secretHeader: c.SecretHeader,
+		secret: []byte(c.Secret), accel: []byte(c.AccelLocation), open: c.OnError == "open",
+	}
+	if r.sender = r.set.ofSender(); r.full {
+		r.sender = passedOn
+	}
+	for _, a := range c.Allowed {
+		n, _ := parseNetwork(a) // validated
+		r.networks = append(r.networks, n)
+	}
+	if c.SecretFile != "" {
+		b, err := os.ReadFile(c.SecretFile)
+		if err != nil {
+			return nil, fmt.Errorf("secret_file: %w", err)
+		}
+		if r.secret = []byte(strings.TrimSpace(string(b))); len(r.secret) < minCheckSecret {
+			return nil, fmt.Errorf("secret_file: %s holds fewer than %d characters", c.SecretFile, minCheckSecret)
+		}
+	}
+	return r, nil
+}
+
+// allows reports whether addr is a balancer's.
+func (r *CheckRules) allows(addr netip.Addr) bool {
+	addr = addr.Unmap()
+	for _, n := range r.networks {
+		if n.Contains(addr) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,209 @@
+package proxy
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"crypto/subtle"
+	"net/netip"
+
+	"antirobot/identity"
+	"antirobot/proxy/h1"
+)
+
+// headerSet is the names of the fields in which a balancer says what the original request was. One set is believed,
+// and the fields of the others are the client's own words.
+type headerSet struct {
+	method, host, uri string // empty, all three: the call's own, with the original target below the check path
+	addr, proto       string
+}
+
+func headerSetOf(name string) *headerSet {
+	switch name {
+	case "original":
+		return &headerSet{"X-Original-Method", "X-Original-Host", "X-Original-URI", "X-Original-Addr", "X-Original-Proto"}
+	case "envoy":
+		return &headerSet{addr: listOfHops, proto: "X-Forwarded-Proto"}
+	default:
+		return &headerSet{"X-Forwarded-Method", "X-Forwarded-Host", "X-Forwarded-Uri", listOfHops, "X-Forwarded-Proto"}
+	}
+}
+
+// passedOn is the set of style full: the request is the original one, as it would come through any proxy.
+var passedOn = &headerSet{addr: listOfHops, proto: "X-Forwarded-Proto"}
+
+// ofSender is the part of s that calls other than a check have: they are the original request, and so only its sender
+// needs to be named. It must be named as in the check, or check and challenge would judge two people.
+func (s *headerSet) ofSender() *headerSet { return &headerSet{addr: s.addr, proto: s.proto} }
+
+// inPath reports whether the original target stands in the path of a check.
+func (s *headerSet) inPath() bool { return s.uri == "" }
+
+// original is what the fields of a set say.
+type original struct {
+	method, host, uri, addr, proto []byte
+	rest                           []byte // the hops of addr before the last
+	addrAt                         int    // which field of the call addr stood in
+}
+
+// listOfHops is the field to which each proxy appends the address that it saw.
+const listOfHops = "X-Forwarded-For"
+
+// is reports whether a field has that name; "" is no field's.
+func is(f *identity.Field, name string) bool {
+	return len(f.Name) == len(name) && name != "" && hasFoldPrefix(f.Name, name)
+}
+
+// collect reads the fields of set. One that comes twice is refused: the second would be the client's, and who reads
+// which is anybody's guess. With last the last of several counts: some balancers append a field of their own.
+func (o *original) collect(fields []identity.Field, set *headerSet, last bool) (problem string) {
+	*o = original{addrAt: -1}
+	for i := range fields {
+		f := &fields[i]
+		for _, want := range [...]struct {
+			name string
+			into *[]byte
+		}{{set.method, &o.method}, {set.host, &o.host}, {set.uri, &o.uri}, {set.addr, &o.addr}, {set.proto, &o.proto}} {
+			if !is(f, want.name) {
+				continue
+			}
+			if *want.into != nil && !last {
+				return want.name + " comes twice"
+			}
+			*want.into = f.Value
+			if f.Value == nil {
+				*want.into = []byte{}
+			}
+			if want.into == &o.addr {
+				o.addrAt = i
+			}
+		}
+	}
+	if set.addr == listOfHops {
+		if i := bytes.LastIndexByte(o.addr, ','); i >= 0 {
+			o.rest, o.addr = o.addr[:i], o.addr[i+1:]
+		}
+	}
+	if last {
+		o.proto = o.proto[bytes.LastIndexByte(o.proto, ',')+1:]
+	}
+	return ""
+}
+
+// whence fills in whose request it is: the hop that the balancer saw, in the place of the balancer itself.
+func (o *original) whence(v *identity.View, set *headerSet) (problem string) {
+	addr, ok := parseHop(o.addr)
+	switch {
+	case len(o.addr) == 0:
+		return set.addr + " is missing"
+	case !ok:
+		return set.addr + " does not end with an address"
+	case len(o.proto) == 0:
+		return set.proto + " is missing"
+	}
+	v.Peer = addr
+	switch proto := bytes.TrimSpace(o.proto); {
+	case bytes.EqualFold(proto, schemeHTTPS), bytes.EqualFold(proto, []byte("wss")):
+		v.TLS = true
+	case bytes.EqualFold(proto, schemeHTTP), bytes.EqualFold(proto, []byte("ws")):
+		v.TLS = false
+	default:
+		return set.proto + " is neither http nor https"
+	}
+	return ""
+}
+
+// what fills in method, host and target of a check. host is memory for the name.
+func (o *original) what(v *identity.View, set *headerSet, host []byte) (_ []byte, problem string) {
+	for _, f := range [...]struct {
+		name  string
+		value []byte
+	}{{set.method, o.method}, {set.host, o.host}, {set.uri, o.uri}} {
+		if len(f.value) == 0 {
+			return host, f.name + " is missing"
+		}
+	}
+	host, ok := h1.AppendHost(host[:0], o.host)
+	switch {
+	case !h1.ValidMethod(o.method):
+		return host, set.method + " is no method"
+	case !ok:
+		return host, set.host + " is no host"
+	}
+	v.Method, v.Host, v.HostPort = o.method, host, o.host
+	if !setTarget(v, o.uri) {
+		return host, set.uri + " is no path"
+	}
+	return host, ""
+}
+
+// setTarget sets target, path and query, and reports whether target is one.
+func setTarget(v *identity.View, target []byte) bool {
+	if !h1.ValidTarget(v.Method, target) {
+		return false
+	}
+	v.Target, v.Path, v.Query = target, target, nil
+	if i := bytes.IndexByte(target, '?'); i >= 0 {
+		v.Path, v.Query = target[:i], target[i+1:]
+	}
+	return true
+}
+
+// fields appends the fields of the original request: those of the call, without what the balancer added. The hops
+// before the last stay: identity reads on where the last is a trusted proxy.
+func (o *original) fields(dst, call []identity.Field, set *headerSet, secret string, v *identity.View) []identity.Field {
+	for i, f := range call {
+		switch {
+		case i == o.addrAt, is(&f, set.method), is(&f, set.host), is(&f, set.uri), is(&f, set.proto), is(&f, secret):
+			continue
+		case is(&f, "Host"):
+			f.Value = v.HostPort
+		}
+		dst = append(dst, f)
+	}
+	if o.rest != nil {
+		dst = append(dst, identity.Field{Name: nameForwardedFor, Value: o.rest})
+	}
+	return dst
+}
+
+// parseHop reads an address as balancers write it: bare, in brackets, with a port.
+func parseHop(b []byte) (netip.Addr, bool) {
+	b = bytes.TrimSpace(b)
+	if len(b) < 2 || len(b) > 64 {
+		return netip.Addr{}, false
+	}
+	s := string(b)
+	if s[0] == '[' && s[len(s)-1] == ']' {
+		s = s[1 : len(s)-1]
+	}
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		ap, err := netip.ParseAddrPort(s)
+		if err != nil {
+			return netip.Addr{}, false
+		}
+		a = ap.Addr()
+	}
+	return a.Unmap(), a.Zone() == ""
+}
+
+// admits reports whether who calls may ask: a balancer by its address, or who knows the secret. Its field must come
+// once: the comparison takes the same time whatever is in it.
+func (r *CheckRules) admits(v *identity.View) bool {
+	if r.allows(v.Peer) {
+		return true
+	}
+	if len(r.secret) == 0 {
+		return false
+	}
+	var given []byte
+	n := 0
+	for i := range v.Fields {
+		if is(&v.Fields[i], r.secretHeader) {
+			given = v.Fields[i].Value
+			n++
+		}
+	}
+	want, got := sha256.Sum256(r.secret), sha256.Sum256(given)
+	return subtle.ConstantTimeCompare(want[:], got[:]) == 1 && n == 1
+}

@@ -1,0 +1,24 @@
+package h1
+
+// What another server says of a request that it holds is read as strictly as a request of our own: a method, host or
+// target that parseRequest would refuse has no second door.
+
+// ValidMethod reports whether method may stand in a request line. CONNECT may not: it is never forwarded.
+func ValidMethod(method []byte) bool { return isName(method) && string(method) != "CONNECT" }
+
+// ValidTarget reports whether target is an origin-form, or "*" of an OPTIONS request.
+func ValidTarget(method, target []byte) bool {
+	if len(target) == 0 || !all(target, isTarget) {
+		return false
+	}
+	return target[0] == '/' || string(target) == "*" && string(method) == "OPTIONS"
+}
+
+// AppendHost appends what View.Host has of an authority (host[:port]): lower case, no port, no trailing dot. ok is
+// false, and dst is as it was, if the authority is malformed.
+func AppendHost(dst, authority []byte) (_ []byte, ok bool) {
+	if !validHost(authority) {
+		return dst, false
+	}
+	return appendHostName(dst, authority), true
+}
