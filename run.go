@@ -13,7 +13,6 @@ import (
 
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
-	"antirobot/spravka"
 )
 
 func (a *app) openLog() {
@@ -145,6 +144,7 @@ func (a *app) close() {
 		{"identity", a.fuids != nil, func() error { return a.fuids.close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
+		{"counters", a.counters != nil, a.closeCounters},
 		{"store", a.store != nil, func() error { return a.store.Close() }},
 	}
 	for _, c := range closers {
@@ -177,7 +177,7 @@ func (a *app) reload(why string) error {
 	if err != nil {
 		return err
 	}
-	ring, err := spravka.LoadRing(next.keyFile())
+	ring, err := a.loadRing(next, false)
 	if err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
