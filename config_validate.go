@@ -36,6 +36,14 @@ func (c *Config) Validate() error {
 	add("verdict", c.Verdict.Validate())
 	add("processor", c.Processor.Validate())
 	add("store", c.Store.Validate())
+	add("counters", c.Counters.Validate())
+	if c.Keys.SecretFile != "" && c.Keys.SecretEnv != "" {
+		bad("keys.secret_file: give one of secret_file and secret_env")
+	}
+	if c.Store.shared() && c.Keys.File == "" && c.Keys.SecretFile == "" && c.Keys.SecretEnv == "" {
+		_, err := c.Keys.secret()
+		bad("keys.secret_file: %w", err)
+	}
 	errs = append(errs, c.validateServices()...)
 	return errors.Join(errs...)
 }

@@ -15,7 +15,6 @@ import (
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
-	"antirobot/spravka"
 )
 
 func (a *app) openLog() {
@@ -164,6 +163,7 @@ func (a *app) close() {
 		{"identity", a.fuids != nil, func() error { return a.fuids.close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
+		{"counters", a.counters != nil, a.closeCounters},
 		{"store", a.store != nil, func() error { return a.store.Close() }},
 	}
 	for _, c := range closers {
@@ -198,7 +198,7 @@ func (a *app) reload(why string) error {
 	}
 	restart := a.cfg.needRestart(next)
 	a.cfg.carryOver(next)
-	ring, err := spravka.LoadRing(next.keyFile())
+	ring, err := a.loadRing(next, false)
 	if err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}

@@ -24,9 +24,9 @@ import (
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
 	"antirobot/spravka"
-	"antirobot/store/pebblestore"
 	"antirobot/templates"
 	"antirobot/verdict"
+	"antirobot/verdict/counter"
 	"antirobot/verdict/processor"
 )
 
@@ -40,7 +40,8 @@ type app struct {
 	began time.Time
 	token string // of the private listener
 
-	store    *pebblestore.Store
+	store    *backend
+	counters *counter.Shingler
 	ring     atomic.Pointer[spravka.Ring]
 	lists    *cbb.Lists
 	cacher   *verdict.Cacher
@@ -87,8 +88,9 @@ func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
 		do   func() error
 	}{
 		{"data directory", a.openDataDir},
-		{"keys", a.openKeys},
 		{"store", a.openStore},
+		{"keys", a.openKeys},
+		{"counters", a.openCounters},
 		{"lists", a.openLists},
 		{"verdict", a.openVerdict},
 		{"identity", a.openIdentity},
@@ -110,26 +112,6 @@ func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
 
 func (a *app) openDataDir() error {
 	return os.MkdirAll(a.cfg.DataDir, 0o700)
-}
-
-func (a *app) openKeys() error {
-	ring, made, err := spravka.LoadOrMakeRing(a.cfg.keyFile(), time.Now())
-	if err != nil {
-		return err
-	}
-	if made {
-		a.log.Info().Str("file", a.cfg.keyFile()).Msg("made the key ring")
-	}
-	if ring.IsExample() && a.cfg.enforces() {
-		return errExampleKey(a.cfg)
-	}
-	a.ring.Store(ring)
-	return nil
-}
-
-func (a *app) openStore() (err error) {
-	a.store, err = pebblestore.Open(filepath.Join(a.cfg.DataDir, "store"), a.cfg.Store, a.log, time.Now)
-	return err
 }
 
 func (a *app) openLists() (err error) {
@@ -166,7 +148,7 @@ func (a *app) openIdentity() (err error) {
 		return err
 	}
 	a.resolver.RegisterMetrics(a.set)
-	a.fuids = &fuidKeeper{resolver: a.resolver, kv: a.store, log: a.part("identity")}
+	a.fuids = &fuidKeeper{resolver: a.resolver, kv: a.store, shared: a.store.Shared(), log: a.part("identity")}
 	return a.fuids.start()
 }
 
