@@ -81,6 +81,10 @@ func TestPitfall22YoungCookiesAreTheirAddress(t *testing.T) {
 		}
 		farm = append(farm, v)
 	}
+	s := g.whyIn(t, "a young cookie", farm[0].get(g.url+"/").must(t, 200, "site got"))
+	if fmt.Sprint(s.Considered) != "[ip:203.0.113.1]" || fmt.Sprint(s.Refused) != "[{i young}]" {
+		t.Errorf("a young cookie is considered as %v, refused %v", s.Considered, s.Refused)
+	}
 	g.ban("ip:203.0.113.1", "10m")
 	for i, v := range farm {
 		if r := v.get(g.url + "/"); r.StatusCode != 302 {

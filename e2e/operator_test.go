@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -24,10 +25,12 @@ func command(t *testing.T, args ...string) (code int, out string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), bin, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, bin, args...)
 	b, err := cmd.CombinedOutput()
-	if cmd.ProcessState == nil {
-		t.Fatalf("%v: %v", args, err)
+	if cmd.ProcessState == nil || ctx.Err() != nil {
+		t.Fatalf("antirobot %s does not end: %v\n%s", strings.Join(args, " "), err, b)
 	}
 	return cmd.ProcessState.ExitCode(), string(b)
 }

@@ -66,6 +66,31 @@ func TestPitfall01NoOpenRedirect(t *testing.T) {
 	}
 }
 
+// TestPitfall01OnlyNamedHostsAreOurs follows X-Retpath-Y to the hosts that the configuration names, and to no others.
+func TestPitfall01OnlyNamedHostsAreOurs(t *testing.T) {
+	t.Parallel()
+	g := configured(t, `
+services:
+  - {name: shop, hosts: [127.0.0.1, "*.shop.example"], upstream: {urls: [%[1]q]}, captcha: {retpath_hosts: [pay.example]}}
+  - {name: rest, hosts: ["*"], upstream: {urls: [%[1]q]}}
+`, site(t).URL)
+	g.ban("ip:127.0.0.1", "10m")
+	_, port, _ := strings.Cut(strings.TrimPrefix(g.url, "http://"), ":")
+	for to, want := range map[string]bool{
+		"http://www.shop.example:" + port + "/x?a=1&b=2#c": true, "https://pay.example/done": true, "http://shop.example:" + port + "/": false,
+		"http://evil-shop.example:" + port + "/": false, "http://other.example:" + port + "/": false, "http://www.shop.example.evil.example:" + port + "/": false,
+		"http://www.shop.example/": false, "https://pay.example:8443/": false, "https://www.pay.example/": false,
+	} {
+		for _, host := range []string{"127.0.0.1", "rest.example"} {
+			r := g.wire("GET /page HTTP/1.1\r\nHost: "+host+":"+port+"\r\nX-Retpath-Y: "+to+"\r\nConnection: close\r\n\r\n").must(t, 302, "")
+			u, _ := url.Parse(r.Header.Get("Location"))
+			if got := u.Query().Get("retpath") == to; got != (want && host == "127.0.0.1") {
+				t.Errorf("%s sends to %s: %t", host, to, got)
+			}
+		}
+	}
+}
+
 // TestPitfall03AnswerIsSpentOnce gives one right answer from many connections at once, and again after a kill -9.
 func TestPitfall03AnswerIsSpentOnce(t *testing.T) {
 	t.Parallel()
