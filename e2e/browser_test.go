@@ -37,7 +37,11 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, append(opts, options...)...)
 	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
+	ctx, cancel = chromedp.NewContext(ctx, chromedp.WithErrorf(func(format string, args ...any) {
+		if !strings.HasPrefix(format, "unhandled ") { // events of a newer Chromium than chromedp knows
+			t.Logf(format, args...)
+		}
+	}))
 	t.Cleanup(cancel)
 	if err := chromedp.Run(ctx); err != nil {
 		t.Fatalf("start chromium: %v", err)

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -21,6 +22,13 @@ type catalogue struct {
 
 // placeholders are what a text may contain in braces, and what stands for it in the page.
 var placeholders = map[string]string{"{limit}": "{{.Limit}}"}
+
+// scriptTexts are the texts of the dialog that antirobot.js shows; they have no placeholders.
+var scriptTexts = [...]string{
+	"challenge_heading", "dialog_reason", "picture_alt", "audio_label", "new_picture", "answer_label", "answer_hint",
+	"continue", "cancel", "checking", "problem_failed", "problem_expired", "limited_text", "offline", "why_heading",
+	"why_text", "request_id", "test_notice",
+}
 
 var (
 	placeholder = regexp.MustCompile(`\{[^{}]*\}`)
@@ -90,6 +98,21 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*Languag
 	for m := range messageCount {
 		l.messages[m] = parse("message.html", m.String())
 	}
+	script := map[string]string{"lang": c.tag, "dir": c.dir}
+	for _, key := range scriptTexts {
+		text, ok := c.texts[key]
+		if !ok {
+			f.missing[key] = true
+		}
+		f.used[key] = true
+		script[key] = text
+	}
+	texts, err := json.Marshal(script)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	l.script = newAsset("application/json; charset=utf-8", texts)
+	l.script.Keep = true
 	for _, key := range slices.Sorted(maps.Keys(f.missing)) {
 		errs = append(errs, fmt.Errorf("%s: missing", key))
 	}

@@ -9,6 +9,8 @@
 package templates
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -45,12 +47,30 @@ type Language struct {
 
 	challenge *template.Template
 	messages  [messageCount]*template.Template
+	script    Asset // the texts of the dialog that antirobot.js shows, as JSON
 }
 
-// Asset is a file that the pages may use.
+// Asset is a file that pages may use. Its bytes are owned by the Set.
 type Asset struct {
 	Type string // its Content-Type
-	Body []byte // owned by the Set
+	Body []byte
+	Gzip []byte // the same compressed; nil if that gains nothing
+	ETag string
+	Keep bool // browsers may keep it, and ask whether it is fresh
+}
+
+func newAsset(contentType string, body []byte) Asset {
+	sum := sha256.Sum256(body)
+	a := Asset{Type: contentType, Body: body, ETag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:9]) + `"`}
+	var z bytes.Buffer
+	w, err := gzip.NewWriterLevel(&z, gzip.BestCompression)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	if _, err := w.Write(body); err == nil && w.Close() == nil && z.Len() < len(body) {
+		a.Gzip = z.Bytes()
+	}
+	return a
 }
 
 // New loads the embedded pages and catalogues. Files of override, which may be nil, stand in for embedded ones of the
@@ -70,7 +90,12 @@ func New(override fs.FS) (*Set, error) {
 	for _, name := range [...]string{"page.css", "page.js"} {
 		b, err := src.read("static/" + name)
 		errs = append(errs, err)
-		s.static[name] = Asset{Type: contentTypes[path.Ext(name)], Body: b}
+		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
+	}
+	for _, name := range [...]string{"antirobot.js", "antirobot.mjs"} { // never an operator's own: pages rely on them
+		b, err := embedded.ReadFile("static/" + name)
+		errs = append(errs, err)
+		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
 	}
 	s.style, s.script = tidy(s.static["page.css"].Body), tidy(s.static["page.js"].Body)
 	if strings.Contains(s.style, "</") || strings.Contains(s.script, "</") {
@@ -104,6 +129,7 @@ func New(override fs.FS) (*Set, error) {
 var contentTypes = map[string]string{
 	".css": "text/css; charset=utf-8",
 	".js":  "text/javascript; charset=utf-8",
+	".mjs": "text/javascript; charset=utf-8",
 }
 
 // Static returns a file of the pages by its name, such as page.css.
@@ -111,6 +137,9 @@ func (s *Set) Static(name string) (Asset, bool) {
 	a, ok := s.static[name]
 	return a, ok
 }
+
+// Texts is the file of texts that antirobot.js asks for when it does not carry the language itself.
+func (l *Language) Texts() Asset { return l.script }
 
 // Languages returns all languages, English first. The caller does not change the slice.
 func (s *Set) Languages() []*Language { return s.languages }
