@@ -67,7 +67,6 @@ type Captcha struct {
 
 	kinds  kinds
 	gate   *gate
-	voices voices
 	spent  *spentSet
 	rates  [mediumCount]*limiter
 	checks *limiter
@@ -97,7 +96,6 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		cfg: cfg, ring: d.Ring, store: d.Store, set: d.Set, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
 		kinds:  kinds{issued: issued, all: []kind{issued}},
 		gate:   newGate(places, cfg.RenderQueue, cfg.RenderWait),
-		voices: newVoices(),
 		spent:  newSpentSet(cfg.KeyTTL, cfg.SpentWrong),
 		rates:  [mediumCount]*limiter{picture: newRateLimiter(cfg.Rates.Images, cfg.RateEntries), sound: newRateLimiter(cfg.Rates.Audio, cfg.RateEntries)},
 		checks: newRateLimiter(cfg.Rates.Checks, cfg.RateEntries),

@@ -16,9 +16,12 @@ import (
 
 // catalogue is the texts of one language.
 type catalogue struct {
-	tag, name, dir string
-	texts          map[string]string
+	tag, name, dir, voice string
+	texts                 map[string]string
 }
+
+// voices are the languages that digits are spoken in, the one for all others first.
+var voices = [...]string{"en", "ja", "pt", "ru", "zh"}
 
 // placeholders are what a text may contain in braces, and what stands for it in the page.
 var placeholders = map[string]string{"{limit}": "{{.Limit}}"}
@@ -45,14 +48,21 @@ func parseCatalogue(tag string, b []byte) (*catalogue, error) {
 		return nil, err
 	}
 	c.name, c.dir = c.texts["name"], c.texts["dir"]
+	if c.voice = c.texts["voice"]; c.voice == "" {
+		c.voice = voices[0]
+	}
 	delete(c.texts, "name")
 	delete(c.texts, "dir")
+	delete(c.texts, "voice")
 	var errs []error
 	if c.name == "" || strings.ContainsAny(c.name, "{}") {
 		errs = append(errs, errors.New("name: missing, or with braces"))
 	}
 	if c.dir != "ltr" && c.dir != "rtl" {
 		errs = append(errs, fmt.Errorf("dir: %q is neither ltr nor rtl", c.dir))
+	}
+	if !slices.Contains(voices[:], c.voice) {
+		errs = append(errs, fmt.Errorf("voice: %q is not one of %s", c.voice, strings.Join(voices[:], ", ")))
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.texts)) {
 		if err := checkText(c.texts[key]); err != nil {
@@ -80,7 +90,7 @@ func checkText(text string) error {
 // compile puts the texts into the pages and parses them. A text that no page uses is an error as well as one that is
 // missing: it is most likely a typing error.
 func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*Language, error) {
-	l := &Language{Tag: c.tag, Name: c.name, Dir: c.dir}
+	l := &Language{Tag: c.tag, Name: c.name, Dir: c.dir, Voice: c.voice}
 	f := filler{c: c, all: all, missing: map[string]bool{}, used: map[string]bool{}}
 	var errs []error
 	layout := f.fill(pages["layout.html"], "")

@@ -41,9 +41,10 @@ type Set struct {
 
 // Language is one language's pages.
 type Language struct {
-	Tag  string // BCP 47, as the catalogue's file is named
-	Name string // in itself
-	Dir  string // "ltr" or "rtl"
+	Tag   string // BCP 47, as the catalogue's file is named
+	Name  string // in itself
+	Dir   string // "ltr" or "rtl"
+	Voice string // the language that the sound speaks: this one, or the nearest that there is
 
 	challenge *template.Template
 	messages  [messageCount]*template.Template
@@ -95,7 +96,9 @@ func New(override fs.FS) (*Set, error) {
 	for _, name := range [...]string{"antirobot.js", "antirobot.mjs"} { // never an operator's own: pages rely on them
 		b, err := embedded.ReadFile("static/" + name)
 		errs = append(errs, err)
-		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
+		a := newAsset(contentTypes[path.Ext(name)], b)
+		a.Keep = true
+		s.static[name] = a
 	}
 	s.style, s.script = tidy(s.static["page.css"].Body), tidy(s.static["page.js"].Body)
 	if strings.Contains(s.style, "</") || strings.Contains(s.script, "</") {
