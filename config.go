@@ -372,9 +372,9 @@ func prefixed(prefix string, lines []string) []string {
 	return out
 }
 
-// checkFiles looks at what the configuration refers to outside of itself: keys and certificates.
+// checkFiles looks at what the configuration refers to outside of itself: keys, certificates, pages and logos.
 func (c *Config) checkFiles() error {
-	var errs []error
+	errs := []error{c.checkPages()}
 	for i := range c.resolved {
 		s := &c.resolved[i]
 		_, err := identity.NewService(s.Cookies)
@@ -386,6 +386,24 @@ func (c *Config) checkFiles() error {
 		}
 		if _, err := h1.LoadCertificates([]h1.CertificateFiles{{CertFile: l.TLSCert, KeyFile: l.TLSKey}}); err != nil {
 			errs = append(errs, fmt.Errorf("listen[%d].tls_cert: %w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkPages builds the pages of all services, as a start would.
+func (c *Config) checkPages() error {
+	pages, err := loadPages(c)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for i := range c.resolved {
+		s := &c.resolved[i]
+		errs = append(errs, withPath(s.path+".captcha.branding", pages.Check(&s.Captcha.Branding)))
+		for j := range s.resolved {
+			p := &s.resolved[j]
+			errs = append(errs, withPath(p.path+".captcha.branding", pages.Check(&p.Captcha.Branding)))
 		}
 	}
 	return errors.Join(errs...)

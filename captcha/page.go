@@ -94,7 +94,7 @@ func printBytes(n int64) string {
 
 // rememberLang keeps a language that was chosen in the URL for the pages that follow.
 func (c *Captcha) rememberLang(q *Request, a *Answer, p *params) {
-	l := c.set.Lang(p.lang)
+	l := q.Service.set.Lang(p.lang)
 	if l == nil || cookieValue(q.View, c.cfg.LangCookie) == l.Tag {
 		return
 	}
@@ -278,7 +278,7 @@ func (c *Captcha) limited(q *Request, p *params, wait time.Duration, retry strin
 // keep antirobot.js and its texts as long as it asks each time whether they are fresh.
 func (c *Captcha) Static(q *Request, path string) Answer {
 	name, ok := strings.CutPrefix(path, q.Service.prefix+"/captcha/")
-	file, found := c.set.Static(name)
+	file, found := q.Service.set.Static(name)
 	if name == "texts" {
 		p := readParams(q)
 		file, found = c.language(q, &p).Texts(), true

@@ -17,7 +17,9 @@ func TestScriptIsServed(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Prefix = "/_check" })
 	for _, name := range []string{"antirobot.js", "antirobot.mjs", "texts"} {
 		path := "/_check/captcha/" + name
-		get := func(opts ...opt) Answer { return e.c.Static(e.request("GET", "https://example.com"+path, opts...), path) }
+		get := func(opts ...opt) Answer {
+			return e.c.Static(e.request("GET", "https://example.com"+path, opts...), path)
+		}
 		plain, packed := get(), get(header("Accept-Encoding", "br, gzip;q=0.5"))
 		if plain.Status != 200 || plain.Get("Cache-Control") != "no-cache" || plain.Get("Access-Control-Allow-Origin") != "*" || plain.Get("Content-Encoding") != "" {
 			t.Errorf("%s: %d %v", name, plain.Status, plain.Header)

@@ -163,6 +163,7 @@ type Service struct {
 	partners     []Partner
 	partnerParam string
 	closed       bool
+	set          *templates.Set
 	brand        *templates.Brand
 	id           *identity.Service
 	cookie       string // the pass's
@@ -181,14 +182,18 @@ func NewService(name string, cfg ServiceConfig, id *identity.Service, ownHost fu
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	brand, err := set.Brand(cfg.Branding)
+	own, err := set.For(&cfg.Branding)
 	if err != nil {
-		return nil, fmt.Errorf("branding.%w", err)
+		return nil, errors.Join(prefixed("branding.", err)...)
+	}
+	brand, err := own.Brand(cfg.Branding)
+	if err != nil {
+		return nil, errors.Join(prefixed("branding.", err)...)
 	}
 	s := &Service{
 		name: name, prefix: cfg.Prefix, ownHost: ownHost, ajaxStatus: cfg.AJAXStatus, yandex: cfg.CompatYandex,
 		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand,
-		id: id, cookie: id.SpravkaCookie(),
+		id: id, cookie: id.SpravkaCookie(), set: own,
 		imgURL: "{base}" + cfg.Prefix + "/captcha/image?key={key}",
 	}
 	s.sameSite = "Lax"

@@ -87,12 +87,38 @@ func checkText(text string) error {
 	return nil
 }
 
+// Text is a text of a service's own, in place of a catalogue's.
+type Text struct {
+	Lang string `mapstructure:"lang"` // a catalogue's tag
+	Key  string `mapstructure:"key"`
+	Text string `mapstructure:"text"`
+}
+
+// replaceTexts puts a service's own texts into the catalogues, which are nobody else's.
+func replaceTexts(all []*catalogue, own []Text) error {
+	var errs []error
+	for i, t := range own {
+		at := slices.IndexFunc(all, func(c *catalogue) bool { return strings.EqualFold(c.tag, t.Lang) })
+		switch err := checkText(t.Text); {
+		case at < 0:
+			errs = append(errs, fmt.Errorf("texts.%d.lang: there is no catalogue %q", i, t.Lang))
+		case all[at].texts[t.Key] == "":
+			errs = append(errs, fmt.Errorf("texts.%d.key: no page has a text %q", i, t.Key))
+		case err != nil:
+			errs = append(errs, fmt.Errorf("texts.%d.text: %w", i, err))
+		default:
+			all[at].texts[t.Key] = t.Text
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // compile puts the texts into the pages and parses them. A text that no page uses is an error as well as one that is
-// missing: it is most likely a typing error.
-func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*Language, error) {
+// missing: it is most likely a typing error. What is wrong with a page itself is returned as wrong.
+func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Language, wrong, err error) {
 	l := &Language{Tag: c.tag, Name: c.name, Dir: c.dir, Voice: c.voice}
 	f := filler{c: c, all: all, missing: map[string]bool{}, used: map[string]bool{}}
-	var errs []error
+	var errs, bad []error
 	layout := f.fill(pages["layout.html"], "")
 	parse := func(name, message string) *template.Template {
 		t, err := template.New(name).Option("missingkey=error").Parse(f.fill(pages[name], message))
@@ -100,13 +126,20 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*Languag
 			t, err = t.Parse(layout)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("pages/%s: %w", name, err))
+			bad = append(bad, fmt.Errorf("pages: %w", err))
+			return nil
 		}
 		return t
 	}
 	l.challenge = parse("challenge.html", "")
 	for m := range messageCount {
 		l.messages[m] = parse("message.html", m.String())
+		if l.messages[m] == nil {
+			break // the same page: the same error
+		}
+	}
+	if len(bad) > 0 {
+		return nil, errors.Join(bad...), nil
 	}
 	script := map[string]string{"lang": c.tag, "dir": c.dir}
 	for _, key := range scriptTexts {
@@ -132,18 +165,32 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*Languag
 		}
 	}
 	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return nil, nil, errors.Join(errs...)
 	}
-	// The first use of a template escapes it; done here, so that a page that can't be escaped is refused now.
-	if _, err := l.AppendChallenge(nil, &ChallengePage{Brand: &Brand{}}); err != nil {
-		errs = append(errs, err)
-	}
-	for m := range messageCount {
-		if _, err := l.AppendMessage(nil, &MessagePage{Message: m, Brand: &Brand{}}); err != nil {
-			errs = append(errs, err)
+	// The first use of a template escapes it; done here, so that a page that can't be escaped is refused now. The page
+	// is filled in twice, so that what stands inside an {{if}} is tried as well.
+	for _, p := range [...]*ChallengePage{{Brand: &Brand{}}, sampleChallenge()} {
+		if _, err := l.AppendChallenge(nil, p); err != nil {
+			return nil, err, nil
 		}
 	}
-	return l, errors.Join(errs...)
+	for m := range messageCount {
+		for _, p := range [...]*MessagePage{{Message: m, Brand: &Brand{}}, {Message: m, Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", Retry: "/", Limit: "x"}} {
+			if _, err := l.AppendMessage(nil, p); err != nil {
+				return nil, err, nil
+			}
+		}
+	}
+	return l, nil, nil
+}
+
+// sampleChallenge is a page that has everything.
+func sampleChallenge() *ChallengePage {
+	return &ChallengePage{
+		Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", CheckURL: "/", Key: "x", Hidden: []HiddenField{{"x", "x"}},
+		ImageURL: "/", AudioURL: "/", NewURL: "/", Problem: ProblemFailed, CookiesOff: true, FormKept: true,
+		FormTooLarge: true, Limit: "x", Test: true,
+	}
 }
 
 // known reports whether the embedded pages know the text, though an operator's own page may not use it.

@@ -19,6 +19,7 @@ import (
 	"html"
 	"html/template"
 	"io/fs"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -37,6 +38,7 @@ type Set struct {
 	style     string
 	script    string
 	static    map[string]Asset
+	source    source
 }
 
 // Language is one language's pages.
@@ -76,10 +78,46 @@ func newAsset(contentType string, body []byte) Asset {
 
 // New loads the embedded pages and catalogues. Files of override, which may be nil, stand in for embedded ones of the
 // same name (pages/challenge.html, static/page.css, …) and add languages (locales/*.yaml). All problems are returned
-// at once.
+// at once, those of a page with its name and line.
 func New(override fs.FS) (*Set, error) {
-	src := source{over: override}
-	s := &Set{static: map[string]Asset{}}
+	var src source
+	if override != nil {
+		src = source{override}
+	}
+	s, err := load(src, nil)
+	if err != nil {
+		return nil, fmt.Errorf("load pages: %w", err)
+	}
+	return s, nil
+}
+
+// For returns the pages of a service: s itself, or a Set of its own if the branding has texts or pages of its own.
+func (s *Set) For(b *Branding) (*Set, error) {
+	if b.Templates == "" && len(b.Texts) == 0 {
+		return s, nil
+	}
+	src := s.source
+	if b.Templates != "" {
+		if _, err := os.Stat(b.Templates); err != nil {
+			return nil, fmt.Errorf("templates: %w", err)
+		}
+		src = append(source{os.DirFS(b.Templates)}, src...)
+	}
+	catalogues, err := src.catalogues()
+	if err == nil {
+		if err := replaceTexts(catalogues, b.Texts); err != nil {
+			return nil, err
+		}
+	}
+	own, err := load(src, b.Texts)
+	if err != nil {
+		return nil, fmt.Errorf("templates: %w", err)
+	}
+	return own, nil
+}
+
+func load(src source, own []Text) (*Set, error) {
+	s := &Set{static: map[string]Asset{}, source: src}
 	var errs []error
 
 	pages := map[string]string{}
@@ -108,10 +146,17 @@ func New(override fs.FS) (*Set, error) {
 	catalogues, err := src.catalogues()
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("load pages: %w", err)
+		return nil, err
+	}
+	if err := replaceTexts(catalogues, own); err != nil {
+		return nil, err
 	}
 	for _, c := range catalogues {
-		l, err := c.compile(pages, catalogues)
+		l, wrong, err := c.compile(pages, catalogues)
+		if wrong != nil { // in every language
+			errs = append(errs, wrong)
+			break
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("locales/%s.yaml: %w", c.tag, err))
 			continue
@@ -119,7 +164,7 @@ func New(override fs.FS) (*Set, error) {
 		s.languages = append(s.languages, l)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("load pages: %w", err)
+		return nil, err
 	}
 	tags := make([]language.Tag, len(s.languages))
 	for i, l := range s.languages {
@@ -186,12 +231,12 @@ func (s *Set) Match(accept string) *Language {
 	return s.languages[i]
 }
 
-// source reads a file from the override, or from the embedded files.
-type source struct{ over fs.FS }
+// source reads a file from the first file system that has it, or from the embedded files.
+type source []fs.FS
 
 func (s source) read(name string) ([]byte, error) {
-	if s.over != nil {
-		b, err := fs.ReadFile(s.over, name)
+	for _, over := range s {
+		b, err := fs.ReadFile(over, name)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return b, err
 		}
@@ -199,14 +244,11 @@ func (s source) read(name string) ([]byte, error) {
 	return embedded.ReadFile(name)
 }
 
-// catalogues returns the catalogues of both sources, English first, the others by tag.
+// catalogues returns the catalogues of all sources, English first, the others by tag.
 func (s source) catalogues() ([]*catalogue, error) {
-	names, err := fs.Glob(embedded, "locales/*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	if s.over != nil {
-		more, err := fs.Glob(s.over, "locales/*.yaml")
+	var names []string
+	for _, from := range append([]fs.FS{embedded}, s...) {
+		more, err := fs.Glob(from, "locales/*.yaml")
 		if err != nil {
 			return nil, err
 		}
