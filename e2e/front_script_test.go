@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,8 +52,8 @@ func appSite(t *testing.T) *httptest.Server {
 		w.Header().Set("Content-Security-Policy", strings.Replace(strictPolicy, "script-src 'self'", "script-src 'self' "+originOf(script), 1))
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprintf(w, `<!doctype html><html lang=%q><meta name=viewport content="width=device-width"><title>App</title>
-<style></style><h1>App</h1><button id=more>More</button><a href="/away">Away</a><div id=here></div><script src=%q %s></script>`,
-			html.EscapeString(r.URL.Query().Get("lang")), html.EscapeString(script), r.URL.Query().Get("attr"))
+<main><h1>App</h1><button id=more>More</button><a href="/away">Away</a><div id=here></div></main><script src=%q %s></script>`,
+			html.EscapeString(cmp.Or(r.URL.Query().Get("lang"), "en")), html.EscapeString(script), r.URL.Query().Get("attr"))
 	}))
 	t.Cleanup(s.Close)
 	return s
