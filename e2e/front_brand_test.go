@@ -15,6 +15,9 @@ const logoSVG = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 28 28"><ci
 func brandConfig(t *testing.T, upstream, dir string) string {
 	t.Helper()
 	write(t, filepath.Join(dir, "logo.svg"), logoSVG)
+	if err := os.MkdirAll(filepath.Join(dir, "own"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	file := filepath.Join(dir, "antirobot.yaml")
 	write(t, file, fmt.Sprintf(`
 services:
