@@ -9,7 +9,7 @@ GO    := go
 RACE  ?= -race
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo dev)
 
-.PHONY: help run build test fmt vet lint arch unit race fuzz e2e bench bench-smoke deps screens clean tidy
+.PHONY: help run build test fmt vet lint arch unit race fuzz e2e bench bench-smoke deps screens js clean tidy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,6 +61,11 @@ screens: build ## write a picture of every page to screens/
 deps: ## install what the end-to-end tests need (Debian: needs root)
 	@tools/deps.sh
 
+js: $(BIN)/esbuild ## build antirobot.js, its types and its texts, all of which are committed
+	@$(GO) test -count=1 ./templates -run 'TestScriptTexts' -update >/dev/null
+	@$(GO) test -count=1 ./templates -run 'TestScript(IsFresh|Types)' -update >/dev/null
+	@$(GO) test -count=1 ./templates -run TestScriptIsSmall -v | grep bytes
+
 tidy: ## go mod tidy, here and in tools
 	@$(GO) mod tidy && cd tools && $(GO) mod tidy
 
@@ -68,6 +73,10 @@ $(BIN)/gofumpt $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/gofumpt mvdan.cc/gofumpt \
 		&& $(GO) build -modfile=tools/go.mod -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $(BIN)/gofumpt $(BIN)/golangci-lint
+
+$(BIN)/esbuild: tools/go.mod tools/go.sum
+	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/esbuild github.com/evanw/esbuild/cmd/esbuild
+	@touch $(BIN)/esbuild
 
 clean: ## remove what the build and the tests made
 	@rm -rf antirobot $(BIN) screens

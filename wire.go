@@ -159,18 +159,30 @@ func (a *app) openCaptcha() (err error) {
 
 // newCaptcha builds what makes and checks challenges, with the pages of the configured directory over the built-in ones.
 func (a *app) newCaptcha(cfg *Config) (*templates.Set, *captcha.Captcha, error) {
-	var override fs.FS
-	if cfg.Captcha.Templates != "" {
-		override = os.DirFS(cfg.Captcha.Templates)
-	}
-	pages, err := templates.New(override)
+	pages, err := loadPages(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	c, err := captcha.New(cfg.Captcha, captcha.Deps{
-		Ring: a.ring.Load, Store: a.store, Set: pages, Log: a.part("captcha"), Metrics: a.set, Previous: a.captcha,
+		Ring: a.ring.Load, Store: a.store, Log: a.part("captcha"), Metrics: a.set, Previous: a.captcha,
 	})
 	return pages, c, err
+}
+
+// loadPages reads the pages and catalogues, with those of the configured directory over the built-in ones.
+func loadPages(cfg *Config) (*templates.Set, error) {
+	var override fs.FS
+	if dir := cfg.Captcha.Templates; dir != "" {
+		if _, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("captcha.templates: %w", err)
+		}
+		override = os.DirFS(dir)
+	}
+	pages, err := templates.New(override)
+	if err != nil {
+		return nil, fmt.Errorf("captcha.templates: %w", err)
+	}
+	return pages, nil
 }
 
 func (a *app) openGateway() error {

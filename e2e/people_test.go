@@ -88,7 +88,7 @@ func TestCookiesOffIsExplained(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "Default"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "Default", "Preferences"), `{"profile":{"default_content_setting_values":{"cookies":2}}}`)
+	writeInto(t, filepath.Join(dir, "Default", "Preferences"), `{"profile":{"default_content_setting_values":{"cookies":2}}}`)
 	ctx := browser(t, chromedp.UserDataDir(dir))
 	var first, third string
 	run(t, ctx, "open", chromedp.Navigate(g.url+"/page"), chromedp.WaitVisible("input[name=rep]", chromedp.ByQuery), chromedp.Text("main", &first, chromedp.ByQuery))

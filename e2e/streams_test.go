@@ -61,7 +61,7 @@ func (g *gateway) socket(ctx context.Context) (*websocket.Conn, *http.Response, 
 }
 
 // echo sends a text and waits for it to come back.
-func echo(t *testing.T, ctx context.Context, c *websocket.Conn, text string) {
+func roundTrip(t *testing.T, ctx context.Context, c *websocket.Conn, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -86,7 +86,7 @@ func TestPitfall20StreamsOutliveABan(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = ws.CloseNow() }()
-	echo(t, ctx, ws, "before")
+	roundTrip(t, ctx, ws, "before")
 
 	res, err := http.Get(g.url + "/events")
 	if err != nil {
@@ -109,10 +109,10 @@ func TestPitfall20StreamsOutliveABan(t *testing.T) {
 		"a block": func() { g.list("block", "127.0.0.1", "10m") },
 	} {
 		stop()
-		echo(t, ctx, ws, "after "+what)
+		roundTrip(t, ctx, ws, "after "+what)
 		event("after " + what)
 	}
-	echo(t, ctx, ws, strings.Repeat("x", 30_000))
+	roundTrip(t, ctx, ws, strings.Repeat("x", 30_000))
 	for _, path := range []string{"/ws", "/events"} {
 		if r := visitor(t).get(g.url+path, "Accept", "text/event-stream", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Mode", "cors"); r.StatusCode != 403 {
 			t.Errorf("a new %s: %d", path, r.StatusCode)
@@ -183,7 +183,7 @@ func TestPitfall27ReloadDropsNothing(t *testing.T) {
 		}
 		write(t, file, text(upstream, mode))
 		g.api("POST", "/api/reload", nil)
-		echo(t, t.Context(), ws, fmt.Sprint("reload ", n))
+		roundTrip(t, t.Context(), ws, fmt.Sprint("reload ", n))
 		if n%5 == 0 {
 			write(t, file, text(upstream, mode)+"nonsense: 1\n")
 			if status, _ := g.tryAPI("POST", "/api/reload", nil); status != 422 {
