@@ -202,6 +202,24 @@ func TestPitfall27ReloadDropsNothing(t *testing.T) {
 	}
 }
 
+// TestPitfall26AskWhileItRuns asks why a request was let through while its answer is still on its way.
+func TestPitfall26AskWhileItRuns(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan string), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- r.Header.Get("X-Request-Id")
+		<-release
+	}))
+	t.Cleanup(s.Close)
+	g := serve(t, s.URL)
+	var wg sync.WaitGroup
+	wg.Go(func() { visitor(t).get(g.url + "/long") })
+	t.Cleanup(func() { close(release); wg.Wait() })
+	if d := g.whyID(<-arrived); d.Verdict != "human" || d.Path != "/long" {
+		t.Errorf("got %+v", d)
+	}
+}
+
 // TestPitfall19PassIsNotCleared: whatever is asked for beside, nothing but a right answer sets the pass, and nothing
 // clears it.
 func TestPitfall19PassIsNotCleared(t *testing.T) {
