@@ -37,12 +37,12 @@ func streamSite(t *testing.T) (url string, send chan<- string) {
 			}
 		case "/events":
 			w.Header().Set("Content-Type", "text/event-stream")
-			w.(http.Flusher).Flush() //nolint:forcetypeassert // it is one
+			w.(http.Flusher).Flush()
 			for {
 				select {
 				case text := <-events:
 					fmt.Fprintf(w, "data: %s\n\n", text)
-					w.(http.Flusher).Flush() //nolint:forcetypeassert // it is one
+					w.(http.Flusher).Flush()
 				case <-r.Context().Done():
 					return
 				}
