@@ -107,7 +107,7 @@ func (g *gateway) throw(text string) {
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(3 * time.Second))
 	_, _ = io.WriteString(c, text)
-	_ = c.(*net.TCPConn).CloseWrite() //nolint:forcetypeassert // it is one
+	_ = c.(*net.TCPConn).CloseWrite()
 	_, _ = io.Copy(io.Discard, io.LimitReader(c, 64<<10))
 }
 

@@ -37,12 +37,12 @@ func streamSite(t *testing.T) (url string, send chan<- string) {
 			}
 		case "/events":
 			w.Header().Set("Content-Type", "text/event-stream")
-			w.(http.Flusher).Flush() //nolint:forcetypeassert // it is one
+			w.(http.Flusher).Flush()
 			for {
 				select {
 				case text := <-events:
 					fmt.Fprintf(w, "data: %s\n\n", text)
-					w.(http.Flusher).Flush() //nolint:forcetypeassert // it is one
+					w.(http.Flusher).Flush()
 				case <-r.Context().Done():
 					return
 				}
@@ -199,6 +199,24 @@ func TestPitfall27ReloadDropsNothing(t *testing.T) {
 	}
 	if asked.Load() < 20 {
 		t.Errorf("only %d requests were made meanwhile", asked.Load())
+	}
+}
+
+// TestPitfall26AskWhileItRuns asks why a request was let through while its answer is still on its way.
+func TestPitfall26AskWhileItRuns(t *testing.T) {
+	t.Parallel()
+	arrived, release := make(chan string), make(chan struct{})
+	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		arrived <- r.Header.Get("X-Request-Id")
+		<-release
+	}))
+	t.Cleanup(s.Close)
+	g := serve(t, s.URL)
+	var wg sync.WaitGroup
+	wg.Go(func() { visitor(t).get(g.url + "/long") })
+	t.Cleanup(func() { close(release); wg.Wait() })
+	if d := g.whyID(<-arrived); d.Verdict != "human" || d.Path != "/long" {
+		t.Errorf("got %+v", d)
 	}
 }
 

@@ -111,19 +111,17 @@ type story struct {
 	}
 }
 
-// why asks for the decision about an answered request. It is kept a moment after the answer has been written.
+// why asks for the decision about a request.
 func (g *gateway) why(r *response) (s story) {
 	g.t.Helper()
-	id := r.Header.Get("X-Request-Id")
-	within(g.t, 5*time.Second, "no decision is kept for request id "+id, func() bool {
-		status, body := g.tryAPI("GET", "/api/decisions/"+id, nil)
-		if status == 200 {
-			if err := json.Unmarshal(body, &s); err != nil {
-				g.t.Fatal(err)
-			}
-		}
-		return status == 200
-	})
+	return g.whyID(r.Header.Get("X-Request-Id"))
+}
+
+func (g *gateway) whyID(id string) (s story) {
+	g.t.Helper()
+	if err := json.Unmarshal(g.api("GET", "/api/decisions/"+id, nil), &s); err != nil {
+		g.t.Fatal(err)
+	}
 	return s
 }
 
