@@ -36,13 +36,13 @@ lint: $(BIN)/golangci-lint ## golangci-lint with the linters of .golangci.yml
 arch: ## the import table as a test
 	@$(GO) test -count=1 -run 'TestArch' .
 
-unit: ## unit tests, shuffled, without the race detector (allocation promises are checked here)
+unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector (allocation promises are checked here)
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
 race: unit ## unit tests with the race detector
 	@$(GO) test $(RACE) -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
-e2e: build ## the real binary with a real browser, proxies and clients
+e2e: build $(BIN)/esbuild ## the real binary with a real browser, proxies and clients
 	@$(GO) test -count=1 -timeout 10m ./e2e/...
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
@@ -55,8 +55,8 @@ bench: build ## the figures of docs/performance.md, each beside its reference
 bench-smoke: ## every benchmark once, so that none rots
 	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null
 
-screens: build ## write a picture of every page to screens/
-	@SCREENS=$(CURDIR)/screens $(GO) test -count=1 -run TestScreens ./e2e/...
+screens: build ## write a picture of every page, in every look and language, to screens/
+	@SCREENS=$(CURDIR)/screens $(GO) test -count=1 -run 'TestScreens|TestLanguagesFit' ./e2e
 
 deps: ## install what the end-to-end tests need (Debian: needs root)
 	@tools/deps.sh

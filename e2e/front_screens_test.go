@@ -60,6 +60,9 @@ func TestLanguagesFit(t *testing.T) {
 			if got := value[string](t, ctx, `document.documentElement.lang + ' ' + getComputedStyle(document.body).direction`); got != tag+" "+dir {
 				t.Errorf("%s in %s: speaks %s", p.name, tag, got)
 			}
+			if p.name == "wrong" && !value[bool](t, ctx, `document.activeElement.name === 'rep'`) {
+				t.Errorf("wrong in %s: the focus is not on the field", tag)
+			}
 			if out := value[string](t, ctx, overflows+`(document.body)`); out != "" || value[bool](t, ctx, `document.documentElement.scrollWidth > 320`) {
 				t.Errorf("%s in %s: sticks out: %s", p.name, tag, out)
 			}
