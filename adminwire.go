@@ -22,6 +22,10 @@ func (a *app) openAdmin() (err error) {
 	deps := admin.Deps{
 		Version: version, Started: a.began, Sets: []*metrics.Set{a.set},
 		Bans: a.cacher, Passes: a.cacher, Decisions: a.cacher.Decisions(), Lists: a.lists,
+		Allowance: func(id [16]byte) (admin.Allowance, bool) {
+			a, ok := a.cacher.Allowance(id)
+			return admin.Allowance(a), ok
+		},
 		Reload:   func(context.Context) error { return a.reload("api") },
 		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,
 	}
