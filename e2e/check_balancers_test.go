@@ -1,7 +1,9 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -162,6 +164,18 @@ func cookieSite(t *testing.T) *httptest.Server {
 		w.Header().Set("Set-Cookie", "own=1; Path=/")
 		w.Header().Set("Cache-Control", "max-age=60")
 		switch r.URL.Path {
+		case "/ws":
+			c, buf, err := w.(http.Hijacker).Hijack()
+			if err != nil || r.Header.Get("Upgrade") != "websocket" {
+				t.Errorf("a WebSocket came as %v: %v", r.Header, err)
+				return
+			}
+			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")
+			word := make([]byte, 5)
+			_, _ = io.ReadFull(buf, word)
+			fmt.Fprintf(c, "heard %s", word)
+			c.Close()
+			return
 		case "/forbidden":
 			w.WriteHeader(http.StatusForbidden)
 			fmt.Fprint(w, "the service's own 403")
@@ -270,6 +284,12 @@ func visit(t *testing.T, b *balanced) {
 			t.Errorf("of an upload of %d bytes not all arrived: %d", len(upload), len(r.body))
 		}
 		v.do("PUT", b.url+"/a", "y=z").must(t, 200, "body: y=z")
+		webSocket(t, b.url)
+		for _, set := range v.get(b.url+"/b").must(t, 200, "site got GET /b").Header.Values("Set-Cookie") {
+			if !strings.HasPrefix(set, "own=") {
+				t.Errorf("a browser with its cookie gets %q", set)
+			}
+		}
 		v.get(b.url+"/forbidden").must(t, 403, "the service's own 403")
 		v.get(b.url+"/login").must(t, 401, "the service's own 401")
 	})
@@ -350,4 +370,33 @@ func visit(t *testing.T, b *balanced) {
 		visitor(t).get(b.url+"/a", ajax, "XMLHttpRequest").must(t, 403, `"type":"blocked"`)
 		visitor(t).get(b.url+"/showcaptcha").must(t, 403, "")
 	})
+}
+
+// webSocket opens a WebSocket at /ws, says hello and wants to hear that it was heard.
+func webSocket(t *testing.T, base string) {
+	t.Helper()
+	host := strings.TrimPrefix(base, "http://")
+	c, err := net.Dial("tcp", host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
+		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", host)
+	r := bufio.NewReader(c)
+	for line := 0; ; line++ {
+		s, err := r.ReadString('\n')
+		if err != nil || line == 0 && !strings.HasPrefix(s, "HTTP/1.1 101 ") {
+			t.Errorf("WebSocket: %q %v", s, err)
+			return
+		}
+		if s == "\r\n" {
+			break
+		}
+	}
+	fmt.Fprint(c, "hello")
+	if heard, _ := io.ReadAll(r); string(heard) != "heard hello" {
+		t.Errorf("WebSocket: %q", heard)
+	}
 }

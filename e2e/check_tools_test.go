@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 )
 
 // raw sends bytes as they are and returns all that comes back until the end.
@@ -16,6 +17,7 @@ func raw(t *testing.T, base, request string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
 	if _, err := io.WriteString(c, request); err != nil {
 		t.Fatal(err)
 	}

@@ -43,11 +43,18 @@ func (f fragile) Decide(d *verdict.Decision, v *identity.View, id *identity.Iden
 // heard is a Sink that keeps events.
 type heard chan verdict.Event
 
-func (h heard) Offer(e *verdict.Event) bool { h <- *e; return true }
+func (h heard) Offer(e *verdict.Event) bool {
+	select {
+	case h <- *e:
+		return true
+	default:
+		return false
+	}
+}
 
 // checkEnv is a gateway in check mode on a listener, without the rest of the process.
 type checkEnv struct {
-	t      *testing.T
+	t      testing.TB
 	check  *Check
 	cacher *verdict.Cacher
 	addr   string
@@ -56,7 +63,7 @@ type checkEnv struct {
 	set    *metrics.Set
 }
 
-func newCheckEnv(t *testing.T, edit func(*CheckConfig)) *checkEnv {
+func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 	t.Helper()
 	must := func(err error) {
 		if err != nil {
@@ -412,6 +419,28 @@ func TestCheckConfig(t *testing.T) {
 		rules, err := NewCheckRules(c)
 		if (err == nil) != ok || ok && string(rules.secret) != "0123456789abcdef" {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// BenchmarkCheck is one check over a kept connection, client included: what a balancer waits for.
+func BenchmarkCheck(b *testing.B) {
+	e := newCheckEnv(b, nil)
+	c, err := net.Dial("tcp", e.addr)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	request := []byte(asked("GET", "/a?b=1", "203.0.113.5", "User-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0\r\n", "Accept: */*\r\n"))
+	answer := make([]byte, 4096)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		n, err := c.Read(answer)
+		if err != nil || !bytes.HasPrefix(answer[:n], []byte("HTTP/1.1 200 ")) {
+			b.Fatalf("%v %s", err, answer[:n])
 		}
 	}
 }
