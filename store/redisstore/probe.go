@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -14,9 +12,9 @@ import (
 )
 
 const (
-	probeTags   = 16               // written by a probe: with that many every shard of a cluster of some size is among them
-	probeTTL    = 60 * 1000        // milliseconds
-	lookAtNodes = 10 * time.Second // how often replicas are counted
+	probeTags   = 16              // written by a probe: with that many every shard of a cluster of some size is among them
+	probeTTL    = 60 * 1000       // milliseconds
+	lookAtNodes = 5 * time.Second // how often replicas are counted
 )
 
 // watch tries the store again and again, and connects when there is no connection yet.
@@ -73,27 +71,10 @@ func (s *Store) probe(ctx context.Context, look bool) bool {
 		return false
 	}
 	if look {
-		s.countReplicas(ctx, cl)
+		s.look(ctx, cl)
 	}
 	s.setAil(nil)
 	return true
-}
-
-// countReplicas asks every server how many replicas it has.
-func (s *Store) countReplicas(ctx context.Context, cl rueidis.Client) {
-	n := int64(0)
-	for _, node := range cl.Nodes() {
-		info, err := node.Do(ctx, node.B().Info().Section("replication").Build()).ToString()
-		if err != nil || !strings.Contains(info, "role:master") {
-			continue // a replica, or one that is away
-		}
-		if _, rest, ok := strings.Cut(info, "connected_slaves:"); ok {
-			line, _, _ := strings.Cut(rest, "\r\n")
-			k, _ := strconv.ParseInt(line, 10, 64)
-			n += k
-		}
-	}
-	s.replicas.Store(n)
 }
 
 type stats struct {

@@ -42,6 +42,7 @@ type Store struct {
 	client   atomic.Pointer[rueidis.Client] // nil until connected
 	ail      atomic.Pointer[error]          // why the last try failed; nil: it worked
 	replicas atomic.Int64                   // of all masters, as last seen
+	topology atomic.Pointer[topology]       // set when replicas is
 	drops    [2]atomic.Pointer[drops]       // by unit
 
 	ended  atomic.Bool
@@ -194,14 +195,25 @@ func (s *Store) do(ctx context.Context, durable bool, build func(cl rueidis.Clie
 	if !durable || s.cfg.WaitReplicas == 0 || s.replicas.Load() == 0 {
 		return cl.Do(ctx, build(cl)).ToMessage()
 	}
-	wait := cl.B().Wait().Numreplicas(int64(s.cfg.WaitReplicas)).Timeout(s.cfg.WaitTimeout.Milliseconds()).Build()
-	r := cl.DoMulti(ctx, build(cl), wait)
-	if got, err := r[1].AsInt64(); err != nil || got < int64(s.cfg.WaitReplicas) {
+	cmd := build(cl)
+	alone, waits := s.topology.Load().waits(cmd.Slot())
+	if !waits {
 		s.stats.waitShort.Add(1)
-	} else {
-		s.stats.waited.Add(1)
+		return cl.Do(ctx, cmd).ToMessage()
 	}
-	return r[0].ToMessage()
+	wait := cl.B().Wait().Numreplicas(int64(s.cfg.WaitReplicas)).Timeout(s.cfg.WaitTimeout.Milliseconds()).Build()
+	r := cl.DoMulti(ctx, cmd, wait)
+	m, err := r[0].ToMessage()
+	if err != nil {
+		return m, err // nothing was written
+	}
+	if got, err := r[1].AsInt64(); err == nil && got >= int64(s.cfg.WaitReplicas) {
+		s.stats.waited.Add(1)
+	} else {
+		s.stats.waitShort.Add(1)
+		alone.Store(true) // until the next look: otherwise each write would take Config.WaitTimeout
+	}
+	return m, nil
 }
 
 // failed takes an error of a call: it notes that the store is unwell if it says so, and returns it as the caller gets it.

@@ -23,8 +23,11 @@ type Server struct {
 	dir  string
 	args []string
 	tls  bool
-	cmd  *exec.Cmd
-	out  *bytes.Buffer
+
+	sentinel string // its file, if it is one
+
+	cmd *exec.Cmd
+	out *bytes.Buffer
 }
 
 // path returns the server program, or skips the test, loudly; in CI that is a failure.
@@ -88,6 +91,9 @@ func (s *Server) Restart(t testing.TB) {
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--daemonize", "no"}, s.args...)
 	if s.tls {
 		args = append(args, "--tls-port", tlsPort)
+	}
+	if s.sentinel != "" {
+		args = []string{s.sentinel, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", s.dir}
 	}
 	s.out = new(bytes.Buffer)
 	s.cmd = exec.Command(path(t), args...)
@@ -284,4 +290,31 @@ func (c *Cluster) alive(t testing.TB) *Server {
 	}
 	t.Fatal("no server is alive")
 	return nil
+}
+
+// StartSentinel runs a sentinel that watches a master by the name of main, and decides alone.
+func StartSentinel(t testing.TB, master *Server) *Server {
+	t.Helper()
+	s := &Server{port: freePort(t, false), dir: dir(t)}
+	file := filepath.Join(s.dir, "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 1\nsentinel down-after-milliseconds main 500\nsentinel failover-timeout main 2000\n", master.port)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.sentinel = file
+	s.start(t)
+	return s
+}
+
+// StartReplica runs a replica of a server, and waits until it follows.
+func StartReplica(t testing.TB, of *Server) *Server {
+	t.Helper()
+	s := Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(of.port), "--repl-diskless-sync-delay", "0")
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(s.CLI(t, "info", "replication"), "master_link_status:up"); {
+		if time.Now().After(deadline) {
+			t.Fatal("the replica does not follow")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return s
 }
