@@ -163,7 +163,7 @@ type itemParser struct {
 func decodeItem(raw json.RawMessage, v any) *problem {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil && err != io.EOF { //nolint:errorlint // the decoder returns it as it is
+	if err := dec.Decode(v); err != nil && err != io.EOF {
 		return decodeProblem(err)
 	}
 	return nil
