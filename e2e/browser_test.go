@@ -25,21 +25,9 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 	if err != nil {
 		missing(t, "Chromium")
 	}
-	profile, err := os.MkdirTemp("", "antirobot-chromium-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { // its helpers go on writing for a moment after it has ended
-		for range 50 {
-			if os.RemoveAll(profile) == nil {
-				return
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
-	})
 	opts := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	opts = append(opts,
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile(t)),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true),
@@ -59,6 +47,25 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 		t.Fatalf("start chromium: %v", err)
 	}
 	return ctx
+}
+
+// profile makes a directory for a browser's profile. Chromium's last processes may write there after it has been told to
+// stop, so what can't be removed at once is no failure.
+func profile(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "antirobot-profile-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for range 20 {
+			if os.RemoveAll(dir) == nil {
+				return
+			}
+			<-time.After(50 * time.Millisecond)
+		}
+	})
+	return dir
 }
 
 // tab opens a further tab of the same browser.
