@@ -311,12 +311,22 @@ func TestScriptWrongThenRight(t *testing.T) {
 // TestScriptCancel: Escape and the button are a named error, and the focus comes back; the next request asks again.
 func TestScriptCancel(t *testing.T) {
 	g := serve(t, appSite(t).URL)
-	a := openApp(t, browser(t), g.url+"/app", "")
+	ctx := browser(t)
+	run(t, ctx, "hold back what is late", chromedp.ActionFunc(func(ctx context.Context) error {
+		_, err := page.AddScriptToEvaluateOnNewDocument(`const plain = fetch;
+			window.fetch = async (u, o) => { const r = await plain(u, o); if (u === '/api/late') await new Promise((ok) => { window.letGo = ok; }); return r; };`).Do(ctx)
+		return err
+	}))
+	a := openApp(t, ctx, g.url+"/app", "")
 	g.ban("ip:127.0.0.1", "10m")
-	a.eval(`document.getElementById('more').focus(); keep('one', robot.fetch('/api/list')); keep('two', robot.fetch('/api/list')); true`, nil)
+	// The second is challenged only after the first was cancelled: it was sent before, and does not ask once more.
+	a.eval(`document.getElementById('more').focus(); keep('one', robot.fetch('/api/list')); keep('two', robot.fetch('/api/late')); true`, nil)
 	a.asked()
+	a.until(`window.letGo`)
 	a.eval(dialog+`.querySelector('button[type=button].l').focus(); true`, nil)
 	run(t, a.ctx, "escape", chromedp.KeyEvent("\u001b"))
+	a.until(`results.one`)
+	a.eval(`letGo(); true`, nil)
 	for _, name := range []string{"one", "two"} {
 		if r := a.result(name); r.Error != "AntirobotCancelled" {
 			t.Errorf("%s: %+v", name, r)

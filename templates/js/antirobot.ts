@@ -321,6 +321,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
   const emit = <K extends keyof EventMap>(type: K, detail: EventMap[K]) =>
     events.dispatchEvent(new CustomEvent(type, { detail, cancelable: true }));
   const jobs = new Map<string, Job>();
+  const cancels = new Map<string, number>(); // what was sent before shares the fate of what was cancelled
   let asking: Job | null = null;
   let queue: Promise<unknown> = Promise.resolve();
 
@@ -467,7 +468,10 @@ export function createAntirobot(options: Options = {}): Antirobot {
 
     answer(digits: string) { return this.#post({ rep: digits }); }
     renew() { return this.#post({ new: '1' }); }
-    cancel() { this.#settle(new AntirobotCancelled(this.challenge)); }
+    cancel() {
+      cancels.set(this.origin, now());
+      this.#settle(new AntirobotCancelled(this.challenge));
+    }
 
     async #post(fields: Record<string, string>): Promise<Outcome> {
       const outcome = await this.#posted(fields);
@@ -523,7 +527,13 @@ export function createAntirobot(options: Options = {}): Antirobot {
 
   /** Settles a challenge: true if the request is to be sent again, false if c was none. */
   const handle = async (r: { method: string; url: string }, c: Challenge, sent: number, round: number, signal: AbortSignal | null, repeatable: boolean) => {
-    if (!(sent < (passes.get(new URL(c.check).origin) ?? -1))) {
+    const origin = new URL(c.check).origin;
+    if (!(sent < (passes.get(origin) ?? -1))) {
+      if (sent < (cancels.get(origin) ?? -1)) {
+        const e = new AntirobotCancelled(c);
+        emit('cancelled', e);
+        throw e;
+      }
       if (round > o.rounds) {
         const e = new AntirobotBlocked('rounds', c.requestId);
         emit('blocked', e);
