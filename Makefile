@@ -9,7 +9,7 @@ GO    := go
 RACE  ?= -race
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo dev)
 
-.PHONY: help run build test fmt vet lint arch unit race fuzz e2e bench bench-smoke deps screens clean tidy
+.PHONY: help run build test fmt vet lint arch unit race fuzz e2e bench bench-smoke deps screens js clean tidy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -36,13 +36,13 @@ lint: $(BIN)/golangci-lint ## golangci-lint with the linters of .golangci.yml
 arch: ## the import table as a test
 	@$(GO) test -count=1 -run 'TestArch' .
 
-unit: ## unit tests, shuffled, without the race detector (allocation promises are checked here)
+unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector (allocation promises are checked here)
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
 race: unit ## unit tests with the race detector
 	@$(GO) test $(RACE) -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
-e2e: build ## the real binary with a real browser, proxies and clients
+e2e: build $(BIN)/esbuild ## the real binary with a real browser, proxies and clients
 	@$(GO) test -count=1 -timeout 10m ./e2e/...
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
@@ -53,13 +53,18 @@ bench: build ## the figures of docs/performance.md, each beside its reference
 	@tools/bench.sh
 
 bench-smoke: ## every benchmark once, so that none rots
-	@$(GO) test -run '^$$' -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null
+	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null
 
-screens: build ## write a picture of every page to screens/
-	@SCREENS=$(CURDIR)/screens $(GO) test -count=1 -run TestScreens ./e2e/...
+screens: build ## write a picture of every page, in every look and language, to screens/
+	@SCREENS=$(CURDIR)/screens $(GO) test -count=1 -run 'TestScreens|TestLanguagesFit' ./e2e
 
 deps: ## install what the end-to-end tests need (Debian: needs root)
 	@tools/deps.sh
+
+js: $(BIN)/esbuild ## build antirobot.js, its types and its texts, all of which are committed
+	@$(GO) test -count=1 ./templates -run 'TestScriptTexts' -update >/dev/null
+	@$(GO) test -count=1 ./templates -run 'TestScript(IsFresh|Types)' -update >/dev/null
+	@$(GO) test -count=1 ./templates -run TestScriptIsSmall -v | grep bytes
 
 tidy: ## go mod tidy, here and in tools
 	@$(GO) mod tidy && cd tools && $(GO) mod tidy
@@ -68,6 +73,10 @@ $(BIN)/gofumpt $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/gofumpt mvdan.cc/gofumpt \
 		&& $(GO) build -modfile=tools/go.mod -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $(BIN)/gofumpt $(BIN)/golangci-lint
+
+$(BIN)/esbuild: tools/go.mod tools/go.sum
+	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/esbuild github.com/evanw/esbuild/cmd/esbuild
+	@touch $(BIN)/esbuild
 
 clean: ## remove what the build and the tests made
 	@rm -rf antirobot $(BIN) screens

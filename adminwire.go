@@ -22,8 +22,12 @@ func (a *app) openAdmin() (err error) {
 	deps := admin.Deps{
 		Version: version, Started: a.began, Sets: []*metrics.Set{a.set},
 		Bans: a.cacher, Passes: a.cacher, Decisions: a.cacher.Decisions(), Lists: a.lists,
+		Allowance: func(id [16]byte) (admin.Allowance, bool) {
+			a, ok := a.cacher.Allowance(id)
+			return admin.Allowance(a), ok
+		},
 		Reload:   func(context.Context) error { return a.reload("api") },
-		Services: a.describeServices, Store: a.describeStore, Ready: a.ready,
+		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,
 	}
 	a.admin, err = admin.New(a.cfg.Admin, a.token, deps, a.part("admin"), a.set)
 	return err
@@ -45,7 +49,7 @@ func (a *app) describeServices() []admin.Service {
 }
 
 func (a *app) describeStore() admin.StoreHealth {
-	h := admin.StoreHealth{Backend: "pebble", Shared: a.store.Shared(), Healthy: true}
+	h := admin.StoreHealth{Backend: a.store.name, Shared: a.store.Shared(), Healthy: true}
 	if err := errors.Join(a.store.Healthy(), a.cacher.Health()); err != nil {
 		h.Healthy, h.Error = false, err.Error()
 	}

@@ -39,6 +39,8 @@ var allowed = map[string][]string{
 	"e2e":               {},
 	"e2e/blackbox":      {"identity", "proxy/h1", "proxy/upstream"},
 	"store/redisstore":  {"store"},
+
+	"store/redisstore/redistest": {},
 }
 
 // homes says where a library may be imported from; tests may use any.

@@ -15,7 +15,7 @@ import (
 )
 
 // keepKeys is how long a key that no longer seals must stay, so that no pass in somebody's browser is lost.
-const keepKeys = 31 * 24 * time.Hour
+const keepKeys = "31d"
 
 func keysCommand() *cobra.Command {
 	var file, dataDir string
@@ -27,6 +27,14 @@ rotation logs nobody out. serve makes a ring on first start; these commands are 
 that prepare it beforehand, share it between machines, or rotate it.
 
 A running gateway takes a changed ring over on reload (SIGHUP).`,
+		Example: `  antirobot keys make --data-dir /var/lib/antirobot
+  antirobot keys rotate --file /etc/antirobot/keys.json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q: it is keys make, keys rotate or keys list", args[0])
+			}
+			return cmd.Help()
+		},
 	}
 	cmd.PersistentFlags().StringVar(&file, "file", "", "the ring's `FILE` (default: keys.json in the data directory)")
 	cmd.PersistentFlags().StringVar(&dataDir, "data-dir", DefaultConfig().DataDir, "the data `DIR`")
@@ -67,31 +75,46 @@ func makeKeys(cmd *cobra.Command, path string) error {
 }
 
 func rotateCommand(path func() string) *cobra.Command {
-	var keep time.Duration
+	var keep string
 	cmd := &cobra.Command{
 		Use: "rotate", Short: "Add a key that seals from now on; drop those that are too old to matter", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ring, err := spravka.LoadRing(path())
+			keepFor, err := readDuration(keep)
+			if err != nil {
+				return fmt.Errorf("--keep: %w", err)
+			}
+			if keepFor < 0 {
+				return fmt.Errorf("--keep: %v is negative", keepFor)
+			}
+			ring, err := loadKeys(path())
 			if err != nil {
 				return err
 			}
-			next, err := ring.Rotate(time.Now(), keep)
+			next, err := ring.Rotate(time.Now(), keepFor)
 			if err != nil {
 				return err
 			}
 			if err := spravka.SaveRing(path(), next); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: a new key seals from now on, %d key(s) open; reload the gateway (SIGHUP)\n", path(), len(next.Keys()))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: a new key seals from now on, %s open; reload the gateway (SIGHUP)\n", path(), count(len(next.Keys()), "key"))
 			return nil
 		},
 	}
-	cmd.Flags().DurationVar(&keep, "keep", keepKeys, "how long a key stays after it ceased to seal; shorter than the life of a pass loses passes")
+	cmd.Flags().StringVar(&keep, "keep", keepKeys, "how long a key stays after it ceased to seal, a `TIME` such as 31d; shorter than the life of a pass loses passes")
 	return cmd
 }
 
-func listKeys(cmd *cobra.Command, path string) error {
+func loadKeys(path string) (*spravka.Ring, error) {
 	ring, err := spravka.LoadRing(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no key ring %s; say where it is (--data-dir, --file), or make one with `antirobot keys make`", path)
+	}
+	return ring, err
+}
+
+func listKeys(cmd *cobra.Command, path string) error {
+	ring, err := loadKeys(path)
 	if err != nil {
 		return err
 	}

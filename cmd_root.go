@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func rootCommand() *cobra.Command {
@@ -22,8 +24,23 @@ Protect many: antirobot serve --config antirobot.yaml`,
 		SilenceErrors: true,
 		Version:       version,
 	}
-	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), versionCommand())
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), versionCommand())
 	return root
+}
+
+// flagError says what may have been meant by a flag that does not exist, and where the flags are described.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		best := nearest(unknown.GetSpecifiedName(), names)
+		if best != "" && unknown.GetSpecifiedShortnames() == "" {
+			return fmt.Errorf("%w; did you mean --%s? See `%s --help`", err, best, cmd.CommandPath())
+		}
+	}
+	return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
 }
 
 func versionCommand() *cobra.Command {

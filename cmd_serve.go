@@ -22,6 +22,8 @@ type serveFlags struct {
 	trustedProxies []string
 	testAnswer     string
 	logLevel       string
+	store          string
+	secretFile     string
 
 	read func() (*Config, error) // the configuration as it stands now, under the flags
 }
@@ -32,6 +34,8 @@ func (f *serveFlags) register(cmd *cobra.Command) {
 	p.StringSliceVarP(&f.listen, "listen", "l", nil, "`ADDR` to serve visitors on, e.g. :8080; may be repeated (listen)")
 	p.StringVar(&f.admin, "admin", "", "`ADDR` of the private listener, e.g. 127.0.0.1:8081 (admin.listen)")
 	p.StringSliceVarP(&f.upstreams, "upstream", "u", nil, "`URL` of the service, e.g. http://127.0.0.1:3000; may be repeated (defaults.upstream.urls)")
+	p.StringVar(&f.store, "store", "", "`URL` of the store: empty for the one in the data directory, memory:, redis://HOST, rediss://HOST or redis-cluster://HOST,HOST (store.url)")
+	p.StringVar(&f.secretFile, "secret-file", "", "`FILE` with the secret that wraps the key ring in a shared store (keys.secret_file)")
 	p.StringVar(&f.dataDir, "data-dir", "", "`DIR` for keys, the store and copies of lists (data_dir)")
 	p.StringSliceVar(&f.trustedProxies, "trusted-proxies", nil, "networks, `CIDR,…`, whose X-Forwarded-For is believed (identity.trusted_proxies)")
 	p.StringVar(&f.testAnswer, "captcha-test-answer", "", "every challenge asks for these `DIGITS`: for end-to-end tests only (captcha.test_answer)")
@@ -54,6 +58,12 @@ func (f *serveFlags) override(cfg *Config) {
 	}
 	if f.dataDir != "" {
 		cfg.DataDir = f.dataDir
+	}
+	if f.store != "" {
+		cfg.Store.URL = f.store
+	}
+	if f.secretFile != "" {
+		cfg.Keys.SecretFile, cfg.Keys.SecretEnv = f.secretFile, ""
 	}
 	if len(f.trustedProxies) > 0 {
 		cfg.Identity.TrustedProxies = f.trustedProxies
@@ -100,9 +110,18 @@ Behind a balancer, say whose X-Forwarded-For is to be believed:
 
   antirobot serve --config antirobot.yaml --trusted-proxies 10.0.0.0/8
 
+Several gateways before one service share their state in Redis, and their keys by a secret:
+
+  antirobot serve --config antirobot.yaml --store redis://10.0.0.5 --secret-file /etc/antirobot/secret
+
 Keys and the token of the private listener are made on first start and kept in the data directory.
 SIGHUP reloads the configuration; SIGTERM and SIGINT drain and stop.`,
-		Args: cobra.NoArgs,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("serve takes no arguments; did you mean --config %s?", args[0])
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.check(); err != nil {
 				return err

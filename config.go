@@ -14,27 +14,28 @@ import (
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
-	"antirobot/store/pebblestore"
 	"antirobot/verdict"
+	"antirobot/verdict/counter"
 	"antirobot/verdict/processor"
 )
 
 // Config is the whole configuration. config.example.yaml documents every key.
 type Config struct {
-	Listen    []Listener         `mapstructure:"listen"`
-	Admin     admin.Config       `mapstructure:"admin"`
-	DataDir   string             `mapstructure:"data_dir"`
-	Keys      KeysConfig         `mapstructure:"keys"`
-	Log       LogConfig          `mapstructure:"log"`
-	Check     proxy.CheckConfig  `mapstructure:"check"`
-	HTTP      h1.Config          `mapstructure:"http"`
-	Drain     time.Duration      `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
-	Identity  identity.Config    `mapstructure:"identity"`
-	Lists     cbb.Config         `mapstructure:"lists"`
-	Captcha   captcha.Config     `mapstructure:"captcha"`
-	Verdict   verdict.Config     `mapstructure:"verdict"`
-	Processor processor.Config   `mapstructure:"processor"`
-	Store     pebblestore.Config `mapstructure:"store"`
+	Listen    []Listener        `mapstructure:"listen"`
+	Admin     admin.Config      `mapstructure:"admin"`
+	DataDir   string            `mapstructure:"data_dir"`
+	Keys      KeysConfig        `mapstructure:"keys"`
+	Log       LogConfig         `mapstructure:"log"`
+	Check     proxy.CheckConfig `mapstructure:"check"`
+	HTTP      h1.Config         `mapstructure:"http"`
+	Drain     time.Duration     `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
+	Identity  identity.Config   `mapstructure:"identity"`
+	Lists     cbb.Config        `mapstructure:"lists"`
+	Captcha   captcha.Config    `mapstructure:"captcha"`
+	Verdict   verdict.Config    `mapstructure:"verdict"`
+	Processor processor.Config  `mapstructure:"processor"`
+	Store     StoreConfig       `mapstructure:"store"`
+	Counters  counter.Config    `mapstructure:"counters"`
 
 	// Defaults are the settings that every service begins with; Services lists what differs, with a name each. Both
 	// are kept as they stand in the file and resolved in order: built-in, defaults, service, path.
@@ -55,7 +56,10 @@ type Listener struct {
 
 // KeysConfig says where the key ring is.
 type KeysConfig struct {
-	File string `mapstructure:"file"` // default: keys.json in the data directory
+	File string `mapstructure:"file"` // default: keys.json in the data directory, or the ring in a shared store
+	// The secret that wraps the ring in a shared store: one of a file and a variable of the environment.
+	SecretFile string `mapstructure:"secret_file"`
+	SecretEnv  string `mapstructure:"secret_env"`
 }
 
 // LogConfig says what is logged, to standard output as JSON lines.
@@ -100,8 +104,17 @@ func DefaultConfig() Config {
 		Captcha:   captcha.DefaultConfig(),
 		Verdict:   verdict.DefaultConfig(),
 		Processor: processor.DefaultConfig(),
-		Store:     pebblestore.DefaultConfig(),
+		Store:     defaultStoreConfig(),
+		Counters:  defaultCounters(),
 	}
+}
+
+// defaultCounters is for a gateway beside which a service needs its memory.
+func defaultCounters() counter.Config {
+	c := counter.DefaultConfig()
+	c.CacheBytes = 64 << 20
+	c.MaxBuffered = 1 << 20
+	return c
 }
 
 // DefaultService returns the settings that `defaults` begins with.
@@ -148,7 +161,7 @@ func (c *Config) keyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "admin", "check.listen", "store", "verdict", "processor",
+	"data_dir", "log.access", "admin", "check.listen", "store", "counters", "verdict", "processor",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
 }
 
@@ -160,6 +173,15 @@ func (c *Config) needRestart(next *Config) []string {
 	}
 	changed := changedKeys(reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem(), "")
 	return append(names, below(changed, restartKeys)...)
+}
+
+// carryOver gives next the values of c, the running configuration, for all that takes effect at the next start only. So
+// next says what is true once it runs, and a later reload still finds what differs from the file.
+func (c *Config) carryOver(next *Config) {
+	if !slices.EqualFunc(c.Listen, next.Listen, Listener.sameSocket) { // else the files of certificates may be new
+		next.Listen = c.Listen
+	}
+	copyKeys(reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem(), "", restartKeys)
 }
 
 // sameSocket reports whether a listener can go on as another: only the files of its certificate may differ.

@@ -116,12 +116,9 @@ func checkUpstream(cfg upstream.Config) error {
 
 // checkFiles looks at the files of a service or of a path.
 func (s *Service) checkFiles(pages *templates.Set) error {
-	var keys, logo error
+	var keys error
 	if len(s.Cookies.Login.Keys)+len(s.Cookies.ServiceCookie.Keys) > 0 {
 		_, keys = identity.NewService(s.Cookies)
 	}
-	if s.Captcha.Branding.Logo != "" {
-		_, logo = pages.Brand(s.Captcha.Branding)
-	}
-	return errors.Join(withPath("cookies", keys), withPath("captcha.branding", logo))
+	return errors.Join(withPath("cookies", keys), withPath("captcha.branding", pages.Check(&s.Captcha.Branding)))
 }

@@ -66,7 +66,7 @@ func decodeConfig(settings map[string]any, override func(*Config)) (*Config, err
 	}
 	unread := configProblems(errors.Join(err, cfg.resolveServices()))
 	problems := oneOfEach(append(unread, withoutBelow(configProblems(cfg.Validate()), unread)...))
-	return &cfg, problemsAt("", problems)
+	return &cfg, problemsAt("", redacted(problems))
 }
 
 // overlay writes the keys that settings has over what dst holds; lists are replaced, structures are merged. path is

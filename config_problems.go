@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -71,6 +72,21 @@ func joinPath(path, line string) string {
 		return path + line
 	}
 	return path + "." + line
+}
+
+// credentials are what stands before the host of a URL.
+var credentials = regexp.MustCompile(`://[^"]*@`)
+
+// redacted returns problems without the passwords that stand in URLs, nor what a parser says of their parts.
+func redacted(problems []string) []string {
+	out := make([]string, len(problems))
+	for i, p := range problems {
+		out[i] = p
+		if hidden := credentials.ReplaceAllString(p, "://…@"); hidden != p {
+			out[i], _, _ = strings.Cut(hidden, ": parse ")
+		}
+	}
+	return out
 }
 
 // without returns the problems of err that are not among known.

@@ -129,10 +129,19 @@ func suggest(section reflect.Type, name string) string {
 	if len(below) > 0 {
 		return strings.Join(below[:min(len(below), 2)], " or ")
 	}
-	best, least := "", max(len(name)/3, 1)+1
+	var own []string
 	for _, k := range keysOf(section) {
-		if d := editDistance(name, k.name); d < least {
-			best, least = k.name, d
+		own = append(own, k.name)
+	}
+	return nearest(name, own)
+}
+
+// nearest returns the one of names that differs from name by the fewest slips, a third of its letters at most; else "".
+func nearest(name string, names []string) string {
+	best, least := "", (len(name)+2)/3+1
+	for _, n := range names {
+		if d := editDistance(name, n); d < least {
+			best, least = n, d
 		}
 	}
 	return best
@@ -182,10 +191,7 @@ func editDistance(a, b string) int {
 func changedKeys(a, b reflect.Value, path string) []string {
 	var changed []string
 	for _, k := range keysOf(a.Type()) {
-		x, y, at := a.Field(k.index), b.Field(k.index), k.name
-		if path != "" {
-			at = path + "." + k.name
-		}
+		x, y, at := a.Field(k.index), b.Field(k.index), joinKey(path, k.name)
 		switch {
 		case x.Kind() == reflect.Struct:
 			changed = append(changed, changedKeys(x, y, at)...)
@@ -195,6 +201,18 @@ func changedKeys(a, b reflect.Value, path string) []string {
 		}
 	}
 	return changed
+}
+
+// copyKeys copies the keys that are one of roots, or lie below one, from one struct to another of its type.
+func copyKeys(from, to reflect.Value, path string, roots []string) {
+	for _, k := range keysOf(from.Type()) {
+		at := joinKey(path, k.name)
+		if len(below([]string{at}, roots)) > 0 {
+			to.Field(k.index).Set(from.Field(k.index))
+		} else if isSection(k.typ) && k.typ != serviceType {
+			copyKeys(from.Field(k.index), to.Field(k.index), at, roots)
+		}
+	}
 }
 
 // below returns those of paths that are one of roots or lie below one.

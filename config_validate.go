@@ -36,6 +36,14 @@ func (c *Config) Validate() error {
 	add("verdict", c.Verdict.Validate())
 	add("processor", c.Processor.Validate())
 	add("store", c.Store.Validate())
+	add("counters", c.Counters.Validate())
+	if c.Keys.SecretFile != "" && c.Keys.SecretEnv != "" {
+		bad("keys.secret_file: give one of secret_file and secret_env")
+	}
+	if c.Store.shared() && c.Keys.File == "" && c.Keys.SecretFile == "" && c.Keys.SecretEnv == "" {
+		_, err := c.Keys.secret()
+		bad("keys.secret_file: %w", err)
+	}
 	errs = append(errs, c.validateServices()...)
 	return errors.Join(errs...)
 }
@@ -80,6 +88,9 @@ func (l *Listener) Validate() error {
 	return errors.Join(errs...)
 }
 
+// anyURL stands for an address that is missing, where that is said otherwise.
+var anyURL = []string{"http://127.0.0.1"}
+
 // validateServices checks what every service has become. What is wrong in defaults is said of them alone, not of each
 // service and path that inherits it.
 func (c *Config) validateServices() []error {
@@ -88,10 +99,14 @@ func (c *Config) validateServices() []error {
 	if len(c.Services) > 0 {
 		base := c.inherited
 		if len(base.Upstream.URLs) == 0 {
-			base.Upstream.URLs = []string{"http://127.0.0.1"} // each service may have its own
+			base.Upstream.URLs = anyURL // each service may have its own
 		}
 		inherited = configProblems(base.validateSettings())
 		errs = append(errs, withPath("defaults", base.validateSettings()))
+	}
+	if alone := &c.resolved[0]; len(c.Services) == 0 && len(alone.Upstream.URLs) == 0 {
+		alone.Upstream.URLs = anyURL
+		errs = append(errs, errors.New("services: there is nothing to protect yet; add a service with upstream.urls, or set defaults.upstream.urls"))
 	}
 	names := map[string]string{}
 	for i := range c.resolved {

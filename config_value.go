@@ -59,7 +59,7 @@ func wrongKind(want string, got reflect.Value, hint string) error {
 }
 
 // readDuration reads "90s", "1h30m", "7d". A number without a unit is refused: nobody knows what it means.
-func readDuration(data any) (any, error) {
+func readDuration(data any) (time.Duration, error) {
 	switch v := data.(type) {
 	case time.Duration:
 		return v, nil
@@ -74,16 +74,16 @@ func readDuration(data any) (any, error) {
 			}
 		}
 		if _, err := strconv.ParseFloat(s, 64); err == nil {
-			return nil, noUnit(s)
+			return 0, noUnit(s)
 		}
-		return nil, fmt.Errorf("%q is no duration; write it as 500ms, 90s, 10m, 12h or 7d", clip(v))
+		return 0, fmt.Errorf("%q is no duration; write it as 500ms, 90s, 10m, 12h or 7d", clip(v))
 	case int, int64, uint64, float64:
 		if s := fmt.Sprint(v); s != "0" {
-			return nil, noUnit(s)
+			return 0, noUnit(s)
 		}
-		return time.Duration(0), nil
+		return 0, nil
 	}
-	return nil, wrongKind("a duration such as 90s, 10m or 7d", reflect.ValueOf(data), "")
+	return 0, wrongKind("a duration such as 90s, 10m or 7d", reflect.ValueOf(data), "")
 }
 
 func noUnit(number string) error {

@@ -25,6 +25,7 @@ const (
 type fuidKeeper struct {
 	resolver *identity.Resolver
 	kv       store.KV
+	shared   bool // a store that is away keeps nobody from starting
 	log      zerolog.Logger
 	saved    time.Time
 	cancel   context.CancelFunc
@@ -44,7 +45,10 @@ func (k *fuidKeeper) start() error {
 		return nil
 	})
 	if err != nil {
-		return err
+		if !k.shared {
+			return err
+		}
+		k.log.Warn().Err(err).Msg("the shared store is away: fuids that it knows count as new")
 	}
 	k.saved = now
 	ctx, cancel := context.WithCancel(context.Background())

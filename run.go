@@ -15,7 +15,6 @@ import (
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
-	"antirobot/spravka"
 )
 
 func (a *app) openLog() {
@@ -164,6 +163,7 @@ func (a *app) close() {
 		{"identity", a.fuids != nil, func() error { return a.fuids.close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
+		{"counters", a.counters != nil, a.closeCounters},
 		{"store", a.store != nil, func() error { return a.store.Close() }},
 	}
 	for _, c := range closers {
@@ -196,7 +196,9 @@ func (a *app) reload(why string) error {
 	if err != nil {
 		return err
 	}
-	ring, err := spravka.LoadRing(next.keyFile())
+	restart := a.cfg.needRestart(next)
+	a.cfg.carryOver(next)
+	ring, err := a.loadRing(next, false)
 	if err != nil {
 		return fmt.Errorf("keys: %w", err)
 	}
@@ -238,9 +240,6 @@ func (a *app) reload(why string) error {
 		a.checkServer.SetConfig(next.HTTP)
 	}
 	a.retire(groups)
-	restart := a.cfg.needRestart(next)
-	next.Listen, next.DataDir, next.Admin, next.Store = a.cfg.Listen, a.cfg.DataDir, a.cfg.Admin, a.cfg.Store
-	next.Check.Listen = a.cfg.Check.Listen
 	a.cfg, a.pages, a.captcha = next, pages, captcha
 	if level, err := zerolog.ParseLevel(next.Log.Level); err == nil {
 		zerolog.SetGlobalLevel(level)

@@ -24,9 +24,9 @@ import (
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
 	"antirobot/spravka"
-	"antirobot/store/pebblestore"
 	"antirobot/templates"
 	"antirobot/verdict"
+	"antirobot/verdict/counter"
 	"antirobot/verdict/processor"
 )
 
@@ -40,7 +40,8 @@ type app struct {
 	began time.Time
 	token string // of the private listener
 
-	store    *pebblestore.Store
+	store    *backend
+	counters *counter.Shingler
 	ring     atomic.Pointer[spravka.Ring]
 	lists    *cbb.Lists
 	cacher   *verdict.Cacher
@@ -87,8 +88,9 @@ func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
 		do   func() error
 	}{
 		{"data directory", a.openDataDir},
-		{"keys", a.openKeys},
 		{"store", a.openStore},
+		{"keys", a.openKeys},
+		{"counters", a.openCounters},
 		{"lists", a.openLists},
 		{"verdict", a.openVerdict},
 		{"identity", a.openIdentity},
@@ -110,26 +112,6 @@ func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
 
 func (a *app) openDataDir() error {
 	return os.MkdirAll(a.cfg.DataDir, 0o700)
-}
-
-func (a *app) openKeys() error {
-	ring, made, err := spravka.LoadOrMakeRing(a.cfg.keyFile(), time.Now())
-	if err != nil {
-		return err
-	}
-	if made {
-		a.log.Info().Str("file", a.cfg.keyFile()).Msg("made the key ring")
-	}
-	if ring.IsExample() && a.cfg.enforces() {
-		return errExampleKey(a.cfg)
-	}
-	a.ring.Store(ring)
-	return nil
-}
-
-func (a *app) openStore() (err error) {
-	a.store, err = pebblestore.Open(filepath.Join(a.cfg.DataDir, "store"), a.cfg.Store, a.log, time.Now)
-	return err
 }
 
 func (a *app) openLists() (err error) {
@@ -166,7 +148,7 @@ func (a *app) openIdentity() (err error) {
 		return err
 	}
 	a.resolver.RegisterMetrics(a.set)
-	a.fuids = &fuidKeeper{resolver: a.resolver, kv: a.store, log: a.part("identity")}
+	a.fuids = &fuidKeeper{resolver: a.resolver, kv: a.store, shared: a.store.Shared(), log: a.part("identity")}
 	return a.fuids.start()
 }
 
@@ -177,18 +159,30 @@ func (a *app) openCaptcha() (err error) {
 
 // newCaptcha builds what makes and checks challenges, with the pages of the configured directory over the built-in ones.
 func (a *app) newCaptcha(cfg *Config) (*templates.Set, *captcha.Captcha, error) {
-	var override fs.FS
-	if cfg.Captcha.Templates != "" {
-		override = os.DirFS(cfg.Captcha.Templates)
-	}
-	pages, err := templates.New(override)
+	pages, err := loadPages(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
 	c, err := captcha.New(cfg.Captcha, captcha.Deps{
-		Ring: a.ring.Load, Store: a.store, Set: pages, Log: a.part("captcha"), Metrics: a.set, Previous: a.captcha,
+		Ring: a.ring.Load, Store: a.store, Log: a.part("captcha"), Metrics: a.set, Previous: a.captcha,
 	})
 	return pages, c, err
+}
+
+// loadPages reads the pages and catalogues, with those of the configured directory over the built-in ones.
+func loadPages(cfg *Config) (*templates.Set, error) {
+	var override fs.FS
+	if dir := cfg.Captcha.Templates; dir != "" {
+		if _, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("captcha.templates: %w", err)
+		}
+		override = os.DirFS(dir)
+	}
+	pages, err := templates.New(override)
+	if err != nil {
+		return nil, fmt.Errorf("captcha.templates: %w", err)
+	}
+	return pages, nil
 }
 
 func (a *app) openGateway() error {
@@ -311,13 +305,12 @@ func (a *app) index(name, prefix string) uint16 {
 	return i
 }
 
-// ownsHost reports whether host, lower case and without port, is one of the service's: where visitors may be sent back to.
+// ownsHost reports whether the configuration names host, lower case and without port, as one of the service's: where
+// visitors may be sent to beside the host that they asked for. A service for every host names none, or it would send
+// them anywhere.
 func (s *Service) ownsHost(host string) bool {
-	if len(s.Hosts) == 0 {
-		return true
-	}
 	for _, h := range s.Hosts {
-		if h == "*" || strings.EqualFold(h, host) {
+		if strings.EqualFold(h, host) {
 			return true
 		}
 		if parent, ok := strings.CutPrefix(h, "*."); ok && strings.HasSuffix(host, "."+strings.ToLower(parent)) {

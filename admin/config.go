@@ -39,7 +39,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Listen:         "127.0.0.1:9090",
-		MaxBodyBytes:   64 << 10,
+		MaxBodyBytes:   1 << 20,
 		MaxConnections: 256,
 		ReadTimeout:    10 * time.Second,
 		IdleTimeout:    time.Minute,

@@ -23,6 +23,7 @@ type Deps struct {
 	Passes    Passes
 	Decisions Decisions
 	Lists     Lists
+	Counters  Counters
 	// Allowance returns what is known of the spending of a pass.
 	Allowance func(id [16]byte) (Allowance, bool)
 	// Session returns what the slow half knows of a subject, in a form that encoding/json can write; nil: nothing.

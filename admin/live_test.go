@@ -22,6 +22,7 @@ import (
 	"antirobot/identity"
 	"antirobot/store"
 	"antirobot/verdict"
+	"antirobot/verdict/counter"
 )
 
 // gateway is the real parts behind a live listener.
@@ -66,15 +67,19 @@ func startGateway(t *testing.T) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
+	counts, err := counter.New(store.NewMemoryCounters(), counter.DefaultConfig(), zerolog.Nop(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	g := &gateway{cacher: cacher, lists: lists, shop: shop}
 	t.Cleanup(func() {
-		if err := errors.Join(cacher.Close(), lists.Close(), st.Close()); err != nil {
+		if err := errors.Join(cacher.Close(), lists.Close(), counts.Close(ctx), st.Close()); err != nil {
 			t.Error(err)
 		}
 	})
 	g.live = start(t, DefaultConfig(), Deps{
 		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Sets: []*metrics.Set{set},
-		Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: lists,
+		Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
 		Reload: func(context.Context) error {
 			if len(g.reload) == 0 {
 				return nil

@@ -41,6 +41,8 @@ func (s *Server) table() []route {
 		{"POST", "/api/revoke", true, s.revoke},
 		{"GET", "/api/decisions/{}", false, s.decision},
 		{"GET", "/api/subjects/{}", false, s.subject},
+		{"POST", "/api/counters/update", true, s.updateCounters},
+		{"POST", "/api/counters/read", true, s.readCounters},
 	}
 }
 

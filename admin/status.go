@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/hex"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -83,6 +84,7 @@ func (s *Server) revoke(c *call) (any, error) {
 	case (in.Pass == "") == (in.Before == ""):
 		return nil, badField("pass", `give either {"pass":"<hex id>"} or {"before":"2026-01-02T15:04:05Z"}`)
 	case in.Pass != "":
+		in.Pass = strings.TrimPrefix(in.Pass, "spravka:") // as decisions and logs print it
 		var id [16]byte
 		if n, err := hex.Decode(id[:], []byte(in.Pass[:min(len(in.Pass), 32)])); err != nil || n != 16 || len(in.Pass) != 32 {
 			return nil, badField("pass", "the ID of a pass is 32 hex digits, as the logs and subjects print it")

@@ -46,7 +46,6 @@ func (q *Request) method() string { return string(q.View.Method) }
 type Deps struct {
 	Ring    func() *spravka.Ring // the present keys; called for every seal
 	Store   store.Store
-	Set     *templates.Set
 	Now     func() time.Time // nil: time.Now
 	Log     zerolog.Logger
 	Metrics *metrics.Set // nil: none are kept
@@ -60,14 +59,12 @@ type Captcha struct {
 	cfg   Config
 	ring  func() *spravka.Ring
 	store store.Store
-	set   *templates.Set
 	now   func() time.Time
 	log   zerolog.Logger
 	count counters
 
 	kinds  kinds
 	gate   *gate
-	voices voices
 	spent  *spentSet
 	rates  [mediumCount]*limiter
 	checks *limiter
@@ -79,8 +76,8 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if d.Ring == nil || d.Store == nil || d.Set == nil {
-		return nil, errors.New("captcha: ring, store and templates are needed")
+	if d.Ring == nil || d.Store == nil {
+		return nil, errors.New("captcha: ring and store are needed")
 	}
 	if d.Now == nil {
 		d.Now = time.Now
@@ -94,10 +91,9 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	}
 	issued := newDigits(cfg.Digits, cfg.TestAnswer)
 	c := &Captcha{
-		cfg: cfg, ring: d.Ring, store: d.Store, set: d.Set, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
+		cfg: cfg, ring: d.Ring, store: d.Store, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
 		kinds:  kinds{issued: issued, all: []kind{issued}},
 		gate:   newGate(places, cfg.RenderQueue, cfg.RenderWait),
-		voices: newVoices(),
 		spent:  newSpentSet(cfg.KeyTTL, cfg.SpentWrong),
 		rates:  [mediumCount]*limiter{picture: newRateLimiter(cfg.Rates.Images, cfg.RateEntries), sound: newRateLimiter(cfg.Rates.Audio, cfg.RateEntries)},
 		checks: newRateLimiter(cfg.Rates.Checks, cfg.RateEntries),
@@ -232,14 +228,14 @@ func (a *Answer) after(wait time.Duration) {
 // language is the page's: chosen in the URL or form, remembered, or asked for by the browser.
 func (c *Captcha) language(q *Request, p *params) *templates.Language {
 	if p != nil {
-		if l := c.set.Lang(p.lang); l != nil {
+		if l := q.Service.set.Lang(p.lang); l != nil {
 			return l
 		}
 	}
-	if l := c.set.Lang(cookieValue(q.View, c.cfg.LangCookie)); l != nil {
+	if l := q.Service.set.Lang(cookieValue(q.View, c.cfg.LangCookie)); l != nil {
 		return l
 	}
-	return c.set.Match(string(q.View.Get("Accept-Language")))
+	return q.Service.set.Match(string(q.View.Get("Accept-Language")))
 }
 
 // fault answers a page that could not be rendered: a fault of ours.

@@ -229,6 +229,9 @@ func (c *Captcha) Check(q *Request) Answer {
 }
 
 func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Answer {
+	if p.fresh != "" { // another picture: nothing was answered
+		return c.freshJSON(q, p, at)
+	}
 	r := c.judge(q, channelPage, p, at)
 	var a Answer
 	switch r.state {
@@ -247,6 +250,18 @@ func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Answer {
 	}
 	r.note(&a)
 	return a
+}
+
+// freshJSON is another challenge. A script that sends its visitor to the captcha page says here where they are now:
+// retpath is read as X-Retpath-Y is.
+func (c *Captcha) freshJSON(q *Request, p *params, at time.Time) Answer {
+	l := p.link()
+	if to, ok := q.readRetpath(p.retpath); ok && p.s == "" {
+		l = c.signLink(q, to, false, at)
+	} else {
+		c.follow(q, &l, nil, at)
+	}
+	return c.challengeJSON(q, &l, "", 200, at)
 }
 
 func (r *result) keyOrNil() *key {

@@ -56,7 +56,7 @@ func newEnv(t testing.TB, edit func(*Config, *ServiceConfig, *identity.ServiceCo
 
 func (e *env) newCaptcha(cfg Config) *Captcha {
 	e.t.Helper()
-	c, err := New(cfg, Deps{Ring: func() *spravka.Ring { return e.ring }, Store: e.store, Set: e.set, Now: e.now, Log: zerolog.Nop()})
+	c, err := New(cfg, Deps{Ring: func() *spravka.Ring { return e.ring }, Store: e.store, Now: e.now, Log: zerolog.Nop()})
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -221,7 +221,7 @@ func newLoggingEnv(t *testing.T) (*env, *bytes.Buffer) {
 	e := newEnv(t, nil)
 	var log bytes.Buffer
 	e.store = &order{Store: e.store, fail: errors.New("store is away")}
-	c, err := New(e.c.cfg, Deps{Ring: func() *spravka.Ring { return e.ring }, Store: e.store, Set: e.set, Now: e.now, Log: zerolog.New(&log)})
+	c, err := New(e.c.cfg, Deps{Ring: func() *spravka.Ring { return e.ring }, Store: e.store, Now: e.now, Log: zerolog.New(&log)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,10 +8,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"golang.org/x/text/language"
-
-	"antirobot/templates"
 )
 
 // gate bounds how many pictures and sounds are made at once and how many wait for that.
@@ -85,7 +81,7 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Answer {
 	}
 	body, err := func() ([]byte, error) {
 		defer c.gate.leave()
-		return kd.render(m, base64.RawURLEncoding.EncodeToString(k.nonce[:]), k.secret, c.voices.of(c.language(q, &p)))
+		return kd.render(m, base64.RawURLEncoding.EncodeToString(k.nonce[:]), k.secret, c.language(q, &p).Voice)
 	}()
 	if errors.Is(err, errNoMedium) {
 		return refuse(404, "refused", 0)
@@ -158,25 +154,4 @@ func parseRange(spec string, size int) (from, to int, ok, satisfiable bool) {
 		to = min(number(last)+1, size)
 	}
 	return from, to, true, from < size
-}
-
-// voices picks the language that the digits are spoken in: the page's, or the nearest that there is.
-type voices struct{ matcher language.Matcher }
-
-// spoken are the library's languages; English is the fallback.
-func spoken() []language.Tag {
-	return []language.Tag{
-		language.English, language.Russian, language.Chinese, language.Japanese, language.Portuguese,
-	}
-}
-
-func newVoices() voices { return voices{language.NewMatcher(spoken())} }
-
-func (v voices) of(l *templates.Language) string {
-	_, i, confidence := v.matcher.Match(language.Make(l.Tag))
-	if confidence == language.No {
-		i = 0
-	}
-	base, _ := spoken()[i].Base()
-	return base.String()
 }

@@ -89,13 +89,30 @@ func TestEverySizeRenders(t *testing.T) {
 	}
 }
 
+// TestVoices: every language is heard in the voice that its catalogue names, and all of those differ.
 func TestVoices(t *testing.T) {
 	e := newEnv(t, nil)
-	v := newVoices()
-	for tag, want := range map[string]string{"en": "en", "ru": "ru"} {
-		if got := v.of(e.set.Lang(tag)); got != want {
-			t.Errorf("%s speaks %s", tag, got)
+	_, fields := e.visit("https://example.com/")
+	heard := map[string][]byte{}
+	for _, l := range e.set.Languages() {
+		a := e.c.Audio(e.request("GET", "https://example.com/captcha/audio?key="+fields.Get("key")+"&lang="+l.Tag))
+		if a.Status != 200 || len(a.Body) < 10<<10 {
+			t.Fatalf("%s: status %d, %d bytes", l.Tag, a.Status, len(a.Body))
 		}
+		if was := heard[l.Voice]; was != nil && len(was) != len(a.Body) {
+			t.Errorf("%s is not heard in %s", l.Tag, l.Voice)
+		}
+		heard[l.Voice] = a.Body
+	}
+	sizes := map[int]string{}
+	for voice, b := range heard {
+		if other := sizes[len(b)]; other != "" {
+			t.Errorf("%s sounds as %s", voice, other)
+		}
+		sizes[len(b)] = voice
+	}
+	if len(heard) != 5 {
+		t.Errorf("%d voices are used", len(heard))
 	}
 }
 

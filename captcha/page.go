@@ -94,7 +94,7 @@ func printBytes(n int64) string {
 
 // rememberLang keeps a language that was chosen in the URL for the pages that follow.
 func (c *Captcha) rememberLang(q *Request, a *Answer, p *params) {
-	l := c.set.Lang(p.lang)
+	l := q.Service.set.Lang(p.lang)
 	if l == nil || cookieValue(q.View, c.cfg.LangCookie) == l.Tag {
 		return
 	}
@@ -273,10 +273,16 @@ func (c *Captcha) limited(q *Request, p *params, wait time.Duration, retry strin
 	return a
 }
 
-// Static serves the files that operators' pages may use, below /captcha/. path is the raw path of the request.
+// Static serves antirobot.js, the texts of its dialog, and the files that operators' pages may use, below /captcha/.
+// path is the raw path of the request. Nothing in them belongs to a visitor: any site may read them, and a browser may
+// keep antirobot.js and its texts as long as it asks each time whether they are fresh.
 func (c *Captcha) Static(q *Request, path string) Answer {
 	name, ok := strings.CutPrefix(path, q.Service.prefix+"/captcha/")
-	file, found := c.set.Static(name)
+	file, found := q.Service.set.Static(name)
+	if name == "texts" {
+		p := readParams(q)
+		file, found = c.language(q, &p).Texts(), true
+	}
 	if !ok || !found {
 		return c.PlainPage(q, templates.NotFound)
 	}
@@ -284,8 +290,38 @@ func (c *Captcha) Static(q *Request, path string) Answer {
 		return c.notAllowed(q, "GET, HEAD")
 	}
 	a := c.own(q, 200, file.Type, verdictCaptcha)
+	if file.Keep {
+		a.set("Cache-Control", "no-cache")
+		a.add("ETag", file.ETag)
+	}
+	a.add("Vary", "Accept-Encoding")
+	a.add("Access-Control-Allow-Origin", "*")
+	a.add("Cross-Origin-Resource-Policy", "cross-origin")
+	if file.Keep && string(q.View.Get("If-None-Match")) == file.ETag {
+		a.Status = 304
+		return a
+	}
 	a.Body = file.Body
+	if file.Gzip != nil && acceptsGzip(string(q.View.Get("Accept-Encoding"))) {
+		a.add("Content-Encoding", "gzip")
+		a.Body = file.Gzip
+	}
 	return a
+}
+
+// acceptsGzip reports whether an Accept-Encoding names gzip and does not refuse it.
+func acceptsGzip(accept string) bool {
+	if len(accept) > 1024 {
+		return false
+	}
+	for item := range strings.SplitSeq(accept, ",") {
+		coding, args, _ := strings.Cut(item, ";")
+		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
+			q, has := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(args), " ", ""), "q=")
+			return !has || thousandths(q) > 0
+		}
+	}
+	return false
 }
 
 func (c *Captcha) notAllowed(q *Request, allow string) Answer {

@@ -17,8 +17,9 @@ func (c *Captcha) passCookie(q *Request, p *spravka.Pass) HeaderField {
 		domain = string(q.View.Host)
 	}
 	token := c.ring().SealPass(nil, p)
+	same := q.Service.sameSite
 	return HeaderField{"Set-Cookie", string(spravka.AppendSetCookie(nil, q.Service.cookie, token, domain, "/",
-		c.cfg.Pass.Lifetime, q.secure(), true, "Lax"))}
+		c.cfg.Pass.Lifetime, q.secure() || same != "Lax", true, same))}
 }
 
 func agentOf(q *Request) uint64 { return identity.AgentFamily(q.View.Get("User-Agent")) }

@@ -30,6 +30,10 @@ type ServiceConfig struct {
 	ImgURLTemplate string `mapstructure:"img_url_template"`
 	// CORSOrigins may read JSON challenges beside the service's own: https://app.example.org, https://*.example.org.
 	CORSOrigins []string `mapstructure:"cors_origins"`
+	// CrossSite is for a service whose scripts run on pages of another site, such as an API on api.example.net for
+	// pages on shop.example.org: the pass is then given with SameSite=None and Partitioned, which browsers keep for
+	// each of these sites apart, and only over https. CORSOrigins must name the pages.
+	CrossSite bool `mapstructure:"cross_site"`
 	// CompatYandex adds X-Yandex-Captcha.
 	CompatYandex bool `mapstructure:"compat_yandex"`
 	// Partners are the XML partners.
@@ -80,6 +84,9 @@ func (c *ServiceConfig) Validate() error {
 		if _, err := parseOriginRule(o); err != nil {
 			bad("cors_origins[%d]: %w", i, err)
 		}
+	}
+	if c.CrossSite && len(c.CORSOrigins) == 0 {
+		bad("cross_site: cors_origins names no pages that could use it")
 	}
 	errs = append(errs, c.validatePartners()...)
 	if !spravka.ValidCookieName(c.PartnerParam) {
@@ -151,10 +158,12 @@ type Service struct {
 	ajaxStatus   int
 	imgURL       string
 	origins      []originRule
+	sameSite     string // of the pass's cookie
 	yandex       bool
 	partners     []Partner
 	partnerParam string
 	closed       bool
+	set          *templates.Set
 	brand        *templates.Brand
 	id           *identity.Service
 	cookie       string // the pass's
@@ -173,15 +182,23 @@ func NewService(name string, cfg ServiceConfig, id *identity.Service, ownHost fu
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	brand, err := set.Brand(cfg.Branding)
+	own, err := set.For(&cfg.Branding)
 	if err != nil {
-		return nil, fmt.Errorf("branding.%w", err)
+		return nil, errors.Join(prefixed("branding.", err)...)
+	}
+	brand, err := own.Brand(cfg.Branding)
+	if err != nil {
+		return nil, errors.Join(prefixed("branding.", err)...)
 	}
 	s := &Service{
 		name: name, prefix: cfg.Prefix, ownHost: ownHost, ajaxStatus: cfg.AJAXStatus, yandex: cfg.CompatYandex,
 		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand,
-		id: id, cookie: id.SpravkaCookie(),
+		id: id, cookie: id.SpravkaCookie(), set: own,
 		imgURL: "{base}" + cfg.Prefix + "/captcha/image?key={key}",
+	}
+	s.sameSite = "Lax"
+	if cfg.CrossSite {
+		s.sameSite = "None; Partitioned"
 	}
 	if cfg.AJAX == "inline" && cfg.ImgURLTemplate != "" {
 		s.imgURL = cfg.ImgURLTemplate

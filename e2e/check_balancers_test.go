@@ -91,7 +91,7 @@ func runDaemon(t *testing.T, addr, name string, args ...string) {
 	t.Fatalf("%s does not listen on %s", name, addr)
 }
 
-func write(t *testing.T, name, text string) string {
+func writeFile(t *testing.T, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -128,7 +128,7 @@ http {
 %[2]s
 }
 `, dir, conf)
-	runDaemon(t, addr, bin, "-p", dir, "-e", "stderr", "-c", write(t, "nginx.conf", main))
+	runDaemon(t, addr, bin, "-p", dir, "-e", "stderr", "-c", writeFile(t, "nginx.conf", main))
 	return "http://" + addr
 }
 
@@ -137,11 +137,11 @@ func runHAProxy(t *testing.T, gateway, service string, replace ...string) string
 	t.Helper()
 	bin := program(t, "haproxy")
 	addr := freePort(t)
-	lua := write(t, "antirobot.lua", deployed(t, "haproxy/antirobot.lua", deployGateway, gateway))
+	lua := writeFile(t, "antirobot.lua", deployed(t, "haproxy/antirobot.lua", deployGateway, gateway))
 	conf := deployed(t, "haproxy/haproxy.cfg", append([]string{
 		deployGateway, gateway, deployService, service, "bind :80", "bind " + addr, "/etc/haproxy/antirobot.lua", lua,
 	}, replace...)...)
-	runDaemon(t, addr, bin, "-db", "-f", write(t, "haproxy.cfg", conf))
+	runDaemon(t, addr, bin, "-db", "-f", writeFile(t, "haproxy.cfg", conf))
 	return "http://" + addr
 }
 
@@ -154,7 +154,7 @@ func runCaddy(t *testing.T, gateway, service string, replace ...string) string {
 		deployGateway, gateway, deployService, service, "\n:80 {", "\nhttp://" + addr + " {",
 	}, replace...)...)
 	global := "{\n\tadmin off\n}\n"
-	runDaemon(t, addr, bin, "run", "--adapter", "caddyfile", "--config", write(t, "Caddyfile", global+conf))
+	runDaemon(t, addr, bin, "run", "--adapter", "caddyfile", "--config", writeFile(t, "Caddyfile", global+conf))
 	return "http://" + addr
 }
 

@@ -19,7 +19,7 @@ import (
 // oldSite is a service in enforce mode with one banned visitor and one partner, and its gateway.
 func oldSite(t *testing.T) (g *gateway, banned *client) {
 	t.Helper()
-	file := write(t, "old.yaml", fmt.Sprintf(`
+	file := writeFile(t, "old.yaml", fmt.Sprintf(`
 services:
   - name: search
     upstream: {urls: [%q]}

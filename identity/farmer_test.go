@@ -108,9 +108,14 @@ func TestCookieFarmer(t *testing.T) {
 	if id, _ := b.visit(t, s, start.Add(2*day), "203.0.114.7", cookie); told(&id) != "i ip" {
 		t.Errorf("the neighbour: %s", told(&id))
 	}
+	// Far above the rate nothing is sealed at all.
+	if farm[visits-1] != "" {
+		t.Errorf("visit %d of an hour was still given a cookie", visits)
+	}
 	// Who was above the rate gets another chance a day later.
-	id, again := b.visit(t, s, start.Add(2*day), "203.0.113.7", farm[visits-1])
-	if told(&id) != "ip -i:expired" || again == farm[visits-1] {
+	crowded := farm[2*DefaultConfig().IPerHour]
+	id, again := b.visit(t, s, start.Add(2*day), "203.0.113.7", crowded)
+	if told(&id) != "ip -i:expired" || again == crowded {
 		t.Fatalf("a crowded cookie two days later: %s", told(&id))
 	}
 	if id, _ := b.visit(t, s, start.Add(4*day), "203.0.113.7", again); told(&id) != "i ip" {

@@ -12,6 +12,8 @@ const (
 	iLifetime = 400 * day // what browsers keep a cookie for at most
 	iCrowded  = day       // life of a cookie made above the rate: its owner gets another chance
 
+	crowdedMost = 16 // times the rate: beyond it a network is given no cookies at all until the hour is over
+
 	iVersion = 1
 	iSize    = 1 + 1 + 16 + 8 + 8
 )
@@ -58,7 +60,12 @@ func (r *Resolver) MintI(dst []byte, id *Identity, v *View, s *Service) []byte {
 	c, life := id.i, iLifetime
 	if c.born == 0 {
 		c = iCookie{id: spravka.NewID(), born: v.At.Unix()}
-		if n := r.mints.add(NetKey(id.Net), uint32(v.At.Unix()/int64(time.Hour/time.Second))); int64(n) > r.iPerHour.Load() {
+		n, rate := int64(r.mints.add(NetKey(id.Net), uint32(v.At.Unix()/int64(time.Hour/time.Second)))), r.iPerHour.Load()
+		if n > crowdedMost*max(rate, 1) {
+			r.crowded.Add(1)
+			return nil // clients that keep no cookies are not worth a seal each
+		}
+		if n > rate {
 			c.crowded, life = true, iCrowded
 			r.crowded.Add(1)
 		} else {

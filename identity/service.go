@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"antirobot/spravka"
@@ -27,6 +28,13 @@ type Service struct {
 	servicePrint  uint64 // goes into the keys of cached cookies: a cookie whose key was removed must not live on
 	serviceMinAge int64  // seconds
 	serviceText   string // "NAME=": equal values of two services' cookies are two people
+
+	lastHost atomic.Pointer[hostScope] // most services have one host: its scope is hashed once
+}
+
+type hostScope struct {
+	host  string
+	scope uint64
 }
 
 // numCookies is one more than the last kind that is a cookie.
@@ -109,7 +117,15 @@ func (s *Service) Scope(host []byte) uint64 {
 	if s.covers(host) {
 		return s.scope
 	}
-	return spravka.ScopeOf(host)
+	last := s.lastHost.Load()
+	if last != nil && last.host == string(host) {
+		return last.scope
+	}
+	scope := spravka.ScopeOf(host)
+	if last == nil { // the first host stays: hosts that a client makes up must not cost an allocation each
+		s.lastHost.CompareAndSwap(nil, &hostScope{string(host), scope})
+	}
+	return scope
 }
 
 // SpravkaCookie returns the name of the cookie that carries the pass.

@@ -84,7 +84,7 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 	must(err)
 	pages, err := templates.New(nil)
 	must(err)
-	c, err := captcha.New(captcha.DefaultConfig(), captcha.Deps{Ring: func() *spravka.Ring { return ring }, Store: kv, Set: pages, Log: zerolog.Nop()})
+	c, err := captcha.New(captcha.DefaultConfig(), captcha.Deps{Ring: func() *spravka.Ring { return ring }, Store: kv, Log: zerolog.Nop()})
 	must(err)
 	who, err := identity.NewService(identity.DefaultServiceConfig())
 	must(err)

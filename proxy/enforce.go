@@ -15,6 +15,7 @@ import (
 func (j *journey) serveOwn(e captcha.Endpoint) {
 	j.ownPage = true
 	j.g.deps.Decider.Decide(&j.decision, j.view, &j.id, j.svc.watching)
+	j.remember()
 	if j.decision.Verdict == verdict.Blocked && j.svc.Verdict.Mode == verdict.Enforce {
 		j.answer(j.blocked(j.request()))
 		return

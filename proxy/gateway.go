@@ -5,9 +5,9 @@
 //  1. route: no service, no journey
 //  2. identity: whose address, which cookies hold
 //  3. the gateway's own pages (the captcha, its picture, its check): open to robots, closed to the blocked
-//  4. the verdict, from memory alone
+//  4. the verdict, from memory alone; it is kept for those who ask why before anybody can ask
 //  5. enforcement, by what was asked for, or the way to the service
-//  6. the event for the slow half, the recent decisions, the log, the metrics
+//  6. the event for the slow half, the log, the metrics
 //
 // A Snapshot is immutable and swapped whole; a request keeps the one that it began with. A verdict is given when a
 // request comes and never taken back: a ban made later cuts no stream and no tunnel.
@@ -118,6 +118,7 @@ func (j *journey) serve() {
 		return
 	}
 	j.decide()
+	j.remember()
 	if j.stopped() {
 		j.enforce()
 		return

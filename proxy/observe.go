@@ -14,7 +14,6 @@ func (j *journey) report() {
 	if j.svc != nil {
 		j.tell(took)
 		j.count(took)
-		j.remember()
 	}
 	if j.g.deps.Access != nil {
 		j.logAccess(took)
@@ -68,7 +67,8 @@ func (j *journey) count(took time.Duration) {
 	m.whole.observe(took)
 }
 
-// remember keeps the decision for those who ask why, and logs it unless it is that of a human.
+// remember keeps the decision for those who ask why, and logs it unless it is that of a human. It comes before the answer:
+// a stream may run for hours, and who is stopped may ask at once.
 func (j *journey) remember() {
 	if j.ownPage && j.decision.Verdict != verdict.Blocked {
 		return

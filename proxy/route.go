@@ -136,6 +136,9 @@ func (s *Service) isHealthCheck(v *identity.View) bool {
 // Find returns the service of a request by its host (lower case, without port) and raw path; nil if there is none.
 // A path that an upstream could read differently is looked up both ways, and the stricter service is returned.
 func (r *Router) Find(host, path []byte, scratch *[]byte) *Service {
+	if len(path) == 1 && path[0] == '*' { // OPTIONS *: the server as a whole, so the host's root
+		path = rootPath
+	}
 	raw := r.find(host, path)
 	if raw == nil || r.single {
 		return raw
@@ -146,6 +149,8 @@ func (r *Router) Find(host, path []byte, scratch *[]byte) *Service {
 	}
 	return stricter(raw, r.find(host, *scratch))
 }
+
+var rootPath = []byte("/")
 
 func (r *Router) find(host, path []byte) *Service {
 	if s := longest(r.exact[string(host)], path); s != nil {

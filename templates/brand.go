@@ -23,6 +23,11 @@ type Branding struct {
 	OnAccent     string `mapstructure:"on_accent"`
 	AccentDark   string `mapstructure:"accent_dark"`
 	OnAccentDark string `mapstructure:"on_accent_dark"`
+	// Texts stand in for texts of the catalogues: a heading of the site's own, another help.
+	Texts []Text `mapstructure:"texts"`
+	// Templates is a directory whose files stand in for the gateway's, for this service: pages/challenge.html,
+	// pages/message.html, pages/layout.html, static/page.css, static/page.js, locales/TAG.yaml; empty: none.
+	Templates string `mapstructure:"templates"`
 }
 
 var colour = regexp.MustCompile(`^#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})$`)
@@ -101,6 +106,16 @@ func (s *Set) Brand(cfg Branding) (*Brand, error) {
 	b.csp = "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src " + styles + "; script-src " + scripts +
 		"; base-uri 'none'; frame-ancestors 'self'"
 	return b, nil
+}
+
+// Check reports what is wrong with a branding and with the files that it names, each with its path below the section.
+func (s *Set) Check(b *Branding) error {
+	own, err := s.For(b)
+	if err != nil {
+		return err
+	}
+	_, err = own.Brand(*b)
+	return err
 }
 
 // CSP is the Content-Security-Policy that the pages need.

@@ -1,6 +1,7 @@
 package templates
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -15,12 +16,22 @@ import (
 
 // catalogue is the texts of one language.
 type catalogue struct {
-	tag, name, dir string
-	texts          map[string]string
+	tag, name, dir, voice string
+	texts                 map[string]string
 }
+
+// voices are the languages that digits are spoken in, the one for all others first.
+var voices = [...]string{"en", "ja", "pt", "ru", "zh"}
 
 // placeholders are what a text may contain in braces, and what stands for it in the page.
 var placeholders = map[string]string{"{limit}": "{{.Limit}}"}
+
+// scriptTexts are the texts of the dialog that antirobot.js shows; they have no placeholders.
+var scriptTexts = [...]string{
+	"challenge_heading", "dialog_reason", "picture_alt", "audio_label", "new_picture", "answer_label", "answer_hint",
+	"continue", "cancel", "checking", "problem_failed", "problem_expired", "limited_text", "offline", "why_heading",
+	"why_text", "request_id", "test_notice",
+}
 
 var (
 	placeholder = regexp.MustCompile(`\{[^{}]*\}`)
@@ -37,14 +48,21 @@ func parseCatalogue(tag string, b []byte) (*catalogue, error) {
 		return nil, err
 	}
 	c.name, c.dir = c.texts["name"], c.texts["dir"]
+	if c.voice = c.texts["voice"]; c.voice == "" {
+		c.voice = voices[0]
+	}
 	delete(c.texts, "name")
 	delete(c.texts, "dir")
+	delete(c.texts, "voice")
 	var errs []error
 	if c.name == "" || strings.ContainsAny(c.name, "{}") {
 		errs = append(errs, errors.New("name: missing, or with braces"))
 	}
 	if c.dir != "ltr" && c.dir != "rtl" {
 		errs = append(errs, fmt.Errorf("dir: %q is neither ltr nor rtl", c.dir))
+	}
+	if !slices.Contains(voices[:], c.voice) {
+		errs = append(errs, fmt.Errorf("voice: %q is not one of %s", c.voice, strings.Join(voices[:], ", ")))
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.texts)) {
 		if err := checkText(c.texts[key]); err != nil {
@@ -69,12 +87,38 @@ func checkText(text string) error {
 	return nil
 }
 
-// compile puts the texts into the pages and parses them. A text that no page uses is an error as well as one that is
-// missing: it is most likely a typing error.
-func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*Language, error) {
-	l := &Language{Tag: c.tag, Name: c.name, Dir: c.dir}
-	f := filler{c: c, all: all, missing: map[string]bool{}, used: map[string]bool{}}
+// Text is a text of a service's own, in place of a catalogue's.
+type Text struct {
+	Lang string `mapstructure:"lang"` // a catalogue's tag
+	Key  string `mapstructure:"key"`
+	Text string `mapstructure:"text"`
+}
+
+// replaceTexts puts a service's own texts into the catalogues, which are nobody else's.
+func replaceTexts(all []*catalogue, own []Text) error {
 	var errs []error
+	for i, t := range own {
+		at := slices.IndexFunc(all, func(c *catalogue) bool { return strings.EqualFold(c.tag, t.Lang) })
+		switch err := checkText(t.Text); {
+		case at < 0:
+			errs = append(errs, fmt.Errorf("texts.%d.lang: there is no catalogue %q", i, t.Lang))
+		case all[at].texts[t.Key] == "":
+			errs = append(errs, fmt.Errorf("texts.%d.key: no page has a text %q", i, t.Key))
+		case err != nil:
+			errs = append(errs, fmt.Errorf("texts.%d.text: %w", i, err))
+		default:
+			all[at].texts[t.Key] = t.Text
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// compile puts the texts into the pages and parses them. A text that no page uses is an error as well as one that is
+// missing: it is most likely a typing error. What is wrong with a page itself is returned as wrong.
+func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Language, wrong, err error) {
+	l := &Language{Tag: c.tag, Name: c.name, Dir: c.dir, Voice: c.voice}
+	f := filler{c: c, all: all, missing: map[string]bool{}, used: map[string]bool{}}
+	var errs, bad []error
 	layout := f.fill(pages["layout.html"], "")
 	parse := func(name, message string) *template.Template {
 		t, err := template.New(name).Option("missingkey=error").Parse(f.fill(pages[name], message))
@@ -82,14 +126,36 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*Languag
 			t, err = t.Parse(layout)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("pages/%s: %w", name, err))
+			bad = append(bad, fmt.Errorf("pages: %w", err))
+			return nil
 		}
 		return t
 	}
 	l.challenge = parse("challenge.html", "")
 	for m := range messageCount {
 		l.messages[m] = parse("message.html", m.String())
+		if l.messages[m] == nil {
+			break // the same page: the same error
+		}
 	}
+	if len(bad) > 0 {
+		return nil, errors.Join(bad...), nil
+	}
+	script := map[string]string{"lang": c.tag, "dir": c.dir}
+	for _, key := range scriptTexts {
+		text, ok := c.texts[key]
+		if !ok {
+			f.missing[key] = true
+		}
+		f.used[key] = true
+		script[key] = text
+	}
+	texts, err := json.Marshal(script)
+	if err != nil {
+		errs = append(errs, err)
+	}
+	l.script = newAsset("application/json; charset=utf-8", texts)
+	l.script.Keep = true
 	for _, key := range slices.Sorted(maps.Keys(f.missing)) {
 		errs = append(errs, fmt.Errorf("%s: missing", key))
 	}
@@ -99,18 +165,32 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*Languag
 		}
 	}
 	if len(errs) > 0 {
-		return nil, errors.Join(errs...)
+		return nil, nil, errors.Join(errs...)
 	}
-	// The first use of a template escapes it; done here, so that a page that can't be escaped is refused now.
-	if _, err := l.AppendChallenge(nil, &ChallengePage{Brand: &Brand{}}); err != nil {
-		errs = append(errs, err)
-	}
-	for m := range messageCount {
-		if _, err := l.AppendMessage(nil, &MessagePage{Message: m, Brand: &Brand{}}); err != nil {
-			errs = append(errs, err)
+	// The first use of a template escapes it; done here, so that a page that can't be escaped is refused now. The page
+	// is filled in twice, so that what stands inside an {{if}} is tried as well.
+	for _, p := range [...]*ChallengePage{{Brand: &Brand{}}, sampleChallenge()} {
+		if _, err := l.AppendChallenge(nil, p); err != nil {
+			return nil, err, nil
 		}
 	}
-	return l, errors.Join(errs...)
+	for m := range messageCount {
+		for _, p := range [...]*MessagePage{{Message: m, Brand: &Brand{}}, {Message: m, Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", Retry: "/", Limit: "x"}} {
+			if _, err := l.AppendMessage(nil, p); err != nil {
+				return nil, err, nil
+			}
+		}
+	}
+	return l, nil, nil
+}
+
+// sampleChallenge is a page that has everything.
+func sampleChallenge() *ChallengePage {
+	return &ChallengePage{
+		Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", CheckURL: "/", Key: "x", Hidden: []HiddenField{{"x", "x"}},
+		ImageURL: "/", AudioURL: "/", NewURL: "/", Problem: ProblemFailed, CookiesOff: true, FormKept: true,
+		FormTooLarge: true, Limit: "x", Test: true,
+	}
 }
 
 // known reports whether the embedded pages know the text, though an operator's own page may not use it.

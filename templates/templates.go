@@ -9,6 +9,8 @@
 package templates
 
 import (
+	"bytes"
+	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -17,6 +19,7 @@ import (
 	"html"
 	"html/template"
 	"io/fs"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -35,30 +38,86 @@ type Set struct {
 	style     string
 	script    string
 	static    map[string]Asset
+	source    source
 }
 
 // Language is one language's pages.
 type Language struct {
-	Tag  string // BCP 47, as the catalogue's file is named
-	Name string // in itself
-	Dir  string // "ltr" or "rtl"
+	Tag   string // BCP 47, as the catalogue's file is named
+	Name  string // in itself
+	Dir   string // "ltr" or "rtl"
+	Voice string // the language that the sound speaks: this one, or the nearest that there is
 
 	challenge *template.Template
 	messages  [messageCount]*template.Template
+	script    Asset // the texts of the dialog that antirobot.js shows, as JSON
 }
 
-// Asset is a file that the pages may use.
+// Asset is a file that pages may use. Its bytes are owned by the Set.
 type Asset struct {
 	Type string // its Content-Type
-	Body []byte // owned by the Set
+	Body []byte
+	Gzip []byte // the same compressed; nil if that gains nothing
+	ETag string
+	Keep bool // browsers may keep it, and ask whether it is fresh
+}
+
+func newAsset(contentType string, body []byte) Asset {
+	sum := sha256.Sum256(body)
+	a := Asset{Type: contentType, Body: body, ETag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:9]) + `"`}
+	var z bytes.Buffer
+	w, err := gzip.NewWriterLevel(&z, gzip.BestCompression)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	if _, err := w.Write(body); err == nil && w.Close() == nil && z.Len() < len(body) {
+		a.Gzip = z.Bytes()
+	}
+	return a
 }
 
 // New loads the embedded pages and catalogues. Files of override, which may be nil, stand in for embedded ones of the
 // same name (pages/challenge.html, static/page.css, …) and add languages (locales/*.yaml). All problems are returned
-// at once.
+// at once, those of a page with its name and line.
 func New(override fs.FS) (*Set, error) {
-	src := source{over: override}
-	s := &Set{static: map[string]Asset{}}
+	var src source
+	if override != nil {
+		src = source{override}
+	}
+	s, err := load(src, nil)
+	if err != nil {
+		return nil, fmt.Errorf("load pages: %w", err)
+	}
+	return s, nil
+}
+
+// For returns the pages of a service: s itself, or a Set of its own if the branding has texts or pages of its own.
+func (s *Set) For(b *Branding) (*Set, error) {
+	if b.Templates == "" && len(b.Texts) == 0 {
+		return s, nil
+	}
+	src := s.source
+	if b.Templates != "" {
+		if _, err := os.Stat(b.Templates); err != nil {
+			return nil, fmt.Errorf("templates: %w", err)
+		}
+		src = append(source{os.DirFS(b.Templates)}, src...)
+	}
+	catalogues, err := src.catalogues()
+	if err == nil {
+		if err := replaceTexts(catalogues, b.Texts); err != nil {
+			return nil, err
+		}
+	}
+	own, err := load(src, b.Texts)
+	if err != nil {
+		return nil, fmt.Errorf("templates: %w", err)
+	}
+	return own, nil
+}
+
+func load(src source, own []Text) (*Set, error) {
+	s := &Set{static: map[string]Asset{}, source: src}
 	var errs []error
 
 	pages := map[string]string{}
@@ -70,7 +129,14 @@ func New(override fs.FS) (*Set, error) {
 	for _, name := range [...]string{"page.css", "page.js"} {
 		b, err := src.read("static/" + name)
 		errs = append(errs, err)
-		s.static[name] = Asset{Type: contentTypes[path.Ext(name)], Body: b}
+		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
+	}
+	for _, name := range [...]string{"antirobot.js", "antirobot.mjs"} { // never an operator's own: pages rely on them
+		b, err := embedded.ReadFile("static/" + name)
+		errs = append(errs, err)
+		a := newAsset(contentTypes[path.Ext(name)], b)
+		a.Keep = true
+		s.static[name] = a
 	}
 	s.style, s.script = tidy(s.static["page.css"].Body), tidy(s.static["page.js"].Body)
 	if strings.Contains(s.style, "</") || strings.Contains(s.script, "</") {
@@ -80,10 +146,17 @@ func New(override fs.FS) (*Set, error) {
 	catalogues, err := src.catalogues()
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("load pages: %w", err)
+		return nil, err
+	}
+	if err := replaceTexts(catalogues, own); err != nil {
+		return nil, err
 	}
 	for _, c := range catalogues {
-		l, err := c.compile(pages, catalogues)
+		l, wrong, err := c.compile(pages, catalogues)
+		if wrong != nil { // in every language
+			errs = append(errs, wrong)
+			break
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("locales/%s.yaml: %w", c.tag, err))
 			continue
@@ -91,7 +164,7 @@ func New(override fs.FS) (*Set, error) {
 		s.languages = append(s.languages, l)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("load pages: %w", err)
+		return nil, err
 	}
 	tags := make([]language.Tag, len(s.languages))
 	for i, l := range s.languages {
@@ -104,6 +177,7 @@ func New(override fs.FS) (*Set, error) {
 var contentTypes = map[string]string{
 	".css": "text/css; charset=utf-8",
 	".js":  "text/javascript; charset=utf-8",
+	".mjs": "text/javascript; charset=utf-8",
 }
 
 // Static returns a file of the pages by its name, such as page.css.
@@ -111,6 +185,9 @@ func (s *Set) Static(name string) (Asset, bool) {
 	a, ok := s.static[name]
 	return a, ok
 }
+
+// Texts is the file of texts that antirobot.js asks for when it does not carry the language itself.
+func (l *Language) Texts() Asset { return l.script }
 
 // Languages returns all languages, English first. The caller does not change the slice.
 func (s *Set) Languages() []*Language { return s.languages }
@@ -154,12 +231,12 @@ func (s *Set) Match(accept string) *Language {
 	return s.languages[i]
 }
 
-// source reads a file from the override, or from the embedded files.
-type source struct{ over fs.FS }
+// source reads a file from the first file system that has it, or from the embedded files.
+type source []fs.FS
 
 func (s source) read(name string) ([]byte, error) {
-	if s.over != nil {
-		b, err := fs.ReadFile(s.over, name)
+	for _, over := range s {
+		b, err := fs.ReadFile(over, name)
 		if err == nil || !errors.Is(err, fs.ErrNotExist) {
 			return b, err
 		}
@@ -167,14 +244,11 @@ func (s source) read(name string) ([]byte, error) {
 	return embedded.ReadFile(name)
 }
 
-// catalogues returns the catalogues of both sources, English first, the others by tag.
+// catalogues returns the catalogues of all sources, English first, the others by tag.
 func (s source) catalogues() ([]*catalogue, error) {
-	names, err := fs.Glob(embedded, "locales/*.yaml")
-	if err != nil {
-		return nil, err
-	}
-	if s.over != nil {
-		more, err := fs.Glob(s.over, "locales/*.yaml")
+	var names []string
+	for _, from := range append([]fs.FS{embedded}, s...) {
+		more, err := fs.Glob(from, "locales/*.yaml")
 		if err != nil {
 			return nil, err
 		}

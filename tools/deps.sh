@@ -1,19 +1,31 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that the end-to-end tests use. Does nothing when they are there.
+# Installs what the end-to-end tests use: Debian packages, and into .bin a few npm packages (tools/package-lock.json pins
+# them; nothing of them is shipped). Does nothing when all is there.
 set -eu
-want=(chromium nginx-light redis-server haproxy caddy fonts-noto-core python3 curl)
+cd "$(dirname "$0")/.."
+want=(chromium nginx-light redis-server haproxy caddy fonts-noto-core python3 curl nodejs npm)
 have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ]; }
-if have chromium && have nginx && have redis-server && have haproxy && have caddy && have python3 && have curl; then
-	exit 0
+debian() {
+	if have chromium && have nginx && have redis-server && have haproxy && have caddy && have python3 && have curl && have node && have npm; then
+		return
+	fi
+	if ! have apt-get; then
+		echo "make deps knows Debian's packages only; install these yourself: ${want[*]}" >&2
+		exit 1
+	fi
+	sudo=""
+	[ "$(id -u)" = 0 ] || sudo="sudo"
+	export DEBIAN_FRONTEND=noninteractive
+	$sudo apt-get update -qq
+	have nginx && want=("${want[@]/nginx-light/}")
+	have node && want=("${want[@]/nodejs/}")
+	have npm && want=("${want[@]/npm/}")
+	# shellcheck disable=SC2086
+	$sudo apt-get install -y -qq --no-install-recommends ${want[*]}
+}
+debian
+if ! cmp -s tools/package-lock.json .bin/package-lock.json || [ ! -d .bin/node_modules/axe-core ]; then
+	mkdir -p .bin
+	cp tools/package.json tools/package-lock.json .bin/
+	(cd .bin && npm ci --no-audit --no-fund --ignore-scripts --silent)
 fi
-if ! have apt-get; then
-	echo "make deps knows Debian's packages only; install these yourself: ${want[*]}" >&2
-	exit 1
-fi
-sudo=""
-[ "$(id -u)" = 0 ] || sudo="sudo"
-export DEBIAN_FRONTEND=noninteractive
-$sudo apt-get update -qq
-have nginx && want=("${want[@]/nginx-light/}")
-# shellcheck disable=SC2086
-$sudo apt-get install -y -qq --no-install-recommends ${want[*]}

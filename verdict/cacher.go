@@ -112,6 +112,22 @@ func describer(lists Lists) func(e *cbb.Entry, addr netip.Addr) string {
 	return nil
 }
 
+// Allowance is what a pass that has paid may pay for, as this node knows it.
+type Allowance struct {
+	Limit, Spent uint32 // units; with a shared store Spent is what this node spent
+	Left         uint32
+	Expires      time.Time
+}
+
+// Allowance returns what is known of a pass; false for one that has paid nothing on this node.
+func (c *Cacher) Allowance(id [16]byte) (Allowance, bool) {
+	a, ok := c.ledger.account(id)
+	if !ok {
+		return Allowance{}, false
+	}
+	return Allowance{Limit: a.limit, Spent: a.spent, Left: c.ledger.left(&a), Expires: time.Unix(a.expires, 0).UTC()}, true
+}
+
 // SetJudge sets the inline judge. It must be called before the first Decide.
 func (c *Cacher) SetJudge(j Judge) { c.judge = j }
 

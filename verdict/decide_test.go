@@ -240,21 +240,6 @@ func TestScoresAndServices(t *testing.T) {
 	}
 }
 
-// TestPitfall20BanLaterCutsNoStream: a verdict belongs to its request; a ban made while the answer still streams is for
-// the next one.
-func TestPitfall20BanLaterCutsNoStream(t *testing.T) {
-	w := newWorld(t)
-	s := service(t)
-	stream := w.ask(s, "192.0.2.1")
-	w.ban(ip("192.0.2.1"))
-	if stream.Verdict != Human || stream.Stops() {
-		t.Error("a ban changed the decision about a stream that runs")
-	}
-	if d := w.ask(s, "192.0.2.1"); d.Verdict != Robot {
-		t.Error("the next request is not stopped")
-	}
-}
-
 // TestPitfall22OnePassIsNotForTheNAT: a pass pays for who presents it, not for its address.
 func TestPitfall22OnePassIsNotForTheNAT(t *testing.T) {
 	w := newWorld(t)

@@ -133,6 +133,15 @@ func (l *ledger) Spend(p *spravka.Pass, cost uint32, at time.Time, policy Policy
 	return pay
 }
 
+// account returns a copy of what is known of a pass.
+func (l *ledger) account(id [16]byte) (account, bool) {
+	sh := l.shard(id)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	a, ok := sh.m[id]
+	return a, ok && a.limit > 0
+}
+
 // Peek says what Spend would answer, and changes nothing.
 func (l *ledger) Peek(p *spravka.Pass, cost uint32, at time.Time, policy Policy) payment {
 	if !p.Earned || p.Allowance == 0 {

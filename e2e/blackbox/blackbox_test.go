@@ -155,10 +155,14 @@ func writeReport(t *testing.T, results []result) {
 }
 
 // TestInProcess holds the transport to the suite, without the rest of the gateway.
-func TestInProcess(t *testing.T) { report(t, suite(t, inProcess, 1), nil) }
+func TestInProcess(t *testing.T) {
+	t.Parallel() // with the other targets: all of them mostly wait
+	report(t, suite(t, inProcess, 1), nil)
+}
 
 // TestGateway holds the binary to the suite.
 func TestGateway(t *testing.T) {
+	t.Parallel()
 	bin := os.Getenv("ANTIROBOT_BIN")
 	if bin == "" {
 		root, err := filepath.Abs("../..")
@@ -180,6 +184,7 @@ func TestGateway(t *testing.T) {
 
 // TestReference holds the suite to nginx: whatever fails there and is not listed is a mistake of the suite.
 func TestReference(t *testing.T) {
+	t.Parallel()
 	bin, err := exec.LookPath("nginx")
 	if err != nil {
 		bin = "/usr/sbin/nginx"

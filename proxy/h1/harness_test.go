@@ -27,7 +27,8 @@ func TestMain(m *testing.M) {
 		playRole(role)
 		return
 	}
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2")) // sleeps on after its server
 }
 
 // service is a scripted backend: serve runs for each connection.

@@ -152,7 +152,7 @@ func (h *head) parseTarget(t []byte) error {
 	case len(target) > 0 && target[0] == '/':
 		h.target = target
 	case len(target) > 0:
-		return badTarget // "http://host?query" has no path: readers differ in whether they add one
+		h.target = append([]byte("/"), target...) // "http://host?query": what is sent on says plainly that the path is empty
 	case string(h.method) == "OPTIONS":
 		h.target = asterisk
 	default:

@@ -6,7 +6,7 @@ import "encoding/binary"
 const (
 	isToken  = 1 << iota // tchar: header names, methods
 	isValue              // field-vchar, SP, HTAB, obs-text: header values and reason phrases
-	isTarget             // visible ASCII but '#': a request target
+	isTarget             // visible ASCII but '#', and bytes above it, which old clients send unescaped: a request target
 	isHost               // reg-name without escapes and sub-delims, which no host name needs
 	isDigit
 )
@@ -30,7 +30,7 @@ func makeClasses() (t [256]uint8) {
 		if c == '\t' || c >= 0x20 && c != 0x7f {
 			t[c] |= isValue
 		}
-		if c > 0x20 && c < 0x7f && c != '#' {
+		if c > 0x20 && c != 0x7f && c != '#' {
 			t[c] |= isTarget
 		}
 	}

@@ -24,12 +24,21 @@ func (a *address) dial(ctx context.Context) (*Conn, error) {
 		a.reached()
 		return c, nil
 	}
-	if ctx.Err() != nil {
-		return nil, fmt.Errorf("dial upstream %s: %w", a.name, ctx.Err())
+	if err := ended(ctx); err != nil {
+		return nil, fmt.Errorf("dial upstream %s: %w", a.name, err)
 	}
 	a.m.dialErrors.Inc()
 	a.failed(err)
 	return nil, fmt.Errorf("%w %s: %w", ErrDial, a.name, err)
+}
+
+// ended returns why ctx has ended; nil while it has not. The socket's own timer may notice a deadline before the
+// context's does.
+func ended(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }
 
 func (a *address) connect(ctx context.Context) (*Conn, error) {

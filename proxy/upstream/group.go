@@ -130,7 +130,7 @@ func (g *Group) try(ctx context.Context, fresh bool) (*Conn, error) {
 			full = true
 			continue
 		}
-		if ctx.Err() != nil {
+		if ended(ctx) != nil {
 			return nil, err
 		}
 		last = err

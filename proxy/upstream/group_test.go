@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
@@ -598,18 +600,41 @@ func TestUnbuffer(t *testing.T) {
 	c.Discard(nil)
 }
 
+// busyListener returns the address of a listener whose queue is full, so that a dial waits.
+func busyListener(t *testing.T) string {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(fd) })
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	name, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := fmt.Sprintf("127.0.0.1:%d", name.(*unix.SockaddrInet4).Port)
+	for range 16 {
+		c, err := net.DialTimeout("tcp", addr, 100*time.Millisecond)
+		if err != nil {
+			return addr
+		}
+		t.Cleanup(func() { c.Close() })
+	}
+	t.Fatal("the queue of the listener does not fill")
+	return ""
+}
+
 func TestTheClientsEndIsNotTheAddressFault(t *testing.T) {
-	// A listener whose backlog is full lets a dial wait.
-	g := group(t, nil, "http://192.0.2.1:81") // never answers
+	g := group(t, nil, "http://"+busyListener(t))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 	defer cancel()
 	_, err := g.Get(ctx, false)
-	if err == nil {
-		t.Fatal("connected to a documentation address")
-	}
-	if errors.Is(err, ErrDial) {
-		t.Skip("no route: refused at once instead of waiting")
-	}
 	if !errors.Is(err, context.DeadlineExceeded) || g.Healthy()[0].Fails != 0 {
 		t.Fatal(err, g.Healthy())
 	}
@@ -645,7 +670,8 @@ func TestManyClients(t *testing.T) {
 	}
 	wg.Wait()
 	h := g.Healthy()[0]
-	if h.Active != 0 || int64(h.Idle) != g.addrs[0].open.Load() || h.Idle > 64 {
+	const wanted, fresh = 32, 32 * 6 // what works at once, and what was asked for anew
+	if h.Active != 0 || int64(h.Idle) != g.addrs[0].open.Load() || h.Idle > wanted+fresh {
 		t.Fatalf("%+v, open %d", h, g.addrs[0].open.Load())
 	}
 }

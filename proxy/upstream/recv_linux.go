@@ -10,11 +10,8 @@ import (
 
 // recvNow is recvfrom without an address to allocate. The call can't block, so the scheduler need not hear of it.
 // p is not empty.
-func recvNow(fd int, p []byte, flags int) (int, error) {
+func recvNow(fd int, p []byte, flags int) (int, unix.Errno) {
 	n, _, e := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&p[0])), uintptr(len(p)),
 		uintptr(flags|unix.MSG_DONTWAIT), 0, 0)
-	if e != 0 {
-		return 0, e
-	}
-	return int(n), nil
+	return int(n), e
 }

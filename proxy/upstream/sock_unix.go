@@ -24,7 +24,7 @@ type sock struct {
 	buf   []byte
 	flags int
 	n     int
-	err   error
+	errno unix.Errno // 0: none
 	one   [1]byte
 }
 
@@ -44,8 +44,8 @@ func newSock(c net.Conn) (*sock, error) {
 
 func (s *sock) recv(fd uintptr) {
 	for {
-		s.n, s.err = recvNow(int(fd), s.buf, s.flags)
-		if !errors.Is(s.err, unix.EINTR) {
+		s.n, s.errno = recvNow(int(fd), s.buf, s.flags)
+		if s.errno != unix.EINTR {
 			return
 		}
 	}
@@ -63,10 +63,10 @@ func (s *sock) now(p []byte, flags int) (int, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case s.err == unix.EAGAIN:
+	case s.errno == unix.EAGAIN:
 		return -1, nil
-	case s.err != nil:
-		return 0, s.err
+	case s.errno != 0:
+		return 0, s.errno
 	}
 	return s.n, nil
 }

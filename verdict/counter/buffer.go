@@ -130,7 +130,7 @@ func (p *prefixes) number(prefix string) (uint16, bool) {
 			return n, true
 		}
 	}
-	if !validPrefix(prefix) {
+	if !ValidPrefix(prefix) {
 		return 0, false
 	}
 	p.mu.Lock()

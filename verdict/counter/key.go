@@ -72,7 +72,7 @@ func ParseKey(s string) (Key, error) {
 		rest, parts[i] = rest[:cut], rest[cut+1:]
 	}
 	var k Key
-	if k.Prefix = rest; !validPrefix(rest) {
+	if k.Prefix = rest; !ValidPrefix(rest) {
 		return bad("bad prefix")
 	}
 	shingle, err := strconv.ParseUint(parts[0], 16, 64)
@@ -102,8 +102,8 @@ func ParseKey(s string) (Key, error) {
 	return k, nil
 }
 
-// validPrefix reports whether p can stand in a printed key: letters, digits, '_', '-' and '.', 64 bytes at most.
-func validPrefix(p string) bool {
+// ValidPrefix reports whether p can stand in a printed key: letters, digits, '_', '-' and '.', 64 bytes at most.
+func ValidPrefix(p string) bool {
 	for i := range len(p) {
 		c := p[i]
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '_' && c != '-' && c != '.' {

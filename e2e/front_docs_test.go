@@ -1,0 +1,159 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+)
+
+// installed returns the path of something that make puts into .bin.
+func installed(t *testing.T, name string) string {
+	t.Helper()
+	p, err := filepath.Abs(filepath.Join("..", ".bin", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(p); err != nil {
+		missing(t, name)
+	}
+	return p
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// exampleSite serves the examples of the documentation as they stand there.
+func exampleSite(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/plain":
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			fmt.Fprint(w, read(t, "../docs/examples/plain.html"))
+		case "/own":
+			w.Header().Set("Content-Type", "text/html; charset=utf-8")
+			fmt.Fprintf(w, `<!doctype html><h1>Own</h1><img id=picture><form id=form><input id=answer></form><script>%s</script>`, read(t, "../docs/examples/own.js"))
+		default:
+			w.Header().Set("Content-Type", "application/json")
+			_ = json.NewEncoder(w).Encode(map[string]string{"url": r.Method + " " + r.URL.Path})
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestPlainExample clicks through the example with a plain script.
+func TestPlainExample(t *testing.T) {
+	g := serve(t, exampleSite(t))
+	a := &app{t, browser(t)}
+	run(t, a.ctx, "open", chromedp.Navigate(g.url+"/plain"), chromedp.WaitVisible("#more", chromedp.ByQuery))
+	a.eval(`window.log = []; window.results = {}; true`, nil)
+	g.ban("ip:127.0.0.1", "10m")
+	run(t, a.ctx, "load", chromedp.Click("#more", chromedp.ByQuery))
+	a.asked()
+	run(t, a.ctx, "cancel", chromedp.KeyEvent("\u001b"))
+	a.until(`document.getElementById('problem').textContent === 'Nothing was loaded.'`)
+	run(t, a.ctx, "load again", chromedp.Click("#more", chromedp.ByQuery))
+	a.asked()
+	a.typed(testAnswer + "\r")
+	a.until(`document.querySelector('#items li')?.textContent === 'POST /api/list'`)
+}
+
+// TestOwnExample: the JSON is enough for an interface of one's own.
+func TestOwnExample(t *testing.T) {
+	g := serve(t, exampleSite(t))
+	a := &app{t, browser(t)}
+	run(t, a.ctx, "open", chromedp.Navigate(g.url+"/own"), chromedp.WaitVisible("h1", chromedp.ByQuery))
+	a.eval(`window.log = []; window.results = {}; true`, nil)
+	g.ban("ip:127.0.0.1", "10m")
+	a.eval(`ask('/api/list', {method: 'POST', body: 'x'}).then((r) => r.json()).then((v) => { results.r = v; }); true`, nil)
+	for _, digits := range []string{"000000", testAnswer} {
+		a.until(`document.querySelector('#picture').naturalWidth > 0 && document.querySelector('#picture').src !== window.last`)
+		a.eval(`window.last = document.querySelector('#picture').src; document.querySelector('#answer').value = '`+digits+`'; document.querySelector('#form').requestSubmit(); true`, nil)
+	}
+	a.until(`results.r?.url === 'POST /api/list'`)
+}
+
+// TestReactExample checks the types of the React example against the package's declarations and builds it.
+func TestReactExample(t *testing.T) {
+	modules := installed(t, "node_modules")
+	dir := t.TempDir()
+	writeInto(t, filepath.Join(dir, "react.tsx"), read(t, "../docs/examples/react.tsx"))
+	npm, err := filepath.Abs("../npm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{"@types": filepath.Join(modules, "@types"), "csstype": filepath.Join(modules, "csstype"), "antirobot": npm} {
+		if err := os.MkdirAll(filepath.Join(dir, "node_modules"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(to, filepath.Join(dir, "node_modules", link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tsc := exec.Command("node", filepath.Join(modules, "typescript", "bin", "tsc"), "--noEmit", "--strict", "--jsx", "react-jsx", "--module", "esnext",
+		"--moduleResolution", "bundler", "--target", "es2022", "--lib", "es2022,dom,dom.iterable", "react.tsx")
+	tsc.Dir = dir
+	if out, err := tsc.CombinedOutput(); err != nil {
+		t.Errorf("tsc: %v\n%s", err, out)
+	}
+	build := exec.Command(installed(t, "esbuild"), "react.tsx", "--bundle", "--format=esm", "--jsx=automatic", "--external:react", "--external:react/jsx-runtime",
+		"--alias:antirobot="+filepath.Join(filepath.Dir(npm), "templates", "static", "antirobot.mjs"))
+	build.Dir = dir
+	out, err := build.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "AntirobotCancelled") {
+		t.Errorf("esbuild: %v\n%s", err, tail(string(out), 500))
+	}
+}
+
+// TestPackage packs the npm package and looks into it.
+func TestPackage(t *testing.T) {
+	npm, err := exec.LookPath("npm")
+	if err != nil {
+		missing(t, "npm")
+	}
+	pack := exec.Command(npm, "pack", "--dry-run", "--json", "--offline")
+	pack.Dir = "../npm"
+	pack.Env = append(os.Environ(), "npm_config_cache="+t.TempDir(), "npm_config_update_notifier=false")
+	out, err := pack.Output()
+	if err != nil {
+		t.Fatalf("npm pack: %v\n%s", err, out)
+	}
+	var packs []struct {
+		Files []struct{ Path string }
+	}
+	if i := strings.Index(string(out), "[\n"); i < 0 || json.Unmarshal(out[i:], &packs) != nil || len(packs) != 1 {
+		t.Fatalf("npm pack says %s", out)
+	}
+	var files []string
+	for _, f := range packs[0].Files {
+		files = append(files, f.Path)
+	}
+	if got := strings.Join(files, " "); got != "README.md antirobot.d.ts antirobot.js antirobot.mjs package.json" {
+		t.Errorf("the package has %s", got)
+	}
+}
+
+// TestDocsShowTheExamples: docs/frontend.md shows exactly the files that the tests run.
+func TestDocsShowTheExamples(t *testing.T) {
+	docs := read(t, "../docs/frontend.md")
+	for _, name := range []string{"plain.html", "react.tsx", "own.js"} {
+		if !strings.Contains(docs, "\n"+read(t, filepath.Join("../docs/examples", name))+"```") {
+			t.Errorf("docs/frontend.md does not show docs/examples/%s as it is", name)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// traffic counts what a tab asks for.
+type traffic struct {
+	mu       sync.Mutex
+	requests int
+	bytes    float64
+}
+
+func watch(t *testing.T, ctx context.Context) *traffic {
+	t.Helper()
+	w := new(traffic)
+	chromedp.ListenTarget(ctx, func(e any) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		switch e := e.(type) {
+		case *network.EventRequestWillBeSent:
+			if !strings.HasPrefix(e.Request.URL, "data:") && !strings.HasSuffix(e.Request.URL, "/favicon.ico") { // the site's own
+				w.requests++ // a redirect is one more
+			}
+		case *network.EventLoadingFinished:
+			w.bytes += e.EncodedDataLength
+		}
+	})
+	run(t, ctx, "watch", network.Enable(), network.SetCacheDisabled(true))
+	return w
+}
+
+func (w *traffic) take() (requests int, bytes float64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	requests, bytes = w.requests, w.bytes
+	w.requests, w.bytes = 0, 0
+	return requests, bytes
+}
+
+// TestFrontFigures prints the figures of docs/people.md and docs/frontend.md, and holds what they promise.
+func TestFrontFigures(t *testing.T) {
+	ctx := browser(t)
+	w := watch(t, ctx)
+	idle := chromedp.Sleep(150 * time.Millisecond)
+	for _, p := range ownPages(t) {
+		p.open(t, ctx)
+		run(t, ctx, "settle", idle)
+		w.take()
+		run(t, ctx, "load once more", chromedp.Reload(), chromedp.WaitVisible("h1", chromedp.ByQuery), idle)
+		requests, bytes := w.take()
+		t.Logf("%-16s %6.0f bytes with header fields and picture, %d requests", p.name, bytes, requests)
+		if p.name != "form" && p.name != "form-too-large" && p.name != "wrong" && bytes > 30<<10 {
+			t.Errorf("%s weighs %.0f bytes", p.name, bytes)
+		}
+	}
+
+	const rounds = 10
+	door := func(name string, most int, prepare func(), ask func() (shown, passed time.Duration)) {
+		var shown, passed []float64
+		var requests int
+		for range rounds {
+			run(t, ctx, "forget", network.ClearBrowserCookies())
+			prepare()
+			run(t, ctx, "settle", idle)
+			w.take()
+			s, p := ask()
+			shown, passed = append(shown, s.Seconds()*1000), append(passed, p.Seconds()*1000)
+			requests, _ = w.take()
+		}
+		t.Logf("%-16s %d requests from the challenged one to the answer; shown after %.0f ms, from the first key to the answer %.0f ms (medians of %d)",
+			name, requests, median(shown), median(passed), rounds)
+		if requests > most {
+			t.Errorf("%s takes %d requests", name, requests)
+		}
+	}
+	measure := func(show, answer []chromedp.Action) (shown, passed time.Duration) {
+		began := time.Now()
+		run(t, ctx, "show", show...)
+		shown = time.Since(began)
+		began = time.Now()
+		run(t, ctx, "answer", answer...)
+		return shown, time.Since(began)
+	}
+	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
+	write := serve(t, formSite(t), "--trusted-proxies", "127.0.0.1")
+	front := serve(t, appSite(t).URL, "--trusted-proxies", "127.0.0.1")
+	n := 0
+	newcomer := func(g *gateway) { // an address earns 20 passes an hour
+		n++
+		addr := fmt.Sprintf("198.51.%d.1", n)
+		g.ban("ip:"+addr, "1h")
+		run(t, ctx, "come from "+addr, network.SetExtraHTTPHeaders(network.Headers{"X-Forwarded-For": addr}))
+	}
+	loaded := chromedp.Poll(`(() => { const i = document.querySelector('main img'); return i && i.complete && i.naturalWidth > 0; })()`, nil, chromedp.WithPollingInterval(2*time.Millisecond))
+	door("page", 5, func() { newcomer(g) }, func() (time.Duration, time.Duration) {
+		return measure([]chromedp.Action{chromedp.Navigate(g.url + "/page"), loaded},
+			[]chromedp.Action{chromedp.SendKeys(field, testAnswer+"\r", chromedp.ByQuery), chromedp.WaitVisible(`//pre[contains(.,"site got")]`)})
+	})
+	door("form", 3, func() {
+		newcomer(write)
+		write.tryAPI("DELETE", fmt.Sprintf("/api/bans?subject=ip:198.51.%d.1", n), nil)
+		run(t, ctx, "write", chromedp.Navigate(write.url+"/write"), chromedp.SendKeys("textarea", "text", chromedp.ByQuery))
+		write.ban(fmt.Sprintf("ip:198.51.%d.1", n), "1h")
+	}, func() (time.Duration, time.Duration) {
+		return measure([]chromedp.Action{chromedp.Click("#send", chromedp.ByQuery), chromedp.WaitVisible(field, chromedp.ByQuery), loaded},
+			[]chromedp.Action{chromedp.SendKeys(field, testAnswer+"\r", chromedp.ByQuery), chromedp.WaitVisible(`#got`, chromedp.ByQuery)})
+	})
+	var a *app
+	door("dialog", 4, func() {
+		n++
+		addr := fmt.Sprintf("198.51.%d.1", n)
+		run(t, ctx, "come from "+addr, network.SetExtraHTTPHeaders(network.Headers{"X-Forwarded-For": addr}))
+		a = openApp(t, ctx, front.url+"/app", "")
+		front.ban("ip:"+addr, "1h")
+	}, func() (time.Duration, time.Duration) {
+		began := time.Now()
+		a.eval(`keep('r', robot.fetch('/api/save', {method: 'POST', body: 'x'})); true`, nil)
+		a.asked()
+		shown := time.Since(began)
+		began = time.Now()
+		a.typed(testAnswer + "\r")
+		a.result("r")
+		return shown, time.Since(began)
+	})
+}

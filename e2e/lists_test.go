@@ -1,0 +1,243 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestBansAndEntriesEnd makes bans and entries of a second or two: they hold at once, and end by themselves.
+func TestBansAndEntriesEnd(t *testing.T) {
+	t.Parallel()
+	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
+	g.ban("ip:203.0.113.1", "1s")
+	g.list("block", "203.0.113.2", "1s")
+	g.list("ban", "203.0.113.0/30", "2s")
+	g.ban("ip:203.0.113.9", "10m")
+	g.list("white", "203.0.113.9", "1s")
+	ask := func(addr string) int { return from(t, addr).get(g.url + "/").StatusCode }
+	for addr, want := range map[string]int{"203.0.113.1": 302, "203.0.113.2": 403, "203.0.113.3": 302, "203.0.113.9": 200, "203.0.113.4": 200} {
+		if got := ask(addr); got != want {
+			t.Errorf("%s: %d, wanted %d", addr, got, want)
+		}
+	}
+	within(t, 5*time.Second, "the block ends, and the wider ban around it speaks", func() bool { return ask("203.0.113.2") == 302 })
+	within(t, 5*time.Second, "the white entry ends, and the ban speaks", func() bool { return ask("203.0.113.9") == 302 })
+	within(t, 5*time.Second, "everything has ended", func() bool { return ask("203.0.113.1") == 200 && ask("203.0.113.2") == 200 })
+	if got := string(g.api("GET", "/api/bans", nil)); strings.Contains(got, "203.0.113.1\"") || !strings.Contains(got, "203.0.113.9") {
+		t.Errorf("bans that are told: %s", got)
+	}
+	for _, list := range []string{"block", "ban", "white"} {
+		if got := string(g.api("GET", "/api/lists/"+list, nil)); strings.Contains(got, "203.0.113") {
+			t.Errorf("%s entries that are told: %s", list, got)
+		}
+	}
+}
+
+// TestBansOfOneService holds bans, entries and lists to the service that they name, and lifts them one by one.
+func TestBansOfOneService(t *testing.T) {
+	t.Parallel()
+	g := configured(t, `
+identity: {trusted_proxies: [127.0.0.1]}
+defaults: {upstream: {urls: [%[1]q]}}
+lists:
+  lists: [{name: two-only, flag: ban, entries: ["203.0.113.7 only there"], service: two}]
+services:
+  - {name: one, hosts: [one.example]}
+  - {name: two, hosts: [two.example]}
+`, site(t).URL)
+	both := func(what, addr string, one, two int) {
+		t.Helper()
+		for host, want := range map[string]int{"one.example": one, "two.example": two} {
+			r := g.wire("GET / HTTP/1.1\r\nHost: " + host + "\r\nX-Forwarded-For: " + addr + "\r\nConnection: close\r\n\r\n")
+			if r.StatusCode != want {
+				t.Errorf("%s, %s: %d, wanted %d", what, host, r.StatusCode, want)
+			}
+		}
+	}
+	post := func(path string, body map[string]string) {
+		t.Helper()
+		body["ttl"], body["reason"] = "10m", "test"
+		g.api("POST", path, body)
+	}
+	both("nothing", "203.0.113.1", 200, 200)
+	post("/api/bans", map[string]string{"subject": "ip:203.0.113.1", "service": "one"})
+	both("ban on one", "203.0.113.1", 302, 200)
+	post("/api/bans", map[string]string{"subject": "ip:203.0.113.1", "service": "two"})
+	both("ban on each", "203.0.113.1", 302, 302)
+	g.api("DELETE", "/api/bans?subject=ip:203.0.113.1&service=one", nil)
+	both("one lifted", "203.0.113.1", 200, 302)
+	post("/api/bans", map[string]string{"subject": "ip:203.0.113.1"})
+	g.api("DELETE", "/api/bans?subject=ip:203.0.113.1&service=*", nil)
+	both("all lifted", "203.0.113.1", 200, 200)
+	post("/api/lists/block", map[string]string{"entry": "203.0.113.2", "service": "two"})
+	both("block on two", "203.0.113.2", 200, 403)
+	post("/api/lists/white", map[string]string{"entry": "203.0.113.3", "service": "one"})
+	post("/api/lists/ban", map[string]string{"entry": "203.0.113.3-203.0.113.4"})
+	both("white on one", "203.0.113.3", 200, 302)
+	both("a range", "203.0.113.4", 302, 302)
+	both("a list of one service", "203.0.113.7", 200, 302)
+	if status, body := g.tryAPI("POST", "/api/lists/ban", map[string]string{"entry": "0.0.0.0/0", "reason": "slip of the hand"}); status != 400 {
+		t.Errorf("banning everybody: %d %s", status, body)
+	}
+}
+
+// TestLastGoodCopyIsUsed fetches a list, then starts without its source: what was known holds from the first request on.
+func TestLastGoodCopyIsUsed(t *testing.T) {
+	t.Parallel()
+	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "# bad people\n203.0.113.0/24 known robots\n198.51.100.7\n")
+	}))
+	t.Cleanup(source.Close)
+	g := configured(t, `
+identity: {trusted_proxies: [127.0.0.1]}
+lists: {lists: [{name: robots, flag: ban, url: %q}]}
+services: [{name: site, upstream: {urls: [%q]}}]
+`, source.URL+"/list.txt", site(t).URL)
+	ask := func(addr string) int { return from(t, addr).get(g.url + "/").StatusCode }
+	within(t, 10*time.Second, "the list is fetched", func() bool { return ask("203.0.113.5") == 302 })
+	if ask("198.51.100.7") != 302 || ask("198.51.100.8") != 200 {
+		t.Error("the list says something else")
+	}
+	source.Close()
+	g.kill(syscall.SIGKILL)
+	g.run()
+	if got := ask("203.0.113.5"); got != 302 {
+		t.Errorf("the first request after a start without the source: %d", got)
+	}
+	if got := string(g.api("GET", "/api/lists", nil)); !strings.Contains(got, `"from_disk":true`) {
+		t.Errorf("the operator is not told that this is a copy: %s", got)
+	}
+	if status, body := g.tryAPI("GET", "/readyz", nil); status != 200 {
+		t.Errorf("not ready with a copy on disk: %d %s", status, body)
+	}
+}
+
+// TestFileListIsTakenOver changes a list file under a running gateway.
+func TestFileListIsTakenOver(t *testing.T) {
+	t.Parallel()
+	file := listFile(t, "203.0.113.1\n")
+	g := configured(t, `
+identity: {trusted_proxies: [127.0.0.1]}
+lists: {file_poll: 50ms, lists: [{name: mine, flag: block, file: %q, own: true}]}
+services: [{name: site, upstream: {urls: [%q]}}]
+`, file, site(t).URL)
+	ask := func(addr string) int { return from(t, addr).get(g.url + "/").StatusCode }
+	if a, b := ask("203.0.113.1"), ask("203.0.113.2"); a != 403 || b != 200 {
+		t.Fatalf("at the start: %d and %d", a, b)
+	}
+	write(t, file, "203.0.113.2\n# longer now\n")
+	within(t, 10*time.Second, "the file is read again", func() bool { return ask("203.0.113.1") == 200 && ask("203.0.113.2") == 403 })
+}
+
+// TestPitfall07CrawlersAreVerified welcomes a crawler from its published ranges, and nobody for what they call
+// themselves.
+func TestPitfall07CrawlersAreVerified(t *testing.T) {
+	t.Parallel()
+	ranges := listFile(t, `{"creationTime":"2026-01-02T03:04:05","prefixes":[{"ipv4Prefix":"203.0.113.0/28"},{"ipv6Prefix":"2001:db8:77::/48"}]}`)
+	g := configured(t, `
+identity: {trusted_proxies: [127.0.0.1]}
+lists:
+  ban: ["203.0.113.0/24 the whole data centre", "2001:db8::/32 all of it"]
+  crawlers: {own: [{name: findbot, user_agent: [findbot/], range_files: [%q]}]}
+services: [{name: site, upstream: {urls: [%q]}}]
+`, ranges, site(t).URL)
+	const bot = "Mozilla/5.0 (compatible; FindBot/2.1; +https://findbot.example/bot)"
+	ask := func(addr, agent string) *response { return from(t, addr).get(g.url+"/", "User-Agent", agent) }
+	for _, c := range []struct {
+		what, addr, agent string
+		want              int
+	}{
+		{"the crawler, first request", "203.0.113.3", bot, 200},
+		{"the crawler over IPv6", "2001:db8:77::5", bot, 200},
+		{"its name from elsewhere", "203.0.113.200", bot, 302},
+		{"its name from elsewhere, not banned", "198.51.100.1", bot, 200},
+		{"its network without its name", "203.0.113.3", "curl/8", 302},
+	} {
+		if r := ask(c.addr, c.agent); r.StatusCode != c.want {
+			t.Errorf("%s: %d, wanted %d", c.what, r.StatusCode, c.want)
+		}
+	}
+	if s := g.whyIn(t, "the crawler", ask("203.0.113.3", bot)); s.Cause != "white" {
+		t.Errorf("the crawler: %+v", s)
+	}
+	if s := g.whyIn(t, "an impostor", ask("198.51.100.1", bot)); s.Cause != "none" {
+		t.Errorf("an impostor is %+v", s)
+	}
+	// a name that nobody could prove is no definition at all
+	file := configFile(t, "lists: {crawlers: {own: [{name: nobot, user_agent: [nobot/]}]}}\nservices: [{name: a, upstream: {urls: [\"http://127.0.0.1:1\"]}}]\n")
+	if code, out := command(t, "check-config", file); code == 0 || !strings.Contains(out, "a user agent alone proves nothing") {
+		t.Errorf("check-config: %d %s", code, out)
+	}
+}
+
+// TestPatternsMatchRequests holds patterns of method, path, header and user agent, with the white ones above a ban.
+func TestPatternsMatchRequests(t *testing.T) {
+	t.Parallel()
+	g := configured(t, `
+identity: {trusted_proxies: [127.0.0.1]}
+lists:
+  patterns:
+    - {name: scanners, flag: block, path_glob: "/**.php", reason: "there is no PHP here"}
+    - {name: tool, flag: ban, user_agent: EvilTool/}
+    - {name: hook, flag: white, methods: [POST], path: /hook, headers: [{name: X-Hook-Key, value: sesame}]}
+    - {name: no-language, flag: ban, path_prefix: /shop, headers: [{name: Accept-Language, absent: true}]}
+services: [{name: site, upstream: {urls: [%q]}}]
+`, site(t).URL)
+	g.ban("ip:203.0.113.1", "10m")
+	for _, c := range []struct {
+		addr, method, path string
+		header             []string
+		want               int
+	}{
+		{"198.51.100.1", "GET", "/wp/login.php", nil, 403},
+		{"198.51.100.1", "GET", "/wp/login.%70hp", nil, 403},
+		{"198.51.100.1", "GET", "/login.php5", nil, 200},
+		{"198.51.100.1", "GET", "/", []string{"User-Agent", "x eviltool/1"}, 302},
+		{"198.51.100.1", "GET", "/shop/a", nil, 302},
+		{"198.51.100.1", "GET", "/shop/a", []string{"Accept-Language", "en"}, 200},
+		{"203.0.113.1", "POST", "/hook", []string{"X-Hook-Key", "sesame"}, 200},
+		{"203.0.113.1", "POST", "/hook", []string{"X-Hook-Key", "sesame2"}, 302},
+		{"203.0.113.1", "GET", "/hook", []string{"X-Hook-Key", "sesame"}, 302},
+	} {
+		if r := from(t, c.addr).do(c.method, g.url+c.path, "", c.header...); r.StatusCode != c.want {
+			t.Errorf("%s %s %q: %d, wanted %d", c.method, c.path, c.header, r.StatusCode, c.want)
+		}
+	}
+}
+
+// TestLoadOfTheLists tells the operator what is in force.
+func TestLoadOfTheLists(t *testing.T) {
+	t.Parallel()
+	var lines strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&lines, "198.18.%d.%d\n", i/250, i%250)
+	}
+	lines.WriteString("not an address\n")
+	g := configured(t, `
+lists: {lists: [{name: many, flag: ban, file: %q}]}
+services: [{name: site, upstream: {urls: [%q]}}]
+`, listFile(t, lines.String()), site(t).URL)
+	var l struct {
+		Sources []struct {
+			Name     string
+			Entries  int
+			BadLines int `json:"bad_lines"`
+		}
+	}
+	if err := json.Unmarshal(g.api("GET", "/api/lists", nil), &l); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Sources) != 1 || l.Sources[0].Name != "many" || l.Sources[0].Entries != 5000 || l.Sources[0].BadLines != 1 {
+		t.Errorf("sources: %+v", l.Sources)
+	}
+	if n := g.metric("antirobot_cbb_list_entries", `many`); n != 5000 {
+		t.Errorf("the metric counts %v entries", n)
+	}
+}

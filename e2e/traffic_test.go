@@ -1,0 +1,155 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// configured runs the gateway with a configuration file of that text. Challenges ask for testAnswer.
+func configured(t *testing.T, format string, args ...any) *gateway {
+	t.Helper()
+	return start(t, "serve", "--config", configFile(t, format, args...), "--captcha-test-answer", testAnswer)
+}
+
+func configFile(t *testing.T, format string, args ...any) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "antirobot.yaml")
+	write(t, file, fmt.Sprintf(format, args...))
+	return file
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wire sends text as it stands, over a connection of its own, and returns the answer, with its body read.
+func (g *gateway) wire(text string) *response {
+	g.t.Helper()
+	r, err := http.ReadResponse(g.dial(text), &http.Request{Method: strings.Fields(text)[0], URL: &url.URL{Path: "/(raw)"}})
+	if err != nil {
+		g.t.Fatalf("%q: %v", text, err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		g.t.Fatalf("%q: %v", text, err)
+	}
+	return &response{r, string(b)}
+}
+
+// dial opens a connection that the end of the test closes, writes text, and returns what is to be read.
+func (g *gateway) dial(text string) *bufio.Reader {
+	g.t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(g.url, "http://"))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := io.WriteString(c, text); err != nil {
+		g.t.Fatal(err)
+	}
+	return bufio.NewReader(c)
+}
+
+// from makes a visitor whom a trusted balancer announces with that address.
+func from(t *testing.T, addr string) *client {
+	v := visitor(t)
+	v.header.Set("X-Forwarded-For", addr)
+	return v
+}
+
+// mirror is a service that answers each request's head as JSON, so that a test sees exactly what a service sees.
+func mirror(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/plain")
+		r.Header.Set("Host", r.Host)
+		_ = json.NewEncoder(w).Encode(map[string]any{"header": r.Header, "uri": r.RequestURI})
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func (r *response) mirrored(t *testing.T) (header http.Header, uri string) {
+	t.Helper()
+	var m struct {
+		Header http.Header
+		URI    string
+	}
+	if err := json.Unmarshal([]byte(r.body), &m); err != nil || r.StatusCode != 200 {
+		t.Fatalf("not served: %d %v\n%s", r.StatusCode, err, r.body)
+	}
+	return m.Header, m.URI
+}
+
+// story is what the tests read of a decision as the API tells it.
+type story struct {
+	Verdict, Cause, Mode, Service, Subject, Path, Excused string
+	Considered                                            []string
+	Refused                                               []struct{ Kind, Reason string }
+	Entry                                                 struct{ List, Text, Reason string }
+	Ban                                                   struct{ Subject, Source, Reason, Service string }
+	Pass                                                  *struct {
+		ID         string
+		Cost, Left int
+	}
+}
+
+// why asks for the decision about a request.
+func (g *gateway) why(r *response) (s story) {
+	g.t.Helper()
+	return g.whyID(r.Header.Get("X-Request-Id"))
+}
+
+func (g *gateway) whyID(id string) (s story) {
+	g.t.Helper()
+	if err := json.Unmarshal(g.api("GET", "/api/decisions/"+id, nil), &s); err != nil {
+		g.t.Fatal(err)
+	}
+	return s
+}
+
+func (g *gateway) list(which, entry, ttl string) {
+	g.t.Helper()
+	g.api("POST", "/api/lists/"+which, map[string]string{"entry": entry, "ttl": ttl, "reason": "test"})
+}
+
+// within waits until ok holds.
+func within(t *testing.T, d time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
+		if ok() {
+			return
+		}
+	}
+	t.Fatalf("not within %v: %s", d, what)
+}
+
+// earn makes v a visitor with a pass: banned until it has solved, and again afterwards.
+func (g *gateway) earn(v *client, path string) {
+	g.t.Helper()
+	if r := g.solve(v, path); r.StatusCode != http.StatusSeeOther {
+		g.t.Fatalf("solve: %d %s", r.StatusCode, r.body)
+	}
+}
+
+// setsCookie reports whether the answer sets or clears the cookie.
+func (r *response) setsCookie(name string) bool {
+	return slices.ContainsFunc(r.Header.Values("Set-Cookie"), func(c string) bool { return strings.HasPrefix(c, name+"=") })
+}

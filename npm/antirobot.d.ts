@@ -1,0 +1,124 @@
+/** The dialog's texts, by their keys in the gateway's catalogues. */
+export type TextKey = 'challenge_heading' | 'dialog_reason' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice';
+/** What the gateway asks. All addresses are absolute. */
+export interface Challenge {
+    key: string;
+    image: string;
+    audio: string;
+    /** Where the answer goes: POST key and rep. */
+    check: string;
+    /** The same challenge as a page of its own; it leads back to the request's address. */
+    page: string;
+    status: '' | 'failed' | 'expired';
+    /** How many digits are asked for. */
+    length: number;
+    /** Seconds until the key is too old. */
+    expiresIn: number;
+    requestId: string;
+    /** Always false: the service has not seen the request. */
+    forwarded: boolean;
+    /** Every challenge of this site accepts the same answer. */
+    test: boolean;
+}
+/** What became of an answer; new: another picture; over: somebody else was faster, or nobody waits any more. */
+export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'new' | 'over';
+/** A challenge under way, for interfaces of your own. */
+export interface Session {
+    /** The present challenge; a wrong answer brings another. */
+    readonly challenge: Challenge;
+    /** Aborted when it is over: passed (here or in another tab), cancelled, or nobody waits any more. */
+    readonly signal: AbortSignal;
+    answer(digits: string): Promise<Outcome>;
+    /** Another picture; nothing is lost. */
+    renew(): Promise<Outcome>;
+    cancel(): void;
+}
+export type UI = 'dialog' | 'redirect' | 'none' | Element | ((session: Session) => void);
+export type Replay = 'auto' | 'safe' | 'never' | ((request: {
+    method: string;
+    url: string;
+}, challenge: Challenge) => boolean | Promise<boolean>);
+export type Matcher = string | RegExp | ((url: URL) => boolean);
+export interface Options {
+    /** Origins whose challenges are answered; the page's own is always one. */
+    origins?: string[];
+    /** What is left alone: path prefixes, patterns over the whole URL, or functions. */
+    exclude?: Matcher[];
+    /** Default: dialog. */
+    ui?: UI;
+    /** What may be repeated after the answer. auto: everything; safe: GET, HEAD and OPTIONS. */
+    replay?: Replay;
+    /** Bodies above so many bytes are not kept for a repeat. Default: 1 MiB. */
+    maxBody?: number;
+    /** How often one request may be challenged again after a right answer. Default: 2. */
+    rounds?: number;
+    /** Language of the dialog. Default: the page's, else the browser's. */
+    lang?: string;
+    /** Default: auto. */
+    theme?: 'auto' | 'light' | 'dark';
+    /** For the dialog's style under a policy, in browsers without constructed style sheets. */
+    nonce?: string;
+    /** Texts of your own in place of the dialog's. */
+    text?: Partial<Record<TextKey, string>>;
+    /** Credentials of wrapped requests that name none. */
+    credentials?: RequestCredentials;
+}
+export interface EventMap {
+    /** Somebody is to be asked. preventDefault() makes it yours: use the session. */
+    challenge: Session;
+    shown: Session;
+    answer: {
+        session: Session;
+        outcome: Outcome;
+    };
+    wrong: Session;
+    passed: {
+        origin: string;
+    };
+    replayed: {
+        url: string;
+        method: string;
+    };
+    cancelled: AntirobotCancelled;
+    blocked: AntirobotBlocked;
+    error: unknown;
+}
+export type State = 'idle' | 'waiting' | 'asking';
+export interface Antirobot {
+    fetch: typeof fetch;
+    isChallenge(response: Response): boolean;
+    /** The challenge in a response, or null. The response stays readable. */
+    read(response: Response): Promise<Challenge | null>;
+    /** Asks the person; resolves when a pass is there. */
+    solve(challenge: Challenge, signal?: AbortSignal | null): Promise<void>;
+    /** Patches the globals; the result undoes it. */
+    install(what?: {
+        fetch?: boolean;
+        xhr?: boolean;
+    }): () => void;
+    on<K extends keyof EventMap>(type: K, listener: (event: CustomEvent<EventMap[K]>) => void): () => void;
+    /** idle; waiting: requests wait, the dialog is in another tab; asking. */
+    readonly state: State;
+}
+/** The person closed the dialog, or there is no interface that could ask. */
+export declare class AntirobotCancelled extends Error {
+    readonly challenge: Challenge;
+    readonly name = "AntirobotCancelled";
+    constructor(challenge: Challenge);
+}
+/** The gateway refuses the client; or, with reason rounds, asks again although the answer was right: most likely its cookie is not kept. */
+export declare class AntirobotBlocked extends Error {
+    readonly reason: 'blocked' | 'rounds';
+    readonly requestId: string;
+    readonly response?: Response | undefined;
+    readonly name = "AntirobotBlocked";
+    constructor(reason: 'blocked' | 'rounds', requestId: string, response?: Response | undefined);
+}
+/** The pass is there, but the request could not be repeated: send it again. */
+export declare class AntirobotNotReplayable extends Error {
+    readonly why: 'body' | 'replay';
+    readonly challenge: Challenge;
+    readonly name = "AntirobotNotReplayable";
+    constructor(why: 'body' | 'replay', challenge: Challenge);
+}
+export declare function createAntirobot(options?: Options): Antirobot;

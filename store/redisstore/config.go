@@ -1,0 +1,92 @@
+package redisstore
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Config is what an operator may set beside the address.
+type Config struct {
+	// User and the password are sent when a connection begins; those of the URL go before. One of the three ways to give
+	// the password at most.
+	User         string `mapstructure:"user"`
+	Password     string `mapstructure:"password"`
+	PasswordFile string `mapstructure:"password_file"`
+	PasswordEnv  string `mapstructure:"password_env"`
+	// KeyPrefix begins every key, so that others may use the same server.
+	KeyPrefix string `mapstructure:"key_prefix"`
+	// Timeout bounds a round trip; a scan makes several.
+	Timeout     time.Duration `mapstructure:"timeout"`
+	DialTimeout time.Duration `mapstructure:"dial_timeout"`
+	// WaitReplicas is how many replicas must have what is spent, banned or revoked before the call returns; where a
+	// server has no replica at all, none is waited for. After WaitTimeout the call returns all the same, and is counted.
+	WaitReplicas int           `mapstructure:"wait_replicas"`
+	WaitTimeout  time.Duration `mapstructure:"wait_timeout"`
+	// FeedKeep is how many messages of a feed topic are kept at least.
+	FeedKeep int `mapstructure:"feed_keep"`
+	// ProbeEvery is how often the store is tried by a write of its own: what Healthy says is as old as that at most.
+	ProbeEvery time.Duration `mapstructure:"probe_every"`
+
+	Sentinel SentinelConfig `mapstructure:"sentinel"`
+	TLS      TLSConfig      `mapstructure:"tls"`
+}
+
+// SentinelConfig is how the sentinels want to be spoken to.
+type SentinelConfig struct {
+	User     string `mapstructure:"user"`
+	Password string `mapstructure:"password"`
+}
+
+// TLSConfig is for addresses that begin with rediss.
+type TLSConfig struct {
+	CAFile             string `mapstructure:"ca_file"` // PEM; empty: the system's
+	CertFile           string `mapstructure:"cert_file"`
+	KeyFile            string `mapstructure:"key_file"`
+	ServerName         string `mapstructure:"server_name"` // empty: the host of the address
+	InsecureSkipVerify bool   `mapstructure:"insecure_skip_verify"`
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config {
+	return Config{
+		KeyPrefix:    "antirobot",
+		Timeout:      2 * time.Second,
+		DialTimeout:  2 * time.Second,
+		WaitReplicas: 1,
+		WaitTimeout:  50 * time.Millisecond,
+		FeedKeep:     65536,
+		ProbeEvery:   time.Second,
+	}
+}
+
+// maxKeyPrefix bounds what every key begins with.
+const maxKeyPrefix = 64
+
+// Validate returns all that is wrong with c.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	given := 0
+	for _, p := range []string{c.Password, c.PasswordFile, c.PasswordEnv} {
+		if p != "" {
+			given++
+		}
+	}
+	bad(given <= 1, "password: give one of password, password_file and password_env")
+	bad(c.KeyPrefix != "" && len(c.KeyPrefix) <= maxKeyPrefix && !strings.ContainsAny(c.KeyPrefix, "{} \t\r\n"),
+		"key_prefix: %.80q is not 1 to %d characters without spaces and braces", c.KeyPrefix, maxKeyPrefix)
+	bad(c.Timeout >= 10*time.Millisecond && c.Timeout <= time.Minute, "timeout: %v is not between 10ms and 1m", c.Timeout)
+	bad(c.DialTimeout >= 10*time.Millisecond && c.DialTimeout <= time.Minute, "dial_timeout: %v is not between 10ms and 1m", c.DialTimeout)
+	bad(c.WaitReplicas >= 0 && c.WaitReplicas <= 16, "wait_replicas: %d is not between 0 and 16", c.WaitReplicas)
+	bad(c.WaitTimeout >= time.Millisecond && c.WaitTimeout < c.Timeout, "wait_timeout: %v is not between 1ms and timeout", c.WaitTimeout)
+	bad(c.FeedKeep >= 16, "feed_keep: %d is less than 16", c.FeedKeep)
+	bad(c.ProbeEvery >= 50*time.Millisecond && c.ProbeEvery <= time.Minute, "probe_every: %v is not between 50ms and 1m", c.ProbeEvery)
+	bad((c.TLS.CertFile == "") == (c.TLS.KeyFile == ""), "tls.cert_file: cert_file and key_file go together")
+	return errors.Join(errs...)
+}

@@ -1,0 +1,310 @@
+package redisstore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"antirobot/store"
+)
+
+// Counters is the store's counts: a hash for each record, its fields the periods. Records expire when no question can be
+// about them any more. What Drop drops earlier lies under other names from then on (see name), and expires unseen.
+//
+// A counter costs about 145 bytes of the servers' memory, so this is for millions of them. For billions use a server that
+// speaks the protocol and keeps its data on disk.
+type Counters struct {
+	s *Store
+}
+
+var _ store.Counters = (*Counters)(nil)
+
+// Counters returns the counts. They end with the store.
+func (s *Store) Counters() *Counters { return &Counters{s} }
+
+// Shared says that other nodes count there, too.
+func (c *Counters) Shared() bool { return true }
+
+// Healthy is the store's.
+func (c *Counters) Healthy() error { return c.s.Healthy() }
+
+// pipeline is how many commands go out in one piece.
+const pipeline = 4096
+
+// appendCounter appends a counter's name: its parts of fixed length first, so that no two are the same.
+func appendCounter(dst []byte, k *store.Counter) []byte {
+	dst = binary.BigEndian.AppendUint16(dst, k.Type)
+	dst = binary.BigEndian.AppendUint64(dst, k.Shingle)
+	return append(dst, k.Prefix...)
+}
+
+// name returns the key of a counter's record, or of the pairs that it was counted with in one period. See drop for the
+// names of what was dropped.
+func (c *Counters) name(letter byte, u store.Unit, number uint32, k *store.Counter) []byte {
+	var room [160]byte
+	body := appendCounter(room[:0], k)
+	per := uint32(1)
+	if letter == letterPair {
+		per = u.PerRecord()
+	}
+	dst := c.s.appendHead(make([]byte, 0, len(c.s.cfg.KeyPrefix)+16+len(body)), hash(body)%tags, letter)
+	if n := c.s.dropped(u, number/per); n != 0 {
+		dst = binary.BigEndian.AppendUint32(append(dst, 'a'+byte(u)), n)
+	} else {
+		dst = append(dst, 'A'+byte(u))
+	}
+	dst = binary.BigEndian.AppendUint32(dst, number)
+	return append(dst, body...)
+}
+
+func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) string {
+	return string(c.name(letterCnt, u, number, k))
+}
+
+// A record is kept until the last question about it, and this much longer for clocks that differ.
+const keepSlack = 3600
+
+// life returns how many seconds a record is still of use. Those of times long ago live as long as if they began now.
+func life(u store.Unit, record uint32, now int64) int64 {
+	length := u.Seconds() * int64(u.PerRecord())
+	kept := u.Seconds() * int64(u.Kept())
+	return max((int64(record)+1)*length+kept-now, kept) + keepSlack
+}
+
+type increment struct {
+	key   string
+	field string
+	n     int64
+	ttl   int64
+}
+
+// Add implements store.Counters.
+func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
+	if err := c.s.ready(ctx, 0); err != nil {
+		return err
+	}
+	for i := range d {
+		if err := d[i].Valid(); err != nil {
+			return fmt.Errorf("delta %d: %w", i, err)
+		}
+	}
+	now := time.Now().Unix()
+	for chunk := range slices.Chunk(d, pipeline/4) {
+		if err := c.add(ctx, chunk, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Counters) add(ctx context.Context, d []store.Delta, now int64) error {
+	incs := make([]increment, 0, 2*len(d))
+	for i := range d {
+		if d[i].N == 0 {
+			continue
+		}
+		n, day := int64(min(d[i].N, store.MaxCount)), d[i].Slot/store.SlotsPerDay //nolint:gosec // bounded
+		fortnight := day / store.DaysPerFortnight
+		incs = append(
+			incs,
+			increment{c.record(store.TenMinutes, day, &d[i].Counter), fieldOf(store.TenMinutes, d[i].Slot), n, life(store.TenMinutes, day, now)},
+			increment{c.record(store.Day, fortnight, &d[i].Counter), fieldOf(store.Day, day), n, life(store.Day, fortnight, now)},
+		)
+	}
+	if len(incs) == 0 {
+		return nil
+	}
+	cl, err := c.s.conn()
+	if err != nil {
+		return err
+	}
+	cmds := make([]rueidis.Completed, 0, 2*len(incs))
+	for i := range incs {
+		in := &incs[i]
+		cmds = append(cmds, cl.B().Hincrby().Key(in.key).Field(in.field).Increment(in.n).Build(), cl.B().Expire().Key(in.key).Seconds(in.ttl).Build())
+	}
+	c.s.stats.calls.Add(1)
+	ctx, cancel := context.WithTimeout(ctx, c.s.cfg.Timeout)
+	defer cancel()
+	var errs []error
+	var full []rueidis.Completed
+	for i, r := range cl.DoMulti(ctx, cmds...) {
+		switch err := r.Error(); {
+		case err == nil:
+		case i%2 == 0 && strings.Contains(err.Error(), "overflow"):
+			full = append(full, cl.B().Hset().Key(incs[i/2].key).FieldValue().FieldValue(incs[i/2].field, decimal(store.MaxCount)).Build())
+		default:
+			errs = append(errs, err)
+		}
+	}
+	if len(full) > 0 {
+		for _, r := range cl.DoMulti(ctx, full...) {
+			errs = append(errs, r.Error())
+		}
+	}
+	return c.s.failedOf(errs)
+}
+
+// failedOf takes the errors of many commands: the first tells enough.
+func (s *Store) failedOf(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return s.failed(err)
+		}
+	}
+	return nil
+}
+
+func fieldOf(u store.Unit, number uint32) string {
+	return strconv.FormatUint(uint64(number%u.PerRecord()), 10)
+}
+
+// AddUnique implements store.Counters.
+func (c *Counters) AddUnique(ctx context.Context, u []store.Unique) error {
+	if err := c.s.ready(ctx, 0); err != nil {
+		return err
+	}
+	for i := range u {
+		if err := u[i].Valid(); err != nil {
+			return fmt.Errorf("unique %d: %w", i, err)
+		}
+	}
+	now := time.Now().Unix()
+	for chunk := range slices.Chunk(u, pipeline/4) {
+		calls := make([]call, len(chunk))
+		for i := range chunk {
+			calls[i] = c.unique(&chunk[i], now)
+		}
+		if err := c.s.runAll(ctx, calls); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Counters) unique(u *store.Unique, now int64) call {
+	pair := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16(nil, u.PairType), u.Pair)
+	k := call{script: c.s.scripts.unique, args: []string{string(pair)}}
+	for _, p := range [...]store.Period{{Unit: store.TenMinutes, Number: u.Slot}, {Unit: store.Day, Number: u.Slot / store.SlotsPerDay}} {
+		record := p.Number / p.Unit.PerRecord()
+		k.keys = append(k.keys, string(c.name(letterPair, p.Unit, p.Number, &u.Counter)), c.record(p.Unit, record, &u.Counter))
+		k.args = append(k.args, fieldOf(p.Unit, p.Number), decimal(life(p.Unit, record, now)))
+	}
+	return k
+}
+
+// Read implements store.Counters.
+func (c *Counters) Read(ctx context.Context, dst []uint64, q []store.Query) error {
+	if err := c.s.ready(ctx, 0); err != nil {
+		return err
+	}
+	var records []store.Record
+	var owners []int
+	for i := range q {
+		if err := q[i].Valid(); err != nil {
+			return fmt.Errorf("query %d: %w", i, err)
+		}
+		dst[i] = 0
+		if q[i].To < q[i].From {
+			continue
+		}
+		for n := q[i].From / q[i].Unit.PerRecord(); n <= q[i].To/q[i].Unit.PerRecord(); n++ {
+			records = append(records, store.Record{Counter: q[i].Counter, Unit: q[i].Unit, Number: n})
+			owners = append(owners, i)
+		}
+	}
+	return c.ReadRecords(ctx, records, func(j int, counts []store.Count) {
+		i, base := owners[j], uint64(records[j].Number)*uint64(records[j].Unit.PerRecord())
+		for _, n := range counts {
+			if p := base + uint64(n.Period); p >= uint64(q[i].From) && p <= uint64(q[i].To) {
+				dst[i] = store.AddCounts(dst[i], n.N)
+			}
+		}
+	})
+}
+
+// ReadRecords implements store.Counters.
+func (c *Counters) ReadRecords(ctx context.Context, r []store.Record, f func(i int, counts []store.Count)) error {
+	if err := c.s.ready(ctx, 0); err != nil {
+		return err
+	}
+	for i := range r {
+		if err := r[i].Valid(); err != nil {
+			return fmt.Errorf("record %d: %w", i, err)
+		}
+	}
+	first := 0
+	for chunk := range slices.Chunk(r, pipeline) {
+		if err := c.readRecords(ctx, chunk, func(i int, n []store.Count) { f(first+i, n) }); err != nil {
+			return err
+		}
+		first += len(chunk)
+	}
+	return nil
+}
+
+func (c *Counters) readRecords(ctx context.Context, r []store.Record, f func(i int, counts []store.Count)) error {
+	cl, err := c.s.conn()
+	if err != nil {
+		return err
+	}
+	cmds := make([]rueidis.Completed, len(r))
+	for i := range r {
+		cmds[i] = cl.B().Hgetall().Key(c.record(r[i].Unit, r[i].Number, &r[i].Counter)).Build()
+	}
+	c.s.stats.calls.Add(1)
+	ctx, cancel := context.WithTimeout(ctx, c.s.cfg.Timeout)
+	defer cancel()
+	var counts []store.Count
+	for i, r := range cl.DoMulti(ctx, cmds...) {
+		fields, err := r.AsStrMap()
+		if err != nil {
+			return c.s.failed(err)
+		}
+		counts = counts[:0]
+		for period, n := range fields {
+			p, err1 := strconv.ParseUint(period, 10, 8)
+			v, err2 := strconv.ParseUint(n, 10, 63)
+			if err := errors.Join(err1, err2); err != nil {
+				return fmt.Errorf("redis: a record is malformed: %w", err)
+			}
+			counts = append(counts, store.Count{N: v, Period: uint8(p)})
+		}
+		slices.SortFunc(counts, func(a, b store.Count) int { return int(a.Period) - int(b.Period) })
+		f(i, counts)
+	}
+	return nil
+}
+
+// Drop implements store.Counters. Other nodes learn of it with their next probe; until then they may still add to what
+// was dropped, which nobody sees.
+func (c *Counters) Drop(ctx context.Context, before store.Period) error {
+	if err := c.s.ready(ctx, 0); err != nil {
+		return err
+	}
+	record := before.Number / before.Unit.PerRecord()
+	if record == 0 {
+		return nil
+	}
+	m, err := c.s.run(ctx, false, c.s.scripts.drop, []string{c.s.dropsKey()}, before.Unit.String(), strconv.FormatUint(uint64(record), 10))
+	if err != nil {
+		return err
+	}
+	text, err := m.ToString()
+	if err != nil {
+		return c.s.failed(err)
+	}
+	d, err := parseDrops(text)
+	if err != nil {
+		return err
+	}
+	c.s.setDrops(before.Unit, d)
+	return nil
+}

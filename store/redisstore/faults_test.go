@@ -1,0 +1,379 @@
+package redisstore_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"antirobot/store"
+	"antirobot/store/redisstore"
+	"antirobot/store/redisstore/redistest"
+)
+
+var bg = context.Background()
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func eventually(t testing.TB, what string, within time.Duration, ok func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for !ok() {
+		if time.Since(began) > within {
+			t.Fatalf("%s: not within %v", what, within)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return time.Since(began)
+}
+
+// metric returns a number that the store writes.
+func metric(t testing.TB, s *redisstore.Store, name string) (v float64) {
+	t.Helper()
+	var b strings.Builder
+	s.WriteMetrics(&b)
+	for line := range strings.SplitSeq(b.String(), "\n") {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			_, err := fmt.Sscan(rest, &v)
+			must(t, err)
+			return v
+		}
+	}
+	t.Fatalf("no %s in\n%s", name, b.String())
+	return 0
+}
+
+// A store that is away when it is opened works when it comes.
+func TestAwayAtOpen(t *testing.T) {
+	r := redistest.Start(t)
+	r.Kill()
+	s := open(t, "redis://"+r.Addr, config())
+	if err := s.Healthy(); err == nil {
+		t.Fatal("a store that is away calls itself healthy")
+	}
+	if err := s.Put(bg, []byte("k"), nil, 0); err == nil {
+		t.Fatal("Put works without a server")
+	}
+	if metric(t, s, "antirobot_redis_up") != 0 {
+		t.Error("antirobot_redis_up is not 0")
+	}
+	r.Restart(t)
+	eventually(t, "health", 5*time.Second, func() bool { return s.Healthy() == nil })
+	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
+	if v, err := s.Get(bg, nil, []byte("k")); err != nil || string(v) != "v" {
+		t.Fatalf("%q, %v", v, err)
+	}
+}
+
+// The way to the server is cut, swallows all, and is slow.
+func TestNetworkFaults(t *testing.T) {
+	p := redistest.StartProxy(t, redistest.Start(t).Addr)
+	cfg := config()
+	cfg.Timeout, cfg.WaitTimeout = 300*time.Millisecond, 50*time.Millisecond
+	s := open(t, "redis://"+p.Addr, cfg)
+	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
+	follow := func() chan error {
+		end := make(chan error, 1)
+		go func() { end <- s.Follow(bg, "t", "", func(string, []byte) error { return nil }) }()
+		return end
+	}
+	for name, fault := range map[string]func(){"cut": p.Cut, "hole": p.Hole} {
+		following := follow()
+		time.Sleep(50 * time.Millisecond)
+		fault()
+		began := time.Now()
+		for what, call := range map[string]func() error{
+			"Put":   func() error { return s.Put(bg, []byte("k"), []byte("v"), 0) },
+			"Get":   func() error { _, err := s.Get(bg, nil, []byte("k")); return err },
+			"Spend": func() error { _, err := s.Spend(bg, []byte("k"), 0); return err },
+			"Scan":  func() error { return s.Scan(bg, nil, func(_, _ []byte, _ time.Duration) error { return nil }) },
+			"Add": func() error {
+				return s.Counters().Add(bg, []store.Delta{{Counter: store.Counter{Prefix: "p"}, Slot: 1, N: 1}})
+			},
+		} {
+			if err := call(); err == nil {
+				t.Errorf("%s: %s works", name, what)
+			}
+		}
+		if took := time.Since(began); took > 5*2*cfg.Timeout {
+			t.Errorf("%s: five calls took %v with a timeout of %v", name, took, cfg.Timeout)
+		}
+		eventually(t, name+": Healthy says so", 3*time.Second, func() bool { return s.Healthy() != nil })
+		select {
+		case err := <-following:
+			if err == nil {
+				t.Errorf("%s: Follow ends without an error", name)
+			}
+		case <-time.After(10 * time.Second):
+			t.Errorf("%s: Follow does not notice", name)
+		}
+		p.Heal()
+		took := eventually(t, name+": health after it", 10*time.Second, func() bool { return s.Healthy() == nil })
+		t.Logf("%s: well again after %v", name, took)
+		must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
+	}
+	p.Slow(50 * time.Millisecond)
+	for range 5 {
+		must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
+	}
+	if err := s.Healthy(); err != nil {
+		t.Errorf("a slow store is unhealthy: %v", err)
+	}
+}
+
+// A server that hangs keeps nobody for longer than the timeout.
+func TestHungServer(t *testing.T) {
+	r := redistest.Start(t)
+	cfg := config()
+	cfg.Timeout, cfg.WaitTimeout = 300*time.Millisecond, 50*time.Millisecond
+	s := open(t, "redis://"+r.Addr, cfg)
+	r.Signal(t, syscall.SIGSTOP)
+	began := time.Now()
+	_, err := s.Spend(bg, []byte("k"), 0)
+	if took := time.Since(began); err == nil || took > 2*cfg.Timeout {
+		t.Errorf("Spend: %v after %v", err, took)
+	}
+	if s.Healthy() == nil {
+		t.Error("a hung store is healthy")
+	}
+	ctx, cancel := context.WithTimeout(bg, 20*time.Millisecond)
+	defer cancel()
+	if _, err := s.Get(ctx, nil, []byte("k")); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Get with a deadline of its own: %v", err)
+	}
+	r.Signal(t, syscall.SIGCONT)
+	eventually(t, "health", 5*time.Second, func() bool { return s.Healthy() == nil })
+}
+
+// A full server refuses writes and says so; reads go on; it recovers when there is room.
+func TestFullMemory(t *testing.T) {
+	r := redistest.Start(t, "--maxmemory", "3mb", "--maxmemory-policy", "noeviction")
+	s := open(t, "redis://"+r.Addr, config())
+	must(t, s.Put(bg, []byte("first"), []byte("v"), 0))
+	var err error
+	for i := 0; err == nil && i < 100; i++ {
+		err = s.Put(bg, fmt.Appendf(nil, "k%d", i), make([]byte, 64<<10), 0)
+	}
+	if err == nil || !strings.Contains(err.Error(), "OOM") {
+		t.Fatalf("Put into full memory: %v", err)
+	}
+	if err := s.Healthy(); err == nil || !strings.Contains(err.Error(), "OOM") {
+		t.Errorf("Healthy: %v", err)
+	}
+	for i := 0; ; i++ { // until there is no room for small things either
+		if _, err := s.Spend(bg, fmt.Appendf(nil, "x%d", i), 0); err != nil {
+			break
+		}
+		if i > 100_000 {
+			t.Fatal("Spend works in full memory")
+		}
+	}
+	if err := s.Counters().AddUnique(bg, []store.Unique{{Counter: store.Counter{Prefix: "p"}, Slot: 1}}); err == nil {
+		t.Error("AddUnique works in full memory")
+	}
+	if v, err := s.Get(bg, nil, []byte("first")); err != nil || string(v) != "v" {
+		t.Errorf("Get from full memory: %q, %v", v, err)
+	}
+	r.CLI(t, "config", "set", "maxmemory", "100mb")
+	eventually(t, "health", 5*time.Second, func() bool { return s.Healthy() == nil })
+	if first, err := s.Spend(bg, []byte("y"), 0); err != nil || !first {
+		t.Errorf("Spend when there is room again: %v, %v", first, err)
+	}
+}
+
+// What is spent and put waits for a replica; one that hangs is not waited for for long, and counted.
+func TestWaitsForReplica(t *testing.T) {
+	r := redistest.Start(t)
+	replica := redistest.StartReplica(t, r)
+	cfg := config()
+	s := open(t, "redis://"+r.Addr, cfg)
+	if n := metric(t, s, "antirobot_redis_replicas"); n != 1 {
+		t.Fatalf("%v replicas are seen", n)
+	}
+	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
+	if _, err := s.Spend(bg, []byte("k"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if with, without := metric(t, s, "antirobot_redis_replicated_total"), metric(t, s, "antirobot_redis_unreplicated_total"); with != 2 || without != 0 {
+		t.Errorf("%v writes with a replica, %v without", with, without)
+	}
+	if n := replica.CLI(t, "exists", cfg.KeyPrefix+"{00}xprobe"); n != "1" {
+		t.Errorf("the replica has %s", n)
+	}
+	replica.Signal(t, syscall.SIGSTOP)
+	began := time.Now()
+	must(t, s.Put(bg, []byte("k2"), []byte("v"), 0))
+	if took := time.Since(began); took > time.Second {
+		t.Errorf("Put waited %v for a replica that hangs", took)
+	}
+	if without := metric(t, s, "antirobot_redis_unreplicated_total"); without != 1 {
+		t.Errorf("%v writes without a replica", without)
+	}
+	replica.Signal(t, syscall.SIGCONT)
+}
+
+// A master of a cluster is killed under load: what was acknowledged, and not counted as unreplicated, is still spent.
+func TestMasterKilled(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 1)
+	cfg := config()
+	s := open(t, c.URL(), cfg)
+	if n := metric(t, s, "antirobot_redis_replicas"); n != 3 {
+		t.Fatalf("%v replicas are seen", n)
+	}
+	victim := c.Master(t, cfg.KeyPrefix+"{00}xprobe")
+	var mu sync.Mutex
+	var acked [][]byte
+	var failed atomic.Int64
+	var down, up atomic.Int64 // when the first call failed, when the last one did
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				key := fmt.Appendf(nil, "%d/%d", w, i)
+				first, err := s.Spend(bg, key, time.Hour)
+				now := time.Now().UnixNano()
+				if err != nil {
+					failed.Add(1)
+					down.CompareAndSwap(0, now)
+					up.Store(now)
+					continue
+				}
+				if !first {
+					t.Errorf("a new key is spent")
+				}
+				mu.Lock()
+				acked = append(acked, key)
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(time.Second)
+	killed := time.Now()
+	victim.Kill()
+	time.Sleep(500 * time.Millisecond)
+	recovered := eventually(t, "health after the failover", 30*time.Second, func() bool { return s.Healthy() == nil && time.Since(killed) > 3*time.Second })
+	time.Sleep(500 * time.Millisecond)
+	close(stop)
+	wg.Wait()
+	lost := 0
+	for _, k := range acked {
+		first, err := s.Spend(bg, k, time.Hour)
+		must(t, err)
+		if first {
+			lost++
+		}
+	}
+	short := metric(t, s, "antirobot_redis_unreplicated_total")
+	t.Logf("%d spends acknowledged, %d failed; a part failed for %v; well after %v; lost %d, unreplicated %v",
+		len(acked), failed.Load(), time.Duration(up.Load()-down.Load()), recovered, lost, short)
+	if float64(lost) > short {
+		t.Errorf("%d acknowledged spends are lost, %v of them were counted as unreplicated", lost, short)
+	}
+	if len(acked) < 1000 {
+		t.Errorf("only %d spends in all", len(acked))
+	}
+}
+
+// The sentinels move a store to its replica.
+func TestSentinel(t *testing.T) {
+	r := redistest.Start(t)
+	redistest.StartReplica(t, r)
+	watch := redistest.StartSentinel(t, r)
+	eventually(t, "the sentinel knows the replica", 15*time.Second, func() bool {
+		return strings.Contains(watch.CLI(t, "sentinel", "replicas", "main"), "127.0.0.1")
+	})
+	cfg := config()
+	s := open(t, "redis-sentinel://"+watch.Addr+"/main", cfg)
+	must(t, s.Healthy())
+	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
+	r.Kill()
+	took := eventually(t, "a write after the failover", 30*time.Second, func() bool { return s.Put(bg, []byte("k2"), []byte("v"), 0) == nil })
+	t.Logf("the first write after %v", took)
+	if v, err := s.Get(bg, nil, []byte("k")); err != nil || string(v) != "v" {
+		t.Errorf("what was written before is %q, %v", v, err)
+	}
+}
+
+func TestTLSAndPassword(t *testing.T) {
+	cert, key := certificate(t)
+	r := redistest.StartTLS(t, cert, key, cert, "--user", "gate", "on", ">secret:word", "~*", "+@all", "--user", "default", "off")
+	cfg := config()
+	cfg.TLS.CAFile = cert
+	s := open(t, "rediss://gate:secret%3Aword@"+r.Addr, cfg)
+	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
+
+	file := filepath.Join(t.TempDir(), "password")
+	must(t, os.WriteFile(file, []byte("secret:word\n"), 0o600))
+	cfg.User, cfg.PasswordFile = "gate", file
+	s = open(t, "rediss://"+r.Addr, cfg)
+	if v, err := s.Get(bg, nil, []byte("k")); err != nil || string(v) != "v" {
+		t.Errorf("%q, %v", v, err)
+	}
+	t.Setenv("REDIS_TEST_PASSWORD", "secret:word")
+	cfg.PasswordFile, cfg.PasswordEnv = "", "REDIS_TEST_PASSWORD"
+	must(t, open(t, "rediss://"+r.Addr, cfg).Healthy())
+
+	cfg.PasswordEnv, cfg.Password = "", "wrong"
+	_, err := redisstore.Open("rediss://"+r.Addr, cfg, zerolog.Nop())
+	if err == nil || strings.Contains(err.Error(), "wrong:") || !strings.Contains(err.Error(), "refuses") {
+		t.Errorf("a wrong password: %v", err)
+	}
+	cfg.Password, cfg.TLS.CAFile = "secret:word", ""
+	s = open(t, "rediss://"+r.Addr, cfg)
+	if err := s.Healthy(); err == nil || !strings.Contains(err.Error(), "certificate") {
+		t.Errorf("a server with an unknown certificate: %v", err)
+	}
+	cfg.TLS.CAFile = file
+	if _, err := redisstore.Open("rediss://"+r.Addr, cfg, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "tls.ca_file") {
+		t.Errorf("a file that is no certificate: %v", err)
+	}
+}
+
+// certificate writes a certificate of 127.0.0.1 that signs itself, and its key.
+func certificate(t *testing.T) (cert, key string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	tmpl := x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "redistest"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &tmpl, &tmpl, &private.PublicKey, private)
+	must(t, err)
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(private)
+	must(t, err)
+	dir := t.TempDir()
+	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	must(t, os.WriteFile(cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600))
+	return cert, key
+}

@@ -1,0 +1,166 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"antirobot/store"
+)
+
+// A topic is a stream that is trimmed by length. A message carries the ID of the one before it: a follower whose last
+// message is another one has missed some, because they were trimmed, or lost in a failover.
+
+// start is the position of an empty topic.
+const startOfFeed = "0-0"
+
+const (
+	feedPage  = 256
+	feedBlock = time.Second // between two looks whether the topic was lost
+)
+
+func (s *Store) topic(name string) string { return s.spread(letterFeed, []byte(name)) }
+
+// Append implements store.Feed.
+func (s *Store) Append(ctx context.Context, topic string, msg []byte) error {
+	if err := s.ready(ctx, 0); err != nil {
+		return err
+	}
+	_, err := s.run(ctx, false, s.scripts.push, []string{s.topic(topic)}, string(msg), strconv.Itoa(s.cfg.FeedKeep))
+	return err
+}
+
+// Position implements store.Feed.
+func (s *Store) Position(ctx context.Context, topic string) (string, error) {
+	if err := s.ready(ctx, 0); err != nil {
+		return "", err
+	}
+	return s.position(ctx, topic)
+}
+
+func (s *Store) position(ctx context.Context, topic string) (string, error) {
+	key := s.topic(topic)
+	m, err := s.do(ctx, false, func(cl rueidis.Client) rueidis.Completed {
+		return cl.B().Xrevrange().Key(key).End("+").Start("-").Count(1).Build()
+	})
+	if err != nil {
+		return "", s.failed(err)
+	}
+	last, err := m.AsXRange()
+	if err != nil {
+		return "", s.failed(err)
+	}
+	if len(last) == 0 {
+		return startOfFeed, nil
+	}
+	return last[0].ID, nil
+}
+
+// validPosition wants the one spelling of a stream's ID.
+func validPosition(pos string) bool {
+	ms, seq, ok := strings.Cut(pos, "-")
+	a, err1 := strconv.ParseUint(ms, 10, 64)
+	b, err2 := strconv.ParseUint(seq, 10, 64)
+	return ok && err1 == nil && err2 == nil && pos == strconv.FormatUint(a, 10)+"-"+strconv.FormatUint(b, 10)
+}
+
+// before reports whether position a lies before b. Both are valid.
+func before(a, b string) bool {
+	less := func(x, y string) bool { return len(x) < len(y) || len(x) == len(y) && x < y }
+	ams, aseq, _ := strings.Cut(a, "-")
+	bms, bseq, _ := strings.Cut(b, "-")
+	return less(ams, bms) || ams == bms && less(aseq, bseq)
+}
+
+// Follow implements store.Feed.
+func (s *Store) Follow(ctx context.Context, topic, from string, f func(pos string, msg []byte) error) error {
+	if err := s.ready(ctx, 0); err != nil {
+		return err
+	}
+	oldest := from == "0"
+	switch {
+	case oldest:
+		from = startOfFeed
+	case from == "":
+		var err error
+		if from, err = s.position(ctx, topic); err != nil {
+			return err
+		}
+	case !validPosition(from):
+		return fmt.Errorf("%w: %.80q", store.ErrPosition, from)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(s.life, cancel)()
+	at := from
+	for {
+		got, err := s.listen(ctx, topic, at)
+		if err != nil {
+			return err
+		}
+		if len(got) == 0 {
+			if err := s.stillThere(ctx, topic, at); err != nil {
+				return err
+			}
+		}
+		for _, m := range got {
+			if err := s.ready(ctx, 0); err != nil {
+				return err
+			}
+			if m.FieldValues["p"] != at && !oldest {
+				return store.ErrGap
+			}
+			oldest = false
+			at = m.ID
+			if err := f(at, []byte(m.FieldValues["m"])); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// listen waits for messages after a position, for a moment.
+func (s *Store) listen(ctx context.Context, topic, at string) ([]rueidis.XRangeEntry, error) {
+	cl, err := s.conn()
+	if err != nil {
+		return nil, err
+	}
+	key := s.topic(topic)
+	wait, cancel := context.WithTimeout(ctx, feedBlock+s.cfg.Timeout)
+	defer cancel()
+	r := cl.Do(wait, cl.B().Xread().Count(feedPage).Block(feedBlock.Milliseconds()).Streams().Key(key).Id(at).Build())
+	streams, err := r.AsXRead()
+	switch {
+	case rueidis.IsRedisNil(err):
+		return nil, s.ready(ctx, 0)
+	case err != nil:
+		if own := s.ready(ctx, 0); own != nil {
+			return nil, own
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = errors.New("a feed does not answer")
+		}
+		return nil, s.failed(err)
+	}
+	return streams[key], nil
+}
+
+// stillThere looks whether a topic that is silent still has our position: a server that lost it would be silent, too.
+func (s *Store) stillThere(ctx context.Context, topic, at string) error {
+	end, err := s.position(ctx, topic)
+	if err != nil {
+		if own := s.ready(ctx, 0); own != nil {
+			return own
+		}
+		return err
+	}
+	if before(end, at) {
+		return store.ErrGap
+	}
+	return nil
+}

@@ -1,0 +1,265 @@
+package redisstore
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"antirobot/store"
+)
+
+// Get implements store.KV.
+func (s *Store) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
+	if err := s.ready(ctx, 0); err != nil {
+		return dst, err
+	}
+	k := s.key(letterKV, hash(key)%kvBuckets, key)
+	m, err := s.do(ctx, false, func(cl rueidis.Client) rueidis.Completed { return cl.B().Get().Key(k).Build() })
+	if rueidis.IsRedisNil(err) {
+		return dst, store.ErrNotFound
+	}
+	if err != nil {
+		return dst, s.failed(err)
+	}
+	v, err := m.ToString()
+	if err != nil {
+		return dst, s.failed(err)
+	}
+	return append(dst, v...), nil
+}
+
+// Put implements store.KV.
+func (s *Store) Put(ctx context.Context, key, val []byte, ttl time.Duration) error {
+	if err := s.ready(ctx, ttl); err != nil {
+		return err
+	}
+	_, err := s.run(ctx, true, s.scripts.put, s.value(key), string(val), decimal(millis(ttl)), string(key))
+	return err
+}
+
+// Swap implements store.KV.
+func (s *Store) Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error) {
+	if err := s.ready(ctx, ttl); err != nil {
+		return false, err
+	}
+	expect := "v"
+	if old == nil {
+		expect = "a"
+	}
+	m, err := s.run(ctx, true, s.scripts.swap, s.value(key), string(val), decimal(millis(ttl)), string(key), expect, string(old))
+	if err != nil {
+		return false, err
+	}
+	n, err := m.AsInt64()
+	return n == 1, s.failed(err)
+}
+
+// Delete implements store.KV.
+func (s *Store) Delete(ctx context.Context, key []byte) error {
+	if err := s.ready(ctx, 0); err != nil {
+		return err
+	}
+	_, err := s.run(ctx, true, s.scripts.remove, s.value(key), string(key))
+	return err
+}
+
+func decimal(n int64) string { return strconv.FormatInt(n, 10) }
+
+// scanPage is how many keys of a bucket are read at once.
+const scanPage = 256
+
+// Scan implements store.KV, bucket by bucket, each in the order of its keys. It costs what it finds, whatever else the
+// servers hold.
+func (s *Store) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
+	if err := s.ready(ctx, 0); err != nil {
+		return err
+	}
+	first := make([]string, kvBuckets)
+	for b := range first {
+		first[b] = "[" + string(prefix)
+	}
+	end := lexEnd(prefix)
+	pages, err := s.pages(ctx, first, end)
+	if err != nil {
+		return err
+	}
+	for b := range uint64(kvBuckets) {
+		for keys := pages[b]; len(keys) > 0; {
+			if err := s.show(ctx, b, keys, f); err != nil {
+				return err
+			}
+			if len(keys) < scanPage {
+				break
+			}
+			if keys, err = s.page(ctx, b, "("+keys[len(keys)-1], end); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// lexEnd is the end of the keys with a prefix, as ZRANGEBYLEX wants it.
+func lexEnd(prefix []byte) string {
+	for i := len(prefix) - 1; i >= 0; i-- {
+		if prefix[i] != 0xff {
+			return "(" + string(append(slices.Clone(prefix[:i]), prefix[i]+1))
+		}
+	}
+	return "+"
+}
+
+// pages reads the first page of every bucket, in one round trip to each server.
+func (s *Store) pages(ctx context.Context, from []string, end string) ([][]string, error) {
+	cl, err := s.conn()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	cmds := make([]rueidis.Completed, len(from))
+	for b := range from {
+		cmds[b] = cl.B().Zrangebylex().Key(s.index(uint64(b))).Min(from[b]).Max(end).Limit(0, scanPage).Build()
+	}
+	out := make([][]string, len(from))
+	for b, r := range cl.DoMulti(ctx, cmds...) {
+		if out[b], err = r.AsStrSlice(); err != nil {
+			return nil, s.failed(err)
+		}
+	}
+	return out, nil
+}
+
+func (s *Store) page(ctx context.Context, bucket uint64, from, end string) ([]string, error) {
+	if err := s.ready(ctx, 0); err != nil {
+		return nil, err
+	}
+	m, err := s.do(ctx, false, func(cl rueidis.Client) rueidis.Completed {
+		return cl.B().Zrangebylex().Key(s.index(bucket)).Min(from).Max(end).Limit(0, scanPage).Build()
+	})
+	if err != nil {
+		return nil, s.failed(err)
+	}
+	keys, err := m.AsStrSlice()
+	return keys, s.failed(err)
+}
+
+type found struct {
+	val  string
+	ttl  time.Duration
+	live bool
+}
+
+// show calls f with those of keys that are live.
+func (s *Store) show(ctx context.Context, bucket uint64, keys []string, f func(k, v []byte, ttl time.Duration) error) error {
+	vals, err := s.values(ctx, bucket, keys)
+	if err != nil {
+		return err
+	}
+	read := time.Now()
+	for i, k := range keys {
+		if !vals[i].live {
+			continue
+		}
+		if err := s.ready(ctx, 0); err != nil {
+			return err
+		}
+		ttl := vals[i].ttl
+		if ttl > 0 {
+			if ttl -= time.Since(read); ttl <= 0 {
+				continue
+			}
+		}
+		if err := f([]byte(k), []byte(vals[i].val), ttl); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) values(ctx context.Context, bucket uint64, keys []string) ([]found, error) {
+	if err := s.ready(ctx, 0); err != nil {
+		return nil, err
+	}
+	cl, err := s.conn()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	cmds := make([]rueidis.Completed, 0, 2*len(keys))
+	for _, k := range keys {
+		name := s.key(letterKV, bucket, []byte(k))
+		// The time first: a key that is replaced in between is then shown with too short a life, never with too long a one.
+		cmds = append(cmds, cl.B().Pttl().Key(name).Build(), cl.B().Get().Key(name).Build())
+	}
+	r := cl.DoMulti(ctx, cmds...)
+	out := make([]found, len(keys))
+	for i := range keys {
+		left, err := r[2*i].AsInt64()
+		if err != nil {
+			return nil, s.failed(err)
+		}
+		val, err := r[2*i+1].ToString()
+		if err != nil && !rueidis.IsRedisNil(err) {
+			return nil, s.failed(err)
+		}
+		const absent, forEver = -2, -1
+		out[i] = found{val: val, live: err == nil && left != absent}
+		if left != forEver {
+			out[i].ttl = store.TTLLeft(left+1, 0) // see millis
+		}
+	}
+	return out, nil
+}
+
+// sweepEvery is the pause between two buckets whose index is cleared of what has expired.
+const sweepEvery = time.Minute
+
+// sweep clears the indexes. Values expire by themselves; what stays of them is their name.
+func (s *Store) sweep() {
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for bucket := uint64(time.Now().UnixNano()) % kvBuckets; ; bucket = (bucket + 1) % kvBuckets { //nolint:gosec // a start anywhere
+		select {
+		case <-s.life.Done():
+			return
+		case <-tick.C:
+		}
+		if err := s.reap(s.life, bucket); err != nil {
+			s.log.Debug().Err(err).Msg("store: clear an index")
+		}
+	}
+}
+
+// reap takes what has expired out of a bucket's index.
+func (s *Store) reap(ctx context.Context, bucket uint64) error {
+	from := "["
+	for {
+		keys, err := s.page(ctx, bucket, from, "+")
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		from = "(" + keys[len(keys)-1]
+		vals, err := s.values(ctx, bucket, keys)
+		if err != nil {
+			return err
+		}
+		dead, names := []string{}, []string{s.index(bucket)}
+		for i, k := range keys {
+			if !vals[i].live {
+				dead = append(dead, k)
+				names = append(names, s.key(letterKV, bucket, []byte(k)))
+			}
+		}
+		if len(dead) > 0 {
+			if _, err := s.run(ctx, false, s.scripts.reap, names, dead...); err != nil {
+				return err
+			}
+			s.stats.reaped.Add(uint64(len(dead)))
+		}
+	}
+}

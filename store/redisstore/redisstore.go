@@ -1,0 +1,259 @@
+// Package redisstore keeps the state that several gateways share, in Redis or Valkey: one server, one with replicas and
+// sentinels, or a cluster. Any server that speaks the protocol and runs Lua will do.
+//
+// What holds:
+//  1. Keys that are touched together share a hash tag: a value and the index of its bucket, a unique counter and the
+//     marks of its pairs. So every script runs on one shard, at once.
+//  2. No write is repeated after an error that leaves open whether it happened. Redirections and unknown scripts are
+//     repeated: there the server says that it did nothing.
+//  3. What is spent, banned, revoked or deleted waits for a replica where there is one (Config.WaitReplicas). A failover
+//     loses what no replica had; the servers promise no more.
+//  4. A store that is away keeps nobody waiting beyond Config.Timeout, and Open does not need it: the connection is made
+//     behind the scenes, again and again, until it works. Healthy says what is wrong.
+//  5. The servers' clocks decide what has expired.
+package redisstore
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+	"github.com/rs/zerolog"
+
+	"antirobot/store"
+)
+
+// Store is a store.Store on servers. Made by Open; safe for concurrent use.
+type Store struct {
+	cfg     Config
+	addr    *Address
+	log     zerolog.Logger
+	option  rueidis.ClientOption
+	scripts scripts
+	stats   stats
+
+	client   atomic.Pointer[rueidis.Client] // nil until connected
+	ail      atomic.Pointer[error]          // why the last try failed; nil: it worked
+	replicas atomic.Int64                   // of all masters, as last seen
+	topology atomic.Pointer[topology]       // set when replicas is
+	drops    [2]atomic.Pointer[drops]       // by unit
+
+	ended  atomic.Bool
+	life   context.Context // ends with Close
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+}
+
+var _ store.Store = (*Store)(nil)
+
+// errAway is what calls return before the first connection.
+var errAway = errors.New("redis: not connected yet")
+
+// Open returns the store at an address. A server that does not answer is no error: Healthy tells, and the store works as
+// soon as it does. A server that refuses us is one. The store's goroutines run until Close.
+func Open(address string, cfg Config, log zerolog.Logger) (*Store, error) {
+	addr, err := ParseURL(address)
+	if err != nil {
+		return nil, err
+	}
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s := &Store{cfg: cfg, addr: addr, log: log, scripts: newScripts()}
+	if s.option, err = options(addr, &cfg); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	s.life, s.cancel = context.WithCancel(context.Background())
+	if err := s.connect(); err != nil {
+		if e, ok := rueidis.IsRedisErr(err); ok && !transient(e) {
+			s.cancel()
+			return nil, fmt.Errorf("open store: %s refuses: %w", addr, err)
+		}
+		s.setAil(fmt.Errorf("redis: connect to %s: %w", addr, err))
+	} else {
+		s.probe(s.life, true)
+	}
+	s.done.Go(s.watch)
+	s.done.Go(s.sweep)
+	return s, nil
+}
+
+func options(addr *Address, cfg *Config) (rueidis.ClientOption, error) {
+	o := rueidis.ClientOption{
+		InitAddress: addr.Hosts, Username: addr.User, Password: addr.Password, SelectDB: addr.DB, ClientName: "antirobot",
+		DisableCache:      true,
+		ForceSingleClient: !addr.Cluster && addr.Master == "",
+		Dialer:            net.Dialer{Timeout: cfg.DialTimeout, KeepAlive: cfg.Timeout},
+		ConnWriteTimeout:  2 * cfg.Timeout,
+		ClusterOption:     rueidis.ClusterOption{ShardsRefreshInterval: 5 * time.Second, MaxMovedRedirections: 8},
+		RetryDelay: func(attempts int, _ rueidis.Completed, _ error) time.Duration {
+			return min(time.Millisecond<<min(attempts, 10), 100*time.Millisecond)
+		},
+	}
+	if o.Username == "" && o.Password == "" {
+		password, err := cfg.password()
+		if err != nil {
+			return o, err
+		}
+		o.Username, o.Password = cfg.User, password
+	}
+	var t *tls.Config
+	if addr.TLS {
+		var err error
+		if t, err = cfg.TLS.load(); err != nil {
+			return o, err
+		}
+	}
+	o.TLSConfig = t
+	if addr.Master != "" {
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: addr.Master, Username: cfg.Sentinel.User, Password: cfg.Sentinel.Password, Dialer: o.Dialer, TLSConfig: t,
+			TopologyRefreshInterval: 5 * time.Second,
+		}
+	}
+	return o, nil
+}
+
+// connect tries to connect once.
+func (s *Store) connect() error {
+	cl, err := rueidis.NewClient(s.option)
+	if err != nil {
+		return err
+	}
+	s.client.Store(&cl)
+	s.log.Info().Stringer("address", s.addr).Msg("store: connected")
+	return nil
+}
+
+// Shared implements store.Store: other nodes see the same state.
+func (s *Store) Shared() bool { return true }
+
+// Healthy implements store.Store.
+func (s *Store) Healthy() error {
+	if s.ended.Load() {
+		return store.ErrClosed
+	}
+	if e := s.ail.Load(); e != nil {
+		return *e
+	}
+	return nil
+}
+
+// Close ends the store; followers return store.ErrClosed.
+func (s *Store) Close() error {
+	if s.ended.Swap(true) {
+		return nil
+	}
+	s.cancel()
+	s.done.Wait()
+	if cl := s.client.Load(); cl != nil {
+		(*cl).Close()
+	}
+	return nil
+}
+
+// ready returns why a call can not begin.
+func (s *Store) ready(ctx context.Context, ttl time.Duration) error {
+	if s.ended.Load() {
+		return store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if ttl < 0 {
+		return store.ErrTTL
+	}
+	return nil
+}
+
+func (s *Store) conn() (rueidis.Client, error) {
+	if cl := s.client.Load(); cl != nil {
+		return *cl, nil
+	}
+	if e := s.ail.Load(); e != nil {
+		return nil, *e
+	}
+	return nil, errAway
+}
+
+// do makes one round trip within Config.Timeout. A durable one then waits for replicas, on the same connection.
+func (s *Store) do(ctx context.Context, durable bool, build func(cl rueidis.Client) rueidis.Completed) (rueidis.RedisMessage, error) {
+	cl, err := s.conn()
+	if err != nil {
+		return rueidis.RedisMessage{}, err
+	}
+	s.stats.calls.Add(1)
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	if !durable || s.cfg.WaitReplicas == 0 || s.replicas.Load() == 0 {
+		return cl.Do(ctx, build(cl)).ToMessage()
+	}
+	cmd := build(cl)
+	alone, waits := s.topology.Load().waits(cmd.Slot())
+	if !waits {
+		s.stats.waitShort.Add(1)
+		return cl.Do(ctx, cmd).ToMessage()
+	}
+	wait := cl.B().Wait().Numreplicas(int64(s.cfg.WaitReplicas)).Timeout(s.cfg.WaitTimeout.Milliseconds()).Build()
+	r := cl.DoMulti(ctx, cmd, wait)
+	m, err := r[0].ToMessage()
+	if err != nil {
+		return m, err // nothing was written
+	}
+	if got, err := r[1].AsInt64(); err == nil && got >= int64(s.cfg.WaitReplicas) {
+		s.stats.waited.Add(1)
+	} else {
+		s.stats.waitShort.Add(1)
+		alone.Store(true) // until the next look: otherwise each write would take Config.WaitTimeout
+	}
+	return m, nil
+}
+
+// failed takes an error of a call: it notes that the store is unwell if it says so, and returns it as the caller gets it.
+func (s *Store) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	if s.ended.Load() {
+		return store.ErrClosed
+	}
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	s.stats.errors.Add(1)
+	err = fmt.Errorf("redis: %w", err)
+	if e, ok := rueidis.IsRedisErr(errors.Unwrap(err)); !ok || transient(e) {
+		s.setAil(err)
+	}
+	return err
+}
+
+// transient reports whether an answer speaks of the server's state and not of the call.
+func transient(e *rueidis.RedisError) bool {
+	for _, p := range []string{"OOM", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "TRYAGAIN", "MOVED", "ASK", "BUSY"} {
+		if strings.HasPrefix(e.Error(), p) {
+			return true
+		}
+	}
+	return false
+}
+
+// setAil notes what is wrong; nil: nothing. Changes are logged.
+func (s *Store) setAil(err error) {
+	if err == nil {
+		if old := s.ail.Swap(nil); old != nil {
+			s.log.Info().Msg("store: the shared store works again")
+		}
+		return
+	}
+	if old := s.ail.Swap(&err); old == nil && !s.ended.Load() {
+		s.log.Error().Err(err).Msg("store: the shared store is unwell")
+	}
+}

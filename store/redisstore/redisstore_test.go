@@ -1,0 +1,93 @@
+package redisstore_test
+
+import (
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"antirobot/store"
+	"antirobot/store/redisstore"
+	"antirobot/store/redisstore/redistest"
+	"antirobot/store/storetest"
+)
+
+func TestMain(m *testing.M) {
+	// The client closes the connections of a server that left the cluster some seconds later, in a goroutine of its own.
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
+}
+
+var opened atomic.Int64
+
+// config gives every store of a test keys of its own.
+func config() redisstore.Config {
+	cfg := redisstore.DefaultConfig()
+	cfg.KeyPrefix = fmt.Sprintf("t%d", opened.Add(1))
+	cfg.FeedKeep = 100
+	cfg.ProbeEvery = 100 * time.Millisecond
+	return cfg
+}
+
+func open(t testing.TB, url string, cfg redisstore.Config) *redisstore.Store {
+	t.Helper()
+	s, err := redisstore.Open(url, cfg, zerolog.Nop())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// conforms runs the suites of package storetest against the servers at url.
+func conforms(t *testing.T, url string, runs int) {
+	configs := map[store.Store]redisstore.Config{}
+	opener := func(t *testing.T) store.Store {
+		cfg := config()
+		s := open(t, url, cfg)
+		configs[s] = cfg
+		return s
+	}
+	t.Run("Store", func(t *testing.T) {
+		storetest.Run(t, opener, storetest.Options{
+			FeedKept: 400,
+			Reopen: func(t *testing.T, s store.Store) store.Store {
+				if err := s.Close(); err != nil {
+					t.Error(err)
+				}
+				return open(t, url, configs[s])
+			},
+		})
+	})
+	counted := map[store.Counters]redisstore.Config{}
+	t.Run("Counters", func(t *testing.T) {
+		storetest.RunCounters(t, func(t *testing.T) store.Counters {
+			cfg := config()
+			c := open(t, url, cfg).Counters()
+			counted[c] = cfg
+			return c
+		}, storetest.CounterOptions{
+			Runs: runs,
+			Reopen: func(t *testing.T, c store.Counters) store.Counters {
+				cfg := counted[c]
+				again := open(t, url, cfg).Counters()
+				counted[again] = cfg
+				return again
+			},
+		})
+	})
+}
+
+func TestConformsSingle(t *testing.T) {
+	conforms(t, "redis://"+redistest.Start(t).Addr, 30)
+}
+
+func TestConformsCluster(t *testing.T) {
+	conforms(t, redistest.StartCluster(t, 3, 1).URL(), 8)
+}

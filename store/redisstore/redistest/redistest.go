@@ -1,0 +1,320 @@
+// Package redistest runs real Redis servers on loopback for tests: one, or a cluster, and a proxy that cuts and slows the
+// way to them. Servers have directories of their own, and end with the test.
+package redistest
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Server is a redis-server process.
+type Server struct {
+	Addr string // host:port
+	port int
+	dir  string
+	args []string
+	tls  bool
+
+	sentinel string // its file, if it is one
+
+	cmd *exec.Cmd
+	out *bytes.Buffer
+}
+
+// path returns the server program, or skips the test, loudly; in CI that is a failure.
+func path(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if p, err := exec.LookPath(name); err == nil {
+			return p
+		}
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("redis-server is missing, and in CI nothing may be skipped: run make deps")
+	}
+	t.Skip("SKIPPED for want of redis-server: run make deps")
+	return ""
+}
+
+// Start runs a server with further arguments, such as "--maxmemory", "10mb". It keeps nothing on disk but what the
+// arguments say.
+func Start(t testing.TB, args ...string) *Server {
+	t.Helper()
+	s := &Server{port: freePort(t, false), dir: dir(t), args: args}
+	s.start(t)
+	return s
+}
+
+// StartTLS runs a server that speaks TLS only, with a certificate of the caller's.
+func StartTLS(t testing.TB, cert, key, ca string, args ...string) *Server {
+	t.Helper()
+	s := &Server{port: freePort(t, false), dir: dir(t), tls: true, args: append([]string{
+		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca, "--tls-auth-clients", "no",
+	}, args...)}
+	s.start(t)
+	return s
+}
+
+func dir(t testing.TB) string {
+	t.Helper()
+	d, err := os.MkdirTemp("", "redistest-") // short: t.TempDir is removed while a killed server may still write
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(d) })
+	return d
+}
+
+func (s *Server) start(t testing.TB) {
+	t.Helper()
+	s.Restart(t)
+	t.Cleanup(s.Kill)
+}
+
+// Restart runs the server again, on its old port and directory.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Addr = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port))
+	port, tlsPort := strconv.Itoa(s.port), "0"
+	if s.tls {
+		port, tlsPort = tlsPort, port
+	}
+	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--daemonize", "no"}, s.args...)
+	if s.tls {
+		args = append(args, "--tls-port", tlsPort)
+	}
+	if s.sentinel != "" {
+		args = []string{s.sentinel, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", s.dir}
+	}
+	s.out = new(bytes.Buffer)
+	s.cmd = exec.Command(path(t), args...)
+	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); ; {
+		if c, err := net.Dial("tcp", s.Addr); err == nil {
+			_ = c.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			s.Kill()
+			t.Fatalf("redis-server does not listen on %s:\n%s", s.Addr, s.out)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Kill ends the server at once; what it holds in memory is gone.
+func (s *Server) Kill() {
+	if s.cmd.ProcessState == nil {
+		_ = s.cmd.Process.Kill()
+		_ = s.cmd.Wait()
+	}
+}
+
+// Signal sends a signal to the server: SIGSTOP makes it hang, SIGCONT go on.
+func (s *Server) Signal(t testing.TB, sig syscall.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// CLI runs a command of the server and returns what redis-cli prints.
+func (s *Server) CLI(t testing.TB, args ...string) string {
+	t.Helper()
+	out, err := s.tryCLI(args...)
+	if err != nil {
+		t.Fatalf("redis-cli %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return out
+}
+
+func (s *Server) tryCLI(args ...string) (string, error) {
+	cmd := exec.Command("redis-cli", append([]string{"-p", strconv.Itoa(s.port)}, args...)...)
+	out, err := cmd.CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// freePort returns a port that nobody listens on. A cluster's server needs another one, ten thousand above.
+func freePort(t testing.TB, bus bool) int {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr, ok := l.Addr().(*net.TCPAddr)
+		_ = l.Close()
+		if !ok || !bus {
+			return addr.Port
+		}
+		if addr.Port+10000 > 65535 {
+			continue
+		}
+		if b, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(addr.Port+10000))); err == nil {
+			_ = b.Close()
+			return addr.Port
+		}
+	}
+	t.Fatal("no free pair of ports")
+	return 0
+}
+
+// Cluster is masters and their replicas.
+type Cluster struct {
+	Servers []*Server // masters first; who is master changes when one is killed
+}
+
+// StartCluster runs so many masters with so many replicas each, and waits until they are one cluster.
+func StartCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
+	t.Helper()
+	c := &Cluster{}
+	var addrs []string
+	for range masters * (1 + replicas) {
+		s := &Server{port: clusterPort(t), dir: dir(t)}
+		s.args = append([]string{
+			"--cluster-enabled", "yes", "--cluster-config-file", filepath.Join(s.dir, "nodes.conf"), "--cluster-node-timeout", "1000",
+			"--repl-diskless-sync-delay", "0", "--cluster-replica-validity-factor", "0",
+		}, args...)
+		s.start(t)
+		c.Servers = append(c.Servers, s)
+		addrs = append(addrs, s.Addr)
+	}
+	create := append([]string{"--cluster", "create"}, addrs...)
+	create = append(create, "--cluster-replicas", strconv.Itoa(replicas), "--cluster-yes")
+	if out, err := c.Servers[0].tryCLI(create...); err != nil {
+		t.Fatalf("create a cluster: %v\n%s", err, out)
+	}
+	for deadline := time.Now().Add(30 * time.Second); !c.settled(masters * replicas); {
+		if time.Now().After(deadline) {
+			t.Fatalf("the cluster does not settle:\n%s", c.Servers[0].CLI(t, "cluster", "nodes"))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return c
+}
+
+// clusterPort draws from below the range of ephemeral ports: its bus port stands ten thousand above.
+func clusterPort(t testing.TB) int {
+	t.Helper()
+	for range 200 {
+		p := 12000 + int(time.Now().UnixNano()/1000%9000)
+		a, err1 := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p)))
+		b, err2 := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(p+10000)))
+		for _, l := range []net.Listener{a, b} {
+			if l != nil {
+				_ = l.Close()
+			}
+		}
+		if err1 == nil && err2 == nil {
+			return p
+		}
+	}
+	return freePort(t, true)
+}
+
+func (c *Cluster) settled(replicas int) bool {
+	slaves := 0
+	for _, s := range c.Servers {
+		out, err := s.tryCLI("cluster", "info")
+		if err != nil || !strings.Contains(out, "cluster_state:ok") {
+			return false
+		}
+		if out, err = s.tryCLI("info", "replication"); err != nil {
+			return false
+		}
+		if strings.Contains(out, "role:slave") && strings.Contains(out, "master_link_status:up") {
+			slaves++
+		}
+	}
+	return slaves == replicas
+}
+
+// URL is the address of the cluster as the gateway takes it.
+func (c *Cluster) URL() string {
+	var hosts []string
+	for _, s := range c.Servers {
+		hosts = append(hosts, s.Addr)
+	}
+	return "redis-cluster://" + strings.Join(hosts, ",")
+}
+
+// Master returns the server that holds the slot of a key now.
+func (c *Cluster) Master(t testing.TB, key string) *Server {
+	t.Helper()
+	slot := c.alive(t).CLI(t, "cluster", "keyslot", key)
+	n, err := strconv.Atoi(strings.TrimPrefix(slot, "(integer) "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range c.Servers {
+		out, err := s.tryCLI("cluster", "nodes")
+		if err != nil {
+			continue
+		}
+		for line := range strings.SplitSeq(out, "\n") {
+			f := strings.Fields(line)
+			if len(f) < 9 || !strings.Contains(f[2], "myself") || !strings.Contains(f[2], "master") {
+				continue
+			}
+			for _, r := range f[8:] {
+				var lo, hi int
+				if k, _ := fmt.Sscanf(r, "%d-%d", &lo, &hi); k == 2 && n >= lo && n <= hi {
+					return s
+				}
+			}
+		}
+	}
+	t.Fatalf("nobody holds slot %d", n)
+	return nil
+}
+
+func (c *Cluster) alive(t testing.TB) *Server {
+	t.Helper()
+	for _, s := range c.Servers {
+		if s.cmd.ProcessState == nil {
+			return s
+		}
+	}
+	t.Fatal("no server is alive")
+	return nil
+}
+
+// StartSentinel runs a sentinel that watches a master by the name of main, and decides alone.
+func StartSentinel(t testing.TB, master *Server) *Server {
+	t.Helper()
+	s := &Server{port: freePort(t, false), dir: dir(t)}
+	file := filepath.Join(s.dir, "sentinel.conf")
+	text := fmt.Sprintf("sentinel monitor main 127.0.0.1 %d 1\nsentinel down-after-milliseconds main 500\nsentinel failover-timeout main 2000\n", master.port)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.sentinel = file
+	s.start(t)
+	return s
+}
+
+// StartReplica runs a replica of a server, and waits until it follows.
+func StartReplica(t testing.TB, of *Server) *Server {
+	t.Helper()
+	s := Start(t, "--replicaof", "127.0.0.1 "+strconv.Itoa(of.port), "--repl-diskless-sync-delay", "0")
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(s.CLI(t, "info", "replication"), "master_link_status:up"); {
+		if time.Now().After(deadline) {
+			t.Fatal("the replica does not follow")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return s
+}

@@ -1,0 +1,97 @@
+package redisstore
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+)
+
+const slots = 16384
+
+// topology is which shard has which slot, and which shards have no replica to wait for. It is made anew by every look at
+// the servers; in between a shard whose replicas did not answer in time counts as having none.
+type topology struct {
+	shardOf [slots]uint16
+	alone   []atomic.Bool
+}
+
+// waits reports whether a write to a slot should wait for a replica, and returns what to set if none answers.
+func (t *topology) waits(slot uint16) (*atomic.Bool, bool) {
+	shard := uint16(0)
+	if slot < slots { // one server has no slots
+		shard = t.shardOf[slot]
+	}
+	alone := &t.alone[shard]
+	return alone, !alone.Load()
+}
+
+// look asks every master how many replicas it has.
+func (s *Store) look(ctx context.Context, cl rueidis.Client) {
+	nodes := cl.Nodes()
+	t := &topology{alone: make([]atomic.Bool, len(nodes)+1)}
+	for i := range t.alone {
+		t.alone[i].Store(true)
+	}
+	if s.addr.Cluster {
+		for i := range t.shardOf {
+			t.shardOf[i] = uint16(len(nodes)) //nolint:gosec // far fewer
+		}
+	}
+	owners := s.owners(ctx, cl)
+	total, shard := int64(0), uint16(0)
+	for addr, node := range nodes {
+		info, err := node.Do(ctx, node.B().Info().Section("replication").Build()).ToString()
+		if err != nil || !strings.Contains(info, "role:master") {
+			continue // a replica, or one that is away
+		}
+		_, rest, _ := strings.Cut(info, "connected_slaves:")
+		line, _, _ := strings.Cut(rest, "\r\n")
+		n, _ := strconv.ParseInt(line, 10, 64) // none: not waited for
+		total += n
+		t.alone[shard].Store(n < int64(s.cfg.WaitReplicas))
+		for _, r := range owners[addr] {
+			for slot := r[0]; slot <= r[1] && slot < slots; slot++ {
+				t.shardOf[slot] = shard
+			}
+		}
+		shard++
+	}
+	s.replicas.Store(total)
+	s.topology.Store(t)
+}
+
+// owners returns the ranges of slots of each master of a cluster.
+func (s *Store) owners(ctx context.Context, cl rueidis.Client) map[string][][2]int64 {
+	if !s.addr.Cluster {
+		return nil
+	}
+	ranges, err := cl.Do(ctx, cl.B().ClusterSlots().Build()).ToArray()
+	if err != nil {
+		return nil
+	}
+	out := map[string][][2]int64{}
+	for i := range ranges {
+		r, err := ranges[i].ToArray()
+		if err != nil || len(r) < 3 {
+			continue
+		}
+		master, err := r[2].ToArray()
+		if err != nil || len(master) < 2 {
+			continue
+		}
+		from, err1 := r[0].AsInt64()
+		to, err2 := r[1].AsInt64()
+		host, err3 := master[0].ToString()
+		port, err4 := master[1].AsInt64()
+		if err1 != nil || err2 != nil || err3 != nil || err4 != nil || from < 0 {
+			continue
+		}
+		addr := net.JoinHostPort(host, strconv.FormatInt(port, 10))
+		out[addr] = append(out[addr], [2]int64{from, to})
+	}
+	return out
+}

@@ -1,0 +1,199 @@
+package redisstore
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // the protocol names scripts by it
+	"encoding/hex"
+	"errors"
+
+	"github.com/redis/rueidis"
+)
+
+// script is a program that a server runs as one step. It is named by its digest, and sent in full to a server that does
+// not know it yet.
+type script struct {
+	body, sha string
+}
+
+func newScript(body string) *script {
+	sum := sha1.Sum([]byte(body)) //nolint:gosec // see above
+	return &script{body, hex.EncodeToString(sum[:])}
+}
+
+// scripts is every script of this package. Counts are compared as decimal text: Lua's numbers are exact to 2^53 only.
+type scripts struct {
+	put, swap, remove, reap, take, incr, push, drop, unique *script
+}
+
+const luaLess = `
+local function less(a, b)
+  if #a ~= #b then return #a < #b end
+  return a < b
+end
+local function begin(key, ttl)
+  if ttl ~= '0' then redis.call('PEXPIRE', key, ttl) end
+end
+`
+
+func newScripts() scripts {
+	return scripts{
+		// value, index; value, ttl, member
+		put: newScript(`
+if ARGV[2] == '0' then redis.call('SET', KEYS[1], ARGV[1])
+else redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
+redis.call('ZADD', KEYS[2], 0, ARGV[3])
+return 1`),
+		// value, index; value, ttl, member, 'v' or 'a' (absent), old value
+		swap: newScript(`
+local cur = redis.call('GET', KEYS[1])
+if ARGV[4] == 'a' then
+  if cur then return 0 end
+elseif cur ~= ARGV[5] then return 0 end
+if ARGV[2] == '0' then redis.call('SET', KEYS[1], ARGV[1])
+else redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2]) end
+redis.call('ZADD', KEYS[2], 0, ARGV[3])
+return 1`),
+		// value, index; member
+		remove: newScript(`
+redis.call('DEL', KEYS[1])
+redis.call('ZREM', KEYS[2], ARGV[1])
+return 1`),
+		// index, values…; members…: takes members out of the index whose value has expired
+		reap: newScript(`
+local n = 0
+for i = 2, #KEYS do
+  if redis.call('EXISTS', KEYS[i]) == 0 then n = n + redis.call('ZREM', KEYS[1], ARGV[i-1]) end
+end
+return n`),
+		// counter; want, limit, ttl: returns the count from before
+		take: newScript(luaLess + `
+local was = redis.call('GET', KEYS[1])
+local cur = was or '0'
+if not less(cur, ARGV[2]) then return cur end
+local sum = redis.pcall('INCRBY', KEYS[1], ARGV[1])
+if type(sum) == 'table' then
+  if not string.find(sum.err, 'overflow') then return sum end
+  redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
+elseif less(ARGV[2], redis.call('GET', KEYS[1])) then
+  redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
+end
+if not was then begin(KEYS[1], ARGV[3]) end
+return cur`),
+		// counter; n, its magnitude, ttl: returns the count from after
+		incr: newScript(luaLess + `
+local was = redis.call('GET', KEYS[1])
+if string.sub(ARGV[1], 1, 1) == '-' then
+  if not was then return '0' end
+  if less(ARGV[2], was) then redis.call('INCRBY', KEYS[1], ARGV[1])
+  else redis.call('SET', KEYS[1], '0', 'KEEPTTL') end
+  return redis.call('GET', KEYS[1])
+end
+local sum = redis.pcall('INCRBY', KEYS[1], ARGV[1])
+if type(sum) == 'table' then
+  if not string.find(sum.err, 'overflow') then return sum end
+  redis.call('SET', KEYS[1], '9223372036854775807', 'KEEPTTL')
+end
+if not was then begin(KEYS[1], ARGV[3]) end
+return redis.call('GET', KEYS[1])`),
+		// stream; message, how many to keep: each message names the one before it, so that no reader misses any unknowingly
+		push: newScript(`
+local before = '0-0'
+local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
+if #last > 0 then before = last[1][1] end
+return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'm', ARGV[1], 'p', before)`),
+		// drops; unit, record: notes that what is below the record is dropped, under the next number, and returns the
+		// drops that still tell something
+		drop: newScript(`
+local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
+local kept = {}
+for floor, n in string.gmatch(redis.call('HGET', KEYS[1], ARGV[1]) or '', '(%d+):(%d+)') do
+  if tonumber(floor) > tonumber(ARGV[2]) then kept[#kept+1] = floor .. ':' .. n end
+end
+kept[#kept+1] = ARGV[2] .. ':' .. seq
+local text = table.concat(kept, ',')
+redis.call('HSET', KEYS[1], ARGV[1], text)
+return text`),
+		// (pairs, counts) of ten minutes and of the day; pair, (field, ttl) of both: counts a pair that is new
+		unique: newScript(`
+for i = 0, 1 do
+  local pairs, counts = KEYS[2*i+1], KEYS[2*i+2]
+  local field, ttl = ARGV[2*i+2], ARGV[2*i+3]
+  if redis.call('SADD', pairs, ARGV[1]) == 1 then
+    local n = redis.pcall('HINCRBY', counts, field, 1)
+    if type(n) == 'table' and not string.find(n.err, 'overflow') then
+      redis.call('SREM', pairs, ARGV[1])
+      return n
+    end
+    redis.call('EXPIRE', pairs, ttl)
+    redis.call('EXPIRE', counts, ttl)
+  end
+end
+return 1`),
+	}
+}
+
+// call is one run of a script.
+type call struct {
+	script *script
+	keys   []string // all of one slot
+	args   []string
+}
+
+func (c *call) short(cl rueidis.Client) rueidis.Completed {
+	return cl.B().Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+}
+
+func (c *call) full(cl rueidis.Client) rueidis.Completed {
+	return cl.B().Eval().Script(c.script.body).Numkeys(int64(len(c.keys))).Key(c.keys...).Arg(c.args...).Build()
+}
+
+func unknownScript(err error) bool {
+	e, ok := rueidis.IsRedisErr(err)
+	return ok && e.IsNoScript()
+}
+
+// run runs a script on the server that has its keys. durable asks replicas to have its writes, too.
+func (s *Store) run(ctx context.Context, durable bool, sc *script, keys []string, args ...string) (rueidis.RedisMessage, error) {
+	c := call{sc, keys, args}
+	m, err := s.do(ctx, durable, c.short)
+	if unknownScript(err) {
+		m, err = s.do(ctx, durable, c.full)
+	}
+	return m, s.failed(err)
+}
+
+// runAll runs many scripts in one round trip to each server, and returns the errors of all.
+func (s *Store) runAll(ctx context.Context, calls []call) error {
+	cl, err := s.conn()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	cmds := make([]rueidis.Completed, len(calls))
+	for i := range calls {
+		cmds[i] = calls[i].short(cl)
+	}
+	var errs []error
+	var again []rueidis.Completed
+	for i, r := range cl.DoMulti(ctx, cmds...) {
+		switch err := r.Error(); {
+		case unknownScript(err): // it did not run
+			again = append(again, calls[i].full(cl))
+		case err != nil:
+			errs = append(errs, err)
+		}
+	}
+	if len(again) > 0 {
+		for _, r := range cl.DoMulti(ctx, again...) {
+			if err := r.Error(); err != nil {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	s.stats.errors.Add(uint64(len(errs)))
+	return s.failed(errors.Join(errs[:min(len(errs), 3)]...))
+}

@@ -1,0 +1,183 @@
+package redisstore
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// Address is where the store is, as its URL says.
+type Address struct {
+	Hosts    []string // host:port
+	User     string
+	Password string
+	TLS      bool
+	Cluster  bool
+	Master   string // the name by which the sentinels know it; empty: no sentinels
+	DB       int
+}
+
+const defaultPort, defaultSentinelPort = "6379", "26379"
+
+// ParseURL reads the address of a store:
+//
+//	redis://[user[:password]@]host[:port][/db]
+//	redis-cluster://[user[:password]@]host[:port],host[:port],…
+//	redis-sentinel://[user[:password]@]host[:port],host[:port],…/master[/db]
+//
+// and rediss://, rediss-cluster://, rediss-sentinel:// with TLS. Users and passwords are percent-encoded. What is wrong
+// is said without repeating the URL, which may hold a password.
+func ParseURL(text string) (*Address, error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return nil, errors.New("store address: no scheme; write it as redis://host:6379")
+	}
+	a := &Address{TLS: strings.HasPrefix(scheme, "rediss")}
+	sentinel := false
+	switch scheme {
+	case "redis", "rediss":
+	case "redis-cluster", "rediss-cluster":
+		a.Cluster = true
+	case "redis-sentinel", "rediss-sentinel":
+		sentinel = true
+	default:
+		return nil, fmt.Errorf("store address: %.40q is none of redis, rediss, redis-cluster, rediss-cluster, redis-sentinel and rediss-sentinel", scheme)
+	}
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		if err := a.readUser(rest[:at]); err != nil {
+			return nil, err
+		}
+		rest = rest[at+1:]
+	}
+	if strings.ContainsAny(rest, "?# \t\r\n") {
+		return nil, errors.New("store address: nothing may follow the host and the database; all else is in store.redis")
+	}
+	hosts, path, _ := strings.Cut(rest, "/")
+	if err := a.readHosts(hosts, sentinel); err != nil {
+		return nil, err
+	}
+	return a, a.readPath(path, sentinel)
+}
+
+func (a *Address) readUser(text string) error {
+	user, password, _ := strings.Cut(text, ":")
+	var err1, err2 error
+	a.User, err1 = url.PathUnescape(user)
+	a.Password, err2 = url.PathUnescape(password)
+	if err1 != nil || err2 != nil {
+		return errors.New("store address: user or password is not percent-encoded")
+	}
+	return nil
+}
+
+func (a *Address) readHosts(text string, sentinel bool) error {
+	port := defaultPort
+	if sentinel {
+		port = defaultSentinelPort
+	}
+	for h := range strings.SplitSeq(text, ",") {
+		host, p, err := net.SplitHostPort(h)
+		if err != nil {
+			host, p = strings.TrimSuffix(strings.TrimPrefix(h, "["), "]"), port
+		}
+		n, err := strconv.ParseUint(p, 10, 16)
+		if host == "" || err != nil || n == 0 || strings.ContainsAny(host, "[]@") || (strings.Contains(host, ":") && net.ParseIP(host) == nil) {
+			return errors.New("store address: a host is no host:port such as 10.0.0.5:6379 or [2001:db8::5]:6379")
+		}
+		a.Hosts = append(a.Hosts, net.JoinHostPort(host, strconv.FormatUint(n, 10)))
+	}
+	if len(a.Hosts) > 1 && !a.Cluster && !sentinel {
+		return errors.New("store address: several hosts are a cluster (redis-cluster://) or sentinels (redis-sentinel://)")
+	}
+	return nil
+}
+
+func (a *Address) readPath(path string, sentinel bool) error {
+	db := path
+	if sentinel {
+		if a.Master, db, _ = strings.Cut(path, "/"); a.Master == "" {
+			return errors.New("store address: redis-sentinel://host,host/NAME needs the name of the master")
+		}
+	}
+	if db == "" {
+		return nil
+	}
+	n, err := strconv.ParseUint(db, 10, 16)
+	switch {
+	case err != nil:
+		return errors.New("store address: the database behind the host is no number")
+	case a.Cluster && n != 0:
+		return errors.New("store address: a cluster has database 0 only")
+	}
+	a.DB = int(n)
+	return nil
+}
+
+// String is the address without its password.
+func (a *Address) String() string {
+	scheme := "redis"
+	if a.TLS {
+		scheme = "rediss"
+	}
+	switch {
+	case a.Cluster:
+		scheme += "-cluster"
+	case a.Master != "":
+		scheme += "-sentinel"
+	}
+	s := scheme + "://" + strings.Join(a.Hosts, ",")
+	if a.Master != "" {
+		s += "/" + a.Master
+	}
+	if a.DB != 0 {
+		s += "/" + strconv.Itoa(a.DB)
+	}
+	return s
+}
+
+// password returns the one that the configuration gives.
+func (c *Config) password() (string, error) {
+	switch {
+	case c.PasswordFile != "":
+		b, err := os.ReadFile(c.PasswordFile)
+		if err != nil {
+			return "", fmt.Errorf("password_file: %w", err)
+		}
+		return strings.TrimRight(string(b), "\r\n"), nil
+	case c.PasswordEnv != "":
+		p, ok := os.LookupEnv(c.PasswordEnv)
+		if !ok {
+			return "", fmt.Errorf("password_env: the environment has no %s", c.PasswordEnv)
+		}
+		return p, nil
+	}
+	return c.Password, nil
+}
+
+// load reads the certificates. What it returns is used for the servers and the sentinels.
+func (c *TLSConfig) load() (*tls.Config, error) {
+	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify} //nolint:gosec // the operator's choice, off by default
+	if c.CAFile != "" {
+		pem, err := os.ReadFile(c.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls.ca_file: %w", err)
+		}
+		if t.RootCAs = x509.NewCertPool(); !t.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, errors.New("tls.ca_file: no certificate in it")
+		}
+	}
+	if c.CertFile != "" {
+		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("tls.cert_file: %w", err)
+		}
+		t.Certificates = []tls.Certificate{pair}
+	}
+	return t, nil
+}

@@ -1,0 +1,766 @@
+// antirobot.js makes requests that just work behind an Antirobot gateway.
+//
+// It wraps fetch (and, if asked to, XMLHttpRequest). When the gateway answers with a challenge instead of the service,
+// it asks the person once, however many requests and tabs wait, and then repeats what was stopped. The gateway
+// never forwards a request that it challenges, so repeating a POST does nothing twice.
+//
+// Rules that the code keeps:
+//  1. A challenge is known by its response header alone. Bodies are read only after that.
+//  2. Addresses from a challenge are used only if they are on the origin that was asked.
+//  3. Cancelling is a named error, never a reload. Whoever aborts a request no longer waits for the dialog.
+//  4. One dialog at a time on a page. Between tabs it is where the person looks.
+
+import { builtin } from './texts';
+
+/** The dialog's texts, by their keys in the gateway's catalogues. */
+export type TextKey = 'challenge_heading' | 'dialog_reason' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' |
+  'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' |
+  'why_heading' | 'why_text' | 'request_id' | 'test_notice';
+
+/** @internal */
+export type Texts = Record<TextKey | 'lang' | 'dir', string>;
+
+/** What the gateway asks. All addresses are absolute. */
+export interface Challenge {
+  key: string;
+  image: string;
+  audio: string;
+  /** Where the answer goes: POST key and rep. */
+  check: string;
+  /** The same challenge as a page of its own; it leads back to the request's address. */
+  page: string;
+  status: '' | 'failed' | 'expired';
+  /** How many digits are asked for. */
+  length: number;
+  /** Seconds until the key is too old. */
+  expiresIn: number;
+  requestId: string;
+  /** Always false: the service has not seen the request. */
+  forwarded: boolean;
+  /** Every challenge of this site accepts the same answer. */
+  test: boolean;
+}
+
+/** What became of an answer; new: another picture; over: somebody else was faster, or nobody waits any more. */
+export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'new' | 'over';
+
+/** A challenge under way, for interfaces of your own. */
+export interface Session {
+  /** The present challenge; a wrong answer brings another. */
+  readonly challenge: Challenge;
+  /** Aborted when it is over: passed (here or in another tab), cancelled, or nobody waits any more. */
+  readonly signal: AbortSignal;
+  answer(digits: string): Promise<Outcome>;
+  /** Another picture; nothing is lost. */
+  renew(): Promise<Outcome>;
+  cancel(): void;
+}
+
+export type UI = 'dialog' | 'redirect' | 'none' | Element | ((session: Session) => void);
+export type Replay = 'auto' | 'safe' | 'never' | ((request: { method: string; url: string }, challenge: Challenge) => boolean | Promise<boolean>);
+export type Matcher = string | RegExp | ((url: URL) => boolean);
+
+export interface Options {
+  /** Origins whose challenges are answered; the page's own is always one. */
+  origins?: string[];
+  /** What is left alone: path prefixes, patterns over the whole URL, or functions. */
+  exclude?: Matcher[];
+  /** Default: dialog. */
+  ui?: UI;
+  /** What may be repeated after the answer. auto: everything; safe: GET, HEAD and OPTIONS. */
+  replay?: Replay;
+  /** Bodies above so many bytes are not kept for a repeat. Default: 1 MiB. */
+  maxBody?: number;
+  /** How often one request may be challenged again after a right answer. Default: 2. */
+  rounds?: number;
+  /** Language of the dialog. Default: the page's, else the browser's. */
+  lang?: string;
+  /** Default: auto. */
+  theme?: 'auto' | 'light' | 'dark';
+  /** For the dialog's style under a policy, in browsers without constructed style sheets. */
+  nonce?: string;
+  /** Texts of your own in place of the dialog's. */
+  text?: Partial<Record<TextKey, string>>;
+  /** Credentials of wrapped requests that name none. */
+  credentials?: RequestCredentials;
+}
+
+export interface EventMap {
+  /** Somebody is to be asked. preventDefault() makes it yours: use the session. */
+  challenge: Session;
+  shown: Session;
+  answer: { session: Session; outcome: Outcome };
+  wrong: Session;
+  passed: { origin: string };
+  replayed: { url: string; method: string };
+  cancelled: AntirobotCancelled;
+  blocked: AntirobotBlocked;
+  error: unknown;
+}
+
+export type State = 'idle' | 'waiting' | 'asking';
+
+export interface Antirobot {
+  fetch: typeof fetch;
+  isChallenge(response: Response): boolean;
+  /** The challenge in a response, or null. The response stays readable. */
+  read(response: Response): Promise<Challenge | null>;
+  /** Asks the person; resolves when a pass is there. */
+  solve(challenge: Challenge, signal?: AbortSignal | null): Promise<void>;
+  /** Patches the globals; the result undoes it. */
+  install(what?: { fetch?: boolean; xhr?: boolean }): () => void;
+  on<K extends keyof EventMap>(type: K, listener: (event: CustomEvent<EventMap[K]>) => void): () => void;
+  /** idle; waiting: requests wait, the dialog is in another tab; asking. */
+  readonly state: State;
+}
+
+/** The person closed the dialog, or there is no interface that could ask. */
+export class AntirobotCancelled extends Error {
+  override readonly name = 'AntirobotCancelled';
+  constructor(readonly challenge: Challenge) {
+    super('the challenge was not answered');
+  }
+}
+
+/** The gateway refuses the client; or, with reason rounds, asks again although the answer was right: most likely its cookie is not kept. */
+export class AntirobotBlocked extends Error {
+  override readonly name = 'AntirobotBlocked';
+  constructor(readonly reason: 'blocked' | 'rounds', readonly requestId: string, readonly response?: Response) {
+    super(reason === 'blocked' ? 'the request was refused' : 'asked again after a right answer: is the cookie kept?');
+  }
+}
+
+/** The pass is there, but the request could not be repeated: send it again. */
+export class AntirobotNotReplayable extends Error {
+  override readonly name = 'AntirobotNotReplayable';
+  constructor(readonly why: 'body' | 'replay', readonly challenge: Challenge) {
+    super('the challenge was answered, but the request can not be repeated: send it again');
+  }
+}
+
+// As they were when this script ran: what others put around them later is theirs.
+const plain = globalThis.fetch?.bind(globalThis);
+const PlainXHR = globalThis.XMLHttpRequest;
+
+const HEADER = 'X-Antirobot-Verdict';
+const now = () => performance.now();
+const hidden = () => document.visibilityState === 'hidden';
+
+// Passes that were earned, by gateway: what was sent before is repeated without asking. Shared by all instances.
+const passes = new Map<string, number>();
+const tabID = Math.random();
+const news = new EventTarget();
+let channel: BroadcastChannel | undefined; // made with the first instance: to import this file does nothing
+const heard = (type: string, origin: string) => {
+  if (type === 'passed') passes.set(origin, now());
+  news.dispatchEvent(new CustomEvent(type, { detail: origin }));
+};
+const listen = () => {
+  if (channel || typeof BroadcastChannel !== 'function') return;
+  channel = new BroadcastChannel('antirobot');
+  channel.onmessage = ({ data }) => { if (data?.tab !== tabID) heard(String(data?.type), String(data?.origin)); };
+};
+const tell = (type: string, origin: string) => channel?.postMessage({ type, origin, tab: tabID });
+
+/** Resolves at the first of these events; all listeners are gone then. */
+const first = (signal: AbortSignal, ...sources: [EventTarget, string, ((e: Event) => boolean)?][]) => new Promise<void>((resolve) => {
+  const over = new AbortController();
+  const done = () => { over.abort(); resolve(); };
+  if (signal.aborted) return done();
+  for (const [target, type, fits] of [...sources, [signal, 'abort'] as [EventTarget, string]]) {
+    target.addEventListener(type, (e) => { if (!fits || fits(e)) done(); }, { signal: over.signal });
+  }
+});
+
+const el = <K extends keyof HTMLElementTagNameMap>(tag: K, attributes: Record<string, string> = {}, ...inside: (Node | string)[]) => {
+  const e = document.createElement(tag);
+  for (const name in attributes) e.setAttribute(name, attributes[name]!);
+  e.append(...inside);
+  return e;
+};
+
+/** Texts of a language: built in, or of the gateway's catalogue. */
+const textsOf = async (lang: string, check: string): Promise<Texts> => {
+  const near = builtin[lang.toLowerCase().split('-')[0]!];
+  if (near) return near;
+  try {
+    const r = await plain(new URL('captcha/texts?lang=' + encodeURIComponent(lang), check), { signal: AbortSignal.timeout?.(3000), credentials: 'omit' });
+    if (r.ok) return { ...builtin['en']!, ...await r.json() };
+  } catch { /* English is better than nothing */ }
+  return builtin['en']!;
+};
+
+const CSS = `:host{all:initial}*{box-sizing:border-box}
+.r{--bg:#fff;--soft-bg:#f3f4f6;--ink:#1b1f24;--soft:#4b5563;--line:#7b8494;--accent:#1a56b0;--on:#fff;--bad:#a8201a;color-scheme:light;font:100%/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;color:var(--ink);background:var(--bg);overflow-wrap:anywhere}
+dialog{width:27rem;max-width:calc(100vw - 1rem);max-height:calc(100dvh - 1rem);padding:1.25rem;border:1px solid var(--line);border-radius:.75rem;overflow:auto}
+dialog::backdrop{background:rgb(0 0 0/.55)}
+h2{font-size:1.375rem;line-height:1.3;margin:0 0 .5rem}p{margin:0 0 .75rem}
+.q{color:var(--soft)}.p{background:#fff;border:1px solid var(--line);border-radius:.5rem;padding:.25rem;margin:0 0 .75rem}
+img{display:block;width:100%;max-width:300px;height:auto;min-height:4rem;margin:auto;color:#1b1f24}
+audio{display:block;width:100%;min-height:2.5rem}
+label{display:block;font-weight:600}
+.e{color:var(--bad);font-weight:600}.e:empty,.s:empty{display:none}
+input{display:block;width:100%;padding:.6rem .75rem;font:inherit;font-size:1.375rem;letter-spacing:.12em;color:inherit;background:var(--bg);border:1px solid var(--line);border-radius:.5rem}
+input[aria-invalid=true]{border:2px solid var(--bad)}
+button{font:inherit;min-height:2.75rem;padding:.5rem 1rem;border:1px solid var(--line);border-radius:.5rem;color:inherit;background:var(--soft-bg);cursor:pointer}
+.g{font-weight:600;color:var(--on);background:var(--accent);border-color:transparent;flex:1}
+.l{min-height:2rem;padding:.15rem 0;border:0;background:none;color:var(--accent);text-decoration:underline}
+.b{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:.9rem}
+:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
+details{margin-top:1rem}summary{cursor:pointer;min-height:1.75rem;color:var(--accent)}
+.d{--bg:#1d2126;--soft-bg:#2b3037;--ink:#eceff3;--soft:#b4bcc8;--line:#7d8796;--accent:#8ab6f9;--on:#0b1a2e;--bad:#ffb3ac;color-scheme:dark}
+@media (forced-colors:active){.g,.p{border-color:CanvasText}}`;
+
+/** The form with the puzzle. It lives in a shadow tree, so that no style of the page reaches it, or the other way round. */
+class Puzzle {
+  readonly host = el('antirobot-captcha' as 'div');
+  readonly #session: Session;
+  readonly #t: Texts;
+  readonly root = this.host.attachShadow({ mode: 'open' });
+  readonly box: HTMLElement;
+  readonly #image: HTMLImageElement;
+  readonly #audio: HTMLAudioElement;
+  readonly #error: HTMLElement;
+  readonly #status: HTMLElement;
+  readonly #field: HTMLInputElement;
+  readonly #id: HTMLElement;
+  #busy = false;
+
+  constructor(session: Session, t: Texts, lang: string, modal: boolean, o: Options) {
+    this.#session = session;
+    this.#t = t;
+    this.#style(o.nonce);
+    const dark = o.theme === 'dark' || o.theme !== 'light' && matchMedia('(prefers-color-scheme:dark)').matches;
+    this.#image = el('img', { alt: t.picture_alt, width: '240', height: '80' });
+    this.#audio = el('audio', { controls: '', preload: 'none', 'aria-label': t.audio_label });
+    this.#error = el('p', { class: 'e', id: 'e', role: 'alert' });
+    this.#status = el('p', { class: 's q', role: 'status' });
+    this.#id = el('code', { dir: 'ltr' });
+    this.#field = el('input', {
+      id: 'f', type: 'text', dir: 'ltr', inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off', autocapitalize: 'off',
+      spellcheck: 'false', enterkeyhint: 'go', 'aria-describedby': 'e n',
+    });
+    const other = el('button', { type: 'button', class: 'l' }, t.new_picture);
+    const cancel = el('button', { type: 'button' }, t.cancel);
+    const form = el('form', { novalidate: '' },
+      el('h2', { id: 'h' }, t.challenge_heading), el('p', { id: 'd', class: 'q' }, t.dialog_reason),
+      ...session.challenge.test ? [el('p', {}, el('strong', {}, t.test_notice))] : [],
+      el('div', { class: 'p' }, this.#image), this.#audio, other, this.#error, this.#status,
+      el('label', { for: 'f' }, t.answer_label), el('p', { id: 'n', class: 'q' }, t.answer_hint), this.#field,
+      el('div', { class: 'b' }, el('button', { class: 'g' }, t.continue), ...modal ? [cancel] : []),
+      el('details', {}, el('summary', {}, t.why_heading), el('p', {}, t.why_text), el('p', { class: 'q' }, t.request_id, ': ', this.#id)));
+    this.box = el(modal ? 'dialog' : 'section', {
+      class: dark ? 'r d' : 'r', lang, dir: t.dir, 'aria-labelledby': 'h', ...modal ? { 'aria-describedby': 'd' } : {},
+    }, form);
+    this.root.append(this.box);
+    form.onsubmit = (e) => { e.preventDefault(); this.#send(() => session.answer(this.#field.value)); };
+    other.onclick = () => this.#send(() => session.renew());
+    cancel.onclick = () => session.cancel();
+    this.box.addEventListener('cancel', (e) => { e.preventDefault(); session.cancel(); });
+    // Keys stay here: shortcuts of the page below do not hear what is typed.
+    for (const type of ['keydown', 'keypress', 'keyup']) this.host.addEventListener(type, (e) => e.stopPropagation());
+    this.#image.onerror = () => { this.#say(t.offline, false); };
+    addEventListener('online', () => {
+      if (this.#image.naturalWidth) return;
+      this.#say('', false);
+      this.#draw();
+    }, { signal: session.signal });
+    this.#draw();
+  }
+
+  #style(nonce?: string) {
+    try {
+      const sheet = new CSSStyleSheet();
+      sheet.replaceSync(CSS);
+      this.root.adoptedStyleSheets = [sheet];
+    } catch { // before constructed style sheets
+      this.root.append(el('style', nonce ? { nonce } : {}, CSS));
+    }
+  }
+
+  focus() { this.#field.focus(); }
+
+  #draw() {
+    const c = this.#session.challenge;
+    this.#image.src = c.image;
+    this.#audio.src = c.audio + '&lang=' + encodeURIComponent(this.box.lang);
+    this.#id.textContent = c.requestId;
+  }
+
+  #say(error: string, invalid: boolean) {
+    this.#status.textContent = '';
+    this.#error.textContent = error;
+    this.#field.setAttribute('aria-invalid', String(invalid));
+  }
+
+  async #send(what: () => Promise<Outcome>) {
+    if (this.#busy) return;
+    const t = this.#t;
+    this.#busy = true;
+    this.#say('', false);
+    this.#status.textContent = t.checking;
+    const outcome = await what();
+    this.#busy = false;
+    if (outcome === 'passed' || outcome === 'over') return;
+    if (outcome !== 'offline' && outcome !== 'limited') {
+      this.#field.value = '';
+      this.#draw();
+    }
+    this.#say({ wrong: t.problem_failed, expired: t.problem_expired, limited: t.limited_text, offline: t.offline, new: '' }[outcome], outcome === 'wrong');
+    this.focus();
+  }
+}
+
+type Sending = { method: string; url: string; send: () => Promise<Response>; signal: AbortSignal | null; drop: () => void; repeatable: () => boolean };
+
+export function createAntirobot(options: Options = {}): Antirobot {
+  listen();
+  const o = { ui: 'dialog' as UI, replay: 'auto' as Replay, maxBody: 1 << 20, rounds: 2, ...options };
+  const origins = new Set([location.origin, ...(o.origins ?? []).map((x) => new URL(x).origin)]);
+  const events = new EventTarget();
+  const emit = <K extends keyof EventMap>(type: K, detail: EventMap[K]) =>
+    events.dispatchEvent(new CustomEvent(type, { detail, cancelable: true }));
+  const jobs = new Map<string, Job>();
+  let asking: Job | null = null;
+  let queue: Promise<unknown> = Promise.resolve();
+
+  const covers = (u: URL) => origins.has(u.origin) && !/\/(x?checkcaptcha|showcaptcha|captcha\/[^/]*)$/.test(u.pathname) &&
+    !o.exclude?.some((m) => typeof m === 'string' ? u.pathname.startsWith(m) : m instanceof RegExp ? u.href.search(m) >= 0 : m(u));
+
+  /** Makes a challenge of what the gateway sent; null if it is none. */
+  const parse = (body: any, from: string): Challenge | null => {
+    const c = body?.captcha;
+    if (body?.type !== 'captcha' || !c?.key) return null;
+    const at = (x: unknown) => {
+      const u = new URL(String(x), from);
+      if (u.origin !== new URL(from).origin) throw new TypeError('a challenge that leads elsewhere: ' + u.origin);
+      return u.href;
+    };
+    return {
+      key: String(c.key), image: at(c['img-url']), audio: at(c['audio-url']), check: at(c['check-url']), page: at(c['captcha-page']),
+      status: c.status, length: c.length, expiresIn: c['expires-in'], requestId: String(body['request-id'] ?? ''),
+      forwarded: body.forwarded !== false, test: !!body.test,
+    };
+  };
+
+  /** Asks the gateway itself: an answer, or with new=1 another picture. */
+  const ask = async (check: string, fields: Record<string, string>, signal?: AbortSignal) => {
+    const r = await plain(check, {
+      method: 'POST', body: new URLSearchParams({ format: 'json', ...fields }), signal, cache: 'no-store', redirect: 'error',
+      headers: { Accept: 'application/json' }, credentials: new URL(check).origin === location.origin ? 'same-origin' : 'include',
+    });
+    return { body: await r.json().catch(() => null), status: r.status };
+  };
+
+  const isChallenge = (r: Response) => r.headers.get(HEADER) === 'captcha';
+
+  const read = async (r: Response): Promise<Challenge | null> => {
+    if (!isChallenge(r)) return null;
+    const text = await r.clone().text();
+    try {
+      return parse(JSON.parse(text), r.url);
+    } catch (e) {
+      if (e instanceof TypeError) throw e;
+      return page(text, r.url);
+    }
+  };
+
+  /** Where browsers do not say what a request is for, the gateway answers with its page: its form leads to the JSON. */
+  const page = async (html: string, url: string) => {
+    const check = new URL(/<form[^>]*\saction="([^"]*\/checkcaptcha)"/.exec(html)?.[1] ?? '/checkcaptcha', url);
+    return origins.has(check.origin) ? parse((await ask(check.href, { new: '1' })).body, url) : null;
+  };
+
+  /** The question that any number of requests wait for. */
+  class Job implements Session {
+    readonly #over = new AbortController();
+    readonly signal = this.#over.signal;
+    readonly origin: string;
+    readonly done: Promise<void>;
+    #waiting = 0;
+    #settle!: (error?: unknown) => void;
+
+    constructor(public challenge: Challenge) {
+      this.origin = new URL(challenge.check).origin;
+      this.done = new Promise<void>((resolve, reject) => {
+        this.#settle = (error) => {
+          if (this.signal.aborted) return;
+          this.#over.abort();
+          jobs.delete(this.origin);
+          error === undefined ? resolve() : reject(error);
+        };
+      });
+      this.done.catch(() => {});
+      first(this.signal, [news, 'passed', (e) => (e as CustomEvent).detail === this.origin]).then(() => this.#settle());
+      queue = queue.then(() => this.#run()).catch((e) => { emit('error', e); this.#settle(e); });
+    }
+
+    /** Waits with the others, until it is over or signal aborts; the last one who leaves closes the question. */
+    async join(signal?: AbortSignal | null) {
+      this.#waiting++;
+      try {
+        await (signal ? Promise.race([this.done, first(this.signal, [signal, 'abort'])]) : this.done);
+        signal?.throwIfAborted();
+      } finally {
+        if (!--this.#waiting) this.#settle(new AntirobotCancelled(this.challenge));
+      }
+      await this.done;
+    }
+
+    async #run() {
+      if (this.signal.aborted || !emit('challenge', this)) return this.#ended();
+      const ui = o.ui;
+      if (ui === 'none') return this.cancel();
+      if (ui === 'redirect') {
+        // The page to come back to is this one, not the address that the script asked.
+        const { body } = await ask(this.challenge.check, { new: '1', retpath: location.href }, this.signal);
+        emit('shown', this);
+        location.assign(parse(body, this.challenge.check)?.page ?? this.challenge.page);
+        return this.#ended();
+      }
+      asking = this;
+      try {
+        if (typeof ui === 'function') {
+          emit('shown', this);
+          ui(this);
+          await this.#ended();
+        } else await this.#show(ui);
+      } finally {
+        asking = null;
+      }
+    }
+
+    #ended() { return first(this.signal); }
+
+    async #show(ui: Element | 'dialog') {
+      const c = this.challenge;
+      const wanted = o.lang || document.documentElement.lang || navigator.language || 'en';
+      const t = await textsOf(wanted, c.check);
+      const puzzle = new Puzzle(this, { ...t, ...o.text }, t.lang, ui === 'dialog', o);
+      if (ui !== 'dialog') {
+        ui.append(puzzle.host);
+        emit('shown', this);
+        puzzle.focus();
+        await this.#ended();
+        return puzzle.host.remove();
+      }
+      const dialog = puzzle.box as HTMLDialogElement;
+      const looked = () => !hidden();
+      for (let again = false; !this.signal.aborted; again = true) {
+        // Once another tab has the dialog, it comes back when the person does.
+        if (again || hidden()) {
+          asking = null;
+          await first(this.signal, [document, 'visibilitychange', looked], [window, 'focus', looked]);
+          if (this.signal.aborted) break;
+          asking = this;
+        }
+        (document.body ?? document.documentElement).append(puzzle.host);
+        dialog.showModal();
+        puzzle.focus();
+        tell('showing', this.origin);
+        emit('shown', this);
+        await first(this.signal, [news, 'showing']);
+        dialog.close(); // gives the focus back
+        puzzle.host.remove();
+      }
+    }
+
+    answer(digits: string) { return this.#post({ rep: digits }); }
+    renew() { return this.#post({ new: '1' }); }
+    cancel() { this.#settle(new AntirobotCancelled(this.challenge)); }
+
+    async #post(fields: Record<string, string>): Promise<Outcome> {
+      const outcome = await this.#posted(fields);
+      if (fields.rep !== undefined) emit('answer', { session: this, outcome });
+      if (outcome === 'wrong') emit('wrong', this);
+      if (outcome === 'passed') {
+        heard('passed', this.origin);
+        tell('passed', this.origin);
+        emit('passed', { origin: this.origin });
+        this.#settle();
+      }
+      return outcome;
+    }
+
+    async #posted(fields: Record<string, string>): Promise<Outcome> {
+      try {
+        const { body, status } = await ask(this.challenge.check, { key: this.challenge.key, ...fields }, this.signal);
+        if (body?.captcha?.status === 'success') return 'passed';
+        if (body?.type === 'blocked') {
+          const e = new AntirobotBlocked('blocked', String(body['request-id'] ?? ''));
+          emit('blocked', e);
+          this.#settle(e);
+          return 'over';
+        }
+        const next = parse(body, this.challenge.check);
+        if (!next) return status === 429 ? 'limited' : 'offline';
+        this.challenge = next;
+        return next.status === 'expired' ? 'expired' : fields.rep ? 'wrong' : 'new';
+      } catch {
+        return this.signal.aborted ? 'over' : 'offline';
+      }
+    }
+  }
+
+  const solve = async (c: Challenge, signal?: AbortSignal | null) => {
+    signal?.throwIfAborted();
+    const origin = new URL(c.check).origin;
+    let job = jobs.get(origin);
+    if (!job) jobs.set(origin, job = new Job(c));
+    try {
+      await job.join(signal);
+    } catch (e) {
+      if (e instanceof AntirobotCancelled) emit('cancelled', e);
+      throw e;
+    }
+  };
+
+  const mayRepeat = async (r: { method: string; url: string }, c: Challenge) => {
+    const replay = o.replay;
+    if (typeof replay === 'function') return replay(r, c);
+    return replay === 'auto' ? !c.forwarded : replay === 'safe' && /^(GET|HEAD|OPTIONS)$/.test(r.method);
+  };
+
+  /** Settles a challenge: true if the request is to be sent again, false if c was none. */
+  const handle = async (r: { method: string; url: string }, c: Challenge, sent: number, round: number, signal: AbortSignal | null, repeatable: boolean) => {
+    if (!(sent < (passes.get(new URL(c.check).origin) ?? -1))) {
+      if (round > o.rounds) {
+        const e = new AntirobotBlocked('rounds', c.requestId);
+        emit('blocked', e);
+        throw e;
+      }
+      await solve(c, signal);
+    }
+    if (!repeatable) throw new AntirobotNotReplayable('body', c);
+    if (!await mayRepeat(r, c)) throw new AntirobotNotReplayable('replay', c);
+  };
+
+  /** What is needed to send a request more than once. Bodies that can be read once are kept up to maxBody. */
+  const keep = (input: RequestInfo | URL, init: RequestInit | undefined, url: string): Sending => {
+    const request = input instanceof Request ? input : null;
+    const options: RequestInit = { ...init };
+    if (o.credentials && !request && !options.credentials) options.credentials = o.credentials;
+    const body = options.body;
+    let repeatable = true;
+    if (body !== undefined && body !== null) {
+      const kept = frozen(body, o.maxBody);
+      if (kept === undefined) repeatable = false;
+      else options.body = kept;
+    } else if (request?.body) {
+      const memory = collect(request.clone(), o.maxBody);
+      const { headers, mode, cache, redirect, referrer, referrerPolicy, integrity, credentials, signal, method } = request;
+      let sent = false;
+      return {
+        method, url, signal: options.signal ?? signal, drop: memory.drop, repeatable: () => !!memory.parts(),
+        send: () => {
+          if (!sent) {
+            sent = true;
+            return plain(request, options);
+          }
+          return plain(url, {
+            method, headers, mode, cache, redirect, referrer, referrerPolicy, integrity, credentials, signal, ...options,
+            body: new Blob(memory.parts() as BlobPart[]),
+          });
+        },
+      };
+    }
+    return {
+      method: (options.method ?? request?.method ?? 'GET').toUpperCase(), url, signal: options.signal ?? request?.signal ?? null,
+      drop: () => {}, repeatable: () => repeatable, send: () => plain(input, options),
+    };
+  };
+
+  const guarded = async (input: RequestInfo | URL, init?: RequestInit): Promise<Response> => {
+    const url = new URL(input instanceof Request ? input.url : input, document.baseURI);
+    if (!covers(url)) return plain(input, init);
+    const r = keep(input, init, url.href);
+    try {
+      for (let round = 0; ; round++) {
+        const sent = now();
+        const res = await r.send();
+        const verdict = res.headers.get(HEADER);
+        if (verdict === 'blocked') {
+          const e = new AntirobotBlocked('blocked', res.headers.get('X-Request-Id') ?? '', res);
+          emit('blocked', e);
+          throw e;
+        }
+        const c = verdict === 'captcha' ? await read(res) : null;
+        if (!c) {
+          if (round) emit('replayed', { url: r.url, method: r.method });
+          return res;
+        }
+        await handle(r, c, sent, round, r.signal, r.repeatable());
+      }
+    } finally {
+      r.drop();
+    }
+  };
+
+  /** A class that withholds what a listener would see of a challenge, until the repeat or a refusal. */
+  const guardXHR = () => class extends PlainXHR {
+    #a: [string, string | URL, boolean, string?, string?] | null = null;
+    #headers: [string, string][] = [];
+    #kept: any;
+    #held = false; // listeners hear nothing
+    #failed = false;
+    #repeating = false;
+    #round = 0;
+    #sent = 0;
+    #give: AbortController | null = null;
+
+    constructor() {
+      super();
+      for (const type of ['readystatechange', 'progress', 'load', 'loadend', 'loadstart', 'timeout', 'error', 'abort']) {
+        this.addEventListener(type, (e) => this.#hear(e)); // the first listener of all
+      }
+    }
+
+    #hear(e: Event) {
+      if (!this.#a || !e.isTrusted) return;
+      if (this.#repeating) { // the repeat's beginning was heard at the first time
+        if (super.readyState < 2 && (e.type === 'loadstart' || e.type === 'readystatechange')) return e.stopImmediatePropagation();
+        if (super.readyState >= 2 || e.type === 'error') this.#held = this.#repeating = false;
+      }
+      if (!this.#held && super.readyState >= 2 && this.getResponseHeader(HEADER) === 'captcha') this.#held = true;
+      if (!this.#held) return;
+      e.stopImmediatePropagation();
+      if (e.type === 'loadend') this.#settle();
+    }
+
+    async #settle() {
+      this.#give = new AbortController();
+      try {
+        const c = await this.#challenge();
+        if (!c) return this.#release('load');
+        await handle({ method: this.#a![0], url: this.responseURL }, c, this.#sent, this.#round++, this.#give.signal, this.#kept !== undefined);
+        this.#repeating = true;
+        super.open(this.#a![0], this.#a![1], true, this.#a![3], this.#a![4]);
+        for (const [name, value] of this.#headers) super.setRequestHeader(name, value);
+        this.#sent = now();
+        super.send(this.#kept);
+        emit('replayed', { url: String(this.#a![1]), method: this.#a![0] });
+      } catch {
+        if (this.#give.signal.aborted) return;
+        this.#failed = true;
+        super.abort();
+        this.#release('error');
+      }
+    }
+
+    /** Tells the listeners how it ended. */
+    #release(type: string) {
+      this.#held = false;
+      for (const t of ['readystatechange', type, 'loadend']) this.dispatchEvent(t[0] === 'r' ? new Event(t) : new ProgressEvent(t));
+    }
+
+    async #challenge() {
+      let v = this.response;
+      if (v instanceof Blob) v = await v.text();
+      if (v instanceof ArrayBuffer) v = new TextDecoder().decode(v);
+      if (v === null || v instanceof Document) return page('', this.responseURL);
+      if (typeof v === 'string') {
+        try { v = JSON.parse(v); } catch { return page(v, this.responseURL); }
+      }
+      return parse(v, this.responseURL);
+    }
+
+    override get readyState() { return this.#failed ? 4 : this.#held || this.#repeating ? 1 : super.readyState; }
+
+    override open(method: string, url: string | URL, async = true, user?: string, password?: string) {
+      const u = new URL(url, document.baseURI);
+      this.#give?.abort();
+      this.#a = async && covers(u) ? [method.toUpperCase(), url, true, user, password] : null;
+      this.#headers = [];
+      this.#held = this.#failed = this.#repeating = false;
+      this.#round = 0;
+      super.open(method, url, async, user, password);
+      if (this.#a && o.credentials === 'include') this.withCredentials = true;
+    }
+
+    override setRequestHeader(name: string, value: string) {
+      super.setRequestHeader(name, value);
+      this.#headers.push([name, value]);
+    }
+
+    override send(body?: any) {
+      if (this.#a) {
+        this.#kept = body instanceof Document ? undefined : body === undefined || body === null ? null : frozen(body, o.maxBody);
+        this.#sent = now();
+      }
+      super.send(this.#kept ?? body);
+    }
+
+    override abort() {
+      if (!this.#held) return super.abort();
+      this.#give?.abort();
+      this.#repeating = false;
+      this.#a = null;
+      super.abort();
+      this.#failed = true;
+      this.#release('abort');
+      this.#failed = false;
+    }
+  };
+
+  return {
+    fetch: guarded,
+    isChallenge,
+    read,
+    solve,
+    install({ fetch = true, xhr = false } = {}) {
+      const g = globalThis;
+      const was = { fetch: g.fetch, xhr: g.XMLHttpRequest };
+      const Guarded = xhr ? guardXHR() : null;
+      if (fetch) g.fetch = guarded;
+      if (Guarded) g.XMLHttpRequest = Guarded;
+      return () => {
+        if (g.fetch === guarded) g.fetch = was.fetch;
+        if (Guarded && g.XMLHttpRequest === Guarded) g.XMLHttpRequest = was.xhr;
+      };
+    },
+    on(type, listener) {
+      events.addEventListener(type, listener as EventListener);
+      return () => events.removeEventListener(type, listener as EventListener);
+    },
+    get state() { return asking ? 'asking' : jobs.size ? 'waiting' : 'idle'; },
+  };
+}
+
+/** A body as it is now, fit to be sent more than once; undefined if it can't be kept. */
+function frozen(body: any, most: number): any {
+  const fits = (size: number, make: () => any) => size > most ? undefined : make();
+  if (typeof body === 'string') return fits(body.length, () => body);
+  if (body instanceof Blob) return fits(body.size, () => body);
+  if (body instanceof URLSearchParams) return fits(String(body).length, () => new URLSearchParams(body));
+  if (body instanceof ArrayBuffer) return fits(body.byteLength, () => body.slice(0));
+  if (ArrayBuffer.isView(body)) {
+    return fits(body.byteLength, () => new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice());
+  }
+  if (body instanceof FormData) {
+    const copy = new FormData();
+    let size = 0;
+    for (const [k, v] of body) {
+      size += typeof v === 'string' ? v.length : v.size;
+      copy.append(k, v as string);
+    }
+    return fits(size, () => copy);
+  }
+  return undefined;
+}
+
+/** Reads a request's body into memory; parts() is null if it is too large, or not yet whole. */
+function collect(r: Request, most: number) {
+  const reader = r.body!.getReader();
+  const parts: Uint8Array[] = [];
+  let whole = false;
+  (async () => {
+    for (let size = 0; ;) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      if ((size += value.byteLength) > most) return reader.cancel();
+      parts.push(value);
+    }
+    whole = true;
+  })().catch(() => {});
+  return { parts: () => whole ? parts : null, drop: () => { reader.cancel().catch(() => {}); } };
+}

@@ -1,0 +1,51 @@
+// The dialog's texts in the languages that need no further request. Made from ../locales by
+// `go test ./templates -run TestScriptTexts -update`; do not edit.
+
+import type { Texts } from './antirobot';
+
+export const builtin: Record<string, Texts | undefined> = {
+  en: {
+    lang: "en",
+    dir: "ltr",
+    challenge_heading: "Are you a person?",
+    dialog_reason: "Requests from your network look like those of a program. Type the digits from the picture, and what you were doing goes on.",
+    picture_alt: "Picture with the digits to type. If you cannot see it, use the sound below.",
+    audio_label: "The same digits as a sound",
+    new_picture: "Another picture",
+    answer_label: "Digits from the picture or the sound",
+    answer_hint: "Only digits; spaces do not matter. There is no hurry.",
+    continue: "Continue",
+    cancel: "Cancel",
+    checking: "Checking…",
+    problem_failed: "The digits did not match. Here is a new picture, please try again.",
+    problem_expired: "The picture had become too old. Here is a new one, nothing is lost.",
+    limited_text: "There were too many tries from your address in a short time. You are not banned.",
+    offline: "The site cannot be reached just now. Nothing is lost; try again in a moment.",
+    why_heading: "Why do I see this?",
+    why_text: "Many requests have come from your address, or from somebody who shares it (an office, a mobile network, a VPN). An extension of the browser or a program on the device may send them too. You have done nothing wrong.",
+    request_id: "Request number",
+    test_notice: "Test mode: every challenge on this site accepts the same answer.",
+  },
+  ru: {
+    lang: "ru",
+    dir: "ltr",
+    challenge_heading: "Вы человек?",
+    dialog_reason: "Запросы из вашей сети похожи на запросы программы. Введите цифры с картинки, и то, что вы делали, продолжится.",
+    picture_alt: "Картинка с цифрами, которые нужно ввести. Если вы её не видите, прослушайте цифры ниже.",
+    audio_label: "Те же цифры голосом",
+    new_picture: "Другая картинка",
+    answer_label: "Цифры с картинки или из записи",
+    answer_hint: "Только цифры, пробелы не важны. Торопиться не нужно.",
+    continue: "Продолжить",
+    cancel: "Отмена",
+    checking: "Проверяем…",
+    problem_failed: "Цифры не совпали. Вот новая картинка, попробуйте ещё раз.",
+    problem_expired: "Картинка устарела. Вот новая, ничего не потеряно.",
+    limited_text: "За короткое время с вашего адреса было слишком много попыток. Вас не заблокировали.",
+    offline: "Сейчас связи с сайтом нет. Ничего не потеряно, попробуйте ещё раз чуть позже.",
+    why_heading: "Почему я это вижу?",
+    why_text: "С вашего адреса пришло много запросов. Возможно, их отправил кто-то, кто делит этот адрес с вами (офис, мобильная сеть, VPN), расширение браузера или программа на устройстве. Вы не сделали ничего плохого.",
+    request_id: "Номер запроса",
+    test_notice: "Тестовый режим: на этом сайте ко всем картинкам подходит один и тот же ответ.",
+  },
+};

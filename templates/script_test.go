@@ -1,0 +1,138 @@
+package templates
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write what the tests compare with")
+
+// builtTexts are the languages that antirobot.js carries.
+var builtTexts = []string{"en", "ru"}
+
+// TestScriptTexts: the texts inside antirobot.js are those of the catalogues.
+func TestScriptTexts(t *testing.T) {
+	s, _ := newSet(t, nil)
+	var b strings.Builder
+	b.WriteString("// The dialog's texts in the languages that need no further request. Made from ../locales by\n" +
+		"// `go test ./templates -run TestScriptTexts -update`; do not edit.\n\nimport type { Texts } from './antirobot';\n\n" +
+		"export const builtin: Record<string, Texts | undefined> = {\n")
+	for _, tag := range builtTexts {
+		fmt.Fprintf(&b, "  %s: {\n", tag)
+		var texts map[string]string
+		if err := json.Unmarshal(s.Lang(tag).Texts().Body, &texts); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range slices.Concat([]string{"lang", "dir"}, scriptTexts[:]) {
+			v, err := json.Marshal(texts[key])
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&b, "    %s: %s,\n", key, v)
+		}
+		b.WriteString("  },\n")
+	}
+	b.WriteString("};\n")
+	same(t, filepath.Join("js", "texts.ts"), []byte(b.String()))
+}
+
+// same compares a committed file with what it is made from, or writes it.
+func same(t *testing.T, file string, want []byte) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is not fresh: run make js", file)
+	}
+}
+
+// tool returns the path of a tool that make installs; without it the test is skipped loudly, in CI it fails.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	p, err := filepath.Abs(filepath.Join("..", ".bin", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(p); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("%s is missing, and in CI nothing may be skipped: run make deps js", name)
+		}
+		t.Skipf("SKIPPED for want of %s: run make deps js", name)
+	}
+	return p
+}
+
+// scriptBuilds is how the committed scripts are made. The Makefile has the same lines.
+var scriptBuilds = map[string][]string{
+	"static/antirobot.js":  {"js/script.ts", "--format=iife", "--global-name=antirobot"},
+	"static/antirobot.mjs": {"js/antirobot.ts", "--format=esm"},
+}
+
+// TestScriptIsFresh builds antirobot.js from its source, byte for byte as the committed files.
+func TestScriptIsFresh(t *testing.T) {
+	esbuild := tool(t, "esbuild")
+	for out, args := range scriptBuilds {
+		cmd := exec.Command(esbuild, append(args, "--bundle", "--minify", "--target=es2022", "--charset=utf8", "--legal-comments=none")...)
+		got, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+		same(t, out, got)
+	}
+}
+
+// TestScriptTypes checks the types of the source strictly, and that the committed declarations are those of the source.
+func TestScriptTypes(t *testing.T) {
+	tsc := tool(t, "node_modules/typescript/bin/tsc")
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"-p", "js"},
+		{"-p", "js", "--noEmit", "false", "--declaration", "--emitDeclarationOnly", "--outDir", dir},
+	} {
+		if out, err := exec.Command("node", append([]string{tsc}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("tsc %v: %v\n%s", args, err, out)
+		}
+	}
+	d, err := os.ReadFile(filepath.Join(dir, "antirobot.d.ts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	same(t, filepath.Join("..", "npm", "antirobot.d.ts"), d)
+}
+
+// maxScript bounds the script as it travels, with its dialog.
+const maxScript = 9000
+
+func TestScriptIsSmall(t *testing.T) {
+	for out := range scriptBuilds {
+		b, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var z bytes.Buffer
+		w, _ := gzip.NewWriterLevel(&z, gzip.BestCompression)
+		_, _ = w.Write(b)
+		_ = w.Close()
+		t.Logf("%s: %d bytes, %d gzipped", out, len(b), z.Len())
+		if z.Len() > maxScript {
+			t.Errorf("%s has %d bytes gzipped, more than %d", out, z.Len(), maxScript)
+		}
+	}
+}
