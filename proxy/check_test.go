@@ -109,7 +109,9 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 	rules, err := NewCheckRules(cfg)
 	must(err)
 	e.check = NewCheck(g, rules)
-	server := h1.NewServer(h1.DefaultConfig(), e.check, zerolog.New(e.logs), e.set)
+	limits := h1.DefaultConfig()
+	limits.MaxRequestsPerConn = 0
+	server := h1.NewServer(limits, e.check, zerolog.New(e.logs), e.set)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(err)
 	e.addr = ln.Addr().String()
