@@ -24,3 +24,18 @@ say "slow half: one event"
 bench ./verdict/processor '^Benchmark'
 say "store"
 bench ./store/pebblestore '^BenchmarkSpend'
+sustained=60s
+[ -n "${QUICK:-}" ] && sustained=5s
+[ -z "${QUICK:-}" ] && export ANTIROBOT_BENCH_LONG=1
+say "counters: updates in memory on one core (budget: 1 M/s; reference: a mail system's shingler, 200 k/s over a whole cluster)"
+bench ./verdict/counter '^BenchmarkAdd'
+say "counters: sustained into Pebble with as many reads as updates (budget: 200 k/s on two cores)"
+bench ./verdict/counter '^BenchmarkSustained' "-benchtime=$sustained -timeout=30m"
+say "counters: reads, cold and warm; shingles of an event"
+bench ./verdict/counter '^Benchmark(Read|Shingles)$'
+say "counters: bytes on disk (budget: 16 for a live ten-minute counter)"
+bench ./store/pebblestore '^BenchmarkCounterDisk' '-benchtime=1x -timeout=30m'
+say "counters: recovery after kill -9, beside a clean end"
+bench ./verdict/counter '^BenchmarkRecovery' '-benchtime=1x -timeout=30m'
+say "counters in a local Redis, beside redis-benchmark's rate of the bare command"
+bench ./verdict/counter '^BenchmarkRedis' '-benchtime=5s -timeout=30m'
