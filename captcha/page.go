@@ -290,17 +290,9 @@ func (c *Captcha) Static(q *Request, path string) Answer {
 		return c.notAllowed(q, "GET, HEAD")
 	}
 	a := c.own(q, 200, file.Type, verdictCaptcha)
-	if file.Keep {
-		a.set("Cache-Control", "no-cache")
-		a.add("ETag", file.ETag)
-	}
 	a.add("Vary", "Accept-Encoding")
 	a.add("Access-Control-Allow-Origin", "*")
 	a.add("Cross-Origin-Resource-Policy", "cross-origin")
-	if file.Keep && string(q.View.Get("If-None-Match")) == file.ETag {
-		a.Status = 304
-		return a
-	}
 	a.Body = file.Body
 	if file.Gzip != nil && acceptsGzip(string(q.View.Get("Accept-Encoding"))) {
 		a.add("Content-Encoding", "gzip")

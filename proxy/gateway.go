@@ -128,6 +128,7 @@ func (j *journey) serve() {
 
 func (j *journey) begin(g *Gateway, x *h1.Exchange) {
 	j.g, j.x, j.snap, j.view = g, x, g.snap.Load(), &x.View
+	j.id.Addr = j.view.Peer // until it is known who asks
 	j.requestID = verdict.NewRequestID(j.view.At)
 	j.requestID.AppendTo(j.idText[:0])
 }

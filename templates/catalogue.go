@@ -155,7 +155,6 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Langu
 		errs = append(errs, err)
 	}
 	l.script = newAsset("application/json; charset=utf-8", texts)
-	l.script.Keep = true
 	for _, key := range slices.Sorted(maps.Keys(f.missing)) {
 		errs = append(errs, fmt.Errorf("%s: missing", key))
 	}

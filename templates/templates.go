@@ -58,13 +58,10 @@ type Asset struct {
 	Type string // its Content-Type
 	Body []byte
 	Gzip []byte // the same compressed; nil if that gains nothing
-	ETag string
-	Keep bool // browsers may keep it, and ask whether it is fresh
 }
 
 func newAsset(contentType string, body []byte) Asset {
-	sum := sha256.Sum256(body)
-	a := Asset{Type: contentType, Body: body, ETag: `W/"` + base64.RawURLEncoding.EncodeToString(sum[:9]) + `"`}
+	a := Asset{Type: contentType, Body: body}
 	var z bytes.Buffer
 	w, err := gzip.NewWriterLevel(&z, gzip.BestCompression)
 	if err != nil {
@@ -134,9 +131,7 @@ func load(src source, own []Text) (*Set, error) {
 	for _, name := range [...]string{"antirobot.js", "antirobot.mjs"} { // never an operator's own: pages rely on them
 		b, err := embedded.ReadFile("static/" + name)
 		errs = append(errs, err)
-		a := newAsset(contentTypes[path.Ext(name)], b)
-		a.Keep = true
-		s.static[name] = a
+		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
 	}
 	s.style, s.script = tidy(s.static["page.css"].Body), tidy(s.static["page.js"].Body)
 	if strings.Contains(s.style, "</") || strings.Contains(s.script, "</") {
