@@ -71,14 +71,3 @@ func (a *Answer) Get(name string) string {
 func (a *Answer) add(name, value string) {
 	a.Header = append(a.Header, HeaderField{name, value})
 }
-
-// set gives the field called name, as it is spelled here, another value.
-func (a *Answer) set(name, value string) {
-	for i := range a.Header {
-		if a.Header[i].Name == name {
-			a.Header[i].Value = value
-			return
-		}
-	}
-	a.add(name, value)
-}
