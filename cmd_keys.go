@@ -19,6 +19,7 @@ const keepKeys = "31d"
 
 func keysCommand() *cobra.Command {
 	var file, dataDir string
+	var shared sharedKeyFlags
 	cmd := &cobra.Command{
 		Use:   "keys",
 		Short: "Make, rotate and list the keys that seal passes and cookies",
@@ -26,9 +27,14 @@ func keysCommand() *cobra.Command {
 rotation logs nobody out. serve makes a ring on first start; these commands are for installations
 that prepare it beforehand, share it between machines, or rotate it.
 
-A running gateway takes a changed ring over on reload (SIGHUP).`,
+A running gateway takes a changed ring over on reload (SIGHUP).
+
+With --store and --secret-file, rotate and list work on the ring that gateways share in a store.
+Rotate, then reload all gateways at once: what one of them seals with the new key the others open
+only after their own reload.`,
 		Example: `  antirobot keys make --data-dir /var/lib/antirobot
-  antirobot keys rotate --file /etc/antirobot/keys.json`,
+  antirobot keys rotate --file /etc/antirobot/keys.json
+  antirobot keys rotate --store redis://10.0.0.5 --secret-file /etc/antirobot/secret`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("unknown command %q: it is keys make, keys rotate or keys list", args[0])
@@ -38,6 +44,8 @@ A running gateway takes a changed ring over on reload (SIGHUP).`,
 	}
 	cmd.PersistentFlags().StringVar(&file, "file", "", "the ring's `FILE` (default: keys.json in the data directory)")
 	cmd.PersistentFlags().StringVar(&dataDir, "data-dir", DefaultConfig().DataDir, "the data `DIR`")
+	cmd.PersistentFlags().StringVar(&shared.store, "store", "", "`URL` of the shared store that holds the ring")
+	cmd.PersistentFlags().StringVar(&shared.secretFile, "secret-file", "", "`FILE` with the secret that it is wrapped with")
 	path := func() string {
 		if file != "" {
 			return file
@@ -49,10 +57,19 @@ A running gateway takes a changed ring over on reload (SIGHUP).`,
 			Use: "make", Short: "Make a new ring with one key; an existing file is left alone", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return makeKeys(cmd, path()) },
 		},
-		rotateCommand(path),
+		rotateCommand(path, &shared),
 		&cobra.Command{
 			Use: "list", Short: "List the keys by ID and age; secrets are never shown", Args: cobra.NoArgs,
-			RunE: func(cmd *cobra.Command, _ []string) error { return listKeys(cmd, path()) },
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				if shared.store != "" {
+					return shared.list(cmd)
+				}
+				ring, err := loadKeys(path())
+				if err != nil {
+					return err
+				}
+				return listKeys(cmd, ring)
+			},
 		},
 	)
 	return cmd
@@ -74,7 +91,7 @@ func makeKeys(cmd *cobra.Command, path string) error {
 	return nil
 }
 
-func rotateCommand(path func() string) *cobra.Command {
+func rotateCommand(path func() string, shared *sharedKeyFlags) *cobra.Command {
 	var keep string
 	cmd := &cobra.Command{
 		Use: "rotate", Short: "Add a key that seals from now on; drop those that are too old to matter", Args: cobra.NoArgs,
@@ -85,6 +102,9 @@ func rotateCommand(path func() string) *cobra.Command {
 			}
 			if keepFor < 0 {
 				return fmt.Errorf("--keep: %v is negative", keepFor)
+			}
+			if shared.store != "" {
+				return shared.rotate(cmd, keepFor)
 			}
 			ring, err := loadKeys(path())
 			if err != nil {
@@ -113,11 +133,7 @@ func loadKeys(path string) (*spravka.Ring, error) {
 	return ring, err
 }
 
-func listKeys(cmd *cobra.Command, path string) error {
-	ring, err := loadKeys(path)
-	if err != nil {
-		return err
-	}
+func listKeys(cmd *cobra.Command, ring *spravka.Ring) error {
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tBORN\tUSE")
 	for i, k := range ring.Keys() {

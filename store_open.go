@@ -61,7 +61,7 @@ func (c *StoreConfig) Validate() error {
 	errs := []error{c.embedded().Validate(), withPath("redis", c.Redis.Validate())}
 	if c.shared() {
 		if _, err := redisstore.ParseURL(c.URL); err != nil {
-			errs = append(errs, fmt.Errorf("url: %w; leave it empty for the embedded store, or write \"memory:\" for none", err))
+			errs = append(errs, fmt.Errorf("url: %w; leave it empty for the embedded store", err))
 		}
 	}
 	return errors.Join(errs...)

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -163,7 +162,7 @@ type itemParser struct {
 func decodeItem(raw json.RawMessage, v any) *problem {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil && err != io.EOF {
+	if err := dec.Decode(v); err != nil {
 		return decodeProblem(err)
 	}
 	return nil

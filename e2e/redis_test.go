@@ -293,7 +293,25 @@ func TestRedisNeedsASecret(t *testing.T) {
 	}
 	refused("16 or more", "--store", url, "--secret-file", short)
 	refused("store.url", "--store", "redis://h:port", "--secret-file", short)
-	serve(t, "http://127.0.0.1:1", "--store", url, "--secret-file", secretFile(t)) // makes the ring
+	secret := secretFile(t)
+	g := serve(t, site(t).URL, "--store", url, "--secret-file", secret) // makes the ring
+	keys := func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command(bin, append([]string{"keys", "--store", url, "--secret-file", secret}, args...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("keys %v: %v\n%s", args, err, out)
+		}
+		return string(out)
+	}
+	g.ban("ip:127.0.0.1", "10m")
+	v := visitor(t)
+	g.solve(v, "/")
+	keys("rotate")
+	g.api("POST", "/api/reload", nil)
+	if out := keys("list"); strings.Count(out, "\n") != 3 {
+		t.Errorf("after a rotation the ring is\n%s", out)
+	}
+	v.get(g.url+"/").must(t, 200, "site got") // the rotation logs nobody out
 	other := filepath.Join(t.TempDir(), "other")
 	if err := os.WriteFile(other, []byte("another secret of somebody"), 0o600); err != nil {
 		t.Fatal(err)

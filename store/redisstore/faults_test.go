@@ -377,3 +377,29 @@ func certificate(t *testing.T) (cert, key string) {
 	must(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600))
 	return cert, key
 }
+
+// A server that came back without its memory has lost the feed: followers are told, though nothing new is said.
+func TestLostFeed(t *testing.T) {
+	r := redistest.Start(t)
+	s := open(t, "redis://"+r.Addr, config())
+	must(t, s.Append(bg, "t", []byte("m")))
+	pos, err := s.Position(bg, "t")
+	must(t, err)
+	end := make(chan error, 1)
+	go func() { end <- s.Follow(bg, "t", pos, func(string, []byte) error { return nil }) }()
+	time.Sleep(50 * time.Millisecond)
+	r.CLI(t, "flushall")
+	select {
+	case err := <-end:
+		if !errors.Is(err, store.ErrGap) {
+			t.Errorf("Follow over a loss: %v; want ErrGap", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Follow does not notice")
+	}
+	// The same where new messages come first.
+	must(t, s.Append(bg, "t", []byte("new")))
+	if err := s.Follow(bg, "t", pos, func(string, []byte) error { return errors.New("a message after a loss") }); !errors.Is(err, store.ErrGap) {
+		t.Errorf("Follow from before the loss: %v; want ErrGap", err)
+	}
+}

@@ -138,7 +138,15 @@ func BenchmarkRedisMemory(b *testing.B) {
 		if err := c.AddUnique(context.Background(), uniques); err != nil {
 			b.Fatal(err)
 		}
-		b.ReportMetric(float64(usedMemory(b, r)-counters)/n, "B/pair")
+		pairs := usedMemory(b, r)
+		b.ReportMetric(float64(pairs-counters)/n, "B/pair")
+		st := openRedis(b, r)
+		for i := range n / 10 { // a ban: its key and its value are about so long
+			if err := st.Put(context.Background(), fmt.Appendf(nil, "ban/%040d", i), make([]byte, 120), time.Hour); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(usedMemory(b, r)-pairs)/(n/10), "B/ban")
 	}
 }
 
