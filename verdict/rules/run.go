@@ -74,6 +74,12 @@ func (r *Run) AppendTags(dst []string) []string {
 	return dst
 }
 
+// NumTags returns how many tags are set.
+func (r *Run) NumTags() int { return len(r.order) }
+
+// Tag returns the tag that was marked as number n, counted from 0.
+func (r *Run) Tag(n int) string { return r.program.tags[r.order[n]] }
+
 // Fired says whether statement n, counted from 0, was FALSE.
 func (r *Run) Fired(n int) bool { return n/64 < len(r.fired) && r.fired[n/64]&(1<<(n%64)) != 0 }
 
