@@ -225,8 +225,14 @@ func (x *extractor) oneWord(latin, cyrillic, digits, odd int, shape *textShape) 
 	}
 	if latin > 0 && cyrillic > 0 || digits > 0 && digits < latin+cyrillic {
 		shape.mixed++
+		toCyrillic := cyrillic > 0 && (latin == 0 || !x.folds(false) && (x.folds(true) || cyrillic > latin))
 		for i, r := range x.raw {
-			x.raw[i] = foldLookAlike(r, cyrillic > 0 && cyrillic*2 >= latin)
+			x.raw[i] = foldLookAlike(r, toCyrillic)
+		}
+		if toCyrillic {
+			latin = 0
+		} else {
+			cyrillic = 0
 		}
 	} else {
 		for i, r := range x.raw {
@@ -239,6 +245,16 @@ func (x *extractor) oneWord(latin, cyrillic, digits, odd int, shape *textShape) 
 	hash := x.stem(latin, cyrillic)
 	x.add(featureWord, hash, func() string { return string(x.raw) })
 	x.pair(hash)
+}
+
+// folds says whether every letter of x.raw is of the one alphabet or looks like one of it.
+func (x *extractor) folds(toCyrillic bool) bool {
+	for _, r := range x.raw {
+		if unicode.IsLetter(r) && unicode.Is(unicode.Cyrillic, foldLookAlike(r, toCyrillic)) != toCyrillic {
+			return false
+		}
+	}
+	return true
 }
 
 // pair adds the word together with the one before.
