@@ -74,7 +74,7 @@ type blend struct {
 }
 
 func newBayes(maxFeatures int) *bayes {
-	b := &bayes{stems: newStemCache(1 << 14)}
+	b := &bayes{stems: newStemCache(1 << 16)}
 	b.counts.init(maxFeatures)
 	b.pool.New = func() any { return newExtractor(b.stems) }
 	b.blend.Store(&blend{weights: [4]float64{0, 0.5, 0.5, 0}, squares: [4]float64{0.1, 0.1, 0.1, 0.1}})

@@ -67,6 +67,14 @@ func toLower(r rune) rune {
 	if r < utf8.RuneSelf {
 		return rune(lowerByte(byte(r)))
 	}
+	switch {
+	case 0x430 <= r && r <= 0x45f:
+		return r
+	case 0x410 <= r && r <= 0x42f:
+		return r + 0x20
+	case 0x400 <= r && r <= 0x40f:
+		return r + 0x50
+	}
 	return unicode.ToLower(r)
 }
 
@@ -131,8 +139,11 @@ func isWordRune(r rune) bool {
 	if r < utf8.RuneSelf {
 		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
 	}
-	return unicode.IsLetter(r) || unicode.Is(unicode.N, r)
+	return basicCyrillic(r) || unicode.IsLetter(r) || unicode.Is(unicode.N, r)
 }
+
+// basicCyrillic says whether r is one of the letters of Russian and its neighbours; the tables of Unicode take longer.
+func basicCyrillic(r rune) bool { return 0x400 <= r && r <= 0x45f }
 
 func wordBefore(text string, i int) bool {
 	r, _ := utf8.DecodeLastRuneInString(text[:i])
@@ -191,16 +202,16 @@ func (x *extractor) readWord(text string, shape *textShape) int {
 		if r == '\'' || r == '’' {
 			continue
 		}
-		if unicode.IsUpper(r) {
+		if low := toLower(r); low != r {
 			upper++
-			r = unicode.ToLower(r)
+			r = low
 		}
 		switch {
 		case r < utf8.RuneSelf && 'a' <= r && r <= 'z':
 			latin++
 		case '0' <= r && r <= '9':
 			digits++
-		case unicode.Is(unicode.Cyrillic, r):
+		case basicCyrillic(r) || unicode.Is(unicode.Cyrillic, r):
 			cyrillic++
 		default:
 			odd++
@@ -277,16 +288,25 @@ func (x *extractor) number(digits int, shape *textShape) {
 	x.pair(uint64(min(digits, 16)) | 1<<40)
 }
 
+// Letters, digits and signs, each followed by the letter that it is drawn like.
+const (
+	likeLatin    = "аaвbсcеeёeоoрpхxуyкkмmтtнhіi0o3e4a1i5s7t@a$s"
+	likeCyrillic = "aаbвcсeеoоpрxхyуkкmмtтhнrгnпuи0о3з4ч6б@а"
+)
+
 // foldLookAlike maps a letter, digit or sign to the letter that it is drawn like, of the one alphabet or the other.
 func foldLookAlike(r rune, toCyrillic bool) rune {
-	from, to := []rune("авсеёорхукмтні034157@$"), []rune("abceeopxykmthioeaistas")
+	pairs := likeLatin
 	if toCyrillic {
-		from, to = []rune("abceopxykmthrnu0346@"), []rune("авсеорхукмтнгпиозчба")
+		pairs = likeCyrillic
 	}
-	for i, c := range from {
-		if c == r {
-			return to[i]
+	for pairs != "" {
+		from, n := utf8.DecodeRuneInString(pairs)
+		to, m := utf8.DecodeRuneInString(pairs[n:])
+		if from == r {
+			return to
 		}
+		pairs = pairs[n+m:]
 	}
 	return r
 }
@@ -347,6 +367,8 @@ func (x *extractor) link(text string, atStart bool) int {
 	}
 	rest := text
 	switch {
+	case text[0] >= utf8.RuneSelf:
+		return 0
 	case hasFoldPrefix(rest, "http://"):
 		rest = rest[7:]
 	case hasFoldPrefix(rest, "https://"):
@@ -415,7 +437,7 @@ func hostByte(c byte) bool {
 }
 
 func hasFoldPrefix(s, prefix string) bool {
-	return len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix)
+	return len(s) >= len(prefix) && lowerByte(s[0]) == prefix[0] && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
 func lowerByte(c byte) byte {

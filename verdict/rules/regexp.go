@@ -95,6 +95,9 @@ func isWordRune(r rune) bool {
 }
 
 func isSpaceRune(r rune) bool {
+	if 0x100 <= r && r < 0x1680 {
+		return false // no white space there, and most letters
+	}
 	return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f || unicode.Is(unicode.Z, r)
 }
 

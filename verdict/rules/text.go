@@ -21,7 +21,14 @@ func appendSqueezed(dst []byte, s string) []byte {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		i += n
 		if !isSpaceRune(r) {
-			dst = utf8.AppendRune(dst, unicode.ToLower(r))
+			switch {
+			case 0x410 <= r && r <= 0x42f:
+				r += 0x20
+			case 0x430 <= r && r <= 0x44f:
+			default:
+				r = unicode.ToLower(r)
+			}
+			dst = utf8.AppendRune(dst, r)
 		}
 	}
 	return dst
