@@ -1,6 +1,8 @@
 package message
 
 import (
+	"antirobot/store"
+	"antirobot/store/pebblestore"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,9 +13,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
-
-	"antirobot/store"
-	"antirobot/store/pebblestore"
 )
 
 // BenchmarkExampleRules judges real messages by the example rules with a trained model: the budget is 50,000 a second on

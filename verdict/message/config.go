@@ -1,13 +1,12 @@
 package message
 
 import (
+	"antirobot/verdict/rules"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"antirobot/verdict/rules"
 )
 
 // Config declares the partners, their domains and the limits.

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"antirobot/verdict/rules"
 	"maps"
 	"slices"
 	"strconv"
@@ -9,8 +10,6 @@ import (
 	"sync/atomic"
 
 	"github.com/VictoriaMetrics/metrics"
-
-	"antirobot/verdict/rules"
 )
 
 // Domain is a named bag of properties with a parent, from which it inherits. Safe for concurrent use.

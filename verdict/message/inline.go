@@ -1,6 +1,7 @@
 package message
 
 import (
+	"antirobot/verdict/rules"
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
@@ -19,8 +20,6 @@ import (
 
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
-
-	"antirobot/verdict/rules"
 )
 
 // SourceConfig says where an attribute of a message is read from.

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"antirobot/verdict/rules"
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
@@ -11,8 +12,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-
-	"antirobot/verdict/rules"
 )
 
 func zipped(t testing.TB, kind, s string) []byte {

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"antirobot/verdict/rules"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -8,8 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"antirobot/verdict/rules"
 )
 
 // jsonReader reads values with bounds on depth and number.

@@ -1,6 +1,8 @@
 package message
 
 import (
+	"antirobot/store"
+	"antirobot/verdict/rules"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -8,12 +10,10 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"antirobot/store"
-	"antirobot/verdict/rules"
 )
 
 // Entry is a judged message in a log.
@@ -58,7 +58,7 @@ type storedBatch struct {
 
 const (
 	// idBlock ids are reserved at a time when nobody else uses the store. Several gateways take them one by one, so that
-	// a greater id is a later one.
+	// a greater id is a later one, but for entries of the same moment.
 	idBlock = 1024
 	// maxBatch is the size in bytes at which a batch is written at once, by the one who filled it.
 	maxBatch = 256 << 10
@@ -90,31 +90,52 @@ func (l *Log) key(part string) []byte {
 	return append(append(make([]byte, 0, len(l.prefix)+len(part)+20), l.prefix...), part...)
 }
 
-// id returns the next id; mu is held.
-func (l *Log) id(ctx context.Context) (int64, error) {
-	if l.nextID <= l.lastID {
-		l.nextID++
-		return l.nextID - 1, nil
-	}
-	n := int64(idBlock)
-	if l.store.Shared() {
-		n = 1
-	}
+// reserve takes n ids and returns the first.
+func (l *Log) reserve(ctx context.Context, n int64) (int64, error) {
 	end, err := l.store.Incr(ctx, l.key("id"), n, 0)
 	if err != nil {
 		return 0, fmt.Errorf("take ids of a log: %w", err)
 	}
-	l.nextID, l.lastID = end-n+2, end
 	return end - n + 1, nil
+}
+
+// id returns the next id of the reserved block; mu is held.
+func (l *Log) id(ctx context.Context) (int64, error) {
+	if l.nextID > l.lastID {
+		first, err := l.reserve(ctx, idBlock)
+		if err != nil {
+			return 0, err
+		}
+		l.nextID, l.lastID = first, first+idBlock-1
+	}
+	l.nextID++
+	return l.nextID - 1, nil
 }
 
 // Put writes the message with its tags. tag, if not empty, comes before them.
 func (l *Log) Put(ctx context.Context, m *Message, tag string, r *rules.Run) error {
+	var id int64
+	var err error
+	if l.store.Shared() { // a round trip, for which nobody else should wait
+		if id, err = l.reserve(ctx, 1); err != nil {
+			return err
+		}
+	}
+	full, err := l.append(ctx, id, m, tag, r)
+	for _, b := range full {
+		err = errors.Join(err, l.write(ctx, b))
+	}
+	return err
+}
+
+// append adds an entry to the batch, with the next id if id is 0, and returns what must be written now.
+func (l *Log) append(ctx context.Context, id int64, m *Message, tag string, r *rules.Run) (full []*batch, err error) {
 	l.mu.Lock()
-	id, err := l.id(ctx)
-	if err != nil {
-		l.mu.Unlock()
-		return err
+	defer l.mu.Unlock()
+	if id == 0 {
+		if id, err = l.id(ctx); err != nil {
+			return nil, err
+		}
 	}
 	at := l.now()
 	if at.Before(l.last) {
@@ -123,22 +144,16 @@ func (l *Log) Put(ctx context.Context, m *Message, tag string, r *rules.Run) err
 	l.last = at
 	no := at.UnixNano() / int64(l.chunk)
 	if l.pending > 0 && no != l.chunkNo {
-		err = l.write(ctx, l.take())
+		full = append(full, l.take())
 	}
 	if l.pending == 0 {
 		l.first, l.chunkNo = id, no
 	}
 	l.batch = appendEntry(l.batch, id, at, tag, r, m)
-	l.pending++
-	var full *batch
-	if len(l.batch) >= maxBatch {
-		full = l.take()
+	if l.pending++; len(l.batch) >= maxBatch {
+		full = append(full, l.take())
 	}
-	l.mu.Unlock()
-	if full != nil {
-		err = errors.Join(err, l.write(ctx, full))
-	}
-	return err
+	return full, nil
 }
 
 type batch struct {
@@ -210,6 +225,38 @@ func (l *Log) oldest() int64 { return l.now().UnixNano()/int64(l.chunk) - l.numC
 
 func (l *Log) chunkOf(key []byte) int64 {
 	return int64(binary.BigEndian.Uint64(key[len(l.prefix)+1:]))
+}
+
+// Query says which entries of a range a search finds. Empty fields are no condition.
+type Query struct {
+	Range
+	Text string // stands in one of the texts, without case
+	Tag  string
+}
+
+// Search returns the entries that fit a query, ordered by time; with a limit, the first ones.
+func (l *Log) Search(ctx context.Context, q Query) ([]Entry, error) {
+	limit := q.Limit
+	q.Limit = 0
+	all, err := l.Fetch(ctx, q.Range)
+	if err != nil {
+		return nil, err
+	}
+	text := strings.ToLower(q.Text)
+	out := slices.DeleteFunc(all, func(e Entry) bool {
+		return q.Tag != "" && !slices.Contains(e.Tags, q.Tag) || text != "" && !e.Message.contains(text)
+	})
+	if limit > 0 && len(out) > limit {
+		out = out[:limit]
+	}
+	return out, nil
+}
+
+// contains says whether a text of m contains s, which is in lower case.
+func (m *Message) contains(s string) bool {
+	return slices.ContainsFunc(m.attributes, func(a Attribute) bool {
+		return a.Value.Kind == rules.Text && strings.Contains(strings.ToLower(a.Value.Text), s)
+	})
 }
 
 // Range says which entries are wanted; both ends are inclusive. The zero value wants all.

@@ -13,6 +13,7 @@
 package message
 
 import (
+	"antirobot/verdict/rules"
 	"errors"
 	"fmt"
 	"math"
@@ -20,8 +21,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"antirobot/verdict/rules"
 )
 
 // The codes of the API beside those of package rules.

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"antirobot/verdict/rules"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +11,6 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-
-	"antirobot/verdict/rules"
 )
 
 // paramKind is the type of a parameter of the API.
@@ -292,7 +291,7 @@ func (m *method) check(params map[string]any) error {
 		}
 	}
 	for _, s := range specs {
-		if v, ok := params[s.name]; ok && !s.fits(v) && !(s.optional && v == nil) {
+		if v, ok := params[s.name]; ok && !s.fits(v) && (!s.optional || v != nil) {
 			return rules.Faultf(CodeType, "the parameter %s is %s", s.name, typeName(v))
 		}
 	}

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"antirobot/store"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -12,8 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"antirobot/store"
 )
 
 // Model classifies texts and learns them. What it learnt is in the store: a snapshot of the counts, and the texts since

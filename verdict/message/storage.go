@@ -1,6 +1,7 @@
 package message
 
 import (
+	"antirobot/store"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -8,8 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"antirobot/store"
 )
 
 // Storage keeps values and counters that expire. An expiry of 0 is for ever. Safe for concurrent use.

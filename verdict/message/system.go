@@ -1,6 +1,9 @@
 package message
 
 import (
+	"antirobot/store"
+	"antirobot/verdict/rules"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -10,15 +13,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
-
-	"antirobot/store"
-	"antirobot/verdict/rules"
 )
 
 // Deps is what a System is given.
@@ -469,4 +470,30 @@ func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, 
 		return Outcome{Log: j.run.Log()}, err
 	}
 	return Outcome{j.run.Decision(), j.run.Score(), j.run.AppendTags(nil), j.run.Log()}, nil
+}
+
+// Mark trains a model with a message of a log: what a moderator says of it. The names are of properties and of the
+// attribute with the text; empty ones are messageLog, model and text.
+func (s *System) Mark(ctx context.Context, d *Domain, log, model, attribute string, id int64, good bool) error {
+	l, err := d.log(cmp.Or(log, "messageLog"))
+	if err != nil {
+		return err
+	}
+	m, err := d.model(cmp.Or(model, "model"))
+	if err != nil {
+		return err
+	}
+	entries, err := l.Fetch(ctx, Range{FirstID: id})
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(entries, func(e Entry) bool { return e.ID == id })
+	if at < 0 {
+		return rules.Faultf(CodeProperty, "the log has no entry %d", id)
+	}
+	v, ok := entries[at].Message.Attribute(cmp.Or(attribute, "text"))
+	if !ok || v.Kind != rules.Text {
+		return rules.Faultf(CodeAttribute, "entry %d has no text %q", id, cmp.Or(attribute, "text"))
+	}
+	return s.train(ctx, m, v.Text, good)
 }

@@ -1,6 +1,9 @@
 package message
 
 import (
+	"antirobot/store"
+	"antirobot/store/pebblestore"
+	"antirobot/verdict/rules"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,9 +17,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-
-	"antirobot/store"
-	"antirobot/store/pebblestore"
 )
 
 func TestExampleRules(t *testing.T) {
@@ -370,6 +370,44 @@ func TestModelSnapshot(t *testing.T) {
 		}
 		_ = probe
 	})
+}
+
+func TestMarkAndSearch(t *testing.T) {
+	ctx := context.Background()
+	s, _ := newSystem(t, DefaultConfig())
+	setRules(t, s, "", "do hasAttribute(attribute=\"from\") mark nobody do messageLogPut()")
+	say(t, s, "", `{"text":"Cheap PILLS here","from":1}`)
+	say(t, s, "", `{"text":"dear friend"}`)
+	say(t, s, "", `{"from":3}`)
+	d, _ := s.Domain("default", "")
+	l, _ := d.log("messageLog")
+	f := func(q Query, want ...int64) {
+		t.Helper()
+		entries, err := l.Search(ctx, q)
+		var ids []int64
+		for _, e := range entries {
+			ids = append(ids, e.ID)
+		}
+		if err != nil || !slices.Equal(ids, want) {
+			t.Errorf("%+v: %v, %v, want %v", q, ids, err, want)
+		}
+	}
+	f(Query{Text: "pills"}, 1)
+	f(Query{Tag: "nobody"}, 2)
+	f(Query{Tag: "nobody", Text: "pills"})
+	f(Query{Range: Range{FirstID: 2, Limit: 1}}, 2)
+	if err := s.Mark(ctx, d, "", "", "", 1, false); err != nil {
+		t.Error(err)
+	}
+	if got := jsonCall(t, s, "sf.model.classify", `{"partner":null,"model":"model","message":{"text":"pills"}}`); got != `{"marker":"bad"}` {
+		t.Error(got)
+	}
+	for _, err := range []error{s.Mark(ctx, d, "", "", "", 9, false), s.Mark(ctx, d, "", "", "", 3, false), s.Mark(ctx, d, "model", "", "", 1, false), s.Mark(ctx, d, "", "storage", "", 1, false)} {
+		var fault *rules.Fault
+		if !errors.As(err, &fault) {
+			t.Errorf("not refused: %v", err)
+		}
+	}
 }
 
 // sharedStore is a Memory that says it is shared, as Redis is.

@@ -1,6 +1,7 @@
 package message
 
 import (
+	"antirobot/store"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,8 +15,6 @@ import (
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
-
-	"antirobot/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

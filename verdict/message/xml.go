@@ -1,6 +1,7 @@
 package message
 
 import (
+	"antirobot/verdict/rules"
 	"bytes"
 	"encoding/base64"
 	"encoding/xml"
@@ -12,8 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"antirobot/verdict/rules"
 )
 
 // xmlReader reads XML-RPC: elements and text alone. There are no document types, so there are no entities but the five
