@@ -51,33 +51,28 @@ func newLearner(kind string, maxFeatures int) learner {
 //	p = bad/Bad ÷ (bad/Bad + good/Good),  n = bad+good,  weight = ln (s/2 + n·p) − ln (s/2 + n·(1−p)),  s = 0.1
 //
 // The weights of words and those of letters are summed apart, each divided by the root of their number, because
-// neighbours say the same thing over again. Four numbers (bias, words, letters, length) join the sums; they are learnt
-// by logistic regression from texts that the model is about to learn, so each is judged before it is known.
+// neighbours say the same thing over again. Four numbers (bias, words, letters, length) join the sums; they are fitted
+// to a sample of the texts, each judged as if it had not been learnt. The order of the texts does not matter.
 type bayes struct {
 	counts table
 	stems  *stemCache
 	pool   sync.Pool // *extractor
 
-	mu    sync.Mutex // of train: a text is scored and counted as one
 	blend atomic.Pointer[blend]
+
+	mu        sync.Mutex // of train, and of what follows
+	good, bad textSample
+	fitted    [2]uint64 // good and bad texts at the last fit
 }
 
 // shrink is s in the formula.
 const shrink = 0.1
 
-// calibrated is the number of texts of each kind from which the blend learns; below, every text would move it too far.
-const calibrated = 16
-
-// blend joins the sums. It is replaced, never changed.
-type blend struct {
-	weights, squares [4]float64 // squares of past gradients: AdaGrad
-}
-
 func newBayes(maxFeatures int) *bayes {
 	b := &bayes{stems: newStemCache(1 << 16)}
 	b.counts.init(maxFeatures)
 	b.pool.New = func() any { return newExtractor(b.stems) }
-	b.blend.Store(&blend{weights: [4]float64{0, 0.5, 0.5, 0}, squares: [4]float64{0.1, 0.1, 0.1, 0.1}})
+	b.blend.Store(firstBlend())
 	return b
 }
 
@@ -94,7 +89,8 @@ func (b *bayes) extractor() *extractor {
 func (b *bayes) score(text string) float64 {
 	x := b.extractor()
 	defer b.pool.Put(x)
-	in, known := b.inputs(x.of(text))
+	features, strong := x.of(text)
+	in, known := b.inputs(features, strong, b.odds(0, 0))
 	if !known {
 		return 0.5
 	}
@@ -103,42 +99,44 @@ func (b *bayes) score(text string) float64 {
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
-func (l *blend) sum(in [4]float64) (z float64) {
-	for i, w := range l.weights {
-		z += w * in[i]
-	}
-	return z
+// odds turns counts into a weight. One text may be left out, of those that the model knows.
+type odds struct {
+	good, bad         float64 // 1 ÷ the number of texts of each kind
+	goodLeft, badLeft uint32  // 1 for the kind of the text that is left out
 }
 
-// odds turns counts into a weight.
-type odds struct{ good, bad float64 } // 1 ÷ the number of texts of each kind
-
-func (b *bayes) odds() odds {
+func (b *bayes) odds(goodLeft, badLeft uint32) odds {
 	texts := b.counts.texts.Load()
-	return odds{1 / max(1, float64(texts>>32)), 1 / max(1, float64(uint32(texts)))}
+	return odds{
+		1 / max(1, float64(texts>>32)-float64(goodLeft)), 1 / max(1, float64(uint32(texts))-float64(badLeft)),
+		goodLeft, badLeft,
+	}
 }
 
-func (o odds) weight(good, bad uint32) float64 {
+// weight returns the weight of a feature; ok is false for one that was never seen.
+func (o *odds) weight(good, bad uint32) (w float64, ok bool) {
+	good -= min(good, o.goodLeft)
+	bad -= min(bad, o.badLeft)
+	if good|bad == 0 {
+		return 0, false
+	}
 	pb, pg := float64(bad)*o.bad, float64(good)*o.good
-	n := float64(good+bad) / (pb + pg)
-	return math.Log((shrink/2 + n*pb) / (shrink/2 + n*pg))
+	n := (float64(good) + float64(bad)) / (pb + pg)
+	return math.Log((shrink/2 + n*pb) / (shrink/2 + n*pg)), true
 }
 
 // inputs returns what the blend joins; known is false if no word of the text was ever seen.
-func (b *bayes) inputs(features []uint64, strong int) (in [4]float64, known bool) {
-	o := b.odds()
+func (b *bayes) inputs(features []uint64, strong int, o odds) (in [4]float64, known bool) {
 	slots := *b.counts.slots.Load()
 	var words, grams float64
 	for i, f := range features {
-		good, bad := find(slots, f)
-		if good|bad == 0 {
-			continue
-		}
-		w := o.weight(good, bad)
-		if i < strong {
+		w, ok := o.weight(find(slots, f))
+		switch {
+		case !ok:
+		case i < strong:
 			words += w
 			known = known || recognisable(f)
-		} else {
+		default:
 			grams += w
 		}
 	}
@@ -150,48 +148,62 @@ func (b *bayes) inputs(features []uint64, strong int) (in [4]float64, known bool
 func (b *bayes) train(text string, good bool) {
 	x := b.extractor()
 	defer b.pool.Put(x)
-	features, strong := x.of(text)
+	features, _ := x.of(text)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	texts := b.counts.texts.Load()
-	if min(texts>>32, texts&math.MaxUint32) >= calibrated {
-		if in, known := b.inputs(features, strong); known {
-			b.blend.Store(b.blend.Load().learn(in, good))
-		}
-	}
 	b.counts.train(features, good, uint64(len(features)))
+	if good {
+		b.good.add(text)
+	} else {
+		b.bad.add(text)
+	}
+	if b.stale() {
+		b.calibrate(x)
+	}
 }
 
-// learn returns the blend after one text.
-func (l *blend) learn(in [4]float64, good bool) *blend {
-	const rate = 0.5
-	next := *l
-	wrong := sigmoid(l.sum(in))
-	if !good {
-		wrong--
+// stale says whether one kind grew by a tenth since the last fit; mu is held.
+func (b *bayes) stale() bool {
+	texts := b.counts.texts.Load()
+	good, bad := texts>>32, texts&math.MaxUint32
+	grew := func(now, then uint64) bool { return now >= then+max(8, then/10) }
+	return min(good, bad) >= calibrated && (grew(good, b.fitted[0]) || grew(bad, b.fitted[1]))
+}
+
+// calibrate fits the blend; mu is held.
+func (b *bayes) calibrate(x *extractor) {
+	texts := b.counts.texts.Load()
+	b.fitted = [2]uint64{texts >> 32, texts & math.MaxUint32}
+	samples := make([]judgedSample, 0, 2*sampleSize)
+	add := func(from *textSample, bad bool, o odds, all uint64) {
+		for _, t := range from.texts {
+			features, strong := x.of(t.text)
+			if in, known := b.inputs(features, strong, o); known {
+				samples = append(samples, judgedSample{in, bad, float64(all) / float64(len(from.texts))})
+			}
+		}
 	}
-	for i := range in {
-		g := wrong * in[i]
-		next.squares[i] += g * g
-		next.weights[i] -= rate * g / math.Sqrt(next.squares[i])
-	}
-	return &next
+	add(&b.good, false, b.odds(1, 0), b.fitted[0])
+	add(&b.bad, true, b.odds(0, 1), b.fitted[1])
+	b.blend.Store(fit(samples))
 }
 
 func (b *bayes) explain(text string) []Spoke {
 	x := newExtractor(b.stems)
 	x.explain = true
 	features, strong := x.of(text)
-	o, l := b.odds(), b.blend.Load()
+	o, l := b.odds(0, 0), b.blend.Load()
 	var out []Spoke
 	for i, f := range features {
 		good, bad := b.counts.get(f)
-		if good|bad == 0 {
+		w, ok := o.weight(good, bad)
+		switch {
+		case !ok:
 			continue
-		}
-		w := o.weight(good, bad) * l.weights[1] / math.Sqrt(float64(strong)+1)
-		if i >= strong {
-			w = o.weight(good, bad) * l.weights[2] / math.Sqrt(float64(len(features)-strong)+1)
+		case i < strong:
+			w *= l.weights[1] / math.Sqrt(float64(strong)+1)
+		default:
+			w *= l.weights[2] / math.Sqrt(float64(len(features)-strong)+1)
 		}
 		out = append(out, Spoke{x.names[i], w, good, bad})
 	}
@@ -211,27 +223,41 @@ func (b *bayes) appendState(dst []byte) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	dst = append(dst, stateVersion, 'b')
-	l := b.blend.Load()
-	for i := range l.weights {
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(l.weights[i]))
-		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(l.squares[i]))
+	for _, w := range b.blend.Load().weights {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(w))
 	}
+	dst = b.bad.append(b.good.append(dst))
 	return b.counts.append(dst)
 }
 
 var errState = errors.New("the model's state is not readable")
 
 func (b *bayes) loadState(src []byte) error {
-	if len(src) < 2+64 || src[0] != stateVersion || src[1] != 'b' {
+	var l blend
+	if len(src) < 2+8*len(l.weights) || src[0] != stateVersion || src[1] != 'b' {
 		return errState
 	}
-	var l blend
+	src = src[2:]
 	for i := range l.weights {
-		l.weights[i] = math.Float64frombits(binary.LittleEndian.Uint64(src[2+16*i:]))
-		l.squares[i] = math.Float64frombits(binary.LittleEndian.Uint64(src[10+16*i:]))
+		l.weights[i] = math.Float64frombits(binary.LittleEndian.Uint64(src))
+		src = src[8:]
 	}
 	b.blend.Store(&l)
-	return b.counts.load(src[2+64:])
+	r := entryReader{src: src}
+	for _, s := range []*textSample{&b.good, &b.bad} {
+		for range r.count() {
+			s.add(r.text())
+		}
+	}
+	if r.bad {
+		return errState
+	}
+	if err := b.counts.load(r.src); err != nil {
+		return err
+	}
+	texts := b.counts.texts.Load()
+	b.fitted = [2]uint64{texts >> 32, texts & math.MaxUint32}
+	return nil
 }
 
 // robinson is the combination that the original system had: words alone, counted each time they come.
