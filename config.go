@@ -16,6 +16,7 @@ import (
 	"antirobot/proxy/upstream"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
+	"antirobot/verdict/message"
 	"antirobot/verdict/processor"
 )
 
@@ -36,6 +37,7 @@ type Config struct {
 	Processor processor.Config  `mapstructure:"processor"`
 	Store     StoreConfig       `mapstructure:"store"`
 	Counters  counter.Config    `mapstructure:"counters"`
+	Message   message.Config    `mapstructure:"message"`
 
 	// Defaults are the settings that every service begins with; Services lists what differs, with a name each. Both
 	// are kept as they stand in the file and resolved in order: built-in, defaults, service, path.
@@ -106,6 +108,7 @@ func DefaultConfig() Config {
 		Processor: processor.DefaultConfig(),
 		Store:     defaultStoreConfig(),
 		Counters:  defaultCounters(),
+		Message:   message.DefaultConfig(),
 	}
 }
 
@@ -161,7 +164,7 @@ func (c *Config) keyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "admin", "check.listen", "store", "counters", "verdict", "processor",
+	"data_dir", "log.access", "admin", "check.listen", "store", "counters", "message", "verdict", "processor",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
 }
 

@@ -92,7 +92,7 @@ func TestExampleHasEveryKey(t *testing.T) {
 }
 
 // schemaKeys returns the path of every key, with [] for the entries of lists. What services and paths share with
-// defaults is listed there, and what a key of a cookie may be is listed once.
+// defaults is listed there, and what a key of a cookie may be is listed once, as are the keys of a section in itself.
 func schemaKeys(section reflect.Type, path string) []string {
 	var keys []string
 	for _, k := range keysOf(section) {
@@ -107,7 +107,7 @@ func schemaKeys(section reflect.Type, path string) []string {
 		switch {
 		case isSection(k.typ):
 			keys = append(keys, schemaKeys(k.typ, at)...)
-		case k.typ.Kind() == reflect.Slice && isSection(k.typ.Elem()) && k.name != "paths":
+		case k.typ.Kind() == reflect.Slice && isSection(k.typ.Elem()) && k.name != "paths" && k.typ.Elem() != section:
 			keys = append(keys, schemaKeys(k.typ.Elem(), at+"[]")...)
 		}
 	}

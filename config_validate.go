@@ -4,11 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/net/idna"
+
+	"antirobot/verdict/message"
 )
 
 // Validate returns every error of c, each beginning with its path.
@@ -37,6 +40,8 @@ func (c *Config) Validate() error {
 	add("processor", c.Processor.Validate())
 	add("store", c.Store.Validate())
 	add("counters", c.Counters.Validate())
+	add("message", c.Message.Validate())
+	errs = append(errs, c.validateTrust())
 	if c.Keys.SecretFile != "" && c.Keys.SecretEnv != "" {
 		bad("keys.secret_file: give one of secret_file and secret_env")
 	}
@@ -46,6 +51,21 @@ func (c *Config) Validate() error {
 	}
 	errs = append(errs, c.validateServices()...)
 	return errors.Join(errs...)
+}
+
+// messagesOpen reports whether the message firewall may be asked without the token of the private listener.
+func (c *Config) messagesOpen() bool {
+	return c.Message.Authorisation == "keys" || c.Admin.Listen == "" || c.Admin.Loopback()
+}
+
+// validateTrust refuses to believe every caller where other machines may call. Who has not touched the section does not
+// use it: then the API of messages is closed there.
+func (c *Config) validateTrust() error {
+	if c.messagesOpen() || reflect.DeepEqual(c.Message, message.DefaultConfig()) {
+		return nil
+	}
+	return fmt.Errorf("message.authorisation: trust believes every caller, and other machines reach admin.listen %s; "+
+		"write keys and give each partner a secret, or listen on 127.0.0.1", c.Admin.Listen)
 }
 
 func (c *Config) validateListeners() []error {

@@ -163,6 +163,7 @@ func (a *app) close() {
 		{"identity", a.fuids != nil, func() error { return a.fuids.close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
+		{"messages", a.messages != nil, func() error { return a.messages.Close() }},
 		{"counters", a.counters != nil, a.closeCounters},
 		{"store", a.store != nil, func() error { return a.store.Close() }},
 	}

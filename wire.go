@@ -27,6 +27,7 @@ import (
 	"antirobot/templates"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
+	"antirobot/verdict/message"
 	"antirobot/verdict/processor"
 )
 
@@ -42,6 +43,7 @@ type app struct {
 
 	store    *backend
 	counters *counter.Shingler
+	messages *message.System
 	ring     atomic.Pointer[spravka.Ring]
 	lists    *cbb.Lists
 	cacher   *verdict.Cacher
@@ -91,6 +93,7 @@ func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
 		{"store", a.openStore},
 		{"keys", a.openKeys},
 		{"counters", a.openCounters},
+		{"messages", a.openMessages},
 		{"lists", a.openLists},
 		{"verdict", a.openVerdict},
 		{"identity", a.openIdentity},
@@ -112,6 +115,14 @@ func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
 
 func (a *app) openDataDir() error {
 	return os.MkdirAll(a.cfg.DataDir, 0o700)
+}
+
+// openMessages starts the message firewall, with the rules, models and logs that the store has.
+func (a *app) openMessages() (err error) {
+	a.messages, err = message.Open(context.Background(), a.cfg.Message, message.Deps{
+		Store: a.store, Log: a.part("message"), Metrics: a.set, Version: version,
+	})
+	return err
 }
 
 func (a *app) openLists() (err error) {

@@ -96,7 +96,7 @@ func (c *Config) Validate() error {
 
 // Warnings returns what is allowed but deserves a second thought, in the form of Validate's problems.
 func (c *Config) Warnings() []string {
-	if c.Listen == "" || c.loopback() {
+	if c.Listen == "" || c.Loopback() {
 		return nil
 	}
 	var w []string
@@ -107,8 +107,8 @@ func (c *Config) Warnings() []string {
 	return w
 }
 
-// loopback reports whether Listen is reachable from this machine only.
-func (c *Config) loopback() bool {
+// Loopback reports whether Listen is reachable from this machine only.
+func (c *Config) Loopback() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return false

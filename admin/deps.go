@@ -24,6 +24,14 @@ type Deps struct {
 	Decisions Decisions
 	Lists     Lists
 	Counters  Counters
+
+	Messages Messages
+	// MessagesOpen says that Messages may be asked without the token: its partners have keys, or the listener is on
+	// loopback.
+	MessagesOpen bool
+	// MaxMessage bounds the body of a request to Messages, in bytes.
+	MaxMessage int64
+
 	// Allowance returns what is known of the spending of a pass.
 	Allowance func(id [16]byte) (Allowance, bool)
 	// Session returns what the slow half knows of a subject, in a form that encoding/json can write; nil: nothing.

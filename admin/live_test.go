@@ -23,6 +23,7 @@ import (
 	"antirobot/store"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
+	"antirobot/verdict/message"
 )
 
 // gateway is the real parts behind a live listener.
@@ -71,15 +72,20 @@ func startGateway(t *testing.T) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
+	messages, err := message.Open(ctx, message.DefaultConfig(), message.Deps{Store: st, Log: zerolog.Nop(), Version: "0.1.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	g := &gateway{cacher: cacher, lists: lists, shop: shop}
 	t.Cleanup(func() {
-		if err := errors.Join(cacher.Close(), lists.Close(), counts.Close(ctx), st.Close()); err != nil {
+		if err := errors.Join(cacher.Close(), lists.Close(), counts.Close(ctx), messages.Close(), st.Close()); err != nil {
 			t.Error(err)
 		}
 	})
 	g.live = start(t, DefaultConfig(), Deps{
 		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Sets: []*metrics.Set{set},
 		Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
+		Messages: messages, MessagesOpen: true, MaxMessage: 2 << 20,
 		Reload: func(context.Context) error {
 			if len(g.reload) == 0 {
 				return nil

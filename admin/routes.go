@@ -43,6 +43,7 @@ func (s *Server) table() []route {
 		{"GET", "/api/subjects/{}", false, s.subject},
 		{"POST", "/api/counters/update", true, s.updateCounters},
 		{"POST", "/api/counters/read", true, s.readCounters},
+		{"GET", "/api/messages/usage", false, s.messageUsage},
 	}
 }
 
@@ -60,7 +61,11 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 		}
 		err = s.profile(ctx, strings.Trim(strings.TrimPrefix(path, "/debug/pprof"), "/"))
 	case strings.HasPrefix(path, "/api/"):
-		err = s.api(ctx, path)
+		if codec, ok := messageCodec(path); ok {
+			err = s.messages(ctx, codec)
+		} else {
+			err = s.api(ctx, path)
+		}
 	default:
 		err = notFound("nothing is here; /api/status, /metrics, /healthz, /readyz and /debug/pprof/ are")
 	}
@@ -72,6 +77,9 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 func (s *Server) api(ctx *fasthttp.RequestCtx, path string) error {
 	if err := s.requireToken(ctx); err != nil {
 		return err
+	}
+	if int64(len(ctx.PostBody())) > s.cfg.MaxBodyBytes { // the server takes more where messages may be longer
+		return bodyTooLarge()
 	}
 	method := string(ctx.Method())
 	if method == "HEAD" {

@@ -70,7 +70,7 @@ func New(cfg Config, token string, deps Deps, log zerolog.Logger, set *metrics.S
 		Handler:                       s.serve,
 		ErrorHandler:                  answerUnread,
 		Concurrency:                   cfg.MaxConnections,
-		MaxRequestBodySize:            int(cfg.MaxBodyBytes),
+		MaxRequestBodySize:            int(max(cfg.MaxBodyBytes, deps.MaxMessage)),
 		ReadBufferSize:                16 << 10,
 		ReadTimeout:                   cfg.ReadTimeout,
 		IdleTimeout:                   cfg.IdleTimeout,
@@ -213,10 +213,7 @@ func answerUnread(ctx *fasthttp.RequestCtx, err error) {
 	var netErr net.Error
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		p = &problem{
-			status: fasthttp.StatusRequestEntityTooLarge, Code: "body_too_large",
-			Message: "the body is longer than admin.max_body_bytes of the configuration",
-		}
+		p = bodyTooLarge()
 	case errors.As(err, &small):
 		p = &problem{status: fasthttp.StatusRequestHeaderFieldsTooLarge, Code: "header_too_large", Message: "the header is longer than 16 KB"}
 	case errors.As(err, &netErr) && netErr.Timeout():
@@ -225,6 +222,13 @@ func answerUnread(ctx *fasthttp.RequestCtx, err error) {
 	answerProblem(ctx, p)
 	protect(&ctx.Response.Header)
 	ctx.SetConnectionClose()
+}
+
+func bodyTooLarge() *problem {
+	return &problem{
+		status: fasthttp.StatusRequestEntityTooLarge, Code: "body_too_large",
+		Message: "the body is longer than admin.max_body_bytes of the configuration, or message.max_request for messages",
+	}
 }
 
 // quiet sends what fasthttp has to say to the log.

@@ -1,0 +1,82 @@
+package admin
+
+import (
+	"context"
+	"encoding/base64"
+	"strings"
+
+	"github.com/valyala/fasthttp"
+
+	"antirobot/verdict/message"
+)
+
+// Messages is the message firewall. *message.System is.
+type Messages interface {
+	Serve(ctx context.Context, codec message.Codec, body []byte, auth message.Auth) (status int, contentType string, answer []byte)
+	Usage() []message.Usage
+}
+
+// messageCodec returns how requests at a path are written; false: it is no path of the message firewall.
+func messageCodec(path string) (message.Codec, bool) {
+	switch strings.TrimSuffix(path, "/") {
+	case "/api/xml":
+		return message.XML, true
+	case "/api/json":
+		return message.JSON, true
+	}
+	return 0, false
+}
+
+// messages answers a request of the message firewall. It asks for no token: partners show who they are in the request,
+// and where they don't have to, the listener is on loopback (Deps.MessagesOpen). The content type does not matter:
+// clients of these protocols send many, and requests of web pages do not get here.
+func (s *Server) messages(ctx *fasthttp.RequestCtx, codec message.Codec) error {
+	switch {
+	case s.deps.Messages == nil:
+		return absentPart("the message firewall")
+	case !s.deps.MessagesOpen:
+		return &problem{
+			status: fasthttp.StatusForbidden, Code: "partner_keys_needed",
+			Message: "this listener is not on loopback: set message.authorisation: keys, and give each partner a secret",
+		}
+	case !ctx.IsPost():
+		return methodRefused(ctx, "POST")
+	}
+	work, done := context.WithTimeout(context.Background(), maxWork)
+	defer done()
+	status, kind, answer := s.deps.Messages.Serve(work, codec, ctx.PostBody(), basicAuth(ctx))
+	ctx.SetStatusCode(status)
+	ctx.SetContentType(kind)
+	ctx.SetBody(answer)
+	return nil
+}
+
+// basicAuth returns what the caller showed with HTTP's basic authentication, if anything.
+func basicAuth(ctx *fasthttp.RequestCtx) (a message.Auth) {
+	const scheme = "basic "
+	field := string(ctx.Request.Header.Peek("Authorization"))
+	if len(field) < len(scheme) || !strings.EqualFold(field[:len(scheme)], scheme) {
+		return a
+	}
+	pair, err := base64.StdEncoding.DecodeString(strings.TrimSpace(field[len(scheme):]))
+	if err != nil {
+		return a
+	}
+	a.Name, a.Secret, _ = strings.Cut(string(pair), ":")
+	return a
+}
+
+// messageUsage says how often each partner called each method on each domain.
+func (s *Server) messageUsage(*call) (any, error) {
+	if s.deps.Messages == nil {
+		return nil, absentPart("the message firewall")
+	}
+	usage := s.deps.Messages.Usage()
+	if usage == nil {
+		usage = []message.Usage{}
+	}
+	return struct {
+		Since string          `json:"since"`
+		Usage []message.Usage `json:"usage"`
+	}{s.deps.Started.UTC().Format("2006-01-02T15:04:05Z"), usage}, nil
+}

@@ -1,0 +1,221 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Unknown is the decision of rules that do not stop, and of a firewall without rules.
+const Unknown = "UNKNOWN"
+
+// Program is a compiled text of rules, immutable and safe for concurrent use.
+type Program struct {
+	script *Script
+	code   []instruction
+	tags   []string // names by number
+	limits Limits
+	now    func() time.Time
+	parts  Part
+}
+
+// tagSet is a set of tag numbers.
+type tagSet []uint64
+
+func (s tagSet) has(n uint16) bool { return s[n/64]&(1<<(n%64)) != 0 }
+
+type instruction struct {
+	line   int
+	cond   []uint16 // tags of the if; nil: always
+	not    bool
+	action Action
+	check  check
+	marks  []uint16
+	score  float64
+	target int // of a skip; -1: there is no such label later
+	stop   string
+}
+
+// check is a rule with its parameters: false has found something.
+type check func(ctx context.Context, e *Env, r *Run) (bool, error)
+
+// Run is the state of one run: tags, score, decision. It is made once and used again and again, by one goroutine at a
+// time; the zero value is ready for use. What its methods return is valid until the next run.
+type Run struct {
+	// Trace makes the run write down what happens, line by line.
+	Trace bool
+
+	program  *Program
+	tags     tagSet
+	order    []uint16 // tags in the order in which they were marked
+	fired    tagSet   // statements that were FALSE
+	score    float64
+	decision string
+	log      strings.Builder
+
+	buf   []byte
+	grams []uint64
+}
+
+// Decision returns what the rules decided.
+func (r *Run) Decision() string { return r.decision }
+
+// Score returns the sum of the scores of the rules that were FALSE.
+func (r *Run) Score() float64 { return r.score }
+
+// AppendTags appends the tags in the order of their marking.
+func (r *Run) AppendTags(dst []string) []string {
+	for _, n := range r.order {
+		dst = append(dst, r.program.tags[n])
+	}
+	return dst
+}
+
+// NumTags returns how many tags are set.
+func (r *Run) NumTags() int { return len(r.order) }
+
+// Tag returns the tag that was marked as number n, counted from 0.
+func (r *Run) Tag(n int) string { return r.program.tags[r.order[n]] }
+
+// Fired says whether statement n, counted from 0, was FALSE.
+func (r *Run) Fired(n int) bool { return n/64 < len(r.fired) && r.fired[n/64]&(1<<(n%64)) != 0 }
+
+// Log returns what happened, a line each, if Trace was set.
+func (r *Run) Log() string { return r.log.String() }
+
+func (r *Run) begin(p *Program) {
+	r.program, r.score, r.decision = p, 0, Unknown
+	r.order = r.order[:0]
+	r.tags = emptied(r.tags, len(p.tags))
+	r.fired = emptied(r.fired, len(p.code))
+	r.log.Reset()
+}
+
+func emptied(s tagSet, n int) tagSet {
+	n = (n + 63) / 64
+	if cap(s) < n {
+		return make(tagSet, n)
+	}
+	s = s[:n]
+	clear(s)
+	return s
+}
+
+func (r *Run) mark(n uint16) {
+	if !r.tags.has(n) {
+		r.tags[n/64] |= 1 << (n % 64)
+		r.order = append(r.order, n)
+	}
+}
+
+func (r *Run) tracef(format string, args ...any) {
+	if r.Trace {
+		fmt.Fprintf(&r.log, format+"\n", args...)
+	}
+}
+
+// Run judges what env holds. The decision, the tags and the score are in r afterwards. An error is a *Fault.
+func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
+	r.begin(p)
+	var end time.Time
+	if p.limits.Time > 0 {
+		end = p.now().Add(p.limits.Time)
+	}
+	for i := 0; i < len(p.code); {
+		in := &p.code[i]
+		if !r.holds(in) {
+			if r.Trace {
+				r.tracef("line %d: %s: passed over", in.line, &p.script.Statements[i])
+			}
+			i++
+			continue
+		}
+		switch in.action {
+		case Stop:
+			r.decision = in.stop
+			if r.Trace {
+				r.tracef("line %d: %s", in.line, &p.script.Statements[i])
+			}
+			return nil
+		case Skip:
+			if r.Trace {
+				r.tracef("line %d: %s", in.line, &p.script.Statements[i])
+			}
+			if in.target < 0 {
+				return Faultf(CodeLabel, "line %d: there is no label %s later in the rules", in.line, p.script.Statements[i].Target)
+			}
+			i = in.target
+			continue
+		}
+		if err := p.do(ctx, env, r, i); err != nil {
+			return err
+		}
+		if p.limits.Time > 0 && p.now().After(end) {
+			return Faultf(CodeUnexpected, "line %d: the rules took longer than %s", in.line, p.limits.Time)
+		}
+		i++
+	}
+	if r.Trace {
+		r.tracef("end: %s", Unknown)
+	}
+	return nil
+}
+
+// holds evaluates the if: all tags, or with not none of them.
+func (r *Run) holds(in *instruction) bool {
+	for _, n := range in.cond {
+		if r.tags.has(n) == in.not {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Program) do(ctx context.Context, env *Env, r *Run, i int) error {
+	in := &p.code[i]
+	pass, err := in.check(ctx, env, r)
+	if err != nil {
+		if r.Trace {
+			r.tracef("line %d: %s: error: %v", in.line, &p.script.Statements[i], err)
+		}
+		return faultAt(in.line, err)
+	}
+	if !pass {
+		r.fired[i/64] |= 1 << (i % 64)
+		r.score += in.score
+		for _, n := range in.marks {
+			r.mark(n)
+		}
+	}
+	if r.Trace {
+		r.traceDo(in, p.script.Statements[i].String(), pass)
+	}
+	return nil
+}
+
+func (r *Run) traceDo(in *instruction, text string, pass bool) {
+	verdict := "TRUE"
+	if !pass {
+		verdict = "FALSE"
+		if len(in.marks) > 0 {
+			verdict += ", marked"
+		}
+		if in.score != 0 {
+			verdict += ", score " + strconv.FormatFloat(r.score, 'g', 6, 64)
+		}
+	}
+	r.tracef("line %d: %s: %s", in.line, text, verdict)
+}
+
+// faultAt keeps the code of err and says in which line it came up.
+func faultAt(line int, err error) error {
+	code := CodeUnexpected
+	var f *Fault
+	if errors.As(err, &f) {
+		code = f.Code
+	}
+	return Faultf(code, "line %d: %v", line, err)
+}

@@ -1,0 +1,162 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// paramKind is the type of a parameter.
+type paramKind uint8
+
+const (
+	kindText     paramKind = iota // a text in quotes
+	kindWhole                     // a whole number ≥ 0
+	kindNumber                    // any number
+	kindSeconds                   // seconds ≥ 0, fractions allowed
+	kindValue                     // a text or a number
+	kindRegexp                    // a text that is a regexp
+	kindPeriod                    // a text: 10m to 23h50m, 1d to 14d
+	kindNetworks                  // a text: addresses and networks
+)
+
+func (k paramKind) String() string {
+	return [...]string{"text", "whole number", "number", "seconds", "text or number", "regexp", "period", "networks"}[k]
+}
+
+// param declares a parameter. value is its default as a rule text would have it, None for an optional one without
+// default, and empty for one that must be given.
+type param struct {
+	name, value string
+	kind        paramKind
+	doc         string
+}
+
+// rule declares a rule. build is called once for each statement, with checked arguments.
+type rule struct {
+	name   string
+	params []param
+	needs  Part
+	doc    string // what TRUE means
+	build  func(a *arguments) (check, error)
+}
+
+const required = ""
+
+func textParam() param {
+	return param{"attribute", `"text"`, kindText, "the attribute with the text"}
+}
+
+func storageParam() param {
+	return param{"storage", `"storage"`, kindText, "the storage with the counters; they belong to the domain that owns it"}
+}
+
+// table returns all rules in the order of the docs.
+func table() []*rule {
+	return append(messageRules(), requestRules()...)
+}
+
+func ruleNames() []string {
+	var names []string
+	for _, r := range table() {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// textOf returns the text of an attribute.
+func (e *Env) textOf(name string) (string, error) {
+	v, ok := e.Attributes.Attribute(name)
+	switch {
+	case !ok:
+		return "", missing(name)
+	case v.Kind != Text:
+		return "", Faultf(CodeType, "the attribute %s is of type %s, not Text", name, v.Kind)
+	}
+	return v.Text, nil
+}
+
+func missing(name string) error { return Faultf(CodeAttribute, "there is no attribute %s", name) }
+
+// valueOf returns an attribute of any type.
+func (e *Env) valueOf(name string) (Value, error) {
+	v, ok := e.Attributes.Attribute(name)
+	if !ok {
+		return v, missing(name)
+	}
+	return v, nil
+}
+
+// overText builds a check over the text of the parameter attribute.
+func overText(a *arguments, f func(ctx context.Context, e *Env, r *Run, text string) (bool, error)) check {
+	attribute := a.text("attribute")
+	return func(ctx context.Context, e *Env, r *Run) (bool, error) {
+		text, err := e.textOf(attribute)
+		if err != nil {
+			return false, err
+		}
+		return f(ctx, e, r, text)
+	}
+}
+
+// overValue builds a check over a value of any type.
+func overValue(a *arguments, f func(ctx context.Context, e *Env, r *Run, v Value) (bool, error)) check {
+	attribute := a.text("attribute")
+	return func(ctx context.Context, e *Env, r *Run) (bool, error) {
+		v, err := e.valueOf(attribute)
+		if err != nil {
+			return false, err
+		}
+		return f(ctx, e, r, v)
+	}
+}
+
+func constant(result bool) func(a *arguments) (check, error) {
+	return func(*arguments) (check, error) {
+		return func(context.Context, *Env, *Run) (bool, error) { return result, nil }, nil
+	}
+}
+
+// parsePeriod reads 10m, 2h30m, 1d: what windowed counters keep.
+func parsePeriod(s string) (time.Duration, error) {
+	wrong := errors.New(`a period of counters: "10m" to "23h50m" by ten minutes, or "1d" to "14d"`)
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		n, err := strconv.Atoi(days)
+		if err != nil || n < 1 || n > 14 {
+			return 0, wrong
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil || d < 10*time.Minute || d > 24*time.Hour || d%(10*time.Minute) != 0 {
+		return 0, wrong
+	}
+	return d, nil
+}
+
+// networks splits a list of addresses and networks at white space and commas.
+func networkFields(s string) []string {
+	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' })
+}
+
+func parseNetwork(s string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(s); err == nil {
+		addr = addr.Unmap().WithZone("")
+		return addr.Prefix(addr.BitLen())
+	}
+	p, err := netip.ParsePrefix(s)
+	return p.Masked(), err
+}
+
+// badNetwork returns the first field that is no network, and its place.
+func badNetwork(s string) (string, int) {
+	for _, f := range networkFields(s) {
+		if _, err := parseNetwork(f); err != nil {
+			return f, strings.Index(s, f)
+		}
+	}
+	return "", 0
+}

@@ -1,0 +1,212 @@
+package rules
+
+import (
+	"context"
+	"encoding/binary"
+	"net/netip"
+)
+
+// requestRules are the additions: for requests first of all, but no rule asks what it judges.
+func requestRules() []*rule {
+	period := param{"period", `"1d"`, kindPeriod, `the time that is looked at, up to now: "10m" to "23h50m" by ten minutes, "1d" to "14d"`}
+	kind := param{"type", required, kindWhole, "the type number of the counter"}
+	prefix := param{"prefix", `"rules"`, kindText, "the prefix of the counter"}
+	subject := param{"attribute", `"subject"`, kindText, "the attribute whose value is counted, of any type"}
+	return []*rule{
+		{
+			name:   "scoreOver",
+			params: []param{{"limit", "100", kindNumber, "the limit"}},
+			doc:    "FALSE if the score so far is over the limit.",
+			build: func(a *arguments) (check, error) {
+				limit := a.number("limit")
+				return func(_ context.Context, _ *Env, r *Run) (bool, error) { return r.score <= limit, nil }, nil
+			},
+		},
+		{
+			name: "nearDuplicateCheck",
+			params: []param{
+				textParam(), storageParam(),
+				{"timeout", "3600", kindSeconds, "the window, from the first text on, never extended"},
+				{"count", "3", kindWhole, "that many alike texts of a window pass"},
+				{"words", "3", kindWhole, "words in a shingle, at least one"},
+				{"minWords", "12", kindWhole, "only texts of at least so many words are checked"},
+			},
+			needs: PartStorages,
+			doc:   "FALSE if texts much like this one came more than count times in timeout seconds. Two texts are alike if most of their shingles, which are runs of words, are the same: a changed name, number or link does not hide a text.",
+			build: buildNearDuplicate,
+		},
+		{
+			name: "networkCheck",
+			params: []param{
+				{"networks", required, kindNetworks, "addresses and networks, separated by commas or spaces"},
+				{"attribute", `"ip"`, kindText, "the attribute with the address"},
+			},
+			doc:   "FALSE if the address is in one of the networks.",
+			build: buildNetworkCheck,
+		},
+		{
+			name: "listCheck",
+			params: []param{
+				{"list", required, kindText, "the list"},
+				{"attribute", `"ip"`, kindText, "the attribute that is looked up"},
+			},
+			needs: PartLists,
+			doc:   "FALSE if the value is in the list.",
+			build: func(a *arguments) (check, error) {
+				list := a.text("list")
+				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+					listed, err := e.Lists.Listed(ctx, list, v)
+					return !listed, err
+				}), nil
+			},
+		},
+		{
+			name:   "counterCheck",
+			params: []param{kind, {"limit", required, kindNumber, "the limit"}, period, subject, prefix},
+			needs:  PartCounters,
+			doc:    "FALSE if the counter of the value is over the limit.",
+			build: func(a *arguments) (check, error) {
+				c, limit := a.counter(), a.number("limit")
+				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+					n, err := e.Counters.Count(ctx, c.of(v))
+					return float64(n) <= limit, err
+				}), nil
+			},
+		},
+		{
+			name: "counterShareCheck",
+			params: []param{
+				kind,
+				{"share", "0.99", kindNumber, "the share of bad that is too much, 0 to 1"},
+				{"minimum", "10", kindWhole, "only with so many judged"},
+				period, subject, prefix,
+			},
+			needs: PartCounters,
+			doc:   "FALSE if of the value's judged events at least the share was bad.",
+			build: func(a *arguments) (check, error) {
+				c, share, minimum := a.counter(), a.number("share"), a.whole("minimum")
+				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+					bad, judged, err := e.Counters.Share(ctx, c.of(v))
+					enough := judged > 0 && judged >= uint64(minimum)
+					return !enough || float64(bad) < share*float64(judged), err
+				}), nil
+			},
+		},
+		{
+			name:   "counterAdd",
+			params: []param{kind, {"count", "1", kindWhole, "what is added"}, subject, prefix},
+			needs:  PartCounters,
+			doc:    "Adds to the counter of the value. Always TRUE.",
+			build: func(a *arguments) (check, error) {
+				c, n := a.counter(), a.whole("count")
+				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+					return true, e.Counters.Add(ctx, c.of(v), uint64(n))
+				}), nil
+			},
+		},
+		{
+			name: "counterAddPair",
+			params: []param{
+				kind,
+				{"unique", required, kindText, "the attribute that is counted once for each value of the other"},
+				subject, prefix,
+			},
+			needs: PartCounters,
+			doc:   "Counts the pair of two values: the unique one grows only if the pair was not yet seen in this period. Always TRUE.",
+			build: func(a *arguments) (check, error) {
+				c, unique := a.counter(), a.text("unique")
+				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+					u, err := e.valueOf(unique)
+					if err != nil {
+						return false, err
+					}
+					return true, e.Counters.AddPair(ctx, c.of(v), u)
+				}), nil
+			},
+		},
+		{
+			name: "formulaCheck",
+			params: []param{
+				{"formula", required, kindText, "the formula"},
+				{"limit", "0", kindNumber, "the limit"},
+			},
+			needs: PartFormulas,
+			doc:   "FALSE if the formula's value is over the limit. The formula is a tree model over the score, the rules that were FALSE so far, and counters.",
+			build: func(a *arguments) (check, error) {
+				name, limit := a.text("formula"), a.number("limit")
+				return func(ctx context.Context, e *Env, r *Run) (bool, error) {
+					value, err := e.Formulas.Formula(ctx, name, r)
+					return value <= limit, err
+				}, nil
+			},
+		},
+	}
+}
+
+// counter returns the Counter of the parameters type, prefix and period, without a value.
+func (a *arguments) counter() Counter {
+	c := Counter{Prefix: a.text("prefix"), Type: uint32(min(a.whole("type"), 1<<32-1))}
+	for _, d := range a.rule.params {
+		if d.name == "period" {
+			c.Period = a.period("period")
+		}
+	}
+	return c
+}
+
+func (c Counter) of(v Value) Counter {
+	c.Value = v
+	return c
+}
+
+func buildNetworkCheck(a *arguments) (check, error) {
+	var networks []netip.Prefix
+	for _, f := range networkFields(a.text("networks")) {
+		p, err := parseNetwork(f)
+		if err != nil {
+			return nil, &SyntaxError{Pos: a.at, Text: err.Error()}
+		}
+		networks = append(networks, p)
+	}
+	attribute := a.text("attribute")
+	return func(_ context.Context, e *Env, _ *Run) (bool, error) {
+		v, err := e.valueOf(attribute)
+		if err != nil {
+			return false, err
+		}
+		if v.Kind != IP {
+			return false, Faultf(CodeType, "the attribute %s is of type %s, not IP", attribute, v.Kind)
+		}
+		addr := v.IP.Unmap()
+		for _, p := range networks {
+			if p.Contains(addr) {
+				return false, nil
+			}
+		}
+		return true, nil
+	}, nil
+}
+
+func buildNearDuplicate(a *arguments) (check, error) {
+	f := newFrequencyLimit('n', a)
+	words, least := max(1, a.whole("words")), a.whole("minWords")
+	return overText(a, func(ctx context.Context, e *Env, r *Run, text string) (bool, error) {
+		pairs, ok := r.sketch(text, words, least)
+		if !ok {
+			return true, nil
+		}
+		over := 0
+		for i, pair := range pairs {
+			r.buf = append(append(r.buf[:0], f.key...), byte(i))
+			r.buf = binary.BigEndian.AppendUint64(r.buf, pair)
+			n, err := e.Storages.Frequency(ctx, f.storage, r.buf, f.window)
+			if err != nil {
+				return false, err
+			}
+			if n > f.count {
+				over++
+			}
+		}
+		return over < nearPairs, nil
+	}), nil
+}

@@ -1,0 +1,157 @@
+package rules
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// appendSqueezed appends s without white space, in lower case.
+func appendSqueezed(dst []byte, s string) []byte {
+	for i := 0; i < len(s); {
+		if c := s[i]; c < utf8.RuneSelf {
+			i++
+			if !isSpaceRune(rune(c)) {
+				dst = append(dst, lower(c))
+			}
+			continue
+		}
+		r, n := utf8.DecodeRuneInString(s[i:])
+		i += n
+		if !isSpaceRune(r) {
+			switch {
+			case 0x410 <= r && r <= 0x42f:
+				r += 0x20
+			case 0x430 <= r && r <= 0x44f:
+			default:
+				r = unicode.ToLower(r)
+			}
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return dst
+}
+
+// floodLimits are the parameters of messageFloodCheck.
+type floodLimits struct {
+	minLength         int64
+	minMean, variance float64
+}
+
+// flood says whether few trigrams fill the text evenly: the text is squeezed, and each distinct trigram counted.
+func (r *Run) flood(text string, l floodLimits) bool {
+	r.buf = appendSqueezed(r.buf[:0], text)
+	n := int64(utf8.RuneCount(r.buf))
+	if n < l.minLength || n < 3 {
+		return false
+	}
+	grams := r.grams[:0]
+	const three = 1<<63 - 1 // three code points of 21 bits
+	var window uint64
+	seen := 0
+	for b := r.buf; len(b) > 0; {
+		c, size := utf8.DecodeRune(b)
+		b = b[size:]
+		window = (window<<21 | uint64(c)) & three
+		if seen++; seen >= 3 {
+			grams = append(grams, window)
+		}
+	}
+	r.grams = grams
+	slices.Sort(grams)
+	distinct, squares := 0.0, 0.0
+	for i := 0; i < len(grams); {
+		from := i
+		for i < len(grams) && grams[i] == grams[from] {
+			i++
+		}
+		distinct++
+		squares += float64(i-from) * float64(i-from)
+	}
+	total := float64(len(grams))
+	mean, variance := total/distinct, 0.0
+	if distinct > 1 {
+		variance = (squares - total*mean) / (distinct - 1)
+	}
+	return mean > l.minMean && variance < l.variance
+}
+
+// The near-duplicate check takes the least hashes of a text's shingles under several permutations, and joins them in
+// pairs: two texts share a pair if their shingles overlap a lot.
+const (
+	sketchPairs = 8
+	nearPairs   = 2 // that many shared pairs make a near duplicate
+)
+
+// sketch fills out with the pairs of the text's shingles of so many words, and reports whether the text has enough of
+// them. Words are runs of letters and digits without case.
+func (r *Run) sketch(text string, words, minWords int64) (out [sketchPairs]uint64, ok bool) {
+	hashes := r.grams[:0]
+	hash, in := uint64(fnvOffset), false
+	for _, c := range text {
+		if !isWordRune(c) {
+			if in {
+				hashes = append(hashes, mix(hash))
+			}
+			hash, in = fnvOffset, false
+			continue
+		}
+		in = true
+		hash = (hash ^ uint64(unicode.ToLower(c))) * fnvPrime
+	}
+	if in {
+		hashes = append(hashes, mix(hash))
+	}
+	r.grams = hashes
+	if n := int64(len(hashes)); n < minWords || n < words {
+		return out, false
+	}
+	var least [2 * sketchPairs]uint64
+	for i := range least {
+		least[i] = 1<<64 - 1
+	}
+	for i := 0; i+int(words) <= len(hashes); i++ {
+		shingle := uint64(0)
+		for _, h := range hashes[i : i+int(words)] {
+			shingle = mix(bits.RotateLeft64(shingle, 7) ^ h)
+		}
+		for j := range least {
+			least[j] = min(least[j], mix(shingle+uint64(j)*0x9e3779b97f4a7c15))
+		}
+	}
+	for i := range out {
+		out[i] = mix(least[2*i] ^ bits.RotateLeft64(least[2*i+1], 29))
+	}
+	return out, true
+}
+
+const (
+	fnvOffset = 14695981039346656037
+	fnvPrime  = 1099511628211
+)
+
+// mix is the finaliser of MurmurHash3: it spreads each bit over all.
+func mix(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// appendValue appends a form of v that no other value has.
+func appendValue(dst []byte, v Value) []byte {
+	dst = append(dst, byte(v.Kind))
+	switch v.Kind {
+	case Text:
+		return append(dst, v.Text...)
+	case Int, UniqueInt:
+		return binary.BigEndian.AppendUint64(dst, uint64(v.Int))
+	case IP:
+		b := v.IP.As16()
+		return append(dst, b[:]...)
+	}
+	return dst
+}

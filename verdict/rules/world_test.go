@@ -1,0 +1,93 @@
+package rules
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// world is an Env that remembers what rules did to it.
+type world struct {
+	values  map[string]Value
+	counts  map[string]int64
+	trained []string
+	logged  []string
+	adds    []string
+	counter uint64
+	bad     uint64
+	judged  uint64
+	listed  bool
+	formula float64
+}
+
+func newWorld() *world {
+	return &world{counts: map[string]int64{}, values: map[string]Value{
+		"text": {Kind: Text, Text: "Hello, good world"},
+		"from": {Kind: UniqueInt, Int: 1212},
+		"age":  {Kind: Int, Int: -3},
+		"ip":   {Kind: IP, IP: netip.MustParseAddr("10.1.2.3")},
+	}}
+}
+
+func (w *world) env() *Env {
+	return &Env{Attributes: w, Storages: w, Models: w, Logs: w, Counters: w, Lists: w, Formulas: w}
+}
+
+func (w *world) Attribute(name string) (Value, bool) {
+	v, ok := w.values[name]
+	return v, ok
+}
+
+func (w *world) Frequency(_ context.Context, storage string, key []byte, _ time.Duration) (int64, error) {
+	if storage != "storage" && storage != "other" {
+		return 0, Faultf(CodeProperty, "there is no property %s", storage)
+	}
+	k := storage + string(key)
+	w.counts[k]++
+	return w.counts[k], nil
+}
+
+func (w *world) Good(_ context.Context, model, text string) (bool, error) {
+	if model != "model" {
+		return false, Faultf(CodeModel, "%s is not a model", model)
+	}
+	return !strings.Contains(text, "spam"), nil
+}
+
+func (w *world) Train(_ context.Context, _, text string, good bool) error {
+	marker := "bad"
+	if good {
+		marker = "good"
+	}
+	w.trained = append(w.trained, marker+":"+text)
+	return nil
+}
+
+func (w *world) Put(_ context.Context, log, tag string, r *Run) error {
+	w.logged = append(w.logged, log+"|"+tag+"|"+strings.Join(r.AppendTags(nil), ","))
+	return nil
+}
+
+func (w *world) Count(context.Context, Counter) (uint64, error) { return w.counter, nil }
+
+func (w *world) Share(context.Context, Counter) (bad, judged uint64, err error) {
+	return w.bad, w.judged, nil
+}
+
+func (w *world) Add(_ context.Context, c Counter, n uint64) error {
+	w.adds = append(w.adds, c.Prefix+":"+string(appendValue(nil, c.Value)))
+	w.counter += n
+	return nil
+}
+
+func (w *world) AddPair(_ context.Context, c Counter, u Value) error {
+	w.adds = append(w.adds, string(appendValue(appendValue(nil, c.Value), u)))
+	return nil
+}
+
+func (w *world) Listed(context.Context, string, Value) (bool, error) { return w.listed, nil }
+
+func (w *world) Formula(_ context.Context, _ string, r *Run) (float64, error) {
+	return w.formula + r.Score(), nil
+}
