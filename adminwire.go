@@ -28,7 +28,10 @@ func (a *app) openAdmin() (err error) {
 		},
 		Reload:   func(context.Context) error { return a.reload("api") },
 		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,
-		Messages: a.messages, MessagesOpen: a.cfg.messagesOpen(), MaxMessage: a.cfg.Message.MaxRequest,
+		MessagesOpen: a.cfg.messagesOpen(), MaxMessage: a.cfg.Message.MaxRequest,
+	}
+	if a.messages != nil {
+		deps.Messages = a.messages
 	}
 	a.admin, err = admin.New(a.cfg.Admin, a.token, deps, a.part("admin"), a.set)
 	return err

@@ -122,6 +122,12 @@ func (a *app) openMessages() (err error) {
 	a.messages, err = message.Open(context.Background(), a.cfg.Message, message.Deps{
 		Store: a.store, Log: a.part("message"), Metrics: a.set, Version: version,
 	})
+	if err != nil && a.store.Shared() {
+		// Without the store there are no rules and models to judge by. The gateway itself goes on.
+		a.messages = nil
+		a.log.Error().Err(err).Msg("the message firewall needs the shared store: its API answers 501 until a restart finds it")
+		return nil
+	}
 	return err
 }
 

@@ -83,7 +83,11 @@ func run(t *testing.T, ctx context.Context, what string, actions ...chromedp.Act
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 25*time.Second)
 	defer cancel()
-	if err := chromedp.Run(ctx, actions...); err != nil {
+	err := chromedp.Run(ctx, actions...)
+	for n := 0; n < 3 && err != nil && strings.Contains(err.Error(), "No node with given id"); n++ {
+		err = chromedp.Run(ctx, actions...) // the page was replaced between the look for a field and its use
+	}
+	if err != nil {
 		var where, html string
 		look, stop := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
 		defer stop()
