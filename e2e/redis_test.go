@@ -322,6 +322,9 @@ func TestRedisNeedsASecret(t *testing.T) {
 // TestRedisClusterLosesAMaster kills a master of a cluster under two gateways with visitors: nobody is answered with an
 // error, health says so, and afterwards all goes on.
 func TestRedisClusterLosesAMaster(t *testing.T) {
+	if os.Getenv("E2E_CLUSTER") == "" {
+		t.Skip("set E2E_CLUSTER=1: needs a machine that is not busy; the store's own fault tests kill masters always")
+	}
 	c := redistest.StartCluster(t, 3, 1)
 	all := fleet(t, 2, c.URL(), "--trusted-proxies", "127.0.0.1")
 	a, b := all[0], all[1]
