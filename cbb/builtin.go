@@ -1,5 +1,11 @@
 package cbb
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // builtinCrawlers returns the search engines that publish how to verify them. The facts are from the publishers' own
 // pages; see testdata/SOURCE.md. Robots that are not search engines are not here: whom to welcome is the operator's
 // choice.
@@ -47,4 +53,33 @@ func builtinCrawlers() []CrawlerConfig {
 		{Name: "seznambot", UserAgent: []string{"SeznamBot"}, ReverseDNS: []string{"seznam.cz"}},
 		{Name: "petalbot", UserAgent: []string{"PetalBot"}, ReverseDNS: []string{"petalsearch.com"}},
 	}
+}
+
+// AddRanges gives a crawler, built-in or own, the published ranges in a file; it is used from then on. The error names
+// the crawlers that there are.
+func (c *CrawlersConfig) AddRanges(name, file string) error {
+	for i := range c.Own {
+		if c.Own[i].Name == name {
+			c.Own[i].RangeFiles = append(slices.Clone(c.Own[i].RangeFiles), file)
+			return nil
+		}
+	}
+	var names []string
+	for _, b := range builtinCrawlers() {
+		names = append(names, b.Name)
+		if b.Name != name {
+			continue
+		}
+		if !c.FetchRanges {
+			b.RangeURLs = nil
+		}
+		b.RangeFiles = []string{file}
+		c.Builtin = slices.DeleteFunc(slices.Clone(c.Builtin), func(n string) bool { return n == name })
+		c.Own = append(slices.Clone(c.Own), b)
+		return nil
+	}
+	for i := range c.Own {
+		names = append(names, c.Own[i].Name)
+	}
+	return fmt.Errorf("there is no crawler %q; there are %s", name, strings.Join(names, ", "))
 }
