@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
+	"antirobot/cbb"
 	"antirobot/verdict/replay"
 )
 
@@ -148,7 +149,8 @@ func (f *replayFlags) rehearse(file string) (*rehearsal, error) {
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("--ranges: %w", err)
 		}
-		if err := cfg.Lists.Crawlers.AddRanges(crawler, path); err != nil {
+		err := cfg.Lists.Crawlers.Amend(crawler, func(c *cbb.CrawlerConfig) { c.RangeFiles = append(c.RangeFiles, path) })
+		if err != nil {
 			return nil, fmt.Errorf("--ranges: %w", err)
 		}
 	}

@@ -55,16 +55,18 @@ func builtinCrawlers() []CrawlerConfig {
 	}
 }
 
-// AddRanges gives a crawler, built-in or own, the published ranges in a file; it is used from then on. The error names
+// Amend changes one crawler, built-in or own, before New; it is used from then on, even if it was not. The error names
 // the crawlers that there are.
-func (c *CrawlersConfig) AddRanges(name, file string) error {
+func (c *CrawlersConfig) Amend(name string, change func(*CrawlerConfig)) error {
+	c.Own = slices.Clone(c.Own)
+	var names []string
 	for i := range c.Own {
 		if c.Own[i].Name == name {
-			c.Own[i].RangeFiles = append(slices.Clone(c.Own[i].RangeFiles), file)
+			change(&c.Own[i])
 			return nil
 		}
+		names = append(names, c.Own[i].Name)
 	}
-	var names []string
 	for _, b := range builtinCrawlers() {
 		names = append(names, b.Name)
 		if b.Name != name {
@@ -73,13 +75,10 @@ func (c *CrawlersConfig) AddRanges(name, file string) error {
 		if !c.FetchRanges {
 			b.RangeURLs = nil
 		}
-		b.RangeFiles = []string{file}
+		change(&b)
 		c.Builtin = slices.DeleteFunc(slices.Clone(c.Builtin), func(n string) bool { return n == name })
-		c.Own = append(slices.Clone(c.Own), b)
+		c.Own = append(c.Own, b)
 		return nil
-	}
-	for i := range c.Own {
-		names = append(names, c.Own[i].Name)
 	}
 	return fmt.Errorf("there is no crawler %q; there are %s", name, strings.Join(names, ", "))
 }
