@@ -160,6 +160,7 @@ type StoryBan struct {
 	Threshold float32            `json:"threshold,omitempty"`
 	Reason    string             `json:"reason,omitempty"`
 	Factors   map[string]float32 `json:"factors,omitempty"`
+	Amounts   map[string]float32 `json:"amounts,omitempty"` // what each factor added to the score, in log-odds
 	Model     string             `json:"model,omitempty"`
 }
 
