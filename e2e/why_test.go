@@ -40,7 +40,7 @@ services:
 	if err != nil {
 		t.Fatal(err)
 	}
-	wrong := robot.get(g.url + "/checkcaptcha?" + strings.ReplaceAll(link.RawQuery, "cc=1&", "") + "&key=" + pageKey(t, page) + "&rep=000000").must(t, 302, "")
+	wrong := robot.get(g.url+"/checkcaptcha?"+strings.ReplaceAll(link.RawQuery, "cc=1&", "")+"&key="+pageKey(t, page)+"&rep=000000").must(t, 302, "")
 	if again := idOn(t, robot.get(wrong.Header.Get("Location"))); again != id {
 		t.Errorf("after a wrong answer the page shows %s, before %s", again, id)
 	}

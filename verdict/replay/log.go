@@ -66,7 +66,7 @@ type Log struct {
 	cancel  context.CancelFunc
 	ctx     context.Context //nolint:containedctx // of the readers, which live as long as the Log
 	readers sync.WaitGroup
-	failed  atomic.Pointer[error]
+	errs    []error // of inputs that could not be read to their end
 }
 
 // Open prepares to read inputs. Those that overlap in time are merged, the others are read one after the other, the
@@ -122,7 +122,8 @@ func (l *Log) Counts() Counts {
 // ErrAllBad is returned by Next at the end when no line could be read.
 var ErrAllBad = errors.New("no line could be read as a request")
 
-// Next returns the next record in the order of time, or io.EOF. The record must be given back with Release.
+// Next returns the next record in the order of time. The record must be given back with Release. The error at the end is
+// io.EOF, or what kept an input from being read to its end, or ErrAllBad.
 func (l *Log) Next() (*Record, error) {
 	for {
 		if r := l.ready(); r != nil {
@@ -133,16 +134,13 @@ func (l *Log) Next() (*Record, error) {
 			l.last = r.At
 			return r, nil
 		}
-		r, err := l.fetch()
-		switch {
-		case errors.Is(err, io.EOF):
+		r := l.fetch()
+		if r == nil {
 			if len(l.waiting) > 0 {
 				l.newest = time.Unix(1<<40, 0) // nothing comes any more: all that waits is ready
 				continue
 			}
 			return nil, l.end()
-		case err != nil:
-			return nil, err
 		}
 		l.order++
 		r.inOrder = l.order
@@ -169,7 +167,7 @@ func (l *Log) late(r *Record) {
 }
 
 func (l *Log) end() error {
-	if err := l.ctx.Err(); err != nil {
+	if err := errors.Join(append(l.errs, l.ctx.Err())...); err != nil {
 		return err
 	}
 	if c := l.Counts(); c.Bad > 0 && c.Bad == c.Lines {
@@ -185,8 +183,8 @@ func (l *Log) Release(r *Record) {
 	}
 }
 
-// fetch returns the earliest record of all logs that are open, and opens those that begin before it.
-func (l *Log) fetch() (*Record, error) {
+// fetch returns the earliest record of all logs that are open, and opens those that begin before it; nil at the end.
+func (l *Log) fetch() *Record {
 	var best *stream
 	open := 0
 	for i := 0; i < len(l.streams); i++ {
@@ -198,8 +196,8 @@ func (l *Log) fetch() (*Record, error) {
 			break // and neither do the later ones begin before
 		}
 		r, err := s.peekHead()
-		if err != nil {
-			return nil, err
+		if err != nil { // what came before it, and the other logs, are read all the same
+			l.errs = append(l.errs, err)
 		}
 		if r == nil {
 			continue
@@ -210,11 +208,11 @@ func (l *Log) fetch() (*Record, error) {
 		}
 	}
 	if best == nil {
-		return nil, io.EOF
+		return nil
 	}
 	r := best.head
 	best.head = nil
-	return r, nil
+	return r
 }
 
 func (l *Log) problem(in string, line int, err error, text []byte) {
