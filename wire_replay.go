@@ -174,9 +174,6 @@ func (f *recordedFront) Route(v *identity.View) *replay.Service {
 // IsStatic implements replay.Front.
 func (f *recordedFront) IsStatic(v *identity.View) bool { return proxy.IsStatic(v) }
 
-// IsDocument implements replay.Front.
-func (f *recordedFront) IsDocument(contentType []byte) bool { return proxy.IsDocument(contentType) }
-
 // Crawler implements replay.Front.
 func (f *recordedFront) Crawler(agent []byte, addr netip.Addr) (string, replay.Claim) {
 	name, is := f.lists.Crawler(agent, addr)

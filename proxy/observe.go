@@ -28,10 +28,7 @@ func (j *journey) tell(took time.Duration) {
 	e := &j.event
 	j.decision.Event(e, j.view, &j.id, j.svc.Verdict)
 	e.Static = isStatic(j.view)
-	e.Document = isDocument(j.result.ContentType)
-	e.Status = uint16(j.status) //nolint:gosec // an HTTP status
-	e.BytesOut = uint64(max(j.result.BytesOut, 0))
-	e.Took = took
+	e.Answered(j.status, j.result.ContentType, j.result.BytesOut, took)
 	e.Kind = eventKinds[j.outcome]
 	j.g.deps.Sink.Offer(e)
 }
@@ -45,16 +42,6 @@ var eventKinds = [...]verdict.EventKind{
 func isStatic(v *identity.View) bool {
 	dest := v.Get("Sec-Fetch-Dest")
 	return hasStaticExtension(v.Path) || isSubresource(v, dest) && !isAJAX(v, dest)
-}
-
-// isDocument reports whether an answer of that type is read by somebody, rather than being a part of a page.
-func isDocument(contentType []byte) bool {
-	for _, t := range [...]string{"text/html", "application/json", "application/xml", "text/xml", "application/xhtml+xml"} {
-		if hasFoldPrefix(contentType, t) {
-			return true
-		}
-	}
-	return false
 }
 
 func (j *journey) count(took time.Duration) {

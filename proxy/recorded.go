@@ -10,9 +10,6 @@ import (
 // recorded or made up.
 func IsStatic(v *identity.View) bool { return isStatic(v) }
 
-// IsDocument reports whether an answer of that type is read by somebody, rather than being a part of a page.
-func IsDocument(contentType []byte) bool { return isDocument(contentType) }
-
 // IsOwn reports whether v is not judged on its way to the service: it asks for one of the gateway's own pages, or is a
 // balancer's health check.
 func (s *Service) IsOwn(v *identity.View) bool {

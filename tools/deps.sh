@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Installs what the end-to-end tests use: Debian packages, and into .bin a few npm packages (tools/package-lock.json pins
-# them; nothing of them is shipped). Does nothing when all is there.
+# Installs what the tests use: Debian packages (XGBoost among them, to compare with and to train), and into .bin a few npm
+# packages (tools/package-lock.json pins them; nothing of them is shipped). Does nothing when all is there.
 set -eu
 cd "$(dirname "$0")/.."
-want=(chromium nginx-light redis-server haproxy caddy fonts-noto-core python3 curl nodejs npm)
+want=(chromium nginx-light redis-server haproxy caddy fonts-noto-core python3 python3-xgboost curl nodejs npm)
+# Debian's Python, whichever stands first on the PATH.
+have_xgboost() { /usr/bin/python3 -c "import xgboost" >/dev/null 2>&1; }
 have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ]; }
 debian() {
-	if have chromium && have nginx && have redis-server && have haproxy && have caddy && have python3 && have curl && have node && have npm; then
+	if have chromium && have nginx && have redis-server && have haproxy && have caddy && have python3 && have curl && have node && have npm && have_xgboost; then
 		return
 	fi
 	if ! have apt-get; then

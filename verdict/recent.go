@@ -177,6 +177,12 @@ func (b *Ban) Story() *StoryBan {
 			}
 			s.Factors[f.Name] = f.Value
 		}
+		if f.Name != "" && f.Amount != 0 {
+			if s.Amounts == nil {
+				s.Amounts = make(map[string]float32, MaxFactors)
+			}
+			s.Amounts[f.Name] = f.Amount
+		}
 	}
 	return s
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"antirobot/identity"
 	"antirobot/verdict"
 )
 
@@ -17,27 +16,31 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestMemoryOfSessions holds the bound: a million subjects in 200 MB.
+// TestMemoryOfSessions holds the bound: a million live subjects, each with a few pages, and their groups.
 func TestMemoryOfSessions(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("a million sessions take a while")
 	}
 	const n = 1_000_000
+	p, _ := newProcessor(t, nil)
 	before := heap()
-	table := newSessions(n)
-	var seen [verdict.MaxLimits]float32
-	e := &verdict.Event{At: time.Unix(1e9, 0)}
+	e := event(time.Unix(1.8e9, 0), 0)
 	for i := range n {
-		k := sessionKey{kind: identity.KindIP}
-		k.id[15], k.id[14], k.id[13] = byte(i), byte(i>>8), byte(i>>16)
-		table.add(k, e, nil, &seen)
+		e.Subjects[0].ID[15], e.Subjects[0].ID[14], e.Subjects[0].ID[13] = byte(i), byte(i>>8), byte(i>>16)
+		e.Agent = uint64(1 + i%5000)
+		e.At = e.At.Add(time.Millisecond)
+		p.Process(e)
+		p.Process(e)
 	}
-	each := float64(heap()-before) / float64(table.live.Load())
-	t.Logf("%.0f bytes a session", each)
-	if each > 200 {
-		t.Errorf("%.0f bytes a session, budget 200", each)
+	all := float64(heap() - before)
+	t.Logf("%d sessions, %d groups: %.0f bytes a subject", p.sessions.live.Load(), p.groups.live.Load(), all/n)
+	if all/n > 300 {
+		t.Errorf("%.0f bytes a subject, budget 300", all/n)
 	}
-	runtime.KeepAlive(table)
+	if live := p.sessions.live.Load(); live < n*98/100 {
+		t.Errorf("%d sessions", live)
+	}
+	runtime.KeepAlive(p)
 }
 
 // BenchmarkProcess is the background cost of an event: budget 5 µs.

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"math"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -39,9 +40,8 @@ type Service struct {
 type Front interface {
 	// Route returns the service of a request; nil if there is none.
 	Route(v *identity.View) *Service
-	// IsStatic and IsDocument are what the slow half is told of a request and of its answer's type.
+	// IsStatic reports whether a request is for a part of a page.
 	IsStatic(v *identity.View) bool
-	IsDocument(contentType []byte) bool
 	// Crawler returns the crawler that a User-Agent declares, and what is known of that; without asking anybody.
 	Crawler(agent []byte, addr netip.Addr) (name string, is Claim)
 }
@@ -140,9 +140,11 @@ func (g *Gateway) tell(v *identity.View, a *Answer, status uint16, kind verdict.
 	e := &s.Event
 	s.Decision.Event(e, v, &s.Identity, s.Service.Verdict)
 	e.Static = g.Front.IsStatic(v)
-	e.Kind, e.Status, e.Took = kind, status, a.Took
-	if status == a.Status { // else the gateway answers, and with little
-		e.Document, e.BytesOut = g.Front.IsDocument(a.ContentType), a.Bytes
+	e.Kind = kind
+	if status == a.Status {
+		e.Answered(int(status), a.ContentType, int64(min(a.Bytes, math.MaxInt64)), a.Took) //nolint:gosec // bounded
+	} else { // the gateway answers, and with little
+		e.Answered(int(status), nil, 0, 0)
 	}
 	s.Judged = true
 	g.Processor.Process(e)
