@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -17,16 +18,17 @@ import (
 	"github.com/spf13/cobra"
 
 	"antirobot/cbb"
+	"antirobot/verdict/processor"
 	"antirobot/verdict/replay"
 )
 
 // replayFlags are the flags of `replay`.
 type replayFlags struct {
-	config, against, format, host, html string
-	ranges                              []string
-	window                              time.Duration
-	top                                 int
-	json, quiet                         bool
+	config, against, format, host, html, factors string
+	ranges                                       []string
+	window                                       time.Duration
+	top                                          int
+	json, quiet                                  bool
 }
 
 func replayCommand() *cobra.Command {
@@ -69,6 +71,7 @@ docs/replay.md says how to read the result.`,
 	p.DurationVar(&f.window, "window", replay.DefaultWindow, "`TIME` by which a line may stand behind later ones")
 	p.IntVar(&f.top, "top", 20, "`N` lines of each table; 0 is all")
 	p.StringVar(&f.html, "html", "", "write a report with plots to `FILE` too")
+	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`; the label is 1 where the User-Agent declares a robot")
 	p.BoolVar(&f.json, "json", false, "print the whole result as JSON")
 	p.BoolVarP(&f.quiet, "quiet", "q", false, "no progress bar")
 	return cmd
@@ -109,6 +112,14 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 		return err
 	}
 	defer func() { _ = log.Close() }()
+	if f.factors != "" {
+		table, err := createFactors(f.factors)
+		if err != nil {
+			return err
+		}
+		runner.Factors = table.Factors
+		defer func() { err = errors.Join(err, table.close()) }()
+	}
 	began := time.Now()
 	bar := startProgress(cmd.ErrOrStderr(), f.quiet, log.Progress)
 	res, err := runner.Run(ctx, log)
@@ -155,6 +166,29 @@ func (f *replayFlags) rehearse(file string) (*rehearsal, error) {
 		}
 	}
 	return newRehearsal(name, cfg, zerolog.Nop())
+}
+
+// factorsFile is a file that the factors are written to.
+type factorsFile struct {
+	*replay.Factors
+	file *os.File
+	w    *bufio.Writer
+}
+
+func createFactors(name string) (*factorsFile, error) {
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("--factors: %w", err)
+	}
+	w := bufio.NewWriterSize(file, 256<<10)
+	return &factorsFile{Factors: replay.NewFactors(w, processor.FactorNames()), file: file, w: w}, nil
+}
+
+func (f *factorsFile) close() error {
+	if err := errors.Join(f.Flush(), f.w.Flush(), f.file.Close()); err != nil {
+		return fmt.Errorf("--factors: %w", err)
+	}
+	return nil
 }
 
 func openInputs(files []string, stdin io.Reader) ([]replay.Input, error) {

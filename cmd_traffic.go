@@ -22,10 +22,10 @@ import (
 
 // trafficFlags are the flags of `traffic`.
 type trafficFlags struct {
-	config, out string
-	profiles    []string
-	cfg         traffic.Config
-	json        bool
+	config, out, factors string
+	profiles             []string
+	cfg                  traffic.Config
+	json                 bool
 }
 
 func trafficCommand() *cobra.Command {
@@ -62,6 +62,7 @@ docs/detection.md describes the kinds and has the figures at the default setting
 	p.DurationVar(&f.cfg.Length, "length", f.cfg.Length, "`TIME` that the robots work for")
 	p.DurationVar(&f.cfg.WarmUp, "warm-up", f.cfg.WarmUp, "`TIME` of people alone before, so that their cookies have an age")
 	p.Float64Var(&f.cfg.Scale, "scale", f.cfg.Scale, "`FACTOR` on the number of people and addresses")
+	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`, labelled with who it was: 1 robot, 0 human")
 	p.BoolVar(&f.json, "json", false, "print the figures as JSON")
 	return cmd
 }
@@ -77,7 +78,7 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	switch f.out {
 	case "log": // as a service without the gateway would write it
-		return traffic.Run(ctx, f.cfg, nil, traffic.LogWriter(out))
+		return traffic.Run(ctx, f.cfg, nil, nil, traffic.LogWriter(out))
 	case "", "events":
 	default:
 		return fmt.Errorf("--out: %q is neither log nor events", f.out)
@@ -88,11 +89,19 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	if f.out == "events" {
-		return traffic.Run(ctx, f.cfg, r.gateway, traffic.EventWriter(out))
+		return traffic.Run(ctx, f.cfg, r.gateway, nil, traffic.EventWriter(out))
+	}
+	var table *factorsFile
+	if f.factors != "" {
+		if table, err = createFactors(f.factors); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, table.close()) }()
+		r.gateway.Processor.SetObserver(table.Observe)
 	}
 	score := traffic.Score{Begin: f.cfg.Begin}
 	requests, began := 0, time.Now()
-	err = traffic.Run(ctx, f.cfg, r.gateway, func(q *traffic.Request, s *replay.Served) error {
+	err = traffic.Run(ctx, f.cfg, r.gateway, table.label, func(q *traffic.Request, s *replay.Served) error {
 		requests++
 		score.Add(q, s)
 		return nil
@@ -132,4 +141,15 @@ func newTrafficRehearsal(file string, t *traffic.Config) (*rehearsal, error) {
 		return nil, err
 	}
 	return newRehearsal("the defaults", cfg, zerolog.Nop())
+}
+
+// label tells the table who makes the next request. A table that is nil does not want to know.
+func (f *factorsFile) label(r *traffic.Request) {
+	if f == nil {
+		return
+	}
+	f.Kind, f.Label = string(r.Kind), replay.LabelHuman
+	if r.Kind.Robot() {
+		f.Label = replay.LabelRobot
+	}
 }

@@ -68,7 +68,11 @@ type Gateway struct {
 
 	served Served
 	cookie []byte
+	swept  time.Time
 }
+
+// sweepEvery is how often what is idle is forgotten, in the time of the traffic.
+const sweepEvery = time.Hour
 
 // Served is what became of a request. It is valid until the next one.
 type Served struct {
@@ -147,5 +151,9 @@ func (g *Gateway) tell(v *identity.View, a *Answer, status uint16, kind verdict.
 		e.Answered(int(status), nil, 0, 0)
 	}
 	s.Judged = true
+	if v.At.Sub(g.swept) >= sweepEvery {
+		g.swept = v.At
+		g.Processor.Sweep(v.At)
+	}
 	g.Processor.Process(e)
 }

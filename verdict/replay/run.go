@@ -34,7 +34,7 @@ type Runner struct {
 	Gateway *Gateway
 	Against *Gateway // nil: only one
 	Host    []byte   // of requests whose record names none
-	Each    func(r *Record, s *Served)
+	Factors *Factors // nil: none are written; else it observes Gateway's Processor
 }
 
 // checkEvery is how many records pass between looks at the context.
@@ -43,6 +43,9 @@ const checkEvery = 1024
 // Run reads the log to its end. If ctx ends before, the error is that of ctx and the Result says what was found until
 // then.
 func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
+	if u.Factors != nil && u.Gateway.Processor != nil {
+		u.Gateway.Processor.SetObserver(u.Factors.Observe)
+	}
 	first := newTally(u.Gateway)
 	var second *tally
 	diff := &Difference{}
@@ -61,11 +64,11 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 			break
 		}
 		r.view(&view, u.Host)
+		if u.Factors != nil {
+			u.Factors.label(r, u.Gateway.Front)
+		}
 		s := u.Gateway.Serve(&view, &r.Answer)
 		first.add(r, &view, s)
-		if u.Each != nil {
-			u.Each(r, s)
-		}
 		if second != nil {
 			o := u.Against.Serve(&view, &r.Answer)
 			second.add(r, &view, o)

@@ -115,8 +115,8 @@ type Request struct {
 // Each is called for every request, after it was served. s is nil without a Server.
 type Each func(r *Request, s *replay.Served) error
 
-// Run makes the traffic, in the order of time.
-func Run(ctx context.Context, cfg Config, server Server, each Each) error {
+// Run makes the traffic, in the order of time. before, if there is one, is called before a request is served.
+func Run(ctx context.Context, cfg Config, server Server, before func(r *Request), each Each) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func Run(ctx context.Context, cfg Config, server Server, each Each) error {
 	if err != nil {
 		return err
 	}
-	w := &world{cfg: cfg, server: server, each: each, fleet: fleet, end: cfg.Begin.Add(cfg.Length)}
+	w := &world{cfg: cfg, server: server, before: before, each: each, fleet: fleet, end: cfg.Begin.Add(cfg.Length)}
 	w.populate()
 	heap.Init(&w.queue)
 	for n := 0; len(w.queue) > 0; n++ {
@@ -151,6 +151,7 @@ func Run(ctx context.Context, cfg Config, server Server, each Each) error {
 type world struct {
 	cfg    Config
 	server Server
+	before func(r *Request)
 	each   Each
 	fleet  []browser
 	end    time.Time
@@ -233,12 +234,15 @@ func (c *client) between(a, b time.Duration) time.Duration {
 func (w *world) serve(c *client, p *planned) error {
 	v := &w.view
 	c.fill(v, p, w.cfg.Host)
-	if p.dest == destCaptcha {
+	w.answer = site(p.path, p.dest, c.rng)
+	w.req = Request{View: v, Answer: &w.answer, Kind: c.kind, Client: c.number}
+	if w.before != nil {
+		w.before(&w.req)
+	}
+	if p.dest == destCaptcha { // of the gateway itself
 		w.server.Show(v)
 		return nil
 	}
-	w.answer = site(p.path, p.dest, c.rng)
-	w.req = Request{View: v, Answer: &w.answer, Kind: c.kind, Client: c.number}
 	var s *replay.Served
 	if w.server != nil {
 		s = w.server.Serve(v, &w.answer)
