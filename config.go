@@ -164,8 +164,11 @@ func (c *Config) keyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "admin", "check.listen", "store", "counters", "message", "verdict", "processor",
+	"data_dir", "log.access", "admin", "check.listen", "store", "counters", "message", "verdict",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
+	"processor.enabled", "processor.exempt", "processor.queue", "processor.workers", "processor.max_sessions", "processor.max_groups",
+	"processor.address_agents", "processor.crowd_factor", "processor.max_ban", "processor.forget", "processor.ban",
+	"processor.hysteresis", "processor.time_zone", "processor.hosting",
 }
 
 // needRestart names the settings of next that differ from c and take effect at the next start only.

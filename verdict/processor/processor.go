@@ -32,6 +32,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/formula"
 )
 
 // Config is the processor section, for all services together; the limits are the services' own.
@@ -50,6 +51,13 @@ type Config struct {
 	Hysteresis    float64       `mapstructure:"hysteresis"`     // by how much a first score must exceed the threshold
 	TimeZone      string        `mapstructure:"time_zone"`      // of the visitors: when it is night
 	Hosting       []string      `mapstructure:"hosting"`        // files with networks of hosting companies
+	Formula       FormulaConfig `mapstructure:"formula"`
+}
+
+// FormulaConfig names the formulas: built-in ones by their name, others by their file.
+type FormulaConfig struct {
+	Model  string `mapstructure:"model"`  // the built-in none scores nobody: only the limits ban
+	Shadow string `mapstructure:"shadow"` // a candidate that scores beside it and changes nothing; empty: none
 }
 
 // DefaultConfig returns a queue of 16384 events, two workers, a million sessions. This machine itself is exempt: where a
@@ -59,6 +67,7 @@ func DefaultConfig() Config {
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, TimeZone: "UTC",
+		Formula: FormulaConfig{Model: "default"},
 	}
 }
 
@@ -91,6 +100,9 @@ func (c *Config) Validate() error {
 	if _, err := time.LoadLocation(c.TimeZone); err != nil {
 		errs = append(errs, fmt.Errorf("time_zone: %q is no time zone such as Europe/Berlin: %w", c.TimeZone, err))
 	}
+	if c.Formula.Model == "" {
+		errs = append(errs, errors.New("formula.model: is empty; none means that only the limits ban"))
+	}
 	for i, n := range c.Exempt {
 		if _, err := netip.ParsePrefix(n); err != nil {
 			errs = append(errs, fmt.Errorf("exempt[%d]: %q is no network such as 10.0.0.0/8", i, n))
@@ -115,7 +127,7 @@ type Processor struct {
 	sessions *table[identity.Subject, session]
 	paces    paces
 	groups   *table[groupKey, group]
-	scorer   atomic.Pointer[Scorer]
+	formula  *formula.Live
 	observer func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)
 	vectors  sync.Pool
 	zone     *time.Location
@@ -134,6 +146,7 @@ type Processor struct {
 type rates struct {
 	*verdict.Service
 	limits []limit
+	sent   *arrivals
 	from   uint32 // a subject's pages are counted for the limits when there were more of them
 }
 
@@ -198,7 +211,10 @@ func (p *Processor) SetServices(list []*verdict.Service) {
 	}
 	table := make([]*rates, n)
 	for _, s := range list {
-		r := &rates{Service: s}
+		r := &rates{Service: s, sent: new(arrivals)}
+		if old := p.service(s.Index); old != nil {
+			r.sent = old.sent
+		}
 		for _, l := range s.Limits[:min(len(s.Limits), verdict.MaxLimits)] {
 			r.limits = append(r.limits, limit{
 				Limit: l, reason: fmt.Sprintf("pace: more than %d pages in %v", l.Requests, l.Window), factor: "pages_" + l.Window.String(),
@@ -283,6 +299,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.part(e)
 		return
 	}
+	r.sent.see(e)
 	s, due := p.turn(e)
 	p.pace(e, r, &s)
 	if due {
