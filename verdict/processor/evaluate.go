@@ -70,7 +70,7 @@ func (p *Processor) fill(c *scene) {
 // evaluate scores the subject, and bans it if the score exceeds the threshold of the service.
 func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	scorer := p.scorer.Load()
-	if scorer == nil && p.observer == nil {
+	if scorer == nil && p.observer == nil && p.training == nil {
 		return
 	}
 	p.evaluations.Inc()
@@ -84,6 +84,9 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 		score = (*scorer).Score(x)
 	}
 	v.scene.e = nil
+	if p.training != nil {
+		p.training.observe(e.Subjects[0], e.Service, e.At, x, score)
+	}
 	if p.observer != nil {
 		p.observer(e.Subjects[0], e.Service, e.At, x, score)
 	}
