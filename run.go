@@ -223,6 +223,10 @@ func (a *app) reload(why string) error {
 	if err != nil {
 		return err
 	}
+	model, shadow, err := loadFormulas(next.Formula)
+	if err != nil {
+		return err
+	}
 	if err := a.reloadCertificates(next); err != nil {
 		return err
 	}
@@ -234,6 +238,7 @@ func (a *app) reload(why string) error {
 	}
 	a.ring.Store(ring)
 	a.proc.SetServices(services)
+	a.formula.Set(model, shadow)
 	a.gateway.Swap(snap)
 	a.server.SetConfig(next.HTTP)
 	if a.check != nil {

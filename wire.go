@@ -27,6 +27,7 @@ import (
 	"antirobot/templates"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
+	"antirobot/verdict/formula"
 	"antirobot/verdict/message"
 	"antirobot/verdict/processor"
 )
@@ -48,6 +49,7 @@ type app struct {
 	lists    *cbb.Lists
 	cacher   *verdict.Cacher
 	proc     *processor.Processor
+	formula  *formula.Live
 	resolver *identity.Resolver
 	fuids    *fuidKeeper
 	pages    *templates.Set
@@ -152,12 +154,32 @@ func (a *app) openVerdict() (err error) {
 	if a.proc, err = processor.New(a.cfg.Processor, a.cacher, a.part("processor"), a.set); err != nil {
 		return err
 	}
+	model, shadow, err := loadFormulas(a.cfg.Formula)
+	if err != nil {
+		return err
+	}
+	a.formula = formula.NewLive(model, shadow, a.set)
+	a.proc.SetFormula(a.formula)
 	a.cacher.SetJudge(a.proc)
 	if err := a.cacher.Start(context.Background()); err != nil {
 		return err
 	}
 	a.proc.Start()
 	return nil
+}
+
+// loadFormulas reads the configured model and the candidate beside it, which may be nil.
+func loadFormulas(cfg formula.Config) (model, shadow *formula.Model, err error) {
+	if model, err = loadFormula(cfg.Model); err != nil {
+		return nil, nil, fmt.Errorf("formula.model: %w", err)
+	}
+	if cfg.Shadow == "" {
+		return model, nil, nil
+	}
+	if shadow, err = loadFormula(cfg.Shadow); err != nil {
+		return nil, nil, fmt.Errorf("formula.shadow: %w", err)
+	}
+	return model, shadow, nil
 }
 
 func (a *app) openIdentity() (err error) {

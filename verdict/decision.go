@@ -29,7 +29,8 @@ type Decision struct {
 	// accounted for.
 	Degraded bool
 
-	match cbb.Match
+	match  cbb.Match
+	claims *claimTable
 }
 
 // Stops reports whether the request is to be answered by the gateway instead of the service.
@@ -62,7 +63,7 @@ func (d *Decision) Event(e *Event, v *identity.View, id *identity.Identity, s *S
 	if len(v.Method) > 0 {
 		e.Method = v.Method[0]
 	}
-	e.Agent = e.Facts.read(v, id)
+	e.Agent = e.Facts.read(v, id, d.claims)
 	if d.Cause == CauseWhite && d.Entry.Provisional {
 		e.Cause, e.Pending = CauseNone, true
 	}

@@ -71,8 +71,8 @@ const (
 	PathProbe // what scanners look for; only an error if it is not there
 )
 
-// read fills f from the request.
-func (f *Facts) read(v *identity.View, id *identity.Identity) (agent uint64) {
+// read fills f from the request, and returns the hash of its User-Agent.
+func (f *Facts) read(v *identity.View, id *identity.Identity, t *claimTable) (agent uint64) {
 	*f = Facts{
 		Partial: v.Partial, Secure: id.Proto == "https", Direct: v.Peer == id.Addr, HTTP10: v.HTTP10,
 		Query: len(v.Query) > 0, IAge: -1, PathKind: pathKind(v.Path), Target: hash(v.Target),
@@ -81,11 +81,14 @@ func (f *Facts) read(v *identity.View, id *identity.Identity) (agent uint64) {
 	var p fieldReader
 	p.read(v.Fields)
 	f.Headers, f.Shape = p.has, p.shape
-	f.Claim = ParseClaim(p.agent)
-	f.Referer, f.RefererPath = referer(p.referer, v.Host)
+	if f.Headers&HasUserAgent != 0 {
+		agent = max(1, hash(p.values[valueAgent]))
+		f.Claim = t.claim(agent, p.values[valueAgent])
+	}
+	f.Referer, f.RefererPath = referer(p.values[valueReferer], v.Host)
 	f.cookies(v, id)
-	if p.language != nil {
-		f.Language = max(1, uint32(hash(p.language)))
+	if f.Headers&HasAcceptLanguage != 0 {
+		f.Language = max(1, uint32(hash(p.values[valueLanguage])))
 	}
 	f.Page = p.isPage(v)
 	if v.Partial {
@@ -93,10 +96,7 @@ func (f *Facts) read(v *identity.View, id *identity.Identity) (agent uint64) {
 	} else {
 		f.Misfits = p.misfits(f)
 	}
-	if p.agent == nil {
-		return 0
-	}
-	return max(1, hash(p.agent))
+	return agent
 }
 
 func (f *Facts) cookies(v *identity.View, id *identity.Identity) {

@@ -34,7 +34,7 @@ func BenchmarkEvent(b *testing.B) {
 	v := chromeView()
 	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [6]identity.Subject{identity.AddrSubject(v.Peer)}}
 	s := &Service{Name: "shop"}
-	var d Decision
+	d := Decision{claims: new(claimTable)}
 	var e Event
 	b.ReportAllocs()
 	for range b.N {

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"encoding/binary"
 	"math/bits"
 
 	"antirobot/identity"
@@ -58,61 +59,110 @@ const (
 
 // fieldReader is what one pass over the fields of a request finds. The slices borrow the View's bytes.
 type fieldReader struct {
-	has     Headers
-	shape   uint64
-	ranks   [24]uint8 // of the fields that have a place in the order, in wire order
-	nRanks  int
-	accept  []byte
-	agent   []byte
-	referer []byte
-
-	language, site, mode, dest, user, hints, hintsMobile, hintsPlatform []byte
+	has    Headers
+	shape  uint64
+	ranks  [16]uint8 // of the fields that have a place in the order, in wire order
+	nRanks int
+	values [valueCount][]byte
 }
 
+// read looks at each field once. A name is known by its length and the last eight bytes of it in lower case: whoever makes
+// up another one that fits could as well send the field itself.
 func (p *fieldReader) read(fields []identity.Field) {
 	for i := range fields {
 		f := &fields[i]
-		n := f.Name
-		switch len(n) {
-		case 2:
-			p.see(n, "te", HasTE, nil, f.Value)
-		case 3:
-			p.see(n, "via", HasForwarded, nil, f.Value)
-		case 4:
-			p.see(n, "from", HasFrom, nil, f.Value)
-		case 5:
-			p.see(n, "range", HasRange, nil, f.Value)
-		case 6:
-			_ = p.see(n, "accept", HasAccept, &p.accept, f.Value) || p.see(n, "cookie", HasCookie, nil, f.Value) ||
-				p.see(n, "origin", HasOrigin, nil, f.Value)
-		case 7:
-			p.see(n, "referer", HasReferer, &p.referer, f.Value)
-		case 8:
-			p.see(n, "priority", HasPriority, nil, f.Value)
-		case 9:
-			_ = p.see(n, "sec-ch-ua", HasHints, &p.hints, f.Value) || p.see(n, "forwarded", HasForwarded, nil, f.Value) ||
-				p.see(n, "x-real-ip", HasForwarded, nil, f.Value)
-		case 10:
-			_ = p.see(n, "user-agent", HasUserAgent, &p.agent, f.Value) || p.see(n, "connection", HasConnection, nil, f.Value)
-		case 13:
-			_ = p.see(n, "cache-control", HasCacheControl, nil, f.Value) || p.see(n, "if-none-match", HasConditional, nil, f.Value) ||
-				p.see(n, "authorization", HasAuthorization, nil, f.Value)
-		case 14:
-			_ = p.see(n, "sec-fetch-site", HasFetchSite, &p.site, f.Value) || p.see(n, "sec-fetch-mode", HasFetchMode, &p.mode, f.Value) ||
-				p.see(n, "sec-fetch-user", HasFetchUser, &p.user, f.Value) || p.see(n, "sec-fetch-dest", HasFetchDest, &p.dest, f.Value)
-		case 15:
-			_ = p.see(n, "accept-language", HasAcceptLanguage, &p.language, f.Value) ||
-				p.see(n, "accept-encoding", HasAcceptEncoding, nil, f.Value) || p.see(n, "x-forwarded-for", HasForwarded, nil, f.Value)
-		case 16:
-			_ = p.see(n, "sec-ch-ua-mobile", HasHintsMobile, &p.hintsMobile, f.Value) ||
-				p.see(n, "x-requested-with", HasRequestedWith, nil, f.Value)
-		case 17:
-			p.see(n, "if-modified-since", HasConditional, nil, f.Value)
-		case 18:
-			p.see(n, "sec-ch-ua-platform", HasHintsPlatform, &p.hintsPlatform, f.Value)
-		case 25:
-			p.see(n, "upgrade-insecure-requests", HasUpgradeInsecure, nil, f.Value)
+		n := len(f.Name)
+		if n < 2 || n > 25 {
+			continue
 		}
+		for _, k := range knownFields[n] {
+			if k.bit != 0 && k.word == nameWord(f.Name) {
+				p.see(k, f.Value)
+				break
+			}
+		}
+	}
+}
+
+// known is a field that is looked for.
+type known struct {
+	word  uint64
+	bit   Headers
+	value fieldValue
+}
+
+// fieldValue is which of the values is kept.
+type fieldValue uint8
+
+const (
+	valueNone fieldValue = iota
+	valueAccept
+	valueAgent
+	valueReferer
+	valueLanguage
+	valueSite
+	valueMode
+	valueDest
+	valueUser
+	valueHints
+	valueHintsMobile
+	valueHintsPlatform
+	valueCount
+)
+
+// knownFields are the fields by the length of their name.
+var knownFields = func() (by [26][4]known) {
+	add := func(name string, bit Headers, value fieldValue) {
+		for i := range by[len(name)] {
+			if k := &by[len(name)][i]; k.bit == 0 {
+				*k = known{nameWord([]byte(name)), bit, value}
+				return
+			}
+		}
+		panic("BUG: no place for " + name)
+	}
+	add("te", HasTE, valueNone)
+	add("via", HasForwarded, valueNone)
+	add("from", HasFrom, valueNone)
+	add("range", HasRange, valueNone)
+	add("accept", HasAccept, valueAccept)
+	add("cookie", HasCookie, valueNone)
+	add("origin", HasOrigin, valueNone)
+	add("referer", HasReferer, valueReferer)
+	add("priority", HasPriority, valueNone)
+	add("sec-ch-ua", HasHints, valueHints)
+	add("forwarded", HasForwarded, valueNone)
+	add("x-real-ip", HasForwarded, valueNone)
+	add("user-agent", HasUserAgent, valueAgent)
+	add("connection", HasConnection, valueNone)
+	add("cache-control", HasCacheControl, valueNone)
+	add("if-none-match", HasConditional, valueNone)
+	add("authorization", HasAuthorization, valueNone)
+	add("sec-fetch-site", HasFetchSite, valueSite)
+	add("sec-fetch-mode", HasFetchMode, valueMode)
+	add("sec-fetch-dest", HasFetchDest, valueDest)
+	add("sec-fetch-user", HasFetchUser, valueUser)
+	add("accept-language", HasAcceptLanguage, valueLanguage)
+	add("accept-encoding", HasAcceptEncoding, valueNone)
+	add("x-forwarded-for", HasForwarded, valueNone)
+	add("sec-ch-ua-mobile", HasHintsMobile, valueHintsMobile)
+	add("x-requested-with", HasRequestedWith, valueNone)
+	add("if-modified-since", HasConditional, valueNone)
+	add("sec-ch-ua-platform", HasHintsPlatform, valueHintsPlatform)
+	add("upgrade-insecure-requests", HasUpgradeInsecure, valueNone)
+	return by
+}()
+
+// nameWord returns the last eight bytes of a name of two or more, in lower case.
+func nameWord(b []byte) uint64 {
+	const lower = 0x2020202020202020
+	switch n := len(b); {
+	case n >= 8:
+		return binary.LittleEndian.Uint64(b[n-8:]) | lower
+	case n >= 4:
+		return uint64(binary.LittleEndian.Uint32(b))<<32 | uint64(binary.LittleEndian.Uint32(b[n-4:])) | lower
+	default:
+		return uint64(binary.LittleEndian.Uint16(b))<<8 | uint64(b[n-1]) | lower
 	}
 }
 
@@ -120,41 +170,32 @@ func (p *fieldReader) read(fields []identity.Field) {
 const shaped = HasAccept | HasAcceptLanguage | HasAcceptEncoding | HasUserAgent | HasUpgradeInsecure | HasFetchSite | HasFetchMode |
 	HasFetchDest | HasHints | HasHintsMobile | HasHintsPlatform | HasPriority | HasTE
 
-// see notes the field if it has the name, which is in lower case.
-func (p *fieldReader) see(name []byte, is string, bit Headers, value *[]byte, v []byte) bool {
-	if !hasFold(name, is) {
-		return false
+// see notes a field; of several the first one counts.
+func (p *fieldReader) see(k known, v []byte) {
+	if p.has&k.bit != 0 {
+		return
 	}
-	if p.has&bit != 0 {
-		return true // the first one counts
-	}
-	p.has |= bit
-	if value != nil {
-		*value = v
-		if v == nil {
-			*value = []byte{}
-		}
-	}
-	if bit&shaped != 0 {
-		p.shape = (p.shape ^ uint64(bit)) * 0x9e3779b97f4a7c15
+	p.has |= k.bit
+	p.values[k.value] = v
+	if k.bit&shaped != 0 {
+		p.shape = (p.shape ^ uint64(k.bit)) * 0x9e3779b97f4a7c15
 		p.shape ^= p.shape >> 29
 	}
-	if bit&ordered != 0 && p.nRanks < len(p.ranks) {
-		p.ranks[p.nRanks] = uint8(bits.TrailingZeros32(uint32(bit)))
+	if k.bit&ordered != 0 && p.nRanks < len(p.ranks) {
+		p.ranks[p.nRanks] = uint8(bits.TrailingZeros32(uint32(k.bit)))
 		p.nRanks++
 	}
-	return true
 }
 
 // isPage reports whether the request is a navigation.
 func (p *fieldReader) isPage(v *identity.View) bool {
-	if len(p.mode) > 0 {
-		return string(p.mode) == "navigate"
+	if len(p.values[valueMode]) > 0 {
+		return string(p.values[valueMode]) == "navigate"
 	}
 	if v.Partial {
 		return true
 	}
-	return contains(p.accept, "text/html")
+	return contains(p.values[valueAccept], "text/html")
 }
 
 // contains reports whether s is a part of b. Values are short; this beats bytes.Contains with a converted string.

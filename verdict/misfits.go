@@ -79,7 +79,7 @@ func (p *fieldReader) misfits(f *Facts) (m Misfits) {
 	if !f.Page {
 		return m
 	}
-	set(p.has&HasFetchDest == 0 && p.has&HasAccept == 0 || string(p.accept) == "*/*" && p.has&HasRequestedWith == 0, AcceptsAny)
+	set(p.has&HasFetchDest == 0 && p.has&HasAccept == 0 || string(p.values[valueAccept]) == "*/*" && p.has&HasRequestedWith == 0, AcceptsAny)
 	switch {
 	case c.Family.Chromium():
 		set(!p.inOrder(&chromiumPlaces), FalseOrder)
@@ -94,21 +94,21 @@ func (p *fieldReader) falseFetch(c Claim) bool {
 	if p.has&HasFetchMode == 0 {
 		return false
 	}
-	navigates := string(p.mode) == "navigate"
-	switch string(p.dest) {
+	navigates := string(p.values[valueMode]) == "navigate"
+	switch string(p.values[valueDest]) {
 	case "document", "iframe", "frame", "fencedframe", "object", "embed":
 		if !navigates {
-			return string(p.dest) != "object" && string(p.dest) != "embed"
+			return string(p.values[valueDest]) != "object" && string(p.values[valueDest]) != "embed"
 		}
 	default:
 		if navigates && p.has&HasFetchDest != 0 {
 			return true
 		}
 	}
-	if string(p.site) == "none" && !navigates {
-		return string(p.dest) != "serviceworker" && string(p.dest) != "empty" && string(p.dest) != "manifest"
+	if string(p.values[valueSite]) == "none" && !navigates {
+		return string(p.values[valueDest]) != "serviceworker" && string(p.values[valueDest]) != "empty" && string(p.values[valueDest]) != "manifest"
 	}
-	if p.has&HasFetchUser != 0 && (!navigates || string(p.user) != "?1") {
+	if p.has&HasFetchUser != 0 && (!navigates || string(p.values[valueUser]) != "?1") {
 		return true
 	}
 	return c.Family == FamilyOld
@@ -119,16 +119,16 @@ func (p *fieldReader) falseHints(c Claim) bool {
 	if !c.Family.Chromium() {
 		return true
 	}
-	if v, ok := hintedVersion(p.hints); ok && c.Major != 0 && v != c.Major {
+	if v, ok := hintedVersion(p.values[valueHints]); ok && c.Major != 0 && v != c.Major {
 		return true
 	}
 	if p.has&HasHintsMobile != 0 && c.Family != FamilyWebView {
 		// A tablet says ?0 and has no Mobile in its User-Agent; a site that is asked for as on a desktop says ?0 as well.
-		if string(p.hintsMobile) == "?1" != c.Mobile {
+		if string(p.values[valueHintsMobile]) == "?1" != c.Mobile {
 			return true
 		}
 	}
-	return len(p.hintsPlatform) > 2 && !platformFits(p.hintsPlatform, c.System)
+	return len(p.values[valueHintsPlatform]) > 2 && !platformFits(p.values[valueHintsPlatform], c.System)
 }
 
 // hintedVersion reads the version of Chromium in Sec-CH-UA.

@@ -6,18 +6,12 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/formula"
 )
 
-// Scorer is the formula: it turns factors, in the order of FactorNames, into the probability that somebody is a robot.
-// It is safe for concurrent use and waits for nothing.
-type Scorer interface {
-	Score(x []float32) float32          // in [0, 1]
-	Explain(dst, x []float32) []float32 // what each factor added, in log-odds
-	Version() string                    // of the model
-}
-
-// SetScorer sets the formula, at any time; without one only the limits ban.
-func (p *Processor) SetScorer(s Scorer) { p.scorer.Store(&s) }
+// SetFormula sets the formula, loaded with FactorNames; without one only the limits ban. It must be called before the
+// first event; the Live itself may be given another model at any time.
+func (p *Processor) SetFormula(f *formula.Live) { p.formula = f }
 
 // SetObserver sets who is told of each evaluation: the factors are valid during the call only. It must be called before
 // the first event.
@@ -69,8 +63,7 @@ func (p *Processor) fill(c *scene) {
 
 // evaluate scores the subject, and bans it if the score exceeds the threshold of the service.
 func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
-	scorer := p.scorer.Load()
-	if scorer == nil && p.observer == nil && p.training == nil {
+	if p.formula == nil && p.observer == nil && p.training == nil {
 		return
 	}
 	p.evaluations.Inc()
@@ -80,8 +73,9 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	p.fill(&v.scene)
 	x := v.measure(false)
 	var score float32
-	if scorer != nil {
-		score = (*scorer).Score(x)
+	var model *formula.Model
+	if p.formula != nil {
+		score, model = p.formula.Score(x, r.Threshold)
 	}
 	v.scene.e = nil
 	if p.training != nil {
@@ -90,7 +84,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	if p.observer != nil {
 		p.observer(e.Subjects[0], e.Service, e.At, x, score)
 	}
-	if scorer == nil {
+	if model == nil {
 		return
 	}
 	length, ok := p.sentenceFor(e, r, score)
@@ -99,9 +93,9 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	}
 	b := verdict.Ban{
 		Subject: e.Subjects[0], Until: e.At.Add(length), Made: e.At, Source: verdict.SourceProcessor,
-		Score: score, Threshold: r.Threshold, Model: (*scorer).Version(),
+		Score: score, Threshold: r.Threshold, Model: model.Version(),
 	}
-	explain(&b, factors, x, (*scorer).Explain(v.amounts[:], x))
+	explain(&b, factors, x, model.Explain(v.amounts[:], x))
 	p.ban(b, e)
 }
 
@@ -187,8 +181,7 @@ func (p *Processor) Judge(v *identity.View, id *identity.Identity, s *verdict.Se
 		p.over(paceKey{role: roleCrowd, service: s.Index, id: addr.ID}, addr.ID, v.At, r, 1) {
 		return 1
 	}
-	scorer := p.scorer.Load()
-	if scorer == nil {
+	if p.formula == nil {
 		return 0
 	}
 	w := p.vectors.Get().(*vector)
@@ -200,7 +193,7 @@ func (p *Processor) Judge(v *identity.View, id *identity.Identity, s *verdict.Se
 	p.fill(&w.scene)
 	x := w.measure(true)
 	w.scene.e = nil
-	return (*scorer).Score(x)
+	return p.formula.Model().Score(x)
 }
 
 // freeToMake reports whether a ban on the address would stop an identity of the kind.

@@ -32,6 +32,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/formula"
 )
 
 // Config is the processor section, for all services together; the limits are the services' own.
@@ -119,8 +120,8 @@ type Processor struct {
 	sessions *table[identity.Subject, session]
 	paces    paces
 	groups   *table[groupKey, group]
-	scorer   atomic.Pointer[Scorer]
 	training *Training
+	formula  *formula.Live
 	observer func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)
 	vectors  sync.Pool
 	zone     *time.Location

@@ -8,7 +8,7 @@ import (
 
 const (
 	tableShards = 64
-	tableChunk  = 128 // records are allocated by the chunk, so that growth copies nothing
+	tableChunk  = 512 // records are allocated by the chunk, so that growth copies nothing
 )
 
 // table keeps a bounded number of records by key. A full shard drops one that has not been touched since its hand came
