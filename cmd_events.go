@@ -3,8 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -73,7 +73,7 @@ It reads the log in the data directory; of a running gateway the last seconds ma
 func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	var since time.Time
 	if f.since != "" {
-		d, err := parseDays(f.since)
+		d, err := readDuration(f.since)
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}
@@ -109,7 +109,7 @@ func (f *exportFlags) ask(cmd *cobra.Command, w io.Writer, since time.Time) erro
 	if !since.IsZero() {
 		path += "&since=" + since.UTC().Format(time.RFC3339)
 	}
-	return f.api.get(cmd, strings.TrimSuffix(path, "?"), func(body io.Reader) error {
+	return f.api.stream(cmd, http.MethodGet, path, nil, func(body io.Reader) error {
 		_, err := io.Copy(w, body)
 		return err
 	})

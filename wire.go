@@ -50,6 +50,7 @@ type app struct {
 	cacher   *verdict.Cacher
 	proc     *processor.Processor
 	formula  *formula.Live
+	training *processor.Training // nil: nothing is kept
 	resolver *identity.Resolver
 	fuids    *fuidKeeper
 	pages    *templates.Set
@@ -160,6 +161,9 @@ func (a *app) openVerdict() (err error) {
 	}
 	a.formula = formula.NewLive(model, shadow, a.set)
 	a.proc.SetFormula(a.formula)
+	if err := a.openTraining(); err != nil {
+		return err
+	}
 	a.cacher.SetJudge(a.proc)
 	if err := a.cacher.Start(context.Background()); err != nil {
 		return err
@@ -181,6 +185,21 @@ func loadFormulas(cfg formula.Config) (model, shadow *formula.Model, err error) 
 	}
 	return model, shadow, nil
 }
+
+// openTraining opens the log that models are trained with.
+func (a *app) openTraining() (err error) {
+	if !a.cfg.Processor.Enabled {
+		return nil
+	}
+	a.training, err = processor.OpenTraining(a.cfg.Processor.Training, trainingDir(a.cfg.DataDir), a.part("processor"), a.set)
+	if a.training != nil {
+		a.proc.SetTraining(a.training)
+	}
+	return err
+}
+
+// trainingDir is where the training log of a data directory is.
+func trainingDir(dataDir string) string { return filepath.Join(dataDir, "training") }
 
 func (a *app) openIdentity() (err error) {
 	if a.resolver, err = identity.New(a.cfg.Identity, a.ring.Load, a.cacher.Revoked); err != nil {
@@ -235,6 +254,7 @@ func (a *app) openGateway() error {
 	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Log: a.part("gateway"), Metrics: a.metrics}
 	if a.cfg.Processor.Enabled {
 		deps.Sink = a.proc
+		deps.Crawlers = a.training != nil
 	}
 	if a.cfg.Log.Access {
 		access := a.part("access")
