@@ -15,7 +15,7 @@ type Facts struct {
 	Direct  bool // no proxy between the client and us: the version of HTTP is its own
 	HTTP10  bool
 	Query   bool // the target has a query
-	Page    bool // a navigation: somebody wants to look at the answer
+	Page    bool // a navigation: nothing says that a script has asked
 
 	Claim    Claim
 	Headers  Headers
@@ -29,7 +29,7 @@ type Facts struct {
 	Cookies Cookies
 	Forged  uint8  // cookies whose seal does not open
 	IAge    int32  // seconds since our cookie was given to the client; -1 without one
-	Browser uint32 // hash of our cookie, young or old; 0 without one, or with one that can never count
+	Browser uint32 // hash of our cookie, young or old; 0 without one
 
 	PathKind PathKind
 	Depth    uint8  // segments of the path
@@ -90,7 +90,7 @@ func (f *Facts) read(v *identity.View, id *identity.Identity, t *claimTable) (ag
 	if f.Headers&HasAcceptLanguage != 0 {
 		f.Language = max(1, uint32(hash(p.values[valueLanguage])))
 	}
-	f.Page = p.isPage(v)
+	f.Page = p.isPage()
 	if v.Partial {
 		f.Shape = 0
 	} else {

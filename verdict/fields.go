@@ -187,15 +187,15 @@ func (p *fieldReader) see(k known, v []byte) {
 	}
 }
 
-// isPage reports whether the request is a navigation.
-func (p *fieldReader) isPage(v *identity.View) bool {
-	if len(p.values[valueMode]) > 0 {
-		return string(p.values[valueMode]) == "navigate"
+// isPage reports whether the request loads a page: nothing says that a script has asked.
+func (p *fieldReader) isPage() bool {
+	if mode := p.values[valueMode]; len(mode) > 0 {
+		return string(mode) == "navigate"
 	}
-	if v.Partial {
-		return true
+	if p.has&HasRequestedWith != 0 {
+		return false
 	}
-	return contains(p.values[valueAccept], "text/html")
+	return p.has&(HasReferer|HasOrigin) == 0 || p.has&HasAccept == 0 || contains(p.values[valueAccept], "text/html")
 }
 
 // contains reports whether s is a part of b. Values are short; this beats bytes.Contains with a converted string.

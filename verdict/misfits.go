@@ -79,7 +79,8 @@ func (p *fieldReader) misfits(f *Facts) (m Misfits) {
 	if !f.Page {
 		return m
 	}
-	set(p.has&HasFetchDest == 0 && p.has&HasAccept == 0 || string(p.values[valueAccept]) == "*/*" && p.has&HasRequestedWith == 0, AcceptsAny)
+	accept := p.values[valueAccept]
+	set(p.has&HasFetchMode == 0 && (len(accept) == 0 || string(accept) == "*/*"), AcceptsAny)
 	switch {
 	case c.Family.Chromium():
 		set(!p.inOrder(&chromiumPlaces), FalseOrder)

@@ -37,7 +37,7 @@ func (s *session) plan(e *verdict.Event) {
 }
 
 // fill sets what memory has about the company of an event.
-func (p *Processor) fill(c *scene) {
+func (p *Processor) fill(c *scene, r *rates) {
 	addr := c.e.Subjects[c.e.N-1].ID
 	list := groupsOf(c.e)
 	for _, k := range list.keys[:list.n] {
@@ -59,6 +59,7 @@ func (p *Processor) fill(c *scene) {
 	}
 	c.settled = p.bench.EstablishedAt(addr)
 	c.hosting = p.hosting.has(addr)
+	c.lost = r.sent.lost(c.e.At.Unix())
 }
 
 // evaluate scores the subject, and bans it if the score exceeds the threshold of the service.
@@ -70,7 +71,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	v := p.vectors.Get().(*vector)
 	defer p.vectors.Put(v)
 	v.scene = scene{e: e, s: *s}
-	p.fill(&v.scene)
+	p.fill(&v.scene, r)
 	x := v.measure(false)
 	var score float32
 	var model *formula.Model
@@ -190,7 +191,7 @@ func (p *Processor) Judge(v *identity.View, id *identity.Identity, s *verdict.Se
 	d := verdict.Decision{Mode: s.Mode}
 	d.Event(e, v, id, s)
 	w.scene = scene{e: e, s: known}
-	p.fill(&w.scene)
+	p.fill(&w.scene, r)
 	x := w.measure(true)
 	w.scene.e = nil
 	return p.formula.Model().Score(x)

@@ -45,8 +45,9 @@ type scene struct {
 	shape   group
 	service group
 	all     group
-	hosting tristate // the address is of a known hosting company
-	settled int      // subjects that the address has established
+	lost    verdict.Misfits // those that tell nothing, because nobody at the service sends what they look for
+	hosting tristate        // the address is of a known hosting company
+	settled int             // subjects that the address has established
 }
 
 type tristate uint8
@@ -84,6 +85,21 @@ func perClient(span int) func(*scene) float32 {
 	return func(c *scene) float32 { return c.s.faded[span] / c.s.clients() }
 }
 
+// loads is a faded count of page loads for each client: pages without what scripts ask for and without data, as far as
+// that is known.
+func loads(span int) func(*scene) float32 {
+	return func(c *scene) float32 {
+		n := c.s.faded[span] / c.s.clients()
+		if known := c.s.shares[shareFields]; known > 0 {
+			n *= float32(c.s.shares[shareNavigate]) / float32(known)
+		}
+		if known := c.s.shares[shareAnswered]; known > 0 {
+			n *= 1 - float32(c.s.shares[shareData])/float32(known)
+		}
+		return n
+	}
+}
+
 // part is a share of the pages in the session's memory, once there are enough of them.
 func part(i share, of share, least uint8) func(*scene) float32 {
 	return func(c *scene) float32 {
@@ -99,9 +115,10 @@ func part(i share, of share, least uint8) func(*scene) float32 {
 }
 
 // misfit reports one of the contradictions between the request and its claim.
+// What no client of the service has sent for a while may be taken out by a proxy on the way: then nobody lacks it.
 func misfit(bit verdict.Misfits) func(*scene) float32 {
 	return func(c *scene) float32 {
-		if c.e.Partial || !c.e.Claim.Family.Browser() {
+		if c.e.Partial || !c.e.Claim.Family.Browser() || c.lost&bit != 0 {
 			return nan
 		}
 		return truth(c.e.Misfits&bit != 0)
@@ -160,7 +177,7 @@ func versionAge(c *scene) float32 {
 	const turn = 1632182400 // 2021-09-21
 	weeks := float64(c.e.At.Unix()-turn) / (7 * 86400)
 	switch {
-	case claim.Major == 0:
+	case claim.Major == 0 || c.e.At.Unix() < 1230768000: // no such browser before 2009
 		return nan
 	case claim.Family.Chromium():
 		newest = 94 + weeks/6
@@ -187,6 +204,15 @@ func missingParts(c *scene) float32 {
 		return nan
 	}
 	return max(0, 1-float32(c.s.parts)/float32(c.s.pages)/usual)
+}
+
+// agentMissingParts is missingParts of all clients with the User-Agent.
+func agentMissingParts(c *scene) float32 {
+	usual := over(c.service.parts, c.service.hour)
+	if c.agent.hour < 20 || c.service.hour < 30 || !(usual >= 0.5) {
+		return nan
+	}
+	return max(0, 1-c.agent.parts/c.agent.hour/usual)
 }
 
 // activeInRow is how many hours, this one included, had a page without a break.

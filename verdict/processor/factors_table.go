@@ -22,6 +22,10 @@ var factors = []factor{
 	{FactorInfo{"client_pages_10m", Pace, "pages", "Pages in ten minutes for each client.", true}, perClient(3)},
 	{FactorInfo{"client_pages_1h", Pace, "pages", "Pages in an hour for each client.", true}, perClient(4)},
 	{FactorInfo{"client_pages_1d", Pace, "pages", "Pages in a day for each client.", true}, perClient(5)},
+	{FactorInfo{"client_loads_1m", Pace, "pages", "Page loads in a minute for each client: pages without those that scripts ask for and without answers in JSON or XML, as far as that is known.", true}, loads(2)},
+	{FactorInfo{"client_loads_10m", Pace, "pages", "Page loads in ten minutes for each client.", true}, loads(3)},
+	{FactorInfo{"client_loads_1h", Pace, "pages", "Page loads in an hour for each client.", true}, loads(4)},
+	{FactorInfo{"client_loads_1d", Pace, "pages", "Page loads in a day for each client.", true}, loads(5)},
 	{FactorInfo{"burst", Pace, "pages", "The most pages within a second or so that the subject has asked for.", true}, func(c *scene) float32 { return c.s.burst }},
 	{FactorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its pages, those of more than an hour left out.", true}, func(c *scene) float32 {
 		if c.s.stable < 2 {
@@ -112,7 +116,7 @@ var factors = []factor{
 		return c.s.took
 	}},
 	{FactorInfo{"stopped_share", Course, "share", "Pages that were a robot's by the verdict, of its pages: who is stopped and goes on.", false}, part(shareStopped, shareCount, 4)},
-	{FactorInfo{"navigation_share", Course, "share", "Navigations (somebody looks at the answer), of its pages.", true}, part(shareNavigate, shareFields, 2)},
+	{FactorInfo{"navigation_share", Course, "share", "Navigations, of its pages: nothing says that a script has asked.", true}, part(shareNavigate, shareFields, 2)},
 
 	// client
 	{FactorInfo{"agent_missing", Client, "0 or 1", "No User-Agent.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyNone })},
@@ -145,7 +149,7 @@ var factors = []factor{
 		if c.e.Partial || !c.e.Claim.Family.Browser() {
 			return nan
 		}
-		return float32(bits.OnesCount16(uint16(c.e.Misfits)))
+		return float32(bits.OnesCount16(uint16(c.e.Misfits &^ c.lost)))
 	}},
 	{FactorInfo{"misfit_share", Client, "share", "Pages with any of them, of its pages.", true}, part(shareMisfit, shareFields, 2)},
 	{FactorInfo{"cookies", Client, "0 or 1", "Brings any cookie.", true}, fields(func(c *scene) float32 { return truth(c.e.Cookies&verdict.CookieAny != 0) })},
@@ -186,6 +190,7 @@ var factors = []factor{
 	{FactorInfo{"agent_addresses", Company, "", "Addresses with its User-Agent, in this hour or the one before; up to about 1,400.", true}, func(c *scene) float32 { return max(1, c.agent.membership()) }},
 	{FactorInfo{"agent_pages_1m", Company, "pages", "Pages with its User-Agent in a minute.", true}, func(c *scene) float32 { return c.agent.minute }},
 	{FactorInfo{"agent_parts_per_page", Company, "", "Sub-resources for each page with its User-Agent, from 20 pages an hour.", true}, enough(theAgent, 20, func(g *group) float32 { return over(g.parts, g.hour) })},
+	{FactorInfo{"agent_parts_missing", Company, "share", "How far all clients with its User-Agent are behind the others at the service in asking for sub-resources: 0 as many, 1 none.", true}, agentMissingParts},
 	{FactorInfo{"agent_offered_share", Company, "share", "Pages of browsers with its User-Agent that come without our cookie, from 20 pages an hour.", true}, enough(theAgent, 20, func(g *group) float32 { return over(g.offered, g.fields) })},
 	{FactorInfo{"agent_referer_none_share", Company, "share", "Pages with its User-Agent that have no Referer, from 20 pages an hour.", true}, enough(theAgent, 20, func(g *group) float32 { return over(g.noRefs, g.hour) })},
 	{FactorInfo{"agent_pages_per_address", Company, "pages", "Pages in an hour for each address with its User-Agent.", true}, func(c *scene) float32 { return over(c.agent.hour, c.agent.membership()) }},

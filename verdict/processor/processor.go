@@ -140,6 +140,7 @@ type Processor struct {
 type rates struct {
 	*verdict.Service
 	limits []limit
+	sent   *arrivals
 	from   uint32 // a subject's pages are counted for the limits when there were more of them
 }
 
@@ -204,7 +205,10 @@ func (p *Processor) SetServices(list []*verdict.Service) {
 	}
 	table := make([]*rates, n)
 	for _, s := range list {
-		r := &rates{Service: s}
+		r := &rates{Service: s, sent: new(arrivals)}
+		if old := p.service(s.Index); old != nil {
+			r.sent = old.sent
+		}
 		for _, l := range s.Limits[:min(len(s.Limits), verdict.MaxLimits)] {
 			r.limits = append(r.limits, limit{
 				Limit: l, reason: fmt.Sprintf("pace: more than %d pages in %v", l.Requests, l.Window), factor: "pages_" + l.Window.String(),
@@ -295,6 +299,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.part(e)
 		return
 	}
+	r.sent.see(e)
 	s, due := p.turn(e)
 	p.pace(e, r, &s)
 	if due {
