@@ -55,14 +55,23 @@ func readAnswer(answer []byte, out any) error {
 	return nil
 }
 
-func (c *apiClient) ask(cmd *cobra.Command, method, path string, body []byte) ([]byte, error) {
+func (c *apiClient) ask(cmd *cobra.Command, method, path string, body []byte) (answer []byte, err error) {
+	err = c.stream(cmd, method, path, body, func(r io.Reader) (err error) {
+		answer, err = io.ReadAll(io.LimitReader(r, maxConfigBytes))
+		return err
+	})
+	return answer, err
+}
+
+// stream calls read with the answer, which may be long.
+func (c *apiClient) stream(cmd *cobra.Command, method, path string, body []byte, read func(io.Reader) error) error {
 	file := c.tokenFile
 	if file == "" {
 		file = filepath.Join(c.dataDir, "admin.token")
 	}
 	token, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("the token of the private listener: %w (--data-dir or --token-file say where it is)", err)
+		return fmt.Errorf("the token of the private listener: %w (--data-dir or --token-file say where it is)", err)
 	}
 	base := c.admin
 	if !strings.Contains(base, "://") {
@@ -70,7 +79,7 @@ func (c *apiClient) ask(cmd *cobra.Command, method, path string, body []byte) ([
 	}
 	req, err := http.NewRequestWithContext(cmd.Context(), method, base+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("--admin: %w", err)
+		return fmt.Errorf("--admin: %w", err)
 	}
 	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	if body != nil {
@@ -79,14 +88,14 @@ func (c *apiClient) ask(cmd *cobra.Command, method, path string, body []byte) ([
 	client := http.Client{Timeout: apiTimeout, Transport: &http.Transport{Proxy: nil}}
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask the gateway: %w", err)
+		return fmt.Errorf("ask the gateway: %w", err)
 	}
 	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxConfigBytes))
-	if err != nil {
-		return nil, fmt.Errorf("ask the gateway: %w", err)
-	}
 	if res.StatusCode != http.StatusOK {
+		answer, err := io.ReadAll(io.LimitReader(res.Body, maxConfigBytes))
+		if err != nil {
+			return fmt.Errorf("ask the gateway: %w", err)
+		}
 		var e struct {
 			Error struct {
 				Message string `json:"message"`
@@ -94,9 +103,12 @@ func (c *apiClient) ask(cmd *cobra.Command, method, path string, body []byte) ([
 			} `json:"error"`
 		}
 		if json.Unmarshal(answer, &e) == nil && e.Error.Message != "" {
-			return nil, errors.New("the gateway refuses: " + strings.TrimSpace(e.Error.Field+" "+e.Error.Message))
+			return errors.New("the gateway refuses: " + strings.TrimSpace(e.Error.Field+" "+e.Error.Message))
 		}
-		return nil, fmt.Errorf("the gateway answers %s", res.Status)
+		return fmt.Errorf("the gateway answers %s", res.Status)
 	}
-	return answer, nil
+	if err := read(res.Body); err != nil {
+		return fmt.Errorf("the gateway's answer: %w", err)
+	}
+	return nil
 }

@@ -148,7 +148,7 @@ func (f *factorsFile) label(r *traffic.Request) {
 	if f == nil {
 		return
 	}
-	f.Kind, f.Label = string(r.Kind), replay.LabelHuman
+	f.Source, f.Label = string(r.Kind), replay.LabelHuman
 	if r.Kind.Robot() {
 		f.Label = replay.LabelRobot
 	}

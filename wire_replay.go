@@ -20,6 +20,7 @@ import (
 	"antirobot/spravka"
 	"antirobot/store"
 	"antirobot/verdict"
+	"antirobot/verdict/formula"
 	"antirobot/verdict/processor"
 	"antirobot/verdict/replay"
 )
@@ -59,6 +60,11 @@ func newRehearsal(name string, cfg *Config, log zerolog.Logger) (_ *rehearsal, e
 	if err != nil {
 		return nil, err
 	}
+	model, shadow, err := loadFormulas(cfg.Formula)
+	if err != nil {
+		return nil, err
+	}
+	proc.SetFormula(formula.NewLive(model, shadow, set))
 	r.cacher.SetJudge(proc)
 	if err := r.cacher.Start(context.Background()); err != nil {
 		return nil, err

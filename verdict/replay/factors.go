@@ -21,11 +21,11 @@ const (
 	LabelRobot
 )
 
-// Factors writes the factors of every evaluation as CSV, for training: label (1 robot, 0 human, empty unknown), kind,
+// Factors writes the factors of every evaluation as CSV, for training: label (1 robot, 0 human, empty unknown), source,
 // subject, at, score, and a column for each factor; one that is unknown is empty. Make it with NewFactors.
 type Factors struct {
-	Label Label  // of the request that is being served
-	Kind  string // of who makes it
+	Label  Label  // of the request that is being served
+	Source string // where the label comes from
 
 	csv *csv.Writer
 	row []string
@@ -35,7 +35,7 @@ type Factors struct {
 // NewFactors writes the head of the table.
 func NewFactors(w *bufio.Writer, names []string) *Factors {
 	f := &Factors{csv: csv.NewWriter(w)}
-	f.row = append([]string{"label", "kind", "subject", "at", "score"}, names...)
+	f.row = append([]string{"label", "source", "subject", "at", "score"}, names...)
 	f.err = f.csv.Write(f.row)
 	return f
 }
@@ -54,7 +54,7 @@ func (f *Factors) Observe(sub identity.Subject, _ uint16, at time.Time, factors 
 	default:
 		row = append(row, "")
 	}
-	row = append(row, f.Kind, sub.String(), at.UTC().Format("2006-01-02T15:04:05.000Z"), number32(score))
+	row = append(row, f.Source, sub.String(), at.UTC().Format("2006-01-02T15:04:05.000Z"), number32(score))
 	for _, x := range factors {
 		row = append(row, number32(x))
 	}
@@ -78,9 +78,11 @@ func (f *Factors) Flush() error {
 // label sets what a record says of itself: a robot that declares itself is one, of the others nothing is known.
 func (f *Factors) label(r *Record, front Front) {
 	agent := r.Agent()
-	f.Label, f.Kind = LabelUnknown, ""
+	f.Label, f.Source = LabelUnknown, ""
 	if declaresRobot(agent) {
-		f.Label = LabelRobot
+		f.Label, f.Source = LabelRobot, "declared"
 	}
-	f.Kind, _ = front.Crawler(agent, r.Addr)
+	if name, _ := front.Crawler(agent, r.Addr); name != "" {
+		f.Source = name
+	}
 }
