@@ -194,16 +194,16 @@ func (s *session) part(e *verdict.Event) {
 func (s *session) turn(e *verdict.Event, night bool) {
 	s.seen(e)
 	inc(&s.pages)
-	s.pace(e.At)
-	s.course(e)
-	s.client(e)
-	if s.sharesOf == math.MaxUint8 {
+	if s.sharesOf == math.MaxUint8 { // before anything of this page is counted, or a share could overflow
 		for i := range s.shares {
 			s.shares[i] /= 2
 		}
 		s.sharesOf /= 2
 	}
 	s.sharesOf++
+	s.pace(e.At)
+	s.course(e)
+	s.client(e)
 	s.count(shareStopped, e.Verdict == verdict.Robot)
 	s.count(shareNight, night)
 	s.hours |= 1

@@ -24,7 +24,10 @@ type fate struct {
 	requests          int
 	before            int // requests until the first that was stopped
 	stopped           int
-	why               string
+	episodes          int // runs of stopped requests with at most a few minutes between
+	lastStop          time.Time
+	subject           string
+	why, factors      string
 }
 
 // Add counts a request.
@@ -48,8 +51,53 @@ func (s *Score) Add(r *Request, served *replay.Served) {
 		return
 	}
 	if f.stopped++; f.stopped == 1 {
-		f.before, f.stop, f.why = f.requests-1, r.View.At, served.Decision.Ban.Reason
+		d := &served.Decision
+		f.before, f.stop, f.subject, f.why = f.requests-1, r.View.At, d.Ban.Subject.String(), d.Ban.Reason
+		for _, x := range d.Ban.Factors {
+			if x.Name != "" {
+				f.factors += fmt.Sprintf(" %s=%.4g (%+.2f)", x.Name, x.Value, x.Amount)
+			}
+		}
 	}
+	if r.View.At.Sub(f.lastStop) > apart {
+		f.episodes++
+	}
+	f.lastStop = r.View.At
+}
+
+// apart is the time without a stopped request after which the next begins another episode.
+const apart = 5 * time.Minute
+
+// Hurt is somebody who is no robot and was stopped.
+type Hurt struct {
+	Kind    Kind      `json:"kind"`
+	Client  int       `json:"client"`
+	At      time.Time `json:"at"`
+	Before  int       `json:"requests_before"`
+	Stopped int       `json:"stopped"`
+	Subject string    `json:"subject"`
+	Reason  string    `json:"reason"`
+	Factors string    `json:"factors"` // name=value (what it added to the score)
+}
+
+// Hurt returns the people who were stopped.
+func (s *Score) Hurt() []Hurt {
+	var list []Hurt
+	for _, k := range Kinds() {
+		if k.Robot() {
+			continue
+		}
+		for n, f := range s.clients[k] {
+			if f.stopped > 0 {
+				list = append(list, Hurt{
+					Kind: k, Client: n, At: f.stop, Before: f.before, Stopped: f.stopped, Subject: f.subject, Reason: f.why,
+					Factors: strings.TrimSpace(f.factors),
+				})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b Hurt) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Client, b.Client)) })
+	return list
 }
 
 // Outcome is what became of the clients of a kind.
@@ -65,6 +113,7 @@ type Outcome struct {
 	TimeMedian      time.Duration `json:"time_before_median"`
 	TimeMost        time.Duration `json:"time_before_most"`
 	Minutes         []int         `json:"stopped_by_minute"` // clients stopped within as many minutes as Marks says
+	Episodes        int           `json:"episodes"`          // of all clients: how often they were stopped anew
 	Why             []string      `json:"reasons,omitempty"` // of first stops, the most common first
 }
 
@@ -94,6 +143,7 @@ func outcome(k Kind, of map[int]*fate) Outcome {
 			continue
 		}
 		o.Stopped++
+		o.Episodes += f.episodes
 		why[f.why]++
 		d := f.stop.Sub(f.first)
 		before, took = append(before, f.before), append(took, d)
@@ -120,7 +170,7 @@ func outcome(k Kind, of map[int]*fate) Outcome {
 func (s *Score) Text(w io.Writer) error {
 	list := s.Outcomes()
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "kind\tis\tclients\trequests\tclients stopped\tafter requests: median, most\tafter: median, most\trequests stopped")
+	fmt.Fprintln(tw, "kind\tis\tclients\trequests\tclients stopped\tafter requests: median, most\tafter: median, most\trequests stopped\ttimes")
 	for i := range list {
 		o := &list[i]
 		after, took := "–", "–"
@@ -128,8 +178,8 @@ func (s *Score) Text(w io.Writer) error {
 			after = fmt.Sprintf("%d, %d", o.BeforeMedian, o.BeforeMost)
 			took = fmt.Sprintf("%v, %v", round(o.TimeMedian), round(o.TimeMost))
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d (%s)\t%s\t%s\t%d (%s)\n", o.Kind, o.is(), o.Clients, o.Requests,
-			o.Stopped, share(o.Stopped, o.Clients), after, took, o.RequestsStopped, share(o.RequestsStopped, o.Requests))
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d (%s)\t%s\t%s\t%d (%s)\t%d\n", o.Kind, o.is(), o.Clients, o.Requests,
+			o.Stopped, share(o.Stopped, o.Clients), after, took, o.RequestsStopped, share(o.RequestsStopped, o.Requests), o.Episodes)
 	}
 	fmt.Fprintln(tw)
 	if err := tw.Flush(); err != nil {
@@ -149,7 +199,31 @@ func (s *Score) Text(w io.Writer) error {
 		}
 		fmt.Fprintln(tw, strings.Join(row, "\t")+"\t")
 	}
-	return tw.Flush()
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	return s.hurtText(w)
+}
+
+// maxHurt bounds the people that the text names.
+const maxHurt = 30
+
+func (s *Score) hurtText(w io.Writer) error {
+	hurt := s.Hurt()
+	if len(hurt) == 0 {
+		_, err := fmt.Fprintln(w, "\nNobody who is no robot was stopped.")
+		return err
+	}
+	fmt.Fprintf(w, "\n%d who are no robots were stopped:\n", len(hurt))
+	for i, h := range hurt {
+		if i == maxHurt {
+			fmt.Fprintf(w, "  and %d more (--json)\n", len(hurt)-i)
+			break
+		}
+		fmt.Fprintf(w, "  %s %d at %s after %d requests, %d stopped, %s: %s [%s]\n", h.Kind, h.Client, h.At.Format(time.DateTime), h.Before, h.Stopped,
+			h.Subject, h.Reason, h.Factors)
+	}
+	return nil
 }
 
 func (o *Outcome) is() string {
