@@ -60,26 +60,33 @@ type Reason struct {
 
 // Stop is one subject that would have been stopped.
 type Stop struct {
-	Subject  string           `json:"subject"`
-	First    time.Time        `json:"first"` // when it would have been stopped first
-	Last     time.Time        `json:"last"`
-	Before   uint64           `json:"before"`   // requests until then
-	Requests uint64           `json:"requests"` // that would have been stopped
-	Total    uint64           `json:"total"`    // requests of the subject in all
-	Verdict  string           `json:"verdict"`
-	Cause    string           `json:"cause"`
-	Reason   string           `json:"reason"`
-	Score    float32          `json:"score,omitempty"`
-	Model    string           `json:"model,omitempty"`
-	Factors  []verdict.Factor `json:"factors,omitempty"` // the strongest first
-	Service  string           `json:"service"`
-	Agent    string           `json:"agent,omitempty"` // User-Agent of the first stopped request
-	Declared bool             `json:"declared_robot"`  // by the User-Agent
-	Crawler  string           `json:"crawler,omitempty"`
-	User     string           `json:"user,omitempty"` // who was signed in
-	Request  string           `json:"request"`        // the first stopped one
+	Subject  string    `json:"subject"`
+	First    time.Time `json:"first"` // when it would have been stopped first
+	Last     time.Time `json:"last"`
+	Before   uint64    `json:"before"`   // requests until then
+	Requests uint64    `json:"requests"` // that would have been stopped
+	Total    uint64    `json:"total"`    // requests of the subject in all
+	Verdict  string    `json:"verdict"`
+	Cause    string    `json:"cause"`
+	Reason   string    `json:"reason"`
+	Score    float32   `json:"score,omitempty"`
+	Model    string    `json:"model,omitempty"`
+	Factors  []Factor  `json:"factors,omitempty"` // the strongest first
+	Service  string    `json:"service"`
+	Agent    string    `json:"agent,omitempty"` // User-Agent of the first stopped request
+	Declared bool      `json:"declared_robot"`  // by the User-Agent
+	Crawler  string    `json:"crawler,omitempty"`
+	User     string    `json:"user,omitempty"` // who was signed in
+	Request  string    `json:"request"`        // the first stopped one
 
 	of identity.Subject
+}
+
+// Factor is a number that spoke for a ban.
+type Factor struct {
+	Name   string  `json:"name"`
+	Value  float32 `json:"value"`
+	Amount float32 `json:"amount,omitempty"` // what it added to the score, in log-odds
 }
 
 // Crawler is what would have happened to the clients that declare a crawler of the configuration.
@@ -227,7 +234,7 @@ func (t *tally) stop(r *Record, v *identity.View, s *Served, winner identity.Sub
 		}
 		for _, f := range d.Ban.Factors {
 			if f.Name != "" {
-				st.Factors = append(st.Factors, f)
+				st.Factors = append(st.Factors, Factor(f))
 			}
 		}
 		t.stops[winner] = st
