@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/admin"
+	"antirobot/identity"
 )
 
 // openAdmin builds the private listener over the parts.
@@ -25,6 +27,12 @@ func (a *app) openAdmin() (err error) {
 		Allowance: func(id [16]byte) (admin.Allowance, bool) {
 			a, ok := a.cacher.Allowance(id)
 			return admin.Allowance(a), ok
+		},
+		Session: func(s identity.Subject) any {
+			if v, ok := a.proc.Session(s, time.Now()); ok {
+				return v
+			}
+			return nil
 		},
 		Reload:   func(context.Context) error { return a.reload("api") },
 		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,

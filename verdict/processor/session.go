@@ -249,6 +249,17 @@ func (s *session) pace(at time.Time) {
 	s.gapVar += (d*(l-s.gapMean) - s.gapVar) / n
 }
 
+// fade brings a copy of the counts of pages to a later time.
+func (s *session) fade(at time.Time) {
+	gap := float64(at.UnixMilli()-s.page) / 1000
+	if gap <= 0 {
+		return
+	}
+	for i := range s.faded {
+		s.faded[i] *= float32(math.Exp(-gap / spans[i]))
+	}
+}
+
 // course counts where the subject goes.
 func (s *session) course(e *verdict.Event) {
 	short := uint16(e.Path>>16) | 1
