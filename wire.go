@@ -154,11 +154,9 @@ func (a *app) openVerdict() (err error) {
 	if a.proc, err = processor.New(a.cfg.Processor, a.cacher, a.part("processor"), a.set); err != nil {
 		return err
 	}
-	model, shadow, err := loadFormulas(a.cfg.Processor.Formula)
-	if err != nil {
+	if a.formula, err = openFormula(a.cfg.Processor.Formula, a.set); err != nil {
 		return err
 	}
-	a.formula = formula.NewLive(model, shadow, a.set)
 	a.proc.SetFormula(a.formula)
 	a.cacher.SetJudge(a.proc)
 	if err := a.cacher.Start(context.Background()); err != nil {
@@ -166,6 +164,15 @@ func (a *app) openVerdict() (err error) {
 	}
 	a.proc.Start()
 	return nil
+}
+
+// openFormula returns the configured model, with the candidate beside it.
+func openFormula(cfg processor.FormulaConfig, set *metrics.Set) (*formula.Live, error) {
+	model, shadow, err := loadFormulas(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return formula.NewLive(model, shadow, set), nil
 }
 
 // loadFormulas reads the configured model and the candidate beside it, which may be nil.
