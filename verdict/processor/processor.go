@@ -287,7 +287,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	if !judged(e) {
 		if p.training != nil {
-			p.learn(e)
+			p.learn(e, r)
 		}
 		return
 	}

@@ -371,7 +371,7 @@ func (p *Processor) SetTraining(t *Training) { p.training = t }
 
 // learn follows a verified crawler, which is not judged and counts nowhere, for the training log alone: of robots it is
 // the one whose label is certain.
-func (p *Processor) learn(e *verdict.Event) {
+func (p *Processor) learn(e *verdict.Event, r *rates) {
 	sub := e.Subjects[0]
 	if outcomeOf(e) != outcomeCrawler || e.Kind != verdict.EventRequest {
 		return
@@ -399,7 +399,7 @@ func (p *Processor) learn(e *verdict.Event) {
 	v := p.vectors.Get().(*vector)
 	defer p.vectors.Put(v)
 	v.scene = scene{e: e, s: c}
-	p.fill(&v.scene)
+	p.fill(&v.scene, r)
 	p.training.observe(sub, e.Service, e.At, v.measure(false), 0)
 	v.scene.e = nil
 }
