@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
 	"time"
 
@@ -10,6 +11,7 @@ import (
 
 	"antirobot/admin"
 	"antirobot/identity"
+	"antirobot/verdict/processor"
 )
 
 // openAdmin builds the private listener over the parts.
@@ -38,10 +40,22 @@ func (a *app) openAdmin() (err error) {
 		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,
 		MessagesOpen: a.cfg.messagesOpen(), MaxMessage: a.cfg.Message.MaxRequest,
 	}
+	if a.training != nil {
+		deps.Events = a.exportEvents
+	}
 	if a.messages != nil {
 		deps.Messages = a.messages
 	}
 	a.admin, err = admin.New(a.cfg.Admin, a.token, deps, a.part("admin"), a.set)
+	return err
+}
+
+// exportEvents writes the training log, with what is buffered.
+func (a *app) exportEvents(w io.Writer, unlabelled bool, since time.Time) error {
+	if err := a.training.Flush(); err != nil {
+		return err
+	}
+	_, err := processor.ExportTraining(a.training.Dir(), w, processor.ExportOptions{Unlabelled: unlabelled, Since: since}, time.Now())
 	return err
 }
 

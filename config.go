@@ -16,6 +16,7 @@ import (
 	"antirobot/proxy/upstream"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
+	"antirobot/verdict/formula"
 	"antirobot/verdict/message"
 	"antirobot/verdict/processor"
 )
@@ -35,6 +36,7 @@ type Config struct {
 	Captcha   captcha.Config    `mapstructure:"captcha"`
 	Verdict   verdict.Config    `mapstructure:"verdict"`
 	Processor processor.Config  `mapstructure:"processor"`
+	Formula   formula.Config    `mapstructure:"formula"`
 	Store     StoreConfig       `mapstructure:"store"`
 	Counters  counter.Config    `mapstructure:"counters"`
 	Message   message.Config    `mapstructure:"message"`
@@ -106,6 +108,7 @@ func DefaultConfig() Config {
 		Captcha:   captcha.DefaultConfig(),
 		Verdict:   verdict.DefaultConfig(),
 		Processor: processor.DefaultConfig(),
+		Formula:   formula.DefaultConfig(),
 		Store:     defaultStoreConfig(),
 		Counters:  defaultCounters(),
 		Message:   message.DefaultConfig(),
@@ -164,11 +167,8 @@ func (c *Config) keyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "admin", "check.listen", "store", "counters", "message", "verdict",
+	"data_dir", "log.access", "admin", "check.listen", "store", "counters", "message", "verdict", "processor",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
-	"processor.enabled", "processor.exempt", "processor.queue", "processor.workers", "processor.max_sessions", "processor.max_groups",
-	"processor.address_agents", "processor.crowd_factor", "processor.max_ban", "processor.forget", "processor.ban",
-	"processor.hysteresis", "processor.time_zone", "processor.hosting",
 }
 
 // needRestart names the settings of next that differ from c and take effect at the next start only.

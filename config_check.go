@@ -76,7 +76,7 @@ func (c *Config) checkFiles() error {
 	if _, err := proxy.NewCheckRules(c.Check); err != nil {
 		errs = append(errs, withPath("check", err))
 	}
-	if _, _, err := loadFormulas(c.Processor.Formula); err != nil {
+	if _, _, err := loadFormulas(c.Formula); err != nil {
 		errs = append(errs, err)
 	}
 	var override fs.FS

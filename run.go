@@ -160,6 +160,7 @@ func (a *app) close() {
 		}},
 		{"upstreams", true, a.closeGroups},
 		{"processor", a.proc != nil, func() error { return a.proc.Close() }},
+		{"training log", a.training != nil, func() error { return a.training.Close() }},
 		{"identity", a.fuids != nil, func() error { return a.fuids.close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
@@ -223,7 +224,7 @@ func (a *app) reload(why string) error {
 	if err != nil {
 		return err
 	}
-	model, shadow, err := loadFormulas(next.Processor.Formula)
+	model, shadow, err := loadFormulas(next.Formula)
 	if err != nil {
 		return err
 	}

@@ -50,6 +50,7 @@ type app struct {
 	cacher   *verdict.Cacher
 	proc     *processor.Processor
 	formula  *formula.Live
+	training *processor.Training // nil: nothing is kept
 	resolver *identity.Resolver
 	fuids    *fuidKeeper
 	pages    *templates.Set
@@ -154,10 +155,13 @@ func (a *app) openVerdict() (err error) {
 	if a.proc, err = processor.New(a.cfg.Processor, a.cacher, a.part("processor"), a.set); err != nil {
 		return err
 	}
-	if a.formula, err = openFormula(a.cfg.Processor.Formula, a.set); err != nil {
+	if a.formula, err = openFormula(a.cfg.Formula, a.set); err != nil {
 		return err
 	}
 	a.proc.SetFormula(a.formula)
+	if err := a.openTraining(); err != nil {
+		return err
+	}
 	a.cacher.SetJudge(a.proc)
 	if err := a.cacher.Start(context.Background()); err != nil {
 		return err
@@ -167,7 +171,7 @@ func (a *app) openVerdict() (err error) {
 }
 
 // openFormula returns the configured model, with the candidate beside it.
-func openFormula(cfg processor.FormulaConfig, set *metrics.Set) (*formula.Live, error) {
+func openFormula(cfg formula.Config, set *metrics.Set) (*formula.Live, error) {
 	model, shadow, err := loadFormulas(cfg)
 	if err != nil {
 		return nil, err
@@ -176,18 +180,33 @@ func openFormula(cfg processor.FormulaConfig, set *metrics.Set) (*formula.Live, 
 }
 
 // loadFormulas reads the configured model and the candidate beside it, which may be nil.
-func loadFormulas(cfg processor.FormulaConfig) (model, shadow *formula.Model, err error) {
+func loadFormulas(cfg formula.Config) (model, shadow *formula.Model, err error) {
 	if model, err = loadFormula(cfg.Model); err != nil {
-		return nil, nil, fmt.Errorf("processor.formula.model: %w", err)
+		return nil, nil, fmt.Errorf("formula.model: %w", err)
 	}
 	if cfg.Shadow == "" {
 		return model, nil, nil
 	}
 	if shadow, err = loadFormula(cfg.Shadow); err != nil {
-		return nil, nil, fmt.Errorf("processor.formula.shadow: %w", err)
+		return nil, nil, fmt.Errorf("formula.shadow: %w", err)
 	}
 	return model, shadow, nil
 }
+
+// openTraining opens the log that models are trained with.
+func (a *app) openTraining() (err error) {
+	if !a.cfg.Processor.Enabled {
+		return nil
+	}
+	a.training, err = processor.OpenTraining(a.cfg.Processor.Training, trainingDir(a.cfg.DataDir), a.part("processor"), a.set)
+	if a.training != nil {
+		a.proc.SetTraining(a.training)
+	}
+	return err
+}
+
+// trainingDir is where the training log of a data directory is.
+func trainingDir(dataDir string) string { return filepath.Join(dataDir, "training") }
 
 func (a *app) openIdentity() (err error) {
 	if a.resolver, err = identity.New(a.cfg.Identity, a.ring.Load, a.cacher.Revoked); err != nil {
@@ -242,6 +261,7 @@ func (a *app) openGateway() error {
 	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Log: a.part("gateway"), Metrics: a.metrics}
 	if a.cfg.Processor.Enabled {
 		deps.Sink = a.proc
+		deps.Crawlers = a.training != nil
 	}
 	if a.cfg.Log.Access {
 		access := a.part("access")

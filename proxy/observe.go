@@ -22,7 +22,10 @@ func (j *journey) report() {
 
 // tell is what the slow half learns of the request.
 func (j *journey) tell(took time.Duration) {
-	if j.g.deps.Sink == nil || !j.decision.Judged() || j.ownPage && j.outcome == captcha.OutcomeNone {
+	if j.g.deps.Sink == nil || j.ownPage && j.outcome == captcha.OutcomeNone {
+		return
+	}
+	if !j.decision.Judged() && !(j.g.deps.Crawlers && j.decision.Crawler()) {
 		return
 	}
 	e := &j.event

@@ -47,6 +47,12 @@ func (d *Decision) Judged() bool {
 	return (d.Cause != CauseWhite || d.Entry.Provisional) && d.Cause != CauseOff && !d.Demand
 }
 
+// Crawler reports whether the request is of a verified crawler. It is not judged; who keeps training data may learn from
+// it all the same.
+func (d *Decision) Crawler() bool {
+	return d.Cause == CauseWhite && !d.Entry.Provisional && d.Entry.List == cbb.ListCrawlers
+}
+
 // Event fills e with what is known of the request when it has been decided. Static and Kind are set by the caller, and
 // Answered is called, when the answer has been written.
 func (d *Decision) Event(e *Event, v *identity.View, id *identity.Identity, s *Service) {

@@ -64,7 +64,7 @@ func (p *Processor) fill(c *scene, r *rates) {
 
 // evaluate scores the subject, and bans it if the score exceeds the threshold of the service.
 func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
-	if p.formula == nil && p.observer == nil {
+	if p.formula == nil && p.observer == nil && p.training == nil {
 		return
 	}
 	p.evaluations.Inc()
@@ -79,6 +79,9 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 		score, model = p.formula.Score(x, r.Threshold)
 	}
 	v.scene.e = nil
+	if p.training != nil {
+		p.training.observe(e.Subjects[0], e.Service, e.At, x, score)
+	}
 	if p.observer != nil {
 		p.observer(e.Subjects[0], e.Service, e.At, x, score)
 	}

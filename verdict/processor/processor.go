@@ -51,13 +51,8 @@ type Config struct {
 	Hysteresis    float64       `mapstructure:"hysteresis"`     // by how much a first score must exceed the threshold
 	TimeZone      string        `mapstructure:"time_zone"`      // of the visitors: when it is night
 	Hosting       []string      `mapstructure:"hosting"`        // files with networks of hosting companies
-	Formula       FormulaConfig `mapstructure:"formula"`
-}
 
-// FormulaConfig names the formulas: built-in ones by their name, others by their file.
-type FormulaConfig struct {
-	Model  string `mapstructure:"model"`  // the built-in none scores nobody: only the limits ban
-	Shadow string `mapstructure:"shadow"` // a candidate that scores beside it and changes nothing; empty: none
+	Training TrainingConfig `mapstructure:"training"` // what is kept for models to be trained with
 }
 
 // DefaultConfig returns a queue of 16384 events, two workers, a million sessions. This machine itself is exempt: where a
@@ -67,7 +62,7 @@ func DefaultConfig() Config {
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, TimeZone: "UTC",
-		Formula: FormulaConfig{Model: "default"},
+		Training: DefaultTrainingConfig(),
 	}
 }
 
@@ -100,9 +95,7 @@ func (c *Config) Validate() error {
 	if _, err := time.LoadLocation(c.TimeZone); err != nil {
 		errs = append(errs, fmt.Errorf("time_zone: %q is no time zone such as Europe/Berlin: %w", c.TimeZone, err))
 	}
-	if c.Formula.Model == "" {
-		errs = append(errs, errors.New("formula.model: is empty; none means that only the limits ban"))
-	}
+	errs = append(errs, c.Training.Validate())
 	for i, n := range c.Exempt {
 		if _, err := netip.ParsePrefix(n); err != nil {
 			errs = append(errs, fmt.Errorf("exempt[%d]: %q is no network such as 10.0.0.0/8", i, n))
@@ -127,6 +120,7 @@ type Processor struct {
 	sessions *table[identity.Subject, session]
 	paces    paces
 	groups   *table[groupKey, group]
+	training *Training
 	formula  *formula.Live
 	observer func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)
 	vectors  sync.Pool
@@ -288,7 +282,13 @@ func (p *Processor) Process(e *verdict.Event) {
 		return
 	}
 	p.bench.Observe(e)
+	if p.training != nil {
+		p.training.outcome(e)
+	}
 	if !judged(e) {
+		if p.training != nil {
+			p.learn(e, r)
+		}
 		return
 	}
 	if e.Kind != verdict.EventRequest {
