@@ -194,9 +194,6 @@ func (s *session) part(e *verdict.Event) {
 func (s *session) turn(e *verdict.Event, night bool) {
 	s.seen(e)
 	inc(&s.pages)
-	s.pace(e.At)
-	s.course(e)
-	s.client(e)
 	if s.sharesOf == math.MaxUint8 {
 		for i := range s.shares {
 			s.shares[i] /= 2
@@ -204,6 +201,9 @@ func (s *session) turn(e *verdict.Event, night bool) {
 		s.sharesOf /= 2
 	}
 	s.sharesOf++
+	s.pace(e.At)
+	s.course(e)
+	s.client(e)
 	s.count(shareStopped, e.Verdict == verdict.Robot)
 	s.count(shareNight, night)
 	s.hours |= 1
