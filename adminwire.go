@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/admin"
+	"antirobot/identity"
 	"antirobot/verdict/processor"
 )
 
@@ -28,6 +29,12 @@ func (a *app) openAdmin() (err error) {
 		Allowance: func(id [16]byte) (admin.Allowance, bool) {
 			a, ok := a.cacher.Allowance(id)
 			return admin.Allowance(a), ok
+		},
+		Session: func(s identity.Subject) any {
+			if v, ok := a.proc.Session(s, time.Now()); ok {
+				return v
+			}
+			return nil
 		},
 		Reload:   func(context.Context) error { return a.reload("api") },
 		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,

@@ -155,11 +155,9 @@ func (a *app) openVerdict() (err error) {
 	if a.proc, err = processor.New(a.cfg.Processor, a.cacher, a.part("processor"), a.set); err != nil {
 		return err
 	}
-	model, shadow, err := loadFormulas(a.cfg.Formula)
-	if err != nil {
+	if a.formula, err = openFormula(a.cfg.Formula, a.set); err != nil {
 		return err
 	}
-	a.formula = formula.NewLive(model, shadow, a.set)
 	a.proc.SetFormula(a.formula)
 	if err := a.openTraining(); err != nil {
 		return err
@@ -170,6 +168,15 @@ func (a *app) openVerdict() (err error) {
 	}
 	a.proc.Start()
 	return nil
+}
+
+// openFormula returns the configured model, with the candidate beside it.
+func openFormula(cfg formula.Config, set *metrics.Set) (*formula.Live, error) {
+	model, shadow, err := loadFormulas(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return formula.NewLive(model, shadow, set), nil
 }
 
 // loadFormulas reads the configured model and the candidate beside it, which may be nil.

@@ -117,10 +117,10 @@ func isWord(b byte) bool {
 
 // agentReader collects the words of a User-Agent that matter.
 type agentReader struct {
-	claim0                                   Claim
-	chrome, version                          uint16
-	robot, crawler, headless, android, apple bool
-	webview, firefox, safari, app            bool
+	claim0                          Claim
+	chrome, version                 uint16
+	robot, crawler, headless, apple bool
+	webview, firefox, safari, app   bool
 }
 
 // word looks at the word that b begins with.

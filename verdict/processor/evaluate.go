@@ -123,10 +123,10 @@ func (p *Processor) sentenceFor(e *verdict.Event, r *rates, score float32) (time
 		p.spare(e.Subjects[0], e.At)
 		return 0, false
 	}
-	if int64(s.sentence.until) > now && !(s.bannedScore > r.Threshold) {
-		s.sentence.until = uint32(now) // the ban that is ahead does not hold here
-	}
 	length, ok := s.sentence.next(e.At, p.sentencing(p.cfg.Ban, e))
+	if !ok && !(s.bannedScore > r.Threshold) {
+		length, ok = s.sentence.ahead(e.At), true // the ban that is ahead holds elsewhere only
+	}
 	if ok {
 		s.bannedScore = score
 	}
@@ -175,6 +175,7 @@ func (p *Processor) Judge(v *identity.View, id *identity.Identity, s *verdict.Se
 		known = *k
 	}
 	sh.mu.Unlock()
+	known.fade(v.At)
 	if p.over(paceKey{role: roleSubject, kind: winner.Kind, service: s.Index, id: winner.ID}, addr.ID, v.At, r, known.agentCount()) {
 		return 1
 	}

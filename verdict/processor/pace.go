@@ -114,6 +114,24 @@ func (t paces) sentence(k paceKey, at time.Time, rule sentencing) (time.Duration
 	return p.sentence.next(at, rule)
 }
 
+// bannedUntil returns when the last ban of a key ends, in unix seconds.
+func (t paces) bannedUntil(k paceKey) uint32 {
+	sh, h := t.lock(k)
+	defer sh.mu.Unlock()
+	if p := sh.find(h, k); p != nil {
+		return p.sentence.until
+	}
+	return 0
+}
+
+func (t paces) setBanned(k paceKey, until uint32) {
+	sh, h := t.lock(k)
+	defer sh.mu.Unlock()
+	if p := sh.find(h, k); p != nil {
+		p.sentence.until = until
+	}
+}
+
 // sweep drops what no window covers any more, and whose offences are forgotten.
 func (t paces) sweep(at time.Time, longest, forget time.Duration) {
 	now := at.Unix()
@@ -155,6 +173,11 @@ func (s *sentence) next(at time.Time, rule sentencing) (time.Duration, bool) {
 	s.length = uint32(length / time.Second)
 	s.until = now + s.length
 	return length, true
+}
+
+// ahead returns how much of the sentence is left.
+func (s *sentence) ahead(at time.Time) time.Duration {
+	return time.Duration(int64(s.until)-at.Unix()) * time.Second
 }
 
 // over reports whether nothing hangs on the sentence any more.

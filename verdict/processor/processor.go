@@ -354,6 +354,7 @@ func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	sh.mu.Unlock()
 	p.inGroups(e, func(g *group, _ groupKey) { g.captcha(e) })
 	if due {
+		c.fade(e.At)
 		p.evaluate(e, r, &c)
 	}
 }
@@ -424,7 +425,7 @@ func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r
 		p.spare(sub, e.At)
 		return
 	}
-	length, ok := p.paces.sentence(k, e.At, p.sentencing(l.Ban, e))
+	length, ok := p.sentenceForPace(k, sub, e, r, l)
 	if !ok {
 		return
 	}
@@ -438,6 +439,34 @@ func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r
 			{Name: "network_pages_1m", Value: network.minute},
 		},
 	}, e)
+}
+
+// sentenceForPace returns the length of the ban that is due now; false if none is. Bans for pace and by the formula grow
+// together: what counts is how often a subject was banned, not by what. Those of a crowd are its address's own.
+func (p *Processor) sentenceForPace(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit) (time.Duration, bool) {
+	rule := p.sentencing(l.Ban, e)
+	if k.role == roleCrowd {
+		return p.paces.sentence(k, e.At, rule)
+	}
+	made := p.paces.bannedUntil(k)
+	sh, h := p.sessions.lock(sub)
+	s := sh.find(h, sub)
+	if s == nil { // it made room for another meanwhile
+		sh.mu.Unlock()
+		return p.paces.sentence(k, e.At, rule)
+	}
+	length, ok := s.sentence.next(e.At, rule)
+	if ahead := s.sentence.ahead(e.At); !ok && made != s.sentence.until && !(s.bannedScore > r.Threshold) {
+		length, ok = ahead, true // the ban that is ahead holds elsewhere
+	} else if ok {
+		s.bannedScore = 0 // it holds at this service only
+	}
+	until := s.sentence.until
+	sh.mu.Unlock()
+	if ok {
+		p.paces.setBanned(k, until)
+	}
+	return length, ok
 }
 
 func (p *Processor) sentencing(first time.Duration, e *verdict.Event) sentencing {

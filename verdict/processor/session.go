@@ -194,9 +194,6 @@ func (s *session) part(e *verdict.Event) {
 func (s *session) turn(e *verdict.Event, night bool) {
 	s.seen(e)
 	inc(&s.pages)
-	s.pace(e.At)
-	s.course(e)
-	s.client(e)
 	if s.sharesOf == math.MaxUint8 {
 		for i := range s.shares {
 			s.shares[i] /= 2
@@ -204,6 +201,9 @@ func (s *session) turn(e *verdict.Event, night bool) {
 		s.sharesOf /= 2
 	}
 	s.sharesOf++
+	s.pace(e.At)
+	s.course(e)
+	s.client(e)
 	s.count(shareStopped, e.Verdict == verdict.Robot)
 	s.count(shareNight, night)
 	s.hours |= 1
@@ -247,6 +247,17 @@ func (s *session) pace(at time.Time) {
 	n := float32(min(max(uint32(s.stable), 1), 32))
 	s.gapMean += d / n
 	s.gapVar += (d*(l-s.gapMean) - s.gapVar) / n
+}
+
+// fade brings a copy of the counts of pages to a later time.
+func (s *session) fade(at time.Time) {
+	gap := float64(at.UnixMilli()-s.page) / 1000
+	if gap <= 0 {
+		return
+	}
+	for i := range s.faded {
+		s.faded[i] *= float32(math.Exp(-gap / spans[i]))
+	}
 }
 
 // course counts where the subject goes.
