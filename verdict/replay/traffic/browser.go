@@ -116,7 +116,6 @@ var (
 	encodingName  = []byte("Accept-Encoding")
 	siteName      = []byte("Sec-Fetch-Site")
 	modeName      = []byte("Sec-Fetch-Mode")
-	userName      = []byte("Sec-Fetch-User")
 	destName      = []byte("Sec-Fetch-Dest")
 	none          = []byte("none")
 	sameOrigin    = []byte("same-origin")

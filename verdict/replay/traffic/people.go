@@ -59,7 +59,7 @@ func (w *world) addPeople() {
 	for range w.scaled(homes) {
 		c := w.person(People)
 		w.choose(c, func(b *browser) bool { return c.rng.IntN(3) > 0 || b.mobile })
-		c.at = w.someTime(c, 8, 23)
+		c.at = w.firstVisit(c, 8, 23)
 		addr := home(c)
 		c.address = func(*client) netip.Addr { return addr }
 		w.add(c)
@@ -91,7 +91,7 @@ func (w *world) addMobile() {
 	for range w.scaled(telephones) {
 		c := w.person(Mobile)
 		w.choose(c, func(b *browser) bool { return b.mobile })
-		c.at = w.someTime(c, 7, 23)
+		c.at = w.firstVisit(c, 7, 23)
 		c.address = func(c *client) netip.Addr { // another of the carrier's every now and then
 			if c.at.After(c.changeAt) {
 				c.from = netip.AddrFrom4([4]byte{203, 0, 113, byte(64 + c.rng.IntN(carrierAddrs))})
@@ -109,6 +109,16 @@ func (w *world) someTime(c *client, from, to int) time.Time {
 	at := day.Add(time.Duration(from) * time.Hour).Add(c.between(0, time.Duration(to-from)*time.Hour))
 	if first := w.cfg.Begin.Add(-w.cfg.WarmUp); at.Before(first) {
 		at = first.Add(c.between(0, time.Hour))
+	}
+	return at
+}
+
+// firstVisit is when somebody comes for the first time: half on the first day, half on any day, so that there are
+// newcomers while the robots work.
+func (w *world) firstVisit(c *client, from, to int) time.Time {
+	at := w.someTime(c, from, to)
+	if c.number%2 == 1 {
+		at = at.Add(time.Duration(c.rng.IntN(1+int((w.cfg.WarmUp+w.cfg.Length)/(24*time.Hour)))) * 24 * time.Hour)
 	}
 	return at
 }
