@@ -41,7 +41,7 @@ type Config struct {
 	Exempt        []string      `mapstructure:"exempt"`         // networks whose clients are counted and never banned for pace
 	Queue         int           `mapstructure:"queue"`          // events that wait, all workers together; a power of two is used
 	Workers       int           `mapstructure:"workers"`        // goroutines that judge
-	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects known at once, about 250 bytes each
+	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects known at once, about 300 bytes each
 	MaxGroups     int           `mapstructure:"max_groups"`     // addresses, networks, User-Agents and header shapes, about 130 bytes each
 	AddressAgents int           `mapstructure:"address_agents"` // most User-Agents that raise the limits of an address
 	CrowdFactor   int           `mapstructure:"crowd_factor"`   // limits of an address over all subjects with cookies
@@ -161,7 +161,7 @@ func New(cfg Config, bench Bench, log zerolog.Logger, set *metrics.Set) (*Proces
 	p := &Processor{
 		cfg: cfg, bench: bench, log: log, stop: make(chan struct{}), zone: zone,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions),
-		paces:     newPaces(cfg.MaxSessions),
+		paces:     newPaces(max(tableShards, cfg.MaxSessions/4)),
 		groups:    newTable[groupKey, group](cfg.MaxGroups),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
