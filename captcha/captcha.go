@@ -102,9 +102,6 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	if d.Previous != nil {
 		c.inherit(d.Previous)
 	}
-	if cfg.TestAnswer != "" {
-		c.log.Warn().Msg("captcha.test_answer is set: every challenge has the same answer and protects nothing")
-	}
 	return c, nil
 }
 
