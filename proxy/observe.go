@@ -29,6 +29,8 @@ func (j *journey) tell(took time.Duration) {
 	j.decision.Event(e, j.view, &j.id, j.svc.Verdict)
 	e.Static = isStatic(j.view)
 	e.Document = isDocument(j.result.ContentType)
+	e.Page = j.want == kindPage && string(j.view.Method) == "GET"
+	e.Advised = j.advised
 	e.Status = uint16(j.status) //nolint:gosec // an HTTP status
 	e.BytesOut = uint64(max(j.result.BytesOut, 0))
 	e.Took = took
