@@ -126,7 +126,7 @@ export interface Antirobot {
 export class AntirobotCancelled extends Error {
   override readonly name = 'AntirobotCancelled';
   constructor(readonly challenge: Challenge) {
-    super('the challenge was not answered');
+    super('challenge not answered');
   }
 }
 
@@ -134,7 +134,7 @@ export class AntirobotCancelled extends Error {
 export class AntirobotBlocked extends Error {
   override readonly name = 'AntirobotBlocked';
   constructor(readonly reason: 'blocked' | 'rounds', readonly requestId: string, readonly response?: Response) {
-    super(reason === 'blocked' ? 'the request was refused' : 'asked again: is the cookie kept?');
+    super(reason === 'blocked' ? 'request refused' : 'asked again: is the cookie kept?');
   }
 }
 
@@ -142,7 +142,7 @@ export class AntirobotBlocked extends Error {
 export class AntirobotNotReplayable extends Error {
   override readonly name = 'AntirobotNotReplayable';
   constructor(readonly why: 'body' | 'replay', readonly challenge: Challenge) {
-    super('answered, but the request can not be repeated: send it again');
+    super('answered, but not repeated: send it again');
   }
 }
 
@@ -206,13 +206,13 @@ h2{font-size:1.375rem;line-height:1.3;margin:0 0 .5rem}p{margin:0 0 .75rem}
 .q{color:var(--soft)}.p{background:#fff;border:1px solid var(--line);border-radius:.5rem;padding:.25rem;margin:0 0 .75rem}
 img{display:block;width:100%;max-width:300px;height:auto;min-height:4rem;margin:auto;color:#1b1f24}
 audio{display:block;width:100%;min-height:2.5rem}
-label{display:block;font-weight:600}
-.e{color:var(--bad);font-weight:600}.e:empty,.s:empty{display:none}
+label,.e{display:block;font-weight:600}
+.e{color:var(--bad)}p:empty{margin:0}
 input{display:block;width:100%;padding:.6rem .75rem;font:inherit;font-size:1.375rem;letter-spacing:.12em;color:inherit;background:var(--bg);border:1px solid var(--line);border-radius:.5rem}
 input[aria-invalid=true]{border:2px solid var(--bad)}
 button{font:inherit;min-height:2.75rem;padding:.5rem 1rem;border:1px solid var(--line);border-radius:.5rem;color:inherit;background:var(--soft-bg);cursor:pointer}
 .g{font-weight:600;color:var(--on);background:var(--accent);border-color:transparent;flex:1}
-.l{min-height:2rem;padding:.15rem 0;border:0;background:none;color:var(--accent);text-decoration:underline}
+.l{min-height:2rem;padding:.15rem 0;border:0;background:none;color:var(--accent);text-decoration:underline;text-align:start}
 .b{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:.9rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 details{margin-top:1rem}summary{cursor:pointer;min-height:1.75rem;color:var(--accent)}
@@ -242,7 +242,7 @@ class Puzzle {
     this.#image = el('img', { alt: t.picture_alt, width: '240', height: '80' });
     this.#audio = el('audio', { controls: '', preload: 'none', 'aria-label': t.audio_label });
     this.#error = el('p', { class: 'e', id: 'e', role: 'alert' });
-    this.#status = el('p', { class: 's q', role: 'status' });
+    this.#status = el('p', { class: 'q', role: 'status' });
     this.#id = el('code', { dir: 'ltr' });
     this.#field = el('input', {
       id: 'f', type: 'text', dir: 'ltr', inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off', autocapitalize: 'off',
@@ -359,7 +359,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     if (body?.type !== 'captcha' || !c?.key) return null;
     const at = (x: unknown) => {
       const u = new URL(String(x), from);
-      if (u.origin !== new URL(from).origin) throw new TypeError('a challenge that leads elsewhere: ' + u.origin);
+      if (u.origin !== new URL(from).origin) throw new TypeError('challenge leads elsewhere: ' + u.origin);
       return u.href;
     };
     return {
