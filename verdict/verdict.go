@@ -108,7 +108,7 @@ type Event struct {
 	Subjects [6]identity.Subject // all verified identities, the winner first, the address last
 	N        uint8
 	Advised  bool   // a balancer sends the request on itself: Status, BytesOut, Took and Document are not known
-	Page     bool   // a navigation, by its headers: what it gets is read by somebody
+	Page     bool   // with Advised: a navigation, by its headers
 	Status   uint16 // of the answer; 0 if the client left first
 	BytesOut uint64
 	Took     time.Duration // from head to the last byte
