@@ -86,13 +86,13 @@ func startGateway(t *testing.T) *gateway {
 		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Sets: []*metrics.Set{set},
 		Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
 		Messages: messages, MessagesOpen: true, MaxMessage: 2 << 20,
-		Reload: func(context.Context) error {
+		Reload: func(context.Context) ([]string, error) {
 			if len(g.reload) == 0 {
-				return nil
+				return nil, nil
 			}
 			err := g.reload[0]
 			g.reload = g.reload[1:]
-			return err
+			return nil, err
 		},
 		Services: func() []Service {
 			return []Service{{

@@ -29,6 +29,9 @@ func (j *journey) tell(took time.Duration) {
 	j.decision.Event(e, j.view, &j.id, j.svc.Verdict)
 	e.Static = isStatic(j.view)
 	e.Document = isDocument(j.result.ContentType)
+	if e.Advised = j.advised; e.Advised {
+		e.Page = j.kind() == kindPage && string(j.view.Method) == "GET"
+	}
 	e.Status = uint16(j.status) //nolint:gosec // an HTTP status
 	e.BytesOut = uint64(max(j.result.BytesOut, 0))
 	e.Took = took
