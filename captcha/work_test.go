@@ -404,3 +404,13 @@ func BenchmarkCheckWork(b *testing.B) {
 	f("right", right, true)
 	f("wrong", strings.Repeat("4294967295.", workParts-1)+"4294967295", false)
 }
+
+// BenchmarkDoWork is what the first pass costs somebody who works outside of a browser, on one core.
+func BenchmarkDoWork(b *testing.B) {
+	var w work
+	cfg := DefaultConfig()
+	for b.Loop() {
+		t := w.task(w.issue(cfg.workPrice(0, 0)))
+		t.toil(b)
+	}
+}

@@ -206,7 +206,7 @@ h2{font-size:1.375rem;line-height:1.3;margin:0 0 .5rem}p{margin:0 0 .75rem}
 .q{color:var(--soft)}.p{background:#fff;border:1px solid var(--line);border-radius:.5rem;padding:.25rem;margin:0 0 .75rem}
 img{display:block;width:100%;max-width:300px;height:auto;min-height:4rem;margin:auto;color:#1b1f24}
 audio{display:block;width:100%;min-height:2.5rem}
-label,.e{display:block;font-weight:600}
+label,.e{display:block;font-weight:600;margin-top:.5rem}
 .e{color:var(--bad)}p:empty{margin:0}
 input{display:block;width:100%;padding:.6rem .75rem;font:inherit;font-size:1.375rem;letter-spacing:.12em;color:inherit;background:var(--bg);border:1px solid var(--line);border-radius:.5rem}
 input[aria-invalid=true]{border:2px solid var(--bad)}
