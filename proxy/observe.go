@@ -32,6 +32,9 @@ func (j *journey) tell(took time.Duration) {
 	j.decision.Event(e, j.view, &j.id, j.svc.Verdict)
 	e.Static = isStatic(j.view)
 	e.Answered(j.status, j.result.ContentType, j.result.BytesOut, took)
+	if e.Advised = j.advised; e.Advised {
+		e.Page = j.kind() == kindPage && string(j.view.Method) == "GET"
+	}
 	e.Kind = eventKinds[j.outcome]
 	j.g.deps.Sink.Offer(e)
 }
