@@ -149,6 +149,9 @@ func (f *factorsFile) label(r *traffic.Request) {
 		return
 	}
 	f.Source, f.Label = string(r.Kind), replay.LabelHuman
+	if r.Habit != "" {
+		f.Source += "-" + r.Habit
+	}
 	if r.Kind.Robot() {
 		f.Label = replay.LabelRobot
 	}

@@ -135,6 +135,9 @@ var destOf = [...]struct{ dest, mode, accept string }{
 // fill makes v the request that the client would send.
 func (c *client) fill(v *identity.View, p *planned, host string) {
 	fields := v.Fields[:0]
+	if c.noReferer {
+		p.ref = ""
+	}
 	*v = identity.View{
 		At: c.at, Method: methodGet, Host: []byte(host), HostPort: []byte(host), Target: []byte(p.path), Peer: c.address(c), TLS: true,
 	}
@@ -153,6 +156,9 @@ func (c *client) fill(v *identity.View, p *planned, host string) {
 		fields = c.navigation(fields, p, host)
 	default:
 		fields = c.part(fields, p)
+	}
+	if c.family == program && c.kind == Odd && p.ref != "" {
+		fields = append(fields, identity.Field{Name: refererName, Value: []byte(p.ref)})
 	}
 	if cookie := c.cookie(); cookie != "" {
 		fields = append(fields, identity.Field{Name: cookieName, Value: []byte(cookie)})
@@ -221,7 +227,13 @@ func (c *client) part(fields []identity.Field, p *planned) []identity.Field {
 	if lang == nil {
 		lang = c.value("Accept-Language")
 	}
-	ref := []byte(p.ref)
+	var ref []byte
+	if p.ref != "" {
+		ref = []byte(p.ref)
+	}
+	if c.bare {
+		return c.barePart(fields, d.accept, lang, ref)
+	}
 	dst, mode, accept := []byte(d.dest), []byte(d.mode), []byte(d.accept)
 	switch c.family {
 	case chromium:
@@ -257,6 +269,24 @@ func (c *client) part(fields []identity.Field, p *planned) []identity.Field {
 		add(languageName, lang)
 		add(encodingName, c.value("Accept-Encoding"))
 		add(keepAliveName, keepAlive)
+	}
+	return fields
+}
+
+// barePart is what a browser without Sec-Fetch and hints sends for a part of a page.
+func (c *client) barePart(fields []identity.Field, accept string, lang, ref []byte) []identity.Field {
+	for _, f := range [...]identity.Field{
+		{Name: agentName, Value: c.value("User-Agent")},
+		{Name: acceptName, Value: []byte(accept)},
+		{Name: languageName, Value: lang},
+		{Name: encodingName, Value: c.value("Accept-Encoding")},
+		{Name: refererName, Value: ref},
+		{Name: keepAliveName, Value: keepAlive},
+		{Name: []byte("Via"), Value: c.value("Via")},
+	} {
+		if f.Value != nil {
+			fields = append(fields, f)
+		}
 	}
 	return fields
 }
