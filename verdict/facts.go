@@ -23,6 +23,7 @@ type Facts struct {
 	Shape    uint64 // hash of which fields a browser always sends are there, in which order
 	Language uint32 // hash of Accept-Language; 0 if absent
 
+	Site        Site // what the browser says of where it came from
 	Referer     Referer
 	RefererPath uint32 // hash of the referer's path, if it is of the same site
 
@@ -37,6 +38,17 @@ type Facts struct {
 	Number   uint32 // the last number in the target, up to nine digits …
 	Series   uint32 // … and the hash of what stands before it; 0: there is no number
 }
+
+// Site is what Sec-Fetch-Site says.
+type Site uint8
+
+// Where a browser says that a request comes from.
+const (
+	SiteUnknown Site = iota
+	SiteNone         // typed, a bookmark, another program: no page has led here
+	SiteSame         // of the same site
+	SiteCross
+)
 
 // Referer says where a request comes from.
 type Referer uint8
@@ -86,6 +98,7 @@ func (f *Facts) read(v *identity.View, id *identity.Identity, t *claimTable) (ag
 		f.Claim = t.claim(agent, p.values[valueAgent])
 	}
 	f.Referer, f.RefererPath = referer(p.values[valueReferer], v.Host)
+	f.Site = siteOf(p.values[valueSite])
 	f.cookies(v, id)
 	if f.Headers&HasAcceptLanguage != 0 {
 		f.Language = max(1, uint32(hash(p.values[valueLanguage])))
@@ -121,6 +134,18 @@ func (f *Facts) cookies(v *identity.View, id *identity.Identity) {
 			f.Forged++
 		}
 	}
+}
+
+func siteOf(value []byte) Site {
+	switch string(value) {
+	case "none":
+		return SiteNone
+	case "same-origin", "same-site":
+		return SiteSame
+	case "cross-site":
+		return SiteCross
+	}
+	return SiteUnknown
 }
 
 // referer says where a request comes from. The value is hostile: it is looked at, never followed.

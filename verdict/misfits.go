@@ -124,8 +124,8 @@ func (p *fieldReader) falseHints(c Claim) bool {
 		return true
 	}
 	if p.has&HasHintsMobile != 0 && c.Family != FamilyWebView {
-		// A tablet says ?0 and has no Mobile in its User-Agent; a site that is asked for as on a desktop says ?0 as well.
-		if string(p.values[valueHintsMobile]) == "?1" != c.Mobile {
+		// Tablets and emulated telephones say ?0 with Mobile in their User-Agent; nobody says ?1 without.
+		if string(p.values[valueHintsMobile]) == "?1" && !c.Mobile {
 			return true
 		}
 	}

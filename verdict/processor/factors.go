@@ -85,18 +85,13 @@ func perClient(span int) func(*scene) float32 {
 	return func(c *scene) float32 { return c.s.faded[span] / c.s.clients() }
 }
 
-// loads is a faded count of page loads for each client: pages without what scripts ask for and without data, as far as
-// that is known.
+// loads is a faded count of page loads for each client.
 func loads(span int) func(*scene) float32 {
 	return func(c *scene) float32 {
-		n := c.s.faded[span] / c.s.clients()
-		if known := c.s.shares[shareFields]; known > 0 {
-			n *= float32(c.s.shares[shareNavigate]) / float32(known)
+		if c.s.sharesOf == 0 {
+			return 0
 		}
-		if known := c.s.shares[shareAnswered]; known > 0 {
-			n *= 1 - float32(c.s.shares[shareData])/float32(known)
-		}
-		return n
+		return c.s.faded[span] / c.s.clients() * float32(c.s.shares[shareLoad]) / float32(c.s.sharesOf)
 	}
 }
 
@@ -200,7 +195,7 @@ func versionAge(c *scene) float32 {
 // parts elsewhere.
 func missingParts(c *scene) float32 {
 	usual := over(c.service.parts, c.service.hour)
-	if c.s.pages < 4 || c.service.hour < 30 || !(usual >= 0.5) {
+	if c.s.pages < 3 || c.s.last-c.s.first < 5 || c.service.hour < 30 || !(usual >= 0.5) {
 		return nan
 	}
 	return max(0, 1-float32(c.s.parts)/float32(c.s.pages)/usual)

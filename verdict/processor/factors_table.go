@@ -22,12 +22,12 @@ var factors = []factor{
 	{FactorInfo{"client_pages_10m", Pace, "pages", "Pages in ten minutes for each client.", true}, perClient(3)},
 	{FactorInfo{"client_pages_1h", Pace, "pages", "Pages in an hour for each client.", true}, perClient(4)},
 	{FactorInfo{"client_pages_1d", Pace, "pages", "Pages in a day for each client.", true}, perClient(5)},
-	{FactorInfo{"client_loads_1m", Pace, "pages", "Page loads in a minute for each client: pages without those that scripts ask for and without answers in JSON or XML, as far as that is known.", true}, loads(2)},
+	{FactorInfo{"client_loads_1m", Pace, "pages", "Page loads in a minute for each client: pages without those that scripts ask for, and without answers in JSON or XML.", true}, loads(2)},
 	{FactorInfo{"client_loads_10m", Pace, "pages", "Page loads in ten minutes for each client.", true}, loads(3)},
 	{FactorInfo{"client_loads_1h", Pace, "pages", "Page loads in an hour for each client.", true}, loads(4)},
 	{FactorInfo{"client_loads_1d", Pace, "pages", "Page loads in a day for each client.", true}, loads(5)},
 	{FactorInfo{"burst", Pace, "pages", "The most pages within a second or so that the subject has asked for.", true}, func(c *scene) float32 { return c.s.burst }},
-	{FactorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its pages, those of more than an hour left out.", true}, func(c *scene) float32 {
+	{FactorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its page loads, those of more than an hour left out.", true}, func(c *scene) float32 {
 		if c.s.stable < 2 {
 			return nan
 		}
@@ -39,8 +39,8 @@ var factors = []factor{
 		}
 		return float32(math.Sqrt(float64(max(c.s.gapVar, 0))))
 	}},
-	{FactorInfo{"gap_least", Pace, "seconds", "The shortest gap between two pages.", true}, func(c *scene) float32 {
-		if c.s.pages < 2 {
+	{FactorInfo{"gap_least", Pace, "seconds", "The shortest gap between two page loads.", true}, func(c *scene) float32 {
+		if c.s.stable == 0 {
 			return nan
 		}
 		return c.s.gapMin
@@ -81,7 +81,7 @@ var factors = []factor{
 	{FactorInfo{"parts_missing", Course, "share", "How far it is behind the others at the service in asking for sub-resources: 0 as many, 1 none. Unknown in the first pages, and where the service has its parts elsewhere.", true}, missingParts},
 	{FactorInfo{"referer_none_share", Course, "share", "Pages without Referer, of its pages.", true}, part(shareRefererNone, shareCount, 2)},
 	{FactorInfo{"referer_same_share", Course, "share", "Pages whose Referer is of the site, of its pages.", true}, part(shareRefererSame, shareCount, 2)},
-	{FactorInfo{"referer_known_share", Course, "share", "Pages whose Referer is one of the eight pages before, of its pages.", true}, part(shareRefererKnown, shareCount, 2)},
+	{FactorInfo{"referer_known_share", Course, "share", "Page loads whose Referer is one of the eight pages before, of its loads.", true}, part(shareRefererKnown, shareLoad, 2)},
 	{FactorInfo{"referer_foreign_share", Course, "share", "Pages whose Referer is of another site or no URL, of its pages.", true}, part(shareRefererForeign, shareCount, 2)},
 	{FactorInfo{"refused_share", Course, "share", "Answers with a status of 400 to 499.", false}, part(share4xx, shareAnswered, 4)},
 	{FactorInfo{"not_found_share", Course, "share", "Answers with 404 or 410.", false}, part(shareNotFound, shareAnswered, 4)},
@@ -100,8 +100,11 @@ var factors = []factor{
 	{FactorInfo{"other_method_share", Course, "share", "Requests with other methods than GET, HEAD and those, of its pages.", true}, part(shareOther, shareCount, 2)},
 	{FactorInfo{"robots_txt", Course, "0 or 1", "Has asked for /robots.txt, as no browser does.", true}, func(c *scene) float32 { return truth(c.s.flags&flagRobots != 0) }},
 	{FactorInfo{"feed_share", Course, "share", "Requests for feeds and site maps, of its pages.", true}, part(shareFeed, shareCount, 2)},
-	{FactorInfo{"step_share", Course, "share", "Pages whose number is next to that of the page before (page=3, page=4), of its pages with a number.", true}, part(shareStep, shareNumbered, 6)},
-	{FactorInfo{"number_share", Course, "share", "Pages with a number in their URL, of its pages.", true}, part(shareNumbered, shareCount, 4)},
+	{FactorInfo{"step_share", Course, "share", "Page loads whose number is next to that of the load before (page=3, page=4), of its loads with a number.", true}, part(shareStep, shareNumbered, 6)},
+	{FactorInfo{"number_share", Course, "share", "Page loads with a number in their URL, of its loads.", true}, part(shareNumbered, shareLoad, 4)},
+	{FactorInfo{"load_share", Course, "share", "Page loads, of its pages.", true}, part(shareLoad, shareCount, 2)},
+	{FactorInfo{"load_referer_share", Course, "share", "Page loads with a Referer, of its loads.", true}, part(shareLoadRefers, shareLoad, 4)},
+	{FactorInfo{"load_typed_share", Course, "share", "Page loads that no page has led to (Sec-Fetch-Site: none), of its loads that say so.", true}, part(shareTyped, shareSited, 4)},
 	{FactorInfo{"query_share", Course, "share", "Pages with a query, of its pages.", true}, part(shareQuery, shareCount, 2)},
 	{FactorInfo{"answer_bytes", Course, "bytes", "Mean size of the answers.", false}, func(c *scene) float32 {
 		if c.s.shares[shareAnswered] == 0 {

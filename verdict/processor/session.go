@@ -20,7 +20,7 @@ const (
 	shareRepeat share = iota // the same target as one of the last eight
 	shareRefererNone
 	shareRefererSame
-	shareRefererKnown // of a page that the subject was seen on
+	shareRefererKnown // page loads, from a page that the subject was seen on
 	shareRefererForeign
 	share4xx
 	shareNotFound
@@ -44,6 +44,10 @@ const (
 	shareCookie   // with our cookie
 	shareNavigate // navigations
 	shareNight
+	shareLoad       // page loads: not asked for by scripts, not answered with data
+	shareLoadRefers // with a Referer
+	shareTyped      // loads that no page has led to, as the browser says …
+	shareSited      // … of those of which it says anything
 	shareCount
 )
 
@@ -52,6 +56,7 @@ const recentPages = 8
 // session is what is known of one subject, over all services. A count of it in a byte fades by halves.
 type session struct {
 	page        int64 // unix milliseconds of the last page
+	load        int64 // and of the last page load
 	targets     uint64
 	agents      uint64 // a bit for each User-Agent of this hour
 	browsers    uint64 // a bit for each of our cookies of this hour
@@ -60,7 +65,7 @@ type session struct {
 	parts       uint32 // sub-resources
 	faded       [len(spans)]float32
 	burst       float32 // most pages within a second or so
-	gapMean     float32 // of the logarithm of the gaps between pages, in seconds
+	gapMean     float32 // of the logarithm of the gaps between page loads, in seconds
 	gapVar      float32
 	gapMin      float32
 	depth       float32
@@ -76,6 +81,8 @@ type session struct {
 	shownAt     uint32
 	nextEval    uint32 // pages
 	evalAt      uint32
+	counted     uint32 // pages that the counters of the store were told
+	nextRead    uint32 // pages at which the counters are asked again
 	score       float32
 	bannedScore float32 // of the last scored ban
 	sentence    sentence
@@ -172,6 +179,7 @@ func (s *session) roll(hour uint32) {
 		s.hours = 0
 	}
 	s.agents, s.browsers, s.hour = 0, 0, hour
+	s.flags &^= flagRecalled
 }
 
 // agentCount is how many User-Agents were seen in this hour or the one before.
@@ -202,7 +210,11 @@ func (s *session) turn(e *verdict.Event, night bool) {
 	}
 	s.sharesOf++
 	s.pace(e.At)
-	s.course(e)
+	load := e.Facts.Page && e.Type != verdict.TypeData
+	if load {
+		s.loaded(e)
+	}
+	s.course(e, load)
 	s.client(e)
 	s.count(shareStopped, e.Verdict == verdict.Robot)
 	s.count(shareNight, night)
@@ -230,16 +242,31 @@ func (s *session) pace(at time.Time) {
 	}
 	s.burst = max(s.burst, s.faded[0])
 	s.page = max(s.page, ms)
-	if s.pages == 1 {
+}
+
+// loaded counts a page load.
+func (s *session) loaded(e *verdict.Event) {
+	s.shares[shareLoad]++
+	s.count(shareLoadRefers, e.Referer != verdict.RefererNone)
+	s.count(shareSited, e.Site != verdict.SiteUnknown)
+	s.count(shareTyped, e.Site == verdict.SiteNone)
+	if e.Series != 0 {
+		s.shares[shareNumbered]++
+		if step := int64(e.Number) - int64(s.number); e.Series == s.series && step != 0 && step >= -3 && step <= 3 {
+			s.shares[shareStep]++
+		}
+		s.number, s.series = e.Number, e.Series
+	}
+	ms := e.At.UnixMilli()
+	gap := max(float64(ms-s.load)/1000, 0)
+	first := s.load == 0
+	s.load = max(s.load, ms)
+	// The gap between two loads, by its logarithm, from a millisecond to an hour: what comes later is another visit.
+	if first || gap > 3600 {
 		return
 	}
-	// The gap between two pages, by its logarithm, from a millisecond to an hour: what comes later is another visit.
-	g := float32(gap)
-	if s.stable == 0 || g < s.gapMin {
+	if g := float32(gap); s.stable == 0 || g < s.gapMin {
 		s.gapMin = g
-	}
-	if gap > 3600 {
-		return
 	}
 	inc(&s.stable)
 	l := float32(math.Log(max(gap, 0.001)))
@@ -261,7 +288,7 @@ func (s *session) fade(at time.Time) {
 }
 
 // course counts where the subject goes.
-func (s *session) course(e *verdict.Event) {
+func (s *session) course(e *verdict.Event, load bool) {
 	short := uint16(e.Path>>16) | 1
 	known := false
 	if e.Referer == verdict.RefererSame {
@@ -280,18 +307,11 @@ func (s *session) course(e *verdict.Event) {
 	s.count(shareRefererNone, e.Referer == verdict.RefererNone)
 	s.count(shareRefererSame, e.Referer == verdict.RefererSame)
 	s.count(shareRefererForeign, e.Referer == verdict.RefererForeign || e.Referer == verdict.RefererMalformed)
-	s.count(shareRefererKnown, known)
+	s.count(shareRefererKnown, known && load)
 	s.count(shareQuery, e.Query)
 	s.count(shareFeed, e.PathKind == verdict.PathFeed)
 	if e.PathKind == verdict.PathRobots {
 		s.flags |= flagRobots
-	}
-	if e.Series != 0 {
-		s.shares[shareNumbered]++
-		if step := int64(e.Number) - int64(s.number); e.Series == s.series && step != 0 && step >= -3 && step <= 3 {
-			s.shares[shareStep]++
-		}
-		s.number, s.series = e.Number, e.Series
 	}
 	ease(&s.depth, float32(e.Depth), s.pages)
 	s.depthMax = max(s.depthMax, e.Depth)
