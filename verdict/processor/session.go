@@ -81,6 +81,8 @@ type session struct {
 	shownAt     uint32
 	nextEval    uint32 // pages
 	evalAt      uint32
+	counted     uint32 // pages that the counters of the store were told
+	nextRead    uint32 // pages at which the counters are asked again
 	score       float32
 	bannedScore float32 // of the last scored ban
 	sentence    sentence
@@ -177,6 +179,7 @@ func (s *session) roll(hour uint32) {
 		s.hours = 0
 	}
 	s.agents, s.browsers, s.hour = 0, 0, hour
+	s.flags &^= flagRecalled
 }
 
 // agentCount is how many User-Agents were seen in this hour or the one before.
