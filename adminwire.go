@@ -36,7 +36,7 @@ func (a *app) openAdmin() (err error) {
 			}
 			return nil
 		},
-		Reload:   func(context.Context) error { return a.reload("api") },
+		Reload:   func(context.Context) ([]string, error) { return a.reload("api") },
 		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,
 		MessagesOpen: a.cfg.messagesOpen(), MaxMessage: a.cfg.Message.MaxRequest,
 	}

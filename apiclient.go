@@ -43,16 +43,16 @@ func (c *apiClient) post(cmd *cobra.Command, path string, body, out any) error {
 	return readAnswer(answer, out)
 }
 
-// get asks for something and returns the answer as it came.
-func (c *apiClient) get(cmd *cobra.Command, path string) ([]byte, error) {
-	return c.ask(cmd, http.MethodGet, path, nil)
-}
-
 func readAnswer(answer []byte, out any) error {
 	if err := json.Unmarshal(answer, out); err != nil {
 		return fmt.Errorf("the gateway's answer: %w", err)
 	}
 	return nil
+}
+
+// get asks for something and returns the answer as it came.
+func (c *apiClient) get(cmd *cobra.Command, path string) ([]byte, error) {
+	return c.ask(cmd, http.MethodGet, path, nil)
 }
 
 func (c *apiClient) ask(cmd *cobra.Command, method, path string, body []byte) (answer []byte, err error) {

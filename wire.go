@@ -183,15 +183,24 @@ func openFormula(cfg formula.Config, set *metrics.Set) (*formula.Live, error) {
 // loadFormulas reads the configured model and the candidate beside it, which may be nil.
 func loadFormulas(cfg formula.Config) (model, shadow *formula.Model, err error) {
 	if model, err = loadFormula(cfg.Model); err != nil {
-		return nil, nil, fmt.Errorf("formula.model: %w", err)
+		return nil, nil, modelProblems("formula.model", err)
 	}
 	if cfg.Shadow == "" {
 		return model, nil, nil
 	}
 	if shadow, err = loadFormula(cfg.Shadow); err != nil {
-		return nil, nil, fmt.Errorf("formula.shadow: %w", err)
+		return nil, nil, modelProblems("formula.shadow", err)
 	}
 	return model, shadow, nil
+}
+
+// modelProblems puts the key before each problem of a model.
+func modelProblems(key string, err error) error {
+	var errs []error
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		errs = append(errs, errors.New(key+": "+line))
+	}
+	return errors.Join(errs...)
 }
 
 // openTraining opens the log that models are trained with.

@@ -100,13 +100,13 @@ func startGateway(t *testing.T) *gateway {
 				},
 			}
 		},
-		Reload: func(context.Context) error {
+		Reload: func(context.Context) ([]string, error) {
 			if len(g.reload) == 0 {
-				return nil
+				return nil, nil
 			}
 			err := g.reload[0]
 			g.reload = g.reload[1:]
-			return err
+			return nil, err
 		},
 		Services: func() []Service {
 			return []Service{{

@@ -39,6 +39,9 @@ func (c *Captcha) Page(q *Request) Answer {
 	pr := probeOf(q, c.cfg.ProbeCookie)
 	lang := c.language(q, &p)
 	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, l.url, at))
+	if id := l.stoppedID(); id != "" {
+		page.RequestID = id
+	}
 	page.Problem = templates.Problem(p.status)
 	page.CookiesLost = c.cookiesLost(q, pr, at)
 	page.CookiesOff = p.cc == "1" && strings.HasPrefix(l.u, string(probed)) && !pr.returned && !hasCookie(q, q.Service.cookie)
@@ -69,6 +72,7 @@ func (c *Captcha) challenge(q *Request, lang *templates.Language, token string) 
 		Key:       token,
 		ImageURL:  media + "image?key=" + token,
 		AudioURL:  media + "audio?key=" + token + "&lang=" + url.QueryEscape(lang.Tag),
+		WorkURL:   q.workURL(),
 		Limit:     printBytes(c.cfg.FormMaxBytes),
 		Test:      c.cfg.TestAnswer != "",
 	}
@@ -82,6 +86,9 @@ func (c *Captcha) show(q *Request, a Answer, lang *templates.Language, page *tem
 	}
 	a.Body = body
 	a.Outcome = OutcomeShown
+	if page.WorkURL != "" {
+		a.set("Content-Security-Policy", q.Service.brand.WorkCSP())
+	}
 	return a
 }
 

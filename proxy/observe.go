@@ -32,6 +32,9 @@ func (j *journey) tell(took time.Duration) {
 	j.decision.Event(e, j.view, &j.id, j.svc.Verdict)
 	e.Static = isStatic(j.view)
 	e.Answered(j.status, j.result.ContentType, j.result.BytesOut, took)
+	if e.Advised = j.advised; e.Advised {
+		e.Page = j.kind() == kindPage && string(j.view.Method) == "GET"
+	}
 	e.Kind = eventKinds[j.outcome]
 	j.g.deps.Sink.Offer(e)
 }
@@ -82,6 +85,17 @@ func (j *journey) remember() {
 		e = e.Stringer("mode", d.Mode)
 	}
 	e.Msg("decision")
+}
+
+// rememberOwn keeps the decision about a robot's visit to a page that may show its own number. Own pages are looked at as
+// in mode observe; the story has the service's mode.
+func (j *journey) rememberOwn() {
+	if j.decision.Verdict != verdict.Robot || j.decision.Paid {
+		return
+	}
+	d := j.decision
+	d.Mode = j.svc.Verdict.Mode
+	j.g.deps.Decider.Decisions().Record(j.requestID, &d, j.view, &j.id, j.svc.Verdict)
 }
 
 // maxLoggedPath bounds the path in an access line, in bytes.

@@ -57,7 +57,7 @@ func (d *Decision) Crawler() bool {
 // Answered is called, when the answer has been written.
 func (d *Decision) Event(e *Event, v *identity.View, id *identity.Identity, s *Service) {
 	*e = Event{
-		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own,
+		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(),
 		Subjects: id.Subjects, N: uint8(id.N), Path: hash(v.Path),
 	}
 	if len(v.Method) > 0 {

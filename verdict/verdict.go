@@ -103,10 +103,13 @@ type Event struct {
 	Mode     Mode                // of the service when it was decided
 	Paid     bool                // a pass paid for the request (in mode observe: would have paid)
 	Own      bool                // the ban that spoke was on the request's own identity, not on its address
+	Crawler  bool                // a verified crawler: white, and not judged
 	Static   bool                // a sub-resource by path or Sec-Fetch-Dest: does not count as pace
 	Document bool                // the answer was text/html, XML or JSON: counts as pace whatever the request called itself
 	Subjects [6]identity.Subject // all verified identities, the winner first, the address last
 	N        uint8
+	Advised  bool   // a balancer sends the request on itself: Status, BytesOut, Took and Document are not known
+	Page     bool   // with Advised: a navigation, by its headers
 	Status   uint16 // of the answer; 0: unknown, or the client left first
 	Type     Type   // of the answer
 	BytesOut uint64

@@ -83,19 +83,29 @@ func clip(s string) string {
 }
 
 // closest returns the candidate that word is probably a misspelling of: the one at the smallest Levenshtein distance,
-// case aside, if that is within a third of the word; "" if none is.
+// case aside, if that is within a third of the word; "" if none is. Of equally near ones it is the one that begins alike.
 func closest(word string, candidates []string) string {
 	if len(word) > 64 {
 		return ""
 	}
 	word = strings.ToLower(word)
-	best, at := 1+len(word)/3+1, ""
+	best, alike, at := 1+len(word)/3, -1, ""
 	for _, c := range candidates {
-		if d := distance(word, strings.ToLower(c)); d < best {
-			best, at = d, c
+		d, n := distance(word, strings.ToLower(c)), shared(word, strings.ToLower(c))
+		if d < best || d == best && n > alike {
+			best, alike, at = d, n, c
 		}
 	}
 	return at
+}
+
+// shared is how many bytes two words begin with alike.
+func shared(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
 }
 
 func distance(a, b string) int {

@@ -239,10 +239,9 @@ func outcomeOf(e *verdict.Event) outcome {
 	switch e.Cause {
 	case verdict.CauseBanList, verdict.CauseRule:
 		return outcomeListed | stopped
-	case verdict.CauseWhite:
-		if e.Claim.Family == verdict.FamilyCrawler {
-			return outcomeCrawler
-		}
+	}
+	if e.Crawler {
+		return outcomeCrawler
 	}
 	return 0
 }
@@ -373,7 +372,7 @@ func (p *Processor) SetTraining(t *Training) { p.training = t }
 // the one whose label is certain.
 func (p *Processor) learn(e *verdict.Event, r *rates) {
 	sub := e.Subjects[0]
-	if outcomeOf(e) != outcomeCrawler || e.Kind != verdict.EventRequest {
+	if !e.Crawler || e.Kind != verdict.EventRequest {
 		return
 	}
 	if _, in := p.training.samples(sub); !in {

@@ -49,7 +49,6 @@ const ignoredAfter = 10 * time.Minute
 
 // person is what became known of a subject.
 type person struct {
-	kind                                   identity.Kind
 	shown, solved, failed, listed, crawler int
 	lastShown                              int64 // unix milliseconds
 	cut                                    int64 // when the gateway first answered itself; 0: never
@@ -219,11 +218,10 @@ func readTraining(name string, f func(*trainingRecord) error) (broken bool, err 
 func readTrainingRecords(in *bufio.Reader, f func(*trainingRecord) error) (broken bool, err error) {
 	head := make([]byte, len(trainingMagic))
 	if _, err := io.ReadFull(in, head); err != nil || string(head) != trainingMagic {
-		return true, nil
+		return true, nil //nolint:nilerr // a file that was not written whole, or another one
 	}
-	line, err := in.ReadSlice('\n')
 	var names []string
-	if err != nil || json.Unmarshal(line, &names) != nil || len(names) > formula.MaxFactors {
+	if line, err := in.ReadSlice('\n'); err != nil || json.Unmarshal(line, &names) != nil || len(names) > formula.MaxFactors {
 		return true, nil //nolint:nilerr // a file that was not written whole
 	}
 	r := trainingRecord{x: make([]float32, len(names)), place: make(map[string]int, len(names))}

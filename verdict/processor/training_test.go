@@ -293,7 +293,7 @@ func TestTrainingLearnsOfCrawlers(t *testing.T) {
 		e := verdict.Event{At: trainingDay.Add(time.Duration(n) * 100 * time.Millisecond), Service: g.s.Index, Cause: verdict.CauseWhite, N: 1, Method: 'G', Status: 200}
 		e.Target = uint64(n)
 		e.Subjects[0] = crawler
-		e.Claim.Family = verdict.FamilyCrawler
+		e.Crawler = true
 		g.p.Process(&e)
 	}
 	if n := g.p.groups.live.Load(); n != 0 {
