@@ -45,9 +45,9 @@ type scene struct {
 	shape   group
 	service group
 	all     group
-	lost    verdict.Misfits // those that tell nothing, because nobody at the service sends what they look for
-	hosting tristate        // the address is of a known hosting company
-	settled int             // subjects that the address has established
+	lost    lost
+	hosting tristate // the address is of a known hosting company
+	settled int      // subjects that the address has established
 }
 
 type tristate uint8
@@ -113,10 +113,30 @@ func part(i share, of share, least uint8) func(*scene) float32 {
 // What no client of the service has sent for a while may be taken out by a proxy on the way: then nobody lacks it.
 func misfit(bit verdict.Misfits) func(*scene) float32 {
 	return func(c *scene) float32 {
-		if c.e.Partial || !c.e.Claim.Family.Browser() || c.lost&bit != 0 {
+		if c.e.Partial || !c.e.Claim.Family.Browser() || c.lost.misfits&bit != 0 {
 			return nan
 		}
 		return truth(c.e.Misfits&bit != 0)
+	}
+}
+
+// withReferers is a value that tells nothing where nobody sends a Referer.
+func withReferers(f func(*scene) float32) func(*scene) float32 {
+	return func(c *scene) float32 {
+		if c.lost.referer {
+			return nan
+		}
+		return f(c)
+	}
+}
+
+// withCookies is a value that tells nothing where nobody brings our cookie: none is given, or a balancer keeps it.
+func withCookies(f func(*scene) float32) func(*scene) float32 {
+	return func(c *scene) float32 {
+		if c.lost.cookie {
+			return nan
+		}
+		return f(c)
 	}
 }
 
