@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 	"verdict/counter":   {"store"},
 	"verdict/formula":   {},
 	"verdict/rules":     {},
-	"verdict/processor": {"identity", "verdict", "verdict/counter", "verdict/formula", "verdict/rules"},
+	"verdict/processor": {"identity", "store", "verdict", "verdict/counter", "verdict/formula", "verdict/rules"},
 	"verdict/replay":    {"identity", "verdict", "verdict/processor"},
 	// made-up traffic knows the answers, so it stands apart from what judges
 	"verdict/replay/traffic": {"identity", "verdict/replay"},

@@ -159,6 +159,7 @@ func (a *app) openVerdict() (err error) {
 		return err
 	}
 	a.proc.SetFormula(a.formula)
+	a.proc.SetCounters(a.counters)
 	if err := a.openTraining(); err != nil {
 		return err
 	}

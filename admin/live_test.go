@@ -93,7 +93,7 @@ func startGateway(t *testing.T) *gateway {
 			}
 			at := time.Now().UTC()
 			return processor.SessionView{
-				First: at.Add(-time.Minute), Last: at, Pages: 34, Claim: "library", Evaluated: &at, Score: 0.73, Model: "default-1-c70a9a96",
+				First: at.Add(-time.Minute), Last: at, Pages: 34, Claim: "library", Evaluated: &at, Score: 0.73, Model: "default-2-8f31c0aa",
 				Bans: 1, LastBan: &at, Repeated: 1, Factors: []processor.FactorView{
 					{Name: "client_loads_1m", Group: processor.Pace, Value: 33, Amount: 1},
 					{Name: "agent_library", Group: processor.Client, Value: 1, Amount: 2.5},
@@ -331,7 +331,7 @@ func TestDocumentedExamples(t *testing.T) {
 	addr := netip.MustParseAddr("198.51.100.4")
 	ban := verdict.Ban{
 		Subject: identity.AddrSubject(addr), Until: time.Now().Add(10 * time.Minute), Source: verdict.SourceProcessor,
-		Score: 0.73, Threshold: 0.5, Reason: "formula: agent_library, client_loads_1m, session_pages", Model: "default-1-c70a9a96",
+		Score: 0.73, Threshold: 0.5, Reason: "formula: agent_library, client_loads_1m, session_pages", Model: "default-2-8f31c0aa",
 		Factors: [verdict.MaxFactors]verdict.Factor{
 			{Name: "agent_library", Value: 1, Amount: 2.5},
 			{Name: "client_loads_1m", Value: 33, Amount: 1},

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"context"
 	"net/netip"
 	"sync"
 	"testing"
@@ -27,6 +28,10 @@ func (b *bench) BanSoon(ban verdict.Ban) error {
 }
 func (*bench) Observe(*verdict.Event)     {}
 func (*bench) EstablishedAt([16]byte) int { return 0 }
+func (*bench) Forgot() bool               { return false }
+func (*bench) Recall(context.Context, identity.Subject, string) (int, error) {
+	return 0, nil
+}
 
 func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
 	t.Helper()

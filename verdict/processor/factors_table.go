@@ -81,7 +81,7 @@ var factors = []factor{
 	{FactorInfo{"parts_missing", Course, "share", "How far it is behind the others at the service in asking for sub-resources: 0 as many, 1 none. Unknown in the first pages, and where the service has its parts elsewhere.", true}, missingParts},
 	{FactorInfo{"referer_none_share", Course, "share", "Pages without Referer, of its pages.", true}, part(shareRefererNone, shareCount, 2)},
 	{FactorInfo{"referer_same_share", Course, "share", "Pages whose Referer is of the site, of its pages.", true}, part(shareRefererSame, shareCount, 2)},
-	{FactorInfo{"referer_known_share", Course, "share", "Pages whose Referer is one of the eight pages before, of its pages.", true}, part(shareRefererKnown, shareCount, 2)},
+	{FactorInfo{"referer_known_share", Course, "share", "Page loads whose Referer is one of the eight pages before, of its loads.", true}, part(shareRefererKnown, shareLoad, 2)},
 	{FactorInfo{"referer_foreign_share", Course, "share", "Pages whose Referer is of another site or no URL, of its pages.", true}, part(shareRefererForeign, shareCount, 2)},
 	{FactorInfo{"refused_share", Course, "share", "Answers with a status of 400 to 499.", false}, part(share4xx, shareAnswered, 4)},
 	{FactorInfo{"not_found_share", Course, "share", "Answers with 404 or 410.", false}, part(shareNotFound, shareAnswered, 4)},

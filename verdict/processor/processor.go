@@ -19,6 +19,7 @@
 package processor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -41,7 +42,7 @@ type Config struct {
 	Exempt        []string      `mapstructure:"exempt"`         // networks whose clients are counted and never banned for pace
 	Queue         int           `mapstructure:"queue"`          // events that wait, all workers together; a power of two is used
 	Workers       int           `mapstructure:"workers"`        // goroutines that judge
-	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects known at once, about 250 bytes each
+	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects known at once, about 300 bytes each
 	MaxGroups     int           `mapstructure:"max_groups"`     // addresses, networks, User-Agents and header shapes, about 130 bytes each
 	AddressAgents int           `mapstructure:"address_agents"` // most User-Agents that raise the limits of an address
 	CrowdFactor   int           `mapstructure:"crowd_factor"`   // limits of an address over all subjects with cookies
@@ -104,11 +105,13 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Bench is where bans are made and standings kept: verdict.Cacher. No method waits for a store.
+// Bench is where bans are made and standings kept: verdict.Cacher. No method but Recall waits for a store.
 type Bench interface {
 	BanSoon(b verdict.Ban) error
 	Observe(e *verdict.Event)
 	EstablishedAt(addr [16]byte) int
+	Forgot() bool
+	Recall(ctx context.Context, s identity.Subject, service string) (int, error)
 }
 
 // Processor is the slow half. It is a verdict.Sink and a verdict.Judge. Safe for concurrent use.
@@ -124,16 +127,19 @@ type Processor struct {
 	formula  *formula.Live
 	observer func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)
 	vectors  sync.Pool
+	counters Counters
+	errands  chan errand
+	running  atomic.Bool // errands are done
 	zone     *time.Location
 	hosting  *ranges
 	services atomic.Pointer[[]*rates]
 	exempt   []netip.Prefix
 	warned   atomic.Int64 // unix seconds of the last warning about an exempt address
 
-	offered, shed, unknown, bans, banErrors, spared, evaluations *metrics.Counter
+	offered, shed, unknown, bans, banErrors, spared, evaluations, dropped, recalled, askErrors *metrics.Counter
 
-	stop chan struct{}
-	wg   sync.WaitGroup
+	stop, stopErrands chan struct{}
+	wg, errandsDone   sync.WaitGroup
 }
 
 // rates is a service as the judgement needs it.
@@ -159,9 +165,9 @@ func New(cfg Config, bench Bench, log zerolog.Logger, set *metrics.Set) (*Proces
 		return nil, fmt.Errorf("processor: time_zone: %w", err)
 	}
 	p := &Processor{
-		cfg: cfg, bench: bench, log: log, stop: make(chan struct{}), zone: zone,
+		cfg: cfg, bench: bench, log: log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions),
-		paces:     newPaces(cfg.MaxSessions),
+		paces:     newPaces(max(tableShards, cfg.MaxSessions/4)),
 		groups:    newTable[groupKey, group](cfg.MaxGroups),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
@@ -171,6 +177,10 @@ func New(cfg Config, bench Bench, log zerolog.Logger, set *metrics.Set) (*Proces
 		spared:    set.NewCounter("antirobot_processor_spared_total"),
 
 		evaluations: set.NewCounter("antirobot_evaluations_total"),
+		dropped:     set.NewCounter("antirobot_processor_errands_dropped_total"),
+		recalled:    set.NewCounter("antirobot_bans_recalled_total"),
+		askErrors:   set.NewCounter("antirobot_processor_store_errors_total"),
+		errands:     make(chan errand, errandQueue),
 	}
 	p.vectors.New = func() any { return new(vector) }
 	if p.hosting, err = readRanges(cfg.Hosting); err != nil {
@@ -244,6 +254,8 @@ func (p *Processor) Start() {
 		p.wg.Go(func() { q.run(p.stop, p.Process) })
 	}
 	p.wg.Go(p.sweep)
+	p.running.Store(true)
+	p.errandsDone.Go(p.runErrands)
 }
 
 // Close judges what waits and ends the workers. Events offered later are shed.
@@ -253,6 +265,9 @@ func (p *Processor) Close() error {
 	}
 	close(p.stop)
 	p.wg.Wait()
+	close(p.stopErrands)
+	p.errandsDone.Wait()
+	p.running.Store(false)
 	return nil
 }
 
@@ -300,7 +315,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		return
 	}
 	r.sent.see(e)
-	s, due := p.turn(e)
+	s, due := p.turn(e, r.Name)
 	p.pace(e, r, &s)
 	if due {
 		p.evaluate(e, r, &s)
@@ -320,17 +335,22 @@ func judged(e *verdict.Event) bool {
 }
 
 // turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation.
-func (p *Processor) turn(e *verdict.Event) (session, bool) {
+func (p *Processor) turn(e *verdict.Event, service string) (session, bool) {
 	night := e.At.In(p.zone).Hour()
 	sh, h := p.sessions.lock(e.Subjects[0])
-	s, _ := p.sessions.open(sh, h, e.Subjects[0])
+	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
 	s.turn(e, night >= 1 && night < 5)
 	due := s.due(e)
 	if due {
 		s.plan(e)
 	}
+	a, any := s.forStore(e, fresh, due, p.bench.Forgot())
 	c := *s
 	sh.mu.Unlock()
+	if any {
+		a.service = service
+		p.send(a)
+	}
 	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, memberOf(k, e)) })
 	return c, due
 }
@@ -353,6 +373,12 @@ func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	c := *s
 	sh.mu.Unlock()
 	p.inGroups(e, func(g *group, _ groupKey) { g.captcha(e) })
+	switch e.Kind {
+	case verdict.EventSolved:
+		p.send(errand{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, solved: 1})
+	case verdict.EventFailed:
+		p.send(errand{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, failed: 1})
+	}
 	if due {
 		c.fade(e.At)
 		p.evaluate(e, r, &c)
@@ -481,6 +507,7 @@ func (p *Processor) ban(b verdict.Ban, e *verdict.Event) {
 		return
 	}
 	p.bans.Inc()
+	p.send(errand{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1})
 	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })
 	sh, h := p.sessions.lock(b.Subject)
 	if s := sh.find(h, b.Subject); s != nil {

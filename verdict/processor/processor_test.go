@@ -39,9 +39,23 @@ type gateway struct {
 // newGateway starts both halves; the test ends them with end.
 func newGateway(t testing.TB, edit func(*verdict.ServiceConfig)) *gateway {
 	t.Helper()
+	return startGateway(t, edit, nil, nil)
+}
+
+// newGatewayWith is newGateway with other bounds of the fast half, and with another processor.
+func newGatewayWith(t testing.TB, bounds func(*verdict.Config), before func(*Processor)) *gateway {
+	t.Helper()
+	return startGateway(t, nil, bounds, before)
+}
+
+func startGateway(t testing.TB, edit func(*verdict.ServiceConfig), bounds func(*verdict.Config), before func(*Processor)) *gateway {
+	t.Helper()
 	g := &gateway{t: t, set: metrics.NewSet()}
 	cfg := verdict.DefaultConfig()
 	cfg.Decisions = verdict.RecentConfig{Stopped: 16, Human: 16}
+	if bounds != nil {
+		bounds(&cfg)
+	}
 	var err error
 	g.c, err = verdict.New(verdict.Options{
 		Config: cfg, Store: store.NewMemory(nil), Lists: noLists{}, Log: zerolog.Nop(), Metrics: g.set,
@@ -53,6 +67,9 @@ func newGateway(t testing.TB, edit func(*verdict.ServiceConfig)) *gateway {
 		t.Fatal(err)
 	}
 	g.p.SetFormula(formula.NewLive(defaultFormula(t), nil, g.set))
+	if before != nil {
+		before(g.p)
+	}
 	sc := verdict.DefaultServiceConfig()
 	if edit != nil {
 		edit(&sc)

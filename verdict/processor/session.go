@@ -20,7 +20,7 @@ const (
 	shareRepeat share = iota // the same target as one of the last eight
 	shareRefererNone
 	shareRefererSame
-	shareRefererKnown // of a page that the subject was seen on
+	shareRefererKnown // page loads, from a page that the subject was seen on
 	shareRefererForeign
 	share4xx
 	shareNotFound
@@ -81,6 +81,8 @@ type session struct {
 	shownAt     uint32
 	nextEval    uint32 // pages
 	evalAt      uint32
+	counted     uint32 // pages that the counters of the store were told
+	nextRead    uint32 // pages at which the counters are asked again
 	score       float32
 	bannedScore float32 // of the last scored ban
 	sentence    sentence
@@ -177,6 +179,7 @@ func (s *session) roll(hour uint32) {
 		s.hours = 0
 	}
 	s.agents, s.browsers, s.hour = 0, 0, hour
+	s.flags &^= flagRecalled
 }
 
 // agentCount is how many User-Agents were seen in this hour or the one before.
@@ -207,10 +210,11 @@ func (s *session) turn(e *verdict.Event, night bool) {
 	}
 	s.sharesOf++
 	s.pace(e.At)
-	if e.Facts.Page && e.Type != verdict.TypeData {
+	load := e.Facts.Page && e.Type != verdict.TypeData
+	if load {
 		s.loaded(e)
 	}
-	s.course(e)
+	s.course(e, load)
 	s.client(e)
 	s.count(shareStopped, e.Verdict == verdict.Robot)
 	s.count(shareNight, night)
@@ -284,7 +288,7 @@ func (s *session) fade(at time.Time) {
 }
 
 // course counts where the subject goes.
-func (s *session) course(e *verdict.Event) {
+func (s *session) course(e *verdict.Event, load bool) {
 	short := uint16(e.Path>>16) | 1
 	known := false
 	if e.Referer == verdict.RefererSame {
@@ -303,7 +307,7 @@ func (s *session) course(e *verdict.Event) {
 	s.count(shareRefererNone, e.Referer == verdict.RefererNone)
 	s.count(shareRefererSame, e.Referer == verdict.RefererSame)
 	s.count(shareRefererForeign, e.Referer == verdict.RefererForeign || e.Referer == verdict.RefererMalformed)
-	s.count(shareRefererKnown, known)
+	s.count(shareRefererKnown, known && load)
 	s.count(shareQuery, e.Query)
 	s.count(shareFeed, e.PathKind == verdict.PathFeed)
 	if e.PathKind == verdict.PathRobots {
