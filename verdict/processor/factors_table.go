@@ -157,7 +157,7 @@ var factors = []factor{
 		if c.e.Partial || !c.e.Claim.Family.Browser() {
 			return nan
 		}
-		return float32(bits.OnesCount16(uint16(c.e.Misfits &^ c.lost.misfits)))
+		return float32(bits.OnesCount16(uint16(c.e.Misfits &^ c.losses())))
 	}},
 	{FactorInfo{"misfit_share", Client, "share", "Pages with any of them, of its pages.", true}, part(shareMisfit, shareFields, 2)},
 	{FactorInfo{"cookies", Client, "0 or 1", "Brings any cookie.", true}, fields(func(c *scene) float32 { return truth(c.e.Cookies&verdict.CookieAny != 0) })},
