@@ -12,7 +12,7 @@ import (
 )
 
 // mostOddPercent is how many of a hundred people with habits of robots may be asked for a captcha.
-const mostOddPercent = 10
+const mostOddPercent = 5
 
 // measure runs made-up traffic through a gateway with all defaults.
 func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome {
@@ -61,9 +61,17 @@ func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome 
 // TestDetection is the promise of docs/detection.md with room around it: at the default settings robots of these kinds
 // are stopped after so many requests, and nobody who is no robot is.
 func TestDetection(t *testing.T) {
-	t.Parallel()
+	for name, via := range map[string]traffic.Via{"direct": traffic.Direct, "behind nginx": traffic.Nginx} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testDetection(t, via)
+		})
+	}
+}
+
+func testDetection(t *testing.T, via traffic.Via) {
 	cfg := traffic.DefaultConfig()
-	cfg.Length, cfg.WarmUp, cfg.Scale = 6*time.Hour, 27*time.Hour, 0.5
+	cfg.Length, cfg.WarmUp, cfg.Scale, cfg.Via = 6*time.Hour, 27*time.Hour, 0.5, via
 	if testing.Short() {
 		cfg.Length, cfg.WarmUp, cfg.Scale = 2*time.Hour, 25*time.Hour, 0.1
 	}

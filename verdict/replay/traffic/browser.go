@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"strings"
@@ -301,4 +302,20 @@ func siteOf(ref, host string) []byte {
 	default:
 		return crossSite
 	}
+}
+
+var closes = []byte("close")
+
+// throughNginx makes v what nginx would send on: over HTTP/1.0, its own Host and Connection first, the others as HTTP/2
+// has them, in small letters. The address of the client stays, as if nginx were trusted to tell it.
+func throughNginx(v *identity.View) {
+	v.HTTP10, v.TLS = true, false
+	fields := make([]identity.Field, 0, len(v.Fields)+1)
+	fields = append(fields, v.Fields[0], identity.Field{Name: keepAliveName, Value: closes})
+	for _, f := range v.Fields[1:] {
+		if string(f.Name) != "Connection" {
+			fields = append(fields, identity.Field{Name: bytes.ToLower(f.Name), Value: f.Value})
+		}
+	}
+	v.Fields = fields
 }

@@ -79,7 +79,17 @@ type Config struct {
 	WarmUp time.Duration // people alone, so that their cookies have an age
 	Scale  float64       // of the number of people and addresses; 1 is as the package says
 	Host   string
+	Via    Via
 }
+
+// Via is what stands between the clients and the gateway.
+type Via string
+
+// The ways to the gateway.
+const (
+	Direct Via = ""      // clients connect to it
+	Nginx  Via = "nginx" // nginx speaks HTTP/2 with clients and, as it does by default, HTTP/1.0 with the gateway
+)
 
 // DefaultConfig is a day, after two of people alone.
 func DefaultConfig() Config {
@@ -98,6 +108,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Length <= 0 || c.Length > 31*24*time.Hour || c.WarmUp < 0 || c.WarmUp > 31*24*time.Hour {
 		return fmt.Errorf("length %v and warm-up %v must be within 31 days", c.Length, c.WarmUp)
+	}
+	if c.Via != Direct && c.Via != Nginx {
+		return fmt.Errorf("via %q is not %s", c.Via, Nginx)
 	}
 	if !(c.Scale > 0 && c.Scale <= 100) {
 		return fmt.Errorf("scale %v is not between 0 and 100", c.Scale)
@@ -249,6 +262,9 @@ func (c *client) between(a, b time.Duration) time.Duration {
 func (w *world) serve(c *client, p *planned) error {
 	v := &w.view
 	c.fill(v, p, w.cfg.Host)
+	if w.cfg.Via == Nginx {
+		throughNginx(v)
+	}
 	w.answer = site(p.path, p.dest, c.rng)
 	w.req = Request{View: v, Answer: &w.answer, Kind: c.kind, Client: c.number, Habit: c.habit}
 	if w.before != nil {
