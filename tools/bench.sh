@@ -22,6 +22,8 @@ say "challenges: redirects, pages, JSON, pictures and sounds a second"
 bench ./captcha '^Benchmark'
 say "slow half: one event"
 bench ./verdict/processor '^Benchmark'
+say "replay: a line of a log on its whole way (budget: a million a minute, 60 µs each), and its reading alone"
+bench ./verdict/replay '^Benchmark'
 say "store"
 bench ./store/pebblestore '^BenchmarkSpend'
 sustained=60s
