@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +16,6 @@ const (
 	liar    = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 	firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"
 )
-
-func address(a string) identity.Subject { return identity.AddrSubject(netip.MustParseAddr(a)) }
 
 // TestRequestsOneAndTwoPass: whatever a new subject is, it is stopped with its third request at the earliest.
 func TestRequestsOneAndTwoPass(t *testing.T) {
