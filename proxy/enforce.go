@@ -16,6 +16,9 @@ func (j *journey) serveOwn(e captcha.Endpoint) {
 	j.ownPage = true
 	j.g.deps.Decider.Decide(&j.decision, j.view, &j.id, j.svc.watching)
 	j.remember()
+	if e == captcha.EndpointPage || e == captcha.EndpointCheck {
+		j.rememberOwn()
+	}
 	if j.decision.Verdict == verdict.Blocked && j.svc.Verdict.Mode == verdict.Enforce {
 		j.answer(j.blocked(j.request()))
 		return

@@ -87,6 +87,17 @@ func (j *journey) remember() {
 	e.Msg("decision")
 }
 
+// rememberOwn keeps the decision about a robot's visit to a page that may show its own number. Own pages are looked at as
+// in mode observe; the story has the service's mode.
+func (j *journey) rememberOwn() {
+	if j.decision.Verdict != verdict.Robot || j.decision.Paid {
+		return
+	}
+	d := j.decision
+	d.Mode = j.svc.Verdict.Mode
+	j.g.deps.Decider.Decisions().Record(j.requestID, &d, j.view, &j.id, j.svc.Verdict)
+}
+
 // maxLoggedPath bounds the path in an access line, in bytes.
 const maxLoggedPath = 1024
 
