@@ -176,12 +176,12 @@ func judgeOnce(ctx context.Context, text string, values map[string]any, trace bo
 		}
 	}
 	memory := store.NewMemory(nil)
-	defer memory.Close()
+	defer func() { _ = memory.Close() }()
 	s, err := message.Open(ctx, cfg, message.Deps{Store: memory, Log: zerolog.Nop(), Version: version})
 	if err != nil {
 		return message.Outcome{}, err
 	}
-	defer s.Close()
+	defer func() { _ = s.Close() }()
 	d, err := s.Domain(partner.Name, "")
 	if err != nil {
 		return message.Outcome{}, err

@@ -1,8 +1,6 @@
 package message
 
 import (
-	"antirobot/store"
-	"antirobot/store/pebblestore"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -10,6 +8,9 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"antirobot/store"
+	"antirobot/store/pebblestore"
 
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"

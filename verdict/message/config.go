@@ -1,12 +1,13 @@
 package message
 
 import (
-	"antirobot/verdict/rules"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"antirobot/verdict/rules"
 )
 
 // Config declares the partners, their domains and the limits.

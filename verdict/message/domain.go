@@ -1,13 +1,14 @@
 package message
 
 import (
-	"antirobot/verdict/rules"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"antirobot/verdict/rules"
 
 	"github.com/VictoriaMetrics/metrics"
 )

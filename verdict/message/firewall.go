@@ -1,14 +1,15 @@
 package message
 
 import (
-	"antirobot/store"
-	"antirobot/verdict/rules"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"antirobot/store"
+	"antirobot/verdict/rules"
 )
 
 // Firewall holds rules. Without any its decision is UNKNOWN. Safe for concurrent use.

@@ -1,7 +1,6 @@
 package message
 
 import (
-	"antirobot/verdict/rules"
 	"bytes"
 	"compress/flate"
 	"compress/gzip"
@@ -12,6 +11,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"antirobot/verdict/rules"
 )
 
 func zipped(t testing.TB, kind, s string) []byte {

@@ -1,7 +1,6 @@
 package message
 
 import (
-	"antirobot/verdict/rules"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"antirobot/verdict/rules"
 )
 
 // jsonReader reads values with bounds on depth and number.

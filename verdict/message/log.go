@@ -1,8 +1,6 @@
 package message
 
 import (
-	"antirobot/store"
-	"antirobot/verdict/rules"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -14,6 +12,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"antirobot/store"
+	"antirobot/verdict/rules"
 )
 
 // Entry is a judged message in a log.

@@ -13,7 +13,6 @@
 package message
 
 import (
-	"antirobot/verdict/rules"
 	"errors"
 	"fmt"
 	"math"
@@ -21,6 +20,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"antirobot/verdict/rules"
 )
 
 // The codes of the API beside those of package rules.

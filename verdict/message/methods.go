@@ -1,7 +1,6 @@
 package message
 
 import (
-	"antirobot/verdict/rules"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"antirobot/verdict/rules"
 
 	"github.com/VictoriaMetrics/metrics"
 )

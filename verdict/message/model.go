@@ -1,7 +1,6 @@
 package message
 
 import (
-	"antirobot/store"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -13,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"antirobot/store"
 )
 
 // Model classifies texts and learns them. What it learnt is in the store: a snapshot of the counts, and the texts since

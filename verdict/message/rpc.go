@@ -1,10 +1,11 @@
 package message
 
 import (
-	"antirobot/verdict/rules"
 	"context"
 	"fmt"
 	"net/http"
+
+	"antirobot/verdict/rules"
 )
 
 // Codec is a way to write requests and answers.

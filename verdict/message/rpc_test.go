@@ -1,7 +1,6 @@
 package message
 
 import (
-	"antirobot/verdict/rules"
 	"context"
 	"encoding/json"
 	"os"
@@ -9,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/verdict/rules"
 )
 
 // TestAPI is a row for every method and every way in which it fails. want is the result, or the code and a part of the

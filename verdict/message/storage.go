@@ -1,7 +1,6 @@
 package message
 
 import (
-	"antirobot/store"
 	"context"
 	"errors"
 	"hash/maphash"
@@ -9,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"antirobot/store"
 )
 
 // Storage keeps values and counters that expire. An expiry of 0 is for ever. Safe for concurrent use.

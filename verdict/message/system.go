@@ -1,8 +1,6 @@
 package message
 
 import (
-	"antirobot/store"
-	"antirobot/verdict/rules"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -17,6 +15,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"antirobot/store"
+	"antirobot/verdict/rules"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"

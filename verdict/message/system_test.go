@@ -1,9 +1,6 @@
 package message
 
 import (
-	"antirobot/store"
-	"antirobot/store/pebblestore"
-	"antirobot/verdict/rules"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +12,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"antirobot/store"
+	"antirobot/store/pebblestore"
+	"antirobot/verdict/rules"
 
 	"github.com/rs/zerolog"
 )

@@ -1,7 +1,6 @@
 package message
 
 import (
-	"antirobot/store"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"antirobot/store"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"

@@ -1,7 +1,6 @@
 package message
 
 import (
-	"antirobot/verdict/rules"
 	"bytes"
 	"encoding/base64"
 	"encoding/xml"
@@ -13,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"antirobot/verdict/rules"
 )
 
 // xmlReader reads XML-RPC: elements and text alone. There are no document types, so there are no entities but the five
