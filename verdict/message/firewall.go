@@ -183,6 +183,15 @@ func (j *judgement) AddPair(ctx context.Context, c rules.Counter, unique rules.V
 	return j.system.deps.Counters.AddPair(ctx, c, unique)
 }
 
+// Mark is rules.Counters.
+func (j *judgement) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
+	c, err := j.own(c)
+	if err != nil {
+		return err
+	}
+	return j.system.deps.Counters.Mark(ctx, c, as)
+}
+
 // Frequency is rules.Storages.
 func (j *judgement) Frequency(ctx context.Context, name string, key []byte, window time.Duration) (int64, error) {
 	s, err := j.domain.storage(name)

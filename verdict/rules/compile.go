@@ -14,6 +14,9 @@ type Options struct {
 	Limits Limits
 	Parts  Part             // what Env will have
 	Now    func() time.Time // nil: time.Now; for the time limit
+
+	Lists    []string // the lists and formulas that there are; nil: not known, and any name compiles
+	Formulas []string
 }
 
 // DefaultOptions returns default limits and all parts.
@@ -82,6 +85,9 @@ func (p *Program) Warnings() []SyntaxError {
 	return w
 }
 
+// fewStatements cost nothing even if each reads the longest text: only those that may wait are timed.
+const fewStatements = 64
+
 type compiler struct {
 	options Options
 	numbers map[string]uint16
@@ -112,6 +118,8 @@ func (c *compiler) statement(st *Statement, in *instruction) (err error) {
 	if err != nil {
 		return err
 	}
+	in.slow = def.needs != 0 || def.slow || len(a.matchers) > 0 || len(c.program.code) > fewStatements
+	c.program.slow = c.program.slow || in.slow
 	in.check, err = def.build(a)
 	return err
 }
@@ -192,9 +200,13 @@ func (c *compiler) check(a *arguments, d *param, l Literal) error {
 		return &SyntaxError{Pos: l.Pos, Text: fmt.Sprintf("%s must be %s", d.name, what)}
 	}
 	switch d.kind {
-	case kindText, kindRegexp, kindPeriod, kindNetworks:
+	case kindText, kindRegexp, kindPeriod, kindNetworks, kindList, kindFormula, kindMarker:
 		if !l.IsText {
 			return wrong("a text in double quotes")
+		}
+	case kindType:
+		if l.IsText || !l.Whole || l.Int < 0 || l.Int > math.MaxUint16 {
+			return wrong("a whole number, 0 to 65535")
 		}
 	case kindWhole:
 		if l.IsText || !l.Whole || l.Int < 0 {
@@ -224,12 +236,28 @@ func (c *compiler) check(a *arguments, d *param, l Literal) error {
 		if _, err := parsePeriod(l.Text); err != nil {
 			return wrong(err.Error())
 		}
+	case kindList:
+		return c.known("list", l, c.options.Lists)
+	case kindFormula:
+		return c.known("formula", l, c.options.Formulas)
+	case kindMarker:
+		if _, ok := parseMarker(l.Text); !ok {
+			return wrong(markers)
+		}
 	case kindNetworks:
 		if bad, at := badNetwork(l.Text); bad != "" {
 			return &SyntaxError{Pos: l.place(at), Text: short(bad) + " is not an address or a network"}
 		}
 	}
 	return nil
+}
+
+// known refuses the name of something that is not there.
+func (c *compiler) known(what string, l Literal, names []string) error {
+	if names == nil || slices.Contains(names, l.Text) {
+		return nil
+	}
+	return &SyntaxError{l.Pos, "there is no " + what + " " + short(l.Text), closest(l.Text, names)}
 }
 
 // text returns a text, or its default.

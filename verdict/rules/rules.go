@@ -156,19 +156,32 @@ type Logs interface {
 // Counter names a windowed counter: the count of one value under a type over the last Period.
 type Counter struct {
 	Prefix string
-	Type   uint32
+	Type   uint16
 	Value  Value
 	Period time.Duration // ten minutes to a day by ten minutes, or whole days
 }
 
+// Marker is what is said of a value that is counted: good or bad.
+type Marker uint8
+
+// The markers.
+const (
+	JudgedGood Marker = iota // by rules or a formula
+	JudgedBad
+	MarkedSpam // by people
+	MarkedGood
+)
+
 // Counters reads and updates windowed counters.
 type Counters interface {
 	Count(ctx context.Context, c Counter) (uint64, error)
-	// Share returns how many of the value's judged events were bad.
+	// Share returns how often the value was judged, and how often as bad; what people said counts as well.
 	Share(ctx context.Context, c Counter) (bad, judged uint64, err error)
 	Add(ctx context.Context, c Counter, n uint64) error
 	// AddPair counts unique once per period of the pair.
 	AddPair(ctx context.Context, pair Counter, unique Value) error
+	// Mark counts that the value was judged, or marked by people.
+	Mark(ctx context.Context, c Counter, as Marker) error
 }
 
 // Lists looks values up.

@@ -20,6 +20,7 @@ type Program struct {
 	limits Limits
 	now    func() time.Time
 	parts  Part
+	slow   bool // one of the instructions is
 }
 
 // tagSet is a set of tag numbers.
@@ -29,6 +30,7 @@ func (s tagSet) has(n uint16) bool { return s[n/64]&(1<<(n%64)) != 0 }
 
 type instruction struct {
 	line   int
+	slow   bool     // the check may wait: the clock is looked at afterwards
 	cond   []uint16 // tags of the if; nil: always
 	not    bool
 	action Action
@@ -54,6 +56,7 @@ type Run struct {
 	fired    tagSet   // statements that were FALSE
 	score    float64
 	decision string
+	stop     int // the statement that decided; -1: the end was reached
 	log      strings.Builder
 
 	buf   []byte
@@ -62,6 +65,9 @@ type Run struct {
 
 // Decision returns what the rules decided.
 func (r *Run) Decision() string { return r.decision }
+
+// Stop returns the number of the statement that decided, counted from 0; -1 if the end was reached, or an error.
+func (r *Run) Stop() int { return r.stop }
 
 // Score returns the sum of the scores of the rules that were FALSE.
 func (r *Run) Score() float64 { return r.score }
@@ -83,11 +89,14 @@ func (r *Run) Tag(n int) string { return r.program.tags[r.order[n]] }
 // Fired says whether statement n, counted from 0, was FALSE.
 func (r *Run) Fired(n int) bool { return n/64 < len(r.fired) && r.fired[n/64]&(1<<(n%64)) != 0 }
 
+// AppendFired appends the set of the statements that were FALSE: 64 in each word, the first in its lowest bit.
+func (r *Run) AppendFired(dst []uint64) []uint64 { return append(dst, r.fired...) }
+
 // Log returns what happened, a line each, if Trace was set.
 func (r *Run) Log() string { return r.log.String() }
 
 func (r *Run) begin(p *Program) {
-	r.program, r.score, r.decision = p, 0, Unknown
+	r.program, r.score, r.decision, r.stop = p, 0, Unknown, -1
 	r.order = r.order[:0]
 	r.tags = emptied(r.tags, len(p.tags))
 	r.fired = emptied(r.fired, len(p.code))
@@ -117,11 +126,19 @@ func (r *Run) tracef(format string, args ...any) {
 	}
 }
 
+// Len returns the number of statements.
+func (p *Program) Len() int { return len(p.code) }
+
+// Line returns the line of statement n, counted from 0, and what the statement says.
+func (p *Program) Line(n int) (line int, text string) {
+	return p.code[n].line, p.script.Statements[n].String()
+}
+
 // Run judges what env holds. The decision, the tags and the score are in r afterwards. An error is a *Fault.
 func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 	r.begin(p)
 	var end time.Time
-	if p.limits.Time > 0 {
+	if p.limits.Time > 0 && p.slow {
 		end = p.now().Add(p.limits.Time)
 	}
 	for i := 0; i < len(p.code); {
@@ -135,7 +152,7 @@ func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 		}
 		switch in.action {
 		case Stop:
-			r.decision = in.stop
+			r.decision, r.stop = in.stop, i
 			if r.Trace {
 				r.tracef("line %d: %s", in.line, &p.script.Statements[i])
 			}
@@ -153,7 +170,7 @@ func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 		if err := p.do(ctx, env, r, i); err != nil {
 			return err
 		}
-		if p.limits.Time > 0 && p.now().After(end) {
+		if in.slow && p.limits.Time > 0 && p.now().After(end) {
 			return Faultf(CodeUnexpected, "line %d: the rules took longer than %s", in.line, p.limits.Time)
 		}
 		i++

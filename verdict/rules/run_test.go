@@ -221,6 +221,7 @@ func TestRules(t *testing.T) {
 		{"x", `counterShareCheck(type=14)`, "2006"},
 		{"x", `counterAdd(type=14, attribute="from")`, "T"},
 		{"x", `counterAddPair(type=30, attribute="from", unique="ip")`, "T"},
+		{"x", `counterMark(type=14, as="spam", attribute="from")`, "T"},
 		{"x", `formulaCheck(formula="f", limit=1)`, "T"},
 		{"x", `formulaCheck(formula="f", limit=0.4)`, "F"},
 	}
@@ -286,14 +287,15 @@ func TestNearDuplicate(t *testing.T) {
 func TestEffects(t *testing.T) {
 	w := newWorld()
 	judge(t, `do ruleFalse() mark b, a do messageLogPut(log="log", tag="first") do messageLogPut() do modelTrain() do modelTrain(marker="spam")
-		do counterAdd(type=14, attribute="from", prefix="p") do counterAddPair(type=30, attribute="from", unique="age")`, w)
+		do counterAdd(type=14, attribute="from", prefix="p") do counterAddPair(type=30, attribute="from", unique="age")
+		do counterMark(type=14, attribute="from", prefix="p")`, w)
 	if want := []string{"log|first|b,a", "messageLog||b,a"}; !slices.Equal(w.logged, want) {
 		t.Errorf("logged %q, want %q: the tag is the entry's alone", w.logged, want)
 	}
 	if want := []string{"good:Hello, good world", "bad:Hello, good world"}; !slices.Equal(w.trained, want) {
 		t.Errorf("trained %q", w.trained)
 	}
-	if len(w.adds) != 2 || w.adds[0] == w.adds[1] {
+	if len(w.adds) != 3 || w.adds[0] == w.adds[1] || w.adds[2] != w.adds[0]+":1" {
 		t.Errorf("counters %q", w.adds)
 	}
 }
@@ -335,7 +337,7 @@ func TestTimeLimit(t *testing.T) {
 	at := time.Unix(0, 0)
 	o := DefaultOptions()
 	o.Now = func() time.Time { at = at.Add(400 * time.Millisecond); return at }
-	p, err := Compile(strings.Repeat("do ruleTrue() ", 10), o)
+	p, err := Compile(strings.Repeat(`do regexpCheck(regexp="a") `, 10), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,5 +446,27 @@ stop as OK`, DefaultOptions())
 		if err := p.Run(context.Background(), env, &r); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestStop says which statement decided, and which were FALSE.
+func TestStop(t *testing.T) {
+	p, err := Compile("do ruleTrue()\ndo ruleFalse() mark a do ruleFalse()\nif a stop as SPAM\nstop as OK", DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Run
+	if r.begin(p); r.Stop() != -1 {
+		t.Errorf("stop %d before the run", r.Stop())
+	}
+	if err := p.Run(context.Background(), newWorld().env(), &r); err != nil {
+		t.Fatal(err)
+	}
+	line, text := p.Line(r.Stop())
+	if r.Stop() != 3 || line != 3 || text != "if a stop as SPAM" {
+		t.Errorf("statement %d, line %d, %q", r.Stop(), line, text)
+	}
+	if fired := r.AppendFired(nil); !slices.Equal(fired, []uint64{0b110}) {
+		t.Errorf("fired %b", fired)
 	}
 }

@@ -63,6 +63,7 @@ func messageRules() []*rule {
 				{"maxVariance", "2.0", kindNumber, "flood has a lower variance"},
 			},
 			doc:   "FALSE if few trigrams fill the text evenly. The text is taken without white space, in lower case; each distinct trigram is counted; it is flood if the mean of the counts is greater than minMean and their sample variance lower than maxVariance.",
+			slow:  true,
 			build: buildFloodCheck,
 		},
 		{

@@ -8,8 +8,8 @@ import (
 
 // requestRules are the additions: for requests first of all, but no rule asks what it judges.
 func requestRules() []*rule {
-	period := param{"period", `"1d"`, kindPeriod, `the time that is looked at, up to now: "10m" to "23h50m" by ten minutes, "1d" to "14d"`}
-	kind := param{"type", required, kindWhole, "the type number of the counter"}
+	period := param{"period", `"1d"`, kindPeriod, `the time that is looked at: "10m" to "23h50m" by ten minutes, "1d" to "14d"; the ten minutes, or the day, that has just begun comes on top`}
+	kind := param{"type", required, kindType, "the type number of the counter"}
 	prefix := param{"prefix", `"rules"`, kindText, "the prefix of the counter"}
 	subject := param{"attribute", `"subject"`, kindText, "the attribute whose value is counted, of any type"}
 	return []*rule{
@@ -47,7 +47,7 @@ func requestRules() []*rule {
 		{
 			name: "listCheck",
 			params: []param{
-				{"list", required, kindText, "the list"},
+				{"list", required, kindList, "the list: its name; api for entries made at run time, inline for those of the configuration; block, ban or white for all of a flag"},
 				{"attribute", `"ip"`, kindText, "the attribute that is looked up"},
 			},
 			needs: PartLists,
@@ -82,7 +82,7 @@ func requestRules() []*rule {
 				period, subject, prefix,
 			},
 			needs: PartCounters,
-			doc:   "FALSE if of the value's judged events at least the share was bad.",
+			doc:   "FALSE if of the value's judged events at least the share was bad: those that counterMark counted as bad or spam, of all that it counted.",
 			build: func(a *arguments) (check, error) {
 				c, share, minimum := a.counter(), a.number("share"), a.whole("minimum")
 				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
@@ -108,7 +108,7 @@ func requestRules() []*rule {
 			name: "counterAddPair",
 			params: []param{
 				kind,
-				{"unique", required, kindText, "the attribute that is counted once for each value of the other"},
+				{"unique", required, kindText, "the attribute whose counter grows, once for each value of the other"},
 				subject, prefix,
 			},
 			needs: PartCounters,
@@ -125,9 +125,26 @@ func requestRules() []*rule {
 			},
 		},
 		{
+			name: "counterMark",
+			params: []param{
+				kind,
+				{"as", `"bad"`, kindMarker, "what is said of the value: " + markers},
+				subject, prefix,
+			},
+			needs: PartCounters,
+			doc:   "Counts that the value was judged, or marked by people, for counterShareCheck. Always TRUE.",
+			build: func(a *arguments) (check, error) {
+				as, _ := parseMarker(a.text("as"))
+				c := a.counter()
+				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+					return true, e.Counters.Mark(ctx, c.of(v), as)
+				}), nil
+			},
+		},
+		{
 			name: "formulaCheck",
 			params: []param{
-				{"formula", required, kindText, "the formula"},
+				{"formula", required, kindFormula, "the formula"},
 				{"limit", "0", kindNumber, "the limit"},
 			},
 			needs: PartFormulas,
@@ -145,7 +162,7 @@ func requestRules() []*rule {
 
 // counter returns the Counter of the parameters type, prefix and period, without a value.
 func (a *arguments) counter() Counter {
-	c := Counter{Prefix: a.text("prefix"), Type: uint32(min(a.whole("type"), 1<<32-1))}
+	c := Counter{Prefix: a.text("prefix"), Type: uint16(a.whole("type"))}
 	for _, d := range a.rule.params {
 		if d.name == "period" {
 			c.Period = a.period("period")

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -83,6 +84,11 @@ func (w *world) Add(_ context.Context, c Counter, n uint64) error {
 
 func (w *world) AddPair(_ context.Context, c Counter, u Value) error {
 	w.adds = append(w.adds, string(appendValue(appendValue(nil, c.Value), u)))
+	return nil
+}
+
+func (w *world) Mark(_ context.Context, c Counter, as Marker) error {
+	w.adds = append(w.adds, c.Prefix+":"+string(appendValue(nil, c.Value))+":"+strconv.Itoa(int(as)))
 	return nil
 }
 
