@@ -28,10 +28,7 @@ func (a *app) openAdmin() (err error) {
 		},
 		Reload:   func(context.Context) error { return a.reload("api") },
 		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,
-		MessagesOpen: a.cfg.messagesOpen(), MaxMessage: a.cfg.Message.MaxRequest,
-	}
-	if a.messages != nil {
-		deps.Messages = a.messages
+		Messages: a.messagesForAdmin, MessagesOpen: a.cfg.messagesOpen(), MaxMessage: a.cfg.Message.MaxRequest,
 	}
 	a.admin, err = admin.New(a.cfg.Admin, a.token, deps, a.part("admin"), a.set)
 	return err

@@ -16,6 +16,7 @@ import (
 	"antirobot/proxy/upstream"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
+	"antirobot/verdict/firewall"
 	"antirobot/verdict/message"
 	"antirobot/verdict/processor"
 )
@@ -80,6 +81,7 @@ type Service struct {
 	Captcha  captcha.ServiceConfig  `mapstructure:"captcha"`
 	Verdict  verdict.ServiceConfig  `mapstructure:"verdict"`
 	Requests proxy.ServiceConfig    `mapstructure:"requests"`
+	Rules    firewall.ServiceConfig `mapstructure:"rules"`
 	Paths    []map[string]any       `mapstructure:"paths"`
 
 	path     string        // where it stands in the file, for errors
@@ -128,6 +130,7 @@ func DefaultService() Service {
 		Captcha:  captcha.DefaultServiceConfig(),
 		Verdict:  verdict.DefaultServiceConfig(),
 		Requests: proxy.DefaultServiceConfig(),
+		Rules:    firewall.DefaultServiceConfig(),
 	}
 }
 

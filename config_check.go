@@ -16,6 +16,7 @@ import (
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
 	"antirobot/templates"
+	"antirobot/verdict/firewall"
 )
 
 // warnings returns what is allowed but deserves a second thought.
@@ -88,16 +89,18 @@ func (c *Config) checkFiles() error {
 	if err != nil {
 		return errors.Join(append(errs, withPath("captcha.templates", err))...)
 	}
-	inherited := configProblems(c.inherited.checkFiles(pages))
+	names := c.ruleNames()
+	errs = append(errs, withPath("message", c.Message.CheckRules(names.Formulas)))
+	inherited := configProblems(c.inherited.checkFiles(pages, names))
 	errs = append(errs, problemsAt("defaults", inherited))
 	for i := range c.resolved {
 		s := &c.resolved[i]
-		own := without(errors.Join(withPath("upstream", checkUpstream(s.Upstream)), s.checkFiles(pages)), inherited)
+		own := without(errors.Join(withPath("upstream", checkUpstream(s.Upstream)), s.checkFiles(pages, names)), inherited)
 		errs = append(errs, problemsAt(s.path, own))
 		known := slices.Concat(inherited, own)
 		for k := range s.resolved {
 			p := &s.resolved[k]
-			errs = append(errs, problemsAt(p.path, without(p.checkFiles(pages), known)))
+			errs = append(errs, problemsAt(p.path, without(p.checkFiles(pages, names), known)))
 		}
 	}
 	return errors.Join(errs...)
@@ -115,10 +118,16 @@ func checkUpstream(cfg upstream.Config) error {
 }
 
 // checkFiles looks at the files of a service or of a path.
-func (s *Service) checkFiles(pages *templates.Set) error {
+func (s *Service) checkFiles(pages *templates.Set, names *firewall.Names) error {
 	var keys error
 	if len(s.Cookies.Login.Keys)+len(s.Cookies.ServiceCookie.Keys) > 0 {
 		_, keys = identity.NewService(s.Cookies)
 	}
-	return errors.Join(withPath("cookies", keys), withPath("captcha.branding", pages.Check(&s.Captcha.Branding)))
+	return errors.Join(withPath("cookies", keys), withPath("captcha.branding", pages.Check(&s.Captcha.Branding)),
+		withPath("rules", s.Rules.Check(names)))
+}
+
+// ruleNames are what rules may call by name.
+func (c *Config) ruleNames() *firewall.Names {
+	return &firewall.Names{Lists: c.Lists.Names(), Formulas: []string{}}
 }

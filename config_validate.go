@@ -230,6 +230,7 @@ func (s *Service) validateSettings() error {
 		withPath("captcha", s.Captcha.Validate()),
 		withPath("verdict", s.Verdict.Validate()),
 		withPath("requests", s.Requests.Validate()),
+		withPath("rules", s.Rules.Validate()),
 	)
 }
 

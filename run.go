@@ -163,7 +163,7 @@ func (a *app) close() {
 		{"identity", a.fuids != nil, func() error { return a.fuids.close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
-		{"messages", a.messages != nil, func() error { return a.messages.Close() }},
+		{"messages", a.messages != nil, func() error { return a.messages.close() }},
 		{"counters", a.counters != nil, a.closeCounters},
 		{"store", a.store != nil, func() error { return a.store.Close() }},
 	}

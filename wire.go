@@ -27,7 +27,7 @@ import (
 	"antirobot/templates"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
-	"antirobot/verdict/message"
+	"antirobot/verdict/firewall"
 	"antirobot/verdict/processor"
 )
 
@@ -43,7 +43,8 @@ type app struct {
 
 	store    *backend
 	counters *counter.Shingler
-	messages *message.System
+	messages *messageKeeper
+	firewall *firewall.Engine
 	ring     atomic.Pointer[spravka.Ring]
 	lists    *cbb.Lists
 	cacher   *verdict.Cacher
@@ -93,8 +94,9 @@ func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
 		{"store", a.openStore},
 		{"keys", a.openKeys},
 		{"counters", a.openCounters},
-		{"messages", a.openMessages},
 		{"lists", a.openLists},
+		{"rules", a.openRules},
+		{"messages", a.openMessages},
 		{"verdict", a.openVerdict},
 		{"identity", a.openIdentity},
 		{"captcha", a.openCaptcha},
@@ -115,20 +117,6 @@ func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
 
 func (a *app) openDataDir() error {
 	return os.MkdirAll(a.cfg.DataDir, 0o700)
-}
-
-// openMessages starts the message firewall, with the rules, models and logs that the store has.
-func (a *app) openMessages() (err error) {
-	a.messages, err = message.Open(context.Background(), a.cfg.Message, message.Deps{
-		Store: a.store, Log: a.part("message"), Metrics: a.set, Version: version,
-	})
-	if err != nil && a.store.Shared() {
-		// Without the store there are no rules and models to judge by. The gateway itself goes on.
-		a.messages = nil
-		a.log.Error().Err(err).Msg("the message firewall needs the shared store: its API answers 501 until a restart finds it")
-		return nil
-	}
-	return err
 }
 
 func (a *app) openLists() (err error) {
@@ -229,7 +217,7 @@ func (a *app) part(name string) zerolog.Logger { return a.log.With().Str("part",
 // snapshot builds what a configuration says of the services. Connection pools of services whose upstream has not
 // changed are taken over from the present configuration.
 func (a *app) snapshot(cfg *Config, pages *templates.Set, c *captcha.Captcha) (*proxy.Snapshot, map[string]*upstream.Group, []*verdict.Service, error) {
-	b := builder{app: a, pages: pages, groups: map[string]*upstream.Group{}}
+	b := builder{app: a, pages: pages, names: cfg.ruleNames(), groups: map[string]*upstream.Group{}}
 	var services []*proxy.Service
 	for i := range cfg.resolved {
 		services = append(services, b.service(&cfg.resolved[i]))
@@ -250,6 +238,7 @@ func (a *app) snapshot(cfg *Config, pages *templates.Set, c *captcha.Captcha) (*
 type builder struct {
 	app      *app
 	pages    *templates.Set
+	names    *firewall.Names
 	groups   map[string]*upstream.Group
 	fresh    []*upstream.Group // made here, not taken over
 	verdicts []*verdict.Service
@@ -286,6 +275,7 @@ func (b *builder) settings(whole, s *Service, prefix string, group *upstream.Gro
 	fail("verdict", err)
 	c, err := captcha.NewService(whole.Name, s.Captcha, who, whole.ownsHost, b.pages)
 	fail("captcha", err)
+	b.rules(s, whole.Name, v, fail)
 	b.verdicts = append(b.verdicts, v)
 	return &proxy.Service{
 		Name: whole.Name, Hosts: whole.Hosts, Prefixes: whole.Prefixes, Upstream: group, Verdict: v, Identity: who, Captcha: c,

@@ -25,7 +25,8 @@ type Deps struct {
 	Lists     Lists
 	Counters  Counters
 
-	Messages Messages
+	// Messages returns the message firewall; nil while it waits for the shared store.
+	Messages func() Messages
 	// MessagesOpen says that Messages may be asked without the token: its partners have keys, or the listener is on
 	// loopback.
 	MessagesOpen bool

@@ -85,7 +85,7 @@ func startGateway(t *testing.T) *gateway {
 	g.live = start(t, DefaultConfig(), Deps{
 		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Sets: []*metrics.Set{set},
 		Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
-		Messages: messages, MessagesOpen: true, MaxMessage: 2 << 20,
+		Messages: func() Messages { return messages }, MessagesOpen: true, MaxMessage: 2 << 20,
 		Reload: func(context.Context) error {
 			if len(g.reload) == 0 {
 				return nil

@@ -83,6 +83,9 @@ func (j *journey) enforce() {
 }
 
 func (j *journey) blocked(q *captcha.Request) captcha.Answer {
+	if r := j.decision.Quarantine(); r != nil {
+		return j.snap.Captcha.Quarantined(q, r.Decision, r.AppendTags(nil))
+	}
 	if j.want == kindSubresource || j.want == kindPreflight {
 		return j.snap.Captcha.SubResource(q, true)
 	}

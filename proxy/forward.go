@@ -120,7 +120,22 @@ func (j *journey) upstreamFields() []identity.Field {
 	if j.svc.Config.TellService {
 		j.sent = append(j.sent, identity.Field{Name: nameVerdict, Value: verdictNames[j.decision.Verdict]})
 	}
+	j.sent = j.appendMarks(j.sent)
 	return j.sent
+}
+
+// appendMarks appends what the service is told of the decisions of rules.
+func (j *journey) appendMarks(dst []identity.Field) []identity.Field {
+	d := &j.decision
+	if d.Mode != verdict.Enforce {
+		return dst
+	}
+	for _, r := range [...]*verdict.Ruling{d.Rules, d.Message} {
+		if r != nil && (r.Action == verdict.RuleMark || r.Granted) {
+			dst = append(dst, identity.Field{Name: nameMark, Value: r.AppendMark(nil)})
+		}
+	}
+	return dst
 }
 
 // answerFields are added to the service's answer: the new pass, a fresh pass for a partner's user, an i cookie.
@@ -166,6 +181,7 @@ var (
 	nameRealIP         = []byte("X-Real-IP")
 	nameRequestID      = []byte("X-Request-Id")
 	nameVerdict        = []byte("X-Antirobot-Verdict")
+	nameMark           = []byte("X-Antirobot-Mark")
 	nameSetCookie      = []byte("Set-Cookie")
 	nameCacheControl   = []byte("Cache-Control")
 	noStore            = []byte("no-store")

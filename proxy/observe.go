@@ -122,8 +122,8 @@ func (j *journey) reason() string {
 	switch {
 	case d.Entry != nil:
 		return d.Entry.List + ": " + j.g.deps.Decider.Decisions().Describe(d.Entry, "ip:"+j.id.Addr.String())
-	case d.Rule != "":
-		return d.Rule
+	case d.Ruling() != nil:
+		return d.Ruling().Why()
 	default:
 		return d.Ban.Reason
 	}

@@ -103,7 +103,7 @@ func (s *Service) prepare(m *Metrics) {
 	s.metrics = m.service(s.Name)
 	s.watching = new(verdict.Service)
 	*s.watching = *s.Verdict
-	s.watching.Mode = verdict.Observe
+	s.watching.Mode, s.watching.Watch = verdict.Observe, true
 	if !s.Config.PassOwnCookies {
 		s.ownCookies = s.Identity.OwnCookies()
 	}

@@ -250,6 +250,31 @@ func (v *validator) property(path string, p PropertyConfig) {
 	}
 }
 
+// CheckRules compiles the rules of all firewalls with the formulas that there are, and returns all errors with their paths.
+func (c Config) CheckRules(formulas []string) error {
+	v := validator{}
+	o := rules.DefaultOptions()
+	o.Formulas = formulas
+	var walk func(path string, d DomainConfig)
+	walk = func(path string, d DomainConfig) {
+		for i, p := range d.Properties {
+			if p.Class != ClassFirewall || p.Rules == "" {
+				continue
+			}
+			if _, err := rules.Compile(p.Rules, o); err != nil {
+				v.addf("%s.properties[%d].rules: %w", path, i, err)
+			}
+		}
+		for i, sub := range d.Domains {
+			walk(fmt.Sprintf("%s.domains[%d]", path, i), sub)
+		}
+	}
+	for i, p := range c.Partners {
+		walk(fmt.Sprintf("partners[%d].domain", i), p.Domain)
+	}
+	return errors.Join(v.errs...)
+}
+
 // withDefaults fills in what a property leaves open.
 func (p PropertyConfig) withDefaults() PropertyConfig {
 	if p.Model == "" {

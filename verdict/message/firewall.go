@@ -143,13 +143,38 @@ func (j *judgement) Put(ctx context.Context, log, tag string, r *rules.Run) erro
 	return l.Put(ctx, j.message, tag, r)
 }
 
-// own puts a counter into the name space of a domain's property.
+// own puts a counter into the name space of a domain's property. Without such a property it is one of the partner's root.
 func (j *judgement) own(c rules.Counter) (rules.Counter, error) {
+	if _, ok := j.domain.Get(c.Prefix); !ok {
+		space, err := j.system.partners[j.domain.partner].counters(c.Prefix)
+		if err == nil {
+			c.Prefix = space.prefix
+		}
+		return c, err
+	}
 	space, err := property[*counters](j.domain, c.Prefix, CodeType, "of the class Counters")
 	if err == nil {
 		c.Prefix = space.prefix
 	}
 	return c, err
+}
+
+// maxSpaces bounds the name spaces of counters that the rules of a partner may name without declaring them.
+const maxSpaces = 64
+
+// counters returns the name space that nobody declared.
+func (p *partner) counters(name string) (*counters, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.spaces[name]; c != nil {
+		return c, nil
+	}
+	if len(p.spaces) == maxSpaces {
+		return nil, rules.Faultf(CodeProperty, "the domain has no counters %q, and the partner has %d others already", cutText(name, 64), maxSpaces)
+	}
+	c := newCounters(p.name, "message/"+p.name+":/:"+name+"/")
+	p.spaces[name] = c
+	return c, nil
 }
 
 func (j *judgement) Count(ctx context.Context, c rules.Counter) (uint64, error) {

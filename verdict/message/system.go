@@ -34,6 +34,8 @@ type Deps struct {
 	Counters rules.Counters // may be nil: rules over counters don't compile then
 	Lists    rules.Lists    // likewise
 	Formulas rules.Formulas // likewise
+	// FormulaNames are the formulas that there are; nil: not known.
+	FormulaNames []string
 }
 
 // System is all partners with their domains. It is safe for concurrent use.
@@ -62,6 +64,9 @@ type partner struct {
 	name   string
 	secret [sha256.Size]byte
 	root   *Domain
+
+	mu     sync.Mutex
+	spaces map[string]*counters // that rules name and nobody declared
 }
 
 // feedTopic is where gateways that share a store tell each other of new rules and learnt texts.
@@ -104,7 +109,7 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*System, error) {
 		if err := s.build(ctx, root, p.Domain); err != nil {
 			return nil, fmt.Errorf("partner %s: %w", p.Name, err)
 		}
-		s.partners[p.Name] = &partner{p.Name, sha256.Sum256([]byte(p.Secret)), root}
+		s.partners[p.Name] = &partner{name: p.Name, secret: sha256.Sum256([]byte(p.Secret)), root: root, spaces: make(map[string]*counters)}
 		if cfg.Authorisation == "trust" {
 			s.trusted = s.partners[p.Name]
 		}
@@ -131,6 +136,7 @@ func (s *System) ruleOptions() rules.Options {
 	}
 	if s.deps.Formulas != nil {
 		o.Parts |= rules.PartFormulas
+		o.Formulas = s.deps.FormulaNames
 	}
 	return o
 }
@@ -195,7 +201,7 @@ func (s *System) component(ctx context.Context, d *Domain, p PropertyConfig) (an
 		s.logs[key] = l
 		return l, l.open(ctx)
 	case ClassCounters:
-		return &counters{key}, nil
+		return newCounters(d.partner, key), nil
 	}
 	panic("BUG: a class that Validate let pass: " + p.Class)
 }

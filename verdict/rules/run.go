@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -132,6 +133,22 @@ func (p *Program) Len() int { return len(p.code) }
 // Line returns the line of statement n, counted from 0, and what the statement says.
 func (p *Program) Line(n int) (line int, text string) {
 	return p.code[n].line, p.script.Statements[n].String()
+}
+
+// AppendMarked appends the tags that are marked when the statements of a set were FALSE, in the order of their marking.
+func (p *Program) AppendMarked(dst []string, fired []uint64) []string {
+	from := len(dst)
+	for i := range p.code {
+		if i/64 >= len(fired) || fired[i/64]&(1<<(i%64)) == 0 {
+			continue
+		}
+		for _, n := range p.code[i].marks {
+			if !slices.Contains(dst[from:], p.tags[n]) {
+				dst = append(dst, p.tags[n])
+			}
+		}
+	}
+	return dst
 }
 
 // Run judges what env holds. The decision, the tags and the score are in r afterwards. An error is a *Fault.
