@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 	"verdict/replay":    {"identity", "verdict", "verdict/processor"},
 	"verdict/message":   {"store", "verdict/counter", "verdict/rules"},
 	"captcha":           {"identity", "spravka", "store", "templates"},
-	"proxy":             {"identity", "verdict", "verdict/message", "captcha", "spravka", "templates", "proxy/h1", "proxy/upstream"},
+	"proxy":             {"identity", "verdict", "verdict/message", "verdict/rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/upstream"},
 	"proxy/h1":          {"identity", "proxy/upstream"},
 	"proxy/upstream":    {},
 	"admin":             {"identity", "spravka", "store", "cbb", "verdict", "verdict/*", "templates"},

@@ -82,6 +82,7 @@ type Service struct {
 	Verdict  verdict.ServiceConfig  `mapstructure:"verdict"`
 	Requests proxy.ServiceConfig    `mapstructure:"requests"`
 	Rules    firewall.ServiceConfig `mapstructure:"rules"`
+	Messages proxy.MessagesConfig   `mapstructure:"messages"`
 	Paths    []map[string]any       `mapstructure:"paths"`
 
 	path     string        // where it stands in the file, for errors

@@ -48,11 +48,30 @@ func (c *Config) warnings() []string {
 		for _, h := range s.Hosts {
 			w = append(w, prefixed(s.path+".cookies: ", s.Cookies.CookieDomainProblems(h))...)
 		}
+		w = append(w, c.messageWarnings(s)...)
 		if s.Upstream.TLS.InsecureSkipVerify {
 			warn("%s.upstream.tls.insecure_skip_verify: whoever stands between the gateway and the service can read and change everything", s.path)
 		}
 	}
 	return w
+}
+
+// messageWarnings says where rules of a service or of its paths do nothing, or not what was meant.
+func (c *Config) messageWarnings(s *Service) []string {
+	var w []string
+	names := c.ruleNames()
+	look := func(s *Service) {
+		w = append(w, prefixed(s.path+".rules: ", s.Rules.Warnings(names))...)
+		if len(s.Messages.Routes) > 0 && len(c.Check.Listen) > 0 && c.Check.Style != "full" {
+			w = append(w, s.path+".messages.routes: a balancer that asks with check.style verdict keeps the bodies: messages of "+
+				"requests that do not pass through the gateway itself are not judged; use style full, or proxy these routes")
+		}
+	}
+	look(s)
+	for k := range s.resolved {
+		look(&s.resolved[k].Service)
+	}
+	return oneOfEach(w)
 }
 
 func prefixed(prefix string, lines []string) []string {

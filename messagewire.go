@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/admin"
+	"antirobot/proxy"
 	"antirobot/verdict"
 	"antirobot/verdict/firewall"
 	"antirobot/verdict/message"
@@ -108,6 +109,14 @@ func (k *messageKeeper) close() error {
 
 // messagesForAdmin is the message firewall for the private listener.
 func (a *app) messagesForAdmin() admin.Messages {
+	if s := a.messages.system.Load(); s != nil {
+		return s
+	}
+	return nil
+}
+
+// messagesForGateway is the message firewall for the routes of services.
+func (a *app) messagesForGateway() proxy.Messages {
 	if s := a.messages.system.Load(); s != nil {
 		return s
 	}

@@ -199,6 +199,7 @@ func (a *app) openGateway() error {
 	a.groups = groups
 	a.proc.SetServices(services)
 	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Log: a.part("gateway"), Metrics: a.metrics}
+	deps.Messages = a.messagesForGateway
 	if a.cfg.Processor.Enabled {
 		deps.Sink = a.proc
 	}
@@ -279,7 +280,7 @@ func (b *builder) settings(whole, s *Service, prefix string, group *upstream.Gro
 	b.verdicts = append(b.verdicts, v)
 	return &proxy.Service{
 		Name: whole.Name, Hosts: whole.Hosts, Prefixes: whole.Prefixes, Upstream: group, Verdict: v, Identity: who, Captcha: c,
-		Config: s.Requests,
+		Config: s.Requests, Messages: s.Messages,
 	}
 }
 

@@ -127,7 +127,7 @@ func (j *journey) upstreamFields() []identity.Field {
 // appendMarks appends what the service is told of the decisions of rules.
 func (j *journey) appendMarks(dst []identity.Field) []identity.Field {
 	d := &j.decision
-	if d.Mode != verdict.Enforce {
+	if j.svc.Verdict.Mode != verdict.Enforce { // not that of the decision: an own page's is made as in mode observe
 		return dst
 	}
 	for _, r := range [...]*verdict.Ruling{d.Rules, d.Message} {
@@ -140,7 +140,7 @@ func (j *journey) appendMarks(dst []identity.Field) []identity.Field {
 
 // answerFields are added to the service's answer: the new pass, a fresh pass for a partner's user, an i cookie.
 func (j *journey) answerFields(a *captcha.Answer) []identity.Field {
-	j.fields = j.fields[:0]
+	j.fields = j.messageFields(j.fields[:0])
 	if a != nil {
 		j.fields = appendFields(j.fields, a.Header)
 		return j.fields

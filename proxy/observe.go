@@ -70,7 +70,7 @@ func (j *journey) count(took time.Duration) {
 // remember keeps the decision for those who ask why, and logs it unless it is that of a human. It comes before the answer:
 // a stream may run for hours, and who is stopped may ask at once.
 func (j *journey) remember() {
-	if j.ownPage && j.decision.Verdict != verdict.Blocked {
+	if j.ownPage && j.decision.Verdict != verdict.Blocked && j.decision.Message == nil {
 		return
 	}
 	d := &j.decision

@@ -24,11 +24,13 @@ type Service struct {
 	Identity *identity.Service
 	Captcha  *captcha.Service
 	Config   ServiceConfig
+	Messages MessagesConfig
 	Paths    []PathRule // settings of parts of the service, longest prefix first after NewRouter
 
 	metrics    *serviceMetrics
 	watching   *verdict.Service // Verdict in mode observe: for the gateway's own pages, which cost nothing
 	ownCookies []string         // that the service does not get
+	routes     []*messageRoute
 }
 
 // PathRule gives the requests below a prefix a Service of their own, with the same name and upstream.
@@ -107,6 +109,7 @@ func (s *Service) prepare(m *Metrics) {
 	if !s.Config.PassOwnCookies {
 		s.ownCookies = s.Identity.OwnCookies()
 	}
+	s.routes = newMessageRoutes(s.Messages)
 	for _, p := range s.Paths {
 		p.Service.prepare(m)
 	}

@@ -96,7 +96,10 @@ func (x *Exchange) Answered() bool { return x.answered }
 // ReadBody reads the whole body into memory and returns it, valid until ServeExchange returns. It tells a client that
 // waits for it to go on. Beyond limit bytes it fails with ErrBodyTooLarge. A body that was read, whole or in part, is
 // still forwarded untouched by Forward. Other errors: ErrBadBody, ErrBodyTimeout, ErrClientGone.
-func (x *Exchange) ReadBody(limit int64) ([]byte, error) {
+func (x *Exchange) ReadBody(limit int64) ([]byte, error) { return x.ReadBodyBy(limit, time.Time{}) }
+
+// ReadBodyBy is ReadBody that gives up at a moment with ErrBodyLate; the body can be read on and forwarded then.
+func (x *Exchange) ReadBodyBy(limit int64, by time.Time) ([]byte, error) {
 	if x.body.err != nil {
 		return nil, x.body.err
 	}
@@ -111,6 +114,9 @@ func (x *Exchange) ReadBody(limit int64) ([]byte, error) {
 	for !x.body.done {
 		if len(x.pre) == cap(x.pre) {
 			x.pre = slices.Grow(x.pre, int(max(512, min(x.body.left, limit))))
+		}
+		if !by.IsZero() && !x.body.await(by) {
+			return nil, ErrBodyLate
 		}
 		room := x.pre[len(x.pre):cap(x.pre)]
 		n, err := x.body.read(room)
@@ -330,6 +336,22 @@ func (b *body) read(p []byte) (int, error) {
 		b.err = ErrBodyTimeout
 	}
 	return n, b.err
+}
+
+// await waits for a byte until a moment, and reports false if none came. It reads nothing, so that whatever comes later
+// finds the body as it was; other failures are left to read.
+func (b *body) await(by time.Time) bool {
+	c, now := b.c, time.Now()
+	if !now.Before(by) {
+		return false
+	}
+	if c.br.Buffered() > 0 || by.Sub(now) >= c.cfg.ReadTimeout {
+		return true
+	}
+	c.setReadDeadline(by)
+	_, err := c.br.Peek(1)
+	c.readBy = time.Time{} // read sets its own
+	return err == nil || !isTimeout(err)
 }
 
 func (b *body) explain(err error) error {

@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -129,6 +130,28 @@ func (c InlineConfig) Values(d *Domain, in Input) (map[string]any, error) {
 		}
 	}
 	return out, nil
+}
+
+// Fingerprint is a hash of what a message says, the same when its sender sends it again: what depends on who asks, and
+// how a body is written (boundaries, order, encodings), is not part of it.
+func (c InlineConfig) Fingerprint(values map[string]any) [sha256.Size]byte {
+	h := sha256.New()
+	var n [8]byte
+	text := func(s string) {
+		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
+		h.Write(n[:])
+		io.WriteString(h, s) //nolint:errcheck,gosec // a hash does not fail
+	}
+	for _, s := range c.Sources {
+		if s.From == "subject" || s.From == "address" {
+			continue
+		}
+		if v, ok := values[s.Attribute]; ok {
+			text(s.Attribute)
+			text(fmt.Sprint(v))
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // shaped turns what was read into a value of a kind.

@@ -387,7 +387,7 @@ func (s *System) measure() {
 // requestCounters returns the counters of a domain's requests, by method.
 func (s *System) requestCounters(d *Domain) map[string]*metrics.Counter {
 	out := make(map[string]*metrics.Counter, len(s.methods))
-	for name := range s.methods {
+	for _, name := range append(slices.Collect(maps.Keys(s.methods)), methodInline) {
 		out[name] = s.deps.Metrics.GetOrCreateCounter(fmt.Sprintf(`antirobot_message_requests_total{partner=%q,domain=%q,method=%q}`, d.partner, d.path, name))
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -431,6 +432,9 @@ func (s *System) Domain(partner, path string) (*Domain, error) {
 	return d, nil
 }
 
+// Partners returns the names of all partners, sorted.
+func (s *System) Partners() []string { return slices.Sorted(maps.Keys(s.partners)) }
+
 // authorise returns the partner that a caller is.
 func (s *System) authorise(name, secret string) (*partner, bool) {
 	p, ok := s.partners[name]
@@ -459,10 +463,26 @@ func (s *System) Judge(ctx context.Context, d *Domain, values map[string]any, tr
 	return s.judge(ctx, d, f, m, trace)
 }
 
-func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool) (Outcome, error) {
+func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool) (o Outcome, err error) {
+	o.Decision = rules.Unknown
+	err = s.run(ctx, d, f, m, trace, func(_ *rules.Program, r *rules.Run, err error) {
+		o.Log = r.Log()
+		if err == nil {
+			o.Decision, o.Score, o.Tags = r.Decision(), r.Score(), r.AppendTags(nil)
+		}
+	})
+	if err != nil {
+		o.Decision = ""
+	}
+	return o, err
+}
+
+// run runs the rules of f over m and hands the state of the run to took, which keeps nothing of it. Without rules took
+// is not called.
+func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error {
 	p := f.Program()
 	if p == nil {
-		return Outcome{Decision: rules.Unknown}, nil
+		return nil
 	}
 	j, ok := s.judgements.Get().(*judgement)
 	if !ok {
@@ -473,10 +493,31 @@ func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, 
 		s.judgements.Put(j)
 	}()
 	j.domain, j.message, j.run.Trace = d, m, trace
-	if err := p.Run(ctx, &j.env, &j.run); err != nil {
-		return Outcome{Log: j.run.Log()}, err
+	err := p.Run(ctx, &j.env, &j.run)
+	took(p, &j.run, err)
+	return err
+}
+
+// methodInline is what messages within requests are counted as, beside the methods of the API.
+const methodInline = "inline"
+
+// JudgeInline judges a message that was read from a request as Judge does, and hands the state of the run to took,
+// which keeps nothing of it. Without rules took is not called.
+func (s *System) JudgeInline(ctx context.Context, d *Domain, values map[string]any, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error {
+	d.requests[methodInline].Inc()
+	kind, err := d.messages()
+	if err != nil {
+		return err
 	}
-	return Outcome{j.run.Decision(), j.run.Score(), j.run.AppendTags(nil), j.run.Log()}, nil
+	m, err := kind.read(values)
+	if err != nil {
+		return err
+	}
+	f, err := d.firewall(propertyAnalyzer)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, d, f, m, trace, took)
 }
 
 // Mark trains a model with a message of a log: what a moderator says of it. The names are of properties and of the
