@@ -61,6 +61,8 @@ type Passes interface {
 // Decisions remembers the recent decisions. *verdict.Recent does.
 type Decisions interface {
 	Get(id verdict.RequestID) (verdict.Story, bool)
+	// Messages returns the last decisions about messages of message routes, the newest first.
+	Messages(limit int) []verdict.Story
 }
 
 // Lists is the block base and the white list. *cbb.Lists is.

@@ -14,6 +14,10 @@ import (
 type Messages interface {
 	Serve(ctx context.Context, codec message.Codec, body []byte, auth message.Auth) (status int, contentType string, answer []byte)
 	Usage() []message.Usage
+	Partners() []string
+	Domain(partner, path string) (*message.Domain, error)
+	Search(ctx context.Context, d *message.Domain, log string, q message.Query) ([]message.Entry, error)
+	Mark(ctx context.Context, d *message.Domain, k message.Marking) (learnt bool, err error)
 }
 
 // messageSystem returns the message firewall, or why there is none.

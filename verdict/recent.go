@@ -1,7 +1,9 @@
 package verdict
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -208,6 +210,32 @@ func (r *Recent) Get(rid RequestID) (Story, bool) {
 		}
 	}
 	return Story{}, false
+}
+
+// Messages returns the last decisions about messages of message routes, the newest first. It looks at all records: not
+// for the hot path.
+func (r *Recent) Messages(limit int) []Story {
+	type found struct {
+		at    int64
+		story Story
+	}
+	var all []found
+	for i := range r.shards {
+		sh := &r.shards[i]
+		sh.mu.Lock()
+		for k := range sh.stopped {
+			if p := &sh.stopped[k]; p.at != 0 && p.message.Route != "" {
+				all = append(all, found{p.at, r.explain(p.story(), p.entry)})
+			}
+		}
+		sh.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b found) int { return cmp.Compare(b.at, a.at) })
+	out := []Story{}
+	for _, f := range all[:min(len(all), limit)] {
+		out = append(out, f.story)
+	}
+	return out
 }
 
 // explain puts in which line of a list spoke, where the list does not keep that with each entry.

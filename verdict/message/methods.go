@@ -190,11 +190,7 @@ func (c *call) fetch(ctx context.Context) (map[string]any, error) {
 	}
 	out := make([]any, len(entries))
 	for i, e := range entries {
-		m := make(map[string]any, len(e.Message.attributes))
-		for _, a := range e.Message.attributes {
-			m[a.Name] = plain(a.Value)
-		}
-		out[i] = map[string]any{"id": e.ID, "when": e.When.Unix(), "tags": texts(e.Tags), "message": m}
+		out[i] = map[string]any{"id": e.ID, "when": e.When.Unix(), "tags": texts(e.Tags), "message": e.Message.Values()}
 	}
 	return map[string]any{"entries": out}, nil
 }

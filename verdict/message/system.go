@@ -520,28 +520,51 @@ func (s *System) JudgeInline(ctx context.Context, d *Domain, values map[string]a
 	return s.run(ctx, d, f, m, trace, took)
 }
 
-// Mark trains a model with a message of a log: what a moderator says of it. The names are of properties and of the
-// attribute with the text; empty ones are messageLog, model and text.
-func (s *System) Mark(ctx context.Context, d *Domain, log, model, attribute string, id int64, good bool) error {
+// Search returns the entries of a domain's log that fit a query; an empty name is messageLog.
+func (s *System) Search(ctx context.Context, d *Domain, log string, q Query) ([]Entry, error) {
 	l, err := d.log(cmp.Or(log, "messageLog"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m, err := d.model(cmp.Or(model, "model"))
+	q.Limit = min(cmp.Or(q.Limit, s.cfg.MaxFetch), s.cfg.MaxFetch)
+	return l.Search(ctx, q)
+}
+
+// Marking says what a moderator marks: the names are of properties, and of the attribute with the text; empty ones are
+// messageLog, model and text.
+type Marking struct {
+	Log, Model, Attribute string
+	ID                    int64 // of the log's entry
+	Good                  bool
+}
+
+// Mark trains a model with a message of a log: what a moderator says of it. It reports false if the same was said
+// before; it is learnt once.
+func (s *System) Mark(ctx context.Context, d *Domain, k Marking) (learnt bool, err error) {
+	l, err := d.log(cmp.Or(k.Log, "messageLog"))
 	if err != nil {
-		return err
+		return false, err
 	}
-	entries, err := l.Fetch(ctx, Range{FirstID: id})
+	m, err := d.model(cmp.Or(k.Model, "model"))
 	if err != nil {
-		return err
+		return false, err
 	}
-	at := slices.IndexFunc(entries, func(e Entry) bool { return e.ID == id })
+	entries, err := l.Fetch(ctx, Range{FirstID: k.ID})
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(entries, func(e Entry) bool { return e.ID == k.ID })
 	if at < 0 {
-		return rules.Faultf(CodeProperty, "the log has no entry %d", id)
+		return false, rules.Faultf(CodeProperty, "the log has no entry %d", k.ID)
 	}
-	v, ok := entries[at].Message.Attribute(cmp.Or(attribute, "text"))
+	attribute := cmp.Or(k.Attribute, "text")
+	v, ok := entries[at].Message.Attribute(attribute)
 	if !ok || v.Kind != rules.Text {
-		return rules.Faultf(CodeAttribute, "entry %d has no text %q", id, cmp.Or(attribute, "text"))
+		return false, rules.Faultf(CodeAttribute, "entry %d has no text %q", k.ID, attribute)
 	}
-	return s.train(ctx, m, v.Text, good)
+	once := fmt.Appendf(nil, "%smarked/%d/%s/%s/%t", l.prefix, k.ID, m.prefix, attribute, k.Good)
+	if first, err := s.deps.Store.Spend(ctx, once, l.chunk*time.Duration(l.numChunks)+time.Hour); err != nil || !first {
+		return false, err
+	}
+	return true, s.train(ctx, m, v.Text, k.Good)
 }
