@@ -248,7 +248,7 @@ func (k *checkCall) watch() {
 		j.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: j.svc.Verdict.Mode}
 		return
 	}
-	if j.want == kindXML && j.svc.Captcha.Demands(j.view, j.partner) {
+	if j.xml && j.svc.Captcha.Demands(j.view, j.partner) {
 		j.g.deps.Decider.DecideDemand(&j.decision, j.view, &j.id, j.svc.watching)
 	} else {
 		j.g.deps.Decider.Decide(&j.decision, j.view, &j.id, j.svc.watching)

@@ -54,11 +54,11 @@ func (k *checkCall) forwardStyle() {
 	switch {
 	case j.decision.Verdict == verdict.Blocked:
 		a = j.blocked(q)
-	case j.want == kindAJAX:
+	case j.kind() == kindAJAX:
 		a = j.snap.Captcha.ChallengeJSON(q)
-	case j.want == kindXML:
+	case j.kind() == kindXML:
 		a = j.snap.Captcha.ChallengeXML(q, false)
-	case j.want == kindSubresource:
+	case j.kind() == kindSubresource:
 		a = j.snap.Captcha.SubResource(q, false)
 	default:
 		a = j.snap.Captcha.Redirect(q)

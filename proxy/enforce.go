@@ -74,7 +74,7 @@ func (j *journey) enforce() {
 		j.answer(a)
 		return
 	}
-	switch j.want {
+	switch j.kind() {
 	case kindXML:
 		a = c.ChallengeXML(q, false)
 	case kindAJAX:
@@ -97,10 +97,10 @@ func (j *journey) blocked(q *captcha.Request) captcha.Answer {
 	if r := j.decision.Quarantine(); r != nil {
 		return j.snap.Captcha.Quarantined(q, r.Decision, r.AppendTags(nil))
 	}
-	if j.want == kindSubresource || j.want == kindPreflight {
+	if j.kind() == kindSubresource || j.kind() == kindPreflight {
 		return j.snap.Captcha.SubResource(q, true)
 	}
-	return j.snap.Captcha.Blocked(q, j.want == kindAJAX)
+	return j.snap.Captcha.Blocked(q, j.kind() == kindAJAX)
 }
 
 // readBody puts the body of a POST into q. It answers the request itself, and returns false, when the body is broken.

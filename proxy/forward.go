@@ -96,7 +96,7 @@ func (j *journey) unanswered(a *captcha.Answer, err error) {
 		page = templates.BadRequest
 	}
 	var down captcha.Answer
-	if j.want == kindPage || j.want == kindForm {
+	if j.kind() == kindPage || j.kind() == kindForm {
 		down = j.snap.Captcha.PlainPage(j.request(), page)
 	} else {
 		down = captcha.Answer{Status: h1.Status(err)}

@@ -194,11 +194,11 @@ func (j *journey) challengeMessage(q *captcha.Request) captcha.Answer {
 	}
 	t := j.view.Get("Content-Type")
 	switch {
-	case j.want == kindXML:
+	case j.kind() == kindXML:
 		return c.ChallengeXML(q, false)
-	case j.want == kindSubresource:
+	case j.kind() == kindSubresource:
 		return c.SubResource(q, false)
-	case j.want == kindAJAX, hasFoldPrefix(t, "application/json"), bytes.Contains(t, []byte("+json")):
+	case j.kind() == kindAJAX, hasFoldPrefix(t, "application/json"), bytes.Contains(t, []byte("+json")):
 		return c.ChallengeMessageJSON(q, &j.message, decision)
 	default:
 		return c.ChallengeMessageForm(q, &j.message, decision)

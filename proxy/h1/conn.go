@@ -70,6 +70,7 @@ type conn struct {
 	abort   bool // the answer was cut short: close without a clean end
 	reset   bool // and in a way that the client can't take for the end
 	watched watch
+	pump    pump
 
 	h head
 	x Exchange
@@ -78,6 +79,8 @@ type conn struct {
 func newConn(s *Server) *conn {
 	c := &conn{srv: s, br: bufio.NewReaderSize(nil, readerSize)}
 	c.watched.bind()
+	c.pump.c = c
+	c.pump.turn = c.pump.serve
 	c.x.c = c
 	c.x.leg.x = &c.x
 	c.x.upload.x = &c.x
@@ -94,8 +97,9 @@ func (c *conn) begin(nc net.Conn, peer netip.Addr, trusted, counted bool, o *Lis
 	c.peer, c.trusted, c.counted, c.counts = peer, trusted, counted, peer
 	c.readBy, c.writeBy, c.headBy = time.Time{}, time.Time{}, time.Time{}
 	c.keep, c.linger, c.abort, c.reset, c.inBody = true, false, false, false, false
-	c.br.Reset(nc)
+	c.br.Reset(&c.pump)
 	c.watched.reset(nc)
+	c.pump.begin(nc)
 	c.state.Store(idle)
 }
 
@@ -104,6 +108,7 @@ func (c *conn) end() {
 	c.br.Reset(nil)
 	c.sock, c.nc, c.opts = nil, nil, nil
 	c.watched.reset(nil)
+	c.pump.begin(nil)
 	c.h.raw = c.h.raw[:0]
 }
 
@@ -114,10 +119,10 @@ func (c *conn) closeIfIdle() {
 	}
 }
 
-// cut is for the end of Shutdown's patience.
-func (c *conn) cut() {
+// cut is for the end of Shutdown's patience, which closes the socket.
+func (c *conn) cut() net.Conn {
 	c.state.Store(closed)
-	_ = c.sock.Close()
+	return c.sock
 }
 
 // serve is the life of a connection.
@@ -129,8 +134,21 @@ func (c *conn) serve() {
 	}
 	for c.keep {
 		c.cfg = c.srv.cfg.Load()
-		if !c.await() {
+		pumped := c.nc == c.sock && c.pump.rc != nil && c.br.Buffered() == 0
+		if pumped && !c.pump.run() {
 			_ = c.nc.Close() // nothing is due, or the client has left
+			return
+		}
+		if !c.keep {
+			break
+		}
+		if pumped && c.pump.headIn {
+			c.exchange()
+			c.returnOut()
+			continue
+		}
+		if !c.await() {
+			_ = c.nc.Close()
 			return
 		}
 		c.borrowOut()
@@ -171,18 +189,28 @@ func (c *conn) await() bool {
 	}
 }
 
-func (c *conn) awaitByte() bool {
+// armIdle gets ready for the wait for a request: the whole of it, or until a look is due. It returns false if the server
+// is to end.
+func (c *conn) armIdle(lazy bool) bool {
 	timeout := c.cfg.IdleTimeout
 	if c.requests == 0 {
 		timeout = c.cfg.HeaderTimeout
 	}
+	least := timeout - timeout/8 // a deadline that is a little short saves setting it anew for every request
+	if lazy {
+		timeout = min(timeout, lookAgain)
+		least = timeout / 3
+	}
 	now := time.Now()
-	// A deadline that is an eighth short saves setting it anew for every request.
-	if left := c.readBy.Sub(now); left > timeout || left < timeout-timeout/8 {
+	if left := c.readBy.Sub(now); left > timeout || left < least {
 		c.setReadDeadline(now.Add(timeout))
 	}
 	c.state.CompareAndSwap(active, idle)
-	if c.srv.draining.Load() {
+	return !c.srv.draining.Load()
+}
+
+func (c *conn) awaitByte() bool {
+	if !c.armIdle(false) {
 		return false
 	}
 	if _, err := c.br.Peek(1); err != nil {

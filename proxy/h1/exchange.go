@@ -338,20 +338,42 @@ func (b *body) read(p []byte) (int, error) {
 	return n, b.err
 }
 
-// await waits for a byte until a moment, and reports false if none came. It reads nothing, so that whatever comes later
-// finds the body as it was; other failures are left to read.
+// await waits until a moment for what read can go on with, and reports false if it did not come. It reads nothing, so
+// that whatever comes later finds the body as it was; other failures are left to read.
 func (b *body) await(by time.Time) bool {
-	c, now := b.c, time.Now()
-	if !now.Before(by) {
-		return false
+	c := b.c
+	for !b.readable() {
+		now := time.Now()
+		if !now.Before(by) {
+			return false
+		}
+		if by.Sub(now) >= c.cfg.ReadTimeout {
+			return true
+		}
+		c.setReadDeadline(by)
+		_, err := c.br.Peek(c.br.Buffered() + 1)
+		c.readBy = time.Time{} // read sets its own
+		if isTimeout(err) {
+			return false
+		}
+		if err != nil {
+			return true
+		}
 	}
-	if c.br.Buffered() > 0 || by.Sub(now) >= c.cfg.ReadTimeout {
-		return true
+	return true
+}
+
+// readable reports whether read finds a byte of data without waiting in the middle of a chunk's frame.
+func (b *body) readable() bool {
+	have := b.c.br.Buffered()
+	if !b.chunked || b.dec.left > 0 || have == b.c.br.Size() {
+		return have > 0
 	}
-	c.setReadDeadline(by)
-	_, err := c.br.Peek(1)
-	c.readBy = time.Time{} // read sets its own
-	return err == nil || !isTimeout(err)
+	frame, _ := b.c.br.Peek(have)
+	if b.dec.inside {
+		frame = frame[min(2, have):]
+	}
+	return bytes.IndexByte(frame, '\n') >= 0
 }
 
 func (b *body) explain(err error) error {

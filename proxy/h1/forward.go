@@ -158,18 +158,27 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 	stream := o.Replay == nil && !x.body.done
 	mayRetry := up.Reused() && bodiless && !stream
 
-	if err := l.write(x.reqHead); err != nil {
+	var unsent error // why the service has not got the request
+	if stream || len(x.reqHead) > smallWrite {
+		unsent = l.write(x.reqHead)
+	} else {
+		unsent = up.Ask(x.reqHead)
+	}
+	if unsent == nil {
+		if stream {
+			x.upload.start(up, orDefault(o.StreamTimeout, gc.StreamIdleTimeout), o.Drop)
+		}
+		err = x.awaitAnswer(o)
+		unsent = up.Unasked()
+	}
+	if unsent != nil {
 		if mayRetry {
 			l.drop(nil)
-			return true, err
+			return true, unsent
 		}
-		l.drop(err)
-		return false, fmt.Errorf("%w: %w", ErrUpstreamClosed, err)
+		l.drop(unsent)
+		return false, fmt.Errorf("%w: %w", ErrUpstreamClosed, unsent)
 	}
-	if stream {
-		x.upload.start(up, orDefault(o.StreamTimeout, gc.StreamIdleTimeout), o.Drop)
-	}
-	err = x.awaitAnswer(o)
 	if err == nil {
 		res.Status, res.HeadAt = l.h.status, time.Since(start)
 		for i := range l.h.fields {

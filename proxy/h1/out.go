@@ -60,7 +60,7 @@ func (c *conn) send(p, tail []byte) error {
 	if len(p) == 0 || c.nc != c.sock { // TLS would make a record of each piece
 		c.out = append(append(c.out, p...), tail...)
 		var m int
-		m, err = c.nc.Write(c.out)
+		m, err = c.pump.Write(c.out)
 		n = int64(m)
 	} else {
 		c.iov = [3][]byte{c.out, p, tail}

@@ -185,7 +185,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	for c := range s.open {
-		c.cut()
+		sock := c.cut()
+		s.running.Go(func() { _ = sock.Close() }) // which waits for a handler to notice
 	}
 	s.mu.Unlock()
 	<-done

@@ -38,6 +38,29 @@ type Conn struct {
 // any byte of an answer may have met a server that was just closing it.
 func (c *Conn) Reused() bool { return c.reused }
 
+// Ask gives the connection a request, which the next Read writes before it waits for the answer: that saves a look at a
+// socket that can't have an answer yet. p is borrowed until that Read returns. Where the socket is wrapped by TLS, or R
+// holds bytes, the request is written now.
+func (c *Conn) Ask(p []byte) error {
+	if c.overTLS || len(p) == 0 || c.R.Buffered() > 0 {
+		_, err := c.Conn.Write(p)
+		return err
+	}
+	c.sock.ask, c.sock.askErr = p, nil
+	return nil
+}
+
+// Unasked returns the error that kept Read from writing what Ask gave it; nil if it was written.
+func (c *Conn) Unasked() error { return c.sock.askErr }
+
+// Read implements net.Conn.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.sock.ask == nil {
+		return c.Conn.Read(p)
+	}
+	return c.sock.askAndRead(p)
+}
+
 // Addr is the address as host:port or socket path, as it stands in the metrics.
 func (c *Conn) Addr() string { return c.a.name }
 
@@ -67,6 +90,7 @@ func (c *Conn) Release() {
 		return
 	}
 	g.takeBuffers(c)
+	c.sock.ask, c.sock.askErr = nil, nil
 	c.state, c.reused, c.idleSince = idle, true, now
 	a.active.Add(-1)
 	if g.closed.Load() || !a.putIdle(c) {

@@ -216,7 +216,7 @@ func (g *Group) pick(tried uint64) (a *address, up bool) {
 
 func (g *Group) giveBuffers(c *Conn) {
 	c.R = g.readers.Get().(*bufio.Reader)
-	c.R.Reset(c.Conn)
+	c.R.Reset(c)
 	c.W = g.writers.Get().(*bufio.Writer)
 	c.W.Reset(c.Conn)
 }

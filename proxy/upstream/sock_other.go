@@ -10,6 +10,8 @@ type sock struct {
 	probing bool
 	record  records
 	one     [1]byte
+	ask     []byte
+	askErr  error
 }
 
 func newSock(c net.Conn) (*sock, error) { return &sock{Conn: c}, nil }
@@ -19,6 +21,15 @@ func (s *sock) peek() (int, error) { return 0, nil }
 func (s *sock) Read(p []byte) (int, error) {
 	if s.probing {
 		return 0, net.ErrClosed
+	}
+	return s.Conn.Read(p)
+}
+
+func (s *sock) askAndRead(p []byte) (int, error) {
+	ask := s.ask
+	s.ask = nil
+	if _, s.askErr = s.Conn.Write(ask); s.askErr != nil {
+		return 0, s.askErr
 	}
 	return s.Conn.Read(p)
 }

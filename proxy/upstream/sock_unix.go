@@ -6,7 +6,10 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"syscall"
+
+	"antirobot/proxy/socket"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,11 +19,15 @@ type sock struct {
 	net.Conn
 	raw     syscall.RawConn
 	look    func(fd uintptr) // c.recv, bound once so that a look allocates nothing
-	probing bool             // Read takes what is there and returns errWouldWait otherwise
+	turn    func(fd uintptr) (done bool)
+	probing bool // Read takes what is there and returns errWouldWait otherwise
 
 	record records // where the TLS stream stands
 
-	// Arguments and results of recv.
+	ask    []byte // to be written by the next read; see Conn.Ask
+	askErr error  // why that failed
+
+	// Arguments and results of recv and exchange.
 	buf   []byte
 	flags int
 	n     int
@@ -38,13 +45,13 @@ func newSock(c net.Conn) (*sock, error) {
 		return nil, err
 	}
 	s := &sock{Conn: c, raw: raw}
-	s.look = s.recv
+	s.look, s.turn = s.recv, s.exchange
 	return s, nil
 }
 
 func (s *sock) recv(fd uintptr) {
 	for {
-		s.n, s.errno = recvNow(int(fd), s.buf, s.flags)
+		s.n, s.errno = socket.RecvNow(int(fd), s.buf, s.flags)
 		if s.errno != unix.EINTR {
 			return
 		}
@@ -92,4 +99,52 @@ func (s *sock) Read(p []byte) (int, error) {
 	}
 	s.record.pass(p[:n])
 	return n, nil
+}
+
+// askAndRead writes what was asked for and waits for the first bytes that come after it. The poller is armed before the
+// bytes go out, so nothing has to be tried that could only say that no answer has come yet: a system call less than a
+// write and a read.
+func (s *sock) askAndRead(p []byte) (int, error) {
+	s.buf, s.flags = p, 0
+	err := s.raw.Read(s.turn)
+	rest := s.ask
+	s.buf, s.ask = nil, nil
+	if s.askErr != nil {
+		return 0, s.askErr
+	}
+	if len(rest) > 0 { // the send buffer took only a part, or the deadline had passed before the call
+		if _, s.askErr = s.Conn.Write(rest); s.askErr != nil {
+			return 0, s.askErr
+		}
+		if err == nil {
+			return s.Conn.Read(p)
+		}
+	}
+	switch {
+	case err != nil:
+		return 0, err
+	case s.errno != 0:
+		return 0, os.NewSyscallError("read", s.errno)
+	case s.n == 0:
+		return 0, io.EOF
+	}
+	return s.n, nil
+}
+
+// exchange is called with the poller armed: to write, and whenever bytes may have come.
+func (s *sock) exchange(fd uintptr) (done bool) {
+	if len(s.ask) > 0 {
+		n, errno := socket.SendNow(int(fd), s.ask)
+		if errno == unix.EAGAIN || errno == unix.EINTR {
+			return true
+		}
+		if errno != 0 {
+			s.askErr = os.NewSyscallError("write", errno)
+			return true
+		}
+		s.ask = s.ask[n:]
+		return len(s.ask) > 0
+	}
+	s.recv(fd)
+	return s.errno != unix.EAGAIN
 }
