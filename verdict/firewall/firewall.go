@@ -96,12 +96,12 @@ func (c *ServiceConfig) Warnings(names *Names) []string {
 	return out
 }
 
-// parts are what rules over requests can use: there is no message to log or to learn from.
-const parts = rules.PartStorages | rules.PartCounters | rules.PartLists | rules.PartFormulas
+// Parts are what rules over requests can use: there is no message to log or to learn from.
+const Parts = rules.PartStorages | rules.PartCounters | rules.PartLists | rules.PartFormulas
 
 func (c *ServiceConfig) options(names *Names, now func() time.Time) rules.Options {
 	o := rules.DefaultOptions()
-	o.Parts, o.Now, o.Lists, o.Formulas = parts, now, names.Lists, names.Formulas
+	o.Parts, o.Now, o.Lists, o.Formulas = Parts, now, names.Lists, names.Formulas
 	o.Limits.Time = c.Time
 	return o
 }
