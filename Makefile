@@ -56,7 +56,7 @@ bench-smoke: ## every benchmark once, so that none rots
 	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null
 
 screens: build ## write a picture of every page, in every look and language, to screens/
-	@SCREENS=$(CURDIR)/screens $(GO) test -count=1 -run 'TestScreens|TestLanguagesFit' ./e2e
+	@SCREENS=$(CURDIR)/screens $(GO) test -count=1 -run 'TestScreens|TestLanguagesFit|TestPicturesOfTheDocs' ./e2e
 
 deps: ## install what the end-to-end tests need (Debian: needs root)
 	@tools/deps.sh

@@ -61,6 +61,7 @@ func demoSettings(upstream string, key []byte) map[string]any {
 			"paths": []any{map[string]any{"prefix": "/play", "verdict": map[string]any{"mode": "off"}}},
 			"captcha": map[string]any{
 				"ajax":     "inline",
+				"work":     true,
 				"partners": []any{map[string]any{"name": "demo", "key": demoPartnerKey}},
 			},
 			"messages": map[string]any{"routes": []any{map[string]any{

@@ -188,4 +188,3 @@ func messageValues(fields []string) (map[string]any, error) {
 	}
 	return values, nil
 }
-

@@ -40,7 +40,7 @@ func (a *app) run(ctx context.Context, hup <-chan os.Signal, ready func()) error
 	for {
 		select {
 		case <-hup:
-			if err := a.reload("SIGHUP"); err != nil {
+			if _, err := a.reload("SIGHUP"); err != nil {
 				a.log.Error().Strs("problems", configProblems(err)).Msg("reload refused: nothing has changed")
 			}
 		case err := <-a.failed:
@@ -160,6 +160,7 @@ func (a *app) close() {
 		}},
 		{"upstreams", true, a.closeGroups},
 		{"processor", a.proc != nil, func() error { return a.proc.Close() }},
+		{"training log", a.training != nil, func() error { return a.training.Close() }},
 		{"identity", a.fuids != nil, func() error { return a.fuids.close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
@@ -189,15 +190,24 @@ func (a *app) closeGroups() error {
 }
 
 // reload reads the configuration, the keys and the certificates again. Everything is built and checked before anything
-// is swapped: on an error nothing has changed.
-func (a *app) reload(why string) error {
+// is swapped: on an error nothing has changed. restart names the keys whose new values wait for a restart.
+func (a *app) reload(why string) (restart []string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	next, err := a.flags.read()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	restart := a.cfg.needRestart(next)
+	restart = a.cfg.needRestart(next)
+	if err := a.apply(next); err != nil {
+		return nil, err
+	}
+	a.log.Info().Str("by", why).Int("services", len(next.resolved)).Strs("need_restart", restart).Msg("reloaded")
+	a.logs.Flush()
+	return restart, nil
+}
+
+func (a *app) apply(next *Config) error {
 	a.cfg.carryOver(next)
 	ring, err := a.loadRing(next, false)
 	if err != nil {
@@ -223,6 +233,10 @@ func (a *app) reload(why string) error {
 	if err != nil {
 		return err
 	}
+	model, shadow, err := loadFormulas(next.Formula)
+	if err != nil {
+		return err
+	}
 	if err := a.reloadCertificates(next); err != nil {
 		return err
 	}
@@ -234,6 +248,7 @@ func (a *app) reload(why string) error {
 	}
 	a.ring.Store(ring)
 	a.proc.SetServices(services)
+	a.formula.Set(model, shadow)
 	a.gateway.Swap(snap)
 	a.server.SetConfig(next.HTTP)
 	if a.check != nil {
@@ -248,8 +263,6 @@ func (a *app) reload(why string) error {
 	for _, w := range next.warnings() {
 		a.log.Warn().Msg(w)
 	}
-	a.log.Info().Str("by", why).Int("services", len(next.resolved)).Strs("need_restart", restart).Msg("reloaded")
-	a.logs.Flush()
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -352,11 +353,14 @@ func (o *oneSource) Stats() cbb.Stats { return cbb.Stats{Lists: []cbb.ListStats{
 
 func TestReloadTellsAllErrors(t *testing.T) {
 	var err error
-	l := start(t, DefaultConfig(), Deps{Reload: func(context.Context) error { return err }})
-	var okBody struct{ Reloaded bool }
+	l := start(t, DefaultConfig(), Deps{Reload: func(context.Context) ([]string, error) { return []string{"store"}, err }})
+	var okBody struct {
+		Reloaded    bool
+		NeedRestart []string `json:"need_restart"`
+	}
 	l.ok(&okBody, "POST", "/api/reload", "")
-	if !okBody.Reloaded {
-		t.Error("not reloaded")
+	if !okBody.Reloaded || !slices.Equal(okBody.NeedRestart, []string{"store"}) {
+		t.Errorf("got %+v", okBody)
 	}
 	err = fmt.Errorf("load config: %w", errors.Join(
 		errors.New("services[0].upstreams: none"),

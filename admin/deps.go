@@ -33,12 +33,15 @@ type Deps struct {
 	// MaxMessage bounds the body of a request to Messages, in bytes.
 	MaxMessage int64
 
+	// Events writes the training log; nil: there is none.
+	Events Events
 	// Allowance returns what is known of the spending of a pass.
 	Allowance func(id [16]byte) (Allowance, bool)
 	// Session returns what the slow half knows of a subject, in a form that encoding/json can write; nil: nothing.
 	Session func(s identity.Subject) any
-	// Reload applies the configuration anew. Its error has all problems joined.
-	Reload   func(ctx context.Context) error
+	// Reload applies the configuration anew and names the keys whose new values wait for a restart. Its error has all
+	// problems joined.
+	Reload   func(ctx context.Context) (needRestart []string, err error)
 	Services func() []Service
 	Store    func() StoreHealth
 	// Ready returns what /readyz asks for, beside the lists, which the server looks at itself.

@@ -53,16 +53,18 @@ func (s *Server) reload(c *call) (any, error) {
 		return nil, absentPart("a configuration that can be read again")
 	}
 	from := s.now()
-	if err := s.deps.Reload(c.work); err != nil {
+	restart, err := s.deps.Reload(c.work)
+	if err != nil {
 		return nil, &problem{
 			status: fasthttp.StatusUnprocessableEntity, Code: "config_invalid", Errors: flatten(err),
 			Message: "the configuration was not applied and the old one goes on; mend what errors lists and reload again",
 		}
 	}
 	return struct {
-		Reloaded bool    `json:"reloaded"`
-		Took     float64 `json:"took_seconds"`
-	}{true, s.now().Sub(from).Round(time.Millisecond).Seconds()}, nil
+		Reloaded    bool     `json:"reloaded"`
+		Took        float64  `json:"took_seconds"`
+		NeedRestart []string `json:"need_restart"`
+	}{true, s.now().Sub(from).Round(time.Millisecond).Seconds(), append([]string{}, restart...)}, nil
 }
 
 func (s *Server) revoke(c *call) (any, error) {

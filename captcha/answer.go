@@ -71,6 +71,15 @@ func (a *Answer) Get(name string) string {
 	return ""
 }
 
+// set replaces the value of a field that is there.
+func (a *Answer) set(name, value string) {
+	for i := range a.Header {
+		if a.Header[i].Name == name {
+			a.Header[i].Value = value
+		}
+	}
+}
+
 func (a *Answer) add(name, value string) {
 	a.Header = append(a.Header, HeaderField{name, value})
 }

@@ -92,7 +92,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	issued := newDigits(cfg.Digits, cfg.TestAnswer)
 	c := &Captcha{
 		cfg: cfg, ring: d.Ring, store: d.Store, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
-		kinds:  kinds{issued: issued, all: []kind{issued}},
+		kinds:  kinds{issued: issued, all: []kind{issued, work{}}},
 		gate:   newGate(places, cfg.RenderQueue, cfg.RenderWait),
 		spent:  newSpentSet(cfg.KeyTTL, cfg.SpentWrong),
 		rates:  [mediumCount]*limiter{picture: newRateLimiter(cfg.Rates.Images, cfg.RateEntries), sound: newRateLimiter(cfg.Rates.Audio, cfg.RateEntries)},
@@ -101,9 +101,6 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	}
 	if d.Previous != nil {
 		c.inherit(d.Previous)
-	}
-	if cfg.TestAnswer != "" {
-		c.log.Warn().Msg("captcha.test_answer is set: every challenge has the same answer and protects nothing")
 	}
 	return c, nil
 }
@@ -143,6 +140,7 @@ type counters struct {
 	shown    map[string]*metrics.Counter
 	answers  [stateCount]*metrics.Counter
 	media    [mediumCount]map[string]*metrics.Counter
+	work     map[string]*metrics.Counter
 	unearned *metrics.Counter
 	resent   *metrics.Counter
 	failures *metrics.Counter
@@ -154,6 +152,10 @@ func newCounters(set *metrics.Set) counters {
 		unearned: set.GetOrCreateCounter("antirobot_captcha_unearned_passes_total"),
 		resent:   set.GetOrCreateCounter("antirobot_captcha_forms_resent_total"),
 		failures: set.GetOrCreateCounter("antirobot_captcha_store_failures_total"),
+	}
+	c.work = map[string]*metrics.Counter{}
+	for _, result := range [...]string{"issued", "limited", "solved", "refused", "underpaid"} {
+		c.work[result] = set.GetOrCreateCounter(`antirobot_captcha_work_total{result="` + result + `"}`)
 	}
 	for _, form := range [...]string{"redirect", "page", "form", "json", "xml"} {
 		c.shown[form] = set.GetOrCreateCounter(`antirobot_captcha_shown_total{form="` + form + `"}`)

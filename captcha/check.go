@@ -88,7 +88,16 @@ const retryUnavailable = 5 * time.Second
 
 // judge checks an answer and, if it is right, earns the pass.
 func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r result) {
-	defer func() { c.count.answers[r.state].Inc() }()
+	defer func() {
+		c.count.answers[r.state].Inc()
+		switch {
+		case !r.opened || r.key.kind != workCode:
+		case r.state == stateSolved:
+			c.count.work["solved"].Inc()
+		case r.state == stateFailed || r.state == stateUsed:
+			c.count.work["refused"].Inc()
+		}
+	}()
 	k, kd, err := c.open(q, p.key, at)
 	who := q.ID.Addr
 	if err == nil && k.partner != 0 {
@@ -105,7 +114,7 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 	}
 	r.key, r.opened = k, true
 	r.took = at.Sub(time.UnixMilli(k.issued))
-	if !k.answerableBy(q) {
+	if !k.answerableBy(q) || k.kind == workCode && !q.offersWork() {
 		r.state = stateExpired
 		return r
 	}
@@ -162,16 +171,25 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		return
 	}
 	nth, err := c.store.Incr(ctx, netKey(r.key.addr), 1, 24*time.Hour)
+	under := false
+	if err == nil && r.key.kind == workCode {
+		under, err = c.underpaid(ctx, &r.key, window, nth)
+	}
 	if err != nil {
 		if !c.survives(q, "count the passes of a network", err) {
 			r.state, r.wait = stateUnavailable, retryUnavailable
 			return
 		}
-		nth = 1
+		nth = max(nth, 1)
+	}
+	if under {
+		c.count.work["underpaid"].Inc()
+		r.state = stateExpired // what it asks for is no longer the price; the next challenge has the present one
+		return
 	}
 	r.pass = spravka.Pass{
 		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
-		Allowance: c.cfg.Pass.AllowanceOf(nth), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
+		Allowance: c.cfg.allowanceOf(r.key.kind, nth), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
 		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q),
 	}
 	if r.key.partner != 0 {
@@ -260,6 +278,9 @@ func (c *Captcha) freshJSON(q *Request, p *params, at time.Time) Answer {
 		l = c.signLink(q, to, false, at)
 	} else {
 		c.follow(q, &l, nil, at)
+	}
+	if p.kind == kindWork && q.offersWork() {
+		return c.workJSON(q, &l, at)
 	}
 	return c.challengeJSON(q, &l, "", 200, at)
 }

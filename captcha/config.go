@@ -24,6 +24,8 @@ type Config struct {
 	PassesPerHour int64 `mapstructure:"passes_per_hour"`
 	// Pass is what a right answer earns.
 	Pass spravka.Config `mapstructure:"pass"`
+	// Work is the price of the way without a puzzle, for services that offer it.
+	Work WorkConfig `mapstructure:"work"`
 	// RenderConcurrency is how many pictures and sounds are made at once, 0: one per two cores. RenderQueue wait for
 	// a place, RenderWait at most; what is beyond gets 503.
 	RenderConcurrency int           `mapstructure:"render_concurrency"`
@@ -78,6 +80,7 @@ func DefaultConfig() Config {
 		},
 		PassesPerHour: 20,
 		Pass:          spravka.DefaultConfig(),
+		Work:          WorkConfig{Hashes: 300_000, MaxHashes: 3_000_000, AllowancePercent: 100},
 		RenderQueue:   64,
 		RenderWait:    2 * time.Second,
 		SpentWrong:    1 << 20,
@@ -122,6 +125,7 @@ func (c *Config) Validate() error {
 	}
 	number("passes_per_hour", c.PassesPerHour, 1, 1_000_000)
 	errs = append(errs, prefixed("pass.", c.Pass.Validate())...)
+	c.Work.validate(bad)
 	number("render_concurrency", int64(c.RenderConcurrency), 0, 1024)
 	number("render_queue", int64(c.RenderQueue), 0, 1<<20)
 	duration("render_wait", c.RenderWait, 0, time.Minute)

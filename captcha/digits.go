@@ -11,16 +11,15 @@ import (
 )
 
 // kind is one kind of challenge. What it asks for is sealed into the key as its secret: nothing else carries state.
-// Further kinds (work done by the browser, stronger pictures) are further implementations with their own code.
+// Further kinds (stronger pictures, silent checks) are further implementations with their own code.
 type kind interface {
 	// code names the kind inside keys; never reused for another.
 	code() byte
-	// issue makes a new secret, at most maxSecret bytes.
-	issue() []byte
-	// length is how long an answer is, for a front end's field; 0 if that means nothing.
-	length(secret []byte) int
-	// check reports whether the answer is right, in a time that does not depend on how wrong it is. given is false
-	// for an answer that says nothing: it spends no key.
+	// issue makes a new secret, at most maxSecret bytes. price is what the answer should cost, for a kind that has a
+	// price.
+	issue(price int64) []byte
+	// check reports whether the answer is right. Where the secret is one to the client, the time does not depend on how
+	// wrong the answer is. given is false for an answer that says nothing: it spends no key.
 	check(secret []byte, answer string) (right, given bool)
 	// render makes a medium of the challenge; errNoMedium if the kind has none such. id is the same for the same
 	// challenge, and so is the result within one process.
@@ -43,9 +42,10 @@ var errNoMedium = errors.New("the challenge has no such medium")
 // maxSecret bounds the secret inside a key.
 const maxSecret = 64
 
-// kinds are the kinds that keys may name, and the one that is issued.
+// kinds are the kinds that keys may name: the one that is issued, and the one that a service may offer beside it.
 type kinds struct {
 	issued kind
+	work   work
 	all    []kind
 }
 
@@ -77,14 +77,12 @@ func newDigits(n int, test string) *digits {
 
 func (d *digits) code() byte { return digitsCode }
 
-func (d *digits) issue() []byte {
+func (d *digits) issue(int64) []byte {
 	if d.fixed != nil {
 		return bytes.Clone(d.fixed)
 	}
 	return dchest.RandomDigits(d.n)
 }
-
-func (d *digits) length(secret []byte) int { return len(secret) }
 
 func (d *digits) check(secret []byte, answer string) (right, given bool) {
 	var buf [maxSecret]byte

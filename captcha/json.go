@@ -19,14 +19,16 @@ type challengeJSON struct {
 }
 
 type challengeBody struct {
-	ImgURL      string `json:"img-url"`
+	ImgURL      string `json:"img-url,omitempty"` // none where work is asked for, as is the sound
 	Key         string `json:"key"`
 	Status      string `json:"status"`
 	CaptchaPage string `json:"captcha-page"`
-	AudioURL    string `json:"audio-url"`
+	AudioURL    string `json:"audio-url,omitempty"`
 	CheckURL    string `json:"check-url"`
 	ExpiresIn   int64  `json:"expires-in"` // seconds
-	Length      int    `json:"length"`
+	Length      int    `json:"length,omitempty"`
+	WorkURL     string `json:"work-url,omitempty"` // the script that does the work, where the service offers that way
+	Work        *task  `json:"work,omitempty"`     // what is to be done
 }
 
 type blockedJSON struct {
@@ -65,6 +67,10 @@ func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at
 	a := c.own(q, code, typeJSON, verdictCaptcha)
 	c.cors(q, &a)
 	token := c.issue(q, channelPage, q.ID.Addr, 0, l.url, at)
+	workURL := q.workURL()
+	if workURL != "" {
+		workURL = q.Base + workURL
+	}
 	a.Body = marshal(challengeJSON{
 		Type: "captcha",
 		Captcha: challengeBody{
@@ -76,6 +82,7 @@ func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at
 			CheckURL:    q.Base + q.Service.prefix + "/checkcaptcha",
 			ExpiresIn:   int64(c.cfg.KeyTTL / time.Second),
 			Length:      c.answerLength(),
+			WorkURL:     workURL,
 		},
 		V:         1,
 		RequestID: q.RequestID,

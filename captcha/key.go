@@ -63,10 +63,13 @@ func parseKey(b []byte) (k key, ok bool) {
 
 // issue makes a key for who, the user of partner if that is not 0, and returns its token. to is where the visitor wanted to go, empty for a partner's user.
 func (c *Captcha) issue(q *Request, ch channel, who netip.Addr, partner uint64, to string, at time.Time) string {
-	k := key{
-		kind: c.kinds.issued.code(), channel: ch, nonce: spravka.NewID(), issued: at.UnixMilli(), addr: who,
-		partner: partner, secret: c.kinds.issued.issue(),
-	}
+	k := key{kind: c.kinds.issued.code(), channel: ch, addr: who, partner: partner, secret: c.kinds.issued.issue(0)}
+	return c.seal(q, &k, to, at)
+}
+
+// seal completes a key and returns its token.
+func (c *Captcha) seal(q *Request, k *key, to string, at time.Time) string {
+	k.nonce, k.issued = spravka.NewID(), at.UnixMilli()
 	if to != "" {
 		k.ret = returnHash(to)
 	}

@@ -70,7 +70,7 @@ func TestEverySizeRenders(t *testing.T) {
 	for n := minDigits; n <= maxDigits; n++ {
 		d := newDigits(n, "")
 		for i := range 20 {
-			secret := d.issue()
+			secret := d.issue(0)
 			if len(secret) != n {
 				t.Fatalf("%d digits instead of %d", len(secret), n)
 			}

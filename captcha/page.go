@@ -69,6 +69,7 @@ func (c *Captcha) challenge(q *Request, lang *templates.Language, token string) 
 		Key:       token,
 		ImageURL:  media + "image?key=" + token,
 		AudioURL:  media + "audio?key=" + token + "&lang=" + url.QueryEscape(lang.Tag),
+		WorkURL:   q.workURL(),
 		Limit:     printBytes(c.cfg.FormMaxBytes),
 		Test:      c.cfg.TestAnswer != "",
 	}
@@ -82,6 +83,9 @@ func (c *Captcha) show(q *Request, a Answer, lang *templates.Language, page *tem
 	}
 	a.Body = body
 	a.Outcome = OutcomeShown
+	if page.WorkURL != "" {
+		a.set("Content-Security-Policy", q.Service.brand.WorkCSP())
+	}
 	return a
 }
 

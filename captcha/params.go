@@ -23,6 +23,7 @@ type params struct {
 	format   string
 	cc       string
 	saved    string // a sealed request
+	kind     string // the kind of challenge that is wanted: kindWork, or the usual one
 	fresh    string // "another picture" was pressed on a page that carries a request
 	toLang   string // a language was chosen
 	back     string // the request was too large to be carried
@@ -34,7 +35,11 @@ const (
 	fieldFresh  = "new"
 	fieldBack   = "back"
 	fieldSwitch = "switch"
+	fieldKind   = "kind"
 )
+
+// kindWork is the value of fieldKind that asks for work.
+const kindWork = "work"
 
 // field returns where a parameter belongs, nil if we know none of that name.
 func (p *params) field(name string) *string {
@@ -65,6 +70,8 @@ func (p *params) field(name string) *string {
 		return &p.fresh
 	case fieldSwitch:
 		return &p.toLang
+	case fieldKind:
+		return &p.kind
 	case fieldBack:
 		return &p.back
 	}

@@ -34,6 +34,9 @@ type ServiceConfig struct {
 	// pages on shop.example.org: the pass is then given with SameSite=None and Partitioned, which browsers keep for
 	// each of these sites apart, and only over https. CORSOrigins must name the pages.
 	CrossSite bool `mapstructure:"cross_site"`
+	// Work offers, beside picture and sound, a way without a puzzle: work that the visitor's browser does. Login pages
+	// need one (WCAG 2.2, 3.3.8).
+	Work bool `mapstructure:"work"`
 	// CompatYandex adds X-Yandex-Captcha.
 	CompatYandex bool `mapstructure:"compat_yandex"`
 	// Partners are the XML partners.
@@ -159,6 +162,7 @@ type Service struct {
 	imgURL       string
 	origins      []originRule
 	sameSite     string // of the pass's cookie
+	work         bool
 	yandex       bool
 	partners     []Partner
 	partnerParam string
@@ -191,7 +195,7 @@ func NewService(name string, cfg ServiceConfig, id *identity.Service, ownHost fu
 		return nil, errors.Join(prefixed("branding.", err)...)
 	}
 	s := &Service{
-		name: name, prefix: cfg.Prefix, ownHost: ownHost, ajaxStatus: cfg.AJAXStatus, yandex: cfg.CompatYandex,
+		name: name, prefix: cfg.Prefix, ownHost: ownHost, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, yandex: cfg.CompatYandex,
 		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand,
 		id: id, cookie: id.SpravkaCookie(), set: own,
 		imgURL: "{base}" + cfg.Prefix + "/captcha/image?key={key}",

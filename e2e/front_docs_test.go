@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 )
 
@@ -88,22 +89,36 @@ func TestOwnExample(t *testing.T) {
 	a.until(`results.r?.url === 'POST /api/list'`)
 }
 
-// TestReactExample checks the types of the React example against the package's declarations and builds it.
-func TestReactExample(t *testing.T) {
+// reactExample checks the types of the React example against the package's declarations, and returns a script that puts it
+// where #root is, as mount(url) → unmount.
+func reactExample(t *testing.T) string {
+	t.Helper()
 	modules := installed(t, "node_modules")
 	dir := t.TempDir()
 	writeInto(t, filepath.Join(dir, "react.tsx"), read(t, "../docs/examples/react.tsx"))
+	writeInto(t, filepath.Join(dir, "main.ts"), `import { createElement } from 'react';
+import { createRoot } from 'react-dom/client';
+import { List } from './react';
+export function mount(url) {
+	const root = createRoot(document.getElementById('root'));
+	root.render(createElement(List, { url }));
+	return () => root.unmount();
+}
+`)
 	npm, err := filepath.Abs("../npm")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for link, to := range map[string]string{"@types": filepath.Join(modules, "@types"), "csstype": filepath.Join(modules, "csstype"), "antirobot": npm} {
-		if err := os.MkdirAll(filepath.Join(dir, "node_modules"), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(dir, "node_modules"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, link := range []string{"@types", "csstype", "react", "react-dom", "scheduler"} {
+		if err := os.Symlink(filepath.Join(modules, link), filepath.Join(dir, "node_modules", link)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Symlink(to, filepath.Join(dir, "node_modules", link)); err != nil {
-			t.Fatal(err)
-		}
+	}
+	if err := os.Symlink(npm, filepath.Join(dir, "node_modules", "antirobot")); err != nil {
+		t.Fatal(err)
 	}
 	tsc := exec.Command("node", filepath.Join(modules, "typescript", "bin", "tsc"), "--noEmit", "--strict", "--jsx", "react-jsx", "--module", "esnext",
 		"--moduleResolution", "bundler", "--target", "es2022", "--lib", "es2022,dom,dom.iterable", "react.tsx")
@@ -111,13 +126,55 @@ func TestReactExample(t *testing.T) {
 	if out, err := tsc.CombinedOutput(); err != nil {
 		t.Errorf("tsc: %v\n%s", err, out)
 	}
-	build := exec.Command(installed(t, "esbuild"), "react.tsx", "--bundle", "--format=esm", "--jsx=automatic", "--external:react", "--external:react/jsx-runtime",
-		"--alias:antirobot="+filepath.Join(filepath.Dir(npm), "templates", "static", "antirobot.mjs"))
+	build := exec.Command(installed(t, "esbuild"), "main.ts", "--bundle", "--format=iife", "--global-name=example", "--jsx=automatic", "--preserve-symlinks",
+		"--define:process.env.NODE_ENV=\"production\"", "--alias:antirobot="+filepath.Join(filepath.Dir(npm), "templates", "static", "antirobot.mjs"))
 	build.Dir = dir
-	out, err := build.CombinedOutput()
+	out, err := build.Output()
 	if err != nil || !strings.Contains(string(out), "AntirobotCancelled") {
-		t.Errorf("esbuild: %v\n%s", err, tail(string(out), 500))
+		t.Fatalf("esbuild: %v\n%s", err, tail(string(out), 500))
 	}
+	return string(out)
+}
+
+// TestReactExample runs the React example with React in a browser, against the demo: asked, closed, asked again and
+// answered, refused, and left in the middle.
+func TestReactExample(t *testing.T) {
+	script := reactExample(t)
+	g := start(t, "demo", "--log-level", "info", "--captcha-test-answer", testAnswer)
+	a := &app{t, browser(t)}
+	mount := func() {
+		t.Helper()
+		run(t, a.ctx, "open", network.ClearBrowserCookies(), chromedp.Navigate(g.url+"/search"), chromedp.WaitVisible("h1", chromedp.ByQuery))
+		a.eval(`window.log = []; window.results = {}; document.querySelector('main').innerHTML = '<h1>List</h1><div id=root></div>'; true`, nil)
+		a.eval(script+`; window.example = example; true`, nil)
+	}
+	shown := `document.querySelectorAll('#root li').length === 5 && document.querySelector('#root li').textContent === 'Line number 1'`
+
+	mount()
+	a.eval(`window.unmount = example.mount('/api/list?page=1'); true`, nil)
+	a.until(shown)
+
+	mount()
+	g.ban("ip:127.0.0.1", "10m")
+	a.eval(`window.unmount = example.mount('/api/list?page=1'); true`, nil)
+	a.asked()
+	run(t, a.ctx, "close the question", chromedp.KeyEvent("\u001b"))
+	a.until(`document.querySelector('#root [role=alert]')?.textContent.startsWith('You closed the question.')`)
+	run(t, a.ctx, "try again", chromedp.Click("#root button", chromedp.ByQuery))
+	a.asked()
+	a.typed(testAnswer + "\r")
+	a.until(shown + ` && !document.querySelector('#root [role=alert]')`)
+
+	mount()
+	a.eval(`window.unmount = example.mount('/api/list?page=1'); true`, nil)
+	a.asked()
+	a.eval(`unmount(); true`, nil)
+	a.until(`!document.querySelector('antirobot-captcha')`)
+
+	mount()
+	g.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "1h", "reason": "test"})
+	a.eval(`window.unmount = example.mount('/api/list?page=1'); true`, nil)
+	a.until(`/Request number: \w{26}/.test(document.querySelector('#root [role=alert]')?.textContent)`)
 }
 
 // TestPackage packs the npm package and looks into it.

@@ -76,7 +76,7 @@ func TestFrontFigures(t *testing.T) {
 			shown, passed = append(shown, s.Seconds()*1000), append(passed, p.Seconds()*1000)
 			requests, _ = w.take()
 		}
-		t.Logf("%-16s %d requests from the challenged one to the answer; shown after %.0f ms, from the first key to the answer %.0f ms (medians of %d)",
+		t.Logf("%-24s %d requests from the challenged one to the answer; shown after %.0f ms, from the first key to the answer %.0f ms (medians of %d)",
 			name, requests, median(shown), median(passed), rounds)
 		if requests > most {
 			t.Errorf("%s takes %d requests", name, requests)
@@ -114,14 +114,35 @@ func TestFrontFigures(t *testing.T) {
 		return measure([]chromedp.Action{chromedp.Click("#send", chromedp.ByQuery), chromedp.WaitVisible(field, chromedp.ByQuery), loaded},
 			[]chromedp.Action{chromedp.SendKeys(field, testAnswer+"\r", chromedp.ByQuery), chromedp.WaitVisible(`#got`, chromedp.ByQuery)})
 	})
+	toil := configuredFront(t, site(t).URL, workSettings, "--trusted-proxies", "127.0.0.1")
+	door("page, work", 7, func() { newcomer(toil) }, func() (time.Duration, time.Duration) {
+		return measure([]chromedp.Action{chromedp.Navigate(toil.url + "/page"), loaded, chromedp.WaitVisible(offerButton, chromedp.ByQuery)},
+			[]chromedp.Action{chromedp.Focus(offerButton, chromedp.ByQuery), chromedp.KeyEvent("\r"), chromedp.WaitVisible(`//pre[contains(.,"site got")]`)})
+	})
 	var a *app
-	door("dialog", 4, func() {
-		n++
-		addr := fmt.Sprintf("198.51.%d.1", n)
-		run(t, ctx, "come from "+addr, network.SetExtraHTTPHeaders(network.Headers{"X-Forwarded-For": addr}))
-		a = openApp(t, ctx, front.url+"/app", "")
-		front.ban("ip:"+addr, "1h")
-	}, func() (time.Duration, time.Duration) {
+	open := func(g *gateway, path string) func() {
+		return func() {
+			n++
+			addr := fmt.Sprintf("198.51.%d.1", n)
+			run(t, ctx, "come from "+addr, network.SetExtraHTTPHeaders(network.Headers{"X-Forwarded-For": addr}))
+			a = openApp(t, ctx, g.url+path, "")
+			g.ban("ip:"+addr, "1h")
+		}
+	}
+	frontWork := configuredFront(t, appSite(t).URL, workSettings, "--trusted-proxies", "127.0.0.1")
+	for name, path := range map[string]string{"dialog, work in a Worker": "/loose", "dialog, work in pieces": "/app"} {
+		door(name, 7, open(frontWork, path), func() (time.Duration, time.Duration) {
+			began := time.Now()
+			a.eval(`keep('r', robot.fetch('/api/save', {method: 'POST', body: 'x'})); true`, nil)
+			a.asked()
+			shown := time.Since(began)
+			began = time.Now()
+			a.eval(`(`+workButton+`).click(); true`, nil)
+			a.result("r")
+			return shown, time.Since(began)
+		})
+	}
+	door("dialog", 4, open(front, "/app"), func() (time.Duration, time.Duration) {
 		began := time.Now()
 		a.eval(`keep('r', robot.fetch('/api/save', {method: 'POST', body: 'x'})); true`, nil)
 		a.asked()

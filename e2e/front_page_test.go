@@ -38,7 +38,7 @@ func navigate(url string, wait string) func(*testing.T, context.Context) {
 // ownPages starts gateways in all the states that a visitor can meet.
 func ownPages(t *testing.T) []ownPage {
 	t.Helper()
-	g := serve(t, formSite(t))
+	g := configuredFront(t, formSite(t), workSettings)
 	down := serve(t, "http://"+freePort(t))
 	blocked := serve(t, site(t).URL)
 	blocked.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "1h", "reason": "test"})
@@ -137,7 +137,7 @@ func TestAxe(t *testing.T) {
 		}
 	}
 	t.Run("dialog", func(t *testing.T) {
-		g := serve(t, appSite(t).URL)
+		g := configuredFront(t, appSite(t).URL, workSettings)
 		for _, options := range []string{"{theme: 'light'}", "{theme: 'dark', lang: 'ar'}", "{ui: document.getElementById('here')}"} {
 			a := openApp(t, ctx, g.url+"/app", options)
 			g.ban("ip:127.0.0.1", "1h")

@@ -48,7 +48,7 @@ const overflows = `((root) => {
 // right direction, nothing sticks out, and what unfolds does so too.
 func TestLanguagesFit(t *testing.T) {
 	pages := ownPages(t)
-	g := serve(t, appSite(t).URL)
+	g := configuredFront(t, appSite(t).URL, workSettings)
 	ctx := browser(t)
 	run(t, ctx, "a narrow phone", chromedp.EmulateViewport(320, 640))
 	for _, tag := range languages(t) {
@@ -111,7 +111,7 @@ func TestScreens(t *testing.T) {
 	for _, path := range []string{"", "gallery", "guestbook", "list", "live", "search", "play"} {
 		pages = append(pages, ownPage{"demo-" + map[bool]string{true: "home", false: path}[path == ""], navigate(demo.url+"/"+path, "h1")})
 	}
-	app := serve(t, appSite(t).URL)
+	app := configuredFront(t, appSite(t).URL, workSettings)
 	pages = append(pages, ownPage{"dialog", func(t *testing.T, ctx context.Context) {
 		app.tryAPI("DELETE", "/api/bans?subject=ip:127.0.0.1", nil) // if there is one
 		run(t, ctx, "forget", network.ClearBrowserCookies())

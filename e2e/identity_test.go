@@ -232,8 +232,20 @@ func TestPitfall02PassIsNotTheClientsChoice(t *testing.T) {
 // TestPitfall11PassesShrink earns passes from one address until they buy little, and then none.
 func TestPitfall11PassesShrink(t *testing.T) {
 	t.Parallel()
+	want := []int{100, 100, 100, 100, 100, 100, 100, 100, 100, 50, 33, 25, 20, 20, 20, 20, 20, 20, 20, 20}
+	bought := passesOfAnHour(t)
+	if fmt.Sprint(bought) != fmt.Sprint(want) {
+		t.Errorf("passes bought %v\nwanted         %v, then 429", bought, want)
+	}
+}
+
+// passesOfAnHour earns passes from one address until it may earn no more, and returns what each of them bought. Hours are
+// those of the clock: what began in one and ended in the next is done again.
+func passesOfAnHour(t *testing.T) []int {
+	t.Helper()
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
+	began := time.Now().Unix() / 3600
 	var bought []int
 	for {
 		v := visitor(t)
@@ -244,16 +256,16 @@ func TestPitfall11PassesShrink(t *testing.T) {
 			break
 		}
 		g.earn(v, "/")
-		if len(bought) > 25 {
+		if n := len(bought); n > 50 || n > 25 && began == time.Now().Unix()/3600 {
 			t.Fatal("an address earns passes without end")
 		}
 		bought = append(bought, g.whyIn(t, "spend", v.get(g.url+"/").must(t, 200, "site got")).Pass.Left+1)
 	}
-	want := []int{100, 100, 100, 100, 100, 100, 100, 100, 100, 50, 33, 25, 20, 20, 20, 20, 20, 20, 20, 20}
-	if fmt.Sprint(bought) != fmt.Sprint(want) {
-		t.Errorf("passes bought %v\nwanted         %v, then 429", bought, want)
-	}
 	visitor(t).get(g.url+"/").must(t, 302, "") // too many tries are never a ban, and never a way in
+	if began != time.Now().Unix()/3600 {
+		return passesOfAnHour(t)
+	}
+	return bought
 }
 
 // TestIPv6IsANetwork bans, lists and counts IPv6 by /64.

@@ -167,3 +167,31 @@ func (g *gateway) earn(v *client, path string) {
 func (r *response) setsCookie(name string) bool {
 	return slices.ContainsFunc(r.Header.Values("Set-Cookie"), func(c string) bool { return strings.HasPrefix(c, name+"=") })
 }
+
+// TestBusyService: a service whose connections are all in use is no service that is down: 503, and when to come again.
+func TestBusyService(t *testing.T) {
+	t.Parallel()
+	hold, held := make(chan struct{}), make(chan struct{}, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		held <- struct{}{}
+		<-hold
+		fmt.Fprint(w, "at last")
+	}))
+	t.Cleanup(s.Close)
+	g := configured(t, "defaults:\n  upstream: {urls: [%q], max_conns: 1, max_wait: 50ms}\n", s.URL)
+	first := make(chan *response, 1)
+	slow := visitor(t)
+	go func() { first <- slow.get(g.url + "/slow") }()
+	<-held
+	for _, accept := range []string{"text/html", "application/json"} {
+		r := visitor(t).get(g.url+"/", "Accept", accept)
+		if r.StatusCode != http.StatusServiceUnavailable || r.Header.Get("Retry-After") != "2" {
+			t.Errorf("%s: %d, Retry-After %q", accept, r.StatusCode, r.Header.Get("Retry-After"))
+		}
+		if accept == "text/html" && !strings.Contains(r.body, "busy") {
+			t.Errorf("the page says %s", tail(r.body, 500))
+		}
+	}
+	close(hold)
+	(<-first).must(t, 200, "at last")
+}

@@ -1,5 +1,5 @@
 /** The dialog's texts, by their keys in the gateway's catalogues. */
-export type TextKey = 'challenge_heading' | 'dialog_reason' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice';
+export type TextKey = 'challenge_heading' | 'dialog_reason' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed';
 /** What the gateway asks. All addresses are absolute. */
 export interface Challenge {
     key: string;
@@ -19,9 +19,11 @@ export interface Challenge {
     forwarded: boolean;
     /** Every challenge of this site accepts the same answer. */
     test: boolean;
+    /** The site lets the browser work instead of the person: session.work(). */
+    work: boolean;
 }
-/** What became of an answer; new: another picture; over: somebody else was faster, or nobody waits any more. */
-export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'new' | 'over';
+/** What became of an answer; new: another picture; stopped: the work was; unable: the browser can't work here; over: somebody else was faster, or nobody waits any more. */
+export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'new' | 'stopped' | 'unable' | 'over';
 /** A challenge under way, for interfaces of your own. */
 export interface Session {
     /** The present challenge; a wrong answer brings another. */
@@ -29,6 +31,8 @@ export interface Session {
     /** Aborted when it is over: passed (here or in another tab), cancelled, or nobody waits any more. */
     readonly signal: AbortSignal;
     answer(digits: string): Promise<Outcome>;
+    /** Lets the browser work instead, if challenge.work says so. progress is told the share that is done, up to 1. */
+    work(progress?: (share: number) => void, signal?: AbortSignal): Promise<Outcome>;
     /** Another picture; nothing is lost. */
     renew(): Promise<Outcome>;
     cancel(): void;
@@ -60,6 +64,8 @@ export interface Options {
     nonce?: string;
     /** Texts of your own in place of the dialog's. */
     text?: Partial<Record<TextKey, string>>;
+    /** Address of work.js, for work in place of the puzzle. Default: the gateway's own if it is on the page's origin. */
+    work?: string;
     /** Credentials of wrapped requests that name none. */
     credentials?: RequestCredentials;
 }

@@ -325,9 +325,9 @@ func (k *checkCall) learn(took time.Duration) {
 	default:
 		if k.style != styleFull || k.answered == answerHuman {
 			status := j.status
-			j.status, j.result = 0, h1.Result{}
+			j.status, j.result, j.advised = 0, h1.Result{}, true
 			j.tell(0)
-			j.status = status
+			j.status, j.advised = status, false
 		} else {
 			j.tell(took)
 		}

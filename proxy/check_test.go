@@ -197,7 +197,7 @@ func TestCheckEvent(t *testing.T) {
 		t.Helper()
 		select {
 		case got := <-e.events:
-			if got.Verdict != v || got.Kind != kind || kind == verdict.EventRequest && (got.Status != 0 || got.BytesOut != 0 || got.Took != 0 || got.Document) {
+			if got.Verdict != v || got.Kind != kind || kind == verdict.EventRequest && (got.Status != 0 || got.BytesOut != 0 || got.Took != 0 || got.Document || !got.Advised || !got.Page) {
 				t.Errorf("event %+v, wanted %s of kind %d without facts", got, v, kind)
 			}
 			if addr := got.Subjects[got.N-1]; addr == identity.AddrSubject(netip.MustParseAddr("127.0.0.1")) {

@@ -84,6 +84,9 @@ func (j *journey) forward(a *captcha.Answer) {
 	j.unanswered(a, err)
 }
 
+// retryBusy is for how many seconds a client is asked to stay away from a service whose connections are all in use.
+const retryBusy = "2"
+
 // unanswered is the gateway's own page for a service that gave no answer.
 func (j *journey) unanswered(a *captcha.Answer, err error) {
 	page := templates.UpstreamDown
@@ -94,12 +97,17 @@ func (j *journey) unanswered(a *captcha.Answer, err error) {
 		page = templates.UpstreamTimeout
 	case 400, 408:
 		page = templates.BadRequest
+	case 503:
+		page = templates.Unavailable
 	}
 	var down captcha.Answer
 	if j.kind() == kindPage || j.kind() == kindForm {
 		down = j.snap.Captcha.PlainPage(j.request(), page)
 	} else {
 		down = captcha.Answer{Status: h1.Status(err)}
+	}
+	if down.Status == 503 {
+		down.Header = append(down.Header, captcha.HeaderField{Name: "Retry-After", Value: retryBusy})
 	}
 	if a != nil { // the pass was earned, whatever became of the service
 		down.Header = append(down.Header, a.Header...)

@@ -48,6 +48,7 @@ type Deps struct {
 	Decider  Decider
 	Sink     verdict.Sink    // nil: nobody learns
 	Messages func() Messages // nil, or returns nil: it is not there (yet)
+	Crawlers bool            // verified crawlers, which are not judged, become events too: for training data
 	Log      zerolog.Logger  // decisions about those who are not human
 	Access   *zerolog.Logger // a line for each request; nil: none
 	Metrics  *Metrics
@@ -93,6 +94,7 @@ type journey struct {
 	status    int
 	result    h1.Result
 	outcome   captcha.Outcome
+	advised   bool                // a balancer sends the request on itself
 	ownPage   bool                // one of the gateway's own pages was asked for
 	failure   error               // why there was no proper answer
 	message   captcha.Message     // the fingerprint of the message that was judged
@@ -149,7 +151,7 @@ func (j *journey) end() {
 	clear(j.sent)
 	j.g, j.x, j.snap, j.svc, j.view, j.partner = nil, nil, nil, nil, nil, nil
 	j.ask = captcha.Request{}
-	j.status, j.result, j.outcome, j.ownPage, j.failure = 0, h1.Result{}, captcha.OutcomeNone, false, nil
+	j.status, j.result, j.outcome, j.ownPage, j.failure, j.advised = 0, h1.Result{}, captcha.OutcomeNone, false, nil, false
 	j.taken = captcha.HeaderField{}
 	j.xml, j.sorted = false, false
 	g.pool.Put(j)

@@ -121,6 +121,9 @@ func (s *Set) Check(b *Branding) error {
 // CSP is the Content-Security-Policy that the pages need.
 func (b *Brand) CSP() string { return b.csp }
 
+// WorkCSP is the policy of a challenge page that offers work: it asks for the work, and starts the Worker that does it.
+func (b *Brand) WorkCSP() string { return b.csp + "; connect-src 'self'; worker-src 'self'" }
+
 // style returns the rules for the colours; they were validated.
 func (b *Branding) style() string {
 	rule := func(accent, on string) string {

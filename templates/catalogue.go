@@ -30,7 +30,7 @@ var placeholders = map[string]string{"{limit}": "{{.Limit}}"}
 var scriptTexts = [...]string{
 	"challenge_heading", "dialog_reason", "picture_alt", "audio_label", "new_picture", "answer_label", "answer_hint",
 	"continue", "cancel", "checking", "problem_failed", "problem_expired", "limited_text", "offline", "why_heading",
-	"why_text", "request_id", "test_notice",
+	"why_text", "request_id", "test_notice", "work_offer", "work_running", "work_failed",
 }
 
 var (
@@ -187,7 +187,7 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Langu
 func sampleChallenge() *ChallengePage {
 	return &ChallengePage{
 		Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", CheckURL: "/", Key: "x", Hidden: []HiddenField{{"x", "x"}},
-		ImageURL: "/", AudioURL: "/", NewURL: "/", Problem: ProblemFailed, CookiesOff: true, FormKept: true,
+		ImageURL: "/", AudioURL: "/", NewURL: "/", WorkURL: "/", Problem: ProblemFailed, CookiesOff: true, FormKept: true,
 		FormTooLarge: true, Limit: "x", Test: true,
 	}
 }

@@ -27,7 +27,9 @@ type ChallengePage struct {
 	ImageURL  string
 	AudioURL  string
 	// NewURL is where another picture is; empty: a button of the form, for a page that carries a request.
-	NewURL  string
+	NewURL string
+	// WorkURL is the script with which the browser can work instead of the visitor; empty: that is not offered.
+	WorkURL string
 	Problem Problem
 
 	CookiesOff   bool   // the browser seems to keep no cookies: said before anybody works

@@ -83,6 +83,7 @@ func tool(t *testing.T, name string) string {
 var scriptBuilds = map[string][]string{
 	"static/antirobot.js":  {"js/script.ts", "--format=iife", "--global-name=antirobot"},
 	"static/antirobot.mjs": {"js/antirobot.ts", "--format=esm"},
+	"static/work.js":       {"js/work.ts", "--format=iife"},
 }
 
 // TestScriptIsFresh builds antirobot.js from its source, byte for byte as the committed files.

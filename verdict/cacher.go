@@ -54,6 +54,7 @@ type Cacher struct {
 	revoked   *revocations
 	standing  *standing
 	recent    *Recent
+	claims    claimTable
 
 	stale      atomic.Uint32 // a bit for each follower of the shared store that could not read it when it tried last
 	badRecords *metrics.Counter
@@ -129,7 +130,7 @@ func (c *Cacher) DecideDemand(d *Decision, v *identity.View, id *identity.Identi
 
 func (c *Cacher) decide(d *Decision, v *identity.View, id *identity.Identity, s *Service, demand bool) {
 	d.reset(id, s.Mode)
-	d.Demand = demand
+	d.Demand, d.claims = demand, &c.claims
 	if s.Mode == Off {
 		d.Cause = CauseOff
 		return
@@ -276,8 +277,7 @@ func (c *Cacher) Issued(p *spravka.Pass) { c.ledger.Issued(p, c.now()) }
 // Observe learns from an event of the slow half: pages that a subject is given as a human make its standing. It is not
 // for the request's path.
 func (c *Cacher) Observe(e *Event) {
-	if e.Kind != EventRequest || e.Verdict != Human || e.Cause != CauseNone || e.Paid || e.N < 2 ||
-		e.Static && !e.Document || e.Status < 200 || e.Status >= 400 {
+	if e.Kind != EventRequest || e.Verdict != Human || e.Cause != CauseNone || e.Paid || e.N < 2 || !e.seen() {
 		return
 	}
 	addr := e.Subjects[e.N-1]
@@ -289,6 +289,15 @@ func (c *Cacher) Observe(e *Event) {
 			c.standing.Observe(s, addr.ID, e.At)
 		}
 	}
+}
+
+// seen reports whether e is a page that somebody was given. Of an answer that a balancer gives nothing is known; there the
+// request has to say itself that it is a navigation. It can lie about that, as it can ask for a page that there is.
+func (e *Event) seen() bool {
+	if e.Advised {
+		return e.Page && !e.Static
+	}
+	return (!e.Static || e.Document) && e.Status >= 200 && e.Status < 400
 }
 
 // EstablishedAt returns how many subjects the address (the ID of its Subject) has established.

@@ -4,10 +4,12 @@ import { useEffect, useState } from 'react';
 // One instance for the whole application. Hand robot.fetch to whatever fetches: a query library, a generated client.
 const robot = createAntirobot({ origins: ['https://api.example.com'], credentials: 'include' });
 
-async function load(url: string, signal: AbortSignal): Promise<string[]> {
+interface Item { id: number; title: string }
+
+async function load(url: string, signal: AbortSignal): Promise<Item[]> {
   const answer = await robot.fetch(url, { signal });
   if (!answer.ok) throw new Error(`status ${answer.status}`);
-  return await answer.json();
+  return (await answer.json()).items;
 }
 
 function explain(error: unknown): string {
@@ -18,7 +20,7 @@ function explain(error: unknown): string {
 }
 
 export function List({ url }: { url: string }) {
-  const [items, setItems] = useState<string[]>([]);
+  const [items, setItems] = useState<Item[]>([]);
   const [problem, setProblem] = useState('');
   const [asked, setAsked] = useState(0);
 
@@ -32,7 +34,7 @@ export function List({ url }: { url: string }) {
 
   return (
     <section>
-      <ul>{items.map((item) => <li key={item}>{item}</li>)}</ul>
+      <ul>{items.map((item) => <li key={item.id}>{item.title}</li>)}</ul>
       {problem && (
         <p role="alert">
           {problem} <button onClick={() => { setProblem(''); setAsked(asked + 1); }}>Try again</button>

@@ -185,16 +185,18 @@ func (t target) String() string {
 	return net.JoinHostPort(t.host, t.port)
 }
 
+// Its errors go into logs and show nothing that may be a secret: no user part, no query.
 func parseTarget(raw string) (target, error) {
 	u, err := url.Parse(raw)
+	if at := strings.LastIndexByte(raw, '@'); at >= 0 && (err != nil || u.Scheme != "http+unix") {
+		return target{}, fmt.Errorf("the URL of %q has a user part, which is not allowed", withoutQuery(raw[at+1:]))
+	}
 	if err != nil {
-		return target{}, fmt.Errorf("%q is no URL: %w", raw, err)
+		return target{}, fmt.Errorf("%q is no URL", withoutQuery(raw))
 	}
 	switch {
-	case u.User != nil:
-		return target{}, fmt.Errorf("the URL of %q has a user part, which is not allowed", u.Host)
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
-		return target{}, fmt.Errorf("%q has a query or fragment, which is not allowed", raw)
+		return target{}, fmt.Errorf("%q has a query or fragment, which is not allowed", withoutQuery(raw))
 	case u.Scheme == "http+unix":
 		if u.Host != "" || !strings.HasPrefix(u.Path, "/") || u.Path == "/" {
 			return target{}, fmt.Errorf("%q: a socket is written http+unix:///path/of.sock", raw)
@@ -221,4 +223,12 @@ func parseTarget(raw string) (target, error) {
 		return target{}, fmt.Errorf("%q: %s is no port", raw, t.port)
 	}
 	return t, nil
+}
+
+// withoutQuery is a URL fit to be shown.
+func withoutQuery(raw string) string {
+	if i := strings.IndexAny(raw, "?#"); i >= 0 {
+		return raw[:i] + "…"
+	}
+	return raw
 }

@@ -33,6 +33,21 @@ func TestParseTargetNames(t *testing.T) {
 	f("http+unix:///run/app.sock", "/run/app.sock", false)
 }
 
+// TestTargetErrorsShowNoSecrets: what is wrong with an address is said without what may be a password or a token.
+func TestTargetErrorsShowNoSecrets(t *testing.T) {
+	for _, raw := range []string{
+		"http://user:secret@host", "http://user:sec/secret@host", "http://user:secret@host:bad", "http://user:%zzsecret@host",
+		"ftp://user:secret@host", "http://user:sec?secret#@host", "http://host?token=secret", "http://ho st?secret", "//u:secret@h",
+	} {
+		if _, err := parseTarget(raw); err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "h") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+	if got, err := parseTarget("http+unix:///run/a@b.sock"); err != nil || got.String() != "/run/a@b.sock" {
+		t.Errorf("%v %v", got, err)
+	}
+}
+
 func TestValidateReturnsEverythingWrong(t *testing.T) {
 	f := func(want string, change func(*Config)) {
 		t.Helper()

@@ -6,16 +6,18 @@
 //
 // Rules that the code keeps:
 //  1. A challenge is known by its response header alone. Bodies are read only after that.
-//  2. Addresses from a challenge are used only if they are on the origin that was asked.
+//  2. Addresses from a challenge are used only if they are on the origin that was asked. Where the script that works for a
+//     person comes from is never said by a challenge.
 //  3. Cancelling is a named error, never a reload. Whoever aborts a request no longer waits for the dialog.
 //  4. One dialog at a time on a page. Between tabs it is where the person looks.
 
 import { builtin } from './texts';
+import type { Toil } from './work';
 
 /** The dialog's texts, by their keys in the gateway's catalogues. */
 export type TextKey = 'challenge_heading' | 'dialog_reason' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' |
   'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' |
-  'why_heading' | 'why_text' | 'request_id' | 'test_notice';
+  'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed';
 
 /** @internal */
 export type Texts = Record<TextKey | 'lang' | 'dir', string>;
@@ -39,10 +41,12 @@ export interface Challenge {
   forwarded: boolean;
   /** Every challenge of this site accepts the same answer. */
   test: boolean;
+  /** The site lets the browser work instead of the person: session.work(). */
+  work: boolean;
 }
 
-/** What became of an answer; new: another picture; over: somebody else was faster, or nobody waits any more. */
-export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'new' | 'over';
+/** What became of an answer; new: another picture; stopped: the work was; unable: the browser can't work here; over: somebody else was faster, or nobody waits any more. */
+export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'new' | 'stopped' | 'unable' | 'over';
 
 /** A challenge under way, for interfaces of your own. */
 export interface Session {
@@ -51,6 +55,8 @@ export interface Session {
   /** Aborted when it is over: passed (here or in another tab), cancelled, or nobody waits any more. */
   readonly signal: AbortSignal;
   answer(digits: string): Promise<Outcome>;
+  /** Lets the browser work instead, if challenge.work says so. progress is told the share that is done, up to 1. */
+  work(progress?: (share: number) => void, signal?: AbortSignal): Promise<Outcome>;
   /** Another picture; nothing is lost. */
   renew(): Promise<Outcome>;
   cancel(): void;
@@ -81,6 +87,8 @@ export interface Options {
   nonce?: string;
   /** Texts of your own in place of the dialog's. */
   text?: Partial<Record<TextKey, string>>;
+  /** Address of work.js, for work in place of the puzzle. Default: the gateway's own if it is on the page's origin. */
+  work?: string;
   /** Credentials of wrapped requests that name none. */
   credentials?: RequestCredentials;
 }
@@ -118,7 +126,7 @@ export interface Antirobot {
 export class AntirobotCancelled extends Error {
   override readonly name = 'AntirobotCancelled';
   constructor(readonly challenge: Challenge) {
-    super('the challenge was not answered');
+    super('challenge not answered');
   }
 }
 
@@ -126,7 +134,7 @@ export class AntirobotCancelled extends Error {
 export class AntirobotBlocked extends Error {
   override readonly name = 'AntirobotBlocked';
   constructor(readonly reason: 'blocked' | 'rounds', readonly requestId: string, readonly response?: Response) {
-    super(reason === 'blocked' ? 'the request was refused' : 'asked again after a right answer: is the cookie kept?');
+    super(reason === 'blocked' ? 'request refused' : 'asked again: is the cookie kept?');
   }
 }
 
@@ -134,7 +142,7 @@ export class AntirobotBlocked extends Error {
 export class AntirobotNotReplayable extends Error {
   override readonly name = 'AntirobotNotReplayable';
   constructor(readonly why: 'body' | 'replay', readonly challenge: Challenge) {
-    super('the challenge was answered, but the request can not be repeated: send it again');
+    super('answered, but not repeated: send it again');
   }
 }
 
@@ -191,20 +199,20 @@ const textsOf = async (lang: string, check: string): Promise<Texts> => {
 };
 
 const CSS = `:host{all:initial}*{box-sizing:border-box}
-.r{--bg:#fff;--soft-bg:#f3f4f6;--ink:#1b1f24;--soft:#4b5563;--line:#7b8494;--accent:#1a56b0;--on:#fff;--bad:#a8201a;color-scheme:light;font:100%/1.5 system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans",sans-serif;color:var(--ink);background:var(--bg);overflow-wrap:anywhere}
+.r{--bg:#fff;--soft-bg:#f3f4f6;--ink:#1b1f24;--soft:#4b5563;--line:#7b8494;--accent:#1a56b0;--on:#fff;--bad:#a8201a;color-scheme:light;font:100%/1.5 system-ui,sans-serif;color:var(--ink);background:var(--bg);overflow-wrap:anywhere}
 dialog{width:27rem;max-width:calc(100vw - 1rem);max-height:calc(100dvh - 1rem);padding:1.25rem;border:1px solid var(--line);border-radius:.75rem;overflow:auto}
 dialog::backdrop{background:rgb(0 0 0/.55)}
 h2{font-size:1.375rem;line-height:1.3;margin:0 0 .5rem}p{margin:0 0 .75rem}
 .q{color:var(--soft)}.p{background:#fff;border:1px solid var(--line);border-radius:.5rem;padding:.25rem;margin:0 0 .75rem}
 img{display:block;width:100%;max-width:300px;height:auto;min-height:4rem;margin:auto;color:#1b1f24}
 audio{display:block;width:100%;min-height:2.5rem}
-label{display:block;font-weight:600}
-.e{color:var(--bad);font-weight:600}.e:empty,.s:empty{display:none}
+label,.e{display:block;font-weight:600;margin-top:.5rem}
+.e{color:var(--bad)}p:empty{margin:0}
 input{display:block;width:100%;padding:.6rem .75rem;font:inherit;font-size:1.375rem;letter-spacing:.12em;color:inherit;background:var(--bg);border:1px solid var(--line);border-radius:.5rem}
 input[aria-invalid=true]{border:2px solid var(--bad)}
 button{font:inherit;min-height:2.75rem;padding:.5rem 1rem;border:1px solid var(--line);border-radius:.5rem;color:inherit;background:var(--soft-bg);cursor:pointer}
 .g{font-weight:600;color:var(--on);background:var(--accent);border-color:transparent;flex:1}
-.l{min-height:2rem;padding:.15rem 0;border:0;background:none;color:var(--accent);text-decoration:underline}
+.l{min-height:2rem;padding:.15rem 0;border:0;background:none;color:var(--accent);text-decoration:underline;text-align:start}
 .b{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:.9rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 details{margin-top:1rem}summary{cursor:pointer;min-height:1.75rem;color:var(--accent)}
@@ -234,7 +242,7 @@ class Puzzle {
     this.#image = el('img', { alt: t.picture_alt, width: '240', height: '80' });
     this.#audio = el('audio', { controls: '', preload: 'none', 'aria-label': t.audio_label });
     this.#error = el('p', { class: 'e', id: 'e', role: 'alert' });
-    this.#status = el('p', { class: 's q', role: 'status' });
+    this.#status = el('p', { class: 'q', role: 'status' });
     this.#id = el('code', { dir: 'ltr' });
     this.#field = el('input', {
       id: 'f', type: 'text', dir: 'ltr', inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off', autocapitalize: 'off',
@@ -242,10 +250,12 @@ class Puzzle {
     });
     const other = el('button', { type: 'button', class: 'l' }, t.new_picture);
     const cancel = el('button', { type: 'button' }, t.cancel);
+    const work = el('button', { type: 'button', class: 'l' }, t.work_offer);
+    let run: AbortController | null = null;
     const form = el('form', { novalidate: '' },
       el('h2', { id: 'h' }, t.challenge_heading), el('p', { id: 'd', class: 'q' }, t.dialog_reason),
       ...session.challenge.test ? [el('p', {}, el('strong', {}, t.test_notice))] : [],
-      el('div', { class: 'p' }, this.#image), this.#audio, other, this.#error, this.#status,
+      el('div', { class: 'p' }, this.#image), this.#audio, other, ...session.challenge.work ? [' ', work] : [], this.#error, this.#status,
       el('label', { for: 'f' }, t.answer_label), el('p', { id: 'n', class: 'q' }, t.answer_hint), this.#field,
       el('div', { class: 'b' }, el('button', { class: 'g' }, t.continue), ...modal ? [cancel] : []),
       el('details', {}, el('summary', {}, t.why_heading), el('p', {}, t.why_text), el('p', { class: 'q' }, t.request_id, ': ', this.#id)));
@@ -253,7 +263,18 @@ class Puzzle {
       class: dark ? 'r d' : 'r', lang, dir: t.dir, 'aria-labelledby': 'h', ...modal ? { 'aria-describedby': 'd' } : {},
     }, form);
     this.root.append(this.box);
-    form.onsubmit = (e) => { e.preventDefault(); this.#send(() => session.answer(this.#field.value)); };
+    form.onsubmit = (e) => { e.preventDefault(); run?.abort(); this.#send(() => session.answer(this.#field.value)); };
+    work.onclick = async () => {
+      if (run) return run.abort();
+      run = new AbortController();
+      work.textContent = t.cancel;
+      this.#say('', false);
+      this.#status.textContent = t.work_running;
+      const outcome = await session.work((share) => { if (share * 4 % 1 === 0) this.#status.textContent = `${t.work_running} ${share * 100} %`; }, run.signal);
+      run = null;
+      work.textContent = t.work_offer;
+      if (!this.#busy) this.#told(outcome);
+    };
     other.onclick = () => this.#send(() => session.renew());
     cancel.onclick = () => session.cancel();
     this.box.addEventListener('cancel', (e) => { e.preventDefault(); session.cancel(); });
@@ -295,19 +316,23 @@ class Puzzle {
 
   async #send(what: () => Promise<Outcome>) {
     if (this.#busy) return;
-    const t = this.#t;
     this.#busy = true;
     this.#say('', false);
-    this.#status.textContent = t.checking;
+    this.#status.textContent = this.#t.checking;
     const outcome = await what();
     this.#busy = false;
-    if (outcome === 'passed' || outcome === 'over') return;
-    if (outcome !== 'offline' && outcome !== 'limited') {
+    if (this.#told(outcome)) this.focus();
+  }
+
+  #told(outcome: Outcome) {
+    const t = this.#t;
+    if (outcome === 'passed' || outcome === 'over') return false;
+    if (/^[wen]/.test(outcome)) { // wrong, expired, new: there is another picture
       this.#field.value = '';
       this.#draw();
     }
-    this.#say({ wrong: t.problem_failed, expired: t.problem_expired, limited: t.limited_text, offline: t.offline, new: '' }[outcome], outcome === 'wrong');
-    this.focus();
+    this.#say({ wrong: t.problem_failed, expired: t.problem_expired, limited: t.limited_text, offline: t.offline, unable: t.work_failed, new: '', stopped: '' }[outcome], outcome === 'wrong');
+    return true;
   }
 }
 
@@ -334,14 +359,21 @@ export function createAntirobot(options: Options = {}): Antirobot {
     if (body?.type !== 'captcha' || !c?.key) return null;
     const at = (x: unknown) => {
       const u = new URL(String(x), from);
-      if (u.origin !== new URL(from).origin) throw new TypeError('a challenge that leads elsewhere: ' + u.origin);
+      if (u.origin !== new URL(from).origin) throw new TypeError('challenge leads elsewhere: ' + u.origin);
       return u.href;
     };
     return {
       key: String(c.key), image: at(c['img-url']), audio: at(c['audio-url']), check: at(c['check-url']), page: at(c['captcha-page']),
       status: c.status, length: c.length, expiresIn: c['expires-in'], requestId: String(body['request-id'] ?? ''),
       forwarded: body.forwarded !== false, test: !!body.test,
+      work: !!(c['work-url'] && worker(c['check-url'])),
     };
+  };
+
+  /** Where work.js is for a gateway; undefined if that is not said. */
+  const worker = (check: string) => {
+    const u = new URL('captcha/work.js', check);
+    return o.work ?? (u.origin === location.origin ? u.href : undefined);
   };
 
   /** Asks the gateway itself: an answer, or with new=1 another picture. */
@@ -467,6 +499,23 @@ export function createAntirobot(options: Options = {}): Antirobot {
     }
 
     answer(digits: string) { return this.#post({ rep: digits }); }
+    async work(progress: (share: number) => void = () => {}, signal?: AbortSignal): Promise<Outcome> {
+      const { check } = this.challenge;
+      const over = new AbortController();
+      first(this.signal, ...signal ? [[signal, 'abort'] as [EventTarget, string]] : []).then(() => over.abort());
+      let why: Outcome = 'offline';
+      try {
+        const { body, status } = await ask(check, { new: '1', kind: 'work' }, over.signal);
+        const c = body.captcha;
+        why = status === 429 ? 'limited' : 'unable';
+        const url = worker(check)!;
+        await import(url);
+        const rep = await (globalThis as unknown as { antirobotWork: Toil }).antirobotWork(url, c.work, progress, over.signal);
+        return await this.#post({ key: c.key, rep });
+      } catch {
+        return this.signal.aborted ? 'over' : over.signal.aborted ? 'stopped' : why;
+      }
+    }
     renew() { return this.#post({ new: '1' }); }
     cancel() {
       cancels.set(this.origin, now());

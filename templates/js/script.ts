@@ -16,6 +16,7 @@ const start = (d: DOMStringMap): Antirobot => {
   const made = createAntirobot({
     origins: [new URL(script!.src).origin, ...d.origins?.split(' ').filter(Boolean) ?? []],
     nonce: script!.nonce,
+    work: new URL('work.js', script!.src).href,
     ...d.ui && { ui: d.ui as UI },
     ...d.lang && { lang: d.lang },
     ...d.theme && { theme: d.theme as Options['theme'] },

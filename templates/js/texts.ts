@@ -25,6 +25,9 @@ export const builtin: Record<string, Texts | undefined> = {
     why_text: "Many requests have come from your address, or from somebody who shares it (an office, a mobile network, a VPN). An extension of the browser or a program on the device may send them too. You have done nothing wrong.",
     request_id: "Request number",
     test_notice: "Test mode: every challenge on this site accepts the same answer.",
+    work_offer: "Without digits: let the browser work",
+    work_running: "Your browser is working; there is nothing to type. It takes some seconds.",
+    work_failed: "That did not work in this browser. Please use the picture or the sound.",
   },
   ru: {
     lang: "ru",
@@ -47,5 +50,8 @@ export const builtin: Record<string, Texts | undefined> = {
     why_text: "С вашего адреса пришло много запросов. Возможно, их отправил кто-то, кто делит этот адрес с вами (офис, мобильная сеть, VPN), расширение браузера или программа на устройстве. Вы не сделали ничего плохого.",
     request_id: "Номер запроса",
     test_notice: "Тестовый режим: на этом сайте ко всем картинкам подходит один и тот же ответ.",
+    work_offer: "Без цифр: пусть поработает браузер",
+    work_running: "Браузер работает, вводить ничего не нужно. Это займёт несколько секунд.",
+    work_failed: "В этом браузере не получилось. Воспользуйтесь картинкой или звуком.",
   },
 };

@@ -1,3 +1,59 @@
-(function(){var h=location.hash;if(!h)return;
-var f=document.getElementById("challenge");if(f&&f.action.indexOf("#")<0)f.action+=h;
-document.querySelectorAll("a.keep").forEach(function(a){a.href+=h})})();
+(function(){
+var f=document.getElementById("challenge"),h=location.hash;
+if(!f)return;
+if(h){
+if(f.action.indexOf("#")<0)f.action+=h;
+document.querySelectorAll("a.keep").forEach(function(a){a.href+=h});
+}
+var w=document.getElementById("work");
+if(!w||!window.Worker||!window.fetch||!window.AbortController)return;
+var b=w.querySelector("button"),s=w.querySelector("[role=status]"),d=w.dataset,offer=b.textContent,run=null;
+function end(why){
+if(run)run.abort();
+run=null;
+b.textContent=offer;
+s.textContent=d[why];
+}
+function send(key,rep){
+var old=f.elements.key.value,i=document.createElement("input");
+i.type="hidden";
+i.name="rep";
+i.value=rep;
+f.prepend(i);
+f.elements.key.value=key;
+f.submit();
+i.remove();
+f.elements.key.value=old;
+}
+function begin(me){
+var task;
+fetch(f.action.split("#")[0],{method:"POST",body:new URLSearchParams({format:"json","new":"1",kind:"work"}),signal:me.signal})
+.then(function(r){return r.json()})
+.then(function(j){
+if(run!==me)return;
+task=j.captcha;
+if(!task||!task.work)return end(j.type==="limited"?"limited":"failed");
+var t=new Worker(d.url);
+me.signal.onabort=function(){t.terminate()};
+t.onerror=function(){if(run===me)end("failed")};
+t.onmessage=function(e){
+if(run!==me)return;
+if(typeof e.data==="string"){
+s.textContent=d.checking;
+t.terminate();
+send(task.key,e.data);
+}else if(e.data>=.5&&s.textContent===d.running)s.textContent=d.half;
+};
+t.postMessage(task.work);
+})
+.catch(function(){if(run===me)end("failed")});
+}
+b.onclick=function(){
+if(run)return end("stopped");
+b.textContent=d.cancel;
+s.textContent=d.running;
+begin(run=new AbortController());
+};
+addEventListener("pageshow",function(e){if(e.persisted&&run)end("stopped")});
+w.hidden=false;
+})();

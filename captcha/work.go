@@ -1,0 +1,217 @@
+package captcha
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"antirobot/spravka"
+)
+
+// WorkConfig is the price of the way without a puzzle: work that the visitor's browser does. It proves no person; it
+// costs what it costs, and a pass that was paid so counts like any other in the rates of its address and network.
+type WorkConfig struct {
+	// Hashes is the work for the first passes, in expected computations of SHA-256; MaxHashes bounds what it grows to
+	// with the passes that the address and its network earned.
+	Hashes    int64 `mapstructure:"hashes"`
+	MaxHashes int64 `mapstructure:"max_hashes"`
+	// AllowancePercent is the share of a pass's allowance that work earns, 1 to 100.
+	AllowancePercent int64 `mapstructure:"allowance_percent"`
+}
+
+// Bounds of the work. Under the first a pass costs nothing, above the second a telephone works for minutes.
+const (
+	minWork, maxWork = 1 << 10, 1 << 27
+)
+
+func (c *WorkConfig) validate(bad func(format string, args ...any)) {
+	if c.Hashes < minWork || c.Hashes > maxWork {
+		bad("work.hashes: %d is outside %d to %d", c.Hashes, minWork, maxWork)
+	}
+	if c.MaxHashes < c.Hashes || c.MaxHashes > maxWork {
+		bad("work.max_hashes: %d is outside work.hashes to %d", c.MaxHashes, maxWork)
+	}
+	if c.AllowancePercent < 1 || c.AllowancePercent > 100 {
+		bad("work.allowance_percent: %d is outside 1 to 100", c.AllowancePercent)
+	}
+}
+
+// workPrice is what the next pass costs, in expected hashes: a quarter more for each pass that the address earned in
+// this hour, and in proportion to those of its network in 24 hours beyond the ones with a full allowance; the larger.
+func (c *Config) workPrice(inHour, inDay int64) int64 {
+	const most = 1 << 20 // the product stays far inside an int64
+	full := max(c.Pass.FullPasses, 1)
+	byAddress := c.Work.Hashes * (4 + min(inHour, most)) / 4
+	byNetwork := c.Work.Hashes * max(min(inDay, most), full) / full
+	return min(max(byAddress, byNetwork), c.Work.MaxHashes)
+}
+
+// workSlack is how much dearer the work may have become between its beginning and its end: people of one office do it
+// at the same time. Whoever collects cheap challenges and answers them together comes out above it.
+const workSlack = 2
+
+// work is a challenge of workParts small tasks. For each part p (from 0) a number n is wanted for which the first four
+// bytes of SHA-256(seed, p, n), read as a big-endian number, are less than `below`; p and n are big-endian and have four
+// bytes. Several small tasks take a more even time than one large one, and say how far the work is.
+type work struct{}
+
+const (
+	workCode  = 2
+	workParts = 16
+	workSeed  = 16 // bytes
+)
+
+func (work) code() byte { return workCode }
+
+// issue makes a seed and writes the price beside it, so that an answer is checked against what was asked.
+func (work) issue(price int64) []byte {
+	seed := spravka.NewID()
+	return binary.BigEndian.AppendUint32(seed[:], uint32(price)) //nolint:gosec // at most maxWork
+}
+
+// task is what a client is told.
+type task struct {
+	Seed  string `json:"seed"` // 32 hexadecimal digits
+	Parts int    `json:"parts"`
+	Below uint32 `json:"below"`
+}
+
+func parseWork(secret []byte) (seed []byte, price int64, ok bool) {
+	if len(secret) != workSeed+4 {
+		return nil, 0, false
+	}
+	price = int64(binary.BigEndian.Uint32(secret[workSeed:]))
+	return secret[:workSeed], price, price >= minWork
+}
+
+func below(price int64) uint32 { return uint32((1 << 32) / (price / workParts)) } //nolint:gosec // price ≥ minWork
+
+func (work) task(secret []byte) task {
+	seed, price, ok := parseWork(secret)
+	if !ok {
+		panic("BUG: a work challenge without a price")
+	}
+	return task{Seed: hex.EncodeToString(seed), Parts: workParts, Below: below(price)}
+}
+
+// maxWorkAnswer bounds an answer in bytes: ten digits and a point for each part.
+const maxWorkAnswer = workParts * 11
+
+// check reads the numbers of all parts, decimal, with points between them. What it compares with is no secret: it stops
+// at the first part that is wrong.
+func (work) check(secret []byte, answer string) (right, given bool) {
+	if answer == "" {
+		return false, false
+	}
+	seed, price, ok := parseWork(secret)
+	if !ok || len(answer) > maxWorkAnswer {
+		return false, true
+	}
+	var b [workSeed + 8]byte
+	copy(b[:], seed)
+	limit := below(price)
+	for part := range uint32(workParts) {
+		number, rest, more := strings.Cut(answer, ".")
+		n, err := strconv.ParseUint(number, 10, 32)
+		if err != nil || more != (part < workParts-1) {
+			return false, true
+		}
+		binary.BigEndian.PutUint32(b[workSeed:], part)
+		binary.BigEndian.PutUint32(b[workSeed+4:], uint32(n))
+		sum := sha256.Sum256(b[:])
+		if binary.BigEndian.Uint32(sum[:]) >= limit {
+			return false, true
+		}
+		answer = rest
+	}
+	return true, true
+}
+
+func (work) render(medium, string, []byte, string) ([]byte, error) { return nil, errNoMedium }
+
+// offersWork reports whether q may be answered by work.
+func (q *Request) offersWork() bool { return q.Service.work && q.Partner == nil }
+
+// workURL is the path of the script that does the work; empty where it is not offered.
+func (q *Request) workURL() string {
+	if !q.offersWork() {
+		return ""
+	}
+	return q.Service.prefix + "/captcha/work.js"
+}
+
+// workJSON is a challenge that asks for work. Who may not earn a pass now is told before the browser works.
+func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Answer {
+	wait := c.checks.take(c.checks.addrKey(q.ID.Addr, 0), at)
+	if wait == 0 {
+		wait = c.exhausted(q, at)
+	}
+	if wait > 0 {
+		c.count.work["limited"].Inc()
+		return c.limitedJSON(q, 429, wait)
+	}
+	price, err := c.presentWorkPrice(q, at)
+	if err != nil && !c.survives(q, "price of work", err) {
+		return c.limitedJSON(q, 503, retryUnavailable)
+	}
+	secret := c.kinds.work.issue(price)
+	a := c.own(q, 200, typeJSON, verdictCaptcha)
+	c.cors(q, &a)
+	t := c.kinds.work.task(secret)
+	a.Body = marshal(challengeJSON{
+		Type: "captcha",
+		Captcha: challengeBody{
+			Key:         c.seal(q, &key{kind: workCode, channel: channelPage, addr: q.ID.Addr, secret: secret}, l.url, at),
+			CaptchaPage: q.Base + q.Service.showURL(l),
+			CheckURL:    q.Base + q.Service.prefix + "/checkcaptcha",
+			ExpiresIn:   int64(c.cfg.KeyTTL / time.Second),
+			WorkURL:     q.Base + q.workURL(),
+			Work:        &t,
+		},
+		V:         1,
+		RequestID: q.RequestID,
+		Test:      c.cfg.TestAnswer != "",
+	})
+	a.Outcome = OutcomeShown
+	c.count.work["issued"].Inc()
+	return a
+}
+
+// presentWorkPrice is the price of a pass for q's address now. With an error it is the price of the first one.
+func (c *Captcha) presentWorkPrice(q *Request, at time.Time) (int64, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	defer cancel()
+	window, _ := hourOf(at)
+	inHour, err := c.store.Incr(ctx, passesKey(q.ID.Addr, window), 0, time.Hour)
+	inDay, netErr := c.store.Incr(ctx, netKey(q.ID.Addr), 0, 24*time.Hour)
+	if err := errors.Join(err, netErr); err != nil {
+		return c.cfg.workPrice(0, 0), fmt.Errorf("count passes: %w", err)
+	}
+	return c.cfg.workPrice(inHour, inDay), nil
+}
+
+// underpaid reports whether a pass that was just counted, the nth of its network in 24 hours, costs more work by now
+// than its key asked for. Passes are counted before this, so that answers that come together see each other.
+func (c *Captcha) underpaid(ctx context.Context, k *key, window, nth int64) (bool, error) {
+	_, paid, _ := parseWork(k.secret)
+	inHour, err := c.store.Incr(ctx, passesKey(k.addr, window), 0, time.Hour)
+	if err != nil {
+		return false, fmt.Errorf("count passes: %w", err)
+	}
+	return paid*workSlack < c.cfg.workPrice(max(inHour-1, 0), max(nth-1, 0)), nil
+}
+
+// allowanceOf is the allowance of the nth pass of a network that was earned by a challenge of this kind.
+func (c *Config) allowanceOf(kind byte, nth int64) uint32 {
+	n := c.Pass.AllowanceOf(nth)
+	if kind == workCode {
+		n = max(1, uint32(int64(n)*c.Work.AllowancePercent/100)) //nolint:gosec // a share of n
+	}
+	return n
+}

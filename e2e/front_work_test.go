@@ -1,0 +1,254 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/fetch"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// workSettings offer the way without a puzzle, for a service in YAML.
+const workSettings = "    captcha: {work: true}\n"
+
+// slowWork makes the work last long enough to look at it.
+const slowWork = "captcha: {work: {hashes: 100000000, max_hashes: 100000000}}\n"
+
+const offerButton = `#work button`
+
+// tabTo moves the focus by the keyboard until the expression is true of the focused element.
+func tabTo(t *testing.T, ctx context.Context, expression string) {
+	t.Helper()
+	for range 40 {
+		run(t, ctx, "tab", chromedp.KeyEvent("\t"))
+		if value[bool](t, ctx, `((e) => !!(`+expression+`))(document.activeElement)`) {
+			return
+		}
+	}
+	t.Fatalf("the keyboard never reaches %s", expression)
+}
+
+// TestWorkOnThePage: somebody who can or will not read digits lets the browser work, by the keyboard alone and with
+// every picture and sound blocked, and lands where they wanted to go.
+func TestWorkOnThePage(t *testing.T) {
+	g := configuredFront(t, site(t).URL, workSettings)
+	g.ban("ip:127.0.0.1", "1h")
+	ctx := browser(t)
+	run(t, ctx, "no pictures, no sound", network.Enable(), network.SetBlockedURLs([]string{"*/captcha/image*", "*/captcha/audio*"}))
+	target := g.url + "/page?a=1&b=2#part"
+	navigate(target, offerButton)(t, ctx)
+	if w := value[int](t, ctx, `document.querySelector('main img').naturalWidth`); w != 0 {
+		t.Fatalf("the picture is there, %d wide", w)
+	}
+	tabTo(t, ctx, `e.matches('#work button')`)
+	var where string
+	run(t, ctx, "let it work", chromedp.KeyEvent("\r"), chromedp.WaitVisible(`//pre[contains(.,"site got")]`), chromedp.Location(&where))
+	if where != target {
+		t.Errorf("landed on %s, wanted %s", where, target)
+	}
+	if n := g.metric(`antirobot_captcha_work_total{result="solved"}`); n != 1 {
+		t.Errorf("%.0f passes by work", n)
+	}
+	run(t, ctx, "go on as a human", chromedp.Navigate(g.url+"/next"), chromedp.WaitVisible(`//pre[contains(.,"GET /next")]`))
+}
+
+// TestWorkIsHeard: what happens is said in words; the page answers meanwhile; it can be stopped, and the digits are still
+// there; what goes wrong is said.
+func TestWorkIsHeard(t *testing.T) {
+	g := configuredFront(t, site(t).URL, workSettings+slowWork)
+	g.ban("ip:127.0.0.1", "1h")
+	ctx := browser(t)
+	said := func() string {
+		return value[string](t, ctx, `document.querySelector('#work [role=status]').textContent`)
+	}
+	saysSoon := func(want string) {
+		t.Helper()
+		deadline := time.Now().Add(15 * time.Second)
+		for !strings.Contains(said(), want) {
+			if time.Now().After(deadline) {
+				t.Fatalf("never said %q, but %q", want, said())
+			}
+			time.Sleep(30 * time.Millisecond)
+		}
+	}
+	navigate(g.url+"/page?a=1", offerButton)(t, ctx)
+	offer := value[string](t, ctx, `document.querySelector('#work button').textContent`)
+	if s := said(); s != "" || !strings.Contains(offer, "Without digits") {
+		t.Errorf("before: %q, offered %q", s, offer)
+	}
+	run(t, ctx, "begin", chromedp.Click(offerButton, chromedp.ByQuery))
+	saysSoon("working")
+	if b := value[string](t, ctx, `document.querySelector('#work button').textContent`); b != "Cancel" {
+		t.Errorf("the button says %q", b)
+	}
+	// The page is not held up: its longest pause between two frames is that of an idle one.
+	var longest float64
+	run(t, ctx, "look", chromedp.Evaluate(`new Promise((ok) => { let last = performance.now(), most = 0, n = 0;
+		const tick = () => { const now = performance.now(); most = Math.max(most, now - last); last = now; ++n < 60 ? setTimeout(tick, 5) : ok(most); }; tick(); })`, &longest,
+		func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	if longest > 250 {
+		t.Errorf("the page stood still for %.0f ms", longest)
+	}
+	checkAxe(t, ctx, axe(t), "at work")
+	if low := value[string](t, ctx, `(() => { const r = document.querySelector('#work button').getBoundingClientRect(); return r.height < 24 || r.width < 24 ? r.width + 'x' + r.height : ''; })()`); low != "" {
+		t.Errorf("the button is %s", low)
+	}
+	run(t, ctx, "stop", chromedp.Click(offerButton, chromedp.ByQuery))
+	saysSoon("Stopped")
+	run(t, ctx, "answer all the same", chromedp.SendKeys(field, testAnswer+"\r", chromedp.ByQuery), chromedp.WaitVisible(`//pre[contains(.,"site got")]`))
+
+	for _, c := range []struct{ path, want string }{{"/captcha/work.js", "did not work"}, {"/checkcaptcha", "did not work"}} {
+		run(t, ctx, "forget", network.ClearBrowserCookies())
+		navigate(g.url+"/page?a=1", offerButton)(t, ctx)
+		broken, stop := context.WithCancel(ctx)
+		chromedp.ListenTarget(broken, func(e any) {
+			if e, ok := e.(*fetch.EventRequestPaused); ok {
+				go func() { _ = chromedp.Run(broken, fetch.FailRequest(e.RequestID, network.ErrorReasonConnectionRefused)) }()
+			}
+		})
+		run(t, ctx, "break "+c.path, fetch.Enable().WithPatterns([]*fetch.RequestPattern{{URLPattern: "*" + c.path + "*"}}))
+		run(t, ctx, "begin", chromedp.Click(offerButton, chromedp.ByQuery))
+		saysSoon(c.want)
+		run(t, ctx, "mend", fetch.Disable())
+		stop()
+	}
+}
+
+// TestWorkIsHiddenWithoutJavaScript: an offer that can't be kept isn't made.
+func TestWorkIsHiddenWithoutJavaScript(t *testing.T) {
+	g := configuredFront(t, site(t).URL, workSettings)
+	g.ban("ip:127.0.0.1", "1h")
+	ctx := browser(t)
+	run(t, ctx, "switch JavaScript off", emulation.SetScriptExecutionDisabled(true))
+	navigate(g.url+"/page", field)(t, ctx)
+	if visible := nodeVisible(t, ctx, offerButton); visible {
+		t.Error("the offer is shown without JavaScript")
+	}
+}
+
+// nodeVisible asks the browser, not the page, whether something has a box.
+func nodeVisible(t *testing.T, ctx context.Context, selector string) bool {
+	t.Helper()
+	run(t, ctx, "switch JavaScript on", emulation.SetScriptExecutionDisabled(false)) // the page was loaded without
+	return value[bool](t, ctx, `document.querySelector('`+selector+`').checkVisibility()`)
+}
+
+// TestWorkKeepsAForm: the form that was sent goes on after the work as after digits.
+func TestWorkKeepsAForm(t *testing.T) {
+	g := configuredFront(t, formSite(t), workSettings)
+	ctx := browser(t)
+	run(t, ctx, "write", chromedp.Navigate(g.url+"/write"), chromedp.SendKeys("input[name=name]", "Анна"), chromedp.SendKeys("textarea", "a long text & more, ещё"))
+	g.ban("ip:127.0.0.1", "10m")
+	var got string
+	run(t, ctx, "send", chromedp.Click("#send"), chromedp.WaitVisible(offerButton, chromedp.ByQuery))
+	run(t, ctx, "work", chromedp.Click(offerButton, chromedp.ByQuery), chromedp.WaitVisible("#got", chromedp.ByQuery), chromedp.Text("#got", &got, chromedp.ByQuery))
+	if want := "a long text & more, ещё from Анна, cookie true"; got != want {
+		t.Errorf("the service got %q, wanted %q", got, want)
+	}
+}
+
+// workButton is the offer in the dialog of antirobot.js.
+const workButton = dialog + `.querySelectorAll('button.l')[1]`
+
+// TestWorkInTheDialog: the dialog offers it too, on the gateway's origin in a Worker, from another one in pieces.
+func TestWorkInTheDialog(t *testing.T) {
+	front := appSite(t).URL
+	api := configuredFront(t, appSite(t).URL, fmt.Sprintf("    captcha: {work: true, cors_origins: [%q]}\n", front))
+	own := configuredFront(t, appSite(t).URL, workSettings)
+	ctx := browser(t)
+	for _, c := range []struct {
+		name, page, options, ask string
+		g                        *gateway
+		worker                   bool
+	}{
+		// The page's policy wants trusted types, which a Worker's address is not: in pieces.
+		{"strict policy", own.url + "/app", "", "/api/save", own, false},
+		{"no policy", own.url + "/loose", "", "/api/save", own, true},
+		{
+			"another origin", front + "/app?" + url.Values{"script": {api.url + "/captcha/antirobot.js"}}.Encode(),
+			`{origins: ['` + api.url + `'], credentials: 'include', work: '` + api.url + `/captcha/work.js'}`, api.url + "/api/save", api, false,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			run(t, ctx, "forget the pass", network.ClearBrowserCookies())
+			a := openApp(t, ctx, c.page, c.options)
+			a.eval(`window.Worker = class extends Worker { constructor(u) { super(u); window.started = true; } }; true`, nil)
+			c.g.ban("ip:127.0.0.1", "10m")
+			defer c.g.api("DELETE", "/api/bans?subject=ip:127.0.0.1", nil)
+			a.eval(`keep('r', robot.fetch('`+c.ask+`', {method: 'POST', body: 'b'})); true`, nil)
+			a.asked()
+			a.eval(`window.heard = []; new MutationObserver(() => heard.push((`+dialog+`).querySelector('[role=status]').textContent)).observe((`+dialog+`).querySelector('[role=status]'), {childList: true, characterData: true, subtree: true}); (`+workButton+`).focus(); true`, nil)
+			run(t, ctx, "by the keyboard", chromedp.KeyEvent("\r"))
+			if r := a.result("r"); r.Value.Body != "b" {
+				t.Errorf("got %+v", r)
+			}
+			a.gone()
+			var heard string
+			if a.eval(`heard.join('|')`, &heard); !strings.Contains(heard, "is working") || !strings.Contains(heard, "50 %") {
+				t.Errorf("said %q", heard)
+			}
+			var started bool
+			if a.eval(`!!window.started`, &started); started != c.worker {
+				t.Errorf("a Worker: %t", started)
+			}
+		})
+	}
+	t.Run("not offered", func(t *testing.T) {
+		a := openApp(t, ctx, front+"/app?"+url.Values{"script": {api.url + "/captcha/antirobot.js"}}.Encode(), `{origins: ['`+api.url+`'], credentials: 'include'}`)
+		api.ban("ip:127.0.0.1", "10m")
+		run(t, ctx, "forget the pass", network.ClearBrowserCookies())
+		a.eval(`keep('r', robot.fetch('`+api.url+`/api/save', {method: 'POST', body: 'b'})); true`, nil)
+		a.asked()
+		var offered bool
+		if a.eval(`!!(`+workButton+`)`, &offered); offered {
+			t.Error("a challenge of another origin says which script is run")
+		}
+	})
+}
+
+// TestWorkInTheDialogIsStopped: by its button, by an answer in digits, and by closing the dialog.
+func TestWorkInTheDialogIsStopped(t *testing.T) {
+	g := configuredFront(t, appSite(t).URL, workSettings+slowWork)
+	ctx := browser(t)
+	begin := func(name string, stop func(a *app)) {
+		t.Run(name, func(t *testing.T) {
+			run(t, ctx, "forget the pass", network.ClearBrowserCookies())
+			a := openApp(t, ctx, g.url+"/app", "")
+			g.ban("ip:127.0.0.1", "10m")
+			defer g.api("DELETE", "/api/bans?subject=ip:127.0.0.1", nil)
+			a.eval(`keep('r', robot.fetch('/api/save', {method: 'POST', body: 'b'})); true`, nil)
+			a.asked()
+			a.eval(`(`+workButton+`).click(); true`, nil)
+			a.until(`(` + dialog + `).querySelector('[role=status]').textContent.includes('is working') && (` + workButton + `).textContent === 'Cancel'`)
+			stop(a)
+		})
+	}
+	begin("button, then digits", func(a *app) {
+		a.eval(`(`+workButton+`).click(); true`, nil)
+		a.until(`(` + workButton + `).textContent.startsWith('Without') && (` + dialog + `).querySelector('[role=status]').textContent === ''`)
+		a.eval(`(`+dialog+`).querySelector('input').focus(); true`, nil)
+		a.typed(testAnswer + "\r")
+		a.result("r")
+	})
+	begin("digits at once", func(a *app) {
+		a.eval(`(`+dialog+`).querySelector('input').focus(); true`, nil)
+		a.typed(testAnswer + "\r")
+		if r := a.result("r"); r.Value.Body != "b" {
+			a.t.Errorf("got %+v", r)
+		}
+		a.gone()
+	})
+	begin("Escape", func(a *app) {
+		run(a.t, ctx, "close", chromedp.KeyEvent("\u001b"))
+		if r := a.result("r"); r.Error != "AntirobotCancelled" {
+			a.t.Errorf("got %+v", r)
+		}
+	})
+}
