@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"antirobot/verdict/firewall"
+	"antirobot/verdict/formula"
 	"antirobot/verdict/message"
 	"antirobot/verdict/rules"
 )
@@ -71,6 +72,7 @@ formulas are those of a configuration, which check-config knows.`,
 func rulesRunCommand() *cobra.Command {
 	var fields []string
 	var trace bool
+	var files []string
 	var r triedRequest
 	cmd := &cobra.Command{
 		Use:   "run FILE",
@@ -83,7 +85,13 @@ counters, lists, log and model are empty.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var o message.Outcome
-			_, text, err := readRules(cmd, args[0], rules.DefaultOptions())
+			formulas, err := formulaFiles(files)
+			if err != nil {
+				return err
+			}
+			options := rules.DefaultOptions()
+			options.Formulas = formulas
+			_, text, err := readRules(cmd, args[0], options)
 			if err != nil {
 				return err
 			}
@@ -91,11 +99,11 @@ counters, lists, log and model are empty.`,
 			case r.line != "" && len(fields) > 0:
 				return errors.New("give one of --message and --request")
 			case r.line != "":
-				o, err = r.judge(text, trace)
+				o, err = r.judge(text, formulas, trace)
 			default:
 				var values map[string]any
 				if values, err = messageValues(fields); err == nil {
-					o, err = judgeOnce(cmd.Context(), text, values, trace)
+					o, err = judgeOnce(cmd.Context(), text, formulas, values, trace)
 				}
 			}
 			fmt.Fprint(cmd.OutOrStdout(), o.Log)
@@ -115,6 +123,7 @@ counters, lists, log and model are empty.`,
 	f := cmd.Flags()
 	f.StringArrayVarP(&fields, "message", "m", nil, "an attribute of the message, `NAME=VALUE`: text, from (a number) or ip; repeatable")
 	f.BoolVar(&trace, "trace", false, "print what each statement did")
+	f.StringArrayVar(&files, "formula", nil, "a model for formulaCheck, `NAME=FILE`; repeatable")
 	f.StringVar(&r.line, "request", "", "a request instead of a message, `'METHOD /path?query'`")
 	f.StringArrayVar(&r.headers, "header", nil, "a header field of the request, `'Name: value'`; repeatable")
 	f.StringVar(&r.host, "host", "localhost", "the host of the request")
@@ -123,6 +132,19 @@ counters, lists, log and model are empty.`,
 	f.StringVar(&r.service, "service", "default", "the name of the service")
 	f.StringVar(&r.verdict, "verdict", "human", "what was decided so far: human or robot")
 	return cmd
+}
+
+// formulaFiles reads the models of the command line.
+func formulaFiles(files []string) (*firewall.Formulas, error) {
+	var named []formula.NamedConfig
+	for _, f := range files {
+		name, file, ok := strings.Cut(f, "=")
+		if !ok {
+			return nil, fmt.Errorf("--formula %s: write NAME=FILE", clip(f))
+		}
+		named = append(named, formula.NamedConfig{Name: name, File: file})
+	}
+	return firewall.LoadFormulas(named)
 }
 
 // maxRulesFile bounds what is read; far more than rules may have.

@@ -50,7 +50,7 @@ func (s *surroundings) close() {
 }
 
 // judgeOnce judges a message in a system that is gone afterwards.
-func judgeOnce(ctx context.Context, text string, values map[string]any, trace bool) (message.Outcome, error) {
+func judgeOnce(ctx context.Context, text string, formulas *firewall.Formulas, values map[string]any, trace bool) (message.Outcome, error) {
 	cfg := message.DefaultConfig()
 	partner := &cfg.Partners[0]
 	for i := range partner.Domain.Properties {
@@ -65,7 +65,7 @@ func judgeOnce(ctx context.Context, text string, values map[string]any, trace bo
 	defer around.close()
 	s, err := message.Open(ctx, cfg, message.Deps{
 		Store: around.store, Log: zerolog.Nop(), Version: version, Counters: firewall.NewCounters(around.shingler, nil),
-		Lists: firewall.NewLists(around.lists, nil), Formulas: firewall.Formulas{},
+		Lists: firewall.NewLists(around.lists, nil), Formulas: formulas,
 	})
 	if err != nil {
 		return message.Outcome{}, err
@@ -119,7 +119,7 @@ func (r *triedRequest) view() (*identity.View, *identity.Identity, error) {
 }
 
 // judge judges the request by rules in surroundings that are gone afterwards.
-func (r *triedRequest) judge(text string, trace bool) (o message.Outcome, err error) {
+func (r *triedRequest) judge(text string, formulas *firewall.Formulas, trace bool) (o message.Outcome, err error) {
 	v, id, err := r.view()
 	if err != nil {
 		return o, err
@@ -139,11 +139,11 @@ func (r *triedRequest) judge(text string, trace bool) (o message.Outcome, err er
 	defer around.close()
 	engine := firewall.New(firewall.Deps{
 		Store: around.store, Counters: firewall.NewCounters(around.shingler, nil), Lists: around.lists,
-		Formulas: firewall.Formulas{}, Log: zerolog.Nop(), Metrics: metrics.NewSet(), MaxEntries: 1024,
+		Log: zerolog.Nop(), Metrics: metrics.NewSet(), MaxEntries: 1024,
 	})
 	cfg := firewall.DefaultServiceConfig()
 	cfg.Text, cfg.Time = text, 10*time.Second
-	s, err := engine.Service(r.service, cfg, &firewall.Names{})
+	s, err := engine.Service(r.service, cfg, &firewall.Names{Formulas: formulas})
 	if err != nil {
 		var wrong *rules.SyntaxError
 		if errors.As(err, &wrong) {

@@ -59,7 +59,10 @@ func (c *Config) warnings() []string {
 // messageWarnings says where rules of a service or of its paths do nothing, or not what was meant.
 func (c *Config) messageWarnings(s *Service) []string {
 	var w []string
-	names := c.ruleNames()
+	names, err := c.ruleNames()
+	if err != nil {
+		return nil // it has been said
+	}
 	look := func(s *Service) {
 		w = append(w, prefixed(s.path+".rules: ", s.Rules.Warnings(names))...)
 		if len(s.Messages.Routes) > 0 && len(c.Check.Listen) > 0 && c.Check.Style != "full" {
@@ -111,7 +114,10 @@ func (c *Config) checkFiles() error {
 	if err != nil {
 		return errors.Join(append(errs, withPath("captcha.templates", err))...)
 	}
-	names := c.ruleNames()
+	names, err := c.ruleNames()
+	if err != nil {
+		return errors.Join(append(errs, withPath("formula", err))...)
+	}
 	errs = append(errs, withPath("message", c.Message.CheckRules(names.Formulas)))
 	inherited := configProblems(c.inherited.checkFiles(pages, names))
 	errs = append(errs, problemsAt("defaults", inherited))
@@ -150,6 +156,10 @@ func (s *Service) checkFiles(pages *templates.Set, names *firewall.Names) error 
 }
 
 // ruleNames are what rules may call by name.
-func (c *Config) ruleNames() *firewall.Names {
-	return &firewall.Names{Lists: c.Lists.Names(), Formulas: []string{}}
+func (c *Config) ruleNames() (*firewall.Names, error) {
+	formulas, err := firewall.LoadFormulas(c.Formula.Named)
+	if err != nil {
+		return nil, err
+	}
+	return &firewall.Names{Lists: c.Lists.Names(), Formulas: formulas}, nil
 }

@@ -13,6 +13,7 @@ import (
 	"antirobot/verdict"
 	"antirobot/verdict/firewall"
 	"antirobot/verdict/message"
+	"antirobot/verdict/rules"
 )
 
 // maxRuleEntries bounds what the rules over requests count in memory, all services together.
@@ -20,8 +21,13 @@ const maxRuleEntries = 1 << 20
 
 // openRules makes what runs the rules over requests.
 func (a *app) openRules() error {
+	names, err := a.cfg.ruleNames()
+	if err != nil {
+		return withPath("formula", err)
+	}
+	a.formulas.Store(names.Formulas)
 	a.firewall = firewall.New(firewall.Deps{
-		Store: a.store, Counters: firewall.NewCounters(a.counters, nil), Lists: a.lists, Formulas: firewall.Formulas{},
+		Store: a.store, Counters: firewall.NewCounters(a.counters, nil), Lists: a.lists,
 		Log: a.part("rules"), Metrics: a.set, MaxEntries: maxRuleEntries,
 	})
 	return nil
@@ -34,6 +40,33 @@ func (b *builder) rules(s *Service, name string, v *verdict.Service, fail func(s
 		fail("rules", err)
 	} else if r != nil {
 		v.Rules = r
+	}
+}
+
+// heldFormulas are the present models for rules over messages, which outlive a reload.
+type heldFormulas struct{ atomic.Value }
+
+// Bind is rules.Formulas.
+func (h *heldFormulas) Bind(name string, factors []string) (rules.Scorer, error) {
+	return h.now().Bind(name, factors)
+}
+
+// Names is rules.Formulas.
+func (h *heldFormulas) Names() []string { return h.now().Names() }
+
+func (h *heldFormulas) now() rules.Formulas {
+	f, ok := h.Load().(*firewall.Formulas)
+	if !ok {
+		panic("BUG: rules are compiled before their formulas are read")
+	}
+	return f
+}
+
+// reloadFormulas gives the rules over messages the models of a new configuration.
+func (a *app) reloadFormulas(names *firewall.Names) {
+	a.formulas.Store(names.Formulas)
+	if s := a.messages.system.Load(); s != nil {
+		s.Recompile()
 	}
 }
 
@@ -54,8 +87,7 @@ func (a *app) openMessages() error {
 	open := func(ctx context.Context) (*message.System, error) {
 		return message.Open(ctx, cfg, message.Deps{
 			Store: a.store, Log: log, Metrics: a.set, Version: version,
-			Counters: firewall.NewCounters(a.counters, nil), Lists: firewall.NewLists(a.lists, nil), Formulas: firewall.Formulas{},
-			FormulaNames: a.cfg.ruleNames().Formulas,
+			Counters: firewall.NewCounters(a.counters, nil), Lists: firewall.NewLists(a.lists, nil), Formulas: &a.formulas,
 		})
 	}
 	a.messages = new(messageKeeper)

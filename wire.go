@@ -46,6 +46,7 @@ type app struct {
 	counters *counter.Shingler
 	messages *messageKeeper
 	firewall *firewall.Engine
+	formulas heldFormulas
 	ring     atomic.Pointer[spravka.Ring]
 	lists    *cbb.Lists
 	cacher   *verdict.Cacher
@@ -277,7 +278,11 @@ func (a *app) part(name string) zerolog.Logger { return a.log.With().Str("part",
 // snapshot builds what a configuration says of the services. Connection pools of services whose upstream has not
 // changed are taken over from the present configuration.
 func (a *app) snapshot(cfg *Config, pages *templates.Set, c *captcha.Captcha) (*proxy.Snapshot, map[string]*upstream.Group, []*verdict.Service, error) {
-	b := builder{app: a, pages: pages, names: cfg.ruleNames(), groups: map[string]*upstream.Group{}}
+	names, err := cfg.ruleNames()
+	if err != nil {
+		return nil, nil, nil, withPath("formula", err)
+	}
+	b := builder{app: a, pages: pages, names: names, groups: map[string]*upstream.Group{}}
 	var services []*proxy.Service
 	for i := range cfg.resolved {
 		services = append(services, b.service(&cfg.resolved[i]))

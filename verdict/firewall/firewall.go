@@ -67,8 +67,11 @@ func (c *ServiceConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Names are what rules may call by name; nil lists are not known.
-type Names struct{ Lists, Formulas []string }
+// Names are what rules may call by name: nil Lists are not known, and without Formulas any name compiles.
+type Names struct {
+	Lists    []string
+	Formulas rules.Formulas
+}
 
 func inText(err error) error {
 	if err == nil {
@@ -141,7 +144,6 @@ type Deps struct {
 	Store    store.Store
 	Counters rules.Counters
 	Lists    Lists
-	Formulas rules.Formulas // nil: there are none
 	Now      func() time.Time
 	Log      zerolog.Logger
 	Metrics  *metrics.Set

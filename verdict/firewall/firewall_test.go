@@ -316,7 +316,7 @@ func TestConfig(t *testing.T) {
 	if err := os.WriteFile(file, []byte("stop as OK\ndo listChek(list=\"x\")"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	names := &Names{Lists: []string{"tor"}, Formulas: []string{}}
+	names := &Names{Lists: []string{"tor"}, Formulas: &Formulas{}}
 	f := func(want string, edit func(*ServiceConfig)) {
 		t.Helper()
 		c := DefaultServiceConfig()

@@ -39,7 +39,7 @@ type run struct {
 
 func newRun(e *Engine) *run {
 	r := &run{engine: e}
-	r.env = rules.Env{Attributes: r, Storages: r, Counters: r, Lists: r, Formulas: e.deps.Formulas}
+	r.env = rules.Env{Attributes: r, Storages: r, Counters: r, Lists: r}
 	return r
 }
 

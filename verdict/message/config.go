@@ -292,7 +292,7 @@ func (c Config) CheckSources(partner, path string, sources []SourceConfig) error
 }
 
 // CheckRules compiles the rules of all firewalls with the formulas that there are, and returns all errors with their paths.
-func (c Config) CheckRules(formulas []string) error {
+func (c Config) CheckRules(formulas rules.Formulas) error {
 	v := validator{}
 	o := rules.DefaultOptions()
 	o.Formulas = formulas

@@ -93,6 +93,22 @@ func (f *Firewall) load(ctx context.Context, fallback string) error {
 	return nil
 }
 
+// recompile compiles the present rules anew: what they call by name may be another. Rules that do not fit any more stay
+// as they were.
+func (f *Firewall) recompile() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text := f.Rules()
+	if text == "" {
+		return nil
+	}
+	set, err := f.compile(text)
+	if err == nil {
+		f.current.Store(set)
+	}
+	return err
+}
+
 // Outcome is what the rules made of a message.
 type Outcome struct {
 	Decision string
@@ -112,7 +128,7 @@ type judgement struct {
 
 func newJudgement(s *System) *judgement {
 	j := &judgement{system: s}
-	j.env = rules.Env{Attributes: j, Storages: j, Models: j, Logs: j, Counters: j, Lists: s.deps.Lists, Formulas: s.deps.Formulas}
+	j.env = rules.Env{Attributes: j, Storages: j, Models: j, Logs: j, Counters: j, Lists: s.deps.Lists}
 	return j
 }
 

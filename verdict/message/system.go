@@ -35,8 +35,6 @@ type Deps struct {
 	Counters rules.Counters // may be nil: rules over counters don't compile then
 	Lists    rules.Lists    // likewise
 	Formulas rules.Formulas // likewise
-	// FormulaNames are the formulas that there are; nil: not known.
-	FormulaNames []string
 }
 
 // System is all partners with their domains. It is safe for concurrent use.
@@ -137,7 +135,7 @@ func (s *System) ruleOptions() rules.Options {
 	}
 	if s.deps.Formulas != nil {
 		o.Parts |= rules.PartFormulas
-		o.Formulas = s.deps.FormulaNames
+		o.Formulas = s.deps.Formulas
 	}
 	return o
 }
@@ -430,6 +428,18 @@ func (s *System) Domain(partner, path string) (*Domain, error) {
 		return nil, rules.Faultf(CodeDomain, "there is no domain %q", cutText(path, 128))
 	}
 	return d, nil
+}
+
+// Recompile compiles the rules of all firewalls anew, for formulas that have changed.
+func (s *System) Recompile() {
+	s.firewalls.Range(func(key, v any) bool {
+		if f, ok := v.(*Firewall); ok {
+			if err := f.recompile(); err != nil {
+				s.deps.Log.Error().Err(err).Any("firewall", key).Msg("rules do not fit the new formulas, and go on with the old ones")
+			}
+		}
+		return true
+	})
 }
 
 // Partners returns the names of all partners, sorted.

@@ -15,8 +15,9 @@ type Options struct {
 	Parts  Part             // what Env will have
 	Now    func() time.Time // nil: time.Now; for the time limit
 
-	Lists    []string // the lists and formulas that there are; nil: not known, and any name compiles
-	Formulas []string
+	Lists []string // the lists that there are; nil: not known, and any name compiles
+	// Formulas are the models. Nil is for checking alone: any name compiles, and the value is always 0.
+	Formulas Formulas
 }
 
 // DefaultOptions returns default limits and all parts.
@@ -62,7 +63,7 @@ func (s *Script) Compile(o Options) (*Program, error) {
 			return nil, err
 		}
 	}
-	return c.program, nil
+	return c.program, c.bindFormulas()
 }
 
 // Script returns what p was compiled from.
@@ -94,6 +95,7 @@ type compiler struct {
 	table   map[string]*rule
 	program *Program
 	regexps int // instructions so far
+	bind    []func(factors []string) error
 }
 
 func (c *compiler) statement(st *Statement, in *instruction) (err error) {
@@ -118,6 +120,7 @@ func (c *compiler) statement(st *Statement, in *instruction) (err error) {
 	if err != nil {
 		return err
 	}
+	in.counts = def.counts
 	in.slow = def.needs != 0 || def.slow || len(a.matchers) > 0 || len(c.program.code) > fewStatements
 	c.program.slow = c.program.slow || in.slow
 	in.check, err = def.build(a)
@@ -161,6 +164,7 @@ func (c *compiler) tags(list []Name) ([]uint16, error) {
 
 // arguments is the checked parameters of a statement.
 type arguments struct {
+	compiler *compiler
 	rule     *rule
 	at       Pos
 	literals map[string]Literal
@@ -168,7 +172,7 @@ type arguments struct {
 }
 
 func (c *compiler) arguments(def *rule, st *Statement) (*arguments, error) {
-	a := &arguments{rule: def, at: st.Rule.Pos, literals: make(map[string]Literal), matchers: make(map[string]*matcher)}
+	a := &arguments{compiler: c, rule: def, at: st.Rule.Pos, literals: make(map[string]Literal), matchers: make(map[string]*matcher)}
 	for _, p := range st.Params {
 		i := slices.IndexFunc(def.params, func(d param) bool { return d.name == p.Name.Text })
 		if i < 0 {
@@ -239,7 +243,9 @@ func (c *compiler) check(a *arguments, d *param, l Literal) error {
 	case kindList:
 		return c.known("list", l, c.options.Lists)
 	case kindFormula:
-		return c.known("formula", l, c.options.Formulas)
+		if c.options.Formulas != nil {
+			return c.known("formula", l, c.options.Formulas.Names())
+		}
 	case kindMarker:
 		if _, ok := parseMarker(l.Text); !ok {
 			return wrong(markers)

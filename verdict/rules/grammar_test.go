@@ -183,11 +183,13 @@ func TestParts(t *testing.T) {
 	if _, err := Compile("do counterCheck(type=1, limit=1)", o); err == nil || !strings.Contains(err.Error(), "there are no counters") {
 		t.Errorf("a rule without its part: %v", err)
 	}
-	o.Parts, o.Lists, o.Formulas = PartsAll, []string{"block", "tor"}, []string{}
+	o.Parts, o.Lists, o.Formulas = PartsAll, []string{"block", "tor"}, newWorld()
 	for src, want := range map[string]string{
-		`do listCheck(list="torr")`:      "line 1, column 19: there is no list torr; did you mean tor?",
-		`do listCheck(list="tor")`:       "",
-		`do formulaCheck(formula="any")`: "line 1, column 25: there is no formula any",
+		`do listCheck(list="torr")`:                               "line 1, column 19: there is no list torr; did you mean tor?",
+		`do listCheck(list="tor")`:                                "",
+		`do formulaCheck(formula="any")`:                          "line 1, column 25: there is no formula any",
+		`do formulaCheck(formula="f")`:                            "",
+		`do ruleTrue() mark missing do formulaCheck(formula="f")`: "line 1, column 52: formula f: the factors do not fit",
 	} {
 		if _, err := Compile(src, o); err == nil && want != "" || err != nil && err.Error() != want {
 			t.Errorf("%s: got %v, want %q", src, err, want)

@@ -125,7 +125,6 @@ type Env struct {
 	Logs       Logs
 	Counters   Counters
 	Lists      Lists
-	Formulas   Formulas
 }
 
 // Attributes gives what is judged.
@@ -189,9 +188,17 @@ type Lists interface {
 	Listed(ctx context.Context, list string, v Value) (bool, error)
 }
 
-// Formulas gives the value of a tree model over the score, the fired statements and what the model reads itself.
+// Formulas gives rules the models that there are.
 type Formulas interface {
-	Formula(ctx context.Context, name string, r *Run) (float64, error)
+	// Bind returns the model called name, for factors of these names. It fails for one that is not there, or that needs
+	// another factor.
+	Bind(name string, factors []string) (Scorer, error)
+	Names() []string
+}
+
+// Scorer is a model that was bound: the value of factors in the order in which they were named. *formula.Model is.
+type Scorer interface {
+	Score(x []float32) float32
 }
 
 // Limits bound what a text of rules may ask for.

@@ -22,6 +22,8 @@ type Program struct {
 	now    func() time.Time
 	parts  Part
 	slow   bool // one of the instructions is
+	// factors are what formulas read: the score, then the tags, then the numbers of countFactors. Nil without formulas.
+	factors []string
 }
 
 // tagSet is a set of tag numbers.
@@ -32,6 +34,8 @@ func (s tagSet) has(n uint16) bool { return s[n/64]&(1<<(n%64)) != 0 }
 type instruction struct {
 	line   int
 	slow   bool     // the check may wait: the clock is looked at afterwards
+	counts bool     // the check observes a number
+	count  []int    // where the factors are that this number gives to formulas
 	cond   []uint16 // tags of the if; nil: always
 	not    bool
 	action Action
@@ -59,6 +63,10 @@ type Run struct {
 	decision string
 	stop     int // the statement that decided; -1: the end was reached
 	log      strings.Builder
+
+	factors  []float32 // of formulas
+	number   float64   // that the last check observed
+	observed bool
 
 	buf   []byte
 	grams []uint64
@@ -102,6 +110,9 @@ func (r *Run) begin(p *Program) {
 	r.tags = emptied(r.tags, len(p.tags))
 	r.fired = emptied(r.fired, len(p.code))
 	r.log.Reset()
+	if p.factors != nil {
+		r.beginFactors(p)
+	}
 }
 
 func emptied(s tagSet, n int) tagSet {
@@ -118,6 +129,9 @@ func (r *Run) mark(n uint16) {
 	if !r.tags.has(n) {
 		r.tags[n/64] |= 1 << (n % 64)
 		r.order = append(r.order, n)
+		if r.program.factors != nil {
+			r.factors[1+n] = 1
+		}
 	}
 }
 
@@ -210,12 +224,18 @@ func (r *Run) holds(in *instruction) bool {
 
 func (p *Program) do(ctx context.Context, env *Env, r *Run, i int) error {
 	in := &p.code[i]
+	r.observed = false
 	pass, err := in.check(ctx, env, r)
 	if err != nil {
 		if r.Trace {
 			r.tracef("line %d: %s: error: %v", in.line, &p.script.Statements[i], err)
 		}
 		return faultAt(in.line, err)
+	}
+	if r.observed {
+		for _, f := range in.count {
+			r.factors[f] = float32(r.number)
+		}
 	}
 	if !pass {
 		r.fired[i/64] |= 1 << (i % 64)

@@ -16,7 +16,9 @@ import (
 // judge runs src over w and returns decision, tags, score, or the code of the error.
 func judge(t *testing.T, src string, w *world) string {
 	t.Helper()
-	p, err := Compile(src, DefaultOptions())
+	o := DefaultOptions()
+	o.Formulas = w
+	p, err := Compile(src, o)
 	if err != nil {
 		t.Fatalf("%s: %v", src, err)
 	}
@@ -229,7 +231,7 @@ func TestRules(t *testing.T) {
 		w := newWorld()
 		w.values["text"] = Value{Kind: Text, Text: c.text}
 		w.values["title"] = Value{Kind: Text, Text: "Hi"}
-		w.counter, w.bad, w.judged, w.formula = 5, 99, 100, 0.5
+		w.counter, w.bad, w.judged = 5, 99, 100
 		got := judge(t, "do "+c.rule+" mark F if F stop as F stop as T", w)
 		if got, _, _ = strings.Cut(got, " "); got != c.want {
 			t.Errorf("%q: %s\n got %s, want %s", c.text, c.rule, got, c.want)
@@ -485,5 +487,38 @@ func TestLowerCyrillic(t *testing.T) {
 	}
 	if taken != 64 {
 		t.Errorf("%d letters", taken)
+	}
+}
+
+// TestFormula: what a formula reads is the score, the tags, and the numbers that rules found.
+func TestFormula(t *testing.T) {
+	w := newWorld()
+	o := DefaultOptions()
+	o.Formulas = w
+	p, err := Compile(`do ruleFalse() mark a score 0.25
+do userFrequencyCheck(count=0) mark often, b score 1
+do counterCheck(type=14, limit=100, attribute="from") mark busy
+do messageFrequencyCheck(minLength=1000) mark rare
+do formulaCheck(formula="f", limit=1.7) mark bad
+do formulaCheck(formula="f", limit=1.8) mark worse`, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := p.Factors(), []string{"score", "tag_a", "tag_often", "tag_b", "tag_busy", "tag_rare", "tag_bad", "tag_worse", "count_often", "count_b", "count_busy", "count_rare"}; !slices.Equal(got, want) {
+		t.Errorf("factors %q", got)
+	}
+	w.counter = 7
+	var r Run
+	for n := range 3 {
+		if err := p.Run(context.Background(), w.env(), &r); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.AppendTags(nil); !slices.Equal(got, []string{"a", "often", "b", "bad"}) {
+			t.Errorf("tags %q", got)
+		}
+		want := []float32{1.25, 1, 1, 1, 0, 0, 1, 0, float32(n + 1), float32(n + 1), 7}
+		if !slices.Equal(w.factors[:11], want) || w.factors[11] == w.factors[11] {
+			t.Errorf("factors %v, want %v and an unknown one", w.factors, want)
+		}
 	}
 }

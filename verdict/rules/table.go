@@ -45,6 +45,7 @@ type rule struct {
 	params []param
 	needs  Part
 	slow   bool   // takes a while for a long text
+	counts bool   // observes a number, which formulas can read
 	doc    string // what TRUE means
 	build  func(a *arguments) (check, error)
 }

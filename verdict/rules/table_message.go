@@ -67,7 +67,8 @@ func messageRules() []*rule {
 			build: buildFloodCheck,
 		},
 		{
-			name: "messageFrequencyCheck",
+			name:   "messageFrequencyCheck",
+			counts: true,
 			params: []param{
 				textParam(),
 				storageParam(),
@@ -80,7 +81,8 @@ func messageRules() []*rule {
 			build: buildMessageFrequency,
 		},
 		{
-			name: "userFrequencyCheck",
+			name:   "userFrequencyCheck",
+			counts: true,
 			params: []param{
 				{"attribute", `"from"`, kindText, "the attribute, of any type"},
 				storageParam(),
@@ -212,6 +214,7 @@ func (f *frequencyLimit) pass(ctx context.Context, e *Env, r *Run) (bool, error)
 	sum := md5.Sum(r.buf) //nolint:gosec // see the import
 	r.buf = append(append(r.buf[:0], f.key...), sum[:]...)
 	n, err := e.Storages.Frequency(ctx, f.storage, r.buf, f.window)
+	r.observe(float64(n))
 	return n <= f.count, err
 }
 

@@ -23,7 +23,8 @@ func requestRules() []*rule {
 			},
 		},
 		{
-			name: "nearDuplicateCheck",
+			name:   "nearDuplicateCheck",
+			counts: true,
 			params: []param{
 				textParam(), storageParam(),
 				{"timeout", "3600", kindSeconds, "the window, from the first text on, never extended"},
@@ -62,19 +63,22 @@ func requestRules() []*rule {
 		},
 		{
 			name:   "counterCheck",
+			counts: true,
 			params: []param{kind, {"limit", required, kindNumber, "the limit"}, period, subject, prefix},
 			needs:  PartCounters,
 			doc:    "FALSE if the counter of the value is over the limit.",
 			build: func(a *arguments) (check, error) {
 				c, limit := a.counter(), a.number("limit")
-				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+				return overValue(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
 					n, err := e.Counters.Count(ctx, c.of(v))
+					r.observe(float64(n))
 					return float64(n) <= limit, err
 				}), nil
 			},
 		},
 		{
-			name: "counterShareCheck",
+			name:   "counterShareCheck",
+			counts: true,
 			params: []param{
 				kind,
 				{"share", "0.99", kindNumber, "the share of bad that is too much, 0 to 1"},
@@ -85,8 +89,11 @@ func requestRules() []*rule {
 			doc:   "FALSE if of the value's judged events at least the share was bad: those that counterMark counted as bad or spam, of all that it counted.",
 			build: func(a *arguments) (check, error) {
 				c, share, minimum := a.counter(), a.number("share"), a.whole("minimum")
-				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+				return overValue(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
 					bad, judged, err := e.Counters.Share(ctx, c.of(v))
+					if judged > 0 {
+						r.observe(float64(bad) / float64(judged))
+					}
 					enough := judged > 0 && judged >= uint64(minimum)
 					return !enough || float64(bad) < share*float64(judged), err
 				}), nil
@@ -145,17 +152,11 @@ func requestRules() []*rule {
 			name: "formulaCheck",
 			params: []param{
 				{"formula", required, kindFormula, "the formula"},
-				{"limit", "0", kindNumber, "the limit"},
+				{"limit", "0.5", kindNumber, "the limit; formulas have values from 0 to 1"},
 			},
 			needs: PartFormulas,
-			doc:   "FALSE if the formula's value is over the limit. The formula is a tree model over the score, the rules that were FALSE so far, and counters.",
-			build: func(a *arguments) (check, error) {
-				name, limit := a.text("formula"), a.number("limit")
-				return func(ctx context.Context, e *Env, r *Run) (bool, error) {
-					value, err := e.Formulas.Formula(ctx, name, r)
-					return value <= limit, err
-				}, nil
-			},
+			doc:   "FALSE if the formula's value is over the limit. The formula is a model over factors of the run so far: score; tag_NAME for each tag of the rules, 1 if it is marked and else 0; and count_NAME for each tag that a rule with a count marks (frequencies, counters, shares, alike texts), the number that this rule found, unknown if it did not run. It gives the last word where a sum of scores is too simple.",
+			build: buildFormulaCheck,
 		},
 	}
 }
@@ -212,7 +213,7 @@ func buildNearDuplicate(a *arguments) (check, error) {
 		if !ok {
 			return true, nil
 		}
-		over := 0
+		over, most := 0, int64(0)
 		for i, pair := range pairs {
 			r.buf = append(append(r.buf[:0], f.key...), byte(i))
 			r.buf = binary.BigEndian.AppendUint64(r.buf, pair)
@@ -223,7 +224,9 @@ func buildNearDuplicate(a *arguments) (check, error) {
 			if n > f.count {
 				over++
 			}
+			most = max(most, n)
 		}
+		r.observe(float64(most))
 		return over < nearPairs, nil
 	}), nil
 }
