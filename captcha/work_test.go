@@ -232,15 +232,15 @@ func TestPitfall04WorkFitsOnlyItsPlace(t *testing.T) {
 func TestWorkGrows(t *testing.T) {
 	cfg := DefaultConfig()
 	for _, c := range []struct{ hour, day, want int64 }{
-		{0, 0, 300_000},
-		{0, 8, 300_000},
-		{1, 1, 375_000},
-		{4, 4, 600_000},
-		{19, 19, 1_725_000},
-		{0, 16, 600_000},
-		{0, 80, 3_000_000},
-		{1 << 60, 0, 3_000_000},
-		{0, 1 << 60, 3_000_000},
+		{0, 0, 200_000},
+		{0, 8, 200_000},
+		{1, 1, 250_000},
+		{4, 4, 400_000},
+		{19, 19, 1_150_000},
+		{0, 16, 400_000},
+		{0, 80, 2_000_000},
+		{1 << 60, 0, 2_000_000},
+		{0, 1 << 60, 2_000_000},
 	} {
 		if got := cfg.workPrice(c.hour, c.day); got != c.want {
 			t.Errorf("%d in the hour, %d in the day: %d, wanted %d", c.hour, c.day, got, c.want)
