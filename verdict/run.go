@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -60,10 +61,13 @@ func (c *Cacher) startShared(ctx, run context.Context) {
 	for range followers {
 		select {
 		case <-ready:
+			continue
 		case <-patience.Done():
-			c.log.Error().Msg("the shared store does not answer: starting without its bans and revocations")
-			return
 		}
+		break
+	}
+	if c.stale.Load() != 0 {
+		c.log.Error().Msg("the shared store does not answer: starting without its bans and revocations")
 	}
 }
 
@@ -77,20 +81,20 @@ type follower struct {
 }
 
 // follow keeps memory as the shared store has it: it notes the position of the feed, scans, and follows from there, and
-// scans again every Rescan and whenever the feed has a gap.
+// scans again every Rescan and whenever the feed has a gap. ready is told once: after the first scan, or when the store
+// did not let it.
 func (c *Cacher) follow(ctx context.Context, f *follower, ready chan<- struct{}) {
-	for first := true; ctx.Err() == nil; {
+	tell := sync.OnceFunc(func() { ready <- struct{}{} })
+	for ctx.Err() == nil {
 		err := c.followOnce(ctx, f, func() {
 			c.stale.And(^f.bit)
-			if first {
-				first = false
-				ready <- struct{}{}
-			}
+			tell()
 		})
 		if ctx.Err() != nil || err == nil || errors.Is(err, store.ErrGap) {
 			continue
 		}
 		c.stale.Or(f.bit)
+		tell()
 		c.log.Error().Err(err).Str("of", f.of).Msg("the shared store can't be read; going on from memory")
 		pause(ctx, followPause)
 	}
