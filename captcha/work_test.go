@@ -95,7 +95,7 @@ func TestWorkEarnsAPass(t *testing.T) {
 	}
 	e.pass(time.Second)
 	solved := e.answerWork(o.Captcha.Key, o.Captcha.Work.toil(t))
-	if solved.Outcome != OutcomeSolved || solved.Pass.Allowance != 100 || solved.Took != time.Second || cookies(&solved)["spravka"] == "" {
+	if solved.Outcome != OutcomeSolved || solved.Pass.Allowance != 100 || solved.Took != time.Second || !solved.Work || cookies(&solved)["spravka"] == "" {
 		t.Errorf("%d %v %+v %s", solved.Status, solved.Outcome, solved.Pass, solved.Body)
 	}
 	// The captcha page's form carries it like digits.
@@ -140,6 +140,12 @@ func TestWorkOnThePage(t *testing.T) {
 	}
 	if a := e.c.Static(e.request("GET", "https://example.com/captcha/work.js"), "/captcha/work.js"); a.Status != 200 || !strings.HasPrefix(a.Get("Content-Type"), "text/javascript") {
 		t.Errorf("work.js: %d %s", a.Status, a.Get("Content-Type"))
+	}
+	scfg := DefaultServiceConfig()
+	scfg.Work, scfg.Prefix = true, "/_check"
+	e.svc = e.newService("below", scfg, identity.DefaultServiceConfig())
+	if page, _ := e.visit("https://example.com/"); !strings.Contains(string(page.Body), `data-url="/_check/captcha/work.js"`) {
+		t.Error("the prefix is missing")
 	}
 	if !strings.Contains(e.formPageOf(t), `<div id="work"`) {
 		t.Error("a page that carries a form offers no work")
@@ -329,7 +335,7 @@ func TestWorkAllowance(t *testing.T) {
 		t.Errorf("allowance %d", a.Pass.Allowance)
 	}
 	_, fields := e.visit("https://example.com/")
-	if a := e.submit(fields, e.answerOf(fields.Get("key"))); a.Pass.Allowance != 100 {
+	if a := e.submit(fields, e.answerOf(fields.Get("key"))); a.Pass.Allowance != 100 || a.Work {
 		t.Errorf("allowance of digits %d", a.Pass.Allowance)
 	}
 	c := DefaultConfig()

@@ -92,6 +92,7 @@ type journey struct {
 	result    h1.Result
 	outcome   captcha.Outcome
 	advised   bool  // a balancer sends the request on itself
+	work      bool  // the captcha was answered by work of the browser
 	ownPage   bool  // one of the gateway's own pages was asked for
 	failure   error // why there was no proper answer
 
@@ -143,7 +144,7 @@ func (j *journey) end() {
 	clear(j.sent)
 	j.g, j.x, j.snap, j.svc, j.view, j.partner = nil, nil, nil, nil, nil, nil
 	j.ask = captcha.Request{}
-	j.status, j.result, j.outcome, j.ownPage, j.failure, j.advised = 0, h1.Result{}, captcha.OutcomeNone, false, nil, false
+	j.status, j.result, j.outcome, j.ownPage, j.failure, j.advised, j.work = 0, h1.Result{}, captcha.OutcomeNone, false, nil, false, false
 	j.xml, j.sorted = false, false
 	g.pool.Put(j)
 }

@@ -35,7 +35,7 @@ func (j *journey) tell(took time.Duration) {
 	e.Status = uint16(j.status) //nolint:gosec // an HTTP status
 	e.BytesOut = uint64(max(j.result.BytesOut, 0))
 	e.Took = took
-	e.Kind = eventKinds[j.outcome]
+	e.Kind, e.Work = eventKinds[j.outcome], j.work
 	j.g.deps.Sink.Offer(e)
 }
 
