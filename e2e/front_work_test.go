@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -281,4 +283,77 @@ func (w *work) do(t *testing.T) string {
 		}
 	}
 	return strings.Join(found, ".")
+}
+
+// offered asks for work as a script does.
+func (g *gateway) offered(v *client) challenge {
+	g.t.Helper()
+	return v.do("POST", g.url+"/checkcaptcha", "format=json&new=1&kind=work", "Content-Type", "application/x-www-form-urlencoded").must(g.t, 200, `"work":{`).challenge(g.t)
+}
+
+func (g *gateway) works(v *client, key, rep string) *response {
+	g.t.Helper()
+	return v.do("POST", g.url+"/checkcaptcha", "format=json&key="+key+"&rep="+rep, "Content-Type", "application/x-www-form-urlencoded")
+}
+
+// cheapWork lets a test work a lot.
+const cheapWork = "captcha: {work: {hashes: 1024}}\n"
+
+// TestPitfall03WorkIsSpentOnce: an answer is for one pass, for its network and its host, also after kill -9.
+func TestPitfall03WorkIsSpentOnce(t *testing.T) {
+	t.Parallel()
+	g := configuredFront(t, site(t).URL, workSettings+cheapWork, "--trusted-proxies", "127.0.0.1")
+	earned := func(r *response) bool {
+		return r.StatusCode == 200 && strings.Contains(r.body, `"success"`) || r.setsCookie("spravka")
+	}
+	here := from(t, "203.0.113.7")
+	c := g.offered(here)
+	rep := c.Captcha.Work.do(t)
+	if earned(g.works(from(t, "198.51.100.7"), c.Captcha.Key, rep)) {
+		t.Error("another network takes the pass")
+	}
+	other := strings.Replace(g.url, "127.0.0.1", "localhost", 1)
+	if earned(here.do("POST", other+"/checkcaptcha", "format=json&key="+c.Captcha.Key+"&rep="+rep, "Content-Type", "application/x-www-form-urlencoded")) {
+		t.Error("another host takes the pass")
+	}
+	if !earned(g.works(here, c.Captcha.Key, rep)) {
+		t.Fatal("the work is right")
+	}
+	g.kill(9)
+	g.run()
+	if earned(g.works(here, c.Captcha.Key, rep)) {
+		t.Error("the answer counts again after a restart")
+	}
+	if next := g.offered(here); earned(g.works(here, next.Captcha.Key, rep)) {
+		t.Error("work that was done before another key was made counts for it")
+	}
+}
+
+// TestPitfall12WorkInBulk: a robot that does the work for a hundred challenges and answers all of them at once gets a few
+// passes at the first price at best.
+func TestPitfall12WorkInBulk(t *testing.T) {
+	t.Parallel()
+	g := configuredFront(t, site(t).URL, workSettings+"captcha: {work: {hashes: 1024}, rates: {checks: {per_minute: 60000, burst: 1000}}}\n", "--trusted-proxies", "127.0.0.1")
+	robot := from(t, "203.0.113.7")
+	var keys, reps []string
+	for range 100 {
+		c := g.offered(robot)
+		keys, reps = append(keys, c.Captcha.Key), append(reps, c.Captcha.Work.do(t))
+	}
+	var wg sync.WaitGroup
+	var passes atomic.Int32
+	for i := range keys {
+		wg.Go(func() {
+			if strings.Contains(g.works(from(t, "203.0.113.7"), keys[i], reps[i]).body, `"success"`) {
+				passes.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	// A quarter more for each, refused above twice the price: five at most, twice that around the turn of an hour, and fewer
+	// where the answers are counted before the first is looked at.
+	if n := passes.Load(); n > 10 {
+		t.Errorf("%d passes at the first price", n)
+	}
+	t.Logf("%d of 100 answers at the first price earned a pass", passes.Load())
 }
