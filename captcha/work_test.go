@@ -25,7 +25,7 @@ func working(t testing.TB, edit func(*Config)) *env {
 	t.Helper()
 	return newEnv(t, func(c *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
 		s.Work = true
-		c.Work.Hashes, c.Work.MaxHashes = 2048, 1<<16
+		c.Work.Hashes, c.Work.MaxHashes = minWork, 1<<16
 		c.Rates.Checks = Rate{PerMinute: 60_000, Burst: 10_000}
 		if edit != nil {
 			edit(c)
@@ -282,7 +282,7 @@ func TestPitfall12WorkIsNotHoarded(t *testing.T) {
 	e := working(t, nil)
 	nodes := []*Captcha{e.c, e.newCaptcha(e.c.cfg)}
 	hoard := func(opts ...opt) (keys, reps []string) {
-		for range 40 {
+		for range 24 {
 			o, _ := e.askWork(opts...)
 			keys, reps = append(keys, o.Captcha.Key), append(reps, o.Captcha.Work.toil(t))
 		}
@@ -321,7 +321,7 @@ func TestPitfall12WorkIsNotHoarded(t *testing.T) {
 		t.Errorf("%d passes at the first price, all at once", solved)
 	}
 	if a := e.c.Page(e.request("GET", "https://example.com/showcaptcha?cc=1")); a.Status != 429 {
-		t.Errorf("after 40 answers: %d", a.Status)
+		t.Errorf("after 24 answers: %d", a.Status)
 	}
 	if _, a := e.askWork(); a.Status != 429 || a.Get("Retry-After") == "" || a.Outcome != OutcomeLimited {
 		t.Errorf("asks for work that can earn nothing: %d %v", a.Status, a.Header)
