@@ -357,3 +357,36 @@ func TestPitfall12WorkInBulk(t *testing.T) {
 	}
 	t.Logf("%d of 100 answers at the first price earned a pass", passes.Load())
 }
+
+// TestWorkForALoginAlone: a login among other pages is a service of its own, which offers work; the rest of the site does not.
+func TestWorkForALoginAlone(t *testing.T) {
+	t.Parallel()
+	s := site(t).URL
+	g := configured(t, `
+captcha: {work: {hashes: 1024}}
+defaults: {upstream: {urls: [%q]}}
+services:
+  - {name: login, prefixes: [/login], captcha: {work: true, prefix: /login}}
+  - {name: rest}
+`, s)
+	g.ban("ip:127.0.0.1", "10m")
+	v := visitor(t)
+	rest := v.get(v.get(g.url+"/a").must(t, 302, "").Header.Get("Location")).must(t, 200, `name="rep"`)
+	if strings.Contains(rest.body, `id="work"`) {
+		t.Error("the rest of the site offers work")
+	}
+	to := v.get(g.url+"/login/form?x=1").must(t, 302, "").Header.Get("Location")
+	page := v.get(to).must(t, 200, `data-url="/login/captcha/work.js"`)
+	v.get(g.url+"/login/captcha/work.js").must(t, 200, "antirobotWork")
+	o := v.do("POST", g.url+"/login/checkcaptcha", "format=json&new=1&kind=work", "Content-Type", "application/x-www-form-urlencoded").must(t, 200, `"work":{`).challenge(t)
+	form, err := url.ParseQuery(answered(t, page.body, o.Captcha.Work.do(t)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	form.Set("key", o.Captcha.Key)
+	back := v.do("POST", g.url+"/login/checkcaptcha", form.Encode(), "Content-Type", "application/x-www-form-urlencoded").must(t, 303, "").Header.Get("Location")
+	if back != g.url+"/login/form?x=1" {
+		t.Errorf("back to %s", back)
+	}
+	v.get(back).must(t, 200, "site got GET /login/form?x=1")
+}
