@@ -3,11 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"path/filepath"
+	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/admin"
+	"antirobot/identity"
+	"antirobot/verdict/processor"
 )
 
 // openAdmin builds the private listener over the parts.
@@ -26,14 +30,32 @@ func (a *app) openAdmin() (err error) {
 			a, ok := a.cacher.Allowance(id)
 			return admin.Allowance(a), ok
 		},
+		Session: func(s identity.Subject) any {
+			if v, ok := a.proc.Session(s, time.Now()); ok {
+				return v
+			}
+			return nil
+		},
 		Reload:   func(context.Context) ([]string, error) { return a.reload("api") },
 		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,
 		MessagesOpen: a.cfg.messagesOpen(), MaxMessage: a.cfg.Message.MaxRequest,
+	}
+	if a.training != nil {
+		deps.Events = a.exportEvents
 	}
 	if a.messages != nil {
 		deps.Messages = a.messages
 	}
 	a.admin, err = admin.New(a.cfg.Admin, a.token, deps, a.part("admin"), a.set)
+	return err
+}
+
+// exportEvents writes the training log, with what is buffered.
+func (a *app) exportEvents(w io.Writer, unlabelled bool, since time.Time) error {
+	if err := a.training.Flush(); err != nil {
+		return err
+	}
+	_, err := processor.ExportTraining(a.training.Dir(), w, processor.ExportOptions{Unlabelled: unlabelled, Since: since}, time.Now())
 	return err
 }
 

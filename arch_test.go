@@ -27,7 +27,7 @@ var allowed = map[string][]string{
 	"verdict/counter":   {"store"},
 	"verdict/formula":   {},
 	"verdict/rules":     {},
-	"verdict/processor": {"identity", "verdict", "verdict/counter", "verdict/formula", "verdict/rules"},
+	"verdict/processor": {"identity", "store", "verdict", "verdict/counter", "verdict/formula", "verdict/rules"},
 	"verdict/replay":    {"identity", "verdict", "verdict/processor"},
 	"verdict/message":   {"store", "verdict/counter", "verdict/rules"},
 	"captcha":           {"identity", "spravka", "store", "templates"},

@@ -1,16 +1,8 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"os"
-	"path/filepath"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -123,74 +115,4 @@ func countersAddCommand(api *apiClient) *cobra.Command {
 	f.register(cmd)
 	cmd.Flags().Uint64Var(&n, "n", 1, "`N` to add")
 	return cmd
-}
-
-// apiClient calls the private listener of a running gateway.
-type apiClient struct {
-	admin, dataDir, tokenFile string
-}
-
-func (c *apiClient) register(cmd *cobra.Command) {
-	p := cmd.PersistentFlags()
-	p.StringVar(&c.admin, "admin", "127.0.0.1:9090", "`ADDR` of the private listener, or its URL")
-	p.StringVar(&c.dataDir, "data-dir", DefaultConfig().DataDir, "the data `DIR` of the gateway, where its token is")
-	p.StringVar(&c.tokenFile, "token-file", "", "`FILE` with the token (default: admin.token in the data directory)")
-}
-
-// apiTimeout bounds a call; the gateway gives up after thirty seconds itself.
-const apiTimeout = time.Minute
-
-// post sends a body and reads the answer into out, unless that is nil.
-func (c *apiClient) post(cmd *cobra.Command, path string, body, out any) error {
-	file := c.tokenFile
-	if file == "" {
-		file = filepath.Join(c.dataDir, "admin.token")
-	}
-	token, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("the token of the private listener: %w (--data-dir or --token-file say where it is)", err)
-	}
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	base := c.admin
-	if !strings.Contains(base, "://") {
-		base = "http://" + base
-	}
-	req, err := http.NewRequestWithContext(cmd.Context(), http.MethodPost, base+path, bytes.NewReader(data))
-	if err != nil {
-		return fmt.Errorf("--admin: %w", err)
-	}
-	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
-	req.Header.Set("Content-Type", "application/json")
-	client := http.Client{Timeout: apiTimeout, Transport: &http.Transport{Proxy: nil}}
-	res, err := client.Do(req)
-	if err != nil {
-		return fmt.Errorf("ask the gateway: %w", err)
-	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, maxConfigBytes))
-	if err != nil {
-		return fmt.Errorf("ask the gateway: %w", err)
-	}
-	if res.StatusCode != http.StatusOK {
-		var e struct {
-			Error struct {
-				Message string `json:"message"`
-				Field   string `json:"field"`
-			} `json:"error"`
-		}
-		if json.Unmarshal(answer, &e) == nil && e.Error.Message != "" {
-			return fmt.Errorf("the gateway refuses: %s %s", e.Error.Field, e.Error.Message)
-		}
-		return fmt.Errorf("the gateway answers %s", res.Status)
-	}
-	if out == nil {
-		return nil
-	}
-	if err := json.Unmarshal(answer, out); err != nil {
-		return fmt.Errorf("the gateway's answer: %w", err)
-	}
-	return nil
 }

@@ -25,7 +25,7 @@ Protect many: antirobot serve --config antirobot.yaml`,
 		Version:       version,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(), versionCommand())
+	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(), formulaCommand(), eventsCommand(), versionCommand())
 	return root
 }
 

@@ -16,6 +16,7 @@ import (
 	"antirobot/proxy/upstream"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
+	"antirobot/verdict/formula"
 	"antirobot/verdict/message"
 	"antirobot/verdict/processor"
 )
@@ -35,6 +36,7 @@ type Config struct {
 	Captcha   captcha.Config    `mapstructure:"captcha"`
 	Verdict   verdict.Config    `mapstructure:"verdict"`
 	Processor processor.Config  `mapstructure:"processor"`
+	Formula   formula.Config    `mapstructure:"formula"`
 	Store     StoreConfig       `mapstructure:"store"`
 	Counters  counter.Config    `mapstructure:"counters"`
 	Message   message.Config    `mapstructure:"message"`
@@ -106,6 +108,7 @@ func DefaultConfig() Config {
 		Captcha:   captcha.DefaultConfig(),
 		Verdict:   verdict.DefaultConfig(),
 		Processor: processor.DefaultConfig(),
+		Formula:   formula.DefaultConfig(),
 		Store:     defaultStoreConfig(),
 		Counters:  defaultCounters(),
 		Message:   message.DefaultConfig(),

@@ -76,6 +76,9 @@ func (c *Config) checkFiles() error {
 	if _, err := proxy.NewCheckRules(c.Check); err != nil {
 		errs = append(errs, withPath("check", err))
 	}
+	if _, _, err := loadFormulas(c.Formula); err != nil {
+		errs = append(errs, err)
+	}
 	var override fs.FS
 	if dir := c.Captcha.Templates; dir != "" {
 		override = os.DirFS(dir)

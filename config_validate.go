@@ -38,6 +38,7 @@ func (c *Config) Validate() error {
 	add("captcha", c.Captcha.Validate())
 	add("verdict", c.Verdict.Validate())
 	add("processor", c.Processor.Validate())
+	add("formula", c.Formula.Validate())
 	add("store", c.Store.Validate())
 	add("counters", c.Counters.Validate())
 	add("message", c.Message.Validate())

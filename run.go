@@ -160,6 +160,7 @@ func (a *app) close() {
 		}},
 		{"upstreams", true, a.closeGroups},
 		{"processor", a.proc != nil, func() error { return a.proc.Close() }},
+		{"training log", a.training != nil, func() error { return a.training.Close() }},
 		{"identity", a.fuids != nil, func() error { return a.fuids.close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
@@ -232,6 +233,10 @@ func (a *app) apply(next *Config) error {
 	if err != nil {
 		return err
 	}
+	model, shadow, err := loadFormulas(next.Formula)
+	if err != nil {
+		return err
+	}
 	if err := a.reloadCertificates(next); err != nil {
 		return err
 	}
@@ -243,6 +248,7 @@ func (a *app) apply(next *Config) error {
 	}
 	a.ring.Store(ring)
 	a.proc.SetServices(services)
+	a.formula.Set(model, shadow)
 	a.gateway.Swap(snap)
 	a.server.SetConfig(next.HTTP)
 	if a.check != nil {

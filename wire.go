@@ -27,6 +27,7 @@ import (
 	"antirobot/templates"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
+	"antirobot/verdict/formula"
 	"antirobot/verdict/message"
 	"antirobot/verdict/processor"
 )
@@ -48,6 +49,8 @@ type app struct {
 	lists    *cbb.Lists
 	cacher   *verdict.Cacher
 	proc     *processor.Processor
+	formula  *formula.Live
+	training *processor.Training // nil: nothing is kept
 	resolver *identity.Resolver
 	fuids    *fuidKeeper
 	pages    *templates.Set
@@ -152,6 +155,14 @@ func (a *app) openVerdict() (err error) {
 	if a.proc, err = processor.New(a.cfg.Processor, a.cacher, a.part("processor"), a.set); err != nil {
 		return err
 	}
+	if a.formula, err = openFormula(a.cfg.Formula, a.set); err != nil {
+		return err
+	}
+	a.proc.SetFormula(a.formula)
+	a.proc.SetCounters(a.counters)
+	if err := a.openTraining(); err != nil {
+		return err
+	}
 	a.cacher.SetJudge(a.proc)
 	if err := a.cacher.Start(context.Background()); err != nil {
 		return err
@@ -159,6 +170,53 @@ func (a *app) openVerdict() (err error) {
 	a.proc.Start()
 	return nil
 }
+
+// openFormula returns the configured model, with the candidate beside it.
+func openFormula(cfg formula.Config, set *metrics.Set) (*formula.Live, error) {
+	model, shadow, err := loadFormulas(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return formula.NewLive(model, shadow, set), nil
+}
+
+// loadFormulas reads the configured model and the candidate beside it, which may be nil.
+func loadFormulas(cfg formula.Config) (model, shadow *formula.Model, err error) {
+	if model, err = loadFormula(cfg.Model); err != nil {
+		return nil, nil, modelProblems("formula.model", err)
+	}
+	if cfg.Shadow == "" {
+		return model, nil, nil
+	}
+	if shadow, err = loadFormula(cfg.Shadow); err != nil {
+		return nil, nil, modelProblems("formula.shadow", err)
+	}
+	return model, shadow, nil
+}
+
+// modelProblems puts the key before each problem of a model.
+func modelProblems(key string, err error) error {
+	var errs []error
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		errs = append(errs, errors.New(key+": "+line))
+	}
+	return errors.Join(errs...)
+}
+
+// openTraining opens the log that models are trained with.
+func (a *app) openTraining() (err error) {
+	if !a.cfg.Processor.Enabled {
+		return nil
+	}
+	a.training, err = processor.OpenTraining(a.cfg.Processor.Training, trainingDir(a.cfg.DataDir), a.part("processor"), a.set)
+	if a.training != nil {
+		a.proc.SetTraining(a.training)
+	}
+	return err
+}
+
+// trainingDir is where the training log of a data directory is.
+func trainingDir(dataDir string) string { return filepath.Join(dataDir, "training") }
 
 func (a *app) openIdentity() (err error) {
 	if a.resolver, err = identity.New(a.cfg.Identity, a.ring.Load, a.cacher.Revoked); err != nil {
@@ -213,6 +271,7 @@ func (a *app) openGateway() error {
 	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Log: a.part("gateway"), Metrics: a.metrics}
 	if a.cfg.Processor.Enabled {
 		deps.Sink = a.proc
+		deps.Crawlers = a.training != nil
 	}
 	if a.cfg.Log.Access {
 		access := a.part("access")

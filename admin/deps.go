@@ -32,6 +32,8 @@ type Deps struct {
 	// MaxMessage bounds the body of a request to Messages, in bytes.
 	MaxMessage int64
 
+	// Events writes the training log; nil: there is none.
+	Events Events
 	// Allowance returns what is known of the spending of a pass.
 	Allowance func(id [16]byte) (Allowance, bool)
 	// Session returns what the slow half knows of a subject, in a form that encoding/json can write; nil: nothing.

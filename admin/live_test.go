@@ -24,6 +24,7 @@ import (
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
 	"antirobot/verdict/message"
+	"antirobot/verdict/processor"
 )
 
 // gateway is the real parts behind a live listener.
@@ -86,6 +87,19 @@ func startGateway(t *testing.T) *gateway {
 		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Sets: []*metrics.Set{set},
 		Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
 		Messages: messages, MessagesOpen: true, MaxMessage: 2 << 20,
+		Session: func(s identity.Subject) any {
+			if s != identity.AddrSubject(netip.MustParseAddr("198.51.100.4")) {
+				return nil
+			}
+			at := time.Now().UTC()
+			return processor.SessionView{
+				First: at.Add(-time.Minute), Last: at, Pages: 34, Claim: "library", Evaluated: &at, Score: 0.73, Model: "default-2-8f31c0aa",
+				Bans: 1, LastBan: &at, Repeated: 1, Factors: []processor.FactorView{
+					{Name: "client_loads_1m", Group: processor.Pace, Value: 33, Amount: 1},
+					{Name: "agent_library", Group: processor.Client, Value: 1, Amount: 2.5},
+				},
+			}
+		},
 		Reload: func(context.Context) ([]string, error) {
 			if len(g.reload) == 0 {
 				return nil, nil
@@ -317,9 +331,13 @@ func TestDocumentedExamples(t *testing.T) {
 	addr := netip.MustParseAddr("198.51.100.4")
 	ban := verdict.Ban{
 		Subject: identity.AddrSubject(addr), Until: time.Now().Add(10 * time.Minute), Source: verdict.SourceProcessor,
-		Score: 0.93, Threshold: 0.5, Reason: "91 requests in 10s", Model: "limits",
+		Score: 0.73, Threshold: 0.5, Reason: "formula: agent_library, client_loads_1m, session_pages", Model: "default-2-8f31c0aa",
+		Factors: [verdict.MaxFactors]verdict.Factor{
+			{Name: "agent_library", Value: 1, Amount: 2.5},
+			{Name: "client_loads_1m", Value: 33, Amount: 1},
+			{Name: "session_pages", Value: 34, Amount: 0.67},
+		},
 	}
-	ban.Factors[0] = verdict.Factor{Name: "pace_10s", Value: 9.1}
 	if err := g.cacher.Ban(context.Background(), ban); err != nil {
 		t.Fatal(err)
 	}

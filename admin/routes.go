@@ -60,6 +60,8 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 			break
 		}
 		err = s.profile(ctx, strings.Trim(strings.TrimPrefix(path, "/debug/pprof"), "/"))
+	case path == "/api/events":
+		err = s.events(ctx)
 	case strings.HasPrefix(path, "/api/"):
 		if codec, ok := messageCodec(path); ok {
 			err = s.messages(ctx, codec)

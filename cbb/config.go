@@ -190,7 +190,7 @@ func (c *Config) Validate() error {
 		switch {
 		case !listName.MatchString(l.Name):
 			p.add(path+".name", "%q: letters, digits, dot, dash and underscore, at most 64", l.Name)
-		case slices.Contains([]string{listAPI, listInline, listPatterns, listCrawlers}, l.Name):
+		case slices.Contains([]string{listAPI, listInline, listPatterns, ListCrawlers}, l.Name):
 			p.add(path+".name", "%q is the name of a list of ours", l.Name)
 		case seen[l.Name]:
 			p.add(path+".name", "%q is used twice", l.Name)

@@ -48,7 +48,7 @@ func newCrawler(c *CrawlerConfig) (*crawler, []error) {
 	_, _ = h.Write([]byte(c.Name))
 	cr.key = h.Sum64()
 	entry := func(reason string) *Entry {
-		return &Entry{List: listCrawlers, Text: c.Name, Reason: reason, Flag: White}
+		return &Entry{List: ListCrawlers, Text: c.Name, Reason: reason, Flag: White}
 	}
 	cr.byRange = entry("crawler known by its published ranges")
 	cr.byDNS = entry("crawler verified by reverse and forward DNS")

@@ -21,7 +21,7 @@ import (
 const (
 	listInline   = "inline"
 	listPatterns = "patterns"
-	listCrawlers = "crawlers"
+	ListCrawlers = "crawlers" // of the entries of verified crawlers
 )
 
 // fetchers is how many sources are fetched and parsed at the same time.

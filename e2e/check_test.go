@@ -241,7 +241,7 @@ func solve(t *testing.T, v *client, url string) *response {
 
 // TestCheckEvents: pace that only checks see earns a ban.
 func TestCheckEvents(t *testing.T) {
-	g := serveCheck(t, site(t).URL, "", "\n  verdict:\n    limits: [{window: 10s, requests: 20, ban: 5m}]\n")
+	g := serveCheck(t, site(t).URL, "", "\n  verdict:\n    limits: [{window: 10s, requests: 20, ban: 5m}]\nformula: {model: none}\n")
 	b := visitor(t)
 	b.Jar = nil
 	deadline := time.Now().Add(10 * time.Second)

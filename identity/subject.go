@@ -66,6 +66,9 @@ func (id *Identity) Winner() Subject {
 // partner's user without one is handed a fresh one.
 func (id *Identity) HasPass() bool { return id.NPasses+id.NFresh > 0 }
 
+// Browser returns the ID of a verified i cookie, whether or not it will ever count as a subject; false without one.
+func (id *Identity) Browser() ([16]byte, bool) { return id.i.id, id.i.born != 0 }
+
 // NetKey is the hash of the client's /24 or /48 for soft binding; see NetKey.
 func (id *Identity) NetKey() uint64 { return NetKey(id.Net) }
 

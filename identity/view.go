@@ -31,6 +31,7 @@ type View struct {
 	Peer     netip.Addr // who holds the socket (PROXY protocol already applied), unmapped
 	TLS      bool       // whether this hop came over TLS
 	HTTP10   bool
+	Partial  bool // made from a record that kept some fields only: one that is missing is unknown, not absent
 }
 
 // Get returns the value of the first field called name, compared without case; nil if there is none.

@@ -46,6 +46,7 @@ type Deps struct {
 	Resolver *identity.Resolver
 	Decider  Decider
 	Sink     verdict.Sink    // nil: nobody learns
+	Crawlers bool            // verified crawlers, which are not judged, become events too: for training data
 	Log      zerolog.Logger  // decisions about those who are not human
 	Access   *zerolog.Logger // a line for each request; nil: none
 	Metrics  *Metrics

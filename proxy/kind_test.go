@@ -3,8 +3,10 @@ package proxy
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"antirobot/identity"
+	"antirobot/verdict"
 )
 
 // view makes the View of a request from "METHOD /target" and header fields by pairs.
@@ -185,8 +187,9 @@ func TestPitfall23StaticIsNoPace(t *testing.T) {
 		"text/html": true, "Text/HTML; charset=utf-8": true, "application/json": true, "application/xml": true, "text/xml": true,
 		"image/png": false, "text/css": false, "": false, "text/plain": false,
 	} {
-		if got := isDocument([]byte(contentType)); got != want {
-			t.Errorf("%q is a document: %t", contentType, got)
+		var e verdict.Event
+		if e.Answered(200, []byte(contentType), 1, time.Second); e.Document != want {
+			t.Errorf("%q is a document: %t", contentType, e.Document)
 		}
 	}
 }

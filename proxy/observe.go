@@ -22,19 +22,19 @@ func (j *journey) report() {
 
 // tell is what the slow half learns of the request.
 func (j *journey) tell(took time.Duration) {
-	if j.g.deps.Sink == nil || !j.decision.Judged() || j.ownPage && j.outcome == captcha.OutcomeNone {
+	if j.g.deps.Sink == nil || j.ownPage && j.outcome == captcha.OutcomeNone {
+		return
+	}
+	if !j.decision.Judged() && !(j.g.deps.Crawlers && j.decision.Crawler()) {
 		return
 	}
 	e := &j.event
 	j.decision.Event(e, j.view, &j.id, j.svc.Verdict)
 	e.Static = isStatic(j.view)
-	e.Document = isDocument(j.result.ContentType)
+	e.Answered(j.status, j.result.ContentType, j.result.BytesOut, took)
 	if e.Advised = j.advised; e.Advised {
 		e.Page = j.kind() == kindPage && string(j.view.Method) == "GET"
 	}
-	e.Status = uint16(j.status) //nolint:gosec // an HTTP status
-	e.BytesOut = uint64(max(j.result.BytesOut, 0))
-	e.Took = took
 	e.Kind, e.Work = eventKinds[j.outcome], j.work
 	j.g.deps.Sink.Offer(e)
 }
@@ -48,16 +48,6 @@ var eventKinds = [...]verdict.EventKind{
 func isStatic(v *identity.View) bool {
 	dest := v.Get("Sec-Fetch-Dest")
 	return hasStaticExtension(v.Path) || isSubresource(v, dest) && !isAJAX(v, dest)
-}
-
-// isDocument reports whether an answer of that type is read by somebody, rather than being a part of a page.
-func isDocument(contentType []byte) bool {
-	for _, t := range [...]string{"text/html", "application/json", "application/xml", "text/xml", "application/xhtml+xml"} {
-		if hasFoldPrefix(contentType, t) {
-			return true
-		}
-	}
-	return false
 }
 
 func (j *journey) count(took time.Duration) {

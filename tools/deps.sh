@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs what the end-to-end tests use: Debian packages, and into .bin a few npm packages (tools/package-lock.json pins
-# them; nothing of them is shipped). Does nothing when all is there.
+# Installs what the tests use: Debian packages (XGBoost among them, to compare with and to train), and into .bin a few npm
+# packages (tools/package-lock.json pins them; nothing of them is shipped). Does nothing when all is there.
 set -eu
 cd "$(dirname "$0")/.."
 # The fonts are for people who look at the pictures of `make screens`; Noto's Chinese and Japanese would be 56 MB, these are 4.
-want=(chromium nginx-light redis-server haproxy caddy fontconfig fonts-noto-core fonts-wqy-microhei fonts-vlgothic python3 curl nodejs npm)
+want=(chromium nginx-light redis-server haproxy caddy fontconfig fonts-noto-core fonts-wqy-microhei fonts-vlgothic python3 python3-xgboost curl nodejs npm)
+# Debian's Python, whichever stands first on the PATH.
+have_xgboost() { /usr/bin/python3 -c "import xgboost" >/dev/null 2>&1; }
 have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ]; }
 fonts() {
 	have fc-list || return 1
@@ -13,7 +15,7 @@ fonts() {
 	done
 }
 debian() {
-	if fonts && have chromium && have nginx && have redis-server && have haproxy && have caddy && have python3 && have curl && have node && have npm; then
+	if fonts && have chromium && have nginx && have redis-server && have haproxy && have caddy && have python3 && have curl && have node && have npm && have_xgboost; then
 		return
 	fi
 	if ! have apt-get; then

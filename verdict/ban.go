@@ -37,8 +37,9 @@ const (
 
 // Factor is one number that spoke for a ban.
 type Factor struct {
-	Name  string
-	Value float32
+	Name   string
+	Value  float32
+	Amount float32 // what it added to the score, in log-odds; 0 if the ban is not of a formula
 }
 
 // Ban is a conclusion about one subject until a time. It is a plain value; the strings are immutable.
@@ -94,8 +95,10 @@ func (b *Ban) Validate(at time.Time) error {
 		if len(b.Factors[i].Name) > maxName {
 			errs = append(errs, fmt.Errorf("factors[%d]: name longer than %d bytes", i, maxName))
 		}
-		if v := float64(b.Factors[i].Value); math.IsNaN(v) || math.IsInf(v, 0) {
-			errs = append(errs, fmt.Errorf("factors[%d]: %v is no number", i, v)) // nor would JSON print it
+		for _, v := range [...]float64{float64(b.Factors[i].Value), float64(b.Factors[i].Amount)} {
+			if math.IsNaN(v) || math.IsInf(v, 0) {
+				errs = append(errs, fmt.Errorf("factors[%d]: %v is no number", i, v)) // nor would JSON print it
+			}
 		}
 	}
 	return errors.Join(errs...)
@@ -135,11 +138,11 @@ func parseBanKey(b []byte) (k banKey, ok bool) {
 	return k, k.subject.Kind != identity.KindNone && k.subject.Kind <= identity.KindIP && k.source <= SourceProcessor
 }
 
-// banVersion begins every stored ban.
-const banVersion = 1
+// banVersion begins every stored ban. Version 1 had no amounts of the factors.
+const banVersion = 2
 
 // appendValue appends what the key does not say: version, until and made in unix nanoseconds, score, threshold,
-// reason, model, factors.
+// reason, model, factors with value and amount.
 func (b *Ban) appendValue(dst []byte) []byte {
 	dst = append(dst, banVersion)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(b.Until.UnixNano()))
@@ -154,6 +157,7 @@ func (b *Ban) appendValue(dst []byte) []byte {
 		}
 		dst = appendText(dst, b.Factors[i].Name)
 		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Factors[i].Value))
+		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Factors[i].Amount))
 	}
 	return dst
 }
@@ -163,7 +167,7 @@ var errBanValue = errors.New("malformed ban")
 // parseBan reads a stored ban. Nothing in the result points into key or val.
 func parseBan(key, val []byte) (b Ban, err error) {
 	k, ok := parseBanKey(key)
-	if !ok || len(val) < 25 || val[0] != banVersion {
+	if !ok || len(val) < 25 || val[0] != 1 && val[0] != banVersion {
 		return Ban{}, errBanValue
 	}
 	b.Subject, b.Source, b.Service = k.subject, k.source, k.service
@@ -171,6 +175,7 @@ func parseBan(key, val []byte) (b Ban, err error) {
 	b.Made = time.Unix(0, int64(binary.BigEndian.Uint64(val[9:])))
 	b.Score = math.Float32frombits(binary.BigEndian.Uint32(val[17:]))
 	b.Threshold = math.Float32frombits(binary.BigEndian.Uint32(val[21:]))
+	amounts := val[0] > 1
 	val = val[25:]
 	if b.Reason, val, ok = cutText(val, maxReason); !ok {
 		return Ban{}, errBanValue
@@ -187,6 +192,14 @@ func parseBan(key, val []byte) (b Ban, err error) {
 			return Ban{}, errBanValue
 		}
 		f.Value = math.Float32frombits(binary.BigEndian.Uint32(val))
+		val = val[4:]
+		if !amounts {
+			continue
+		}
+		if len(val) < 4 {
+			return Ban{}, errBanValue
+		}
+		f.Amount = math.Float32frombits(binary.BigEndian.Uint32(val))
 		val = val[4:]
 	}
 	if err := b.Validate(time.Unix(0, math.MinInt64)); err != nil {

@@ -3,11 +3,13 @@ package verdict
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"antirobot/identity"
+	"antirobot/store"
 )
 
 const banTopic = "bans"
@@ -161,6 +163,44 @@ func (c *Cacher) scanBans(ctx context.Context) error {
 		c.bans.Prune()
 	}
 	return nil
+}
+
+// Forgot reports whether memory has had no room for a ban, so that the store may know bans that memory does not.
+func (c *Cacher) Forgot() bool { return c.bans.evicted.Load() > 0 }
+
+// Recall reads the bans of a subject that the store has, those for all services and those for the named one, and
+// returns how many there are that memory did not have. It waits for the store.
+func (c *Cacher) Recall(ctx context.Context, s identity.Subject, service string) (n int, err error) {
+	services := []string{"", service}
+	if service == "" {
+		services = services[:1]
+	}
+	for _, source := range [...]Source{SourceAPI, SourceProcessor} {
+		for _, name := range services {
+			k := banKey{subject: s, source: source, service: name}
+			if _, live := c.bans.Get(k, c.now().UnixNano()); live || c.banWrites.Pending(k) {
+				continue
+			}
+			key := k.appendTo(nil)
+			val, err := c.st.Get(ctx, nil, key)
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return n, fmt.Errorf("read ban: %w", err)
+			}
+			b, err := parseBan(key, val)
+			if err != nil {
+				c.badRecords.Inc()
+				continue
+			}
+			if b.Until.After(c.now()) {
+				c.hearBan(&b)
+				n++
+			}
+		}
+	}
+	return n, nil
 }
 
 // hearBan takes a ban that the store has. A full table is counted there.

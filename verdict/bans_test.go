@@ -58,7 +58,7 @@ func TestBanIsRefused(t *testing.T) {
 	f("score", func(b *Ban) { b.Score = 1.1 })
 	f("no score", func(b *Ban) { b.Score = float32(math.NaN()) })
 	f("threshold", func(b *Ban) { b.Threshold = float32(math.NaN()) })
-	f("factor", func(b *Ban) { b.Factors[0] = Factor{"x", float32(math.Inf(1))} })
+	f("factor", func(b *Ban) { b.Factors[0] = Factor{Name: "x", Value: float32(math.Inf(1))} })
 	f("long reason", func(b *Ban) { b.Reason = string(make([]byte, 513)) })
 	f("long service", func(b *Ban) { b.Service = string(make([]byte, 65)) })
 	if n := len(w.Bans(BanFilter{})); n != 0 {
@@ -210,7 +210,7 @@ func TestBansSurviveARestart(t *testing.T) {
 	full := Ban{
 		Subject: sub(identity.KindFuid, 1), Until: c.now().Add(time.Hour), Made: c.now(), Service: "shop",
 		Source: SourceProcessor, Score: 0.75, Threshold: 0.5, Reason: "pace", Model: "v7",
-		Factors: [MaxFactors]Factor{{"pages", 81}, {"limit", 80}},
+		Factors: [MaxFactors]Factor{{"pages", 81, 1.5}, {"limit", 80, 0}},
 	}
 	w := newWorldOver(t, st, c).start()
 	if err := w.Ban(ctx, full); err != nil {
@@ -410,7 +410,7 @@ func TestBansUnderConcurrency(t *testing.T) {
 func FuzzParseBan(f *testing.F) {
 	b := Ban{
 		Subject: ip("192.0.2.1"), Until: day0, Made: day0, Service: "shop", Source: SourceProcessor, Score: 1, Reason: "pace",
-		Model: "m", Factors: [MaxFactors]Factor{{"a", 1}, {"b", 2}, {"c", 3}},
+		Model: "m", Factors: [MaxFactors]Factor{{"a", 1, 3}, {"b", 2, 2}, {"c", 3, 1}},
 	}
 	f.Add(b.key().appendTo(nil), b.appendValue(nil))
 	b = Ban{Subject: sub(identity.KindL, 1), Until: day0, Made: day0}

@@ -56,7 +56,7 @@ type banRecord struct {
 	next, heapAt     uint32
 	service, model   uint16 // numbers of names
 	factorNames      [MaxFactors]uint16
-	factors          [MaxFactors]float32
+	factors, amounts [MaxFactors]float32
 }
 
 func newBanTable(most int) *banTable {
@@ -117,7 +117,7 @@ func (t *banTable) fill(dst *Ban, r *banRecord) {
 		Service: t.names.text(r.service), Model: t.names.text(r.model),
 	}
 	for i := range dst.Factors {
-		dst.Factors[i] = Factor{Name: t.names.text(r.factorNames[i]), Value: r.factors[i]}
+		dst.Factors[i] = Factor{Name: t.names.text(r.factorNames[i]), Value: r.factors[i], Amount: r.amounts[i]}
 	}
 }
 
@@ -151,7 +151,7 @@ func (t *banTable) Put(b *Ban, stored bool, at int64) error {
 	r.model, _ = t.names.number(b.Model)
 	for i := range b.Factors {
 		r.factorNames[i], _ = t.names.number(b.Factors[i].Name)
-		r.factors[i] = b.Factors[i].Value
+		r.factors[i], r.amounts[i] = b.Factors[i].Value, b.Factors[i].Amount
 	}
 	hash := t.hash(b.Subject)
 	sh := t.shard(hash)

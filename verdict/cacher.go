@@ -72,6 +72,7 @@ type Cacher struct {
 	revoked   *revocations
 	standing  *standing
 	recent    *Recent
+	claims    claimTable
 
 	stale      atomic.Uint32 // a bit for each follower of the shared store that could not read it when it tried last
 	badRecords *metrics.Counter
@@ -147,7 +148,7 @@ func (c *Cacher) DecideDemand(d *Decision, v *identity.View, id *identity.Identi
 
 func (c *Cacher) decide(d *Decision, v *identity.View, id *identity.Identity, s *Service, demand bool) {
 	d.reset(id, s.Mode)
-	d.Demand = demand
+	d.Demand, d.claims = demand, &c.claims
 	if s.Mode == Off {
 		d.Cause = CauseOff
 		return

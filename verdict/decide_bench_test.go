@@ -39,7 +39,7 @@ func fillBans(tb testing.TB, t *banTable, n int, at time.Time) {
 		b := Ban{
 			Until: at.Add(time.Hour + time.Duration(i)*time.Millisecond), Made: at, Service: "shop", Source: SourceProcessor,
 			Score: 1, Threshold: 0.5, Reason: "pace: more than 80 pages in 10s",
-			Factors: [MaxFactors]Factor{{"pages_10s", 81}, {"limit", 80}, {"network_pages", 100}},
+			Factors: [MaxFactors]Factor{{Name: "pages_10s", Value: 81}, {Name: "limit", Value: 80}, {Name: "network_pages", Value: 100}},
 		}
 		if i%2 == 0 {
 			b.Subject = identity.AddrSubject(addr4(60<<24 + i))

@@ -29,7 +29,8 @@ type Decision struct {
 	// accounted for.
 	Degraded bool
 
-	match cbb.Match
+	match  cbb.Match
+	claims *claimTable
 }
 
 // Stops reports whether the request is to be answered by the gateway instead of the service.
@@ -46,21 +47,25 @@ func (d *Decision) Judged() bool {
 	return (d.Cause != CauseWhite || d.Entry.Provisional) && d.Cause != CauseOff && !d.Demand
 }
 
-// Event fills e with what is known of the request when it has been decided. Static, Document, Status, BytesOut and Took
-// are set by the caller, when the answer has been written.
+// Crawler reports whether the request is of a verified crawler. It is not judged; who keeps training data may learn from
+// it all the same.
+func (d *Decision) Crawler() bool {
+	return d.Cause == CauseWhite && !d.Entry.Provisional && d.Entry.List == cbb.ListCrawlers
+}
+
+// Event fills e with what is known of the request when it has been decided. Static and Kind are set by the caller, and
+// Answered is called, when the answer has been written.
 func (d *Decision) Event(e *Event, v *identity.View, id *identity.Identity, s *Service) {
 	*e = Event{
-		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own,
+		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(),
 		Subjects: id.Subjects, N: uint8(id.N), Path: hash(v.Path),
-	}
-	if d.Cause == CauseWhite && d.Entry.Provisional {
-		e.Cause = CauseNone
 	}
 	if len(v.Method) > 0 {
 		e.Method = v.Method[0]
 	}
-	if ua := v.Get("User-Agent"); ua != nil {
-		e.Agent = max(1, hash(ua))
+	e.Agent = e.Facts.read(v, id, d.claims)
+	if d.Cause == CauseWhite && d.Entry.Provisional {
+		e.Cause, e.Pending = CauseNone, true
 	}
 }
 

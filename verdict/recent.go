@@ -160,6 +160,7 @@ type StoryBan struct {
 	Threshold float32            `json:"threshold,omitempty"`
 	Reason    string             `json:"reason,omitempty"`
 	Factors   map[string]float32 `json:"factors,omitempty"`
+	Amounts   map[string]float32 `json:"amounts,omitempty"` // what each factor added to the score, in log-odds
 	Model     string             `json:"model,omitempty"`
 }
 
@@ -175,6 +176,12 @@ func (b *Ban) Story() *StoryBan {
 				s.Factors = make(map[string]float32, MaxFactors)
 			}
 			s.Factors[f.Name] = f.Value
+		}
+		if f.Name != "" && f.Amount != 0 {
+			if s.Amounts == nil {
+				s.Amounts = make(map[string]float32, MaxFactors)
+			}
+			s.Amounts[f.Name] = f.Amount
 		}
 	}
 	return s

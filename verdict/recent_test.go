@@ -25,7 +25,7 @@ func TestPitfall26WhyWasIStopped(t *testing.T) {
 	var d Decision
 	w.ban(ip("192.0.2.1"), func(b *Ban) {
 		b.Source, b.Score, b.Threshold, b.Reason = SourceProcessor, 0.9, 0.5, "pace"
-		b.Factors[0] = Factor{"pages", 81}
+		b.Factors[0] = Factor{Name: "pages", Value: 81}
 	})
 	v, id := request(w.now(), "192.0.2.1", sub(identity.KindI, 1))
 	id.Refused[0], id.NRefused = identity.Refusal{Kind: identity.KindFuid, Reason: identity.RefusedYoung}, 1

@@ -103,20 +103,61 @@ type Event struct {
 	Mode     Mode                // of the service when it was decided
 	Paid     bool                // a pass paid for the request (in mode observe: would have paid)
 	Own      bool                // the ban that spoke was on the request's own identity, not on its address
+	Crawler  bool                // a verified crawler: white, and not judged
 	Static   bool                // a sub-resource by path or Sec-Fetch-Dest: does not count as pace
 	Document bool                // the answer was text/html, XML or JSON: counts as pace whatever the request called itself
 	Subjects [6]identity.Subject // all verified identities, the winner first, the address last
 	N        uint8
 	Advised  bool   // a balancer sends the request on itself: Status, BytesOut, Took and Document are not known
 	Page     bool   // with Advised: a navigation, by its headers
-	Status   uint16 // of the answer; 0 if the client left first
+	Status   uint16 // of the answer; 0: unknown, or the client left first
+	Type     Type   // of the answer
 	BytesOut uint64
-	Took     time.Duration // from head to the last byte
+	Took     time.Duration // from head to the last byte; 0: unknown
 	Method   uint8         // first letter of the method
 	Path     uint64        // hash of the raw path
 	Agent    uint64        // hash of User-Agent; 0 if absent
 	Kind     EventKind
 	Work     bool // EventSolved, EventFailed: by work of the browser, which says nothing about who is there
+	Facts
+}
+
+// Answered sets what is known of the answer: its status, Content-Type, bytes, and how long it took.
+func (e *Event) Answered(status int, contentType []byte, bytesOut int64, took time.Duration) {
+	e.Status = uint16(status) //nolint:gosec // an HTTP status
+	e.Type = typeOf(contentType)
+	e.Document = e.Type == TypeHTML || e.Type == TypeData
+	e.BytesOut = uint64(max(bytesOut, 0))
+	e.Took = took
+}
+
+// Type is what an answer is read as.
+type Type uint8
+
+// The types.
+const (
+	TypeUnknown Type = iota // no Content-Type
+	TypeHTML
+	TypeData // JSON or XML
+	TypePart // of a page: picture, style, script, font, sound
+	TypeOther
+)
+
+// typeOf reads a Content-Type.
+func typeOf(b []byte) Type {
+	switch {
+	case len(b) == 0:
+		return TypeUnknown
+	case hasFold(b, "text/html"), hasFold(b, "application/xhtml+xml"):
+		return TypeHTML
+	case hasFold(b, "application/json"), hasFold(b, "application/xml"), hasFold(b, "text/xml"):
+		return TypeData
+	case hasFold(b, "image/"), hasFold(b, "text/css"), hasFold(b, "text/javascript"), hasFold(b, "application/javascript"),
+		hasFold(b, "application/x-javascript"), hasFold(b, "font/"), hasFold(b, "audio/"), hasFold(b, "video/"), hasFold(b, "application/font"),
+		hasFold(b, "application/wasm"), hasFold(b, "application/manifest"):
+		return TypePart
+	}
+	return TypeOther
 }
 
 // EventKind tells requests from what happened at the captcha.

@@ -33,6 +33,8 @@ const (
 	TypeJudgedBad  uint16 = 121
 	TypeMarkedSpam uint16 = 122 // by people
 	TypeMarkedGood uint16 = 123
+	TypeSolved     uint16 = 124 // captchas that were solved, of whoever the shingle is
+	TypeFailed     uint16 = 125 // and answered wrongly
 )
 
 // Key names one count: a counter in a period. It prints as prefix, shingle, type, unit and number of the period, as in

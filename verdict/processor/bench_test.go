@@ -2,12 +2,23 @@ package processor
 
 import (
 	"runtime"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/formula"
 )
+
+// cpuTime is what this process has used of its processors, in nanoseconds.
+func cpuTime() int64 {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return u.Utime.Nano() + u.Stime.Nano()
+}
 
 func heap() uint64 {
 	runtime.GC()
@@ -17,27 +28,31 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestMemoryOfSessions holds the bound: a million subjects in 200 MB.
+// TestMemoryOfSessions holds the bound: a million live subjects, each with a few pages, and their groups.
 func TestMemoryOfSessions(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("a million sessions take a while")
 	}
 	const n = 1_000_000
+	p, _ := newProcessor(t, nil)
 	before := heap()
-	table := newSessions(n)
-	var seen [verdict.MaxLimits]float32
-	e := &verdict.Event{At: time.Unix(1e9, 0)}
+	e := event(time.Unix(1.8e9, 0), 0)
 	for i := range n {
-		k := sessionKey{kind: identity.KindIP}
-		k.id[15], k.id[14], k.id[13] = byte(i), byte(i>>8), byte(i>>16)
-		table.add(k, e, nil, &seen)
+		e.Subjects[0].ID[15], e.Subjects[0].ID[14], e.Subjects[0].ID[13] = byte(i), byte(i>>8), byte(i>>16)
+		e.Agent = uint64(1 + i%5000)
+		e.At = e.At.Add(time.Millisecond)
+		p.Process(e)
+		p.Process(e)
 	}
-	each := float64(heap()-before) / float64(table.live.Load())
-	t.Logf("%.0f bytes a session", each)
-	if each > 200 {
-		t.Errorf("%.0f bytes a session, budget 200", each)
+	all := float64(heap() - before)
+	t.Logf("%d sessions, %d groups: %.0f bytes a subject", p.sessions.live.Load(), p.groups.live.Load(), all/n)
+	if all/n > 310 {
+		t.Errorf("%.0f bytes a subject, budget 310", all/n)
 	}
-	runtime.KeepAlive(table)
+	if live := p.sessions.live.Load(); live < n*98/100 {
+		t.Errorf("%d sessions", live)
+	}
+	runtime.KeepAlive(p)
 }
 
 // BenchmarkProcess is the background cost of an event: budget 5 µs.
@@ -59,11 +74,13 @@ func BenchmarkProcess(b *testing.B) {
 			}
 			b.ReportAllocs()
 			b.ResetTimer()
+			cpu := cpuTime()
 			for i := range b.N {
 				e := events[i*7919&(len(events)-1)]
 				e.At = at.Add(time.Duration(i) * 100 * time.Microsecond)
 				p.Process(e)
 			}
+			b.ReportMetric(float64(cpuTime()-cpu)/float64(b.N), "cpu-ns/event") // on a busy machine what counts
 		})
 	}
 	run("address", false)
@@ -81,4 +98,94 @@ func BenchmarkOffer(b *testing.B) {
 			b.Fatal("shed")
 		}
 	}
+}
+
+// BenchmarkEvaluate is one evaluation: all factors, the score and the decision that follows.
+func BenchmarkEvaluate(b *testing.B) {
+	p, _ := newProcessor(b, nil)
+	p.SetFormula(formula.NewLive(defaultFormula(b), nil, metrics.NewSet()))
+	e := event(time.Unix(1.8e9, 0), 1, cookie(1))
+	for range 100 {
+		e.At = e.At.Add(3 * time.Second)
+		p.Process(e)
+	}
+	s, _ := p.turn(e, "shop")
+	r := p.service(0)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		p.evaluate(e, r, &s)
+	}
+}
+
+// BenchmarkJudge is what verdict.sync costs on the request's path.
+func BenchmarkJudge(b *testing.B) {
+	p, _ := newProcessor(b, nil)
+	p.SetFormula(formula.NewLive(defaultFormula(b), nil, metrics.NewSet()))
+	v, id, s := aPageLoad(p)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for range b.N {
+		p.Judge(v, id, s)
+	}
+}
+
+// aPageLoad is a page load of a browser, for the inline judge.
+func aPageLoad(p *Processor) (*identity.View, *identity.Identity, *verdict.Service) {
+	f := func(name, value string) identity.Field {
+		return identity.Field{Name: []byte(name), Value: []byte(value)}
+	}
+	v := &identity.View{
+		At: time.Unix(1.8e9, 0), Method: []byte("GET"), Host: []byte("shop.example"), Target: []byte("/x"), Path: []byte("/x"),
+		Fields: []identity.Field{
+			f("Host", "shop.example"), f("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"),
+			f("Accept", "text/html"), f("Accept-Language", "en"), f("Accept-Encoding", "gzip"), f("Sec-Fetch-Mode", "navigate"),
+		},
+	}
+	e := event(v.At, 1)
+	p.Process(e)
+	return v, &identity.Identity{N: 1, Subjects: e.Subjects}, (*p.services.Load())[0].Service
+}
+
+// BenchmarkFiftyThousand offers fifty thousand events a second, of a hundred thousand clients, for a second an iteration, and
+// tells how many were shed and how much of a core the slow half took.
+func BenchmarkFiftyThousand(b *testing.B) {
+	p, _ := newProcessor(b, nil)
+	p.SetFormula(formula.NewLive(defaultFormula(b), nil, metrics.NewSet()))
+	events := make([]*verdict.Event, 1<<17)
+	for i := range events {
+		events[i] = event(time.Now(), i, cookie(i))
+		events[i].Agent = uint64(1 + i%500)
+		events[i].Static = i%3 == 0
+	}
+	p.Start()
+	const each, tick = 50, time.Millisecond
+	n, behind := 0, 0
+	cpu := cpuTime()
+	b.ResetTimer()
+	for range b.N {
+		next := time.Now()
+		for range time.Second / tick {
+			for range each {
+				e := events[n*7919&(len(events)-1)]
+				e.At = next
+				p.Offer(e)
+				n++
+			}
+			if next = next.Add(tick); time.Until(next) > 0 {
+				time.Sleep(time.Until(next))
+			} else {
+				behind++
+			}
+		}
+	}
+	b.StopTimer()
+	cpu = cpuTime() - cpu
+	if err := p.Close(); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(p.shed.Get())/float64(n)*100, "%shed")
+	b.ReportMetric(float64(cpu)/float64(n), "cpu-ns/event")
+	b.ReportMetric(float64(p.evaluations.Get())/float64(n), "evaluations/event")
+	b.ReportMetric(float64(behind)/float64(b.N), "late-ms/s")
 }

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"context"
 	"net/netip"
 	"sync"
 	"testing"
@@ -27,6 +28,10 @@ func (b *bench) BanSoon(ban verdict.Ban) error {
 }
 func (*bench) Observe(*verdict.Event)     {}
 func (*bench) EstablishedAt([16]byte) int { return 0 }
+func (*bench) Forgot() bool               { return false }
+func (*bench) Recall(context.Context, identity.Subject, string) (int, error) {
+	return 0, nil
+}
 
 func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
 	t.Helper()
@@ -147,7 +152,7 @@ func TestPitfall12SessionsAreBounded(t *testing.T) {
 	if !found {
 		t.Error("the flood hid the scraper")
 	}
-	p.sessions.sweep(at.Add(26*time.Hour), 10*time.Minute, 24*time.Hour)
+	p.Sweep(at.Add(50 * time.Hour))
 	if n := p.sessions.live.Load(); n != 0 {
 		t.Errorf("%d sessions a day later", n)
 	}
@@ -158,11 +163,11 @@ func TestSlidingCount(t *testing.T) {
 	p, _ := newProcessor(t, nil)
 	limits := (*p.services.Load())[0].limits
 	for _, pace := range []time.Duration{7 * time.Millisecond, 130 * time.Millisecond, 900 * time.Millisecond} {
-		k := sessionKey{id: [16]byte{byte(pace)}}
+		k := paceKey{id: [16]byte{byte(pace)}}
 		at := time.Unix(1e9, 0).Add(pace / 3)
 		for range 3000 {
 			var seen [verdict.MaxLimits]float32
-			p.sessions.add(k, &verdict.Event{At: at}, limits, &seen)
+			p.paces.add(k, at, limits, 0, 0, &seen)
 			if exact := float32(limits[0].Window / pace); at.Sub(time.Unix(1e9, 0)) > 20*time.Second &&
 				(seen[0] > exact*1.02+2 || seen[0] < exact*0.98-2) {
 				t.Fatalf("pace %v: %v in %v, exact %v", pace, seen[0], limits[0].Window, exact)
@@ -215,14 +220,12 @@ func TestTwoRequestsAreNoPace(t *testing.T) {
 
 // TestSentences: doubled for each repetition, not while most of one is ahead, anew when forgotten, never above the most.
 func TestSentences(t *testing.T) {
-	table := newSessions(100)
-	var seen [verdict.MaxLimits]float32
+	var s sentence
 	at := time.Unix(1e9, 0)
-	table.add(sessionKey{}, &verdict.Event{At: at}, nil, &seen)
 	f := func(wait, want time.Duration) {
 		t.Helper()
 		at = at.Add(wait)
-		got, ok := table.sentence(sessionKey{}, at, 10*time.Minute, time.Hour, 24*time.Hour, false)
+		got, ok := s.next(at, sentencing{first: 10 * time.Minute, most: time.Hour, forget: 24 * time.Hour})
 		if got != want || ok != (want > 0) {
 			t.Errorf("%v, %v; want %v", got, ok, want)
 		}

@@ -19,6 +19,7 @@
 package processor
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -32,6 +33,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/formula"
 )
 
 // Config is the processor section, for all services together; the limits are the services' own.
@@ -40,11 +42,18 @@ type Config struct {
 	Exempt        []string      `mapstructure:"exempt"`         // networks whose clients are counted and never banned for pace
 	Queue         int           `mapstructure:"queue"`          // events that wait, all workers together; a power of two is used
 	Workers       int           `mapstructure:"workers"`        // goroutines that judge
-	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects, crowds and networks counted at once
+	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects known at once, about 300 bytes each
+	MaxGroups     int           `mapstructure:"max_groups"`     // addresses, networks, User-Agents and header shapes, about 130 bytes each
 	AddressAgents int           `mapstructure:"address_agents"` // most User-Agents that raise the limits of an address
 	CrowdFactor   int           `mapstructure:"crowd_factor"`   // limits of an address over all subjects with cookies
 	MaxBan        time.Duration `mapstructure:"max_ban"`        // bans double with each repetition up to this
 	Forget        time.Duration `mapstructure:"forget"`         // a subject not banned for so long begins anew
+	Ban           time.Duration `mapstructure:"ban"`            // the first scored ban of a subject
+	Hysteresis    float64       `mapstructure:"hysteresis"`     // by how much a first score must exceed the threshold
+	TimeZone      string        `mapstructure:"time_zone"`      // of the visitors: when it is night
+	Hosting       []string      `mapstructure:"hosting"`        // files with networks of hosting companies
+
+	Training TrainingConfig `mapstructure:"training"` // what is kept for models to be trained with
 }
 
 // DefaultConfig returns a queue of 16384 events, two workers, a million sessions. This machine itself is exempt: where a
@@ -52,8 +61,9 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
-		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, AddressAgents: 8, CrowdFactor: 8,
-		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour,
+		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
+		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, TimeZone: "UTC",
+		Training: DefaultTrainingConfig(),
 	}
 }
 
@@ -67,7 +77,8 @@ func (c *Config) Validate() error {
 	}
 	within("queue", c.Queue, 16, 1<<22)
 	within("workers", c.Workers, 1, 64)
-	within("max_sessions", c.MaxSessions, sessionShards, 100_000_000)
+	within("max_sessions", c.MaxSessions, tableShards, 100_000_000)
+	within("max_groups", c.MaxGroups, tableShards, 100_000_000)
 	within("address_agents", c.AddressAgents, 1, 64)
 	within("crowd_factor", c.CrowdFactor, 1, 1000)
 	if c.MaxBan < time.Second || c.MaxBan > 30*24*time.Hour {
@@ -76,6 +87,16 @@ func (c *Config) Validate() error {
 	if c.Forget < time.Minute || c.Forget > 30*24*time.Hour {
 		errs = append(errs, fmt.Errorf("forget: %v is not between 1m and 720h", c.Forget))
 	}
+	if c.Ban < time.Second || c.Ban > 30*24*time.Hour {
+		errs = append(errs, fmt.Errorf("ban: %v is not between 1s and 720h", c.Ban))
+	}
+	if math.IsNaN(c.Hysteresis) || c.Hysteresis < 0 || c.Hysteresis > 0.5 {
+		errs = append(errs, fmt.Errorf("hysteresis: %v is not between 0 and 0.5", c.Hysteresis))
+	}
+	if _, err := time.LoadLocation(c.TimeZone); err != nil {
+		errs = append(errs, fmt.Errorf("time_zone: %q is no time zone such as Europe/Berlin: %w", c.TimeZone, err))
+	}
+	errs = append(errs, c.Training.Validate())
 	for i, n := range c.Exempt {
 		if _, err := netip.ParsePrefix(n); err != nil {
 			errs = append(errs, fmt.Errorf("exempt[%d]: %q is no network such as 10.0.0.0/8", i, n))
@@ -84,11 +105,13 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Bench is where bans are made and standings kept: verdict.Cacher. No method waits for a store.
+// Bench is where bans are made and standings kept: verdict.Cacher. No method but Recall waits for a store.
 type Bench interface {
 	BanSoon(b verdict.Ban) error
 	Observe(e *verdict.Event)
 	EstablishedAt(addr [16]byte) int
+	Forgot() bool
+	Recall(ctx context.Context, s identity.Subject, service string) (int, error)
 }
 
 // Processor is the slow half. It is a verdict.Sink and a verdict.Judge. Safe for concurrent use.
@@ -97,21 +120,34 @@ type Processor struct {
 	bench    Bench
 	log      zerolog.Logger
 	queues   []*queue
-	sessions *sessions
+	sessions *table[identity.Subject, session]
+	paces    paces
+	groups   *table[groupKey, group]
+	training *Training
+	formula  *formula.Live
+	observer func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)
+	vectors  sync.Pool
+	counters Counters
+	errands  chan errand
+	running  atomic.Bool // errands are done
+	zone     *time.Location
+	hosting  *ranges
 	services atomic.Pointer[[]*rates]
 	exempt   []netip.Prefix
 	warned   atomic.Int64 // unix seconds of the last warning about an exempt address
 
-	offered, shed, unknown, bans, banErrors, spared *metrics.Counter
+	offered, shed, unknown, bans, banErrors, spared, evaluations, dropped, recalled, askErrors *metrics.Counter
 
-	stop chan struct{}
-	wg   sync.WaitGroup
+	stop, stopErrands chan struct{}
+	wg, errandsDone   sync.WaitGroup
 }
 
 // rates is a service as the judgement needs it.
 type rates struct {
 	*verdict.Service
 	limits []limit
+	sent   *arrivals
+	from   uint32 // a subject's pages are counted for the limits when there were more of them
 }
 
 type limit struct {
@@ -124,14 +160,31 @@ func New(cfg Config, bench Bench, log zerolog.Logger, set *metrics.Set) (*Proces
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("processor: %w", err)
 	}
+	zone, err := time.LoadLocation(cfg.TimeZone)
+	if err != nil {
+		return nil, fmt.Errorf("processor: time_zone: %w", err)
+	}
 	p := &Processor{
-		cfg: cfg, bench: bench, log: log, sessions: newSessions(cfg.MaxSessions), stop: make(chan struct{}),
+		cfg: cfg, bench: bench, log: log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
+		sessions:  newTable[identity.Subject, session](cfg.MaxSessions),
+		paces:     newPaces(max(tableShards, cfg.MaxSessions/4)),
+		groups:    newTable[groupKey, group](cfg.MaxGroups),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),
 		bans:      set.NewCounter("antirobot_processor_bans_total"),
 		banErrors: set.NewCounter("antirobot_processor_ban_errors_total"),
 		spared:    set.NewCounter("antirobot_processor_spared_total"),
+
+		evaluations: set.NewCounter("antirobot_evaluations_total"),
+		dropped:     set.NewCounter("antirobot_processor_errands_dropped_total"),
+		recalled:    set.NewCounter("antirobot_bans_recalled_total"),
+		askErrors:   set.NewCounter("antirobot_processor_store_errors_total"),
+		errands:     make(chan errand, errandQueue),
+	}
+	p.vectors.New = func() any { return new(vector) }
+	if p.hosting, err = readRanges(cfg.Hosting); err != nil {
+		return nil, fmt.Errorf("processor: hosting: %w", err)
 	}
 	for _, n := range cfg.Exempt {
 		p.exempt = append(p.exempt, netip.MustParsePrefix(n).Masked()) // validated
@@ -141,6 +194,8 @@ func New(cfg Config, bench Bench, log zerolog.Logger, set *metrics.Set) (*Proces
 	}
 	set.NewGauge("antirobot_sessions", func() float64 { return float64(p.sessions.live.Load()) })
 	set.NewGauge("antirobot_sessions_evicted_total", func() float64 { return float64(p.sessions.evicted.Load()) })
+	set.NewGauge("antirobot_groups", func() float64 { return float64(p.groups.live.Load()) })
+	set.NewGauge("antirobot_groups_evicted_total", func() float64 { return float64(p.groups.evicted.Load()) })
 	set.NewGauge("antirobot_events_waiting", func() float64 {
 		n := 0
 		for _, q := range p.queues {
@@ -160,15 +215,29 @@ func (p *Processor) SetServices(list []*verdict.Service) {
 	}
 	table := make([]*rates, n)
 	for _, s := range list {
-		r := &rates{Service: s}
+		r := &rates{Service: s, sent: new(arrivals)}
+		if old := p.service(s.Index); old != nil {
+			r.sent = old.sent
+		}
 		for _, l := range s.Limits[:min(len(s.Limits), verdict.MaxLimits)] {
 			r.limits = append(r.limits, limit{
 				Limit: l, reason: fmt.Sprintf("pace: more than %d pages in %v", l.Requests, l.Window), factor: "pages_" + l.Window.String(),
 			})
 		}
+		r.from = countFrom(s.Limits)
 		table[s.Index] = r
 	}
 	p.services.Store(&table)
+}
+
+// countFrom is after how many pages a subject is counted for the limits: most subjects never come near them and cost no
+// memory there. It delays a first ban by a tenth of the smallest limit at most.
+func countFrom(limits []verdict.Limit) uint32 {
+	most := 8
+	for _, l := range limits {
+		most = min(most, l.Requests/10)
+	}
+	return uint32(max(most, 0))
 }
 
 func (p *Processor) service(i uint16) *rates {
@@ -185,6 +254,8 @@ func (p *Processor) Start() {
 		p.wg.Go(func() { q.run(p.stop, p.Process) })
 	}
 	p.wg.Go(p.sweep)
+	p.running.Store(true)
+	p.errandsDone.Go(p.runErrands)
 }
 
 // Close judges what waits and ends the workers. Events offered later are shed.
@@ -194,6 +265,9 @@ func (p *Processor) Close() error {
 	}
 	close(p.stop)
 	p.wg.Wait()
+	close(p.stopErrands)
+	p.errandsDone.Wait()
+	p.running.Store(false)
 	return nil
 }
 
@@ -214,7 +288,8 @@ func (p *Processor) Offer(e *verdict.Event) bool {
 	return true
 }
 
-// Process judges one event in the caller's goroutine: what the workers do, and what a replay does with recorded ones.
+// Process judges one event in the caller's goroutine: what the workers do, and what a replay does with recorded ones. All
+// times are those of the events.
 func (p *Processor) Process(e *verdict.Event) {
 	r := p.service(e.Service)
 	if r == nil {
@@ -222,23 +297,33 @@ func (p *Processor) Process(e *verdict.Event) {
 		return
 	}
 	p.bench.Observe(e)
-	if e.Kind != verdict.EventRequest || !counts(e) {
+	if p.training != nil {
+		p.training.outcome(e)
+	}
+	if !judged(e) {
+		if p.training != nil {
+			p.learn(e, r)
+		}
 		return
 	}
-	winner, addr := e.Subjects[0], e.Subjects[e.N-1]
-	network := p.count(sessionKey{role: roleNetwork, service: e.Service, id: networkOf(addr.ID)}, e, r)
-	if winner.Kind == identity.KindIP {
-		p.judge(sessionKey{role: roleSubject, kind: winner.Kind, service: e.Service, id: winner.ID}, winner, e, r, network)
+	if e.Kind != verdict.EventRequest {
+		p.captcha(e, r)
 		return
 	}
-	p.judge(sessionKey{role: roleSubject, kind: winner.Kind, service: e.Service, id: winner.ID}, winner, e, r, network)
-	if addr.Kind == identity.KindIP && !(e.Verdict == verdict.Robot && e.Own) {
-		p.judge(sessionKey{role: roleCrowd, service: e.Service, id: addr.ID}, addr, e, r, network)
+	if e.Static && !e.Document {
+		p.part(e)
+		return
+	}
+	r.sent.see(e)
+	s, due := p.turn(e, r.Name)
+	p.pace(e, r, &s)
+	if due {
+		p.evaluate(e, r, &s)
 	}
 }
 
-// counts reports whether an event is pace.
-func counts(e *verdict.Event) bool {
+// judged reports whether an event says anything about who asks.
+func judged(e *verdict.Event) bool {
 	if e.Verdict == verdict.Blocked {
 		return false
 	}
@@ -246,25 +331,93 @@ func counts(e *verdict.Event) bool {
 	case verdict.CauseWhite, verdict.CauseOff, verdict.CauseDemand:
 		return false
 	}
-	return !e.Static || e.Document
+	return true
 }
 
-// count adds the event to a session that is never banned, and returns the pages in the service's longest window.
-func (p *Processor) count(k sessionKey, e *verdict.Event, r *rates) float32 {
-	var seen [verdict.MaxLimits]float32
-	p.sessions.add(k, e, r.limits, &seen)
-	var most float32
-	for _, n := range seen {
-		most = max(most, n)
+// turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation.
+func (p *Processor) turn(e *verdict.Event, service string) (session, bool) {
+	night := e.At.In(p.zone).Hour()
+	sh, h := p.sessions.lock(e.Subjects[0])
+	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
+	s.turn(e, night >= 1 && night < 5)
+	due := s.due(e)
+	if due {
+		s.plan(e)
 	}
-	return most
+	a, any := s.forStore(e, fresh, due, p.bench.Forgot())
+	c := *s
+	sh.mu.Unlock()
+	if any {
+		a.service = service
+		p.send(a)
+	}
+	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, memberOf(k, e)) })
+	return c, due
 }
 
-// judge adds the event to a session, and bans the subject if that is more than a limit allows.
-func (p *Processor) judge(k sessionKey, sub identity.Subject, e *verdict.Event, r *rates, network float32) {
+// part counts a sub-resource.
+func (p *Processor) part(e *verdict.Event) {
+	sh, h := p.sessions.lock(e.Subjects[0])
+	s, _ := p.sessions.open(sh, h, e.Subjects[0])
+	s.part(e)
+	sh.mu.Unlock()
+	p.inGroups(e, func(g *group, _ groupKey) { g.part(e) })
+}
+
+// captcha counts what happened at the captcha, and looks again at who ignores or fails it.
+func (p *Processor) captcha(e *verdict.Event, r *rates) {
+	sh, h := p.sessions.lock(e.Subjects[0])
+	s, _ := p.sessions.open(sh, h, e.Subjects[0])
+	s.captcha(e)
+	due := e.Kind != verdict.EventSolved && s.pages > 2
+	c := *s
+	sh.mu.Unlock()
+	p.inGroups(e, func(g *group, _ groupKey) { g.captcha(e) })
+	switch e.Kind {
+	case verdict.EventSolved:
+		p.send(errand{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, solved: 1})
+	case verdict.EventFailed:
+		p.send(errand{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, failed: 1})
+	}
+	if due {
+		c.fade(e.At)
+		p.evaluate(e, r, &c)
+	}
+}
+
+// inGroups calls f with each group of the event, and its service's.
+func (p *Processor) inGroups(e *verdict.Event, f func(g *group, k groupKey)) {
+	list := groupsOf(e)
+	for _, k := range list.keys[:list.n] {
+		sh, h := p.groups.lock(k)
+		g, _ := p.groups.open(sh, h, k)
+		f(g, k)
+		sh.mu.Unlock()
+	}
+}
+
+// pace adds the event to what the limits count: its subject, and the crowd of its address.
+func (p *Processor) pace(e *verdict.Event, r *rates, s *session) {
+	winner, addr := e.Subjects[0], e.Subjects[e.N-1]
+	if s.pages > r.from {
+		p.judge(paceKey{role: roleSubject, kind: winner.Kind, service: e.Service, id: winner.ID}, winner, e, r, s)
+	}
+	if winner.Kind != identity.KindIP && addr.Kind == identity.KindIP && !(e.Verdict == verdict.Robot && e.Own) {
+		p.judge(paceKey{role: roleCrowd, service: e.Service, id: addr.ID}, addr, e, r, s)
+	}
+}
+
+// judge adds the event to a pace, and bans the subject if that is more than a limit allows.
+func (p *Processor) judge(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, s *session) {
+	if len(r.limits) == 0 {
+		return
+	}
 	var seen [verdict.MaxLimits]float32
-	s := p.sessions.add(k, e, r.limits, &seen)
-	if s.total <= 2 {
+	var before uint32
+	if k.role == roleSubject && s.pages <= r.from+1 {
+		before = s.pages - 1
+	}
+	if p.paces.add(k, e.At, r.limits, before, s.first, &seen) <= 2 {
 		return
 	}
 	for i := range r.limits {
@@ -272,16 +425,16 @@ func (p *Processor) judge(k sessionKey, sub identity.Subject, e *verdict.Event, 
 		if seen[i] <= float32(l.Requests) {
 			continue
 		}
-		times := p.times(k, s.agents, e.Subjects[e.N-1].ID)
+		times := p.times(k, s.agentCount(), e.Subjects[e.N-1].ID)
 		if seen[i] > float32(l.Requests)*times {
-			p.convict(k, sub, e, r, l, seen[i], times, network)
+			p.convict(k, sub, e, r, l, seen[i], times)
 			return
 		}
 	}
 }
 
-// times is how many times a subject's limits hold for a session (invariant 5).
-func (p *Processor) times(k sessionKey, agents int, addr [16]byte) float32 {
+// times is how many times a subject's limits hold (invariant 5).
+func (p *Processor) times(k paceKey, agents int, addr [16]byte) float32 {
 	switch {
 	case k.role == roleCrowd:
 		return float32(p.cfg.CrowdFactor + p.bench.EstablishedAt(addr))
@@ -291,32 +444,87 @@ func (p *Processor) times(k sessionKey, agents int, addr [16]byte) float32 {
 	return 1
 }
 
-// convict bans, unless more than half of a ban is still ahead. Each ban of a subject is twice as long as the one before;
-// in mode observe, where nobody could have taken the hint, they stay as they are.
-func (p *Processor) convict(k sessionKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit, seen, times, network float32) {
+// convict bans for pace, unless more than half of a ban is still ahead. Each ban of a subject is twice as long as the one
+// before; in mode observe, where nobody could have taken the hint, they stay as they are.
+func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit, seen, times float32) {
 	if p.spares(e.Subjects[e.N-1].ID) {
 		p.spare(sub, e.At)
 		return
 	}
-	length, ok := p.sessions.sentence(k, e.At, l.Ban, p.cfg.MaxBan, p.cfg.Forget, e.Mode == verdict.Observe)
+	length, ok := p.sentenceForPace(k, sub, e, r, l)
 	if !ok {
 		return
 	}
-	b := verdict.Ban{
+	network := p.group(groupKey{role: roleNetwork, id: networkOf(e.Subjects[e.N-1].ID)}, e.At)
+	p.ban(verdict.Ban{
 		Subject: sub, Until: e.At.Add(length), Made: e.At, Service: r.Name, Source: verdict.SourceProcessor,
 		Score: 1, Threshold: r.Threshold, Reason: l.reason,
 		Factors: [verdict.MaxFactors]verdict.Factor{
 			{Name: l.factor, Value: seen},
 			{Name: "limit", Value: float32(l.Requests) * times},
-			{Name: "network_pages", Value: network},
+			{Name: "network_pages_1m", Value: network.minute},
 		},
+	}, e)
+}
+
+// sentenceForPace returns the length of the ban that is due now; false if none is. Bans for pace and by the formula grow
+// together: what counts is how often a subject was banned, not by what. Those of a crowd are its address's own.
+func (p *Processor) sentenceForPace(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit) (time.Duration, bool) {
+	rule := p.sentencing(l.Ban, e)
+	if k.role == roleCrowd {
+		return p.paces.sentence(k, e.At, rule)
 	}
+	made := p.paces.bannedUntil(k)
+	sh, h := p.sessions.lock(sub)
+	s := sh.find(h, sub)
+	if s == nil { // it made room for another meanwhile
+		sh.mu.Unlock()
+		return p.paces.sentence(k, e.At, rule)
+	}
+	length, ok := s.sentence.next(e.At, rule)
+	if ahead := s.sentence.ahead(e.At); !ok && made != s.sentence.until && !(s.bannedScore > r.Threshold) {
+		length, ok = ahead, true // the ban that is ahead holds elsewhere
+	} else if ok {
+		s.bannedScore = 0 // it holds at this service only
+	}
+	until := s.sentence.until
+	sh.mu.Unlock()
+	if ok {
+		p.paces.setBanned(k, until)
+	}
+	return length, ok
+}
+
+func (p *Processor) sentencing(first time.Duration, e *verdict.Event) sentencing {
+	return sentencing{first: first, most: p.cfg.MaxBan, forget: p.cfg.Forget, flat: e.Mode == verdict.Observe}
+}
+
+// ban makes a ban, and notes it in the groups of the event.
+func (p *Processor) ban(b verdict.Ban, e *verdict.Event) {
 	if err := p.bench.BanSoon(b); err != nil {
 		p.banErrors.Inc()
-		p.log.Warn().Err(err).Str("subject", sub.String()).Msg("a ban could not be made")
+		p.log.Warn().Err(err).Str("subject", b.Subject.String()).Msg("a ban could not be made")
 		return
 	}
 	p.bans.Inc()
+	p.send(errand{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1})
+	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })
+	sh, h := p.sessions.lock(b.Subject)
+	if s := sh.find(h, b.Subject); s != nil {
+		inc(&s.bans)
+	}
+	sh.mu.Unlock()
+}
+
+// group returns a copy of a group as it is at a time.
+func (p *Processor) group(k groupKey, at time.Time) (g group) {
+	sh, h := p.groups.lock(k)
+	if known := sh.find(h, k); known != nil {
+		g = *known
+	}
+	sh.mu.Unlock()
+	g.fade(at)
+	return g
 }
 
 // spares reports whether an address is exempt.
@@ -341,44 +549,6 @@ func (p *Processor) spare(sub identity.Subject, at time.Time) {
 	}
 }
 
-// Judge implements verdict.Judge: 1 if the subject is over a limit at this moment, before its ban has been made or after
-// the table of bans lost it, else 0. The present request is not counted yet: it becomes an event later.
-func (p *Processor) Judge(v *identity.View, id *identity.Identity, s *verdict.Service) float32 {
-	r := p.service(s.Index)
-	if r == nil || id.N == 0 {
-		return 0
-	}
-	winner, addr := id.Subjects[0], id.Subjects[id.N-1]
-	if p.spares(addr.ID) {
-		return 0
-	}
-	if p.over(sessionKey{role: roleSubject, kind: winner.Kind, service: s.Index, id: winner.ID}, addr.ID, v.At, r) {
-		return 1
-	}
-	if winner.Kind != identity.KindIP && freeToMake(winner.Kind) &&
-		p.over(sessionKey{role: roleCrowd, service: s.Index, id: addr.ID}, addr.ID, v.At, r) {
-		return 1
-	}
-	return 0
-}
-
-// freeToMake reports whether a ban on the address would stop an identity of the kind.
-func freeToMake(k identity.Kind) bool { return k != identity.KindL && k != identity.KindService }
-
-func (p *Processor) over(k sessionKey, addr [16]byte, at time.Time, r *rates) bool {
-	var seen [verdict.MaxLimits]float32
-	s, ok := p.sessions.read(k, at, r.limits, &seen)
-	if !ok || s.total <= 2 {
-		return false
-	}
-	for i := range r.limits {
-		if n := float32(r.limits[i].Requests); seen[i] > n && seen[i] > n*p.times(k, s.agents, addr) {
-			return true
-		}
-	}
-	return false
-}
-
 // networkOf masks the ID of an address to its /24 or /48.
 func networkOf(id [16]byte) [16]byte {
 	if netip.AddrFrom16(id).Is4In6() {
@@ -389,7 +559,7 @@ func networkOf(id [16]byte) [16]byte {
 	return id
 }
 
-// sweep forgets sessions that nothing hangs on any more.
+// sweep forgets what nothing hangs on any more.
 func (p *Processor) sweep() {
 	t := time.NewTicker(time.Minute)
 	defer t.Stop()
@@ -398,10 +568,25 @@ func (p *Processor) sweep() {
 		case <-p.stop:
 			return
 		case at := <-t.C:
-			p.sessions.sweep(at, p.longest(), p.cfg.Forget)
+			p.Sweep(at)
 		}
 	}
 }
+
+// Sweep forgets sessions, paces and groups that nothing hangs on any more. The goroutine of Start does it each minute; a
+// replay calls it with the time of its events.
+func (p *Processor) Sweep(at time.Time) {
+	now := at.Unix()
+	p.paces.sweep(at, p.longest(), p.cfg.Forget)
+	p.sessions.sweep(func(_ identity.Subject, s *session) bool {
+		return now-int64(s.last) > sessionIdle && s.sentence.over(now, p.cfg.Forget)
+	})
+	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
+}
+
+// sessionIdle is after how many seconds without an event a session or a group is forgotten, if the table is not full
+// before: what was counted by the day has faded.
+const sessionIdle = 2 * 86400
 
 // longest is the longest window of any service.
 func (p *Processor) longest() (d time.Duration) {

@@ -1,0 +1,70 @@
+package admin
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+// Events writes the training log as CSV. ExportTraining of the processor does.
+type Events func(w io.Writer, unlabelled bool, since time.Time) error
+
+// events answers with the training log. It is written to a file first, so that an error can still be told.
+func (s *Server) events(ctx *fasthttp.RequestCtx) (err error) {
+	if err := s.requireToken(ctx); err != nil {
+		return err
+	}
+	if !ctx.IsGet() && !ctx.IsHead() {
+		return methodRefused(ctx, "GET")
+	}
+	if s.deps.Events == nil {
+		return absentPart("a training log (processor.training.sample)")
+	}
+	var since time.Time
+	if q := string(ctx.QueryArgs().Peek("since")); q != "" {
+		if since, err = time.Parse(time.RFC3339, q); err != nil {
+			return badField("since", "%q is no time such as 2026-01-02T15:04:05Z", q)
+		}
+	}
+	var unlabelled bool
+	switch q := string(ctx.QueryArgs().Peek("unlabelled")); q {
+	case "", "false":
+	case "true":
+		unlabelled = true
+	default:
+		return badField("unlabelled", "%q is neither true nor false", q)
+	}
+	f, err := os.CreateTemp("", "antirobot-events-*.csv")
+	if err != nil {
+		return fmt.Errorf("export events: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+		}
+	}()
+	if err := os.Remove(f.Name()); err != nil { // it lives as long as it is open
+		return fmt.Errorf("export events: %w", err)
+	}
+	w := bufio.NewWriterSize(f, 1<<16)
+	if err := s.deps.Events(w, unlabelled, since); err != nil {
+		return fmt.Errorf("export events: %w", err)
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("export events: %w", err)
+	}
+	size, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return fmt.Errorf("export events: %w", err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("export events: %w", err)
+	}
+	ctx.SetContentType("text/csv; charset=utf-8")
+	ctx.SetBodyStream(f, int(size)) // closes it
+	return nil
+}

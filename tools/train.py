@@ -1,0 +1,159 @@
+#!/usr/bin/python3
+"""Trains a model for Antirobot on labelled factors, with Debian's python3-xgboost (apt-get install python3-xgboost).
+
+    tools/train.py --data labelled.csv --out model.json
+
+The data is CSV as `antirobot events export`, `antirobot replay --factors` and `antirobot traffic --factors` write it:
+label (1 robot, 0 human, empty: left out), kind and subject (rows of one subject are always on one side of a split),
+source, at and score are no factors, every other column is one; an empty field is unknown.
+
+Each subject counts the same, however many rows it has. The figures are of subjects that the model has not seen: the data
+is split by subject into folds, each is scored by a model that was trained on the others. The model that is written is
+trained on everything, with as many trees as were best in the folds. The same data and seed give the same model.
+"""
+
+import argparse
+import csv
+import fnmatch
+import sys
+import zlib
+
+import numpy as np
+import xgboost as xgb
+
+NOT_FACTORS = {"label", "source", "kind", "subject", "at", "score"}
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--data", action="append", required=True, metavar="FILE", help="labelled factors in CSV; may stand several times")
+    p.add_argument("--out", metavar="FILE", help="write the model to FILE, which should end in .json")
+    p.add_argument("--scores", metavar="FILE", help="write the score of each row by the model that has not seen its subject")
+    p.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="leave these factors out, e.g. 'agent_*'")
+    p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="use only these factors")
+    p.add_argument("--source", action="append", default=[], metavar="SOURCE", help="use only labels from this source")
+    p.add_argument("--folds", type=int, default=5)
+    p.add_argument("--trees", type=int, default=200, help="at most; fewer if more don't help (default 200)")
+    p.add_argument("--depth", type=int, default=4)
+    p.add_argument("--eta", type=float, default=0.08)
+    p.add_argument("--min-weight", type=float, default=2, help="least weight of a leaf: about as many subjects (default 2)")
+    p.add_argument("--subsample", type=float, default=0.8, help="share of rows and of factors for each tree (default 0.8)")
+    p.add_argument("--seed", type=int, default=1)
+    return p.parse_args()
+
+
+def read(args):
+    """Returns names, factors, labels and subjects of all files; a factor that a file lacks is unknown there."""
+    names, rows, labels, subjects, sources = [], [], [], [], []
+    for file in args.data:
+        with open(file, newline="", encoding="utf-8-sig") as f:
+            table = csv.reader(f)
+            head = next(table, None)
+            if not head or "label" not in head:
+                sys.exit(f"{file}: there is no column label")
+            at = {name: i for i, name in enumerate(head)}
+            here = [n for n in head if n not in NOT_FACTORS]
+            names += [n for n in here if n not in names]
+            where = [(names.index(n), at[n]) for n in here]
+            for record in table:
+                source = record[at["source"]] if "source" in at else ""
+                if record[at["label"]] == "" or args.source and source not in args.source:
+                    continue
+                row = [np.nan] * len(names)
+                for to, column in where:
+                    if record[column] != "":
+                        row[to] = float(record[column])
+                rows.append(row)
+                labels.append(int(record[at["label"]]))
+                sources.append(source)
+                who = [record[at[c]] if c in at else "" for c in ("kind", "subject")]
+                subjects.append(":".join(who) if who[1] else f"{file}:{table.line_num}")
+    x = np.full((len(rows), len(names)), np.nan, np.float32)
+    for i, row in enumerate(rows):
+        x[i, : len(row)] = row
+    match = lambda n, patterns: any(fnmatch.fnmatchcase(n, p) for p in patterns)
+    keep = [i for i, n in enumerate(names) if not match(n, args.exclude) and (not args.only or match(n, args.only))]
+    return [names[i] for i in keep], x[:, keep], np.array(labels), np.array(subjects), np.array(sources)
+
+
+def auc(score, robot):
+    """The share of pairs in which the robot scores higher; ties count half."""
+    values, which, count = np.unique(score, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(count) - (count - 1) / 2)[which]
+    n, m = robot.sum(), (~robot).sum()
+    return (ranks[robot].sum() - n * (n + 1) / 2) / (n * m) if n and m else float("nan")
+
+
+def by_subject(score, robot, subjects):
+    """A subject is banned if any row is: its score is the highest."""
+    _, which = np.unique(subjects, return_inverse=True)
+    top, label = np.zeros(which.max() + 1), np.zeros(which.max() + 1, bool)
+    np.maximum.at(top, which, score)
+    np.logical_or.at(label, which, robot)
+    return top, label
+
+
+def figures(score, robot, indent="  "):
+    print(f"{indent}ROC AUC {auc(score, robot):.4f}: {robot.sum()} robots, {(~robot).sum()} people")
+    people = np.sort(score[~robot])[::-1]
+    for wanted in (0.05, 0.01, 0.001):
+        threshold = people[int(wanted * len(people))] if len(people) else 1
+        recall, rate = (score[robot] > threshold).mean(), (people > threshold).mean()
+        print(f"{indent}at most {wanted:.1%} of the people above: threshold {threshold:.4f}, recall {recall:.1%} ({rate:.2%} of the people)")
+
+
+def main():
+    args = arguments()
+    names, x, y, subjects, sources = read(args)
+    robot = y == 1
+    if not robot.any() or robot.all():
+        sys.exit(f"{len(y)} rows with labels, {robot.sum()} of robots: both are needed")
+    unique, which, count = np.unique(subjects, return_inverse=True, return_counts=True)
+    weight = (1 / count)[which]
+    share = float((weight * robot).sum() / weight.sum())
+    print(f"{len(y)} rows of {len(unique)} subjects, {len(names)} factors, {share:.1%} robots")
+    params = dict(
+        objective="binary:logistic", eval_metric="logloss", max_depth=args.depth, eta=args.eta, seed=args.seed, nthread=1,
+        min_child_weight=args.min_weight, subsample=args.subsample, colsample_bytree=args.subsample, base_score=min(max(share, 0.01), 0.99),
+    )
+    data = lambda rows: xgb.DMatrix(x[rows], y[rows], weight=weight[rows], feature_names=names)
+
+    fold = np.array([zlib.crc32(f"{args.seed} {s}".encode()) % args.folds for s in subjects])
+    score, trees = np.zeros(len(y)), []
+    for k in range(args.folds):
+        here = fold == k
+        if not here.any() or here.all():
+            continue
+        history = {}
+        train, test = data(~here), data(here)
+        model = xgb.train(params, train, args.trees, evals=[(test, "test")], evals_result=history, early_stopping_rounds=25, verbose_eval=False)
+        trees.append(model.best_iteration + 1)
+        score[here] = model.predict(test, iteration_range=(0, model.best_iteration + 1))
+        top, label = by_subject(score[here], robot[here], subjects[here])
+        print(f"fold {k + 1} of {args.folds}: {trees[-1]} trees, ROC AUC by subject {auc(top, label):.4f}")
+    print("\nsubjects that the model has not seen, all folds together:")
+    figures(*by_subject(score, robot, subjects))
+    print("rows of them:")
+    figures(score, robot)
+    for s in np.unique(sources) if len(np.unique(sources)) < 40 else []:
+        mine = sources == s
+        top, _ = by_subject(score[mine], robot[mine], subjects[mine])
+        print(f"  {s or 'no source'}: {len(top)} subjects, highest scores: median {np.median(top):.3f}, 10 % above {np.quantile(top, 0.9):.3f}")
+
+    if args.scores:
+        with open(args.scores, "w", newline="") as f:
+            out = csv.writer(f, lineterminator="\n")
+            out.writerow(["subject", "label", "score"])
+            out.writerows([s, l, f"{v:.6f}"] for s, l, v in zip(subjects, y, score))
+    if args.out:
+        best = max(1, int(round(np.mean(trees))))
+        model = xgb.train(params, data(np.ones(len(y), bool)), best)
+        model.save_model(args.out)
+        gains = sorted(model.get_score(importance_type="total_gain").items(), key=lambda f: -f[1])
+        print(f"\n{args.out}: {best} trees, {len(gains)} factors used; the strongest by gain:")
+        for name, gain in gains[:20]:
+            print(f"  {gain / gains[0][1]:6.1%}  {name}")
+        print(f"\nMeasure it with other data:  antirobot formula eval --model {args.out} --data OTHER.csv --html report.html")
+
+
+main()

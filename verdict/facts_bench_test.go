@@ -1,0 +1,43 @@
+package verdict
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+)
+
+// chrome is a page load as Chrome sends it.
+func chromeView() *identity.View {
+	f := func(name, value string) identity.Field {
+		return identity.Field{Name: []byte(name), Value: []byte(value)}
+	}
+	return &identity.View{
+		At: time.Unix(1.8e9, 0), Method: []byte("GET"), Host: []byte("shop.example"), Target: []byte("/catalogue/shoes/4711?page=3"),
+		Path: []byte("/catalogue/shoes/4711"), Query: []byte("page=3"), Peer: netip.MustParseAddr("192.0.2.1"),
+		Fields: []identity.Field{
+			f("Host", "shop.example"), f("Connection", "keep-alive"),
+			f("sec-ch-ua", `"Chromium";v="142", "Google Chrome";v="142", "Not_A Brand";v="99"`), f("sec-ch-ua-mobile", "?0"),
+			f("sec-ch-ua-platform", `"macOS"`), f("Upgrade-Insecure-Requests", "1"),
+			f("User-Agent", "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"),
+			f("Accept", "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8"),
+			f("Sec-Fetch-Site", "same-origin"), f("Sec-Fetch-Mode", "navigate"), f("Sec-Fetch-User", "?1"), f("Sec-Fetch-Dest", "document"),
+			f("Referer", "https://shop.example/catalogue/shoes"), f("Accept-Encoding", "gzip, deflate, br, zstd"),
+			f("Accept-Language", "en-US,en;q=0.9"), f("Cookie", "i=abc; session=def"),
+		},
+	}
+}
+
+// BenchmarkEvent is what the slow half costs on the request's path, beside the queue.
+func BenchmarkEvent(b *testing.B) {
+	v := chromeView()
+	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [6]identity.Subject{identity.AddrSubject(v.Peer)}}
+	s := &Service{Name: "shop"}
+	d := Decision{claims: new(claimTable)}
+	var e Event
+	b.ReportAllocs()
+	for range b.N {
+		d.Event(&e, v, id, s)
+	}
+}

@@ -1,0 +1,38 @@
+package formula
+
+import (
+	"embed"
+	"path"
+	"slices"
+	"strings"
+)
+
+//go:embed builtin
+var builtin embed.FS
+
+// Builtins returns the names of the models that come with the program.
+func Builtins() []string {
+	files, err := builtin.ReadDir("builtin")
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	var names []string
+	for _, f := range files {
+		names = append(names, strings.TrimSuffix(f.Name(), path.Ext(f.Name())))
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Builtin returns the file of a model that comes with the program.
+func Builtin(name string) ([]byte, bool) {
+	for _, ext := range []string{".yaml", ".json"} {
+		if strings.ContainsAny(name, "/.") {
+			break
+		}
+		if data, err := builtin.ReadFile("builtin/" + name + ext); err == nil {
+			return data, true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,146 @@
+package formula
+
+import (
+	"math"
+)
+
+// A score card is a YAML file such as
+//
+//	version: shop-3
+//	bias: -4                      # the raw score of a subject of which nothing is known
+//	factors:
+//	  - name: pages_1m
+//	    why: pages in a minute    # shown in explanations; may be left out
+//	    unknown: 0                # what NaN adds; 0 if left out
+//	    bins:                     # at most one applies; outside all of them the factor adds 0
+//	      - {from: 30, below: 60, weight: 1.5}   # 30 ≤ x < 60
+//	      - {from: 60, weight: 3}
+//	      - {is: 0, weight: -0.5}                # x = 0
+//	rules:                        # for what is suspicious only together; may be left out
+//	  - name: many pages and no pictures
+//	    weight: 2
+//	    all:
+//	      - {factor: pages_1h, from: 20}
+//	      - {factor: resource_share, below: 0.05, unknown: false}   # whether NaN fits; false if left out
+//
+// All numbers are log-odds: the raw score is bias plus the weights that apply, and Score its logistic function. What a
+// rule adds is credited to its factors in equal parts.
+
+// Bounds of a score card.
+const (
+	maxCardFactors = 1024
+	maxCardBins    = 64
+	maxCardRules   = 1024
+	maxCardTerms   = 16
+	maxCardWeight  = 100
+)
+
+type card struct {
+	bias    float64
+	factors []cardFactor
+	rules   []cardRule
+}
+
+type cardFactor struct {
+	factor  int
+	unknown float32
+	bins    []cardBin // by from, without overlap
+}
+
+// span is from ≤ x < below.
+type span struct{ from, below float32 }
+
+type cardBin struct {
+	span
+	weight float32
+}
+
+type cardRule struct {
+	weight float32
+	terms  []cardTerm
+}
+
+type cardTerm struct {
+	span
+	factor  int
+	unknown bool // NaN fits
+}
+
+func (s span) has(x float32) bool { return x >= s.from && x < s.below }
+
+func (f *cardFactor) weight(x float32) float32 {
+	if x != x { // NaN is the only value that differs from itself; this compiles to no call
+		return f.unknown
+	}
+	for i := range f.bins {
+		if f.bins[i].has(x) {
+			return f.bins[i].weight
+		}
+	}
+	return 0
+}
+
+func (r *cardRule) applies(x []float32) bool {
+	for i := range r.terms {
+		t := &r.terms[i]
+		v := x[t.factor]
+		unknown := v != v
+		if unknown && !t.unknown || !unknown && !t.has(v) {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *card) raw(x []float32) float32 {
+	sum := c.bias
+	for i := range c.factors {
+		sum += float64(c.factors[i].weight(x[c.factors[i].factor]))
+	}
+	for i := range c.rules {
+		if c.rules[i].applies(x) {
+			sum += float64(c.rules[i].weight)
+		}
+	}
+	return float32(sum)
+}
+
+func (c *card) explain(dst, x []float32) {
+	for i := range c.factors {
+		f := &c.factors[i]
+		dst[f.factor] += f.weight(x[f.factor])
+	}
+	for i := range c.rules {
+		r := &c.rules[i]
+		if !r.applies(x) {
+			continue
+		}
+		for k := range r.terms {
+			dst[r.terms[k].factor] += r.weight / float32(len(r.terms))
+		}
+	}
+}
+
+// importance adds up the distance between the lowest and the highest weight of each factor.
+func (c *card) importance(weight []float32) {
+	for i := range c.factors {
+		f := &c.factors[i]
+		low, high := min(0, f.unknown), max(0, f.unknown)
+		for k := range f.bins {
+			low, high = min(low, f.bins[k].weight), max(high, f.bins[k].weight)
+		}
+		weight[f.factor] += high - low
+	}
+	for i := range c.rules {
+		r := &c.rules[i]
+		for k := range r.terms {
+			weight[r.terms[k].factor] += abs(r.weight) / float32(len(r.terms))
+		}
+	}
+}
+
+// everything is the span of a bin or a term without bounds.
+func everything() span { return span{from: float32(math.Inf(-1)), below: float32(math.Inf(1))} }
+
+// just is the span of one value.
+func just(v float32) span { return span{from: v, below: math.Nextafter32(v, float32(math.Inf(1)))} }

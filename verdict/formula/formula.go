@@ -1,0 +1,304 @@
+// Package formula turns the factors of a subject into the probability that it is a robot.
+//
+// A model is read from one of three kinds of files, told apart by their content: trees that XGBoost saved as JSON
+// (Booster.save_model with a name that ends in .json), oblivious trees that CatBoost exported as JSON, and a score card
+// that people write and read, in YAML (see card.go). What a model computes is in log-odds, the raw score; Score maps it
+// to [0,1].
+//
+// Invariants:
+//  1. A Model never changes after Load: it is safe for concurrent use, and Score, Raw and Explain into a slice that is
+//     long enough allocate nothing.
+//  2. A model whose factors are not all known does not load. Factors are matched by name where the file has names, by
+//     position only where it has none.
+//  3. What a file says that is not understood in full (categories, several classes, another objective, a version from
+//     the future) is an error, never a guess: a wrong score is worse than none.
+//  4. NaN is a factor that is not known. It takes the way that training gave it; in a score card, that its author did.
+//  5. A file costs memory in proportion to its size, which is bounded, whatever it claims of itself.
+package formula
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// Bounds of what is loaded. A model of 1,000 trees of depth 8 is within them.
+const (
+	MaxFile    = 64 << 20 // bytes of a file of trees
+	MaxCard    = 1 << 20  // bytes of a score card
+	MaxFactors = 4096     // names, and features of a model
+	MaxTrees   = 10_000
+	MaxNodes   = 4 << 20 // of all trees together; the leaves of oblivious ones count too
+	MaxDepth   = 64      // of one tree; of an oblivious one 16
+)
+
+// Kind says what sort of file a model came from.
+type Kind string
+
+// The kinds of models.
+const (
+	XGBoost  Kind = "xgboost"
+	CatBoost Kind = "catboost"
+	Card     Kind = "card"
+)
+
+// Model is a loaded formula. Make one with Load.
+type Model struct {
+	kind    Kind
+	version string
+	names   []string // of all factors that x has
+	uses    []int    // positions in names
+	link    link
+	bias    float64 // of the explanation: the raw score before any factor speaks
+	weight  []float32
+	reasons []string // by factor, where a score card gives one; else empty
+
+	trees     *trees
+	oblivious *oblivious
+	card      *card
+}
+
+// link maps the raw score to [0,1].
+type link uint8
+
+const (
+	logistic link = iota // 1/(1+e^-raw)
+	clamp                // the raw score is already a share; what is outside [0,1] is cut
+)
+
+// Contribution is what one factor adds to the raw score.
+type Contribution struct {
+	Factor int     // position in the names that Load was given
+	Name   string  // of the factor
+	Value  float32 // of the factor
+	Amount float32 // in log-odds; above zero speaks for a robot
+}
+
+// Load reads a model whose factors are among names; Score later wants their values in that order. data is not kept.
+// The error names everything that does not fit.
+func Load(data []byte, names []string) (*Model, error) {
+	if err := checkNames(names); err != nil {
+		return nil, err
+	}
+	if len(data) > MaxFile {
+		return nil, fmt.Errorf("the file has %d bytes, more than the %d that a model may have", len(data), MaxFile)
+	}
+	kind, err := recognise(data)
+	if err != nil {
+		return nil, err
+	}
+	m := &Model{kind: kind, names: slices.Clone(names), weight: make([]float32, len(names))}
+	sum := sha256.Sum256(data)
+	m.version = string(kind) + "-" + hex.EncodeToString(sum[:4])
+	switch kind {
+	case XGBoost:
+		err = m.loadXGBoost(data)
+	case CatBoost:
+		err = m.loadCatBoost(data)
+	default:
+		err = m.loadCard(data, hex.EncodeToString(sum[:4]))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s model: %w", kind, err)
+	}
+	return m, nil
+}
+
+func checkNames(names []string) error {
+	if len(names) == 0 || len(names) > MaxFactors {
+		return fmt.Errorf("%d factors: not between 1 and %d", len(names), MaxFactors)
+	}
+	seen := make(map[string]bool, len(names))
+	for _, n := range names {
+		if n == "" || seen[n] {
+			return fmt.Errorf("the name of factor %q is empty or stands twice", n)
+		}
+		seen[n] = true
+	}
+	return nil
+}
+
+// seen notes that a key of an object is there, whatever its value.
+type seen bool
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (s *seen) UnmarshalJSON([]byte) error {
+	*s = true
+	return nil
+}
+
+// recognise tells the kinds apart, and says of files that people are likely to try what to do instead.
+func recognise(data []byte) (Kind, error) {
+	text := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), " \t\r\n")
+	has := func(prefix string) bool { return bytes.HasPrefix(text, []byte(prefix)) }
+	switch {
+	case len(text) == 0:
+		return "", errors.New("the file is empty")
+	case has("["):
+		return "", errors.New("a list at the top is what XGBoost's dump_model writes, which lacks the base score; use save_model(\"model.json\")")
+	case has("{L"), has("{i"), has("{U"), has("binf"), has("bs64"):
+		return "", errors.New("this is XGBoost's binary format; use save_model with a name that ends in .json")
+	case has("CBM1"):
+		return "", errors.New("this is CatBoost's binary format; use save_model(\"model.json\", format=\"json\")")
+	case has("tree\n"), has("tree\r\n"):
+		return "", errors.New("this is a model of LightGBM, which is not read; train with XGBoost or CatBoost")
+	case has("\x80"), has("PK\x03\x04"), has("\x1f\x8b"):
+		return "", errors.New("this is a pickle or an archive, not a model in JSON or a score card in YAML")
+	case !has("{"):
+		return Card, nil
+	}
+	var top struct {
+		Learner   seen `json:"learner"`
+		Oblivious seen `json:"oblivious_trees"`
+		Trees     seen `json:"trees"`
+		Features  seen `json:"features_info"`
+		Factors   seen `json:"factors"`
+	}
+	err := json.Unmarshal(data, &top)
+	var syntax *json.SyntaxError
+	switch {
+	case errors.As(err, &syntax) && len(data) <= MaxCard:
+		return Card, nil // YAML may begin so too, and its reader names the line
+	case err != nil:
+		return "", fmt.Errorf("not a JSON model: %w", err)
+	case bool(top.Learner):
+		return XGBoost, nil
+	case bool(top.Oblivious):
+		return CatBoost, nil
+	case bool(top.Trees) && bool(top.Features):
+		return "", errors.New("CatBoost's trees are not oblivious; train with grow_policy=\"SymmetricTree\", its default")
+	case bool(top.Factors):
+		return Card, nil
+	}
+	return "", errors.New("neither XGBoost's JSON (it has learner), nor CatBoost's (it has oblivious_trees), nor a score card (it has factors)")
+}
+
+// Score returns the probability, in [0,1], that the subject with the factors x is a robot. x has a value for each of
+// the names that Load was given, in their order.
+func (m *Model) Score(x []float32) float32 { return m.link.of(m.Raw(x)) }
+
+// Raw returns the score before it is mapped to [0,1]: log-odds, unless the model was trained as a regression.
+func (m *Model) Raw(x []float32) float32 {
+	x = x[:len(m.names)]
+	switch {
+	case m.trees != nil:
+		return m.trees.raw(x)
+	case m.oblivious != nil:
+		return m.oblivious.raw(x)
+	default:
+		return m.card.raw(x)
+	}
+}
+
+// of maps a raw score. The logistic function is cut off where XGBoost does it, so that e^-raw stays a float32.
+func (l link) of(raw float32) float32 {
+	if l == clamp {
+		return min(max(raw, 0), 1)
+	}
+	return float32(1 / (1 + math.Exp(float64(min(-raw, 88.7)))))
+}
+
+// Explain returns, appended to dst[:0], what each factor contributed to the raw score of x, in log-odds and in the
+// order of the names. Together with Bias they sum up to Raw, but for rounding.
+//
+// Of trees it is the attribution along the path (Saabas 2014, XGBoost's approx_contribs): each split on the way
+// to the leaf changes the mean of what training saw below it, and the change is credited to the split's factor. Of a score
+// card it is the weights that applied; a rule over several factors is shared equally.
+func (m *Model) Explain(dst, x []float32) []float32 {
+	dst = slices.Grow(dst[:0], len(m.names))[:len(m.names)]
+	clear(dst)
+	x = x[:len(m.names)]
+	switch {
+	case m.trees != nil:
+		m.trees.explain(dst, x)
+	case m.oblivious != nil:
+		m.oblivious.explain(dst, x)
+	default:
+		m.card.explain(dst, x)
+	}
+	return dst
+}
+
+// Bias returns the raw score before any factor speaks: what Explain starts from.
+func (m *Model) Bias() float32 { return float32(m.bias) }
+
+// Top returns the at most n factors that contributed most to x, the strongest first whatever its sign; factors that
+// contributed nothing are left out. It allocates.
+func (m *Model) Top(x []float32, n int) []Contribution {
+	var all []Contribution
+	for i, amount := range m.Explain(nil, x) {
+		if amount != 0 {
+			all = append(all, Contribution{Factor: i, Name: m.names[i], Value: x[i], Amount: amount})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Contribution) int {
+		switch x, y := abs(a.Amount), abs(b.Amount); {
+		case x > y:
+			return -1
+		case x < y:
+			return 1
+		}
+		return 0
+	})
+	return all[:min(n, len(all))]
+}
+
+// Version returns what tells this model from others: its kind, or the version that a score card gives itself, and the
+// first eight digits of the file's SHA-256.
+func (m *Model) Version() string { return m.version }
+
+// Kind returns what sort of file the model came from.
+func (m *Model) Kind() Kind { return m.kind }
+
+// Names returns the names that Load was given. It is the model's own slice: don't change it.
+func (m *Model) Names() []string { return m.names }
+
+// Needs returns the names of the factors that can change the score, in the order of Names.
+func (m *Model) Needs() []string {
+	var out []string
+	for _, i := range m.uses {
+		out = append(out, m.names[i])
+	}
+	return out
+}
+
+// Importance returns for each factor, in the order of Names, how far it moves the raw score. Of trees it is the mean
+// of the absolute changes that its splits made to what training saw, of a score card the distance between its lowest and its highest weight. Log-odds.
+// It is the model's own slice: don't change it.
+func (m *Model) Importance() []float32 { return m.weight }
+
+// Size describes the model for people: "100 trees, 12700 nodes".
+func (m *Model) Size() string {
+	switch {
+	case m.trees != nil:
+		return fmt.Sprintf("%d trees, %d nodes", len(m.trees.roots), len(m.trees.nodes))
+	case m.oblivious != nil:
+		return fmt.Sprintf("%d oblivious trees, %d leaves", len(m.oblivious.trees), len(m.oblivious.leaves))
+	default:
+		return fmt.Sprintf("%d factors, %d rules", len(m.card.factors), len(m.card.rules))
+	}
+}
+
+// Reason returns what a score card says of a factor, for explanations; "" if it says nothing, and of trees.
+func (m *Model) Reason(factor int) string {
+	if factor < len(m.reasons) {
+		return m.reasons[factor]
+	}
+	return ""
+}
+
+// used notes the positions of the factors that can change the score.
+func (m *Model) used(set map[int]bool) {
+	for i := range m.names {
+		if set[i] {
+			m.uses = append(m.uses, i)
+		}
+	}
+}
+
+func abs(v float32) float32 { return max(v, -v) }

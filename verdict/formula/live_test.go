@@ -1,0 +1,47 @@
+package formula
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// TestShadow: what a candidate would have done is counted, and changes nothing.
+func TestShadow(t *testing.T) {
+	card := func(weight string) *Model {
+		return mustLoad(t, "version: v\nbias: -1\nfactors:\n  - {name: a, bins: [{from: 1, weight: "+weight+"}]}\n", "a")
+	}
+	set := metrics.NewSet()
+	mild, strict := card("0.5"), card("3")
+	l := NewLive(mild, strict, set)
+	for _, a := range []float32{0, 1, 2} {
+		if score, m := l.Score([]float32{a}, 0.5); m != mild || score != mild.Score([]float32{a}) {
+			t.Errorf("a=%v is scored %v by %s", a, score, m.Version())
+		}
+	}
+	expect := func(lines ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		set.WritePrometheus(&out)
+		for _, line := range lines {
+			if !strings.Contains(out.String(), line+"\n") {
+				t.Errorf("no %s in\n%s", line, out.String())
+			}
+		}
+	}
+	expect("antirobot_formula_scores_total 3", `antirobot_formula_shadow_total{would="ban"} 2`, `antirobot_formula_shadow_total{would="free"} 0`,
+		"antirobot_formula_shadow_difference_count 3", `antirobot_formula_info{role="shadow",version="`+strict.Version()+`"} 1`)
+
+	l.Set(strict, mild)
+	l.Score([]float32{1}, 0.5)
+	expect(`antirobot_formula_shadow_total{would="free"} 1`, `antirobot_formula_info{role="live",version="`+strict.Version()+`"} 1`,
+		`antirobot_formula_info{role="live",version="`+mild.Version()+`"} 0`)
+
+	l.Set(strict, nil)
+	if _, m := l.Score([]float32{1}, 0.5); m != strict || l.Shadow() != nil {
+		t.Error("the candidate is still there")
+	}
+	expect("antirobot_formula_shadow_difference_count 4", "antirobot_formula_scores_total 5")
+}

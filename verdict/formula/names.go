@@ -1,0 +1,129 @@
+package formula
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// matchNames maps the features of a model to positions in names: by name if the model has names, else by
+// position. A feature that names lack is -1, which is an error for one that a split uses: see unknown.
+func matchNames(features []string, count int, names []string) ([]int, error) {
+	out := make([]int, count)
+	if len(features) == 0 {
+		if count != len(names) {
+			return nil, fmt.Errorf("the file has no names for its %d features, and there are %d factors: train with feature names, or with exactly these factors in their order", count, len(names))
+		}
+		for i := range out {
+			out[i] = i
+		}
+		return out, nil
+	}
+	if len(features) != count {
+		return nil, fmt.Errorf("%d names of features for %d features", len(features), count)
+	}
+	at := make(map[string]int, len(names))
+	for i, n := range names {
+		at[n] = i
+	}
+	taken := map[string]bool{}
+	for i, f := range features {
+		if taken[f] {
+			return nil, fmt.Errorf("two features have the name %q", f)
+		}
+		taken[f] = true
+		if j, ok := at[f]; ok {
+			out[i] = j
+		} else {
+			out[i] = -1
+		}
+	}
+	return out, nil
+}
+
+// unknown collects the features that splits use and that are no factors.
+type unknown struct {
+	names []string
+	seen  map[int]bool
+	wants []string
+}
+
+func (u *unknown) add(feature int, features []string) {
+	if u.seen == nil {
+		u.seen = map[int]bool{}
+	}
+	if !u.seen[feature] {
+		u.seen[feature] = true
+		u.wants = append(u.wants, features[feature])
+	}
+}
+
+func (u *unknown) err() error {
+	var errs []error
+	for _, w := range u.wants {
+		errs = append(errs, noFactor(w, u.names))
+	}
+	return errors.Join(errs...)
+}
+
+// noFactor is the error of a name that no factor has.
+func noFactor(name string, names []string) error {
+	if near := closest(name, names); near != "" {
+		return fmt.Errorf("there is no factor %q; did you mean %q?", clip(name), near)
+	}
+	return fmt.Errorf("there is no factor %q", clip(name))
+}
+
+// clip shortens what a file says to what fits an error.
+func clip(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "…"
+	}
+	return s
+}
+
+// closest returns the candidate that word is probably a misspelling of: the one at the smallest Levenshtein distance,
+// case aside, if that is within a third of the word; "" if none is. Of equally near ones it is the one that begins alike.
+func closest(word string, candidates []string) string {
+	if len(word) > 64 {
+		return ""
+	}
+	word = strings.ToLower(word)
+	best, alike, at := 1+len(word)/3, -1, ""
+	for _, c := range candidates {
+		d, n := distance(word, strings.ToLower(c)), shared(word, strings.ToLower(c))
+		if d < best || d == best && n > alike {
+			best, alike, at = d, n, c
+		}
+	}
+	return at
+}
+
+// shared is how many bytes two words begin with alike.
+func shared(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, diagonal+1)
+		}
+	}
+	return row[len(b)]
+}

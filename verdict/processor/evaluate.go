@@ -1,0 +1,216 @@
+package processor
+
+import (
+	"math"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+	"antirobot/verdict/formula"
+)
+
+// SetFormula sets the formula, loaded with FactorNames; without one only the limits ban. It must be called before the
+// first event; the Live itself may be given another model at any time.
+func (p *Processor) SetFormula(f *formula.Live) { p.formula = f }
+
+// SetObserver sets who is told of each evaluation: the factors are valid during the call only. It must be called before
+// the first event.
+func (p *Processor) SetObserver(f func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)) {
+	p.observer = f
+}
+
+// evaluateAfter is how many seconds after an evaluation a page leads to the next one, whatever the number of pages.
+const evaluateAfter = 15
+
+// due reports whether the subject should be evaluated with this page: at the second, fourth, eighth and so on, and when
+// a while has gone by since the last time.
+func (s *session) due(e *verdict.Event) bool {
+	return s.pages >= 2 && (s.pages >= s.nextEval || uint32(e.At.Unix())-s.evalAt >= evaluateAfter)
+}
+
+// plan notes that the subject is being evaluated.
+func (s *session) plan(e *verdict.Event) {
+	s.evalAt = uint32(e.At.Unix())
+	if s.pages >= s.nextEval {
+		s.nextEval = uint32(min(2*uint64(s.pages), math.MaxUint32))
+	}
+}
+
+// fill sets what memory has about the company of an event.
+func (p *Processor) fill(c *scene, r *rates) {
+	addr := c.e.Subjects[c.e.N-1].ID
+	list := groupsOf(c.e)
+	for _, k := range list.keys[:list.n] {
+		g := p.group(k, c.e.At)
+		switch k.role {
+		case roleAll:
+			c.all = g
+		case roleNetwork:
+			c.network = g
+		case roleCrowd:
+			c.address = g
+		case roleAgent:
+			c.agent = g
+		case roleShape:
+			c.shape = g
+		case roleService:
+			c.service = g
+		}
+	}
+	c.settled = p.bench.EstablishedAt(addr)
+	c.hosting = p.hosting.has(addr)
+	c.lost = r.sent.lost(c.e.At.Unix())
+}
+
+// evaluate scores the subject, and bans it if the score exceeds the threshold of the service.
+func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
+	if p.formula == nil && p.observer == nil && p.training == nil {
+		return
+	}
+	p.evaluations.Inc()
+	v := p.vectors.Get().(*vector)
+	defer p.vectors.Put(v)
+	v.scene = scene{e: e, s: *s}
+	p.fill(&v.scene, r)
+	x := v.measure(false)
+	var score float32
+	var model *formula.Model
+	if p.formula != nil {
+		score, model = p.formula.Score(x, r.Threshold)
+	}
+	v.scene.e = nil
+	if p.training != nil {
+		p.training.observe(e.Subjects[0], e.Service, e.At, x, score)
+	}
+	if p.observer != nil {
+		p.observer(e.Subjects[0], e.Service, e.At, x, score)
+	}
+	if model == nil {
+		return
+	}
+	length, ok := p.sentenceFor(e, r, score)
+	if !ok {
+		return
+	}
+	b := verdict.Ban{
+		Subject: e.Subjects[0], Until: e.At.Add(length), Made: e.At, Source: verdict.SourceProcessor,
+		Score: score, Threshold: r.Threshold, Model: model.Version(),
+	}
+	explain(&b, factors, x, model.Explain(v.amounts[:], x))
+	p.ban(b, e)
+}
+
+// sentenceFor notes the score, and returns the length of the ban that it leads to; false if it leads to none. To be
+// banned for the first time somebody must exceed the threshold by the hysteresis, to be banned again just exceed it.
+func (p *Processor) sentenceFor(e *verdict.Event, r *rates, score float32) (time.Duration, bool) {
+	spared := score > r.Threshold && p.spares(e.Subjects[e.N-1].ID)
+	sh, h := p.sessions.lock(e.Subjects[0])
+	defer sh.mu.Unlock()
+	s := sh.find(h, e.Subjects[0])
+	if s == nil {
+		return 0, false
+	}
+	s.score = score
+	limit := r.Threshold
+	now := e.At.Unix()
+	if s.sentence.over(now, p.cfg.Forget) {
+		limit += min(float32(p.cfg.Hysteresis), (1-limit)/2)
+	}
+	if !(score > limit) {
+		return 0, false
+	}
+	if spared {
+		p.spare(e.Subjects[0], e.At)
+		return 0, false
+	}
+	length, ok := s.sentence.next(e.At, p.sentencing(p.cfg.Ban, e))
+	if !ok && !(s.bannedScore > r.Threshold) {
+		length, ok = s.sentence.ahead(e.At), true // the ban that is ahead holds elsewhere only
+	}
+	if ok {
+		s.bannedScore = score
+	}
+	return length, ok
+}
+
+// explain sets the reason of a ban and the factors that spoke for it most.
+func explain(b *verdict.Ban, names []factor, x, amounts []float32) {
+	n := 0
+	for ; n < len(b.Factors); n++ {
+		best := -1
+		for i := range names {
+			a := amounts[i]
+			if !(a > 0) || math.IsNaN(float64(x[i])) || math.IsInf(float64(x[i]), 0) || best >= 0 && a <= amounts[best] {
+				continue
+			}
+			best = i
+		}
+		if best < 0 {
+			break
+		}
+		b.Factors[n] = verdict.Factor{Name: names[best].Name, Value: x[best], Amount: amounts[best]}
+		amounts[best] = 0
+	}
+	b.Reason = "formula"
+	for i := range n {
+		b.Reason += [...]string{": ", ", ", ", "}[min(i, 2)] + b.Factors[i].Name
+	}
+}
+
+// Judge implements verdict.Judge, before the answer and before the event: the score of the cheap factors, or 1 if the
+// subject is over a limit at this moment, before its ban has been made or after the table of bans lost it. The present
+// request is not counted yet: it becomes an event later.
+func (p *Processor) Judge(v *identity.View, id *identity.Identity, s *verdict.Service) float32 {
+	r := p.service(s.Index)
+	if r == nil || id.N == 0 {
+		return 0
+	}
+	winner, addr := id.Subjects[0], id.Subjects[id.N-1]
+	if p.spares(addr.ID) {
+		return 0
+	}
+	sh, h := p.sessions.lock(winner)
+	var known session
+	if k := sh.find(h, winner); k != nil {
+		known = *k
+	}
+	sh.mu.Unlock()
+	known.fade(v.At)
+	if p.over(paceKey{role: roleSubject, kind: winner.Kind, service: s.Index, id: winner.ID}, addr.ID, v.At, r, known.agentCount()) {
+		return 1
+	}
+	if winner.Kind != identity.KindIP && freeToMake(winner.Kind) &&
+		p.over(paceKey{role: roleCrowd, service: s.Index, id: addr.ID}, addr.ID, v.At, r, 1) {
+		return 1
+	}
+	if p.formula == nil {
+		return 0
+	}
+	w := p.vectors.Get().(*vector)
+	defer p.vectors.Put(w)
+	e := &w.event
+	d := verdict.Decision{Mode: s.Mode}
+	d.Event(e, v, id, s)
+	w.scene = scene{e: e, s: known}
+	p.fill(&w.scene, r)
+	x := w.measure(true)
+	w.scene.e = nil
+	return p.formula.Model().Score(x)
+}
+
+// freeToMake reports whether a ban on the address would stop an identity of the kind.
+func freeToMake(k identity.Kind) bool { return k != identity.KindL && k != identity.KindService }
+
+func (p *Processor) over(k paceKey, addr [16]byte, at time.Time, r *rates, agents int) bool {
+	var seen [verdict.MaxLimits]float32
+	total, ok := p.paces.read(k, at, r.limits, &seen)
+	if !ok || total <= 2 {
+		return false
+	}
+	for i := range r.limits {
+		if n := float32(r.limits[i].Requests); seen[i] > n && seen[i] > n*p.times(k, agents, addr) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,227 @@
+package processor
+
+import (
+	"math"
+	"math/bits"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// Group says what a factor is about.
+type Group string
+
+// The groups of factors.
+const (
+	Pace    Group = "pace"    // when the subject asks
+	Course  Group = "course"  // what it asks for, and what it gets
+	Client  Group = "client"  // what it says that it is
+	Company Group = "company" // who else is there
+	History Group = "history" // what is remembered of it
+)
+
+// FactorInfo describes one factor.
+type FactorInfo struct {
+	Name  string // snake case; models name it, so it never changes its meaning
+	Group Group
+	Unit  string
+	Doc   string // one sentence or two, for operators
+	Cheap bool   // known before the first answer: the inline judge uses it too
+}
+
+type factor struct {
+	FactorInfo
+	of func(*scene) float32
+}
+
+// scene is all that a factor may look at: the event, and copies of what memory has. The counts have faded to the
+// time of the event.
+type scene struct {
+	e       *verdict.Event
+	s       session // of the subject; empty for one that is new
+	address group   // of its address; empty if the subject is the address
+	network group
+	agent   group
+	shape   group
+	service group
+	all     group
+	lost    verdict.Misfits // those that tell nothing, because nobody at the service sends what they look for
+	hosting tristate        // the address is of a known hosting company
+	settled int             // subjects that the address has established
+}
+
+type tristate uint8
+
+const (
+	unknown tristate = iota
+	no
+	yes
+)
+
+var nan = float32(math.NaN())
+
+// over divides; what nothing is known of is unknown.
+func over(a, b float32) float32 {
+	if !(b > 0) {
+		return nan
+	}
+	return a / b
+}
+
+func truth(is bool) float32 {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// pages returns a faded count of the pages of the subject.
+func pages(span int) func(*scene) float32 {
+	return func(c *scene) float32 { return c.s.faded[span] }
+}
+
+// perClient is a faded count for each of the people that may be behind an address.
+func perClient(span int) func(*scene) float32 {
+	return func(c *scene) float32 { return c.s.faded[span] / c.s.clients() }
+}
+
+// loads is a faded count of page loads for each client.
+func loads(span int) func(*scene) float32 {
+	return func(c *scene) float32 {
+		if c.s.sharesOf == 0 {
+			return 0
+		}
+		return c.s.faded[span] / c.s.clients() * float32(c.s.shares[shareLoad]) / float32(c.s.sharesOf)
+	}
+}
+
+// part is a share of the pages in the session's memory, once there are enough of them.
+func part(i share, of share, least uint8) func(*scene) float32 {
+	return func(c *scene) float32 {
+		n := c.s.sharesOf
+		if of != shareCount {
+			n = c.s.shares[of]
+		}
+		if n < least {
+			return nan
+		}
+		return float32(c.s.shares[i]) / float32(n)
+	}
+}
+
+// misfit reports one of the contradictions between the request and its claim.
+// What no client of the service has sent for a while may be taken out by a proxy on the way: then nobody lacks it.
+func misfit(bit verdict.Misfits) func(*scene) float32 {
+	return func(c *scene) float32 {
+		if c.e.Partial || !c.e.Claim.Family.Browser() || c.lost&bit != 0 {
+			return nan
+		}
+		return truth(c.e.Misfits&bit != 0)
+	}
+}
+
+// claims reports what a User-Agent says, which recorded lines have too.
+func claims(is func(verdict.Family) bool) func(*scene) float32 {
+	return func(c *scene) float32 { return truth(is(c.e.Claim.Family)) }
+}
+
+// inHistory is a number of the counters, if the store was asked.
+func inHistory(i int) func(*scene) float32 {
+	return func(c *scene) float32 { return c.s.history.value(i) }
+}
+
+// fields returns a value that recorded lines do not know.
+func fields(f func(*scene) float32) func(*scene) float32 {
+	return func(c *scene) float32 {
+		if c.e.Partial {
+			return nan
+		}
+		return f(c)
+	}
+}
+
+// enough returns a value once the group has so many pages by the hour: of less nothing can be said.
+func enough(g func(*scene) *group, least float32, f func(g *group) float32) func(*scene) float32 {
+	return func(c *scene) float32 {
+		if gr := g(c); gr.hour >= least {
+			return f(gr)
+		}
+		return nan
+	}
+}
+
+func theNetwork(c *scene) *group { return &c.network }
+func theAgent(c *scene) *group   { return &c.agent }
+func theShape(c *scene) *group   { return &c.shape }
+
+// ofAll is a group's part of all pages, when there are enough of those to speak of parts.
+func ofAll(g func(*scene) *group) func(*scene) float32 {
+	return func(c *scene) float32 {
+		if c.all.hour < 100 || g(c).hour == 0 {
+			return nan
+		}
+		return min(1, g(c).hour/c.all.hour)
+	}
+}
+
+// versionAge is by how many versions a browser is behind the newest one of its time. Chrome 94 and Firefox 92 came out
+// in September 2021; since then there is one every four weeks or a little more, before there was one every six.
+func versionAge(c *scene) float32 {
+	claim := c.e.Claim
+	var newest float64
+	const turn = 1632182400 // 2021-09-21
+	weeks := float64(c.e.At.Unix()-turn) / (7 * 86400)
+	switch {
+	case claim.Major == 0 || c.e.At.Unix() < 1230768000: // no such browser before 2009
+		return nan
+	case claim.Family.Chromium():
+		newest = 94 + weeks/6
+		if weeks > 0 {
+			newest = 94 + weeks/4.3
+		}
+	case claim.Family == verdict.FamilyFirefox:
+		newest = 92 + weeks/6.5
+		if weeks > 0 {
+			newest = 92 + weeks/4.05
+		}
+	default:
+		return nan
+	}
+	return float32(newest) - float32(claim.Major)
+}
+
+// missingParts tells how far the subject is behind others of the service in asking for what pages are made of: 0 asks
+// for as much, 1 for nothing. It is unknown for the first pages, which come before their parts, and where the service has its
+// parts elsewhere.
+func missingParts(c *scene) float32 {
+	usual := over(c.service.parts, c.service.hour)
+	if c.s.pages < 3 || c.s.last-c.s.first < 5 || c.service.hour < 30 || !(usual >= 0.5) {
+		return nan
+	}
+	return max(0, 1-float32(c.s.parts)/float32(c.s.pages)/usual)
+}
+
+// agentMissingParts is missingParts of all clients with the User-Agent.
+func agentMissingParts(c *scene) float32 {
+	usual := over(c.service.parts, c.service.hour)
+	if c.agent.hour < 20 || c.service.hour < 30 || !(usual >= 0.5) {
+		return nan
+	}
+	return max(0, 1-c.agent.parts/c.agent.hour/usual)
+}
+
+// activeInRow is how many hours, this one included, had a page without a break.
+func activeInRow(c *scene) float32 { return float32(bits.TrailingZeros32(^c.s.hours)) }
+
+// strength orders the kinds of subjects by what they prove.
+func strength(c *scene) float32 {
+	switch c.e.Subjects[0].Kind {
+	case identity.KindL, identity.KindService:
+		return 3
+	case identity.KindSpravka:
+		return 2
+	case identity.KindFuid, identity.KindI:
+		return 1
+	}
+	return 0
+}

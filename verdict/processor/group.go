@@ -1,0 +1,184 @@
+package processor
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"antirobot/verdict"
+)
+
+// role says what a group has in common.
+type role uint8
+
+const (
+	roleSubject role = iota // of a pace: one subject
+	roleCrowd               // an address, over all requests that brought cookies
+	roleNetwork             // a /24 or /48
+	roleAgent               // a User-Agent
+	roleShape               // which fields there are, in which order, from which browser
+	roleService             // all requests to a service
+	roleAll
+)
+
+// groupKey names a group. Only roleService is of one service.
+type groupKey struct {
+	role role
+	id   [16]byte
+}
+
+// What a group counts, and how long it remembers: counts fade as those of sessions do.
+const (
+	groupHour = 3600.0
+	groupDay  = 86400.0
+)
+
+// group is what many subjects have done together.
+type group struct {
+	at       int64 // unix milliseconds up to which the counts have faded
+	minute   float32
+	hour     float32 // pages
+	parts    float32 // sub-resources, by the hour, as the next ones
+	offered  float32 // pages of browsers without our cookie
+	fields   float32 // pages whose fields are known
+	noRefs   float32 // pages without referer
+	shown    float32 // at the captcha, by the day, as the next ones
+	solved   float32
+	failed   float32
+	bans     float32
+	members  [4]uint64 // a bit for each member of this hour: addresses, or the subjects of an address
+	hourNo   uint32
+	previous uint32 // members in the hour before
+}
+
+// fade brings the counts to a time; late events count as if they were on time.
+func (g *group) fade(at time.Time) {
+	ms := at.UnixMilli()
+	if hour := uint32(ms / 3600_000); hour > g.hourNo {
+		g.previous = 0
+		if hour == g.hourNo+1 {
+			g.previous = uint32(g.size())
+		}
+		g.members, g.hourNo = [4]uint64{}, hour
+	}
+	if ms <= g.at {
+		return
+	}
+	gap := float64(ms-g.at) / 1000
+	if g.at == 0 {
+		gap = 0
+	}
+	g.at = ms
+	if gap == 0 {
+		return
+	}
+	g.minute *= float32(math.Exp(-gap / 60))
+	h := float32(math.Exp(-gap / groupHour))
+	g.hour, g.parts, g.offered, g.fields, g.noRefs = g.hour*h, g.parts*h, g.offered*h, g.fields*h, g.noRefs*h
+	d := float32(math.Exp(-gap / groupDay))
+	g.shown, g.solved, g.failed, g.bans = g.shown*d, g.solved*d, g.failed*d, g.bans*d
+}
+
+// size estimates the members of this hour.
+func (g *group) size() float32 {
+	n := 0
+	for _, w := range g.members {
+		n += bits.OnesCount64(w)
+	}
+	const size = 256
+	if n == size {
+		n--
+	}
+	return float32(-size * math.Log(1-float64(n)/size))
+}
+
+// membership is how many members were seen in this hour or the one before.
+func (g *group) membership() float32 { return max(g.size(), float32(g.previous)) }
+
+// join notes a member.
+func (g *group) join(h uint64) {
+	h = h * 0x9e3779b97f4a7c15 >> 40
+	g.members[h/64%uint64(len(g.members))] |= 1 << (h % 64)
+}
+
+// turn adds a page.
+func (g *group) turn(e *verdict.Event, member uint64) {
+	g.fade(e.At)
+	g.join(member)
+	g.minute++
+	g.hour++
+	if e.Referer == verdict.RefererNone {
+		g.noRefs++
+	}
+	if e.Partial {
+		return
+	}
+	g.fields++
+	if e.Cookies&verdict.CookieOffered != 0 {
+		g.offered++
+	}
+}
+
+// part adds a sub-resource.
+func (g *group) part(e *verdict.Event) {
+	g.fade(e.At)
+	g.parts++
+}
+
+// captcha adds what happened at the captcha.
+func (g *group) captcha(e *verdict.Event) {
+	g.fade(e.At)
+	switch e.Kind {
+	case verdict.EventShown:
+		g.shown++
+	case verdict.EventSolved:
+		g.solved++
+	case verdict.EventFailed:
+		g.failed++
+	}
+}
+
+// groups are the groups that one event belongs to.
+type groups struct {
+	keys [6]groupKey
+	n    int
+}
+
+// groupsOf lists the groups of an event: its address if that is not the subject itself, its network, its User-Agent, its
+// header shape, the service's, and everybody.
+func groupsOf(e *verdict.Event) (g groups) {
+	add := func(k groupKey) {
+		g.keys[g.n] = k
+		g.n++
+	}
+	addr := e.Subjects[e.N-1]
+	add(groupKey{role: roleAll})
+	add(groupKey{role: roleService, id: idOf(uint64(e.Service), 0)})
+	add(groupKey{role: roleNetwork, id: networkOf(addr.ID)})
+	if e.N > 1 {
+		add(groupKey{role: roleCrowd, id: addr.ID})
+	}
+	if e.Agent != 0 {
+		add(groupKey{role: roleAgent, id: idOf(e.Agent, 0)})
+	}
+	if e.Shape != 0 && e.Facts.Page && !e.Partial {
+		add(groupKey{role: roleShape, id: idOf(e.Shape, uint64(e.Claim.Family)<<32|uint64(e.Language))})
+	}
+	return g
+}
+
+// idOf makes an ID of hashes.
+func idOf(a, b uint64) (id [16]byte) {
+	for i := range 8 {
+		id[i], id[8+i] = byte(a>>(8*i)), byte(b>>(8*i))
+	}
+	return id
+}
+
+// memberOf is what a group counts its members by: an address counts its subjects, all others their addresses.
+func memberOf(k groupKey, e *verdict.Event) uint64 {
+	if k.role == roleCrowd {
+		return hashID(e.Subjects[0].ID)
+	}
+	return addressHash(e)
+}

@@ -1,0 +1,237 @@
+package processor
+
+import (
+	"context"
+	"math"
+	"net/netip"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/store"
+	"antirobot/verdict"
+	"antirobot/verdict/counter"
+)
+
+// What is remembered of the counters.
+const (
+	historyPagesDay = iota
+	historyPagesFortnight
+	historyAddressFortnight
+	historyNetworkFortnight
+	historyAddressBad
+	historyNetworkBad
+	historyAddressGood
+	historyCount
+)
+
+// history is what the counters of the store have said about a subject, when they were asked last. A number n stands as
+// a byte: 8 × log2(1+n) rounded, and one; 0 is unknown. That is within 5 % up to two thousand million.
+type history [historyCount]uint8
+
+func (h *history) set(i int, n uint64) {
+	h[i] = uint8(min(math.Round(8*math.Log2(1+float64(n))), math.MaxUint8-1)) + 1
+}
+
+func (h *history) value(i int) float32 {
+	if h[i] == 0 {
+		return nan
+	}
+	return float32(math.Round(math.Exp2(float64(h[i]-1)/8) - 1))
+}
+
+// historyPrefix is the prefix of the counters that the processor keeps.
+const historyPrefix = "gate"
+
+// Counters keep counts by ten minutes and days: counter.Shingler. Add touches memory only.
+type Counters interface {
+	Add(d store.Delta)
+	Read(ctx context.Context, dst []uint64, q []store.Query) error
+}
+
+// errand is what an event leaves for the store: to count, to ask for the counts, to look for a ban that memory lost. It
+// is done in a goroutine of its own, so that a slow store delays no judgement.
+type errand struct {
+	sub, addr            identity.Subject
+	at                   time.Time
+	service              string
+	pages                uint32
+	bans, solved, failed uint8
+	read, recall         bool
+}
+
+const (
+	errandQueue = 4096
+	errandBatch = 64
+	errandTime  = 5 * time.Second // for the store to answer
+)
+
+// SetCounters sets where counts are kept over restarts and between nodes; without them the factors of the store's
+// counters are unknown. It must be called before Start.
+func (p *Processor) SetCounters(c Counters) { p.counters = c }
+
+// send leaves an errand; when too many wait it is dropped and counted.
+func (p *Processor) send(a errand) {
+	if !p.running.Load() {
+		return
+	}
+	select {
+	case p.errands <- a:
+	default:
+		p.dropped.Inc()
+	}
+}
+
+// runErrands does errands until stop, and then those that wait.
+func (p *Processor) runErrands() {
+	var h historian
+	for {
+		var first errand
+		select {
+		case first = <-p.errands:
+		case <-p.stopErrands:
+			for len(p.errands) > 0 {
+				p.do(&h, <-p.errands)
+			}
+			return
+		}
+		p.do(&h, first)
+	}
+}
+
+// do does one errand and those that wait, up to a batch.
+func (p *Processor) do(h *historian, first errand) {
+	h.batch = append(h.batch[:0], first)
+	for len(h.batch) < errandBatch && len(p.errands) > 0 {
+		h.batch = append(h.batch, <-p.errands)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), errandTime)
+	defer cancel()
+	for i := range h.batch {
+		if a := &h.batch[i]; a.recall {
+			p.recall(ctx, a)
+		}
+	}
+	if p.counters != nil {
+		p.askCounters(ctx, h)
+	}
+}
+
+// recall looks in the store for the bans of a subject that memory had no room for.
+func (p *Processor) recall(ctx context.Context, a *errand) {
+	n, err := p.bench.Recall(ctx, a.sub, a.service)
+	if err != nil {
+		p.askErrors.Inc()
+	}
+	p.recalled.Add(n)
+}
+
+// historian is the room that errands are done in.
+type historian struct {
+	batch    []errand
+	pieces   [3]counter.Piece
+	shingles []counter.Shingle
+	queries  []store.Query
+	counts   []uint64
+	asked    []identity.Subject
+}
+
+// askCounters counts what a batch of errands brings, and reads what it asks for, all at once.
+func (p *Processor) askCounters(ctx context.Context, h *historian) {
+	h.queries, h.asked = h.queries[:0], h.asked[:0]
+	for i := range h.batch {
+		a := &h.batch[i]
+		address := netip.AddrFrom16(a.addr.ID).Unmap().String()
+		h.pieces = [...]counter.Piece{
+			{Type: counter.TypeSession, Text: a.sub.String()}, {Type: counter.TypeAddress, Text: address}, {Type: counter.TypeNetwork, Text: address},
+		}
+		var err error
+		if h.shingles, err = counter.Shingles(h.shingles[:0], h.pieces[:]); err != nil {
+			p.askErrors.Inc()
+			continue
+		}
+		p.countErrand(a, h.shingles)
+		if a.read {
+			h.queries = appendHistory(h.queries, h.shingles, a.at)
+			h.asked = append(h.asked, a.sub)
+		}
+	}
+	if len(h.queries) == 0 {
+		return
+	}
+	if cap(h.counts) < len(h.queries) {
+		h.counts = make([]uint64, errandBatch*historyCount)
+	}
+	h.counts = h.counts[:len(h.queries)]
+	if err := p.counters.Read(ctx, h.counts, h.queries); err != nil {
+		p.askErrors.Inc()
+		return
+	}
+	for i, sub := range h.asked {
+		sh, hash := p.sessions.lock(sub)
+		if s := sh.find(hash, sub); s != nil {
+			for k := range historyCount {
+				s.history.set(k, h.counts[i*historyCount+k])
+			}
+		}
+		sh.mu.Unlock()
+	}
+}
+
+// countErrand adds the pages of an errand to the counters of its subject, address and network, and what is judged of
+// them to those of the address and the network: three of pages, two for each judgement.
+func (p *Processor) countErrand(a *errand, of []counter.Shingle) {
+	slot := store.TenMinutes.Number(a.at)
+	add := func(s counter.Shingle, typ uint16, n uint64) {
+		if n > 0 {
+			p.counters.Add(store.Delta{Counter: store.Counter{Prefix: historyPrefix, Shingle: s.Hash, Type: typ}, Slot: slot, N: n})
+		}
+	}
+	for _, s := range of {
+		add(s, s.Type, uint64(a.pages))
+	}
+	for _, s := range of[1:] {
+		add(s, counter.TypeJudgedBad, uint64(a.bans))
+		add(s, counter.TypeSolved, uint64(a.solved))
+		add(s, counter.TypeFailed, uint64(a.failed))
+	}
+}
+
+// appendHistory appends the questions whose answers are a history, in its order.
+func appendHistory(q []store.Query, of []counter.Shingle, at time.Time) []store.Query {
+	session, address, network := of[0], of[1], of[2]
+	ask := func(s counter.Shingle, typ uint16, unit store.Unit, back uint32) {
+		to := unit.Number(at)
+		q = append(q, store.Query{
+			Counter: store.Counter{Prefix: historyPrefix, Shingle: s.Hash, Type: typ}, Unit: unit, From: to - min(back, to), To: to,
+		})
+	}
+	const day, fortnight = store.SlotsPerDay, store.DaysPerFortnight
+	ask(session, session.Type, store.TenMinutes, day)
+	ask(session, session.Type, store.Day, fortnight)
+	ask(address, address.Type, store.Day, fortnight)
+	ask(network, network.Type, store.Day, fortnight)
+	ask(address, counter.TypeJudgedBad, store.Day, fortnight)
+	ask(network, counter.TypeJudgedBad, store.Day, fortnight)
+	ask(address, counter.TypeSolved, store.Day, fortnight)
+	return q
+}
+
+// forStore returns what a page of the subject leaves for the store, when it is evaluated or new; false if nothing. The
+// caller holds the lock of the session.
+func (s *session) forStore(e *verdict.Event, fresh, due, forgot bool) (a errand, any bool) {
+	a = errand{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At}
+	if due {
+		a.pages = s.pages - s.counted
+		s.counted = s.pages
+		a.read = s.pages >= s.nextRead
+		if a.read {
+			s.nextRead = uint32(min(4*uint64(s.pages), math.MaxUint32))
+		}
+	}
+	lost := fresh || int64(s.sentence.until) > e.At.Unix()
+	if forgot && lost && s.flags&flagRecalled == 0 && e.Verdict == verdict.Human && !e.Paid {
+		s.flags |= flagRecalled
+		a.recall = true
+	}
+	return a, a.pages > 0 || a.read || a.recall
+}

@@ -1,0 +1,186 @@
+package processor
+
+import (
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+const maxOffences = 16
+
+// paceKey names what the limits of a service count.
+type paceKey struct {
+	role    role
+	kind    identity.Kind
+	service uint16
+	id      [16]byte
+}
+
+// window counts in the current stretch of its length and the one before; the sliding count takes of the latter the part
+// that the window still covers, as if its events had been spread evenly.
+type window struct {
+	no        uint32 // number of the current stretch since the epoch
+	cur, prev uint32
+}
+
+// roll brings the window to stretch no. Events that come a little late count as if they were on time.
+func (w *window) roll(no uint32) {
+	switch {
+	case no == w.no || no+1 == w.no:
+	case no == w.no+1:
+		w.no, w.prev, w.cur = no, w.cur, 0
+	default:
+		*w = window{no: no}
+	}
+}
+
+func (w *window) estimate(part float32) float32 { return float32(w.cur) + float32(w.prev)*(1-part) }
+
+// stretch returns the number of the stretch of a window's length that a time lies in, and which part of it is over.
+func stretch(at time.Time, length time.Duration) (no uint32, part float32) {
+	ms, l := at.UnixMilli(), length.Milliseconds()
+	return uint32(ms / l), float32(ms%l) / float32(l)
+}
+
+// pace is what is counted for the limits of one service.
+type pace struct {
+	total    uint32
+	last     uint32 // unix seconds of the last page
+	sentence sentence
+	windows  [verdict.MaxLimits]window
+}
+
+// paces keeps a bounded number of them.
+type paces struct{ *table[paceKey, pace] }
+
+func newPaces(most int) paces { return paces{newTable[paceKey, pace](most)} }
+
+// add counts a page for the key, sets seen to the sliding counts with it, and returns how many there were. If the key is
+// new, before is how many pages there were already, from first on: windows that began before them count them.
+func (t paces) add(k paceKey, at time.Time, limits []limit, before, first uint32, seen *[verdict.MaxLimits]float32) (total uint32) {
+	sh, h := t.lock(k)
+	defer sh.mu.Unlock()
+	p, fresh := t.open(sh, h, k)
+	if fresh {
+		p.total = before
+		for i := range limits {
+			p.windows[i].no, _ = stretch(at, limits[i].Window)
+			if no, _ := stretch(time.Unix(int64(first), 0), limits[i].Window); no == p.windows[i].no {
+				p.windows[i].cur = before
+			}
+		}
+	}
+	p.total++
+	p.last = uint32(at.Unix())
+	for i := range limits {
+		no, part := stretch(at, limits[i].Window)
+		w := &p.windows[i]
+		w.roll(no)
+		w.cur++
+		if w.no != no {
+			part = 0 // late: the stretch has only begun
+		}
+		seen[i] = w.estimate(part)
+	}
+	return p.total
+}
+
+// read sets seen to the sliding counts of a key at a time.
+func (t paces) read(k paceKey, at time.Time, limits []limit, seen *[verdict.MaxLimits]float32) (total uint32, ok bool) {
+	sh, h := t.lock(k)
+	defer sh.mu.Unlock()
+	p := sh.find(h, k)
+	if p == nil {
+		return 0, false
+	}
+	for i := range limits {
+		no, part := stretch(at, limits[i].Window)
+		w := p.windows[i]
+		w.roll(no)
+		seen[i] = w.estimate(part)
+	}
+	return p.total, true
+}
+
+// sentence returns how long the key is banned now; false if more than half of the last ban is still ahead.
+func (t paces) sentence(k paceKey, at time.Time, rule sentencing) (time.Duration, bool) {
+	sh, h := t.lock(k)
+	defer sh.mu.Unlock()
+	p := sh.find(h, k)
+	if p == nil { // it made room for another meanwhile
+		return min(rule.first, rule.most), true
+	}
+	return p.sentence.next(at, rule)
+}
+
+// bannedUntil returns when the last ban of a key ends, in unix seconds.
+func (t paces) bannedUntil(k paceKey) uint32 {
+	sh, h := t.lock(k)
+	defer sh.mu.Unlock()
+	if p := sh.find(h, k); p != nil {
+		return p.sentence.until
+	}
+	return 0
+}
+
+func (t paces) setBanned(k paceKey, until uint32) {
+	sh, h := t.lock(k)
+	defer sh.mu.Unlock()
+	if p := sh.find(h, k); p != nil {
+		p.sentence.until = until
+	}
+}
+
+// sweep drops what no window covers any more, and whose offences are forgotten.
+func (t paces) sweep(at time.Time, longest, forget time.Duration) {
+	now := at.Unix()
+	t.table.sweep(func(_ paceKey, p *pace) bool {
+		return now-int64(p.last) > int64(2*longest/time.Second) && p.sentence.over(now, forget)
+	})
+}
+
+// sentence is the last ban of somebody.
+type sentence struct {
+	until    uint32 // unix seconds; 0: there was none
+	length   uint32 // seconds
+	offences uint8
+}
+
+// sentencing is how bans grow: each is twice as long as the one before, up to the most, and who was not banned for a
+// time begins anew. Flat ones stay as they are.
+type sentencing struct {
+	first, most, forget time.Duration
+	flat                bool
+}
+
+// next returns the length of the ban that is due now; false if more than half of the last one is still ahead.
+func (s *sentence) next(at time.Time, rule sentencing) (time.Duration, bool) {
+	now := uint32(at.Unix())
+	if s.until > now && s.until-now > s.length/2 {
+		return 0, false
+	}
+	if s.until < now && now-s.until > uint32(rule.forget/time.Second) {
+		s.offences = 0
+	}
+	length := min(rule.first, rule.most)
+	if !rule.flat {
+		for range s.offences {
+			length = min(2*length, rule.most)
+		}
+		s.offences = min(s.offences+1, maxOffences)
+	}
+	s.length = uint32(length / time.Second)
+	s.until = now + s.length
+	return length, true
+}
+
+// ahead returns how much of the sentence is left.
+func (s *sentence) ahead(at time.Time) time.Duration {
+	return time.Duration(int64(s.until)-at.Unix()) * time.Second
+}
+
+// over reports whether nothing hangs on the sentence any more.
+func (s *sentence) over(now int64, forget time.Duration) bool {
+	return s.until == 0 || now-int64(s.until) > int64(forget/time.Second)
+}

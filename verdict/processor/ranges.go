@@ -1,0 +1,102 @@
+package processor
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"net/netip"
+	"os"
+	"slices"
+	"strings"
+)
+
+// maxRanges bounds what is read of the lists of hosting companies.
+const maxRanges = 1_000_000
+
+// ranges is a set of networks that never changes: sorted, joined, searched by halves.
+type ranges struct {
+	from, to [][16]byte
+}
+
+// readRanges reads networks and addresses, one a line; what follows a # or a space is left out. Without a file it
+// returns nil, which knows nothing.
+func readRanges(files []string) (*ranges, error) {
+	if len(files) == 0 {
+		return nil, nil
+	}
+	var all []netip.Prefix
+	for _, name := range files {
+		var err error
+		if all, err = readNetworks(all, name); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(all, func(a, b netip.Prefix) int {
+		return cmp.Or(slicesCompare(a.Addr().As16(), b.Addr().As16()), a.Bits()-b.Bits())
+	})
+	r := &ranges{}
+	for _, n := range all {
+		from, to := n.Addr().As16(), lastOf(n)
+		if k := len(r.to); k > 0 && slicesCompare(r.to[k-1], from) >= 0 {
+			continue // networks are nested or apart
+		}
+		r.from, r.to = append(r.from, from), append(r.to, to)
+	}
+	return r, nil
+}
+
+func readNetworks(dst []netip.Prefix, name string) ([]netip.Prefix, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		text, _, _ := strings.Cut(lines.Text(), "#")
+		words := strings.Fields(text)
+		if len(words) == 0 {
+			continue
+		}
+		network, err := netip.ParsePrefix(words[0])
+		if err != nil {
+			addr, err := netip.ParseAddr(words[0])
+			if err != nil {
+				return nil, fmt.Errorf("%s, line %d: %.60q is no network such as 192.0.2.0/24", name, n, words[0])
+			}
+			network = netip.PrefixFrom(addr.WithZone(""), addr.BitLen())
+		}
+		if len(dst) == maxRanges {
+			return nil, fmt.Errorf("%s: more than %d networks", name, maxRanges)
+		}
+		dst = append(dst, network.Masked())
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return dst, nil
+}
+
+func slicesCompare(a, b [16]byte) int { return slices.Compare(a[:], b[:]) }
+
+// lastOf returns the last address of a network.
+func lastOf(n netip.Prefix) [16]byte {
+	last := n.Addr().As16()
+	host := n.Addr().BitLen() - n.Bits()
+	for i := 15; host > 0; i-- {
+		last[i] |= byte(1<<min(host, 8) - 1)
+		host -= 8
+	}
+	return last
+}
+
+func (r *ranges) has(addr [16]byte) tristate {
+	if r == nil {
+		return unknown
+	}
+	i, found := slices.BinarySearchFunc(r.from, addr, slicesCompare)
+	if found || i > 0 && slicesCompare(r.to[i-1], addr) >= 0 {
+		return yes
+	}
+	return no
+}

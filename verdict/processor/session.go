@@ -1,0 +1,415 @@
+package processor
+
+import (
+	"math"
+	"math/bits"
+	"time"
+
+	"antirobot/verdict"
+)
+
+// spans are the lengths over which a session counts its pages, in seconds. A count fades: a page weighs e^(-age/span), so
+// that a steady pace of r pages a second counts r × span.
+var spans = [...]float64{1, 10, 60, 600, 3600, 86400}
+
+// share is something that is counted per page, and told as a share of the pages.
+type share uint8
+
+// The shares.
+const (
+	shareRepeat share = iota // the same target as one of the last eight
+	shareRefererNone
+	shareRefererSame
+	shareRefererKnown // page loads, from a page that the subject was seen on
+	shareRefererForeign
+	share4xx
+	shareNotFound
+	share5xx
+	shareRedirect
+	shareNotModified
+	shareAnswered // pages whose status is known
+	shareData
+	shareHead
+	sharePost
+	shareOther // methods
+	shareFeed
+	shareProbe // probes that found nothing
+	shareStep
+	shareNumbered // pages with a number
+	shareQuery
+	shareStopped
+	shareMisfit
+	shareFields   // pages whose fields are known
+	shareOffered  // browsers loading a page without our cookie
+	shareCookie   // with our cookie
+	shareNavigate // navigations
+	shareNight
+	shareLoad       // page loads: not asked for by scripts, not answered with data
+	shareLoadRefers // with a Referer
+	shareTyped      // loads that no page has led to, as the browser says …
+	shareSited      // … of those of which it says anything
+	shareCount
+)
+
+const recentPages = 8
+
+// session is what is known of one subject, over all services. A count of it in a byte fades by halves.
+type session struct {
+	page        int64 // unix milliseconds of the last page
+	load        int64 // and of the last page load
+	targets     uint64
+	agents      uint64 // a bit for each User-Agent of this hour
+	browsers    uint64 // a bit for each of our cookies of this hour
+	first, last uint32 // unix seconds of the first and last event
+	pages       uint32
+	parts       uint32 // sub-resources
+	faded       [len(spans)]float32
+	burst       float32 // most pages within a second or so
+	gapMean     float32 // of the logarithm of the gaps between page loads, in seconds
+	gapVar      float32
+	gapMin      float32
+	depth       float32
+	bytes       float32
+	took        float32 // milliseconds
+	number      uint32
+	series      uint32
+	hour        uint32 // of agents, browsers and hours
+	hours       uint32 // a bit for each of the last 24 hours with a page, this one the lowest
+	addresses   uint32
+	headers     verdict.Headers
+	iAge        int32
+	shownAt     uint32
+	nextEval    uint32 // pages
+	evalAt      uint32
+	counted     uint32 // pages that the counters of the store were told
+	nextRead    uint32 // pages at which the counters are asked again
+	score       float32
+	bannedScore float32 // of the last scored ban
+	sentence    sentence
+	recent      [recentPages]uint16
+	networks    uint16
+	languages   uint16
+	shapes      uint16
+	misfits     verdict.Misfits
+	claim       verdict.Claim
+	solveTime   uint16 // seconds from the challenge to the answer
+	shares      [shareCount]uint8
+	sharesOf    uint8 // pages in shares
+	stable      uint8 // gaps in gapMean
+	depthMax    uint8
+	agentsPrev  uint8 // of the hour before
+	browsersPrv uint8
+	bans        uint8
+	shown       uint8
+	solved      uint8
+	failed      uint8
+	ignored     uint8 // challenges that were shown and not tried
+	flags       sessionFlags
+	history     history
+}
+
+type sessionFlags uint8
+
+const (
+	flagRobots    sessionFlags = 1 << iota // asked for robots.txt
+	flagPartial                            // the last request was a recorded line
+	flagForged                             // brought a cookie whose seal does not open
+	flagEverParts                          // asked for a sub-resource
+	flagRecalled                           // the store was asked for a ban
+)
+
+// bit spreads a hash over the bits of a small set.
+func bit(h uint64, size uint64) uint64 { return 1 << (h * 0x9e3779b97f4a7c15 >> 40 % size) }
+
+// distinct estimates how many values set the bits of a set of the given size (linear counting; Whang et al., 1990).
+func distinct(set uint64, size int) float32 {
+	n := bits.OnesCount64(set)
+	if n == size {
+		n = size - 1 // full: at least so many
+	}
+	if n <= 1 {
+		return float32(n)
+	}
+	return float32(-float64(size) * math.Log(1-float64(n)/float64(size)))
+}
+
+func inc[T uint8 | uint16 | uint32](n *T) {
+	if *n+1 != 0 {
+		*n++
+	}
+}
+
+// ease moves a mean towards a value, as fast as the first values need and never slower than 1/32.
+func ease(mean *float32, v float32, n uint32) {
+	*mean += (v - *mean) / float32(min(max(n, 1), 32))
+}
+
+// seen adds an event of the subject that is no page: a part of one, or what happened at the captcha.
+func (s *session) seen(e *verdict.Event) {
+	now := uint32(e.At.Unix())
+	if s.first == 0 {
+		s.first = now
+		s.iAge = -1
+	}
+	s.last = max(s.last, now)
+	s.roll(now / 3600)
+	if e.Agent != 0 {
+		s.agents |= bit(e.Agent, 64)
+	}
+	if e.Browser != 0 {
+		s.browsers |= bit(uint64(e.Browser), 64)
+	}
+	s.addresses |= uint32(bit(addressHash(e), 32))
+	s.networks |= uint16(bit(hashID(networkOf(e.Subjects[e.N-1].ID)), 16))
+}
+
+// roll brings what is counted by the hour to the present one.
+func (s *session) roll(hour uint32) {
+	if hour <= s.hour {
+		return
+	}
+	if hour == s.hour+1 {
+		s.agentsPrev, s.browsersPrv = uint8(bits.OnesCount64(s.agents)), uint8(bits.OnesCount64(s.browsers))
+	} else {
+		s.agentsPrev, s.browsersPrv = 0, 0
+	}
+	if by := hour - s.hour; by < 24 {
+		s.hours = s.hours << by & (1<<24 - 1)
+	} else {
+		s.hours = 0
+	}
+	s.agents, s.browsers, s.hour = 0, 0, hour
+	s.flags &^= flagRecalled
+}
+
+// agentCount is how many User-Agents were seen in this hour or the one before.
+func (s *session) agentCount() int { return max(bits.OnesCount64(s.agents), int(s.agentsPrev)) }
+
+// clients estimates how many people use the subject: one, or those behind an address.
+func (s *session) clients() float32 {
+	n := max(distinct(s.agents, 64), float32(s.agentsPrev), distinct(s.browsers, 64), float32(s.browsersPrv))
+	return max(1, n)
+}
+
+// part adds a sub-resource.
+func (s *session) part(e *verdict.Event) {
+	s.seen(e)
+	inc(&s.parts)
+	s.flags |= flagEverParts
+}
+
+// turn adds a page.
+func (s *session) turn(e *verdict.Event, night bool) {
+	s.seen(e)
+	inc(&s.pages)
+	if s.sharesOf == math.MaxUint8 {
+		for i := range s.shares {
+			s.shares[i] /= 2
+		}
+		s.sharesOf /= 2
+	}
+	s.sharesOf++
+	s.pace(e.At)
+	load := e.Facts.Page && e.Type != verdict.TypeData
+	if load {
+		s.loaded(e)
+	}
+	s.course(e, load)
+	s.client(e)
+	s.count(shareStopped, e.Verdict == verdict.Robot)
+	s.count(shareNight, night)
+	s.hours |= 1
+	s.answer(e)
+	s.methods(e)
+}
+
+func (s *session) count(i share, is bool) {
+	if is {
+		s.shares[i]++
+	}
+}
+
+// pace counts when the page came.
+func (s *session) pace(at time.Time) {
+	ms := at.UnixMilli()
+	gap := float64(ms-s.page) / 1000
+	if s.pages == 1 {
+		gap = math.Inf(1)
+	}
+	gap = max(gap, 0)
+	for i := range s.faded {
+		s.faded[i] = s.faded[i]*float32(math.Exp(-gap/spans[i])) + 1
+	}
+	s.burst = max(s.burst, s.faded[0])
+	s.page = max(s.page, ms)
+}
+
+// loaded counts a page load.
+func (s *session) loaded(e *verdict.Event) {
+	s.shares[shareLoad]++
+	s.count(shareLoadRefers, e.Referer != verdict.RefererNone)
+	s.count(shareSited, e.Site != verdict.SiteUnknown)
+	s.count(shareTyped, e.Site == verdict.SiteNone)
+	if e.Series != 0 {
+		s.shares[shareNumbered]++
+		if step := int64(e.Number) - int64(s.number); e.Series == s.series && step != 0 && step >= -3 && step <= 3 {
+			s.shares[shareStep]++
+		}
+		s.number, s.series = e.Number, e.Series
+	}
+	ms := e.At.UnixMilli()
+	gap := max(float64(ms-s.load)/1000, 0)
+	first := s.load == 0
+	s.load = max(s.load, ms)
+	// The gap between two loads, by its logarithm, from a millisecond to an hour: what comes later is another visit.
+	if first || gap > 3600 {
+		return
+	}
+	if g := float32(gap); s.stable == 0 || g < s.gapMin {
+		s.gapMin = g
+	}
+	inc(&s.stable)
+	l := float32(math.Log(max(gap, 0.001)))
+	d := l - s.gapMean
+	n := float32(min(max(uint32(s.stable), 1), 32))
+	s.gapMean += d / n
+	s.gapVar += (d*(l-s.gapMean) - s.gapVar) / n
+}
+
+// fade brings a copy of the counts of pages to a later time.
+func (s *session) fade(at time.Time) {
+	gap := float64(at.UnixMilli()-s.page) / 1000
+	if gap <= 0 {
+		return
+	}
+	for i := range s.faded {
+		s.faded[i] *= float32(math.Exp(-gap / spans[i]))
+	}
+}
+
+// course counts where the subject goes.
+func (s *session) course(e *verdict.Event, load bool) {
+	short := uint16(e.Path>>16) | 1
+	known := false
+	if e.Referer == verdict.RefererSame {
+		ref := e.RefererPath
+		for _, p := range s.recent {
+			known = known || p == uint16(ref>>16)|1
+		}
+	}
+	same := false
+	for _, p := range s.recent {
+		same = same || p == short && s.targets&bit(e.Target, 64) != 0
+	}
+	s.recent[s.pages%recentPages] = short
+	s.count(shareRepeat, same)
+	s.targets |= bit(e.Target, 64)
+	s.count(shareRefererNone, e.Referer == verdict.RefererNone)
+	s.count(shareRefererSame, e.Referer == verdict.RefererSame)
+	s.count(shareRefererForeign, e.Referer == verdict.RefererForeign || e.Referer == verdict.RefererMalformed)
+	s.count(shareRefererKnown, known && load)
+	s.count(shareQuery, e.Query)
+	s.count(shareFeed, e.PathKind == verdict.PathFeed)
+	if e.PathKind == verdict.PathRobots {
+		s.flags |= flagRobots
+	}
+	ease(&s.depth, float32(e.Depth), s.pages)
+	s.depthMax = max(s.depthMax, e.Depth)
+}
+
+// client counts what the subject looks like.
+func (s *session) client(e *verdict.Event) {
+	s.claim, s.headers, s.misfits, s.iAge = e.Claim, e.Headers, e.Misfits, e.IAge
+	s.flags &^= flagPartial
+	if e.Partial {
+		s.flags |= flagPartial
+		return
+	}
+	s.shares[shareFields]++
+	s.count(shareMisfit, e.Misfits != 0)
+	s.count(shareOffered, e.Cookies&verdict.CookieOffered != 0)
+	s.count(shareCookie, e.Cookies&verdict.CookieOurs != 0)
+	s.count(shareNavigate, e.Facts.Page)
+	if e.Forged > 0 {
+		s.flags |= flagForged
+	}
+	s.languages |= uint16(bit(uint64(e.Language), 16))
+	if e.Facts.Page {
+		s.shapes |= uint16(bit(e.Shape, 16))
+	}
+}
+
+// answer counts what the subject got.
+func (s *session) answer(e *verdict.Event) {
+	if e.Status == 0 || e.Verdict == verdict.Robot && e.Mode == verdict.Enforce {
+		return
+	}
+	s.shares[shareAnswered]++
+	n := uint32(s.shares[shareAnswered])
+	ease(&s.bytes, float32(e.BytesOut), n)
+	if e.Took > 0 {
+		ease(&s.took, float32(e.Took.Microseconds())/1000, n)
+	}
+	s.count(shareData, e.Type == verdict.TypeData)
+	switch st := e.Status; {
+	case st == 304:
+		s.shares[shareNotModified]++
+	case st >= 300 && st < 400:
+		s.shares[shareRedirect]++
+	case st >= 400 && st < 500:
+		s.shares[share4xx]++
+		if st == 404 || st == 410 {
+			s.shares[shareNotFound]++
+			s.count(shareProbe, e.PathKind == verdict.PathProbe)
+		}
+	case st >= 500:
+		s.shares[share5xx]++
+	}
+}
+
+func (s *session) methods(e *verdict.Event) {
+	switch e.Method {
+	case 'G':
+	case 'H':
+		s.shares[shareHead]++
+	case 'P':
+		s.shares[sharePost]++
+	default:
+		s.shares[shareOther]++
+	}
+}
+
+// captcha adds what happened at the captcha.
+func (s *session) captcha(e *verdict.Event) {
+	s.seen(e)
+	now := uint32(e.At.Unix())
+	switch e.Kind {
+	case verdict.EventShown:
+		if s.shownAt != 0 {
+			inc(&s.ignored)
+		}
+		inc(&s.shown)
+		s.shownAt = now
+	case verdict.EventSolved, verdict.EventFailed:
+		if s.shownAt != 0 && now >= s.shownAt {
+			s.solveTime = uint16(min(now-s.shownAt, math.MaxUint16-1) + 1)
+		}
+		s.shownAt = 0
+		if e.Kind == verdict.EventSolved {
+			inc(&s.solved)
+		} else {
+			inc(&s.failed)
+		}
+	}
+}
+
+// hashID hashes an ID for the small sets; it resists nobody, and nothing rests on it alone.
+func hashID(id [16]byte) uint64 {
+	var h uint64 = 0xcbf29ce484222325
+	for _, b := range id {
+		h = (h ^ uint64(b)) * 0x100000001b3
+	}
+	return h ^ h>>29
+}
+
+func addressHash(e *verdict.Event) uint64 { return hashID(e.Subjects[e.N-1].ID) }

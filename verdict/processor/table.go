@@ -1,0 +1,186 @@
+package processor
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+)
+
+const (
+	tableShards = 64
+	tableChunk  = 512 // records are allocated by the chunk, so that growth copies nothing
+)
+
+// table keeps a bounded number of records by key. A full shard drops one that has not been touched since its hand came
+// by last. Its index holds numbers instead of keys, and the garbage collector has nothing to look at. Safe for concurrent
+// use.
+type table[K comparable, R any] struct {
+	seed    maphash.Seed
+	each    uint32 // most in one shard
+	live    atomic.Int64
+	evicted atomic.Uint64
+	shards  [tableShards]tableShard[K, R]
+}
+
+type tableShard[K comparable, R any] struct {
+	mu     sync.Mutex
+	index  []uint32 // number of a record and one; 0 is empty. Linear probing, at most three quarters full
+	n      uint32   // records in the index
+	chunks [][]slot[K, R]
+	used   uint32 // places of chunks that were ever used
+	free   []uint32
+	hand   uint32
+	_      [8]byte
+}
+
+type slot[K comparable, R any] struct {
+	key        K
+	referenced bool
+	live       bool
+	r          R
+}
+
+func newTable[K comparable, R any](most int) *table[K, R] {
+	return &table[K, R]{seed: maphash.MakeSeed(), each: uint32((most + tableShards - 1) / tableShards)}
+}
+
+func (t *table[K, R]) hash(k K) uint64 { return maphash.Comparable(t.seed, k) }
+
+// lock returns the shard of a key, locked, and the hash.
+func (t *table[K, R]) lock(k K) (*tableShard[K, R], uint64) {
+	h := t.hash(k)
+	sh := &t.shards[h%tableShards]
+	sh.mu.Lock()
+	return sh, h
+}
+
+func (sh *tableShard[K, R]) at(i uint32) *slot[K, R] { return &sh.chunks[i/tableChunk][i%tableChunk] }
+
+// find returns the record of a key, nil if there is none. The caller holds the lock.
+func (sh *tableShard[K, R]) find(h uint64, k K) *R {
+	if len(sh.index) == 0 {
+		return nil
+	}
+	mask := uint64(len(sh.index) - 1)
+	for at := h >> 6 & mask; ; at = (at + 1) & mask {
+		i := sh.index[at]
+		if i == 0 {
+			return nil
+		}
+		if s := sh.at(i - 1); s.key == k {
+			s.referenced = true
+			return &s.r
+		}
+	}
+}
+
+// open returns the record of a key, an empty one if there is none. The caller holds the lock.
+func (t *table[K, R]) open(sh *tableShard[K, R], h uint64, k K) (r *R, fresh bool) {
+	if r = sh.find(h, k); r != nil {
+		return r, false
+	}
+	var i uint32
+	switch {
+	case len(sh.free) > 0:
+		i = sh.free[len(sh.free)-1]
+		sh.free = sh.free[:len(sh.free)-1]
+		t.live.Add(1)
+	case sh.used < t.each:
+		i = sh.used
+		sh.used++
+		if int(i/tableChunk) == len(sh.chunks) {
+			sh.chunks = append(sh.chunks, make([]slot[K, R], min(tableChunk, t.each-i)))
+		}
+		t.live.Add(1)
+	default:
+		i = sh.victim()
+		t.unlink(sh, i)
+		t.evicted.Add(1)
+	}
+	s := sh.at(i)
+	*s = slot[K, R]{key: k, referenced: true, live: true}
+	t.link(sh, h, i)
+	return &s.r, true
+}
+
+// victim finds the record that makes room; every place of a full shard is in use.
+func (sh *tableShard[K, R]) victim() uint32 {
+	for {
+		i := sh.hand
+		if sh.hand++; sh.hand == sh.used {
+			sh.hand = 0
+		}
+		s := sh.at(i)
+		if !s.referenced {
+			return i
+		}
+		s.referenced = false
+	}
+}
+
+func (t *table[K, R]) link(sh *tableShard[K, R], h uint64, i uint32) {
+	if int(sh.n+1)*4 > len(sh.index)*3 {
+		old := sh.index
+		sh.index = make([]uint32, max(16, 2*len(old)))
+		for _, j := range old {
+			if j != 0 {
+				sh.put(t.hash(sh.at(j-1).key), j)
+			}
+		}
+	}
+	sh.put(h, i+1)
+	sh.n++
+}
+
+func (sh *tableShard[K, R]) put(h uint64, i uint32) {
+	mask := uint64(len(sh.index) - 1)
+	at := h >> 6 & mask
+	for sh.index[at] != 0 {
+		at = (at + 1) & mask
+	}
+	sh.index[at] = i
+}
+
+// unlink takes a record out of the index, and moves those behind it up so that no probe ends early.
+func (t *table[K, R]) unlink(sh *tableShard[K, R], i uint32) {
+	mask := uint64(len(sh.index) - 1)
+	at := t.hash(sh.at(i).key) >> 6 & mask
+	for sh.index[at] != i+1 {
+		at = (at + 1) & mask
+	}
+	hole := at
+	for {
+		at = (at + 1) & mask
+		j := sh.index[at]
+		if j == 0 {
+			break
+		}
+		home := t.hash(sh.at(j-1).key) >> 6 & mask
+		if (at-home)&mask >= (at-hole)&mask {
+			sh.index[hole] = j
+			hole = at
+		}
+	}
+	sh.index[hole] = 0
+	sh.n--
+}
+
+// sweep drops the records that done says are of no more use.
+func (t *table[K, R]) sweep(done func(k K, r *R) bool) {
+	for i := range t.shards {
+		sh := &t.shards[i]
+		sh.mu.Lock()
+		for j := range sh.used {
+			s := sh.at(j)
+			if !s.live || !done(s.key, &s.r) {
+				continue
+			}
+			t.unlink(sh, j)
+			var none slot[K, R]
+			*s = none
+			sh.free = append(sh.free, j)
+			t.live.Add(-1)
+		}
+		sh.mu.Unlock()
+	}
+}

@@ -1,0 +1,404 @@
+package processor
+
+import (
+	"bufio"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// TrainingConfig is the section processor.training.
+type TrainingConfig struct {
+	Sample   float64 `mapstructure:"sample"`    // share of the subjects whose factors are kept; 0: none
+	MaxBytes int64   `mapstructure:"max_bytes"` // of all files together; the oldest go first
+}
+
+// DefaultTrainingConfig keeps the factors of every twentieth subject in at most 128 MB.
+func DefaultTrainingConfig() TrainingConfig {
+	return TrainingConfig{Sample: 0.05, MaxBytes: 128 << 20}
+}
+
+// Validate returns every problem at once.
+func (c *TrainingConfig) Validate() error {
+	var errs []error
+	if !(c.Sample >= 0 && c.Sample <= 1) {
+		errs = append(errs, fmt.Errorf("training.sample: %v is not between 0 and 1", c.Sample))
+	}
+	if c.MaxBytes < 1<<20 || c.MaxBytes > 1<<40 {
+		errs = append(errs, fmt.Errorf("training.max_bytes: %d is not between 1 MiB and 1 TiB", c.MaxBytes))
+	}
+	return errors.Join(errs...)
+}
+
+const (
+	trainingFiles = 8  // as many parts make up max_bytes
+	trainingMost  = 64 // files at most: a gateway that starts often makes small ones
+	trainingFlush = 5 * time.Second
+	trainingMagic = "antirobot training 1\n"
+	saltFile      = "salt"
+)
+
+// outcome is what became known of a subject, beside its factors.
+type outcome uint8
+
+const (
+	outcomeShown outcome = iota + 1 // a challenge
+	outcomeSolved
+	outcomeFailed
+	outcomeListed  // by a ban entry or a rule; a blocked client shows nothing of itself
+	outcomeCrawler // a verified one
+)
+
+// cut says that the gateway answered itself from here on: the subject's factors tell of the answer.
+const cut outcome = 0x80
+
+// maxOutcomes is how many outcomes of one sort are noted of a subject while it is remembered.
+const maxOutcomes = 4
+
+// Training keeps the factors of a sample of the subjects in bounded files, with what became known of them: what models
+// are trained with. There are no identities in the files: a subject is a hash with a salt that never leaves the
+// directory. Subjects are sampled as a whole, by that hash. Safe for concurrent use; writes are buffered, and what
+// can't be written is counted and lost.
+type Training struct {
+	cfg  TrainingConfig
+	dir  string
+	salt [32]byte
+	log  zerolog.Logger
+
+	vectors, outcomes, lost *metrics.Counter
+
+	mu     sync.Mutex
+	file   *os.File
+	out    *bufio.Writer
+	size   int64
+	number int
+	failed bool // the last write: told once
+	record []byte
+	noted  map[notedKey]uint8
+
+	stop chan struct{}
+	wg   sync.WaitGroup
+}
+
+type notedKey struct {
+	who  uint64
+	what outcome
+}
+
+// OpenTraining opens the training log in a directory, which it makes; nil if nothing is to be sampled.
+func OpenTraining(cfg TrainingConfig, dir string, log zerolog.Logger, set *metrics.Set) (*Training, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Sample == 0 {
+		return nil, nil
+	}
+	t := &Training{
+		cfg: cfg, dir: dir, log: log, stop: make(chan struct{}), noted: map[notedKey]uint8{},
+		vectors:  set.NewCounter("antirobot_training_vectors_total"),
+		outcomes: set.NewCounter("antirobot_training_outcomes_total"),
+		lost:     set.NewCounter("antirobot_training_lost_total"),
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("training: %w", err)
+	}
+	if err := t.openSalt(); err != nil {
+		return nil, fmt.Errorf("training: %w", err)
+	}
+	files, err := trainingLogs(dir)
+	if err != nil {
+		return nil, fmt.Errorf("training: %w", err)
+	}
+	if len(files) > 0 {
+		_, _ = fmt.Sscanf(filepath.Base(files[len(files)-1]), trainingName, &t.number) // it was found by that name
+	}
+	if err := t.rotate(); err != nil {
+		return nil, fmt.Errorf("training: %w", err)
+	}
+	t.wg.Go(t.flushing)
+	return t, nil
+}
+
+const trainingName = "%09d.log"
+
+// trainingLogs returns the files of a directory, the oldest first.
+func trainingLogs(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "[0-9]*.log"))
+	slices.Sort(files)
+	return files, err
+}
+
+func (t *Training) openSalt() error {
+	name := filepath.Join(t.dir, saltFile)
+	salt, err := os.ReadFile(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := rand.Read(t.salt[:]); err != nil {
+			return err
+		}
+		return os.WriteFile(name, t.salt[:], 0o600)
+	case err != nil:
+		return err
+	case len(salt) != len(t.salt):
+		return fmt.Errorf("%s has %d bytes instead of %d: remove it, and what is in the log can't be joined with what comes", name, len(salt), len(t.salt))
+	}
+	copy(t.salt[:], salt)
+	return nil
+}
+
+// who hashes a subject.
+func (t *Training) who(s identity.Subject) uint64 {
+	var b [49]byte
+	copy(b[:], t.salt[:])
+	b[32] = byte(s.Kind)
+	copy(b[33:], s.ID[:])
+	sum := sha256.Sum256(b[:])
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+// samples reports whether the subject is in the sample, and returns its hash.
+func (t *Training) samples(s identity.Subject) (who uint64, in bool) {
+	who = t.who(s)
+	return who, float64(who>>11)/(1<<53) < t.cfg.Sample
+}
+
+// observe notes the factors of an evaluation, in the order of FactorNames.
+func (t *Training) observe(sub identity.Subject, service uint16, at time.Time, x []float32, score float32) {
+	who, in := t.samples(sub)
+	if !in {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	b := t.begin('V', sub.Kind, who, at)
+	b = binary.BigEndian.AppendUint16(b, service)
+	b = binary.BigEndian.AppendUint32(b, math.Float32bits(score))
+	for _, v := range x {
+		b = binary.BigEndian.AppendUint32(b, math.Float32bits(v))
+	}
+	if t.write(b) {
+		t.vectors.Inc()
+	}
+}
+
+// outcome notes what an event says of its subject, if it says anything.
+func (t *Training) outcome(e *verdict.Event) {
+	o := outcomeOf(e)
+	if o == 0 {
+		return
+	}
+	sub := e.Subjects[0]
+	who, in := t.samples(sub)
+	if !in {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := notedKey{who, o}
+	if t.noted[key] == maxOutcomes {
+		return
+	}
+	if len(t.noted) >= 1<<16 {
+		clear(t.noted)
+	}
+	t.noted[key]++
+	if t.write(append(t.begin('O', sub.Kind, who, e.At), byte(o))) {
+		t.outcomes.Inc()
+	}
+}
+
+func outcomeOf(e *verdict.Event) outcome {
+	var stopped outcome
+	if e.Mode == verdict.Enforce {
+		stopped = cut
+	}
+	switch e.Kind {
+	case verdict.EventShown:
+		return outcomeShown | stopped
+	case verdict.EventSolved:
+		return outcomeSolved | stopped
+	case verdict.EventFailed:
+		return outcomeFailed | stopped
+	}
+	switch e.Cause {
+	case verdict.CauseBanList, verdict.CauseRule:
+		return outcomeListed | stopped
+	}
+	if e.Crawler {
+		return outcomeCrawler
+	}
+	return 0
+}
+
+// begin makes the head of a record in the log's own buffer: kind, time in milliseconds, kind and hash of the subject.
+func (t *Training) begin(kind byte, subject identity.Kind, who uint64, at time.Time) []byte {
+	b := append(t.record[:0], kind)
+	b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMilli())) //nolint:gosec // after 1970
+	b = append(b, byte(subject))
+	return binary.BigEndian.AppendUint64(b, who)
+}
+
+// write appends a record. The caller holds the lock.
+func (t *Training) write(b []byte) bool {
+	t.record = b
+	err := t.append(b)
+	if err != nil {
+		t.lost.Inc()
+		if !t.failed {
+			t.log.Error().Err(err).Msg("training log: factors are lost until it can be written again")
+		}
+	}
+	t.failed = err != nil
+	return err == nil
+}
+
+func (t *Training) append(b []byte) error {
+	if t.file == nil || t.size+int64(len(b)) > t.cfg.MaxBytes/trainingFiles {
+		if err := t.rotate(); err != nil {
+			return err
+		}
+	}
+	n, err := t.out.Write(b)
+	t.size += int64(n)
+	if err != nil {
+		_ = t.file.Close() // what failed is told by err
+		t.file = nil
+	}
+	return err
+}
+
+// rotate begins a new file, and removes old ones.
+func (t *Training) rotate() error {
+	if err := t.end(); err != nil {
+		return err
+	}
+	files, err := trainingLogs(t.dir)
+	if err != nil {
+		return err
+	}
+	room := t.cfg.MaxBytes - t.cfg.MaxBytes/trainingFiles // beside the new one
+	for i := len(files) - 1; i >= 0; i-- {
+		info, err := os.Stat(files[i])
+		if err != nil {
+			return err
+		}
+		room -= info.Size()
+		if room < 0 || len(files)-i >= trainingMost {
+			if err := os.Remove(files[i]); err != nil {
+				return err
+			}
+		}
+	}
+	names, err := json.Marshal(FactorNames())
+	if err != nil {
+		return err
+	}
+	t.number++
+	f, err := os.OpenFile(filepath.Join(t.dir, fmt.Sprintf(trainingName, t.number)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	t.file, t.out = f, bufio.NewWriterSize(f, 1<<16)
+	n, err := fmt.Fprintf(t.out, "%s%s\n", trainingMagic, names)
+	t.size = int64(n)
+	return err
+}
+
+// end closes the present file.
+func (t *Training) end() error {
+	if t.file == nil {
+		return nil
+	}
+	err := errors.Join(t.out.Flush(), t.file.Close())
+	t.file = nil
+	return err
+}
+
+// Flush writes out what is buffered.
+func (t *Training) Flush() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.file == nil {
+		return nil
+	}
+	return t.out.Flush()
+}
+
+func (t *Training) flushing() {
+	tick := time.NewTicker(trainingFlush)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			_ = t.Flush() // the next write says so too, and is counted
+		case <-t.stop:
+			return
+		}
+	}
+}
+
+// Dir returns where the files are.
+func (t *Training) Dir() string { return t.dir }
+
+// Close writes out what is buffered. Nothing may be observed afterwards.
+func (t *Training) Close() error {
+	close(t.stop)
+	t.wg.Wait()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.end()
+}
+
+// SetTraining sets the log of factors. It must be called before the first event.
+func (p *Processor) SetTraining(t *Training) { p.training = t }
+
+// learn follows a verified crawler, which is not judged and counts nowhere, for the training log alone: of robots it is
+// the one whose label is certain.
+func (p *Processor) learn(e *verdict.Event, r *rates) {
+	sub := e.Subjects[0]
+	if !e.Crawler || e.Kind != verdict.EventRequest {
+		return
+	}
+	if _, in := p.training.samples(sub); !in {
+		return
+	}
+	night := e.At.In(p.zone).Hour()
+	sh, h := p.sessions.lock(sub)
+	s, _ := p.sessions.open(sh, h, sub)
+	due := false
+	if e.Static && !e.Document {
+		s.part(e)
+	} else {
+		s.turn(e, night >= 1 && night < 5)
+		if due = s.due(e); due {
+			s.plan(e)
+		}
+	}
+	c := *s
+	sh.mu.Unlock()
+	if !due {
+		return
+	}
+	v := p.vectors.Get().(*vector)
+	defer p.vectors.Put(v)
+	v.scene = scene{e: e, s: c}
+	p.fill(&v.scene, r)
+	p.training.observe(sub, e.Service, e.At, v.measure(false), 0)
+	v.scene.e = nil
+}

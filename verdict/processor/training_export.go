@@ -1,0 +1,261 @@
+package processor
+
+import (
+	"bufio"
+	"encoding/binary"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict/formula"
+)
+
+// ExportOptions say what of a training log is written.
+type ExportOptions struct {
+	Unlabelled bool      // rows of subjects of which nothing became known, too
+	Since      time.Time // no rows from before
+}
+
+// Exported counts what was written.
+type Exported struct {
+	Rows       int
+	Robots     int
+	People     int
+	Unlabelled int // rows without a label, written or not
+	Late       int // rows left out: the gateway had answered the subject itself, and the factors tell of that
+	Broken     int // files that end in the middle of a record, as after a crash
+}
+
+// Where the labels come from. Signed in: by a login or a cookie that the service signed.
+const (
+	sourceSolved   = "solved"
+	sourceFailed   = "failed"
+	sourceIgnored  = "ignored"
+	sourceListed   = "list"
+	sourceCrawler  = "crawler"
+	sourceSignedIn = "signed-in"
+)
+
+// ignoredAfter is how old the last challenge must be for an answer not to come any more.
+const ignoredAfter = 10 * time.Minute
+
+// person is what became known of a subject.
+type person struct {
+	shown, solved, failed, listed, crawler int
+	lastShown                              int64 // unix milliseconds
+	cut                                    int64 // when the gateway first answered itself; 0: never
+}
+
+func (p *person) note(at int64, o outcome) {
+	switch o &^ cut {
+	case outcomeShown:
+		p.shown++
+		p.lastShown = max(p.lastShown, at)
+	case outcomeSolved:
+		p.solved++
+	case outcomeFailed:
+		p.failed++
+	case outcomeListed:
+		p.listed++
+	case outcomeCrawler:
+		p.crawler++
+	}
+	if o&cut != 0 && (p.cut == 0 || at < p.cut) {
+		p.cut = at
+	}
+}
+
+// label weighs what is known: what cannot be helped by a robot before what can.
+func (p *person) label(kind identity.Kind, now int64) (formula.Label, string) {
+	switch {
+	case p.crawler > 0:
+		return formula.Robot, sourceCrawler
+	case p.listed > 0:
+		return formula.Robot, sourceListed
+	case kind == identity.KindL || kind == identity.KindService:
+		return formula.Person, sourceSignedIn
+	case p.solved > 0:
+		return formula.Person, sourceSolved
+	case p.failed >= 3:
+		return formula.Robot, sourceFailed
+	case p.failed == 0 && p.shown >= 3 && now-p.lastShown >= ignoredAfter.Milliseconds():
+		return formula.Robot, sourceIgnored
+	}
+	return formula.Unlabelled, ""
+}
+
+// ExportTraining joins the factors of a training log with what became known of the subjects, and writes CSV as
+// formula.ReadRows reads it. Labels: of verified crawlers, of subjects on a ban list or stopped by a rule, of those who
+// are signed in, who solved a captcha, failed it three times or ignored it three times. now says how long ago that was.
+// The log may be in use; what is not yet written is left out.
+func ExportTraining(dir string, w io.Writer, o ExportOptions, now time.Time) (Exported, error) {
+	var done Exported
+	files, err := trainingLogs(dir)
+	if err != nil {
+		return done, err
+	}
+	if len(files) == 0 {
+		return done, fmt.Errorf("%s has no training log: is processor.training.sample above 0?", dir)
+	}
+	known := map[uint64]*person{}
+	for _, name := range files {
+		broken, err := readTraining(name, func(r *trainingRecord) error {
+			if r.kind == 'O' {
+				p := known[r.who]
+				if p == nil {
+					p = &person{}
+					known[r.who] = p
+				}
+				p.note(r.at, r.outcome)
+			}
+			return nil
+		})
+		if err != nil {
+			return done, err
+		}
+		if broken {
+			done.Broken++
+		}
+	}
+	out := csv.NewWriter(w)
+	names := FactorNames()
+	if err := out.Write(append(formula.Columns(), names...)); err != nil {
+		return done, err
+	}
+	row := make([]string, 0, len(names)+8)
+	for _, name := range files {
+		_, err := readTraining(name, func(r *trainingRecord) error {
+			if r.kind != 'V' || r.at < o.Since.UnixMilli() && !o.Since.IsZero() {
+				return nil
+			}
+			p := known[r.who]
+			if p == nil {
+				p = &person{}
+			}
+			label, source := p.label(r.subject, now.UnixMilli())
+			switch {
+			case p.cut != 0 && r.at >= p.cut:
+				done.Late++
+				return nil
+			case label == formula.Unlabelled:
+				done.Unlabelled++
+				if !o.Unlabelled {
+					return nil
+				}
+			case label == formula.Robot:
+				done.Robots++
+			default:
+				done.People++
+			}
+			done.Rows++
+			return out.Write(r.row(row[:0], label, source, names))
+		})
+		if err != nil {
+			return done, err
+		}
+	}
+	out.Flush()
+	return done, out.Error()
+}
+
+// trainingRecord is one record; its slices are valid until the next.
+type trainingRecord struct {
+	kind    byte
+	at      int64 // unix milliseconds
+	subject identity.Kind
+	who     uint64
+	outcome outcome
+	score   float32
+	x       []float32 // in the file's order
+	place   map[string]int
+}
+
+// row writes a record in the order of names, which may be others than the file's.
+func (r *trainingRecord) row(row []string, label formula.Label, source string, names []string) []string {
+	known := ""
+	if label != formula.Unlabelled {
+		known = strconv.Itoa(int(label))
+	}
+	row = append(row, known, source, r.subject.String(), fmt.Sprintf("%016x", r.who),
+		time.UnixMilli(r.at).UTC().Format("2006-01-02T15:04:05.000Z"), number(r.score))
+	for _, n := range names {
+		i, ok := r.place[n]
+		if !ok {
+			row = append(row, "")
+			continue
+		}
+		row = append(row, number(r.x[i]))
+	}
+	return row
+}
+
+func number(v float32) string {
+	if math.IsNaN(float64(v)) {
+		return ""
+	}
+	return strconv.FormatFloat(float64(v), 'g', -1, 32)
+}
+
+// readTraining calls f for every record of a file. It reports a file that ends within a record or holds something else:
+// what stands before is read.
+func readTraining(name string, f func(*trainingRecord) error) (broken bool, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	return readTrainingRecords(bufio.NewReaderSize(file, 1<<16), f)
+}
+
+func readTrainingRecords(in *bufio.Reader, f func(*trainingRecord) error) (broken bool, err error) {
+	head := make([]byte, len(trainingMagic))
+	if _, err := io.ReadFull(in, head); err != nil || string(head) != trainingMagic {
+		return true, nil //nolint:nilerr // a file that was not written whole, or another one
+	}
+	var names []string
+	if line, err := in.ReadSlice('\n'); err != nil || json.Unmarshal(line, &names) != nil || len(names) > formula.MaxFactors {
+		return true, nil //nolint:nilerr // a file that was not written whole
+	}
+	r := trainingRecord{x: make([]float32, len(names)), place: make(map[string]int, len(names))}
+	for i, n := range names {
+		r.place[strings.Clone(n)] = i
+	}
+	var fixed [18]byte
+	body := make([]byte, 6+4*len(names))
+	for {
+		if _, err := io.ReadFull(in, fixed[:]); err != nil {
+			return !errors.Is(err, io.EOF), nil
+		}
+		r.kind, r.at = fixed[0], int64(binary.BigEndian.Uint64(fixed[1:])) //nolint:gosec // as it was written
+		r.subject, r.who = identity.Kind(fixed[9]), binary.BigEndian.Uint64(fixed[10:])
+		switch r.kind {
+		case 'O':
+			o, err := in.ReadByte()
+			if err != nil {
+				return true, nil //nolint:nilerr // as above
+			}
+			r.outcome = outcome(o)
+		case 'V':
+			if _, err := io.ReadFull(in, body); err != nil {
+				return true, nil //nolint:nilerr // as above
+			}
+			r.score = math.Float32frombits(binary.BigEndian.Uint32(body[2:]))
+			for i := range r.x {
+				r.x[i] = math.Float32frombits(binary.BigEndian.Uint32(body[6+4*i:]))
+			}
+		default:
+			return true, nil
+		}
+		if err := f(&r); err != nil {
+			return false, err
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package processor
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// SessionView is a session as JSON shows it.
+type SessionView struct {
+	First      time.Time    `json:"first"`
+	Last       time.Time    `json:"last"`
+	Pages      uint32       `json:"pages"`
+	Parts      uint32       `json:"parts"` // sub-resources
+	Claim      string       `json:"claims_to_be"`
+	Version    uint16       `json:"claimed_version,omitempty"`
+	Evaluated  *time.Time   `json:"evaluated,omitempty"`
+	Score      float32      `json:"score"` // of the last evaluation
+	Model      string       `json:"model,omitempty"`
+	Bans       int          `json:"bans"`
+	LastBan    *time.Time   `json:"last_ban_until,omitempty"`
+	Repeated   int          `json:"repeated,omitempty"` // bans in a row, by which the next one grows
+	Challenges Challenges   `json:"challenges"`
+	Factors    []FactorView `json:"factors"` // those that are known, without what its user agent's and shape's company does
+}
+
+// Challenges is what happened at the captcha.
+type Challenges struct {
+	Shown   int `json:"shown"`
+	Solved  int `json:"solved"`
+	Failed  int `json:"failed"`
+	Ignored int `json:"ignored"`
+}
+
+// FactorView is one factor of a session.
+type FactorView struct {
+	Name   string  `json:"name"`
+	Group  Group   `json:"group"`
+	Value  float32 `json:"value"`
+	Amount float32 `json:"amount,omitempty"` // what it adds to the score with the formula in use, in log-odds
+}
+
+// Session returns what is known of a subject at a time; false if there is no session.
+func (p *Processor) Session(sub identity.Subject, at time.Time) (SessionView, bool) {
+	sh, h := p.sessions.lock(sub)
+	var s session
+	known := sh.find(h, sub)
+	if known != nil {
+		s = *known
+	}
+	sh.mu.Unlock()
+	if known == nil {
+		return SessionView{}, false
+	}
+	s.fade(at)
+	unix := func(sec uint32) *time.Time {
+		if sec == 0 {
+			return nil
+		}
+		t := time.Unix(int64(sec), 0).UTC()
+		return &t
+	}
+	view := SessionView{
+		First: *unix(s.first), Last: *unix(s.last), Pages: s.pages, Parts: s.parts, Claim: s.claim.Family.String(), Version: s.claim.Major,
+		Evaluated: unix(s.evalAt), Score: s.score, Bans: int(s.bans), LastBan: unix(s.sentence.until), Repeated: int(s.sentence.offences),
+		Challenges: Challenges{Shown: int(s.shown), Solved: int(s.solved), Failed: int(s.failed), Ignored: int(s.ignored)},
+	}
+	p.viewFactors(&view, sub, &s, at)
+	return view, true
+}
+
+// viewFactors adds the factors that are known without an event of the subject.
+func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *session, at time.Time) {
+	e := &verdict.Event{At: at, N: 1}
+	e.Subjects[0] = sub
+	e.Claim, e.Headers, e.Misfits, e.IAge, e.Partial = s.claim, s.headers, s.misfits, s.iAge, s.flags&flagPartial != 0
+	e.Cookies = verdict.Cookies(0)
+	if s.headers&verdict.HasCookie != 0 {
+		e.Cookies = verdict.CookieAny
+	}
+	v := p.vectors.Get().(*vector)
+	defer p.vectors.Put(v)
+	v.scene = scene{e: e, s: *s}
+	isAddress := sub.Kind == identity.KindIP
+	if isAddress {
+		v.scene.network = p.group(groupKey{role: roleNetwork, id: networkOf(sub.ID)}, at)
+		v.scene.address = p.group(groupKey{role: roleCrowd, id: sub.ID}, at)
+		v.scene.settled = p.bench.EstablishedAt(sub.ID)
+		v.scene.hosting = p.hosting.has(sub.ID)
+	}
+	x := v.measure(false)
+	v.scene.e = nil
+	for i := range factors {
+		name := factors[i].Name
+		company := strings.HasPrefix(name, "agent_") && factors[i].Group == Company || strings.HasPrefix(name, "shape_")
+		place := strings.HasPrefix(name, "address_") || strings.HasPrefix(name, "network_") || name == "hosting"
+		if company || place && !isAddress {
+			x[i] = nan
+		}
+	}
+	var amounts []float32
+	if p.formula != nil {
+		m := p.formula.Model()
+		amounts = m.Explain(v.amounts[:], x)
+		view.Model = m.Version()
+	}
+	for i := range factors {
+		if f := float64(x[i]); math.IsNaN(f) || math.IsInf(f, 0) {
+			continue
+		}
+		f := FactorView{Name: factors[i].Name, Group: factors[i].Group, Value: x[i]}
+		if amounts != nil {
+			f.Amount = amounts[i]
+		}
+		view.Factors = append(view.Factors, f)
+	}
+}
