@@ -72,6 +72,11 @@ func resolvePath(layers []map[string]any, settings map[string]any, at string) (p
 			delete(own, k)
 		}
 	}
+	if c, ok := own["captcha"].(map[string]any); ok {
+		if _, set := c["work"]; set { // asked for and answered at /checkcaptcha, which is no path of the service
+			errs = append(errs, fmt.Errorf("%s.captcha.work: can be set for a whole service only", at))
+		}
+	}
 	s, err := resolveLayers(append(slices.Clone(layers), own), at)
 	return pathService{prefix: prefix, Service: s}, errors.Join(append(errs, err)...)
 }

@@ -28,7 +28,7 @@ func (j *journey) serveOwn(e captcha.Endpoint) {
 		return
 	}
 	a := j.ownAnswer(e, q)
-	j.outcome = a.Outcome
+	j.outcome, j.work = a.Outcome, a.Work
 	if a.Outcome == captcha.OutcomeSolved {
 		j.g.deps.Decider.Issued(&a.Pass)
 	}

@@ -95,6 +95,7 @@ type journey struct {
 	result    h1.Result
 	outcome   captcha.Outcome
 	advised   bool                // a balancer sends the request on itself
+	work      bool                // the captcha was answered by work of the browser
 	ownPage   bool                // one of the gateway's own pages was asked for
 	failure   error               // why there was no proper answer
 	message   captcha.Message     // the fingerprint of the message that was judged
@@ -151,7 +152,8 @@ func (j *journey) end() {
 	clear(j.sent)
 	j.g, j.x, j.snap, j.svc, j.view, j.partner = nil, nil, nil, nil, nil, nil
 	j.ask = captcha.Request{}
-	j.status, j.result, j.outcome, j.ownPage, j.failure, j.advised = 0, h1.Result{}, captcha.OutcomeNone, false, nil, false
+	j.status, j.result, j.outcome, j.ownPage, j.failure = 0, h1.Result{}, captcha.OutcomeNone, false, nil
+	j.advised, j.work = false, false
 	j.taken = captcha.HeaderField{}
 	j.xml, j.sorted = false, false
 	g.pool.Put(j)

@@ -35,7 +35,7 @@ func (j *journey) tell(took time.Duration) {
 	if e.Advised = j.advised; e.Advised {
 		e.Page = j.kind() == kindPage && string(j.view.Method) == "GET"
 	}
-	e.Kind = eventKinds[j.outcome]
+	e.Kind, e.Work = eventKinds[j.outcome], j.work
 	j.g.deps.Sink.Offer(e)
 }
 

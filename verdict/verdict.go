@@ -119,6 +119,7 @@ type Event struct {
 	Path     uint64        // hash of the raw path
 	Agent    uint64        // hash of User-Agent; 0 if absent
 	Kind     EventKind
+	Work     bool // EventSolved, EventFailed: by work of the browser, which says nothing about who is there
 	Facts
 }
 
