@@ -119,6 +119,7 @@ type tally struct {
 	reasons  map[Reason]*Reason
 	crawlers map[string]*Crawler
 	people   map[string]*Person
+	named    uint64 // requests of clients whose addresses stand for names
 	busiest  uint64
 	busy     identity.Subject
 }
@@ -156,6 +157,9 @@ func (t *tally) add(r *Record, v *identity.View, s *Served) {
 	p.To = r.At
 	p.Requests++
 	p.Bytes += r.Answer.Bytes
+	if r.named {
+		t.named++
+	}
 	if s.Service == nil {
 		p.Unrouted++
 		p.Series.add(r.At, verdict.Human)

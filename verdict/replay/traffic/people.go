@@ -147,7 +147,7 @@ func read(w *world, c *client) {
 	next := follow(c.page, c.rng)
 	tabs := 1
 	if c.rng.IntN(12) == 0 { // several tabs at once
-		tabs = 2 + c.rng.IntN(3)
+		tabs = 2 + c.rng.IntN(3) + c.tabs
 	}
 	ref := "https://" + w.cfg.Host + c.page
 	from, delay := c.page, c.think()
@@ -170,6 +170,9 @@ func (c *client) rest() {
 	if c.kind == Office {
 		first, last = 9, 18
 	}
+	if c.night {
+		first, last = 0, 7
+	}
 	if h := c.at.Hour(); h < first || h >= last {
 		day := c.at.Truncate(24 * time.Hour)
 		if h >= last {
@@ -186,7 +189,7 @@ func (c *client) open(w *world, page, ref string, after time.Duration) {
 	c.then(planned{after: after, path: page, ref: ref, dest: destPage})
 	from := "https://" + w.cfg.Host + page
 	for i, p := range parts(page) {
-		if p.dest != destFetch && c.cached[p.path] {
+		if p.dest != destFetch && c.cached[p.path] || c.only != nil && !c.only(p.dest) {
 			continue
 		}
 		if p.dest != destFetch {
