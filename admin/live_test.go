@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -88,6 +89,10 @@ func startGateway(t *testing.T) *gateway {
 		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Sets: []*metrics.Set{set},
 		Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
 		Messages: func() Messages { return messages }, MessagesOpen: true, MaxMessage: 2 << 20,
+		Events: func(w io.Writer, _ bool, _ time.Time) error {
+			_, err := io.WriteString(w, "label,source,kind,subject,at,score,pages_1s,pages_10s\n1,ignored,ip,54cf30c6c2a10be1,2026-01-02T15:04:05.000Z,0.12,2.5,\n")
+			return err
+		},
 		Session: func(s identity.Subject) any {
 			if s != identity.AddrSubject(netip.MustParseAddr("198.51.100.4")) {
 				return nil
