@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"net/netip"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,8 +16,6 @@ const (
 	liar    = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 	firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"
 )
-
-func address(a string) identity.Subject { return identity.AddrSubject(netip.MustParseAddr(a)) }
 
 // TestRequestsOneAndTwoPass: whatever a new subject is, it is stopped with its third request at the earliest.
 func TestRequestsOneAndTwoPass(t *testing.T) {
@@ -287,5 +284,28 @@ func TestSessionView(t *testing.T) {
 	}
 	if _, ok := p.Session(identity.Subject{Kind: identity.KindI, ID: [16]byte{9}}, at); ok {
 		t.Error("nobody has a session")
+	}
+}
+
+// TestPartnersServerIsNotItsUser: what an XML partner's server sends says nothing about the user that it asks for; only
+// the user's pace counts.
+func TestPartnersServerIsNotItsUser(t *testing.T) {
+	p, b := newProcessor(t, nil)
+	p.SetFormula(formula.NewLive(defaultFormula(t), nil, metrics.NewSet()))
+	v, id, s := aPageLoad(p)
+	v.Fields = []identity.Field{{Name: []byte("User-Agent"), Value: []byte(liar)}}
+	id.Partner = true
+	for range 40 {
+		v.At = v.At.Add(5 * time.Second)
+		if score := p.Judge(v, id, s); score != 0 {
+			t.Fatalf("the inline judge says %v", score)
+		}
+		var d verdict.Decision
+		var e verdict.Event
+		d.Event(&e, v, id, s)
+		p.Process(&e)
+	}
+	if len(b.bans) != 0 {
+		t.Errorf("%v", b.bans)
 	}
 }
