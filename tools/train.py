@@ -34,6 +34,8 @@ def arguments():
     p.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="leave these factors out, e.g. 'agent_*'")
     p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="use only these factors")
     p.add_argument("--source", action="append", default=[], metavar="SOURCE", help="use only labels from this source")
+    p.add_argument("--habit", action="append", default=[], metavar="FACTOR=VALUE,…", help="let some people have these values: what they may switch off")
+    p.add_argument("--habit-share", type=float, default=0.1, help="share of the people that have each habit (default 0.1)")
     p.add_argument("--folds", type=int, default=10, help="at least 3 (default 10)")
     p.add_argument("--trees", type=int, default=200, help="at most; fewer if more don't help (default 200)")
     p.add_argument("--depth", type=int, default=4)
@@ -91,6 +93,18 @@ def read(args):
     return [names[i] for i in keep], x[:, keep], np.array(labels), np.array(subjects), np.array(sources)
 
 
+def take_up(args, names, x, robot, subjects):
+    """Gives habits to people by chance, each subject as a whole; what is not known of them stays unknown."""
+    for n, habit in enumerate(args.habit):
+        has = [zlib.crc32(f"{args.seed} habit {n} {s}".encode()) < args.habit_share * 2**32 for s in subjects]
+        for pair in habit.split(","):
+            name, _, value = pair.partition("=")
+            if name not in names:
+                sys.exit(f"--habit: no factor {name} is used")
+            column = x[:, names.index(name)]
+            column[np.array(has) & ~robot & ~np.isnan(column)] = float(value)
+
+
 def auc(score, robot):
     """The share of pairs in which the robot scores higher; ties count half."""
     values, which, count = np.unique(score, return_inverse=True, return_counts=True)
@@ -126,6 +140,7 @@ def main():
     robot = y == 1
     if not robot.any() or robot.all():
         sys.exit(f"{len(y)} rows with labels, {robot.sum()} of robots: both are needed")
+    take_up(args, names, x, robot, subjects)
     unique, which, count = np.unique(subjects, return_inverse=True, return_counts=True)
     weight = (1 / count)[which]
     share = float((weight * robot).sum() / weight.sum())

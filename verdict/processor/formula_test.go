@@ -286,3 +286,26 @@ func TestSessionView(t *testing.T) {
 		t.Error("nobody has a session")
 	}
 }
+
+// TestPartnersServerIsNotItsUser: what an XML partner's server sends says nothing about the user that it asks for; only
+// the user's pace counts.
+func TestPartnersServerIsNotItsUser(t *testing.T) {
+	p, b := newProcessor(t, nil)
+	p.SetFormula(formula.NewLive(defaultFormula(t), nil, metrics.NewSet()))
+	v, id, s := aPageLoad(p)
+	v.Fields = []identity.Field{{Name: []byte("User-Agent"), Value: []byte(liar)}}
+	id.Partner = true
+	for range 40 {
+		v.At = v.At.Add(5 * time.Second)
+		if score := p.Judge(v, id, s); score != 0 {
+			t.Fatalf("the inline judge says %v", score)
+		}
+		var d verdict.Decision
+		var e verdict.Event
+		d.Event(&e, v, id, s)
+		p.Process(&e)
+	}
+	if len(b.bans) != 0 {
+		t.Errorf("%v", b.bans)
+	}
+}

@@ -1,21 +1,28 @@
-// Package processor judges requests off their path: it counts the pace of every subject and bans those that no person
-// could be.
+// Package processor judges requests off their path: it bans who goes faster than a service allows, and whose factors a
+// formula takes for a robot's.
 //
-// What it reads is the verdict's events, what it concludes are bans. In this first form it knows sliding windows, set
-// per service; factors and formulas come to stand beside them behind the same seams.
+// What it reads is the verdict's events, what it concludes are bans. An event goes through session (what is known of one
+// subject, over all services), group (of those it belongs to) and pace (what the limits of a service count), and, when it
+// is due, through the factors to the formula. Factors are one table: factors_table.go. What is kept over restarts is in
+// the store's counters (history.go), by a goroutine of its own.
 //
 // Invariants:
 //  1. Offer never blocks and never allocates: what does not fit is shed and counted.
-//  2. Memory is bounded by the queue and by max_sessions; a session that makes room is counted.
+//  2. Memory is bounded by the queue, max_sessions and max_groups; a session that makes room is counted.
 //  3. White-listed requests, requests of a service whose mode is off, blocked ones and sub-resources are no pace. A
 //     challenged request is: who hammers at the captcha stays banned. A sub-resource that was answered with a document
 //     was a page, whatever it called itself.
 //  4. Whom a request is charged to: its winner; the crowd of its address, if it brought cookies; its network. A network
-//     is never banned, its count is a factor. The first two requests of a subject never ban it.
+//     is never banned, its counts are factors. The first two requests of a subject always pass: it is first evaluated
+//     with its second one.
 //  5. An address is many people, so its limits are multiples of a subject's. Without cookies: one for each User-Agent
 //     seen, up to address_agents (they are free to forge), and one for each subject that the address has established.
 //     With cookies: crowd_factor and one for each established subject. A request that its subject's own ban stops is
 //     not charged to the crowd: one robot in an office is banned alone.
+//  6. Process looks at no clock but the event's time and waits for nothing: a replay of the same events makes the same
+//     bans, as long as no table is full.
+//  7. What is not known is NaN and weighs nothing: fields of a recorded line or of a partner's server, what nobody at the
+//     service sends, what the store has not yet said.
 package processor
 
 import (
@@ -244,7 +251,9 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.part(e)
 		return
 	}
-	r.sent.see(e)
+	if !e.Partner {
+		r.sent.see(e)
+	}
 	s, due := p.turn(e, r.Name)
 	p.pace(e, r, &s)
 	if due {
