@@ -50,6 +50,11 @@ func readAnswer(answer []byte, out any) error {
 	return nil
 }
 
+// get asks for something and returns the answer as it came.
+func (c *apiClient) get(cmd *cobra.Command, path string) ([]byte, error) {
+	return c.ask(cmd, http.MethodGet, path, nil)
+}
+
 func (c *apiClient) ask(cmd *cobra.Command, method, path string, body []byte) (answer []byte, err error) {
 	err = c.stream(cmd, method, path, body, func(r io.Reader) (err error) {
 		answer, err = io.ReadAll(io.LimitReader(r, maxConfigBytes))

@@ -25,7 +25,8 @@ Protect many: antirobot serve --config antirobot.yaml`,
 		Version:       version,
 	}
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(), formulaCommand(), eventsCommand(), versionCommand())
+	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(),
+		formulaCommand(), eventsCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(), versionCommand())
 	return root
 }
 

@@ -58,6 +58,9 @@ type SavedRequest struct {
 	Target string // origin-form
 	Header []HeaderField
 	Body   []byte
+	// Grant is the decision of the message rules for which the captcha was asked: they are not run again. Empty: it was
+	// asked for something else.
+	Grant string
 }
 
 // Get returns the value of the first field called name, as it is spelled here; "" if there is none.

@@ -39,6 +39,9 @@ func (c *Captcha) Page(q *Request) Answer {
 	pr := probeOf(q, c.cfg.ProbeCookie)
 	lang := c.language(q, &p)
 	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, l.url, at))
+	if id := l.stoppedID(); id != "" {
+		page.RequestID = id
+	}
 	page.Problem = templates.Problem(p.status)
 	page.CookiesLost = c.cookiesLost(q, pr, at)
 	page.CookiesOff = p.cc == "1" && strings.HasPrefix(l.u, string(probed)) && !pr.returned && !hasCookie(q, q.Service.cookie)

@@ -192,7 +192,8 @@ type link struct {
 	t, u, s string
 }
 
-// A link's u is random and says in its first letter whether the browser had been given a probe cookie by then.
+// A link's u says in its first letter whether the browser had been given a probe cookie by then, and after it which
+// request was stopped.
 const (
 	probed   = 'p'
 	unprobed = 'n'
@@ -200,14 +201,33 @@ const (
 
 // signLink makes the link for a return URL.
 func (c *Captcha) signLink(q *Request, to string, hasProbe bool, at time.Time) link {
-	id := spravka.NewID()
 	mark := byte(unprobed)
 	if hasProbe {
 		mark = probed
 	}
-	l := link{url: to, t: strconv.FormatInt(at.Unix(), 10), u: string(mark) + hex.EncodeToString(id[:6])}
+	l := link{url: to, t: strconv.FormatInt(at.Unix(), 10), u: string(mark) + q.requestMark()}
 	l.s = string(c.ring().Seal(nil, spravka.PurposeRetpath, l.context(q), nil, at.Add(c.cfg.KeyTTL)))
 	return l
+}
+
+// requestMark makes a link unique. It is the number of the request that was stopped, so that the captcha page can show
+// the one that has a story, and not its own.
+func (q *Request) requestMark() string {
+	if len(q.RequestID) == requestIDLen {
+		return q.RequestID
+	}
+	id := spravka.NewID()
+	return hex.EncodeToString(id[:6])
+}
+
+const requestIDLen = 26
+
+// stoppedID returns the number of the request that a genuine link was made for; empty if it does not say.
+func (l *link) stoppedID() string {
+	if len(l.u) != 1+requestIDLen {
+		return ""
+	}
+	return l.u[1:]
 }
 
 func (l *link) context(q *Request) []byte {

@@ -1,5 +1,11 @@
 package cbb
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
 // builtinCrawlers returns the search engines that publish how to verify them. The facts are from the publishers' own
 // pages; see testdata/SOURCE.md. Robots that are not search engines are not here: whom to welcome is the operator's
 // choice.
@@ -47,4 +53,32 @@ func builtinCrawlers() []CrawlerConfig {
 		{Name: "seznambot", UserAgent: []string{"SeznamBot"}, ReverseDNS: []string{"seznam.cz"}},
 		{Name: "petalbot", UserAgent: []string{"PetalBot"}, ReverseDNS: []string{"petalsearch.com"}},
 	}
+}
+
+// Amend changes one crawler, built-in or own, before New; it is used from then on, even if it was not. The error names
+// the crawlers that there are.
+func (c *CrawlersConfig) Amend(name string, change func(*CrawlerConfig)) error {
+	c.Own = slices.Clone(c.Own)
+	var names []string
+	for i := range c.Own {
+		if c.Own[i].Name == name {
+			change(&c.Own[i])
+			return nil
+		}
+		names = append(names, c.Own[i].Name)
+	}
+	for _, b := range builtinCrawlers() {
+		names = append(names, b.Name)
+		if b.Name != name {
+			continue
+		}
+		if !c.FetchRanges {
+			b.RangeURLs = nil
+		}
+		change(&b)
+		c.Builtin = slices.DeleteFunc(slices.Clone(c.Builtin), func(n string) bool { return n == name })
+		c.Own = append(c.Own, b)
+		return nil
+	}
+	return fmt.Errorf("there is no crawler %q; there are %s", name, strings.Join(names, ", "))
 }

@@ -13,7 +13,10 @@ import (
 )
 
 // disk keeps the last good copies in a directory, a file for each list: a header of fixed size and the plain bytes.
-type disk struct{ dir string }
+type disk struct {
+	dir      string
+	readOnly bool
+}
 
 const (
 	headerSize  = 1024
@@ -30,9 +33,12 @@ type copyMeta struct {
 	Sum      string    `json:"sha256"` // of the plain bytes
 }
 
-func newDisk(dir string) (*disk, error) {
+func newDisk(dir string, readOnly bool) (*disk, error) {
 	if dir == "" {
 		return nil, nil //nolint:nilnil // no directory, no copies
+	}
+	if readOnly {
+		return &disk{dir: dir, readOnly: true}, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("directory for lists: %w", err)
@@ -58,7 +64,9 @@ func (d *disk) open(id string) (io.ReadCloser, copyMeta, error) {
 	meta, err := checkCopy(f)
 	if err != nil {
 		_ = f.Close()
-		_ = os.Remove(d.path(id))
+		if !d.readOnly {
+			_ = os.Remove(d.path(id))
+		}
 		return nil, copyMeta{}, fmt.Errorf("kept copy %s: %w", id, err)
 	}
 	return f, meta, nil

@@ -32,6 +32,7 @@ type Deps struct {
 	KV        store.KV
 	Feed      store.Feed
 	Dir       string            // for the last good copies; empty: none are kept
+	ReadOnly  bool              // Dir belongs to a gateway that may run: its copies are read, nothing is changed; don't Start
 	Resolver  Resolver          // nil: the system's
 	Transport http.RoundTripper // nil: our own
 	Now       func() time.Time  // nil: time.Now
@@ -107,7 +108,7 @@ func New(cfg Config, d Deps) (*Lists, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	dk, err := newDisk(d.Dir)
+	dk, err := newDisk(d.Dir, d.ReadOnly)
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (j *journey) count(took time.Duration) {
 // remember keeps the decision for those who ask why, and logs it unless it is that of a human. It comes before the answer:
 // a stream may run for hours, and who is stopped may ask at once.
 func (j *journey) remember() {
-	if j.ownPage && j.decision.Verdict != verdict.Blocked {
+	if j.ownPage && j.decision.Verdict != verdict.Blocked && j.decision.Message == nil {
 		return
 	}
 	d := &j.decision
@@ -82,6 +82,17 @@ func (j *journey) remember() {
 		e = e.Stringer("mode", d.Mode)
 	}
 	e.Msg("decision")
+}
+
+// rememberOwn keeps the decision about a robot's visit to a page that may show its own number. Own pages are looked at as
+// in mode observe; the story has the service's mode.
+func (j *journey) rememberOwn() {
+	if j.decision.Verdict != verdict.Robot || j.decision.Paid {
+		return
+	}
+	d := j.decision
+	d.Mode = j.svc.Verdict.Mode
+	j.g.deps.Decider.Decisions().Record(j.requestID, &d, j.view, &j.id, j.svc.Verdict)
 }
 
 // maxLoggedPath bounds the path in an access line, in bytes.
@@ -112,8 +123,8 @@ func (j *journey) reason() string {
 	switch {
 	case d.Entry != nil:
 		return d.Entry.List + ": " + j.g.deps.Decider.Decisions().Describe(d.Entry, "ip:"+j.id.Addr.String())
-	case d.Rule != "":
-		return d.Rule
+	case d.Ruling() != nil:
+		return d.Ruling().Why()
 	default:
 		return d.Ban.Reason
 	}

@@ -1,0 +1,303 @@
+package replay
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/fnv"
+	"net/netip"
+	"strconv"
+	"time"
+)
+
+// The problems of lines. What is wrong with one line is never a reason to stop.
+var (
+	errNoRequest = errors.New("holds no HTTP request") // a well-formed line about something else
+	errAddress   = errors.New("does not begin with an address")
+	errTime      = errors.New("has no time that can be read")
+	errStatus    = errors.New("has no status")
+	errQuotes    = errors.New("has a quoted field without an end")
+	errShape     = errors.New("is neither a common nor a combined log line")
+	errNoAgent   = errors.New("has no Referer and User-Agent: it is common, not combined")
+)
+
+// parseCLF reads the common log format, and the combined one, which adds Referer and User-Agent:
+//
+//	203.0.113.7 - anna [17/May/2015:10:05:03 +0000] "GET /a?b HTTP/1.1" 200 203023 "https://example.com/" "Mozilla/5.0 …"
+//
+// A first column with the virtual host (vhost_combined) is taken as the host. What follows is ignored.
+func parseCLF(r *Record, line []byte) error {
+	rest := r.reset(line)
+	first, rest := word(rest)
+	addr, ok := parseAddr(first)
+	if !ok {
+		second, after := word(rest)
+		switch addr, ok = parseAddr(second); {
+		case ok: // vhost_combined: host:port before the address
+			r.Host, rest = first, after
+		case !isName(first):
+			return errAddress
+		default: // the name of the client's machine, or nothing: known when the whole line is read
+			r.named = true
+		}
+	}
+	r.Addr = addr
+	open := bytes.IndexByte(rest, '[')
+	if open < 0 {
+		return errTime
+	}
+	_, user := word(rest[:open]) // a user's name may have spaces
+	if user = bytes.TrimSpace(user); !isDash(user) {
+		r.User = user
+	}
+	rest = rest[open+1:]
+	end := bytes.IndexByte(rest, ']')
+	if end < 0 {
+		return errTime
+	}
+	if r.At, ok = parseCLFTime(rest[:end]); !ok {
+		return errTime
+	}
+	rest = bytes.TrimLeft(rest[end+1:], " ")
+	request, rest, err := quoted(rest)
+	if err != nil {
+		return err
+	}
+	if err := r.answerCLF(&rest); err != nil {
+		return err
+	}
+	if err := r.tailCLF(rest); err != nil {
+		return err
+	}
+	if r.named {
+		r.Addr = standIn(first, r.User, r.Agent())
+	}
+	return r.request(request)
+}
+
+// isName reports whether b may be the name of a machine, or the hyphen that stands for nothing.
+func isName(b []byte) bool {
+	if len(b) == 0 || len(b) > 255 {
+		return false
+	}
+	for _, c := range b {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return true
+}
+
+// standIn makes up an address for a client that the log names by its machine's name, or not at all: then by user and
+// User-Agent. It is one of fd00::/8, which nobody has on the Internet, with a /64 of its own.
+func standIn(name, user, agent []byte) netip.Addr {
+	h := fnv.New64a()
+	_, _ = h.Write(bytes.ToLower(name))
+	if isDash(name) {
+		_, _ = h.Write(append(append([]byte{0}, user...), 0))
+		_, _ = h.Write(agent)
+	}
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:], h.Sum64())
+	b[0], b[15] = 0xfd, 1
+	return netip.AddrFrom16(b)
+}
+
+// answerCLF reads status and bytes.
+func (r *Record) answerCLF(rest *[]byte) error {
+	status, tail := word(*rest)
+	n, err := strconv.ParseUint(string(status), 10, 16)
+	if err != nil || n > 999 {
+		return errStatus
+	}
+	r.Answer.Status = uint16(n)
+	size, tail := word(tail)
+	if !isDash(size) {
+		if r.Answer.Bytes, err = strconv.ParseUint(string(size), 10, 64); err != nil {
+			return errShape
+		}
+	}
+	*rest = tail
+	return nil
+}
+
+// tailCLF reads Referer and User-Agent if they are there.
+func (r *Record) tailCLF(rest []byte) error {
+	if len(rest) == 0 || rest[0] != '"' {
+		return nil
+	}
+	referer, rest, err := quoted(rest)
+	if err != nil {
+		return err
+	}
+	if !isDash(referer) {
+		r.field(nameReferer, referer)
+	}
+	if len(rest) == 0 || rest[0] != '"' {
+		return nil
+	}
+	agent, _, err := quoted(rest)
+	if err != nil {
+		return err
+	}
+	if !isDash(agent) {
+		r.field(nameAgent, agent)
+	}
+	return nil
+}
+
+// request reads a request line.
+func (r *Record) request(line []byte) error {
+	method, rest := word(line)
+	target, proto := word(rest)
+	if !isMethod(method) || len(target) == 0 {
+		return errNoRequest
+	}
+	if sp := bytes.LastIndex(rest, []byte(" HTTP/")); sp >= 0 { // a target with spaces, as some clients send it
+		target, proto = rest[:sp], rest[sp+1:]
+	}
+	r.Method, r.Target = method, target
+	r.HTTP10 = len(proto) == 0 || string(proto) == "HTTP/1.0" || string(proto) == "HTTP/0.9"
+	return nil
+}
+
+func isMethod(m []byte) bool {
+	if len(m) == 0 || len(m) > 24 {
+		return false
+	}
+	for _, c := range m {
+		if (c < 'A' || c > 'Z') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func isDash(b []byte) bool { return len(b) == 0 || len(b) == 1 && b[0] == '-' }
+
+// word returns what stands before the first space, and what follows after the spaces.
+func word(b []byte) (w, rest []byte) {
+	i := bytes.IndexByte(b, ' ')
+	if i < 0 {
+		return b, nil
+	}
+	w, rest = b[:i], b[i+1:]
+	for len(rest) > 0 && rest[0] == ' ' {
+		rest = rest[1:]
+	}
+	return w, rest
+}
+
+// quoted returns the text between quotes, with the escapes of Apache and nginx undone in place, and what follows.
+func quoted(b []byte) (text, rest []byte, err error) {
+	if len(b) == 0 || b[0] != '"' {
+		return nil, nil, errShape
+	}
+	b = b[1:]
+	escaped := false
+	for i := 0; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
+			escaped = true
+			i++
+		case '"':
+			text, rest = b[:i], b[i+1:]
+			if escaped {
+				text = unescape(text)
+			}
+			for len(rest) > 0 && rest[0] == ' ' {
+				rest = rest[1:]
+			}
+			return text, rest, nil
+		}
+	}
+	return nil, nil, errQuotes
+}
+
+// unescape undoes \", \\, \t, \n, \r and \xHH in place.
+func unescape(b []byte) []byte {
+	out := b[:0]
+	for i := 0; i < len(b); i++ {
+		if b[i] != '\\' || i+1 == len(b) {
+			out = append(out, b[i])
+			continue
+		}
+		i++
+		switch c := b[i]; c {
+		case 't':
+			out = append(out, '\t')
+		case 'n':
+			out = append(out, '\n')
+		case 'r':
+			out = append(out, '\r')
+		case 'x':
+			if i+2 < len(b) {
+				if n, err := strconv.ParseUint(string(b[i+1:i+3]), 16, 8); err == nil {
+					out = append(out, byte(n))
+					i += 2
+					continue
+				}
+			}
+			out = append(out, '\\', 'x')
+		default:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// parseAddr reads an address, with or without a port.
+func parseAddr(b []byte) (netip.Addr, bool) {
+	if len(b) < 2 || len(b) > 64 {
+		return netip.Addr{}, false
+	}
+	s := string(b)
+	if a, err := netip.ParseAddr(s); err == nil {
+		return a.Unmap().WithZone(""), true
+	}
+	if ap, err := netip.ParseAddrPort(s); err == nil {
+		return ap.Addr().Unmap().WithZone(""), true
+	}
+	return netip.Addr{}, false
+}
+
+var months = [...]string{"Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"}
+
+// parseCLFTime reads 17/May/2015:10:05:03 +0000.
+func parseCLFTime(b []byte) (time.Time, bool) {
+	if len(b) < 26 || b[2] != '/' || b[6] != '/' || b[11] != ':' || b[14] != ':' || b[17] != ':' || b[20] != ' ' {
+		return time.Time{}, false
+	}
+	month := 0
+	for i, m := range months {
+		if string(b[3:6]) == m {
+			month = i + 1
+		}
+	}
+	day, ok1 := number(b[0:2], 1, 31)
+	year, ok2 := number(b[7:11], 1970, 9999)
+	hour, ok3 := number(b[12:14], 0, 23)
+	minute, ok4 := number(b[15:17], 0, 59)
+	second, ok5 := number(b[18:20], 0, 60)
+	zoneHours, ok6 := number(b[22:24], 0, 23)
+	zoneMinutes, ok7 := number(b[24:26], 0, 59)
+	if month == 0 || !(ok1 && ok2 && ok3 && ok4 && ok5 && ok6 && ok7) || b[21] != '+' && b[21] != '-' {
+		return time.Time{}, false
+	}
+	east := zoneHours*60 + zoneMinutes
+	if b[21] == '-' {
+		east = -east
+	}
+	return time.Date(year, time.Month(month), day, hour, minute-east, second, 0, time.UTC), true
+}
+
+func number(b []byte, least, most int) (int, bool) {
+	n := 0
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n, n >= least && n <= most
+}

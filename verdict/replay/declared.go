@@ -1,0 +1,30 @@
+package replay
+
+import "bytes"
+
+// robotWords are parts of the User-Agents of programs that say what they are, in lower case.
+var robotWords = [...]string{
+	"bot", "crawl", "spider", "slurp", "curl/", "wget", "python", "java/", "go-http-client", "libwww", "scrapy", "httpclient",
+	"okhttp", "headless", "phantom", "feed", "rss", "fetch", "monitor", "scan", "http://", "https://", "@", "perl", "ruby", "axios",
+}
+
+// declaresRobot reports whether a User-Agent says that it is a program, or says nothing.
+func declaresRobot(agent []byte) bool {
+	if len(agent) == 0 {
+		return true
+	}
+	var buf [256]byte
+	low := buf[:0]
+	for _, c := range agent[:min(len(agent), len(buf))] {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		low = append(low, c)
+	}
+	for _, w := range robotWords {
+		if bytes.Contains(low, []byte(w)) {
+			return true
+		}
+	}
+	return false
+}

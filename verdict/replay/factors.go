@@ -1,0 +1,88 @@
+package replay
+
+import (
+	"bufio"
+	"encoding/csv"
+	"errors"
+	"math"
+	"strconv"
+	"time"
+
+	"antirobot/identity"
+)
+
+// Label is what is known of who made a request.
+type Label int8
+
+// The labels.
+const (
+	LabelUnknown Label = iota
+	LabelHuman
+	LabelRobot
+)
+
+// Factors writes the factors of every evaluation as CSV, for training: label (1 robot, 0 human, empty unknown), source,
+// subject, at, score, and a column for each factor; one that is unknown is empty. Make it with NewFactors.
+type Factors struct {
+	Label  Label  // of the request that is being served
+	Source string // where the label comes from
+
+	csv *csv.Writer
+	row []string
+	err error
+}
+
+// NewFactors writes the head of the table.
+func NewFactors(w *bufio.Writer, names []string) *Factors {
+	f := &Factors{csv: csv.NewWriter(w)}
+	f.row = append([]string{"label", "source", "subject", "at", "score"}, names...)
+	f.err = f.csv.Write(f.row)
+	return f
+}
+
+// Observe writes a row; it is what processor.Processor.SetObserver takes.
+func (f *Factors) Observe(sub identity.Subject, _ uint16, at time.Time, factors []float32, score float32) {
+	if f.err != nil {
+		return
+	}
+	row := f.row[:0]
+	switch f.Label {
+	case LabelRobot:
+		row = append(row, "1")
+	case LabelHuman:
+		row = append(row, "0")
+	default:
+		row = append(row, "")
+	}
+	row = append(row, f.Source, sub.String(), at.UTC().Format("2006-01-02T15:04:05.000Z"), number32(score))
+	for _, x := range factors {
+		row = append(row, number32(x))
+	}
+	f.err = f.csv.Write(row)
+	f.row = row
+}
+
+func number32(x float32) string {
+	if math.IsNaN(float64(x)) {
+		return ""
+	}
+	return strconv.FormatFloat(float64(x), 'g', -1, 32)
+}
+
+// Flush writes what waits, and returns the first error of any row.
+func (f *Factors) Flush() error {
+	f.csv.Flush()
+	return errors.Join(f.err, f.csv.Error())
+}
+
+// label sets what a record says of itself: a robot that declares itself is one, of the others nothing is known.
+func (f *Factors) label(r *Record, front Front) {
+	agent := r.Agent()
+	f.Label, f.Source = LabelUnknown, ""
+	if declaresRobot(agent) {
+		f.Label, f.Source = LabelRobot, "declared"
+	}
+	if name, _ := front.Crawler(agent, r.Addr); name != "" {
+		f.Source = name
+	}
+}

@@ -1,0 +1,124 @@
+package replay
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync/atomic"
+)
+
+// Input is one log. Open is called once or, if Again says that it may be, twice: first to see when the log begins.
+type Input struct {
+	Name  string
+	Size  int64 // bytes as stored; 0: unknown
+	Again bool
+	Open  func() (io.ReadCloser, error)
+}
+
+// File returns the Input of a file; "-" is standard input, which is read from stdin.
+func File(name string, stdin io.Reader) (Input, error) {
+	if name == "-" {
+		return Input{Name: "standard input", Open: func() (io.ReadCloser, error) { return io.NopCloser(stdin), nil }}, nil
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return Input{}, err
+	}
+	if info.IsDir() {
+		return Input{}, fmt.Errorf("%s is a directory; name the logs in it", name)
+	}
+	in := Input{Name: name, Open: func() (io.ReadCloser, error) { return os.Open(name) }}
+	if info.Mode().IsRegular() {
+		in.Size, in.Again = info.Size(), true
+	}
+	return in, nil
+}
+
+const (
+	maxLine    = 1 << 20 // a longer line is a bad line
+	readBuffer = 256 << 10
+)
+
+var errLineTooLong = fmt.Errorf("is longer than %d bytes", maxLine)
+
+// lines reads the lines of an Input, unpacked if it is packed with gzip, whatever its name.
+type lines struct {
+	in    io.ReadCloser
+	r     *bufio.Reader
+	long  []byte
+	count int // of lines read
+}
+
+// counting counts the bytes that are read.
+type counting struct {
+	io.Reader
+	n *atomic.Int64
+}
+
+func (c counting) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.n.Add(int64(n))
+	return n, err
+}
+
+func openLines(in *Input, read *atomic.Int64) (*lines, error) {
+	f, err := in.Open()
+	if err != nil {
+		return nil, err
+	}
+	raw := bufio.NewReaderSize(counting{f, read}, readBuffer)
+	l := &lines{in: f, r: raw}
+	if magic, _ := raw.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
+		z, err := gzip.NewReader(raw)
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		l.r = bufio.NewReaderSize(z, readBuffer)
+	}
+	return l, nil
+}
+
+// next returns the next line without its end, valid until the next call. errLineTooLong is about one line, any other
+// error ends the input.
+func (l *lines) next() ([]byte, error) {
+	l.count++
+	b, err := l.r.ReadSlice('\n')
+	if err == nil {
+		return b[:len(b)-1], nil
+	}
+	if err != bufio.ErrBufferFull { //nolint:errorlint // bufio returns it as it is
+		if len(b) > 0 && errors.Is(err, io.EOF) {
+			return b, nil // the last line has no end
+		}
+		return nil, err
+	}
+	l.long = l.long[:0]
+	tooLong := false
+	for {
+		if !tooLong {
+			l.long = append(l.long, b...)
+			tooLong = len(l.long) > maxLine
+		}
+		if err != bufio.ErrBufferFull { //nolint:errorlint // bufio returns it as it is
+			break
+		}
+		b, err = l.r.ReadSlice('\n')
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	if tooLong {
+		l.long = nil
+		return nil, errLineTooLong
+	}
+	if n := len(l.long); n > 0 && l.long[n-1] == '\n' {
+		return l.long[:n-1], nil
+	}
+	return l.long, nil
+}
+
+func (l *lines) close() { l.in.Close() }

@@ -1,0 +1,450 @@
+package replay
+
+import (
+	"bytes"
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Options says how logs are read.
+type Options struct {
+	Format Format
+	Window time.Duration // how late a line may stand behind later ones; 0: DefaultWindow
+	Now    time.Time     // a line that is more than a day later than this is bad; zero: no line is
+}
+
+// DefaultWindow is enough for servers that write a line when the answer is complete: few answers take longer.
+const DefaultWindow = time.Minute
+
+const (
+	maxProblems  = 10      // shown
+	maxWaiting   = 200_000 // records held for their order
+	batchSize    = 256
+	maxOpen      = 64 // logs that overlap in time and are open at once
+	problemBytes = 120
+	aDay         = 24 * time.Hour
+)
+
+// Problem is a line that could not be read.
+type Problem struct {
+	Input string `json:"input"`
+	Line  int    `json:"line"`
+	What  string `json:"problem"`
+	Text  string `json:"text"` // the beginning of the line
+}
+
+// Counts is what became of the lines of a log.
+type Counts struct {
+	Lines    uint64    `json:"lines"`
+	Bad      uint64    `json:"bad"`
+	Other    uint64    `json:"other"`              // lines about something that is no HTTP request
+	Late     uint64    `json:"late"`               // left out, because they came later than the window allows
+	Problems []Problem `json:"problems,omitempty"` // of the first bad lines
+}
+
+// Log is one or several logs as one stream of records in the order of time. Make it with Open.
+type Log struct {
+	opts    Options
+	inputs  []Input
+	read    atomic.Int64
+	size    int64
+	mu      sync.Mutex
+	counts  Counts
+	streams []*stream
+	waiting recordHeap
+	free    []*Record
+	order   uint64
+	last    time.Time // of the last record that was given out
+	newest  time.Time
+	cancel  context.CancelFunc
+	ctx     context.Context //nolint:containedctx // of the readers, which live as long as the Log
+	readers sync.WaitGroup
+	errs    []error // of inputs that could not be read to their end
+}
+
+// Open prepares to read inputs. Those that overlap in time are merged, the others are read one after the other, the
+// earliest first, in whatever order they are given. Close must be called.
+func Open(ctx context.Context, inputs []Input, opts Options) (*Log, error) {
+	if opts.Window <= 0 {
+		opts.Window = DefaultWindow
+	}
+	l := &Log{opts: opts, inputs: inputs}
+	l.ctx, l.cancel = context.WithCancel(ctx)
+	for i := range inputs {
+		in := &inputs[i]
+		if in.Size == 0 && l.size >= 0 {
+			l.size = -1
+		} else if l.size >= 0 {
+			l.size += in.Size
+		}
+		s := &stream{log: l, in: in, index: uint16(i)} //nolint:gosec // nobody names so many
+		if in.Again {
+			if err := s.peek(); err != nil {
+				l.cancel()
+				return nil, fmt.Errorf("%s: %w", in.Name, err)
+			}
+		}
+		l.streams = append(l.streams, s)
+	}
+	slices.SortStableFunc(l.streams, func(a, b *stream) int { return a.begins.Compare(b.begins) })
+	return l, nil
+}
+
+// Close ends the readers and waits for them.
+func (l *Log) Close() error {
+	l.cancel()
+	for _, s := range l.streams {
+		s.drop()
+	}
+	l.readers.Wait()
+	return nil
+}
+
+// Progress returns how much has been read and how much there is, in bytes as stored; of is -1 when that is not known.
+func (l *Log) Progress() (read, of int64) { return l.read.Load(), l.size }
+
+// Counts returns what became of the lines so far.
+func (l *Log) Counts() Counts {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.counts
+	c.Problems = slices.Clone(c.Problems)
+	return c
+}
+
+// ErrAllBad is returned by Next at the end when no line could be read.
+var ErrAllBad = errors.New("no line could be read as a request")
+
+// Next returns the next record in the order of time. The record must be given back with Release. The error at the end is
+// io.EOF, or what kept an input from being read to its end, or ErrAllBad.
+func (l *Log) Next() (*Record, error) {
+	for {
+		if r := l.ready(); r != nil {
+			if r.At.Before(l.last) {
+				l.late(r)
+				continue
+			}
+			l.last = r.At
+			return r, nil
+		}
+		r := l.fetch()
+		if r == nil {
+			if len(l.waiting) > 0 {
+				l.newest = time.Unix(1<<40, 0) // nothing comes any more: all that waits is ready
+				continue
+			}
+			return nil, l.end()
+		}
+		l.order++
+		r.inOrder = l.order
+		if r.At.After(l.newest) {
+			l.newest = r.At
+		}
+		heap.Push(&l.waiting, r)
+	}
+}
+
+func (l *Log) ready() *Record {
+	if n := len(l.waiting); n == 0 || n < maxWaiting && l.waiting[0].At.After(l.newest.Add(-l.opts.Window)) {
+		return nil
+	}
+	r, _ := heap.Pop(&l.waiting).(*Record)
+	return r
+}
+
+func (l *Log) late(r *Record) {
+	l.mu.Lock()
+	l.counts.Late++
+	l.mu.Unlock()
+	l.Release(r)
+}
+
+func (l *Log) end() error {
+	if err := errors.Join(append(l.errs, l.ctx.Err())...); err != nil {
+		return err
+	}
+	if c := l.Counts(); c.Bad > 0 && c.Bad == c.Lines {
+		return ErrAllBad
+	}
+	return io.EOF
+}
+
+// Release gives a record back.
+func (l *Log) Release(r *Record) {
+	if len(l.free) < 4*batchSize {
+		l.free = append(l.free, r)
+	}
+}
+
+// fetch returns the earliest record of all logs that are open, and opens those that begin before it; nil at the end.
+func (l *Log) fetch() *Record {
+	var best *stream
+	open := 0
+	for i := 0; i < len(l.streams); i++ {
+		s := l.streams[i]
+		if s.done {
+			continue
+		}
+		if !s.started && best != nil && (open >= maxOpen || s.begins.After(best.head.At)) {
+			break // and neither do the later ones begin before
+		}
+		r, err := s.peekHead()
+		if err != nil { // what came before it, and the other logs, are read all the same
+			l.errs = append(l.errs, err)
+		}
+		if r == nil {
+			continue
+		}
+		open++
+		if best == nil || r.At.Before(best.head.At) {
+			best = s
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	r := best.head
+	best.head = nil
+	return r
+}
+
+func (l *Log) problem(in string, line int, err error, text []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if errors.Is(err, errNoRequest) {
+		l.counts.Other++
+		return
+	}
+	l.counts.Bad++
+	if len(l.counts.Problems) < maxProblems {
+		l.counts.Problems = append(l.counts.Problems, Problem{Input: in, Line: line, What: err.Error(), Text: clip(text, problemBytes)})
+	}
+}
+
+func clip(b []byte, most int) string {
+	b = bytes.ToValidUTF8(b, []byte("?"))
+	if len(b) <= most {
+		return string(b)
+	}
+	return string(bytes.ToValidUTF8(b[:most], nil)) + "…"
+}
+
+// stream reads one input in a goroutine of its own and parses its lines there.
+type stream struct {
+	log     *Log
+	in      *Input
+	index   uint16
+	begins  time.Time // zero: unknown
+	started bool
+	done    bool
+	head    *Record
+	batch   []*Record
+	at      int
+	full    chan []*Record
+	stop    chan struct{}
+	empty   chan []*Record
+	err     error // of the reader, set before full is closed
+}
+
+// maxPeek bounds the lines that are looked at to see when a log begins.
+const maxPeek = 1000
+
+// peek sees when a log begins.
+func (s *stream) peek() error {
+	var unused atomic.Int64
+	ls, err := openLines(s.in, &unused)
+	if err != nil {
+		return err
+	}
+	defer ls.close()
+	var r Record
+	for range maxPeek {
+		line, err := ls.next()
+		if errors.Is(err, errLineTooLong) {
+			continue
+		}
+		if err != nil {
+			return nil // reading it will tell
+		}
+		if s.log.opts.Format.Parse(&r, line) == nil {
+			s.begins = r.At.Add(-s.log.opts.Window) // its first line need not be its earliest
+			return nil
+		}
+	}
+	return nil
+}
+
+// peekHead returns the next record of the stream without taking it; nil at its end.
+func (s *stream) peekHead() (*Record, error) {
+	if !s.started {
+		s.start()
+	}
+	for s.head == nil {
+		if s.at < len(s.batch) {
+			s.head = s.batch[s.at]
+			s.at++
+			continue
+		}
+		s.recycle()
+		batch, ok := <-s.full
+		if !ok {
+			s.done = true
+			return nil, s.err
+		}
+		s.batch, s.at = batch, 0
+	}
+	return s.head, nil
+}
+
+// recycle sends records that are free back to the reader.
+func (s *stream) recycle() {
+	l := s.log
+	if s.batch == nil {
+		return
+	}
+	b := s.batch[:0]
+	for len(l.free) > 0 && len(b) < batchSize {
+		b = append(b, l.free[len(l.free)-1])
+		l.free = l.free[:len(l.free)-1]
+	}
+	select {
+	case s.empty <- b:
+	default:
+	}
+	s.batch = nil
+}
+
+func (s *stream) start() {
+	s.started = true
+	s.full, s.empty, s.stop = make(chan []*Record, 4), make(chan []*Record, 8), make(chan struct{})
+	s.log.readers.Go(func() {
+		defer close(s.full)
+		if err := s.readAll(); err != nil {
+			s.err = fmt.Errorf("%s: %w", s.in.Name, err)
+		}
+	})
+}
+
+// drop lets the reader end.
+func (s *stream) drop() {
+	if s.started {
+		close(s.stop)
+		s.started, s.done = false, true
+	}
+}
+
+// readAll parses the input and sends its records in batches.
+func (s *stream) readAll() error {
+	ls, err := openLines(s.in, &s.log.read)
+	if err != nil {
+		return err
+	}
+	defer ls.close()
+	var out, spare []*Record
+	for {
+		line, err := ls.next()
+		if errors.Is(err, io.EOF) {
+			s.send(out)
+			return nil
+		}
+		if err != nil && !errors.Is(err, errLineTooLong) {
+			s.send(out)
+			return fmt.Errorf("line %d: %w", ls.count, err)
+		}
+		s.log.count()
+		if err == nil && len(bytes.TrimSpace(line)) == 0 {
+			s.log.problem(s.in.Name, ls.count, errNoRequest, nil)
+			continue
+		}
+		if len(spare) == 0 {
+			select {
+			case spare = <-s.empty:
+			default:
+			}
+		}
+		var r *Record
+		if n := len(spare); n > 0 {
+			r, spare = spare[n-1], spare[:n-1]
+		} else {
+			r = new(Record)
+		}
+		if err == nil {
+			err = s.log.opts.Format.Parse(r, line)
+		}
+		if err == nil && !s.log.opts.Now.IsZero() && r.At.After(s.log.opts.Now.Add(aDay)) {
+			err = errFuture
+		}
+		if err != nil {
+			s.log.problem(s.in.Name, ls.count, err, line)
+			spare = append(spare, r)
+			continue
+		}
+		r.Line, r.Input = ls.count, s.index
+		if out = append(out, r); len(out) == batchSize {
+			if !s.send(out) {
+				return nil
+			}
+			out = make([]*Record, 0, batchSize)
+		}
+	}
+}
+
+var errFuture = errors.New("has a time in the future")
+
+func (l *Log) count() {
+	l.mu.Lock()
+	l.counts.Lines++
+	l.mu.Unlock()
+}
+
+// send hands a batch over; false when nobody takes it any more.
+func (s *stream) send(batch []*Record) bool {
+	if len(batch) == 0 {
+		return true
+	}
+	select {
+	case s.full <- batch:
+		return true
+	case <-s.stop:
+	case <-s.log.ctx.Done():
+	}
+	return false
+}
+
+// recordHeap orders records by time, and those of one time by their arrival.
+type recordHeap []*Record
+
+func (h recordHeap) Len() int { return len(h) }
+
+func (h recordHeap) Less(i, k int) bool {
+	if c := h[i].At.Compare(h[k].At); c != 0 {
+		return c < 0
+	}
+	return h[i].inOrder < h[k].inOrder
+}
+
+func (h recordHeap) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
+
+// Push implements heap.Interface.
+func (h *recordHeap) Push(x any) {
+	if r, ok := x.(*Record); ok {
+		*h = append(*h, r)
+	}
+}
+
+// Pop implements heap.Interface.
+func (h *recordHeap) Pop() any {
+	old := *h
+	n := len(old) - 1
+	r := old[n]
+	old[n] = nil
+	*h = old[:n]
+	return r
+}

@@ -1,0 +1,199 @@
+package replay
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+)
+
+// plot is an SVG under construction. Its looks are in report.css, its size is that of the viewBox.
+type plot struct {
+	b strings.Builder
+}
+
+const (
+	plotWidth  = 960
+	plotLeft   = 64
+	plotRight  = 12
+	plotInside = plotWidth - plotLeft - plotRight
+)
+
+func newPlot(height int, label string) *plot {
+	p := &plot{}
+	fmt.Fprintf(&p.b, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`, plotWidth, height, template.HTMLEscapeString(label))
+	return p
+}
+
+func (p *plot) done() template.HTML {
+	return template.HTML(p.b.String() + "</svg>") //nolint:gosec // every text in it was escaped
+}
+
+func (p *plot) text(x, y float64, anchor, class, s string) {
+	fmt.Fprintf(&p.b, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`, x, y, anchor, class, template.HTMLEscapeString(printable(s)))
+}
+
+func (p *plot) rect(x, y, w, h float64, class, title string) {
+	if h <= 0 || w <= 0 {
+		return
+	}
+	fmt.Fprintf(&p.b, `<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" class="%s"><title>%s</title></rect>`, x, y, w, h, class, template.HTMLEscapeString(printable(title)))
+}
+
+func (p *plot) grid(x1, y1, x2, y2 float64) {
+	fmt.Fprintf(&p.b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="grid"/>`, x1, y1, x2, y2)
+}
+
+// timeAxis draws ticks at round times below y, and returns where a time stands.
+func (p *plot) timeAxis(from, to int64, top, y float64) func(unix int64) float64 {
+	to = max(to, from+1)
+	x := func(unix int64) float64 { return plotLeft + plotInside*float64(unix-from)/float64(to-from) }
+	step := widths[len(widths)-1]
+	for _, w := range widths {
+		if time.Duration(to-from)*time.Second/w <= 10 {
+			step = w
+			break
+		}
+	}
+	seconds := int64(step / time.Second)
+	layout := "15:04:05"
+	switch {
+	case step >= 24*time.Hour:
+		layout = "2006-01-02"
+	case to-from > 24*3600:
+		layout = "01-02 15:04"
+	case step >= time.Minute:
+		layout = "15:04"
+	}
+	for at := from - mod(from, seconds) + seconds; at <= to; at += seconds {
+		if px := x(at); px >= plotLeft && px <= plotWidth-plotRight {
+			p.grid(px, top, px, y)
+			anchor := "middle"
+			if px > plotWidth-plotRight-40 {
+				anchor = "end"
+			}
+			p.text(px, y+16, anchor, "", time.Unix(at, 0).UTC().Format(layout))
+		}
+	}
+	return x
+}
+
+// roundUp returns the next of 1, 2, 5 times a power of ten.
+func roundUp(n uint64) uint64 {
+	for scale := uint64(1); scale < 1e18; scale *= 10 {
+		for _, m := range [...]uint64{1, 2, 5} {
+			if m*scale >= n {
+				return m * scale
+			}
+		}
+	}
+	return n
+}
+
+// trafficPlot is the requests over time: those that passed, those that got a captcha, those that were blocked.
+func trafficPlot(r *Report) template.HTML {
+	const height, top, bottom = 300, 28, 268
+	p := newPlot(height, "requests over time by verdict")
+	s := &r.Series
+	var most uint64 = 1
+	for _, b := range s.Buckets {
+		most = max(most, b.Human+b.Robot+b.Blocked)
+	}
+	most = roundUp(most)
+	for i := range 5 {
+		n := most * uint64(i) / 4 //nolint:gosec // small
+		y := bottom - float64(bottom-top)*float64(i)/4
+		p.grid(plotLeft, y, plotWidth-plotRight, y)
+		p.text(plotLeft-6, y+4, "end", "", thousands(n))
+	}
+	end := s.Begins + s.Seconds*int64(len(s.Buckets))
+	x := p.timeAxis(s.Begins, end, top, bottom)
+	scale := float64(bottom-top) / float64(most)
+	for i, b := range s.Buckets {
+		at := s.Begins + int64(i)*s.Seconds
+		left := x(at)
+		width := x(at+s.Seconds) - left
+		y := float64(bottom)
+		title := fmt.Sprintf("%s UTC, %s: %d passed, %d captcha, %d blocked", time.Unix(at, 0).UTC().Format("2006-01-02 15:04:05"),
+			span(time.Duration(s.Seconds)*time.Second), b.Human, b.Robot, b.Blocked)
+		for _, part := range [...]struct {
+			n     uint64
+			class string
+		}{{b.Blocked, "blocked"}, {b.Robot, "robot"}, {b.Human, "human"}} {
+			h := float64(part.n) * scale
+			y -= h
+			p.rect(left, y, max(width-0.5, 0.5), h, part.class, title)
+		}
+	}
+	p.legend(float64(plotLeft), 8)
+	return p.done()
+}
+
+func (p *plot) legend(x, y float64) {
+	for _, l := range [...]struct{ class, text string }{{"human", "passed"}, {"robot", "captcha"}, {"blocked", "blocked"}} {
+		p.rect(x, y, 12, 12, l.class, l.text)
+		p.text(x+18, y+10, "start", "", l.text)
+		x += 90
+	}
+}
+
+// What a plot shows of a long list; the tables have more.
+const (
+	maxBars       = 25
+	maxReasonBars = 12
+)
+
+// reasonsPlot is a bar for each reason.
+func reasonsPlot(r *Report) template.HTML {
+	list := r.Reasons[:min(len(r.Reasons), maxReasonBars)]
+	p := newPlot(len(list)*38+8, "requests stopped by reason")
+	most := uint64(1)
+	for i := range list {
+		most = max(most, list[i].Requests)
+	}
+	for i := range list {
+		x := &list[i]
+		y := float64(i * 38)
+		title := fmt.Sprintf("%s (%s)", x.Reason, x.Cause)
+		p.text(0, y+14, "start", "strong", shorten(title, 110))
+		class := "robot"
+		if answerOf(x.Verdict) == "blocked" {
+			class = "blocked"
+		}
+		w := max(2, (plotWidth-150)*float64(x.Requests)/float64(most))
+		p.rect(0, y+19, w, 12, class, title)
+		n := thousands(x.Requests)
+		if x.Subjects > 0 {
+			n += fmt.Sprintf(" (first for %s subjects)", thousands(uint64(x.Subjects))) //nolint:gosec // a count
+		}
+		p.text(w+8, y+30, "start", "", n)
+	}
+	return p.done()
+}
+
+// spansPlot is a line for each of the most stopped subjects.
+func spansPlot(r *Report) template.HTML {
+	const left = 200
+	list := r.Who[:min(len(r.Who), maxBars)]
+	height := len(list)*20 + 32
+	p := newPlot(height, "when the most stopped subjects were stopped")
+	bottom := float64(height - 24)
+	from, to := r.From.Unix(), max(r.To.Unix(), r.From.Unix()+1)
+	// The axis has room for the names of subjects at its left.
+	first := from - (to-from)*(left-plotLeft)/(plotInside-(left-plotLeft))
+	x := p.timeAxis(first, to, 0, bottom)
+	for i := range list {
+		s := &list[i]
+		y := float64(i*20 + 12)
+		fmt.Fprintf(&p.b, `<rect x="0" y="%.1f" width="%d" height="18" fill="none"/>`, y-9, left)
+		p.text(0, y+4, "start", "strong", shorten(s.Subject, 34))
+		class := "span"
+		if answerOf(s.Verdict) == "blocked" {
+			class = "span b"
+		}
+		fmt.Fprintf(&p.b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="%s"><title>%s</title></line><circle cx="%.1f" cy="%.1f" r="3.5" class="dot"/>`,
+			x(s.First.Unix()), y, x(s.Last.Unix())+0.1, y, class, template.HTMLEscapeString(printable(fmt.Sprintf("%s: %s stopped of %s, after %s; %s",
+				s.Subject, thousands(s.Requests), thousands(s.Total), thousands(s.Before), s.Reason))), x(s.First.Unix()), y)
+	}
+	return p.done()
+}

@@ -1,0 +1,214 @@
+package traffic
+
+import (
+	"math"
+	"net/netip"
+	"time"
+)
+
+// What people do.
+const (
+	homes        = 300
+	officeDesks  = 200
+	telephones   = 300
+	carrierAddrs = 16
+	longVisit    = 60 // pages at most in one visit
+	keepsCookies = 0.93
+)
+
+// languages that browsers ask for, and how common they are in a hundred.
+var languages = [...]struct {
+	share int
+	text  string
+}{
+	{40, "en-US,en;q=0.9"},
+	{25, "ru-RU,ru;q=0.9,en-US;q=0.8,en;q=0.7"},
+	{15, "de-DE,de;q=0.9,en-US;q=0.8,en;q=0.7"},
+	{10, "fr-FR,fr;q=0.9,en-US;q=0.8,en;q=0.7"},
+	{10, "en-GB,en;q=0.9"},
+}
+
+// person makes a client that reads as people do.
+func (w *world) person(k Kind) *client {
+	c := w.client(k)
+	c.cookies = c.rng.Float64() < keepsCookies
+	c.cached = map[string]bool{}
+	n := c.rng.IntN(100)
+	for _, l := range languages {
+		if n -= l.share; n < 0 {
+			c.lang = []byte(l.text)
+			break
+		}
+	}
+	c.act = read
+	return c
+}
+
+// choose gives the client a browser of those that fit.
+func (w *world) choose(c *client, fits func(b *browser) bool) {
+	var list []*browser
+	for i := range w.fleet {
+		if fits(&w.fleet[i]) {
+			list = append(list, &w.fleet[i])
+		}
+	}
+	c.browser = *list[c.rng.IntN(len(list))]
+}
+
+func (w *world) addPeople() {
+	for range w.scaled(homes) {
+		c := w.person(People)
+		w.choose(c, func(b *browser) bool { return c.rng.IntN(3) > 0 || b.mobile })
+		c.at = w.firstVisit(c, 8, 23)
+		addr := home(c)
+		c.address = func(*client) netip.Addr { return addr }
+		w.add(c)
+	}
+}
+
+// home is an address of a household: IPv4, or for a third IPv6 with an interface that changes.
+func home(c *client) netip.Addr {
+	if c.number%3 == 0 {
+		b := [16]byte{0x2a, 0x02, 0x16, 0x98, byte(c.rng.IntN(256)), byte(c.rng.IntN(256)), byte(c.number >> 8), byte(c.number)}
+		b[15] = byte(1 + c.rng.IntN(200))
+		return netip.AddrFrom16(b)
+	}
+	return netip.AddrFrom4([4]byte{byte(77 + c.rng.IntN(20)), byte(c.rng.IntN(256)), byte(c.rng.IntN(256)), byte(1 + c.rng.IntN(254))})
+}
+
+func (w *world) addOffice() {
+	for i := range w.scaled(officeDesks) {
+		c := w.person(Office)
+		w.choose(c, func(b *browser) bool { return b.name == "chrome-150-windows" || i%5 == 0 && !b.mobile })
+		c.at = w.someTime(c, 9, 11)
+		addr := netip.MustParseAddr("198.51.100.20")
+		c.address = func(*client) netip.Addr { return addr }
+		w.add(c)
+	}
+}
+
+func (w *world) addMobile() {
+	for range w.scaled(telephones) {
+		c := w.person(Mobile)
+		w.choose(c, func(b *browser) bool { return b.mobile })
+		c.at = w.firstVisit(c, 7, 23)
+		c.address = func(c *client) netip.Addr { // another of the carrier's every now and then
+			if c.at.After(c.changeAt) {
+				c.from = netip.AddrFrom4([4]byte{203, 0, 113, byte(64 + c.rng.IntN(carrierAddrs))})
+				c.changeAt = c.at.Add(c.between(4*time.Minute, 40*time.Minute))
+			}
+			return c.from
+		}
+		w.add(c)
+	}
+}
+
+// someTime is a time of the first day of the traffic between two hours.
+func (w *world) someTime(c *client, from, to int) time.Time {
+	day := w.cfg.Begin.Add(-w.cfg.WarmUp).Truncate(24 * time.Hour)
+	at := day.Add(time.Duration(from) * time.Hour).Add(c.between(0, time.Duration(to-from)*time.Hour))
+	if first := w.cfg.Begin.Add(-w.cfg.WarmUp); at.Before(first) {
+		at = first.Add(c.between(0, time.Hour))
+	}
+	return at
+}
+
+// firstVisit is when somebody comes for the first time: half on the first day, half on any day, so that there are
+// newcomers while the robots work.
+func (w *world) firstVisit(c *client, from, to int) time.Time {
+	at := w.someTime(c, from, to)
+	if c.number%2 == 1 {
+		at = at.Add(time.Duration(c.rng.IntN(1+int((w.cfg.WarmUp+w.cfg.Length)/(24*time.Hour)))) * 24 * time.Hour)
+	}
+	return at
+}
+
+// read plans the next page of a person, or the next visit.
+func read(w *world, c *client) {
+	if c.visit == 0 {
+		if c.count > 0 {
+			c.rest()
+			c.count = 0
+			c.visit = -1
+			return
+		}
+		c.visit = -1
+	}
+	if c.visit < 0 { // a new visit begins
+		c.visit = min(1+int(c.rng.ExpFloat64()*8), longVisit)
+		c.page = ""
+		ref := ""
+		if c.rng.IntN(2) == 0 {
+			ref = "https://www.google.com/"
+		}
+		c.open(w, entrance(c.rng), ref, 0)
+		return
+	}
+	next := follow(c.page, c.rng)
+	tabs := 1
+	if c.rng.IntN(12) == 0 { // several tabs at once
+		tabs = 2 + c.rng.IntN(3) + c.tabs
+	}
+	ref := "https://" + w.cfg.Host + c.page
+	from, delay := c.page, c.think()
+	for range tabs {
+		c.open(w, next, ref, delay)
+		next, delay = follow(from, c.rng), c.between(300*time.Millisecond, 3*time.Second)
+		c.visit--
+	}
+	c.visit = max(c.visit, 0)
+}
+
+// rest is the time until the next visit: later on the same day, or on another.
+func (c *client) rest() {
+	pause := c.between(20*time.Minute, 6*time.Hour)
+	if c.kind == Office {
+		pause = c.between(10*time.Minute, 90*time.Minute)
+	}
+	c.wait(pause)
+	first, last := 7, 24
+	if c.kind == Office {
+		first, last = 9, 18
+	}
+	if c.night {
+		first, last = 0, 7
+	}
+	if h := c.at.Hour(); h < first || h >= last {
+		day := c.at.Truncate(24 * time.Hour)
+		if h >= last {
+			day = day.Add(24 * time.Hour)
+		}
+		c.at = day.Add(time.Duration(first)*time.Hour + c.between(0, 3*time.Hour))
+	}
+}
+
+// open plans a page, after some time, and those of its parts that are not in the browser's cache.
+func (c *client) open(w *world, page, ref string, after time.Duration) {
+	c.count++
+	c.page = page
+	c.then(planned{after: after, path: page, ref: ref, dest: destPage})
+	from := "https://" + w.cfg.Host + page
+	for i, p := range parts(page) {
+		if p.dest != destFetch && c.cached[p.path] || c.only != nil && !c.only(p.dest) {
+			continue
+		}
+		if p.dest != destFetch {
+			c.cached[p.path] = true
+		}
+		p.ref, p.after = from, c.between(2*time.Millisecond, 60*time.Millisecond)
+		if i == 0 {
+			p.after = c.between(60*time.Millisecond, 400*time.Millisecond)
+		}
+		c.then(p)
+	}
+	if len(c.cached) > 500 {
+		clear(c.cached)
+	}
+}
+
+// think is the time that somebody looks at a page: a third of a minute in the middle, now and then a second or ten
+// minutes.
+func (c *client) think() time.Duration {
+	seconds := math.Exp(math.Log(18) + 1.1*c.rng.NormFloat64())
+	return time.Duration(min(max(seconds, 0.7), 900) * float64(time.Second))
+}
