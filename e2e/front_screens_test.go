@@ -60,6 +60,7 @@ func TestLanguagesFit(t *testing.T) {
 			if got := value[string](t, ctx, `document.documentElement.lang + ' ' + getComputedStyle(document.body).direction`); got != tag+" "+dir {
 				t.Errorf("%s in %s: speaks %s", p.name, tag, got)
 			}
+			screen(t, ctx, "languages/"+p.name+"-"+tag)
 			if p.name == "captcha" { // all that the work can say, at once
 				run(t, ctx, "say it", chromedp.Evaluate(`(() => { const d = document.getElementById('work').dataset; document.querySelector('#work [role=status]').textContent = [d.running, d.half, d.checking, d.stopped, d.failed, d.limited].join(' '); })()`, nil))
 			}
@@ -69,7 +70,6 @@ func TestLanguagesFit(t *testing.T) {
 			if out := value[string](t, ctx, overflows+`(document.body)`); out != "" || value[bool](t, ctx, `document.documentElement.scrollWidth > 320`) {
 				t.Errorf("%s in %s: sticks out: %s", p.name, tag, out)
 			}
-			screen(t, ctx, "languages/"+p.name+"-"+tag)
 		}
 		a := openApp(t, ctx, g.url+"/app?lang="+tag, "")
 		g.ban("ip:127.0.0.1", "1h")

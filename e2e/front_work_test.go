@@ -237,6 +237,7 @@ func TestWorkInTheDialogIsStopped(t *testing.T) {
 		})
 	}
 	begin("button, then digits", func(a *app) {
+		checkAxe(a.t, ctx, axe(a.t), "dialog at work")
 		a.eval(`(`+workButton+`).click(); true`, nil)
 		a.until(`(` + workButton + `).textContent.startsWith('Without') && (` + dialog + `).querySelector('[role=status]').textContent === ''`)
 		a.eval(`(`+dialog+`).querySelector('input').focus(); true`, nil)

@@ -32,10 +32,7 @@ func (j *journey) tell(took time.Duration) {
 	j.decision.Event(e, j.view, &j.id, j.svc.Verdict)
 	e.Static = isStatic(j.view)
 	e.Answered(j.status, j.result.ContentType, j.result.BytesOut, took)
-	if e.Advised = j.advised; e.Advised {
-		e.Page = j.kind() == kindPage && string(j.view.Method) == "GET"
-	}
-	e.Kind, e.Work = eventKinds[j.outcome], j.work
+	e.Kind, e.Work, e.Advised = eventKinds[j.outcome], j.work, j.advised
 	j.g.deps.Sink.Offer(e)
 }
 

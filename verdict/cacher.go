@@ -295,7 +295,7 @@ func (c *Cacher) Observe(e *Event) {
 // request has to say itself that it is a navigation. It can lie about that, as it can ask for a page that there is.
 func (e *Event) seen() bool {
 	if e.Advised {
-		return e.Page && !e.Static
+		return e.Page && e.Method == 'G' && !e.Static
 	}
 	return (!e.Static || e.Document) && e.Status >= 200 && e.Status < 400
 }

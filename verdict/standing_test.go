@@ -43,11 +43,12 @@ func TestStandingIsEarned(t *testing.T) {
 	f("an error", false, edit(page(day0, "192.0.2.1", i), func(e *Event) { e.Status = 404 }), next())
 	f("a static file", false, edit(page(day0, "192.0.2.1", i), func(e *Event) { e.Static = true }), next())
 	advised := func(at time.Time) *Event {
-		return edit(page(at, "192.0.2.1", i), func(e *Event) { e.Advised, e.Page, e.Status = true, true, 0 })
+		return edit(page(at, "192.0.2.1", i), func(e *Event) { e.Advised, e.Page, e.Method, e.Status = true, true, 'G', 0 })
 	}
 	f("pages that a balancer gave", true, advised(day0), advised(day0.Add(oneDay)))
 	f("one of them", true, advised(day0), next())
 	f("a balancer's, but no navigation", false, edit(advised(day0), func(e *Event) { e.Page = false }), next())
+	f("a balancer's form", false, edit(advised(day0), func(e *Event) { e.Method = 'P' }), next())
 	f("a balancer's static file", false, edit(advised(day0), func(e *Event) { e.Static = true }), next())
 	f("a balancer's robot", false, edit(advised(day0), func(e *Event) { e.Verdict = Robot }), next())
 	f("the client left first", false, edit(page(day0, "192.0.2.1", i), func(e *Event) { e.Status, e.Page = 0, true }), next())

@@ -110,7 +110,6 @@ type Event struct {
 	Subjects [6]identity.Subject // all verified identities, the winner first, the address last
 	N        uint8
 	Advised  bool   // a balancer sends the request on itself: Status, BytesOut, Took and Document are not known
-	Page     bool   // with Advised: a navigation, by its headers
 	Status   uint16 // of the answer; 0: unknown, or the client left first
 	Type     Type   // of the answer
 	BytesOut uint64

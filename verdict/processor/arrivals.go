@@ -32,7 +32,7 @@ func (a *arrivals) see(e *verdict.Event) {
 	note(e.Headers&verdict.HasAcceptLanguage != 0, &a.language)
 	note(e.Headers&verdict.HasFetchMode != 0, &a.fetch)
 	note(e.Headers&verdict.HasHints != 0, &a.hints)
-	note(e.Facts.Page && e.Misfits&verdict.FalseOrder == 0 && e.Headers&verdict.HasFetchMode != 0, &a.order)
+	note(e.Page && e.Misfits&verdict.FalseOrder == 0 && e.Headers&verdict.HasFetchMode != 0, &a.order)
 }
 
 // lost is what nobody at a service sends, so that its lack tells nothing.

@@ -170,7 +170,7 @@ func groupsOf(e *verdict.Event) (g groups) {
 	if e.Agent != 0 {
 		add(groupKey{role: roleAgent, id: idOf(e.Agent, 0)})
 	}
-	if e.Shape != 0 && e.Facts.Page && !e.Partial {
+	if e.Shape != 0 && e.Page && !e.Partial {
 		add(groupKey{role: roleShape, id: idOf(e.Shape, uint64(e.Claim.Family)<<32|uint64(e.Language))})
 	}
 	return g

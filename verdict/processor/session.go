@@ -210,7 +210,7 @@ func (s *session) turn(e *verdict.Event, night bool) {
 	}
 	s.sharesOf++
 	s.pace(e.At)
-	load := e.Facts.Page && e.Type != verdict.TypeData
+	load := e.Page && e.Type != verdict.TypeData
 	if load {
 		s.loaded(e)
 	}
@@ -329,12 +329,12 @@ func (s *session) client(e *verdict.Event) {
 	s.count(shareMisfit, e.Misfits != 0)
 	s.count(shareOffered, e.Cookies&verdict.CookieOffered != 0)
 	s.count(shareCookie, e.Cookies&verdict.CookieOurs != 0)
-	s.count(shareNavigate, e.Facts.Page)
+	s.count(shareNavigate, e.Page)
 	if e.Forged > 0 {
 		s.flags |= flagForged
 	}
 	s.languages |= uint16(bit(uint64(e.Language), 16))
-	if e.Facts.Page {
+	if e.Page {
 		s.shapes |= uint16(bit(e.Shape, 16))
 	}
 }
