@@ -86,7 +86,7 @@ func TestHostileFiles(t *testing.T) {
 		if got := is.TotalAlloc - was.TotalAlloc; got > 40*size {
 			t.Errorf("%s: %d MB for %d", name, got>>20, size>>20)
 		}
-		if took := time.Since(began); took > 5*time.Second {
+		if took := time.Since(began); took > 20*time.Second && !raceEnabled {
 			t.Errorf("%s: %v", name, took)
 		}
 	}

@@ -80,8 +80,9 @@ func (w *walk) file(names []string) []byte {
 				if n.missingLeft {
 					t["default_left"][i] = 1
 				}
-				t["left_children"][i] = add(n.left)
-				t["right_children"][i] = add(n.right)
+				l := add(n.left) // appends to the slices
+				r := add(n.right)
+				t["left_children"][i], t["right_children"][i] = l, r
 			}
 			return i
 		}
