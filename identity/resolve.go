@@ -142,6 +142,7 @@ func (r *Resolver) Resolve(id *Identity, v *View, s *Service) {
 // the request is the user's, so none is looked at.
 func (r *Resolver) ResolvePartner(id *Identity, v *View, s *Service, partner uint64, user netip.Addr) {
 	id.reset()
+	id.Partner = true
 	_, https := r.trust.Load().client(v)
 	id.setAddr(user.Unmap().WithZone(""), https)
 	var j jar

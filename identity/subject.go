@@ -45,6 +45,7 @@ type Identity struct {
 	NPasses  int
 	NFresh   int   // valid passes that were never earned and are too young to be a subject; not among Passes
 	IBirth   int64 // unix time of a verified i cookie's birth, 0 if there is none; young ones too
+	Partner  bool  // an XML partner asks for its user: no field of the request is the user's
 	WantI    bool  // the request came from a browser without an i cookie of ours, or with one to renew: call MintI
 	Refused  [8]Refusal
 	NRefused int
@@ -77,7 +78,7 @@ func (id *Identity) NetKey() uint64 { return NetKey(id.Net) }
 func (id *Identity) reset() {
 	clear(id.Texts[:])
 	id.N, id.NPasses, id.NFresh, id.NRefused = 0, 0, 0, 0
-	id.IBirth, id.WantI = 0, false
+	id.IBirth, id.WantI, id.Partner = 0, false, false
 	id.i = iCookie{}
 	id.text = id.text[:0]
 }

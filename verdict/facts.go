@@ -10,6 +10,7 @@ import (
 // fields of the View. What a View does not have because it is of a recorded line (Partial) is unknown, not absent.
 type Facts struct {
 	Partial bool // of a recorded line: Headers but User-Agent and Referer, Shape, Language, Misfits, Cookies are unknown
+	Partner bool // an XML partner asks for its user: nothing is known of the user's client
 	Pending bool // claims to be a crawler that is being looked up
 	Secure  bool // the client came over https, as far as we are told
 	Direct  bool // no proxy between the client and us: the version of HTTP is its own
@@ -90,6 +91,10 @@ func (f *Facts) read(v *identity.View, id *identity.Identity, t *claimTable) (ag
 		Query: len(v.Query) > 0, IAge: -1, PathKind: pathKind(v.Path), Target: hash(v.Target),
 	}
 	f.Depth, f.Number, f.Series = course(v.Path, v.Target)
+	if id.Partner {
+		f.Partner, f.Partial = true, true
+		return 0
+	}
 	var p fieldReader
 	p.read(v.Fields)
 	f.Headers, f.Shape = p.has, p.shape

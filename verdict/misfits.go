@@ -96,23 +96,22 @@ func (p *fieldReader) falseFetch(c Claim) bool {
 		return false
 	}
 	navigates := string(p.values[valueMode]) == "navigate"
-	switch string(p.values[valueDest]) {
-	case "document", "iframe", "frame", "fencedframe", "object", "embed":
+	dest := string(p.values[valueDest])
+	switch dest {
+	case "document", "iframe", "frame", "fencedframe":
 		if !navigates {
-			return string(p.values[valueDest]) != "object" && string(p.values[valueDest]) != "embed"
+			return true
 		}
+	case "object", "embed":
 	default:
 		if navigates && p.has&HasFetchDest != 0 {
 			return true
 		}
 	}
-	if string(p.values[valueSite]) == "none" && !navigates {
-		return string(p.values[valueDest]) != "serviceworker" && string(p.values[valueDest]) != "empty" && string(p.values[valueDest]) != "manifest"
-	}
-	if p.has&HasFetchUser != 0 && (!navigates || string(p.values[valueUser]) != "?1") {
+	if string(p.values[valueSite]) == "none" && !navigates && dest != "serviceworker" && dest != "empty" && dest != "manifest" {
 		return true
 	}
-	return c.Family == FamilyOld
+	return p.has&HasFetchUser != 0 && (!navigates || string(p.values[valueUser]) != "?1") || c.Family == FamilyOld
 }
 
 // falseHints reports whether Sec-CH-UA is not of the browser that the User-Agent claims.

@@ -6,25 +6,28 @@ import (
 	"antirobot/verdict"
 )
 
-// arrivals is when a service was last sent what browsers send: a proxy on the way may take fields out, or reorder them, and
-// then nobody can be blamed for it. Times are unix seconds.
+// arrivals is when a service was last sent what browsers send: a proxy or a balancer on the way may take fields out, or
+// reorder them, and then nobody can be blamed for it. Times are unix seconds.
 type arrivals struct {
-	language, fetch, hints, order atomic.Int64
+	agent, referer, cookie, language, fetch, hints, order atomic.Int64
 }
 
 // arrivalsLast is for how many seconds one arrival shows that such fields get through.
 const arrivalsLast = 6 * 3600
 
-// see notes what an event of a browser shows.
+// see notes what an event shows.
 func (a *arrivals) see(e *verdict.Event) {
-	if e.Partial || !e.Claim.Family.Browser() {
-		return
-	}
 	now := e.At.Unix()
 	note := func(is bool, at *atomic.Int64) {
 		if is && now-at.Load() >= 60 {
 			at.Store(now)
 		}
+	}
+	note(e.Agent != 0, &a.agent)
+	note(e.Referer != verdict.RefererNone, &a.referer)
+	note(e.Cookies&verdict.CookieOurs != 0, &a.cookie)
+	if e.Partial || !e.Claim.Family.Browser() {
+		return
 	}
 	note(e.Headers&verdict.HasAcceptLanguage != 0, &a.language)
 	note(e.Headers&verdict.HasFetchMode != 0, &a.fetch)
@@ -32,16 +35,23 @@ func (a *arrivals) see(e *verdict.Event) {
 	note(e.Facts.Page && e.Misfits&verdict.FalseOrder == 0 && e.Headers&verdict.HasFetchMode != 0, &a.order)
 }
 
-// lost returns the misfits that tell nothing at a time.
-func (a *arrivals) lost(now int64) (m verdict.Misfits) {
-	old := func(at *atomic.Int64, bit verdict.Misfits) {
-		if now-at.Load() > arrivalsLast {
-			m |= bit
+// lost is what nobody at a service sends, so that its lack tells nothing.
+type lost struct {
+	agent, referer, cookie bool
+	misfits                verdict.Misfits
+}
+
+// lost returns what tells nothing at a time.
+func (a *arrivals) lost(now int64) (l lost) {
+	old := func(at *atomic.Int64) bool { return now-at.Load() > arrivalsLast }
+	l.agent, l.referer, l.cookie = old(&a.agent), old(&a.referer), old(&a.cookie)
+	for _, f := range [...]struct {
+		at  *atomic.Int64
+		bit verdict.Misfits
+	}{{&a.language, verdict.NoLanguage}, {&a.fetch, verdict.NoFetch}, {&a.hints, verdict.NoHints}, {&a.order, verdict.FalseOrder}} {
+		if old(f.at) {
+			l.misfits |= f.bit
 		}
 	}
-	old(&a.language, verdict.NoLanguage)
-	old(&a.fetch, verdict.NoFetch)
-	old(&a.hints, verdict.NoHints)
-	old(&a.order, verdict.FalseOrder)
-	return m
+	return l
 }

@@ -64,6 +64,9 @@ func (p *Processor) fill(c *scene, r *rates) {
 
 // evaluate scores the subject, and bans it if the score exceeds the threshold of the service.
 func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
+	if e.Partner {
+		return
+	}
 	if p.formula == nil && p.observer == nil && p.training == nil {
 		return
 	}
@@ -183,7 +186,7 @@ func (p *Processor) Judge(v *identity.View, id *identity.Identity, s *verdict.Se
 		p.over(paceKey{role: roleCrowd, service: s.Index, id: addr.ID}, addr.ID, v.At, r, 1) {
 		return 1
 	}
-	if p.formula == nil {
+	if p.formula == nil || id.Partner {
 		return 0
 	}
 	w := p.vectors.Get().(*vector)

@@ -45,9 +45,9 @@ type scene struct {
 	shape   group
 	service group
 	all     group
-	lost    verdict.Misfits // those that tell nothing, because nobody at the service sends what they look for
-	hosting tristate        // the address is of a known hosting company
-	settled int             // subjects that the address has established
+	lost    lost
+	hosting tristate // the address is of a known hosting company
+	settled int      // subjects that the address has established
 }
 
 type tristate uint8
@@ -113,10 +113,41 @@ func part(i share, of share, least uint8) func(*scene) float32 {
 // What no client of the service has sent for a while may be taken out by a proxy on the way: then nobody lacks it.
 func misfit(bit verdict.Misfits) func(*scene) float32 {
 	return func(c *scene) float32 {
-		if c.e.Partial || !c.e.Claim.Family.Browser() || c.lost&bit != 0 {
+		if c.e.Partial || !c.e.Claim.Family.Browser() || c.losses()&bit != 0 {
 			return nan
 		}
 		return truth(c.e.Misfits&bit != 0)
+	}
+}
+
+// throughProxies are the misfits that a proxy may cause, such as an office's.
+const throughProxies = verdict.NoLanguage | verdict.NoEncoding | verdict.NoFetch | verdict.NoHints | verdict.FalseOrder | verdict.OldProtocol
+
+// losses are the misfits that tell nothing about the client.
+func (c *scene) losses() verdict.Misfits {
+	if c.e.Headers&verdict.HasForwarded != 0 {
+		return c.lost.misfits | throughProxies
+	}
+	return c.lost.misfits
+}
+
+// withReferers is a value that tells nothing where nobody sends a Referer.
+func withReferers(f func(*scene) float32) func(*scene) float32 {
+	return func(c *scene) float32 {
+		if c.lost.referer {
+			return nan
+		}
+		return f(c)
+	}
+}
+
+// withCookies is a value that tells nothing where nobody brings our cookie: none is given, or a balancer keeps it.
+func withCookies(f func(*scene) float32) func(*scene) float32 {
+	return func(c *scene) float32 {
+		if c.lost.cookie {
+			return nan
+		}
+		return f(c)
 	}
 }
 
@@ -190,24 +221,37 @@ func versionAge(c *scene) float32 {
 	return float32(newest) - float32(claim.Major)
 }
 
-// missingParts tells how far the subject is behind others of the service in asking for what pages are made of: 0 asks
-// for as much, 1 for nothing. It is unknown for the first pages, which come before their parts, and where the service has its
-// parts elsewhere.
-func missingParts(c *scene) float32 {
-	usual := over(c.service.parts, c.service.hour)
-	if c.s.pages < 3 || c.s.last-c.s.first < 5 || c.service.hour < 30 || !(usual >= 0.5) {
+// usualParts is how many sub-resources a page load of the service has: of clients that keep our cookie if there are enough
+// of them, since robots would press the measure of all. It is unknown where the service has its parts elsewhere.
+func usualParts(c *scene) float32 {
+	usual := nan
+	switch {
+	case c.service.keptLoad >= 20:
+		usual = c.service.keptPart / c.service.keptLoad
+	case c.service.hour >= 30:
+		usual = c.service.parts / c.service.hour
+	}
+	if usual < 0.3 {
 		return nan
 	}
-	return max(0, 1-float32(c.s.parts)/float32(c.s.pages)/usual)
+	return usual
+}
+
+// missingParts tells how far the subject is behind others of the service in asking for what pages are made of: 0 asks
+// for as much, 1 for nothing. It is unknown for the first pages, which come before their parts.
+func missingParts(c *scene) float32 {
+	if c.s.pages < 3 || c.s.last-c.s.first < 5 {
+		return nan
+	}
+	return max(0, 1-float32(c.s.parts)/float32(c.s.pages)/usualParts(c))
 }
 
 // agentMissingParts is missingParts of all clients with the User-Agent.
 func agentMissingParts(c *scene) float32 {
-	usual := over(c.service.parts, c.service.hour)
-	if c.agent.hour < 20 || c.service.hour < 30 || !(usual >= 0.5) {
+	if c.agent.hour < 20 {
 		return nan
 	}
-	return max(0, 1-c.agent.parts/c.agent.hour/usual)
+	return max(0, 1-c.agent.parts/c.agent.hour/usualParts(c))
 }
 
 // activeInRow is how many hours, this one included, had a page without a break.

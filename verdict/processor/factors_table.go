@@ -79,10 +79,10 @@ var factors = []factor{
 	}},
 	{FactorInfo{"parts_per_page", Course, "", "Sub-resources (pictures, styles, scripts) for each page.", true}, func(c *scene) float32 { return over(float32(c.s.parts), float32(c.s.pages)) }},
 	{FactorInfo{"parts_missing", Course, "share", "How far it is behind the others at the service in asking for sub-resources: 0 as many, 1 none. Unknown in the first pages, and where the service has its parts elsewhere.", true}, missingParts},
-	{FactorInfo{"referer_none_share", Course, "share", "Pages without Referer, of its pages.", true}, part(shareRefererNone, shareCount, 2)},
-	{FactorInfo{"referer_same_share", Course, "share", "Pages whose Referer is of the site, of its pages.", true}, part(shareRefererSame, shareCount, 2)},
-	{FactorInfo{"referer_known_share", Course, "share", "Page loads whose Referer is one of the eight pages before, of its loads.", true}, part(shareRefererKnown, shareLoad, 2)},
-	{FactorInfo{"referer_foreign_share", Course, "share", "Pages whose Referer is of another site or no URL, of its pages.", true}, part(shareRefererForeign, shareCount, 2)},
+	{FactorInfo{"referer_none_share", Course, "share", "Pages without Referer, of its pages.", true}, withReferers(part(shareRefererNone, shareCount, 2))},
+	{FactorInfo{"referer_same_share", Course, "share", "Pages whose Referer is of the site, of its pages.", true}, withReferers(part(shareRefererSame, shareCount, 2))},
+	{FactorInfo{"referer_known_share", Course, "share", "Page loads whose Referer is one of the eight pages before, of its loads.", true}, withReferers(part(shareRefererKnown, shareLoad, 2))},
+	{FactorInfo{"referer_foreign_share", Course, "share", "Pages whose Referer is of another site or no URL, of its pages.", true}, withReferers(part(shareRefererForeign, shareCount, 2))},
 	{FactorInfo{"refused_share", Course, "share", "Answers with a status of 400 to 499.", false}, part(share4xx, shareAnswered, 4)},
 	{FactorInfo{"not_found_share", Course, "share", "Answers with 404 or 410.", false}, part(shareNotFound, shareAnswered, 4)},
 	{FactorInfo{"failed_share", Course, "share", "Answers with a status of 500 or more.", false}, part(share5xx, shareAnswered, 4)},
@@ -103,7 +103,7 @@ var factors = []factor{
 	{FactorInfo{"step_share", Course, "share", "Page loads whose number is next to that of the load before (page=3, page=4), of its loads with a number.", true}, part(shareStep, shareNumbered, 6)},
 	{FactorInfo{"number_share", Course, "share", "Page loads with a number in their URL, of its loads.", true}, part(shareNumbered, shareLoad, 4)},
 	{FactorInfo{"load_share", Course, "share", "Page loads, of its pages.", true}, part(shareLoad, shareCount, 2)},
-	{FactorInfo{"load_referer_share", Course, "share", "Page loads with a Referer, of its loads.", true}, part(shareLoadRefers, shareLoad, 4)},
+	{FactorInfo{"load_referer_share", Course, "share", "Page loads with a Referer, of its loads.", true}, withReferers(part(shareLoadRefers, shareLoad, 4))},
 	{FactorInfo{"load_typed_share", Course, "share", "Page loads that no page has led to (Sec-Fetch-Site: none), of its loads that say so.", true}, part(shareTyped, shareSited, 4)},
 	{FactorInfo{"query_share", Course, "share", "Pages with a query, of its pages.", true}, part(shareQuery, shareCount, 2)},
 	{FactorInfo{"answer_bytes", Course, "bytes", "Mean size of the answers.", false}, func(c *scene) float32 {
@@ -122,7 +122,12 @@ var factors = []factor{
 	{FactorInfo{"navigation_share", Course, "share", "Navigations, of its pages: nothing says that a script has asked.", true}, part(shareNavigate, shareFields, 2)},
 
 	// client
-	{FactorInfo{"agent_missing", Client, "0 or 1", "No User-Agent.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyNone })},
+	{FactorInfo{"agent_missing", Client, "0 or 1", "No User-Agent. Unknown where nobody sends one, because a balancer does not pass it on.", true}, func(c *scene) float32 {
+		if c.lost.agent {
+			return nan
+		}
+		return truth(c.e.Claim.Family == verdict.FamilyNone)
+	}},
 	{FactorInfo{"agent_library", Client, "0 or 1", "Claims to be an HTTP library or a command line tool.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyLibrary })},
 	{FactorInfo{"agent_robot", Client, "0 or 1", "Declares itself a robot.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyRobot })},
 	{FactorInfo{"agent_crawler", Client, "0 or 1", "Claims to be a search engine's crawler of those that can prove it. Those that do are not judged, so this one has not. Unknown while it is being looked up, and in recorded lines.", true}, func(c *scene) float32 {
@@ -152,14 +157,14 @@ var factors = []factor{
 		if c.e.Partial || !c.e.Claim.Family.Browser() {
 			return nan
 		}
-		return float32(bits.OnesCount16(uint16(c.e.Misfits &^ c.lost)))
+		return float32(bits.OnesCount16(uint16(c.e.Misfits &^ c.losses())))
 	}},
 	{FactorInfo{"misfit_share", Client, "share", "Pages with any of them, of its pages.", true}, part(shareMisfit, shareFields, 2)},
 	{FactorInfo{"cookies", Client, "0 or 1", "Brings any cookie.", true}, fields(func(c *scene) float32 { return truth(c.e.Cookies&verdict.CookieAny != 0) })},
-	{FactorInfo{"cookie_share", Client, "share", "Pages with our cookie, young or old, of its pages.", true}, part(shareCookie, shareFields, 2)},
+	{FactorInfo{"cookie_share", Client, "share", "Pages with our cookie, young or old, of its pages.", true}, withCookies(part(shareCookie, shareFields, 2))},
 	{FactorInfo{"cookie_dropped_share", Client, "share", "Page loads of a browser that comes without the cookie it has been given, of its navigations after the first.", true}, func(c *scene) float32 {
 		offered, loads := c.s.shares[shareOffered], c.s.shares[shareNavigate]
-		if loads < 3 || c.e.Partial {
+		if loads < 3 || c.e.Partial || c.lost.cookie {
 			return nan
 		}
 		// Each client behind an address is given one.
@@ -194,14 +199,14 @@ var factors = []factor{
 	{FactorInfo{"agent_pages_1m", Company, "pages", "Pages with its User-Agent in a minute.", true}, func(c *scene) float32 { return c.agent.minute }},
 	{FactorInfo{"agent_parts_per_page", Company, "", "Sub-resources for each page with its User-Agent, from 20 pages an hour.", true}, enough(theAgent, 20, func(g *group) float32 { return over(g.parts, g.hour) })},
 	{FactorInfo{"agent_parts_missing", Company, "share", "How far all clients with its User-Agent are behind the others at the service in asking for sub-resources: 0 as many, 1 none.", true}, agentMissingParts},
-	{FactorInfo{"agent_offered_share", Company, "share", "Pages of browsers with its User-Agent that come without our cookie, from 20 pages an hour.", true}, enough(theAgent, 20, func(g *group) float32 { return over(g.offered, g.fields) })},
-	{FactorInfo{"agent_referer_none_share", Company, "share", "Pages with its User-Agent that have no Referer, from 20 pages an hour.", true}, enough(theAgent, 20, func(g *group) float32 { return over(g.noRefs, g.hour) })},
+	{FactorInfo{"agent_offered_share", Company, "share", "Pages of browsers with its User-Agent that come without our cookie, from 20 pages an hour.", true}, withCookies(enough(theAgent, 20, func(g *group) float32 { return over(g.offered, g.fields) }))},
+	{FactorInfo{"agent_referer_none_share", Company, "share", "Pages with its User-Agent that have no Referer, from 20 pages an hour.", true}, withReferers(enough(theAgent, 20, func(g *group) float32 { return over(g.noRefs, g.hour) }))},
 	{FactorInfo{"agent_pages_per_address", Company, "pages", "Pages in an hour for each address with its User-Agent.", true}, func(c *scene) float32 { return over(c.agent.hour, c.agent.membership()) }},
 	{FactorInfo{"shape_share", Company, "share", "Part of all pages that come in its shape: fields, their order, browser and language.", true}, ofAll(theShape)},
 	{FactorInfo{"shape_addresses", Company, "", "Addresses with its shape, in this hour or the one before; up to about 1,400.", true}, fields(func(c *scene) float32 { return max(1, c.shape.membership()) })},
 	{FactorInfo{"shape_pages_1m", Company, "pages", "Pages in its shape in a minute.", true}, fields(func(c *scene) float32 { return c.shape.minute })},
-	{FactorInfo{"shape_offered_share", Company, "share", "Pages in its shape that come without our cookie, from 20 pages an hour.", true}, enough(theShape, 20, func(g *group) float32 { return over(g.offered, g.fields) })},
-	{FactorInfo{"shape_referer_none_share", Company, "share", "Pages in its shape without Referer, from 20 pages an hour.", true}, enough(theShape, 20, func(g *group) float32 { return over(g.noRefs, g.hour) })},
+	{FactorInfo{"shape_offered_share", Company, "share", "Pages in its shape that come without our cookie, from 20 pages an hour.", true}, withCookies(enough(theShape, 20, func(g *group) float32 { return over(g.offered, g.fields) }))},
+	{FactorInfo{"shape_referer_none_share", Company, "share", "Pages in its shape without Referer, from 20 pages an hour.", true}, withReferers(enough(theShape, 20, func(g *group) float32 { return over(g.noRefs, g.hour) }))},
 	{FactorInfo{"hosting", Company, "0 or 1", "Its address is of a hosting company, by processor.hosting. Unknown without such a list.", true}, func(c *scene) float32 {
 		if c.hosting == unknown {
 			return nan

@@ -42,6 +42,8 @@ type group struct {
 	offered  float32 // pages of browsers without our cookie
 	fields   float32 // pages whose fields are known
 	noRefs   float32 // pages without referer
+	keptLoad float32 // page loads with our cookie, and sub-resources with it: what people ask for, whatever robots do
+	keptPart float32
 	shown    float32 // at the captcha, by the day, as the next ones
 	solved   float32
 	failed   float32
@@ -75,6 +77,7 @@ func (g *group) fade(at time.Time) {
 	g.minute *= float32(math.Exp(-gap / 60))
 	h := float32(math.Exp(-gap / groupHour))
 	g.hour, g.parts, g.offered, g.fields, g.noRefs = g.hour*h, g.parts*h, g.offered*h, g.fields*h, g.noRefs*h
+	g.keptLoad, g.keptPart = g.keptLoad*h, g.keptPart*h
 	d := float32(math.Exp(-gap / groupDay))
 	g.shown, g.solved, g.failed, g.bans = g.shown*d, g.solved*d, g.failed*d, g.bans*d
 }
@@ -117,12 +120,18 @@ func (g *group) turn(e *verdict.Event, member uint64) {
 	if e.Cookies&verdict.CookieOffered != 0 {
 		g.offered++
 	}
+	if e.Cookies&verdict.CookieOurs != 0 && e.Facts.Page && e.Type != verdict.TypeData {
+		g.keptLoad++
+	}
 }
 
 // part adds a sub-resource.
 func (g *group) part(e *verdict.Event) {
 	g.fade(e.At)
 	g.parts++
+	if e.Cookies&verdict.CookieOurs != 0 {
+		g.keptPart++
+	}
 }
 
 // captcha adds what happened at the captcha.

@@ -1,26 +1,32 @@
-// Package processor judges requests off their path: it counts the pace of every subject and bans those that no person
-// could be.
+// Package processor judges requests off their path: it bans who goes faster than a service allows, and whose factors a
+// formula takes for a robot's.
 //
-// What it reads is the verdict's events, what it concludes are bans. In this first form it knows sliding windows, set
-// per service; factors and formulas come to stand beside them behind the same seams.
+// What it reads is the verdict's events, what it concludes are bans. An event goes through session (what is known of one
+// subject, over all services), group (of those it belongs to) and pace (what the limits of a service count), and, when it
+// is due, through the factors to the formula. Factors are one table: factors_table.go. What is kept over restarts is in
+// the store's counters (history.go), by a goroutine of its own.
 //
 // Invariants:
 //  1. Offer never blocks and never allocates: what does not fit is shed and counted.
-//  2. Memory is bounded by the queue and by max_sessions; a session that makes room is counted.
+//  2. Memory is bounded by the queue, max_sessions and max_groups; a session that makes room is counted.
 //  3. White-listed requests, requests of a service whose mode is off, blocked ones and sub-resources are no pace. A
 //     challenged request is: who hammers at the captcha stays banned. A sub-resource that was answered with a document
 //     was a page, whatever it called itself.
 //  4. Whom a request is charged to: its winner; the crowd of its address, if it brought cookies; its network. A network
-//     is never banned, its count is a factor. The first two requests of a subject never ban it.
+//     is never banned, its counts are factors. The first two requests of a subject always pass: it is first evaluated
+//     with its second one.
 //  5. An address is many people, so its limits are multiples of a subject's. Without cookies: one for each User-Agent
 //     seen, up to address_agents (they are free to forge), and one for each subject that the address has established.
 //     With cookies: crowd_factor and one for each established subject. A request that its subject's own ban stops is
 //     not charged to the crowd: one robot in an office is banned alone.
+//  6. Process looks at no clock but the event's time and waits for nothing: a replay of the same events makes the same
+//     bans, as long as no table is full.
+//  7. What is not known is NaN and weighs nothing: fields of a recorded line or of a partner's server, what nobody at the
+//     service sends, what the store has not yet said.
 package processor
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -35,75 +41,6 @@ import (
 	"antirobot/verdict"
 	"antirobot/verdict/formula"
 )
-
-// Config is the processor section, for all services together; the limits are the services' own.
-type Config struct {
-	Enabled       bool          `mapstructure:"enabled"`        // false: nothing is counted and nobody is banned for pace
-	Exempt        []string      `mapstructure:"exempt"`         // networks whose clients are counted and never banned for pace
-	Queue         int           `mapstructure:"queue"`          // events that wait, all workers together; a power of two is used
-	Workers       int           `mapstructure:"workers"`        // goroutines that judge
-	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects known at once, about 300 bytes each
-	MaxGroups     int           `mapstructure:"max_groups"`     // addresses, networks, User-Agents and header shapes, about 130 bytes each
-	AddressAgents int           `mapstructure:"address_agents"` // most User-Agents that raise the limits of an address
-	CrowdFactor   int           `mapstructure:"crowd_factor"`   // limits of an address over all subjects with cookies
-	MaxBan        time.Duration `mapstructure:"max_ban"`        // bans double with each repetition up to this
-	Forget        time.Duration `mapstructure:"forget"`         // a subject not banned for so long begins anew
-	Ban           time.Duration `mapstructure:"ban"`            // the first scored ban of a subject
-	Hysteresis    float64       `mapstructure:"hysteresis"`     // by how much a first score must exceed the threshold
-	TimeZone      string        `mapstructure:"time_zone"`      // of the visitors: when it is night
-	Hosting       []string      `mapstructure:"hosting"`        // files with networks of hosting companies
-
-	Training TrainingConfig `mapstructure:"training"` // what is kept for models to be trained with
-}
-
-// DefaultConfig returns a queue of 16384 events, two workers, a million sessions. This machine itself is exempt: where a
-// balancer on it is not named in trusted_proxies, all visitors have its address, and a ban would stop them all.
-func DefaultConfig() Config {
-	return Config{
-		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
-		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
-		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, TimeZone: "UTC",
-		Training: DefaultTrainingConfig(),
-	}
-}
-
-// Validate returns every problem at once.
-func (c *Config) Validate() error {
-	var errs []error
-	within := func(path string, v, least, most int) {
-		if v < least || v > most {
-			errs = append(errs, fmt.Errorf("%s: %d is not between %d and %d", path, v, least, most))
-		}
-	}
-	within("queue", c.Queue, 16, 1<<22)
-	within("workers", c.Workers, 1, 64)
-	within("max_sessions", c.MaxSessions, tableShards, 100_000_000)
-	within("max_groups", c.MaxGroups, tableShards, 100_000_000)
-	within("address_agents", c.AddressAgents, 1, 64)
-	within("crowd_factor", c.CrowdFactor, 1, 1000)
-	if c.MaxBan < time.Second || c.MaxBan > 30*24*time.Hour {
-		errs = append(errs, fmt.Errorf("max_ban: %v is not between 1s and 720h", c.MaxBan))
-	}
-	if c.Forget < time.Minute || c.Forget > 30*24*time.Hour {
-		errs = append(errs, fmt.Errorf("forget: %v is not between 1m and 720h", c.Forget))
-	}
-	if c.Ban < time.Second || c.Ban > 30*24*time.Hour {
-		errs = append(errs, fmt.Errorf("ban: %v is not between 1s and 720h", c.Ban))
-	}
-	if math.IsNaN(c.Hysteresis) || c.Hysteresis < 0 || c.Hysteresis > 0.5 {
-		errs = append(errs, fmt.Errorf("hysteresis: %v is not between 0 and 0.5", c.Hysteresis))
-	}
-	if _, err := time.LoadLocation(c.TimeZone); err != nil {
-		errs = append(errs, fmt.Errorf("time_zone: %q is no time zone such as Europe/Berlin: %w", c.TimeZone, err))
-	}
-	errs = append(errs, c.Training.Validate())
-	for i, n := range c.Exempt {
-		if _, err := netip.ParsePrefix(n); err != nil {
-			errs = append(errs, fmt.Errorf("exempt[%d]: %q is no network such as 10.0.0.0/8", i, n))
-		}
-	}
-	return errors.Join(errs...)
-}
 
 // Bench is where bans are made and standings kept: verdict.Cacher. No method but Recall waits for a store.
 type Bench interface {
@@ -314,7 +251,9 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.part(e)
 		return
 	}
-	r.sent.see(e)
+	if !e.Partner {
+		r.sent.see(e)
+	}
 	s, due := p.turn(e, r.Name)
 	p.pace(e, r, &s)
 	if due {

@@ -98,7 +98,7 @@ func (t *table[K, R]) open(sh *tableShard[K, R], h uint64, k K) (r *R, fresh boo
 		t.evicted.Add(1)
 	}
 	s := sh.at(i)
-	*s = slot[K, R]{key: k, referenced: true, live: true}
+	*s = slot[K, R]{key: k, live: true} // once is not yet used: a flood of new keys drops itself first
 	t.link(sh, h, i)
 	return &s.r, true
 }

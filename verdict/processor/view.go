@@ -1,12 +1,15 @@
 package processor
 
 import (
+	"context"
 	"math"
+	"net/netip"
 	"strings"
 	"time"
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/counter"
 )
 
 // SessionView is a session as JSON shows it.
@@ -24,7 +27,49 @@ type SessionView struct {
 	LastBan    *time.Time   `json:"last_ban_until,omitempty"`
 	Repeated   int          `json:"repeated,omitempty"` // bans in a row, by which the next one grows
 	Challenges Challenges   `json:"challenges"`
-	Factors    []FactorView `json:"factors"` // those that are known, without what its user agent's and shape's company does
+	Counters   *CountsView  `json:"counters,omitempty"` // of the store; absent if it does not answer
+	Factors    []FactorView `json:"factors"`            // those that are known, without what its user agent's and shape's company does
+}
+
+// CountsView is what the counters of the store know of a subject, over restarts and all nodes: pages up to the last
+// evaluation, and for an address the scored bans and right answers there.
+type CountsView struct {
+	PagesDay        uint64 `json:"pages_1d"`
+	PagesFortnight  uint64 `json:"pages_14d"`
+	BansFortnight   uint64 `json:"address_bans_14d,omitempty"`
+	SolvedFortnight uint64 `json:"address_solved_14d,omitempty"`
+}
+
+// viewTime is how long the store may take to answer a question about one subject.
+const viewTime = time.Second
+
+// viewCounts asks the counters about a subject.
+func (p *Processor) viewCounts(sub identity.Subject, at time.Time) *CountsView {
+	if p.counters == nil {
+		return nil
+	}
+	address := "0.0.0.0"
+	if sub.Kind == identity.KindIP {
+		address = netip.AddrFrom16(sub.ID).Unmap().String()
+	}
+	of, err := counter.Shingles(nil, []counter.Piece{
+		{Type: counter.TypeSession, Text: sub.String()}, {Type: counter.TypeAddress, Text: address}, {Type: counter.TypeNetwork, Text: address},
+	})
+	if err != nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), viewTime)
+	defer cancel()
+	q := appendHistory(nil, of, at)
+	n := make([]uint64, len(q))
+	if err := p.counters.Read(ctx, n, q); err != nil {
+		return nil
+	}
+	view := &CountsView{PagesDay: n[historyPagesDay], PagesFortnight: n[historyPagesFortnight]}
+	if sub.Kind == identity.KindIP {
+		view.BansFortnight, view.SolvedFortnight = n[historyAddressBad], n[historyAddressGood]
+	}
+	return view
 }
 
 // Challenges is what happened at the captcha.
@@ -68,6 +113,7 @@ func (p *Processor) Session(sub identity.Subject, at time.Time) (SessionView, bo
 		Evaluated: unix(s.evalAt), Score: s.score, Bans: int(s.bans), LastBan: unix(s.sentence.until), Repeated: int(s.sentence.offences),
 		Challenges: Challenges{Shown: int(s.shown), Solved: int(s.solved), Failed: int(s.failed), Ignored: int(s.ignored)},
 	}
+	view.Counters = p.viewCounts(sub, at)
 	p.viewFactors(&view, sub, &s, at)
 	return view, true
 }

@@ -1,0 +1,78 @@
+package processor
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/netip"
+	"time"
+)
+
+// Config is the processor section, for all services together; the limits are the services' own.
+type Config struct {
+	Enabled       bool          `mapstructure:"enabled"`        // false: nothing is counted and nobody is banned for pace
+	Exempt        []string      `mapstructure:"exempt"`         // networks whose clients are counted and never banned for pace
+	Queue         int           `mapstructure:"queue"`          // events that wait, all workers together; a power of two is used
+	Workers       int           `mapstructure:"workers"`        // goroutines that judge
+	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects known at once, about 300 bytes each
+	MaxGroups     int           `mapstructure:"max_groups"`     // addresses, networks, User-Agents and header shapes, about 130 bytes each
+	AddressAgents int           `mapstructure:"address_agents"` // most User-Agents that raise the limits of an address
+	CrowdFactor   int           `mapstructure:"crowd_factor"`   // limits of an address over all subjects with cookies
+	MaxBan        time.Duration `mapstructure:"max_ban"`        // bans double with each repetition up to this
+	Forget        time.Duration `mapstructure:"forget"`         // a subject not banned for so long begins anew
+	Ban           time.Duration `mapstructure:"ban"`            // the first scored ban of a subject
+	Hysteresis    float64       `mapstructure:"hysteresis"`     // by how much a first score must exceed the threshold
+	TimeZone      string        `mapstructure:"time_zone"`      // of the visitors: when it is night
+	Hosting       []string      `mapstructure:"hosting"`        // files with networks of hosting companies
+
+	Training TrainingConfig `mapstructure:"training"` // what is kept for models to be trained with
+}
+
+// DefaultConfig returns a queue of 16384 events, two workers, a million sessions. This machine itself is exempt: where a
+// balancer on it is not named in trusted_proxies, all visitors have its address, and a ban would stop them all.
+func DefaultConfig() Config {
+	return Config{
+		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
+		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
+		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, TimeZone: "UTC",
+		Training: DefaultTrainingConfig(),
+	}
+}
+
+// Validate returns every problem at once.
+func (c *Config) Validate() error {
+	var errs []error
+	within := func(path string, v, least, most int) {
+		if v < least || v > most {
+			errs = append(errs, fmt.Errorf("%s: %d is not between %d and %d", path, v, least, most))
+		}
+	}
+	within("queue", c.Queue, 16, 1<<22)
+	within("workers", c.Workers, 1, 64)
+	within("max_sessions", c.MaxSessions, tableShards, 100_000_000)
+	within("max_groups", c.MaxGroups, tableShards, 100_000_000)
+	within("address_agents", c.AddressAgents, 1, 64)
+	within("crowd_factor", c.CrowdFactor, 1, 1000)
+	if c.MaxBan < time.Second || c.MaxBan > 30*24*time.Hour {
+		errs = append(errs, fmt.Errorf("max_ban: %v is not between 1s and 720h", c.MaxBan))
+	}
+	if c.Forget < time.Minute || c.Forget > 30*24*time.Hour {
+		errs = append(errs, fmt.Errorf("forget: %v is not between 1m and 720h", c.Forget))
+	}
+	if c.Ban < time.Second || c.Ban > 30*24*time.Hour {
+		errs = append(errs, fmt.Errorf("ban: %v is not between 1s and 720h", c.Ban))
+	}
+	if math.IsNaN(c.Hysteresis) || c.Hysteresis < 0 || c.Hysteresis > 0.5 {
+		errs = append(errs, fmt.Errorf("hysteresis: %v is not between 0 and 0.5", c.Hysteresis))
+	}
+	if _, err := time.LoadLocation(c.TimeZone); err != nil {
+		errs = append(errs, fmt.Errorf("time_zone: %q is no time zone such as Europe/Berlin: %w", c.TimeZone, err))
+	}
+	errs = append(errs, c.Training.Validate())
+	for i, n := range c.Exempt {
+		if _, err := netip.ParsePrefix(n); err != nil {
+			errs = append(errs, fmt.Errorf("exempt[%d]: %q is no network such as 10.0.0.0/8", i, n))
+		}
+	}
+	return errors.Join(errs...)
+}
