@@ -24,6 +24,8 @@ say "slow half: one event"
 bench ./verdict/processor '^Benchmark'
 say "formula: 100 trees of depth 6, beside a walk by pointers (budget: 5 µs, 0 allocations)"
 bench ./verdict/formula '^BenchmarkScore'
+say "replay: a line of a log on its whole way (budget: a million a minute, 60 µs each), and its reading alone"
+bench ./verdict/replay '^Benchmark'
 say "store"
 bench ./store/pebblestore '^BenchmarkSpend'
 sustained=60s
