@@ -80,9 +80,8 @@ func (w *walk) file(names []string) []byte {
 				if n.missingLeft {
 					t["default_left"][i] = 1
 				}
-				l := add(n.left) // appends to the slices
-				r := add(n.right)
-				t["left_children"][i], t["right_children"][i] = l, r
+				left, right := add(n.left), add(n.right) // which append to the columns
+				t["left_children"][i], t["right_children"][i] = left, right
 			}
 			return i
 		}

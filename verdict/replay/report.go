@@ -138,8 +138,8 @@ func newTally(g *Gateway) *tally {
 				text += " (" + d.Entry.Reason + ")"
 			}
 			return text
-		case d.Rule != "":
-			return d.Rule
+		case d.Ruling() != nil:
+			return d.Ruling().Why()
 		case d.Ban.Reason != "":
 			return d.Ban.Reason
 		}
