@@ -38,13 +38,10 @@ func (a *app) openAdmin() (err error) {
 		},
 		Reload:   func(context.Context) ([]string, error) { return a.reload("api") },
 		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,
-		MessagesOpen: a.cfg.messagesOpen(), MaxMessage: a.cfg.Message.MaxRequest,
+		Messages: a.messagesForAdmin, MessagesOpen: a.cfg.messagesOpen(), MaxMessage: a.cfg.Message.MaxRequest,
 	}
 	if a.training != nil {
 		deps.Events = a.exportEvents
-	}
-	if a.messages != nil {
-		deps.Messages = a.messages
 	}
 	a.admin, err = admin.New(a.cfg.Admin, a.token, deps, a.part("admin"), a.set)
 	return err

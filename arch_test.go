@@ -28,13 +28,14 @@ var allowed = map[string][]string{
 	"verdict/formula":   {},
 	"verdict/rules":     {},
 	"verdict/processor": {"identity", "store", "verdict", "verdict/counter", "verdict/formula", "verdict/rules"},
+	"verdict/firewall":  {"identity", "cbb", "store", "verdict", "verdict/counter", "verdict/formula", "verdict/message", "verdict/rules"},
 	"verdict/replay":    {"identity", "verdict", "verdict/processor"},
 	// made-up traffic knows the answers, so it stands apart from what judges
 	"verdict/replay/traffic": {"identity", "verdict/replay"},
 
 	"verdict/message":  {"store", "verdict/counter", "verdict/rules"},
 	"captcha":          {"identity", "spravka", "store", "templates"},
-	"proxy":            {"identity", "verdict", "verdict/message", "captcha", "spravka", "templates", "proxy/h1", "proxy/upstream"},
+	"proxy":            {"identity", "verdict", "verdict/message", "verdict/rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/upstream"},
 	"proxy/h1":         {"identity", "proxy/upstream", "proxy/socket"},
 	"proxy/upstream":   {"proxy/socket"},
 	"proxy/socket":     {},

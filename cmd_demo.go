@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 
 	"antirobot/demo"
 	"antirobot/spravka"
+	"antirobot/verdict/message"
 )
 
 func demoCommand() *cobra.Command {
@@ -61,11 +64,81 @@ func demoSettings(upstream string, key []byte) map[string]any {
 				"work":     true,
 				"partners": []any{map[string]any{"name": "demo", "key": demoPartnerKey}},
 			},
+			"messages": map[string]any{"routes": []any{map[string]any{
+				"route": "POST /guestbook",
+				"sources": []any{
+					map[string]any{"attribute": "text", "from": "form", "key": "words"},
+					map[string]any{"attribute": "text", "from": "multipart", "key": "words"},
+					map[string]any{"attribute": "from", "from": "subject"},
+					map[string]any{"attribute": "ip", "from": "address"},
+				},
+				"answers": []any{
+					map[string]any{"decision": "OK", "action": "pass"},
+					map[string]any{"decision": "MARK", "action": "mark"},
+					map[string]any{"decision": "SPAM", "action": "captcha"},
+					map[string]any{"decision": "FREQUENT", "action": "captcha"},
+					map[string]any{"decision": "FLOOD", "action": "quarantine"},
+					map[string]any{"decision": "INVALID", "action": "block"},
+				},
+				"trace": true,
+			}}},
 			"cookies": map[string]any{"service_cookie": map[string]any{
 				"name": demoCookie, "keys": []any{map[string]any{"key": string(key)}},
 			}},
 		}},
+		"message": map[string]any{"partners": []any{map[string]any{"name": "default", "domain": map[string]any{"properties": []any{
+			map[string]any{"name": "storage", "class": message.ClassMemoryStorage},
+			map[string]any{"name": "messageAnalyzer", "class": message.ClassFirewall, "rules": demoRules},
+			map[string]any{"name": "messageLog", "class": message.ClassLog, "time_chunk": "10m", "num_chunks": 144},
+			map[string]any{"name": "model", "class": message.ClassModel},
+		}}}}},
 	}
+}
+
+// demoRules judge the guest-book: the usual example, and what makes it worth watching.
+const demoRules = `do hasAttribute(attribute="text") mark wordless
+if wordless stop as OK
+do lengthCheck(minLength=1, maxLength=600) mark invalid
+if invalid skip to 1000
+do messageFloodCheck() mark flood score 2
+do messageFrequencyCheck() mark messagefrequent, frequent score 1
+do userFrequencyCheck(timeout=60, count=30) mark userfrequent, frequent score 1
+do nearDuplicateCheck(minWords=6) mark alike score 0.5
+do modelClassify() mark spam score 2
+1000: do messageLogPut()
+if invalid stop as INVALID
+if flood stop as FLOOD
+if frequent stop as FREQUENT
+if spam stop as SPAM
+if alike stop as MARK
+stop as OK
+`
+
+// teachDemo gives the model of a new data directory its first lessons.
+func teachDemo(ctx context.Context, s *message.System) error {
+	call := func(method, more string, text string) (string, error) {
+		t, err := json.Marshal(text)
+		if err != nil {
+			return "", err
+		}
+		_, _, answer := s.Serve(ctx, message.JSON, fmt.Appendf(nil,
+			`{"method":%q,"params":[{"partner":null,"model":"model","message":{"text":%s}%s}]}`, method, t, more), message.Auth{})
+		return string(answer), nil
+	}
+	lessons := demo.Lessons()
+	if known, err := call("sf.model.classify", "", lessons[0].Text); err != nil || strings.Contains(known, `"bad"`) {
+		return err
+	}
+	for _, l := range lessons {
+		marker := `,"marker":"good"`
+		if l.Spam {
+			marker = `,"marker":"bad"`
+		}
+		if answer, err := call("sf.model.train", marker, l.Text); err != nil || strings.Contains(answer, `"error"`) {
+			return errors.Join(err, fmt.Errorf("teach the demo's model: %s", answer))
+		}
+	}
+	return nil
 }
 
 func runDemo(ctx context.Context, f *serveFlags) error {
@@ -84,6 +157,12 @@ func runDemo(ctx context.Context, f *serveFlags) error {
 	a, err := newApp(cfg, f)
 	if err != nil {
 		return err
+	}
+	if s := a.messages.system.Load(); s != nil {
+		if err := teachDemo(ctx, s); err != nil {
+			a.close()
+			return err
+		}
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -115,6 +194,7 @@ func printDemo(a *app) {
 
     the site, behind the gateway   http://%[1]s/
     play robot                     http://%[1]s/play
+    spam the guest book            http://%[1]s/guestbook, and watch the rules at http://%[1]s/guestbook/rules
     metrics                        http://%[2]s/metrics
     the API's token                %[3]s/admin.token
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,10 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"antirobot/store"
+	"antirobot/verdict/firewall"
+	"antirobot/verdict/formula"
 	"antirobot/verdict/message"
 	"antirobot/verdict/rules"
 )
@@ -40,15 +39,22 @@ func rulesDocCommand() *cobra.Command {
 }
 
 func rulesCheckCommand() *cobra.Command {
-	return &cobra.Command{
+	var requests bool
+	cmd := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a text of rules and say where it is wrong",
 		Long: `Check a text of rules: its syntax, and the names and parameters of its rules. The exit status is 1 if
-it is wrong. FILE may be - for standard input. Warnings do not fail the check.`,
-		Example: `  antirobot rules check comments.rules`,
-		Args:    cobra.ExactArgs(1),
+it is wrong. FILE may be - for standard input. Warnings do not fail the check. Names of lists and
+formulas are those of a configuration, which check-config knows.`,
+		Example: `  antirobot rules check comments.rules
+  antirobot rules check --requests shop.rules`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, _, err := readRules(cmd, args[0])
+			o := rules.DefaultOptions()
+			if requests {
+				o.Parts = firewall.Parts
+			}
+			p, _, err := readRules(cmd, args[0], o)
 			if err != nil {
 				return err
 			}
@@ -59,28 +65,47 @@ it is wrong. FILE may be - for standard input. Warnings do not fail the check.`,
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&requests, "requests", false, "they are rules over requests: models and logs are not there")
+	return cmd
 }
 
 func rulesRunCommand() *cobra.Command {
 	var fields []string
 	var trace bool
+	var files []string
+	var r triedRequest
 	cmd := &cobra.Command{
 		Use:   "run FILE",
-		Short: "Judge a message by a text of rules and print the decision",
-		Long: `Judge a message by a text of rules and print the decision, its tags and its score. The rules run in a
-domain of their own, as the default configuration has it: storages, log and model are empty.`,
-		Example: `  antirobot rules run comments.rules --message text='Cheap pills' --message from=34 --trace`,
-		Args:    cobra.ExactArgs(1),
+		Short: "Judge a message or a request by a text of rules and print the decision",
+		Long: `Judge a message, or with --request a request, by a text of rules and print the decision, its tags and
+its score. The rules run in surroundings of their own, as the default configuration has them: storages,
+counters, lists, log and model are empty.`,
+		Example: `  antirobot rules run comments.rules --message text='Cheap pills' --message from=34 --trace
+  antirobot rules run shop.rules --request 'GET /prices?page=7' --ip 192.0.2.7 --header 'User-Agent: curl/8.5' --trace`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			values, err := messageValues(fields)
+			var o message.Outcome
+			formulas, err := formulaFiles(files)
 			if err != nil {
 				return err
 			}
-			_, text, err := readRules(cmd, args[0])
+			options := rules.DefaultOptions()
+			options.Formulas = formulas
+			_, text, err := readRules(cmd, args[0], options)
 			if err != nil {
 				return err
 			}
-			o, err := judgeOnce(cmd.Context(), text, values, trace)
+			switch {
+			case r.line != "" && len(fields) > 0:
+				return errors.New("give one of --message and --request")
+			case r.line != "":
+				o, err = r.judge(text, formulas, trace)
+			default:
+				var values map[string]any
+				if values, err = messageValues(fields); err == nil {
+					o, err = judgeOnce(cmd.Context(), text, formulas, values, trace)
+				}
+			}
 			fmt.Fprint(cmd.OutOrStdout(), o.Log)
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
@@ -95,16 +120,38 @@ domain of their own, as the default configuration has it: storages, log and mode
 			return nil
 		},
 	}
-	cmd.Flags().StringArrayVarP(&fields, "message", "m", nil, "an attribute of the message, `NAME=VALUE`: text, from (a number) or ip; repeatable")
-	cmd.Flags().BoolVar(&trace, "trace", false, "print what each statement did")
+	f := cmd.Flags()
+	f.StringArrayVarP(&fields, "message", "m", nil, "an attribute of the message, `NAME=VALUE`: text, from (a number) or ip; repeatable")
+	f.BoolVar(&trace, "trace", false, "print what each statement did")
+	f.StringArrayVar(&files, "formula", nil, "a model for formulaCheck, `NAME=FILE`; repeatable")
+	f.StringVar(&r.line, "request", "", "a request instead of a message, `'METHOD /path?query'`")
+	f.StringArrayVar(&r.headers, "header", nil, "a header field of the request, `'Name: value'`; repeatable")
+	f.StringVar(&r.host, "host", "localhost", "the host of the request")
+	f.StringVar(&r.ip, "ip", "127.0.0.1", "the client's address")
+	f.StringVar(&r.subject, "subject", "", "who asks, as kind:id; else the address")
+	f.StringVar(&r.service, "service", "default", "the name of the service")
+	f.StringVar(&r.verdict, "verdict", "human", "what was decided so far: human or robot")
 	return cmd
+}
+
+// formulaFiles reads the models of the command line.
+func formulaFiles(files []string) (*firewall.Formulas, error) {
+	var named []formula.NamedConfig
+	for _, f := range files {
+		name, file, ok := strings.Cut(f, "=")
+		if !ok {
+			return nil, fmt.Errorf("--formula %s: write NAME=FILE", clip(f))
+		}
+		named = append(named, formula.NamedConfig{Name: name, File: file})
+	}
+	return firewall.LoadFormulas(named)
 }
 
 // maxRulesFile bounds what is read; far more than rules may have.
 const maxRulesFile = 4 << 20
 
-// readRules reads and compiles a text of rules with what a domain of messages has.
-func readRules(cmd *cobra.Command, file string) (*rules.Program, string, error) {
+// readRules reads and compiles a text of rules.
+func readRules(cmd *cobra.Command, file string, o rules.Options) (*rules.Program, string, error) {
 	in := cmd.InOrStdin()
 	if file != "-" {
 		f, err := os.Open(file)
@@ -118,8 +165,6 @@ func readRules(cmd *cobra.Command, file string) (*rules.Program, string, error) 
 	if err != nil {
 		return nil, "", fmt.Errorf("rules: %w", err)
 	}
-	o := rules.DefaultOptions()
-	o.Parts = rules.PartStorages | rules.PartModels | rules.PartLogs
 	p, err := rules.Compile(string(text), o)
 	var wrong *rules.SyntaxError
 	if errors.As(err, &wrong) {
@@ -164,27 +209,4 @@ func messageValues(fields []string) (map[string]any, error) {
 		}
 	}
 	return values, nil
-}
-
-// judgeOnce judges a message in a system that is gone afterwards.
-func judgeOnce(ctx context.Context, text string, values map[string]any, trace bool) (message.Outcome, error) {
-	cfg := message.DefaultConfig()
-	partner := &cfg.Partners[0]
-	for i := range partner.Domain.Properties {
-		if p := &partner.Domain.Properties[i]; p.Class == message.ClassFirewall {
-			p.Rules = text
-		}
-	}
-	memory := store.NewMemory(nil)
-	defer func() { _ = memory.Close() }()
-	s, err := message.Open(ctx, cfg, message.Deps{Store: memory, Log: zerolog.Nop(), Version: version})
-	if err != nil {
-		return message.Outcome{}, err
-	}
-	defer func() { _ = s.Close() }() // nothing of it is kept
-	d, err := s.Domain(partner.Name, "")
-	if err != nil {
-		return message.Outcome{}, err
-	}
-	return s.Judge(ctx, d, values, trace)
 }

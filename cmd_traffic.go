@@ -63,6 +63,7 @@ docs/detection.md describes the kinds and has the figures at the default setting
 	p.DurationVar(&f.cfg.WarmUp, "warm-up", f.cfg.WarmUp, "`TIME` of people alone before, so that their cookies have an age")
 	p.Float64Var(&f.cfg.Scale, "scale", f.cfg.Scale, "`FACTOR` on the number of people and addresses")
 	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`, labelled with who it was: 1 robot, 0 human")
+	p.StringVar((*string)(&f.cfg.Via), "via", "", "what stands before the gateway: nothing, or `nginx` (HTTP/1.0, small letters)")
 	p.BoolVar(&f.json, "json", false, "print the figures as JSON")
 	return cmd
 }
@@ -149,6 +150,9 @@ func (f *factorsFile) label(r *traffic.Request) {
 		return
 	}
 	f.Source, f.Label = string(r.Kind), replay.LabelHuman
+	if r.Habit != "" {
+		f.Source += "-" + r.Habit
+	}
 	if r.Kind.Robot() {
 		f.Label = replay.LabelRobot
 	}

@@ -16,6 +16,7 @@ import (
 	"antirobot/proxy/upstream"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
+	"antirobot/verdict/firewall"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/message"
 	"antirobot/verdict/processor"
@@ -82,6 +83,8 @@ type Service struct {
 	Captcha  captcha.ServiceConfig  `mapstructure:"captcha"`
 	Verdict  verdict.ServiceConfig  `mapstructure:"verdict"`
 	Requests proxy.ServiceConfig    `mapstructure:"requests"`
+	Rules    firewall.ServiceConfig `mapstructure:"rules"`
+	Messages proxy.MessagesConfig   `mapstructure:"messages"`
 	Paths    []map[string]any       `mapstructure:"paths"`
 
 	path     string        // where it stands in the file, for errors
@@ -131,6 +134,7 @@ func DefaultService() Service {
 		Captcha:  captcha.DefaultServiceConfig(),
 		Verdict:  verdict.DefaultServiceConfig(),
 		Requests: proxy.DefaultServiceConfig(),
+		Rules:    firewall.DefaultServiceConfig(),
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
 	"antirobot/templates"
+	"antirobot/verdict/firewall"
 )
 
 // warnings returns what is allowed but deserves a second thought.
@@ -47,11 +48,33 @@ func (c *Config) warnings() []string {
 		for _, h := range s.Hosts {
 			w = append(w, prefixed(s.path+".cookies: ", s.Cookies.CookieDomainProblems(h))...)
 		}
+		w = append(w, c.messageWarnings(s)...)
 		if s.Upstream.TLS.InsecureSkipVerify {
 			warn("%s.upstream.tls.insecure_skip_verify: whoever stands between the gateway and the service can read and change everything", s.path)
 		}
 	}
 	return w
+}
+
+// messageWarnings says where rules of a service or of its paths do nothing, or not what was meant.
+func (c *Config) messageWarnings(s *Service) []string {
+	var w []string
+	names, err := c.ruleNames()
+	if err != nil {
+		return nil // it has been said
+	}
+	look := func(s *Service) {
+		w = append(w, prefixed(s.path+".rules: ", s.Rules.Warnings(names))...)
+		if len(s.Messages.Routes) > 0 && len(c.Check.Listen) > 0 && c.Check.Style != "full" {
+			w = append(w, s.path+".messages.routes: a balancer that asks with check.style verdict keeps the bodies: messages of "+
+				"requests that do not pass through the gateway itself are not judged; use style full, or proxy these routes")
+		}
+	}
+	look(s)
+	for k := range s.resolved {
+		look(&s.resolved[k].Service)
+	}
+	return oneOfEach(w)
 }
 
 func prefixed(prefix string, lines []string) []string {
@@ -91,16 +114,21 @@ func (c *Config) checkFiles() error {
 	if err != nil {
 		return errors.Join(append(errs, withPath("captcha.templates", err))...)
 	}
-	inherited := configProblems(c.inherited.checkFiles(pages))
+	names, err := c.ruleNames()
+	if err != nil {
+		return errors.Join(append(errs, withPath("formula", err))...)
+	}
+	errs = append(errs, withPath("message", c.Message.CheckRules(names.Formulas)))
+	inherited := configProblems(c.inherited.checkFiles(pages, names))
 	errs = append(errs, problemsAt("defaults", inherited))
 	for i := range c.resolved {
 		s := &c.resolved[i]
-		own := without(errors.Join(withPath("upstream", checkUpstream(s.Upstream)), s.checkFiles(pages)), inherited)
+		own := without(errors.Join(withPath("upstream", checkUpstream(s.Upstream)), s.checkFiles(pages, names)), inherited)
 		errs = append(errs, problemsAt(s.path, own))
 		known := slices.Concat(inherited, own)
 		for k := range s.resolved {
 			p := &s.resolved[k]
-			errs = append(errs, problemsAt(p.path, without(p.checkFiles(pages), known)))
+			errs = append(errs, problemsAt(p.path, without(p.checkFiles(pages, names), known)))
 		}
 	}
 	return errors.Join(errs...)
@@ -118,10 +146,20 @@ func checkUpstream(cfg upstream.Config) error {
 }
 
 // checkFiles looks at the files of a service or of a path.
-func (s *Service) checkFiles(pages *templates.Set) error {
+func (s *Service) checkFiles(pages *templates.Set, names *firewall.Names) error {
 	var keys error
 	if len(s.Cookies.Login.Keys)+len(s.Cookies.ServiceCookie.Keys) > 0 {
 		_, keys = identity.NewService(s.Cookies)
 	}
-	return errors.Join(withPath("cookies", keys), withPath("captcha.branding", pages.Check(&s.Captcha.Branding)))
+	return errors.Join(withPath("cookies", keys), withPath("captcha.branding", pages.Check(&s.Captcha.Branding)),
+		withPath("rules", s.Rules.Check(names)))
+}
+
+// ruleNames are what rules may call by name.
+func (c *Config) ruleNames() (*firewall.Names, error) {
+	formulas, err := firewall.LoadFormulas(c.Formula.Named)
+	if err != nil {
+		return nil, err
+	}
+	return &firewall.Names{Lists: c.Lists.Names(), Formulas: formulas}, nil
 }

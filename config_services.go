@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"antirobot/verdict/firewall"
 )
 
 // serviceOnly are the settings that make no sense for a path of a service: it has the service's connections.
@@ -70,6 +72,11 @@ func resolvePath(layers []map[string]any, settings map[string]any, at string) (p
 			delete(own, k)
 		}
 	}
+	if c, ok := own["captcha"].(map[string]any); ok {
+		if _, set := c["work"]; set { // asked for and answered at /checkcaptcha, which is no path of the service
+			errs = append(errs, fmt.Errorf("%s.captcha.work: can be set for a whole service only", at))
+		}
+	}
 	s, err := resolveLayers(append(slices.Clone(layers), own), at)
 	return pathService{prefix: prefix, Service: s}, errors.Join(append(errs, err)...)
 }
@@ -83,8 +90,27 @@ func resolveLayers(layers []map[string]any, path string) (Service, error) {
 		if i == 0 {
 			at = "defaults"
 		}
+		replaceRules(l, &s.Rules)
 		err = errors.Join(err, overlay(l, &s, at))
 	}
 	s.path = path
 	return s, err
+}
+
+// replaceRules takes away the inherited rules where a layer has its own: a text replaces a file, and a file a text.
+func replaceRules(layer map[string]any, rules *firewall.ServiceConfig) {
+	text, file := false, false
+	for name, section := range layer {
+		own, ok := section.(map[string]any)
+		if !ok || !strings.EqualFold(name, "rules") {
+			continue
+		}
+		for k := range own {
+			text = text || strings.EqualFold(k, "text")
+			file = file || strings.EqualFold(k, "file")
+		}
+	}
+	if text || file {
+		rules.Text, rules.File = "", ""
+	}
 }

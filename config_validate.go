@@ -122,8 +122,8 @@ func (c *Config) validateServices() []error {
 		if len(base.Upstream.URLs) == 0 {
 			base.Upstream.URLs = anyURL // each service may have its own
 		}
-		inherited = configProblems(base.validateSettings())
-		errs = append(errs, withPath("defaults", base.validateSettings()))
+		inherited = configProblems(base.validateSettings(&c.Message))
+		errs = append(errs, withPath("defaults", base.validateSettings(&c.Message)))
 	}
 	if alone := &c.resolved[0]; len(c.Services) == 0 && len(alone.Upstream.URLs) == 0 {
 		alone.Upstream.URLs = anyURL
@@ -132,7 +132,7 @@ func (c *Config) validateServices() []error {
 	names := map[string]string{}
 	for i := range c.resolved {
 		s := &c.resolved[i]
-		own := without(s.validateSettings(), inherited)
+		own := without(s.validateSettings(&c.Message), inherited)
 		errs = append(errs, problemsAt(s.path, own), withPath(s.path, s.validateNames()))
 		if first, taken := names[s.Name]; taken && s.Name != "" {
 			errs = append(errs, fmt.Errorf("%s.name: %q is the name of %s already", s.path, s.Name, first))
@@ -141,7 +141,7 @@ func (c *Config) validateServices() []error {
 		known := slices.Concat(inherited, own)
 		for k := range s.resolved {
 			p := &s.resolved[k]
-			errs = append(errs, problemsAt(p.path, without(p.validateSettings(), known)))
+			errs = append(errs, problemsAt(p.path, without(p.validateSettings(&c.Message), known)))
 		}
 	}
 	errs = append(errs, c.validateHosts()...)
@@ -224,14 +224,26 @@ func (s *Service) validateNames() error {
 	return errors.Join(errs...)
 }
 
-func (s *Service) validateSettings() error {
+func (s *Service) validateSettings(m *message.Config) error {
 	return errors.Join(
 		withPath("upstream", s.Upstream.Validate()),
 		withPath("cookies", s.Cookies.Validate()),
 		withPath("captcha", s.Captcha.Validate()),
 		withPath("verdict", s.Verdict.Validate()),
 		withPath("requests", s.Requests.Validate()),
+		withPath("rules", s.Rules.Validate()),
+		withPath("messages", errors.Join(s.Messages.Validate(), s.checkRoutes(m))),
 	)
+}
+
+// checkRoutes looks whether the domains of message routes are there.
+func (s *Service) checkRoutes(m *message.Config) error {
+	var errs []error
+	for i := range s.Messages.Routes {
+		r := &s.Messages.Routes[i]
+		errs = append(errs, withPath(fmt.Sprintf("routes[%d]", i), m.CheckSources(r.Partner, r.Domain, r.Sources)))
+	}
+	return errors.Join(errs...)
 }
 
 const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"

@@ -11,6 +11,9 @@ import (
 	"antirobot/verdict/replay/traffic"
 )
 
+// mostOddPercent is how many of a hundred people with habits of robots may be asked for a captcha.
+const mostOddPercent = 5
+
 // measure runs made-up traffic through a gateway with all defaults.
 func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome {
 	t.Helper()
@@ -32,12 +35,25 @@ func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome 
 	if t.Failed() || testing.Verbose() {
 		_ = score.Text(os.Stdout)
 	}
+	odd := 0
 	for _, h := range score.Hurt() {
+		if h.Kind == traffic.Odd {
+			odd++
+			t.Logf("%s %d (%s) was stopped: %s [%s]", h.Kind, h.Client, h.Habit, h.Reason, h.Factors)
+			continue
+		}
 		t.Errorf("%s %d, who is no robot, was stopped at %v after %d requests as %s: %s [%s]", h.Kind, h.Client, h.At, h.Before, h.Subject, h.Reason, h.Factors)
 	}
 	of := map[traffic.Kind]traffic.Outcome{}
+	all := 0
 	for _, o := range score.Outcomes() {
 		of[o.Kind] = o
+		if o.Kind == traffic.Odd {
+			all += o.Clients
+		}
+	}
+	if 100*odd > mostOddPercent*all {
+		t.Errorf("of %d odd people %d were stopped", all, odd)
 	}
 	return of
 }
@@ -45,9 +61,17 @@ func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome 
 // TestDetection is the promise of docs/detection.md with room around it: at the default settings robots of these kinds
 // are stopped after so many requests, and nobody who is no robot is.
 func TestDetection(t *testing.T) {
-	t.Parallel()
+	for name, via := range map[string]traffic.Via{"direct": traffic.Direct, "behind nginx": traffic.Nginx} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testDetection(t, via)
+		})
+	}
+}
+
+func testDetection(t *testing.T, via traffic.Via) {
 	cfg := traffic.DefaultConfig()
-	cfg.Length, cfg.WarmUp, cfg.Scale = 6*time.Hour, 27*time.Hour, 0.5
+	cfg.Length, cfg.WarmUp, cfg.Scale, cfg.Via = 6*time.Hour, 27*time.Hour, 0.5, via
 	if testing.Short() {
 		cfg.Length, cfg.WarmUp, cfg.Scale = 2*time.Hour, 25*time.Hour, 0.1
 	}
@@ -60,6 +84,9 @@ func TestDetection(t *testing.T) {
 		traffic.Liar: {1, 60},
 		traffic.API:  {1, 200},
 		traffic.Slow: {0.8, 100},
+
+		traffic.Spread:   {0.5, 10},
+		traffic.Headless: {0.8, 2000},
 	} {
 		o := of[kind]
 		if o.Clients == 0 || float64(o.Stopped) < want.share*float64(o.Clients) || o.BeforeMedian > want.before {

@@ -164,7 +164,7 @@ func (a *app) close() {
 		{"identity", a.fuids != nil, func() error { return a.fuids.close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
-		{"messages", a.messages != nil, func() error { return a.messages.Close() }},
+		{"messages", a.messages != nil, func() error { return a.messages.close() }},
 		{"counters", a.counters != nil, a.closeCounters},
 		{"store", a.store != nil, func() error { return a.store.Close() }},
 	}
@@ -237,6 +237,10 @@ func (a *app) apply(next *Config) error {
 	if err != nil {
 		return err
 	}
+	names, err := next.ruleNames()
+	if err != nil {
+		return withPath("formula", err)
+	}
 	if err := a.reloadCertificates(next); err != nil {
 		return err
 	}
@@ -249,6 +253,7 @@ func (a *app) apply(next *Config) error {
 	a.ring.Store(ring)
 	a.proc.SetServices(services)
 	a.formula.Set(model, shadow)
+	a.reloadFormulas(names)
 	a.gateway.Swap(snap)
 	a.server.SetConfig(next.HTTP)
 	if a.check != nil {

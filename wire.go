@@ -27,8 +27,8 @@ import (
 	"antirobot/templates"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
+	"antirobot/verdict/firewall"
 	"antirobot/verdict/formula"
-	"antirobot/verdict/message"
 	"antirobot/verdict/processor"
 )
 
@@ -44,7 +44,9 @@ type app struct {
 
 	store    *backend
 	counters *counter.Shingler
-	messages *message.System
+	messages *messageKeeper
+	firewall *firewall.Engine
+	formulas heldFormulas
 	ring     atomic.Pointer[spravka.Ring]
 	lists    *cbb.Lists
 	cacher   *verdict.Cacher
@@ -96,8 +98,9 @@ func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
 		{"store", a.openStore},
 		{"keys", a.openKeys},
 		{"counters", a.openCounters},
-		{"messages", a.openMessages},
 		{"lists", a.openLists},
+		{"rules", a.openRules},
+		{"messages", a.openMessages},
 		{"verdict", a.openVerdict},
 		{"identity", a.openIdentity},
 		{"captcha", a.openCaptcha},
@@ -118,20 +121,6 @@ func newApp(cfg *Config, flags *serveFlags) (_ *app, err error) {
 
 func (a *app) openDataDir() error {
 	return os.MkdirAll(a.cfg.DataDir, 0o700)
-}
-
-// openMessages starts the message firewall, with the rules, models and logs that the store has.
-func (a *app) openMessages() (err error) {
-	a.messages, err = message.Open(context.Background(), a.cfg.Message, message.Deps{
-		Store: a.store, Log: a.part("message"), Metrics: a.set, Version: version,
-	})
-	if err != nil && a.store.Shared() {
-		// Without the store there are no rules and models to judge by. The gateway itself goes on.
-		a.messages = nil
-		a.log.Error().Err(err).Msg("the message firewall needs the shared store: its API answers 501 until a restart finds it")
-		return nil
-	}
-	return err
 }
 
 func (a *app) openLists() (err error) {
@@ -269,6 +258,7 @@ func (a *app) openGateway() error {
 	a.groups = groups
 	a.proc.SetServices(services)
 	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Log: a.part("gateway"), Metrics: a.metrics}
+	deps.Messages = a.messagesForGateway
 	if a.cfg.Processor.Enabled {
 		deps.Sink = a.proc
 		deps.Crawlers = a.training != nil
@@ -288,7 +278,11 @@ func (a *app) part(name string) zerolog.Logger { return a.log.With().Str("part",
 // snapshot builds what a configuration says of the services. Connection pools of services whose upstream has not
 // changed are taken over from the present configuration.
 func (a *app) snapshot(cfg *Config, pages *templates.Set, c *captcha.Captcha) (*proxy.Snapshot, map[string]*upstream.Group, []*verdict.Service, error) {
-	b := builder{app: a, pages: pages, groups: map[string]*upstream.Group{}}
+	names, err := cfg.ruleNames()
+	if err != nil {
+		return nil, nil, nil, withPath("formula", err)
+	}
+	b := builder{app: a, pages: pages, names: names, groups: map[string]*upstream.Group{}}
 	var services []*proxy.Service
 	for i := range cfg.resolved {
 		services = append(services, b.service(&cfg.resolved[i]))
@@ -309,6 +303,7 @@ func (a *app) snapshot(cfg *Config, pages *templates.Set, c *captcha.Captcha) (*
 type builder struct {
 	app      *app
 	pages    *templates.Set
+	names    *firewall.Names
 	groups   map[string]*upstream.Group
 	fresh    []*upstream.Group // made here, not taken over
 	verdicts []*verdict.Service
@@ -345,10 +340,11 @@ func (b *builder) settings(whole, s *Service, prefix string, group *upstream.Gro
 	fail("verdict", err)
 	c, err := captcha.NewService(whole.Name, s.Captcha, who, whole.ownsHost, b.pages)
 	fail("captcha", err)
+	b.rules(s, whole.Name, v, fail)
 	b.verdicts = append(b.verdicts, v)
 	return &proxy.Service{
 		Name: whole.Name, Hosts: whole.Hosts, Prefixes: whole.Prefixes, Upstream: group, Verdict: v, Identity: who, Captcha: c,
-		Config: s.Requests,
+		Config: s.Requests, Messages: s.Messages,
 	}
 }
 

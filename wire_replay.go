@@ -20,6 +20,8 @@ import (
 	"antirobot/spravka"
 	"antirobot/store"
 	"antirobot/verdict"
+	"antirobot/verdict/counter"
+	"antirobot/verdict/firewall"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/processor"
 	"antirobot/verdict/replay"
@@ -33,6 +35,7 @@ type rehearsal struct {
 	lists   *cbb.Lists
 	cacher  *verdict.Cacher
 	memory  *store.Memory
+	counts  *counter.Shingler
 }
 
 // newRehearsal builds a gateway named name for traffic that is recorded or made up.
@@ -80,7 +83,14 @@ func newRehearsal(name string, cfg *Config, log zerolog.Logger) (_ *rehearsal, e
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	front, services, err := newRecordedFront(cfg, r.lists, proxy.NewMetrics(set))
+	if r.counts, err = counter.New(store.NewMemoryCounters(), cfg.Counters, log, clock.Now); err != nil {
+		return nil, fmt.Errorf("counters: %w", err)
+	}
+	engine := firewall.New(firewall.Deps{
+		Store: r.memory, Counters: firewall.NewCounters(r.counts, clock.Now), Lists: r.lists, Now: clock.Now, Log: log, Metrics: set,
+		MaxEntries: maxRuleEntries,
+	})
+	front, services, err := newRecordedFront(cfg, r.lists, engine, proxy.NewMetrics(set))
 	if err != nil {
 		return nil, err
 	}
@@ -95,6 +105,9 @@ func (r *rehearsal) close() error {
 	var errs []error
 	if r.cacher != nil {
 		errs = append(errs, r.cacher.Close())
+	}
+	if r.counts != nil {
+		errs = append(errs, r.counts.Close(context.Background()))
 	}
 	return errors.Join(append(errs, r.memory.Close())...)
 }
@@ -127,12 +140,17 @@ type recordedFront struct {
 	scratch  []byte
 }
 
-func newRecordedFront(cfg *Config, lists *cbb.Lists, m *proxy.Metrics) (*recordedFront, []*verdict.Service, error) {
+func newRecordedFront(cfg *Config, lists *cbb.Lists, engine *firewall.Engine, m *proxy.Metrics) (*recordedFront, []*verdict.Service, error) {
 	pages, err := loadPages(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	b := recordedBuilder{builder: builder{app: &app{indexes: map[string]uint16{}}, pages: pages}, services: map[*proxy.Service]*replay.Service{}}
+	names, err := cfg.ruleNames()
+	if err != nil {
+		return nil, nil, err
+	}
+	a := &app{indexes: map[string]uint16{}, firewall: engine}
+	b := recordedBuilder{builder: builder{app: a, pages: pages, names: names}, services: map[*proxy.Service]*replay.Service{}}
 	var services []*proxy.Service
 	for i := range cfg.resolved {
 		whole := &cfg.resolved[i]

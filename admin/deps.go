@@ -25,7 +25,8 @@ type Deps struct {
 	Lists     Lists
 	Counters  Counters
 
-	Messages Messages
+	// Messages returns the message firewall; nil while it waits for the shared store.
+	Messages func() Messages
 	// MessagesOpen says that Messages may be asked without the token: its partners have keys, or the listener is on
 	// loopback.
 	MessagesOpen bool
@@ -63,6 +64,8 @@ type Passes interface {
 // Decisions remembers the recent decisions. *verdict.Recent does.
 type Decisions interface {
 	Get(id verdict.RequestID) (verdict.Story, bool)
+	// Messages returns the last decisions about messages of message routes, the newest first.
+	Messages(limit int) []verdict.Story
 }
 
 // Lists is the block base and the white list. *cbb.Lists is.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -25,6 +26,7 @@ import (
 	"antirobot/verdict/counter"
 	"antirobot/verdict/message"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/rules"
 )
 
 // gateway is the real parts behind a live listener.
@@ -86,7 +88,11 @@ func startGateway(t *testing.T) *gateway {
 	g.live = start(t, DefaultConfig(), Deps{
 		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Sets: []*metrics.Set{set},
 		Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
-		Messages: messages, MessagesOpen: true, MaxMessage: 2 << 20,
+		Messages: func() Messages { return messages }, MessagesOpen: true, MaxMessage: 2 << 20,
+		Events: func(w io.Writer, _ bool, _ time.Time) error {
+			_, err := io.WriteString(w, "label,source,kind,subject,at,score,pages_1s,pages_10s\n1,ignored,ip,54cf30c6c2a10be1,2026-01-02T15:04:05.000Z,0.12,2.5,\n")
+			return err
+		},
 		Session: func(s identity.Subject) any {
 			if s != identity.AddrSubject(netip.MustParseAddr("198.51.100.4")) {
 				return nil
@@ -132,6 +138,36 @@ func (g *gateway) ask(rid verdict.RequestID, from, path string) verdict.Decision
 	g.cacher.Decide(&d, &view, &id, g.shop)
 	g.cacher.Decisions().Record(rid, &d, &view, &id, g.shop)
 	return d
+}
+
+// post lets rules decide about a message that comes on a route.
+func (g *gateway) post(from, text, message string) {
+	addr := netip.MustParseAddr(from)
+	view := identity.View{At: time.Now(), Method: []byte("POST"), Host: []byte("shop.example"), Target: []byte("/comments"), Path: []byte("/comments"), Peer: addr}
+	id := identity.Identity{Addr: addr, Net: identity.NetOf(addr), Proto: "http", N: 1}
+	id.Subjects[0] = identity.AddrSubject(addr)
+	p, err := rules.Compile(text, rules.DefaultOptions())
+	if err != nil {
+		panic(err)
+	}
+	run := rules.Run{Trace: true}
+	if err := p.Run(context.Background(), &rules.Env{Attributes: oneText(message)}, &run); err != nil {
+		panic(err)
+	}
+	var d verdict.Decision
+	g.cacher.Decide(&d, &view, &id, g.shop)
+	r := d.RuleMessage()
+	r.Take(p, &run)
+	r.Route, r.Action = "POST /comments", verdict.RuleRobot
+	d.Settle()
+	g.cacher.Decisions().Record(verdict.NewRequestID(view.At), &d, &view, &id, g.shop)
+}
+
+// oneText is a message that has a text.
+type oneText string
+
+func (t oneText) Attribute(name string) (rules.Value, bool) {
+	return rules.Value{Kind: rules.Text, Text: string(t)}, name == "text"
 }
 
 func (g *gateway) verdict(from string) verdict.Verdict {
@@ -346,6 +382,7 @@ func TestDocumentedExamples(t *testing.T) {
 		t.Fatal("the documented request id does not parse")
 	}
 	g.ask(rid, addr.String(), "/prices")
+	g.post("198.51.100.9", "do regexpCheck(regexp=\"(?s).*pills\") mark nopills score 1\nif not nopills stop as SPAM", "buy pills")
 
 	blocks := block.FindAllStringSubmatch(string(doc), -1)
 	ran := 0
@@ -364,7 +401,8 @@ func TestDocumentedExamples(t *testing.T) {
 	}
 	// Every endpoint has an example.
 	for _, r := range g.srv.routes {
-		path := strings.TrimSuffix(r.path, "{}")
+		path, _, _ := strings.Cut(r.path, "{}")
+		_, end, _ := strings.Cut(r.path, "{}")
 		found := false
 		for _, b := range blocks {
 			cmd := b[3]
@@ -372,7 +410,7 @@ func TestDocumentedExamples(t *testing.T) {
 			if m := regexp.MustCompile(`-X (\w+)`).FindStringSubmatch(cmd); m != nil {
 				method = m[1]
 			}
-			found = found || b[1] == "sh" && method == r.method && strings.Contains(cmd, "$ADMIN"+path)
+			found = found || b[1] == "sh" && method == r.method && strings.Contains(cmd, "$ADMIN"+path) && strings.Contains(cmd, end)
 		}
 		if !found {
 			t.Errorf("no example of %s %s", r.method, r.path)

@@ -14,6 +14,23 @@ import (
 type Messages interface {
 	Serve(ctx context.Context, codec message.Codec, body []byte, auth message.Auth) (status int, contentType string, answer []byte)
 	Usage() []message.Usage
+	Partners() []string
+	Domain(partner, path string) (*message.Domain, error)
+	Search(ctx context.Context, d *message.Domain, log string, q message.Query) ([]message.Entry, error)
+	Mark(ctx context.Context, d *message.Domain, k message.Marking) (learnt bool, err error)
+}
+
+// messageSystem returns the message firewall, or why there is none.
+func (s *Server) messageSystem() (Messages, error) {
+	if s.deps.Messages == nil {
+		return nil, absentPart("the message firewall")
+	}
+	if m := s.deps.Messages(); m != nil {
+		return m, nil
+	}
+	return nil, &problem{
+		status: statusUnavailable, Code: "store_away", Message: "the message firewall waits for the shared store",
+	}
 }
 
 // messageCodec returns how requests at a path are written; false: it is no path of the message firewall.
@@ -31,9 +48,10 @@ func messageCodec(path string) (message.Codec, bool) {
 // and where they don't have to, the listener is on loopback (Deps.MessagesOpen). The content type does not matter:
 // clients of these protocols send many, and requests of web pages do not get here.
 func (s *Server) messages(ctx *fasthttp.RequestCtx, codec message.Codec) error {
+	system, err := s.messageSystem()
 	switch {
-	case s.deps.Messages == nil:
-		return absentPart("the message firewall")
+	case err != nil:
+		return err
 	case !s.deps.MessagesOpen:
 		return &problem{
 			status: fasthttp.StatusForbidden, Code: "partner_keys_needed",
@@ -44,7 +62,7 @@ func (s *Server) messages(ctx *fasthttp.RequestCtx, codec message.Codec) error {
 	}
 	work, done := context.WithTimeout(context.Background(), maxWork)
 	defer done()
-	status, kind, answer := s.deps.Messages.Serve(work, codec, ctx.PostBody(), basicAuth(ctx))
+	status, kind, answer := system.Serve(work, codec, ctx.PostBody(), basicAuth(ctx))
 	ctx.SetStatusCode(status)
 	ctx.SetContentType(kind)
 	ctx.SetBody(answer)
@@ -68,10 +86,11 @@ func basicAuth(ctx *fasthttp.RequestCtx) (a message.Auth) {
 
 // messageUsage says how often each partner called each method on each domain.
 func (s *Server) messageUsage(*call) (any, error) {
-	if s.deps.Messages == nil {
-		return nil, absentPart("the message firewall")
+	system, err := s.messageSystem()
+	if err != nil {
+		return nil, err
 	}
-	usage := s.deps.Messages.Usage()
+	usage := system.Usage()
 	if usage == nil {
 		usage = []message.Usage{}
 	}

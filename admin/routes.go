@@ -20,7 +20,7 @@ type call struct {
 // maxWork bounds what one request of the API may take.
 const maxWork = 30 * time.Second
 
-// route binds a method and a path to a handler. A path ends with {} where its last segment is an argument.
+// route binds a method and a path to a handler. {} in a path is a segment that is an argument.
 type route struct {
 	method, path string
 	body         bool // takes a JSON body
@@ -43,7 +43,10 @@ func (s *Server) table() []route {
 		{"GET", "/api/subjects/{}", false, s.subject},
 		{"POST", "/api/counters/update", true, s.updateCounters},
 		{"POST", "/api/counters/read", true, s.readCounters},
+		{"GET", "/api/messages", false, s.searchMessages},
 		{"GET", "/api/messages/usage", false, s.messageUsage},
+		{"GET", "/api/messages/recent", false, s.recentMessages},
+		{"POST", "/api/messages/{}/mark", true, s.markMessage},
 	}
 }
 
@@ -117,11 +120,14 @@ func (s *Server) api(ctx *fasthttp.RequestCtx, path string) error {
 }
 
 func (r *route) match(path string) (arg string, ok bool) {
-	prefix, takesArg := strings.CutSuffix(r.path, "{}")
+	prefix, suffix, takesArg := strings.Cut(r.path, "{}")
 	if !takesArg {
 		return "", path == r.path
 	}
 	raw, ok := strings.CutPrefix(path, prefix)
+	if ok {
+		raw, ok = strings.CutSuffix(raw, suffix)
+	}
 	if !ok || raw == "" || strings.Contains(raw, "/") {
 		return "", false
 	}

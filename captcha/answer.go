@@ -34,6 +34,8 @@ type Answer struct {
 	Outcome Outcome
 	// Took is the time from the challenge to its answer, for OutcomeSolved and OutcomeFailed; 0 if it is not known.
 	Took time.Duration
+	// Work says that the answer was work of the browser: neither its time nor that it was right says who is there.
+	Work bool
 	// Pass is the pass that was earned, for OutcomeSolved.
 	Pass spravka.Pass
 }
@@ -56,6 +58,9 @@ type SavedRequest struct {
 	Target string // origin-form
 	Header []HeaderField
 	Body   []byte
+	// Grant is the decision of the message rules for which the captcha was asked: they are not run again. Empty: it was
+	// asked for something else.
+	Grant string
 }
 
 // Get returns the value of the first field called name, as it is spelled here; "" if there is none.

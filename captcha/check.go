@@ -41,7 +41,7 @@ type result struct {
 
 // note writes the result into the answer, for events.
 func (r *result) note(a *Answer) {
-	a.Took = r.took
+	a.Took, a.Work = r.took, r.opened && r.key.kind == workCode
 	switch r.state {
 	case stateSolved:
 		a.Outcome, a.Pass = OutcomeSolved, r.pass

@@ -80,7 +80,7 @@ func DefaultConfig() Config {
 		},
 		PassesPerHour: 20,
 		Pass:          spravka.DefaultConfig(),
-		Work:          WorkConfig{Hashes: 300_000, MaxHashes: 3_000_000, AllowancePercent: 100},
+		Work:          WorkConfig{Hashes: 200_000, MaxHashes: 2_000_000, AllowancePercent: 100},
 		RenderQueue:   64,
 		RenderWait:    2 * time.Second,
 		SpentWrong:    1 << 20,

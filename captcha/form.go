@@ -19,11 +19,12 @@ type saved struct {
 	nonce   [16]byte
 	subject identity.Subject // who sent it
 	mark    string           // their probe cookie
+	grant   string           // the decision of the message rules that asked for the captcha; empty: they were not run
 	request SavedRequest
 }
 
 const (
-	savedVersion = 1
+	savedVersion = 2
 	// maxSavedHead bounds target and header fields of a saved request, in bytes.
 	maxSavedHead = 16 << 10
 )
@@ -39,8 +40,8 @@ func keptFields() []string {
 }
 
 // capture copies what is to be sealed; ok is false if it is too large.
-func capture(q *Request, mark string) (s saved, ok bool) {
-	s = saved{nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, request: SavedRequest{
+func capture(q *Request, mark, grant string) (s saved, ok bool) {
+	s = saved{nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, grant: grant, request: SavedRequest{
 		Method: q.method(), Target: string(q.View.Target), Body: q.Body,
 	}}
 	size := len(s.request.Target) + len(s.request.Method) + len(mark)
@@ -65,6 +66,7 @@ func (s *saved) append(dst []byte) []byte {
 		dst = append(dst, t...)
 	}
 	text(s.mark)
+	text(s.grant)
 	text(s.request.Method)
 	text(s.request.Target)
 	dst = binary.AppendUvarint(dst, uint64(len(s.request.Header)))
@@ -104,7 +106,7 @@ func parseSaved(b []byte) (s saved, err error) {
 		b = b[n:]
 		return t
 	}
-	s.mark, s.request.Method, s.request.Target = text(), text(), text()
+	s.mark, s.grant, s.request.Method, s.request.Target = text(), text(), text(), text()
 	fields := number()
 	for range fields {
 		if err != nil {
@@ -135,14 +137,16 @@ func (s *saved) sameSender(q *Request, p probeState) bool {
 
 // ChallengeForm is the captcha page instead of a redirect, for a form: the page carries the form's request, or says
 // before anybody works that it is too large to be carried.
-func (c *Captcha) ChallengeForm(q *Request) Answer {
+func (c *Captcha) ChallengeForm(q *Request) Answer { return c.challengeForm(q, "") }
+
+func (c *Captcha) challengeForm(q *Request, grant string) Answer {
 	at := c.now()
 	c.count.shown["form"].Inc()
 	if wait := c.exhausted(q, at); wait > 0 {
 		return c.limited(q, nil, wait, "")
 	}
 	pr := probeOf(q, c.cfg.ProbeCookie)
-	s, ok := capture(q, pr.mark)
+	s, ok := capture(q, pr.mark, grant)
 	if !ok || q.BodyTooLarge || int64(len(q.Body)) > c.cfg.FormMaxBytes {
 		return c.tooLargePage(q, nil, templates.ProblemNone, at)
 	}
@@ -242,5 +246,6 @@ func (c *Captcha) resend(q *Request, p *params, s saved, at time.Time) Answer {
 			s.request.Header = append(s.request.Header, HeaderField{name, string(v)})
 		}
 	}
+	s.request.Grant = s.grant
 	return Answer{Resend: &s.request}
 }

@@ -48,6 +48,7 @@ type parsed struct {
 	v4       []net4
 	v6       []net6
 	subjects []labelledSubject
+	lengths  lengths // of v4 and v6
 	labels   []label // what the label numbers mean; 0 is the list itself
 	entries  int     // good lines
 	bad      int
@@ -321,6 +322,13 @@ func (p *parser) finish(prev int) (*parsed, error) {
 		return cmp.Or(cmp.Compare(a.hi, b.hi), cmp.Compare(a.lo, b.lo), cmp.Compare(a.bits, b.bits), cmp.Compare(a.label, b.label))
 	})
 	o.v6 = slices.Clip(slices.CompactFunc(o.v6, func(a, b net6) bool { return a.hi == b.hi && a.lo == b.lo && a.bits == b.bits }))
+	slices.SortStableFunc(o.subjects, func(a, b labelledSubject) int { return compareSubjects(a.s, b.s) })
+	for i := range o.v4 {
+		o.lengths.v4[o.v4[i].bits] = true
+	}
+	for i := range o.v6 {
+		o.lengths.v6[o.v6[i].bits] = true
+	}
 	return o, nil
 }
 

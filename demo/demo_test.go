@@ -39,7 +39,7 @@ func get(t *testing.T, h http.Handler, target string, header ...string) *httptes
 }
 
 var pagePaths = []string{
-	"/", "/articles/lighthouse", "/articles/river", "/articles/bread", "/gallery", "/guestbook", "/list", "/live",
+	"/", "/articles/lighthouse", "/articles/river", "/articles/bread", "/gallery", "/guestbook", "/guestbook/rules", "/list", "/live",
 	"/search", "/search?query=river", "/search?query=%22%3E%3Cscript%3E", "/play", "/play?problem=admin", "/nowhere",
 }
 
@@ -146,7 +146,7 @@ func checkHTML(t *testing.T, where, body string) {
 	}
 	if m := regexp.MustCompile(`[a-z]+\.[a-z_]+(\.[a-z0-9]+)?\s*<`).FindAllString(body, -1); m != nil {
 		for _, s := range m {
-			if key := strings.TrimSpace(strings.TrimSuffix(s, "<")); regexp.MustCompile(`^(site|nav|home|article|gallery|guestbook|list|live|search|missing|role|play|me|verdict|picture)\.`).MatchString(key) {
+			if key := strings.TrimSpace(strings.TrimSuffix(s, "<")); regexp.MustCompile(`^(site|nav|home|article|gallery|guestbook|list|live|search|missing|role|rules|play|me|verdict|picture)\.`).MatchString(key) {
 				t.Errorf("%s: text %s is missing", where, key)
 			}
 		}

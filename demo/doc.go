@@ -1,5 +1,6 @@
-// Package demo is the small site that `antirobot demo` puts behind the gateway: pages, a form, an AJAX list, a
-// WebSocket, an event stream, pictures, an XML search, and a page on which the visitor plays robot.
+// Package demo is the small site that `antirobot demo` puts behind the gateway: pages, a guest-book and what
+// the rules say of it, an AJAX list, a WebSocket, an event stream, pictures, an XML search, and a page on which the
+// visitor plays robot.
 //
 // Invariants:
 //  1. It imports nothing of the gateway and talks to it as any service and any operator would: over HTTP.

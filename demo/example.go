@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"net/url"
 	"sort"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -53,10 +54,11 @@ func (s *site) examples() []example {
 		return []pair{{"Sec-Fetch-Dest", dest}, {"Sec-Fetch-Mode", mode}, {"Sec-Fetch-Site", site}}
 	}
 	const html = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
+	tried := strconv.FormatInt(s.turns.Add(1), 10) // the same words over and over would be taken for spam, as they should
 	return []example{
 		{Kind: "page", Method: "GET", Target: "/articles/river", Header: append(fetch("document", "navigate", "none"), pair{"Accept", html})},
 		{
-			Kind: "form", Method: "POST", Target: "/guestbook", Body: "name=Pretend+visitor&words=Hello+from+the+play+page",
+			Kind: "form", Method: "POST", Target: "/guestbook", Body: "name=Pretend+visitor&words=Hello+from+the+play+page,+try+number+" + tried,
 			Header: append(fetch("document", "navigate", "same-origin"), pair{"Accept", html},
 				pair{"Content-Type", "application/x-www-form-urlencoded"}),
 		},

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -54,6 +55,7 @@ type site struct {
 	streams  bound // WebSockets and event streams under way
 	tries    bound // pages of example requests under way
 	visitors visitors
+	turns    atomic.Int64 // examples that were made
 	gateway  *http.Client
 	handler  http.Handler
 	running  sync.WaitGroup // streams, which http.Server does not wait for
@@ -88,6 +90,8 @@ func (s *site) routes() http.Handler {
 	mux.HandleFunc("GET /pictures/{file}", s.picture)
 	mux.HandleFunc("GET /guestbook", s.showGuestbook)
 	mux.HandleFunc("POST /guestbook", s.sign)
+	mux.HandleFunc("GET /guestbook/rules", s.showRules)
+	mux.HandleFunc("POST /guestbook/rules", s.teach)
 	mux.HandleFunc("GET /list", s.show("list", nil))
 	mux.HandleFunc("GET /api/list", s.listItems)
 	mux.HandleFunc("OPTIONS /api/list", s.listPreflight)

@@ -90,6 +90,9 @@ type challenge struct {
 		Key    string `json:"key"`
 		Status string `json:"status"`
 		Page   string `json:"captcha-page"`
+
+		WorkURL string `json:"work-url"`
+		Work    *work
 	}
 }
 

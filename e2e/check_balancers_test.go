@@ -329,6 +329,17 @@ func visit(t *testing.T, b *balanced) {
 		v.get(b.url+"/api/list", ajax, "XMLHttpRequest").must(t, 200, "site got GET /api/list")
 		visitor(t).do("POST", b.url+"/api/list", `{"a":1}`, ajax, "XMLHttpRequest", "Content-Type", "application/json").must(t, 200, `"type":"captcha"`)
 	})
+	t.Run("work in place of digits", func(t *testing.T) {
+		v := visitor(t)
+		c := v.get(b.url+"/api/list", ajax, "XMLHttpRequest").must(t, 200, `"type":"captcha"`).challenge(t)
+		if script := v.get(c.Captcha.WorkURL); script.StatusCode != 200 || !strings.HasPrefix(script.Header.Get("Content-Type"), "text/javascript") {
+			t.Errorf("%s: %d %v", c.Captcha.WorkURL, script.StatusCode, script.Header)
+		}
+		const form = "application/x-www-form-urlencoded"
+		o := v.do("POST", b.url+"/checkcaptcha", "format=json&new=1&kind=work", "Content-Type", form).must(t, 200, `"work":{`).challenge(t)
+		v.do("POST", b.url+"/checkcaptcha", "format=json&key="+o.Captcha.Key+"&rep="+o.Captcha.Work.do(t), "Content-Type", form).must(t, 200, `"status":"success"`)
+		v.get(b.url+"/api/list", ajax, "XMLHttpRequest").must(t, 200, "site got GET /api/list")
+	})
 	t.Run("XML", func(t *testing.T) {
 		g.ban("ip:"+badUser, "10m")
 		partner := visitor(t)

@@ -28,6 +28,7 @@ defaults:
   upstream: {urls: [%q]}
   requests: {xml_paths: [/xmlsearch]}
   captcha:
+    work: true
     partners:
       - {name: acme, key: partner-key-0123456789}
 %s

@@ -52,7 +52,7 @@ func TestDemoInABrowser(t *testing.T) {
 	said := complaints(ctx)
 
 	t.Run("every page", func(t *testing.T) {
-		for _, path := range []string{"/", "/articles/river", "/gallery", "/guestbook", "/list", "/live", "/search", "/search?query=river", "/play"} {
+		for _, path := range []string{"/", "/articles/river", "/gallery", "/guestbook", "/guestbook/rules", "/list", "/live", "/search", "/search?query=river", "/play"} {
 			var heading string
 			var broken, sideways bool
 			run(t, ctx, path, chromedp.Navigate(g.url+path), chromedp.WaitVisible("h1", chromedp.ByQuery), chromedp.Text("h1", &heading, chromedp.ByQuery), chromedp.Poll(`document.readyState=="complete"`, nil),

@@ -200,7 +200,7 @@ func TestPackage(t *testing.T) {
 	for _, f := range packs[0].Files {
 		files = append(files, f.Path)
 	}
-	if got := strings.Join(files, " "); got != "README.md antirobot.d.ts antirobot.js antirobot.mjs package.json" {
+	if got := strings.Join(files, " "); got != "README.md antirobot.d.ts antirobot.js antirobot.mjs package.json work.js" {
 		t.Errorf("the package has %s", got)
 	}
 }

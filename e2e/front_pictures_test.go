@@ -18,7 +18,6 @@ func TestPicturesOfTheDocs(t *testing.T) {
 	blocked.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "1h", "reason": "test"})
 	limited := configuredFront(t, site(t).URL, "captcha: {passes_per_hour: 1}\n")
 	limited.ban("ip:127.0.0.1", "1h")
-	limited.solve(visitor(t), "/")
 	demo := start(t, "demo", "--log-level", "info")
 	ctx := browser(t)
 	banned := func(g *gateway) {
@@ -66,7 +65,10 @@ func TestPicturesOfTheDocs(t *testing.T) {
 			a.asked()
 		}},
 		{"blocked", 500, 330, "en", func(ctx context.Context, _ *app) { navigate(blocked.url+"/", "h1")(t, ctx) }},
-		{"limited", 500, 400, "en", func(ctx context.Context, _ *app) { navigate(limited.url+"/", "h1")(t, ctx) }},
+		{"limited", 500, 400, "en", func(ctx context.Context, _ *app) {
+			limited.solve(visitor(t), "/")
+			navigate(limited.url+"/", "h1")(t, ctx)
+		}},
 	} {
 		run(t, ctx, fmt.Sprintf("%s, %d wide", p.name, p.width), chromedp.EmulateViewport(p.width, p.height))
 		speak(t, ctx, p.lang)

@@ -101,6 +101,8 @@ func (r *response) mirrored(t *testing.T) (header http.Header, uri string) {
 // story is what the tests read of a decision as the API tells it.
 type story struct {
 	Verdict, Cause, Mode, Service, Subject, Path, Excused string
+	Rule                                                  string
+	Rules, Message                                        storyRules
 	Considered                                            []string
 	Refused                                               []struct{ Kind, Reason string }
 	Entry                                                 struct{ List, Text, Reason string }
@@ -108,6 +110,18 @@ type story struct {
 	Pass                                                  *struct {
 		ID         string
 		Cost, Left int
+	}
+}
+
+// storyRules is what the tests read of the rules' part in a decision.
+type storyRules struct {
+	Route, Action, Decision, Rule, Error, Trace string
+	Line                                        int
+	Score                                       float64
+	Tags                                        []string
+	Fired                                       []struct {
+		Line int
+		Rule string
 	}
 }
 

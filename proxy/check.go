@@ -282,6 +282,9 @@ func (k *checkCall) full() {
 		return
 	}
 	k.decide()
+	if len(k.svc.routes) > 0 { // in this style alone the body is here
+		k.judgeMessage()
+	}
 	if k.stopped() {
 		k.answered = answerOf(&k.decision)
 		k.enforce()

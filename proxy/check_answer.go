@@ -17,6 +17,7 @@ func (k *checkCall) human(extra ...captcha.HeaderField) {
 		identity.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)},
 		identity.Field{Name: nameReason, Value: []byte(j.decision.Cause.String())},
 		identity.Field{Name: nameRequestID, Value: j.idText[:]})
+	j.fields = j.appendMarks(j.fields)
 	j.fields = appendFields(j.fields, extra)
 	k.send(200, nil)
 }

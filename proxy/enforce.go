@@ -28,12 +28,12 @@ func (j *journey) serveOwn(e captcha.Endpoint) {
 		return
 	}
 	a := j.ownAnswer(e, q)
-	j.outcome = a.Outcome
+	j.outcome, j.work = a.Outcome, a.Work
 	if a.Outcome == captcha.OutcomeSolved {
 		j.g.deps.Decider.Issued(&a.Pass)
 	}
 	if a.Resend != nil {
-		j.forward(&a)
+		j.resend(&a)
 		return
 	}
 	j.answer(a)
@@ -66,6 +66,17 @@ func (j *journey) enforce() {
 		return
 	}
 	var a captcha.Answer
+	if j.decision.Cause == verdict.CauseMessage {
+		if j.decision.Message.Failed == failedLate {
+			q.BodyTooLarge = true // nobody waits for the rest of it
+		} else if !j.readBody(q, c.FormLimit()) {
+			return
+		}
+		a = j.challengeMessage(q)
+		j.outcome = a.Outcome
+		j.answer(a)
+		return
+	}
 	switch j.kind() {
 	case kindXML:
 		a = c.ChallengeXML(q, false)
@@ -86,6 +97,9 @@ func (j *journey) enforce() {
 }
 
 func (j *journey) blocked(q *captcha.Request) captcha.Answer {
+	if r := j.decision.Quarantine(); r != nil {
+		return j.snap.Captcha.Quarantined(q, r.Decision, r.AppendTags(nil))
+	}
 	if j.kind() == kindSubresource || j.kind() == kindPreflight {
 		return j.snap.Captcha.SubResource(q, true)
 	}
@@ -94,7 +108,7 @@ func (j *journey) blocked(q *captcha.Request) captcha.Answer {
 
 // readBody puts the body of a POST into q. It answers the request itself, and returns false, when the body is broken.
 func (j *journey) readBody(q *captcha.Request, limit int64) bool {
-	if string(j.view.Method) != "POST" {
+	if string(j.view.Method) != "POST" && j.decision.Cause != verdict.CauseMessage {
 		return true
 	}
 	body, err := j.x.ReadBody(limit)

@@ -128,12 +128,27 @@ func (j *journey) upstreamFields() []identity.Field {
 	if j.svc.Config.TellService {
 		j.sent = append(j.sent, identity.Field{Name: nameVerdict, Value: verdictNames[j.decision.Verdict]})
 	}
+	j.sent = j.appendMarks(j.sent)
 	return j.sent
+}
+
+// appendMarks appends what the service is told of the decisions of rules.
+func (j *journey) appendMarks(dst []identity.Field) []identity.Field {
+	d := &j.decision
+	if j.svc.Verdict.Mode != verdict.Enforce { // not that of the decision: an own page's is made as in mode observe
+		return dst
+	}
+	for _, r := range [...]*verdict.Ruling{d.Rules, d.Message} {
+		if r != nil && (r.Action == verdict.RuleMark || r.Granted) {
+			dst = append(dst, identity.Field{Name: nameMark, Value: r.AppendMark(nil)})
+		}
+	}
+	return dst
 }
 
 // answerFields are added to the service's answer: the new pass, a fresh pass for a partner's user, an i cookie.
 func (j *journey) answerFields(a *captcha.Answer) []identity.Field {
-	j.fields = j.fields[:0]
+	j.fields = j.messageFields(j.fields[:0])
 	if a != nil {
 		j.fields = appendFields(j.fields, a.Header)
 		return j.fields
@@ -174,6 +189,7 @@ var (
 	nameRealIP         = []byte("X-Real-IP")
 	nameRequestID      = []byte("X-Request-Id")
 	nameVerdict        = []byte("X-Antirobot-Verdict")
+	nameMark           = []byte("X-Antirobot-Mark")
 	nameSetCookie      = []byte("Set-Cookie")
 	nameCacheControl   = []byte("Cache-Control")
 	noStore            = []byte("no-store")

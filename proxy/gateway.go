@@ -5,7 +5,8 @@
 //  1. route: no service, no journey
 //  2. identity: whose address, which cookies hold
 //  3. the gateway's own pages (the captcha, its picture, its check): open to robots, closed to the blocked
-//  4. the verdict, from memory alone; it is kept for those who ask why before anybody can ask
+//  4. the verdict, from memory alone, and that of the message's rules where people post; it is kept for those who ask
+//     why before anybody can ask
 //  5. enforcement, by what was asked for, or the way to the service
 //  6. the event for the slow half, the log, the metrics
 //
@@ -46,6 +47,7 @@ type Deps struct {
 	Resolver *identity.Resolver
 	Decider  Decider
 	Sink     verdict.Sink    // nil: nobody learns
+	Messages func() Messages // nil, or returns nil: it is not there (yet)
 	Crawlers bool            // verified crawlers, which are not judged, become events too: for training data
 	Log      zerolog.Logger  // decisions about those who are not human
 	Access   *zerolog.Logger // a line for each request; nil: none
@@ -92,9 +94,12 @@ type journey struct {
 	status    int
 	result    h1.Result
 	outcome   captcha.Outcome
-	advised   bool  // a balancer sends the request on itself
-	ownPage   bool  // one of the gateway's own pages was asked for
-	failure   error // why there was no proper answer
+	advised   bool                // a balancer sends the request on itself
+	work      bool                // the captcha was answered by work of the browser
+	ownPage   bool                // one of the gateway's own pages was asked for
+	failure   error               // why there was no proper answer
+	message   captcha.Message     // the fingerprint of the message that was judged
+	taken     captcha.HeaderField // takes away the grant that was spent
 
 	sent    []identity.Field // to the service
 	fields  []identity.Field // in the answer
@@ -122,6 +127,9 @@ func (j *journey) serve() {
 		return
 	}
 	j.decide()
+	if len(j.svc.routes) > 0 {
+		j.judgeMessage()
+	}
 	j.remember()
 	if j.stopped() {
 		j.enforce()
@@ -144,7 +152,9 @@ func (j *journey) end() {
 	clear(j.sent)
 	j.g, j.x, j.snap, j.svc, j.view, j.partner = nil, nil, nil, nil, nil, nil
 	j.ask = captcha.Request{}
-	j.status, j.result, j.outcome, j.ownPage, j.failure, j.advised = 0, h1.Result{}, captcha.OutcomeNone, false, nil, false
+	j.status, j.result, j.outcome, j.ownPage, j.failure = 0, h1.Result{}, captcha.OutcomeNone, false, nil
+	j.advised, j.work = false, false
+	j.taken = captcha.HeaderField{}
 	j.xml, j.sorted = false, false
 	g.pool.Put(j)
 }

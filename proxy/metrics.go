@@ -25,9 +25,12 @@ type Metrics struct {
 
 // serviceMetrics are the counters of one service.
 type serviceMetrics struct {
-	verdicts [verdict.Blocked + 1][verdict.CauseOff + 1]*metrics.Counter
+	verdicts [verdict.Blocked + 1][verdict.CauseMessage + 1]*metrics.Counter
 	own      *metrics.Counter
 	failed   *metrics.Counter
+	messages sync.Map // *metrics.Counter by messageCount
+	set      *metrics.Set
+	name     string
 	whole    latency // from the complete head to the last byte of the answer
 }
 
@@ -53,6 +56,7 @@ func (m *Metrics) service(name string) *serviceMetrics {
 		return s
 	}
 	s := &serviceMetrics{
+		set: m.set, name: name,
 		own:    m.set.NewCounter(fmt.Sprintf(`antirobot_own_pages_total{service=%q}`, name)),
 		failed: m.set.NewCounter(fmt.Sprintf(`antirobot_upstream_failures_total{service=%q}`, name)),
 	}
@@ -64,6 +68,26 @@ func (m *Metrics) service(name string) *serviceMetrics {
 	}
 	m.services[name] = s
 	return s
+}
+
+// messageCount is what is counted of messages.
+type messageCount struct{ route, result string }
+
+// message counts a message by what became of it.
+func (s *serviceMetrics) message(route string, r *verdict.Ruling) {
+	k := messageCount{route, r.Action.String()}
+	switch {
+	case r.Granted:
+		k.result = "granted"
+	case r.Failed != "":
+		k.result += "-unjudged"
+	}
+	c, ok := s.messages.Load(k)
+	if !ok {
+		c, _ = s.messages.LoadOrStore(k, s.set.GetOrCreateCounter(
+			fmt.Sprintf(`antirobot_messages_total{service=%q,route=%q,result=%q}`, s.name, route, k.result)))
+	}
+	c.(*metrics.Counter).Inc()
 }
 
 // latency is a histogram of durations without a lock: buckets by powers of two from 1 µs to about 134 s. It is safe for

@@ -35,7 +35,7 @@ func (j *journey) tell(took time.Duration) {
 	if e.Advised = j.advised; e.Advised {
 		e.Page = j.kind() == kindPage && string(j.view.Method) == "GET"
 	}
-	e.Kind = eventKinds[j.outcome]
+	e.Kind, e.Work = eventKinds[j.outcome], j.work
 	j.g.deps.Sink.Offer(e)
 }
 
@@ -63,7 +63,7 @@ func (j *journey) count(took time.Duration) {
 // remember keeps the decision for those who ask why, and logs it unless it is that of a human. It comes before the answer:
 // a stream may run for hours, and who is stopped may ask at once.
 func (j *journey) remember() {
-	if j.ownPage && j.decision.Verdict != verdict.Blocked {
+	if j.ownPage && j.decision.Verdict != verdict.Blocked && j.decision.Message == nil {
 		return
 	}
 	d := &j.decision
@@ -126,8 +126,8 @@ func (j *journey) reason() string {
 	switch {
 	case d.Entry != nil:
 		return d.Entry.List + ": " + j.g.deps.Decider.Decisions().Describe(d.Entry, "ip:"+j.id.Addr.String())
-	case d.Rule != "":
-		return d.Rule
+	case d.Ruling() != nil:
+		return d.Ruling().Why()
 	default:
 		return d.Ban.Reason
 	}

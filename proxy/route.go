@@ -24,11 +24,13 @@ type Service struct {
 	Identity *identity.Service
 	Captcha  *captcha.Service
 	Config   ServiceConfig
+	Messages MessagesConfig
 	Paths    []PathRule // settings of parts of the service, longest prefix first after NewRouter
 
 	metrics    *serviceMetrics
 	watching   *verdict.Service // Verdict in mode observe: for the gateway's own pages, which cost nothing
 	ownCookies []string         // that the service does not get
+	routes     []*messageRoute
 }
 
 // PathRule gives the requests below a prefix a Service of their own, with the same name and upstream.
@@ -103,10 +105,11 @@ func (s *Service) prepare(m *Metrics) {
 	s.metrics = m.service(s.Name)
 	s.watching = new(verdict.Service)
 	*s.watching = *s.Verdict
-	s.watching.Mode = verdict.Observe
+	s.watching.Mode, s.watching.Watch = verdict.Observe, true
 	if !s.Config.PassOwnCookies {
 		s.ownCookies = s.Identity.OwnCookies()
 	}
+	s.routes = newMessageRoutes(s.Messages)
 	for _, p := range s.Paths {
 		p.Service.prepare(m)
 	}

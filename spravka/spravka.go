@@ -37,6 +37,7 @@ const (
 	PurposeRetpath                // signed return URLs
 	PurposeSaved                  // a challenged request that goes on after the right answer
 	PurposeForm                   // tokens in the gateway's own forms
+	PurposeGrant                  // leave for a message whose sender solved a captcha
 	numPurposes
 )
 
@@ -55,6 +56,8 @@ func (p Purpose) String() string {
 		return "saved"
 	case PurposeForm:
 		return "form"
+	case PurposeGrant:
+		return "grant"
 	default:
 		return "unknown"
 	}

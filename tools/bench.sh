@@ -22,6 +22,8 @@ say "challenges: redirects, pages, JSON, pictures and sounds a second"
 bench ./captcha '^Benchmark'
 say "slow half: one event"
 bench ./verdict/processor '^Benchmark'
+say "formula: 100 trees of depth 6, beside a walk by pointers (budget: 5 µs, 0 allocations)"
+bench ./verdict/formula '^BenchmarkScore'
 say "store"
 bench ./store/pebblestore '^BenchmarkSpend'
 sustained=60s

@@ -7,14 +7,16 @@ The data is CSV as `antirobot events export`, `antirobot replay --factors` and `
 label (1 robot, 0 human, empty: left out), kind and subject (rows of one subject are always on one side of a split),
 source, at and score are no factors, every other column is one; an empty field is unknown.
 
-Each subject counts the same, however many rows it has. The figures are of subjects that the model has not seen: the data
-is split by subject into folds, each is scored by a model that was trained on the others. The model that is written is
-trained on everything, with as many trees as were best in the folds. The same data and seed give the same model.
+Each subject counts the same, however many rows it has, and of many rows a sample is enough. The figures are of subjects that the model has not seen: the data
+is split by subject into folds, each is scored by a model that was trained on the others but one, which said when to stop
+adding trees. The model that is written is trained on everything, with as many trees as that was on average. The same data
+and seed give the same model.
 """
 
 import argparse
 import csv
 import fnmatch
+import random
 import sys
 import zlib
 
@@ -32,12 +34,15 @@ def arguments():
     p.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="leave these factors out, e.g. 'agent_*'")
     p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="use only these factors")
     p.add_argument("--source", action="append", default=[], metavar="SOURCE", help="use only labels from this source")
-    p.add_argument("--folds", type=int, default=5)
+    p.add_argument("--habit", action="append", default=[], metavar="FACTOR=VALUE,…", help="let some people have these values: what they may switch off")
+    p.add_argument("--habit-share", type=float, default=0.1, help="share of the people that have each habit (default 0.1)")
+    p.add_argument("--folds", type=int, default=10, help="at least 3 (default 10)")
     p.add_argument("--trees", type=int, default=200, help="at most; fewer if more don't help (default 200)")
     p.add_argument("--depth", type=int, default=4)
     p.add_argument("--eta", type=float, default=0.08)
     p.add_argument("--min-weight", type=float, default=2, help="least weight of a leaf: about as many subjects (default 2)")
     p.add_argument("--subsample", type=float, default=0.8, help="share of rows and of factors for each tree (default 0.8)")
+    p.add_argument("--rows", type=int, default=40, help="at most so many rows of a subject, by chance (default 40)")
     p.add_argument("--seed", type=int, default=1)
     return p.parse_args()
 
@@ -45,6 +50,7 @@ def arguments():
 def read(args):
     """Returns names, factors, labels and subjects of all files; a factor that a file lacks is unknown there."""
     names, rows, labels, subjects, sources = [], [], [], [], []
+    chance = random.Random(args.seed)
     for file in args.data:
         with open(file, newline="", encoding="utf-8-sig") as f:
             table = csv.reader(f)
@@ -55,25 +61,48 @@ def read(args):
             here = [n for n in head if n not in NOT_FACTORS]
             names += [n for n in here if n not in names]
             where = [(names.index(n), at[n]) for n in here]
+            kept = {}  # by subject: how many rows it has had, and which of rows are its
             for record in table:
                 source = record[at["source"]] if "source" in at else ""
                 if record[at["label"]] == "" or args.source and source not in args.source:
                     continue
-                row = [np.nan] * len(names)
+                who = [record[at[c]] if c in at else "" for c in ("kind", "subject")]
+                subject = ":".join(who) if who[1] else f"{file}:{table.line_num}"
+                had, mine = kept.setdefault(subject, (0, []))
+                kept[subject] = (had + 1, mine)
+                if len(mine) < args.rows:
+                    mine.append(len(rows))
+                    for column in (rows, labels, sources, subjects):
+                        column.append(None)
+                    place = mine[-1]
+                else:  # a reservoir: each row of a subject has the same chance
+                    place = chance.randrange(had + 1)
+                    if place >= args.rows:
+                        continue
+                    place = mine[place]
+                row = np.full(len(names), np.nan, np.float32)
                 for to, column in where:
                     if record[column] != "":
-                        row[to] = float(record[column])
-                rows.append(row)
-                labels.append(int(record[at["label"]]))
-                sources.append(source)
-                who = [record[at[c]] if c in at else "" for c in ("kind", "subject")]
-                subjects.append(":".join(who) if who[1] else f"{file}:{table.line_num}")
+                        row[to] = record[column]
+                rows[place], labels[place], sources[place], subjects[place] = row, int(record[at["label"]]), source, subject
     x = np.full((len(rows), len(names)), np.nan, np.float32)
     for i, row in enumerate(rows):
         x[i, : len(row)] = row
     match = lambda n, patterns: any(fnmatch.fnmatchcase(n, p) for p in patterns)
     keep = [i for i, n in enumerate(names) if not match(n, args.exclude) and (not args.only or match(n, args.only))]
     return [names[i] for i in keep], x[:, keep], np.array(labels), np.array(subjects), np.array(sources)
+
+
+def take_up(args, names, x, robot, subjects):
+    """Gives habits to people by chance, each subject as a whole; what is not known of them stays unknown."""
+    for n, habit in enumerate(args.habit):
+        has = [zlib.crc32(f"{args.seed} habit {n} {s}".encode()) < args.habit_share * 2**32 for s in subjects]
+        for pair in habit.split(","):
+            name, _, value = pair.partition("=")
+            if name not in names:
+                sys.exit(f"--habit: no factor {name} is used")
+            column = x[:, names.index(name)]
+            column[np.array(has) & ~robot & ~np.isnan(column)] = float(value)
 
 
 def auc(score, robot):
@@ -94,7 +123,10 @@ def by_subject(score, robot, subjects):
 
 
 def figures(score, robot, indent="  "):
-    print(f"{indent}ROC AUC {auc(score, robot):.4f}: {robot.sum()} robots, {(~robot).sum()} people")
+    r = np.random.RandomState(1)
+    again = [auc(score[i], robot[i]) for i in (r.randint(len(score), size=len(score)) for _ in range(500 if len(score) < 20000 else 0))]
+    around = f" (95 % by bootstrap: {np.nanquantile(again, 0.025):.4f} to {np.nanquantile(again, 0.975):.4f})" if again else ""
+    print(f"{indent}ROC AUC {auc(score, robot):.4f}{around}: {robot.sum()} robots, {(~robot).sum()} people")
     people = np.sort(score[~robot])[::-1]
     for wanted in (0.05, 0.01, 0.001):
         threshold = people[int(wanted * len(people))] if len(people) else 1
@@ -108,12 +140,13 @@ def main():
     robot = y == 1
     if not robot.any() or robot.all():
         sys.exit(f"{len(y)} rows with labels, {robot.sum()} of robots: both are needed")
+    take_up(args, names, x, robot, subjects)
     unique, which, count = np.unique(subjects, return_inverse=True, return_counts=True)
     weight = (1 / count)[which]
     share = float((weight * robot).sum() / weight.sum())
     print(f"{len(y)} rows of {len(unique)} subjects, {len(names)} factors, {share:.1%} robots")
     params = dict(
-        objective="binary:logistic", eval_metric="logloss", max_depth=args.depth, eta=args.eta, seed=args.seed, nthread=1,
+        objective="binary:logistic", eval_metric="logloss", max_depth=args.depth, eta=args.eta, seed=args.seed, nthread=1, tree_method="hist",
         min_child_weight=args.min_weight, subsample=args.subsample, colsample_bytree=args.subsample, base_score=min(max(share, 0.01), 0.99),
     )
     data = lambda rows: xgb.DMatrix(x[rows], y[rows], weight=weight[rows], feature_names=names)
@@ -123,10 +156,10 @@ def main():
     for k in range(args.folds):
         here = fold == k
         if not here.any() or here.all():
-            continue
-        history = {}
-        train, test = data(~here), data(here)
-        model = xgb.train(params, train, args.trees, evals=[(test, "test")], evals_result=history, early_stopping_rounds=25, verbose_eval=False)
+            continue  # fewer subjects than folds
+        stop = fold == (k + 1) % args.folds
+        train, test = data(~here & ~stop), data(here)
+        model = xgb.train(params, train, args.trees, evals=[(data(stop), "stop")], early_stopping_rounds=25, verbose_eval=False)
         trees.append(model.best_iteration + 1)
         score[here] = model.predict(test, iteration_range=(0, model.best_iteration + 1))
         top, label = by_subject(score[here], robot[here], subjects[here])

@@ -13,9 +13,10 @@ func TestNothingIsAllocated(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	w := newWorld(t, func(o *Options) { o.Rules = ruleSays(RuleNone) })
+	w := newWorld(t)
 	w.SetJudge(judgeSays(0))
 	s := service(t, func(c *ServiceConfig) { c.Sync = true })
+	s.Rules = ruleSays(RuleNone)
 	known := sub(identity.KindI, 1)
 	for day := range 2 {
 		w.standing.Observe(known, ip("192.0.2.1").ID, day0.AddDate(0, 0, day))

@@ -29,28 +29,11 @@ type Judge interface {
 	Judge(d *Decision, v *identity.View, id *identity.Identity, s *Service) (score float32)
 }
 
-// RuleAction is what a rule says about a request.
-type RuleAction uint8
-
-// The actions.
-const (
-	RuleNone  RuleAction = iota
-	RuleRobot            // captcha
-	RuleBlock            // 403
-)
-
-// Rules is the firewall over requests: the strongest action of all rules that fit, and the name of the rule. It answers
-// from memory, does not wait and does not allocate.
-type Rules interface {
-	Match(v *identity.View, id *identity.Identity, s *Service) (RuleAction, string)
-}
-
 // Options is what a Cacher is made of. Store, Lists and Metrics are required.
 type Options struct {
 	Config  Config
 	Store   store.Store
 	Lists   Lists
-	Rules   Rules            // nil: none
 	Now     func() time.Time // nil: time.Now
 	Log     zerolog.Logger
 	Metrics *metrics.Set
@@ -61,7 +44,6 @@ type Cacher struct {
 	cfg   Config
 	st    store.Store
 	lists Lists
-	rules Rules
 	judge Judge
 	now   func() time.Time
 	log   zerolog.Logger
@@ -91,7 +73,7 @@ func New(o Options) (*Cacher, error) {
 		o.Now = time.Now
 	}
 	c := &Cacher{
-		cfg: o.Config, st: o.Store, lists: o.Lists, rules: o.Rules, now: o.Now, log: o.Log,
+		cfg: o.Config, st: o.Store, lists: o.Lists, now: o.Now, log: o.Log,
 		bans:     newBanTable(o.Config.MaxBans),
 		ledger:   newLedger(o.Store, o.Config.MaxPasses, o.Now),
 		revoked:  newRevocations(o.Store, o.Config.MaxRevocations, o.Now),
@@ -170,8 +152,8 @@ func (c *Cacher) decide(d *Decision, v *identity.View, id *identity.Identity, s 
 			d.say(Blocked, CauseBlockList, m.Block)
 			return
 		}
-		if c.rules != nil {
-			if action, d.Rule = c.rules.Match(v, id, s); action == RuleBlock {
+		if s.Rules != nil {
+			if action = c.ask(d, v, id, s); action >= RuleQuarantine {
 				d.say(Blocked, CauseRule, nil)
 				return
 			}
@@ -185,6 +167,18 @@ func (c *Cacher) decide(d *Decision, v *identity.View, id *identity.Identity, s 
 		d.Verdict = Robot
 		c.pay(d, v, id, s)
 	}
+}
+
+// ask runs the service's rules, which know whether a ban says robot already.
+func (c *Cacher) ask(d *Decision, v *identity.View, id *identity.Identity, s *Service) RuleAction {
+	so := Human
+	if d.match.Ban != nil || c.banned(d, id, s, v.At.UnixNano()) {
+		so = Robot
+	}
+	d.Ban, d.Own, d.Excused = Ban{}, false, identity.Subject{}
+	d.Rules = d.room(0)
+	s.Rules.Judge(d.Rules, v, id, s, so)
+	return d.Rules.Action
 }
 
 func (d *Decision) say(v Verdict, c Cause, e *cbb.Entry) { d.Verdict, d.Cause, d.Entry = v, c, e }

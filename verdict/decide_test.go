@@ -46,13 +46,7 @@ func TestDecisionOrder(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			w := newWorld(t, func(o *Options) {
-				if tt.on.ruleBlock {
-					o.Rules = ruleSays(RuleBlock)
-				} else if tt.on.ruleRobot {
-					o.Rules = ruleSays(RuleRobot)
-				}
-			})
+			w := newWorld(t)
 			pick := func(on bool, e *cbb.Entry) *cbb.Entry {
 				if on {
 					return e
@@ -64,6 +58,11 @@ func TestDecisionOrder(t *testing.T) {
 				Block: pick(tt.on.block, block), Ban: pick(tt.on.banList, ban),
 			}
 			s := service(t, func(c *ServiceConfig) { c.Sync = true })
+			if tt.on.ruleBlock {
+				s.Rules = ruleSays(RuleBlock)
+			} else if tt.on.ruleRobot {
+				s.Rules = ruleSays(RuleRobot)
+			}
 			if tt.on.judge {
 				w.SetJudge(judgeSays(0.9))
 			}

@@ -15,7 +15,6 @@ type Decision struct {
 	Mode    Mode
 	Subject identity.Subject // whom the request is charged to
 	Entry   *cbb.Entry       // of a list, for the causes that name one; immutable
-	Rule    string           // for CauseRule
 	Score   float32          // for CauseJudge, and for CauseBan of the processor
 	Ban     Ban              // for CauseBan
 	Own     bool             // the ban is on an identity of the request itself, not on its address alone
@@ -29,8 +28,12 @@ type Decision struct {
 	// accounted for.
 	Degraded bool
 
+	Rules   *Ruling // what the service's rules said; nil: they were not asked
+	Message *Ruling // what the rules of a message route said; nil: there is no message
+
 	match  cbb.Match
 	claims *claimTable
+	rooms  [2]*Ruling // kept from request to request
 }
 
 // Stops reports whether the request is to be answered by the gateway instead of the service.
@@ -38,7 +41,55 @@ func (d *Decision) Stops() bool { return d.Mode == Enforce && d.Verdict != Human
 
 // reset forgets the last request.
 func (d *Decision) reset(id *identity.Identity, mode Mode) {
-	*d = Decision{Mode: mode, Subject: id.Winner()}
+	*d = Decision{Mode: mode, Subject: id.Winner(), rooms: d.rooms}
+}
+
+// room returns memory for a ruling: 0 of the request, 1 of its message.
+func (d *Decision) room(n int) *Ruling {
+	if d.rooms[n] == nil {
+		d.rooms[n] = new(Ruling)
+	}
+	return d.rooms[n]
+}
+
+// RuleMessage returns the ruling about the request's message, to be filled; Settle draws the conclusion from it.
+func (d *Decision) RuleMessage() *Ruling {
+	d.Message = d.room(1)
+	*d.Message = Ruling{Fired: d.Message.Fired[:0], Stop: -1}
+	return d.Message
+}
+
+// Settle makes the verdict about a request that is human what the ruling about its message says.
+func (d *Decision) Settle() {
+	switch {
+	case d.Message.Action == RuleRobot:
+		d.say(Robot, CauseMessage, nil)
+	case d.Message.Action >= RuleQuarantine:
+		d.say(Blocked, CauseMessage, nil)
+	}
+}
+
+// Quarantine returns the ruling that puts the request into quarantine; nil if none does.
+func (d *Decision) Quarantine() *Ruling {
+	switch {
+	case d.Verdict != Blocked:
+	case d.Cause == CauseRule && d.Rules != nil && d.Rules.Action == RuleQuarantine:
+		return d.Rules
+	case d.Cause == CauseMessage && d.Message != nil && d.Message.Action == RuleQuarantine:
+		return d.Message
+	}
+	return nil
+}
+
+// Ruling returns the ruling that spoke; nil if it was something else.
+func (d *Decision) Ruling() *Ruling {
+	switch d.Cause {
+	case CauseRule:
+		return d.Rules
+	case CauseMessage:
+		return d.Message
+	}
+	return nil
 }
 
 // Judged reports whether the request becomes an event for the slow half. One that is white only while a crawler's address

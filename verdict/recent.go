@@ -1,7 +1,9 @@
 package verdict
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,7 +17,7 @@ const (
 )
 
 // Recent keeps the last decisions in rings of fixed size, so that an operator can ask why. A request that was stopped or
-// paid for goes into one ring, any other into a smaller one, so that a flood of humans pushes out no robot. Recording
+// paid for, or whose message or rules said something, goes into one ring, any other into a smaller one, so that a flood of humans pushes out no robot. Recording
 // copies some hundred bytes, allocates nothing, and takes a lock that one request in sixteen shares. Safe for concurrent
 // use.
 type Recent struct {
@@ -57,13 +59,14 @@ type record struct {
 type stoppedRecord struct {
 	record
 	ban   Ban
-	rule  string
 	score float32
 	own   bool
 	paid  bool
 	cost  int32
 	left  uint32
 	pass  [16]byte
+
+	rules, message Ruling
 }
 
 func newRecent(c *RecentConfig, describe func(e *cbb.Entry, addr netip.Addr) string) *Recent {
@@ -82,7 +85,7 @@ func (r *Recent) Record(rid RequestID, d *Decision, v *identity.View, id *identi
 	sh := r.shard(rid)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if d.Verdict == Human && !d.Paid {
+	if d.Verdict == Human && !d.Paid && d.Message == nil && (d.Rules == nil || d.Rules.Action == RuleNone && d.Rules.Failed == "") {
 		if len(sh.human) == 0 {
 			return
 		}
@@ -98,8 +101,10 @@ func (r *Recent) Record(rid RequestID, d *Decision, v *identity.View, id *identi
 		sh.nextStopped = 0
 	}
 	p.fill(rid, d, v, id, s)
-	p.ban, p.rule, p.score, p.own = d.Ban, d.Rule, d.Score, d.Own
+	p.ban, p.score, p.own = d.Ban, d.Score, d.Own
 	p.paid, p.cost, p.left, p.pass = d.Paid, int32(d.Cost), d.Left, d.PassID
+	p.rules.copyFrom(d.Rules)
+	p.message.copyFrom(d.Message)
 }
 
 func (p *record) fill(rid RequestID, d *Decision, v *identity.View, id *identity.Identity, s *Service) {
@@ -127,10 +132,12 @@ type Story struct {
 	Refused    []Refusal   `json:"refused,omitempty"`  // identities that were presented and not accepted
 	Excused    string      `json:"excused,omitempty"`  // the identity that a ban on the address did not stop
 	Entry      *StoryEntry `json:"entry,omitempty"`    // the list entry that spoke
-	Rule       string      `json:"rule,omitempty"`     // the rule that spoke
+	Rule       string      `json:"rule,omitempty"`     // the line of the rules that spoke
 	Score      float32     `json:"score,omitempty"`    // of the judge
 	Ban        *StoryBan   `json:"ban,omitempty"`      // the ban that spoke
 	Pass       *StoryPass  `json:"pass,omitempty"`     // the pass that paid
+	Rules      *StoryRules `json:"rules,omitempty"`    // what the service's rules said
+	Message    *StoryRules `json:"message,omitempty"`  // what the rules of a message route said
 	Degraded   bool        `json:"degraded,omitempty"` // the store was failing
 }
 
@@ -212,6 +219,32 @@ func (r *Recent) Get(rid RequestID) (Story, bool) {
 	return Story{}, false
 }
 
+// Messages returns the last decisions about messages of message routes, the newest first. It looks at all records: not
+// for the hot path.
+func (r *Recent) Messages(limit int) []Story {
+	type found struct {
+		at    int64
+		story Story
+	}
+	var all []found
+	for i := range r.shards {
+		sh := &r.shards[i]
+		sh.mu.Lock()
+		for k := range sh.stopped {
+			if p := &sh.stopped[k]; p.at != 0 && p.message.Route != "" {
+				all = append(all, found{p.at, r.explain(p.story(), p.entry)})
+			}
+		}
+		sh.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b found) int { return cmp.Compare(b.at, a.at) })
+	out := []Story{}
+	for _, f := range all[:min(len(all), limit)] {
+		out = append(out, f.story)
+	}
+	return out
+}
+
 // explain puts in which line of a list spoke, where the list does not keep that with each entry.
 func (r *Recent) explain(s Story, e *cbb.Entry) Story {
 	if e != nil && e.Text == "" && len(s.Considered) > 0 {
@@ -267,7 +300,14 @@ func (p *record) story() Story {
 
 func (p *stoppedRecord) story() Story {
 	s := p.record.story()
-	s.Rule, s.Score = p.rule, p.score
+	s.Score = p.score
+	s.Rules, s.Message = p.rules.Story(), p.message.Story()
+	switch p.cause {
+	case CauseRule:
+		s.Rule = p.rules.Why()
+	case CauseMessage:
+		s.Rule = p.message.Why()
+	}
 	if p.cause == CauseBan {
 		s.Ban = p.ban.Story()
 	}

@@ -97,6 +97,10 @@ type Service struct {
 	Sync           bool
 	OnStoreFailure Policy
 	Limits         []Limit
+	Rules          Rules // over requests; nil: none
+	// Watch says that a request is looked at a second time, or for one of the gateway's own pages: rules decide, and
+	// count nothing.
+	Watch bool
 }
 
 // Service makes the settings called name out of a valid configuration.

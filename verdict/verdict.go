@@ -49,7 +49,7 @@ func (v Verdict) String() string {
 // Cause is the step of the decision that spoke.
 type Cause uint8
 
-// The causes, in the order of the decision.
+// The causes, in the order of the decision but for the last.
 const (
 	CauseNone      Cause = iota // nothing spoke: human
 	CauseOwnBlock               // the operator's own block entry
@@ -61,9 +61,10 @@ const (
 	CauseJudge                  // the inline judge
 	CauseDemand                 // the client asked for the captcha (test query of the XML interface)
 	CauseOff                    // the service's mode is off: nothing was looked up
+	CauseMessage                // the rules of a message route, when all else said human
 )
 
-var causeNames = [...]string{"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off"}
+var causeNames = [...]string{"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off", "message"}
 
 // String returns the name that logs, metrics and the header X-Antirobot-Reason use.
 func (c Cause) String() string {
@@ -118,6 +119,7 @@ type Event struct {
 	Path     uint64        // hash of the raw path
 	Agent    uint64        // hash of User-Agent; 0 if absent
 	Kind     EventKind
+	Work     bool // EventSolved, EventFailed: by work of the browser, which says nothing about who is there
 	Facts
 }
 

@@ -28,8 +28,8 @@ func (l *lists) Lookup(m *cbb.Match, _ *identity.View, _ *identity.Identity, _ s
 
 type ruleSays RuleAction
 
-func (r ruleSays) Match(*identity.View, *identity.Identity, *Service) (RuleAction, string) {
-	return RuleAction(r), "no-headless"
+func (r ruleSays) Judge(g *Ruling, _ *identity.View, _ *identity.Identity, _ *Service, _ Verdict) {
+	*g = Ruling{Action: RuleAction(r), Decision: "no-headless", Stop: -1, Fired: g.Fired[:0]}
 }
 
 type judgeSays float32

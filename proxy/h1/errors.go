@@ -8,12 +8,13 @@ import (
 
 // Why Forward or ReadBody failed. Ask with errors.Is; Status gives the answer that fits.
 var (
-	ErrNoUpstream      = errors.New("no upstream")                       // none could be reached, or all are busy
-	ErrUpstreamTimeout = errors.New("upstream did not answer in time")   // no head, or a body that stopped coming
-	ErrUpstreamClosed  = errors.New("upstream closed the connection")    // before or within its answer
-	ErrBadResponse     = errors.New("upstream answered no valid HTTP")   // never forwarded
-	ErrBodyTooLarge    = errors.New("request body too large")            // beyond a limit
-	ErrBadBody         = errors.New("request body is no valid chunked")  // its framing is broken
+	ErrNoUpstream      = errors.New("no upstream")                      // none could be reached, or all are busy
+	ErrUpstreamTimeout = errors.New("upstream did not answer in time")  // no head, or a body that stopped coming
+	ErrUpstreamClosed  = errors.New("upstream closed the connection")   // before or within its answer
+	ErrBadResponse     = errors.New("upstream answered no valid HTTP")  // never forwarded
+	ErrBodyTooLarge    = errors.New("request body too large")           // beyond a limit
+	ErrBadBody         = errors.New("request body is no valid chunked") // its framing is broken
+	ErrBodyLate        = errors.New("request body is not there yet")
 	ErrBodyTimeout     = errors.New("request body did not come in time") // read_timeout or min_body_rate
 	ErrClientGone      = errors.New("client left")                       // nobody is there to be answered
 	ErrAnswered        = errors.New("request is answered already")       // Reply or Forward after an answer began

@@ -96,7 +96,10 @@ func (x *Exchange) Answered() bool { return x.answered }
 // ReadBody reads the whole body into memory and returns it, valid until ServeExchange returns. It tells a client that
 // waits for it to go on. Beyond limit bytes it fails with ErrBodyTooLarge. A body that was read, whole or in part, is
 // still forwarded untouched by Forward. Other errors: ErrBadBody, ErrBodyTimeout, ErrClientGone.
-func (x *Exchange) ReadBody(limit int64) ([]byte, error) {
+func (x *Exchange) ReadBody(limit int64) ([]byte, error) { return x.ReadBodyBy(limit, time.Time{}) }
+
+// ReadBodyBy is ReadBody that gives up at a moment with ErrBodyLate; the body can be read on and forwarded then.
+func (x *Exchange) ReadBodyBy(limit int64, by time.Time) ([]byte, error) {
 	if x.body.err != nil {
 		return nil, x.body.err
 	}
@@ -111,6 +114,9 @@ func (x *Exchange) ReadBody(limit int64) ([]byte, error) {
 	for !x.body.done {
 		if len(x.pre) == cap(x.pre) {
 			x.pre = slices.Grow(x.pre, int(max(512, min(x.body.left, limit))))
+		}
+		if !by.IsZero() && !x.body.await(by) {
+			return nil, ErrBodyLate
 		}
 		room := x.pre[len(x.pre):cap(x.pre)]
 		n, err := x.body.read(room)
@@ -330,6 +336,44 @@ func (b *body) read(p []byte) (int, error) {
 		b.err = ErrBodyTimeout
 	}
 	return n, b.err
+}
+
+// await waits until a moment for what read can go on with, and reports false if it did not come. It reads nothing, so
+// that whatever comes later finds the body as it was; other failures are left to read.
+func (b *body) await(by time.Time) bool {
+	c := b.c
+	for !b.readable() {
+		now := time.Now()
+		if !now.Before(by) {
+			return false
+		}
+		if by.Sub(now) >= c.cfg.ReadTimeout {
+			return true
+		}
+		c.setReadDeadline(by)
+		_, err := c.br.Peek(c.br.Buffered() + 1)
+		c.readBy = time.Time{} // read sets its own
+		if isTimeout(err) {
+			return false
+		}
+		if err != nil {
+			return true
+		}
+	}
+	return true
+}
+
+// readable reports whether read finds a byte of data without waiting in the middle of a chunk's frame.
+func (b *body) readable() bool {
+	have := b.c.br.Buffered()
+	if !b.chunked || b.dec.left > 0 || have == b.c.br.Size() {
+		return have > 0
+	}
+	frame, _ := b.c.br.Peek(have)
+	if b.dec.inside {
+		frame = frame[min(2, have):]
+	}
+	return bytes.IndexByte(frame, '\n') >= 0
 }
 
 func (b *body) explain(err error) error {

@@ -569,3 +569,53 @@ func rss(t *testing.T) int64 {
 	pages, _ := strconv.ParseInt(strings.Fields(string(b))[1], 10, 64)
 	return pages * int64(os.Getpagesize())
 }
+
+// TestReadBodyBy: a body that comes too late for the handler still goes on whole, wherever the handler gave up.
+func TestReadBodyBy(t *testing.T) {
+	for _, c := range []struct{ name, first, rest, sent string }{
+		{"length, nothing there", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", "hello", "Content-Length: 5\r\n\r\nhello"},
+		{"length, a part there", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe", "llo", "Content-Length: 5\r\n\r\nhello"},
+		{"chunked, within a chunk", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhe", "l\r\n2\r\nlo\r\n0\r\n\r\n", "he"},
+		{"chunked, between chunks", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n", "2\r\nlo\r\n0\r\n\r\n", "hel"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := make(chan string, 1)
+			s := newService(t, func(c *talk) {
+				for {
+					req, body := c.request(true)
+					if req == nil {
+						return
+					}
+					got <- string(body)
+					_, _ = c.Write([]byte(okAnswer))
+				}
+			})
+			late := make(chan error, 1)
+			g := newGateway(t, s, setup{handler: func(x *Exchange, forward func()) {
+				_, err := x.ReadBodyBy(100, time.Now().Add(50*time.Millisecond))
+				late <- err
+				forward()
+			}})
+			c1 := dial(t, g)
+			c1.say(c.first)
+			if err := <-late; !errors.Is(err, ErrBodyLate) {
+				t.Fatalf("gave %v", err)
+			}
+			c1.say(c.rest)
+			if resp, _ := c1.answer("POST"); resp.StatusCode != 200 {
+				t.Errorf("got %d", resp.StatusCode)
+			}
+			if body := <-got; body != "hello" || !strings.Contains(s.got(), c.sent) {
+				t.Errorf("the service got %q in %q", body, s.got())
+			}
+			// The connection goes on, and a body that is there in time is read.
+			c1.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab")
+			if err := <-late; err != nil {
+				t.Errorf("the next body gave %v", err)
+			}
+			if resp, _ := c1.answer("POST"); resp.StatusCode != 200 || <-got != "ab" {
+				t.Errorf("the next answer is %d", resp.StatusCode)
+			}
+		})
+	}
+}

@@ -2,12 +2,21 @@ package formula
 
 import (
 	"errors"
+	"fmt"
 )
 
 // Config is the section formula: which models score. Each is the name of a built-in one (see Builtins), or a file.
 type Config struct {
 	Model  string `mapstructure:"model"`  // what decides
 	Shadow string `mapstructure:"shadow"` // a candidate that scores beside it and changes nothing; empty: none
+
+	Named []NamedConfig `mapstructure:"named"` // models that rules ask with formulaCheck
+}
+
+// NamedConfig is a model for rules: its factors are the score, the tags and the counts of a run, not those of subjects.
+type NamedConfig struct {
+	Name string `mapstructure:"name"`
+	File string `mapstructure:"file"`
 }
 
 // DefaultConfig returns the score card that comes with the program, without a candidate.
@@ -15,8 +24,19 @@ func DefaultConfig() Config { return Config{Model: "default"} }
 
 // Validate returns every problem at once. It does not look at files.
 func (c *Config) Validate() error {
+	var errs []error
 	if c.Model == "" {
-		return errors.New("model: is empty; the built-in none scores nobody")
+		errs = append(errs, errors.New("model: is empty; the built-in none scores nobody"))
 	}
-	return nil
+	seen := map[string]bool{}
+	for i, n := range c.Named {
+		if n.Name == "" || n.File == "" {
+			errs = append(errs, fmt.Errorf("named[%d]: needs a name and a file", i))
+		}
+		if seen[n.Name] {
+			errs = append(errs, fmt.Errorf("named[%d].name: %q stands above already", i, n.Name))
+		}
+		seen[n.Name] = true
+	}
+	return errors.Join(errs...)
 }

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 )
 
 var fuzzNames = []string{"a", "b", "c", "pages", "share", "pages_1m", "gap_mean", "depth", "night", "age"}
@@ -69,15 +68,14 @@ func FuzzCard(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) { survives(t, data) })
 }
 
-// TestHostileFiles: a file costs memory and time in proportion to its size, whatever it claims.
+// TestHostileFiles: a file costs memory in proportion to its size, whatever it claims.
 func TestHostileFiles(t *testing.T) {
-	const size = 4 << 20
+	const size = 1 << 20
 	f := func(name, before, each, after string) {
 		t.Helper()
 		data := []byte(before + strings.Repeat(each, (size-len(before))/len(each)) + strings.TrimSuffix(each, ",") + after)
 		var was, is runtime.MemStats
 		runtime.ReadMemStats(&was)
-		began := time.Now()
 		_, err := Load(data, []string{"a", "b"})
 		runtime.ReadMemStats(&is)
 		if err == nil {
@@ -85,9 +83,6 @@ func TestHostileFiles(t *testing.T) {
 		}
 		if got := is.TotalAlloc - was.TotalAlloc; got > 40*size {
 			t.Errorf("%s: %d MB for %d", name, got>>20, size>>20)
-		}
-		if took := time.Since(began); took > 5*time.Second {
-			t.Errorf("%s: %v", name, took)
 		}
 	}
 	f("trees", `{"version":[1],"learner":{"gradient_booster":{"model":{"trees":[`, `{},`, `]}}}}`)

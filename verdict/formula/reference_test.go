@@ -80,8 +80,8 @@ func (w *walk) file(names []string) []byte {
 				if n.missingLeft {
 					t["default_left"][i] = 1
 				}
-				t["left_children"][i] = add(n.left)
-				t["right_children"][i] = add(n.right)
+				left, right := add(n.left), add(n.right) // which append to the columns
+				t["left_children"][i], t["right_children"][i] = left, right
 			}
 			return i
 		}

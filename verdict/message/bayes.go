@@ -58,7 +58,8 @@ type bayes struct {
 	stems  *stemCache
 	pool   sync.Pool // *extractor
 
-	blend atomic.Pointer[blend]
+	blend   atomic.Pointer[blend]
+	weights weightCache
 
 	mu        sync.Mutex // of train, and of what follows
 	good, bad textSample
@@ -103,14 +104,27 @@ func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 type odds struct {
 	good, bad         float64 // 1 ÷ the number of texts of each kind
 	goodLeft, badLeft uint32  // 1 for the kind of the text that is left out
+
+	cache *weightCache // nil: none
+	epoch uint32       // of the cache's entries
 }
+
+// weightCache remembers the weights of small counts, which almost all features have: a logarithm and a division each.
+// They hold for one number of learnt texts; an entry carries a hash of it, in one word with the weight.
+type weightCache [cachedCounts * cachedCounts]atomic.Uint64
+
+const cachedCounts = 48 // counts below are cached
 
 func (b *bayes) odds(goodLeft, badLeft uint32) odds {
 	texts := b.counts.texts.Load()
-	return odds{
-		1 / max(1, float64(texts>>32)-float64(goodLeft)), 1 / max(1, float64(uint32(texts))-float64(badLeft)),
-		goodLeft, badLeft,
+	o := odds{
+		good: 1 / max(1, float64(texts>>32)-float64(goodLeft)), bad: 1 / max(1, float64(uint32(texts))-float64(badLeft)),
+		goodLeft: goodLeft, badLeft: badLeft,
 	}
+	if goodLeft|badLeft == 0 {
+		o.cache, o.epoch = &b.weights, uint32(mix64(texts+1))|1
+	}
+	return o
 }
 
 // weight returns the weight of a feature; ok is false for one that was never seen.
@@ -120,9 +134,23 @@ func (o *odds) weight(good, bad uint32) (w float64, ok bool) {
 	if good|bad == 0 {
 		return 0, false
 	}
+	if o.cache == nil || good >= cachedCounts || bad >= cachedCounts {
+		return o.logOdds(good, bad), true
+	}
+	e := &o.cache[good*cachedCounts+bad]
+	if v := e.Load(); uint32(v) == o.epoch {
+		return float64(math.Float32frombits(uint32(v >> 32))), true
+	}
+	w = o.logOdds(good, bad)
+	e.Store(uint64(math.Float32bits(float32(w)))<<32 | uint64(o.epoch))
+	return w, true
+}
+
+// logOdds rounds to what the cache can hold, so that a weight does not depend on whether it was there.
+func (o *odds) logOdds(good, bad uint32) float64 {
 	pb, pg := float64(bad)*o.bad, float64(good)*o.good
 	n := (float64(good) + float64(bad)) / (pb + pg)
-	return math.Log((shrink/2 + n*pb) / (shrink/2 + n*pg)), true
+	return float64(float32(math.Log((shrink/2 + n*pb) / (shrink/2 + n*pg))))
 }
 
 // inputs returns what the blend joins; known is false if no word of the text was ever seen.

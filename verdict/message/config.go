@@ -250,6 +250,72 @@ func (v *validator) property(path string, p PropertyConfig) {
 	}
 }
 
+// CheckSources looks whether a partner, empty for the only one, has a domain at path, and whether its messages have the
+// attributes of sources. Errors begin with the key of the route that is wrong.
+func (c Config) CheckSources(partner, path string, sources []SourceConfig) error {
+	i := slices.IndexFunc(c.Partners, func(p PartnerConfig) bool { return p.Name == partner })
+	switch {
+	case partner == "" && len(c.Partners) == 1:
+		i = 0
+	case partner == "":
+		return errors.New("partner: must be given, as message.partners has several")
+	case i < 0:
+		return fmt.Errorf("partner: message.partners has no %q", partner)
+	}
+	d, attributes := c.Partners[i].Domain, defaultAttributes()
+	for rest := path; ; {
+		for _, p := range d.Properties {
+			if p.Name == propertyMessageDomain {
+				attributes = p.Attributes
+			}
+		}
+		var part string
+		for part == "" && rest != "" {
+			part, rest, _ = strings.Cut(rest, "/")
+		}
+		if part == "" {
+			break
+		}
+		k := slices.IndexFunc(d.Domains, func(d DomainConfig) bool { return d.Name == part })
+		if k < 0 {
+			return fmt.Errorf("domain: the partner %s has no domain %q", c.Partners[i].Name, path)
+		}
+		d = d.Domains[k]
+	}
+	var errs []error
+	for k, s := range sources {
+		if s.Attribute != "" && !slices.ContainsFunc(attributes, func(a AttributeConfig) bool { return a.Name == s.Attribute }) {
+			errs = append(errs, fmt.Errorf("sources[%d].attribute: messages of the domain %q have no %q", k, path, s.Attribute))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// CheckRules compiles the rules of all firewalls with the formulas that there are, and returns all errors with their paths.
+func (c Config) CheckRules(formulas rules.Formulas) error {
+	v := validator{}
+	o := rules.DefaultOptions()
+	o.Formulas = formulas
+	var walk func(path string, d DomainConfig)
+	walk = func(path string, d DomainConfig) {
+		for i, p := range d.Properties {
+			if p.Class != ClassFirewall || p.Rules == "" {
+				continue
+			}
+			if _, err := rules.Compile(p.Rules, o); err != nil {
+				v.addf("%s.properties[%d].rules: %w", path, i, err)
+			}
+		}
+		for i, sub := range d.Domains {
+			walk(fmt.Sprintf("%s.domains[%d]", path, i), sub)
+		}
+	}
+	for i, p := range c.Partners {
+		walk(fmt.Sprintf("partners[%d].domain", i), p.Domain)
+	}
+	return errors.Join(v.errs...)
+}
+
 // withDefaults fills in what a property leaves open.
 func (p PropertyConfig) withDefaults() PropertyConfig {
 	if p.Model == "" {

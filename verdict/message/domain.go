@@ -1,6 +1,8 @@
 package message
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"maps"
 	"slices"
 	"strconv"
@@ -147,6 +149,13 @@ func (d *Domain) messages() (*messageDomain, error) {
 // counters is a name space of the windowed counters.
 type counters struct{ prefix string }
 
+// newCounters returns the name space of a component. Its prefix begins with the partner's name, for people who read
+// keys, and ends in a hash of the component's key, so that no two partners or domains share one.
+func newCounters(partner, key string) *counters {
+	sum := sha256.Sum256([]byte(key))
+	return &counters{cutText(partner, 40) + "_" + hex.EncodeToString(sum[:8])}
+}
+
 // describe returns what sf.domain.get tells of a property.
 func describe(name string, p any) (repr, class string, interfaces []string) {
 	switch p := p.(type) {
@@ -174,6 +183,9 @@ func describe(name string, p any) (repr, class string, interfaces []string) {
 		class, interfaces = ClassLog, []string{"IMessageLog", "IDomainBindable"}
 	case *counters:
 		class, interfaces = ClassCounters, []string{"ICounters", "IDomainBindable"}
+	}
+	if c, ok := p.(*counters); ok {
+		name += " " + c.prefix
 	}
 	return "<" + class + " " + name + ">", class, interfaces
 }

@@ -47,6 +47,7 @@ const (
 // extractor turns a text into features. It is scratch memory, for one goroutine at a time.
 type extractor struct {
 	stems *stemCache
+	likes [2]map[rune]rune // letters that look like Latin ones, and like Cyrillic ones
 
 	features []uint64
 	seen     []uint64
@@ -78,7 +79,10 @@ func toLower(r rune) rune {
 }
 
 func newExtractor(stems *stemCache) *extractor {
-	return &extractor{stems: stems, seen: make([]uint64, 4*maxFeatures), stamp: make([]uint32, 4*maxFeatures)}
+	return &extractor{
+		stems: stems, likes: [2]map[rune]rune{lookAlikes(likeLatin), lookAlikes(likeCyrillic)},
+		seen: make([]uint64, 4*maxFeatures), stamp: make([]uint32, 4*maxFeatures),
+	}
 }
 
 // add notes a feature once.
@@ -115,10 +119,20 @@ func (x *extractor) of(text string) (features []uint64, strong int) {
 	}
 	var shape textShape
 	for i := 0; i < len(text); {
-		if n := x.link(text[i:], i == 0 || !wordBefore(text, i)); n > 0 {
-			shape.links++
-			i += n
+		c := text[i]
+		if c == ' ' {
+			if n := len(x.runes); x.runes[n-1] != ' ' {
+				x.runes = append(x.runes, ' ')
+			}
+			i++
 			continue
+		}
+		if c < utf8.RuneSelf { // no link begins with another letter
+			if n := x.link(text[i:], i == 0 || !wordBefore(text, i)); n > 0 {
+				shape.links++
+				i += n
+				continue
+			}
 		}
 		r, n := utf8.DecodeRuneInString(text[i:])
 		if !isWordRune(r) {
@@ -187,7 +201,7 @@ func (x *extractor) readWord(text string, shape *textShape) int {
 			if next, _ := utf8.DecodeRuneInString(text[end+n:]); end == 0 || !unicode.IsLetter(next) {
 				n = 0
 			}
-		case invisible(r) || unicode.Is(unicode.Mn, r):
+		case r >= 0xad && (invisible(r) || r >= 0x300 && unicode.Is(unicode.Mn, r)):
 			shape.hidden++
 			end += n
 			continue
@@ -237,7 +251,7 @@ func (x *extractor) oneWord(latin, cyrillic, digits, odd int, shape *textShape) 
 		shape.mixed++
 		toCyrillic := cyrillic > 0 && (latin == 0 || !x.folds(false) && (x.folds(true) || cyrillic > latin))
 		for i, r := range x.raw {
-			x.raw[i] = foldLookAlike(r, toCyrillic)
+			x.raw[i] = x.fold(r, toCyrillic)
 		}
 		if toCyrillic {
 			latin = 0
@@ -260,7 +274,7 @@ func (x *extractor) oneWord(latin, cyrillic, digits, odd int, shape *textShape) 
 // folds says whether every letter of x.raw is of the one alphabet or looks like one of it.
 func (x *extractor) folds(toCyrillic bool) bool {
 	for _, r := range x.raw {
-		if unicode.IsLetter(r) && unicode.Is(unicode.Cyrillic, foldLookAlike(r, toCyrillic)) != toCyrillic {
+		if unicode.IsLetter(r) && unicode.Is(unicode.Cyrillic, x.fold(r, toCyrillic)) != toCyrillic {
 			return false
 		}
 	}
@@ -293,19 +307,26 @@ const (
 	likeCyrillic = "aаbвcсeеoоpрxхyуkкmмtтhнrгnпuи0о3з4ч6б@а"
 )
 
-// foldLookAlike maps a letter, digit or sign to the letter that it is drawn like, of the one alphabet or the other.
-func foldLookAlike(r rune, toCyrillic bool) rune {
-	pairs := likeLatin
-	if toCyrillic {
-		pairs = likeCyrillic
-	}
-	for pairs != "" {
-		from, n := utf8.DecodeRuneInString(pairs)
-		to, m := utf8.DecodeRuneInString(pairs[n:])
-		if from == r {
-			return to
+// lookAlikes returns what each letter, digit or sign of pairs is drawn like.
+func lookAlikes(pairs string) map[rune]rune {
+	m := make(map[rune]rune)
+	runes := []rune(pairs)
+	for i := 0; i+1 < len(runes); i += 2 {
+		if _, ok := m[runes[i]]; !ok {
+			m[runes[i]] = runes[i+1]
 		}
-		pairs = pairs[n+m:]
+	}
+	return m
+}
+
+// fold maps a letter, digit or sign to the letter that it is drawn like, of the one alphabet or the other.
+func (x *extractor) fold(r rune, toCyrillic bool) rune {
+	likes := x.likes[0]
+	if toCyrillic {
+		likes = x.likes[1]
+	}
+	if like, ok := likes[r]; ok {
+		return like
 	}
 	return r
 }
@@ -313,6 +334,7 @@ func foldLookAlike(r rune, toCyrillic bool) rune {
 // sign adds what is neither a letter nor a digit.
 func (x *extractor) sign(r rune, shape *textShape) {
 	switch {
+	case r < utf8.RuneSelf && r != '!' && r != '@' && r != '$': // the most frequent ones say nothing
 	case invisible(r):
 		shape.hidden++
 	case r == '!':
@@ -415,21 +437,35 @@ func (x *extractor) stem(latin, cyrillic int) uint64 {
 // stemCache remembers stems of words by hash: stemming costs a microsecond and memory for each word. It is a fixed table
 // without locks; a torn entry does not fit its key and is not found. Safe for concurrent use.
 type stemCache struct {
-	entries []struct{ key, stem atomic.Uint64 }
+	entries []stemEntry
 }
 
+type stemEntry struct{ key, stem atomic.Uint64 }
+
 func newStemCache(size int) *stemCache {
-	return &stemCache{entries: make([]struct{ key, stem atomic.Uint64 }, size)}
+	return &stemCache{entries: make([]stemEntry, size)}
+}
+
+// places are the two entries where a hash may be.
+func (c *stemCache) places(hash uint64) (a, b *stemEntry) {
+	n := uint64(len(c.entries))
+	return &c.entries[hash%n], &c.entries[(hash>>32)%n]
 }
 
 func (c *stemCache) get(hash uint64) (uint64, bool) {
-	e := &c.entries[hash%uint64(len(c.entries))]
-	stem := e.stem.Load()
-	return stem, e.key.Load()^stem == hash
+	a, b := c.places(hash)
+	if stem := a.stem.Load(); a.key.Load()^stem == hash {
+		return stem, true
+	}
+	stem := b.stem.Load()
+	return stem, b.key.Load()^stem == hash
 }
 
 func (c *stemCache) put(hash, stem uint64) {
-	e := &c.entries[hash%uint64(len(c.entries))]
+	e, other := c.places(hash)
+	if e.key.Load() != 0 && other.key.Load() == 0 {
+		e = other
+	}
 	e.key.Store(hash ^ stem)
 	e.stem.Store(stem)
 }

@@ -93,6 +93,22 @@ func (f *Firewall) load(ctx context.Context, fallback string) error {
 	return nil
 }
 
+// recompile compiles the present rules anew: what they call by name may be another. Rules that do not fit any more stay
+// as they were.
+func (f *Firewall) recompile() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	text := f.Rules()
+	if text == "" {
+		return nil
+	}
+	set, err := f.compile(text)
+	if err == nil {
+		f.current.Store(set)
+	}
+	return err
+}
+
 // Outcome is what the rules made of a message.
 type Outcome struct {
 	Decision string
@@ -112,7 +128,7 @@ type judgement struct {
 
 func newJudgement(s *System) *judgement {
 	j := &judgement{system: s}
-	j.env = rules.Env{Attributes: j, Storages: j, Models: j, Logs: j, Counters: j, Lists: s.deps.Lists, Formulas: s.deps.Formulas}
+	j.env = rules.Env{Attributes: j, Storages: j, Models: j, Logs: j, Counters: j, Lists: s.deps.Lists}
 	return j
 }
 
@@ -143,13 +159,38 @@ func (j *judgement) Put(ctx context.Context, log, tag string, r *rules.Run) erro
 	return l.Put(ctx, j.message, tag, r)
 }
 
-// own puts a counter into the name space of a domain's property.
+// own puts a counter into the name space of a domain's property. Without such a property it is one of the partner's root.
 func (j *judgement) own(c rules.Counter) (rules.Counter, error) {
+	if _, ok := j.domain.Get(c.Prefix); !ok {
+		space, err := j.system.partners[j.domain.partner].counters(c.Prefix)
+		if err == nil {
+			c.Prefix = space.prefix
+		}
+		return c, err
+	}
 	space, err := property[*counters](j.domain, c.Prefix, CodeType, "of the class Counters")
 	if err == nil {
 		c.Prefix = space.prefix
 	}
 	return c, err
+}
+
+// maxSpaces bounds the name spaces of counters that the rules of a partner may name without declaring them.
+const maxSpaces = 64
+
+// counters returns the name space that nobody declared.
+func (p *partner) counters(name string) (*counters, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.spaces[name]; c != nil {
+		return c, nil
+	}
+	if len(p.spaces) == maxSpaces {
+		return nil, rules.Faultf(CodeProperty, "the domain has no counters %q, and the partner has %d others already", cutText(name, 64), maxSpaces)
+	}
+	c := newCounters(p.name, "message/"+p.name+":/:"+name+"/")
+	p.spaces[name] = c
+	return c, nil
 }
 
 func (j *judgement) Count(ctx context.Context, c rules.Counter) (uint64, error) {
@@ -181,6 +222,15 @@ func (j *judgement) AddPair(ctx context.Context, c rules.Counter, unique rules.V
 		return err
 	}
 	return j.system.deps.Counters.AddPair(ctx, c, unique)
+}
+
+// Mark is rules.Counters.
+func (j *judgement) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
+	c, err := j.own(c)
+	if err != nil {
+		return err
+	}
+	return j.system.deps.Counters.Mark(ctx, c, as)
 }
 
 // Frequency is rules.Storages.

@@ -5,6 +5,7 @@ import (
 	"compress/flate"
 	"compress/gzip"
 	"compress/zlib"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -105,6 +106,9 @@ func (c InlineConfig) Values(d *Domain, in Input) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := c.spoken(in); err != nil {
+		return nil, err
+	}
 	r := inlineReader{in: in, limits: c}
 	out := make(map[string]any, len(c.Sources))
 	for _, s := range c.Sources {
@@ -127,8 +131,55 @@ func (c InlineConfig) Values(d *Domain, in Input) (map[string]any, error) {
 		if out[s.Attribute], err = shaped(kind, s, values); err != nil {
 			return nil, fmt.Errorf("attribute %s: %w", s.Attribute, err)
 		}
+		if text, ok := out[s.Attribute].(string); ok && len(text) > kinds.maxText {
+			return nil, fmt.Errorf("attribute %s: %w: the text has %d bytes", s.Attribute, ErrTooLarge, len(text))
+		}
 	}
 	return out, nil
+}
+
+// spoken refuses a body of a type that none of the sources reads: the service may read it all the same.
+func (c InlineConfig) spoken(in Input) error {
+	if len(in.Body) == 0 {
+		return nil
+	}
+	media, _, _ := mime.ParseMediaType(in.ContentType)
+	reads := false
+	for _, s := range c.Sources {
+		switch s.From {
+		case "form", "json", "multipart":
+			if speaks(media, s.From) {
+				return nil
+			}
+			reads = true
+		}
+	}
+	if !reads {
+		return nil
+	}
+	return fmt.Errorf("%w: content type %q", ErrUnreadable, cutText(in.ContentType, 64))
+}
+
+// Fingerprint is a hash of what a message says, the same when its sender sends it again: what depends on who asks, and
+// how a body is written (boundaries, order, encodings), is not part of it.
+func (c InlineConfig) Fingerprint(values map[string]any) [sha256.Size]byte {
+	h := sha256.New()
+	var n [8]byte
+	text := func(s string) {
+		binary.BigEndian.PutUint64(n[:], uint64(len(s)))
+		h.Write(n[:])
+		io.WriteString(h, s) //nolint:errcheck,gosec // a hash does not fail
+	}
+	for _, s := range c.Sources {
+		if s.From == "subject" || s.From == "address" {
+			continue
+		}
+		if v, ok := values[s.Attribute]; ok {
+			text(s.Attribute)
+			text(fmt.Sprint(v))
+		}
+	}
+	return [sha256.Size]byte(h.Sum(nil))
 }
 
 // shaped turns what was read into a value of a kind.

@@ -228,11 +228,22 @@ func (l *Log) chunkOf(key []byte) int64 {
 	return int64(binary.BigEndian.Uint64(key[len(l.prefix)+1:]))
 }
 
+// Values returns the message's attributes as JSON shows them.
+func (m *Message) Values() map[string]any {
+	out := make(map[string]any, len(m.attributes))
+	for _, a := range m.attributes {
+		out[a.Name] = plain(a.Value)
+	}
+	return out
+}
+
 // Query says which entries of a range a search finds. Empty fields are no condition.
 type Query struct {
 	Range
 	Text string // stands in one of the texts, without case
 	Tag  string
+	// Newest turns the order round: with a limit the last entries are found.
+	Newest bool
 }
 
 // Search returns the entries that fit a query, ordered by time; with a limit, the first ones.
@@ -247,6 +258,9 @@ func (l *Log) Search(ctx context.Context, q Query) ([]Entry, error) {
 	out := slices.DeleteFunc(all, func(e Entry) bool {
 		return q.Tag != "" && !slices.Contains(e.Tags, q.Tag) || text != "" && !e.Message.contains(text)
 	})
+	if q.Newest {
+		slices.Reverse(out)
+	}
 	if limit > 0 && len(out) > limit {
 		out = out[:limit]
 	}

@@ -190,11 +190,7 @@ func (c *call) fetch(ctx context.Context) (map[string]any, error) {
 	}
 	out := make([]any, len(entries))
 	for i, e := range entries {
-		m := make(map[string]any, len(e.Message.attributes))
-		for _, a := range e.Message.attributes {
-			m[a.Name] = plain(a.Value)
-		}
-		out[i] = map[string]any{"id": e.ID, "when": e.When.Unix(), "tags": texts(e.Tags), "message": m}
+		out[i] = map[string]any{"id": e.ID, "when": e.When.Unix(), "tags": texts(e.Tags), "message": e.Message.Values()}
 	}
 	return map[string]any{"entries": out}, nil
 }
@@ -387,7 +383,7 @@ func (s *System) measure() {
 // requestCounters returns the counters of a domain's requests, by method.
 func (s *System) requestCounters(d *Domain) map[string]*metrics.Counter {
 	out := make(map[string]*metrics.Counter, len(s.methods))
-	for name := range s.methods {
+	for _, name := range append(slices.Collect(maps.Keys(s.methods)), methodInline) {
 		out[name] = s.deps.Metrics.GetOrCreateCounter(fmt.Sprintf(`antirobot_message_requests_total{partner=%q,domain=%q,method=%q}`, d.partner, d.path, name))
 	}
 	return out

@@ -35,6 +35,14 @@ var (
 	errTooLong   = errors.New("the value is too long")
 )
 
+// NewMemoryStorage returns a Storage in the memory of this process, of so many entries at most.
+func NewMemoryStorage(now func() time.Time, maxEntries int) Storage {
+	return newMemoryStorage(now, maxEntries)
+}
+
+// NewStoreStorage returns a Storage in a store, under keys that begin with prefix.
+func NewStoreStorage(st store.Store, prefix string) Storage { return &storeStorage{st, []byte(prefix)} }
+
 const storageShards = 64
 
 // memoryStorage is a Storage in the memory of this process. When it is full, what has expired goes, then anything.

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -62,6 +63,9 @@ type partner struct {
 	name   string
 	secret [sha256.Size]byte
 	root   *Domain
+
+	mu     sync.Mutex
+	spaces map[string]*counters // that rules name and nobody declared
 }
 
 // feedTopic is where gateways that share a store tell each other of new rules and learnt texts.
@@ -104,7 +108,7 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*System, error) {
 		if err := s.build(ctx, root, p.Domain); err != nil {
 			return nil, fmt.Errorf("partner %s: %w", p.Name, err)
 		}
-		s.partners[p.Name] = &partner{p.Name, sha256.Sum256([]byte(p.Secret)), root}
+		s.partners[p.Name] = &partner{name: p.Name, secret: sha256.Sum256([]byte(p.Secret)), root: root, spaces: make(map[string]*counters)}
 		if cfg.Authorisation == "trust" {
 			s.trusted = s.partners[p.Name]
 		}
@@ -131,6 +135,7 @@ func (s *System) ruleOptions() rules.Options {
 	}
 	if s.deps.Formulas != nil {
 		o.Parts |= rules.PartFormulas
+		o.Formulas = s.deps.Formulas
 	}
 	return o
 }
@@ -195,7 +200,7 @@ func (s *System) component(ctx context.Context, d *Domain, p PropertyConfig) (an
 		s.logs[key] = l
 		return l, l.open(ctx)
 	case ClassCounters:
-		return &counters{key}, nil
+		return newCounters(d.partner, key), nil
 	}
 	panic("BUG: a class that Validate let pass: " + p.Class)
 }
@@ -425,6 +430,21 @@ func (s *System) Domain(partner, path string) (*Domain, error) {
 	return d, nil
 }
 
+// Recompile compiles the rules of all firewalls anew, for formulas that have changed.
+func (s *System) Recompile() {
+	s.firewalls.Range(func(key, v any) bool {
+		if f, ok := v.(*Firewall); ok {
+			if err := f.recompile(); err != nil {
+				s.deps.Log.Error().Err(err).Any("firewall", key).Msg("rules do not fit the new formulas, and go on with the old ones")
+			}
+		}
+		return true
+	})
+}
+
+// Partners returns the names of all partners, sorted.
+func (s *System) Partners() []string { return slices.Sorted(maps.Keys(s.partners)) }
+
 // authorise returns the partner that a caller is.
 func (s *System) authorise(name, secret string) (*partner, bool) {
 	p, ok := s.partners[name]
@@ -453,10 +473,26 @@ func (s *System) Judge(ctx context.Context, d *Domain, values map[string]any, tr
 	return s.judge(ctx, d, f, m, trace)
 }
 
-func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool) (Outcome, error) {
+func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool) (o Outcome, err error) {
+	o.Decision = rules.Unknown
+	err = s.run(ctx, d, f, m, trace, func(_ *rules.Program, r *rules.Run, err error) {
+		o.Log = r.Log()
+		if err == nil {
+			o.Decision, o.Score, o.Tags = r.Decision(), r.Score(), r.AppendTags(nil)
+		}
+	})
+	if err != nil {
+		o.Decision = ""
+	}
+	return o, err
+}
+
+// run runs the rules of f over m and hands the state of the run to took, which keeps nothing of it. Without rules took
+// is not called.
+func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error {
 	p := f.Program()
 	if p == nil {
-		return Outcome{Decision: rules.Unknown}, nil
+		return nil
 	}
 	j, ok := s.judgements.Get().(*judgement)
 	if !ok {
@@ -467,34 +503,78 @@ func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, 
 		s.judgements.Put(j)
 	}()
 	j.domain, j.message, j.run.Trace = d, m, trace
-	if err := p.Run(ctx, &j.env, &j.run); err != nil {
-		return Outcome{Log: j.run.Log()}, err
-	}
-	return Outcome{j.run.Decision(), j.run.Score(), j.run.AppendTags(nil), j.run.Log()}, nil
+	err := p.Run(ctx, &j.env, &j.run)
+	took(p, &j.run, err)
+	return err
 }
 
-// Mark trains a model with a message of a log: what a moderator says of it. The names are of properties and of the
-// attribute with the text; empty ones are messageLog, model and text.
-func (s *System) Mark(ctx context.Context, d *Domain, log, model, attribute string, id int64, good bool) error {
+// methodInline is what messages within requests are counted as, beside the methods of the API.
+const methodInline = "inline"
+
+// JudgeInline judges a message that was read from a request as Judge does, and hands the state of the run to took,
+// which keeps nothing of it. Without rules took is not called.
+func (s *System) JudgeInline(ctx context.Context, d *Domain, values map[string]any, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error {
+	d.requests[methodInline].Inc()
+	kind, err := d.messages()
+	if err != nil {
+		return err
+	}
+	m, err := kind.read(values)
+	if err != nil {
+		return err
+	}
+	f, err := d.firewall(propertyAnalyzer)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, d, f, m, trace, took)
+}
+
+// Search returns the entries of a domain's log that fit a query; an empty name is messageLog.
+func (s *System) Search(ctx context.Context, d *Domain, log string, q Query) ([]Entry, error) {
 	l, err := d.log(cmp.Or(log, "messageLog"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	m, err := d.model(cmp.Or(model, "model"))
+	q.Limit = min(cmp.Or(q.Limit, s.cfg.MaxFetch), s.cfg.MaxFetch)
+	return l.Search(ctx, q)
+}
+
+// Marking says what a moderator marks: the names are of properties, and of the attribute with the text; empty ones are
+// messageLog, model and text.
+type Marking struct {
+	Log, Model, Attribute string
+	ID                    int64 // of the log's entry
+	Good                  bool
+}
+
+// Mark trains a model with a message of a log: what a moderator says of it. It reports false if the same was said
+// before; it is learnt once.
+func (s *System) Mark(ctx context.Context, d *Domain, k Marking) (learnt bool, err error) {
+	l, err := d.log(cmp.Or(k.Log, "messageLog"))
 	if err != nil {
-		return err
+		return false, err
 	}
-	entries, err := l.Fetch(ctx, Range{FirstID: id})
+	m, err := d.model(cmp.Or(k.Model, "model"))
 	if err != nil {
-		return err
+		return false, err
 	}
-	at := slices.IndexFunc(entries, func(e Entry) bool { return e.ID == id })
+	entries, err := l.Fetch(ctx, Range{FirstID: k.ID})
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(entries, func(e Entry) bool { return e.ID == k.ID })
 	if at < 0 {
-		return rules.Faultf(CodeProperty, "the log has no entry %d", id)
+		return false, rules.Faultf(CodeProperty, "the log has no entry %d", k.ID)
 	}
-	v, ok := entries[at].Message.Attribute(cmp.Or(attribute, "text"))
+	attribute := cmp.Or(k.Attribute, "text")
+	v, ok := entries[at].Message.Attribute(attribute)
 	if !ok || v.Kind != rules.Text {
-		return rules.Faultf(CodeAttribute, "entry %d has no text %q", id, cmp.Or(attribute, "text"))
+		return false, rules.Faultf(CodeAttribute, "entry %d has no text %q", k.ID, attribute)
 	}
-	return s.train(ctx, m, v.Text, good)
+	once := fmt.Appendf(nil, "%smarked/%d/%s/%s/%t", l.prefix, k.ID, m.prefix, attribute, k.Good)
+	if first, err := s.deps.Store.Spend(ctx, once, l.chunk*time.Duration(l.numChunks)+time.Hour); err != nil || !first {
+		return false, err
+	}
+	return true, s.train(ctx, m, v.Text, k.Good)
 }

@@ -397,13 +397,17 @@ func TestMarkAndSearch(t *testing.T) {
 	f(Query{Tag: "nobody"}, 2)
 	f(Query{Tag: "nobody", Text: "pills"})
 	f(Query{Range: Range{FirstID: 2, Limit: 1}}, 2)
-	if err := s.Mark(ctx, d, "", "", "", 1, false); err != nil {
+	if learnt, err := s.Mark(ctx, d, Marking{ID: 1}); err != nil || !learnt {
 		t.Error(err)
 	}
 	if got := jsonCall(t, s, "sf.model.classify", `{"partner":null,"model":"model","message":{"text":"pills"}}`); got != `{"marker":"bad"}` {
 		t.Error(got)
 	}
-	for _, err := range []error{s.Mark(ctx, d, "", "", "", 9, false), s.Mark(ctx, d, "", "", "", 3, false), s.Mark(ctx, d, "model", "", "", 1, false), s.Mark(ctx, d, "", "storage", "", 1, false)} {
+	if learnt, err := s.Mark(ctx, d, Marking{ID: 1}); err != nil || learnt {
+		t.Errorf("learnt the same a second time: %v, %v", learnt, err)
+	}
+	for _, k := range []Marking{{ID: 9}, {ID: 3}, {ID: 1, Log: "model"}, {ID: 1, Model: "storage"}} {
+		_, err := s.Mark(ctx, d, k)
 		var fault *rules.Fault
 		if !errors.As(err, &fault) {
 			t.Errorf("not refused: %v", err)

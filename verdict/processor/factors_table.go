@@ -219,7 +219,7 @@ var factors = []factor{
 	{FactorInfo{"captcha_solved", History, "", "Challenges that it solved.", true}, func(c *scene) float32 { return float32(c.s.solved) }},
 	{FactorInfo{"captcha_failed", History, "", "Wrong answers.", true}, func(c *scene) float32 { return float32(c.s.failed) }},
 	{FactorInfo{"captcha_ignored", History, "", "Challenges that were shown and never tried.", true}, func(c *scene) float32 { return float32(c.s.ignored) }},
-	{FactorInfo{"captcha_time", History, "seconds", "From the last challenge to its answer. Unknown without one.", true}, func(c *scene) float32 {
+	{FactorInfo{"captcha_time", History, "seconds", "From the last challenge to its answer in digits. Unknown without one.", true}, func(c *scene) float32 {
 		if c.s.solveTime == 0 {
 			return nan
 		}

@@ -391,7 +391,7 @@ func (s *session) captcha(e *verdict.Event) {
 		inc(&s.shown)
 		s.shownAt = now
 	case verdict.EventSolved, verdict.EventFailed:
-		if s.shownAt != 0 && now >= s.shownAt {
+		if s.shownAt != 0 && now >= s.shownAt && !e.Work { // the time that work takes is the machine's
 			s.solveTime = uint16(min(now-s.shownAt, math.MaxUint16-1) + 1)
 		}
 		s.shownAt = 0

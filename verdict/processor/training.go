@@ -63,6 +63,7 @@ const (
 	outcomeFailed
 	outcomeListed  // by a ban entry or a rule; a blocked client shows nothing of itself
 	outcomeCrawler // a verified one
+	outcomeWorked  // solved by work of the browser, as robots can as well as people
 )
 
 // cut says that the gateway answered itself from here on: the subject's factors tell of the answer.
@@ -232,6 +233,9 @@ func outcomeOf(e *verdict.Event) outcome {
 	case verdict.EventShown:
 		return outcomeShown | stopped
 	case verdict.EventSolved:
+		if e.Work {
+			return outcomeWorked | stopped
+		}
 		return outcomeSolved | stopped
 	case verdict.EventFailed:
 		return outcomeFailed | stopped

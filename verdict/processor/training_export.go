@@ -49,9 +49,9 @@ const ignoredAfter = 10 * time.Minute
 
 // person is what became known of a subject.
 type person struct {
-	shown, solved, failed, listed, crawler int
-	lastShown                              int64 // unix milliseconds
-	cut                                    int64 // when the gateway first answered itself; 0: never
+	shown, solved, worked, failed, listed, crawler int
+	lastShown                                      int64 // unix milliseconds
+	cut                                            int64 // when the gateway first answered itself; 0: never
 }
 
 func (p *person) note(at int64, o outcome) {
@@ -61,6 +61,8 @@ func (p *person) note(at int64, o outcome) {
 		p.lastShown = max(p.lastShown, at)
 	case outcomeSolved:
 		p.solved++
+	case outcomeWorked:
+		p.worked++
 	case outcomeFailed:
 		p.failed++
 	case outcomeListed:
@@ -84,6 +86,8 @@ func (p *person) label(kind identity.Kind, now int64) (formula.Label, string) {
 		return formula.Person, sourceSignedIn
 	case p.solved > 0:
 		return formula.Person, sourceSolved
+	case p.worked > 0: // neither ignored nor read by somebody
+		return formula.Unlabelled, ""
 	case p.failed >= 3:
 		return formula.Robot, sourceFailed
 	case p.failed == 0 && p.shown >= 3 && now-p.lastShown >= ignoredAfter.Milliseconds():

@@ -84,8 +84,8 @@ func TestTrainingLabels(t *testing.T) {
 	shown := func(s identity.Subject) { tell(s, verdict.EventShown, verdict.CauseBan, verdict.Enforce) }
 
 	solver, ignorer, failer, listed, unknown := someone(identity.KindIP, 1), someone(identity.KindIP, 2), someone(identity.KindIP, 3), someone(identity.KindI, 4), someone(identity.KindIP, 5)
-	signedIn, hesitant, watched := someone(identity.KindL, 6), someone(identity.KindIP, 7), someone(identity.KindIP, 8)
-	for _, s := range []identity.Subject{solver, ignorer, failer, listed, unknown, signedIn, hesitant, watched} {
+	signedIn, hesitant, watched, worker := someone(identity.KindL, 6), someone(identity.KindIP, 7), someone(identity.KindIP, 8), someone(identity.KindIP, 9)
+	for _, s := range []identity.Subject{solver, ignorer, failer, listed, unknown, signedIn, hesitant, watched, worker} {
 		see(s)
 	}
 	shown(solver)
@@ -95,9 +95,13 @@ func TestTrainingLabels(t *testing.T) {
 	for range 3 {
 		shown(ignorer)
 		shown(failer)
+		shown(worker)
 		tell(failer, verdict.EventFailed, verdict.CauseBan, verdict.Enforce)
 		tell(watched, verdict.EventShown, verdict.CauseBan, verdict.Observe)
 	}
+	worked := verdict.Event{At: at, Kind: verdict.EventSolved, Cause: verdict.CauseBan, Mode: verdict.Enforce, Work: true, N: 1}
+	worked.Subjects[0] = worker
+	log.outcome(&worked)
 	see(ignorer) // late
 	shown(hesitant)
 	tell(listed, verdict.EventRequest, verdict.CauseBanList, verdict.Observe)
@@ -126,7 +130,8 @@ func TestTrainingLabels(t *testing.T) {
 	f(signedIn, 1, formula.Person, "signed-in")
 	f(hesitant, 1, formula.Unlabelled, "")
 	f(watched, 2, formula.Robot, "ignored")
-	if done.Late != 2 || done.Robots != 6 || done.People != 2 || done.Unlabelled != 2 || done.Rows != 10 {
+	f(worker, 1, formula.Unlabelled, "") // a browser's work says nothing of its person
+	if done.Late != 2 || done.Robots != 6 || done.People != 2 || done.Unlabelled != 3 || done.Rows != 11 {
 		t.Errorf("%+v", done)
 	}
 	// Who was shown a challenge a moment ago may still answer it.

@@ -2,7 +2,9 @@ package replay
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"hash/fnv"
 	"net/netip"
 	"strconv"
 	"time"
@@ -28,13 +30,16 @@ func parseCLF(r *Record, line []byte) error {
 	rest := r.reset(line)
 	first, rest := word(rest)
 	addr, ok := parseAddr(first)
-	if !ok { // vhost_combined: host:port before the address
-		host := first
-		first, rest = word(rest)
-		if addr, ok = parseAddr(first); !ok {
+	if !ok {
+		second, after := word(rest)
+		switch addr, ok = parseAddr(second); {
+		case ok: // vhost_combined: host:port before the address
+			r.Host, rest = first, after
+		case !isName(first):
 			return errAddress
+		default: // the name of the client's machine, or nothing: known when the whole line is read
+			r.named = true
 		}
-		r.Host = host
 	}
 	r.Addr = addr
 	open := bytes.IndexByte(rest, '[')
@@ -64,7 +69,38 @@ func parseCLF(r *Record, line []byte) error {
 	if err := r.tailCLF(rest); err != nil {
 		return err
 	}
+	if r.named {
+		r.Addr = standIn(first, r.User, r.Agent())
+	}
 	return r.request(request)
+}
+
+// isName reports whether b may be the name of a machine, or the hyphen that stands for nothing.
+func isName(b []byte) bool {
+	if len(b) == 0 || len(b) > 255 {
+		return false
+	}
+	for _, c := range b {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return true
+}
+
+// standIn makes up an address for a client that the log names by its machine's name, or not at all: then by user and
+// User-Agent. It is one of fd00::/8, which nobody has on the Internet, with a /64 of its own.
+func standIn(name, user, agent []byte) netip.Addr {
+	h := fnv.New64a()
+	_, _ = h.Write(bytes.ToLower(name))
+	if isDash(name) {
+		_, _ = h.Write(append(append([]byte{0}, user...), 0))
+		_, _ = h.Write(agent)
+	}
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:], h.Sum64())
+	b[0], b[15] = 0xfd, 1
+	return netip.AddrFrom16(b)
 }
 
 // answerCLF reads status and bytes.

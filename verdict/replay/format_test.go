@@ -49,6 +49,10 @@ func TestFormats(t *testing.T) {
 	f(Auto, `shop.example:443 2001:db8::7 - - [01/Jan/2026:00:00:00 -0130] "GET / HTTP/1.0" 304 - "-" "a"`, "2026-01-01T01:30:00|2001:db8::7||GET|/|shop.example:443|User-Agent=a|1.0|0s|")
 	f(Auto, `::ffff:203.0.113.7 - Anna Lee [17/May/2015:10:05:03 +0000] "GET /a b HTTP/1.1" 200 1 "-" "say \"hi\" \\ \x41\t"`, "2015-05-17T10:05:03|203.0.113.7|Anna Lee|GET|/a b||User-Agent=say \"hi\" \\ A\t|0s|")
 
+	// names instead of addresses, or nothing
+	f(Auto, `in24.inetnebr.com - - [01/Aug/1995:00:00:01 -0400] "GET /shuttle/ HTTP/1.0" 200 1839`, "1995-08-01T04:00:01|fd4b:f340:4fc7:a0ce::1||GET|/shuttle/||1.0|0s|")
+	f(Auto, `- - - [01/Aug/2025:00:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "agent"`, "2025-08-01T00:00:01|fd28:8c02:672f:d1b9::1||GET|/||User-Agent=agent|0s|")
+
 	files := map[string][]string{
 		"nginx": {
 			"2026-03-02T07:15:29.75|203.0.113.7|anna|GET|/cart?id=1|shop.example|User-Agent=Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0|Referer=https://shop.example/|accept-language=ru|tls|250ms|text/html",
@@ -96,7 +100,8 @@ func TestFormatProblems(t *testing.T) {
 		}
 	}
 	f(Auto, "", "address")
-	f(Auto, "nonsense", "address")
+	f(Auto, "nonsense", "time")
+	f(Auto, "<xml> is no log", "address")
 	f(Auto, `1.2.3.4 - - 17/May/2015:10:05:03 "GET / HTTP/1.1" 200 1`, "time")
 	f(Auto, `1.2.3.4 - - [17/Foo/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`, "time")
 	f(Auto, `1.2.3.4 - - [17/May/2015:25:05:03 +0000] "GET / HTTP/1.1" 200 1`, "time")

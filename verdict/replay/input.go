@@ -121,4 +121,4 @@ func (l *lines) next() ([]byte, error) {
 	return l.long, nil
 }
 
-func (l *lines) Close() error { return l.in.Close() }
+func (l *lines) close() { l.in.Close() }

@@ -263,7 +263,7 @@ func (s *stream) peek() error {
 	if err != nil {
 		return err
 	}
-	defer ls.Close()
+	defer ls.close()
 	var r Record
 	for range maxPeek {
 		line, err := ls.next()
@@ -271,7 +271,7 @@ func (s *stream) peek() error {
 			continue
 		}
 		if err != nil {
-			return nil //nolint:nilerr // reading it will tell
+			return nil // reading it will tell
 		}
 		if s.log.opts.Format.Parse(&r, line) == nil {
 			s.begins = r.At.Add(-s.log.opts.Window) // its first line need not be its earliest
@@ -346,7 +346,7 @@ func (s *stream) readAll() error {
 	if err != nil {
 		return err
 	}
-	defer ls.Close()
+	defer ls.close()
 	var out, spare []*Record
 	for {
 		line, err := ls.next()

@@ -132,7 +132,7 @@ func TestBadLines(t *testing.T) {
 	if c.Lines != 7 || c.Bad != 3 || c.Other != 2 || len(c.Problems) != 3 {
 		t.Fatalf("%+v", c)
 	}
-	for i, want := range []string{"a.log:2 does not begin with an address", "a.log:3 is longer than 1048576 bytes", "a.log:6 has a time in the future"} {
+	for i, want := range []string{"a.log:2 has no time that can be read", "a.log:3 is longer than 1048576 bytes", "a.log:6 has a time in the future"} {
 		if got := fmt.Sprintf("%s:%d %s", c.Problems[i].Input, c.Problems[i].Line, c.Problems[i].What); got != want {
 			t.Errorf("problem %d: %s, want %s", i, got, want)
 		}

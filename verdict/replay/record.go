@@ -23,6 +23,7 @@ type Record struct {
 	Answer  Answer
 	Line    int    // in its input, from 1
 	Input   uint16 // index of the input
+	named   bool   // the log has a name instead of an address, and Addr stands for it
 	inOrder uint64 // of arrival, among records of one time
 
 	buf []byte // the line; most of the above points into it

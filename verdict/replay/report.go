@@ -119,6 +119,7 @@ type tally struct {
 	reasons  map[Reason]*Reason
 	crawlers map[string]*Crawler
 	people   map[string]*Person
+	named    uint64 // requests of clients whose addresses stand for names
 	busiest  uint64
 	busy     identity.Subject
 }
@@ -137,8 +138,8 @@ func newTally(g *Gateway) *tally {
 				text += " (" + d.Entry.Reason + ")"
 			}
 			return text
-		case d.Rule != "":
-			return d.Rule
+		case d.Ruling() != nil:
+			return d.Ruling().Why()
 		case d.Ban.Reason != "":
 			return d.Ban.Reason
 		}
@@ -156,6 +157,9 @@ func (t *tally) add(r *Record, v *identity.View, s *Served) {
 	p.To = r.At
 	p.Requests++
 	p.Bytes += r.Answer.Bytes
+	if r.named {
+		t.named++
+	}
 	if s.Service == nil {
 		p.Unrouted++
 		p.Series.add(r.At, verdict.Human)
@@ -206,11 +210,11 @@ func (t *tally) count(s identity.Subject) uint64 {
 
 func (t *tally) stop(r *Record, v *identity.View, s *Served, winner identity.Subject, n uint64, person *Person) {
 	d := &s.Decision
-	why := ""
+	why := d.Ban.Reason
 	st := t.stops[winner]
-	if st != nil && st.Cause == d.Cause.String() && (d.Cause != verdict.CauseBan || st.Reason == d.Ban.Reason) {
-		why = st.Reason
-	} else {
+	if st != nil && d.Cause != verdict.CauseBan && st.Cause == d.Cause.String() {
+		why = st.Reason // to look it up again takes long
+	} else if why == "" {
 		why = t.describe(d, "ip:"+s.Identity.Addr.String())
 	}
 	reason := t.reason(d, why)

@@ -68,7 +68,11 @@ func (p *plot) timeAxis(from, to int64, top, y float64) func(unix int64) float64
 	for at := from - mod(from, seconds) + seconds; at <= to; at += seconds {
 		if px := x(at); px >= plotLeft && px <= plotWidth-plotRight {
 			p.grid(px, top, px, y)
-			p.text(px, y+16, "middle", "", time.Unix(at, 0).UTC().Format(layout))
+			anchor := "middle"
+			if px > plotWidth-plotRight-40 {
+				anchor = "end"
+			}
+			p.text(px, y+16, anchor, "", time.Unix(at, 0).UTC().Format(layout))
 		}
 	}
 	return x
@@ -133,11 +137,15 @@ func (p *plot) legend(x, y float64) {
 	}
 }
 
-const maxBars = 25
+// What a plot shows of a long list; the tables have more.
+const (
+	maxBars       = 25
+	maxReasonBars = 12
+)
 
 // reasonsPlot is a bar for each reason.
 func reasonsPlot(r *Report) template.HTML {
-	list := r.Reasons[:min(len(r.Reasons), maxBars)]
+	list := r.Reasons[:min(len(r.Reasons), maxReasonBars)]
 	p := newPlot(len(list)*38+8, "requests stopped by reason")
 	most := uint64(1)
 	for i := range list {
@@ -154,7 +162,11 @@ func reasonsPlot(r *Report) template.HTML {
 		}
 		w := max(2, (plotWidth-150)*float64(x.Requests)/float64(most))
 		p.rect(0, y+19, w, 12, class, title)
-		p.text(w+8, y+30, "start", "", fmt.Sprintf("%s (%d subjects)", thousands(x.Requests), x.Subjects))
+		n := thousands(x.Requests)
+		if x.Subjects > 0 {
+			n += fmt.Sprintf(" (first for %s subjects)", thousands(uint64(x.Subjects))) //nolint:gosec // a count
+		}
+		p.text(w+8, y+30, "start", "", n)
 	}
 	return p.done()
 }

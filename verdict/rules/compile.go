@@ -14,6 +14,10 @@ type Options struct {
 	Limits Limits
 	Parts  Part             // what Env will have
 	Now    func() time.Time // nil: time.Now; for the time limit
+
+	Lists []string // the lists that there are; nil: not known, and any name compiles
+	// Formulas are the models. Nil is for checking alone: any name compiles, and the value is always 0.
+	Formulas Formulas
 }
 
 // DefaultOptions returns default limits and all parts.
@@ -59,7 +63,7 @@ func (s *Script) Compile(o Options) (*Program, error) {
 			return nil, err
 		}
 	}
-	return c.program, nil
+	return c.program, c.bindFormulas()
 }
 
 // Script returns what p was compiled from.
@@ -82,12 +86,16 @@ func (p *Program) Warnings() []SyntaxError {
 	return w
 }
 
+// fewStatements cost nothing even if each reads the longest text: only those that may wait are timed.
+const fewStatements = 64
+
 type compiler struct {
 	options Options
 	numbers map[string]uint16
 	table   map[string]*rule
 	program *Program
 	regexps int // instructions so far
+	bind    []func(factors []string) error
 }
 
 func (c *compiler) statement(st *Statement, in *instruction) (err error) {
@@ -112,6 +120,9 @@ func (c *compiler) statement(st *Statement, in *instruction) (err error) {
 	if err != nil {
 		return err
 	}
+	in.counts = def.counts
+	in.slow = def.needs != 0 || def.slow || len(a.matchers) > 0 || len(c.program.code) > fewStatements
+	c.program.slow = c.program.slow || in.slow
 	in.check, err = def.build(a)
 	return err
 }
@@ -153,6 +164,7 @@ func (c *compiler) tags(list []Name) ([]uint16, error) {
 
 // arguments is the checked parameters of a statement.
 type arguments struct {
+	compiler *compiler
 	rule     *rule
 	at       Pos
 	literals map[string]Literal
@@ -160,7 +172,7 @@ type arguments struct {
 }
 
 func (c *compiler) arguments(def *rule, st *Statement) (*arguments, error) {
-	a := &arguments{rule: def, at: st.Rule.Pos, literals: make(map[string]Literal), matchers: make(map[string]*matcher)}
+	a := &arguments{compiler: c, rule: def, at: st.Rule.Pos, literals: make(map[string]Literal), matchers: make(map[string]*matcher)}
 	for _, p := range st.Params {
 		i := slices.IndexFunc(def.params, func(d param) bool { return d.name == p.Name.Text })
 		if i < 0 {
@@ -192,9 +204,13 @@ func (c *compiler) check(a *arguments, d *param, l Literal) error {
 		return &SyntaxError{Pos: l.Pos, Text: fmt.Sprintf("%s must be %s", d.name, what)}
 	}
 	switch d.kind {
-	case kindText, kindRegexp, kindPeriod, kindNetworks:
+	case kindText, kindRegexp, kindPeriod, kindNetworks, kindList, kindFormula, kindMarker:
 		if !l.IsText {
 			return wrong("a text in double quotes")
+		}
+	case kindType:
+		if l.IsText || !l.Whole || l.Int < 0 || l.Int > math.MaxUint16 {
+			return wrong("a whole number, 0 to 65535")
 		}
 	case kindWhole:
 		if l.IsText || !l.Whole || l.Int < 0 {
@@ -224,12 +240,30 @@ func (c *compiler) check(a *arguments, d *param, l Literal) error {
 		if _, err := parsePeriod(l.Text); err != nil {
 			return wrong(err.Error())
 		}
+	case kindList:
+		return c.known("list", l, c.options.Lists)
+	case kindFormula:
+		if c.options.Formulas != nil {
+			return c.known("formula", l, c.options.Formulas.Names())
+		}
+	case kindMarker:
+		if _, ok := parseMarker(l.Text); !ok {
+			return wrong(markers)
+		}
 	case kindNetworks:
 		if bad, at := badNetwork(l.Text); bad != "" {
 			return &SyntaxError{Pos: l.place(at), Text: short(bad) + " is not an address or a network"}
 		}
 	}
 	return nil
+}
+
+// known refuses the name of something that is not there.
+func (c *compiler) known(what string, l Literal, names []string) error {
+	if names == nil || slices.Contains(names, l.Text) {
+		return nil
+	}
+	return &SyntaxError{l.Pos, "there is no " + what + " " + short(l.Text), closest(l.Text, names)}
 }
 
 // text returns a text, or its default.

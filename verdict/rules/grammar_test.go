@@ -171,6 +171,8 @@ func TestBuild(t *testing.T) {
 	f(`do regexpCheck(regexp="x{1001}")`, "1:25: regexp: invalid repeat count: {1001}")
 	f(`do networkCheck(networks="10.0.0.0/8, 1.2.3")`, "1:39: 1.2.3 is not an address or a network")
 	f(`do counterCheck(type=14, limit=1, period="11m")`, `1:42: period must be a period of counters: "10m" to "23h50m" by ten minutes, or "1d" to "14d"`)
+	f(`do counterCheck(type=65536, limit=1)`, "1:22: type must be a whole number, 0 to 65535")
+	f(`do counterMark(type=1, as="evil")`, `1:27: as must be "good" or "bad" of a judgement, "spam" or "notSpam" of people`)
 	f("skip to 5", "")
 	f("skip to 5 do ruleTrue() 5: stop as X", "")
 }
@@ -181,6 +183,19 @@ func TestParts(t *testing.T) {
 	if _, err := Compile("do counterCheck(type=1, limit=1)", o); err == nil || !strings.Contains(err.Error(), "there are no counters") {
 		t.Errorf("a rule without its part: %v", err)
 	}
+	o.Parts, o.Lists, o.Formulas = PartsAll, []string{"block", "tor"}, newWorld()
+	for src, want := range map[string]string{
+		`do listCheck(list="torr")`:                               "line 1, column 19: there is no list torr; did you mean tor?",
+		`do listCheck(list="tor")`:                                "",
+		`do formulaCheck(formula="any")`:                          "line 1, column 25: there is no formula any",
+		`do formulaCheck(formula="f")`:                            "",
+		`do ruleTrue() mark missing do formulaCheck(formula="f")`: "line 1, column 52: formula f: the factors do not fit",
+	} {
+		if _, err := Compile(src, o); err == nil && want != "" || err != nil && err.Error() != want {
+			t.Errorf("%s: got %v, want %q", src, err, want)
+		}
+	}
+	o.Parts = PartStorages | PartModels | PartLogs
 	p, err := Compile("do modelClassify() do messageLogPut()", o)
 	if err != nil || p.Needs() != PartModels|PartLogs {
 		t.Errorf("needs %v, %v", p.Needs(), err)

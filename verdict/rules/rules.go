@@ -125,7 +125,6 @@ type Env struct {
 	Logs       Logs
 	Counters   Counters
 	Lists      Lists
-	Formulas   Formulas
 }
 
 // Attributes gives what is judged.
@@ -156,19 +155,32 @@ type Logs interface {
 // Counter names a windowed counter: the count of one value under a type over the last Period.
 type Counter struct {
 	Prefix string
-	Type   uint32
+	Type   uint16
 	Value  Value
 	Period time.Duration // ten minutes to a day by ten minutes, or whole days
 }
 
+// Marker is what is said of a value that is counted: good or bad.
+type Marker uint8
+
+// The markers.
+const (
+	JudgedGood Marker = iota // by rules or a formula
+	JudgedBad
+	MarkedSpam // by people
+	MarkedGood
+)
+
 // Counters reads and updates windowed counters.
 type Counters interface {
 	Count(ctx context.Context, c Counter) (uint64, error)
-	// Share returns how many of the value's judged events were bad.
+	// Share returns how often the value was judged, and how often as bad; what people said counts as well.
 	Share(ctx context.Context, c Counter) (bad, judged uint64, err error)
 	Add(ctx context.Context, c Counter, n uint64) error
 	// AddPair counts unique once per period of the pair.
 	AddPair(ctx context.Context, pair Counter, unique Value) error
+	// Mark counts that the value was judged, or marked by people.
+	Mark(ctx context.Context, c Counter, as Marker) error
 }
 
 // Lists looks values up.
@@ -176,9 +188,17 @@ type Lists interface {
 	Listed(ctx context.Context, list string, v Value) (bool, error)
 }
 
-// Formulas gives the value of a tree model over the score, the fired statements and what the model reads itself.
+// Formulas gives rules the models that there are.
 type Formulas interface {
-	Formula(ctx context.Context, name string, r *Run) (float64, error)
+	// Bind returns the model called name, for factors of these names. It fails for one that is not there, or that needs
+	// another factor.
+	Bind(name string, factors []string) (Scorer, error)
+	Names() []string
+}
+
+// Scorer is a model that was bound: the value of factors in the order in which they were named. *formula.Model is.
+type Scorer interface {
+	Score(x []float32) float32
 }
 
 // Limits bound what a text of rules may ask for.

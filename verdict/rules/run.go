@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,6 +21,9 @@ type Program struct {
 	limits Limits
 	now    func() time.Time
 	parts  Part
+	slow   bool // one of the instructions is
+	// factors are what formulas read: the score, then the tags, then the numbers of countFactors. Nil without formulas.
+	factors []string
 }
 
 // tagSet is a set of tag numbers.
@@ -29,6 +33,9 @@ func (s tagSet) has(n uint16) bool { return s[n/64]&(1<<(n%64)) != 0 }
 
 type instruction struct {
 	line   int
+	slow   bool     // the check may wait: the clock is looked at afterwards
+	counts bool     // the check observes a number
+	count  []int    // where the factors are that this number gives to formulas
 	cond   []uint16 // tags of the if; nil: always
 	not    bool
 	action Action
@@ -54,7 +61,12 @@ type Run struct {
 	fired    tagSet   // statements that were FALSE
 	score    float64
 	decision string
+	stop     int // the statement that decided; -1: the end was reached
 	log      strings.Builder
+
+	factors  []float32 // of formulas
+	number   float64   // that the last check observed
+	observed bool
 
 	buf   []byte
 	grams []uint64
@@ -62,6 +74,9 @@ type Run struct {
 
 // Decision returns what the rules decided.
 func (r *Run) Decision() string { return r.decision }
+
+// Stop returns the number of the statement that decided, counted from 0; -1 if the end was reached, or an error.
+func (r *Run) Stop() int { return r.stop }
 
 // Score returns the sum of the scores of the rules that were FALSE.
 func (r *Run) Score() float64 { return r.score }
@@ -83,15 +98,21 @@ func (r *Run) Tag(n int) string { return r.program.tags[r.order[n]] }
 // Fired says whether statement n, counted from 0, was FALSE.
 func (r *Run) Fired(n int) bool { return n/64 < len(r.fired) && r.fired[n/64]&(1<<(n%64)) != 0 }
 
+// AppendFired appends the set of the statements that were FALSE: 64 in each word, the first in its lowest bit.
+func (r *Run) AppendFired(dst []uint64) []uint64 { return append(dst, r.fired...) }
+
 // Log returns what happened, a line each, if Trace was set.
 func (r *Run) Log() string { return r.log.String() }
 
 func (r *Run) begin(p *Program) {
-	r.program, r.score, r.decision = p, 0, Unknown
+	r.program, r.score, r.decision, r.stop = p, 0, Unknown, -1
 	r.order = r.order[:0]
 	r.tags = emptied(r.tags, len(p.tags))
 	r.fired = emptied(r.fired, len(p.code))
 	r.log.Reset()
+	if p.factors != nil {
+		r.beginFactors(p)
+	}
 }
 
 func emptied(s tagSet, n int) tagSet {
@@ -108,6 +129,9 @@ func (r *Run) mark(n uint16) {
 	if !r.tags.has(n) {
 		r.tags[n/64] |= 1 << (n % 64)
 		r.order = append(r.order, n)
+		if r.program.factors != nil {
+			r.factors[1+n] = 1
+		}
 	}
 }
 
@@ -117,11 +141,35 @@ func (r *Run) tracef(format string, args ...any) {
 	}
 }
 
+// Len returns the number of statements.
+func (p *Program) Len() int { return len(p.code) }
+
+// Line returns the line of statement n, counted from 0, and what the statement says.
+func (p *Program) Line(n int) (line int, text string) {
+	return p.code[n].line, p.script.Statements[n].String()
+}
+
+// AppendMarked appends the tags that are marked when the statements of a set were FALSE, in the order of their marking.
+func (p *Program) AppendMarked(dst []string, fired []uint64) []string {
+	from := len(dst)
+	for i := range p.code {
+		if i/64 >= len(fired) || fired[i/64]&(1<<(i%64)) == 0 {
+			continue
+		}
+		for _, n := range p.code[i].marks {
+			if !slices.Contains(dst[from:], p.tags[n]) {
+				dst = append(dst, p.tags[n])
+			}
+		}
+	}
+	return dst
+}
+
 // Run judges what env holds. The decision, the tags and the score are in r afterwards. An error is a *Fault.
 func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 	r.begin(p)
 	var end time.Time
-	if p.limits.Time > 0 {
+	if p.limits.Time > 0 && p.slow {
 		end = p.now().Add(p.limits.Time)
 	}
 	for i := 0; i < len(p.code); {
@@ -135,7 +183,7 @@ func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 		}
 		switch in.action {
 		case Stop:
-			r.decision = in.stop
+			r.decision, r.stop = in.stop, i
 			if r.Trace {
 				r.tracef("line %d: %s", in.line, &p.script.Statements[i])
 			}
@@ -153,7 +201,7 @@ func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 		if err := p.do(ctx, env, r, i); err != nil {
 			return err
 		}
-		if p.limits.Time > 0 && p.now().After(end) {
+		if in.slow && p.limits.Time > 0 && p.now().After(end) {
 			return Faultf(CodeUnexpected, "line %d: the rules took longer than %s", in.line, p.limits.Time)
 		}
 		i++
@@ -176,12 +224,18 @@ func (r *Run) holds(in *instruction) bool {
 
 func (p *Program) do(ctx context.Context, env *Env, r *Run, i int) error {
 	in := &p.code[i]
+	r.observed = false
 	pass, err := in.check(ctx, env, r)
 	if err != nil {
 		if r.Trace {
 			r.tracef("line %d: %s: error: %v", in.line, &p.script.Statements[i], err)
 		}
 		return faultAt(in.line, err)
+	}
+	if r.observed {
+		for _, f := range in.count {
+			r.factors[f] = float32(r.number)
+		}
 	}
 	if !pass {
 		r.fired[i/64] |= 1 << (i % 64)

@@ -16,7 +16,9 @@ import (
 // judge runs src over w and returns decision, tags, score, or the code of the error.
 func judge(t *testing.T, src string, w *world) string {
 	t.Helper()
-	p, err := Compile(src, DefaultOptions())
+	o := DefaultOptions()
+	o.Formulas = w
+	p, err := Compile(src, o)
 	if err != nil {
 		t.Fatalf("%s: %v", src, err)
 	}
@@ -221,6 +223,7 @@ func TestRules(t *testing.T) {
 		{"x", `counterShareCheck(type=14)`, "2006"},
 		{"x", `counterAdd(type=14, attribute="from")`, "T"},
 		{"x", `counterAddPair(type=30, attribute="from", unique="ip")`, "T"},
+		{"x", `counterMark(type=14, as="spam", attribute="from")`, "T"},
 		{"x", `formulaCheck(formula="f", limit=1)`, "T"},
 		{"x", `formulaCheck(formula="f", limit=0.4)`, "F"},
 	}
@@ -228,7 +231,7 @@ func TestRules(t *testing.T) {
 		w := newWorld()
 		w.values["text"] = Value{Kind: Text, Text: c.text}
 		w.values["title"] = Value{Kind: Text, Text: "Hi"}
-		w.counter, w.bad, w.judged, w.formula = 5, 99, 100, 0.5
+		w.counter, w.bad, w.judged = 5, 99, 100
 		got := judge(t, "do "+c.rule+" mark F if F stop as F stop as T", w)
 		if got, _, _ = strings.Cut(got, " "); got != c.want {
 			t.Errorf("%q: %s\n got %s, want %s", c.text, c.rule, got, c.want)
@@ -286,14 +289,15 @@ func TestNearDuplicate(t *testing.T) {
 func TestEffects(t *testing.T) {
 	w := newWorld()
 	judge(t, `do ruleFalse() mark b, a do messageLogPut(log="log", tag="first") do messageLogPut() do modelTrain() do modelTrain(marker="spam")
-		do counterAdd(type=14, attribute="from", prefix="p") do counterAddPair(type=30, attribute="from", unique="age")`, w)
+		do counterAdd(type=14, attribute="from", prefix="p") do counterAddPair(type=30, attribute="from", unique="age")
+		do counterMark(type=14, attribute="from", prefix="p")`, w)
 	if want := []string{"log|first|b,a", "messageLog||b,a"}; !slices.Equal(w.logged, want) {
 		t.Errorf("logged %q, want %q: the tag is the entry's alone", w.logged, want)
 	}
 	if want := []string{"good:Hello, good world", "bad:Hello, good world"}; !slices.Equal(w.trained, want) {
 		t.Errorf("trained %q", w.trained)
 	}
-	if len(w.adds) != 2 || w.adds[0] == w.adds[1] {
+	if len(w.adds) != 3 || w.adds[0] == w.adds[1] || w.adds[2] != w.adds[0]+":1" {
 		t.Errorf("counters %q", w.adds)
 	}
 }
@@ -335,7 +339,7 @@ func TestTimeLimit(t *testing.T) {
 	at := time.Unix(0, 0)
 	o := DefaultOptions()
 	o.Now = func() time.Time { at = at.Add(400 * time.Millisecond); return at }
-	p, err := Compile(strings.Repeat("do ruleTrue() ", 10), o)
+	p, err := Compile(strings.Repeat(`do regexpCheck(regexp="a") `, 10), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -443,6 +447,78 @@ stop as OK`, DefaultOptions())
 	for b.Loop() {
 		if err := p.Run(context.Background(), env, &r); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestStop says which statement decided, and which were FALSE.
+func TestStop(t *testing.T) {
+	p, err := Compile("do ruleTrue()\ndo ruleFalse() mark a do ruleFalse()\nif a stop as SPAM\nstop as OK", DefaultOptions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r Run
+	if r.begin(p); r.Stop() != -1 {
+		t.Errorf("stop %d before the run", r.Stop())
+	}
+	if err := p.Run(context.Background(), newWorld().env(), &r); err != nil {
+		t.Fatal(err)
+	}
+	line, text := p.Line(r.Stop())
+	if r.Stop() != 3 || line != 3 || text != "if a stop as SPAM" {
+		t.Errorf("statement %d, line %d, %q", r.Stop(), line, text)
+	}
+	if fired := r.AppendFired(nil); !slices.Equal(fired, []uint64{0b110}) {
+		t.Errorf("fired %b", fired)
+	}
+}
+
+// TestLowerCyrillic compares with Unicode, for every letter of two bytes that it takes.
+func TestLowerCyrillic(t *testing.T) {
+	taken := 0
+	for r := rune(0x400); r < 0x480; r++ {
+		s := string(r)
+		if low, ok := lowerCyrillic(s[0], s[1]); ok {
+			taken++
+			if want := strings.ToLower(s); string(low[:]) != want {
+				t.Errorf("%s: %s, want %s", s, low, want)
+			}
+		}
+	}
+	if taken != 64 {
+		t.Errorf("%d letters", taken)
+	}
+}
+
+// TestFormula: what a formula reads is the score, the tags, and the numbers that rules found.
+func TestFormula(t *testing.T) {
+	w := newWorld()
+	o := DefaultOptions()
+	o.Formulas = w
+	p, err := Compile(`do ruleFalse() mark a score 0.25
+do userFrequencyCheck(count=0) mark often, b score 1
+do counterCheck(type=14, limit=100, attribute="from") mark busy
+do messageFrequencyCheck(minLength=1000) mark rare
+do formulaCheck(formula="f", limit=1.7) mark bad
+do formulaCheck(formula="f", limit=1.8) mark worse`, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := p.Factors(), []string{"score", "tag_a", "tag_often", "tag_b", "tag_busy", "tag_rare", "tag_bad", "tag_worse", "count_often", "count_b", "count_busy", "count_rare"}; !slices.Equal(got, want) {
+		t.Errorf("factors %q", got)
+	}
+	w.counter = 7
+	var r Run
+	for n := range 3 {
+		if err := p.Run(context.Background(), w.env(), &r); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.AppendTags(nil); !slices.Equal(got, []string{"a", "often", "b", "bad"}) {
+			t.Errorf("tags %q", got)
+		}
+		want := []float32{1.25, 1, 1, 1, 0, 0, 1, 0, float32(n + 1), float32(n + 1), 7}
+		if !slices.Equal(w.factors[:11], want) || w.factors[11] == w.factors[11] {
+			t.Errorf("factors %v, want %v and an unknown one", w.factors, want)
 		}
 	}
 }

@@ -21,10 +21,14 @@ const (
 	kindRegexp                    // a text that is a regexp
 	kindPeriod                    // a text: 10m to 23h50m, 1d to 14d
 	kindNetworks                  // a text: addresses and networks
+	kindType                      // the type number of a counter
+	kindList                      // a text: the name of a list
+	kindFormula                   // a text: the name of a formula
+	kindMarker                    // a text: one of markers
 )
 
 func (k paramKind) String() string {
-	return [...]string{"text", "whole number", "number", "seconds", "text or number", "regexp", "period", "networks"}[k]
+	return [...]string{"text", "whole number", "number", "seconds", "text or number", "regexp", "period", "networks", "0 to 65535", "text", "text", "text"}[k]
 }
 
 // param declares a parameter. value is its default as a rule text would have it, None for an optional one without
@@ -40,6 +44,8 @@ type rule struct {
 	name   string
 	params []param
 	needs  Part
+	slow   bool   // takes a while for a long text
+	counts bool   // observes a number, which formulas can read
 	doc    string // what TRUE means
 	build  func(a *arguments) (check, error)
 }
@@ -135,6 +141,18 @@ func parsePeriod(s string) (time.Duration, error) {
 		return 0, wrong
 	}
 	return d, nil
+}
+
+const markers = `"good" or "bad" of a judgement, "spam" or "notSpam" of people`
+
+// parseMarker reads one of markers.
+func parseMarker(s string) (Marker, bool) {
+	for i, name := range [...]string{"good", "bad", "spam", "notSpam"} {
+		if s == name {
+			return Marker(i), true
+		}
+	}
+	return 0, false
 }
 
 // networks splits a list of addresses and networks at white space and commas.

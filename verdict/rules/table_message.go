@@ -63,10 +63,12 @@ func messageRules() []*rule {
 				{"maxVariance", "2.0", kindNumber, "flood has a lower variance"},
 			},
 			doc:   "FALSE if few trigrams fill the text evenly. The text is taken without white space, in lower case; each distinct trigram is counted; it is flood if the mean of the counts is greater than minMean and their sample variance lower than maxVariance.",
+			slow:  true,
 			build: buildFloodCheck,
 		},
 		{
-			name: "messageFrequencyCheck",
+			name:   "messageFrequencyCheck",
+			counts: true,
 			params: []param{
 				textParam(),
 				storageParam(),
@@ -79,7 +81,8 @@ func messageRules() []*rule {
 			build: buildMessageFrequency,
 		},
 		{
-			name: "userFrequencyCheck",
+			name:   "userFrequencyCheck",
+			counts: true,
 			params: []param{
 				{"attribute", `"from"`, kindText, "the attribute, of any type"},
 				storageParam(),
@@ -211,6 +214,7 @@ func (f *frequencyLimit) pass(ctx context.Context, e *Env, r *Run) (bool, error)
 	sum := md5.Sum(r.buf) //nolint:gosec // see the import
 	r.buf = append(append(r.buf[:0], f.key...), sum[:]...)
 	n, err := e.Storages.Frequency(ctx, f.storage, r.buf, f.window)
+	r.observe(float64(n))
 	return n <= f.count, err
 }
 

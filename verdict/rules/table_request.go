@@ -8,8 +8,8 @@ import (
 
 // requestRules are the additions: for requests first of all, but no rule asks what it judges.
 func requestRules() []*rule {
-	period := param{"period", `"1d"`, kindPeriod, `the time that is looked at, up to now: "10m" to "23h50m" by ten minutes, "1d" to "14d"`}
-	kind := param{"type", required, kindWhole, "the type number of the counter"}
+	period := param{"period", `"1d"`, kindPeriod, `the time that is looked at: "10m" to "23h50m" by ten minutes, "1d" to "14d"; the ten minutes, or the day, that has just begun comes on top`}
+	kind := param{"type", required, kindType, "the type number of the counter"}
 	prefix := param{"prefix", `"rules"`, kindText, "the prefix of the counter"}
 	subject := param{"attribute", `"subject"`, kindText, "the attribute whose value is counted, of any type"}
 	return []*rule{
@@ -23,7 +23,8 @@ func requestRules() []*rule {
 			},
 		},
 		{
-			name: "nearDuplicateCheck",
+			name:   "nearDuplicateCheck",
+			counts: true,
 			params: []param{
 				textParam(), storageParam(),
 				{"timeout", "3600", kindSeconds, "the window, from the first text on, never extended"},
@@ -47,7 +48,7 @@ func requestRules() []*rule {
 		{
 			name: "listCheck",
 			params: []param{
-				{"list", required, kindText, "the list"},
+				{"list", required, kindList, "the list: its name; api for entries made at run time, inline for those of the configuration; block, ban or white for all of a flag"},
 				{"attribute", `"ip"`, kindText, "the attribute that is looked up"},
 			},
 			needs: PartLists,
@@ -62,19 +63,22 @@ func requestRules() []*rule {
 		},
 		{
 			name:   "counterCheck",
+			counts: true,
 			params: []param{kind, {"limit", required, kindNumber, "the limit"}, period, subject, prefix},
 			needs:  PartCounters,
 			doc:    "FALSE if the counter of the value is over the limit.",
 			build: func(a *arguments) (check, error) {
 				c, limit := a.counter(), a.number("limit")
-				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+				return overValue(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
 					n, err := e.Counters.Count(ctx, c.of(v))
+					r.observe(float64(n))
 					return float64(n) <= limit, err
 				}), nil
 			},
 		},
 		{
-			name: "counterShareCheck",
+			name:   "counterShareCheck",
+			counts: true,
 			params: []param{
 				kind,
 				{"share", "0.99", kindNumber, "the share of bad that is too much, 0 to 1"},
@@ -82,11 +86,14 @@ func requestRules() []*rule {
 				period, subject, prefix,
 			},
 			needs: PartCounters,
-			doc:   "FALSE if of the value's judged events at least the share was bad.",
+			doc:   "FALSE if of the value's judged events at least the share was bad: those that counterMark counted as bad or spam, of all that it counted.",
 			build: func(a *arguments) (check, error) {
 				c, share, minimum := a.counter(), a.number("share"), a.whole("minimum")
-				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+				return overValue(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
 					bad, judged, err := e.Counters.Share(ctx, c.of(v))
+					if judged > 0 {
+						r.observe(float64(bad) / float64(judged))
+					}
 					enough := judged > 0 && judged >= uint64(minimum)
 					return !enough || float64(bad) < share*float64(judged), err
 				}), nil
@@ -108,7 +115,7 @@ func requestRules() []*rule {
 			name: "counterAddPair",
 			params: []param{
 				kind,
-				{"unique", required, kindText, "the attribute that is counted once for each value of the other"},
+				{"unique", required, kindText, "the attribute whose counter grows, once for each value of the other"},
 				subject, prefix,
 			},
 			needs: PartCounters,
@@ -125,27 +132,38 @@ func requestRules() []*rule {
 			},
 		},
 		{
+			name: "counterMark",
+			params: []param{
+				kind,
+				{"as", `"bad"`, kindMarker, "what is said of the value: " + markers},
+				subject, prefix,
+			},
+			needs: PartCounters,
+			doc:   "Counts that the value was judged, or marked by people, for counterShareCheck. Always TRUE.",
+			build: func(a *arguments) (check, error) {
+				as, _ := parseMarker(a.text("as"))
+				c := a.counter()
+				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+					return true, e.Counters.Mark(ctx, c.of(v), as)
+				}), nil
+			},
+		},
+		{
 			name: "formulaCheck",
 			params: []param{
-				{"formula", required, kindText, "the formula"},
-				{"limit", "0", kindNumber, "the limit"},
+				{"formula", required, kindFormula, "the formula"},
+				{"limit", "0.5", kindNumber, "the limit; formulas have values from 0 to 1"},
 			},
 			needs: PartFormulas,
-			doc:   "FALSE if the formula's value is over the limit. The formula is a tree model over the score, the rules that were FALSE so far, and counters.",
-			build: func(a *arguments) (check, error) {
-				name, limit := a.text("formula"), a.number("limit")
-				return func(ctx context.Context, e *Env, r *Run) (bool, error) {
-					value, err := e.Formulas.Formula(ctx, name, r)
-					return value <= limit, err
-				}, nil
-			},
+			doc:   "FALSE if the formula's value is over the limit. The formula is a model over factors of the run so far: score; tag_NAME for each tag of the rules, 1 if it is marked and else 0; and count_NAME for each tag that a rule with a count marks (frequencies, counters, shares, alike texts), the number that this rule found, unknown if it did not run. It gives the last word where a sum of scores is too simple.",
+			build: buildFormulaCheck,
 		},
 	}
 }
 
 // counter returns the Counter of the parameters type, prefix and period, without a value.
 func (a *arguments) counter() Counter {
-	c := Counter{Prefix: a.text("prefix"), Type: uint32(min(a.whole("type"), 1<<32-1))}
+	c := Counter{Prefix: a.text("prefix"), Type: uint16(a.whole("type"))}
 	for _, d := range a.rule.params {
 		if d.name == "period" {
 			c.Period = a.period("period")
@@ -195,7 +213,7 @@ func buildNearDuplicate(a *arguments) (check, error) {
 		if !ok {
 			return true, nil
 		}
-		over := 0
+		over, most := 0, int64(0)
 		for i, pair := range pairs {
 			r.buf = append(append(r.buf[:0], f.key...), byte(i))
 			r.buf = binary.BigEndian.AppendUint64(r.buf, pair)
@@ -206,7 +224,9 @@ func buildNearDuplicate(a *arguments) (check, error) {
 			if n > f.count {
 				over++
 			}
+			most = max(most, n)
 		}
+		r.observe(float64(most))
 		return over < nearPairs, nil
 	}), nil
 }

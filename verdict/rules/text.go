@@ -18,6 +18,13 @@ func appendSqueezed(dst []byte, s string) []byte {
 			}
 			continue
 		}
+		if c := s[i]; (c == 0xd0 || c == 0xd1) && i+1 < len(s) {
+			if low, ok := lowerCyrillic(c, s[i+1]); ok {
+				dst = append(dst, low[0], low[1])
+				i += 2
+				continue
+			}
+		}
 		r, n := utf8.DecodeRuneInString(s[i:])
 		i += n
 		if !isSpaceRune(r) {
@@ -32,6 +39,19 @@ func appendSqueezed(dst []byte, s string) []byte {
 		}
 	}
 	return dst
+}
+
+// lowerCyrillic returns the two bytes of a Russian letter in lower case; ok is false for any other.
+func lowerCyrillic(a, b byte) (low [2]byte, ok bool) {
+	switch {
+	case a == 0xd0 && 0x90 <= b && b <= 0x9f: // А to П
+		return [2]byte{0xd0, b + 0x20}, true
+	case a == 0xd0 && 0xa0 <= b && b <= 0xaf: // Р to Я
+		return [2]byte{0xd1, b - 0x20}, true
+	case a == 0xd0 && 0xb0 <= b && b <= 0xbf, a == 0xd1 && 0x80 <= b && b <= 0x8f: // а to я
+		return [2]byte{a, b}, true
+	}
+	return low, false
 }
 
 // floodLimits are the parameters of messageFloodCheck.

@@ -2,7 +2,10 @@ package rules
 
 import (
 	"context"
+	"errors"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -18,7 +21,7 @@ type world struct {
 	bad     uint64
 	judged  uint64
 	listed  bool
-	formula float64
+	factors []float32
 }
 
 func newWorld() *world {
@@ -31,7 +34,7 @@ func newWorld() *world {
 }
 
 func (w *world) env() *Env {
-	return &Env{Attributes: w, Storages: w, Models: w, Logs: w, Counters: w, Lists: w, Formulas: w}
+	return &Env{Attributes: w, Storages: w, Models: w, Logs: w, Counters: w, Lists: w}
 }
 
 func (w *world) Attribute(name string) (Value, bool) {
@@ -86,8 +89,23 @@ func (w *world) AddPair(_ context.Context, c Counter, u Value) error {
 	return nil
 }
 
+func (w *world) Mark(_ context.Context, c Counter, as Marker) error {
+	w.adds = append(w.adds, c.Prefix+":"+string(appendValue(nil, c.Value))+":"+strconv.Itoa(int(as)))
+	return nil
+}
+
 func (w *world) Listed(context.Context, string, Value) (bool, error) { return w.listed, nil }
 
-func (w *world) Formula(_ context.Context, _ string, r *Run) (float64, error) {
-	return w.formula + r.Score(), nil
+// Bind gives formula f, which adds half to the score.
+func (w *world) Bind(name string, factors []string) (Scorer, error) {
+	if i := slices.Index(factors, "tag_missing"); name != "f" || i >= 0 {
+		return nil, errors.New("the factors do not fit")
+	}
+	return scorer(func(x []float32) float32 { w.factors = append(w.factors[:0], x...); return x[0] + 0.5 }), nil
 }
+
+func (w *world) Names() []string { return []string{"f"} }
+
+type scorer func(x []float32) float32
+
+func (s scorer) Score(x []float32) float32 { return s(x) }

@@ -1,6 +1,7 @@
 package traffic
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"strings"
@@ -116,7 +117,6 @@ var (
 	encodingName  = []byte("Accept-Encoding")
 	siteName      = []byte("Sec-Fetch-Site")
 	modeName      = []byte("Sec-Fetch-Mode")
-	userName      = []byte("Sec-Fetch-User")
 	destName      = []byte("Sec-Fetch-Dest")
 	none          = []byte("none")
 	sameOrigin    = []byte("same-origin")
@@ -136,6 +136,9 @@ var destOf = [...]struct{ dest, mode, accept string }{
 // fill makes v the request that the client would send.
 func (c *client) fill(v *identity.View, p *planned, host string) {
 	fields := v.Fields[:0]
+	if c.noReferer {
+		p.ref = ""
+	}
 	*v = identity.View{
 		At: c.at, Method: methodGet, Host: []byte(host), HostPort: []byte(host), Target: []byte(p.path), Peer: c.address(c), TLS: true,
 	}
@@ -154,6 +157,9 @@ func (c *client) fill(v *identity.View, p *planned, host string) {
 		fields = c.navigation(fields, p, host)
 	default:
 		fields = c.part(fields, p)
+	}
+	if c.family == program && c.kind == Odd && p.ref != "" {
+		fields = append(fields, identity.Field{Name: refererName, Value: []byte(p.ref)})
 	}
 	if cookie := c.cookie(); cookie != "" {
 		fields = append(fields, identity.Field{Name: cookieName, Value: []byte(cookie)})
@@ -222,7 +228,13 @@ func (c *client) part(fields []identity.Field, p *planned) []identity.Field {
 	if lang == nil {
 		lang = c.value("Accept-Language")
 	}
-	ref := []byte(p.ref)
+	var ref []byte
+	if p.ref != "" {
+		ref = []byte(p.ref)
+	}
+	if c.bare {
+		return c.barePart(fields, d.accept, lang, ref)
+	}
 	dst, mode, accept := []byte(d.dest), []byte(d.mode), []byte(d.accept)
 	switch c.family {
 	case chromium:
@@ -262,6 +274,24 @@ func (c *client) part(fields []identity.Field, p *planned) []identity.Field {
 	return fields
 }
 
+// barePart is what a browser without Sec-Fetch and hints sends for a part of a page.
+func (c *client) barePart(fields []identity.Field, accept string, lang, ref []byte) []identity.Field {
+	for _, f := range [...]identity.Field{
+		{Name: agentName, Value: c.value("User-Agent")},
+		{Name: acceptName, Value: []byte(accept)},
+		{Name: languageName, Value: lang},
+		{Name: encodingName, Value: c.value("Accept-Encoding")},
+		{Name: refererName, Value: ref},
+		{Name: keepAliveName, Value: keepAlive},
+		{Name: []byte("Via"), Value: c.value("Via")},
+	} {
+		if f.Value != nil {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
 // siteOf is what Sec-Fetch-Site says of a navigation.
 func siteOf(ref, host string) []byte {
 	switch {
@@ -272,4 +302,20 @@ func siteOf(ref, host string) []byte {
 	default:
 		return crossSite
 	}
+}
+
+var closes = []byte("close")
+
+// throughNginx makes v what nginx would send on: over HTTP/1.0, its own Host and Connection first, the others as HTTP/2
+// has them, in small letters. The address of the client stays, as if nginx were trusted to tell it.
+func throughNginx(v *identity.View) {
+	v.HTTP10, v.TLS = true, false
+	fields := make([]identity.Field, 0, len(v.Fields)+1)
+	fields = append(fields, v.Fields[0], identity.Field{Name: keepAliveName, Value: closes})
+	for _, f := range v.Fields[1:] {
+		if string(f.Name) != "Connection" {
+			fields = append(fields, identity.Field{Name: bytes.ToLower(f.Name), Value: f.Value})
+		}
+	}
+	v.Fields = fields
 }

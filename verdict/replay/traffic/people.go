@@ -59,7 +59,7 @@ func (w *world) addPeople() {
 	for range w.scaled(homes) {
 		c := w.person(People)
 		w.choose(c, func(b *browser) bool { return c.rng.IntN(3) > 0 || b.mobile })
-		c.at = w.someTime(c, 8, 23)
+		c.at = w.firstVisit(c, 8, 23)
 		addr := home(c)
 		c.address = func(*client) netip.Addr { return addr }
 		w.add(c)
@@ -91,7 +91,7 @@ func (w *world) addMobile() {
 	for range w.scaled(telephones) {
 		c := w.person(Mobile)
 		w.choose(c, func(b *browser) bool { return b.mobile })
-		c.at = w.someTime(c, 7, 23)
+		c.at = w.firstVisit(c, 7, 23)
 		c.address = func(c *client) netip.Addr { // another of the carrier's every now and then
 			if c.at.After(c.changeAt) {
 				c.from = netip.AddrFrom4([4]byte{203, 0, 113, byte(64 + c.rng.IntN(carrierAddrs))})
@@ -109,6 +109,16 @@ func (w *world) someTime(c *client, from, to int) time.Time {
 	at := day.Add(time.Duration(from) * time.Hour).Add(c.between(0, time.Duration(to-from)*time.Hour))
 	if first := w.cfg.Begin.Add(-w.cfg.WarmUp); at.Before(first) {
 		at = first.Add(c.between(0, time.Hour))
+	}
+	return at
+}
+
+// firstVisit is when somebody comes for the first time: half on the first day, half on any day, so that there are
+// newcomers while the robots work.
+func (w *world) firstVisit(c *client, from, to int) time.Time {
+	at := w.someTime(c, from, to)
+	if c.number%2 == 1 {
+		at = at.Add(time.Duration(c.rng.IntN(1+int((w.cfg.WarmUp+w.cfg.Length)/(24*time.Hour)))) * 24 * time.Hour)
 	}
 	return at
 }
@@ -137,7 +147,7 @@ func read(w *world, c *client) {
 	next := follow(c.page, c.rng)
 	tabs := 1
 	if c.rng.IntN(12) == 0 { // several tabs at once
-		tabs = 2 + c.rng.IntN(3)
+		tabs = 2 + c.rng.IntN(3) + c.tabs
 	}
 	ref := "https://" + w.cfg.Host + c.page
 	from, delay := c.page, c.think()
@@ -160,6 +170,9 @@ func (c *client) rest() {
 	if c.kind == Office {
 		first, last = 9, 18
 	}
+	if c.night {
+		first, last = 0, 7
+	}
 	if h := c.at.Hour(); h < first || h >= last {
 		day := c.at.Truncate(24 * time.Hour)
 		if h >= last {
@@ -176,7 +189,7 @@ func (c *client) open(w *world, page, ref string, after time.Duration) {
 	c.then(planned{after: after, path: page, ref: ref, dest: destPage})
 	from := "https://" + w.cfg.Host + page
 	for i, p := range parts(page) {
-		if p.dest != destFetch && c.cached[p.path] {
+		if p.dest != destFetch && c.cached[p.path] || c.only != nil && !c.only(p.dest) {
 			continue
 		}
 		if p.dest != destFetch {

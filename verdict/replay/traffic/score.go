@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -28,6 +29,7 @@ type fate struct {
 	lastStop          time.Time
 	subject           string
 	why, factors      string
+	habit             string
 }
 
 // Add counts a request.
@@ -42,7 +44,7 @@ func (s *Score) Add(r *Request, served *replay.Served) {
 	}
 	f := of[r.Client]
 	if f == nil {
-		f = &fate{first: r.View.At}
+		f = &fate{first: r.View.At, habit: r.Habit}
 		of[r.Client] = f
 	}
 	f.last = r.View.At
@@ -72,6 +74,7 @@ const apart = 5 * time.Minute
 type Hurt struct {
 	Kind    Kind      `json:"kind"`
 	Client  int       `json:"client"`
+	Habit   string    `json:"habit,omitempty"`
 	At      time.Time `json:"at"`
 	Before  int       `json:"requests_before"`
 	Stopped int       `json:"stopped"`
@@ -90,7 +93,7 @@ func (s *Score) Hurt() []Hurt {
 		for n, f := range s.clients[k] {
 			if f.stopped > 0 {
 				list = append(list, Hurt{
-					Kind: k, Client: n, At: f.stop, Before: f.before, Stopped: f.stopped, Subject: f.subject, Reason: f.why,
+					Kind: k, Client: n, Habit: f.habit, At: f.stop, Before: f.before, Stopped: f.stopped, Subject: f.subject, Reason: f.why,
 					Factors: strings.TrimSpace(f.factors),
 				})
 			}
@@ -103,6 +106,7 @@ func (s *Score) Hurt() []Hurt {
 // Outcome is what became of the clients of a kind.
 type Outcome struct {
 	Kind            Kind          `json:"kind"`
+	Habit           string        `json:"habit,omitempty"`
 	Robot           bool          `json:"robot"`
 	Clients         int           `json:"clients"`
 	Requests        int           `json:"requests"`
@@ -120,15 +124,32 @@ type Outcome struct {
 // Marks are the minutes after a client's first request at which Outcome.Minutes counts.
 var Marks = [...]int{1, 2, 3, 5, 10, 15, 30, 60, 120, 360, 1440}
 
-// Outcomes returns what became of everybody, in the order of Kinds.
+// Outcomes returns what became of everybody, in the order of Kinds; kinds with habits are one for each habit.
 func (s *Score) Outcomes() []Outcome {
 	var list []Outcome
 	for _, k := range Kinds() {
-		if of := s.clients[k]; of != nil {
-			list = append(list, outcome(k, of))
+		habits := map[string]map[int]*fate{}
+		for n, f := range s.clients[k] {
+			if habits[f.habit] == nil {
+				habits[f.habit] = map[int]*fate{}
+			}
+			habits[f.habit][n] = f
+		}
+		for _, h := range slices.Sorted(maps.Keys(habits)) {
+			o := outcome(k, habits[h])
+			o.Habit = h
+			list = append(list, o)
 		}
 	}
 	return list
+}
+
+// name is the kind and the habit.
+func (o *Outcome) name() string {
+	if o.Habit == "" {
+		return string(o.Kind)
+	}
+	return string(o.Kind) + ": " + o.Habit
 }
 
 func outcome(k Kind, of map[int]*fate) Outcome {
@@ -178,7 +199,7 @@ func (s *Score) Text(w io.Writer) error {
 			after = fmt.Sprintf("%d, %d", o.BeforeMedian, o.BeforeMost)
 			took = fmt.Sprintf("%v, %v", round(o.TimeMedian), round(o.TimeMost))
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d (%s)\t%s\t%s\t%d (%s)\t%d\n", o.Kind, o.is(), o.Clients, o.Requests,
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d (%s)\t%s\t%s\t%d (%s)\t%d\n", o.name(), o.is(), o.Clients, o.Requests,
 			o.Stopped, share(o.Stopped, o.Clients), after, took, o.RequestsStopped, share(o.RequestsStopped, o.Requests), o.Episodes)
 	}
 	fmt.Fprintln(tw)
@@ -193,7 +214,7 @@ func (s *Score) Text(w io.Writer) error {
 	fmt.Fprintln(tw, strings.Join(head, "\t")+"\t")
 	for i := range list {
 		o := &list[i]
-		row := []string{string(o.Kind)}
+		row := []string{o.name()}
 		for _, n := range o.Minutes {
 			row = append(row, share(n, o.Clients))
 		}
@@ -203,6 +224,13 @@ func (s *Score) Text(w io.Writer) error {
 		return err
 	}
 	return s.hurtText(w)
+}
+
+func spaced(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
 }
 
 // maxHurt bounds the people that the text names.
@@ -220,7 +248,7 @@ func (s *Score) hurtText(w io.Writer) error {
 			fmt.Fprintf(w, "  and %d more (--json)\n", len(hurt)-i)
 			break
 		}
-		fmt.Fprintf(w, "  %s %d at %s after %d requests, %d stopped, %s: %s [%s]\n", h.Kind, h.Client, h.At.Format(time.DateTime), h.Before, h.Stopped,
+		fmt.Fprintf(w, "  %s %d%s at %s after %d requests, %d stopped, %s: %s [%s]\n", h.Kind, h.Client, spaced(h.Habit), h.At.Format(time.DateTime), h.Before, h.Stopped,
 			h.Subject, h.Reason, h.Factors)
 	}
 	return nil

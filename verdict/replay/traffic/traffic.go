@@ -9,11 +9,16 @@
 //     (mostly), open tabs, come back on other days
 //   - office is two hundred people behind one address, most of them with the same browser
 //   - mobile is telephones behind sixteen addresses of a carrier, which they change every few minutes
+//   - odd is people of whom each has a habit that robots have too: without cookies and referers, the Tor browser, a text
+//     browser, no pictures, a warm cache, an old browser, the browser of an app, a page that polls, a page that reloads
+//     itself, a dozen tabs at once, a company's proxy that strips fields, the night
 //   - fast is a scraper at ten pages a second, slow one with a page every 20 to 40 seconds, day and night
 //   - spread is one scraper over two thousand addresses, a few requests from each
 //   - headless is a real browser that a program drives: perfect headers, all parts of a page, cookies kept
 //   - liar says that it is Googlebot, and is not; crawler is Googlebot
 //   - api is a program that asks a JSON list every few seconds
+//   - evasive is what is hard: a browser that follows links and thinks as people do but never sleeps, and a scraper that is
+//     another browser at each of five hundred addresses
 //
 // A client reacts to what it is given: it keeps cookies or drops them, follows the redirect to a captcha, and none of
 // the robots solves one. A person who is challenged is counted as hurt, and leaves.
@@ -47,17 +52,19 @@ const (
 	Liar     Kind = "liar"
 	API      Kind = "api"
 	Crawler  Kind = "crawler"
+	Odd      Kind = "odd"
+	Evasive  Kind = "evasive"
 )
 
 // Kinds returns all kinds, people first.
 func Kinds() []Kind {
-	return []Kind{People, Office, Mobile, Crawler, Fast, Slow, Spread, Headless, Liar, API}
+	return []Kind{People, Office, Mobile, Odd, Crawler, Fast, Slow, Spread, Headless, Liar, API, Evasive}
 }
 
 // Robot reports whether clients of the kind are to be stopped. A verified crawler is a robot that is welcome.
 func (k Kind) Robot() bool {
 	switch k {
-	case Fast, Slow, Spread, Headless, Liar, API:
+	case Fast, Slow, Spread, Headless, Liar, API, Evasive:
 		return true
 	}
 	return false
@@ -72,7 +79,17 @@ type Config struct {
 	WarmUp time.Duration // people alone, so that their cookies have an age
 	Scale  float64       // of the number of people and addresses; 1 is as the package says
 	Host   string
+	Via    Via
 }
+
+// Via is what stands between the clients and the gateway.
+type Via string
+
+// The ways to the gateway.
+const (
+	Direct Via = ""      // clients connect to it
+	Nginx  Via = "nginx" // nginx speaks HTTP/2 with clients and, as it does by default, HTTP/1.0 with the gateway
+)
 
 // DefaultConfig is a day, after two of people alone.
 func DefaultConfig() Config {
@@ -92,6 +109,9 @@ func (c *Config) Validate() error {
 	if c.Length <= 0 || c.Length > 31*24*time.Hour || c.WarmUp < 0 || c.WarmUp > 31*24*time.Hour {
 		return fmt.Errorf("length %v and warm-up %v must be within 31 days", c.Length, c.WarmUp)
 	}
+	if c.Via != Direct && c.Via != Nginx {
+		return fmt.Errorf("via %q is not %s", c.Via, Nginx)
+	}
 	if !(c.Scale > 0 && c.Scale <= 100) {
 		return fmt.Errorf("scale %v is not between 0 and 100", c.Scale)
 	}
@@ -109,7 +129,8 @@ type Request struct {
 	View   *identity.View
 	Answer *replay.Answer // of the service
 	Kind   Kind
-	Client int // number of the client among those of its kind, from 0
+	Client int    // number of the client among those of its kind, from 0
+	Habit  string // of odd people and evasive robots
 }
 
 // Each is called for every request, after it was served. s is nil without a Server.
@@ -188,6 +209,13 @@ type client struct {
 	count    int       // pages made
 	stops    int       // in a row
 	pace     func(c *client) time.Duration
+
+	habit     string
+	noReferer bool
+	bare      bool              // nothing but the oldest fields, for parts of pages too
+	night     bool              // awake when others sleep
+	tabs      int               // that are opened at once
+	only      func(d dest) bool // which parts of a page are asked for; nil: all
 }
 
 // planned is a request that is to be made.
@@ -234,8 +262,11 @@ func (c *client) between(a, b time.Duration) time.Duration {
 func (w *world) serve(c *client, p *planned) error {
 	v := &w.view
 	c.fill(v, p, w.cfg.Host)
+	if w.cfg.Via == Nginx {
+		throughNginx(v)
+	}
 	w.answer = site(p.path, p.dest, c.rng)
-	w.req = Request{View: v, Answer: &w.answer, Kind: c.kind, Client: c.number}
+	w.req = Request{View: v, Answer: &w.answer, Kind: c.kind, Client: c.number, Habit: c.habit}
 	if w.before != nil {
 		w.before(&w.req)
 	}

@@ -1,0 +1,155 @@
+package admin
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"antirobot/verdict"
+	"antirobot/verdict/message"
+	"antirobot/verdict/rules"
+)
+
+// Bounds of what is shown of a log and of the recent messages.
+const (
+	shownEntries = 100
+	maxEntries   = 1000
+	shownRecent  = 20
+	maxRecent    = 200
+)
+
+// shownEntry is an entry of a message log.
+type shownEntry struct {
+	ID      int64          `json:"id"`
+	When    time.Time      `json:"when"`
+	Tags    []string       `json:"tags"`
+	Message map[string]any `json:"message"`
+}
+
+// messageDomain returns the domain that a call is about: of the only partner, unless it names one.
+func (s *Server) messageDomain(partner, path string) (Messages, *message.Domain, error) {
+	system, err := s.messageSystem()
+	if err != nil {
+		return nil, nil, err
+	}
+	if all := system.Partners(); partner == "" && len(all) == 1 {
+		partner = all[0]
+	} else if partner == "" {
+		return nil, nil, badField("partner", "must be given: there are %d", len(all))
+	}
+	d, err := system.Domain(partner, path)
+	return system, d, messageProblem(err)
+}
+
+// messageProblem tells what the caller did wrong by the code of the message API.
+func messageProblem(err error) error {
+	var f *rules.Fault
+	if !errors.As(err, &f) {
+		return err
+	}
+	fields := map[int]string{
+		message.CodeAuthorisation: "partner", message.CodeDomain: "domain", message.CodeLog: "log", message.CodeModel: "model",
+		message.CodeAttribute: "attribute",
+	}
+	if f.Code == message.CodeProperty {
+		return notFound("%s", f.Text)
+	}
+	return badField(fields[f.Code], "%s", f.Text)
+}
+
+// searchMessages searches a message log, the newest entries first.
+func (s *Server) searchMessages(c *call) (any, error) {
+	args := c.QueryArgs()
+	text := func(name string) string { return string(args.Peek(name)) }
+	system, d, err := s.messageDomain(text("partner"), text("domain"))
+	if err != nil {
+		return nil, err
+	}
+	q := message.Query{Text: text("text"), Tag: text("tag"), Newest: true}
+	for _, t := range []struct {
+		name string
+		to   *time.Time
+	}{{"first", &q.First}, {"last", &q.Last}} {
+		if v := text(t.name); v != "" {
+			if *t.to, err = time.Parse(time.RFC3339Nano, v); err != nil {
+				return nil, badField(t.name, "%q is no time such as 2026-03-04T12:05:00Z", clipped(v))
+			}
+		}
+	}
+	if q.Limit, err = numberArg(text("limit"), shownEntries, maxEntries); err != nil {
+		return nil, badField("limit", "%s", err.Error())
+	}
+	found, err := system.Search(c.work, d, text("log"), q)
+	if err != nil {
+		return nil, messageProblem(err)
+	}
+	out := make([]shownEntry, len(found))
+	for i, e := range found {
+		tags := e.Tags
+		if tags == nil {
+			tags = []string{}
+		}
+		out[i] = shownEntry{e.ID, e.When.UTC(), tags, e.Message.Values()}
+	}
+	return struct {
+		Entries []shownEntry `json:"entries"`
+	}{out}, nil
+}
+
+func numberArg(s string, otherwise, most int) (int, error) {
+	if s == "" {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(s)
+	if err != nil || n < 1 || n > most {
+		return 0, errors.New("must be 1 to " + strconv.Itoa(most))
+	}
+	return n, nil
+}
+
+// markMessage lets a moderator say what an entry of a log is; a model learns it.
+func (s *Server) markMessage(c *call) (any, error) {
+	var in struct {
+		Partner   string `json:"partner"`
+		Domain    string `json:"domain"`
+		Log       string `json:"log"`
+		Model     string `json:"model"`
+		Attribute string `json:"attribute"`
+		Marker    string `json:"marker"`
+	}
+	if err := decode(c.RequestCtx, &in); err != nil {
+		return nil, err
+	}
+	if in.Marker != "good" && in.Marker != "bad" {
+		return nil, badField("marker", "must be good or bad")
+	}
+	id, err := strconv.ParseInt(c.arg, 10, 64)
+	if err != nil || id < 1 {
+		return nil, badField("id", "%q is no number of an entry", clipped(c.arg))
+	}
+	system, d, err := s.messageDomain(in.Partner, in.Domain)
+	if err != nil {
+		return nil, err
+	}
+	learnt, err := system.Mark(c.work, d, message.Marking{Log: in.Log, Model: in.Model, Attribute: in.Attribute, ID: id, Good: in.Marker == "good"})
+	if err != nil {
+		return nil, messageProblem(err)
+	}
+	return struct {
+		Learnt bool `json:"learnt"` // false: the same was said before
+	}{learnt}, nil
+}
+
+// recentMessages returns the decisions about the last messages of message routes, the newest first.
+func (s *Server) recentMessages(c *call) (any, error) {
+	limit, err := numberArg(string(c.QueryArgs().Peek("limit")), shownRecent, maxRecent)
+	if err != nil {
+		return nil, badField("limit", "%s", err.Error())
+	}
+	if s.deps.Decisions == nil {
+		return nil, absentPart("the memory of decisions")
+	}
+	return struct {
+		Messages []verdict.Story `json:"messages"`
+	}{s.deps.Decisions.Messages(limit)}, nil
+}

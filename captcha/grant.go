@@ -1,0 +1,98 @@
+package captcha
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"time"
+
+	"antirobot/spravka"
+)
+
+// A grant lets a message pass for which the rules asked a captcha, without running them a second time. A form that was
+// carried over its challenge has it in its seal. For a request that its sender repeats it is a cookie: sealed over the
+// message and the time of the challenge, and good once, together with a pass that was earned since. A pass serves one
+// grant alone, so each message costs an answer of its own.
+
+// Message is the fingerprint of a message's contents.
+type Message = [32]byte
+
+const (
+	grantVersion = 1
+	grantFixed   = 1 + 32 + 8
+	grantCookie  = "antirobot_grant_" // and the beginning of the fingerprint: two tabs do not undo each other
+)
+
+func grantName(m *Message) string { return grantCookie + hex.EncodeToString(m[:4]) }
+
+// ChallengeMessageForm is ChallengeForm for a request whose message rules decided so. What is too large to be carried
+// can be sent again after the right answer.
+func (c *Captcha) ChallengeMessageForm(q *Request, m *Message, decision string) Answer {
+	a := c.challengeForm(q, decision)
+	if q.BodyTooLarge || int64(len(q.Body)) > c.cfg.FormMaxBytes {
+		c.offerGrant(q, &a, m, decision)
+	}
+	return a
+}
+
+// ChallengeMessageJSON is ChallengeJSON for a request whose message rules decided so: once solved, the same message
+// passes when it is sent again.
+func (c *Captcha) ChallengeMessageJSON(q *Request, m *Message, decision string) Answer {
+	a := c.ChallengeJSON(q)
+	c.offerGrant(q, &a, m, decision)
+	return a
+}
+
+func (c *Captcha) offerGrant(q *Request, a *Answer, m *Message, decision string) {
+	at := c.now()
+	b := append(make([]byte, 0, grantFixed+len(decision)), grantVersion)
+	b = append(b, m[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(at.Unix()))
+	b = append(b, decision...)
+	token := c.ring().Seal(nil, spravka.PurposeGrant, q.keyContext(), b, at.Add(c.cfg.KeyTTL))
+	a.Header = append(a.Header, c.grantField(q, m, token, c.cfg.KeyTTL))
+}
+
+func (c *Captcha) grantField(q *Request, m *Message, token []byte, ttl time.Duration) HeaderField {
+	same := q.Service.sameSite
+	return HeaderField{"Set-Cookie", string(spravka.AppendSetCookie(nil, grantName(m), token, "", "/", ttl, q.secure() || same != "Lax", true, same))}
+}
+
+// TakeGrant spends the grant for a message, if q brings one and the pass that makes it good. It returns the decision
+// that was made of the message, and the field that takes the cookie away.
+func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone HeaderField, ok bool) {
+	token, found := findCookie(q.View, grantName(m))
+	if !found || q.Partner != nil {
+		return "", HeaderField{}, false
+	}
+	at := c.now()
+	b, err := c.ring().Open(nil, spravka.PurposeGrant, q.keyContext(), token, at)
+	if err != nil || len(b) < grantFixed || b[0] != grantVersion || Message(b[1:33]) != *m {
+		return "", HeaderField{}, false
+	}
+	asked := int64(binary.BigEndian.Uint64(b[33:]))
+	for i := range q.ID.NPasses {
+		p := &q.ID.Passes[i]
+		if p.Earned && p.Born >= asked && c.spendGrant(q, p, at) {
+			return string(b[grantFixed:]), c.grantField(q, m, nil, -time.Second), true
+		}
+	}
+	return "", HeaderField{}, false
+}
+
+// spendGrant reports whether the pass has served no grant yet, durably and for all nodes. No grant that it could serve
+// outlives the mark.
+func (c *Captcha) spendGrant(q *Request, p *spravka.Pass, at time.Time) bool {
+	nonce := p.ID
+	nonce[0] ^= 0xff // apart from answers and forms in the node's own set
+	if !c.spent.add(nonce, at) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	defer cancel()
+	first, err := c.store.Spend(ctx, append([]byte("captcha/grant/"), p.ID[:]...), c.cfg.KeyTTL)
+	if err != nil {
+		return c.survives(q, "spend a grant", err)
+	}
+	return first
+}

@@ -1,0 +1,131 @@
+package cbb
+
+import (
+	"bytes"
+	"cmp"
+	"net/netip"
+	"slices"
+	"time"
+
+	"antirobot/identity"
+)
+
+// Listed reports whether the list called name has addr or sub; one of the two may be zero. "api" is the entries made at
+// run time, and "block", "ban" and "white" are all lists of that flag. Entries for a service count for that one alone.
+// It reads the snapshot and does not wait. Unlike Lookup it sees an entry that another list hides.
+func (l *Lists) Listed(name string, addr netip.Addr, sub identity.Subject, service string, at time.Time) bool {
+	q := namedQuery{name: name, service: service, at: at}
+	q.flag, q.byFlag = flagOf(name)
+	addr = addr.Unmap().WithZone("")
+	if l.over.has(addr, sub, &q) {
+		return true
+	}
+	layers := l.snap.Load().layers
+	for i := range layers {
+		if q.fits(&layers[i].base) && layers[i].data.has(addr, sub) {
+			return true
+		}
+	}
+	return false
+}
+
+// namedQuery says which entries are asked for.
+type namedQuery struct {
+	name, service string
+	flag          Flag
+	byFlag        bool
+	at            time.Time
+}
+
+func (q *namedQuery) fits(e *Entry) bool {
+	return (e.Service == "" || e.Service == q.service) && e.live(q.at) && (q.byFlag && e.Flag == q.flag || e.List == q.name)
+}
+
+func (q *namedQuery) any(c *cell) bool {
+	for _, e := range c.entries {
+		if q.fits(e) {
+			return true
+		}
+	}
+	return false
+}
+
+// flagOf reads the name of a flag.
+func flagOf(name string) (Flag, bool) {
+	for _, f := range [...]Flag{Block, Ban, White} {
+		if name == f.String() {
+			return f, true
+		}
+	}
+	return 0, false
+}
+
+// Names returns what a list may be called in Listed: those of the configuration and our own.
+func (c *Config) Names() []string {
+	names := []string{listAPI, listInline, Block.String(), Ban.String(), White.String()}
+	for i := range c.Lists {
+		names = append(names, c.Lists[i].Name)
+	}
+	return names
+}
+
+// has reports whether one of the networks around addr, or sub, is in the list.
+func (d *parsed) has(addr netip.Addr, sub identity.Subject) bool {
+	if sub.Kind != identity.KindNone {
+		_, ok := slices.BinarySearchFunc(d.subjects, sub, func(l labelledSubject, s identity.Subject) int { return compareSubjects(l.s, s) })
+		if ok {
+			return true
+		}
+	}
+	if !addr.IsValid() || addr.Is4() && len(d.v4) == 0 || addr.Is6() && len(d.v6) == 0 {
+		return false
+	}
+	seen := &d.lengths.v6
+	if addr.Is4() {
+		seen = &d.lengths.v4
+	}
+	for bits := range addr.BitLen() + 1 {
+		if !seen[bits] {
+			continue
+		}
+		if _, ok := d.find(netip.PrefixFrom(addr, bits).Masked()); ok {
+			return true
+		}
+	}
+	return false
+}
+
+func compareSubjects(a, b identity.Subject) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), bytes.Compare(a.ID[:], b.ID[:]))
+}
+
+// lengths are the lengths of the networks that a list has: few, so that a search need not try them all.
+type lengths struct{ v4, v6 [129]bool }
+
+// has reports whether an entry that fits stands at sub, or at a network around addr.
+func (o *overlay) has(addr netip.Addr, sub identity.Subject, q *namedQuery) bool {
+	if sub.Kind != identity.KindNone && o.nsubj.Load() > 0 {
+		if sh := o.shard(sub).Load(); sh != nil {
+			if c, ok := (*sh)[sub]; ok && q.any(c) {
+				return true
+			}
+		}
+	}
+	t := o.nets.Load()
+	if !addr.IsValid() || t.Size() == 0 {
+		return false
+	}
+	for p := netip.PrefixFrom(addr, addr.BitLen()); ; {
+		around, c, ok := t.LookupPrefixLPM(p)
+		if !ok {
+			return false
+		}
+		if q.any(c) {
+			return true
+		}
+		if around.Bits() == 0 {
+			return false
+		}
+		p = netip.PrefixFrom(around.Addr(), around.Bits()-1)
+	}
+}

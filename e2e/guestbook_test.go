@@ -1,0 +1,51 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestGuestbookRules spams the guest-book of the demo and reads what the rules said.
+func TestGuestbookRules(t *testing.T) {
+	t.Parallel()
+	g := start(t, "demo", "--log-level", "info", "--captcha-test-answer", testAnswer)
+	v := visitor(t)
+	post := func(words string) *response {
+		t.Helper()
+		return v.do("POST", g.url+"/guestbook", "name=Ann&words="+strings.ReplaceAll(words, " ", "+"), "Content-Type", form)
+	}
+	rules := func(wants ...string) {
+		t.Helper()
+		page := v.get(g.url+"/guestbook/rules").must(t, 200, "What the rules said")
+		for _, want := range wants {
+			if !strings.Contains(page.body, want) {
+				t.Errorf("the page does not say %q\n%s", want, tail(page.body, 4000))
+			}
+		}
+	}
+	post("The lighthouse is lovely, thank you").must(t, 200, "Thank you, your words arrived whole.")
+	rules("<h3>OK → pass</h3>", "line 9: do modelClassify() mark spam score 2: TRUE", `class="passed"`)
+
+	page := post("Win money at the online casino today").must(t, 200, "<form")
+	rules("<h3>SPAM → captcha</h3>", `<li class="fired"><code>line 9: do modelClassify() mark spam score 2: FALSE, marked, score 2</code></li>`, "tags spam")
+	v.do("POST", g.url+"/checkcaptcha", answered(t, page.body, testAnswer), "Content-Type", form).must(t, 200, "Thank you")
+	rules("SPAM → pass, a captcha was solved for it")
+
+	post("lalalalalalalalalalalalala").must(t, 409, `"decision":"FLOOD"`)
+	for range 3 {
+		post("the very same words").must(t, 200, "Thank you")
+	}
+	post("the very same words").must(t, 200, "<form")
+	rules("FREQUENT → captcha", "FLOOD → quarantine")
+	post(strings.Repeat("word one two ", 60)).must(t, 403, "")
+
+	// A moderator says that a good one was spam.
+	const odd = "zyxwv unheard nonsense"
+	post(odd).must(t, 200, "Thank you")
+	id := between(v.get(g.url+"/guestbook/rules").body, `name="id" value="`, `"`)
+	v.do("POST", g.url+"/guestbook/rules", "id="+id+"&marker=bad", "Content-Type", form).must(t, 303, "")
+	v.get(g.url+"/guestbook/rules?learnt=bad").must(t, 200, "Learnt: that was spam.")
+	if r := post(odd + " again"); r.StatusCode != 200 || !strings.Contains(r.body, "<form") || strings.Contains(r.body, "Thank you") {
+		t.Errorf("it was not learnt: %d", r.StatusCode)
+	}
+}

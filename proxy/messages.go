@@ -1,0 +1,264 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"strings"
+
+	"antirobot/captcha"
+	"antirobot/identity"
+	"antirobot/proxy/h1"
+	"antirobot/verdict"
+	"antirobot/verdict/message"
+	"antirobot/verdict/rules"
+)
+
+// Messages is the message firewall. *message.System is.
+type Messages interface {
+	Partners() []string
+	Domain(partner, path string) (*message.Domain, error)
+	JudgeInline(ctx context.Context, d *message.Domain, values map[string]any, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error
+}
+
+// posted is a request as its message is read: the client's own, or one that was carried over a captcha.
+type posted struct {
+	header func(name string) []string
+	query  string
+	body   []byte
+	err    error // why the body is not there
+}
+
+// judgeMessage judges the message of a request that is to be passed on, if it comes on one of the service's routes. The
+// body stays as it is, to be sent on.
+func (j *journey) judgeMessage() {
+	r := j.svc.messageRoute(j.view.Method, j.view.Path, j.snap.Router.normal)
+	if r == nil || j.stopped() || j.decision.Cause == verdict.CauseOff || j.decision.Cause == verdict.CauseWhite {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Timeout)
+	defer cancel()
+	p := posted{header: j.headerValues, query: string(j.view.Query)}
+	by, _ := ctx.Deadline()
+	p.body, p.err = j.x.ReadBodyBy(r.read.MaxBody, by)
+	if p.err != nil && !errors.Is(p.err, h1.ErrBodyTooLarge) && !errors.Is(p.err, h1.ErrBodyLate) {
+		return // broken: forward says so
+	}
+	ruling := j.decision.RuleMessage()
+	values := j.ruleMessage(ctx, r, &p, ruling, true)
+	if ruling.Granted {
+		return
+	}
+	j.message = r.fingerprint(values, ruling)
+	if j.decision.Verdict == verdict.Human {
+		j.decision.Settle()
+	}
+}
+
+// headerValues returns the values of a header field of the client's request.
+func (j *journey) headerValues(name string) (out []string) {
+	for i := range j.view.Fields {
+		if f := &j.view.Fields[i]; len(f.Name) == len(name) && strings.EqualFold(string(f.Name), name) {
+			out = append(out, string(f.Value))
+		}
+	}
+	return out
+}
+
+// fingerprint is what a grant for the message is bound to: what it says, or why that is not known.
+func (r *messageRoute) fingerprint(values map[string]any, ruling *verdict.Ruling) captcha.Message {
+	h := sha256.New()
+	h.Write([]byte(r.name))
+	h.Write([]byte{0})
+	if values == nil {
+		h.Write([]byte(ruling.Failed))
+	} else {
+		sum := r.read.Fingerprint(values)
+		h.Write(sum[:])
+	}
+	return captcha.Message(h.Sum(nil))
+}
+
+// The reasons why there is no decision, as stories and fingerprints have them.
+const (
+	failedTooLarge = "the body is too large"
+	failedLate     = "the body did not come in time"
+	failedAway     = "the message firewall is not there yet"
+)
+
+// ruleMessage fills ruling with what the route says about a message, and returns what the message says; nil if it can't
+// be read. With grants a message for which its sender solved a captcha is not judged again.
+func (j *journey) ruleMessage(ctx context.Context, r *messageRoute, p *posted, ruling *verdict.Ruling, grants bool) map[string]any {
+	ruling.Route = r.name
+	fail := func(action verdict.RuleAction, why string) {
+		ruling.Action, ruling.Failed = action, why
+	}
+	system, d, err := j.messageDomain(r)
+	var values map[string]any
+	switch {
+	case errors.Is(p.err, h1.ErrBodyTooLarge):
+		fail(r.tooLarge, failedTooLarge)
+	case p.err != nil:
+		fail(r.late, failedLate)
+	case err != nil:
+		fail(r.failed, err.Error())
+	default:
+		values, err = r.read.Values(d, j.input(p))
+		switch {
+		case errors.Is(err, message.ErrTooLarge):
+			fail(r.tooLarge, failedTooLarge)
+		case errors.Is(err, message.ErrUnreadable):
+			fail(r.unreadable, err.Error())
+		case err != nil:
+			fail(r.failed, err.Error())
+		}
+	}
+	if grants && j.granted(r, values, ruling) || ruling.Failed != "" {
+		j.svc.metrics.message(r.name, ruling)
+		return values
+	}
+	ruling.Decision = rules.Unknown
+	err = system.JudgeInline(ctx, d, values, r.cfg.Trace, func(p *rules.Program, run *rules.Run, _ error) {
+		ruling.Take(p, run)
+		ruling.Route = r.name
+	})
+	switch {
+	case err == nil:
+		ruling.Action = r.answers.Of(ruling.Decision)
+	case ctx.Err() != nil:
+		ruling.Decision = ""
+		fail(r.late, err.Error())
+	default:
+		ruling.Decision = ""
+		fail(r.failed, err.Error())
+	}
+	j.svc.metrics.message(r.name, ruling)
+	return values
+}
+
+// granted spends the grant that the sender has for a message, if any.
+func (j *journey) granted(r *messageRoute, values map[string]any, ruling *verdict.Ruling) bool {
+	if values == nil && ruling.Failed == "" {
+		return false
+	}
+	m := r.fingerprint(values, ruling)
+	decision, gone, ok := j.snap.Captcha.TakeGrant(j.request(), &m)
+	if !ok {
+		return false
+	}
+	*ruling = verdict.Ruling{Route: r.name, Decision: decision, Granted: true, Stop: -1, Fired: ruling.Fired[:0]}
+	j.taken = gone
+	return true
+}
+
+// messageDomain returns the domain that judges the messages of a route.
+func (j *journey) messageDomain(r *messageRoute) (Messages, *message.Domain, error) {
+	var system Messages
+	if j.g.deps.Messages != nil {
+		system = j.g.deps.Messages()
+	}
+	if system == nil {
+		return nil, nil, errors.New(failedAway)
+	}
+	partner := r.cfg.Partner
+	if partner == "" {
+		if all := system.Partners(); len(all) == 1 {
+			partner = all[0]
+		}
+	}
+	d, err := system.Domain(partner, r.cfg.Domain)
+	return system, d, err
+}
+
+// input is what the message is read from.
+func (j *journey) input(p *posted) message.Input {
+	first := func(name string) string {
+		if v := p.header(name); len(v) > 0 {
+			return v[0]
+		}
+		return ""
+	}
+	return message.Input{
+		ContentType: first("Content-Type"), ContentEncoding: strings.Join(p.header("Content-Encoding"), ","),
+		Body: p.body, Query: p.query, Header: p.header, Subject: j.id.Winner().String(), Address: j.id.Addr,
+	}
+}
+
+// challengeMessage answers a message that has to earn its way by a captcha. What was posted travels sealed in the page,
+// or is sent again by the script that posted it.
+func (j *journey) challengeMessage(q *captcha.Request) captcha.Answer {
+	c, decision := j.snap.Captcha, j.decision.Message.Decision
+	if decision == "" {
+		decision = "FAILED"
+	}
+	t := j.view.Get("Content-Type")
+	switch {
+	case j.kind() == kindXML:
+		return c.ChallengeXML(q, false)
+	case j.kind() == kindSubresource:
+		return c.SubResource(q, false)
+	case j.kind() == kindAJAX, hasFoldPrefix(t, "application/json"), bytes.Contains(t, []byte("+json")):
+		return c.ChallengeMessageJSON(q, &j.message, decision)
+	default:
+		return c.ChallengeMessageForm(q, &j.message, decision)
+	}
+}
+
+// resend sends on a request that was carried over its captcha. One that met the captcha for another reason than its
+// message is judged now: who has just solved one is asked for no other, but may still be refused.
+func (j *journey) resend(a *captcha.Answer) {
+	r := a.Resend
+	path, query, _ := strings.Cut(r.Target, "?")
+	svc := j.snap.Router.Find(j.view.Host, []byte(path), &j.scratch)
+	var route *messageRoute
+	if svc != nil && j.decision.Cause != verdict.CauseOff {
+		route = svc.messageRoute([]byte(r.Method), []byte(path), j.snap.Router.normal)
+	}
+	if route == nil {
+		j.forward(a)
+		return
+	}
+	ruling := j.decision.RuleMessage()
+	if r.Grant != "" {
+		ruling.Route, ruling.Decision, ruling.Granted = route.name, r.Grant, true
+		j.svc.metrics.message(route.name, ruling)
+	} else {
+		j.judgeCarried(route, r, query, ruling)
+	}
+	j.remember()
+	if ruling.Action >= verdict.RuleQuarantine && j.svc.Verdict.Mode == verdict.Enforce {
+		j.decision.Verdict = verdict.Human
+		j.decision.Settle()
+		refused := j.blocked(j.request())
+		refused.Header = append(refused.Header, a.Header...) // the pass was earned, whatever became of the message
+		j.answer(refused)
+		return
+	}
+	j.forward(a)
+}
+
+func (j *journey) judgeCarried(route *messageRoute, r *captcha.SavedRequest, query string, ruling *verdict.Ruling) {
+	ctx, cancel := context.WithTimeout(context.Background(), route.cfg.Timeout)
+	defer cancel()
+	p := posted{query: query, body: r.Body, header: func(name string) (out []string) {
+		for _, f := range r.Header {
+			if strings.EqualFold(f.Name, name) {
+				out = append(out, f.Value)
+			}
+		}
+		return out
+	}}
+	j.ruleMessage(ctx, route, &p, ruling, false)
+	if ruling.Action == verdict.RuleRobot {
+		ruling.Action, ruling.Granted = verdict.RuleNone, true
+	}
+}
+
+// messageFields are added to the service's answer: the grant that was spent goes.
+func (j *journey) messageFields(dst []identity.Field) []identity.Field {
+	if j.taken.Name == "" {
+		return dst
+	}
+	return append(dst, identity.Field{Name: nameSetCookie, Value: []byte(j.taken.Value)})
+}

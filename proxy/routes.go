@@ -1,0 +1,205 @@
+package proxy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"antirobot/verdict"
+	"antirobot/verdict/message"
+)
+
+// MessagesConfig is the messages section of a service: the routes on which people post.
+type MessagesConfig struct {
+	Routes []MessageRouteConfig `mapstructure:"routes"`
+}
+
+// MessageRouteConfig is one route whose messages are judged before the service sees them. Fields that are empty or zero
+// have the defaults of withDefaults.
+type MessageRouteConfig struct {
+	// Route is a method and a path, such as POST /comments. The method may be *. In the path * stands for one segment
+	// and ** at the end for the rest.
+	Route   string `mapstructure:"route"`
+	Partner string `mapstructure:"partner"` // of the message firewall; empty: the only one
+	Domain  string `mapstructure:"domain"`  // path of the partner's domain that judges
+
+	Sources     []message.SourceConfig `mapstructure:"sources"`
+	MaxBody     int64                  `mapstructure:"max_body"`     // bytes as they are sent
+	MaxExpanded int64                  `mapstructure:"max_expanded"` // bytes after decompression
+	Timeout     time.Duration          `mapstructure:"timeout"`      // to read the body and judge it
+
+	// Answers says what follows from each decision, Otherwise from one that is not among them.
+	Answers   []verdict.AnswerConfig `mapstructure:"answers"`
+	Otherwise string                 `mapstructure:"otherwise"`
+	// What follows where there is no decision.
+	TooLarge   string `mapstructure:"too_large"`  // the body is larger than MaxBody or MaxExpanded
+	Unreadable string `mapstructure:"unreadable"` // it is not what it says, or in no encoding that is known
+	OnTimeout  string `mapstructure:"on_timeout"` // it did not come, or was not judged, in time
+	OnError    string `mapstructure:"on_error"`   // the rules failed, or the message firewall is away
+
+	Trace bool `mapstructure:"trace"` // keep with each decision what every statement did
+}
+
+// withDefaults fills in what a route leaves open.
+func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
+	limits := message.DefaultInlineConfig()
+	c.MaxBody = cmp.Or(c.MaxBody, limits.MaxBody)
+	c.MaxExpanded = cmp.Or(c.MaxExpanded, limits.MaxExpanded)
+	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
+	if len(c.Answers) == 0 {
+		c.Answers = verdict.DefaultAnswers()
+	}
+	c.Otherwise = cmp.Or(c.Otherwise, "captcha")
+	c.TooLarge = cmp.Or(c.TooLarge, "captcha")
+	c.Unreadable = cmp.Or(c.Unreadable, "captcha")
+	c.OnTimeout = cmp.Or(c.OnTimeout, "captcha")
+	c.OnError = cmp.Or(c.OnError, "pass")
+	return c
+}
+
+func (c *MessageRouteConfig) inline() message.InlineConfig {
+	return message.InlineConfig{Sources: c.Sources, MaxBody: c.MaxBody, MaxExpanded: c.MaxExpanded}
+}
+
+// maxRouteBody bounds what a route may keep in memory for each request under way.
+const maxRouteBody = 16 << 20
+
+// Validate returns every error of c, each with its path.
+func (c *MessagesConfig) Validate() error {
+	var errs []error
+	seen := map[string]bool{}
+	for i := range c.Routes {
+		if _, err := newMessageRoute(c.Routes[i]); err != nil {
+			errs = append(errs, pathed(fmt.Sprintf("routes[%d].", i), err)...)
+		}
+		if seen[c.Routes[i].Route] {
+			errs = append(errs, fmt.Errorf("routes[%d].route: %q stands above already", i, c.Routes[i].Route))
+		}
+		seen[c.Routes[i].Route] = true
+	}
+	return errors.Join(errs...)
+}
+
+// pathed puts a path before each of joined errors.
+func pathed(path string, err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var out []error
+		for _, e := range joined.Unwrap() {
+			out = append(out, pathed(path, e)...)
+		}
+		return out
+	}
+	return []error{fmt.Errorf("%s%w", path, err)}
+}
+
+// messageRoute is a route made ready. It is immutable.
+type messageRoute struct {
+	name     string // as it is configured
+	method   string // "*": any
+	segments []string
+	rest     bool // the path may go on
+
+	cfg        MessageRouteConfig
+	read       message.InlineConfig
+	answers    *verdict.Answers
+	tooLarge   verdict.RuleAction
+	unreadable verdict.RuleAction
+	late       verdict.RuleAction
+	failed     verdict.RuleAction
+}
+
+func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
+	c = c.withDefaults()
+	r := &messageRoute{name: c.Route, cfg: c, read: c.inline()}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	var path string
+	var ok bool
+	if r.method, path, ok = strings.Cut(c.Route, " "); !ok || !strings.HasPrefix(path, "/") || r.method == "" || strings.ToUpper(r.method) != r.method {
+		bad("route: %q is no method and path such as POST /comments", c.Route)
+	}
+	path, r.rest = strings.CutSuffix(path, "/**")
+	r.segments = strings.Split(strings.Trim(path, "/"), "/")
+	if strings.Contains(path, "**") || strings.ContainsAny(path, "?# ") {
+		bad("route: in the path of %q, * stands for one segment and ** at the end for the rest", c.Route)
+	}
+	if err := r.read.Validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if c.MaxBody > maxRouteBody || c.MaxExpanded > maxRouteBody {
+		bad("max_body: more than %d MiB would be kept in memory for each request", maxRouteBody>>20)
+	}
+	if c.Timeout < 10*time.Millisecond || c.Timeout > time.Minute {
+		bad("timeout: %v is not between 10ms and 1m", c.Timeout)
+	}
+	var err error
+	if r.answers, err = verdict.NewAnswers(c.Answers, c.Otherwise); err != nil {
+		errs = append(errs, err)
+	}
+	for _, a := range []struct {
+		key, value string
+		action     *verdict.RuleAction
+	}{
+		{"too_large", c.TooLarge, &r.tooLarge},
+		{"unreadable", c.Unreadable, &r.unreadable},
+		{"on_timeout", c.OnTimeout, &r.late},
+		{"on_error", c.OnError, &r.failed},
+	} {
+		if *a.action, ok = verdict.ParseAction(a.value); !ok {
+			bad("%s: %.40q is no action", a.key, a.value)
+		}
+	}
+	return r, errors.Join(errs...)
+}
+
+// newMessageRoutes makes the routes of a configuration that Validate has found good.
+func newMessageRoutes(c MessagesConfig) []*messageRoute {
+	routes := make([]*messageRoute, 0, len(c.Routes))
+	for i := range c.Routes {
+		r, err := newMessageRoute(c.Routes[i])
+		if err != nil {
+			panic("BUG: a route that Validate let pass: " + err.Error())
+		}
+		routes = append(routes, r)
+	}
+	return routes
+}
+
+// fits reports whether the route has requests of a method and a path in its normal form.
+func (r *messageRoute) fits(method, path []byte) bool {
+	if r.method != "*" && r.method != string(method) {
+		return false
+	}
+	rest := strings.Trim(string(path), "/")
+	for i, want := range r.segments {
+		segment, after, more := strings.Cut(rest, "/")
+		if want != "*" && want != segment || want == "*" && segment == "" {
+			return false
+		}
+		if !more && i < len(r.segments)-1 {
+			return false
+		}
+		if i == len(r.segments)-1 {
+			return !more || r.rest
+		}
+		rest = after
+	}
+	return true
+}
+
+// messageRoute returns the first route of the service that has the request; nil for none. The path is looked up in the
+// form that the most liberal upstream might read in it.
+func (s *Service) messageRoute(method, path []byte, normal Normaliser) *messageRoute {
+	if len(s.routes) == 0 {
+		return nil
+	}
+	path = normal(nil, path)
+	for _, r := range s.routes {
+		if r.fits(method, path) {
+			return r
+		}
+	}
+	return nil
+}
