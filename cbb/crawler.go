@@ -85,30 +85,33 @@ func (c *crawler) owns(name string) bool {
 }
 
 // crawlerEntry returns the white entry of a request that declares a crawler and comes from its address; nil if it does
-// neither. One declared crawler that is believed is enough; a refuted one excludes the benefit of the doubt.
-func (s *snapshot) crawlerEntry(v *identity.View, addr netip.Addr, ver *verifier) *Entry {
+// neither. One declared crawler that is believed is enough; a refuted one excludes the benefit of the doubt. false tells a
+// lie: the DNS has refuted it, or it is outside of ranges that are at hand and the DNS does not speak for it.
+func (s *snapshot) crawlerEntry(v *identity.View, addr netip.Addr, ver *verifier) (white *Entry, honest bool) {
 	if s.rules.agent < 0 {
-		return nil
+		return nil, true
 	}
 	agent := v.Get("User-Agent")
 	if len(agent) == 0 {
-		return nil
+		return nil, true
 	}
 	bits := s.rules.fields[s.rules.agent].match(agent)
 	first := s.rules.firstCrawler
-	var white *Entry
-	ask := false
+	ask, outside := false, false
 	bits.each(first, func(i int) bool {
 		c := s.crawlers[i-first]
-		if t := c.ranges.Load(); t != nil && t.Contains(addr) {
-			white = c.byRange
-			return false
+		if t := c.ranges.Load(); t != nil {
+			if t.Contains(addr) {
+				white = c.byRange
+				return false
+			}
+			outside = true
 		}
 		ask = ask || len(c.suffixes) > 0
 		return true
 	})
 	if white != nil || !ask {
-		return white
+		return white, white != nil || !outside
 	}
 	refuted := false
 	bits.each(first, func(i int) bool {
@@ -128,9 +131,9 @@ func (s *snapshot) crawlerEntry(v *identity.View, addr netip.Addr, ver *verifier
 		return true
 	})
 	if white != nil && white.Provisional && refuted {
-		return nil
+		white = nil
 	}
-	return white
+	return white, white != nil || !refuted && !outside
 }
 
 // Claim is what the lists know of a client that declares a crawler, without asking the DNS.

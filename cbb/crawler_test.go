@@ -446,3 +446,37 @@ func TestNetwork64(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestLiars: who declares a crawler and is known not to be it is told from those of whom nobody can tell.
+func TestLiars(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dns := zone()
+		l := crawling(t, dns, func(c *Config) {
+			c.Crawlers.Own = []CrawlerConfig{{Name: "mine", UserAgentRegex: []string{`^MyBot/\d`}, Ranges: []string{"203.0.113.0/24"}}}
+		})
+		defer closeLists(t, l)
+		f := func(addr, agent string, want bool) {
+			t.Helper()
+			v, id := request(addr, "/", "User-Agent", agent)
+			var m Match
+			l.Lookup(&m, v, id, "")
+			if m.Liar != want {
+				t.Errorf("%s as %.40q lies: %v", addr, agent, m.Liar)
+			}
+		}
+		const duck = "DuckDuckBot/1.1; (+http://duckduckgo.com/duckduckbot.html)"
+		f("198.51.100.5", googleUA, false) // being looked up
+		f("66.249.66.1", googleUA, false)
+		time.Sleep(time.Second)
+		f("198.51.100.5", googleUA, true)
+		f("66.249.66.1", googleUA, false)
+		f("198.51.100.5", duck, false) // its ranges are not at hand, and it has no names
+		f("198.51.100.5", chromeUA, false)
+		f("203.0.113.9", "MyBot/1", false)
+		f("198.51.100.5", "MyBot/1", true)
+		dns.set(errors.New("the DNS is down"), 0)
+		f("198.51.100.77", googleUA, false)
+		time.Sleep(time.Minute)
+		f("198.51.100.77", googleUA, false) // it can't be told
+	})
+}

@@ -64,6 +64,7 @@ type Match struct {
 	White    *Entry
 	Block    *Entry // a block of a fetched list
 	Ban      *Entry
+	Liar     bool // declares a crawler that it is known not to be
 }
 
 // The places of a Match, as indices.

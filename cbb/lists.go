@@ -184,7 +184,8 @@ func (l *Lists) Lookup(m *Match, v *identity.View, id *identity.Identity, servic
 		l.probes.Put(p)
 	}
 	if m.White == nil && m.OwnBlock == nil {
-		m.White = s.crawlerEntry(v, id.Addr, s.verifier)
+		white, honest := s.crawlerEntry(v, id.Addr, s.verifier)
+		m.White, m.Liar = white, !honest
 	}
 }
 

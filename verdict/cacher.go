@@ -24,9 +24,9 @@ type Lists interface {
 }
 
 // Judge is the inline judge of services with Sync. It answers from memory, does not wait and does not allocate; a score
-// above the service's threshold says robot.
+// above the service's threshold says robot. d is the decision so far: what the lists know of the request is in its event.
 type Judge interface {
-	Judge(v *identity.View, id *identity.Identity, s *Service) (score float32)
+	Judge(d *Decision, v *identity.View, id *identity.Identity, s *Service) (score float32)
 }
 
 // Options is what a Cacher is made of. Store, Lists and Metrics are required.
@@ -198,7 +198,7 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *identity.View, id *
 		return true
 	}
 	if s.Sync && c.judge != nil {
-		if score := c.judge.Judge(v, id, s); score > s.Threshold {
+		if score := c.judge.Judge(d, v, id, s); score > s.Threshold {
 			d.Cause, d.Score = CauseJudge, score
 			return true
 		}

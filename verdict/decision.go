@@ -116,8 +116,9 @@ func (d *Decision) Event(e *Event, v *identity.View, id *identity.Identity, s *S
 	}
 	e.Agent = e.Facts.read(v, id, d.claims)
 	if d.Cause == CauseWhite && d.Entry.Provisional {
-		e.Cause, e.Pending = CauseNone, true
+		e.Cause = CauseNone
 	}
+	e.Liar = d.match.Liar
 }
 
 // hash is a fast 64-bit hash with a fixed seed, so that recorded events keep their meaning. It resists nobody who

@@ -11,7 +11,7 @@ import (
 type Facts struct {
 	Partial bool // of a recorded line: Headers but User-Agent and Referer, Shape, Language, Misfits, Cookies are unknown
 	Partner bool // an XML partner asks for its user: nothing is known of the user's client
-	Pending bool // claims to be a crawler that is being looked up
+	Liar    bool // declares a crawler that it is known not to be
 	Secure  bool // the client came over https, as far as we are told
 	Direct  bool // no proxy between the client and us: the version of HTTP is its own
 	HTTP10  bool

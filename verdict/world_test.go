@@ -34,7 +34,9 @@ func (r ruleSays) Judge(g *Ruling, _ *identity.View, _ *identity.Identity, _ *Se
 
 type judgeSays float32
 
-func (j judgeSays) Judge(*identity.View, *identity.Identity, *Service) float32 { return float32(j) }
+func (j judgeSays) Judge(*Decision, *identity.View, *identity.Identity, *Service) float32 {
+	return float32(j)
+}
 
 // sharedStore is a Memory that several nodes use, and that can fail.
 type sharedStore struct {

@@ -123,10 +123,11 @@ func BenchmarkJudge(b *testing.B) {
 	p, _ := newProcessor(b, nil)
 	p.SetFormula(formula.NewLive(defaultFormula(b), nil, metrics.NewSet()))
 	v, id, s := aPageLoad(p)
+	var d verdict.Decision
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {
-		p.Judge(v, id, s)
+		p.Judge(&d, v, id, s)
 	}
 }
 

@@ -188,8 +188,9 @@ func TestOfferAllocatesNothing(t *testing.T) {
 	}
 	v, id := &identity.View{At: e.At}, &identity.Identity{N: 1, Subjects: e.Subjects}
 	s := (*p.services.Load())[0].Service
+	var d verdict.Decision
 	p.Process(e)
-	if n := testing.AllocsPerRun(1000, func() { p.Judge(v, id, s) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { p.Judge(&d, v, id, s) }); n != 0 {
 		t.Errorf("the judge: %v allocations", n)
 	}
 }

@@ -130,11 +130,11 @@ var factors = []factor{
 	}},
 	{FactorInfo{"agent_library", Client, "0 or 1", "Claims to be an HTTP library or a command line tool.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyLibrary })},
 	{FactorInfo{"agent_robot", Client, "0 or 1", "Declares itself a robot.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyRobot })},
-	{FactorInfo{"agent_crawler", Client, "0 or 1", "Claims to be a search engine's crawler of those that can prove it. Those that do are not judged, so this one has not. Unknown while it is being looked up, and in recorded lines.", true}, func(c *scene) float32 {
-		if c.e.Claim.Family == verdict.FamilyCrawler && (c.e.Pending || c.e.Partial) {
+	{FactorInfo{"agent_crawler", Client, "0 or 1", "Declares a search engine's crawler that it is not: the DNS or the published ranges say so. Unknown while nobody can tell.", true}, func(c *scene) float32 {
+		if c.e.Claim.Family == verdict.FamilyCrawler && !c.e.Liar {
 			return nan
 		}
-		return truth(c.e.Claim.Family == verdict.FamilyCrawler)
+		return truth(c.e.Liar)
 	}},
 	{FactorInfo{"agent_headless", Client, "0 or 1", "Claims to be a browser without a window.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyHeadless })},
 	{FactorInfo{"agent_app", Client, "0 or 1", "Claims to be a library of mobile apps.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyApp })},

@@ -297,10 +297,10 @@ func TestPartnersServerIsNotItsUser(t *testing.T) {
 	id.Partner = true
 	for range 40 {
 		v.At = v.At.Add(5 * time.Second)
-		if score := p.Judge(v, id, s); score != 0 {
+		var d verdict.Decision
+		if score := p.Judge(&d, v, id, s); score != 0 {
 			t.Fatalf("the inline judge says %v", score)
 		}
-		var d verdict.Decision
 		var e verdict.Event
 		d.Event(&e, v, id, s)
 		p.Process(&e)
