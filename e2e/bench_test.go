@@ -67,6 +67,7 @@ func serveRole(h fasthttp.RequestHandler) {
 // process is something whose CPU time is compared.
 type process struct {
 	name, addr string
+	admin      string // of a gateway
 	pids       []int
 }
 
@@ -280,6 +281,12 @@ func browserCookie(b *testing.B, addr string) string {
 
 func startGateway(b *testing.B, name, upstream, settings string) process {
 	b.Helper()
+	return startGatewayWith(b, name, upstream, settings, "")
+}
+
+// startGatewayWith runs a gateway with further settings of its service.
+func startGatewayWith(b *testing.B, name, upstream, settings, service string) process {
+	b.Helper()
 	bin, err := binary()
 	if err != nil {
 		b.Fatal(err)
@@ -287,7 +294,7 @@ func startGateway(b *testing.B, name, upstream, settings string) process {
 	dir := b.TempDir()
 	file := filepath.Join(dir, "bench.yaml")
 	// the load comes from one address: no limit may stop it
-	text := settings + fmt.Sprintf("defaults:\n  upstream: {urls: [\"http://%s\"]}\n  verdict: {mode: observe}\n", upstream)
+	text := settings + fmt.Sprintf("defaults:\n  upstream: {urls: [\"http://%s\"]}\n  verdict: {mode: observe}\n%s", upstream, service)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
@@ -300,8 +307,14 @@ func startGateway(b *testing.B, name, upstream, settings string) process {
 		b.Fatal(err)
 	}
 	addr := l.Addr().String()
+	private, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	admin := private.Addr().String()
+	private.Close()
 	l.Close()
-	cmd := exec.Command(bin, "serve", "--config", file, "--listen", addr, "--admin", "127.0.0.1:0", "--data-dir", dir)
+	cmd := exec.Command(bin, "serve", "--config", file, "--listen", addr, "--admin", admin, "--data-dir", dir)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
 	if err := cmd.Start(); err != nil {
@@ -311,7 +324,7 @@ func startGateway(b *testing.B, name, upstream, settings string) process {
 	for range 250 {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
-			return process{name: name, addr: addr, pids: []int{cmd.Process.Pid}}
+			return process{name: name, addr: addr, admin: admin, pids: []int{cmd.Process.Pid}}
 		}
 		time.Sleep(20 * time.Millisecond)
 	}

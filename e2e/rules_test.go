@@ -78,7 +78,7 @@ func TestRequestRules(t *testing.T) {
 	}
 	ask("192.0.2.99", "/", "User-Agent", "curl/8").must(t, 200, "") // white
 	ask("192.0.2.1", "/free", "User-Agent", "curl/8").must(t, 200, "")
-	ask("192.0.2.1", "/seen", "User-Agent", "curl/8").must(t, 200, "")
+	ask("192.0.2.1", "/seen", "User-Agent", "curl/8").must(t, 200, "") // observed
 	if n := g.metric(`antirobot_rules_total{service="shop",action="block"}`); n != 2 {
 		t.Errorf("%v requests were blocked or would have been", n)
 	}

@@ -114,6 +114,27 @@ func BenchmarkTrain(b *testing.B) {
 	}
 }
 
+// BenchmarkModelSize learns each set and prints what the model takes, in memory and in the store.
+func BenchmarkModelSize(b *testing.B) {
+	sets, _ := corpora(b)
+	for name, data := range sets {
+		b.Run(name, func(b *testing.B) {
+			var m *bayes
+			for b.Loop() {
+				m = newBayes(defaultFeatures)
+				for _, x := range data {
+					m.train(x.text, !x.bad)
+				}
+			}
+			b.ReportMetric(float64(len(data))*float64(b.N)/b.Elapsed().Seconds(), "texts/s")
+			b.ReportMetric(float64(m.counts.used), "features")
+			b.ReportMetric(float64(len(*m.counts.slots.Load())*16)/1024, "KiB-memory")
+			b.ReportMetric(float64(len(m.appendState(nil)))/1024, "KiB-stored")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
 // BenchmarkServe is a whole request of the API, decoded and answered.
 func BenchmarkServe(b *testing.B) {
 	sets, _ := corpora(b)

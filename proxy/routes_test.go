@@ -1,0 +1,99 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"antirobot/cbb"
+	"antirobot/verdict/message"
+)
+
+func withRoutes(t testing.TB, routes ...string) *Service {
+	t.Helper()
+	s := &Service{}
+	for _, r := range routes {
+		s.Messages.Routes = append(s.Messages.Routes, MessageRouteConfig{
+			Route: r, Sources: []message.SourceConfig{{Attribute: "text", From: "form", Key: "t"}},
+		})
+	}
+	if err := s.Messages.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	s.routes = newMessageRoutes(s.Messages)
+	return s
+}
+
+func TestMessageRoutes(t *testing.T) {
+	s := withRoutes(t, "POST /comments", "PUT /articles/*/comments", "* /forum/**", "POST /")
+	f := func(method, path, want string) {
+		t.Helper()
+		got := ""
+		if r := s.messageRoute([]byte(method), []byte(path), cbb.NormalPath); r != nil {
+			got = r.name
+		}
+		if got != want {
+			t.Errorf("%s %s: %q, want %q", method, path, got, want)
+		}
+	}
+	f("POST", "/comments", "POST /comments")
+	f("POST", "/comments/", "POST /comments")
+	f("POST", "//comments", "POST /comments")
+	f("POST", "/a/../comments", "POST /comments")
+	f("POST", "/%63omments", "POST /comments")
+	f("POST", "/comments;x=y", "POST /comments")
+	f("POST", "/comments/7", "")
+	f("POST", "/commentsx", "")
+	f("GET", "/comments", "")
+	f("PUT", "/comments", "")
+	f("PUT", "/articles/7/comments", "PUT /articles/*/comments")
+	f("PUT", "/articles/comments", "")
+	f("PUT", "/articles//comments", "") // the normal form has no empty segments
+	f("PUT", "/articles/7/8/comments", "")
+	f("PATCH", "/forum", "* /forum/**")
+	f("DELETE", "/forum/a/b/c", "* /forum/**")
+	f("DELETE", "/forums", "")
+	f("POST", "/", "POST /")
+	f("POST", "/else", "")
+}
+
+func TestMessageRouteConfig(t *testing.T) {
+	f := func(want string, edit func(*MessageRouteConfig)) {
+		t.Helper()
+		r := MessageRouteConfig{Route: "POST /a", Sources: []message.SourceConfig{{Attribute: "text", From: "form", Key: "t"}}}
+		edit(&r)
+		c := MessagesConfig{Routes: []MessageRouteConfig{r}}
+		err := c.Validate()
+		if err == nil && want != "" || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	f("", func(*MessageRouteConfig) {})
+	for _, bad := range []string{"", "/a", "POST", "POST a", "post /a", "POST /a/**/b", "POST /a?b", "POST /a#b", "POST  /a"} {
+		f("routes[0].route: ", func(r *MessageRouteConfig) { r.Route = bad })
+	}
+	f("routes[0].sources: there is none", func(r *MessageRouteConfig) { r.Sources = nil })
+	f("routes[0].max_body: more than 16 MiB", func(r *MessageRouteConfig) { r.MaxBody = 1 << 30 })
+	f("routes[0].timeout: 1ms is not between", func(r *MessageRouteConfig) { r.Timeout = time.Millisecond })
+	f(`routes[0].too_large: "drop" is no action`, func(r *MessageRouteConfig) { r.TooLarge = "drop" })
+	f(`routes[0].on_timeout: "x" is no action`, func(r *MessageRouteConfig) { r.OnTimeout = "x" })
+	twice := MessagesConfig{Routes: []MessageRouteConfig{withRoutes(t, "POST /a").Messages.Routes[0], withRoutes(t, "POST /a").Messages.Routes[0]}}
+	if err := twice.Validate(); err == nil || !strings.Contains(err.Error(), `routes[1].route: "POST /a" stands above already`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// FuzzMessageRoute looks for a path that a route reads in another way than in its normal form.
+func FuzzMessageRoute(f *testing.F) {
+	for _, seed := range []string{"/comments", "/a/b/comments", "/%2e/comments;a", "/articles/%2f/comments", "*", ""} {
+		f.Add(seed)
+	}
+	s := withRoutes(f, "POST /comments", "POST /articles/*/comments", "POST /forum/**")
+	f.Fuzz(func(t *testing.T, path string) {
+		r := s.messageRoute([]byte("POST"), []byte(path), cbb.NormalPath)
+		again := s.messageRoute([]byte("POST"), cbb.NormalPath(nil, []byte(path)), cbb.NormalPath)
+		if r != again {
+			t.Errorf("%q is another route than its normal form", path)
+		}
+	})
+}
