@@ -179,8 +179,8 @@ type hot struct {
 }
 
 // onSite is how many visitors are on the site at once, and askTimes how often each asks before another takes his place: a
-// page and its parts. At five thousand requests a second that is a visit of ten seconds.
-const onSite, askTimes = 4096, 12
+// page and its parts, which at five thousand requests a second come within a second and a half.
+const onSite, askTimes = 640, 12
 
 // visitor says whose the nth request is. Cold, no visitor asks twice before all others have asked.
 func (w *bigWorld) visitor(n int) int {
@@ -239,7 +239,7 @@ func (w *bigWorld) measure(b *testing.B, f func(v *identity.View, known *identit
 }
 
 // BenchmarkDecide is the verdict: View, identity, lists, bans, pass, with 1 M list networks, 1 M bans, 100 k live passes and
-// 65536 visitors, 60 % of them with an i cookie, 25 % with none, 12 % with a pass. "whole" and its parts have 4096 visitors
+// 65536 visitors, 60 % of them with an i cookie, 25 % with none, 12 % with a pass. "whole" and its parts have 640 visitors
 // on the site at once, each of whom asks twelve times; "cold" takes a visitor of whom nothing is in the processor's caches
 // for every request, which is the worst that can be.
 func BenchmarkDecide(b *testing.B) {
