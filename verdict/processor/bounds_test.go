@@ -36,6 +36,7 @@ func (*bench) Recall(context.Context, identity.Subject, string) (int, error) {
 func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
 	t.Helper()
 	cfg := DefaultConfig()
+	cfg.Patience = 0
 	if edit != nil {
 		edit(&cfg)
 	}

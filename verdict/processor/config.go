@@ -22,6 +22,7 @@ type Config struct {
 	Forget        time.Duration `mapstructure:"forget"`         // a subject not banned for so long begins anew
 	Ban           time.Duration `mapstructure:"ban"`            // the first scored ban of a subject
 	Hysteresis    float64       `mapstructure:"hysteresis"`     // by how much a first score must exceed the threshold
+	Patience      time.Duration `mapstructure:"patience"`       // how long a subject must have been seen before its first scored ban
 	TimeZone      string        `mapstructure:"time_zone"`      // of the visitors: when it is night
 	Hosting       []string      `mapstructure:"hosting"`        // files with networks of hosting companies
 
@@ -34,7 +35,7 @@ func DefaultConfig() Config {
 	return Config{
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
-		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, TimeZone: "UTC",
+		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, TimeZone: "UTC",
 		Training: DefaultTrainingConfig(),
 	}
 }
@@ -61,6 +62,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Ban < time.Second || c.Ban > 30*24*time.Hour {
 		errs = append(errs, fmt.Errorf("ban: %v is not between 1s and 720h", c.Ban))
+	}
+	if c.Patience < 0 || c.Patience > time.Hour {
+		errs = append(errs, fmt.Errorf("patience: %v is not between 0 and 1h", c.Patience))
 	}
 	if math.IsNaN(c.Hysteresis) || c.Hysteresis < 0 || c.Hysteresis > 0.5 {
 		errs = append(errs, fmt.Errorf("hysteresis: %v is not between 0 and 0.5", c.Hysteresis))

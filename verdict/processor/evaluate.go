@@ -104,7 +104,8 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 }
 
 // sentenceFor notes the score, and returns the length of the ban that it leads to; false if it leads to none. To be
-// banned for the first time somebody must exceed the threshold by the hysteresis, to be banned again just exceed it.
+// banned for the first time somebody must exceed the threshold by the hysteresis and have been here for a moment, as a
+// browser that opens all its tabs at once looks like a program; to be banned again just exceed it.
 func (p *Processor) sentenceFor(e *verdict.Event, r *rates, score float32) (time.Duration, bool) {
 	spared := score > r.Threshold && p.spares(e.Subjects[e.N-1].ID)
 	sh, h := p.sessions.lock(e.Subjects[0])
@@ -118,6 +119,9 @@ func (p *Processor) sentenceFor(e *verdict.Event, r *rates, score float32) (time
 	now := e.At.Unix()
 	if s.sentence.over(now, p.cfg.Forget) {
 		limit += min(float32(p.cfg.Hysteresis), (1-limit)/2)
+		if time.Duration(now-int64(s.first))*time.Second < p.cfg.Patience {
+			return 0, false
+		}
 	}
 	if !(score > limit) {
 		return 0, false

@@ -34,6 +34,33 @@ func TestRequestsOneAndTwoPass(t *testing.T) {
 	})
 }
 
+// TestPatienceWithABurst: who asks for everything at once, as a browser does that opens its tabs again, is not banned for
+// a score before the patience is over, and is then.
+func TestPatienceWithABurst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGateway(t, nil)
+		defer g.end()
+		g.p.cfg.Patience = 3 * time.Second
+		ask := func() verdict.Verdict {
+			v := g.send(client{addr: "192.0.2.1", agent: liar}, nil)
+			synctest.Wait()
+			return v
+		}
+		for i := range 20 {
+			if v := ask(); v != verdict.Human {
+				t.Fatalf("request %d at once: %v", i+1, v)
+			}
+		}
+		time.Sleep(4 * time.Second)
+		for range 12 { // up to the next evaluation
+			ask()
+		}
+		if v := ask(); v != verdict.Robot {
+			t.Errorf("after the patience: %v", v)
+		}
+	})
+}
+
 // TestScoredBanTellsWhy: a ban by the formula has score, threshold, model and the factors that spoke for it, and what
 // they added; it is of no service, and holds where its score exceeds the threshold.
 func TestScoredBanTellsWhy(t *testing.T) {

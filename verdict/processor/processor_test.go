@@ -63,7 +63,9 @@ func startGateway(t testing.TB, edit func(*verdict.ServiceConfig), bounds func(*
 	if err != nil {
 		t.Fatal(err)
 	}
-	if g.p, err = New(DefaultConfig(), g.c, zerolog.Nop(), g.set); err != nil {
+	own := DefaultConfig()
+	own.Patience = 0 // but where a test says otherwise
+	if g.p, err = New(own, g.c, zerolog.Nop(), g.set); err != nil {
 		t.Fatal(err)
 	}
 	g.p.SetFormula(formula.NewLive(defaultFormula(t), nil, g.set))
