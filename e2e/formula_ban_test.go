@@ -13,6 +13,7 @@ func TestFormulaBansATool(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
 identity: {trusted_proxies: [127.0.0.1]}
+processor: {patience: 0s}
 services: [{name: shop, upstream: {urls: [%q]}}]
 `, site(t).URL)
 	const tool, person = "198.51.100.20", "198.51.100.30"

@@ -43,6 +43,7 @@ func TestFormulaIsReloaded(t *testing.T) {
 	g := configured(t, `
 identity: {trusted_proxies: [127.0.0.1]}
 formula: {model: %q, shadow: %q}
+processor: {patience: 0s}
 services: [{name: shop, upstream: {urls: [%q]}}]
 `, live, shadow, site(t).URL)
 
