@@ -102,6 +102,11 @@ func screen(t *testing.T, ctx context.Context, name string) {
 	if os.Getenv("SCREENS") == "" {
 		return
 	}
+	// Chromium shifts a page from right to left that is no longer than the window when it is asked for the whole of it.
+	if value[bool](t, ctx, `document.documentElement.scrollHeight <= innerHeight`) {
+		viewport(t, ctx, name)
+		return
+	}
 	var png []byte
 	run(t, ctx, "screen "+name, chromedp.FullScreenshot(&png, 100))
 	saveScreen(t, name, png)
