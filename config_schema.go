@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"antirobot/verdict/spelling"
 )
 
 // key is one key of a section, as its struct declares it.
@@ -162,28 +164,12 @@ func findBelow(section reflect.Type, name, path string, found *[]string) {
 	}
 }
 
-// editDistance is the number of bytes to insert, delete or replace that turns a into b (Levenshtein).
+// editDistance is the number of slips between two keys; of words that are no keys, more than any suggestion allows.
 func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return max(len(a), len(b))
 	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
+	return spelling.Distance(a, b)
 }
 
 // changedKeys returns the paths of the keys below path whose values differ between a and b, two structs of one type.

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"antirobot/verdict/spelling"
 )
 
 // matchNames maps the features of a model to positions in names: by name if the model has names, else by
@@ -91,7 +93,7 @@ func closest(word string, candidates []string) string {
 	word = strings.ToLower(word)
 	best, alike, at := 1+len(word)/3, -1, ""
 	for _, c := range candidates {
-		d, n := distance(word, strings.ToLower(c)), shared(word, strings.ToLower(c))
+		d, n := spelling.Distance(word, strings.ToLower(c)), shared(word, strings.ToLower(c))
 		if d < best || d == best && n > alike {
 			best, alike, at = d, n, c
 		}
@@ -106,24 +108,4 @@ func shared(a, b string) int {
 		n++
 	}
 	return n
-}
-
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
 }
