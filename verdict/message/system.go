@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -271,107 +270,6 @@ func (s *System) train(ctx context.Context, m *Model, text string, good bool) er
 		return err
 	}
 	return s.tell(ctx, change{Component: m.prefix, Text: &record})
-}
-
-// change is a message of the feed: new rules, or a text that was learnt.
-type change struct {
-	Component string       `json:"c"`
-	Text      *trainRecord `json:"t,omitempty"`
-}
-
-func (s *System) tell(ctx context.Context, c change) error {
-	if !s.deps.Store.Shared() {
-		return nil
-	}
-	msg, err := json.Marshal(c)
-	if err != nil {
-		return err
-	}
-	if err := s.deps.Store.Append(ctx, feedTopic, msg); err != nil {
-		// It is in the store; the others see it when they scan again.
-		s.deps.Log.Warn().Err(err).Msg("other gateways were not told of a change")
-	}
-	return nil
-}
-
-// heard applies a change that another gateway, or this one, made.
-func (s *System) heard(ctx context.Context, msg []byte) error {
-	var c change
-	if err := json.Unmarshal(msg, &c); err != nil {
-		return fmt.Errorf("a change of another gateway: %w", err)
-	}
-	if c.Text != nil {
-		if m := s.models[c.Component]; m != nil {
-			m.apply(*c.Text)
-		}
-		return nil
-	}
-	if f, ok := s.firewalls.Load(c.Component); ok {
-		if f, ok := f.(*Firewall); ok {
-			return f.load(ctx, f.Rules())
-		}
-	}
-	return s.rescanFirewalls(ctx)
-}
-
-func (s *System) rescanFirewalls(ctx context.Context) error {
-	for _, p := range s.partners {
-		if err := p.root.walk(func(d *Domain) error { return s.ownFirewalls(ctx, d) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// follow applies the changes of other gateways; after a gap everything is loaded again.
-func (s *System) follow(ctx context.Context, position string) {
-	for ctx.Err() == nil {
-		err := s.deps.Store.Follow(ctx, feedTopic, position, func(pos string, msg []byte) error {
-			position = pos
-			if err := s.heard(ctx, msg); err != nil {
-				s.deps.Log.Error().Err(err).Msg("a change of another gateway was not applied")
-			}
-			return nil
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		s.deps.Log.Warn().Err(err).Msg("the feed of messages was interrupted")
-		if errors.Is(err, store.ErrGap) {
-			if position, err = s.reload(ctx); err != nil {
-				s.deps.Log.Error().Err(err).Msg("messages were not loaded again")
-			}
-		}
-		wait(ctx, time.Second)
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
-// reload loads all rules and models again, and returns the position from which to follow.
-func (s *System) reload(ctx context.Context) (position string, err error) {
-	if position, err = s.deps.Store.Position(ctx, feedTopic); err != nil {
-		return "", err
-	}
-	for _, m := range s.models {
-		if err := m.load(ctx); err != nil {
-			return position, err
-		}
-	}
-	s.firewalls.Range(func(_, v any) bool {
-		if f, ok := v.(*Firewall); ok {
-			err = f.load(ctx, f.Rules())
-		}
-		return err == nil
-	})
-	return position, errors.Join(err, s.rescanFirewalls(ctx))
 }
 
 // tend writes logs and makes snapshots of models until ctx ends.

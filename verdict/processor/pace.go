@@ -184,3 +184,102 @@ func (s *sentence) ahead(at time.Time) time.Duration {
 func (s *sentence) over(now int64, forget time.Duration) bool {
 	return s.until == 0 || now-int64(s.until) > int64(forget/time.Second)
 }
+
+// pace adds the event to what the limits count: its subject, and the crowd of its address.
+func (p *Processor) pace(e *verdict.Event, r *rates, s *session) {
+	winner, addr := e.Subjects[0], e.Subjects[e.N-1]
+	if s.pages > r.from {
+		p.judge(paceKey{role: roleSubject, kind: winner.Kind, service: e.Service, id: winner.ID}, winner, e, r, s)
+	}
+	if winner.Kind != identity.KindIP && addr.Kind == identity.KindIP && !(e.Verdict == verdict.Robot && e.Own) {
+		p.judge(paceKey{role: roleCrowd, service: e.Service, id: addr.ID}, addr, e, r, s)
+	}
+}
+
+// judge adds the event to a pace, and bans the subject if that is more than a limit allows.
+func (p *Processor) judge(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, s *session) {
+	if len(r.limits) == 0 {
+		return
+	}
+	var seen [verdict.MaxLimits]float32
+	var before uint32
+	if k.role == roleSubject && s.pages <= r.from+1 {
+		before = s.pages - 1
+	}
+	if p.paces.add(k, e.At, r.limits, before, s.first, &seen) <= 2 {
+		return
+	}
+	for i := range r.limits {
+		l := &r.limits[i]
+		if seen[i] <= float32(l.Requests) {
+			continue
+		}
+		times := p.times(k, s.agentCount(), e.Subjects[e.N-1].ID)
+		if seen[i] > float32(l.Requests)*times {
+			p.convict(k, sub, e, r, l, seen[i], times)
+			return
+		}
+	}
+}
+
+// times is how many times a subject's limits hold (invariant 5).
+func (p *Processor) times(k paceKey, agents int, addr [16]byte) float32 {
+	switch {
+	case k.role == roleCrowd:
+		return float32(p.cfg.CrowdFactor + p.bench.EstablishedAt(addr))
+	case k.kind == identity.KindIP:
+		return float32(min(max(agents, 1), p.cfg.AddressAgents) + p.bench.EstablishedAt(addr))
+	}
+	return 1
+}
+
+// convict bans for pace, unless more than half of a ban is still ahead. Each ban of a subject is twice as long as the one
+// before; in mode observe, where nobody could have taken the hint, they stay as they are.
+func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit, seen, times float32) {
+	if p.spares(e.Subjects[e.N-1].ID) {
+		p.spare(sub, e.At)
+		return
+	}
+	length, ok := p.sentenceForPace(k, sub, e, r, l)
+	if !ok {
+		return
+	}
+	network := p.group(groupKey{role: roleNetwork, id: networkOf(e.Subjects[e.N-1].ID)}, e.At)
+	p.ban(verdict.Ban{
+		Subject: sub, Until: e.At.Add(length), Made: e.At, Service: r.Name, Source: verdict.SourceProcessor,
+		Score: 1, Threshold: r.Threshold, Reason: l.reason,
+		Factors: [verdict.MaxFactors]verdict.Factor{
+			{Name: l.factor, Value: seen},
+			{Name: "limit", Value: float32(l.Requests) * times},
+			{Name: "network_pages_1m", Value: network.minute},
+		},
+	}, e)
+}
+
+// sentenceForPace returns the length of the ban that is due now; false if none is. Bans for pace and by the formula grow
+// together: what counts is how often a subject was banned, not by what. Those of a crowd are its address's own.
+func (p *Processor) sentenceForPace(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit) (time.Duration, bool) {
+	rule := p.sentencing(l.Ban, e)
+	if k.role == roleCrowd {
+		return p.paces.sentence(k, e.At, rule)
+	}
+	made := p.paces.bannedUntil(k)
+	sh, h := p.sessions.lock(sub)
+	s := sh.find(h, sub)
+	if s == nil { // it made room for another meanwhile
+		sh.mu.Unlock()
+		return p.paces.sentence(k, e.At, rule)
+	}
+	length, ok := s.sentence.next(e.At, rule)
+	if ahead := s.sentence.ahead(e.At); !ok && made != s.sentence.until && !(s.bannedScore > r.Threshold) {
+		length, ok = ahead, true // the ban that is ahead holds elsewhere
+	} else if ok {
+		s.bannedScore = 0 // it holds at this service only
+	}
+	until := s.sentence.until
+	sh.mu.Unlock()
+	if ok {
+		p.paces.setBanned(k, until)
+	}
+	return length, ok
+}
