@@ -18,7 +18,7 @@ run: build ## the gateway, a demo site and an embedded store; prints the address
 	@./antirobot demo
 
 build: ## build ./antirobot
-	@$(GO) build -trimpath -ldflags "-X main.version=$(STAMP)" -o antirobot .
+	@$(GO) build -trimpath -ldflags "-X antirobot/cmd.version=$(STAMP)" -o antirobot .
 
 test: fmt vet lint arch race e2e bench-smoke ## everything: format, vet, lint, architecture, unit and race tests, end to end
 	@echo "all tests passed"

@@ -3,16 +3,11 @@
 package main
 
 import (
-	"fmt"
 	"os"
+
+	"antirobot/cmd"
 )
 
-// version is set by the build.
-var version = "dev"
-
 func main() {
-	if err := rootCommand().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "antirobot: "+err.Error())
-		os.Exit(1)
-	}
+	os.Exit(cmd.Main())
 }

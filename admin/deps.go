@@ -8,6 +8,7 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict"
 )
 
@@ -63,7 +64,7 @@ type Passes interface {
 
 // Decisions remembers the recent decisions. *verdict.Recent does.
 type Decisions interface {
-	Get(id verdict.RequestID) (verdict.Story, bool)
+	Get(id request.ID) (verdict.Story, bool)
 	// Messages returns the last decisions about messages of message routes, the newest first.
 	Messages(limit int) []verdict.Story
 }

@@ -21,12 +21,13 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/message"
+	"antirobot/request"
+	"antirobot/rules"
 	"antirobot/store"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
-	"antirobot/verdict/message"
 	"antirobot/verdict/processor"
-	"antirobot/verdict/rules"
 )
 
 // gateway is the real parts behind a live listener.
@@ -129,9 +130,9 @@ func startGateway(t *testing.T) *gateway {
 }
 
 // ask lets the real verdict decide about a request of an address.
-func (g *gateway) ask(rid verdict.RequestID, from, path string) verdict.Decision {
+func (g *gateway) ask(rid request.ID, from, path string) verdict.Decision {
 	addr := netip.MustParseAddr(from)
-	view := identity.View{At: time.Now(), Method: []byte("GET"), Host: []byte("shop.example"), Target: []byte(path), Path: []byte(path), Peer: addr}
+	view := request.View{At: time.Now(), Method: []byte("GET"), Host: []byte("shop.example"), Target: []byte(path), Path: []byte(path), Peer: addr}
 	id := identity.Identity{Addr: addr, Net: identity.NetOf(addr), Proto: "http", N: 1}
 	id.Subjects[0] = identity.AddrSubject(addr)
 	var d verdict.Decision
@@ -143,7 +144,7 @@ func (g *gateway) ask(rid verdict.RequestID, from, path string) verdict.Decision
 // post lets rules decide about a message that comes on a route.
 func (g *gateway) post(from, text, message string) {
 	addr := netip.MustParseAddr(from)
-	view := identity.View{At: time.Now(), Method: []byte("POST"), Host: []byte("shop.example"), Target: []byte("/comments"), Path: []byte("/comments"), Peer: addr}
+	view := request.View{At: time.Now(), Method: []byte("POST"), Host: []byte("shop.example"), Target: []byte("/comments"), Path: []byte("/comments"), Peer: addr}
 	id := identity.Identity{Addr: addr, Net: identity.NetOf(addr), Proto: "http", N: 1}
 	id.Subjects[0] = identity.AddrSubject(addr)
 	p, err := rules.Compile(text, rules.DefaultOptions())
@@ -160,7 +161,7 @@ func (g *gateway) post(from, text, message string) {
 	r.Take(p, &run)
 	r.Route, r.Action = "POST /comments", verdict.RuleRobot
 	d.Settle()
-	g.cacher.Decisions().Record(verdict.NewRequestID(view.At), &d, &view, &id, g.shop)
+	g.cacher.Decisions().Record(request.NewID(view.At), &d, &view, &id, g.shop)
 }
 
 // oneText is a message that has a text.
@@ -171,7 +172,7 @@ func (t oneText) Attribute(name string) (rules.Value, bool) {
 }
 
 func (g *gateway) verdict(from string) verdict.Verdict {
-	return g.ask(verdict.NewRequestID(time.Now()), from, "/").Verdict
+	return g.ask(request.NewID(time.Now()), from, "/").Verdict
 }
 
 // An operator's ban and list entries change what the gateway decides, at once and only as long as they stand.
@@ -276,7 +277,7 @@ func TestMistakesAreNamed(t *testing.T) {
 	g.refused(400, "invalid_field", "limit", "GET", "/api/bans?limit=1001", "")
 	g.refused(400, "invalid_field", "after", "GET", "/api/bans?after=!", "")
 	g.refused(400, "invalid_field", "request-id", "GET", "/api/decisions/none", "")
-	g.refused(404, "not_found", "", "GET", "/api/decisions/"+verdict.NewRequestID(time.Now()).String(), "")
+	g.refused(404, "not_found", "", "GET", "/api/decisions/"+request.NewID(time.Now()).String(), "")
 	g.refused(400, "invalid_field", "subject", "GET", "/api/subjects/nobody", "")
 	if n := len(g.cacher.Bans(verdict.BanFilter{})) + len(g.lists.List(cbb.Block)); n != 0 {
 		t.Errorf("%d refused requests changed something", n)
@@ -377,7 +378,7 @@ func TestDocumentedExamples(t *testing.T) {
 	if err := g.cacher.Ban(context.Background(), ban); err != nil {
 		t.Fatal(err)
 	}
-	rid, ok := verdict.ParseRequestID("01KDZ6JQ4GF3V5N8X2C7B9W0TA")
+	rid, ok := request.ParseID("01KDZ6JQ4GF3V5N8X2C7B9W0TA")
 	if !ok {
 		t.Fatal("the documented request id does not parse")
 	}

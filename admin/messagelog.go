@@ -5,9 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	"antirobot/message"
+	"antirobot/rules"
 	"antirobot/verdict"
-	"antirobot/verdict/message"
-	"antirobot/verdict/rules"
 )
 
 // Bounds of what is shown of a log and of the recent messages.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"antirobot/verdict/message"
+	"antirobot/message"
 )
 
 // Messages is the message firewall. *message.System is.

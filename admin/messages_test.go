@@ -7,8 +7,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"antirobot/message"
 	"antirobot/store"
-	"antirobot/verdict/message"
 )
 
 const listCall = `{"service":null,"method":"sf.domain.list","id":1,"params":[{"partner":null}]}`

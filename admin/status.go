@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict"
 )
 
@@ -115,7 +116,7 @@ func (s *Server) decision(c *call) (any, error) {
 	if s.deps.Decisions == nil {
 		return nil, absentPart("the memory of decisions")
 	}
-	id, ok := verdict.ParseRequestID(c.arg)
+	id, ok := request.ParseID(c.arg)
 	if !ok {
 		return nil, badField("request-id", "%q is no request id: it has 26 letters and digits, as the header X-Request-Id shows them", c.arg)
 	}

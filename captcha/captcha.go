@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/store"
 	"antirobot/templates"
@@ -18,7 +19,7 @@ import (
 
 // Request is one request as the captcha sees it. Nothing of it is kept after the call.
 type Request struct {
-	View    *identity.View
+	View    *request.View
 	ID      *identity.Identity
 	Service *Service
 	// RequestID is shown to the visitor and sent back.

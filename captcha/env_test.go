@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/store"
 	"antirobot/templates"
@@ -77,13 +78,19 @@ func (e *env) newService(name string, scfg ServiceConfig, icfg identity.ServiceC
 	return s
 }
 
-func (e *env) now() time.Time       { return time.Unix(0, e.clock.Load()).UTC() }
+func (e *env) now() time.Time { return time.Unix(0, e.clock.Load()).UTC() }
+
 func (e *env) pass(d time.Duration) { e.clock.Add(int64(d)) }
-func addr(s string) netip.Addr      { return netip.MustParseAddr(s) }
+
+func addr(s string) netip.Addr { return netip.MustParseAddr(s) }
+
 func header(name, value string) opt { return func(q *Request) { q.setHeader(name, value) } }
-func from(a string) opt             { return func(q *Request) { q.setAddr(addr(a)) } }
-func service(s *Service) opt        { return func(q *Request) { q.Service = s } }
-func partner(name string) opt       { return func(q *Request) { q.Partner = &Partner{Name: name} } }
+
+func from(a string) opt { return func(q *Request) { q.setAddr(addr(a)) } }
+
+func service(s *Service) opt { return func(q *Request) { q.Service = s } }
+
+func partner(name string) opt { return func(q *Request) { q.Partner = &Partner{Name: name} } }
 
 func body(contentType, text string) opt {
 	return func(q *Request) {
@@ -103,7 +110,7 @@ func form(pairs ...string) opt {
 type opt func(*Request)
 
 func (q *Request) setHeader(name, value string) {
-	q.View.Fields = append(q.View.Fields, identity.Field{Name: []byte(name), Value: []byte(value)})
+	q.View.Fields = append(q.View.Fields, request.Field{Name: []byte(name), Value: []byte(value)})
 }
 
 func (q *Request) setAddr(a netip.Addr) {
@@ -126,7 +133,7 @@ func (e *env) request(method, rawURL string, opts ...opt) *Request {
 	path, query, _ := strings.Cut(target, "?")
 	e.ids++
 	q := &Request{
-		View: &identity.View{
+		View: &request.View{
 			At: e.now(), Method: []byte(method), Host: []byte(host), HostPort: []byte(hostPort),
 			Target: []byte(target), Path: []byte(path), Query: []byte(query), TLS: scheme == "https",
 		},

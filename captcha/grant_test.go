@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -41,7 +42,7 @@ func TestGrant(t *testing.T) {
 	take := func(m *Message, cookie string, pass func(*identity.Identity)) (string, bool) {
 		t.Helper()
 		q := e.request("POST", "https://shop.example/comments")
-		q.View.Fields = append(q.View.Fields, identity.Field{Name: []byte("Cookie"), Value: []byte("a=b; " + cookie)})
+		q.View.Fields = append(q.View.Fields, request.Field{Name: []byte("Cookie"), Value: []byte("a=b; " + cookie)})
 		if pass != nil {
 			pass(q.ID)
 		}
@@ -88,7 +89,7 @@ func TestGrantIsSpentOnce(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 16 {
 		q := e.request("POST", "https://shop.example/comments")
-		q.View.Fields = append(q.View.Fields, identity.Field{Name: []byte("Cookie"), Value: []byte(cookie)})
+		q.View.Fields = append(q.View.Fields, request.Field{Name: []byte("Cookie"), Value: []byte(cookie)})
 		passBorn(q.ID, 1, e.now())
 		wg.Go(func() {
 			if _, _, ok := e.c.TakeGrant(q, &m); ok {

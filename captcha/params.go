@@ -10,7 +10,7 @@ import (
 	"net/url"
 	"strings"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 // params is what /showcaptcha and /checkcaptcha understand; anything else in query or body is ignored.
@@ -173,7 +173,7 @@ func sameSecret(a, b string) bool {
 const maxCookie = 16 << 10
 
 // findCookie returns the value of the first cookie of this name.
-func findCookie(v *identity.View, name string) (value []byte, ok bool) {
+func findCookie(v *request.View, name string) (value []byte, ok bool) {
 	left := maxCookie
 	for i := range v.Fields {
 		f := &v.Fields[i]
@@ -193,7 +193,7 @@ func findCookie(v *identity.View, name string) (value []byte, ok bool) {
 	return nil, false
 }
 
-func cookieValue(v *identity.View, name string) string {
+func cookieValue(v *request.View, name string) string {
 	value, _ := findCookie(v, name)
 	return string(value)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/templates"
 )
@@ -261,7 +262,7 @@ func (s *Service) Route(path []byte) Endpoint {
 
 // FindPartner returns the XML partner that sends a request, by the key in its query or by addr, its address after
 // trusted proxies; nil if it is none.
-func (s *Service) FindPartner(v *identity.View, addr netip.Addr) *Partner {
+func (s *Service) FindPartner(v *request.View, addr netip.Addr) *Partner {
 	if len(s.partners) == 0 {
 		return nil
 	}
@@ -287,7 +288,7 @@ const demandQuery = "e48a2b93de1740f48f6de0d45dc4192a"
 
 // Demands reports whether a request to an XML interface asks for the captcha itself. partner is nil for others than
 // partners.
-func (s *Service) Demands(v *identity.View, partner *Partner) bool {
+func (s *Service) Demands(v *request.View, partner *Partner) bool {
 	return queryValue(v.Query, "query") == demandQuery ||
 		partner != nil && queryValue(v.Query, "showmecaptcha") == "yes"
 }

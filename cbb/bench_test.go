@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 // withMillion puts a million networks into Lists as if they had been fetched.
@@ -25,7 +25,7 @@ func withMillion(t testing.TB, cfg Config) *Lists {
 
 // clients is the addresses of many clients, half of them in a listed network, and requests of 200 kinds of browser. A
 // gateway has the request it judges in its cache, and 64 thousand clients not.
-func clients(l *Lists) ([]netip.Addr, []*identity.View) {
+func clients(l *Lists) ([]netip.Addr, []*request.View) {
 	const n = 1 << 16
 	r := rand.New(rand.NewPCG(3, 4))
 	var listed, addrs []netip.Addr
@@ -40,9 +40,9 @@ func clients(l *Lists) ([]netip.Addr, []*identity.View) {
 		}
 	}
 	r.Shuffle(n, func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
-	var vs []*identity.View
+	var vs []*request.View
 	for i := range 200 {
-		v, _ := request("192.0.2.1", fmt.Sprintf("/catalog/item-%d", i),
+		v, _ := newRequest("192.0.2.1", fmt.Sprintf("/catalog/item-%d", i),
 			"Host", "shop.example",
 			"User-Agent", fmt.Sprintf("Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/%d.0.%d.0 Safari/537.36", 100+i%40, i),
 			"Accept", "text/html,application/xhtml+xml", "Accept-Language", "ru,en;q=0.8",
@@ -77,7 +77,7 @@ func hundredPatterns() []PatternConfig {
 
 func benchLookup(b *testing.B, l *Lists) {
 	addrs, vs := clients(l)
-	_, id := request("192.0.2.1", "/")
+	_, id := newRequest("192.0.2.1", "/")
 	var m Match
 	for _, v := range vs {
 		l.Lookup(&m, v, id, "shop") // warm
@@ -174,7 +174,7 @@ func BenchmarkNormalPath(b *testing.B) {
 	raw, dst := []byte("/catalog/%2e%2e/item;v=1//a/./b.html"), make([]byte, 0, 256)
 	b.ReportAllocs()
 	for b.Loop() {
-		dst = NormalPath(dst[:0], raw)
+		dst = request.NormalPath(dst[:0], raw)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 	}
 	f := func(name, addr, path string, headers ...string) {
 		t.Helper()
-		v, id := request(addr, path, headers...)
+		v, id := newRequest(addr, path, headers...)
 		var m Match
 		l.Lookup(&m, v, id, "shop")
 		for i := 0; name == "crawler" && (m.White == nil || m.White.Provisional); i++ { // until the look-up is done

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gaissmai/bart"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 // crawler is one search engine as it is recognised and believed.
@@ -87,7 +87,7 @@ func (c *crawler) owns(name string) bool {
 // crawlerEntry returns the white entry of a request that declares a crawler and comes from its address; nil if it does
 // neither. One declared crawler that is believed is enough; a refuted one excludes the benefit of the doubt. false tells a
 // lie: the DNS has refuted it, or it is outside of ranges that are at hand and the DNS does not speak for it.
-func (s *snapshot) crawlerEntry(v *identity.View, addr netip.Addr, ver *verifier) (white *Entry, honest bool) {
+func (s *snapshot) crawlerEntry(v *request.View, addr netip.Addr, ver *verifier) (white *Entry, honest bool) {
 	if s.rules.agent < 0 {
 		return nil, true
 	}

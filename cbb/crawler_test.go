@@ -116,7 +116,7 @@ func crawling(t testing.TB, dns *fakeDNS, change func(*Config)) *Lists {
 
 // come sends one request and says what it is taken for: "-", "maybe" or "white".
 func come(l *Lists, addr, agent string) string {
-	v, id := request(addr, "/", "User-Agent", agent)
+	v, id := newRequest(addr, "/", "User-Agent", agent)
 	var m Match
 	l.Lookup(&m, v, id, "")
 	switch {
@@ -457,7 +457,7 @@ func TestLiars(t *testing.T) {
 		defer closeLists(t, l)
 		f := func(addr, agent string, want bool) {
 			t.Helper()
-			v, id := request(addr, "/", "User-Agent", agent)
+			v, id := newRequest(addr, "/", "User-Agent", agent)
 			var m Match
 			l.Lookup(&m, v, id, "")
 			if m.Liar != want {

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/store"
 )
 
@@ -208,10 +209,10 @@ func (noDNS) LookupAddr(context.Context, string) ([]string, error) { return nil,
 func (noDNS) LookupHost(context.Context, string) ([]string, error) { return nil, errors.New("no dns") }
 
 // request is a View and an Identity as the gateway makes them. Headers are pairs of name and value.
-func request(addr, path string, headers ...string) (*identity.View, *identity.Identity) {
-	v := &identity.View{At: time.Now(), Method: []byte("GET"), Path: []byte(path), Target: []byte(path)}
+func newRequest(addr, path string, headers ...string) (*request.View, *identity.Identity) {
+	v := &request.View{At: time.Now(), Method: []byte("GET"), Path: []byte(path), Target: []byte(path)}
 	for i := 0; i < len(headers); i += 2 {
-		v.Fields = append(v.Fields, identity.Field{Name: []byte(headers[i]), Value: []byte(headers[i+1])})
+		v.Fields = append(v.Fields, request.Field{Name: []byte(headers[i]), Value: []byte(headers[i+1])})
 	}
 	id := &identity.Identity{Addr: netip.MustParseAddr(addr), N: 1}
 	id.Subjects[0] = identity.AddrSubject(id.Addr)
@@ -220,7 +221,7 @@ func request(addr, path string, headers ...string) (*identity.View, *identity.Id
 
 // said returns what Lookup found as "ownblock white block ban", each the list that spoke, or "-".
 func said(l *Lists, addr, service string) string {
-	v, id := request(addr, "/")
+	v, id := newRequest(addr, "/")
 	var m Match
 	l.Lookup(&m, v, id, service)
 	return m.names()

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/store"
 )
 
@@ -168,7 +169,7 @@ func (l *Lists) Close() error {
 
 // Lookup fills m with the entries that apply to a request of a service. It does not wait; m may be reused, and the
 // entries may be kept.
-func (l *Lists) Lookup(m *Match, v *identity.View, id *identity.Identity, service string) {
+func (l *Lists) Lookup(m *Match, v *request.View, id *identity.Identity, service string) {
 	*m = Match{}
 	s := l.snap.Load()
 	l.over.lookup(m, id, service, v.At)

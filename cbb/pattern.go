@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 const (
@@ -98,7 +98,7 @@ type ruleset struct {
 
 // probe is what is known of one request while patterns are tried.
 type probe struct {
-	v      *identity.View
+	v      *request.View
 	rs     *ruleset
 	loaded uint32 // fields that were looked up
 	multi  uint32 // fields that occur more than once
@@ -112,7 +112,7 @@ type probe struct {
 }
 
 // begin readies a probe, which may have served before, for a request; end forgets the request's bytes.
-func (p *probe) begin(v *identity.View, rs *ruleset) {
+func (p *probe) begin(v *request.View, rs *ruleset) {
 	p.v, p.rs = v, rs
 	p.loaded, p.multi = 0, 0
 	clear(p.bits[:len(rs.fields)])
@@ -179,11 +179,11 @@ func (p *probe) shape() {
 		path, p.cut = path[:maxValue], true
 	}
 	p.raw.path = path
-	if isNormal(path) {
+	if request.IsNormal(path) {
 		p.same = true
 		return
 	}
-	p.normal.path = NormalPath(p.buf[:0], path)
+	p.normal.path = request.NormalPath(p.buf[:0], path)
 	p.same = bytes.Equal(p.normal.path, path)
 }
 

@@ -8,13 +8,13 @@ import (
 
 	"pgregory.net/rapid"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 // hit says which flags the patterns give a request.
 func hit(t testing.TB, l *Lists, method, path string, headers ...string) string {
 	t.Helper()
-	v, id := request("192.0.2.1", path, headers...)
+	v, id := newRequest("192.0.2.1", path, headers...)
 	v.Method = []byte(method)
 	var m Match
 	l.Lookup(&m, v, id, "")
@@ -142,7 +142,7 @@ func TestRepeatedHeaders(t *testing.T) {
 
 func TestPatternOfAService(t *testing.T) {
 	l := withPatterns(t, PatternConfig{Name: "p", Flag: "block", PathPrefix: "/x", Service: "shop"})
-	v, id := request("192.0.2.1", "/x")
+	v, id := newRequest("192.0.2.1", "/x")
 	var m Match
 	if l.Lookup(&m, v, id, "blog"); m.OwnBlock != nil {
 		t.Error("another service's pattern")
@@ -279,7 +279,7 @@ func FuzzPattern(f *testing.F) {
 		if err != nil {
 			return
 		}
-		v := &identity.View{Path: []byte(path), Fields: []identity.Field{{Name: []byte("user-agent"), Value: []byte(agent)}}}
+		v := &request.View{Path: []byte(path), Fields: []request.Field{{Name: []byte("user-agent"), Value: []byte(agent)}}}
 		var m Match
 		p := new(probe)
 		p.begin(v, rs)
@@ -287,11 +287,11 @@ func FuzzPattern(f *testing.F) {
 		p.end()
 		if m.White != nil && len(path) < maxValue {
 			re := regexp.MustCompile(globRegexp(glob))
-			if n := NormalPath(nil, []byte(path)); !re.MatchString(path) || !re.Match(n) {
+			if n := request.NormalPath(nil, []byte(path)); !re.MatchString(path) || !re.Match(n) {
 				t.Fatalf("%q is white by %q, its normal form is %q", path, glob, n)
 			}
 		}
-		if m.OwnBlock != nil && prefix != "" && !strings.HasPrefix(path, prefix) && !bytes.HasPrefix(NormalPath(nil, []byte(path)), []byte(prefix)) {
+		if m.OwnBlock != nil && prefix != "" && !strings.HasPrefix(path, prefix) && !bytes.HasPrefix(request.NormalPath(nil, []byte(path)), []byte(prefix)) {
 			t.Fatalf("%q is blocked by %q", path, prefix)
 		}
 	})

@@ -87,7 +87,7 @@ func TestEndedEntryUncoversTheOneAround(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	v, id := request("10.1.2.3", "/")
+	v, id := newRequest("10.1.2.3", "/")
 	var m Match
 	for d, want := range map[time.Duration]string{0: "10.1.2.0/24", 2 * time.Second: "10.1.0.0/16"} {
 		v.At = time.Now().Add(d)
@@ -182,7 +182,7 @@ func TestReplacedEntryHasItsNewEnd(t *testing.T) {
 	if got := l.List(Ban); len(got) != 1 || got[0].Reason != "1h0m0s" || got[0].Text != "10.0.0.1" {
 		t.Errorf("%+v", got)
 	}
-	v, id := request("10.0.0.1", "/")
+	v, id := newRequest("10.0.0.1", "/")
 	v.At = v.At.Add(time.Minute)
 	var m Match
 	if l.Lookup(&m, v, id, ""); m.Ban == nil {
@@ -333,7 +333,7 @@ func TestOverlayAgreesWithASlowOne(t *testing.T) {
 			continue
 		}
 		for range 10 {
-			v, id := request(fmt.Sprintf("10.0.%d.%d", r.IntN(2), r.IntN(8)), "/")
+			v, id := newRequest(fmt.Sprintf("10.0.%d.%d", r.IntN(2), r.IntN(8)), "/")
 			v.At = now
 			service := []string{"", "shop"}[r.IntN(2)]
 			var want [slots]bool
@@ -373,7 +373,7 @@ func TestLookupWhileEverythingChanges(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 {
 		wg.Go(func() {
-			v, id := request("10.0.0.1", "/x", "User-Agent", "curl/8")
+			v, id := newRequest("10.0.0.1", "/x", "User-Agent", "curl/8")
 			var m Match
 			for ctx.Err() == nil {
 				if l.Lookup(&m, v, id, ""); m.White == nil {

@@ -156,7 +156,7 @@ func TestSubjectsMatchAnyVerifiedIdentity(t *testing.T) {
 		c.Ban = []string{"L:alice she knows why"}
 		c.White = []string{"i:00112233445566778899aabbccddeeff"}
 	}), nil)
-	v, id := request("192.0.2.1", "/")
+	v, id := newRequest("192.0.2.1", "/")
 	sub := func(s string) identity.Subject {
 		x, err := identity.ParseSubject(s)
 		if err != nil {
@@ -189,7 +189,7 @@ func TestDescribeNamesTheNetwork(t *testing.T) {
 	if err := refresh(t, l, "f"); err != nil {
 		t.Fatal(err)
 	}
-	v, id := request("192.0.2.77", "/")
+	v, id := newRequest("192.0.2.77", "/")
 	var m Match
 	l.Lookup(&m, v, id, "")
 	if got := l.Describe(m.Block, id.Addr); got != "192.0.2.0/24" {
@@ -198,7 +198,7 @@ func TestDescribeNamesTheNetwork(t *testing.T) {
 	if m.Block.Reason != "near" {
 		t.Errorf("reason %q", m.Block.Reason)
 	}
-	v, id = request("192.0.2.78", "/")
+	v, id = newRequest("192.0.2.78", "/")
 	l.Lookup(&m, v, id, "")
 	if got := l.Describe(m.Block, id.Addr); got != "192.0.2.78" {
 		t.Errorf("an address: %q", got)
@@ -206,7 +206,7 @@ func TestDescribeNamesTheNetwork(t *testing.T) {
 	if got := l.Describe(m.Block, netip.MustParseAddr("203.0.113.1")); got != "" {
 		t.Errorf("an address that is not there: %q", got)
 	}
-	v, id = request("192.0.2.77", "/")
+	v, id = newRequest("192.0.2.77", "/")
 	l.Lookup(&m, v, id, "")
 	if got := l.Describe(m.White, id.Addr); got != "192.0.2.77" || m.White.Reason != "the office" {
 		t.Errorf("white: %q", got)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/go-viper/mapstructure/v2"
+
+	"antirobot/request"
 )
 
 func TestDefaultsAreValid(t *testing.T) {
@@ -144,7 +146,7 @@ func TestConfigKeys(t *testing.T) {
 func TestReload(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	v := page(start, "10.0.0.1")
-	v.Fields = append(v.Fields, Field{[]byte("X-Forwarded-For"), []byte("198.51.100.1")})
+	v.Fields = append(v.Fields, request.Field{Name: []byte("X-Forwarded-For"), Value: []byte("198.51.100.1")})
 	addr := func() string {
 		var id Identity
 		b.Resolve(&id, v, s)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/request"
 )
 
 // visit loads a page and keeps the i cookie that it is given, as a browser does.
@@ -135,15 +137,15 @@ func TestCrowdedCookieNeverCounts(t *testing.T) {
 // TestWhoIsGivenACookie: browsers that load a page, nobody else.
 func TestWhoIsGivenACookie(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
-	set := func(v *View, name, value string) {
+	set := func(v *request.View, name, value string) {
 		for i := range v.Fields {
 			if strings.EqualFold(string(v.Fields[i].Name), name) {
 				v.Fields[i].Value = []byte(value)
 			}
 		}
 	}
-	drop := func(v *View, name string) { set(v, name, "") }
-	f := func(what string, want bool, edit func(v *View)) {
+	drop := func(v *request.View, name string) { set(v, name, "") }
+	f := func(what string, want bool, edit func(v *request.View)) {
 		t.Helper()
 		v := page(start, "203.0.113.7")
 		edit(v)
@@ -153,13 +155,13 @@ func TestWhoIsGivenACookie(t *testing.T) {
 			t.Errorf("%s: given %v, wanted %v", what, got, id.WantI)
 		}
 	}
-	f("a page load", true, func(*View) {})
-	f("an old browser's page load", true, func(v *View) { drop(v, "Sec-Fetch-Mode") })
-	f("a POST", false, func(v *View) { v.Method = []byte("POST") })
-	f("a HEAD", false, func(v *View) { v.Method = []byte("HEAD") })
-	f("an image", false, func(v *View) { set(v, "Sec-Fetch-Mode", "no-cors") })
-	f("a fetch", false, func(v *View) { set(v, "Sec-Fetch-Mode", "cors") })
-	f("a program", false, func(v *View) { drop(v, "Sec-Fetch-Mode"); set(v, "Accept", "*/*") })
+	f("a page load", true, func(*request.View) {})
+	f("an old browser's page load", true, func(v *request.View) { drop(v, "Sec-Fetch-Mode") })
+	f("a POST", false, func(v *request.View) { v.Method = []byte("POST") })
+	f("a HEAD", false, func(v *request.View) { v.Method = []byte("HEAD") })
+	f("an image", false, func(v *request.View) { set(v, "Sec-Fetch-Mode", "no-cors") })
+	f("a fetch", false, func(v *request.View) { set(v, "Sec-Fetch-Mode", "cors") })
+	f("a program", false, func(v *request.View) { drop(v, "Sec-Fetch-Mode"); set(v, "Accept", "*/*") })
 }
 
 func TestSetCookieOfI(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/gaissmai/bart"
+
+	"antirobot/request"
 )
 
 // maxHops bounds how many elements of a forwarding header are looked at, from the right.
@@ -38,7 +40,7 @@ func (t *trust) trusts(a netip.Addr) bool { return t.proxies.Lookup(a) }
 // client returns whose address counts and which protocol the client used. The header is read from its right end, for
 // each proxy adds at that end what it saw: the first address that is not a trusted proxy's is the client; what
 // stands left of it is hearsay and not even parsed. Where an element can't be read the last good hop counts.
-func (t *trust) client(v *View) (a netip.Addr, https bool) {
+func (t *trust) client(v *request.View) (a netip.Addr, https bool) {
 	a, https = v.Peer.Unmap().WithZone(""), v.TLS
 	if t.proxies == nil || !t.trusts(a) {
 		return a, https
@@ -48,7 +50,7 @@ func (t *trust) client(v *View) (a netip.Addr, https bool) {
 walk:
 	for i := len(v.Fields) - 1; i >= 0; i-- {
 		f := &v.Fields[i]
-		if len(f.Name) != len(t.header) || !equalFold(f.Name, t.header) {
+		if len(f.Name) != len(t.header) || !request.EqualFold(f.Name, t.header) {
 			continue
 		}
 		rest, more := f.Value, true
@@ -66,7 +68,7 @@ walk:
 			}
 			a = hop
 			if t.forwarded && len(proto) > 0 {
-				https = len(proto) == len("https") && equalFold(proto, "https")
+				https = len(proto) == len("https") && request.EqualFold(proto, "https")
 			}
 			if !t.trusts(hop) {
 				break walk
@@ -126,12 +128,12 @@ func readForwarded(elem []byte) (node, proto []byte, ok bool) {
 			return nil, nil, false
 		}
 		switch {
-		case len(name) == 3 && equalFold(name, "for"):
+		case len(name) == 3 && request.EqualFold(name, "for"):
 			if seen {
 				return nil, nil, false
 			}
 			seen, node = true, val
-		case len(name) == 5 && equalFold(name, "proto"):
+		case len(name) == 5 && request.EqualFold(name, "proto"):
 			proto = val
 		}
 		elem = rest
@@ -210,18 +212,18 @@ func validPort(b []byte) bool {
 
 // forwardedProto reads X-Forwarded-Proto. Most proxies overwrite it; where they append, the value that counts is the
 // one that the outermost trusted proxy wrote, as many from the right as there are proxies.
-func forwardedProto(v *View, proxies int, https bool) bool {
+func forwardedProto(v *request.View, proxies int, https bool) bool {
 	const name = "X-Forwarded-Proto"
 	for i := len(v.Fields) - 1; i >= 0; i-- {
 		f := &v.Fields[i]
-		if len(f.Name) != len(name) || !equalFold(f.Name, name) {
+		if len(f.Name) != len(name) || !request.EqualFold(f.Name, name) {
 			continue
 		}
 		rest := f.Value
 		for proxies > 0 {
 			j := bytes.LastIndexByte(rest, ',')
 			if elem := bytes.TrimSpace(rest[j+1:]); len(elem) > 0 {
-				https = len(elem) == len("https") && equalFold(elem, "https")
+				https = len(elem) == len("https") && request.EqualFold(elem, "https")
 				proxies--
 			}
 			if j < 0 {
@@ -235,12 +237,12 @@ func forwardedProto(v *View, proxies int, https bool) bool {
 
 // PartnerUser reads the address that an XML partner names for its user: exactly one X-Real-Ip with one address. Ask
 // only for a partner that is known.
-func PartnerUser(v *View) (netip.Addr, bool) {
+func PartnerUser(v *request.View) (netip.Addr, bool) {
 	const name = "X-Real-Ip"
 	var a netip.Addr
 	for i := range v.Fields {
 		f := &v.Fields[i]
-		if len(f.Name) != len(name) || !equalFold(f.Name, name) {
+		if len(f.Name) != len(name) || !request.EqualFold(f.Name, name) {
 			continue
 		}
 		b, ok := parseNode(f.Value)

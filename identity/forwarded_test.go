@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"antirobot/request"
 )
 
 func resolver(t testing.TB, header string, trusted ...string) *Resolver {
@@ -77,7 +79,7 @@ func TestForwardedSpoofing(t *testing.T) {
 			v.TLS = false
 			for _, l := range c.lines {
 				name, value, _ := strings.Cut(l, ":")
-				v.Fields = append(v.Fields, Field{[]byte(name), []byte(strings.TrimSpace(value))})
+				v.Fields = append(v.Fields, request.Field{Name: []byte(name), Value: []byte(strings.TrimSpace(value))})
 			}
 			var id Identity
 			r.Resolve(&id, v, s)
@@ -117,7 +119,7 @@ func TestForwardedPrefixIsHearsay(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			said := rapid.OneOf(rapid.String(), rapid.StringMatching(`[ ,;="\\a-f0-9.:\[\]]*`)).Draw(rt, "said")
 			v := page(start, "10.0.0.1")
-			v.Fields = append(v.Fields, Field{[]byte(c.header), []byte(said + ", " + c.appended)})
+			v.Fields = append(v.Fields, request.Field{Name: []byte(c.header), Value: []byte(said + ", " + c.appended)})
 			if a, _ := r.trust.Load().client(v); a.String() != "198.51.100.1" {
 				rt.Fatalf("%s after %q", a, said)
 			}
@@ -129,7 +131,7 @@ func TestForwardedPrefixIsHearsay(t *testing.T) {
 func TestForwardedFlood(t *testing.T) {
 	r := resolver(t, "", "10.0.0.0/8")
 	v := page(start, "10.0.0.1")
-	v.Fields = append(v.Fields, Field{[]byte("X-Forwarded-For"), []byte("198.51.100.1, " + strings.Repeat("10.0.0.3,", 50_000))})
+	v.Fields = append(v.Fields, request.Field{Name: []byte("X-Forwarded-For"), Value: []byte("198.51.100.1, " + strings.Repeat("10.0.0.3,", 50_000))})
 	if a, _ := r.trust.Load().client(v); a.String() != "10.0.0.3" {
 		t.Errorf("%s", a)
 	}
@@ -144,7 +146,7 @@ func TestPartnerUser(t *testing.T) {
 		t.Helper()
 		v := page(start, "203.0.113.7")
 		for _, val := range values {
-			v.Fields = append(v.Fields, Field{[]byte("x-real-ip"), []byte(val)})
+			v.Fields = append(v.Fields, request.Field{Name: []byte("x-real-ip"), Value: []byte(val)})
 		}
 		got := ""
 		if a, ok := PartnerUser(v); ok {
@@ -173,7 +175,7 @@ func FuzzForwarded(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value []byte, proto string) {
 		for _, r := range rs {
 			v := page(start, "10.0.0.1")
-			v.Fields = append(v.Fields, Field{[]byte(r.trust.Load().header), value}, Field{[]byte("X-Forwarded-Proto"), []byte(proto)})
+			v.Fields = append(v.Fields, request.Field{Name: []byte(r.trust.Load().header), Value: value}, request.Field{Name: []byte("X-Forwarded-Proto"), Value: []byte(proto)})
 			var id Identity
 			r.Resolve(&id, v, s)
 			if !id.Addr.IsValid() || id.Addr.Zone() != "" || id.Addr.Is4In6() || !id.Net.Contains(id.Addr) || id.N != 1 || id.Winner().Kind != KindIP {

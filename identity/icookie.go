@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"time"
 
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -53,7 +54,7 @@ func parseICookie(b []byte) (c iCookie, ok bool) {
 // none: Resolve, which must have filled id from the same View, found no page load of a browser, or a cookie that is
 // good for long. A cookie that is only near its end, or sealed by an older key, is renewed as the same identity. A
 // new one beyond the rate of its /24 or /48 is given all the same, but never counts.
-func (r *Resolver) MintI(dst []byte, id *Identity, v *View, s *Service) []byte {
+func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *Service) []byte {
 	if !id.WantI || s.names[KindI] == "" {
 		return nil
 	}
@@ -80,7 +81,7 @@ func (r *Resolver) MintI(dst []byte, id *Identity, v *View, s *Service) []byte {
 }
 
 // wantsPage reports whether a browser loads a page: only such requests are given a cookie.
-func wantsPage(v *View, fetchMode, accept []byte) bool {
+func wantsPage(v *request.View, fetchMode, accept []byte) bool {
 	if string(v.Method) != "GET" {
 		return false
 	}

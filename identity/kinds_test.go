@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -269,7 +270,7 @@ func TestCookieFields(t *testing.T) {
 		t.Helper()
 		v := page(start, "203.0.113.7")
 		for _, c := range fields {
-			v.Fields = append(v.Fields, Field{[]byte("cOOKIE"), []byte(c)})
+			v.Fields = append(v.Fields, request.Field{Name: []byte("cOOKIE"), Value: []byte(c)})
 		}
 		var id Identity
 		if b.Resolve(&id, v, s); told(&id) != want {
@@ -301,7 +302,7 @@ func TestHeaderFlood(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	v := page(start, "203.0.113.7")
 	for range 1000 {
-		v.Fields = append(v.Fields, Field{[]byte("Cookie"), []byte("spravka=x; L=x; i=x; fuid01=x; sid=x")})
+		v.Fields = append(v.Fields, request.Field{Name: []byte("Cookie"), Value: []byte("spravka=x; L=x; i=x; fuid01=x; sid=x")})
 	}
 	var id Identity
 	b.Resolve(&id, v, s)
@@ -370,7 +371,7 @@ func FuzzCookies(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, cookies []byte) {
 		v := page(start, "203.0.113.7")
-		v.Fields = append(v.Fields, Field{[]byte("Cookie"), cookies})
+		v.Fields = append(v.Fields, request.Field{Name: []byte("Cookie"), Value: cookies})
 		var id Identity
 		for range 2 {
 			b.Resolve(&id, v, s)

@@ -8,10 +8,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"antirobot/spravka"
-
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/coocood/freecache"
+
+	"antirobot/request"
+	"antirobot/spravka"
 )
 
 // Resolver finds out who asks. It is safe for concurrent use and starts no goroutines.
@@ -90,7 +91,7 @@ func (r *Resolver) RegisterMetrics(set *metrics.Set) {
 // Resolve fills id with who asks: the client's address, and the subjects that its cookies prove on this service,
 // strongest first, the address last. It always finds at least one subject. It does not allocate once the client's
 // cookies are in the cache.
-func (r *Resolver) Resolve(id *Identity, v *View, s *Service) {
+func (r *Resolver) Resolve(id *Identity, v *request.View, s *Service) {
 	id.reset()
 	addr, https := r.trust.Load().client(v)
 	id.setAddr(addr, https)
@@ -102,13 +103,13 @@ func (r *Resolver) Resolve(id *Identity, v *View, s *Service) {
 		f := &v.Fields[i]
 		switch len(f.Name) {
 		case len("Cookie"):
-			if equalFold(f.Name, "cookie") {
+			if request.EqualFold(f.Name, "cookie") {
 				budget -= j.collect(id, s, f.Value, budget)
-			} else if equalFold(f.Name, "accept") {
+			} else if request.EqualFold(f.Name, "accept") {
 				accept = f.Value
 			}
 		case len("Sec-Fetch-Mode"):
-			if equalFold(f.Name, "sec-fetch-mode") {
+			if request.EqualFold(f.Name, "sec-fetch-mode") {
 				fetchMode = f.Value
 			}
 		}
@@ -140,7 +141,7 @@ func (r *Resolver) Resolve(id *Identity, v *View, s *Service) {
 // ResolvePartner is Resolve for a request of a known XML partner, which names its user's address and may hand on the
 // user's spravka: the pass must have been made for this partner (spravka.PartnerOf). No header and no other cookie of
 // the request is the user's, so none is looked at.
-func (r *Resolver) ResolvePartner(id *Identity, v *View, s *Service, partner uint64, user netip.Addr) {
+func (r *Resolver) ResolvePartner(id *Identity, v *request.View, s *Service, partner uint64, user netip.Addr) {
 	id.reset()
 	id.Partner = true
 	_, https := r.trust.Load().client(v)
@@ -150,7 +151,7 @@ func (r *Resolver) ResolvePartner(id *Identity, v *View, s *Service, partner uin
 	only := Service{}
 	only.names[KindSpravka] = s.names[KindSpravka]
 	for i := range v.Fields {
-		if f := &v.Fields[i]; len(f.Name) == len("Cookie") && equalFold(f.Name, "cookie") {
+		if f := &v.Fields[i]; len(f.Name) == len("Cookie") && request.EqualFold(f.Name, "cookie") {
 			budget -= j.collect(id, &only, f.Value, budget)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -61,24 +62,24 @@ func newService(t testing.TB, edit func(*ServiceConfig)) *Service {
 }
 
 // page is a page load of a browser from addr with the given cookies.
-func page(at time.Time, addr string, cookies ...string) *View {
-	v := &View{
+func page(at time.Time, addr string, cookies ...string) *request.View {
+	v := &request.View{
 		At: at, Method: []byte("GET"), Host: []byte("www.example.com"), HostPort: []byte("www.example.com"),
 		Target: []byte("/"), Path: []byte("/"), Peer: netip.MustParseAddr(addr), TLS: true,
-		Fields: []Field{
-			{[]byte("Host"), []byte("www.example.com")},
-			{[]byte("User-Agent"), []byte("Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0")},
-			{[]byte("Accept"), []byte("text/html,application/xhtml+xml,*/*;q=0.8")},
-			{[]byte("Accept-Language"), []byte("en")},
-			{[]byte("Accept-Encoding"), []byte("gzip, br")},
-			{[]byte("Sec-Fetch-Dest"), []byte("document")},
-			{[]byte("Sec-Fetch-Mode"), []byte("navigate")},
-			{[]byte("Sec-Fetch-Site"), []byte("none")},
-			{[]byte("Connection"), []byte("keep-alive")},
+		Fields: []request.Field{
+			{Name: []byte("Host"), Value: []byte("www.example.com")},
+			{Name: []byte("User-Agent"), Value: []byte("Mozilla/5.0 (X11; Linux x86_64; rv:128.0) Gecko/20100101 Firefox/128.0")},
+			{Name: []byte("Accept"), Value: []byte("text/html,application/xhtml+xml,*/*;q=0.8")},
+			{Name: []byte("Accept-Language"), Value: []byte("en")},
+			{Name: []byte("Accept-Encoding"), Value: []byte("gzip, br")},
+			{Name: []byte("Sec-Fetch-Dest"), Value: []byte("document")},
+			{Name: []byte("Sec-Fetch-Mode"), Value: []byte("navigate")},
+			{Name: []byte("Sec-Fetch-Site"), Value: []byte("none")},
+			{Name: []byte("Connection"), Value: []byte("keep-alive")},
 		},
 	}
 	if len(cookies) > 0 {
-		v.Fields = append(v.Fields, Field{[]byte("Cookie"), []byte(strings.Join(cookies, "; "))})
+		v.Fields = append(v.Fields, request.Field{Name: []byte("Cookie"), Value: []byte(strings.Join(cookies, "; "))})
 	}
 	return v
 }
@@ -165,7 +166,7 @@ func TestResolveDoesNotAllocate(t *testing.T) {
 	b.Resolve(&id, page(old, "203.0.113.7", f), s)
 	v := page(start, "10.0.0.1", signed(t, "sid", "1234", old), b.i(old, nil), f, signed(t, "L", "alice", old),
 		b.pass(start, nil), b.pass(start, nil), "a=b", "c=d")
-	v.Fields = append(v.Fields, Field{[]byte("X-Forwarded-For"), []byte("2001:db8::7, 10.0.0.2")})
+	v.Fields = append(v.Fields, request.Field{Name: []byte("X-Forwarded-For"), Value: []byte("2001:db8::7, 10.0.0.2")})
 	b.Resolve(&id, v, s)
 	if got := told(&id); got != "spravka L fuid i service ip" {
 		t.Fatal(got)
@@ -197,7 +198,7 @@ func BenchmarkResolve(b *testing.B) {
 		v := page(start, "203.0.113.7", c.cookies...)
 		if c.name == "proxied" {
 			v.Peer = netip.MustParseAddr("10.0.0.1")
-			v.Fields = append(v.Fields, Field{[]byte("X-Forwarded-For"), []byte("198.51.100.1, 10.0.0.2")}, Field{[]byte("X-Forwarded-Proto"), []byte("https")})
+			v.Fields = append(v.Fields, request.Field{Name: []byte("X-Forwarded-For"), Value: []byte("198.51.100.1, 10.0.0.2")}, request.Field{Name: []byte("X-Forwarded-Proto"), Value: []byte("https")})
 		}
 		b.Run(c.name, func(b *testing.B) {
 			var id Identity

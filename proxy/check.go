@@ -11,8 +11,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/captcha"
-	"antirobot/identity"
 	"antirobot/proxy/h1"
+	"antirobot/request"
 	"antirobot/verdict"
 )
 
@@ -85,8 +85,8 @@ type checkCall struct {
 	answered string // for the metrics
 
 	original original
-	asked    identity.View // the original request; journey.view points to it
-	kept     []identity.Field
+	asked    request.View // the original request; journey.view points to it
+	kept     []request.Field
 	host     []byte
 }
 
@@ -115,12 +115,12 @@ func (k *checkCall) end() {
 	c := k.c
 	clear(k.kept)
 	k.kept = k.kept[:0]
-	k.journey, k.c, k.rules, k.original, k.asked = nil, nil, nil, original{}, identity.View{}
+	k.journey, k.c, k.rules, k.original, k.asked = nil, nil, nil, original{}, request.View{}
 	c.pool.Put(k)
 }
 
 // styleOf tells checks from the requests themselves; "" is a check in a style that there is not.
-func (k *checkCall) styleOf(v *identity.View) string {
+func (k *checkCall) styleOf(v *request.View) string {
 	r := k.rules
 	switch {
 	case r.full:
@@ -175,7 +175,7 @@ func (k *checkCall) serve() {
 }
 
 // read makes the View of the original request.
-func (k *checkCall) read(call *identity.View) (problem string) {
+func (k *checkCall) read(call *request.View) (problem string) {
 	k.asked = *call
 	k.journey.view = &k.asked
 	set := k.rules.sender

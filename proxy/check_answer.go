@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"antirobot/captcha"
-	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict"
 )
 
@@ -14,9 +14,9 @@ func (k *checkCall) human(extra ...captcha.HeaderField) {
 	j := k.journey
 	k.answered = answerHuman
 	j.fields = append(j.answerFields(nil),
-		identity.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)},
-		identity.Field{Name: nameReason, Value: []byte(j.decision.Cause.String())},
-		identity.Field{Name: nameRequestID, Value: j.idText[:]})
+		request.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)},
+		request.Field{Name: nameReason, Value: []byte(j.decision.Cause.String())},
+		request.Field{Name: nameRequestID, Value: j.idText[:]})
 	j.fields = j.appendMarks(j.fields)
 	j.fields = appendFields(j.fields, extra)
 	k.send(200, nil)
@@ -90,14 +90,14 @@ func (k *checkCall) unjudged(reason string) {
 	j := k.journey
 	k.answered = answerError
 	j.fields = append(j.fields[:0],
-		identity.Field{Name: nameReason, Value: []byte(reason)}, identity.Field{Name: nameRequestID, Value: j.idText[:]})
+		request.Field{Name: nameReason, Value: []byte(reason)}, request.Field{Name: nameRequestID, Value: j.idText[:]})
 	if !k.rules.open {
-		j.fields = append(j.fields, identity.Field{Name: nameContentType, Value: textPlain},
-			identity.Field{Name: nameCacheControl, Value: noStore})
+		j.fields = append(j.fields, request.Field{Name: nameContentType, Value: textPlain},
+			request.Field{Name: nameCacheControl, Value: noStore})
 		k.send(503, []byte("The gateway can't judge this request: "+reason+".\n"))
 		return
 	}
-	j.fields = append(j.fields, identity.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)})
+	j.fields = append(j.fields, request.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)})
 	if k.style == styleFull {
 		j.fields = appendFields(j.fields, k.accelerate())
 	}
@@ -113,8 +113,8 @@ func (k *checkCall) refuse(status int, problem string) {
 		j.g.deps.Log.Warn().Stringer("caller", j.x.View.Peer).Bytes("request_id", j.idText[:]).Str("problem", problem).
 			Msg("a balancer's call was refused; see docs/balancers.md")
 	}
-	j.fields = append(j.fields[:0], identity.Field{Name: nameContentType, Value: textPlain},
-		identity.Field{Name: nameCacheControl, Value: noStore}, identity.Field{Name: nameRequestID, Value: j.idText[:]})
+	j.fields = append(j.fields[:0], request.Field{Name: nameContentType, Value: textPlain},
+		request.Field{Name: nameCacheControl, Value: noStore}, request.Field{Name: nameRequestID, Value: j.idText[:]})
 	k.send(status, []byte("Antirobot: "+problem+".\n"))
 }
 

@@ -6,8 +6,8 @@ import (
 	"crypto/subtle"
 	"net/netip"
 
-	"antirobot/identity"
 	"antirobot/proxy/h1"
+	"antirobot/request"
 )
 
 // headerSet is the names of the fields in which a balancer says what the original request was. One set is believed,
@@ -49,13 +49,13 @@ type original struct {
 const listOfHops = "X-Forwarded-For"
 
 // is reports whether a field has that name; "" is no field's.
-func is(f *identity.Field, name string) bool {
+func is(f *request.Field, name string) bool {
 	return len(f.Name) == len(name) && name != "" && hasFoldPrefix(f.Name, name)
 }
 
 // collect reads the fields of set. One that comes twice is refused: the second would be the client's, and who reads
 // which is anybody's guess. With last the last of several counts: some balancers append a field of their own.
-func (o *original) collect(fields []identity.Field, set *headerSet, last bool) (problem string) {
+func (o *original) collect(fields []request.Field, set *headerSet, last bool) (problem string) {
 	*o = original{addrAt: -1}
 	for i := range fields {
 		f := &fields[i]
@@ -90,7 +90,7 @@ func (o *original) collect(fields []identity.Field, set *headerSet, last bool) (
 }
 
 // whence fills in whose request it is: the hop that the balancer saw, in the place of the balancer itself.
-func (o *original) whence(v *identity.View, set *headerSet) (problem string) {
+func (o *original) whence(v *request.View, set *headerSet) (problem string) {
 	addr, ok := parseHop(o.addr)
 	switch {
 	case len(o.addr) == 0:
@@ -113,7 +113,7 @@ func (o *original) whence(v *identity.View, set *headerSet) (problem string) {
 }
 
 // what fills in method, host and target of a check. host is memory for the name.
-func (o *original) what(v *identity.View, set *headerSet, host []byte) (_ []byte, problem string) {
+func (o *original) what(v *request.View, set *headerSet, host []byte) (_ []byte, problem string) {
 	for _, f := range [...]struct {
 		name  string
 		value []byte
@@ -137,7 +137,7 @@ func (o *original) what(v *identity.View, set *headerSet, host []byte) (_ []byte
 }
 
 // setTarget sets target, path and query, and reports whether target is one.
-func setTarget(v *identity.View, target []byte) bool {
+func setTarget(v *request.View, target []byte) bool {
 	if !h1.ValidTarget(v.Method, target) {
 		return false
 	}
@@ -150,7 +150,7 @@ func setTarget(v *identity.View, target []byte) bool {
 
 // fields appends the fields of the original request: those of the call, without what the balancer added. The hops
 // before the last stay: identity reads on where the last is a trusted proxy.
-func (o *original) fields(dst, call []identity.Field, set *headerSet, secret string, v *identity.View) []identity.Field {
+func (o *original) fields(dst, call []request.Field, set *headerSet, secret string, v *request.View) []request.Field {
 	for i, f := range call {
 		switch {
 		case i == o.addrAt, is(&f, set.method), is(&f, set.host), is(&f, set.uri), is(&f, set.proto), is(&f, secret):
@@ -161,7 +161,7 @@ func (o *original) fields(dst, call []identity.Field, set *headerSet, secret str
 		dst = append(dst, f)
 	}
 	if o.rest != nil {
-		dst = append(dst, identity.Field{Name: nameForwardedFor, Value: o.rest})
+		dst = append(dst, request.Field{Name: nameForwardedFor, Value: o.rest})
 	}
 	return dst
 }
@@ -189,7 +189,7 @@ func parseHop(b []byte) (netip.Addr, bool) {
 
 // admits reports whether who calls may ask: a balancer by its address, or who knows the secret. Its field must come
 // once: the comparison takes the same time whatever is in it.
-func (r *CheckRules) admits(v *identity.View) bool {
+func (r *CheckRules) admits(v *request.View) bool {
 	if r.allows(v.Peer) {
 		return true
 	}

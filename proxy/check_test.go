@@ -24,6 +24,7 @@ import (
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/proxy/h1"
+	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/store"
 	"antirobot/templates"
@@ -33,7 +34,7 @@ import (
 // fragile is a Decider that panics over /panic, and remembers what it was asked about.
 type fragile struct{ *verdict.Cacher }
 
-func (f fragile) Decide(d *verdict.Decision, v *identity.View, id *identity.Identity, s *verdict.Service) {
+func (f fragile) Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Service) {
 	if string(v.Path) == "/panic" {
 		panic("a fault of ours")
 	}
@@ -96,7 +97,7 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 	m := NewMetrics(e.set)
 	router, err := NewRouter([]*Service{{
 		Name: "shop", Hosts: []string{"shop.example"}, Verdict: judged, Identity: who, Captcha: own, Config: DefaultServiceConfig(),
-	}}, cbb.NormalPath, m)
+	}}, request.NormalPath, m)
 	must(err)
 	g := New(&Snapshot{Router: router, Captcha: c}, Deps{
 		Resolver: resolver, Decider: fragile{e.cacher}, Sink: e.events, Log: zerolog.New(e.logs), Metrics: m,
@@ -262,7 +263,7 @@ func TestCheckOriginalIsWhatTheBalancerSays(t *testing.T) {
 		set := headerSetOf(name)
 		path := "/" + rapid.StringMatching(`[a-z/]{0,8}(\?[a-z=&]{0,8})?`).Draw(t, "path")
 		addr := rapid.SampledFrom([]string{"203.0.113.5", "2001:db8::5", "[2001:db8::5]:80", "203.0.113.5:1"}).Draw(t, "addr")
-		fields := []identity.Field{
+		fields := []request.Field{
 			{Name: []byte("Host"), Value: []byte("antirobot")},
 			{Name: []byte(set.method), Value: []byte("PUT")},
 			{Name: []byte(strings.ToLower(set.host)), Value: []byte("Shop.Example:8443")},
@@ -272,12 +273,12 @@ func TestCheckOriginalIsWhatTheBalancerSays(t *testing.T) {
 		}
 		for range rapid.IntRange(0, 6).Draw(t, "n") {
 			n := rapid.SampledFrom(append(noise, other.method, other.host, other.uri, other.addr, other.proto)).Draw(t, "name")
-			fields = append(fields, identity.Field{Name: []byte(n), Value: []byte(rapid.SampledFrom([]string{"/evil", "198.51.100.1", "evil.example"}).Draw(t, "value"))})
+			fields = append(fields, request.Field{Name: []byte(n), Value: []byte(rapid.SampledFrom([]string{"/evil", "198.51.100.1", "evil.example"}).Draw(t, "value"))})
 		}
 		fields = rapid.Permutation(fields).Draw(t, "order")
 
 		var o original
-		var v identity.View
+		var v request.View
 		if p := o.collect(fields, set, false); p != "" {
 			t.Fatal(p)
 		}
@@ -305,7 +306,7 @@ func TestCheckOriginalIsWhatTheBalancerSays(t *testing.T) {
 			}
 		}
 		// and a second one of any of the set is refused
-		again := fields[slices.IndexFunc(fields, func(f identity.Field) bool { return is(&f, set.uri) })]
+		again := fields[slices.IndexFunc(fields, func(f request.Field) bool { return is(&f, set.uri) })]
 		if p := o.collect(append(fields, again), set, false); p == "" {
 			t.Fatalf("%s twice is believed", again.Name)
 		}
@@ -346,7 +347,7 @@ func FuzzCheckOriginal(f *testing.F) {
 	f.Add("GET /", "a@b", "//evil", ",", "", true)
 	f.Fuzz(func(t *testing.T, method, host, uri, addr, proto string, last bool) {
 		set := headerSetOf("forwarded")
-		fields := []identity.Field{
+		fields := []request.Field{
 			{Name: []byte(set.method), Value: []byte(method)},
 			{Name: []byte(set.host), Value: []byte(host)},
 			{Name: []byte(set.uri), Value: []byte(uri)},
@@ -354,7 +355,7 @@ func FuzzCheckOriginal(f *testing.F) {
 			{Name: []byte(set.proto), Value: []byte(proto)},
 		}
 		var o original
-		var v identity.View
+		var v request.View
 		if o.collect(fields, set, last) != "" || o.whence(&v, set) != "" {
 			return
 		}

@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"antirobot/captcha"
-	"antirobot/identity"
 	"antirobot/proxy/h1"
+	"antirobot/request"
 	"antirobot/templates"
 	"antirobot/verdict"
 )
@@ -139,10 +139,10 @@ func (j *journey) answer(a captcha.Answer) {
 	j.status = a.Status
 	j.fields = appendFields(j.fields[:0], a.Header)
 	if a.Get("Cache-Control") == "" {
-		j.fields = append(j.fields, identity.Field{Name: nameCacheControl, Value: noStore})
+		j.fields = append(j.fields, request.Field{Name: nameCacheControl, Value: noStore})
 	}
 	if a.Get("X-Request-Id") == "" {
-		j.fields = append(j.fields, identity.Field{Name: nameRequestID, Value: j.idText[:]})
+		j.fields = append(j.fields, request.Field{Name: nameRequestID, Value: j.idText[:]})
 	}
 	j.result.BytesOut = int64(len(a.Body))
 	if err := j.x.Reply(a.Status, j.fields, a.Body); err != nil && j.failure == nil {
@@ -150,9 +150,9 @@ func (j *journey) answer(a captcha.Answer) {
 	}
 }
 
-func appendFields(dst []identity.Field, header []captcha.HeaderField) []identity.Field {
+func appendFields(dst []request.Field, header []captcha.HeaderField) []request.Field {
 	for _, h := range header {
-		dst = append(dst, identity.Field{Name: []byte(h.Name), Value: []byte(h.Value)})
+		dst = append(dst, request.Field{Name: []byte(h.Name), Value: []byte(h.Value)})
 	}
 	return dst
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 
 	"antirobot/captcha"
-	"antirobot/identity"
 	"antirobot/proxy/h1"
+	"antirobot/request"
 	"antirobot/templates"
 	"antirobot/verdict"
 )
@@ -116,38 +116,38 @@ func (j *journey) unanswered(a *captcha.Answer, err error) {
 }
 
 // upstreamFields are what the gateway tells the service, in place of anything that the client sent under these names.
-func (j *journey) upstreamFields() []identity.Field {
+func (j *journey) upstreamFields() []request.Field {
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	j.sent = append(j.sent[:0],
-		identity.Field{Name: nameForwardedFor, Value: j.scratch},
-		identity.Field{Name: nameForwardedHost, Value: j.view.HostPort},
-		identity.Field{Name: nameForwardedProto, Value: protoBytes(j.id.Proto)},
-		identity.Field{Name: nameRealIP, Value: j.scratch},
-		identity.Field{Name: nameRequestID, Value: j.idText[:]},
+		request.Field{Name: nameForwardedFor, Value: j.scratch},
+		request.Field{Name: nameForwardedHost, Value: j.view.HostPort},
+		request.Field{Name: nameForwardedProto, Value: protoBytes(j.id.Proto)},
+		request.Field{Name: nameRealIP, Value: j.scratch},
+		request.Field{Name: nameRequestID, Value: j.idText[:]},
 	)
 	if j.svc.Config.TellService {
-		j.sent = append(j.sent, identity.Field{Name: nameVerdict, Value: verdictNames[j.decision.Verdict]})
+		j.sent = append(j.sent, request.Field{Name: nameVerdict, Value: verdictNames[j.decision.Verdict]})
 	}
 	j.sent = j.appendMarks(j.sent)
 	return j.sent
 }
 
 // appendMarks appends what the service is told of the decisions of rules.
-func (j *journey) appendMarks(dst []identity.Field) []identity.Field {
+func (j *journey) appendMarks(dst []request.Field) []request.Field {
 	d := &j.decision
 	if j.svc.Verdict.Mode != verdict.Enforce { // not that of the decision: an own page's is made as in mode observe
 		return dst
 	}
 	for _, r := range [...]*verdict.Ruling{d.Rules, d.Message} {
 		if r != nil && (r.Action == verdict.RuleMark || r.Granted) {
-			dst = append(dst, identity.Field{Name: nameMark, Value: r.AppendMark(nil)})
+			dst = append(dst, request.Field{Name: nameMark, Value: r.AppendMark(nil)})
 		}
 	}
 	return dst
 }
 
 // answerFields are added to the service's answer: the new pass, a fresh pass for a partner's user, an i cookie.
-func (j *journey) answerFields(a *captcha.Answer) []identity.Field {
+func (j *journey) answerFields(a *captcha.Answer) []request.Field {
 	j.fields = j.messageFields(j.fields[:0])
 	if a != nil {
 		j.fields = appendFields(j.fields, a.Header)
@@ -155,7 +155,7 @@ func (j *journey) answerFields(a *captcha.Answer) []identity.Field {
 	}
 	if j.partner != nil {
 		if fresh, ok := j.snap.Captcha.FreshPass(j.request()); ok {
-			j.fields = append(j.fields, identity.Field{Name: nameSetCookie, Value: []byte(fresh.Value)})
+			j.fields = append(j.fields, request.Field{Name: nameSetCookie, Value: []byte(fresh.Value)})
 		}
 		return j.fields
 	}
@@ -164,7 +164,7 @@ func (j *journey) answerFields(a *captcha.Answer) []identity.Field {
 	}
 	if cookie := j.g.deps.Resolver.MintI(j.cookie[:0], &j.id, j.view, j.svc.Identity); cookie != nil {
 		j.cookie = cookie
-		j.fields = append(j.fields, identity.Field{Name: nameSetCookie, Value: cookie})
+		j.fields = append(j.fields, request.Field{Name: nameSetCookie, Value: cookie})
 	}
 	return j.fields
 }

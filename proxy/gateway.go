@@ -24,14 +24,15 @@ import (
 	"antirobot/captcha"
 	"antirobot/identity"
 	"antirobot/proxy/h1"
+	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/verdict"
 )
 
 // Decider answers who asks, from memory. *verdict.Cacher is the one that serves.
 type Decider interface {
-	Decide(d *verdict.Decision, v *identity.View, id *identity.Identity, s *verdict.Service)
-	DecideDemand(d *verdict.Decision, v *identity.View, id *identity.Identity, s *verdict.Service)
+	Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Service)
+	DecideDemand(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Service)
 	Issued(p *spravka.Pass)
 	Decisions() *verdict.Recent
 }
@@ -78,7 +79,7 @@ type journey struct {
 	x    *h1.Exchange
 	snap *Snapshot
 	svc  *Service
-	view *identity.View
+	view *request.View
 
 	id       identity.Identity
 	xml      bool             // the path speaks the XML interface
@@ -89,7 +90,7 @@ type journey struct {
 	event    verdict.Event
 	ask      captcha.Request
 
-	requestID verdict.RequestID
+	requestID request.ID
 	idText    [26]byte
 	status    int
 	result    h1.Result
@@ -101,8 +102,8 @@ type journey struct {
 	message   captcha.Message     // the fingerprint of the message that was judged
 	taken     captcha.HeaderField // takes away the grant that was spent
 
-	sent    []identity.Field // to the service
-	fields  []identity.Field // in the answer
+	sent    []request.Field // to the service
+	fields  []request.Field // in the answer
 	scratch []byte
 	cookie  []byte
 }
@@ -141,7 +142,7 @@ func (j *journey) serve() {
 func (j *journey) begin(g *Gateway, x *h1.Exchange) {
 	j.g, j.x, j.snap, j.view = g, x, g.snap.Load(), &x.View
 	j.id.Addr = j.view.Peer // until it is known who asks
-	j.requestID = verdict.NewRequestID(j.view.At)
+	j.requestID = request.NewID(j.view.At)
 	j.requestID.AppendTo(j.idText[:0])
 }
 

@@ -3,7 +3,7 @@ package proxy
 import (
 	"bytes"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 // kind is what a request asks for; it decides the form of the answer when it is stopped.
@@ -19,7 +19,7 @@ const (
 )
 
 // classify says what v asks for, under the rules of s.
-func classify(v *identity.View, s *Service, xml bool) kind {
+func classify(v *request.View, s *Service, xml bool) kind {
 	switch {
 	case xml:
 		return kindXML
@@ -41,11 +41,11 @@ func classify(v *identity.View, s *Service, xml bool) kind {
 	}
 }
 
-func isPreflight(v *identity.View) bool {
+func isPreflight(v *request.View) bool {
 	return string(v.Method) == "OPTIONS" && v.Has("Origin") && v.Has("Access-Control-Request-Method")
 }
 
-func isAJAX(v *identity.View, dest []byte) bool {
+func isAJAX(v *request.View, dest []byte) bool {
 	if bytes.EqualFold(v.Get("X-Requested-With"), []byte("XMLHttpRequest")) {
 		return true
 	}
@@ -57,7 +57,7 @@ func isAJAX(v *identity.View, dest []byte) bool {
 
 // isSubresource reports whether nobody would see a page that answers v. Sec-Fetch-Dest says so where the browser
 // sends it; otherwise the path's extension together with an Accept that does not ask for HTML.
-func isSubresource(v *identity.View, dest []byte) bool {
+func isSubresource(v *request.View, dest []byte) bool {
 	switch string(dest) {
 	case "document", "iframe", "frame", "fencedframe":
 		return false
@@ -92,7 +92,7 @@ func hasStaticExtension(path []byte) bool {
 }
 
 // isForm reports whether v is a form that a person submitted.
-func isForm(v *identity.View) bool {
+func isForm(v *request.View) bool {
 	if string(v.Method) != "POST" {
 		return false
 	}

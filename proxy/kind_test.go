@@ -5,20 +5,20 @@ import (
 	"testing"
 	"time"
 
-	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict"
 )
 
 // view makes the View of a request from "METHOD /target" and header fields by pairs.
-func view(line string, header ...string) *identity.View {
+func view(line string, header ...string) *request.View {
 	method, target, _ := strings.Cut(line, " ")
 	path, query, has := strings.Cut(target, "?")
-	v := &identity.View{Method: []byte(method), Target: []byte(target), Path: []byte(path)}
+	v := &request.View{Method: []byte(method), Target: []byte(target), Path: []byte(path)}
 	if has {
 		v.Query = []byte(query)
 	}
 	for i := 0; i+1 < len(header); i += 2 {
-		v.Fields = append(v.Fields, identity.Field{Name: []byte(header[i]), Value: []byte(header[i+1])})
+		v.Fields = append(v.Fields, request.Field{Name: []byte(header[i]), Value: []byte(header[i+1])})
 	}
 	return v
 }
@@ -170,7 +170,7 @@ func TestStaticExtension(t *testing.T) {
 // TestPitfall23StaticIsNoPace: what a page is made of does not count as the pace of its reader, and a call of a script
 // does not hide behind an extension.
 func TestPitfall23StaticIsNoPace(t *testing.T) {
-	f := func(want bool, v *identity.View) {
+	f := func(want bool, v *request.View) {
 		t.Helper()
 		if got := isStatic(v); got != want {
 			t.Errorf("%s %q: %t", v.Target, v.Fields, got)

@@ -8,11 +8,11 @@ import (
 	"strings"
 
 	"antirobot/captcha"
-	"antirobot/identity"
+	"antirobot/message"
 	"antirobot/proxy/h1"
+	"antirobot/request"
+	"antirobot/rules"
 	"antirobot/verdict"
-	"antirobot/verdict/message"
-	"antirobot/verdict/rules"
 )
 
 // Messages is the message firewall. *message.System is.
@@ -256,9 +256,9 @@ func (j *journey) judgeCarried(route *messageRoute, r *captcha.SavedRequest, que
 }
 
 // messageFields are added to the service's answer: the grant that was spent goes.
-func (j *journey) messageFields(dst []identity.Field) []identity.Field {
+func (j *journey) messageFields(dst []request.Field) []request.Field {
 	if j.taken.Name == "" {
 		return dst
 	}
-	return append(dst, identity.Field{Name: nameSetCookie, Value: []byte(j.taken.Value)})
+	return append(dst, request.Field{Name: nameSetCookie, Value: []byte(j.taken.Value)})
 }

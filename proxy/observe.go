@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"antirobot/captcha"
-	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict"
 )
 
@@ -42,7 +42,7 @@ var eventKinds = [...]verdict.EventKind{
 }
 
 // isStatic reports whether v asks for a part of a page; these come by the dozen and do not count as pace.
-func isStatic(v *identity.View) bool {
+func isStatic(v *request.View) bool {
 	dest := v.Get("Sec-Fetch-Dest")
 	return hasStaticExtension(v.Path) || isSubresource(v, dest) && !isAJAX(v, dest)
 }

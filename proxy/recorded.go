@@ -2,23 +2,23 @@ package proxy
 
 import (
 	"antirobot/captcha"
-	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict"
 )
 
 // IsStatic reports whether v asks for a part of a page: what the slow half is told of a request, for traffic that is
 // recorded or made up.
-func IsStatic(v *identity.View) bool { return isStatic(v) }
+func IsStatic(v *request.View) bool { return isStatic(v) }
 
 // IsOwn reports whether v is not judged on its way to the service: it asks for one of the gateway's own pages, or is a
 // balancer's health check.
-func (s *Service) IsOwn(v *identity.View) bool {
+func (s *Service) IsOwn(v *request.View) bool {
 	return s.isHealthCheck(v) || s.Captcha != nil && s.Captcha.Route(v.Path) != captcha.EndpointNone
 }
 
 // Stopped returns what a request that is not human gets: the status of the answer and whether that is a challenge. ok is
 // false for a request that passes all the same.
-func (s *Service) Stopped(v *identity.View, is verdict.Verdict) (status int, shown, ok bool) {
+func (s *Service) Stopped(v *request.View, is verdict.Verdict) (status int, shown, ok bool) {
 	kind := classify(v, s, s.Captcha != nil && s.isXML(v.Path))
 	if is == verdict.Blocked {
 		return 403, false, true

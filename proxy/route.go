@@ -10,6 +10,7 @@ import (
 	"antirobot/captcha"
 	"antirobot/identity"
 	"antirobot/proxy/upstream"
+	"antirobot/request"
 	"antirobot/verdict"
 )
 
@@ -127,7 +128,7 @@ func (s *Service) isXML(path []byte) bool {
 }
 
 // isHealthCheck reports whether v is a balancer's question, which is passed on without a verdict.
-func (s *Service) isHealthCheck(v *identity.View) bool {
+func (s *Service) isHealthCheck(v *request.View) bool {
 	for _, p := range s.Config.HealthPaths {
 		if string(v.Path) == p && (string(v.Method) == "GET" || string(v.Method) == "HEAD") {
 			return true

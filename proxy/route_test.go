@@ -7,8 +7,8 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
-	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict"
 )
 
@@ -27,7 +27,7 @@ func routed(t *testing.T, name string, mode verdict.Mode, hosts []string, prefix
 
 func router(t *testing.T, services ...*Service) *Router {
 	t.Helper()
-	r, err := NewRouter(services, cbb.NormalPath, NewMetrics(metrics.NewSet()))
+	r, err := NewRouter(services, request.NormalPath, NewMetrics(metrics.NewSet()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestRouterRefusesTwoClaims(t *testing.T) {
 		routed(t, "b", verdict.Enforce, []string{"x.example"}, "/q", "/p"),
 		routed(t, "c", verdict.Enforce, nil),
 		routed(t, "d", verdict.Enforce, []string{"*"}),
-	}, cbb.NormalPath, NewMetrics(metrics.NewSet()))
+	}, request.NormalPath, NewMetrics(metrics.NewSet()))
 	if !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), "x.example/p") || !strings.Contains(err.Error(), "c and d") {
 		t.Errorf("got %v", err)
 	}
@@ -189,7 +189,7 @@ func TestFindAllocatesNothing(t *testing.T) {
 func BenchmarkFind(b *testing.B) {
 	s := &Service{Name: "s", Verdict: &verdict.Service{}, Config: DefaultServiceConfig(), Hosts: []string{"*.example"}}
 	s.Paths = []PathRule{{"/public", &Service{Name: "s", Verdict: &verdict.Service{Mode: verdict.Off}, Config: DefaultServiceConfig()}}}
-	r, err := NewRouter([]*Service{s}, cbb.NormalPath, NewMetrics(metrics.NewSet()))
+	r, err := NewRouter([]*Service{s}, request.NormalPath, NewMetrics(metrics.NewSet()))
 	if err != nil {
 		b.Fatal(err)
 	}

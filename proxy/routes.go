@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/message"
 	"antirobot/verdict"
-	"antirobot/verdict/message"
 )
 
 // MessagesConfig is the messages section of a service: the routes on which people post.

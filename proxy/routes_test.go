@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"antirobot/cbb"
-	"antirobot/verdict/message"
+	"antirobot/message"
+	"antirobot/request"
 )
 
 func withRoutes(t testing.TB, routes ...string) *Service {
@@ -29,7 +29,7 @@ func TestMessageRoutes(t *testing.T) {
 	f := func(method, path, want string) {
 		t.Helper()
 		got := ""
-		if r := s.messageRoute([]byte(method), []byte(path), cbb.NormalPath); r != nil {
+		if r := s.messageRoute([]byte(method), []byte(path), request.NormalPath); r != nil {
 			got = r.name
 		}
 		if got != want {
@@ -90,8 +90,8 @@ func FuzzMessageRoute(f *testing.F) {
 	}
 	s := withRoutes(f, "POST /comments", "POST /articles/*/comments", "POST /forum/**")
 	f.Fuzz(func(t *testing.T, path string) {
-		r := s.messageRoute([]byte("POST"), []byte(path), cbb.NormalPath)
-		again := s.messageRoute([]byte("POST"), cbb.NormalPath(nil, []byte(path)), cbb.NormalPath)
+		r := s.messageRoute([]byte("POST"), []byte(path), request.NormalPath)
+		again := s.messageRoute([]byte("POST"), request.NormalPath(nil, []byte(path)), request.NormalPath)
 		if r != again {
 			t.Errorf("%q is another route than its normal form", path)
 		}

@@ -21,15 +21,15 @@ ANTIROBOT_BIN=$PWD/antirobot BENCH_PAIRS=$pairs go test -run '^$' -bench AddedLa
 say "challenges: redirects, pages, JSON, pictures and sounds a second"
 bench ./captcha '^Benchmark'
 say "messages through the example rules with Bayes (budget: 50 k/s on one core), learning, model size; ANTIROBOT_DATA names the sets"
-bench ./verdict/message '^Benchmark(ExampleRules|Train|ModelSize)'
+bench ./message '^Benchmark(ExampleRules|Train|ModelSize)'
 say "latency that judging a message inline adds to a post"
 ANTIROBOT_BIN=$PWD/antirobot BENCH_PAIRS=$pairs go test -run '^$' -bench InlineRoute -benchtime=1x ./e2e | grep '^  '
 say "rules over requests"
-bench ./verdict/firewall '^Benchmark'
+bench ./rules/requestrules '^Benchmark'
 say "slow half: one event"
 bench ./verdict/processor '^Benchmark'
 say "replay: a line of a log on its whole way (budget: a million a minute, 60 µs each), and its reading alone"
-bench ./verdict/replay '^Benchmark'
+bench ./replay '^Benchmark'
 say "formula: 100 trees of depth 6, beside a walk by pointers (budget: 5 µs, 0 allocations)"
 bench ./verdict/formula '^BenchmarkScore'
 say "store"

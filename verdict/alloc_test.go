@@ -5,6 +5,7 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -32,10 +33,10 @@ func TestNothingIsAllocated(t *testing.T) {
 	var e Event
 	f := func(name string, want Verdict, addr string, passes []spravka.Pass, subs ...identity.Subject) {
 		t.Helper()
-		v, id := request(w.now(), addr, subs...)
+		v, id := newRequest(w.now(), addr, subs...)
 		id.NPasses = copy(id.Passes[:], passes)
 		n := testing.AllocsPerRun(2000, func() {
-			rid := NewRequestID(v.At)
+			rid := request.NewID(v.At)
 			w.Decide(&d, v, id, s)
 			d.Event(&e, v, id, s)
 			w.Decisions().Record(rid, &d, v, id, s)

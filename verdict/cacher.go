@@ -14,19 +14,21 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/store"
+	"antirobot/verdict/client"
 )
 
 // Lists is what the Cacher asks of the lists: to fill m with what they say about a request. cbb.Lists does.
 type Lists interface {
-	Lookup(m *cbb.Match, v *identity.View, id *identity.Identity, service string)
+	Lookup(m *cbb.Match, v *request.View, id *identity.Identity, service string)
 }
 
 // Judge is the inline judge of services with Sync. It answers from memory, does not wait and does not allocate; a score
 // above the service's threshold says robot. d is the decision so far: what the lists know of the request is in its event.
 type Judge interface {
-	Judge(d *Decision, v *identity.View, id *identity.Identity, s *Service) (score float32)
+	Judge(d *Decision, v *request.View, id *identity.Identity, s *Service) (score float32)
 }
 
 // Options is what a Cacher is made of. Store, Lists and Metrics are required.
@@ -54,7 +56,7 @@ type Cacher struct {
 	revoked   *revocations
 	standing  *standing
 	recent    *Recent
-	claims    claimTable
+	claims    client.Table
 
 	stale      atomic.Uint32 // a bit for each follower of the shared store that could not read it when it tried last
 	badRecords *metrics.Counter
@@ -118,17 +120,17 @@ func (c *Cacher) SetJudge(j Judge) { c.judge = j }
 func (c *Cacher) Decisions() *Recent { return c.recent }
 
 // Decide gives the verdict about a request. It never waits, and allocates nothing.
-func (c *Cacher) Decide(d *Decision, v *identity.View, id *identity.Identity, s *Service) {
+func (c *Cacher) Decide(d *Decision, v *request.View, id *identity.Identity, s *Service) {
 	c.decide(d, v, id, s, false)
 }
 
 // DecideDemand is Decide for a request that demands the captcha (the test query of the XML interface): it is Robot
 // unless it is Blocked, spends nothing and counts nowhere.
-func (c *Cacher) DecideDemand(d *Decision, v *identity.View, id *identity.Identity, s *Service) {
+func (c *Cacher) DecideDemand(d *Decision, v *request.View, id *identity.Identity, s *Service) {
 	c.decide(d, v, id, s, true)
 }
 
-func (c *Cacher) decide(d *Decision, v *identity.View, id *identity.Identity, s *Service, demand bool) {
+func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *Service, demand bool) {
 	d.reset(id, s.Mode)
 	d.Demand, d.claims = demand, &c.claims
 	if s.Mode == Off {
@@ -170,7 +172,7 @@ func (c *Cacher) decide(d *Decision, v *identity.View, id *identity.Identity, s 
 }
 
 // ask runs the service's rules, which know whether a ban says robot already.
-func (c *Cacher) ask(d *Decision, v *identity.View, id *identity.Identity, s *Service) RuleAction {
+func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Service) RuleAction {
 	so := Human
 	if d.match.Ban != nil || c.banned(d, id, s, v.At.UnixNano()) {
 		so = Robot
@@ -184,7 +186,7 @@ func (c *Cacher) ask(d *Decision, v *identity.View, id *identity.Identity, s *Se
 func (d *Decision) say(v Verdict, c Cause, e *cbb.Entry) { d.Verdict, d.Cause, d.Entry = v, c, e }
 
 // suspects is step 4 without the pass: the first of ban list, ban, rule and judge that says robot.
-func (c *Cacher) suspects(d *Decision, action RuleAction, v *identity.View, id *identity.Identity, s *Service) bool {
+func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *identity.Identity, s *Service) bool {
 	if e := d.match.Ban; e != nil {
 		d.say(Robot, CauseBanList, e)
 		return true
@@ -243,7 +245,7 @@ func (c *Cacher) excuse(id *identity.Identity) identity.Subject {
 }
 
 // pay lets the first pass with enough left pay for the request. In mode observe it only looks.
-func (c *Cacher) pay(d *Decision, v *identity.View, id *identity.Identity, s *Service) {
+func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Service) {
 	for i := 0; i < id.NPasses; i++ {
 		p := &id.Passes[i]
 		if !p.Earned || p.Allowance == 0 {

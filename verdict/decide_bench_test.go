@@ -16,6 +16,7 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -78,7 +79,7 @@ type bigWorld struct {
 	s        *Service
 	resolver *identity.Resolver
 	ids      *identity.Service
-	views    []identity.View
+	views    []request.View
 	known    []identity.Identity
 }
 
@@ -137,9 +138,9 @@ func (w *bigWorld) identities(b *testing.B) {
 		w.ledger.Spend(&p, 1, day0, Open)
 	}
 	const n = 1 << 16
-	w.views, w.known = make([]identity.View, n), make([]identity.Identity, n)
+	w.views, w.known = make([]request.View, n), make([]identity.Identity, n)
 	for i := range n {
-		v, _ := request(day0, "192.0.2.1")
+		v, _ := newRequest(day0, "192.0.2.1")
 		v.Peer = addr4(100<<24 + i*37)
 		cookie := ""
 		var token []byte
@@ -147,7 +148,7 @@ func (w *bigWorld) identities(b *testing.B) {
 		case k < 60:
 			old := *v
 			old.At = day0.Add(-48 * time.Hour)
-			old.Fields = append(old.Fields[:1:1], identity.Field{Name: []byte("Accept"), Value: []byte("text/html")})
+			old.Fields = append(old.Fields[:1:1], request.Field{Name: []byte("Accept"), Value: []byte("text/html")})
 			var id identity.Identity
 			w.resolver.Resolve(&id, &old, w.ids)
 			token = w.resolver.MintI(nil, &id, &old, w.ids)
@@ -163,7 +164,7 @@ func (w *bigWorld) identities(b *testing.B) {
 			v.Peer = addr4(60<<24 + i*2)
 		}
 		if cookie != "" {
-			v.Fields = append(v.Fields, identity.Field{Name: []byte("Cookie"), Value: []byte("theme=dark; " + cookie + "; _ga=GA1.2.3")})
+			v.Fields = append(v.Fields, request.Field{Name: []byte("Cookie"), Value: []byte("theme=dark; " + cookie + "; _ga=GA1.2.3")})
 		}
 		w.views[i] = *v
 		w.resolver.Resolve(&w.known[i], v, w.ids)
@@ -172,10 +173,10 @@ func (w *bigWorld) identities(b *testing.B) {
 
 // hot is some requests as they lie in the cache when they have just been read and parsed.
 type hot struct {
-	views [32]identity.View
+	views [32]request.View
 	known [32]identity.Identity
 	bytes []byte
-	field [32][8]identity.Field
+	field [32][8]request.Field
 }
 
 // onSite is how many visitors are on the site at once, and askTimes how often each asks before another takes his place: a
@@ -209,7 +210,7 @@ func (h *hot) load(w *bigWorld, from int) {
 
 // measure runs f for each of many requests, timing batches for the mean and single calls for the percentiles (the
 // clock's own cost, some 40 ns, is in them).
-func (w *bigWorld) measure(b *testing.B, f func(v *identity.View, known *identity.Identity)) {
+func (w *bigWorld) measure(b *testing.B, f func(v *request.View, known *identity.Identity)) {
 	h := &hot{bytes: make([]byte, 0, 1<<16)}
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -248,7 +249,7 @@ func BenchmarkDecide(b *testing.B) {
 	var id identity.Identity
 	b.Run("whole", func(b *testing.B) {
 		n := [3]int{}
-		w.measure(b, func(v *identity.View, _ *identity.Identity) {
+		w.measure(b, func(v *request.View, _ *identity.Identity) {
 			w.resolver.Resolve(&id, v, w.ids)
 			w.Decide(&d, v, &id, w.s)
 			n[d.Verdict]++
@@ -258,25 +259,25 @@ func BenchmarkDecide(b *testing.B) {
 	b.Run("cold", func(b *testing.B) {
 		w.cold = true
 		defer func() { w.cold = false }()
-		w.measure(b, func(v *identity.View, _ *identity.Identity) {
+		w.measure(b, func(v *request.View, _ *identity.Identity) {
 			w.resolver.Resolve(&id, v, w.ids)
 			w.Decide(&d, v, &id, w.s)
 		})
 	})
 	b.Run("identity", func(b *testing.B) {
-		w.measure(b, func(v *identity.View, _ *identity.Identity) { w.resolver.Resolve(&id, v, w.ids) })
+		w.measure(b, func(v *request.View, _ *identity.Identity) { w.resolver.Resolve(&id, v, w.ids) })
 	})
 	b.Run("verdict", func(b *testing.B) {
-		w.measure(b, func(v *identity.View, known *identity.Identity) { w.Decide(&d, v, known, w.s) })
+		w.measure(b, func(v *request.View, known *identity.Identity) { w.Decide(&d, v, known, w.s) })
 	})
 	b.Run("lists", func(b *testing.B) {
 		var m cbb.Match
-		w.measure(b, func(v *identity.View, known *identity.Identity) { w.Cacher.lists.Lookup(&m, v, known, "shop") })
+		w.measure(b, func(v *request.View, known *identity.Identity) { w.Cacher.lists.Lookup(&m, v, known, "shop") })
 	})
 	b.Run("bans", func(b *testing.B) {
 		var ban Ban
 		at := day0.UnixNano()
-		w.measure(b, func(_ *identity.View, known *identity.Identity) {
+		w.measure(b, func(_ *request.View, known *identity.Identity) {
 			for i := range known.N {
 				w.bans.Lookup(&ban, known.Subjects[i], w.s, at)
 			}
@@ -308,11 +309,11 @@ func BenchmarkRecord(b *testing.B) {
 	s := service(b)
 	for _, verdict := range []Verdict{Human, Robot} {
 		b.Run(verdict.String(), func(b *testing.B) {
-			v, id := request(day0, "192.0.2.1", sub(identity.KindI, 1))
+			v, id := newRequest(day0, "192.0.2.1", sub(identity.KindI, 1))
 			d := Decision{Verdict: verdict}
 			b.ReportAllocs()
 			for range b.N {
-				w.Decisions().Record(NewRequestID(day0), &d, v, id, s)
+				w.Decisions().Record(request.NewID(day0), &d, v, id, s)
 			}
 		})
 	}
@@ -322,7 +323,7 @@ func BenchmarkRequestID(b *testing.B) {
 	b.ReportAllocs()
 	var buf [26]byte
 	for range b.N {
-		NewRequestID(day0).AppendTo(buf[:0])
+		request.NewID(day0).AppendTo(buf[:0])
 	}
 }
 

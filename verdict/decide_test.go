@@ -69,7 +69,7 @@ func TestDecisionOrder(t *testing.T) {
 			if tt.on.ban {
 				w.ban(ip("192.0.2.1"))
 			}
-			v, id := request(w.now(), "192.0.2.1")
+			v, id := newRequest(w.now(), "192.0.2.1")
 			p := pass(w.now(), 1, 5, "192.0.2.1")
 			if tt.on.pass {
 				id.Passes[0], id.NPasses = p, 1
@@ -266,7 +266,7 @@ func TestPitfall23WhiteIsNeverJudged(t *testing.T) {
 	if d.Verdict != Human || !d.Judged() {
 		t.Errorf("a crawler that is being looked up: %v, judged %v; it passes and its pace counts", d.Verdict, d.Judged())
 	}
-	v, id := request(w.now(), "192.0.2.1")
+	v, id := newRequest(w.now(), "192.0.2.1")
 	var e Event
 	if d.Event(&e, v, id, service(t)); e.Cause == CauseWhite {
 		t.Error("its event says white")
@@ -285,7 +285,7 @@ func TestPitfall2ClientChoosesNothing(t *testing.T) {
 		t.Error("an unearned pass pays")
 	}
 	q := pass(w.now(), 2, 2, "192.0.2.1")
-	v, id := request(w.now(), "192.0.2.1")
+	v, id := newRequest(w.now(), "192.0.2.1")
 	id.Passes[0], id.Passes[1], id.NPasses = q, q, 2
 	var got []bool
 	for range 3 {
@@ -312,7 +312,7 @@ func TestPitfall11SoftBinding(t *testing.T) {
 		t.Errorf("same browser, other network: cost %d, left %d", d.Cost, d.Left)
 	}
 	foreign := func() *Decision {
-		v, id := request(w.now(), "198.51.100.1")
+		v, id := newRequest(w.now(), "198.51.100.1")
 		v.Fields[0].Value = []byte("python-requests/2.32")
 		id.Passes[0], id.NPasses = p, 1
 		d := &Decision{}

@@ -1,10 +1,10 @@
 package verdict
 
 import (
-	"math/bits"
-
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/request"
+	"antirobot/verdict/client"
 )
 
 // Decision is a verdict and everything that led to it. It is reused from request to request, holds nothing of the View,
@@ -32,7 +32,7 @@ type Decision struct {
 	Message *Ruling // what the rules of a message route said; nil: there is no message
 
 	match  cbb.Match
-	claims *claimTable
+	claims *client.Table
 	rooms  [2]*Ruling // kept from request to request
 }
 
@@ -106,42 +106,17 @@ func (d *Decision) Crawler() bool {
 
 // Event fills e with what is known of the request when it has been decided. Static and Kind are set by the caller, and
 // Answered is called, when the answer has been written.
-func (d *Decision) Event(e *Event, v *identity.View, id *identity.Identity, s *Service) {
+func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Service) {
 	*e = Event{
 		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(),
-		Subjects: id.Subjects, N: uint8(id.N), Path: hash(v.Path),
+		Subjects: id.Subjects, N: uint8(id.N), Path: request.Hash(v.Path),
 	}
 	if len(v.Method) > 0 {
 		e.Method = v.Method[0]
 	}
-	e.Agent = e.Facts.read(v, id, d.claims)
+	e.Agent = e.Facts.Read(v, id, d.claims)
 	if d.Cause == CauseWhite && d.Entry.Provisional {
 		e.Cause = CauseNone
 	}
 	e.Liar = d.match.Liar
-}
-
-// hash is a fast 64-bit hash with a fixed seed, so that recorded events keep their meaning. It resists nobody who
-// chooses the input: nothing that keeps a person out may rest on it alone.
-func hash(b []byte) uint64 {
-	const k0, k1 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db
-	h := uint64(len(b)) ^ k0
-	for len(b) > 0 {
-		var w uint64
-		if len(b) >= 8 {
-			_ = b[7]
-			w = uint64(b[0]) | uint64(b[1])<<8 | uint64(b[2])<<16 | uint64(b[3])<<24 |
-				uint64(b[4])<<32 | uint64(b[5])<<40 | uint64(b[6])<<48 | uint64(b[7])<<56
-			b = b[8:]
-		} else {
-			for i, c := range b {
-				w |= uint64(c) << (8 * i)
-			}
-			b = nil
-		}
-		hi, lo := bits.Mul64(h^w, k1)
-		h = hi ^ lo ^ k0
-	}
-	hi, lo := bits.Mul64(h, k1)
-	return hi ^ lo
 }

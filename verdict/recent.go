@@ -9,6 +9,7 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/request"
 )
 
 const (
@@ -36,7 +37,7 @@ type recentShard struct {
 
 // record is what is kept of any request: no pointer into the connection.
 type record struct {
-	id       RequestID
+	id       request.ID
 	at       int64 // unix nanoseconds; 0: empty
 	service  string
 	entry    *cbb.Entry
@@ -78,10 +79,10 @@ func newRecent(c *RecentConfig, describe func(e *cbb.Entry, addr netip.Addr) str
 	return r
 }
 
-func (r *Recent) shard(id RequestID) *recentShard { return &r.shards[id[15]%recentShards] }
+func (r *Recent) shard(id request.ID) *recentShard { return &r.shards[id[15]%recentShards] }
 
 // Record keeps a decision under the request's ID.
-func (r *Recent) Record(rid RequestID, d *Decision, v *identity.View, id *identity.Identity, s *Service) {
+func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identity.Identity, s *Service) {
 	sh := r.shard(rid)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -107,7 +108,7 @@ func (r *Recent) Record(rid RequestID, d *Decision, v *identity.View, id *identi
 	p.message.copyFrom(d.Message)
 }
 
-func (p *record) fill(rid RequestID, d *Decision, v *identity.View, id *identity.Identity, s *Service) {
+func (p *record) fill(rid request.ID, d *Decision, v *request.View, id *identity.Identity, s *Service) {
 	p.id, p.at, p.service, p.entry = rid, v.At.UnixNano(), s.Name, d.Entry
 	p.subjects, p.n, p.excused = id.Subjects, uint8(id.N), d.Excused
 	p.refused, p.nRefused = id.Refused, uint8(id.NRefused)
@@ -202,7 +203,7 @@ type StoryPass struct {
 }
 
 // Get returns the decision about a request, if it is still kept.
-func (r *Recent) Get(rid RequestID) (Story, bool) {
+func (r *Recent) Get(rid request.ID) (Story, bool) {
 	sh := r.shard(rid)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()

@@ -10,14 +10,15 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/request"
 )
 
 // TestPitfall26WhyWasIStopped: a decision can be read by its request ID, and holds no secret.
 func TestPitfall26WhyWasIStopped(t *testing.T) {
 	w := newWorld(t)
 	s := service(t)
-	record := func(d *Decision, v *identity.View, id *identity.Identity) RequestID {
-		rid := NewRequestID(v.At)
+	record := func(d *Decision, v *request.View, id *identity.Identity) request.ID {
+		rid := request.NewID(v.At)
 		w.Decide(d, v, id, s)
 		w.Decisions().Record(rid, d, v, id, s)
 		return rid
@@ -27,7 +28,7 @@ func TestPitfall26WhyWasIStopped(t *testing.T) {
 		b.Source, b.Score, b.Threshold, b.Reason = SourceProcessor, 0.9, 0.5, "pace"
 		b.Factors[0] = Factor{Name: "pages", Value: 81}
 	})
-	v, id := request(w.now(), "192.0.2.1", sub(identity.KindI, 1))
+	v, id := newRequest(w.now(), "192.0.2.1", sub(identity.KindI, 1))
 	id.Refused[0], id.NRefused = identity.Refusal{Kind: identity.KindFuid, Reason: identity.RefusedYoung}, 1
 	robot := record(&d, v, id)
 
@@ -39,11 +40,11 @@ func TestPitfall26WhyWasIStopped(t *testing.T) {
 	blocked := record(&d, v, id)
 	w.lists.OwnBlock = nil
 
-	v, id = request(w.now(), "192.0.2.2")
+	v, id = newRequest(w.now(), "192.0.2.2")
 	v.Path = []byte("/" + strings.Repeat("x", 100))
 	human := record(&d, v, id)
 
-	get := func(rid RequestID) string {
+	get := func(rid request.ID) string {
 		t.Helper()
 		story, ok := w.Decisions().Get(rid)
 		if !ok {
@@ -81,20 +82,20 @@ func TestPitfall26WhyWasIStopped(t *testing.T) {
 	if _, ok := w.Decisions().Get(human); ok {
 		t.Error("more humans are kept than asked for")
 	}
-	if _, ok := w.Decisions().Get(RequestID{}); ok {
+	if _, ok := w.Decisions().Get(request.ID{}); ok {
 		t.Error("an ID that was never given is found")
 	}
 }
 
 func TestRequestID(t *testing.T) {
-	a, b := NewRequestID(day0), NewRequestID(day0.Add(time.Millisecond))
-	if a == NewRequestID(day0) || a.String() >= b.String() || len(a.String()) != 26 {
+	a, b := request.NewID(day0), request.NewID(day0.Add(time.Millisecond))
+	if a == request.NewID(day0) || a.String() >= b.String() || len(a.String()) != 26 {
 		t.Errorf("%v, %v: not distinct, or not in order of time", a, b)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		id := RequestID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
+		id := request.ID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
 		for _, s := range []string{id.String(), strings.ToLower(id.String()), strings.NewReplacer("0", "O", "1", "l").Replace(id.String())} {
-			if got, ok := ParseRequestID(s); !ok || got != id {
+			if got, ok := request.ParseID(s); !ok || got != id {
 				t.Fatalf("%s is read as %v, %v", s, got, ok)
 			}
 		}
@@ -106,11 +107,11 @@ func FuzzParseRequestID(f *testing.F) {
 	f.Add("8ZZZZZZZZZZZZZZZZZZZZZZZZZ")
 	f.Add("01arz3ndektsv4rrffq69g5fa!")
 	f.Fuzz(func(t *testing.T, s string) {
-		id, ok := ParseRequestID(s)
+		id, ok := request.ParseID(s)
 		if !ok {
 			return
 		}
-		if again, ok := ParseRequestID([]byte(id.String())); !ok || again != id {
+		if again, ok := request.ParseID([]byte(id.String())); !ok || again != id {
 			t.Fatalf("%q: %v, %v", s, id, again)
 		}
 	})

@@ -7,7 +7,8 @@ import (
 	"testing"
 
 	"antirobot/identity"
-	"antirobot/verdict/rules"
+	"antirobot/request"
+	"antirobot/rules"
 )
 
 // textRules are rules over one text, as a service's rules or those of a route.
@@ -35,7 +36,7 @@ func (r *textRules) fill(g *Ruling) {
 	g.Action = r.action
 }
 
-func (r *textRules) Judge(g *Ruling, _ *identity.View, _ *identity.Identity, _ *Service, so Verdict) {
+func (r *textRules) Judge(g *Ruling, _ *request.View, _ *identity.Identity, _ *Service, so Verdict) {
 	r.asked = append(r.asked, so)
 	r.fill(g)
 }
@@ -59,13 +60,13 @@ func TestRulingActions(t *testing.T) {
 		w := newWorld(t)
 		s := service(t)
 		s.Rules = newTextRules(t, spamText, c.action)
-		v, id := request(w.now(), "192.0.2.1")
+		v, id := newRequest(w.now(), "192.0.2.1")
 		var d Decision
 		w.Decide(&d, v, id, s)
 		if d.Verdict != c.verdict || d.Cause != c.cause || (d.Quarantine() != nil) != (c.action == RuleQuarantine) {
 			t.Errorf("%v: %v for %v, quarantine %v", c.action, d.Verdict, d.Cause, d.Quarantine())
 		}
-		rid := NewRequestID(v.At)
+		rid := request.NewID(v.At)
 		w.Decisions().Record(rid, &d, v, id, s)
 		story, ok := w.Decisions().Get(rid)
 		if !ok || (story.Rules != nil) != c.story {
@@ -96,14 +97,14 @@ func TestVerdictSoFar(t *testing.T) {
 	s.Rules = r
 	var d Decision
 	for _, addr := range []string{"192.0.2.1", "192.0.2.2"} {
-		v, id := request(w.now(), addr)
+		v, id := newRequest(w.now(), addr)
 		w.Decide(&d, v, id, s)
 	}
 	if !reflect.DeepEqual(r.asked, []Verdict{Robot, Human}) {
 		t.Errorf("told %v", r.asked)
 	}
 	r.action = RuleBlock
-	v, id := request(w.now(), "192.0.2.1")
+	v, id := newRequest(w.now(), "192.0.2.1")
 	if w.Decide(&d, v, id, s); d.Verdict != Blocked || d.Cause != CauseRule || d.Ban.Source != 0 || d.Own {
 		t.Errorf("%v for %v with ban %+v", d.Verdict, d.Cause, d.Ban)
 	}
@@ -119,15 +120,15 @@ func TestVerdictSoFar(t *testing.T) {
 func TestMessageRuling(t *testing.T) {
 	w := newWorld(t)
 	s := service(t)
-	post := func(action RuleAction) (Decision, RequestID) {
-		v, id := request(w.now(), "192.0.2.1")
+	post := func(action RuleAction) (Decision, request.ID) {
+		v, id := newRequest(w.now(), "192.0.2.1")
 		var d Decision
 		w.Decide(&d, v, id, s)
 		g := d.RuleMessage()
 		newTextRules(t, spamText, action).fill(g)
 		g.Route = "POST /comments"
 		d.Settle()
-		rid := NewRequestID(v.At)
+		rid := request.NewID(v.At)
 		w.Decisions().Record(rid, &d, v, id, s)
 		w.clock.advance(1)
 		return d, rid

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/verdict/client"
 )
 
 // Verdict is the answer to who asks.
@@ -119,7 +120,7 @@ type Event struct {
 	Agent    uint64        // hash of User-Agent; 0 if absent
 	Kind     EventKind
 	Work     bool // EventSolved, EventFailed: by work of the browser, which says nothing about who is there
-	Facts
+	client.Facts
 }
 
 // Answered sets what is known of the answer: its status, Content-Type, bytes, and how long it took.
@@ -148,13 +149,13 @@ func typeOf(b []byte) Type {
 	switch {
 	case len(b) == 0:
 		return TypeUnknown
-	case hasFold(b, "text/html"), hasFold(b, "application/xhtml+xml"):
+	case client.HasPrefixFold(b, "text/html"), client.HasPrefixFold(b, "application/xhtml+xml"):
 		return TypeHTML
-	case hasFold(b, "application/json"), hasFold(b, "application/xml"), hasFold(b, "text/xml"):
+	case client.HasPrefixFold(b, "application/json"), client.HasPrefixFold(b, "application/xml"), client.HasPrefixFold(b, "text/xml"):
 		return TypeData
-	case hasFold(b, "image/"), hasFold(b, "text/css"), hasFold(b, "text/javascript"), hasFold(b, "application/javascript"),
-		hasFold(b, "application/x-javascript"), hasFold(b, "font/"), hasFold(b, "audio/"), hasFold(b, "video/"), hasFold(b, "application/font"),
-		hasFold(b, "application/wasm"), hasFold(b, "application/manifest"):
+	case client.HasPrefixFold(b, "image/"), client.HasPrefixFold(b, "text/css"), client.HasPrefixFold(b, "text/javascript"), client.HasPrefixFold(b, "application/javascript"),
+		client.HasPrefixFold(b, "application/x-javascript"), client.HasPrefixFold(b, "font/"), client.HasPrefixFold(b, "audio/"), client.HasPrefixFold(b, "video/"), client.HasPrefixFold(b, "application/font"),
+		client.HasPrefixFold(b, "application/wasm"), client.HasPrefixFold(b, "application/manifest"):
 		return TypePart
 	}
 	return TypeOther

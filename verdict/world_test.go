@@ -14,6 +14,7 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/store"
 )
@@ -24,17 +25,17 @@ var day0 = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 // lists is what the lists say about every request.
 type lists struct{ cbb.Match }
 
-func (l *lists) Lookup(m *cbb.Match, _ *identity.View, _ *identity.Identity, _ string) { *m = l.Match }
+func (l *lists) Lookup(m *cbb.Match, _ *request.View, _ *identity.Identity, _ string) { *m = l.Match }
 
 type ruleSays RuleAction
 
-func (r ruleSays) Judge(g *Ruling, _ *identity.View, _ *identity.Identity, _ *Service, _ Verdict) {
+func (r ruleSays) Judge(g *Ruling, _ *request.View, _ *identity.Identity, _ *Service, _ Verdict) {
 	*g = Ruling{Action: RuleAction(r), Decision: "no-headless", Stop: -1, Fired: g.Fired[:0]}
 }
 
 type judgeSays float32
 
-func (j judgeSays) Judge(*Decision, *identity.View, *identity.Identity, *Service) float32 {
+func (j judgeSays) Judge(*Decision, *request.View, *identity.Identity, *Service) float32 {
 	return float32(j)
 }
 
@@ -98,7 +99,8 @@ func newClock() *clock {
 	return c
 }
 
-func (c *clock) now() time.Time          { return time.Unix(0, c.ns.Load()).UTC() }
+func (c *clock) now() time.Time { return time.Unix(0, c.ns.Load()).UTC() }
+
 func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 
 // newWorld makes a Cacher that has not been started, over an unshared store, with a clock that stands still.
@@ -160,11 +162,11 @@ func sub(k identity.Kind, n int) identity.Subject {
 }
 
 // request is a View and the Identity that was resolved from it: the subjects, and behind them the address.
-func request(at time.Time, addr string, subs ...identity.Subject) (*identity.View, *identity.Identity) {
+func newRequest(at time.Time, addr string, subs ...identity.Subject) (*request.View, *identity.Identity) {
 	a := netip.MustParseAddr(addr)
-	v := &identity.View{
+	v := &request.View{
 		At: at, Method: []byte("GET"), Host: []byte("shop.example"), Target: []byte("/a?q=secret"), Path: []byte("/a"),
-		Fields: []identity.Field{{Name: []byte("User-Agent"), Value: []byte("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")}},
+		Fields: []request.Field{{Name: []byte("User-Agent"), Value: []byte("Mozilla/5.0 (X11; Linux x86_64) Firefox/140.0")}},
 	}
 	id := &identity.Identity{Addr: a, Net: identity.NetOf(a), Proto: "https"}
 	for _, s := range subs {
@@ -178,7 +180,7 @@ func request(at time.Time, addr string, subs ...identity.Subject) (*identity.Vie
 
 // ask is a whole request.
 func (w *world) ask(s *Service, addr string, subs ...identity.Subject) *Decision {
-	v, id := request(w.now(), addr, subs...)
+	v, id := newRequest(w.now(), addr, subs...)
 	d := &Decision{}
 	w.Decide(d, v, id, s)
 	return d
@@ -186,7 +188,7 @@ func (w *world) ask(s *Service, addr string, subs ...identity.Subject) *Decision
 
 // pass makes an earned pass that was solved at an address with the browser of request.
 func pass(at time.Time, n int, allowance uint32, addr string) spravka.Pass {
-	v, id := request(at, addr)
+	v, id := newRequest(at, addr)
 	p := spravka.Pass{
 		Born: at.Unix(), Expires: at.Add(30 * 24 * time.Hour).Unix(), Allowance: allowance, Earned: true,
 		Net: id.NetKey(), Agent: identity.AgentFamily(v.Get("User-Agent")),
@@ -198,7 +200,7 @@ func pass(at time.Time, n int, allowance uint32, addr string) spravka.Pass {
 
 // askWith is a request that presents a pass.
 func (w *world) askWith(s *Service, p *spravka.Pass, addr string) *Decision {
-	v, id := request(w.now(), addr, identity.Subject{Kind: identity.KindSpravka, ID: p.ID})
+	v, id := newRequest(w.now(), addr, identity.Subject{Kind: identity.KindSpravka, ID: p.ID})
 	id.Passes[0], id.NPasses = *p, 1
 	d := &Decision{}
 	w.Decide(d, v, id, s)

@@ -169,7 +169,7 @@ func TestGateway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(filepath.Join(root, "cmd_serve.go")); err != nil {
+		if _, err := os.Stat(filepath.Join(root, "main.go")); err != nil {
 			missing(t, "the module has no serve command and ANTIROBOT_BIN is not set")
 		}
 		bin = filepath.Join(t.TempDir(), "antirobot")
@@ -254,7 +254,7 @@ func TestServiceAway(t *testing.T) {
 		c := x.Dial()
 		defer c.Close()
 		for range 2 { // the connection survives
-			c.Send(request("POST", "/a", what))
+			c.Send(newRequest("POST", "/a", what))
 			if p := c.Get(); p.Status != want {
 				x.Errorf("status %d, wanted %d", p.Status, want)
 			}

@@ -82,7 +82,7 @@ func answerCases() []Case {
 
 	// HEAD, 204, 304.
 	head1 := func(name, method, reply string, check func(x *X, p *Resp)) {
-		out = append(out, Case{Cat: "bodiless", Name: name, Send: request(method, "/a", ""), Services: []Script{Answer(reply), ok}, Check: func(x *X, c *Client) {
+		out = append(out, Case{Cat: "bodiless", Name: name, Send: newRequest(method, "/a", ""), Services: []Script{Answer(reply), ok}, Check: func(x *X, c *Client) {
 			check(x, c.Recv(method))
 			c.MustLive()
 		}})
@@ -313,7 +313,7 @@ func poisonCases() []Case {
 			}
 		}, ok}, Run: func(x *X) {
 			c := x.Dial()
-			c.Send(request(method, "/a", ""))
+			c.Send(newRequest(method, "/a", ""))
 			c.Recv(method)
 			x.Wait("poisoned")
 			time.Sleep(5 * time.Millisecond)

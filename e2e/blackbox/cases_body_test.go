@@ -543,7 +543,7 @@ func interimCases() []Case {
 	}, Answer("HTTP/1.1 103 Early Hints\r\nLink: </s.css>\r\n\r\n"+response("200 OK", "real")))
 	add("103 for HEAD", func(x *X) {
 		c := x.Dial()
-		c.Send(request("HEAD", "/a", ""))
+		c.Send(newRequest("HEAD", "/a", ""))
 		if p := c.Recv("HEAD"); p.Status != 200 || p.Fields.Get("Content-Length") != "4" {
 			x.Errorf("%d %q", p.Status, p.Fields)
 		}

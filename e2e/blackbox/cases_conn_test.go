@@ -41,7 +41,7 @@ func connCases() []Case {
 	add("keep-alive", "after POST", func(x *X) {
 		c := x.Dial()
 		for range 3 {
-			c.Send(request("POST", "/a", "hello"))
+			c.Send(newRequest("POST", "/a", "hello"))
 			c.Get()
 			c.Send(chunkedPost("/a", "5\r\nhello\r\n0\r\n\r\n"))
 			c.Get()
@@ -186,7 +186,7 @@ func connCases() []Case {
 	}
 	stale("GET after the service closed its unused connection", get("/second"), "for /second", closing)
 	stale("GET after the service reset its unused connection", get("/second"), "for /second", resetting)
-	stale("POST after the service closed its unused connection", request("POST", "/second", "hello"), "for /second", closing)
+	stale("POST after the service closed its unused connection", newRequest("POST", "/second", "hello"), "for /second", closing)
 	stale("chunked POST after the service closed its unused connection", chunkedPost("/second", "5\r\nhello\r\n0\r\n\r\n"), "for /second", closing)
 	counting := func(name, send string, most int, level bool) {
 		add("retry", name, func(x *X) {
@@ -214,12 +214,12 @@ func connCases() []Case {
 		})
 		out[len(out)-1].Should = level
 	}
-	counting("POST is never sent twice", request("POST", "/once", "hello"), 1, false)
-	counting("POST without body is never sent twice", request("POST", "/once", "", "Content-Length: 0"), 1, false)
-	counting("PATCH is never sent twice", request("PATCH", "/once", "hello"), 1, false)
-	counting("PUT with body is not sent twice", request("PUT", "/once", "hello"), 1, false)
+	counting("POST is never sent twice", newRequest("POST", "/once", "hello"), 1, false)
+	counting("POST without body is never sent twice", newRequest("POST", "/once", "", "Content-Length: 0"), 1, false)
+	counting("PATCH is never sent twice", newRequest("PATCH", "/once", "hello"), 1, false)
+	counting("PUT with body is not sent twice", newRequest("PUT", "/once", "hello"), 1, false)
 	counting("GET is sent at most twice", get("/once"), 2, false)
-	counting("GET with body is not sent twice", request("GET", "/once", "hello"), 1, false)
+	counting("GET with body is not sent twice", newRequest("GET", "/once", "hello"), 1, false)
 	add("retry", "no second try after the answer began", func(x *X) {
 		c := x.Dial()
 		c.Send(get("/warm"))
@@ -254,7 +254,7 @@ func connCases() []Case {
 	}
 	add("pipelining", "with bodies", func(x *X) {
 		c := x.Dial()
-		c.Send(request("POST", "/a", "hello") + get("/b") + chunkedPost("/c", "5\r\nhello\r\n0\r\n\r\n") + request("PUT", "/d", "x") + get("/e"))
+		c.Send(newRequest("POST", "/a", "hello") + get("/b") + chunkedPost("/c", "5\r\nhello\r\n0\r\n\r\n") + newRequest("PUT", "/d", "x") + get("/e"))
 		for _, t := range []string{"/a", "/b", "/c", "/d", "/e"} {
 			if p := c.Get(); p.Body != "for "+t {
 				x.Errorf("%s got %q", t, p.Body)
@@ -276,7 +276,7 @@ func connCases() []Case {
 	}, ok)
 	add("pipelining", "HEAD among GETs", func(x *X) {
 		c := x.Dial()
-		c.Send(get("/a") + request("HEAD", "/b", "") + get("/c"))
+		c.Send(get("/a") + newRequest("HEAD", "/b", "") + get("/c"))
 		c.Get()
 		if p := c.Recv("HEAD"); p.Fields.Get("Content-Length") != "6" {
 			x.Errorf("%q", p.Head)
@@ -313,7 +313,7 @@ func connCases() []Case {
 	})
 	add("pipelining", "byte by byte", func(x *X) {
 		c := x.Dial()
-		for _, b := range []byte(request("POST", "/a", "hello") + get("/b")) {
+		for _, b := range []byte(newRequest("POST", "/a", "hello") + get("/b")) {
 			c.Send(string(b))
 		}
 		for _, t := range []string{"/a", "/b"} {
@@ -324,7 +324,7 @@ func connCases() []Case {
 	})
 	add("pipelining", "CRLF between requests", func(x *X) {
 		c := x.Dial()
-		c.Send(request("POST", "/a", "hello") + "\r\n")
+		c.Send(newRequest("POST", "/a", "hello") + "\r\n")
 		c.Get()
 		c.Send(get("/b"))
 		if p := c.TryRecv("GET"); p != nil && p.Body != "for /b" {
@@ -405,7 +405,7 @@ func connCases() []Case {
 	}
 	noticed("client resets while the service thinks", get("/a"), (*Client).Abort, func(s *Svc) { s.Request(); waitGone(s) })
 	noticed("client closes while the service thinks", get("/a"), func(c *Client) { c.Close() }, func(s *Svc) { s.Request(); waitGone(s) })
-	noticed("client resets after an upload", request("POST", "/a", "hello"), (*Client).Abort, func(s *Svc) { s.Request(); waitGone(s) })
+	noticed("client resets after an upload", newRequest("POST", "/a", "hello"), (*Client).Abort, func(s *Svc) { s.Request(); waitGone(s) })
 	noticed("client resets within an upload", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhello", (*Client).Abort, func(s *Svc) { s.Head(); waitGone(s) })
 	noticed("client resets within a chunked upload", "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", (*Client).Abort, func(s *Svc) { s.Head(); waitGone(s) })
 	stream := func(s *Svc) {

@@ -331,7 +331,7 @@ func smuggleCases() []Case {
 			}
 		}))
 	}
-	add("upgrade request with body", request("GET", "/a", smuggle, "Connection: Upgrade", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"), func(x *X, c *Client) {
+	add("upgrade request with body", newRequest("GET", "/a", smuggle, "Connection: Upgrade", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA"), func(x *X, c *Client) {
 		refusedOr(one(smuggle))(x, c)
 		noSmuggled(x, c)
 	})

@@ -65,9 +65,9 @@ func headerCases() []Case {
 	add("headers", "Content-Type not invented for POST", post("/a", "hello", "Content-Length: 5"), forwarded(noField("Content-Type")))
 	add("headers", "Accept-Encoding kept as sent", get("/a", "Accept-Encoding: br;q=1.0, gzip;q=0.8, *;q=0.1"), forwarded(field("Accept-Encoding", "br;q=1.0, gzip;q=0.8, *;q=0.1")))
 	add("headers", "Content-Type kept as sent", post("/a", "hello", "content-type: Multipart/Form-Data; Boundary=xYz", "Content-Length: 5"), forwarded(field("Content-Type", "Multipart/Form-Data; Boundary=xYz")))
-	add("headers", "multipart bytes untouched", request("POST", "/a", "--x\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--x--\r\nepilogue", "Content-Type: multipart/form-data; boundary=x"),
+	add("headers", "multipart bytes untouched", newRequest("POST", "/a", "--x\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--x--\r\nepilogue", "Content-Type: multipart/form-data; boundary=x"),
 		one("--x\r\nContent-Disposition: form-data; name=a\r\n\r\n1\r\n--x--\r\nepilogue"))
-	add("headers", "form bytes untouched", request("POST", "/a", "b=2&a=1&a=%20+&&=", "Content-Type: application/x-www-form-urlencoded"), one("b=2&a=1&a=%20+&&="))
+	add("headers", "form bytes untouched", newRequest("POST", "/a", "b=2&a=1&a=%20+&&=", "Content-Type: application/x-www-form-urlencoded"), one("b=2&a=1&a=%20+&&="))
 
 	// Sizes.
 	for _, n := range []int{4 << 10, 8 << 10, 16 << 10, 32 << 10} {
@@ -122,7 +122,7 @@ func headerCases() []Case {
 	add("hop-by-hop", "empty elements in Connection", get("/a", "Connection: ,, X-Foo ,,", "X-Foo: 1"), refusedOr(forwarded(noField("X-Foo"))))
 	add("hop-by-hop", "Connection of 1000 names", get("/a", "Connection: "+strings.Repeat("x-foo, ", 1000)+"x-foo", "X-Foo: 1"), refusedOr(forwarded(noField("X-Foo"))))
 	for _, n := range []string{"Host", "Content-Length", "Transfer-Encoding", "X-Forwarded-For", "X-Real-IP", "X-Request-Id", "X-Forwarded-Proto"} {
-		send := request("POST", "/a", "hello", "Connection: "+n)
+		send := newRequest("POST", "/a", "hello", "Connection: "+n)
 		add("hop-by-hop", "nomination of "+n, send, refusedOr(forwarded(func(x *X, q *Req) {
 			if q.Body != "hello" {
 				x.Errorf("the body became %q", q.Body)

@@ -264,7 +264,7 @@ func upgradeCases() []Case {
 	unasked("101 without Upgrade", ws("/a"), "HTTP/1.1 101 Switching Protocols\r\n\r\n")
 	out[len(out)-1].Should = true
 	out[len(out)-2].Should = true
-	unasked("101 to a POST", request("POST", "/a", "hello"), switching)
+	unasked("101 to a POST", newRequest("POST", "/a", "hello"), switching)
 	out = append(out, Case{Cat: "upgrade", Name: "a wrong key brings no tunnel to the next request", Services: []Script{func(s *Svc) {
 		s.Request()
 		s.Send(response("400 Bad Request", "version"))

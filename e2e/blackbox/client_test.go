@@ -23,11 +23,11 @@ const hostName = "example.test"
 
 // get builds a GET.
 func get(target string, fields ...string) string {
-	return request("GET", target, "", fields...)
+	return newRequest("GET", target, "", fields...)
 }
 
 // request builds a request with Host, and with Content-Length if there is a body.
-func request(method, target, body string, fields ...string) string {
+func newRequest(method, target, body string, fields ...string) string {
 	if body != "" {
 		fields = append(fields, "Content-Length: "+itoa(len(body)))
 	}
@@ -36,7 +36,7 @@ func request(method, target, body string, fields ...string) string {
 
 // chunkedPost builds a POST whose body is written as given.
 func chunkedPost(target, rawBody string, fields ...string) string {
-	return request("POST", target, "", append(fields, "Transfer-Encoding: chunked")...) + rawBody
+	return newRequest("POST", target, "", append(fields, "Transfer-Encoding: chunked")...) + rawBody
 }
 
 // Dial opens another connection to the proxy.

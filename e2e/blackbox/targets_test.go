@@ -19,9 +19,9 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
-	"antirobot/identity"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
+	"antirobot/request"
 )
 
 // launcher starts a proxy before one service and returns where it listens.
@@ -200,7 +200,7 @@ type forwarder struct {
 func (f *forwarder) ServeExchange(x *h1.Exchange) {
 	peer := x.View.Peer.AppendTo(nil)
 	_, err := x.Forward(f.g, &h1.ForwardOptions{
-		SetFields: []identity.Field{
+		SetFields: []request.Field{
 			{Name: []byte("X-Forwarded-For"), Value: peer},
 			{Name: []byte("X-Real-IP"), Value: peer},
 			{Name: []byte("X-Forwarded-Proto"), Value: []byte("http")},

@@ -22,8 +22,8 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
-	"antirobot/identity"
 	"antirobot/proxy/upstream"
+	"antirobot/request"
 )
 
 const (
@@ -39,7 +39,7 @@ const (
 // benchHandler forwards as the gateway does, with the fields that it sets.
 func benchHandler(g *upstream.Group) Handler {
 	o := ForwardOptions{
-		SetFields: []identity.Field{
+		SetFields: []request.Field{
 			field("X-Forwarded-For", "203.0.113.7"), field("X-Forwarded-Proto", "https"), field("X-Forwarded-Host", "www.example.com"),
 			field("X-Real-IP", "203.0.113.7"), field("X-Request-Id", "0123456789abcdef0123456789abcdef"),
 		},

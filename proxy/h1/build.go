@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"strconv"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 // appendRequest appends the head that the service gets: the client's fields in their order and with their case, without
@@ -117,7 +117,7 @@ func replaced(o *ForwardOptions, name []byte) bool {
 func dropped(o *ForwardOptions, name []byte) bool { return o.Drop != nil && o.Drop(name) }
 
 // appendCookies appends a Cookie field without the named cookies; nothing if none is left.
-func appendCookies(dst []byte, f *identity.Field, names []string) []byte {
+func appendCookies(dst []byte, f *request.Field, names []string) []byte {
 	begin := len(dst)
 	dst = append(dst, f.Name...)
 	dst = append(dst, ": "...)

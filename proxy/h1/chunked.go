@@ -6,7 +6,7 @@ import (
 	"io"
 	"strconv"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 // errChunk is any breach of RFC 9112 section 7.1.
@@ -181,7 +181,7 @@ func frameChunk(buf []byte, n int) []byte {
 }
 
 // appendLastChunk appends the end of a chunked body with those trailer fields that may be passed on.
-func appendLastChunk(dst []byte, fields []identity.Field, drop func(name []byte) bool) []byte {
+func appendLastChunk(dst []byte, fields []request.Field, drop func(name []byte) bool) []byte {
 	dst = append(dst, "0\r\n"...)
 	for i := range fields {
 		if f := &fields[i]; trailerAllowed(f.Name) && (drop == nil || !drop(f.Name)) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 // errStopped ends the reading of a body that nobody wants any more.
@@ -23,7 +23,7 @@ const keptBody = 64 << 10
 // Exchange is one request and its answer. It belongs to the handler until ServeExchange returns, is used by one
 // goroutine, and is reused afterwards: nothing of it may be kept.
 type Exchange struct {
-	View identity.View // all bytes are borrowed until ServeExchange returns
+	View request.View // all bytes are borrowed until ServeExchange returns
 
 	c        *conn
 	hostName []byte
@@ -48,7 +48,7 @@ func (x *Exchange) start() {
 	if h.host != nil {
 		x.hostName = appendHostName(x.hostName, h.host)
 	}
-	x.View = identity.View{
+	x.View = request.View{
 		At: time.Now(), Method: h.method, Host: x.hostName, HostPort: h.host, Target: h.target, Path: h.target,
 		Fields: h.fields, Peer: c.peer, TLS: c.opts.TLS != nil, HTTP10: h.minor == 0,
 	}
@@ -151,7 +151,7 @@ func (x *Exchange) sendContinue() error {
 // Reply sends an answer of the gateway's own: fields as given, and what the message needs (Date unless given,
 // Content-Length, Connection). The body is left out for HEAD and for statuses without one. It may be called once, and
 // not after Forward began an answer: ErrAnswered. A field that is no valid HTTP gives ErrBadField, and nothing is sent.
-func (x *Exchange) Reply(status int, fields []identity.Field, body []byte) error {
+func (x *Exchange) Reply(status int, fields []request.Field, body []byte) error {
 	if x.answered {
 		return ErrAnswered
 	}
@@ -255,7 +255,7 @@ func (x *Exchange) finish() {
 	if cap(x.pre) > keptBody {
 		x.pre = nil
 	}
-	x.View = identity.View{}
+	x.View = request.View{}
 	x.method = nil
 }
 
@@ -272,7 +272,7 @@ func (x *Exchange) afterPanic() {
 	x.body.err = errStopped // whatever is left of the body is not looked at
 }
 
-func validFields(fields []identity.Field) bool {
+func validFields(fields []request.Field) bool {
 	for i := range fields {
 		if f := &fields[i]; !isName(f.Name) || !all(f.Value, isValue) {
 			return false

@@ -8,19 +8,19 @@ import (
 	"strconv"
 	"time"
 
-	"antirobot/identity"
 	"antirobot/proxy/upstream"
+	"antirobot/request"
 )
 
 // ForwardOptions say what differs between the client's request and the service's, and between the service's answer and
 // the client's. All slices are borrowed for the call.
 type ForwardOptions struct {
-	SetFields   []identity.Field       // sent in place of the client's fields of these names, '_' read as '-'
+	SetFields   []request.Field        // sent in place of the client's fields of these names, '_' read as '-'
 	Drop        func(name []byte) bool // client's fields that are not sent on
 	DropCookies []string               // cookies that are cut out of the Cookie fields
 	Host        []byte                 // sent instead of the client's Host
 
-	AddAnswer  []identity.Field       // added to the service's answer
+	AddAnswer  []request.Field        // added to the service's answer
 	DropAnswer func(name []byte) bool // service's fields that are not passed on
 
 	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
@@ -35,8 +35,8 @@ type ForwardOptions struct {
 // Request is one that the handler makes up, such as a form that was kept while its sender solved a captcha.
 type Request struct {
 	Method, Target []byte
-	Fields         []identity.Field // without Host and framing
-	Body           []byte           // nil: none
+	Fields         []request.Field // without Host and framing
+	Body           []byte          // nil: none
 }
 
 // Result tells what became of a request that was forwarded.

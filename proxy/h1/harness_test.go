@@ -18,8 +18,8 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
-	"antirobot/identity"
 	"antirobot/proxy/upstream"
+	"antirobot/request"
 )
 
 func TestMain(m *testing.M) {
@@ -329,6 +329,6 @@ func (c *client) closes() {
 	}
 }
 
-func field(name, value string) identity.Field {
-	return identity.Field{Name: []byte(name), Value: []byte(value)}
+func field(name, value string) request.Field {
+	return request.Field{Name: []byte(name), Value: []byte(value)}
 }

@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"bytes"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 // source is one side's bytes: r, and how to wait for more of them with that side's deadlines.
@@ -18,7 +18,7 @@ type source interface {
 // head is one parsed message head. The spans point into raw. It is reused.
 type head struct {
 	raw    []byte
-	fields []identity.Field
+	fields []request.Field
 	kinds  []kind // of each field
 
 	// Of a request.
@@ -167,7 +167,7 @@ func (h *head) parseFields(b []byte, maxFields int, spaced bool) error {
 		if len(h.fields) == maxFields {
 			return tooManyFields
 		}
-		h.fields = append(h.fields, identity.Field{Name: name, Value: value})
+		h.fields = append(h.fields, request.Field{Name: name, Value: value})
 		h.kinds = append(h.kinds, kindOf(name))
 	}
 }

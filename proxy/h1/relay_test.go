@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 const aGet = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -216,7 +216,7 @@ func TestCloseDelimitedAnswer(t *testing.T) {
 func TestRequestHeadersOnTheirWay(t *testing.T) {
 	s := answering(t, okAnswer)
 	g := newGateway(t, s, setup{options: ForwardOptions{
-		SetFields: []identity.Field{field("X-Forwarded-For", "1.2.3.4"), field("X-Request-Id", "id")},
+		SetFields: []request.Field{field("X-Forwarded-For", "1.2.3.4"), field("X-Request-Id", "id")},
 		Drop: func(n []byte) bool {
 			return hasPrefixFold(n, "x-antirobot-") || hasPrefixFold(n, "x-accel-")
 		},
@@ -239,7 +239,7 @@ func TestRequestHeadersOnTheirWay(t *testing.T) {
 
 // TestOwnAnswers: Date and length are there, HEAD has no body, framing can't be injected.
 func TestOwnAnswers(t *testing.T) {
-	var fields []identity.Field
+	var fields []request.Field
 	status := 403
 	g := newGateway(t, nil, setup{handler: func(x *Exchange, _ func()) {
 		if err := x.Reply(status, fields, []byte("no")); err != nil && !errors.Is(err, ErrBadField) {
@@ -250,7 +250,7 @@ func TestOwnAnswers(t *testing.T) {
 		}
 	}})
 	c1 := dial(t, g)
-	fields = []identity.Field{field("X-A", "b"), field("Content-Length", "9"), field("Transfer-Encoding", "chunked")}
+	fields = []request.Field{field("X-A", "b"), field("Content-Length", "9"), field("Transfer-Encoding", "chunked")}
 	c1.say(aGet)
 	resp, body := c1.answer("GET")
 	if resp.StatusCode != 403 || body != "no" || resp.Header.Get("Date") == "" || resp.Header.Get("X-A") != "b" || resp.ContentLength != 2 {
@@ -265,7 +265,7 @@ func TestOwnAnswers(t *testing.T) {
 	if h := c1.head(); strings.Contains(h, "Content-Length") {
 		t.Errorf("204 got %q", h)
 	}
-	status, fields = 200, []identity.Field{field("X", "a\r\nSet-Cookie: b")}
+	status, fields = 200, []request.Field{field("X", "a\r\nSet-Cookie: b")}
 	c1.say(aGet)
 	if resp, _ := c1.answer("GET"); resp.StatusCode != 500 || resp.Header.Get("Set-Cookie") != "" {
 		t.Errorf("split: %v", resp)

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"antirobot/identity"
+	"antirobot/request"
 )
 
 // TestStreamedPiecesArriveAtOnce is pitfall 25 and row 3: an event is with the client before the next one is sent.
@@ -351,8 +351,8 @@ func TestReplay(t *testing.T) {
 	s := answering(t, okAnswer)
 	o := ForwardOptions{Replay: &Request{
 		Method: []byte("PUT"), Target: []byte("/saved?x"), Body: []byte("form"),
-		Fields: append(append([]identity.Field{}, field("Cookie", "a=b"), field("Content-Length", "99")), field("Connection", "close")),
-	}, AddAnswer: []identity.Field{field("Set-Cookie", "spravka=1")}}
+		Fields: append(append([]request.Field{}, field("Cookie", "a=b"), field("Content-Length", "99")), field("Connection", "close")),
+	}, AddAnswer: []request.Field{field("Set-Cookie", "spravka=1")}}
 	g := newGateway(t, s, setup{options: o, handler: func(x *Exchange, forward func()) {
 		_, _ = x.ReadBody(100)
 		forward()

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"antirobot/verdict/spelling"
+	"antirobot/settings"
 )
 
 // matchNames maps the features of a model to positions in names: by name if the model has names, else by
@@ -93,7 +93,7 @@ func closest(word string, candidates []string) string {
 	word = strings.ToLower(word)
 	best, alike, at := 1+len(word)/3, -1, ""
 	for _, c := range candidates {
-		d, n := spelling.Distance(word, strings.ToLower(c)), shared(word, strings.ToLower(c))
+		d, n := settings.Distance(word, strings.ToLower(c)), shared(word, strings.ToLower(c))
 		if d < best || d == best && n > alike {
 			best, alike, at = d, n, c
 		}

@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"antirobot/verdict"
+	"antirobot/verdict/client"
 )
 
 // arrivals is when a service was last sent what browsers send: a proxy or a balancer on the way may take fields out, or
@@ -24,21 +25,21 @@ func (a *arrivals) see(e *verdict.Event) {
 		}
 	}
 	note(e.Agent != 0, &a.agent)
-	note(e.Referer != verdict.RefererNone, &a.referer)
-	note(e.Cookies&verdict.CookieOurs != 0, &a.cookie)
+	note(e.Referer != client.RefererNone, &a.referer)
+	note(e.Cookies&client.CookieOurs != 0, &a.cookie)
 	if e.Partial || !e.Claim.Family.Browser() {
 		return
 	}
-	note(e.Headers&verdict.HasAcceptLanguage != 0, &a.language)
-	note(e.Headers&verdict.HasFetchMode != 0, &a.fetch)
-	note(e.Headers&verdict.HasHints != 0, &a.hints)
-	note(e.Page && e.Misfits&verdict.FalseOrder == 0 && e.Headers&verdict.HasFetchMode != 0, &a.order)
+	note(e.Headers&client.HasAcceptLanguage != 0, &a.language)
+	note(e.Headers&client.HasFetchMode != 0, &a.fetch)
+	note(e.Headers&client.HasHints != 0, &a.hints)
+	note(e.Page && e.Misfits&client.FalseOrder == 0 && e.Headers&client.HasFetchMode != 0, &a.order)
 }
 
 // lost is what nobody at a service sends, so that its lack tells nothing.
 type lost struct {
 	agent, referer, cookie bool
-	misfits                verdict.Misfits
+	misfits                client.Misfits
 }
 
 // lost returns what tells nothing at a time.
@@ -47,8 +48,8 @@ func (a *arrivals) lost(now int64) (l lost) {
 	l.agent, l.referer, l.cookie = old(&a.agent), old(&a.referer), old(&a.cookie)
 	for _, f := range [...]struct {
 		at  *atomic.Int64
-		bit verdict.Misfits
-	}{{&a.language, verdict.NoLanguage}, {&a.fetch, verdict.NoFetch}, {&a.hints, verdict.NoHints}, {&a.order, verdict.FalseOrder}} {
+		bit client.Misfits
+	}{{&a.language, client.NoLanguage}, {&a.fetch, client.NoFetch}, {&a.hints, client.NoHints}, {&a.order, client.FalseOrder}} {
 		if old(f.at) {
 			l.misfits |= f.bit
 		}

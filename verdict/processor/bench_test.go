@@ -9,6 +9,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/formula"
 )
@@ -132,13 +133,13 @@ func BenchmarkJudge(b *testing.B) {
 }
 
 // aPageLoad is a page load of a browser, for the inline judge.
-func aPageLoad(p *Processor) (*identity.View, *identity.Identity, *verdict.Service) {
-	f := func(name, value string) identity.Field {
-		return identity.Field{Name: []byte(name), Value: []byte(value)}
+func aPageLoad(p *Processor) (*request.View, *identity.Identity, *verdict.Service) {
+	f := func(name, value string) request.Field {
+		return request.Field{Name: []byte(name), Value: []byte(value)}
 	}
-	v := &identity.View{
+	v := &request.View{
 		At: time.Unix(1.8e9, 0), Method: []byte("GET"), Host: []byte("shop.example"), Target: []byte("/x"), Path: []byte("/x"),
-		Fields: []identity.Field{
+		Fields: []request.Field{
 			f("Host", "shop.example"), f("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"),
 			f("Accept", "text/html"), f("Accept-Language", "en"), f("Accept-Encoding", "gzip"), f("Sec-Fetch-Mode", "navigate"),
 		},

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict"
 )
 
@@ -26,9 +27,13 @@ func (b *bench) BanSoon(ban verdict.Ban) error {
 	b.bans = append(b.bans, ban)
 	return nil
 }
-func (*bench) Observe(*verdict.Event)     {}
+
+func (*bench) Observe(*verdict.Event) {}
+
 func (*bench) EstablishedAt([16]byte) int { return 0 }
-func (*bench) Forgot() bool               { return false }
+
+func (*bench) Forgot() bool { return false }
+
 func (*bench) Recall(context.Context, identity.Subject, string) (int, error) {
 	return 0, nil
 }
@@ -187,7 +192,7 @@ func TestOfferAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { p.Offer(e) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	v, id := &identity.View{At: e.At}, &identity.Identity{N: 1, Subjects: e.Subjects}
+	v, id := &request.View{At: e.At}, &identity.Identity{N: 1, Subjects: e.Subjects}
 	s := (*p.services.Load())[0].Service
 	var d verdict.Decision
 	p.Process(e)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/formula"
 )
@@ -167,7 +168,7 @@ func explain(b *verdict.Ban, names []factor, x, amounts []float32) {
 // Judge implements verdict.Judge, before the answer and before the event: the score of the cheap factors, or 1 if the
 // subject is over a limit at this moment, before its ban has been made or after the table of bans lost it. The present
 // request is not counted yet: it becomes an event later.
-func (p *Processor) Judge(d *verdict.Decision, v *identity.View, id *identity.Identity, s *verdict.Service) float32 {
+func (p *Processor) Judge(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Service) float32 {
 	r := p.service(s.Index)
 	if r == nil || id.N == 0 {
 		return 0

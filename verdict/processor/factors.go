@@ -6,6 +6,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/client"
 )
 
 // Group says what a factor is about.
@@ -111,7 +112,7 @@ func part(i share, of share, least uint8) func(*scene) float32 {
 
 // misfit reports one of the contradictions between the request and its claim.
 // What no client of the service has sent for a while may be taken out by a proxy on the way: then nobody lacks it.
-func misfit(bit verdict.Misfits) func(*scene) float32 {
+func misfit(bit client.Misfits) func(*scene) float32 {
 	return func(c *scene) float32 {
 		if c.e.Partial || !c.e.Claim.Family.Browser() || c.losses()&bit != 0 {
 			return nan
@@ -121,11 +122,11 @@ func misfit(bit verdict.Misfits) func(*scene) float32 {
 }
 
 // throughProxies are the misfits that a proxy may cause, such as an office's.
-const throughProxies = verdict.NoLanguage | verdict.NoEncoding | verdict.NoFetch | verdict.NoHints | verdict.FalseOrder | verdict.OldProtocol
+const throughProxies = client.NoLanguage | client.NoEncoding | client.NoFetch | client.NoHints | client.FalseOrder | client.OldProtocol
 
 // losses are the misfits that tell nothing about the client.
-func (c *scene) losses() verdict.Misfits {
-	if c.e.Headers&verdict.HasForwarded != 0 {
+func (c *scene) losses() client.Misfits {
+	if c.e.Headers&client.HasForwarded != 0 {
 		return c.lost.misfits | throughProxies
 	}
 	return c.lost.misfits
@@ -152,7 +153,7 @@ func withCookies(f func(*scene) float32) func(*scene) float32 {
 }
 
 // claims reports what a User-Agent says, which recorded lines have too.
-func claims(is func(verdict.Family) bool) func(*scene) float32 {
+func claims(is func(client.Family) bool) func(*scene) float32 {
 	return func(c *scene) float32 { return truth(is(c.e.Claim.Family)) }
 }
 
@@ -182,8 +183,10 @@ func enough(g func(*scene) *group, least float32, f func(g *group) float32) func
 }
 
 func theNetwork(c *scene) *group { return &c.network }
-func theAgent(c *scene) *group   { return &c.agent }
-func theShape(c *scene) *group   { return &c.shape }
+
+func theAgent(c *scene) *group { return &c.agent }
+
+func theShape(c *scene) *group { return &c.shape }
 
 // ofAll is a group's part of all pages, when there are enough of those to speak of parts.
 func ofAll(g func(*scene) *group) func(*scene) float32 {
@@ -210,7 +213,7 @@ func versionAge(c *scene) float32 {
 		if weeks > 0 {
 			newest = 94 + weeks/4.3
 		}
-	case claim.Family == verdict.FamilyFirefox:
+	case claim.Family == client.FamilyFirefox:
 		newest = 92 + weeks/6.5
 		if weeks > 0 {
 			newest = 92 + weeks/4.05

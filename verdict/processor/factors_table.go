@@ -5,6 +5,7 @@ import (
 	"math/bits"
 
 	"antirobot/verdict"
+	"antirobot/verdict/client"
 )
 
 // factors is the one list of them; the order is that of the vector. A model is read by the names, so an entry may move,
@@ -126,33 +127,33 @@ var factors = []factor{
 		if c.lost.agent {
 			return nan
 		}
-		return truth(c.e.Claim.Family == verdict.FamilyNone)
+		return truth(c.e.Claim.Family == client.FamilyNone)
 	}},
-	{FactorInfo{"agent_library", Client, "0 or 1", "Claims to be an HTTP library or a command line tool.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyLibrary })},
-	{FactorInfo{"agent_robot", Client, "0 or 1", "Declares itself a robot.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyRobot })},
+	{FactorInfo{"agent_library", Client, "0 or 1", "Claims to be an HTTP library or a command line tool.", true}, claims(func(f client.Family) bool { return f == client.FamilyLibrary })},
+	{FactorInfo{"agent_robot", Client, "0 or 1", "Declares itself a robot.", true}, claims(func(f client.Family) bool { return f == client.FamilyRobot })},
 	{FactorInfo{"agent_crawler", Client, "0 or 1", "Declares a search engine's crawler that it is not: the DNS or the published ranges say so. Unknown while nobody can tell.", true}, func(c *scene) float32 {
-		if c.e.Claim.Family == verdict.FamilyCrawler && !c.e.Liar {
+		if c.e.Claim.Family == client.FamilyCrawler && !c.e.Liar {
 			return nan
 		}
 		return truth(c.e.Liar)
 	}},
-	{FactorInfo{"agent_headless", Client, "0 or 1", "Claims to be a browser without a window.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyHeadless })},
-	{FactorInfo{"agent_app", Client, "0 or 1", "Claims to be a library of mobile apps.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyApp })},
-	{FactorInfo{"agent_other", Client, "0 or 1", "Claims to be something unknown.", true}, claims(func(f verdict.Family) bool { return f == verdict.FamilyOther })},
-	{FactorInfo{"agent_browser", Client, "0 or 1", "Claims to be a browser that people use.", true}, claims(verdict.Family.Browser)},
+	{FactorInfo{"agent_headless", Client, "0 or 1", "Claims to be a browser without a window.", true}, claims(func(f client.Family) bool { return f == client.FamilyHeadless })},
+	{FactorInfo{"agent_app", Client, "0 or 1", "Claims to be a library of mobile apps.", true}, claims(func(f client.Family) bool { return f == client.FamilyApp })},
+	{FactorInfo{"agent_other", Client, "0 or 1", "Claims to be something unknown.", true}, claims(func(f client.Family) bool { return f == client.FamilyOther })},
+	{FactorInfo{"agent_browser", Client, "0 or 1", "Claims to be a browser that people use.", true}, claims(client.Family.Browser)},
 	{FactorInfo{"agent_mobile", Client, "0 or 1", "Claims to be a telephone or a tablet.", true}, func(c *scene) float32 { return truth(c.e.Claim.Mobile) }},
 	{FactorInfo{"version_age", Client, "versions", "By how many versions a Chromium or Firefox is behind the newest one of its time; well below 0: it can't be out yet.", true}, versionAge},
 	{FactorInfo{"fields", Client, "", "How many of the usual fields the request has.", true}, fields(func(c *scene) float32 { return float32(bits.OnesCount32(uint32(c.e.Headers))) })},
-	{FactorInfo{"language_missing", Client, "0 or 1", "No Accept-Language, whatever it claims to be.", true}, fields(func(c *scene) float32 { return truth(c.e.Headers&verdict.HasAcceptLanguage == 0) })},
-	{FactorInfo{"encoding_missing", Client, "0 or 1", "No Accept-Encoding, whatever it claims to be.", true}, fields(func(c *scene) float32 { return truth(c.e.Headers&verdict.HasAcceptEncoding == 0) })},
-	{FactorInfo{"browser_no_language", Client, "0 or 1", "Claims to be a browser, and sends no Accept-Language.", true}, misfit(verdict.NoLanguage)},
-	{FactorInfo{"browser_accepts_any", Client, "0 or 1", "Claims to be a browser, and loads a page with Accept: */* or none.", true}, misfit(verdict.AcceptsAny)},
-	{FactorInfo{"fetch_missing", Client, "0 or 1", "Claims a browser that sends Sec-Fetch fields over https, and sends none.", true}, misfit(verdict.NoFetch)},
-	{FactorInfo{"fetch_false", Client, "0 or 1", "Sec-Fetch fields that contradict each other.", true}, misfit(verdict.FalseFetch)},
-	{FactorInfo{"hints_missing", Client, "0 or 1", "Claims a browser that sends Sec-CH-UA over https, and sends none.", true}, misfit(verdict.NoHints)},
-	{FactorInfo{"hints_false", Client, "0 or 1", "Sec-CH-UA of another browser, version or system than User-Agent.", true}, misfit(verdict.FalseHints)},
-	{FactorInfo{"order_false", Client, "0 or 1", "The fields of a page load in an order that the claimed browser never uses.", true}, misfit(verdict.FalseOrder)},
-	{FactorInfo{"protocol_old", Client, "0 or 1", "Claims to be a browser, and speaks HTTP/1.0 with us directly.", true}, misfit(verdict.OldProtocol)},
+	{FactorInfo{"language_missing", Client, "0 or 1", "No Accept-Language, whatever it claims to be.", true}, fields(func(c *scene) float32 { return truth(c.e.Headers&client.HasAcceptLanguage == 0) })},
+	{FactorInfo{"encoding_missing", Client, "0 or 1", "No Accept-Encoding, whatever it claims to be.", true}, fields(func(c *scene) float32 { return truth(c.e.Headers&client.HasAcceptEncoding == 0) })},
+	{FactorInfo{"browser_no_language", Client, "0 or 1", "Claims to be a browser, and sends no Accept-Language.", true}, misfit(client.NoLanguage)},
+	{FactorInfo{"browser_accepts_any", Client, "0 or 1", "Claims to be a browser, and loads a page with Accept: */* or none.", true}, misfit(client.AcceptsAny)},
+	{FactorInfo{"fetch_missing", Client, "0 or 1", "Claims a browser that sends Sec-Fetch fields over https, and sends none.", true}, misfit(client.NoFetch)},
+	{FactorInfo{"fetch_false", Client, "0 or 1", "Sec-Fetch fields that contradict each other.", true}, misfit(client.FalseFetch)},
+	{FactorInfo{"hints_missing", Client, "0 or 1", "Claims a browser that sends Sec-CH-UA over https, and sends none.", true}, misfit(client.NoHints)},
+	{FactorInfo{"hints_false", Client, "0 or 1", "Sec-CH-UA of another browser, version or system than User-Agent.", true}, misfit(client.FalseHints)},
+	{FactorInfo{"order_false", Client, "0 or 1", "The fields of a page load in an order that the claimed browser never uses.", true}, misfit(client.FalseOrder)},
+	{FactorInfo{"protocol_old", Client, "0 or 1", "Claims to be a browser, and speaks HTTP/1.0 with us directly.", true}, misfit(client.OldProtocol)},
 	{FactorInfo{"misfits", Client, "", "How many of these contradictions the request has.", true}, func(c *scene) float32 {
 		if c.e.Partial || !c.e.Claim.Family.Browser() {
 			return nan
@@ -160,7 +161,7 @@ var factors = []factor{
 		return float32(bits.OnesCount16(uint16(c.e.Misfits &^ c.losses())))
 	}},
 	{FactorInfo{"misfit_share", Client, "share", "Pages with any of them, of its pages.", true}, part(shareMisfit, shareFields, 2)},
-	{FactorInfo{"cookies", Client, "0 or 1", "Brings any cookie.", true}, fields(func(c *scene) float32 { return truth(c.e.Cookies&verdict.CookieAny != 0) })},
+	{FactorInfo{"cookies", Client, "0 or 1", "Brings any cookie.", true}, fields(func(c *scene) float32 { return truth(c.e.Cookies&client.CookieAny != 0) })},
 	{FactorInfo{"cookie_share", Client, "share", "Pages with our cookie, young or old, of its pages.", true}, withCookies(part(shareCookie, shareFields, 2))},
 	{FactorInfo{"cookie_dropped_share", Client, "share", "Page loads of a browser that comes without the cookie it has been given, of its navigations after the first.", true}, func(c *scene) float32 {
 		offered, loads := c.s.shares[shareOffered], c.s.shares[shareNavigate]
@@ -177,7 +178,7 @@ var factors = []factor{
 		return float32(c.e.IAge) / 3600
 	}},
 	{FactorInfo{"cookies_forged", Client, "0 or 1", "Has brought a cookie in our name whose seal does not open.", true}, fields(func(c *scene) float32 { return truth(c.e.Forged > 0 || c.s.flags&flagForged != 0) })},
-	{FactorInfo{"proxy_fields", Client, "0 or 1", "Fields of proxies (Via, X-Forwarded-For) that no trusted proxy has sent.", true}, fields(func(c *scene) float32 { return truth(c.e.Direct && c.e.Headers&verdict.HasForwarded != 0) })},
+	{FactorInfo{"proxy_fields", Client, "0 or 1", "Fields of proxies (Via, X-Forwarded-For) that no trusted proxy has sent.", true}, fields(func(c *scene) float32 { return truth(c.e.Direct && c.e.Headers&client.HasForwarded != 0) })},
 	{FactorInfo{"agents", Client, "", "Different User-Agents of the subject, in this hour or the one before.", true}, func(c *scene) float32 { return max(distinct(c.s.agents, 64), float32(c.s.agentsPrev)) }},
 	{FactorInfo{"languages", Client, "", "Different Accept-Language of the subject, up to about 40.", true}, fields(func(c *scene) float32 { return distinct(uint64(c.s.languages), 16) })},
 	{FactorInfo{"shapes", Client, "", "Different shapes of its page loads: which fields, in which order.", true}, fields(func(c *scene) float32 { return distinct(uint64(c.s.shapes), 16) })},

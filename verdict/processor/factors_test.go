@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"antirobot/verdict"
+	"antirobot/verdict/client"
 )
 
 var update = flag.Bool("update", false, "write docs/factors.md anew")
@@ -93,7 +93,7 @@ func TestFactorTable(t *testing.T) {
 func TestNothingIsKnownOfNobody(t *testing.T) {
 	e := event(time.Unix(1.8e9, 0), 1)
 	e.Partial = true
-	e.Claim = verdict.ParseClaim([]byte("Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"))
+	e.Claim = client.ParseClaim([]byte("Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"))
 	var v vector
 	v.scene = scene{e: e}
 	x := v.measure(false)

@@ -8,7 +8,9 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/client"
 	"antirobot/verdict/formula"
 )
 
@@ -24,7 +26,7 @@ func TestRequestsOneAndTwoPass(t *testing.T) {
 		defer g.end()
 		var got []verdict.Verdict
 		for range 3 {
-			got = append(got, g.send(client{addr: "192.0.2.1", agent: liar}, nil))
+			got = append(got, g.send(visitor{addr: "192.0.2.1", agent: liar}, nil))
 			synctest.Wait()
 			time.Sleep(time.Second)
 		}
@@ -42,7 +44,7 @@ func TestPatienceWithABurst(t *testing.T) {
 		defer g.end()
 		g.p.cfg.Patience = 3 * time.Second
 		ask := func() verdict.Verdict {
-			v := g.send(client{addr: "192.0.2.1", agent: liar}, nil)
+			v := g.send(visitor{addr: "192.0.2.1", agent: liar}, nil)
 			synctest.Wait()
 			return v
 		}
@@ -68,7 +70,7 @@ func TestScoredBanTellsWhy(t *testing.T) {
 		g := newGateway(t, nil)
 		defer g.end()
 		for range 3 {
-			g.send(client{addr: "192.0.2.1", agent: liar}, nil)
+			g.send(visitor{addr: "192.0.2.1", agent: liar}, nil)
 			synctest.Wait()
 			time.Sleep(time.Second)
 		}
@@ -160,10 +162,10 @@ func TestSyncJudgesTheFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, func(c *verdict.ServiceConfig) { c.Sync = true })
 		defer g.end()
-		if v := g.send(client{addr: "192.0.2.1", agent: liar}, nil); v != verdict.Robot {
+		if v := g.send(visitor{addr: "192.0.2.1", agent: liar}, nil); v != verdict.Robot {
 			t.Errorf("who claims to be a crawler: %v", v)
 		}
-		if v := g.send(client{addr: "192.0.2.2", agent: firefox}, nil); v != verdict.Human {
+		if v := g.send(visitor{addr: "192.0.2.2", agent: firefox}, nil); v != verdict.Human {
 			t.Errorf("a browser: %v", v)
 		}
 	})
@@ -247,21 +249,21 @@ func TestWhatAProxyTakesOutIsNobodysFault(t *testing.T) {
 		}
 	}
 	at := time.Unix(1.8e9, 0)
-	browser := func(n int, has verdict.Headers, misfits verdict.Misfits) {
+	browser := func(n int, has client.Headers, misfits client.Misfits) {
 		for range 2 {
 			at = at.Add(time.Second)
 			e := event(at, n)
-			e.Claim = verdict.ParseClaim([]byte(firefox))
+			e.Claim = client.ParseClaim([]byte(firefox))
 			e.Headers, e.Misfits, e.Facts.Page = has, misfits, true
 			p.Process(e)
 		}
 	}
-	browser(1, verdict.HasAcceptLanguage, verdict.NoFetch)
+	browser(1, client.HasAcceptLanguage, client.NoFetch)
 	if lacks == lacks {
 		t.Errorf("nobody sends it, and its lack is %v", lacks)
 	}
-	browser(2, verdict.HasAcceptLanguage|verdict.HasFetchMode, 0)
-	browser(1, verdict.HasAcceptLanguage, verdict.NoFetch)
+	browser(2, client.HasAcceptLanguage|client.HasFetchMode, 0)
+	browser(1, client.HasAcceptLanguage, client.NoFetch)
 	if lacks != 1 {
 		t.Errorf("others send it, and its lack is %v", lacks)
 	}
@@ -273,7 +275,7 @@ func TestExemptIsNotScored(t *testing.T) {
 		g := newGateway(t, nil)
 		defer g.end()
 		for range 20 {
-			if g.send(client{addr: "127.0.0.1", agent: liar}, nil) != verdict.Human {
+			if g.send(visitor{addr: "127.0.0.1", agent: liar}, nil) != verdict.Human {
 				t.Fatal("stopped")
 			}
 			synctest.Wait()
@@ -293,7 +295,7 @@ func TestSessionView(t *testing.T) {
 	for range 8 {
 		at = at.Add(2 * time.Second)
 		e := event(at, 1)
-		e.Claim = verdict.ParseClaim([]byte("curl/8"))
+		e.Claim = client.ParseClaim([]byte("curl/8"))
 		e.Facts.Page = true
 		p.Process(e)
 	}
@@ -320,7 +322,7 @@ func TestPartnersServerIsNotItsUser(t *testing.T) {
 	p, b := newProcessor(t, nil)
 	p.SetFormula(formula.NewLive(defaultFormula(t), nil, metrics.NewSet()))
 	v, id, s := aPageLoad(p)
-	v.Fields = []identity.Field{{Name: []byte("User-Agent"), Value: []byte(liar)}}
+	v.Fields = []request.Field{{Name: []byte("User-Agent"), Value: []byte(liar)}}
 	id.Partner = true
 	for range 40 {
 		v.At = v.At.Add(5 * time.Second)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"antirobot/verdict"
+	"antirobot/verdict/client"
 )
 
 // role says what a group has in common.
@@ -110,17 +111,17 @@ func (g *group) turn(e *verdict.Event, member uint64) {
 	g.join(member)
 	g.minute++
 	g.hour++
-	if e.Referer == verdict.RefererNone {
+	if e.Referer == client.RefererNone {
 		g.noRefs++
 	}
 	if e.Partial {
 		return
 	}
 	g.fields++
-	if e.Cookies&verdict.CookieOffered != 0 {
+	if e.Cookies&client.CookieOffered != 0 {
 		g.offered++
 	}
-	if e.Cookies&verdict.CookieOurs != 0 && e.Facts.Page && e.Type != verdict.TypeData {
+	if e.Cookies&client.CookieOurs != 0 && e.Facts.Page && e.Type != verdict.TypeData {
 		g.keptLoad++
 	}
 }
@@ -129,7 +130,7 @@ func (g *group) turn(e *verdict.Event, member uint64) {
 func (g *group) part(e *verdict.Event) {
 	g.fade(e.At)
 	g.parts++
-	if e.Cookies&verdict.CookieOurs != 0 {
+	if e.Cookies&client.CookieOurs != 0 {
 		g.keptPart++
 	}
 }

@@ -53,7 +53,7 @@ func TestHistorySurvivesTheSession(t *testing.T) {
 		}
 		visit := func(g *gateway, n int) {
 			for range n {
-				g.send(client{addr: "192.0.2.1"}, nil)
+				g.send(visitor{addr: "192.0.2.1"}, nil)
 				synctest.Wait()
 				time.Sleep(20 * time.Second)
 			}
@@ -104,11 +104,11 @@ func TestLostBanIsFound(t *testing.T) {
 				break
 			}
 		}
-		if g.send(client{addr: lost}, nil) != verdict.Human {
+		if g.send(visitor{addr: lost}, nil) != verdict.Human {
 			t.Fatal("the ban was not pushed out")
 		}
 		synctest.Wait()
-		if g.send(client{addr: lost}, nil) != verdict.Robot {
+		if g.send(visitor{addr: lost}, nil) != verdict.Robot {
 			t.Error("the ban was not found again")
 		}
 	})

@@ -14,6 +14,7 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/store"
 	"antirobot/verdict"
 	"antirobot/verdict/formula"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type noLists struct{}
 
-func (noLists) Lookup(m *cbb.Match, v *identity.View, _ *identity.Identity, _ string) {
+func (noLists) Lookup(m *cbb.Match, v *request.View, _ *identity.Identity, _ string) {
 	*m = cbb.Match{Liar: string(v.Get("User-Agent")) == liar}
 }
 
@@ -113,18 +114,18 @@ func defaultFormula(t testing.TB) *formula.Model {
 }
 
 // client is who sends requests.
-type client struct {
+type visitor struct {
 	addr  string
 	subs  []identity.Subject
 	agent string
 }
 
-func (g *gateway) send(cl client, edit func(*verdict.Event)) verdict.Verdict {
+func (g *gateway) send(cl visitor, edit func(*verdict.Event)) verdict.Verdict {
 	g.t.Helper()
 	a := netip.MustParseAddr(cl.addr)
-	v := &identity.View{At: time.Now(), Method: []byte("GET"), Path: []byte("/x")}
+	v := &request.View{At: time.Now(), Method: []byte("GET"), Path: []byte("/x")}
 	if cl.agent != "" {
-		v.Fields = []identity.Field{{Name: []byte("User-Agent"), Value: []byte(cl.agent)}}
+		v.Fields = []request.Field{{Name: []byte("User-Agent"), Value: []byte(cl.agent)}}
 	}
 	id := &identity.Identity{Addr: a, Net: identity.NetOf(a)}
 	for _, s := range append(append([]identity.Subject(nil), cl.subs...), identity.AddrSubject(a)) {
@@ -155,7 +156,7 @@ func cookie(n int) identity.Subject {
 func static(e *verdict.Event) { e.Static = true }
 
 // until sends a request every pause until one is not Human, and returns how long that took; false after most.
-func (g *gateway) until(cl client, pause, most time.Duration, edit func(*verdict.Event)) (time.Duration, bool) {
+func (g *gateway) until(cl visitor, pause, most time.Duration, edit func(*verdict.Event)) (time.Duration, bool) {
 	from := time.Now()
 	for time.Since(from) < most {
 		if g.send(cl, edit) != verdict.Human {
@@ -170,7 +171,7 @@ func (g *gateway) until(cl client, pause, most time.Duration, edit func(*verdict
 // TestScraperIsBanned: fifty pages a second are stopped within two seconds, with and without a cookie, and from an IPv6
 // /64 that changes its address with each request.
 func TestScraperIsBanned(t *testing.T) {
-	for _, cl := range []client{
+	for _, cl := range []visitor{
 		{addr: "192.0.2.1", agent: "curl/8"},
 		{addr: "192.0.2.1"},
 		{addr: "192.0.2.1", subs: []identity.Subject{cookie(1)}, agent: "curl/8"},
@@ -185,7 +186,7 @@ func TestScraperIsBanned(t *testing.T) {
 			if took < time.Second {
 				t.Errorf("%+v: banned after %v already", cl, took)
 			}
-			if g.send(client{addr: "192.0.2.2"}, nil) != verdict.Human {
+			if g.send(visitor{addr: "192.0.2.2"}, nil) != verdict.Human {
 				t.Error("the neighbour is stopped: networks are never banned")
 			}
 		})
@@ -194,7 +195,7 @@ func TestScraperIsBanned(t *testing.T) {
 		g := newGateway(t, nil)
 		defer g.end()
 		n := 0
-		for g.send(client{addr: fmt.Sprintf("2001:db8::%x", n)}, nil) == verdict.Human && n < 200 {
+		for g.send(visitor{addr: fmt.Sprintf("2001:db8::%x", n)}, nil) == verdict.Human && n < 200 {
 			synctest.Wait()
 			time.Sleep(20 * time.Millisecond)
 			n++
@@ -212,7 +213,7 @@ func TestRotatingAgents(t *testing.T) {
 		defer g.end()
 		n := 0
 		for ; n < 5000; n++ {
-			if g.send(client{addr: "192.0.2.1", agent: fmt.Sprint("Mozilla/", n)}, nil) != verdict.Human {
+			if g.send(visitor{addr: "192.0.2.1", agent: fmt.Sprint("Mozilla/", n)}, nil) != verdict.Human {
 				break
 			}
 			synctest.Wait()
@@ -231,7 +232,7 @@ func TestCookieFarm(t *testing.T) {
 		defer g.end()
 		n, stopped := 0, 0
 		for ; n < 3000; n++ {
-			if g.send(client{addr: "192.0.2.1", subs: []identity.Subject{cookie(n % 500)}}, nil) != verdict.Human {
+			if g.send(visitor{addr: "192.0.2.1", subs: []identity.Subject{cookie(n % 500)}}, nil) != verdict.Human {
 				stopped++
 			}
 			synctest.Wait()
@@ -248,10 +249,10 @@ func TestStaticIsNotPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
 		defer g.end()
-		if took, banned := g.until(client{addr: "192.0.2.1"}, 5*time.Millisecond, 5*time.Second, static); banned {
+		if took, banned := g.until(visitor{addr: "192.0.2.1"}, 5*time.Millisecond, 5*time.Second, static); banned {
 			t.Errorf("pictures are banned after %v", took)
 		}
-		_, banned := g.until(client{addr: "192.0.2.2"}, 20*time.Millisecond, 5*time.Second, func(e *verdict.Event) {
+		_, banned := g.until(visitor{addr: "192.0.2.2"}, 20*time.Millisecond, 5*time.Second, func(e *verdict.Event) {
 			e.Static, e.Document = true, true
 		})
 		if !banned {
@@ -266,7 +267,7 @@ func TestPersonIsNeverBanned(t *testing.T) {
 		g := newGateway(t, nil)
 		defer g.end()
 		rnd := rand.New(rand.NewPCG(1, 2))
-		cl := client{addr: "192.0.2.1", agent: "Mozilla/5.0 Firefox"}
+		cl := visitor{addr: "192.0.2.1", agent: "Mozilla/5.0 Firefox"}
 		from := time.Now()
 		for n := 1; time.Since(from) < 2*time.Hour; n++ {
 			if n == 30 {
@@ -299,8 +300,8 @@ func TestPitfall22OfficeIsNotBanned(t *testing.T) {
 		g := newGateway(t, nil)
 		defer g.end()
 		const people, addr = 200, "203.0.113.9"
-		person := func(n int) client {
-			return client{addr: addr, subs: []identity.Subject{cookie(n)}, agent: fmt.Sprint("Mozilla/5.0 ", n%20)}
+		person := func(n int) visitor {
+			return visitor{addr: addr, subs: []identity.Subject{cookie(n)}, agent: fmt.Sprint("Mozilla/5.0 ", n%20)}
 		}
 		for range 2 {
 			for n := range people {
@@ -340,17 +341,17 @@ func TestPitfall22OfficeIsNotBanned(t *testing.T) {
 		}
 		// Without a cookie the address itself is banned; who is established goes on.
 		for range 6000 {
-			g.send(client{addr: addr, agent: "curl/8"}, nil)
+			g.send(visitor{addr: addr, agent: "curl/8"}, nil)
 			synctest.Wait()
 			time.Sleep(time.Millisecond)
 		}
-		if g.send(client{addr: addr, agent: "curl/8"}, nil) != verdict.Robot {
+		if g.send(visitor{addr: addr, agent: "curl/8"}, nil) != verdict.Robot {
 			t.Error("the robot without a cookie is not banned")
 		}
 		if s := work(time.Minute, nil); len(s) > people-1-30 {
 			t.Errorf("%d of %d colleagues stopped; those who are established go on", len(s), people)
 		}
-		login := client{addr: addr, subs: []identity.Subject{{Kind: identity.KindL, ID: [16]byte{7}}}}
+		login := visitor{addr: addr, subs: []identity.Subject{{Kind: identity.KindL, ID: [16]byte{7}}}}
 		if g.send(login, nil) != verdict.Human {
 			t.Error("a colleague who is logged in is stopped")
 		}
@@ -365,8 +366,8 @@ func TestPitfall22RobotIsBannedAlone(t *testing.T) {
 		defer g.end()
 		stopped := 0
 		for n := range 6000 {
-			g.send(client{addr: "203.0.113.9", subs: []identity.Subject{cookie(0)}}, nil)
-			if n%50 == 0 && g.send(client{addr: "203.0.113.9", subs: []identity.Subject{cookie(1 + n/50%20)}}, nil) != verdict.Human {
+			g.send(visitor{addr: "203.0.113.9", subs: []identity.Subject{cookie(0)}}, nil)
+			if n%50 == 0 && g.send(visitor{addr: "203.0.113.9", subs: []identity.Subject{cookie(1 + n/50%20)}}, nil) != verdict.Human {
 				stopped++
 			}
 			synctest.Wait()
@@ -390,7 +391,7 @@ func TestPitfall23WhatIsNoPace(t *testing.T) {
 			func(e *verdict.Event) { e.Cause, e.Verdict = verdict.CauseDemand, verdict.Robot },
 			func(e *verdict.Event) { e.Kind = verdict.EventShown },
 		} {
-			if _, banned := g.until(client{addr: "192.0.2.1"}, 10*time.Millisecond, 3*time.Second, edit); banned {
+			if _, banned := g.until(visitor{addr: "192.0.2.1"}, 10*time.Millisecond, 3*time.Second, edit); banned {
 				t.Errorf("case %d is banned", i)
 			}
 		}
@@ -402,7 +403,7 @@ func TestBansGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
 		defer g.end()
-		cl := client{addr: "192.0.2.1"}
+		cl := visitor{addr: "192.0.2.1"}
 		addr := identity.AddrSubject(netip.MustParseAddr(cl.addr))
 		length := func() time.Duration {
 			var longest time.Duration
@@ -448,7 +449,7 @@ func TestObserveDoesNotEscalate(t *testing.T) {
 		g := newGateway(t, func(c *verdict.ServiceConfig) { c.Mode = "observe" })
 		defer g.end()
 		for range 60 * 60 * 20 {
-			g.send(client{addr: "192.0.2.1"}, nil)
+			g.send(visitor{addr: "192.0.2.1"}, nil)
 			synctest.Wait()
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -475,7 +476,7 @@ func TestFirstTwoRequestsNeverBan(t *testing.T) {
 			defer g.end()
 			for n := range 300 {
 				for i := range 2 {
-					if v := g.send(client{addr: "192.0.2.1", subs: []identity.Subject{cookie(n)}}, nil); v != verdict.Human {
+					if v := g.send(visitor{addr: "192.0.2.1", subs: []identity.Subject{cookie(n)}}, nil); v != verdict.Human {
 						t.Fatalf("request %d of subject %d: %v", i+1, n, v)
 					}
 					synctest.Wait()
@@ -491,7 +492,7 @@ func TestSyncJudge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, func(c *verdict.ServiceConfig) { c.Sync = true })
 		defer g.end()
-		cl := client{addr: "192.0.2.1"}
+		cl := visitor{addr: "192.0.2.1"}
 		g.until(cl, 20*time.Millisecond, 10*time.Second, nil)
 		synctest.Wait()
 		if _, err := g.c.Unban(t.Context(), identity.AddrSubject(netip.MustParseAddr(cl.addr)), "*"); err != nil {

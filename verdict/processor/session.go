@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"antirobot/verdict"
+	"antirobot/verdict/client"
 )
 
 // spans are the lengths over which a session counts its pages, in seconds. A count fades: a page weighs e^(-age/span), so
@@ -76,7 +77,7 @@ type session struct {
 	hour        uint32 // of agents, browsers and hours
 	hours       uint32 // a bit for each of the last 24 hours with a page, this one the lowest
 	addresses   uint32
-	headers     verdict.Headers
+	headers     client.Headers
 	iAge        int32
 	shownAt     uint32
 	nextEval    uint32 // pages
@@ -90,8 +91,8 @@ type session struct {
 	networks    uint16
 	languages   uint16
 	shapes      uint16
-	misfits     verdict.Misfits
-	claim       verdict.Claim
+	misfits     client.Misfits
+	claim       client.Claim
 	solveTime   uint16 // seconds from the challenge to the answer
 	shares      [shareCount]uint8
 	sharesOf    uint8 // pages in shares
@@ -247,9 +248,9 @@ func (s *session) pace(at time.Time) {
 // loaded counts a page load.
 func (s *session) loaded(e *verdict.Event) {
 	s.shares[shareLoad]++
-	s.count(shareLoadRefers, e.Referer != verdict.RefererNone)
-	s.count(shareSited, e.Site != verdict.SiteUnknown)
-	s.count(shareTyped, e.Site == verdict.SiteNone)
+	s.count(shareLoadRefers, e.Referer != client.RefererNone)
+	s.count(shareSited, e.Site != client.SiteUnknown)
+	s.count(shareTyped, e.Site == client.SiteNone)
 	if e.Series != 0 {
 		s.shares[shareNumbered]++
 		if step := int64(e.Number) - int64(s.number); e.Series == s.series && step != 0 && step >= -3 && step <= 3 {
@@ -291,7 +292,7 @@ func (s *session) fade(at time.Time) {
 func (s *session) course(e *verdict.Event, load bool) {
 	short := uint16(e.Path>>16) | 1
 	known := false
-	if e.Referer == verdict.RefererSame {
+	if e.Referer == client.RefererSame {
 		ref := e.RefererPath
 		for _, p := range s.recent {
 			known = known || p == uint16(ref>>16)|1
@@ -304,13 +305,13 @@ func (s *session) course(e *verdict.Event, load bool) {
 	s.recent[s.pages%recentPages] = short
 	s.count(shareRepeat, same)
 	s.targets |= bit(e.Target, 64)
-	s.count(shareRefererNone, e.Referer == verdict.RefererNone)
-	s.count(shareRefererSame, e.Referer == verdict.RefererSame)
-	s.count(shareRefererForeign, e.Referer == verdict.RefererForeign || e.Referer == verdict.RefererMalformed)
+	s.count(shareRefererNone, e.Referer == client.RefererNone)
+	s.count(shareRefererSame, e.Referer == client.RefererSame)
+	s.count(shareRefererForeign, e.Referer == client.RefererForeign || e.Referer == client.RefererMalformed)
 	s.count(shareRefererKnown, known && load)
 	s.count(shareQuery, e.Query)
-	s.count(shareFeed, e.PathKind == verdict.PathFeed)
-	if e.PathKind == verdict.PathRobots {
+	s.count(shareFeed, e.PathKind == client.PathFeed)
+	if e.PathKind == client.PathRobots {
 		s.flags |= flagRobots
 	}
 	ease(&s.depth, float32(e.Depth), s.pages)
@@ -327,8 +328,8 @@ func (s *session) client(e *verdict.Event) {
 	}
 	s.shares[shareFields]++
 	s.count(shareMisfit, e.Misfits != 0)
-	s.count(shareOffered, e.Cookies&verdict.CookieOffered != 0)
-	s.count(shareCookie, e.Cookies&verdict.CookieOurs != 0)
+	s.count(shareOffered, e.Cookies&client.CookieOffered != 0)
+	s.count(shareCookie, e.Cookies&client.CookieOurs != 0)
 	s.count(shareNavigate, e.Page)
 	if e.Forged > 0 {
 		s.flags |= flagForged
@@ -360,7 +361,7 @@ func (s *session) answer(e *verdict.Event) {
 		s.shares[share4xx]++
 		if st == 404 || st == 410 {
 			s.shares[shareNotFound]++
-			s.count(shareProbe, e.PathKind == verdict.PathProbe)
+			s.count(shareProbe, e.PathKind == client.PathProbe)
 		}
 	case st >= 500:
 		s.shares[share5xx]++

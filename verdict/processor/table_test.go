@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"antirobot/verdict"
+	"antirobot/verdict/client"
 )
 
 // TestTableIsAMap: against a map, with deletions; within the bound nothing is lost.
@@ -139,9 +140,9 @@ func TestSharesFade(t *testing.T) {
 	of := part(shareRefererNone, shareCount, 4)
 	for n := range 2000 {
 		e.At = e.At.Add(time.Second)
-		e.Referer = verdict.RefererNone
+		e.Referer = client.RefererNone
 		if n >= 1000 {
-			e.Referer = verdict.RefererSame
+			e.Referer = client.RefererSame
 		}
 		s.turn(e, false)
 		for i, c := range s.shares {

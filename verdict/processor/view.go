@@ -9,6 +9,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/client"
 	"antirobot/verdict/counter"
 )
 
@@ -123,9 +124,9 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	e := &verdict.Event{At: at, N: 1}
 	e.Subjects[0] = sub
 	e.Claim, e.Headers, e.Misfits, e.IAge, e.Partial = s.claim, s.headers, s.misfits, s.iAge, s.flags&flagPartial != 0
-	e.Cookies = verdict.Cookies(0)
-	if s.headers&verdict.HasCookie != 0 {
-		e.Cookies = verdict.CookieAny
+	e.Cookies = client.Cookies(0)
+	if s.headers&client.HasCookie != 0 {
+		e.Cookies = client.CookieAny
 	}
 	v := p.vectors.Get().(*vector)
 	defer p.vectors.Put(v)

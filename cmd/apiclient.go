@@ -1,0 +1,116 @@
+package cmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"antirobot/config"
+)
+
+// apiClient calls the private listener of a running gateway.
+type apiClient struct {
+	admin, dataDir, tokenFile string
+}
+
+func (c *apiClient) register(cmd *cobra.Command) {
+	p := cmd.PersistentFlags()
+	p.StringVar(&c.admin, "admin", "127.0.0.1:9090", "`ADDR` of the private listener, or its URL")
+	p.StringVar(&c.dataDir, "data-dir", config.Default().DataDir, "the data `DIR` of the gateway, where its token is")
+	p.StringVar(&c.tokenFile, "token-file", "", "`FILE` with the token (default: admin.token in the data directory)")
+}
+
+// apiTimeout bounds a call; the gateway gives up after thirty seconds itself.
+const apiTimeout = time.Minute
+
+// post sends a body and reads the answer into out, unless that is nil.
+func (c *apiClient) post(cmd *cobra.Command, path string, body, out any) error {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	answer, err := c.ask(cmd, http.MethodPost, path, data)
+	if err != nil || out == nil {
+		return err
+	}
+	return readAnswer(answer, out)
+}
+
+func readAnswer(answer []byte, out any) error {
+	if err := json.Unmarshal(answer, out); err != nil {
+		return fmt.Errorf("the gateway's answer: %w", err)
+	}
+	return nil
+}
+
+// get asks for something and returns the answer as it came.
+func (c *apiClient) get(cmd *cobra.Command, path string) ([]byte, error) {
+	return c.ask(cmd, http.MethodGet, path, nil)
+}
+
+func (c *apiClient) ask(cmd *cobra.Command, method, path string, body []byte) (answer []byte, err error) {
+	err = c.stream(cmd, method, path, body, func(r io.Reader) (err error) {
+		answer, err = io.ReadAll(io.LimitReader(r, config.MaxBytes))
+		return err
+	})
+	return answer, err
+}
+
+// stream calls read with the answer, which may be long.
+func (c *apiClient) stream(cmd *cobra.Command, method, path string, body []byte, read func(io.Reader) error) error {
+	file := c.tokenFile
+	if file == "" {
+		file = filepath.Join(c.dataDir, "admin.token")
+	}
+	token, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("the token of the private listener: %w (--data-dir or --token-file say where it is)", err)
+	}
+	base := c.admin
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	req, err := http.NewRequestWithContext(cmd.Context(), method, base+path, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("--admin: %w", err)
+	}
+	req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	client := http.Client{Timeout: apiTimeout, Transport: &http.Transport{Proxy: nil}}
+	res, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the gateway: %w", err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		answer, err := io.ReadAll(io.LimitReader(res.Body, config.MaxBytes))
+		if err != nil {
+			return fmt.Errorf("ask the gateway: %w", err)
+		}
+		var e struct {
+			Error struct {
+				Message string `json:"message"`
+				Field   string `json:"field"`
+			} `json:"error"`
+		}
+		if json.Unmarshal(answer, &e) == nil && e.Error.Message != "" {
+			return errors.New("the gateway refuses: " + strings.TrimSpace(e.Error.Field+" "+e.Error.Message))
+		}
+		return fmt.Errorf("the gateway answers %s", res.Status)
+	}
+	if err := read(res.Body); err != nil {
+		return fmt.Errorf("the gateway's answer: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,213 @@
+package cmd
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"antirobot/config"
+	"antirobot/demo"
+	"antirobot/gateway"
+	"antirobot/message"
+	"antirobot/spravka"
+)
+
+func demoCommand() *cobra.Command {
+	f := serveFlags{listen: []string{"127.0.0.1:8080"}, admin: "127.0.0.1:9090", dataDir: "var/demo"}
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Run the gateway before a small built-in site, and try everything",
+		Long: `Run the gateway before a small built-in site: pages, a form, a script's list, a WebSocket clock, an
+event stream, pictures, an XML search, and a page on which you play robot and watch what each kind
+of client gets. Nothing outside of this machine can reach it by default.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
+			defer stop()
+			return runDemo(ctx, &f)
+		},
+	}
+	p := cmd.Flags()
+	p.StringSliceVarP(&f.listen, "listen", "l", f.listen, "`ADDR` to serve visitors on")
+	p.StringVar(&f.admin, "admin", f.admin, "`ADDR` of the private listener")
+	p.StringVar(&f.dataDir, "data-dir", f.dataDir, "`DIR` for keys and the store")
+	p.StringVar(&f.testAnswer, "captcha-test-answer", "", "every challenge asks for these `DIGITS`")
+	p.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
+	return cmd
+}
+
+// The demo's partner of the XML search, and the cookie that the site signs for its visitors.
+const (
+	demoPartnerKey = "demo-partner-key"
+	demoCookie     = "demo_user"
+)
+
+// demoSettings is the configuration of the demo over the defaults: what the site's pages show.
+func demoSettings(upstream string, key []byte) map[string]any {
+	return map[string]any{
+		"identity": map[string]any{"trusted_proxies": []any{"127.0.0.1", "::1"}},
+		"services": []any{map[string]any{
+			"name":     "demo",
+			"upstream": map[string]any{"urls": []any{upstream}},
+			"requests": map[string]any{"xml_paths": []any{"/xmlsearch"}},
+			// who has blocked themselves for a try can still take it back
+			"paths": []any{map[string]any{"prefix": "/play", "verdict": map[string]any{"mode": "off"}}},
+			"captcha": map[string]any{
+				"ajax":     "inline",
+				"work":     true,
+				"partners": []any{map[string]any{"name": "demo", "key": demoPartnerKey}},
+			},
+			"messages": map[string]any{"routes": []any{map[string]any{
+				"route": "POST /guestbook",
+				"sources": []any{
+					map[string]any{"attribute": "text", "from": "form", "key": "words"},
+					map[string]any{"attribute": "text", "from": "multipart", "key": "words"},
+					map[string]any{"attribute": "from", "from": "subject"},
+					map[string]any{"attribute": "ip", "from": "address"},
+				},
+				"answers": []any{
+					map[string]any{"decision": "OK", "action": "pass"},
+					map[string]any{"decision": "MARK", "action": "mark"},
+					map[string]any{"decision": "SPAM", "action": "captcha"},
+					map[string]any{"decision": "FREQUENT", "action": "captcha"},
+					map[string]any{"decision": "FLOOD", "action": "quarantine"},
+					map[string]any{"decision": "INVALID", "action": "block"},
+				},
+				"trace": true,
+			}}},
+			"cookies": map[string]any{"service_cookie": map[string]any{
+				"name": demoCookie, "keys": []any{map[string]any{"key": string(key)}},
+			}},
+		}},
+		"message": map[string]any{"partners": []any{map[string]any{"name": "default", "domain": map[string]any{"properties": []any{
+			map[string]any{"name": "storage", "class": message.ClassMemoryStorage},
+			map[string]any{"name": "messageAnalyzer", "class": message.ClassFirewall, "rules": demoRules},
+			map[string]any{"name": "messageLog", "class": message.ClassLog, "time_chunk": "10m", "num_chunks": 144},
+			map[string]any{"name": "model", "class": message.ClassModel},
+		}}}}},
+	}
+}
+
+// demoRules judge the guest-book: the usual example, and what makes it worth watching.
+const demoRules = `do hasAttribute(attribute="text") mark wordless
+if wordless stop as OK
+do lengthCheck(minLength=1, maxLength=600) mark invalid
+if invalid skip to 1000
+do messageFloodCheck() mark flood score 2
+do messageFrequencyCheck() mark messagefrequent, frequent score 1
+do userFrequencyCheck(timeout=60, count=30) mark userfrequent, frequent score 1
+do nearDuplicateCheck(minWords=6) mark alike score 0.5
+do modelClassify() mark spam score 2
+1000: do messageLogPut()
+if invalid stop as INVALID
+if flood stop as FLOOD
+if frequent stop as FREQUENT
+if spam stop as SPAM
+if alike stop as MARK
+stop as OK
+`
+
+// teachDemo gives the model of a new data directory its first lessons.
+func teachDemo(ctx context.Context, s *message.System) error {
+	call := func(method, more string, text string) (string, error) {
+		t, err := json.Marshal(text)
+		if err != nil {
+			return "", err
+		}
+		_, _, answer := s.Serve(ctx, message.JSON, fmt.Appendf(nil,
+			`{"method":%q,"params":[{"partner":null,"model":"model","message":{"text":%s}%s}]}`, method, t, more), message.Auth{})
+		return string(answer), nil
+	}
+	lessons := demo.Lessons()
+	if known, err := call("sf.model.classify", "", lessons[0].Text); err != nil || strings.Contains(known, `"bad"`) {
+		return err
+	}
+	for _, l := range lessons {
+		marker := `,"marker":"good"`
+		if l.Spam {
+			marker = `,"marker":"bad"`
+		}
+		if answer, err := call("sf.model.train", marker, l.Text); err != nil || strings.Contains(answer, `"error"`) {
+			return errors.Join(err, fmt.Errorf("teach the demo's model: %s", answer))
+		}
+	}
+	return nil
+}
+
+func runDemo(ctx context.Context, f *serveFlags) error {
+	site, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	key := fmt.Appendf(nil, "%x", spravka.NewID())
+	f.read = func() (*config.Config, error) {
+		return config.Decode(demoSettings("http://"+site.Addr().String(), key), f.override)
+	}
+	cfg, err := f.read()
+	if err != nil {
+		return err
+	}
+	a, err := gateway.New(cfg, version, f.read)
+	if err != nil {
+		return err
+	}
+	if s := a.MessageSystem(); s != nil {
+		if err := teachDemo(ctx, s); err != nil {
+			a.Close()
+			return err
+		}
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	served := make(chan error, 1)
+	ready := func() {
+		go func() {
+			served <- demo.Serve(ctx, site, demo.Options{
+				GatewayURL: func() string { return "http://" + a.VisitorAddr() },
+				AdminURL:   func() string { return "http://" + a.AdminAddr },
+				Token:      a.Token,
+				XMLQuery:   "key=" + demoPartnerKey,
+				CookieName: demoCookie,
+				SignCookie: func(name, value string, made time.Time) (string, error) {
+					return spravka.SignService(name, value, made, key)
+				},
+				Log: a.Logger("demo"),
+			})
+		}()
+		printDemo(a)
+	}
+	err = a.Run(ctx, nil, ready)
+	stop()
+	return errors.Join(err, <-served)
+}
+
+func printDemo(a *gateway.Server) {
+	fmt.Printf(`
+  Antirobot demo
+
+    the site, behind the gateway   http://%[1]s/
+    play robot                     http://%[1]s/play
+    spam the guest book            http://%[1]s/guestbook, and watch the rules at http://%[1]s/guestbook/rules
+    metrics                        http://%[2]s/metrics
+    the API's token                %[3]s/admin.token
+
+  Try: open the site, turn into a robot on the play page, solve the captcha, and go on as a human.
+  From a shell, ban yourself for a minute and ask again:
+
+    curl -H "Authorization: Bearer $(cat %[3]s/admin.token)" -H 'Content-Type: application/json' \
+      -d '{"subject":"ip:127.0.0.1","ttl":"1m","reason":"try"}' http://%[2]s/api/bans
+    curl -i http://%[1]s/
+
+  Stop it with Ctrl-C.
+
+`, a.VisitorAddr(), a.AdminAddr, a.Cfg.DataDir)
+}

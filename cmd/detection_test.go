@@ -1,0 +1,116 @@
+package cmd
+
+import (
+	"context"
+	"os"
+	"reflect"
+	"testing"
+	"time"
+
+	"antirobot/replay"
+	"antirobot/traffic"
+)
+
+// mostOddPercent is how many of a hundred people with habits of robots may be asked for a captcha.
+const mostOddPercent = 5
+
+// measure runs made-up traffic through a gateway with all defaults.
+func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome {
+	t.Helper()
+	r, err := newTrafficRehearsal("", &cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	score := traffic.Score{Begin: cfg.Begin}
+	err = traffic.Run(context.Background(), cfg, r.Gateway, nil, func(q *traffic.Request, s *replay.Served) error {
+		score.Add(q, s)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if t.Failed() || testing.Verbose() {
+		_ = score.Text(os.Stdout)
+	}
+	odd := 0
+	for _, h := range score.Hurt() {
+		if h.Kind == traffic.Odd {
+			odd++
+			t.Logf("%s %d (%s) was stopped: %s [%s]", h.Kind, h.Client, h.Habit, h.Reason, h.Factors)
+			continue
+		}
+		t.Errorf("%s %d, who is no robot, was stopped at %v after %d requests as %s: %s [%s]", h.Kind, h.Client, h.At, h.Before, h.Subject, h.Reason, h.Factors)
+	}
+	of := map[traffic.Kind]traffic.Outcome{}
+	all := 0
+	for _, o := range score.Outcomes() {
+		of[o.Kind] = o
+		if o.Kind == traffic.Odd {
+			all += o.Clients
+		}
+	}
+	if 100*odd > mostOddPercent*all {
+		t.Errorf("of %d odd people %d were stopped", all, odd)
+	}
+	return of
+}
+
+// TestDetection is the promise of docs/detection.md with room around it: at the default settings robots of these kinds
+// are stopped after so many requests, and nobody who is no robot is.
+func TestDetection(t *testing.T) {
+	for name, via := range map[string]traffic.Via{"direct": traffic.Direct, "behind nginx": traffic.Nginx} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testDetection(t, via)
+		})
+	}
+}
+
+func testDetection(t *testing.T, via traffic.Via) {
+	cfg := traffic.DefaultConfig()
+	cfg.Length, cfg.WarmUp, cfg.Scale, cfg.Via = 6*time.Hour, 27*time.Hour, 0.5, via
+	if testing.Short() {
+		cfg.Length, cfg.WarmUp, cfg.Scale = 2*time.Hour, 25*time.Hour, 0.1
+	}
+	of := measure(t, cfg)
+	for kind, want := range map[traffic.Kind]struct {
+		share  float64 // of the clients, at least
+		before int     // requests until the first that is stopped, at most, for the median
+	}{
+		traffic.Fast: {1, 110},
+		traffic.Liar: {1, 60},
+		traffic.API:  {1, 200},
+		traffic.Slow: {0.8, 100},
+
+		traffic.Spread:   {0.5, 10},
+		traffic.Headless: {0.8, 2000},
+	} {
+		o := of[kind]
+		if o.Clients == 0 || float64(o.Stopped) < want.share*float64(o.Clients) || o.BeforeMedian > want.before {
+			t.Errorf("%s: %d of %d stopped, after %d requests (median); want %.0f %% after at most %d", kind, o.Stopped, o.Clients, o.BeforeMedian, 100*want.share, want.before)
+		}
+	}
+	for _, kind := range []traffic.Kind{traffic.People, traffic.Office, traffic.Mobile, traffic.Crawler} {
+		if o := of[kind]; o.Requests < 500 || o.Stopped > 0 {
+			t.Errorf("%s: %d requests, %d stopped", kind, o.Requests, o.Stopped)
+		}
+	}
+}
+
+// TestTrafficIsTheSame runs the same seed twice, and another.
+func TestTrafficIsTheSame(t *testing.T) {
+	t.Parallel()
+	cfg := traffic.DefaultConfig()
+	cfg.Length, cfg.WarmUp, cfg.Scale = 20*time.Minute, 2*time.Hour, 0.05
+	first, second := measure(t, cfg), measure(t, cfg)
+	if !reflect.DeepEqual(first, second) {
+		t.Errorf("the same seed gives different figures:\n%+v\n%+v", first, second)
+	}
+	cfg.Seed++
+	if third := measure(t, cfg); reflect.DeepEqual(first, third) {
+		t.Error("another seed gives the same figures")
+	}
+}

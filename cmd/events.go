@@ -1,0 +1,117 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"antirobot/config"
+	"antirobot/verdict/processor"
+)
+
+func eventsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "events",
+		Short: "Export what the gateway has seen, for models to be trained with",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q: it is events export", args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(eventsExportCommand())
+	return cmd
+}
+
+// exportFlags say what is exported, and from where.
+type exportFlags struct {
+	api        apiClient
+	out, since string
+	running    bool
+	unlabelled bool
+}
+
+func eventsExportCommand() *cobra.Command {
+	var f exportFlags
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write factors of subjects with labels, as CSV",
+		Long: `Writes the training log as CSV: one row for each time that a subject of the sample was evaluated, with
+all factors (an empty field is unknown), a label (1 robot, 0 human) and where the label comes from:
+
+  crawler     a verified crawler of a search engine       1
+  list        on a ban list, or stopped by a rule         1
+  signed-in   known by a login or the service's cookie    0
+  solved      solved a captcha                            0
+  failed      gave three wrong answers and no right one   1
+  ignored     was shown three captchas and tried none     1
+
+Rows from after the gateway first answered a subject itself are left out, since their factors tell of
+that answer. Subjects are hashes: no address, cookie or login is in the log.
+
+It reads the log in the data directory; of a running gateway the last seconds may be missing. With
+--running it asks the gateway, over its private listener.`,
+		Example: `  antirobot events export --data-dir /var/lib/antirobot --out labelled.csv
+  antirobot events export --running --since 7d --out labelled.csv
+  tools/train.py --data labelled.csv --out model.json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, time.Now()) },
+	}
+	f.api.register(cmd)
+	p := cmd.Flags()
+	p.StringVar(&f.out, "out", "-", "write to `FILE`; - is standard output")
+	p.StringVar(&f.since, "since", "", "only rows from the last `TIME`, e.g. 12h or 7d")
+	p.BoolVar(&f.running, "running", false, "ask the running gateway at --admin instead of reading --data-dir")
+	p.BoolVar(&f.unlabelled, "unlabelled", false, "write rows without a label, too")
+	return cmd
+}
+
+func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
+	var since time.Time
+	if f.since != "" {
+		d, err := config.ReadDuration(f.since)
+		if err != nil {
+			return fmt.Errorf("--since: %w", err)
+		}
+		since = now.Add(-d)
+	}
+	w := cmd.OutOrStdout()
+	if f.out != "-" {
+		file, err := os.OpenFile(f.out, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			if e := file.Close(); err == nil {
+				err = e
+			}
+		}()
+		w = file
+	}
+	if f.running {
+		return f.ask(cmd, w, since)
+	}
+	done, err := processor.ExportTraining(config.TrainingDir(f.api.dataDir), w, processor.ExportOptions{Unlabelled: f.unlabelled, Since: since}, now)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%d rows: %d of robots, %d of people; %d without a label, %d left out from after the gateway's own answers\n",
+		done.Rows, done.Robots, done.People, done.Unlabelled, done.Late)
+	return nil
+}
+
+func (f *exportFlags) ask(cmd *cobra.Command, w io.Writer, since time.Time) error {
+	path := "/api/events?unlabelled=" + fmt.Sprint(f.unlabelled)
+	if !since.IsZero() {
+		path += "&since=" + since.UTC().Format(time.RFC3339)
+	}
+	return f.api.stream(cmd, http.MethodGet, path, nil, func(body io.Reader) error {
+		_, err := io.Copy(w, body)
+		return err
+	})
+}

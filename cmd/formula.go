@@ -1,0 +1,115 @@
+package cmd
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"antirobot/config"
+	"antirobot/verdict/formula"
+)
+
+func formulaCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "formula",
+		Short: "Look at a model, and measure it on labelled factors",
+		Long: `A formula turns the factors of a subject into the probability that it is a robot. It is a score card
+in YAML, trees of XGBoost in JSON, or oblivious trees of CatBoost in JSON; docs/formula.md says how to
+write or train one. Built in: ` + strings.Join(formula.Builtins(), ", ") + `.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return fmt.Errorf("unknown command %q: it is formula show, formula print or formula eval", args[0])
+			}
+			return cmd.Help()
+		},
+	}
+	cmd.AddCommand(formulaShowCommand(), formulaEvalCommand(), formulaBuiltinCommand())
+	return cmd
+}
+
+// importance is a factor of a model, with how far it moves the raw score.
+type importance struct {
+	Factor string  `json:"factor"`
+	Moves  float32 `json:"moves"`
+	Why    string  `json:"why,omitempty"`
+}
+
+// importances returns the factors that a model uses, the strongest first.
+func importances(m *formula.Model) []importance {
+	var out []importance
+	needs := m.Needs()
+	for i, name := range m.Names() {
+		if slices.Contains(needs, name) {
+			out = append(out, importance{Factor: name, Moves: m.Importance()[i], Why: m.Reason(i)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b importance) int { return cmp.Compare(b.Moves, a.Moves) })
+	return out
+}
+
+func formulaShowCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show MODEL",
+		Short: "Print what a model is: its version, the factors that it needs, and how far each moves the score",
+		Long: `Prints the version of a model (as bans name it), its size, and the factors that it needs. How far a
+factor moves the score is in log-odds: of trees the mean of the changes that its splits make, of a
+score card the distance between its lowest and its highest weight.
+
+MODEL is a file, or the name of a built-in one.`,
+		Example: `  antirobot formula show default
+  antirobot formula show model.json --json`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			m, err := config.LoadModel(args[0])
+			if err != nil {
+				return err
+			}
+			list := importances(m)
+			out := cmd.OutOrStdout()
+			if asJSON {
+				return json.NewEncoder(out).Encode(map[string]any{
+					"version": m.Version(), "kind": m.Kind(), "size": m.Size(), "bias": m.Bias(), "factors": list,
+				})
+			}
+			fmt.Fprintf(out, "%s: %s, %s\nwithout any evidence: %.4f\n\n", m.Version(), m.Kind(), m.Size(), probability(m.Bias()))
+			w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+			fmt.Fprintln(w, "factor\tmoves\t\twhy")
+			for _, f := range list {
+				fmt.Fprintf(w, "%s\t%.3f\t%s\t%s\n", f.Factor, f.Moves, bar(f.Moves, list[0].Moves), f.Why)
+			}
+			return w.Flush()
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// bar draws a share of the largest value.
+func bar(v, most float32) string {
+	if most <= 0 {
+		return ""
+	}
+	return strings.Repeat("█", int(v/most*20+0.5))
+}
+
+func formulaBuiltinCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "print NAME",
+		Short: "Print the file of a built-in model, to begin one of your own with",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			data, ok := formula.Builtin(args[0])
+			if !ok {
+				return fmt.Errorf("there is no built-in model %q; there are %s", args[0], strings.Join(formula.Builtins(), ", "))
+			}
+			_, err := cmd.OutOrStdout().Write(data)
+			return err
+		},
+	}
+}

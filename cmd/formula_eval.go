@@ -1,0 +1,255 @@
+package cmd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"antirobot/config"
+	"antirobot/verdict/formula"
+	"antirobot/verdict/processor"
+)
+
+type evalFlags struct {
+	model, data, html string
+	sources           []string
+	threshold         float64
+	fpr               float64
+	asJSON            bool
+}
+
+func formulaEvalCommand() *cobra.Command {
+	var f evalFlags
+	cmd := &cobra.Command{
+		Use:   "eval",
+		Short: "Measure a model on labelled factors: ROC, precision and recall, a suggested threshold",
+		Long: `Scores the labelled rows of a CSV file (of events export, of replay --factors or of traffic --factors)
+and says how well the scores tell robots from people: the area under the ROC curve, precision and recall
+by threshold, and the lowest threshold at which no more than a wanted share of the people is banned.
+
+Where the file has subjects, it is they who are counted: a subject is banned if any of its rows scores
+above the threshold, as in the gateway. Measure a model on subjects that it was not trained with.`,
+		Example: `  antirobot formula eval --model model.json --data labelled.csv --fpr 0.001 --html report.html
+  antirobot formula eval --model default --data labelled.csv --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.OutOrStdout()) },
+	}
+	p := cmd.Flags()
+	p.StringVar(&f.model, "model", "default", "`FILE` of the model, or the name of a built-in one")
+	p.StringVar(&f.data, "data", "", "`FILE` with labelled factors in CSV; - is standard input")
+	p.StringVar(&f.html, "html", "", "write a report with plots to `FILE`; it needs nothing from elsewhere")
+	p.StringSliceVar(&f.sources, "source", nil, "count only labels from these `SOURCES`")
+	p.Float64Var(&f.threshold, "threshold", 0, "say what this `THRESHOLD` does, instead of suggesting one")
+	p.Float64Var(&f.fpr, "fpr", 0.001, "the wanted false-positive `RATE` that a threshold is suggested for")
+	p.BoolVar(&f.asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// formulaReport is what eval found.
+type formulaReport struct {
+	Model      string              `json:"model"`
+	Kind       formula.Kind        `json:"kind"`
+	Size       string              `json:"size"`
+	Data       string              `json:"data"`
+	By         string              `json:"by"` // what is counted: subjects or rows
+	Rows       int                 `json:"rows"`
+	Unlabelled int                 `json:"rows_without_label"`
+	Mixed      int                 `json:"subjects_with_both_labels"`
+	Lacks      []string            `json:"factors_that_the_data_lacks,omitempty"`
+	Total      *formula.Evaluation `json:"evaluation"`
+	ByRow      *formula.Evaluation `json:"evaluation_by_row,omitempty"`
+	Suggested  formula.Suggestion  `json:"suggested"`
+	Given      bool                `json:"-"` // the threshold came from the command line
+	Sources    []sourceFigures     `json:"sources"`
+	Importance []importance        `json:"importance"`
+}
+
+// sourceFigures says what the threshold does to those whose label has one source.
+type sourceFigures struct {
+	Source string `json:"source"`
+	Robot  bool   `json:"robots"`
+	Count  int    `json:"count"`
+	Banned int    `json:"banned"`
+}
+
+func (f *evalFlags) run(out io.Writer) error {
+	if f.data == "" {
+		return errors.New("which data? give --data FILE with labelled factors")
+	}
+	if f.fpr < 0 || f.fpr > 1 || f.threshold < 0 || f.threshold > 1 {
+		return errors.New("--fpr and --threshold are between 0 and 1")
+	}
+	m, err := config.LoadModel(f.model)
+	if err != nil {
+		return err
+	}
+	r, err := f.evaluate(m)
+	if err != nil {
+		return err
+	}
+	if f.html != "" {
+		if err := writeReport(f.html, r); err != nil {
+			return err
+		}
+	}
+	if f.asJSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(r)
+	}
+	return r.print(out)
+}
+
+// judged is what is counted: a subject with its highest score, or a row.
+type judged struct {
+	formula.Sample
+	source string
+	mixed  bool
+}
+
+func (f *evalFlags) evaluate(m *formula.Model) (*formulaReport, error) {
+	in := os.Stdin
+	if f.data != "-" {
+		file, err := os.Open(f.data)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	r := &formulaReport{Model: m.Version(), Kind: m.Kind(), Size: m.Size(), Data: f.data, By: "subjects", Importance: importances(m)}
+	var rows []formula.Sample
+	var list []*judged
+	subjects := map[string]*judged{}
+	lacks, _, err := formula.ReadRows(in, processor.FactorNames(), func(row *formula.Row) error {
+		r.Rows++
+		if row.Label == formula.Unlabelled || len(f.sources) > 0 && !slices.Contains(f.sources, row.Source) {
+			r.Unlabelled++
+			return nil
+		}
+		s := formula.Sample{Score: m.Score(row.Factors), Robot: row.Label == formula.Robot}
+		rows = append(rows, s)
+		who := row.Kind + ":" + row.Subject
+		j := subjects[who]
+		if j == nil || row.Subject == "" {
+			j = &judged{Sample: s, source: row.Source}
+			subjects[who] = j
+			list = append(list, j)
+		}
+		j.mixed = j.mixed || j.Robot != s.Robot
+		j.Score, j.Robot = max(j.Score, s.Score), j.Robot || s.Robot
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.data, err)
+	}
+	for _, name := range m.Needs() {
+		if slices.Contains(lacks, name) {
+			r.Lacks = append(r.Lacks, name)
+		}
+	}
+	if len(subjects) == 1 && subjects[":"] != nil {
+		r.By = "rows"
+	} else {
+		r.ByRow = formula.Evaluate(rows)
+	}
+	samples := make([]formula.Sample, 0, len(list))
+	for _, j := range list {
+		samples = append(samples, j.Sample)
+		if j.mixed {
+			r.Mixed++
+		}
+	}
+	r.Total = formula.Evaluate(samples)
+	if r.Total.Robots == 0 || r.Total.People == 0 {
+		return nil, fmt.Errorf("%s has %d robots and %d people with labels: both are needed", f.data, r.Total.Robots, r.Total.People)
+	}
+	r.Suggested = r.Total.Suggest(samples, f.fpr)
+	if f.threshold > 0 {
+		r.Given = true
+		r.Suggested = r.Total.At(samples, float32(f.threshold))
+	}
+	r.Sources = bySource(list, r.Suggested.Threshold)
+	return r, nil
+}
+
+func bySource(list []*judged, threshold float32) []sourceFigures {
+	var out []sourceFigures
+	for _, j := range list {
+		i := slices.IndexFunc(out, func(s sourceFigures) bool { return s.Source == j.source && s.Robot == j.Robot })
+		if i < 0 {
+			i = len(out)
+			out = append(out, sourceFigures{Source: j.source, Robot: j.Robot})
+		}
+		out[i].Count++
+		if j.Score > threshold {
+			out[i].Banned++
+		}
+	}
+	slices.SortStableFunc(out, func(a, b sourceFigures) int { return b.Count - a.Count })
+	return out[:min(len(out), 40)]
+}
+
+func (r *formulaReport) print(out io.Writer) error {
+	fmt.Fprintf(out, "%s (%s, %s) on %s\n", r.Model, r.Kind, r.Size, r.Data)
+	fmt.Fprintf(out, "%d rows, %d without label; %d robots and %d people by %s\n", r.Rows, r.Unlabelled, r.Total.Robots, r.Total.People, r.By)
+	if len(r.Lacks) > 0 {
+		fmt.Fprintf(out, "the data lacks factors that the model needs, they count as unknown: %s\n", strings.Join(r.Lacks, ", "))
+	}
+	if r.Mixed > 0 {
+		fmt.Fprintf(out, "%d subjects have rows with both labels; they count as robots\n", r.Mixed)
+	}
+	t := r.Total
+	fmt.Fprintf(out, "\nROC AUC %.4f (95 %%: %.4f to %.4f), log loss %.4f, Brier score %.4f\n\n", t.AUC, t.Low, t.High, t.LogLoss, t.Brier)
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "threshold\tprecision\trecall\tfalse positives\trate\t")
+	for _, p := range t.Points {
+		fmt.Fprintf(w, "%.3f\t%s\t%s\t%d\t%s\t\n", p.Threshold, percent(p.Precision), percent(p.Recall), p.Wronged, percent(p.FPR))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n%s\n", r.suggestion())
+	w = tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(w, "\nlabel\tsource\tcount\tabove the threshold")
+	for _, s := range r.Sources {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\n", s.label(), s.Source, s.Count, s.Banned)
+	}
+	return w.Flush()
+}
+
+func (s sourceFigures) label() string {
+	if s.Robot {
+		return "robot"
+	}
+	return "human"
+}
+
+// suggestion says in a sentence what the threshold does.
+func (r *formulaReport) suggestion() string {
+	s := r.Suggested
+	what := fmt.Sprintf("Suggested threshold for a false-positive rate of at most %s: %.4f", percent(formula.Figure(s.Wanted)), s.Threshold)
+	if r.Given {
+		what = fmt.Sprintf("A threshold of %.4f", s.Threshold)
+	}
+	return fmt.Sprintf("%s. It bans %d of %d robots (%s) and %d of %d people (%s; with so many people the true rate is under %s, 95 %%).",
+		what, s.Banned, r.Total.Robots, percent(s.Recall), s.Wronged, r.Total.People, percent(s.FPR), percent(s.Bound))
+}
+
+func percent(f formula.Figure) string {
+	if math.IsNaN(float64(f)) {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f %%", 100*float64(f))
+}
+
+// probability maps log-odds.
+func probability(raw float32) float64 { return 1 / (1 + math.Exp(-float64(raw))) }

@@ -1,0 +1,169 @@
+package cmd
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"math"
+	"os"
+	"strings"
+
+	"antirobot/verdict/formula"
+)
+
+//go:embed formula_report.html
+var reportPage string
+
+// writeReport writes the report as one HTML file that loads nothing.
+func writeReport(name string, r *formulaReport) (err error) {
+	page, err := template.New("report").Funcs(template.FuncMap{
+		"percent": percent, "roc": r.roc, "zoom": r.zoom, "thresholds": r.thresholds, "scores": r.scores,
+		"width": func(i importance) float32 {
+			if r.Importance[0].Moves <= 0 {
+				return 0
+			}
+			return 100 * i.Moves / r.Importance[0].Moves
+		},
+	}).Parse(reportPage)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if e := f.Close(); err == nil {
+			err = e
+		}
+	}()
+	return page.Execute(f, r)
+}
+
+// plot is a square of 0…1 by 0…1 drawn into SVG coordinates. What goes in are numbers and constants only.
+type plot struct {
+	strings.Builder
+	most float64 // value at the right end
+}
+
+const (
+	plotLeft, plotTop, plotWidth, plotHeight = 44.0, 10.0, 340.0, 220.0
+)
+
+func (p *plot) x(v float64) float64 { return plotLeft + plotWidth*min(v/p.most, 1) }
+
+func (p *plot) y(v float64) float64 { return plotTop + plotHeight*(1-v) }
+
+// begin draws the grid and the names of the axes.
+func begin(label, xName, yName string, most float64) *plot {
+	p := &plot{most: most}
+	fmt.Fprintf(p, `<svg viewBox="0 0 400 270" role="img" aria-label="%s">`, label)
+	for i := range 6 {
+		v := float64(i) / 5
+		fmt.Fprintf(p, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, plotLeft, plotLeft+plotWidth, p.y(v), p.y(v))
+		fmt.Fprintf(p, `<text class="tick" text-anchor="end" x="%.1f" y="%.1f">%.1f</text>`, plotLeft-6, p.y(v)+4, v)
+		fmt.Fprintf(p, `<text class="tick" text-anchor="middle" x="%.1f" y="%.1f">%.3g</text>`, p.x(v*most), plotTop+plotHeight+16, v*most)
+	}
+	fmt.Fprintf(p, `<text class="axis" text-anchor="middle" x="%.1f" y="264">%s</text>`, plotLeft+plotWidth/2, xName)
+	fmt.Fprintf(p, `<text class="axis" text-anchor="middle" transform="translate(11 %.1f) rotate(-90)">%s</text>`, plotTop+plotHeight/2, yName)
+	return p
+}
+
+// line draws points in order; those that are no numbers are left out.
+func (p *plot) line(class string, points [][2]float64) {
+	var b strings.Builder
+	for _, q := range points {
+		if math.IsNaN(q[0]) || math.IsNaN(q[1]) {
+			continue
+		}
+		fmt.Fprintf(&b, "%.1f,%.1f ", p.x(q[0]), p.y(q[1]))
+	}
+	fmt.Fprintf(p, `<polyline class="%s" points="%s"/>`, class, strings.TrimSpace(b.String()))
+}
+
+func (p *plot) dot(x, y float64) {
+	fmt.Fprintf(p, `<circle class="mark" r="4" cx="%.1f" cy="%.1f"/>`, p.x(x), p.y(y))
+}
+
+func (p *plot) end() template.HTML {
+	p.WriteString("</svg>")
+	return template.HTML(p.String()) //nolint:gosec // made of numbers and constants
+}
+
+func (r *formulaReport) curve(label string, most float64) template.HTML {
+	p := begin(label, "people banned (share)", "robots banned (share)", most)
+	if most == 1 {
+		p.line("chance", [][2]float64{{0, 0}, {1, 1}})
+	}
+	var points [][2]float64
+	for i, c := range r.Total.Curve {
+		x, y := float64(c.FPR), float64(c.Recall)
+		if x > most && i > 0 { // end at the edge
+			before := r.Total.Curve[i-1]
+			if x0 := float64(before.FPR); x0 < most {
+				points = append(points, [2]float64{most, float64(before.Recall) + (y-float64(before.Recall))*(most-x0)/(x-x0)})
+			}
+			break
+		}
+		points = append(points, [2]float64{x, y})
+	}
+	p.line("robots", points)
+	if float64(r.Suggested.FPR) <= most {
+		p.dot(float64(r.Suggested.FPR), float64(r.Suggested.Recall))
+	}
+	return p.end()
+}
+
+func (r *formulaReport) roc() template.HTML { return r.curve("ROC curve", 1) }
+
+func (r *formulaReport) zoom() template.HTML {
+	return r.curve("ROC curve at low rates of false positives", 0.05)
+}
+
+func (r *formulaReport) thresholds() template.HTML {
+	p := begin("Precision and recall by threshold", "threshold", "share", 1)
+	var precision, recall, wronged [][2]float64
+	for _, q := range r.Total.Points {
+		t := float64(q.Threshold)
+		precision = append(precision, [2]float64{t, float64(q.Precision)})
+		recall = append(recall, [2]float64{t, float64(q.Recall)})
+		wronged = append(wronged, [2]float64{t, float64(q.FPR)})
+	}
+	p.line("precision", precision)
+	p.line("robots", recall)
+	p.line("people", wronged)
+	t := p.x(float64(r.Suggested.Threshold))
+	fmt.Fprintf(p, `<line class="at" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, t, t, plotTop, plotTop+plotHeight)
+	return p.end()
+}
+
+// scores draws how the scores of people and of robots are spread, each as shares of their own.
+func (r *formulaReport) scores() template.HTML {
+	p := begin("Scores of people and robots", "score", "share of each", 1)
+	draw := func(class string, counts [20]int, of int, shift float64) {
+		for i, n := range counts {
+			if n == 0 || of == 0 {
+				continue
+			}
+			v := float64(n) / float64(of)
+			fmt.Fprintf(p, `<rect class="%s" x="%.1f" y="%.1f" width="7" height="%.1f"/>`, class, p.x(float64(i)/20)+shift, p.y(v), plotHeight*v)
+		}
+	}
+	draw("people", r.Total.PeopleScores, r.Total.People, 1)
+	draw("robots", r.Total.RobotScores, r.Total.Robots, 9)
+	return p.end()
+}
+
+// Percent is for the page.
+func (s sourceFigures) Percent() string {
+	if s.Count == 0 {
+		return ""
+	}
+	return percent(formula.Figure(float64(s.Banned) / float64(s.Count)))
+}
+
+// Label is for the page.
+func (s sourceFigures) Label() string { return s.label() }
+
+// Sentence is for the page.
+func (r *formulaReport) Sentence() string { return r.suggestion() }

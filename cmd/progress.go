@@ -1,0 +1,81 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// progress is a bar on a terminal. The zero value shows nothing.
+type progress struct {
+	end  chan struct{}
+	done sync.WaitGroup
+}
+
+const (
+	progressEvery = 200 * time.Millisecond
+	progressWidth = 30
+)
+
+// startProgress draws a bar until it is stopped, if w is a terminal. read tells how much is done and of how much; -1: of
+// nobody knows how much.
+func startProgress(w io.Writer, quiet bool, read func() (n, of int64)) *progress {
+	p := &progress{}
+	if quiet || !isTerminal(w) {
+		return p
+	}
+	p.end = make(chan struct{})
+	p.done.Go(func() {
+		t := time.NewTicker(progressEvery)
+		defer t.Stop()
+		began := time.Now()
+		for {
+			select {
+			case <-p.end:
+				fmt.Fprint(w, "\r\x1b[K")
+				return
+			case <-t.C:
+				n, of := read()
+				fmt.Fprint(w, "\r"+progressLine(n, of, time.Since(began))+"\x1b[K")
+			}
+		}
+	})
+	return p
+}
+
+// stop removes the bar and waits until it is gone.
+func (p *progress) stop() {
+	if p.end != nil {
+		close(p.end)
+		p.done.Wait()
+	}
+}
+
+func progressLine(n, of int64, took time.Duration) string {
+	const mega = 1e6
+	rate := float64(n) / mega / max(took.Seconds(), 0.001)
+	if of <= 0 {
+		return fmt.Sprintf("%.1f MB, %.1f MB/s", float64(n)/mega, rate)
+	}
+	share := min(float64(n)/float64(of), 1)
+	full := int(share * progressWidth)
+	left := ""
+	if share > 0 && took > time.Second {
+		left = fmt.Sprintf(", %v left", time.Duration(float64(took)*(1-share)/share).Round(time.Second))
+	}
+	return fmt.Sprintf("[%s%s] %3.0f %%  %.1f of %.1f MB, %.1f MB/s%s", strings.Repeat("#", full), strings.Repeat(".", progressWidth-full),
+		100*share, float64(n)/mega, float64(of)/mega, rate, left)
+}
+
+// isTerminal reports whether w is a terminal that understands a bar.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok || os.Getenv("TERM") == "dumb" {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,234 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"antirobot/cbb"
+	"antirobot/config"
+	"antirobot/gateway"
+	"antirobot/replay"
+	"antirobot/verdict/processor"
+)
+
+// replayFlags are the flags of `replay`.
+type replayFlags struct {
+	config, against, format, host, html, factors string
+	ranges                                       []string
+	window                                       time.Duration
+	top                                          int
+	json, quiet                                  bool
+}
+
+func replayCommand() *cobra.Command {
+	var f replayFlags
+	cmd := &cobra.Command{
+		Use:   "replay LOG…",
+		Short: "Run recorded traffic through the judgement, and say who would have been stopped",
+		Long: `Run access logs through the code that judges live traffic, and say who would have been stopped, when
+and why, how much of the traffic that is, and which crawlers and signed-in people would have suffered.
+
+Logs may be in the common or combined format, or JSON of nginx, Caddy or Traefik; packed with gzip or
+not; - is standard input. Each line is recognised by itself. Several logs are merged by their times.
+
+A log knows the address, the time, the request, and at most some header fields: cookies and passes are
+missing, so everybody is their address. Nothing is asked of a network: crawlers are verified by their
+published ranges, from --ranges, from the configuration, or from the copies in its data directory.
+docs/replay.md says how to read the result.`,
+		Example: `  antirobot replay /var/log/nginx/access.log /var/log/nginx/access.log.*.gz
+  antirobot replay access.log --config antirobot.yaml --html report.html
+  antirobot replay access.log --config antirobot.yaml --against stricter.yaml
+  zcat access.log.gz | antirobot replay - --json`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("which log? antirobot replay access.log, or - for standard input")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
+			defer stop()
+			return f.run(ctx, cmd, args)
+		},
+	}
+	p := cmd.Flags()
+	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` as for serve; without it, one service with all defaults")
+	p.StringVar(&f.against, "against", "", "a second configuration `FILE`: show who it newly stops, and whom it lets free")
+	p.StringVar(&f.format, "format", "auto", "`FORMAT` of all lines: auto, common, combined, nginx, caddy or traefik")
+	p.StringVar(&f.host, "host", "", "`HOST` of requests whose log line names none (default: the first of the configuration)")
+	p.StringArrayVar(&f.ranges, "ranges", nil, "published ranges of a crawler, `NAME=FILE`, e.g. googlebot=googlebot.json; repeatable")
+	p.DurationVar(&f.window, "window", replay.DefaultWindow, "`TIME` by which a line may stand behind later ones")
+	p.IntVar(&f.top, "top", 20, "`N` lines of each table; 0 is all")
+	p.StringVar(&f.html, "html", "", "write a report with plots to `FILE` too")
+	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`; the label is 1 where the User-Agent declares a robot")
+	p.BoolVar(&f.json, "json", false, "print the whole result as JSON")
+	p.BoolVarP(&f.quiet, "quiet", "q", false, "no progress bar")
+	return cmd
+}
+
+func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []string) (err error) {
+	format, err := replay.ParseFormat(f.format)
+	if err != nil {
+		return fmt.Errorf("--format: %w", err)
+	}
+	if f.window <= 0 || f.window > 24*time.Hour {
+		return fmt.Errorf("--window: %v is not between 0 and 24h", f.window)
+	}
+	runner := replay.Runner{}
+	first, err := f.rehearse(f.config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, first.Close()) }()
+	runner.Gateway, runner.Host = first.Gateway, []byte(first.Host)
+	if f.against != "" {
+		second, err := f.rehearse(f.against)
+		if err != nil {
+			return fmt.Errorf("--against: %w", err)
+		}
+		defer func() { _ = second.Close() }()
+		runner.Against = second.Gateway
+	}
+	if f.host != "" {
+		runner.Host = []byte(strings.ToLower(f.host))
+	}
+	inputs, err := openInputs(files, cmd.InOrStdin())
+	if err != nil {
+		return err
+	}
+	log, err := replay.Open(ctx, inputs, replay.Options{Format: format, Window: f.window, Now: time.Now()})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = log.Close() }()
+	if f.factors != "" {
+		table, err := createFactors(f.factors)
+		if err != nil {
+			return err
+		}
+		runner.Factors = table.Factors
+		defer func() { err = errors.Join(err, table.close()) }()
+	}
+	began := time.Now()
+	bar := startProgress(cmd.ErrOrStderr(), f.quiet, log.Progress)
+	res, err := runner.Run(ctx, log)
+	bar.stop()
+	switch {
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(cmd.ErrOrStderr(), "interrupted: what follows is about the lines until here")
+	case err != nil && res.Report.Requests == 0:
+		for _, p := range res.Log.Problems {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d %s\n", p.Input, p.Line, p.What)
+		}
+		return err
+	case err != nil:
+		fmt.Fprintf(cmd.ErrOrStderr(), "%v: what follows is about the lines until there\n", err)
+	}
+	return errors.Join(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, time.Since(began)), err)
+}
+
+// rehearse reads a configuration and builds its gateway.
+func (f *replayFlags) rehearse(file string) (*gateway.Rehearsal, error) {
+	name := "the defaults"
+	if file != "" {
+		name = filepath.Base(file)
+	}
+	cfg, err := config.Read(file, func(c *config.Config) {
+		if file == "" { // the service is never asked, but there must be one
+			c.OverrideUpstreams([]string{"http://127.0.0.1:1"})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range f.ranges {
+		crawler, path, ok := strings.Cut(r, "=")
+		if !ok {
+			return nil, fmt.Errorf("--ranges %s: write NAME=FILE", config.Clip(r))
+		}
+		if _, err := os.Stat(path); err != nil {
+			return nil, fmt.Errorf("--ranges: %w", err)
+		}
+		err := cfg.Lists.Crawlers.Amend(crawler, func(c *cbb.CrawlerConfig) { c.RangeFiles = append(c.RangeFiles, path) })
+		if err != nil {
+			return nil, fmt.Errorf("--ranges: %w", err)
+		}
+	}
+	return gateway.NewRehearsal(name, cfg, zerolog.Nop())
+}
+
+// factorsFile is a file that the factors are written to.
+type factorsFile struct {
+	*replay.Factors
+	file *os.File
+	w    *bufio.Writer
+}
+
+func createFactors(name string) (*factorsFile, error) {
+	file, err := os.Create(name)
+	if err != nil {
+		return nil, fmt.Errorf("--factors: %w", err)
+	}
+	w := bufio.NewWriterSize(file, 256<<10)
+	return &factorsFile{Factors: replay.NewFactors(w, processor.FactorNames()), file: file, w: w}, nil
+}
+
+func (f *factorsFile) close() error {
+	if err := errors.Join(f.Flush(), f.w.Flush(), f.file.Close()); err != nil {
+		return fmt.Errorf("--factors: %w", err)
+	}
+	return nil
+}
+
+func openInputs(files []string, stdin io.Reader) ([]replay.Input, error) {
+	var inputs []replay.Input
+	var errs []error
+	piped := false
+	for _, name := range files {
+		if name == "-" && piped {
+			errs = append(errs, errors.New("standard input can be read once"))
+			continue
+		}
+		piped = piped || name == "-"
+		in, err := replay.File(name, stdin)
+		inputs, errs = append(inputs, in), append(errs, err)
+	}
+	return inputs, errors.Join(errs...)
+}
+
+func (f *replayFlags) write(out, diag io.Writer, res *replay.Result, took time.Duration) error {
+	if f.html != "" {
+		file, err := os.Create(f.html)
+		if err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+		if err := errors.Join(res.HTML(file), file.Close()); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
+	if f.json {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(res)
+	}
+	if err := res.Text(out, f.top); err != nil {
+		return err
+	}
+	if !f.quiet {
+		fmt.Fprintf(diag, "\n%d lines in %.1f s, %.0f lines a second\n", res.Log.Lines, took.Seconds(), float64(res.Log.Lines)/took.Seconds())
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"antirobot/config"
+)
+
+// version is set by the build.
+var version = "dev"
+
+// Main runs the command line of the process and returns its exit status.
+func Main() int {
+	if err := rootCommand().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "antirobot: "+err.Error())
+		return 1
+	}
+	return 0
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "antirobot",
+		Short: "A gateway that tells humans from robots in front of web services",
+		Long: `Antirobot stands in front of web services and decides, for every request and before the
+service sees it, whether a human or a robot is asking. Humans pass, robots are asked to solve
+a captcha, listed clients are blocked.
+
+Try it:       antirobot demo
+Protect one:  antirobot serve --listen :8080 --upstream http://127.0.0.1:3000
+Protect many: antirobot serve --config antirobot.yaml`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version,
+	}
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(),
+		formulaCommand(), eventsCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(), versionCommand())
+	return root
+}
+
+// flagError says what may have been meant by a flag that does not exist, and where the flags are described.
+func flagError(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		best := config.Nearest(unknown.GetSpecifiedName(), names)
+		if best != "" && unknown.GetSpecifiedShortnames() == "" {
+			return fmt.Errorf("%w; did you mean --%s? See `%s --help`", err, best, cmd.CommandPath())
+		}
+	}
+	return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version, the Go version and the platform",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "antirobot %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			return err
+		},
+	}
+}

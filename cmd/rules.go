@@ -1,0 +1,213 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"antirobot/config"
+	"antirobot/message"
+	"antirobot/rules"
+	"antirobot/rules/requestrules"
+	"antirobot/verdict/formula"
+)
+
+func rulesCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rules",
+		Short: "Describe, check and try rules of the message firewall",
+		Long: `Describe, check and try rules of the message firewall, without a gateway. docs/rules.md explains the
+language, docs/messages.md how clients set rules and ask about messages.`,
+	}
+	cmd.AddCommand(rulesDocCommand(), rulesCheckCommand(), rulesRunCommand())
+	return cmd
+}
+
+func rulesDocCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "doc",
+		Short:   "Print the language and all rules with their parameters, as Markdown",
+		Example: `  antirobot rules doc`,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return rules.WriteDoc(cmd.OutOrStdout()) },
+	}
+}
+
+func rulesCheckCommand() *cobra.Command {
+	var requests bool
+	cmd := &cobra.Command{
+		Use:   "check FILE",
+		Short: "Check a text of rules and say where it is wrong",
+		Long: `Check a text of rules: its syntax, and the names and parameters of its rules. The exit status is 1 if
+it is wrong. FILE may be - for standard input. Warnings do not fail the check. Names of lists and
+formulas are those of a configuration, which check-config knows.`,
+		Example: `  antirobot rules check comments.rules
+  antirobot rules check --requests shop.rules`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := rules.DefaultOptions()
+			if requests {
+				o.Parts = requestrules.Parts
+			}
+			p, _, err := readRules(cmd, args[0], o)
+			if err != nil {
+				return err
+			}
+			for _, w := range p.Warnings() {
+				fmt.Fprintf(cmd.OutOrStdout(), "warning: %s\n", ruleProblem(args[0], &w))
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: good, %s\n", args[0], config.Count(len(p.Script().Statements), "statement"))
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&requests, "requests", false, "they are rules over requests: models and logs are not there")
+	return cmd
+}
+
+func rulesRunCommand() *cobra.Command {
+	var fields []string
+	var trace bool
+	var files []string
+	var r triedRequest
+	cmd := &cobra.Command{
+		Use:   "run FILE",
+		Short: "Judge a message or a request by a text of rules and print the decision",
+		Long: `Judge a message, or with --request a request, by a text of rules and print the decision, its tags and
+its score. The rules run in surroundings of their own, as the default configuration has them: storages,
+counters, lists, log and model are empty.`,
+		Example: `  antirobot rules run comments.rules --message text='Cheap pills' --message from=34 --trace
+  antirobot rules run shop.rules --request 'GET /prices?page=7' --ip 192.0.2.7 --header 'User-Agent: curl/8.5' --trace`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var o message.Outcome
+			formulas, err := formulaFiles(files)
+			if err != nil {
+				return err
+			}
+			options := rules.DefaultOptions()
+			options.Formulas = formulas
+			_, text, err := readRules(cmd, args[0], options)
+			if err != nil {
+				return err
+			}
+			switch {
+			case r.line != "" && len(fields) > 0:
+				return errors.New("give one of --message and --request")
+			case r.line != "":
+				o, err = r.judge(text, formulas, trace)
+			default:
+				var values map[string]any
+				if values, err = messageValues(fields); err == nil {
+					o, err = judgeOnce(cmd.Context(), text, formulas, values, trace)
+				}
+			}
+			fmt.Fprint(cmd.OutOrStdout(), o.Log)
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "decision: %s\n", o.Decision)
+			if len(o.Tags) > 0 {
+				fmt.Fprintf(cmd.OutOrStdout(), "tags: %s\n", strings.Join(o.Tags, ", "))
+			}
+			if o.Score != 0 {
+				fmt.Fprintf(cmd.OutOrStdout(), "score: %g\n", o.Score)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringArrayVarP(&fields, "message", "m", nil, "an attribute of the message, `NAME=VALUE`: text, from (a number) or ip; repeatable")
+	f.BoolVar(&trace, "trace", false, "print what each statement did")
+	f.StringArrayVar(&files, "formula", nil, "a model for formulaCheck, `NAME=FILE`; repeatable")
+	f.StringVar(&r.line, "request", "", "a request instead of a message, `'METHOD /path?query'`")
+	f.StringArrayVar(&r.headers, "header", nil, "a header field of the request, `'Name: value'`; repeatable")
+	f.StringVar(&r.host, "host", "localhost", "the host of the request")
+	f.StringVar(&r.ip, "ip", "127.0.0.1", "the client's address")
+	f.StringVar(&r.subject, "subject", "", "who asks, as kind:id; else the address")
+	f.StringVar(&r.service, "service", "default", "the name of the service")
+	f.StringVar(&r.verdict, "verdict", "human", "what was decided so far: human or robot")
+	return cmd
+}
+
+// formulaFiles reads the models of the command line.
+func formulaFiles(files []string) (*requestrules.Formulas, error) {
+	var named []formula.NamedConfig
+	for _, f := range files {
+		name, file, ok := strings.Cut(f, "=")
+		if !ok {
+			return nil, fmt.Errorf("--formula %s: write NAME=FILE", config.Clip(f))
+		}
+		named = append(named, formula.NamedConfig{Name: name, File: file})
+	}
+	return requestrules.LoadFormulas(named)
+}
+
+// maxRulesFile bounds what is read; far more than rules may have.
+const maxRulesFile = 4 << 20
+
+// readRules reads and compiles a text of rules.
+func readRules(cmd *cobra.Command, file string, o rules.Options) (*rules.Program, string, error) {
+	in := cmd.InOrStdin()
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, "", fmt.Errorf("rules: %w", err)
+		}
+		defer f.Close()
+		in = f
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxRulesFile))
+	if err != nil {
+		return nil, "", fmt.Errorf("rules: %w", err)
+	}
+	p, err := rules.Compile(string(text), o)
+	var wrong *rules.SyntaxError
+	if errors.As(err, &wrong) {
+		return nil, "", errors.New(ruleProblem(file, wrong))
+	}
+	return p, string(text), err
+}
+
+func ruleProblem(file string, e *rules.SyntaxError) string {
+	s := fmt.Sprintf("%s:%d:%d: %s", file, e.Line, e.Col, e.Text)
+	if e.Hint != "" {
+		s += "; did you mean " + e.Hint + "?"
+	}
+	return s
+}
+
+// messageValues reads the attributes of the command line, which have the types of the default message domain.
+func messageValues(fields []string) (map[string]any, error) {
+	values := map[string]any{}
+	for _, f := range fields {
+		name, value, ok := strings.Cut(f, "=")
+		if !ok {
+			return nil, fmt.Errorf("--message %s: write NAME=VALUE", config.Clip(f))
+		}
+		switch name {
+		case "text":
+			values[name] = value
+		case "from":
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				return nil, fmt.Errorf("--message from: %q is no whole number", config.Clip(value))
+			}
+			values[name] = n
+		case "ip":
+			a, err := netip.ParseAddr(value)
+			if err != nil {
+				return nil, fmt.Errorf("--message ip: %q is no address", config.Clip(value))
+			}
+			values[name] = a
+		default:
+			return nil, fmt.Errorf("--message %s: the attributes are text, from and ip", config.Clip(name))
+		}
+	}
+	return values, nil
+}

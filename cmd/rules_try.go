@@ -1,0 +1,168 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/cbb"
+	"antirobot/config"
+	"antirobot/identity"
+	"antirobot/message"
+	"antirobot/request"
+	"antirobot/rules"
+	"antirobot/rules/requestrules"
+	"antirobot/store"
+	"antirobot/verdict"
+	"antirobot/verdict/counter"
+)
+
+// surroundings are what rules may ask, all empty and gone afterwards.
+type surroundings struct {
+	store    *store.Memory
+	shingler *counter.Shingler
+	lists    *cbb.Lists
+}
+
+func newSurroundings() (*surroundings, error) {
+	s := &surroundings{store: store.NewMemory(nil)}
+	cfg := counter.DefaultConfig()
+	cfg.CacheBytes, cfg.MaxBuffered = 4<<20, 1<<12
+	var err error
+	if s.shingler, err = counter.New(store.NewMemoryCounters(), cfg, zerolog.Nop(), nil); err != nil {
+		return nil, err
+	}
+	lists := cbb.DefaultConfig()
+	lists.Crawlers.Enabled = false
+	s.lists, err = cbb.New(lists, cbb.Deps{KV: s.store, Feed: s.store, Log: zerolog.Nop()})
+	return s, err
+}
+
+func (s *surroundings) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.shingler.Close(ctx) // nothing of it is kept
+	_ = s.store.Close()
+}
+
+// judgeOnce judges a message in a system that is gone afterwards.
+func judgeOnce(ctx context.Context, text string, formulas *requestrules.Formulas, values map[string]any, trace bool) (message.Outcome, error) {
+	cfg := message.DefaultConfig()
+	partner := &cfg.Partners[0]
+	for i := range partner.Domain.Properties {
+		if p := &partner.Domain.Properties[i]; p.Class == message.ClassFirewall {
+			p.Rules = text
+		}
+	}
+	around, err := newSurroundings()
+	if err != nil {
+		return message.Outcome{}, err
+	}
+	defer around.close()
+	s, err := message.Open(ctx, cfg, message.Deps{
+		Store: around.store, Log: zerolog.Nop(), Version: version, Counters: requestrules.NewCounters(around.shingler, nil),
+		Lists: requestrules.NewLists(around.lists, nil), Formulas: formulas,
+	})
+	if err != nil {
+		return message.Outcome{}, err
+	}
+	defer func() { _ = s.Close() }() // nothing of it is kept
+	d, err := s.Domain(partner.Name, "")
+	if err != nil {
+		return message.Outcome{}, err
+	}
+	return s.Judge(ctx, d, values, trace)
+}
+
+// triedRequest is a request as the command line describes it.
+type triedRequest struct {
+	line, host, ip, subject, service, verdict string
+	headers                                   []string
+}
+
+// view makes what the rules see.
+func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
+	method, target, ok := strings.Cut(r.line, " ")
+	if !ok || !strings.HasPrefix(target, "/") {
+		return nil, nil, fmt.Errorf("--request %s: write 'METHOD /path?query'", config.Clip(r.line))
+	}
+	path, query, _ := strings.Cut(target, "?")
+	v := &request.View{
+		At: time.Now(), Method: []byte(method), Target: []byte(target), Path: []byte(path), Query: []byte(query),
+		Host: []byte(strings.ToLower(r.host)), HostPort: []byte(r.host),
+	}
+	for _, h := range r.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || name == "" {
+			return nil, nil, fmt.Errorf("--header %s: write 'Name: value'", config.Clip(h))
+		}
+		v.Fields = append(v.Fields, request.Field{Name: []byte(name), Value: []byte(strings.TrimSpace(value))})
+	}
+	addr, err := netip.ParseAddr(r.ip)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--ip: %q is no address", config.Clip(r.ip))
+	}
+	id := &identity.Identity{Addr: addr.Unmap(), Net: identity.NetOf(addr.Unmap()), N: 1}
+	id.Subjects[0] = identity.AddrSubject(id.Addr)
+	if r.subject != "" {
+		s, err := identity.ParseSubject(r.subject)
+		if err != nil {
+			return nil, nil, fmt.Errorf("--subject: %w", err)
+		}
+		id.Subjects[1], id.Subjects[0], id.N = id.Subjects[0], s, 2
+	}
+	return v, id, nil
+}
+
+// judge judges the request by rules in surroundings that are gone afterwards.
+func (r *triedRequest) judge(text string, formulas *requestrules.Formulas, trace bool) (o message.Outcome, err error) {
+	v, id, err := r.view()
+	if err != nil {
+		return o, err
+	}
+	so := verdict.Human
+	switch r.verdict {
+	case "human":
+	case "robot":
+		so = verdict.Robot
+	default:
+		return o, fmt.Errorf("--verdict: %q is neither human nor robot", config.Clip(r.verdict))
+	}
+	around, err := newSurroundings()
+	if err != nil {
+		return o, err
+	}
+	defer around.close()
+	engine := requestrules.New(requestrules.Deps{
+		Store: around.store, Counters: requestrules.NewCounters(around.shingler, nil), Lists: around.lists,
+		Log: zerolog.Nop(), Metrics: metrics.NewSet(), MaxEntries: 1024,
+	})
+	cfg := requestrules.DefaultServiceConfig()
+	cfg.Text, cfg.Time = text, 10*time.Second
+	s, err := engine.Service(r.service, cfg, &requestrules.Names{Formulas: formulas})
+	if err != nil {
+		var wrong *rules.SyntaxError
+		if errors.As(err, &wrong) {
+			return o, wrong
+		}
+		return o, err
+	}
+	if s == nil {
+		return message.Outcome{Decision: rules.Unknown}, nil
+	}
+	got := s.Trace(v, id, &verdict.Service{Name: r.service}, so)
+	if trace {
+		o.Log = got.Trace
+	}
+	if got.Failed != "" {
+		return o, errors.New(got.Failed)
+	}
+	o.Decision, o.Score, o.Tags = got.Decision, got.Score, got.AppendTags(nil)
+	return o, nil
+}

@@ -1,0 +1,161 @@
+package cmd
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
+
+	"antirobot/cbb"
+	"antirobot/config"
+	"antirobot/gateway"
+	"antirobot/replay"
+	"antirobot/traffic"
+)
+
+// trafficFlags are the flags of `traffic`.
+type trafficFlags struct {
+	config, out, factors string
+	profiles             []string
+	cfg                  traffic.Config
+	json                 bool
+}
+
+func trafficCommand() *cobra.Command {
+	f := trafficFlags{cfg: traffic.DefaultConfig()}
+	cmd := &cobra.Command{
+		Use:   "traffic",
+		Short: "Make up traffic of people and robots, and measure who is told apart",
+		Long: `Make up traffic of people and robots and run it through the judgement, with the time of the traffic:
+a day takes some seconds. What is printed is how many clients of each kind were stopped and after how
+many requests. The same seed makes the same traffic.
+
+With --out log a combined access log is written instead, to try ` + "`antirobot replay`" + ` with; with
+--out events each request with all its header fields and who made it, as lines of JSON.
+docs/detection.md describes the kinds and has the figures at the default settings.`,
+		Example: `  antirobot traffic
+  antirobot traffic --profile office,slow --length 6h
+  antirobot traffic --out log --length 1h >access.log && antirobot replay access.log`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
+			defer stop()
+			return f.run(ctx, cmd)
+		},
+	}
+	var kinds []string
+	for _, k := range traffic.Kinds() {
+		kinds = append(kinds, string(k))
+	}
+	p := cmd.Flags()
+	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` to judge by; without it all defaults")
+	p.StringSliceVar(&f.profiles, "profile", nil, "`KINDS` of clients, all by default: "+strings.Join(kinds, ", "))
+	p.StringVar(&f.out, "out", "", "write `WHAT` instead of the figures: log or events")
+	p.Uint64Var(&f.cfg.Seed, "seed", f.cfg.Seed, "`NUMBER` that the chance begins with")
+	p.DurationVar(&f.cfg.Length, "length", f.cfg.Length, "`TIME` that the robots work for")
+	p.DurationVar(&f.cfg.WarmUp, "warm-up", f.cfg.WarmUp, "`TIME` of people alone before, so that their cookies have an age")
+	p.Float64Var(&f.cfg.Scale, "scale", f.cfg.Scale, "`FACTOR` on the number of people and addresses")
+	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`, labelled with who it was: 1 robot, 0 human")
+	p.StringVar((*string)(&f.cfg.Via), "via", "", "what stands before the gateway: nothing, or `nginx` (HTTP/1.0, small letters)")
+	p.BoolVar(&f.json, "json", false, "print the figures as JSON")
+	return cmd
+}
+
+func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) {
+	for _, k := range f.profiles {
+		f.cfg.Kinds = append(f.cfg.Kinds, traffic.Kind(k))
+	}
+	if err := f.cfg.Validate(); err != nil {
+		return err
+	}
+	out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
+	defer func() { err = errors.Join(err, out.Flush()) }()
+	switch f.out {
+	case "log": // as a service without the gateway would write it
+		return traffic.Run(ctx, f.cfg, nil, nil, traffic.LogWriter(out))
+	case "", "events":
+	default:
+		return fmt.Errorf("--out: %q is neither log nor events", f.out)
+	}
+	r, err := newTrafficRehearsal(f.config, &f.cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.Close()) }()
+	if f.out == "events" {
+		return traffic.Run(ctx, f.cfg, r.Gateway, nil, traffic.EventWriter(out))
+	}
+	var table *factorsFile
+	if f.factors != "" {
+		if table, err = createFactors(f.factors); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, table.close()) }()
+		r.Gateway.Processor.SetObserver(table.Observe)
+	}
+	score := traffic.Score{Begin: f.cfg.Begin}
+	requests, began := 0, time.Now()
+	err = traffic.Run(ctx, f.cfg, r.Gateway, table.label, func(q *traffic.Request, s *replay.Served) error {
+		requests++
+		score.Add(q, s)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if f.json {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(score.Outcomes())
+	}
+	if err := score.Text(out); err != nil {
+		return err
+	}
+	took := time.Since(began)
+	fmt.Fprintf(cmd.ErrOrStderr(), "\n%d requests in %.1f s, %.1f µs each\n", requests, took.Seconds(), float64(took.Microseconds())/float64(max(requests, 1)))
+	return nil
+}
+
+// newTrafficRehearsal builds the gateway for made-up traffic: it serves whatever host that is to, and knows where the
+// made-up Googlebot comes from.
+func newTrafficRehearsal(file string, t *traffic.Config) (*gateway.Rehearsal, error) {
+	cfg, err := config.Read(file, func(c *config.Config) {
+		if file == "" {
+			c.OverrideUpstreams([]string{"http://127.0.0.1:1"})
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if file != "" {
+		t.Host = cfg.FirstHost()
+	}
+	err = cfg.Lists.Crawlers.Amend("googlebot", func(c *cbb.CrawlerConfig) { c.Ranges = append(c.Ranges, traffic.CrawlerRange) })
+	if err != nil {
+		return nil, err
+	}
+	return gateway.NewRehearsal("the defaults", cfg, zerolog.Nop())
+}
+
+// label tells the table who makes the next request. A table that is nil does not want to know.
+func (f *factorsFile) label(r *traffic.Request) {
+	if f == nil {
+		return
+	}
+	f.Source, f.Label = string(r.Kind), replay.LabelHuman
+	if r.Habit != "" {
+		f.Source += "-" + r.Habit
+	}
+	if r.Kind.Robot() {
+		f.Label = replay.LabelRobot
+	}
+}

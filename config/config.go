@@ -1,0 +1,247 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"antirobot/admin"
+	"antirobot/captcha"
+	"antirobot/cbb"
+	"antirobot/identity"
+	"antirobot/message"
+	"antirobot/proxy"
+	"antirobot/proxy/h1"
+	"antirobot/proxy/upstream"
+	"antirobot/rules/requestrules"
+	"antirobot/spravka"
+	"antirobot/verdict"
+	"antirobot/verdict/counter"
+	"antirobot/verdict/formula"
+	"antirobot/verdict/processor"
+)
+
+// Config is the whole configuration. config.example.yaml documents every key.
+type Config struct {
+	Listen    []Listener        `mapstructure:"listen"`
+	Admin     admin.Config      `mapstructure:"admin"`
+	DataDir   string            `mapstructure:"data_dir"`
+	Keys      Keys              `mapstructure:"keys"`
+	Log       Log               `mapstructure:"log"`
+	Check     proxy.CheckConfig `mapstructure:"check"`
+	HTTP      h1.Config         `mapstructure:"http"`
+	Drain     time.Duration     `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
+	Identity  identity.Config   `mapstructure:"identity"`
+	Lists     cbb.Config        `mapstructure:"lists"`
+	Captcha   captcha.Config    `mapstructure:"captcha"`
+	Verdict   verdict.Config    `mapstructure:"verdict"`
+	Processor processor.Config  `mapstructure:"processor"`
+	Formula   formula.Config    `mapstructure:"formula"`
+	Store     Store             `mapstructure:"store"`
+	Counters  counter.Config    `mapstructure:"counters"`
+	Message   message.Config    `mapstructure:"message"`
+
+	// Defaults are the settings that every service begins with; Services lists what differs, with a name each. Both
+	// are kept as they stand in the file and resolved in order: built-in, defaults, service, path.
+	Defaults map[string]any   `mapstructure:"defaults"`
+	Services []map[string]any `mapstructure:"services"`
+
+	inherited Service   // what defaults make of the built-in settings; set by resolveServices
+	Resolved  []Service `mapstructure:"-"` // set by resolveServices
+}
+
+// Listener is one address that visitors connect to.
+type Listener struct {
+	Address       string `mapstructure:"address"`
+	TLSCert       string `mapstructure:"tls_cert"` // PEM; read again on reload
+	TLSKey        string `mapstructure:"tls_key"`
+	ProxyProtocol bool   `mapstructure:"proxy_protocol"` // from trusted_proxies only, and then from all of them
+}
+
+// KeysConfig says where the key ring is.
+type Keys struct {
+	File string `mapstructure:"file"` // default: keys.json in the data directory, or the ring in a shared store
+	// The secret that wraps the ring in a shared store: one of a file and a variable of the environment.
+	SecretFile string `mapstructure:"secret_file"`
+	SecretEnv  string `mapstructure:"secret_env"`
+}
+
+// LogConfig says what is logged, to standard output as JSON lines.
+type Log struct {
+	Level  string `mapstructure:"level"`  // debug, info, warn or error
+	Access bool   `mapstructure:"access"` // a line for every request
+}
+
+// Service is the settings of one protected site, or of a path of one.
+type Service struct {
+	Name     string                     `mapstructure:"name"`
+	Hosts    []string                   `mapstructure:"hosts"`
+	Prefixes []string                   `mapstructure:"prefixes"`
+	Upstream upstream.Config            `mapstructure:"upstream"`
+	Cookies  identity.ServiceConfig     `mapstructure:"cookies"`
+	Captcha  captcha.ServiceConfig      `mapstructure:"captcha"`
+	Verdict  verdict.ServiceConfig      `mapstructure:"verdict"`
+	Requests proxy.ServiceConfig        `mapstructure:"requests"`
+	Rules    requestrules.ServiceConfig `mapstructure:"rules"`
+	Messages proxy.MessagesConfig       `mapstructure:"messages"`
+	Paths    []map[string]any           `mapstructure:"paths"`
+
+	Path     string `mapstructure:"-"` // where it stands in the file, for errors
+	Resolved []Path `mapstructure:"-"` // set by resolveServices
+}
+
+type Path struct {
+	Prefix string
+	Service
+}
+
+// DefaultConfig returns the defaults: one listener, nothing to protect.
+func Default() Config {
+	return Config{
+		Listen:    []Listener{{Address: ":8080"}},
+		Admin:     admin.DefaultConfig(),
+		DataDir:   "var",
+		Log:       Log{Level: "info", Access: true},
+		Check:     proxy.DefaultCheckConfig(),
+		HTTP:      h1.DefaultConfig(),
+		Drain:     30 * time.Second,
+		Identity:  identity.DefaultConfig(),
+		Lists:     cbb.DefaultConfig(),
+		Captcha:   captcha.DefaultConfig(),
+		Verdict:   verdict.DefaultConfig(),
+		Processor: processor.DefaultConfig(),
+		Formula:   formula.DefaultConfig(),
+		Store:     DefaultStore(),
+		Counters:  defaultCounters(),
+		Message:   message.DefaultConfig(),
+	}
+}
+
+// defaultCounters is for a gateway beside which a service needs its memory.
+func defaultCounters() counter.Config {
+	c := counter.DefaultConfig()
+	c.CacheBytes = 64 << 20
+	c.MaxBuffered = 1 << 20
+	return c
+}
+
+// DefaultService returns the settings that `defaults` begins with.
+func DefaultService() Service {
+	return Service{
+		Upstream: upstream.DefaultConfig(),
+		Cookies:  identity.DefaultServiceConfig(),
+		Captcha:  captcha.DefaultServiceConfig(),
+		Verdict:  verdict.DefaultServiceConfig(),
+		Requests: proxy.DefaultServiceConfig(),
+		Rules:    requestrules.DefaultServiceConfig(),
+	}
+}
+
+// OverrideUpstreams gives every service the upstreams of the command line.
+func (c *Config) OverrideUpstreams(urls []string) {
+	set := func(m map[string]any) map[string]any {
+		out := map[string]any{}
+		for k, v := range m {
+			out[k] = v
+		}
+		up := map[string]any{}
+		if old, ok := out["upstream"].(map[string]any); ok {
+			for k, v := range old {
+				up[k] = v
+			}
+		}
+		up["urls"] = urls
+		out["upstream"] = up
+		return out
+	}
+	c.Defaults = set(c.Defaults)
+	for i := range c.Services {
+		c.Services[i] = set(c.Services[i])
+	}
+}
+
+// KeyFile returns where the key ring is.
+func (c *Config) KeyFile() string {
+	if c.Keys.File != "" {
+		return c.Keys.File
+	}
+	return filepath.Join(c.DataDir, "keys.json")
+}
+
+// restartKeys are the settings, or sections, that are read at start only.
+var restartKeys = []string{
+	"data_dir", "log.access", "admin", "check.listen", "store", "counters", "message", "verdict", "processor",
+	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
+}
+
+// NeedRestart names the settings of next that differ from c and take effect at the next start only.
+func (c *Config) NeedRestart(next *Config) []string {
+	var names []string
+	if !slices.EqualFunc(c.Listen, next.Listen, Listener.sameSocket) {
+		names = append(names, "listen")
+	}
+	changed := changedKeys(reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem(), "")
+	return append(names, below(changed, restartKeys)...)
+}
+
+// CarryOver gives next the values of c, the running configuration, for all that takes effect at the next start only. So
+// next says what is true once it runs, and a later reload still finds what differs from the file.
+func (c *Config) CarryOver(next *Config) {
+	if !slices.EqualFunc(c.Listen, next.Listen, Listener.sameSocket) { // else the files of certificates may be new
+		next.Listen = c.Listen
+	}
+	copyKeys(reflect.ValueOf(c).Elem(), reflect.ValueOf(next).Elem(), "", restartKeys)
+}
+
+// sameSocket reports whether a listener can go on as another: only the files of its certificate may differ.
+func (l Listener) sameSocket(o Listener) bool {
+	return l.Address == o.Address && l.ProxyProtocol == o.ProxyProtocol && (l.TLSCert == "") == (o.TLSCert == "")
+}
+
+// Enforces reports whether any service stops anybody.
+func (c *Config) Enforces() bool {
+	for i := range c.Resolved {
+		s := &c.Resolved[i]
+		if s.Verdict.Mode == "enforce" {
+			return true
+		}
+		for k := range s.Resolved {
+			if s.Resolved[k].Verdict.Mode == "enforce" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func ErrExampleKey(c *Config) error {
+	return fmt.Errorf("keys.file: %s holds the example key of the documentation, so anybody could make passes; make a ring of your own with `antirobot keys make`", c.KeyFile())
+}
+
+// Secret returns what the shared key ring is wrapped with.
+func (k *Keys) Secret() ([]byte, error) {
+	var secret, path string
+	switch {
+	case k.SecretFile != "":
+		b, err := os.ReadFile(k.SecretFile)
+		if err != nil {
+			return nil, fmt.Errorf("keys.secret_file: %w", err)
+		}
+		secret, path = strings.TrimRight(string(b), "\r\n"), "keys.secret_file"
+	case k.SecretEnv != "":
+		secret, path = os.Getenv(k.SecretEnv), "keys.secret_env"
+	default:
+		return nil, errors.New("the store is shared, so all gateways need one key ring: give each the same secret in keys.secret_file or " +
+			"keys.secret_env (16 bytes or more), and the first one makes the ring and keeps it in the store, wrapped with it; " +
+			"or give each the same ring in keys.file")
+	}
+	if len(secret) < spravka.MinWrapSecret {
+		return nil, fmt.Errorf("%s: the secret has %d bytes, and needs %d or more", path, len(secret), spravka.MinWrapSecret)
+	}
+	return []byte(secret), nil
+}

@@ -1,0 +1,165 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"slices"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/identity"
+	"antirobot/proxy"
+	"antirobot/proxy/h1"
+	"antirobot/proxy/upstream"
+	"antirobot/rules/requestrules"
+	"antirobot/templates"
+)
+
+// Warnings returns what is allowed but deserves a second thought.
+func (c *Config) Warnings() []string {
+	w := append(prefixed("admin.", c.Admin.Warnings()), prefixed("check.", c.Check.Warnings())...)
+	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
+	if c.Captcha.TestAnswer != "" {
+		warn("captcha.test_answer is set: every challenge has the same answer, robots included; for tests only")
+	}
+	for i, p := range c.Identity.TrustedProxies {
+		if n, err := netip.ParsePrefix(p); err == nil && n.Bits() == 0 {
+			warn("identity.trusted_proxies[%d]: %s is everybody: any client can say that it is another", i, p)
+		}
+	}
+	for i := range c.Listen {
+		if c.Listen[i].ProxyProtocol && len(c.Identity.TrustedProxies) == 0 {
+			warn("listen[%d].proxy_protocol: is read from identity.trusted_proxies only, and there are none", i)
+		}
+	}
+	for i := range c.Lists.Lists {
+		if f := c.Lists.Lists[i].File; f != "" {
+			if _, err := os.Stat(f); err != nil {
+				warn("lists.lists[%d].file: %v: the list has no entries until it is there", i, err)
+			}
+		}
+	}
+	for i := range c.Resolved {
+		s := &c.Resolved[i]
+		for _, h := range s.Hosts {
+			w = append(w, prefixed(s.Path+".cookies: ", s.Cookies.CookieDomainProblems(h))...)
+		}
+		w = append(w, c.messageWarnings(s)...)
+		if s.Upstream.TLS.InsecureSkipVerify {
+			warn("%s.upstream.tls.insecure_skip_verify: whoever stands between the gateway and the service can read and change everything", s.Path)
+		}
+	}
+	return w
+}
+
+// messageWarnings says where rules of a service or of its paths do nothing, or not what was meant.
+func (c *Config) messageWarnings(s *Service) []string {
+	var w []string
+	names, err := c.RuleNames()
+	if err != nil {
+		return nil // it has been said
+	}
+	look := func(s *Service) {
+		w = append(w, prefixed(s.Path+".rules: ", s.Rules.Warnings(names))...)
+		if len(s.Messages.Routes) > 0 && len(c.Check.Listen) > 0 && c.Check.Style != "full" {
+			w = append(w, s.Path+".messages.routes: a balancer that asks with check.style verdict keeps the bodies: messages of "+
+				"requests that do not pass through the gateway itself are not judged; use style full, or proxy these routes")
+		}
+	}
+	look(s)
+	for k := range s.Resolved {
+		look(&s.Resolved[k].Service)
+	}
+	return oneOfEach(w)
+}
+
+func prefixed(prefix string, lines []string) []string {
+	var out []string
+	for _, l := range lines {
+		out = append(out, prefix+l)
+	}
+	return out
+}
+
+// CheckFiles looks at what the configuration refers to outside of itself: keys, certificates, pages.
+func (c *Config) CheckFiles() error {
+	var errs []error
+	for i, l := range c.Listen {
+		if l.TLSCert == "" {
+			continue
+		}
+		if _, err := h1.LoadCertificates([]h1.CertificateFiles{{CertFile: l.TLSCert, KeyFile: l.TLSKey}}); err != nil {
+			errs = append(errs, fmt.Errorf("listen[%d].tls_cert: %w", i, err))
+		}
+	}
+	if _, err := proxy.NewCheckRules(c.Check); err != nil {
+		errs = append(errs, WithPath("check", err))
+	}
+	if _, _, err := LoadModels(c.Formula); err != nil {
+		errs = append(errs, err)
+	}
+	var override fs.FS
+	if dir := c.Captcha.Templates; dir != "" {
+		override = os.DirFS(dir)
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			errs = append(errs, fmt.Errorf("captcha.templates: %q is no directory", dir))
+			override = nil
+		}
+	}
+	pages, err := templates.New(override)
+	if err != nil {
+		return errors.Join(append(errs, WithPath("captcha.templates", err))...)
+	}
+	names, err := c.RuleNames()
+	if err != nil {
+		return errors.Join(append(errs, WithPath("formula", err))...)
+	}
+	errs = append(errs, WithPath("message", c.Message.CheckRules(names.Formulas)))
+	inherited := ProblemsOf(c.inherited.checkFiles(pages, names))
+	errs = append(errs, problemsAt("defaults", inherited))
+	for i := range c.Resolved {
+		s := &c.Resolved[i]
+		own := without(errors.Join(WithPath("upstream", checkUpstream(s.Upstream)), s.checkFiles(pages, names)), inherited)
+		errs = append(errs, problemsAt(s.Path, own))
+		known := slices.Concat(inherited, own)
+		for k := range s.Resolved {
+			p := &s.Resolved[k]
+			errs = append(errs, problemsAt(p.Path, without(p.checkFiles(pages, names), known)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func checkUpstream(cfg upstream.Config) error {
+	if cfg.TLS.CAFile == "" && cfg.TLS.CertFile == "" {
+		return nil
+	}
+	g, err := upstream.New(cfg, zerolog.Nop(), metrics.NewSet())
+	if err != nil {
+		return err
+	}
+	return g.Close()
+}
+
+// checkFiles looks at the files of a service or of a path.
+func (s *Service) checkFiles(pages *templates.Set, names *requestrules.Names) error {
+	var keys error
+	if len(s.Cookies.Login.Keys)+len(s.Cookies.ServiceCookie.Keys) > 0 {
+		_, keys = identity.NewService(s.Cookies)
+	}
+	return errors.Join(WithPath("cookies", keys), WithPath("captcha.branding", pages.Check(&s.Captcha.Branding)),
+		WithPath("rules", s.Rules.Check(names)))
+}
+
+// RuleNames are what rules may call by name.
+func (c *Config) RuleNames() (*requestrules.Names, error) {
+	formulas, err := requestrules.LoadFormulas(c.Formula.Named)
+	if err != nil {
+		return nil, err
+	}
+	return &requestrules.Names{Lists: c.Lists.Names(), Formulas: formulas}, nil
+}

@@ -1,0 +1,147 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+
+	"github.com/go-viper/mapstructure/v2"
+	"github.com/spf13/viper"
+)
+
+// Read reads the file, or only the defaults if there is none, applies overrides, and returns the whole
+// configuration, or every error in it with its path.
+func Read(file string, override func(*Config)) (*Config, error) {
+	if file == "" {
+		return Decode(nil, override)
+	}
+	data, err := readBounded(file)
+	if err != nil {
+		return nil, fmt.Errorf("configuration: %w", err)
+	}
+	cfg, problems := Parse(data, override)
+	if len(problems) > 0 {
+		return nil, &Error{File: file, Problems: problems}
+	}
+	return cfg, nil
+}
+
+func readBounded(file string) ([]byte, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, MaxBytes+1))
+}
+
+// Parse turns the bytes of a configuration file into a Config, or says everything that is wrong in them.
+func Parse(data []byte, override func(*Config)) (*Config, []string) {
+	d, err := parseDocument(data)
+	if err != nil {
+		return nil, ProblemsOf(err)
+	}
+	d.findNulls(d.root, reflect.TypeFor[Config](), "")
+	v := viper.NewWithOptions(viper.KeyDelimiter("::"))
+	if err := v.MergeConfigMap(d.settings); err != nil {
+		return nil, ProblemsOf(err)
+	}
+	cfg, err := Decode(v.AllSettings(), override)
+	if problems := ProblemsOf(errors.Join(errors.Join(d.problems...), err)); len(problems) > 0 {
+		return nil, d.inOrder(problems)
+	}
+	return cfg, nil
+}
+
+// Decode turns settings into a Config over the defaults. Unknown keys are errors; all errors come at once.
+func Decode(settings map[string]any, override func(*Config)) (*Config, error) {
+	cfg := Default()
+	err := overlay(settings, &cfg, "")
+	if override != nil {
+		override(&cfg)
+	}
+	unread := ProblemsOf(errors.Join(err, cfg.resolveServices()))
+	problems := oneOfEach(append(unread, withoutBelow(ProblemsOf(cfg.Validate()), unread)...))
+	return &cfg, problemsAt("", redacted(problems))
+}
+
+// overlay writes the keys that settings has over what dst holds; lists are replaced, structures are merged. path is
+// put before each error.
+func overlay(settings map[string]any, dst any, path string) error {
+	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
+		Result:      dst,
+		ErrorUnused: true,
+		ZeroFields:  true, // replaces lists instead of merging them by index
+		DecodeHook:  mapstructure.DecodeHookFuncValue(readValue),
+	})
+	if err != nil {
+		return err
+	}
+	return decodeProblems(path, reflect.TypeOf(dst).Elem(), d.Decode(withoutNulls(settings)))
+}
+
+// withoutNulls returns settings without the sections that have no value: they keep their defaults.
+func withoutNulls(settings map[string]any) map[string]any {
+	kept := make(map[string]any, len(settings))
+	for k, v := range settings {
+		switch v := v.(type) {
+		case nil:
+		case map[string]any:
+			kept[k] = withoutNulls(v)
+		default:
+			kept[k] = v
+		}
+	}
+	return kept
+}
+
+// A problem of mapstructure's begins with the quoted name of the field, or of the type at the root.
+var decodeProblem = regexp.MustCompile(`^'([^']*)' (.*)$`)
+
+// decodeProblems rewrites err, a decoding error, as one error for each problem that begins with the key's path.
+func decodeProblems(path string, root reflect.Type, err error) error {
+	if err == nil {
+		return nil
+	}
+	var errs []error
+	add := func(at, text string) {
+		errs = append(errs, errors.New(joinPath(path, at)+": "+text))
+	}
+	for _, line := range ProblemsOf(err) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "* ")
+		m := decodeProblem.FindStringSubmatch(line)
+		if m == nil {
+			if line != "" && !strings.HasPrefix(line, "decoding failed") {
+				add("", line)
+			}
+			continue
+		}
+		name, text := m[1], m[2]
+		if name == root.String() {
+			name = ""
+		}
+		keys, unknown := strings.CutPrefix(text, "has invalid keys: ")
+		if !unknown {
+			add(name, text)
+			continue
+		}
+		section := sectionAt(root, name)
+		for key := range strings.SplitSeq(keys, ", ") {
+			add(joinKey(name, key), unknownKey(section, key))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func unknownKey(section reflect.Type, name string) string {
+	if section != nil {
+		if meant := suggest(section, name); meant != "" {
+			return "unknown key; did you mean " + meant + "?"
+		}
+	}
+	return "unknown key"
+}

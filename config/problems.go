@@ -1,0 +1,155 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// ConfigError is a configuration that can't be used, with everything that is wrong in it.
+type Error struct {
+	File     string
+	Problems []string
+}
+
+// maxProblems is how many problems are printed; who has more has one that repeats.
+const maxProblems = 100
+
+func (e *Error) Error() string {
+	shown, more := e.Problems, ""
+	if n := len(shown) - maxProblems; n > 0 {
+		shown, more = shown[:maxProblems], fmt.Sprintf("\n  … and %d more", n)
+	}
+	return fmt.Sprintf("%s: %s\n  %s%s", e.File, Count(len(e.Problems), "problem"), strings.Join(shown, "\n  "), more)
+}
+
+// Count prints a number of things.
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// ProblemsOf returns one line for each problem in err.
+func ProblemsOf(err error) []string {
+	if err == nil {
+		return nil
+	}
+	var whole *Error
+	if errors.As(err, &whole) {
+		return whole.Problems
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var lines []string
+		for _, e := range joined.Unwrap() {
+			lines = append(lines, ProblemsOf(e)...)
+		}
+		return lines
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
+// WithPath puts path before each problem of err.
+func WithPath(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var errs []error
+	for _, line := range ProblemsOf(err) {
+		errs = append(errs, errors.New(joinPath(path, strings.TrimSpace(line))))
+	}
+	return errors.Join(errs...)
+}
+
+func joinPath(path, line string) string {
+	switch {
+	case path == "":
+		return line
+	case line == "" || strings.HasPrefix(line, "["):
+		return path + line
+	}
+	return path + "." + line
+}
+
+// credentials are what stands before the host of a URL.
+var credentials = regexp.MustCompile(`://[^"]*@`)
+
+// redacted returns problems without the passwords that stand in URLs, nor what a parser says of their parts.
+func redacted(problems []string) []string {
+	out := make([]string, len(problems))
+	for i, p := range problems {
+		out[i] = p
+		if hidden := credentials.ReplaceAllString(p, "://…@"); hidden != p {
+			out[i], _, _ = strings.Cut(hidden, ": parse ")
+		}
+	}
+	return out
+}
+
+// without returns the problems of err that are not among known.
+func without(err error, known []string) []string {
+	return slices.DeleteFunc(ProblemsOf(err), func(p string) bool { return slices.Contains(known, p) })
+}
+
+// withoutBelow returns the problems that are not about what known is about: what can't be read can't be right.
+func withoutBelow(problems, known []string) []string {
+	return slices.DeleteFunc(problems, func(p string) bool {
+		path := pathOf(p)
+		return slices.ContainsFunc(known, func(k string) bool {
+			rest, below := strings.CutPrefix(path, pathOf(k))
+			return below && (rest == "" || rest[0] == '.' || rest[0] == '[')
+		})
+	})
+}
+
+// pathOf returns the path that a problem begins with.
+func pathOf(problem string) string {
+	path, _, _ := strings.Cut(problem, ": ")
+	return path
+}
+
+// oneOfEach removes what is said twice.
+func oneOfEach(problems []string) []string {
+	seen := map[string]bool{}
+	var out []string
+	for _, p := range problems {
+		if !seen[p] {
+			seen[p] = true
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// inOrder puts the line of the file behind each problem and sorts by it.
+func (d *document) inOrder(problems []string) []string {
+	type placed struct {
+		text string
+		line int
+	}
+	var all []placed
+	for _, p := range oneOfEach(problems) {
+		line := d.line(pathOf(p))
+		if line > 0 {
+			p = fmt.Sprintf("%s (line %d)", p, line)
+		}
+		all = append(all, placed{p, line})
+	}
+	slices.SortStableFunc(all, func(a, b placed) int { return a.line - b.line })
+	var out []string
+	for _, p := range all {
+		out = append(out, p.text)
+	}
+	return out
+}
+
+// problemsAt joins problems, each behind path.
+func problemsAt(path string, problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return WithPath(path, errors.New(strings.Join(problems, "\n")))
+}

@@ -1,0 +1,57 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"antirobot/store/pebblestore"
+	"antirobot/store/redisstore"
+)
+
+// StoreConfig says where state is kept, and how.
+type Store struct {
+	// URL chooses the store: empty is the embedded one in the data directory.
+	URL string `mapstructure:"url"`
+
+	// Of the embedded store; see pebblestore.Config.
+	CacheBytes    int64                      `mapstructure:"cache_bytes"`
+	MemTableBytes int64                      `mapstructure:"mem_table_bytes"`
+	WriteTimeout  time.Duration              `mapstructure:"write_timeout"`
+	SweepEvery    time.Duration              `mapstructure:"sweep_every"`
+	FeedKeep      int                        `mapstructure:"feed_keep"`
+	Counters      pebblestore.CountersConfig `mapstructure:"counters"`
+
+	Redis redisstore.Config `mapstructure:"redis"` // of a shared one
+}
+
+func DefaultStore() Store {
+	p := pebblestore.DefaultConfig()
+	return Store{
+		CacheBytes: p.CacheBytes, MemTableBytes: p.MemTableBytes, WriteTimeout: p.WriteTimeout, SweepEvery: p.SweepEvery,
+		FeedKeep: p.FeedKeep, Counters: p.Counters, Redis: redisstore.DefaultConfig(),
+	}
+}
+
+func (c *Store) Embedded() pebblestore.Config {
+	return pebblestore.Config{
+		CacheBytes: c.CacheBytes, MemTableBytes: c.MemTableBytes, WriteTimeout: c.WriteTimeout, SweepEvery: c.SweepEvery,
+		FeedKeep: c.FeedKeep, Counters: c.Counters,
+	}
+}
+
+const MemoryURL = "memory:"
+
+// Shared reports whether other gateways use the same store.
+func (c *Store) Shared() bool { return c.URL != "" && c.URL != MemoryURL }
+
+// Validate returns every error of c.
+func (c *Store) Validate() error {
+	errs := []error{c.Embedded().Validate(), WithPath("redis", c.Redis.Validate())}
+	if c.Shared() {
+		if _, err := redisstore.ParseURL(c.URL); err != nil {
+			errs = append(errs, fmt.Errorf("url: %w; leave it empty for the embedded store", err))
+		}
+	}
+	return errors.Join(errs...)
+}

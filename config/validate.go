@@ -1,0 +1,278 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/net/idna"
+
+	"antirobot/message"
+)
+
+// Validate returns every error of c, each beginning with its path.
+func (c *Config) Validate() error {
+	var errs []error
+	add := func(path string, err error) { errs = append(errs, WithPath(path, err)) }
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	errs = append(errs, c.validateListeners()...)
+	if c.DataDir == "" {
+		bad("data_dir: must name a directory")
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
+		bad("log.level: %q is none of debug, info, warn, error", c.Log.Level)
+	}
+	if c.Drain < 0 || c.Drain > time.Hour {
+		bad("drain_timeout: %v is not between 0 and 1h", c.Drain)
+	}
+	add("admin", c.Admin.Validate())
+	add("check", c.Check.Validate())
+	add("http", c.HTTP.Validate())
+	add("identity", c.Identity.Validate())
+	add("lists", c.Lists.Validate())
+	add("captcha", c.Captcha.Validate())
+	add("verdict", c.Verdict.Validate())
+	add("processor", c.Processor.Validate())
+	add("formula", c.Formula.Validate())
+	add("store", c.Store.Validate())
+	add("counters", c.Counters.Validate())
+	add("message", c.Message.Validate())
+	errs = append(errs, c.validateTrust())
+	if c.Keys.SecretFile != "" && c.Keys.SecretEnv != "" {
+		bad("keys.secret_file: give one of secret_file and secret_env")
+	}
+	if c.Store.Shared() && c.Keys.File == "" && c.Keys.SecretFile == "" && c.Keys.SecretEnv == "" {
+		_, err := c.Keys.Secret()
+		bad("keys.secret_file: %w", err)
+	}
+	errs = append(errs, c.validateServices()...)
+	return errors.Join(errs...)
+}
+
+// MessagesOpen reports whether the message firewall may be asked without the token of the private listener.
+func (c *Config) MessagesOpen() bool {
+	return c.Message.Authorisation == "keys" || c.Admin.Listen == "" || c.Admin.Loopback()
+}
+
+// validateTrust refuses to believe every caller where other machines may call. Who has not touched the section does not
+// use it: then the API of messages is closed there.
+func (c *Config) validateTrust() error {
+	if c.MessagesOpen() || reflect.DeepEqual(c.Message, message.DefaultConfig()) {
+		return nil
+	}
+	return fmt.Errorf("message.authorisation: trust believes every caller, and other machines reach admin.listen %s; "+
+		"write keys and give each partner a secret, or listen on 127.0.0.1", c.Admin.Listen)
+}
+
+func (c *Config) validateListeners() []error {
+	if len(c.Listen) == 0 && len(c.Check.Listen) == 0 {
+		return []error{errors.New("listen: needs at least one address")}
+	}
+	var errs []error
+	owner := map[string]string{}
+	claim := func(path, address string) {
+		if first, taken := owner[address]; taken {
+			errs = append(errs, fmt.Errorf("%s: %q is the address of %s already", path, address, first))
+		}
+		if _, port, _ := net.SplitHostPort(address); port != "0" && port != "" { // 0: any free port
+			owner[address] = path
+		}
+	}
+	for i := range c.Listen {
+		at := fmt.Sprintf("listen[%d]", i)
+		errs = append(errs, WithPath(at, c.Listen[i].Validate()))
+		claim(at+".address", c.Listen[i].Address)
+	}
+	claim("admin.listen", c.Admin.Listen)
+	for i, address := range c.Check.Listen {
+		claim(fmt.Sprintf("check.listen[%d]", i), address)
+	}
+	return errs
+}
+
+// Validate returns every error of l.
+func (l *Listener) Validate() error {
+	var errs []error
+	if _, port, err := net.SplitHostPort(l.Address); err != nil {
+		errs = append(errs, fmt.Errorf("address: %q is no host:port such as :8080 or 192.0.2.1:443", l.Address))
+	} else if _, err := net.LookupPort("tcp", port); err != nil {
+		errs = append(errs, fmt.Errorf("address: %q is no port", port))
+	}
+	if (l.TLSCert == "") != (l.TLSKey == "") {
+		errs = append(errs, errors.New("tls_cert: tls_cert and tls_key go together"))
+	}
+	return errors.Join(errs...)
+}
+
+// anyURL stands for an address that is missing, where that is said otherwise.
+var anyURL = []string{"http://127.0.0.1"}
+
+// validateServices checks what every service has become. What is wrong in defaults is said of them alone, not of each
+// service and path that inherits it.
+func (c *Config) validateServices() []error {
+	var errs []error
+	var inherited []string
+	if len(c.Services) > 0 {
+		base := c.inherited
+		if len(base.Upstream.URLs) == 0 {
+			base.Upstream.URLs = anyURL // each service may have its own
+		}
+		inherited = ProblemsOf(base.validateSettings(&c.Message))
+		errs = append(errs, WithPath("defaults", base.validateSettings(&c.Message)))
+	}
+	if alone := &c.Resolved[0]; len(c.Services) == 0 && len(alone.Upstream.URLs) == 0 {
+		alone.Upstream.URLs = anyURL
+		errs = append(errs, errors.New("services: there is nothing to protect yet; add a service with upstream.urls, or set defaults.upstream.urls"))
+	}
+	names := map[string]string{}
+	for i := range c.Resolved {
+		s := &c.Resolved[i]
+		own := without(s.validateSettings(&c.Message), inherited)
+		errs = append(errs, problemsAt(s.Path, own), WithPath(s.Path, s.validateNames()))
+		if first, taken := names[s.Name]; taken && s.Name != "" {
+			errs = append(errs, fmt.Errorf("%s.name: %q is the name of %s already", s.Path, s.Name, first))
+		}
+		names[s.Name] = s.Path
+		known := slices.Concat(inherited, own)
+		for k := range s.Resolved {
+			p := &s.Resolved[k]
+			errs = append(errs, problemsAt(p.Path, without(p.validateSettings(&c.Message), known)))
+		}
+	}
+	errs = append(errs, c.validateHosts()...)
+	return append(errs, c.validateReferences(names)...)
+}
+
+// validateHosts refuses two services for the same requests.
+func (c *Config) validateHosts() []error {
+	var errs []error
+	type claim struct{ host, prefix string }
+	owner := map[claim]string{}
+	for i := range c.Resolved {
+		s := &c.Resolved[i]
+		hosts, prefixes := s.Hosts, s.Prefixes
+		if len(hosts) == 0 {
+			hosts = []string{"*"}
+		}
+		if len(prefixes) == 0 {
+			prefixes = []string{"/"}
+		}
+		for k, h := range hosts {
+			at := s.Path + ".hosts"
+			if len(s.Hosts) > 0 {
+				at = fmt.Sprintf("%s[%d]", at, k)
+			}
+			for _, p := range prefixes {
+				c := claim{strings.ToLower(h), p}
+				switch first, taken := owner[c]; {
+				case taken && first == s.Path:
+					errs = append(errs, fmt.Errorf("%s: %s is given twice", at, c.host+p))
+				case taken && len(s.Hosts) == 0:
+					errs = append(errs, fmt.Errorf("%s: not set, so it has every host (below %s), as %s has", at, p, first))
+				case taken:
+					errs = append(errs, fmt.Errorf("%s: %q (below %s) belongs to %s already", at, h, p, first))
+				default:
+					owner[c] = s.Path
+				}
+			}
+		}
+	}
+	return errs
+}
+
+// validateReferences checks that lists and patterns speak of services that exist. names has their names.
+func (c *Config) validateReferences(names map[string]string) []error {
+	var errs []error
+	check := func(path, service string) {
+		if _, ok := names[service]; !ok && service != "" {
+			errs = append(errs, fmt.Errorf("%s: there is no service called %q", path, Clip(service)))
+		}
+	}
+	for i := range c.Lists.Lists {
+		check(fmt.Sprintf("lists.lists[%d].service", i), c.Lists.Lists[i].Service)
+	}
+	for i := range c.Lists.Patterns {
+		check(fmt.Sprintf("lists.patterns[%d].service", i), c.Lists.Patterns[i].Service)
+	}
+	return errs
+}
+
+// validateNames checks what a whole service is called by.
+func (s *Service) validateNames() error {
+	var errs []error
+	switch {
+	case s.Name == "":
+		errs = append(errs, errors.New("name: every service needs a name"))
+	case !plainName(s.Name):
+		errs = append(errs, fmt.Errorf("name: %q may have up to 64 letters, digits, - and _ only", Clip(s.Name)))
+	}
+	for i, h := range s.Hosts {
+		if err := validHost(h); err != nil {
+			errs = append(errs, fmt.Errorf("hosts[%d]: %w", i, err))
+		}
+	}
+	for i, p := range s.Prefixes {
+		if !strings.HasPrefix(p, "/") {
+			errs = append(errs, fmt.Errorf("prefixes[%d]: %q must begin with /", i, Clip(p)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Service) validateSettings(m *message.Config) error {
+	return errors.Join(
+		WithPath("upstream", s.Upstream.Validate()),
+		WithPath("cookies", s.Cookies.Validate()),
+		WithPath("captcha", s.Captcha.Validate()),
+		WithPath("verdict", s.Verdict.Validate()),
+		WithPath("requests", s.Requests.Validate()),
+		WithPath("rules", s.Rules.Validate()),
+		WithPath("messages", errors.Join(s.Messages.Validate(), s.checkRoutes(m))),
+	)
+}
+
+// checkRoutes looks whether the domains of message routes are there.
+func (s *Service) checkRoutes(m *message.Config) error {
+	var errs []error
+	for i := range s.Messages.Routes {
+		r := &s.Messages.Routes[i]
+		errs = append(errs, WithPath(fmt.Sprintf("routes[%d]", i), m.CheckSources(r.Partner, r.Domain, r.Sources)))
+	}
+	return errors.Join(errs...)
+}
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+func plainName(s string) bool { return len(s) <= 64 && strings.Trim(s, letters) == "" }
+
+// validHost accepts names as they stand in a Host field, without a port; "*.name" for all names below one; "*".
+func validHost(h string) error {
+	name := strings.TrimPrefix(h, "*.")
+	switch _, _, err := net.SplitHostPort(name); {
+	case h == "*":
+		return nil
+	case strings.Contains(h, "://"):
+		return fmt.Errorf("%q: a host has no scheme", Clip(h))
+	case strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]") && net.ParseIP(name[1:len(name)-1]) != nil:
+		return nil
+	case err == nil:
+		return fmt.Errorf("%q: a host has no port here; all listeners serve it", Clip(h))
+	}
+	if ascii, err := idna.Lookup.ToASCII(name); err == nil && ascii != strings.ToLower(name) {
+		return fmt.Errorf("%q: browsers send this name as %s; write that", Clip(h), strings.TrimSuffix(h, name)+ascii)
+	}
+	if len(name) > 253 {
+		return fmt.Errorf("%q is too long for a host", Clip(h))
+	}
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || strings.HasSuffix(label, "-") || strings.Trim(label, letters) != "" {
+			return fmt.Errorf("%q is no host such as www.example.com, *.example.com or *", Clip(h))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"antirobot/config"
+	"antirobot/spravka"
+	"antirobot/store"
+	"antirobot/store/pebblestore"
+	"antirobot/store/redisstore"
+	"antirobot/verdict/counter"
+)
+
+// Backend is an open store with its counters.
+type Backend struct {
+	store.Store
+	name     string // as health and the API call it
+	counters store.Counters
+	metrics  func(io.Writer) // nil: it has none
+}
+
+// OpenBackend opens the store that the configuration names. Dir is the data directory.
+func OpenBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, error) {
+	switch {
+	case cfg.URL == config.MemoryURL:
+		return &Backend{Store: store.NewMemory(nil), name: "memory", counters: store.NewMemoryCounters()}, nil
+	case cfg.Shared():
+		s, err := redisstore.Open(cfg.URL, cfg.Redis, log)
+		if err != nil {
+			return nil, err
+		}
+		return &Backend{Store: s, name: "redis", counters: s.Counters(), metrics: s.WriteMetrics}, nil
+	}
+	s, err := pebblestore.Open(filepath.Join(dir, "store"), cfg.Embedded(), log, time.Now)
+	if err != nil {
+		return nil, err
+	}
+	counters, err := s.OpenCounters()
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return &Backend{Store: s, name: "pebble", counters: counters}, nil
+}
+
+func (a *Server) openStore() (err error) {
+	if a.store, err = OpenBackend(&a.Cfg.Store, a.Cfg.DataDir, a.Logger("store")); err != nil {
+		return err
+	}
+	if a.store.metrics != nil {
+		a.set.RegisterMetricsWriter(a.store.metrics)
+	}
+	return nil
+}
+
+// openCounters starts the counters, with their goroutine that flushes and forgets what is too old.
+func (a *Server) openCounters() (err error) {
+	if a.counters, err = counter.New(a.store.counters, a.Cfg.Counters, a.Logger("counters"), time.Now); err != nil {
+		return err
+	}
+	a.set.RegisterMetricsWriter(a.counters.WriteMetrics)
+	return nil
+}
+
+// closePatience is for what counters hold when the gateway ends.
+const closePatience = 10 * time.Second
+
+func (a *Server) closeCounters() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	return a.counters.Close(ctx)
+}
+
+func (a *Server) openKeys() error {
+	ring, err := a.loadRing(a.Cfg, true)
+	if err != nil {
+		return err
+	}
+	if ring.IsExample() && a.Cfg.Enforces() {
+		return config.ErrExampleKey(a.Cfg)
+	}
+	a.ring.Store(ring)
+	return nil
+}
+
+// loadRing reads the key ring: from its file, or the one that all gateways share. With create it is made where there is
+// none: by a gateway with a store of its own, or by the first of those that share one. The store is the one that is open.
+func (a *Server) loadRing(cfg *config.Config, create bool) (*spravka.Ring, error) {
+	shared := a.Cfg.Store.Shared()
+	switch {
+	case shared && cfg.Keys.File != "":
+		ring, err := spravka.LoadRing(cfg.Keys.File)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("keys.file: %s does not exist; with a shared store it is not made here: all gateways need the same one (`antirobot keys make`, then copy it)", cfg.Keys.File)
+		}
+		return ring, err
+	case shared:
+		secret, err := cfg.Keys.Secret()
+		if err != nil {
+			return nil, err
+		}
+		k := spravka.SharedRing{
+			KV: a.store, Secret: secret, Log: a.Logger("keys"),
+			Copy: filepath.Join(a.Cfg.DataDir, "keys.shared"), Seed: filepath.Join(a.Cfg.DataDir, "keys.json"),
+		}
+		return k.Load(create)
+	case !create:
+		return spravka.LoadRing(cfg.KeyFile())
+	}
+	ring, made, err := spravka.LoadOrMakeRing(cfg.KeyFile(), time.Now())
+	if made {
+		a.log.Info().Str("file", cfg.KeyFile()).Msg("made the key ring")
+	}
+	return ring, err
+}

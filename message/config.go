@@ -1,0 +1,334 @@
+package message
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"antirobot/rules"
+)
+
+// Config declares the partners, their domains and the limits.
+type Config struct {
+	// Authorisation is how partners show who they are: "trust" believes every caller to be the one partner there is,
+	// for a listener behind a firewall; with "keys" the caller gives a name and a secret.
+	Authorisation string          `mapstructure:"authorisation"`
+	Partners      []PartnerConfig `mapstructure:"partners"`
+
+	MaxText           int64         `mapstructure:"max_text"`            // bytes of a text attribute
+	MaxRequest        int64         `mapstructure:"max_request"`         // bytes of a request of the API
+	MaxLogEntries     int           `mapstructure:"max_log_entries"`     // of a message log, beside its time
+	MaxFetch          int           `mapstructure:"max_fetch"`           // entries that one fetch returns
+	MaxStorageEntries int           `mapstructure:"max_storage_entries"` // of a storage in memory
+	RulesTime         time.Duration `mapstructure:"rules_time"`          // of one judgement
+	LogFlush          time.Duration `mapstructure:"log_flush"`           // how long log entries may wait to be written
+}
+
+// PartnerConfig declares a partner and the root of its domains.
+type PartnerConfig struct {
+	Name   string       `mapstructure:"name"`
+	Secret string       `mapstructure:"secret"` // with authorisation keys
+	Domain DomainConfig `mapstructure:"domain"`
+}
+
+// DomainConfig declares a domain. The root of a partner has no name.
+type DomainConfig struct {
+	Name       string           `mapstructure:"name"`
+	Properties []PropertyConfig `mapstructure:"properties"`
+	Domains    []DomainConfig   `mapstructure:"domains"`
+}
+
+// PropertyConfig declares a property: a number, a string, or a component of a class.
+type PropertyConfig struct {
+	Name  string `mapstructure:"name"`
+	Class string `mapstructure:"class"`
+
+	Number     float64           `mapstructure:"number"`       // Number
+	String     string            `mapstructure:"string"`       // String
+	Attributes []AttributeConfig `mapstructure:"attributes"`   // MessageDomain
+	Rules      string            `mapstructure:"rules"`        // Firewall: the rules until others are set
+	Model      string            `mapstructure:"model"`        // BayesModel: default or robinson
+	Features   int               `mapstructure:"max_features"` // BayesModel: how much it may know; 16 bytes each, and room to grow
+	Storage    string            `mapstructure:"storage"`      // MessageLog: accepted for old configs; logs are in the store
+	TimeChunk  time.Duration     `mapstructure:"time_chunk"`   // MessageLog
+	NumChunks  int               `mapstructure:"num_chunks"`   // MessageLog
+}
+
+// The classes of properties.
+const (
+	ClassNumber        = "Number"
+	ClassString        = "String"
+	ClassMessageDomain = "MessageDomain"
+	ClassFirewall      = "Firewall"
+	ClassModel         = "BayesModel"
+	ClassMemoryStorage = "DomainMemoryStorage"
+	ClassStoreStorage  = "DomainStoreStorage"
+	ClassLog           = "MessageLog"
+	ClassCounters      = "Counters"
+)
+
+// Names of properties that have a meaning.
+const (
+	propertyMessageDomain = "messageDomain"
+	propertyAnalyzer      = "messageAnalyzer"
+)
+
+const (
+	defaultFeatures  = 1 << 20
+	defaultTimeChunk = 10 * time.Second
+	defaultNumChunks = 100
+	maxDomainDepth   = 16
+)
+
+// DefaultConfig returns one trusted partner whose root domain has what the example rules need, and no rules.
+func DefaultConfig() Config {
+	return Config{
+		Authorisation: "trust",
+		Partners: []PartnerConfig{{Name: "default", Domain: DomainConfig{Properties: []PropertyConfig{
+			{Name: "storage", Class: ClassMemoryStorage},
+			{Name: propertyMessageDomain, Class: ClassMessageDomain, Attributes: defaultAttributes()},
+			{Name: propertyAnalyzer, Class: ClassFirewall},
+			{Name: "messageLog", Class: ClassLog, Storage: "storage"},
+			{Name: "model", Class: ClassModel},
+		}}}},
+		MaxText:           64 << 10,
+		MaxRequest:        1 << 20,
+		MaxLogEntries:     100_000,
+		MaxFetch:          10_000,
+		MaxStorageEntries: 1_000_000,
+		RulesTime:         time.Second,
+		LogFlush:          200 * time.Millisecond,
+	}
+}
+
+func defaultAttributes() []AttributeConfig {
+	return []AttributeConfig{{"text", rules.Text.String()}, {"from", rules.UniqueInt.String()}, {"ip", rules.IP.String()}}
+}
+
+// Validate returns all errors of c with their paths.
+func (c Config) Validate() error {
+	v := validator{}
+	switch c.Authorisation {
+	case "trust":
+		if len(c.Partners) != 1 {
+			v.addf("partners: authorisation trust needs exactly one, there are %d", len(c.Partners))
+		}
+	case "keys":
+		if len(c.Partners) == 0 {
+			v.addf("partners: there is none")
+		}
+	default:
+		v.addf("authorisation: %q is neither trust nor keys", c.Authorisation)
+	}
+	seen := make(map[string]bool)
+	for i, p := range c.Partners {
+		path := fmt.Sprintf("partners[%d]", i)
+		v.name(path+".name", p.Name)
+		if seen[p.Name] {
+			v.addf("%s.name: %q stands twice", path, p.Name)
+		}
+		seen[p.Name] = true
+		if c.Authorisation == "keys" && len(p.Secret) < 16 {
+			v.addf("%s.secret: needs at least 16 characters", path)
+		}
+		if p.Domain.Name != "" {
+			v.addf("%s.domain.name: the root has no name", path)
+		}
+		v.domain(path+".domain", p.Domain, 0)
+	}
+	for _, n := range []struct {
+		path  string
+		value int64
+	}{
+		{"max_text", c.MaxText},
+		{"max_request", c.MaxRequest},
+		{"max_log_entries", int64(c.MaxLogEntries)},
+		{"max_fetch", int64(c.MaxFetch)},
+		{"max_storage_entries", int64(c.MaxStorageEntries)},
+		{"rules_time", int64(c.RulesTime)},
+		{"log_flush", int64(c.LogFlush)},
+	} {
+		if n.value <= 0 {
+			v.addf("%s: must be greater than zero", n.path)
+		}
+	}
+	return errors.Join(v.errs...)
+}
+
+type validator struct{ errs []error }
+
+func (v *validator) addf(format string, args ...any) {
+	v.errs = append(v.errs, fmt.Errorf(format, args...))
+}
+
+// name checks what becomes a part of paths and keys.
+func (v *validator) name(path, name string) {
+	if !validName(name) {
+		v.addf("%s: %q must be of letters, digits, _, - and point", path, name)
+	}
+}
+
+func validName(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.") == ""
+}
+
+func (v *validator) domain(path string, d DomainConfig, depth int) {
+	if depth > maxDomainDepth {
+		v.addf("%s: domains are more than %d deep", path, maxDomainDepth)
+		return
+	}
+	seen := make(map[string]bool)
+	for i, p := range d.Properties {
+		at := fmt.Sprintf("%s.properties[%d]", path, i)
+		v.name(at+".name", p.Name)
+		if seen[p.Name] {
+			v.addf("%s.name: %q stands twice", at, p.Name)
+		}
+		seen[p.Name] = true
+		v.property(at, p)
+	}
+	seen = make(map[string]bool)
+	for i, sub := range d.Domains {
+		at := fmt.Sprintf("%s.domains[%d]", path, i)
+		v.name(at+".name", sub.Name)
+		if seen[sub.Name] {
+			v.addf("%s.name: %q stands twice", at, sub.Name)
+		}
+		seen[sub.Name] = true
+		v.domain(at, sub, depth+1)
+	}
+}
+
+func (v *validator) property(path string, p PropertyConfig) {
+	switch p.Class {
+	case ClassNumber, ClassString, ClassMemoryStorage, ClassStoreStorage, ClassCounters:
+	case ClassMessageDomain:
+		var names []string
+		for i, a := range p.Attributes {
+			at := fmt.Sprintf("%s.attributes[%d]", path, i)
+			if a.Name == "" || len(a.Name) > 64 {
+				v.addf("%s.name: needs 1 to 64 characters", at)
+			}
+			if slices.Contains(names, a.Name) {
+				v.addf("%s.name: %q stands twice", at, a.Name)
+			}
+			names = append(names, a.Name)
+			if _, ok := a.kind(); !ok {
+				v.addf("%s.type: %q is not Text, Int, UniqueInt or IP", at, a.Type)
+			}
+		}
+		if len(p.Attributes) == 0 {
+			v.addf("%s.attributes: there is none", path)
+		}
+	case ClassFirewall:
+		if p.Rules == "" {
+			return
+		}
+		if _, err := rules.Compile(p.Rules, rules.DefaultOptions()); err != nil {
+			v.addf("%s.rules: %w", path, err)
+		}
+	case ClassModel:
+		if p.Model != "" && p.Model != ModelDefault && p.Model != ModelRobinson {
+			v.addf("%s.model: %q is neither %s nor %s", path, p.Model, ModelDefault, ModelRobinson)
+		}
+		if p.Features < 0 {
+			v.addf("%s.max_features: must not be negative", path)
+		}
+	case ClassLog:
+		if p.TimeChunk < 0 || p.TimeChunk > 0 && p.TimeChunk < time.Second {
+			v.addf("%s.time_chunk: must be a second or more", path)
+		}
+		if p.NumChunks < 0 || p.NumChunks == 1 || p.NumChunks > 1_000_000 {
+			v.addf("%s.num_chunks: must be 2 to a million", path)
+		}
+	default:
+		v.addf("%s.class: %q is not one of %s", path, p.Class, strings.Join([]string{
+			ClassNumber, ClassString, ClassMessageDomain, ClassFirewall, ClassModel, ClassMemoryStorage, ClassStoreStorage, ClassLog, ClassCounters,
+		}, ", "))
+	}
+}
+
+// CheckSources looks whether a partner, empty for the only one, has a domain at path, and whether its messages have the
+// attributes of sources. Errors begin with the key of the route that is wrong.
+func (c Config) CheckSources(partner, path string, sources []SourceConfig) error {
+	i := slices.IndexFunc(c.Partners, func(p PartnerConfig) bool { return p.Name == partner })
+	switch {
+	case partner == "" && len(c.Partners) == 1:
+		i = 0
+	case partner == "":
+		return errors.New("partner: must be given, as message.partners has several")
+	case i < 0:
+		return fmt.Errorf("partner: message.partners has no %q", partner)
+	}
+	d, attributes := c.Partners[i].Domain, defaultAttributes()
+	for rest := path; ; {
+		for _, p := range d.Properties {
+			if p.Name == propertyMessageDomain {
+				attributes = p.Attributes
+			}
+		}
+		var part string
+		for part == "" && rest != "" {
+			part, rest, _ = strings.Cut(rest, "/")
+		}
+		if part == "" {
+			break
+		}
+		k := slices.IndexFunc(d.Domains, func(d DomainConfig) bool { return d.Name == part })
+		if k < 0 {
+			return fmt.Errorf("domain: the partner %s has no domain %q", c.Partners[i].Name, path)
+		}
+		d = d.Domains[k]
+	}
+	var errs []error
+	for k, s := range sources {
+		if s.Attribute != "" && !slices.ContainsFunc(attributes, func(a AttributeConfig) bool { return a.Name == s.Attribute }) {
+			errs = append(errs, fmt.Errorf("sources[%d].attribute: messages of the domain %q have no %q", k, path, s.Attribute))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// CheckRules compiles the rules of all firewalls with the formulas that there are, and returns all errors with their paths.
+func (c Config) CheckRules(formulas rules.Formulas) error {
+	v := validator{}
+	o := rules.DefaultOptions()
+	o.Formulas = formulas
+	var walk func(path string, d DomainConfig)
+	walk = func(path string, d DomainConfig) {
+		for i, p := range d.Properties {
+			if p.Class != ClassFirewall || p.Rules == "" {
+				continue
+			}
+			if _, err := rules.Compile(p.Rules, o); err != nil {
+				v.addf("%s.properties[%d].rules: %w", path, i, err)
+			}
+		}
+		for i, sub := range d.Domains {
+			walk(fmt.Sprintf("%s.domains[%d]", path, i), sub)
+		}
+	}
+	for i, p := range c.Partners {
+		walk(fmt.Sprintf("partners[%d].domain", i), p.Domain)
+	}
+	return errors.Join(v.errs...)
+}
+
+// withDefaults fills in what a property leaves open.
+func (p PropertyConfig) withDefaults() PropertyConfig {
+	if p.Model == "" {
+		p.Model = ModelDefault
+	}
+	if p.Features == 0 {
+		p.Features = defaultFeatures
+	}
+	if p.TimeChunk == 0 {
+		p.TimeChunk = defaultTimeChunk
+	}
+	if p.NumChunks == 0 {
+		p.NumChunks = defaultNumChunks
+	}
+	return p
+}

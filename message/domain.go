@@ -1,0 +1,191 @@
+package message
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/rules"
+)
+
+// Domain is a named bag of properties with a parent, from which it inherits. Safe for concurrent use.
+type Domain struct {
+	name, path string
+	partner    string
+	parent     *Domain // nil for the default domain alone
+	children   map[string]*Domain
+	requests   map[string]*metrics.Counter // by method
+
+	mu         sync.Mutex // of writers
+	properties atomic.Pointer[map[string]any]
+}
+
+func newDomain(parent *Domain, partner, name string) *Domain {
+	d := &Domain{name: name, partner: partner, parent: parent, children: make(map[string]*Domain), path: "/"}
+	if parent != nil && name != "" {
+		d.path = strings.TrimSuffix(parent.path, "/") + "/" + name
+		parent.children[name] = d
+	}
+	d.properties.Store(&map[string]any{})
+	return d
+}
+
+// Path returns the address of d under its partner's root, which is "/".
+func (d *Domain) Path() string { return d.path }
+
+// Get returns a property of d or of its nearest ancestor that has it.
+func (d *Domain) Get(name string) (any, bool) {
+	for ; d != nil; d = d.parent {
+		if p, ok := (*d.properties.Load())[name]; ok {
+			return p, true
+		}
+	}
+	return nil, false
+}
+
+// Has says whether d has the property itself.
+func (d *Domain) Has(name string) bool {
+	_, ok := (*d.properties.Load())[name]
+	return ok
+}
+
+// List returns the names of d's own properties, sorted.
+func (d *Domain) List() []string {
+	return slices.Sorted(maps.Keys(*d.properties.Load()))
+}
+
+// Children returns the names of the domains below d, sorted.
+func (d *Domain) Children() []string { return slices.Sorted(maps.Keys(d.children)) }
+
+// Set gives d a property of its own.
+func (d *Domain) Set(name string, value any) {
+	d.change(func(p map[string]any) { p[name] = value })
+}
+
+// Delete takes d's own property away: the inherited one shows again.
+func (d *Domain) Delete(name string) {
+	d.change(func(p map[string]any) { delete(p, name) })
+}
+
+func (d *Domain) change(f func(p map[string]any)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	next := maps.Clone(*d.properties.Load())
+	f(next)
+	d.properties.Store(&next)
+}
+
+// Find returns the domain at a path below d. Empty parts are nothing, and there is no way up.
+func (d *Domain) Find(path string) (*Domain, bool) {
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "" {
+			continue
+		}
+		next, ok := d.children[part]
+		if !ok {
+			return nil, false
+		}
+		d = next
+	}
+	return d, true
+}
+
+// walk calls f for d and all domains below it.
+func (d *Domain) walk(f func(d *Domain) error) error {
+	if err := f(d); err != nil {
+		return err
+	}
+	for _, name := range d.Children() {
+		if err := d.children[name].walk(f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func noProperty(name string) error {
+	return rules.Faultf(CodeProperty, "the domain has no property %q", cutText(name, 64))
+}
+
+// property returns a property of type T; code is the fault's if it is of another.
+func property[T any](d *Domain, name string, code int, what string) (t T, err error) {
+	p, ok := d.Get(name)
+	if !ok {
+		return t, noProperty(name)
+	}
+	if t, ok = p.(T); !ok {
+		return t, rules.Faultf(code, "the property %q is not %s", cutText(name, 64), what)
+	}
+	return t, nil
+}
+
+func (d *Domain) firewall(name string) (*Firewall, error) {
+	return property[*Firewall](d, name, CodeFirewall, "a firewall")
+}
+
+func (d *Domain) model(name string) (*Model, error) {
+	return property[*Model](d, name, CodeModel, "a model")
+}
+
+func (d *Domain) log(name string) (*Log, error) {
+	return property[*Log](d, name, CodeLog, "a message log")
+}
+
+func (d *Domain) storage(name string) (Storage, error) {
+	return property[Storage](d, name, CodeType, "a storage")
+}
+
+func (d *Domain) messages() (*messageDomain, error) {
+	return property[*messageDomain](d, propertyMessageDomain, CodeType, "a message domain")
+}
+
+// counters is a name space of the windowed counters.
+type counters struct{ prefix string }
+
+// newCounters returns the name space of a component. Its prefix begins with the partner's name, for people who read
+// keys, and ends in a hash of the component's key, so that no two partners or domains share one.
+func newCounters(partner, key string) *counters {
+	sum := sha256.Sum256([]byte(key))
+	return &counters{cutText(partner, 40) + "_" + hex.EncodeToString(sum[:8])}
+}
+
+// describe returns what sf.domain.get tells of a property.
+func describe(name string, p any) (repr, class string, interfaces []string) {
+	switch p := p.(type) {
+	case int64:
+		return strconv.FormatInt(p, 10), "int", nil
+	case float64:
+		return strconv.FormatFloat(p, 'g', -1, 64), "float", nil
+	case string:
+		return strconv.Quote(p), "str", nil
+	case *messageDomain:
+		var types []string
+		for _, a := range p.attributes {
+			types = append(types, a.Name+":"+a.Type)
+		}
+		return "<MessageDomain " + strings.Join(types, ", ") + ">", ClassMessageDomain, []string{"IMessageDomain", "IDomainBindable"}
+	case *Firewall:
+		class, interfaces = ClassFirewall, []string{"IFirewall", "IDomainBindable"}
+	case *Model:
+		class, interfaces = ClassModel, []string{"IModel", "IDomainBindable"}
+	case *memoryStorage:
+		class, interfaces = ClassMemoryStorage, []string{"IExpirableStorage", "IUnreliableStorage", "IDomainBindable"}
+	case *storeStorage:
+		class, interfaces = ClassStoreStorage, []string{"IExpirableStorage", "IPersistentStorage", "IDomainBindable"}
+	case *Log:
+		class, interfaces = ClassLog, []string{"IMessageLog", "IDomainBindable"}
+	case *counters:
+		class, interfaces = ClassCounters, []string{"ICounters", "IDomainBindable"}
+	}
+	if c, ok := p.(*counters); ok {
+		name += " " + c.prefix
+	}
+	return "<" + class + " " + name + ">", class, interfaces
+}

@@ -1,0 +1,438 @@
+package message
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"antirobot/rules"
+	"antirobot/store"
+)
+
+// Entry is a judged message in a log.
+type Entry struct {
+	ID      int64
+	When    time.Time
+	Tags    []string
+	Message *Message
+}
+
+// Log is a ring of judged messages in the store: time is cut into chunks, and of these the last numChunks are kept, so
+// an entry lives for chunk × (numChunks−1) at least. Entries are gathered and written in batches; a batch is a key of
+// the store that expires by itself. Safe for concurrent use.
+type Log struct {
+	store     store.Store
+	prefix    []byte
+	chunk     time.Duration
+	numChunks int64
+	maxKept   int64
+	now       func() time.Time
+	node      uint32
+
+	mu      sync.Mutex
+	batch   []byte
+	chunkNo int64 // of batch
+	first   int64 // id of the batch's first entry
+	pending int64 // entries in batch
+	nextID  int64
+	lastID  int64 // of the reserved block
+	last    time.Time
+
+	writing sync.Mutex // one batch is written at a time
+	stored  []storedBatch
+	kept    int64 // entries of stored
+	lost    atomic.Uint64
+}
+
+type storedBatch struct {
+	key     string
+	entries int64
+}
+
+const (
+	// idBlock ids are reserved at a time when nobody else uses the store. Several gateways take them one by one, so that
+	// a greater id is a later one, but for entries of the same moment.
+	idBlock = 1024
+	// maxBatch is the size in bytes at which a batch is written at once, by the one who filled it.
+	maxBatch = 256 << 10
+)
+
+func newLog(st store.Store, prefix string, cfg PropertyConfig, maxKept int, node uint32, now func() time.Time) *Log {
+	return &Log{
+		store: st, prefix: []byte(prefix), chunk: cfg.TimeChunk, numChunks: int64(cfg.NumChunks),
+		maxKept: int64(maxKept), node: node, now: now, nextID: 1,
+	}
+}
+
+// open learns which batches are there.
+func (l *Log) open(ctx context.Context) error {
+	err := l.store.Scan(ctx, l.key("b"), func(k, v []byte, _ time.Duration) error {
+		if len(v) < 8 {
+			return nil
+		}
+		n := int64(binary.BigEndian.Uint64(v))
+		l.stored = append(l.stored, storedBatch{string(k), n})
+		l.kept += n
+		return nil
+	})
+	slices.SortFunc(l.stored, func(a, b storedBatch) int { return cmp.Compare(a.key, b.key) })
+	return err
+}
+
+func (l *Log) key(part string) []byte {
+	return append(append(make([]byte, 0, len(l.prefix)+len(part)+20), l.prefix...), part...)
+}
+
+// reserve takes n ids and returns the first.
+func (l *Log) reserve(ctx context.Context, n int64) (int64, error) {
+	end, err := l.store.Incr(ctx, l.key("id"), n, 0)
+	if err != nil {
+		return 0, fmt.Errorf("take ids of a log: %w", err)
+	}
+	return end - n + 1, nil
+}
+
+// id returns the next id of the reserved block; mu is held.
+func (l *Log) id(ctx context.Context) (int64, error) {
+	if l.nextID > l.lastID {
+		first, err := l.reserve(ctx, idBlock)
+		if err != nil {
+			return 0, err
+		}
+		l.nextID, l.lastID = first, first+idBlock-1
+	}
+	l.nextID++
+	return l.nextID - 1, nil
+}
+
+// Put writes the message with its tags. tag, if not empty, comes before them.
+func (l *Log) Put(ctx context.Context, m *Message, tag string, r *rules.Run) error {
+	var id int64
+	var err error
+	if l.store.Shared() { // a round trip, for which nobody else should wait
+		if id, err = l.reserve(ctx, 1); err != nil {
+			return err
+		}
+	}
+	full, err := l.append(ctx, id, m, tag, r)
+	for _, b := range full {
+		err = errors.Join(err, l.write(ctx, b))
+	}
+	return err
+}
+
+// append adds an entry to the batch, with the next id if id is 0, and returns what must be written now.
+func (l *Log) append(ctx context.Context, id int64, m *Message, tag string, r *rules.Run) (full []*batch, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id == 0 {
+		if id, err = l.id(ctx); err != nil {
+			return nil, err
+		}
+	}
+	at := l.now()
+	if at.Before(l.last) {
+		at = l.last // the order of ids is the order of time, also when the clock is put back
+	}
+	l.last = at
+	no := at.UnixNano() / int64(l.chunk)
+	if l.pending > 0 && no != l.chunkNo {
+		full = append(full, l.take())
+	}
+	if l.pending == 0 {
+		l.first, l.chunkNo = id, no
+	}
+	l.batch = appendEntry(l.batch, id, at, tag, r, m)
+	if l.pending++; len(l.batch) >= maxBatch {
+		full = append(full, l.take())
+	}
+	return full, nil
+}
+
+type batch struct {
+	key     []byte
+	value   []byte
+	entries int64
+}
+
+// take removes the gathered entries; mu is held.
+func (l *Log) take() *batch {
+	if l.pending == 0 {
+		return nil
+	}
+	key := binary.BigEndian.AppendUint64(l.key("b"), uint64(l.chunkNo))
+	key = binary.BigEndian.AppendUint64(key, uint64(l.first))
+	key = binary.BigEndian.AppendUint32(key, l.node)
+	value := binary.BigEndian.AppendUint64(make([]byte, 0, len(l.batch)+8), uint64(l.pending))
+	b := &batch{key, append(value, l.batch...), l.pending}
+	l.batch, l.pending = l.batch[:0], 0
+	return b
+}
+
+// Flush writes what was gathered.
+func (l *Log) Flush(ctx context.Context) error {
+	l.mu.Lock()
+	b := l.take()
+	l.mu.Unlock()
+	return l.write(ctx, b)
+}
+
+func (l *Log) write(ctx context.Context, b *batch) error {
+	if b == nil {
+		return nil
+	}
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.store.Put(ctx, b.key, b.value, l.chunk*time.Duration(l.numChunks)); err != nil {
+		l.lost.Add(uint64(b.entries))
+		return fmt.Errorf("write a message log: %w", err)
+	}
+	l.stored = append(l.stored, storedBatch{string(b.key), b.entries})
+	l.kept += b.entries
+	return l.drop(ctx)
+}
+
+// drop forgets batches whose time is over, and the oldest ones while there are too many entries.
+func (l *Log) drop(ctx context.Context) error {
+	oldest := l.oldest()
+	for len(l.stored) > 1 {
+		b := l.stored[0]
+		over := l.chunkOf([]byte(b.key)) < oldest
+		if !over && l.kept <= l.maxKept {
+			return nil
+		}
+		if err := l.store.Delete(ctx, []byte(b.key)); err != nil {
+			return fmt.Errorf("shorten a message log: %w", err)
+		}
+		if !over {
+			l.lost.Add(uint64(b.entries))
+		}
+		l.kept -= b.entries
+		l.stored = l.stored[1:]
+	}
+	return nil
+}
+
+// oldest returns the first chunk that is kept.
+func (l *Log) oldest() int64 { return l.now().UnixNano()/int64(l.chunk) - l.numChunks + 1 }
+
+func (l *Log) chunkOf(key []byte) int64 {
+	return int64(binary.BigEndian.Uint64(key[len(l.prefix)+1:]))
+}
+
+// Values returns the message's attributes as JSON shows them.
+func (m *Message) Values() map[string]any {
+	out := make(map[string]any, len(m.attributes))
+	for _, a := range m.attributes {
+		out[a.Name] = plain(a.Value)
+	}
+	return out
+}
+
+// Query says which entries of a range a search finds. Empty fields are no condition.
+type Query struct {
+	Range
+	Text string // stands in one of the texts, without case
+	Tag  string
+	// Newest turns the order round: with a limit the last entries are found.
+	Newest bool
+}
+
+// Search returns the entries that fit a query, ordered by time; with a limit, the first ones.
+func (l *Log) Search(ctx context.Context, q Query) ([]Entry, error) {
+	limit := q.Limit
+	q.Limit = 0
+	all, err := l.Fetch(ctx, q.Range)
+	if err != nil {
+		return nil, err
+	}
+	text := strings.ToLower(q.Text)
+	out := slices.DeleteFunc(all, func(e Entry) bool {
+		return q.Tag != "" && !slices.Contains(e.Tags, q.Tag) || text != "" && !e.Message.contains(text)
+	})
+	if q.Newest {
+		slices.Reverse(out)
+	}
+	if limit > 0 && len(out) > limit {
+		out = out[:limit]
+	}
+	return out, nil
+}
+
+// contains says whether a text of m contains s, which is in lower case.
+func (m *Message) contains(s string) bool {
+	return slices.ContainsFunc(m.attributes, func(a Attribute) bool {
+		return a.Value.Kind == rules.Text && strings.Contains(strings.ToLower(a.Value.Text), s)
+	})
+}
+
+// Range says which entries are wanted; both ends are inclusive. The zero value wants all.
+type Range struct {
+	First, Last time.Time // zero: no bound
+	FirstID     int64
+	Limit       int // 0: no limit
+}
+
+// Fetch returns the entries of a range, ordered by time; with a limit, the first ones.
+func (l *Log) Fetch(ctx context.Context, r Range) ([]Entry, error) {
+	if err := l.Flush(ctx); err != nil {
+		return nil, err
+	}
+	oldest := l.oldest()
+	var out []Entry
+	err := l.store.Scan(ctx, l.key("b"), func(k, v []byte, _ time.Duration) error {
+		if len(k) != len(l.prefix)+1+8+8+4 || len(v) < 8 || l.chunkOf(k) < oldest {
+			return nil
+		}
+		from := time.Unix(0, l.chunkOf(k)*int64(l.chunk))
+		if !r.Last.IsZero() && from.After(r.Last) || !r.First.IsZero() && from.Add(l.chunk).Before(r.First) {
+			return nil
+		}
+		for v = v[8:]; len(v) > 0; {
+			e, rest, err := readEntry(v)
+			if err != nil {
+				return err
+			}
+			v = rest
+			if e.ID >= r.FirstID && (r.First.IsZero() || !e.When.Before(r.First)) && (r.Last.IsZero() || !e.When.After(r.Last)) {
+				out = append(out, e)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read a message log: %w", err)
+	}
+	slices.SortFunc(out, func(a, b Entry) int { return cmp.Or(a.When.Compare(b.When), cmp.Compare(a.ID, b.ID)) })
+	if r.Limit > 0 && len(out) > r.Limit {
+		out = out[:r.Limit]
+	}
+	return out, nil
+}
+
+// close writes the rest and gives back the ids that were not used.
+func (l *Log) close(ctx context.Context) error {
+	err := l.Flush(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if left := l.lastID - l.nextID + 1; left > 0 && !l.store.Shared() {
+		_, giveBack := l.store.Incr(ctx, l.key("id"), -left, 0)
+		err = errors.Join(err, giveBack)
+		l.lastID = l.nextID - 1
+	}
+	return err
+}
+
+// Entries are written as: id, time, tags, attributes, with lengths and numbers as varints.
+
+func appendText(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+func appendEntry(dst []byte, id int64, at time.Time, tag string, r *rules.Run, m *Message) []byte {
+	dst = binary.AppendVarint(dst, id)
+	dst = binary.AppendVarint(dst, at.UnixNano())
+	n := r.NumTags()
+	if tag != "" {
+		dst = appendText(binary.AppendUvarint(dst, uint64(n+1)), tag)
+	} else {
+		dst = binary.AppendUvarint(dst, uint64(n))
+	}
+	for i := range n {
+		dst = appendText(dst, r.Tag(i))
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(m.attributes)))
+	for _, a := range m.attributes {
+		dst = append(appendText(dst, a.Name), byte(a.Value.Kind))
+		switch a.Value.Kind {
+		case rules.Text:
+			dst = appendText(dst, a.Value.Text)
+		case rules.IP:
+			dst = appendText(dst, string(a.Value.IP.AsSlice()))
+		default:
+			dst = binary.AppendVarint(dst, a.Value.Int)
+		}
+	}
+	return dst
+}
+
+var errEntry = errors.New("an entry of a message log is not readable")
+
+// entryReader reads what appendEntry wrote; after an error everything is empty.
+type entryReader struct {
+	src []byte
+	bad bool
+}
+
+func (r *entryReader) signed() int64 {
+	v, n := binary.Varint(r.src)
+	if n <= 0 {
+		r.bad, r.src = true, nil
+		return 0
+	}
+	r.src = r.src[n:]
+	return v
+}
+
+// count reads a number that something as long as what is left can have.
+func (r *entryReader) count() int {
+	v, n := binary.Uvarint(r.src)
+	if n <= 0 || v > uint64(len(r.src)-n) {
+		r.bad, r.src = true, nil
+		return 0
+	}
+	r.src = r.src[n:]
+	return int(v)
+}
+
+func (r *entryReader) text() string {
+	n := r.count()
+	s := string(r.src[:n])
+	r.src = r.src[n:]
+	return s
+}
+
+func readEntry(src []byte) (e Entry, rest []byte, err error) {
+	r := entryReader{src: src}
+	e.ID = r.signed()
+	e.When = time.Unix(0, r.signed())
+	for range r.count() {
+		e.Tags = append(e.Tags, r.text())
+	}
+	e.Message = &Message{}
+	for range r.count() {
+		a := Attribute{Name: r.text()}
+		if len(r.src) == 0 {
+			return e, nil, errEntry
+		}
+		a.Value.Kind = rules.Kind(r.src[0])
+		r.src = r.src[1:]
+		switch a.Value.Kind {
+		case rules.Text:
+			a.Value.Text = r.text()
+		case rules.IP:
+			addr, ok := netip.AddrFromSlice([]byte(r.text()))
+			a.Value.IP, r.bad = addr, r.bad || !ok
+		case rules.Int, rules.UniqueInt:
+			a.Value.Int = r.signed()
+		default:
+			r.bad = true
+		}
+		if r.bad {
+			return e, nil, errEntry
+		}
+		e.Message.attributes = append(e.Message.attributes, a)
+	}
+	if r.bad {
+		return e, nil, errEntry
+	}
+	return e, r.src, nil
+}

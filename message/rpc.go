@@ -1,0 +1,75 @@
+package message
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"antirobot/rules"
+)
+
+// Codec is a way to write requests and answers.
+type Codec uint8
+
+// The two codecs, as they are at /api/json/ and /api/xml/.
+const (
+	JSON Codec = iota
+	XML
+)
+
+const (
+	maxDepth  = 32     // of values in values
+	maxValues = 20_000 // of one request
+)
+
+// request is a decoded request.
+type request struct {
+	method string
+	params map[string]any // string, bool, int64, float64, nil, []byte, []any, map[string]any
+	id     []byte         // JSON, as it came
+}
+
+// Serve answers one request of the API. It needs no server: body is what was posted, and the answer's status,
+// content type and body are returned. Errors of the API come with status 200, as clients of the protocols expect; what
+// is no request at all gets a fault too.
+func (s *System) Serve(ctx context.Context, codec Codec, body []byte, auth Auth) (status int, contentType string, answer []byte) {
+	if int64(len(body)) > s.cfg.MaxRequest {
+		fault := rules.Faultf(CodeUnexpected, "the request has %d bytes, more than %d", len(body), s.cfg.MaxRequest)
+		return s.answer(http.StatusRequestEntityTooLarge, codec, request{}, nil, s.faultOf("", fault))
+	}
+	decode := decodeJSON
+	if codec == XML {
+		decode = decodeXML
+	}
+	req, err := decode(body)
+	if err != nil {
+		return s.answer(http.StatusOK, codec, req, nil, s.faultOf("", err))
+	}
+	result, err := s.guarded(ctx, req, auth)
+	if err != nil {
+		return s.answer(http.StatusOK, codec, req, nil, s.faultOf(req.method, err))
+	}
+	return s.answer(http.StatusOK, codec, req, result, nil)
+}
+
+// guarded runs a request and turns a panic into an error: one message must not end the gateway.
+func (s *System) guarded(ctx context.Context, req request, auth Auth) (result map[string]any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return s.invoke(ctx, req.method, req.params, auth)
+}
+
+func (s *System) answer(status int, codec Codec, req request, result map[string]any, fault *rules.Fault) (int, string, []byte) {
+	if codec == XML {
+		return status, "text/xml; charset=utf-8", encodeXML(result, fault)
+	}
+	return status, "application/json; charset=utf-8", encodeJSON(req.id, result, fault)
+}
+
+// badRequest is the fault of what can't be decoded.
+func badRequest(format string, args ...any) error {
+	return rules.Faultf(CodeUnexpected, format, args...)
+}

@@ -1,0 +1,138 @@
+package replay
+
+import (
+	"bytes"
+	"net/netip"
+	"time"
+
+	"antirobot/request"
+)
+
+// Record is one recorded request. Its bytes belong to the Record and hold until it is parsed into again. The zero value
+// is ready for Format.Parse.
+type Record struct {
+	At      time.Time
+	Addr    netip.Addr
+	User    []byte // who was signed in, as the log names them; empty: nobody, or unknown
+	Method  []byte
+	Target  []byte // path and query, raw
+	Host    []byte // as sent; empty: unknown
+	Fields  []request.Field
+	TLS     bool
+	HTTP10  bool
+	Answer  Answer
+	Line    int    // in its input, from 1
+	Input   uint16 // index of the input
+	named   bool   // the log has a name instead of an address, and Addr stands for it
+	inOrder uint64 // of arrival, among records of one time
+
+	buf []byte // the line; most of the above points into it
+}
+
+// Answer is what is known of the answer to a request.
+type Answer struct {
+	Status      uint16 // 0: unknown
+	Bytes       uint64
+	Took        time.Duration // 0: unknown
+	ContentType []byte        // empty: unknown
+}
+
+// reset forgets everything but the memory, and takes a copy of the line.
+func (r *Record) reset(line []byte) []byte {
+	fields, buf := r.Fields[:0], append(r.buf[:0], line...)
+	*r = Record{Fields: fields, buf: buf, Line: r.Line, Input: r.Input, inOrder: r.inOrder}
+	return buf
+}
+
+// field adds a header field unless it is empty, secret, or there already.
+func (r *Record) field(name, value []byte) {
+	if len(value) == 0 || len(name) == 0 || secret(name) || len(r.Fields) >= maxFields {
+		return
+	}
+	for i := range r.Fields {
+		if bytes.EqualFold(r.Fields[i].Name, name) {
+			return
+		}
+	}
+	r.Fields = append(r.Fields, request.Field{Name: name, Value: value})
+}
+
+// maxFields bounds the header fields of a record.
+const maxFields = 64
+
+// secret reports whether a field proves who somebody is. Such fields are left where they are.
+func secret(name []byte) bool {
+	for _, s := range [...]string{"cookie", "authorization", "proxy-authorization", "set-cookie"} {
+		if len(s) == len(name) && bytes.EqualFold(name, []byte(s)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Header names that records use.
+var (
+	nameHost    = []byte("Host")
+	nameAgent   = []byte("User-Agent")
+	nameReferer = []byte("Referer")
+)
+
+// Agent returns the User-Agent, nil if there is none.
+func (r *Record) Agent() []byte {
+	for i := range r.Fields {
+		if bytes.EqualFold(r.Fields[i].Name, nameAgent) {
+			return r.Fields[i].Value
+		}
+	}
+	return nil
+}
+
+// view fills v with the record, and borrows from it. host is for records that name none.
+func (r *Record) view(v *request.View, host []byte) {
+	fields := v.Fields[:0]
+	*v = request.View{At: r.At, Method: r.Method, HostPort: r.Host, Peer: r.Addr, TLS: r.TLS, HTTP10: r.HTTP10, Partial: true}
+	if len(v.HostPort) == 0 {
+		v.HostPort = host
+	}
+	v.Host = bareHost(v.HostPort)
+	v.Target = originForm(r.Target)
+	v.Path, v.Query = v.Target, nil
+	if q := bytes.IndexByte(v.Target, '?'); q >= 0 {
+		v.Path, v.Query = v.Target[:q], v.Target[q+1:]
+	}
+	v.Fields = append(fields, request.Field{Name: nameHost, Value: v.HostPort})
+	v.Fields = append(v.Fields, r.Fields...)
+}
+
+// bareHost returns a host in lower case and without its port.
+func bareHost(h []byte) []byte {
+	if i := bytes.LastIndexByte(h, ':'); i >= 0 && bytes.IndexByte(h[i:], ']') < 0 {
+		h = h[:i]
+	}
+	for _, c := range h {
+		if 'A' <= c && c <= 'Z' {
+			return bytes.ToLower(h)
+		}
+	}
+	return h
+}
+
+var rootPath = []byte("/")
+
+// originForm strips scheme and host of an absolute target.
+func originForm(t []byte) []byte {
+	if len(t) > 0 && t[0] == '/' {
+		return t
+	}
+	if i := bytes.Index(t, []byte("://")); i > 0 {
+		rest := t[i+3:]
+		if s := bytes.IndexByte(rest, '/'); s >= 0 {
+			return rest[s:]
+		}
+		return rootPath
+	}
+	if len(t) == 0 {
+		return rootPath
+	}
+	return t
+}

@@ -1,0 +1,157 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"antirobot/request"
+)
+
+// Result is what a replay found. It is what --json prints.
+type Result struct {
+	Log        Counts      `json:"log"`
+	Report     *Report     `json:"report"`
+	Against    *Report     `json:"against,omitempty"`
+	Difference *Difference `json:"difference,omitempty"`
+}
+
+// Difference is what the second configuration does otherwise than the first.
+type Difference struct {
+	RequestsStopped uint64 `json:"requests_newly_stopped"`
+	RequestsFree    uint64 `json:"requests_newly_free"`
+	RequestsBoth    uint64 `json:"requests_stopped_by_both"`
+	Stopped         []Stop `json:"newly_stopped,omitempty"` // subjects that only the second stops, as it does
+	Free            []Stop `json:"newly_free,omitempty"`    // subjects that only the first stops, as it did
+	Both            int    `json:"subjects_stopped_by_both"`
+}
+
+// Runner runs a log through one configuration, or two.
+type Runner struct {
+	Gateway *Gateway
+	Against *Gateway // nil: only one
+	Host    []byte   // of requests whose record names none
+	Factors *Factors // nil: none are written; else it observes Gateway's Processor
+}
+
+// checkEvery is how many records pass between looks at the context.
+const checkEvery = 1024
+
+// Run reads the log to its end. If ctx ends before, the error is that of ctx and the Result says what was found until
+// then.
+func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
+	if u.Factors != nil && u.Gateway.Processor != nil {
+		u.Gateway.Processor.SetObserver(u.Factors.Observe)
+	}
+	first := newTally(u.Gateway)
+	var second *tally
+	diff := &Difference{}
+	if u.Against != nil {
+		second = newTally(u.Against)
+	}
+	var err error
+	var view request.View
+	for n := 0; ; n++ {
+		if n%checkEvery == 0 && ctx.Err() != nil {
+			err = ctx.Err()
+			break
+		}
+		var r *Record
+		if r, err = log.Next(); err != nil {
+			break
+		}
+		r.view(&view, u.Host)
+		if u.Factors != nil {
+			u.Factors.label(r, u.Gateway.Front)
+		}
+		s := u.Gateway.Serve(&view, &r.Answer)
+		first.add(r, &view, s)
+		if second != nil {
+			o := u.Against.Serve(&view, &r.Answer)
+			second.add(r, &view, o)
+			diff.request(s.Stopped, o.Stopped)
+		}
+		log.Release(r)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	res := &Result{Log: log.Counts(), Report: first.finish()}
+	if second != nil {
+		res.Against, res.Difference = second.finish(), diff
+		diff.subjects(first, second)
+	}
+	return res, err
+}
+
+func (d *Difference) request(first, second bool) {
+	switch {
+	case first && second:
+		d.RequestsBoth++
+	case second:
+		d.RequestsStopped++
+	case first:
+		d.RequestsFree++
+	}
+}
+
+func (d *Difference) subjects(first, second *tally) {
+	for sub, s := range second.stops {
+		if first.stops[sub] == nil {
+			d.Stopped = append(d.Stopped, *s)
+		} else {
+			d.Both++
+		}
+	}
+	for sub, s := range first.stops {
+		if second.stops[sub] == nil {
+			d.Free = append(d.Free, *s)
+		}
+	}
+	for _, l := range [][]Stop{d.Stopped, d.Free} {
+		slices.SortFunc(l, func(a, b Stop) int {
+			return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.Subject, b.Subject))
+		})
+	}
+}
+
+// notes are what a reader should know before believing the figures.
+func (t *tally) notes() {
+	p := &t.report
+	if p.Requests >= 1000 && t.busiest*2 > p.Requests {
+		p.Notes = append(p.Notes, fmt.Sprintf("%s made %s: if that is a balancer, let it log the client's address",
+			t.busy, percent(t.busiest, p.Requests)+" of all requests"))
+	}
+	if t.named > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d requests have the name of a machine, or nothing, instead of an address: each name, or else each User-Agent, "+
+			"got an address of fd00::/8", t.named))
+	}
+	if p.Unrouted > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d requests were to hosts that no service of the configuration has; --host names the one to be taken", p.Unrouted))
+	}
+	if len(t.subjects) >= maxSubjects {
+		p.Notes = append(p.Notes, fmt.Sprintf("more than %d subjects: the others are counted in the totals alone", maxSubjects))
+	}
+	if len(t.stops) >= maxStops {
+		p.Notes = append(p.Notes, fmt.Sprintf("more than %d subjects would have been stopped: the others are counted in the totals alone", maxStops))
+	}
+	var unknown uint64
+	for _, c := range t.crawlers {
+		unknown += c.UnknownStopped
+	}
+	if unknown > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d of the stopped requests declare crawlers whose published ranges are not at hand; "+
+			"live, the DNS is asked, and verified ones pass. --ranges NAME=FILE gives the ranges", unknown))
+	}
+}
+
+// percent prints a share.
+func percent(n, of uint64) string {
+	if of == 0 {
+		return "0 %"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of))
+}

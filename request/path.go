@@ -1,0 +1,106 @@
+package request
+
+import "bytes"
+
+// NormalPath appends the normal form of a raw path (origin-form, without query) to dst: what the most liberal upstream
+// might read in it. It decodes every escape, and escapes made by decoding, until none is left; reads a backslash as a
+// slash; ends at a NUL; drops the ;parameters of each segment; joins empty segments; resolves "." and "..". The result
+// begins with a slash. NormalPath of a normal path is that path. raw is not kept; time is linear in its length.
+func NormalPath(dst, raw []byte) []byte {
+	base := len(dst)
+	if len(raw) == 0 || raw[0] != '/' {
+		dst = append(dst, '/')
+	}
+	for _, c := range raw {
+		dst = append(dst, c)
+		// An escape may be completed by a byte that was itself escaped (%2%35 is %25): look at the tail again.
+		for len(dst)-base >= 3 && dst[len(dst)-3] == '%' {
+			hi, lo := unhex(dst[len(dst)-2]), unhex(dst[len(dst)-1])
+			if hi < 0 || lo < 0 {
+				break
+			}
+			dst = dst[:len(dst)-2]
+			dst[len(dst)-1] = byte(hi<<4 | lo)
+		}
+	}
+	p := dst[base:]
+	if i := bytes.IndexByte(p, 0); i >= 0 {
+		p = p[:i]
+	}
+	for i, c := range p {
+		if c == '\\' {
+			p[i] = '/'
+		}
+	}
+	return dst[:base+resolveDots(p)]
+}
+
+// resolveDots removes parameters, empty and dot segments in place and returns the new length. p begins with a slash.
+func resolveDots(p []byte) int {
+	w := 0
+	for r := 0; r < len(p); {
+		end := len(p)
+		if i := bytes.IndexByte(p[r+1:], '/'); i >= 0 {
+			end = r + 1 + i
+		}
+		last := end == len(p)
+		seg := p[r+1 : end]
+		if i := bytes.IndexByte(seg, ';'); i >= 0 {
+			seg = seg[:i]
+		}
+		r = end
+		switch {
+		case len(seg) == 0 || len(seg) == 1 && seg[0] == '.':
+		case len(seg) == 2 && seg[0] == '.' && seg[1] == '.':
+			for w > 0 {
+				w--
+				if p[w] == '/' {
+					break
+				}
+			}
+		default:
+			p[w] = '/'
+			w += 1 + copy(p[w+1:], seg)
+			continue
+		}
+		if last { // the segment was removed, the slash before it stays
+			p[w] = '/'
+			w++
+		}
+	}
+	return w
+}
+
+func unhex(c byte) int {
+	switch {
+	case '0' <= c && c <= '9':
+		return int(c - '0')
+	case 'a' <= c && c <= 'f':
+		return int(c-'a') + 10
+	case 'A' <= c && c <= 'F':
+		return int(c-'A') + 10
+	default:
+		return -1
+	}
+}
+
+// IsNormal reports whether a path is certainly its own normal form. A false answer means only that it has to be
+// computed.
+func IsNormal(raw []byte) bool {
+	if len(raw) == 0 || raw[0] != '/' {
+		return false
+	}
+	prev := byte(0)
+	for _, c := range raw {
+		switch c {
+		case '%', ';', '\\', 0:
+			return false
+		case '/', '.':
+			if prev == '/' {
+				return false
+			}
+		}
+		prev = c
+	}
+	return true
+}

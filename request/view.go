@@ -1,0 +1,73 @@
+// Package request is what a request says, before anybody asks who makes it: its View, the fields of its head, its path
+// and its number. It imports nothing of this module, so that the front, the identity, the lists, the captcha and the
+// verdict all read a request in the same way.
+//
+// A View borrows the connection's bytes. It is valid until the request's answer has been written; whatever is kept longer
+// is copied.
+package request
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Field is one header field as it stood on the wire, white space around the value trimmed.
+type Field struct {
+	Name, Value []byte
+}
+
+// View is the bytes of a request that matter for a verdict, borrowed from the connection (invariant 1).
+type View struct {
+	At       time.Time  // when the head was complete
+	Method   []byte     // as sent
+	Host     []byte     // lower-cased, without port
+	HostPort []byte     // as sent
+	Target   []byte     // origin-form target: path and query, raw
+	Path     []byte     // Target up to the first '?', raw
+	Query    []byte     // what follows the first '?', raw; nil if there is none
+	Fields   []Field    // all header fields in wire order, Host and cookies included
+	Peer     netip.Addr // who holds the socket (PROXY protocol already applied), unmapped
+	TLS      bool       // whether this hop came over TLS
+	HTTP10   bool
+	Partial  bool // made from a record that kept some fields only: one that is missing is unknown, not absent
+}
+
+// Get returns the value of the first field called name, compared without case; nil if there is none.
+func (v *View) Get(name string) []byte {
+	for i := range v.Fields {
+		if f := &v.Fields[i]; len(f.Name) == len(name) && EqualFold(f.Name, name) {
+			return f.Value
+		}
+	}
+	return nil
+}
+
+// Has reports whether a field called name is present, empty or not.
+func (v *View) Has(name string) bool {
+	for i := range v.Fields {
+		if f := &v.Fields[i]; len(f.Name) == len(name) && EqualFold(f.Name, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// EqualFold compares ASCII without case; the lengths are equal.
+func EqualFold(b []byte, s string) bool {
+	for i := 0; i < len(b); i++ {
+		x, y := b[i], s[i]
+		if x == y {
+			continue
+		}
+		if 'A' <= x && x <= 'Z' {
+			x += 'a' - 'A'
+		}
+		if 'A' <= y && y <= 'Z' {
+			y += 'a' - 'A'
+		}
+		if x != y {
+			return false
+		}
+	}
+	return true
+}

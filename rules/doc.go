@@ -1,0 +1,78 @@
+package rules
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteDoc writes the reference of the rules as Markdown. docs/rules.md is what it writes.
+func WriteDoc(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString(docHead)
+	for _, part := range []struct {
+		title string
+		rules []*rule
+	}{
+		{"Rules for messages", messageRules()},
+		{"Rules for scores, requests and counters", requestRules()},
+	} {
+		b.WriteString("\n## " + part.title + "\n")
+		for _, r := range part.rules {
+			r.writeDoc(&b)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (r *rule) writeDoc(b *strings.Builder) {
+	fmt.Fprintf(b, "\n### %s\n%s\n", r.name, r.doc)
+	if r.needs != 0 {
+		fmt.Fprintf(b, "Needs %s.\n", r.needs)
+	}
+	if len(r.params) == 0 {
+		return
+	}
+	b.WriteString("\n| parameter | type | default | meaning |\n|---|---|---|---|\n")
+	for _, p := range r.params {
+		value := "`" + p.value + "`"
+		switch p.value {
+		case required:
+			value = "must be given"
+		case "None":
+			value = "none"
+		}
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", p.name, p.kind, value, p.doc)
+	}
+}
+
+const docHead = `# Rules
+
+Generated from the table of rules (rules); do not edit.
+
+A firewall is a list of statements, run from the first to the last. What is judged is a set of typed attributes; the
+statements mark it with tags, add to its score and decide.
+
+` + "```" + `
+firewall  ::= rule+
+rule      ::= [label ":"] ["if" ["not"] tags] statement
+statement ::= "do" name "(" [param {"," param}] ")" ["mark" tags] ["score" number]
+            | "skip" "to" label
+            | "stop" "as" decision
+param     ::= name "=" ( number | "\"" string "\"" )
+tags      ::= tag {"," tag}
+` + "```" + `
+
+- White space and newlines separate, nothing more: two statements may share a line, one may span several.
+- ` + "`#`" + ` begins a comment that goes to the end of the line.
+- Tags are of letters, digits and ` + "`_`" + `; labels of digits; names and decisions of letters and digits. Keywords are whole
+  words in lower case; a tag may be called like a keyword where a rule can still be read: ` + "`if do do ruleTrue()`" + `.
+- Numbers may have a sign and a fraction. In a string ` + "`\\\"`" + ` is a quote; every other backslash stays, so regexps need no doubling.
+- ` + "`do`" + ` runs a rule. If the rule is FALSE, the tags after ` + "`mark`" + ` are set and the number after ` + "`score`" + ` is added to the score.
+- ` + "`if a, b`" + `: only if all of the tags are set; ` + "`if not a, b`" + `: only if none is.
+- ` + "`skip to N`" + ` goes on at the next later statement with the label N, whose own ` + "`if`" + ` is then evaluated; without such a
+  label the analysis ends with error 2004.
+- ` + "`stop as X`" + ` ends with the decision X; the end of the text means UNKNOWN.
+- An error of a rule ends the analysis: 2006 for an attribute that is not there, 1005 for one of another type.
+`

@@ -1,0 +1,5 @@
+//go:build !race
+
+package requestrules
+
+const raceEnabled = false

@@ -1,0 +1,223 @@
+package requestrules
+
+import (
+	"bytes"
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/message"
+	"antirobot/request"
+	"antirobot/rules"
+	"antirobot/verdict"
+)
+
+// The storages that rules over requests have.
+const (
+	storageMemory = "storage"
+	storageKept   = "store"
+)
+
+// run is the surroundings of one run: the request as attributes, and what rules may ask. It is pooled.
+type run struct {
+	engine  *Engine
+	service string
+	view    *request.View
+	id      *identity.Identity
+	so      verdict.Verdict
+	watch   bool
+
+	run rules.Run
+	env rules.Env
+
+	subject, path []byte // made when they are asked for; empty: not yet
+	joined        []byte // values of fields that came more than once
+	key           []byte
+}
+
+func newRun(e *Engine) *run {
+	r := &run{engine: e}
+	r.env = rules.Env{Attributes: r, Storages: r, Counters: r, Lists: r}
+	return r
+}
+
+func (s *Service) run(v *request.View, id *identity.Identity, vs *verdict.Service, so verdict.Verdict, trace bool) *run {
+	r, ok := s.engine.runs.Get().(*run)
+	if !ok {
+		panic("BUG: the pool holds something else")
+	}
+	r.service, r.view, r.id, r.so, r.watch = vs.Name, v, id, so, vs.Watch
+	r.subject, r.path, r.joined = r.subject[:0], r.path[:0], r.joined[:0]
+	r.run.Trace = trace
+	return r
+}
+
+func (r *run) end() {
+	r.view, r.id = nil, nil
+	r.engine.runs.Put(r)
+}
+
+// Attributes lists what rules over requests may ask for, for docs.
+func Attributes() []string {
+	return []string{
+		"method", "path", "rawpath", "query", "host", "ip", "ua", "subject", "service", "verdict", "header.NAME", "cookie.NAME",
+	}
+}
+
+// Attribute is rules.Attributes.
+func (r *run) Attribute(name string) (rules.Value, bool) {
+	text := func(b []byte) (rules.Value, bool) { return rules.Value{Kind: rules.Text, Text: borrowed(b)}, true }
+	switch name {
+	case "method":
+		return text(r.view.Method)
+	case "path":
+		if len(r.path) == 0 {
+			r.path = request.NormalPath(r.path, r.view.Path)
+		}
+		return text(r.path)
+	case "rawpath":
+		return text(r.view.Path)
+	case "query":
+		return text(r.view.Query)
+	case "host":
+		return text(r.view.Host)
+	case "ip":
+		return rules.Value{Kind: rules.IP, IP: r.id.Addr}, true
+	case "ua":
+		return r.header("User-Agent")
+	case "subject":
+		if len(r.subject) == 0 {
+			s := r.id.Winner()
+			r.subject = s.Append(r.subject)
+		}
+		return text(r.subject)
+	case "service":
+		return rules.Value{Kind: rules.Text, Text: r.service}, true
+	case "verdict":
+		return rules.Value{Kind: rules.Text, Text: r.so.String()}, true
+	}
+	if field, ok := strings.CutPrefix(name, "header."); ok {
+		return r.header(field)
+	}
+	if cookie, ok := strings.CutPrefix(name, "cookie."); ok {
+		return r.cookie(cookie)
+	}
+	return rules.Value{}, false
+}
+
+// header returns the value of a header field; of several, all of them, so that it does not matter which one the service
+// reads.
+func (r *run) header(name string) (rules.Value, bool) {
+	first, more := -1, false
+	fields := r.view.Fields
+	for i := range fields {
+		if len(fields[i].Name) != len(name) || !strings.EqualFold(borrowed(fields[i].Name), name) {
+			continue
+		}
+		if first < 0 {
+			first = i
+		} else {
+			more = true
+		}
+	}
+	if first < 0 {
+		return rules.Value{}, false
+	}
+	if !more {
+		return rules.Value{Kind: rules.Text, Text: borrowed(fields[first].Value)}, true
+	}
+	from := len(r.joined)
+	for i := first; i < len(fields); i++ {
+		if len(fields[i].Name) == len(name) && strings.EqualFold(borrowed(fields[i].Name), name) {
+			if len(r.joined) > from {
+				r.joined = append(r.joined, ", "...)
+			}
+			r.joined = append(r.joined, fields[i].Value...)
+		}
+	}
+	return rules.Value{Kind: rules.Text, Text: borrowed(r.joined[from:])}, true
+}
+
+// cookie returns the first cookie of a name, without quotes around it.
+func (r *run) cookie(name string) (rules.Value, bool) {
+	for i := range r.view.Fields {
+		f := &r.view.Fields[i]
+		if len(f.Name) != len("cookie") || !strings.EqualFold(borrowed(f.Name), "cookie") {
+			continue
+		}
+		for rest := f.Value; len(rest) > 0; {
+			var pair []byte
+			pair, rest, _ = bytes.Cut(rest, []byte{';'})
+			key, value, ok := bytes.Cut(pair, []byte{'='})
+			if ok && string(bytes.TrimSpace(key)) == name {
+				value = bytes.TrimSpace(value)
+				if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
+					value = value[1 : n-1]
+				}
+				return rules.Value{Kind: rules.Text, Text: borrowed(value)}, true
+			}
+		}
+	}
+	return rules.Value{}, false
+}
+
+// Frequency is rules.Storages. Each service counts on its own.
+func (r *run) Frequency(ctx context.Context, storage string, key []byte, window time.Duration) (int64, error) {
+	var s message.Storage
+	switch storage {
+	case storageMemory:
+		s = r.engine.memory
+	case storageKept:
+		s = r.engine.kept
+	default:
+		return 0, rules.Faultf(rules.CodeProperty, "requests have no storage %.64q: %s is in memory, %s in the store", storage, storageMemory, storageKept)
+	}
+	r.key = append(append(append(r.key[:0], r.service...), 0), key...)
+	if !r.watch {
+		return s.Incr(ctx, r.key, 1, window)
+	}
+	// It was counted before, when the same request was looked at first; and a look at our own pages is no request.
+	value, ok, err := s.Get(ctx, r.key)
+	if err != nil || !ok {
+		return 0, err
+	}
+	return strconv.ParseInt(string(value), 10, 64)
+}
+
+// Listed is rules.Lists.
+func (r *run) Listed(_ context.Context, list string, v rules.Value) (bool, error) {
+	return listed(r.engine.deps.Lists, list, v, r.service, r.view.At), nil
+}
+
+// Count, Share, Add, AddPair and Mark are rules.Counters; a second look counts nothing.
+
+func (r *run) Count(ctx context.Context, c rules.Counter) (uint64, error) {
+	return r.engine.deps.Counters.Count(ctx, c)
+}
+
+func (r *run) Share(ctx context.Context, c rules.Counter) (bad, judged uint64, err error) {
+	return r.engine.deps.Counters.Share(ctx, c)
+}
+
+func (r *run) Add(ctx context.Context, c rules.Counter, n uint64) error {
+	if r.watch {
+		return nil
+	}
+	return r.engine.deps.Counters.Add(ctx, c, n)
+}
+
+func (r *run) AddPair(ctx context.Context, c rules.Counter, unique rules.Value) error {
+	if r.watch {
+		return nil
+	}
+	return r.engine.deps.Counters.AddPair(ctx, c, unique)
+}
+
+func (r *run) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
+	if r.watch {
+		return nil
+	}
+	return r.engine.deps.Counters.Mark(ctx, c, as)
+}

@@ -1,0 +1,238 @@
+package rules
+
+import (
+	"context"
+	"crypto/md5"
+	"net/netip"
+	"strconv"
+	"time"
+	"unicode/utf8"
+)
+
+// messageRules are the rules that rule texts of old know, under the names and defaults that they rely on.
+func messageRules() []*rule {
+	return []*rule{
+		{name: "ruleTrue", doc: "Always TRUE.", build: constant(true)},
+		{name: "ruleFalse", doc: "Always FALSE.", build: constant(false)},
+		{
+			name: "regexpCheck",
+			params: []param{
+				{"regexp", required, kindRegexp, "the expression"},
+				textParam(),
+			},
+			doc:   "TRUE if the text begins with what the regexp describes: it matches at the start of the text, by Unicode, with case. Linear time: look-around and back-references are refused.",
+			build: buildRegexpCheck,
+		},
+		{
+			name: "lengthCheck",
+			params: []param{
+				{"minLength", "None", kindWhole, "least number of code points"},
+				{"maxLength", "None", kindWhole, "greatest number of code points"},
+				textParam(),
+			},
+			doc:   "TRUE if the length of the text is within the bounds, both inclusive. Without bounds the attribute is not read.",
+			build: buildLengthCheck,
+		},
+		{
+			name: "attributeCheck",
+			params: []param{
+				{"attribute", required, kindText, "the attribute"},
+				{"value", required, kindValue, "what it is compared with; a number never equals a text"},
+			},
+			doc:   "TRUE if the attribute equals the value, by type. An address is compared as an address.",
+			build: buildAttributeCheck,
+		},
+		{
+			name:   "hasAttribute",
+			params: []param{{"attribute", required, kindText, "the attribute"}},
+			doc:    "TRUE if the attribute is present. Never an error.",
+			build: func(a *arguments) (check, error) {
+				name := a.text("attribute")
+				return func(_ context.Context, e *Env, _ *Run) (bool, error) {
+					_, ok := e.Attributes.Attribute(name)
+					return ok, nil
+				}, nil
+			},
+		},
+		{
+			name: "messageFloodCheck",
+			params: []param{
+				textParam(),
+				{"minLength", "16", kindWhole, "shorter texts pass"},
+				{"minMean", "1.5", kindNumber, "flood has a greater mean"},
+				{"maxVariance", "2.0", kindNumber, "flood has a lower variance"},
+			},
+			doc:   "FALSE if few trigrams fill the text evenly. The text is taken without white space, in lower case; each distinct trigram is counted; it is flood if the mean of the counts is greater than minMean and their sample variance lower than maxVariance.",
+			slow:  true,
+			build: buildFloodCheck,
+		},
+		{
+			name:   "messageFrequencyCheck",
+			counts: true,
+			params: []param{
+				textParam(),
+				storageParam(),
+				{"timeout", "300", kindSeconds, "the window, from the first message on, never extended"},
+				{"count", "3", kindWhole, "that many messages of a window pass"},
+				{"minLength", "10", kindWhole, "only longer texts are checked"},
+			},
+			needs: PartStorages,
+			doc:   "FALSE if the same text came more than count times in timeout seconds. White space and case do not count.",
+			build: buildMessageFrequency,
+		},
+		{
+			name:   "userFrequencyCheck",
+			counts: true,
+			params: []param{
+				{"attribute", `"from"`, kindText, "the attribute, of any type"},
+				storageParam(),
+				{"timeout", "300", kindSeconds, "the window, from the first message on, never extended"},
+				{"count", "3", kindWhole, "that many messages of a window pass"},
+			},
+			needs: PartStorages,
+			doc:   "FALSE if the same value of the attribute came more than count times in timeout seconds.",
+			build: buildUserFrequency,
+		},
+		{
+			name: "modelClassify",
+			params: []param{
+				{"model", `"model"`, kindText, "the model"},
+				textParam(),
+			},
+			needs: PartModels,
+			doc:   "TRUE if the model takes the text for good; a text of unknown words is good.",
+			build: func(a *arguments) (check, error) {
+				model := a.text("model")
+				return overText(a, func(ctx context.Context, e *Env, _ *Run, text string) (bool, error) {
+					return e.Models.Good(ctx, model, text)
+				}), nil
+			},
+		},
+		{
+			name: "modelTrain",
+			params: []param{
+				{"model", `"model"`, kindText, "the model"},
+				textParam(),
+				{"marker", `"good"`, kindText, "good trains good, anything else bad"},
+			},
+			needs: PartModels,
+			doc:   "Trains the model with the text. Always TRUE.",
+			build: func(a *arguments) (check, error) {
+				model, good := a.text("model"), a.text("marker") == "good"
+				return overText(a, func(ctx context.Context, e *Env, _ *Run, text string) (bool, error) {
+					return true, e.Models.Train(ctx, model, text, good)
+				}), nil
+			},
+		},
+		{
+			name: "messageLogPut",
+			params: []param{
+				{"log", `"messageLog"`, kindText, "the message log"},
+				{"tag", "None", kindText, "a tag for the entry alone, before the others"},
+			},
+			needs: PartLogs,
+			doc:   "Writes the message with its tags into the log. Always TRUE.",
+			build: func(a *arguments) (check, error) {
+				log, tag := a.text("log"), a.text("tag")
+				return func(ctx context.Context, e *Env, r *Run) (bool, error) {
+					return true, e.Logs.Put(ctx, log, tag, r)
+				}, nil
+			},
+		},
+	}
+}
+
+func buildRegexpCheck(a *arguments) (check, error) {
+	m := a.matcher("regexp")
+	return overText(a, func(_ context.Context, _ *Env, _ *Run, text string) (bool, error) {
+		return m.match(text), nil
+	}), nil
+}
+
+func buildLengthCheck(a *arguments) (check, error) {
+	least, most := a.whole("minLength"), a.whole("maxLength")
+	hasLeast, hasMost := a.given("minLength"), a.given("maxLength")
+	if !hasLeast && !hasMost {
+		return func(context.Context, *Env, *Run) (bool, error) { return true, nil }, nil
+	}
+	return overText(a, func(_ context.Context, _ *Env, _ *Run, text string) (bool, error) {
+		n := int64(utf8.RuneCountInString(text))
+		return (!hasLeast || n >= least) && (!hasMost || n <= most), nil
+	}), nil
+}
+
+func buildAttributeCheck(a *arguments) (check, error) {
+	want := a.literals["value"]
+	addr, err := netip.ParseAddr(want.Text)
+	isAddr := want.IsText && err == nil
+	addr = addr.Unmap()
+	return overValue(a, func(_ context.Context, _ *Env, _ *Run, v Value) (bool, error) {
+		switch v.Kind {
+		case Text:
+			return want.IsText && v.Text == want.Text, nil
+		case Int, UniqueInt:
+			return want.Whole && v.Int == want.Int, nil
+		case IP:
+			return isAddr && v.IP.Unmap() == addr, nil
+		}
+		return false, nil
+	}), nil
+}
+
+func buildFloodCheck(a *arguments) (check, error) {
+	l := floodLimits{a.whole("minLength"), a.number("minMean"), a.number("maxVariance")}
+	return overText(a, func(_ context.Context, _ *Env, r *Run, text string) (bool, error) {
+		return !r.flood(text, l), nil
+	}), nil
+}
+
+// frequencyKey begins the keys of a frequency rule. Rules that differ in kind, attribute, window or count do not share
+// counters: two limits on one thing are two counts.
+func frequencyKey(kind byte, a *arguments) []byte {
+	key := append([]byte{kind}, a.text("attribute")...)
+	key = append(key, 0)
+	key = strconv.AppendInt(key, int64(a.seconds("timeout")), 36)
+	key = append(key, '/')
+	key = strconv.AppendInt(key, a.whole("count"), 36)
+	return append(key, 0)
+}
+
+// frequencyLimit is what the frequency rules know of themselves.
+type frequencyLimit struct {
+	storage string
+	key     []byte // the beginning of all keys
+	window  time.Duration
+	count   int64
+}
+
+func newFrequencyLimit(kind byte, a *arguments) *frequencyLimit {
+	return &frequencyLimit{a.text("storage"), frequencyKey(kind, a), a.seconds("timeout"), a.whole("count")}
+}
+
+// pass counts the md5 of what r.buf holds, and compares.
+func (f *frequencyLimit) pass(ctx context.Context, e *Env, r *Run) (bool, error) {
+	sum := md5.Sum(r.buf) //nolint:gosec // see the import
+	r.buf = append(append(r.buf[:0], f.key...), sum[:]...)
+	n, err := e.Storages.Frequency(ctx, f.storage, r.buf, f.window)
+	r.observe(float64(n))
+	return n <= f.count, err
+}
+
+func buildMessageFrequency(a *arguments) (check, error) {
+	f, least := newFrequencyLimit('m', a), a.whole("minLength")
+	return overText(a, func(ctx context.Context, e *Env, r *Run, text string) (bool, error) {
+		if int64(utf8.RuneCountInString(text)) <= least {
+			return true, nil
+		}
+		r.buf = appendSqueezed(r.buf[:0], text)
+		return f.pass(ctx, e, r)
+	}), nil
+}
+
+func buildUserFrequency(a *arguments) (check, error) {
+	f := newFrequencyLimit('u', a)
+	return overValue(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
+		r.buf = appendValue(r.buf[:0], v)
+		return f.pass(ctx, e, r)
+	}), nil
+}

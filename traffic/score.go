@@ -1,0 +1,289 @@
+package traffic
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"antirobot/replay"
+)
+
+// Score counts what became of each kind of client. The zero value is ready.
+type Score struct {
+	Begin   time.Time // minutes are counted from here
+	clients map[Kind]map[int]*fate
+}
+
+// fate is what became of one client.
+type fate struct {
+	first, last, stop time.Time
+	requests          int
+	before            int // requests until the first that was stopped
+	stopped           int
+	episodes          int // runs of stopped requests with at most a few minutes between
+	lastStop          time.Time
+	subject           string
+	why, factors      string
+	habit             string
+}
+
+// Add counts a request.
+func (s *Score) Add(r *Request, served *replay.Served) {
+	if s.clients == nil {
+		s.clients = map[Kind]map[int]*fate{}
+	}
+	of := s.clients[r.Kind]
+	if of == nil {
+		of = map[int]*fate{}
+		s.clients[r.Kind] = of
+	}
+	f := of[r.Client]
+	if f == nil {
+		f = &fate{first: r.View.At, habit: r.Habit}
+		of[r.Client] = f
+	}
+	f.last = r.View.At
+	f.requests++
+	if served == nil || !served.Stopped {
+		return
+	}
+	if f.stopped++; f.stopped == 1 {
+		d := &served.Decision
+		f.before, f.stop, f.subject, f.why = f.requests-1, r.View.At, d.Ban.Subject.String(), d.Ban.Reason
+		for _, x := range d.Ban.Factors {
+			if x.Name != "" {
+				f.factors += fmt.Sprintf(" %s=%.4g (%+.2f)", x.Name, x.Value, x.Amount)
+			}
+		}
+	}
+	if r.View.At.Sub(f.lastStop) > apart {
+		f.episodes++
+	}
+	f.lastStop = r.View.At
+}
+
+// apart is the time without a stopped request after which the next begins another episode.
+const apart = 5 * time.Minute
+
+// Hurt is somebody who is no robot and was stopped.
+type Hurt struct {
+	Kind    Kind      `json:"kind"`
+	Client  int       `json:"client"`
+	Habit   string    `json:"habit,omitempty"`
+	At      time.Time `json:"at"`
+	Before  int       `json:"requests_before"`
+	Stopped int       `json:"stopped"`
+	Subject string    `json:"subject"`
+	Reason  string    `json:"reason"`
+	Factors string    `json:"factors"` // name=value (what it added to the score)
+}
+
+// Hurt returns the people who were stopped.
+func (s *Score) Hurt() []Hurt {
+	var list []Hurt
+	for _, k := range Kinds() {
+		if k.Robot() {
+			continue
+		}
+		for n, f := range s.clients[k] {
+			if f.stopped > 0 {
+				list = append(list, Hurt{
+					Kind: k, Client: n, Habit: f.habit, At: f.stop, Before: f.before, Stopped: f.stopped, Subject: f.subject, Reason: f.why,
+					Factors: strings.TrimSpace(f.factors),
+				})
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b Hurt) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Client, b.Client)) })
+	return list
+}
+
+// Outcome is what became of the clients of a kind.
+type Outcome struct {
+	Kind            Kind          `json:"kind"`
+	Habit           string        `json:"habit,omitempty"`
+	Robot           bool          `json:"robot"`
+	Clients         int           `json:"clients"`
+	Requests        int           `json:"requests"`
+	Stopped         int           `json:"stopped_clients"`
+	RequestsStopped int           `json:"stopped_requests"`
+	BeforeMedian    int           `json:"requests_before_median"` // of the stopped ones
+	BeforeMost      int           `json:"requests_before_most"`
+	TimeMedian      time.Duration `json:"time_before_median"`
+	TimeMost        time.Duration `json:"time_before_most"`
+	Minutes         []int         `json:"stopped_by_minute"` // clients stopped within as many minutes as Marks says
+	Episodes        int           `json:"episodes"`          // of all clients: how often they were stopped anew
+	Why             []string      `json:"reasons,omitempty"` // of first stops, the most common first
+}
+
+// Marks are the minutes after a client's first request at which Outcome.Minutes counts.
+var Marks = [...]int{1, 2, 3, 5, 10, 15, 30, 60, 120, 360, 1440}
+
+// Outcomes returns what became of everybody, in the order of Kinds; kinds with habits are one for each habit.
+func (s *Score) Outcomes() []Outcome {
+	var list []Outcome
+	for _, k := range Kinds() {
+		habits := map[string]map[int]*fate{}
+		for n, f := range s.clients[k] {
+			if habits[f.habit] == nil {
+				habits[f.habit] = map[int]*fate{}
+			}
+			habits[f.habit][n] = f
+		}
+		for _, h := range slices.Sorted(maps.Keys(habits)) {
+			o := outcome(k, habits[h])
+			o.Habit = h
+			list = append(list, o)
+		}
+	}
+	return list
+}
+
+// name is the kind and the habit.
+func (o *Outcome) name() string {
+	if o.Habit == "" {
+		return string(o.Kind)
+	}
+	return string(o.Kind) + ": " + o.Habit
+}
+
+func outcome(k Kind, of map[int]*fate) Outcome {
+	o := Outcome{Kind: k, Robot: k.Robot(), Clients: len(of), Minutes: make([]int, len(Marks))}
+	var before []int
+	var took []time.Duration
+	why := map[string]int{}
+	for _, f := range of {
+		o.Requests += f.requests
+		o.RequestsStopped += f.stopped
+		if f.stopped == 0 {
+			continue
+		}
+		o.Stopped++
+		o.Episodes += f.episodes
+		why[f.why]++
+		d := f.stop.Sub(f.first)
+		before, took = append(before, f.before), append(took, d)
+		for i, m := range Marks {
+			if d < time.Duration(m)*time.Minute {
+				o.Minutes[i]++
+			}
+		}
+	}
+	if o.Stopped > 0 {
+		slices.Sort(before)
+		slices.Sort(took)
+		o.BeforeMedian, o.BeforeMost = before[len(before)/2], before[len(before)-1]
+		o.TimeMedian, o.TimeMost = took[len(took)/2], took[len(took)-1]
+	}
+	for w := range why {
+		o.Why = append(o.Why, w)
+	}
+	slices.SortFunc(o.Why, func(a, b string) int { return cmp.Or(cmp.Compare(why[b], why[a]), cmp.Compare(a, b)) })
+	return o
+}
+
+// Text writes the outcomes as two tables: what became of each kind, and how many of it were stopped by the minute.
+func (s *Score) Text(w io.Writer) error {
+	list := s.Outcomes()
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "kind\tis\tclients\trequests\tclients stopped\tafter requests: median, most\tafter: median, most\trequests stopped\ttimes")
+	for i := range list {
+		o := &list[i]
+		after, took := "–", "–"
+		if o.Stopped > 0 {
+			after = fmt.Sprintf("%d, %d", o.BeforeMedian, o.BeforeMost)
+			took = fmt.Sprintf("%v, %v", round(o.TimeMedian), round(o.TimeMost))
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d (%s)\t%s\t%s\t%d (%s)\t%d\n", o.name(), o.is(), o.Clients, o.Requests,
+			o.Stopped, share(o.Stopped, o.Clients), after, took, o.RequestsStopped, share(o.RequestsStopped, o.Requests), o.Episodes)
+	}
+	fmt.Fprintln(tw)
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	head := []string{"clients stopped within minutes"}
+	for _, m := range Marks {
+		head = append(head, fmt.Sprint(m))
+	}
+	fmt.Fprintln(tw, strings.Join(head, "\t")+"\t")
+	for i := range list {
+		o := &list[i]
+		row := []string{o.name()}
+		for _, n := range o.Minutes {
+			row = append(row, share(n, o.Clients))
+		}
+		fmt.Fprintln(tw, strings.Join(row, "\t")+"\t")
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	return s.hurtText(w)
+}
+
+func spaced(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
+
+// maxHurt bounds the people that the text names.
+const maxHurt = 30
+
+func (s *Score) hurtText(w io.Writer) error {
+	hurt := s.Hurt()
+	if len(hurt) == 0 {
+		_, err := fmt.Fprintln(w, "\nNobody who is no robot was stopped.")
+		return err
+	}
+	fmt.Fprintf(w, "\n%d who are no robots were stopped:\n", len(hurt))
+	for i, h := range hurt {
+		if i == maxHurt {
+			fmt.Fprintf(w, "  and %d more (--json)\n", len(hurt)-i)
+			break
+		}
+		fmt.Fprintf(w, "  %s %d%s at %s after %d requests, %d stopped, %s: %s [%s]\n", h.Kind, h.Client, spaced(h.Habit), h.At.Format(time.DateTime), h.Before, h.Stopped,
+			h.Subject, h.Reason, h.Factors)
+	}
+	return nil
+}
+
+func (o *Outcome) is() string {
+	switch {
+	case o.Robot:
+		return "robot"
+	case o.Kind == Crawler:
+		return "welcome"
+	}
+	return "human"
+}
+
+func share(n, of int) string {
+	if of == 0 {
+		return "–"
+	}
+	p := 100 * float64(n) / float64(of)
+	switch {
+	case n == 0:
+		return "0 %"
+	case n == of:
+		return "100 %"
+	}
+	return fmt.Sprintf("%.1f %%", p)
+}
+
+func round(d time.Duration) time.Duration {
+	switch {
+	case d < 10*time.Second:
+		return d.Round(100 * time.Millisecond)
+	case d < time.Hour:
+		return d.Round(time.Second)
+	}
+	return d.Round(time.Minute)
+}

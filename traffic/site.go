@@ -1,0 +1,145 @@
+package traffic
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"antirobot/replay"
+)
+
+// dest is what a request is for, as a browser sees it.
+type dest uint8
+
+const (
+	destPage dest = iota
+	destStyle
+	destScript
+	destImage
+	destFont
+	destFetch   // a script's call
+	destCaptcha // the gateway's own page, after a redirect
+)
+
+// The site that everybody visits: a shop with articles. Pages are numbered.
+const (
+	articles   = 3000
+	categories = 40
+)
+
+// parts returns the parts of a page, in the order in which a browser asks for them. The first are those of every page.
+func parts(page string) []planned {
+	list := []planned{
+		{path: "/static/site.css", dest: destStyle},
+		{path: "/static/site.js", dest: destScript},
+		{path: "/static/logo.svg", dest: destImage},
+		{path: "/static/text.woff2", dest: destFont},
+	}
+	n := pictures(page)
+	for i := range n {
+		list = append(list, planned{path: fmt.Sprintf("/pictures/%d.webp", (hashOf(page)+i*7)%9000), dest: destImage})
+	}
+	if strings.HasPrefix(page, "/shop") {
+		list = append(list, planned{path: "/api/price?of=" + fmt.Sprint(hashOf(page)%articles), dest: destFetch})
+	}
+	return list
+}
+
+func pictures(page string) int { return 2 + hashOf(page)%5 }
+
+func hashOf(s string) int {
+	h := uint32(2166136261)
+	for i := 0; i < len(s); i++ {
+		h = (h ^ uint32(s[i])) * 16777619
+	}
+	return int(h >> 4)
+}
+
+func articlePath(n int) string { return fmt.Sprintf("/article/%d", n%articles+1) }
+
+func categoryPath(n int) string { return fmt.Sprintf("/shop/%d", n%categories+1) }
+
+func itemPath(n int) string { return fmt.Sprintf("/shop/%d/item-%d", n%categories+1, n%articles+1) }
+
+// entrances are where people come in.
+func entrance(rng *rand.Rand) string {
+	switch rng.IntN(5) {
+	case 0:
+		return "/"
+	case 1:
+		return categoryPath(rng.IntN(categories))
+	case 2:
+		return itemPath(rng.IntN(articles))
+	default:
+		return articlePath(rng.IntN(articles))
+	}
+}
+
+// follow returns a page that the page links to.
+func follow(page string, rng *rand.Rand) string {
+	at := hashOf(page)
+	switch n := rng.IntN(10); {
+	case n == 0:
+		return "/"
+	case n <= 2:
+		return categoryPath(at + rng.IntN(4))
+	case n == 3:
+		return fmt.Sprintf("/search?q=%s", words[rng.IntN(len(words))])
+	case n <= 6:
+		return itemPath(at + rng.IntN(12))
+	default:
+		return articlePath(at + rng.IntN(12))
+	}
+}
+
+var words = [...]string{"lamp", "chair", "desk", "blue+carpet", "book+shelf", "garden", "kettle", "curtain", "clock", "mirror"}
+
+// site is what the service answers.
+func site(path string, d dest, rng *rand.Rand) replay.Answer {
+	a := replay.Answer{Status: 200, ContentType: typeHTML, Bytes: uint64(8000 + hashOf(path)%40000), Took: time.Duration(8+rng.IntN(60)) * time.Millisecond}
+	path, _, _ = strings.Cut(path, "?")
+	switch {
+	case strings.HasPrefix(path, "/static/"), strings.HasPrefix(path, "/pictures/"):
+		a.Took = time.Duration(1+rng.IntN(4)) * time.Millisecond
+		a.Bytes = uint64(500 + hashOf(path)%60000)
+		switch {
+		case strings.HasSuffix(path, ".css"):
+			a.ContentType = typeCSS
+		case strings.HasSuffix(path, ".js"):
+			a.ContentType = typeScript
+		case strings.HasSuffix(path, ".svg"):
+			a.ContentType = typeSVG
+		case strings.HasSuffix(path, ".woff2"):
+			a.ContentType = typeFont
+		default:
+			a.ContentType = typeImage
+		}
+	case strings.HasPrefix(path, "/api/"):
+		a.ContentType, a.Bytes = typeJSON, uint64(200+hashOf(path)%3000)
+	case path == "/robots.txt":
+		a.ContentType, a.Bytes = typeText, 320
+	case !known(path):
+		a.Status, a.Bytes = 404, 1200
+	}
+	if d == destPage && rng.IntN(400) == 0 { // a link that is dead
+		a.Status, a.Bytes = 404, 1200
+	}
+	return a
+}
+
+func known(path string) bool {
+	return path == "/" || path == "/search" || strings.HasPrefix(path, "/article/") || strings.HasPrefix(path, "/shop/") ||
+		path == "/favicon.ico" || path == captchaPath
+}
+
+var (
+	typeHTML   = []byte("text/html; charset=utf-8")
+	typeCSS    = []byte("text/css; charset=utf-8")
+	typeScript = []byte("text/javascript; charset=utf-8")
+	typeSVG    = []byte("image/svg+xml")
+	typeFont   = []byte("font/woff2")
+	typeImage  = []byte("image/webp")
+	typeJSON   = []byte("application/json")
+	typeText   = []byte("text/plain; charset=utf-8")
+)

@@ -1,0 +1,356 @@
+// Package traffic makes up traffic: people, and the robots that they have to be told from, with whole header sets, so
+// that detection can be measured where no labelled log is at hand.
+//
+// It stands apart from replay because it knows the answer: each request comes with who made it. The same seed makes the
+// same traffic. Time is that of the traffic; nothing waits.
+//
+// What the kinds do:
+//   - people read at home: a page, its parts, then they think; they come from a search or a bookmark, keep cookies
+//     (mostly), open tabs, come back on other days
+//   - office is two hundred people behind one address, most of them with the same browser
+//   - mobile is telephones behind sixteen addresses of a carrier, which they change every few minutes
+//   - odd is people of whom each has a habit that robots have too: without cookies and referers, the Tor browser, a text
+//     browser, no pictures, a warm cache, an old browser, the browser of an app, a page that polls, a page that reloads
+//     itself, a dozen tabs at once, a company's proxy that strips fields, the night
+//   - fast is a scraper at ten pages a second, slow one with a page every 20 to 40 seconds, day and night
+//   - spread is one scraper over two thousand addresses, a few requests from each
+//   - headless is a real browser that a program drives: perfect headers, all parts of a page, cookies kept
+//   - liar says that it is Googlebot, and is not; crawler is Googlebot
+//   - api is a program that asks a JSON list every few seconds
+//   - evasive is what is hard: a browser that follows links and thinks as people do but never sleeps, and a scraper that is
+//     another browser at each of five hundred addresses
+//
+// A client reacts to what it is given: it keeps cookies or drops them, follows the redirect to a captcha, and none of
+// the robots solves one. A person who is challenged is counted as hurt, and leaves.
+package traffic
+
+import (
+	"container/heap"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"time"
+
+	"antirobot/replay"
+	"antirobot/request"
+)
+
+// Kind is a kind of client.
+type Kind string
+
+// The kinds.
+const (
+	People   Kind = "people"
+	Office   Kind = "office"
+	Mobile   Kind = "mobile"
+	Fast     Kind = "fast"
+	Slow     Kind = "slow"
+	Spread   Kind = "spread"
+	Headless Kind = "headless"
+	Liar     Kind = "liar"
+	API      Kind = "api"
+	Crawler  Kind = "crawler"
+	Odd      Kind = "odd"
+	Evasive  Kind = "evasive"
+)
+
+// Kinds returns all kinds, people first.
+func Kinds() []Kind {
+	return []Kind{People, Office, Mobile, Odd, Crawler, Fast, Slow, Spread, Headless, Liar, API, Evasive}
+}
+
+// Robot reports whether clients of the kind are to be stopped. A verified crawler is a robot that is welcome.
+func (k Kind) Robot() bool {
+	switch k {
+	case Fast, Slow, Spread, Headless, Liar, API, Evasive:
+		return true
+	}
+	return false
+}
+
+// Config says what traffic to make. The zero value of Kinds is all.
+type Config struct {
+	Seed   uint64
+	Kinds  []Kind
+	Begin  time.Time     // when the robots begin; people come from WarmUp before
+	Length time.Duration // from Begin
+	WarmUp time.Duration // people alone, so that their cookies have an age
+	Scale  float64       // of the number of people and addresses; 1 is as the package says
+	Host   string
+	Via    Via
+}
+
+// Via is what stands between the clients and the gateway.
+type Via string
+
+// The ways to the gateway.
+const (
+	Direct Via = ""      // clients connect to it
+	Nginx  Via = "nginx" // nginx speaks HTTP/2 with clients and, as it does by default, HTTP/1.0 with the gateway
+)
+
+// DefaultConfig is a day, after two of people alone.
+func DefaultConfig() Config {
+	return Config{
+		Seed: 1, Begin: time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC), Length: 24 * time.Hour, WarmUp: 48 * time.Hour, Scale: 1,
+		Host: "shop.example",
+	}
+}
+
+// Validate returns what is wrong with the configuration.
+func (c *Config) Validate() error {
+	for _, k := range c.Kinds {
+		if !slices.Contains(Kinds(), k) {
+			return fmt.Errorf("there is no kind of clients %q; there are %v", k, Kinds())
+		}
+	}
+	if c.Length <= 0 || c.Length > 31*24*time.Hour || c.WarmUp < 0 || c.WarmUp > 31*24*time.Hour {
+		return fmt.Errorf("length %v and warm-up %v must be within 31 days", c.Length, c.WarmUp)
+	}
+	if c.Via != Direct && c.Via != Nginx {
+		return fmt.Errorf("via %q is not %s", c.Via, Nginx)
+	}
+	if !(c.Scale > 0 && c.Scale <= 100) {
+		return fmt.Errorf("scale %v is not between 0 and 100", c.Scale)
+	}
+	return nil
+}
+
+// Server answers requests; *replay.Gateway does. A nil Server lets everybody through.
+type Server interface {
+	Serve(v *request.View, a *replay.Answer) *replay.Served
+	Show(v *request.View)
+}
+
+// Request is one request as it was made. It is valid until the function that is given it returns.
+type Request struct {
+	View   *request.View
+	Answer *replay.Answer // of the service
+	Kind   Kind
+	Client int    // number of the client among those of its kind, from 0
+	Habit  string // of odd people and evasive robots
+}
+
+// Each is called for every request, after it was served. s is nil without a Server.
+type Each func(r *Request, s *replay.Served) error
+
+// Run makes the traffic, in the order of time. before, if there is one, is called before a request is served.
+func Run(ctx context.Context, cfg Config, server Server, before func(r *Request), each Each) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	fleet, err := browsers()
+	if err != nil {
+		return err
+	}
+	w := &world{cfg: cfg, server: server, before: before, each: each, fleet: fleet, end: cfg.Begin.Add(cfg.Length)}
+	w.populate()
+	heap.Init(&w.queue)
+	for n := 0; len(w.queue) > 0; n++ {
+		if n%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c := w.queue[0]
+		if c.at.After(w.end) {
+			return nil
+		}
+		if err := c.step(w); err != nil {
+			return err
+		}
+		if c.gone {
+			heap.Pop(&w.queue)
+		} else {
+			heap.Fix(&w.queue, 0)
+		}
+	}
+	return nil
+}
+
+// world is the state of a run.
+type world struct {
+	cfg    Config
+	server Server
+	before func(r *Request)
+	each   Each
+	fleet  []browser
+	end    time.Time
+	queue  clientHeap
+	made   map[Kind]int
+
+	view   request.View
+	answer replay.Answer
+	req    Request
+}
+
+// client is one client of a kind.
+type client struct {
+	kind   Kind
+	number int
+	rng    *rand.Rand
+	at     time.Time // of its next step
+	gone   bool
+	order  int
+	browser
+	address  func(c *client) netip.Addr
+	act      func(w *world, c *client) // fills plan, or sets gone
+	cookies  bool                      // keeps them
+	iCookie  string
+	session  string
+	cached   map[string]bool
+	lang     []byte
+	plan     []planned
+	page     string // where it is
+	from     netip.Addr
+	changeAt time.Time
+	visit    int       // pages left in this visit
+	until    time.Time // end of its traffic
+	count    int       // pages made
+	stops    int       // in a row
+	pace     func(c *client) time.Duration
+
+	habit     string
+	noReferer bool
+	bare      bool              // nothing but the oldest fields, for parts of pages too
+	night     bool              // awake when others sleep
+	tabs      int               // that are opened at once
+	only      func(d dest) bool // which parts of a page are asked for; nil: all
+}
+
+// planned is a request that is to be made.
+type planned struct {
+	after time.Duration // the one before
+	path  string
+	ref   string
+	dest  dest
+}
+
+// step makes the next planned request, or lets the client plan anew.
+func (c *client) step(w *world) error {
+	if len(c.plan) == 0 {
+		c.act(w, c)
+		if len(c.plan) > 0 {
+			c.at = c.at.Add(c.plan[0].after)
+		}
+		if !c.until.IsZero() && c.at.After(c.until) {
+			c.gone = true
+		}
+		return nil
+	}
+	p := c.plan[0]
+	c.plan = c.plan[1:]
+	err := w.serve(c, &p)
+	if len(c.plan) > 0 {
+		c.at = c.at.Add(c.plan[0].after)
+	}
+	return err
+}
+
+// then plans a request.
+func (c *client) then(p planned) { c.plan = append(c.plan, p) }
+
+// wait lets time pass before the next plan.
+func (c *client) wait(d time.Duration) { c.at = c.at.Add(d) }
+
+// between returns a duration between two, each as likely.
+func (c *client) between(a, b time.Duration) time.Duration {
+	return a + time.Duration(c.rng.Int64N(int64(b-a)+1))
+}
+
+// serve makes one request and lets the client learn from the answer.
+func (w *world) serve(c *client, p *planned) error {
+	v := &w.view
+	c.fill(v, p, w.cfg.Host)
+	if w.cfg.Via == Nginx {
+		throughNginx(v)
+	}
+	w.answer = site(p.path, p.dest, c.rng)
+	w.req = Request{View: v, Answer: &w.answer, Kind: c.kind, Client: c.number, Habit: c.habit}
+	if w.before != nil {
+		w.before(&w.req)
+	}
+	if p.dest == destCaptcha { // of the gateway itself
+		w.server.Show(v)
+		return nil
+	}
+	var s *replay.Served
+	if w.server != nil {
+		s = w.server.Serve(v, &w.answer)
+		c.learn(w, p, s)
+	}
+	if c.cookies && c.session == "" && p.dest == destPage {
+		c.session = fmt.Sprintf("sid=%016x", c.rng.Uint64())
+	}
+	return w.each(&w.req, s)
+}
+
+// learn is what a client makes of an answer. It follows the redirect to a captcha as a step of its own.
+func (c *client) learn(w *world, p *planned, s *replay.Served) {
+	if len(s.SetCookie) > 0 && c.cookies {
+		value, _, _ := cutByte(string(s.SetCookie), ';')
+		c.iCookie = value
+	}
+	if !s.Stopped || !s.Decision.Stops() {
+		c.stops = 0
+		return
+	}
+	c.stops++
+	if p.dest == destPage {
+		c.plan = c.plan[:0] // no page, no parts
+		c.then(planned{after: 200 * time.Millisecond, path: captchaPath, dest: destCaptcha})
+	}
+	if !c.kind.Robot() { // somebody is hurt, and leaves
+		c.visit = 0
+		return
+	}
+	if c.stops > givesUpAfter { // even a robot has a programmer
+		c.stops = 0
+		c.wait(givesUpFor)
+	}
+}
+
+const (
+	captchaPath  = "/showcaptcha"
+	givesUpAfter = 50
+	givesUpFor   = 10 * time.Minute
+)
+
+func cutByte(s string, sep byte) (before, after string, ok bool) {
+	for i := 0; i < len(s); i++ {
+		if s[i] == sep {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
+}
+
+// clientHeap orders clients by their next step.
+type clientHeap []*client
+
+func (h clientHeap) Len() int { return len(h) }
+
+func (h clientHeap) Less(i, k int) bool {
+	if c := h[i].at.Compare(h[k].at); c != 0 {
+		return c < 0
+	}
+	return h[i].order < h[k].order
+}
+
+func (h clientHeap) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
+
+// Push implements heap.Interface.
+func (h *clientHeap) Push(x any) {
+	if c, ok := x.(*client); ok {
+		*h = append(*h, c)
+	}
+}
+
+// Pop implements heap.Interface.
+func (h *clientHeap) Pop() any {
+	old := *h
+	n := len(old) - 1
+	c := old[n]
+	*h = old[:n]
+	return c
+}

@@ -1,0 +1,251 @@
+package client
+
+import (
+	"bytes"
+
+	"antirobot/identity"
+	"antirobot/request"
+)
+
+// Facts is what a request tells the slow half about its client and its course: plain values, read in one pass over the
+// fields of the View. What a View does not have because it is of a recorded line (Partial) is unknown, not absent.
+type Facts struct {
+	Partial bool // of a recorded line: Headers but User-Agent and Referer, Shape, Language, Misfits, Cookies are unknown
+	Partner bool // an XML partner asks for its user: nothing is known of the user's client
+	Liar    bool // declares a crawler that it is known not to be
+	Secure  bool // the client came over https, as far as we are told
+	Direct  bool // no proxy between the client and us: the version of HTTP is its own
+	HTTP10  bool
+	Query   bool // the target has a query
+	Page    bool // a navigation: nothing says that a script has asked
+
+	Claim    Claim
+	Headers  Headers
+	Misfits  Misfits
+	Shape    uint64 // hash of which fields a browser always sends are there, in which order
+	Language uint32 // hash of Accept-Language; 0 if absent
+
+	Site        Site // what the browser says of where it came from
+	Referer     Referer
+	RefererPath uint32 // hash of the referer's path, if it is of the same site
+
+	Cookies Cookies
+	Forged  uint8  // cookies whose seal does not open
+	IAge    int32  // seconds since our cookie was given to the client; -1 without one
+	Browser uint32 // hash of our cookie, young or old; 0 without one
+
+	PathKind PathKind
+	Depth    uint8  // segments of the path
+	Target   uint64 // hash of path and query
+	Number   uint32 // the last number in the target, up to nine digits …
+	Series   uint32 // … and the hash of what stands before it; 0: there is no number
+}
+
+// Site is what Sec-Fetch-Site says.
+type Site uint8
+
+// Where a browser says that a request comes from.
+const (
+	SiteUnknown Site = iota
+	SiteNone         // typed, a bookmark, another program: no page has led here
+	SiteSame         // of the same site
+	SiteCross
+)
+
+// Referer says where a request comes from.
+type Referer uint8
+
+// Where a request comes from.
+const (
+	RefererNone Referer = iota
+	RefererSame         // a page of the same host, or of one above or below it
+	RefererForeign
+	RefererMalformed
+)
+
+// Cookies are bits of what a client brought.
+type Cookies uint8
+
+// The bits.
+const (
+	CookieAny     Cookies = 1 << iota // some Cookie field
+	CookieOurs                        // an i cookie of ours, young or old
+	CookiePass                        // a pass that holds
+	CookieOffered                     // it is a browser loading a page without our cookie: it is given one now
+)
+
+// PathKind says what a path looks like.
+type PathKind uint8
+
+// The kinds of paths.
+const (
+	PathPage PathKind = iota
+	PathRobots
+	PathFeed  // sitemaps and feeds
+	PathProbe // what scanners look for; only an error if it is not there
+)
+
+// Read fills f from the request, and returns the hash of its User-Agent.
+func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent uint64) {
+	*f = Facts{
+		Partial: v.Partial, Secure: id.Proto == "https", Direct: v.Peer == id.Addr, HTTP10: v.HTTP10,
+		Query: len(v.Query) > 0, IAge: -1, PathKind: pathKind(v.Path), Target: request.Hash(v.Target),
+	}
+	f.Depth, f.Number, f.Series = course(v.Path, v.Target)
+	if id.Partner {
+		f.Partner, f.Partial = true, true
+		return 0
+	}
+	var p fieldReader
+	p.read(v.Fields)
+	f.Headers, f.Shape = p.has, p.shape
+	if f.Headers&HasUserAgent != 0 {
+		agent = max(1, request.Hash(p.values[valueAgent]))
+		f.Claim = t.claim(agent, p.values[valueAgent])
+	}
+	f.Referer, f.RefererPath = referer(p.values[valueReferer], v.Host)
+	f.Site = siteOf(p.values[valueSite])
+	f.cookies(v, id)
+	if f.Headers&HasAcceptLanguage != 0 {
+		f.Language = max(1, uint32(request.Hash(p.values[valueLanguage])))
+	}
+	f.Page = p.isPage()
+	if v.Partial {
+		f.Shape = 0
+	} else {
+		f.Misfits = p.misfits(f)
+	}
+	return agent
+}
+
+func (f *Facts) cookies(v *request.View, id *identity.Identity) {
+	if f.Headers&HasCookie != 0 {
+		f.Cookies |= CookieAny
+	}
+	if id.IBirth != 0 {
+		f.Cookies |= CookieOurs
+		f.IAge = int32(min(max(v.At.Unix()-id.IBirth, 0), 1<<31-1))
+		if browser, ok := id.Browser(); ok {
+			f.Browser = max(1, uint32(request.Hash(browser[:])))
+		}
+	}
+	if id.NPasses > 0 {
+		f.Cookies |= CookiePass
+	}
+	if id.WantI && id.IBirth == 0 {
+		f.Cookies |= CookieOffered
+	}
+	for i := range id.NRefused {
+		if r := id.Refused[i].Reason; r == identity.RefusedSeal || r == identity.RefusedMalformed {
+			f.Forged++
+		}
+	}
+}
+
+func siteOf(value []byte) Site {
+	switch string(value) {
+	case "none":
+		return SiteNone
+	case "same-origin", "same-site":
+		return SiteSame
+	case "cross-site":
+		return SiteCross
+	}
+	return SiteUnknown
+}
+
+// referer says where a request comes from. The value is hostile: it is looked at, never followed.
+func referer(value, host []byte) (Referer, uint32) {
+	if len(value) == 0 {
+		return RefererNone, 0
+	}
+	rest, ok := cutScheme(value)
+	if !ok {
+		return RefererMalformed, 0
+	}
+	n := bytes.IndexAny(rest, "/?#")
+	if n < 0 {
+		n = len(rest)
+	}
+	of, path := rest[:n], rest[n:]
+	if port := bytes.IndexByte(of, ':'); port >= 0 && !bytes.Contains(of, []byte{']'}) {
+		of = of[:port]
+	}
+	if !sameSite(of, host) {
+		return RefererForeign, 0
+	}
+	if end := bytes.IndexAny(path, "?#"); end >= 0 {
+		path = path[:end]
+	}
+	if len(path) == 0 {
+		path = []byte{'/'}
+	}
+	return RefererSame, uint32(request.Hash(path))
+}
+
+func cutScheme(value []byte) (rest []byte, ok bool) {
+	switch {
+	case HasPrefixFold(value, "https://"):
+		return value[len("https://"):], true
+	case HasPrefixFold(value, "http://"):
+		return value[len("http://"):], true
+	}
+	return nil, false
+}
+
+// sameSite reports whether two hosts are the same, or one is below the other.
+func sameSite(a, b []byte) bool {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	if len(b) == 0 || !bytes.EqualFold(a[len(a)-len(b):], b) {
+		return false
+	}
+	return len(a) == len(b) || a[len(a)-len(b)-1] == '.' && bytes.IndexByte(b, '.') >= 0
+}
+
+// pathKind says what a path looks like.
+func pathKind(path []byte) PathKind {
+	switch {
+	case len(path) < 4:
+		return PathPage
+	case string(path) == "/robots.txt":
+		return PathRobots
+	case HasPrefixFold(path, "/sitemap"), hasSuffix(path, ".rss"), hasSuffix(path, ".atom"), hasSuffix(path, "/feed"),
+		hasSuffix(path, "/feed/"), hasSuffix(path, "/rss"):
+		return PathFeed
+	case path[1] == '.' && !HasPrefixFold(path, "/.well-known/"), HasPrefixFold(path, "/wp-"), HasPrefixFold(path, "/phpmyadmin"),
+		HasPrefixFold(path, "/cgi-bin/"), HasPrefixFold(path, "/vendor/phpunit"), hasSuffix(path, ".php"), hasSuffix(path, ".env"),
+		hasSuffix(path, ".sql"), hasSuffix(path, ".bak"), hasSuffix(path, ".asp"), hasSuffix(path, ".aspx"), hasSuffix(path, ".jsp"),
+		hasSuffix(path, "/.git/config"):
+		return PathProbe
+	}
+	return PathPage
+}
+
+func hasSuffix(b []byte, s string) bool { return len(b) >= len(s) && string(b[len(b)-len(s):]) == s }
+
+// course returns the number of segments of a path, and the last number of the target with the hash of what stands before.
+func course(path, target []byte) (depth uint8, number, series uint32) {
+	segments := 0
+	for i, c := range path {
+		if c != '/' && (i == 0 || path[i-1] == '/') {
+			segments++
+		}
+	}
+	end := len(target)
+	for end > 0 && (target[end-1] < '0' || target[end-1] > '9') {
+		end--
+	}
+	begin := end
+	for begin > 0 && end-begin < 9 && target[begin-1] >= '0' && target[begin-1] <= '9' {
+		begin--
+	}
+	if begin == end {
+		return uint8(min(segments, 255)), 0, 0
+	}
+	for _, c := range target[begin:end] {
+		number = number*10 + uint32(c-'0')
+	}
+	return uint8(min(segments, 255)), number, max(1, uint32(request.Hash(target[:begin])))
+}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package firewall
-
-const raceEnabled = false
