@@ -63,7 +63,7 @@ type Listener struct {
 	ProxyProtocol bool   `mapstructure:"proxy_protocol"` // from trusted_proxies only, and then from all of them
 }
 
-// KeysConfig says where the key ring is.
+// Keys says where the key ring is.
 type Keys struct {
 	File string `mapstructure:"file"` // default: keys.json in the data directory, or the ring in a shared store
 	// The secret that wraps the ring in a shared store: one of a file and a variable of the environment.
@@ -71,7 +71,7 @@ type Keys struct {
 	SecretEnv  string `mapstructure:"secret_env"`
 }
 
-// LogConfig says what is logged, to standard output as JSON lines.
+// Log says what is logged, to standard output as JSON lines.
 type Log struct {
 	Level  string `mapstructure:"level"`  // debug, info, warn or error
 	Access bool   `mapstructure:"access"` // a line for every request
@@ -95,12 +95,13 @@ type Service struct {
 	Resolved []Path `mapstructure:"-"` // set by resolveServices
 }
 
+// Path is the settings of the paths of a service that begin with Prefix.
 type Path struct {
 	Prefix string
 	Service
 }
 
-// DefaultConfig returns the defaults: one listener, nothing to protect.
+// Default returns the defaults: one listener, nothing to protect.
 func Default() Config {
 	return Config{
 		Listen:    []Listener{{Address: ":8080"}},
@@ -219,6 +220,7 @@ func (c *Config) Enforces() bool {
 	return false
 }
 
+// ErrExampleKey is the refusal to stop visitors with the key that everybody can read.
 func ErrExampleKey(c *Config) error {
 	return fmt.Errorf("keys.file: %s holds the example key of the documentation, so anybody could make passes; make a ring of your own with `antirobot keys make`", c.KeyFile())
 }

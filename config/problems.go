@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ConfigError is a configuration that can't be used, with everything that is wrong in it.
+// Error is a configuration that can't be used, with everything that is wrong in it.
 type Error struct {
 	File     string
 	Problems []string

@@ -9,7 +9,7 @@ import (
 	"antirobot/store/redisstore"
 )
 
-// StoreConfig says where state is kept, and how.
+// Store says where state is kept, and how.
 type Store struct {
 	// URL chooses the store: empty is the embedded one in the data directory.
 	URL string `mapstructure:"url"`
@@ -25,6 +25,7 @@ type Store struct {
 	Redis redisstore.Config `mapstructure:"redis"` // of a shared one
 }
 
+// DefaultStore returns the embedded store with its defaults.
 func DefaultStore() Store {
 	p := pebblestore.DefaultConfig()
 	return Store{
@@ -33,6 +34,7 @@ func DefaultStore() Store {
 	}
 }
 
+// Embedded returns the settings of the embedded store.
 func (c *Store) Embedded() pebblestore.Config {
 	return pebblestore.Config{
 		CacheBytes: c.CacheBytes, MemTableBytes: c.MemTableBytes, WriteTimeout: c.WriteTimeout, SweepEvery: c.SweepEvery,
@@ -40,6 +42,7 @@ func (c *Store) Embedded() pebblestore.Config {
 	}
 }
 
+// MemoryURL keeps everything in memory, for tests.
 const MemoryURL = "memory:"
 
 // Shared reports whether other gateways use the same store.

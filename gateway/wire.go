@@ -33,7 +33,7 @@ import (
 	"antirobot/verdict/processor"
 )
 
-// app is the running gateway: the one place where the parts are put together. The parts that live as long as the
+// Server is the running gateway: the one place where the parts are put together. The parts that live as long as the
 // process stand here; what a reload replaces is in the gateway's Snapshot.
 type Server struct {
 	version string
@@ -248,7 +248,7 @@ func (a *Server) openGateway() error {
 	return nil
 }
 
-// part is the log of one part of the gateway.
+// Logger is the log of one part of the gateway.
 func (a *Server) Logger(name string) zerolog.Logger { return a.log.With().Str("part", name).Logger() }
 
 // snapshot builds what a configuration says of the services. Connection pools of services whose upstream has not

@@ -88,6 +88,7 @@ func (k *FuidKeeper) save(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
+// Close ends the saving, after a last time.
 func (k *FuidKeeper) Close() error {
 	if k.cancel == nil {
 		return nil

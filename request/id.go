@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// RequestID names one request: 48 bits of unix milliseconds and 80 random bits, so that IDs sort by time.
+// ID names one request: 48 bits of unix milliseconds and 80 random bits, so that IDs sort by time.
 type ID [16]byte
 
 // crockford is the alphabet without I, L, O and U: an ID is read out over the telephone.
 const crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
-// NewRequestID makes an ID for a request that came at the given time. It takes no lock and allocates nothing.
+// NewID makes an ID for a request that came at the given time. It takes no lock and allocates nothing.
 func NewID(at time.Time) ID {
 	var id ID
 	ms := uint64(at.UnixMilli())
@@ -42,7 +42,7 @@ func (id ID) AppendTo(dst []byte) []byte {
 
 func (id ID) String() string { return string(id.AppendTo(make([]byte, 0, 26))) }
 
-// ParseRequestID reads the printed form, in either case; I and L are read as 1, O as 0.
+// ParseID reads the printed form, in either case; I and L are read as 1, O as 0.
 func ParseID[T ~string | ~[]byte](s T) (id ID, ok bool) {
 	if len(s) != 26 {
 		return ID{}, false

@@ -25,10 +25,12 @@ type SharedRing struct {
 }
 
 const (
+	// SharedRingKey is where the ring is in a shared store.
 	SharedRingKey     = "keys/ring"
 	sharedRingTimeout = 10 * time.Second
 )
 
+// Load reads the ring, or its copy while the store is away. With create the first gateway makes it.
 func (k *SharedRing) Load(create bool) (*Ring, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedRingTimeout)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package firewall judges requests by the rules of their service, and gives rules of all kinds the counters and lists
+// Package requestrules judges requests by the rules of their service, and gives rules of all kinds the counters and lists
 // of the gateway.
 //
 // Invariants:

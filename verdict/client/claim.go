@@ -338,7 +338,7 @@ func product(ua []byte) Family {
 	return FamilyOther
 }
 
-// hasFold reports whether b begins with s, which is in lower case, compared without case.
+// HasPrefixFold reports whether b begins with s, which is in lower case, compared without case.
 func HasPrefixFold(b []byte, s string) bool {
 	if len(b) < len(s) {
 		return false
