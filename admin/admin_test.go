@@ -345,7 +345,7 @@ func TestHealthAndReadiness(t *testing.T) {
 
 // oneSource stands for lists whose only source fails on demand.
 type oneSource struct {
-	Lists
+	ListEditor
 	stats cbb.ListStats
 }
 
@@ -372,7 +372,7 @@ func TestReloadTellsAllErrors(t *testing.T) {
 }
 
 func TestPanicIsAnswered(t *testing.T) {
-	l := start(t, DefaultConfig(), Deps{Services: func() []Service { panic("kaboom") }})
+	l := start(t, DefaultConfig(), Deps{Services: func() []ServiceStatus { panic("kaboom") }})
 	l.refused(500, "internal", "", "GET", "/api/status", "")
 	if _, body, _ := l.do("GET", "/metrics", ""); !strings.Contains(body, `antirobot_panics_total{where="admin"} 1`) {
 		t.Error("the panic is not counted")

@@ -14,8 +14,8 @@ import (
 	"antirobot/verdict/counter"
 )
 
-// Counters counts. *counter.Shingler does.
-type Counters interface {
+// CounterStore counts. *counter.Shingler does.
+type CounterStore interface {
 	Do(ctx context.Context, b *counter.Batch) error
 	Read(ctx context.Context, dst []uint64, q []store.Query) error
 }

@@ -23,8 +23,8 @@ type Deps struct {
 	Bans      Bans
 	Passes    Passes
 	Decisions Decisions
-	Lists     Lists
-	Counters  Counters
+	Lists     ListEditor
+	Counters  CounterStore
 
 	// Messages returns the message firewall; nil while it waits for the shared store.
 	Messages func() Messages
@@ -43,7 +43,7 @@ type Deps struct {
 	// Reload applies the configuration anew and names the keys whose new values wait for a restart. Its error has all
 	// problems joined.
 	Reload   func(ctx context.Context) (needRestart []string, err error)
-	Services func() []Service
+	Services func() []ServiceStatus
 	Store    func() StoreHealth
 	// Ready returns what /readyz asks for, beside the lists, which the server looks at itself.
 	Ready func() []Check
@@ -69,8 +69,8 @@ type Decisions interface {
 	Messages(limit int) []verdict.Story
 }
 
-// Lists is the block base and the white list. *cbb.Lists is.
-type Lists interface {
+// ListEditor is the block base and the white list. *cbb.Lists is.
+type ListEditor interface {
 	Add(ctx context.Context, list cbb.Flag, entry string, ttl time.Duration, reason, service string) error
 	Remove(ctx context.Context, list cbb.Flag, entry, service string) error
 	List(list cbb.Flag) []cbb.Entry
@@ -85,8 +85,8 @@ type Allowance struct {
 	Expires time.Time `json:"expires,omitzero"`
 }
 
-// Service is one protected site, as /api/status shows it.
-type Service struct {
+// ServiceStatus is one protected site, as /api/status shows it.
+type ServiceStatus struct {
 	Name      string     `json:"name"`
 	Hosts     []string   `json:"hosts,omitempty"`
 	Mode      string     `json:"mode"`

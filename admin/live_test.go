@@ -35,7 +35,7 @@ type gateway struct {
 	*live
 	cacher *verdict.Cacher
 	lists  *cbb.Lists
-	shop   *verdict.Service
+	shop   *verdict.Settings
 	reload []error // what the next reloads return
 }
 
@@ -68,7 +68,7 @@ func startGateway(t *testing.T) *gateway {
 		t.Fatal(err)
 	}
 	sc := verdict.DefaultServiceConfig()
-	shop, err := sc.Service("shop", 0)
+	shop, err := sc.Settings("shop", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,8 +115,8 @@ func startGateway(t *testing.T) *gateway {
 			g.reload = g.reload[1:]
 			return nil, err
 		},
-		Services: func() []Service {
-			return []Service{{
+		Services: func() []ServiceStatus {
+			return []ServiceStatus{{
 				Name: "shop", Hosts: []string{"shop.example"}, Mode: shop.Mode.String(),
 				Upstreams: []Upstream{{Address: "10.0.0.5:8000", Healthy: true, Active: 3}},
 			}}

@@ -24,16 +24,16 @@ const (
 
 func (s *Server) status(*call) (any, error) {
 	type answer struct {
-		Version  string       `json:"version"`
-		Started  time.Time    `json:"started,omitzero"`
-		Uptime   float64      `json:"uptime_seconds"`
-		Ready    bool         `json:"ready"`
-		Checks   []Check      `json:"checks"`
-		Services []Service    `json:"services"`
-		Lists    *listsView   `json:"lists,omitempty"`
-		Store    *StoreHealth `json:"store,omitempty"`
+		Version  string          `json:"version"`
+		Started  time.Time       `json:"started,omitzero"`
+		Uptime   float64         `json:"uptime_seconds"`
+		Ready    bool            `json:"ready"`
+		Checks   []Check         `json:"checks"`
+		Services []ServiceStatus `json:"services"`
+		Lists    *listsView      `json:"lists,omitempty"`
+		Store    *StoreHealth    `json:"store,omitempty"`
 	}
-	a := answer{Version: s.deps.Version, Started: s.deps.Started.UTC(), Uptime: s.uptime().Round(time.Millisecond).Seconds(), Services: []Service{}}
+	a := answer{Version: s.deps.Version, Started: s.deps.Started.UTC(), Uptime: s.uptime().Round(time.Millisecond).Seconds(), Services: []ServiceStatus{}}
 	a.Checks, a.Ready = s.checks()
 	if s.deps.Services != nil {
 		a.Services = append(a.Services, s.deps.Services()...)

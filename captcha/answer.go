@@ -21,9 +21,9 @@ type HeaderField struct {
 	Name, Value string
 }
 
-// Answer is a complete response of the gateway itself. The caller adds the fields that all own answers carry
+// Response is a complete response of the gateway itself. The caller adds the fields that all own answers carry
 // (Cache-Control, X-Request-Id, X-Antirobot-Verdict) only where the Answer does not have them already.
-type Answer struct {
+type Response struct {
 	Status int
 	Header []HeaderField
 	Body   []byte
@@ -64,7 +64,7 @@ type SavedRequest struct {
 }
 
 // Get returns the value of the first field called name, as it is spelled here; "" if there is none.
-func (a *Answer) Get(name string) string {
+func (a *Response) Get(name string) string {
 	for _, f := range a.Header {
 		if f.Name == name {
 			return f.Value
@@ -74,7 +74,7 @@ func (a *Answer) Get(name string) string {
 }
 
 // set replaces the value of a field that is there.
-func (a *Answer) set(name, value string) {
+func (a *Response) set(name, value string) {
 	for i := range a.Header {
 		if a.Header[i].Name == name {
 			a.Header[i].Value = value
@@ -82,6 +82,6 @@ func (a *Answer) set(name, value string) {
 	}
 }
 
-func (a *Answer) add(name, value string) {
+func (a *Response) add(name, value string) {
 	a.Header = append(a.Header, HeaderField{name, value})
 }

@@ -56,7 +56,7 @@ func TestJSONChallenge(t *testing.T) {
 		t.Errorf("from captcha-page to %q", b.Get("Location"))
 	}
 	// The key of the JSON is answered by a script.
-	check := func(key, rep string, opts ...opt) Answer {
+	check := func(key, rep string, opts ...opt) Response {
 		return e.c.Check(e.request("GET", "https://example.com/checkcaptcha?key="+key+"&rep="+rep, opts...))
 	}
 	xhr := header("X-Requested-With", "XMLHttpRequest")
@@ -142,7 +142,7 @@ func TestPitfall20CORS(t *testing.T) {
 			return e.request(method, url, header("Origin", origin), header("Accept", "application/json"))
 		}
 		preflight := q("OPTIONS", "https://example.com/checkcaptcha")
-		for what, a := range map[string]Answer{
+		for what, a := range map[string]Response{
 			"challenge": e.c.ChallengeJSON(q("GET", "https://example.com/api")), "blocked": e.c.Blocked(q("GET", "https://example.com/api"), true),
 			"check": e.c.Check(q("GET", "https://example.com/checkcaptcha?key=x&rep=1&format=json")), "preflight": e.c.Check(preflight),
 		} {
@@ -232,7 +232,7 @@ type xmlAnswer struct {
 	Status string `xml:"captcha-status"`
 }
 
-func readXML(t *testing.T, a Answer) (x xmlAnswer) {
+func readXML(t *testing.T, a Response) (x xmlAnswer) {
 	t.Helper()
 	if err := xml.Unmarshal(a.Body, &x); err != nil {
 		t.Fatalf("%v:\n%s", err, a.Body)

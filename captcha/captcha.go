@@ -21,7 +21,7 @@ import (
 type Request struct {
 	View    *request.View
 	ID      *identity.Identity
-	Service *Service
+	Service *Settings
 	// RequestID is shown to the visitor and sent back.
 	RequestID string
 	// Body is the body of a POST to /checkcaptcha, or of the form that is challenged.
@@ -181,8 +181,8 @@ const (
 
 // own begins an answer of the gateway's own with the fields that all of them carry. verdict is captcha, blocked, or
 // empty for an answer that is neither.
-func (c *Captcha) own(q *Request, status int, contentType, verdict string) Answer {
-	a := Answer{Status: status, Header: make([]HeaderField, 0, 14)}
+func (c *Captcha) own(q *Request, status int, contentType, verdict string) Response {
+	a := Response{Status: status, Header: make([]HeaderField, 0, 14)}
 	if contentType != "" {
 		a.add("Content-Type", contentType)
 	}
@@ -212,7 +212,7 @@ const (
 )
 
 // html makes an answer of a page.
-func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.Language) Answer {
+func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.Language) Response {
 	a := c.own(q, status, typeHTML, verdict)
 	a.add("Content-Language", lang.Tag)
 	a.add("Content-Security-Policy", q.Service.brand.CSP())
@@ -224,7 +224,7 @@ func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.L
 }
 
 // after makes the field Retry-After of a wait, rounded up.
-func (a *Answer) after(wait time.Duration) {
+func (a *Response) after(wait time.Duration) {
 	a.add("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
 }
 
@@ -242,7 +242,7 @@ func (c *Captcha) language(q *Request, p *params) *templates.Language {
 }
 
 // fault answers a page that could not be rendered: a fault of ours.
-func (c *Captcha) fault(q *Request, err error) Answer {
+func (c *Captcha) fault(q *Request, err error) Response {
 	c.log.Error().Err(err).Str("request_id", q.RequestID).Msg("captcha page")
 	a := c.own(q, 500, "text/plain; charset=utf-8", "")
 	a.Body = []byte(fmt.Sprintf("Internal error. Request number: %s\n", q.RequestID))

@@ -40,7 +40,7 @@ type result struct {
 }
 
 // note writes the result into the answer, for events.
-func (r *result) note(a *Answer) {
+func (r *result) note(a *Response) {
 	a.Took, a.Work = r.took, r.opened && r.key.kind == workCode
 	switch r.state {
 	case stateSolved:
@@ -221,7 +221,7 @@ func (c *Captcha) exhausted(q *Request, at time.Time) time.Duration {
 }
 
 // Check is /checkcaptcha.
-func (c *Captcha) Check(q *Request) Answer {
+func (c *Captcha) Check(q *Request) Response {
 	switch q.method() {
 	case "OPTIONS":
 		return c.preflight(q)
@@ -246,12 +246,12 @@ func (c *Captcha) Check(q *Request) Answer {
 	return c.checkPage(q, &p, at)
 }
 
-func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Answer {
+func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Response {
 	if p.fresh != "" { // another picture: nothing was answered
 		return c.freshJSON(q, p, at)
 	}
 	r := c.judge(q, channelPage, p, at)
-	var a Answer
+	var a Response
 	switch r.state {
 	case stateSolved:
 		a = c.own(q, 200, typeJSON, verdictCaptcha)
@@ -272,7 +272,7 @@ func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Answer {
 
 // freshJSON is another challenge. A script that sends its visitor to the captcha page says here where they are now:
 // retpath is read as X-Retpath-Y is.
-func (c *Captcha) freshJSON(q *Request, p *params, at time.Time) Answer {
+func (c *Captcha) freshJSON(q *Request, p *params, at time.Time) Response {
 	l := p.link()
 	if to, ok := q.readRetpath(p.retpath); ok && p.s == "" {
 		l = c.signLink(q, to, false, at)
@@ -293,7 +293,7 @@ func (r *result) keyOrNil() *key {
 }
 
 // checkPage answers a visitor of the captcha page: on to where they wanted, or back to a new picture.
-func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Answer {
+func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 	l := p.link()
 	if p.fresh != "" || p.toLang != "" { // a language was chosen: nothing was answered
 		if p.back != "" {
@@ -304,7 +304,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Answer {
 	}
 	r := c.judge(q, channelPage, p, at)
 	to := c.follow(q, &l, r.keyOrNil(), at)
-	var a Answer
+	var a Response
 	switch r.state {
 	case stateSolved:
 		if p.back != "" {
@@ -335,7 +335,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Answer {
 }
 
 // seeOther leads on: 303 after a POST, so that a reload repeats nothing, else 302.
-func (c *Captcha) seeOther(q *Request, to string) Answer {
+func (c *Captcha) seeOther(q *Request, to string) Response {
 	code := 302
 	if q.method() == "POST" {
 		code = 303

@@ -28,7 +28,7 @@ type env struct {
 	store store.Store
 	ring  *spravka.Ring
 	set   *templates.Set
-	svc   *Service
+	svc   *Settings
 	ids   int
 }
 
@@ -64,14 +64,14 @@ func (e *env) newCaptcha(cfg Config) *Captcha {
 	return c
 }
 
-func (e *env) newService(name string, scfg ServiceConfig, icfg identity.ServiceConfig) *Service {
+func (e *env) newService(name string, scfg ServiceConfig, icfg identity.ServiceConfig) *Settings {
 	e.t.Helper()
-	id, err := identity.NewService(icfg)
+	id, err := identity.NewCookieSettings(icfg)
 	if err != nil {
 		e.t.Fatal(err)
 	}
 	own := func(host string) bool { return host == "example.com" || host == "www.example.com" }
-	s, err := NewService(name, scfg, id, own, e.set)
+	s, err := NewSettings(name, scfg, id, own, e.set)
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func header(name, value string) opt { return func(q *Request) { q.setHeader(name
 
 func from(a string) opt { return func(q *Request) { q.setAddr(addr(a)) } }
 
-func service(s *Service) opt { return func(q *Request) { q.Service = s } }
+func service(s *Settings) opt { return func(q *Request) { q.Service = s } }
 
 func partner(name string) opt { return func(q *Request) { q.Partner = &Partner{Name: name} } }
 
@@ -186,7 +186,7 @@ func between(t testing.TB, s, before, after string) string {
 }
 
 // visit goes from a challenged URL to the captcha page and returns the page's form.
-func (e *env) visit(rawURL string, opts ...opt) (page Answer, fields url.Values) {
+func (e *env) visit(rawURL string, opts ...opt) (page Response, fields url.Values) {
 	e.t.Helper()
 	a := e.c.Redirect(e.request("GET", rawURL, opts...))
 	if a.Status != 302 {
@@ -195,7 +195,7 @@ func (e *env) visit(rawURL string, opts ...opt) (page Answer, fields url.Values)
 	return e.open(a.Get("Location"), opts...)
 }
 
-func (e *env) open(location string, opts ...opt) (page Answer, fields url.Values) {
+func (e *env) open(location string, opts ...opt) (page Response, fields url.Values) {
 	e.t.Helper()
 	page = e.c.Page(e.request("GET", location, opts...))
 	if page.Status != 200 {
@@ -205,7 +205,7 @@ func (e *env) open(location string, opts ...opt) (page Answer, fields url.Values
 }
 
 // cookies returns what an answer sets, by name.
-func cookies(a *Answer) map[string]string {
+func cookies(a *Response) map[string]string {
 	out := map[string]string{}
 	for _, f := range a.Header {
 		if f.Name == "Set-Cookie" {

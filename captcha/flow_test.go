@@ -36,7 +36,7 @@ func fieldsOf(t testing.TB, page []byte) url.Values {
 	return fields
 }
 
-func (e *env) submit(fields url.Values, rep string, opts ...opt) Answer {
+func (e *env) submit(fields url.Values, rep string, opts ...opt) Response {
 	e.t.Helper()
 	f := url.Values{}
 	for k, v := range fields {
@@ -153,7 +153,7 @@ func TestPitfall14AnswersAreNotCached(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.CompatYandex = true })
 	page, fields := e.visit("https://example.com/")
 	get := func(path string) *Request { return e.request("GET", "https://example.com"+path) }
-	for what, a := range map[string]Answer{
+	for what, a := range map[string]Response{
 		"page": page, "form": e.c.ChallengeForm(get("/")), "json": e.c.ChallengeJSON(get("/")), "xml": e.c.ChallengeXML(get("/"), false),
 		"blocked": e.c.Blocked(get("/"), false), "blocked ajax": e.c.Blocked(get("/"), true), "sub-resource": e.c.SubResource(get("/"), false),
 		"image": e.c.Image(get("/captcha/image?key=" + fields.Get("key"))), "no image": e.c.Image(get("/captcha/image?key=x")),
@@ -213,7 +213,7 @@ func TestPitfall04KeyFitsOnlyItsPlace(t *testing.T) {
 	key := fields.Get("key")
 	rep := e.answerOf(key)
 	other := e.newService("other", DefaultServiceConfig(), identity.DefaultServiceConfig())
-	check := func(what string, a Answer) {
+	check := func(what string, a Response) {
 		t.Helper()
 		if a.Outcome == OutcomeSolved || cookies(&a)["spravka"] != "" {
 			t.Errorf("%s: the key was accepted", what)
@@ -309,7 +309,7 @@ func TestPitfall19TwoTabs(t *testing.T) {
 	}
 	_, three := e.visit("https://example.com/three", jar)
 	wrongAnswer := e.submit(three, wrong(e.answerOf(three.Get("key"))), jar)
-	for what, x := range map[string]Answer{"wrong": wrongAnswer, "sub-resource": e.c.SubResource(e.request("GET", "https://example.com/a.css", jar), false)} {
+	for what, x := range map[string]Response{"wrong": wrongAnswer, "sub-resource": e.c.SubResource(e.request("GET", "https://example.com/a.css", jar), false)} {
 		if _, ok := cookies(&x)["spravka"]; ok {
 			t.Errorf("%s: the pass is touched", what)
 		}
@@ -330,7 +330,7 @@ func TestCookieDomain(t *testing.T) {
 func TestCookiesNeeded(t *testing.T) {
 	e := newEnv(t, nil)
 	const off, lost = "does not seem to accept cookies", "did not keep the cookie"
-	solve := func(opts ...opt) Answer {
+	solve := func(opts ...opt) Response {
 		t.Helper()
 		_, fields := e.visit("https://example.com/", opts...)
 		return e.submit(fields, e.answerOf(fields.Get("key")), opts...)
@@ -371,7 +371,7 @@ func TestCookiesNeeded(t *testing.T) {
 
 func TestLanguage(t *testing.T) {
 	e := newEnv(t, nil)
-	f := func(want, location string, opts ...opt) Answer {
+	f := func(want, location string, opts ...opt) Response {
 		t.Helper()
 		page := e.c.Page(e.request("GET", location, opts...))
 		if !bytes.Contains(page.Body, []byte(`<html lang="`+want+`"`)) || page.Get("Content-Language") != want {

@@ -137,9 +137,9 @@ func (s *saved) sameSender(q *Request, p probeState) bool {
 
 // ChallengeForm is the captcha page instead of a redirect, for a form: the page carries the form's request, or says
 // before anybody works that it is too large to be carried.
-func (c *Captcha) ChallengeForm(q *Request) Answer { return c.challengeForm(q, "") }
+func (c *Captcha) ChallengeForm(q *Request) Response { return c.challengeForm(q, "") }
 
-func (c *Captcha) challengeForm(q *Request, grant string) Answer {
+func (c *Captcha) challengeForm(q *Request, grant string) Response {
 	at := c.now()
 	c.count.shown["form"].Inc()
 	if wait := c.exhausted(q, at); wait > 0 {
@@ -155,7 +155,7 @@ func (c *Captcha) challengeForm(q *Request, grant string) Answer {
 }
 
 // formPage is a page that carries a request.
-func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, problem templates.Problem, at time.Time) Answer {
+func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
 	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, "", at))
 	page.Problem = problem
@@ -173,7 +173,7 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 
 // tooLargePage is the page for a form that can't be carried: it says so, and after the right answer asks the visitor
 // to go back and send the form again.
-func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Answer {
+func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
 	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, "", at))
 	page.Problem = problem
@@ -187,7 +187,7 @@ func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem,
 }
 
 // checkForm answers a page that carries a request: on to the service, or the page again with a new picture.
-func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Answer {
+func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	pr := probeOf(q, c.cfg.ProbeCookie)
 	s, err := c.openSaved(q, p.saved, at)
 	if err != nil || !s.sameSender(q, pr) {
@@ -197,7 +197,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Answer {
 		return c.formPage(q, p, p.saved, pr, templates.ProblemNone, at)
 	}
 	r := c.judge(q, channelPage, p, at)
-	var a Answer
+	var a Response
 	switch r.state {
 	case stateSolved:
 		a = c.resend(q, p, s, at)
@@ -223,7 +223,7 @@ func (c *Captcha) openSaved(q *Request, token string, at time.Time) (saved, erro
 }
 
 // resend sends the form on, once: its nonce is spent durably before.
-func (c *Captcha) resend(q *Request, p *params, s saved, at time.Time) Answer {
+func (c *Captcha) resend(q *Request, p *params, s saved, at time.Time) Response {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
 	first := c.spent.add(s.nonce, at)
@@ -247,5 +247,5 @@ func (c *Captcha) resend(q *Request, p *params, s saved, at time.Time) Answer {
 		}
 	}
 	s.request.Grant = s.grant
-	return Answer{Resend: &s.request}
+	return Response{Resend: &s.request}
 }

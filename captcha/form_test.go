@@ -15,7 +15,7 @@ import (
 
 const typed = "name=%D0%98%D0%B2%D0%B0%D0%BD&text=a+long+letter&key=not-ours&rep=either&retpath=//x"
 
-func (e *env) challengeForm(opts ...opt) (Answer, url.Values) {
+func (e *env) challengeForm(opts ...opt) (Response, url.Values) {
 	e.t.Helper()
 	all := append([]opt{
 		body("application/x-www-form-urlencoded", typed), header("Cookie", "session=42; L=abc"), header("Origin", "https://example.com"),
@@ -109,7 +109,7 @@ func TestFormIsSentOnlyForItsSender(t *testing.T) {
 	a, fields := e.challengeForm(from("198.51.100.66")) // the attacker's
 	attackersMark := value(cookies(&a)["antirobot_probe"])
 	rep := e.answerOf(fields.Get("key"))
-	refuse := func(what string, a Answer) {
+	refuse := func(what string, a Response) {
 		t.Helper()
 		if a.Resend != nil || a.Status != 410 {
 			t.Errorf("%s: status %d, sent on: %v", what, a.Status, a.Resend != nil)

@@ -27,7 +27,7 @@ func grantName(m *Message) string { return grantCookie + hex.EncodeToString(m[:4
 
 // ChallengeMessageForm is ChallengeForm for a request whose message rules decided so. What is too large to be carried
 // can be sent again after the right answer.
-func (c *Captcha) ChallengeMessageForm(q *Request, m *Message, decision string) Answer {
+func (c *Captcha) ChallengeMessageForm(q *Request, m *Message, decision string) Response {
 	a := c.challengeForm(q, decision)
 	if q.BodyTooLarge || int64(len(q.Body)) > c.cfg.FormMaxBytes {
 		c.offerGrant(q, &a, m, decision)
@@ -37,13 +37,13 @@ func (c *Captcha) ChallengeMessageForm(q *Request, m *Message, decision string) 
 
 // ChallengeMessageJSON is ChallengeJSON for a request whose message rules decided so: once solved, the same message
 // passes when it is sent again.
-func (c *Captcha) ChallengeMessageJSON(q *Request, m *Message, decision string) Answer {
+func (c *Captcha) ChallengeMessageJSON(q *Request, m *Message, decision string) Response {
 	a := c.ChallengeJSON(q)
 	c.offerGrant(q, &a, m, decision)
 	return a
 }
 
-func (c *Captcha) offerGrant(q *Request, a *Answer, m *Message, decision string) {
+func (c *Captcha) offerGrant(q *Request, a *Response, m *Message, decision string) {
 	at := c.now()
 	b := append(make([]byte, 0, grantFixed+len(decision)), grantVersion)
 	b = append(b, m[:]...)

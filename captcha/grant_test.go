@@ -13,7 +13,7 @@ import (
 )
 
 // grantOf returns the cookie that a challenge for a message set, as a browser sends it.
-func grantOf(t *testing.T, a Answer) string {
+func grantOf(t *testing.T, a Response) string {
 	t.Helper()
 	for _, f := range a.Header {
 		if f.Name == "Set-Cookie" && strings.HasPrefix(f.Value, grantCookie) {

@@ -19,7 +19,7 @@ func TestPassIsTheVisitorsIdentity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		is, err := identity.NewService(icfg)
+		is, err := identity.NewCookieSettings(icfg)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,14 +56,14 @@ func marshal(v any) []byte {
 }
 
 // ChallengeJSON is the challenge for a script.
-func (c *Captcha) ChallengeJSON(q *Request) Answer {
+func (c *Captcha) ChallengeJSON(q *Request) Response {
 	at := c.now()
 	c.count.shown["json"].Inc()
 	l := c.signLink(q, q.wanted(), false, at)
 	return c.challengeJSON(q, &l, "", q.Service.ajaxStatus, at)
 }
 
-func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at time.Time) Answer {
+func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at time.Time) Response {
 	a := c.own(q, code, typeJSON, verdictCaptcha)
 	c.cors(q, &a)
 	token := c.issue(q, channelPage, q.ID.Addr, 0, l.url, at)
@@ -99,7 +99,7 @@ func (c *Captcha) answerLength() int {
 	return c.cfg.Digits
 }
 
-func (c *Captcha) limitedJSON(q *Request, code int, wait time.Duration) Answer {
+func (c *Captcha) limitedJSON(q *Request, code int, wait time.Duration) Response {
 	a := c.own(q, code, typeJSON, verdictCaptcha)
 	c.cors(q, &a)
 	a.after(wait)
@@ -132,7 +132,7 @@ func (q *Request) allowedOrigin() string {
 }
 
 // cors lets the page's script read the answer, if the service allows its origin.
-func (c *Captcha) cors(q *Request, a *Answer) {
+func (c *Captcha) cors(q *Request, a *Response) {
 	a.add("Vary", "Origin")
 	origin := q.allowedOrigin()
 	if origin == "" {
@@ -144,7 +144,7 @@ func (c *Captcha) cors(q *Request, a *Answer) {
 }
 
 // preflight answers the question of a browser whether a script may call /checkcaptcha.
-func (c *Captcha) preflight(q *Request) Answer {
+func (c *Captcha) preflight(q *Request) Response {
 	a := c.own(q, 204, "", verdictCaptcha)
 	c.cors(q, &a)
 	if q.allowedOrigin() != "" {

@@ -47,17 +47,17 @@ func (g *gate) enter() bool {
 func (g *gate) leave() { <-g.places }
 
 // Image is GET /captcha/image.
-func (c *Captcha) Image(q *Request) Answer { return c.media(q, picture, "image/png") }
+func (c *Captcha) Image(q *Request) Response { return c.media(q, picture, "image/png") }
 
 // Audio is GET /captcha/audio. It answers ranges: Safari plays nothing without them.
-func (c *Captcha) Audio(q *Request) Answer { return c.media(q, sound, "audio/wav") }
+func (c *Captcha) Audio(q *Request) Response { return c.media(q, sound, "audio/wav") }
 
-func (c *Captcha) media(q *Request, m medium, contentType string) Answer {
+func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 	if method := q.method(); method != "GET" && method != "HEAD" {
 		return c.notAllowed(q, "GET, HEAD")
 	}
 	at := c.now()
-	refuse := func(status int, result string, wait time.Duration) Answer {
+	refuse := func(status int, result string, wait time.Duration) Response {
 		c.count.media[m][result].Inc()
 		a := c.own(q, status, "", verdictCaptcha)
 		if wait > 0 {
@@ -102,7 +102,7 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Answer {
 
 // serveRange puts the part of body that is asked for into the answer. Only a single range is served; several, or
 // one of another body, get the whole, as RFC 9110 allows.
-func (a *Answer) serveRange(q *Request, body []byte) {
+func (a *Response) serveRange(q *Request, body []byte) {
 	sum := sha256.Sum256(body)
 	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
 	a.add("Accept-Ranges", "bytes")

@@ -47,7 +47,7 @@ func TestImageAndAudio(t *testing.T) {
 	if bytes.Equal(russian.Body, snd.Body) {
 		t.Error("the sound does not follow the page's language")
 	}
-	for what, a := range map[string]Answer{
+	for what, a := range map[string]Response{
 		"no key":       e.c.Image(e.request("GET", "https://example.com/captcha/image")),
 		"a wrong key":  e.c.Audio(e.request("GET", "https://example.com/captcha/audio?key="+key+"A")),
 		"another host": e.c.Image(e.request("GET", "https://www.example.com/captcha/image?key="+key)),
@@ -119,7 +119,7 @@ func TestVoices(t *testing.T) {
 func TestAudioRanges(t *testing.T) {
 	e := newEnv(t, nil)
 	_, fields := e.visit("https://example.com/")
-	get := func(opts ...opt) Answer {
+	get := func(opts ...opt) Response {
 		return e.c.Audio(e.request("GET", "https://example.com/captcha/audio?key="+fields.Get("key"), opts...))
 	}
 	whole := get()
@@ -189,13 +189,13 @@ func TestPitfall12RenderingIsLimited(t *testing.T) {
 	})
 	_, fields := e.visit("https://example.com/")
 	target := "?key=" + fields.Get("key")
-	img := func(opts ...opt) Answer {
+	img := func(opts ...opt) Response {
 		return e.c.Image(e.request("GET", "https://example.com/captcha/image"+target, opts...))
 	}
-	snd := func(opts ...opt) Answer {
+	snd := func(opts ...opt) Response {
 		return e.c.Audio(e.request("GET", "https://example.com/captcha/audio"+target, opts...))
 	}
-	for _, ask := range []func(...opt) Answer{img, img, snd} {
+	for _, ask := range []func(...opt) Response{img, img, snd} {
 		if a := ask(); a.Status != 200 {
 			t.Fatal("limited too early")
 		}
@@ -351,7 +351,7 @@ func BenchmarkWrongAnswer(b *testing.B) {
 	measure(b, "answers", func() { e.c.Check(q) })
 }
 
-func benchMedia(b *testing.B, what string, f func(*Captcha, *Request) Answer) {
+func benchMedia(b *testing.B, what string, f func(*Captcha, *Request) Response) {
 	e := benchEnv(b)
 	_, fields := e.visit("https://example.com/")
 	q := e.request("GET", "https://example.com/captcha/x?key="+fields.Get("key"))
@@ -363,4 +363,5 @@ func benchMedia(b *testing.B, what string, f func(*Captcha, *Request) Answer) {
 }
 
 func BenchmarkImage(b *testing.B) { benchMedia(b, "images", (*Captcha).Image) }
+
 func BenchmarkAudio(b *testing.B) { benchMedia(b, "sounds", (*Captcha).Audio) }

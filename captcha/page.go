@@ -12,7 +12,7 @@ import (
 )
 
 // Redirect sends the visitor of a page to the captcha page: 302. Nothing is shown yet: Page reports that.
-func (c *Captcha) Redirect(q *Request) Answer {
+func (c *Captcha) Redirect(q *Request) Response {
 	at := c.now()
 	a := c.own(q, 302, "", verdictCaptcha)
 	c.probe(q, &a, probeOf(q, c.cfg.ProbeCookie))
@@ -25,7 +25,7 @@ func (c *Captcha) Redirect(q *Request) Answer {
 }
 
 // Page is the captcha page, GET /showcaptcha.
-func (c *Captcha) Page(q *Request) Answer {
+func (c *Captcha) Page(q *Request) Response {
 	if m := q.method(); m != "GET" && m != "HEAD" {
 		return c.notAllowed(q, "GET, HEAD")
 	}
@@ -79,7 +79,7 @@ func (c *Captcha) challenge(q *Request, lang *templates.Language, token string) 
 }
 
 // show renders the page into the answer.
-func (c *Captcha) show(q *Request, a Answer, lang *templates.Language, page *templates.ChallengePage) Answer {
+func (c *Captcha) show(q *Request, a Response, lang *templates.Language, page *templates.ChallengePage) Response {
 	body, err := lang.AppendChallenge(make([]byte, 0, 10<<10), page)
 	if err != nil {
 		return c.fault(q, err)
@@ -100,7 +100,7 @@ func printBytes(n int64) string {
 }
 
 // rememberLang keeps a language that was chosen in the URL for the pages that follow.
-func (c *Captcha) rememberLang(q *Request, a *Answer, p *params) {
+func (c *Captcha) rememberLang(q *Request, a *Response, p *params) {
 	l := q.Service.set.Lang(p.lang)
 	if l == nil || cookieValue(q.View, c.cfg.LangCookie) == l.Tag {
 		return
@@ -142,13 +142,13 @@ func probeOf(q *Request, name string) probeState {
 const probeLife = 24 * time.Hour
 
 // probe gives the browser its probe cookie, if it has none.
-func (c *Captcha) probe(q *Request, a *Answer, p probeState) {
+func (c *Captcha) probe(q *Request, a *Response, p probeState) {
 	if !p.returned {
 		c.setProbe(q, a, p)
 	}
 }
 
-func (c *Captcha) setProbe(q *Request, a *Answer, p probeState) {
+func (c *Captcha) setProbe(q *Request, a *Response, p probeState) {
 	value := append([]byte(p.mark), '.', byte('0'+min(p.unkept, 9)))
 	a.add("Set-Cookie", string(spravka.AppendSetCookie(nil, c.cfg.ProbeCookie, value, "", "/", probeLife, q.secure(), true, "Lax")))
 }
@@ -175,7 +175,7 @@ func (c *Captcha) cookiesLost(q *Request, p probeState, at time.Time) bool {
 }
 
 // noteSolved counts a right answer that came without the cookie of an earlier one, and says so in the probe cookie.
-func (c *Captcha) noteSolved(q *Request, a *Answer, at time.Time) {
+func (c *Captcha) noteSolved(q *Request, a *Response, at time.Time) {
 	p := probeOf(q, c.cfg.ProbeCookie)
 	switch {
 	case hasCookie(q, q.Service.cookie):
@@ -193,7 +193,7 @@ func (c *Captcha) noteSolved(q *Request, a *Answer, at time.Time) {
 }
 
 // Blocked refuses a client: the 403 page, or JSON for a script.
-func (c *Captcha) Blocked(q *Request, ajax bool) Answer {
+func (c *Captcha) Blocked(q *Request, ajax bool) Response {
 	if ajax {
 		a := c.own(q, 403, typeJSON, verdictBlocked)
 		c.cors(q, &a)
@@ -204,7 +204,7 @@ func (c *Captcha) Blocked(q *Request, ajax bool) Answer {
 }
 
 // SubResource refuses an image, a style, a script and the like: an empty 403, never a page.
-func (c *Captcha) SubResource(q *Request, blocked bool) Answer {
+func (c *Captcha) SubResource(q *Request, blocked bool) Response {
 	verdict := verdictCaptcha
 	if blocked {
 		verdict = verdictBlocked
@@ -244,7 +244,7 @@ func messageStatus(m templates.Message) int {
 
 // PlainPage is a page without a challenge: an error of the upstream, a request that is refused. It carries no verdict
 // unless it is Blocked.
-func (c *Captcha) PlainPage(q *Request, m templates.Message) Answer {
+func (c *Captcha) PlainPage(q *Request, m templates.Message) Response {
 	verdict := ""
 	if m == templates.Blocked {
 		verdict = verdictBlocked
@@ -259,7 +259,7 @@ func (c *Captcha) PlainPage(q *Request, m templates.Message) Answer {
 	return c.message(q, nil, messageStatus(m), verdict, m, retry)
 }
 
-func (c *Captcha) message(q *Request, p *params, status int, verdict string, m templates.Message, retry string) Answer {
+func (c *Captcha) message(q *Request, p *params, status int, verdict string, m templates.Message, retry string) Response {
 	lang := c.language(q, p)
 	a := c.html(q, status, verdict, lang)
 	body, err := lang.AppendMessage(make([]byte, 0, 6<<10), &templates.MessagePage{
@@ -273,7 +273,7 @@ func (c *Captcha) message(q *Request, p *params, status int, verdict string, m t
 }
 
 // limited answers too many tries: 429 and how long to wait; never a ban.
-func (c *Captcha) limited(q *Request, p *params, wait time.Duration, retry string) Answer {
+func (c *Captcha) limited(q *Request, p *params, wait time.Duration, retry string) Response {
 	a := c.message(q, p, 429, verdictCaptcha, templates.Limited, retry)
 	a.after(wait)
 	a.Outcome = OutcomeLimited
@@ -283,7 +283,7 @@ func (c *Captcha) limited(q *Request, p *params, wait time.Duration, retry strin
 // Static serves antirobot.js, the texts of its dialog, and the files that operators' pages may use, below /captcha/.
 // path is the raw path of the request. Nothing in them belongs to a visitor: any site may read them, and a browser may
 // keep antirobot.js and its texts as long as it asks each time whether they are fresh.
-func (c *Captcha) Static(q *Request, path string) Answer {
+func (c *Captcha) Static(q *Request, path string) Response {
 	name, ok := strings.CutPrefix(path, q.Service.prefix+"/captcha/")
 	file, found := q.Service.set.Static(name)
 	if name == "texts" {
@@ -323,7 +323,7 @@ func acceptsGzip(accept string) bool {
 	return false
 }
 
-func (c *Captcha) notAllowed(q *Request, allow string) Answer {
+func (c *Captcha) notAllowed(q *Request, allow string) Response {
 	a := c.own(q, 405, "text/plain; charset=utf-8", "")
 	a.add("Allow", allow)
 	return a

@@ -271,7 +271,7 @@ func returnHash(u string) uint64 {
 }
 
 // showURL is the captcha page for a link. retpath is never the last parameter: one client reads it up to the next "&".
-func (s *Service) showURL(l *link, extra ...string) string {
+func (s *Settings) showURL(l *link, extra ...string) string {
 	u := s.prefix + "/showcaptcha?cc=1&retpath=" + url.QueryEscape(l.url) +
 		"&t=" + url.QueryEscape(l.t) + "&u=" + url.QueryEscape(l.u) + "&s=" + url.QueryEscape(l.s)
 	for i := 0; i+1 < len(extra); i += 2 {

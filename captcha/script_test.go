@@ -17,7 +17,7 @@ func TestScriptIsServed(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Prefix = "/_check" })
 	for _, name := range []string{"antirobot.js", "antirobot.mjs", "texts"} {
 		path := "/_check/captcha/" + name
-		get := func(opts ...opt) Answer {
+		get := func(opts ...opt) Response {
 			return e.c.Static(e.request("GET", "https://example.com"+path, opts...), path)
 		}
 		plain, packed := get(), get(header("Accept-Encoding", "br, gzip;q=0.5"))

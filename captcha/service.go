@@ -153,8 +153,8 @@ func parsePrefix(s string) (netip.Prefix, error) {
 	return p.Masked(), nil
 }
 
-// Service is a ServiceConfig made ready. It is immutable and safe for concurrent use.
-type Service struct {
+// Settings is a ServiceConfig made ready. It is immutable and safe for concurrent use.
+type Settings struct {
 	name         string
 	prefix       string
 	ownHost      func(host string) bool
@@ -170,7 +170,7 @@ type Service struct {
 	closed       bool
 	set          *templates.Set
 	brand        *templates.Brand
-	id           *identity.Service
+	id           *identity.CookieSettings
 	cookie       string // the pass's
 	paths        map[string]Endpoint
 }
@@ -182,8 +182,8 @@ type Partner struct {
 	networks []netip.Prefix
 }
 
-// NewService makes a service. id says how the pass's cookie is called and where it is valid. ownHost reports whether a host, lower-case and without port, is one of the service's.
-func NewService(name string, cfg ServiceConfig, id *identity.Service, ownHost func(host string) bool, set *templates.Set) (*Service, error) {
+// NewSettings makes a service. id says how the pass's cookie is called and where it is valid. ownHost reports whether a host, lower-case and without port, is one of the service's.
+func NewSettings(name string, cfg ServiceConfig, id *identity.CookieSettings, ownHost func(host string) bool, set *templates.Set) (*Settings, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -195,7 +195,7 @@ func NewService(name string, cfg ServiceConfig, id *identity.Service, ownHost fu
 	if err != nil {
 		return nil, errors.Join(prefixed("branding.", err)...)
 	}
-	s := &Service{
+	s := &Settings{
 		name: name, prefix: cfg.Prefix, ownHost: ownHost, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, yandex: cfg.CompatYandex,
 		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand,
 		id: id, cookie: id.SpravkaCookie(), set: own,
@@ -250,7 +250,7 @@ const (
 
 // Route says which of the gateway's own addresses a path is. Only the exact spelling counts: another one is the
 // service's and judged like any request.
-func (s *Service) Route(path []byte) Endpoint {
+func (s *Settings) Route(path []byte) Endpoint {
 	if e, ok := s.paths[string(path)]; ok {
 		return e
 	}
@@ -262,7 +262,7 @@ func (s *Service) Route(path []byte) Endpoint {
 
 // FindPartner returns the XML partner that sends a request, by the key in its query or by addr, its address after
 // trusted proxies; nil if it is none.
-func (s *Service) FindPartner(v *request.View, addr netip.Addr) *Partner {
+func (s *Settings) FindPartner(v *request.View, addr netip.Addr) *Partner {
 	if len(s.partners) == 0 {
 		return nil
 	}
@@ -288,7 +288,7 @@ const demandQuery = "e48a2b93de1740f48f6de0d45dc4192a"
 
 // Demands reports whether a request to an XML interface asks for the captcha itself. partner is nil for others than
 // partners.
-func (s *Service) Demands(v *request.View, partner *Partner) bool {
+func (s *Settings) Demands(v *request.View, partner *Partner) bool {
 	return queryValue(v.Query, "query") == demandQuery ||
 		partner != nil && queryValue(v.Query, "showmecaptcha") == "yes"
 }

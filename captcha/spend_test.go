@@ -142,7 +142,7 @@ func TestStoreFailure(t *testing.T) {
 	}
 }
 
-func (e *env) solve(opts ...opt) Answer {
+func (e *env) solve(opts ...opt) Response {
 	e.t.Helper()
 	_, fields := e.visit("https://example.com/", opts...)
 	return e.submit(fields, e.answerOf(fields.Get("key")), opts...)

@@ -147,7 +147,7 @@ func (q *Request) workURL() string {
 }
 
 // workJSON is a challenge that asks for work. Who may not earn a pass now is told before the browser works.
-func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Answer {
+func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
 	wait := c.checks.take(c.checks.addrKey(q.ID.Addr, 0), at)
 	if wait == 0 {
 		wait = c.exhausted(q, at)

@@ -45,7 +45,7 @@ type offer struct {
 	}
 }
 
-func (e *env) askWork(opts ...opt) (offer, Answer) {
+func (e *env) askWork(opts ...opt) (offer, Response) {
 	e.t.Helper()
 	a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", append([]opt{form("new", "1", "kind", "work", "format", "json")}, opts...)...))
 	var o offer
@@ -75,7 +75,7 @@ func (w *task) toil(t testing.TB) string {
 	return strings.Join(found, ".")
 }
 
-func (e *env) answerWork(key, rep string, opts ...opt) Answer {
+func (e *env) answerWork(key, rep string, opts ...opt) Response {
 	return e.c.Check(e.request("POST", "https://example.com/checkcaptcha", append([]opt{form("key", key, "rep", rep, "format", "json")}, opts...)...))
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // ChallengeXML is the challenge for a user of an XML interface. failed says that the answer before was wrong.
-func (c *Captcha) ChallengeXML(q *Request, failed bool) Answer {
+func (c *Captcha) ChallengeXML(q *Request, failed bool) Response {
 	c.count.shown["xml"].Inc()
 	status := ""
 	if failed {
@@ -19,7 +19,7 @@ func (c *Captcha) ChallengeXML(q *Request, failed bool) Answer {
 	return c.challengeXML(q, q.ID.Addr, q.partnerHash(), status, c.now())
 }
 
-func (c *Captcha) challengeXML(q *Request, who netip.Addr, partner uint64, status string, at time.Time) Answer {
+func (c *Captcha) challengeXML(q *Request, who netip.Addr, partner uint64, status string, at time.Time) Response {
 	a := c.own(q, 200, typeXML, verdictCaptcha)
 	token := c.issue(q, channelXML, who, partner, "", at)
 	var b bytes.Buffer
@@ -54,7 +54,7 @@ func writeXML(b *bytes.Buffer, text string) {
 }
 
 // XCheck is /xcheckcaptcha: the answer of a partner's user.
-func (c *Captcha) XCheck(q *Request) Answer {
+func (c *Captcha) XCheck(q *Request) Response {
 	at := c.now()
 	p := readParams(q)
 	r := c.judge(q, channelXML, &p, at)

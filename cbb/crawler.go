@@ -136,20 +136,20 @@ func (s *snapshot) crawlerEntry(v *request.View, addr netip.Addr, ver *verifier)
 	return white, white != nil || !refuted && !outside
 }
 
-// Claim is what the lists know of a client that declares a crawler, without asking the DNS.
-type Claim uint8
+// CrawlerClaim is what the lists know of a client that declares a crawler, without asking the DNS.
+type CrawlerClaim uint8
 
 // The claims.
 const (
-	ClaimNone     Claim = iota // it declares none
-	ClaimUnknown               // no published ranges are at hand: only the DNS could tell
-	ClaimVerified              // its address is in the crawler's ranges
-	ClaimOutside               // ranges are at hand, and its address is in none of them
+	ClaimNone     CrawlerClaim = iota // it declares none
+	ClaimUnknown                      // no published ranges are at hand: only the DNS could tell
+	ClaimVerified                     // its address is in the crawler's ranges
+	ClaimOutside                      // ranges are at hand, and its address is in none of them
 )
 
 // Crawler returns the crawler that a User-Agent declares, and whether the address is known to be the crawler's. Of
 // several crawlers one that is verified counts, else the first. Not for the hot path.
-func (l *Lists) Crawler(agent []byte, addr netip.Addr) (name string, is Claim) {
+func (l *Lists) Crawler(agent []byte, addr netip.Addr) (name string, is CrawlerClaim) {
 	s := l.snap.Load()
 	if s.rules.agent < 0 || len(agent) == 0 {
 		return "", ClaimNone

@@ -145,7 +145,7 @@ func (r *triedRequest) judge(text string, formulas *requestrules.Formulas, trace
 	})
 	cfg := requestrules.DefaultServiceConfig()
 	cfg.Text, cfg.Time = text, 10*time.Second
-	s, err := engine.Service(r.service, cfg, &requestrules.Names{Formulas: formulas})
+	s, err := engine.Ruleset(r.service, cfg, &requestrules.Names{Formulas: formulas})
 	if err != nil {
 		var wrong *rules.SyntaxError
 		if errors.As(err, &wrong) {
@@ -156,7 +156,7 @@ func (r *triedRequest) judge(text string, formulas *requestrules.Formulas, trace
 	if s == nil {
 		return message.Outcome{Decision: rules.Unknown}, nil
 	}
-	got := s.Trace(v, id, &verdict.Service{Name: r.service}, so)
+	got := s.Trace(v, id, &verdict.Settings{Name: r.service}, so)
 	if trace {
 		o.Log = got.Trace
 	}

@@ -149,7 +149,7 @@ func checkUpstream(cfg upstream.Config) error {
 func (s *Service) checkFiles(pages *templates.Set, names *requestrules.Names) error {
 	var keys error
 	if len(s.Cookies.Login.Keys)+len(s.Cookies.ServiceCookie.Keys) > 0 {
-		_, keys = identity.NewService(s.Cookies)
+		_, keys = identity.NewCookieSettings(s.Cookies)
 	}
 	return errors.Join(WithPath("cookies", keys), WithPath("captcha.branding", pages.Check(&s.Captcha.Branding)),
 		WithPath("rules", s.Rules.Check(names)))

@@ -56,13 +56,13 @@ func (a *Server) exportEvents(w io.Writer, unlabelled bool, since time.Time) err
 	return err
 }
 
-func (a *Server) describeServices() []admin.Service {
+func (a *Server) describeServices() []admin.ServiceStatus {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	var out []admin.Service
+	var out []admin.ServiceStatus
 	for i := range a.Cfg.Resolved {
 		s := &a.Cfg.Resolved[i]
-		d := admin.Service{Name: s.Name, Hosts: s.Hosts, Mode: s.Verdict.Mode}
+		d := admin.ServiceStatus{Name: s.Name, Hosts: s.Hosts, Mode: s.Verdict.Mode}
 		for _, addr := range a.groups[s.Name].Healthy() {
 			d.Upstreams = append(d.Upstreams, admin.Upstream{Address: addr.Addr, Healthy: addr.Up, Active: addr.Active})
 		}

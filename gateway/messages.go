@@ -35,8 +35,8 @@ func (a *Server) openRules() error {
 }
 
 // rules gives v the rules of a service or of a path.
-func (b *builder) rules(s *config.Service, name string, v *verdict.Service, fail func(section string, err error)) {
-	r, err := b.app.firewall.Service(name, s.Rules, b.names)
+func (b *builder) rules(s *config.Service, name string, v *verdict.Settings, fail func(section string, err error)) {
+	r, err := b.app.firewall.Ruleset(name, s.Rules, b.names)
 	if err != nil {
 		fail("rules", err)
 	} else if r != nil {

@@ -69,7 +69,7 @@ func NewRehearsal(name string, cfg *config.Config, log zerolog.Logger) (_ *Rehea
 		return nil, err
 	}
 	proc.SetFormula(formula.NewLive(model, shadow, set))
-	r.cacher.SetJudge(proc)
+	r.cacher.SetScorer(proc)
 	if err := r.cacher.Start(context.Background()); err != nil {
 		return nil, err
 	}
@@ -128,12 +128,12 @@ func openRecordedLists(cfg *config.Config, memory *store.Memory, clock *replay.C
 // recordedFront is the gateway's own front for requests that nobody waits for. It is for one goroutine.
 type recordedFront struct {
 	router   *proxy.Router
-	services map[*proxy.Service]*replay.Service
+	services map[*proxy.Service]*replay.RecordedService
 	lists    *cbb.Lists
 	scratch  []byte
 }
 
-func newRecordedFront(cfg *config.Config, lists *cbb.Lists, engine *requestrules.Engine, m *proxy.Metrics) (*recordedFront, []*verdict.Service, error) {
+func newRecordedFront(cfg *config.Config, lists *cbb.Lists, engine *requestrules.Engine, m *proxy.Metrics) (*recordedFront, []*verdict.Settings, error) {
 	pages, err := loadPages(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -143,7 +143,7 @@ func newRecordedFront(cfg *config.Config, lists *cbb.Lists, engine *requestrules
 		return nil, nil, err
 	}
 	a := &Server{indexes: map[string]uint16{}, firewall: engine}
-	b := recordedBuilder{builder: builder{app: a, pages: pages, names: names}, services: map[*proxy.Service]*replay.Service{}}
+	b := recordedBuilder{builder: builder{app: a, pages: pages, names: names}, services: map[*proxy.Service]*replay.RecordedService{}}
 	var services []*proxy.Service
 	for i := range cfg.Resolved {
 		whole := &cfg.Resolved[i]
@@ -168,7 +168,7 @@ func newRecordedFront(cfg *config.Config, lists *cbb.Lists, engine *requestrules
 // that no log holds.
 type recordedBuilder struct {
 	builder
-	services map[*proxy.Service]*replay.Service
+	services map[*proxy.Service]*replay.RecordedService
 }
 
 func (b *recordedBuilder) recorded(whole, s *config.Service, prefix string) *proxy.Service {
@@ -178,13 +178,13 @@ func (b *recordedBuilder) recorded(whole, s *config.Service, prefix string) *pro
 	bare.Cookies.ServiceCookie = identity.DefaultServiceConfig().ServiceCookie
 	p := b.settings(whole, &bare, prefix, nil)
 	if p.Identity != nil {
-		b.services[p] = &replay.Service{Identity: p.Identity, Verdict: p.Verdict, IsOwn: p.IsOwn, Stopped: p.Stopped}
+		b.services[p] = &replay.RecordedService{Identity: p.Identity, Verdict: p.Verdict, IsOwn: p.IsOwn, Stopped: p.Stopped}
 	}
 	return p
 }
 
 // Route implements replay.Front.
-func (f *recordedFront) Route(v *request.View) *replay.Service {
+func (f *recordedFront) Route(v *request.View) *replay.RecordedService {
 	return f.services[f.router.Find(v.Host, v.Path, &f.scratch)]
 }
 
@@ -192,7 +192,7 @@ func (f *recordedFront) Route(v *request.View) *replay.Service {
 func (f *recordedFront) IsStatic(v *request.View) bool { return proxy.IsStatic(v) }
 
 // Crawler implements replay.Front.
-func (f *recordedFront) Crawler(agent []byte, addr netip.Addr) (string, replay.Claim) {
+func (f *recordedFront) Crawler(agent []byte, addr netip.Addr) (string, replay.CrawlerClaim) {
 	name, is := f.lists.Crawler(agent, addr)
 	switch is {
 	case cbb.ClaimUnknown:

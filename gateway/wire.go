@@ -154,7 +154,7 @@ func (a *Server) openVerdict() (err error) {
 	if err := a.openTraining(); err != nil {
 		return err
 	}
-	a.cacher.SetJudge(a.proc)
+	a.cacher.SetScorer(a.proc)
 	if err := a.cacher.Start(context.Background()); err != nil {
 		return err
 	}
@@ -253,7 +253,7 @@ func (a *Server) Logger(name string) zerolog.Logger { return a.log.With().Str("p
 
 // snapshot builds what a configuration says of the services. Connection pools of services whose upstream has not
 // changed are taken over from the present configuration.
-func (a *Server) snapshot(cfg *config.Config, pages *templates.Set, c *captcha.Captcha) (*proxy.Snapshot, map[string]*upstream.Group, []*verdict.Service, error) {
+func (a *Server) snapshot(cfg *config.Config, pages *templates.Set, c *captcha.Captcha) (*proxy.Snapshot, map[string]*upstream.Group, []*verdict.Settings, error) {
 	names, err := cfg.RuleNames()
 	if err != nil {
 		return nil, nil, nil, config.WithPath("formula", err)
@@ -282,7 +282,7 @@ type builder struct {
 	names    *requestrules.Names
 	groups   map[string]*upstream.Group
 	fresh    []*upstream.Group // made here, not taken over
-	verdicts []*verdict.Service
+	verdicts []*verdict.Settings
 	errs     []error
 }
 
@@ -307,14 +307,14 @@ func (b *builder) settings(whole, s *config.Service, prefix string, group *upstr
 	fail := func(section string, err error) {
 		b.errs = append(b.errs, config.WithPath(s.Path+"."+section, err))
 	}
-	who, err := identity.NewService(s.Cookies)
+	who, err := identity.NewCookieSettings(s.Cookies)
 	if err != nil {
 		fail("cookies", err)
 		return &proxy.Service{}
 	}
-	v, err := s.Verdict.Service(whole.Name, b.app.index(whole.Name, prefix))
+	v, err := s.Verdict.Settings(whole.Name, b.app.index(whole.Name, prefix))
 	fail("verdict", err)
-	c, err := captcha.NewService(whole.Name, s.Captcha, who, whole.OwnsHost, b.pages)
+	c, err := captcha.NewSettings(whole.Name, s.Captcha, who, whole.OwnsHost, b.pages)
 	fail("captcha", err)
 	b.rules(s, whole.Name, v, fail)
 	b.verdicts = append(b.verdicts, v)

@@ -82,12 +82,12 @@ func TestNewServiceReadsKeys(t *testing.T) {
 	c.Login.Algorithm = algHMAC
 	c.Login.Keys = []KeyRef{{KeyFile: "/no/such/file"}, {KeyFile: junk}, {KeyEnv: "ANTIROBOT_NO_SUCH"}}
 	c.ServiceCookie.Name, c.ServiceCookie.Keys = "sid", []KeyRef{{Key: "topsecret"}}
-	_, err := NewService(c)
+	_, err := NewCookieSettings(c)
 	complains(t, err, "login.keys[0].key_file: ", "login.keys[1]: ", "login.keys[2].key_env: ", "service_cookie.keys[0]: ")
 	for _, alg := range []string{algEdDSA, algRS256} {
 		c.Login.Algorithm, c.Login.Keys = alg, []KeyRef{{KeyFile: junk}}
 		c.ServiceCookie = ServiceCookieConfig{}
-		_, err2 := NewService(c)
+		_, err2 := NewCookieSettings(c)
 		complains(t, err2, "login.keys[0]: ")
 		err = fmt.Errorf("%w %w", err, err2)
 	}

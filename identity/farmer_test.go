@@ -11,7 +11,7 @@ import (
 )
 
 // visit loads a page and keeps the i cookie that it is given, as a browser does.
-func (b *bench) visit(t *testing.T, s *Service, at time.Time, addr, cookie string) (id Identity, kept string) {
+func (b *bench) visit(t *testing.T, s *CookieSettings, at time.Time, addr, cookie string) (id Identity, kept string) {
 	t.Helper()
 	v := page(at, addr)
 	if cookie != "" {
@@ -166,7 +166,7 @@ func TestWhoIsGivenACookie(t *testing.T) {
 
 func TestSetCookieOfI(t *testing.T) {
 	b := newBench(t, nil)
-	f := func(s *Service, host string, tls bool, want string) {
+	f := func(s *CookieSettings, host string, tls bool, want string) {
 		t.Helper()
 		v := page(start, "203.0.113.7")
 		v.Host, v.TLS = []byte(host), tls

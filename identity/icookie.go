@@ -54,7 +54,7 @@ func parseICookie(b []byte) (c iCookie, ok bool) {
 // none: Resolve, which must have filled id from the same View, found no page load of a browser, or a cookie that is
 // good for long. A cookie that is only near its end, or sealed by an older key, is renewed as the same identity. A
 // new one beyond the rate of its /24 or /48 is given all the same, but never counts.
-func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *Service) []byte {
+func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSettings) []byte {
 	if !id.WantI || s.names[KindI] == "" {
 		return nil
 	}

@@ -95,7 +95,7 @@ func TestAnotherDomainsTokens(t *testing.T) {
 		return func(p *spravka.Pass) { p.Scope = spravka.ScopeOf(d) }, func(c *iCookie) { c.scope = spravka.ScopeOf(d) }
 	}
 	for _, c := range []struct {
-		s      *Service
+		s      *CookieSettings
 		host   string
 		scope  string
 		accept bool
@@ -320,7 +320,7 @@ func TestOffKinds(t *testing.T) {
 	old := start.Add(-2 * day)
 	cfg := DefaultServiceConfig()
 	cfg.Domain, cfg.Fuid, cfg.ICookie = "example.com", fuidOff, ""
-	s, err := NewService(cfg)
+	s, err := NewCookieSettings(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

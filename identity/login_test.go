@@ -63,7 +63,7 @@ func (i issuer) token(t testing.TB, claims jwt.MapClaims, header ...string) stri
 	return "L=" + s
 }
 
-func jwtService(t testing.TB, alg string, ref KeyRef, edit func(*LoginConfig)) *Service {
+func jwtService(t testing.TB, alg string, ref KeyRef, edit func(*LoginConfig)) *CookieSettings {
 	return newService(t, func(c *ServiceConfig) {
 		c.Login = LoginConfig{Cookie: "L", Algorithm: alg, Keys: []KeyRef{ref}}
 		if edit != nil {
@@ -89,7 +89,7 @@ func TestJWT(t *testing.T) {
 		t.Run(alg, func(t *testing.T) {
 			b := newBench(t, nil)
 			s := jwtService(t, alg, is.ref, nil)
-			f := func(s *Service, want, cookie string, at time.Time) {
+			f := func(s *CookieSettings, want, cookie string, at time.Time) {
 				t.Helper()
 				var id Identity
 				for range 2 { // from the cache too

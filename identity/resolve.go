@@ -91,7 +91,7 @@ func (r *Resolver) RegisterMetrics(set *metrics.Set) {
 // Resolve fills id with who asks: the client's address, and the subjects that its cookies prove on this service,
 // strongest first, the address last. It always finds at least one subject. It does not allocate once the client's
 // cookies are in the cache.
-func (r *Resolver) Resolve(id *Identity, v *request.View, s *Service) {
+func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 	id.reset()
 	addr, https := r.trust.Load().client(v)
 	id.setAddr(addr, https)
@@ -141,14 +141,14 @@ func (r *Resolver) Resolve(id *Identity, v *request.View, s *Service) {
 // ResolvePartner is Resolve for a request of a known XML partner, which names its user's address and may hand on the
 // user's spravka: the pass must have been made for this partner (spravka.PartnerOf). No header and no other cookie of
 // the request is the user's, so none is looked at.
-func (r *Resolver) ResolvePartner(id *Identity, v *request.View, s *Service, partner uint64, user netip.Addr) {
+func (r *Resolver) ResolvePartner(id *Identity, v *request.View, s *CookieSettings, partner uint64, user netip.Addr) {
 	id.reset()
 	id.Partner = true
 	_, https := r.trust.Load().client(v)
 	id.setAddr(user.Unmap().WithZone(""), https)
 	var j jar
 	budget := maxCookies
-	only := Service{}
+	only := CookieSettings{}
 	only.names[KindSpravka] = s.names[KindSpravka]
 	for i := range v.Fields {
 		if f := &v.Fields[i]; len(f.Name) == len("Cookie") && request.EqualFold(f.Name, "cookie") {
@@ -264,7 +264,7 @@ func whyRefused(err error) RefusalReason {
 	}
 }
 
-func (r *Resolver) login(id *Identity, j *jar, s *Service, at int64) {
+func (r *Resolver) login(id *Identity, j *jar, s *CookieSettings, at int64) {
 	for _, cookie := range j.values[KindL][:j.n[KindL]] {
 		var buf [sessionSize + maxLoginText]byte
 		ses, why := r.openLogin(id, s.login, cookie, buf[:])
@@ -302,7 +302,7 @@ func (id *Identity) keep(name string, text []byte) []byte {
 	return id.text[n:len(id.text):len(id.text)]
 }
 
-func (r *Resolver) fuid(id *Identity, j *jar, s *Service, at int64) {
+func (r *Resolver) fuid(id *Identity, j *jar, s *CookieSettings, at int64) {
 	for _, v := range j.values[KindFuid][:j.n[KindFuid]] {
 		born, ok := fuidBirth(v)
 		if !ok || !spravka.ValidCookieValue(v) {
@@ -327,7 +327,7 @@ func (r *Resolver) fuid(id *Identity, j *jar, s *Service, at int64) {
 }
 
 // browser looks at the i cookies, and reports whether the client lacks one that is good for long.
-func (r *Resolver) browser(id *Identity, j *jar, s *Service, scope uint64, at int64) (want bool) {
+func (r *Resolver) browser(id *Identity, j *jar, s *CookieSettings, scope uint64, at int64) (want bool) {
 	if j.n[KindI] == 0 {
 		return true
 	}
@@ -383,7 +383,7 @@ func (r *Resolver) openI(id *Identity, ring *spravka.Ring, token []byte, at int6
 	return c, RefusedNone
 }
 
-func (r *Resolver) service(id *Identity, j *jar, s *Service, at int64) {
+func (r *Resolver) service(id *Identity, j *jar, s *CookieSettings, at int64) {
 	for _, cookie := range j.values[KindService][:j.n[KindService]] {
 		born, n, sub, why := r.openService(id, s, cookie)
 		if why == RefusedNone && !aged(born, at, s.serviceMinAge) {
@@ -399,7 +399,7 @@ func (r *Resolver) service(id *Identity, j *jar, s *Service, at int64) {
 }
 
 // openService returns when the cookie was made, how long its value is, and whom it stands for.
-func (r *Resolver) openService(id *Identity, s *Service, cookie []byte) (born int64, n int, sub Subject, why RefusalReason) {
+func (r *Resolver) openService(id *Identity, s *CookieSettings, cookie []byte) (born int64, n int, sub Subject, why RefusalReason) {
 	if len(cookie) > maxLogin {
 		return 0, 0, Subject{}, RefusedMalformed
 	}

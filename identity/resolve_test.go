@@ -43,7 +43,7 @@ func newBench(t testing.TB, edit func(*Config)) *bench {
 	return b
 }
 
-func newService(t testing.TB, edit func(*ServiceConfig)) *Service {
+func newService(t testing.TB, edit func(*ServiceConfig)) *CookieSettings {
 	t.Helper()
 	c := DefaultServiceConfig()
 	c.Domain = "example.com"
@@ -54,7 +54,7 @@ func newService(t testing.TB, edit func(*ServiceConfig)) *Service {
 	if edit != nil {
 		edit(&c)
 	}
-	s, err := NewService(c)
+	s, err := NewCookieSettings(c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,9 +13,9 @@ import (
 	"antirobot/spravka"
 )
 
-// Service is a ServiceConfig made ready: keys read, names and scopes prepared. It is immutable and safe for concurrent
+// CookieSettings is a ServiceConfig made ready: keys read, names and scopes prepared. It is immutable and safe for concurrent
 // use; a reload makes a new one.
-type Service struct {
+type CookieSettings struct {
 	names   [numCookies]string // by kind; empty: not read
 	domain  string             // without a leading dot, lower case
 	scope   uint64             // of domain
@@ -40,12 +40,12 @@ type hostScope struct {
 // numCookies is one more than the last kind that is a cookie.
 const numCookies = int(KindService) + 1
 
-// NewService validates the config and reads its keys. The errors are those of Validate, and those of reading.
-func NewService(c ServiceConfig) (*Service, error) {
+// NewCookieSettings validates the config and reads its keys. The errors are those of Validate, and those of reading.
+func NewCookieSettings(c ServiceConfig) (*CookieSettings, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Service{
+	s := &CookieSettings{
 		domain:        strings.ToLower(strings.TrimPrefix(c.Domain, ".")),
 		iMinAge:       int64(c.IMinAge / time.Second),
 		fuidTrusted:   c.Fuid == fuidTrusted,
@@ -105,7 +105,7 @@ func printOf(parts ...[]byte) uint64 {
 
 // CookieDomain returns the Domain that spravka and i are given on this host: the configured one, or none where the
 // host lies outside it (a browser would refuse the cookie).
-func (s *Service) CookieDomain(host []byte) string {
+func (s *CookieSettings) CookieDomain(host []byte) string {
 	if s.covers(host) {
 		return s.domain
 	}
@@ -113,7 +113,7 @@ func (s *Service) CookieDomain(host []byte) string {
 }
 
 // Scope returns the scope that passes and i cookies of this host are sealed with.
-func (s *Service) Scope(host []byte) uint64 {
+func (s *CookieSettings) Scope(host []byte) uint64 {
 	if s.covers(host) {
 		return s.scope
 	}
@@ -129,10 +129,10 @@ func (s *Service) Scope(host []byte) uint64 {
 }
 
 // SpravkaCookie returns the name of the cookie that carries the pass.
-func (s *Service) SpravkaCookie() string { return s.names[KindSpravka] }
+func (s *CookieSettings) SpravkaCookie() string { return s.names[KindSpravka] }
 
 // covers reports whether host (lower case, no port) is the cookie domain or below it.
-func (s *Service) covers(host []byte) bool {
+func (s *CookieSettings) covers(host []byte) bool {
 	n := len(host) - len(s.domain)
 	return s.domain != "" && n >= 0 && string(host[n:]) == s.domain && (n == 0 || host[n-1] == '.')
 }
@@ -143,7 +143,7 @@ func (c ServiceConfig) CookieDomainProblems(host string) []string {
 	if c.Domain == "" {
 		return nil
 	}
-	s := Service{domain: strings.ToLower(strings.TrimPrefix(c.Domain, "."))}
+	s := CookieSettings{domain: strings.ToLower(strings.TrimPrefix(c.Domain, "."))}
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	if bare, ok := strings.CutPrefix(host, "*."); ok {
 		host = bare
@@ -169,7 +169,7 @@ var limits = [numCookies]uint8{KindSpravka: maxPasses, KindL: 2, KindFuid: 2, Ki
 const maxCookies = 300
 
 // collect puts the cookies of one Cookie field into the jar, and returns how many it looked at.
-func (j *jar) collect(id *Identity, s *Service, field []byte, budget int) int {
+func (j *jar) collect(id *Identity, s *CookieSettings, field []byte, budget int) int {
 	looked := 0
 	for len(field) > 0 && looked < budget {
 		looked++
@@ -216,7 +216,7 @@ func trimValue(b []byte) []byte {
 }
 
 // OwnCookies returns the names of the cookies that are the gateway's own business.
-func (s *Service) OwnCookies() []string {
+func (s *CookieSettings) OwnCookies() []string {
 	var names []string
 	for _, k := range []Kind{KindSpravka, KindI} {
 		if s.names[k] != "" {

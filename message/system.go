@@ -31,9 +31,9 @@ type Deps struct {
 	Now     func() time.Time // nil: time.Now
 	Version string           // what sf.info.version answers
 
-	Counters rules.Counters // may be nil: rules over counters don't compile then
-	Lists    rules.Lists    // likewise
-	Formulas rules.Formulas // likewise
+	Counters rules.CounterSource // may be nil: rules over counters don't compile then
+	Lists    rules.ListSource    // likewise
+	Formulas rules.Formulas      // likewise
 }
 
 // System is all partners with their domains. It is safe for concurrent use.

@@ -235,7 +235,7 @@ func (k *checkCall) checkOwn() {
 		k.refuse(421, "this path is the gateway's own: the balancer must send it to the gateway without a check")
 	default:
 		k.answered = answerOwn
-		k.reply(captcha.Answer{Status: 401, Header: []captcha.HeaderField{
+		k.reply(captcha.Response{Status: 401, Header: []captcha.HeaderField{
 			{Name: k.snap.Captcha.Headers().Verdict, Value: answerCaptcha}, {Name: "X-Antirobot-Reason", Value: "own-page"},
 		}})
 	}
@@ -271,7 +271,7 @@ func (k *checkCall) challenge() {
 	}
 	// the ban has ended meanwhile, or a pass can pay after all: the balancer asks again
 	k.answered = answerHuman
-	k.reply(captcha.Answer{Status: 307, Header: []captcha.HeaderField{{Name: "Location", Value: k.request().Original()}}})
+	k.reply(captcha.Response{Status: 307, Header: []captcha.HeaderField{{Name: "Location", Value: k.request().Original()}}})
 }
 
 // full answers the original request.

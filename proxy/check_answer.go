@@ -50,7 +50,7 @@ func (k *checkCall) forwardStyle() {
 	j := k.journey
 	q := j.request()
 	k.answered = answerOf(&j.decision)
-	var a captcha.Answer
+	var a captcha.Response
 	switch {
 	case j.decision.Verdict == verdict.Blocked:
 		a = j.blocked(q)
@@ -70,7 +70,7 @@ func (k *checkCall) forwardStyle() {
 	k.reply(k.reasoned(a))
 }
 
-func (k *checkCall) reasoned(a captcha.Answer) captcha.Answer {
+func (k *checkCall) reasoned(a captcha.Response) captcha.Response {
 	a.Header = append(a.Header, captcha.HeaderField{Name: "X-Antirobot-Reason", Value: k.decision.Cause.String()})
 	return a
 }
@@ -122,7 +122,7 @@ func (k *checkCall) refuse(status int, problem string) {
 const refusalEvery = 10 * time.Second
 
 // reply sends an answer that captcha made.
-func (k *checkCall) reply(a captcha.Answer) { k.journey.answer(a) }
+func (k *checkCall) reply(a captcha.Response) { k.journey.answer(a) }
 
 // send sends j.fields.
 func (k *checkCall) send(status int, body []byte) {

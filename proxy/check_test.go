@@ -34,7 +34,7 @@ import (
 // fragile is a Decider that panics over /panic, and remembers what it was asked about.
 type fragile struct{ *verdict.Cacher }
 
-func (f fragile) Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Service) {
+func (f fragile) Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings) {
 	if string(v.Path) == "/panic" {
 		panic("a fault of ours")
 	}
@@ -87,12 +87,12 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 	must(err)
 	c, err := captcha.New(captcha.DefaultConfig(), captcha.Deps{Ring: func() *spravka.Ring { return ring }, Store: kv, Log: zerolog.Nop()})
 	must(err)
-	who, err := identity.NewService(identity.DefaultServiceConfig())
+	who, err := identity.NewCookieSettings(identity.DefaultServiceConfig())
 	must(err)
-	own, err := captcha.NewService("shop", captcha.DefaultServiceConfig(), who, func(string) bool { return true }, pages)
+	own, err := captcha.NewSettings("shop", captcha.DefaultServiceConfig(), who, func(string) bool { return true }, pages)
 	must(err)
 	vc := verdict.DefaultServiceConfig()
-	judged, err := vc.Service("shop", 0)
+	judged, err := vc.Settings("shop", 0)
 	must(err)
 	m := NewMetrics(e.set)
 	router, err := NewRouter([]*Service{{

@@ -39,7 +39,7 @@ func (j *journey) serveOwn(e captcha.Endpoint) {
 	j.answer(a)
 }
 
-func (j *journey) ownAnswer(e captcha.Endpoint, q *captcha.Request) captcha.Answer {
+func (j *journey) ownAnswer(e captcha.Endpoint, q *captcha.Request) captcha.Response {
 	c := j.snap.Captcha
 	switch e {
 	case captcha.EndpointPage:
@@ -65,7 +65,7 @@ func (j *journey) enforce() {
 		j.answer(j.blocked(q))
 		return
 	}
-	var a captcha.Answer
+	var a captcha.Response
 	if j.decision.Cause == verdict.CauseMessage {
 		if j.decision.Message.Failed == failedLate {
 			q.BodyTooLarge = true // nobody waits for the rest of it
@@ -96,7 +96,7 @@ func (j *journey) enforce() {
 	j.answer(a)
 }
 
-func (j *journey) blocked(q *captcha.Request) captcha.Answer {
+func (j *journey) blocked(q *captcha.Request) captcha.Response {
 	if r := j.decision.Quarantine(); r != nil {
 		return j.snap.Captcha.Quarantined(q, r.Decision, r.AppendTags(nil))
 	}
@@ -135,7 +135,7 @@ func (j *journey) request() *captcha.Request {
 }
 
 // answer sends an answer of the gateway's own. Its fields are complete but for those that each own answer carries.
-func (j *journey) answer(a captcha.Answer) {
+func (j *journey) answer(a captcha.Response) {
 	j.status = a.Status
 	j.fields = appendFields(j.fields[:0], a.Header)
 	if a.Get("Cache-Control") == "" {

@@ -57,7 +57,7 @@ func serviceMayNotSend(name []byte) bool { return hasFoldPrefix(name, "x-antirob
 
 // forward sends the request to the service and returns its answer. With a, the sealed request in it is sent instead,
 // once, and a's fields (the new pass) are added to the service's answer.
-func (j *journey) forward(a *captcha.Answer) {
+func (j *journey) forward(a *captcha.Response) {
 	o := h1.ForwardOptions{
 		SetFields:    j.upstreamFields(),
 		Drop:         clientMayNotSend,
@@ -88,7 +88,7 @@ func (j *journey) forward(a *captcha.Answer) {
 const retryBusy = "2"
 
 // unanswered is the gateway's own page for a service that gave no answer.
-func (j *journey) unanswered(a *captcha.Answer, err error) {
+func (j *journey) unanswered(a *captcha.Response, err error) {
 	page := templates.UpstreamDown
 	switch h1.Status(err) {
 	case 413:
@@ -100,11 +100,11 @@ func (j *journey) unanswered(a *captcha.Answer, err error) {
 	case 503:
 		page = templates.Unavailable
 	}
-	var down captcha.Answer
+	var down captcha.Response
 	if j.kind() == kindPage || j.kind() == kindForm {
 		down = j.snap.Captcha.PlainPage(j.request(), page)
 	} else {
-		down = captcha.Answer{Status: h1.Status(err)}
+		down = captcha.Response{Status: h1.Status(err)}
 	}
 	if down.Status == 503 {
 		down.Header = append(down.Header, captcha.HeaderField{Name: "Retry-After", Value: retryBusy})
@@ -147,7 +147,7 @@ func (j *journey) appendMarks(dst []request.Field) []request.Field {
 }
 
 // answerFields are added to the service's answer: the new pass, a fresh pass for a partner's user, an i cookie.
-func (j *journey) answerFields(a *captcha.Answer) []request.Field {
+func (j *journey) answerFields(a *captcha.Response) []request.Field {
 	j.fields = j.messageFields(j.fields[:0])
 	if a != nil {
 		j.fields = appendFields(j.fields, a.Header)

@@ -31,8 +31,8 @@ import (
 
 // Decider answers who asks, from memory. *verdict.Cacher is the one that serves.
 type Decider interface {
-	Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Service)
-	DecideDemand(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Service)
+	Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings)
+	DecideDemand(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings)
 	Issued(p *spravka.Pass)
 	Decisions() *verdict.Recent
 }
@@ -166,7 +166,7 @@ func (j *journey) route() bool {
 	if j.svc != nil {
 		return true
 	}
-	j.answer(captcha.Answer{
+	j.answer(captcha.Response{
 		Status: 421, Body: []byte("No service is configured for this host.\n"),
 		Header: []captcha.HeaderField{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}},
 	})

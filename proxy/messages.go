@@ -187,7 +187,7 @@ func (j *journey) input(p *posted) message.Input {
 
 // challengeMessage answers a message that has to earn its way by a captcha. What was posted travels sealed in the page,
 // or is sent again by the script that posted it.
-func (j *journey) challengeMessage(q *captcha.Request) captcha.Answer {
+func (j *journey) challengeMessage(q *captcha.Request) captcha.Response {
 	c, decision := j.snap.Captcha, j.decision.Message.Decision
 	if decision == "" {
 		decision = "FAILED"
@@ -207,7 +207,7 @@ func (j *journey) challengeMessage(q *captcha.Request) captcha.Answer {
 
 // resend sends on a request that was carried over its captcha. One that met the captcha for another reason than its
 // message is judged now: who has just solved one is asked for no other, but may still be refused.
-func (j *journey) resend(a *captcha.Answer) {
+func (j *journey) resend(a *captcha.Response) {
 	r := a.Resend
 	path, query, _ := strings.Cut(r.Target, "?")
 	svc := j.snap.Router.Find(j.view.Host, []byte(path), &j.scratch)

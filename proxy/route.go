@@ -21,16 +21,16 @@ type Service struct {
 	Hosts    []string // exact names, "*.example.com", or "*"; none: every host
 	Prefixes []string // path prefixes on those hosts; none: every path
 	Upstream *upstream.Group
-	Verdict  *verdict.Service
-	Identity *identity.Service
-	Captcha  *captcha.Service
+	Verdict  *verdict.Settings
+	Identity *identity.CookieSettings
+	Captcha  *captcha.Settings
 	Config   ServiceConfig
 	Messages MessagesConfig
 	Paths    []PathRule // settings of parts of the service, longest prefix first after NewRouter
 
 	metrics    *serviceMetrics
-	watching   *verdict.Service // Verdict in mode observe: for the gateway's own pages, which cost nothing
-	ownCookies []string         // that the service does not get
+	watching   *verdict.Settings // Verdict in mode observe: for the gateway's own pages, which cost nothing
+	ownCookies []string          // that the service does not get
 	routes     []*messageRoute
 }
 
@@ -104,7 +104,7 @@ func (s *Service) prefixes() []string {
 func (s *Service) prepare(m *Metrics) {
 	sort.SliceStable(s.Paths, func(i, k int) bool { return len(s.Paths[i].Prefix) > len(s.Paths[k].Prefix) })
 	s.metrics = m.service(s.Name)
-	s.watching = new(verdict.Service)
+	s.watching = new(verdict.Settings)
 	*s.watching = *s.Verdict
 	s.watching.Mode, s.watching.Watch = verdict.Observe, true
 	if !s.Config.PassOwnCookies {

@@ -15,12 +15,12 @@ import (
 // routed makes a service for the router alone.
 func routed(t *testing.T, name string, mode verdict.Mode, hosts []string, prefixes ...string) *Service {
 	t.Helper()
-	who, err := identity.NewService(identity.DefaultServiceConfig())
+	who, err := identity.NewCookieSettings(identity.DefaultServiceConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &Service{
-		Name: name, Hosts: hosts, Prefixes: prefixes, Verdict: &verdict.Service{Name: name, Mode: mode}, Identity: who,
+		Name: name, Hosts: hosts, Prefixes: prefixes, Verdict: &verdict.Settings{Name: name, Mode: mode}, Identity: who,
 		Config: DefaultServiceConfig(),
 	}
 }
@@ -187,8 +187,8 @@ func TestFindAllocatesNothing(t *testing.T) {
 }
 
 func BenchmarkFind(b *testing.B) {
-	s := &Service{Name: "s", Verdict: &verdict.Service{}, Config: DefaultServiceConfig(), Hosts: []string{"*.example"}}
-	s.Paths = []PathRule{{"/public", &Service{Name: "s", Verdict: &verdict.Service{Mode: verdict.Off}, Config: DefaultServiceConfig()}}}
+	s := &Service{Name: "s", Verdict: &verdict.Settings{}, Config: DefaultServiceConfig(), Hosts: []string{"*.example"}}
+	s.Paths = []PathRule{{"/public", &Service{Name: "s", Verdict: &verdict.Settings{Mode: verdict.Off}, Config: DefaultServiceConfig()}}}
 	r, err := NewRouter([]*Service{s}, request.NormalPath, NewMetrics(metrics.NewSet()))
 	if err != nil {
 		b.Fatal(err)

@@ -26,10 +26,10 @@ func (c *Clock) Advance(at time.Time) {
 	}
 }
 
-// Service is the settings that a request is judged by.
-type Service struct {
-	Identity *identity.Service
-	Verdict  *verdict.Service
+// RecordedService is the settings that a request is judged by.
+type RecordedService struct {
+	Identity *identity.CookieSettings
+	Verdict  *verdict.Settings
 	// IsOwn reports whether a request is not judged: one of the gateway's own pages, or a balancer's health check.
 	IsOwn func(v *request.View) bool
 	// Stopped says what a request that is not human gets: the status, and whether that is a challenge; ok is false for
@@ -40,22 +40,22 @@ type Service struct {
 // Front is what stands before the verdict and knows of HTTP: the gateway's own front does.
 type Front interface {
 	// Route returns the service of a request; nil if there is none.
-	Route(v *request.View) *Service
+	Route(v *request.View) *RecordedService
 	// IsStatic reports whether a request is for a part of a page.
 	IsStatic(v *request.View) bool
 	// Crawler returns the crawler that a User-Agent declares, and what is known of that; without asking anybody.
-	Crawler(agent []byte, addr netip.Addr) (name string, is Claim)
+	Crawler(agent []byte, addr netip.Addr) (name string, is CrawlerClaim)
 }
 
-// Claim is what is known of a client that declares a crawler.
-type Claim uint8
+// CrawlerClaim is what is known of a client that declares a crawler.
+type CrawlerClaim uint8
 
 // The claims.
 const (
-	ClaimNone     Claim = iota
-	ClaimUnknown        // nothing at hand could tell; live, the DNS is asked
-	ClaimVerified       // the address is in the ranges that the crawler's owner published
-	ClaimOutside        // there are such ranges, and the address is in none of them
+	ClaimNone     CrawlerClaim = iota
+	ClaimUnknown               // nothing at hand could tell; live, the DNS is asked
+	ClaimVerified              // the address is in the ranges that the crawler's owner published
+	ClaimOutside               // there are such ranges, and the address is in none of them
 )
 
 // Gateway is one configuration that traffic runs through. All its parts read Clock. It is for one goroutine.
@@ -77,7 +77,7 @@ const sweepEvery = time.Hour
 
 // Served is what became of a request. It is valid until the next one.
 type Served struct {
-	Service  *Service // nil: no service is configured for the host; nothing else is set then
+	Service  *RecordedService // nil: no service is configured for the host; nothing else is set then
 	Identity identity.Identity
 	Decision verdict.Decision
 	Event    verdict.Event
@@ -89,7 +89,7 @@ type Served struct {
 
 // Serve gives a request its verdict, and tells the slow half of it and of the answer that the service gives, or that the
 // gateway gives instead of it.
-func (g *Gateway) Serve(v *request.View, a *Answer) *Served {
+func (g *Gateway) Serve(v *request.View, a *Response) *Served {
 	g.Clock.Advance(v.At)
 	s := &g.served
 	s.Judged, s.Stopped, s.SetCookie = false, false, nil
@@ -134,10 +134,10 @@ func (g *Gateway) Show(v *request.View) {
 	watching := *s.Service.Verdict
 	watching.Mode = verdict.Observe // the gateway's own pages cost nothing
 	g.Cacher.Decide(&s.Decision, v, &s.Identity, &watching)
-	g.tell(v, &Answer{}, 200, verdict.EventShown)
+	g.tell(v, &Response{}, 200, verdict.EventShown)
 }
 
-func (g *Gateway) tell(v *request.View, a *Answer, status uint16, kind verdict.EventKind) {
+func (g *Gateway) tell(v *request.View, a *Response, status uint16, kind verdict.EventKind) {
 	s := &g.served
 	if g.Processor == nil || !s.Decision.Judged() {
 		return

@@ -20,7 +20,7 @@ type Record struct {
 	Fields  []request.Field
 	TLS     bool
 	HTTP10  bool
-	Answer  Answer
+	Answer  Response
 	Line    int    // in its input, from 1
 	Input   uint16 // index of the input
 	named   bool   // the log has a name instead of an address, and Addr stands for it
@@ -29,8 +29,8 @@ type Record struct {
 	buf []byte // the line; most of the above points into it
 }
 
-// Answer is what is known of the answer to a request.
-type Answer struct {
+// Response is what is known of the answer to a request.
+type Response struct {
 	Status      uint16 // 0: unknown
 	Bytes       uint64
 	Took        time.Duration // 0: unknown

@@ -24,9 +24,9 @@ import (
 )
 
 // front serves every host as one service; a User-Agent with "goodbot" declares a crawler, and 192.0.2.0/24 is its range.
-type front struct{ service *Service }
+type front struct{ service *RecordedService }
 
-func (f front) Route(v *request.View) *Service {
+func (f front) Route(v *request.View) *RecordedService {
 	if string(v.Host) == "elsewhere.example" {
 		return nil
 	}
@@ -35,7 +35,7 @@ func (f front) Route(v *request.View) *Service {
 
 func (front) IsStatic(v *request.View) bool { return bytes.HasSuffix(v.Path, []byte(".css")) }
 
-func (front) Crawler(agent []byte, addr netip.Addr) (string, Claim) {
+func (front) Crawler(agent []byte, addr netip.Addr) (string, CrawlerClaim) {
 	switch {
 	case !bytes.Contains(agent, []byte("goodbot")):
 		return "", ClaimNone
@@ -76,12 +76,12 @@ func gateway(t testing.TB, name string, limit int) *Gateway {
 	}
 	sc := verdict.DefaultServiceConfig()
 	sc.Limits = []verdict.Limit{{Window: 10 * time.Second, Requests: limit, Ban: 10 * time.Minute}}
-	vs, err := sc.Service("site", 0)
+	vs, err := sc.Settings("site", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proc.SetServices([]*verdict.Service{vs})
-	is, err := identity.NewService(identity.DefaultServiceConfig())
+	proc.SetServices([]*verdict.Settings{vs})
+	is, err := identity.NewCookieSettings(identity.DefaultServiceConfig())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func gateway(t testing.TB, name string, limit int) *Gateway {
 	}
 	return &Gateway{
 		Name: name, Resolver: resolver, Cacher: cacher, Processor: proc, Clock: clock,
-		Front: front{&Service{
+		Front: front{&RecordedService{
 			Identity: is, Verdict: vs, IsOwn: func(v *request.View) bool { return string(v.Path) == "/health" },
 			Stopped: func(*request.View, verdict.Verdict) (int, bool, bool) { return 302, false, true },
 		}},

@@ -123,8 +123,8 @@ type Env struct {
 	Storages   Storages
 	Models     Models
 	Logs       Logs
-	Counters   Counters
-	Lists      Lists
+	Counters   CounterSource
+	Lists      ListSource
 }
 
 // Attributes gives what is judged.
@@ -171,8 +171,8 @@ const (
 	MarkedGood
 )
 
-// Counters reads and updates windowed counters.
-type Counters interface {
+// CounterSource reads and updates windowed counters.
+type CounterSource interface {
 	Count(ctx context.Context, c Counter) (uint64, error)
 	// Share returns how often the value was judged, and how often as bad; what people said counts as well.
 	Share(ctx context.Context, c Counter) (bad, judged uint64, err error)
@@ -183,8 +183,8 @@ type Counters interface {
 	Mark(ctx context.Context, c Counter, as Marker) error
 }
 
-// Lists looks values up.
-type Lists interface {
+// ListSource looks values up.
+type ListSource interface {
 	Listed(ctx context.Context, list string, v Value) (bool, error)
 }
 

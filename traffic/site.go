@@ -96,8 +96,8 @@ func follow(page string, rng *rand.Rand) string {
 var words = [...]string{"lamp", "chair", "desk", "blue+carpet", "book+shelf", "garden", "kettle", "curtain", "clock", "mirror"}
 
 // site is what the service answers.
-func site(path string, d dest, rng *rand.Rand) replay.Answer {
-	a := replay.Answer{Status: 200, ContentType: typeHTML, Bytes: uint64(8000 + hashOf(path)%40000), Took: time.Duration(8+rng.IntN(60)) * time.Millisecond}
+func site(path string, d dest, rng *rand.Rand) replay.Response {
+	a := replay.Response{Status: 200, ContentType: typeHTML, Bytes: uint64(8000 + hashOf(path)%40000), Took: time.Duration(8+rng.IntN(60)) * time.Millisecond}
 	path, _, _ = strings.Cut(path, "?")
 	switch {
 	case strings.HasPrefix(path, "/static/"), strings.HasPrefix(path, "/pictures/"):

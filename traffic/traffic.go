@@ -120,14 +120,14 @@ func (c *Config) Validate() error {
 
 // Server answers requests; *replay.Gateway does. A nil Server lets everybody through.
 type Server interface {
-	Serve(v *request.View, a *replay.Answer) *replay.Served
+	Serve(v *request.View, a *replay.Response) *replay.Served
 	Show(v *request.View)
 }
 
 // Request is one request as it was made. It is valid until the function that is given it returns.
 type Request struct {
 	View   *request.View
-	Answer *replay.Answer // of the service
+	Answer *replay.Response // of the service
 	Kind   Kind
 	Client int    // number of the client among those of its kind, from 0
 	Habit  string // of odd people and evasive robots
@@ -180,7 +180,7 @@ type world struct {
 	made   map[Kind]int
 
 	view   request.View
-	answer replay.Answer
+	answer replay.Response
 	req    Request
 }
 

@@ -15,7 +15,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	w := newWorld(t)
-	w.SetJudge(judgeSays(0))
+	w.SetScorer(judgeSays(0))
 	s := service(t, func(c *ServiceConfig) { c.Sync = true })
 	s.Rules = ruleSays(RuleNone)
 	known := sub(identity.KindI, 1)

@@ -57,7 +57,7 @@ type Ban struct {
 }
 
 // Holds reports whether the ban, while it lasts, stops requests to the service.
-func (b *Ban) Holds(s *Service) bool {
+func (b *Ban) Holds(s *Settings) bool {
 	if b.Service != "" && b.Service != s.Name {
 		return false
 	}

@@ -103,7 +103,7 @@ func TestBanTableAgainstMap(t *testing.T) {
 			}
 			for i := range 6 {
 				for _, name := range services[1:] {
-					s := &Service{Name: name}
+					s := &Settings{Name: name}
 					var want time.Time
 					for k, r := range ref {
 						if k.subject == sub(identity.KindI, i) && r.Holds(s) && r.Until.After(want) {

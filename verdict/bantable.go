@@ -79,7 +79,7 @@ func (s *banShard) first(hash uint64, sub identity.Subject) (place int, i uint32
 }
 
 // Lookup sets dst to the longest ban that stops the subject at the service, and reports whether there is one.
-func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Service, at int64) bool {
+func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Settings, at int64) bool {
 	hash := t.hash(sub)
 	sh := t.shard(hash)
 	sh.mu.RLock()

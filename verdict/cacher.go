@@ -20,22 +20,22 @@ import (
 	"antirobot/verdict/client"
 )
 
-// Lists is what the Cacher asks of the lists: to fill m with what they say about a request. cbb.Lists does.
-type Lists interface {
+// ListMatcher is what the Cacher asks of the lists: to fill m with what they say about a request. cbb.Lists does.
+type ListMatcher interface {
 	Lookup(m *cbb.Match, v *request.View, id *identity.Identity, service string)
 }
 
-// Judge is the inline judge of services with Sync. It answers from memory, does not wait and does not allocate; a score
+// Scorer is the inline judge of services with Sync. It answers from memory, does not wait and does not allocate; a score
 // above the service's threshold says robot. d is the decision so far: what the lists know of the request is in its event.
-type Judge interface {
-	Judge(d *Decision, v *request.View, id *identity.Identity, s *Service) (score float32)
+type Scorer interface {
+	Score(d *Decision, v *request.View, id *identity.Identity, s *Settings) (score float32)
 }
 
 // Options is what a Cacher is made of. Store, Lists and Metrics are required.
 type Options struct {
 	Config  Config
 	Store   store.Store
-	Lists   Lists
+	Lists   ListMatcher
 	Now     func() time.Time // nil: time.Now
 	Log     zerolog.Logger
 	Metrics *metrics.Set
@@ -43,12 +43,12 @@ type Options struct {
 
 // Cacher is the fast half: it answers from memory, in the request's own goroutine. Safe for concurrent use.
 type Cacher struct {
-	cfg   Config
-	st    store.Store
-	lists Lists
-	judge Judge
-	now   func() time.Time
-	log   zerolog.Logger
+	cfg    Config
+	st     store.Store
+	lists  ListMatcher
+	scorer Scorer
+	now    func() time.Time
+	log    zerolog.Logger
 
 	bans      *banTable
 	banWrites *behind[banKey]
@@ -88,7 +88,7 @@ func New(o Options) (*Cacher, error) {
 }
 
 // describer returns how lists print their entries; lists that can't say more than the entry does give nil.
-func describer(lists Lists) func(e *cbb.Entry, addr netip.Addr) string {
+func describer(lists ListMatcher) func(e *cbb.Entry, addr netip.Addr) string {
 	if d, ok := lists.(interface {
 		Describe(e *cbb.Entry, addr netip.Addr) string
 	}); ok {
@@ -113,24 +113,24 @@ func (c *Cacher) Allowance(id [16]byte) (Allowance, bool) {
 	return Allowance{Limit: a.limit, Spent: a.spent, Left: c.ledger.left(&a), Expires: time.Unix(a.expires, 0).UTC()}, true
 }
 
-// SetJudge sets the inline judge. It must be called before the first Decide.
-func (c *Cacher) SetJudge(j Judge) { c.judge = j }
+// SetScorer sets the inline judge. It must be called before the first Decide.
+func (c *Cacher) SetScorer(j Scorer) { c.scorer = j }
 
 // Decisions returns the recent decisions.
 func (c *Cacher) Decisions() *Recent { return c.recent }
 
 // Decide gives the verdict about a request. It never waits, and allocates nothing.
-func (c *Cacher) Decide(d *Decision, v *request.View, id *identity.Identity, s *Service) {
+func (c *Cacher) Decide(d *Decision, v *request.View, id *identity.Identity, s *Settings) {
 	c.decide(d, v, id, s, false)
 }
 
 // DecideDemand is Decide for a request that demands the captcha (the test query of the XML interface): it is Robot
 // unless it is Blocked, spends nothing and counts nowhere.
-func (c *Cacher) DecideDemand(d *Decision, v *request.View, id *identity.Identity, s *Service) {
+func (c *Cacher) DecideDemand(d *Decision, v *request.View, id *identity.Identity, s *Settings) {
 	c.decide(d, v, id, s, true)
 }
 
-func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *Service, demand bool) {
+func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *Settings, demand bool) {
 	d.reset(id, s.Mode)
 	d.Demand, d.claims = demand, &c.claims
 	if s.Mode == Off {
@@ -172,7 +172,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 }
 
 // ask runs the service's rules, which know whether a ban says robot already.
-func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Service) RuleAction {
+func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Settings) RuleAction {
 	so := Human
 	if d.match.Ban != nil || c.banned(d, id, s, v.At.UnixNano()) {
 		so = Robot
@@ -186,7 +186,7 @@ func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Ser
 func (d *Decision) say(v Verdict, c Cause, e *cbb.Entry) { d.Verdict, d.Cause, d.Entry = v, c, e }
 
 // suspects is step 4 without the pass: the first of ban list, ban, rule and judge that says robot.
-func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *identity.Identity, s *Service) bool {
+func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *identity.Identity, s *Settings) bool {
 	if e := d.match.Ban; e != nil {
 		d.say(Robot, CauseBanList, e)
 		return true
@@ -199,8 +199,8 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 		d.Cause = CauseRule
 		return true
 	}
-	if s.Sync && c.judge != nil {
-		if score := c.judge.Judge(d, v, id, s); score > s.Threshold {
+	if s.Sync && c.scorer != nil {
+		if score := c.scorer.Score(d, v, id, s); score > s.Threshold {
 			d.Cause, d.Score = CauseJudge, score
 			return true
 		}
@@ -211,7 +211,7 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 // banned looks for a ban on what the request presents. A ban on any identity but the address stops it. A ban on the
 // address stops it too, with whatever i, fuid and spent pass it brings along: those are free to make. What excuses from
 // it is an identity that stands for itself (L, a signed service cookie) or one that is established.
-func (c *Cacher) banned(d *Decision, id *identity.Identity, s *Service, at int64) bool {
+func (c *Cacher) banned(d *Decision, id *identity.Identity, s *Settings, at int64) bool {
 	for i := 0; i < id.N; i++ {
 		sub := id.Subjects[i]
 		if !c.bans.Lookup(&d.Ban, sub, s, at) {
@@ -245,7 +245,7 @@ func (c *Cacher) excuse(id *identity.Identity) identity.Subject {
 }
 
 // pay lets the first pass with enough left pay for the request. In mode observe it only looks.
-func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Service) {
+func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Settings) {
 	for i := 0; i < id.NPasses; i++ {
 		p := &id.Passes[i]
 		if !p.Earned || p.Allowance == 0 {

@@ -76,9 +76,9 @@ func TestMemoryOfBans(t *testing.T) {
 type bigWorld struct {
 	cold bool
 	*world
-	s        *Service
+	s        *Settings
 	resolver *identity.Resolver
-	ids      *identity.Service
+	ids      *identity.CookieSettings
 	views    []request.View
 	known    []identity.Identity
 }
@@ -127,7 +127,7 @@ func (w *bigWorld) identities(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if w.ids, err = identity.NewService(identity.DefaultServiceConfig()); err != nil {
+	if w.ids, err = identity.NewCookieSettings(identity.DefaultServiceConfig()); err != nil {
 		b.Fatal(err)
 	}
 	var passes []spravka.Pass

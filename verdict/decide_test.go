@@ -64,7 +64,7 @@ func TestDecisionOrder(t *testing.T) {
 				s.Rules = ruleSays(RuleRobot)
 			}
 			if tt.on.judge {
-				w.SetJudge(judgeSays(0.9))
+				w.SetScorer(judgeSays(0.9))
 			}
 			if tt.on.ban {
 				w.ban(ip("192.0.2.1"))
@@ -198,10 +198,10 @@ func TestWhoIsStoppedByABanOnTheAddress(t *testing.T) {
 // TestScoresAndServices: a scored ban holds where its score exceeds the threshold, an operator's everywhere or on the
 // service it names.
 func TestScoresAndServices(t *testing.T) {
-	at := func(name string, threshold float64) *Service {
+	at := func(name string, threshold float64) *Settings {
 		c := DefaultServiceConfig()
 		c.Threshold = threshold
-		s, err := c.Service(name, 0)
+		s, err := c.Settings(name, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +210,7 @@ func TestScoresAndServices(t *testing.T) {
 	tests := []struct {
 		name string
 		ban  Ban
-		s    *Service
+		s    *Settings
 		want bool
 	}{
 		{"score above", Ban{Source: SourceProcessor, Score: 0.7}, at("shop", 0.6), true},

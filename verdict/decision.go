@@ -106,7 +106,7 @@ func (d *Decision) Crawler() bool {
 
 // Event fills e with what is known of the request when it has been decided. Static and Kind are set by the caller, and
 // Answered is called, when the answer has been written.
-func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Service) {
+func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Settings) {
 	*e = Event{
 		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(),
 		Subjects: id.Subjects, N: uint8(id.N), Path: request.Hash(v.Path),

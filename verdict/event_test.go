@@ -35,7 +35,7 @@ func chromeView() *request.View {
 func BenchmarkEvent(b *testing.B) {
 	v := chromeView()
 	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [6]identity.Subject{identity.AddrSubject(v.Peer)}}
-	s := &Service{Name: "shop"}
+	s := &Settings{Name: "shop"}
 	d := Decision{claims: new(client.Table)}
 	var e Event
 	b.ReportAllocs()
@@ -52,7 +52,7 @@ func TestEventAllocatesNothing(t *testing.T) {
 	v := chromeView()
 	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [6]identity.Subject{identity.AddrSubject(v.Peer)}}
 	d := Decision{claims: new(client.Table)}
-	s := &Service{Name: "shop"}
+	s := &Settings{Name: "shop"}
 	var e Event
 	if n := testing.AllocsPerRun(100, func() { d.Event(&e, v, id, s); e.Answered(200, []byte("text/html"), 1, 1) }); n != 0 {
 		t.Errorf("%v allocations", n)

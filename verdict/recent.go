@@ -82,7 +82,7 @@ func newRecent(c *RecentConfig, describe func(e *cbb.Entry, addr netip.Addr) str
 func (r *Recent) shard(id request.ID) *recentShard { return &r.shards[id[15]%recentShards] }
 
 // Record keeps a decision under the request's ID.
-func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identity.Identity, s *Service) {
+func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identity.Identity, s *Settings) {
 	sh := r.shard(rid)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -108,7 +108,7 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 	p.message.copyFrom(d.Message)
 }
 
-func (p *record) fill(rid request.ID, d *Decision, v *request.View, id *identity.Identity, s *Service) {
+func (p *record) fill(rid request.ID, d *Decision, v *request.View, id *identity.Identity, s *Settings) {
 	p.id, p.at, p.service, p.entry = rid, v.At.UnixNano(), s.Name, d.Entry
 	p.subjects, p.n, p.excused = id.Subjects, uint8(id.N), d.Excused
 	p.refused, p.nRefused = id.Refused, uint8(id.NRefused)

@@ -185,7 +185,7 @@ func (r *Ruling) Why() string {
 // Rules is the firewall over the requests of a service. Judge fills r; so is the verdict of the steps before it. It
 // waits no longer than its configuration allows.
 type Rules interface {
-	Judge(r *Ruling, v *request.View, id *identity.Identity, s *Service, so Verdict)
+	Judge(r *Ruling, v *request.View, id *identity.Identity, s *Settings, so Verdict)
 }
 
 // StoryRules is a Ruling as JSON shows it.

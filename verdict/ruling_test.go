@@ -36,7 +36,7 @@ func (r *textRules) fill(g *Ruling) {
 	g.Action = r.action
 }
 
-func (r *textRules) Judge(g *Ruling, _ *request.View, _ *identity.Identity, _ *Service, so Verdict) {
+func (r *textRules) Judge(g *Ruling, _ *request.View, _ *identity.Identity, _ *Settings, so Verdict) {
 	r.asked = append(r.asked, so)
 	r.fill(g)
 }

@@ -87,9 +87,9 @@ func (c *ServiceConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Service is the settings that one request is judged by, resolved for its service and path. It is immutable once in use
+// Settings is the settings that one request is judged by, resolved for its service and path. It is immutable once in use
 // and safe for concurrent use.
-type Service struct {
+type Settings struct {
 	Name           string // of the service; paths with settings of their own share it
 	Index          uint16 // of these settings: events carry it, and it keeps its meaning over a reload where the name and path stay
 	Mode           Mode
@@ -103,14 +103,14 @@ type Service struct {
 	Watch bool
 }
 
-// Service makes the settings called name out of a valid configuration.
-func (c *ServiceConfig) Service(name string, index uint16) (*Service, error) {
+// Settings makes the settings called name out of a valid configuration.
+func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	m, _ := parseMode(c.Mode)
 	p, _ := parsePolicy(c.OnStoreFailure)
-	return &Service{
+	return &Settings{
 		Name: name, Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync, OnStoreFailure: p,
 		Limits: append([]Limit(nil), c.Limits...),
 	}, nil

@@ -29,13 +29,13 @@ func (l *lists) Lookup(m *cbb.Match, _ *request.View, _ *identity.Identity, _ st
 
 type ruleSays RuleAction
 
-func (r ruleSays) Judge(g *Ruling, _ *request.View, _ *identity.Identity, _ *Service, _ Verdict) {
+func (r ruleSays) Judge(g *Ruling, _ *request.View, _ *identity.Identity, _ *Settings, _ Verdict) {
 	*g = Ruling{Action: RuleAction(r), Decision: "no-headless", Stop: -1, Fired: g.Fired[:0]}
 }
 
 type judgeSays float32
 
-func (j judgeSays) Judge(*Decision, *request.View, *identity.Identity, *Service) float32 {
+func (j judgeSays) Score(*Decision, *request.View, *identity.Identity, *Settings) float32 {
 	return float32(j)
 }
 
@@ -138,13 +138,13 @@ func (w *world) start() *world {
 }
 
 // service makes the settings of a service called shop.
-func service(t testing.TB, edit ...func(*ServiceConfig)) *Service {
+func service(t testing.TB, edit ...func(*ServiceConfig)) *Settings {
 	t.Helper()
 	c := DefaultServiceConfig()
 	for _, f := range edit {
 		f(&c)
 	}
-	s, err := c.Service("shop", 0)
+	s, err := c.Settings("shop", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func newRequest(at time.Time, addr string, subs ...identity.Subject) (*request.V
 }
 
 // ask is a whole request.
-func (w *world) ask(s *Service, addr string, subs ...identity.Subject) *Decision {
+func (w *world) ask(s *Settings, addr string, subs ...identity.Subject) *Decision {
 	v, id := newRequest(w.now(), addr, subs...)
 	d := &Decision{}
 	w.Decide(d, v, id, s)
@@ -199,7 +199,7 @@ func pass(at time.Time, n int, allowance uint32, addr string) spravka.Pass {
 }
 
 // askWith is a request that presents a pass.
-func (w *world) askWith(s *Service, p *spravka.Pass, addr string) *Decision {
+func (w *world) askWith(s *Settings, p *spravka.Pass, addr string) *Decision {
 	v, id := newRequest(w.now(), addr, identity.Subject{Kind: identity.KindSpravka, ID: p.ID})
 	id.Passes[0], id.NPasses = *p, 1
 	d := &Decision{}

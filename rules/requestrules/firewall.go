@@ -143,8 +143,8 @@ func (c *ServiceConfig) compile(names *Names, now func() time.Time) (*rules.Prog
 // Deps is what an Engine works with. Store, Counters, Lists and Metrics are required.
 type Deps struct {
 	Store    store.Store
-	Counters rules.Counters
-	Lists    Lists
+	Counters rules.CounterSource
+	Lists    NetworkLists
 	Now      func() time.Time
 	Log      zerolog.Logger
 	Metrics  *metrics.Set
@@ -184,8 +184,8 @@ func New(d Deps) *Engine {
 	return e
 }
 
-// Service makes the rules of a service or of a path of it, with the names that there are; nil for none.
-func (e *Engine) Service(name string, c ServiceConfig, names *Names) (*Service, error) {
+// Ruleset makes the rules of a service or of a path of it, with the names that there are; nil for none.
+func (e *Engine) Ruleset(name string, c ServiceConfig, names *Names) (*Ruleset, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -193,7 +193,7 @@ func (e *Engine) Service(name string, c ServiceConfig, names *Names) (*Service, 
 	if err != nil || p == nil {
 		return nil, err
 	}
-	s := &Service{engine: e, name: name, program: p, time: c.Time, count: e.counts(name)}
+	s := &Ruleset{engine: e, name: name, program: p, time: c.Time, count: e.counts(name)}
 	s.answers, err = verdict.NewAnswers(c.Answers, c.Otherwise)
 	s.onError, _ = verdict.ParseAction(c.OnError)
 	s.waits = p.Needs()&rules.PartCounters != 0 || p.Needs()&rules.PartStorages != 0 && usesStore(p)
@@ -227,8 +227,8 @@ func (e *Engine) counts(service string) *counts {
 	return c
 }
 
-// Service is the rules of one service. It is immutable and safe for concurrent use.
-type Service struct {
+// Ruleset is the rules of one service. It is immutable and safe for concurrent use.
+type Ruleset struct {
 	engine  *Engine
 	name    string
 	program *rules.Program
@@ -240,7 +240,7 @@ type Service struct {
 }
 
 // Judge is verdict.Rules.
-func (s *Service) Judge(r *verdict.Ruling, v *request.View, id *identity.Identity, vs *verdict.Service, so verdict.Verdict) {
+func (s *Ruleset) Judge(r *verdict.Ruling, v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict) {
 	j := s.run(v, id, vs, so, false)
 	err := s.do(context.Background(), j)
 	r.Take(s.program, &j.run)
@@ -249,7 +249,7 @@ func (s *Service) Judge(r *verdict.Ruling, v *request.View, id *identity.Identit
 }
 
 // Trace judges a request and returns what each statement did, beside the ruling.
-func (s *Service) Trace(v *request.View, id *identity.Identity, vs *verdict.Service, so verdict.Verdict) *verdict.Ruling {
+func (s *Ruleset) Trace(v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict) *verdict.Ruling {
 	j := s.run(v, id, vs, so, true)
 	err := s.do(context.Background(), j)
 	r := new(verdict.Ruling)
@@ -259,7 +259,7 @@ func (s *Service) Trace(v *request.View, id *identity.Identity, vs *verdict.Serv
 	return r
 }
 
-func (s *Service) do(ctx context.Context, j *run) error {
+func (s *Ruleset) do(ctx context.Context, j *run) error {
 	if s.waits {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, s.time)
@@ -268,7 +268,7 @@ func (s *Service) do(ctx context.Context, j *run) error {
 	return s.program.Run(ctx, &j.env, &j.run)
 }
 
-func (s *Service) conclude(r *verdict.Ruling, err error, watch bool) {
+func (s *Ruleset) conclude(r *verdict.Ruling, err error, watch bool) {
 	if err != nil {
 		r.Failed, r.Decision, r.Action = err.Error(), "", s.onError
 		s.failed(err)
@@ -283,7 +283,7 @@ func (s *Service) conclude(r *verdict.Ruling, err error, watch bool) {
 // failedEvery is how often failures are logged.
 const failedEvery = 10 * time.Second
 
-func (s *Service) failed(err error) {
+func (s *Ruleset) failed(err error) {
 	s.count.failed.Inc()
 	now, last := s.engine.deps.Now().Unix(), s.engine.said.Load()
 	if now-last >= int64(failedEvery/time.Second) && s.engine.said.CompareAndSwap(last, now) {

@@ -66,21 +66,21 @@ func newWorld(t testing.TB, edit ...func(*Deps)) *world {
 	return w
 }
 
-func (w *world) service(text string, edit ...func(*ServiceConfig)) *Service {
+func (w *world) service(text string, edit ...func(*ServiceConfig)) *Ruleset {
 	w.t.Helper()
 	c := DefaultServiceConfig()
 	c.Text = text
 	for _, f := range edit {
 		f(&c)
 	}
-	s, err := w.Service("shop", c, &Names{})
+	s, err := w.Ruleset("shop", c, &Names{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return s
 }
 
-var shop = &verdict.Service{Name: "shop"}
+var shop = &verdict.Settings{Name: "shop"}
 
 // request is a request with head lines such as "GET /a?b=c", "Cookie: a=b".
 func newRequest(addr string, lines ...string) (*request.View, *identity.Identity) {
@@ -98,7 +98,7 @@ func newRequest(addr string, lines ...string) (*request.View, *identity.Identity
 	return v, id
 }
 
-func (w *world) judge(s *Service, so verdict.Verdict, addr string, lines ...string) *verdict.Ruling {
+func (w *world) judge(s *Ruleset, so verdict.Verdict, addr string, lines ...string) *verdict.Ruling {
 	v, id := newRequest(addr, lines...)
 	v.At = w.at
 	r := new(verdict.Ruling)
@@ -233,7 +233,7 @@ func TestFrequencyPerService(t *testing.T) {
 		text := `do userFrequencyCheck(attribute="subject", count=2, storage="` + storage + `") mark often if often stop as FREQUENT stop as OK`
 		s := w.service(text)
 		v, id := newRequest("192.0.2.1", "GET /")
-		ask := func(vs *verdict.Service, want string) {
+		ask := func(vs *verdict.Settings, want string) {
 			t.Helper()
 			var r verdict.Ruling
 			s.Judge(&r, v, id, vs, verdict.Human)
@@ -241,7 +241,7 @@ func TestFrequencyPerService(t *testing.T) {
 				t.Errorf("%s: %s %s, want %s", storage, r.Decision, r.Failed, want)
 			}
 		}
-		watch := &verdict.Service{Name: "shop", Watch: true}
+		watch := &verdict.Settings{Name: "shop", Watch: true}
 		ask(watch, "OK")
 		ask(shop, "OK")
 		for range 5 {
@@ -250,7 +250,7 @@ func TestFrequencyPerService(t *testing.T) {
 		ask(shop, "OK")
 		ask(shop, "FREQUENT")
 		ask(watch, "FREQUENT")
-		ask(&verdict.Service{Name: "blog"}, "OK")
+		ask(&verdict.Settings{Name: "blog"}, "OK")
 	}
 }
 
@@ -287,7 +287,7 @@ func TestFailures(t *testing.T) {
 }
 
 // stuck is counters whose store does not answer.
-type stuck struct{ rules.Counters }
+type stuck struct{ rules.CounterSource }
 
 func (stuck) Count(ctx context.Context, _ rules.Counter) (uint64, error) {
 	<-ctx.Done()

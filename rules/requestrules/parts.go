@@ -149,13 +149,13 @@ func (c *Counters) AddPair(ctx context.Context, k rules.Counter, unique rules.Va
 	return nil
 }
 
-// Lists is what rules ask of the block base. *cbb.Lists is.
-type Lists interface {
+// NetworkLists is what rules ask of the block base. *cbb.Lists is.
+type NetworkLists interface {
 	Listed(name string, addr netip.Addr, sub identity.Subject, service string, at time.Time) bool
 }
 
 // listed looks a value up: an address, or a text that is an address or a subject.
-func listed(l Lists, list string, v rules.Value, service string, at time.Time) bool {
+func listed(l NetworkLists, list string, v rules.Value, service string, at time.Time) bool {
 	if v.Kind == rules.IP {
 		return l.Listed(list, v.IP, identity.Subject{}, service, at)
 	}
@@ -175,12 +175,12 @@ func listed(l Lists, list string, v rules.Value, service string, at time.Time) b
 
 // messageLists gives the rules over messages the lists, as far as they are for all services.
 type messageLists struct {
-	lists Lists
+	lists NetworkLists
 	now   func() time.Time
 }
 
 // NewLists returns the lists for rules that belong to no service.
-func NewLists(l Lists, now func() time.Time) rules.Lists {
+func NewLists(l NetworkLists, now func() time.Time) rules.ListSource {
 	if now == nil {
 		now = time.Now
 	}

@@ -43,7 +43,7 @@ func newRun(e *Engine) *run {
 	return r
 }
 
-func (s *Service) run(v *request.View, id *identity.Identity, vs *verdict.Service, so verdict.Verdict, trace bool) *run {
+func (s *Ruleset) run(v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict, trace bool) *run {
 	r, ok := s.engine.runs.Get().(*run)
 	if !ok {
 		panic("BUG: the pool holds something else")

@@ -128,12 +128,12 @@ func BenchmarkJudge(b *testing.B) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	for range b.N {
-		p.Judge(&d, v, id, s)
+		p.Score(&d, v, id, s)
 	}
 }
 
 // aPageLoad is a page load of a browser, for the inline judge.
-func aPageLoad(p *Processor) (*request.View, *identity.Identity, *verdict.Service) {
+func aPageLoad(p *Processor) (*request.View, *identity.Identity, *verdict.Settings) {
 	f := func(name, value string) request.Field {
 		return request.Field{Name: []byte(name), Value: []byte(value)}
 	}
@@ -146,7 +146,7 @@ func aPageLoad(p *Processor) (*request.View, *identity.Identity, *verdict.Servic
 	}
 	e := event(v.At, 1)
 	p.Process(e)
-	return v, &identity.Identity{N: 1, Subjects: e.Subjects}, (*p.services.Load())[0].Service
+	return v, &identity.Identity{N: 1, Subjects: e.Subjects}, (*p.services.Load())[0].Settings
 }
 
 // BenchmarkFiftyThousand offers fifty thousand events a second, of a hundred thousand clients, for a second an iteration, and

@@ -51,11 +51,11 @@ func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
 		t.Fatal(err)
 	}
 	sc := verdict.DefaultServiceConfig()
-	s, err := sc.Service("shop", 0)
+	s, err := sc.Settings("shop", 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.SetServices([]*verdict.Service{s})
+	p.SetServices([]*verdict.Settings{s})
 	return p, b
 }
 
@@ -193,10 +193,10 @@ func TestOfferAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 	v, id := &request.View{At: e.At}, &identity.Identity{N: 1, Subjects: e.Subjects}
-	s := (*p.services.Load())[0].Service
+	s := (*p.services.Load())[0].Settings
 	var d verdict.Decision
 	p.Process(e)
-	if n := testing.AllocsPerRun(1000, func() { p.Judge(&d, v, id, s) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { p.Score(&d, v, id, s) }); n != 0 {
 		t.Errorf("the judge: %v allocations", n)
 	}
 }
@@ -216,7 +216,7 @@ func TestConfigSaysAllErrors(t *testing.T) {
 // TestTwoRequestsAreNoPace: not even for a limit of one, which a configuration can't say.
 func TestTwoRequestsAreNoPace(t *testing.T) {
 	p, b := newProcessor(t, nil)
-	p.SetServices([]*verdict.Service{{Name: "shop", Limits: []verdict.Limit{{Window: time.Second, Requests: 1, Ban: time.Minute}}}})
+	p.SetServices([]*verdict.Settings{{Name: "shop", Limits: []verdict.Limit{{Window: time.Second, Requests: 1, Ban: time.Minute}}}})
 	for n := range 3 {
 		p.Process(event(time.Unix(1e9, 0), 1))
 		if want := n / 2; len(b.bans) != want {
@@ -227,12 +227,12 @@ func TestTwoRequestsAreNoPace(t *testing.T) {
 
 // TestSentences: doubled for each repetition, not while most of one is ahead, anew when forgotten, never above the most.
 func TestSentences(t *testing.T) {
-	var s sentence
+	var s lastBan
 	at := time.Unix(1e9, 0)
 	f := func(wait, want time.Duration) {
 		t.Helper()
 		at = at.Add(wait)
-		got, ok := s.next(at, sentencing{first: 10 * time.Minute, most: time.Hour, forget: 24 * time.Hour})
+		got, ok := s.next(at, banGrowth{first: 10 * time.Minute, most: time.Hour, forget: 24 * time.Hour})
 		if got != want || ok != (want > 0) {
 			t.Errorf("%v, %v; want %v", got, ok, want)
 		}

@@ -38,7 +38,7 @@ func (s *session) plan(e *verdict.Event) {
 }
 
 // fill sets what memory has about the company of an event.
-func (p *Processor) fill(c *scene, r *rates) {
+func (p *Processor) fill(c *evidence, r *rates) {
 	addr := c.e.Subjects[c.e.N-1].ID
 	list := groupsOf(c.e)
 	for _, k := range list.keys[:list.n] {
@@ -58,7 +58,7 @@ func (p *Processor) fill(c *scene, r *rates) {
 			c.service = g
 		}
 	}
-	c.settled = p.bench.EstablishedAt(addr)
+	c.settled = p.keeper.EstablishedAt(addr)
 	c.hosting = p.hosting.has(addr)
 	c.lost = r.sent.lost(c.e.At.Unix())
 }
@@ -74,7 +74,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	p.evaluations.Inc()
 	v := p.vectors.Get().(*vector)
 	defer p.vectors.Put(v)
-	v.scene = scene{e: e, s: *s}
+	v.scene = evidence{e: e, s: *s}
 	p.fill(&v.scene, r)
 	x := v.measure(false)
 	var score float32
@@ -92,7 +92,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	if model == nil {
 		return
 	}
-	length, ok := p.sentenceFor(e, r, score)
+	length, ok := p.nextBanFor(e, r, score)
 	if !ok {
 		return
 	}
@@ -104,10 +104,10 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	p.ban(b, e)
 }
 
-// sentenceFor notes the score, and returns the length of the ban that it leads to; false if it leads to none. To be
+// nextBanFor notes the score, and returns the length of the ban that it leads to; false if it leads to none. To be
 // banned for the first time somebody must exceed the threshold by the hysteresis and have been here for a moment, as a
 // browser that opens all its tabs at once looks like a program; to be banned again just exceed it.
-func (p *Processor) sentenceFor(e *verdict.Event, r *rates, score float32) (time.Duration, bool) {
+func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.Duration, bool) {
 	spared := score > r.Threshold && p.spares(e.Subjects[e.N-1].ID)
 	sh, h := p.sessions.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
@@ -118,7 +118,7 @@ func (p *Processor) sentenceFor(e *verdict.Event, r *rates, score float32) (time
 	s.score = score
 	limit := r.Threshold
 	now := e.At.Unix()
-	if s.sentence.over(now, p.cfg.Forget) {
+	if s.lastBan.over(now, p.cfg.Forget) {
 		limit += min(float32(p.cfg.Hysteresis), (1-limit)/2)
 		if time.Duration(now-int64(s.first))*time.Second < p.cfg.Patience {
 			return 0, false
@@ -131,9 +131,9 @@ func (p *Processor) sentenceFor(e *verdict.Event, r *rates, score float32) (time
 		p.spare(e.Subjects[0], e.At)
 		return 0, false
 	}
-	length, ok := s.sentence.next(e.At, p.sentencing(p.cfg.Ban, e))
+	length, ok := s.lastBan.next(e.At, p.growth(p.cfg.Ban, e))
 	if !ok && !(s.bannedScore > r.Threshold) {
-		length, ok = s.sentence.ahead(e.At), true // the ban that is ahead holds elsewhere only
+		length, ok = s.lastBan.ahead(e.At), true // the ban that is ahead holds elsewhere only
 	}
 	if ok {
 		s.bannedScore = score
@@ -165,10 +165,10 @@ func explain(b *verdict.Ban, names []factor, x, amounts []float32) {
 	}
 }
 
-// Judge implements verdict.Judge, before the answer and before the event: the score of the cheap factors, or 1 if the
+// Score implements verdict.Scorer, before the answer and before the event: the score of the cheap factors, or 1 if the
 // subject is over a limit at this moment, before its ban has been made or after the table of bans lost it. The present
 // request is not counted yet: it becomes an event later.
-func (p *Processor) Judge(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Service) float32 {
+func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings) float32 {
 	r := p.service(s.Index)
 	if r == nil || id.N == 0 {
 		return 0
@@ -198,7 +198,7 @@ func (p *Processor) Judge(d *verdict.Decision, v *request.View, id *identity.Ide
 	defer p.vectors.Put(w)
 	e := &w.event
 	d.Event(e, v, id, s)
-	w.scene = scene{e: e, s: known}
+	w.scene = evidence{e: e, s: known}
 	p.fill(&w.scene, r)
 	x := w.measure(true)
 	w.scene.e = nil

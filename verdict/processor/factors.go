@@ -32,12 +32,12 @@ type FactorInfo struct {
 
 type factor struct {
 	FactorInfo
-	of func(*scene) float32
+	of func(*evidence) float32
 }
 
-// scene is all that a factor may look at: the event, and copies of what memory has. The counts have faded to the
+// evidence is all that a factor may look at: the event, and copies of what memory has. The counts have faded to the
 // time of the event.
-type scene struct {
+type evidence struct {
 	e       *verdict.Event
 	s       session // of the subject; empty for one that is new
 	address group   // of its address; empty if the subject is the address
@@ -77,18 +77,18 @@ func truth(is bool) float32 {
 }
 
 // pages returns a faded count of the pages of the subject.
-func pages(span int) func(*scene) float32 {
-	return func(c *scene) float32 { return c.s.faded[span] }
+func pages(span int) func(*evidence) float32 {
+	return func(c *evidence) float32 { return c.s.faded[span] }
 }
 
 // perClient is a faded count for each of the people that may be behind an address.
-func perClient(span int) func(*scene) float32 {
-	return func(c *scene) float32 { return c.s.faded[span] / c.s.clients() }
+func perClient(span int) func(*evidence) float32 {
+	return func(c *evidence) float32 { return c.s.faded[span] / c.s.clients() }
 }
 
 // loads is a faded count of page loads for each client.
-func loads(span int) func(*scene) float32 {
-	return func(c *scene) float32 {
+func loads(span int) func(*evidence) float32 {
+	return func(c *evidence) float32 {
 		if c.s.sharesOf == 0 {
 			return 0
 		}
@@ -97,8 +97,8 @@ func loads(span int) func(*scene) float32 {
 }
 
 // part is a share of the pages in the session's memory, once there are enough of them.
-func part(i share, of share, least uint8) func(*scene) float32 {
-	return func(c *scene) float32 {
+func part(i share, of share, least uint8) func(*evidence) float32 {
+	return func(c *evidence) float32 {
 		n := c.s.sharesOf
 		if of != shareCount {
 			n = c.s.shares[of]
@@ -112,8 +112,8 @@ func part(i share, of share, least uint8) func(*scene) float32 {
 
 // misfit reports one of the contradictions between the request and its claim.
 // What no client of the service has sent for a while may be taken out by a proxy on the way: then nobody lacks it.
-func misfit(bit client.Misfits) func(*scene) float32 {
-	return func(c *scene) float32 {
+func misfit(bit client.Misfits) func(*evidence) float32 {
+	return func(c *evidence) float32 {
 		if c.e.Partial || !c.e.Claim.Family.Browser() || c.losses()&bit != 0 {
 			return nan
 		}
@@ -125,7 +125,7 @@ func misfit(bit client.Misfits) func(*scene) float32 {
 const throughProxies = client.NoLanguage | client.NoEncoding | client.NoFetch | client.NoHints | client.FalseOrder | client.OldProtocol
 
 // losses are the misfits that tell nothing about the client.
-func (c *scene) losses() client.Misfits {
+func (c *evidence) losses() client.Misfits {
 	if c.e.Headers&client.HasForwarded != 0 {
 		return c.lost.misfits | throughProxies
 	}
@@ -133,8 +133,8 @@ func (c *scene) losses() client.Misfits {
 }
 
 // withReferers is a value that tells nothing where nobody sends a Referer.
-func withReferers(f func(*scene) float32) func(*scene) float32 {
-	return func(c *scene) float32 {
+func withReferers(f func(*evidence) float32) func(*evidence) float32 {
+	return func(c *evidence) float32 {
 		if c.lost.referer {
 			return nan
 		}
@@ -143,8 +143,8 @@ func withReferers(f func(*scene) float32) func(*scene) float32 {
 }
 
 // withCookies is a value that tells nothing where nobody brings our cookie: none is given, or a balancer keeps it.
-func withCookies(f func(*scene) float32) func(*scene) float32 {
-	return func(c *scene) float32 {
+func withCookies(f func(*evidence) float32) func(*evidence) float32 {
+	return func(c *evidence) float32 {
 		if c.lost.cookie {
 			return nan
 		}
@@ -153,18 +153,18 @@ func withCookies(f func(*scene) float32) func(*scene) float32 {
 }
 
 // claims reports what a User-Agent says, which recorded lines have too.
-func claims(is func(client.Family) bool) func(*scene) float32 {
-	return func(c *scene) float32 { return truth(is(c.e.Claim.Family)) }
+func claims(is func(client.Family) bool) func(*evidence) float32 {
+	return func(c *evidence) float32 { return truth(is(c.e.Claim.Family)) }
 }
 
 // inHistory is a number of the counters, if the store was asked.
-func inHistory(i int) func(*scene) float32 {
-	return func(c *scene) float32 { return c.s.history.value(i) }
+func inHistory(i int) func(*evidence) float32 {
+	return func(c *evidence) float32 { return c.s.history.value(i) }
 }
 
 // fields returns a value that recorded lines do not know.
-func fields(f func(*scene) float32) func(*scene) float32 {
-	return func(c *scene) float32 {
+func fields(f func(*evidence) float32) func(*evidence) float32 {
+	return func(c *evidence) float32 {
 		if c.e.Partial {
 			return nan
 		}
@@ -173,8 +173,8 @@ func fields(f func(*scene) float32) func(*scene) float32 {
 }
 
 // enough returns a value once the group has so many pages by the hour: of less nothing can be said.
-func enough(g func(*scene) *group, least float32, f func(g *group) float32) func(*scene) float32 {
-	return func(c *scene) float32 {
+func enough(g func(*evidence) *group, least float32, f func(g *group) float32) func(*evidence) float32 {
+	return func(c *evidence) float32 {
 		if gr := g(c); gr.hour >= least {
 			return f(gr)
 		}
@@ -182,15 +182,15 @@ func enough(g func(*scene) *group, least float32, f func(g *group) float32) func
 	}
 }
 
-func theNetwork(c *scene) *group { return &c.network }
+func theNetwork(c *evidence) *group { return &c.network }
 
-func theAgent(c *scene) *group { return &c.agent }
+func theAgent(c *evidence) *group { return &c.agent }
 
-func theShape(c *scene) *group { return &c.shape }
+func theShape(c *evidence) *group { return &c.shape }
 
 // ofAll is a group's part of all pages, when there are enough of those to speak of parts.
-func ofAll(g func(*scene) *group) func(*scene) float32 {
-	return func(c *scene) float32 {
+func ofAll(g func(*evidence) *group) func(*evidence) float32 {
+	return func(c *evidence) float32 {
 		if c.all.hour < 100 || g(c).hour == 0 {
 			return nan
 		}
@@ -200,7 +200,7 @@ func ofAll(g func(*scene) *group) func(*scene) float32 {
 
 // versionAge is by how many versions a browser is behind the newest one of its time. Chrome 94 and Firefox 92 came out
 // in September 2021; since then there is one every four weeks or a little more, before there was one every six.
-func versionAge(c *scene) float32 {
+func versionAge(c *evidence) float32 {
 	claim := c.e.Claim
 	var newest float64
 	const turn = 1632182400 // 2021-09-21
@@ -226,7 +226,7 @@ func versionAge(c *scene) float32 {
 
 // usualParts is how many sub-resources a page load of the service has: of clients that keep our cookie if there are enough
 // of them, since robots would press the measure of all. It is unknown where the service has its parts elsewhere.
-func usualParts(c *scene) float32 {
+func usualParts(c *evidence) float32 {
 	usual := nan
 	switch {
 	case c.service.keptLoad >= 20:
@@ -242,7 +242,7 @@ func usualParts(c *scene) float32 {
 
 // missingParts tells how far the subject is behind others of the service in asking for what pages are made of: 0 asks
 // for as much, 1 for nothing. It is unknown for the first pages, which come before their parts.
-func missingParts(c *scene) float32 {
+func missingParts(c *evidence) float32 {
 	if c.s.pages < 3 || c.s.last-c.s.first < 5 {
 		return nan
 	}
@@ -250,7 +250,7 @@ func missingParts(c *scene) float32 {
 }
 
 // agentMissingParts is missingParts of all clients with the User-Agent.
-func agentMissingParts(c *scene) float32 {
+func agentMissingParts(c *evidence) float32 {
 	if c.agent.hour < 20 {
 		return nan
 	}
@@ -258,10 +258,10 @@ func agentMissingParts(c *scene) float32 {
 }
 
 // activeInRow is how many hours, this one included, had a page without a break.
-func activeInRow(c *scene) float32 { return float32(bits.TrailingZeros32(^c.s.hours)) }
+func activeInRow(c *evidence) float32 { return float32(bits.TrailingZeros32(^c.s.hours)) }
 
 // strength orders the kinds of subjects by what they prove.
-func strength(c *scene) float32 {
+func strength(c *evidence) float32 {
 	switch c.e.Subjects[0].Kind {
 	case identity.KindL, identity.KindService:
 		return 3

@@ -95,7 +95,7 @@ func TestNothingIsKnownOfNobody(t *testing.T) {
 	e.Partial = true
 	e.Claim = client.ParseClaim([]byte("Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"))
 	var v vector
-	v.scene = scene{e: e}
+	v.scene = evidence{e: e}
 	x := v.measure(false)
 	for i, f := range factors {
 		known := x[i] == x[i]

@@ -86,7 +86,7 @@ func TestScoredBanTellsWhy(t *testing.T) {
 			t.Errorf("%+v", b.Factors)
 		}
 		for threshold, want := range map[float32]bool{0.5: true, b.Score: false, 0.99: false} {
-			if got := b.Holds(&verdict.Service{Name: "other", Threshold: threshold}); got != want {
+			if got := b.Holds(&verdict.Settings{Name: "other", Threshold: threshold}); got != want {
 				t.Errorf("score %v holds at %v: %v", b.Score, threshold, got)
 			}
 		}
@@ -139,7 +139,7 @@ func TestThresholdsOfServices(t *testing.T) {
 	}
 	p, b := newProcessor(t, nil)
 	p.SetFormula(formula.NewLive(m, nil, metrics.NewSet()))
-	p.SetServices([]*verdict.Service{{Name: "low", Index: 0, Threshold: 0.5}, {Name: "high", Index: 1, Threshold: 0.9}})
+	p.SetServices([]*verdict.Settings{{Name: "low", Index: 0, Threshold: 0.5}, {Name: "high", Index: 1, Threshold: 0.9}})
 	at := time.Unix(1.8e9, 0)
 	for n := range 8 {
 		e := event(at.Add(time.Duration(n)*time.Second), 1)
@@ -179,7 +179,7 @@ func TestCheapFactorsNeedNoAnswer(t *testing.T) {
 	}
 	var v vector
 	s := event(time.Unix(1.8e9+20, 0), 1)
-	v.scene = scene{e: s}
+	v.scene = evidence{e: s}
 	for i, x := range v.measure(true) {
 		if known := x == x; known && !factors[i].Cheap {
 			t.Errorf("%s is %v", factors[i].Name, x)
@@ -327,7 +327,7 @@ func TestPartnersServerIsNotItsUser(t *testing.T) {
 	for range 40 {
 		v.At = v.At.Add(5 * time.Second)
 		var d verdict.Decision
-		if score := p.Judge(&d, v, id, s); score != 0 {
+		if score := p.Score(&d, v, id, s); score != 0 {
 			t.Fatalf("the inline judge says %v", score)
 		}
 		var e verdict.Event

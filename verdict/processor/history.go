@@ -42,15 +42,15 @@ func (h *history) value(i int) float32 {
 // historyPrefix is the prefix of the counters that the processor keeps.
 const historyPrefix = "gate"
 
-// Counters keep counts by ten minutes and days: counter.Shingler. Add touches memory only.
-type Counters interface {
+// CounterStore keep counts by ten minutes and days: counter.Shingler. Add touches memory only.
+type CounterStore interface {
 	Add(d store.Delta)
 	Read(ctx context.Context, dst []uint64, q []store.Query) error
 }
 
-// errand is what an event leaves for the store: to count, to ask for the counts, to look for a ban that memory lost. It
+// storeTask is what an event leaves for the store: to count, to ask for the counts, to look for a ban that memory lost. It
 // is done in a goroutine of its own, so that a slow store delays no judgement.
-type errand struct {
+type storeTask struct {
 	sub, addr            identity.Subject
 	at                   time.Time
 	service              string
@@ -60,37 +60,37 @@ type errand struct {
 }
 
 const (
-	errandQueue = 4096
-	errandBatch = 64
-	errandTime  = 5 * time.Second // for the store to answer
+	storeTaskQueue = 4096
+	storeTaskBatch = 64
+	storeTaskTime  = 5 * time.Second // for the store to answer
 )
 
 // SetCounters sets where counts are kept over restarts and between nodes; without them the factors of the store's
 // counters are unknown. It must be called before Start.
-func (p *Processor) SetCounters(c Counters) { p.counters = c }
+func (p *Processor) SetCounters(c CounterStore) { p.counters = c }
 
-// send leaves an errand; when too many wait it is dropped and counted.
-func (p *Processor) send(a errand) {
+// send leaves a store task; when too many wait it is dropped and counted.
+func (p *Processor) send(a storeTask) {
 	if !p.running.Load() {
 		return
 	}
 	select {
-	case p.errands <- a:
+	case p.storeTasks <- a:
 	default:
 		p.dropped.Inc()
 	}
 }
 
-// runErrands does errands until stop, and then those that wait.
-func (p *Processor) runErrands() {
+// runStoreTasks does store tasks until stop, and then those that wait.
+func (p *Processor) runStoreTasks() {
 	var h historian
 	for {
-		var first errand
+		var first storeTask
 		select {
-		case first = <-p.errands:
+		case first = <-p.storeTasks:
 		case <-p.stopErrands:
-			for len(p.errands) > 0 {
-				p.do(&h, <-p.errands)
+			for len(p.storeTasks) > 0 {
+				p.do(&h, <-p.storeTasks)
 			}
 			return
 		}
@@ -98,13 +98,13 @@ func (p *Processor) runErrands() {
 	}
 }
 
-// do does one errand and those that wait, up to a batch.
-func (p *Processor) do(h *historian, first errand) {
+// do does one store task and those that wait, up to a batch.
+func (p *Processor) do(h *historian, first storeTask) {
 	h.batch = append(h.batch[:0], first)
-	for len(h.batch) < errandBatch && len(p.errands) > 0 {
-		h.batch = append(h.batch, <-p.errands)
+	for len(h.batch) < storeTaskBatch && len(p.storeTasks) > 0 {
+		h.batch = append(h.batch, <-p.storeTasks)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), errandTime)
+	ctx, cancel := context.WithTimeout(context.Background(), storeTaskTime)
 	defer cancel()
 	for i := range h.batch {
 		if a := &h.batch[i]; a.recall {
@@ -117,17 +117,17 @@ func (p *Processor) do(h *historian, first errand) {
 }
 
 // recall looks in the store for the bans of a subject that memory had no room for.
-func (p *Processor) recall(ctx context.Context, a *errand) {
-	n, err := p.bench.Recall(ctx, a.sub, a.service)
+func (p *Processor) recall(ctx context.Context, a *storeTask) {
+	n, err := p.keeper.Recall(ctx, a.sub, a.service)
 	if err != nil {
 		p.askErrors.Inc()
 	}
 	p.recalled.Add(n)
 }
 
-// historian is the room that errands are done in.
+// historian is the memory that store tasks are done in.
 type historian struct {
-	batch    []errand
+	batch    []storeTask
 	pieces   [3]counter.Piece
 	shingles []counter.Shingle
 	queries  []store.Query
@@ -135,7 +135,7 @@ type historian struct {
 	asked    []identity.Subject
 }
 
-// askCounters counts what a batch of errands brings, and reads what it asks for, all at once.
+// askCounters counts what a batch of store tasks brings, and reads what it asks for, all at once.
 func (p *Processor) askCounters(ctx context.Context, h *historian) {
 	h.queries, h.asked = h.queries[:0], h.asked[:0]
 	for i := range h.batch {
@@ -149,7 +149,7 @@ func (p *Processor) askCounters(ctx context.Context, h *historian) {
 			p.askErrors.Inc()
 			continue
 		}
-		p.countErrand(a, h.shingles)
+		p.countStoreTask(a, h.shingles)
 		if a.read {
 			h.queries = appendHistory(h.queries, h.shingles, a.at)
 			h.asked = append(h.asked, a.sub)
@@ -159,7 +159,7 @@ func (p *Processor) askCounters(ctx context.Context, h *historian) {
 		return
 	}
 	if cap(h.counts) < len(h.queries) {
-		h.counts = make([]uint64, errandBatch*historyCount)
+		h.counts = make([]uint64, storeTaskBatch*historyCount)
 	}
 	h.counts = h.counts[:len(h.queries)]
 	if err := p.counters.Read(ctx, h.counts, h.queries); err != nil {
@@ -177,9 +177,9 @@ func (p *Processor) askCounters(ctx context.Context, h *historian) {
 	}
 }
 
-// countErrand adds the pages of an errand to the counters of its subject, address and network, and what is judged of
+// countStoreTask adds the pages of a store task to the counters of its subject, address and network, and what is judged of
 // them to those of the address and the network: three of pages, two for each judgement.
-func (p *Processor) countErrand(a *errand, of []counter.Shingle) {
+func (p *Processor) countStoreTask(a *storeTask, of []counter.Shingle) {
 	slot := store.TenMinutes.Number(a.at)
 	add := func(s counter.Shingle, typ uint16, n uint64) {
 		if n > 0 {
@@ -218,8 +218,8 @@ func appendHistory(q []store.Query, of []counter.Shingle, at time.Time) []store.
 
 // forStore returns what a page of the subject leaves for the store, when it is evaluated or new; false if nothing. The
 // caller holds the lock of the session.
-func (s *session) forStore(e *verdict.Event, fresh, due, forgot bool) (a errand, any bool) {
-	a = errand{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At}
+func (s *session) forStore(e *verdict.Event, fresh, due, forgot bool) (a storeTask, any bool) {
+	a = storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At}
 	if due {
 		a.pages = s.pages - s.counted
 		s.counted = s.pages
@@ -228,7 +228,7 @@ func (s *session) forStore(e *verdict.Event, fresh, due, forgot bool) (a errand,
 			s.nextRead = uint32(min(4*uint64(s.pages), math.MaxUint32))
 		}
 	}
-	lost := fresh || int64(s.sentence.until) > e.At.Unix()
+	lost := fresh || int64(s.lastBan.until) > e.At.Unix()
 	if forgot && lost && s.flags&flagRecalled == 0 && e.Verdict == verdict.Human && !e.Paid {
 		s.flags |= flagRecalled
 		a.recall = true

@@ -45,10 +45,10 @@ func stretch(at time.Time, length time.Duration) (no uint32, part float32) {
 
 // pace is what is counted for the limits of one service.
 type pace struct {
-	total    uint32
-	last     uint32 // unix seconds of the last page
-	sentence sentence
-	windows  [verdict.MaxLimits]window
+	total   uint32
+	last    uint32 // unix seconds of the last page
+	lastBan lastBan
+	windows [verdict.MaxLimits]window
 }
 
 // paces keeps a bounded number of them.
@@ -103,15 +103,15 @@ func (t paces) read(k paceKey, at time.Time, limits []limit, seen *[verdict.MaxL
 	return p.total, true
 }
 
-// sentence returns how long the key is banned now; false if more than half of the last ban is still ahead.
-func (t paces) sentence(k paceKey, at time.Time, rule sentencing) (time.Duration, bool) {
+// nextBan returns how long the key is banned now; false if more than half of the last ban is still ahead.
+func (t paces) nextBan(k paceKey, at time.Time, rule banGrowth) (time.Duration, bool) {
 	sh, h := t.lock(k)
 	defer sh.mu.Unlock()
 	p := sh.find(h, k)
 	if p == nil { // it made room for another meanwhile
 		return min(rule.first, rule.most), true
 	}
-	return p.sentence.next(at, rule)
+	return p.lastBan.next(at, rule)
 }
 
 // bannedUntil returns when the last ban of a key ends, in unix seconds.
@@ -119,7 +119,7 @@ func (t paces) bannedUntil(k paceKey) uint32 {
 	sh, h := t.lock(k)
 	defer sh.mu.Unlock()
 	if p := sh.find(h, k); p != nil {
-		return p.sentence.until
+		return p.lastBan.until
 	}
 	return 0
 }
@@ -128,7 +128,7 @@ func (t paces) setBanned(k paceKey, until uint32) {
 	sh, h := t.lock(k)
 	defer sh.mu.Unlock()
 	if p := sh.find(h, k); p != nil {
-		p.sentence.until = until
+		p.lastBan.until = until
 	}
 }
 
@@ -136,26 +136,26 @@ func (t paces) setBanned(k paceKey, until uint32) {
 func (t paces) sweep(at time.Time, longest, forget time.Duration) {
 	now := at.Unix()
 	t.table.sweep(func(_ paceKey, p *pace) bool {
-		return now-int64(p.last) > int64(2*longest/time.Second) && p.sentence.over(now, forget)
+		return now-int64(p.last) > int64(2*longest/time.Second) && p.lastBan.over(now, forget)
 	})
 }
 
-// sentence is the last ban of somebody.
-type sentence struct {
+// lastBan is the last ban of somebody.
+type lastBan struct {
 	until    uint32 // unix seconds; 0: there was none
 	length   uint32 // seconds
 	offences uint8
 }
 
-// sentencing is how bans grow: each is twice as long as the one before, up to the most, and who was not banned for a
+// banGrowth is how bans grow: each is twice as long as the one before, up to the most, and who was not banned for a
 // time begins anew. Flat ones stay as they are.
-type sentencing struct {
+type banGrowth struct {
 	first, most, forget time.Duration
 	flat                bool
 }
 
 // next returns the length of the ban that is due now; false if more than half of the last one is still ahead.
-func (s *sentence) next(at time.Time, rule sentencing) (time.Duration, bool) {
+func (s *lastBan) next(at time.Time, rule banGrowth) (time.Duration, bool) {
 	now := uint32(at.Unix())
 	if s.until > now && s.until-now > s.length/2 {
 		return 0, false
@@ -175,13 +175,13 @@ func (s *sentence) next(at time.Time, rule sentencing) (time.Duration, bool) {
 	return length, true
 }
 
-// ahead returns how much of the sentence is left.
-func (s *sentence) ahead(at time.Time) time.Duration {
+// ahead returns how much of the last ban is left.
+func (s *lastBan) ahead(at time.Time) time.Duration {
 	return time.Duration(int64(s.until)-at.Unix()) * time.Second
 }
 
-// over reports whether nothing hangs on the sentence any more.
-func (s *sentence) over(now int64, forget time.Duration) bool {
+// over reports whether nothing hangs on the last ban any more.
+func (s *lastBan) over(now int64, forget time.Duration) bool {
 	return s.until == 0 || now-int64(s.until) > int64(forget/time.Second)
 }
 
@@ -189,15 +189,15 @@ func (s *sentence) over(now int64, forget time.Duration) bool {
 func (p *Processor) pace(e *verdict.Event, r *rates, s *session) {
 	winner, addr := e.Subjects[0], e.Subjects[e.N-1]
 	if s.pages > r.from {
-		p.judge(paceKey{role: roleSubject, kind: winner.Kind, service: e.Service, id: winner.ID}, winner, e, r, s)
+		p.judgePace(paceKey{role: roleSubject, kind: winner.Kind, service: e.Service, id: winner.ID}, winner, e, r, s)
 	}
 	if winner.Kind != identity.KindIP && addr.Kind == identity.KindIP && !(e.Verdict == verdict.Robot && e.Own) {
-		p.judge(paceKey{role: roleCrowd, service: e.Service, id: addr.ID}, addr, e, r, s)
+		p.judgePace(paceKey{role: roleCrowd, service: e.Service, id: addr.ID}, addr, e, r, s)
 	}
 }
 
 // judge adds the event to a pace, and bans the subject if that is more than a limit allows.
-func (p *Processor) judge(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, s *session) {
+func (p *Processor) judgePace(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, s *session) {
 	if len(r.limits) == 0 {
 		return
 	}
@@ -226,9 +226,9 @@ func (p *Processor) judge(k paceKey, sub identity.Subject, e *verdict.Event, r *
 func (p *Processor) times(k paceKey, agents int, addr [16]byte) float32 {
 	switch {
 	case k.role == roleCrowd:
-		return float32(p.cfg.CrowdFactor + p.bench.EstablishedAt(addr))
+		return float32(p.cfg.CrowdFactor + p.keeper.EstablishedAt(addr))
 	case k.kind == identity.KindIP:
-		return float32(min(max(agents, 1), p.cfg.AddressAgents) + p.bench.EstablishedAt(addr))
+		return float32(min(max(agents, 1), p.cfg.AddressAgents) + p.keeper.EstablishedAt(addr))
 	}
 	return 1
 }
@@ -240,7 +240,7 @@ func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r
 		p.spare(sub, e.At)
 		return
 	}
-	length, ok := p.sentenceForPace(k, sub, e, r, l)
+	length, ok := p.banForPace(k, sub, e, r, l)
 	if !ok {
 		return
 	}
@@ -256,27 +256,27 @@ func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r
 	}, e)
 }
 
-// sentenceForPace returns the length of the ban that is due now; false if none is. Bans for pace and by the formula grow
+// banForPace returns the length of the ban that is due now; false if none is. Bans for pace and by the formula grow
 // together: what counts is how often a subject was banned, not by what. Those of a crowd are its address's own.
-func (p *Processor) sentenceForPace(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit) (time.Duration, bool) {
-	rule := p.sentencing(l.Ban, e)
+func (p *Processor) banForPace(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit) (time.Duration, bool) {
+	rule := p.growth(l.Ban, e)
 	if k.role == roleCrowd {
-		return p.paces.sentence(k, e.At, rule)
+		return p.paces.nextBan(k, e.At, rule)
 	}
 	made := p.paces.bannedUntil(k)
 	sh, h := p.sessions.lock(sub)
 	s := sh.find(h, sub)
 	if s == nil { // it made room for another meanwhile
 		sh.mu.Unlock()
-		return p.paces.sentence(k, e.At, rule)
+		return p.paces.nextBan(k, e.At, rule)
 	}
-	length, ok := s.sentence.next(e.At, rule)
-	if ahead := s.sentence.ahead(e.At); !ok && made != s.sentence.until && !(s.bannedScore > r.Threshold) {
+	length, ok := s.lastBan.next(e.At, rule)
+	if ahead := s.lastBan.ahead(e.At); !ok && made != s.lastBan.until && !(s.bannedScore > r.Threshold) {
 		length, ok = ahead, true // the ban that is ahead holds elsewhere
 	} else if ok {
 		s.bannedScore = 0 // it holds at this service only
 	}
-	until := s.sentence.until
+	until := s.lastBan.until
 	sh.mu.Unlock()
 	if ok {
 		p.paces.setBanned(k, until)

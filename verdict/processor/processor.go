@@ -42,8 +42,8 @@ import (
 	"antirobot/verdict/formula"
 )
 
-// Bench is where bans are made and standings kept: verdict.Cacher. No method but Recall waits for a store.
-type Bench interface {
+// BanKeeper is where bans are made and standings kept: verdict.Cacher. No method but Recall waits for a store.
+type BanKeeper interface {
 	BanSoon(b verdict.Ban) error
 	Observe(e *verdict.Event)
 	EstablishedAt(addr [16]byte) int
@@ -51,37 +51,37 @@ type Bench interface {
 	Recall(ctx context.Context, s identity.Subject, service string) (int, error)
 }
 
-// Processor is the slow half. It is a verdict.Sink and a verdict.Judge. Safe for concurrent use.
+// Processor is the slow half. It is a verdict.Sink and a verdict.Scorer. Safe for concurrent use.
 type Processor struct {
-	cfg      Config
-	bench    Bench
-	log      zerolog.Logger
-	queues   []*queue
-	sessions *table[identity.Subject, session]
-	paces    paces
-	groups   *table[groupKey, group]
-	training *Training
-	formula  *formula.Live
-	observer func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)
-	vectors  sync.Pool
-	counters Counters
-	errands  chan errand
-	running  atomic.Bool // errands are done
-	zone     *time.Location
-	hosting  *ranges
-	services atomic.Pointer[[]*rates]
-	exempt   []netip.Prefix
-	warned   atomic.Int64 // unix seconds of the last warning about an exempt address
+	cfg        Config
+	keeper     BanKeeper
+	log        zerolog.Logger
+	queues     []*queue
+	sessions   *table[identity.Subject, session]
+	paces      paces
+	groups     *table[groupKey, group]
+	training   *Training
+	formula    *formula.Live
+	observer   func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)
+	vectors    sync.Pool
+	counters   CounterStore
+	storeTasks chan storeTask
+	running    atomic.Bool // store tasks are done
+	zone       *time.Location
+	hosting    *ranges
+	services   atomic.Pointer[[]*rates]
+	exempt     []netip.Prefix
+	warned     atomic.Int64 // unix seconds of the last warning about an exempt address
 
 	offered, shed, unknown, bans, banErrors, spared, evaluations, dropped, recalled, askErrors *metrics.Counter
 
-	stop, stopErrands chan struct{}
-	wg, errandsDone   sync.WaitGroup
+	stop, stopErrands  chan struct{}
+	wg, storeTasksDone sync.WaitGroup
 }
 
 // rates is a service as the judgement needs it.
 type rates struct {
-	*verdict.Service
+	*verdict.Settings
 	limits []limit
 	sent   *arrivals
 	from   uint32 // a subject's pages are counted for the limits when there were more of them
@@ -93,7 +93,7 @@ type limit struct {
 }
 
 // New makes a Processor that knows no service yet.
-func New(cfg Config, bench Bench, log zerolog.Logger, set *metrics.Set) (*Processor, error) {
+func New(cfg Config, bench BanKeeper, log zerolog.Logger, set *metrics.Set) (*Processor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("processor: %w", err)
 	}
@@ -102,7 +102,7 @@ func New(cfg Config, bench Bench, log zerolog.Logger, set *metrics.Set) (*Proces
 		return nil, fmt.Errorf("processor: time_zone: %w", err)
 	}
 	p := &Processor{
-		cfg: cfg, bench: bench, log: log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
+		cfg: cfg, keeper: bench, log: log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4)),
 		groups:    newTable[groupKey, group](cfg.MaxGroups),
@@ -114,10 +114,10 @@ func New(cfg Config, bench Bench, log zerolog.Logger, set *metrics.Set) (*Proces
 		spared:    set.NewCounter("antirobot_processor_spared_total"),
 
 		evaluations: set.NewCounter("antirobot_evaluations_total"),
-		dropped:     set.NewCounter("antirobot_processor_errands_dropped_total"),
+		dropped:     set.NewCounter("antirobot_processor_store_tasks_dropped_total"),
 		recalled:    set.NewCounter("antirobot_bans_recalled_total"),
 		askErrors:   set.NewCounter("antirobot_processor_store_errors_total"),
-		errands:     make(chan errand, errandQueue),
+		storeTasks:  make(chan storeTask, storeTaskQueue),
 	}
 	p.vectors.New = func() any { return new(vector) }
 	if p.hosting, err = readRanges(cfg.Hosting); err != nil {
@@ -145,14 +145,14 @@ func New(cfg Config, bench Bench, log zerolog.Logger, set *metrics.Set) (*Proces
 
 // SetServices replaces the services; each stands at its Index. Events that wait are judged by the new ones, so an index
 // keeps its meaning from one configuration to the next.
-func (p *Processor) SetServices(list []*verdict.Service) {
+func (p *Processor) SetServices(list []*verdict.Settings) {
 	var n int
 	for _, s := range list {
 		n = max(n, int(s.Index)+1)
 	}
 	table := make([]*rates, n)
 	for _, s := range list {
-		r := &rates{Service: s, sent: new(arrivals)}
+		r := &rates{Settings: s, sent: new(arrivals)}
 		if old := p.service(s.Index); old != nil {
 			r.sent = old.sent
 		}
@@ -192,7 +192,7 @@ func (p *Processor) Start() {
 	}
 	p.wg.Go(p.sweep)
 	p.running.Store(true)
-	p.errandsDone.Go(p.runErrands)
+	p.storeTasksDone.Go(p.runStoreTasks)
 }
 
 // Close judges what waits and ends the workers. Events offered later are shed.
@@ -203,7 +203,7 @@ func (p *Processor) Close() error {
 	close(p.stop)
 	p.wg.Wait()
 	close(p.stopErrands)
-	p.errandsDone.Wait()
+	p.storeTasksDone.Wait()
 	p.running.Store(false)
 	return nil
 }
@@ -233,7 +233,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.unknown.Inc()
 		return
 	}
-	p.bench.Observe(e)
+	p.keeper.Observe(e)
 	if p.training != nil {
 		p.training.outcome(e)
 	}
@@ -283,7 +283,7 @@ func (p *Processor) turn(e *verdict.Event, service string) (session, bool) {
 	if due {
 		s.plan(e)
 	}
-	a, any := s.forStore(e, fresh, due, p.bench.Forgot())
+	a, any := s.forStore(e, fresh, due, p.keeper.Forgot())
 	c := *s
 	sh.mu.Unlock()
 	if any {
@@ -314,9 +314,9 @@ func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	p.inGroups(e, func(g *group, _ groupKey) { g.captcha(e) })
 	switch e.Kind {
 	case verdict.EventSolved:
-		p.send(errand{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, solved: 1})
+		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, solved: 1})
 	case verdict.EventFailed:
-		p.send(errand{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, failed: 1})
+		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, failed: 1})
 	}
 	if due {
 		c.fade(e.At)
@@ -335,19 +335,19 @@ func (p *Processor) inGroups(e *verdict.Event, f func(g *group, k groupKey)) {
 	}
 }
 
-func (p *Processor) sentencing(first time.Duration, e *verdict.Event) sentencing {
-	return sentencing{first: first, most: p.cfg.MaxBan, forget: p.cfg.Forget, flat: e.Mode == verdict.Observe}
+func (p *Processor) growth(first time.Duration, e *verdict.Event) banGrowth {
+	return banGrowth{first: first, most: p.cfg.MaxBan, forget: p.cfg.Forget, flat: e.Mode == verdict.Observe}
 }
 
 // ban makes a ban, and notes it in the groups of the event.
 func (p *Processor) ban(b verdict.Ban, e *verdict.Event) {
-	if err := p.bench.BanSoon(b); err != nil {
+	if err := p.keeper.BanSoon(b); err != nil {
 		p.banErrors.Inc()
 		p.log.Warn().Err(err).Str("subject", b.Subject.String()).Msg("a ban could not be made")
 		return
 	}
 	p.bans.Inc()
-	p.send(errand{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1})
+	p.send(storeTask{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1})
 	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })
 	sh, h := p.sessions.lock(b.Subject)
 	if s := sh.find(h, b.Subject); s != nil {
@@ -419,7 +419,7 @@ func (p *Processor) Sweep(at time.Time) {
 	now := at.Unix()
 	p.paces.sweep(at, p.longest(), p.cfg.Forget)
 	p.sessions.sweep(func(_ identity.Subject, s *session) bool {
-		return now-int64(s.last) > sessionIdle && s.sentence.over(now, p.cfg.Forget)
+		return now-int64(s.last) > sessionIdle && s.lastBan.over(now, p.cfg.Forget)
 	})
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }

@@ -33,7 +33,7 @@ type gateway struct {
 	t   testing.TB
 	c   *verdict.Cacher
 	p   *Processor
-	s   *verdict.Service
+	s   *verdict.Settings
 	set *metrics.Set
 }
 
@@ -77,11 +77,11 @@ func startGateway(t testing.TB, edit func(*verdict.ServiceConfig), bounds func(*
 	if edit != nil {
 		edit(&sc)
 	}
-	if g.s, err = sc.Service("shop", 3); err != nil {
+	if g.s, err = sc.Settings("shop", 3); err != nil {
 		t.Fatal(err)
 	}
-	g.p.SetServices([]*verdict.Service{g.s})
-	g.c.SetJudge(g.p)
+	g.p.SetServices([]*verdict.Settings{g.s})
+	g.c.SetScorer(g.p)
 	if err := g.c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ type session struct {
 	nextRead    uint32 // pages at which the counters are asked again
 	score       float32
 	bannedScore float32 // of the last scored ban
-	sentence    sentence
+	lastBan     lastBan
 	recent      [recentPages]uint16
 	networks    uint16
 	languages   uint16

@@ -151,7 +151,7 @@ func TestSharesFade(t *testing.T) {
 			}
 		}
 	}
-	if v := of(&scene{s: s}); v > 0.1 {
+	if v := of(&evidence{s: s}); v > 0.1 {
 		t.Errorf("a thousand pages later: %v", v)
 	}
 }

@@ -401,7 +401,7 @@ func (p *Processor) learn(e *verdict.Event, r *rates) {
 	}
 	v := p.vectors.Get().(*vector)
 	defer p.vectors.Put(v)
-	v.scene = scene{e: e, s: c}
+	v.scene = evidence{e: e, s: c}
 	p.fill(&v.scene, r)
 	p.training.observe(sub, e.Service, e.At, v.measure(false), 0)
 	v.scene.e = nil

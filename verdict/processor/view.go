@@ -111,7 +111,7 @@ func (p *Processor) Session(sub identity.Subject, at time.Time) (SessionView, bo
 	}
 	view := SessionView{
 		First: *unix(s.first), Last: *unix(s.last), Pages: s.pages, Parts: s.parts, Claim: s.claim.Family.String(), Version: s.claim.Major,
-		Evaluated: unix(s.evalAt), Score: s.score, Bans: int(s.bans), LastBan: unix(s.sentence.until), Repeated: int(s.sentence.offences),
+		Evaluated: unix(s.evalAt), Score: s.score, Bans: int(s.bans), LastBan: unix(s.lastBan.until), Repeated: int(s.lastBan.offences),
 		Challenges: Challenges{Shown: int(s.shown), Solved: int(s.solved), Failed: int(s.failed), Ignored: int(s.ignored)},
 	}
 	view.Counters = p.viewCounts(sub, at)
@@ -130,12 +130,12 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	}
 	v := p.vectors.Get().(*vector)
 	defer p.vectors.Put(v)
-	v.scene = scene{e: e, s: *s}
+	v.scene = evidence{e: e, s: *s}
 	isAddress := sub.Kind == identity.KindIP
 	if isAddress {
 		v.scene.network = p.group(groupKey{role: roleNetwork, id: networkOf(sub.ID)}, at)
 		v.scene.address = p.group(groupKey{role: roleCrowd, id: sub.ID}, at)
-		v.scene.settled = p.bench.EstablishedAt(sub.ID)
+		v.scene.settled = p.keeper.EstablishedAt(sub.ID)
 		v.scene.hosting = p.hosting.has(sub.ID)
 	}
 	x := v.measure(false)
