@@ -9,7 +9,7 @@ GO    := go
 RACE  ?= -race
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo dev)
 
-.PHONY: help run build test fmt vet lint arch unit race fuzz e2e bench bench-detection bench-smoke deps screens js clean tidy
+.PHONY: help run build test fmt vet lint arch unit race fuzz e2e bench bench-detection bench-economy bench-smoke deps screens js clean tidy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -54,6 +54,9 @@ bench: build ## the figures of docs/performance.md, each beside its reference
 
 bench-detection: build ## who of made-up people and robots is told apart, and after how many requests (docs/detection.md)
 	@./antirobot traffic
+
+bench-economy: build ## how much of a shop robots of each make get in a day, and what that costs people (docs/detection.md)
+	@./antirobot traffic --economy
 
 bench-smoke: ## every benchmark once, so that none rots
 	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null

@@ -27,7 +27,8 @@ type trafficFlags struct {
 	config, out, factors string
 	profiles             []string
 	cfg                  traffic.Config
-	json                 bool
+	json, economy        bool
+	makes                []string
 }
 
 func trafficCommand() *cobra.Command {
@@ -44,6 +45,7 @@ With --out log a combined access log is written instead, to try ` + "`antirobot 
 docs/detection.md describes the kinds and has the figures at the default settings.`,
 		Example: `  antirobot traffic
   antirobot traffic --profile office,slow --length 6h
+  antirobot traffic --economy --make cors,ipv6-48
   antirobot traffic --out log --length 1h >access.log && antirobot replay access.log`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,6 +68,8 @@ docs/detection.md describes the kinds and has the figures at the default setting
 	p.Float64Var(&f.cfg.Scale, "scale", f.cfg.Scale, "`FACTOR` on the number of people and addresses")
 	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`, labelled with who it was: 1 robot, 0 human")
 	p.StringVar((*string)(&f.cfg.Via), "via", "", "what stands before the gateway: nothing, or `nginx` (HTTP/1.0, small letters)")
+	p.BoolVar(&f.economy, "economy", false, "measure instead how much of a shop harvesters get in a day")
+	p.StringSliceVar(&f.makes, "make", nil, "`NAMES` of the harvesters of --economy, all by default")
 	p.BoolVar(&f.json, "json", false, "print the figures as JSON")
 	return cmd
 }
@@ -76,6 +80,9 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 	}
 	if err := f.cfg.Validate(); err != nil {
 		return err
+	}
+	if f.economy {
+		return f.runEconomy(ctx, cmd.OutOrStdout())
 	}
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	defer func() { err = errors.Join(err, out.Flush()) }()

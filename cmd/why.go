@@ -118,6 +118,7 @@ func causeWords(cause string) string {
 		"none": "nothing spoke against it", "own-block": "the operator's own block entry", "white": "white-listed",
 		"block-list": "a block list", "rule": "a rule", "ban-list": "a ban list", "ban": "a live ban", "judge": "the judge, before the answer",
 		"demand": "the client asked for the captcha", "off": "the service's mode is off",
+		"message": "the rules of a message route", "budget": "its network has read more than the people of the site explain: a question, no ban",
 	}
 	if w, ok := words[cause]; ok {
 		return w

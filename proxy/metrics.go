@@ -25,7 +25,7 @@ type Metrics struct {
 
 // serviceMetrics are the counters of one service.
 type serviceMetrics struct {
-	verdicts [verdict.Blocked + 1][verdict.CauseMessage + 1]*metrics.Counter
+	verdicts [verdict.Blocked + 1][verdict.Causes]*metrics.Counter
 	own      *metrics.Counter
 	failed   *metrics.Counter
 	messages sync.Map // *metrics.Counter by messageCount

@@ -87,6 +87,9 @@ type Served struct {
 	SetCookie []byte
 }
 
+// Asked reports whether the visitor was asked for what its network reads, and not taken for a robot.
+func (s *Served) Asked() bool { return s.Stopped && s.Decision.Cause == verdict.CauseBudget }
+
 // Serve gives a request its verdict, and tells the slow half of it and of the answer that the service gives, or that the
 // gateway gives instead of it.
 func (g *Gateway) Serve(v *request.View, a *Response) *Served {
@@ -146,7 +149,10 @@ func (g *Gateway) tell(v *request.View, a *Response, status uint16, kind verdict
 	s.Decision.Event(e, v, &s.Identity, s.Service.Verdict)
 	e.Static = g.Front.IsStatic(v)
 	e.Kind = kind
-	if status == a.Status {
+	if a.Advised && status == a.Status {
+		e.Advised = true
+		e.Answered(0, nil, 0, 0)
+	} else if status == a.Status {
 		e.Answered(int(status), a.ContentType, int64(min(a.Bytes, math.MaxInt64)), a.Took) //nolint:gosec // bounded
 	} else { // the gateway answers, and with little
 		e.Answered(int(status), nil, 0, 0)

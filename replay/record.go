@@ -35,6 +35,7 @@ type Response struct {
 	Bytes       uint64
 	Took        time.Duration // 0: unknown
 	ContentType []byte        // empty: unknown
+	Advised     bool          // a balancer sends the request on itself: nothing of the answer is known
 }
 
 // reset forgets everything but the memory, and takes a copy of the line.

@@ -36,6 +36,9 @@ func (w *world) populate() {
 	for _, k := range kinds {
 		add[k]()
 	}
+	if w.cfg.harvest != nil {
+		w.addHarvesters()
+	}
 }
 
 // client makes a client of a kind. Its chance is its own, so that one more client changes no other.

@@ -98,8 +98,12 @@ var words = [...]string{"lamp", "chair", "desk", "blue+carpet", "book+shelf", "g
 // site is what the service answers.
 func site(path string, d dest, rng *rand.Rand) replay.Response {
 	a := replay.Response{Status: 200, ContentType: typeHTML, Bytes: uint64(8000 + hashOf(path)%40000), Took: time.Duration(8+rng.IntN(60)) * time.Millisecond}
-	path, _, _ = strings.Cut(path, "?")
+	path, query, _ := strings.Cut(path, "?")
 	switch {
+	case strings.HasPrefix(path, "/product/"): // whatever is asked for below it, and how
+		if as, ok := strings.CutPrefix(query, "as="); ok {
+			a.ContentType = productTypes[as]
+		}
 	case strings.HasPrefix(path, "/static/"), strings.HasPrefix(path, "/pictures/"):
 		a.Took = time.Duration(1+rng.IntN(4)) * time.Millisecond
 		a.Bytes = uint64(500 + hashOf(path)%60000)
@@ -126,6 +130,12 @@ func site(path string, d dest, rng *rand.Rand) replay.Response {
 		a.Status, a.Bytes = 404, 1200
 	}
 	return a
+}
+
+// productTypes are what a page of the shop can be had as.
+var productTypes = map[string][]byte{
+	"vnd.api+json": []byte("application/vnd.api+json"), "ld+json": []byte("application/ld+json"), "text": typeText, "csv": []byte("text/csv"),
+	"pdf": []byte("application/pdf"), "none": nil, "ranges": []byte("multipart/byteranges; boundary=3d6b6a416f9b5"),
 }
 
 func known(path string) bool {

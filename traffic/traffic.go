@@ -64,7 +64,7 @@ func Kinds() []Kind {
 // Robot reports whether clients of the kind are to be stopped. A verified crawler is a robot that is welcome.
 func (k Kind) Robot() bool {
 	switch k {
-	case Fast, Slow, Spread, Headless, Liar, API, Evasive:
+	case Fast, Slow, Spread, Headless, Liar, API, Evasive, Harvester:
 		return true
 	}
 	return false
@@ -80,6 +80,8 @@ type Config struct {
 	Scale  float64       // of the number of people and addresses; 1 is as the package says
 	Host   string
 	Via    Via
+
+	harvest *shop // of the harvesters, if there are any
 }
 
 // Via is what stands between the clients and the gateway.
@@ -216,6 +218,7 @@ type client struct {
 	night     bool              // awake when others sleep
 	tabs      int               // that are opened at once
 	only      func(d dest) bool // which parts of a page are asked for; nil: all
+	nomad     bool              // has another address when it is stopped
 }
 
 // planned is a request that is to be made.
@@ -224,6 +227,8 @@ type planned struct {
 	path  string
 	ref   string
 	dest  dest
+
+	product int // of the shop, from 1; 0: another page
 }
 
 // step makes the next planned request, or lets the client plan anew.
@@ -267,6 +272,9 @@ func (w *world) serve(c *client, p *planned) error {
 	}
 	w.answer = site(p.path, p.dest, c.rng)
 	w.req = Request{View: v, Answer: &w.answer, Kind: c.kind, Client: c.number, Habit: c.habit}
+	if h := w.cfg.harvest; h != nil {
+		h.asked, w.answer.Advised = p.product-1, h.make.Check
+	}
 	if w.before != nil {
 		w.before(&w.req)
 	}
@@ -304,7 +312,7 @@ func (c *client) learn(w *world, p *planned, s *replay.Served) {
 		c.visit = 0
 		return
 	}
-	if c.stops > givesUpAfter { // even a robot has a programmer
+	if c.kind != Harvester && c.stops > givesUpAfter { // even a robot has a programmer
 		c.stops = 0
 		c.wait(givesUpFor)
 	}

@@ -63,9 +63,15 @@ const (
 	CauseDemand                 // the client asked for the captcha (test query of the XML interface)
 	CauseOff                    // the service's mode is off: nothing was looked up
 	CauseMessage                // the rules of a message route, when all else said human
+	CauseBudget                 // its network has read more than the people of the site explain: a question, no ban
 )
 
-var causeNames = [...]string{"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off", "message"}
+// Causes is how many causes there are.
+const Causes = len(causeNames)
+
+var causeNames = [...]string{
+	"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off", "message", "budget",
+}
 
 // String returns the name that logs, metrics and the header X-Antirobot-Reason use.
 func (c Cause) String() string {

@@ -1,0 +1,343 @@
+package traffic
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"antirobot/replay"
+	"antirobot/request"
+)
+
+// Harvester robots want every page of a shop, once: what they get in a day is the economy of the gateway.
+const Harvester Kind = "harvester"
+
+// ShopPages is how many pages the shop has that harvesters want.
+const ShopPages = 20_000
+
+// Make is a kind of harvester.
+type Make struct {
+	Name  string
+	Does  string
+	Bar   float64 // the most of the shop that it may get in a day
+	Check bool    // the gateway advises a balancer: it knows nothing of the answers
+	Early bool    // it prepares itself while people are alone: of use only with a warm-up
+
+	clients int
+	pace    time.Duration // between two requests of a client
+	// dress makes a client what it is, ask fills in what it asks for.
+	dress func(w *world, c *client)
+	ask   func(c *client, n int) planned
+}
+
+// household is the most of the shop that one address may get without solving, and crowd a network of many.
+const (
+	householdBar = 0.01
+	networkBar   = 8 * householdBar
+	hundredBar   = 0.10
+)
+
+// Makes returns all harvesters, in the order of the tables.
+func Makes() []Make {
+	second := 100 * time.Millisecond
+	one := func(name, does string, dress func(*world, *client), ask func(*client, int) planned) Make {
+		return Make{Name: name, Does: does, Bar: householdBar, clients: 1, pace: second, dress: dress, ask: ask}
+	}
+	typed := func(name, as string) Make {
+		return one("image-"+name, "Sec-Fetch-Dest: image, and answers "+as, oneAddress, func(_ *client, n int) planned {
+			return planned{path: productPath(n) + "?as=" + name, dest: destImage}
+		})
+	}
+	network := func(bits int) Make {
+		m := one(fmt.Sprintf("ipv6-%d", bits), fmt.Sprintf("another address of its /%d for each page", bits), rotating(bits), pageOf)
+		m.Bar = networkBar
+		if bits == 64 {
+			m.Bar = householdBar
+		}
+		return m
+	}
+	list := []Make{
+		one("browser", "the fields of Chrome, ten pages a second", oneAddress, pageOf),
+		one("patient", "the same at a page in twenty seconds", oneAddress, pageOf),
+		one("cors", "Sec-Fetch-Mode: cors: a script, it says; two pages a second", oneAddress, as(destFetch, "")),
+		one("cfnetwork", "CFNetwork: an app, it says; two pages a second", app, pageOf),
+		typed("vnd.api+json", "application/vnd.api+json"), typed("ld+json", "application/ld+json"), typed("text", "text/plain"),
+		typed("csv", "text/csv"), typed("pdf", "application/pdf"), typed("none", "no type"), typed("ranges", "multipart/byteranges"),
+		one("css", "/product/1/a.css, which answers with the page", oneAddress, as(destStyle, "/a.css")),
+		network(64), network(56), network(48), network(32),
+		{Name: "burst", Does: "forty pages at once from an address, then from the next of its /24", Bar: networkBar, clients: 1, pace: time.Millisecond, dress: bursts, ask: pageOf},
+		{Name: "jars", Does: "forty cookie jars behind one address", Bar: householdBar, clients: 40, pace: 4 * time.Second, dress: jar, ask: pageOf},
+		{Name: "agents", Does: "forty User-Agents behind one address", Bar: householdBar, clients: 40, pace: 4 * time.Second, dress: agents, ask: pageOf},
+		{Name: "aged", Does: "forty-one i cookies behind one address, made the day before", Bar: householdBar, Early: true, clients: 41, pace: 4 * time.Second, dress: aged, ask: pageOf},
+		{Name: "farm", Does: "forty-one i cookies behind one address, each seen with a page and its parts on two days", Bar: networkBar, Early: true, clients: 41, pace: 4 * time.Second, dress: farmed, ask: pageOf},
+		{Name: "fuids", Does: "two hundred invented fuids behind one address, first shown the day before", Bar: householdBar, Early: true, clients: 200, pace: 20 * time.Second, dress: fuid, ask: pageOf},
+		{Name: "households", Does: "a hundred household addresses, a page a minute from each", Bar: hundredBar, clients: 100, pace: time.Minute, dress: household, ask: pageOf},
+		{Name: "check-image", Does: "check mode: Sec-Fetch-Dest: image", Bar: householdBar, Check: true, clients: 1, pace: second, dress: oneAddress, ask: as(destImage, "")},
+		{Name: "check-css", Does: "check mode: /product/1/a.css", Bar: householdBar, Check: true, clients: 1, pace: second, dress: oneAddress, ask: as(destStyle, "/a.css")},
+		{Name: "check-cors", Does: "check mode: Sec-Fetch-Mode: cors", Bar: householdBar, Check: true, clients: 1, pace: 450 * time.Millisecond, dress: oneAddress, ask: as(destFetch, "")},
+	}
+	list[1].pace, list[2].pace, list[3].pace = 20*time.Second, 450*time.Millisecond, 450*time.Millisecond // below every limit
+	return list
+}
+
+// Harvest is what a harvester got in a day, and what became of the people beside it.
+type Harvest struct {
+	Make
+	Requests  int     `json:"requests"`
+	Delivered int     `json:"delivered"` // different pages of the shop
+	Share     float64 `json:"share"`     // of those that it would have got from an unhindered shop
+
+	Visits  int `json:"visits"`  // of people, from when the harvester begins
+	Asked   int `json:"asked"`   // visits in which they were asked for a captcha for what their network reads
+	Stopped int `json:"stopped"` // visits in which they were taken for robots
+}
+
+// Within reports whether the harvester got no more than its bar allows, and people were left in peace.
+func (h *Harvest) Within() bool {
+	return h.Share <= h.Bar && h.Stopped == 0 && float64(h.Asked) <= 0.01*float64(h.Visits)
+}
+
+// harvestGiveUp is how long a harvester with an address of its own rests when it is stopped.
+const harvestGiveUp = time.Minute
+
+// RunHarvest runs one make beside the people of cfg.
+func RunHarvest(ctx context.Context, cfg Config, m Make, server Server) (Harvest, error) {
+	h := Harvest{Make: m}
+	cfg.Kinds = []Kind{People, Office, Mobile, Odd, Crawler}
+	cfg.harvest = &shop{make: m, got: make([]bool, ShopPages)}
+	visits := map[visitor]*visit{}
+	err := Run(ctx, cfg, server, nil, func(r *Request, s *replay.Served) error {
+		if r.Kind == Harvester {
+			if n := cfg.harvest.asked; n >= 0 {
+				h.Requests++
+				if s == nil || !s.Stopped {
+					cfg.harvest.deliver(n)
+				}
+			}
+			return nil
+		}
+		if r.Kind == Crawler || r.View.At.Before(cfg.Begin) {
+			return nil
+		}
+		h.see(visits, r, s)
+		return nil
+	})
+	h.Delivered = cfg.harvest.n
+	h.Share = float64(h.Delivered) / float64(m.unhindered(cfg.Length))
+	return h, err
+}
+
+// unhindered is what a make would get if nobody stopped it.
+func (m *Make) unhindered(d time.Duration) int {
+	return min(ShopPages, m.clients*int(d/m.pace))
+}
+
+// visitor is one of the people.
+type visitor struct {
+	kind   Kind
+	number int
+}
+
+// visit is the visit that somebody is in.
+type visit struct {
+	last           time.Time
+	asked, stopped bool
+}
+
+// visitPause is the pause after which somebody's next request begins another visit.
+const visitPause = 30 * time.Minute
+
+func (h *Harvest) see(visits map[visitor]*visit, r *Request, s *replay.Served) {
+	who := visitor{r.Kind, r.Client}
+	v := visits[who]
+	if v == nil {
+		v = &visit{}
+		visits[who] = v
+	}
+	if r.View.At.Sub(v.last) > visitPause {
+		*v = visit{}
+		h.Visits++
+	}
+	v.last = r.View.At
+	if s == nil || !s.Stopped {
+		return
+	}
+	if s.Asked() {
+		if !v.asked {
+			v.asked = true
+			h.Asked++
+		}
+	} else if !v.stopped {
+		v.stopped = true
+		h.Stopped++
+	}
+}
+
+// shop is what a harvester has of the shop.
+type shop struct {
+	make  Make
+	next  int // where to look for a page that it lacks
+	asked int // the page that the present request is for; -1: none
+	got   []bool
+	n     int
+}
+
+func (s *shop) deliver(n int) {
+	if !s.got[n] {
+		s.got[n] = true
+		s.n++
+	}
+}
+
+// lacking returns a page that it has not got, the one after that the next time; false when it has all.
+func (s *shop) lacking() (int, bool) {
+	if s.n == len(s.got) {
+		return 0, false
+	}
+	for s.got[s.next] {
+		s.next = (s.next + 1) % len(s.got)
+	}
+	n := s.next
+	s.next = (s.next + 1) % len(s.got)
+	return n, true
+}
+
+func productPath(n int) string { return fmt.Sprintf("/product/%d", n+1) }
+
+func pageOf(_ *client, n int) planned { return planned{path: productPath(n), dest: destPage} }
+
+// as asks for a page as if it were something else.
+func as(d dest, suffix string) func(*client, int) planned {
+	return func(_ *client, n int) planned { return planned{path: productPath(n) + suffix, dest: d} }
+}
+
+func (w *world) addHarvesters() {
+	m := &w.cfg.harvest.make
+	for range m.clients {
+		c := w.client(Harvester)
+		c.browser = w.named("chrome-150-windows")
+		c.at = w.cfg.Begin.Add(c.between(0, min(m.pace, time.Minute)))
+		m.dress(w, c)
+		if c.act == nil {
+			c.act = harvest
+		}
+		w.add(c)
+	}
+}
+
+// harvest plans the next page of the shop.
+func harvest(w *world, c *client) {
+	s := w.cfg.harvest
+	c.at = c.at.Add(s.make.pace)
+	if c.stops > 0 && !c.nomad {
+		c.wait(harvestGiveUp)
+	}
+	n, more := s.lacking()
+	if !more {
+		c.gone = true
+		return
+	}
+	c.count++
+	p := s.make.ask(c, n)
+	p.product = n + 1
+	c.then(p)
+}
+
+func fixed(a netip.Addr) func(*client) netip.Addr { return func(*client) netip.Addr { return a } }
+
+// theHousehold is where harvesters of one address are.
+var theHousehold = netip.AddrFrom4([4]byte{93, 184, 40, 7})
+
+func oneAddress(_ *world, c *client) { c.address = fixed(theHousehold) }
+
+func app(_ *world, c *client) {
+	c.address = fixed(theHousehold)
+	c.browser = tool("Accept", "*/*", "Accept-Language", "en-GB,en;q=0.9", "Connection", "keep-alive", "Accept-Encoding", "gzip, deflate, br",
+		"User-Agent", "Shop/412 CFNetwork/1568.200.51 Darwin/24.1.0")
+}
+
+// rotating gives each request another address of one network.
+func rotating(bits int) func(*world, *client) {
+	return func(_ *world, c *client) {
+		c.nomad = bits < 64
+		c.address = func(c *client) netip.Addr {
+			b := [16]byte{0x2a, 0x05, 0xd0, 0x14, 0x00, 0x20, 0x31, 0x40}
+			n := uint64(c.count) * 0x9e3779b97f4a7c15 // spread over the network
+			for bit := bits; bit < 128; bit++ {
+				mask := byte(0x80 >> (bit % 8))
+				b[bit/8] &^= mask
+				if n>>(63-(bit-bits)%64)&1 == 1 {
+					b[bit/8] |= mask
+				}
+			}
+			return netip.AddrFrom16(b)
+		}
+	}
+}
+
+// bursts asks for forty pages from one address of a /24, and goes on at the next.
+func bursts(_ *world, c *client) {
+	c.nomad = true
+	c.address = func(c *client) netip.Addr { return netip.AddrFrom4([4]byte{93, 184, 41, byte(c.count / 40 % 256)}) }
+}
+
+func jar(_ *world, c *client) {
+	c.address, c.cookies = fixed(theHousehold), true
+}
+
+func agents(_ *world, c *client) {
+	c.address = fixed(theHousehold)
+	c.fields = slices.Clone(c.fields)
+	for i, f := range c.fields {
+		if string(f.Name) == "User-Agent" {
+			c.fields[i] = request.Field{Name: f.Name, Value: append(slices.Clip(f.Value), fmt.Sprintf(" Build/%d", c.number)...)}
+		}
+	}
+}
+
+// household is an address of its own, in a network of its own.
+func household(_ *world, c *client) {
+	c.address = fixed(netip.AddrFrom4([4]byte{byte(31 + c.number%50), byte(17 + c.number/50), byte(c.number * 53), 44}))
+}
+
+// prepare lets a client make what it needs before it begins: at each of the times it opens a page.
+func (w *world) prepare(c *client, parts bool, before ...time.Duration) {
+	c.at = w.cfg.Begin.Add(-before[0]).Add(c.between(0, time.Hour))
+	c.act = func(w *world, c *client) {
+		if len(before) == 0 {
+			if c.at.Before(w.cfg.Begin) {
+				c.at = w.cfg.Begin.Add(c.between(0, time.Minute))
+			}
+			c.act = harvest
+			return
+		}
+		if at := w.cfg.Begin.Add(-before[0]); c.at.Before(at) {
+			c.at = at.Add(c.between(0, time.Hour))
+		}
+		before = before[1:]
+		if parts {
+			c.load(w, "/")
+		} else {
+			c.then(planned{path: "/", dest: destPage})
+		}
+	}
+}
+
+func aged(w *world, c *client) {
+	c.address, c.cookies = fixed(theHousehold), true
+	w.prepare(c, false, 26*time.Hour)
+}
+
+func farmed(w *world, c *client) {
+	c.address, c.cookies, c.cached = fixed(theHousehold), true, map[string]bool{}
+	w.prepare(c, true, 50*time.Hour, 24*time.Hour)
+}
+
+// fuid invents one that says it was born long ago.
+func fuid(w *world, c *client) {
+	c.address, c.cookies = fixed(theHousehold), true
+	c.session = fmt.Sprintf("fuid01=%08x%016x", w.cfg.Begin.Add(-90*24*time.Hour).Unix(), c.rng.Uint64())
+	w.prepare(c, false, 26*time.Hour)
+}
