@@ -20,7 +20,7 @@ import (
 // Another system counts something through the gateway's API, and asks how often it was met. A real one begins where
 // post is defined; the listener before it stands for the gateway.
 func Example_counters() {
-	counts, err := counter.New(store.NewMemoryCounters(), counter.DefaultConfig(), zerolog.Nop(), nil)
+	counts, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: store.NewMemoryCounters(), Log: zerolog.Nop()})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func Example_counters() {
 	if err := <-served; err != nil {
 		log.Fatal(err)
 	}
-	if err := counts.Close(context.Background()); err != nil {
+	if err := counts.Close(); err != nil {
 		log.Fatal(err)
 	}
 	// Output: 6 updates; met 3 times, from 2 senders

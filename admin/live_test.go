@@ -60,7 +60,7 @@ func startGateway(t *testing.T) *gateway {
 	if err := lists.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	cacher, err := verdict.New(verdict.Options{Config: verdict.DefaultConfig(), Store: st, Lists: lists, Log: zerolog.Nop(), Metrics: set})
+	cacher, err := verdict.New(verdict.DefaultConfig(), verdict.Deps{Store: st, Lists: lists, Log: zerolog.Nop(), Metrics: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func startGateway(t *testing.T) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts, err := counter.New(store.NewMemoryCounters(), counter.DefaultConfig(), zerolog.Nop(), nil)
+	counts, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: store.NewMemoryCounters(), Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func startGateway(t *testing.T) *gateway {
 	}
 	g := &gateway{cacher: cacher, lists: lists, shop: shop}
 	t.Cleanup(func() {
-		if err := errors.Join(cacher.Close(), lists.Close(), counts.Close(ctx), messages.Close(), st.Close()); err != nil {
+		if err := errors.Join(cacher.Close(), lists.Close(), counts.Close(), messages.Close(), st.Close()); err != nil {
 			t.Error(err)
 		}
 	})

@@ -17,7 +17,7 @@ const mostOddPercent = 5
 // measure runs made-up traffic through a gateway with all defaults.
 func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome {
 	t.Helper()
-	r, err := newTrafficRehearsal("", &cfg)
+	r, err := newTrafficRehearsal("", &cfg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

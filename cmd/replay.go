@@ -88,14 +88,23 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 		return fmt.Errorf("--window: %v is not between 0 and 24h", f.window)
 	}
 	runner := replay.Runner{}
-	first, err := f.rehearse(f.config)
+	var observer processor.Observer
+	if f.factors != "" {
+		table, err := createFactors(f.factors)
+		if err != nil {
+			return err
+		}
+		runner.Factors, observer = table.Factors, table.Observe
+		defer func() { err = errors.Join(err, table.close()) }()
+	}
+	first, err := f.rehearse(f.config, observer)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, first.Close()) }()
 	runner.Gateway, runner.Host = first.Gateway, []byte(first.Host)
 	if f.against != "" {
-		second, err := f.rehearse(f.against)
+		second, err := f.rehearse(f.against, nil)
 		if err != nil {
 			return fmt.Errorf("--against: %w", err)
 		}
@@ -114,14 +123,6 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	if f.factors != "" {
-		table, err := createFactors(f.factors)
-		if err != nil {
-			return err
-		}
-		runner.Factors = table.Factors
-		defer func() { err = errors.Join(err, table.close()) }()
-	}
 	began := time.Now()
 	bar := startProgress(cmd.ErrOrStderr(), f.quiet, log.Progress)
 	res, err := runner.Run(ctx, log)
@@ -141,7 +142,7 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 }
 
 // rehearse reads a configuration and builds its gateway.
-func (f *replayFlags) rehearse(file string) (*gateway.Rehearsal, error) {
+func (f *replayFlags) rehearse(file string, observer processor.Observer) (*gateway.Rehearsal, error) {
 	name := "the defaults"
 	if file != "" {
 		name = filepath.Base(file)
@@ -167,7 +168,7 @@ func (f *replayFlags) rehearse(file string) (*gateway.Rehearsal, error) {
 			return nil, fmt.Errorf("--ranges: %w", err)
 		}
 	}
-	return gateway.NewRehearsal(name, cfg, zerolog.Nop())
+	return gateway.NewRehearsal(name, cfg, observer, zerolog.Nop())
 }
 
 // factorsFile is a file that the factors are written to.

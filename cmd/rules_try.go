@@ -35,7 +35,7 @@ func newSurroundings() (*surroundings, error) {
 	cfg := counter.DefaultConfig()
 	cfg.CacheBytes, cfg.MaxBuffered = 4<<20, 1<<12
 	var err error
-	if s.shingler, err = counter.New(store.NewMemoryCounters(), cfg, zerolog.Nop(), nil); err != nil {
+	if s.shingler, err = counter.New(cfg, counter.Deps{Store: store.NewMemoryCounters(), Log: zerolog.Nop()}); err != nil {
 		return nil, err
 	}
 	lists := cbb.DefaultConfig()
@@ -45,9 +45,7 @@ func newSurroundings() (*surroundings, error) {
 }
 
 func (s *surroundings) close() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	_ = s.shingler.Close(ctx) // nothing of it is kept
+	_ = s.shingler.Close() // nothing of it is kept
 	_ = s.store.Close()
 }
 

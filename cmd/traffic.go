@@ -20,6 +20,7 @@ import (
 	"antirobot/gateway"
 	"antirobot/replay"
 	"antirobot/traffic"
+	"antirobot/verdict/processor"
 )
 
 // trafficFlags are the flags of `traffic`.
@@ -93,21 +94,22 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 	default:
 		return fmt.Errorf("--out: %q is neither log nor events", f.out)
 	}
-	r, err := newTrafficRehearsal(f.config, &f.cfg)
+	var table *factorsFile
+	var observer processor.Observer
+	if f.factors != "" && f.out == "" {
+		if table, err = createFactors(f.factors); err != nil {
+			return err
+		}
+		observer = table.Observe
+		defer func() { err = errors.Join(err, table.close()) }()
+	}
+	r, err := newTrafficRehearsal(f.config, &f.cfg, observer)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if f.out == "events" {
 		return traffic.Run(ctx, f.cfg, r.Gateway, nil, traffic.EventWriter(out))
-	}
-	var table *factorsFile
-	if f.factors != "" {
-		if table, err = createFactors(f.factors); err != nil {
-			return err
-		}
-		defer func() { err = errors.Join(err, table.close()) }()
-		r.Gateway.Processor.SetObserver(table.Observe)
 	}
 	score := traffic.Score{Begin: f.cfg.Begin}
 	requests, began := 0, time.Now()
@@ -134,7 +136,7 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 
 // newTrafficRehearsal builds the gateway for made-up traffic: it serves whatever host that is to, and knows where the
 // made-up Googlebot comes from.
-func newTrafficRehearsal(file string, t *traffic.Config) (*gateway.Rehearsal, error) {
+func newTrafficRehearsal(file string, t *traffic.Config, observer processor.Observer) (*gateway.Rehearsal, error) {
 	cfg, err := config.Read(file, func(c *config.Config) {
 		if file == "" {
 			c.OverrideUpstreams([]string{"http://127.0.0.1:1"})
@@ -150,7 +152,7 @@ func newTrafficRehearsal(file string, t *traffic.Config) (*gateway.Rehearsal, er
 	if err != nil {
 		return nil, err
 	}
-	return gateway.NewRehearsal("the defaults", cfg, zerolog.Nop())
+	return gateway.NewRehearsal("the defaults", cfg, observer, zerolog.Nop())
 }
 
 // label tells the table who makes the next request. A table that is nil does not want to know.

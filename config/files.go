@@ -99,7 +99,7 @@ func (c *Config) CheckFiles() error {
 	if _, err := proxy.NewCheckRules(c.Check); err != nil {
 		errs = append(errs, WithPath("check", err))
 	}
-	if _, _, err := LoadModels(c.Formula); err != nil {
+	if _, err := LoadModels(c.Formula); err != nil {
 		errs = append(errs, err)
 	}
 	var override fs.FS

@@ -46,17 +46,17 @@ func readModel(name string) ([]byte, error) {
 }
 
 // LoadModels reads the configured model and the candidate beside it, which may be nil.
-func LoadModels(cfg formula.Config) (model, shadow *formula.Model, err error) {
-	if model, err = LoadModel(cfg.Model); err != nil {
-		return nil, nil, modelProblems("formula.model", err)
+func LoadModels(cfg formula.Config) (m formula.Models, err error) {
+	if m.Model, err = LoadModel(cfg.Model); err != nil {
+		return m, modelProblems("formula.model", err)
 	}
 	if cfg.Shadow == "" {
-		return model, nil, nil
+		return m, nil
 	}
-	if shadow, err = LoadModel(cfg.Shadow); err != nil {
-		return nil, nil, modelProblems("formula.shadow", err)
+	if m.Shadow, err = LoadModel(cfg.Shadow); err != nil {
+		return m, modelProblems("formula.shadow", err)
 	}
-	return model, shadow, nil
+	return m, nil
 }
 
 // modelProblems puts the key before each problem of a model.

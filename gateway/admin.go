@@ -40,7 +40,7 @@ func (a *Server) openAdmin() (err error) {
 		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,
 		Messages: a.messagesForAdmin, MessagesOpen: a.Cfg.MessagesOpen(), MaxMessage: a.Cfg.Message.MaxRequest,
 	}
-	if a.training != nil {
+	if a.proc.Learns() {
 		deps.Events = a.exportEvents
 	}
 	a.admin, err = admin.New(a.Cfg.Admin, a.Token, deps, a.Logger("admin"), a.set)
@@ -49,10 +49,7 @@ func (a *Server) openAdmin() (err error) {
 
 // exportEvents writes the training log, with what is buffered.
 func (a *Server) exportEvents(w io.Writer, unlabelled bool, since time.Time) error {
-	if err := a.training.Flush(); err != nil {
-		return err
-	}
-	_, err := processor.ExportTraining(a.training.Dir(), w, processor.ExportOptions{Unlabelled: unlabelled, Since: since}, time.Now())
+	_, err := a.proc.ExportTraining(w, processor.ExportOptions{Unlabelled: unlabelled, Since: since}, time.Now())
 	return err
 }
 

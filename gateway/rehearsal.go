@@ -24,7 +24,6 @@ import (
 	"antirobot/store"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
-	"antirobot/verdict/formula"
 	"antirobot/verdict/processor"
 )
 
@@ -39,8 +38,9 @@ type Rehearsal struct {
 	counts  *counter.Shingler
 }
 
-// NewRehearsal builds a gateway named name for traffic that is recorded or made up.
-func NewRehearsal(name string, cfg *config.Config, log zerolog.Logger) (_ *Rehearsal, err error) {
+// NewRehearsal builds a gateway named name for traffic that is recorded or made up. observer, if there is one, is told of
+// each evaluation.
+func NewRehearsal(name string, cfg *config.Config, observer processor.Observer, log zerolog.Logger) (_ *Rehearsal, err error) {
 	clock := new(replay.Clock)
 	r := &Rehearsal{memory: store.NewMemory(clock.Now), Host: cfg.FirstHost()}
 	defer func() {
@@ -54,22 +54,20 @@ func NewRehearsal(name string, cfg *config.Config, log zerolog.Logger) (_ *Rehea
 	set := metrics.NewSet()
 	kept := cfg.Verdict
 	kept.Decisions = verdict.RecentConfig{Stopped: 1} // nobody asks why one by one
-	if r.cacher, err = verdict.New(verdict.Options{
-		Config: kept, Store: r.memory, Lists: r.lists, Now: clock.Now, Log: log, Metrics: set,
+	if r.cacher, err = verdict.New(kept, verdict.Deps{
+		Store: r.memory, Lists: r.lists, Now: clock.Now, Log: log, Metrics: set,
 	}); err != nil {
 		return nil, err
 	}
 	g := &replay.Gateway{Name: name, Cacher: r.cacher, Clock: clock}
-	proc, err := processor.New(cfg.Processor, r.cacher, log, set)
+	live, err := openFormula(cfg.Formula, set)
 	if err != nil {
 		return nil, err
 	}
-	model, shadow, err := config.LoadModels(cfg.Formula)
+	proc, err := processor.New(cfg.Processor, processor.Deps{Keeper: r.cacher, Formula: live, Observer: observer, Log: log, Metrics: set})
 	if err != nil {
 		return nil, err
 	}
-	proc.SetFormula(formula.NewLive(model, shadow, set))
-	r.cacher.SetScorer(proc)
 	if err := r.cacher.Start(context.Background()); err != nil {
 		return nil, err
 	}
@@ -84,18 +82,25 @@ func NewRehearsal(name string, cfg *config.Config, log zerolog.Logger) (_ *Rehea
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
-	if r.counts, err = counter.New(store.NewMemoryCounters(), cfg.Counters, log, clock.Now); err != nil {
+	if r.counts, err = counter.New(cfg.Counters, counter.Deps{Store: store.NewMemoryCounters(), Log: log, Now: clock.Now}); err != nil {
 		return nil, fmt.Errorf("counters: %w", err)
+	}
+	if err := r.counts.Start(context.Background()); err != nil {
+		return nil, err
 	}
 	engine := requestrules.New(requestrules.Deps{
 		Store: r.memory, Counters: requestrules.NewCounters(r.counts, clock.Now), Lists: r.lists, Now: clock.Now, Log: log, Metrics: set,
 		MaxEntries: maxRuleEntries,
 	})
-	front, services, err := newRecordedFront(cfg, r.lists, engine, proxy.NewMetrics(set))
+	front, services, err := newRecordedFront(cfg, r.lists, proc, engine, proxy.NewMetrics(set))
 	if err != nil {
 		return nil, err
 	}
-	proc.SetServices(services)
+	use, err := proc.Prepare(services)
+	if err != nil {
+		return nil, err
+	}
+	use()
 	g.Front = front
 	r.Gateway = g
 	return r, nil
@@ -108,7 +113,7 @@ func (r *Rehearsal) Close() error {
 		errs = append(errs, r.cacher.Close())
 	}
 	if r.counts != nil {
-		errs = append(errs, r.counts.Close(context.Background()))
+		errs = append(errs, r.counts.Close())
 	}
 	return errors.Join(append(errs, r.memory.Close())...)
 }
@@ -133,7 +138,7 @@ type recordedFront struct {
 	scratch  []byte
 }
 
-func newRecordedFront(cfg *config.Config, lists *cbb.Lists, engine *requestrules.Engine, m *proxy.Metrics) (*recordedFront, []*verdict.Settings, error) {
+func newRecordedFront(cfg *config.Config, lists *cbb.Lists, proc *processor.Processor, engine *requestrules.Engine, m *proxy.Metrics) (*recordedFront, []*verdict.Settings, error) {
 	pages, err := loadPages(cfg)
 	if err != nil {
 		return nil, nil, err
@@ -142,7 +147,7 @@ func newRecordedFront(cfg *config.Config, lists *cbb.Lists, engine *requestrules
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &Server{indexes: map[string]uint16{}, firewall: engine}
+	a := &Server{indexes: map[string]uint16{}, proc: proc, firewall: engine}
 	b := recordedBuilder{builder: builder{app: a, pages: pages, names: names}, services: map[*proxy.Service]*replay.RecordedService{}}
 	var services []*proxy.Service
 	for i := range cfg.Resolved {

@@ -161,12 +161,11 @@ func (a *Server) Close() {
 		}},
 		{"upstreams", true, a.closeGroups},
 		{"processor", a.proc != nil, func() error { return a.proc.Close() }},
-		{"training log", a.training != nil, func() error { return a.training.Close() }},
 		{"identity", a.fuids != nil, func() error { return a.fuids.Close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
 		{"messages", a.messages != nil, func() error { return a.messages.close() }},
-		{"counters", a.counters != nil, a.closeCounters},
+		{"counters", a.counters != nil, func() error { return a.counters.Close() }},
 		{"store", a.store != nil, func() error { return a.store.Close() }},
 	}
 	for _, c := range closers {
@@ -234,7 +233,15 @@ func (a *Server) apply(next *config.Config) error {
 	if err != nil {
 		return err
 	}
-	model, shadow, err := config.LoadModels(next.Formula)
+	models, err := config.LoadModels(next.Formula)
+	if err != nil {
+		return err
+	}
+	useModels, err := a.formula.Prepare(models)
+	if err != nil {
+		return err
+	}
+	useServices, err := a.proc.Prepare(services)
 	if err != nil {
 		return err
 	}
@@ -252,8 +259,8 @@ func (a *Server) apply(next *config.Config) error {
 		return config.WithPath("identity", err)
 	}
 	a.ring.Store(ring)
-	a.proc.SetServices(services)
-	a.formula.Set(model, shadow)
+	useServices()
+	useModels()
 	a.reloadFormulas(names)
 	a.gateway.Swap(snap)
 	a.server.SetConfig(next.HTTP)

@@ -62,20 +62,11 @@ func (a *Server) openStore() (err error) {
 
 // openCounters starts the counters, with their goroutine that flushes and forgets what is too old.
 func (a *Server) openCounters() (err error) {
-	if a.counters, err = counter.New(a.store.counters, a.Cfg.Counters, a.Logger("counters"), time.Now); err != nil {
+	a.counters, err = counter.New(a.Cfg.Counters, counter.Deps{Store: a.store.counters, Log: a.Logger("counters"), Metrics: a.set})
+	if err != nil {
 		return err
 	}
-	a.set.RegisterMetricsWriter(a.counters.WriteMetrics)
-	return nil
-}
-
-// closePatience is for what counters hold when the gateway ends.
-const closePatience = 10 * time.Second
-
-func (a *Server) closeCounters() error {
-	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
-	defer cancel()
-	return a.counters.Close(ctx)
+	return a.counters.Start(context.Background())
 }
 
 func (a *Server) openKeys() error {

@@ -54,7 +54,6 @@ type Server struct {
 	cacher   *verdict.Cacher
 	proc     *processor.Processor
 	formula  *formula.Live
-	training *processor.Training // nil: nothing is kept
 	resolver *identity.Resolver
 	fuids    *identity.FuidKeeper
 	pages    *templates.Set
@@ -137,50 +136,35 @@ func (a *Server) openLists() (err error) {
 }
 
 func (a *Server) openVerdict() (err error) {
-	a.cacher, err = verdict.New(verdict.Options{
-		Config: a.Cfg.Verdict, Store: a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
+	a.cacher, err = verdict.New(a.Cfg.Verdict, verdict.Deps{
+		Store: a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
 	})
 	if err != nil {
-		return err
-	}
-	if a.proc, err = processor.New(a.Cfg.Processor, a.cacher, a.Logger("processor"), a.set); err != nil {
 		return err
 	}
 	if a.formula, err = openFormula(a.Cfg.Formula, a.set); err != nil {
 		return err
 	}
-	a.proc.SetFormula(a.formula)
-	a.proc.SetCounters(a.counters)
-	if err := a.openTraining(); err != nil {
+	a.proc, err = processor.New(a.Cfg.Processor, processor.Deps{
+		Keeper: a.cacher, Formula: a.formula, Counters: a.counters, Training: config.TrainingDir(a.Cfg.DataDir),
+		Log: a.Logger("processor"), Metrics: a.set,
+	})
+	if err != nil {
 		return err
 	}
-	a.cacher.SetScorer(a.proc)
 	if err := a.cacher.Start(context.Background()); err != nil {
 		return err
 	}
-	a.proc.Start()
-	return nil
+	return a.proc.Start(context.Background())
 }
 
 // openFormula returns the configured model, with the candidate beside it.
 func openFormula(cfg formula.Config, set *metrics.Set) (*formula.Live, error) {
-	model, shadow, err := config.LoadModels(cfg)
+	models, err := config.LoadModels(cfg)
 	if err != nil {
 		return nil, err
 	}
-	return formula.NewLive(model, shadow, set), nil
-}
-
-// openTraining opens the log that models are trained with.
-func (a *Server) openTraining() (err error) {
-	if !a.Cfg.Processor.Enabled {
-		return nil
-	}
-	a.training, err = processor.OpenTraining(a.Cfg.Processor.Training, config.TrainingDir(a.Cfg.DataDir), a.Logger("processor"), a.set)
-	if a.training != nil {
-		a.proc.SetTraining(a.training)
-	}
-	return err
+	return formula.NewLive(models, formula.Deps{Metrics: set})
 }
 
 func (a *Server) openIdentity() (err error) {
@@ -232,12 +216,16 @@ func (a *Server) openGateway() error {
 		return err
 	}
 	a.groups = groups
-	a.proc.SetServices(services)
+	use, err := a.proc.Prepare(services)
+	if err != nil {
+		return err
+	}
+	use()
 	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Log: a.Logger("gateway"), Metrics: a.metrics}
 	deps.Messages = a.messagesForGateway
 	if a.Cfg.Processor.Enabled {
 		deps.Sink = a.proc
-		deps.Crawlers = a.training != nil
+		deps.Crawlers = a.proc.Learns()
 	}
 	if a.Cfg.Log.Access {
 		access := a.Logger("access")
@@ -316,6 +304,9 @@ func (b *builder) settings(whole, s *config.Service, prefix string, group *upstr
 	fail("verdict", err)
 	c, err := captcha.NewSettings(whole.Name, s.Captcha, who, whole.OwnsHost, b.pages)
 	fail("captcha", err)
+	if v != nil && b.app.proc != nil {
+		v.Scorer = b.app.proc
+	}
 	b.rules(s, whole.Name, v, fail)
 	b.verdicts = append(b.verdicts, v)
 	return &proxy.Service{

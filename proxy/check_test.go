@@ -78,7 +78,7 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 	kv := store.NewMemory(time.Now)
 	lists, err := cbb.New(cbb.DefaultConfig(), cbb.Deps{KV: kv, Feed: kv, Dir: t.TempDir(), Log: zerolog.Nop()})
 	must(err)
-	e.cacher, err = verdict.New(verdict.Options{Config: verdict.DefaultConfig(), Store: kv, Lists: lists, Log: zerolog.Nop(), Metrics: e.set})
+	e.cacher, err = verdict.New(verdict.DefaultConfig(), verdict.Deps{Store: kv, Lists: lists, Log: zerolog.Nop(), Metrics: e.set})
 	must(err)
 	must(e.cacher.Start(context.Background()))
 	resolver, err := identity.New(identity.DefaultConfig(), func() *spravka.Ring { return ring }, nil)

@@ -40,7 +40,7 @@ func NewFactors(w *bufio.Writer, names []string) *Factors {
 	return f
 }
 
-// Observe writes a row; it is what processor.Processor.SetObserver takes.
+// Observe writes a row; it is a processor.Observer.
 func (f *Factors) Observe(sub identity.Subject, _ uint16, at time.Time, factors []float32, score float32) {
 	if f.err != nil {
 		return

@@ -34,7 +34,7 @@ type Runner struct {
 	Gateway *Gateway
 	Against *Gateway // nil: only one
 	Host    []byte   // of requests whose record names none
-	Factors *Factors // nil: none are written; else it observes Gateway's Processor
+	Factors *Factors // nil: none are written; else it is the Observer of Gateway's Processor
 }
 
 // checkEvery is how many records pass between looks at the context.
@@ -43,9 +43,6 @@ const checkEvery = 1024
 // Run reads the log to its end. If ctx ends before, the error is that of ctx and the Result says what was found until
 // then.
 func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
-	if u.Factors != nil && u.Gateway.Processor != nil {
-		u.Gateway.Processor.SetObserver(u.Factors.Observe)
-	}
 	first := newTally(u.Gateway)
 	var second *tally
 	diff := &Difference{}

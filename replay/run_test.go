@@ -63,14 +63,14 @@ func gateway(t testing.TB, name string, limit int) *Gateway {
 	clock, set := new(Clock), metrics.NewSet()
 	cfg := verdict.DefaultConfig()
 	cfg.Decisions = verdict.RecentConfig{Stopped: 1}
-	cacher, err := verdict.New(verdict.Options{
-		Config: cfg, Store: store.NewMemory(clock.Now), Lists: listed{&cbb.Entry{List: "inline", Text: "192.0.2.66", Flag: cbb.Block, Own: true}},
+	cacher, err := verdict.New(cfg, verdict.Deps{
+		Store: store.NewMemory(clock.Now), Lists: listed{&cbb.Entry{List: "inline", Text: "192.0.2.66", Flag: cbb.Block, Own: true}},
 		Now: clock.Now, Log: zerolog.Nop(), Metrics: set,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	proc, err := processor.New(processor.DefaultConfig(), cacher, zerolog.Nop(), set)
+	proc, err := processor.New(processor.DefaultConfig(), processor.Deps{Keeper: cacher, Log: zerolog.Nop(), Metrics: set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,11 @@ func gateway(t testing.TB, name string, limit int) *Gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proc.SetServices([]*verdict.Settings{vs})
+	use, err := proc.Prepare([]*verdict.Settings{vs})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use()
 	is, err := identity.NewCookieSettings(identity.DefaultServiceConfig())
 	if err != nil {
 		t.Fatal(err)

@@ -15,9 +15,8 @@ func TestNothingIsAllocated(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	w := newWorld(t)
-	w.SetScorer(judgeSays(0))
 	s := service(t, func(c *ServiceConfig) { c.Sync = true })
-	s.Rules = ruleSays(RuleNone)
+	s.Scorer, s.Rules = judgeSays(0), ruleSays(RuleNone)
 	known := sub(identity.KindI, 1)
 	for day := range 2 {
 		w.standing.Observe(known, ip("192.0.2.1").ID, day0.AddDate(0, 0, day))

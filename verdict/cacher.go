@@ -31,9 +31,8 @@ type Scorer interface {
 	Score(d *Decision, v *request.View, id *identity.Identity, s *Settings) (score float32)
 }
 
-// Options is what a Cacher is made of. Store, Lists and Metrics are required.
-type Options struct {
-	Config  Config
+// Deps is what a Cacher works with. Store, Lists and Metrics are required.
+type Deps struct {
 	Store   store.Store
 	Lists   ListMatcher
 	Now     func() time.Time // nil: time.Now
@@ -43,12 +42,11 @@ type Options struct {
 
 // Cacher is the fast half: it answers from memory, in the request's own goroutine. Safe for concurrent use.
 type Cacher struct {
-	cfg    Config
-	st     store.Store
-	lists  ListMatcher
-	scorer Scorer
-	now    func() time.Time
-	log    zerolog.Logger
+	cfg   Config
+	st    store.Store
+	lists ListMatcher
+	now   func() time.Time
+	log   zerolog.Logger
 
 	bans      *banTable
 	banWrites *behind[banKey]
@@ -67,23 +65,23 @@ type Cacher struct {
 }
 
 // New makes a Cacher. It decides at once; Start fills it from the store.
-func New(o Options) (*Cacher, error) {
-	if err := o.Config.Validate(); err != nil {
+func New(cfg Config, d Deps) (*Cacher, error) {
+	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("verdict: %w", err)
 	}
-	if o.Now == nil {
-		o.Now = time.Now
+	if d.Now == nil {
+		d.Now = time.Now
 	}
 	c := &Cacher{
-		cfg: o.Config, st: o.Store, lists: o.Lists, now: o.Now, log: o.Log,
-		bans:     newBanTable(o.Config.MaxBans),
-		ledger:   newLedger(o.Store, o.Config.MaxPasses, o.Now),
-		revoked:  newRevocations(o.Store, o.Config.MaxRevocations, o.Now),
-		standing: newStanding(o.Store, &o.Config.Standing, o.Now),
-		recent:   newRecent(&o.Config.Decisions, describer(o.Lists)),
+		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log,
+		bans:     newBanTable(cfg.MaxBans),
+		ledger:   newLedger(d.Store, cfg.MaxPasses, d.Now),
+		revoked:  newRevocations(d.Store, cfg.MaxRevocations, d.Now),
+		standing: newStanding(d.Store, &cfg.Standing, d.Now),
+		recent:   newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
 	c.banWrites = newBehind(c.writeBan)
-	c.register(o.Metrics)
+	c.register(d.Metrics)
 	return c, nil
 }
 
@@ -112,9 +110,6 @@ func (c *Cacher) Allowance(id [16]byte) (Allowance, bool) {
 	}
 	return Allowance{Limit: a.limit, Spent: a.spent, Left: c.ledger.left(&a), Expires: time.Unix(a.expires, 0).UTC()}, true
 }
-
-// SetScorer sets the inline judge. It must be called before the first Decide.
-func (c *Cacher) SetScorer(j Scorer) { c.scorer = j }
 
 // Decisions returns the recent decisions.
 func (c *Cacher) Decisions() *Recent { return c.recent }
@@ -199,8 +194,8 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 		d.Cause = CauseRule
 		return true
 	}
-	if s.Sync && c.scorer != nil {
-		if score := c.scorer.Score(d, v, id, s); score > s.Threshold {
+	if s.Sync && s.Scorer != nil {
+		if score := s.Scorer.Score(d, v, id, s); score > s.Threshold {
 			d.Cause, d.Score = CauseJudge, score
 			return true
 		}

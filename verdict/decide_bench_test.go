@@ -107,7 +107,7 @@ func bigWorldFor(b *testing.B) *bigWorld {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w.world = newWorldOver(b, st, c, func(o *Options) {
+	w.world = newWorldOver(b, st, c, func(o *options) {
 		o.Lists = real
 		o.Config.Decisions = DefaultConfig().Decisions
 	})
@@ -305,7 +305,7 @@ func BenchmarkDecide(b *testing.B) {
 
 // BenchmarkRecord is what keeping a decision costs.
 func BenchmarkRecord(b *testing.B) {
-	w := newWorld(b, func(o *Options) { o.Config.Decisions = DefaultConfig().Decisions })
+	w := newWorld(b, func(o *options) { o.Config.Decisions = DefaultConfig().Decisions })
 	s := service(b)
 	for _, verdict := range []Verdict{Human, Robot} {
 		b.Run(verdict.String(), func(b *testing.B) {

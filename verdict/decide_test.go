@@ -64,7 +64,7 @@ func TestDecisionOrder(t *testing.T) {
 				s.Rules = ruleSays(RuleRobot)
 			}
 			if tt.on.judge {
-				w.SetScorer(judgeSays(0.9))
+				s.Scorer = judgeSays(0.9)
 			}
 			if tt.on.ban {
 				w.ban(ip("192.0.2.1"))

@@ -32,7 +32,7 @@ func overPebble(dir string) (*Cacher, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := New(Options{Config: DefaultConfig(), Store: st, Lists: &lists{}, Log: zerolog.Nop(), Metrics: metrics.NewSet()})
+	c, err := New(DefaultConfig(), Deps{Store: st, Lists: &lists{}, Log: zerolog.Nop(), Metrics: metrics.NewSet()})
 	if err != nil {
 		return nil, nil, err
 	}

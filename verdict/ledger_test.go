@@ -71,7 +71,7 @@ func TestPitfall3AllowanceOverRestarts(t *testing.T) {
 }
 
 func TestLedgerFullGivesNothing(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Config.MaxPasses = 2 })
+	w := newWorld(t, func(o *options) { o.Config.MaxPasses = 2 })
 	for n := range 3 {
 		p := pass(w.now(), n, 10, "192.0.2.1")
 		got := w.ledger.Spend(&p, 1, w.now(), Open)
@@ -328,7 +328,7 @@ func TestRevocations(t *testing.T) {
 }
 
 func TestRevocationsAreBounded(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Config.MaxRevocations = 3 })
+	w := newWorld(t, func(o *options) { o.Config.MaxRevocations = 3 })
 	var err error
 	for n := range 5 {
 		p := pass(w.now(), 64*n, 9, "192.0.2.1") // all in one shard

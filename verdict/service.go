@@ -95,6 +95,7 @@ type Settings struct {
 	Mode           Mode
 	Threshold      float32
 	Sync           bool
+	Scorer         Scorer // the inline judge that Sync asks; nil: none
 	OnStoreFailure Policy
 	Limits         []Limit
 	Rules          Rules // over requests; nil: none

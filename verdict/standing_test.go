@@ -81,7 +81,7 @@ func TestCookieFarmer(t *testing.T) {
 
 // TestPitfall12StandingIsBounded: candidates from many addresses don't push out who is established.
 func TestPitfall12StandingIsBounded(t *testing.T) {
-	w := newWorld(t, func(o *Options) { o.Config.Standing.Max = 640 })
+	w := newWorld(t, func(o *options) { o.Config.Standing.Max = 640 })
 	known := sub(identity.KindFuid, 1)
 	w.Observe(page(day0, "192.0.2.1", known))
 	w.Observe(page(day0.Add(oneDay), "192.0.2.1", known))

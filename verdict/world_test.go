@@ -103,17 +103,24 @@ func (c *clock) now() time.Time { return time.Unix(0, c.ns.Load()).UTC() }
 
 func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 
+// options are what a test may have otherwise.
+type options struct {
+	Config Config
+	Deps
+}
+
 // newWorld makes a Cacher that has not been started, over an unshared store, with a clock that stands still.
-func newWorld(t testing.TB, edit ...func(*Options)) *world {
+func newWorld(t testing.TB, edit ...func(*options)) *world {
 	c := newClock()
 	return newWorldOver(t, newStore(false, c.now), c, edit...)
 }
 
-func newWorldOver(t testing.TB, st *sharedStore, c *clock, edit ...func(*Options)) *world {
+func newWorldOver(t testing.TB, st *sharedStore, c *clock, edit ...func(*options)) *world {
 	t.Helper()
 	w := &world{t: t, lists: &lists{}, st: st, clock: c}
-	o := Options{
-		Config: DefaultConfig(), Store: st, Lists: w.lists, Now: time.Now, Log: zerolog.Nop(), Metrics: metrics.NewSet(),
+	o := options{
+		Config: DefaultConfig(),
+		Deps:   Deps{Store: st, Lists: w.lists, Now: time.Now, Log: zerolog.Nop(), Metrics: metrics.NewSet()},
 	}
 	o.Config.Decisions = RecentConfig{Stopped: 64, Human: 64}
 	if c != nil {
@@ -123,7 +130,7 @@ func newWorldOver(t testing.TB, st *sharedStore, c *clock, edit ...func(*Options
 		f(&o)
 	}
 	var err error
-	if w.Cacher, err = New(o); err != nil {
+	if w.Cacher, err = New(o.Config, o.Deps); err != nil {
 		t.Fatal(err)
 	}
 	return w

@@ -39,10 +39,10 @@ func newWorld(t testing.TB, edit ...func(*Deps)) *world {
 	cfg := counter.DefaultConfig()
 	cfg.CacheBytes, cfg.MaxBuffered = 4<<20, 1<<12
 	var err error
-	if w.shingler, err = counter.New(store.NewMemoryCounters(), cfg, zerolog.Nop(), now); err != nil {
+	if w.shingler, err = counter.New(cfg, counter.Deps{Store: store.NewMemoryCounters(), Log: zerolog.Nop(), Now: now}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = w.shingler.Close(context.Background()) })
+	t.Cleanup(func() { _ = w.shingler.Close() })
 	st := store.NewMemory(now)
 	t.Cleanup(func() { _ = st.Close() })
 	lists := cbb.DefaultConfig()

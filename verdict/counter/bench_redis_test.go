@@ -93,8 +93,11 @@ func BenchmarkRedis(b *testing.B) {
 	for _, l := range loads {
 		b.Run("shingler/"+l.name, func(b *testing.B) {
 			r := redistest.Start(b)
-			s, err := counter.New(openRedis(b, r).Counters(), counter.DefaultConfig(), zerolog.Nop(), nil)
+			s, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: openRedis(b, r).Counters(), Log: zerolog.Nop()})
 			if err != nil {
+				b.Fatal(err)
+			}
+			if err := s.Start(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 			rnd := rand.New(rand.NewPCG(1, 2))
@@ -102,7 +105,7 @@ func BenchmarkRedis(b *testing.B) {
 			for b.Loop() {
 				s.Add(store.Delta{Counter: l.counter(rnd), Slot: slot, N: 1})
 			}
-			if err := s.Close(context.Background()); err != nil { // what is buffered counts, too
+			if err := s.Close(); err != nil { // what is buffered counts, too
 				b.Error(err)
 			}
 			m := s.Metrics()

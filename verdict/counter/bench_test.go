@@ -58,8 +58,11 @@ func cpu(b *testing.B) time.Duration {
 func BenchmarkAdd(b *testing.B) {
 	for _, l := range loads {
 		b.Run(l.name, func(b *testing.B) {
-			s, err := counter.New(nowhere{}, counter.DefaultConfig(), zerolog.Nop(), nil)
+			s, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: nowhere{}, Log: zerolog.Nop()})
 			if err != nil {
+				b.Fatal(err)
+			}
+			if err := s.Start(b.Context()); err != nil {
 				b.Fatal(err)
 			}
 			r := rand.New(rand.NewPCG(1, 2))
@@ -84,7 +87,7 @@ func BenchmarkAdd(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "updates/s")
 			b.ReportMetric(float64(b.N)/(cpu(b)-before).Seconds(), "updates/cpu-s")
 			b.ReportMetric(float64(s.Metrics().LostFull-lost), "lost")
-			_ = s.Close(context.Background()) // nowhere takes all
+			_ = s.Close() // nowhere takes all
 		})
 	}
 }
@@ -113,12 +116,15 @@ func openPebble(b *testing.B) (*counter.Shingler, *pebblestore.Counters, func())
 	if err != nil {
 		b.Fatal(err)
 	}
-	s, err := counter.New(c, counter.DefaultConfig(), zerolog.Nop(), nil)
+	s, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: c, Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}
+	if err := s.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
 	return s, c, func() {
-		if err := s.Close(context.Background()); err != nil {
+		if err := s.Close(); err != nil {
 			b.Error(err)
 		}
 		if err := st.Close(); err != nil {

@@ -178,12 +178,19 @@ func (s *Shingler) Drop(ctx context.Context, before store.Period) error {
 	return flushErr
 }
 
-// Close writes what is buffered, within ctx, and ends the Shingler. What it could not write is lost, and said.
-func (s *Shingler) Close(ctx context.Context) error {
+// closePatience is for the last flush.
+const closePatience = 10 * time.Second
+
+// Close writes what is buffered, within ten seconds, and ends the Shingler. What it could not write is lost, and said.
+func (s *Shingler) Close() error {
 	if s.ended.Swap(true) {
 		return nil
 	}
-	s.stop()
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	if s.stop != nil {
+		s.stop()
+	}
 	idle := make(chan struct{})
 	go func() {
 		s.done.Wait()

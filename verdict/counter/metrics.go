@@ -6,8 +6,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// WriteMetrics writes the Shingler's numbers in the Prometheus text format.
-func (s *Shingler) WriteMetrics(w io.Writer) {
+// writeMetrics writes the Shingler's numbers in the Prometheus text format.
+func (s *Shingler) writeMetrics(w io.Writer) {
 	m := s.Metrics()
 	metrics.WriteCounterUint64(w, "antirobot_counter_updates_total", m.Updates)
 	metrics.WriteCounterUint64(w, "antirobot_counter_uniques_total", m.Uniques)

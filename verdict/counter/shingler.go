@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/coocood/freecache"
 	"github.com/rs/zerolog"
 
@@ -39,10 +40,18 @@ type Shingler struct {
 	deltas  []store.Delta
 
 	stats stats
-	kick  chan int // shards that fill up
-	stop  context.CancelFunc
+	kick  chan int           // shards that fill up
+	stop  context.CancelFunc // nil: not started
 	done  sync.WaitGroup
 	ended atomic.Bool
+}
+
+// Deps is what a Shingler works with. Store is required, and outlives it.
+type Deps struct {
+	Store   store.Counters
+	Now     func() time.Time // nil: time.Now
+	Log     zerolog.Logger
+	Metrics *metrics.Set // nil: none are shown
 }
 
 type stats struct {
@@ -56,41 +65,41 @@ type shared interface{ Shared() bool }
 // healthy is what a backend tells about its state; a flush waits for nil.
 type healthy interface{ Healthy() error }
 
-// New returns a Shingler over backend, which outlives it, and starts its goroutine: flushes, and hourly drops by the time
-// of now (nil: time.Now). Close ends it.
-func New(backend store.Counters, cfg Config, log zerolog.Logger, now func() time.Time) (*Shingler, error) {
-	s, err := build(backend, cfg, log, now)
-	if err != nil {
-		return nil, err
-	}
-	ctx, stop := context.WithCancel(context.Background())
-	s.stop = stop
-	s.done.Go(func() { s.run(ctx) })
-	return s, nil
-}
-
-// build makes a Shingler without its goroutine.
-func build(backend store.Counters, cfg Config, log zerolog.Logger, now func() time.Time) (*Shingler, error) {
+// New returns a Shingler that counts and answers. Until Start nothing is flushed but by Flush.
+func New(cfg Config, d Deps) (*Shingler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("counter: %w", err)
 	}
-	if now == nil {
-		now = time.Now
+	if d.Now == nil {
+		d.Now = time.Now
 	}
 	s := &Shingler{
-		backend: backend, cfg: cfg, log: log, now: now,
+		backend: d.Store, cfg: cfg, log: d.Log, now: d.Now,
 		limit: cfg.MaxBuffered / shards,
 		cache: cache{c: freecache.NewCache(int(cfg.CacheBytes))},
 		kick:  make(chan int, shards),
-		stop:  func() {},
 	}
-	if b, ok := backend.(shared); ok && b.Shared() {
+	if b, ok := d.Store.(shared); ok && b.Shared() {
 		s.cache.expire = int(cfg.CacheTTL / time.Second)
 	}
 	for i := range s.shards {
 		s.shards[i].active, s.shards[i].flushing = newTable(), newTable()
 	}
+	if d.Metrics != nil {
+		d.Metrics.RegisterMetricsWriter(s.writeMetrics)
+	}
 	return s, nil
+}
+
+// Start begins to flush, and hourly to drop what is too old. Call it once, before Close.
+func (s *Shingler) Start(context.Context) error {
+	if s.ended.Load() {
+		return store.ErrClosed
+	}
+	run, stop := context.WithCancel(context.Background())
+	s.stop = stop
+	s.done.Go(func() { s.run(run) })
+	return nil
 }
 
 // Batch is updates and questions that belong together. The caller owns it and may use it again.

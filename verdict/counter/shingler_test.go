@@ -78,7 +78,7 @@ func small() Config {
 // idle returns a Shingler whose goroutine does not run: the test flushes.
 func idle(t testing.TB, b store.Counters, now func() time.Time) *Shingler {
 	t.Helper()
-	s, err := build(b, small(), zerolog.Nop(), now)
+	s, err := New(small(), Deps{Store: b, Log: zerolog.Nop(), Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,8 +316,9 @@ func TestCloseFlushes(t *testing.T) {
 	backend := store.NewMemoryCounters()
 	cfg := small()
 	cfg.FlushEvery = 64 * time.Millisecond
-	s, err := New(backend, cfg, zerolog.Nop(), nil)
+	s, err := New(cfg, Deps{Store: backend, Log: zerolog.Nop()})
 	must(t, err)
+	must(t, s.Start(bg))
 	slot := store.TenMinutes.Number(time.Now())
 	s.Add(store.Delta{Counter: name1(1), Slot: slot, N: 1})
 	for end := time.Now().Add(10 * time.Second); s.Metrics().Flushed == 0; time.Sleep(time.Millisecond) {
@@ -326,7 +327,7 @@ func TestCloseFlushes(t *testing.T) {
 		}
 	}
 	s.Add(store.Delta{Counter: name1(1), Slot: slot, N: 2})
-	must(t, s.Close(bg))
+	must(t, s.Close())
 	dst := make([]uint64, 1)
 	must(t, backend.Read(bg, dst, []store.Query{{Counter: name1(1), Unit: store.TenMinutes, From: slot, To: slot}}))
 	if dst[0] != 3 {
@@ -338,16 +339,17 @@ func TestCloseFlushes(t *testing.T) {
 	if err := s.Read(bg, dst, nil); !errors.Is(err, store.ErrClosed) {
 		t.Errorf("Read after Close: %v", err)
 	}
-	must(t, s.Close(bg))
+	must(t, s.Close())
 }
 
 func TestCloseTellsLosses(t *testing.T) {
 	f := &faulty{Counters: store.NewMemoryCounters()}
-	s, err := New(f, small(), zerolog.Nop(), nil)
+	s, err := New(small(), Deps{Store: f, Log: zerolog.Nop()})
 	must(t, err)
+	must(t, s.Start(bg))
 	f.ill.Store(true)
 	s.Add(delta(1, 1))
-	if err := s.Close(bg); err == nil || !strings.Contains(err.Error(), "1 sums are lost") {
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "1 sums are lost") {
 		t.Errorf("Close with an unwell store: %v", err)
 	}
 }
@@ -546,7 +548,7 @@ func (h *history) failFlush(*rapid.T) {
 }
 
 func (h *history) restart(*rapid.T) {
-	must(h.t, h.s.Close(bg))
+	must(h.t, h.s.Close())
 	h.flushed()
 	h.s = idle(h.t, h.f, func() time.Time { return h.at })
 }

@@ -1,6 +1,7 @@
 package formula
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -10,7 +11,7 @@ import (
 // Live is the formula in use, and maybe a candidate that scores beside it: what the candidate would have done
 // otherwise is counted, and changes nothing. Both can be replaced at any time. Safe for concurrent use.
 type Live struct {
-	pair atomic.Pointer[pair]
+	models atomic.Pointer[Models]
 
 	set        *metrics.Set
 	scored     *metrics.Counter
@@ -20,10 +21,15 @@ type Live struct {
 	bothOver   *metrics.Counter
 }
 
-type pair struct{ model, shadow *Model }
+// Models are the formula in use and the candidate beside it, which may be nil.
+type Models struct{ Model, Shadow *Model }
 
-// NewLive returns a Live with the model, and a candidate or nil.
-func NewLive(model, shadow *Model, set *metrics.Set) *Live {
+// Deps is what a Live works with. Metrics is required.
+type Deps struct{ Metrics *metrics.Set }
+
+// NewLive returns a Live with m.
+func NewLive(m Models, d Deps) (*Live, error) {
+	set := d.Metrics
 	l := &Live{
 		set:        set,
 		scored:     set.NewCounter("antirobot_formula_scores_total"),
@@ -32,46 +38,51 @@ func NewLive(model, shadow *Model, set *metrics.Set) *Live {
 		newlyUnder: set.NewCounter(`antirobot_formula_shadow_total{would="free"}`),
 		bothOver:   set.NewCounter(`antirobot_formula_shadow_total{would="ban_too"}`),
 	}
-	l.Set(model, shadow)
-	return l
+	commit, err := l.Prepare(m)
+	if err != nil {
+		return nil, err
+	}
+	commit()
+	return l, nil
 }
 
-// Set replaces both. shadow may be nil.
-func (l *Live) Set(model, shadow *Model) {
-	if model == nil {
-		panic("BUG: no formula")
+// Prepare makes ready for other models, and returns what puts them into use.
+func (l *Live) Prepare(m Models) (commit func(), err error) {
+	if m.Model == nil {
+		return nil, errors.New("formula: there is no model")
 	}
-	old := l.pair.Swap(&pair{model, shadow})
-	if old != nil {
-		l.show(old, 0)
-	}
-	l.show(l.pair.Load(), 1)
+	return func() {
+		if old := l.models.Swap(&m); old != nil {
+			l.show(old, 0)
+		}
+		l.show(&m, 1)
+	}, nil
 }
 
 // show sets the metric that names the models in use.
-func (l *Live) show(p *pair, v float64) {
-	l.set.GetOrCreateGauge(fmt.Sprintf(`antirobot_formula_info{role="live",version=%q}`, p.model.version), nil).Set(v)
-	if p.shadow != nil {
-		l.set.GetOrCreateGauge(fmt.Sprintf(`antirobot_formula_info{role="shadow",version=%q}`, p.shadow.version), nil).Set(v)
+func (l *Live) show(m *Models, v float64) {
+	l.set.GetOrCreateGauge(fmt.Sprintf(`antirobot_formula_info{role="live",version=%q}`, m.Model.version), nil).Set(v)
+	if m.Shadow != nil {
+		l.set.GetOrCreateGauge(fmt.Sprintf(`antirobot_formula_info{role="shadow",version=%q}`, m.Shadow.version), nil).Set(v)
 	}
 }
 
 // Model returns the formula in use.
-func (l *Live) Model() *Model { return l.pair.Load().model }
+func (l *Live) Model() *Model { return l.models.Load().Model }
 
 // Shadow returns the candidate; nil if there is none.
-func (l *Live) Shadow() *Model { return l.pair.Load().shadow }
+func (l *Live) Shadow() *Model { return l.models.Load().Shadow }
 
 // Score returns the score of x by the formula in use, and that formula, for the explanation and the version. threshold
 // is the service's: a score above it bans. It only decides how the candidate's score is counted.
 func (l *Live) Score(x []float32, threshold float32) (float32, *Model) {
-	p := l.pair.Load()
-	score := p.model.Score(x)
+	m := l.models.Load()
+	score := m.Model.Score(x)
 	l.scored.Inc()
-	if p.shadow != nil {
-		l.compare(score, p.shadow.Score(x), threshold)
+	if m.Shadow != nil {
+		l.compare(score, m.Shadow.Score(x), threshold)
 	}
-	return score, p.model
+	return score, m.Model
 }
 
 func (l *Live) compare(live, shadow, threshold float32) {

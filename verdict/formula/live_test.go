@@ -15,7 +15,7 @@ func TestShadow(t *testing.T) {
 	}
 	set := metrics.NewSet()
 	mild, strict := card("0.5"), card("3")
-	l := NewLive(mild, strict, set)
+	l := newLive(t, mild, strict, set)
 	for _, a := range []float32{0, 1, 2} {
 		if score, m := l.Score([]float32{a}, 0.5); m != mild || score != mild.Score([]float32{a}) {
 			t.Errorf("a=%v is scored %v by %s", a, score, m.Version())
@@ -34,14 +34,41 @@ func TestShadow(t *testing.T) {
 	expect("antirobot_formula_scores_total 3", `antirobot_formula_shadow_total{would="ban"} 2`, `antirobot_formula_shadow_total{would="free"} 0`,
 		"antirobot_formula_shadow_difference_count 3", `antirobot_formula_info{role="shadow",version="`+strict.Version()+`"} 1`)
 
-	l.Set(strict, mild)
+	change(t, l, strict, mild)
 	l.Score([]float32{1}, 0.5)
 	expect(`antirobot_formula_shadow_total{would="free"} 1`, `antirobot_formula_info{role="live",version="`+strict.Version()+`"} 1`,
 		`antirobot_formula_info{role="live",version="`+mild.Version()+`"} 0`)
 
-	l.Set(strict, nil)
+	change(t, l, strict, nil)
 	if _, m := l.Score([]float32{1}, 0.5); m != strict || l.Shadow() != nil {
 		t.Error("the candidate is still there")
 	}
 	expect("antirobot_formula_shadow_difference_count 4", "antirobot_formula_scores_total 5")
+}
+
+func newLive(t testing.TB, model, shadow *Model, set *metrics.Set) *Live {
+	t.Helper()
+	l, err := NewLive(Models{model, shadow}, Deps{Metrics: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func change(t testing.TB, l *Live, model, shadow *Model) {
+	t.Helper()
+	commit, err := l.Prepare(Models{model, shadow})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
+}
+
+// TestPrepareNeedsAModel: without one nothing changes.
+func TestPrepareNeedsAModel(t *testing.T) {
+	m := mustLoad(t, "version: v\nbias: -1\nfactors:\n  - {name: a, bins: [{from: 1, weight: 1}]}\n", "a")
+	l := newLive(t, m, nil, metrics.NewSet())
+	if _, err := l.Prepare(Models{Shadow: m}); err == nil || l.Model() != m || l.Shadow() != nil {
+		t.Errorf("no model is no error, or is in use: %v", err)
+	}
 }

@@ -229,7 +229,7 @@ func TestScoreAllocatesNothing(t *testing.T) {
 	}
 	models := []*Model{trees, obliviousOf(t, r, 10, 4, 8), mustLoad(t, shop, append([]string{"pages", "share"}, names[2:]...)...)}
 	x, dst := make([]float32, 8), make([]float32, 8)
-	live := NewLive(trees, models[2], metrics.NewSet())
+	live := newLive(t, trees, models[2], metrics.NewSet())
 	live.Score(x, 0.5) // the histogram makes its bucket
 	for _, m := range models {
 		if n := testing.AllocsPerRun(100, func() { m.Score(x); dst = m.Explain(dst, x) }); n != 0 {

@@ -11,7 +11,6 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
-	"antirobot/verdict/formula"
 )
 
 // cpuTime is what this process has used of its processors, in nanoseconds.
@@ -104,7 +103,7 @@ func BenchmarkOffer(b *testing.B) {
 // BenchmarkEvaluate is one evaluation: all factors, the score and the decision that follows.
 func BenchmarkEvaluate(b *testing.B) {
 	p, _ := newProcessor(b, nil)
-	p.SetFormula(formula.NewLive(defaultFormula(b), nil, metrics.NewSet()))
+	p.formula = live(b, defaultFormula(b), metrics.NewSet())
 	e := event(time.Unix(1.8e9, 0), 1, cookie(1))
 	for range 100 {
 		e.At = e.At.Add(3 * time.Second)
@@ -122,7 +121,7 @@ func BenchmarkEvaluate(b *testing.B) {
 // BenchmarkJudge is what verdict.sync costs on the request's path.
 func BenchmarkJudge(b *testing.B) {
 	p, _ := newProcessor(b, nil)
-	p.SetFormula(formula.NewLive(defaultFormula(b), nil, metrics.NewSet()))
+	p.formula = live(b, defaultFormula(b), metrics.NewSet())
 	v, id, s := aPageLoad(p)
 	var d verdict.Decision
 	b.ReportAllocs()
@@ -153,14 +152,16 @@ func aPageLoad(p *Processor) (*request.View, *identity.Identity, *verdict.Settin
 // tells how many were shed and how much of a core the slow half took.
 func BenchmarkFiftyThousand(b *testing.B) {
 	p, _ := newProcessor(b, nil)
-	p.SetFormula(formula.NewLive(defaultFormula(b), nil, metrics.NewSet()))
+	p.formula = live(b, defaultFormula(b), metrics.NewSet())
 	events := make([]*verdict.Event, 1<<17)
 	for i := range events {
 		events[i] = event(time.Now(), i, cookie(i))
 		events[i].Agent = uint64(1 + i%500)
 		events[i].Static = i%3 == 0
 	}
-	p.Start()
+	if err := p.Start(b.Context()); err != nil {
+		b.Fatal(err)
+	}
 	const each, tick = 50, time.Millisecond
 	n, behind := 0, 0
 	cpu := cpuTime()

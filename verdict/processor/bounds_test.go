@@ -46,7 +46,7 @@ func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
 		edit(&cfg)
 	}
 	b := &bench{}
-	p, err := New(cfg, b, zerolog.Nop(), metrics.NewSet())
+	p, err := New(cfg, Deps{Keeper: b, Log: zerolog.Nop(), Metrics: metrics.NewSet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.SetServices([]*verdict.Settings{s})
+	know(t, p, []*verdict.Settings{s})
 	return p, b
 }
 
@@ -82,7 +82,9 @@ func TestPitfall12QueueShedsAndCounts(t *testing.T) {
 	if taken != 256 || p.shed.Get() != 744 || p.offered.Get() != 1000 {
 		t.Errorf("%d taken, %d shed, %d offered", taken, p.shed.Get(), p.offered.Get())
 	}
-	p.Start()
+	if err := p.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +218,7 @@ func TestConfigSaysAllErrors(t *testing.T) {
 // TestTwoRequestsAreNoPace: not even for a limit of one, which a configuration can't say.
 func TestTwoRequestsAreNoPace(t *testing.T) {
 	p, b := newProcessor(t, nil)
-	p.SetServices([]*verdict.Settings{{Name: "shop", Limits: []verdict.Limit{{Window: time.Second, Requests: 1, Ban: time.Minute}}}})
+	know(t, p, []*verdict.Settings{{Name: "shop", Limits: []verdict.Limit{{Window: time.Second, Requests: 1, Ban: time.Minute}}}})
 	for n := range 3 {
 		p.Process(event(time.Unix(1e9, 0), 1))
 		if want := n / 2; len(b.bans) != want {

@@ -10,16 +10,6 @@ import (
 	"antirobot/verdict/formula"
 )
 
-// SetFormula sets the formula, loaded with FactorNames; without one only the limits ban. It must be called before the
-// first event; the Live itself may be given another model at any time.
-func (p *Processor) SetFormula(f *formula.Live) { p.formula = f }
-
-// SetObserver sets who is told of each evaluation: the factors are valid during the call only. It must be called before
-// the first event.
-func (p *Processor) SetObserver(f func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)) {
-	p.observer = f
-}
-
 // evaluateAfter is how many seconds after an evaluation a page leads to the next one, whatever the number of pages.
 const evaluateAfter = 15
 

@@ -103,8 +103,8 @@ func TestHysteresis(t *testing.T) {
 		return m
 	}
 	p, b := newProcessor(t, nil)
-	live := formula.NewLive(model("0.1"), nil, metrics.NewSet()) // a score of 0.525
-	p.SetFormula(live)
+	inUse := live(t, model("0.1"), metrics.NewSet()) // a score of 0.525
+	p.formula = inUse
 	at := time.Unix(1.8e9, 0)
 	visit := func(want int) {
 		t.Helper()
@@ -117,15 +117,15 @@ func TestHysteresis(t *testing.T) {
 		}
 	}
 	visit(0)
-	live.Set(model("0.3"), nil) // 0.574
+	change(t, inUse, model("0.3")) // 0.574
 	visit(1)
-	live.Set(model("0.1"), nil)
+	change(t, inUse, model("0.1"))
 	at = at.Add(11 * time.Minute)
 	visit(2)
 	if first, second := b.bans[0], b.bans[1]; second.Until.Sub(second.Made) != 2*first.Until.Sub(first.Made) {
 		t.Errorf("the second ban is not twice the first: %v, %v", first, second)
 	}
-	live.Set(model("-0.1"), nil)
+	change(t, inUse, model("-0.1"))
 	at = at.Add(21 * time.Minute)
 	visit(2)
 }
@@ -138,8 +138,8 @@ func TestThresholdsOfServices(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, b := newProcessor(t, nil)
-	p.SetFormula(formula.NewLive(m, nil, metrics.NewSet()))
-	p.SetServices([]*verdict.Settings{{Name: "low", Index: 0, Threshold: 0.5}, {Name: "high", Index: 1, Threshold: 0.9}})
+	p.formula = live(t, m, metrics.NewSet())
+	know(t, p, []*verdict.Settings{{Name: "low", Index: 0, Threshold: 0.5}, {Name: "high", Index: 1, Threshold: 0.9}})
 	at := time.Unix(1.8e9, 0)
 	for n := range 8 {
 		e := event(at.Add(time.Duration(n)*time.Second), 1)
@@ -245,7 +245,7 @@ func TestWhatAProxyTakesOutIsNobodysFault(t *testing.T) {
 	var lacks float32
 	for i, name := range FactorNames() {
 		if name == "fetch_missing" {
-			p.SetObserver(func(_ identity.Subject, _ uint16, _ time.Time, x []float32, _ float32) { lacks = x[i] })
+			p.observer = func(_ identity.Subject, _ uint16, _ time.Time, x []float32, _ float32) { lacks = x[i] }
 		}
 	}
 	at := time.Unix(1.8e9, 0)
@@ -290,7 +290,7 @@ func TestExemptIsNotScored(t *testing.T) {
 // TestSessionView: the session of a subject says what it did, and what that adds to its score.
 func TestSessionView(t *testing.T) {
 	p, _ := newProcessor(t, nil)
-	p.SetFormula(formula.NewLive(defaultFormula(t), nil, metrics.NewSet()))
+	p.formula = live(t, defaultFormula(t), metrics.NewSet())
 	at := time.Unix(1.8e9, 0)
 	for range 8 {
 		at = at.Add(2 * time.Second)
@@ -320,7 +320,7 @@ func TestSessionView(t *testing.T) {
 // the user's pace counts.
 func TestPartnersServerIsNotItsUser(t *testing.T) {
 	p, b := newProcessor(t, nil)
-	p.SetFormula(formula.NewLive(defaultFormula(t), nil, metrics.NewSet()))
+	p.formula = live(t, defaultFormula(t), metrics.NewSet())
 	v, id, s := aPageLoad(p)
 	v.Fields = []request.Field{{Name: []byte("User-Agent"), Value: []byte(liar)}}
 	id.Partner = true

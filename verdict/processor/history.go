@@ -65,10 +65,6 @@ const (
 	storeTaskTime  = 5 * time.Second // for the store to answer
 )
 
-// SetCounters sets where counts are kept over restarts and between nodes; without them the factors of the store's
-// counters are unknown. It must be called before Start.
-func (p *Processor) SetCounters(c CounterStore) { p.counters = c }
-
 // send leaves a store task; when too many wait it is dropped and counted.
 func (p *Processor) send(a storeTask) {
 	if !p.running.Load() {

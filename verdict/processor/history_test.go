@@ -34,20 +34,23 @@ func TestHistoryRounds(t *testing.T) {
 // another process too.
 func TestHistorySurvivesTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		counts, err := counter.New(store.NewMemoryCounters(), counter.DefaultConfig(), zerolog.Nop(), nil)
+		counts, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: store.NewMemoryCounters(), Log: zerolog.Nop()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = counts.Close(t.Context()) }()
+		if err := counts.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = counts.Close() }()
 		factor := map[string]float32{}
 		start := func() *gateway {
 			g := newGatewayWith(t, nil, func(p *Processor) {
-				p.SetCounters(counts)
-				p.SetObserver(func(_ identity.Subject, _ uint16, _ time.Time, x []float32, _ float32) {
+				p.counters = counts
+				p.observer = func(_ identity.Subject, _ uint16, _ time.Time, x []float32, _ float32) {
 					for i, name := range FactorNames() {
 						factor[name] = x[i]
 					}
-				})
+				}
 			})
 			return g
 		}

@@ -27,6 +27,7 @@ package processor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net/netip"
@@ -60,9 +61,9 @@ type Processor struct {
 	sessions   *table[identity.Subject, session]
 	paces      paces
 	groups     *table[groupKey, group]
-	training   *Training
+	training   *training // nil: nothing is kept
 	formula    *formula.Live
-	observer   func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)
+	observer   Observer
 	vectors    sync.Pool
 	counters   CounterStore
 	storeTasks chan storeTask
@@ -75,9 +76,31 @@ type Processor struct {
 
 	offered, shed, unknown, bans, banErrors, spared, evaluations, dropped, recalled, askErrors *metrics.Counter
 
+	life               atomic.Int32 // made, started, closed
 	stop, stopErrands  chan struct{}
 	wg, storeTasksDone sync.WaitGroup
 }
+
+// Observer is told of each evaluation. The factors are valid during the call only.
+type Observer func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)
+
+// Deps is what a Processor works with. Keeper and Metrics are required.
+type Deps struct {
+	Keeper   BanKeeper
+	Formula  *formula.Live // loaded with FactorNames, may be given another model at any time; nil: only the limits ban
+	Counters CounterStore  // where counts are kept over restarts and between nodes; nil: those factors are unknown
+	Training string        // directory of the training log; empty: none is kept
+	Observer Observer      // nil: nobody
+	Log      zerolog.Logger
+	Metrics  *metrics.Set
+}
+
+// What life is.
+const (
+	made int32 = iota
+	started
+	closed
+)
 
 // rates is a service as the judgement needs it.
 type rates struct {
@@ -92,8 +115,8 @@ type limit struct {
 	reason, factor string
 }
 
-// New makes a Processor that knows no service yet.
-func New(cfg Config, bench BanKeeper, log zerolog.Logger, set *metrics.Set) (*Processor, error) {
+// New makes a Processor that knows no service yet: Prepare tells it of them. It opens the training log.
+func New(cfg Config, d Deps) (*Processor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("processor: %w", err)
 	}
@@ -101,8 +124,9 @@ func New(cfg Config, bench BanKeeper, log zerolog.Logger, set *metrics.Set) (*Pr
 	if err != nil {
 		return nil, fmt.Errorf("processor: time_zone: %w", err)
 	}
+	set := d.Metrics
 	p := &Processor{
-		cfg: cfg, keeper: bench, log: log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
+		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4)),
 		groups:    newTable[groupKey, group](cfg.MaxGroups),
@@ -140,18 +164,26 @@ func New(cfg Config, bench BanKeeper, log zerolog.Logger, set *metrics.Set) (*Pr
 		}
 		return float64(n)
 	})
+	if d.Training != "" && cfg.Enabled {
+		if p.training, err = newTraining(cfg.Training, d.Training, d.Log, set); err != nil {
+			return nil, err
+		}
+	}
 	return p, nil
 }
 
-// SetServices replaces the services; each stands at its Index. Events that wait are judged by the new ones, so an index
-// keeps its meaning from one configuration to the next.
-func (p *Processor) SetServices(list []*verdict.Settings) {
+// Prepare makes ready for other services, each of which stands at its Index, and returns what puts them into use. Events
+// that wait are judged by the new ones, so an index keeps its meaning from one configuration to the next.
+func (p *Processor) Prepare(services []*verdict.Settings) (commit func(), err error) {
 	var n int
-	for _, s := range list {
+	for _, s := range services {
 		n = max(n, int(s.Index)+1)
 	}
 	table := make([]*rates, n)
-	for _, s := range list {
+	for _, s := range services {
+		if other := table[s.Index]; other != nil {
+			return nil, fmt.Errorf("processor: settings of %s and of %s have one index", other.Name, s.Name)
+		}
 		r := &rates{Settings: s, sent: new(arrivals)}
 		if old := p.service(s.Index); old != nil {
 			r.sent = old.sent
@@ -164,7 +196,7 @@ func (p *Processor) SetServices(list []*verdict.Settings) {
 		r.from = countFrom(s.Limits)
 		table[s.Index] = r
 	}
-	p.services.Store(&table)
+	return func() { p.services.Store(&table) }, nil
 }
 
 // countFrom is after how many pages a subject is counted for the limits: most subjects never come near them and cost no
@@ -185,18 +217,28 @@ func (p *Processor) service(i uint16) *rates {
 	return (*t)[i]
 }
 
-// Start starts the workers.
-func (p *Processor) Start() {
+// Start starts the workers. Without it Process alone judges.
+func (p *Processor) Start(context.Context) error {
+	if !p.life.CompareAndSwap(made, started) {
+		return errors.New("start processor: it was started or closed already")
+	}
+	if p.training != nil {
+		p.training.start()
+	}
 	for _, q := range p.queues {
 		p.wg.Go(func() { q.run(p.stop, p.Process) })
 	}
 	p.wg.Go(p.sweep)
 	p.running.Store(true)
 	p.storeTasksDone.Go(p.runStoreTasks)
+	return nil
 }
 
-// Close judges what waits and ends the workers. Events offered later are shed.
+// Close judges what waits, ends the workers and writes out the training log. Events offered later are shed.
 func (p *Processor) Close() error {
+	if p.life.Swap(closed) == closed {
+		return nil
+	}
 	for _, q := range p.queues {
 		q.closed.Store(true)
 	}
@@ -205,6 +247,9 @@ func (p *Processor) Close() error {
 	close(p.stopErrands)
 	p.storeTasksDone.Wait()
 	p.running.Store(false)
+	if p.training != nil {
+		return p.training.close()
+	}
 	return nil
 }
 

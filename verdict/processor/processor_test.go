@@ -58,18 +58,18 @@ func startGateway(t testing.TB, edit func(*verdict.ServiceConfig), bounds func(*
 		bounds(&cfg)
 	}
 	var err error
-	g.c, err = verdict.New(verdict.Options{
-		Config: cfg, Store: store.NewMemory(nil), Lists: noLists{}, Log: zerolog.Nop(), Metrics: g.set,
+	g.c, err = verdict.New(cfg, verdict.Deps{
+		Store: store.NewMemory(nil), Lists: noLists{}, Log: zerolog.Nop(), Metrics: g.set,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	own := DefaultConfig()
 	own.Patience = 0 // but where a test says otherwise
-	if g.p, err = New(own, g.c, zerolog.Nop(), g.set); err != nil {
+	if g.p, err = New(own, Deps{Keeper: g.c, Log: zerolog.Nop(), Metrics: g.set}); err != nil {
 		t.Fatal(err)
 	}
-	g.p.SetFormula(formula.NewLive(defaultFormula(t), nil, g.set))
+	g.p.formula = live(t, defaultFormula(t), g.set)
 	if before != nil {
 		before(g.p)
 	}
@@ -80,12 +80,14 @@ func startGateway(t testing.TB, edit func(*verdict.ServiceConfig), bounds func(*
 	if g.s, err = sc.Settings("shop", 3); err != nil {
 		t.Fatal(err)
 	}
-	g.p.SetServices([]*verdict.Settings{g.s})
-	g.c.SetScorer(g.p)
+	know(t, g.p, []*verdict.Settings{g.s})
+	g.s.Scorer = g.p
 	if err := g.c.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	g.p.Start()
+	if err := g.p.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	return g
 }
 
@@ -506,4 +508,32 @@ func TestSyncJudge(t *testing.T) {
 			t.Errorf("an hour later: %v", v)
 		}
 	})
+}
+
+// know makes p ready for services.
+func know(t testing.TB, p *Processor, services []*verdict.Settings) {
+	t.Helper()
+	commit, err := p.Prepare(services)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
+}
+
+func live(t testing.TB, m *formula.Model, set *metrics.Set) *formula.Live {
+	t.Helper()
+	l, err := formula.NewLive(formula.Models{Model: m}, formula.Deps{Metrics: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func change(t testing.TB, l *formula.Live, m *formula.Model) {
+	t.Helper()
+	commit, err := l.Prepare(formula.Models{Model: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -72,11 +73,11 @@ const cut outcome = 0x80
 // maxOutcomes is how many outcomes of one sort are noted of a subject while it is remembered.
 const maxOutcomes = 4
 
-// Training keeps the factors of a sample of the subjects in bounded files, with what became known of them: what models
+// training keeps the factors of a sample of the subjects in bounded files, with what became known of them: what models
 // are trained with. There are no identities in the files: a subject is a hash with a salt that never leaves the
 // directory. Subjects are sampled as a whole, by that hash. Safe for concurrent use; writes are buffered, and what
 // can't be written is counted and lost.
-type Training struct {
+type training struct {
 	cfg  TrainingConfig
 	dir  string
 	salt [32]byte
@@ -102,15 +103,15 @@ type notedKey struct {
 	what outcome
 }
 
-// OpenTraining opens the training log in a directory, which it makes; nil if nothing is to be sampled.
-func OpenTraining(cfg TrainingConfig, dir string, log zerolog.Logger, set *metrics.Set) (*Training, error) {
+// newTraining opens the training log in a directory, which it makes; nil if nothing is to be sampled.
+func newTraining(cfg TrainingConfig, dir string, log zerolog.Logger, set *metrics.Set) (*training, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	if cfg.Sample == 0 {
 		return nil, nil
 	}
-	t := &Training{
+	t := &training{
 		cfg: cfg, dir: dir, log: log, stop: make(chan struct{}), noted: map[notedKey]uint8{},
 		vectors:  set.NewCounter("antirobot_training_vectors_total"),
 		outcomes: set.NewCounter("antirobot_training_outcomes_total"),
@@ -132,9 +133,11 @@ func OpenTraining(cfg TrainingConfig, dir string, log zerolog.Logger, set *metri
 	if err := t.rotate(); err != nil {
 		return nil, fmt.Errorf("training: %w", err)
 	}
-	t.wg.Go(t.flushing)
 	return t, nil
 }
+
+// start begins to write out what is buffered, now and then.
+func (t *training) start() { t.wg.Go(t.flushing) }
 
 const trainingName = "%09d.log"
 
@@ -145,7 +148,7 @@ func trainingLogs(dir string) ([]string, error) {
 	return files, err
 }
 
-func (t *Training) openSalt() error {
+func (t *training) openSalt() error {
 	name := filepath.Join(t.dir, saltFile)
 	salt, err := os.ReadFile(name)
 	switch {
@@ -164,7 +167,7 @@ func (t *Training) openSalt() error {
 }
 
 // who hashes a subject.
-func (t *Training) who(s identity.Subject) uint64 {
+func (t *training) who(s identity.Subject) uint64 {
 	var b [49]byte
 	copy(b[:], t.salt[:])
 	b[32] = byte(s.Kind)
@@ -174,13 +177,13 @@ func (t *Training) who(s identity.Subject) uint64 {
 }
 
 // samples reports whether the subject is in the sample, and returns its hash.
-func (t *Training) samples(s identity.Subject) (who uint64, in bool) {
+func (t *training) samples(s identity.Subject) (who uint64, in bool) {
 	who = t.who(s)
 	return who, float64(who>>11)/(1<<53) < t.cfg.Sample
 }
 
 // observe notes the factors of an evaluation, in the order of FactorNames.
-func (t *Training) observe(sub identity.Subject, service uint16, at time.Time, x []float32, score float32) {
+func (t *training) observe(sub identity.Subject, service uint16, at time.Time, x []float32, score float32) {
 	who, in := t.samples(sub)
 	if !in {
 		return
@@ -199,7 +202,7 @@ func (t *Training) observe(sub identity.Subject, service uint16, at time.Time, x
 }
 
 // outcome notes what an event says of its subject, if it says anything.
-func (t *Training) outcome(e *verdict.Event) {
+func (t *training) outcome(e *verdict.Event) {
 	o := outcomeOf(e)
 	if o == 0 {
 		return
@@ -251,7 +254,7 @@ func outcomeOf(e *verdict.Event) outcome {
 }
 
 // begin makes the head of a record in the log's own buffer: kind, time in milliseconds, kind and hash of the subject.
-func (t *Training) begin(kind byte, subject identity.Kind, who uint64, at time.Time) []byte {
+func (t *training) begin(kind byte, subject identity.Kind, who uint64, at time.Time) []byte {
 	b := append(t.record[:0], kind)
 	b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMilli())) //nolint:gosec // after 1970
 	b = append(b, byte(subject))
@@ -259,7 +262,7 @@ func (t *Training) begin(kind byte, subject identity.Kind, who uint64, at time.T
 }
 
 // write appends a record. The caller holds the lock.
-func (t *Training) write(b []byte) bool {
+func (t *training) write(b []byte) bool {
 	t.record = b
 	err := t.append(b)
 	if err != nil {
@@ -272,7 +275,7 @@ func (t *Training) write(b []byte) bool {
 	return err == nil
 }
 
-func (t *Training) append(b []byte) error {
+func (t *training) append(b []byte) error {
 	if t.file == nil || t.size+int64(len(b)) > t.cfg.MaxBytes/trainingFiles {
 		if err := t.rotate(); err != nil {
 			return err
@@ -288,7 +291,7 @@ func (t *Training) append(b []byte) error {
 }
 
 // rotate begins a new file, and removes old ones.
-func (t *Training) rotate() error {
+func (t *training) rotate() error {
 	if err := t.end(); err != nil {
 		return err
 	}
@@ -325,7 +328,7 @@ func (t *Training) rotate() error {
 }
 
 // end closes the present file.
-func (t *Training) end() error {
+func (t *training) end() error {
 	if t.file == nil {
 		return nil
 	}
@@ -334,8 +337,8 @@ func (t *Training) end() error {
 	return err
 }
 
-// Flush writes out what is buffered.
-func (t *Training) Flush() error {
+// flush writes out what is buffered.
+func (t *training) flush() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.file == nil {
@@ -344,24 +347,21 @@ func (t *Training) Flush() error {
 	return t.out.Flush()
 }
 
-func (t *Training) flushing() {
+func (t *training) flushing() {
 	tick := time.NewTicker(trainingFlush)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			_ = t.Flush() // the next write says so too, and is counted
+			_ = t.flush() // the next write says so too, and is counted
 		case <-t.stop:
 			return
 		}
 	}
 }
 
-// Dir returns where the files are.
-func (t *Training) Dir() string { return t.dir }
-
-// Close writes out what is buffered. Nothing may be observed afterwards.
-func (t *Training) Close() error {
+// close writes out what is buffered. Nothing may be observed afterwards.
+func (t *training) close() error {
 	close(t.stop)
 	t.wg.Wait()
 	t.mu.Lock()
@@ -369,8 +369,19 @@ func (t *Training) Close() error {
 	return t.end()
 }
 
-// SetTraining sets the log of factors. It must be called before the first event.
-func (p *Processor) SetTraining(t *Training) { p.training = t }
+// Learns reports whether verified crawlers, which are not judged, are to be offered as events: for the training log.
+func (p *Processor) Learns() bool { return p.training != nil }
+
+// ExportTraining writes the training log as the function of that name does, with what is buffered.
+func (p *Processor) ExportTraining(w io.Writer, o ExportOptions, now time.Time) (Exported, error) {
+	if p.training == nil {
+		return Exported{}, errors.New("no training log is kept")
+	}
+	if err := p.training.flush(); err != nil {
+		return Exported{}, err
+	}
+	return ExportTraining(p.training.dir, w, o, now)
+}
 
 // learn follows a verified crawler, which is not judged and counts nowhere, for the training log alone: of robots it is
 // the one whose label is certain.

@@ -22,9 +22,9 @@ import (
 
 var trainingDay = time.Date(2026, 3, 4, 10, 0, 0, 0, time.UTC)
 
-func openTraining(t *testing.T, dir string, sample float64, most int64) *Training {
+func openTraining(t *testing.T, dir string, sample float64, most int64) *training {
 	t.Helper()
-	log, err := OpenTraining(TrainingConfig{Sample: sample, MaxBytes: most}, dir, zerolog.Nop(), metrics.NewSet())
+	log, err := newTraining(TrainingConfig{Sample: sample, MaxBytes: most}, dir, zerolog.Nop(), metrics.NewSet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestTrainingLabels(t *testing.T) {
 	tell(listed, verdict.EventRequest, verdict.CauseBanList, verdict.Observe)
 	see(listed)  // not late: in mode observe nobody is answered
 	see(watched) // nor this
-	if err := log.Close(); err != nil {
+	if err := log.close(); err != nil {
 		t.Fatal(err)
 	}
 
@@ -154,7 +154,7 @@ func TestTrainingNamesNobody(t *testing.T) {
 	log := openTraining(t, dir, 1, 8<<20)
 	sub := identity.AddrSubject(netip.MustParseAddr("203.0.113.77"))
 	log.observe(sub, 0, trainingDay, make([]float32, len(FactorNames())), 0)
-	if err := log.Close(); err != nil {
+	if err := log.close(); err != nil {
 		t.Fatal(err)
 	}
 	files, err := trainingLogs(dir)
@@ -176,7 +176,7 @@ func TestTrainingNamesNobody(t *testing.T) {
 		}
 	}
 	other := openTraining(t, t.TempDir(), 1, 8<<20)
-	defer other.Close()
+	defer other.close()
 	if other.who(sub) == log.who(sub) {
 		t.Error("two logs call a subject by the same hash")
 	}
@@ -193,7 +193,7 @@ func TestTrainingSamplesSubjects(t *testing.T) {
 		for n := range subjects {
 			log.observe(someone(identity.KindIP, n), 0, trainingDay, x, 0)
 		}
-		if err := log.Close(); err != nil {
+		if err := log.close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -206,7 +206,7 @@ func TestTrainingSamplesSubjects(t *testing.T) {
 			t.Fatalf("%s has %d rows of 3", who, len(r))
 		}
 	}
-	if log, err := OpenTraining(TrainingConfig{MaxBytes: 1 << 20}, filepath.Join(dir, "none"), zerolog.Nop(), metrics.NewSet()); log != nil || err != nil {
+	if log, err := newTraining(TrainingConfig{MaxBytes: 1 << 20}, filepath.Join(dir, "none"), zerolog.Nop(), metrics.NewSet()); log != nil || err != nil {
 		t.Errorf("without a sample: %v, %v", log, err)
 	}
 }
@@ -239,7 +239,7 @@ func TestTrainingIsBounded(t *testing.T) {
 			t.Fatalf("%d bytes after %d rows, more than %d", size(), n, most)
 		}
 	}
-	if err := log.Close(); err != nil {
+	if err := log.close(); err != nil {
 		t.Fatal(err)
 	}
 	if size() < most/2 {
@@ -251,7 +251,7 @@ func TestTrainingIsBounded(t *testing.T) {
 		t.Error("the newest row is gone")
 	}
 	for range 3 * trainingMost {
-		if err := openTraining(t, dir, 1, most).Close(); err != nil {
+		if err := openTraining(t, dir, 1, most).close(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -267,7 +267,7 @@ func TestTrainingAfterACrash(t *testing.T) {
 	for n := range 10 {
 		log.observe(someone(identity.KindIP, n), 0, trainingDay, make([]float32, len(FactorNames())), 0)
 	}
-	if err := log.Close(); err != nil {
+	if err := log.close(); err != nil {
 		t.Fatal(err)
 	}
 	files, _ := trainingLogs(dir)
@@ -292,7 +292,7 @@ func TestTrainingLearnsOfCrawlers(t *testing.T) {
 	g.end() // the test itself processes
 	dir := t.TempDir()
 	log := openTraining(t, dir, 1, 8<<20)
-	g.p.SetTraining(log)
+	g.p.training = log
 	crawler := identity.AddrSubject(netip.MustParseAddr("192.0.2.9"))
 	for n := range 200 {
 		e := verdict.Event{At: trainingDay.Add(time.Duration(n) * 100 * time.Millisecond), Service: g.s.Index, Cause: verdict.CauseWhite, N: 1, Method: 'G', Status: 200}
@@ -304,7 +304,7 @@ func TestTrainingLearnsOfCrawlers(t *testing.T) {
 	if n := g.p.groups.live.Load(); n != 0 {
 		t.Errorf("it counts in %d groups", n)
 	}
-	if err := log.Close(); err != nil {
+	if err := log.close(); err != nil {
 		t.Fatal(err)
 	}
 	rows, done := export(t, dir, ExportOptions{}, trainingDay.Add(time.Hour))
@@ -330,11 +330,11 @@ func FuzzReadTraining(f *testing.F) {
 }
 
 func BenchmarkTrainingObserve(b *testing.B) {
-	log, err := OpenTraining(TrainingConfig{Sample: 1, MaxBytes: 64 << 20}, b.TempDir(), zerolog.Nop(), metrics.NewSet())
+	log, err := newTraining(TrainingConfig{Sample: 1, MaxBytes: 64 << 20}, b.TempDir(), zerolog.Nop(), metrics.NewSet())
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer log.Close()
+	defer log.close()
 	x := make([]float32, len(FactorNames()))
 	b.ReportAllocs()
 	for n := range b.N {
