@@ -20,7 +20,7 @@ type economyRun struct {
 
 // harvest runs one make through a gateway of its own.
 func harvest(ctx context.Context, file string, cfg traffic.Config, m traffic.Make) (h traffic.Harvest, err error) {
-	r, err := newTrafficRehearsal(file, &cfg)
+	r, err := newTrafficRehearsal(file, &cfg, nil)
 	if err != nil {
 		return h, err
 	}
