@@ -382,27 +382,6 @@ func TestFindPartner(t *testing.T) {
 	demands("/xml?query=other", &Partner{}, false)
 }
 
-func TestPrefersJSON(t *testing.T) {
-	f := func(accept string, want bool) {
-		t.Helper()
-		if prefersJSON(accept) != want {
-			t.Errorf("%q: %v", accept, !want)
-		}
-	}
-	f("application/json", true)
-	f("application/json, text/plain, */*", true)
-	f("application/json;q=0.9, text/html;q=0.8", true)
-	f("APPLICATION/JSON; charset=utf-8", true)
-	f("text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8", false)
-	f("text/html, application/json", false)
-	f("application/json;q=0.5, text/html", false)
-	f("application/json;q=0", false)
-	f("*/*", false)
-	f("", false)
-	f("application/json;q=oops", false)
-	f(strings.Repeat("application/json,", 1000), false)
-}
-
 func TestConfigValidate(t *testing.T) {
 	good := DefaultConfig()
 	if err := good.Validate(); err != nil {

@@ -61,7 +61,7 @@ func (c *Captcha) grantField(q *Request, m *Message, token []byte, ttl time.Dura
 // TakeGrant spends the grant for a message, if q brings one and the pass that makes it good. It returns the decision
 // that was made of the message, and the field that takes the cookie away.
 func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone HeaderField, ok bool) {
-	token, found := findCookie(q.View, grantName(m))
+	token, found := q.View.Cookie(grantName(m))
 	if !found || q.Partner != nil {
 		return "", HeaderField{}, false
 	}

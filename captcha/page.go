@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/templates"
 )
@@ -111,7 +112,7 @@ func (c *Captcha) rememberLang(q *Request, a *Response, p *params) {
 func (q *Request) secure() bool { return strings.HasPrefix(q.Base, "https://") }
 
 func hasCookie(q *Request, name string) bool {
-	_, ok := findCookie(q.View, name)
+	_, ok := q.View.Cookie(name)
 	return ok
 }
 
@@ -301,26 +302,11 @@ func (c *Captcha) Static(q *Request, path string) Response {
 	a.add("Access-Control-Allow-Origin", "*")
 	a.add("Cross-Origin-Resource-Policy", "cross-origin")
 	a.Body = file.Body
-	if file.Gzip != nil && acceptsGzip(string(q.View.Get("Accept-Encoding"))) {
+	if file.Gzip != nil && request.AcceptsCoding(q.View.Get("Accept-Encoding"), "gzip") {
 		a.add("Content-Encoding", "gzip")
 		a.Body = file.Gzip
 	}
 	return a
-}
-
-// acceptsGzip reports whether an Accept-Encoding names gzip and does not refuse it.
-func acceptsGzip(accept string) bool {
-	if len(accept) > 1024 {
-		return false
-	}
-	for item := range strings.SplitSeq(accept, ",") {
-		coding, args, _ := strings.Cut(item, ";")
-		if strings.EqualFold(strings.TrimSpace(coding), "gzip") {
-			q, has := strings.CutPrefix(strings.ReplaceAll(strings.ToLower(args), " ", ""), "q=")
-			return !has || thousandths(q) > 0
-		}
-	}
-	return false
 }
 
 func (c *Captcha) notAllowed(q *Request, allow string) Response {

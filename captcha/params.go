@@ -169,32 +169,8 @@ func sameSecret(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// maxCookie bounds the Cookie fields that are looked at.
-const maxCookie = 16 << 10
-
-// findCookie returns the value of the first cookie of this name.
-func findCookie(v *request.View, name string) (value []byte, ok bool) {
-	left := maxCookie
-	for i := range v.Fields {
-		f := &v.Fields[i]
-		if len(f.Name) != len("cookie") || !bytes.EqualFold(f.Name, []byte("cookie")) {
-			continue
-		}
-		if left -= len(f.Value); left < 0 {
-			return nil, false
-		}
-		for pair := range bytes.SplitSeq(f.Value, []byte{';'}) {
-			k, val, has := bytes.Cut(bytes.TrimSpace(pair), []byte{'='})
-			if has && string(k) == name {
-				return val, true
-			}
-		}
-	}
-	return nil, false
-}
-
 func cookieValue(v *request.View, name string) string {
-	value, _ := findCookie(v, name)
+	value, _ := v.Cookie(name)
 	return string(value)
 }
 
@@ -203,51 +179,8 @@ func wantsJSON(q *Request, p *params) bool {
 	if p.format != "" {
 		return p.format == "json"
 	}
-	if strings.EqualFold(string(q.View.Get("X-Requested-With")), "XMLHttpRequest") {
+	if request.EqualFold(q.View.Get("X-Requested-With"), "XMLHttpRequest") {
 		return true
 	}
-	return prefersJSON(string(q.View.Get("Accept")))
-}
-
-// prefersJSON reports whether an Accept names application/json and no kind of HTML with a quality as high.
-func prefersJSON(accept string) bool {
-	if len(accept) > 1024 {
-		return false
-	}
-	json, html := 0, 0
-	for item := range strings.SplitSeq(accept, ",") {
-		kind, args, _ := strings.Cut(item, ";")
-		quality := 1000
-		for arg := range strings.SplitSeq(args, ";") {
-			if v, ok := strings.CutPrefix(strings.TrimSpace(strings.ToLower(arg)), "q="); ok {
-				quality = thousandths(v)
-			}
-		}
-		switch strings.ToLower(strings.TrimSpace(kind)) {
-		case "application/json":
-			json = max(json, quality)
-		case "text/html", "application/xhtml+xml":
-			html = max(html, quality)
-		}
-	}
-	return json > html
-}
-
-// thousandths reads a quality of RFC 9110, 0 to 1 with up to three decimals; anything else is 0.
-func thousandths(s string) int {
-	whole, frac, _ := strings.Cut(s, ".")
-	if len(frac) > 3 || strings.Trim(frac, "0123456789") != "" {
-		return 0
-	}
-	switch whole {
-	case "1":
-		return 1000
-	case "0":
-		n := 0
-		for _, c := range []byte((frac + "000")[:3]) {
-			n = n*10 + int(c-'0')
-		}
-		return n
-	}
-	return 0
+	return q.View.Accept().PrefersJSON()
 }

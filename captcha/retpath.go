@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -64,34 +65,32 @@ func parseLocation(raw string) (location, bool) {
 
 func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// splitAuthority takes host and port apart; the host is lower-case afterwards.
+// splitAuthority takes host and port apart; the host is lower-case afterwards. It refuses what some reader takes for
+// another host or port than the rest do: an empty port, zeros before it, empty labels, hyphens at the ends of one.
 func splitAuthority(a string) (host, port string, ok bool) {
-	host = strings.ToLower(a)
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
-		host, port = host[:i], host[i+1:]
-		n, err := strconv.ParseUint(port, 10, 16)
-		if err != nil || n == 0 || strconv.FormatUint(n, 10) != port {
-			return "", "", false
-		}
+	h, p, ok := request.SplitHost([]byte(strings.ToLower(a)))
+	host, port = string(h), string(p)
+	if strings.HasSuffix(a, ":") || strings.HasPrefix(port, "0") {
+		return "", "", false
 	}
-	return host, port, validHost(host)
+	return host, port, ok && plainHost(host)
 }
 
-// validHost accepts what every reader takes for the same host: DNS names in ASCII, IPv4, and IPv6 in brackets.
-func validHost(h string) bool {
-	if len(h) == 0 || len(h) > 253 {
+// plainHost reports whether every reader takes h, in lower case and without port, for the same host.
+func plainHost(h string) bool {
+	host, port, ok := request.SplitHost([]byte(h))
+	if !ok || port != nil || len(host) != len(h) || len(h) > 253 {
 		return false
 	}
-	if inner, ok := strings.CutPrefix(h, "["); ok {
-		inner, ok = strings.CutSuffix(inner, "]")
-		return ok && inner != "" && strings.Trim(inner, "0123456789abcdef:.") == ""
+	if h[0] == '[' {
+		return true
 	}
 	for label := range strings.SplitSeq(h, ".") {
 		if label == "" || label[0] == '-' || label[len(label)-1] == '-' {
 			return false
 		}
 	}
-	return strings.Trim(h, "abcdefghijklmnopqrstuvwxyz0123456789-._") == ""
+	return strings.IndexByte(h, '~') < 0
 }
 
 func defaultPort(scheme string) string {

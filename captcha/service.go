@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"antirobot/identity"
@@ -301,18 +300,13 @@ type hostRule struct {
 }
 
 func parseHostRule(s string) (hostRule, error) {
-	h, port := s, ""
-	if i := strings.LastIndexByte(s, ':'); i >= 0 && !strings.HasSuffix(s, "]") {
-		h, port = s[:i], s[i+1:]
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return hostRule{}, fmt.Errorf("%q has no valid port", s)
-		}
-	}
-	r := hostRule{port: port}
-	r.host, r.wild = strings.CutPrefix(strings.ToLower(h), "*.")
-	if !validHost(r.host) {
+	var r hostRule
+	name, wild := strings.CutPrefix(s, "*.")
+	host, port, ok := splitAuthority(name)
+	if !ok {
 		return hostRule{}, fmt.Errorf("%q is no host, host:port or *.host", s)
 	}
+	r.host, r.port, r.wild = host, port, wild
 	return r, nil
 }
 
@@ -336,7 +330,7 @@ func parseOriginRule(s string) (originRule, error) {
 	s = strings.ToLower(s)
 	u, err := url.Parse(strings.Replace(s, "://*.", "://", 1))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
-		u.Path != "" || u.RawQuery != "" || u.Fragment != "" || !validHost(u.Hostname()) {
+		u.Path != "" || u.RawQuery != "" || u.Fragment != "" || !plainHost(u.Hostname()) {
 		return originRule{}, fmt.Errorf("%q is no origin like https://app.example.org", s)
 	}
 	if before, after, ok := strings.Cut(s, "*"); ok {
@@ -354,5 +348,5 @@ func (r originRule) fits(origin string) bool {
 		return false
 	}
 	label, ok = strings.CutSuffix(label, r.suffix)
-	return ok && validHost(label)
+	return ok && plainHost(label)
 }

@@ -28,7 +28,7 @@ type crawler struct {
 func newCrawler(c *CrawlerConfig) (*crawler, []error) {
 	cr := &crawler{name: c.Name}
 	for _, s := range c.UserAgent {
-		cr.agent.contains = append(cr.agent.contains, lowerASCII(s))
+		cr.agent.contains = append(cr.agent.contains, request.AppendLower(nil, s))
 	}
 	var errs []error
 	for _, expr := range c.UserAgentRegex {

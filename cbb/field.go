@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"sync"
 	"sync/atomic"
+
+	"antirobot/request"
 )
 
 // A field's conditions are answered together: the same few values come again and again (a browser's user agent), so
@@ -169,7 +171,7 @@ func (f *fieldMatcher) compute(value []byte, b *bitset) {
 	var buf [memoValue]byte
 	lower := buf[:0]
 	for _, c := range value {
-		lower = append(lower, lowerTable[c])
+		lower = append(lower, request.Lower(c))
 	}
 	for i := range f.conds {
 		if f.conds[i].match(value, lower) {
@@ -177,14 +179,3 @@ func (f *fieldMatcher) compute(value []byte, b *bitset) {
 		}
 	}
 }
-
-// lowerTable maps ASCII to lower case.
-var lowerTable = func() (t [256]byte) {
-	for i := range t {
-		t[i] = byte(i)
-		if 'A' <= i && i <= 'Z' {
-			t[i] = byte(i) + 'a' - 'A'
-		}
-	}
-	return t
-}()

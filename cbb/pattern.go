@@ -63,7 +63,7 @@ type bloom [4]uint64
 
 func (b *bloom) add(s []byte) {
 	for i := 1; i < len(s); i++ {
-		h := lowerTable[s[i-1]]*31 + lowerTable[s[i]]
+		h := request.Lower(s[i-1])*31 + request.Lower(s[i])
 		b[h>>6] |= 1 << (h & 63)
 	}
 }
@@ -132,7 +132,7 @@ func (p *probe) load(i int) *bitset {
 	f := p.rs.fields[i]
 	n := 0
 	for j := range p.v.Fields {
-		if h := &p.v.Fields[j]; len(h.Name) == len(f.name) && equalFold(h.Name, f.name) {
+		if h := &p.v.Fields[j]; request.EqualFold(h.Name, f.name) {
 			if n++; n == 1 {
 				p.bits[i] = f.match(h.Value)
 			} else {
@@ -162,7 +162,7 @@ func (p *probe) holds(c *fieldCond, white bool) bool {
 	}
 	f := p.rs.fields[c.field]
 	for j := range p.v.Fields {
-		if h := &p.v.Fields[j]; len(h.Name) == len(f.name) && equalFold(h.Name, f.name) {
+		if h := &p.v.Fields[j]; request.EqualFold(h.Name, f.name) {
 			if f.match(h.Value).has(c.cond) != white {
 				return !white
 			}
@@ -233,16 +233,6 @@ func oneOf(b []byte, list []string) bool {
 		}
 	}
 	return false
-}
-
-// equalFold compares ASCII without case; the lengths are equal.
-func equalFold(b []byte, s string) bool {
-	for i := range b {
-		if lowerTable[b[i]] != lowerTable[s[i]] {
-			return false
-		}
-	}
-	return true
 }
 
 // constantEqual compares in a time that does not tell how much is right: an exact header value may be a secret that a
@@ -441,7 +431,7 @@ func (rs *ruleset) addField(p *pattern, c *HeaderConfig) error {
 	case c.Value != "":
 		cond.exact = []byte(c.Value)
 	case c.Contains != "":
-		cond.contains = [][]byte{lowerASCII(c.Contains)}
+		cond.contains = [][]byte{request.AppendLower(nil, c.Contains)}
 	case c.Regex != "":
 		re, err := compileRegexp(c.Regex)
 		if err != nil {
@@ -454,12 +444,4 @@ func (rs *ruleset) addField(p *pattern, c *HeaderConfig) error {
 	f.conds = append(f.conds, cond)
 	p.fields = append(p.fields, fieldCond{field: i, cond: len(f.conds) - 1})
 	return nil
-}
-
-func lowerASCII(s string) []byte {
-	b := []byte(s)
-	for i, c := range b {
-		b[i] = lowerTable[c]
-	}
-	return b
 }

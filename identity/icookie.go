@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"bytes"
 	"encoding/binary"
 	"time"
 
@@ -81,14 +80,12 @@ func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSet
 }
 
 // wantsPage reports whether a browser loads a page: only such requests are given a cookie.
-func wantsPage(v *request.View, fetchMode, accept []byte) bool {
+func wantsPage(v *request.View) bool {
 	if string(v.Method) != "GET" {
 		return false
 	}
-	if len(fetchMode) > 0 {
-		return string(fetchMode) == "navigate"
+	if mode := v.Get("Sec-Fetch-Mode"); len(mode) > 0 {
+		return string(mode) == "navigate"
 	}
-	return bytes.Contains(accept, textHTML)
+	return v.Accept().WantsHTML()
 }
-
-var textHTML = []byte("text/html")

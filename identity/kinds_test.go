@@ -297,6 +297,9 @@ func TestCookieFields(t *testing.T) {
 	f("ip", strings.Repeat("a=b;", maxCookies), l)
 }
 
+// maxCookies is how many cookies of a request are looked at.
+const maxCookies = 300
+
 // TestHeaderFlood: pitfall 12, many cookies of every kind cost a bounded number of proofs and refusals.
 func TestHeaderFlood(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)

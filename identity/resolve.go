@@ -97,23 +97,7 @@ func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 	id.setAddr(addr, https)
 
 	var j jar
-	var fetchMode, accept []byte
-	budget := maxCookies
-	for i := range v.Fields {
-		f := &v.Fields[i]
-		switch len(f.Name) {
-		case len("Cookie"):
-			if request.EqualFold(f.Name, "cookie") {
-				budget -= j.collect(id, s, f.Value, budget)
-			} else if request.EqualFold(f.Name, "accept") {
-				accept = f.Value
-			}
-		case len("Sec-Fetch-Mode"):
-			if request.EqualFold(f.Name, "sec-fetch-mode") {
-				fetchMode = f.Value
-			}
-		}
-	}
+	j.collect(id, s, v)
 	at := v.At.Unix()
 	r.clock.advance(at)
 	var scope uint64
@@ -130,7 +114,7 @@ func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 		r.fuid(id, &j, s, at)
 	}
 	if s.names[KindI] != "" {
-		id.WantI = r.browser(id, &j, s, scope, at) && wantsPage(v, fetchMode, accept)
+		id.WantI = r.browser(id, &j, s, scope, at) && wantsPage(v)
 	}
 	if j.n[KindService] > 0 {
 		r.service(id, &j, s, at)
@@ -147,14 +131,9 @@ func (r *Resolver) ResolvePartner(id *Identity, v *request.View, s *CookieSettin
 	_, https := r.trust.Load().client(v)
 	id.setAddr(user.Unmap().WithZone(""), https)
 	var j jar
-	budget := maxCookies
 	only := CookieSettings{}
 	only.names[KindSpravka] = s.names[KindSpravka]
-	for i := range v.Fields {
-		if f := &v.Fields[i]; len(f.Name) == len("Cookie") && request.EqualFold(f.Name, "cookie") {
-			budget -= j.collect(id, &only, f.Value, budget)
-		}
-	}
+	j.collect(id, &only, v)
 	if j.n[KindSpravka] > 0 {
 		r.passes(id, &j, s.Scope(v.Host), partner, v.At.Unix())
 	}

@@ -1,7 +1,6 @@
 package identity
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -165,34 +165,15 @@ type jar struct {
 // without it.
 var limits = [numCookies]uint8{KindSpravka: maxPasses, KindL: 2, KindFuid: 2, KindI: 2, KindService: 2}
 
-// maxCookies bounds how many cookies of a request are looked at. Browsers send fewer than 200.
-const maxCookies = 300
-
-// collect puts the cookies of one Cookie field into the jar, and returns how many it looked at.
-func (j *jar) collect(id *Identity, s *CookieSettings, field []byte, budget int) int {
-	looked := 0
-	for len(field) > 0 && looked < budget {
-		looked++
-		var pair []byte
-		if i := bytes.IndexByte(field, ';'); i >= 0 {
-			pair, field = field[:i], field[i+1:]
-		} else {
-			pair, field = field, nil
-		}
-		for len(pair) > 0 && (pair[0] == ' ' || pair[0] == '\t') {
-			pair = pair[1:]
-		}
-		eq := bytes.IndexByte(pair, '=')
-		if eq <= 0 {
-			continue
-		}
+// collect puts the cookies of a request into the jar.
+func (j *jar) collect(id *Identity, s *CookieSettings, v *request.View) {
+	for c := v.Cookies(); c.Next(); {
 		for k := KindSpravka; k <= KindService; k++ {
-			if name := s.names[k]; len(name) == eq && string(pair[:eq]) == name {
-				j.put(id, k, trimValue(pair[eq+1:]))
+			if name := s.names[k]; name != "" && string(c.Name) == name {
+				j.put(id, k, c.Value)
 			}
 		}
 	}
-	return looked
 }
 
 func (j *jar) put(id *Identity, k Kind, value []byte) {
@@ -202,17 +183,6 @@ func (j *jar) put(id *Identity, k Kind, value []byte) {
 	}
 	j.values[k][j.n[k]] = value
 	j.n[k]++
-}
-
-// trimValue drops white space at the end and the quotes that RFC 6265 allows around a value.
-func trimValue(b []byte) []byte {
-	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t') {
-		b = b[:len(b)-1]
-	}
-	if len(b) >= 2 && b[0] == '"' && b[len(b)-1] == '"' {
-		b = b[1 : len(b)-1]
-	}
-	return b
 }
 
 // OwnCookies returns the names of the cookies that are the gateway's own business.

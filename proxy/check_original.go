@@ -50,7 +50,7 @@ const listOfHops = "X-Forwarded-For"
 
 // is reports whether a field has that name; "" is no field's.
 func is(f *request.Field, name string) bool {
-	return len(f.Name) == len(name) && name != "" && hasFoldPrefix(f.Name, name)
+	return name != "" && request.EqualFold(f.Name, name)
 }
 
 // collect reads the fields of set. One that comes twice is refused: the second would be the client's, and who reads
@@ -102,9 +102,9 @@ func (o *original) whence(v *request.View, set *headerSet) (problem string) {
 	}
 	v.Peer = addr
 	switch proto := bytes.TrimSpace(o.proto); {
-	case bytes.EqualFold(proto, schemeHTTPS), bytes.EqualFold(proto, []byte("wss")):
+	case request.EqualFold(proto, "https"), request.EqualFold(proto, "wss"):
 		v.TLS = true
-	case bytes.EqualFold(proto, schemeHTTP), bytes.EqualFold(proto, []byte("ws")):
+	case request.EqualFold(proto, "http"), request.EqualFold(proto, "ws"):
 		v.TLS = false
 	default:
 		return set.proto + " is neither http nor https"
@@ -122,7 +122,7 @@ func (o *original) what(v *request.View, set *headerSet, host []byte) (_ []byte,
 			return host, f.name + " is missing"
 		}
 	}
-	host, ok := h1.AppendHost(host[:0], o.host)
+	host, ok := request.AppendHostName(host[:0], o.host)
 	switch {
 	case !h1.ValidMethod(o.method):
 		return host, set.method + " is no method"

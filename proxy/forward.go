@@ -20,40 +20,20 @@ var ownNames = [...]string{"forwarded", "x-real-ip", "x-request-id", "x-client-i
 // clientMayNotSend reports whether a request field that the client sent stays here.
 func clientMayNotSend(name []byte) bool {
 	for _, p := range ownPrefixes {
-		if readsLike(name, p) {
+		if request.HasPrefixCGI(name, p) {
 			return true
 		}
 	}
 	for _, n := range ownNames {
-		if len(n) == len(name) && readsLike(name, n) {
+		if request.EqualCGI(name, n) {
 			return true
 		}
 	}
 	return false
 }
 
-// readsLike reports whether name begins with prefix for a service that, as CGI does, takes '_' for '-' and any case.
-func readsLike(name []byte, prefix string) bool {
-	if len(name) < len(prefix) || name[0]|0x20 != prefix[0] {
-		return false
-	}
-	for i := range len(prefix) {
-		c := name[i]
-		switch {
-		case c == '_':
-			c = '-'
-		case 'A' <= c && c <= 'Z':
-			c |= 0x20
-		}
-		if c != prefix[i] {
-			return false
-		}
-	}
-	return true
-}
-
 // serviceMayNotSend reports whether an answer's field stays here: the script in the page believes it.
-func serviceMayNotSend(name []byte) bool { return hasFoldPrefix(name, "x-antirobot-") }
+func serviceMayNotSend(name []byte) bool { return request.HasPrefixFold(name, "x-antirobot-") }
 
 // forward sends the request to the service and returns its answer. With a, the sealed request in it is sent instead,
 // once, and a's fields (the new pass) are added to the service's answer.

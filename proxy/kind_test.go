@@ -46,7 +46,8 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	f(kindPage, "GET /a.png", "Accept", browserAccept) // typed into the address line of an old browser
 	f(kindPage, "GET /a.png", fetch("document", "navigate")...)
 	f(kindPage, "GET /frame", fetch("iframe", "navigate")...)
-	f(kindPage, "DELETE /thing")
+	f(kindAJAX, "DELETE /thing") // no browser does that without a script
+	f(kindAJAX, "POST /", "Content-Type", "application/json", "Accept", "*/*")
 	f(kindForm, "POST /", fetch("document", "navigate", "Content-Type", "application/x-www-form-urlencoded")...)
 	f(kindForm, "POST /", "Content-Type", "Multipart/Form-Data; boundary=x")
 	f(kindPage, "POST /", "Content-Type", "application/octet-stream")
@@ -85,86 +86,6 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	if got := classify(view("GET /", preflight...), s, true); got != kindXML {
 		t.Errorf("an XML path: kind %d", got)
 	}
-}
-
-// TestPrefersJSON holds the Accept rule: JSON must be asked for by name, and rank first.
-func TestPrefersJSON(t *testing.T) {
-	f := func(want bool, accept string) {
-		t.Helper()
-		if got := prefersJSON([]byte(accept)); got != want {
-			t.Errorf("%q: %t", accept, got)
-		}
-	}
-	f(true, "application/json")
-	f(true, "APPLICATION/JSON")
-	f(true, "application/json, text/plain, */*")
-	f(true, " text/html;q=0.5 , application/json ;q=0.9")
-	f(true, "application/json;charset=utf-8;q=1.000")
-	f(false, "")
-	f(false, "*/*")
-	f(false, browserAccept)
-	f(false, "text/html, application/json")            // equal: a page
-	f(false, "application/json;q=0.5, text/plain")     // something else ranks first
-	f(false, "application/json;q=0")                   // refused by name
-	f(false, "application/xhtml+xml,application/json") // pages have two names
-	f(false, "application/jsonp")
-	f(false, "application/json;q=0.5, */*;q=0.8")
-	f(false, strings.Repeat("a/b,", 2000)+"application/json") // nobody honest sends that
-}
-
-func TestQuality(t *testing.T) {
-	f := func(want int, params string) {
-		t.Helper()
-		if got := quality([]byte(params)); got != want {
-			t.Errorf("%q: %d, wanted %d", params, got, want)
-		}
-	}
-	f(1000, "")
-	f(1000, "charset=utf-8")
-	f(1000, "q=1")
-	f(1000, "q=1.000")
-	f(0, "q=0")
-	f(0, "q=0.000")
-	f(500, "q=0.5")
-	f(333, " charset=x ; Q=0.333")
-	f(1000, "q=9") // out of range: as good as can be, never more
-	f(1000, "q=abc")
-	f(1000, "q=0.12345678")
-	f(1000, "q=")
-	f(1000, "q=-1")
-}
-
-func FuzzPrefersJSON(f *testing.F) {
-	for _, s := range []string{"", "*/*", "application/json", browserAccept, "application/json;q=.5,text/html;q=0.4;;q=,", ";;;,,,q=="} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		if prefersJSON([]byte(s)) && !strings.Contains(strings.ToLower(s), "application/json") {
-			t.Errorf("%q prefers what it does not name", s)
-		}
-		if q := quality([]byte(s)); q < 0 || q > 1000 {
-			t.Errorf("%q: quality %d", s, q)
-		}
-	})
-}
-
-func TestStaticExtension(t *testing.T) {
-	f := func(want bool, path string) {
-		t.Helper()
-		if got := hasStaticExtension([]byte(path)); got != want {
-			t.Errorf("%q: %t", path, got)
-		}
-	}
-	f(true, "/a.css")
-	f(true, "/a.b/c.WOFF2")
-	f(true, "/.js")
-	f(false, "/")
-	f(false, "/css")
-	f(false, "/a.css/page")
-	f(false, "/a.php")
-	f(false, "/a.")
-	f(false, "/robot.jsx")
-	f(false, "/a."+strings.Repeat("x", 4000))
 }
 
 // TestPitfall23StaticIsNoPace: what a page is made of does not count as the pace of its reader, and a call of a script

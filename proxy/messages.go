@@ -59,7 +59,7 @@ func (j *journey) judgeMessage() {
 // headerValues returns the values of a header field of the client's request.
 func (j *journey) headerValues(name string) (out []string) {
 	for i := range j.view.Fields {
-		if f := &j.view.Fields[i]; len(f.Name) == len(name) && strings.EqualFold(string(f.Name), name) {
+		if f := &j.view.Fields[i]; request.EqualFold(f.Name, name) {
 			out = append(out, string(f.Value))
 		}
 	}
@@ -198,7 +198,7 @@ func (j *journey) challengeMessage(q *captcha.Request) captcha.Response {
 		return c.ChallengeXML(q, false)
 	case j.kind() == kindSubresource:
 		return c.SubResource(q, false)
-	case j.kind() == kindAJAX, hasFoldPrefix(t, "application/json"), bytes.Contains(t, []byte("+json")):
+	case j.kind() == kindAJAX, request.HasPrefixFold(t, "application/json"), bytes.Contains(t, []byte("+json")):
 		return c.ChallengeMessageJSON(q, &j.message, decision)
 	default:
 		return c.ChallengeMessageForm(q, &j.message, decision)
@@ -243,7 +243,7 @@ func (j *journey) judgeCarried(route *messageRoute, r *captcha.SavedRequest, que
 	defer cancel()
 	p := posted{query: query, body: r.Body, header: func(name string) (out []string) {
 		for _, f := range r.Header {
-			if strings.EqualFold(f.Name, name) {
+			if request.EqualFold(f.Name, name) {
 				out = append(out, f.Value)
 			}
 		}

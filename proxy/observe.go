@@ -41,10 +41,10 @@ var eventKinds = [...]verdict.EventKind{
 	captcha.OutcomeFailed: verdict.EventFailed, captcha.OutcomeLimited: verdict.EventFailed,
 }
 
-// isStatic reports whether v asks for a part of a page; these come by the dozen and do not count as pace.
+// isStatic reports whether v says that it asks for a part of a page; these come by the dozen and do not count as pace.
 func isStatic(v *request.View) bool {
-	dest := v.Get("Sec-Fetch-Dest")
-	return hasStaticExtension(v.Path) || isSubresource(v, dest) && !isAJAX(v, dest)
+	k := v.Kind()
+	return k == request.KindPart || k == request.KindSocket || v.NamesPart()
 }
 
 func (j *journey) count(took time.Duration) {

@@ -1,6 +1,10 @@
 package replay
 
-import "bytes"
+import (
+	"bytes"
+
+	"antirobot/request"
+)
 
 // robotWords are parts of the User-Agents of programs that say what they are, in lower case.
 var robotWords = [...]string{
@@ -14,13 +18,7 @@ func declaresRobot(agent []byte) bool {
 		return true
 	}
 	var buf [256]byte
-	low := buf[:0]
-	for _, c := range agent[:min(len(agent), len(buf))] {
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		low = append(low, c)
-	}
+	low := request.AppendLower(buf[:0], agent[:min(len(agent), len(buf))])
 	for _, w := range robotWords {
 		if bytes.Contains(low, []byte(w)) {
 			return true

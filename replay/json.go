@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"time"
+
+	"antirobot/request"
 )
 
 // parseJSON reads a JSON line. Which server wrote it shows by its names.
@@ -185,7 +187,7 @@ func (l *jsonLine) headers(r *Record, prefix string, under byte) {
 	for i := range l.values {
 		v := &l.values[i]
 		name, ok := bytes.CutPrefix(v.key, []byte(prefix))
-		if !ok || isDash(v.text) || len(name) == 4 && bytes.EqualFold(name, nameHost) {
+		if !ok || isDash(v.text) || request.EqualFold(name, nameHost) {
 			continue
 		}
 		if under != '-' {

@@ -51,7 +51,7 @@ func (r *Record) field(name, value []byte) {
 		return
 	}
 	for i := range r.Fields {
-		if bytes.EqualFold(r.Fields[i].Name, name) {
+		if request.EqualFold(r.Fields[i].Name, name) {
 			return
 		}
 	}
@@ -64,7 +64,7 @@ const maxFields = 64
 // secret reports whether a field proves who somebody is. Such fields are left where they are.
 func secret(name []byte) bool {
 	for _, s := range [...]string{"cookie", "authorization", "proxy-authorization", "set-cookie"} {
-		if len(s) == len(name) && bytes.EqualFold(name, []byte(s)) {
+		if request.EqualFold(name, s) {
 			return true
 		}
 	}
@@ -81,7 +81,7 @@ var (
 // Agent returns the User-Agent, nil if there is none.
 func (r *Record) Agent() []byte {
 	for i := range r.Fields {
-		if bytes.EqualFold(r.Fields[i].Name, nameAgent) {
+		if request.EqualFold(r.Fields[i].Name, nameAgent) {
 			return r.Fields[i].Value
 		}
 	}
@@ -95,7 +95,7 @@ func (r *Record) view(v *request.View, host []byte) {
 	if len(v.HostPort) == 0 {
 		v.HostPort = host
 	}
-	v.Host = bareHost(v.HostPort)
+	v.Host = request.HostName(v.HostPort)
 	v.Target = originForm(r.Target)
 	v.Path, v.Query = v.Target, nil
 	if q := bytes.IndexByte(v.Target, '?'); q >= 0 {
@@ -103,19 +103,6 @@ func (r *Record) view(v *request.View, host []byte) {
 	}
 	v.Fields = append(fields, request.Field{Name: nameHost, Value: v.HostPort})
 	v.Fields = append(v.Fields, r.Fields...)
-}
-
-// bareHost returns a host in lower case and without its port.
-func bareHost(h []byte) []byte {
-	if i := bytes.LastIndexByte(h, ':'); i >= 0 && bytes.IndexByte(h[i:], ']') < 0 {
-		h = h[:i]
-	}
-	for _, c := range h {
-		if 'A' <= c && c <= 'Z' {
-			return bytes.ToLower(h)
-		}
-	}
-	return h
 }
 
 var rootPath = []byte("/")

@@ -51,23 +51,3 @@ func (v *View) Has(name string) bool {
 	}
 	return false
 }
-
-// EqualFold compares ASCII without case; the lengths are equal.
-func EqualFold(b []byte, s string) bool {
-	for i := 0; i < len(b); i++ {
-		x, y := b[i], s[i]
-		if x == y {
-			continue
-		}
-		if 'A' <= x && x <= 'Z' {
-			x += 'a' - 'A'
-		}
-		if 'A' <= y && y <= 'Z' {
-			y += 'a' - 'A'
-		}
-		if x != y {
-			return false
-		}
-	}
-	return true
-}

@@ -98,7 +98,7 @@ func http1Name(n string) string {
 
 func (b *browser) value(name string) []byte {
 	for i := range b.fields {
-		if strings.EqualFold(string(b.fields[i].Name), name) {
+		if request.EqualFold(b.fields[i].Name, name) {
 			return b.fields[i].Value
 		}
 	}

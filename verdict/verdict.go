@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/verdict/client"
 )
 
@@ -155,13 +156,13 @@ func typeOf(b []byte) Type {
 	switch {
 	case len(b) == 0:
 		return TypeUnknown
-	case client.HasPrefixFold(b, "text/html"), client.HasPrefixFold(b, "application/xhtml+xml"):
+	case request.HasPrefixFold(b, "text/html"), request.HasPrefixFold(b, "application/xhtml+xml"):
 		return TypeHTML
-	case client.HasPrefixFold(b, "application/json"), client.HasPrefixFold(b, "application/xml"), client.HasPrefixFold(b, "text/xml"):
+	case request.HasPrefixFold(b, "application/json"), request.HasPrefixFold(b, "application/xml"), request.HasPrefixFold(b, "text/xml"):
 		return TypeData
-	case client.HasPrefixFold(b, "image/"), client.HasPrefixFold(b, "text/css"), client.HasPrefixFold(b, "text/javascript"), client.HasPrefixFold(b, "application/javascript"),
-		client.HasPrefixFold(b, "application/x-javascript"), client.HasPrefixFold(b, "font/"), client.HasPrefixFold(b, "audio/"), client.HasPrefixFold(b, "video/"), client.HasPrefixFold(b, "application/font"),
-		client.HasPrefixFold(b, "application/wasm"), client.HasPrefixFold(b, "application/manifest"):
+	case request.HasPrefixFold(b, "image/"), request.HasPrefixFold(b, "text/css"), request.HasPrefixFold(b, "text/javascript"), request.HasPrefixFold(b, "application/javascript"),
+		request.HasPrefixFold(b, "application/x-javascript"), request.HasPrefixFold(b, "font/"), request.HasPrefixFold(b, "audio/"), request.HasPrefixFold(b, "video/"), request.HasPrefixFold(b, "application/font"),
+		request.HasPrefixFold(b, "application/wasm"), request.HasPrefixFold(b, "application/manifest"):
 		return TypePart
 	}
 	return TypeOther

@@ -43,7 +43,9 @@ func benchHandler(g *upstream.Group) Handler {
 			field("X-Forwarded-For", "203.0.113.7"), field("X-Forwarded-Proto", "https"), field("X-Forwarded-Host", "www.example.com"),
 			field("X-Real-IP", "203.0.113.7"), field("X-Request-Id", "0123456789abcdef0123456789abcdef"),
 		},
-		Drop: func(n []byte) bool { return hasPrefixFold(n, "x-antirobot-") || hasPrefixFold(n, "x-accel-") },
+		Drop: func(n []byte) bool {
+			return request.HasPrefixFold(n, "x-antirobot-") || request.HasPrefixFold(n, "x-accel-")
+		},
 	}
 	return handlerFunc(func(x *Exchange) { _, _ = x.Forward(g, &o) })
 }

@@ -1,7 +1,6 @@
 package h1
 
 import (
-	"bytes"
 	"strconv"
 
 	"antirobot/request"
@@ -92,7 +91,7 @@ func hostFor(o *ForwardOptions, given []byte, addr string) []byte {
 	case given != nil:
 		return given
 	}
-	if host := []byte(addr); validHost(host) {
+	if host := []byte(addr); isAuthority(host) {
 		return host
 	}
 	return []byte("localhost") // a socket's path
@@ -107,7 +106,7 @@ func (x *Exchange) countsForwards() bool {
 // replaced reports whether ours takes a field's place, also in the eyes of a CGI program.
 func replaced(o *ForwardOptions, name []byte) bool {
 	for i := range o.SetFields {
-		if foldCGI(name, o.SetFields[i].Name) {
+		if request.EqualCGI(name, o.SetFields[i].Name) {
 			return true
 		}
 	}
@@ -122,39 +121,10 @@ func appendCookies(dst []byte, f *request.Field, names []string) []byte {
 	dst = append(dst, f.Name...)
 	dst = append(dst, ": "...)
 	empty := len(dst)
-	for rest := f.Value; rest != nil; {
-		var pair []byte
-		if i := bytes.IndexByte(rest, ';'); i >= 0 {
-			pair, rest = rest[:i], rest[i+1:]
-		} else {
-			pair, rest = rest, nil
-		}
-		pair = trim(pair)
-		if len(pair) == 0 || cookieIn(pair, names) {
-			continue
-		}
-		if len(dst) > empty {
-			dst = append(dst, "; "...)
-		}
-		dst = append(dst, pair...)
-	}
-	if len(dst) == empty {
+	if dst = request.AppendCookiesWithout(dst, f.Value, names); len(dst) == empty {
 		return dst[:begin]
 	}
 	return append(dst, "\r\n"...)
-}
-
-func cookieIn(pair []byte, names []string) bool {
-	name := pair
-	if i := bytes.IndexByte(pair, '='); i >= 0 {
-		name = trim(pair[:i])
-	}
-	for _, s := range names {
-		if string(name) == s {
-			return true
-		}
-	}
-	return false
 }
 
 // appendReplay appends the head of a request that the handler made up.

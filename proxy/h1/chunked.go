@@ -202,11 +202,11 @@ func trailerAllowed(name []byte) bool {
 		"expires", "location", "retry-after", "vary", "warning", "pragma", "range", "www-authenticate", "if-match",
 		"if-none-match", "if-modified-since", "if-unmodified-since", "if-range", "origin", "x-request-id",
 	} {
-		if fold(name, s) {
+		if request.EqualFold(name, s) {
 			return false
 		}
 	}
-	return !hasPrefixFold(name, "x-antirobot-") && !hasPrefixFold(name, "x-accel-")
+	return !request.HasPrefixFold(name, "x-antirobot-") && !request.HasPrefixFold(name, "x-accel-")
 }
 
 func appendField(dst, name, value []byte) []byte {

@@ -46,7 +46,7 @@ func (x *Exchange) start() {
 	h := &c.h
 	x.hostName = x.hostName[:0]
 	if h.host != nil {
-		x.hostName = appendHostName(x.hostName, h.host)
+		x.hostName, _ = request.AppendHostName(x.hostName, h.host)
 	}
 	x.View = request.View{
 		At: time.Now(), Method: h.method, Host: x.hostName, HostPort: h.host, Target: h.target, Path: h.target,

@@ -111,7 +111,7 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 	if x.gone {
 		return ErrClientGone
 	}
-	if !validFields(o.SetFields) || !validFields(o.AddAnswer) || o.Host != nil && !validHost(o.Host) {
+	if !validFields(o.SetFields) || !validFields(o.AddAnswer) || o.Host != nil && !isAuthority(o.Host) {
 		return ErrBadField
 	}
 	if r := o.Replay; r != nil {
@@ -182,7 +182,7 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 	if err == nil {
 		res.Status, res.HeadAt = l.h.status, time.Since(start)
 		for i := range l.h.fields {
-			if f := &l.h.fields[i]; len(f.Name) == len("content-type") && fold(f.Name, "content-type") {
+			if f := &l.h.fields[i]; len(f.Name) == len("content-type") && request.EqualFold(f.Name, "content-type") {
 				res.ContentType = f.Value
 			}
 		}
@@ -258,7 +258,7 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 				return err
 			}
 		case h.status == 101:
-			if o.Replay != nil || !c.h.websocket() || h.upgradeNum != 1 || !h.upgrade || !fold(h.upgradeTo, "websocket") {
+			if o.Replay != nil || !c.h.websocket() || h.upgradeNum != 1 || !h.upgrade || !request.EqualFold(h.upgradeTo, "websocket") {
 				return fmt.Errorf("%w: unasked 101", ErrBadResponse)
 			}
 			return nil

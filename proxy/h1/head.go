@@ -213,7 +213,7 @@ func (h *head) parseFraming(equalLengths bool) error {
 // parseEncoding accepts "chunked" and nothing else. What is no list of codings, or has chunked elsewhere than once at
 // the end, could be read in two ways.
 func (h *head) parseEncoding(v []byte) error {
-	if fold(v, "chunked") {
+	if request.EqualFold(v, "chunked") {
 		h.chunked = true
 		return nil
 	}
@@ -222,7 +222,7 @@ func (h *head) parseEncoding(v []byte) error {
 		if !ok {
 			break
 		}
-		if !isName(item) || fold(item, "chunked") && more != nil || fold(item, "identity") {
+		if !isName(item) || request.EqualFold(item, "chunked") && more != nil || request.EqualFold(item, "identity") {
 			return badEncoding
 		}
 		rest = more
@@ -240,15 +240,15 @@ func (h *head) parseConnection(v []byte) error {
 		rest = more
 		switch {
 		case len(item) == 0:
-		case fold(item, "close"):
+		case request.EqualFold(item, "close"):
 			h.close = true
-		case fold(item, "keep-alive"):
+		case request.EqualFold(item, "keep-alive"):
 			h.keepAlive = true
-		case fold(item, "upgrade"):
+		case request.EqualFold(item, "upgrade"):
 			h.upgrade = true
 		case !isName(item):
 			return badValue
-		case fold(item, "te"):
+		case request.EqualFold(item, "te"):
 		default:
 			h.nominates = true
 		}
@@ -275,7 +275,7 @@ func (h *head) nominated(name []byte, k kind) bool {
 			if !ok {
 				break
 			}
-			if foldBytes(item, name) {
+			if request.EqualFold(item, name) {
 				return true
 			}
 			rest = more

@@ -13,12 +13,3 @@ func ValidTarget(method, target []byte) bool {
 	}
 	return target[0] == '/' || string(target) == "*" && string(method) == "OPTIONS"
 }
-
-// AppendHost appends what View.Host has of an authority (host[:port]): lower case, no port, no trailing dot. ok is
-// false, and dst is as it was, if the authority is malformed.
-func AppendHost(dst, authority []byte) (_ []byte, ok bool) {
-	if !validHost(authority) {
-		return dst, false
-	}
-	return appendHostName(dst, authority), true
-}

@@ -218,7 +218,7 @@ func TestRequestHeadersOnTheirWay(t *testing.T) {
 	g := newGateway(t, s, setup{options: ForwardOptions{
 		SetFields: []request.Field{field("X-Forwarded-For", "1.2.3.4"), field("X-Request-Id", "id")},
 		Drop: func(n []byte) bool {
-			return hasPrefixFold(n, "x-antirobot-") || hasPrefixFold(n, "x-accel-")
+			return request.HasPrefixFold(n, "x-antirobot-") || request.HasPrefixFold(n, "x-accel-")
 		},
 		DropCookies: []string{"i", "spravka"},
 	}})

@@ -2,7 +2,8 @@ package h1
 
 import (
 	"bytes"
-	"net/netip"
+
+	"antirobot/request"
 )
 
 // parseRequest reads a request head of RFC 9112 section 3 and refuses whatever two readers could read differently.
@@ -80,14 +81,14 @@ func (h *head) parseRequestFields() error {
 				if !ok {
 					break
 				}
-				h.teTrailers = h.teTrailers || fold(item, "trailers")
+				h.teTrailers = h.teTrailers || request.EqualFold(item, "trailers")
 				rest = more
 			}
 		case kExpect:
 			if h.minor == 0 {
 				continue // RFC 9110 section 10.1.1: a 1.0 client does not know it
 			}
-			if !fold(v, "100-continue") {
+			if !request.EqualFold(v, "100-continue") {
 				return badExpect
 			}
 			h.expect = true
@@ -104,7 +105,7 @@ func (h *head) parseRequestFields() error {
 		}
 		return nil
 	}
-	if !validHost(h.host) {
+	if !isAuthority(h.host) {
 		return badHost
 	}
 	return nil
@@ -129,9 +130,9 @@ func (h *head) parseTarget(t []byte) error {
 	var port string
 	var rest []byte
 	switch {
-	case hasPrefixFold(t, "http://"):
+	case request.HasPrefixFold(t, "http://"):
 		port, rest = "80", t[len("http://"):]
-	case hasPrefixFold(t, "https://"):
+	case request.HasPrefixFold(t, "https://"):
 		port, rest = "443", t[len("https://"):]
 	default:
 		return badTarget
@@ -141,10 +142,10 @@ func (h *head) parseTarget(t []byte) error {
 		end = len(rest)
 	}
 	authority, target := rest[:end], rest[end:]
-	if !validHost(authority) {
+	if !isAuthority(authority) {
 		return badTarget // userinfo too
 	}
-	if h.hostGiven && !sameAuthority(authority, h.host, port) {
+	if h.hostGiven && !request.SameAuthority(authority, h.host, port) {
 		return badHostMismatch
 	}
 	h.host = authority
@@ -166,73 +167,8 @@ var (
 	rootPath = []byte("/")
 )
 
-// splitHost splits host[:port]; the brackets of an IPv6 address stay. ok is false if it is malformed.
-func splitHost(b []byte) (host, port []byte, ok bool) {
-	if len(b) > 0 && b[0] == '[' {
-		i := bytes.IndexByte(b, ']')
-		if i < 0 {
-			return nil, nil, false
-		}
-		host, port = b[:i+1], b[i+1:]
-		if len(port) == 0 {
-			return host, nil, true
-		}
-		if port[0] != ':' {
-			return nil, nil, false
-		}
-		return host, port[1:], true
-	}
-	i := bytes.IndexByte(b, ':')
-	if i < 0 {
-		return b, nil, true
-	}
-	return b[:i], b[i+1:], true
-}
-
-// validHost accepts a name, an IPv4 address or a bracketed IPv6 address, with an optional port. Escapes and sub-delims,
-// which the grammar allows and no host name has, are refused: they are read differently everywhere.
-func validHost(b []byte) bool {
-	host, port, ok := splitHost(b)
-	if !ok || len(host) == 0 || len(b) > 262 {
-		return false
-	}
-	if len(port) > 5 || !all(port, isDigit) {
-		return false
-	}
-	if n, _ := parseLength(port); n > 65535 {
-		return false
-	}
-	if host[0] == '[' {
-		a, err := netip.ParseAddr(string(host[1 : len(host)-1]))
-		return err == nil && a.Is6() && a.Zone() == ""
-	}
-	return all(host, isHost) && string(host) != "."
-}
-
-// sameAuthority compares two authorities without case; a missing port is the scheme's.
-func sameAuthority(a, b []byte, schemePort string) bool {
-	ah, ap, _ := splitHost(a)
-	bh, bp, _ := splitHost(b)
-	if !foldBytes(ah, bh) {
-		return false
-	}
-	if len(ap) == 0 {
-		ap = []byte(schemePort)
-	}
-	if len(bp) == 0 {
-		bp = []byte(schemePort)
-	}
-	return bytes.Equal(ap, bp)
-}
-
-// appendHostName appends the lower-cased host of an authority without port and without one trailing dot.
-func appendHostName(dst, authority []byte) []byte {
-	host, _, _ := splitHost(authority)
-	if n := len(host); n > 1 && host[n-1] == '.' {
-		host = host[:n-1]
-	}
-	for _, c := range host {
-		dst = append(dst, lower(c))
-	}
-	return dst
+// isAuthority reports whether b is a host with an optional port.
+func isAuthority(b []byte) bool {
+	_, _, ok := request.SplitHost(b)
+	return ok
 }

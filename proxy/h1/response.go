@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+
+	"antirobot/request"
 )
 
 // readResponse reads and parses one answer's head, an interim one included. It is as strict as a request's but for what
@@ -75,13 +77,13 @@ func idempotent(method []byte) bool {
 // websocket reports whether the head asks for a WebSocket as RFC 6455 section 4.1 wants it. The version is left to the
 // service, which has an answer for a wrong one.
 func (h *head) websocket() bool {
-	if !h.upgrade || h.upgradeNum != 1 || h.minor != 1 || !fold(h.upgradeTo, "websocket") ||
+	if !h.upgrade || h.upgradeNum != 1 || h.minor != 1 || !request.EqualFold(h.upgradeTo, "websocket") ||
 		string(h.method) != "GET" || h.chunked || h.length > 0 {
 		return false
 	}
 	keys := 0
 	for i := range h.fields {
-		if f := &h.fields[i]; fold(f.Name, "sec-websocket-key") && len(f.Value) > 0 {
+		if f := &h.fields[i]; request.EqualFold(f.Name, "sec-websocket-key") && len(f.Value) > 0 {
 			keys++
 		}
 	}

@@ -1,6 +1,10 @@
 package h1
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"antirobot/request"
+)
 
 // The character classes of RFC 9110 section 5.6.2 and RFC 3986, one bit each.
 const (
@@ -73,62 +77,6 @@ func isText(b []byte) bool {
 
 // isName reports whether b may be the name of a header field or a method.
 func isName(b []byte) bool { return len(b) > 0 && all(b, isToken) }
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + ('a' - 'A')
-	}
-	return c
-}
-
-// fold compares b with s without case; s is lower-case.
-func fold(b []byte, s string) bool {
-	if len(b) != len(s) {
-		return false
-	}
-	for i := 0; i < len(b); i++ {
-		if lower(b[i]) != s[i] {
-			return false
-		}
-	}
-	return true
-}
-
-// foldBytes compares two slices without case.
-func foldBytes(a, b []byte) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := 0; i < len(a); i++ {
-		if lower(a[i]) != lower(b[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-// foldCGI compares two names as a CGI program sees them: without case, and with '_' equal to '-'.
-func foldCGI(a, b []byte) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := 0; i < len(a); i++ {
-		x, y := lower(a[i]), lower(b[i])
-		if x == '_' {
-			x = '-'
-		}
-		if y == '_' {
-			y = '-'
-		}
-		if x != y {
-			return false
-		}
-	}
-	return true
-}
-
-// hasPrefixFold reports whether b begins with s, without case; s is lower-case.
-func hasPrefixFold(b []byte, s string) bool { return len(b) >= len(s) && fold(b[:len(s)], s) }
 
 // trim cuts optional white space (SP, HTAB) from both ends.
 func trim(b []byte) []byte {
@@ -212,68 +160,68 @@ func knownKind(name []byte) kind {
 	case 2:
 		return is(name, "te", kTE)
 	case 4:
-		if lower(name[0]) == 'h' {
+		if request.Lower(name[0]) == 'h' {
 			return is(name, "host", kHost)
 		}
 		return is(name, "date", kDate)
 	case 6:
-		if lower(name[0]) == 'c' {
+		if request.Lower(name[0]) == 'c' {
 			return is(name, "cookie", kCookie)
 		}
 		return is(name, "expect", kExpect)
 	case 7:
-		if lower(name[0]) == 't' {
+		if request.Lower(name[0]) == 't' {
 			return is(name, "trailer", kTrailer)
 		}
 		return is(name, "upgrade", kUpgrade)
 	case 9:
-		if lower(name[0]) == 'f' {
+		if request.Lower(name[0]) == 'f' {
 			return is(name, "forwarded", kForwarded)
 		}
 		return is(name, "x-real-ip", kForwarded)
 	case 10:
-		if lower(name[0]) == 'k' {
+		if request.Lower(name[0]) == 'k' {
 			return is(name, "keep-alive", kHop)
 		}
 		return is(name, "connection", kConnection)
 	case 12:
-		if lower(name[0]) == 'm' {
+		if request.Lower(name[0]) == 'm' {
 			return is(name, "max-forwards", kMaxForwards)
 		}
 	case 14:
-		if lower(name[0]) == 'c' {
+		if request.Lower(name[0]) == 'c' {
 			return is(name, "content-length", kLength)
 		}
 		return is(name, "http2-settings", kHop)
 	case 16:
-		if lower(name[0]) == 'p' {
+		if request.Lower(name[0]) == 'p' {
 			return is(name, "proxy-connection", kHop)
 		}
 	case 17:
-		if lower(name[0]) == 't' {
+		if request.Lower(name[0]) == 't' {
 			return is(name, "transfer-encoding", kEncoding)
 		}
 	case 18:
-		if lower(name[0]) == 'p' {
+		if request.Lower(name[0]) == 'p' {
 			return is(name, "proxy-authenticate", kHop)
 		}
 	case 19:
-		if lower(name[0]) == 'p' {
+		if request.Lower(name[0]) == 'p' {
 			return is(name, "proxy-authorization", kHop)
 		}
 	case 25:
-		if lower(name[0]) == 'p' {
+		if request.Lower(name[0]) == 'p' {
 			return is(name, "proxy-authentication-info", kHop)
 		}
 	}
-	if len(name) > 12 && lower(name[0]) == 'x' && hasPrefixFold(name, "x-forwarded-") {
+	if len(name) > 12 && request.Lower(name[0]) == 'x' && request.HasPrefixFold(name, "x-forwarded-") {
 		return kForwarded
 	}
 	return plain
 }
 
 func is(name []byte, s string, k kind) kind {
-	if fold(name, s) {
+	if request.EqualFold(name, s) {
 		return k
 	}
 	return plain
@@ -290,7 +238,7 @@ func cgiKind(name []byte) kind {
 		}
 	}
 	if len(name) > len(b) {
-		if hasPrefixFold(b[:], "x-forwarded-") {
+		if request.HasPrefixFold(b[:], "x-forwarded-") {
 			return kLookalike
 		}
 		return plain

@@ -1,7 +1,6 @@
 package requestrules
 
 import (
-	"bytes"
 	"context"
 	"strconv"
 	"strings"
@@ -113,7 +112,7 @@ func (r *run) header(name string) (rules.Value, bool) {
 	first, more := -1, false
 	fields := r.view.Fields
 	for i := range fields {
-		if len(fields[i].Name) != len(name) || !strings.EqualFold(borrowed(fields[i].Name), name) {
+		if !request.EqualFold(fields[i].Name, name) {
 			continue
 		}
 		if first < 0 {
@@ -130,7 +129,7 @@ func (r *run) header(name string) (rules.Value, bool) {
 	}
 	from := len(r.joined)
 	for i := first; i < len(fields); i++ {
-		if len(fields[i].Name) == len(name) && strings.EqualFold(borrowed(fields[i].Name), name) {
+		if request.EqualFold(fields[i].Name, name) {
 			if len(r.joined) > from {
 				r.joined = append(r.joined, ", "...)
 			}
@@ -140,27 +139,10 @@ func (r *run) header(name string) (rules.Value, bool) {
 	return rules.Value{Kind: rules.Text, Text: borrowed(r.joined[from:])}, true
 }
 
-// cookie returns the first cookie of a name, without quotes around it.
+// cookie returns the first cookie of a name.
 func (r *run) cookie(name string) (rules.Value, bool) {
-	for i := range r.view.Fields {
-		f := &r.view.Fields[i]
-		if len(f.Name) != len("cookie") || !strings.EqualFold(borrowed(f.Name), "cookie") {
-			continue
-		}
-		for rest := f.Value; len(rest) > 0; {
-			var pair []byte
-			pair, rest, _ = bytes.Cut(rest, []byte{';'})
-			key, value, ok := bytes.Cut(pair, []byte{'='})
-			if ok && string(bytes.TrimSpace(key)) == name {
-				value = bytes.TrimSpace(value)
-				if n := len(value); n > 1 && value[0] == '"' && value[n-1] == '"' {
-					value = value[1 : n-1]
-				}
-				return rules.Value{Kind: rules.Text, Text: borrowed(value)}, true
-			}
-		}
-	}
-	return rules.Value{}, false
+	value, ok := r.view.Cookie(name)
+	return rules.Value{Kind: rules.Text, Text: borrowed(value)}, ok
 }
 
 // Frequency is rules.Storages. Each service counts on its own.

@@ -1,6 +1,10 @@
 package client
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"antirobot/request"
+)
 
 // Family is what kind of client a User-Agent claims to be.
 type Family uint8
@@ -279,14 +283,14 @@ func namesRobot(ua []byte, i int) bool {
 	switch ua[i] | 0x20 {
 	case 'b':
 		// CUBOT makes telephones; robots end with the word, or are called botnik.
-		return HasPrefixFold(ua[i:], "bot") && (i < 2 || !HasPrefixFold(ua[i-2:], "cubot")) &&
+		return request.HasPrefixFold(ua[i:], "bot") && (i < 2 || !request.HasPrefixFold(ua[i-2:], "cubot")) &&
 			(len(ua) == i+3 || ua[i+3]|0x20 < 'a' || ua[i+3]|0x20 > 'z')
 	case 'c':
-		return HasPrefixFold(ua[i:], "crawl")
+		return request.HasPrefixFold(ua[i:], "crawl")
 	case 's':
-		return HasPrefixFold(ua[i:], "spider") || HasPrefixFold(ua[i:], "scrap")
+		return request.HasPrefixFold(ua[i:], "spider") || request.HasPrefixFold(ua[i:], "scrap")
 	default:
-		return HasPrefixFold(ua[i:], "+http")
+		return request.HasPrefixFold(ua[i:], "+http")
 	}
 }
 
@@ -303,7 +307,7 @@ func namesCrawler(b []byte) bool {
 		return false
 	}
 	for _, name := range crawlers {
-		if b[0]|0x20 == name[0] && HasPrefixFold(b, name) {
+		if b[0]|0x20 == name[0] && request.HasPrefixFold(b, name) {
 			return true
 		}
 	}
@@ -326,31 +330,14 @@ func product(ua []byte) Family {
 		n++
 	}
 	for _, s := range apps {
-		if HasPrefixFold(ua[:n], s) {
+		if request.HasPrefixFold(ua[:n], s) {
 			return FamilyApp
 		}
 	}
 	for _, s := range libraries {
-		if HasPrefixFold(ua[:n], s) && (len(s) > 3 || len(s) == n) {
+		if request.HasPrefixFold(ua[:n], s) && (len(s) > 3 || len(s) == n) {
 			return FamilyLibrary
 		}
 	}
 	return FamilyOther
-}
-
-// HasPrefixFold reports whether b begins with s, which is in lower case, compared without case.
-func HasPrefixFold(b []byte, s string) bool {
-	if len(b) < len(s) {
-		return false
-	}
-	for i := range len(s) {
-		c := b[i]
-		if 'A' <= c && c <= 'Z' {
-			c |= 0x20
-		}
-		if c != s[i] {
-			return false
-		}
-	}
-	return true
 }

@@ -168,10 +168,11 @@ func referer(value, host []byte) (Referer, uint32) {
 		n = len(rest)
 	}
 	of, path := rest[:n], rest[n:]
-	if port := bytes.IndexByte(of, ':'); port >= 0 && !bytes.Contains(of, []byte{']'}) {
-		of = of[:port]
+	name, _, ok := request.SplitHost(of)
+	if !ok {
+		return RefererMalformed, 0
 	}
-	if !sameSite(of, host) {
+	if !sameSite(name, host) {
 		return RefererForeign, 0
 	}
 	if end := bytes.IndexAny(path, "?#"); end >= 0 {
@@ -185,9 +186,9 @@ func referer(value, host []byte) (Referer, uint32) {
 
 func cutScheme(value []byte) (rest []byte, ok bool) {
 	switch {
-	case HasPrefixFold(value, "https://"):
+	case request.HasPrefixFold(value, "https://"):
 		return value[len("https://"):], true
-	case HasPrefixFold(value, "http://"):
+	case request.HasPrefixFold(value, "http://"):
 		return value[len("http://"):], true
 	}
 	return nil, false
@@ -198,7 +199,7 @@ func sameSite(a, b []byte) bool {
 	if len(a) < len(b) {
 		a, b = b, a
 	}
-	if len(b) == 0 || !bytes.EqualFold(a[len(a)-len(b):], b) {
+	if len(b) == 0 || !request.HasSuffixFold(a, b) {
 		return false
 	}
 	return len(a) == len(b) || a[len(a)-len(b)-1] == '.' && bytes.IndexByte(b, '.') >= 0
@@ -211,11 +212,11 @@ func pathKind(path []byte) PathKind {
 		return PathPage
 	case string(path) == "/robots.txt":
 		return PathRobots
-	case HasPrefixFold(path, "/sitemap"), hasSuffix(path, ".rss"), hasSuffix(path, ".atom"), hasSuffix(path, "/feed"),
+	case request.HasPrefixFold(path, "/sitemap"), hasSuffix(path, ".rss"), hasSuffix(path, ".atom"), hasSuffix(path, "/feed"),
 		hasSuffix(path, "/feed/"), hasSuffix(path, "/rss"):
 		return PathFeed
-	case path[1] == '.' && !HasPrefixFold(path, "/.well-known/"), HasPrefixFold(path, "/wp-"), HasPrefixFold(path, "/phpmyadmin"),
-		HasPrefixFold(path, "/cgi-bin/"), HasPrefixFold(path, "/vendor/phpunit"), hasSuffix(path, ".php"), hasSuffix(path, ".env"),
+	case path[1] == '.' && !request.HasPrefixFold(path, "/.well-known/"), request.HasPrefixFold(path, "/wp-"), request.HasPrefixFold(path, "/phpmyadmin"),
+		request.HasPrefixFold(path, "/cgi-bin/"), request.HasPrefixFold(path, "/vendor/phpunit"), hasSuffix(path, ".php"), hasSuffix(path, ".env"),
 		hasSuffix(path, ".sql"), hasSuffix(path, ".bak"), hasSuffix(path, ".asp"), hasSuffix(path, ".aspx"), hasSuffix(path, ".jsp"),
 		hasSuffix(path, "/.git/config"):
 		return PathProbe

@@ -1,0 +1,121 @@
+package request
+
+import (
+	"bytes"
+	"net/netip"
+	"unsafe"
+)
+
+// maxHost bounds an authority: a name of 253 bytes, a dot, and a port.
+const maxHost = 262
+
+// SplitHost splits host[:port]. The brackets of an IPv6 address stay with the host. ok is false for what is no
+// authority: user information, a bad port, a name with anything but letters, digits, '-', '.', '_' and '~'. Escapes and
+// sub-delims, which the grammar allows and no host has, are refused: they are read differently everywhere.
+func SplitHost(authority []byte) (host, port []byte, ok bool) {
+	if len(authority) == 0 || len(authority) > maxHost {
+		return nil, nil, false
+	}
+	host, port, ok = cutPort(authority)
+	if !ok || !validPort(port) {
+		return nil, nil, false
+	}
+	if host[0] == '[' {
+		a, err := netip.ParseAddr(borrow(host[1 : len(host)-1]))
+		return host, port, err == nil && a.Is6() && a.Zone() == ""
+	}
+	for _, c := range host {
+		if !inName[c] {
+			return nil, nil, false
+		}
+	}
+	return host, port, string(host) != "."
+}
+
+// cutPort cuts the port off. The host is not empty; one that begins with a bracket ends with the other.
+func cutPort(b []byte) (host, port []byte, ok bool) {
+	end := bytes.IndexByte(b, ':')
+	if b[0] == '[' {
+		end = bytes.IndexByte(b, ']') + 1
+		if end == 0 {
+			return nil, nil, false
+		}
+	}
+	if end < 0 || end == len(b) {
+		return b, nil, true
+	}
+	if end == 0 || b[end] != ':' {
+		return nil, nil, false
+	}
+	return b[:end], b[end+1:], true
+}
+
+// validPort accepts no port at all, and 0 to 65535.
+func validPort(b []byte) bool {
+	n := 0
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return false
+		}
+		if n = n*10 + int(c-'0'); n > 65535 {
+			return false
+		}
+	}
+	return len(b) <= 5
+}
+
+// inName is the bytes of a name, and of an IPv4 address.
+var inName = func() (t [256]bool) {
+	for _, c := range []byte("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~") {
+		t[c] = true
+	}
+	return t
+}()
+
+// AppendHostName appends the host of an authority as it is compared: in lower case, without port and without one dot at
+// the end; ok is false, and dst as it was, if it is none.
+func AppendHostName(dst, authority []byte) (_ []byte, ok bool) {
+	host, _, ok := SplitHost(authority)
+	if !ok {
+		return dst, false
+	}
+	return AppendLower(dst, bytes.TrimSuffix(host, dot)), true
+}
+
+var dot = []byte{'.'}
+
+// HostName returns what AppendHostName appends: the same bytes if they are so already, else a copy; nil for what is no
+// authority.
+func HostName(authority []byte) []byte {
+	host, _, ok := SplitHost(authority)
+	if !ok {
+		return nil
+	}
+	host = bytes.TrimSuffix(host, dot)
+	for _, c := range host {
+		if lower[c] != c {
+			return AppendLower(nil, host)
+		}
+	}
+	return host
+}
+
+// SameAuthority compares two authorities without case; a port that is missing is that of the scheme.
+func SameAuthority(a, b []byte, schemePort string) bool {
+	ah, ap, aok := SplitHost(a)
+	bh, bp, bok := SplitHost(b)
+	if !aok || !bok || !EqualFold(ah, bh) {
+		return false
+	}
+	return portOr(ap, schemePort) == portOr(bp, schemePort)
+}
+
+func portOr(port []byte, or string) string {
+	if len(port) == 0 {
+		return or
+	}
+	return borrow(port)
+}
+
+// borrow lends b as a string to a call that keeps nothing of it. The bytes must not change before that call returns.
+func borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

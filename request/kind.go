@@ -1,0 +1,238 @@
+package request
+
+import "bytes"
+
+// Kind is what a request asks for, as far as the request itself says. A client chooses what it says: that a request is a
+// part of a page is a claim, which only the answer proves.
+type Kind uint8
+
+// The kinds.
+const (
+	KindPage      Kind = iota // a page for somebody to look at: a navigation, or nothing says otherwise
+	KindForm                  // a form that somebody submitted
+	KindScript                // a call of a script in a page, which reads data
+	KindAPI                   // a call of a program, which reads data: nothing says that a page has asked
+	KindFeed                  // a feed, a sitemap, robots.txt, for a program that says nothing else
+	KindFile                  // a download: a document or an archive that is no page
+	KindPart                  // a part of a page: an image, a style, a script, a font, a beacon
+	KindSocket                // a WebSocket
+	KindPreflight             // what a browser asks before a script's call to another origin
+)
+
+var kindNames = [...]string{"page", "form", "script", "api", "feed", "file", "part", "socket", "preflight"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// asking is the fields that say what is asked for; of several of one name the first counts.
+type asking struct {
+	dest, mode, content, upgrade, with   []byte
+	accept, origin, referer, preflighted bool
+	jay                                  bool // an Accept field has the letter that JSON begins with
+}
+
+func (a *asking) read(fields []Field) {
+	for i := range fields {
+		f := &fields[i]
+		switch len(f.Name) {
+		case 6:
+			if EqualFold(f.Name, "accept") {
+				a.accept = true
+				a.jay = a.jay || bytes.IndexByte(f.Value, 'j') >= 0 || bytes.IndexByte(f.Value, 'J') >= 0
+			}
+			a.origin = a.origin || EqualFold(f.Name, "origin")
+		case 7:
+			first(&a.upgrade, f, "upgrade")
+			a.referer = a.referer || EqualFold(f.Name, "referer")
+		case 12:
+			first(&a.content, f, "content-type")
+		case 14:
+			first(&a.dest, f, "sec-fetch-dest")
+			first(&a.mode, f, "sec-fetch-mode")
+		case 16:
+			first(&a.with, f, "x-requested-with")
+		case 29:
+			a.preflighted = a.preflighted || EqualFold(f.Name, "access-control-request-method")
+		}
+	}
+}
+
+func first(into *[]byte, f *Field, name string) {
+	if *into == nil && EqualFold(f.Name, name) {
+		*into = f.Value
+	}
+}
+
+// Kind says what v asks for. It looks at the method, the path, and the fields Sec-Fetch-*, Accept, X-Requested-With,
+// Origin, Referer, Upgrade and Content-Type; where these contradict each other it is a page.
+func (v *View) Kind() Kind {
+	var a asking
+	a.read(v.Fields)
+	if a.preflighted && a.origin && string(v.Method) == "OPTIONS" {
+		return KindPreflight
+	}
+	if EqualFold(a.with, "XMLHttpRequest") {
+		return KindScript
+	}
+	if len(a.dest) > 0 || len(a.mode) > 0 {
+		return v.fetched(&a)
+	}
+	return v.unsaid(&a)
+}
+
+// caller tells the call of a page's script from that of a program.
+func (a *asking) caller() Kind {
+	if a.origin || a.referer {
+		return KindScript
+	}
+	return KindAPI
+}
+
+// fetched is the kind of a request whose browser says what it is for.
+func (v *View) fetched(a *asking) Kind {
+	navigates := string(a.mode) == "navigate"
+	if string(a.mode) == "websocket" {
+		return KindSocket
+	}
+	switch string(a.dest) {
+	case "":
+		if !navigates {
+			return v.unsaid(a)
+		}
+		return v.document(a)
+	case "document", "iframe", "frame", "fencedframe":
+		if a.jay && v.Accept().PrefersJSON() {
+			return KindScript
+		}
+		return v.document(a)
+	case "empty":
+		switch {
+		case navigates:
+			return KindFile
+		case string(a.mode) == "cors", string(a.mode) == "same-origin", a.jay && v.Accept().PrefersJSON():
+			return KindScript
+		}
+		return KindPart
+	case "websocket":
+		return KindSocket
+	case "object", "embed":
+		return KindPart
+	}
+	if navigates {
+		return v.document(a)
+	}
+	return KindPart
+}
+
+// document tells the kinds of what is looked at.
+func (v *View) document(a *asking) Kind {
+	switch {
+	case v.isForm(a):
+		return KindForm
+	case v.NamesFile():
+		return KindFile
+	}
+	return KindPage
+}
+
+// unsaid is the kind of a request without Sec-Fetch fields: of a program, an old browser, or a site without https.
+func (v *View) unsaid(a *asking) Kind {
+	switch {
+	case a.jay && v.Accept().PrefersJSON():
+		return a.caller()
+	case EqualFold(a.upgrade, "websocket"):
+		return KindSocket
+	case v.isForm(a):
+		return KindForm
+	case v.callsByMethod(a):
+		return a.caller()
+	case v.NamesPart() && !(a.accept && v.Accept().WantsHTML()):
+		return KindPart
+	case v.NamesFeed():
+		return KindFeed
+	}
+	return v.document(a)
+}
+
+func (v *View) isForm(a *asking) bool {
+	return string(v.Method) == "POST" &&
+		(HasPrefixFold(a.content, "application/x-www-form-urlencoded") || HasPrefixFold(a.content, "multipart/form-data"))
+}
+
+// callsByMethod reports whether no page of a browser without scripts can make such a request.
+func (v *View) callsByMethod(a *asking) bool {
+	switch string(v.Method) {
+	case "GET", "HEAD", "OPTIONS", "TRACE":
+		return false
+	case "POST":
+		t, _, _ := bytes.Cut(a.content, semicolon)
+		t = trim(t)
+		return EqualFold(t, "application/json") || HasSuffixFold(t, "+json")
+	}
+	return true
+}
+
+var semicolon = []byte{';'}
+
+// The endings of names, without the dot.
+var (
+	partEndings = [...]string{
+		"css", "js", "mjs", "map", "png", "jpg", "jpeg", "gif", "webp", "avif", "svg", "ico", "bmp", "woff", "woff2", "ttf",
+		"otf", "eot", "mp3", "mp4", "webm", "ogg", "wav", "m4a", "wasm", "webmanifest",
+	}
+	fileEndings = [...]string{
+		"pdf", "zip", "gz", "tgz", "tar", "bz2", "xz", "7z", "rar", "csv", "tsv", "xls", "xlsx", "doc", "docx", "ppt", "pptx",
+		"odt", "ods", "epub", "apk", "dmg", "iso", "exe", "msi", "deb", "rpm",
+	}
+	feedEndings = [...]string{"rss", "atom"}
+)
+
+// longestEnding bounds an ending, in bytes.
+const longestEnding = 11
+
+// NamesPart reports whether the path ends as the name of a part of a page does, however it is read.
+func (v *View) NamesPart() bool { return endsWith(v.Path, partEndings[:]) }
+
+// NamesFile reports whether the path ends as the name of a download does, however it is read.
+func (v *View) NamesFile() bool { return endsWith(v.Path, fileEndings[:]) }
+
+// NamesFeed reports whether the path is that of a feed, a sitemap or robots.txt.
+func (v *View) NamesFeed() bool {
+	p := v.Path
+	return endsWith(p, feedEndings[:]) || string(p) == "/robots.txt" || HasPrefixFold(p, "/sitemap") ||
+		HasSuffixFold(p, "/feed") || HasSuffixFold(p, "/feed/") || HasSuffixFold(p, "/rss")
+}
+
+// endsWith reports whether a path has one of the endings both as it came and in its normal form: /product/1;x.css is no
+// style for a service that drops parameters.
+func endsWith(path []byte, endings []string) bool {
+	if !hasEnding(path, endings) {
+		return false
+	}
+	if IsNormal(path) {
+		return true
+	}
+	var buf [512]byte
+	if len(path) >= len(buf) {
+		return false
+	}
+	return hasEnding(NormalPath(buf[:0], path), endings)
+}
+
+func hasEnding(path []byte, endings []string) bool {
+	tail := path[max(0, len(path)-longestEnding-1):]
+	dot := bytes.LastIndexByte(tail, '.')
+	if dot < 0 {
+		return false
+	}
+	for _, e := range endings {
+		if EqualFold(tail[dot+1:], e) {
+			return true
+		}
+	}
+	return false
+}
