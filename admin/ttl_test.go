@@ -14,7 +14,7 @@ func TestParseTTL(t *testing.T) {
 	day := 24 * time.Hour
 	f := func(in string, want time.Duration) {
 		t.Helper()
-		got, err := ParseTTL(in)
+		got, err := parseTTL(in)
 		if got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: %v, %v; want %v", in, got, err, want)
 		}
@@ -37,7 +37,7 @@ func TestParseTTL(t *testing.T) {
 func TestTTLRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := time.Duration(rapid.Int64Range(1, 100_000*86400).Draw(t, "seconds")) * time.Second
-		got, err := ParseTTL(formatTTL(want))
+		got, err := parseTTL(formatTTL(want))
 		if err != nil || got != want {
 			t.Fatalf("%v printed as %s reads as %v, %v", want, formatTTL(want), got, err)
 		}
@@ -49,7 +49,7 @@ func FuzzParseTTL(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		if d, err := ParseTTL(s); (err == nil) != (d > 0) {
+		if d, err := parseTTL(s); (err == nil) != (d > 0) {
 			t.Errorf("%q: %v, %v", s, d, err)
 		}
 	})

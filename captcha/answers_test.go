@@ -347,7 +347,7 @@ func TestFindPartner(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
 		s.Partners = []PartnerConfig{
 			{Name: "keyed", Key: "0123456789abcdef+&"},
-			{Name: "placed", Addresses: []string{"192.0.2.0/28", "2001:db8::1"}},
+			{Name: "placed", Addresses: []string{"192.0.2.0/28", "2001:db8::1", "::ffff:10.1.2.3", "::ffff:198.51.100.0/120"}},
 		}
 	})
 	f := func(target, from, want string) {
@@ -369,6 +369,9 @@ func TestFindPartner(t *testing.T) {
 	f("/xml", "192.0.2.16", "")
 	f("/xml", "2001:db8::1", "placed")
 	f("/xml?key=wrong", "2001:db8::1", "placed")
+	f("/xml", "10.1.2.3", "placed")
+	f("/xml", "198.51.100.200", "placed")
+	f("/xml", "198.51.101.1", "")
 
 	demands := func(target string, p *Partner, want bool) {
 		t.Helper()

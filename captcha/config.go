@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/settings"
 	"antirobot/spravka"
 )
 
@@ -124,7 +125,7 @@ func (c *Config) Validate() error {
 		number("rates."+r.key+".burst", int64(r.Burst), 1, 1_000_000)
 	}
 	number("passes_per_hour", c.PassesPerHour, 1, 1_000_000)
-	errs = append(errs, prefixed("pass.", c.Pass.Validate())...)
+	errs = append(errs, settings.At("pass", c.Pass.Validate()))
 	c.Work.validate(bad)
 	number("render_concurrency", int64(c.RenderConcurrency), 0, 1024)
 	number("render_queue", int64(c.RenderQueue), 0, 1<<20)
@@ -151,19 +152,4 @@ func (c *Config) Validate() error {
 		bad("lang_cookie: the same as probe_cookie")
 	}
 	return errors.Join(errs...)
-}
-
-// prefixed puts a path before each of the joined errors.
-func prefixed(path string, err error) []error {
-	if err == nil {
-		return nil
-	}
-	var out []error
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		for _, e := range joined.Unwrap() {
-			out = append(out, prefixed(path, e)...)
-		}
-		return out
-	}
-	return []error{fmt.Errorf("%s%w", path, err)}
 }

@@ -10,6 +10,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/settings"
 	"antirobot/spravka"
 	"antirobot/templates"
 )
@@ -98,7 +99,7 @@ func (c *ServiceConfig) Validate() error {
 	if c.OnStoreFailure != "open" && c.OnStoreFailure != "closed" {
 		bad("on_store_failure: %q is neither open nor closed", c.OnStoreFailure)
 	}
-	errs = append(errs, prefixed("branding.", c.Branding.Validate())...)
+	errs = append(errs, settings.At("branding", c.Branding.Validate()))
 	return errors.Join(errs...)
 }
 
@@ -121,7 +122,7 @@ func (c *ServiceConfig) validatePartners() (errs []error) {
 			bad("%s.key: shorter than %d characters", at, minPartnerKey)
 		}
 		for j, a := range p.Addresses {
-			if _, err := parsePrefix(a); err != nil {
+			if _, err := settings.ParseNetwork(a); err != nil {
 				bad("%s.addresses[%d]: %w", at, j, err)
 			}
 		}
@@ -139,17 +140,6 @@ func validPrefix(p string) bool {
 		}
 	}
 	return true
-}
-
-func parsePrefix(s string) (netip.Prefix, error) {
-	if a, err := netip.ParseAddr(s); err == nil {
-		return netip.PrefixFrom(a, a.BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return p, fmt.Errorf("%q is no address or network", s)
-	}
-	return p.Masked(), nil
 }
 
 // Settings is a ServiceConfig made ready. It is immutable and safe for concurrent use.
@@ -188,11 +178,11 @@ func NewSettings(name string, cfg ServiceConfig, id *identity.CookieSettings, ow
 	}
 	own, err := set.For(&cfg.Branding)
 	if err != nil {
-		return nil, errors.Join(prefixed("branding.", err)...)
+		return nil, settings.At("branding", err)
 	}
 	brand, err := own.Brand(cfg.Branding)
 	if err != nil {
-		return nil, errors.Join(prefixed("branding.", err)...)
+		return nil, settings.At("branding", err)
 	}
 	s := &Settings{
 		name: name, prefix: cfg.Prefix, ownHost: ownHost, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, yandex: cfg.CompatYandex,
@@ -218,7 +208,7 @@ func NewSettings(name string, cfg ServiceConfig, id *identity.CookieSettings, ow
 	for _, p := range cfg.Partners {
 		partner := Partner{Name: p.Name, key: p.Key}
 		for _, a := range p.Addresses {
-			n, _ := parsePrefix(a) // validated
+			n, _ := settings.ParseNetwork(a) // validated
 			partner.networks = append(partner.networks, n)
 		}
 		s.partners = append(s.partners, partner)

@@ -1,11 +1,13 @@
 package cbb
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"strings"
 
 	"antirobot/identity"
+	"antirobot/settings"
 )
 
 // item is what one entry names: a range of addresses or a subject.
@@ -21,19 +23,19 @@ func parseItem(s string) (item, error) {
 		return item{}, fmt.Errorf("empty entry")
 	}
 	if i := strings.IndexByte(s, '/'); i > 0 {
-		if p, err := netip.ParsePrefix(s); err == nil {
-			return prefixItem(p)
+		if p, err := settings.ParseNetwork(s); err == nil {
+			return item{lo: p.Addr(), hi: lastOf(p), prefix: p}, nil
 		} else if !strings.Contains(s[:i], ":") || looksNumeric(s[:i]) {
-			return item{}, fmt.Errorf("no network: %w", err)
+			return item{}, reason(err)
 		}
 	}
-	a, aerr := parseAddr(s)
+	a, aerr := settings.ParseAddr(s)
 	if aerr == nil {
 		return item{lo: a, hi: a, prefix: netip.PrefixFrom(a, a.BitLen())}, nil
 	}
 	if from, to, ok := strings.Cut(s, "-"); ok {
-		lo, err1 := parseAddr(strings.TrimSpace(from))
-		hi, err2 := parseAddr(strings.TrimSpace(to))
+		lo, err1 := settings.ParseAddr(strings.TrimSpace(from))
+		hi, err2 := settings.ParseAddr(strings.TrimSpace(to))
 		switch {
 		case err1 == nil && err2 == nil && lo.BitLen() != hi.BitLen():
 			return item{}, fmt.Errorf("a range from IPv4 to IPv6")
@@ -42,7 +44,7 @@ func parseItem(s string) (item, error) {
 		case err1 == nil && err2 == nil:
 			return item{lo: lo, hi: hi}, nil
 		case err1 == nil:
-			return item{}, fmt.Errorf("no end of a range: %w", err2)
+			return item{}, fmt.Errorf("no end of a range: %w", reason(err2))
 		}
 	}
 	if strings.Contains(s, ":") && !looksNumeric(s) {
@@ -52,36 +54,24 @@ func parseItem(s string) (item, error) {
 		}
 		return item{subject: sub}, nil
 	}
-	return item{}, aerr
+	return item{}, reason(aerr)
+}
+
+// reason is what is wrong with an entry that was meant as an address or a network, without the entry: who reports it
+// names it.
+func reason(err error) error {
+	for _, known := range []error{settings.ErrZone, settings.ErrMapped} {
+		if errors.Is(err, known) {
+			return known
+		}
+	}
+	return errors.New("no address, network, range or subject")
 }
 
 // looksNumeric reports whether s can only be meant as an IPv6 address: hex digits, colons, dots, with a hex digit or a
 // colon first, and a second colon.
 func looksNumeric(s string) bool {
 	return strings.Count(s, ":") > 1 && strings.Trim(s, "0123456789abcdefABCDEF:.") == ""
-}
-
-func parseAddr(s string) (netip.Addr, error) {
-	a, err := netip.ParseAddr(s)
-	if err != nil {
-		return a, fmt.Errorf("no address, network, range or subject")
-	}
-	if a.Zone() != "" {
-		return a, fmt.Errorf("address with a zone")
-	}
-	return a.Unmap(), nil
-}
-
-// prefixItem masks the host bits and takes IPv4 out of mapped IPv6.
-func prefixItem(p netip.Prefix) (item, error) {
-	if p.Addr().Is4In6() {
-		if p.Bits() < 96 {
-			return item{}, fmt.Errorf("a network around IPv4-mapped addresses")
-		}
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-	}
-	p = p.Masked()
-	return item{lo: p.Addr(), hi: lastOf(p), prefix: p}, nil
 }
 
 // prefixes calls f for the networks that make up the item, in order; at most 254.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"antirobot/config"
+	"antirobot/settings"
 )
 
 func checkConfigCommand() *cobra.Command {
@@ -44,7 +45,7 @@ func checkConfig(cmd *cobra.Command, file string) error {
 		return err
 	}
 	if err := cfg.CheckFiles(); err != nil {
-		return &config.Error{File: file, Problems: config.ProblemsOf(err)}
+		return &config.Error{File: file, Problems: settings.Problems(err)}
 	}
 	for _, w := range cfg.Warnings() {
 		fmt.Fprintf(cmd.OutOrStdout(), "warning: %s\n", w)

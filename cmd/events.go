@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"antirobot/config"
+	"antirobot/settings"
 	"antirobot/verdict/processor"
 )
 
@@ -74,7 +75,7 @@ It reads the log in the data directory; of a running gateway the last seconds ma
 func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	var since time.Time
 	if f.since != "" {
-		d, err := config.ReadDuration(f.since)
+		d, err := settings.ParseDuration(f.since)
 		if err != nil {
 			return fmt.Errorf("--since: %w", err)
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"antirobot/config"
+	"antirobot/settings"
 	"antirobot/spravka"
 )
 
@@ -97,7 +98,7 @@ func rotateCommand(path func() string, shared *sharedKeyFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "rotate", Short: "Add a key that seals from now on; drop those that are too old to matter", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			keepFor, err := config.ReadDuration(keep)
+			keepFor, err := settings.ParseDuration(keep)
 			if err != nil {
 				return fmt.Errorf("--keep: %w", err)
 			}

@@ -21,6 +21,7 @@ import (
 	"antirobot/config"
 	"antirobot/gateway"
 	"antirobot/replay"
+	"antirobot/settings"
 	"antirobot/verdict/processor"
 )
 
@@ -158,7 +159,7 @@ func (f *replayFlags) rehearse(file string, observer processor.Observer) (*gatew
 	for _, r := range f.ranges {
 		crawler, path, ok := strings.Cut(r, "=")
 		if !ok {
-			return nil, fmt.Errorf("--ranges %s: write NAME=FILE", config.Clip(r))
+			return nil, fmt.Errorf("--ranges %s: write NAME=FILE", settings.Clip(r))
 		}
 		if _, err := os.Stat(path); err != nil {
 			return nil, fmt.Errorf("--ranges: %w", err)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"antirobot/config"
+	"antirobot/settings"
 )
 
 // version is set by the build.
@@ -51,7 +51,7 @@ func flagError(cmd *cobra.Command, err error) error {
 	if errors.As(err, &unknown) {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		best := config.Nearest(unknown.GetSpecifiedName(), names)
+		best := settings.Nearest(unknown.GetSpecifiedName(), names)
 		if best != "" && unknown.GetSpecifiedShortnames() == "" {
 			return fmt.Errorf("%w; did you mean --%s? See `%s --help`", err, best, cmd.CommandPath())
 		}

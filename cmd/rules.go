@@ -15,6 +15,7 @@ import (
 	"antirobot/message"
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
+	"antirobot/settings"
 	"antirobot/verdict/formula"
 )
 
@@ -141,7 +142,7 @@ func formulaFiles(files []string) (*requestrules.Formulas, error) {
 	for _, f := range files {
 		name, file, ok := strings.Cut(f, "=")
 		if !ok {
-			return nil, fmt.Errorf("--formula %s: write NAME=FILE", config.Clip(f))
+			return nil, fmt.Errorf("--formula %s: write NAME=FILE", settings.Clip(f))
 		}
 		named = append(named, formula.NamedConfig{Name: name, File: file})
 	}
@@ -188,7 +189,7 @@ func messageValues(fields []string) (map[string]any, error) {
 	for _, f := range fields {
 		name, value, ok := strings.Cut(f, "=")
 		if !ok {
-			return nil, fmt.Errorf("--message %s: write NAME=VALUE", config.Clip(f))
+			return nil, fmt.Errorf("--message %s: write NAME=VALUE", settings.Clip(f))
 		}
 		switch name {
 		case "text":
@@ -196,17 +197,17 @@ func messageValues(fields []string) (map[string]any, error) {
 		case "from":
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil {
-				return nil, fmt.Errorf("--message from: %q is no whole number", config.Clip(value))
+				return nil, fmt.Errorf("--message from: %q is no whole number", settings.Clip(value))
 			}
 			values[name] = n
 		case "ip":
 			a, err := netip.ParseAddr(value)
 			if err != nil {
-				return nil, fmt.Errorf("--message ip: %q is no address", config.Clip(value))
+				return nil, fmt.Errorf("--message ip: %q is no address", settings.Clip(value))
 			}
 			values[name] = a
 		default:
-			return nil, fmt.Errorf("--message %s: the attributes are text, from and ip", config.Clip(name))
+			return nil, fmt.Errorf("--message %s: the attributes are text, from and ip", settings.Clip(name))
 		}
 	}
 	return values, nil

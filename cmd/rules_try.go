@@ -12,12 +12,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/cbb"
-	"antirobot/config"
 	"antirobot/identity"
 	"antirobot/message"
 	"antirobot/request"
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
+	"antirobot/settings"
 	"antirobot/store"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
@@ -88,7 +88,7 @@ type triedRequest struct {
 func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 	method, target, ok := strings.Cut(r.line, " ")
 	if !ok || !strings.HasPrefix(target, "/") {
-		return nil, nil, fmt.Errorf("--request %s: write 'METHOD /path?query'", config.Clip(r.line))
+		return nil, nil, fmt.Errorf("--request %s: write 'METHOD /path?query'", settings.Clip(r.line))
 	}
 	path, query, _ := strings.Cut(target, "?")
 	v := &request.View{
@@ -98,13 +98,13 @@ func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 	for _, h := range r.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok || name == "" {
-			return nil, nil, fmt.Errorf("--header %s: write 'Name: value'", config.Clip(h))
+			return nil, nil, fmt.Errorf("--header %s: write 'Name: value'", settings.Clip(h))
 		}
 		v.Fields = append(v.Fields, request.Field{Name: []byte(name), Value: []byte(strings.TrimSpace(value))})
 	}
 	addr, err := netip.ParseAddr(r.ip)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--ip: %q is no address", config.Clip(r.ip))
+		return nil, nil, fmt.Errorf("--ip: %q is no address", settings.Clip(r.ip))
 	}
 	id := &identity.Identity{Addr: addr.Unmap(), Net: identity.NetOf(addr.Unmap()), N: 1}
 	id.Subjects[0] = identity.AddrSubject(id.Addr)
@@ -130,7 +130,7 @@ func (r *triedRequest) judge(text string, formulas *requestrules.Formulas, trace
 	case "robot":
 		so = verdict.Robot
 	default:
-		return o, fmt.Errorf("--verdict: %q is neither human nor robot", config.Clip(r.verdict))
+		return o, fmt.Errorf("--verdict: %q is neither human nor robot", settings.Clip(r.verdict))
 	}
 	around, err := newSurroundings()
 	if err != nil {

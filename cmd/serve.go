@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"net/netip"
 	"os"
 	"os/signal"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"antirobot/config"
 	"antirobot/gateway"
+	"antirobot/settings"
 )
 
 // serveFlags are the flags that `serve` and `demo` share; each overrides the key of the file that its help names.
@@ -81,10 +81,8 @@ func (f *serveFlags) override(cfg *config.Config) {
 
 func (f *serveFlags) check() error {
 	for _, c := range f.trustedProxies {
-		if _, err := netip.ParsePrefix(c); err != nil {
-			if _, err := netip.ParseAddr(c); err != nil {
-				return fmt.Errorf("--trusted-proxies: %q is neither a network such as 10.0.0.0/8 nor an address", c)
-			}
+		if _, err := settings.ParseNetwork(c); err != nil {
+			return fmt.Errorf("--trusted-proxies: %w", err)
 		}
 	}
 	if f.config == "" && len(f.upstreams) == 0 {

@@ -16,6 +16,7 @@ import (
 	"antirobot/admin"
 	"antirobot/config"
 	"antirobot/request"
+	"antirobot/settings"
 	"antirobot/verdict"
 )
 
@@ -38,7 +39,7 @@ over its private listener.`,
 				return errors.New("which request? antirobot why REQUEST-ID")
 			}
 			if _, ok := request.ParseID(strings.TrimSpace(args[0])); !ok {
-				return fmt.Errorf("%q is no request id: it has 26 letters and digits, as the captcha page and X-Request-Id show them", config.Clip(args[0]))
+				return fmt.Errorf("%q is no request id: it has 26 letters and digits, as the captcha page and X-Request-Id show them", settings.Clip(args[0]))
 			}
 			return nil
 		},

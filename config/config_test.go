@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"antirobot/rules/requestrules"
+	"antirobot/settings"
 )
 
 // TestBadFiles: each file of testdata/bad begins with the problems that must be named.
@@ -165,7 +166,7 @@ func TestEveryKeyIsReadStrictly(t *testing.T) {
 			if section == serviceType && slices.Contains([]string{"name", "hosts", "prefixes", "paths"}, k.name) {
 				continue
 			}
-			at := joinKey(path, k.name)
+			at := settings.Below(path, k.name)
 			n++
 			_, problems := Parse([]byte(nested(at, wrong(k.typ))), nil)
 			if !slices.ContainsFunc(problems, func(p string) bool {

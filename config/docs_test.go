@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"antirobot/settings"
 )
 
 // TestDocumentedYAML loads every YAML block of the documentation. A block may be a part of a configuration: the section
@@ -51,14 +53,14 @@ func loadFragment(t *testing.T, text string) []string {
 	if path == "" {
 		return []string{"no section has these keys"}
 	}
-	var settings any = fragment
+	var values any = fragment
 	steps := strings.Split(path, ".")
 	for i := len(steps) - 1; i >= 0; i-- {
-		settings = map[string]any{steps[i]: settings}
+		values = map[string]any{steps[i]: values}
 	}
 	override := func(c *Config) { c.OverrideUpstreams([]string{"http://127.0.0.1:3000"}) }
-	if _, err := Decode(settings.(map[string]any), override); err != nil {
-		return ProblemsOf(err)
+	if _, err := Decode(values.(map[string]any), override); err != nil {
+		return settings.Problems(err)
 	}
 	return nil
 }
@@ -77,7 +79,7 @@ func findSection(section reflect.Type, path string, fragment map[string]any) str
 		if !isSection(k.typ) {
 			continue
 		}
-		at := joinKey(path, k.name)
+		at := settings.Below(path, k.name)
 		if hasKeys(k.typ, fragment) {
 			return at
 		}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"antirobot/settings"
 )
 
 // Bounds of a configuration file. Lists of millions of entries belong in files of their own.
@@ -110,11 +112,11 @@ func (d *document) tidyMapping(n *yaml.Node, path string, depth int) error {
 			d.note(path, "line %d: a key must be a name", n.Content[i].Line)
 			continue
 		case first[name] != 0:
-			d.note(joinKey(path, name), "given twice, on the lines %d and %d", first[name], k.Line)
+			d.note(settings.Below(path, name), "given twice, on the lines %d and %d", first[name], k.Line)
 			continue
 		default:
 			first[name] = k.Line
-			if err := d.tidy(v, joinKey(path, name), depth+1); err != nil {
+			if err := d.tidy(v, settings.Below(path, name), depth+1); err != nil {
 				return err
 			}
 		}
@@ -132,13 +134,6 @@ func (d *document) note(path, format string, args ...any) {
 	d.problems = append(d.problems, errors.New(text))
 }
 
-func joinKey(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
-}
-
 // findNulls notes the keys of a section that have no value. A section without one has its defaults; for anything else
 // it is a slip: a line that was not finished, or a list all of whose lines are comments.
 func (d *document) findNulls(n *yaml.Node, t reflect.Type, path string) {
@@ -152,7 +147,7 @@ func (d *document) findNulls(n *yaml.Node, t reflect.Type, path string) {
 			if name == "<<" {
 				d.findNulls(v, t, path)
 			} else if vt := typeOf(t, name); vt != nil {
-				d.findNulls(v, vt, joinKey(path, name))
+				d.findNulls(v, vt, settings.Below(path, name))
 			}
 		}
 	case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:

@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/spf13/viper"
+
+	"antirobot/settings"
 )
 
 // Read reads the file, or only the defaults if there is none, applies overrides, and returns the whole
@@ -43,35 +45,35 @@ func readBounded(file string) ([]byte, error) {
 func Parse(data []byte, override func(*Config)) (*Config, []string) {
 	d, err := parseDocument(data)
 	if err != nil {
-		return nil, ProblemsOf(err)
+		return nil, settings.Problems(err)
 	}
 	d.findNulls(d.root, reflect.TypeFor[Config](), "")
 	v := viper.NewWithOptions(viper.KeyDelimiter("::"))
 	if err := v.MergeConfigMap(d.settings); err != nil {
-		return nil, ProblemsOf(err)
+		return nil, settings.Problems(err)
 	}
 	cfg, err := Decode(v.AllSettings(), override)
-	if problems := ProblemsOf(errors.Join(errors.Join(d.problems...), err)); len(problems) > 0 {
+	if problems := settings.Problems(errors.Join(errors.Join(d.problems...), err)); len(problems) > 0 {
 		return nil, d.inOrder(problems)
 	}
 	return cfg, nil
 }
 
-// Decode turns settings into a Config over the defaults. Unknown keys are errors; all errors come at once.
-func Decode(settings map[string]any, override func(*Config)) (*Config, error) {
+// Decode turns values into a Config over the defaults. Unknown keys are errors; all errors come at once.
+func Decode(values map[string]any, override func(*Config)) (*Config, error) {
 	cfg := Default()
-	err := overlay(settings, &cfg, "")
+	err := overlay(values, &cfg, "")
 	if override != nil {
 		override(&cfg)
 	}
-	unread := ProblemsOf(errors.Join(err, cfg.resolveServices()))
-	problems := oneOfEach(append(unread, withoutBelow(ProblemsOf(cfg.Validate()), unread)...))
+	unread := settings.Problems(errors.Join(err, cfg.resolveServices()))
+	problems := oneOfEach(append(unread, withoutBelow(settings.Problems(cfg.Validate()), unread)...))
 	return &cfg, problemsAt("", redacted(problems))
 }
 
-// overlay writes the keys that settings has over what dst holds; lists are replaced, structures are merged. path is
+// overlay writes the keys that values has over what dst holds; lists are replaced, structures are merged. path is
 // put before each error.
-func overlay(settings map[string]any, dst any, path string) error {
+func overlay(values map[string]any, dst any, path string) error {
 	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{
 		Result:      dst,
 		ErrorUnused: true,
@@ -81,13 +83,13 @@ func overlay(settings map[string]any, dst any, path string) error {
 	if err != nil {
 		return err
 	}
-	return decodeProblems(path, reflect.TypeOf(dst).Elem(), d.Decode(withoutNulls(settings)))
+	return decodeProblems(path, reflect.TypeOf(dst).Elem(), d.Decode(withoutNulls(values)))
 }
 
-// withoutNulls returns settings without the sections that have no value: they keep their defaults.
-func withoutNulls(settings map[string]any) map[string]any {
-	kept := make(map[string]any, len(settings))
-	for k, v := range settings {
+// withoutNulls returns values without the sections that have no value: they keep their defaults.
+func withoutNulls(values map[string]any) map[string]any {
+	kept := make(map[string]any, len(values))
+	for k, v := range values {
 		switch v := v.(type) {
 		case nil:
 		case map[string]any:
@@ -109,9 +111,9 @@ func decodeProblems(path string, root reflect.Type, err error) error {
 	}
 	var errs []error
 	add := func(at, text string) {
-		errs = append(errs, errors.New(joinPath(path, at)+": "+text))
+		errs = append(errs, errors.New(settings.Below(path, at)+": "+text))
 	}
-	for _, line := range ProblemsOf(err) {
+	for _, line := range settings.Problems(err) {
 		line = strings.TrimPrefix(strings.TrimSpace(line), "* ")
 		m := decodeProblem.FindStringSubmatch(line)
 		if m == nil {
@@ -131,7 +133,7 @@ func decodeProblems(path string, root reflect.Type, err error) error {
 		}
 		section := sectionAt(root, name)
 		for key := range strings.SplitSeq(keys, ", ") {
-			add(joinKey(name, key), unknownKey(section, key))
+			add(settings.Below(name, key), unknownKey(section, key))
 		}
 	}
 	return errors.Join(errs...)

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"antirobot/settings"
 )
 
 // Error is a configuration that can't be used, with everything that is wrong in it.
@@ -25,53 +27,21 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s\n  %s%s", e.File, Count(len(e.Problems), "problem"), strings.Join(shown, "\n  "), more)
 }
 
+// Unwrap returns an error for each problem.
+func (e *Error) Unwrap() []error {
+	errs := make([]error, len(e.Problems))
+	for i, p := range e.Problems {
+		errs[i] = errors.New(p)
+	}
+	return errs
+}
+
 // Count prints a number of things.
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// ProblemsOf returns one line for each problem in err.
-func ProblemsOf(err error) []string {
-	if err == nil {
-		return nil
-	}
-	var whole *Error
-	if errors.As(err, &whole) {
-		return whole.Problems
-	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var lines []string
-		for _, e := range joined.Unwrap() {
-			lines = append(lines, ProblemsOf(e)...)
-		}
-		return lines
-	}
-	return strings.Split(err.Error(), "\n")
-}
-
-// WithPath puts path before each problem of err.
-func WithPath(path string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var errs []error
-	for _, line := range ProblemsOf(err) {
-		errs = append(errs, errors.New(joinPath(path, strings.TrimSpace(line))))
-	}
-	return errors.Join(errs...)
-}
-
-func joinPath(path, line string) string {
-	switch {
-	case path == "":
-		return line
-	case line == "" || strings.HasPrefix(line, "["):
-		return path + line
-	}
-	return path + "." + line
 }
 
 // credentials are what stands before the host of a URL.
@@ -91,7 +61,7 @@ func redacted(problems []string) []string {
 
 // without returns the problems of err that are not among known.
 func without(err error, known []string) []string {
-	return slices.DeleteFunc(ProblemsOf(err), func(p string) bool { return slices.Contains(known, p) })
+	return slices.DeleteFunc(settings.Problems(err), func(p string) bool { return slices.Contains(known, p) })
 }
 
 // withoutBelow returns the problems that are not about what known is about: what can't be read can't be right.
@@ -151,5 +121,5 @@ func problemsAt(path string, problems []string) error {
 	if len(problems) == 0 {
 		return nil
 	}
-	return WithPath(path, errors.New(strings.Join(problems, "\n")))
+	return settings.At(path, errors.New(strings.Join(problems, "\n")))
 }

@@ -135,18 +135,7 @@ func suggest(section reflect.Type, name string) string {
 	for _, k := range keysOf(section) {
 		own = append(own, k.name)
 	}
-	return Nearest(name, own)
-}
-
-// Nearest returns the one of names that differs from name by the fewest slips, a third of its letters at most; else "".
-func Nearest(name string, names []string) string {
-	best, least := "", (len(name)+2)/3+1
-	for _, n := range names {
-		if d := editDistance(name, n); d < least {
-			best, least = n, d
-		}
-	}
-	return best
+	return settings.Nearest(name, own)
 }
 
 // findBelow collects the paths of sections' keys called name, nearest first. Lists are not looked into.
@@ -164,20 +153,12 @@ func findBelow(section reflect.Type, name, path string, found *[]string) {
 	}
 }
 
-// editDistance is the number of slips between two keys; of words that are no keys, more than any suggestion allows.
-func editDistance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return max(len(a), len(b))
-	}
-	return settings.Distance(a, b)
-}
-
 // changedKeys returns the paths of the keys below path whose values differ between a and b, two structs of one type.
 // A list differs as a whole; a missing list and an empty one are the same.
 func changedKeys(a, b reflect.Value, path string) []string {
 	var changed []string
 	for _, k := range keysOf(a.Type()) {
-		x, y, at := a.Field(k.index), b.Field(k.index), joinKey(path, k.name)
+		x, y, at := a.Field(k.index), b.Field(k.index), settings.Below(path, k.name)
 		switch {
 		case x.Kind() == reflect.Struct:
 			changed = append(changed, changedKeys(x, y, at)...)
@@ -192,7 +173,7 @@ func changedKeys(a, b reflect.Value, path string) []string {
 // copyKeys copies the keys that are one of roots, or lie below one, from one struct to another of its type.
 func copyKeys(from, to reflect.Value, path string, roots []string) {
 	for _, k := range keysOf(from.Type()) {
-		at := joinKey(path, k.name)
+		at := settings.Below(path, k.name)
 		if len(below([]string{at}, roots)) > 0 {
 			to.Field(k.index).Set(from.Field(k.index))
 		} else if isSection(k.typ) && k.typ != serviceType {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"antirobot/settings"
 	"antirobot/store/pebblestore"
 	"antirobot/store/redisstore"
 )
@@ -50,7 +51,7 @@ func (c *Store) Shared() bool { return c.URL != "" && c.URL != MemoryURL }
 
 // Validate returns every error of c.
 func (c *Store) Validate() error {
-	errs := []error{c.Embedded().Validate(), WithPath("redis", c.Redis.Validate())}
+	errs := []error{c.Embedded().Validate(), settings.At("redis", c.Redis.Validate())}
 	if c.Shared() {
 		if _, err := redisstore.ParseURL(c.URL); err != nil {
 			errs = append(errs, fmt.Errorf("url: %w; leave it empty for the embedded store", err))

@@ -12,12 +12,13 @@ import (
 	"golang.org/x/net/idna"
 
 	"antirobot/message"
+	"antirobot/settings"
 )
 
 // Validate returns every error of c, each beginning with its path.
 func (c *Config) Validate() error {
 	var errs []error
-	add := func(path string, err error) { errs = append(errs, WithPath(path, err)) }
+	add := func(path string, err error) { errs = append(errs, settings.At(path, err)) }
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
 	errs = append(errs, c.validateListeners()...)
@@ -85,7 +86,7 @@ func (c *Config) validateListeners() []error {
 	}
 	for i := range c.Listen {
 		at := fmt.Sprintf("listen[%d]", i)
-		errs = append(errs, WithPath(at, c.Listen[i].Validate()))
+		errs = append(errs, settings.At(at, c.Listen[i].Validate()))
 		claim(at+".address", c.Listen[i].Address)
 	}
 	claim("admin.listen", c.Admin.Listen)
@@ -122,8 +123,8 @@ func (c *Config) validateServices() []error {
 		if len(base.Upstream.URLs) == 0 {
 			base.Upstream.URLs = anyURL // each service may have its own
 		}
-		inherited = ProblemsOf(base.validateSettings(&c.Message))
-		errs = append(errs, WithPath("defaults", base.validateSettings(&c.Message)))
+		inherited = settings.Problems(base.validateSettings(&c.Message))
+		errs = append(errs, settings.At("defaults", base.validateSettings(&c.Message)))
 	}
 	if alone := &c.Resolved[0]; len(c.Services) == 0 && len(alone.Upstream.URLs) == 0 {
 		alone.Upstream.URLs = anyURL
@@ -133,7 +134,7 @@ func (c *Config) validateServices() []error {
 	for i := range c.Resolved {
 		s := &c.Resolved[i]
 		own := without(s.validateSettings(&c.Message), inherited)
-		errs = append(errs, problemsAt(s.Path, own), WithPath(s.Path, s.validateNames()))
+		errs = append(errs, problemsAt(s.Path, own), settings.At(s.Path, s.validateNames()))
 		if first, taken := names[s.Name]; taken && s.Name != "" {
 			errs = append(errs, fmt.Errorf("%s.name: %q is the name of %s already", s.Path, s.Name, first))
 		}
@@ -190,7 +191,7 @@ func (c *Config) validateReferences(names map[string]string) []error {
 	var errs []error
 	check := func(path, service string) {
 		if _, ok := names[service]; !ok && service != "" {
-			errs = append(errs, fmt.Errorf("%s: there is no service called %q", path, Clip(service)))
+			errs = append(errs, fmt.Errorf("%s: there is no service called %q", path, settings.Clip(service)))
 		}
 	}
 	for i := range c.Lists.Lists {
@@ -209,7 +210,7 @@ func (s *Service) validateNames() error {
 	case s.Name == "":
 		errs = append(errs, errors.New("name: every service needs a name"))
 	case !plainName(s.Name):
-		errs = append(errs, fmt.Errorf("name: %q may have up to 64 letters, digits, - and _ only", Clip(s.Name)))
+		errs = append(errs, fmt.Errorf("name: %q may have up to 64 letters, digits, - and _ only", settings.Clip(s.Name)))
 	}
 	for i, h := range s.Hosts {
 		if err := validHost(h); err != nil {
@@ -218,7 +219,7 @@ func (s *Service) validateNames() error {
 	}
 	for i, p := range s.Prefixes {
 		if !strings.HasPrefix(p, "/") {
-			errs = append(errs, fmt.Errorf("prefixes[%d]: %q must begin with /", i, Clip(p)))
+			errs = append(errs, fmt.Errorf("prefixes[%d]: %q must begin with /", i, settings.Clip(p)))
 		}
 	}
 	return errors.Join(errs...)
@@ -226,13 +227,13 @@ func (s *Service) validateNames() error {
 
 func (s *Service) validateSettings(m *message.Config) error {
 	return errors.Join(
-		WithPath("upstream", s.Upstream.Validate()),
-		WithPath("cookies", s.Cookies.Validate()),
-		WithPath("captcha", s.Captcha.Validate()),
-		WithPath("verdict", s.Verdict.Validate()),
-		WithPath("requests", s.Requests.Validate()),
-		WithPath("rules", s.Rules.Validate()),
-		WithPath("messages", errors.Join(s.Messages.Validate(), s.checkRoutes(m))),
+		settings.At("upstream", s.Upstream.Validate()),
+		settings.At("cookies", s.Cookies.Validate()),
+		settings.At("captcha", s.Captcha.Validate()),
+		settings.At("verdict", s.Verdict.Validate()),
+		settings.At("requests", s.Requests.Validate()),
+		settings.At("rules", s.Rules.Validate()),
+		settings.At("messages", errors.Join(s.Messages.Validate(), s.checkRoutes(m))),
 	)
 }
 
@@ -241,7 +242,7 @@ func (s *Service) checkRoutes(m *message.Config) error {
 	var errs []error
 	for i := range s.Messages.Routes {
 		r := &s.Messages.Routes[i]
-		errs = append(errs, WithPath(fmt.Sprintf("routes[%d]", i), m.CheckSources(r.Partner, r.Domain, r.Sources)))
+		errs = append(errs, settings.At(fmt.Sprintf("routes[%d]", i), m.CheckSources(r.Partner, r.Domain, r.Sources)))
 	}
 	return errors.Join(errs...)
 }
@@ -257,21 +258,21 @@ func validHost(h string) error {
 	case h == "*":
 		return nil
 	case strings.Contains(h, "://"):
-		return fmt.Errorf("%q: a host has no scheme", Clip(h))
+		return fmt.Errorf("%q: a host has no scheme", settings.Clip(h))
 	case strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]") && net.ParseIP(name[1:len(name)-1]) != nil:
 		return nil
 	case err == nil:
-		return fmt.Errorf("%q: a host has no port here; all listeners serve it", Clip(h))
+		return fmt.Errorf("%q: a host has no port here; all listeners serve it", settings.Clip(h))
 	}
 	if ascii, err := idna.Lookup.ToASCII(name); err == nil && ascii != strings.ToLower(name) {
-		return fmt.Errorf("%q: browsers send this name as %s; write that", Clip(h), strings.TrimSuffix(h, name)+ascii)
+		return fmt.Errorf("%q: browsers send this name as %s; write that", settings.Clip(h), strings.TrimSuffix(h, name)+ascii)
 	}
 	if len(name) > 253 {
-		return fmt.Errorf("%q is too long for a host", Clip(h))
+		return fmt.Errorf("%q is too long for a host", settings.Clip(h))
 	}
 	for label := range strings.SplitSeq(name, ".") {
 		if label == "" || len(label) > 63 || label[0] == '-' || strings.HasSuffix(label, "-") || strings.Trim(label, letters) != "" {
-			return fmt.Errorf("%q is no host such as www.example.com, *.example.com or *", Clip(h))
+			return fmt.Errorf("%q is no host such as www.example.com, *.example.com or *", settings.Clip(h))
 		}
 	}
 	return nil

@@ -5,11 +5,10 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"strconv"
 	"strings"
 	"time"
 
-	"antirobot/admin"
+	"antirobot/settings"
 )
 
 // readValue reads one value of the file into the type of its key, or says in an operator's words why it can't. Values
@@ -21,7 +20,7 @@ func readValue(from, to reflect.Value) (any, error) {
 	data := from.Interface()
 	switch t := to.Type(); {
 	case t == durationType:
-		return ReadDuration(data)
+		return readDuration(data)
 	case t.Kind() == reflect.Int64:
 		return readSize(data)
 	case t.Kind() == reflect.Int:
@@ -58,36 +57,20 @@ func wrongKind(want string, got reflect.Value, hint string) error {
 	return fmt.Errorf("must be %s and is %s%s", want, is, hint)
 }
 
-// ReadDuration reads "90s", "1h30m", "7d". A number without a unit is refused: nobody knows what it means.
-func ReadDuration(data any) (time.Duration, error) {
+// readDuration reads "90s", "1h30m", "7d", and a bare 0.
+func readDuration(data any) (time.Duration, error) {
 	switch v := data.(type) {
 	case time.Duration:
 		return v, nil
 	case string:
-		s := strings.TrimSpace(v)
-		if d, err := time.ParseDuration(s); err == nil {
-			return d, nil
-		}
-		if strings.Contains(s, "d") {
-			if d, err := admin.ParseTTL(s); err == nil {
-				return d, nil
-			}
-		}
-		if _, err := strconv.ParseFloat(s, 64); err == nil {
-			return 0, noUnit(s)
-		}
-		return 0, fmt.Errorf("%q is no duration; write it as 500ms, 90s, 10m, 12h or 7d", Clip(v))
+		return settings.ParseDuration(strings.TrimSpace(v))
 	case int, int64, uint64, float64:
 		if s := fmt.Sprint(v); s != "0" {
-			return 0, noUnit(s)
+			return 0, settings.NoUnit(s)
 		}
 		return 0, nil
 	}
 	return 0, wrongKind("a duration such as 90s, 10m or 7d", reflect.ValueOf(data), "")
-}
-
-func noUnit(number string) error {
-	return fmt.Errorf("%s has no unit; write %[1]ss for seconds, %[1]sm for minutes, %[1]sh for hours or %[1]sd for days", number)
 }
 
 // readInteger reads a whole number.
@@ -109,7 +92,7 @@ func readInteger(data any) (any, error) {
 // readSize reads a whole number, or "64KiB", "10MB" and the like as bytes.
 func readSize(data any) (any, error) {
 	if text, ok := data.(string); ok {
-		return parseSize(text)
+		return settings.ParseSize(text)
 	}
 	return readInteger(data)
 }
@@ -125,44 +108,4 @@ func readNumber(data any) (any, error) {
 		return v, nil
 	}
 	return nil, wrongKind("a number", reflect.ValueOf(data), "")
-}
-
-// sizeUnits are the suffixes that a size may have, longest first.
-var sizeUnits = []struct {
-	suffix string
-	bytes  int64
-}{
-	{"kib", 1 << 10},
-	{"mib", 1 << 20},
-	{"gib", 1 << 30},
-	{"tib", 1 << 40},
-	{"kb", 1e3},
-	{"mb", 1e6},
-	{"gb", 1e9},
-	{"tb", 1e12},
-	{"b", 1},
-}
-
-func parseSize(text string) (int64, error) {
-	s := strings.ToLower(strings.TrimSpace(text))
-	unit := int64(1)
-	for _, u := range sizeUnits {
-		if rest, ok := strings.CutSuffix(s, u.suffix); ok {
-			s, unit = strings.TrimSpace(rest), u.bytes
-			break
-		}
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil || n < 0 || s[0] == '+' || n > math.MaxInt64/unit {
-		return 0, fmt.Errorf("%q is no number; a size is written in bytes, or with KiB, MiB or GiB", Clip(text))
-	}
-	return n * unit, nil
-}
-
-// Clip shortens what is repeated in an error.
-func Clip(s string) string {
-	if len(s) > 60 {
-		return s[:60] + "…"
-	}
-	return s
 }

@@ -14,6 +14,7 @@ import (
 	"antirobot/proxy"
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
+	"antirobot/settings"
 	"antirobot/verdict"
 )
 
@@ -24,7 +25,7 @@ const maxRuleEntries = 1 << 20
 func (a *Server) openRules() error {
 	names, err := a.Cfg.RuleNames()
 	if err != nil {
-		return config.WithPath("formula", err)
+		return settings.At("formula", err)
 	}
 	a.formulas.Store(names.Formulas)
 	a.firewall = requestrules.New(requestrules.Deps{

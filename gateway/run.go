@@ -16,6 +16,7 @@ import (
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
+	"antirobot/settings"
 )
 
 func (a *Server) openLog() {
@@ -42,7 +43,7 @@ func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) er
 		select {
 		case <-hup:
 			if _, err := a.reload("SIGHUP"); err != nil {
-				a.log.Error().Strs("problems", config.ProblemsOf(err)).Msg("reload refused: nothing has changed")
+				a.log.Error().Strs("problems", settings.Problems(err)).Msg("reload refused: nothing has changed")
 			}
 		case err := <-a.failed:
 			a.drain()
@@ -222,12 +223,12 @@ func (a *Server) apply(next *config.Config) error {
 	pages, captcha := a.pages, a.captcha
 	if !reflect.DeepEqual(next.Captcha, a.Cfg.Captcha) || next.Captcha.Templates != "" {
 		if pages, captcha, err = a.newCaptcha(next); err != nil {
-			return config.WithPath("captcha", err)
+			return settings.At("captcha", err)
 		}
 	}
 	rules, err := proxy.NewCheckRules(next.Check)
 	if err != nil {
-		return config.WithPath("check", err)
+		return settings.At("check", err)
 	}
 	snap, groups, services, err := a.snapshot(next, pages, captcha)
 	if err != nil {
@@ -247,16 +248,16 @@ func (a *Server) apply(next *config.Config) error {
 	}
 	names, err := next.RuleNames()
 	if err != nil {
-		return config.WithPath("formula", err)
+		return settings.At("formula", err)
 	}
 	if err := a.reloadCertificates(next); err != nil {
 		return err
 	}
 	if err := a.lists.Reconfigure(next.Lists); err != nil {
-		return config.WithPath("lists", err)
+		return settings.At("lists", err)
 	}
 	if err := a.resolver.Reload(next.Identity); err != nil {
-		return config.WithPath("identity", err)
+		return settings.At("identity", err)
 	}
 	a.ring.Store(ring)
 	useServices()

@@ -25,6 +25,7 @@ import (
 	"antirobot/proxy/upstream"
 	"antirobot/request"
 	"antirobot/rules/requestrules"
+	"antirobot/settings"
 	"antirobot/spravka"
 	"antirobot/templates"
 	"antirobot/verdict"
@@ -244,7 +245,7 @@ func (a *Server) Logger(name string) zerolog.Logger { return a.log.With().Str("p
 func (a *Server) snapshot(cfg *config.Config, pages *templates.Set, c *captcha.Captcha) (*proxy.Snapshot, map[string]*upstream.Group, []*verdict.Settings, error) {
 	names, err := cfg.RuleNames()
 	if err != nil {
-		return nil, nil, nil, config.WithPath("formula", err)
+		return nil, nil, nil, settings.At("formula", err)
 	}
 	b := builder{app: a, pages: pages, names: names, groups: map[string]*upstream.Group{}}
 	var services []*proxy.Service
@@ -293,7 +294,7 @@ func (b *builder) service(s *config.Service) *proxy.Service {
 // settings builds the settings of a whole service or of a path below it.
 func (b *builder) settings(whole, s *config.Service, prefix string, group *upstream.Group) *proxy.Service {
 	fail := func(section string, err error) {
-		b.errs = append(b.errs, config.WithPath(s.Path+"."+section, err))
+		b.errs = append(b.errs, settings.At(s.Path+"."+section, err))
 	}
 	who, err := identity.NewCookieSettings(s.Cookies)
 	if err != nil {
@@ -324,7 +325,7 @@ func (b *builder) group(s *config.Service) *upstream.Group {
 	}
 	g, err := upstream.New(cfg, b.app.Logger("upstream"), b.app.set)
 	if err != nil {
-		b.errs = append(b.errs, config.WithPath(s.Path+".upstream", err))
+		b.errs = append(b.errs, settings.At(s.Path+".upstream", err))
 		return nil
 	}
 	b.groups[s.Name] = g

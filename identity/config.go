@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/settings"
 	"antirobot/spravka"
 )
 
@@ -46,7 +47,7 @@ func DefaultConfig() Config {
 func (c Config) Validate() error {
 	var errs []error
 	for i, s := range c.TrustedProxies {
-		if _, err := parseNetwork(s); err != nil {
+		if _, err := settings.ParseNetwork(s); err != nil {
 			errs = append(errs, fmt.Errorf("trusted_proxies[%d]: %w", i, err))
 		}
 	}
@@ -63,29 +64,6 @@ func (c Config) Validate() error {
 	within("fuid_table", c.FuidTable, 0, 1<<30)
 	within("fuid_per_day", c.FuidPerDay, 0, 1_000_000)
 	return errors.Join(errs...)
-}
-
-func parseNetwork(s string) (netip.Prefix, error) {
-	s = strings.TrimSpace(s)
-	if !strings.Contains(s, "/") {
-		a, err := netip.ParseAddr(s)
-		if err != nil || a.Zone() != "" {
-			return netip.Prefix{}, fmt.Errorf("%q is no address or network", cut(s))
-		}
-		a = a.Unmap()
-		return netip.PrefixFrom(a, a.BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("%q is no address or network", cut(s))
-	}
-	if p.Addr().Is4In6() {
-		if p.Bits() < 96 {
-			return netip.Prefix{}, fmt.Errorf("%q reaches beyond the mapped IPv4 addresses", cut(s))
-		}
-		p = netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)
-	}
-	return p.Masked(), nil
 }
 
 // ServiceConfig is what a service may say about its identities.

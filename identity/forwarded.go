@@ -8,6 +8,7 @@ import (
 	"github.com/gaissmai/bart"
 
 	"antirobot/request"
+	"antirobot/settings"
 )
 
 // maxHops bounds how many elements of a forwarding header are looked at, from the right.
@@ -23,7 +24,7 @@ type trust struct {
 func newTrust(c Config) (*trust, error) {
 	t := &trust{header: c.ClientAddressHeader, forwarded: strings.EqualFold(c.ClientAddressHeader, "Forwarded")}
 	for _, s := range c.TrustedProxies {
-		p, err := parseNetwork(s)
+		p, err := settings.ParseNetwork(s)
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ func resolver(t testing.TB, header string, trusted ...string) *Resolver {
 
 // TestForwardedSpoofing: pitfall 6, whose address counts when a client and proxies say this and that.
 func TestForwardedSpoofing(t *testing.T) {
-	proxies := []string{"10.0.0.0/8", "2001:db8:ffff::/48"}
+	proxies := []string{"::ffff:10.0.0.0/104", "2001:db8:ffff::/48"}
 	for _, c := range []struct {
 		name, header, peer string
 		lines              []string // "Name: value"

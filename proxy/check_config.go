@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"antirobot/proxy/h1"
+	"antirobot/settings"
 )
 
 // CheckConfig is check mode: the gateway beside a balancer that asks before it passes a request on itself.
@@ -73,7 +74,7 @@ func (c *CheckConfig) Validate() error {
 		bad("path: %q is no path such as /check", c.Path)
 	}
 	for i, a := range c.Allowed {
-		if _, err := parseNetwork(a); err != nil {
+		if _, err := settings.ParseNetwork(a); err != nil {
 			bad("allowed[%d]: %w", i, err)
 		}
 	}
@@ -105,7 +106,7 @@ func (c *CheckConfig) Warnings() []string {
 	}
 	var w []string
 	for i, a := range c.Allowed {
-		if n, err := parseNetwork(a); err == nil && n.Bits() == 0 {
+		if n, err := settings.ParseNetwork(a); err == nil && n.Bits() == 0 {
 			w = append(w, fmt.Sprintf("allowed[%d]: %s is everybody: who reaches the listener can say that it is anybody", i, a))
 		}
 	}
@@ -113,18 +114,6 @@ func (c *CheckConfig) Warnings() []string {
 		w = append(w, "on_error: open: a request for a host that no service has passes unseen")
 	}
 	return w
-}
-
-func parseNetwork(s string) (netip.Prefix, error) {
-	if a, err := netip.ParseAddr(s); err == nil && a.Zone() == "" {
-		a = a.Unmap()
-		return netip.PrefixFrom(a, a.BitLen()), nil
-	}
-	p, err := netip.ParsePrefix(s)
-	if err != nil {
-		return netip.Prefix{}, fmt.Errorf("%q is neither a network such as 10.0.0.0/8 nor an address", s)
-	}
-	return p.Masked(), nil
 }
 
 // The styles.
@@ -159,7 +148,7 @@ func NewCheckRules(c CheckConfig) (*CheckRules, error) {
 		r.sender = passedOn
 	}
 	for _, a := range c.Allowed {
-		n, _ := parseNetwork(a) // validated
+		n, _ := settings.ParseNetwork(a) // validated
 		r.networks = append(r.networks, n)
 	}
 	if c.SecretFile != "" {

@@ -376,6 +376,21 @@ func FuzzCheckOriginal(f *testing.F) {
 	})
 }
 
+// TestCheckAllowedMapped: an IPv4 network that is written as IPv6 is the IPv4 network.
+func TestCheckAllowedMapped(t *testing.T) {
+	c := DefaultCheckConfig()
+	c.Allowed = []string{"::ffff:10.1.2.3", "::ffff:192.168.0.0/112"}
+	r, err := NewCheckRules(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for addr, want := range map[string]bool{"10.1.2.3": true, "::ffff:10.1.2.3": true, "10.1.2.4": false, "192.168.7.7": true, "192.169.0.1": false} {
+		if r.allows(netip.MustParseAddr(addr)) != want {
+			t.Errorf("%s: allowed %v", addr, !want)
+		}
+	}
+}
+
 func TestCheckConfig(t *testing.T) {
 	good := DefaultCheckConfig()
 	if err := good.Validate(); err != nil {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"antirobot/message"
+	"antirobot/settings"
 	"antirobot/verdict"
 )
 
@@ -72,7 +73,7 @@ func (c *MessagesConfig) Validate() error {
 	seen := map[string]bool{}
 	for i := range c.Routes {
 		if _, err := newMessageRoute(c.Routes[i]); err != nil {
-			errs = append(errs, pathed(fmt.Sprintf("routes[%d].", i), err)...)
+			errs = append(errs, settings.At(fmt.Sprintf("routes[%d]", i), err))
 		}
 		if seen[c.Routes[i].Route] {
 			errs = append(errs, fmt.Errorf("routes[%d].route: %q stands above already", i, c.Routes[i].Route))
@@ -80,18 +81,6 @@ func (c *MessagesConfig) Validate() error {
 		seen[c.Routes[i].Route] = true
 	}
 	return errors.Join(errs...)
-}
-
-// pathed puts a path before each of joined errors.
-func pathed(path string, err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var out []error
-		for _, e := range joined.Unwrap() {
-			out = append(out, pathed(path, e)...)
-		}
-		return out
-	}
-	return []error{fmt.Errorf("%s%w", path, err)}
 }
 
 // messageRoute is a route made ready. It is immutable.

@@ -170,6 +170,7 @@ func TestBuild(t *testing.T) {
 	f(`do regexpCheck(regexp="ж*+")`, "1:25: regexp: invalid nested repetition operator: *+")
 	f(`do regexpCheck(regexp="x{1001}")`, "1:25: regexp: invalid repeat count: {1001}")
 	f(`do networkCheck(networks="10.0.0.0/8, 1.2.3")`, "1:39: 1.2.3 is not an address or a network")
+	f(`do networkCheck(networks="fe80::1%eth0")`, "1:27: fe80::1%eth0 is not an address or a network")
 	f(`do counterCheck(type=14, limit=1, period="11m")`, `1:42: period must be a period of counters: "10m" to "23h50m" by ten minutes, or "1d" to "14d"`)
 	f(`do counterCheck(type=65536, limit=1)`, "1:22: type must be a whole number, 0 to 65535")
 	f(`do counterMark(type=1, as="evil")`, `1:27: as must be "good" or "bad" of a judgement, "spam" or "notSpam" of people`)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"antirobot/settings"
 )
 
 // Parse reads a text of rules and looks at its syntax alone. Errors are *SyntaxError.
@@ -103,7 +105,7 @@ func (p *parser) expected(what string, candidates ...string) error {
 	}
 	hint := ""
 	if word != "" {
-		hint = closest(word, candidates)
+		hint = settings.Nearest(word, candidates)
 	}
 	return p.failAt(p.at, "expected "+what+", "+found, hint)
 }

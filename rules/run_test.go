@@ -212,6 +212,8 @@ func TestRules(t *testing.T) {
 		{"x", `networkCheck(networks="10.0.0.0/8")`, "F"},
 		{"x", `networkCheck(networks="192.168.0.0/16, 10.1.2.3")`, "F"},
 		{"x", `networkCheck(networks="192.168.0.0/16 ::/0")`, "T"},
+		{"x", `networkCheck(networks="::ffff:10.0.0.0/104")`, "F"},
+		{"x", `networkCheck(networks="::ffff:10.1.2.3")`, "F"},
 		{"x", `networkCheck(networks="10.0.0.0/8", attribute="no")`, "2006"},
 		{"x", `networkCheck(networks="10.0.0.0/8", attribute="text")`, "1005"},
 		{"x", `listCheck(list="block")`, "T"},

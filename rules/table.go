@@ -3,10 +3,11 @@ package rules
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
+
+	"antirobot/settings"
 )
 
 // paramKind is the type of a parameter.
@@ -160,19 +161,10 @@ func networkFields(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' })
 }
 
-func parseNetwork(s string) (netip.Prefix, error) {
-	if addr, err := netip.ParseAddr(s); err == nil {
-		addr = addr.Unmap().WithZone("")
-		return addr.Prefix(addr.BitLen())
-	}
-	p, err := netip.ParsePrefix(s)
-	return p.Masked(), err
-}
-
 // badNetwork returns the first field that is no network, and its place.
 func badNetwork(s string) (string, int) {
 	for _, f := range networkFields(s) {
-		if _, err := parseNetwork(f); err != nil {
+		if _, err := settings.ParseNetwork(f); err != nil {
 			return f, strings.Index(s, f)
 		}
 	}

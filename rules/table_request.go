@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"net/netip"
+
+	"antirobot/settings"
 )
 
 // requestRules are the additions: for requests first of all, but no rule asks what it judges.
@@ -180,7 +182,7 @@ func (c Counter) of(v Value) Counter {
 func buildNetworkCheck(a *arguments) (check, error) {
 	var networks []netip.Prefix
 	for _, f := range networkFields(a.text("networks")) {
-		p, err := parseNetwork(f)
+		p, err := settings.ParseNetwork(f)
 		if err != nil {
 			return nil, &SyntaxError{Pos: a.at, Text: err.Error()}
 		}

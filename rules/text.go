@@ -175,3 +175,10 @@ func appendValue(dst []byte, v Value) []byte {
 	}
 	return dst
 }
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}

@@ -1,24 +1,65 @@
-// Package settings is what the sections of the configuration share.
 package settings
 
-// Distance is the number of bytes to insert, delete or replace that turns a into b (Levenshtein). It takes time in
-// proportion to the product of their lengths: bound them before.
-func Distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+import "strings"
+
+// maxWord is the longest name, in bytes, that is compared with others; nobody misspells longer ones.
+const maxWord = 64
+
+// Nearest returns the one of names that word is probably a misspelling of: the fewest slips away, one and a further one
+// for every four letters at most, and of equally near ones that which begins most alike. Case does not matter. It
+// returns "" if none is near, or if word is one of names itself.
+func Nearest(word string, names []string) string {
+	if len(word) > maxWord {
+		return ""
 	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
+	lower := strings.ToLower(word)
+	best, alike, at := 1+len(word)/4, 0, ""
+	for _, name := range names {
+		if name == word {
+			return ""
+		}
+		n := strings.ToLower(name)
+		d, same := slips(lower, n, best), beginsAlike(lower, n)
+		if d < best || d == best && (at == "" || same > alike) {
+			best, alike, at = d, same, name
 		}
 	}
-	return row[len(b)]
+	return at
+}
+
+// slips is the number of bytes inserted, left out, replaced or swapped with their neighbour that turns a into b, each
+// byte being touched once (the optimal string alignment distance). Above most it may be any greater number.
+func slips(a, b string, most int) int {
+	if len(a)-len(b) > most || len(b)-len(a) > most || len(b) > 2*maxWord {
+		return most + 1
+	}
+	var rooms [3][2*maxWord + 1]int
+	before, last, row := rooms[0][:len(b)+1], rooms[1][:len(b)+1], rooms[2][:len(b)+1]
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			differ := 1
+			if a[i-1] == b[j-1] {
+				differ = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+differ)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
+
+// beginsAlike is how many bytes two words have in common at their beginning.
+func beginsAlike(a, b string) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
 }

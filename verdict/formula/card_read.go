@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"antirobot/settings"
 )
 
 // maxCardErrors is how many errors of a score card are told at once.
@@ -80,7 +82,7 @@ func (r *cardReader) fields(n *yaml.Node, what string, known map[string]field) m
 				keys = append(keys, name)
 			}
 			slices.Sort(keys)
-			r.fail(k, "%s has no key %q; it may have %s", what, clip(k.Value), strings.Join(keys, ", "))
+			r.fail(k, "%s has no key %q; it may have %s", what, settings.Clip(k.Value), strings.Join(keys, ", "))
 		case have[k.Value]:
 			r.fail(k, "%s stands twice", k.Value)
 		default:
@@ -116,7 +118,7 @@ func (r *cardReader) text(n *yaml.Node, what string) string {
 func (r *cardReader) number(n *yaml.Node, what string) float32 {
 	v, err := strconv.ParseFloat(n.Value, 32)
 	if n.Kind != yaml.ScalarNode || err != nil || isBad(float32(v)) {
-		r.fail(n, "%s: %q is no number", what, clip(n.Value))
+		r.fail(n, "%s: %q is no number", what, settings.Clip(n.Value))
 		return 0
 	}
 	return float32(v)
@@ -132,7 +134,7 @@ func (r *cardReader) weight(n *yaml.Node, what string) float32 {
 
 func (r *cardReader) truth(n *yaml.Node, what string) bool {
 	if n.Kind != yaml.ScalarNode || n.Value != "true" && n.Value != "false" {
-		r.fail(n, "%s: %q is neither true nor false", what, clip(n.Value))
+		r.fail(n, "%s: %q is neither true nor false", what, settings.Clip(n.Value))
 	}
 	return n.Value == "true"
 }
@@ -153,7 +155,7 @@ func (r *cardReader) document(n *yaml.Node) (version string) {
 	have := r.fields(n, "a score card", map[string]field{
 		"version": func(v *yaml.Node) {
 			if version = r.text(v, "version"); !cardVersion.MatchString(version) {
-				r.fail(v, "version: up to 32 letters, digits and . _ - are wanted here, not %q", clip(version))
+				r.fail(v, "version: up to 32 letters, digits and . _ - are wanted here, not %q", settings.Clip(version))
 			}
 		},
 		"bias": func(v *yaml.Node) { r.card.bias = float64(r.weight(v, "bias")) },

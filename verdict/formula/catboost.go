@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/bits"
 	"strconv"
+
+	"antirobot/settings"
 )
 
 // oblivious is an ensemble of trees that ask the same question at every node of a level. The answers of a tree are the
@@ -160,7 +162,7 @@ func (t *catTree) check() error {
 	}
 	for i, s := range t.Splits {
 		if s.Type != "FloatFeature" && s.Type != "" {
-			return fmt.Errorf("splits[%d] is a %s; train with numbers only", i, clip(s.Type))
+			return fmt.Errorf("splits[%d] is a %s; train with numbers only", i, settings.Clip(s.Type))
 		}
 	}
 	return nil
@@ -224,7 +226,7 @@ func (p *catParams) link() (link, error) {
 	case "":
 		return 0, errors.New("model_info.params.loss_function is missing, so what the leaves mean is not known")
 	}
-	return 0, fmt.Errorf("the loss function is %q; train with Logloss", clip(p.loss))
+	return 0, fmt.Errorf("the loss function is %q; train with Logloss", settings.Clip(p.loss))
 }
 
 func (m *Model) loadCatBoost(data []byte) (err error) {
@@ -304,7 +306,7 @@ func (f *catModel) features(names []string) (factorOf []int, missing []uint8, er
 		case "AsTrue":
 			missing = append(missing, 1)
 		default:
-			return nil, nil, fmt.Errorf("float_features[%d].nan_value_treatment: %q is not known", i, clip(c.NaN))
+			return nil, nil, fmt.Errorf("float_features[%d].nan_value_treatment: %q is not known", i, settings.Clip(c.NaN))
 		}
 	}
 	var ids []string

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"antirobot/settings"
 )
 
 // The columns of labelled factors, as `antirobot events export` writes them; all others are factors. They may stand in
@@ -64,7 +66,7 @@ func ReadRows(r io.Reader, names []string, f func(*Row) error) (lacks, extra []s
 	for i, name := range head {
 		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
 		if _, twice := at[name]; twice {
-			return nil, nil, fmt.Errorf("line 1: column %q stands twice", clip(name))
+			return nil, nil, fmt.Errorf("line 1: column %q stands twice", settings.Clip(name))
 		}
 		at[name] = i
 		if !slices.Contains(names, name) && !slices.Contains(Columns(), name) {
@@ -127,7 +129,7 @@ func parseLabel(s string) (Label, error) {
 	case "1":
 		return Robot, nil
 	}
-	return 0, fmt.Errorf("label: %q is neither 0 (human) nor 1 (robot) nor empty", clip(s))
+	return 0, fmt.Errorf("label: %q is neither 0 (human) nor 1 (robot) nor empty", settings.Clip(s))
 }
 
 func parseFactor(record []string, column int) (float32, error) {
@@ -136,7 +138,7 @@ func parseFactor(record []string, column int) (float32, error) {
 	}
 	v, err := strconv.ParseFloat(record[column], 32)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no number", clip(record[column]))
+		return 0, fmt.Errorf("%q is no number", settings.Clip(record[column]))
 	}
 	return float32(v), nil
 }

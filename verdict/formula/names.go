@@ -3,7 +3,6 @@ package formula
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"antirobot/settings"
 )
@@ -70,42 +69,8 @@ func (u *unknown) err() error {
 
 // noFactor is the error of a name that no factor has.
 func noFactor(name string, names []string) error {
-	if near := closest(name, names); near != "" {
-		return fmt.Errorf("there is no factor %q; did you mean %q?", clip(name), near)
+	if near := settings.Nearest(name, names); near != "" {
+		return fmt.Errorf("there is no factor %q; did you mean %q?", settings.Clip(name), near)
 	}
-	return fmt.Errorf("there is no factor %q", clip(name))
-}
-
-// clip shortens what a file says to what fits an error.
-func clip(s string) string {
-	if len(s) > 64 {
-		return strings.ToValidUTF8(s[:64], "") + "…"
-	}
-	return s
-}
-
-// closest returns the candidate that word is probably a misspelling of: the one at the smallest Levenshtein distance,
-// case aside, if that is within a third of the word; "" if none is. Of equally near ones it is the one that begins alike.
-func closest(word string, candidates []string) string {
-	if len(word) > 64 {
-		return ""
-	}
-	word = strings.ToLower(word)
-	best, alike, at := 1+len(word)/3, -1, ""
-	for _, c := range candidates {
-		d, n := settings.Distance(word, strings.ToLower(c)), shared(word, strings.ToLower(c))
-		if d < best || d == best && n > alike {
-			best, alike, at = d, n, c
-		}
-	}
-	return at
-}
-
-// shared is how many bytes two words begin with alike.
-func shared(a, b string) int {
-	n := 0
-	for n < len(a) && n < len(b) && a[n] == b[n] {
-		n++
-	}
-	return n
+	return fmt.Errorf("there is no factor %q", settings.Clip(name))
 }

@@ -8,6 +8,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"antirobot/settings"
 )
 
 // xgbModel is what we read of https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html (versions 1 to 3).
@@ -69,7 +71,7 @@ func (f *flag) UnmarshalJSON(b []byte) error {
 	case "0", "false":
 		*f = false
 	default:
-		return fmt.Errorf("default_left: %s is neither 0 nor 1", clip(string(b)))
+		return fmt.Errorf("default_left: %s is neither 0 nor 1", settings.Clip(string(b)))
 	}
 	return nil
 }
@@ -178,7 +180,7 @@ func (m *Model) loadXGBoost(data []byte) error {
 	}
 	count, err := strconv.Atoi(l.Param.NumFeature)
 	if err != nil || count < 1 || count > MaxFactors {
-		return fmt.Errorf("learner_model_param.num_feature: %q is not between 1 and %d", clip(l.Param.NumFeature), MaxFactors)
+		return fmt.Errorf("learner_model_param.num_feature: %q is not between 1 and %d", settings.Clip(l.Param.NumFeature), MaxFactors)
 	}
 	booster, err := l.Booster.trees()
 	if err != nil {
@@ -220,10 +222,10 @@ func (f *xgbModel) checkHead() error {
 		return fmt.Errorf("version %v: those from 1 to 3 are known", f.Version)
 	}
 	if l.Param.NumClass != "" && l.Param.NumClass != "0" && l.Param.NumClass != "1" {
-		return fmt.Errorf("it has %s classes; train with two, objective binary:logistic", clip(l.Param.NumClass))
+		return fmt.Errorf("it has %s classes; train with two, objective binary:logistic", settings.Clip(l.Param.NumClass))
 	}
 	if l.Param.NumTarget != "" && l.Param.NumTarget != "0" && l.Param.NumTarget != "1" {
-		return fmt.Errorf("it has %s targets; train one model for one label", clip(l.Param.NumTarget))
+		return fmt.Errorf("it has %s targets; train one model for one label", settings.Clip(l.Param.NumTarget))
 	}
 	return nil
 }
@@ -238,7 +240,7 @@ func (b *xgbBooster) trees() (*xgbBooster, error) {
 			return nil, fmt.Errorf("weight_drop has %d entries for %d trees", len(b.Drop), len(in.Model.Trees))
 		}
 	case b.Name != "gbtree":
-		return nil, fmt.Errorf("the booster is %q; train with gbtree or dart", clip(b.Name))
+		return nil, fmt.Errorf("the booster is %q; train with gbtree or dart", settings.Clip(b.Name))
 	default:
 		b.Drop = nil
 	}
@@ -278,11 +280,11 @@ func (l *xgbLearner) margin() (float32, error) {
 	v, err := strconv.ParseFloat(text, 32)
 	base := float32(v)
 	if err != nil || isBad(base) {
-		return 0, fmt.Errorf("learner_model_param.base_score: %q is no number", clip(l.Param.BaseScore))
+		return 0, fmt.Errorf("learner_model_param.base_score: %q is no number", settings.Clip(l.Param.BaseScore))
 	}
 	k, ok := xgbLink(l.Objective.Name)
 	if !ok {
-		return 0, fmt.Errorf("the objective is %q; train with binary:logistic", clip(l.Objective.Name))
+		return 0, fmt.Errorf("the objective is %q; train with binary:logistic", settings.Clip(l.Objective.Name))
 	}
 	if k == clamp {
 		return base, nil

@@ -248,3 +248,13 @@ func TestSentences(t *testing.T) {
 	f(23*time.Hour, time.Hour)
 	f(26*time.Hour, 10*time.Minute)
 }
+
+// TestExemptNetworks: an address is the network of itself, and IPv4 written as IPv6 is IPv4.
+func TestExemptNetworks(t *testing.T) {
+	p, _ := newProcessor(t, func(c *Config) { c.Exempt = []string{"::ffff:10.0.0.0/104", "192.0.2.7", "2001:db8::/48"} })
+	for addr, want := range map[string]bool{"10.9.8.7": true, "11.0.0.1": false, "192.0.2.7": true, "192.0.2.8": false, "2001:db8::9": true} {
+		if p.spares(netip.MustParseAddr(addr).As16()) != want {
+			t.Errorf("%s: exempt %v", addr, !want)
+		}
+	}
+}

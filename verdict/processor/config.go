@@ -4,8 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/netip"
 	"time"
+
+	"antirobot/settings"
 )
 
 // Config is the processor section, for all services together; the limits are the services' own.
@@ -74,8 +75,8 @@ func (c *Config) Validate() error {
 	}
 	errs = append(errs, c.Training.Validate())
 	for i, n := range c.Exempt {
-		if _, err := netip.ParsePrefix(n); err != nil {
-			errs = append(errs, fmt.Errorf("exempt[%d]: %q is no network such as 10.0.0.0/8", i, n))
+		if _, err := settings.ParseNetwork(n); err != nil {
+			errs = append(errs, fmt.Errorf("exempt[%d]: %w", i, err))
 		}
 	}
 	return errors.Join(errs...)

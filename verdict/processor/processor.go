@@ -39,6 +39,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/identity"
+	"antirobot/settings"
 	"antirobot/verdict"
 	"antirobot/verdict/formula"
 )
@@ -148,7 +149,8 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		return nil, fmt.Errorf("processor: hosting: %w", err)
 	}
 	for _, n := range cfg.Exempt {
-		p.exempt = append(p.exempt, netip.MustParsePrefix(n).Masked()) // validated
+		network, _ := settings.ParseNetwork(n) // validated
+		p.exempt = append(p.exempt, network)
 	}
 	for range cfg.Workers {
 		p.queues = append(p.queues, newQueue(cfg.Queue/cfg.Workers))

@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"antirobot/settings"
 )
 
 // maxRanges bounds what is read of the lists of hosting companies.
@@ -58,18 +60,14 @@ func readNetworks(dst []netip.Prefix, name string) ([]netip.Prefix, error) {
 		if len(words) == 0 {
 			continue
 		}
-		network, err := netip.ParsePrefix(words[0])
+		network, err := settings.ParseNetwork(words[0])
 		if err != nil {
-			addr, err := netip.ParseAddr(words[0])
-			if err != nil {
-				return nil, fmt.Errorf("%s, line %d: %.60q is no network such as 192.0.2.0/24", name, n, words[0])
-			}
-			network = netip.PrefixFrom(addr.WithZone(""), addr.BitLen())
+			return nil, fmt.Errorf("%s, line %d: %w", name, n, err)
 		}
 		if len(dst) == maxRanges {
 			return nil, fmt.Errorf("%s: more than %d networks", name, maxRanges)
 		}
-		dst = append(dst, network.Masked())
+		dst = append(dst, network)
 	}
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)

@@ -1,0 +1,55 @@
+package settings
+
+import (
+	"errors"
+	"strings"
+)
+
+// A problem is a line such as `services[0].hosts[1]: "x y" is no host`: the path of a key and what is wrong with it. A
+// section speaks of its own keys, and who holds the section puts its path before them.
+
+// Problems returns one line for each problem in err.
+func Problems(err error) []string {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var lines []string
+		for _, e := range joined.Unwrap() {
+			lines = append(lines, Problems(e)...)
+		}
+		return lines
+	}
+	return strings.Split(err.Error(), "\n")
+}
+
+// At puts path before each problem of err.
+func At(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var errs []error
+	for _, line := range Problems(err) {
+		errs = append(errs, errors.New(Below(path, strings.TrimSpace(line))))
+	}
+	return errors.Join(errs...)
+}
+
+// Below returns the path of what rest names below path: a key, an index in brackets, or a problem that begins with one.
+func Below(path, rest string) string {
+	switch {
+	case path == "":
+		return rest
+	case rest == "" || strings.HasPrefix(rest, "["):
+		return path + rest
+	}
+	return path + "." + rest
+}
+
+// Clip shortens what is repeated in an error.
+func Clip(s string) string {
+	if len(s) > 60 {
+		return strings.ToValidUTF8(s[:60], "") + "…"
+	}
+	return s
+}
