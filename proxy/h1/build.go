@@ -9,7 +9,7 @@ import (
 // appendRequest appends the head that the service gets: the client's fields in their order and with their case, without
 // what is hop by hop or replaced, and then ours.
 func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, streamed bool) []byte {
-	h := &x.c.h
+	h := x.h
 	dst = append(dst, h.method...)
 	dst = append(dst, ' ')
 	dst = append(dst, h.target...)
@@ -17,7 +17,7 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 	if !h.hostGiven {
 		dst = appendField(dst, hostName, hostFor(o, h.host, addr))
 	}
-	upgrade := h.websocket()
+	upgrade, encoded := h.websocket(), false // a chunked body of HTTP/2 has no field that says so
 	for i := range h.fields {
 		f := &h.fields[i]
 		k := h.kinds[i]
@@ -33,7 +33,7 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 			dst = append(dst, "\r\n"...)
 			continue
 		case kEncoding:
-			dst = appendField(dst, f.Name, chunkedValue)
+			dst, encoded = appendField(dst, f.Name, chunkedValue), true
 			continue
 		case kTrailer:
 			if !h.chunked {
@@ -67,6 +67,9 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 	for i := range o.SetFields {
 		dst = appendField(dst, o.SetFields[i].Name, o.SetFields[i].Value)
 	}
+	if h.chunked && !encoded {
+		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	}
 	switch {
 	case upgrade:
 		dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)
@@ -99,7 +102,7 @@ func hostFor(o *ForwardOptions, given []byte, addr string) []byte {
 
 // countsForwards reports whether RFC 9110 section 7.6.2 wants Max-Forwards counted down.
 func (x *Exchange) countsForwards() bool {
-	h := &x.c.h
+	h := x.h
 	return h.maxForwards > 0 && (string(h.method) == "OPTIONS" || string(h.method) == "TRACE")
 }
 
@@ -134,7 +137,7 @@ func (x *Exchange) appendReplay(dst []byte, o *ForwardOptions, addr string) []by
 	dst = append(dst, ' ')
 	dst = append(dst, r.Target...)
 	dst = append(dst, " HTTP/1.1\r\n"...)
-	dst = appendField(dst, hostName, hostFor(o, x.c.h.host, addr))
+	dst = appendField(dst, hostName, hostFor(o, x.h.host, addr))
 	for i := range r.Fields {
 		f := &r.Fields[i]
 		switch kindOf(f.Name) {

@@ -180,12 +180,32 @@ func frameChunk(buf []byte, n int) []byte {
 	return buf[begin : end+2]
 }
 
+// Trailers are the fields behind a body. Usable as zero value: there are none.
+type Trailers struct {
+	fields []request.Field
+	drop   func(name []byte) bool // those that stay here; nil: none
+}
+
+// Each calls f for each field that may be passed on. Name and value are borrowed.
+func (t Trailers) Each(f func(name, value []byte)) {
+	for i := range t.fields {
+		if t.passes(i) {
+			f(t.fields[i].Name, t.fields[i].Value)
+		}
+	}
+}
+
+func (t Trailers) passes(i int) bool {
+	name := t.fields[i].Name
+	return trailerAllowed(name) && (t.drop == nil || !t.drop(name))
+}
+
 // appendLastChunk appends the end of a chunked body with those trailer fields that may be passed on.
-func appendLastChunk(dst []byte, fields []request.Field, drop func(name []byte) bool) []byte {
+func appendLastChunk(dst []byte, t Trailers) []byte {
 	dst = append(dst, "0\r\n"...)
-	for i := range fields {
-		if f := &fields[i]; trailerAllowed(f.Name) && (drop == nil || !drop(f.Name)) {
-			dst = appendField(dst, f.Name, f.Value)
+	for i := range t.fields {
+		if t.passes(i) {
+			dst = appendField(dst, t.fields[i].Name, t.fields[i].Value)
 		}
 	}
 	return append(dst, "\r\n"...)

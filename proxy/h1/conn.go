@@ -3,16 +3,13 @@ package h1
 import (
 	"bufio"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"os"
-	"runtime/debug"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/valyala/fasthttp"
 )
 
 // The states of a connection that Shutdown tells apart.
@@ -72,8 +69,9 @@ type conn struct {
 	watched watch
 	pump    pump
 
-	h head
-	x Exchange
+	h   head
+	dec chunks // of the request's body
+	x   Exchange
 }
 
 func newConn(s *Server) *conn {
@@ -82,10 +80,7 @@ func newConn(s *Server) *conn {
 	c.pump.c = c
 	c.pump.turn = c.pump.serve
 	c.x.c = c
-	c.x.leg.x = &c.x
-	c.x.upload.x = &c.x
-	c.x.upload.done = make(chan struct{}, 1)
-	c.x.body.c = c
+	c.x.bind(s, c, &c.h)
 	return c
 }
 
@@ -257,51 +252,41 @@ func (c *conn) refuse(err error) {
 	c.linger = true
 }
 
-// appendPlainAnswer appends a whole answer that says no more than its status.
-func appendPlainAnswer(dst []byte, status int, headOnly bool) []byte {
-	text := fasthttp.StatusMessage(status)
-	dst = appendStatusLine(dst, status, []byte(text))
-	dst = append(dst, "Date: "...)
-	dst = fasthttp.AppendHTTPDate(dst, time.Now())
-	dst = append(dst, "\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\n"...)
-	if status == 405 {
-		dst = append(dst, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"...)
-	}
-	dst = append(dst, "Content-Length: "...)
-	dst = strconv.AppendInt(dst, int64(len(text)+1), 10)
-	dst = append(dst, "\r\nConnection: close\r\n\r\n"...)
-	if headOnly {
-		return dst
-	}
-	dst = append(dst, text...)
-	return append(dst, '\n')
-}
-
 // exchange serves one request that has been read.
 func (c *conn) exchange() {
 	c.requests++
-	c.srv.m.requests.Inc()
 	x := &c.x
-	x.start()
-	c.handle()
-	if !x.answered && c.werr == nil && !x.gone {
-		_ = x.Reply(x.fallback, nil, nil)
+	x.start(c.cfg, c.peer, c.opts.TLS != nil)
+	if c.h.chunked {
+		c.dec.reset(false, int(c.cfg.MaxHeaderBytes), c.cfg.MaxHeaderFields)
 	}
+	c.inBody = true
+	c.keep = c.h.keepsAlive() && (c.cfg.MaxRequestsPerConn == 0 || c.requests < uint64(c.cfg.MaxRequestsPerConn))
+	c.srv.handle(x)
+	c.finish()
 	x.finish()
 }
 
-// handle runs the handler. A panic costs the connection, not the process.
-func (c *conn) handle() {
-	defer func() {
-		r := recover()
-		if r == nil {
-			return
+// finish leaves the connection ready for the next request, or to be closed.
+func (c *conn) finish() {
+	x := &c.x
+	if x.gone {
+		c.Cut(true)
+	}
+	if err := c.flush(); err != nil {
+		c.keep = false
+	}
+	for c.keep && !x.body.done {
+		buf := streamBuffers.Get().(*streamBuffer)
+		_, err := x.body.read(buf[:])
+		streamBuffers.Put(buf)
+		if err != nil && err != io.EOF { //nolint:errorlint // body.read returns it bare
+			c.LeaveBody()
 		}
-		c.srv.m.panics.Inc()
-		c.srv.log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Uint64("conn", c.id).Msg("handler panicked")
-		c.x.afterPanic()
-	}()
-	c.srv.handler.ServeExchange(&c.x)
+	}
+	if !x.body.done {
+		c.linger = true
+	}
 }
 
 // fill and read make conn the source of requests and their bodies.

@@ -5,11 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net/netip"
 	"slices"
-	"strconv"
 	"time"
 
-	"github.com/valyala/fasthttp"
+	"github.com/rs/zerolog"
 
 	"antirobot/request"
 )
@@ -25,9 +25,15 @@ const keptBody = 64 << 10
 type Exchange struct {
 	View request.View // all bytes are borrowed until ServeExchange returns
 
-	c        *conn
+	client   Client
+	c        *conn // the client, if it speaks HTTP/1
+	h        *head // of the request
+	cfg      *Config
+	m        *serverMetrics
+	log      *zerolog.Logger
 	hostName []byte
 	body     body
+	answer   Answer
 	pre      []byte // what ReadBody has read
 	leg      leg
 	upload   upload
@@ -38,19 +44,27 @@ type Exchange struct {
 	continued bool   // 100 has been sent to the client
 	fallback  int    // the status if the handler returns without an answer
 	method    []byte // of the request that the service gets
+	tunnelled int64  // bytes that a tunnel brought the client
 }
 
-// start prepares x for the request that has been parsed.
-func (x *Exchange) start() {
-	c := x.c
-	h := &c.h
+// bind makes x the exchange of one client after another; s is what all of them have in common.
+func (x *Exchange) bind(s *Server, client Client, h *head) {
+	x.client, x.h, x.m, x.log = client, h, s.m, &s.log
+	x.leg.x, x.upload.x, x.body.x, x.answer.x = x, x, x, x
+	x.upload.done = make(chan struct{}, 1)
+}
+
+// start prepares x for the request whose head is in x.h.
+func (x *Exchange) start(cfg *Config, peer netip.Addr, tls bool) {
+	h := x.h
+	x.cfg = cfg
 	x.hostName = x.hostName[:0]
 	if h.host != nil {
 		x.hostName, _ = request.AppendHostName(x.hostName, h.host)
 	}
 	x.View = request.View{
 		At: time.Now(), Method: h.method, Host: x.hostName, HostPort: h.host, Target: h.target, Path: h.target,
-		Fields: h.fields, Peer: c.peer, TLS: c.opts.TLS != nil, HTTP10: h.minor == 0,
+		Fields: h.fields, Peer: peer, TLS: tls, HTTP10: h.minor == 0,
 	}
 	if i := bytes.IndexByte(h.target, '?'); i >= 0 {
 		x.View.Path, x.View.Query = h.target[:i], h.target[i+1:]
@@ -61,12 +75,7 @@ func (x *Exchange) start() {
 	x.pre = x.pre[:0]
 	x.body.start(h)
 	x.upload.reset()
-	c.inBody = true
-	c.keep = h.keepsAlive() && (c.cfg.MaxRequestsPerConn == 0 || c.requests < uint64(c.cfg.MaxRequestsPerConn))
 }
-
-// ConnID numbers the connection within this process, from 1.
-func (x *Exchange) ConnID() uint64 { return x.c.id }
 
 // RequestNum numbers the request on its connection, from 1.
 func (x *Exchange) RequestNum() uint64 { return x.c.requests }
@@ -81,14 +90,14 @@ func (x *Exchange) ServerName() string {
 
 // ContentLength is the length of the request's body in bytes: -1 if it is not known beforehand, 0 if there is none.
 func (x *Exchange) ContentLength() int64 {
-	if x.c.h.chunked {
+	if x.h.chunked {
 		return -1
 	}
-	return max(x.c.h.length, 0)
+	return max(x.h.length, 0)
 }
 
 // IsUpgrade reports whether the client asks for a WebSocket as RFC 6455 wants it.
-func (x *Exchange) IsUpgrade() bool { return x.c.h.websocket() }
+func (x *Exchange) IsUpgrade() bool { return x.h.websocket() }
 
 // Answered reports whether an answer has begun, so that Reply and Forward would fail.
 func (x *Exchange) Answered() bool { return x.answered }
@@ -115,7 +124,7 @@ func (x *Exchange) ReadBodyBy(limit int64, by time.Time) ([]byte, error) {
 		if len(x.pre) == cap(x.pre) {
 			x.pre = slices.Grow(x.pre, int(max(512, min(x.body.left, limit))))
 		}
-		if !by.IsZero() && !x.body.await(by) {
+		if !by.IsZero() && !x.client.AwaitBody(by) {
 			return nil, ErrBodyLate
 		}
 		room := x.pre[len(x.pre):cap(x.pre)]
@@ -136,16 +145,13 @@ func (x *Exchange) ReadBodyBy(limit int64, by time.Time) ([]byte, error) {
 
 // sendContinue tells a client that asked to go on with its body, once.
 func (x *Exchange) sendContinue() error {
-	if !x.c.h.expect || x.continued {
+	if !x.h.expect || x.continued {
 		return nil
 	}
 	x.continued = true
-	x.c.out = append(x.c.out, "HTTP/1.1 100 Continue\r\n\r\n"...)
-	if err := x.c.flush(); err != nil {
-		x.gone = true
-		return err
-	}
-	return nil
+	err := x.client.Continue()
+	x.gone = x.gone || err != nil
+	return err
 }
 
 // Reply sends an answer of the gateway's own: fields as given, and what the message needs (Date unless given,
@@ -161,102 +167,27 @@ func (x *Exchange) Reply(status int, fields []request.Field, body []byte) error 
 	if status < 200 || status > 599 || !validFields(fields) {
 		return ErrBadField
 	}
-	c := x.c
 	x.answered = true
-	x.settleBody()
-	out := appendStatusText(c.out, status)
-	date := false
-	for i := range fields {
-		f := &fields[i]
-		switch kindOf(f.Name) {
-		case kConnection, kLength, kEncoding, kTrailer, kHop:
-			continue // framing is ours
-		case kDate:
-			date = true
-		}
-		out = appendField(out, f.Name, f.Value)
-	}
-	if !date {
-		out = append(out, "Date: "...)
-		out = fasthttp.AppendHTTPDate(out, x.View.At)
-		out = append(out, "\r\n"...)
-	}
-	if status != 204 && status != 304 {
-		out = append(out, "Content-Length: "...)
-		out = strconv.AppendInt(out, int64(len(body)), 10)
-		out = append(out, "\r\n"...)
-	}
-	c.out = append(x.appendPersistence(out), "\r\n"...)
-	if status == 204 || status == 304 || string(c.h.method) == "HEAD" {
-		body = nil
-	}
-	if err := c.write(body); err != nil {
-		return err
-	}
-	return c.flush()
-}
-
-// appendStatusText begins an own answer.
-func appendStatusText(dst []byte, status int) []byte {
-	dst = appendStatusLine(dst, status, nil)
-	dst = dst[:len(dst)-2]
-	dst = append(dst, fasthttp.StatusMessage(status)...)
-	return append(dst, "\r\n"...)
-}
-
-// appendPersistence says whether the connection goes on. From here on keep is decided.
-func (x *Exchange) appendPersistence(dst []byte) []byte {
-	c := x.c
-	if c.srv.draining.Load() {
-		c.keep = false
-	}
-	switch {
-	case !c.keep:
-		dst = append(dst, "Connection: close\r\n"...)
-	case c.h.minor == 0:
-		dst = append(dst, "Connection: keep-alive\r\n"...)
-	}
-	return dst
-}
-
-// settleBody decides, before an own answer, what becomes of a body that nobody has read: a short one is thrown away,
-// for a long one or one that the client holds back the connection is given up.
-func (x *Exchange) settleBody() {
-	if x.body.done {
-		return
-	}
-	waits := x.c.h.expect && !x.continued
-	if x.body.err != nil || waits || x.body.chunked || x.body.left > x.c.cfg.MaxDrainBytes {
-		x.c.keep, x.c.linger = false, true
-	}
-}
-
-// finish leaves the connection ready for the next request, or to be closed.
-func (x *Exchange) finish() {
-	c := x.c
-	if x.gone {
-		c.srv.m.clientGone.Inc()
-		c.keep, c.abort, c.reset = false, true, true
-	}
-	if err := c.flush(); err != nil {
-		c.keep = false
-	}
-	for c.keep && !x.body.done {
-		buf := streamBuffers.Get().(*streamBuffer)
-		_, err := x.body.read(buf[:])
-		streamBuffers.Put(buf)
-		if err != nil && err != io.EOF { //nolint:errorlint // body.read returns it bare
-			c.keep, c.linger = false, true
-		}
-	}
 	if !x.body.done {
-		c.linger = true
+		x.client.SettleBody()
 	}
+	return x.client.Reply(status, fields, body)
+}
+
+// passAnswer gives the client the head of the service's answer.
+func (x *Exchange) passAnswer(o *ForwardOptions, fr framing) error {
+	x.answer.h, x.answer.o, x.answer.framing = &x.leg.h, o, fr
+	return x.client.Answer(&x.answer)
+}
+
+// finish forgets the request.
+func (x *Exchange) finish() {
 	if cap(x.pre) > keptBody {
 		x.pre = nil
 	}
 	x.View = request.View{}
 	x.method = nil
+	x.answer.h, x.answer.o = nil, nil
 }
 
 // afterPanic makes the best of a handler that did not come to its end.
@@ -265,10 +196,10 @@ func (x *Exchange) afterPanic() {
 		x.upload.halt()
 		x.leg.drop(nil)
 	}
+	x.client.Unkeep()
 	if x.answered {
-		x.c.abort, x.c.reset = true, true
+		x.client.Cut(true)
 	}
-	x.c.keep = false
 	x.body.err = errStopped // whatever is left of the body is not looked at
 }
 
@@ -279,128 +210,4 @@ func validFields(fields []request.Field) bool {
 		}
 	}
 	return true
-}
-
-// body is the request's body as it comes from the client.
-type body struct {
-	c       *conn
-	chunked bool
-	done    bool
-	left    int64 // of one with Content-Length
-	n       int64 // bytes of data read
-	max     int64 // 0: no limit
-	since   time.Time
-	err     error // sticky
-	dec     chunks
-}
-
-func (b *body) start(h *head) {
-	b.chunked, b.left, b.n, b.err, b.max = h.chunked, max(h.length, 0), 0, nil, 0
-	b.since = time.Time{}
-	b.done = !h.chunked && b.left == 0
-	if h.chunked {
-		b.dec.reset(false, int(b.c.cfg.MaxHeaderBytes), b.c.cfg.MaxHeaderFields)
-	}
-}
-
-// read returns data, or io.EOF when the body is complete. Its errors are those of ReadBody, and errStopped.
-func (b *body) read(p []byte) (int, error) {
-	if b.err != nil {
-		return 0, b.err
-	}
-	if b.done {
-		return 0, io.EOF
-	}
-	var n int
-	var err error
-	if b.chunked {
-		n, err = b.dec.read(b.c.br, b.c, p)
-		if err == io.EOF && b.dec.done { //nolint:errorlint // chunks returns it bare
-			b.done = true
-			return 0, io.EOF
-		}
-	} else {
-		n, err = b.c.read(p[:min(int64(len(p)), b.left)])
-		b.left -= int64(n)
-		b.done = b.left == 0
-	}
-	b.n += int64(n)
-	switch {
-	case err != nil:
-		b.err = b.explain(err)
-	case b.max > 0 && b.n > b.max:
-		b.c.srv.m.limitBody.Inc()
-		b.err = ErrBodyTooLarge
-	case b.tooSlow():
-		b.c.srv.m.limitRead.Inc()
-		b.err = ErrBodyTimeout
-	}
-	return n, b.err
-}
-
-// await waits until a moment for what read can go on with, and reports false if it did not come. It reads nothing, so
-// that whatever comes later finds the body as it was; other failures are left to read.
-func (b *body) await(by time.Time) bool {
-	c := b.c
-	for !b.readable() {
-		now := time.Now()
-		if !now.Before(by) {
-			return false
-		}
-		if by.Sub(now) >= c.cfg.ReadTimeout {
-			return true
-		}
-		c.setReadDeadline(by)
-		_, err := c.br.Peek(c.br.Buffered() + 1)
-		c.readBy = time.Time{} // read sets its own
-		if isTimeout(err) {
-			return false
-		}
-		if err != nil {
-			return true
-		}
-	}
-	return true
-}
-
-// readable reports whether read finds a byte of data without waiting in the middle of a chunk's frame.
-func (b *body) readable() bool {
-	have := b.c.br.Buffered()
-	if !b.chunked || b.dec.left > 0 || have == b.c.br.Size() {
-		return have > 0
-	}
-	frame, _ := b.c.br.Peek(have)
-	if b.dec.inside {
-		frame = frame[min(2, have):]
-	}
-	return bytes.IndexByte(frame, '\n') >= 0
-}
-
-func (b *body) explain(err error) error {
-	m := b.c.srv.m
-	switch {
-	case b.c.x.upload.stop.Load():
-		return errStopped
-	case err == errChunk: //nolint:errorlint // chunks returns it bare
-		m.badBody.Inc()
-		return ErrBadBody
-	case isTimeout(err):
-		m.limitRead.Inc()
-		return ErrBodyTimeout
-	}
-	return ErrClientGone
-}
-
-// tooSlow enforces MinBodyRate.
-func (b *body) tooSlow() bool {
-	rate := b.c.cfg.MinBodyRate
-	if rate == 0 || b.done {
-		return false
-	}
-	now := time.Now()
-	if b.since.IsZero() {
-		b.since = now
-	}
-	took := now.Sub(b.since)
-	return took > 10*time.Second && b.n < int64(took.Seconds()*float64(rate))
 }

@@ -63,11 +63,12 @@ const maxInterim = 64
 func (x *Exchange) Forward(g *upstream.Group, o *ForwardOptions) (Result, error) {
 	var res Result
 	start := time.Now()
-	before := x.c.written
+	before := x.client.Written()
+	x.tunnelled = 0
 	err := x.forward(g, o, &res, start)
 	res.Took = time.Since(start)
 	res.BytesIn = x.body.n
-	res.BytesOut = x.c.written - before
+	res.BytesOut = x.client.Written() - before + x.tunnelled
 	if errors.Is(err, ErrClientGone) {
 		x.gone = true
 	}
@@ -75,7 +76,7 @@ func (x *Exchange) Forward(g *upstream.Group, o *ForwardOptions) (Result, error)
 		x.fallback = status
 	}
 	if err != nil && x.answered {
-		x.c.keep, x.c.abort = false, true
+		x.client.Cut(false)
 	}
 	return res, err
 }
@@ -99,7 +100,7 @@ func (x *Exchange) forward(g *upstream.Group, o *ForwardOptions, res *Result, st
 			return err
 		}
 		res.Retried = true
-		x.c.srv.m.retries.Inc()
+		x.m.retries.Inc()
 	}
 }
 
@@ -119,7 +120,9 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 			return ErrBadField
 		}
 		x.method = r.Method
-		x.settleBody()
+		if !x.body.done {
+			x.client.SettleBody()
+		}
 		return nil
 	}
 	if x.body.err != nil {
@@ -127,11 +130,11 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 	}
 	limit := o.MaxBodyBytes
 	if limit == 0 {
-		limit = x.c.cfg.MaxBodyBytes
+		limit = x.cfg.MaxBodyBytes
 	}
 	x.body.max = max(limit, 0)
-	if x.body.max > 0 && (!x.body.chunked && x.c.h.length > limit || x.body.n > limit) {
-		x.c.srv.m.limitBody.Inc()
+	if x.body.max > 0 && (!x.body.chunked && x.h.length > limit || x.body.n > limit) {
+		x.m.limitBody.Inc()
 		x.body.err = ErrBodyTooLarge // not even to be thrown away
 		return ErrBodyTooLarge
 	}
@@ -140,10 +143,10 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 
 // lastHop answers OPTIONS and TRACE whose Max-Forwards is used up, as RFC 9110 section 7.6.2 demands.
 func (x *Exchange) lastHop() (done bool, err error) {
-	if x.c.h.maxForwards != 0 {
+	if x.h.maxForwards != 0 {
 		return false, nil
 	}
-	switch string(x.c.h.method) {
+	switch string(x.h.method) {
 	case "OPTIONS", "TRACE":
 		return true, x.Reply(200, nil, nil)
 	}
@@ -215,7 +218,7 @@ func (x *Exchange) appendToSend(o *ForwardOptions, addr string) (bodiless bool) 
 		return len(r.Body) == 0
 	}
 	b := &x.body
-	if !b.chunked && !b.done && int64(x.c.br.Buffered()) >= b.left {
+	if !b.chunked && !b.done && int64(x.client.BodyBuffered()) >= b.left {
 		x.takeBuffered()
 	}
 	dst := x.appendRequest(x.reqHead[:0], o, addr, !b.done)
@@ -226,7 +229,7 @@ func (x *Exchange) appendToSend(o *ForwardOptions, addr string) (bodiless bool) 
 			dst = append(dst, "\r\n"...)
 		}
 		if b.done {
-			dst = appendLastChunk(dst, b.dec.trailer.fields, o.Drop)
+			dst = appendLastChunk(dst, Trailers{b.trailers(), o.Drop})
 		}
 	} else {
 		dst = append(dst, x.pre...)
@@ -238,18 +241,16 @@ func (x *Exchange) appendToSend(o *ForwardOptions, addr string) (bodiless bool) 
 // takeBuffered moves a body of known length that is buffered already into pre.
 func (x *Exchange) takeBuffered() {
 	b := &x.body
-	p, _ := x.c.br.Peek(int(b.left))
-	x.pre = append(x.pre, p...)
-	_, _ = x.c.br.Discard(len(p))
+	x.pre = x.client.TakeBody(x.pre, int(b.left))
 	b.n += b.left
 	b.left, b.done = 0, true
 }
 
 // awaitAnswer reads heads until the final one, or a 101 that was asked for, and passes interim ones on.
 func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
-	c, l := x.c, &x.leg
+	l := &x.leg
 	for range maxInterim {
-		if err := l.h.readResponse(l.up.R, l, int(c.cfg.MaxHeaderBytes), c.cfg.MaxHeaderFields); err != nil {
+		if err := l.h.readResponse(l.up.R, l, int(x.cfg.MaxHeaderBytes), x.cfg.MaxHeaderFields); err != nil {
 			return err
 		}
 		switch h := &l.h; {
@@ -258,14 +259,13 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 				return err
 			}
 		case h.status == 101:
-			if o.Replay != nil || !c.h.websocket() || h.upgradeNum != 1 || !h.upgrade || !request.EqualFold(h.upgradeTo, "websocket") {
+			if o.Replay != nil || !x.h.websocket() || h.upgradeNum != 1 || !h.upgrade || !request.EqualFold(h.upgradeTo, "websocket") {
 				return fmt.Errorf("%w: unasked 101", ErrBadResponse)
 			}
 			return nil
 		case h.status < 200:
-			if c.h.minor == 1 {
-				c.out = append(x.appendAnswer(c.out, h, o, bare), "\r\n"...)
-				if err := c.flush(); err != nil {
+			if x.h.minor == 1 {
+				if err := x.passAnswer(o, bare); err != nil {
 					return err
 				}
 			}
@@ -279,7 +279,7 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 // conclude gives the service's connection back, or closes it, and settles what that means for the client's.
 func (x *Exchange) conclude(err error, replayed bool) {
 	l := &x.leg
-	x.upload.settle(err == nil && x.c.keep && l.h.keepsAlive())
+	x.upload.settle(err == nil && x.client.Keeps() && l.h.keepsAlive())
 	finished := !x.upload.running()
 	complete := err == nil && finished && x.upload.sent() && l.h.keepsAlive() && l.h.ended && l.up.R.Buffered() == 0
 	x.upload.halt()
@@ -293,11 +293,11 @@ func (x *Exchange) conclude(err error, replayed bool) {
 		l.drop(nil) // the service closed it just now, which it may
 	default:
 		if errors.Is(err, ErrBadResponse) {
-			x.c.srv.m.badResponse.Inc()
+			x.m.badResponse.Inc()
 		}
 		l.drop(err)
 	}
 	if !x.body.done && !replayed {
-		x.c.keep, x.c.linger = false, true
+		x.client.LeaveBody()
 	}
 }

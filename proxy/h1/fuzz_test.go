@@ -59,7 +59,7 @@ func FuzzRequestHead(f *testing.F) {
 			return
 		}
 		h := &whole.h
-		x := &Exchange{c: &whole}
+		x := &Exchange{h: h}
 		sent := x.appendRequest(nil, &ForwardOptions{}, "127.0.0.1:80", true)
 		body := []byte("0\r\n\r\nrest")
 		if !h.chunked {
@@ -112,7 +112,7 @@ func FuzzResponseHead(f *testing.F) {
 		}
 		c := &conn{}
 		c.h.method, c.h.minor = []byte("GET"), 1
-		x := &Exchange{c: c, method: c.h.method}
+		x := &Exchange{h: &c.h, method: c.h.method}
 		fr := x.frame(&h)
 		sent := append(x.appendAnswer(nil, &h, &ForwardOptions{}, fr), "\r\n"...)
 		if bytes.Count(sent, []byte("\r\n\r\n")) != 1 || bytes.Count(sent, []byte("\n")) != bytes.Count(sent, []byte("\r\n")) {
@@ -197,7 +197,7 @@ func TestChunkedRoundTrip(t *testing.T) {
 			copy(buf[chunkRoom:], p)
 			wire = append(wire, frameChunk(buf, len(p))...)
 		}
-		wire = appendLastChunk(wire, nil, nil)
+		wire = appendLastChunk(wire, Trailers{})
 		got, _, _, err := decode(bytes.NewReader(wire), false)
 		if !errors.Is(err, io.EOF) || !bytes.Equal(got, want) {
 			t.Fatalf("we: %v", err)

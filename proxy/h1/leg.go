@@ -56,7 +56,7 @@ const smallWrite = 4 << 10
 // write sends a request's head.
 func (l *leg) write(p []byte) error {
 	if len(p) > smallWrite {
-		_ = l.up.SetWriteDeadline(time.Now().Add(l.x.c.cfg.WriteTimeout))
+		_ = l.up.SetWriteDeadline(time.Now().Add(l.x.cfg.WriteTimeout))
 	}
 	_, err := l.up.Write(p)
 	return err
@@ -90,9 +90,8 @@ func (l *leg) piece(most int64) ([]byte, error) {
 // pull waits for bytes of the service: into p, or into the reader's buffer if p is nil. What the client has not been
 // sent yet is sent first, because the wait may be long.
 func (l *leg) pull(p []byte) (n int, err error) {
-	c := l.x.c
 	if !l.lazy {
-		if err := c.flush(); err != nil {
+		if err := l.x.client.Flush(); err != nil {
 			return 0, err
 		}
 	}
@@ -137,11 +136,10 @@ func (l *leg) arm(now time.Time) {
 // tick is one look around in a wait.
 func (l *leg) tick(now time.Time) error {
 	x := l.x
-	c := x.c
 	if l.lazy {
 		l.lazy = false
 		l.step = firstTick
-		return c.flush()
+		return x.client.Flush()
 	}
 	if err := x.upload.clientError(); err != nil {
 		return err
@@ -153,16 +151,16 @@ func (l *leg) tick(now time.Time) error {
 	}
 	// A service that wants the body first gets it: while it comes, its own deadlines hold.
 	if now.Sub(begun) >= l.limit && (!uploading || x.answered) {
-		c.srv.m.limitUpstream.Inc()
+		x.m.limitUpstream.Inc()
 		return ErrUpstreamTimeout
 	}
-	if c.h.expect && !x.continued && !x.answered && now.Sub(l.since) >= c.cfg.ContinueTimeout {
+	if x.h.expect && !x.continued && !x.answered && now.Sub(l.since) >= x.cfg.ContinueTimeout {
 		if err := x.sendContinue(); err != nil {
 			return err
 		}
 	}
 	l.step = min(2*l.step, lastTick)
-	if c.state.Load() == closed || c.watched.gone(now, c.written, uploading, c.cfg.HalfCloseGrace) {
+	if x.client.Gone(now, uploading) {
 		x.gone = true
 		return ErrClientGone
 	}

@@ -19,8 +19,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	proxyproto "github.com/pires/go-proxyproto"
 )
 
 // certificate writes a self-signed certificate for name.
@@ -133,32 +131,24 @@ func localTrusted(a netip.Addr) bool { return a.IsLoopback() }
 
 // TestProxyProtocol is pitfall 6: the header of a trusted balancer is believed, whichever version, and nobody else's.
 func TestProxyProtocol(t *testing.T) {
-	src, dst := &net.TCPAddr{IP: net.ParseIP("203.0.113.7"), Port: 4711}, &net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 80}
-	src6, dst6 := &net.TCPAddr{IP: net.ParseIP("2001:db8::7"), Port: 4711}, &net.TCPAddr{IP: net.ParseIP("2001:db8::1"), Port: 80}
-	made := func(version byte, s, d net.Addr) string {
-		b, err := proxyproto.HeaderProxyFromAddrs(version, s, d).Format()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
-	}
-	withTLV := proxyproto.HeaderProxyFromAddrs(2, src, dst)
-	if err := withTLV.SetTLVs([]proxyproto.TLV{{Type: proxyproto.PP2_TYPE_AUTHORITY, Value: []byte("a.test")}}); err != nil {
-		t.Fatal(err)
-	}
-	tlv, err := withTLV.Format()
-	if err != nil {
-		t.Fatal(err)
-	}
+	const (
+		v1IPv4 = "PROXY TCP4 203.0.113.7 192.0.2.1 4711 80\r\n"
+		v1IPv6 = "PROXY TCP6 2001:db8::7 2001:db8::1 4711 80\r\n"
+		v2IPv4 = proxyV2 + "\x21\x11\x00\x0c" + "\xcb\x00\x71\x07" + "\xc0\x00\x02\x01" + "\x12\x67\x00\x50"
+		v2IPv6 = proxyV2 + "\x21\x21\x00\x24" + "\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x07" +
+			"\x20\x01\x0d\xb8\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x01" + "\x12\x67\x00\x50"
+		// with the name that the client asked for behind the addresses
+		v2TLV = proxyV2 + "\x21\x11\x00\x15" + "\xcb\x00\x71\x07" + "\xc0\x00\x02\x01" + "\x12\x67\x00\x50" + "\x02\x00\x06a.test"
+	)
 	v2 := func(rest string) string { return proxyV2 + rest }
 	for _, c := range []struct{ name, header, peer string }{
-		{"v1 IPv4", made(1, src, dst), "203.0.113.7"},
-		{"v1 IPv6", made(1, src6, dst6), "2001:db8::7"},
+		{"v1 IPv4", v1IPv4, "203.0.113.7"},
+		{"v1 IPv6", v1IPv6, "2001:db8::7"},
 		{"v1 UNKNOWN", "PROXY UNKNOWN\r\n", "127.0.0.1"},
 		{"v1 UNKNOWN with addresses", "PROXY UNKNOWN ffff::1 ffff::2 1 2\r\n", "127.0.0.1"},
-		{"v2 IPv4", made(2, src, dst), "203.0.113.7"},
-		{"v2 IPv6", made(2, src6, dst6), "2001:db8::7"},
-		{"v2 TLV", string(tlv), "203.0.113.7"},
+		{"v2 IPv4", v2IPv4, "203.0.113.7"},
+		{"v2 IPv6", v2IPv6, "2001:db8::7"},
+		{"v2 TLV", v2TLV, "203.0.113.7"},
 		{"v2 LOCAL", v2("\x20\x00\x00\x00"), "127.0.0.1"},
 		{"v2 LOCAL with an address", v2("\x20\x11\x00\x0c\x01\x02\x03\x04\x01\x02\x03\x04\x00\x01\x00\x01"), "127.0.0.1"},
 		{"v2 UNSPEC", v2("\x21\x00\x00\x03abc"), "127.0.0.1"},
@@ -202,7 +192,7 @@ func TestProxyProtocol(t *testing.T) {
 	t.Run("untrusted", func(t *testing.T) {
 		g := newGateway(t, nil, setup{listener: ListenerOptions{ProxyProtocol: true, Trusted: func(netip.Addr) bool { return false }}})
 		c1 := dial(t, g)
-		_, _ = io.WriteString(c1.Conn, made(1, src, dst)+aGet)
+		_, _ = io.WriteString(c1.Conn, v1IPv4+aGet)
 		c1.closes()
 	})
 	t.Run("in pieces", func(t *testing.T) {
@@ -212,7 +202,7 @@ func TestProxyProtocol(t *testing.T) {
 			_ = x.Reply(200, nil, nil)
 		}})
 		c1 := dial(t, g)
-		for _, p := range strings.SplitAfter(made(1, src, dst)+aGet, " ") {
+		for _, p := range strings.SplitAfter(v1IPv4+aGet, " ") {
 			c1.say(p)
 			time.Sleep(time.Millisecond)
 		}
@@ -228,11 +218,11 @@ func TestProxyProtocol(t *testing.T) {
 			handler:  func(x *Exchange, _ func()) { _ = x.Reply(200, nil, nil) },
 		})
 		c1, c2, c3 := dial(t, g), dial(t, g), dial(t, g)
-		c1.say(made(1, src, dst) + aGet)
+		c1.say(v1IPv4 + aGet)
 		c1.answer("GET")
-		c2.say(made(2, src, dst) + aGet)
+		c2.say(v2IPv4 + aGet)
 		c2.closes()
-		c3.say(made(1, src6, dst6) + aGet)
+		c3.say(v1IPv6 + aGet)
 		c3.answer("GET")
 	})
 }

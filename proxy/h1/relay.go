@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 )
 
 // lazyBody is up to which length an answer's body waits a moment (lazyTick) to be sent with its head.
@@ -13,45 +12,38 @@ const lazyBody = outSize
 
 // relay passes the final answer, whose head has been read, on to the client.
 func (x *Exchange) relay(o *ForwardOptions) error {
-	c, l := x.c, &x.leg
-	h := &l.h
+	h := &x.leg.h
 	fr := x.frame(h)
 	x.upload.settle(false)
-	if !x.upload.sent() && (h.status >= 300 || c.h.expect && !x.continued) {
-		c.keep = false // the service does not want the body: the client learns that it need not go on
-	}
-	if fr == byClosing {
-		c.keep = false
+	if !x.upload.sent() && (h.status >= 300 || x.h.expect && !x.continued) {
+		x.client.Unkeep() // the service does not want the body: the client learns that it need not go on
 	}
 	x.answered = true
-	c.out = x.appendAnswer(c.out, h, o, fr)
-	if h.status == 426 && h.upgradeNum > 0 {
-		c.out = append(c.out, "Connection: Upgrade\r\n"...)
+	err := x.passAnswer(o, fr)
+	if err == nil {
+		err = x.relayBody(h, o, fr)
 	}
-	c.out = append(x.appendPersistence(c.out), "\r\n"...)
-	err := x.relayBody(h, o, fr)
 	switch {
 	case err == nil:
 		h.ended = true
-		return c.flush()
+		return x.client.End()
 	case errors.Is(err, ErrClientGone):
 		return err
 	}
-	c.srv.m.truncated.Inc()
-	_ = c.flush()
-	c.keep, c.abort = false, true
-	c.reset = fr == byClosing
+	x.m.truncated.Inc()
+	_ = x.client.Flush()
+	x.client.Cut(fr == byClosing)
 	return err
 }
 
 // frame chooses how the client will know the end of the answer.
 func (x *Exchange) frame(h *head) framing {
 	switch {
-	case h.bodiless(x.method) || string(x.c.h.method) == "HEAD":
+	case h.bodiless(x.method) || string(x.h.method) == "HEAD":
 		return bare
 	case !h.chunked && h.length >= 0:
 		return byLength
-	case x.c.h.minor == 1:
+	case x.h.minor == 1:
 		return byChunks
 	}
 	return byClosing
@@ -83,7 +75,7 @@ func (x *Exchange) relayLength(left int64) error {
 			return truncated(err)
 		}
 		left -= int64(len(p))
-		if err := x.c.write(p); err != nil {
+		if err := x.client.Write(p, false); err != nil {
 			return err
 		}
 	}
@@ -93,8 +85,8 @@ func (x *Exchange) relayLength(left int64) error {
 // relayChunked decodes the service's chunks and frames them anew, with the trailers behind them. Whatever the service
 // sends is sent on before the next wait.
 func (x *Exchange) relayChunked(o *ForwardOptions, fr framing) error {
-	c, l := x.c, &x.leg
-	l.d.reset(true, int(c.cfg.MaxHeaderBytes), c.cfg.MaxHeaderFields)
+	l := &x.leg
+	l.d.reset(true, int(x.cfg.MaxHeaderBytes), x.cfg.MaxHeaderFields)
 	for {
 		if l.d.left == 0 {
 			if err := l.d.next(l.up.R, l); err != nil {
@@ -109,19 +101,19 @@ func (x *Exchange) relayChunked(o *ForwardOptions, fr framing) error {
 			return truncated(err)
 		}
 		l.d.left -= int64(len(p))
-		if err := c.writePiece(p, fr); err != nil {
+		if err := x.client.Write(p, fr == byChunks); err != nil {
 			return err
 		}
 	}
 	if fr == byChunks {
-		c.out = appendLastChunk(c.out, l.d.trailer.fields, o.DropAnswer)
+		x.client.LastChunk(Trailers{l.d.trailer.fields, o.DropAnswer})
 	}
 	return nil
 }
 
 // relayToEnd passes on what ends with the service's connection.
 func (x *Exchange) relayToEnd(fr framing) error {
-	c, l := x.c, &x.leg
+	l := &x.leg
 	l.h.close = true
 	for {
 		p, err := l.piece(math.MaxInt64)
@@ -131,30 +123,15 @@ func (x *Exchange) relayToEnd(fr framing) error {
 		if err != nil {
 			return err
 		}
-		if err := c.writePiece(p, fr); err != nil {
+		if err := x.client.Write(p, fr == byChunks); err != nil {
 			return err
 		}
 	}
 	if fr == byChunks {
-		c.out = appendLastChunk(c.out, nil, nil)
+		x.client.LastChunk(Trailers{})
 	}
 	return nil
 }
-
-// writePiece sends p > 0 bytes of a body, as a chunk of their own if fr says so.
-func (c *conn) writePiece(p []byte, fr framing) error {
-	if fr != byChunks {
-		return c.write(p)
-	}
-	c.out = append(strconv.AppendInt(c.out, int64(len(p)), 16), "\r\n"...)
-	if len(c.out)+len(p) <= outSize {
-		c.out = append(append(c.out, p...), "\r\n"...)
-		return nil
-	}
-	return c.send(p, crlf)
-}
-
-var crlf = []byte("\r\n")
 
 func brokenChunks(err error) error {
 	if err == errChunk { //nolint:errorlint // chunks returns it bare

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -158,6 +159,29 @@ func (s *Server) forget(c *conn) {
 		s.perAddr.remove(c.counts)
 		c.counted = false
 	}
+}
+
+// handle runs the handler and sees to it that there is an answer. A panic costs the connection, not the process.
+func (s *Server) handle(x *Exchange) {
+	s.m.requests.Inc()
+	s.guard(x)
+	if !x.answered && !x.gone {
+		_ = x.Reply(x.fallback, nil, nil)
+	}
+	if x.gone {
+		s.m.clientGone.Inc()
+	}
+}
+
+func (s *Server) guard(x *Exchange) {
+	defer func() {
+		if r := recover(); r != nil {
+			s.m.panics.Inc()
+			s.log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Stringer("peer", x.View.Peer).Msg("handler panicked")
+			x.afterPanic()
+		}
+	}()
+	s.handler.ServeExchange(x)
 }
 
 // Shutdown stops accepting and lets what is under way end: answers carry Connection: close, idle connections are closed

@@ -11,30 +11,20 @@ import (
 // tunnel passes the 101 on and then copies bytes both ways until both sides have ended, one fails, or nothing has moved
 // for idle.
 func (x *Exchange) tunnel(o *ForwardOptions, idleFor time.Duration) error {
-	c, l := x.c, &x.leg
+	l := &x.leg
 	x.answered = true
-	c.keep = false
-	c.out = x.appendAnswer(c.out, &l.h, o, bare)
-	c.out = append(c.out, "Connection: Upgrade\r\n\r\n"...)
-	if err := c.flush(); err != nil {
+	if err := x.passAnswer(o, bare); err != nil {
 		l.drop(nil)
 		return err
 	}
-	c.srv.m.tunnels.Inc()
-	c.srv.m.openTunnels.Add(1)
-	defer c.srv.m.openTunnels.Add(-1)
+	x.m.tunnels.Inc()
+	x.m.openTunnels.Add(1)
+	defer x.m.openTunnels.Add(-1)
 
 	up := l.up
 	_ = up.SetDeadline(time.Time{})
-	_ = c.nc.SetDeadline(time.Time{})
-	c.readBy, c.writeBy = time.Time{}, time.Time{}
-	var early []byte
-	if n := c.br.Buffered(); n > 0 {
-		b, _ := c.br.Peek(n)
-		early = append(early, b...)
-		_, _ = c.br.Discard(n)
-	}
-	t := &tunnel{client: c.nc, service: up.Conn, idle: idleFor, done: make(chan struct{})}
+	client, early := x.client.Tunnel()
+	t := &tunnel{client: client, service: up.Conn, idle: idleFor, done: make(chan struct{})}
 	t.touch()
 	fromService := up.Unbuffer()
 	go func() {
@@ -44,7 +34,7 @@ func (x *Exchange) tunnel(o *ForwardOptions, idleFor time.Duration) error {
 	t.out.Store(t.copy(t.client, t.service, fromService))
 	<-t.done
 	x.body.n += t.in.Load()
-	c.written += t.out.Load()
+	x.tunnelled = t.out.Load()
 	l.drop(nil)
 	return nil
 }

@@ -86,9 +86,8 @@ func (u *upload) run() {
 	end := upBroken
 	defer func() {
 		if r := recover(); r != nil {
-			m := u.x.c.srv
-			m.m.panics.Inc()
-			m.log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Msg("upload panicked")
+			u.x.m.panics.Inc()
+			u.x.log.Error().Interface("panic", r).Bytes("stack", debug.Stack()).Msg("upload panicked")
 		}
 		u.state.Store(end)
 		if end == upClient {
@@ -124,7 +123,7 @@ func (u *upload) copy() int32 {
 		case err == io.EOF: //nolint:errorlint // body.read returns it bare
 			u.last.Store(true)
 			if b.chunked {
-				u.wbuf = appendLastChunk(u.wbuf[:0], b.dec.trailer.fields, u.drop)
+				u.wbuf = appendLastChunk(u.wbuf[:0], Trailers{b.trailers(), u.drop})
 				if !write(u.wbuf) {
 					return upBroken
 				}
@@ -172,11 +171,9 @@ func (u *upload) halt() {
 	if u.running() {
 		u.stop.Store(true)
 		_ = u.up.SetWriteDeadline(past)
-		u.interruptRead()
+		u.x.client.StopBody()
 	}
 	<-u.done
 	u.up = nil
-	u.x.c.readBy = time.Time{}
+	u.x.client.BodyLeft()
 }
-
-func (u *upload) interruptRead() { _ = u.x.c.nc.SetReadDeadline(past) }

@@ -1,0 +1,86 @@
+package h1
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"antirobot/request"
+)
+
+// Reply implements Client.
+func (c *conn) Reply(status int, fields []request.Field, body []byte) error {
+	out := appendStatusText(c.out, status)
+	date := false
+	for i := range fields {
+		f := &fields[i]
+		switch kindOf(f.Name) {
+		case kConnection, kLength, kEncoding, kTrailer, kHop:
+			continue // framing is ours
+		case kDate:
+			date = true
+		}
+		out = appendField(out, f.Name, f.Value)
+	}
+	if !date {
+		out = append(out, "Date: "...)
+		out = fasthttp.AppendHTTPDate(out, c.x.View.At)
+		out = append(out, "\r\n"...)
+	}
+	if status != 204 && status != 304 {
+		out = append(out, "Content-Length: "...)
+		out = strconv.AppendInt(out, int64(len(body)), 10)
+		out = append(out, "\r\n"...)
+	}
+	c.out = append(c.appendPersistence(out), "\r\n"...)
+	if status == 204 || status == 304 || string(c.h.method) == "HEAD" {
+		body = nil
+	}
+	if err := c.write(body); err != nil {
+		return err
+	}
+	return c.flush()
+}
+
+// appendStatusText begins an own answer.
+func appendStatusText(dst []byte, status int) []byte {
+	dst = appendStatusLine(dst, status, nil)
+	dst = dst[:len(dst)-2]
+	dst = append(dst, fasthttp.StatusMessage(status)...)
+	return append(dst, "\r\n"...)
+}
+
+// appendPersistence says whether the connection goes on. From here on keep is decided.
+func (c *conn) appendPersistence(dst []byte) []byte {
+	if c.srv.draining.Load() {
+		c.keep = false
+	}
+	switch {
+	case !c.keep:
+		dst = append(dst, "Connection: close\r\n"...)
+	case c.h.minor == 0:
+		dst = append(dst, "Connection: keep-alive\r\n"...)
+	}
+	return dst
+}
+
+// appendPlainAnswer appends a whole answer that says no more than its status.
+func appendPlainAnswer(dst []byte, status int, headOnly bool) []byte {
+	text := fasthttp.StatusMessage(status)
+	dst = appendStatusLine(dst, status, []byte(text))
+	dst = append(dst, "Date: "...)
+	dst = fasthttp.AppendHTTPDate(dst, time.Now())
+	dst = append(dst, "\r\nContent-Type: text/plain\r\nCache-Control: no-store\r\n"...)
+	if status == 405 {
+		dst = append(dst, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n"...)
+	}
+	dst = append(dst, "Content-Length: "...)
+	dst = strconv.AppendInt(dst, int64(len(text)+1), 10)
+	dst = append(dst, "\r\nConnection: close\r\n\r\n"...)
+	if headOnly {
+		return dst
+	}
+	dst = append(dst, text...)
+	return append(dst, '\n')
+}

@@ -1,0 +1,92 @@
+package h1
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"antirobot/request"
+)
+
+// body is the request's body as it comes from the client.
+type body struct {
+	x       *Exchange
+	chunked bool
+	done    bool
+	left    int64 // of one with Content-Length
+	n       int64 // bytes of data read
+	max     int64 // 0: no limit
+	since   time.Time
+	err     error // sticky
+}
+
+func (b *body) start(h *head) {
+	b.chunked, b.left, b.n, b.err, b.max = h.chunked, max(h.length, 0), 0, nil, 0
+	b.since = time.Time{}
+	b.done = !h.chunked && b.left == 0
+}
+
+// trailers are the fields behind a chunked body that has been read.
+func (b *body) trailers() []request.Field { return b.x.client.Trailers() }
+
+// read returns data, or io.EOF when the body is complete. Its errors are those of ReadBody, and errStopped.
+func (b *body) read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	if b.done {
+		return 0, io.EOF
+	}
+	if !b.chunked {
+		p = p[:min(int64(len(p)), b.left)]
+	}
+	n, err := b.x.client.ReadBody(p)
+	if !b.chunked {
+		b.left -= int64(n)
+		b.done = b.left == 0
+	} else if err == io.EOF { //nolint:errorlint // a Client returns it bare
+		b.done = true
+		return 0, io.EOF
+	}
+	b.n += int64(n)
+	switch {
+	case err != nil:
+		b.err = b.explain(err)
+	case b.max > 0 && b.n > b.max:
+		b.x.m.limitBody.Inc()
+		b.err = ErrBodyTooLarge
+	case b.tooSlow():
+		b.x.m.limitRead.Inc()
+		b.err = ErrBodyTimeout
+	}
+	return n, b.err
+}
+
+func (b *body) explain(err error) error {
+	m := b.x.m
+	switch {
+	case b.x.upload.stop.Load():
+		return errStopped
+	case errors.Is(err, errChunk), errors.Is(err, ErrBadBody):
+		m.badBody.Inc()
+		return ErrBadBody
+	case isTimeout(err):
+		m.limitRead.Inc()
+		return ErrBodyTimeout
+	}
+	return ErrClientGone
+}
+
+// tooSlow enforces MinBodyRate.
+func (b *body) tooSlow() bool {
+	rate := b.x.cfg.MinBodyRate
+	if rate == 0 || b.done {
+		return false
+	}
+	now := time.Now()
+	if b.since.IsZero() {
+		b.since = now
+	}
+	took := now.Sub(b.since)
+	return took > 10*time.Second && b.n < int64(took.Seconds()*float64(rate))
+}

@@ -1,0 +1,263 @@
+package h1
+
+import (
+	"bytes"
+	"net"
+	"strconv"
+	"time"
+
+	"antirobot/request"
+)
+
+// Client is an exchange's side of whoever asked: a connection of HTTP/1, or one stream of HTTP/2. Its methods are called
+// by the exchange's goroutine; while a body is uploaded, ReadBody is called by a second one. What is borrowed may be kept
+// until the call returns.
+type Client interface {
+	// ReadBody returns data, or io.EOF behind its end. Its errors are ErrBadBody, ErrBodyTimeout, ErrClientGone, and any
+	// after StopBody.
+	ReadBody(p []byte) (int, error)
+	// AwaitBody waits until a moment for what ReadBody can go on with, and reports false if it did not come. It takes
+	// nothing away.
+	AwaitBody(by time.Time) bool
+	// BodyBuffered is how much of a body of known length is here already, and TakeBody appends n bytes of it to dst.
+	BodyBuffered() int
+	TakeBody(dst []byte, n int) []byte
+	// Trailers are the fields behind a body that has been read.
+	Trailers() []request.Field
+	// StopBody lets a ReadBody in another goroutine fail. When that has ended, BodyLeft is called.
+	StopBody()
+	BodyLeft()
+	// SettleBody is called before an own answer to a request whose body has not been read, LeaveBody when the rest of one
+	// will not be read.
+	SettleBody()
+	LeaveBody()
+
+	// Continue tells the client to send its body.
+	Continue() error
+	// Reply sends an own answer.
+	Reply(status int, fields []request.Field, body []byte) error
+	// Answer begins the service's answer, or passes on an interim one.
+	Answer(a *Answer) error
+	// Write sends a piece of the service's answer, which is a chunk of its own if chunk says so, or keeps it back until
+	// Flush.
+	Write(p []byte, chunk bool) error
+	Flush() error
+	// LastChunk ends the chunks, and End the whole answer.
+	LastChunk(t Trailers)
+	End() error
+	// Cut says that the answer can't be ended as it should; reset, that the client could take it for whole otherwise.
+	Cut(reset bool)
+	// Tunnel hands the bytes beneath the request over, once Answer has passed on a 101.
+	Tunnel() (nc net.Conn, early []byte)
+
+	// Keeps reports whether the client may ask again after this answer, and Unkeep says that it may not.
+	Keeps() bool
+	Unkeep()
+	// Gone reports whether the client has left. uploading says that its end may be that of a body.
+	Gone(now time.Time, uploading bool) bool
+	// Written counts the bytes that were sent to the client.
+	Written() int64
+}
+
+// Answer is the head of a service's answer on its way to the client. It is valid for the call that it is given to.
+type Answer struct {
+	x       *Exchange
+	h       *head
+	o       *ForwardOptions
+	framing framing
+}
+
+// Status is the HTTP status, below 200 of an interim answer.
+func (a *Answer) Status() int { return a.h.status }
+
+// HasBody reports whether pieces of a body will follow.
+func (a *Answer) HasBody() bool { return a.framing != bare }
+
+// AppendFields appends the fields that the client gets, Content-Length among them where the length is known, and
+// nothing that is about a connection. length is -1 where no length is to be said.
+func (a *Answer) AppendFields(dst []request.Field) (_ []request.Field, length int64) {
+	h, length := a.h, int64(-1)
+	for i := range h.fields {
+		f := &h.fields[i]
+		switch k := h.kinds[i]; k {
+		case kConnection, kHop, kTE, kUpgrade, kTrailer, kEncoding:
+			continue
+		case kLength:
+			if a.framing == byLength || a.framing == bare && h.status >= 200 && h.status != 204 {
+				length = h.length
+			}
+			continue
+		default:
+			if h.nominated(f.Name, k) || a.o.DropAnswer != nil && a.o.DropAnswer(f.Name) {
+				continue
+			}
+		}
+		dst = append(dst, *f)
+	}
+	if h.status >= 200 {
+		dst = append(dst, a.o.AddAnswer...)
+	}
+	return dst, length
+}
+
+// conn is the Client of HTTP/1.
+var _ Client = (*conn)(nil)
+
+// ReadBody implements Client.
+func (c *conn) ReadBody(p []byte) (int, error) {
+	if c.h.chunked {
+		return c.dec.read(c.br, c, p)
+	}
+	return c.read(p)
+}
+
+// AwaitBody implements Client.
+func (c *conn) AwaitBody(by time.Time) bool {
+	for !c.bodyReadable() {
+		now := time.Now()
+		if !now.Before(by) {
+			return false
+		}
+		if by.Sub(now) >= c.cfg.ReadTimeout {
+			return true
+		}
+		c.setReadDeadline(by)
+		_, err := c.br.Peek(c.br.Buffered() + 1)
+		c.readBy = time.Time{} // read sets its own
+		if isTimeout(err) {
+			return false
+		}
+		if err != nil {
+			return true
+		}
+	}
+	return true
+}
+
+// bodyReadable reports whether ReadBody finds a byte of data without waiting in the middle of a chunk's frame.
+func (c *conn) bodyReadable() bool {
+	have := c.br.Buffered()
+	if !c.h.chunked || c.dec.left > 0 || have == c.br.Size() {
+		return have > 0
+	}
+	frame, _ := c.br.Peek(have)
+	if c.dec.inside {
+		frame = frame[min(2, have):]
+	}
+	return bytes.IndexByte(frame, '\n') >= 0
+}
+
+// BodyBuffered implements Client.
+func (c *conn) BodyBuffered() int { return c.br.Buffered() }
+
+// TakeBody implements Client.
+func (c *conn) TakeBody(dst []byte, n int) []byte {
+	p, _ := c.br.Peek(n)
+	dst = append(dst, p...)
+	_, _ = c.br.Discard(len(p))
+	return dst
+}
+
+// Trailers implements Client.
+func (c *conn) Trailers() []request.Field { return c.dec.trailer.fields }
+
+// StopBody implements Client.
+func (c *conn) StopBody() { _ = c.nc.SetReadDeadline(past) }
+
+// BodyLeft implements Client.
+func (c *conn) BodyLeft() { c.readBy = time.Time{} }
+
+// SettleBody decides, before an own answer, what becomes of a body that nobody has read: a short one is thrown away,
+// for a long one or one that the client holds back the connection is given up.
+func (c *conn) SettleBody() {
+	b := &c.x.body
+	waits := c.h.expect && !c.x.continued
+	if b.err != nil || waits || b.chunked || b.left > c.cfg.MaxDrainBytes {
+		c.LeaveBody()
+	}
+}
+
+// LeaveBody implements Client.
+func (c *conn) LeaveBody() { c.keep, c.linger = false, true }
+
+// Continue implements Client.
+func (c *conn) Continue() error {
+	c.out = append(c.out, "HTTP/1.1 100 Continue\r\n\r\n"...)
+	return c.flush()
+}
+
+// Answer implements Client.
+func (c *conn) Answer(a *Answer) error {
+	h := a.h
+	c.out = a.x.appendAnswer(c.out, h, a.o, a.framing)
+	switch {
+	case h.status == 101:
+		c.keep = false
+		c.out = append(c.out, "Connection: Upgrade\r\n\r\n"...)
+		return c.flush()
+	case h.status < 200:
+		c.out = append(c.out, "\r\n"...)
+		return c.flush()
+	case a.framing == byClosing:
+		c.keep = false
+	}
+	if h.status == 426 && h.upgradeNum > 0 {
+		c.out = append(c.out, "Connection: Upgrade\r\n"...)
+	}
+	c.out = append(c.appendPersistence(c.out), "\r\n"...)
+	return nil
+}
+
+// Write implements Client.
+func (c *conn) Write(p []byte, chunk bool) error {
+	if !chunk {
+		return c.write(p)
+	}
+	c.out = append(strconv.AppendInt(c.out, int64(len(p)), 16), "\r\n"...)
+	if len(c.out)+len(p) <= outSize {
+		c.out = append(append(c.out, p...), "\r\n"...)
+		return nil
+	}
+	return c.send(p, crlf)
+}
+
+var crlf = []byte("\r\n")
+
+// Flush implements Client.
+func (c *conn) Flush() error { return c.flush() }
+
+// LastChunk implements Client.
+func (c *conn) LastChunk(t Trailers) { c.out = appendLastChunk(c.out, t) }
+
+// End implements Client.
+func (c *conn) End() error { return c.flush() }
+
+// Cut implements Client.
+func (c *conn) Cut(reset bool) {
+	c.keep, c.abort = false, true
+	c.reset = c.reset || reset
+}
+
+// Tunnel implements Client.
+func (c *conn) Tunnel() (nc net.Conn, early []byte) {
+	_ = c.nc.SetDeadline(time.Time{})
+	c.readBy, c.writeBy = time.Time{}, time.Time{}
+	if n := c.br.Buffered(); n > 0 {
+		early = c.TakeBody(nil, n)
+	}
+	return c.nc, early
+}
+
+// Keeps implements Client.
+func (c *conn) Keeps() bool { return c.keep }
+
+// Unkeep implements Client.
+func (c *conn) Unkeep() { c.keep = false }
+
+// Gone implements Client.
+func (c *conn) Gone(now time.Time, uploading bool) bool {
+	return c.state.Load() == closed || c.watched.gone(now, c.written, uploading, c.cfg.HalfCloseGrace)
+}
+
+// Written implements Client.
+func (c *conn) Written() int64 { return c.written }
