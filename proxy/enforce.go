@@ -6,7 +6,6 @@ import (
 	"antirobot/captcha"
 	"antirobot/proxy/h1"
 	"antirobot/request"
-	"antirobot/templates"
 	"antirobot/verdict"
 )
 
@@ -119,7 +118,7 @@ func (j *journey) readBody(q *captcha.Request, limit int64) bool {
 		q.BodyTooLarge = true
 	default:
 		j.failure = err
-		j.answer(j.snap.Captcha.PlainPage(q, templates.BadRequest))
+		j.unanswered(nil, err)
 		return false
 	}
 	return true

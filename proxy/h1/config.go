@@ -12,6 +12,7 @@ type Config struct {
 	MaxHeaderFields int   `mapstructure:"max_header_fields"` // fields of one head, and of one trailer section
 	MaxTargetBytes  int64 `mapstructure:"max_target_bytes"`  // the request target; more: 414
 	MaxBodyBytes    int64 `mapstructure:"max_body_bytes"`    // of a request; more: 413; 0: no limit
+	MaxBodiesBytes  int64 `mapstructure:"max_bodies_bytes"`  // of memory that the bodies of all requests under way hold; more: 503; 0: no limit
 
 	HeaderTimeout   time.Duration `mapstructure:"header_timeout"`     // from the first byte of a head to its last, and to the first byte on a new connection, TLS handshake included
 	IdleTimeout     time.Duration `mapstructure:"idle_timeout"`       // between two requests
@@ -36,6 +37,7 @@ func DefaultConfig() Config {
 		MaxHeaderFields:    200,
 		MaxTargetBytes:     16 << 10,
 		MaxBodyBytes:       10 << 30,
+		MaxBodiesBytes:     256 << 20,
 		HeaderTimeout:      15 * time.Second,
 		IdleTimeout:        75 * time.Second,
 		ReadTimeout:        60 * time.Second,
@@ -87,6 +89,7 @@ func (c *Config) Validate() error {
 		n    int64
 	}{
 		{"max_body_bytes", c.MaxBodyBytes},
+		{"max_bodies_bytes", c.MaxBodiesBytes},
 		{"min_body_rate", c.MinBodyRate},
 		{"linger_bytes", c.LingerBytes},
 		{"max_drain_bytes", c.MaxDrainBytes},

@@ -13,6 +13,7 @@ var (
 	ErrUpstreamClosed  = errors.New("upstream closed the connection")   // before or within its answer
 	ErrBadResponse     = errors.New("upstream answered no valid HTTP")  // never forwarded
 	ErrBodyTooLarge    = errors.New("request body too large")           // beyond a limit
+	ErrBodiesBusy      = errors.New("bodies hold too much memory")      // in sum
 	ErrBadBody         = errors.New("request body is no valid chunked") // its framing is broken
 	ErrBodyLate        = errors.New("request body is not there yet")
 	ErrBodyTimeout     = errors.New("request body did not come in time") // read_timeout or min_body_rate
@@ -30,6 +31,7 @@ func Status(err error) int {
 		{ErrClientGone, 0},
 		{ErrAnswered, 0},
 		{ErrBodyTooLarge, 413},
+		{ErrBodiesBusy, 503},
 		{ErrBadBody, 400},
 		{ErrBodyTimeout, 408},
 		{ErrUpstreamTimeout, 504},

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/netip"
-	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -18,7 +18,7 @@ import (
 var errStopped = errors.New("upload stopped")
 
 // keptBody is up to where the buffer of ReadBody stays with the connection.
-const keptBody = 64 << 10
+const keptBody = firstBody
 
 // Exchange is one request and its answer. It belongs to the handler until ServeExchange returns, is used by one
 // goroutine, and is reused afterwards: nothing of it may be kept.
@@ -34,7 +34,9 @@ type Exchange struct {
 	hostName []byte
 	body     body
 	answer   Answer
-	pre      []byte // what ReadBody has read
+	pre      []byte        // what ReadBody has read
+	bodies   *atomic.Int64 // bytes that the bodies of all requests hold
+	held     int64         // of them by this one
 	leg      leg
 	upload   upload
 	reqHead  []byte // the head for the service
@@ -49,7 +51,7 @@ type Exchange struct {
 
 // bind makes x the exchange of one client after another; s is what all of them have in common.
 func (x *Exchange) bind(s *Server, client Client, h *head) {
-	x.client, x.h, x.m, x.log = client, h, s.m, &s.log
+	x.client, x.h, x.m, x.log, x.bodies = client, h, s.m, &s.log, &s.m.bodies
 	x.leg.x, x.upload.x, x.body.x, x.answer.x = x, x, x, x
 	x.upload.done = make(chan struct{}, 1)
 }
@@ -104,7 +106,7 @@ func (x *Exchange) Answered() bool { return x.answered }
 
 // ReadBody reads the whole body into memory and returns it, valid until ServeExchange returns. It tells a client that
 // waits for it to go on. Beyond limit bytes it fails with ErrBodyTooLarge. A body that was read, whole or in part, is
-// still forwarded untouched by Forward. Other errors: ErrBadBody, ErrBodyTimeout, ErrClientGone.
+// still forwarded untouched by Forward. Other errors: ErrBodiesBusy, ErrBadBody, ErrBodyTimeout, ErrClientGone.
 func (x *Exchange) ReadBody(limit int64) ([]byte, error) { return x.ReadBodyBy(limit, time.Time{}) }
 
 // ReadBodyBy is ReadBody that gives up at a moment with ErrBodyLate; the body can be read on and forwarded then.
@@ -115,14 +117,17 @@ func (x *Exchange) ReadBodyBy(limit int64, by time.Time) ([]byte, error) {
 	if x.body.left > limit-int64(len(x.pre)) && !x.body.chunked || int64(len(x.pre)) > limit {
 		return nil, ErrBodyTooLarge
 	}
+	if !x.body.done && !x.hold(max(cap(x.pre), firstBody)) {
+		return nil, x.body.err
+	}
 	if !x.body.done {
 		if err := x.sendContinue(); err != nil {
 			return nil, err
 		}
 	}
 	for !x.body.done {
-		if len(x.pre) == cap(x.pre) {
-			x.pre = slices.Grow(x.pre, int(max(512, min(x.body.left, limit))))
+		if !x.growBody() {
+			return nil, x.body.err
 		}
 		if !by.IsZero() && !x.client.AwaitBody(by) {
 			return nil, ErrBodyLate
@@ -141,6 +146,43 @@ func (x *Exchange) ReadBodyBy(limit int64, by time.Time) ([]byte, error) {
 		}
 	}
 	return x.pre, nil
+}
+
+// firstBody is what a body that is read gets at first, in bytes: more as it comes, whatever length was announced.
+const firstBody = 4 << 10
+
+// growBody makes room for more of the body, twice as much each time.
+func (x *Exchange) growBody() bool {
+	if len(x.pre) < cap(x.pre) {
+		return true
+	}
+	more := max(firstBody, len(x.pre))
+	if !x.body.chunked {
+		more = min(more, int(x.body.left))
+	}
+	if !x.hold(len(x.pre) + more) {
+		return false
+	}
+	grown := make([]byte, len(x.pre), len(x.pre)+more)
+	copy(grown, x.pre)
+	x.pre = grown
+	return true
+}
+
+// hold counts n bytes as held by this request's body, if what all requests hold stays within its bound.
+func (x *Exchange) hold(n int) bool {
+	more := int64(n) - x.held
+	if more <= 0 {
+		return true
+	}
+	if sum := x.bodies.Add(more); x.cfg.MaxBodiesBytes > 0 && sum > x.cfg.MaxBodiesBytes {
+		x.bodies.Add(-more)
+		x.m.limitBodies.Inc()
+		x.body.err = ErrBodiesBusy
+		return false
+	}
+	x.held = int64(n)
+	return true
 }
 
 // sendContinue tells a client that asked to go on with its body, once.
@@ -184,6 +226,10 @@ func (x *Exchange) passAnswer(o *ForwardOptions, fr framing) error {
 func (x *Exchange) finish() {
 	if cap(x.pre) > keptBody {
 		x.pre = nil
+	}
+	if x.held > 0 {
+		x.bodies.Add(-x.held)
+		x.held = 0
 	}
 	x.View = request.View{}
 	x.method = nil

@@ -58,7 +58,7 @@ const maxInterim = 64
 
 // Forward sends the request to g and relays the answer. It returns when the answer, or a tunnel, has ended. On an error
 // with Answered() false nothing has been sent, and the handler may Reply with Status(err). Errors: ErrNoUpstream,
-// ErrUpstreamTimeout, ErrUpstreamClosed, ErrBadResponse, ErrBodyTooLarge, ErrBadBody, ErrBodyTimeout, ErrClientGone,
+// ErrUpstreamTimeout, ErrUpstreamClosed, ErrBadResponse, ErrBodyTooLarge, ErrBodiesBusy, ErrBadBody, ErrBodyTimeout, ErrClientGone,
 // ErrAnswered, ErrBadField.
 func (x *Exchange) Forward(g *upstream.Group, o *ForwardOptions) (Result, error) {
 	var res Result
@@ -88,6 +88,10 @@ func (x *Exchange) forward(g *upstream.Group, o *ForwardOptions, res *Result, st
 	if done, err := x.lastHop(); done {
 		res.Status = 200
 		return err
+	}
+	if b := &x.body; o.Replay == nil && !b.done && (b.chunked || b.left > int64(x.client.BodyBuffered())) &&
+		!x.hold(cap(x.pre)+len(streamBuffer{})) {
+		return b.err
 	}
 	for fresh := false; ; fresh = true {
 		up, err := g.Get(context.Background(), fresh)

@@ -15,10 +15,12 @@ type serverMetrics struct {
 	limitIdle, limitHandshake *metrics.Counter
 	limitBody, limitRead      *metrics.Counter
 	limitWrite, limitUpstream *metrics.Counter
+	limitBodies               *metrics.Counter
 	badProxyHeader, badBody   *metrics.Counter
 	badResponse               *metrics.Counter
 	refused                   [nRefusals]*metrics.Counter
 	openConns, openTunnels    atomic.Int64
+	bodies                    atomic.Int64
 }
 
 func newServerMetrics(set *metrics.Set) *serverMetrics {
@@ -43,6 +45,7 @@ func newServerMetrics(set *metrics.Set) *serverMetrics {
 		limitHandshake: limit("handshake"),
 		limitBody:      limit("body_size"),
 		limitRead:      limit("body_timeout"),
+		limitBodies:    limit("bodies_in_sum"),
 		limitWrite:     limit("write_timeout"),
 		limitUpstream:  limit("upstream_timeout"),
 		badProxyHeader: bad("proxy_header"),
@@ -52,6 +55,7 @@ func newServerMetrics(set *metrics.Set) *serverMetrics {
 		m.refused[i] = bad(refusals[i].name)
 	}
 	set.GetOrCreateGauge("antirobot_http_open_connections", func() float64 { return float64(m.openConns.Load()) })
+	set.GetOrCreateGauge("antirobot_http_bodies_bytes", func() float64 { return float64(m.bodies.Load()) })
 	set.GetOrCreateGauge("antirobot_http_open_tunnels", func() float64 { return float64(m.openTunnels.Load()) })
 	return m
 }
