@@ -32,6 +32,8 @@ type Request struct {
 	Base string
 	// Partner is set for a call of an XML partner; ID is then its user's (identity.ResolvePartner).
 	Partner *Partner
+
+	probe *probeState // read once
 }
 
 func (q *Request) partnerHash() uint64 {
@@ -66,8 +68,10 @@ type Captcha struct {
 
 	kinds  kinds
 	gate   *gate
+	made   *mediaCache
 	spent  *spentSet
 	rates  [mediumCount]*limiter
+	perKey *limiter // deliveries of a challenge's media
 	checks *limiter
 	lost   *limiter // right answers without a returned cookie
 }
@@ -95,7 +99,9 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		cfg: cfg, ring: d.Ring, store: d.Store, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
 		kinds:  kinds{issued: issued, all: []kind{issued, work{}}},
 		gate:   newGate(places, cfg.RenderQueue, cfg.RenderWait),
+		made:   newMediaCache(cfg.MediaCacheBytes),
 		spent:  newSpentSet(cfg.KeyTTL, cfg.SpentWrong),
+		perKey: newRateLimiter(cfg.Rates.Key, cfg.RateEntries),
 		rates:  [mediumCount]*limiter{picture: newRateLimiter(cfg.Rates.Images, cfg.RateEntries), sound: newRateLimiter(cfg.Rates.Audio, cfg.RateEntries)},
 		checks: newRateLimiter(cfg.Rates.Checks, cfg.RateEntries),
 		lost:   newLimiter(lostEvery, lostMany, cfg.RateEntries),
@@ -115,12 +121,18 @@ func (c *Captcha) inherit(p *Captcha) {
 	if now.RenderConcurrency == was.RenderConcurrency && now.RenderQueue == was.RenderQueue && now.RenderWait == was.RenderWait {
 		c.gate = p.gate
 	}
+	if now.MediaCacheBytes == was.MediaCacheBytes && now.Digits == was.Digits {
+		c.made = p.made
+	}
 	if now.RateEntries != was.RateEntries {
 		return
 	}
 	c.lost = p.lost
 	if now.Rates.Images == was.Rates.Images {
 		c.rates[picture] = p.rates[picture]
+	}
+	if now.Rates.Key == was.Rates.Key {
+		c.perKey = p.perKey
 	}
 	if now.Rates.Audio == was.Rates.Audio {
 		c.rates[sound] = p.rates[sound]
@@ -166,7 +178,7 @@ func newCounters(set *metrics.Set) counters {
 	}
 	for m := range mediumCount {
 		c.media[m] = map[string]*metrics.Counter{}
-		for _, result := range [...]string{"made", "limited", "busy", "refused"} {
+		for _, result := range [...]string{"made", "again", "limited", "busy", "refused", "foreign"} {
 			c.media[m][result] = set.GetOrCreateCounter(`antirobot_captcha_media_total{medium="` + m.String() + `",result="` + result + `"}`)
 		}
 	}
@@ -225,8 +237,11 @@ func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.L
 
 // after makes the field Retry-After of a wait, rounded up.
 func (a *Response) after(wait time.Duration) {
-	a.add("Retry-After", strconv.FormatInt(int64((wait+time.Second-1)/time.Second), 10))
+	a.add("Retry-After", strconv.FormatInt(seconds(wait), 10))
 }
+
+// seconds rounds a wait up.
+func seconds(wait time.Duration) int64 { return int64((wait + time.Second - 1) / time.Second) }
 
 // language is the page's: chosen in the URL or form, remembered, or asked for by the browser.
 func (c *Captcha) language(q *Request, p *params) *templates.Language {

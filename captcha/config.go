@@ -29,9 +29,12 @@ type Config struct {
 	Work WorkConfig `mapstructure:"work"`
 	// RenderConcurrency is how many pictures and sounds are made at once, 0: one per two cores. RenderQueue wait for
 	// a place, RenderWait at most; what is beyond gets 503.
+	// Networks take turns in it.
 	RenderConcurrency int           `mapstructure:"render_concurrency"`
 	RenderQueue       int           `mapstructure:"render_queue"`
 	RenderWait        time.Duration `mapstructure:"render_wait"`
+	// MediaCacheBytes bounds the pictures and sounds that are kept, so that each is made once.
+	MediaCacheBytes int64 `mapstructure:"media_cache_bytes"`
 	// SpentWrong is how many wrongly answered keys are remembered, RateEntries how many addresses.
 	SpentWrong  int `mapstructure:"spent_wrong"`
 	RateEntries int `mapstructure:"rate_entries"`
@@ -48,8 +51,9 @@ type Config struct {
 	Templates string `mapstructure:"templates"`
 }
 
-// RatesConfig is how often one address may ask.
+// RatesConfig is how often one address may ask, and how often the media of one key are given.
 type RatesConfig struct {
+	Key    Rate `mapstructure:"key"`
 	Images Rate `mapstructure:"images"`
 	Audio  Rate `mapstructure:"audio"`
 	Checks Rate `mapstructure:"checks"`
@@ -75,21 +79,24 @@ func DefaultConfig() Config {
 		FormMaxBytes: 64 << 10,
 		FormTTL:      2 * time.Hour,
 		Rates: RatesConfig{
-			Images: Rate{PerMinute: 60, Burst: 60},
-			Audio:  Rate{PerMinute: 20, Burst: 20},
-			Checks: Rate{PerMinute: 30, Burst: 30},
+			Key:    Rate{PerMinute: 30, Burst: 60},
+			Images: Rate{PerMinute: 300, Burst: 300},
+			Audio:  Rate{PerMinute: 120, Burst: 120},
+			Checks: Rate{PerMinute: 300, Burst: 300},
 		},
 		PassesPerHour: 20,
 		Pass:          spravka.DefaultConfig(),
 		Work:          WorkConfig{Hashes: 200_000, MaxHashes: 2_000_000, AllowancePercent: 100},
-		RenderQueue:   64,
+		RenderQueue:   256,
 		RenderWait:    2 * time.Second,
 		SpentWrong:    1 << 20,
-		RateEntries:   1 << 16,
-		StoreTimeout:  time.Second,
-		Headers:       HeadersConfig{Verdict: "X-Antirobot-Verdict", RequestID: "X-Request-Id"},
-		ProbeCookie:   "antirobot_probe",
-		LangCookie:    "antirobot_lang",
+
+		MediaCacheBytes: 32 << 20,
+		RateEntries:     1 << 16,
+		StoreTimeout:    time.Second,
+		Headers:         HeadersConfig{Verdict: "X-Antirobot-Verdict", RequestID: "X-Request-Id"},
+		ProbeCookie:     "antirobot_probe",
+		LangCookie:      "antirobot_lang",
 	}
 }
 
@@ -120,7 +127,7 @@ func (c *Config) Validate() error {
 	for _, r := range [...]struct {
 		key string
 		Rate
-	}{{"images", c.Rates.Images}, {"audio", c.Rates.Audio}, {"checks", c.Rates.Checks}} {
+	}{{"key", c.Rates.Key}, {"images", c.Rates.Images}, {"audio", c.Rates.Audio}, {"checks", c.Rates.Checks}} {
 		number("rates."+r.key+".per_minute", int64(r.PerMinute), 1, 1_000_000)
 		number("rates."+r.key+".burst", int64(r.Burst), 1, 1_000_000)
 	}
@@ -130,6 +137,7 @@ func (c *Config) Validate() error {
 	number("render_concurrency", int64(c.RenderConcurrency), 0, 1024)
 	number("render_queue", int64(c.RenderQueue), 0, 1<<20)
 	duration("render_wait", c.RenderWait, 0, time.Minute)
+	number("media_cache_bytes", c.MediaCacheBytes, 0, 1<<40)
 	number("spent_wrong", int64(c.SpentWrong), 1024, 1<<26)
 	number("rate_entries", int64(c.RateEntries), 1024, 1<<26)
 	duration("store_timeout", c.StoreTimeout, time.Millisecond, time.Minute)

@@ -119,11 +119,8 @@ func parseSaved(b []byte) (s saved, err error) {
 }
 
 // sameSender reports whether the form's sender is the one who answers now: a verified identity in common, or the mark
-// of the browser, which survives a change of networks. A form that another site makes the browser send is refused.
+// of the browser, which survives a change of networks.
 func (s *saved) sameSender(q *Request, p probeState) bool {
-	if site := q.View.Get("Sec-Fetch-Site"); string(site) == "cross-site" {
-		return false
-	}
 	if p.returned && sameSecret(p.mark, s.mark) {
 		return true
 	}
@@ -145,12 +142,12 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 	if wait := c.exhausted(q, at); wait > 0 {
 		return c.limited(q, nil, wait, "")
 	}
-	pr := probeOf(q, c.cfg.ProbeCookie)
+	pr := c.probeOf(q)
 	s, ok := capture(q, pr.mark, grant)
 	if !ok || q.BodyTooLarge || int64(len(q.Body)) > c.cfg.FormMaxBytes {
 		return c.tooLargePage(q, nil, templates.ProblemNone, at)
 	}
-	token := c.ring().SealSecret(nil, spravka.PurposeSaved, q.keyContext(), s.append(nil), at.Add(c.cfg.FormTTL))
+	token := c.ring().SealSecret(nil, spravka.PurposeSaved, q.savedContext(), s.append(nil), at.Add(c.cfg.FormTTL))
 	return c.formPage(q, nil, string(token), pr, templates.ProblemNone, at)
 }
 
@@ -164,6 +161,9 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 	page.CookiesOff = p != nil && !pr.returned
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
 	a := c.html(q, 200, verdictCaptcha, lang)
+	// Without fetch metadata, on plain http or in older browsers, only Origin says that this very page sent the answer,
+	// and no-referrer would make it "null". Other origins are told nothing by this policy either.
+	a.set("Referrer-Policy", "same-origin")
 	c.probe(q, &a, pr)
 	if p != nil {
 		c.rememberLang(q, &a, p)
@@ -188,9 +188,10 @@ func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem,
 
 // checkForm answers a page that carries a request: on to the service, or the page again with a new picture.
 func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
-	pr := probeOf(q, c.cfg.ProbeCookie)
+	pr := c.probeOf(q)
 	s, err := c.openSaved(q, p.saved, at)
-	if err != nil || !s.sameSender(q, pr) {
+	page := q.answeringPage()
+	if err != nil || page == pageForeign || !s.sameSender(q, pr) {
 		return c.message(q, p, 410, verdictCaptcha, templates.FormExpired, "")
 	}
 	if p.fresh != "" || p.toLang != "" { // another picture, another language: nothing was answered
@@ -200,7 +201,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	var a Response
 	switch r.state {
 	case stateSolved:
-		a = c.resend(q, p, s, at)
+		a = c.resend(q, p, s, page, at)
 		a.Header = append(a.Header, r.cookie)
 		c.noteSolved(q, &a, at)
 	case stateLimited:
@@ -215,7 +216,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 }
 
 func (c *Captcha) openSaved(q *Request, token string, at time.Time) (saved, error) {
-	b, err := c.ring().OpenSecret(nil, spravka.PurposeSaved, q.keyContext(), []byte(token), at)
+	b, err := c.ring().OpenSecret(nil, spravka.PurposeSaved, q.savedContext(), []byte(token), at)
 	if err != nil {
 		return saved{}, err
 	}
@@ -223,7 +224,7 @@ func (c *Captcha) openSaved(q *Request, token string, at time.Time) (saved, erro
 }
 
 // resend sends the form on, once: its nonce is spent durably before.
-func (c *Captcha) resend(q *Request, p *params, s saved, at time.Time) Response {
+func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at time.Time) Response {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
 	first := c.spent.add(s.nonce, at)
@@ -242,6 +243,9 @@ func (c *Captcha) resend(q *Request, p *params, s saved, at time.Time) Response 
 	}
 	c.count.resent.Inc()
 	for _, name := range keptFields() {
+		if name == "Authorization" && page != pageOwn {
+			continue
+		}
 		if v := q.View.Get(name); v != nil {
 			s.request.Header = append(s.request.Header, HeaderField{name, string(v)})
 		}

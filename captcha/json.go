@@ -109,7 +109,7 @@ func (c *Captcha) limitedJSON(q *Request, code int, wait time.Duration) Response
 	} else {
 		a.Outcome = OutcomeLimited
 	}
-	a.Body = marshal(limitedJSON{Type: kind, RequestID: q.RequestID, RetryAfter: int64((wait + time.Second - 1) / time.Second)})
+	a.Body = marshal(limitedJSON{Type: kind, RequestID: q.RequestID, RetryAfter: seconds(wait)})
 	return a
 }
 

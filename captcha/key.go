@@ -18,6 +18,7 @@ type key struct {
 	issued  int64      // unix milliseconds
 	addr    netip.Addr // who is asked; for a partner's user the X-Real-Ip
 	partner uint64     // the XML partner's hash, 0: none
+	mark    uint64     // markHash of the browser's probe cookie
 	ret     uint64     // returnHash of where the visitor wanted to go, 0: not known
 	secret  []byte
 }
@@ -31,8 +32,8 @@ const (
 )
 
 const (
-	keyVersion = 1
-	keyFixed   = 1 + 1 + 1 + 16 + 8 + 16 + 8 + 8
+	keyVersion = 2
+	keyFixed   = 1 + 1 + 1 + 16 + 8 + 16 + 8 + 8 + 8
 )
 
 func (k *key) append(dst []byte) []byte {
@@ -42,6 +43,7 @@ func (k *key) append(dst []byte) []byte {
 	addr := k.addr.As16()
 	dst = append(dst, addr[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, k.partner)
+	dst = binary.BigEndian.AppendUint64(dst, k.mark)
 	dst = binary.BigEndian.AppendUint64(dst, k.ret)
 	return append(dst, k.secret...)
 }
@@ -56,8 +58,9 @@ func parseKey(b []byte) (k key, ok bool) {
 	k.issued = int64(binary.BigEndian.Uint64(b[16:]))
 	k.addr = netip.AddrFrom16([16]byte(b[24:40])).Unmap()
 	k.partner = binary.BigEndian.Uint64(b[40:])
-	k.ret = binary.BigEndian.Uint64(b[48:])
-	k.secret = b[56:]
+	k.mark = binary.BigEndian.Uint64(b[48:])
+	k.ret = binary.BigEndian.Uint64(b[56:])
+	k.secret = b[64:]
 	return k, k.channel == channelPage || k.channel == channelXML
 }
 
@@ -70,6 +73,7 @@ func (c *Captcha) issue(q *Request, ch channel, who netip.Addr, partner uint64, 
 // seal completes a key and returns its token.
 func (c *Captcha) seal(q *Request, k *key, to string, at time.Time) string {
 	k.nonce, k.issued = spravka.NewID(), at.UnixMilli()
+	k.mark = markHash(c.probeOf(q).mark)
 	if to != "" {
 		k.ret = returnHash(to)
 	}

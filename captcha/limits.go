@@ -56,6 +56,14 @@ func (l *limiter) addrKey(a netip.Addr, extra uint64) uint64 {
 	return maphash.Bytes(l.seed, b[:])
 }
 
+// nonceKey is a challenge for a limiter.
+func (l *limiter) nonceKey(nonce [16]byte, extra byte) uint64 {
+	var b [17]byte
+	copy(b[:], nonce[:])
+	b[16] = extra
+	return maphash.Bytes(l.seed, b[:])
+}
+
 // take counts one, or says how long to wait; what is refused does not count.
 func (l *limiter) take(key uint64, at time.Time) (wait time.Duration) {
 	return l.move(key, at, true)

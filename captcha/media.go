@@ -4,47 +4,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
+
+	"antirobot/identity"
 )
-
-// gate bounds how many pictures and sounds are made at once and how many wait for that.
-type gate struct {
-	places  chan struct{}
-	waiting atomic.Int64
-	queue   int64
-	wait    time.Duration
-}
-
-func newGate(places, queue int, wait time.Duration) *gate {
-	return &gate{places: make(chan struct{}, places), queue: int64(queue), wait: wait}
-}
-
-// enter takes a place, waiting for one within the limits; leave gives it back.
-func (g *gate) enter() bool {
-	select {
-	case g.places <- struct{}{}:
-		return true
-	default:
-	}
-	if g.waiting.Add(1) > g.queue {
-		g.waiting.Add(-1)
-		return false
-	}
-	defer g.waiting.Add(-1)
-	t := time.NewTimer(g.wait)
-	defer t.Stop()
-	select {
-	case g.places <- struct{}{}:
-		return true
-	case <-t.C:
-		return false
-	}
-}
-
-func (g *gate) leave() { <-g.places }
 
 // Image is GET /captcha/image.
 func (c *Captcha) Image(q *Request) Response { return c.media(q, picture, "image/png") }
@@ -59,37 +25,35 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 	at := c.now()
 	refuse := func(status int, result string, wait time.Duration) Response {
 		c.count.media[m][result].Inc()
-		a := c.own(q, status, "", verdictCaptcha)
 		if wait > 0 {
-			a.after(wait)
+			return c.tryLater(q, status, wait)
 		}
-		return a
+		return c.own(q, status, "", verdictCaptcha)
 	}
 	rate := c.rates[m]
 	if wait := rate.take(rate.addrKey(q.ID.Addr, 0), at); wait > 0 {
-		a := refuse(429, "limited", wait)
-		a.Outcome = OutcomeLimited
-		return a
+		return refuse(429, "limited", wait)
 	}
 	p := readParams(q)
 	k, kd, err := c.open(q, p.key, at)
 	if err != nil {
 		return refuse(404, "refused", 0)
 	}
-	if !c.gate.enter() {
-		return refuse(503, "busy", time.Second)
+	if !c.shownTo(&k, q) {
+		return refuse(404, "foreign", 0)
 	}
-	body, err := func() ([]byte, error) {
-		defer c.gate.leave()
-		return kd.render(m, base64.RawURLEncoding.EncodeToString(k.nonce[:]), k.secret, c.language(q, &p).Voice)
-	}()
-	if errors.Is(err, errNoMedium) {
+	if wait := c.perKey.take(c.perKey.nonceKey(k.nonce, byte(m)), at); wait > 0 {
+		return refuse(429, "limited", wait)
+	}
+	body, err := c.renderOnce(q, m, &k, kd, c.language(q, &p).Voice)
+	switch {
+	case errors.Is(err, errBusy):
+		return refuse(503, "busy", retryBusy)
+	case errors.Is(err, errNoMedium):
 		return refuse(404, "refused", 0)
-	}
-	if err != nil {
+	case err != nil:
 		return c.fault(q, err)
 	}
-	c.count.media[m]["made"].Inc()
 	a := c.own(q, 200, contentType, verdictCaptcha)
 	a.add("Referrer-Policy", "no-referrer")
 	if m == sound {
@@ -97,6 +61,55 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 		return a
 	}
 	a.Body = body
+	return a
+}
+
+// retryBusy is what a client is asked to wait when too much is rendered.
+const retryBusy = time.Second
+
+// shownTo reports whether q comes from where the key was given: the same network, or the same browser, which may have
+// changed it meanwhile or speak IPv4 here and IPv6 there. A partner's user is not seen by us in any other request.
+func (c *Captcha) shownTo(k *key, q *Request) bool {
+	if k.partner != 0 || sameNet(k.addr, q.ID.Addr) {
+		return true
+	}
+	p := c.probeOf(q)
+	return p.returned && markHash(p.mark) == k.mark
+}
+
+// renderOnce returns a medium of a challenge, made now or before.
+func (c *Captcha) renderOnce(q *Request, m medium, k *key, kd kind, voice string) ([]byte, error) {
+	if m == picture {
+		voice = "" // the same for all languages
+	}
+	body, fresh, err := c.made.get(mediaKey{k.nonce, m, voice}, c.cfg.RenderWait, func() ([]byte, error) {
+		if !c.gate.enter(identity.NetKey(q.ID.Net)) {
+			return nil, errBusy
+		}
+		defer c.gate.leave()
+		return kd.render(m, base64.RawURLEncoding.EncodeToString(k.nonce[:]), k.secret, voice)
+	})
+	switch {
+	case err != nil:
+	case fresh:
+		c.count.media[m]["made"].Inc()
+	default:
+		c.count.media[m]["again"].Inc()
+	}
+	return body, err
+}
+
+// tryLater refuses for a while: 429 or 503 with Retry-After, and a body that says so too.
+func (c *Captcha) tryLater(q *Request, status int, wait time.Duration) Response {
+	if q.View.Accept().PrefersJSON() {
+		return c.limitedJSON(q, status, wait)
+	}
+	a := c.own(q, status, "text/plain; charset=utf-8", verdictCaptcha)
+	a.after(wait)
+	a.Body = fmt.Appendf(nil, "Please try again in %d s.\n", seconds(wait))
+	if status == 429 {
+		a.Outcome = OutcomeLimited
+	}
 	return a
 }
 

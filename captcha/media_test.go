@@ -6,9 +6,7 @@ import (
 	"image/png"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -209,45 +207,21 @@ func TestPitfall12RenderingIsLimited(t *testing.T) {
 	if a := img(from("203.0.113.8")); a.Status != 200 {
 		t.Errorf("another address: %d", a.Status)
 	}
-	for range cap(e.c.gate.places) {
-		e.c.gate.places <- struct{}{}
+	for e.c.gate.free > 0 {
+		e.c.gate.enter(0)
 	}
 	e.c.gate.wait = 0
-	if a := snd(from("203.0.113.8")); a.Status != 503 || a.Get("Retry-After") == "" {
-		t.Errorf("all places taken: %d", a.Status)
+	if a := snd(from("203.0.113.8")); a.Status != 200 {
+		t.Errorf("what was made before: %d", a.Status)
 	}
-}
-
-func TestGate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newGate(2, 3, time.Second)
-		var entered, refused atomic.Int32
-		for range 10 {
-			go func() {
-				if !g.enter() {
-					refused.Add(1)
-					return
-				}
-				entered.Add(1)
-				time.Sleep(600 * time.Millisecond)
-				g.leave()
-			}()
-		}
-		synctest.Wait()
-		if entered.Load() != 2 || refused.Load() != 5 {
-			t.Errorf("at once: %d entered, %d refused", entered.Load(), refused.Load())
-		}
-		time.Sleep(700 * time.Millisecond)
-		synctest.Wait()
-		if entered.Load() != 4 {
-			t.Errorf("then %d", entered.Load())
-		}
-		time.Sleep(10 * time.Second)
-		synctest.Wait()
-		if entered.Load() != 4 || refused.Load() != 6 || g.waiting.Load() != 0 {
-			t.Errorf("in the end %d entered, %d refused, %d wait", entered.Load(), refused.Load(), g.waiting.Load())
-		}
-	})
+	_, fields = e.visit("https://example.com/", from("203.0.113.8"))
+	target = "?key=" + fields.Get("key")
+	if a := img(from("203.0.113.8")); a.Status != 503 || a.Get("Retry-After") != "1" || string(a.Body) != "Please try again in 1 s.\n" {
+		t.Errorf("all places taken: %d %q %q", a.Status, a.Get("Retry-After"), a.Body)
+	}
+	if a := img(from("203.0.113.9"), header("Accept", "application/json")); a.Status != 503 || !bytes.Contains(a.Body, []byte(`"retry-after":1`)) {
+		t.Errorf("all places taken, as JSON: %d %q", a.Status, a.Body)
+	}
 }
 
 // TestPitfall18DigitsOfAllScripts checks what digitValue takes for granted about Unicode.
@@ -297,7 +271,7 @@ func TestPitfall15NothingSecretInLogs(t *testing.T) {
 func benchEnv(b *testing.B) *env {
 	return newEnv(b, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		much := Rate{PerMinute: 1_000_000, Burst: 1_000_000}
-		c.Rates = RatesConfig{much, much, much}
+		c.Rates = RatesConfig{much, much, much, much}
 	})
 }
 

@@ -1,7 +1,9 @@
 package captcha
 
 import (
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/binary"
 	"net/url"
 	"strconv"
 	"strings"
@@ -16,7 +18,7 @@ import (
 func (c *Captcha) Redirect(q *Request) Response {
 	at := c.now()
 	a := c.own(q, 302, "", verdictCaptcha)
-	c.probe(q, &a, probeOf(q, c.cfg.ProbeCookie))
+	c.probe(q, &a, c.probeOf(q))
 	l := c.signLink(q, q.wanted(), true, at)
 	a.add("Location", q.Base+q.Service.showURL(&l))
 	a.add("Referrer-Policy", "no-referrer")
@@ -37,7 +39,7 @@ func (c *Captcha) Page(q *Request) Response {
 	if wait := c.exhausted(q, at); wait > 0 {
 		return c.limited(q, &p, wait, q.Service.showURL(&l))
 	}
-	pr := probeOf(q, c.cfg.ProbeCookie)
+	pr := c.probeOf(q)
 	lang := c.language(q, &p)
 	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, l.url, at))
 	if id := l.stoppedID(); id != "" {
@@ -127,8 +129,22 @@ type probeState struct {
 
 const probeMarkLen = 22
 
-// probeOf reads the probe cookie, or makes a new mark.
-func probeOf(q *Request, name string) probeState {
+// probeOf reads the probe cookie, or makes a new mark, once for a request.
+func (c *Captcha) probeOf(q *Request) probeState {
+	if q.probe == nil {
+		p := readProbe(q, c.cfg.ProbeCookie)
+		q.probe = &p
+	}
+	return *q.probe
+}
+
+// markHash is what a key remembers of a mark.
+func markHash(mark string) uint64 {
+	sum := sha256.Sum256([]byte(mark))
+	return binary.BigEndian.Uint64(sum[:])
+}
+
+func readProbe(q *Request, name string) probeState {
 	mark, n, ok := strings.Cut(cookieValue(q.View, name), ".")
 	if ok && len(mark) == probeMarkLen && len(n) == 1 && n[0] >= '0' && n[0] <= '9' {
 		if _, err := base64.RawURLEncoding.DecodeString(mark); err == nil {
@@ -177,7 +193,7 @@ func (c *Captcha) cookiesLost(q *Request, p probeState, at time.Time) bool {
 
 // noteSolved counts a right answer that came without the cookie of an earlier one, and says so in the probe cookie.
 func (c *Captcha) noteSolved(q *Request, a *Response, at time.Time) {
-	p := probeOf(q, c.cfg.ProbeCookie)
+	p := c.probeOf(q)
 	switch {
 	case hasCookie(q, q.Service.cookie):
 		if p.unkept == 0 {

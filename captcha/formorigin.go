@@ -1,0 +1,53 @@
+package captcha
+
+import (
+	"strings"
+
+	"antirobot/spravka"
+)
+
+// answeringPage is the page that sent the answer to a carried form, by its origin. A browser adds the credentials that
+// it keeps for our origin to whatever a page makes it send; the form was sealed with fields that say the service's own
+// page sent it. So the answer must come from our own page.
+type answeringPage uint8
+
+const (
+	pageUnknown answeringPage = iota // no browser of today: nothing says where the answer comes from
+	pageOwn
+	pageForeign
+)
+
+func (q *Request) answeringPage() answeringPage {
+	if q.method() != "POST" {
+		return pageForeign // a link or a picture of any page's could be this
+	}
+	if site := string(q.View.Get("Sec-Fetch-Site")); site != "" {
+		return pageIf(site == "same-origin") // the browser's own word about the URL that it asks for
+	}
+	if origin := string(q.View.Get("Origin")); origin != "" {
+		return pageIf(q.isOwnOrigin(origin)) // "null" is a page that does not want to be known
+	}
+	if referer := string(q.View.Get("Referer")); referer != "" {
+		return pageIf(q.isOwnOrigin(referer))
+	}
+	return pageUnknown
+}
+
+func pageIf(own bool) answeringPage {
+	if own {
+		return pageOwn
+	}
+	return pageForeign
+}
+
+// isOwnOrigin reports whether a URL has the origin that the request was sent to.
+func (q *Request) isOwnOrigin(rawURL string) bool {
+	theirs, ok := parseLocation(rawURL)
+	ours, known := parseLocation(q.Base)
+	return ok && known && theirs.scheme == ours.scheme && theirs.host == ours.host && theirs.port == ours.port
+}
+
+// savedContext binds a carried form to its service and to the origin, scheme and port included, that it was sent to.
+func (q *Request) savedContext() []byte {
+	return spravka.AppendContext(nil, q.Service.name, strings.ToLower(q.Base))
+}

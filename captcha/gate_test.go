@@ -1,0 +1,85 @@
+package captcha
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(2, 3, time.Second)
+		var entered, refused atomic.Int32
+		for range 10 {
+			go func() {
+				if !g.enter(7) {
+					refused.Add(1)
+					return
+				}
+				entered.Add(1)
+				time.Sleep(600 * time.Millisecond)
+				g.leave()
+			}()
+		}
+		synctest.Wait()
+		if entered.Load() != 2 || refused.Load() != 5 {
+			t.Errorf("at once: %d entered, %d refused", entered.Load(), refused.Load())
+		}
+		time.Sleep(700 * time.Millisecond)
+		synctest.Wait()
+		if entered.Load() != 4 {
+			t.Errorf("then %d", entered.Load())
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if entered.Load() != 4 || refused.Load() != 6 || g.waiting != 0 || g.free != 2 || len(g.rows)+len(g.turns) != 0 {
+			t.Errorf("in the end %d entered, %d refused, %d wait, %d free, %d rows", entered.Load(), refused.Load(), g.waiting, g.free, len(g.rows))
+		}
+	})
+}
+
+// TestGateNetworksTakeTurns: a network that asks for everything delays another by its own turn, and its newest waiters
+// make room for those of others.
+func TestGateNetworksTakeTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1, 20, time.Minute)
+		const render = 10 * time.Millisecond
+		var flood, refused atomic.Int32
+		for range 100 {
+			go func() {
+				if !g.enter(1) {
+					refused.Add(1)
+					return
+				}
+				time.Sleep(render)
+				flood.Add(1)
+				g.leave()
+			}()
+		}
+		synctest.Wait()
+		if refused.Load() != 79 {
+			t.Fatalf("%d of the flood were refused at once", refused.Load())
+		}
+		var people atomic.Int32
+		for net := range uint64(5) {
+			go func() {
+				began := time.Now()
+				if !g.enter(100 + net) {
+					t.Error("a person was refused")
+					return
+				}
+				if waited := time.Since(began); waited > 7*render {
+					t.Errorf("a person waited %v", waited)
+				}
+				time.Sleep(render)
+				people.Add(1)
+				g.leave()
+			}()
+		}
+		time.Sleep(time.Second)
+		if people.Load() != 5 || refused.Load() != 84 || flood.Load() != 16 {
+			t.Errorf("%d people, %d of the flood, %d refused", people.Load(), flood.Load(), refused.Load())
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package captcha
+
+import (
+	"container/list"
+	"errors"
+	"sync"
+	"time"
+)
+
+// mediaCache keeps what was rendered, by key, so that each picture and sound is made once however often it is asked
+// for. It is bounded in bytes; what was not asked for the longest goes first. Safe for concurrent use.
+type mediaCache struct {
+	mu    sync.Mutex
+	used  int
+	most  int
+	made  map[mediaKey]*list.Element // of *rendered
+	order *list.List                 // the latest asked for first
+	under map[mediaKey]*rendering
+}
+
+type mediaKey struct {
+	nonce  [16]byte
+	medium medium
+	voice  string
+}
+
+type rendered struct {
+	key  mediaKey
+	body []byte
+}
+
+// rendering is under way; body and err are set when done is closed.
+type rendering struct {
+	done chan struct{}
+	body []byte
+	err  error
+}
+
+// renderedCost is what an entry costs beside its body, in bytes.
+const renderedCost = 256
+
+func newMediaCache(most int64) *mediaCache {
+	return &mediaCache{most: int(most), made: map[mediaKey]*list.Element{}, order: list.New(), under: map[mediaKey]*rendering{}}
+}
+
+var errBusy = errors.New("too much is rendered at once")
+
+// get returns what was made of k, or makes it. Who asks while it is made waits for that, at most so long. The result
+// must not be changed.
+func (m *mediaCache) get(k mediaKey, wait time.Duration, render func() ([]byte, error)) (body []byte, fresh bool, err error) {
+	m.mu.Lock()
+	if e, ok := m.made[k]; ok {
+		m.order.MoveToFront(e)
+		body = e.Value.(*rendered).body
+		m.mu.Unlock()
+		return body, false, nil
+	}
+	if r, ok := m.under[k]; ok {
+		m.mu.Unlock()
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-r.done:
+			return r.body, false, r.err
+		case <-t.C:
+			return nil, false, errBusy
+		}
+	}
+	r := &rendering{done: make(chan struct{}), err: errBusy}
+	m.under[k] = r
+	m.mu.Unlock()
+	defer func() {
+		m.mu.Lock()
+		delete(m.under, k)
+		if r.err == nil {
+			m.keep(&rendered{key: k, body: r.body})
+		}
+		m.mu.Unlock()
+		close(r.done)
+	}()
+	r.body, r.err = render()
+	return r.body, true, r.err
+}
+
+// keep puts an entry in and makes room for it.
+func (m *mediaCache) keep(e *rendered) {
+	size := len(e.body) + renderedCost
+	if size > m.most {
+		return
+	}
+	m.made[e.key] = m.order.PushFront(e)
+	m.used += size
+	for m.used > m.most {
+		last := m.order.Back()
+		old := m.order.Remove(last).(*rendered)
+		delete(m.made, old.key)
+		m.used -= len(old.body) + renderedCost
+	}
+}
