@@ -47,7 +47,7 @@ func (q *Request) method() string { return string(q.View.Method) }
 
 // Deps are what a Captcha is built on.
 type Deps struct {
-	Ring    func() *spravka.Ring // the present keys; called for every seal
+	Keys    *spravka.Keys
 	Store   store.Store
 	Now     func() time.Time // nil: time.Now
 	Log     zerolog.Logger
@@ -60,7 +60,7 @@ type Deps struct {
 // Captcha makes and checks challenges. It is safe for concurrent use, starts no goroutine, and needs no Close.
 type Captcha struct {
 	cfg   Config
-	ring  func() *spravka.Ring
+	keys  *spravka.Keys
 	store store.Store
 	now   func() time.Time
 	log   zerolog.Logger
@@ -81,8 +81,8 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if d.Ring == nil || d.Store == nil {
-		return nil, errors.New("captcha: ring and store are needed")
+	if d.Keys == nil || d.Store == nil {
+		return nil, errors.New("captcha: keys and store are needed")
 	}
 	if d.Now == nil {
 		d.Now = time.Now
@@ -96,7 +96,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	}
 	issued := newDigits(cfg.Digits, cfg.TestAnswer)
 	c := &Captcha{
-		cfg: cfg, ring: d.Ring, store: d.Store, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
+		cfg: cfg, keys: d.Keys, store: d.Store, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
 		kinds:  kinds{issued: issued, all: []kind{issued, work{}}},
 		gate:   newGate(places, cfg.RenderQueue, cfg.RenderWait),
 		made:   newMediaCache(cfg.MediaCacheBytes),

@@ -57,7 +57,7 @@ func newEnv(t testing.TB, edit func(*Config, *ServiceConfig, *identity.ServiceCo
 
 func (e *env) newCaptcha(cfg Config) *Captcha {
 	e.t.Helper()
-	c, err := New(cfg, Deps{Ring: func() *spravka.Ring { return e.ring }, Store: e.store, Now: e.now, Log: zerolog.Nop()})
+	c, err := New(cfg, Deps{Keys: spravka.NewKeys(e.ring), Store: e.store, Now: e.now, Log: zerolog.Nop()})
 	if err != nil {
 		e.t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func newLoggingEnv(t *testing.T) (*env, *bytes.Buffer) {
 	e := newEnv(t, nil)
 	var log bytes.Buffer
 	e.store = &order{Store: e.store, fail: errors.New("store is away")}
-	c, err := New(e.c.cfg, Deps{Ring: func() *spravka.Ring { return e.ring }, Store: e.store, Now: e.now, Log: zerolog.New(&log)})
+	c, err := New(e.c.cfg, Deps{Keys: spravka.NewKeys(e.ring), Store: e.store, Now: e.now, Log: zerolog.New(&log)})
 	if err != nil {
 		t.Fatal(err)
 	}

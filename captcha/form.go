@@ -147,7 +147,7 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 	if !ok || q.BodyTooLarge || int64(len(q.Body)) > c.cfg.FormMaxBytes {
 		return c.tooLargePage(q, nil, templates.ProblemNone, at)
 	}
-	token := c.ring().SealSecret(nil, spravka.PurposeSaved, q.savedContext(), s.append(nil), at.Add(c.cfg.FormTTL))
+	token := c.keys.Ring().SealSecret(nil, spravka.PurposeSaved, q.savedContext(), s.append(nil), at.Add(c.cfg.FormTTL))
 	return c.formPage(q, nil, string(token), pr, templates.ProblemNone, at)
 }
 
@@ -216,7 +216,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 }
 
 func (c *Captcha) openSaved(q *Request, token string, at time.Time) (saved, error) {
-	b, err := c.ring().OpenSecret(nil, spravka.PurposeSaved, q.savedContext(), []byte(token), at)
+	b, err := c.keys.Ring().OpenSecret(nil, spravka.PurposeSaved, q.savedContext(), []byte(token), at)
 	if err != nil {
 		return saved{}, err
 	}

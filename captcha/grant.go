@@ -49,7 +49,7 @@ func (c *Captcha) offerGrant(q *Request, a *Response, m *Message, decision strin
 	b = append(b, m[:]...)
 	b = binary.BigEndian.AppendUint64(b, uint64(at.Unix()))
 	b = append(b, decision...)
-	token := c.ring().Seal(nil, spravka.PurposeGrant, q.keyContext(), b, at.Add(c.cfg.KeyTTL))
+	token := c.keys.Ring().Seal(nil, spravka.PurposeGrant, q.keyContext(), b, at.Add(c.cfg.KeyTTL))
 	a.Header = append(a.Header, c.grantField(q, m, token, c.cfg.KeyTTL))
 }
 
@@ -66,7 +66,7 @@ func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone Heade
 		return "", HeaderField{}, false
 	}
 	at := c.now()
-	b, err := c.ring().Open(nil, spravka.PurposeGrant, q.keyContext(), token, at)
+	b, err := c.keys.Ring().Open(nil, spravka.PurposeGrant, q.keyContext(), token, at)
 	if err != nil || len(b) < grantFixed || b[0] != grantVersion || Message(b[1:33]) != *m {
 		return "", HeaderField{}, false
 	}

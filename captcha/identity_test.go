@@ -15,7 +15,7 @@ func TestPassIsTheVisitorsIdentity(t *testing.T) {
 		icfg := identity.DefaultServiceConfig()
 		icfg.Domain = domain
 		e := newEnv(t, func(_ *Config, _ *ServiceConfig, i *identity.ServiceConfig) { *i = icfg })
-		r, err := identity.New(identity.DefaultConfig(), func() *spravka.Ring { return e.ring }, nil)
+		r, err := identity.New(identity.DefaultConfig(), identity.Deps{Keys: spravka.NewKeys(e.ring)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,7 +78,7 @@ func (c *Captcha) seal(q *Request, k *key, to string, at time.Time) string {
 		k.ret = returnHash(to)
 	}
 	var buf [keyFixed + maxSecret]byte
-	return string(c.ring().SealSecret(nil, spravka.PurposeCaptcha, q.keyContext(), k.append(buf[:0]), at.Add(c.cfg.KeyTTL)))
+	return string(c.keys.Ring().SealSecret(nil, spravka.PurposeCaptcha, q.keyContext(), k.append(buf[:0]), at.Add(c.cfg.KeyTTL)))
 }
 
 // keyContext binds keys and sealed requests to service and host.
@@ -94,7 +94,7 @@ var (
 
 // open reads a key that was issued for this service and host.
 func (c *Captcha) open(q *Request, token string, at time.Time) (key, kind, error) {
-	b, err := c.ring().OpenSecret(nil, spravka.PurposeCaptcha, q.keyContext(), []byte(token), at)
+	b, err := c.keys.Ring().OpenSecret(nil, spravka.PurposeCaptcha, q.keyContext(), []byte(token), at)
 	if errors.Is(err, spravka.ErrExpired) {
 		return key{}, nil, errKeyExpired
 	}

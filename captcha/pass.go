@@ -16,7 +16,7 @@ func (c *Captcha) passCookie(q *Request, p *spravka.Pass) HeaderField {
 	if p.Partner != 0 && domain == "" {
 		domain = string(q.View.Host)
 	}
-	token := c.ring().SealPass(nil, p)
+	token := c.keys.Ring().SealPass(nil, p)
 	same := q.Service.sameSite
 	return HeaderField{"Set-Cookie", string(spravka.AppendSetCookie(nil, q.Service.cookie, token, domain, "/",
 		c.cfg.Pass.Lifetime, q.secure() || same != "Lax", true, same))}

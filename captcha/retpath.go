@@ -205,7 +205,7 @@ func (c *Captcha) signLink(q *Request, to string, hasProbe bool, at time.Time) l
 		mark = probed
 	}
 	l := link{url: to, t: strconv.FormatInt(at.Unix(), 10), u: string(mark) + q.requestMark()}
-	l.s = string(c.ring().Seal(nil, spravka.PurposeRetpath, l.context(q), nil, at.Add(c.cfg.KeyTTL)))
+	l.s = string(c.keys.Ring().Seal(nil, spravka.PurposeRetpath, l.context(q), nil, at.Add(c.cfg.KeyTTL)))
 	return l
 }
 
@@ -239,7 +239,7 @@ func (c *Captcha) genuine(q *Request, l *link, at time.Time) bool {
 	if l.s == "" || len(l.url) > maxReturn || len(l.t) > 20 || len(l.u) > 32 {
 		return false
 	}
-	_, err := c.ring().Open(nil, spravka.PurposeRetpath, l.context(q), []byte(l.s), at)
+	_, err := c.keys.Ring().Open(nil, spravka.PurposeRetpath, l.context(q), []byte(l.s), at)
 	return err == nil || errors.Is(err, spravka.ErrExpired)
 }
 

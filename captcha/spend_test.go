@@ -336,7 +336,7 @@ func TestReloadForgetsNothing(t *testing.T) {
 	e.submit(fields, wrong(rep))
 	cfg := e.c.cfg
 	cfg.Digits, cfg.Rates.Images.Burst = 5, 7
-	c, err := New(cfg, Deps{Ring: e.c.ring, Store: e.store, Now: e.now, Previous: e.c})
+	c, err := New(cfg, Deps{Keys: e.c.keys, Store: e.store, Now: e.now, Previous: e.c})
 	if err != nil {
 		t.Fatal(err)
 	}

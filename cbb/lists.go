@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
 	"antirobot/identity"
@@ -38,6 +39,7 @@ type Deps struct {
 	Transport http.RoundTripper // nil: our own
 	Now       func() time.Time  // nil: time.Now
 	Log       zerolog.Logger
+	Metrics   *metrics.Set // nil: none are shown
 }
 
 // Lists answers which entries apply to a request. Make it with New; safe for concurrent use.
@@ -59,7 +61,7 @@ type Lists struct {
 	runMu    sync.Mutex // orders changes of run-time entries: the store first, then memory
 	storeErr atomic.Pointer[error]
 
-	mu      sync.Mutex          // orders Start, Close and Reconfigure; guards what follows
+	mu      sync.Mutex          // orders Start, Close and changes of the configuration; guards what follows
 	sources map[string]*running // by identity of their configuration
 	ctx     context.Context     //nolint:containedctx // of Start; sources of a later configuration run under it
 	cancel  context.CancelFunc
@@ -117,13 +119,18 @@ func New(cfg Config, d Deps) (*Lists, error) {
 		kv: d.KV, feed: d.Feed, disk: dk, client: newClient(d.Transport), res: d.Resolver, now: d.Now, log: d.Log,
 		gate: make(chan struct{}, fetchers), over: newOverlay(), sources: map[string]*running{}, dirty: make(chan struct{}, 1),
 	}
-	if err := l.Reconfigure(cfg); err != nil {
+	commit, err := l.Prepare(cfg)
+	if err != nil {
 		return nil, err
+	}
+	commit()
+	if d.Metrics != nil {
+		d.Metrics.RegisterMetricsWriter(l.writeMetrics)
 	}
 	return l, nil
 }
 
-// Start begins to refresh, to follow run-time entries and to verify crawlers, until ctx ends or Close is called. It
+// Start begins to refresh, to follow run-time entries and to verify crawlers, until Close. ctx is that of the start. It
 // loads the run-time entries first; a store that fails then is reported in Stats and asked again. Call it once.
 func (l *Lists) Start(ctx context.Context) error {
 	l.mu.Lock()
@@ -131,8 +138,8 @@ func (l *Lists) Start(ctx context.Context) error {
 	if l.ctx != nil {
 		return errors.New("start lists: already started")
 	}
-	l.ctx, l.cancel = context.WithCancel(ctx)
-	if err := l.scan(l.ctx); err != nil {
+	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	if err := l.scan(ctx); err != nil {
 		l.storeFailed(err)
 		l.log.Error().Err(err).Msg("run-time list entries are not known yet")
 	}
@@ -210,18 +217,26 @@ func (l *Lists) Describe(e *Entry, addr netip.Addr) string {
 
 func (l *Lists) config() *Config { return &l.plan.Load().cfg }
 
-// Reconfigure takes a new configuration whole, or on error changes nothing. Sources that stay keep their copies.
-func (l *Lists) Reconfigure(cfg Config) error {
+// Prepare reads what a new configuration names, and returns what takes it into use. Sources that stay keep their copies.
+// What was prepared is committed, or forgotten, before Prepare is called again.
+func (l *Lists) Prepare(cfg Config) (commit func(), err error) {
 	if err := cfg.Validate(); err != nil {
-		return err
+		return nil, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := map[string]*running{}
 	p, err := l.prepare(cfg, next)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	return func() { l.take(p, next) }, nil
+}
+
+// take takes a plan and its sources into use.
+func (l *Lists) take(p *plan, next map[string]*running) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	old := l.plan.Swap(p)
 	gone := l.sources
 	l.sources = next
@@ -242,7 +257,6 @@ func (l *Lists) Reconfigure(cfg Config) error {
 			p.verifier.begin(l.ctx)
 		}
 	}
-	return nil
 }
 
 // prepare makes a plan and collects its sources, old ones where they fit.

@@ -390,7 +390,7 @@ func TestLookupWhileEverythingChanges(t *testing.T) {
 			_ = l.Remove(t.Context(), Block, e, "")
 		}
 		if i%20 == 0 {
-			if err := l.Reconfigure(config(func(c *Config) { c.White = []string{"10.0.0.1", fmt.Sprintf("10.1.0.%d", i)} })); err != nil {
+			if err := reconfigure(l, config(func(c *Config) { c.White = []string{"10.0.0.1", fmt.Sprintf("10.1.0.%d", i)} })); err != nil {
 				t.Error(err)
 			}
 		}

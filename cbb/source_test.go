@@ -486,10 +486,18 @@ func TestRealServerThroughTheLoop(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // a real socket: no bubble
 	}
 	var b bytes.Buffer
-	l.WriteMetrics(&b)
+	l.writeMetrics(&b)
 	if !strings.Contains(b.String(), `antirobot_cbb_list_entries{list="f",flag="block",kind="url"} 1`) || strings.Contains(b.String(), "secret") {
 		t.Errorf("metrics:\n%s", b.String())
 	}
+}
+
+func reconfigure(l *Lists, cfg Config) error {
+	commit, err := l.Prepare(cfg)
+	if err == nil {
+		commit()
+	}
+	return err
 }
 
 func TestReconfigure(t *testing.T) {
@@ -507,7 +515,7 @@ func TestReconfigure(t *testing.T) {
 	bad := cfg
 	bad.Block = []string{"198.51.100.2", "nonsense"}
 	bad.Patterns = []PatternConfig{{Name: "x", Flag: "block", PathRegex: "("}}
-	err := l.Reconfigure(bad)
+	err := reconfigure(l, bad)
 	if err == nil || !strings.Contains(err.Error(), "block[1]: ") || !strings.Contains(err.Error(), "patterns[0].path_regex: ") {
 		t.Errorf("not all is said: %v", err)
 	}
@@ -518,7 +526,7 @@ func TestReconfigure(t *testing.T) {
 	next := cfg
 	next.Lists = append([]ListConfig{{Name: "b", Flag: "ban", URL: b.URL}}, cfg.Lists...)
 	next.Block = nil
-	if err := l.Reconfigure(next); err != nil {
+	if err := reconfigure(l, next); err != nil {
 		t.Fatal(err)
 	}
 	if got := said(l, "192.0.2.1", "") + "," + said(l, "198.51.100.1", ""); got != "- - a -,- - - -" {
@@ -533,7 +541,7 @@ func TestReconfigure(t *testing.T) {
 
 	off := false
 	next.Lists[0].Enabled = &off
-	if err := l.Reconfigure(next); err != nil || said(l, "192.0.2.2", "") != "- - - -" {
+	if err := reconfigure(l, next); err != nil || said(l, "192.0.2.2", "") != "- - - -" {
 		t.Errorf("switched off: %v", err)
 	}
 }
@@ -557,7 +565,7 @@ func TestReconfigureWhileRunning(t *testing.T) {
 		time.Sleep(time.Minute)
 		cfg.Lists = []ListConfig{{Name: "g", Flag: "ban", URL: "http://lists.example/b"}}
 		cfg.Crawlers.DNS.Workers++
-		if err := l.Reconfigure(cfg); err != nil {
+		if err := reconfigure(l, cfg); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)

@@ -115,8 +115,8 @@ func (v *verifier) snapshot() CrawlerStats {
 	}
 }
 
-// WriteMetrics writes the state in the Prometheus format; it fits metrics.Set.RegisterMetricsWriter.
-func (l *Lists) WriteMetrics(w io.Writer) {
+// writeMetrics writes the state in the Prometheus format.
+func (l *Lists) writeMetrics(w io.Writer) {
 	st := l.Stats()
 	gauge := func(name string, v int) { metrics.WriteGaugeUint64(w, name, uint64(max(v, 0))) }
 	gauge("antirobot_cbb_networks", st.Networks)

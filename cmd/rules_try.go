@@ -137,10 +137,13 @@ func (r *triedRequest) judge(text string, formulas *requestrules.Formulas, trace
 		return o, err
 	}
 	defer around.close()
-	engine := requestrules.New(requestrules.Deps{
+	engine, err := requestrules.New(requestrules.Config{MaxEntries: 1024}, requestrules.Deps{
 		Store: around.store, Counters: requestrules.NewCounters(around.shingler, nil), Lists: around.lists,
-		Log: zerolog.Nop(), Metrics: metrics.NewSet(), MaxEntries: 1024,
+		Log: zerolog.Nop(), Metrics: metrics.NewSet(),
 	})
+	if err != nil {
+		return o, err
+	}
 	cfg := requestrules.DefaultServiceConfig()
 	cfg.Text, cfg.Time = text, 10*time.Second
 	s, err := engine.Ruleset(r.service, cfg, &requestrules.Names{Formulas: formulas})

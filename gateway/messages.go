@@ -18,9 +18,6 @@ import (
 	"antirobot/verdict"
 )
 
-// maxRuleEntries bounds what the rules over requests count in memory, all services together.
-const maxRuleEntries = 1 << 20
-
 // openRules makes what runs the rules over requests.
 func (a *Server) openRules() error {
 	names, err := a.Cfg.RuleNames()
@@ -28,11 +25,11 @@ func (a *Server) openRules() error {
 		return settings.At("formula", err)
 	}
 	a.formulas.Store(names.Formulas)
-	a.firewall = requestrules.New(requestrules.Deps{
+	a.firewall, err = requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
 		Store: a.store, Counters: requestrules.NewCounters(a.counters, nil), Lists: a.lists,
-		Log: a.Logger("rules"), Metrics: a.set, MaxEntries: maxRuleEntries,
+		Log: a.Logger("rules"), Metrics: a.set,
 	})
-	return nil
+	return err
 }
 
 // rules gives v the rules of a service or of a path.

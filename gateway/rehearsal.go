@@ -78,7 +78,7 @@ func NewRehearsal(name string, cfg *config.Config, observer processor.Observer, 
 	if err != nil {
 		return nil, err
 	}
-	g.Resolver, err = identity.New(cfg.Identity, func() *spravka.Ring { return ring }, r.cacher.Revoked)
+	g.Resolver, err = identity.New(cfg.Identity, identity.Deps{Keys: spravka.NewKeys(ring), Revocations: r.cacher})
 	if err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
@@ -88,10 +88,12 @@ func NewRehearsal(name string, cfg *config.Config, observer processor.Observer, 
 	if err := r.counts.Start(context.Background()); err != nil {
 		return nil, err
 	}
-	engine := requestrules.New(requestrules.Deps{
+	engine, err := requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
 		Store: r.memory, Counters: requestrules.NewCounters(r.counts, clock.Now), Lists: r.lists, Now: clock.Now, Log: log, Metrics: set,
-		MaxEntries: maxRuleEntries,
 	})
+	if err != nil {
+		return nil, err
+	}
 	front, services, err := newRecordedFront(cfg, r.lists, proc, engine, proxy.NewMetrics(set))
 	if err != nil {
 		return nil, err

@@ -162,7 +162,7 @@ func (a *Server) Close() {
 		}},
 		{"upstreams", true, a.closeGroups},
 		{"processor", a.proc != nil, func() error { return a.proc.Close() }},
-		{"identity", a.fuids != nil, func() error { return a.fuids.Close() }},
+		{"identity", a.resolver != nil, func() error { return a.resolver.Close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
 		{"messages", a.messages != nil, func() error { return a.messages.close() }},
@@ -253,13 +253,21 @@ func (a *Server) apply(next *config.Config) error {
 	if err := a.reloadCertificates(next); err != nil {
 		return err
 	}
-	if err := a.lists.Reconfigure(next.Lists); err != nil {
+	useLists, err := a.lists.Prepare(next.Lists)
+	if err != nil {
 		return settings.At("lists", err)
 	}
-	if err := a.resolver.Reload(next.Identity); err != nil {
+	useIdentity, err := a.resolver.Prepare(next.Identity)
+	if err != nil {
 		return settings.At("identity", err)
 	}
-	a.ring.Store(ring)
+	useKeys, err := a.keys.Prepare(ring)
+	if err != nil {
+		return err
+	}
+	useLists()
+	useIdentity()
+	useKeys()
 	useServices()
 	useModels()
 	a.reloadFormulas(names)

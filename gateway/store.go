@@ -77,7 +77,7 @@ func (a *Server) openKeys() error {
 	if ring.IsExample() && a.Cfg.Enforces() {
 		return config.ErrExampleKey(a.Cfg)
 	}
-	a.ring.Store(ring)
+	a.keys = spravka.NewKeys(ring)
 	return nil
 }
 

@@ -50,13 +50,12 @@ type Server struct {
 	messages *messageKeeper
 	firewall *requestrules.Engine
 	formulas heldFormulas
-	ring     atomic.Pointer[spravka.Ring]
+	keys     *spravka.Keys
 	lists    *cbb.Lists
 	cacher   *verdict.Cacher
 	proc     *processor.Processor
 	formula  *formula.Live
 	resolver *identity.Resolver
-	fuids    *identity.FuidKeeper
 	pages    *templates.Set
 	captcha  *captcha.Captcha
 	metrics  *proxy.Metrics
@@ -127,12 +126,11 @@ func (a *Server) openDataDir() error {
 
 func (a *Server) openLists() (err error) {
 	a.lists, err = cbb.New(a.Cfg.Lists, cbb.Deps{
-		KV: a.store, Feed: a.store, Dir: filepath.Join(a.Cfg.DataDir, "lists"), Log: a.Logger("lists"),
+		KV: a.store, Feed: a.store, Dir: filepath.Join(a.Cfg.DataDir, "lists"), Log: a.Logger("lists"), Metrics: a.set,
 	})
 	if err != nil {
 		return err
 	}
-	a.set.RegisterMetricsWriter(a.lists.WriteMetrics)
 	return a.lists.Start(context.Background())
 }
 
@@ -169,12 +167,13 @@ func openFormula(cfg formula.Config, set *metrics.Set) (*formula.Live, error) {
 }
 
 func (a *Server) openIdentity() (err error) {
-	if a.resolver, err = identity.New(a.Cfg.Identity, a.ring.Load, a.cacher.Revoked); err != nil {
+	a.resolver, err = identity.New(a.Cfg.Identity, identity.Deps{
+		Keys: a.keys, Revocations: a.cacher, Store: a.store, Log: a.Logger("identity"), Metrics: a.set,
+	})
+	if err != nil {
 		return err
 	}
-	a.resolver.RegisterMetrics(a.set)
-	a.fuids = &identity.FuidKeeper{Resolver: a.resolver, KV: a.store, Shared: a.store.Shared(), Log: a.Logger("identity")}
-	return a.fuids.Start()
+	return a.resolver.Start(context.Background())
 }
 
 func (a *Server) openCaptcha() (err error) {
@@ -189,7 +188,7 @@ func (a *Server) newCaptcha(cfg *config.Config) (*templates.Set, *captcha.Captch
 		return nil, nil, err
 	}
 	c, err := captcha.New(cfg.Captcha, captcha.Deps{
-		Ring: a.ring.Load, Store: a.store, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
+		Keys: a.keys, Store: a.store, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
 	})
 	return pages, c, err
 }

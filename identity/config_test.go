@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/VictoriaMetrics/metrics"
 	"github.com/go-viper/mapstructure/v2"
 
 	"antirobot/request"
@@ -47,7 +46,7 @@ func TestConfigValidate(t *testing.T) {
 		TokenCacheBytes: 1, IPerHour: -1, FuidTable: -1, FuidPerDay: -1,
 	}.Validate(), "trusted_proxies[1]: ", "trusted_proxies[2]: ", "trusted_proxies[3]: ", "trusted_proxies[4]: ", "client_address_header: ",
 		"token_cache_bytes: ", "i_per_hour: ", "fuid_table: ", "fuid_per_day: ")
-	if _, err := New(Config{}, nil, nil); err == nil {
+	if _, err := New(Config{}, Deps{}); err == nil {
 		t.Error("New takes a bad config")
 	}
 }
@@ -157,22 +156,20 @@ func TestReload(t *testing.T) {
 	if got := addr(); got != "10.0.0.1" {
 		t.Errorf("before: %s", got)
 	}
-	if err := b.Reload(c); err != nil || addr() != "198.51.100.1" {
+	if err := reload(b.Resolver, c); err != nil || addr() != "198.51.100.1" {
 		t.Errorf("after: %s, %v", addr(), err)
 	}
-	if err := b.Reload(Config{}); err == nil || addr() != "198.51.100.1" {
+	if err := reload(b.Resolver, Config{}); err == nil || addr() != "198.51.100.1" {
 		t.Errorf("after a bad one: %s, %v", addr(), err)
 	}
 }
 
 func TestMetrics(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
-	set := metrics.NewSet()
-	b.RegisterMetrics(set)
 	b.visit(t, s, start, "203.0.113.7", b.pass(start, nil))
 	b.visit(t, s, start, "203.0.113.7", fuid(start.Add(-9*day), "x"))
 	var out strings.Builder
-	set.WritePrometheus(&out)
+	b.set.WritePrometheus(&out)
 	for _, want := range []string{"antirobot_identity_cache_entries 1\n", "antirobot_identity_fuids 1\n", `antirobot_identity_i_minted{rate="within"} 2` + "\n"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, out.String())

@@ -56,11 +56,11 @@ func TestBrowserGrowsUp(t *testing.T) {
 	if renewed < 5 || renewed > 10 {
 		t.Errorf("renewed %d times", renewed)
 	}
-	rotated, err := b.ring.Rotate(at, 30*day)
+	rotated, err := b.keys.Ring().Rotate(at, 30*day)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.ring = rotated
+	b.use(t, rotated)
 	id, kept = b.visit(t, s, at, "203.0.113.7", cookie)
 	if id.Winner() != who || kept == cookie {
 		t.Errorf("a new key: %s, renewed %v", told(&id), kept != cookie)

@@ -74,7 +74,7 @@ func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSet
 	}
 	c.scope = s.Scope(v.Host)
 	var buf [iSize]byte
-	token := r.ring().Seal(make([]byte, 0, 256), spravka.PurposeICookie, nil, c.append(buf[:0]), v.At.Add(life))
+	token := r.keys.Ring().Seal(make([]byte, 0, 256), spravka.PurposeICookie, nil, c.append(buf[:0]), v.At.Add(life))
 	return spravka.AppendSetCookie(dst, s.names[KindI], token, s.CookieDomain(v.Host), "/", life,
 		id.Proto == "https", true, "Lax")
 }

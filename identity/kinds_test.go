@@ -70,8 +70,8 @@ func TestNoKindPassesForAnother(t *testing.T) {
 		p := spravka.Pass{ID: spravka.NewID(), Allowance: 1e6, Earned: true, Scope: spravka.ScopeOf("example.com")}
 		return string(seal(nil, spravka.PurposeCaptcha, nil, p.AppendPacked(nil)[:62], start.Add(day)))
 	}
-	values["captcha key"] = captcha(b.ring.Seal)
-	values["secret captcha key"] = captcha(b.ring.SealSecret)
+	values["captcha key"] = captcha(b.keys.Ring().Seal)
+	values["secret captcha key"] = captcha(b.keys.Ring().SealSecret)
 	for range 2 {
 		for from, value := range values {
 			for _, as := range []string{"spravka", "i", "L", "sid", "fuid01"} {
@@ -185,7 +185,7 @@ func TestSeveralPasses(t *testing.T) {
 func TestRevocation(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	p := spravka.Pass{ID: spravka.NewID(), Born: start.Unix(), Expires: start.Add(day).Unix(), Earned: true, Allowance: 1, Scope: spravka.ScopeOf("example.com")}
-	v := page(start, "203.0.113.7", "spravka="+string(b.ring.SealPass(nil, &p)))
+	v := page(start, "203.0.113.7", "spravka="+string(b.keys.Ring().SealPass(nil, &p)))
 	var id Identity
 	if b.Resolve(&id, v, s); told(&id) != "spravka ip" || id.Passes[0] != p {
 		t.Fatalf("%s, %+v", told(&id), id.Passes[0])
@@ -206,11 +206,11 @@ func TestRemovedKeysTakeTheirTokensAlong(t *testing.T) {
 	if b.Resolve(&id, v, s); told(&id) != "spravka L i service ip" || id.WantI {
 		t.Fatalf("%s, i wanted %v", told(&id), id.WantI)
 	}
-	rotated, err := b.ring.Rotate(start, 30*day)
+	rotated, err := b.keys.Ring().Rotate(start, 30*day)
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.ring = rotated
+	b.use(t, rotated)
 	if b.Resolve(&id, v, s); told(&id) != "spravka L i service ip" {
 		t.Errorf("after a rotation: %s", told(&id))
 	}
@@ -228,9 +228,11 @@ func TestRemovedKeysTakeTheirTokensAlong(t *testing.T) {
 	if b.Resolve(&id, v, both); told(&id) != "spravka L i service ip" {
 		t.Errorf("with old and new service keys: %s", told(&id))
 	}
-	if b.ring, err = spravka.NewRing([]spravka.Key{spravka.MakeKey(start)}); err != nil {
+	gone, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(start)})
+	if err != nil {
 		t.Fatal(err)
 	}
+	b.use(t, gone)
 	if b.Resolve(&id, v, s); told(&id) != "L service ip -spravka:seal -i:seal" || !id.WantI {
 		t.Errorf("after the key is gone: %s", told(&id))
 	}
@@ -353,7 +355,7 @@ func TestResolveInParallel(t *testing.T) {
 				id.WantI, id.i = true, iCookie{}
 				b.MintI(nil, &id, v, s)
 				if n%100 == 0 {
-					if err := b.Reload(DefaultConfig()); err != nil {
+					if err := reload(b.Resolver, DefaultConfig()); err != nil {
 						t.Error(err)
 					}
 					b.ExportFuids(start, func([16]byte, time.Time, time.Time) bool { return true })

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,39 +11,79 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/coocood/freecache"
+	"github.com/rs/zerolog"
 
 	"antirobot/request"
 	"antirobot/spravka"
+	"antirobot/store"
 )
 
-// Resolver finds out who asks. It is safe for concurrent use and starts no goroutines.
+// Revocations knows which passes were taken back. It is asked about every pass that verifies, on every request.
+// *verdict.Cacher is.
+type Revocations interface {
+	Revoked(id [16]byte, born int64) bool
+}
+
+// Deps is what a Resolver works with. Keys is required.
+type Deps struct {
+	Keys        *spravka.Keys
+	Revocations Revocations      // nil: no pass is taken back
+	Store       store.Store      // where fuids are kept; nil: a restart forgets them
+	Now         func() time.Time // of Start and what it begins; requests have their own time; nil: time.Now
+	Log         zerolog.Logger
+	Metrics     *metrics.Set // nil: none are shown
+}
+
+// Resolver finds out who asks. It is safe for concurrent use.
 type Resolver struct {
 	trust    atomic.Pointer[trust]
 	iPerHour atomic.Int64
-	ring     func() *spravka.Ring
-	revoked  func(id [16]byte, born int64) bool
+	keys     *spravka.Keys
+	revoked  Revocations      // nil: none
 	cache    *freecache.Cache // opened cookies; holds only what was verified, and can be emptied at any time
 	fuids    *fuids
 	mints    *rates
 	clock    *clock
 	minted   atomic.Uint64
 	crowded  atomic.Uint64
+	keeper   *fuidKeeper // nil: fuids are not kept
 }
 
-// New makes a Resolver. ring is called for every cookie that is not in the cache and returns the present key ring;
-// revoked is asked about every pass that verifies, on every request, and may be nil.
-func New(c Config, ring func() *spravka.Ring, revoked func(id [16]byte, born int64) bool) (*Resolver, error) {
-	r := &Resolver{ring: ring, revoked: revoked, mints: newRates()}
-	if err := r.Reload(c); err != nil {
+// New makes a Resolver, which finds out at once; Start lets it remember.
+func New(c Config, d Deps) (*Resolver, error) {
+	r := &Resolver{keys: d.Keys, revoked: d.Revocations, mints: newRates()}
+	commit, err := r.Prepare(c)
+	if err != nil {
 		return nil, err
 	}
+	commit()
 	r.clock = new(clock)
 	r.cache = freecache.NewCacheCustomTimer(int(c.TokenCacheBytes), r.clock)
 	r.fuids = newFuids(c.FuidTable, c.FuidPerDay)
-	if revoked == nil {
-		r.revoked = func([16]byte, int64) bool { return false }
+	if d.Store != nil {
+		r.keeper = newFuidKeeper(r, d)
+	}
+	if d.Metrics != nil {
+		r.register(d.Metrics)
 	}
 	return r, nil
+}
+
+// Start reads which fuids were seen, and keeps what is new until Close. ctx is that of the start. A shared store that is
+// away is no error: the fuids that it knows count as new.
+func (r *Resolver) Start(ctx context.Context) error {
+	if r.keeper == nil {
+		return nil
+	}
+	return r.keeper.start(ctx)
+}
+
+// Close keeps what is new for a last time, and ends what Start began. Resolve goes on to answer.
+func (r *Resolver) Close() error {
+	if r.keeper == nil {
+		return nil
+	}
+	return r.keeper.close()
 }
 
 // clock tells the cache the time of the latest request: asking the system on each look-up costs more than the rest of
@@ -59,23 +100,24 @@ func (c *clock) advance(at int64) {
 	}
 }
 
-// Reload takes the trusted proxies and the rate of i cookies from a new config, for all requests that come after. The
-// sizes of tables and the quota of fuids stay as they were made.
-func (r *Resolver) Reload(c Config) error {
+// Prepare makes ready for the trusted proxies and the rate of i cookies of a new config, and returns what puts them into
+// use for all requests that come after. The sizes of tables and the quota of fuids stay as they were made.
+func (r *Resolver) Prepare(c Config) (commit func(), err error) {
 	if err := c.Validate(); err != nil {
-		return err
+		return nil, err
 	}
 	t, err := newTrust(c)
 	if err != nil {
-		return fmt.Errorf("trusted_proxies: %w", err)
+		return nil, fmt.Errorf("trusted_proxies: %w", err)
 	}
-	r.trust.Store(t)
-	r.iPerHour.Store(c.IPerHour)
-	return nil
+	return func() {
+		r.trust.Store(t)
+		r.iPerHour.Store(c.IPerHour)
+	}, nil
 }
 
-// RegisterMetrics adds the Resolver's gauges to the set.
-func (r *Resolver) RegisterMetrics(set *metrics.Set) {
+// register adds the Resolver's gauges to the set.
+func (r *Resolver) register(set *metrics.Set) {
 	gauge := func(name string, f func() float64) { set.NewGauge(name, f) }
 	gauge(`antirobot_identity_cache_entries`, func() float64 { return float64(r.cache.EntryCount()) })
 	gauge(`antirobot_identity_cache_hits`, func() float64 { return float64(r.cache.HitCount()) })
@@ -173,14 +215,14 @@ func (r *Resolver) remember(id *Identity, val []byte) {
 }
 
 func (r *Resolver) passes(id *Identity, j *jar, scope, partner uint64, at int64) {
-	ring := r.ring()
+	ring := r.keys.Ring()
 	for _, token := range j.values[KindSpravka][:j.n[KindSpravka]] {
 		p, why := r.openPass(id, ring, token, at)
 		switch {
 		case why != RefusedNone:
 		case p.Scope != scope || p.Partner != partner:
 			why = RefusedDomain
-		case r.revoked(p.ID, p.Born):
+		case r.revoked != nil && r.revoked.Revoked(p.ID, p.Born):
 			why = RefusedRevoked
 		case !p.Earned && !aged(p.Born, at, int64(day/time.Second)):
 			why = RefusedUnearned
@@ -310,7 +352,7 @@ func (r *Resolver) browser(id *Identity, j *jar, s *CookieSettings, scope uint64
 	if j.n[KindI] == 0 {
 		return true
 	}
-	ring := r.ring()
+	ring := r.keys.Ring()
 	for _, token := range j.values[KindI][:j.n[KindI]] {
 		c, why := r.openI(id, ring, token, at)
 		if why == RefusedNone && c.scope != scope {

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"antirobot/request"
 	"antirobot/spravka"
 )
@@ -19,8 +21,31 @@ const testKey = "0123456789abcdef0123456789abcdef"
 // bench is a Resolver with all that a test turns.
 type bench struct {
 	*Resolver
-	ring    *spravka.Ring
-	revoked map[[16]byte]bool
+	keys    *spravka.Keys
+	revoked revoked
+	set     *metrics.Set
+}
+
+type revoked map[[16]byte]bool
+
+func (r revoked) Revoked(id [16]byte, _ int64) bool { return r[id] }
+
+// use takes another key ring into use.
+func (b *bench) use(t testing.TB, ring *spravka.Ring) {
+	t.Helper()
+	commit, err := b.keys.Prepare(ring)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
+}
+
+func reload(r *Resolver, c Config) error {
+	commit, err := r.Prepare(c)
+	if err == nil {
+		commit()
+	}
+	return err
 }
 
 func newBench(t testing.TB, edit func(*Config)) *bench {
@@ -35,8 +60,8 @@ func newBench(t testing.TB, edit func(*Config)) *bench {
 	if edit != nil {
 		edit(&c)
 	}
-	b := &bench{ring: ring, revoked: map[[16]byte]bool{}}
-	b.Resolver, err = New(c, func() *spravka.Ring { return b.ring }, func(id [16]byte, _ int64) bool { return b.revoked[id] })
+	b := &bench{keys: spravka.NewKeys(ring), revoked: revoked{}, set: metrics.NewSet()}
+	b.Resolver, err = New(c, Deps{Keys: b.keys, Revocations: b.revoked, Metrics: b.set})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +117,7 @@ func (b *bench) pass(born time.Time, edit func(*spravka.Pass)) string {
 	if edit != nil {
 		edit(&p)
 	}
-	return "spravka=" + string(b.ring.SealPass(nil, &p))
+	return "spravka=" + string(b.keys.Ring().SealPass(nil, &p))
 }
 
 func (b *bench) i(born time.Time, edit func(*iCookie)) string {
@@ -100,7 +125,7 @@ func (b *bench) i(born time.Time, edit func(*iCookie)) string {
 	if edit != nil {
 		edit(&c)
 	}
-	return "i=" + string(b.ring.Seal(nil, spravka.PurposeICookie, nil, c.append(nil), born.Add(iLifetime)))
+	return "i=" + string(b.keys.Ring().Seal(nil, spravka.PurposeICookie, nil, c.append(nil), born.Add(iLifetime)))
 }
 
 func signed(t testing.TB, name, value string, born time.Time) string {

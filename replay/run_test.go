@@ -93,7 +93,7 @@ func gateway(t testing.TB, name string, limit int) *Gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	resolver, err := identity.New(identity.DefaultConfig(), func() *spravka.Ring { return ring }, nil)
+	resolver, err := identity.New(identity.DefaultConfig(), identity.Deps{Keys: spravka.NewKeys(ring)})
 	if err != nil {
 		t.Fatal(err)
 	}

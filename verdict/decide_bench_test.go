@@ -123,7 +123,7 @@ func (w *bigWorld) identities(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	w.resolver, err = identity.New(identity.DefaultConfig(), func() *spravka.Ring { return ring }, w.Revoked)
+	w.resolver, err = identity.New(identity.DefaultConfig(), identity.Deps{Keys: spravka.NewKeys(ring), Revocations: w.Cacher})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -148,8 +148,22 @@ type Deps struct {
 	Now      func() time.Time
 	Log      zerolog.Logger
 	Metrics  *metrics.Set
-	// MaxEntries bounds the storage in memory.
-	MaxEntries int
+}
+
+// Config bounds what rules keep.
+type Config struct {
+	MaxEntries int // of the storage in memory, all services together
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config { return Config{MaxEntries: 1 << 20} }
+
+// Validate returns what is wrong with c.
+func (c *Config) Validate() error {
+	if c.MaxEntries < 1 {
+		return fmt.Errorf("max_entries: %d leaves no room", c.MaxEntries)
+	}
+	return nil
 }
 
 // Engine runs the rules of all services. What they count lives as long as it does, over reloads of the rules. Safe for
@@ -172,16 +186,19 @@ type counts struct {
 }
 
 // New returns an Engine.
-func New(d Deps) *Engine {
+func New(cfg Config, d Deps) (*Engine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	if d.Now == nil {
 		d.Now = time.Now
 	}
 	e := &Engine{
 		deps: d, metrics: make(map[string]*counts),
-		memory: message.NewMemoryStorage(d.Now, d.MaxEntries), kept: message.NewStoreStorage(d.Store, "rules/"),
+		memory: message.NewMemoryStorage(d.Now, cfg.MaxEntries), kept: message.NewStoreStorage(d.Store, "rules/"),
 	}
 	e.runs.New = func() any { return newRun(e) }
-	return e
+	return e, nil
 }
 
 // Ruleset makes the rules of a service or of a path of it, with the names that there are; nil for none.

@@ -57,12 +57,14 @@ func newWorld(t testing.TB, edit ...func(*Deps)) *world {
 	}
 	d := Deps{
 		Store: st, Counters: NewCounters(w.shingler, now), Lists: l, Now: now, Log: zerolog.Nop(),
-		Metrics: w.set, MaxEntries: 1000,
+		Metrics: w.set,
 	}
 	for _, f := range edit {
 		f(&d)
 	}
-	w.Engine = New(d)
+	if w.Engine, err = New(Config{MaxEntries: 1000}, d); err != nil {
+		t.Fatal(err)
+	}
 	return w
 }
 
