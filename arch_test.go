@@ -16,9 +16,9 @@ import (
 // allowed is the import table of the design: a package imports only what stands after its name.
 var allowed = map[string][]string{
 	".":                 {"cmd"},
-	"cmd":               {"admin", "captcha", "cbb", "config", "demo", "gateway", "identity", "message", "proxy", "replay", "request", "rules", "rules/requestrules", "settings", "spravka", "store", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
-	"config":            {"admin", "captcha", "cbb", "identity", "message", "proxy", "proxy/h1", "proxy/upstream", "rules/requestrules", "settings", "spravka", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
-	"gateway":           {"admin", "captcha", "cbb", "config", "identity", "message", "proxy", "proxy/h1", "proxy/upstream", "replay", "request", "rules", "rules/requestrules", "settings", "spravka", "store", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
+	"cmd":               {"admin", "captcha", "cbb", "config", "demo", "gateway", "identity", "message", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
+	"config":            {"admin", "captcha", "cbb", "identity", "message", "proxy", "proxy/h1", "proxy/upstream", "rules/requestrules", "rules/sources", "settings", "spravka", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
+	"gateway":           {"admin", "captcha", "cbb", "config", "identity", "message", "message/rpc", "proxy", "proxy/h1", "proxy/upstream", "replay", "request", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings"},
 	"request":           {},
 	"settings":          {},
 	"spravka":           {"store"},
@@ -37,18 +37,25 @@ var allowed = map[string][]string{
 	"verdict/client":     {"identity", "request"},
 	"verdict/counter":    {"store"},
 	"verdict/formula":    {"settings"},
-	"verdict/processor":  {"identity", "request", "rules", "settings", "store", "verdict", "verdict/client", "verdict/counter", "verdict/formula"},
+	"verdict/processor":  {"identity", "request", "store", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "rules", "settings"},
 	"rules":              {"settings"},
-	"rules/requestrules": {"identity", "cbb", "request", "store", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "message", "rules"},
-	"message":            {"store", "verdict/counter", "rules"},
-	"replay":             {"identity", "request", "verdict", "verdict/client", "verdict/processor"},
+	"rules/sources":      {"identity", "store", "verdict/counter", "verdict/formula", "rules", "settings"},
+	"rules/requestrules": {"identity", "request", "store", "verdict", "rules", "rules/sources", "settings"},
+	"message":            {"store", "rules", "rules/sources", "message/learn", "settings"},
+	"message/rpc":        {"message", "rules", "settings"},
+	"message/inline":     {"message", "rules", "settings"},
+	"message/learn":      {"rules"},
+	// texts with labels, for tests
+	"message/learn/corpus": {},
+
+	"replay": {"identity", "request", "verdict", "verdict/client", "verdict/processor"},
 	// made-up traffic knows the answers, so it stands apart from what judges
 	"traffic":        {"identity", "replay", "request"},
-	"proxy":          {"captcha", "identity", "message", "proxy/h1", "proxy/upstream", "request", "rules", "settings", "spravka", "templates", "verdict"},
+	"proxy":          {"identity", "request", "verdict", "message", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/upstream", "settings"},
 	"proxy/h1":       {"request", "proxy/upstream", "proxy/socket"},
 	"proxy/upstream": {"proxy/socket"},
 	"proxy/socket":   {},
-	"admin":          {"cbb", "identity", "message", "request", "rules", "settings", "spravka", "store", "templates", "verdict", "verdict/counter", "verdict/processor"},
+	"admin":          {"cbb", "identity", "message", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/counter", "verdict/processor", "settings"},
 	"demo":           {},
 	"e2e":            {},
 	"e2e/blackbox":   {"request", "proxy/h1", "proxy/upstream"},
@@ -63,7 +70,7 @@ var homes = map[string][]string{
 	"github.com/dchest/captcha":        {"captcha"},
 	"github.com/spf13/viper":           {"config"},
 	"github.com/coocood/freecache":     {"identity", "cbb", "verdict/counter"},
-	"github.com/kljensen/snowball":     {"message"},
+	"github.com/kljensen/snowball":     {"message/learn"},
 }
 
 // TestArchImports parses every package and fails on an import that the table does not allow, on a package without a

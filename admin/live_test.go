@@ -76,7 +76,7 @@ func startGateway(t *testing.T) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	messages, err := message.Open(ctx, message.DefaultConfig(), message.Deps{Store: st, Log: zerolog.Nop(), Version: "0.1.0"})
+	messages, err := message.Open(ctx, message.DefaultConfig(), message.Deps{Store: st, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func startGateway(t *testing.T) *gateway {
 	g.live = start(t, DefaultConfig(), Deps{
 		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Sets: []*metrics.Set{set},
 		Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
-		Messages: func() Messages { return messages }, MessagesOpen: true, MaxMessage: 2 << 20,
+		Messages: func() Messages { return withAPI(messages) }, MessagesOpen: true, MaxMessage: 2 << 20,
 		Events: func(w io.Writer, _ bool, _ time.Time) error {
 			_, err := io.WriteString(w, "label,source,kind,subject,at,score,pages_1s,pages_10s\n1,ignored,ip,54cf30c6c2a10be1,2026-01-02T15:04:05.000Z,0.12,2.5,\n")
 			return err

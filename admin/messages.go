@@ -8,11 +8,12 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"antirobot/message"
+	"antirobot/message/rpc"
 )
 
-// Messages is the message firewall. *message.System is.
+// Messages is the message firewall with its API: what *message.System and *rpc.Server can.
 type Messages interface {
-	Serve(ctx context.Context, codec message.Codec, body []byte, auth message.Auth) (status int, contentType string, answer []byte)
+	Serve(ctx context.Context, codec rpc.Codec, body []byte, auth rpc.Auth) (status int, contentType string, answer []byte)
 	Usage() []message.Usage
 	Partners() []string
 	Domain(partner, path string) (*message.Domain, error)
@@ -34,12 +35,12 @@ func (s *Server) messageSystem() (Messages, error) {
 }
 
 // messageCodec returns how requests at a path are written; false: it is no path of the message firewall.
-func messageCodec(path string) (message.Codec, bool) {
+func messageCodec(path string) (rpc.Codec, bool) {
 	switch strings.TrimSuffix(path, "/") {
 	case "/api/xml":
-		return message.XML, true
+		return rpc.XML, true
 	case "/api/json":
-		return message.JSON, true
+		return rpc.JSON, true
 	}
 	return 0, false
 }
@@ -47,7 +48,7 @@ func messageCodec(path string) (message.Codec, bool) {
 // messages answers a request of the message firewall. It asks for no token: partners show who they are in the request,
 // and where they don't have to, the listener is on loopback (Deps.MessagesOpen). The content type does not matter:
 // clients of these protocols send many, and requests of web pages do not get here.
-func (s *Server) messages(ctx *fasthttp.RequestCtx, codec message.Codec) error {
+func (s *Server) messages(ctx *fasthttp.RequestCtx, codec rpc.Codec) error {
 	system, err := s.messageSystem()
 	switch {
 	case err != nil:
@@ -70,7 +71,7 @@ func (s *Server) messages(ctx *fasthttp.RequestCtx, codec message.Codec) error {
 }
 
 // basicAuth returns what the caller showed with HTTP's basic authentication, if anything.
-func basicAuth(ctx *fasthttp.RequestCtx) (a message.Auth) {
+func basicAuth(ctx *fasthttp.RequestCtx) (a rpc.Auth) {
 	const scheme = "basic "
 	field := string(ctx.Request.Header.Peek("Authorization"))
 	if len(field) < len(scheme) || !strings.EqualFold(field[:len(scheme)], scheme) {

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/message"
+	"antirobot/message/rpc"
 	"antirobot/store"
 )
 
@@ -44,6 +45,14 @@ func TestBodiesHaveBoundsOfTheirOwn(t *testing.T) {
 	}
 }
 
+// withAPI gives a system its API.
+func withAPI(s *message.System) Messages {
+	return struct {
+		*message.System
+		*rpc.Server
+	}{s, rpc.New(rpc.Deps{System: s, Log: zerolog.Nop(), Version: "0.1.0", MaxRequest: message.DefaultConfig().MaxRequest})}
+}
+
 func TestMessagesAreClosedToOtherMachines(t *testing.T) {
 	st := store.NewMemory(nil)
 	defer st.Close()
@@ -52,7 +61,7 @@ func TestMessagesAreClosedToOtherMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	start(t, DefaultConfig(), Deps{Messages: func() Messages { return s }}).refused(403, "partner_keys_needed", "", "POST", "/api/json/", listCall)
+	start(t, DefaultConfig(), Deps{Messages: func() Messages { return withAPI(s) }}).refused(403, "partner_keys_needed", "", "POST", "/api/json/", listCall)
 	start(t, DefaultConfig(), Deps{}).refused(501, "not_available", "", "POST", "/api/xml/", "x")
 	start(t, DefaultConfig(), Deps{Messages: func() Messages { return nil }, MessagesOpen: true}).refused(503, "store_away", "", "POST", "/api/xml/", "x")
 	start(t, DefaultConfig(), Deps{}).refused(501, "not_available", "", "GET", "/api/messages/usage", "")
@@ -68,7 +77,7 @@ func TestPartnersShowKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	l := start(t, DefaultConfig(), Deps{Messages: func() Messages { return s }, MessagesOpen: true})
+	l := start(t, DefaultConfig(), Deps{Messages: func() Messages { return withAPI(s) }, MessagesOpen: true})
 	for _, c := range []struct{ auth, want string }{
 		{"Bearer " + testToken, "2001"}, // the gateway's token is no partner's secret
 		{"", "2001"},

@@ -2,13 +2,11 @@ package cmd
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -118,26 +116,17 @@ stop as OK
 
 // teachDemo gives the model of a new data directory its first lessons.
 func teachDemo(ctx context.Context, s *message.System) error {
-	call := func(method, more string, text string) (string, error) {
-		t, err := json.Marshal(text)
-		if err != nil {
-			return "", err
-		}
-		_, _, answer := s.Serve(ctx, message.JSON, fmt.Appendf(nil,
-			`{"method":%q,"params":[{"partner":null,"model":"model","message":{"text":%s}%s}]}`, method, t, more), message.Auth{})
-		return string(answer), nil
-	}
-	lessons := demo.Lessons()
-	if known, err := call("sf.model.classify", "", lessons[0].Text); err != nil || strings.Contains(known, `"bad"`) {
+	d, err := s.Domain(s.Partners()[0], "")
+	if err != nil {
 		return err
 	}
-	for _, l := range lessons {
-		marker := `,"marker":"good"`
-		if l.Spam {
-			marker = `,"marker":"bad"`
-		}
-		if answer, err := call("sf.model.train", marker, l.Text); err != nil || strings.Contains(answer, `"error"`) {
-			return errors.Join(err, fmt.Errorf("teach the demo's model: %s", answer))
+	m, err := d.Model("model")
+	if err != nil || m.Size().Bad > 0 {
+		return err
+	}
+	for _, l := range demo.Lessons() {
+		if err := s.Train(ctx, m, l.Text, !l.Spam); err != nil {
+			return fmt.Errorf("teach the demo's model: %w", err)
 		}
 	}
 	return nil

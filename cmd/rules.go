@@ -15,6 +15,7 @@ import (
 	"antirobot/message"
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
+	"antirobot/rules/sources"
 	"antirobot/settings"
 	"antirobot/verdict/formula"
 )
@@ -22,9 +23,10 @@ import (
 func rulesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rules",
-		Short: "Describe, check and try rules of the message firewall",
-		Long: `Describe, check and try rules of the message firewall, without a gateway. docs/rules.md explains the
-language, docs/messages.md how clients set rules and ask about messages.`,
+		Short: "Describe, check and try rules over messages and requests",
+		Long: `Describe, check and try rules over messages and requests, without a gateway. docs/rules.md explains the
+language, docs/messages.md how clients set rules and ask about messages, docs/request-rules.md how
+services judge their requests.`,
 	}
 	cmd.AddCommand(rulesDocCommand(), rulesCheckCommand(), rulesRunCommand())
 	return cmd
@@ -137,7 +139,7 @@ counters, lists, log and model are empty.`,
 }
 
 // formulaFiles reads the models of the command line.
-func formulaFiles(files []string) (*requestrules.Formulas, error) {
+func formulaFiles(files []string) (*sources.Formulas, error) {
 	var named []formula.NamedConfig
 	for _, f := range files {
 		name, file, ok := strings.Cut(f, "=")
@@ -146,7 +148,7 @@ func formulaFiles(files []string) (*requestrules.Formulas, error) {
 		}
 		named = append(named, formula.NamedConfig{Name: name, File: file})
 	}
-	return requestrules.LoadFormulas(named)
+	return sources.LoadFormulas(named)
 }
 
 // maxRulesFile bounds what is read; far more than rules may have.

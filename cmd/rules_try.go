@@ -17,6 +17,7 @@ import (
 	"antirobot/request"
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
+	"antirobot/rules/sources"
 	"antirobot/settings"
 	"antirobot/store"
 	"antirobot/verdict"
@@ -50,7 +51,7 @@ func (s *surroundings) close() {
 }
 
 // judgeOnce judges a message in a system that is gone afterwards.
-func judgeOnce(ctx context.Context, text string, formulas *requestrules.Formulas, values map[string]any, trace bool) (message.Outcome, error) {
+func judgeOnce(ctx context.Context, text string, formulas *sources.Formulas, values map[string]any, trace bool) (message.Outcome, error) {
 	cfg := message.DefaultConfig()
 	partner := &cfg.Partners[0]
 	for i := range partner.Domain.Properties {
@@ -64,8 +65,8 @@ func judgeOnce(ctx context.Context, text string, formulas *requestrules.Formulas
 	}
 	defer around.close()
 	s, err := message.Open(ctx, cfg, message.Deps{
-		Store: around.store, Log: zerolog.Nop(), Version: version, Counters: requestrules.NewCounters(around.shingler, nil),
-		Lists: requestrules.NewLists(around.lists, nil), Formulas: formulas,
+		Store: around.store, Log: zerolog.Nop(), Counters: sources.NewCounters(around.shingler, nil),
+		Lists: sources.NewLists(around.lists, nil), Formulas: formulas,
 	})
 	if err != nil {
 		return message.Outcome{}, err
@@ -119,7 +120,7 @@ func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 }
 
 // judge judges the request by rules in surroundings that are gone afterwards.
-func (r *triedRequest) judge(text string, formulas *requestrules.Formulas, trace bool) (o message.Outcome, err error) {
+func (r *triedRequest) judge(text string, formulas *sources.Formulas, trace bool) (o message.Outcome, err error) {
 	v, id, err := r.view()
 	if err != nil {
 		return o, err
@@ -138,7 +139,7 @@ func (r *triedRequest) judge(text string, formulas *requestrules.Formulas, trace
 	}
 	defer around.close()
 	engine, err := requestrules.New(requestrules.Config{MaxEntries: 1024}, requestrules.Deps{
-		Store: around.store, Counters: requestrules.NewCounters(around.shingler, nil), Lists: around.lists,
+		Store: around.store, Counters: sources.NewCounters(around.shingler, nil), Lists: around.lists,
 		Log: zerolog.Nop(), Metrics: metrics.NewSet(),
 	})
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
 	"antirobot/rules/requestrules"
+	"antirobot/rules/sources"
 	"antirobot/settings"
 	"antirobot/templates"
 )
@@ -157,7 +158,7 @@ func (s *Service) checkFiles(pages *templates.Set, names *requestrules.Names) er
 
 // RuleNames are what rules may call by name.
 func (c *Config) RuleNames() (*requestrules.Names, error) {
-	formulas, err := requestrules.LoadFormulas(c.Formula.Named)
+	formulas, err := sources.LoadFormulas(c.Formula.Named)
 	if err != nil {
 		return nil, err
 	}

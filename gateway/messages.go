@@ -11,9 +11,11 @@ import (
 	"antirobot/admin"
 	"antirobot/config"
 	"antirobot/message"
+	"antirobot/message/rpc"
 	"antirobot/proxy"
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
+	"antirobot/rules/sources"
 	"antirobot/settings"
 	"antirobot/verdict"
 )
@@ -25,8 +27,8 @@ func (a *Server) openRules() error {
 		return settings.At("formula", err)
 	}
 	a.formulas.Store(names.Formulas)
-	a.firewall, err = requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
-		Store: a.store, Counters: requestrules.NewCounters(a.counters, nil), Lists: a.lists,
+	a.requestRules, err = requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
+		Store: a.store, Counters: sources.NewCounters(a.counters, nil), Lists: a.lists,
 		Log: a.Logger("rules"), Metrics: a.set,
 	})
 	return err
@@ -34,7 +36,7 @@ func (a *Server) openRules() error {
 
 // rules gives v the rules of a service or of a path.
 func (b *builder) rules(s *config.Service, name string, v *verdict.Settings, fail func(section string, err error)) {
-	r, err := b.app.firewall.Ruleset(name, s.Rules, b.names)
+	r, err := b.app.requestRules.Ruleset(name, s.Rules, b.names)
 	if err != nil {
 		fail("rules", err)
 	} else if r != nil {
@@ -54,7 +56,7 @@ func (h *heldFormulas) Bind(name string, factors []string) (rules.Scorer, error)
 func (h *heldFormulas) Names() []string { return h.now().Names() }
 
 func (h *heldFormulas) now() rules.Formulas {
-	f, ok := h.Load().(*requestrules.Formulas)
+	f, ok := h.Load().(*sources.Formulas)
 	if !ok {
 		panic("BUG: rules are compiled before their formulas are read")
 	}
@@ -73,8 +75,21 @@ func (a *Server) reloadFormulas(names *requestrules.Names) {
 // on without, and the firewall comes up when the store does.
 type messageKeeper struct {
 	system atomic.Pointer[message.System]
+	api    atomic.Pointer[messageAPI]
+	wrap   func(*message.System) *messageAPI
 	cancel context.CancelFunc
 	work   sync.WaitGroup
+}
+
+// messageAPI is the message firewall with its API.
+type messageAPI struct {
+	*message.System
+	*rpc.Server
+}
+
+func (k *messageKeeper) took(s *message.System) {
+	k.api.Store(k.wrap(s))
+	k.system.Store(s)
 }
 
 // messageRetry is how often a shared store that was away at the start is asked again.
@@ -85,14 +100,16 @@ func (a *Server) openMessages() error {
 	cfg, log := a.Cfg.Message, a.Logger("message")
 	open := func(ctx context.Context) (*message.System, error) {
 		return message.Open(ctx, cfg, message.Deps{
-			Store: a.store, Log: log, Metrics: a.set, Version: a.version,
-			Counters: requestrules.NewCounters(a.counters, nil), Lists: requestrules.NewLists(a.lists, nil), Formulas: &a.formulas,
+			Store: a.store, Log: log, Metrics: a.set,
+			Counters: sources.NewCounters(a.counters, nil), Lists: sources.NewLists(a.lists, nil), Formulas: &a.formulas,
 		})
 	}
-	a.messages = new(messageKeeper)
+	a.messages = &messageKeeper{wrap: func(s *message.System) *messageAPI {
+		return &messageAPI{s, rpc.New(rpc.Deps{System: s, Log: log, Metrics: a.set, Version: a.version, MaxRequest: cfg.MaxRequest})}
+	}}
 	s, err := open(context.Background())
 	if err == nil {
-		a.messages.system.Store(s)
+		a.messages.took(s)
 		return nil
 	}
 	if !a.store.Shared() {
@@ -118,7 +135,7 @@ func (k *messageKeeper) await(open func(context.Context) (*message.System, error
 			}
 			s, err := open(ctx)
 			if err == nil {
-				k.system.Store(s)
+				k.took(s)
 				log.Info().Msg("the shared store is back: the message firewall judges")
 				return
 			}
@@ -140,7 +157,7 @@ func (k *messageKeeper) close() error {
 
 // messagesForAdmin is the message firewall for the private listener.
 func (a *Server) messagesForAdmin() admin.Messages {
-	if s := a.messages.system.Load(); s != nil {
+	if s := a.messages.api.Load(); s != nil {
 		return s
 	}
 	return nil

@@ -20,6 +20,7 @@ import (
 	"antirobot/replay"
 	"antirobot/request"
 	"antirobot/rules/requestrules"
+	"antirobot/rules/sources"
 	"antirobot/spravka"
 	"antirobot/store"
 	"antirobot/verdict"
@@ -89,7 +90,7 @@ func NewRehearsal(name string, cfg *config.Config, observer processor.Observer, 
 		return nil, err
 	}
 	engine, err := requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
-		Store: r.memory, Counters: requestrules.NewCounters(r.counts, clock.Now), Lists: r.lists, Now: clock.Now, Log: log, Metrics: set,
+		Store: r.memory, Counters: sources.NewCounters(r.counts, clock.Now), Lists: r.lists, Now: clock.Now, Log: log, Metrics: set,
 	})
 	if err != nil {
 		return nil, err
@@ -149,7 +150,7 @@ func newRecordedFront(cfg *config.Config, lists *cbb.Lists, proc *processor.Proc
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &Server{indexes: map[string]uint16{}, proc: proc, firewall: engine}
+	a := &Server{indexes: map[string]uint16{}, proc: proc, requestRules: engine}
 	b := recordedBuilder{builder: builder{app: a, pages: pages, names: names}, services: map[*proxy.Service]*replay.RecordedService{}}
 	var services []*proxy.Service
 	for i := range cfg.Resolved {

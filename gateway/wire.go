@@ -45,23 +45,23 @@ type Server struct {
 	began   time.Time
 	Token   string // of the private listener
 
-	store    *Backend
-	counters *counter.Shingler
-	messages *messageKeeper
-	firewall *requestrules.Engine
-	formulas heldFormulas
-	keys     *spravka.Keys
-	lists    *cbb.Lists
-	cacher   *verdict.Cacher
-	proc     *processor.Processor
-	formula  *formula.Live
-	resolver *identity.Resolver
-	pages    *templates.Set
-	captcha  *captcha.Captcha
-	metrics  *proxy.Metrics
-	gateway  *proxy.Gateway
-	server   *h1.Server
-	admin    *admin.Server
+	store        *Backend
+	counters     *counter.Shingler
+	messages     *messageKeeper
+	requestRules *requestrules.Engine
+	formulas     heldFormulas
+	keys         *spravka.Keys
+	lists        *cbb.Lists
+	cacher       *verdict.Cacher
+	proc         *processor.Processor
+	formula      *formula.Live
+	resolver     *identity.Resolver
+	pages        *templates.Set
+	captcha      *captcha.Captcha
+	metrics      *proxy.Metrics
+	gateway      *proxy.Gateway
+	server       *h1.Server
+	admin        *admin.Server
 
 	check       *proxy.Check // nil: check mode is off
 	checkServer *h1.Server

@@ -2,7 +2,6 @@ package message
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -12,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sys/unix"
 
+	"antirobot/message/learn/corpus"
 	"antirobot/store"
 	"antirobot/store/pebblestore"
 )
@@ -19,7 +19,7 @@ import (
 // BenchmarkExampleRules judges real messages by the example rules with a trained model: the budget is 50,000 a second on
 // one core. Users and texts are all different, so every counter is new.
 func BenchmarkExampleRules(b *testing.B) {
-	sets, _ := corpora(b)
+	sets, _ := corpus.Load(b)
 	for name, data := range sets {
 		for _, kind := range []string{"memory", "pebble"} {
 			b.Run(name+"/"+kind, func(b *testing.B) {
@@ -33,9 +33,9 @@ func BenchmarkExampleRules(b *testing.B) {
 				b.ResetTimer()
 				before := cpuTime(b)
 				for i := 0; i < b.N; i++ {
-					values["text"], values["from"] = data[i%len(data)].text, int64(i)
+					values["text"], values["from"] = data[i%len(data)].Text, int64(i)
 					if i >= len(data) {
-						values["text"] = fmt.Sprintf("%s %d", data[i%len(data)].text, i)
+						values["text"] = fmt.Sprintf("%s %d", data[i%len(data)].Text, i)
 					}
 					if _, err := s.Judge(context.Background(), d, values, false); err != nil {
 						b.Fatal(err)
@@ -72,25 +72,25 @@ func benchStore(b *testing.B, kind string) store.Store {
 }
 
 // trained sets the example rules and trains the model in memory, and returns the root domain.
-func trained(b testing.TB, s *System, data []sample) *Domain {
+func trained(b testing.TB, s *System, data []corpus.Text) *Domain {
 	setRules(b, s, "", exampleRules)
 	d, err := s.Domain("default", "")
 	if err != nil {
 		b.Fatal(err)
 	}
-	m, err := d.model("model")
+	m, err := d.Model("model")
 	if err != nil {
 		b.Fatal(err)
 	}
 	for _, x := range data {
-		(*m.learner.Load()).train(x.text, !x.bad)
+		(*m.learner.Load()).Train(x.Text, !x.Bad)
 	}
 	return d
 }
 
 // BenchmarkTrain learns durably, one text after another: the store's write decides.
 func BenchmarkTrain(b *testing.B) {
-	sets, _ := corpora(b)
+	sets, _ := corpus.Load(b)
 	data := sets["sms"]
 	for _, kind := range []string{"memory", "pebble"} {
 		for _, writers := range []int{1, 64} {
@@ -98,12 +98,12 @@ func BenchmarkTrain(b *testing.B) {
 				s := openSystem(b, DefaultConfig(), benchStore(b, kind), time.Now)
 				defer s.Close()
 				d, _ := s.Domain("default", "")
-				m, _ := d.model("model")
+				m, _ := d.Model("model")
 				b.SetParallelism(writers)
 				b.ResetTimer()
 				b.RunParallel(func(pb *testing.PB) {
 					for i := 0; pb.Next(); i++ {
-						if err := s.train(context.Background(), m, data[i%len(data)].text, !data[i%len(data)].bad); err != nil {
+						if err := s.Train(context.Background(), m, data[i%len(data)].Text, !data[i%len(data)].Bad); err != nil {
 							b.Error(err)
 						}
 					}
@@ -114,72 +114,23 @@ func BenchmarkTrain(b *testing.B) {
 	}
 }
 
-// BenchmarkModelSize learns each set and prints what the model takes, in memory and in the store.
-func BenchmarkModelSize(b *testing.B) {
-	sets, _ := corpora(b)
-	for name, data := range sets {
-		b.Run(name, func(b *testing.B) {
-			var m *bayes
-			for b.Loop() {
-				m = newBayes(defaultFeatures)
-				for _, x := range data {
-					m.train(x.text, !x.bad)
-				}
-			}
-			b.ReportMetric(float64(len(data))*float64(b.N)/b.Elapsed().Seconds(), "texts/s")
-			b.ReportMetric(float64(m.counts.used), "features")
-			b.ReportMetric(float64(len(*m.counts.slots.Load())*16)/1024, "KiB-memory")
-			b.ReportMetric(float64(len(m.appendState(nil)))/1024, "KiB-stored")
-			b.ReportMetric(0, "ns/op")
-		})
-	}
-}
-
-// BenchmarkServe is a whole request of the API, decoded and answered.
-func BenchmarkServe(b *testing.B) {
-	sets, _ := corpora(b)
-	data := sets["sms"]
-	for name, codec := range map[string]Codec{"json": JSON, "xml": XML} {
-		b.Run(name, func(b *testing.B) {
-			s := openSystem(b, DefaultConfig(), benchStore(b, "memory"), time.Now)
-			defer s.Close()
-			trained(b, s, data)
-			bodies := make([][]byte, len(data))
-			for i, x := range data {
-				params := map[string]any{"partner": nil, "message": map[string]any{"text": x.text, "from": int64(i)}}
-				if codec == XML {
-					bodies[i] = append(appendXML([]byte("<methodCall><methodName>sf.message.input</methodName><params><param>"), params), "</param></params></methodCall>"...)
-				} else {
-					bodies[i], _ = json.Marshal(map[string]any{"method": "sf.message.input", "id": i, "params": []any{params}})
-				}
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			for i := 0; i < b.N; i++ {
-				s.Serve(context.Background(), codec, bodies[i%len(bodies)], Auth{})
-			}
-			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "requests/s")
-		})
-	}
-}
-
 // TestFloodFalsePositives runs the flood rule over both sets. It is as specified, and takes a few real messages that
 // repeat themselves for flood ("Tick, tick, tick ... Babe"); more than one in a thousand would be a mistake of ours.
 func TestFloodFalsePositives(t *testing.T) {
 	s, _ := newSystem(t, DefaultConfig())
 	setRules(t, s, "", "do messageFloodCheck() mark flood if flood stop as FLOOD stop as OK")
 	d, _ := s.Domain("default", "")
-	sets, _ := corpora(t)
+	sets, _ := corpus.Load(t)
 	for name, data := range sets {
 		good, hit, bad, hitBad := 0, 0, 0, 0
 		for _, x := range data {
-			o, err := s.Judge(context.Background(), d, map[string]any{"text": x.text}, false)
+			o, err := s.Judge(context.Background(), d, map[string]any{"text": x.Text}, false)
 			if err != nil {
 				t.Fatal(err)
 			}
 			flood := o.Decision == "FLOOD"
 			switch {
-			case x.bad:
+			case x.Bad:
 				bad++
 				if flood {
 					hitBad++
@@ -188,7 +139,7 @@ func TestFloodFalsePositives(t *testing.T) {
 				good++
 				if flood {
 					hit++
-					t.Logf("%s: %q is taken for flood", name, x.text)
+					t.Logf("%s: %q is taken for flood", name, x.Text)
 				}
 			}
 		}
@@ -211,13 +162,13 @@ do userFrequencyCheck(count=1000000) mark a
 do nearDuplicateCheck(count=1000000, minWords=3) mark a
 do modelClassify() mark spam
 if not a, spam stop as OK`)
-	sets, _ := corpora(t)
+	sets, _ := corpus.Load(t)
 	d, _ := s.Domain("default", "")
-	m, _ := d.model("model")
+	m, _ := d.Model("model")
 	for _, x := range sets["sms"] {
-		(*m.learner.Load()).train(x.text, !x.bad)
+		(*m.learner.Load()).Train(x.Text, !x.Bad)
 	}
-	f, _ := d.firewall("messageAnalyzer")
+	f, _ := d.Firewall("messageAnalyzer")
 	kind, _ := d.messages()
 	msg, err := kind.read(map[string]any{"text": "see you at the library tomorrow my friend", "from": int64(5)})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/message/learn"
 	"antirobot/rules"
 )
 
@@ -157,102 +158,9 @@ func (c Config) Validate() error {
 	return errors.Join(v.errs...)
 }
 
-type validator struct{ errs []error }
-
-func (v *validator) addf(format string, args ...any) {
-	v.errs = append(v.errs, fmt.Errorf(format, args...))
-}
-
-// name checks what becomes a part of paths and keys.
-func (v *validator) name(path, name string) {
-	if !validName(name) {
-		v.addf("%s: %q must be of letters, digits, _, - and point", path, name)
-	}
-}
-
-func validName(s string) bool {
-	return s != "" && len(s) <= 64 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.") == ""
-}
-
-func (v *validator) domain(path string, d DomainConfig, depth int) {
-	if depth > maxDomainDepth {
-		v.addf("%s: domains are more than %d deep", path, maxDomainDepth)
-		return
-	}
-	seen := make(map[string]bool)
-	for i, p := range d.Properties {
-		at := fmt.Sprintf("%s.properties[%d]", path, i)
-		v.name(at+".name", p.Name)
-		if seen[p.Name] {
-			v.addf("%s.name: %q stands twice", at, p.Name)
-		}
-		seen[p.Name] = true
-		v.property(at, p)
-	}
-	seen = make(map[string]bool)
-	for i, sub := range d.Domains {
-		at := fmt.Sprintf("%s.domains[%d]", path, i)
-		v.name(at+".name", sub.Name)
-		if seen[sub.Name] {
-			v.addf("%s.name: %q stands twice", at, sub.Name)
-		}
-		seen[sub.Name] = true
-		v.domain(at, sub, depth+1)
-	}
-}
-
-func (v *validator) property(path string, p PropertyConfig) {
-	switch p.Class {
-	case ClassNumber, ClassString, ClassMemoryStorage, ClassStoreStorage, ClassCounters:
-	case ClassMessageDomain:
-		var names []string
-		for i, a := range p.Attributes {
-			at := fmt.Sprintf("%s.attributes[%d]", path, i)
-			if a.Name == "" || len(a.Name) > 64 {
-				v.addf("%s.name: needs 1 to 64 characters", at)
-			}
-			if slices.Contains(names, a.Name) {
-				v.addf("%s.name: %q stands twice", at, a.Name)
-			}
-			names = append(names, a.Name)
-			if _, ok := a.kind(); !ok {
-				v.addf("%s.type: %q is not Text, Int, UniqueInt or IP", at, a.Type)
-			}
-		}
-		if len(p.Attributes) == 0 {
-			v.addf("%s.attributes: there is none", path)
-		}
-	case ClassFirewall:
-		if p.Rules == "" {
-			return
-		}
-		if _, err := rules.Compile(p.Rules, rules.DefaultOptions()); err != nil {
-			v.addf("%s.rules: %w", path, err)
-		}
-	case ClassModel:
-		if p.Model != "" && p.Model != ModelDefault && p.Model != ModelRobinson {
-			v.addf("%s.model: %q is neither %s nor %s", path, p.Model, ModelDefault, ModelRobinson)
-		}
-		if p.Features < 0 {
-			v.addf("%s.max_features: must not be negative", path)
-		}
-	case ClassLog:
-		if p.TimeChunk < 0 || p.TimeChunk > 0 && p.TimeChunk < time.Second {
-			v.addf("%s.time_chunk: must be a second or more", path)
-		}
-		if p.NumChunks < 0 || p.NumChunks == 1 || p.NumChunks > 1_000_000 {
-			v.addf("%s.num_chunks: must be 2 to a million", path)
-		}
-	default:
-		v.addf("%s.class: %q is not one of %s", path, p.Class, strings.Join([]string{
-			ClassNumber, ClassString, ClassMessageDomain, ClassFirewall, ClassModel, ClassMemoryStorage, ClassStoreStorage, ClassLog, ClassCounters,
-		}, ", "))
-	}
-}
-
 // CheckSources looks whether a partner, empty for the only one, has a domain at path, and whether its messages have the
-// attributes of sources. Errors begin with the key of the route that is wrong.
-func (c Config) CheckSources(partner, path string, sources []SourceConfig) error {
+// attributes that its sources name. Errors begin with the key of the route that is wrong.
+func (c Config) CheckSources(partner, path string, used []string) error {
 	i := slices.IndexFunc(c.Partners, func(p PartnerConfig) bool { return p.Name == partner })
 	switch {
 	case partner == "" && len(c.Partners) == 1:
@@ -262,11 +170,11 @@ func (c Config) CheckSources(partner, path string, sources []SourceConfig) error
 	case i < 0:
 		return fmt.Errorf("partner: message.partners has no %q", partner)
 	}
-	d, attributes := c.Partners[i].Domain, defaultAttributes()
+	d, known := c.Partners[i].Domain, defaultAttributes()
 	for rest := path; ; {
 		for _, p := range d.Properties {
 			if p.Name == propertyMessageDomain {
-				attributes = p.Attributes
+				known = p.Attributes
 			}
 		}
 		var part string
@@ -283,9 +191,9 @@ func (c Config) CheckSources(partner, path string, sources []SourceConfig) error
 		d = d.Domains[k]
 	}
 	var errs []error
-	for k, s := range sources {
-		if s.Attribute != "" && !slices.ContainsFunc(attributes, func(a AttributeConfig) bool { return a.Name == s.Attribute }) {
-			errs = append(errs, fmt.Errorf("sources[%d].attribute: messages of the domain %q have no %q", k, path, s.Attribute))
+	for k, name := range used {
+		if name != "" && !slices.ContainsFunc(known, func(a AttributeConfig) bool { return a.Name == name }) {
+			errs = append(errs, fmt.Errorf("sources[%d].attribute: messages of the domain %q have no %q", k, path, name))
 		}
 	}
 	return errors.Join(errs...)
@@ -319,7 +227,7 @@ func (c Config) CheckRules(formulas rules.Formulas) error {
 // withDefaults fills in what a property leaves open.
 func (p PropertyConfig) withDefaults() PropertyConfig {
 	if p.Model == "" {
-		p.Model = ModelDefault
+		p.Model = learn.Default
 	}
 	if p.Features == 0 {
 		p.Features = defaultFeatures

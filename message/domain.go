@@ -13,6 +13,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/rules"
+	"antirobot/rules/sources"
 )
 
 // Domain is a named bag of properties with a parent, from which it inherits. Safe for concurrent use.
@@ -21,7 +22,8 @@ type Domain struct {
 	partner    string
 	parent     *Domain // nil for the default domain alone
 	children   map[string]*Domain
-	requests   map[string]*metrics.Counter // by method
+	requests   sync.Map     // of *metrics.Counter, by method
+	set        *metrics.Set // of requests
 
 	mu         sync.Mutex // of writers
 	properties atomic.Pointer[map[string]any]
@@ -110,36 +112,58 @@ func (d *Domain) walk(f func(d *Domain) error) error {
 	return nil
 }
 
-func noProperty(name string) error {
-	return rules.Faultf(CodeProperty, "the domain has no property %q", cutText(name, 64))
+// NoProperty is the fault for a name that d does not know.
+func NoProperty(name string) error {
+	return rules.Faultf(CodeProperty, "the domain has no property %q", rules.Clip(name, 64))
 }
 
 // property returns a property of type T; code is the fault's if it is of another.
 func property[T any](d *Domain, name string, code int, what string) (t T, err error) {
 	p, ok := d.Get(name)
 	if !ok {
-		return t, noProperty(name)
+		return t, NoProperty(name)
 	}
 	if t, ok = p.(T); !ok {
-		return t, rules.Faultf(code, "the property %q is not %s", cutText(name, 64), what)
+		return t, rules.Faultf(code, "the property %q is not %s", rules.Clip(name, 64), what)
 	}
 	return t, nil
 }
 
-func (d *Domain) firewall(name string) (*Firewall, error) {
+// Firewall returns the property of that name.
+func (d *Domain) Firewall(name string) (*Firewall, error) {
 	return property[*Firewall](d, name, CodeFirewall, "a firewall")
 }
 
-func (d *Domain) model(name string) (*Model, error) {
+// Model returns the property of that name.
+func (d *Domain) Model(name string) (*Model, error) {
 	return property[*Model](d, name, CodeModel, "a model")
 }
 
-func (d *Domain) log(name string) (*Log, error) {
+// Log returns the property of that name.
+func (d *Domain) Log(name string) (*Log, error) {
 	return property[*Log](d, name, CodeLog, "a message log")
 }
 
-func (d *Domain) storage(name string) (Storage, error) {
-	return property[Storage](d, name, CodeType, "a storage")
+func (d *Domain) storage(name string) (sources.Storage, error) {
+	return property[sources.Storage](d, name, CodeType, "a storage")
+}
+
+// Read makes a message of values, each a string, an int64 or a netip.Addr.
+func (d *Domain) Read(values map[string]any) (*Message, error) {
+	kind, err := d.messages()
+	if err != nil {
+		return nil, err
+	}
+	return kind.read(values)
+}
+
+// Attributes returns what messages of d may have, and the greatest length of a text in bytes.
+func (d *Domain) Attributes() ([]AttributeConfig, int, error) {
+	kind, err := d.messages()
+	if err != nil {
+		return nil, 0, err
+	}
+	return kind.attributes, kind.maxText, nil
 }
 
 func (d *Domain) messages() (*messageDomain, error) {
@@ -153,11 +177,11 @@ type counters struct{ prefix string }
 // keys, and ends in a hash of the component's key, so that no two partners or domains share one.
 func newCounters(partner, key string) *counters {
 	sum := sha256.Sum256([]byte(key))
-	return &counters{cutText(partner, 40) + "_" + hex.EncodeToString(sum[:8])}
+	return &counters{rules.Clip(partner, 40) + "_" + hex.EncodeToString(sum[:8])}
 }
 
-// describe returns what sf.domain.get tells of a property.
-func describe(name string, p any) (repr, class string, interfaces []string) {
+// Describe returns what a property tells of itself.
+func Describe(name string, p any) (repr, class string, interfaces []string) {
 	switch p := p.(type) {
 	case int64:
 		return strconv.FormatInt(p, 10), "int", nil
@@ -175,9 +199,9 @@ func describe(name string, p any) (repr, class string, interfaces []string) {
 		class, interfaces = ClassFirewall, []string{"IFirewall", "IDomainBindable"}
 	case *Model:
 		class, interfaces = ClassModel, []string{"IModel", "IDomainBindable"}
-	case *memoryStorage:
+	case *sources.MemoryStorage:
 		class, interfaces = ClassMemoryStorage, []string{"IExpirableStorage", "IUnreliableStorage", "IDomainBindable"}
-	case *storeStorage:
+	case *sources.StoreStorage:
 		class, interfaces = ClassStoreStorage, []string{"IExpirableStorage", "IPersistentStorage", "IDomainBindable"}
 	case *Log:
 		class, interfaces = ClassLog, []string{"IMessageLog", "IDomainBindable"}

@@ -15,7 +15,6 @@ package message
 import (
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"strings"
 	"unicode"
@@ -78,7 +77,8 @@ type AttributeConfig struct {
 	Type string `mapstructure:"type"` // Text, Int, UniqueInt or IP
 }
 
-func (a AttributeConfig) kind() (rules.Kind, bool) {
+// Kind returns the type; false for one that there is not.
+func (a AttributeConfig) Kind() (rules.Kind, bool) {
 	for _, k := range []rules.Kind{rules.Text, rules.Int, rules.UniqueInt, rules.IP} {
 		if a.Type == k.String() {
 			return k, true
@@ -95,7 +95,7 @@ func (d *messageDomain) read(values map[string]any) (*Message, error) {
 		if !ok {
 			continue
 		}
-		kind, _ := a.kind()
+		kind, _ := a.Kind()
 		v, err := typed(kind, raw, d.maxText)
 		if err != nil {
 			return nil, rules.Faultf(CodeType, "attribute %s: %v", a.Name, err)
@@ -107,7 +107,7 @@ func (d *messageDomain) read(values map[string]any) (*Message, error) {
 	}
 	for name := range values {
 		if _, ok := m.Attribute(name); !ok {
-			return nil, rules.Faultf(CodeProperty, "messages of this domain have no attribute %q", cutText(name, 64))
+			return nil, rules.Faultf(CodeProperty, "messages of this domain have no attribute %q", rules.Clip(name, 64))
 		}
 	}
 	panic("BUG: an attribute is declared twice")
@@ -119,17 +119,17 @@ func typed(kind rules.Kind, raw any, maxText int) (rules.Value, error) {
 		s, ok := raw.(string)
 		switch {
 		case !ok:
-			return rules.Value{}, fmt.Errorf("%s is not a text", typeName(raw))
+			return rules.Value{}, fmt.Errorf("%s is not a text", TypeName(raw))
 		case len(s) > maxText:
 			return rules.Value{}, fmt.Errorf("the text has %d bytes, more than %d", len(s), maxText)
 		case !utf8.ValidString(s):
 			return rules.Value{}, errors.New("the text is not UTF-8")
 		}
-		return rules.Value{Kind: rules.Text, Text: trimText(s)}, nil
+		return rules.Value{Kind: rules.Text, Text: TrimText(s)}, nil
 	case rules.Int, rules.UniqueInt:
 		n, ok := raw.(int64)
 		if !ok {
-			return rules.Value{}, fmt.Errorf("%s is not a whole number", typeName(raw))
+			return rules.Value{}, fmt.Errorf("%s is not a whole number", TypeName(raw))
 		}
 		return rules.Value{Kind: kind, Int: n}, nil
 	case rules.IP:
@@ -137,26 +137,26 @@ func typed(kind rules.Kind, raw any, maxText int) (rules.Value, error) {
 		case netip.Addr:
 			return rules.Value{Kind: rules.IP, IP: a.Unmap()}, nil
 		case string:
-			addr, err := netip.ParseAddr(trimText(a))
+			addr, err := netip.ParseAddr(TrimText(a))
 			if err != nil || addr.Zone() != "" {
 				return rules.Value{}, errors.New("the text is not an address")
 			}
 			return rules.Value{Kind: rules.IP, IP: addr.Unmap()}, nil
 		}
-		return rules.Value{}, fmt.Errorf("%s is not an address", typeName(raw))
+		return rules.Value{}, fmt.Errorf("%s is not an address", TypeName(raw))
 	}
 	panic("BUG: a message domain with the type " + kind.String())
 }
 
-// trimText removes white space at both ends, also what Unicode added to it.
-func trimText(s string) string {
+// TrimText removes white space at both ends, also what Unicode added to it.
+func TrimText(s string) string {
 	return strings.TrimFunc(s, func(r rune) bool {
 		return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f || r == 0xfeff || r == 0x200b
 	})
 }
 
-// typeName names the type of a decoded value for errors.
-func typeName(v any) string {
+// TypeName names the type of a decoded value for errors.
+func TypeName(v any) string {
 	switch v.(type) {
 	case nil:
 		return "null"
@@ -193,15 +193,11 @@ func plain(v rules.Value) any {
 	}
 }
 
-// wholeNumber turns a decoded number into an int64 if it is one.
-func wholeNumber(v any) (int64, bool) {
-	switch n := v.(type) {
-	case int64:
-		return n, true
-	case float64:
-		if n == math.Trunc(n) && math.Abs(n) < 1<<53 {
-			return int64(n), true
-		}
+// Values returns the message's attributes as JSON shows them.
+func (m *Message) Values() map[string]any {
+	out := make(map[string]any, len(m.attributes))
+	for _, a := range m.attributes {
+		out[a.Name] = plain(a.Value)
 	}
-	return 0, false
+	return out
 }

@@ -3,11 +3,8 @@ package message
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
-	"strings"
+	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +12,8 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"antirobot/message/learn"
+	"antirobot/rules"
 	"antirobot/store"
 )
 
@@ -62,7 +61,7 @@ func family() Config {
 		PropertyConfig{Name: "answer", Class: ClassNumber, Number: 42},
 		PropertyConfig{Name: "greeting", Class: ClassString, String: "hi"},
 		PropertyConfig{Name: "disk", Class: ClassStoreStorage},
-		PropertyConfig{Name: "old", Class: ClassModel, Model: ModelRobinson},
+		PropertyConfig{Name: "old", Class: ClassModel, Model: learn.Robinson},
 	)
 	root.Domains = []DomainConfig{
 		{Name: "blog", Properties: []PropertyConfig{{Name: propertyAnalyzer, Class: ClassFirewall}}, Domains: []DomainConfig{{Name: "comments", Properties: []PropertyConfig{
@@ -79,7 +78,7 @@ func family() Config {
 
 func openSystem(t testing.TB, cfg Config, st store.Store, now func() time.Time) *System {
 	t.Helper()
-	s, err := Open(context.Background(), cfg, Deps{Store: st, Log: zerolog.Nop(), Now: now, Version: "1.2.3"})
+	s, err := Open(context.Background(), cfg, Deps{Store: st, Log: zerolog.Nop(), Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,75 +99,65 @@ func newSystem(t testing.TB, cfg Config) (*System, *clock) {
 	return s, c
 }
 
-// jsonCall posts a request; params is JSON. It returns the result as JSON, or "code: message".
-func jsonCall(t testing.TB, s *System, method, params string) string {
+func root(t testing.TB, s *System, path string) *Domain {
 	t.Helper()
-	body := fmt.Sprintf(`{"service":null,"method":%q,"id":7,"params":[%s]}`, method, params)
-	status, contentType, answer := s.Serve(context.Background(), JSON, []byte(body), Auth{})
-	if status != 200 || contentType != "application/json; charset=utf-8" {
-		t.Fatalf("status %d, %s", status, contentType)
+	d, err := s.Domain("default", path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return outcome(t, answer)
+	return d
 }
 
-func outcome(t testing.TB, answer []byte) string {
+func teach(t testing.TB, s *System, domain, model, text string, good bool) {
 	t.Helper()
-	var a struct {
-		Result json.RawMessage
-		Error  *struct {
-			Origin  string
-			Code    int
-			Message string
-		}
-		ID any
+	m, err := root(t, s, domain).Model(model)
+	if err == nil {
+		err = s.Train(t.Context(), m, text, good)
 	}
-	if err := json.Unmarshal(answer, &a); err != nil {
-		t.Fatalf("%s: %v", answer, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if a.Error != nil {
-		if a.Error.Origin != "Fault" || a.Result != nil {
-			t.Fatalf("answer %s", answer)
-		}
-		return fmt.Sprintf("%d: %s", a.Error.Code, a.Error.Message)
+}
+
+// marker says what a model takes a text for.
+func marker(t testing.TB, s *System, domain, model, text string) string {
+	t.Helper()
+	m, err := root(t, s, domain).Model(model)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return string(a.Result)
+	if m.Good(text) {
+		return "good"
+	}
+	return "bad"
 }
 
 func setRules(t testing.TB, s *System, domain, text string) {
 	t.Helper()
-	if got := jsonCall(t, s, "sf.message.firewall.rules.set", fmt.Sprintf(`{"partner":null,"domain":%q,"firewall":"messageAnalyzer","rules":%q}`, domain, text)); got != "{}" {
-		t.Fatalf("set rules: %s", got)
+	if err := s.SetRules(t.Context(), root(t, s, domain), propertyAnalyzer, text); err != nil {
+		t.Fatalf("set rules: %v", err)
 	}
 }
 
-// say sends a message and returns what became of it.
+// say judges a message, which is JSON, and returns what became of it: the decision, or the code of the error.
 func say(t testing.TB, s *System, domain, message string) string {
 	t.Helper()
-	got := jsonCall(t, s, "sf.message.input", fmt.Sprintf(`{"partner":null,"domain":%q,"message":%s}`, domain, message))
-	var r struct{ Result string }
-	if json.Unmarshal([]byte(got), &r) == nil {
-		return r.Result
+	var raw map[string]any
+	if err := json.Unmarshal([]byte(message), &raw); err != nil {
+		t.Fatal(err)
 	}
-	code, _, _ := strings.Cut(got, ":")
-	return code
-}
-
-// httpShim serves a System as a gateway would, for clients in tests.
-func httpShim(s *System) *httptest.Server {
-	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			return
+	for name, v := range raw {
+		if n, ok := v.(float64); ok {
+			raw[name] = int64(n)
 		}
-		codec := JSON
-		if strings.HasPrefix(r.URL.Path, "/api/xml/") {
-			codec = XML
-		}
-		var auth Auth
-		auth.Name, auth.Secret, _ = r.BasicAuth()
-		status, contentType, answer := s.Serve(r.Context(), codec, body, auth)
-		w.Header().Set("Content-Type", contentType)
-		w.WriteHeader(status)
-		_, _ = w.Write(answer)
-	}))
+	}
+	o, err := s.Judge(t.Context(), root(t, s, domain), raw, false)
+	var f *rules.Fault
+	if errors.As(err, &f) {
+		return strconv.Itoa(f.Code)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o.Decision
 }

@@ -9,6 +9,7 @@ import (
 
 	"antirobot/captcha"
 	"antirobot/message"
+	"antirobot/message/inline"
 	"antirobot/proxy/h1"
 	"antirobot/request"
 	"antirobot/rules"
@@ -106,9 +107,9 @@ func (j *journey) ruleMessage(ctx context.Context, r *messageRoute, p *posted, r
 	default:
 		values, err = r.read.Values(d, j.input(p))
 		switch {
-		case errors.Is(err, message.ErrTooLarge):
+		case errors.Is(err, inline.ErrTooLarge):
 			fail(r.tooLarge, failedTooLarge)
-		case errors.Is(err, message.ErrUnreadable):
+		case errors.Is(err, inline.ErrUnreadable):
 			fail(r.unreadable, err.Error())
 		case err != nil:
 			fail(r.failed, err.Error())
@@ -172,14 +173,14 @@ func (j *journey) messageDomain(r *messageRoute) (Messages, *message.Domain, err
 }
 
 // input is what the message is read from.
-func (j *journey) input(p *posted) message.Input {
+func (j *journey) input(p *posted) inline.Input {
 	first := func(name string) string {
 		if v := p.header(name); len(v) > 0 {
 			return v[0]
 		}
 		return ""
 	}
-	return message.Input{
+	return inline.Input{
 		ContentType: first("Content-Type"), ContentEncoding: strings.Join(p.header("Content-Encoding"), ","),
 		Body: p.body, Query: p.query, Header: p.header, Subject: j.id.Winner().String(), Address: j.id.Addr,
 	}

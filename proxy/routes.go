@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"antirobot/message"
+	"antirobot/message/inline"
 	"antirobot/settings"
 	"antirobot/verdict"
 )
@@ -26,10 +26,10 @@ type MessageRouteConfig struct {
 	Partner string `mapstructure:"partner"` // of the message firewall; empty: the only one
 	Domain  string `mapstructure:"domain"`  // path of the partner's domain that judges
 
-	Sources     []message.SourceConfig `mapstructure:"sources"`
-	MaxBody     int64                  `mapstructure:"max_body"`     // bytes as they are sent
-	MaxExpanded int64                  `mapstructure:"max_expanded"` // bytes after decompression
-	Timeout     time.Duration          `mapstructure:"timeout"`      // to read the body and judge it
+	Sources     []inline.Source `mapstructure:"sources"`
+	MaxBody     int64           `mapstructure:"max_body"`     // bytes as they are sent
+	MaxExpanded int64           `mapstructure:"max_expanded"` // bytes after decompression
+	Timeout     time.Duration   `mapstructure:"timeout"`      // to read the body and judge it
 
 	// Answers says what follows from each decision, Otherwise from one that is not among them.
 	Answers   []verdict.AnswerConfig `mapstructure:"answers"`
@@ -45,7 +45,7 @@ type MessageRouteConfig struct {
 
 // withDefaults fills in what a route leaves open.
 func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
-	limits := message.DefaultInlineConfig()
+	limits := inline.DefaultConfig()
 	c.MaxBody = cmp.Or(c.MaxBody, limits.MaxBody)
 	c.MaxExpanded = cmp.Or(c.MaxExpanded, limits.MaxExpanded)
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
@@ -60,8 +60,8 @@ func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
 	return c
 }
 
-func (c *MessageRouteConfig) inline() message.InlineConfig {
-	return message.InlineConfig{Sources: c.Sources, MaxBody: c.MaxBody, MaxExpanded: c.MaxExpanded}
+func (c *MessageRouteConfig) reading() inline.Config {
+	return inline.Config{Sources: c.Sources, MaxBody: c.MaxBody, MaxExpanded: c.MaxExpanded}
 }
 
 // maxRouteBody bounds what a route may keep in memory for each request under way.
@@ -91,7 +91,7 @@ type messageRoute struct {
 	rest     bool // the path may go on
 
 	cfg        MessageRouteConfig
-	read       message.InlineConfig
+	read       inline.Config
 	answers    *verdict.Answers
 	tooLarge   verdict.RuleAction
 	unreadable verdict.RuleAction
@@ -101,7 +101,7 @@ type messageRoute struct {
 
 func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
 	c = c.withDefaults()
-	r := &messageRoute{name: c.Route, cfg: c, read: c.inline()}
+	r := &messageRoute{name: c.Route, cfg: c, read: c.reading()}
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	var path string
@@ -191,4 +191,13 @@ func (s *Service) messageRoute(method, path []byte, normal Normaliser) *messageR
 		}
 	}
 	return nil
+}
+
+// Attributes names the attributes that the route's sources read, one for each source.
+func (c *MessageRouteConfig) Attributes() []string {
+	names := make([]string, len(c.Sources))
+	for i := range c.Sources {
+		names[i] = c.Sources[i].Attribute
+	}
+	return names
 }

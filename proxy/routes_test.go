@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"antirobot/message"
+	"antirobot/message/inline"
 	"antirobot/request"
 )
 
@@ -14,7 +14,7 @@ func withRoutes(t testing.TB, routes ...string) *Service {
 	s := &Service{}
 	for _, r := range routes {
 		s.Messages.Routes = append(s.Messages.Routes, MessageRouteConfig{
-			Route: r, Sources: []message.SourceConfig{{Attribute: "text", From: "form", Key: "t"}},
+			Route: r, Sources: []inline.Source{{Attribute: "text", From: "form", Key: "t"}},
 		})
 	}
 	if err := s.Messages.Validate(); err != nil {
@@ -60,7 +60,7 @@ func TestMessageRoutes(t *testing.T) {
 func TestMessageRouteConfig(t *testing.T) {
 	f := func(want string, edit func(*MessageRouteConfig)) {
 		t.Helper()
-		r := MessageRouteConfig{Route: "POST /a", Sources: []message.SourceConfig{{Attribute: "text", From: "form", Key: "t"}}}
+		r := MessageRouteConfig{Route: "POST /a", Sources: []inline.Source{{Attribute: "text", From: "form", Key: "t"}}}
 		edit(&r)
 		c := MessagesConfig{Routes: []MessageRouteConfig{r}}
 		err := c.Validate()

@@ -51,7 +51,7 @@ const docHead = `# Rules
 
 Generated from the table of rules (rules); do not edit.
 
-A firewall is a list of statements, run from the first to the last. What is judged is a set of typed attributes; the
+Rules are a list of statements, run from the first to the last. What is judged is a set of typed attributes; the
 statements mark it with tags, add to its score and decide.
 
 ` + "```" + `

@@ -1,4 +1,4 @@
-// Package rules reads, compiles and runs the firewall language, in which operators say what happens to a message or to a
+// Package rules reads, compiles and runs the language of rules, in which operators say what happens to a message or to a
 // request: statements that check it, mark it with tags, add to its score and decide.
 //
 // Invariants:

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Unknown is the decision of rules that do not stop, and of a firewall without rules.
+// Unknown is the decision of rules that do not stop, and of a text without rules.
 const Unknown = "UNKNOWN"
 
 // Program is a compiled text of rules, immutable and safe for concurrent use.

@@ -8,9 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
-
-	"pgregory.net/rapid"
 )
 
 // judge runs src over w and returns decision, tags, score, or the code of the error.
@@ -337,80 +334,6 @@ func TestBigRegexps(t *testing.T) {
 	}
 }
 
-func TestTimeLimit(t *testing.T) {
-	at := time.Unix(0, 0)
-	o := DefaultOptions()
-	o.Now = func() time.Time { at = at.Add(400 * time.Millisecond); return at }
-	p, err := Compile(strings.Repeat(`do regexpCheck(regexp="a") `, 10), o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r Run
-	var f *Fault
-	if err := p.Run(context.Background(), newWorld().env(), &r); !errors.As(err, &f) || f.Code != CodeUnexpected {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestFloodReference compares with a slow and obvious count.
-func TestFloodReference(t *testing.T) {
-	var r Run
-	rapid.Check(t, func(t *rapid.T) {
-		text := rapid.StringOfN(rapid.RuneFrom([]rune("аbБ в\t1")), 0, 40, -1).Draw(t, "text")
-		l := floodLimits{minLength: rapid.Int64Range(0, 20).Draw(t, "least"), minMean: float64(rapid.IntRange(0, 30).Draw(t, "mean"))/10 + 0.01, variance: float64(rapid.IntRange(0, 30).Draw(t, "variance"))/10 + 0.01}
-		if got, want := r.flood(text, l), slowFlood(text, l); got != want {
-			t.Fatalf("%q, %+v: %v, want %v", text, l, got, want)
-		}
-	})
-}
-
-func slowFlood(text string, l floodLimits) bool {
-	runes := []rune(strings.ToLower(strings.Join(strings.Fields(text), "")))
-	if int64(len(runes)) < l.minLength {
-		return false
-	}
-	counts := map[string]float64{}
-	for i := 0; i+3 <= len(runes); i++ {
-		counts[string(runes[i:i+3])]++
-	}
-	mean, variance := 0.0, 0.0
-	for _, n := range counts {
-		mean += n / float64(len(counts))
-	}
-	for _, n := range counts {
-		if len(counts) > 1 {
-			variance += (n - mean) * (n - mean) / float64(len(counts)-1)
-		}
-	}
-	return mean > l.minMean && variance < l.variance
-}
-
-func TestZeroAllocations(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the race detector allocates")
-	}
-	p, err := Compile(`do lengthCheck(minLength=1) mark a
-do regexpCheck(regexp="(?i).*\bgood\b") mark b
-do regexpCheck(regexp="[A-Z]\w+, \w+ [^\W]+$") mark b
-do messageFloodCheck() mark c
-do attributeCheck(attribute="ip", value="10.1.2.3") mark d
-do networkCheck(networks="10.0.0.0/8") mark e score 2
-do scoreOver(limit=1) mark over
-if not a, b, c stop as OK`, DefaultOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r Run
-	env := newWorld().env()
-	if n := testing.AllocsPerRun(1000, func() {
-		if err := p.Run(context.Background(), env, &r); err != nil || r.Decision() != "OK" {
-			t.Fatal(err, r.Decision(), r.AppendTags(nil))
-		}
-	}); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
-}
-
 // TestDoc compares docs/rules.md with the table; run with UPDATE=1 to write it.
 func TestDoc(t *testing.T) {
 	var b strings.Builder
@@ -429,27 +352,6 @@ func TestDoc(t *testing.T) {
 	}
 	if string(got) != b.String() {
 		t.Error("docs/rules.md is not what the table says: run UPDATE=1 go test ./rules -run TestDoc")
-	}
-}
-
-func BenchmarkRun(b *testing.B) {
-	p, err := Compile(`do lengthCheck(minLength=1, maxLength=1000) mark invalid
-if invalid skip to 1000
-do regexpCheck(regexp="[A-Z]\w+") mark odd
-do messageFloodCheck() mark flood
-1000: do scoreOver() mark over
-if invalid stop as INVALID
-stop as OK`, DefaultOptions())
-	if err != nil {
-		b.Fatal(err)
-	}
-	env := newWorld().env()
-	var r Run
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := p.Run(context.Background(), env, &r); err != nil {
-			b.Fatal(err)
-		}
 	}
 }
 
@@ -472,23 +374,6 @@ func TestStop(t *testing.T) {
 	}
 	if fired := r.AppendFired(nil); !slices.Equal(fired, []uint64{0b110}) {
 		t.Errorf("fired %b", fired)
-	}
-}
-
-// TestLowerCyrillic compares with Unicode, for every letter of two bytes that it takes.
-func TestLowerCyrillic(t *testing.T) {
-	taken := 0
-	for r := rune(0x400); r < 0x480; r++ {
-		s := string(r)
-		if low, ok := lowerCyrillic(s[0], s[1]); ok {
-			taken++
-			if want := strings.ToLower(s); string(low[:]) != want {
-				t.Errorf("%s: %s, want %s", s, low, want)
-			}
-		}
-	}
-	if taken != 64 {
-		t.Errorf("%d letters", taken)
 	}
 }
 

@@ -54,6 +54,17 @@ func lowerCyrillic(a, b byte) (low [2]byte, ok bool) {
 	return low, false
 }
 
+// Clip returns at most n bytes of s, whole characters.
+func Clip(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
 // floodLimits are the parameters of messageFloodCheck.
 type floodLimits struct {
 	minLength         int64

@@ -182,7 +182,7 @@ func (r *Ruling) Why() string {
 	return fmt.Sprintf("line %d: %s", line, text)
 }
 
-// Rules is the firewall over the requests of a service. Judge fills r; so is the verdict of the steps before it. It
+// Rules are the rules over the requests of a service. Judge fills r; so is the verdict of the steps before it. It
 // waits no longer than its configuration allows.
 type Rules interface {
 	Judge(r *Ruling, v *request.View, id *identity.Identity, s *Settings, so Verdict)

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"antirobot/identity"
-	"antirobot/message"
 	"antirobot/request"
 	"antirobot/rules"
+	"antirobot/rules/sources"
 	"antirobot/verdict"
 )
 
@@ -147,7 +147,7 @@ func (r *run) cookie(name string) (rules.Value, bool) {
 
 // Frequency is rules.Storages. Each service counts on its own.
 func (r *run) Frequency(ctx context.Context, storage string, key []byte, window time.Duration) (int64, error) {
-	var s message.Storage
+	var s sources.Storage
 	switch storage {
 	case storageMemory:
 		s = r.engine.memory
@@ -170,7 +170,7 @@ func (r *run) Frequency(ctx context.Context, storage string, key []byte, window 
 
 // Listed is rules.Lists.
 func (r *run) Listed(_ context.Context, list string, v rules.Value) (bool, error) {
-	return listed(r.engine.deps.Lists, list, v, r.service, r.view.At), nil
+	return sources.Listed(r.engine.deps.Lists, list, v, r.service, r.view.At), nil
 }
 
 // Count, Share, Add, AddPair and Mark are rules.Counters; a second look counts nothing.

@@ -1,0 +1,133 @@
+package message
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"antirobot/rules"
+	"antirobot/rules/sources"
+)
+
+func (s *System) ruleOptions() rules.Options {
+	o := rules.DefaultOptions()
+	o.Now = s.deps.Now
+	o.Limits.Time = s.cfg.RulesTime
+	o.Parts = rules.PartStorages | rules.PartModels | rules.PartLogs
+	if s.deps.Counters != nil {
+		o.Parts |= rules.PartCounters
+	}
+	if s.deps.Lists != nil {
+		o.Parts |= rules.PartLists
+	}
+	if s.deps.Formulas != nil {
+		o.Parts |= rules.PartFormulas
+		o.Formulas = s.deps.Formulas
+	}
+	return o
+}
+
+// defaultDomain is the ancestor of all roots. Nobody can address or change it.
+func (s *System) defaultDomain() *Domain {
+	d := newDomain(nil, "", "")
+	d.Set(propertyMessageDomain, &messageDomain{defaultAttributes(), int(s.cfg.MaxText)})
+	d.Set(propertyAnalyzer, newFirewall(s.deps.Store, nil, s.options))
+	return d
+}
+
+// componentKey begins the keys of a component in the store.
+func componentKey(d *Domain, property string) string {
+	return "message/" + d.partner + ":" + d.path + ":" + property + "/"
+}
+
+func (s *System) build(ctx context.Context, d *Domain, cfg DomainConfig) error {
+	d.set = s.deps.Metrics
+	for _, p := range cfg.Properties {
+		value, err := s.component(ctx, d, p.withDefaults())
+		if err != nil {
+			return err
+		}
+		d.Set(p.Name, value)
+	}
+	if err := s.ownFirewalls(ctx, d); err != nil {
+		return err
+	}
+	for _, sub := range cfg.Domains {
+		if err := s.build(ctx, newDomain(d, d.partner, sub.Name), sub); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *System) component(ctx context.Context, d *Domain, p PropertyConfig) (any, error) {
+	key := componentKey(d, p.Name)
+	switch p.Class {
+	case ClassNumber:
+		if p.Number == math.Trunc(p.Number) && math.Abs(p.Number) < 1<<53 {
+			return int64(p.Number), nil
+		}
+		return p.Number, nil
+	case ClassString:
+		return p.String, nil
+	case ClassMessageDomain:
+		return &messageDomain{p.Attributes, int(s.cfg.MaxText)}, nil
+	case ClassFirewall:
+		return s.openFirewall(ctx, key, p.Rules)
+	case ClassModel:
+		m := newModel(s.deps.Store, key, p, int(s.cfg.MaxText), s.node)
+		s.models[key] = m
+		return m, m.load(ctx)
+	case ClassMemoryStorage:
+		return sources.NewMemoryStorage(s.deps.Now, s.cfg.MaxStorageEntries), nil
+	case ClassStoreStorage:
+		return sources.NewStoreStorage(s.deps.Store, key), nil
+	case ClassLog:
+		l := newLog(s.deps.Store, key, p, s.cfg.MaxLogEntries, s.node, s.deps.Now)
+		s.logs[key] = l
+		return l, l.open(ctx)
+	case ClassCounters:
+		return newCounters(d.partner, key), nil
+	}
+	panic("BUG: a class that Validate let pass: " + p.Class)
+}
+
+func (s *System) openFirewall(ctx context.Context, key, fallback string) (*Firewall, error) {
+	f := newFirewall(s.deps.Store, []byte(key+"rules"), s.options)
+	s.firewalls.Store(key, f)
+	if err := f.load(ctx, fallback); err != nil {
+		var wrong *rules.Fault
+		if !errors.As(err, &wrong) {
+			return nil, err
+		}
+		// What was right when it was set may be refused later, with other limits: better no rules than no start.
+		s.deps.Log.Error().Err(err).Str("firewall", key).Msg("rules are not usable")
+	}
+	return f, nil
+}
+
+// ownFirewalls gives d the firewalls that were made by setting rules where only the default domain had one.
+func (s *System) ownFirewalls(ctx context.Context, d *Domain) error {
+	prefix := "message/" + d.partner + ":" + d.path + ":"
+	var names []string
+	err := s.deps.Store.Scan(ctx, []byte(prefix+propertyAnalyzer), func(k, _ []byte, _ time.Duration) error {
+		if name, ok := strings.CutSuffix(string(k[len(prefix):]), "/rules"); ok && name == propertyAnalyzer && !d.Has(name) {
+			names = append(names, name)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look for rules: %w", err)
+	}
+	for _, name := range names {
+		f, err := s.openFirewall(ctx, componentKey(d, name), "")
+		if err != nil {
+			return err
+		}
+		d.Set(name, f)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package inline
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/gzip"
+	"compress/zlib"
+	"fmt"
+	"io"
+	"mime"
+	"net/url"
+	"strings"
+
+	"antirobot/rules"
+)
+
+// reader parses a body once for all sources.
+type reader struct {
+	in     Input
+	limits Config
+
+	expanded  []byte
+	form      url.Values
+	multipart url.Values
+	json      any
+	parsed    map[string]bool
+}
+
+func (r *reader) read(s Source) ([]string, error) {
+	switch s.From {
+	case "subject":
+		if r.in.Subject == "" {
+			return nil, nil
+		}
+		return []string{r.in.Subject}, nil
+	case "address":
+		if !r.in.Address.IsValid() {
+			return nil, nil
+		}
+		return []string{r.in.Address.String()}, nil
+	case "query":
+		v, err := parseForm(r.in.Query, "")
+		return v[s.Key], err
+	case "header":
+		var out []string
+		if r.in.Header != nil {
+			for _, v := range r.in.Header(s.Key) {
+				out = append(out, headerText(v))
+			}
+		}
+		return out, nil
+	}
+	media, params, _ := mime.ParseMediaType(r.in.ContentType)
+	if !speaks(media, s.From) {
+		return nil, nil
+	}
+	if err := r.parse(s.From, params); err != nil {
+		return nil, err
+	}
+	switch s.From {
+	case "form":
+		return r.form[s.Key], nil
+	case "multipart":
+		return r.multipart[s.Key], nil
+	default:
+		return pointed(r.json, s.Key, nil), nil
+	}
+}
+
+// speaks says whether a source reads bodies of this media type.
+func speaks(media, from string) bool {
+	switch from {
+	case "form":
+		return media == "application/x-www-form-urlencoded"
+	case "multipart":
+		return media == "multipart/form-data"
+	default:
+		return media == "application/json" || strings.HasSuffix(media, "+json") || media == "text/json"
+	}
+}
+
+func (r *reader) parse(from string, params map[string]string) (err error) {
+	if r.parsed[from] {
+		return nil
+	}
+	if r.expanded == nil {
+		if r.expanded, err = expand(r.in.Body, r.in.ContentEncoding, r.limits); err != nil {
+			return err
+		}
+	}
+	switch from {
+	case "form":
+		r.form, err = parseForm(string(r.expanded), params["charset"])
+	case "multipart":
+		r.multipart, err = parseMultipart(r.expanded, params["boundary"], params["charset"])
+	default:
+		var text string
+		if text, err = decodeCharset(string(r.expanded), params["charset"]); err == nil {
+			if r.json, err = parseJSON([]byte(text)); err != nil {
+				err = fmt.Errorf("%w: %w", ErrUnreadable, err)
+			}
+		}
+	}
+	if r.parsed == nil {
+		r.parsed = make(map[string]bool)
+	}
+	r.parsed[from] = err == nil
+	return err
+}
+
+// expand undoes a content encoding, within the limits.
+func expand(body []byte, encoding string, limits Config) ([]byte, error) {
+	if int64(len(body)) > limits.MaxBody {
+		return nil, ErrTooLarge
+	}
+	var from io.Reader
+	var err error
+	switch strings.ToLower(strings.TrimSpace(encoding)) {
+	case "", "identity":
+		if int64(len(body)) > limits.MaxExpanded {
+			return nil, ErrTooLarge
+		}
+		return body[:len(body):len(body)], nil // parsers copy what they keep
+	case "gzip", "x-gzip":
+		from, err = gzip.NewReader(bytes.NewReader(body))
+	case "deflate":
+		if from, err = zlib.NewReader(bytes.NewReader(body)); err != nil {
+			from, err = flate.NewReader(bytes.NewReader(body)), nil // some send it without its frame
+		}
+	default:
+		return nil, fmt.Errorf("%w: content encoding %q", ErrUnreadable, rules.Clip(encoding, 32))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	out, err := io.ReadAll(io.LimitReader(from, limits.MaxExpanded+1))
+	if int64(len(out)) > limits.MaxExpanded {
+		return nil, ErrTooLarge
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+	}
+	return out, nil
+}

@@ -1,0 +1,82 @@
+package message
+
+import (
+	"context"
+
+	"antirobot/rules"
+)
+
+// Judge runs the domain's messageAnalyzer over a message of these values, each a string, an int64 or a netip.Addr.
+// Errors that are the caller's or the rules' are *rules.Fault.
+func (s *System) Judge(ctx context.Context, d *Domain, values map[string]any, trace bool) (Outcome, error) {
+	kind, err := d.messages()
+	if err != nil {
+		return Outcome{}, err
+	}
+	m, err := kind.read(values)
+	if err != nil {
+		return Outcome{}, err
+	}
+	f, err := d.Firewall(propertyAnalyzer)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return s.judge(ctx, d, f, m, trace)
+}
+
+func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool) (o Outcome, err error) {
+	o.Decision = rules.Unknown
+	err = s.run(ctx, d, f, m, trace, func(_ *rules.Program, r *rules.Run, err error) {
+		o.Log = r.Log()
+		if err == nil {
+			o.Decision, o.Score, o.Tags = r.Decision(), r.Score(), r.AppendTags(nil)
+		}
+	})
+	if err != nil {
+		o.Decision = ""
+	}
+	return o, err
+}
+
+// run runs the rules of f over m and hands the state of the run to took, which keeps nothing of it. Without rules took
+// is not called.
+func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error {
+	p := f.Program()
+	if p == nil {
+		return nil
+	}
+	j, ok := s.judgements.Get().(*judgement)
+	if !ok {
+		panic("BUG: the pool holds something else")
+	}
+	defer func() {
+		j.domain, j.message = nil, nil
+		s.judgements.Put(j)
+	}()
+	j.domain, j.message, j.run.Trace = d, m, trace
+	err := p.Run(ctx, &j.env, &j.run)
+	took(p, &j.run, err)
+	return err
+}
+
+// methodInline is what messages within requests are counted as, beside the methods of the API.
+const methodInline = "inline"
+
+// JudgeInline judges a message that was read from a request as Judge does, and hands the state of the run to took,
+// which keeps nothing of it. Without rules took is not called.
+func (s *System) JudgeInline(ctx context.Context, d *Domain, values map[string]any, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error {
+	d.Requested(methodInline)
+	kind, err := d.messages()
+	if err != nil {
+		return err
+	}
+	m, err := kind.read(values)
+	if err != nil {
+		return err
+	}
+	f, err := d.Firewall(propertyAnalyzer)
+	if err != nil {
+		return err
+	}
+	return s.run(ctx, d, f, m, trace, took)
+}

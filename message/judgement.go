@@ -1,0 +1,141 @@
+package message
+
+import (
+	"context"
+	"time"
+
+	"antirobot/rules"
+)
+
+// Outcome is what the rules made of a message.
+type Outcome struct {
+	Decision string
+	Score    float64
+	Tags     []string // in the order of their marking
+	Log      string   // line by line, if asked for
+}
+
+// judgement runs the rules of one message at a time. It is the rules' Env.
+type judgement struct {
+	system  *System
+	domain  *Domain
+	message *Message
+	run     rules.Run
+	env     rules.Env
+}
+
+func newJudgement(s *System) *judgement {
+	j := &judgement{system: s}
+	j.env = rules.Env{Attributes: j, Storages: j, Models: j, Logs: j, Counters: j, Lists: s.deps.Lists}
+	return j
+}
+
+// Attribute is rules.Attributes.
+func (j *judgement) Attribute(name string) (rules.Value, bool) { return j.message.Attribute(name) }
+
+func (j *judgement) Good(_ context.Context, model, text string) (bool, error) {
+	m, err := j.domain.Model(model)
+	if err != nil {
+		return false, err
+	}
+	return m.Good(text), nil
+}
+
+func (j *judgement) Train(ctx context.Context, model, text string, good bool) error {
+	m, err := j.domain.Model(model)
+	if err != nil {
+		return err
+	}
+	return j.system.Train(ctx, m, text, good)
+}
+
+func (j *judgement) Put(ctx context.Context, log, tag string, r *rules.Run) error {
+	l, err := j.domain.Log(log)
+	if err != nil {
+		return err
+	}
+	return l.Put(ctx, j.message, tag, r)
+}
+
+// own puts a counter into the name space of a domain's property. Without such a property it is one of the partner's root.
+func (j *judgement) own(c rules.Counter) (rules.Counter, error) {
+	if _, ok := j.domain.Get(c.Prefix); !ok {
+		space, err := j.system.partners[j.domain.partner].counters(c.Prefix)
+		if err == nil {
+			c.Prefix = space.prefix
+		}
+		return c, err
+	}
+	space, err := property[*counters](j.domain, c.Prefix, CodeType, "of the class Counters")
+	if err == nil {
+		c.Prefix = space.prefix
+	}
+	return c, err
+}
+
+// maxSpaces bounds the name spaces of counters that the rules of a partner may name without declaring them.
+const maxSpaces = 64
+
+// counters returns the name space that nobody declared.
+func (p *partner) counters(name string) (*counters, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.spaces[name]; c != nil {
+		return c, nil
+	}
+	if len(p.spaces) == maxSpaces {
+		return nil, rules.Faultf(CodeProperty, "the domain has no counters %q, and the partner has %d others already", rules.Clip(name, 64), maxSpaces)
+	}
+	c := newCounters(p.name, "message/"+p.name+":/:"+name+"/")
+	p.spaces[name] = c
+	return c, nil
+}
+
+func (j *judgement) Count(ctx context.Context, c rules.Counter) (uint64, error) {
+	c, err := j.own(c)
+	if err != nil {
+		return 0, err
+	}
+	return j.system.deps.Counters.Count(ctx, c)
+}
+
+func (j *judgement) Share(ctx context.Context, c rules.Counter) (bad, judged uint64, err error) {
+	if c, err = j.own(c); err != nil {
+		return 0, 0, err
+	}
+	return j.system.deps.Counters.Share(ctx, c)
+}
+
+func (j *judgement) Add(ctx context.Context, c rules.Counter, n uint64) error {
+	c, err := j.own(c)
+	if err != nil {
+		return err
+	}
+	return j.system.deps.Counters.Add(ctx, c, n)
+}
+
+func (j *judgement) AddPair(ctx context.Context, c rules.Counter, unique rules.Value) error {
+	c, err := j.own(c)
+	if err != nil {
+		return err
+	}
+	return j.system.deps.Counters.AddPair(ctx, c, unique)
+}
+
+// Mark is rules.Counters.
+func (j *judgement) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
+	c, err := j.own(c)
+	if err != nil {
+		return err
+	}
+	return j.system.deps.Counters.Mark(ctx, c, as)
+}
+
+// Frequency is rules.Storages.
+func (j *judgement) Frequency(ctx context.Context, name string, key []byte, window time.Duration) (int64, error) {
+	s, err := j.domain.storage(name)
+	if err != nil {
+		return 0, err
+	}
+	return s.Incr(ctx, key, 1, window)
+}

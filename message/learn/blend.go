@@ -1,0 +1,148 @@
+package learn
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"antirobot/rules"
+)
+
+// blend joins the sums of a text's weights: the bias, words, letters, length. It is replaced, never changed.
+type blend struct{ weights [4]float64 }
+
+// firstBlend counts until enough texts are known: words and letters alike, and nothing else.
+func firstBlend() *blend { return &blend{[4]float64{0, 0.5, 0.5, 0}} }
+
+func (l *blend) sum(in [4]float64) (z float64) {
+	for i, w := range l.weights {
+		z += w * in[i]
+	}
+	return z
+}
+
+const (
+	// calibrated is the number of texts of each kind from which on the blend is fitted.
+	calibrated = 16
+	// sampleSize texts of each kind are remembered for the fit, each up to sampleText bytes.
+	sampleSize = 512
+	sampleText = 2048
+)
+
+// textSample remembers the texts with the least hashes: an even choice from all that came, whatever their order, and the
+// same one on every gateway.
+type textSample struct {
+	texts []hashedText // by hash
+}
+
+type hashedText struct {
+	hash uint64
+	text string
+}
+
+func (s *textSample) add(text string) {
+	t := hashedText{hash: mix64(hashString(text)), text: rules.Clip(text, sampleText)}
+	at, again := slices.BinarySearchFunc(s.texts, t, func(a, b hashedText) int { return cmp.Compare(a.hash, b.hash) })
+	if again || at == sampleSize {
+		return
+	}
+	s.texts = slices.Insert(s.texts, at, t)
+	s.texts = s.texts[:min(len(s.texts), sampleSize)]
+}
+
+func (s *textSample) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(s.texts)))
+	for _, t := range s.texts {
+		dst = appendText(dst, t.text)
+	}
+	return dst
+}
+
+// judgedSample is what the model says of a text that it knows, as if it did not.
+type judgedSample struct {
+	in     [4]float64
+	bad    bool
+	weight float64 // how many texts it stands for
+}
+
+// fit returns the blend that explains the samples best: logistic regression by Newton's method, drawn a little towards
+// the first blend.
+func fit(samples []judgedSample) *blend {
+	const rounds = 12
+	first := firstBlend()
+	l := *first
+	for range rounds {
+		var gradient [4]float64
+		var hessian [4][4]float64
+		for i := range gradient {
+			gradient[i] = ridge * (l.weights[i] - first.weights[i])
+			hessian[i][i] = ridge
+		}
+		for _, s := range samples {
+			p := sigmoid(l.sum(s.in))
+			wrong := p
+			if s.bad {
+				wrong--
+			}
+			for i := range gradient {
+				gradient[i] += s.weight * wrong * s.in[i]
+				for j := range gradient {
+					hessian[i][j] += s.weight * p * (1 - p) * s.in[i] * s.in[j]
+				}
+			}
+		}
+		step := solve(hessian, gradient)
+		next, lower := l, false
+		for scale := 1.0; scale > 1e-3 && !lower; scale /= 2 { // a whole step may overshoot
+			for i := range step {
+				next.weights[i] = l.weights[i] - scale*step[i]
+			}
+			lower = next.loss(samples, first) < l.loss(samples, first)
+		}
+		if !lower {
+			break
+		}
+		l = next
+	}
+	return &l
+}
+
+// ridge draws the weights towards the first ones.
+const ridge = 1.0
+
+// loss is what fit makes as small as it can.
+func (l *blend) loss(samples []judgedSample, first *blend) (sum float64) {
+	for i, w := range l.weights {
+		sum += ridge / 2 * (w - first.weights[i]) * (w - first.weights[i])
+	}
+	for _, s := range samples {
+		z := l.sum(s.in)
+		if s.bad {
+			z = -z
+		}
+		sum += s.weight * (max(z, 0) + math.Log1p(math.Exp(-math.Abs(z)))) // ln(1+e^z)
+	}
+	return sum
+}
+
+// solve returns x of a·x = b for a positive definite a.
+func solve(a [4][4]float64, b [4]float64) (x [4]float64) {
+	for i := range b {
+		for j := i + 1; j < len(b); j++ {
+			f := a[j][i] / a[i][i]
+			for k := i; k < len(b); k++ {
+				a[j][k] -= f * a[i][k]
+			}
+			b[j] -= f * b[i]
+		}
+	}
+	for i := len(b) - 1; i >= 0; i-- {
+		x[i] = b[i]
+		for k := i + 1; k < len(b); k++ {
+			x[i] -= a[i][k] * x[k]
+		}
+		x[i] /= a[i][i]
+	}
+	return x
+}

@@ -1,0 +1,76 @@
+// Package corpus reads texts with labels for tests and benchmarks: extracts that are part of the project, or whole data
+// sets where they are.
+package corpus
+
+import (
+	_ "embed"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Text is a text with its label.
+type Text struct {
+	Text string
+	Bad  bool
+}
+
+var (
+	//go:embed testdata/sms-extract.tsv
+	smsExtract string
+	//go:embed testdata/tg-extract.tsv
+	tgExtract string
+)
+
+// dataDir returns where the data sets are, which are not part of the project: ANTIROBOT_DATA, or a folder `shared/data`
+// beside the project.
+func dataDir() string {
+	for _, dir := range []string{os.Getenv("ANTIROBOT_DATA"), "../../shared/data", "../../../shared/data"} {
+		if _, err := os.Stat(filepath.Join(dir, "sms-spam-collection", "SMSSpamCollection")); dir != "" && err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+// table reads lines of "ham<TAB>text" and "spam<TAB>text".
+func table(s string) (out []Text) {
+	for line := range strings.Lines(s) {
+		if label, text, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t"); ok && (label == "ham" || label == "spam") {
+			out = append(out, Text{strings.TrimSuffix(text, "\r"), label == "spam"})
+		}
+	}
+	return out
+}
+
+func lines(s string, bad bool) (out []Text) {
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" {
+			out = append(out, Text{line, bad})
+		}
+	}
+	return out
+}
+
+// Load returns the data sets by name: the whole ones if they are there, otherwise the extracts.
+func Load(t testing.TB) (sets map[string][]Text, whole bool) {
+	t.Helper()
+	dir := dataDir()
+	if dir == "" {
+		return map[string][]Text{"sms": table(smsExtract), "tg": table(tgExtract)}, false
+	}
+	read := func(folder, name string) string {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join(dir, folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	return map[string][]Text{
+		"sms": table(read("sms-spam-collection", "SMSSpamCollection")),
+		"tg": append(lines(read("tg-spam-ru", "ham-samples.txt"), false),
+			lines(read("tg-spam-ru", "spam-samples.txt"), true)...),
+	}, true
+}

@@ -1,0 +1,379 @@
+package learn
+
+import (
+	"math/bits"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Features of a short text are what the default model learns: stems of words and their pairs, hosts of links, shapes of
+// numbers, signs, and runs of characters. Look-alike letters are folded first, so that «cаsinо» in two alphabets,
+// "c4sino" and "ｃａｓｉｎｏ" are one word. A feature is a 64-bit hash; each counts once in a text.
+
+// featureKind keeps the features of different origin apart. It is the upper three bits of the hash, and never zero.
+type featureKind uint64
+
+// recognisable says whether a feature stands for something that a person would know again.
+func recognisable(feature uint64) bool {
+	k := featureKind(feature >> 61)
+	return k == featureWord || k == featureHost || k == featureNumber
+}
+
+const (
+	featureWord featureKind = iota + 1
+	featurePair
+	featureHost
+	featureNumber
+	featureSign
+	featureGram
+	featureShape
+)
+
+func (k featureKind) String() string {
+	return [...]string{"", "word", "pair", "host", "number", "sign", "letters", "shape"}[k]
+}
+
+const (
+	maxFeatures  = 2048 // of one text
+	maxWordRunes = 40   // a longer word is cut: nothing is learnt from its end
+	gramRunes    = 4
+)
+
+// extractor turns a text into features. It is scratch memory, for one goroutine at a time.
+type extractor struct {
+	stems *stemCache
+	likes [2]map[rune]rune // letters that look like Latin ones, and like Cyrillic ones
+
+	features []uint64
+	seen     []uint64
+	stamp    []uint32
+	round    uint32
+
+	runes []rune // the normalised text: letters without case, one space between words
+	word  []rune
+	raw   []rune
+	last  uint64 // hash of the word before
+
+	explain bool
+	names   []string // of features, with explain
+}
+
+func toLower(r rune) rune {
+	if r < utf8.RuneSelf {
+		return rune(lowerByte(byte(r)))
+	}
+	switch {
+	case 0x430 <= r && r <= 0x45f:
+		return r
+	case 0x410 <= r && r <= 0x42f:
+		return r + 0x20
+	case 0x400 <= r && r <= 0x40f:
+		return r + 0x50
+	}
+	return unicode.ToLower(r)
+}
+
+func newExtractor(stems *stemCache) *extractor {
+	return &extractor{
+		stems: stems, likes: [2]map[rune]rune{lookAlikes(likeLatin), lookAlikes(likeCyrillic)},
+		seen: make([]uint64, 4*maxFeatures), stamp: make([]uint32, 4*maxFeatures),
+	}
+}
+
+// add notes a feature once.
+func (x *extractor) add(kind featureKind, hash uint64, name func() string) {
+	hash = mix64(hash)>>3 | uint64(kind)<<61
+	mask := uint64(len(x.seen) - 1)
+	i := hash & mask
+	for ; x.stamp[i] == x.round; i = (i + 1) & mask {
+		if x.seen[i] == hash {
+			return
+		}
+	}
+	if len(x.features) == maxFeatures {
+		return
+	}
+	x.seen[i], x.stamp[i] = hash, x.round
+	x.features = append(x.features, hash)
+	if x.explain {
+		x.names = append(x.names, kind.String()+" "+name())
+	}
+}
+
+// of returns the features of text, valid until the next call. The first strong ones come from words, signs and the text
+// as a whole; runs of characters follow.
+func (x *extractor) of(text string) (features []uint64, strong int) {
+	x.features, x.names, x.runes = x.features[:0], x.names[:0], append(x.runes[:0], ' ')
+	x.last = 0
+	if x.round++; x.round == 0 {
+		clear(x.stamp)
+		x.round = 1
+	}
+	if needsFolding(text) {
+		text = norm.NFKC.String(text)
+	}
+	var shape textShape
+	for i := 0; i < len(text); {
+		c := text[i]
+		if c == ' ' {
+			if n := len(x.runes); x.runes[n-1] != ' ' {
+				x.runes = append(x.runes, ' ')
+			}
+			i++
+			continue
+		}
+		if c < utf8.RuneSelf { // no link begins with another letter
+			if n := x.link(text[i:], i == 0 || !wordBefore(text, i)); n > 0 {
+				shape.links++
+				i += n
+				continue
+			}
+		}
+		r, n := utf8.DecodeRuneInString(text[i:])
+		if !isWordRune(r) {
+			x.sign(r, &shape)
+			i += n
+			continue
+		}
+		i += x.readWord(text[i:], &shape)
+	}
+	x.shapes(&shape)
+	strong = len(x.features)
+	x.grams()
+	return x.features, strong
+}
+
+func isWordRune(r rune) bool {
+	if r < utf8.RuneSelf {
+		return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_'
+	}
+	return basicCyrillic(r) || unicode.IsLetter(r) || unicode.Is(unicode.N, r)
+}
+
+// basicCyrillic says whether r is one of the letters of Russian and its neighbours; the tables of Unicode take longer.
+func basicCyrillic(r rune) bool { return 0x400 <= r && r <= 0x45f }
+
+func wordBefore(text string, i int) bool {
+	r, _ := utf8.DecodeLastRuneInString(text[:i])
+	return isWordRune(r)
+}
+
+// needsFolding finds forms that compatibility normalisation folds: full-width and mathematical letters, ligatures.
+func needsFolding(s string) bool {
+	for i := 0; i < len(s); i++ {
+		// Lead bytes of U+2000 and above, but for the usual punctuation, currency signs and emoji.
+		if c := s[i]; c >= 0xe2 && c != 0xf0 && (c != 0xe2 || i+1 == len(s) || s[i+1] > 0x83) {
+			return true
+		}
+		if s[i] == 0xf0 && i+1 < len(s) && s[i+1] == 0x9d { // U+1D000: mathematical letters
+			return true
+		}
+	}
+	return false
+}
+
+// textShape is what is counted of a text as a whole.
+type textShape struct {
+	words, capitals, mixed, links, bangs, money, emoji, hidden, digits, mentions int
+}
+
+// invisible are characters that split words without being seen.
+func invisible(r rune) bool {
+	return r == 0xad || 0x200b <= r && r <= 0x200f || 0x2060 <= r && r <= 0x2064 || r == 0xfeff || 0xfe00 <= r && r <= 0xfe0f
+}
+
+// readWord reads a run of letters and digits and returns its length.
+func (x *extractor) readWord(text string, shape *textShape) int {
+	x.raw, x.word = x.raw[:0], x.word[:0]
+	var latin, cyrillic, digits, upper, odd int
+	end := 0
+	for end < len(text) {
+		r, n := utf8.DecodeRuneInString(text[end:])
+		switch {
+		case isWordRune(r):
+		case r == '@' || r == '$' || r == '\'' || r == '’':
+			// Within a word only: v1@gra, pri$e, don't.
+			if next, _ := utf8.DecodeRuneInString(text[end+n:]); end == 0 || !unicode.IsLetter(next) {
+				n = 0
+			}
+		case r >= 0xad && (invisible(r) || r >= 0x300 && unicode.Is(unicode.Mn, r)):
+			shape.hidden++
+			end += n
+			continue
+		default:
+			n = 0
+		}
+		if n == 0 {
+			break
+		}
+		end += n
+		if r == '\'' || r == '’' {
+			continue
+		}
+		if low := toLower(r); low != r {
+			upper++
+			r = low
+		}
+		switch {
+		case r < utf8.RuneSelf && 'a' <= r && r <= 'z':
+			latin++
+		case '0' <= r && r <= '9':
+			digits++
+		case basicCyrillic(r) || unicode.Is(unicode.Cyrillic, r):
+			cyrillic++
+		default:
+			odd++
+		}
+		if len(x.raw) < maxWordRunes {
+			x.raw = append(x.raw, r)
+		}
+	}
+	shape.words++
+	if upper > 1 && upper == latin+cyrillic {
+		shape.capitals++
+	}
+	x.oneWord(latin, cyrillic, digits, odd, shape)
+	return max(end, 1)
+}
+
+// oneWord adds what x.raw says.
+func (x *extractor) oneWord(latin, cyrillic, digits, odd int, shape *textShape) {
+	if latin+cyrillic+odd == 0 {
+		x.number(digits, shape)
+		return
+	}
+	if latin > 0 && cyrillic > 0 || digits > 0 && digits < latin+cyrillic {
+		shape.mixed++
+		toCyrillic := cyrillic > 0 && (latin == 0 || !x.folds(false) && (x.folds(true) || cyrillic > latin))
+		for i, r := range x.raw {
+			x.raw[i] = x.fold(r, toCyrillic)
+		}
+		if toCyrillic {
+			latin = 0
+		} else {
+			cyrillic = 0
+		}
+	} else {
+		for i, r := range x.raw {
+			if r == 'ё' {
+				x.raw[i] = 'е'
+			}
+		}
+	}
+	x.runes = append(append(x.runes, x.raw...), ' ')
+	hash := x.stem(latin, cyrillic)
+	x.add(featureWord, hash, func() string { return string(x.raw) })
+	x.pair(hash)
+}
+
+// folds says whether every letter of x.raw is of the one alphabet or looks like one of it.
+func (x *extractor) folds(toCyrillic bool) bool {
+	for _, r := range x.raw {
+		if unicode.IsLetter(r) && unicode.Is(unicode.Cyrillic, x.fold(r, toCyrillic)) != toCyrillic {
+			return false
+		}
+	}
+	return true
+}
+
+// pair adds the word together with the one before.
+func (x *extractor) pair(hash uint64) {
+	if x.last != 0 {
+		x.add(featurePair, bits.RotateLeft64(x.last, 21)^hash, func() string { return "… " + string(x.raw) })
+	}
+	x.last = hash
+}
+
+// number adds short numbers as they are, and of longer ones how long they are.
+func (x *extractor) number(digits int, shape *textShape) {
+	shape.digits++
+	x.add(featureNumber, hashRunes(x.raw), func() string { return string(x.raw) })
+	x.add(featureShape, uint64(0xfe00|min(digits, 16)), func() string { return "a number of digits" })
+	for range min(digits, 12) {
+		x.runes = append(x.runes, '9')
+	}
+	x.runes = append(x.runes, ' ')
+	x.pair(uint64(min(digits, 16)) | 1<<40)
+}
+
+// Letters, digits and signs, each followed by the letter that it is drawn like.
+const (
+	likeLatin    = "аaвbсcеeёeоoрpхxуyкkмmтtнhіi0o3e4a1i5s7t@a$s"
+	likeCyrillic = "aаbвcсeеoоpрxхyуkкmмtтhнrгnпuи0о3з4ч6б@а"
+)
+
+// lookAlikes returns what each letter, digit or sign of pairs is drawn like.
+func lookAlikes(pairs string) map[rune]rune {
+	m := make(map[rune]rune)
+	runes := []rune(pairs)
+	for i := 0; i+1 < len(runes); i += 2 {
+		if _, ok := m[runes[i]]; !ok {
+			m[runes[i]] = runes[i+1]
+		}
+	}
+	return m
+}
+
+// fold maps a letter, digit or sign to the letter that it is drawn like, of the one alphabet or the other.
+func (x *extractor) fold(r rune, toCyrillic bool) rune {
+	likes := x.likes[0]
+	if toCyrillic {
+		likes = x.likes[1]
+	}
+	if like, ok := likes[r]; ok {
+		return like
+	}
+	return r
+}
+
+// sign adds what is neither a letter nor a digit.
+func (x *extractor) sign(r rune, shape *textShape) {
+	switch {
+	case r < utf8.RuneSelf && r != '!' && r != '@' && r != '$': // the most frequent ones say nothing
+	case invisible(r):
+		shape.hidden++
+	case r == '!':
+		shape.bangs++
+	case r == '@':
+		shape.mentions++
+	case unicode.Is(unicode.Sc, r):
+		shape.money++
+		x.add(featureSign, uint64(r), func() string { return string(r) })
+	case r > 0x2000 && unicode.Is(unicode.So, r):
+		shape.emoji++
+		x.add(featureSign, uint64(r), func() string { return string(r) })
+	}
+	if n := len(x.runes); x.runes[n-1] != ' ' {
+		x.runes = append(x.runes, ' ')
+	}
+}
+
+// shapes adds how much of what there is.
+func (x *extractor) shapes(s *textShape) {
+	for i, n := range [...]int{s.capitals, s.mixed, s.links, s.bangs, s.money, s.emoji, s.hidden, s.digits, s.mentions} {
+		if n == 0 {
+			continue
+		}
+		name := [...]string{"capitals", "mixed alphabets", "links", "bangs", "money", "emoji", "hidden characters", "numbers", "mentions"}[i]
+		level := min(bits.Len(uint(n)), 4)
+		x.add(featureShape, uint64(i<<8|level), func() string { return name })
+	}
+	x.add(featureShape, uint64(0xff00|bits.Len(uint(s.words))), func() string { return "length" })
+}
+
+// grams adds the runs of characters.
+func (x *extractor) grams() {
+	const three = 1<<63 - 1
+	var window, more uint64
+	for i, r := range x.runes {
+		more = window >> 42
+		window = (window<<21 | uint64(r)) & three
+		if i >= gramRunes-1 {
+			x.add(featureGram, window^bits.RotateLeft64(more*0x9e3779b97f4a7c15, 31), func() string {
+				return string(x.runes[i-gramRunes+1 : i+1])
+			})
+		}
+	}
+}

@@ -1,0 +1,93 @@
+package learn
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// link reads an address of the web and adds its host; 0 if there is none at the beginning of text.
+func (x *extractor) link(text string, atStart bool) int {
+	if !atStart || len(text) < 4 {
+		return 0
+	}
+	rest := text
+	switch {
+	case text[0] >= utf8.RuneSelf:
+		return 0
+	case hasFoldPrefix(rest, "http://"):
+		rest = rest[7:]
+	case hasFoldPrefix(rest, "https://"):
+		rest = rest[8:]
+	case hasFoldPrefix(rest, "www."):
+	case !bareHost(rest):
+		return 0
+	}
+	skipped := len(text) - len(rest)
+	if hasFoldPrefix(rest, "www.") {
+		rest, skipped = rest[4:], skipped+4
+	}
+	end := 0
+	hash := uint64(fnvOffset)
+	for end < len(rest) && hostByte(rest[end]) {
+		hash = (hash ^ uint64(lowerByte(rest[end]))) * fnvPrime
+		end++
+	}
+	if end == 0 {
+		return 0
+	}
+	host := rest[:end]
+	x.add(featureHost, hash, func() string { return strings.ToLower(host) })
+	if dot := strings.LastIndexByte(host, '.'); dot >= 0 {
+		x.add(featureHost, hashString(host[dot:]), func() string { return strings.ToLower(host[dot:]) })
+	}
+	for end < len(rest) && rest[end] > ' ' && rest[end] != '"' && rest[end] != '<' && rest[end] != '>' {
+		end++
+	}
+	x.runes = append(x.runes, '/', '/', ' ')
+	x.pair(1 << 41)
+	return skipped + end
+}
+
+// bareHost finds a host without a scheme: labels of ASCII letters with a point between, and a path or a known end.
+func bareHost(s string) bool {
+	end, dot := 0, -1
+	for end < len(s) && hostByte(s[end]) {
+		if s[end] == '.' {
+			dot = end
+		}
+		end++
+	}
+	if dot <= 0 || dot == end-1 || end-dot > 8 || end < len(s) && s[end] >= utf8.RuneSelf {
+		return false
+	}
+	top := s[dot+1 : end]
+	for i := range len(top) {
+		if c := lowerByte(top[i]); c < 'a' || c > 'z' {
+			return false
+		}
+	}
+	if end < len(s) && s[end] == '/' {
+		return true
+	}
+	switch strings.ToLower(top) {
+	case "com", "net", "org", "ru", "me", "io", "info", "biz", "xyz", "top", "shop", "site", "online", "club", "uk", "su", "ua", "by", "kz", "cc", "ly", "tk", "link", "live", "pro":
+		return true
+	}
+	return false
+}
+
+func hostByte(c byte) bool {
+	c = lowerByte(c)
+	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-'
+}
+
+func hasFoldPrefix(s, prefix string) bool {
+	return len(s) >= len(prefix) && lowerByte(s[0]) == prefix[0] && strings.EqualFold(s[:len(prefix)], prefix)
+}
+
+func lowerByte(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
+}

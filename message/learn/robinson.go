@@ -1,0 +1,136 @@
+package learn
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// robinson is the combination that the original system had: words alone, counted each time they come.
+//
+//	p = badness ÷ (badness + goodness), each the word's count over all words of its kind, at most 1
+//
+// of the words with |p−0.5| ≥ 0.1, clamped to 0.0001…0.9999, the strongest 2048 are joined: P = 1 − (Π(1−p))^(1/n),
+// Q = 1 − (Πp)^(1/n), and the score is (1 + (P−Q)/(P+Q)) / 2 (Gary Robinson, «A statistical approach to the spam
+// problem», Linux Journal 107).
+type robinson struct {
+	counts table
+	pool   sync.Pool // *[]uint64
+}
+
+const robinsonWords = 2048
+
+func newRobinson(maxFeatures int) *robinson {
+	m := &robinson{}
+	m.counts.init(maxFeatures)
+	m.pool.New = func() any { return new([]uint64) }
+	return m
+}
+
+func (m *robinson) Size() Size { return m.counts.measure() }
+
+// appendWords appends the hashes of the words of text, which are runs of letters, digits and _ without case. f gets each as
+// it stands.
+func appendWords(dst []uint64, text string, f func(word string)) []uint64 {
+	hash, from := uint64(fnvOffset), -1
+	for i, r := range text {
+		if isWordRune(r) {
+			if from < 0 {
+				from = i
+			}
+			hash = (hash ^ uint64(toLower(r))) * fnvPrime
+			continue
+		}
+		if from >= 0 {
+			dst = append(dst, mix64(hash)|1)
+			f(text[from:i])
+			hash, from = fnvOffset, -1
+		}
+	}
+	if from >= 0 {
+		dst = append(dst, mix64(hash)|1)
+		f(text[from:])
+	}
+	return dst
+}
+
+func (m *robinson) words(text string) (words *[]uint64) {
+	words, ok := m.pool.Get().(*[]uint64)
+	if !ok {
+		panic("BUG: the pool holds something else")
+	}
+	*words = appendWords((*words)[:0], text, func(string) {})
+	return words
+}
+
+func (m *robinson) Train(text string, good bool) {
+	words := m.words(text)
+	defer m.pool.Put(words)
+	m.counts.train(*words, good, uint64(len(*words)))
+}
+
+// probability returns how bad a word is; ok is false for one that says nothing.
+func (m *robinson) probability(word, totals uint64) (p float64, good, bad uint32, ok bool) {
+	good, bad = m.counts.get(word)
+	if good|bad == 0 {
+		return 0, 0, 0, false
+	}
+	goodness := min(1, float64(good)/max(1, float64(totals>>32)))
+	badness := min(1, float64(bad)/max(1, float64(uint32(totals))))
+	p = badness / (badness + goodness)
+	return max(0.0001, min(0.9999, p)), good, bad, math.Abs(p-0.5) >= 0.1
+}
+
+func (m *robinson) Score(text string) float64 {
+	words := m.words(text)
+	defer m.pool.Put(words)
+	slices.Sort(*words)
+	totals := m.counts.words.Load()
+	probabilities := make([]float64, 0, 64)
+	for _, w := range slices.Compact(*words) {
+		if p, _, _, ok := m.probability(w, totals); ok {
+			probabilities = append(probabilities, p)
+		}
+	}
+	if len(probabilities) == 0 {
+		return 0.5
+	}
+	if len(probabilities) > robinsonWords {
+		slices.SortFunc(probabilities, func(a, b float64) int { return cmp.Compare(math.Abs(b-0.5), math.Abs(a-0.5)) })
+		probabilities = probabilities[:robinsonWords]
+	}
+	var notBad, bad float64 // logarithms of the products
+	for _, p := range probabilities {
+		notBad += math.Log1p(-p)
+		bad += math.Log(p)
+	}
+	n := float64(len(probabilities))
+	p, q := 1-math.Exp(notBad/n), 1-math.Exp(bad/n)
+	return (1 + (p-q)/(p+q)) / 2
+}
+
+func (m *robinson) Explain(text string) []Spoke {
+	var tokens []string
+	words := appendWords(nil, text, func(w string) { tokens = append(tokens, strings.ToLower(w)) })
+	totals := m.counts.words.Load()
+	var out []Spoke
+	for i, w := range words {
+		if p, good, bad, ok := m.probability(w, totals); ok && !slices.Contains(tokens[:i], tokens[i]) {
+			out = append(out, Spoke{"word " + tokens[i], math.Log(p / (1 - p)), good, bad})
+		}
+	}
+	return strongest(out)
+}
+
+func (m *robinson) AppendState(dst []byte) []byte {
+	return m.counts.append(append(dst, stateVersion, 'r'))
+}
+
+func (m *robinson) LoadState(src []byte) error {
+	if len(src) < 2 || src[0] != stateVersion || src[1] != 'r' {
+		return ErrState
+	}
+	return m.counts.load(src[2:])
+}

@@ -1,0 +1,229 @@
+package rpc
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"antirobot/message"
+	"antirobot/rules"
+)
+
+// paramKind is the type of a parameter of the API.
+type paramKind uint8
+
+const (
+	kindAny paramKind = iota
+	kindString
+	kindBool
+	kindStruct
+	kindTime   // seconds since 1970, whole or not
+	kindNumber // a whole number
+)
+
+type paramSpec struct {
+	name     string
+	kind     paramKind
+	optional bool
+}
+
+// method is a command of the API.
+type method struct {
+	params []paramSpec
+	result []string // the fields that the result must have
+	open   bool     // needs no partner
+	run    func(c *call, ctx context.Context) (map[string]any, error)
+}
+
+// call is one request: its checked parameters and what they lead to.
+type call struct {
+	server *Server
+	params map[string]any
+	domain *message.Domain
+}
+
+func (c *call) text(name string) string {
+	s, _ := c.params[name].(string)
+	return s
+}
+
+// textOr returns a text parameter, or what it is if it was not given.
+func (c *call) textOr(name, otherwise string) string {
+	if s, ok := c.params[name].(string); ok {
+		return s
+	}
+	return otherwise
+}
+
+// methods returns all commands of the API.
+func methods() map[string]*method {
+	firewall := paramSpec{name: "firewall", kind: kindString}
+	text := paramSpec{name: "rules", kind: kindString}
+	model := paramSpec{name: "model", kind: kindString}
+	posted := paramSpec{name: "message", kind: kindStruct}
+	attribute := paramSpec{name: "text_attribute", kind: kindString, optional: true}
+	return map[string]*method{
+		"sf.info.version":    {result: []string{"version"}, open: true, run: (*call).version},
+		"sf.domain.list":     {result: []string{"properties"}, run: (*call).list},
+		"sf.domain.get":      {params: []paramSpec{{name: "name", kind: kindString}}, result: []string{"repr", "classname", "interfaces"}, run: (*call).get},
+		"sf.domain.children": {result: []string{"children"}, run: (*call).children},
+		"sf.message.input": {
+			params: []paramSpec{posted, {name: "debug", kind: kindBool, optional: true}},
+			result: []string{"result"}, run: (*call).input,
+		},
+		"sf.message.firewall.rules.get":   {params: []paramSpec{firewall}, result: []string{"rules"}, run: (*call).getRules},
+		"sf.message.firewall.rules.set":   {params: []paramSpec{firewall, text}, run: (*call).setRules},
+		"sf.message.firewall.rules.check": {params: []paramSpec{firewall, text}, run: (*call).checkRules},
+		"sf.message.log.fetch": {
+			params: []paramSpec{
+				{name: "log", kind: kindString},
+				{name: "first", kind: kindTime, optional: true},
+				{name: "last", kind: kindTime, optional: true},
+				{name: "firstID", kind: kindNumber, optional: true},
+			},
+			result: []string{"entries"}, run: (*call).fetch,
+		},
+		"sf.model.classify": {params: []paramSpec{model, posted, attribute}, result: []string{"marker"}, run: (*call).classify},
+		"sf.model.train":    {params: []paramSpec{model, posted, {name: "marker", kind: kindString}, attribute}, run: (*call).train},
+	}
+}
+
+func (c *call) version(context.Context) (map[string]any, error) {
+	return map[string]any{"version": c.server.deps.Version}, nil
+}
+
+func (c *call) list(context.Context) (map[string]any, error) {
+	return map[string]any{"properties": texts(c.domain.List())}, nil
+}
+
+func (c *call) children(context.Context) (map[string]any, error) {
+	return map[string]any{"children": texts(c.domain.Children())}, nil
+}
+
+func (c *call) get(context.Context) (map[string]any, error) {
+	p, ok := c.domain.Get(c.text("name"))
+	if !ok {
+		return nil, message.NoProperty(c.text("name"))
+	}
+	repr, class, interfaces := message.Describe(c.text("name"), p)
+	return map[string]any{"repr": repr, "classname": class, "interfaces": texts(interfaces)}, nil
+}
+
+func texts(s []string) []any {
+	out := make([]any, len(s))
+	for i := range s {
+		out[i] = s[i]
+	}
+	return out
+}
+
+func (c *call) input(ctx context.Context) (map[string]any, error) {
+	values, _ := c.params["message"].(map[string]any)
+	debug, _ := c.params["debug"].(bool)
+	o, err := c.server.deps.System.Judge(ctx, c.domain, values, debug)
+	if err != nil {
+		return nil, err
+	}
+	result := map[string]any{"result": o.Decision}
+	if debug {
+		result["log"] = o.Log
+	}
+	return result, nil
+}
+
+func (c *call) getRules(context.Context) (map[string]any, error) {
+	f, err := c.domain.Firewall(c.text("firewall"))
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"rules": f.Rules()}, nil
+}
+
+func (c *call) setRules(ctx context.Context) (map[string]any, error) {
+	return map[string]any{}, c.server.deps.System.SetRules(ctx, c.domain, c.text("firewall"), c.text("rules"))
+}
+
+func (c *call) checkRules(context.Context) (map[string]any, error) {
+	f, err := c.domain.Firewall(c.text("firewall"))
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{}, f.Check(c.text("rules"))
+}
+
+// bound turns seconds into a bound. Entries tell whole seconds, so a whole one means all of it.
+func bound(v any, last bool) time.Time {
+	switch n := v.(type) {
+	case int64:
+		n = max(0, min(n, math.MaxInt64/int64(time.Second)-1))
+		if last {
+			return time.Unix(n+1, -1)
+		}
+		return time.Unix(n, 0)
+	case float64:
+		n = max(0, min(n, math.MaxInt64/float64(time.Second)-1))
+		whole, fraction := math.Modf(n)
+		if fraction == 0 {
+			return bound(int64(whole), last)
+		}
+		return time.Unix(int64(whole), int64(fraction*float64(time.Second)))
+	default:
+		return time.Time{}
+	}
+}
+
+func (c *call) fetch(ctx context.Context) (map[string]any, error) {
+	r := message.Range{First: bound(c.params["first"], false), Last: bound(c.params["last"], true)}
+	r.FirstID, _ = wholeNumber(c.params["firstID"])
+	entries, err := c.server.deps.System.Fetch(ctx, c.domain, c.text("log"), r)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]any, len(entries))
+	for i, e := range entries {
+		out[i] = map[string]any{"id": e.ID, "when": e.When.Unix(), "tags": texts(e.Tags), "message": e.Message.Values()}
+	}
+	return map[string]any{"entries": out}, nil
+}
+
+// sample returns the model and the text that a request is about.
+func (c *call) sample() (*message.Model, string, error) {
+	m, err := c.domain.Model(c.text("model"))
+	if err != nil {
+		return nil, "", err
+	}
+	values, _ := c.params["message"].(map[string]any)
+	sample, err := c.domain.Read(values)
+	if err != nil {
+		return nil, "", err
+	}
+	name := c.textOr("text_attribute", "text")
+	v, ok := sample.Attribute(name)
+	if !ok {
+		return nil, "", rules.Faultf(message.CodeAttribute, "the message has no attribute %q", rules.Clip(name, 64))
+	}
+	if v.Kind != rules.Text {
+		return nil, "", rules.Faultf(message.CodeType, "the attribute %s is of type %s, not Text", name, v.Kind)
+	}
+	return m, v.Text, nil
+}
+
+func (c *call) classify(context.Context) (map[string]any, error) {
+	m, text, err := c.sample()
+	if err != nil {
+		return nil, err
+	}
+	marker := "bad"
+	if m.Good(text) {
+		marker = "good"
+	}
+	return map[string]any{"marker": marker}, nil
+}
+
+func (c *call) train(ctx context.Context) (map[string]any, error) {
+	m, text, err := c.sample()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{}, c.server.deps.System.Train(ctx, m, text, c.text("marker") == "good")
+}

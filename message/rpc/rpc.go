@@ -1,0 +1,119 @@
+// Package rpc is the API of the message firewall: SpamFighter's methods over JSON-RPC and XML-RPC, without a server.
+//
+// Invariants:
+//  1. A request reaches what its partner owns, and nothing else.
+//  2. Bodies are read strictly and within bounds; an error has one of the codes that clients know.
+//  3. A panic in a method is an answer, never the end of the gateway.
+package rpc
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/message"
+	"antirobot/rules"
+)
+
+// Deps is what a Server is given.
+type Deps struct {
+	System     *message.System
+	Log        zerolog.Logger
+	Metrics    *metrics.Set // nil: a set of its own
+	Version    string       // what sf.info.version answers
+	MaxRequest int64        // bytes of a request
+}
+
+// Server answers requests of the API. Safe for concurrent use.
+type Server struct {
+	deps    Deps
+	methods map[string]*method
+	failed  map[int]*metrics.Counter // by code
+	refused *metrics.Counter         // requests without a partner
+}
+
+// New returns a Server.
+func New(d Deps) *Server {
+	if d.Metrics == nil {
+		d.Metrics = metrics.NewSet()
+	}
+	s := &Server{deps: d, methods: methods(), failed: make(map[int]*metrics.Counter)}
+	s.refused = d.Metrics.GetOrCreateCounter(`antirobot_message_refused_total`)
+	for _, code := range []int{
+		message.CodeMissing, message.CodeCommand, message.CodeUnknown, message.CodeType, message.CodeAuthorisation,
+		message.CodeDomain, message.CodeProperty, rules.CodeLabel, message.CodeModel, message.CodeAttribute,
+		message.CodeFirewall, message.CodeSyntax, message.CodeLog, message.CodeUnexpected, message.CodeResult,
+	} {
+		s.failed[code] = d.Metrics.GetOrCreateCounter(fmt.Sprintf(`antirobot_message_errors_total{code="%d"}`, code))
+	}
+	return s
+}
+
+// Codec is a way to write requests and answers.
+type Codec uint8
+
+// The two codecs, as they are at /api/json/ and /api/xml/.
+const (
+	JSON Codec = iota
+	XML
+)
+
+const (
+	maxDepth  = 32     // of values in values
+	maxValues = 20_000 // of one request
+)
+
+// request is a decoded request.
+type request struct {
+	method string
+	params map[string]any // string, bool, int64, float64, nil, []byte, []any, map[string]any
+	id     []byte         // JSON, as it came
+}
+
+// Serve answers one request of the API. It needs no server: body is what was posted, and the answer's status,
+// content type and body are returned. Errors of the API come with status 200, as clients of the protocols expect; what
+// is no request at all gets a fault too.
+func (s *Server) Serve(ctx context.Context, codec Codec, body []byte, auth Auth) (status int, contentType string, answer []byte) {
+	if int64(len(body)) > s.deps.MaxRequest {
+		fault := rules.Faultf(message.CodeUnexpected, "the request has %d bytes, more than %d", len(body), s.deps.MaxRequest)
+		return s.answer(http.StatusRequestEntityTooLarge, codec, request{}, nil, s.faultOf("", fault))
+	}
+	decode := decodeJSON
+	if codec == XML {
+		decode = decodeXML
+	}
+	req, err := decode(body)
+	if err != nil {
+		return s.answer(http.StatusOK, codec, req, nil, s.faultOf("", err))
+	}
+	result, err := s.guarded(ctx, req, auth)
+	if err != nil {
+		return s.answer(http.StatusOK, codec, req, nil, s.faultOf(req.method, err))
+	}
+	return s.answer(http.StatusOK, codec, req, result, nil)
+}
+
+// guarded runs a request and turns a panic into an error: one message must not end the gateway.
+func (s *Server) guarded(ctx context.Context, req request, auth Auth) (result map[string]any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return s.invoke(ctx, req.method, req.params, auth)
+}
+
+func (s *Server) answer(status int, codec Codec, req request, result map[string]any, fault *rules.Fault) (int, string, []byte) {
+	if codec == XML {
+		return status, "text/xml; charset=utf-8", encodeXML(result, fault)
+	}
+	return status, "application/json; charset=utf-8", encodeJSON(req.id, result, fault)
+}
+
+// badRequest is the fault of what can't be decoded.
+func badRequest(format string, args ...any) error {
+	return rules.Faultf(message.CodeUnexpected, format, args...)
+}

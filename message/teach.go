@@ -1,0 +1,79 @@
+package message
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"antirobot/rules"
+)
+
+// Train learns a text here and tells the other gateways.
+func (s *System) Train(ctx context.Context, m *Model, text string, good bool) error {
+	record, err := m.Train(ctx, text, good, s.deps.Now())
+	if err != nil {
+		return err
+	}
+	return s.tell(ctx, change{Component: m.prefix, Text: &record})
+}
+
+// Fetch returns the entries of a range of a domain's log, as many as the configuration allows at once.
+func (s *System) Fetch(ctx context.Context, d *Domain, log string, r Range) ([]Entry, error) {
+	l, err := d.Log(log)
+	if err != nil {
+		return nil, err
+	}
+	r.Limit = min(cmp.Or(r.Limit, s.cfg.MaxFetch), s.cfg.MaxFetch)
+	return l.Fetch(ctx, r)
+}
+
+// Search returns the entries of a domain's log that fit a query; an empty name is messageLog.
+func (s *System) Search(ctx context.Context, d *Domain, log string, q Query) ([]Entry, error) {
+	l, err := d.Log(cmp.Or(log, "messageLog"))
+	if err != nil {
+		return nil, err
+	}
+	q.Limit = min(cmp.Or(q.Limit, s.cfg.MaxFetch), s.cfg.MaxFetch)
+	return l.Search(ctx, q)
+}
+
+// Marking says what a moderator marks: the names are of properties, and of the attribute with the text; empty ones are
+// messageLog, model and text.
+type Marking struct {
+	Log, Model, Attribute string
+	ID                    int64 // of the log's entry
+	Good                  bool
+}
+
+// Mark trains a model with a message of a log: what a moderator says of it. It reports false if the same was said
+// before; it is learnt once.
+func (s *System) Mark(ctx context.Context, d *Domain, k Marking) (learnt bool, err error) {
+	l, err := d.Log(cmp.Or(k.Log, "messageLog"))
+	if err != nil {
+		return false, err
+	}
+	m, err := d.Model(cmp.Or(k.Model, "model"))
+	if err != nil {
+		return false, err
+	}
+	entries, err := l.Fetch(ctx, Range{FirstID: k.ID})
+	if err != nil {
+		return false, err
+	}
+	at := slices.IndexFunc(entries, func(e Entry) bool { return e.ID == k.ID })
+	if at < 0 {
+		return false, rules.Faultf(CodeProperty, "the log has no entry %d", k.ID)
+	}
+	attribute := cmp.Or(k.Attribute, "text")
+	v, ok := entries[at].Message.Attribute(attribute)
+	if !ok || v.Kind != rules.Text {
+		return false, rules.Faultf(CodeAttribute, "entry %d has no text %q", k.ID, attribute)
+	}
+	once := fmt.Appendf(nil, "%smarked/%d/%s/%s/%t", l.prefix, k.ID, m.prefix, attribute, k.Good)
+	if first, err := s.deps.Store.Spend(ctx, once, l.chunk*time.Duration(l.numChunks)+time.Hour); err != nil || !first {
+		return false, err
+	}
+	return true, s.Train(ctx, m, v.Text, k.Good)
+}

@@ -1,0 +1,122 @@
+package requestrules
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"antirobot/rules"
+	"antirobot/verdict"
+)
+
+// ServiceConfig is the rules over the requests of a service. It is inherited default → service → path.
+type ServiceConfig struct {
+	Text string `mapstructure:"text"` // the rules; empty: none, or those of File
+	File string `mapstructure:"file"`
+	// Answers says what follows from each decision, Otherwise from one that is not among them.
+	Answers   []verdict.AnswerConfig `mapstructure:"answers"`
+	Otherwise string                 `mapstructure:"otherwise"`
+	OnError   string                 `mapstructure:"on_error"` // what follows when the rules fail or take too long
+	Time      time.Duration          `mapstructure:"time"`     // of one judgement
+}
+
+// DefaultServiceConfig returns no rules, and answers for the usual decisions.
+func DefaultServiceConfig() ServiceConfig {
+	return ServiceConfig{
+		Answers: verdict.DefaultAnswers(), Otherwise: "captcha", OnError: "pass", Time: 20 * time.Millisecond,
+	}
+}
+
+// Validate returns every problem that can be seen without the rules' file and without knowing the lists.
+func (c *ServiceConfig) Validate() error {
+	_, err := verdict.NewAnswers(c.Answers, c.Otherwise)
+	errs := []error{err}
+	if _, ok := verdict.ParseAction(c.OnError); !ok {
+		errs = append(errs, fmt.Errorf("on_error: %.40q is no action", c.OnError))
+	}
+	if c.Time < 100*time.Microsecond || c.Time > 10*time.Second {
+		errs = append(errs, fmt.Errorf("time: %v is not between 100µs and 10s", c.Time))
+	}
+	switch {
+	case c.Text != "" && c.File != "":
+		errs = append(errs, errors.New("file: give one of text and file"))
+	case c.Text != "":
+		_, err := rules.Compile(c.Text, c.options(&Names{}, nil))
+		errs = append(errs, inText(err))
+	}
+	return errors.Join(errs...)
+}
+
+// Names are what rules may call by name: nil Lists are not known, and without Formulas any name compiles.
+type Names struct {
+	Lists    []string
+	Formulas rules.Formulas
+}
+
+func inText(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("text: %w", err)
+}
+
+// Check compiles the rules, of the file if they are in one, with the names that there are.
+func (c *ServiceConfig) Check(names *Names) error {
+	_, err := c.compile(names, nil)
+	return err
+}
+
+// Warnings returns what is allowed but was hardly meant.
+func (c *ServiceConfig) Warnings(names *Names) []string {
+	p, err := c.compile(names, nil)
+	if err != nil || p == nil {
+		return nil
+	}
+	var out []string
+	for _, w := range p.Warnings() {
+		out = append(out, w.Error())
+	}
+	return out
+}
+
+// Parts are what rules over requests can use: there is no message to log or to learn from.
+const Parts = rules.PartStorages | rules.PartCounters | rules.PartLists | rules.PartFormulas
+
+func (c *ServiceConfig) options(names *Names, now func() time.Time) rules.Options {
+	o := rules.DefaultOptions()
+	o.Parts, o.Now, o.Lists, o.Formulas = Parts, now, names.Lists, names.Formulas
+	o.Limits.Time = c.Time
+	return o
+}
+
+// maxFile bounds what is read of a file of rules; far more than rules may have.
+const maxFile = 4 << 20
+
+// compile returns nil for no rules.
+func (c *ServiceConfig) compile(names *Names, now func() time.Time) (*rules.Program, error) {
+	o := c.options(names, now)
+	if c.Text != "" {
+		p, err := rules.Compile(c.Text, o)
+		return p, inText(err)
+	}
+	if c.File == "" {
+		return nil, nil //nolint:nilnil // no rules are no error
+	}
+	f, err := os.Open(c.File)
+	if err != nil {
+		return nil, fmt.Errorf("file: %w", err)
+	}
+	defer func() { _ = f.Close() }()
+	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	if err != nil {
+		return nil, fmt.Errorf("file: %w", err)
+	}
+	p, err := rules.Compile(string(text), o)
+	var wrong *rules.SyntaxError
+	if errors.As(err, &wrong) {
+		return nil, fmt.Errorf("file: %s: %w", c.File, wrong)
+	}
+	return p, err
+}

@@ -1,0 +1,195 @@
+// Package requestrules judges requests by the rules of their service.
+//
+// Invariants:
+//  1. A service without rules has no Service here: its requests do not get here.
+//  2. Rules that ask memory alone allocate nothing once warm; what may wait for the store is bounded by the
+//     configured time, and a failure is answered as the configuration says, counted and logged.
+//  3. What is borrowed from a request is read during its run only.
+//  4. A request that is looked at a second time (Service.Watch) is judged and counted nowhere.
+package requestrules
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/identity"
+	"antirobot/request"
+	"antirobot/rules"
+	"antirobot/rules/sources"
+	"antirobot/store"
+	"antirobot/verdict"
+)
+
+// Deps is what an Engine works with. Store, Counters, Lists and Metrics are required.
+type Deps struct {
+	Store    store.Store
+	Counters rules.CounterSource
+	Lists    sources.NetworkLists
+	Now      func() time.Time
+	Log      zerolog.Logger
+	Metrics  *metrics.Set
+}
+
+// Config bounds what rules keep.
+type Config struct {
+	MaxEntries int // of the storage in memory, all services together
+}
+
+// DefaultConfig returns the defaults.
+func DefaultConfig() Config { return Config{MaxEntries: 1 << 20} }
+
+// Validate returns what is wrong with c.
+func (c *Config) Validate() error {
+	if c.MaxEntries < 1 {
+		return fmt.Errorf("max_entries: %d leaves no room", c.MaxEntries)
+	}
+	return nil
+}
+
+// Engine runs the rules of all services. What they count lives as long as it does, over reloads of the rules. Safe for
+// concurrent use; it has no goroutine.
+type Engine struct {
+	deps Deps
+	// The storages: one in the memory of this gateway, and one in the store, which gateways may share.
+	memory, kept sources.Storage
+
+	mu      sync.Mutex
+	metrics map[string]*counts // by service
+
+	runs sync.Pool
+	said atomic.Int64 // when a failure was last logged, unix seconds
+}
+
+type counts struct {
+	actions [verdict.Actions]*metrics.Counter
+	failed  *metrics.Counter
+}
+
+// New returns an Engine.
+func New(cfg Config, d Deps) (*Engine, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	e := &Engine{
+		deps: d, metrics: make(map[string]*counts),
+		memory: sources.NewMemoryStorage(d.Now, cfg.MaxEntries), kept: sources.NewStoreStorage(d.Store, "rules/"),
+	}
+	e.runs.New = func() any { return newRun(e) }
+	return e, nil
+}
+
+// Ruleset makes the rules of a service or of a path of it, with the names that there are; nil for none.
+func (e *Engine) Ruleset(name string, c ServiceConfig, names *Names) (*Ruleset, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	p, err := c.compile(names, e.deps.Now)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	s := &Ruleset{engine: e, name: name, program: p, time: c.Time, count: e.counts(name)}
+	s.answers, err = verdict.NewAnswers(c.Answers, c.Otherwise)
+	s.onError, _ = verdict.ParseAction(c.OnError)
+	s.waits = p.Needs()&rules.PartCounters != 0 || p.Needs()&rules.PartStorages != 0 && usesStore(p)
+	return s, err
+}
+
+// usesStore reports whether a statement names the storage that is in the store.
+func usesStore(p *rules.Program) bool {
+	for _, s := range p.Script().Statements {
+		for _, a := range s.Params {
+			if a.Name.Text == "storage" && a.Value.Text == storageKept {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (e *Engine) counts(service string) *counts {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if c := e.metrics[service]; c != nil {
+		return c
+	}
+	c := &counts{failed: e.deps.Metrics.GetOrCreateCounter(fmt.Sprintf(`antirobot_rules_failures_total{service=%q}`, service))}
+	for a := range c.actions {
+		c.actions[a] = e.deps.Metrics.GetOrCreateCounter(
+			fmt.Sprintf(`antirobot_rules_total{service=%q,action=%q}`, service, verdict.RuleAction(a)))
+	}
+	e.metrics[service] = c
+	return c
+}
+
+// Ruleset is the rules of one service. It is immutable and safe for concurrent use.
+type Ruleset struct {
+	engine  *Engine
+	name    string
+	program *rules.Program
+	answers *verdict.Answers
+	onError verdict.RuleAction
+	time    time.Duration
+	waits   bool // a rule may ask the store
+	count   *counts
+}
+
+// Judge is verdict.Rules.
+func (s *Ruleset) Judge(r *verdict.Ruling, v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict) {
+	j := s.run(v, id, vs, so, false)
+	err := s.do(context.Background(), j)
+	r.Take(s.program, &j.run)
+	s.conclude(r, err, vs.Watch)
+	j.end()
+}
+
+// Trace judges a request and returns what each statement did, beside the ruling.
+func (s *Ruleset) Trace(v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict) *verdict.Ruling {
+	j := s.run(v, id, vs, so, true)
+	err := s.do(context.Background(), j)
+	r := new(verdict.Ruling)
+	r.Take(s.program, &j.run)
+	s.conclude(r, err, vs.Watch)
+	j.end()
+	return r
+}
+
+func (s *Ruleset) do(ctx context.Context, j *run) error {
+	if s.waits {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.time)
+		defer cancel()
+	}
+	return s.program.Run(ctx, &j.env, &j.run)
+}
+
+func (s *Ruleset) conclude(r *verdict.Ruling, err error, watch bool) {
+	if err != nil {
+		r.Failed, r.Decision, r.Action = err.Error(), "", s.onError
+		s.failed(err)
+	} else {
+		r.Action = s.answers.Of(r.Decision)
+	}
+	if !watch {
+		s.count.actions[r.Action].Inc()
+	}
+}
+
+// failedEvery is how often failures are logged.
+const failedEvery = 10 * time.Second
+
+func (s *Ruleset) failed(err error) {
+	s.count.failed.Inc()
+	now, last := s.engine.deps.Now().Unix(), s.engine.said.Load()
+	if now-last >= int64(failedEvery/time.Second) && s.engine.said.CompareAndSwap(last, now) {
+		s.engine.deps.Log.Warn().Err(err).Str("service", s.name).Stringer("answer", s.onError).Msg("the rules over requests failed")
+	}
+}
