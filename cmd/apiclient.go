@@ -24,9 +24,18 @@ type apiClient struct {
 
 func (c *apiClient) register(cmd *cobra.Command) {
 	p := cmd.PersistentFlags()
-	p.StringVar(&c.admin, "admin", "127.0.0.1:9090", "`ADDR` of the private listener, or its URL")
-	p.StringVar(&c.dataDir, "data-dir", config.Default().DataDir, "the data `DIR` of the gateway, where its token is")
+	p.StringVar(&c.admin, "admin", fromEnvironment("admin.listen", "127.0.0.1:9090"), "`ADDR` of the private listener, or its URL")
+	p.StringVar(&c.dataDir, "data-dir", fromEnvironment("data_dir", config.Default().DataDir), "the data `DIR` of the gateway, where its token is")
 	p.StringVar(&c.tokenFile, "token-file", "", "`FILE` with the token (default: admin.token in the data directory)")
+}
+
+// fromEnvironment is the value that the environment gives a key of the configuration, or the default: so that a command
+// beside a gateway that is set up so finds it.
+func fromEnvironment(key, otherwise string) string {
+	if v := os.Getenv(config.VariableOf(key)); v != "" {
+		return v
+	}
+	return otherwise
 }
 
 // apiTimeout bounds a call; the gateway gives up after thirty seconds itself.

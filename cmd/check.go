@@ -3,6 +3,7 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,45 +12,61 @@ import (
 )
 
 func checkConfigCommand() *cobra.Command {
-	var file string
 	cmd := &cobra.Command{
-		Use:   "check-config FILE",
-		Short: "Check a configuration file and say everything that is wrong in it",
-		Long: `Check a configuration file without starting anything. All problems are printed at once, each with
-the path of its key and its line; the exit status is then 1. Certificates, keys, logos and page
-directories that it names are read too.
+		Use:   "check-config [FILE]",
+		Short: "Check a configuration and say everything that is wrong in it",
+		Long: `Check a configuration without starting anything: the file, under the environment and the flags that serve
+would be given. All problems are printed at once, each with the path of its key and its line, variable
+or flag; the exit status is then 1. Certificates, keys, logos and page directories that it names are
+read too. For each key that is set outside of the file it says by what.
 
 Warnings do not fail the check: they name what is allowed but deserves a second thought.`,
 		Example: `  antirobot check-config antirobot.yaml
-  antirobot check-config --config /etc/antirobot/config.yaml`,
-		Args: func(_ *cobra.Command, args []string) error {
-			switch {
-			case len(args) == 1 && file == "":
-				file = args[0]
-			case len(args) > 0:
+  ANTIROBOT_LISTEN=:80 antirobot check-config --config /etc/antirobot/config.yaml --log-level debug`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 1 || len(args) == 1 && cmd.Flags().Changed("config") {
 				return errors.New("one file at a time: antirobot check-config FILE")
-			case file == "":
-				return errors.New("which file? antirobot check-config FILE")
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return checkConfig(cmd, file) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			named := ""
+			if len(args) == 1 {
+				named = args[0]
+			}
+			sources, err := sourcesOf(cmd.Flags(), named)
+			if err != nil {
+				return err
+			}
+			if checkUpstreams(cmd.Flags(), sources) != nil && sources.File == "" {
+				return fmt.Errorf("which file? antirobot check-config FILE; there is none at %s", strings.Join(config.SearchPath, " or "))
+			}
+			return checkConfig(cmd, sources)
+		},
 	}
-	cmd.Flags().StringVarP(&file, "config", "c", "", "the `FILE`, as for serve")
+	registerServeFlags(cmd.Flags())
 	return cmd
 }
 
-func checkConfig(cmd *cobra.Command, file string) error {
-	cfg, err := config.Read(file, nil)
+func checkConfig(cmd *cobra.Command, sources *config.Sources) error {
+	cfg, err := sources.Read()
 	if err != nil {
 		return err
 	}
+	name := sources.File
+	if name == "" {
+		name = "the configuration"
+	}
 	if err := cfg.CheckFiles(); err != nil {
-		return &config.Error{File: file, Problems: settings.Problems(err)}
+		return &config.Error{File: name, Problems: settings.Problems(err)}
 	}
+	out := cmd.OutOrStdout()
 	for _, w := range cfg.Warnings() {
-		fmt.Fprintf(cmd.OutOrStdout(), "warning: %s\n", w)
+		fmt.Fprintf(out, "warning: %s\n", w)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: good, %s\n", file, config.Count(len(cfg.Resolved), "service"))
+	for _, o := range cfg.Origins {
+		fmt.Fprintln(out, o)
+	}
+	fmt.Fprintf(out, "%s: good, %s\n", name, config.Count(len(cfg.Resolved), "service"))
 	return nil
 }

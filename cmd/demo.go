@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"antirobot/config"
 	"antirobot/demo"
@@ -20,7 +21,6 @@ import (
 )
 
 func demoCommand() *cobra.Command {
-	f := serveFlags{listen: []string{"127.0.0.1:8080"}, admin: "127.0.0.1:9090", dataDir: "var/demo"}
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the gateway before a small built-in site, and try everything",
@@ -31,17 +31,25 @@ of client gets. Nothing outside of this machine can reach it by default.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
-			return runDemo(ctx, &f)
+			return runDemo(ctx, keyFlags(cmd.Flags()))
 		},
 	}
 	p := cmd.Flags()
-	p.StringSliceVarP(&f.listen, "listen", "l", f.listen, "`ADDR` to serve visitors on")
-	p.StringVar(&f.admin, "admin", f.admin, "`ADDR` of the private listener")
-	p.StringVar(&f.dataDir, "data-dir", f.dataDir, "`DIR` for keys and the store")
-	p.StringVar(&f.testAnswer, "captcha-test-answer", "", "every challenge asks for these `DIGITS`")
-	p.StringVar(&f.logLevel, "log-level", "warn", "debug, info, warn or error")
+	p.StringSliceP("listen", "l", []string{demoListen}, "`ADDR` to serve visitors on")
+	p.String("admin", demoAdmin, "`ADDR` of the private listener")
+	p.String("data-dir", demoDataDir, "`DIR` for keys and the store")
+	p.String("captcha-test-answer", "", "every challenge asks for these `DIGITS`")
+	p.String("log-level", demoLogLevel, "debug, info, warn or error")
 	return cmd
 }
+
+// Where the demo runs if nothing else is said.
+const (
+	demoListen   = "127.0.0.1:8080"
+	demoAdmin    = "127.0.0.1:9090"
+	demoDataDir  = "var/demo"
+	demoLogLevel = "warn"
+)
 
 // The demo's partner of the XML search, and the cookie that the site signs for its visitors.
 const (
@@ -52,6 +60,10 @@ const (
 // demoSettings is the configuration of the demo over the defaults: what the site's pages show.
 func demoSettings(upstream string, key []byte) map[string]any {
 	return map[string]any{
+		"listen":   []any{map[string]any{"address": demoListen}},
+		"admin":    map[string]any{"listen": demoAdmin},
+		"data_dir": demoDataDir,
+		"log":      map[string]any{"level": demoLogLevel},
 		"identity": map[string]any{"trusted_proxies": []any{"127.0.0.1", "::1"}},
 		"services": []any{map[string]any{
 			"name":     "demo",
@@ -132,20 +144,21 @@ func teachDemo(ctx context.Context, s *message.System) error {
 	return nil
 }
 
-func runDemo(ctx context.Context, f *serveFlags) error {
+func runDemo(ctx context.Context, flags map[string]*pflag.Flag) error {
 	site, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
 	key := fmt.Appendf(nil, "%x", spravka.NewID())
-	f.read = func() (*config.Config, error) {
-		return config.Decode(demoSettings("http://"+site.Addr().String(), key), f.override)
+	read := func() (*config.Config, error) {
+		s := config.Sources{Values: demoSettings("http://"+site.Addr().String(), key), Environment: true, Flags: flags}
+		return s.Read()
 	}
-	cfg, err := f.read()
+	cfg, err := read()
 	if err != nil {
 		return err
 	}
-	a, err := gateway.New(cfg, version, f.read)
+	a, err := gateway.New(cfg, version, read)
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,7 @@ only after their own reload.`,
 		},
 	}
 	cmd.PersistentFlags().StringVar(&file, "file", "", "the ring's `FILE` (default: keys.json in the data directory)")
-	cmd.PersistentFlags().StringVar(&dataDir, "data-dir", config.Default().DataDir, "the data `DIR`")
+	cmd.PersistentFlags().StringVar(&dataDir, "data-dir", fromEnvironment("data_dir", config.Default().DataDir), "the data `DIR`")
 	cmd.PersistentFlags().StringVar(&shared.store, "store", "", "`URL` of the shared store that holds the ring")
 	cmd.PersistentFlags().StringVar(&shared.secretFile, "secret-file", "", "`FILE` with the secret that it is wrapped with")
 	path := func() string {

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -9,95 +10,73 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"antirobot/config"
 	"antirobot/gateway"
-	"antirobot/settings"
 )
 
-// serveFlags are the flags that `serve` and `demo` share; each overrides the key of the file that its help names.
-type serveFlags struct {
-	config         string
-	listen         []string
-	admin          string
-	upstreams      []string
-	dataDir        string
-	trustedProxies []string
-	testAnswer     string
-	logLevel       string
-	store          string
-	secretFile     string
-
-	read func() (*config.Config, error) // the configuration as it stands now, under the flags
+// flagKeys are the flags of `serve` and the key that each sets.
+var flagKeys = map[string]string{
+	"listen": "listen", "admin": "admin.listen", "upstream": "defaults.upstream.urls", "store": "store.url",
+	"secret-file": "keys.secret_file", "data-dir": "data_dir", "trusted-proxies": "identity.trusted_proxies",
+	"captcha-test-answer": "captcha.test_answer", "log-level": "log.level",
 }
 
-func (f *serveFlags) register(cmd *cobra.Command) {
-	p := cmd.Flags()
-	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` (YAML); without it one service is protected with all defaults")
-	p.StringSliceVarP(&f.listen, "listen", "l", nil, "`ADDR` to serve visitors on, e.g. :8080; may be repeated (listen)")
-	p.StringVar(&f.admin, "admin", "", "`ADDR` of the private listener, e.g. 127.0.0.1:8081 (admin.listen)")
-	p.StringSliceVarP(&f.upstreams, "upstream", "u", nil, "`URL` of the service, e.g. http://127.0.0.1:3000; may be repeated (defaults.upstream.urls)")
-	p.StringVar(&f.store, "store", "", "`URL` of the store: empty for the one in the data directory, memory:, redis://HOST, rediss://HOST or redis-cluster://HOST,HOST (store.url)")
-	p.StringVar(&f.secretFile, "secret-file", "", "`FILE` with the secret that wraps the key ring in a shared store (keys.secret_file)")
-	p.StringVar(&f.dataDir, "data-dir", "", "`DIR` for keys, the store and copies of lists (data_dir)")
-	p.StringSliceVar(&f.trustedProxies, "trusted-proxies", nil, "networks, `CIDR,…`, whose X-Forwarded-For is believed (identity.trusted_proxies)")
-	p.StringVar(&f.testAnswer, "captcha-test-answer", "", "every challenge asks for these `DIGITS`: for end-to-end tests only (captcha.test_answer)")
-	p.StringVar(&f.logLevel, "log-level", "", "debug, info, warn or error (log.level)")
+// registerServeFlags adds the flags that `serve` and `check-config` share; the help of each names its key.
+func registerServeFlags(p *pflag.FlagSet) {
+	p.StringP("config", "c", "", "configuration `FILE` (YAML); without it ./antirobot.yaml or /etc/antirobot/antirobot.yaml, if there is one")
+	p.StringSliceP("listen", "l", nil, "`ADDR` to serve visitors on, e.g. :8080; may be repeated (listen)")
+	p.String("admin", "", "`ADDR` of the private listener, e.g. 127.0.0.1:8081 (admin.listen)")
+	p.StringSliceP("upstream", "u", nil, "`URL` of the service, e.g. http://127.0.0.1:3000; may be repeated (defaults.upstream.urls)")
+	p.String("store", "", "`URL` of the store: empty for the one in the data directory, memory:, redis://HOST, rediss://HOST or redis-cluster://HOST,HOST (store.url)")
+	p.String("secret-file", "", "`FILE` with the secret that wraps the key ring in a shared store (keys.secret_file)")
+	p.String("data-dir", "", "`DIR` for keys, the store and copies of lists (data_dir)")
+	p.StringSlice("trusted-proxies", nil, "networks, `CIDR,…`, whose X-Forwarded-For is believed (identity.trusted_proxies)")
+	p.String("captcha-test-answer", "", "every challenge asks for these `DIGITS`: for end-to-end tests only (captcha.test_answer)")
+	p.String("log-level", "", "debug, info, warn or error (log.level)")
 }
 
-// override writes the flags that were given over cfg.
-func (f *serveFlags) override(cfg *config.Config) {
-	if len(f.listen) > 0 {
-		cfg.Listen = nil
-		for _, a := range f.listen {
-			cfg.Listen = append(cfg.Listen, config.Listener{Address: a})
-		}
+// keyFlags returns the flags of p by the key that they set.
+func keyFlags(p *pflag.FlagSet) map[string]*pflag.Flag {
+	flags := map[string]*pflag.Flag{}
+	for name, key := range flagKeys {
+		flags[key] = p.Lookup(name)
 	}
-	if f.admin != "" {
-		cfg.Admin.Listen = f.admin
-	}
-	if len(f.upstreams) > 0 {
-		cfg.OverrideUpstreams(f.upstreams)
-	}
-	if f.dataDir != "" {
-		cfg.DataDir = f.dataDir
-	}
-	if f.store != "" {
-		cfg.Store.URL = f.store
-	}
-	if f.secretFile != "" {
-		cfg.Keys.SecretFile, cfg.Keys.SecretEnv = f.secretFile, ""
-	}
-	if len(f.trustedProxies) > 0 {
-		cfg.Identity.TrustedProxies = f.trustedProxies
-	}
-	if f.testAnswer != "" {
-		cfg.Captcha.TestAnswer = f.testAnswer
-	}
-	if f.logLevel != "" {
-		cfg.Log.Level = f.logLevel
-	}
+	return flags
 }
 
-func (f *serveFlags) check() error {
-	for _, c := range f.trustedProxies {
-		if _, err := settings.ParseNetwork(c); err != nil {
-			return fmt.Errorf("--trusted-proxies: %w", err)
-		}
+// sourcesOf returns where the configuration of a command line comes from: its flags, the environment, and the file that
+// it names or that is found. named overrides --config.
+func sourcesOf(p *pflag.FlagSet, named string) (*config.Sources, error) {
+	if named == "" {
+		named = p.Lookup("config").Value.String()
 	}
-	if f.config == "" && len(f.upstreams) == 0 {
-		return fmt.Errorf("nothing to protect: give --upstream URL (one service, all defaults) or --config FILE; see `antirobot serve --help`")
+	file, err := config.Find(named)
+	if err != nil {
+		return nil, err
 	}
-	for _, u := range f.upstreams {
+	return &config.Sources{File: file, Environment: true, Flags: keyFlags(p)}, nil
+}
+
+// checkUpstreams says what is wrong with the services of a command line without a file.
+func checkUpstreams(p *pflag.FlagSet, s *config.Sources) error {
+	urls, err := p.GetStringSlice("upstream")
+	if err != nil {
+		return err
+	}
+	for _, u := range urls {
 		if !strings.Contains(u, "://") {
 			return fmt.Errorf("--upstream: %q has no scheme; did you mean http://%s?", u, u)
 		}
 	}
-	return nil
+	if s.File != "" || len(urls) > 0 || os.Getenv(config.VariableOf("services")) != "" || os.Getenv(config.VariableOf("defaults.upstream.urls")) != "" {
+		return nil
+	}
+	return errors.New("nothing to protect: give --upstream URL (one service, all defaults) or --config FILE; see `antirobot serve --help`")
 }
 
 func serveCommand() *cobra.Command {
-	var f serveFlags
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway",
@@ -115,6 +94,9 @@ Several gateways before one service share their state in Redis, and their keys b
 
   antirobot serve --config antirobot.yaml --store redis://10.0.0.5 --secret-file /etc/antirobot/secret
 
+Every key of the file can be set in the environment: ANTIROBOT_ADMIN_LISTEN is admin.listen. Flags stand above
+the environment, and the environment above the file; ANTIROBOT_CONFIG names the file.
+
 Keys and the token of the private listener are made on first start and kept in the data directory.
 SIGHUP reloads the configuration; SIGTERM and SIGINT drain and stop.`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -124,26 +106,29 @@ SIGHUP reloads the configuration; SIGTERM and SIGINT drain and stop.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.check(); err != nil {
+			sources, err := sourcesOf(cmd.Flags(), "")
+			if err != nil {
+				return err
+			}
+			if err := checkUpstreams(cmd.Flags(), sources); err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
-			return serve(ctx, &f)
+			return serve(ctx, sources)
 		},
 	}
-	f.register(cmd)
+	registerServeFlags(cmd.Flags())
 	return cmd
 }
 
 // serve runs the gateway until ctx ends, and reloads it on SIGHUP.
-func serve(ctx context.Context, f *serveFlags) error {
-	f.read = func() (*config.Config, error) { return config.Read(f.config, f.override) }
-	cfg, err := f.read()
+func serve(ctx context.Context, sources *config.Sources) error {
+	cfg, err := sources.Read()
 	if err != nil {
 		return err
 	}
-	a, err := gateway.New(cfg, version, f.read)
+	a, err := gateway.New(cfg, version, sources.Read)
 	if err != nil {
 		return err
 	}

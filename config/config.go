@@ -51,8 +51,12 @@ type Config struct {
 	Defaults map[string]any   `mapstructure:"defaults"`
 	Services []map[string]any `mapstructure:"services"`
 
-	inherited Service   // what defaults make of the built-in settings; set by resolveServices
-	Resolved  []Service `mapstructure:"-"` // set by resolveServices
+	File    string   `mapstructure:"-"` // it was read from; empty: none
+	Origins []Origin `mapstructure:"-"` // of the keys that are set by flags and by variables of the environment
+
+	environment bool      // was read
+	inherited   Service   // what defaults make of the built-in settings; set by resolveServices
+	Resolved    []Service `mapstructure:"-"` // set by resolveServices
 }
 
 // Listener is one address that visitors connect to.

@@ -22,7 +22,8 @@ import (
 
 // Warnings returns what is allowed but deserves a second thought.
 func (c *Config) Warnings() []string {
-	w := append(prefixed("admin.", c.Admin.Warnings()), prefixed("check.", c.Check.Warnings())...)
+	w := append(c.unknownVariables(), prefixed("admin.", c.Admin.Warnings())...)
+	w = append(w, prefixed("check.", c.Check.Warnings())...)
 	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
 	if c.Captcha.TestAnswer != "" {
 		warn("captcha.test_answer is set: every challenge has the same answer, robots included; for tests only")

@@ -10,12 +10,11 @@ import (
 	"strings"
 
 	"github.com/go-viper/mapstructure/v2"
-	"github.com/spf13/viper"
 
 	"antirobot/settings"
 )
 
-// Read reads the file, or only the defaults if there is none, applies overrides, and returns the whole
+// Read reads the file alone, without environment and flags, or only the defaults if there is none, applies overrides, and returns the whole
 // configuration, or every error in it with its path.
 func Read(file string, override func(*Config)) (*Config, error) {
 	if file == "" {
@@ -47,16 +46,7 @@ func Parse(data []byte, override func(*Config)) (*Config, []string) {
 	if err != nil {
 		return nil, settings.Problems(err)
 	}
-	d.findNulls(d.root, reflect.TypeFor[Config](), "")
-	v := viper.NewWithOptions(viper.KeyDelimiter("::"))
-	if err := v.MergeConfigMap(d.settings); err != nil {
-		return nil, settings.Problems(err)
-	}
-	cfg, err := Decode(v.AllSettings(), override)
-	if problems := settings.Problems(errors.Join(errors.Join(d.problems...), err)); len(problems) > 0 {
-		return nil, d.inOrder(problems)
-	}
-	return cfg, nil
+	return new(Sources).assemble(d, override)
 }
 
 // Decode turns values into a Config over the defaults. Unknown keys are errors; all errors come at once.

@@ -94,16 +94,19 @@ func oneOfEach(problems []string) []string {
 	return out
 }
 
-// inOrder puts the line of the file behind each problem and sorts by it.
-func (d *document) inOrder(problems []string) []string {
+// inOrder puts behind each problem the variable or the flag that its value comes from, or the line of the file, and
+// sorts by that.
+func (d *document) inOrder(problems []string, origins []Origin) []string {
 	type placed struct {
 		text string
 		line int
 	}
 	var all []placed
 	for _, p := range oneOfEach(problems) {
-		line := d.line(pathOf(p))
-		if line > 0 {
+		line := 0
+		if by := originOf(pathOf(p), origins); by != "" {
+			p += " (" + by + ")"
+		} else if line = d.line(pathOf(p)); line > 0 {
 			p = fmt.Sprintf("%s (line %d)", p, line)
 		}
 		all = append(all, placed{p, line})
@@ -114,6 +117,16 @@ func (d *document) inOrder(problems []string) []string {
 		out = append(out, p.text)
 	}
 	return out
+}
+
+// originOf returns what sets the key of a path, or what it is a part of; "" if it is the file.
+func originOf(path string, origins []Origin) string {
+	for _, o := range origins {
+		if rest, below := strings.CutPrefix(path, o.Key); below && (rest == "" || rest[0] == '.' || rest[0] == '[') {
+			return o.By
+		}
+	}
+	return ""
 }
 
 // problemsAt joins problems, each behind path.
