@@ -256,7 +256,7 @@ func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Response {
 	case stateSolved:
 		a = c.own(q, 200, typeJSON, verdictCaptcha)
 		c.cors(q, &a)
-		a.Header = append(a.Header, r.cookie)
+		c.addPass(q, &a, &r)
 		c.noteSolved(q, &a, at)
 		a.Body = []byte(solvedJSON)
 	case stateLimited, stateUnavailable:
@@ -312,7 +312,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 		} else {
 			a = c.seeOther(q, to)
 		}
-		a.Header = append(a.Header, r.cookie)
+		c.addPass(q, &a, &r)
 		c.noteSolved(q, &a, at)
 	case stateLimited:
 		a = c.limited(q, p, r.wait, q.Service.showURL(&l))

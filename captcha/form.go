@@ -202,7 +202,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	switch r.state {
 	case stateSolved:
 		a = c.resend(q, p, s, page, at)
-		a.Header = append(a.Header, r.cookie)
+		c.addPass(q, &a, &r)
 		c.noteSolved(q, &a, at)
 	case stateLimited:
 		a = c.limited(q, p, r.wait, "")

@@ -3,6 +3,7 @@ package captcha
 import (
 	"encoding/binary"
 	"net/netip"
+	"strings"
 	"time"
 
 	"antirobot/identity"
@@ -20,6 +21,18 @@ func (c *Captcha) passCookie(q *Request, p *spravka.Pass) HeaderField {
 	same := q.Service.sameSite
 	return HeaderField{"Set-Cookie", string(spravka.AppendSetCookie(nil, q.Service.cookie, token, domain, "/",
 		c.cfg.Pass.Lifetime, q.secure() || same != "Lax", true, same))}
+}
+
+// addPass hands out the pass of a right answer, on https and for one host under a second name too, which no sibling
+// domain and no page without encryption can put another cookie under.
+func (c *Captcha) addPass(q *Request, a *Response, r *result) {
+	a.Header = append(a.Header, r.cookie)
+	name := q.Service.id.HostSpravkaCookie()
+	if name == "" || r.pass.Partner != 0 || !q.secure() {
+		return
+	}
+	_, rest, _ := strings.Cut(r.cookie.Value, "=")
+	a.add(r.cookie.Name, name+"="+rest)
 }
 
 func agentOf(q *Request) uint64 { return identity.AgentFamily(q.View.Get("User-Agent")) }

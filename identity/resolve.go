@@ -139,7 +139,7 @@ func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 	id.setAddr(addr, https)
 
 	var j jar
-	j.collect(id, s, v)
+	j.collect(s, v)
 	at := v.At.Unix()
 	r.clock.advance(at)
 	var scope uint64
@@ -147,19 +147,19 @@ func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 		scope = s.Scope(v.Host)
 	}
 	if j.n[KindSpravka] > 0 {
-		r.passes(id, &j, scope, 0, at)
+		r.passes(id, &j, v, s, scope, 0, at)
 	}
 	if j.n[KindL] > 0 {
-		r.login(id, &j, s, at)
+		r.login(id, &j, v, s, at)
 	}
 	if j.n[KindFuid] > 0 {
-		r.fuid(id, &j, s, at)
+		r.fuid(id, &j, v, s, at)
 	}
 	if s.names[KindI] != "" {
-		id.WantI = r.browser(id, &j, s, scope, at) && wantsPage(v)
+		id.WantI = r.browser(id, &j, v, s, scope, at) && wantsPage(v)
 	}
 	if j.n[KindService] > 0 {
-		r.service(id, &j, s, at)
+		r.service(id, &j, v, s, at)
 	}
 	id.add(AddrSubject(id.Addr), nil)
 }
@@ -175,9 +175,9 @@ func (r *Resolver) ResolvePartner(id *Identity, v *request.View, s *CookieSettin
 	var j jar
 	only := CookieSettings{}
 	only.names[KindSpravka] = s.names[KindSpravka]
-	j.collect(id, &only, v)
+	j.collect(&only, v)
 	if j.n[KindSpravka] > 0 {
-		r.passes(id, &j, s.Scope(v.Host), partner, v.At.Unix())
+		r.passes(id, &j, v, &only, s.Scope(v.Host), partner, v.At.Unix())
 	}
 	id.add(AddrSubject(id.Addr), nil)
 }
@@ -214,9 +214,10 @@ func (r *Resolver) remember(id *Identity, val []byte) {
 	_ = r.cache.Set(id.key, val, 0) // an entry too large for the cache is opened anew each time
 }
 
-func (r *Resolver) passes(id *Identity, j *jar, scope, partner uint64, at int64) {
+func (r *Resolver) passes(id *Identity, j *jar, v *request.View, s *CookieSettings, scope, partner uint64, at int64) {
 	ring := r.keys.Ring()
-	for _, token := range j.values[KindSpravka][:j.n[KindSpravka]] {
+	for t := triesOf(KindSpravka); id.NPasses < maxPasses && t.next(j, id, v, s); {
+		token := t.value
 		p, why := r.openPass(id, ring, token, at)
 		switch {
 		case why != RefusedNone:
@@ -285,8 +286,9 @@ func whyRefused(err error) RefusalReason {
 	}
 }
 
-func (r *Resolver) login(id *Identity, j *jar, s *CookieSettings, at int64) {
-	for _, cookie := range j.values[KindL][:j.n[KindL]] {
+func (r *Resolver) login(id *Identity, j *jar, v *request.View, s *CookieSettings, at int64) {
+	for t := triesOf(KindL); t.next(j, id, v, s); {
+		cookie := t.value
 		var buf [sessionSize + maxLoginText]byte
 		ses, why := r.openLogin(id, s.login, cookie, buf[:])
 		if why == RefusedNone {
@@ -323,10 +325,11 @@ func (id *Identity) keep(name string, text []byte) []byte {
 	return id.text[n:len(id.text):len(id.text)]
 }
 
-func (r *Resolver) fuid(id *Identity, j *jar, s *CookieSettings, at int64) {
-	for _, v := range j.values[KindFuid][:j.n[KindFuid]] {
-		born, ok := fuidBirth(v)
-		if !ok || !spravka.ValidCookieValue(v) {
+func (r *Resolver) fuid(id *Identity, j *jar, v *request.View, s *CookieSettings, at int64) {
+	for t := triesOf(KindFuid); t.next(j, id, v, s); {
+		value := t.value
+		born, ok := fuidBirth(value)
+		if !ok || !spravka.ValidCookieValue(value) {
 			id.refuse(KindFuid, RefusedMalformed)
 			continue
 		}
@@ -334,7 +337,7 @@ func (r *Resolver) fuid(id *Identity, j *jar, s *CookieSettings, at int64) {
 			id.refuse(KindFuid, RefusedYoung)
 			continue
 		}
-		sub := textSubject(KindFuid, v)
+		sub := textSubject(KindFuid, value)
 		if !s.fuidTrusted {
 			first, known := r.fuids.see(sub.ID, NetKey(id.Net), at)
 			if !known || !aged(first, at, int64(day/time.Second)) {
@@ -342,18 +345,19 @@ func (r *Resolver) fuid(id *Identity, j *jar, s *CookieSettings, at int64) {
 				continue
 			}
 		}
-		id.add(sub, v)
+		id.add(sub, value)
 		return
 	}
 }
 
 // browser looks at the i cookies, and reports whether the client lacks one that is good for long.
-func (r *Resolver) browser(id *Identity, j *jar, s *CookieSettings, scope uint64, at int64) (want bool) {
+func (r *Resolver) browser(id *Identity, j *jar, v *request.View, s *CookieSettings, scope uint64, at int64) (want bool) {
 	if j.n[KindI] == 0 {
 		return true
 	}
 	ring := r.keys.Ring()
-	for _, token := range j.values[KindI][:j.n[KindI]] {
+	for t := triesOf(KindI); t.next(j, id, v, s); {
+		token := t.value
 		c, why := r.openI(id, ring, token, at)
 		if why == RefusedNone && c.scope != scope {
 			why = RefusedDomain
@@ -404,8 +408,9 @@ func (r *Resolver) openI(id *Identity, ring *spravka.Ring, token []byte, at int6
 	return c, RefusedNone
 }
 
-func (r *Resolver) service(id *Identity, j *jar, s *CookieSettings, at int64) {
-	for _, cookie := range j.values[KindService][:j.n[KindService]] {
+func (r *Resolver) service(id *Identity, j *jar, v *request.View, s *CookieSettings, at int64) {
+	for t := triesOf(KindService); t.next(j, id, v, s); {
+		cookie := t.value
 		born, n, sub, why := r.openService(id, s, cookie)
 		if why == RefusedNone && !aged(born, at, s.serviceMinAge) {
 			why = RefusedYoung

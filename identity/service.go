@@ -9,17 +9,19 @@ import (
 	"sync/atomic"
 	"time"
 
-	"antirobot/request"
 	"antirobot/spravka"
 )
 
 // CookieSettings is a ServiceConfig made ready: keys read, names and scopes prepared. It is immutable and safe for concurrent
 // use; a reload makes a new one.
 type CookieSettings struct {
-	names   [numCookies]string // by kind; empty: not read
-	domain  string             // without a leading dot, lower case
-	scope   uint64             // of domain
-	iMinAge int64              // seconds
+	names [numCookies]string // by kind; empty: not read
+	// hostSpravka is the pass's second name, which no sibling domain and no page without encryption can set.
+	hostSpravka string
+
+	domain  string // without a leading dot, lower case
+	scope   uint64 // of domain
+	iMinAge int64  // seconds
 
 	fuidTrusted bool
 
@@ -53,6 +55,9 @@ func NewCookieSettings(c ServiceConfig) (*CookieSettings, error) {
 	}
 	s.scope = spravka.ScopeOf(s.domain)
 	s.names[KindSpravka] = c.SpravkaCookie
+	if s.domain == "" {
+		s.hostSpravka = hostPrefix + c.SpravkaCookie
+	}
 	s.names[KindI] = c.ICookie
 	if c.Fuid != fuidOff {
 		s.names[KindFuid] = c.FuidCookie
@@ -155,35 +160,9 @@ func (c ServiceConfig) CookieDomainProblems(host string) []string {
 		"and no service cookie that would tell its visitors apart at once", host, s.domain)}
 }
 
-// jar is the cookies of one request that matter, by kind, in the order in which they came.
-type jar struct {
-	values [numCookies][maxPasses][]byte
-	n      [numCookies]uint8
-}
-
-// limits is how many cookies of each kind are tried. A client that hides its identity behind wrong ones is judged
-// without it.
-var limits = [numCookies]uint8{KindSpravka: maxPasses, KindL: 2, KindFuid: 2, KindI: 2, KindService: 2}
-
-// collect puts the cookies of a request into the jar.
-func (j *jar) collect(id *Identity, s *CookieSettings, v *request.View) {
-	for c := v.Cookies(); c.Next(); {
-		for k := KindSpravka; k <= KindService; k++ {
-			if name := s.names[k]; name != "" && string(c.Name) == name {
-				j.put(id, k, c.Value)
-			}
-		}
-	}
-}
-
-func (j *jar) put(id *Identity, k Kind, value []byte) {
-	if j.n[k] == limits[k] {
-		id.refuse(k, RefusedTooMany)
-		return
-	}
-	j.values[k][j.n[k]] = value
-	j.n[k]++
-}
+// HostSpravkaCookie is the pass's second name, for an answer over https to a browser; empty where the pass is for a whole
+// domain. A cookie of this name was set by the very host that it is sent to.
+func (s *CookieSettings) HostSpravkaCookie() string { return s.hostSpravka }
 
 // OwnCookies returns the names of the cookies that are the gateway's own business.
 func (s *CookieSettings) OwnCookies() []string {
@@ -192,6 +171,9 @@ func (s *CookieSettings) OwnCookies() []string {
 		if s.names[k] != "" {
 			names = append(names, s.names[k])
 		}
+	}
+	if s.hostSpravka != "" {
+		names = append(names, s.hostSpravka)
 	}
 	return names
 }

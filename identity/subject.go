@@ -28,7 +28,7 @@ type Subject struct {
 	ID   [16]byte
 }
 
-// maxPasses is how many spravka cookies of one request are tried.
+// maxPasses is how many valid passes of one request count.
 const maxPasses = 4
 
 // Identity is what Resolve found out about one request. It is reused from request to request, and belongs to one
