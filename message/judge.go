@@ -2,6 +2,8 @@ package message
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"antirobot/rules"
 )
@@ -56,7 +58,25 @@ func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, tr
 	j.domain, j.message, j.run.Trace = d, m, trace
 	err := p.Run(ctx, &j.env, &j.run)
 	took(p, &j.run, err)
+	s.slow(d, err)
 	return err
+}
+
+// slow names the rule that took too long, if that is what err says.
+func (s *System) slow(d *Domain, err error) {
+	if err == nil {
+		return
+	}
+	var f *rules.Fault
+	if !errors.As(err, &f) || !f.Slow {
+		return
+	}
+	s.deps.Metrics.GetOrCreateCounter(
+		fmt.Sprintf(`antirobot_message_slow_total{partner=%q,domain=%q,line="%d",rule=%q}`, d.partner, d.path, f.Line, f.Rule)).Inc()
+	now, last := s.deps.Now().Unix(), s.saidSlow.Load()
+	if now-last >= 10 && s.saidSlow.CompareAndSwap(last, now) {
+		s.deps.Log.Warn().Str("partner", d.partner).Str("domain", d.path).Int("line", f.Line).Str("rule", f.Rule).Msg("a rule over messages was too slow")
+	}
 }
 
 // methodInline is what messages within requests are counted as, beside the methods of the API.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -48,6 +49,7 @@ type System struct {
 	firewalls sync.Map // string → *Firewall
 
 	judgements sync.Pool
+	saidSlow   atomic.Int64 // when a slow rule was last logged, unix seconds
 	cancel     context.CancelFunc
 	work       sync.WaitGroup
 }

@@ -56,7 +56,7 @@ func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
 	c.TooLarge = cmp.Or(c.TooLarge, "captcha")
 	c.Unreadable = cmp.Or(c.Unreadable, "captcha")
 	c.OnTimeout = cmp.Or(c.OnTimeout, "captcha")
-	c.OnError = cmp.Or(c.OnError, "pass")
+	c.OnError = cmp.Or(c.OnError, "captcha")
 	return c
 }
 

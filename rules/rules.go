@@ -71,6 +71,9 @@ const (
 type Fault struct {
 	Code int
 	Text string
+	Line int    // of the statement that failed; 0: none did
+	Rule string // that the statement runs; empty: none
+	Slow bool   // the rule, or what it asked, took too long
 }
 
 // Error returns the text of f.
@@ -120,6 +123,7 @@ const (
 // Env is where a Program runs. A part that the Program was not compiled with may be nil.
 type Env struct {
 	Attributes Attributes
+	MaxText    int // bytes of a text that a rule reads, a longer one is an error; 0: no bound
 	Storages   Storages
 	Models     Models
 	Logs       Logs

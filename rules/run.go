@@ -202,7 +202,9 @@ func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 			return err
 		}
 		if in.slow && p.limits.Time > 0 && p.now().After(end) {
-			return Faultf(CodeUnexpected, "line %d: the rules took longer than %s", in.line, p.limits.Time)
+			f := Faultf(CodeUnexpected, "line %d: the rules took longer than %s, at last %s", in.line, p.limits.Time, p.ruleName(i))
+			f.Line, f.Rule, f.Slow = in.line, p.ruleName(i), true
+			return f
 		}
 		i++
 	}
@@ -230,7 +232,7 @@ func (p *Program) do(ctx context.Context, env *Env, r *Run, i int) error {
 		if r.Trace {
 			r.tracef("line %d: %s: error: %v", in.line, &p.script.Statements[i], err)
 		}
-		return faultAt(in.line, err)
+		return p.faultAt(i, err)
 	}
 	if r.observed {
 		for _, f := range in.count {
@@ -264,12 +266,17 @@ func (r *Run) traceDo(in *instruction, text string, pass bool) {
 	r.tracef("line %d: %s: %s", in.line, text, verdict)
 }
 
-// faultAt keeps the code of err and says in which line it came up.
-func faultAt(line int, err error) error {
+// ruleName returns the rule of statement i.
+func (p *Program) ruleName(i int) string { return p.script.Statements[i].Rule.Text }
+
+// faultAt keeps the code of err and says at which statement it came up.
+func (p *Program) faultAt(i int, err error) error {
 	code := CodeUnexpected
 	var f *Fault
 	if errors.As(err, &f) {
 		code = f.Code
 	}
-	return Faultf(code, "line %d: %v", line, err)
+	at := Faultf(code, "line %d: %v", p.code[i].line, err)
+	at.Line, at.Rule, at.Slow = p.code[i].line, p.ruleName(i), errors.Is(err, context.DeadlineExceeded)
+	return at
 }

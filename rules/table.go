@@ -76,10 +76,10 @@ func ruleNames() []string {
 
 // textOf returns the text of an attribute.
 func (e *Env) textOf(name string) (string, error) {
-	v, ok := e.Attributes.Attribute(name)
+	v, err := e.valueOf(name)
 	switch {
-	case !ok:
-		return "", missing(name)
+	case err != nil:
+		return "", err
 	case v.Kind != Text:
 		return "", Faultf(CodeType, "the attribute %s is of type %s, not Text", name, v.Kind)
 	}
@@ -93,6 +93,9 @@ func (e *Env) valueOf(name string) (Value, error) {
 	v, ok := e.Attributes.Attribute(name)
 	if !ok {
 		return v, missing(name)
+	}
+	if e.MaxText > 0 && len(v.Text) > e.MaxText {
+		return v, Faultf(CodeUnexpected, "the attribute %s has %d bytes, more than the limit of %d", name, len(v.Text), e.MaxText)
 	}
 	return v, nil
 }

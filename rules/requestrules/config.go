@@ -18,14 +18,15 @@ type ServiceConfig struct {
 	// Answers says what follows from each decision, Otherwise from one that is not among them.
 	Answers   []verdict.AnswerConfig `mapstructure:"answers"`
 	Otherwise string                 `mapstructure:"otherwise"`
-	OnError   string                 `mapstructure:"on_error"` // what follows when the rules fail or take too long
-	Time      time.Duration          `mapstructure:"time"`     // of one judgement
+	OnError   string                 `mapstructure:"on_error"`  // what follows when the rules fail or take too long
+	Time      time.Duration          `mapstructure:"time"`      // of one judgement
+	MaxInput  int                    `mapstructure:"max_input"` // bytes of a value that a rule reads; a longer one is a failure
 }
 
 // DefaultServiceConfig returns no rules, and answers for the usual decisions.
 func DefaultServiceConfig() ServiceConfig {
 	return ServiceConfig{
-		Answers: verdict.DefaultAnswers(), Otherwise: "captcha", OnError: "pass", Time: 20 * time.Millisecond,
+		Answers: verdict.DefaultAnswers(), Otherwise: "captcha", OnError: "captcha", Time: 20 * time.Millisecond, MaxInput: 8 << 10,
 	}
 }
 
@@ -38,6 +39,9 @@ func (c *ServiceConfig) Validate() error {
 	}
 	if c.Time < 100*time.Microsecond || c.Time > 10*time.Second {
 		errs = append(errs, fmt.Errorf("time: %v is not between 100µs and 10s", c.Time))
+	}
+	if c.MaxInput < 64 || c.MaxInput > 1<<20 {
+		errs = append(errs, fmt.Errorf("max_input: %d is not between 64 and 1048576", c.MaxInput))
 	}
 	switch {
 	case c.Text != "" && c.File != "":

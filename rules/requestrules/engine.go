@@ -10,6 +10,7 @@ package requestrules
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -96,7 +97,7 @@ func (e *Engine) Ruleset(name string, c ServiceConfig, names *Names) (*Ruleset, 
 	if err != nil || p == nil {
 		return nil, err
 	}
-	s := &Ruleset{engine: e, name: name, program: p, time: c.Time, count: e.counts(name)}
+	s := &Ruleset{engine: e, name: name, program: p, time: c.Time, maxInput: c.MaxInput, count: e.counts(name)}
 	s.answers, err = verdict.NewAnswers(c.Answers, c.Otherwise)
 	s.onError, _ = verdict.ParseAction(c.OnError)
 	s.waits = p.Needs()&rules.PartCounters != 0 || p.Needs()&rules.PartStorages != 0 && usesStore(p)
@@ -132,14 +133,15 @@ func (e *Engine) counts(service string) *counts {
 
 // Ruleset is the rules of one service. It is immutable and safe for concurrent use.
 type Ruleset struct {
-	engine  *Engine
-	name    string
-	program *rules.Program
-	answers *verdict.Answers
-	onError verdict.RuleAction
-	time    time.Duration
-	waits   bool // a rule may ask the store
-	count   *counts
+	engine   *Engine
+	name     string
+	program  *rules.Program
+	answers  *verdict.Answers
+	onError  verdict.RuleAction
+	time     time.Duration
+	maxInput int
+	waits    bool // a rule may ask the store
+	count    *counts
 }
 
 // Judge is verdict.Rules.
@@ -188,6 +190,11 @@ const failedEvery = 10 * time.Second
 
 func (s *Ruleset) failed(err error) {
 	s.count.failed.Inc()
+	var f *rules.Fault
+	if errors.As(err, &f) && f.Slow {
+		s.engine.deps.Metrics.GetOrCreateCounter(
+			fmt.Sprintf(`antirobot_rules_slow_total{service=%q,line="%d",rule=%q}`, s.name, f.Line, f.Rule)).Inc()
+	}
 	now, last := s.engine.deps.Now().Unix(), s.engine.said.Load()
 	if now-last >= int64(failedEvery/time.Second) && s.engine.said.CompareAndSwap(last, now) {
 		s.engine.deps.Log.Warn().Err(err).Str("service", s.name).Stringer("answer", s.onError).Msg("the rules over requests failed")

@@ -277,12 +277,20 @@ func TestFailures(t *testing.T) {
 	if r := slow.judge(s, verdict.Human, "192.0.2.1", "GET /"); r.Action != verdict.RuleRobot || !strings.Contains(r.Failed, "deadline") {
 		t.Errorf("%v %q", r.Action, r.Failed)
 	}
+	long := w.service(`do regexpCheck(attribute="ua", regexp="Mozilla")`, func(c *ServiceConfig) { c.MaxInput = 1000 })
+	if r := w.judge(long, verdict.Human, "192.0.2.1", "GET /", "User-Agent: Mozilla"+strings.Repeat("a", 993)); r.Failed != "" {
+		t.Errorf("as long as allowed: %s", r.Failed)
+	}
+	if r := w.judge(long, verdict.Human, "192.0.2.1", "GET /", "User-Agent: Mozilla"+strings.Repeat("a", 994)); r.Action != verdict.RuleRobot ||
+		!strings.Contains(r.Failed, "the attribute ua has 1001 bytes") {
+		t.Errorf("longer than allowed: %v %q", r.Action, r.Failed)
+	}
 	if took := time.Since(began); took > 2*time.Second {
 		t.Errorf("took %v", took)
 	}
 	var b strings.Builder
 	slow.set.WritePrometheus(&b)
-	for _, want := range []string{`antirobot_rules_failures_total{service="shop"} 1`, `antirobot_rules_total{service="shop",action="captcha"} 1`} {
+	for _, want := range []string{`antirobot_rules_slow_total{service="shop",line="1",rule="counterCheck"} 1`, `antirobot_rules_failures_total{service="shop"} 1`, `antirobot_rules_total{service="shop",action="captcha"} 1`} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %s in\n%s", want, b.String())
 		}

@@ -49,7 +49,7 @@ func (s *Ruleset) run(v *request.View, id *identity.Identity, vs *verdict.Settin
 	}
 	r.service, r.view, r.id, r.so, r.watch = vs.Name, v, id, so, vs.Watch
 	r.subject, r.path, r.joined = r.subject[:0], r.path[:0], r.joined[:0]
-	r.run.Trace = trace
+	r.run.Trace, r.env.MaxText = trace, s.maxInput
 	return r
 }
 
