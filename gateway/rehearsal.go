@@ -138,7 +138,8 @@ type recordedFront struct {
 	router   *proxy.Router
 	services map[*proxy.Service]*replay.RecordedService
 	lists    *cbb.Lists
-	scratch  []byte
+	paths    request.Paths
+	found    []*proxy.Service
 }
 
 func newRecordedFront(cfg *config.Config, lists *cbb.Lists, proc *processor.Processor, engine *requestrules.Engine, m *proxy.Metrics) (*recordedFront, []*verdict.Settings, error) {
@@ -165,7 +166,7 @@ func newRecordedFront(cfg *config.Config, lists *cbb.Lists, proc *processor.Proc
 	if err := errors.Join(b.errs...); err != nil {
 		return nil, nil, err
 	}
-	router, err := proxy.NewRouter(services, request.NormalPath, m)
+	router, err := proxy.NewRouter(services, m)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -193,7 +194,9 @@ func (b *recordedBuilder) recorded(whole, s *config.Service, prefix string) *pro
 
 // Route implements replay.Front.
 func (f *recordedFront) Route(v *request.View) *replay.RecordedService {
-	return f.services[f.router.Find(v.Host, v.Path, &f.scratch)]
+	f.paths.Read(v.Path)
+	f.found = f.router.Find(f.found[:0], v.Host, &f.paths)
+	return f.services[proxy.Strictest(f.found)]
 }
 
 // IsStatic implements replay.Front.

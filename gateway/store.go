@@ -57,15 +57,8 @@ func (a *Server) openStore() (err error) {
 	if a.store.metrics != nil {
 		a.set.RegisterMetricsWriter(a.store.metrics)
 	}
-	if a.store.Shared() {
-		a.losses = store.NewLosses(a.Logger("store"), time.Now)
-		a.set.RegisterMetricsWriter(a.losses.WriteMetrics)
-	}
 	return nil
 }
-
-// sharedCopy is the file that keeps what a shared store has of one kind, for a start without it.
-func (a *Server) sharedCopy(of string) string { return filepath.Join(a.Cfg.DataDir, of+".shared") }
 
 // openCounters starts the counters, with their goroutine that flushes and forgets what is too old.
 func (a *Server) openCounters() (err error) {
@@ -104,16 +97,11 @@ func (a *Server) loadRing(cfg *config.Config, create bool) (*spravka.Ring, error
 		if err != nil {
 			return nil, err
 		}
-		k := &spravka.SharedRing{
-			KV: a.store, Secret: secret, Log: a.Logger("keys"), Losses: a.losses,
+		k := spravka.SharedRing{
+			KV: a.store, Secret: secret, Log: a.Logger("keys"),
 			Copy: filepath.Join(a.Cfg.DataDir, "keys.shared"), Seed: filepath.Join(a.Cfg.DataDir, "keys.json"),
 		}
-		ring, err := k.Load(create)
-		if err != nil || !create {
-			return ring, err
-		}
-		a.sharedRing = k
-		return ring, k.Start(context.Background())
+		return k.Load(create)
 	case !create:
 		return spravka.LoadRing(cfg.KeyFile())
 	}

@@ -23,11 +23,9 @@ import (
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
-	"antirobot/request"
 	"antirobot/rules/requestrules"
 	"antirobot/settings"
 	"antirobot/spravka"
-	"antirobot/store"
 	"antirobot/templates"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
@@ -47,8 +45,6 @@ type Server struct {
 	Token   string // of the private listener
 
 	store        *Backend
-	losses       *store.Losses       // nil: the store is not shared
-	sharedRing   *spravka.SharedRing // nil: the ring is not shared
 	counters     *counter.Shingler
 	messages     *messageKeeper
 	requestRules *requestrules.Engine
@@ -130,7 +126,6 @@ func (a *Server) openDataDir() error {
 func (a *Server) openLists() (err error) {
 	a.lists, err = cbb.New(a.Cfg.Lists, cbb.Deps{
 		KV: a.store, Feed: a.store, Dir: filepath.Join(a.Cfg.DataDir, "lists"), Log: a.Logger("lists"), Metrics: a.set,
-		Shared: a.store.Shared(), Copy: a.sharedCopy("lists"), Losses: a.losses,
 	})
 	if err != nil {
 		return err
@@ -141,7 +136,6 @@ func (a *Server) openLists() (err error) {
 func (a *Server) openVerdict() (err error) {
 	a.cacher, err = verdict.New(a.Cfg.Verdict, verdict.Deps{
 		Store: a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
-		Copy: a.sharedCopy("bans"), Losses: a.losses,
 	})
 	if err != nil {
 		return err
@@ -260,7 +254,7 @@ func (a *Server) snapshot(cfg *config.Config, pages *templates.Set, c *captcha.C
 		b.discard()
 		return nil, nil, nil, err
 	}
-	router, err := proxy.NewRouter(services, request.NormalPath, a.metrics)
+	router, err := proxy.NewRouter(services, a.metrics)
 	if err != nil {
 		b.discard()
 		return nil, nil, nil, err

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"net/netip"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -159,7 +160,12 @@ func (k *checkCall) serve() {
 		k.refuse(400, problem)
 		return
 	}
-	if k.svc = k.snap.Router.Find(k.asked.Host, k.asked.Path, &k.scratch); k.svc == nil {
+	switch status, problem := k.findService(); status {
+	case 0:
+	case 400: // a client's doing, whatever OnError says
+		k.refuse(status, strings.TrimSuffix(problem, ".\n"))
+		return
+	default:
 		k.unknown()
 		return
 	}
@@ -244,16 +250,11 @@ func (k *checkCall) checkOwn() {
 // watch asks for the verdict without spending anything.
 func (k *checkCall) watch() {
 	j := k.journey
-	if j.svc.Verdict.Mode == verdict.Off || j.svc.isHealthCheck(j.view) {
+	if j.svc.isHealthCheck(j.view) {
 		j.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: j.svc.Verdict.Mode}
 		return
 	}
-	if j.xml && j.svc.Captcha.Demands(j.view, j.partner) {
-		j.g.deps.Decider.DecideDemand(&j.decision, j.view, &j.id, j.svc.watching)
-	} else {
-		j.g.deps.Decider.Decide(&j.decision, j.view, &j.id, j.svc.watching)
-	}
-	j.decision.Mode = j.svc.Verdict.Mode
+	j.judge(true)
 }
 
 // challenge answers a request that a check has stopped.

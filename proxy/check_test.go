@@ -97,7 +97,7 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 	m := NewMetrics(e.set)
 	router, err := NewRouter([]*Service{{
 		Name: "shop", Hosts: []string{"shop.example"}, Verdict: judged, Identity: who, Captcha: own, Config: DefaultServiceConfig(),
-	}}, request.NormalPath, m)
+	}}, m)
 	must(err)
 	g := New(&Snapshot{Router: router, Captcha: c}, Deps{
 		Resolver: resolver, Decider: fragile{e.cacher}, Sink: e.events, Log: zerolog.New(e.logs), Metrics: m,

@@ -24,11 +24,14 @@ type ServiceConfig struct {
 	TellService bool `mapstructure:"tell_service"`
 	// PassOwnCookies sends the gateway's own cookies on to the service.
 	PassOwnCookies bool `mapstructure:"pass_own_cookies"`
+	// AmbiguousPaths says what becomes of a request whose path can be read in ways for which different settings hold:
+	// union judges it by all of them and takes the strictest, refuse answers 400.
+	AmbiguousPaths string `mapstructure:"ambiguous_paths"`
 }
 
 // DefaultServiceConfig returns the defaults.
 func DefaultServiceConfig() ServiceConfig {
-	return ServiceConfig{PassOwnCookies: true}
+	return ServiceConfig{PassOwnCookies: true, AmbiguousPaths: pathsUnion}
 }
 
 // Validate returns every error of c, each with its path.
@@ -49,6 +52,9 @@ func (c *ServiceConfig) Validate() error {
 	}
 	if c.ResponseTimeout < 0 {
 		errs = append(errs, errors.New("response_timeout: must not be negative"))
+	}
+	if c.AmbiguousPaths != pathsUnion && c.AmbiguousPaths != pathsRefuse {
+		errs = append(errs, fmt.Errorf("ambiguous_paths: %q is neither union nor refuse", c.AmbiguousPaths))
 	}
 	return errors.Join(errs...)
 }

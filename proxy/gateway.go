@@ -104,6 +104,8 @@ type journey struct {
 
 	sent    []request.Field // to the service
 	fields  []request.Field // in the answer
+	paths   request.Paths   // how the path can be read
+	under   readings        // of all these readings
 	scratch []byte
 	cookie  []byte
 }
@@ -157,26 +159,42 @@ func (j *journey) end() {
 	j.advised, j.work = false, false
 	j.taken = captcha.HeaderField{}
 	j.xml, j.sorted = false, false
+	j.under.forget()
+	j.paths.Forget()
 	g.pool.Put(j)
 }
 
 // route finds the service. Without one the visitor is told so, and the journey ends.
 func (j *journey) route() bool {
-	j.svc = j.snap.Router.Find(j.view.Host, j.view.Path, &j.scratch)
-	if j.svc != nil {
+	status, problem := j.findService()
+	if status == 0 {
 		return true
 	}
 	j.answer(captcha.Response{
-		Status: 421, Body: []byte("No service is configured for this host.\n"),
+		Status: status, Body: []byte(problem),
 		Header: []captcha.HeaderField{{Name: "Content-Type", Value: "text/plain; charset=utf-8"}},
 	})
 	return false
 }
 
+// findService finds the service, or says why there is none: the host is unknown, or nobody knows what the path means.
+func (j *journey) findService() (status int, problem string) {
+	j.paths.Read(j.view.Path)
+	j.svc = j.under.find(j.snap.Router, j.view.Host, &j.paths)
+	if j.svc == nil {
+		return 421, "No service is configured for this host.\n"
+	}
+	if problem = j.unclear(); problem != "" {
+		j.svc = nil
+		return 400, problem
+	}
+	return 0, ""
+}
+
 // identify finds out who asks. An XML partner asks for its user, whom it names.
 func (j *journey) identify() {
 	j.g.deps.Resolver.Resolve(&j.id, j.view, j.svc.Identity)
-	j.xml = j.svc.isXML(j.view.Path)
+	j.xml = j.svc.isXML(&j.paths)
 	if j.xml {
 		j.identifyPartner()
 	}
@@ -207,11 +225,7 @@ func (j *journey) decide() {
 	if timed {
 		began = time.Now()
 	}
-	if j.xml && j.svc.Captcha.Demands(j.view, j.partner) {
-		j.g.deps.Decider.DecideDemand(&j.decision, j.view, &j.id, j.svc.Verdict)
-	} else {
-		j.g.deps.Decider.Decide(&j.decision, j.view, &j.id, j.svc.Verdict)
-	}
+	j.judge(false)
 	if timed {
 		j.g.deps.Metrics.decided.observe(time.Since(began))
 	}
@@ -223,7 +237,7 @@ const timedShare = 8
 // kind says what is asked for. Only requests that do not simply go on need to know.
 func (j *journey) kind() kind {
 	if !j.sorted {
-		j.asked, j.sorted = classify(j.view, j.svc, j.xml), true
+		j.asked, j.sorted = classify(j.view, &j.paths, j.svc, j.xml), true
 	}
 	return j.asked
 }

@@ -23,21 +23,25 @@ var kinds = [...]kind{
 }
 
 // classify says in which form v can be answered, under the rules of s.
-func classify(v *request.View, s *Service, xml bool) kind {
+func classify(v *request.View, paths *request.Paths, s *Service, xml bool) kind {
 	if xml {
 		return kindXML
 	}
 	k := kinds[v.Kind()]
-	if k != kindPreflight && s.isAJAXPath(v.Path) {
+	if k != kindPreflight && s.isAJAXPath(paths) {
 		return kindAJAX
 	}
 	return k
 }
 
-// isAJAXPath reports whether the service says that path is called by scripts.
-func (s *Service) isAJAXPath(path []byte) bool {
-	for _, p := range s.Config.AJAXPaths {
-		if hasPathPrefix(path, p) {
+// isAJAXPath reports whether the service says that a path is called by scripts, in any reading: only the form of an
+// answer follows from it.
+func (s *Service) isAJAXPath(paths *request.Paths) bool {
+	if len(s.Config.AJAXPaths) == 0 {
+		return false
+	}
+	for _, path := range paths.All() {
+		if under(path, s.Config.AJAXPaths) {
 			return true
 		}
 	}

@@ -23,6 +23,17 @@ func view(line string, header ...string) *request.View {
 	return v
 }
 
+// read makes the readings of a path.
+func read(path string) *request.Paths {
+	p := new(request.Paths)
+	p.Read([]byte(path))
+	return p
+}
+
+func classifyView(v *request.View, s *Service, xml bool) kind {
+	return classify(v, read(string(v.Path)), s, xml)
+}
+
 const browserAccept = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
 
 // TestPitfall20KindOfRequest names, for each way a browser or a library asks, the form in which a challenge is readable
@@ -31,7 +42,7 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	s := &Service{Config: ServiceConfig{AJAXPaths: []string{"/api"}}}
 	f := func(want kind, line string, header ...string) {
 		t.Helper()
-		if got := classify(view(line, header...), s, false); got != want {
+		if got := classifyView(view(line, header...), s, false); got != want {
 			t.Errorf("%s %q: kind %d, wanted %d", line, header, got, want)
 		}
 	}
@@ -61,6 +72,7 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	f(kindAJAX, "GET /", "Accept", "application/json")
 	f(kindAJAX, "POST /", "Accept", "application/json, text/plain, */*", "Content-Type", "application/json") // axios
 	f(kindAJAX, "GET /api/x", "Accept", browserAccept)
+	f(kindAJAX, "GET /%61pi/x", "Accept", browserAccept)
 	f(kindPage, "GET /apix", "Accept", browserAccept)
 	f(kindAJAX, "GET /a.json", "Accept", "application/json")
 
@@ -83,7 +95,7 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	f(kindPage, "OPTIONS /", "Access-Control-Request-Method", "POST")
 	f(kindPage, "GET /", preflight...) // a robot that borrows the headers
 
-	if got := classify(view("GET /", preflight...), s, true); got != kindXML {
+	if got := classifyView(view("GET /", preflight...), s, true); got != kindXML {
 		t.Errorf("an XML path: kind %d", got)
 	}
 }
@@ -118,8 +130,9 @@ func TestPitfall23StaticIsNoPace(t *testing.T) {
 func TestClassifyAllocatesNothing(t *testing.T) {
 	s := &Service{Config: ServiceConfig{AJAXPaths: []string{"/api"}}}
 	v := view("POST /a/b.html?x=1", "Host", "example.org", "Accept", browserAccept, "Sec-Fetch-Dest", "document", "Content-Type", "application/x-www-form-urlencoded")
+	paths := *read(string(v.Path))
 	var k kind
-	if n := testing.AllocsPerRun(100, func() { k = classify(v, s, false) }); n != 0 && !raceEnabled {
+	if n := testing.AllocsPerRun(100, func() { k = classify(v, &paths, s, false) }); n != 0 && !raceEnabled {
 		t.Errorf("%v allocations", n)
 	}
 	if k != kindForm {

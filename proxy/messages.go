@@ -34,7 +34,7 @@ type posted struct {
 // judgeMessage judges the message of a request that is to be passed on, if it comes on one of the service's routes. The
 // body stays as it is, to be sent on.
 func (j *journey) judgeMessage() {
-	r := j.svc.messageRoute(j.view.Method, j.view.Path, j.snap.Router.normal)
+	r := j.svc.messageRoute(j.view.Method, &j.paths)
 	if r == nil || j.stopped() || j.decision.Cause == verdict.CauseOff || j.decision.Cause == verdict.CauseWhite {
 		return
 	}
@@ -211,10 +211,12 @@ func (j *journey) challengeMessage(q *captcha.Request) captcha.Response {
 func (j *journey) resend(a *captcha.Response) {
 	r := a.Resend
 	path, query, _ := strings.Cut(r.Target, "?")
-	svc := j.snap.Router.Find(j.view.Host, []byte(path), &j.scratch)
+	var paths request.Paths
+	var of readings
+	paths.Read([]byte(path))
 	var route *messageRoute
-	if svc != nil && j.decision.Cause != verdict.CauseOff {
-		route = svc.messageRoute([]byte(r.Method), []byte(path), j.snap.Router.normal)
+	if svc := of.find(j.snap.Router, j.view.Host, &paths); svc != nil && j.decision.Cause != verdict.CauseOff {
+		route = svc.messageRoute([]byte(r.Method), &paths)
 	}
 	if route == nil {
 		j.forward(a)

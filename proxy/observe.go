@@ -29,7 +29,7 @@ func (j *journey) tell(took time.Duration) {
 		return
 	}
 	e := &j.event
-	j.decision.Event(e, j.view, &j.id, j.svc.Verdict)
+	j.decision.Event(e, j.view, &j.id, j.charged())
 	e.Static = isStatic(j.view)
 	e.Answered(j.status, j.result.ContentType, j.result.BytesOut, took)
 	e.Kind, e.Work, e.Advised = eventKinds[j.outcome], j.work, j.advised

@@ -19,7 +19,9 @@ func (s *Service) IsOwn(v *request.View) bool {
 // Stopped returns what a request that is not human gets: the status of the answer and whether that is a challenge. ok is
 // false for a request that passes all the same.
 func (s *Service) Stopped(v *request.View, is verdict.Verdict) (status int, shown, ok bool) {
-	kind := classify(v, s, s.Captcha != nil && s.isXML(v.Path))
+	var paths request.Paths
+	paths.Read(v.Path)
+	kind := classify(v, &paths, s, s.Captcha != nil && s.isXML(&paths))
 	if is == verdict.Blocked {
 		return 403, false, true
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -46,19 +47,15 @@ type Router struct {
 	suffix   map[string][]*Service // "example.com" of "*.example.com"
 	anywhere []*Service
 	single   bool // one service without path rules: no reading of a path could mean another
-	normal   Normaliser
 }
-
-// Normaliser appends the normal form of a raw path to dst: what the most liberal upstream might read in it.
-type Normaliser func(dst, raw []byte) []byte
 
 // ErrAmbiguous is returned by NewRouter when two services claim the same host and prefix.
 var ErrAmbiguous = errors.New("two services claim the same host and path prefix")
 
 // NewRouter returns a Router over services, or all errors it found.
-func NewRouter(services []*Service, normal Normaliser, m *Metrics) (*Router, error) {
+func NewRouter(services []*Service, m *Metrics) (*Router, error) {
 	r := &Router{
-		normal: normal, exact: map[string][]*Service{}, suffix: map[string][]*Service{},
+		exact: map[string][]*Service{}, suffix: map[string][]*Service{},
 		single: len(services) == 1 && len(services[0].Paths) == 0,
 	}
 	claimed := map[string]string{}
@@ -116,15 +113,25 @@ func (s *Service) prepare(m *Metrics) {
 	}
 }
 
-// isXML reports whether path belongs to the service's XML interface.
-func (s *Service) isXML(path []byte) bool {
-	for _, p := range s.Config.XMLPaths {
-		if hasPathPrefix(path, p) {
+// isXML reports whether a path belongs to the service's XML interface, however it is read: a partner is believed there.
+func (s *Service) isXML(paths *request.Paths) bool {
+	for _, path := range paths.All() {
+		// the partner's answers come to the gateway's own address
+		if !under(path, s.Config.XMLPaths) && s.Captcha.Route(path) != captcha.EndpointXCheck {
+			return false
+		}
+	}
+	return true
+}
+
+// under reports whether one of the prefixes covers path.
+func under(path []byte, prefixes []string) bool {
+	for _, p := range prefixes {
+		if hasPathPrefix(path, p, false) {
 			return true
 		}
 	}
-	// the partner's answers come to the gateway's own address
-	return s.Captcha.Route(path) == captcha.EndpointXCheck
+	return false
 }
 
 // isHealthCheck reports whether v is a balancer's question, which is passed on without a verdict.
@@ -137,28 +144,54 @@ func (s *Service) isHealthCheck(v *request.View) bool {
 	return false
 }
 
-// Find returns the service of a request by its host (lower case, without port) and raw path; nil if there is none.
-// A path that an upstream could read differently is looked up both ways, and the stricter service is returned.
-func (r *Router) Find(host, path []byte, scratch *[]byte) *Service {
-	if len(path) == 1 && path[0] == '*' { // OPTIONS *: the server as a whole, so the host's root
-		path = rootPath
+// Find appends to dst the services of a request by its host (lower case, without port) and the readings of its path, each
+// once, that of the path as it came first; nothing if that has none. Services that take no notice of case are a reading
+// of their own, where nothing is configured for the case that came.
+func (r *Router) Find(dst []*Service, host []byte, paths *request.Paths) []*Service {
+	all := paths.All()
+	if string(all[0]) == "*" { // OPTIONS *: the server as a whole, so the host's root
+		all = all[len(all):]
+		dst = appendService(dst, r.find(host, rootPath, false))
 	}
-	raw := r.find(host, path)
-	if raw == nil || r.single {
-		return raw
+	for _, path := range all {
+		s := r.find(host, path, false)
+		if len(dst) == 0 && s == nil {
+			return dst
+		}
+		dst = appendService(dst, s)
+		if r.single {
+			return dst
+		}
 	}
-	*scratch = r.normal((*scratch)[:0], path)
-	if bytes.Equal(*scratch, path) {
-		return raw
+	if len(all) > 0 {
+		dst = appendService(dst, r.find(host, paths.Normal(), true))
 	}
-	return stricter(raw, r.find(host, *scratch))
+	return dst
+}
+
+// sameButCase reports whether all readings of a path have the same settings but for those that another case has.
+func (r *Router) sameButCase(host []byte, paths *request.Paths) bool {
+	first := r.find(host, paths.All()[0], false)
+	for _, path := range paths.All()[1:] {
+		if s := r.find(host, path, false); s != nil && s != first {
+			return false
+		}
+	}
+	return true
+}
+
+func appendService(dst []*Service, s *Service) []*Service {
+	if s == nil || slices.Contains(dst, s) {
+		return dst
+	}
+	return append(dst, s)
 }
 
 var rootPath = []byte("/")
 
-func (r *Router) find(host, path []byte) *Service {
-	if s := longest(r.exact[string(host)], path); s != nil {
-		return s.at(path)
+func (r *Router) find(host, path []byte, fold bool) *Service {
+	if s := longest(r.exact[string(host)], path, fold); s != nil {
+		return s.at(path, fold)
 	}
 	for rest := host; ; {
 		dot := bytes.IndexByte(rest, '.')
@@ -166,55 +199,66 @@ func (r *Router) find(host, path []byte) *Service {
 			break
 		}
 		rest = rest[dot+1:]
-		if s := longest(r.suffix[string(rest)], path); s != nil {
-			return s.at(path)
+		if s := longest(r.suffix[string(rest)], path, fold); s != nil {
+			return s.at(path, fold)
 		}
 	}
-	if s := longest(r.anywhere, path); s != nil {
-		return s.at(path)
+	if s := longest(r.anywhere, path, fold); s != nil {
+		return s.at(path, fold)
 	}
 	return nil
 }
 
-// longest returns the service with the longest prefix of path.
-func longest(services []*Service, path []byte) *Service {
+// longest returns the service with the longest prefix of path; with fold one that has the case of the path goes first.
+func longest(services []*Service, path []byte, fold bool) *Service {
 	var best *Service
-	length := -1
+	length, exact := -1, false
 	for _, s := range services {
 		for _, p := range s.prefixes() {
-			if len(p) > length && hasPathPrefix(path, p) {
-				best, length = s, len(p)
+			if len(p) < length || len(p) == length && (exact || !fold) || !hasPathPrefix(path, p, fold) {
+				continue
 			}
+			best, length, exact = s, len(p), hasPathPrefix(path, p, false)
 		}
 	}
 	return best
 }
 
-// at returns the settings that hold for path.
-func (s *Service) at(path []byte) *Service {
+// at returns the settings that hold for path; with fold those that have the case of the path go first.
+func (s *Service) at(path []byte, fold bool) *Service {
+	found, length := s, -1
 	for _, p := range s.Paths {
-		if hasPathPrefix(path, p.Prefix) {
+		if len(p.Prefix) < length {
+			break
+		}
+		if !hasPathPrefix(path, p.Prefix, fold) {
+			continue
+		}
+		if !fold || hasPathPrefix(path, p.Prefix, false) {
 			return p.Service
 		}
+		if length < 0 {
+			found, length = p.Service, len(p.Prefix)
+		}
 	}
-	return s
+	return found
 }
 
 // hasPathPrefix reports whether prefix covers path at a segment's border: "/a" covers "/a" and "/a/b" but not "/ab".
-func hasPathPrefix(path []byte, prefix string) bool {
-	if len(path) < len(prefix) || string(path[:len(prefix)]) != prefix {
+// With fold the case of ASCII letters does not matter.
+func hasPathPrefix(path []byte, prefix string, fold bool) bool {
+	if len(path) < len(prefix) || string(path[:len(prefix)]) != prefix && (!fold || !request.EqualFold(path[:len(prefix)], prefix)) {
 		return false
 	}
 	return len(path) == len(prefix) || strings.HasSuffix(prefix, "/") || path[len(prefix)] == '/' || path[len(prefix)] == ';'
 }
 
-// stricter returns the service that lets less through.
-func stricter(a, b *Service) *Service {
-	if b == nil {
-		return a
+// Strictest returns the service among several that lets the least through, as far as its mode says; nil for none.
+func Strictest(services []*Service) (found *Service) {
+	for _, s := range services {
+		if found == nil || s.Verdict.Mode < found.Verdict.Mode { // Enforce < Observe < Off
+			found = s
+		}
 	}
-	if b.Verdict.Mode < a.Verdict.Mode { // Enforce < Observe < Off
-		return b
-	}
-	return a
+	return found
 }

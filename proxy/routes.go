@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"antirobot/message/inline"
+	"antirobot/request"
 	"antirobot/settings"
 	"antirobot/verdict"
 )
@@ -156,7 +157,7 @@ func newMessageRoutes(c MessagesConfig) []*messageRoute {
 	return routes
 }
 
-// fits reports whether the route has requests of a method and a path in its normal form.
+// fits reports whether the route has requests of a method and a path, in one reading of it.
 func (r *messageRoute) fits(method, path []byte) bool {
 	if r.method != "*" && r.method != string(method) {
 		return false
@@ -178,13 +179,18 @@ func (r *messageRoute) fits(method, path []byte) bool {
 	return true
 }
 
-// messageRoute returns the first route of the service that has the request; nil for none. The path is looked up in the
-// form that the most liberal upstream might read in it.
-func (s *Service) messageRoute(method, path []byte, normal Normaliser) *messageRoute {
-	if len(s.routes) == 0 {
-		return nil
+// messageRoute returns the first route of the service that has the request, however its path is read; nil for none.
+func (s *Service) messageRoute(method []byte, paths *request.Paths) *messageRoute {
+	for _, path := range paths.All() {
+		if r := s.routeOf(method, path); r != nil {
+			return r
+		}
 	}
-	path = normal(nil, path)
+	return nil
+}
+
+// routeOf returns the first route that has a method and a path; nil for none.
+func (s *Service) routeOf(method, path []byte) *messageRoute {
 	for _, r := range s.routes {
 		if r.fits(method, path) {
 			return r

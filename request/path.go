@@ -4,9 +4,19 @@ import "bytes"
 
 // NormalPath appends the normal form of a raw path (origin-form, without query) to dst: what the most liberal upstream
 // might read in it. It decodes every escape, and escapes made by decoding, until none is left; reads a backslash as a
-// slash; ends at a NUL; drops the ;parameters of each segment; joins empty segments; resolves "." and "..". The result
-// begins with a slash. NormalPath of a normal path is that path. raw is not kept; time is linear in its length.
+// slash; drops the ;parameters of each segment; joins empty segments; resolves "." and "..". The result begins with a
+// slash. NormalPath of a normal path is that path. raw is not kept; time is linear in its length.
+//
+// A NUL stays where it was decoded: some upstreams end the path there, others go on, and a path with one is best refused
+// (Paths.HasNUL).
 func NormalPath(dst, raw []byte) []byte {
+	base := len(dst)
+	dst = decodeAll(dst, raw)
+	return dst[:base+resolve(dst[base:])]
+}
+
+// decodeAll appends a path with a slash before it and every escape decoded, those that decoding makes too.
+func decodeAll(dst, raw []byte) []byte {
 	base := len(dst)
 	if len(raw) == 0 || raw[0] != '/' {
 		dst = append(dst, '/')
@@ -23,16 +33,32 @@ func NormalPath(dst, raw []byte) []byte {
 			dst[len(dst)-1] = byte(hi<<4 | lo)
 		}
 	}
-	p := dst[base:]
-	if i := bytes.IndexByte(p, 0); i >= 0 {
-		p = p[:i]
+	return dst
+}
+
+// decodeOnce appends a path with each escape decoded that stands in it.
+func decodeOnce(dst, raw []byte) []byte {
+	for i := 0; i < len(raw); i++ {
+		if raw[i] == '%' && i+2 < len(raw) {
+			if hi, lo := unhex(raw[i+1]), unhex(raw[i+2]); hi >= 0 && lo >= 0 {
+				dst = append(dst, byte(hi<<4|lo))
+				i += 2
+				continue
+			}
+		}
+		dst = append(dst, raw[i])
 	}
+	return dst
+}
+
+// resolve reads backslashes as slashes and resolves segments in place; it returns the new length. p begins with a slash.
+func resolve(p []byte) int {
 	for i, c := range p {
 		if c == '\\' {
 			p[i] = '/'
 		}
 	}
-	return dst[:base+resolveDots(p)]
+	return resolveDots(p)
 }
 
 // resolveDots removes parameters, empty and dot segments in place and returns the new length. p begins with a slash.

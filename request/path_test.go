@@ -48,7 +48,8 @@ func TestNormalPath(t *testing.T) {
 	f("/%2%35%36%31dmin", "/admin")
 	f("/x\\..\\a", "/a")
 	f("/x%5c..%5ca", "/a")
-	f("/a%00.png", "/a")
+	f("/a%00.png", "/a\x00.png")
+	f("/free/x%00/../../product/1", "/product/1")
 	f("/a%", "/a%")
 	f("/a%2", "/a%2")
 	f("/a%zz", "/a%zz")
@@ -88,7 +89,7 @@ func FuzzNormalPath(f *testing.F) {
 		if again := NormalPath(nil, n); !bytes.Equal(again, n) {
 			t.Fatalf("%q: %q, and again %q", raw, n, again)
 		}
-		if bytes.Contains(n, []byte("//")) || bytes.Contains(n, []byte("/../")) || bytes.Contains(n, []byte("/./")) || bytes.ContainsAny(n, ";\\\x00") {
+		if bytes.Contains(n, []byte("//")) || bytes.Contains(n, []byte("/../")) || bytes.Contains(n, []byte("/./")) || bytes.ContainsAny(n, ";\\") {
 			t.Fatalf("%q: %q", raw, n)
 		}
 		if IsNormal(raw) && !bytes.Equal(n, raw) {

@@ -1,0 +1,177 @@
+package proxy
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"antirobot/request"
+	"antirobot/verdict"
+)
+
+// What happens to a request whose path can be read in ways for which different settings hold.
+const (
+	pathsUnion  = "union"
+	pathsRefuse = "refuse"
+)
+
+// readings is the settings that a request is under: those of each way in which its path can be read, the first as it
+// came. There is more than one only for paths that no browser makes, and where case alone tells paths apart.
+type readings struct {
+	list   []*Service
+	merged Service // of list, if it has several
+	charge *verdict.Settings
+}
+
+// find fills s with the settings of a path, and returns what the request is served by; nil if there is no service. It
+// allocates nothing once s has served before, unless several message routes come together.
+func (s *readings) find(r *Router, host []byte, paths *request.Paths) *Service {
+	s.list = r.Find(s.list[:0], host, paths)
+	switch len(s.list) {
+	case 0:
+		return nil
+	case 1:
+		return s.list[0]
+	}
+	s.merge()
+	return &s.merged
+}
+
+func (s *readings) forget() {
+	if len(s.list) > 1 {
+		s.merged, s.charge = Service{}, nil
+	}
+	clear(s.list)
+	s.list = s.list[:0]
+}
+
+// several reports whether the settings of more than one reading hold.
+func (s *readings) several() bool { return len(s.list) > 1 }
+
+// merge makes of all settings those that let the least through. Who serves the request, and how its visitor is known and
+// asked, is what its path says as it came.
+func (s *readings) merge() {
+	s.merged = *s.list[0]
+	m := &s.merged
+	s.charge = m.Verdict
+	for _, o := range s.list[1:] {
+		m.Config.MaxBody = tighter(m.Config.MaxBody, o.Config.MaxBody)
+		m.Config.ResponseTimeout = time.Duration(tighter(int64(m.Config.ResponseTimeout), int64(o.Config.ResponseTimeout)))
+		m.Config.TellService = m.Config.TellService || o.Config.TellService
+		if !o.Config.PassOwnCookies && m.Config.PassOwnCookies {
+			m.Config.PassOwnCookies, m.ownCookies = false, o.ownCookies
+		}
+		for _, route := range o.routes {
+			if !slices.Contains(m.routes, route) {
+				m.routes = append(m.routes[:len(m.routes):len(m.routes)], route)
+			}
+		}
+		if o.Verdict.Mode != verdict.Off && (s.charge.Mode == verdict.Off || pace(o.Verdict.Limits) < pace(s.charge.Limits)) {
+			s.charge = o.Verdict
+		}
+	}
+}
+
+// tighter returns the lower of two limits; 0 is none.
+func tighter(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// pace is the slowest of some limits, in requests a second.
+func pace(limits []verdict.Limit) float64 {
+	least := math.Inf(1)
+	for _, l := range limits {
+		least = min(least, float64(l.Requests)/l.Window.Seconds())
+	}
+	return least
+}
+
+// unclear says why a request must be refused, because nobody knows what its path means; empty: it need not.
+func (j *journey) unclear() string {
+	if j.paths.HasNUL() {
+		return "The path holds an escaped NUL.\n"
+	}
+	if j.under.several() && !j.snap.Router.sameButCase(j.view.Host, &j.paths) {
+		for _, s := range j.under.list {
+			if s.Config.AmbiguousPaths == pathsRefuse {
+				return "The path can be read in several ways.\n"
+			}
+		}
+	}
+	if len(j.svc.routes) > 1 && j.svc.claimedTwice(j.view.Method, &j.paths) {
+		return "The path can be read as that of two kinds of messages.\n"
+	}
+	return ""
+}
+
+// claimedTwice reports whether a path leads to different message routes as it is read: each would judge the message by
+// its own rules.
+func (s *Service) claimedTwice(method []byte, paths *request.Paths) bool {
+	var first *messageRoute
+	for _, path := range paths.All() {
+		r := s.routeOf(method, path)
+		if r != nil && first != nil && r != first {
+			return true
+		}
+		if r != nil {
+			first = r
+		}
+	}
+	return false
+}
+
+// judge asks the fast half, once for each of the settings that hold, and keeps the strictest answer. A pass pays once.
+// With watch nothing is spent and nothing counted.
+func (j *journey) judge(watch bool) {
+	if !j.under.several() {
+		j.judgeBy(&j.decision, j.svc, watch)
+		return
+	}
+	kept := j.under.list[0]
+	j.judgeBy(&j.decision, kept, watch)
+	for _, s := range j.under.list[1:] {
+		d := new(verdict.Decision)
+		j.judgeBy(d, s, watch || j.decision.Paid)
+		if stricter(d, &j.decision) {
+			j.decision, *d, kept = *d, j.decision, s
+		}
+	}
+	j.svc.Verdict, j.svc.watching = kept.Verdict, kept.watching
+}
+
+func (j *journey) judgeBy(d *verdict.Decision, s *Service, watch bool) {
+	with := s.Verdict
+	if watch && with.Mode != verdict.Off {
+		with = s.watching
+	}
+	if j.xml && j.svc.Captcha.Demands(j.view, j.partner) {
+		j.g.deps.Decider.DecideDemand(d, j.view, &j.id, with)
+	} else {
+		j.g.deps.Decider.Decide(d, j.view, &j.id, with)
+	}
+	d.Mode = s.Verdict.Mode
+}
+
+// stricter reports whether a lets less through than b; of two that do the same it is the one that is enforced.
+func stricter(a, b *verdict.Decision) bool {
+	switch {
+	case a.Stops() != b.Stops():
+		return a.Stops()
+	case a.Stops():
+		return a.Verdict > b.Verdict
+	case a.Mode != b.Mode:
+		return a.Mode < b.Mode // Enforce < Observe < Off
+	}
+	return a.Verdict > b.Verdict || a.Paid && !b.Paid
+}
+
+// charged is the settings whose limits the request counts for.
+func (j *journey) charged() *verdict.Settings {
+	if j.under.several() {
+		return j.under.charge
+	}
+	return j.svc.Verdict
+}
