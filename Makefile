@@ -7,7 +7,7 @@ SHELL := /bin/bash
 BIN   := .bin
 GO    := go
 RACE  ?= -race
-STAMP := $(shell git describe --always --dirty 2>/dev/null || echo dev)
+STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
 .PHONY: help run build test fmt vet lint arch unit race fuzz e2e bench bench-detection bench-economy bench-smoke deps screens js clean tidy
 
@@ -18,7 +18,7 @@ run: build ## the gateway, a demo site and an embedded store; prints the address
 	@./antirobot demo
 
 build: ## build ./antirobot
-	@$(GO) build -trimpath -ldflags "-X antirobot/cmd.version=$(STAMP)" -o antirobot .
+	@$(GO) build -trimpath -ldflags "-X antirobot/cmd.stamp=$(STAMP)" -o antirobot .
 
 test: fmt vet lint arch race e2e bench-smoke ## everything: format, vet, lint, architecture, unit and race tests, end to end
 	@echo "all tests passed"

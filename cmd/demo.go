@@ -158,7 +158,7 @@ func runDemo(ctx context.Context, flags map[string]*pflag.Flag) error {
 	if err != nil {
 		return err
 	}
-	a, err := gateway.New(cfg, version, read)
+	a, err := gateway.New(cfg, version(), read)
 	if err != nil {
 		return err
 	}

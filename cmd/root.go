@@ -4,16 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"antirobot/settings"
 )
-
-// version is set by the build.
-var version = "dev"
 
 // Main runs the command line of the process and returns its exit status.
 func Main() int {
@@ -37,7 +33,7 @@ Protect one:  antirobot serve --listen :8080 --upstream http://127.0.0.1:3000
 Protect many: antirobot serve --config antirobot.yaml`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Version:       version,
+		Version:       version(),
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(),
@@ -57,16 +53,4 @@ func flagError(cmd *cobra.Command, err error) error {
 		}
 	}
 	return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
-}
-
-func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version, the Go version and the platform",
-		Args:  cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "antirobot %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-			return err
-		},
-	}
 }

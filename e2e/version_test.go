@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestVersionOfACheckout builds a clone with nothing but `go build`: a tag, a commit and a change of a file are named.
+func TestVersionOfACheckout(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "clone")
+	run := func(in, name string, args ...string) string {
+		t.Helper()
+		cmd := exec.Command(name, args...)
+		cmd.Dir = in
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	if err := exec.Command("git", "-C", "..", "rev-parse", "HEAD").Run(); err != nil {
+		t.Skipf("SKIPPED: this tree is no checkout of git: %v", err)
+	}
+	run("..", "git", "clone", "-q", "--no-tags", ".", dir)
+	head := run(dir, "git", "rev-parse", "--short=12", "HEAD")
+	version := func(flags ...string) string {
+		t.Helper()
+		run(dir, "go", append(append([]string{"build", "-o", "antirobot"}, flags...), ".")...)
+		return strings.Fields(run(dir, "./antirobot", "version"))[1]
+	}
+	if v := version("-trimpath"); !strings.HasPrefix(v, "v0.0.0-") || !strings.HasSuffix(v, "-"+head) {
+		t.Errorf("a commit is %q, and its hash begins with %s", v, head)
+	}
+	run(dir, "git", "tag", "v1.2.3")
+	if err := os.WriteFile(filepath.Join(dir, "README.md"), []byte("changed\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if v := version("-trimpath"); v != "v1.2.3+dirty" {
+		t.Errorf("the tag with a changed file is %q", v)
+	}
+	if v := version("-trimpath", "-buildvcs=false"); v != "unknown" {
+		t.Errorf("a build without version control is %q", v)
+	}
+}
