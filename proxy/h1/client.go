@@ -2,6 +2,7 @@ package h1
 
 import (
 	"bytes"
+	"io"
 	"net"
 	"strconv"
 	"time"
@@ -105,10 +106,14 @@ var _ Client = (*conn)(nil)
 
 // ReadBody implements Client.
 func (c *conn) ReadBody(p []byte) (int, error) {
-	if c.h.chunked {
-		return c.dec.read(c.br, c, p)
+	if !c.h.chunked {
+		return c.read(p)
 	}
-	return c.read(p)
+	n, err := c.dec.read(c.br, c, p)
+	if err == io.EOF && !c.dec.done { //nolint:errorlint // bare: the connection ended within the body, which is no end of it
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
 }
 
 // AwaitBody implements Client.
