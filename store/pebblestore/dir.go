@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
@@ -20,6 +21,8 @@ var (
 	ErrForeign = errors.New("not a data directory of this program")
 	// ErrHeld: another process, or another Store of this one, has the directory open.
 	ErrHeld = errors.New("data directory is in use")
+	// ErrReadOnly: nothing may be written there.
+	ErrReadOnly = errors.New("data directory is read-only")
 	// ErrDamaged: the directory is ours, and what is in it does not hold together.
 	ErrDamaged = errors.New("data directory is damaged")
 )
@@ -29,13 +32,14 @@ const (
 	holderName = "HOLDER" // the process id of who holds LOCK, for the message to the next one
 	stateName  = "state"
 	countsName = "counters"
+	roomName   = "ROOM" // tells whether the disk has room, and is removed
 	newSuffix  = ".new"
 	formatName = "FORMAT" // in each engine's directory; it gets there before the directory gets its name
 	format     = "antirobot store 1\n"
 )
 
 // ownNames may stand in a directory that has no state yet: a first start that was interrupted, or a fresh mount.
-var ownNames = []string{lockName, holderName, stateName + newSuffix, "lost+found"}
+var ownNames = []string{lockName, holderName, roomName, stateName + newSuffix, "lost+found"}
 
 // survey looks at dir without touching it, and reports whether it has a state.
 func survey(dir string) (exists bool, err error) {
@@ -89,6 +93,9 @@ func checkFormat(dir string) error {
 // hold takes the directory for this process, until the returned Closer is closed.
 func hold(dir string) (io.Closer, error) {
 	lock, err := vfs.Default.Lock(filepath.Join(dir, lockName))
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
+		return nil, fmt.Errorf("%w: %s: %w; let the gateway's user write there, or name another directory", ErrReadOnly, dir, err)
+	}
 	if err != nil {
 		who := "another process (its id is not known)"
 		if b, err := os.ReadFile(filepath.Join(dir, holderName)); err == nil {

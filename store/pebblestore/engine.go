@@ -1,8 +1,11 @@
 package pebblestore
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -67,7 +70,11 @@ func (u setup) openEngine(path string, fresh, readOnly bool) (*engine, error) {
 		ReadOnly:           readOnly,
 		Logger:             log,
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(err error) { u.log.Error().Err(err).Msg("store: background work of the engine") },
+			BackgroundError: func(err error) {
+				if e.died() == nil {
+					u.log.Error().Err(err).Msg("store: background work of the engine")
+				}
+			},
 			DataCorruption: func(i pebble.DataCorruptionInfo) {
 				u.health.set(ailDamaged, fmt.Errorf("%w: %s: %w", ErrDamaged, i.Path, i.Details))
 			},
@@ -76,20 +83,47 @@ func (u setup) openEngine(path string, fresh, readOnly bool) (*engine, error) {
 	}
 	u.tune(opts)
 	e.cache = opts.Cache
-	db, err := openSafely(path, opts)
-	if err == nil {
-		err = e.died() // a Fatalf that returned
-		if err != nil {
-			_ = db.Close() // the first error is the one to tell
-		}
-	}
-	if err != nil {
-		e.cache.Unref()
+	if err := e.open(path, opts); err != nil {
 		return nil, err
 	}
-	e.db = db
 	e.fs.patient.Store(true)
 	return e, nil
+}
+
+// open opens the engine, or returns the first failure of it: Pebble does not return from a failure that its own logger
+// would have ended the process for, but tries again for ever. It then goes on without touching the disk.
+func (e *engine) open(path string, opts *pebble.Options) error {
+	type opened struct {
+		db  *pebble.DB
+		err error
+	}
+	end := make(chan opened, 1)
+	go func() {
+		db, err := openSafely(path, opts)
+		end <- opened{db, err}
+	}()
+	var got opened
+	select {
+	case got = <-end:
+	case <-e.failed:
+		e.fs.fence()
+		go func() {
+			if late := <-end; late.err == nil {
+				e.db = late.db
+				e.bury()
+			}
+		}()
+		return e.err
+	}
+	if got.err == nil {
+		if got.err = e.died(); got.err == nil {
+			e.db = got.db
+			return nil
+		}
+		_ = got.db.Close() // the first error is the one to tell
+	}
+	e.cache.Unref()
+	return got.err
 }
 
 func openSafely(path string, opts *pebble.Options) (db *pebble.DB, err error) {
@@ -125,6 +159,9 @@ func (u setup) build(path string) error {
 
 // start opens the directory path after a look at it that changes nothing.
 func (u setup) start(path string) (*engine, error) {
+	if err := u.room(filepath.Dir(path)); err != nil {
+		return nil, err
+	}
 	look, err := u.openEngine(path, false, true)
 	if err == nil {
 		err = look.close()
@@ -134,6 +171,25 @@ func (u setup) start(path string) (*engine, error) {
 			ErrDamaged, path, err)
 	}
 	return u.openEngine(path, false, false)
+}
+
+// roomBytes is what an engine needs at least to open: its log, its manifest, its options.
+const roomBytes = 256 << 10
+
+// room looks whether the disk takes as much as an engine writes when it opens.
+func (u setup) room(dir string) (err error) {
+	name := filepath.Join(dir, roomName)
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("the data directory %s does not take %d KiB: %w", dir, roomBytes>>10, err)
+		}
+	}()
+	f, err := u.base.Create(name, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(bytes.Repeat([]byte{1}, roomBytes))
+	return errors.Join(err, f.Sync(), f.Close(), u.base.Remove(name))
 }
 
 const (
@@ -153,7 +209,11 @@ func (u setup) revive(path string, dead *engine, cause error, closing <-chan str
 		case <-time.After(pause):
 		}
 		waiting()
-		eng, err := u.openEngine(path, false, false)
+		err := u.room(filepath.Dir(path)) // each try that Pebble loses costs the memory of its tables
+		var eng *engine
+		if err == nil {
+			eng, err = u.openEngine(path, false, false)
+		}
 		if err == nil {
 			err = eng.probe()
 		}
@@ -202,9 +262,16 @@ type engineLog struct {
 
 func (l engineLog) Infof(format string, args ...any) { l.log.Debug().Msgf("store: "+format, args...) }
 
-func (l engineLog) Errorf(format string, args ...any) { l.log.Error().Msgf("store: "+format, args...) }
+func (l engineLog) Errorf(format string, args ...any) {
+	if l.e.died() == nil {
+		l.log.Error().Msgf("store: "+format, args...)
+	}
+}
 
 func (l engineLog) Fatalf(format string, args ...any) {
+	if l.e.died() != nil {
+		return // it says so again and again
+	}
 	err := fmt.Errorf("engine: "+format, args...)
 	l.log.Error().Err(err).Msg("store: the engine failed")
 	l.e.fail(err)

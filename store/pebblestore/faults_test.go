@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,12 +23,13 @@ import (
 type faultyFS struct {
 	vfs.FS
 	full atomic.Bool // writes and creations: ENOSPC
+	only string      // with full: of files whose name contains this
 	sync atomic.Bool // syncs: EIO
 	slow atomic.Bool // syncs wait until this ends
 }
 
 func (f *faultyFS) err(op, name string) error {
-	if f.full.Load() {
+	if f.full.Load() && strings.Contains(filepath.Base(name), f.only) {
 		return &os.PathError{Op: op, Path: name, Err: syscall.ENOSPC}
 	}
 	return nil

@@ -1,0 +1,132 @@
+package pebblestore
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
+)
+
+// fullDiskEnv tells the process of TestStartOnAFullDisk.
+const fullDiskEnv = "ANTIROBOT_TEST_FULL_DISK"
+
+// lines counts what is logged.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(b)
+}
+
+func (l *lines) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return bytes.Count(l.b.Bytes(), []byte("\n"))
+}
+
+// TestStartOnAFullDisk: a start on a full disk fails soon, says why, and fills no log; when there is room it works. The
+// disk is full altogether, or has just no room for the file that Pebble would try for ever.
+func TestStartOnAFullDisk(t *testing.T) {
+	if os.Getenv(fullDiskEnv) == "" {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestStartOnAFullDisk$", "-test.count=1")
+		cmd.Env = append(os.Environ(), fullDiskEnv+"=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		return
+	}
+	for _, only := range []string{"", "MANIFEST", "OPTIONS", ".log", ".dbtmp"} {
+		t.Run("files with "+only, func(t *testing.T) {
+			dir := t.TempDir()
+			fs := &faultyFS{FS: vfs.Default, only: only}
+			s, err := open(dir, small(), zerolog.Nop(), nil, fs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx := context.Background()
+			if err := errors.Join(s.Put(ctx, []byte("k"), []byte("v"), 0), s.Close()); err != nil {
+				t.Fatal(err)
+			}
+			fs.full.Store(true)
+			log := new(lines)
+			type end struct {
+				s   *Store
+				err error
+			}
+			ended := make(chan end, 1)
+			go func() {
+				s, err := open(dir, small(), zerolog.New(log), nil, fs)
+				ended <- end{s, err}
+			}()
+			select {
+			case e := <-ended:
+				if e.err == nil {
+					_ = e.s.Close()
+					if only == "" || only == "MANIFEST" {
+						t.Fatal("it starts")
+					}
+				} else if !errors.Is(e.err, syscall.ENOSPC) && !strings.Contains(e.err.Error(), "no space left") {
+					t.Errorf("the error does not say why: %v", e.err)
+				}
+			case <-time.After(30 * time.Second):
+				t.Fatal("the start hangs")
+			}
+			time.Sleep(300 * time.Millisecond) // what is left of it must be quiet
+			if n := log.count(); n > 10 {
+				t.Errorf("%d lines are logged", n)
+			}
+			fs.full.Store(false)
+			s, err = open(dir, small(), zerolog.Nop(), nil, fs)
+			if err != nil {
+				t.Fatalf("when there is room: %v", err)
+			}
+			defer func() { _ = s.Close() }()
+			if v, err := s.Get(ctx, nil, []byte("k")); err != nil || string(v) != "v" {
+				t.Errorf("%q, %v", v, err)
+			}
+		})
+	}
+}
+
+// TestReadOnlyDirectory is named as such, and not as one that another process holds.
+func TestReadOnlyDirectory(t *testing.T) {
+	if os.Getuid() == 0 {
+		dir := filepath.Join(t.TempDir(), "ro")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, "size=64k"); err != nil {
+			t.Skipf("SKIPPED: a read-only file system can't be mounted here: %v", err)
+		}
+		t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
+		refusesReadOnly(t, dir)
+		return
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	refusesReadOnly(t, dir)
+}
+
+func refusesReadOnly(t *testing.T, dir string) {
+	t.Helper()
+	_, err := Open(dir, small(), zerolog.Nop(), nil)
+	if !errors.Is(err, ErrReadOnly) || errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a read-only directory: %v", err)
+	}
+}
