@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"fmt"
 	"math"
 	"net/netip"
 	"sync/atomic"
@@ -89,6 +90,14 @@ type Served struct {
 
 // Asked reports whether the visitor was asked for what its network reads, and not taken for a robot.
 func (s *Served) Asked() bool { return s.Stopped && s.Decision.Cause == verdict.CauseBudget }
+
+// Why says in a few words why a visitor was stopped or asked.
+func (s *Served) Why() string {
+	if q := &s.Decision.Question; s.Asked() {
+		return fmt.Sprintf("more than %d documents in %s from a network of %d bits", q.Most, q.Window, q.Prefix.Bits)
+	}
+	return s.Decision.Ban.Reason
+}
 
 // Serve gives a request its verdict, and tells the slow half of it and of the answer that the service gives, or that the
 // gateway gives instead of it.

@@ -92,6 +92,8 @@ type Harvest struct {
 	Visits  int `json:"visits"`  // of people, from when the harvester begins
 	Asked   int `json:"asked"`   // visits in which they were asked for a captcha for what their network reads
 	Stopped int `json:"stopped"` // visits in which they were taken for robots
+
+	Why map[string]int `json:"why,omitempty"` // visits in which they were asked or stopped, by who they are and why
 }
 
 // Within reports whether the harvester got no more than its bar allows, and people were left in peace.
@@ -101,6 +103,9 @@ func (h *Harvest) Within() bool {
 
 // harvestGiveUp is how long a harvester with an address of its own rests when it is stopped.
 const harvestGiveUp = time.Minute
+
+// nomadGiveUp is how long one rests that has another.
+const nomadGiveUp = 5 * time.Second
 
 // RunHarvest runs one make beside the people of cfg.
 func RunHarvest(ctx context.Context, cfg Config, m Make, server Server) (Harvest, error) {
@@ -164,15 +169,26 @@ func (h *Harvest) see(visits map[visitor]*visit, r *Request, s *replay.Served) {
 	if s == nil || !s.Stopped {
 		return
 	}
-	if s.Asked() {
-		if !v.asked {
-			v.asked = true
-			h.Asked++
-		}
-	} else if !v.stopped {
+	if s.Asked() && !v.asked {
+		v.asked = true
+		h.Asked++
+		h.why(r, s.Why())
+	} else if !s.Asked() && !v.stopped {
 		v.stopped = true
 		h.Stopped++
+		h.why(r, s.Why())
 	}
+}
+
+func (h *Harvest) why(r *Request, why string) {
+	if h.Why == nil {
+		h.Why = map[string]int{}
+	}
+	who := string(r.Kind)
+	if r.Habit != "" {
+		who += " (" + r.Habit + ")"
+	}
+	h.Why[who+": "+why]++
 }
 
 // shop is what a harvester has of the shop.
@@ -231,7 +247,11 @@ func (w *world) addHarvesters() {
 func harvest(w *world, c *client) {
 	s := w.cfg.harvest
 	c.at = c.at.Add(s.make.pace)
-	if c.stops > 0 && !c.nomad {
+	switch {
+	case c.stops == 0:
+	case c.nomad:
+		c.wait(nomadGiveUp)
+	default:
 		c.wait(harvestGiveUp)
 	}
 	n, more := s.lacking()

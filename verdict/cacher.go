@@ -54,6 +54,8 @@ type Cacher struct {
 	revoked   *revocations
 	standing  *standing
 	recent    *Recent
+	questions *questions
+	paths     Paths
 	claims    client.Table
 
 	stale      atomic.Uint32 // a bit for each follower of the shared store that could not read it when it tried last
@@ -74,11 +76,12 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 	}
 	c := &Cacher{
 		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log,
-		bans:     newBanTable(cfg.MaxBans),
-		ledger:   newLedger(d.Store, cfg.MaxPasses, d.Now),
-		revoked:  newRevocations(d.Store, cfg.MaxRevocations, d.Now),
-		standing: newStanding(d.Store, &cfg.Standing, d.Now),
-		recent:   newRecent(&cfg.Decisions, describer(d.Lists)),
+		bans:      newBanTable(cfg.MaxBans),
+		ledger:    newLedger(d.Store, cfg.MaxPasses, d.Now),
+		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now),
+		standing:  newStanding(d.Store, &cfg.Standing, d.Now),
+		questions: newQuestions(cfg.MaxQuestions),
+		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
 	c.banWrites = newBehind(c.writeBan)
 	c.register(d.Metrics)
@@ -180,7 +183,7 @@ func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Set
 
 func (d *Decision) say(v Verdict, c Cause, e *cbb.Entry) { d.Verdict, d.Cause, d.Entry = v, c, e }
 
-// suspects is step 4 without the pass: the first of ban list, ban, rule and judge that says robot.
+// suspects is step 4 without the pass: the first of ban list, ban, rule, judge and budget that says robot.
 func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *identity.Identity, s *Settings) bool {
 	if e := d.match.Ban; e != nil {
 		d.say(Robot, CauseBanList, e)
@@ -199,6 +202,10 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 			d.Cause, d.Score = CauseJudge, score
 			return true
 		}
+	}
+	if c.questioned(d, v, id, s) {
+		d.Cause = CauseBudget
+		return true
 	}
 	return false
 }
@@ -239,8 +246,13 @@ func (c *Cacher) excuse(id *identity.Identity) identity.Subject {
 	return identity.Subject{}
 }
 
-// pay lets the first pass with enough left pay for the request. In mode observe it only looks.
+// pay lets the first pass with enough left pay for the request. In mode observe it only looks, and so it does for what
+// answers have proved to be a part of pages: a pass pays for what is read.
 func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Settings) {
+	if id.NPasses == 0 {
+		return
+	}
+	part := c.paths.Proved(KeyOf(s.Group, v.Path)) == ReadingPart
 	for i := 0; i < id.NPasses; i++ {
 		p := &id.Passes[i]
 		if !p.Earned || p.Allowance == 0 {
@@ -251,8 +263,11 @@ func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Set
 			agent = identity.AgentFamily(v.Get("User-Agent"))
 		}
 		cost := p.Cost(net, agent)
+		if part {
+			cost = 0
+		}
 		var got payment
-		if s.Mode == Observe {
+		if s.Mode == Observe || part {
 			got = c.ledger.Peek(p, uint32(cost), v.At, s.OnStoreFailure)
 		} else {
 			got = c.ledger.Spend(p, uint32(cost), v.At, s.OnStoreFailure)

@@ -11,6 +11,7 @@ type Config struct {
 	MaxBans        int            `mapstructure:"max_bans"`        // live bans; when full the soonest-ending one makes room
 	MaxPasses      int            `mapstructure:"max_passes"`      // passes that have paid; when full further ones can't pay
 	MaxRevocations int            `mapstructure:"max_revocations"` // passes revoked by ID
+	MaxQuestions   int            `mapstructure:"max_questions"`   // networks whose visitors are asked for what was read there
 	Rescan         time.Duration  `mapstructure:"rescan"`          // how often a shared store is read as a whole
 	Standing       StandingConfig `mapstructure:"standing"`
 	Decisions      RecentConfig   `mapstructure:"decisions"`
@@ -35,6 +36,7 @@ func DefaultConfig() Config {
 		MaxBans:        1_000_000,
 		MaxPasses:      1_000_000,
 		MaxRevocations: 100_000,
+		MaxQuestions:   100_000,
 		Rescan:         5 * time.Minute,
 		Standing:       StandingConfig{PerAddress: 32, Max: 1_000_000, Keep: 30 * 24 * time.Hour},
 		Decisions:      RecentConfig{Stopped: 32_768, Human: 16_384},
@@ -52,6 +54,7 @@ func (c *Config) Validate() error {
 	within("max_bans", c.MaxBans, 1, 100_000_000)
 	within("max_passes", c.MaxPasses, 1, 100_000_000)
 	within("max_revocations", c.MaxRevocations, 1, 10_000_000)
+	within("max_questions", c.MaxQuestions, 1, 10_000_000)
 	within("standing.per_address", c.Standing.PerAddress, 0, 1000)
 	within("standing.max", c.Standing.Max, 0, 100_000_000)
 	within("decisions.stopped", c.Decisions.Stopped, 1, 10_000_000)

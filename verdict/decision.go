@@ -10,20 +10,21 @@ import (
 // Decision is a verdict and everything that led to it. It is reused from request to request, holds nothing of the View,
 // and belongs to one goroutine at a time. The zero value is ready for Decide.
 type Decision struct {
-	Verdict Verdict
-	Cause   Cause // what spoke; kept when a pass paid, so that it says what the pass paid for
-	Mode    Mode
-	Subject identity.Subject // whom the request is charged to
-	Entry   *cbb.Entry       // of a list, for the causes that name one; immutable
-	Score   float32          // for CauseJudge, and for CauseBan of the processor
-	Ban     Ban              // for CauseBan
-	Own     bool             // the ban is on an identity of the request itself, not on its address alone
-	Excused identity.Subject // the identity that a ban on the address did not stop; no kind: none
-	Paid    bool             // a pass paid (in mode observe: would have paid, and nothing was taken)
-	Cost    int              // what it paid
-	Left    uint32           // what this node believes to be left of it
-	PassID  [16]byte         // which pass
-	Demand  bool             // the client demanded the captcha: nothing is spent, nothing counts
+	Verdict  Verdict
+	Cause    Cause // what spoke; kept when a pass paid, so that it says what the pass paid for
+	Mode     Mode
+	Subject  identity.Subject // whom the request is charged to
+	Entry    *cbb.Entry       // of a list, for the causes that name one; immutable
+	Score    float32          // for CauseJudge, and for CauseBan of the processor
+	Ban      Ban              // for CauseBan
+	Question Question         // for CauseBudget
+	Own      bool             // the ban is on an identity of the request itself, not on its address alone
+	Excused  identity.Subject // the identity that a ban on the address did not stop; no kind: none
+	Paid     bool             // a pass paid (in mode observe: would have paid, and nothing was taken)
+	Cost     int              // what it paid
+	Left     uint32           // what this node believes to be left of it
+	PassID   [16]byte         // which pass
+	Demand   bool             // the client demanded the captcha: nothing is spent, nothing counts
 	// Degraded: decided while the store was failing, so bans of other nodes may be missing, or a pass could not be
 	// accounted for.
 	Degraded bool
@@ -109,7 +110,7 @@ func (d *Decision) Crawler() bool {
 func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Settings) {
 	*e = Event{
 		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(),
-		Subjects: id.Subjects, N: uint8(id.N), Path: request.Hash(v.Path),
+		Subjects: id.Subjects, N: uint8(id.N), Path: request.Hash(v.Path), PathShape: shapeOf(v.Path),
 	}
 	if len(v.Method) > 0 {
 		e.Method = v.Method[0]

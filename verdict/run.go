@@ -151,6 +151,7 @@ func (c *Cacher) sweep(ctx context.Context) {
 		}
 		at := c.now()
 		c.bans.Sweep(at.UnixNano())
+		c.questions.sweep(at.UnixNano())
 		c.ledger.Sweep(at)
 		if n%60 == 59 {
 			c.standing.Sweep(at)
@@ -184,6 +185,8 @@ func (c *Cacher) register(set *metrics.Set) {
 	gauge := func(name string, f func() float64) { set.NewGauge(name, f) }
 	gauge("antirobot_bans", func() float64 { return float64(c.bans.n.Load()) })
 	gauge("antirobot_bans_dropped_total", func() float64 { return float64(c.bans.evicted.Load()) })
+	gauge("antirobot_questions", func() float64 { return float64(c.questions.n.Load()) })
+	gauge("antirobot_questions_refused_full_total", func() float64 { return float64(c.questions.refused.Load()) })
 	gauge("antirobot_passes_paying", func() float64 { return float64(c.ledger.n.Load()) })
 	gauge("antirobot_allowance_spent_total", func() float64 { return float64(c.ledger.paid.Load()) })
 	gauge("antirobot_allowance_refused_full_total", func() float64 { return float64(c.ledger.full.Load()) })

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"antirobot/request"
 )
 
 // Policy is what a service does while evidence is missing because the store is away.
@@ -91,6 +93,7 @@ func (c *ServiceConfig) Validate() error {
 // and safe for concurrent use.
 type Settings struct {
 	Name           string // of the service; paths with settings of their own share it
+	Group          uint32 // of all settings with the name: what is counted for a service is counted for them together
 	Index          uint16 // of these settings: events carry it, and it keeps its meaning over a reload where the name and path stay
 	Mode           Mode
 	Threshold      float32
@@ -112,9 +115,15 @@ func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 	m, _ := parseMode(c.Mode)
 	p, _ := parsePolicy(c.OnStoreFailure)
 	return &Settings{
-		Name: name, Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync, OnStoreFailure: p,
+		Name: name, Group: groupOf(name), Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync, OnStoreFailure: p,
 		Limits: append([]Limit(nil), c.Limits...),
 	}, nil
+}
+
+// groupOf numbers a service by its name, so that it is the same after a reload.
+func groupOf(name string) uint32 {
+	h := request.Hash([]byte(name))
+	return uint32(h ^ h>>32) //nolint:gosec // the halves of a hash
 }
 
 func parseMode(s string) (Mode, bool) {

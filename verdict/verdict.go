@@ -4,8 +4,8 @@
 //  1. the operator's own block entry: Blocked
 //  2. white list: Human; never an event that is judged, never banned, never challenged
 //  3. a block entry of a fetched list, or a blocking rule: Blocked
-//  4. a ban entry of a list, a live ban, a rule, or the inline judge says robot: a solved pass with allowance left pays
-//     one request and the answer is Human; otherwise Robot
+//  4. a ban entry of a list, a live ban, a rule, or the inline judge says robot, or its network has read too much: a
+//     solved pass with allowance left pays one request and the answer is Human; otherwise Robot
 //  5. Human
 //
 // A request that demands the captcha stands between 3 and 4 and before the white list: only Blocked beats it.
@@ -20,7 +20,6 @@
 package verdict
 
 import (
-	"slices"
 	"time"
 
 	"antirobot/identity"
@@ -83,21 +82,6 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
-// causeWords say of each cause what spoke, for people; they stand in the order of the causes.
-var causeWords = [...]string{
-	"nothing spoke against it", "the operator's own block entry", "a white list, or a verified crawler", "a block list", "a rule of the service",
-	"a ban list", "a live ban", "the judge, before the answer", "the client asked for the captcha itself", "the service's mode is off",
-	"the rules of a message route", "its network has read more than the people of the site explain",
-}
-
-// CauseWords returns what the cause of a Story says, in words; a name of a later version as it is.
-func CauseWords(name string) string {
-	if i := slices.Index(causeNames[:], name); i >= 0 {
-		return causeWords[i]
-	}
-	return name
-}
-
 // Mode is what a service does with a verdict.
 type Mode uint8
 
@@ -121,28 +105,29 @@ func (m Mode) String() string {
 
 // Event is what the slow half learns of one request: a plain value, no pointers into the connection.
 type Event struct {
-	At       time.Time
-	Service  uint16 // Service.Index: which settings the request was judged by
-	Verdict  Verdict
-	Cause    Cause
-	Mode     Mode                // of the service when it was decided
-	Paid     bool                // a pass paid for the request (in mode observe: would have paid)
-	Own      bool                // the ban that spoke was on the request's own identity, not on its address
-	Crawler  bool                // a verified crawler: white, and not judged
-	Static   bool                // a sub-resource by path or Sec-Fetch-Dest: does not count as pace
-	Document bool                // the answer was text/html, XML or JSON: counts as pace whatever the request called itself
-	Subjects [6]identity.Subject // all verified identities, the winner first, the address last
-	N        uint8
-	Advised  bool   // a balancer sends the request on itself: Status, BytesOut, Took and Document are not known
-	Status   uint16 // of the answer; 0: unknown, or the client left first
-	Type     Type   // of the answer
-	BytesOut uint64
-	Took     time.Duration // from head to the last byte; 0: unknown
-	Method   uint8         // first letter of the method
-	Path     uint64        // hash of the raw path
-	Agent    uint64        // hash of User-Agent; 0 if absent
-	Kind     EventKind
-	Work     bool // EventSolved, EventFailed: by work of the browser, which says nothing about who is there
+	At        time.Time
+	Service   uint16 // Service.Index: which settings the request was judged by
+	Verdict   Verdict
+	Cause     Cause
+	Mode      Mode                // of the service when it was decided
+	Paid      bool                // a pass paid for the request (in mode observe: would have paid)
+	Own       bool                // the ban that spoke was on the request's own identity, not on its address
+	Crawler   bool                // a verified crawler: white, and not judged
+	Static    bool                // a sub-resource by path or Sec-Fetch-Dest: does not count as pace
+	Document  bool                // the answer was text/html, XML or JSON: counts as pace whatever the request called itself
+	Subjects  [6]identity.Subject // all verified identities, the winner first, the address last
+	N         uint8
+	Advised   bool   // a balancer sends the request on itself: Status, BytesOut, Took and Document are not known
+	Status    uint16 // of the answer; 0: unknown, or the client left first
+	Type      Type   // of the answer
+	BytesOut  uint64
+	Took      time.Duration // from head to the last byte; 0: unknown
+	Method    uint8         // first letter of the method
+	Path      uint64        // hash of the raw path
+	PathShape uint64        // hash of its shape; see Paths
+	Agent     uint64        // hash of User-Agent; 0 if absent
+	Kind      EventKind
+	Work      bool // EventSolved, EventFailed: by work of the browser, which says nothing about who is there
 	client.Facts
 }
 

@@ -17,8 +17,9 @@ import (
 
 // bench counts bans and nothing else.
 type bench struct {
-	mu   sync.Mutex
-	bans []verdict.Ban
+	mu    sync.Mutex
+	bans  []verdict.Ban
+	paths verdict.Paths
 }
 
 func (b *bench) BanSoon(ban verdict.Ban) error {
@@ -31,6 +32,12 @@ func (b *bench) BanSoon(ban verdict.Ban) error {
 func (*bench) Observe(*verdict.Event) {}
 
 func (*bench) EstablishedAt([16]byte) int { return 0 }
+
+func (*bench) Stands(*verdict.Event) bool { return false }
+
+func (*bench) Ask(*verdict.Question) {}
+
+func (b *bench) Paths() *verdict.Paths { return &b.paths }
 
 func (*bench) Forgot() bool { return false }
 

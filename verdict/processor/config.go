@@ -27,6 +27,7 @@ type Config struct {
 	TimeZone      string        `mapstructure:"time_zone"`      // of the visitors: when it is night
 	Hosting       []string      `mapstructure:"hosting"`        // files with networks of hosting companies
 
+	Budget   BudgetConfig   `mapstructure:"budget"`   // what may be read from a network before its visitors are asked
 	Training TrainingConfig `mapstructure:"training"` // what is kept for models to be trained with
 }
 
@@ -37,7 +38,7 @@ func DefaultConfig() Config {
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, TimeZone: "UTC",
-		Training: DefaultTrainingConfig(),
+		Budget: DefaultBudgetConfig(), Training: DefaultTrainingConfig(),
 	}
 }
 
@@ -73,7 +74,7 @@ func (c *Config) Validate() error {
 	if _, err := time.LoadLocation(c.TimeZone); err != nil {
 		errs = append(errs, fmt.Errorf("time_zone: %q is no time zone such as Europe/Berlin: %w", c.TimeZone, err))
 	}
-	errs = append(errs, c.Training.Validate())
+	errs = append(errs, c.Budget.Validate(), c.Training.Validate())
 	for i, n := range c.Exempt {
 		if _, err := settings.ParseNetwork(n); err != nil {
 			errs = append(errs, fmt.Errorf("exempt[%d]: %w", i, err))

@@ -48,6 +48,7 @@ func (p *Processor) fill(c *evidence, r *rates) {
 			c.service = g
 		}
 	}
+	c.usual = r.people.told()
 	c.settled = p.keeper.EstablishedAt(addr)
 	c.hosting = p.hosting.has(addr)
 	c.lost = r.sent.lost(c.e.At.Unix())

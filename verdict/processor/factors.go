@@ -48,6 +48,7 @@ type evidence struct {
 	all     group
 	lost    lost
 	hosting tristate // the address is of a known hosting company
+	usual   float32  // parts of a page of the service's people
 	settled int      // subjects that the address has established
 }
 
@@ -224,21 +225,9 @@ func versionAge(c *evidence) float32 {
 	return float32(newest) - float32(claim.Major)
 }
 
-// usualParts is how many sub-resources a page load of the service has: of clients that keep our cookie if there are enough
-// of them, since robots would press the measure of all. It is unknown where the service has its parts elsewhere.
-func usualParts(c *evidence) float32 {
-	usual := nan
-	switch {
-	case c.service.keptLoad >= 20:
-		usual = c.service.keptPart / c.service.keptLoad
-	case c.service.hour >= 30:
-		usual = c.service.parts / c.service.hour
-	}
-	if usual < 0.3 {
-		return nan
-	}
-	return usual
-}
+// usualParts is how many sub-resources a page load of the service's people has. It is unknown where nobody has told yet,
+// and where the service has its parts elsewhere.
+func usualParts(c *evidence) float32 { return c.usual }
 
 // missingParts tells how far the subject is behind others of the service in asking for what pages are made of: 0 asks
 // for as much, 1 for nothing. It is unknown for the first pages, which come before their parts.

@@ -43,8 +43,6 @@ type group struct {
 	offered  float32 // pages of browsers without our cookie
 	fields   float32 // pages whose fields are known
 	noRefs   float32 // pages without referer
-	keptLoad float32 // page loads with our cookie, and sub-resources with it: what people ask for, whatever robots do
-	keptPart float32
 	shown    float32 // at the captcha, by the day, as the next ones
 	solved   float32
 	failed   float32
@@ -78,7 +76,6 @@ func (g *group) fade(at time.Time) {
 	g.minute *= float32(math.Exp(-gap / 60))
 	h := float32(math.Exp(-gap / groupHour))
 	g.hour, g.parts, g.offered, g.fields, g.noRefs = g.hour*h, g.parts*h, g.offered*h, g.fields*h, g.noRefs*h
-	g.keptLoad, g.keptPart = g.keptLoad*h, g.keptPart*h
 	d := float32(math.Exp(-gap / groupDay))
 	g.shown, g.solved, g.failed, g.bans = g.shown*d, g.solved*d, g.failed*d, g.bans*d
 }
@@ -105,34 +102,28 @@ func (g *group) join(h uint64) {
 	g.members[h/64%uint64(len(g.members))] |= 1 << (h % 64)
 }
 
-// turn adds a page.
-func (g *group) turn(e *verdict.Event, member uint64) {
+// turn adds a page, with the weight that its address has left.
+func (g *group) turn(e *verdict.Event, member uint64, w float32) {
 	g.fade(e.At)
 	g.join(member)
-	g.minute++
-	g.hour++
+	g.minute += w
+	g.hour += w
 	if e.Referer == client.RefererNone {
-		g.noRefs++
+		g.noRefs += w
 	}
 	if e.Partial {
 		return
 	}
-	g.fields++
+	g.fields += w
 	if e.Cookies&client.CookieOffered != 0 {
-		g.offered++
-	}
-	if e.Cookies&client.CookieOurs != 0 && e.Facts.Page && e.Type != verdict.TypeData {
-		g.keptLoad++
+		g.offered += w
 	}
 }
 
 // part adds a sub-resource.
-func (g *group) part(e *verdict.Event) {
+func (g *group) part(e *verdict.Event, w float32) {
 	g.fade(e.At)
-	g.parts++
-	if e.Cookies&client.CookieOurs != 0 {
-		g.keptPart++
-	}
+	g.parts += w
 }
 
 // captcha adds what happened at the captcha.

@@ -49,6 +49,9 @@ type BanKeeper interface {
 	BanSoon(b verdict.Ban) error
 	Observe(e *verdict.Event)
 	EstablishedAt(addr [16]byte) int
+	Stands(e *verdict.Event) bool
+	Ask(q *verdict.Question)
+	Paths() *verdict.Paths
 	Forgot() bool
 	Recall(ctx context.Context, s identity.Subject, service string) (int, error)
 }
@@ -62,6 +65,7 @@ type Processor struct {
 	sessions   *table[identity.Subject, session]
 	paces      paces
 	groups     *table[groupKey, group]
+	budgets    *table[verdict.Prefix, budget]
 	training   *training // nil: nothing is kept
 	formula    *formula.Live
 	observer   Observer
@@ -108,7 +112,8 @@ type rates struct {
 	*verdict.Settings
 	limits []limit
 	sent   *arrivals
-	from   uint32 // a subject's pages are counted for the limits when there were more of them
+	people *people // of all settings with the name
+	from   uint32  // a subject's pages are counted for the limits when there were more of them
 }
 
 type limit struct {
@@ -131,6 +136,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4)),
 		groups:    newTable[groupKey, group](cfg.MaxGroups),
+		budgets:   newTable[verdict.Prefix, budget](cfg.Budget.MaxNetworks),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),
@@ -159,6 +165,8 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	set.NewGauge("antirobot_sessions_evicted_total", func() float64 { return float64(p.sessions.evicted.Load()) })
 	set.NewGauge("antirobot_groups", func() float64 { return float64(p.groups.live.Load()) })
 	set.NewGauge("antirobot_groups_evicted_total", func() float64 { return float64(p.groups.evicted.Load()) })
+	set.NewGauge("antirobot_budgets", func() float64 { return float64(p.budgets.live.Load()) })
+	set.NewGauge("antirobot_budgets_evicted_total", func() float64 { return float64(p.budgets.evicted.Load()) })
 	set.NewGauge("antirobot_events_waiting", func() float64 {
 		n := 0
 		for _, q := range p.queues {
@@ -182,11 +190,22 @@ func (p *Processor) Prepare(services []*verdict.Settings) (commit func(), err er
 		n = max(n, int(s.Index)+1)
 	}
 	table := make([]*rates, n)
+	of := map[uint32]*people{}
+	if old := p.services.Load(); old != nil {
+		for _, r := range *old {
+			if r != nil {
+				of[r.Group] = r.people
+			}
+		}
+	}
 	for _, s := range services {
 		if other := table[s.Index]; other != nil {
 			return nil, fmt.Errorf("processor: settings of %s and of %s have one index", other.Name, s.Name)
 		}
-		r := &rates{Settings: s, sent: new(arrivals)}
+		if of[s.Group] == nil {
+			of[s.Group] = new(people)
+		}
+		r := &rates{Settings: s, sent: new(arrivals), people: of[s.Group]}
 		if old := p.service(s.Index); old != nil {
 			r.sent = old.sent
 		}
@@ -294,7 +313,9 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.captcha(e, r)
 		return
 	}
-	if e.Static && !e.Document {
+	is := p.keeper.Paths().Learn(e, r.Group)
+	p.charge(e, r, is)
+	if is == verdict.CountPart || is == verdict.CountNothing && e.Static {
 		p.part(e)
 		return
 	}
@@ -302,6 +323,9 @@ func (p *Processor) Process(e *verdict.Event) {
 		r.sent.see(e)
 	}
 	s, due := p.turn(e, r.Name)
+	if due {
+		r.votes(e, &s, p.keeper.Stands(e))
+	}
 	p.pace(e, r, &s)
 	if due {
 		p.evaluate(e, r, &s)
@@ -337,7 +361,8 @@ func (p *Processor) turn(e *verdict.Event, service string) (session, bool) {
 		a.service = service
 		p.send(a)
 	}
-	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, memberOf(k, e)) })
+	w := p.voice(e, false)
+	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, memberOf(k, e), k.weight(w)) })
 	return c, due
 }
 
@@ -347,7 +372,8 @@ func (p *Processor) part(e *verdict.Event) {
 	s, _ := p.sessions.open(sh, h, e.Subjects[0])
 	s.part(e)
 	sh.mu.Unlock()
-	p.inGroups(e, func(g *group, _ groupKey) { g.part(e) })
+	w := p.voice(e, true)
+	p.inGroups(e, func(g *group, k groupKey) { g.part(e, k.weight(w)) })
 }
 
 // captcha counts what happened at the captcha, and looks again at who ignores or fails it.
@@ -468,6 +494,7 @@ func (p *Processor) Sweep(at time.Time) {
 	p.sessions.sweep(func(_ identity.Subject, s *session) bool {
 		return now-int64(s.last) > sessionIdle && s.lastBan.over(now, p.cfg.Forget)
 	})
+	p.budgets.sweep(func(_ verdict.Prefix, b *budget) bool { return now-b.at/1000 > sessionIdle && b.askedUntil < now })
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }
 

@@ -255,7 +255,8 @@ func TestStaticIsNotPace(t *testing.T) {
 			t.Errorf("pictures are banned after %v", took)
 		}
 		_, banned := g.until(visitor{addr: "192.0.2.2"}, 20*time.Millisecond, 5*time.Second, func(e *verdict.Event) {
-			e.Static, e.Document = true, true
+			e.Static = true
+			e.Answered(200, []byte("text/html"), 1000, 0)
 		})
 		if !banned {
 			t.Error("a scraper that calls its pages pictures is not banned")

@@ -130,7 +130,7 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	}
 	v := p.vectors.Get().(*vector)
 	defer p.vectors.Put(v)
-	v.scene = evidence{e: e, s: *s}
+	v.scene = evidence{e: e, s: *s, usual: nan}
 	isAddress := sub.Kind == identity.KindIP
 	if isAddress {
 		v.scene.network = p.group(groupKey{role: roleNetwork, id: networkOf(sub.ID)}, at)

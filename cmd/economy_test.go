@@ -1,0 +1,43 @@
+package cmd
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"antirobot/traffic"
+)
+
+// TestEconomy is the promise of docs/detection.md: no harvester gets more of the shop in a day than its bar allows, whether
+// the gateway knows the site's people or has just been started, and people are left in peace beside it: with room, as these
+// are few.
+func TestEconomy(t *testing.T) {
+	for i, m := range traffic.Makes() {
+		if testing.Short() && i%5 != 0 || strings.HasPrefix(m.Name, "image-") && m.Name != "image-text" && m.Name != "image-none" {
+			continue // the other types are told apart as these are
+		}
+		warmUps := map[string]time.Duration{"known": 30 * time.Hour}
+		if !m.Early {
+			warmUps["new"] = 0
+		}
+		for name, warmUp := range warmUps {
+			t.Run(m.Name+" "+name, func(t *testing.T) {
+				t.Parallel()
+				cfg := traffic.DefaultConfig()
+				cfg.WarmUp, cfg.Scale = warmUp, 0.12 // a day of a tenth of the people
+				h, err := harvest(t.Context(), "", cfg, m)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Logf("%d pages, %.2f %%; of %d visits %d asked, %d stopped", h.Delivered, 100*h.Share, h.Visits, h.Asked, h.Stopped)
+				if h.Requests < 200 || h.Visits < 300 {
+					t.Errorf("%d requests and %d visits show nothing", h.Requests, h.Visits)
+				}
+				if h.Share > h.Bar || h.Stopped > 0 || 50*h.Asked > h.Visits {
+					t.Errorf("%d pages, %.2f %% of the shop, bar %.0f %%; of %d visits %d were asked, %d stopped: %v",
+						h.Delivered, 100*h.Share, 100*h.Bar, h.Visits, h.Asked, h.Stopped, h.Why)
+				}
+			})
+		}
+	}
+}

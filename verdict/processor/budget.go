@@ -1,0 +1,230 @@
+package processor
+
+import (
+	"math"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// A budget is what may be read from a network before its visitors are asked a question. It is counted on a tree: the
+// address or IPv6 /64, its /56, /48 and /32, its /24. What is charged:
+//
+//   - a document that comes with its parts, as browsers ask for them: one; while the site does not yet know its people, a
+//     fraction, since an office may be new
+//   - one that comes bare: several. Whether it does is counted at each level of the tree by a debt: each document adds one,
+//     each proven part takes off a share, so that who has another address for each page has none of its own
+//   - a call of a script: a fraction; what was read a moment ago: a fraction; parts far beyond the pages: a fraction each
+//
+// What established visitors read is counted apart, and raises the budget of their networks for others. Cookies that
+// are free to make, User-Agents and names change nothing. What was not delivered, or was paid by a pass, is not charged.
+
+// budget is what is counted for one prefix.
+type budget struct {
+	at         int64      // unix milliseconds up to which the counts have faded
+	read       [2]float32 // by the hour and the day
+	known      [2]float32 // of established visitors
+	said       [2]float32 // pages and parts by which its company is known, by the hour
+	debt       float32    // documents that have come without their parts
+	askedUntil int64      // unix seconds
+	recent     [recentPages]uint16
+	turn       uint8
+}
+
+var budgetSpans = [...]struct {
+	seconds float64
+	name    string
+}{{3600, "1h"}, {86400, "24h"}}
+
+const (
+	bareGrace  = 6    // documents that may wait for their parts
+	mostCredit = 32   // documents that parts may pay for in advance
+	vouched    = 8    // established visitors of an address by whom a document with its parts counts half
+	surplus    = 4096 // parts beyond that which count as one document
+	coverRoom  = 1.5  // how many times better than the usual visitor parts may be cached
+	dueAgain   = 0.9  // a question is over when the count has faded to this share of the budget
+	leastAsk   = 600  // seconds
+	stampFrom  = 1e8  // a number in a target from here on is a time, not the number of a page
+)
+
+func (b *budget) fade(at int64) {
+	if at <= b.at {
+		return
+	}
+	if b.at != 0 {
+		gap := float64(at-b.at) / 1000
+		for i := range budgetSpans {
+			f := float32(math.Exp(-gap / budgetSpans[i].seconds))
+			b.read[i] *= f
+			b.known[i] *= f
+		}
+		f := float32(math.Exp(-gap / budgetSpans[0].seconds))
+		b.said[0] *= f
+		b.said[1] *= f
+	}
+	b.at = at
+}
+
+// again reports whether a target was read a moment ago, and notes it.
+func (b *budget) again(target uint64) bool {
+	short := uint16(target>>16) | 1
+	for _, r := range b.recent {
+		if r == short {
+			return true
+		}
+	}
+	b.recent[b.turn%recentPages] = short
+	b.turn++
+	return false
+}
+
+// charge counts documents for the budgets of an event, and asks when one is spent.
+func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count) {
+	c := &p.cfg.Budget
+	if !c.Enabled || is == verdict.CountNothing || e.Partner || e.Paid || e.Kind != verdict.EventRequest {
+		return
+	}
+	addr := e.Subjects[e.N-1]
+	if addr.Kind != identity.KindIP || p.spares(addr.ID) {
+		return
+	}
+	usual, parts := r.people.usual()
+	ch := charge{is: is, base: 1, weight: 1, bare: float32(c.Bare), at: e.At.UnixMilli(), repeat: float32(c.Repeat)}
+	ch.cover = coverRoom / max(usual, 1)
+	if !parts { // nobody's pages have parts here
+		ch.bare = float32(math.Sqrt(c.Bare))
+		ch.weight = ch.bare
+	}
+	ch.target = e.Target
+	if is == verdict.CountDocument && e.Advised && e.Static { // who can say what it was?
+		ch.weight = ch.bare
+		ch.base, ch.alone = 1, true
+	}
+	if is == verdict.CountCall {
+		ch.base = 1 / float32(c.Call)
+		if e.Number >= stampFrom {
+			ch.target = e.Path
+		}
+	}
+	ch.known = p.keeper.Stands(e)
+	ch.weight /= 1 + float32(p.keeper.EstablishedAt(addr.ID))/vouched // who is known vouches for others with a browser
+	settled := r.people.settled(e.At, c.KnownFrom)
+	if !settled && parts {
+		ch.weight /= float32(c.Newcomers)
+	}
+	if ch.known && is == verdict.CountDocument {
+		r.people.met(hashID(networkOf(addr.ID)), e.At)
+	}
+	p.chargeTree(e, r, &ch, addr.ID)
+}
+
+// charge is what an event costs.
+type charge struct {
+	is           verdict.Count
+	base         float32 // documents that it is worth
+	weight, bare float32 // as how many each counts that comes with its parts, or without
+	cover        float32 // documents that a part stands for
+	repeat       float32
+	target       uint64
+	at           int64
+	known, again bool
+	alone        bool // it neither needs parts nor stands for them
+}
+
+// chargeTree charges each prefix of an address.
+func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]byte) {
+	var of [4]verdict.Prefix
+	n := verdict.Prefixes(&of, addr, r.Group)
+	for i := range n {
+		sh, h := p.budgets.lock(of[i])
+		b, _ := p.budgets.open(sh, h, of[i])
+		if i == 0 && ch.is != verdict.CountPart {
+			ch.again = b.again(ch.target)
+		}
+		b.charge(ch)
+		q, over := p.overBudget(b, of[i], ch, p.places(&of[i], addr))
+		sh.mu.Unlock()
+		if over {
+			p.keeper.Ask(&q)
+		}
+	}
+}
+
+// charge adds what an event costs to a prefix.
+func (b *budget) charge(ch *charge) {
+	b.fade(ch.at)
+	if ch.is == verdict.CountPart {
+		if b.debt -= ch.cover; b.debt < -mostCredit {
+			b.debt = -mostCredit
+			b.add(1.0/surplus, ch.known)
+		}
+		return
+	}
+	base, weight := ch.base, ch.weight
+	if ch.again {
+		base /= ch.repeat
+	}
+	if ch.alone {
+		weight = ch.bare
+	} else if b.debt += base; b.debt > bareGrace {
+		b.debt -= base
+		weight = ch.bare
+	}
+	b.add(base*weight, ch.known)
+}
+
+func (b *budget) add(w float32, known bool) {
+	for i := range b.read {
+		if known {
+			b.known[i] += w
+		} else {
+			b.read[i] += w
+		}
+	}
+}
+
+// places is how many households a prefix may read like: as many more as the address has established visitors.
+func (p *Processor) places(x *verdict.Prefix, addr [16]byte) float32 {
+	c := &p.cfg.Budget
+	most := 1.0
+	switch x.Bits {
+	case 120:
+		most = c.Net24
+	case 56:
+		most = c.Net56
+	case 48:
+		most = c.Net48
+	case 32:
+		most = c.Net32
+	}
+	return float32(most) + float32(p.keeper.EstablishedAt(addr))
+}
+
+// overBudget returns the question that is due at a prefix. Strangers are asked when they have read more than households
+// there would, and more than a multiple of what the established have; these are asked last, and only at their own
+// address, when they have read more than so many of them would.
+func (p *Processor) overBudget(b *budget, x verdict.Prefix, ch *charge, places float32) (q verdict.Question, over bool) {
+	c := &p.cfg.Budget
+	now := ch.at / 1000
+	if b.askedUntil > now+leastAsk/2 {
+		return q, false
+	}
+	for i, most := range [...]float32{float32(c.Hour), float32(c.Day)} {
+		limit := max(most*places, float32(c.People)*b.known[i])
+		read, all := b.read[i], false
+		if home := x.Bits == 128 || x.Bits == 64; home && b.known[i] > most*places*float32(c.Person) {
+			limit, read, all = most*places*float32(c.Person), b.known[i], true
+		}
+		if read <= limit {
+			continue
+		}
+		wait := max(budgetSpans[i].seconds*math.Log(float64(read/(limit*dueAgain))), leastAsk)
+		b.askedUntil = now + int64(wait)
+		return verdict.Question{
+			Prefix: x, Until: time.UnixMilli(ch.at).Add(time.Duration(wait * float64(time.Second))), All: all,
+			Read: uint32(read), Most: uint32(limit), Window: budgetSpans[i].name,
+		}, true
+	}
+	return q, false
+}

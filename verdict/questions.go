@@ -1,0 +1,196 @@
+package verdict
+
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/request"
+)
+
+// Question is that whoever comes from a network is asked for a captcha at the services of a group until a time, because
+// more has been read there than the people of the site explain. It is no ban: it is on nobody, nothing grows by it, and
+// a pass answers it.
+type Question struct {
+	Prefix Prefix
+	Until  time.Time
+	All    bool   // established visitors too; else they are spared
+	Read   uint32 // documents that were counted when it was asked …
+	Most   uint32 // … and how many would have been in order
+	Window string // the time that they are counted for
+}
+
+// Prefix is a network at the services of a group (Settings.Group).
+type Prefix struct {
+	ID    [16]byte // masked; IPv4 mapped
+	Bits  uint8    // of 128: 128 is an IPv4 address, 120 its /24, 64 an IPv6 household
+	Group uint32
+}
+
+// prefixBits are the networks that an address stands in, the smallest first.
+var (
+	prefixBits4 = [...]uint8{128, 120}
+	prefixBits6 = [...]uint8{64, 56, 48, 32}
+)
+
+// Prefixes sets dst to the networks that an address stands in (the ID of its Subject), and returns how many they are.
+func Prefixes(dst *[4]Prefix, id [16]byte, group uint32) int {
+	list := prefixBits6[:]
+	if isIPv4(id) {
+		list = prefixBits4[:]
+	}
+	for i, b := range list {
+		dst[i] = Prefix{ID: prefixOf(id, b), Bits: b, Group: group}
+	}
+	return len(list)
+}
+
+func isIPv4(id [16]byte) bool {
+	return [12]byte(id[:12]) == [12]byte{10: 0xff, 11: 0xff}
+}
+
+// prefixOf masks an ID; bits is a multiple of eight.
+func prefixOf(id [16]byte, bits uint8) [16]byte {
+	clear(id[bits/8:])
+	return id
+}
+
+const questionShards = 64
+
+// questions is the bounded table of them.
+type questions struct {
+	n       atomic.Int64
+	most    int64
+	seed    maphash.Seed
+	refused atomic.Uint64
+	shards  [questionShards]questionShard
+}
+
+type questionShard struct {
+	mu sync.RWMutex
+	m  map[Prefix]asked
+	_  [32]byte
+}
+
+type asked struct {
+	until      int64 // unix nanoseconds
+	read, most uint32
+	window     string
+	all        bool
+}
+
+func newQuestions(most int) *questions {
+	q := &questions{most: int64(most), seed: maphash.MakeSeed()}
+	for i := range q.shards {
+		q.shards[i].m = make(map[Prefix]asked)
+	}
+	return q
+}
+
+func (q *questions) shard(p Prefix) *questionShard {
+	return &q.shards[maphash.Comparable(q.seed, p)%questionShards]
+}
+
+// put asks a question, or replaces it.
+func (q *questions) put(x *Question) {
+	sh := q.shard(x.Prefix)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if _, known := sh.m[x.Prefix]; !known {
+		if q.n.Load() >= q.most {
+			q.refused.Add(1)
+			return
+		}
+		q.n.Add(1)
+	}
+	sh.m[x.Prefix] = asked{until: x.Until.UnixNano(), read: x.Read, most: x.Most, window: x.Window, all: x.All}
+}
+
+// find sets x to the question that an address is asked; spare says that the visitor is established.
+func (q *questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func() bool) bool {
+	if q.n.Load() == 0 {
+		return false
+	}
+	var of [4]Prefix
+	spared := false
+	for _, p := range of[:Prefixes(&of, addr, group)] {
+		sh := q.shard(p)
+		sh.mu.RLock()
+		a, ok := sh.m[p]
+		sh.mu.RUnlock()
+		if !ok || a.until <= at {
+			continue
+		}
+		if !a.all && !spared {
+			if spare() {
+				spared = true
+			}
+		}
+		if a.all || !spared {
+			*x = Question{Prefix: p, Until: time.Unix(0, a.until), All: a.all, Read: a.read, Most: a.most, Window: a.window}
+			return true
+		}
+	}
+	return false
+}
+
+// sweep forgets those that are over.
+func (q *questions) sweep(at int64) {
+	for i := range q.shards {
+		sh := &q.shards[i]
+		sh.mu.Lock()
+		for p, a := range sh.m {
+			if a.until <= at {
+				delete(sh.m, p)
+				q.n.Add(-1)
+			}
+		}
+		sh.mu.Unlock()
+	}
+}
+
+// Ask asks a question from now on.
+func (c *Cacher) Ask(q *Question) { c.questions.put(q) }
+
+// Stands reports whether an event is of somebody who stands for themselves (a login, a signed service cookie) or is
+// established: of people whom the site knows.
+func (c *Cacher) Stands(e *Event) bool {
+	for i := range e.N {
+		if c.stands(e.Subjects[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *Cacher) stands(sub identity.Subject) bool {
+	switch {
+	case sub.Kind == identity.KindL || sub.Kind == identity.KindService:
+		return true
+	case earnsStanding(sub.Kind):
+		return c.standing.Established(sub)
+	}
+	return false
+}
+
+// questioned looks for a question that the request's network is asked. Parts of pages are not: whoever has answered gets
+// them anyway, and a page that is stopped needs none. What says that it is a part must be known to be one.
+func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity, s *Settings) bool {
+	if id.N == 0 || id.Partner {
+		return false
+	}
+	at := v.At.UnixNano()
+	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.excuse(id).Kind != identity.KindNone }) {
+		return false
+	}
+	if c.paths.Read(KeyOf(s.Group, v.Path)) == ReadingPart {
+		d.Question = Question{}
+		return false
+	}
+	return true
+}
+
+// Paths is what is known of the paths of all services.
+func (c *Cacher) Paths() *Paths { return &c.paths }
