@@ -28,7 +28,7 @@ func (s *System) Judge(ctx context.Context, d *Domain, values map[string]any, tr
 
 func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool) (o Outcome, err error) {
 	o.Decision = rules.Unknown
-	err = s.run(ctx, d, f, m, trace, func(_ *rules.Program, r *rules.Run, err error) {
+	err = s.run(ctx, d, f, m, trace, nil, func(_ *rules.Program, r *rules.Run, err error) {
 		o.Log = r.Log()
 		if err == nil {
 			o.Decision, o.Score, o.Tags = r.Decision(), r.Score(), r.AppendTags(nil)
@@ -42,7 +42,7 @@ func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, 
 
 // run runs the rules of f over m and hands the state of the run to took, which keeps nothing of it. Without rules took
 // is not called.
-func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error {
+func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool, shared *counted, took func(p *rules.Program, r *rules.Run, err error)) error {
 	p := f.Program()
 	if p == nil {
 		return nil
@@ -52,10 +52,10 @@ func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, tr
 		panic("BUG: the pool holds something else")
 	}
 	defer func() {
-		j.domain, j.message = nil, nil
+		j.domain, j.message, j.counted = nil, nil, nil
 		s.judgements.Put(j)
 	}()
-	j.domain, j.message, j.run.Trace = d, m, trace
+	j.domain, j.message, j.counted, j.run.Trace = d, m, shared, trace
 	err := p.Run(ctx, &j.env, &j.run)
 	took(p, &j.run, err)
 	s.slow(d, err)
@@ -82,15 +82,12 @@ func (s *System) slow(d *Domain, err error) {
 // methodInline is what messages within requests are counted as, beside the methods of the API.
 const methodInline = "inline"
 
-// JudgeInline judges a message that was read from a request as Judge does, and hands the state of the run to took,
-// which keeps nothing of it. Without rules took is not called.
-func (s *System) JudgeInline(ctx context.Context, d *Domain, values map[string]any, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error {
+// JudgeInline judges a message that was read from a request as Judge does, in each of its readings, and hands the state of
+// each run to took, which keeps nothing of it. Without rules took is not called. Whatever it can be read as, it is one
+// message: each counter is added to once, and the first reading alone is logged and learnt.
+func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[string]any, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error {
 	d.Requested(methodInline)
 	kind, err := d.messages()
-	if err != nil {
-		return err
-	}
-	m, err := kind.read(values)
 	if err != nil {
 		return err
 	}
@@ -98,5 +95,21 @@ func (s *System) JudgeInline(ctx context.Context, d *Domain, values map[string]a
 	if err != nil {
 		return err
 	}
-	return s.run(ctx, d, f, m, trace, took)
+	var shared *counted
+	if len(readings) > 1 {
+		shared = &counted{numbers: make(map[string]int64)}
+	}
+	for i, values := range readings {
+		m, err := kind.read(values)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			shared.again = true
+		}
+		if err := s.run(ctx, d, f, m, trace, shared, took); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -2,6 +2,7 @@ package message
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"antirobot/rules"
@@ -20,8 +21,24 @@ type judgement struct {
 	system  *System
 	domain  *Domain
 	message *Message
+	counted *counted // nil: the message has one reading
 	run     rules.Run
 	env     rules.Env
+}
+
+// counted is what the readings of one message have counted.
+type counted struct {
+	again   bool // the first reading is done
+	numbers map[string]int64
+}
+
+// first says whether key was not yet counted for this message; of what kind it is, is part of it.
+func (c *counted) first(key string) bool {
+	if _, ok := c.numbers[key]; ok {
+		return false
+	}
+	c.numbers[key] = 0
+	return true
 }
 
 func newJudgement(s *System) *judgement {
@@ -42,6 +59,9 @@ func (j *judgement) Good(_ context.Context, model, text string) (bool, error) {
 }
 
 func (j *judgement) Train(ctx context.Context, model, text string, good bool) error {
+	if j.counted != nil && j.counted.again {
+		return nil
+	}
 	m, err := j.domain.Model(model)
 	if err != nil {
 		return err
@@ -50,6 +70,9 @@ func (j *judgement) Train(ctx context.Context, model, text string, good bool) er
 }
 
 func (j *judgement) Put(ctx context.Context, log, tag string, r *rules.Run) error {
+	if j.counted != nil && j.counted.again {
+		return nil
+	}
 	l, err := j.domain.Log(log)
 	if err != nil {
 		return err
@@ -111,6 +134,9 @@ func (j *judgement) Add(ctx context.Context, c rules.Counter, n uint64) error {
 	if err != nil {
 		return err
 	}
+	if j.counted != nil && !j.counted.first(fmt.Sprint("add", c.Prefix, c.Type, c.Value)) {
+		return nil
+	}
 	return j.system.deps.Counters.Add(ctx, c, n)
 }
 
@@ -118,6 +144,9 @@ func (j *judgement) AddPair(ctx context.Context, c rules.Counter, unique rules.V
 	c, err := j.own(c)
 	if err != nil {
 		return err
+	}
+	if j.counted != nil && !j.counted.first(fmt.Sprint("pair", c.Prefix, c.Type, c.Value, unique)) {
+		return nil
 	}
 	return j.system.deps.Counters.AddPair(ctx, c, unique)
 }
@@ -128,6 +157,9 @@ func (j *judgement) Mark(ctx context.Context, c rules.Counter, as rules.Marker) 
 	if err != nil {
 		return err
 	}
+	if j.counted != nil && !j.counted.first(fmt.Sprint("mark", as, c.Prefix, c.Type, c.Value)) {
+		return nil
+	}
 	return j.system.deps.Counters.Mark(ctx, c, as)
 }
 
@@ -137,5 +169,16 @@ func (j *judgement) Frequency(ctx context.Context, name string, key []byte, wind
 	if err != nil {
 		return 0, err
 	}
-	return s.Incr(ctx, key, 1, window)
+	if j.counted == nil {
+		return s.Incr(ctx, key, 1, window)
+	}
+	name = name + "\x00" + string(key)
+	if n, ok := j.counted.numbers[name]; ok {
+		return n, nil
+	}
+	n, err := s.Incr(ctx, key, 1, window)
+	if err == nil {
+		j.counted.numbers[name] = n
+	}
+	return n, err
 }

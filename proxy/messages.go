@@ -20,7 +20,7 @@ import (
 type Messages interface {
 	Partners() []string
 	Domain(partner, path string) (*message.Domain, error)
-	JudgeInline(ctx context.Context, d *message.Domain, values map[string]any, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error
+	JudgeInline(ctx context.Context, d *message.Domain, readings []map[string]any, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error
 }
 
 // posted is a request as its message is read: the client's own, or one that was carried over a captcha.
@@ -96,7 +96,8 @@ func (j *journey) ruleMessage(ctx context.Context, r *messageRoute, p *posted, r
 		ruling.Action, ruling.Failed = action, why
 	}
 	system, d, err := j.messageDomain(r)
-	var values map[string]any
+	var readings []map[string]any
+	var values map[string]any // the first of them
 	switch {
 	case errors.Is(p.err, h1.ErrBodyTooLarge):
 		fail(r.tooLarge, failedTooLarge)
@@ -105,10 +106,14 @@ func (j *journey) ruleMessage(ctx context.Context, r *messageRoute, p *posted, r
 	case err != nil:
 		fail(r.failed, err.Error())
 	default:
-		values, err = r.read.Values(d, j.input(p))
+		if readings, err = r.read.Values(d, j.input(p)); err == nil {
+			values = readings[0]
+		}
 		switch {
 		case errors.Is(err, inline.ErrTooLarge):
 			fail(r.tooLarge, failedTooLarge)
+		case errors.Is(err, inline.ErrMissing):
+			fail(r.missing, err.Error())
 		case errors.Is(err, inline.ErrUnreadable):
 			fail(r.unreadable, err.Error())
 		case err != nil:
@@ -119,23 +124,33 @@ func (j *journey) ruleMessage(ctx context.Context, r *messageRoute, p *posted, r
 		j.svc.metrics.message(r.name, ruling)
 		return values
 	}
-	ruling.Decision = rules.Unknown
-	err = system.JudgeInline(ctx, d, values, r.cfg.Trace, func(p *rules.Program, run *rules.Run, _ error) {
-		ruling.Take(p, run)
-		ruling.Route = r.name
-	})
-	switch {
-	case err == nil:
-		ruling.Action = r.answers.Of(ruling.Decision)
-	case ctx.Err() != nil:
+	err = j.judgeReadings(ctx, system, d, r, readings, ruling)
+	if err != nil {
 		ruling.Decision = ""
-		fail(r.late, err.Error())
-	default:
-		ruling.Decision = ""
-		fail(r.failed, err.Error())
+		if ctx.Err() != nil {
+			fail(r.late, err.Error())
+		} else {
+			fail(r.failed, err.Error())
+		}
 	}
 	j.svc.metrics.message(r.name, ruling)
 	return values
+}
+
+// judgeReadings runs the rules over each reading of a message: the worst one counts.
+func (j *journey) judgeReadings(ctx context.Context, system Messages, d *message.Domain, r *messageRoute, readings []map[string]any, ruling *verdict.Ruling) error {
+	ruling.Decision = rules.Unknown
+	ruling.Action = r.answers.Of(rules.Unknown)
+	first := true
+	return system.JudgeInline(ctx, d, readings, r.cfg.Trace, func(p *rules.Program, run *rules.Run, err error) {
+		action := r.answers.Of(run.Decision())
+		if err == nil && !first && action <= ruling.Action {
+			return
+		}
+		first = false
+		ruling.Take(p, run)
+		ruling.Route, ruling.Action = r.name, action
+	})
 }
 
 // granted spends the grant that the sender has for a message, if any.

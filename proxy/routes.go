@@ -30,12 +30,14 @@ type MessageRouteConfig struct {
 	Sources     []inline.Source `mapstructure:"sources"`
 	MaxBody     int64           `mapstructure:"max_body"`     // bytes as they are sent
 	MaxExpanded int64           `mapstructure:"max_expanded"` // bytes after decompression
+	Charset     string          `mapstructure:"charset"`      // of texts that are no UTF-8 and name none
 	Timeout     time.Duration   `mapstructure:"timeout"`      // to read the body and judge it
 
 	// Answers says what follows from each decision, Otherwise from one that is not among them.
 	Answers   []verdict.AnswerConfig `mapstructure:"answers"`
 	Otherwise string                 `mapstructure:"otherwise"`
 	// What follows where there is no decision.
+	Missing    string `mapstructure:"missing"`    // an attribute is not there
 	TooLarge   string `mapstructure:"too_large"`  // the body is larger than MaxBody or MaxExpanded
 	Unreadable string `mapstructure:"unreadable"` // it is not what it says, or in no encoding that is known
 	OnTimeout  string `mapstructure:"on_timeout"` // it did not come, or was not judged, in time
@@ -54,6 +56,7 @@ func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
 		c.Answers = verdict.DefaultAnswers()
 	}
 	c.Otherwise = cmp.Or(c.Otherwise, "captcha")
+	c.Missing = cmp.Or(c.Missing, "captcha")
 	c.TooLarge = cmp.Or(c.TooLarge, "captcha")
 	c.Unreadable = cmp.Or(c.Unreadable, "captcha")
 	c.OnTimeout = cmp.Or(c.OnTimeout, "captcha")
@@ -62,7 +65,7 @@ func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
 }
 
 func (c *MessageRouteConfig) reading() inline.Config {
-	return inline.Config{Sources: c.Sources, MaxBody: c.MaxBody, MaxExpanded: c.MaxExpanded}
+	return inline.Config{Sources: c.Sources, MaxBody: c.MaxBody, MaxExpanded: c.MaxExpanded, Charset: c.Charset}
 }
 
 // maxRouteBody bounds what a route may keep in memory for each request under way.
@@ -94,6 +97,7 @@ type messageRoute struct {
 	cfg        MessageRouteConfig
 	read       inline.Config
 	answers    *verdict.Answers
+	missing    verdict.RuleAction
 	tooLarge   verdict.RuleAction
 	unreadable verdict.RuleAction
 	late       verdict.RuleAction
@@ -136,6 +140,7 @@ func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
 		{"unreadable", c.Unreadable, &r.unreadable},
 		{"on_timeout", c.OnTimeout, &r.late},
 		{"on_error", c.OnError, &r.failed},
+		{"missing", c.Missing, &r.missing},
 	} {
 		if *a.action, ok = verdict.ParseAction(a.value); !ok {
 			bad("%s: %.40q is no action", a.key, a.value)

@@ -1,48 +1,76 @@
 package inline
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"mime"
-	"mime/multipart"
-	"net/url"
 	"strings"
-	"unicode/utf8"
-
-	"golang.org/x/text/encoding/charmap"
-	"golang.org/x/text/encoding/htmlindex"
-
-	"antirobot/rules"
 )
 
-// parseForm reads an urlencoded form. An escape that is wrong stays as it is. The field _charset_, which browsers fill
-// in, is believed if nothing else names a charset.
-func parseForm(s, charset string) (url.Values, error) {
-	out := url.Values{}
-	fields := strings.Split(s, "&")
-	if len(fields) > maxFields {
-		return nil, fmt.Errorf("%w: more than %d fields", ErrTooLarge, maxFields)
-	}
-	for _, f := range fields {
-		if f == "" {
+// field is a field of a form with one of its values.
+type field struct{ name, value string }
+
+// fields are all fields of a form, in their order.
+type fields []field
+
+// of returns what the fields of a key say: those of the very name, and those that frameworks make lists and objects of
+// (name[], name[key]), without case and with the letters that PHP replaces.
+func (f fields) of(key string) (out found) {
+	key = folded(strings.TrimSuffix(key, "[]"))
+	seen := map[string]bool{}
+	plain := false
+	for _, x := range f {
+		rest, ok := strings.CutPrefix(folded(x.name), key)
+		if !ok || rest != "" && rest[0] != '[' {
 			continue
 		}
-		name, value, _ := strings.Cut(f, "=")
-		name, value = unescape(name), unescape(value)
-		if name == "_charset_" && charset == "" {
-			charset = value
-		}
-		out[name] = append(out[name], value)
+		out.twice = out.twice || seen[rest] && rest != "[]" || (plain || rest == "") && len(out.values) > 0
+		seen[rest], plain = true, plain || rest == ""
+		out.values = append(out.values, x.value)
 	}
-	for _, values := range out {
-		for i := range values {
-			text, err := decodeCharset(values[i], charset)
-			if err != nil {
-				return nil, err
-			}
-			values[i] = text
+	return out
+}
+
+// folded is a name as the most liberal service reads it: quotes and spaces around it are nothing, and it ends at a NUL.
+func folded(name string) string {
+	if i := strings.IndexByte(name, 0); i >= 0 {
+		name = name[:i]
+	}
+	name = strings.ToLower(strings.Trim(name, " \t\r\n'\""))
+	end := len(name)
+	if i := strings.IndexByte(name, '['); i > 0 {
+		end = i
+	}
+	return strings.Map(func(r rune) rune {
+		if r == ' ' || r == '.' {
+			return '_'
+		}
+		return r
+	}, name[:end]) + name[end:]
+}
+
+// parseForm reads an urlencoded form. An escape that is wrong stays as it is. The field _charset_, which browsers fill
+// in, names a charset if nothing else does.
+func parseForm(s, named, charset string) (out fields, err error) {
+	pairs := strings.Split(s, "&")
+	if len(pairs) > maxFields {
+		return nil, fmt.Errorf("%w: more than %d fields", ErrTooLarge, maxFields)
+	}
+	for i, f := range pairs {
+		name, value, _ := strings.Cut(f, "=")
+		if pairs[i] = unescape(name); pairs[i] == "_charset_" && named == "" {
+			named = unescape(value)
+		}
+		if f != "" {
+			out = append(out, field{pairs[i], unescape(value)})
+		}
+	}
+	for i, n := 0, len(out); i < n; i++ {
+		texts, err := readings(out[i].value, named, charset)
+		if err != nil {
+			return nil, err
+		}
+		out[i].value = texts[0]
+		for _, other := range texts[1:] {
+			out = append(out, field{out[i].name, other})
 		}
 	}
 	return out, nil
@@ -72,77 +100,4 @@ func unhex(c byte) int {
 		return int(c | 0x20 - 'a' + 10)
 	}
 	return -1
-}
-
-// decodeCharset turns s into UTF-8. Without a charset it is UTF-8 already, or, if it can't be, windows-1252. What does
-// not fit becomes U+FFFD, as in a browser.
-func decodeCharset(s, charset string) (string, error) {
-	charset = strings.ToLower(strings.TrimSpace(charset))
-	switch {
-	case charset == "utf-8" || charset == "utf8":
-		return strings.ToValidUTF8(s, "\ufffd"), nil
-	case charset == "" && utf8.ValidString(s):
-		return s, nil
-	case charset == "":
-		charset = "windows-1252"
-	}
-	enc, err := htmlindex.Get(charset)
-	if err != nil {
-		return "", fmt.Errorf("%w: charset %q", ErrUnreadable, rules.Clip(charset, 32))
-	}
-	text, err := enc.NewDecoder().String(s)
-	if err != nil {
-		return "", fmt.Errorf("%w: %w", ErrUnreadable, err)
-	}
-	return text, nil
-}
-
-// headerText reads a header field: UTF-8, or Latin-1 where it can't be.
-func headerText(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	text, err := charmap.ISO8859_1.NewDecoder().String(s)
-	if err != nil {
-		return strings.ToValidUTF8(s, "\ufffd")
-	}
-	return text
-}
-
-// parseMultipart reads the fields of a form with files; a field that says it is a file is read as well.
-func parseMultipart(body []byte, boundary, charset string) (url.Values, error) {
-	out := url.Values{}
-	if boundary == "" {
-		return nil, fmt.Errorf("%w: no boundary", ErrUnreadable)
-	}
-	r := multipart.NewReader(bytes.NewReader(body), boundary)
-	for n := 0; ; n++ {
-		part, err := r.NextPart()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
-		}
-		if n == maxParts {
-			return nil, fmt.Errorf("%w: more than %d parts", ErrTooLarge, maxParts)
-		}
-		value, err := io.ReadAll(part) // no longer than the body, whose length is bounded
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
-		}
-		media, params, _ := mime.ParseMediaType(part.Header.Get("Content-Type"))
-		if part.FileName() != "" && !strings.HasPrefix(media, "text/") && !utf8.Valid(value) {
-			continue // a picture is no text
-		}
-		own := charset
-		if params["charset"] != "" {
-			own = params["charset"]
-		}
-		text, err := decodeCharset(string(value), own)
-		if err != nil {
-			return nil, err
-		}
-		out[part.FormName()] = append(out[part.FormName()], text)
-	}
 }

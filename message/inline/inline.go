@@ -10,10 +10,13 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"mime"
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"golang.org/x/text/encoding/htmlindex"
 
 	"antirobot/message"
 	"antirobot/rules"
@@ -22,8 +25,9 @@ import (
 // Source says where an attribute of a message is read from.
 type Source struct {
 	Attribute string `mapstructure:"attribute"`
-	From      string `mapstructure:"from"` // form, json, multipart, query, header, subject or address
-	Key       string `mapstructure:"key"`  // field, JSON pointer or header; "*" in a pointer stands for all elements
+	From      string `mapstructure:"from"`     // form, json, multipart, query, header, subject or address
+	Key       string `mapstructure:"key"`      // field, JSON pointer or header; "*" in a pointer stands for all elements
+	Optional  bool   `mapstructure:"optional"` // the message is one without it, too
 }
 
 // Config says how the messages of a route are read.
@@ -31,6 +35,7 @@ type Config struct {
 	Sources     []Source `mapstructure:"sources"`
 	MaxBody     int64    `mapstructure:"max_body"`     // bytes as they are sent
 	MaxExpanded int64    `mapstructure:"max_expanded"` // bytes after decompression
+	Charset     string   `mapstructure:"charset"`      // of texts that are no UTF-8 and name none; empty: guessed
 }
 
 // DefaultConfig returns limits, and no sources.
@@ -68,6 +73,11 @@ func (c Config) Validate() error {
 	if c.MaxExpanded <= 0 {
 		v.addf("max_expanded: must be greater than zero")
 	}
+	if c.Charset != "" {
+		if _, err := htmlindex.Get(c.Charset); err != nil {
+			v.addf("charset: %q is not known", c.Charset)
+		}
+	}
 	return errors.Join(v...)
 }
 
@@ -80,6 +90,7 @@ func (p *problems) addf(format string, args ...any) { *p = append(*p, fmt.Errorf
 var (
 	ErrTooLarge   = errors.New("the body is too large")
 	ErrUnreadable = errors.New("the body is not readable")
+	ErrMissing    = errors.New("the message lacks it")
 )
 
 // Input is the request that a message is read from. Nothing of it is changed or kept.
@@ -98,10 +109,15 @@ const (
 	maxParts  = 100  // of a multipart body
 )
 
-// Values reads the values of a message of domain d, for System.Judge. What is not there is left out. Texts become what
-// the attribute's type asks for, as HTTP has no types; a text that can't is ErrUnreadable. Several values of one field
-// are joined by newlines, so that it does not matter which one the service reads.
-func (c Config) Values(d *message.Domain, in Input) (map[string]any, error) {
+// maxReadings bounds what a message may say at once.
+const maxReadings = 16
+
+// Values reads the values of a message of domain d, for System.JudgeInline. Texts become what the attribute's type asks
+// for, as HTTP has no types; a text that can't is ErrUnreadable, an attribute that is not there ErrMissing.
+//
+// The first reading has all values of each attribute, joined by newlines. Where it depends on the service which one it
+// reads (a name that stands twice, or in another case), a reading for each of them follows.
+func (c Config) Values(d *message.Domain, in Input) (readings []map[string]any, err error) {
 	known, maxText, err := d.Attributes()
 	if err != nil {
 		return nil, err
@@ -109,33 +125,76 @@ func (c Config) Values(d *message.Domain, in Input) (map[string]any, error) {
 	if err := c.spoken(in); err != nil {
 		return nil, err
 	}
-	r := reader{in: in, limits: c}
-	out := make(map[string]any, len(c.Sources))
-	for _, s := range c.Sources {
-		kind := rules.None
-		for _, a := range known {
-			if a.Name == s.Attribute {
-				kind, _ = a.Kind()
-			}
+	all, kinds, err := c.gather(d, known, in)
+	if err != nil {
+		return nil, err
+	}
+	joined := make(map[string]any, len(all))
+	for name, f := range all {
+		if joined[name], err = shaped(kinds[name], f.json, f.values); err != nil {
+			return nil, fmt.Errorf("attribute %s: %w", name, err)
 		}
-		if kind == rules.None {
-			return nil, rules.Faultf(message.CodeProperty, "messages of the domain %s have no attribute %q", d.Path(), s.Attribute)
-		}
-		values, err := r.read(s)
-		if err != nil {
-			return nil, err
-		}
-		if len(values) == 0 {
-			continue
-		}
-		if out[s.Attribute], err = shaped(kind, s, values); err != nil {
-			return nil, fmt.Errorf("attribute %s: %w", s.Attribute, err)
-		}
-		if text, ok := out[s.Attribute].(string); ok && len(text) > maxText {
-			return nil, fmt.Errorf("attribute %s: %w: the text has %d bytes", s.Attribute, ErrTooLarge, len(text))
+		if text, ok := joined[name].(string); ok && len(text) > maxText {
+			return nil, fmt.Errorf("attribute %s: %w: the text has %d bytes", name, ErrTooLarge, len(text))
 		}
 	}
-	return out, nil
+	readings = append(readings, joined)
+	for _, a := range known {
+		f := all[a.Name]
+		if f == nil || !f.twice {
+			continue
+		}
+		for i := range f.values {
+			one := maps.Clone(joined)
+			if one[a.Name], err = shaped(kinds[a.Name], f.json, f.values[i:i+1]); err != nil {
+				return nil, fmt.Errorf("attribute %s: %w", a.Name, err)
+			}
+			if readings = append(readings, one); len(readings) > maxReadings {
+				return nil, fmt.Errorf("attribute %s: %w: it can be read in too many ways", a.Name, ErrUnreadable)
+			}
+		}
+	}
+	return readings, nil
+}
+
+// found is what the sources of an attribute have.
+type found struct {
+	values []string
+	twice  bool // which of the values a service reads is not known
+	json   bool
+}
+
+// gather reads all sources.
+func (c Config) gather(d *message.Domain, known []message.AttributeConfig, in Input) (map[string]*found, map[string]rules.Kind, error) {
+	r := reader{in: in, limits: c}
+	all, kinds := make(map[string]*found), make(map[string]rules.Kind)
+	for _, s := range c.Sources {
+		for _, a := range known {
+			if a.Name == s.Attribute {
+				kinds[a.Name], _ = a.Kind()
+			}
+		}
+		if kinds[s.Attribute] == rules.None {
+			return nil, nil, rules.Faultf(message.CodeProperty, "messages of the domain %s have no attribute %q", d.Path(), s.Attribute)
+		}
+		f, err := r.read(s)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(f.values) == 0 {
+			continue
+		}
+		if before := all[s.Attribute]; before != nil {
+			f.values, f.twice = append(before.values, f.values...), true
+		}
+		all[s.Attribute] = &f
+	}
+	for _, s := range c.Sources {
+		if all[s.Attribute] == nil && !s.Optional && s.From != "subject" && s.From != "address" {
+			return nil, nil, fmt.Errorf("attribute %s: %w", s.Attribute, ErrMissing)
+		}
+	}
+	return all, kinds, nil
 }
 
 // spoken refuses a body of a type that none of the sources reads: the service may read it all the same.
@@ -183,14 +242,14 @@ func (c Config) Fingerprint(values map[string]any) [sha256.Size]byte {
 }
 
 // shaped turns what was read into a value of a kind.
-func shaped(kind rules.Kind, s Source, values []string) (any, error) {
+func shaped(kind rules.Kind, fromJSON bool, values []string) (any, error) {
 	switch kind {
 	case rules.Int, rules.UniqueInt:
 		n, err := strconv.ParseInt(message.TrimText(values[0]), 10, 64)
 		if err == nil {
 			return n, nil
 		}
-		if kind == rules.UniqueInt && s.From != "json" {
+		if kind == rules.UniqueInt && !fromJSON {
 			// Who it is matters and not the number: a name or a subject has one, too.
 			h := fnv.New64a()
 			io.WriteString(h, strings.ToLower(values[0])) //nolint:errcheck,gosec // a hash does not fail

@@ -61,7 +61,7 @@ func zipped(t testing.TB, kind, s string) []byte {
 
 func sources(s ...string) (out []Source) {
 	for i := 0; i < len(s); i += 3 {
-		out = append(out, Source{s[i], s[i+1], s[i+2]})
+		out = append(out, Source{Attribute: s[i], From: s[i+1], Key: s[i+2]})
 	}
 	return out
 }
@@ -89,10 +89,10 @@ func TestInline(t *testing.T) {
 		{"form, _charset_", sources("text", "form", "c"), Input{ContentType: form, Body: []byte("c=%CB%CF%C4&_charset_=koi8-r")}, "код"},
 		{"form, no charset and no UTF-8", sources("text", "form", "c"), Input{ContentType: form, Body: []byte("c=caf%E9")}, "café"},
 		{"form, unknown charset", sources("text", "form", "c"), Input{ContentType: form + "; charset=x-secret", Body: []byte("c=a")}, ErrUnreadable},
-		{"form, field not there", sources("text", "form", "x"), Input{ContentType: form, Body: []byte("c=a")}, map[string]any{}},
+		{"form, field not there", sources("text", "form", "x"), Input{ContentType: form, Body: []byte("c=a")}, ErrMissing},
 		{"form, other media type", sources("text", "form", "c"), Input{ContentType: js, Body: []byte(`{"c":"a"}`)}, ErrUnreadable},
 		{"form or json, plain text", sources("text", "form", "c", "text", "json", "/c"), Input{ContentType: "text/plain", Body: []byte(`c=a`)}, ErrUnreadable},
-		{"no body, another media type", sources("text", "form", "c"), Input{ContentType: js}, map[string]any{}},
+		{"no body, another media type", sources("text", "form", "c"), Input{ContentType: js}, ErrMissing},
 		{"a header, and a body that nobody reads", sources("text", "header", "X-T"), Input{ContentType: js, Body: []byte("{}"), Header: func(string) []string { return []string{"a"} }}, "a"},
 		{"longer than a text may be", sources("text", "form", "c"), Input{ContentType: form, Body: []byte("c=" + strings.Repeat("x", 64<<10+1))}, ErrTooLarge},
 		{"form, too many fields", sources("text", "form", "c"), Input{ContentType: form, Body: []byte(strings.Repeat("a&", 2000))}, ErrTooLarge},
@@ -110,8 +110,8 @@ func TestInline(t *testing.T) {
 		{"json, root", sources("text", "json", ""), Input{ContentType: js, Body: []byte(`"all"`)}, "all"},
 		{"json, all elements", sources("text", "json", "/m/*/t"), Input{ContentType: js, Body: []byte(`{"m":[{"t":"a"},{"x":1},{"t":"b"}]}`)}, "a\nb"},
 		{"json, empty name", sources("text", "json", "/"), Input{ContentType: js, Body: []byte(`{"":"x"}`)}, "x"},
-		{"json, no leading zeros", sources("text", "json", "/01"), Input{ContentType: js, Body: []byte(`["a","b"]`)}, map[string]any{}},
-		{"json, a list is no text", sources("text", "json", "/a"), Input{ContentType: js, Body: []byte(`{"a":["x"]}`)}, map[string]any{}},
+		{"json, no leading zeros", sources("text", "json", "/01"), Input{ContentType: js, Body: []byte(`["a","b"]`)}, ErrMissing},
+		{"json, null is nothing", sources("text", "json", "/a"), Input{ContentType: js, Body: []byte(`{"a":null}`)}, ErrMissing},
 		{"json, vendor type", sources("text", "json", "/a"), Input{ContentType: "application/vnd.x+json", Body: []byte(`{"a":"x"}`)}, "x"},
 		{"json, utf-16", sources("text", "json", "/a"), Input{ContentType: js + "; charset=utf-16le", Body: []byte("{\x00\"\x00a\x00\"\x00:\x00\"\x00\x3f\x04\"\x00}\x00")}, "п"},
 		{"json, wrong", sources("text", "json", "/a"), Input{ContentType: js, Body: []byte(`{"a":`)}, ErrUnreadable},
@@ -121,7 +121,7 @@ func TestInline(t *testing.T) {
 		{"multipart", sources("text", "multipart", "t"), Input{ContentType: "multipart/form-data; boundary=B", Body: []byte(part)}, "привет\nagain"},
 		{"multipart, charset of a part", sources("text", "multipart", "w"), Input{ContentType: "multipart/form-data; boundary=B", Body: []byte(part)}, "привет"},
 		{"multipart, text that calls itself a file", sources("text", "multipart", "f"), Input{ContentType: "multipart/form-data; boundary=B", Body: []byte(part)}, "in a file"},
-		{"multipart, picture", sources("text", "multipart", "p"), Input{ContentType: "multipart/form-data; boundary=B", Body: []byte(part)}, map[string]any{}},
+		{"multipart, picture", sources("text", "multipart", "p"), Input{ContentType: "multipart/form-data; boundary=B", Body: []byte(part)}, ""},
 		{"multipart, cut", sources("text", "multipart", "t"), Input{ContentType: "multipart/form-data; boundary=B", Body: []byte(part[:60])}, ErrUnreadable},
 		{"multipart, no boundary", sources("text", "multipart", "t"), Input{ContentType: "multipart/form-data", Body: []byte(part)}, ErrUnreadable},
 		{"multipart, too many parts", sources("text", "multipart", "t"), Input{ContentType: "multipart/form-data; boundary=B", Body: []byte(strings.Repeat("--B\r\n\r\nx\r\n", 200) + "--B--")}, ErrTooLarge},
@@ -140,7 +140,11 @@ func TestInline(t *testing.T) {
 				t.Fatal(err)
 			}
 			body := bytes.Clone(c.in.Body)
-			got, err := cfg.Values(d, c.in)
+			readings, err := cfg.Values(d, c.in)
+			var got map[string]any
+			if err == nil {
+				got = readings[0]
+			}
 			if !bytes.Equal(body, c.in.Body) {
 				t.Error("the body was changed")
 			}
@@ -166,8 +170,12 @@ func TestInlineSubjects(t *testing.T) {
 	cfg := Config{Sources: sources("from", "subject", ""), MaxBody: 1, MaxExpanded: 1}
 	seen := map[any]bool{}
 	for i := range 1000 {
-		v, err := cfg.Values(d, Input{Subject: fmt.Sprintf("ip:10.0.0.%d", i)})
-		if err != nil || seen[v["from"]] || v["from"].(int64) < 0 {
+		all, err := cfg.Values(d, Input{Subject: fmt.Sprintf("ip:10.0.0.%d", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := all[0]
+		if seen[v["from"]] || v["from"].(int64) < 0 {
 			t.Fatal(v, err)
 		}
 		seen[v["from"]] = true
@@ -203,8 +211,10 @@ func FuzzInline(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if text, ok := values["text"].(string); ok && len(text) > 64<<10 {
-				t.Fatalf("%d bytes of text from %d", len(text), len(body))
+			for _, v := range values {
+				if text, ok := v["text"].(string); ok && len(text) > 64<<10 || len(values) > maxReadings {
+					t.Fatalf("%d bytes of text from %d, %d readings", len(text), len(body), len(values))
+				}
 			}
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -92,18 +93,33 @@ func (r *jsonReader) value(depth int) (any, error) {
 	return list, nil
 }
 
-// pointed appends the texts and numbers that a JSON pointer leads to.
-func pointed(v any, pointer string, out []string) []string {
-	if pointer == "" {
-		switch v := v.(type) {
-		case string:
-			return append(out, v)
-		case json.Number:
-			return append(out, v.String())
-		case bool:
-			return append(out, strconv.FormatBool(v))
+// parseReadings parses a body in each charset that it may be in.
+func parseReadings(body []byte, named, charset string) (out []any, err error) {
+	texts, err := readings(string(body), named, charset)
+	if err != nil {
+		return nil, err
+	}
+	var wrong error
+	for _, text := range texts {
+		v, err := parseJSON([]byte(text))
+		if err != nil {
+			wrong = err
+			continue
 		}
-		return out
+		out = append(out, v)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%w: %w", ErrUnreadable, wrong)
+	}
+	return out, nil
+}
+
+// point adds what a JSON pointer leads to. Names are compared without case; one that stands twice leads to each of its
+// values. A name stands for all elements of a list. At the end lists and objects are all that is in them.
+func (f *found) point(v any, pointer string) {
+	if pointer == "" {
+		f.leaves(v)
+		return
 	}
 	step, rest, more := strings.Cut(pointer[1:], "/")
 	if more {
@@ -112,21 +128,50 @@ func pointed(v any, pointer string, out []string) []string {
 	step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
 	switch v := v.(type) {
 	case object:
-		for i := len(v) - 1; i >= 0; i-- {
-			if v[i].name == step {
-				return pointed(v[i].value, rest, out)
+		n := 0
+		for _, m := range v {
+			if step == "*" || strings.EqualFold(m.name, step) {
+				before := len(f.values)
+				f.point(m.value, rest)
+				if len(f.values) > before {
+					n++
+				}
 			}
 		}
+		f.twice = f.twice || n > 1 && step != "*"
 	case []any:
-		if step == "*" {
-			for _, next := range v {
-				out = pointed(next, rest, out)
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && strconv.Itoa(i) == step {
+			if i < len(v) {
+				f.point(v[i], rest)
 			}
-			return out
+			return
 		}
-		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(v) && strconv.Itoa(i) == step {
-			return pointed(v[i], rest, out)
+		for _, next := range v {
+			if step == "*" {
+				f.point(next, rest)
+			} else {
+				f.point(next, pointer)
+			}
 		}
 	}
-	return out
+}
+
+// leaves adds all texts and numbers of a value.
+func (f *found) leaves(v any) {
+	switch v := v.(type) {
+	case string:
+		f.values = append(f.values, v)
+	case json.Number:
+		f.values = append(f.values, v.String())
+	case bool:
+		f.values = append(f.values, strconv.FormatBool(v))
+	case []any:
+		for _, next := range v {
+			f.leaves(next)
+		}
+	case object:
+		for _, m := range v {
+			f.leaves(m.value)
+		}
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"net/url"
 	"strings"
 
 	"antirobot/rules"
@@ -20,51 +19,54 @@ type reader struct {
 	limits Config
 
 	expanded  []byte
-	form      url.Values
-	multipart url.Values
-	json      any
+	form      fields
+	multipart fields
+	json      []any // in each charset that it may be in
 	parsed    map[string]bool
 }
 
-func (r *reader) read(s Source) ([]string, error) {
+func (r *reader) read(s Source) (f found, err error) {
 	switch s.From {
 	case "subject":
-		if r.in.Subject == "" {
-			return nil, nil
+		if r.in.Subject != "" {
+			f.values = []string{r.in.Subject}
 		}
-		return []string{r.in.Subject}, nil
+		return f, nil
 	case "address":
-		if !r.in.Address.IsValid() {
-			return nil, nil
+		if r.in.Address.IsValid() {
+			f.values = []string{r.in.Address.String()}
 		}
-		return []string{r.in.Address.String()}, nil
+		return f, nil
 	case "query":
-		v, err := parseForm(r.in.Query, "")
-		return v[s.Key], err
+		v, err := parseForm(r.in.Query, "", r.limits.Charset)
+		return v.of(s.Key), err
 	case "header":
-		var out []string
 		if r.in.Header != nil {
 			for _, v := range r.in.Header(s.Key) {
-				out = append(out, headerText(v))
+				f.values = append(f.values, headerText(v))
 			}
 		}
-		return out, nil
+		f.twice = len(f.values) > 1
+		return f, nil
 	}
 	media, params, _ := mime.ParseMediaType(r.in.ContentType)
 	if !speaks(media, s.From) {
-		return nil, nil
+		return f, nil
 	}
 	if err := r.parse(s.From, params); err != nil {
-		return nil, err
+		return f, err
 	}
 	switch s.From {
 	case "form":
-		return r.form[s.Key], nil
+		return r.form.of(s.Key), nil
 	case "multipart":
-		return r.multipart[s.Key], nil
-	default:
-		return pointed(r.json, s.Key, nil), nil
+		return r.multipart.of(s.Key), nil
 	}
+	f.json, f.twice = true, len(r.json) > 1
+	for _, v := range r.json {
+		f.point(v, s.Key)
+	}
+	return f, nil
 }
 
 // speaks says whether a source reads bodies of this media type.
@@ -90,16 +92,11 @@ func (r *reader) parse(from string, params map[string]string) (err error) {
 	}
 	switch from {
 	case "form":
-		r.form, err = parseForm(string(r.expanded), params["charset"])
+		r.form, err = parseForm(string(r.expanded), params["charset"], r.limits.Charset)
 	case "multipart":
-		r.multipart, err = parseMultipart(r.expanded, params["boundary"], params["charset"])
+		r.multipart, err = parseMultipart(r.expanded, params["boundary"], params["charset"], r.limits.Charset)
 	default:
-		var text string
-		if text, err = decodeCharset(string(r.expanded), params["charset"]); err == nil {
-			if r.json, err = parseJSON([]byte(text)); err != nil {
-				err = fmt.Errorf("%w: %w", ErrUnreadable, err)
-			}
-		}
+		r.json, err = parseReadings(r.expanded, params["charset"], r.limits.Charset)
 	}
 	if r.parsed == nil {
 		r.parsed = make(map[string]bool)

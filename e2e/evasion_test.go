@@ -1,0 +1,46 @@
+package e2e
+
+import "testing"
+
+// TestMessageEvasions: a sender who takes the attribute away, or writes it so that the service alone might read it, is
+// asked; the service gets nothing.
+func TestMessageEvasions(t *testing.T) {
+	t.Parallel()
+	book := newGuestbook(t)
+	g := configured(t, routesConfig, book.URL)
+	v := visitor(t)
+	const js, parts = "application/json", "multipart/form-data; boundary=B"
+	part := func(head, body string) string {
+		return "--B\r\nContent-Disposition: form-data" + head + "\r\n\r\n" + body + "\r\n--B--\r\n"
+	}
+	for _, c := range []struct{ name, kind, body, decision string }{
+		{"no field", form, "other=casino", ""},
+		{"no body", form, "", ""},
+		{"list", form, "words[]=casino", "SPAM"},
+		{"numbered list", form, "words%5B0%5D=casino+1", "SPAM"},
+		{"case", form, "WORDS=casino+2", "SPAM"},
+		{"twice", form, "words=good&words=casino+3", "SPAM"},
+		{"json list", js, `{"comment":{"body":["casino 4"]}}`, "SPAM"},
+		{"json object", js, `{"comment":{"body":{"text":"casino 5"}}}`, "SPAM"},
+		{"json list at the top", js, `[{"comment":{"body":"casino 6"}}]`, "SPAM"},
+		{"json twins", js, `{"comment":{"body":"good","BODY":"casino 7"}}`, "SPAM"},
+		{"json, the first of two", js, `{"comment":{"body":"casino 8"},"comment":{"body":"good"}}`, "SPAM"},
+		{"json without", js, `{"comment":{}}`, ""},
+		{"part in single quotes", parts, part("; name='words'", "casino 9"), "SPAM"},
+		{"part with two names", parts, part(`; name="x"; name="words"`, "casino 10"), "SPAM"},
+		{"part in base64", parts, part("; name=words\r\nContent-Transfer-Encoding: base64", "Y2FzaW5vIDExMQ=="), "SPAM"},
+		{"file with a binary prefix", parts, part(`; name="words"; filename="a.gif"`, "GIF89a\x00\xff\xfe a casino for you\x00"), "SPAM"},
+		{"undeclared charset", form, "words=%CB%F3%F7%F8%E5%E5+%EA%E0%E7%E8%ED%EE+%E2+%E3%EE%F0%EE%E4%E5", "SPAM"},
+	} {
+		r := v.do("POST", g.url+"/comments", c.body, "Content-Type", c.kind, "X-Requested-With", "XMLHttpRequest").must(t, 200, `"type":"captcha"`)
+		if s := g.why(r); s.Cause != "message" || s.Message.Decision != c.decision || c.decision == "" && s.Message.Error == "" {
+			t.Errorf("%s: %+v", c.name, s.Message)
+		}
+	}
+	if bodies, _ := book.take(); len(bodies) > 0 {
+		t.Errorf("the service got %q", bodies)
+	}
+	if n := g.logged(t); n != 14 {
+		t.Errorf("%d messages are in the log: each is one, however it can be read", n)
+	}
+}

@@ -1,0 +1,139 @@
+package inline
+
+import (
+	"encoding/base64"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/japanese"
+)
+
+const parts = "multipart/form-data; boundary=B"
+
+func onePart(head, body string) string {
+	return "--B\r\nContent-Disposition: form-data" + head + "\r\n\r\n" + body + "\r\n--B--\r\n"
+}
+
+// TestEvasions: however the sender writes the attribute, its text is in the first reading, and where a service may read
+// one of several values, each of them is a reading of its own.
+func TestEvasions(t *testing.T) {
+	d := newDomain(t)
+	const form, js = "application/x-www-form-urlencoded", "application/json"
+	base := base64.StdEncoding.EncodeToString([]byte("SPAM"))
+	for _, c := range []struct {
+		name, from, key, media, body string
+		alone                        bool // SPAM is a reading of its own
+	}{
+		{"list", "form", "body", form, "body[]=SPAM", true},
+		{"numbered list", "form", "body", form, "body%5B0%5D=SPAM", true},
+		{"object", "form", "body", form, "body[text]=SPAM", true},
+		{"case", "form", "body", form, "BODY=SPAM", true},
+		{"letters that PHP replaces", "form", "my_body", form, "my.body=SPAM", true},
+		{"space before", "form", "body", form, "+body=SPAM", true},
+		{"NUL after", "form", "body", form, "body%00x=SPAM", true},
+		{"first of two", "form", "body", form, "body=SPAM&body=ok", true},
+		{"second of two", "form", "body", form, "body=ok&body=SPAM", true},
+		{"value and list", "form", "body", form, "body=ok&body[]=SPAM", true},
+		{"value and case", "form", "body", form, "body=ok&Body=SPAM", true},
+		{"elements are read together", "form", "body", form, "body[]=ok&body[]=SPAM", false},
+
+		{"list", "json", "/body", js, `{"body":["SPAM"]}`, true},
+		{"object", "json", "/body", js, `{"body":{"text":"SPAM"}}`, true},
+		{"list at the top", "json", "/body", js, `[{"body":"SPAM"}]`, true},
+		{"list below", "json", "/comment/body", js, `{"comment":[{"body":"SPAM"}]}`, true},
+		{"case", "json", "/body", js, `{"BODY":"SPAM"}`, true},
+		{"twins", "json", "/body", js, `{"body":"ok","BODY":"SPAM"}`, true},
+		{"first of two", "json", "/body", js, `{"body":"SPAM","body":"ok"}`, true},
+		{"second of two", "json", "/body", js, `{"body":"ok","body":"SPAM"}`, true},
+		{"escaped name", "json", "/body", js, `{"body":"ok","b\u006fdy":"SPAM"}`, true},
+		{"two parents", "json", "/comment/body", js, `{"comment":{"body":"SPAM"},"comment":{"body":"ok"}}`, true},
+		{"parents of another case", "json", "/comment/body", js, `{"comment":{"body":"ok"},"Comment":{"body":"SPAM"}}`, true},
+		{"a charset that the service does not believe", "json", "/body", js + "; charset=utf-16be", `{"body":"SPAM"}`, true},
+
+		{"single quotes", "multipart", "body", parts, onePart("; name='body'", "SPAM"), true},
+		{"no quotes", "multipart", "body", parts, onePart("; name=body", "SPAM"), true},
+		{"list", "multipart", "body", parts, onePart(`; name="body[]"`, "SPAM"), true},
+		{"name first of two", "multipart", "body", parts, onePart(`; name="body"; name="x"`, "SPAM"), true},
+		{"name second of two", "multipart", "body", parts, onePart(`; name="x"; name="body"`, "SPAM"), true},
+		{"extended name", "multipart", "body", parts, onePart(`; name*=utf-8''b%6fdy`, "SPAM"), true},
+		{"case of the parameter", "multipart", "body", parts, onePart(`; NAME="body"`, "SPAM"), true},
+		{"base64", "multipart", "body", parts, onePart("; name=\"body\"\r\nContent-Transfer-Encoding: base64", base), true},
+		{"quoted-printable", "multipart", "body", parts, onePart("; name=\"body\"\r\nContent-Transfer-Encoding: quoted-printable", "=53PAM"), true},
+		{"two parts", "multipart", "body", parts, strings.TrimSuffix(onePart(`; name="body"`, "SPAM"), "--B--\r\n") + onePart(`; name="body"`, "ok"), true},
+		{"a charset that the service does not believe", "form", "body", form + "; charset=utf-16le", "body=SPAM", true},
+	} {
+		t.Run(c.from+"/"+c.name, func(t *testing.T) {
+			cfg := DefaultConfig()
+			cfg.Sources = sources("text", c.from, c.key)
+			readings, err := cfg.Values(d, Input{ContentType: c.media, Body: []byte(c.body)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first, _ := readings[0]["text"].(string); !slices.Contains(strings.Split(first, "\n"), "SPAM") {
+				t.Errorf("first reading %q", first)
+			}
+			alone := slices.ContainsFunc(readings, func(v map[string]any) bool { return v["text"] == "SPAM" })
+			if alone != c.alone {
+				t.Errorf("readings %q", readings)
+			}
+		})
+	}
+	cfg := DefaultConfig()
+	cfg.Sources = sources("text", "multipart", "body")
+	body := onePart(`; name="body"; filename="a.gif"`, "GIF89a\x01\xff\xfe\x80buy cheap pills now\x00\xff")
+	if v, err := cfg.Values(d, Input{ContentType: parts, Body: []byte(body)}); err != nil || !strings.Contains(v[0]["text"].(string), "buy cheap pills now") {
+		t.Errorf("a file with a binary prefix: %q, %v", v, err)
+	}
+	cfg.Sources = sources("text", "form", "body")
+	if _, err := cfg.Values(d, Input{ContentType: form, Body: []byte(strings.Repeat("body=x&", 40))}); !errors.Is(err, ErrUnreadable) {
+		t.Errorf("forty readings: %v", err)
+	}
+	for _, body := range []string{"", "a=1", "bodyx=SPAM", "xbody=SPAM"} {
+		if _, err := cfg.Values(d, Input{ContentType: form, Body: []byte(body)}); !errors.Is(err, ErrMissing) {
+			t.Errorf("%q: %v", body, err)
+		}
+	}
+	cfg.Sources[0].Optional = true
+	if v, err := cfg.Values(d, Input{ContentType: form, Body: []byte("a=1")}); err != nil || len(v) != 1 || len(v[0]) != 0 {
+		t.Errorf("optional: %v, %v", v, err)
+	}
+}
+
+// TestCharsets: a text that is no UTF-8 and names no charset is read as what it can be, or as the route says.
+func TestCharsets(t *testing.T) {
+	d := newDomain(t)
+	const russian = "Заработок в интернете без вложений, пишите в личные сообщения"
+	for name, c := range map[string]struct {
+		enc           encoding.Encoding
+		charset, text string
+	}{
+		"windows-1251":      {charmap.Windows1251, "", russian},
+		"koi8-r":            {charmap.KOI8R, "", russian},
+		"windows-1252":      {charmap.Windows1252, "", "Déjà vu à la plage, garçon"},
+		"shift_jis":         {japanese.ShiftJIS, "", "今すぐ無料で登録してください"},
+		"iso-8859-2, named": {charmap.ISO8859_2, "iso-8859-2", "Zarabiaj łatwo pieniądze"},
+	} {
+		raw, err := c.enc.NewEncoder().String(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg := DefaultConfig()
+		cfg.Sources, cfg.Charset = sources("text", "form", "t"), c.charset
+		if err := cfg.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		v, err := cfg.Values(d, Input{ContentType: "application/x-www-form-urlencoded", Body: []byte("t=" + raw)})
+		if err != nil || v[0]["text"] != c.text {
+			t.Errorf("%s: %q, %v", name, v, err)
+		}
+	}
+	cfg := DefaultConfig()
+	cfg.Sources, cfg.Charset = sources("text", "form", "t"), "klingon"
+	if err := cfg.Validate(); err == nil || !strings.Contains(err.Error(), "charset: ") {
+		t.Error(err)
+	}
+}
