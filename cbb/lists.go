@@ -39,7 +39,10 @@ type Deps struct {
 	Transport http.RoundTripper // nil: our own
 	Now       func() time.Time  // nil: time.Now
 	Log       zerolog.Logger
-	Metrics   *metrics.Set // nil: none are shown
+	Metrics   *metrics.Set  // nil: none are shown
+	Shared    bool          // other gateways use the same KV and Feed
+	Copy      string        // the file that keeps the run-time entries of a shared store; empty: none is kept
+	Losses    *store.Losses // nil: what a shared store loses is written back, and not spoken of
 }
 
 // Lists answers which entries apply to a request. Make it with New; safe for concurrent use.
@@ -58,7 +61,12 @@ type Lists struct {
 	plan atomic.Pointer[plan] // changed under mu
 	over *overlay
 
-	runMu    sync.Mutex // orders changes of run-time entries: the store first, then memory
+	shared bool
+	copy   string
+	losses *store.Losses
+
+	runMu    sync.Mutex           // orders changes of run-time entries: the store first, then memory
+	gone     map[string]goneEntry // guarded by runMu; with a shared store: entries that were taken out
 	storeErr atomic.Pointer[error]
 
 	mu      sync.Mutex          // orders Start, Close and changes of the configuration; guards what follows
@@ -118,6 +126,7 @@ func New(cfg Config, d Deps) (*Lists, error) {
 	l := &Lists{
 		kv: d.KV, feed: d.Feed, disk: dk, client: newClient(d.Transport), res: d.Resolver, now: d.Now, log: d.Log,
 		gate: make(chan struct{}, fetchers), over: newOverlay(), sources: map[string]*running{}, dirty: make(chan struct{}, 1),
+		shared: d.Shared, copy: d.Copy, losses: d.Losses, gone: map[string]goneEntry{},
 	}
 	commit, err := l.Prepare(cfg)
 	if err != nil {
@@ -139,6 +148,7 @@ func (l *Lists) Start(ctx context.Context) error {
 		return errors.New("start lists: already started")
 	}
 	l.ctx, l.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	l.readCopy()
 	if err := l.scan(ctx); err != nil {
 		l.storeFailed(err)
 		l.log.Error().Err(err).Msg("run-time list entries are not known yet")
@@ -170,6 +180,7 @@ func (l *Lists) Close() error {
 	}
 	l.plan.Load().verifier.stop()
 	l.tasks.Wait()
+	l.writeCopy()
 	l.client.CloseIdleConnections()
 	return nil
 }

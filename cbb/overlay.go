@@ -37,6 +37,7 @@ type cell struct{ entries []*Entry }
 type runtimeItem struct {
 	entry *Entry
 	what  item
+	made  int64 // unix nanoseconds; 0: not known
 }
 
 func newOverlay() *overlay {
@@ -178,6 +179,20 @@ func (c *cell) replaced(gone, come *Entry) *cell {
 		}
 	})
 	return d
+}
+
+// item returns the item of a key, or nil.
+func (o *overlay) item(key string) *runtimeItem {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.items[key]
+}
+
+// keys returns the keys of all items, in any order.
+func (o *overlay) keys() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Collect(maps.Keys(o.items))
 }
 
 // keep drops every item whose key is not in live, and those that have ended.

@@ -36,7 +36,8 @@ type stored struct {
 	Text    string `json:"text"`
 	Service string `json:"service,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	Until   int64  `json:"until,omitempty"` // unix nanoseconds, 0: for ever
+	Until   int64  `json:"until,omitempty"` // unix nanoseconds by the store's clock, 0: for ever
+	Made    int64  `json:"made,omitempty"`  // the same: of two under one key the later one holds
 }
 
 // Add makes a run-time entry on a list: an address, a CIDR, a range or kind:id, for all services or one. ttl 0 means
@@ -54,19 +55,20 @@ func (l *Lists) Add(ctx context.Context, list Flag, entry string, ttl time.Durat
 		return fmt.Errorf("%q: %w", entry, ErrTooWide)
 	}
 	now := l.now()
-	s := stored{Flag: list.String(), Text: it.String(), Service: service, Reason: cleanReason(reason)}
+	e := &Entry{List: listAPI, Text: it.String(), Reason: cleanReason(reason), Flag: list, Service: service, Own: true}
 	if it.subject.Kind != identity.KindNone {
-		s.Text = entry
+		e.Text = entry
 	}
 	if ttl > 0 {
-		s.Until = now.Add(ttl).UnixNano()
-	}
-	val, err := json.Marshal(s)
-	if err != nil {
-		return fmt.Errorf("add entry: %w", err)
+		e.Until = time.Unix(0, now.Add(ttl).UnixNano())
 	}
 	l.runMu.Lock()
 	defer l.runMu.Unlock()
+	item := &runtimeItem{entry: e, what: it, made: l.madeAfter(string(key), now)}
+	val, err := l.encode(item)
+	if err != nil {
+		return fmt.Errorf("add entry: %w", err)
+	}
 	if n := l.over.size(); n >= l.config().MaxRuntime {
 		l.over.sweep(now)
 		if n = l.over.size(); n >= l.config().MaxRuntime && !l.over.holds(string(key)) {
@@ -78,7 +80,8 @@ func (l *Lists) Add(ctx context.Context, list Flag, entry string, ttl time.Durat
 	if err := l.kv.Put(ctx, key, val, ttl); err != nil {
 		return fmt.Errorf("add entry: %w", err)
 	}
-	l.over.set(string(key), &runtimeItem{entry: s.entry(list), what: it})
+	l.over.set(string(key), item)
+	delete(l.gone, string(key))
 	l.announce(ctx, key)
 	return nil
 }
@@ -97,7 +100,7 @@ func (l *Lists) Remove(ctx context.Context, list Flag, entry, service string) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, storeTimeout)
 	defer cancel()
-	if err := l.kv.Delete(ctx, key); err != nil {
+	if err := l.takeOut(ctx, string(key)); err != nil {
 		return fmt.Errorf("remove entry: %w", err)
 	}
 	l.over.remove(string(key))
@@ -146,12 +149,22 @@ func (it *item) String() string {
 	}
 }
 
-func (s *stored) entry(f Flag) *Entry {
+func (s *stored) entry(f Flag, skew time.Duration) *Entry {
 	e := &Entry{List: listAPI, Text: s.Text, Reason: s.Reason, Flag: f, Service: s.Service, Own: true}
 	if s.Until != 0 {
-		e.Until = time.Unix(0, s.Until)
+		e.Until = time.Unix(0, s.Until).Add(-skew)
 	}
 	return e
+}
+
+// encode returns what the store keeps of an item.
+func (l *Lists) encode(it *runtimeItem) ([]byte, error) {
+	e, skew := it.entry, int64(l.skew())
+	s := stored{Flag: e.Flag.String(), Text: e.Text, Service: e.Service, Reason: e.Reason, Made: it.made + skew}
+	if !e.Until.IsZero() {
+		s.Until = e.Until.UnixNano() + skew
+	}
+	return json.Marshal(s)
 }
 
 func (o *overlay) holds(key string) bool {
@@ -161,11 +174,15 @@ func (o *overlay) holds(key string) bool {
 	return ok
 }
 
-// decodeStored reads what the store has under a key; another node wrote it, so nothing in it is taken for granted.
-func decodeStored(key, val []byte) (*runtimeItem, error) {
+// decodeStored reads what the store has under a key; another node wrote it, so nothing in it is taken for granted. An item
+// without an entry says that it was taken out.
+func decodeStored(key, val []byte, skew time.Duration) (*runtimeItem, error) {
 	var s stored
 	if err := json.Unmarshal(val, &s); err != nil {
 		return nil, fmt.Errorf("stored entry: %w", err)
+	}
+	if s.Flag == flagGone {
+		return &runtimeItem{made: s.Made - int64(skew)}, nil
 	}
 	f, err := ParseFlag(s.Flag)
 	if err != nil {
@@ -178,7 +195,11 @@ func decodeStored(key, val []byte) (*runtimeItem, error) {
 	if !bytes.Equal(key, want) {
 		return nil, fmt.Errorf("stored entry: %q is not the key of %q", printable(string(key)), printable(s.Text))
 	}
-	return &runtimeItem{entry: s.entry(f), what: it}, nil
+	made := s.Made
+	if made != 0 {
+		made -= int64(skew)
+	}
+	return &runtimeItem{entry: s.entry(f, skew), what: it, made: made}, nil
 }
 
 // follow keeps the run-time entries equal to the store's until ctx ends: it notes the feed's end, scans, and follows.
@@ -204,7 +225,7 @@ func (l *Lists) follow(ctx context.Context) {
 		if !sleep(ctx, wait) {
 			return
 		}
-		wait = min(2*wait, time.Minute)
+		wait = min(2*wait, 10*time.Second)
 	}
 }
 
@@ -224,6 +245,7 @@ func (l *Lists) followOnce(ctx context.Context) error {
 		return err
 	}
 	l.storeFailed(nil)
+	l.writeCopy()
 	fctx, cancel := context.WithTimeout(ctx, rescanEvery)
 	defer cancel()
 	err = l.feed.Follow(fctx, feedTopic, pos, func(_ string, msg []byte) error { return l.changed(fctx, msg) })
@@ -233,16 +255,18 @@ func (l *Lists) followOnce(ctx context.Context) error {
 	return fmt.Errorf("follow list entries: %w", err)
 }
 
-// scan replaces the run-time entries by what the store has.
+// scan replaces the run-time entries by what the store has. What a shared store has older, or not any more although
+// nobody took it out, is written back.
 func (l *Lists) scan(ctx context.Context) error {
 	l.runMu.Lock()
 	defer l.runMu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	live := map[string]struct{}{}
-	limit, over := l.config().MaxRuntime, 0
+	limit, over, skew := l.config().MaxRuntime, 0, l.skew()
+	var older []string
 	err := l.kv.Scan(ctx, []byte(runtimePrefix), func(k, v []byte, _ time.Duration) error {
-		it, err := decodeStored(k, v)
+		it, err := decodeStored(k, v, skew)
 		if err != nil {
 			l.log.Warn().Err(err).Msg("passing over a list entry")
 			return nil
@@ -252,8 +276,8 @@ func (l *Lists) scan(ctx context.Context) error {
 			return nil
 		}
 		live[string(k)] = struct{}{}
-		if !l.over.same(string(k), it.entry) {
-			l.over.set(string(k), it)
+		if l.hear(string(k), it) {
+			older = append(older, string(k))
 		}
 		return nil
 	})
@@ -263,6 +287,9 @@ func (l *Lists) scan(ctx context.Context) error {
 	if over > 0 {
 		l.log.Error().Int("ignored", over).Int("max_runtime", limit).Msg("the store has more list entries than max_runtime")
 	}
+	if l.shared {
+		return l.restore(ctx, live, older)
+	}
 	l.over.keep(live, l.now())
 	return nil
 }
@@ -271,13 +298,16 @@ func (o *overlay) same(key string, e *Entry) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	it, ok := o.items[key]
-	return ok && it.entry.Text == e.Text && it.entry.Reason == e.Reason && it.entry.Until.Equal(e.Until)
+	return ok && e != nil && it.entry.Text == e.Text && it.entry.Reason == e.Reason && it.entry.Until.Equal(e.Until)
 }
 
 // changed brings one key up to date. The message is only a hint: the store is asked, so that late and repeated messages
 // do no harm.
 func (l *Lists) changed(ctx context.Context, key []byte) error {
-	if !bytes.HasPrefix(key, []byte(runtimePrefix)) {
+	switch {
+	case string(key) == messageScan:
+		return errRescan
+	case !bytes.HasPrefix(key, []byte(runtimePrefix)):
 		return nil
 	}
 	l.runMu.Lock()
@@ -292,16 +322,16 @@ func (l *Lists) changed(ctx context.Context, key []byte) error {
 	case err != nil:
 		return fmt.Errorf("read list entry: %w", err)
 	}
-	it, err := decodeStored(key, val)
+	it, err := decodeStored(key, val, l.skew())
 	if err != nil {
 		l.log.Warn().Err(err).Msg("passing over a list entry")
 		return nil
 	}
-	if l.over.size() >= l.config().MaxRuntime && !l.over.holds(string(key)) {
+	if it.entry != nil && l.over.size() >= l.config().MaxRuntime && !l.over.holds(string(key)) {
 		l.log.Error().Int("max_runtime", l.config().MaxRuntime).Msg("no room for a list entry of another node")
 		return nil
 	}
-	l.over.set(string(key), it)
+	l.hear(string(key), it)
 	return nil
 }
 

@@ -70,7 +70,7 @@ func (a *Server) describeServices() []admin.ServiceStatus {
 
 func (a *Server) describeStore() admin.StoreHealth {
 	h := admin.StoreHealth{Backend: a.store.name, Shared: a.store.Shared(), Healthy: true}
-	if err := errors.Join(a.store.Healthy(), a.cacher.Health()); err != nil {
+	if err := errors.Join(a.store.Healthy(), a.cacher.Health(), a.losses.Err()); err != nil {
 		h.Healthy, h.Error = false, err.Error()
 	}
 	return h

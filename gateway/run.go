@@ -164,6 +164,7 @@ func (a *Server) Close() {
 		{"processor", a.proc != nil, func() error { return a.proc.Close() }},
 		{"identity", a.resolver != nil, func() error { return a.resolver.Close() }},
 		{"verdict", a.cacher != nil, func() error { return a.cacher.Close() }},
+		{"keys", a.sharedRing != nil, func() error { return a.sharedRing.Close() }},
 		{"lists", a.lists != nil, func() error { return a.lists.Close() }},
 		{"messages", a.messages != nil, func() error { return a.messages.close() }},
 		{"counters", a.counters != nil, func() error { return a.counters.Close() }},

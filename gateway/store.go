@@ -57,8 +57,15 @@ func (a *Server) openStore() (err error) {
 	if a.store.metrics != nil {
 		a.set.RegisterMetricsWriter(a.store.metrics)
 	}
+	if a.store.Shared() {
+		a.losses = store.NewLosses(a.Logger("store"), time.Now)
+		a.set.RegisterMetricsWriter(a.losses.WriteMetrics)
+	}
 	return nil
 }
+
+// sharedCopy is the file that keeps what a shared store has of one kind, for a start without it.
+func (a *Server) sharedCopy(of string) string { return filepath.Join(a.Cfg.DataDir, of+".shared") }
 
 // openCounters starts the counters, with their goroutine that flushes and forgets what is too old.
 func (a *Server) openCounters() (err error) {
@@ -97,11 +104,16 @@ func (a *Server) loadRing(cfg *config.Config, create bool) (*spravka.Ring, error
 		if err != nil {
 			return nil, err
 		}
-		k := spravka.SharedRing{
-			KV: a.store, Secret: secret, Log: a.Logger("keys"),
+		k := &spravka.SharedRing{
+			KV: a.store, Secret: secret, Log: a.Logger("keys"), Losses: a.losses,
 			Copy: filepath.Join(a.Cfg.DataDir, "keys.shared"), Seed: filepath.Join(a.Cfg.DataDir, "keys.json"),
 		}
-		return k.Load(create)
+		ring, err := k.Load(create)
+		if err != nil || !create {
+			return ring, err
+		}
+		a.sharedRing = k
+		return ring, k.Start(context.Background())
 	case !create:
 		return spravka.LoadRing(cfg.KeyFile())
 	}

@@ -26,6 +26,7 @@ import (
 	"antirobot/rules/requestrules"
 	"antirobot/settings"
 	"antirobot/spravka"
+	"antirobot/store"
 	"antirobot/templates"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
@@ -45,6 +46,8 @@ type Server struct {
 	Token   string // of the private listener
 
 	store        *Backend
+	losses       *store.Losses       // nil: the store is not shared
+	sharedRing   *spravka.SharedRing // nil: the ring is not shared
 	counters     *counter.Shingler
 	messages     *messageKeeper
 	requestRules *requestrules.Engine
@@ -126,6 +129,7 @@ func (a *Server) openDataDir() error {
 func (a *Server) openLists() (err error) {
 	a.lists, err = cbb.New(a.Cfg.Lists, cbb.Deps{
 		KV: a.store, Feed: a.store, Dir: filepath.Join(a.Cfg.DataDir, "lists"), Log: a.Logger("lists"), Metrics: a.set,
+		Shared: a.store.Shared(), Copy: a.sharedCopy("lists"), Losses: a.losses,
 	})
 	if err != nil {
 		return err
@@ -136,6 +140,7 @@ func (a *Server) openLists() (err error) {
 func (a *Server) openVerdict() (err error) {
 	a.cacher, err = verdict.New(a.Cfg.Verdict, verdict.Deps{
 		Store: a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
+		Copy: a.sharedCopy("bans"), Losses: a.losses,
 	})
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package spravka
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -22,12 +23,19 @@ type SharedRing struct {
 	Copy   string
 	Seed   string // a ring of the time before the store was shared, if there is one: then its passes stay good
 	Log    zerolog.Logger
+	Losses *store.Losses // nil: a ring that the store loses is put back, and not spoken of
+
+	told []byte // the ring that a warning was about
+	end  context.CancelFunc
+	done chan struct{}
 }
 
 const (
 	// SharedRingKey is where the ring is in a shared store.
 	SharedRingKey     = "keys/ring"
 	sharedRingTimeout = 10 * time.Second
+	// sharedRingEvery is how often a gateway looks whether the store still has the ring.
+	sharedRingEvery = 5 * time.Second
 )
 
 // Load reads the ring, or its copy while the store is away. With create the first gateway makes it.
@@ -56,8 +64,84 @@ func (k *SharedRing) Load(create bool) (*Ring, error) {
 	return ring, nil
 }
 
-// create puts a ring into the store, unless another gateway was faster: then that one's is returned.
+// Start begins to look whether the store still has the ring, until Close, and puts the copy back where it has not.
+func (k *SharedRing) Start(ctx context.Context) error {
+	ctx, k.end = context.WithCancel(context.WithoutCancel(ctx))
+	k.done = make(chan struct{})
+	go func() {
+		defer close(k.done)
+		tick := time.NewTicker(sharedRingEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			if err := k.check(ctx); err != nil && ctx.Err() == nil {
+				k.Log.Debug().Err(err).Msg("the key ring of the shared store was not looked at")
+			}
+		}
+	}()
+	return nil
+}
+
+// Close ends what Start began.
+func (k *SharedRing) Close() error {
+	k.end()
+	<-k.done
+	return nil
+}
+
+func (k *SharedRing) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, sharedRingTimeout)
+	defer cancel()
+	blob, err := k.KV.Get(ctx, nil, []byte(SharedRingKey))
+	if errors.Is(err, store.ErrNotFound) {
+		_, err = k.putBack(ctx)
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	kept, err := os.ReadFile(k.Copy)
+	if err == nil && !bytes.Equal(kept, blob) && !bytes.Equal(k.told, blob) {
+		k.told = blob
+		k.Log.Warn().Msg("the shared store has another key ring than this gateway read: reload, or what others seal with a new key does not open here")
+	}
+	return err
+}
+
+// putBack puts the copy into a store that has no ring, and returns it, or what another gateway put there. Without a copy
+// that the secret opens it returns nil, or why.
+func (k *SharedRing) putBack(ctx context.Context) ([]byte, error) {
+	kept, err := os.ReadFile(k.Copy)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, err := Unwrap(kept, k.Secret); err != nil {
+		return nil, fmt.Errorf("%s: %w", k.Copy, err)
+	}
+	wrote, err := k.KV.Swap(ctx, []byte(SharedRingKey), nil, kept, 0)
+	if err != nil {
+		return nil, err
+	}
+	if wrote {
+		k.Losses.Note("key rings", 1)
+		return kept, nil
+	}
+	return k.KV.Get(ctx, nil, []byte(SharedRingKey))
+}
+
+// create puts a ring into the store, unless another gateway was faster: then that one's is returned. This gateway's copy
+// of the ring that the store had comes first: without it the passes of other gateways would not hold here.
 func (k *SharedRing) create(ctx context.Context) ([]byte, error) {
+	if blob, err := k.putBack(ctx); blob != nil || err != nil {
+		return blob, err
+	}
 	ring, err := LoadRing(k.Seed)
 	if errors.Is(err, fs.ErrNotExist) {
 		ring, err = NewRing([]Key{MakeKey(time.Now())})

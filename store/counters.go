@@ -31,7 +31,7 @@ type Counters interface {
 	ReadRecords(ctx context.Context, r []Record, f func(i int, counts []Count)) error
 	// Drop forgets the counts of before's unit that are older, in whole records: days of ten-minute counts, fortnights
 	// of daily ones (counted from the epoch). What is added for a dropped period afterwards counts from zero. It costs
-	// no scan.
+	// no scan. A backend that others use, too, forgets nothing by its own clock that a query of now may ask for.
 	Drop(ctx context.Context, before Period) error
 }
 

@@ -22,7 +22,8 @@ import (
 var (
 	// ErrNotFound is returned by Get for an absent or expired key.
 	ErrNotFound = errors.New("store: not found")
-	// ErrGap is returned by Follow when the position asked for is no longer kept: scan again, then follow anew.
+	// ErrGap is returned by Follow when the position asked for is no longer kept, or when the backend may have lost
+	// something else: scan again, then follow anew.
 	ErrGap = errors.New("store: feed position is gone")
 	// ErrTTL is returned for a negative TTL: what has ended before it began must not become "for ever".
 	ErrTTL = errors.New("store: negative ttl")
@@ -88,4 +89,10 @@ type Store interface {
 	// Healthy returns nil when the last operation worked, or the error that says what is wrong.
 	Healthy() error
 	Close() error
+}
+
+// Skewed is a Store whose servers have a clock of their own.
+type Skewed interface {
+	// Skew returns how far that clock is ahead of this machine's; 0 as long as both agree well enough.
+	Skew() time.Duration
 }

@@ -54,6 +54,14 @@ type Ban struct {
 	Reason    string
 	Factors   [MaxFactors]Factor // the strongest first; an empty name ends them
 	Model     string             // version of the formula; empty for limits and for the operator
+
+	lifted bool // it was taken back: what is kept is that, and until when it would have lasted
+}
+
+// moved returns the ban with its times by a clock that is d ahead.
+func (b Ban) moved(d time.Duration) *Ban {
+	b.Until, b.Made = b.Until.Add(d), b.Made.Add(d)
+	return &b
 }
 
 // Holds reports whether the ban, while it lasts, stops requests to the service.
@@ -138,15 +146,26 @@ func parseBanKey(b []byte) (k banKey, ok bool) {
 	return k, k.subject.Kind != identity.KindNone && k.subject.Kind <= identity.KindIP && k.source <= SourceProcessor
 }
 
-// banVersion begins every stored ban. Version 1 had no amounts of the factors.
-const banVersion = 2
+// banVersion begins every stored ban. Version 1 had no amounts of the factors. A ban that was lifted has a version of its
+// own, and nothing behind its times.
+const (
+	banVersion    = 2
+	liftedVersion = 3
+)
 
 // appendValue appends what the key does not say: version, until and made in unix nanoseconds, score, threshold,
 // reason, model, factors with value and amount.
 func (b *Ban) appendValue(dst []byte) []byte {
-	dst = append(dst, banVersion)
+	version := byte(banVersion)
+	if b.lifted {
+		version = liftedVersion
+	}
+	dst = append(dst, version)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(b.Until.UnixNano()))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(b.Made.UnixNano()))
+	if b.lifted {
+		return dst
+	}
 	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Score))
 	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Threshold))
 	dst = appendText(dst, b.Reason)
@@ -167,12 +186,19 @@ var errBanValue = errors.New("malformed ban")
 // parseBan reads a stored ban. Nothing in the result points into key or val.
 func parseBan(key, val []byte) (b Ban, err error) {
 	k, ok := parseBanKey(key)
-	if !ok || len(val) < 25 || val[0] != 1 && val[0] != banVersion {
+	if !ok || len(val) < 17 {
 		return Ban{}, errBanValue
 	}
 	b.Subject, b.Source, b.Service = k.subject, k.source, k.service
 	b.Until = time.Unix(0, int64(binary.BigEndian.Uint64(val[1:])))
 	b.Made = time.Unix(0, int64(binary.BigEndian.Uint64(val[9:])))
+	if val[0] == liftedVersion && len(val) == 17 {
+		b.lifted = true
+		return b, nil
+	}
+	if len(val) < 25 || val[0] != 1 && val[0] != banVersion {
+		return Ban{}, errBanValue
+	}
 	b.Score = math.Float32frombits(binary.BigEndian.Uint32(val[17:]))
 	b.Threshold = math.Float32frombits(binary.BigEndian.Uint32(val[21:]))
 	amounts := val[0] > 1

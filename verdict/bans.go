@@ -18,6 +18,7 @@ const banTopic = "bans"
 const (
 	saidBan   = 'b' // length of the key (uvarint), key, value
 	saidUnban = 'u' // made (8 bytes, unix nanoseconds), key
+	saidScan  = 'r' // bans were written back that the store had lost: scan
 )
 
 // Ban makes a ban, or replaces the one that the same source made for the same subject and service. It is in force on
@@ -41,13 +42,15 @@ func (c *Cacher) BanSoon(b Ban) error {
 
 func (c *Cacher) putBan(b *Ban) error {
 	at := c.now()
+	put := func() error { return c.bans.Put(b, false, at.UnixNano()) }
 	if b.Made.IsZero() {
 		b.Made = at
+		put = func() error { return c.bans.PutNew(b, at.UnixNano()) }
 	}
 	if err := b.Validate(at); err != nil {
 		return fmt.Errorf("ban: %w", err)
 	}
-	if err := c.bans.Put(b, false, at.UnixNano()); err != nil {
+	if err := put(); err != nil {
 		return fmt.Errorf("ban: %w", err)
 	}
 	c.standing.Forget(b.Subject)
@@ -59,6 +62,11 @@ func (c *Cacher) putBan(b *Ban) error {
 // every one. It returns how many there were on this node. An error is about the store only, as for Ban.
 func (c *Cacher) Unban(ctx context.Context, s identity.Subject, service string) (int, error) {
 	var keys []banKey
+	if c.Forgot() {
+		if _, err := c.Recall(ctx, s, service); err != nil {
+			c.log.Warn().Err(err).Msg("a ban that memory had no room for may outlast its lifting")
+		}
+	}
 	for _, b := range c.Bans(BanFilter{Subject: s}) {
 		if service == "*" || b.Service == service {
 			keys = append(keys, b.key())
@@ -67,7 +75,7 @@ func (c *Cacher) Unban(ctx context.Context, s identity.Subject, service string) 
 	n := 0
 	var first error
 	for _, k := range keys {
-		if c.bans.Remove(k, c.now().UnixNano()) {
+		if c.lift(k) {
 			n++
 		}
 		if err := c.banWrites.Now(ctx, k); err != nil && first == nil {
@@ -75,6 +83,20 @@ func (c *Cacher) Unban(ctx context.Context, s identity.Subject, service string) 
 		}
 	}
 	return n, first
+}
+
+// lift takes back a ban, whenever it was made: its clock may have been ahead of ours.
+func (c *Cacher) lift(k banKey) bool {
+	at := c.now()
+	b, ok := c.bans.Get(k, at.UnixNano())
+	if !ok {
+		return false
+	}
+	made := max(at.UnixNano(), b.Made.UnixNano())
+	if c.st.Shared() {
+		return c.bans.Lift(k, made, false)
+	}
+	return c.bans.Remove(k, made)
 }
 
 // BanFilter chooses bans; the zero value chooses all.
@@ -115,25 +137,30 @@ func (c *Cacher) Bans(f BanFilter) []Ban {
 func (c *Cacher) writeBan(ctx context.Context, k banKey) error {
 	key := k.appendTo(nil)
 	at := c.now()
-	b, live := c.bans.Get(k, at.UnixNano())
-	var msg []byte
-	if live {
-		val := b.appendValue(nil)
-		if err := c.st.Put(ctx, key, val, b.Until.Sub(at)); err != nil {
-			return fmt.Errorf("write ban: %w", err)
+	b, known := c.bans.Get(k, at.UnixNano())
+	if !known {
+		if c.st.Shared() {
+			return nil // it has ended, in the store as well
 		}
-		c.bans.MarkStored(k, b.Made.UnixNano())
-		msg = binary.AppendUvarint([]byte{saidBan}, uint64(len(key)))
-		msg = append(append(msg, key...), val...)
-	} else {
 		if err := c.st.Delete(ctx, key); err != nil {
 			return fmt.Errorf("delete ban: %w", err)
 		}
-		msg = binary.BigEndian.AppendUint64([]byte{saidUnban}, uint64(at.UnixNano()))
-		msg = append(msg, key...)
+		return nil
 	}
+	told := b.moved(c.skew())
+	val := told.appendValue(nil)
+	if err := c.st.Put(ctx, key, val, b.Until.Sub(at)); err != nil {
+		return fmt.Errorf("write ban: %w", err)
+	}
+	c.bans.MarkStored(k, b.Made.UnixNano())
 	if !c.st.Shared() {
 		return nil
+	}
+	msg := binary.AppendUvarint([]byte{saidBan}, uint64(len(key)))
+	msg = append(append(msg, key...), val...)
+	if b.lifted {
+		msg = binary.BigEndian.AppendUint64([]byte{saidUnban}, uint64(told.Made.UnixNano()))
+		msg = append(msg, key...)
 	}
 	if err := c.st.Append(ctx, banTopic, msg); err != nil {
 		return fmt.Errorf("announce ban: %w", err)
@@ -141,18 +168,22 @@ func (c *Cacher) writeBan(ctx context.Context, k banKey) error {
 	return nil
 }
 
-// scanBans reads all bans of the store. What is not there any more was lifted by another node, unless this node has not
-// been able to write it yet.
+// scanBans reads all bans of the store. What the store has older, or not any more, was lost there: it is written again.
+// A ban that was lifted leaves a record until it would have ended, so it does not look lost.
 func (c *Cacher) scanBans(ctx context.Context) error {
 	c.bans.BeginScan()
+	skew := c.skew()
 	err := c.st.Scan(ctx, []byte(banPrefix), func(k, v []byte, _ time.Duration) error {
 		b, err := parseBan(k, v)
 		if err != nil {
 			c.badRecords.Inc()
 			return nil //nolint:nilerr // one broken record must not cost all bans; it is counted
 		}
-		if !c.banWrites.Pending(b.key()) {
-			c.hearBan(&b)
+		if !c.st.Shared() && c.banWrites.Pending(b.key()) {
+			return nil // it was lifted, and is still to be deleted
+		}
+		if c.hearBan(b.moved(-skew)) {
+			c.banWrites.Add(b.key())
 		}
 		return nil
 	})
@@ -160,7 +191,39 @@ func (c *Cacher) scanBans(ctx context.Context) error {
 		return fmt.Errorf("read bans: %w", err)
 	}
 	if c.st.Shared() {
-		c.bans.Prune()
+		return c.restoreBans(ctx)
+	}
+	return nil
+}
+
+// endsSoon is what is left of a ban that need not be written back: the store may have been right to forget it.
+const endsSoon = 10 * time.Second
+
+// restoreBans writes back the bans that the store had, and that the scan did not meet.
+func (c *Cacher) restoreBans(ctx context.Context) error {
+	lost := c.bans.Missing(c.now().Add(endsSoon).UnixNano())
+	if len(lost) == 0 {
+		return nil
+	}
+	c.losses.Note("bans", len(lost))
+	n, err := restore(ctx, lost, func(ctx context.Context, k banKey) (bool, error) {
+		at := c.now()
+		b, known := c.bans.Get(k, at.UnixNano())
+		if !known {
+			return false, nil
+		}
+		// Only where there is nothing: what another node has written meanwhile is newer, or the same.
+		wrote, err := c.st.Swap(ctx, k.appendTo(nil), nil, b.moved(c.skew()).appendValue(nil), b.Until.Sub(at))
+		if err == nil {
+			c.bans.MarkStored(k, b.Made.UnixNano())
+		}
+		return wrote, err
+	})
+	if n > 0 {
+		err = errors.Join(err, c.st.Append(ctx, banTopic, []byte{saidScan}))
+	}
+	if err != nil {
+		return fmt.Errorf("write bans back: %w", err)
 	}
 	return nil
 }
@@ -194,8 +257,8 @@ func (c *Cacher) Recall(ctx context.Context, s identity.Subject, service string)
 				c.badRecords.Inc()
 				continue
 			}
-			if b.Until.After(c.now()) {
-				c.hearBan(&b)
+			if heard := b.moved(-c.skew()); !b.lifted && heard.Until.After(c.now()) {
+				c.hearBan(heard)
 				n++
 			}
 		}
@@ -203,10 +266,13 @@ func (c *Cacher) Recall(ctx context.Context, s identity.Subject, service string)
 	return n, nil
 }
 
-// hearBan takes a ban that the store has. A full table is counted there.
-func (c *Cacher) hearBan(b *Ban) {
-	_ = c.bans.Put(b, true, c.now().UnixNano())
-	c.standing.Forget(b.Subject)
+// hearBan takes a ban that the store has, and reports whether memory has a newer one. A full table is counted there.
+func (c *Cacher) hearBan(b *Ban) (newer bool) {
+	newer, _ = c.bans.put(b, true, false, c.now().UnixNano())
+	if !newer && !b.lifted {
+		c.standing.Forget(b.Subject)
+	}
+	return newer
 }
 
 // heardBan takes one message of the feed.
@@ -225,7 +291,7 @@ func (c *Cacher) heardBan(msg []byte) error {
 		if err != nil {
 			return err
 		}
-		c.hearBan(&b)
+		c.hearBan(b.moved(-c.skew()))
 	case saidUnban:
 		if len(msg) < 8 {
 			return errBanValue
@@ -234,7 +300,9 @@ func (c *Cacher) heardBan(msg []byte) error {
 		if !ok {
 			return errBanValue
 		}
-		c.bans.Remove(k, int64(binary.BigEndian.Uint64(msg)))
+		c.bans.Lift(k, int64(binary.BigEndian.Uint64(msg))-int64(c.skew()), true)
+	case saidScan:
+		return errScan
 	}
 	return nil
 }

@@ -196,7 +196,7 @@ func TestPitfall12BansAreBounded(t *testing.T) {
 		}
 		return true
 	})
-	if long != most/2 {
+	if long < most/2*99/100 { // each shard pushes out its own, and they are not filled alike
 		t.Errorf("%d of %d longer bans are left", long, most/2)
 	}
 	if err := put(3*most, time.Minute); !errors.Is(err, ErrFull) {
@@ -295,14 +295,15 @@ func TestScanAndWritesThatOverlap(t *testing.T) {
 	}
 	w.bans.BeginScan()
 	w.bans.MarkStored(b.key(), b.Made.UnixNano())
-	w.bans.Prune()
-	if len(w.Bans(BanFilter{})) != 1 {
-		t.Error("a ban that was just written is gone")
+	if lost := w.bans.Missing(w.now().UnixNano()); len(lost) != 0 {
+		t.Error("a ban that was just written is taken for lost")
 	}
 	w.bans.BeginScan()
-	w.bans.Prune()
-	if len(w.Bans(BanFilter{})) != 0 {
-		t.Error("a ban that the store has no more is still there")
+	if lost := w.bans.Missing(w.now().UnixNano()); len(lost) != 1 || lost[0] != b.key() {
+		t.Errorf("the store has the ban no more: %v are taken for lost", lost)
+	}
+	if lost := w.bans.Missing(b.Until.UnixNano()); len(lost) != 0 {
+		t.Error("a ban that has ended is taken for lost")
 	}
 }
 
@@ -332,7 +333,10 @@ func TestBanOnAnotherNode(t *testing.T) {
 		synctest.Wait()
 		robot("before the gap", b, "192.0.2.2", true)
 		st.down.Store(true)
-		_ = st.Memory.Delete(ctx, banKey{subject: ip("192.0.2.2")}.appendTo(nil)) // lifted, and the message lost
+		lifted := Ban{Made: time.Now(), Until: time.Now().Add(time.Hour), lifted: true} // and the message lost
+		if err := st.Memory.Put(ctx, banKey{subject: ip("192.0.2.2")}.appendTo(nil), lifted.appendValue(nil), time.Hour); err != nil {
+			t.Fatal(err)
+		}
 		st.down.Store(false)
 		time.Sleep(5*time.Minute + time.Second)
 		robot("after the rescan", b, "192.0.2.2", false)
@@ -414,6 +418,8 @@ func FuzzParseBan(f *testing.F) {
 	}
 	f.Add(b.key().appendTo(nil), b.appendValue(nil))
 	b = Ban{Subject: sub(identity.KindL, 1), Until: day0, Made: day0}
+	f.Add(b.key().appendTo(nil), b.appendValue(nil))
+	b.lifted = true
 	f.Add(b.key().appendTo(nil), b.appendValue(nil))
 	f.Add([]byte("ban/"), []byte{1})
 	f.Add([]byte("ban/\x020000000000000000\x00"), []byte("\x0100000000000000000000\xff\xf400\x00\x00")) // NaN

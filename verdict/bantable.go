@@ -26,10 +26,11 @@ const (
 type banTable struct {
 	seed    maphash.Seed
 	max     int64
-	n       atomic.Int64
+	n       atomic.Int64  // records, those of lifted bans included
+	lifted  atomic.Int64  // of these
 	evicted atomic.Uint64 // pushed out or refused because the table was full
 	names   names
-	gen     atomic.Uint32 // of the scan that runs or ran last; see prune
+	gen     atomic.Uint32 // of the scan that runs or ran last; see Missing
 	shards  [banShards]banShard
 }
 
@@ -49,6 +50,7 @@ type banRecord struct {
 	subject          identity.Subject
 	source           Source
 	stored           bool // the store has it
+	lifted           bool // a ban that was taken back: it stops nobody, and no older ban of its key comes back
 	gen              uint8
 	score, threshold float32
 	until, made      int64 // unix nanoseconds
@@ -91,7 +93,7 @@ func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Settings, at int64)
 	var best *banRecord
 	for ; i != noRecord; i = sh.at(i).next {
 		r := sh.at(i)
-		if r.until <= at || best != nil && r.until <= best.until {
+		if r.until <= at || r.lifted || best != nil && r.until <= best.until {
 			continue
 		}
 		if r.source == SourceProcessor && !(r.score > s.Threshold) {
@@ -114,7 +116,7 @@ func (t *banTable) fill(dst *Ban, r *banRecord) {
 	*dst = Ban{
 		Subject: r.subject, Source: r.source, Score: r.score, Threshold: r.threshold,
 		Until: time.Unix(0, r.until), Made: time.Unix(0, r.made), Reason: r.reason.Value(),
-		Service: t.names.text(r.service), Model: t.names.text(r.model),
+		Service: t.names.text(r.service), Model: t.names.text(r.model), lifted: r.lifted,
 	}
 	for i := range dst.Factors {
 		dst.Factors[i] = Factor{Name: t.names.text(r.factorNames[i]), Value: r.factors[i], Amount: r.amounts[i]}
@@ -137,15 +139,28 @@ func (s *banShard) find(hash uint64, sub identity.Subject, source Source, servic
 
 // Put makes or replaces the ban of b's key; of two the one made later stays. stored says that the store has it.
 func (t *banTable) Put(b *Ban, stored bool, at int64) error {
+	_, err := t.put(b, stored, false, at)
+	return err
+}
+
+// PutNew is Put for a ban that is made now: it replaces what there is, also where a clock that is ahead of this one
+// stamped that.
+func (t *banTable) PutNew(b *Ban, at int64) error {
+	_, err := t.put(b, false, true, at)
+	return err
+}
+
+// put reports whether the table has a newer one, and keeps that.
+func (t *banTable) put(b *Ban, stored, fresh bool, at int64) (newer bool, err error) {
 	if b.Until.UnixNano() <= at {
-		return nil
+		return false, nil
 	}
 	service, ok := t.names.number(b.Service)
 	if !ok {
-		return ErrFull // a ban of one service must not become a ban of all
+		return false, ErrFull // a ban of one service must not become a ban of all
 	}
 	r := banRecord{
-		subject: b.Subject, source: b.Source, stored: stored, gen: uint8(t.gen.Load()), score: b.Score, threshold: b.Threshold,
+		subject: b.Subject, source: b.Source, stored: stored, lifted: b.lifted, gen: uint8(t.gen.Load()), score: b.Score, threshold: b.Threshold,
 		until: b.Until.UnixNano(), made: b.Made.UnixNano(), reason: unique.Make(b.Reason), service: service,
 	}
 	r.model, _ = t.names.number(b.Model)
@@ -159,23 +174,35 @@ func (t *banTable) Put(b *Ban, stored bool, at int64) error {
 	defer sh.mu.Unlock()
 	if i := sh.find(hash, b.Subject, b.Source, service); i != noRecord {
 		old := sh.at(i)
-		if old.made > r.made {
-			old.gen = r.gen
-			return nil
+		if fresh && old.made >= r.made {
+			r.made = old.made + 1
+		}
+		if old.newer(&r) {
+			if stored {
+				old.gen = r.gen // the scan has met the key
+			}
+			return true, nil
 		}
 		r.next, r.heapAt = old.next, old.heapAt
-		r.stored = stored || old.stored && old.made == r.made
+		r.stored = stored || old.stored && old.made == r.made && old.lifted == r.lifted
+		t.lifted.Add(int64(b2u(r.lifted)) - int64(b2u(old.lifted)))
 		*old = r
 		sh.fix(r.heapAt)
-		return nil
+		return false, nil
 	}
 	if !t.room(sh, &r, at) {
 		t.evicted.Add(1)
-		return ErrFull
+		return false, ErrFull
 	}
 	t.insert(sh, hash, r)
 	t.n.Add(1)
-	return nil
+	t.lifted.Add(int64(b2u(r.lifted)))
+	return false, nil
+}
+
+// newer reports whether r stays where o comes: the one made later, and of two made at once the one that was lifted.
+func (r *banRecord) newer(o *banRecord) bool {
+	return r.made > o.made || r.made == o.made && r.lifted && !o.lifted
 }
 
 // room makes room for r in the shard. The caller holds the lock.
@@ -241,6 +268,7 @@ func (t *banTable) drop(s *banShard, i uint32) {
 	if h < last {
 		s.fix(h)
 	}
+	t.lifted.Add(-int64(b2u(r.lifted)))
 	*r = banRecord{next: s.free}
 	s.free = i
 	t.n.Add(-1)
@@ -264,7 +292,7 @@ func (t *banTable) Remove(k banKey, made int64) bool {
 	return true
 }
 
-// Get returns the live ban of the key.
+// Get returns the ban of the key that has not ended; it may be a lifted one.
 func (t *banTable) Get(k banKey, at int64) (b Ban, ok bool) {
 	service, ok := t.names.known(k.service)
 	if !ok {
@@ -282,24 +310,13 @@ func (t *banTable) Get(k banKey, at int64) (b Ban, ok bool) {
 	return b, true
 }
 
-// MarkStored notes that the store has the ban of the key as it was made at the given time.
-func (t *banTable) MarkStored(k banKey, made int64) {
-	service, ok := t.names.known(k.service)
-	if !ok {
-		return
-	}
-	hash := t.hash(k.subject)
-	sh := t.shard(hash)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	if i := sh.find(hash, k.subject, k.source, service); i != noRecord && sh.at(i).made == made {
-		sh.at(i).stored = true
-		sh.at(i).gen = uint8(t.gen.Load()) // a scan that runs may have passed its place already
-	}
-}
-
 // Each calls f with every live ban until f returns false. f must not call the table.
 func (t *banTable) Each(at int64, f func(*Ban) bool) {
+	t.EachRecord(at, func(b *Ban) bool { return b.lifted || f(b) })
+}
+
+// EachRecord is Each with the bans that were lifted.
+func (t *banTable) EachRecord(at int64, f func(*Ban) bool) {
 	var b Ban
 	for i := range t.shards {
 		if !t.eachOf(&t.shards[i], at, &b, f) {
@@ -318,7 +335,7 @@ func (t *banTable) EachOf(sub identity.Subject, at int64, f func(*Ban) bool) {
 	_, i, ok := sh.first(hash, sub)
 	for ok && i != noRecord {
 		r := sh.at(i)
-		if r.until > at {
+		if r.until > at && !r.lifted {
 			if t.fill(&b, r); !f(&b) {
 				return
 			}
@@ -350,116 +367,4 @@ func (t *banTable) Sweep(at int64) {
 		}
 		sh.mu.Unlock()
 	}
-}
-
-// BeginScan starts a generation: what is put from now on survives the Prune that ends the scan.
-func (t *banTable) BeginScan() { t.gen.Add(1) }
-
-// Prune drops the bans that the store had once and the scan did not meet again.
-func (t *banTable) Prune() {
-	gen := uint8(t.gen.Load())
-	var gone []uint32
-	for i := range t.shards {
-		sh := &t.shards[i]
-		sh.mu.Lock()
-		gone = gone[:0] // the heap moves while records are dropped
-		for _, j := range sh.heap {
-			if r := sh.at(j); r.stored && r.gen != gen {
-				gone = append(gone, j)
-			}
-		}
-		for _, j := range gone {
-			t.drop(sh, j)
-		}
-		sh.mu.Unlock()
-	}
-}
-
-// The heap: s.heap[0] ends first. Each record knows its place.
-
-func (s *banShard) less(a, b uint32) bool { return s.at(s.heap[a]).until < s.at(s.heap[b]).until }
-
-func (s *banShard) swap(a, b uint32) {
-	s.heap[a], s.heap[b] = s.heap[b], s.heap[a]
-	s.at(s.heap[a]).heapAt, s.at(s.heap[b]).heapAt = a, b
-}
-
-func (s *banShard) up(i uint32) {
-	for i > 0 && s.less(i, (i-1)/2) {
-		s.swap(i, (i-1)/2)
-		i = (i - 1) / 2
-	}
-}
-
-func (s *banShard) fix(i uint32) {
-	s.up(i)
-	for n := uint32(len(s.heap)); ; {
-		c := 2*i + 1
-		if c >= n {
-			return
-		}
-		if c+1 < n && s.less(c+1, c) {
-			c++
-		}
-		if !s.less(c, i) {
-			return
-		}
-		s.swap(i, c)
-		i = c
-	}
-}
-
-// names gives small numbers to the few texts that many records repeat; 0 is the empty text. It never forgets one.
-type names struct {
-	mu   sync.Mutex
-	byNo atomic.Pointer[[]string]
-	no   map[string]uint16
-}
-
-const maxNames = 1 << 14
-
-// number returns the number of a text, or 0 and false when there are too many.
-func (n *names) number(s string) (uint16, bool) {
-	if s == "" {
-		return 0, true
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if i, ok := n.no[s]; ok {
-		return i, true
-	}
-	if n.no == nil {
-		n.no = make(map[string]uint16)
-	}
-	if len(n.no) == maxNames {
-		return 0, false
-	}
-	i := uint16(len(n.no) + 1)
-	n.no[s] = i
-	list := make([]string, 0, i)
-	if old := n.byNo.Load(); old != nil {
-		list = append(list, *old...)
-	}
-	list = append(list, s)
-	n.byNo.Store(&list)
-	return i, true
-}
-
-// known returns the number of a text that has one.
-func (n *names) known(s string) (uint16, bool) {
-	if s == "" {
-		return 0, true
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	i, ok := n.no[s]
-	return i, ok
-}
-
-// text returns the text of a number; it takes no lock.
-func (n *names) text(i uint16) string {
-	if i == 0 {
-		return ""
-	}
-	return (*n.byNo.Load())[i-1]
 }

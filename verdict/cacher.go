@@ -38,15 +38,20 @@ type Deps struct {
 	Now     func() time.Time // nil: time.Now
 	Log     zerolog.Logger
 	Metrics *metrics.Set
+	// Copy is the file that keeps what a shared store has, for a start without it; empty: none is kept.
+	Copy   string
+	Losses *store.Losses // nil: what a shared store loses is written back, and not spoken of
 }
 
 // Cacher is the fast half: it answers from memory, in the request's own goroutine. Safe for concurrent use.
 type Cacher struct {
-	cfg   Config
-	st    store.Store
-	lists ListMatcher
-	now   func() time.Time
-	log   zerolog.Logger
+	cfg    Config
+	st     store.Store
+	lists  ListMatcher
+	now    func() time.Time
+	log    zerolog.Logger
+	copy   string
+	losses *store.Losses
 
 	bans      *banTable
 	banWrites *behind[banKey]
@@ -75,10 +80,10 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		d.Now = time.Now
 	}
 	c := &Cacher{
-		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log,
+		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log, copy: d.Copy, losses: d.Losses,
 		bans:      newBanTable(cfg.MaxBans),
 		ledger:    newLedger(d.Store, cfg.MaxPasses, d.Now),
-		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now),
+		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		standing:  newStanding(d.Store, &cfg.Standing, d.Now),
 		questions: newQuestions(cfg.MaxQuestions),
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),

@@ -30,6 +30,7 @@ type revocations struct {
 	st     store.Store
 	max    int
 	now    func() time.Time
+	losses *store.Losses
 	mu     sync.Mutex // of writers
 	n      int
 	before atomic.Int64 // unix seconds: what was born earlier is revoked
@@ -37,8 +38,8 @@ type revocations struct {
 	behind *behind[revokedKey]
 }
 
-func newRevocations(st store.Store, most int, now func() time.Time) *revocations {
-	r := &revocations{st: st, max: most, now: now}
+func newRevocations(st store.Store, most int, now func() time.Time, losses *store.Losses) *revocations {
+	r := &revocations{st: st, max: most, now: now, losses: losses}
 	r.behind = newBehind(r.write)
 	return r
 }
@@ -91,20 +92,26 @@ func (r *revocations) raise(before int64) {
 	}
 }
 
+// value returns what the store keeps for an ID, and for how long; false: nothing that matters any more.
+func (r *revocations) value(id revokedKey) (val []byte, ttl time.Duration, ok bool) {
+	if id == (revokedKey{}) {
+		before := r.before.Load()
+		return binary.BigEndian.AppendUint64(nil, uint64(before)), 0, before > 0
+	}
+	m := r.ids[id[15]%revocationShards].Load()
+	if m == nil {
+		return nil, 0, false
+	}
+	until := (*m)[id]
+	ttl = time.Unix(0, until).Sub(r.now())
+	return binary.BigEndian.AppendUint64(nil, uint64(until)), ttl, ttl > 0
+}
+
 // write brings one revocation into the store as memory has it, and tells the other nodes.
 func (r *revocations) write(ctx context.Context, id revokedKey) error {
-	val := binary.BigEndian.AppendUint64(nil, uint64(r.before.Load()))
-	var ttl time.Duration
-	if id != (revokedKey{}) {
-		m := r.ids[id[15]%revocationShards].Load()
-		if m == nil {
-			return nil
-		}
-		until := (*m)[id]
-		if ttl = time.Unix(0, until).Sub(r.now()); ttl <= 0 {
-			return nil
-		}
-		val = binary.BigEndian.AppendUint64(nil, uint64(until))
+	val, ttl, ok := r.value(id)
+	if !ok {
+		return nil
 	}
 	if err := r.st.Put(ctx, append([]byte(revokedPrefix), id[:]...), val, ttl); err != nil {
 		return fmt.Errorf("write revocation: %w", err)
@@ -131,13 +138,64 @@ func (r *revocations) apply(id, val []byte) error {
 	return r.put(k, n)
 }
 
-// Scan reads all revocations of the store.
+// Scan reads all revocations of the store, and writes back those that it has lost: a revocation is never taken back.
 func (r *revocations) Scan(ctx context.Context) error {
+	met := map[revokedKey]int64{}
 	err := r.st.Scan(ctx, []byte(revokedPrefix), func(k, v []byte, _ time.Duration) error {
-		return r.apply(k[len(revokedPrefix):], v)
+		if err := r.apply(k[len(revokedPrefix):], v); err != nil {
+			return err
+		}
+		met[revokedKey(k[len(revokedPrefix):])] = int64(binary.BigEndian.Uint64(v))
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("read revocations: %w", err)
+	}
+	if !r.st.Shared() {
+		return nil
+	}
+	return r.restore(ctx, met)
+}
+
+// restore writes back what a scan has not met.
+func (r *revocations) restore(ctx context.Context, met map[revokedKey]int64) error {
+	var lost []revokedKey
+	soon := r.now().Add(endsSoon).UnixNano()
+	_ = r.each(func(id revokedKey, val int64) error { // the func has no error
+		got, ok := met[id]
+		all := id == revokedKey{}
+		if (all && got < val || !all && !ok && val > soon) && !r.behind.Pending(id) {
+			lost = append(lost, id)
+		}
+		return nil
+	})
+	n, err := restore(ctx, lost, func(ctx context.Context, id revokedKey) (bool, error) {
+		return true, r.write(ctx, id)
+	})
+	r.losses.Note("revocations", int(n))
+	return err
+}
+
+// each calls f with each revocation: when it ends in unix nanoseconds, or for the zero key the birth in unix seconds.
+func (r *revocations) each(f func(id revokedKey, val int64) error) error {
+	if before := r.before.Load(); before > 0 {
+		if err := f(revokedKey{}, before); err != nil {
+			return err
+		}
+	}
+	at := r.now().UnixNano()
+	for i := range r.ids {
+		m := r.ids[i].Load()
+		if m == nil {
+			continue
+		}
+		for id, until := range *m {
+			if until > at {
+				if err := f(id, until); err != nil {
+					return err
+				}
+			}
+		}
 	}
 	return nil
 }

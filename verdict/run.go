@@ -4,12 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
-
-	"antirobot/store"
 )
 
 const (
@@ -41,93 +38,6 @@ func (c *Cacher) Start(ctx context.Context) error {
 
 func (c *Cacher) load(ctx context.Context) error {
 	return errors.Join(c.scanBans(ctx), c.ledger.Load(ctx), c.revoked.Scan(ctx), c.standing.Scan(ctx))
-}
-
-func (c *Cacher) startShared(ctx, run context.Context) {
-	followers := []follower{
-		{of: "bans", topic: banTopic, scan: c.scanBans, heard: c.heardBan},
-		{of: "revocations", topic: revocationTopic, scan: c.revoked.Scan, heard: c.revoked.Heard},
-		{of: "standing", scan: c.standing.Scan},
-	}
-	ready := make(chan struct{}, len(followers))
-	for i := range followers {
-		f := &followers[i]
-		f.bit = 1 << i
-		c.stale.Or(f.bit)
-		c.wg.Go(func() { c.follow(run, f, ready) })
-	}
-	patience, cancel := context.WithTimeout(ctx, startPatience)
-	defer cancel()
-	for range followers {
-		select {
-		case <-ready:
-			continue
-		case <-patience.Done():
-		}
-		break
-	}
-	if c.stale.Load() != 0 {
-		c.log.Error().Msg("the shared store does not answer: starting without its bans and revocations")
-	}
-}
-
-// follower is one table that a shared store keeps in step on all nodes.
-type follower struct {
-	of    string
-	topic string // empty: no feed, only scans
-	bit   uint32 // in stale
-	scan  func(context.Context) error
-	heard func([]byte) error
-}
-
-// follow keeps memory as the shared store has it: it notes the position of the feed, scans, and follows from there, and
-// scans again every Rescan and whenever the feed has a gap. ready is told once: after the first scan, or when the store
-// did not let it.
-func (c *Cacher) follow(ctx context.Context, f *follower, ready chan<- struct{}) {
-	tell := sync.OnceFunc(func() { ready <- struct{}{} })
-	for ctx.Err() == nil {
-		err := c.followOnce(ctx, f, func() {
-			c.stale.And(^f.bit)
-			tell()
-		})
-		if ctx.Err() != nil || err == nil || errors.Is(err, store.ErrGap) {
-			continue
-		}
-		c.stale.Or(f.bit)
-		tell()
-		c.log.Error().Err(err).Str("of", f.of).Msg("the shared store can't be read; going on from memory")
-		pause(ctx, followPause)
-	}
-}
-
-func (c *Cacher) followOnce(ctx context.Context, f *follower, scanned func()) error {
-	var from string
-	if f.heard != nil {
-		var err error
-		if from, err = c.st.Position(ctx, f.topic); err != nil {
-			return fmt.Errorf("position of %s: %w", f.topic, err)
-		}
-	}
-	if err := f.scan(ctx); err != nil {
-		return err
-	}
-	scanned()
-	if f.heard == nil {
-		pause(ctx, c.cfg.Rescan)
-		return nil
-	}
-	until, cancel := context.WithTimeout(ctx, c.cfg.Rescan)
-	defer cancel()
-	err := c.st.Follow(until, f.topic, from, func(_ string, msg []byte) error {
-		if err := f.heard(msg); err != nil {
-			c.badRecords.Inc() // a message of a newer version, perhaps: the next scan mends what it changed
-		}
-		return nil
-	})
-	if until.Err() != nil {
-		return nil
-	}
-	return err
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -173,6 +83,7 @@ func (c *Cacher) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	err := errors.Join(c.banWrites.Flush(ctx), c.ledger.behind.Flush(ctx), c.revoked.behind.Flush(ctx), c.standing.behind.Flush(ctx))
+	c.writeCopy()
 	return errors.Join(err, c.ledger.GiveBack(ctx, true))
 }
 
@@ -183,7 +94,7 @@ func (c *Cacher) register(set *metrics.Set) {
 		c.bansMade[s] = set.NewCounter(fmt.Sprintf("antirobot_bans_made_total{source=%q}", Source(s)))
 	}
 	gauge := func(name string, f func() float64) { set.NewGauge(name, f) }
-	gauge("antirobot_bans", func() float64 { return float64(c.bans.n.Load()) })
+	gauge("antirobot_bans", func() float64 { return float64(c.bans.n.Load() - c.bans.lifted.Load()) })
 	gauge("antirobot_bans_dropped_total", func() float64 { return float64(c.bans.evicted.Load()) })
 	gauge("antirobot_questions", func() float64 { return float64(c.questions.n.Load()) })
 	gauge("antirobot_questions_refused_full_total", func() float64 { return float64(c.questions.refused.Load()) })

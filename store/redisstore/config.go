@@ -29,6 +29,10 @@ type Config struct {
 	// ProbeEvery is how often the store is tried by a write of its own: what Healthy says is as old as that at most.
 	ProbeEvery time.Duration `mapstructure:"probe_every"`
 
+	// MaxClockSkew is how far this machine's clock may be from the servers' before health says so, and times that gateways
+	// tell each other are turned into the servers'.
+	MaxClockSkew time.Duration `mapstructure:"max_clock_skew"`
+
 	Sentinel SentinelConfig `mapstructure:"sentinel"`
 	TLS      TLSConfig      `mapstructure:"tls"`
 }
@@ -58,6 +62,7 @@ func DefaultConfig() Config {
 		WaitTimeout:  50 * time.Millisecond,
 		FeedKeep:     65536,
 		ProbeEvery:   time.Second,
+		MaxClockSkew: 2 * time.Second,
 	}
 }
 
@@ -87,6 +92,7 @@ func (c Config) Validate() error {
 	bad(c.WaitTimeout >= time.Millisecond && c.WaitTimeout < c.Timeout, "wait_timeout: %v is not between 1ms and timeout", c.WaitTimeout)
 	bad(c.FeedKeep >= 16, "feed_keep: %d is less than 16", c.FeedKeep)
 	bad(c.ProbeEvery >= 50*time.Millisecond && c.ProbeEvery <= time.Minute, "probe_every: %v is not between 50ms and 1m", c.ProbeEvery)
+	bad(c.MaxClockSkew >= 100*time.Millisecond && c.MaxClockSkew <= time.Hour, "max_clock_skew: %v is not between 100ms and 1h", c.MaxClockSkew)
 	bad((c.TLS.CertFile == "") == (c.TLS.KeyFile == ""), "tls.cert_file: cert_file and key_file go together")
 	return errors.Join(errs...)
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -32,8 +31,8 @@ func (s *Store) Counters() *Counters { return &Counters{s} }
 // Shared says that other nodes count there, too.
 func (c *Counters) Shared() bool { return true }
 
-// Healthy is the store's.
-func (c *Counters) Healthy() error { return c.s.Healthy() }
+// Healthy says whether the servers take updates.
+func (c *Counters) Healthy() error { return c.s.serves() }
 
 // pipeline is how many commands go out in one piece.
 const pipeline = 4096
@@ -95,7 +94,7 @@ func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
 			return fmt.Errorf("delta %d: %w", i, err)
 		}
 	}
-	now := time.Now().Unix()
+	now := c.s.now().Unix()
 	for chunk := range slices.Chunk(d, pipeline/4) {
 		if err := c.add(ctx, chunk, now); err != nil {
 			return err
@@ -176,7 +175,7 @@ func (c *Counters) AddUnique(ctx context.Context, u []store.Unique) error {
 			return fmt.Errorf("unique %d: %w", i, err)
 		}
 	}
-	now := time.Now().Unix()
+	now := c.s.now().Unix()
 	for chunk := range slices.Chunk(u, pipeline/4) {
 		calls := make([]call, len(chunk))
 		for i := range chunk {
@@ -280,31 +279,5 @@ func (c *Counters) readRecords(ctx context.Context, r []store.Record, f func(i i
 		slices.SortFunc(counts, func(a, b store.Count) int { return int(a.Period) - int(b.Period) })
 		f(i, counts)
 	}
-	return nil
-}
-
-// Drop implements store.Counters. Other nodes learn of it with their next probe; until then they may still add to what
-// was dropped, which nobody sees.
-func (c *Counters) Drop(ctx context.Context, before store.Period) error {
-	if err := c.s.ready(ctx, 0); err != nil {
-		return err
-	}
-	record := before.Number / before.Unit.PerRecord()
-	if record == 0 {
-		return nil
-	}
-	m, err := c.s.run(ctx, false, c.s.scripts.drop, []string{c.s.dropsKey()}, before.Unit.String(), strconv.FormatUint(uint64(record), 10))
-	if err != nil {
-		return err
-	}
-	text, err := m.ToString()
-	if err != nil {
-		return c.s.failed(err)
-	}
-	d, err := parseDrops(text)
-	if err != nil {
-		return err
-	}
-	c.s.setDrops(before.Unit, d)
 	return nil
 }

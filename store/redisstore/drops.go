@@ -1,6 +1,7 @@
 package redisstore
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -89,4 +90,36 @@ func (s *Store) dropped(u store.Unit, record uint32) uint32 {
 		return d.of(record)
 	}
 	return 0
+}
+
+// Drop implements store.Counters. What a question of now could be about stays, by the servers' clock: a gateway whose own
+// is ahead must not take the counts of all. Other nodes learn of it with their next probe; until then they may still add
+// to what was dropped, which nobody sees.
+func (c *Counters) Drop(ctx context.Context, before store.Period) error {
+	if err := c.s.ready(ctx, 0); err != nil {
+		return err
+	}
+	now, err := c.s.hello(ctx)
+	if err != nil {
+		return err
+	}
+	present := before.Unit.Number(now)
+	record := min(before.Number, present-min(present, before.Unit.Kept()-1)) / before.Unit.PerRecord()
+	if record == 0 {
+		return nil
+	}
+	m, err := c.s.run(ctx, false, c.s.scripts.drop, []string{c.s.dropsKey()}, before.Unit.String(), strconv.FormatUint(uint64(record), 10))
+	if err != nil {
+		return err
+	}
+	text, err := m.ToString()
+	if err != nil {
+		return c.s.failed(err)
+	}
+	d, err := parseDrops(text)
+	if err != nil {
+		return err
+	}
+	c.s.setDrops(before.Unit, d)
+	return nil
 }

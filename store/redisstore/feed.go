@@ -97,8 +97,11 @@ func (s *Store) Follow(ctx context.Context, topic, from string, f func(pos strin
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
-	at := from
+	at, era := from, s.era.Load()
 	for {
+		if s.era.Load() != era {
+			return store.ErrGap
+		}
 		got, err := s.listen(ctx, topic, at)
 		if err != nil {
 			return err

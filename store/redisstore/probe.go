@@ -71,6 +71,9 @@ func (s *Store) probe(ctx context.Context, look bool) bool {
 		return false
 	}
 	if look {
+		if _, err := s.hello(ctx); err != nil {
+			return false // which has been noted
+		}
 		s.look(ctx, cl)
 	}
 	s.setAil(nil)
@@ -90,6 +93,8 @@ func (s *Store) WriteMetrics(w io.Writer) {
 	}
 	metrics.WriteGaugeUint64(w, "antirobot_redis_up", up)
 	metrics.WriteGaugeUint64(w, "antirobot_redis_replicas", uint64(max(s.replicas.Load(), 0)))
+	metrics.WriteGaugeFloat64(w, "antirobot_redis_clock_skew_seconds", time.Duration(s.clock.seen.Load()).Seconds())
+	metrics.WriteGaugeUint64(w, "antirobot_redis_schema", uint64(max(s.schema.Load(), 0)))
 	metrics.WriteGaugeFloat64(w, "antirobot_redis_probe_seconds", time.Duration(s.stats.probeNanos.Load()).Seconds())
 	metrics.WriteCounterUint64(w, "antirobot_redis_calls_total", s.stats.calls.Load())
 	metrics.WriteCounterUint64(w, "antirobot_redis_errors_total", s.stats.errors.Load())

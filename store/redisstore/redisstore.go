@@ -10,7 +10,9 @@
 //     loses what no replica had; the servers promise no more.
 //  4. A store that is away keeps nobody waiting beyond Config.Timeout, and Open does not need it: the connection is made
 //     behind the scenes, again and again, until it works. Healthy says what is wrong.
-//  5. The servers' clocks decide what has expired.
+//  5. The servers' clocks decide what has expired, and what is old enough to be dropped. A gateway whose own clock differs
+//     by more than Config.MaxClockSkew says so, and Skew tells by how much.
+//  6. What a server may have lost is said by ErrGap: a feed whose chain is broken, or a master that nobody knew.
 package redisstore
 
 import (
@@ -35,6 +37,7 @@ type Store struct {
 	cfg     Config
 	addr    *Address
 	log     zerolog.Logger
+	now     func() time.Time
 	option  rueidis.ClientOption
 	scripts scripts
 	stats   stats
@@ -44,6 +47,11 @@ type Store struct {
 	replicas atomic.Int64                   // of all masters, as last seen
 	topology atomic.Pointer[topology]       // set when replicas is
 	drops    [2]atomic.Pointer[drops]       // by unit
+	clock    clock
+	schema   atomic.Int64 // of the servers' data, as last seen
+
+	replids map[string]bool // of the masters that were seen, so that a new one is noticed; used by look alone
+	era     atomic.Uint64   // changes when a master that was not known appears
 
 	ended  atomic.Bool
 	life   context.Context // ends with Close
@@ -59,6 +67,10 @@ var errAway = errors.New("redis: not connected yet")
 // Open returns the store at an address. A server that does not answer is no error: Healthy tells, and the store works as
 // soon as it does. A server that refuses us is one. The store's goroutines run until Close.
 func Open(address string, cfg Config, log zerolog.Logger) (*Store, error) {
+	return open(address, cfg, log, time.Now)
+}
+
+func open(address string, cfg Config, log zerolog.Logger, now func() time.Time) (*Store, error) {
 	addr, err := ParseURL(address)
 	if err != nil {
 		return nil, err
@@ -66,7 +78,7 @@ func Open(address string, cfg Config, log zerolog.Logger) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &Store{cfg: cfg, addr: addr, log: log, scripts: newScripts()}
+	s := &Store{cfg: cfg, addr: addr, log: log, now: now, scripts: newScripts(), replids: map[string]bool{}}
 	if s.option, err = options(addr, &cfg); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -79,6 +91,11 @@ func Open(address string, cfg Config, log zerolog.Logger) (*Store, error) {
 		s.setAil(fmt.Errorf("redis: connect to %s: %w", addr, err))
 	} else {
 		s.probe(s.life, true)
+		if err := s.schemaError(); err != nil {
+			s.cancel()
+			(*s.client.Load()).Close()
+			return nil, fmt.Errorf("open store: %w", err)
+		}
 	}
 	s.done.Go(s.watch)
 	s.done.Go(s.sweep)
@@ -135,8 +152,16 @@ func (s *Store) connect() error {
 // Shared implements store.Store: other nodes see the same state.
 func (s *Store) Shared() bool { return true }
 
-// Healthy implements store.Store.
+// Healthy implements store.Store. Beside the servers it speaks of clocks that differ, and of data of a newer version.
 func (s *Store) Healthy() error {
+	if err := s.serves(); err != nil {
+		return err
+	}
+	return errors.Join(s.schemaError(), s.clock.err(s.cfg.MaxClockSkew))
+}
+
+// serves returns nil if the last calls worked.
+func (s *Store) serves() error {
 	if s.ended.Load() {
 		return store.ErrClosed
 	}

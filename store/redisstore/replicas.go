@@ -48,9 +48,8 @@ func (s *Store) look(ctx context.Context, cl rueidis.Client) {
 		if err != nil || !strings.Contains(info, "role:master") {
 			continue // a replica, or one that is away
 		}
-		_, rest, _ := strings.Cut(info, "connected_slaves:")
-		line, _, _ := strings.Cut(rest, "\r\n")
-		n, _ := strconv.ParseInt(line, 10, 64) // none: not waited for
+		s.meet(infoField(info, "master_replid"))
+		n, _ := strconv.ParseInt(infoField(info, "connected_slaves"), 10, 64) // none: not waited for
 		total += n
 		t.alone[shard].Store(n < int64(s.cfg.WaitReplicas))
 		for _, r := range owners[addr] {
@@ -63,6 +62,28 @@ func (s *Store) look(ctx context.Context, cl rueidis.Client) {
 	s.replicas.Store(total)
 	s.topology.Store(t)
 }
+
+func infoField(info, name string) string {
+	_, rest, _ := strings.Cut(info, "\r\n"+name+":")
+	line, _, _ := strings.Cut(rest, "\r\n")
+	return line
+}
+
+// meet notes a master by the name of its history. One that was not known may have lost what its predecessor had: it is a
+// replica that was promoted, or a server that has begun anew.
+func (s *Store) meet(replid string) {
+	if replid == "" || s.replids[replid] {
+		return
+	}
+	if len(s.replids) >= maxReplids {
+		clear(s.replids)
+	}
+	s.replids[replid] = true
+	s.era.Add(1)
+}
+
+// maxReplids bounds what is remembered of masters; then each is new once more.
+const maxReplids = 4096
 
 // owners returns the ranges of slots of each master of a cluster.
 func (s *Store) owners(ctx context.Context, cl rueidis.Client) map[string][][2]int64 {

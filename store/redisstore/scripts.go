@@ -20,9 +20,10 @@ func newScript(body string) *script {
 	return &script{body, hex.EncodeToString(sum[:])}
 }
 
-// scripts is every script of this package. Counts are compared as decimal text: Lua's numbers are exact to 2^53 only.
+// scripts is every script of this package. A counter begins with SET, not by INCRBY: a server that keeps its data on disk
+// may still hold an expired one. Counts are compared as decimal text: Lua's numbers are exact to 2^53 only.
 type scripts struct {
-	put, swap, remove, reap, take, incr, push, drop, unique *script
+	put, swap, remove, reap, take, incr, push, drop, unique, hello *script
 }
 
 const luaLess = `
@@ -31,7 +32,7 @@ local function less(a, b)
   return a < b
 end
 local function begin(key, ttl)
-  if ttl ~= '0' then redis.call('PEXPIRE', key, ttl) end
+  if ttl == '0' then redis.call('SET', key, '0') else redis.call('SET', key, '0', 'PX', ttl) end
 end
 `
 
@@ -70,6 +71,7 @@ return n`),
 local was = redis.call('GET', KEYS[1])
 local cur = was or '0'
 if not less(cur, ARGV[2]) then return cur end
+if not was then begin(KEYS[1], ARGV[3]) end
 local sum = redis.pcall('INCRBY', KEYS[1], ARGV[1])
 if type(sum) == 'table' then
   if not string.find(sum.err, 'overflow') then return sum end
@@ -77,7 +79,6 @@ if type(sum) == 'table' then
 elseif less(ARGV[2], redis.call('GET', KEYS[1])) then
   redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
 end
-if not was then begin(KEYS[1], ARGV[3]) end
 return cur`),
 		// counter; n, its magnitude, ttl: returns the count from after
 		incr: newScript(luaLess + `
@@ -88,19 +89,28 @@ if string.sub(ARGV[1], 1, 1) == '-' then
   else redis.call('SET', KEYS[1], '0', 'KEEPTTL') end
   return redis.call('GET', KEYS[1])
 end
+if not was then begin(KEYS[1], ARGV[3]) end
 local sum = redis.pcall('INCRBY', KEYS[1], ARGV[1])
 if type(sum) == 'table' then
   if not string.find(sum.err, 'overflow') then return sum end
   redis.call('SET', KEYS[1], '9223372036854775807', 'KEEPTTL')
 end
-if not was then begin(KEYS[1], ARGV[3]) end
 return redis.call('GET', KEYS[1])`),
 		// stream; message, how many to keep: each message names the one before it, so that no reader misses any unknowingly
 		push: newScript(`
 local before = '0-0'
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 if #last > 0 then before = last[1][1] end
-return redis.call('XADD', KEYS[1], 'MAXLEN', '~', ARGV[2], '*', 'm', ARGV[1], 'p', before)`),
+return redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[2], '*', 'm', ARGV[1], 'p', before)`),
+		// schema; our version: raises the version to ours, and returns the time in seconds and microseconds, and the version
+		hello: newScript(`
+local v = redis.call('GET', KEYS[1])
+if not v or tonumber(v) < tonumber(ARGV[1]) then
+  redis.call('SET', KEYS[1], ARGV[1])
+  v = ARGV[1]
+end
+local t = redis.call('TIME')
+return {t[1], t[2], v}`),
 		// drops; unit, record: notes that what is below the record is dropped, under the next number, and returns the
 		// drops that still tell something
 		drop: newScript(`

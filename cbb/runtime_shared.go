@@ -1,0 +1,227 @@
+package cbb
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"time"
+
+	"antirobot/store"
+)
+
+// What several gateways that share a store agree on: of one key what was made last holds, and an entry that is taken out
+// leaves a mark for goneFor. So what a shared store lacks was lost there, and is written back by those who know it.
+
+const (
+	flagGone    = "gone"             // of a mark, in the place of a list's name
+	goneFor     = 7 * 24 * time.Hour // a gateway's copy of the entries is not read when it is older
+	messageScan = "cbb/scan"         // in the feed: entries were written back, so scan
+	endsSoon    = 10 * time.Second   // what is left of an entry that need not be written back
+)
+
+// goneEntry is the mark of an entry that was taken out.
+type goneEntry struct {
+	made  int64
+	until time.Time
+}
+
+// skew is how far the store's clock is ahead of ours.
+func (l *Lists) skew() time.Duration {
+	if s, ok := l.kv.(store.Skewed); ok {
+		return s.Skew()
+	}
+	return 0
+}
+
+// madeAfter returns when a change of a key is made: now, or behind what a clock that is ahead has stamped.
+func (l *Lists) madeAfter(key string, now time.Time) int64 {
+	made := now.UnixNano()
+	if it := l.over.item(key); it != nil {
+		made = max(made, it.made+1)
+	}
+	if g, ok := l.gone[key]; ok {
+		made = max(made, g.made+1)
+	}
+	return made
+}
+
+// takeOut removes an entry from the store.
+func (l *Lists) takeOut(ctx context.Context, key string) error {
+	if !l.shared {
+		return l.kv.Delete(ctx, []byte(key))
+	}
+	now := l.now()
+	g := goneEntry{made: l.madeAfter(key, now), until: now.Add(goneFor)}
+	if it := l.over.item(key); it != nil && !it.entry.Until.IsZero() && it.entry.Until.Before(g.until) {
+		g.until = it.entry.Until
+	}
+	if err := l.kv.Put(ctx, []byte(key), l.encodeGone(g), max(g.until.Sub(now), time.Millisecond)); err != nil {
+		return err
+	}
+	l.gone[key] = g
+	return nil
+}
+
+func (l *Lists) encodeGone(g goneEntry) []byte {
+	val, err := json.Marshal(stored{Flag: flagGone, Made: g.made + int64(l.skew())})
+	if err != nil {
+		panic("BUG: mark of a list entry: " + err.Error())
+	}
+	return val
+}
+
+// hear takes what the store has under a key, and reports whether this gateway knows something newer. The caller holds
+// runMu.
+func (l *Lists) hear(key string, it *runtimeItem) (older bool) {
+	known := l.over.item(key)
+	if g, ok := l.gone[key]; l.shared && (ok && g.made > it.made || known != nil && known.made > it.made) {
+		return true
+	}
+	if it.entry == nil {
+		l.over.remove(key)
+		if len(l.gone) < l.config().MaxRuntime {
+			l.gone[key] = goneEntry{made: it.made, until: l.now().Add(goneFor)}
+		}
+		return false
+	}
+	delete(l.gone, key)
+	if !l.over.same(key, it.entry) || known.made != it.made {
+		l.over.set(key, it)
+	}
+	return false
+}
+
+// restore writes what a scan has not met, and what it met in an older state. The caller holds runMu.
+func (l *Lists) restore(ctx context.Context, met map[string]struct{}, older []string) error {
+	now := l.now()
+	for key, g := range l.gone {
+		if !g.until.After(now) {
+			delete(l.gone, key)
+		}
+	}
+	for _, key := range older {
+		val, left, ok := l.known(key, now)
+		if !ok {
+			continue
+		}
+		if err := l.kv.Put(ctx, []byte(key), val, left); err != nil {
+			return fmt.Errorf("write list entries back: %w", err)
+		}
+	}
+	lost := 0
+	back := func(key string) error {
+		if _, ok := met[key]; ok {
+			return nil
+		}
+		val, left, ok := l.known(key, now)
+		if !ok {
+			return nil
+		}
+		wrote, err := l.kv.Swap(ctx, []byte(key), nil, val, left)
+		if wrote {
+			lost++
+		}
+		return err
+	}
+	var err error
+	for _, key := range l.over.keys() {
+		if err = back(key); err != nil {
+			break
+		}
+	}
+	for key := range l.gone {
+		if err == nil {
+			err = back(key)
+		}
+	}
+	l.losses.Note("list entries", lost)
+	if lost+len(older) > 0 {
+		err = errors.Join(err, l.feed.Append(ctx, feedTopic, []byte(messageScan)))
+	}
+	if err != nil {
+		return fmt.Errorf("write list entries back: %w", err)
+	}
+	return nil
+}
+
+// known returns what the store should have under a key, and for how long; false: nothing that matters any more.
+func (l *Lists) known(key string, now time.Time) (val []byte, left time.Duration, ok bool) {
+	it := l.over.item(key)
+	if it == nil {
+		g, ok := l.gone[key]
+		return l.encodeGone(g), g.until.Sub(now), ok && g.until.Sub(now) > endsSoon
+	}
+	if !it.entry.Until.IsZero() {
+		if left = it.entry.Until.Sub(now); left < endsSoon {
+			return nil, 0, false
+		}
+	}
+	val, err := l.encode(it)
+	return val, left, err == nil
+}
+
+// writeCopy keeps what is known for a start without the store. That it fails is no reason to stop: the store has it.
+func (l *Lists) writeCopy() {
+	if !l.shared || l.copy == "" {
+		return
+	}
+	l.runMu.Lock()
+	defer l.runMu.Unlock()
+	now := l.now()
+	err := store.WriteCopy(l.copy, now, func(put func(store.Copied) error) error {
+		for _, key := range l.over.keys() {
+			if val, left, ok := l.known(key, now); ok {
+				c := store.Copied{Key: []byte(key), Val: val}
+				if left > 0 {
+					c.Until = now.Add(left)
+				}
+				if err := put(c); err != nil {
+					return err
+				}
+			}
+		}
+		for key, g := range l.gone {
+			if err := put(store.Copied{Key: []byte(key), Val: l.encodeGone(g), Until: g.until}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		l.log.Warn().Err(err).Msg("the next start needs the shared store: its list entries could not be copied")
+	}
+}
+
+// readCopy takes what the last life of this gateway knew. Times are those of the store's clock as it was seen then.
+func (l *Lists) readCopy() {
+	if !l.shared || l.copy == "" {
+		return
+	}
+	l.runMu.Lock()
+	defer l.runMu.Unlock()
+	now := l.now()
+	written, err := store.ReadCopy(l.copy, func(store.Copied) error { return nil })
+	if err == nil && now.Sub(written) > goneFor {
+		l.log.Warn().Time("of", written).Msg("the copy of the shared store's list entries is too old to be used")
+		return
+	}
+	if err == nil {
+		_, err = store.ReadCopy(l.copy, func(c store.Copied) error {
+			if !c.Until.IsZero() && !c.Until.After(now) {
+				return nil
+			}
+			it, err := decodeStored(c.Key, c.Val, l.skew())
+			if err != nil {
+				l.log.Warn().Err(err).Msg("passing over a list entry")
+				return nil
+			}
+			l.hear(string(c.Key), it)
+			return nil
+		})
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		l.log.Warn().Err(err).Msg("the copy of the shared store's list entries can't be used")
+	}
+}

@@ -1,0 +1,86 @@
+package redisstore
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// schema is the version of what the gateways keep on the servers. Version 2 marks bans and list entries that were taken
+// back; before it they were deleted, and what a server lost looked the same.
+const schema = 2
+
+// clock knows how far the servers' clock is ahead of ours.
+type clock struct {
+	seen atomic.Int64 // nanoseconds, as last measured
+	used atomic.Int64 // what Skew says: it moves only when the clocks do
+}
+
+// skewStep is how much what was measured must change before Skew does: times that nodes tell each other should not
+// tremble with the network.
+const skewStep = time.Second
+
+// note takes a measurement: the servers' time between two of ours.
+func (c *clock) note(server, before, after time.Time, most time.Duration) {
+	if after.Sub(before) > most {
+		return // it would tell of the network
+	}
+	skew := server.Sub(before.Add(after.Sub(before) / 2).Round(0))
+	c.seen.Store(int64(skew))
+	switch used := time.Duration(c.used.Load()); {
+	case skew.Abs() <= most:
+		c.used.Store(0)
+	case (skew - used).Abs() > skewStep:
+		c.used.Store(int64(skew))
+	}
+}
+
+func (c *clock) err(most time.Duration) error {
+	skew := time.Duration(c.seen.Load())
+	if skew.Abs() <= most {
+		return nil
+	}
+	where := "behind"
+	if skew < 0 {
+		where = "ahead of"
+	}
+	return fmt.Errorf("redis: the clock of this machine is %v %s the store's: set one of them right", skew.Abs().Round(time.Millisecond), where)
+}
+
+// Skew implements store.Skewed.
+func (s *Store) Skew() time.Duration { return time.Duration(s.clock.used.Load()) }
+
+// schemaError says that newer gateways use the servers.
+func (s *Store) schemaError() error {
+	if v := s.schema.Load(); v > schema {
+		return fmt.Errorf("redis: the shared store is of version %d and this program knows %d: bring it up to the version of the other gateways", v, schema)
+	}
+	return nil
+}
+
+func (s *Store) schemaKey() string { return s.key(letterOwn, 0, []byte("schema")) }
+
+// hello tells the servers our version, and takes theirs and their time.
+func (s *Store) hello(ctx context.Context) (time.Time, error) {
+	before := s.now()
+	m, err := s.run(ctx, false, s.scripts.hello, []string{s.schemaKey()}, strconv.Itoa(schema))
+	if err != nil {
+		return time.Time{}, err
+	}
+	parts, err := m.AsStrSlice()
+	if err != nil || len(parts) != 3 {
+		return time.Time{}, s.failed(fmt.Errorf("the servers' time can't be read: %w", err))
+	}
+	var n [3]int64
+	for i, p := range parts {
+		if n[i], err = strconv.ParseInt(p, 10, 64); err != nil {
+			return time.Time{}, s.failed(fmt.Errorf("the servers' time can't be read: %w", err))
+		}
+	}
+	now := time.Unix(n[0], n[1]*1000)
+	s.clock.note(now, before, s.now(), s.cfg.MaxClockSkew)
+	s.schema.Store(n[2])
+	return now, nil
+}

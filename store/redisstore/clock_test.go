@@ -1,0 +1,124 @@
+package redisstore
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"antirobot/store"
+	"antirobot/store/redisstore/redistest"
+)
+
+func openAt(t *testing.T, addr string, off time.Duration) *Store {
+	t.Helper()
+	cfg := DefaultConfig()
+	cfg.ProbeEvery = 100 * time.Millisecond
+	s, err := open("redis://"+addr, cfg, zerolog.Nop(), func() time.Time { return time.Now().Add(off) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// TestWrongClock: a node whose clock is a month ahead says so, knows by how much, still counts, and takes nothing from the
+// others that a question may be about.
+func TestWrongClock(t *testing.T) {
+	r := redistest.Start(t)
+	right, ahead := openAt(t, r.Addr, 0), openAt(t, r.Addr, 30*24*time.Hour)
+	if err := right.Healthy(); err != nil || right.Skew() != 0 {
+		t.Errorf("the right clock: %v, skew %v", err, right.Skew())
+	}
+	if err := ahead.Healthy(); err == nil || !strings.Contains(err.Error(), "ahead of the store's") {
+		t.Errorf("a clock that is a month ahead: %v", err)
+	}
+	if got := ahead.Skew().Round(time.Minute); got != -30*24*time.Hour {
+		t.Errorf("skew %v; want -720h", got)
+	}
+	if err := ahead.Counters().Healthy(); err != nil {
+		t.Errorf("its updates are refused: %v", err)
+	}
+	ctx := context.Background()
+	key := store.Counter{Prefix: "p", Shingle: 1, Type: 1}
+	now := time.Now()
+	slot, day := store.TenMinutes.Number(now), store.Day.Number(now)
+	c := right.Counters()
+	if err := c.Add(ctx, []store.Delta{{Counter: key, Slot: slot, N: 5}}); err != nil {
+		t.Fatal(err)
+	}
+	wrong := now.Add(30 * 24 * time.Hour)
+	err := errors.Join(
+		ahead.Counters().Drop(ctx, store.Period{Unit: store.TenMinutes, Number: store.TenMinutes.Number(wrong) - store.SlotsPerDay}),
+		ahead.Counters().Drop(ctx, store.Period{Unit: store.Day, Number: store.Day.Number(wrong) - store.DaysPerFortnight}),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, s := range map[string]*Store{"right": right, "ahead": ahead} {
+		if _, err := s.hello(ctx); err != nil {
+			t.Fatal(err)
+		}
+		s.probe(ctx, false) // learns of the drops
+		var got [2]uint64
+		if err := s.Counters().Read(ctx, got[:], []store.Query{
+			{Counter: key, From: slot, To: slot}, {Counter: key, Unit: store.Day, From: day, To: day},
+		}); err != nil || got != [2]uint64{5, 5} {
+			t.Errorf("%s reads %v, %v; want 5 and 5", name, got, err)
+		}
+	}
+}
+
+// TestNewerSchema: a store that newer gateways use is refused at start, and running gateways say so.
+func TestNewerSchema(t *testing.T) {
+	r := redistest.Start(t)
+	s := openAt(t, r.Addr, 0)
+	r.CLI(t, "set", s.schemaKey(), "99")
+	for end := time.Now().Add(20 * time.Second); s.Healthy() == nil; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("a running gateway does not notice")
+		}
+	}
+	if err := s.Healthy(); !strings.Contains(err.Error(), "version 99") {
+		t.Errorf("health says %v", err)
+	}
+	if _, err := Open("redis://"+r.Addr, DefaultConfig(), zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "version 99") {
+		t.Errorf("a start: %v", err)
+	}
+	r.CLI(t, "set", s.schemaKey(), "1")
+	if _, err := s.hello(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.CLI(t, "get", s.schemaKey()); got != "2" {
+		t.Errorf("an older store has version %s after a newer gateway came", got)
+	}
+}
+
+// TestNewMaster: a master that nobody knew is a gap for every feed, although the feed is whole.
+func TestNewMaster(t *testing.T) {
+	r := redistest.Start(t, "--enable-debug-command", "yes")
+	s := openAt(t, r.Addr, 0)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	if err := s.Append(ctx, "t", []byte("m")); err != nil {
+		t.Fatal(err)
+	}
+	pos, err := s.Position(ctx, "t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := make(chan error, 1)
+	go func() { end <- s.Follow(ctx, "t", pos, func(string, []byte) error { return nil }) }()
+	r.CLI(t, "debug", "change-repl-id")
+	select {
+	case err := <-end:
+		if !errors.Is(err, store.ErrGap) {
+			t.Errorf("Follow: %v; want ErrGap", err)
+		}
+	case <-ctx.Done():
+		t.Fatal("Follow does not notice")
+	}
+}

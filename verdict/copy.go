@@ -1,0 +1,74 @@
+package verdict
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"time"
+
+	"antirobot/store"
+)
+
+// A gateway with a shared store keeps a copy of its bans and revocations, written after each scan and at its end. A start
+// reads it first: it is what there is while the store is away, and what is written back where the store has lost it.
+
+// writeCopy writes the copy. That it fails is no reason to stop: the store has all of it.
+func (c *Cacher) writeCopy() {
+	if c.copy == "" || !c.st.Shared() {
+		return
+	}
+	at := c.now()
+	err := store.WriteCopy(c.copy, at, func(put func(store.Copied) error) (err error) {
+		c.bans.EachRecord(at.UnixNano(), func(b *Ban) bool {
+			err = put(store.Copied{Key: b.key().appendTo(nil), Val: b.appendValue(nil), Until: b.Until})
+			return err == nil
+		})
+		if err != nil {
+			return err
+		}
+		return c.revoked.each(func(id revokedKey, val int64) error {
+			return put(store.Copied{
+				Key: append([]byte(revokedPrefix), id[:]...), Val: binary.BigEndian.AppendUint64(nil, uint64(val)),
+			})
+		})
+	})
+	if err != nil {
+		c.log.Warn().Err(err).Msg("the next start needs the shared store: its bans could not be copied")
+	}
+}
+
+// readCopy takes what the last life of this gateway knew.
+func (c *Cacher) readCopy() {
+	if c.copy == "" {
+		return
+	}
+	n, at := 0, c.now()
+	take := func(l store.Copied) error {
+		n++
+		if b, err := parseBan(l.Key, l.Val); err == nil {
+			_ = c.bans.Put(&b, true, at.UnixNano()) // a full table is counted there
+			return nil
+		}
+		if len(l.Key) == len(revokedPrefix)+16 && string(l.Key[:len(revokedPrefix)]) == revokedPrefix {
+			return c.revoked.apply(l.Key[len(revokedPrefix):], l.Val)
+		}
+		c.badRecords.Inc()
+		return nil
+	}
+	written, err := store.ReadCopy(c.copy, func(store.Copied) error { return nil })
+	if err == nil && at.Sub(written) > liftedFor {
+		// What was lifted since then may be forgotten: nobody could say so any more.
+		c.log.Warn().Time("of", written).Msg("the copy of the shared store's bans is too old to be used")
+		return
+	}
+	if err == nil {
+		_, err = store.ReadCopy(c.copy, take)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		c.log.Warn().Err(err).Msg("the copy of the shared store's bans can't be used")
+	default:
+		c.log.Info().Int("records", n).Dur("age", at.Sub(written).Truncate(time.Second)).Msg("took the last copy of the shared store's bans and revocations")
+	}
+}

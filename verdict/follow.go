@@ -1,0 +1,144 @@
+package verdict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"antirobot/store"
+)
+
+func (c *Cacher) startShared(ctx, run context.Context) {
+	followers := []follower{
+		{of: "bans", topic: banTopic, scan: c.scanBans, heard: c.heardBan, kept: true},
+		{of: "revocations", topic: revocationTopic, scan: c.revoked.Scan, heard: c.revoked.Heard},
+		{of: "standing", scan: c.standing.Scan},
+	}
+	c.readCopy()
+	ready := make(chan struct{}, len(followers))
+	for i := range followers {
+		f := &followers[i]
+		f.bit = 1 << i
+		c.stale.Or(f.bit)
+		c.wg.Go(func() { c.follow(run, f, ready) })
+	}
+	patience, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	for range followers {
+		select {
+		case <-ready:
+			continue
+		case <-patience.Done():
+		}
+		break
+	}
+	if c.stale.Load() != 0 {
+		c.log.Error().Msg("the shared store does not answer: starting with the last copy of its bans and revocations")
+	}
+}
+
+// follower is one table that a shared store keeps in step on all nodes.
+type follower struct {
+	of    string
+	topic string // empty: no feed, only scans
+	bit   uint32 // in stale
+	scan  func(context.Context) error
+	heard func([]byte) error
+	kept  bool // after a scan the copy is written
+}
+
+// errScan is returned by a follower's heard when the message says that only a scan tells what has changed.
+var errScan = errors.New("verdict: to be scanned again")
+
+// follow keeps memory as the shared store has it: it notes the position of the feed, scans, and follows from there, and
+// scans again every Rescan and whenever the feed has a gap. ready is told once: after the first scan, or when the store
+// did not let it.
+func (c *Cacher) follow(ctx context.Context, f *follower, ready chan<- struct{}) {
+	tell := sync.OnceFunc(func() { ready <- struct{}{} })
+	for ctx.Err() == nil {
+		err := c.followOnce(ctx, f, func() {
+			c.stale.And(^f.bit)
+			tell()
+		})
+		if ctx.Err() != nil || err == nil || errors.Is(err, store.ErrGap) || errors.Is(err, errScan) {
+			continue
+		}
+		c.stale.Or(f.bit)
+		tell()
+		c.log.Error().Err(err).Str("of", f.of).Msg("the shared store can't be read; going on from memory")
+		pause(ctx, followPause)
+	}
+}
+
+func (c *Cacher) followOnce(ctx context.Context, f *follower, scanned func()) error {
+	var from string
+	if f.heard != nil {
+		var err error
+		if from, err = c.st.Position(ctx, f.topic); err != nil {
+			return fmt.Errorf("position of %s: %w", f.topic, err)
+		}
+	}
+	if err := f.scan(ctx); err != nil {
+		return err
+	}
+	scanned()
+	if f.kept {
+		c.writeCopy()
+	}
+	if f.heard == nil {
+		pause(ctx, c.cfg.Rescan)
+		return nil
+	}
+	until, cancel := context.WithTimeout(ctx, c.cfg.Rescan)
+	defer cancel()
+	err := c.st.Follow(until, f.topic, from, func(_ string, msg []byte) error {
+		switch err := f.heard(msg); {
+		case errors.Is(err, errScan):
+			return err
+		case err != nil:
+			c.badRecords.Inc() // a message of a newer version, perhaps: the next scan mends what it changed
+		}
+		return nil
+	})
+	if until.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// restoreWriters is how many writes are under way at once when much is written back.
+const restoreWriters = 16
+
+// restore calls write with each key, and returns how many it wrote. It ends at the first error: the next scan finds what
+// is still missing.
+func restore[K any](ctx context.Context, keys []K, write func(context.Context, K) (bool, error)) (wrote int64, err error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var next, n atomic.Int64
+	var wg sync.WaitGroup
+	for range min(restoreWriters, len(keys)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(keys)) && ctx.Err() == nil; i = next.Add(1) - 1 {
+				did, err := write(ctx, keys[i])
+				if err != nil {
+					cancel(err)
+					return
+				}
+				n.Add(int64(b2u(did)))
+			}
+		})
+	}
+	wg.Wait()
+	return n.Load(), context.Cause(ctx)
+}
+
+// skew is how far the shared store's clock is ahead of ours: what nodes tell each other are times of the store.
+func (c *Cacher) skew() time.Duration {
+	if s, ok := c.st.(store.Skewed); ok {
+		return s.Skew()
+	}
+	return 0
+}
