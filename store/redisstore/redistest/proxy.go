@@ -10,15 +10,15 @@ import (
 
 // Proxy stands between a client and a server, and can be told to misbehave.
 type Proxy struct {
-	Addr   string
-	target string
-	l      net.Listener
+	Addr string
+	l    net.Listener
 
-	mu    sync.Mutex
-	cut   bool          // new connections are refused, old ones ended
-	hole  bool          // connections stay, and nothing comes through
-	delay time.Duration // of each piece, either way
-	conns map[net.Conn]bool
+	mu     sync.Mutex
+	target string
+	cut    bool          // new connections are refused, old ones ended
+	hole   bool          // connections stay, and nothing comes through
+	delay  time.Duration // of each piece, either way
+	conns  map[net.Conn]bool
 }
 
 // StartProxy listens on loopback for a target until the test ends.
@@ -53,6 +53,9 @@ func (p *Proxy) Hole() { p.set(func() { p.hole = true }) }
 // Slow lets each piece wait, either way.
 func (p *Proxy) Slow(d time.Duration) { p.set(func() { p.delay = d }) }
 
+// Retarget sends new connections elsewhere.
+func (p *Proxy) Retarget(target string) { p.set(func() { p.target = target }) }
+
 // Heal ends all of that.
 func (p *Proxy) Heal() { p.set(func() { p.cut, p.hole, p.delay = false, false, 0 }) }
 
@@ -79,7 +82,10 @@ func (p *Proxy) accept() {
 }
 
 func (p *Proxy) serve(c net.Conn) {
-	up, err := net.Dial("tcp", p.target)
+	p.mu.Lock()
+	target := p.target
+	p.mu.Unlock()
+	up, err := net.Dial("tcp", target)
 	if err != nil {
 		_ = c.Close()
 		return

@@ -1,0 +1,227 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"antirobot/store/redisstore/redistest"
+)
+
+// siege lets banned and other visitors ask all gateways until it is ended, and counts wrong answers.
+func siege(t *testing.T, all []*gateway, banned func(i int) string) (end func() (served, wrong int64)) {
+	t.Helper()
+	stop := make(chan struct{})
+	var served, wrong atomic.Int64
+	var wg sync.WaitGroup
+	for n, g := range all {
+		wg.Go(func() {
+			client := &http.Client{Timeout: 20 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				case <-time.After(3 * time.Millisecond):
+				}
+				addr, want := fmt.Sprintf("198.51.%d.%d", n, i%250), 200
+				if i%2 == 0 {
+					addr, want = banned(i/2), 302
+				}
+				req, err := http.NewRequest("GET", g.url+"/x", nil)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header.Set("X-Forwarded-For", addr)
+				res, err := client.Do(req)
+				if err != nil {
+					wrong.Add(1)
+					continue
+				}
+				_ = res.Body.Close()
+				if res.StatusCode != want {
+					wrong.Add(1)
+				}
+				served.Add(1)
+			}
+		})
+	}
+	return func() (int64, int64) {
+		close(stop)
+		wg.Wait()
+		return served.Load(), wrong.Load()
+	}
+}
+
+// TestRedisEmptied empties the store under two gateways with visitors, by FLUSHALL and by a restart without its data: no
+// ban, entry or revocation is forgotten, the pass of one gateway holds on the other and on one that starts afterwards,
+// and health says what happened.
+func TestRedisEmptied(t *testing.T) {
+	const bans = 60
+	addr := func(i int) string { return fmt.Sprintf("203.0.113.%d", i%bans+1) }
+	for how, empty := range map[string]func(t *testing.T, r *redistest.Server){
+		"flushed":                    func(t *testing.T, r *redistest.Server) { r.CLI(t, "flushall") },
+		"restarted without its data": func(t *testing.T, r *redistest.Server) { r.Kill(); r.Restart(t) },
+	} {
+		t.Run(how, func(t *testing.T) {
+			r := redistest.Start(t)
+			all := fleet(t, 2, "redis://"+r.Addr, "--trusted-proxies", "127.0.0.1")
+			a, b := all[0], all[1]
+			for i := range bans {
+				all[i%2].ban("ip:"+addr(i), "1h")
+			}
+			a.list("block", "192.0.2.0/24", "1h")
+			b.list("block", "192.0.2.128/25", "1h")
+			b.api("DELETE", "/api/lists/block?entry=192.0.2.128/25", nil)
+			a.ban("ip:100.64.0.1", "1h")
+			eventually(t, "the last ban on B", 5*time.Second, func() bool { return b.asks(visitor(t), "/", "100.64.0.1") == 302 })
+			b.api("DELETE", "/api/bans?subject=ip:100.64.0.1", nil)
+			v := visitor(t)
+			v.header.Set("X-Forwarded-For", addr(0))
+			a.earn(v, "/")
+			for _, g := range all {
+				eventually(t, "all bans", 5*time.Second, func() bool { return g.metric("antirobot_bans ") == bans })
+			}
+			end := siege(t, all, addr)
+
+			empty(t, r)
+			for _, g := range all {
+				eventually(t, "health says what was lost", 30*time.Second, func() bool {
+					status, err := g.health()
+					return status == "degraded" && strings.Contains(err, "had lost")
+				})
+			}
+			count := func() (n int) {
+				for bucket := range 64 {
+					var k int
+					_, _ = fmt.Sscan(r.CLI(t, "zcard", fmt.Sprintf("antirobot{%02x}i", bucket)), &k)
+					n += k
+				}
+				return n
+			}
+			// 60 bans and one that was lifted, two marks of the list, the ring.
+			eventually(t, "the store has all again", 30*time.Second, func() bool { return count() >= bans+1+2+1 })
+			late := serve(t, site(t).URL, "--store", "redis://"+r.Addr, "--secret-file", a.flag("--secret-file"), "--trusted-proxies", "127.0.0.1")
+			served, wrong := end()
+			t.Logf("%d requests while the store was emptied, %d answered wrongly", served, wrong)
+			if wrong > 0 || served < 50 {
+				t.Errorf("%d of %d requests were answered wrongly", wrong, served)
+			}
+			for name, g := range map[string]*gateway{"A": a, "B": b, "one that starts afterwards": late} {
+				if n := g.metric("antirobot_bans "); n != bans {
+					t.Errorf("%s has %v bans; want %d", name, n, bans)
+				}
+				if s := g.asks(visitor(t), "/", "192.0.2.9"); s != 403 {
+					t.Errorf("%s forgot the list entry: %d", name, s)
+				}
+				if s := g.asks(visitor(t), "/", "100.64.0.1"); s != 200 {
+					t.Errorf("%s has the lifted ban again: %d", name, s)
+				}
+				v.get(g.url+"/x").must(t, 200, "site got")
+			}
+			if n := a.metric(`antirobot_store_lost_total{of="bans"}`) + b.metric(`antirobot_store_lost_total{of="bans"}`); n < bans {
+				t.Errorf("the metric counts %v lost bans", n)
+			}
+		})
+	}
+}
+
+// TestRedisEmptiedWhileDown: all gateways are down when the store is emptied. The first that starts puts back what lies on
+// its disk: bans, entries and the ring, so that old passes hold.
+func TestRedisEmptiedWhileDown(t *testing.T) {
+	r := redistest.Start(t)
+	g := fleet(t, 1, "redis://"+r.Addr, "--trusted-proxies", "127.0.0.1")[0]
+	g.ban("ip:203.0.113.1", "1h")
+	g.list("block", "192.0.2.0/24", "1h")
+	v := visitor(t)
+	v.header.Set("X-Forwarded-For", "203.0.113.1")
+	g.earn(v, "/")
+	g.kill(syscall.SIGTERM)
+	r.CLI(t, "flushall")
+	g.run()
+	if s := g.asks(visitor(t), "/", "203.0.113.1"); s != 302 {
+		t.Errorf("the ban is gone: %d", s)
+	}
+	if s := g.asks(visitor(t), "/", "192.0.2.1"); s != 403 {
+		t.Errorf("the list entry is gone: %d", s)
+	}
+	v.get(g.url+"/x").must(t, 200, "site got")
+	if status, err := g.health(); status != "degraded" || !strings.Contains(err, "bans") || !strings.Contains(err, "key rings") || !strings.Contains(err, "list entries") {
+		t.Errorf("health: %s, %s", status, err)
+	}
+
+	// Without the store a start has them, too.
+	g.kill(syscall.SIGTERM)
+	r.Kill()
+	g.run()
+	if s := g.asks(visitor(t), "/", "203.0.113.1"); s != 302 {
+		t.Errorf("without the store the ban is gone: %d", s)
+	}
+	if s := g.asks(visitor(t), "/", "192.0.2.1"); s != 403 {
+		t.Errorf("without the store the list entry is gone: %d", s)
+	}
+}
+
+// TestRedisStaleReplica promotes a replica that has not seen the last bans: they are written again, and both gateways keep
+// them all the while.
+func TestRedisStaleReplica(t *testing.T) {
+	const bans = 60
+	addr := func(i int) string { return fmt.Sprintf("203.0.113.%d", i%bans+1) }
+	r := redistest.Start(t)
+	replica := redistest.StartReplica(t, r)
+	p := redistest.StartProxy(t, r.Addr) // where the gateways find the master
+	all := fleet(t, 2, "redis://"+p.Addr, "--trusted-proxies", "127.0.0.1")
+	a, b := all[0], all[1]
+	for i := range bans - 20 {
+		a.ban("ip:"+addr(i), "1h")
+	}
+	replica.CLI(t, "replicaof", "no", "one")
+	for i := bans - 20; i < bans; i++ {
+		a.ban("ip:"+addr(i), "1h")
+	}
+	for _, g := range all {
+		eventually(t, "all bans", 5*time.Second, func() bool { return g.metric("antirobot_bans ") == bans })
+	}
+	end := siege(t, all, addr)
+	r.Kill()
+	p.Retarget(replica.Addr)
+	for _, g := range all {
+		eventually(t, "health after the failover", 30*time.Second, func() bool {
+			status, err := g.health()
+			return status == "degraded" && strings.Contains(err, "had lost") || status == "ok"
+		})
+	}
+	eventually(t, "the new master has all bans", 30*time.Second, func() bool {
+		n := 0
+		for bucket := range 64 {
+			n += strings.Count(replica.CLI(t, "zrangebylex", fmt.Sprintf("antirobot{%02x}i", bucket), "[ban/", "(ban0"), "ban/")
+		}
+		return n == bans
+	})
+	served, wrong := end()
+	t.Logf("%d requests over the failover, %d answered wrongly", served, wrong)
+	if wrong > 0 {
+		t.Errorf("%d of %d requests were answered wrongly", wrong, served)
+	}
+	for name, g := range map[string]*gateway{"A": a, "B": b} {
+		if n := g.metric("antirobot_bans "); n != bans {
+			t.Errorf("%s has %v bans; want %d", name, n, bans)
+		}
+	}
+}
+
+// flag returns what a gateway was started with.
+func (g *gateway) flag(name string) string {
+	for i, arg := range g.args[:len(g.args)-1] {
+		if arg == name {
+			return g.args[i+1]
+		}
+	}
+	g.t.Fatalf("the gateway was started without %s", name)
+	return ""
+}

@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"antirobot/store/redisstore/redistest"
+)
+
+// TestRedisStoreFailurePolicy gives one service the policy closed, and takes the store away: its passes pay no more.
+func TestRedisStoreFailurePolicy(t *testing.T) {
+	r := redistest.Start(t)
+	p := redistest.StartProxy(t, r.Addr)
+	file := filepath.Join(t.TempDir(), "antirobot.yaml")
+	text := fmt.Sprintf(`
+store: {url: "redis://%s", redis: {timeout: 300ms}}
+keys: {secret_file: %q}
+captcha: {test_answer: "%s", store_timeout: 300ms}
+defaults: {upstream: {urls: [%q]}}
+services:
+  - {name: open, hosts: [open.test], verdict: {on_store_failure: open}, captcha: {on_store_failure: open}}
+  - {name: closed, hosts: [closed.test], verdict: {on_store_failure: closed}, captcha: {on_store_failure: closed}}
+`, p.Addr, secretFile(t), testAnswer, site(t).URL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := start(t, "serve", "--config", file)
+	g.ban("ip:127.0.0.1", "10m")
+	ask := func(host, path, pass string) int {
+		t.Helper()
+		req, err := http.NewRequest("GET", g.url+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		req.Header.Set("Cookie", "spravka="+pass)
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode
+	}
+	earn := func(host string) string {
+		t.Helper()
+		req := func(method, path, body string) *http.Response {
+			t.Helper()
+			req, err := http.NewRequest(method, g.url+path, strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = host
+			req.Header.Set("Accept", "text/html")
+			req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			res, err := http.DefaultTransport.RoundTrip(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		res := req("GET", "/", "")
+		_ = res.Body.Close()
+		at, err := res.Location()
+		if err != nil {
+			t.Fatalf("%d: %v", res.StatusCode, err)
+		}
+		page := req("GET", at.RequestURI(), "")
+		body, err := io.ReadAll(page.Body)
+		_ = page.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		form := formOf(t, string(body))
+		form.Set("rep", testAnswer)
+		done := req("POST", "/checkcaptcha", form.Encode())
+		_ = done.Body.Close()
+		for _, c := range done.Cookies() {
+			if c.Name == "spravka" {
+				return c.Value
+			}
+		}
+		t.Fatalf("no pass on %s: %d", host, done.StatusCode)
+		return ""
+	}
+	open, closed := earn("open.test"), earn("closed.test")
+	for host, pass := range map[string]string{"open.test": open, "closed.test": closed} {
+		if s := ask(host, "/x", pass); s != 200 {
+			t.Fatalf("a pass on %s: %d", host, s)
+		}
+	}
+	p.Cut()
+	eventually(t, "health says so", 10*time.Second, func() bool { status, _ := g.health(); return status == "degraded" })
+	// The ledger learns of it when it next asks for a lease.
+	eventually(t, "the closed service lets no pass pay", 10*time.Second, func() bool { return ask("closed.test", "/x", closed) == 302 })
+	if s := ask("open.test", "/x", open); s != 200 {
+		t.Errorf("the open service: %d", s)
+	}
+	p.Heal()
+	eventually(t, "health recovers", 20*time.Second, func() bool { status, _ := g.health(); return status == "ok" })
+	eventually(t, "the closed service lets passes pay again", 10*time.Second, func() bool { return ask("closed.test", "/x", closed) == 200 })
+}
