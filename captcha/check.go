@@ -157,22 +157,19 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		r.state = stateUsed
 		return
 	}
-	window, left := hourOf(at)
-	granted, err := c.store.Take(ctx, passesKey(r.key.addr, window), 1, c.cfg.PassesPerHour, time.Hour)
-	if err != nil {
-		if !c.survives(q, "count the passes of an address", err) {
-			r.state, r.wait = stateUnavailable, retryUnavailable
-			return
-		}
-		granted = 1
+	late, wait, err := c.takePass(ctx, r.key.addr, at)
+	if err != nil && !c.survives(q, "count the passes of an address", err) {
+		r.state, r.wait = stateUnavailable, retryUnavailable
+		return
 	}
-	if granted == 0 {
-		r.state, r.wait = stateLimited, left
+	if wait > 0 {
+		r.state, r.wait = stateLimited, wait
 		return
 	}
 	nth, err := c.store.Incr(ctx, netKey(r.key.addr), 1, 24*time.Hour)
 	under := false
 	if err == nil && r.key.kind == workCode {
+		window, _ := hourOf(at)
 		under, err = c.underpaid(ctx, &r.key, window, nth)
 	}
 	if err != nil {
@@ -189,7 +186,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	}
 	r.pass = spravka.Pass{
 		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
-		Allowance: c.cfg.allowanceOf(r.key.kind, nth), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
+		Allowance: c.cfg.allowance(r.key.kind, nth, late), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
 		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q),
 	}
 	if r.key.partner != 0 {
@@ -205,19 +202,6 @@ func (c *Captcha) survives(q *Request, what string, err error) bool {
 	c.log.Error().Err(err).Str("request_id", q.RequestID).Str("service", q.Service.name).
 		Bool("goes_on", !q.Service.closed).Msg("captcha: " + what)
 	return !q.Service.closed
-}
-
-// exhausted says how long an address must wait because it earned all its passes of this hour: told before anybody
-// works. Without an answer of the store nobody waits.
-func (c *Captcha) exhausted(q *Request, at time.Time) time.Duration {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
-	defer cancel()
-	window, left := hourOf(at)
-	n, err := c.store.Incr(ctx, passesKey(q.ID.Addr, window), 0, time.Hour)
-	if err != nil || n < c.cfg.PassesPerHour {
-		return 0
-	}
-	return left
 }
 
 // Check is /checkcaptcha.

@@ -60,7 +60,9 @@ func (c *Captcha) ChallengeJSON(q *Request) Response {
 	at := c.now()
 	c.count.shown["json"].Inc()
 	l := c.signLink(q, q.wanted(), false, at)
-	return c.challengeJSON(q, &l, "", q.Service.ajaxStatus, at)
+	a := c.challengeJSON(q, &l, "", q.Service.ajaxStatus, at)
+	q.noteRetpath(&a)
+	return a
 }
 
 func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at time.Time) Response {
@@ -140,7 +142,7 @@ func (c *Captcha) cors(q *Request, a *Response) {
 	}
 	a.add("Access-Control-Allow-Origin", origin)
 	a.add("Access-Control-Allow-Credentials", "true")
-	a.add("Access-Control-Expose-Headers", c.cfg.Headers.Verdict+", "+c.cfg.Headers.RequestID)
+	a.add(exposeField, c.cfg.Headers.Verdict+", "+c.cfg.Headers.RequestID)
 }
 
 // preflight answers the question of a browser whether a script may call /checkcaptcha.

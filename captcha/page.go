@@ -20,6 +20,7 @@ func (c *Captcha) Redirect(q *Request) Response {
 	a := c.own(q, 302, "", verdictCaptcha)
 	c.probe(q, &a, c.probeOf(q))
 	l := c.signLink(q, q.wanted(), true, at)
+	q.noteRetpath(&a)
 	a.add("Location", q.Base+q.Service.showURL(&l))
 	a.add("Referrer-Policy", "no-referrer")
 	a.add("Vary", "*")

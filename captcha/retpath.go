@@ -148,6 +148,30 @@ func (q *Request) wanted() string {
 	return q.original()
 }
 
+// retpathField says in an answer what became of X-Retpath-Y.
+const (
+	retpathField = "X-Antirobot-Retpath"
+	exposeField  = "Access-Control-Expose-Headers"
+)
+
+// noteRetpath tells a front end whose X-Retpath-Y is not followed: it is malformed, or leads to a host that is neither the
+// service's nor one of its retpath_hosts.
+func (q *Request) noteRetpath(a *Response) {
+	raw := q.View.Get("X-Retpath-Y")
+	if len(raw) == 0 {
+		return
+	}
+	if len(raw) <= maxReturn {
+		if _, ok := q.readRetpath(string(raw)); ok {
+			return
+		}
+	}
+	a.add(retpathField, "refused")
+	if exposed := a.Get(exposeField); exposed != "" {
+		a.set(exposeField, exposed+", "+retpathField)
+	}
+}
+
 // readRetpath reads a value that stands raw or percent-encoded, once.
 func (q *Request) readRetpath(raw string) (string, bool) {
 	if !strings.Contains(raw, "://") {

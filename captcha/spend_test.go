@@ -148,8 +148,8 @@ func (e *env) solve(opts ...opt) Response {
 	return e.submit(fields, e.answerOf(fields.Get("key")), opts...)
 }
 
-// TestPitfall11PassesAreLimited: twenty an hour for an address, then 429, told before anybody works; another address of
-// the network goes on, with a smaller allowance.
+// TestPitfall11PassesAreLimited: twenty an hour for an address, then one in three minutes, which is worth less; who has to
+// wait is told before anybody works. Another address of the network goes on, with a smaller allowance.
 func TestPitfall11PassesAreLimited(t *testing.T) {
 	e := newEnv(t, nil)
 	e.clock.Store(start.Truncate(time.Hour).UnixNano())
@@ -169,11 +169,11 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 		e.pass(time.Minute)
 	}
 	a := e.c.Page(e.request("GET", "https://example.com/showcaptcha"))
-	if a.Status != 429 || a.Outcome != OutcomeLimited || a.Get("Retry-After") != "2400" || !bytes.Contains(a.Body, []byte("not banned")) {
+	if a.Status != 429 || a.Outcome != OutcomeLimited || a.Get("Retry-After") != "60" || !bytes.Contains(a.Body, []byte("not banned")) {
 		t.Errorf("the page: status %d, Retry-After %q", a.Status, a.Get("Retry-After"))
 	}
 	a = e.submit(spare, e.answerOf(spare.Get("key")))
-	if a.Status != 429 || cookies(&a)["spravka"] != "" || a.Get("Retry-After") != "2400" {
+	if a.Status != 429 || cookies(&a)["spravka"] != "" || a.Get("Retry-After") != "60" {
 		t.Errorf("the answer: status %d", a.Status)
 	}
 	if a := e.solve(from("203.0.113.8")); a.Outcome != OutcomeSolved || a.Pass.Allowance != 20 {
@@ -182,9 +182,18 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 	if a := e.solve(from("198.51.100.1")); a.Outcome != OutcomeSolved || a.Pass.Allowance != 100 {
 		t.Errorf("another network: outcome %d, allowance %d", a.Outcome, a.Pass.Allowance)
 	}
-	e.pass(40 * time.Minute)
-	if a := e.solve(); a.Outcome != OutcomeSolved {
-		t.Errorf("the next hour: outcome %d", a.Outcome)
+	for i := range 3 { // nobody is left without a way
+		e.pass(time.Minute + time.Duration(min(i, 1))*2*time.Minute)
+		if a := e.solve(); a.Outcome != OutcomeSolved || a.Pass.Allowance != 5 {
+			t.Errorf("late pass %d: outcome %d, allowance %d", i+1, a.Outcome, a.Pass.Allowance)
+		}
+		if a := e.c.Page(e.request("GET", "https://example.com/showcaptcha")); a.Status != 429 || a.Get("Retry-After") != "180" {
+			t.Errorf("after it: status %d, Retry-After %q", a.Status, a.Get("Retry-After"))
+		}
+	}
+	e.pass(33 * time.Minute)
+	if a := e.solve(); a.Outcome != OutcomeSolved || a.Pass.Allowance != 20 {
+		t.Errorf("the next hour: outcome %d, allowance %d", a.Outcome, a.Pass.Allowance)
 	}
 	e.pass(24 * time.Hour)
 	if a := e.solve(); a.Pass.Allowance != 100 {

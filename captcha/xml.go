@@ -3,6 +3,7 @@ package captcha
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"net/netip"
 	"time"
 
@@ -49,6 +50,24 @@ const solvedXML = `<?xml version="1.0" encoding="utf-8"?>
 </yandexsearch>
 `
 
+// errorXML is an answer that is no challenge: it holds none of the marks that clients look for in one.
+func errorXML(code int, text, requestID string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<yandexsearch version=\"1.0\">\n<response>\n<error code=\"%d\">", code)
+	writeXML(&b, text)
+	b.WriteString("</error>\n</response>\n<request-id>")
+	writeXML(&b, requestID)
+	b.WriteString("</request-id>\n</yandexsearch>\n")
+	return b.Bytes()
+}
+
+// BlockedXML refuses a client of an XML interface.
+func (c *Captcha) BlockedXML(q *Request) Response {
+	a := c.own(q, 403, typeXML, verdictBlocked)
+	a.Body = errorXML(403, "Blocked", q.RequestID)
+	return a
+}
+
 func writeXML(b *bytes.Buffer, text string) {
 	_ = xml.EscapeText(b, []byte(text)) // a Buffer does not fail
 }
@@ -66,8 +85,9 @@ func (c *Captcha) XCheck(q *Request) Response {
 		r.note(&a)
 		return a
 	case stateLimited, stateUnavailable:
-		a := c.own(q, r.status(), "text/plain; charset=utf-8", verdictCaptcha)
+		a := c.own(q, r.status(), typeXML, verdictCaptcha)
 		a.after(r.wait)
+		a.Body = errorXML(r.status(), fmt.Sprintf("Please try again in %d s", seconds(r.wait)), q.RequestID)
 		r.note(&a)
 		return a
 	}

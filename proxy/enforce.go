@@ -102,6 +102,9 @@ func (j *journey) blocked(q *captcha.Request) captcha.Response {
 	if j.kind() == kindSubresource || j.kind() == kindPreflight {
 		return j.snap.Captcha.SubResource(q, true)
 	}
+	if j.kind() == kindXML {
+		return j.snap.Captcha.BlockedXML(q)
+	}
 	return j.snap.Captcha.Blocked(q, j.kind() == kindAJAX)
 }
 

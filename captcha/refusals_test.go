@@ -1,0 +1,68 @@
+package captcha
+
+import (
+	"encoding/xml"
+	"strings"
+	"testing"
+
+	"antirobot/identity"
+)
+
+// TestXMLIsRefusedInXML: a blocked client and a user with too many tries get XML, with nothing in it that clients take
+// for a challenge.
+func TestXMLIsRefusedInXML(t *testing.T) {
+	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
+		c.Rates.Checks = Rate{PerMinute: 6, Burst: 1}
+	})
+	try := func() Response {
+		return e.c.XCheck(e.request("GET", "https://example.com/xcheckcaptcha?key=x&rep=1", partner("p")))
+	}
+	try()
+	limited := try()
+	if limited.Status != 429 || limited.Get("Retry-After") != "10" || !strings.Contains(string(limited.Body), "try again in 10 s") {
+		t.Errorf("too many tries: %d %q\n%s", limited.Status, limited.Get("Retry-After"), limited.Body)
+	}
+	blocked := e.c.BlockedXML(e.request("GET", "https://example.com/xmlsearch"))
+	if blocked.Status != 403 || blocked.Get("X-Antirobot-Verdict") != "blocked" {
+		t.Errorf("blocked: %d", blocked.Status)
+	}
+	for what, a := range map[string]Response{"limited": limited, "blocked": blocked} {
+		if err := xml.Unmarshal(a.Body, new(struct{})); err != nil || a.Get("Content-Type") != typeXML {
+			t.Errorf("%s: %v\n%s", what, err, a.Body)
+		}
+		for _, mark := range []string{`<error code="100">`, "<captcha-status>", "<captcha-key>"} {
+			if strings.Contains(string(a.Body), mark) {
+				t.Errorf("%s holds %s", what, mark)
+			}
+		}
+		if !strings.Contains(string(a.Body), "<request-id>req-") {
+			t.Errorf("%s: no request id\n%s", what, a.Body)
+		}
+	}
+}
+
+// TestRefusedRetpathIsTold: a front end learns that its X-Retpath-Y is not followed.
+func TestRefusedRetpathIsTold(t *testing.T) {
+	e := newEnv(t, nil)
+	for retpath, want := range map[string]string{
+		"https://example.com/there":      "",
+		"https://evil.example/":          "refused",
+		"javascript:alert(1)":            "refused",
+		strings.Repeat("x", maxReturn):   "refused",
+		strings.Repeat("x", maxReturn+1): "refused",
+		"":                               "",
+	} {
+		opts := []opt{header("Origin", "https://example.com")}
+		if retpath != "" {
+			opts = append(opts, header("X-Retpath-Y", retpath))
+		}
+		page := e.c.Redirect(e.request("GET", "https://example.com/here", opts...))
+		script := e.c.ChallengeJSON(e.request("GET", "https://example.com/here", opts...))
+		if page.Get("X-Antirobot-Retpath") != want || script.Get("X-Antirobot-Retpath") != want {
+			t.Errorf("%.30q: page %q, script %q, want %q", retpath, page.Get("X-Antirobot-Retpath"), script.Get("X-Antirobot-Retpath"), want)
+		}
+		if exposed := strings.Contains(script.Get("Access-Control-Expose-Headers"), "X-Antirobot-Retpath"); exposed != (want != "") {
+			t.Errorf("%.30q: readable by the script: %t", retpath, exposed)
+		}
+	}
+}
