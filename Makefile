@@ -42,7 +42,7 @@ unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector (allocat
 race: unit ## unit tests with the race detector
 	@$(GO) test $(RACE) -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
-e2e: build $(BIN)/esbuild ## the real binary with a real browser, proxies and clients
+e2e: build $(BIN)/esbuild $(BIN)/h2spec ## the real binary with a real browser, proxies and clients
 	@$(GO) test -count=1 -timeout 10m ./e2e/...
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
@@ -79,6 +79,10 @@ $(BIN)/gofumpt $(BIN)/golangci-lint: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/gofumpt mvdan.cc/gofumpt \
 		&& $(GO) build -modfile=tools/go.mod -o $(BIN)/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $(BIN)/gofumpt $(BIN)/golangci-lint
+
+$(BIN)/h2spec: tools/go.mod tools/go.sum
+	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/h2spec github.com/summerwind/h2spec/cmd/h2spec
+	@touch $(BIN)/h2spec
 
 $(BIN)/esbuild: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/esbuild github.com/evanw/esbuild/cmd/esbuild

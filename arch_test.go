@@ -17,8 +17,8 @@ import (
 var allowed = map[string][]string{
 	".":                 {"cmd"},
 	"cmd":               {"admin", "captcha", "cbb", "config", "demo", "gateway", "identity", "message", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
-	"config":            {"admin", "captcha", "cbb", "identity", "message", "proxy", "proxy/h1", "proxy/upstream", "rules/requestrules", "rules/sources", "settings", "spravka", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
-	"gateway":           {"admin", "captcha", "cbb", "config", "identity", "message", "message/rpc", "proxy", "proxy/h1", "proxy/upstream", "replay", "request", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings"},
+	"config":            {"admin", "captcha", "cbb", "identity", "message", "proxy", "proxy/h1", "proxy/h2", "proxy/upstream", "rules/requestrules", "rules/sources", "settings", "spravka", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
+	"gateway":           {"admin", "captcha", "cbb", "config", "identity", "message", "message/rpc", "proxy", "proxy/h1", "proxy/h2", "proxy/upstream", "replay", "request", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings"},
 	"request":           {},
 	"settings":          {},
 	"spravka":           {"store"},
@@ -53,6 +53,7 @@ var allowed = map[string][]string{
 	"traffic":        {"identity", "replay", "request"},
 	"proxy":          {"identity", "request", "verdict", "message", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/upstream", "settings"},
 	"proxy/h1":       {"request", "proxy/upstream", "proxy/socket"},
+	"proxy/h2":       {"request", "proxy/h1"},
 	"proxy/upstream": {"proxy/socket"},
 	"proxy/socket":   {},
 	"admin":          {"cbb", "identity", "message", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/counter", "verdict/processor", "settings"},
@@ -65,6 +66,7 @@ var allowed = map[string][]string{
 var homes = map[string][]string{
 	"github.com/valyala/fasthttp":      {"proxy", "proxy/h1", "proxy/upstream", "admin"},
 	"github.com/cockroachdb/pebble/v2": {"store/pebblestore"},
+	"golang.org/x/net/http2":           {"proxy/h2"},
 	"github.com/redis/rueidis":         {"store/redisstore"},
 	"github.com/gorilla/securecookie":  {"spravka"},
 	"github.com/dchest/captcha":        {"captcha"},

@@ -17,6 +17,7 @@ import (
 	"antirobot/message"
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
+	"antirobot/proxy/h2"
 	"antirobot/proxy/upstream"
 	"antirobot/rules/requestrules"
 	"antirobot/spravka"
@@ -35,6 +36,7 @@ type Config struct {
 	Log       Log               `mapstructure:"log"`
 	Check     proxy.CheckConfig `mapstructure:"check"`
 	HTTP      h1.Config         `mapstructure:"http"`
+	HTTP2     h2.Config         `mapstructure:"http2"`
 	Drain     time.Duration     `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
 	Identity  identity.Config   `mapstructure:"identity"`
 	Lists     cbb.Config        `mapstructure:"lists"`
@@ -64,6 +66,7 @@ type Listener struct {
 	Address       string `mapstructure:"address"`
 	TLSCert       string `mapstructure:"tls_cert"` // PEM; read again on reload
 	TLSKey        string `mapstructure:"tls_key"`
+	H2C           bool   `mapstructure:"h2c"`            // HTTP/2 without TLS, for clients that begin with it
 	ProxyProtocol bool   `mapstructure:"proxy_protocol"` // from trusted_proxies only, and then from all of them
 }
 
@@ -114,6 +117,7 @@ func Default() Config {
 		Log:       Log{Level: "info", Access: true},
 		Check:     proxy.DefaultCheckConfig(),
 		HTTP:      h1.DefaultConfig(),
+		HTTP2:     h2.DefaultConfig(),
 		Drain:     30 * time.Second,
 		Identity:  identity.DefaultConfig(),
 		Lists:     cbb.DefaultConfig(),
@@ -180,7 +184,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "admin", "check.listen", "store", "counters", "message", "verdict", "processor",
+	"data_dir", "log.access", "admin", "check.listen", "http2", "store", "counters", "message", "verdict", "processor",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
 }
 
@@ -205,7 +209,7 @@ func (c *Config) CarryOver(next *Config) {
 
 // sameSocket reports whether a listener can go on as another: only the files of its certificate may differ.
 func (l Listener) sameSocket(o Listener) bool {
-	return l.Address == o.Address && l.ProxyProtocol == o.ProxyProtocol && (l.TLSCert == "") == (o.TLSCert == "")
+	return l.Address == o.Address && l.ProxyProtocol == o.ProxyProtocol && l.H2C == o.H2C && (l.TLSCert == "") == (o.TLSCert == "")
 }
 
 // Enforces reports whether any service stops anybody.

@@ -34,6 +34,7 @@ func (c *Config) Validate() error {
 	add("admin", c.Admin.Validate())
 	add("check", c.Check.Validate())
 	add("http", c.HTTP.Validate())
+	add("http2", c.HTTP2.Validate())
 	add("identity", c.Identity.Validate())
 	add("lists", c.Lists.Validate())
 	add("captcha", c.Captcha.Validate())
@@ -106,6 +107,9 @@ func (l *Listener) Validate() error {
 	}
 	if (l.TLSCert == "") != (l.TLSKey == "") {
 		errs = append(errs, errors.New("tls_cert: tls_cert and tls_key go together"))
+	}
+	if l.H2C && l.TLSCert != "" {
+		errs = append(errs, errors.New("h2c: is for listeners without TLS; with TLS, http2 is chosen in the handshake"))
 	}
 	return errors.Join(errs...)
 }

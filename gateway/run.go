@@ -78,6 +78,12 @@ func (a *Server) listen() error {
 			a.certs[i] = certs
 			o.TLS = certs.Config()
 		}
+		if a.http2 != nil {
+			o.HTTP2, o.H2C = a.http2, l.H2C
+			if o.TLS != nil {
+				o.TLS.NextProtos = []string{"h2", "http/1.1"}
+			}
+		}
 		ln, err := net.Listen("tcp", l.Address)
 		if err != nil {
 			return fail(fmt.Errorf("listen[%d].address: %w", i, err))

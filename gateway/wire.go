@@ -22,6 +22,7 @@ import (
 	"antirobot/identity"
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
+	"antirobot/proxy/h2"
 	"antirobot/proxy/upstream"
 	"antirobot/rules/requestrules"
 	"antirobot/settings"
@@ -63,6 +64,7 @@ type Server struct {
 	metrics      *proxy.Metrics
 	gateway      *proxy.Gateway
 	server       *h1.Server
+	http2        *h2.Server // nil: only HTTP/1 is spoken
 	admin        *admin.Server
 
 	check       *proxy.Check // nil: check mode is off
@@ -237,6 +239,9 @@ func (a *Server) openGateway() error {
 	}
 	a.gateway = proxy.New(snap, deps)
 	a.server = h1.NewServer(a.Cfg.HTTP, a.gateway, a.Logger("http"), a.set)
+	if a.Cfg.HTTP2.Enabled {
+		a.http2 = h2.New(a.Cfg.HTTP2, a.server, a.set)
+	}
 	return nil
 }
 

@@ -29,6 +29,7 @@ type View struct {
 	Peer     netip.Addr // who holds the socket (PROXY protocol already applied), unmapped
 	TLS      bool       // whether this hop came over TLS
 	HTTP10   bool
+	HTTP2    bool // names are in lower case, and the order of Fields says nothing: it is not the client's
 	Partial  bool // made from a record that kept some fields only: one that is missing is unknown, not absent
 }
 

@@ -127,6 +127,10 @@ func (c *conn) serve() {
 		_ = c.sock.Close()
 		return
 	}
+	if c.isHTTP2() {
+		c.serveHTTP2()
+		return
+	}
 	for c.keep {
 		c.cfg = c.srv.cfg.Load()
 		pumped := c.nc == c.sock && c.pump.rc != nil && c.br.Buffered() == 0

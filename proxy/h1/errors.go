@@ -74,6 +74,7 @@ const (
 	headTooLong
 	tooManyFields
 	headTimeout
+	connectionField
 	nRefusals
 )
 
@@ -105,6 +106,7 @@ var refusals = [nRefusals]struct {
 	headTooLong:       {431, "header_too_long"},
 	tooManyFields:     {431, "too_many_fields"},
 	headTimeout:       {408, "header_timeout"},
+	connectionField:   {400, "connection_field"},
 }
 
 func (r refusal) Error() string { return "refused: " + refusals[r].name }

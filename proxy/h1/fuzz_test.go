@@ -11,7 +11,9 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"antirobot/request"
 	"github.com/valyala/fasthttp"
+
 	"pgregory.net/rapid"
 )
 
@@ -215,4 +217,39 @@ func TestChunkFloods(t *testing.T) {
 	if _, _, _, err := decode(strings.NewReader(strings.Repeat(one, 1000)+"0\r\n\r\n"), false); !errors.Is(err, errChunk) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// FuzzStreamedHead: a head that came as fields and is accepted reads the same when it has been written as HTTP/1.1.
+func FuzzStreamedHead(f *testing.F) {
+	f.Add("GET", "/a?b", "host", "a.test", "x", "y", int64(0))
+	f.Add("POST", "/", "host", "a:1", "content-length", "5", int64(5))
+	f.Add("PUT", "*", "host", "[::1]", "te", "trailers", int64(-1))
+	f.Add("GET", "/ HTTP/1.1\r\nX: y", "host", "a", "transfer-encoding", "chunked", int64(0))
+	f.Fuzz(func(t *testing.T, method, target, name1, value1, name2, value2 string, length int64) {
+		r := Head{Method: []byte(method), Target: []byte(target), Length: max(length, -1), Fields: []request.Field{
+			{Name: []byte(name1), Value: []byte(value1)}, {Name: []byte(name2), Value: []byte(value2)},
+		}}
+		cfg := DefaultConfig()
+		var h head
+		if h.fromFields(&r, &cfg) != nil {
+			return
+		}
+		x := &Exchange{h: &h}
+		sent := x.appendRequest(nil, &ForwardOptions{}, "127.0.0.1:80", true)
+		var again head
+		br := bufio.NewReader(bytes.NewReader(append(sent, "rest"...)))
+		var err error
+		if again.raw, err = readHead(br, plainSource{br}, nil, lineRules{max: 1 << 20, maxLine: 1 << 20}); err == nil {
+			err = again.parseRequest(1<<20, 100)
+		}
+		if err != nil {
+			t.Fatalf("%v for what was written: %q", err, sent)
+		}
+		if rest, _ := io.ReadAll(br); string(rest) != "rest" {
+			t.Fatalf("the head ends elsewhere: %q", sent)
+		}
+		if string(again.method) != method || string(again.target) != target || again.chunked != h.chunked || max(again.length, 0) != max(h.length, 0) {
+			t.Errorf("%q reads as %q", sent, again.raw)
+		}
+	})
 }

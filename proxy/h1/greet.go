@@ -21,6 +21,45 @@ func (c *conn) greet() bool {
 	return c.opts.TLS == nil || c.greetTLS()
 }
 
+// http2Preface is the beginning of what a client sends that speaks HTTP/2 without having been asked.
+const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// isHTTP2 reports whether the client has chosen HTTP/2.
+func (c *conn) isHTTP2() bool {
+	if c.opts.HTTP2 == nil {
+		return false
+	}
+	if t, ok := c.nc.(*tls.Conn); ok {
+		return t.ConnectionState().NegotiatedProtocol == "h2"
+	}
+	if !c.opts.H2C {
+		return false
+	}
+	c.setReadDeadline(time.Now().Add(c.cfg.HeaderTimeout))
+	for n := 1; n <= len(http2Preface); n++ {
+		b, err := c.br.Peek(n)
+		if err != nil || b[n-1] != http2Preface[n-1] {
+			return false
+		}
+	}
+	return true
+}
+
+// serveHTTP2 gives the connection to the other front. A Shutdown that comes between finds no idle connection: the front
+// is drained instead.
+func (c *conn) serveHTTP2() {
+	c.state.CompareAndSwap(idle, active)
+	_ = c.nc.SetDeadline(time.Time{})
+	nc := c.nc
+	if n := c.br.Buffered(); n > 0 {
+		nc = &bufferedConn{Conn: c.nc, early: c.TakeBody(nil, n)}
+	}
+	if c.state.Load() != closed {
+		c.opts.HTTP2.ServeConn(nc, Origin{Peer: c.peer, Trusted: c.trusted, TLS: c.opts.TLS != nil})
+	}
+	_ = c.sock.Close()
+}
+
 func (c *conn) greetProxy() bool {
 	addr, err := readProxyHeader(c.br)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +25,8 @@ type Handler interface {
 // ListenerOptions are what connections of one listener have in common.
 type ListenerOptions struct {
 	TLS           *tls.Config                // nil: plain; cloned by nobody, so GetCertificate may reload
+	HTTP2         HTTP2                      // for clients that choose it in the handshake; nil: TLS.NextProtos may not offer it
+	H2C           bool                       // HTTP2 also without TLS, for clients that begin with its preface
 	ProxyProtocol bool                       // every connection opens with a PROXY header; without, or from a peer that is not trusted, it is closed
 	Trusted       func(peer netip.Addr) bool // balancers: their PROXY headers are believed, and no limit per address holds for them; nil: nobody
 }
@@ -45,6 +48,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	open      map[*conn]struct{}
+	http2     []HTTP2
 	running   sync.WaitGroup // connections
 }
 
@@ -75,6 +79,9 @@ func (s *Server) Serve(ln net.Listener, o ListenerOptions) error {
 		return ErrServerClosed
 	}
 	s.listeners[ln] = struct{}{}
+	if o.HTTP2 != nil && !slices.Contains(s.http2, o.HTTP2) {
+		s.http2 = append(s.http2, o.HTTP2)
+	}
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -195,6 +202,9 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	for c := range s.open {
 		c.closeIfIdle()
+	}
+	for _, h := range s.http2 {
+		h.Drain()
 	}
 	s.mu.Unlock()
 	done := make(chan struct{})

@@ -16,6 +16,7 @@ type Facts struct {
 	Secure  bool // the client came over https, as far as we are told
 	Direct  bool // no proxy between the client and us: the version of HTTP is its own
 	HTTP10  bool
+	HTTP2   bool // Shape knows no order
 	Query   bool // the target has a query
 	Page    bool // a navigation: nothing says that a script has asked
 
@@ -88,7 +89,7 @@ const (
 // Read fills f from the request, and returns the hash of its User-Agent.
 func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent uint64) {
 	*f = Facts{
-		Partial: v.Partial, Secure: id.Proto == "https", Direct: v.Peer == id.Addr, HTTP10: v.HTTP10,
+		Partial: v.Partial, Secure: id.Proto == "https", Direct: v.Peer == id.Addr, HTTP10: v.HTTP10, HTTP2: v.HTTP2,
 		Query: len(v.Query) > 0, IAge: -1, PathKind: pathKind(v.Path), Target: request.Hash(v.Target),
 	}
 	f.Depth, f.Number, f.Series = course(v.Path, v.Target)

@@ -134,6 +134,11 @@ func TestMisfits(t *testing.T) {
 		backwards[i], backwards[j] = backwards[j], backwards[i]
 	}
 	f("in another order", FalseOrder, backwards)
+	muxed := loadOf(backwards...)
+	muxed.HTTP2 = true
+	if got := factsOf(muxed).Misfits; got != 0 {
+		t.Errorf("over HTTP/2, where the order is not known: misfits %012b", got)
+	}
 	f("Firefox in Chrome's order", FalseOrder, changed(changed(without(chrome, "sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform"),
 		"user-agent", "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"), "priority", "u=0, i"))
 	f("a script's call of a real browser", 0, []string{

@@ -82,6 +82,7 @@ func (p *fieldReader) misfits(f *Facts) (m Misfits) {
 	accept := p.values[valueAccept]
 	set(p.has&HasFetchMode == 0 && (len(accept) == 0 || string(accept) == "*/*"), AcceptsAny)
 	switch {
+	case f.HTTP2: // the order is not known
 	case c.Family.Chromium():
 		set(!p.inOrder(&chromiumPlaces), FalseOrder)
 	case c.Family == FamilyFirefox:

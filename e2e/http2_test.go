@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+)
+
+// http2Gateway serves TLS at one address and HTTP/2 without it at another.
+func http2Gateway(t *testing.T, upstream, settings string) (g *gateway, secure, plain string) {
+	t.Helper()
+	dir := t.TempDir()
+	cert, key := certificate(t, dir, 1)
+	secure, plain = freePort(t), freePort(t)
+	file := configFile(t, `
+listen:
+  - {address: %q, tls_cert: %q, tls_key: %q}
+  - {address: %q, h2c: true}
+defaults: {upstream: {urls: [%q]}}
+%s`, secure, cert, key, plain, upstream, settings)
+	return startWith(t, "serve", "--config", file, "--captcha-test-answer", testAnswer), secure, plain
+}
+
+// TestHTTP2Clients: curl and Go's client speak HTTP/2 with the gateway; who is banned is asked, and passes with the
+// answer; the access log and the metrics know of it.
+func TestHTTP2Clients(t *testing.T) {
+	t.Parallel()
+	g, secure, plain := http2Gateway(t, site(t).URL, "")
+	curl, err := exec.LookPath("curl")
+	if err != nil {
+		missing(t, "curl")
+	}
+	for _, args := range [][]string{
+		{"--http2", "-k", "https://" + secure + "/a?b=c"},
+		{"--http2-prior-knowledge", "http://" + plain + "/a?b=c"},
+		{"--http1.1", "http://" + plain + "/a?b=c"},
+	} {
+		out, err := exec.Command(curl, append([]string{"-s", "-w", " version=%{http_version} status=%{http_code}", "-d", "x=y"}, args...)...).CombinedOutput()
+		want := "version=2 status=200"
+		if args[0] == "--http1.1" {
+			want = "version=1.1 status=200"
+		}
+		if text := string(out); err != nil || !strings.Contains(text, "POST /a?b=c") || !strings.Contains(text, want) {
+			t.Errorf("curl %v: %v\n%s", args, err, out)
+		}
+	}
+	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, //nolint:gosec // self-signed
+	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	defer c.CloseIdleConnections()
+	get := func(path string, header ...string) (*http.Response, string) {
+		t.Helper()
+		req, err := http.NewRequest("GET", "https://"+secure+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			req.Header.Add(header[i], header[i+1])
+		}
+		res, err := c.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil || res.ProtoMajor != 2 {
+			t.Errorf("%s: %s, %v", path, res.Proto, err)
+		}
+		return res, string(b)
+	}
+	g.ban("ip:127.0.0.1", "10m")
+	if res, _ := get("/", "Accept", "text/html"); res.StatusCode != 302 || !strings.Contains(res.Header.Get("Location"), "/showcaptcha?") {
+		t.Errorf("a robot's page: %d, %s", res.StatusCode, res.Header.Get("Location"))
+	}
+	res, body := get("/", "X-Requested-With", "XMLHttpRequest")
+	var asked struct {
+		Captcha struct{ Key string }
+	}
+	if err := json.Unmarshal([]byte(body), &asked); err != nil || asked.Captcha.Key == "" || res.Header.Get("X-Antirobot-Verdict") != "captcha" {
+		t.Fatalf("%v: %s", err, body)
+	}
+	res, body = get("/checkcaptcha?format=json&rep="+testAnswer+"&key="+asked.Captcha.Key, "Accept", "application/json")
+	pass := ""
+	for _, cookie := range res.Cookies() {
+		if cookie.Name == "spravka" {
+			pass = "spravka=" + cookie.Value
+		}
+	}
+	if pass == "" {
+		t.Fatalf("no pass: %d %s", res.StatusCode, body)
+	}
+	if res, _ := get("/", "Cookie", "a=b", "Cookie", pass, "Accept", "text/html"); res.StatusCode != 200 {
+		t.Errorf("with the pass in a crumb of its own: %d", res.StatusCode)
+	}
+	if g.metric("http2_connections_total") < 3 {
+		t.Error("the connections are not counted")
+	}
+	if line := g.logs.find(20*time.Second, func(s string) bool {
+		return strings.Contains(s, `"message":"request"`) && strings.Contains(s, `"path":"/checkcaptcha"`)
+	}); !strings.Contains(line, `"status":200`) {
+		t.Errorf("the access log has %q", line)
+	}
+}
+
+// TestHTTP2Browser: Chromium chooses HTTP/2, is no oddity for it, solves the captcha and sees the page.
+func TestHTTP2Browser(t *testing.T) {
+	t.Parallel()
+	g, secure, _ := http2Gateway(t, site(t).URL, "")
+	ctx := browser(t, chromedp.Flag("ignore-certificate-errors", true))
+	protocol := func() string {
+		return value[string](t, ctx, `performance.getEntriesByType("navigation")[0].nextHopProtocol`)
+	}
+	run(t, ctx, "open the site", chromedp.Navigate("https://"+secure+"/first"), chromedp.WaitReady("body"))
+	if p := protocol(); p != "h2" {
+		t.Errorf("Chromium spoke %s", p)
+	}
+	g.ban("ip:127.0.0.1", "10m")
+	run(t, ctx, "be asked", chromedp.Navigate("https://"+secure+"/second"), chromedp.WaitVisible(`input[name="rep"]`, chromedp.ByQuery))
+	if p := protocol(); p != "h2" {
+		t.Errorf("the captcha came by %s", p)
+	}
+	run(t, ctx, "answer", chromedp.SendKeys(`input[name="rep"]`, testAnswer+"\r", chromedp.ByQuery))
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		if strings.Contains(value[string](t, ctx, `document.body ? document.body.innerText : ""`), "GET /second") {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("not back on the page: %s", value[string](t, ctx, `location.href`))
+		}
+	}
+}
+
+// TestH2Spec holds the front to RFC 9113 and RFC 7541 by somebody else's reading of them.
+func TestH2Spec(t *testing.T) {
+	t.Parallel()
+	spec, err := filepath.Abs("../.bin/h2spec")
+	if err != nil || !isFile(spec) {
+		missing(t, "h2spec")
+	}
+	g, secure, _ := http2Gateway(t, site(t).URL, "http2: {max_resets: 0, max_control_frames: 0}\n")
+	host, port, _ := strings.Cut(secure, ":")
+	out, _ := exec.Command(spec, "-h", host, "-p", port, "-t", "-k", "--timeout", "10").CombinedOutput()
+	text := string(out)
+	_, failures, _ := strings.Cut(text, "Failures:")
+	// What fails harms nobody. Settings that are said twice in a frame end the connection; fields of a connection are
+	// answered 400, which RFC 9113 section 8.1.1 allows before a reset.
+	known := []string{
+		"Sends multiple values of SETTINGS_INITIAL_WINDOW_SIZE",
+		"Sends a HEADERS frame that contains the connection-specific header field",
+		`Sends a HEADERS frame that contains the TE header field with any value other than "trailers"`,
+	}
+	for line := range strings.Lines(failures) {
+		_, name, failed := strings.Cut(line, "× ")
+		if !failed {
+			continue
+		}
+		_, name, _ = strings.Cut(strings.TrimSpace(name), ": ")
+		ok := false
+		for _, k := range known {
+			ok = ok || name == k
+		}
+		if !ok {
+			t.Errorf("fails: %s", name)
+		}
+	}
+	if !strings.Contains(text, "145 tests, ") {
+		t.Errorf("h2spec did not run to its end:\n%s", tail(text, 2000))
+	}
+	if n := g.metric("panics_total"); n != 0 {
+		t.Errorf("%v panics", n)
+	}
+}

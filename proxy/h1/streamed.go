@@ -1,0 +1,134 @@
+package h1
+
+import (
+	"net"
+	"net/netip"
+
+	"antirobot/request"
+)
+
+// HTTP2 serves the connections whose clients speak it; package h2 has one. Safe for concurrent use.
+type HTTP2 interface {
+	// ServeConn serves a connection whose handshake is done, until it and all its streams have ended.
+	ServeConn(nc net.Conn, from Origin)
+	// Drain asks the clients of all connections to go: streams under way go on, others are not taken.
+	Drain()
+}
+
+// Origin is where a connection comes from.
+type Origin struct {
+	Peer    netip.Addr // the client; PROXY protocol has been applied
+	Trusted bool       // a balancer holds the socket
+	TLS     bool
+}
+
+// Head is a request that came as fields and not as text. All bytes stay as they are until Serve returns.
+type Head struct {
+	Method, Target []byte
+	Fields         []request.Field // names in lower case; the first is host
+	Length         int64           // of the body: 0 if there is none, -1 if it is not known
+}
+
+// Streamed is the exchange of a client that does not speak HTTP/1. It serves one request after another; made by
+// Server.Streamed.
+type Streamed struct {
+	Exchange
+	srv  *Server
+	head head
+}
+
+// Streamed makes the exchange of a client.
+func (s *Server) Streamed(client Client) *Streamed {
+	x := &Streamed{srv: s}
+	x.bind(s, client, &x.head)
+	return x
+}
+
+// Serve hands a request to the handler and returns when it has its answer. A request that can't be sent on as HTTP/1.1
+// without doubt is not handed over: then status is what the client is to be told.
+func (x *Streamed) Serve(r *Head, from Origin) (status int) {
+	cfg := x.srv.cfg.Load()
+	if err := x.head.fromFields(r, cfg); err != nil {
+		why, _ := err.(refusal) //nolint:errorlint // it is never wrapped
+		x.srv.m.refused[why].Inc()
+		x.srv.log.Debug().Str("reason", refusals[why].name).Stringer("peer", from.Peer).Msg("request refused")
+		return refusals[why].status
+	}
+	x.start(cfg, from.Peer, from.TLS)
+	x.View.HTTP2 = true
+	x.srv.handle(&x.Exchange)
+	x.finish()
+	return 0
+}
+
+// Config is what holds for requests now.
+func (s *Server) Config() *Config { return s.cfg.Load() }
+
+// fromFields is parseRequest for a request that is no text.
+func (h *head) fromFields(r *Head, cfg *Config) error {
+	h.reset()
+	h.minor = 1
+	switch {
+	case !isName(r.Method):
+		return badMethod
+	case string(r.Method) == "CONNECT":
+		return connectRefused
+	case int64(len(r.Target)) > cfg.MaxTargetBytes:
+		return targetTooLong
+	case !ValidTarget(r.Method, r.Target):
+		return badTarget
+	case len(r.Fields) > cfg.MaxHeaderFields:
+		return tooManyFields
+	}
+	h.method, h.target = r.Method, r.Target
+	size := int64(len(r.Method) + len(r.Target))
+	for i := range r.Fields {
+		f := &r.Fields[i]
+		if err := h.addField(f); err != nil {
+			return err
+		}
+		size += int64(len(f.Name) + len(f.Value) + len(": \r\n"))
+	}
+	if size > cfg.MaxHeaderBytes {
+		return headTooLong
+	}
+	if err := h.parseFraming(false); err != nil {
+		return err
+	}
+	if h.length >= 0 && h.length != r.Length {
+		return badLength // what is announced is not what comes
+	}
+	h.chunked = r.Length < 0
+	return h.parseRequestFields()
+}
+
+// addField takes a field over, if HTTP/2 may carry it.
+func (h *head) addField(f *request.Field) error {
+	switch {
+	case !isName(f.Name):
+		return badName
+	case !isText(f.Value) || len(trim(f.Value)) != len(f.Value):
+		return badValue
+	}
+	for _, c := range f.Name {
+		if 'A' <= c && c <= 'Z' {
+			return badName
+		}
+	}
+	k := kindOf(f.Name)
+	switch k {
+	case kConnection, kEncoding, kUpgrade:
+		return connectionField
+	case kHop:
+		if string(f.Name) == "keep-alive" || string(f.Name) == "proxy-connection" {
+			return connectionField
+		}
+	case kTE:
+		if string(f.Value) != "trailers" {
+			return connectionField
+		}
+	}
+	h.fields = append(h.fields, *f)
+	h.kinds = append(h.kinds, k)
+	return nil
+}

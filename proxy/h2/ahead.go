@@ -1,0 +1,77 @@
+package h2
+
+import "time"
+
+// ahead is a read of a body that goes on in a goroutine of its own, for those who wait for it no longer than until a
+// moment: a deadline of the stream that has passed would end its body for good.
+type ahead struct {
+	running bool
+	got     chan struct{}
+	buf     []byte
+	n       int // bytes of buf that nobody has taken
+	err     error
+	begun   bool // n and err are valid
+}
+
+const aheadBytes = 4 << 10
+
+// AwaitBody implements h1.Client.
+func (s *stream) AwaitBody(by time.Time) bool {
+	a := &s.ahead
+	if a.begun {
+		return true
+	}
+	if !a.running {
+		if a.buf == nil {
+			a.buf = make([]byte, aheadBytes)
+		}
+		a.running = true
+		s.armRead()
+		body := s.r.Body
+		go func() {
+			a.n, a.err = body.Read(a.buf)
+			a.got <- struct{}{}
+		}()
+	}
+	timer := time.NewTimer(time.Until(by))
+	defer timer.Stop()
+	select {
+	case <-a.got:
+		a.running, a.begun = false, true
+		a.buf = a.buf[:a.n]
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// take gives what a read ahead has brought; ok is false if there was none.
+func (a *ahead) take(p []byte) (n int, ok bool, err error) {
+	if a.running {
+		<-a.got
+		a.running, a.begun = false, true
+		a.buf = a.buf[:a.n]
+	}
+	if !a.begun {
+		return 0, false, nil
+	}
+	n = copy(p, a.buf)
+	a.buf = a.buf[n:]
+	if len(a.buf) > 0 {
+		return n, true, nil
+	}
+	a.begun, a.buf = false, nil
+	if n > 0 {
+		return n, true, nil // an error comes again
+	}
+	return 0, true, a.err
+}
+
+// stop ends a read that is still under way and forgets what came.
+func (a *ahead) stop(s *stream) {
+	if a.running {
+		s.StopBody()
+		<-a.got
+	}
+	*a = ahead{got: a.got}
+}

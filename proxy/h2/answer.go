@@ -1,0 +1,143 @@
+package h2
+
+import (
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"time"
+
+	"antirobot/proxy/h1"
+	"antirobot/request"
+)
+
+// Reply implements h1.Client.
+func (s *stream) Reply(status int, fields []request.Field, body []byte) error {
+	s.addFields(fields)
+	if status != http.StatusNoContent && status != http.StatusNotModified {
+		s.header["Content-Length"] = []string{strconv.Itoa(len(body))}
+	} else {
+		body = nil
+	}
+	s.begun(status)
+	if len(body) == 0 || s.r.Method == http.MethodHead {
+		return s.werr
+	}
+	return s.Write(body, false)
+}
+
+// refuse answers a request that nobody has served.
+func (s *stream) refuse(status int) {
+	_ = s.Reply(status, []request.Field{
+		{Name: []byte("Content-Type"), Value: []byte("text/plain")}, {Name: []byte("Cache-Control"), Value: []byte("no-store")},
+	}, []byte(http.StatusText(status)+"\n"))
+}
+
+// addFields puts fields into the answer's header. Those that http2.Server would make up stay away.
+func (s *stream) addFields(fields []request.Field) {
+	for i := range fields {
+		f := &fields[i]
+		switch name := textproto.CanonicalMIMEHeaderKey(string(f.Name)); name {
+		case "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Keep-Alive", "Proxy-Connection", "Upgrade":
+			// framing is not the handler's
+		default:
+			s.header[name] = append(s.header[name], string(f.Value))
+			s.written += int64(len(f.Name) + len(f.Value))
+		}
+	}
+	if _, ok := s.header["Content-Type"]; !ok {
+		s.header["Content-Type"] = nil
+	}
+}
+
+// begun sends, or rather keeps until Flush, the head of the final answer.
+func (s *stream) begun(status int) {
+	s.armWrite()
+	s.w.WriteHeader(status)
+	s.unflushed = true
+}
+
+// Answer implements h1.Client.
+func (s *stream) Answer(a *h1.Answer) error {
+	fields, length := a.AppendFields(s.fields[:0])
+	s.fields = fields
+	if a.Status() < 200 {
+		return s.interim(a.Status(), fields)
+	}
+	s.addFields(fields)
+	if _, ok := s.header["Date"]; !ok {
+		s.header["Date"] = nil // the service gave none
+	}
+	if length >= 0 {
+		s.header["Content-Length"] = []string{strconv.FormatInt(length, 10)}
+	}
+	s.begun(a.Status())
+	return s.werr
+}
+
+// interim passes on an answer before the answer, and takes its fields out of the header again.
+func (s *stream) interim(status int, fields []request.Field) error {
+	if status == http.StatusSwitchingProtocols || status == http.StatusContinue {
+		return nil
+	}
+	closing := s.header["Connection"]
+	delete(s.header, "Connection")
+	s.addFields(fields)
+	s.armWrite()
+	s.w.WriteHeader(status)
+	clear(s.header)
+	if closing != nil {
+		s.header["Connection"] = closing
+	}
+	return s.werr
+}
+
+// Write implements h1.Client.
+func (s *stream) Write(p []byte, _ bool) error {
+	if s.werr != nil {
+		return s.werr
+	}
+	s.armWrite()
+	s.unflushed = true
+	n, err := s.w.Write(p)
+	s.written += int64(n)
+	return s.wrote(err)
+}
+
+// Flush implements h1.Client.
+func (s *stream) Flush() error {
+	if !s.unflushed || s.werr != nil {
+		return s.werr
+	}
+	s.armWrite()
+	s.unflushed = false
+	return s.wrote(s.w.FlushError())
+}
+
+func (s *stream) wrote(err error) error {
+	if err != nil {
+		s.werr = h1.ErrClientGone
+		s.cut = true
+	}
+	return s.werr
+}
+
+// armWrite sets the deadline of the next piece, which rolls: a client that opens no window is cut.
+func (s *stream) armWrite() {
+	timeout := s.front.Config().WriteTimeout
+	now := time.Now()
+	if left := s.writeBy.Sub(now); left < timeout-timeout/8 {
+		s.writeBy = now.Add(timeout)
+		_ = s.w.SetWriteDeadline(s.writeBy)
+	}
+}
+
+// LastChunk implements h1.Client.
+func (s *stream) LastChunk(t h1.Trailers) {
+	t.Each(func(name, value []byte) {
+		key := http.TrailerPrefix + string(name)
+		s.header[key] = append(s.header[key], string(value))
+	})
+}
+
+// End implements h1.Client. What waits is sent with the end of the stream, when the handler returns.
+func (s *stream) End() error { return s.werr }

@@ -1,0 +1,62 @@
+package h2
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config limits what a connection of HTTP/2 may cost, beside the limits of h1.Config, which hold for its requests, too.
+// Not usable as zero value: begin with DefaultConfig. Sizes are bytes.
+type Config struct {
+	Enabled          bool          `mapstructure:"enabled"`            // offered on every listener with TLS
+	MaxStreams       int           `mapstructure:"max_streams"`        // requests of one connection at a time
+	ConnWindow       int64         `mapstructure:"conn_window"`        // bytes of bodies that a connection may send before they are read
+	StreamWindow     int64         `mapstructure:"stream_window"`      // and one request of it
+	MaxFrameBytes    int64         `mapstructure:"max_frame_bytes"`    // the largest frame that is read
+	HeaderTableBytes int64         `mapstructure:"header_table_bytes"` // of compressed header fields, for each direction
+	PingAfter        time.Duration `mapstructure:"ping_after"`         // without a frame for so long a client is asked whether it is there
+	PingTimeout      time.Duration `mapstructure:"ping_timeout"`       // and has so long to say so
+	MaxResets        int           `mapstructure:"max_resets"`         // requests that a client may take back in ten seconds; more: the connection ends. 0: no limit
+	MaxControlFrames int           `mapstructure:"max_control_frames"` // frames that carry nothing, in ten seconds; more: the connection ends. 0: no limit
+}
+
+// DefaultConfig suits a public site.
+func DefaultConfig() Config {
+	return Config{
+		Enabled:          true,
+		MaxStreams:       100,
+		ConnWindow:       1 << 20,
+		StreamWindow:     256 << 10,
+		MaxFrameBytes:    16 << 10,
+		HeaderTableBytes: 4 << 10,
+		PingAfter:        60 * time.Second,
+		PingTimeout:      15 * time.Second,
+		MaxResets:        400,
+		MaxControlFrames: 2000,
+	}
+}
+
+// Validate returns all that is wrong at once.
+func (c *Config) Validate() error {
+	var errs []error
+	within := func(path string, n, low, high int64) {
+		if n < low || n > high {
+			errs = append(errs, fmt.Errorf("%s: %d is not within %d and %d", path, n, low, high))
+		}
+	}
+	within("max_streams", int64(c.MaxStreams), 1, 10_000)
+	within("conn_window", c.ConnWindow, 64<<10-1, 1<<30)
+	within("stream_window", c.StreamWindow, 16<<10, 1<<30)
+	within("max_frame_bytes", c.MaxFrameBytes, 16<<10, 1<<24-1)
+	within("header_table_bytes", c.HeaderTableBytes, 1, 1<<20)
+	within("max_resets", int64(c.MaxResets), 0, 1<<30)
+	within("max_control_frames", int64(c.MaxControlFrames), 0, 1<<30)
+	if c.PingAfter < 0 {
+		errs = append(errs, fmt.Errorf("ping_after: %v is negative", c.PingAfter))
+	}
+	if c.PingTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("ping_timeout: %v is not positive", c.PingTimeout))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,32 @@
+package h2
+
+import (
+	"sync/atomic"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// serverMetrics are the counters of one Server. Names begin with antirobot_http2_.
+type serverMetrics struct {
+	set                    *metrics.Set
+	accepted               *metrics.Counter
+	resets, control        *metrics.Counter
+	openConns, openStreams atomic.Int64
+}
+
+func newServerMetrics(set *metrics.Set) *serverMetrics {
+	m := &serverMetrics{
+		set:      set,
+		accepted: set.GetOrCreateCounter("antirobot_http2_connections_total"),
+		resets:   set.GetOrCreateCounter(`antirobot_http2_floods_total{of="resets"}`),
+		control:  set.GetOrCreateCounter(`antirobot_http2_floods_total{of="control_frames"}`),
+	}
+	set.GetOrCreateGauge("antirobot_http2_open_connections", func() float64 { return float64(m.openConns.Load()) })
+	set.GetOrCreateGauge("antirobot_http2_open_streams", func() float64 { return float64(m.openStreams.Load()) })
+	return m
+}
+
+// countError counts what http2.Server calls an error of a client; kind is one of its own words.
+func (m *serverMetrics) countError(kind string) {
+	m.set.GetOrCreateCounter(`antirobot_http2_errors_total{kind="` + kind + `"}`).Inc()
+}

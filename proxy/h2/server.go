@@ -1,0 +1,140 @@
+package h2
+
+import (
+	"context"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/proxy/h1"
+)
+
+// Server serves connections of HTTP/2 with the handler and the limits of an h1.Server, which accepts them. Safe for
+// concurrent use; made by New.
+type Server struct {
+	cfg      Config
+	front    *h1.Server
+	frames   *frames
+	base     *http.Server
+	m        *serverMetrics
+	draining atomic.Bool
+	streams  sync.Pool // *stream
+}
+
+// New makes the Server of a valid cfg.
+func New(cfg Config, front *h1.Server, set *metrics.Set) *Server {
+	s := &Server{cfg: cfg, front: front, m: newServerMetrics(set)}
+	s.streams.New = func() any { return newStream(front) }
+	limits := front.Config()
+	s.base = &http.Server{
+		IdleTimeout: limits.IdleTimeout, MaxHeaderBytes: int(limits.MaxHeaderBytes), ReadHeaderTimeout: limits.HeaderTimeout,
+		ErrorLog: log.New(io.Discard, "", 0), // its errors are the clients', and are counted
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams:          cfg.MaxStreams,
+			MaxDecoderHeaderTableSize:     int(cfg.HeaderTableBytes),
+			MaxEncoderHeaderTableSize:     int(cfg.HeaderTableBytes),
+			MaxReadFrameSize:              int(cfg.MaxFrameBytes),
+			MaxReceiveBufferPerConnection: int(cfg.ConnWindow),
+			MaxReceiveBufferPerStream:     int(cfg.StreamWindow),
+			SendPingTimeout:               cfg.PingAfter,
+			PingTimeout:                   cfg.PingTimeout,
+			WriteByteTimeout:              limits.WriteTimeout,
+			CountError:                    s.m.countError,
+		},
+	}
+	s.frames = newFrames(s.base)
+	return s
+}
+
+// ServeConn implements h1.HTTP2.
+func (s *Server) ServeConn(nc net.Conn, from h1.Origin) {
+	if s.draining.Load() {
+		_ = nc.Close()
+		return
+	}
+	s.m.accepted.Inc()
+	s.m.openConns.Add(1)
+	defer s.m.openConns.Add(-1)
+	c := &conn{srv: s, from: from}
+	s.frames.serve(guard(nc, &s.cfg, s.m, from.Trusted), s.base, c)
+	c.awaitHandlers()
+}
+
+// Drain implements h1.HTTP2.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = s.base.Shutdown(ctx) // it has no connections of its own: this only lets http2.Server say GOAWAY
+}
+
+// conn is one connection.
+type conn struct {
+	srv      *Server
+	from     h1.Origin
+	requests atomic.Int64
+
+	mu       sync.Mutex
+	handlers int
+	idle     chan struct{} // closed when the connection has ended and handlers is 0; nil before it has ended
+}
+
+// enter counts a handler; false: the connection has ended before it began.
+func (c *conn) enter() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.idle != nil {
+		return false
+	}
+	c.handlers++
+	c.srv.m.openStreams.Add(1)
+	return true
+}
+
+func (c *conn) leave() {
+	c.srv.m.openStreams.Add(-1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.handlers--; c.handlers == 0 && c.idle != nil {
+		close(c.idle)
+	}
+}
+
+// awaitHandlers is called when the connection has ended, which its streams notice.
+func (c *conn) awaitHandlers() {
+	c.mu.Lock()
+	c.idle = make(chan struct{})
+	if c.handlers == 0 {
+		close(c.idle)
+	}
+	c.mu.Unlock()
+	<-c.idle
+}
+
+// ServeHTTP implements http.Handler for the requests of one connection.
+func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !c.enter() {
+		return
+	}
+	defer c.leave()
+	s := c.srv.streams.Get().(*stream)
+	s.begin(c, w, r)
+	if most := c.srv.front.Config().MaxRequestsPerConn; c.srv.draining.Load() || most > 0 && c.requests.Add(1) >= int64(most) {
+		s.header.Set("Connection", "close") // for http2.Server this means GOAWAY
+	}
+	if status := s.x.Serve(&s.head, c.from); status != 0 {
+		s.refuse(status)
+	}
+	cut := s.cut
+	s.end()
+	c.srv.streams.Put(s)
+	if cut {
+		panic(http.ErrAbortHandler) // resets the stream
+	}
+}

@@ -1,0 +1,210 @@
+package h2
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"antirobot/proxy/h1"
+	"antirobot/request"
+)
+
+// past is a deadline that has always passed.
+var past = time.Unix(1, 0)
+
+// writer is what http2.Server gives a handler.
+type writer interface {
+	http.ResponseWriter
+	SetReadDeadline(t time.Time) error
+	SetWriteDeadline(t time.Time) error
+	FlushError() error
+}
+
+// stream is one request and its answer: the h1.Client of its exchange. It is reused.
+type stream struct {
+	front *h1.Server
+	x     *h1.Streamed
+	c     *conn
+	w     writer
+	r     *http.Request
+
+	header http.Header // of the answer
+	head   h1.Head
+	names  []string
+	text   []byte // what head consists of
+	fields []request.Field
+
+	readBy, writeBy time.Time // the deadlines that are set
+	ahead           ahead
+	unflushed       bool
+	written         int64
+	werr            error
+	cut             bool // the answer can't be ended as it should
+}
+
+func newStream(front *h1.Server) *stream {
+	s := &stream{front: front}
+	s.x = front.Streamed(s)
+	s.ahead.got = make(chan struct{}, 1)
+	return s
+}
+
+func (s *stream) begin(c *conn, w http.ResponseWriter, r *http.Request) {
+	s.c, s.r = c, r
+	s.w = w.(writer) //nolint:forcetypeassert // it is http2.Server's, and a test would see another
+	s.header = w.Header()
+	s.readBy, s.writeBy = time.Time{}, time.Time{}
+	s.unflushed, s.written, s.werr, s.cut = false, 0, nil, false
+	s.read()
+}
+
+func (s *stream) end() {
+	s.ahead.stop(s)
+	clear(s.names)
+	clear(s.fields)
+	clear(s.head.Fields)
+	s.c, s.w, s.r, s.header = nil, nil, nil, nil
+	if cap(s.text) > keptText {
+		s.text = nil
+	}
+}
+
+// keptText is up to which size the bytes of a head stay for the next one.
+const keptText = 16 << 10
+
+// read turns the request into a head. The order of its fields is lost, so they are sorted.
+func (s *stream) read() {
+	r := s.r
+	s.names = s.names[:0]
+	size := len(r.Method) + len(r.RequestURI) + len("host") + len(r.Host)
+	for name, values := range r.Header {
+		s.names = append(s.names, name)
+		for _, v := range values {
+			size += len(name) + len(v)
+		}
+	}
+	for name := range r.Trailer {
+		size += len(name) + len("trailer")
+	}
+	slices.Sort(s.names)
+	s.text = slices.Grow(s.text[:0], size) // so that what has been cut from it stays
+	h := &s.head
+	h.Fields = h.Fields[:0]
+	h.Method, h.Target, h.Length = s.keep(r.Method), s.keep(r.RequestURI), r.ContentLength
+	if r.Host != "" {
+		h.Fields = append(h.Fields, request.Field{Name: s.keep("host"), Value: s.keep(r.Host)})
+	}
+	for _, name := range s.names {
+		for _, v := range r.Header[name] {
+			h.Fields = append(h.Fields, request.Field{Name: s.keepLower(name), Value: s.keep(v)})
+		}
+	}
+	for name := range r.Trailer {
+		h.Fields = append(h.Fields, request.Field{Name: s.keep("trailer"), Value: s.keepLower(name)})
+	}
+}
+
+func (s *stream) keep(text string) []byte {
+	begin := len(s.text)
+	s.text = append(s.text, text...)
+	return s.text[begin:len(s.text):len(s.text)]
+}
+
+// keepLower keeps a name as it stood on the wire: http2.Server refuses names that are not in lower case and gives them
+// in the form of http.Header.
+func (s *stream) keepLower(name string) []byte {
+	b := s.keep(name)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + ('a' - 'A')
+		}
+	}
+	return b
+}
+
+// ReadBody implements h1.Client.
+func (s *stream) ReadBody(p []byte) (int, error) {
+	if n, ok, err := s.ahead.take(p); ok {
+		return n, s.explain(err)
+	}
+	s.armRead()
+	n, err := s.r.Body.Read(p)
+	if n > 0 {
+		err = nil // it comes again
+	}
+	return n, s.explain(err)
+}
+
+// armRead sets the deadline of the next piece, which rolls.
+func (s *stream) armRead() {
+	timeout := s.front.Config().ReadTimeout
+	now := time.Now()
+	if left := s.readBy.Sub(now); left < timeout-timeout/8 {
+		s.readBy = now.Add(timeout)
+		_ = s.w.SetReadDeadline(s.readBy)
+	}
+}
+
+func (s *stream) explain(err error) error {
+	switch {
+	case err == nil || err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded): //nolint:errorlint // http2.Server returns it bare
+		return err
+	case s.r.Context().Err() == nil:
+		return h1.ErrBadBody // not as long as was announced
+	}
+	return h1.ErrClientGone
+}
+
+// BodyBuffered implements h1.Client.
+func (s *stream) BodyBuffered() int { return 0 }
+
+// TakeBody implements h1.Client.
+func (s *stream) TakeBody(dst []byte, _ int) []byte { return dst }
+
+// Trailers implements h1.Client.
+func (s *stream) Trailers() []request.Field {
+	var fields []request.Field
+	for name, values := range s.r.Trailer {
+		for _, v := range values {
+			fields = append(fields, request.Field{Name: []byte(name), Value: []byte(v)})
+		}
+	}
+	return fields
+}
+
+// StopBody implements h1.Client.
+func (s *stream) StopBody() { _ = s.w.SetReadDeadline(past) }
+
+// BodyLeft implements h1.Client.
+func (s *stream) BodyLeft() {}
+
+// SettleBody implements h1.Client: what is left of a body is http2.Server's to refuse.
+func (s *stream) SettleBody() {}
+
+// LeaveBody implements h1.Client.
+func (s *stream) LeaveBody() {}
+
+// Continue implements h1.Client. http2.Server says 100 when the body is read for the first time.
+func (s *stream) Continue() error { return nil }
+
+// Keeps implements h1.Client: the connection is there for others in any case.
+func (s *stream) Keeps() bool { return true }
+
+// Unkeep implements h1.Client.
+func (s *stream) Unkeep() {}
+
+// Gone implements h1.Client.
+func (s *stream) Gone(time.Time, bool) bool { return s.r.Context().Err() != nil }
+
+// Written implements h1.Client.
+func (s *stream) Written() int64 { return s.written }
+
+// Cut implements h1.Client.
+func (s *stream) Cut(bool) { s.cut = true }
+
+// Tunnel implements h1.Client.
+func (s *stream) Tunnel() (net.Conn, []byte) { panic("BUG: a tunnel over HTTP/2") }
