@@ -9,7 +9,7 @@ GO    := go
 RACE  ?= -race
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt vet lint arch unit race fuzz e2e bench bench-detection bench-economy bench-smoke deps screens js clean tidy
+.PHONY: help run build test fmt vet cross lint arch unit race fuzz e2e bench bench-detection bench-economy bench-smoke deps screens js clean tidy
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -20,7 +20,7 @@ run: build ## the gateway, a demo site and an embedded store; prints the address
 build: ## build ./antirobot
 	@$(GO) build -trimpath -ldflags "-X antirobot/cmd.stamp=$(STAMP)" -o antirobot .
 
-test: fmt vet lint arch race e2e bench-smoke ## everything: format, vet, lint, architecture, unit and race tests, end to end
+test: fmt vet cross lint arch race e2e bench-smoke ## everything: format, vet, lint, architecture, unit and race tests, end to end
 	@echo "all tests passed"
 
 fmt: $(BIN)/gofumpt ## check the formatting (gofumpt)
@@ -29,6 +29,9 @@ fmt: $(BIN)/gofumpt ## check the formatting (gofumpt)
 
 vet: ## go vet
 	@$(GO) vet ./...
+
+cross: ## go vet, which builds, for the other systems and processors (no cgo, so that no foreign compiler is needed)
+	@for s in darwin/arm64 freebsd/amd64 linux/arm64; do GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 $(GO) vet ./... || exit 1; done
 
 lint: $(BIN)/golangci-lint ## golangci-lint with the linters of .golangci.yml
 	@$(BIN)/golangci-lint run ./...

@@ -82,6 +82,9 @@ type Keys struct {
 type Log struct {
 	Level  string `mapstructure:"level"`  // debug, info, warn or error
 	Access bool   `mapstructure:"access"` // a line for every request
+	// How many lines are written under a flood.
+	DecisionLines proxy.LineLimits `mapstructure:"decision_lines"`
+	AccessLines   proxy.LineLimits `mapstructure:"access_lines"`
 }
 
 // Service is the settings of one protected site, or of a path of one.
@@ -114,7 +117,7 @@ func Default() Config {
 		Listen:    []Listener{{Address: ":8080"}},
 		Admin:     admin.DefaultConfig(),
 		DataDir:   "var",
-		Log:       Log{Level: "info", Access: true},
+		Log:       Log{Level: "info", Access: true, DecisionLines: proxy.DefaultDecisionLines(), AccessLines: proxy.DefaultAccessLines()},
 		Check:     proxy.DefaultCheckConfig(),
 		HTTP:      h1.DefaultConfig(),
 		HTTP2:     h2.DefaultConfig(),
@@ -184,7 +187,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "admin", "check.listen", "http2", "store", "counters", "message", "verdict", "processor",
+	"data_dir", "log.access", "log.decision_lines", "log.access_lines", "admin", "check.listen", "http2", "store", "counters", "message", "verdict", "processor",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
 }
 

@@ -28,6 +28,8 @@ func (c *Config) Validate() error {
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
 		bad("log.level: %q is none of debug, info, warn, error", c.Log.Level)
 	}
+	add("log.decision_lines", c.Log.DecisionLines.Validate())
+	add("log.access_lines", c.Log.AccessLines.Validate())
 	if c.Drain < 0 || c.Drain > time.Hour {
 		bad("drain_timeout: %v is not between 0 and 1h", c.Drain)
 	}

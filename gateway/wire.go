@@ -233,6 +233,7 @@ func (a *Server) openGateway() error {
 		deps.Sink = a.proc
 		deps.Crawlers = a.proc.Learns()
 	}
+	deps.DecisionLines, deps.AccessLines = a.Cfg.Log.DecisionLines, a.Cfg.Log.AccessLines
 	if a.Cfg.Log.Access {
 		access := a.Logger("access")
 		deps.Access = &access

@@ -121,29 +121,34 @@ const (
 	RefusedCrowded  // an i cookie that was made above its network's rate, and never counts
 )
 
+// refusals has the name of each reason, for logs and the API, and what it says in words.
+var refusals = [...]struct{ name, words string }{
+	RefusedNone:      {"none", "it was not refused"},
+	RefusedSeal:      {"seal", "its seal does not open"},
+	RefusedExpired:   {"expired", "it has expired"},
+	RefusedYoung:     {"young", "it is too young"},
+	RefusedDomain:    {"domain", "it was made for another domain, service or partner"},
+	RefusedRevoked:   {"revoked", "it was revoked"},
+	RefusedUnseen:    {"unseen", "it has not been known for a day yet"},
+	RefusedMalformed: {"malformed", "it can't be read"},
+	RefusedUnearned:  {"unearned", "it was not earned by a captcha and is not a day old"},
+	RefusedTooMany:   {"too many", "there are too many cookies of its kind"},
+	RefusedCrowded:   {"crowded", "its network made too many of them"},
+}
+
 func (r RefusalReason) String() string {
-	switch r {
-	case RefusedSeal:
-		return "seal"
-	case RefusedExpired:
-		return "expired"
-	case RefusedYoung:
-		return "young"
-	case RefusedDomain:
-		return "domain"
-	case RefusedRevoked:
-		return "revoked"
-	case RefusedUnseen:
-		return "unseen"
-	case RefusedMalformed:
-		return "malformed"
-	case RefusedUnearned:
-		return "unearned"
-	case RefusedTooMany:
-		return "too many"
-	case RefusedCrowded:
-		return "crowded"
-	default:
-		return "none"
+	if int(r) < len(refusals) {
+		return refusals[r].name
 	}
+	return refusals[RefusedNone].name
+}
+
+// RefusalWords returns what the reason of a refusal says, in words; a name of a later version as it is.
+func RefusalWords(name string) string {
+	for _, r := range refusals {
+		if r.name == name {
+			return r.words
+		}
+	}
+	return name
 }

@@ -53,6 +53,8 @@ type Deps struct {
 	Log      zerolog.Logger  // decisions about those who are not human
 	Access   *zerolog.Logger // a line for each request; nil: none
 	Metrics  *Metrics
+	// How many lines are written under a flood. The zero values write every line.
+	DecisionLines, AccessLines LineLimits
 }
 
 // Gateway serves exchanges. It is safe for concurrent use.
@@ -60,11 +62,17 @@ type Gateway struct {
 	deps Deps
 	snap atomic.Pointer[Snapshot]
 	pool sync.Pool
+
+	decisions, accesses *lines
 }
 
 // New returns a Gateway that serves s.
 func New(s *Snapshot, deps Deps) *Gateway {
-	g := &Gateway{deps: deps}
+	g := &Gateway{
+		deps:      deps,
+		decisions: newLines(deps.DecisionLines, deps.Metrics.leftOut("decision")),
+		accesses:  newLines(deps.AccessLines, deps.Metrics.leftOut("access")),
+	}
 	g.pool.New = func() any { return new(journey) }
 	g.snap.Store(s)
 	return g

@@ -48,6 +48,11 @@ func NewMetrics(set *metrics.Set) *Metrics {
 	return m
 }
 
+// leftOut counts the lines of a kind that a flood did not get into the log.
+func (m *Metrics) leftOut(kind string) *metrics.Counter {
+	return m.set.GetOrCreateCounter(fmt.Sprintf(`antirobot_log_lines_left_out_total{kind=%q}`, kind))
+}
+
 // service returns the counters of the service called name, which keep their values over a reload.
 func (m *Metrics) service(name string) *serviceMetrics {
 	m.mu.Lock()

@@ -3,7 +3,10 @@ package proxy
 import (
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"antirobot/captcha"
+	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
 )
@@ -68,10 +71,14 @@ func (j *journey) remember() {
 	if d.Verdict == verdict.Human && !d.Paid {
 		return
 	}
-	e := j.g.deps.Log.Info()
-	if e == nil {
+	if j.g.deps.Log.GetLevel() > zerolog.InfoLevel {
 		return
 	}
+	left, others, ok := j.g.decisions.take(j.lineKey(uint64(d.Verdict)<<8|uint64(d.Cause)), j.view.At)
+	if !ok {
+		return
+	}
+	e := leftOut(j.g.deps.Log.Info(), left, others)
 	j.scratch = d.Subject.Append(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Str("service", j.svc.Name).Stringer("verdict", d.Verdict).
 		Stringer("cause", d.Cause).Bytes("subject", j.scratch).Str("reason", j.reason())
@@ -82,6 +89,23 @@ func (j *journey) remember() {
 		e = e.Stringer("mode", d.Mode)
 	}
 	e.Msg("decision")
+}
+
+// lineKey is what lines are counted by: the client's network, and what the line is about.
+func (j *journey) lineKey(about uint64) uint64 {
+	const odd = 0x9e3779b97f4a7c15 // the golden ratio: spreads a small number over all bits
+	return identity.NetKey(identity.NetOf(j.id.Addr)) ^ about*odd
+}
+
+// leftOut says in a line how many a flood kept out before it.
+func leftOut(e *zerolog.Event, left, others uint64) *zerolog.Event {
+	if left > 0 {
+		e = e.Uint64("left_out", left)
+	}
+	if others > 0 {
+		e = e.Uint64("left_out_elsewhere", others)
+	}
+	return e
 }
 
 // rememberOwn keeps the decision about a robot's visit to a page that may show its own number. Own pages are looked at as
@@ -100,10 +124,14 @@ const maxLoggedPath = 1024
 
 // logAccess writes a line for the request. It holds no cookie, no answer, and no query: those have keys and passes.
 func (j *journey) logAccess(took time.Duration) {
-	e := j.g.deps.Access.Info()
-	if e == nil {
+	if j.g.deps.Access.GetLevel() > zerolog.InfoLevel {
 		return
 	}
+	left, others, ok := j.g.accesses.take(j.lineKey(0), j.view.At)
+	if !ok {
+		return
+	}
+	e := leftOut(j.g.deps.Access.Info(), left, others)
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Bytes("client", j.scratch).Bytes("method", j.view.Method).
 		Bytes("host", j.view.Host).Bytes("path", j.view.Path[:min(len(j.view.Path), maxLoggedPath)]).

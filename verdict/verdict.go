@@ -20,6 +20,7 @@
 package verdict
 
 import (
+	"slices"
 	"time"
 
 	"antirobot/identity"
@@ -80,6 +81,21 @@ func (c Cause) String() string {
 		return causeNames[c]
 	}
 	return "unknown"
+}
+
+// causeWords say of each cause what spoke, for people; they stand in the order of the causes.
+var causeWords = [...]string{
+	"nothing spoke against it", "the operator's own block entry", "a white list, or a verified crawler", "a block list", "a rule of the service",
+	"a ban list", "a live ban", "the judge, before the answer", "the client asked for the captcha itself", "the service's mode is off",
+	"the rules of a message route", "its network has read more than the people of the site explain",
+}
+
+// CauseWords returns what the cause of a Story says, in words; a name of a later version as it is.
+func CauseWords(name string) string {
+	if i := slices.Index(causeNames[:], name); i >= 0 {
+		return causeWords[i]
+	}
+	return name
 }
 
 // Mode is what a service does with a verdict.

@@ -1,7 +1,6 @@
 package h1
 
 import (
-	"errors"
 	"net"
 	"syscall"
 	"time"
@@ -29,14 +28,7 @@ type watch struct {
 // bind makes look once, so that looking allocates nothing.
 func (w *watch) bind() {
 	w.look = func(fd uintptr) {
-		p := [1]unix.PollFd{{Fd: int32(fd), Events: w.events}} //nolint:gosec // a descriptor is small
-		for {
-			_, w.err = unix.Poll(p[:], 0)
-			if !errors.Is(w.err, unix.EINTR) {
-				break
-			}
-		}
-		w.revents = p[0].Revents
+		w.revents, w.err = pollSocket(int(fd), w.events) //nolint:gosec // a descriptor is small
 	}
 }
 
@@ -69,11 +61,11 @@ func (w *watch) readable() bool {
 // gone reports whether the client has left. written is what has been sent to it so far; sending says that its own end
 // may be the end of a body that is still being read.
 func (w *watch) gone(now time.Time, written int64, sending bool, grace time.Duration) bool {
-	ev, ok := w.poll(unix.POLLRDHUP)
+	ev, ok := w.poll(pollEnd)
 	switch {
 	case !ok || ev&(unix.POLLERR|unix.POLLHUP) != 0:
 		return true
-	case ev&unix.POLLRDHUP == 0 || sending || w.stays:
+	case ev&pollEnd == 0 || sending || w.stays:
 		return false
 	case w.endedAt.IsZero():
 		w.endedAt, w.endedWritten = now, written

@@ -98,7 +98,7 @@ func (s *Server) Restart(t testing.TB) {
 	s.out = new(bytes.Buffer)
 	s.cmd = exec.Command(path(t), args...)
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.cmd.SysProcAttr = endWithUs()
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,212 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"antirobot/config"
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// tellStory prints a story for people to read.
+func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at time.Time) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) {
+		fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+	}
+	row("request", "%s at %s UTC, %s", s.RequestID, s.At.Format("2006-01-02 15:04:05.000"), ago(at.Sub(s.At)))
+	row("", "%s %s, service %s, mode %s", s.Method, s.Path, s.Service, s.Mode)
+	row("verdict", "%s: %s", answerWords(s), verdict.CauseWords(s.Cause))
+	row("who", "charged to %s", s.Subject)
+	if len(s.Considered) > 1 {
+		row("", "considered: %s", strings.Join(s.Considered, ", "))
+	}
+	for _, r := range s.Refused {
+		row("", "refused: %s (%s)", r.Kind, identity.RefusalWords(r.Reason))
+	}
+	if s.Excused != "" {
+		row("", "not stopped by a ban on the address, thanks to %s", s.Excused)
+	}
+	if e := s.Entry; e != nil {
+		row("list", "%s: %s%s", e.List, e.Text, parenthesis(e.Reason))
+		if e.Until != nil {
+			row("", "until %s UTC", e.Until.Format(time.DateTime))
+		}
+	} else {
+		row("list", "no entry spoke")
+	}
+	tellRules(row, "rules", s.Rules)
+	tellRules(row, "message", s.Message)
+	if s.Ban != nil {
+		tellBan(row, s, now, at)
+	} else if s.Score > 0 {
+		row("score", "%.3g", s.Score)
+	}
+	tellPass(row, s, now)
+	if s.Degraded {
+		row("store", "was failing: bans of other gateways may have been missing")
+	}
+	return t.Flush()
+}
+
+func tellBan(row func(name, format string, args ...any), s *verdict.Story, now map[string]standingNow, at time.Time) {
+	b := s.Ban
+	row("ban", "on %s by the %s, from %s to %s UTC", b.Subject, b.Source, b.Made.Format(time.DateTime), b.Until.Format(time.DateTime))
+	if b.Reason != "" {
+		row("", "%s", b.Reason)
+	}
+	if b.Service != "" {
+		row("", "of service %s alone", b.Service)
+	}
+	if b.Source != verdict.SourceAPI.String() {
+		model := ""
+		if b.Model != "" {
+			model = ", model " + b.Model
+		}
+		row("", "score %.3g over the threshold %.3g%s", b.Score, b.Threshold, model)
+	}
+	for _, name := range factorsOf(b) {
+		amount := ""
+		if a, ok := b.Amounts[name]; ok {
+			amount = fmt.Sprintf(", %+.2f to the score", a)
+		}
+		row("factor", "%s = %.6g%s", name, b.Factors[name], amount)
+	}
+	if is, ok := now[b.Subject]; ok {
+		switch lasts := slices.ContainsFunc(is.Bans, func(o verdict.StoryBan) bool { return o.Until.After(at) }); {
+		case lasts:
+			row("now", "%s is banned", b.Subject)
+		default:
+			row("now", "%s is not banned any more", b.Subject)
+		}
+	}
+}
+
+// factorsOf returns the names of a ban's factors, those that added most first.
+func factorsOf(b *verdict.StoryBan) []string {
+	names := slices.Sorted(maps.Keys(b.Factors))
+	slices.SortStableFunc(names, func(x, y string) int {
+		switch ax, ay := abs(b.Amounts[x]), abs(b.Amounts[y]); {
+		case ax > ay:
+			return -1
+		case ax < ay:
+			return 1
+		}
+		return 0
+	})
+	return names
+}
+
+func abs(f float32) float32 {
+	if f < 0 {
+		return -f
+	}
+	return f
+}
+
+func tellPass(row func(name, format string, args ...any), s *verdict.Story, now map[string]standingNow) {
+	if p := s.Pass; p != nil {
+		row("pass", "%s paid %d, then %d were left", p.ID, p.Cost, p.Left)
+		return
+	}
+	none := true
+	for _, sub := range s.Considered {
+		if !strings.HasPrefix(sub, "spravka:") {
+			continue
+		}
+		none = false
+		if a := now[sub].Allowance; a != nil {
+			row("pass", "%s did not pay; now %d of %d are left", sub, a.Left, a.Limit)
+		} else {
+			row("pass", "%s did not pay", sub)
+		}
+	}
+	if none {
+		row("pass", "none was shown")
+	}
+}
+
+// answerWords say what the client got.
+func answerWords(s *verdict.Story) string {
+	switch {
+	case s.Pass != nil && s.Verdict == verdict.Human.String():
+		return "human, because a pass paid"
+	case s.Verdict != verdict.Human.String() && s.Mode == verdict.Observe.String():
+		return s.Verdict + ", but let through (mode observe)"
+	case s.Verdict == verdict.Robot.String() && s.Mode == verdict.Enforce.String():
+		return "robot, asked for a captcha"
+	case s.Verdict == verdict.Blocked.String() && s.Mode == verdict.Enforce.String():
+		if r := spoke(s); r != nil && r.Action == verdict.RuleQuarantine.String() {
+			return "blocked with a 409, quarantine"
+		}
+		return "blocked with a 403"
+	}
+	return s.Verdict
+}
+
+// spoke returns the ruling that made the verdict; nil if it was something else.
+func spoke(s *verdict.Story) *verdict.StoryRules {
+	switch s.Cause {
+	case verdict.CauseRule.String():
+		return s.Rules
+	case verdict.CauseMessage.String():
+		return s.Message
+	}
+	return nil
+}
+
+// tellRules prints what the rules of a service, or of a message route, said.
+func tellRules(row func(name, format string, args ...any), name string, r *verdict.StoryRules) {
+	if r == nil {
+		return
+	}
+	route := ""
+	if r.Route != "" {
+		route = " on " + r.Route
+	}
+	switch {
+	case r.Error != "":
+		row(name, "no decision%s: %s", route, r.Error)
+	case r.Decision == "":
+		row(name, "no rule stopped%s; action %s", route, r.Action)
+	default:
+		row(name, "%s%s, action %s, score %.3g", r.Decision, route, r.Action, r.Score)
+	}
+	if r.Line > 0 {
+		row("", "line %d: %s", r.Line, r.Rule)
+	}
+	if len(r.Tags) > 0 {
+		row("", "marks: %s", strings.Join(r.Tags, ", "))
+	}
+	for _, f := range r.Fired {
+		row("", "fired in line %d: %s", f.Line, f.Rule)
+	}
+	if r.Solved {
+		row("", "a captcha had been solved for it")
+	}
+}
+
+func parenthesis(s string) string {
+	if s == "" {
+		return ""
+	}
+	return " (" + s + ")"
+}
+
+func ago(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "in the future of this machine"
+	case d < 2*time.Minute:
+		return config.Count(int(d.Seconds()), "second") + " ago"
+	case d < 2*time.Hour:
+		return config.Count(int(d.Minutes()), "minute") + " ago"
+	}
+	return config.Count(int(d.Hours()), "hour") + " ago"
+}

@@ -1,0 +1,81 @@
+package cmd
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+func told(t *testing.T, s *verdict.Story) string {
+	t.Helper()
+	var b strings.Builder
+	if err := tellStory(&b, s, nil, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestStoryOfEveryCause: each cause and each refusal has words of its own.
+func TestStoryOfEveryCause(t *testing.T) {
+	seen := map[string]string{}
+	is := func(name, words string) {
+		t.Helper()
+		if words == name || seen[words] != "" {
+			t.Errorf("%s is told as %q, as is %q", name, words, seen[words])
+		}
+		seen[words] = name
+	}
+	for c := range verdict.Causes {
+		name := verdict.Cause(c).String()
+		words := verdict.CauseWords(name)
+		is("cause "+name, words)
+		if words == name || !strings.Contains(told(t, &verdict.Story{Verdict: "robot", Mode: "enforce", Cause: name}), words) {
+			t.Errorf("the cause %s is not told", name)
+		}
+	}
+	for r := identity.RefusedNone + 1; r.String() != identity.RefusedNone.String(); r++ {
+		words := identity.RefusalWords(r.String())
+		is("refusal "+r.String(), words)
+		s := &verdict.Story{Verdict: "human", Cause: "none", Refused: []verdict.Refusal{{Kind: "spravka", Reason: r.String()}}}
+		if words == r.String() || !strings.Contains(told(t, s), "refused: spravka ("+words+")") {
+			t.Errorf("the refusal %s is not told", r)
+		}
+	}
+	if len(seen) < 20 {
+		t.Errorf("only %d causes and refusals", len(seen))
+	}
+	if got := verdict.CauseWords("of-tomorrow"); got != "of-tomorrow" {
+		t.Errorf("the cause of a later gateway is told as %q", got)
+	}
+}
+
+// TestStoryOfRules: what rules said is told with the line, and quarantine is no 403.
+func TestStoryOfRules(t *testing.T) {
+	f := func(s verdict.Story, want ...string) {
+		t.Helper()
+		s.Mode = verdict.Enforce.String()
+		got := told(t, &s)
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("not told: %s in\n%s", w, got)
+			}
+		}
+		if strings.Contains(got, "403") != strings.Contains(strings.Join(want, " "), "403") {
+			t.Errorf("a 403 is told wrongly in\n%s", got)
+		}
+	}
+	block, quarantine := verdict.RuleBlock.String(), verdict.RuleQuarantine.String()
+	f(verdict.Story{Verdict: "blocked", Cause: "rule", Rules: &verdict.StoryRules{
+		Action: block, Decision: "SCRAPER", Line: 3, Rule: "if many stop as SCRAPER", Tags: []string{"many"},
+		Fired: []verdict.StoryFired{{Line: 2, Rule: "networkCheck"}},
+	}}, "blocked with a 403: a rule of the service", "SCRAPER, action "+block, "line 3: if many stop as SCRAPER", "marks: many", "fired in line 2: networkCheck")
+	f(verdict.Story{Verdict: "blocked", Cause: "message", Message: &verdict.StoryRules{
+		Route: "POST /guestbook", Action: quarantine, Decision: "FLOOD", Score: 2, Solved: true,
+	}}, "blocked with a 409", "FLOOD on POST /guestbook, action "+quarantine+", score 2", "a captcha had been solved for it")
+	f(verdict.Story{Verdict: "blocked", Cause: "rule", Rules: &verdict.StoryRules{Action: quarantine, Error: "the store is away"}},
+		"blocked with a 409", "no decision: the store is away")
+	f(verdict.Story{Verdict: "robot", Cause: "budget"}, "robot, asked for a captcha: its network has read more")
+}

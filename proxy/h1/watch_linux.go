@@ -1,0 +1,22 @@
+//go:build linux && !portable
+
+package h1
+
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
+
+// pollEnd is the event of a client that has ended its side.
+const pollEnd = unix.POLLRDHUP
+
+// pollSocket says which of events a socket has, without waiting.
+func pollSocket(fd int, events int16) (int16, error) {
+	p := [1]unix.PollFd{{Fd: int32(fd), Events: events}} //nolint:gosec // a descriptor is small
+	for {
+		if _, err := unix.Poll(p[:], 0); !errors.Is(err, unix.EINTR) {
+			return p[0].Revents, err
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// LineLimits bounds the lines of one kind in the log, so that a flood fills no disk: by network (/24, /48), and in sum.
+// What is left out is counted, and the network's next line says how many.
+type LineLimits struct {
+	PerSecond        int `mapstructure:"per_second"`         // of all networks; 0: every line is written
+	NetworkPerMinute int `mapstructure:"network_per_minute"` // in the long run
+	NetworkBurst     int `mapstructure:"network_burst"`      // at once
+}
+
+// DefaultDecisionLines bounds the lines about those who are stopped; each reason of a network counts for itself.
+func DefaultDecisionLines() LineLimits {
+	return LineLimits{PerSecond: 200, NetworkPerMinute: 60, NetworkBurst: 120}
+}
+
+// DefaultAccessLines bounds the lines of requests.
+func DefaultAccessLines() LineLimits {
+	return LineLimits{PerSecond: 5000, NetworkPerMinute: 6000, NetworkBurst: 3000}
+}
+
+// maxLines is the largest of the limits.
+const maxLines = 10_000_000
+
+// Validate returns all that is wrong, each with the key it is about.
+func (l LineLimits) Validate() error {
+	var errs []error
+	for _, n := range [...]struct {
+		key   string
+		value int
+		least int
+	}{{"per_second", l.PerSecond, 0}, {"network_per_minute", l.NetworkPerMinute, 1}, {"network_burst", l.NetworkBurst, 1}} {
+		if n.value < n.least || n.value > maxLines {
+			errs = append(errs, fmt.Errorf("%s: %d is outside %d to %d", n.key, n.value, n.least, maxLines))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// lines decides which lines are written. Networks are known in a table of fixed size; the one that is nearest to rest is
+// forgotten, which allows it more, never less. It takes no lock that all requests share, and does not allocate. Safe for
+// concurrent use; nil writes all.
+type lines struct {
+	step, slack int64 // nanoseconds between two lines of a network; how far ahead of time a burst may run
+	most        uint64
+	now         atomic.Uint64 // the second, and in the lower 32 bits the lines written in it
+	forgotten   atomic.Uint64 // left out of networks that are not known any more
+	sets        [lineSets]lineSet
+	out         *metrics.Counter
+}
+
+const lineSets, lineWays = 1024, 4
+
+type lineSet struct {
+	mu   sync.Mutex
+	keys [lineWays]uint64
+	tat  [lineWays]int64 // when the network would be at rest, unix nanoseconds
+	left [lineWays]uint64
+}
+
+// newLines returns nil if every line is to be written.
+func newLines(c LineLimits, out *metrics.Counter) *lines {
+	if c.PerSecond == 0 {
+		return nil
+	}
+	step := int64(time.Minute) / int64(c.NetworkPerMinute)
+	return &lines{step: step, slack: step * int64(c.NetworkBurst-1), most: uint64(c.PerSecond), out: out}
+}
+
+// take reports whether a line is written, and how many were left out before it: of the same key, and of others that are
+// forgotten.
+func (l *lines) take(key uint64, at time.Time) (left, others uint64, ok bool) {
+	if l == nil {
+		return 0, 0, true
+	}
+	now := at.UnixNano()
+	s := &l.sets[key%lineSets]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := s.find(key)
+	if s.keys[i] != key {
+		if s.left[i] > 0 {
+			l.forgotten.Add(s.left[i])
+		}
+		s.keys[i], s.tat[i], s.left[i] = key, 0, 0
+	}
+	tat := max(s.tat[i], now)
+	if tat-now > l.slack || !l.inSum(at) {
+		s.left[i]++
+		l.out.Inc()
+		return 0, 0, false
+	}
+	s.tat[i] = tat + l.step
+	left, s.left[i] = s.left[i], 0
+	if l.forgotten.Load() > 0 {
+		others = l.forgotten.Swap(0)
+	}
+	return left, others, true
+}
+
+// find returns the place of a key, or the place that it may have.
+func (s *lineSet) find(key uint64) int {
+	rest := 0
+	for i := range s.keys {
+		if s.keys[i] == key {
+			return i
+		}
+		if s.tat[i] < s.tat[rest] {
+			rest = i
+		}
+	}
+	return rest
+}
+
+// inSum counts a line of this second, if it is not one too many.
+func (l *lines) inSum(at time.Time) bool {
+	second := uint64(at.Unix()) << 32
+	for {
+		was := l.now.Load()
+		next := was + 1
+		switch {
+		case was>>32 < second>>32:
+			next = second + 1
+		case was&(1<<32-1) >= l.most:
+			return false
+		}
+		if l.now.CompareAndSwap(was, next) {
+			return true
+		}
+	}
+}

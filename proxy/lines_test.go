@@ -1,0 +1,105 @@
+package proxy
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// TestPitfall12LinesAreBounded: a flood writes a bounded number of lines, of one network and in sum, and the next line
+// says how many it kept out.
+func TestPitfall12LinesAreBounded(t *testing.T) {
+	at := time.Unix(1_000_000, 0)
+	c := metrics.NewCounter("x")
+	l := newLines(LineLimits{PerSecond: 50, NetworkPerMinute: 60, NetworkBurst: 10}, c)
+	written := func(key uint64, n int) (ok int) {
+		for range n {
+			if _, _, yes := l.take(key, at); yes {
+				ok++
+			}
+		}
+		return ok
+	}
+	if n := written(1, 1000); n != 10 {
+		t.Errorf("%d lines of a flood from one network", n)
+	}
+	if left, _, ok := l.take(2, at); !ok || left != 0 {
+		t.Errorf("another network: %t, %d left out", ok, left)
+	}
+	if n := written(3, 1000) + written(4, 1000) + written(5, 1000) + written(6, 1000); n != 39 {
+		t.Errorf("%d lines in sum", n+11)
+	}
+	if _, _, ok := l.take(7, at); ok {
+		t.Error("more lines than in sum")
+	}
+	at = at.Add(time.Second)
+	if left, others, ok := l.take(1, at); !ok || left != 990 || others != 0 {
+		t.Errorf("the next line: %t, %d left out, %d elsewhere", ok, left, others)
+	}
+	if left, _, ok := l.take(7, at); !ok || left != 1 {
+		t.Errorf("who was above the sum: %t, %d left out", ok, left)
+	}
+	if n := c.Get(); n != 990+1+4000-39 {
+		t.Errorf("%d are counted", n)
+	}
+	// Whoever needs the place of a network takes over what it has to tell.
+	at = at.Add(time.Minute)
+	told := uint64(0)
+	for i := range uint64(lineWays + 1) {
+		_, others, ok := l.take(3+lineSets*(i+1), at)
+		if !ok {
+			t.Fatal("a line at rest is left out")
+		}
+		told += others
+	}
+	if told < 900 {
+		t.Errorf("%d of a forgotten network are told", told)
+	}
+	if l := newLines(LineLimits{}, c); l != nil {
+		t.Error("no limits are no limits")
+	}
+	if _, _, ok := (*lines)(nil).take(1, at); !ok {
+		t.Error("a line without limits is left out")
+	}
+}
+
+func TestLinesInParallel(t *testing.T) {
+	at := time.Unix(1_000_000, 0)
+	c := metrics.NewCounter("y")
+	l := newLines(LineLimits{PerSecond: 1000, NetworkPerMinute: 1, NetworkBurst: 1_000_000}, c)
+	var all sync.WaitGroup
+	for key := range uint64(8) {
+		all.Go(func() {
+			for range 1000 {
+				l.take(key, at)
+			}
+		})
+	}
+	all.Wait()
+	if n := c.Get(); n != 7000 {
+		t.Errorf("%d of 8000 are left out", n)
+	}
+	if raceEnabled {
+		return
+	}
+	if n := testing.AllocsPerRun(100, func() { l.take(3, at) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestLineLimits(t *testing.T) {
+	for _, l := range []LineLimits{DefaultDecisionLines(), DefaultAccessLines()} {
+		if err := l.Validate(); err != nil {
+			t.Error(err)
+		}
+	}
+	err := LineLimits{PerSecond: -1}.Validate()
+	for _, key := range []string{"per_second: ", "network_per_minute: ", "network_burst: "} {
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Errorf("no word about %s in %v", key, err)
+		}
+	}
+}
