@@ -115,6 +115,30 @@ type judged struct {
 	mixed  bool
 }
 
+// counted are those who are counted, in the order in which the file has them.
+type counted struct {
+	list    []*judged
+	subject map[string]*judged
+}
+
+func newCounted() *counted { return &counted{subject: map[string]*judged{}} }
+
+// add counts a row for its subject. A subject has the highest score of its rows, and is a robot if one of them is.
+func (c *counted) add(row *formula.Row, s formula.Sample) {
+	name := row.Kind + ":" + row.Subject
+	j := c.subject[name]
+	if j == nil || row.Subject == "" {
+		j = &judged{Sample: s, source: row.Source}
+		c.subject[name] = j
+		c.list = append(c.list, j)
+	}
+	j.mixed = j.mixed || j.Robot != s.Robot
+	j.Score, j.Robot = max(j.Score, s.Score), j.Robot || s.Robot
+}
+
+// rowsOnly reports whether the file names no subjects.
+func (c *counted) rowsOnly() bool { return len(c.subject) == 1 && c.subject[":"] != nil }
+
 func (f *evalFlags) evaluate(m *formula.Model) (*formulaReport, error) {
 	in := os.Stdin
 	if f.data != "-" {
@@ -127,8 +151,7 @@ func (f *evalFlags) evaluate(m *formula.Model) (*formulaReport, error) {
 	}
 	r := &formulaReport{Model: m.Version(), Kind: m.Kind(), Size: m.Size(), Data: f.data, By: "subjects", Importance: importances(m)}
 	var rows []formula.Sample
-	var list []*judged
-	subjects := map[string]*judged{}
+	who := newCounted()
 	lacks, _, err := formula.ReadRows(in, processor.FactorNames(), func(row *formula.Row) error {
 		r.Rows++
 		if row.Label == formula.Unlabelled || len(f.sources) > 0 && !slices.Contains(f.sources, row.Source) {
@@ -137,15 +160,7 @@ func (f *evalFlags) evaluate(m *formula.Model) (*formulaReport, error) {
 		}
 		s := formula.Sample{Score: m.Score(row.Factors), Robot: row.Label == formula.Robot}
 		rows = append(rows, s)
-		who := row.Kind + ":" + row.Subject
-		j := subjects[who]
-		if j == nil || row.Subject == "" {
-			j = &judged{Sample: s, source: row.Source}
-			subjects[who] = j
-			list = append(list, j)
-		}
-		j.mixed = j.mixed || j.Robot != s.Robot
-		j.Score, j.Robot = max(j.Score, s.Score), j.Robot || s.Robot
+		who.add(row, s)
 		return nil
 	})
 	if err != nil {
@@ -156,13 +171,13 @@ func (f *evalFlags) evaluate(m *formula.Model) (*formulaReport, error) {
 			r.Lacks = append(r.Lacks, name)
 		}
 	}
-	if len(subjects) == 1 && subjects[":"] != nil {
+	if who.rowsOnly() {
 		r.By = "rows"
 	} else {
 		r.ByRow = formula.Evaluate(rows)
 	}
-	samples := make([]formula.Sample, 0, len(list))
-	for _, j := range list {
+	samples := make([]formula.Sample, 0, len(who.list))
+	for _, j := range who.list {
 		samples = append(samples, j.Sample)
 		if j.mixed {
 			r.Mixed++
@@ -177,7 +192,7 @@ func (f *evalFlags) evaluate(m *formula.Model) (*formulaReport, error) {
 		r.Given = true
 		r.Suggested = r.Total.At(samples, float32(f.threshold))
 	}
-	r.Sources = bySource(list, r.Suggested.Threshold)
+	r.Sources = bySource(who.list, r.Suggested.Threshold)
 	return r, nil
 }
 

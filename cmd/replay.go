@@ -128,18 +128,25 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	bar := startProgress(cmd.ErrOrStderr(), f.quiet, log.Progress)
 	res, err := runner.Run(ctx, log)
 	bar.stop()
-	switch {
-	case errors.Is(err, context.Canceled):
-		fmt.Fprintln(cmd.ErrOrStderr(), "interrupted: what follows is about the lines until here")
-	case err != nil && res.Report.Requests == 0:
-		for _, p := range res.Log.Problems {
-			fmt.Fprintf(cmd.ErrOrStderr(), "%s:%d %s\n", p.Input, p.Line, p.What)
-		}
+	sayWhere(cmd.ErrOrStderr(), res, err)
+	if err != nil && res.Report.Requests == 0 && !errors.Is(err, context.Canceled) {
 		return err
-	case err != nil:
-		fmt.Fprintf(cmd.ErrOrStderr(), "%v: what follows is about the lines until there\n", err)
 	}
 	return errors.Join(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, time.Since(began)), err)
+}
+
+// sayWhere says how far a run came that ended early.
+func sayWhere(w io.Writer, res *replay.Result, err error) {
+	switch {
+	case errors.Is(err, context.Canceled):
+		fmt.Fprintln(w, "interrupted: what follows is about the lines until here")
+	case err != nil && res.Report.Requests == 0:
+		for _, p := range res.Log.Problems {
+			fmt.Fprintf(w, "%s:%d %s\n", p.Input, p.Line, p.What)
+		}
+	case err != nil:
+		fmt.Fprintf(w, "%v: what follows is about the lines until there\n", err)
+	}
 }
 
 // rehearse reads a configuration and builds its gateway.

@@ -73,6 +73,16 @@ formulas are those of a configuration, which check-config knows.`,
 	return cmd
 }
 
+func printOutcome(w io.Writer, o *message.Outcome) {
+	fmt.Fprintf(w, "decision: %s\n", o.Decision)
+	if len(o.Tags) > 0 {
+		fmt.Fprintf(w, "tags: %s\n", strings.Join(o.Tags, ", "))
+	}
+	if o.Score != 0 {
+		fmt.Fprintf(w, "score: %g\n", o.Score)
+	}
+}
+
 func rulesRunCommand() *cobra.Command {
 	var fields []string
 	var trace bool
@@ -114,13 +124,7 @@ counters, lists, log and model are empty.`,
 			if err != nil {
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "decision: %s\n", o.Decision)
-			if len(o.Tags) > 0 {
-				fmt.Fprintf(cmd.OutOrStdout(), "tags: %s\n", strings.Join(o.Tags, ", "))
-			}
-			if o.Score != 0 {
-				fmt.Fprintf(cmd.OutOrStdout(), "score: %g\n", o.Score)
-			}
+			printOutcome(cmd.OutOrStdout(), &o)
 			return nil
 		},
 	}

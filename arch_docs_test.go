@@ -1,0 +1,210 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "redraw the picture of the rooms in docs/architecture.md")
+
+const architecture = "docs/architecture.md"
+
+// eachGoFile calls f with the name of every file of Go in the tree.
+func eachGoFile(t *testing.T, f func(name string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata" || d.Name() == "node_modules"):
+			return filepath.SkipDir
+		case !d.IsDir() && strings.HasSuffix(name, ".go"):
+			f(filepath.ToSlash(name))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// forTests are the packages that only tests use; they are no rooms.
+func forTests(pkg string) bool {
+	return strings.HasPrefix(pkg, "e2e") || slices.Contains([]string{"store/storetest", "store/redisstore/redistest", "message/learn/corpus"}, pkg)
+}
+
+// drawing is the import table as a graph, without the arrows that follow from others.
+func drawing() string {
+	reaches := map[string]map[string]bool{}
+	var reach func(pkg string) map[string]bool
+	reach = func(pkg string) map[string]bool {
+		if reaches[pkg] == nil {
+			reaches[pkg] = map[string]bool{}
+			for _, to := range allowed[pkg] {
+				reaches[pkg][to] = true
+				for far := range reach(to) {
+					reaches[pkg][far] = true
+				}
+			}
+		}
+		return reaches[pkg]
+	}
+	title := func(pkg string) string {
+		if pkg == "." {
+			return "main"
+		}
+		return pkg
+	}
+	id := strings.NewReplacer("/", "_", ".", "main")
+	var b strings.Builder
+	b.WriteString("```mermaid\ngraph TD\n")
+	var names []string
+	for pkg := range allowed {
+		if !forTests(pkg) {
+			names = append(names, pkg)
+		}
+	}
+	slices.Sort(names)
+	for _, pkg := range names {
+		fmt.Fprintf(&b, "  %s[%s]\n", id.Replace(pkg), title(pkg))
+	}
+	for _, pkg := range names {
+		for _, to := range slices.Sorted(slices.Values(allowed[pkg])) {
+			if !slices.ContainsFunc(allowed[pkg], func(o string) bool { return o != to && reach(o)[to] }) {
+				fmt.Fprintf(&b, "  %s --> %s\n", id.Replace(pkg), id.Replace(to))
+			}
+		}
+	}
+	return b.String() + "```\n"
+}
+
+// TestArchPicture: the picture of the rooms is that of the import table.
+func TestArchPicture(t *testing.T) {
+	data, err := os.ReadFile(architecture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const begin, end = "<!-- rooms -->\n", "<!-- /rooms -->"
+	before, rest, found := strings.Cut(string(data), begin)
+	old, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the picture", architecture)
+	}
+	want := drawing()
+	if old == want {
+		return
+	}
+	if !*update {
+		t.Fatalf("the picture in %s is not that of the import table: go test . -run TestArchPicture -update", architecture)
+	}
+	if err := os.WriteFile(architecture, []byte(before+begin+want+end+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var (
+	inCode       = regexp.MustCompile("`([^`]+)`")
+	functionName = regexp.MustCompile(`^[a-z0-9/]+(\.[A-Za-z]\w*){1,2}$`)
+)
+
+// TestArchWalks: every function that the walks pass exists.
+func TestArchWalks(t *testing.T) {
+	there := map[string]bool{}
+	eachGoFile(t, func(name string) {
+		if strings.HasSuffix(name, "_test.go") {
+			return
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				there[filepath.ToSlash(filepath.Dir(name))+"."+receiver(f)+f.Name.Name] = true
+			}
+		}
+	})
+	_, walks, _ := strings.Cut(section(t, "## The four walks"), "\n")
+	if n := strings.Count(walks, "\n### "); n != 4 {
+		t.Errorf("%d walks", n)
+	}
+	n := 0
+	for _, m := range inCode.FindAllStringSubmatch(walks, -1) {
+		if !functionName.MatchString(m[1]) {
+			continue
+		}
+		if n++; !there[m[1]] {
+			t.Errorf("there is no function %s", m[1])
+		}
+	}
+	if n < 25 {
+		t.Errorf("only %d functions are named", n)
+	}
+}
+
+// receiver returns the type of a method with a dot, or nothing.
+func receiver(f *ast.FuncDecl) string {
+	if f.Recv == nil {
+		return ""
+	}
+	typ := f.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	if index, ok := typ.(*ast.IndexExpr); ok {
+		typ = index.X
+	}
+	if name, ok := typ.(*ast.Ident); ok {
+		return name.Name + "."
+	}
+	return ""
+}
+
+// section returns a section of the architecture with its heading.
+func section(t *testing.T, heading string) string {
+	t.Helper()
+	data, err := os.ReadFile(architecture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, found := strings.Cut(string(data), heading+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", architecture, heading)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	return heading + "\n" + text
+}
+
+// TestArchPlaces: the table of changes has twenty examples, and the places that it names exist.
+func TestArchPlaces(t *testing.T) {
+	rows, places := 0, 0
+	for line := range strings.Lines(section(t, "## Where does a change belong?")) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 || strings.HasPrefix(cells[1], "---") || strings.HasPrefix(cells[1], " you want") {
+			continue
+		}
+		rows++
+		for _, m := range inCode.FindAllStringSubmatch(cells[2], -1) {
+			if m[1] != strings.ToLower(m[1]) || m[1] == "why" {
+				continue // a type, or a command
+			}
+			places++
+			if _, err := os.Stat(m[1]); err != nil {
+				t.Errorf("row %d: %v", rows, err)
+			}
+		}
+	}
+	if rows != 20 || places < 20 {
+		t.Errorf("%d rows with %d places", rows, places)
+	}
+}

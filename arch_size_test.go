@@ -1,0 +1,132 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What a person can take in at once.
+const (
+	maxFile     = 400 // lines of a file
+	maxFunction = 60  // lines of a function, what is written in it as a table left out
+)
+
+// larger are the files and functions that are larger all the same, with what each may have. The list only shrinks: they
+// are to be split by concept, not by count.
+var larger = map[string]int{
+	"cbb/lists.go":                                         483,
+	"cbb/parse.go":                                         408,
+	"cbb/pattern.go":                                       447,
+	"gateway/rehearsal.go: NewRehearsal":                   63,
+	"gateway/run.go: Server.apply":                         79,
+	"identity/resolve.go":                                  447,
+	"proxy/h1/build.go: Exchange.appendRequest":            72,
+	"proxy/h1/syntax.go: knownKind":                        64,
+	"proxy/h1/tunnel.go: tunnel.copy":                      61,
+	"replay/log.go":                                        450,
+	"rules/table_request.go: requestRules":                 107,
+	"store/pebblestore/counters.go":                        473,
+	"templates/catalogue.go: catalogue.compile":            67,
+	"verdict/bantable.go":                                  465,
+	"verdict/client/claim.go: agentReader.word":            82,
+	"verdict/formula/dataset.go: ReadRows":                 67,
+	"verdict/formula/trees.go: trees.add":                  62,
+	"verdict/processor/processor.go":                       515,
+	"verdict/processor/session.go":                         416,
+	"verdict/processor/training.go":                        419,
+	"verdict/processor/training_export.go: ExportTraining": 69,
+}
+
+// TestArchSizes: files and functions, those of tests aside, are no longer than a person can take in.
+func TestArchSizes(t *testing.T) {
+	needed := map[string]bool{}
+	check := func(what string, lines, most int) {
+		t.Helper()
+		if lines <= most {
+			return
+		}
+		needed[what] = true
+		if lines > max(larger[what], most) {
+			t.Errorf("%s has %d lines, and may have %d", what, lines, max(larger[what], most))
+		}
+	}
+	eachGoFile(t, func(name string) {
+		if strings.HasSuffix(name, "_test.go") || forTests(filepath.ToSlash(filepath.Dir(name))) {
+			return
+		}
+		set := token.NewFileSet()
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := parser.ParseFile(set, name, src, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check(name, strings.Count(string(src), "\n"), maxFile)
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				check(name+": "+receiver(f)+f.Name.Name, linesOf(set, f)-tableLines(set, f), maxFunction)
+			}
+		}
+	})
+	for what := range larger {
+		if !needed[what] {
+			t.Logf("%s is no longer too large: take it off the list", what)
+		}
+	}
+}
+
+func linesOf(set *token.FileSet, n ast.Node) int {
+	return set.Position(n.End()).Line - set.Position(n.Pos()).Line + 1
+}
+
+// tableLines counts the lines of a function that are literals of more than one line, and long texts.
+func tableLines(set *token.FileSet, f *ast.FuncDecl) int {
+	lines := 0
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CompositeLit:
+			for _, e := range n.Elts { // functions in a table are code
+				code := false
+				ast.Inspect(e, func(n ast.Node) bool {
+					_, is := n.(*ast.FuncLit)
+					code = code || is
+					return !code
+				})
+				if code {
+					return true
+				}
+			}
+			lines += linesOf(set, n) - 1
+			return false
+		case *ast.BasicLit:
+			lines += linesOf(set, n) - 1
+		}
+		return true
+	})
+	return lines
+}
+
+// TestArchPackageDocs: every package says what it is for.
+func TestArchPackageDocs(t *testing.T) {
+	told := map[string]bool{}
+	eachGoFile(t, func(name string) {
+		pkg := filepath.ToSlash(filepath.Dir(name))
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.PackageClauseOnly|parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		told[pkg] = told[pkg] || file.Doc != nil && len(file.Doc.Text()) > 30
+	})
+	for pkg, ok := range told {
+		if !ok {
+			t.Errorf("package %s has no comment that says what it is for", pkg)
+		}
+	}
+}
