@@ -158,7 +158,8 @@ func (s *Server) guard(ctx *fasthttp.RequestCtx) error {
 			Message: "requests of web pages are refused: Sec-Fetch-Site is " + site,
 		}
 	}
-	if !s.knownHost(string(h.Host())) {
+	// A probe of a balancer may have no Host; a browser, which could be led here by a name, always has.
+	if host := string(h.Host()); host != "" && !s.knownHost(host) {
 		return &problem{
 			status: fasthttp.StatusForbidden, Code: "host_refused",
 			Message: "Host must be an address, localhost or a name in admin.hosts of the configuration",

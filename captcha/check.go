@@ -7,6 +7,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/spravka"
+	"antirobot/store"
 	"antirobot/templates"
 )
 
@@ -145,13 +146,17 @@ func (k *key) answerableBy(q *Request) bool {
 func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	first, err := c.store.Spend(ctx, append([]byte("captcha/key/"), r.key.nonce[:]...), c.cfg.KeyTTL)
+	spent := append([]byte("captcha/key/"), r.key.nonce[:]...)
+	first, err := c.store.Spend(ctx, spent, c.cfg.KeyTTL)
 	if err != nil {
 		if !c.survives(q, "spend the answer", err) {
 			r.state, r.wait = stateUnavailable, retryUnavailable
 			return
 		}
 		first = true // by the memory of this node alone
+		if l, ok := c.store.(store.Later); ok {
+			l.SpendLater(spent, c.cfg.KeyTTL)
+		}
 	}
 	if !first {
 		r.state = stateUsed

@@ -37,6 +37,7 @@ type Config struct {
 	Check     proxy.CheckConfig `mapstructure:"check"`
 	HTTP      h1.Config         `mapstructure:"http"`
 	HTTP2     h2.Config         `mapstructure:"http2"`
+	Delay     time.Duration     `mapstructure:"drain_delay"`   // between "not ready" and closed listeners
 	Drain     time.Duration     `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
 	Identity  identity.Config   `mapstructure:"identity"`
 	Lists     cbb.Config        `mapstructure:"lists"`

@@ -30,6 +30,9 @@ func (c *Config) Validate() error {
 	}
 	add("log.decision_lines", c.Log.DecisionLines.Validate())
 	add("log.access_lines", c.Log.AccessLines.Validate())
+	if c.Delay < 0 || c.Delay > 10*time.Minute {
+		bad("drain_delay: %v is not between 0 and 10m", c.Delay)
+	}
 	if c.Drain < 0 || c.Drain > time.Hour {
 		bad("drain_timeout: %v is not between 0 and 1h", c.Drain)
 	}

@@ -135,8 +135,9 @@ func (a *Server) listenAdmin() error {
 // drain stops taking requests and waits for those under way.
 func (a *Server) drain() {
 	a.draining.Store(true)
-	a.log.Info().Dur("at_most_ms", a.Cfg.Drain).Msg("draining")
+	a.log.Info().Dur("delay_ms", a.Cfg.Delay).Dur("at_most_ms", a.Cfg.Drain).Msg("draining")
 	a.logs.Flush()
+	time.Sleep(a.Cfg.Delay) // balancers ask /readyz, and go elsewhere
 	ctx, cancel := context.WithTimeout(context.Background(), a.Cfg.Drain)
 	defer cancel()
 	var balancers sync.WaitGroup

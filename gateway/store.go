@@ -27,6 +27,32 @@ type Backend struct {
 	metrics  func(io.Writer) // nil: it has none
 }
 
+// Skew implements store.Skewed.
+func (b *Backend) Skew() time.Duration {
+	if s, ok := b.Store.(store.Skewed); ok {
+		return s.Skew()
+	}
+	return 0
+}
+
+// SpendLater implements store.Later.
+func (b *Backend) SpendLater(key []byte, ttl time.Duration) {
+	if s, ok := b.Store.(store.Later); ok {
+		s.SpendLater(key, ttl)
+	}
+}
+
+// Healthy implements store.Store, for the counters, too: the embedded ones have an engine of their own.
+func (b *Backend) Healthy() error {
+	err := b.Store.Healthy()
+	if c, ok := b.counters.(interface{ Healthy() error }); ok && err == nil {
+		if err = c.Healthy(); err != nil {
+			err = fmt.Errorf("counters: %w", err)
+		}
+	}
+	return err
+}
+
 // OpenBackend opens the store that the configuration names. Dir is the data directory.
 func OpenBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, error) {
 	switch {

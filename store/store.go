@@ -96,3 +96,9 @@ type Skewed interface {
 	// Skew returns how far that clock is ahead of this machine's; 0 as long as both agree well enough.
 	Skew() time.Duration
 }
+
+// Later is a Store that makes up for what was decided without it.
+type Later interface {
+	// SpendLater spends a key as soon as the store takes it. It does not wait.
+	SpendLater(key []byte, ttl time.Duration)
+}

@@ -36,9 +36,13 @@ func (s *Store) watch() {
 			looked = time.Time{}
 		}
 		look := time.Since(looked) >= lookAtNodes
-		if s.probe(s.life, look) && look {
+		if !s.probe(s.life, look) {
+			continue
+		}
+		if look {
 			looked = time.Now()
 		}
+		s.settle(s.life)
 	}
 }
 
@@ -100,5 +104,8 @@ func (s *Store) WriteMetrics(w io.Writer) {
 	metrics.WriteCounterUint64(w, "antirobot_redis_errors_total", s.stats.errors.Load())
 	metrics.WriteCounterUint64(w, "antirobot_redis_replicated_total", s.stats.waited.Load())
 	metrics.WriteCounterUint64(w, "antirobot_redis_unreplicated_total", s.stats.waitShort.Load())
+	waiting, lost := s.owed.counts()
+	metrics.WriteGaugeUint64(w, "antirobot_redis_spends_owed", uint64(waiting)) //nolint:gosec // a length
+	metrics.WriteCounterUint64(w, "antirobot_redis_spends_lost_total", lost)
 	metrics.WriteCounterUint64(w, "antirobot_redis_index_cleared_total", s.stats.reaped.Load())
 }

@@ -48,6 +48,7 @@ type Store struct {
 	topology atomic.Pointer[topology]       // set when replicas is
 	drops    [2]atomic.Pointer[drops]       // by unit
 	clock    clock
+	owed     owed
 	schema   atomic.Int64 // of the servers' data, as last seen
 
 	replids map[string]bool // of the masters that were seen, so that a new one is noticed; used by look alone
