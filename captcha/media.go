@@ -35,6 +35,9 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 		return refuse(429, "limited", wait)
 	}
 	p := readParams(q)
+	if p.key == "" && q.Service.imgParam != "" {
+		p.key = queryValue(q.View.Query, q.Service.imgParam)
+	}
 	k, kd, err := c.open(q, p.key, at)
 	if err != nil {
 		return refuse(404, "refused", 0)

@@ -28,6 +28,7 @@ type ServiceConfig struct {
 	// AJAXStatus is the status of a JSON challenge: 200, 403 or 429.
 	AJAXStatus int `mapstructure:"ajax_status"`
 	// ImgURLTemplate is the img-url of inline services, with {base} and {key}; empty: {base}PREFIX/captcha/image?key={key}.
+	// Where the key is a parameter of the query, the gateway serves the path.
 	ImgURLTemplate string `mapstructure:"img_url_template"`
 	// CORSOrigins may read JSON challenges beside the service's own: https://app.example.org, https://*.example.org.
 	CORSOrigins []string `mapstructure:"cors_origins"`
@@ -150,6 +151,7 @@ type Settings struct {
 	retpathHosts []hostRule
 	ajaxStatus   int
 	imgURL       string
+	imgParam     string // the query parameter of img_url_template with the key
 	origins      []originRule
 	sameSite     string // of the pass's cookie
 	work         bool
@@ -213,14 +215,33 @@ func NewSettings(name string, cfg ServiceConfig, id *identity.CookieSettings, ow
 		}
 		s.partners = append(s.partners, partner)
 	}
-	s.paths = map[string]Endpoint{
+	s.paths = map[string]Endpoint{}
+	if cfg.AJAX == "inline" {
+		s.serveTemplate(cfg.ImgURLTemplate)
+	}
+	for path, e := range map[string]Endpoint{
 		s.prefix + "/showcaptcha":   EndpointPage,
 		s.prefix + "/checkcaptcha":  EndpointCheck,
 		s.prefix + "/xcheckcaptcha": EndpointXCheck,
 		s.prefix + "/captcha/image": EndpointImage,
 		s.prefix + "/captcha/audio": EndpointAudio,
+	} {
+		s.paths[path] = e
 	}
 	return s, nil
+}
+
+// serveTemplate makes the path of an img_url_template the gateway's own, where the key stands in its query.
+func (s *Settings) serveTemplate(template string) {
+	path, query, ok := strings.Cut(strings.TrimPrefix(template, "{base}"), "?")
+	if !ok {
+		return
+	}
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, isKey := strings.CutSuffix(pair, "={key}"); isKey {
+			s.paths[path], s.imgParam = EndpointImage, name
+		}
+	}
 }
 
 // Endpoint is one of the gateway's own addresses.

@@ -69,8 +69,11 @@ func demoSettings(upstream string, key []byte) map[string]any {
 			"name":     "demo",
 			"upstream": map[string]any{"urls": []any{upstream}},
 			"requests": map[string]any{"xml_paths": []any{"/xmlsearch"}},
-			// who has blocked themselves for a try can still take it back
-			"paths": []any{map[string]any{"prefix": "/play", "verdict": map[string]any{"mode": "off"}}},
+			// Who has blocked themselves for a try can still take it back, and what pages are made of is for whoever is asked.
+			"paths": []any{
+				map[string]any{"prefix": "/play", "verdict": map[string]any{"mode": "off"}},
+				map[string]any{"prefix": "/static", "verdict": map[string]any{"mode": "off"}},
+			},
 			"captcha": map[string]any{
 				"ajax":     "inline",
 				"work":     true,

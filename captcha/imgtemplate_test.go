@@ -1,0 +1,53 @@
+package captcha
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"antirobot/identity"
+)
+
+// TestImageTemplateIsServed: the img-url that a service words for itself gives the picture, as the gateway's own does.
+func TestImageTemplateIsServed(t *testing.T) {
+	for template, path := range map[string]string{
+		"{base}/picture?k={key}":       "/picture",
+		"{base}/a/b.png?v=1&key={key}": "/a/b.png",
+	} {
+		e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
+			s.AJAX, s.ImgURLTemplate = "inline", template
+		})
+		a := e.c.ChallengeJSON(e.request("GET", "https://example.com/api"))
+		var challenge struct {
+			Captcha struct {
+				ImgURL string `json:"img-url"`
+			}
+		}
+		if err := json.Unmarshal(a.Body, &challenge); err != nil || !strings.HasPrefix(challenge.Captcha.ImgURL, "https://example.com"+path+"?") {
+			t.Fatalf("%v: %s", err, a.Body)
+		}
+		q := e.request("GET", challenge.Captcha.ImgURL)
+		if got := e.svc.Route(q.View.Path); got != EndpointImage {
+			t.Errorf("%s is endpoint %d", q.View.Path, got)
+		}
+		if img := e.c.Image(q); img.Status != 200 || img.Get("Content-Type") != "image/png" {
+			t.Errorf("%s: status %d", template, img.Status)
+		}
+		if e.svc.Route([]byte("/captcha/image")) != EndpointImage {
+			t.Error("the gateway's own path is gone")
+		}
+	}
+	// It can't take a page of the gateway's own away, nor is it there for services that do not use it.
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
+		s.AJAX, s.ImgURLTemplate = "inline", "{base}/checkcaptcha?k={key}"
+	})
+	if got := e.svc.Route([]byte("/checkcaptcha")); got != EndpointCheck {
+		t.Errorf("/checkcaptcha is endpoint %d", got)
+	}
+	e = newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
+		s.ImgURLTemplate = "{base}/picture?k={key}"
+	})
+	if got := e.svc.Route([]byte("/picture")); got != EndpointNone {
+		t.Errorf("/picture is endpoint %d", got)
+	}
+}
