@@ -50,12 +50,13 @@ func newJudgement(s *System) *judgement {
 // Attribute is rules.Attributes.
 func (j *judgement) Attribute(name string) (rules.Value, bool) { return j.message.Attribute(name) }
 
-func (j *judgement) Good(_ context.Context, model, text string) (bool, error) {
+// Score is rules.Models.
+func (j *judgement) Score(_ context.Context, model, text string) (float64, error) {
 	m, err := j.domain.Model(model)
 	if err != nil {
-		return false, err
+		return 0, err
 	}
-	return m.Good(text), nil
+	return m.Score(text), nil
 }
 
 func (j *judgement) Train(ctx context.Context, model, text string, good bool) error {

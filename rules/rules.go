@@ -146,7 +146,8 @@ type Storages interface {
 
 // Models classifies texts.
 type Models interface {
-	Good(ctx context.Context, model, text string) (bool, error)
+	// Score returns how bad a text looks to a model, 0 to 1.
+	Score(ctx context.Context, model, text string) (float64, error)
 	Train(ctx context.Context, model, text string, good bool) error
 }
 

@@ -263,6 +263,9 @@ func (r *Run) traceDo(in *instruction, text string, pass bool) {
 			verdict += ", score " + strconv.FormatFloat(r.score, 'g', 6, 64)
 		}
 	}
+	if r.observed {
+		verdict += ", found " + strconv.FormatFloat(r.number, 'g', 4, 64)
+	}
 	r.tracef("line %d: %s: %s", in.line, text, verdict)
 }
 

@@ -200,6 +200,8 @@ func TestRules(t *testing.T) {
 		{"good", `modelClassify(attribute="no")`, "2006"},
 		{"x", `modelTrain()`, "T"},
 		{"x", `modelTrain(marker="bad", attribute="no")`, "2006"},
+		{"spam", `modelClassify(limit=0.74)`, "F"},
+		{"spam", `modelClassify(limit=0.75)`, "T"},
 		{"x", `messageLogPut()`, "T"},
 
 		{"x", `scoreOver()`, "T"},

@@ -94,17 +94,21 @@ func messageRules() []*rule {
 			build: buildUserFrequency,
 		},
 		{
-			name: "modelClassify",
+			name:   "modelClassify",
+			counts: true,
 			params: []param{
 				{"model", `"model"`, kindText, "the model"},
 				textParam(),
+				{"limit", "0.5", kindNumber, "the score, 0 to 1, above which a text is bad"},
 			},
 			needs: PartModels,
 			doc:   "TRUE if the model takes the text for good; a text of unknown words is good.",
 			build: func(a *arguments) (check, error) {
-				model := a.text("model")
-				return overText(a, func(ctx context.Context, e *Env, _ *Run, text string) (bool, error) {
-					return e.Models.Good(ctx, model, text)
+				model, limit := a.text("model"), a.number("limit")
+				return overText(a, func(ctx context.Context, e *Env, r *Run, text string) (bool, error) {
+					score, err := e.Models.Score(ctx, model, text)
+					r.observe(score)
+					return score <= limit, err
 				}), nil
 			},
 		},
@@ -113,12 +117,16 @@ func messageRules() []*rule {
 			params: []param{
 				{"model", `"model"`, kindText, "the model"},
 				textParam(),
-				{"marker", `"good"`, kindText, "good trains good, anything else bad"},
+				{"marker", `"good"`, kindText, `"good", or "bad", or "spam", which is the same`},
 			},
 			needs: PartModels,
 			doc:   "Trains the model with the text. Always TRUE.",
 			build: func(a *arguments) (check, error) {
-				model, good := a.text("model"), a.text("marker") == "good"
+				model := a.text("model")
+				good, err := TrainsGood(a.text("marker"))
+				if err != nil {
+					return nil, &SyntaxError{Pos: a.at, Text: "modelTrain: " + err.Error()}
+				}
 				return overText(a, func(ctx context.Context, e *Env, _ *Run, text string) (bool, error) {
 					return true, e.Models.Train(ctx, model, text, good)
 				}), nil
@@ -235,4 +243,15 @@ func buildUserFrequency(a *arguments) (check, error) {
 		r.buf = appendValue(r.buf[:0], v)
 		return f.pass(ctx, e, r)
 	}), nil
+}
+
+// TrainsGood reads the marker of a text that is learnt. Another word than these is refused: it would train bad unseen.
+func TrainsGood(marker string) (good bool, err error) {
+	switch marker {
+	case "good":
+		return true, nil
+	case "bad", "spam":
+		return false, nil
+	}
+	return false, Faultf(CodeType, `the marker %q is neither "good" nor "bad"`, Clip(marker, 32))
 }

@@ -51,11 +51,14 @@ func (w *world) Frequency(_ context.Context, storage string, key []byte, _ time.
 	return w.counts[k], nil
 }
 
-func (w *world) Good(_ context.Context, model, text string) (bool, error) {
+func (w *world) Score(_ context.Context, model, text string) (float64, error) {
 	if model != "model" {
-		return false, Faultf(CodeModel, "%s is not a model", model)
+		return 0, Faultf(CodeModel, "%s is not a model", model)
 	}
-	return !strings.Contains(text, "spam"), nil
+	if strings.Contains(text, "spam") {
+		return 0.75, nil
+	}
+	return 0.25, nil
 }
 
 func (w *world) Train(_ context.Context, _, text string, good bool) error {

@@ -225,5 +225,9 @@ func (c *call) train(ctx context.Context) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{}, c.server.deps.System.Train(ctx, m, text, c.text("marker") == "good")
+	good, err := rules.TrainsGood(c.text("marker"))
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{}, c.server.deps.System.Train(ctx, m, text, good)
 }

@@ -116,6 +116,8 @@ func TestAPI(t *testing.T) {
 		{"classify a number", "sf.model.classify", `{"partner":null,"model":"model","message":{"from":5},"text_attribute":"from"}`, `1005: `},
 		{"classify, unknown attribute", "sf.model.classify", `{"partner":null,"model":"model","message":{"x":5}}`, `2003: `},
 		{"train", "sf.model.train", `{"partner":null,"model":"model","message":{"text":"hello friend"},"marker":"good"}`, `{}`},
+		{"train with an unknown marker", "sf.model.train", `{"partner":null,"model":"model","message":{"text":"x"},"marker":"ham"}`, `1005: the marker "ham" is neither "good" nor "bad"`},
+		{"rules that train with an unknown marker", "sf.message.firewall.rules.set", `{"partner":null,"firewall":"messageAnalyzer","rules":"do modelTrain(marker=\"ham\")"}`, `2008: line 1, column 4: modelTrain: the marker "ham" is neither "good" nor "bad"`},
 		{"train without a marker", "sf.model.train", `{"partner":null,"model":"model","message":{"text":"x"}}`, `1001: the parameter marker is missing`},
 		{"train of no model", "sf.model.train", `{"partner":null,"model":"messageLog","message":{"text":"x"},"marker":"bad"}`, `2005: `},
 		{"train without the text", "sf.model.train", `{"partner":null,"model":"model","message":{},"marker":"bad"}`, `2006: `},
