@@ -32,7 +32,7 @@ const (
 // sealedFields are kept from the form's request; keptFields are taken from the one that answers, which the same
 // browser sends.
 func sealedFields() []string {
-	return []string{"Content-Type", "Cookie", "Origin", "Referer", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User"}
+	return []string{"Content-Type", "Content-Encoding", "Cookie", "Origin", "Referer", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User"}
 }
 
 func keptFields() []string {

@@ -33,7 +33,7 @@ func newGuestbook(t *testing.T) *guestbook {
 			b.got = append(b.got, string(body))
 			b.mark = append(b.mark, strings.Join(r.Header.Values("X-Antirobot-Mark"), "|"))
 		}
-		fmt.Fprintf(w, "posted %d bytes as %s", len(body), r.Header.Get("Content-Type"))
+		fmt.Fprintf(w, "posted %d bytes as %s%s", len(body), r.Header.Get("Content-Type"), r.Header.Get("Content-Encoding"))
 	}))
 	t.Cleanup(b.Close)
 	return b
@@ -219,6 +219,18 @@ func TestMessageCaptcha(t *testing.T) {
 		v.get(g.url+"/checkcaptcha?key="+c.Captcha.Key+"&rep="+testAnswer, ajax[:4]...).must(t, 200, `"status":"success"`)
 	}
 
+	t.Run("a compressed form is carried as it was sent", func(t *testing.T) {
+		var z bytes.Buffer
+		w := gzip.NewWriter(&z)
+		_, _ = io.WriteString(w, "words=a+casino+in+gzip")
+		_ = w.Close()
+		v := visitor(t)
+		page := v.do("POST", g.url+"/comments", z.String(), "Content-Type", form, "Content-Encoding", "gzip").must(t, 200, "<form")
+		v.do("POST", g.url+"/checkcaptcha", answered(t, page.body, testAnswer), "Content-Type", form).must(t, 200, "as "+form+"gzip")
+		if bodies, marks := book.take(); len(bodies) != 1 || bodies[0] != z.String() || marks[0] != "SPAM;solved" {
+			t.Errorf("the service got %q %q", bodies, marks)
+		}
+	})
 	t.Run("a form is carried", func(t *testing.T) {
 		v := visitor(t)
 		before := g.logged(t)
