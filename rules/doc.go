@@ -14,7 +14,7 @@ func WriteDoc(w io.Writer) error {
 		title string
 		rules []*rule
 	}{
-		{"Rules for messages", messageRules()},
+		{"Rules for messages", append(messageRules(), modelRules()...)},
 		{"Rules for scores, requests and counters", requestRules()},
 	} {
 		b.WriteString("\n## " + part.title + "\n")

@@ -3,6 +3,7 @@ package rules
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +64,7 @@ func storageParam() param {
 
 // table returns all rules in the order of the docs.
 func table() []*rule {
-	return append(messageRules(), requestRules()...)
+	return slices.Concat(messageRules(), modelRules(), requestRules())
 }
 
 func ruleNames() []string {

@@ -93,6 +93,12 @@ func messageRules() []*rule {
 			doc:   "FALSE if the same value of the attribute came more than count times in timeout seconds.",
 			build: buildUserFrequency,
 		},
+	}
+}
+
+// modelRules are the rules that ask a model or a log.
+func modelRules() []*rule {
+	return []*rule{
 		{
 			name:   "modelClassify",
 			counts: true,
