@@ -46,8 +46,8 @@ func messageCodec(path string) (rpc.Codec, bool) {
 }
 
 // messages answers a request of the message firewall. It asks for no token: partners show who they are in the request,
-// and where they don't have to, the listener is on loopback (Deps.MessagesOpen). The content type does not matter:
-// clients of these protocols send many, and requests of web pages do not get here.
+// and where they don't have to, the listener is on loopback (Deps.MessagesOpen). The content type must be that of the protocol:
+// a request that a web page, or a service on this machine, can be made to send without being asked has another one.
 func (s *Server) messages(ctx *fasthttp.RequestCtx, codec rpc.Codec) error {
 	system, err := s.messageSystem()
 	switch {
@@ -60,6 +60,11 @@ func (s *Server) messages(ctx *fasthttp.RequestCtx, codec rpc.Codec) error {
 		}
 	case !ctx.IsPost():
 		return methodRefused(ctx, "POST")
+	case !speaks(codec, string(ctx.Request.Header.ContentType())):
+		return &problem{
+			status: fasthttp.StatusUnsupportedMediaType, Code: "content_type_refused",
+			Message: "send JSON with Content-Type: application/json, and XML with text/xml",
+		}
 	}
 	work, done := context.WithTimeout(context.Background(), maxWork)
 	defer done()
@@ -68,6 +73,18 @@ func (s *Server) messages(ctx *fasthttp.RequestCtx, codec rpc.Codec) error {
 	ctx.SetContentType(kind)
 	ctx.SetBody(answer)
 	return nil
+}
+
+// speaks reports whether a content type is one that clients of the protocol send, and forms and simple requests do not.
+func speaks(codec rpc.Codec, contentType string) bool {
+	kind, _, _ := strings.Cut(contentType, ";")
+	switch strings.ToLower(strings.TrimSpace(kind)) {
+	case "application/json", "application/json-rpc", "application/jsonrequest":
+		return codec == rpc.JSON
+	case "text/xml", "application/xml":
+		return codec == rpc.XML
+	}
+	return false
 }
 
 // basicAuth returns what the caller showed with HTTP's basic authentication, if anything.

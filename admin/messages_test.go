@@ -18,19 +18,26 @@ const listCall = `{"service":null,"method":"sf.domain.list","id":1,"params":[{"p
 func TestMessagesNeedNoToken(t *testing.T) {
 	g := startGateway(t)
 	for _, path := range []string{"/api/json/", "/api/json"} {
-		status, text, head := g.do("POST", path, listCall, "-Authorization", "", "-Content-Type", "")
+		status, text, head := g.do("POST", path, listCall, "-Authorization", "")
 		if status != 200 || !strings.Contains(text, `"messageAnalyzer"`) || head.Get("Content-Type") != "application/json; charset=utf-8" {
 			t.Errorf("%s: %d %v %s", path, status, head, text)
 		}
 	}
 	xml := `<?xml version="1.0"?><methodCall><methodName>sf.info.version</methodName><params/></methodCall>`
-	if status, text, head := g.do("POST", "/api/xml/", xml, "-Authorization", ""); status != 200 ||
+	if status, text, head := g.do("POST", "/api/xml/", xml, "-Authorization", "", "Content-Type", "text/xml"); status != 200 ||
 		!strings.Contains(text, "0.1.0") || head.Get("Content-Type") != "text/xml; charset=utf-8" {
 		t.Errorf("XML: %d %v %s", status, head, text)
 	}
 	g.refused(403, "origin_refused", "", "POST", "/api/json/", listCall, "-Authorization", "", "Origin", "http://evil.example")
 	g.refused(403, "host_refused", "", "POST", "/api/xml/", xml, "-Authorization", "", "Host", "evil.example")
 	g.refused(405, "method_refused", "", "GET", "/api/json/", "", "-Authorization", "")
+	// what a form, a beacon or a service that fetches addresses can be made to send
+	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "text/xml", "text/plain; application/json", ""} {
+		g.refused(415, "content_type_refused", "", "POST", "/api/json/", listCall, "-Authorization", "", "Content-Type", kind)
+	}
+	for _, kind := range []string{"text/plain", "application/json", ""} {
+		g.refused(415, "content_type_refused", "", "POST", "/api/xml/", xml, "-Authorization", "", "Content-Type", kind)
+	}
 	g.refused(401, "unauthorized", "", "GET", "/api/messages/usage", "", "-Authorization", "")
 	g.refused(401, "unauthorized", "", "POST", "/api/json/more", listCall, "-Authorization", "")
 }

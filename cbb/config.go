@@ -106,6 +106,7 @@ type DNSConfig struct {
 	PositiveTTL          time.Duration `mapstructure:"positive_ttl"`
 	NegativeTTL          time.Duration `mapstructure:"negative_ttl"`
 	FailureTTL           time.Duration `mapstructure:"failure_ttl"`            // after the DNS failed to answer
+	Failures             int           `mapstructure:"failures"`               // so many in a row, and an address is unproven for NegativeTTL
 	Grace                time.Duration `mapstructure:"grace"`                  // how long a request may pass while its address is looked up
 	ProvisionalRequests  int           `mapstructure:"provisional_requests"`   // that pass so, of one address (IPv6: /64) in a window
 	ProvisionalWindow    time.Duration `mapstructure:"provisional_window"`     //
@@ -129,7 +130,7 @@ func DefaultConfig() Config {
 			FetchRanges: false,
 			DNS: DNSConfig{
 				Workers: 8, Queue: 1024, LookupsPerSecond: 50, LookupTimeout: 5 * time.Second,
-				PositiveTTL: 6 * time.Hour, NegativeTTL: 10 * time.Minute, FailureTTL: 15 * time.Second,
+				PositiveTTL: 6 * time.Hour, NegativeTTL: 10 * time.Minute, FailureTTL: 15 * time.Second, Failures: 3,
 				Grace: 2 * time.Second, ProvisionalRequests: 5, ProvisionalWindow: 10 * time.Minute, ProvisionalPerSecond: 20,
 				CacheBytes: 4 << 20,
 			},
@@ -346,6 +347,9 @@ func (d *DNSConfig) validate(p *problems) {
 	p.positive(at+"negative_ttl", d.NegativeTTL > 0)
 	p.positive(at+"failure_ttl", d.FailureTTL > 0)
 	p.positive(at+"provisional_window", d.ProvisionalWindow > 0)
+	if d.Failures < 1 || d.Failures > 100 {
+		p.add(at+"failures", "must be between 1 and 100")
+	}
 	if d.Grace < 0 {
 		p.add(at+"grace", "must not be negative")
 	}

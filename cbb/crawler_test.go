@@ -480,3 +480,34 @@ func TestLiars(t *testing.T) {
 		f("198.51.100.77", googleUA, false) // it can't be told
 	})
 }
+
+// TestHangingDNSIsUnproven: whoever runs the names of an address can let the question hang for ever. After some look-ups
+// without an answer its requests are judged as anybody's, and a proof that comes after all is believed.
+func TestHangingDNSIsUnproven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dns := zone()
+		dns.set(nil, time.Hour)
+		l := crawling(t, dns, func(c *Config) {
+			c.Crawlers.DNS.ProvisionalWindow = time.Second // else the passes of an address end first
+			c.Crawlers.DNS.NegativeTTL = time.Hour
+		})
+		defer closeLists(t, l)
+		failure := l.snap.Load().verifier.cfg
+		passed := 0
+		for range 20 {
+			if come(l, "66.249.66.1", googleUA) == "maybe" {
+				passed++
+			}
+			time.Sleep(failure.LookupTimeout + failure.FailureTTL + time.Second)
+		}
+		if passed != failure.Failures {
+			t.Errorf("%d of 20 requests passed for a name that was never proven, want %d", passed, failure.Failures)
+		}
+		dns.set(nil, 0)
+		come(l, "66.249.66.1", googleUA) // asks
+		time.Sleep(time.Second)
+		if got := come(l, "66.249.66.1", googleUA); got != "white" {
+			t.Errorf("proven after all: %s", got)
+		}
+	})
+}

@@ -362,13 +362,17 @@ func (c *pathCond) compile(p *PatternConfig) (errs []error) {
 	return errs
 }
 
-// globRegexp translates a glob over the whole path: * is a run without slashes, ** any run, ? one byte but a slash.
+// globRegexp translates a glob over the whole path: * is a run without slashes, ** any run, ? one byte but a slash. /**/
+// may also be one slash: no folder is as good as some.
 func globRegexp(g string) string {
 	var b strings.Builder
 	b.WriteString(`(?s)^`)
 	for i := 0; i < len(g); i++ {
 		switch {
-		case g[i] == '*' && i+1 < len(g) && g[i+1] == '*':
+		case strings.HasPrefix(g[i:], "/**/"): // no segment, or some
+			b.WriteString(`(?:/.*)?`)
+			i += len("/**") - 1
+		case strings.HasPrefix(g[i:], "**"):
 			b.WriteString(`.*`)
 			i++
 		case g[i] == '*':
@@ -377,7 +381,7 @@ func globRegexp(g string) string {
 			b.WriteString(`[^/]`)
 		default:
 			j := i
-			for j < len(g) && g[j] != '*' && g[j] != '?' {
+			for j++; j < len(g) && g[j] != '*' && g[j] != '?' && !strings.HasPrefix(g[j:], "/**/"); {
 				j++
 			}
 			b.WriteString(regexp.QuoteMeta(g[i:j]))

@@ -98,6 +98,7 @@ const (
 	keyAnswer  = 'a' // address, crawler → dnsAnswer, unix time from which it is asked again
 	keyRefuted = 'n' // address → it pretended once
 	keyPasses  = 'p' // address or its /64 → provisional passes of the window
+	keyFailed  = 'f' // address or its /64 → look-ups in a row for which the DNS had no answer
 )
 
 // cacheKey appends the key of an address.
@@ -136,6 +137,10 @@ func (v *verifier) doubt(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
 	if _, err := v.cache.Get(cacheKey(kb[:0], keyRefuted, addr, 0)); err == nil {
 		return dnsUnknown
 	}
+	if v.unproven(addr) {
+		v.stats.provisionalOut.Add(1)
+		return dnsUnknown
+	}
 	if !v.pass(network64(addr), at) {
 		v.stats.provisionalOut.Add(1)
 		return dnsUnknown
@@ -159,6 +164,26 @@ func (v *verifier) pass(addr netip.Addr, at time.Time) bool {
 		return false
 	}
 	return v.cache.Set(key, []byte{used + 1}, left) == nil
+}
+
+// unproven reports whether the DNS has so often had no answer about an address that nobody waits for it any more: whoever
+// runs the names of an address can let the question hang for ever. It is still asked, and a proof ends this.
+func (v *verifier) unproven(addr netip.Addr) bool {
+	var kb [32]byte
+	n, err := v.cache.Get(cacheKey(kb[:0], keyFailed, network64(addr), 0))
+	return err == nil && len(n) == 1 && int(n[0]) >= v.cfg.Failures
+}
+
+// countFailure counts a look-up without an answer.
+func (v *verifier) countFailure(addr netip.Addr) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var kb [32]byte
+	key, n := cacheKey(kb[:0], keyFailed, network64(addr), 0), byte(0)
+	if old, err := v.cache.Get(key); err == nil && len(old) == 1 {
+		n = old[0]
+	}
+	_ = v.cache.Set(key, []byte{min(n, 254) + 1}, seconds(v.cfg.NegativeTTL))
 }
 
 // start queues a look-up unless one is running; nil when there is no room or it is too soon for another.
@@ -230,6 +255,7 @@ func (v *verifier) remember(j checkJob, got dnsAnswer) {
 	switch got {
 	case dnsConfirmed:
 		v.stats.confirmed.Add(1)
+		v.cache.Del(cacheKey(nb[:0], keyFailed, network64(j.addr), 0))
 		binary.BigEndian.PutUint64(val[1:], uint64(now.Add(v.cfg.PositiveTTL).Unix()))
 		_ = v.cache.Set(key, val, seconds(2*v.cfg.PositiveTTL))
 	case dnsRefuted:
@@ -239,6 +265,7 @@ func (v *verifier) remember(j checkJob, got dnsAnswer) {
 		_ = v.cache.Set(cacheKey(nb[:0], keyRefuted, j.addr, 0), []byte{1}, seconds(v.cfg.NegativeTTL))
 	default:
 		v.stats.failed.Add(1)
+		v.countFailure(j.addr)
 		old, exp, err := v.cache.GetWithExpiration(key)
 		if left := int64(exp) - now.Unix(); err == nil && len(old) == 9 && dnsAnswer(old[0]) == dnsConfirmed && left > 0 {
 			binary.BigEndian.PutUint64(old[1:], uint64(now.Add(v.cfg.FailureTTL).Unix()))

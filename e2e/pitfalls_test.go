@@ -129,6 +129,8 @@ func TestPitfall06ForwardedFieldsAreOurs(t *testing.T) {
 		"X-Forwarded-Host: evil.example", "X-Forwarded-Proto: https", "X-Forwarded-Port: 1", "X-Forwarded-Prefix: /evil", "X-Request-Id: mine",
 		"X-Original-URI: /admin", "X-Original-URL: /admin", "X-Rewrite-URL: /admin", "X-Accel-Redirect: /secret", "X-Accel-Buffering: no",
 		"X-Antirobot-Verdict: human", "X-Antirobot-Anything: x", "True-Client-IP: 203.0.113.6", "X-Client-IP: 203.0.113.7", "x-forwarded-for: 203.0.113.8",
+		"Client-IP: 203.0.113.9", "CF-Connecting-IP: 203.0.113.9", "X-Cluster-Client-IP: 203.0.113.9", "X_Remote_Addr: 203.0.113.9", "Proxy: http://evil.example:80",
+		"X-HTTP-Method-Override: EVIL-evil", "X-HTTP-Method: evil", "X-Method-Override: evil",
 	}
 	r := g.wire("GET /path HTTP/1.1\r\nHost: site.example\r\nConnection: close, X-Real-IP\r\n" + strings.Join(spoofed, "\r\n") + "\r\n\r\n")
 	header, uri := r.mirrored(t)
@@ -160,6 +162,23 @@ func TestPitfall06ForwardedFieldsAreOurs(t *testing.T) {
 	t.Run("PROXY protocol where none is expected", func(t *testing.T) {
 		g.wire("PROXY TCP4 203.0.113.8 127.0.0.1 5555 80\r\nGET / HTTP/1.1\r\nHost: site.example\r\nConnection: close\r\n\r\n").must(t, 400, "")
 	})
+}
+
+// TestPitfall06ServiceMayWantItsClientsFields: which fields stay back is the service's own affair, but for those that the
+// gateway makes.
+func TestPitfall06ServiceMayWantItsClientsFields(t *testing.T) {
+	t.Parallel()
+	g := configured(t, "defaults:\n  upstream: {urls: [%q]}\n  requests: {drop_fields: [X-Secret-Sauce]}\n", mirror(t))
+	header, _ := visitor(t).get(g.url+"/", "X-HTTP-Method-Override", "PATCH", "X-Secret-Sauce", "evil", "X-Real-IP", "203.0.113.4").mirrored(t)
+	if got := header.Get("X-Http-Method-Override"); got != "PATCH" {
+		t.Errorf("X-HTTP-Method-Override: %q", got)
+	}
+	if got := header.Get("X-Secret-Sauce"); got != "" {
+		t.Errorf("X-Secret-Sauce: %q", got)
+	}
+	if got := header.Get("X-Real-Ip"); got != "127.0.0.1" {
+		t.Errorf("X-Real-IP: %q", got)
+	}
 }
 
 // TestPitfall06OnlyTheLastTrustedHopIsBelieved takes the rightmost address that no trusted proxy has.

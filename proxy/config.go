@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"antirobot/proxy/h1"
+	"antirobot/request"
 )
 
 // ServiceConfig is what the gateway itself needs to know of a service, beside what identity, captcha, verdict and
@@ -24,6 +27,9 @@ type ServiceConfig struct {
 	TellService bool `mapstructure:"tell_service"`
 	// PassOwnCookies sends the gateway's own cookies on to the service.
 	PassOwnCookies bool `mapstructure:"pass_own_cookies"`
+	// DropFields are request fields of a client that the service does not get, beside those that are always the gateway's
+	// own (X-Forwarded-*, X-Original-*, X-Accel-*, X-Antirobot-*, Forwarded, X-Real-IP, X-Request-Id, X-Rewrite-URL).
+	DropFields []string `mapstructure:"drop_fields"`
 	// AmbiguousPaths says what becomes of a request whose path can be read in ways for which different settings hold:
 	// union judges it by all of them and takes the strictest, refuse answers 400.
 	AmbiguousPaths string `mapstructure:"ambiguous_paths"`
@@ -31,7 +37,7 @@ type ServiceConfig struct {
 
 // DefaultServiceConfig returns the defaults.
 func DefaultServiceConfig() ServiceConfig {
-	return ServiceConfig{PassOwnCookies: true, AmbiguousPaths: pathsUnion}
+	return ServiceConfig{PassOwnCookies: true, AmbiguousPaths: pathsUnion, DropFields: defaultDropFields()}
 }
 
 // Validate returns every error of c, each with its path.
@@ -53,8 +59,29 @@ func (c *ServiceConfig) Validate() error {
 	if c.ResponseTimeout < 0 {
 		errs = append(errs, errors.New("response_timeout: must not be negative"))
 	}
+	errs = append(errs, validDropFields(c.DropFields)...)
 	if c.AmbiguousPaths != pathsUnion && c.AmbiguousPaths != pathsRefuse {
 		errs = append(errs, fmt.Errorf("ambiguous_paths: %q is neither union nor refuse", c.AmbiguousPaths))
 	}
 	return errors.Join(errs...)
+}
+
+const (
+	maxDropFields = 100 // drop_fields of a service
+	maxDropName   = 63  // bytes of one
+)
+
+func validDropFields(names []string) (errs []error) {
+	if len(names) > maxDropFields {
+		errs = append(errs, fmt.Errorf("drop_fields: %d names are too many, the limit is %d", len(names), maxDropFields))
+	}
+	for i, n := range names {
+		switch {
+		case !h1.ValidMethod([]byte(n)) || len(n) > maxDropName:
+			errs = append(errs, fmt.Errorf("drop_fields[%d]: %q is no name of a field", i, n))
+		case request.EqualFold(n, "Host"), request.EqualFold(n, "Content-Length"), request.EqualFold(n, "Transfer-Encoding"):
+			errs = append(errs, fmt.Errorf("drop_fields[%d]: without %s there is no request", i, n))
+		}
+	}
+	return errs
 }

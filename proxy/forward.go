@@ -15,9 +15,48 @@ import (
 var ownPrefixes = [...]string{"x-antirobot-", "x-accel-", "x-forwarded-", "x-original-"}
 
 // ownNames are further fields of that kind.
-var ownNames = [...]string{"forwarded", "x-real-ip", "x-request-id", "x-client-ip", "x-cluster-client-ip", "true-client-ip", "x-rewrite-url"}
+var ownNames = [...]string{"forwarded", "x-real-ip", "x-request-id", "x-rewrite-url"}
 
-// clientMayNotSend reports whether a request field that the client sent stays here.
+// defaultDropFields are fields that gateways, networks and frameworks of others make, and believe: whose request it is, and
+// by which method.
+func defaultDropFields() []string {
+	return []string{
+		"Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6",
+		"Fastly-Client-IP", "X-Remote-IP", "X-Remote-Addr", "X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "Proxy",
+	}
+}
+
+// fieldFilter knows which fields of a client stay here. It is immutable.
+type fieldFilter struct {
+	names   []string
+	lengths uint64 // bits of the lengths of names
+}
+
+func newFieldFilter(names []string) *fieldFilter {
+	f := &fieldFilter{names: names}
+	for _, n := range names {
+		f.lengths |= 1 << len(n)
+	}
+	return f
+}
+
+// drops reports whether a request field that the client sent stays here.
+func (f *fieldFilter) drops(name []byte) bool {
+	if clientMayNotSend(name) {
+		return true
+	}
+	if len(name) > maxDropName || f.lengths&(1<<len(name)) == 0 {
+		return false
+	}
+	for _, n := range f.names {
+		if request.EqualCGI(name, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// clientMayNotSend reports whether a request field is one of those that are always the gateway's own.
 func clientMayNotSend(name []byte) bool {
 	for _, p := range ownPrefixes {
 		if request.HasPrefixCGI(name, p) {
@@ -40,7 +79,7 @@ func serviceMayNotSend(name []byte) bool { return request.HasPrefixFold(name, "x
 func (j *journey) forward(a *captcha.Response) {
 	o := h1.ForwardOptions{
 		SetFields:    j.upstreamFields(),
-		Drop:         clientMayNotSend,
+		Drop:         j.svc.drop,
 		DropAnswer:   serviceMayNotSend,
 		DropCookies:  j.svc.ownCookies,
 		MaxBodyBytes: j.svc.Config.MaxBody,

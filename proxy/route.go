@@ -30,8 +30,9 @@ type Service struct {
 	Paths    []PathRule // settings of parts of the service, longest prefix first after NewRouter
 
 	metrics    *serviceMetrics
-	watching   *verdict.Settings // Verdict in mode observe: for the gateway's own pages, which cost nothing
-	ownCookies []string          // that the service does not get
+	watching   *verdict.Settings      // Verdict in mode observe: for the gateway's own pages, which cost nothing
+	ownCookies []string               // that the service does not get
+	drop       func(name []byte) bool // fields of a client that it does not get
 	routes     []*messageRoute
 }
 
@@ -107,6 +108,7 @@ func (s *Service) prepare(m *Metrics) {
 	if !s.Config.PassOwnCookies {
 		s.ownCookies = s.Identity.OwnCookies()
 	}
+	s.drop = newFieldFilter(s.Config.DropFields).drops
 	s.routes = newMessageRoutes(s.Messages)
 	for _, p := range s.Paths {
 		p.Service.prepare(m)
