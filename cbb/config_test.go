@@ -60,7 +60,7 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 		crawlers.own[1] crawlers.own[1].user_agent[0] crawlers.own[1].user_agent_regex
 		crawlers.own[2].user_agent crawlers.own[2].range_urls[0] crawlers.own[2].range_files[0] crawlers.own[2].ranges[0]
 		crawlers.dns.workers crawlers.dns.queue crawlers.dns.lookups_per_second crawlers.dns.lookup_timeout crawlers.dns.positive_ttl
-		crawlers.dns.negative_ttl crawlers.dns.failure_ttl crawlers.dns.provisional_window crawlers.dns.grace
+		crawlers.dns.negative_ttl crawlers.dns.failure_ttl crawlers.dns.failures crawlers.dns.provisional_window crawlers.dns.grace
 		crawlers.dns.provisional_requests crawlers.dns.provisional_per_second crawlers.dns.cache_bytes`)
 	slices.Sort(got)
 	slices.Sort(want)

@@ -3,7 +3,6 @@ package cbb
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -88,29 +87,6 @@ type snapshot struct {
 	verifier *verifier
 	builtAt  time.Time
 	took     time.Duration
-}
-
-// plan is a configuration made ready. It is immutable.
-type plan struct {
-	cfg      Config
-	lists    []planned
-	rules    *ruleset
-	crawlers []*crawler
-	verifier *verifier
-}
-
-// planned is one list: with a source, or with fixed entries.
-type planned struct {
-	base   Entry
-	source *source
-	fixed  *parsed
-}
-
-// running is a source and its goroutine.
-type running struct {
-	s      *source
-	cancel context.CancelFunc // nil: not started
-	done   chan struct{}
 }
 
 // New makes Lists from a valid configuration. It reads the last good copies and the files, so that Lookup answers at
@@ -268,138 +244,6 @@ func (l *Lists) take(p *plan, next map[string]*running) {
 			p.verifier.begin(l.ctx)
 		}
 	}
-}
-
-// prepare makes a plan and collects its sources, old ones where they fit.
-func (l *Lists) prepare(cfg Config, next map[string]*running) (*plan, error) {
-	p := &plan{cfg: cfg}
-	for _, in := range cfg.inline() {
-		lc := ListConfig{Name: listInline, Flag: in.flag.String(), Entries: in.entries, AllowWide: true}
-		if len(in.entries) > 0 {
-			p.lists = append(p.lists, l.planList(&cfg, &lc, next))
-		}
-	}
-	for i := range cfg.Lists {
-		if e := cfg.Lists[i].Enabled; e == nil || *e {
-			p.lists = append(p.lists, l.planList(&cfg, &cfg.Lists[i], next))
-		}
-	}
-	if cfg.Crawlers.Enabled {
-		for _, c := range cfg.Crawlers.chosen() {
-			p.crawlers = append(p.crawlers, l.planCrawler(&cfg, &c, next))
-		}
-	}
-	var err error
-	if p.rules, err = compileRules(cfg.Patterns, p.crawlers); err != nil {
-		return nil, err
-	}
-	if old := l.plan.Load(); old != nil && old.cfg.Crawlers.DNS == cfg.Crawlers.DNS {
-		p.verifier = old.verifier
-	} else {
-		p.verifier = newVerifier(cfg.Crawlers.DNS, l.res, l.now, l.log)
-	}
-	return p, nil
-}
-
-// chosen returns the crawlers that are in use.
-func (c *CrawlersConfig) chosen() []CrawlerConfig {
-	var out []CrawlerConfig
-	for _, b := range builtinCrawlers() {
-		for _, name := range c.Builtin {
-			if b.Name == name {
-				if !c.FetchRanges {
-					b.RangeURLs = nil
-				}
-				out = append(out, b)
-				break
-			}
-		}
-	}
-	return append(out, c.Own...)
-}
-
-func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) planned {
-	flag, _ := ParseFlag(c.Flag) // Validate has read it
-	own := c.Own || c.Entries != nil
-	p := planned{base: Entry{List: c.Name, Reason: cleanReason(c.Reason), Flag: flag, Service: c.Service, Own: own}}
-	lim := limits{
-		maxEntries: or(c.MaxEntries, cfg.MaxEntries), maxBadShare: or(c.MaxBadShare, cfg.MaxBadShare), minCount: c.MinCount,
-		allowWide: c.AllowWide || own && (cfg.AllowWide || flag == White), allowEmpty: c.AllowEmpty, named: own,
-	}
-	if c.Entries != nil {
-		p.fixed = parseFixed(c.Entries, lim)
-		return p
-	}
-	refresh := cfg.Refresh
-	if flag == White {
-		refresh = cfg.RefreshWhite
-	}
-	p.source = l.source(cfg, &source{
-		name: c.Name, url: c.URL, file: c.File, format: c.Format, refresh: or(c.Refresh, refresh), limits: lim,
-	}, next)
-	return p
-}
-
-func (l *Lists) planCrawler(cfg *Config, c *CrawlerConfig, next map[string]*running) *crawler {
-	cr, _ := newCrawler(c) // Validate has compiled it
-	lim := limits{maxEntries: cfg.MaxEntries, maxBadShare: cfg.MaxBadShare}
-	if len(c.Ranges) > 0 {
-		cr.static = parseFixed(c.Ranges, lim)
-	}
-	for _, u := range c.RangeURLs {
-		cr.sources = append(cr.sources, l.source(cfg, &source{name: c.Name, url: u, refresh: cfg.RefreshWhite, limits: lim}, next))
-	}
-	for _, f := range c.RangeFiles {
-		cr.sources = append(cr.sources, l.source(cfg, &source{name: c.Name, file: f, refresh: cfg.RefreshWhite, limits: lim}, next))
-	}
-	return cr
-}
-
-// parseFixed parses entries that Validate has found good.
-func parseFixed(entries []string, lim limits) *parsed {
-	lim.maxEntries = len(entries)
-	lim.allowWide = true
-	p := newParser(lim)
-	for i, e := range entries {
-		p.line(i+1, []byte(e))
-	}
-	d, err := p.finish(0)
-	if err != nil {
-		panic("BUG: configured entries passed Validate and do not parse: " + err.Error())
-	}
-	return d
-}
-
-func or[T comparable](v, w T) T {
-	var zero T
-	if v == zero {
-		return w
-	}
-	return v
-}
-
-// source returns the running source of this configuration, or a new one with what disk and file have now.
-func (l *Lists) source(cfg *Config, s *source, next map[string]*running) *source {
-	s.poll, s.timeout, s.bytes = cfg.FilePoll, cfg.FetchTimeout, cfg.MaxBytes
-	id := fmt.Sprintf("%q %q %q %q %v %v %v %v %+v", s.name, s.url, s.file, s.format, s.refresh, s.poll, s.timeout, s.bytes, s.limits)
-	if r := next[id]; r != nil {
-		return r.s // a crawler that names the same file twice
-	}
-	if r := l.sources[id]; r != nil {
-		next[id] = r
-		return r.s
-	}
-	s.client, s.disk, s.gate, s.now = l.client, l.disk, l.gate, l.now
-	if err := s.restore(); err != nil {
-		l.log.Warn().Err(err).Str("list", s.name).Msg("the kept copy of a list is not used")
-	}
-	if s.file != "" {
-		if _, _, err := s.update(context.Background()); err != nil {
-			l.report(s, err)
-		}
-	}
-	next[id] = &running{s: s}
-	return s
 }
 
 func (l *Lists) run(r *running) {

@@ -1,7 +1,6 @@
 package cbb
 
 import (
-	"bytes"
 	"crypto/subtle"
 	"errors"
 	"fmt"
@@ -36,166 +35,12 @@ type fieldCond struct {
 	absent bool // the field must not be there
 }
 
-// pathCond is a test of a path. At most one part is set.
-type pathCond struct {
-	exact  []byte
-	prefix []byte
-	re     *regexp.Regexp
-	bloom  bloom // of what each match contains
-}
-
-func (c *pathCond) any() bool { return c.exact == nil && c.prefix == nil && c.re == nil }
-
-func (c *pathCond) match(p *pathForm) bool {
-	switch {
-	case c.exact != nil:
-		return bytes.Equal(p.path, c.exact)
-	case c.prefix != nil:
-		return bytes.HasPrefix(p.path, c.prefix)
-	default:
-		return p.may(&c.bloom) && c.re.Match(p.path)
-	}
-}
-
-// bloom is the set of the pairs of neighbouring bytes in a string, without case, folded into 256 bits. A string can
-// contain another only if its bloom does.
-type bloom [4]uint64
-
-func (b *bloom) add(s []byte) {
-	for i := 1; i < len(s); i++ {
-		h := request.Lower(s[i-1])*31 + request.Lower(s[i])
-		b[h>>6] |= 1 << (h & 63)
-	}
-}
-
-func (b *bloom) covers(o *bloom) bool {
-	return o[0]&^b[0] == 0 && o[1]&^b[1] == 0 && o[2]&^b[2] == 0 && o[3]&^b[3] == 0
-}
-
-// pathForm is a path in one form, with its bloom once that is asked for.
-type pathForm struct {
-	path    []byte
-	bloom   bloom
-	bloomed bool
-}
-
-func (p *pathForm) may(need *bloom) bool {
-	if !p.bloomed {
-		p.bloom = bloom{}
-		p.bloom.add(p.path)
-		p.bloomed = true
-	}
-	return p.bloom.covers(need)
-}
-
 // ruleset is the compiled patterns, and the user agents of the crawlers. It is immutable but for its memory of values.
 type ruleset struct {
 	patterns     []pattern
 	fields       []*fieldMatcher
 	agent        int // index of the user agent among the fields, -1
 	firstCrawler int // the agent's conditions from here on are the crawlers', in order
-}
-
-// probe is what is known of one request while patterns are tried.
-type probe struct {
-	v      *request.View
-	rs     *ruleset
-	loaded uint32 // fields that were looked up
-	multi  uint32 // fields that occur more than once
-	bits   [maxFields]*bitset
-	raw    pathForm
-	normal pathForm
-	same   bool // the two forms are equal
-	shaped bool // the paths are there
-	cut    bool // the path is longer than what is matched
-	buf    [512]byte
-}
-
-// begin readies a probe, which may have served before, for a request; end forgets the request's bytes.
-func (p *probe) begin(v *request.View, rs *ruleset) {
-	p.v, p.rs = v, rs
-	p.loaded, p.multi = 0, 0
-	clear(p.bits[:len(rs.fields)])
-	p.raw.bloomed, p.normal.bloomed = false, false
-	p.same, p.shaped, p.cut = false, false, false
-}
-
-func (p *probe) end() {
-	p.v = nil
-	p.raw.path, p.normal.path = nil, nil
-}
-
-// load finds what the first field of a name satisfies; nil when there is none.
-func (p *probe) load(i int) *bitset {
-	bit := uint32(1) << i
-	p.loaded |= bit
-	f := p.rs.fields[i]
-	n := 0
-	for j := range p.v.Fields {
-		if h := &p.v.Fields[j]; request.EqualFold(h.Name, f.name) {
-			if n++; n == 1 {
-				p.bits[i] = f.match(h.Value)
-			} else {
-				p.multi |= bit
-				break
-			}
-		}
-	}
-	return p.bits[i]
-}
-
-// holds tests a condition on a field. Of several fields of one name one is enough to block or ban, but for white all
-// must satisfy it: whoever adds one neither escapes nor gets in.
-func (p *probe) holds(c *fieldCond, white bool) bool {
-	b := p.bits[c.field]
-	if p.loaded&(1<<c.field) == 0 {
-		b = p.load(c.field)
-	}
-	if c.absent {
-		return b == nil
-	}
-	if b == nil {
-		return false
-	}
-	if p.multi&(1<<c.field) == 0 {
-		return b.has(c.cond)
-	}
-	f := p.rs.fields[c.field]
-	for j := range p.v.Fields {
-		if h := &p.v.Fields[j]; request.EqualFold(h.Name, f.name) {
-			if f.match(h.Value).has(c.cond) != white {
-				return !white
-			}
-		}
-	}
-	return white
-}
-
-// shape makes the two forms of the path.
-func (p *probe) shape() {
-	p.shaped = true
-	path := p.v.Path
-	if len(path) > maxValue {
-		path, p.cut = path[:maxValue], true
-	}
-	p.raw.path = path
-	if request.IsNormal(path) {
-		p.same = true
-		return
-	}
-	p.normal.path = request.NormalPath(p.buf[:0], path)
-	p.same = bytes.Equal(p.normal.path, path)
-}
-
-func (p *probe) pathHolds(c *pathCond, white bool) bool {
-	if !p.shaped {
-		p.shape()
-	}
-	raw := c.match(&p.raw)
-	if !white {
-		return raw || !p.same && c.match(&p.normal)
-	}
-	return raw && !p.cut && (p.same || c.match(&p.normal))
 }
 
 // lookup fills m with the patterns that match.
@@ -360,36 +205,6 @@ func (c *pathCond) compile(p *PatternConfig) (errs []error) {
 		errs = append(errs, errors.New("path: only one of path, path_prefix, path_glob and path_regex"))
 	}
 	return errs
-}
-
-// globRegexp translates a glob over the whole path: * is a run without slashes, ** any run, ? one byte but a slash. /**/
-// may also be one slash: no folder is as good as some.
-func globRegexp(g string) string {
-	var b strings.Builder
-	b.WriteString(`(?s)^`)
-	for i := 0; i < len(g); i++ {
-		switch {
-		case strings.HasPrefix(g[i:], "/**/"): // no segment, or some
-			b.WriteString(`(?:/.*)?`)
-			i += len("/**") - 1
-		case strings.HasPrefix(g[i:], "**"):
-			b.WriteString(`.*`)
-			i++
-		case g[i] == '*':
-			b.WriteString(`[^/]*`)
-		case g[i] == '?':
-			b.WriteString(`[^/]`)
-		default:
-			j := i
-			for j++; j < len(g) && g[j] != '*' && g[j] != '?' && !strings.HasPrefix(g[j:], "/**/"); {
-				j++
-			}
-			b.WriteString(regexp.QuoteMeta(g[i:j]))
-			i = j - 1
-		}
-	}
-	b.WriteString(`$`)
-	return b.String()
 }
 
 func compileRegexp(expr string) (filteredRegexp, error) {

@@ -2,8 +2,8 @@ package request
 
 import "bytes"
 
-// maxReadings bounds the ways in which one path is read.
-const maxReadings = 7
+// MaxReadings bounds the ways in which one path is read.
+const MaxReadings = 7
 
 // Paths is the ways in which services may read one path. What is decided by a path is decided for all of them: a
 // service is free to read any. The first is the path as it came, the last its normal form; where these are all the same
@@ -16,7 +16,7 @@ const maxReadings = 7
 // The zero value is ready for Read, and may be used again. The slices are valid until the next Read, the first as long
 // as the View.
 type Paths struct {
-	list [maxReadings][]byte
+	list [MaxReadings][]byte
 	n    int
 	nul  bool
 	buf  []byte
@@ -32,10 +32,7 @@ func (p *Paths) Read(raw []byte) {
 	if IsNormal(raw) {
 		return
 	}
-	if cap(p.buf) > keptPaths {
-		p.buf = nil
-	}
-	if need := (maxReadings + 2) * (len(raw) + 1); cap(p.buf) < need {
+	if need := (MaxReadings + 2) * (len(raw) + 1); cap(p.buf) < need {
 		p.buf = make([]byte, 0, need)
 	}
 	b := decodeAll(p.buf[:0], raw)
@@ -113,7 +110,13 @@ func (p *Paths) Normal() []byte { return p.list[p.n-1] }
 func (p *Paths) HasNUL() bool { return p.nul }
 
 // Forget lets go of the View's bytes.
-func (p *Paths) Forget() { clear(p.list[:p.n]); p.n = 0 }
+func (p *Paths) Forget() {
+	clear(p.list[:p.n])
+	p.n = 0
+	if cap(p.buf) > keptPaths {
+		p.buf = nil
+	}
+}
 
 // isPlain reports whether nothing but its escapes could make a decoded path mean something else.
 func isPlain(decoded []byte) bool {

@@ -1,0 +1,169 @@
+package identity
+
+import (
+	"encoding/binary"
+	"time"
+
+	"antirobot/request"
+	"antirobot/spravka"
+)
+
+func (r *Resolver) login(id *Identity, j *jar, v *request.View, s *CookieSettings, at int64) {
+	for t := triesOf(KindL); t.next(j, id, v, s); {
+		cookie := t.value
+		var buf [sessionSize + maxLoginText]byte
+		ses, why := r.openLogin(id, s.login, cookie, buf[:])
+		if why == RefusedNone {
+			why = s.login.check(&ses, at)
+		}
+		if why != RefusedNone {
+			id.refuse(KindL, why)
+			continue
+		}
+		id.add(Subject{Kind: KindL, ID: ses.id}, id.keep("", ses.text))
+		return
+	}
+}
+
+func (r *Resolver) openLogin(id *Identity, l *login, cookie, buf []byte) (session, RefusalReason) {
+	if len(cookie) > maxLogin {
+		return session{}, RefusedMalformed
+	}
+	if ses, ok := unpackSession(r.cached(id, KindL, l.print, cookie, buf)); ok {
+		return ses, RefusedNone
+	}
+	ses, why := l.open(cookie)
+	if why == RefusedNone {
+		r.remember(id, ses.append(nil))
+	}
+	return ses, why
+}
+
+// keep copies a text to memory that lasts until the next Resolve.
+func (id *Identity) keep(name string, text []byte) []byte {
+	n := len(id.text)
+	id.text = append(id.text, name...)
+	id.text = append(id.text, text...)
+	return id.text[n:len(id.text):len(id.text)]
+}
+
+func (r *Resolver) fuid(id *Identity, j *jar, v *request.View, s *CookieSettings, at int64) {
+	for t := triesOf(KindFuid); t.next(j, id, v, s); {
+		value := t.value
+		born, ok := fuidBirth(value)
+		if !ok || !spravka.ValidCookieValue(value) {
+			id.refuse(KindFuid, RefusedMalformed)
+			continue
+		}
+		if !aged(born, at, int64(day/time.Second)) {
+			id.refuse(KindFuid, RefusedYoung)
+			continue
+		}
+		sub := textSubject(KindFuid, value)
+		if !s.fuidTrusted {
+			first, known := r.fuids.see(sub.ID, NetKey(id.Net), at)
+			if !known || !aged(first, at, int64(day/time.Second)) {
+				id.refuse(KindFuid, RefusedUnseen)
+				continue
+			}
+		}
+		id.add(sub, value)
+		return
+	}
+}
+
+// browser looks at the i cookies, and reports whether the client lacks one that is good for long.
+func (r *Resolver) browser(id *Identity, j *jar, v *request.View, s *CookieSettings, scope uint64, at int64) (want bool) {
+	if j.n[KindI] == 0 {
+		return true
+	}
+	ring := r.keys.Ring()
+	for t := triesOf(KindI); t.next(j, id, v, s); {
+		token := t.value
+		c, why := r.openI(id, ring, token, at)
+		if why == RefusedNone && c.scope != scope {
+			why = RefusedDomain
+		}
+		if why != RefusedNone {
+			id.refuse(KindI, why)
+			continue
+		}
+		id.i, id.IBirth = c, c.born
+		switch {
+		case c.crowded:
+			id.refuse(KindI, RefusedCrowded)
+			return false // it lives for a day; then there is another chance
+		case !aged(c.born, at, s.iMinAge):
+			id.refuse(KindI, RefusedYoung)
+		default:
+			id.add(Subject{Kind: KindI, ID: c.id}, nil)
+		}
+		return !ring.SealedByNewest(token) || c.expires-at < int64(iLifetime/time.Second)/2
+	}
+	return true
+}
+
+func (r *Resolver) openI(id *Identity, ring *spravka.Ring, token []byte, at int64) (iCookie, RefusalReason) {
+	if len(token) > maxToken {
+		return iCookie{}, RefusedMalformed
+	}
+	var buf [iSize + 8]byte
+	if b := r.cached(id, KindI, ring.Fingerprint(), token, buf[:]); len(b) == len(buf) {
+		if c, ok := parseICookie(b[:iSize]); ok {
+			c.expires = int64(binary.BigEndian.Uint64(b[iSize:]))
+			if at >= c.expires {
+				return iCookie{}, RefusedExpired
+			}
+			return c, RefusedNone
+		}
+	}
+	payload, expires, err := ring.OpenUntil(nil, spravka.PurposeICookie, nil, token, time.Unix(at, 0))
+	if err != nil {
+		return iCookie{}, whyRefused(err)
+	}
+	c, ok := parseICookie(payload)
+	if !ok {
+		return iCookie{}, RefusedMalformed
+	}
+	c.expires = expires.Unix()
+	r.remember(id, binary.BigEndian.AppendUint64(payload, uint64(c.expires)))
+	return c, RefusedNone
+}
+
+func (r *Resolver) service(id *Identity, j *jar, v *request.View, s *CookieSettings, at int64) {
+	for t := triesOf(KindService); t.next(j, id, v, s); {
+		cookie := t.value
+		born, n, sub, why := r.openService(id, s, cookie)
+		if why == RefusedNone && !aged(born, at, s.serviceMinAge) {
+			why = RefusedYoung
+		}
+		if why != RefusedNone {
+			id.refuse(KindService, why)
+			continue
+		}
+		id.add(sub, id.keep(s.serviceText, cookie[:n]))
+		return
+	}
+}
+
+// openService returns when the cookie was made, how long its value is, and whom it stands for.
+func (r *Resolver) openService(id *Identity, s *CookieSettings, cookie []byte) (born int64, n int, sub Subject, why RefusalReason) {
+	if len(cookie) > maxLogin {
+		return 0, 0, Subject{}, RefusedMalformed
+	}
+	sub.Kind = KindService
+	var buf [8 + 8 + 16]byte
+	if b := r.cached(id, KindService, s.servicePrint, cookie, buf[:]); len(b) == len(buf) {
+		copy(sub.ID[:], b[16:])
+		return int64(binary.BigEndian.Uint64(b)), int(binary.BigEndian.Uint64(b[8:])), sub, RefusedNone
+	}
+	value, at, err := spravka.VerifyService(s.names[KindService], cookie, s.serviceKeys...)
+	if err != nil {
+		return 0, 0, Subject{}, whyRefused(err)
+	}
+	sub = textSubject(KindService, append([]byte(s.serviceText), value...))
+	b := binary.BigEndian.AppendUint64(buf[:0], uint64(at.Unix()))
+	b = binary.BigEndian.AppendUint64(b, uint64(len(value)))
+	r.remember(id, append(b, sub.ID[:]...))
+	return at.Unix(), len(value), sub, RefusedNone
+}
