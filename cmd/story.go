@@ -45,6 +45,12 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	tellRules(row, "message", s.Message)
 	if s.Ban != nil {
 		tellBan(row, s, now, at)
+	} else if q := s.Question; q != nil {
+		whom := "the established are spared"
+		if q.Established {
+			whom = "the established too"
+		}
+		row("asked", "%s until %s UTC: %d documents within %s, %d are in order; %s", q.Network, q.Until.Format("2006-01-02 15:04:05"), q.Read, q.Window, q.Most, whom)
 	} else if s.Score > 0 {
 		row("score", "%.3g", s.Score)
 	}

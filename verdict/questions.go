@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"hash/maphash"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -194,3 +195,24 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 
 // Paths is what is known of the paths of all services.
 func (c *Cacher) Paths() *Paths { return &c.paths }
+
+// StoryAsked is a Question as JSON shows it.
+type StoryAsked struct {
+	Network     string    `json:"network"`
+	Until       time.Time `json:"until"`
+	Read        uint32    `json:"read"` // documents within the window, weighed
+	Most        uint32    `json:"most"`
+	Window      string    `json:"window"`
+	Established bool      `json:"established"` // established visitors are asked, too
+}
+
+// Story returns the question as JSON shows it.
+func (q *Question) Story() *StoryAsked {
+	addr, bits := netip.AddrFrom16(q.Prefix.ID), int(q.Prefix.Bits)
+	if addr.Is4In6() && bits >= 96 {
+		addr, bits = addr.Unmap(), bits-96
+	}
+	return &StoryAsked{
+		Network: netip.PrefixFrom(addr, bits).String(), Until: q.Until.UTC(), Read: q.Read, Most: q.Most, Window: q.Window, Established: q.All,
+	}
+}

@@ -60,6 +60,7 @@ type record struct {
 type stoppedRecord struct {
 	record
 	ban   Ban
+	asked Question
 	score float32
 	own   bool
 	paid  bool
@@ -102,7 +103,7 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 		sh.nextStopped = 0
 	}
 	p.fill(rid, d, v, id, s)
-	p.ban, p.score, p.own = d.Ban, d.Score, d.Own
+	p.ban, p.asked, p.score, p.own = d.Ban, d.Question, d.Score, d.Own
 	p.paid, p.cost, p.left, p.pass = d.Paid, int32(d.Cost), d.Left, d.PassID
 	p.rules.copyFrom(d.Rules)
 	p.message.copyFrom(d.Message)
@@ -136,6 +137,7 @@ type Story struct {
 	Rule       string      `json:"rule,omitempty"`     // the line of the rules that spoke
 	Score      float32     `json:"score,omitempty"`    // of the judge
 	Ban        *StoryBan   `json:"ban,omitempty"`      // the ban that spoke
+	Question   *StoryAsked `json:"question,omitempty"` // what was read in the network that is asked
 	Pass       *StoryPass  `json:"pass,omitempty"`     // the pass that paid
 	Rules      *StoryRules `json:"rules,omitempty"`    // what the service's rules said
 	Message    *StoryRules `json:"message,omitempty"`  // what the rules of a message route said
@@ -311,6 +313,9 @@ func (p *stoppedRecord) story() Story {
 	}
 	if p.cause == CauseBan {
 		s.Ban = p.ban.Story()
+	}
+	if p.cause == CauseBudget {
+		s.Question = p.asked.Story()
 	}
 	if p.paid {
 		pass := identity.Subject{Kind: identity.KindSpravka, ID: p.pass}

@@ -47,13 +47,18 @@ func (*bench) Recall(context.Context, identity.Subject, string) (int, error) {
 
 func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
 	t.Helper()
+	b := &bench{}
+	return newProcessorFor(t, b, edit), b
+}
+
+func newProcessorFor(t testing.TB, keeper BanKeeper, edit func(*Config)) *Processor {
+	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Patience = 0
 	if edit != nil {
 		edit(&cfg)
 	}
-	b := &bench{}
-	p, err := New(cfg, Deps{Keeper: b, Log: zerolog.Nop(), Metrics: metrics.NewSet()})
+	p, err := New(cfg, Deps{Keeper: keeper, Log: zerolog.Nop(), Metrics: metrics.NewSet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +68,7 @@ func newProcessor(t testing.TB, edit func(*Config)) (*Processor, *bench) {
 		t.Fatal(err)
 	}
 	know(t, p, []*verdict.Settings{s})
-	return p, b
+	return p
 }
 
 func event(at time.Time, n int, subs ...identity.Subject) *verdict.Event {

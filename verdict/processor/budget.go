@@ -162,14 +162,18 @@ func (b *budget) charge(ch *charge) {
 		return
 	}
 	base, weight := ch.base, ch.weight
-	if ch.again {
-		base /= ch.repeat
-	}
-	if ch.alone {
+	switch {
+	case ch.again && ch.is == verdict.CountCall: // a page that asks for news
+		base /= ch.repeat * ch.repeat
+	case ch.again:
+		base, weight = base/ch.repeat, ch.bare
+	case ch.alone:
 		weight = ch.bare
-	} else if b.debt += base; b.debt > bareGrace {
-		b.debt -= base
-		weight = ch.bare
+	default:
+		if b.debt += base; b.debt > bareGrace {
+			b.debt -= base
+			weight = ch.bare
+		}
 	}
 	b.add(base*weight, ch.known)
 }

@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestBudgetOfDocuments harvests a site at the default settings, from addresses that a balancer tells: pages that are asked
+// for as images, as styles and by scripts from one address, and a /48 with another address for each page. What is over the
+// budget is a question that says so.
+func TestBudgetOfDocuments(t *testing.T) {
+	balanced, file := freePort(t), filepath.Join(t.TempDir(), "antirobot.yaml")
+	text := fmt.Sprintf("listen: [{address: %q, proxy_protocol: true}]\nidentity: {trusted_proxies: [127.0.0.1]}\ndefaults: {upstream: {urls: [%q]}}\n",
+		balanced, site(t).URL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := startWith(t, "serve", "--config", file)
+	const chrome = "User-Agent: Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36\r\n" +
+		"Accept-Encoding: gzip, deflate, br\r\nAccept-Language: en-GB,en;q=0.9\r\n"
+	ask := func(addr, path, fields string) string {
+		t.Helper()
+		c, err := net.Dial("tcp", balanced)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		family, here := "TCP4", "127.0.0.1"
+		if strings.Contains(addr, ":") {
+			family, here = "TCP6", "::1"
+		}
+		fmt.Fprintf(c, "PROXY %s %s %s 5555 80\r\nGET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%s%s\r\n", family, addr, here, path, chrome, fields)
+		b, _ := io.ReadAll(c)
+		return string(b)
+	}
+	const pages = 500
+	for name, make := range map[string]struct {
+		addr   func(n int) string
+		path   string
+		fields string
+		most   int // of an hour
+	}{
+		"image": {func(int) string { return "203.0.113.9" }, "/product/%d", "Accept: image/webp,*/*;q=0.8\r\nSec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: image\r\n", 200},
+		"style": {func(int) string { return "203.0.114.9" }, "/product/%d/a.css", "Accept: text/css,*/*;q=0.1\r\nSec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: no-cors\r\nSec-Fetch-Dest: style\r\n", 200},
+		"net48": {
+			func(n int) string { return fmt.Sprintf("2001:db8:7:%x::1", n) }, "/product/%d",
+			"Accept: text/html,*/*;q=0.8\r\nSec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n", 8 * 200,
+		},
+	} {
+		n := pages
+		if make.most > pages {
+			n = make.most + 200
+		}
+		got := 0
+		for i := range n {
+			if strings.Contains(ask(make.addr(i), fmt.Sprintf(make.path, i), make.fields), "site got GET") {
+				got++
+			}
+		}
+		t.Logf("%s: %d of %d", name, got, n)
+		if got < 2 || got > make.most {
+			t.Errorf("%s: the site has answered %d of %d requests, at most %d are in order", name, got, n, make.most)
+		}
+	}
+	if g.metric("antirobot_questions") < 1 {
+		t.Error("nobody was asked for what was read")
+	}
+}

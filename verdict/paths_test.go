@@ -1,0 +1,122 @@
+package verdict
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"antirobot/identity"
+)
+
+// counted is an event of a path as the slow half gets it.
+func counted(p *Paths, path, addr string, set func(e *Event)) Count {
+	e := &Event{Method: 'G', N: 1, Path: KeyOf(0, []byte(path)).exact, PathShape: KeyOf(0, []byte(path)).shape ^ 1}
+	e.Subjects[0] = identity.AddrSubject(netip.MustParseAddr(addr))
+	e.Page = true
+	set(e)
+	return p.Learn(e, 0)
+}
+
+func answered(status int, contentType string, static bool) func(*Event) {
+	return func(e *Event) {
+		e.Static, e.Page = static, !static
+		e.Answered(status, []byte(contentType), 1000, 0)
+	}
+}
+
+// TestDocumentsAreWhatIsDelivered: what a request calls itself does not make a part of it, the answer does.
+func TestDocumentsAreWhatIsDelivered(t *testing.T) {
+	var p Paths
+	for _, typ := range []string{
+		"text/html", "application/vnd.api+json", "application/ld+json", "text/plain", "text/csv", "application/pdf", "", "multipart/byteranges; boundary=x",
+		"application/octet-stream", "application/json",
+	} {
+		if got := counted(&p, "/product/1", "192.0.2.1", answered(200, typ, true)); got != CountDocument {
+			t.Errorf("an image that is %q counts as %v", typ, got)
+		}
+	}
+	for _, typ := range []string{"image/webp", "text/css", "font/woff2", "text/javascript", "audio/mpeg", "video/mp4"} {
+		if got := counted(&p, "/a", "192.0.2.1", answered(200, typ, true)); got != CountPart {
+			t.Errorf("%s counts as %v", typ, got)
+		}
+	}
+	for _, status := range []int{204, 302, 304, 403, 404, 503} {
+		if got := counted(&p, "/b", "192.0.2.1", answered(status, "", false)); got != CountNothing {
+			t.Errorf("a %d counts as %v", status, got)
+		}
+	}
+	script := func(typ string) func(*Event) {
+		return func(e *Event) { e.Page = false; e.Answered(200, []byte(typ), 100, 0) }
+	}
+	if got := counted(&p, "/api", "192.0.2.1", script("application/json")); got != CountCall {
+		t.Errorf("a script's data counts as %v", got)
+	}
+	if got := counted(&p, "/product/2", "192.0.2.1", script("text/html")); got != CountDocument {
+		t.Errorf("a page that a script has asked for counts as %v", got)
+	}
+}
+
+// TestClaimsNeedNetworks: where a balancer gives the answers, a part is what visitors of several networks take for one.
+func TestClaimsNeedNetworks(t *testing.T) {
+	var p Paths
+	claim := func(static bool) func(*Event) {
+		return func(e *Event) { e.Advised, e.Static, e.Page = true, static, !static }
+	}
+	for i := range 1000 { // one network, as many addresses as it likes
+		if got := counted(&p, fmt.Sprintf("/product/%d/a.css", i), fmt.Sprintf("2001:db8:0:%x::1", i), claim(true)); got != CountDocument {
+			t.Fatalf("the %dth invented style counts as %v", i, got)
+		}
+	}
+	var last Count
+	for i := range 12 {
+		last = counted(&p, "/static/site.css", fmt.Sprintf("198.51.%d.7", i), claim(true))
+	}
+	if last != CountPart {
+		t.Errorf("the style of everybody counts as %v", last)
+	}
+	for i := range 12 {
+		counted(&p, fmt.Sprintf("/article/%d", i), fmt.Sprintf("198.51.%d.7", i), claim(false))
+	}
+	for i := range 12 {
+		if got := counted(&p, fmt.Sprintf("/article/%d", 100+i), fmt.Sprintf("203.0.%d.7", i), claim(true)); got != CountDocument {
+			t.Errorf("a page of people that calls itself an image counts as %v", got)
+		}
+	}
+}
+
+// TestProofsBeatClaims: what an answer has proved no claim changes, and another service's paths are others.
+func TestProofsBeatClaims(t *testing.T) {
+	var p Paths
+	k := KeyOf(1, []byte("/product/1"))
+	p.Answered(k, false)
+	for n := range uint64(50) {
+		p.Claimed(k, n*0x9e3779b97f4a7c15, true)
+	}
+	if got := p.Read(k); got != ReadingDocument {
+		t.Errorf("read as %v", got)
+	}
+	if got := p.Read(KeyOf(2, []byte("/product/1"))); got != ReadingUnknown {
+		t.Errorf("another service reads it as %v", got)
+	}
+	for i := range 20 {
+		p.Answered(KeyOf(1, fmt.Appendf(nil, "/pictures/%d.webp", i)), true)
+	}
+	if got := p.Read(KeyOf(1, []byte("/pictures/777.webp"))); got != ReadingPart {
+		t.Errorf("one more picture is read as %v", got)
+	}
+}
+
+// FuzzShape: whatever a path is made of, its shape is that of its like.
+func FuzzShape(f *testing.F) {
+	f.Add([]byte("/product/17/a.css"))
+	f.Add([]byte("..//%00"))
+	f.Fuzz(func(t *testing.T, path []byte) {
+		h := shapeOf(path)
+		if h != shapeOf(append([]byte(nil), path...)) {
+			t.Error("the same path has two shapes")
+		}
+		if n := testing.AllocsPerRun(1, func() { shapeOf(path) }); n > 0 && !raceEnabled {
+			t.Errorf("%v allocations", n)
+		}
+	})
+}

@@ -1,0 +1,192 @@
+package processor
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"antirobot/verdict"
+)
+
+// asker is a keeper of bans who notes what is asked.
+type asker struct {
+	bench
+	questions []verdict.Question
+	stands    bool
+}
+
+func (a *asker) Ask(q *verdict.Question) { a.questions = append(a.questions, *q) }
+
+func (a *asker) Stands(*verdict.Event) bool { return a.stands }
+
+func newAsker(t *testing.T, edit func(*Config)) (*Processor, *asker) {
+	t.Helper()
+	a := &asker{}
+	return newProcessorFor(t, a, edit), a
+}
+
+// reading makes the nth page of somebody, from an address that may differ each time.
+func reading(at time.Time, n int, id [16]byte) *verdict.Event {
+	e := event(at, 0)
+	e.Subjects[0].ID = id
+	e.Target, e.Path = uint64(n)*0x9e3779b97f4a7c15, uint64(n)*0x9e3779b97f4a7c15
+	e.Page = true
+	e.Answered(200, []byte("text/html"), 1000, 0)
+	return e
+}
+
+func picture(e *verdict.Event) *verdict.Event {
+	e.Static, e.Page = true, false
+	e.Answered(200, []byte("image/webp"), 1000, 0)
+	return e
+}
+
+// pagesUntilAsked is how many pages are read before the first question.
+func pagesUntilAsked(t *testing.T, edit func(*Config), parts int, address func(n int) [16]byte) (int, verdict.Question) {
+	t.Helper()
+	p, a := newAsker(t, edit)
+	at := time.Unix(1.8e9, 0)
+	for n := range 20_000 {
+		at = at.Add(50 * time.Millisecond)
+		p.Process(reading(at, n, address(n)))
+		for i := range parts {
+			p.Process(picture(reading(at, 1_000_000+n*parts+i, address(n))))
+		}
+		if len(a.questions) > 0 {
+			return n, a.questions[0]
+		}
+	}
+	return 20_000, verdict.Question{}
+}
+
+func one(int) [16]byte { return [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: 0, 14: 113, 15: 9} }
+
+// TestBudgetOfAnAddress: bare pages cost more than those with their parts, and after neither is anybody banned for it.
+func TestBudgetOfAnAddress(t *testing.T) {
+	bare, q := pagesUntilAsked(t, nil, 0, one)
+	if bare < 20 || bare > 100 || q.Prefix.Bits != 128 {
+		t.Errorf("asked after %d bare pages at %d bits", bare, q.Prefix.Bits)
+	}
+	known := func(c *Config) { c.Budget.KnownFrom = 0 }
+	whole, _ := pagesUntilAsked(t, known, 4, one)
+	if whole < 2*bare || whole > 400 {
+		t.Errorf("asked after %d whole pages, %d bare ones", whole, bare)
+	}
+	if n, _ := pagesUntilAsked(t, nil, 4, one); n < 10*whole {
+		t.Errorf("asked after %d whole pages where nobody is known yet: an office may be new", n)
+	}
+}
+
+// TestBudgetOfANetwork: another address for each page buys no more than the network's budget.
+func TestBudgetOfANetwork(t *testing.T) {
+	household, _ := pagesUntilAsked(t, nil, 0, one)
+	for bits, at := range map[uint8]int{56: 7, 48: 6, 32: 4} {
+		n, q := pagesUntilAsked(t, nil, 0, func(n int) [16]byte {
+			id := [16]byte{0x2a, 0x05, 0xd0, 0x14}
+			id[at], id[at+1] = byte(n), byte(n>>8)
+			if at == 7 {
+				id[8] = 0
+			}
+			return id
+		})
+		if n > 8*household+16 || q.Prefix.Bits > 64 {
+			t.Errorf("/%d: asked after %d pages at %d bits; an address after %d", bits, n, q.Prefix.Bits, household)
+		}
+	}
+}
+
+// TestNamesBuyNothing: User-Agents and cookie jars leave the budget of an address as it is.
+func TestNamesBuyNothing(t *testing.T) {
+	p, a := newAsker(t, nil)
+	at := time.Unix(1.8e9, 0)
+	n := 0
+	for ; n < 1000 && len(a.questions) == 0; n++ {
+		e := reading(at.Add(time.Duration(n)*time.Second), n, one(n))
+		e.Agent = uint64(1 + n)
+		e.Subjects[1], e.Subjects[0], e.N = e.Subjects[0], cookie(n), 2
+		p.Process(e)
+	}
+	if n > 100 {
+		t.Errorf("asked after %d pages under as many names", n)
+	}
+}
+
+// TestEstablishedAreAskedLast: whom the site knows read on when strangers beside them are asked.
+func TestEstablishedAreAskedLast(t *testing.T) {
+	p, a := newAsker(t, nil)
+	at := time.Unix(1.8e9, 0)
+	for n := range 100 {
+		p.Process(reading(at.Add(time.Duration(n)*time.Second), n, one(n)))
+	}
+	if len(a.questions) == 0 || a.questions[0].All {
+		t.Fatalf("strangers: %+v", a.questions)
+	}
+	p, a = newAsker(t, nil)
+	a.stands = true
+	for n := range 2000 {
+		p.Process(reading(at.Add(time.Duration(n)*time.Second), n, one(n)))
+		if len(a.questions) > 0 {
+			if n < 75 || !a.questions[0].All {
+				t.Errorf("the established are asked after %d pages: %+v", n, a.questions)
+			}
+			return
+		}
+	}
+	t.Error("the established are never asked")
+}
+
+// TestPollIsNoReading: a page whose script asks every three seconds, all day, at forty desks.
+func TestPollIsNoReading(t *testing.T) {
+	p, a := newAsker(t, nil)
+	at := time.Unix(1.8e9, 0)
+	for n := range 40 * 1200 * 8 {
+		e := reading(at.Add(time.Duration(n)*75*time.Millisecond), 7, one(0))
+		e.Page = false
+		e.Answered(200, []byte("application/json"), 100, 0)
+		p.Process(e)
+	}
+	if len(a.questions) > 0 {
+		t.Errorf("asked: %+v", a.questions[0])
+	}
+}
+
+// TestFloodChangesNoBaseline: an attacker with a hundred addresses and 300,000 requests changes what nobody is compared with.
+func TestFloodChangesNoBaseline(t *testing.T) {
+	var known people
+	at := time.Unix(1.8e9, 0)
+	for i := range uint64(20) {
+		known.vote(vote{network: i*2 + 1, established: true, ratio: 5}, at)
+		known.met(i*0x9e3779b97f4a7c15, at)
+	}
+	before, _ := known.usual()
+	for n := range 300_000 {
+		known.vote(vote{network: uint64(1000+n%100)*2 + 1, ratio: []float32{0, 12}[n%2]}, at)
+	}
+	if after, has := known.usual(); after != before || !has {
+		t.Errorf("a page of people had %v parts and has %v (%v)", before, after, has)
+	}
+	if !known.settled(at, 20) {
+		t.Error("the site has forgotten its people")
+	}
+	p, _ := newAsker(t, nil)
+	var heard float32
+	for n := range 300_000 {
+		e := reading(at.Add(time.Duration(n)*time.Millisecond), n, [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: byte(n % 100), 15: 9})
+		heard += p.voice(e, false)
+	}
+	if most := float32(100 * voicePages * 8); heard > most {
+		t.Errorf("of 300,000 pages %v are heard, at most %v", heard, most)
+	}
+}
+
+// TestBudgetConfig says what is wrong.
+func TestBudgetConfig(t *testing.T) {
+	c := DefaultBudgetConfig()
+	if err := c.Validate(); err != nil {
+		t.Error(err)
+	}
+	c.Hour, c.Bare, c.MaxNetworks = 1, 0, 1
+	if err := c.Validate(); err == nil || len(fmt.Sprint(err)) < 60 {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,54 @@
+package verdict
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+)
+
+func addressID(s string) [16]byte { return identity.AddrSubject(netip.MustParseAddr(s)).ID }
+
+// TestQuestionIsForANetwork: who comes from it is asked, at the services of the group, until it is over; the established
+// are spared unless all are asked.
+func TestQuestionIsForANetwork(t *testing.T) {
+	q := newQuestions(10)
+	at := day0
+	ask := func(addr string, bits uint8, all bool) {
+		q.put(&Question{Prefix: Prefix{ID: prefixOf(addressID(addr), bits), Bits: bits, Group: 7}, Until: at.Add(time.Hour), All: all, Window: "1h"})
+	}
+	ask("2001:db8:1:2::1", 48, false)
+	ask("192.0.2.1", 128, true)
+	ask("198.51.100.9", 120, false)
+	f := func(addr string, group uint32, after time.Duration, established, want bool) {
+		t.Helper()
+		var x Question
+		if got := q.find(&x, addressID(addr), group, at.Add(after).UnixNano(), func() bool { return established }); got != want {
+			t.Errorf("%s, group %d, after %v, established %v: %v", addr, group, after, established, got)
+		}
+	}
+	f("2001:db8:1:ffff::1", 7, 0, false, true)
+	f("2001:db8:1:ffff::1", 7, 0, true, false)
+	f("2001:db8:2:2::1", 7, 0, false, false)
+	f("2001:db8:1:ffff::1", 8, 0, false, false)
+	f("2001:db8:1:ffff::1", 7, 2*time.Hour, false, false)
+	f("192.0.2.1", 7, 0, true, true)
+	f("192.0.2.2", 7, 0, false, false)
+	f("198.51.100.200", 7, 0, false, true)
+	q.sweep(at.Add(2 * time.Hour).UnixNano())
+	if n := q.n.Load(); n != 0 {
+		t.Errorf("%d are left", n)
+	}
+}
+
+// TestQuestionsAreBounded: a full table refuses what is new, and counts it.
+func TestQuestionsAreBounded(t *testing.T) {
+	q := newQuestions(2)
+	for i := range byte(5) {
+		q.put(&Question{Prefix: Prefix{ID: [16]byte{i}, Bits: 48}, Until: day0})
+	}
+	if q.n.Load() != 2 || q.refused.Load() != 3 {
+		t.Errorf("%d kept, %d refused", q.n.Load(), q.refused.Load())
+	}
+}
