@@ -63,7 +63,11 @@ func (l *lockedBuffer) String() string {
 func start(t *testing.T, cfg Config, deps Deps) *live {
 	t.Helper()
 	l := &live{t: t, log: &lockedBuffer{}}
-	srv, err := New(cfg, testToken, deps, zerolog.New(l.log), metrics.NewSet())
+	deps.Token, deps.Log = testToken, zerolog.New(l.log)
+	if deps.Metrics == nil {
+		deps.Metrics = metrics.NewSet()
+	}
+	srv, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +274,7 @@ func TestBodyIsBounded(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	extra := metrics.NewSet()
 	extra.NewCounter("antirobot_extra_total").Add(7)
-	l := start(t, DefaultConfig(), Deps{Version: "1.2.3", Sets: []*metrics.Set{extra, extra, nil}})
+	l := start(t, DefaultConfig(), Deps{Version: "1.2.3", Metrics: extra})
 	l.do("GET", "/api/status", "", "-Authorization", "")
 	got, body, h := l.do("GET", "/metrics", "")
 	if got != 200 || !strings.HasPrefix(h.Get("Content-Type"), "text/plain; version=0.0.4") {
@@ -300,8 +304,10 @@ func TestHealthAndReadiness(t *testing.T) {
 	lists := &oneSource{stats: cbb.ListStats{Name: "x", Flag: "block", Kind: "url", Loaded: true}}
 	l := start(t, DefaultConfig(), Deps{
 		Version: "1", Started: time.Now().Add(-time.Minute), Lists: lists,
-		Store: func() StoreHealth { mu.Lock(); defer mu.Unlock(); return store },
-		Ready: func() []Check { mu.Lock(); defer mu.Unlock(); return append([]Check(nil), ready...) },
+		Gateway: says{
+			store: func() StoreHealth { mu.Lock(); defer mu.Unlock(); return store },
+			ready: func() []Check { mu.Lock(); defer mu.Unlock(); return append([]Check(nil), ready...) },
+		},
 	})
 	var h struct {
 		Status string
@@ -353,7 +359,7 @@ func (o *oneSource) Stats() cbb.Stats { return cbb.Stats{Lists: []cbb.ListStats{
 
 func TestReloadTellsAllErrors(t *testing.T) {
 	var err error
-	l := start(t, DefaultConfig(), Deps{Reload: func(context.Context) ([]string, error) { return []string{"store"}, err }})
+	l := start(t, DefaultConfig(), Deps{Gateway: says{reload: func() ([]string, error) { return []string{"store"}, err }}})
 	var okBody struct {
 		Reloaded    bool
 		NeedRestart []string `json:"need_restart"`
@@ -372,7 +378,7 @@ func TestReloadTellsAllErrors(t *testing.T) {
 }
 
 func TestPanicIsAnswered(t *testing.T) {
-	l := start(t, DefaultConfig(), Deps{Services: func() []ServiceStatus { panic("kaboom") }})
+	l := start(t, DefaultConfig(), Deps{Gateway: says{services: func() []ServiceStatus { panic("kaboom") }}})
 	l.refused(500, "internal", "", "GET", "/api/status", "")
 	if _, body, _ := l.do("GET", "/metrics", ""); !strings.Contains(body, `antirobot_panics_total{where="admin"} 1`) {
 		t.Error("the panic is not counted")
@@ -503,4 +509,35 @@ func TestConfig(t *testing.T) {
 	f("[::1]:9090", "", 0)
 	f("localhost:9090", "", 0)
 	f("", "", 0)
+}
+
+// says is a Gateway that says what a test wants.
+type says struct {
+	reload   func() ([]string, error)
+	services func() []ServiceStatus
+	store    func() StoreHealth
+	ready    func() []Check
+}
+
+func (g says) Reload(context.Context) ([]string, error) { return g.reload() }
+
+func (g says) Services() []ServiceStatus {
+	if g.services == nil {
+		return nil
+	}
+	return g.services()
+}
+
+func (g says) Store() StoreHealth {
+	if g.store == nil {
+		return StoreHealth{Healthy: true}
+	}
+	return g.store()
+}
+
+func (g says) Ready() []Check {
+	if g.ready == nil {
+		return nil
+	}
+	return g.ready()
 }

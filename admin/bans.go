@@ -156,11 +156,11 @@ func checkReason(reason string) error {
 
 // checkService refuses the name of a service that is not configured: a ban on it would stop nobody.
 func (s *Server) checkService(name string) error {
-	if name == "" || s.deps.Services == nil {
+	if name == "" || s.deps.Gateway == nil {
 		return nil
 	}
 	var names []string
-	for _, v := range s.deps.Services() {
+	for _, v := range s.deps.Gateway.Services() {
 		names = append(names, v.Name)
 	}
 	if slices.Contains(names, name) {

@@ -2,51 +2,72 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
+	"io"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
 
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/processor"
 )
 
-// Deps is what the listener shows and changes. Parts that are nil answer 501, or are left out of what is shown; all must
-// be safe for concurrent use.
+// Deps is what the listener shows and changes. Token and Metrics are required. Parts that are nil answer 501, or are left
+// out of what is shown; all must be safe for concurrent use.
 type Deps struct {
+	Token   string      // that callers must have
+	TLS     *tls.Config // nil: plain HTTP
 	Version string
 	Started time.Time
 	Now     func() time.Time // nil: time.Now
+	Log     zerolog.Logger
+	Metrics *metrics.Set // the server's own go there too; shown on /metrics
 
-	Sets      []*metrics.Set // shown on /metrics beside the server's own
+	Gateway   Gateway
 	Bans      Bans
 	Passes    Passes
 	Decisions Decisions
 	Lists     ListEditor
 	Counters  CounterStore
+	Messages  MessageSource
+	Sessions  Sessions
+	Training  Training // nil: there is no training log
 
-	// Messages returns the message firewall; nil while it waits for the shared store.
-	Messages func() Messages
 	// MessagesOpen says that Messages may be asked without the token: its partners have keys, or the listener is on
 	// loopback.
 	MessagesOpen bool
 	// MaxMessage bounds the body of a request to Messages, in bytes.
 	MaxMessage int64
+}
 
-	// Events writes the training log; nil: there is none.
-	Events Events
-	// Allowance returns what is known of the spending of a pass.
-	Allowance func(id [16]byte) (Allowance, bool)
-	// Session returns what the slow half knows of a subject, in a form that encoding/json can write; nil: nothing.
-	Session func(s identity.Subject) any
+// Gateway is the running gateway as a whole.
+type Gateway interface {
 	// Reload applies the configuration anew and names the keys whose new values wait for a restart. Its error has all
 	// problems joined.
-	Reload   func(ctx context.Context) (needRestart []string, err error)
-	Services func() []ServiceStatus
-	Store    func() StoreHealth
+	Reload(ctx context.Context) (needRestart []string, err error)
+	Services() []ServiceStatus
+	Store() StoreHealth
 	// Ready returns what /readyz asks for, beside the lists, which the server looks at itself.
-	Ready func() []Check
+	Ready() []Check
+}
+
+// MessageSource has the message firewall, or says why it is not there: it may wait for a shared store.
+type MessageSource interface {
+	Messages() (Messages, error)
+}
+
+// Sessions tells what the slow half knows of a subject. *processor.Processor does.
+type Sessions interface {
+	Session(s identity.Subject, at time.Time) (processor.SessionView, bool)
+}
+
+// Training writes the training log as CSV. *processor.Processor does.
+type Training interface {
+	ExportTraining(w io.Writer, o processor.ExportOptions, now time.Time) (processor.Exported, error)
 }
 
 // Bans keeps the live bans. *verdict.Cacher does.
@@ -56,8 +77,9 @@ type Bans interface {
 	Bans(f verdict.BanFilter) []verdict.Ban
 }
 
-// Passes revokes passes. *verdict.Cacher does.
+// Passes revokes passes, and knows what they may pay for. *verdict.Cacher does.
 type Passes interface {
+	Allowance(id [16]byte) (verdict.Allowance, bool)
 	RevokePass(ctx context.Context, id [16]byte, ttl time.Duration) error
 	RevokePassesBornBefore(ctx context.Context, at time.Time) error
 }

@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
-)
 
-// Events writes the training log as CSV. ExportTraining of the processor does.
-type Events func(w io.Writer, unlabelled bool, since time.Time) error
+	"antirobot/verdict/processor"
+)
 
 // events answers with the training log. It is written to a file first, so that an error can still be told.
 func (s *Server) events(ctx *fasthttp.RequestCtx) (err error) {
@@ -21,7 +20,7 @@ func (s *Server) events(ctx *fasthttp.RequestCtx) (err error) {
 	if !ctx.IsGet() && !ctx.IsHead() {
 		return methodRefused(ctx, "GET")
 	}
-	if s.deps.Events == nil {
+	if s.deps.Training == nil {
 		return absentPart("a training log (processor.training.sample)")
 	}
 	var since time.Time
@@ -51,7 +50,7 @@ func (s *Server) events(ctx *fasthttp.RequestCtx) (err error) {
 		return fmt.Errorf("export events: %w", err)
 	}
 	w := bufio.NewWriterSize(f, 1<<16)
-	if err := s.deps.Events(w, unlabelled, since); err != nil {
+	if _, err := s.deps.Training.ExportTraining(w, processor.ExportOptions{Unlabelled: unlabelled, Since: since}, s.now()); err != nil {
 		return fmt.Errorf("export events: %w", err)
 	}
 	if err := w.Flush(); err != nil {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/verdict/processor"
 )
 
 // TestEvents: the log comes out whole or not at all, and a slip in the question is told.
@@ -16,12 +18,12 @@ func TestEvents(t *testing.T) {
 	l.refused(401, "unauthorized", "", "GET", "/api/events", "", "-Authorization", "")
 
 	var fail error
-	l = start(t, DefaultConfig(), Deps{Events: func(w io.Writer, unlabelled bool, since time.Time) error {
+	l = start(t, DefaultConfig(), Deps{Training: exports(func(w io.Writer, unlabelled bool, since time.Time) error {
 		for range 100_000 {
 			fmt.Fprintf(w, "%v,%s\n", unlabelled, since.Format(time.RFC3339))
 		}
 		return fail
-	}})
+	})})
 	l.refused(401, "unauthorized", "", "GET", "/api/events", "", "-Authorization", "")
 	l.refused(405, "method_refused", "", "DELETE", "/api/events", "")
 	l.refused(400, "invalid_field", "since", "GET", "/api/events?since=yesterday", "")
@@ -37,4 +39,11 @@ func TestEvents(t *testing.T) {
 	if status, body, _ := l.do("GET", "/api/events", ""); status != 500 || !strings.Contains(body, "the disk is gone") || strings.Contains(body, "false,") {
 		t.Errorf("%d %.200s", status, body)
 	}
+}
+
+// exports is a training log.
+type exports func(w io.Writer, unlabelled bool, since time.Time) error
+
+func (e exports) ExportTraining(w io.Writer, o processor.ExportOptions, _ time.Time) (processor.Exported, error) {
+	return processor.Exported{}, e(w, o.Unlabelled, o.Since)
 }

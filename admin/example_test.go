@@ -25,7 +25,7 @@ func Example_counters() {
 		log.Fatal(err)
 	}
 	const token = "0123456789abcdef0123456789abcdef"
-	srv, err := admin.New(admin.DefaultConfig(), token, admin.Deps{Counters: counts}, zerolog.Nop(), metrics.NewSet())
+	srv, err := admin.New(admin.DefaultConfig(), admin.Deps{Token: token, Counters: counts, Log: zerolog.Nop(), Metrics: metrics.NewSet()})
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -87,16 +87,16 @@ func startGateway(t *testing.T) *gateway {
 		}
 	})
 	g.live = start(t, DefaultConfig(), Deps{
-		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Sets: []*metrics.Set{set},
+		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Metrics: set,
 		Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
-		Messages: func() Messages { return withAPI(messages) }, MessagesOpen: true, MaxMessage: 2 << 20,
-		Events: func(w io.Writer, _ bool, _ time.Time) error {
+		Messages: has{withAPI(messages)}, MessagesOpen: true, MaxMessage: 2 << 20,
+		Training: exports(func(w io.Writer, _ bool, _ time.Time) error {
 			_, err := io.WriteString(w, "label,source,kind,subject,at,score,pages_1s,pages_10s\n1,ignored,ip,54cf30c6c2a10be1,2026-01-02T15:04:05.000Z,0.12,2.5,\n")
 			return err
-		},
-		Session: func(s identity.Subject) any {
+		}),
+		Sessions: knows(func(s identity.Subject) (v processor.SessionView, ok bool) {
 			if s != identity.AddrSubject(netip.MustParseAddr("198.51.100.4")) {
-				return nil
+				return v, false
 			}
 			at := time.Now().UTC()
 			return processor.SessionView{
@@ -105,26 +105,28 @@ func startGateway(t *testing.T) *gateway {
 					{Name: "client_loads_1m", Group: processor.Pace, Value: 33, Amount: 1},
 					{Name: "agent_library", Group: processor.Client, Value: 1, Amount: 2.5},
 				},
-			}
+			}, true
+		}),
+		Gateway: says{
+			reload: func() ([]string, error) {
+				if len(g.reload) == 0 {
+					return nil, nil
+				}
+				err := g.reload[0]
+				g.reload = g.reload[1:]
+				return nil, err
+			},
+			services: func() []ServiceStatus {
+				return []ServiceStatus{{
+					Name: "shop", Hosts: []string{"shop.example"}, Mode: shop.Mode.String(),
+					Upstreams: []Upstream{{Address: "10.0.0.5:8000", Healthy: true, Active: 3}},
+				}}
+			},
+			store: func() StoreHealth {
+				return StoreHealth{Backend: "memory", Shared: st.Shared(), Healthy: st.Healthy() == nil}
+			},
+			ready: func() []Check { return []Check{{Name: "listeners", OK: true}} },
 		},
-		Reload: func(context.Context) ([]string, error) {
-			if len(g.reload) == 0 {
-				return nil, nil
-			}
-			err := g.reload[0]
-			g.reload = g.reload[1:]
-			return nil, err
-		},
-		Services: func() []ServiceStatus {
-			return []ServiceStatus{{
-				Name: "shop", Hosts: []string{"shop.example"}, Mode: shop.Mode.String(),
-				Upstreams: []Upstream{{Address: "10.0.0.5:8000", Healthy: true, Active: 3}},
-			}}
-		},
-		Store: func() StoreHealth {
-			return StoreHealth{Backend: "memory", Shared: st.Shared(), Healthy: st.Healthy() == nil}
-		},
-		Ready: func() []Check { return []Check{{Name: "listeners", OK: true}} },
 	})
 	return g
 }
@@ -326,11 +328,11 @@ func TestBansArePaged(t *testing.T) {
 func TestSubjectOfAPass(t *testing.T) {
 	id := [16]byte{1, 15: 2}
 	l := start(t, DefaultConfig(), Deps{
-		Allowance: func(asked [16]byte) (Allowance, bool) { return Allowance{Limit: 100, Spent: 7, Left: 93}, asked == id },
-		Session:   func(s identity.Subject) any { return map[string]int{"kind": int(s.Kind)} },
+		Passes:   pays{id: id},
+		Sessions: knows(func(identity.Subject) (processor.SessionView, bool) { return processor.SessionView{Pages: 7}, true }),
 	})
-	if _, body, _ := l.do("GET", fmt.Sprintf("/api/subjects/spravka:%x", id), ""); body !=
-		fmt.Sprintf(`{"subject":"spravka:%x","bans":[],"allowance":{"limit":100,"spent":7,"left":93},"session":{"kind":1}}`+"\n", id) {
+	if _, body, _ := l.do("GET", fmt.Sprintf("/api/subjects/spravka:%x", id), ""); !strings.HasPrefix(body,
+		fmt.Sprintf(`{"subject":"spravka:%x","bans":[],"allowance":{"limit":100,"spent":7,"left":93},"session":{"`, id)) || !strings.Contains(body, `"pages":7`) {
 		t.Errorf("got %s", body)
 	}
 	if _, body, _ := l.do("GET", "/api/subjects/ip%3A2001%3Adb8%3A%3A%2F64", ""); !strings.HasPrefix(body, `{"subject":"ip:2001:db8::/64","bans":[],"session"`) {
@@ -495,4 +497,29 @@ func shapeDiffs(at string, got, want any) (out []string) {
 		}
 	}
 	return out
+}
+
+// has is the message firewall, or its absence.
+type has struct{ m Messages }
+
+func (h has) Messages() (Messages, error) {
+	if h.m == nil {
+		return nil, message.ErrAway
+	}
+	return h.m, nil
+}
+
+// knows is what a test has the slow half know.
+type knows func(s identity.Subject) (processor.SessionView, bool)
+
+func (k knows) Session(s identity.Subject, _ time.Time) (processor.SessionView, bool) { return k(s) }
+
+// pays knows one pass.
+type pays struct {
+	Passes
+	id [16]byte
+}
+
+func (p pays) Allowance(id [16]byte) (verdict.Allowance, bool) {
+	return verdict.Allowance{Limit: 100, Spent: 7, Left: 93}, id == p.id
 }

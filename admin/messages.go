@@ -26,12 +26,13 @@ func (s *Server) messageSystem() (Messages, error) {
 	if s.deps.Messages == nil {
 		return nil, absentPart("the message firewall")
 	}
-	if m := s.deps.Messages(); m != nil {
-		return m, nil
+	m, err := s.deps.Messages.Messages()
+	if err != nil {
+		return nil, &problem{
+			status: statusUnavailable, Code: "store_away", Message: "the message firewall waits for the shared store",
+		}
 	}
-	return nil, &problem{
-		status: statusUnavailable, Code: "store_away", Message: "the message firewall waits for the shared store",
-	}
+	return m, nil
 }
 
 // messageCodec returns how requests at a path are written; false: it is no path of the message firewall.

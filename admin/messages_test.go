@@ -68,9 +68,9 @@ func TestMessagesAreClosedToOtherMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	start(t, DefaultConfig(), Deps{Messages: func() Messages { return withAPI(s) }}).refused(403, "partner_keys_needed", "", "POST", "/api/json/", listCall)
+	start(t, DefaultConfig(), Deps{Messages: has{withAPI(s)}}).refused(403, "partner_keys_needed", "", "POST", "/api/json/", listCall)
 	start(t, DefaultConfig(), Deps{}).refused(501, "not_available", "", "POST", "/api/xml/", "x")
-	start(t, DefaultConfig(), Deps{Messages: func() Messages { return nil }, MessagesOpen: true}).refused(503, "store_away", "", "POST", "/api/xml/", "x")
+	start(t, DefaultConfig(), Deps{Messages: has{}, MessagesOpen: true}).refused(503, "store_away", "", "POST", "/api/xml/", "x")
 	start(t, DefaultConfig(), Deps{}).refused(501, "not_available", "", "GET", "/api/messages/usage", "")
 }
 
@@ -84,7 +84,7 @@ func TestPartnersShowKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	l := start(t, DefaultConfig(), Deps{Messages: func() Messages { return withAPI(s) }, MessagesOpen: true})
+	l := start(t, DefaultConfig(), Deps{Messages: has{withAPI(s)}, MessagesOpen: true})
 	for _, c := range []struct{ auth, want string }{
 		{"Bearer " + testToken, "2001"}, // the gateway's token is no partner's secret
 		{"", "2001"},

@@ -32,13 +32,7 @@ func (s *Server) observe(ctx *fasthttp.RequestCtx, path string) error {
 func (s *Server) writeMetrics(ctx *fasthttp.RequestCtx) {
 	ctx.SetContentType("text/plain; version=0.0.4; charset=utf-8")
 	w := ctx.Response.BodyWriter()
-	seen := map[*metrics.Set]bool{}
-	for _, set := range append([]*metrics.Set{s.set}, s.deps.Sets...) {
-		if set != nil && !seen[set] {
-			seen[set] = true
-			set.WritePrometheus(w)
-		}
-	}
+	s.set.WritePrometheus(w)
 	metrics.WriteGaugeUint64(w, fmt.Sprintf("antirobot_build_info{version=%s}", strconv.Quote(s.deps.Version)), 1)
 	metrics.WriteProcessMetrics(w)
 }
@@ -54,8 +48,8 @@ func (s *Server) health(ctx *fasthttp.RequestCtx, full bool) {
 		Lists   []string     `json:"lists_failing,omitempty"`
 	}
 	a := answer{Status: "ok"}
-	if s.deps.Store != nil {
-		st := s.deps.Store()
+	if s.deps.Gateway != nil {
+		st := s.deps.Gateway.Store()
 		a.Store = &st
 		if !st.Healthy {
 			a.Status = "degraded"
@@ -101,8 +95,8 @@ func (s *Server) checks() (list []Check, ready bool) {
 	if s.deps.Lists != nil {
 		list = append(list, s.listsCheck())
 	}
-	if s.deps.Ready != nil {
-		list = append(list, s.deps.Ready()...)
+	if s.deps.Gateway != nil {
+		list = append(list, s.deps.Gateway.Ready()...)
 	}
 	if s.stopped.Load() {
 		list = append(list, Check{Name: "admin", Detail: "shutting down"})

@@ -40,8 +40,9 @@ type Server struct {
 	panics   *metrics.Counter
 }
 
-// New makes a server that asks for token. Metrics of its own go to set, which is also shown on /metrics; deps is kept.
-func New(cfg Config, token string, deps Deps, log zerolog.Logger, set *metrics.Set) (*Server, error) {
+// New makes a server. It answers nothing until Serve.
+func New(cfg Config, deps Deps) (*Server, error) {
+	token, log, set := deps.Token, deps.Log, deps.Metrics
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("admin: %w", err)
 	}
@@ -85,14 +86,10 @@ func New(cfg Config, token string, deps Deps, log zerolog.Logger, set *metrics.S
 	return s, nil
 }
 
-// Serve answers on ln until Shutdown, which makes it return nil. With tls_cert it speaks TLS.
+// Serve answers on ln until Shutdown, which makes it return nil.
 func (s *Server) Serve(ln net.Listener) error {
-	if s.cfg.TLSCert != "" {
-		pair := &keyPair{cert: s.cfg.TLSCert, key: s.cfg.TLSKey, now: s.now}
-		if _, err := pair.get(nil); err != nil {
-			return fmt.Errorf("admin: %w", err)
-		}
-		ln = tls.NewListener(ln, &tls.Config{GetCertificate: pair.get, MinVersion: tls.VersionTLS12, NextProtos: []string{"http/1.1"}})
+	if s.deps.TLS != nil {
+		ln = tls.NewListener(ln, s.deps.TLS)
 	}
 	if err := s.server.Serve(ln); err != nil {
 		return fmt.Errorf("admin: %w", err)
@@ -109,6 +106,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return fmt.Errorf("admin: shut down: %w", err)
 	}
 	return nil
+}
+
+// closePatience is for the answers that are under way when the gateway ends.
+const closePatience = 5 * time.Second
+
+// Close is Shutdown with five seconds of patience.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	return s.Shutdown(ctx)
 }
 
 // serve is the outermost handler: nothing behind it can end the process.

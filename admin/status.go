@@ -10,6 +10,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/processor"
 )
 
 // longestPass is the longest life that a pass may be configured to have: a revocation is kept for so long, whatever the
@@ -35,26 +36,26 @@ func (s *Server) status(*call) (any, error) {
 	}
 	a := answer{Version: s.deps.Version, Started: s.deps.Started.UTC(), Uptime: s.uptime().Round(time.Millisecond).Seconds(), Services: []ServiceStatus{}}
 	a.Checks, a.Ready = s.checks()
-	if s.deps.Services != nil {
-		a.Services = append(a.Services, s.deps.Services()...)
+	if s.deps.Gateway != nil {
+		a.Services = append(a.Services, s.deps.Gateway.Services()...)
 	}
 	if s.deps.Lists != nil {
 		v := s.lists()
 		a.Lists = &v
 	}
-	if s.deps.Store != nil {
-		st := s.deps.Store()
+	if s.deps.Gateway != nil {
+		st := s.deps.Gateway.Store()
 		a.Store = &st
 	}
 	return a, nil
 }
 
 func (s *Server) reload(c *call) (any, error) {
-	if s.deps.Reload == nil {
+	if s.deps.Gateway == nil {
 		return nil, absentPart("a configuration that can be read again")
 	}
 	from := s.now()
-	restart, err := s.deps.Reload(c.work)
+	restart, err := s.deps.Gateway.Reload(c.work)
 	if err != nil {
 		return nil, &problem{
 			status: fasthttp.StatusUnprocessableEntity, Code: "config_invalid", Errors: flatten(err),
@@ -133,21 +134,23 @@ func (s *Server) subject(c *call) (any, error) {
 		return nil, err
 	}
 	a := struct {
-		Subject   string              `json:"subject"`
-		Bans      []*verdict.StoryBan `json:"bans"`
-		Allowance *Allowance          `json:"allowance,omitempty"`
-		Session   any                 `json:"session,omitempty"`
+		Subject   string                 `json:"subject"`
+		Bans      []*verdict.StoryBan    `json:"bans"`
+		Allowance *Allowance             `json:"allowance,omitempty"`
+		Session   *processor.SessionView `json:"session,omitempty"`
 	}{Subject: sub.String(), Bans: []*verdict.StoryBan{}}
 	if s.deps.Bans != nil {
 		a.Bans = stories(s.deps.Bans.Bans(verdict.BanFilter{Subject: sub}))
 	}
-	if s.deps.Allowance != nil && sub.Kind == identity.KindSpravka {
-		if v, ok := s.deps.Allowance(sub.ID); ok {
-			a.Allowance = &v
+	if s.deps.Passes != nil && sub.Kind == identity.KindSpravka {
+		if v, ok := s.deps.Passes.Allowance(sub.ID); ok {
+			a.Allowance = (*Allowance)(&v)
 		}
 	}
-	if s.deps.Session != nil {
-		a.Session = s.deps.Session(sub)
+	if s.deps.Sessions != nil {
+		if v, ok := s.deps.Sessions.Session(sub, s.now()); ok {
+			a.Session = &v
+		}
 	}
 	return a, nil
 }

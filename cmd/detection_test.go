@@ -22,7 +22,7 @@ func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome 
 		t.Fatal(err)
 	}
 	score := traffic.Score{Begin: cfg.Begin}
-	err = traffic.Run(context.Background(), cfg, r.Gateway, nil, func(q *traffic.Request, s *replay.Served) error {
+	err = traffic.Run(context.Background(), cfg, r, nil, func(q *traffic.Request, s *replay.Served) error {
 		score.Add(q, s)
 		return nil
 	})

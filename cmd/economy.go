@@ -25,7 +25,7 @@ func harvest(ctx context.Context, file string, cfg traffic.Config, m traffic.Mak
 		return h, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	return traffic.RunHarvest(ctx, cfg, m, r.Gateway)
+	return traffic.RunHarvest(ctx, cfg, m, r)
 }
 
 // runEconomy prints how much of the shop each make gets in a day: where the gateway knows the site's people, and where

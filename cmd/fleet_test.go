@@ -41,7 +41,7 @@ func stoppedBehind(t *testing.T, n int, choose func(v *request.View) int, cfg tr
 				t.Error(err)
 			}
 		})
-		b.gateways = append(b.gateways, r.Gateway)
+		b.gateways = append(b.gateways, r)
 	}
 	score := traffic.Score{Begin: cfg.Begin}
 	err := traffic.Run(context.Background(), cfg, b, nil, func(q *traffic.Request, s *replay.Served) error {

@@ -19,7 +19,6 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/config"
-	"antirobot/gateway"
 	"antirobot/replay"
 	"antirobot/settings"
 	"antirobot/verdict/processor"
@@ -103,14 +102,14 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 		return err
 	}
 	defer func() { err = errors.Join(err, first.Close()) }()
-	runner.Gateway, runner.Host = first.Gateway, []byte(first.Host)
+	runner.Gateway, runner.Host = first, []byte(first.Host)
 	if f.against != "" {
 		second, err := f.rehearse(f.against, nil)
 		if err != nil {
 			return fmt.Errorf("--against: %w", err)
 		}
 		defer func() { _ = second.Close() }()
-		runner.Against = second.Gateway
+		runner.Against = second
 	}
 	if f.host != "" {
 		runner.Host = []byte(strings.ToLower(f.host))
@@ -150,7 +149,7 @@ func sayWhere(w io.Writer, res *replay.Result, err error) {
 }
 
 // rehearse reads a configuration and builds its gateway.
-func (f *replayFlags) rehearse(file string, observer processor.Observer) (*gateway.Rehearsal, error) {
+func (f *replayFlags) rehearse(file string, observer processor.Observer) (*replay.Gateway, error) {
 	name := "the defaults"
 	if file != "" {
 		name = filepath.Base(file)
@@ -176,7 +175,7 @@ func (f *replayFlags) rehearse(file string, observer processor.Observer) (*gatew
 			return nil, fmt.Errorf("--ranges: %w", err)
 		}
 	}
-	return gateway.NewRehearsal(name, cfg, observer, zerolog.Nop())
+	return replay.NewGateway(cfg, replay.Deps{Name: name, Observer: observer, Log: zerolog.Nop()})
 }
 
 // factorsFile is a file that the factors are written to.

@@ -17,7 +17,6 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/config"
-	"antirobot/gateway"
 	"antirobot/replay"
 	"antirobot/traffic"
 	"antirobot/verdict/processor"
@@ -109,11 +108,11 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
 	if f.out == "events" {
-		return traffic.Run(ctx, f.cfg, r.Gateway, nil, traffic.EventWriter(out))
+		return traffic.Run(ctx, f.cfg, r, nil, traffic.EventWriter(out))
 	}
 	score := traffic.Score{Begin: f.cfg.Begin}
 	requests, began := 0, time.Now()
-	err = traffic.Run(ctx, f.cfg, r.Gateway, table.label, func(q *traffic.Request, s *replay.Served) error {
+	err = traffic.Run(ctx, f.cfg, r, table.label, func(q *traffic.Request, s *replay.Served) error {
 		requests++
 		score.Add(q, s)
 		return nil
@@ -136,7 +135,7 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 
 // newTrafficRehearsal builds the gateway for made-up traffic: it serves whatever host that is to, and knows where the
 // made-up Googlebot comes from.
-func newTrafficRehearsal(file string, t *traffic.Config, observer processor.Observer) (*gateway.Rehearsal, error) {
+func newTrafficRehearsal(file string, t *traffic.Config, observer processor.Observer) (*replay.Gateway, error) {
 	cfg, err := config.Read(file, func(c *config.Config) {
 		if file == "" {
 			c.OverrideUpstreams([]string{"http://127.0.0.1:1"})
@@ -152,7 +151,7 @@ func newTrafficRehearsal(file string, t *traffic.Config, observer processor.Obse
 	if err != nil {
 		return nil, err
 	}
-	return gateway.NewRehearsal("the defaults", cfg, observer, zerolog.Nop())
+	return replay.NewGateway(cfg, replay.Deps{Name: "the defaults", Observer: observer, Log: zerolog.Nop()})
 }
 
 // label tells the table who makes the next request. A table that is nil does not want to know.

@@ -140,7 +140,7 @@ func checkUpstream(cfg upstream.Config) error {
 	if cfg.TLS.CAFile == "" && cfg.TLS.CertFile == "" {
 		return nil
 	}
-	g, err := upstream.New(cfg, zerolog.Nop(), metrics.NewSet())
+	g, err := upstream.New(cfg, upstream.Deps{Log: zerolog.Nop(), Metrics: metrics.NewSet()})
 	if err != nil {
 		return err
 	}

@@ -1,17 +1,10 @@
 package gateway
 
 import (
-	"context"
 	"errors"
-	"io"
 	"path/filepath"
-	"time"
-
-	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/admin"
-	"antirobot/identity"
-	"antirobot/verdict/processor"
 )
 
 // openAdmin builds the private listener over the parts.
@@ -24,36 +17,19 @@ func (a *Server) openAdmin() (err error) {
 		return err
 	}
 	deps := admin.Deps{
-		Version: a.version, Started: a.began, Sets: []*metrics.Set{a.set},
-		Bans: a.cacher, Passes: a.cacher, Decisions: a.cacher.Decisions(), Lists: a.lists,
-		Allowance: func(id [16]byte) (admin.Allowance, bool) {
-			a, ok := a.cacher.Allowance(id)
-			return admin.Allowance(a), ok
-		},
-		Session: func(s identity.Subject) any {
-			if v, ok := a.proc.Session(s, time.Now()); ok {
-				return v
-			}
-			return nil
-		},
-		Reload:   func(context.Context) ([]string, error) { return a.reload("api") },
-		Services: a.describeServices, Store: a.describeStore, Ready: a.ready, Counters: a.counters,
-		Messages: a.messagesForAdmin, MessagesOpen: a.Cfg.MessagesOpen(), MaxMessage: a.Cfg.Message.MaxRequest,
+		Token: a.Token, TLS: a.tlsOf(adminListener), Version: a.version, Started: a.began, Log: a.Logger("admin"), Metrics: a.set,
+		Gateway: a, Bans: a.cacher, Passes: a.cacher, Decisions: a.cacher.Decisions(), Lists: a.lists, Counters: a.counters,
+		Messages: &messageAPI{a: a}, MessagesOpen: a.Cfg.MessagesOpen(), MaxMessage: a.Cfg.Message.MaxRequest, Sessions: a.proc,
 	}
 	if a.proc.Learns() {
-		deps.Events = a.exportEvents
+		deps.Training = a.proc
 	}
-	a.admin, err = admin.New(a.Cfg.Admin, a.Token, deps, a.Logger("admin"), a.set)
+	a.admin, err = admin.New(a.Cfg.Admin, deps)
 	return err
 }
 
-// exportEvents writes the training log, with what is buffered.
-func (a *Server) exportEvents(w io.Writer, unlabelled bool, since time.Time) error {
-	_, err := a.proc.ExportTraining(w, processor.ExportOptions{Unlabelled: unlabelled, Since: since}, time.Now())
-	return err
-}
-
-func (a *Server) describeServices() []admin.ServiceStatus {
+// Services implements admin.Gateway.
+func (a *Server) Services() []admin.ServiceStatus {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var out []admin.ServiceStatus
@@ -68,7 +44,8 @@ func (a *Server) describeServices() []admin.ServiceStatus {
 	return out
 }
 
-func (a *Server) describeStore() admin.StoreHealth {
+// Store implements admin.Gateway.
+func (a *Server) Store() admin.StoreHealth {
 	h := admin.StoreHealth{Backend: a.store.name, Shared: a.store.Shared(), Healthy: true}
 	if err := errors.Join(a.store.Healthy(), a.cacher.Health(), a.losses.Err()); err != nil {
 		h.Healthy, h.Error = false, err.Error()
@@ -76,9 +53,9 @@ func (a *Server) describeStore() admin.StoreHealth {
 	return h
 }
 
-// ready is what /readyz asks for beside the lists. The store is not part of it: the gateway goes on without, and
+// Ready is what /readyz asks for beside the lists. The store is not part of it: the gateway goes on without, and
 // /healthz says so.
-func (a *Server) ready() []admin.Check {
+func (a *Server) Ready() []admin.Check {
 	c := admin.Check{Name: "listeners", OK: !a.draining.Load()}
 	if !c.OK {
 		c.Detail = "draining"

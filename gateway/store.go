@@ -102,6 +102,14 @@ func (a *Server) openCounters() (err error) {
 	return a.counters.Start(context.Background())
 }
 
+// closeKeys ends the watch over a shared ring.
+func (a *Server) closeKeys() error {
+	if a.sharedRing == nil {
+		return nil
+	}
+	return a.sharedRing.Close()
+}
+
 func (a *Server) openKeys() error {
 	ring, err := a.loadRing(a.Cfg, true)
 	if err != nil {

@@ -35,7 +35,7 @@ import (
 //
 // Safe for concurrent use.
 type Check struct {
-	g     *Gateway
+	core  *Core
 	rules atomic.Pointer[CheckRules]
 	pool  sync.Pool
 	count map[checkOutcome]*metrics.Counter
@@ -45,18 +45,22 @@ type Check struct {
 // checkOutcome is what is counted of a call.
 type checkOutcome struct{ style, answer string }
 
-// NewCheck returns the check mode of g.
-func NewCheck(g *Gateway, r *CheckRules) *Check {
-	c := &Check{g: g, count: map[checkOutcome]*metrics.Counter{}}
+// NewCheck returns the check mode of a gateway.
+func NewCheck(cfg CheckConfig, g *Gateway) (*Check, error) {
+	c := &Check{core: g.Core, count: map[checkOutcome]*metrics.Counter{}}
+	commit, err := c.Prepare(cfg)
+	if err != nil {
+		return nil, err
+	}
+	commit()
 	c.pool.New = func() any { return new(checkCall) }
-	c.rules.Store(r)
 	for _, style := range [...]string{styleVerdict, styleForward, styleChallenge, styleFull} {
 		for _, answer := range [...]string{answerHuman, answerCaptcha, answerBlocked, answerOwn, answerError, answerRefused} {
-			c.count[checkOutcome{style, answer}] = g.deps.Metrics.set.GetOrCreateCounter(
+			c.count[checkOutcome{style, answer}] = c.core.deps.Metrics.GetOrCreateCounter(
 				`antirobot_checks_total{style="` + style + `",answer="` + answer + `"}`)
 		}
 	}
-	return c
+	return c, nil
 }
 
 const (
@@ -71,22 +75,29 @@ const (
 	answerRefused = "refused" // the call itself was wrong
 )
 
-// Swap replaces the rules; calls under way finish with the old ones.
-func (c *Check) Swap(r *CheckRules) { c.rules.Store(r) }
+// Prepare makes ready for another configuration, and returns what puts it into use; calls under way finish with the old
+// one.
+func (c *Check) Prepare(cfg CheckConfig) (commit func(), err error) {
+	r, err := NewCheckRules(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return func() { c.rules.Store(r) }, nil
+}
 
 // Trusts reports whether addr is a balancer's: many connections come from there.
 func (c *Check) Trusts(addr netip.Addr) bool { return c.rules.Load().allows(addr) }
 
 // checkCall is the state of one call. It is pooled; nothing of it outlives ServeExchange.
 type checkCall struct {
-	*journey
+	journey
 	c        *Check
 	rules    *CheckRules
 	style    string
 	answered string // for the metrics
 
 	original original
-	asked    request.View // the original request; journey.view points to it
+	about    request.View // the original request; view points to it
 	kept     []request.Field
 	host     []byte
 }
@@ -104,9 +115,7 @@ func (c *Check) ServeExchange(x *h1.Exchange) {
 }
 
 func (k *checkCall) begin(c *Check, x *h1.Exchange) {
-	k.journey = c.g.pool.Get().(*journey)
-	k.journey.begin(c.g, x)
-	k.id.Addr = x.View.Peer // until it is known better
+	k.journey.begin(c.core, x)
 	k.c, k.rules = c, c.rules.Load()
 	k.style, k.answered = k.styleOf(&x.View), ""
 }
@@ -116,7 +125,7 @@ func (k *checkCall) end() {
 	c := k.c
 	clear(k.kept)
 	k.kept = k.kept[:0]
-	k.journey, k.c, k.rules, k.original, k.asked = nil, nil, nil, original{}, request.View{}
+	k.c, k.rules, k.original, k.about = nil, nil, original{}, request.View{}
 	c.pool.Put(k)
 }
 
@@ -160,16 +169,16 @@ func (k *checkCall) serve() {
 		k.refuse(400, problem)
 		return
 	}
-	switch status, problem := k.findService(); status {
+	switch status, problem := k.Route(); status {
 	case 0:
 	case 400: // a client's doing, whatever OnError says
 		k.refuse(status, strings.TrimSuffix(problem, ".\n"))
 		return
 	default:
-		k.unknown()
+		k.unknown(status, problem)
 		return
 	}
-	k.identify()
+	k.Identify()
 	switch k.style {
 	case styleFull:
 		k.full()
@@ -182,8 +191,8 @@ func (k *checkCall) serve() {
 
 // read makes the View of the original request.
 func (k *checkCall) read(call *request.View) (problem string) {
-	k.asked = *call
-	k.journey.view = &k.asked
+	k.about = *call
+	k.view = &k.about
 	set := k.rules.sender
 	isCheck := k.style == styleVerdict || k.style == styleForward
 	if isCheck {
@@ -193,32 +202,32 @@ func (k *checkCall) read(call *request.View) (problem string) {
 	if problem = o.collect(call.Fields, set, k.rules.full); problem != "" {
 		return problem
 	}
-	if problem = o.whence(&k.asked, set); problem != "" {
+	if problem = o.whence(&k.about, set); problem != "" {
 		return problem
 	}
 	if isCheck {
 		if set.inPath() {
-			if !setTarget(&k.asked, call.Target[len(k.rules.path):]) {
+			if !setTarget(&k.about, call.Target[len(k.rules.path):]) {
 				return "no path stands below " + k.rules.path
 			}
-		} else if k.host, problem = o.what(&k.asked, set, k.host); problem != "" {
+		} else if k.host, problem = o.what(&k.about, set, k.host); problem != "" {
 			return problem
 		}
 	}
-	k.kept = o.fields(k.kept[:0], call.Fields, set, k.rules.secretHeader, &k.asked)
-	k.asked.Fields = k.kept
+	k.kept = o.fields(k.kept[:0], call.Fields, set, k.rules.secretHeader, &k.about)
+	k.about.Fields = k.kept
 	return ""
 }
 
 // check answers a balancer that asks what to do.
 func (k *checkCall) check() {
-	if e := k.svc.Captcha.Route(k.asked.Path); e != captcha.EndpointNone {
+	if e := k.Own(); e != captcha.EndpointNone {
 		k.checkOwn()
 		return
 	}
 	k.decide()
 	switch {
-	case !k.stopped():
+	case !k.Stopped():
 		k.human(captcha.HeaderField{Name: "Cache-Control", Value: "no-store"})
 	case k.style == styleForward:
 		k.forwardStyle()
@@ -231,11 +240,11 @@ func (k *checkCall) check() {
 // there too.
 func (k *checkCall) checkOwn() {
 	k.ownPage = true
-	k.watch()
+	k.Watch()
 	switch {
-	case k.stopped() && k.decision.Verdict == verdict.Blocked && k.style == styleForward:
+	case k.Stopped() && k.decision.Verdict == verdict.Blocked && k.style == styleForward:
 		k.forwardStyle()
-	case k.stopped() && k.decision.Verdict == verdict.Blocked:
+	case k.Stopped() && k.decision.Verdict == verdict.Blocked:
 		k.stop(true)
 	case k.style == styleForward: // a redirect would come back here for ever
 		k.refuse(421, "this path is the gateway's own: the balancer must send it to the gateway without a check")
@@ -247,25 +256,15 @@ func (k *checkCall) checkOwn() {
 	}
 }
 
-// watch asks for the verdict without spending anything.
-func (k *checkCall) watch() {
-	j := k.journey
-	if j.svc.isHealthCheck(j.view) {
-		j.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: j.svc.Verdict.Mode}
-		return
-	}
-	j.judge(true)
-}
-
 // challenge answers a request that a check has stopped.
 func (k *checkCall) challenge() {
-	if e := k.svc.Captcha.Route(k.asked.Path); e != captcha.EndpointNone {
+	if e := k.Own(); e != captcha.EndpointNone {
 		k.answered = answerOwn
 		k.serveOwn(e)
 		return
 	}
-	k.watch()
-	if k.stopped() {
+	k.Watch()
+	if k.Stopped() {
 		k.answered = answerOf(&k.decision)
 		k.enforce()
 		return
@@ -277,7 +276,7 @@ func (k *checkCall) challenge() {
 
 // full answers the original request.
 func (k *checkCall) full() {
-	if e := k.svc.Captcha.Route(k.asked.Path); e != captcha.EndpointNone {
+	if e := k.Own(); e != captcha.EndpointNone {
 		k.answered = answerOwn
 		k.serveOwn(e)
 		return
@@ -286,7 +285,7 @@ func (k *checkCall) full() {
 	if len(k.svc.routes) > 0 { // in this style alone the body is here
 		k.judgeMessage()
 	}
-	if k.stopped() {
+	if k.Stopped() {
 		k.answered = answerOf(&k.decision)
 		k.enforce()
 		return
@@ -297,44 +296,37 @@ func (k *checkCall) full() {
 // report tells everybody what became of the call. Of a request that the balancer sends on itself there are no facts:
 // its status, length and time are not known here.
 func (k *checkCall) report() {
-	j := k.journey
 	if n := k.c.count[checkOutcome{k.style, k.answered}]; n != nil {
 		n.Inc()
 	}
-	took := time.Since(j.x.View.At)
-	if j.svc != nil && j.view == &k.asked && k.answered != answerError && k.answered != answerRefused {
+	took := time.Since(k.x.View.At)
+	if k.svc != nil && k.view == &k.about && k.answered != answerError && k.answered != answerRefused {
 		k.learn(took)
 	}
-	if j.g.deps.Access != nil {
-		j.logAccess(took)
+	if k.core.deps.Access != nil {
+		k.logAccess(took)
 	}
 }
 
 func (k *checkCall) learn(took time.Duration) {
-	j := k.journey
 	switch {
-	case k.answered == answerOwn && k.style != styleVerdict:
-		j.tell(took)
-		j.count(took)
-		j.remember()
+	case k.answered == answerOwn && k.style == styleVerdict:
+		return
 	case k.answered == answerOwn:
+		k.tell(took)
+		k.count(took)
 	case k.style == styleChallenge:
-		if j.outcome != captcha.OutcomeNone {
-			j.tell(took)
+		if k.outcome != captcha.OutcomeNone {
+			k.tell(took)
 		}
-		j.remember()
+	case k.style != styleFull || k.answered == answerHuman:
+		k.Tell(&Facts{Kind: KindOf(k.outcome), Advised: true})
+		k.count(took)
 	default:
-		if k.style != styleFull || k.answered == answerHuman {
-			status := j.status
-			j.status, j.result, j.advised = 0, h1.Result{}, true
-			j.tell(0)
-			j.status, j.advised = status, false
-		} else {
-			j.tell(took)
-		}
-		j.count(took)
-		j.remember()
+		k.tell(took)
+		k.count(took)
 	}
+	k.remember()
 }
 
 // survive answers a check whose journey panicked, so that one bad request follows the policy of all that can't be
@@ -347,7 +339,7 @@ func (k *checkCall) survive() {
 	if k.x.Answered() {
 		panic(p)
 	}
-	k.g.deps.Log.Error().Interface("panic", p).Bytes("request_id", k.idText[:]).Bytes("stack", debug.Stack()).Msg("check")
+	k.core.deps.Log.Error().Interface("panic", p).Bytes("request_id", k.idText[:]).Bytes("stack", debug.Stack()).Msg("check")
 	k.c.count[checkOutcome{k.style, answerError}].Inc()
 	k.unjudged("error")
 }

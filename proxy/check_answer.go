@@ -11,7 +11,7 @@ import (
 // human tells the balancer to send the request on. The i cookie travels along for the balancer to copy. Nothing else
 // is said that a balancer could mix into the service's answer: nginx does so with Cache-Control and Content-Type.
 func (k *checkCall) human(extra ...captcha.HeaderField) {
-	j := k.journey
+	j := &k.journey
 	k.answered = answerHuman
 	j.fields = append(j.answerFields(nil),
 		request.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)},
@@ -33,7 +33,7 @@ func (k *checkCall) accelerate() []captcha.HeaderField {
 // stop tells the balancer to stop the request: 401 with the captcha page's address, or 403. The body is empty, for no
 // balancer shows it.
 func (k *checkCall) stop(blocked bool) {
-	j := k.journey
+	j := &k.journey
 	a := j.snap.Captcha.SubResource(j.request(), blocked)
 	k.answered = answerBlocked
 	if !blocked {
@@ -47,21 +47,14 @@ func (k *checkCall) stop(blocked bool) {
 // forwardStyle is the visitor's answer as far as it can be carried by a status that no balancer takes for a yes: a
 // script gets its JSON and a partner its XML with 403 where the service would have 200.
 func (k *checkCall) forwardStyle() {
-	j := k.journey
+	j := &k.journey
 	q := j.request()
 	k.answered = answerOf(&j.decision)
 	var a captcha.Response
-	switch {
-	case j.decision.Verdict == verdict.Blocked:
-		a = j.blocked(q)
-	case j.kind() == kindAJAX:
-		a = j.snap.Captcha.ChallengeJSON(q)
-	case j.kind() == kindXML:
-		a = j.snap.Captcha.ChallengeXML(q, false)
-	case j.kind() == kindSubresource:
-		a = j.snap.Captcha.SubResource(q, false)
-	default:
+	if j.kind() == kindForm && j.decision.Verdict != verdict.Blocked { // its body is with the balancer
 		a = j.snap.Captcha.Redirect(q)
+	} else {
+		a = j.refusal(q)
 	}
 	if a.Status < 300 {
 		a.Status = 403
@@ -76,10 +69,10 @@ func (k *checkCall) reasoned(a captcha.Response) captcha.Response {
 }
 
 // unknown answers for a host that no service has.
-func (k *checkCall) unknown() {
+func (k *checkCall) unknown(status int, problem string) {
 	if k.style == styleChallenge {
 		k.answered = answerError
-		k.route()
+		k.unrouted(status, problem)
 		return
 	}
 	k.unjudged("no-service")
@@ -87,7 +80,7 @@ func (k *checkCall) unknown() {
 
 // unjudged answers a request that can't be judged, as OnError says.
 func (k *checkCall) unjudged(reason string) {
-	j := k.journey
+	j := &k.journey
 	k.answered = answerError
 	j.fields = append(j.fields[:0],
 		request.Field{Name: nameReason, Value: []byte(reason)}, request.Field{Name: nameRequestID, Value: j.idText[:]})
@@ -107,10 +100,10 @@ func (k *checkCall) unjudged(reason string) {
 // refuse answers a call that is wrong in itself. It carries no verdict, and is logged now and then: a balancer that is
 // set up wrongly makes many.
 func (k *checkCall) refuse(status int, problem string) {
-	j := k.journey
+	j := &k.journey
 	k.answered = answerRefused
 	if now, last := j.x.View.At.Unix(), k.c.said.Load(); now-last >= int64(refusalEvery/time.Second) && k.c.said.CompareAndSwap(last, now) {
-		j.g.deps.Log.Warn().Stringer("caller", j.x.View.Peer).Bytes("request_id", j.idText[:]).Str("problem", problem).
+		j.core.deps.Log.Warn().Stringer("caller", j.x.View.Peer).Bytes("request_id", j.idText[:]).Str("problem", problem).
 			Msg("a balancer's call was refused; see docs/balancers.md")
 	}
 	j.fields = append(j.fields[:0], request.Field{Name: nameContentType, Value: textPlain},
@@ -126,7 +119,7 @@ func (k *checkCall) reply(a captcha.Response) { k.journey.answer(a) }
 
 // send sends j.fields.
 func (k *checkCall) send(status int, body []byte) {
-	j := k.journey
+	j := &k.journey
 	j.status = status
 	j.result.BytesOut = int64(len(body))
 	if err := j.x.Reply(status, j.fields, body); err != nil && j.failure == nil {

@@ -53,6 +53,17 @@ func (h heard) Offer(e *verdict.Event) bool {
 	}
 }
 
+// written is a log whose lines are waited for.
+type written chan string
+
+func (l written) Write(b []byte) (int, error) {
+	select {
+	case l <- string(b):
+	default:
+	}
+	return len(b), nil
+}
+
 // checkEnv is a gateway in check mode on a listener, without the rest of the process.
 type checkEnv struct {
 	t      testing.TB
@@ -60,6 +71,7 @@ type checkEnv struct {
 	cacher *verdict.Cacher
 	addr   string
 	events heard
+	access written
 	logs   *bytes.Buffer
 	set    *metrics.Set
 }
@@ -72,7 +84,7 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 			t.Fatal(err)
 		}
 	}
-	e := &checkEnv{t: t, events: make(heard, 64), logs: new(bytes.Buffer), set: metrics.NewSet()}
+	e := &checkEnv{t: t, events: make(heard, 64), access: make(written, 64), logs: new(bytes.Buffer), set: metrics.NewSet()}
 	ring, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(time.Now())})
 	must(err)
 	kv := store.NewMemory(time.Now)
@@ -94,25 +106,26 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 	vc := verdict.DefaultServiceConfig()
 	judged, err := vc.Settings("shop", 0)
 	must(err)
-	m := NewMetrics(e.set)
 	router, err := NewRouter([]*Service{{
 		Name: "shop", Hosts: []string{"shop.example"}, Verdict: judged, Identity: who, Captcha: own, Config: DefaultServiceConfig(),
-	}}, m)
+	}})
 	must(err)
-	g := New(&Snapshot{Router: router, Captcha: c}, Deps{
-		Resolver: resolver, Decider: fragile{e.cacher}, Sink: e.events, Log: zerolog.New(e.logs), Metrics: m,
+	access := zerolog.New(e.access)
+	g, err := New(&Snapshot{Router: router, Captcha: c}, Deps{
+		Resolver: resolver, Decider: fragile{e.cacher}, Sink: e.events, Log: zerolog.New(e.logs), Access: &access, Metrics: e.set,
 	})
+	must(err)
 	cfg := DefaultCheckConfig()
 	cfg.Listen = []string{"127.0.0.1:0"}
 	if edit != nil {
 		edit(&cfg)
 	}
-	rules, err := NewCheckRules(cfg)
+	e.check, err = NewCheck(cfg, g)
 	must(err)
-	e.check = NewCheck(g, rules)
 	limits := h1.DefaultConfig()
 	limits.MaxRequestsPerConn = 0
-	server := h1.NewServer(limits, e.check, zerolog.New(e.logs), e.set)
+	server, err := h1.NewServer(limits, h1.Deps{Handler: e.check, Log: zerolog.New(e.logs), Metrics: e.set})
+	must(err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(err)
 	e.addr = ln.Addr().String()
@@ -239,13 +252,37 @@ func TestCheckReload(t *testing.T) {
 	}
 	cfg := DefaultCheckConfig()
 	cfg.Allowed, cfg.Headers = []string{"127.0.0.1"}, "original"
-	rules, err := NewCheckRules(cfg)
+	commit, err := e.check.Prepare(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.check.Swap(rules)
+	commit()
 	if res := e.send(asked("GET", "/", "203.0.113.5")); res.StatusCode != 400 {
 		t.Errorf("the old set is still believed: %d", res.StatusCode)
+	}
+}
+
+// TestCheckLogsItsAnswer: the access line has the status and the length of what the balancer was sent, in each style, and
+// the event says that nothing is known of the service's answer.
+func TestCheckLogsItsAnswer(t *testing.T) {
+	for _, style := range []string{"verdict", "forward"} {
+		e := newCheckEnv(t, nil)
+		if err := e.cacher.Ban(t.Context(), verdict.Ban{
+			Subject: identity.AddrSubject(netip.MustParseAddr("203.0.113.5")), Until: time.Now().Add(time.Hour), Score: 1, Reason: "test",
+		}); err != nil {
+			t.Fatal(err)
+		}
+		res := e.send(strings.Replace(asked("GET", "/api", "203.0.113.5", "X-Requested-With: XMLHttpRequest\r\n"), "/check", "/check?style="+style, 1))
+		body, err := io.ReadAll(res.Body)
+		if err != nil || style == "forward" && len(body) == 0 {
+			t.Fatalf("%s: %d with %q, %v", style, res.StatusCode, body, err)
+		}
+		if line, want := <-e.access, fmt.Sprintf(`"status":%d,"bytes_in":0,"bytes_out":%d,`, res.StatusCode, len(body)); !strings.Contains(line, want) {
+			t.Errorf("%s: no %s in %s", style, want, line)
+		}
+		if ev := <-e.events; !ev.Advised || ev.Status != 0 {
+			t.Errorf("%s: the event knows of an answer: %+v", style, ev)
+		}
 	}
 }
 

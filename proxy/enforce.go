@@ -13,7 +13,7 @@ import (
 // who are blocked. They cost no allowance: the verdict is asked as in mode observe.
 func (j *journey) serveOwn(e captcha.Endpoint) {
 	j.ownPage = true
-	j.g.deps.Decider.Decide(&j.decision, j.view, &j.id, j.svc.watching)
+	j.Visit()
 	j.remember()
 	if e == captcha.EndpointPage || e == captcha.EndpointCheck {
 		j.rememberOwn()
@@ -29,7 +29,7 @@ func (j *journey) serveOwn(e captcha.Endpoint) {
 	a := j.ownAnswer(e, q)
 	j.outcome, j.work = a.Outcome, a.Work
 	if a.Outcome == captcha.OutcomeSolved {
-		j.g.deps.Decider.Issued(&a.Pass)
+		j.core.deps.Decider.Issued(&a.Pass)
 	}
 	if a.Resend != nil {
 		j.resend(&a)
@@ -72,40 +72,14 @@ func (j *journey) enforce() {
 			return
 		}
 		a = j.challengeMessage(q)
-		j.outcome = a.Outcome
-		j.answer(a)
-		return
-	}
-	switch j.kind() {
-	case kindXML:
-		a = c.ChallengeXML(q, false)
-	case kindAJAX:
-		a = c.ChallengeJSON(q)
-	case kindSubresource:
-		a = c.SubResource(q, false)
-	case kindForm:
-		if !j.readBody(q, c.FormLimit()) {
+	} else {
+		if j.kind() == kindForm && !j.readBody(q, c.FormLimit()) {
 			return
 		}
-		a = c.ChallengeForm(q)
-	default:
-		a = c.Redirect(q)
+		a = j.refusal(q)
 	}
 	j.outcome = a.Outcome
 	j.answer(a)
-}
-
-func (j *journey) blocked(q *captcha.Request) captcha.Response {
-	if r := j.decision.Quarantine(); r != nil {
-		return j.snap.Captcha.Quarantined(q, r.Decision, r.AppendTags(nil))
-	}
-	if j.kind() == kindSubresource || j.kind() == kindPreflight {
-		return j.snap.Captcha.SubResource(q, true)
-	}
-	if j.kind() == kindXML {
-		return j.snap.Captcha.BlockedXML(q)
-	}
-	return j.snap.Captcha.Blocked(q, j.kind() == kindAJAX)
 }
 
 // readBody puts the body of a POST into q. It answers the request itself, and returns false, when the body is broken.
@@ -125,15 +99,6 @@ func (j *journey) readBody(q *captcha.Request, limit int64) bool {
 		return false
 	}
 	return true
-}
-
-// request is what captcha is told of the journey; it is valid until the journey's end.
-func (j *journey) request() *captcha.Request {
-	q := &j.ask
-	q.View, q.ID, q.Service = j.view, &j.id, j.svc.Captcha
-	q.RequestID = string(j.idText[:])
-	q.Base = j.id.Proto + "://" + string(j.view.HostPort)
-	return q
 }
 
 // answer sends an answer of the gateway's own. Its fields are complete but for those that each own answer carries.

@@ -178,11 +178,7 @@ func (j *journey) answerFields(a *captcha.Response) []request.Field {
 		}
 		return j.fields
 	}
-	if !j.id.WantI || j.decision.Cause == verdict.CauseOff {
-		return j.fields
-	}
-	if cookie := j.g.deps.Resolver.MintI(j.cookie[:0], &j.id, j.view, j.svc.Identity); cookie != nil {
-		j.cookie = cookie
+	if cookie := j.Cookie(); cookie != nil {
 		j.fields = append(j.fields, request.Field{Name: nameSetCookie, Value: cookie})
 	}
 	return j.fields

@@ -16,11 +16,9 @@ import (
 	"antirobot/verdict"
 )
 
-// Messages is the message firewall. *message.System is.
+// Messages has the message firewall, or says why it is not there. *message.Keeper does.
 type Messages interface {
-	Partners() []string
-	Domain(partner, path string) (*message.Domain, error)
-	JudgeInline(ctx context.Context, d *message.Domain, readings []map[string]any, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error
+	System() (*message.System, error)
 }
 
 // posted is a request as its message is read: the client's own, or one that was carried over a captcha.
@@ -35,7 +33,7 @@ type posted struct {
 // body stays as it is, to be sent on.
 func (j *journey) judgeMessage() {
 	r := j.svc.messageRoute(j.view.Method, &j.paths)
-	if r == nil || j.stopped() || j.decision.Cause == verdict.CauseOff || j.decision.Cause == verdict.CauseWhite {
+	if r == nil || j.Stopped() || j.decision.Cause == verdict.CauseOff || j.decision.Cause == verdict.CauseWhite {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Timeout)
@@ -85,7 +83,6 @@ func (r *messageRoute) fingerprint(values map[string]any, ruling *verdict.Ruling
 const (
 	failedTooLarge = "the body is too large"
 	failedLate     = "the body did not come in time"
-	failedAway     = "the message firewall is not there yet"
 )
 
 // ruleMessage fills ruling with what the route says about a message, and returns what the message says; nil if it can't
@@ -138,7 +135,7 @@ func (j *journey) ruleMessage(ctx context.Context, r *messageRoute, p *posted, r
 }
 
 // judgeReadings runs the rules over each reading of a message: the worst one counts.
-func (j *journey) judgeReadings(ctx context.Context, system Messages, d *message.Domain, r *messageRoute, readings []map[string]any, ruling *verdict.Ruling) error {
+func (j *journey) judgeReadings(ctx context.Context, system *message.System, d *message.Domain, r *messageRoute, readings []map[string]any, ruling *verdict.Ruling) error {
 	ruling.Decision = rules.Unknown
 	ruling.Action = r.answers.Of(rules.Unknown)
 	first := true
@@ -169,13 +166,13 @@ func (j *journey) granted(r *messageRoute, values map[string]any, ruling *verdic
 }
 
 // messageDomain returns the domain that judges the messages of a route.
-func (j *journey) messageDomain(r *messageRoute) (Messages, *message.Domain, error) {
-	var system Messages
-	if j.g.deps.Messages != nil {
-		system = j.g.deps.Messages()
+func (j *journey) messageDomain(r *messageRoute) (*message.System, *message.Domain, error) {
+	if j.core.deps.Messages == nil {
+		return nil, nil, message.ErrAway
 	}
-	if system == nil {
-		return nil, nil, errors.New(failedAway)
+	system, err := j.core.deps.Messages.System()
+	if err != nil {
+		return nil, nil, err
 	}
 	partner := r.cfg.Partner
 	if partner == "" {

@@ -13,9 +13,9 @@ import (
 	"antirobot/verdict"
 )
 
-// Metrics counts what the gateway does. It is safe for concurrent use; a service's counters are found once, when its
+// coreMetrics counts what the gateway does. It is safe for concurrent use; a service's counters are found once, when its
 // Snapshot is built, so that a request touches atomics only.
-type Metrics struct {
+type coreMetrics struct {
 	set     *metrics.Set
 	decided latency // how long the decision took
 
@@ -34,9 +34,9 @@ type serviceMetrics struct {
 	whole    latency // from the complete head to the last byte of the answer
 }
 
-// NewMetrics registers the gateway's metrics in set.
-func NewMetrics(set *metrics.Set) *Metrics {
-	m := &Metrics{set: set, services: map[string]*serviceMetrics{}}
+// newCoreMetrics registers the gateway's metrics in set.
+func newCoreMetrics(set *metrics.Set) *coreMetrics {
+	m := &coreMetrics{set: set, services: map[string]*serviceMetrics{}}
 	set.RegisterMetricsWriter(func(w io.Writer) {
 		m.decided.write(w, "antirobot_verdict_seconds", "")
 		m.mu.Lock()
@@ -49,12 +49,12 @@ func NewMetrics(set *metrics.Set) *Metrics {
 }
 
 // leftOut counts the lines of a kind that a flood did not get into the log.
-func (m *Metrics) leftOut(kind string) *metrics.Counter {
+func (m *coreMetrics) leftOut(kind string) *metrics.Counter {
 	return m.set.GetOrCreateCounter(fmt.Sprintf(`antirobot_log_lines_left_out_total{kind=%q}`, kind))
 }
 
 // service returns the counters of the service called name, which keep their values over a reload.
-func (m *Metrics) service(name string) *serviceMetrics {
+func (m *coreMetrics) service(name string) *serviceMetrics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if s := m.services[name]; s != nil {

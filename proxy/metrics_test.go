@@ -82,7 +82,7 @@ func TestObserveAllocatesNothing(t *testing.T) {
 // TestMetricsOutliveAReload: a service keeps its counters when a new configuration is built.
 func TestMetricsOutliveAReload(t *testing.T) {
 	set := metrics.NewSet()
-	m := NewMetrics(set)
+	m := newCoreMetrics(set)
 	m.service("shop").own.Inc()
 	m.service("shop").own.Inc()
 	m.service(`we"ird`).failed.Inc()

@@ -18,30 +18,19 @@ func (j *journey) report() {
 		j.tell(took)
 		j.count(took)
 	}
-	if j.g.deps.Access != nil {
+	if j.core.deps.Access != nil {
 		j.logAccess(took)
 	}
 }
 
-// tell is what the slow half learns of the request.
+// tell is what the slow half learns of a request that was answered here.
 func (j *journey) tell(took time.Duration) {
-	if j.g.deps.Sink == nil || j.ownPage && j.outcome == captcha.OutcomeNone {
+	if j.ownPage && j.outcome == captcha.OutcomeNone {
 		return
 	}
-	if !j.decision.Judged() && !(j.g.deps.Crawlers && j.decision.Crawler()) {
-		return
-	}
-	e := &j.event
-	j.decision.Event(e, j.view, &j.id, j.charged())
-	e.Static = isStatic(j.view)
-	e.Answered(j.status, j.result.ContentType, j.result.BytesOut, took)
-	e.Kind, e.Work, e.Advised = eventKinds[j.outcome], j.work, j.advised
-	j.g.deps.Sink.Offer(e)
-}
-
-var eventKinds = [...]verdict.EventKind{
-	captcha.OutcomeNone: verdict.EventRequest, captcha.OutcomeShown: verdict.EventShown, captcha.OutcomeSolved: verdict.EventSolved,
-	captcha.OutcomeFailed: verdict.EventFailed, captcha.OutcomeLimited: verdict.EventFailed,
+	j.Tell(&Facts{
+		Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took, Kind: KindOf(j.outcome), Work: j.work,
+	})
 }
 
 // isStatic reports whether v says that it asks for a part of a page; these come by the dozen and do not count as pace.
@@ -67,18 +56,18 @@ func (j *journey) remember() {
 		return
 	}
 	d := &j.decision
-	j.g.deps.Decider.Decisions().Record(j.requestID, d, j.view, &j.id, j.svc.Verdict)
+	j.core.deps.Decider.Decisions().Record(j.requestID, d, j.view, &j.id, j.svc.Verdict)
 	if d.Verdict == verdict.Human && !d.Paid {
 		return
 	}
-	if j.g.deps.Log.GetLevel() > zerolog.InfoLevel {
+	if j.core.deps.Log.GetLevel() > zerolog.InfoLevel {
 		return
 	}
-	left, others, ok := j.g.decisions.take(j.lineKey(uint64(d.Verdict)<<8|uint64(d.Cause)), j.view.At)
+	left, others, ok := j.core.decisions.take(j.lineKey(uint64(d.Verdict)<<8|uint64(d.Cause)), j.view.At)
 	if !ok {
 		return
 	}
-	e := leftOut(j.g.deps.Log.Info(), left, others)
+	e := leftOut(j.core.deps.Log.Info(), left, others)
 	j.scratch = d.Subject.Append(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Str("service", j.svc.Name).Stringer("verdict", d.Verdict).
 		Stringer("cause", d.Cause).Bytes("subject", j.scratch).Str("reason", j.reason())
@@ -116,7 +105,7 @@ func (j *journey) rememberOwn() {
 	}
 	d := j.decision
 	d.Mode = j.svc.Verdict.Mode
-	j.g.deps.Decider.Decisions().Record(j.requestID, &d, j.view, &j.id, j.svc.Verdict)
+	j.core.deps.Decider.Decisions().Record(j.requestID, &d, j.view, &j.id, j.svc.Verdict)
 }
 
 // maxLoggedPath bounds the path in an access line, in bytes.
@@ -124,14 +113,14 @@ const maxLoggedPath = 1024
 
 // logAccess writes a line for the request. It holds no cookie, no answer, and no query: those have keys and passes.
 func (j *journey) logAccess(took time.Duration) {
-	if j.g.deps.Access.GetLevel() > zerolog.InfoLevel {
+	if j.core.deps.Access.GetLevel() > zerolog.InfoLevel {
 		return
 	}
-	left, others, ok := j.g.accesses.take(j.lineKey(0), j.view.At)
+	left, others, ok := j.core.accesses.take(j.lineKey(0), j.view.At)
 	if !ok {
 		return
 	}
-	e := leftOut(j.g.deps.Access.Info(), left, others)
+	e := leftOut(j.core.deps.Access.Info(), left, others)
 	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Bytes("client", j.scratch).Bytes("method", j.view.Method).
 		Bytes("host", j.view.Host).Bytes("path", j.view.Path[:min(len(j.view.Path), maxLoggedPath)]).
@@ -150,7 +139,7 @@ func (j *journey) reason() string {
 	d := &j.decision
 	switch {
 	case d.Entry != nil:
-		return d.Entry.List + ": " + j.g.deps.Decider.Decisions().Describe(d.Entry, "ip:"+j.id.Addr.String())
+		return d.Entry.List + ": " + j.core.deps.Decider.Decisions().Describe(d.Entry, "ip:"+j.id.Addr.String())
 	case d.Ruling() != nil:
 		return d.Ruling().Why()
 	default:

@@ -90,18 +90,18 @@ func pace(limits []verdict.Limit) float64 {
 }
 
 // unclear says why a request must be refused, because nobody knows what its path means; empty: it need not.
-func (j *journey) unclear() string {
-	if j.paths.HasNUL() {
+func (c *Case) unclear() string {
+	if c.paths.HasNUL() {
 		return "The path holds an escaped NUL.\n"
 	}
-	if j.under.several() && !j.snap.Router.sameButCase(j.view.Host, &j.paths) {
-		for _, s := range j.under.list {
+	if c.under.several() && !c.snap.Router.sameButCase(c.view.Host, &c.paths) {
+		for _, s := range c.under.list {
 			if s.Config.AmbiguousPaths == pathsRefuse {
 				return "The path can be read in several ways.\n"
 			}
 		}
 	}
-	if len(j.svc.routes) > 1 && j.svc.claimedTwice(j.view.Method, &j.paths) {
+	if len(c.svc.routes) > 1 && c.svc.claimedTwice(c.view.Method, &c.paths) {
 		return "The path can be read as that of two kinds of messages.\n"
 	}
 	return ""
@@ -125,32 +125,32 @@ func (s *Service) claimedTwice(method []byte, paths *request.Paths) bool {
 
 // judge asks the fast half, once for each of the settings that hold, and keeps the strictest answer. A pass pays once.
 // With watch nothing is spent and nothing counted.
-func (j *journey) judge(watch bool) {
-	if !j.under.several() {
-		j.judgeBy(&j.decision, j.svc, watch)
+func (c *Case) judge(watch bool) {
+	if !c.under.several() {
+		c.judgeBy(&c.decision, c.svc, watch)
 		return
 	}
-	kept := j.under.list[0]
-	j.judgeBy(&j.decision, kept, watch)
-	for _, s := range j.under.list[1:] {
+	kept := c.under.list[0]
+	c.judgeBy(&c.decision, kept, watch)
+	for _, s := range c.under.list[1:] {
 		d := new(verdict.Decision)
-		j.judgeBy(d, s, watch || j.decision.Paid)
-		if stricter(d, &j.decision) {
-			j.decision, *d, kept = *d, j.decision, s
+		c.judgeBy(d, s, watch || c.decision.Paid)
+		if stricter(d, &c.decision) {
+			c.decision, *d, kept = *d, c.decision, s
 		}
 	}
-	j.svc.Verdict, j.svc.watching = kept.Verdict, kept.watching
+	c.svc.Verdict, c.svc.watching = kept.Verdict, kept.watching
 }
 
-func (j *journey) judgeBy(d *verdict.Decision, s *Service, watch bool) {
+func (c *Case) judgeBy(d *verdict.Decision, s *Service, watch bool) {
 	with := s.Verdict
 	if watch && with.Mode != verdict.Off {
 		with = s.watching
 	}
-	if j.xml && j.svc.Captcha.Demands(j.view, j.partner) {
-		j.g.deps.Decider.DecideDemand(d, j.view, &j.id, with)
+	if c.xml && c.svc.Captcha.Demands(c.view, c.partner) {
+		c.core.deps.Decider.DecideDemand(d, c.view, &c.id, with)
 	} else {
-		j.g.deps.Decider.Decide(d, j.view, &j.id, with)
+		c.core.deps.Decider.Decide(d, c.view, &c.id, with)
 	}
 	d.Mode = s.Verdict.Mode
 }
@@ -169,9 +169,9 @@ func stricter(a, b *verdict.Decision) bool {
 }
 
 // charged is the settings whose limits the request counts for.
-func (j *journey) charged() *verdict.Settings {
-	if j.under.several() {
-		return j.under.charge
+func (c *Case) charged() *verdict.Settings {
+	if c.under.several() {
+		return c.under.charge
 	}
-	return j.svc.Verdict
+	return c.svc.Verdict
 }

@@ -47,6 +47,7 @@ type Router struct {
 	exact    map[string][]*Service
 	suffix   map[string][]*Service // "example.com" of "*.example.com"
 	anywhere []*Service
+	services []*Service
 	single   bool // one service without path rules: no reading of a path could mean another
 }
 
@@ -54,15 +55,15 @@ type Router struct {
 var ErrAmbiguous = errors.New("two services claim the same host and path prefix")
 
 // NewRouter returns a Router over services, or all errors it found.
-func NewRouter(services []*Service, m *Metrics) (*Router, error) {
+func NewRouter(services []*Service) (*Router, error) {
 	r := &Router{
-		exact: map[string][]*Service{}, suffix: map[string][]*Service{},
+		services: services, exact: map[string][]*Service{}, suffix: map[string][]*Service{},
 		single: len(services) == 1 && len(services[0].Paths) == 0,
 	}
 	claimed := map[string]string{}
 	var errs []error
 	for _, s := range services {
-		s.prepare(m)
+		s.prepare()
 		hosts := s.Hosts
 		if len(hosts) == 0 {
 			hosts = []string{"*"}
@@ -99,9 +100,8 @@ func (s *Service) prefixes() []string {
 	return s.Prefixes
 }
 
-func (s *Service) prepare(m *Metrics) {
+func (s *Service) prepare() {
 	sort.SliceStable(s.Paths, func(i, k int) bool { return len(s.Paths[i].Prefix) > len(s.Paths[k].Prefix) })
-	s.metrics = m.service(s.Name)
 	s.watching = new(verdict.Settings)
 	*s.watching = *s.Verdict
 	s.watching.Mode, s.watching.Watch = verdict.Observe, true
@@ -111,7 +111,21 @@ func (s *Service) prepare(m *Metrics) {
 	s.drop = newFieldFilter(s.Config.DropFields).drops
 	s.routes = newMessageRoutes(s.Messages)
 	for _, p := range s.Paths {
-		p.Service.prepare(m)
+		p.Service.prepare()
+	}
+}
+
+// count gives the services their counters, before the Router is in use.
+func (r *Router) count(m *coreMetrics) {
+	for _, s := range r.services {
+		s.count(m)
+	}
+}
+
+func (s *Service) count(m *coreMetrics) {
+	s.metrics = m.service(s.Name)
+	for _, p := range s.Paths {
+		p.Service.count(m)
 	}
 }
 

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/VictoriaMetrics/metrics"
-
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
@@ -27,7 +25,7 @@ func routed(t *testing.T, name string, mode verdict.Mode, hosts []string, prefix
 
 func router(t *testing.T, services ...*Service) *Router {
 	t.Helper()
-	r, err := NewRouter(services, NewMetrics(metrics.NewSet()))
+	r, err := NewRouter(services)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +91,7 @@ func TestRouterRefusesTwoClaims(t *testing.T) {
 		routed(t, "b", verdict.Enforce, []string{"x.example"}, "/q", "/p"),
 		routed(t, "c", verdict.Enforce, nil),
 		routed(t, "d", verdict.Enforce, []string{"*"}),
-	}, NewMetrics(metrics.NewSet()))
+	})
 	if !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), "x.example/p") || !strings.Contains(err.Error(), "c and d") {
 		t.Errorf("got %v", err)
 	}
@@ -191,7 +189,7 @@ func TestFindAllocatesNothing(t *testing.T) {
 func BenchmarkFind(b *testing.B) {
 	s := &Service{Name: "s", Verdict: &verdict.Settings{}, Config: DefaultServiceConfig(), Hosts: []string{"*.example"}}
 	s.Paths = []PathRule{{"/public", &Service{Name: "s", Verdict: &verdict.Settings{Mode: verdict.Off}, Config: DefaultServiceConfig()}}}
-	r, err := NewRouter([]*Service{s}, NewMetrics(metrics.NewSet()))
+	r, err := NewRouter([]*Service{s})
 	if err != nil {
 		b.Fatal(err)
 	}

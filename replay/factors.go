@@ -76,13 +76,13 @@ func (f *Factors) Flush() error {
 }
 
 // label sets what a record says of itself: a robot that declares itself is one, of the others nothing is known.
-func (f *Factors) label(r *Record, front Front) {
+func (f *Factors) label(r *Record, g *Gateway) {
 	agent := r.Agent()
 	f.Label, f.Source = LabelUnknown, ""
 	if declaresRobot(agent) {
 		f.Label, f.Source = LabelRobot, "declared"
 	}
-	if name, _ := front.Crawler(agent, r.Addr); name != "" {
+	if name, _ := g.Crawler(agent, r.Addr); name != "" {
 		f.Source = name
 	}
 }

@@ -7,13 +7,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"antirobot/captcha"
+	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/proxy"
 	"antirobot/request"
+	"antirobot/store"
 	"antirobot/verdict"
+	"antirobot/verdict/counter"
 	"antirobot/verdict/processor"
 )
 
-// Clock is the time of the traffic. A Gateway moves it; its Cacher and whatever else has a time of its own reads it. The
+// Clock is the time of the traffic. A Gateway moves it, and all its parts read it. The
 // zero value is the year 1970. Safe for concurrent use.
 type Clock struct{ ns atomic.Int64 }
 
@@ -27,61 +32,32 @@ func (c *Clock) Advance(at time.Time) {
 	}
 }
 
-// RecordedService is the settings that a request is judged by.
-type RecordedService struct {
-	Identity *identity.CookieSettings
-	Verdict  *verdict.Settings
-	// IsOwn reports whether a request is not judged: one of the gateway's own pages, or a balancer's health check.
-	IsOwn func(v *request.View) bool
-	// Stopped says what a request that is not human gets: the status, and whether that is a challenge; ok is false for
-	// one that passes all the same.
-	Stopped func(v *request.View, is verdict.Verdict) (status int, shown, ok bool)
-}
-
-// Front is what stands before the verdict and knows of HTTP: the gateway's own front does.
-type Front interface {
-	// Route returns the service of a request; nil if there is none.
-	Route(v *request.View) *RecordedService
-	// IsStatic reports whether a request is for a part of a page.
-	IsStatic(v *request.View) bool
-	// Crawler returns the crawler that a User-Agent declares, and what is known of that; without asking anybody.
-	Crawler(agent []byte, addr netip.Addr) (name string, is CrawlerClaim)
-}
-
-// CrawlerClaim is what is known of a client that declares a crawler.
-type CrawlerClaim uint8
-
-// The claims.
-const (
-	ClaimNone     CrawlerClaim = iota
-	ClaimUnknown               // nothing at hand could tell; live, the DNS is asked
-	ClaimVerified              // the address is in the ranges that the crawler's owner published
-	ClaimOutside               // there are such ranges, and the address is in none of them
-)
-
-// Gateway is one configuration that traffic runs through. All its parts read Clock. It is for one goroutine.
+// Gateway is one configuration that traffic runs through: the judging parts of a gateway on memory alone, with the time of
+// the traffic. Nothing is asked of a network, and nothing is kept. Make it with NewGateway; it is for one goroutine.
 type Gateway struct {
-	Name      string
-	Front     Front
-	Resolver  *identity.Resolver
-	Cacher    *verdict.Cacher
-	Processor *processor.Processor // nil: nobody is judged by what they do
-	Clock     *Clock
+	Name string
+	Host string // that the first service of the configuration has
 
+	core   *proxy.Core
+	one    proxy.Case // the present request
 	served Served
-	cookie []byte
+	clock  *Clock
+	proc   *processor.Processor
 	swept  time.Time
-}
 
-// sweepEvery is how often what is idle is forgotten, in the time of the traffic.
-const sweepEvery = time.Hour
+	lists    *cbb.Lists
+	cacher   *verdict.Cacher
+	resolver *identity.Resolver
+	memory   *store.Memory
+	counts   *counter.Shingler
+}
 
 // Served is what became of a request. It is valid until the next one.
 type Served struct {
-	Service  *RecordedService // nil: no service is configured for the host; nothing else is set then
-	Identity identity.Identity
-	Decision verdict.Decision
-	Event    verdict.Event
+	Service  *proxy.Service // nil: no service is configured for the host; nothing else is set then
+	Identity *identity.Identity
+	Decision *verdict.Decision
+	Static   bool // it says that it asks for a part of a page
 	Judged   bool // the slow half has learned of it
 	Stopped  bool // it would not have reached the service, or in mode observe: would not in mode enforce
 	// SetCookie is the browser cookie that the gateway gives, as the value of Set-Cookie; nil if it gives none.
@@ -102,74 +78,68 @@ func (s *Served) Why() string {
 // Serve gives a request its verdict, and tells the slow half of it and of the answer that the service gives, or that the
 // gateway gives instead of it.
 func (g *Gateway) Serve(v *request.View, a *Response) *Served {
-	g.Clock.Advance(v.At)
 	s := &g.served
-	s.Judged, s.Stopped, s.SetCookie = false, false, nil
-	if s.Service = g.Front.Route(v); s.Service == nil {
+	if !g.begin(v) {
 		return s
 	}
-	svc := s.Service
-	g.Resolver.Resolve(&s.Identity, v, svc.Identity)
-	if svc.IsOwn(v) {
-		s.Decision = verdict.Decision{Cause: verdict.CauseOff, Mode: svc.Verdict.Mode}
+	if g.one.Own() != captcha.EndpointNone { // what a visitor did there, no log says
+		g.one.Visit()
 		return s
 	}
-	g.Cacher.Decide(&s.Decision, v, &s.Identity, svc.Verdict)
-	status, kind := a.Status, verdict.EventRequest
-	if is := s.Decision.Verdict; is != verdict.Human {
-		code, shown, ok := svc.Stopped(v, is)
-		s.Stopped = ok
-		if ok && s.Decision.Stops() {
-			status = uint16(code) //nolint:gosec // an HTTP status
-			if shown {
-				kind = verdict.EventShown
-			}
-		}
+	g.one.Decide()
+	s.Stopped = g.one.WouldStop()
+	if g.one.Stopped() {
+		r := g.one.Refusal()
+		s.Judged = g.one.Tell(&proxy.Facts{Status: r.Status, Bytes: int64(len(r.Body)), Kind: proxy.KindOf(r.Outcome)})
+		return s
 	}
-	g.tell(v, a, status, kind)
-	if s.Identity.WantI && !(s.Stopped && s.Decision.Stops()) {
-		if g.cookie = g.Resolver.MintI(g.cookie[:0], &s.Identity, v, svc.Identity); len(g.cookie) > 0 {
-			s.SetCookie = g.cookie
-		}
+	f := proxy.Facts{Status: int(a.Status), ContentType: a.ContentType, Bytes: int64(min(a.Bytes, math.MaxInt64)), Took: a.Took} //nolint:gosec // bounded
+	if a.Advised {
+		f = proxy.Facts{Advised: true}
 	}
+	s.Judged = g.one.Tell(&f)
+	s.SetCookie = g.one.Cookie()
 	return s
 }
 
 // Show tells of a visit to the captcha page, as who follows the redirect of a challenge makes it.
 func (g *Gateway) Show(v *request.View) {
-	g.Clock.Advance(v.At)
-	s := &g.served
-	if s.Service = g.Front.Route(v); s.Service == nil {
+	if !g.begin(v) {
 		return
 	}
-	g.Resolver.Resolve(&s.Identity, v, s.Service.Identity)
-	watching := *s.Service.Verdict
-	watching.Mode = verdict.Observe // the gateway's own pages cost nothing
-	g.Cacher.Decide(&s.Decision, v, &s.Identity, &watching)
-	g.tell(v, &Response{}, 200, verdict.EventShown)
+	g.one.Visit()
+	g.served.Judged = g.one.Tell(&proxy.Facts{Status: 200, Kind: verdict.EventShown})
 }
 
-func (g *Gateway) tell(v *request.View, a *Response, status uint16, kind verdict.EventKind) {
-	s := &g.served
-	if g.Processor == nil || !s.Decision.Judged() {
-		return
+// begin finds out to whom a request goes and who asks, and reports whether there is a service for it.
+func (g *Gateway) begin(v *request.View) bool {
+	g.clock.Advance(v.At)
+	g.one.Close()
+	g.one.Open(g.core, v)
+	g.served = Served{Identity: g.one.Identity(), Decision: g.one.Decision()}
+	if status, _ := g.one.Route(); status != 0 {
+		return false
 	}
-	e := &s.Event
-	s.Decision.Event(e, v, &s.Identity, s.Service.Verdict)
-	e.Static = g.Front.IsStatic(v)
-	e.Kind = kind
-	if a.Advised && status == a.Status {
-		e.Advised = true
-		e.Answered(0, nil, 0, 0)
-	} else if status == a.Status {
-		e.Answered(int(status), a.ContentType, int64(min(a.Bytes, math.MaxInt64)), a.Took) //nolint:gosec // bounded
-	} else { // the gateway answers, and with little
-		e.Answered(int(status), nil, 0, 0)
+	g.served.Service, g.served.Static = g.one.Service(), g.one.IsStatic()
+	g.one.Identify()
+	return true
+}
+
+// sweepEvery is how often what is idle is forgotten, in the time of the traffic.
+const sweepEvery = time.Hour
+
+// Offer implements verdict.Sink: the slow half learns at once, in the same goroutine, so that a run gives the same result
+// each time.
+func (g *Gateway) Offer(e *verdict.Event) bool {
+	if e.At.Sub(g.swept) >= sweepEvery {
+		g.swept = e.At
+		g.proc.Sweep(e.At)
 	}
-	s.Judged = true
-	if v.At.Sub(g.swept) >= sweepEvery {
-		g.swept = v.At
-		g.Processor.Sweep(v.At)
-	}
-	g.Processor.Process(e)
+	g.proc.Process(e)
+	return true
+}
+
+// Crawler returns the crawler that a User-Agent declares, and what is known of that; without asking anybody.
+func (g *Gateway) Crawler(agent []byte, addr netip.Addr) (name string, is cbb.CrawlerClaim) {
+	return g.lists.Crawler(agent, addr)
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
@@ -113,7 +114,7 @@ type Person struct {
 // tally collects a Report.
 type tally struct {
 	report   Report
-	front    Front
+	gateway  *Gateway
 	describe func(d *verdict.Decision, addr string) string
 	subjects map[identity.Subject]uint64
 	stops    map[identity.Subject]*Stop
@@ -127,14 +128,14 @@ type tally struct {
 
 func newTally(g *Gateway) *tally {
 	t := &tally{
-		front: g.Front, subjects: map[identity.Subject]uint64{}, stops: map[identity.Subject]*Stop{},
+		gateway: g, subjects: map[identity.Subject]uint64{}, stops: map[identity.Subject]*Stop{},
 		reasons: map[Reason]*Reason{}, crawlers: map[string]*Crawler{}, people: map[string]*Person{},
 	}
 	t.report.Config = g.Name
 	t.describe = func(d *verdict.Decision, addr string) string {
 		switch {
 		case d.Entry != nil:
-			text := d.Entry.List + ": " + g.Cacher.Decisions().Describe(d.Entry, addr)
+			text := d.Entry.List + ": " + g.cacher.Decisions().Describe(d.Entry, addr)
 			if d.Entry.Reason != "" {
 				text += " (" + d.Entry.Reason + ")"
 			}
@@ -166,7 +167,7 @@ func (t *tally) add(r *Record, v *request.View, s *Served) {
 		p.Series.add(r.At, verdict.Human)
 		return
 	}
-	page := !t.front.IsStatic(v)
+	page := !s.Static
 	if page {
 		p.Pages++
 	}
@@ -210,7 +211,7 @@ func (t *tally) count(s identity.Subject) uint64 {
 }
 
 func (t *tally) stop(r *Record, v *request.View, s *Served, winner identity.Subject, n uint64, person *Person) {
-	d := &s.Decision
+	d := s.Decision
 	why := d.Ban.Reason
 	st := t.stops[winner]
 	if st != nil && d.Cause != verdict.CauseBan && st.Cause == d.Cause.String() {
@@ -230,7 +231,7 @@ func (t *tally) stop(r *Record, v *request.View, s *Served, winner identity.Subj
 			return
 		}
 		agent := r.Agent()
-		name, _ := t.front.Crawler(agent, s.Identity.Addr)
+		name, _ := t.gateway.Crawler(agent, s.Identity.Addr)
 		st = &Stop{
 			of: winner, Subject: winner.String(), First: r.At, Before: max(n, 1) - 1, Verdict: d.Verdict.String(), Cause: d.Cause.String(),
 			Reason: why, Score: d.Score, Model: d.Ban.Model, Service: s.Service.Verdict.Name, Agent: clip(agent, maxAgent),
@@ -266,8 +267,8 @@ func (t *tally) reason(d *verdict.Decision, why string) *Reason {
 }
 
 func (t *tally) crawler(r *Record, s *Served) {
-	name, is := t.front.Crawler(r.Agent(), s.Identity.Addr)
-	if is == ClaimNone {
+	name, is := t.gateway.Crawler(r.Agent(), s.Identity.Addr)
+	if is == cbb.ClaimNone {
 		return
 	}
 	c := t.crawlers[name]
@@ -280,9 +281,9 @@ func (t *tally) crawler(r *Record, s *Served) {
 	}
 	all, stopped := &c.Unknown, &c.UnknownStopped
 	switch is {
-	case ClaimVerified:
+	case cbb.ClaimVerified:
 		all, stopped = &c.Verified, &c.VerifiedStopped
-	case ClaimOutside:
+	case cbb.ClaimOutside:
 		all, stopped = &c.Outside, &c.OutsideStopped
 	}
 	*all++

@@ -62,7 +62,7 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 		}
 		r.view(&view, u.Host)
 		if u.Factors != nil {
-			u.Factors.label(r, u.Gateway.Front)
+			u.Factors.label(r, u.Gateway)
 		}
 		s := u.Gateway.Serve(&view, &r.Answer)
 		first.add(r, &view, s)

@@ -4,106 +4,58 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"net/netip"
+	"fmt"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
-	"antirobot/cbb"
-	"antirobot/identity"
-	"antirobot/request"
-	"antirobot/spravka"
-	"antirobot/store"
+	"antirobot/config"
 	"antirobot/verdict"
-	"antirobot/verdict/processor"
 )
 
-// front serves every host as one service; a User-Agent with "goodbot" declares a crawler, and 192.0.2.0/24 is its range.
-type front struct{ service *RecordedService }
+// site is one service that anybody's log could be of: goodbot is a crawler with a range, out of which one address is blocked.
+const site = `
+data_dir: %s
+defaults:
+  upstream: {urls: ["http://127.0.0.1:1"]}
+  verdict: {limits: [{window: 10s, requests: %d, ban: 10m}]}
+  requests: {health_paths: [/health], ajax_paths: [/api]}
+services:
+  - {name: site, hosts: [site.example]}
+lists:
+  block: [192.0.2.66]
+  crawlers:
+    builtin: []
+    own: [{name: goodbot, user_agent: [goodbot], ranges: [192.0.2.0/24]}]
+`
 
-func (f front) Route(v *request.View) *RecordedService {
-	if string(v.Host) == "elsewhere.example" {
-		return nil
-	}
-	return f.service
-}
-
-func (front) IsStatic(v *request.View) bool { return bytes.HasSuffix(v.Path, []byte(".css")) }
-
-func (front) Crawler(agent []byte, addr netip.Addr) (string, CrawlerClaim) {
-	switch {
-	case !bytes.Contains(agent, []byte("goodbot")):
-		return "", ClaimNone
-	case netip.MustParsePrefix("192.0.2.0/24").Contains(addr):
-		return "goodbot", ClaimVerified
-	}
-	return "goodbot", ClaimOutside
-}
-
-// rules block, by the operator's own entry, whom the test names.
-type listed struct{ block *cbb.Entry }
-
-func (l listed) Lookup(m *cbb.Match, _ *request.View, id *identity.Identity, _ string) {
-	*m = cbb.Match{}
-	if id.Addr == netip.MustParseAddr("192.0.2.66") {
-		m.OwnBlock = l.block
-	} else if netip.MustParsePrefix("192.0.2.0/24").Contains(id.Addr) {
-		m.White = &cbb.Entry{List: "crawlers", Flag: cbb.White}
-	}
-}
-
-// gateway is the real judging parts with one limit: so many pages in ten seconds.
-func gateway(t testing.TB, name string, limit int) *Gateway {
+// newGateway is a gateway with one limit: so many pages in ten seconds.
+func newGateway(t testing.TB, name string, limit int) *Gateway {
 	t.Helper()
-	clock, set := new(Clock), metrics.NewSet()
-	cfg := verdict.DefaultConfig()
-	cfg.Decisions = verdict.RecentConfig{Stopped: 1}
-	cacher, err := verdict.New(cfg, verdict.Deps{
-		Store: store.NewMemory(clock.Now), Lists: listed{&cbb.Entry{List: "inline", Text: "192.0.2.66", Flag: cbb.Block, Own: true}},
-		Now: clock.Now, Log: zerolog.Nop(), Metrics: set,
+	dir := t.TempDir()
+	file := filepath.Join(dir, "antirobot.yaml")
+	if err := os.WriteFile(file, fmt.Appendf(nil, site, dir, limit), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := config.Read(file, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := NewGateway(cfg, Deps{Name: name, Log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := g.Close(); err != nil {
+			t.Error(err)
+		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	proc, err := processor.New(processor.DefaultConfig(), processor.Deps{Keeper: cacher, Log: zerolog.Nop(), Metrics: set})
-	if err != nil {
-		t.Fatal(err)
-	}
-	sc := verdict.DefaultServiceConfig()
-	sc.Limits = []verdict.Limit{{Window: 10 * time.Second, Requests: limit, Ban: 10 * time.Minute}}
-	vs, err := sc.Settings("site", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	use, err := proc.Prepare([]*verdict.Settings{vs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	use()
-	is, err := identity.NewCookieSettings(identity.DefaultServiceConfig())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ring, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(day0)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	resolver, err := identity.New(identity.DefaultConfig(), identity.Deps{Keys: spravka.NewKeys(ring)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &Gateway{
-		Name: name, Resolver: resolver, Cacher: cacher, Processor: proc, Clock: clock,
-		Front: front{&RecordedService{
-			Identity: is, Verdict: vs, IsOwn: func(v *request.View) bool { return string(v.Path) == "/health" },
-			Stopped: func(*request.View, verdict.Verdict) (int, bool, bool) { return 302, false, true },
-		}},
-	}
+	return g
 }
 
 // run replays a log.
@@ -151,7 +103,7 @@ func recorded() string {
 }
 
 func TestReport(t *testing.T) {
-	res := run(t, Runner{Gateway: gateway(t, "strict", 10), Host: []byte("site.example")}, recorded())
+	res := run(t, Runner{Gateway: newGateway(t, "strict", 10), Host: []byte("site.example")}, recorded())
 	r := res.Report
 	if r.Requests != 222 || r.Subjects != 7 || r.Unrouted != 3 || res.Log.Bad != 1 || r.White != 60 {
 		t.Errorf("%d requests, %d subjects, %d unrouted, %d bad, %d white", r.Requests, r.Subjects, r.Unrouted, res.Log.Bad, r.White)
@@ -184,12 +136,12 @@ func TestReport(t *testing.T) {
 }
 
 func TestDifference(t *testing.T) {
-	res := run(t, Runner{Gateway: gateway(t, "lax", 1000), Against: gateway(t, "strict", 10), Host: []byte("site.example")}, recorded())
+	res := run(t, Runner{Gateway: newGateway(t, "lax", 1000), Against: newGateway(t, "strict", 10), Host: []byte("site.example")}, recorded())
 	d := res.Difference
 	if len(d.Stopped) != 1 || d.Stopped[0].Subject != "ip:203.0.113.1" || d.RequestsStopped != 19 || len(d.Free) != 0 || d.RequestsFree != 0 || d.Both != 1 || d.RequestsBoth != 3 {
 		t.Errorf("%+v", d)
 	}
-	other := run(t, Runner{Gateway: gateway(t, "strict", 10), Against: gateway(t, "lax", 1000), Host: []byte("site.example")}, recorded()).Difference
+	other := run(t, Runner{Gateway: newGateway(t, "strict", 10), Against: newGateway(t, "lax", 1000), Host: []byte("site.example")}, recorded()).Difference
 	if len(other.Free) != 1 || len(other.Stopped) != 0 || other.RequestsFree != 19 {
 		t.Errorf("the other way round: %+v", other)
 	}
@@ -199,7 +151,7 @@ func TestDifference(t *testing.T) {
 func TestSameEachTime(t *testing.T) {
 	var first []byte
 	for range 3 {
-		got, err := json.Marshal(run(t, Runner{Gateway: gateway(t, "strict", 10)}, recorded()))
+		got, err := json.Marshal(run(t, Runner{Gateway: newGateway(t, "strict", 10), Host: []byte("site.example")}, recorded()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,7 +165,7 @@ func TestSameEachTime(t *testing.T) {
 
 // TestPrinted looks at the text and at the page: whatever a client sent stands there as text.
 func TestPrinted(t *testing.T) {
-	res := run(t, Runner{Gateway: gateway(t, "strict", 10), Against: gateway(t, "lax", 1000)}, recorded()+line(20, "203.0.113.1", "eve", "/a", "\\x1b[31m"))
+	res := run(t, Runner{Gateway: newGateway(t, "strict", 10), Against: newGateway(t, "lax", 1000), Host: []byte("site.example")}, recorded()+line(20, "203.0.113.1", "eve", "/a", "\\x1b[31m"))
 	var out, page bytes.Buffer
 	if err := res.Text(&out, 20); err != nil {
 		t.Fatal(err)
@@ -257,7 +209,7 @@ func TestInterrupted(t *testing.T) {
 	}
 	defer l.Close()
 	cancel()
-	u := Runner{Gateway: gateway(t, "x", 10)}
+	u := Runner{Gateway: newGateway(t, "x", 10), Host: []byte("site.example")}
 	if res, err := u.Run(ctx, l); err == nil || res == nil || res.Report == nil {
 		t.Errorf("%v %v", res, err)
 	}
@@ -298,7 +250,7 @@ func BenchmarkReplay(b *testing.B) {
 	lines := 0
 	b.ReportAllocs()
 	for b.Loop() {
-		run(b, Runner{Gateway: gateway(b, "bench", 80)}, strings.Repeat(string(data), 50))
+		run(b, Runner{Gateway: newGateway(b, "bench", 80), Host: []byte("site.example")}, strings.Repeat(string(data), 50))
 		lines += 50 * one
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(lines), "ns/line")

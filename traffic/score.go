@@ -53,7 +53,7 @@ func (s *Score) Add(r *Request, served *replay.Served) {
 		return
 	}
 	if f.stopped++; f.stopped == 1 {
-		d := &served.Decision
+		d := served.Decision
 		f.before, f.stop, f.subject, f.why = f.requests-1, r.View.At, d.Ban.Subject.String(), d.Ban.Reason
 		for _, x := range d.Ban.Factors {
 			if x.Name != "" {

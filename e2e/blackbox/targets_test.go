@@ -163,14 +163,20 @@ func inProcess(t *testing.T, serviceURL string) (string, func()) {
 	ucfg := upstream.DefaultConfig()
 	ucfg.URLs = []string{serviceURL}
 	set := metrics.NewSet()
-	g, err := upstream.New(ucfg, zerolog.Nop(), set)
+	g, err := upstream.New(ucfg, upstream.Deps{Log: zerolog.Nop(), Metrics: set})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	cfg := h1.DefaultConfig()
 	cfg.HeaderTimeout = 3 * time.Second
 	log := &lockedBuffer{}
-	srv := h1.NewServer(cfg, &forwarder{g: g}, zerolog.New(log).Level(zerolog.WarnLevel), set)
+	srv, err := h1.NewServer(cfg, h1.Deps{Handler: &forwarder{g: g}, Log: zerolog.New(log).Level(zerolog.WarnLevel), Metrics: set})
+	if err != nil {
+		t.Fatal(err)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -61,13 +61,18 @@ func playRole(role string) {
 		set := metrics.NewSet()
 		ucfg := upstream.DefaultConfig()
 		ucfg.URLs = []string{"http://" + back}
-		g, err := upstream.New(ucfg, zerolog.Nop(), set)
+		g, err := upstream.New(ucfg, upstream.Deps{Log: zerolog.Nop(), Metrics: set})
 		if err != nil {
 			panic(err)
 		}
-		go func() {
-			_ = NewServer(DefaultConfig(), benchHandler(g), zerolog.Nop(), set).Serve(ln, ListenerOptions{})
-		}()
+		if err := g.Start(context.Background()); err != nil {
+			panic(err)
+		}
+		srv, err := NewServer(DefaultConfig(), Deps{Handler: benchHandler(g), Log: zerolog.Nop(), Metrics: set})
+		if err != nil {
+			panic(err)
+		}
+		go func() { _ = srv.Serve(ln, ListenerOptions{}) }()
 	} else {
 		hc := &fasthttp.HostClient{Addr: back, MaxConns: 10_000}
 		s := &fasthttp.Server{StreamRequestBody: true, Handler: func(ctx *fasthttp.RequestCtx) {
@@ -260,13 +265,20 @@ func benchGateway(t testing.TB, answer string) net.Conn {
 	set := metrics.NewSet()
 	ucfg := upstream.DefaultConfig()
 	ucfg.URLs = []string{"http://" + ln.Addr().String()}
-	g, err := upstream.New(ucfg, zerolog.Nop(), set)
+	g, err := upstream.New(ucfg, upstream.Deps{Log: zerolog.Nop(), Metrics: set})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	cfg := DefaultConfig()
 	cfg.MaxRequestsPerConn = 0
-	gw := &gateway{srv: NewServer(cfg, benchHandler(g), zerolog.Nop(), set), g: g, set: set}
+	srv, err := NewServer(cfg, Deps{Handler: benchHandler(g), Log: zerolog.Nop(), Metrics: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gw := &gateway{srv: srv, g: g, set: set}
 	front, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

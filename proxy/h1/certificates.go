@@ -22,13 +22,18 @@ type Certificates struct {
 // LoadCertificates reads all files. The first certificate is for clients that name no host, or one that none covers.
 func LoadCertificates(files []CertificateFiles) (*Certificates, error) {
 	c := &Certificates{}
-	return c, c.Reload(files)
+	commit, err := c.Prepare(files)
+	if err != nil {
+		return nil, err
+	}
+	commit()
+	return c, nil
 }
 
-// Reload reads all files and swaps the certificates at once. On an error the present ones stay.
-func (c *Certificates) Reload(files []CertificateFiles) error {
+// Prepare reads all files, and returns what puts the certificates into use for connections to come.
+func (c *Certificates) Prepare(files []CertificateFiles) (commit func(), err error) {
 	if len(files) == 0 {
-		return errors.New("no certificates")
+		return nil, errors.New("no certificates")
 	}
 	var errs []error
 	certs := make([]*tls.Certificate, 0, len(files))
@@ -41,10 +46,9 @@ func (c *Certificates) Reload(files []CertificateFiles) error {
 		certs = append(certs, &cert)
 	}
 	if err := errors.Join(errs...); err != nil {
-		return err
+		return nil, err
 	}
-	c.loaded.Store(&certs)
-	return nil
+	return func() { c.loaded.Store(&certs) }, nil
 }
 
 // Config is for the server side: TLS 1.2 or newer, HTTP/1.1 only.

@@ -202,8 +202,11 @@ func newGateway(t testing.TB, s *service, o setup) *gateway {
 	if o.upstream != nil {
 		o.upstream(&ucfg)
 	}
-	g, err := upstream.New(ucfg, zerolog.Nop(), set)
+	g, err := upstream.New(ucfg, upstream.Deps{Log: zerolog.Nop(), Metrics: set})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Start(context.Background()); err != nil {
 		t.Fatal(err)
 	}
 	h := handlerFunc(func(x *Exchange) {
@@ -223,7 +226,10 @@ func newGateway(t testing.TB, s *service, o setup) *gateway {
 		}
 		forward()
 	})
-	srv := NewServer(cfg, h, zerolog.Nop(), set)
+	srv, err := NewServer(cfg, Deps{Handler: h, Log: zerolog.Nop(), Metrics: set})
+	if err != nil {
+		t.Fatal(err)
+	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -217,8 +217,8 @@ func TestForgottenAnswer(t *testing.T) {
 	}
 }
 
-// TestSetConfigDropsNothing: new limits hold for the next request on a connection that stays.
-func TestSetConfigDropsNothing(t *testing.T) {
+// TestPrepareDropsNothing: new limits hold for the next request on a connection that stays.
+func TestPrepareDropsNothing(t *testing.T) {
 	s := answering(t, okAnswer)
 	g := newGateway(t, s, setup{})
 	c1 := dial(t, g)
@@ -226,7 +226,11 @@ func TestSetConfigDropsNothing(t *testing.T) {
 	c1.answer("GET")
 	cfg := DefaultConfig()
 	cfg.MaxTargetBytes = 256
-	g.srv.SetConfig(cfg)
+	commit, err := g.srv.Prepare(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
 	time.Sleep(10 * time.Millisecond)
 	c1.say(aGet) // takes the new configuration at its end
 	c1.answer("GET")

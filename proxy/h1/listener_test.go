@@ -86,10 +86,12 @@ func TestTLSReload(t *testing.T) {
 		t.Error("wrong certificate for other.test")
 	}
 	files[0] = certificate(t, dir, "a.test", 3)
-	if err := certs.Reload(files); err != nil {
+	commit, err := certs.Prepare(files)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := certs.Reload([]CertificateFiles{{"none", "none"}}); err == nil {
+	commit()
+	if _, err := certs.Prepare([]CertificateFiles{{"none", "none"}}); err == nil {
 		t.Error("a missing file is no error")
 	}
 	if _, again := dialTLS(t, g, "a.test"); again.SerialNumber.Int64() != 3 || first.SerialNumber.Int64() != 1 {

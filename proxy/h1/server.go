@@ -52,22 +52,38 @@ type Server struct {
 	running   sync.WaitGroup // connections
 }
 
-// NewServer makes a Server of a valid cfg. It starts nothing: Serve does.
-func NewServer(cfg Config, h Handler, log zerolog.Logger, set *metrics.Set) *Server {
+// Deps is what a Server works with. Handler and Metrics are required.
+type Deps struct {
+	Handler Handler
+	Log     zerolog.Logger
+	Metrics *metrics.Set
+}
+
+// NewServer makes a Server. It starts nothing: Serve does.
+func NewServer(cfg Config, d Deps) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	s := &Server{
-		handler:   h,
-		log:       log,
-		m:         newServerMetrics(set),
+		handler:   d.Handler,
+		log:       d.Log,
+		m:         newServerMetrics(d.Metrics),
 		listeners: make(map[net.Listener]struct{}),
 		open:      make(map[*conn]struct{}),
 	}
 	s.perAddr.seed()
 	s.cfg.Store(&cfg)
-	return s
+	return s, nil
 }
 
-// SetConfig replaces the limits for requests and connections to come; none is dropped.
-func (s *Server) SetConfig(cfg Config) { s.cfg.Store(&cfg) }
+// Prepare makes ready for other limits, and returns what puts them into use for requests and connections to come; none is
+// dropped.
+func (s *Server) Prepare(cfg Config) (commit func(), err error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	return func() { s.cfg.Store(&cfg) }, nil
+}
 
 // Serve accepts connections on ln until Shutdown, and then returns ErrServerClosed. It closes ln. Several listeners may
 // be served at a time.
@@ -225,6 +241,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	<-done
 	return fmt.Errorf("shut down: %w", ctx.Err())
+}
+
+// Close is Shutdown without patience: what is under way is cut.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
 }
 
 func peerAddr(nc net.Conn) netip.Addr {

@@ -65,11 +65,14 @@ func newFront(t *testing.T, serviceURL string, o setup) *front {
 	f := &front{set: metrics.NewSet()}
 	ucfg := upstream.DefaultConfig()
 	ucfg.URLs = []string{serviceURL}
-	g, err := upstream.New(ucfg, zerolog.Nop(), f.set)
+	g, err := upstream.New(ucfg, upstream.Deps{Log: zerolog.Nop(), Metrics: f.set})
 	if err != nil {
 		t.Fatal(err)
 	}
-	f.h1 = h1.NewServer(cfg, handlerFunc(func(x *h1.Exchange) {
+	if err := g.Start(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	handler := handlerFunc(func(x *h1.Exchange) {
 		forward := func() {
 			_, err := x.Forward(g, &h1.ForwardOptions{SetFields: []request.Field{{Name: []byte("X-Real-IP"), Value: x.View.Peer.AppendTo(nil)}}})
 			if status := h1.Status(err); err != nil && status != 0 && !x.Answered() {
@@ -81,7 +84,10 @@ func newFront(t *testing.T, serviceURL string, o setup) *front {
 			return
 		}
 		forward()
-	}), zerolog.Nop(), f.set)
+	})
+	if f.h1, err = h1.NewServer(cfg, h1.Deps{Handler: handler, Log: zerolog.Nop(), Metrics: f.set}); err != nil {
+		t.Fatal(err)
+	}
 	f.h2 = New(cfg2, f.h1, f.set)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -50,13 +50,21 @@ type AddrState struct {
 // tick is how often unused connections are tended, dead addresses tried and gauges written.
 const tick = time.Second
 
-// New builds the Group of a valid cfg. No address needs to answer. It reads the files of cfg.TLS.
-func New(cfg Config, log zerolog.Logger, set *metrics.Set) (*Group, error) {
+// Deps is what a Group works with. Metrics is required.
+type Deps struct {
+	Log     zerolog.Logger
+	Metrics *metrics.Set
+}
+
+// New builds the Group of a cfg. No address needs to answer. It reads the files of cfg.TLS. The Group lends connections
+// at once; Start lets it tend them.
+func New(cfg Config, d Deps) (*Group, error) {
+	set := d.Metrics
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	g := &Group{cfg: cfg, log: log, now: func() int64 { return int64(time.Since(start)) + 1 }}
+	g := &Group{cfg: cfg, log: d.Log, now: func() int64 { return int64(time.Since(start)) + 1 }}
 	g.readers.New = func() any { return bufio.NewReaderSize(nil, int(cfg.ReadBufferSize)) }
 	g.writers.New = func() any { return bufio.NewWriterSize(nil, int(cfg.WriteBufferSize)) }
 	g.m = newGroupMetrics(set, cfg.Service)
@@ -83,8 +91,16 @@ func New(cfg Config, log zerolog.Logger, set *metrics.Set) (*Group, error) {
 		g.addrs = append(g.addrs, a)
 	}
 	g.ctx, g.cancel = context.WithCancel(context.Background())
-	g.running.Go(g.tend)
 	return g, nil
+}
+
+// Start begins to tend connections and addresses, until Close.
+func (g *Group) Start(context.Context) error {
+	if g.closed.Load() {
+		return fmt.Errorf("%w: closed", ErrNoUpstream)
+	}
+	g.running.Go(g.tend)
+	return nil
 }
 
 // Config is what the Group was built with; the caller of Get applies its time-outs.
@@ -261,7 +277,7 @@ func (g *Group) Healthy() []AddrState {
 // they come back; waiting and further Gets fail with ErrNoUpstream.
 func (g *Group) Close() error {
 	if g.closed.Swap(true) {
-		return errors.New("upstream group is closed already")
+		return nil
 	}
 	g.cancel()
 	g.running.Wait()

@@ -103,8 +103,11 @@ func groupWith(t testing.TB, set *metrics.Set, change func(*Config), urls ...str
 		change(&cfg)
 	}
 	var logged bytes.Buffer
-	g, err := New(cfg, zerolog.New(zerolog.SyncWriter(&logged)), set)
+	g, err := New(cfg, Deps{Log: zerolog.New(zerolog.SyncWriter(&logged)), Metrics: set})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.Close() })
@@ -536,7 +539,7 @@ func TestClose(t *testing.T) {
 	if _, err := g.Get(t.Context(), false); !errors.Is(err, ErrNoUpstream) {
 		t.Fatal(err)
 	}
-	if g.addrs[0].open.Load() != 0 || g.Close() == nil {
+	if g.addrs[0].open.Load() != 0 || g.Close() != nil {
 		t.Fatal("connections left")
 	}
 	var out bytes.Buffer

@@ -1,0 +1,181 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"antirobot/captcha"
+	"antirobot/cbb"
+	"antirobot/config"
+	"antirobot/identity"
+	"antirobot/proxy"
+	"antirobot/proxy/h1"
+	"antirobot/proxy/h2"
+	"antirobot/rules/requestrules"
+	"antirobot/rules/sources"
+	"antirobot/templates"
+	"antirobot/verdict"
+	"antirobot/verdict/formula"
+	"antirobot/verdict/processor"
+)
+
+func (a *Server) openLists() (err error) {
+	a.lists, err = cbb.New(a.Cfg.Lists, cbb.Deps{
+		KV: a.store, Feed: a.store, Dir: filepath.Join(a.Cfg.DataDir, "lists"), Log: a.Logger("lists"), Metrics: a.set,
+		Shared: a.store.Shared(), Copy: a.sharedCopy("lists"), Losses: a.losses,
+	})
+	if err != nil {
+		return err
+	}
+	return a.lists.Start(context.Background())
+}
+
+// openRules makes what runs the rules over requests.
+func (a *Server) openRules() (err error) {
+	a.requestRules, err = requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
+		Store: a.store, Counters: sources.NewCounters(a.counters, nil), Lists: a.lists,
+		Log: a.Logger("rules"), Metrics: a.set,
+	})
+	return err
+}
+
+func (a *Server) openVerdict() (err error) {
+	a.cacher, err = verdict.New(a.Cfg.Verdict, verdict.Deps{
+		Store: a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
+		Copy: a.sharedCopy("bans"), Losses: a.losses,
+	})
+	if err != nil {
+		return err
+	}
+	return a.cacher.Start(context.Background())
+}
+
+func (a *Server) openProcessor() error {
+	models, err := config.LoadModels(a.Cfg.Formula)
+	if err != nil {
+		return err
+	}
+	if a.formula, err = formula.NewLive(models, formula.Deps{Metrics: a.set}); err != nil {
+		return err
+	}
+	a.proc, err = processor.New(a.Cfg.Processor, processor.Deps{
+		Keeper: a.cacher, Formula: a.formula, Counters: a.counters, Training: config.TrainingDir(a.Cfg.DataDir),
+		Log: a.Logger("processor"), Metrics: a.set,
+	})
+	if err != nil {
+		return err
+	}
+	return a.proc.Start(context.Background())
+}
+
+func (a *Server) openIdentity() (err error) {
+	a.resolver, err = identity.New(a.Cfg.Identity, identity.Deps{
+		Keys: a.keys, Revocations: a.cacher, Store: a.store, Log: a.Logger("identity"), Metrics: a.set,
+	})
+	if err != nil {
+		return err
+	}
+	return a.resolver.Start(context.Background())
+}
+
+func (a *Server) openCaptcha() (err error) {
+	a.pages, a.captcha, err = a.newCaptcha(a.Cfg)
+	return err
+}
+
+// newCaptcha builds what makes and checks challenges, with the pages of the configured directory over the built-in ones.
+func (a *Server) newCaptcha(cfg *config.Config) (*templates.Set, *captcha.Captcha, error) {
+	pages, err := LoadPages(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := captcha.New(cfg.Captcha, captcha.Deps{
+		Keys: a.keys, Store: a.store, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
+	})
+	return pages, c, err
+}
+
+// LoadPages reads the pages and catalogues, with those of the configured directory over the built-in ones.
+func LoadPages(cfg *config.Config) (*templates.Set, error) {
+	var override fs.FS
+	if dir := cfg.Captcha.Templates; dir != "" {
+		if _, err := os.Stat(dir); err != nil {
+			return nil, fmt.Errorf("captcha.templates: %w", err)
+		}
+		override = os.DirFS(dir)
+	}
+	pages, err := templates.New(override)
+	if err != nil {
+		return nil, fmt.Errorf("captcha.templates: %w", err)
+	}
+	return pages, nil
+}
+
+func (a *Server) openGateway() error {
+	s, err := a.newServices(a.Cfg, a.pages)
+	if err != nil {
+		return err
+	}
+	know, err := a.proc.Prepare(s.Judged)
+	if err != nil {
+		return err
+	}
+	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Messages: a.messages, Log: a.Logger("gateway"), Metrics: a.set}
+	if a.Cfg.Processor.Enabled {
+		deps.Sink = a.proc
+		deps.Crawlers = a.proc.Learns()
+	}
+	deps.DecisionLines, deps.AccessLines = a.Cfg.Log.DecisionLines, a.Cfg.Log.AccessLines
+	if a.Cfg.Log.Access {
+		access := a.Logger("access")
+		deps.Access = &access
+	}
+	if a.gateway, err = proxy.New(&proxy.Snapshot{Router: s.Router, Captcha: a.captcha}, deps); err != nil {
+		return err
+	}
+	know()
+	a.useGroups(s)
+	return nil
+}
+
+func (a *Server) closeGroups() error {
+	var errs []error
+	for _, g := range a.groups {
+		errs = append(errs, g.Close())
+	}
+	return errors.Join(errs...)
+}
+
+func (a *Server) openVisitors() (err error) {
+	a.server, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.gateway, Log: a.Logger("http"), Metrics: a.set})
+	if err != nil {
+		return err
+	}
+	if a.Cfg.HTTP2.Enabled {
+		a.http2 = h2.New(a.Cfg.HTTP2, a.server, a.set)
+	}
+	return nil
+}
+
+// openCheck builds check mode over the gateway, with a server of its own: balancers are no visitors.
+func (a *Server) openCheck() (err error) {
+	if len(a.Cfg.Check.Listen) == 0 {
+		return nil
+	}
+	if a.check, err = proxy.NewCheck(a.Cfg.Check, a.gateway); err != nil {
+		return err
+	}
+	a.checkServer, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.check, Log: a.Logger("check"), Metrics: a.set})
+	return err
+}
+
+func (a *Server) closeCheck() error {
+	if a.checkServer == nil {
+		return nil
+	}
+	return a.checkServer.Close()
+}

@@ -1,0 +1,165 @@
+package gateway
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/admin"
+	"antirobot/captcha"
+	"antirobot/cbb"
+	"antirobot/config"
+	"antirobot/identity"
+	"antirobot/message"
+	"antirobot/proxy"
+	"antirobot/proxy/h1"
+	"antirobot/proxy/h2"
+	"antirobot/proxy/upstream"
+	"antirobot/rules/requestrules"
+	"antirobot/spravka"
+	"antirobot/store"
+	"antirobot/templates"
+	"antirobot/verdict"
+	"antirobot/verdict/counter"
+	"antirobot/verdict/formula"
+	"antirobot/verdict/processor"
+)
+
+// Server is the running gateway: the one place where the parts are put together. The parts that live as long as the
+// process stand here; what a reload replaces is in the gateway's Snapshot.
+type Server struct {
+	version string
+	reread  func() (*config.Config, error) // the configuration as it stands now; nil: it is not read again
+	logs    *logWriter
+	log     zerolog.Logger
+	set     *metrics.Set
+	began   time.Time
+	Token   string // of the private listener
+
+	opened    []part // in the order in which they were
+	closeOnce sync.Once
+
+	store        *Backend
+	losses       *store.Losses       // nil: the store is not shared
+	sharedRing   *spravka.SharedRing // nil: the ring is not shared
+	counters     *counter.Shingler
+	messages     *message.Keeper
+	requestRules *requestrules.Engine
+	keys         *spravka.Keys
+	lists        *cbb.Lists
+	cacher       *verdict.Cacher
+	proc         *processor.Processor
+	formula      *formula.Live
+	resolver     *identity.Resolver
+	pages        *templates.Set
+	captcha      *captcha.Captcha
+	gateway      *proxy.Gateway
+	server       *h1.Server
+	http2        *h2.Server // nil: only HTTP/1 is spoken
+	admin        *admin.Server
+	certs        []*certificates
+
+	check       *proxy.Check // nil: check mode is off
+	checkServer *h1.Server
+
+	mu       sync.Mutex // serialises reloads
+	Cfg      *config.Config
+	groups   map[string]*upstream.Group // by service, kept over a reload that does not change them
+	indexes  Indexes
+	serving  sync.WaitGroup
+	failed   chan error // a listener that ended by itself
+	draining atomic.Bool
+
+	AdminAddr    string   // where the private listener is
+	visitorAddrs []string // where visitors are served
+}
+
+// part is one part of the gateway, as it is opened and closed.
+type part struct {
+	name  string
+	open  func() error // builds the part, and starts it
+	close func() error // nil: nothing is to be closed
+}
+
+// parts are all parts. Each needs those above it alone.
+func (a *Server) parts() []part {
+	return []part{
+		{"data directory", func() error { return os.MkdirAll(a.Cfg.DataDir, 0o700) }, nil},
+		{"certificates", a.openCertificates, nil},
+		{"store", a.openStore, func() error { return a.store.Close() }},
+		{"keys", a.openKeys, a.closeKeys},
+		{"counters", a.openCounters, func() error { return a.counters.Close() }},
+		{"lists", a.openLists, func() error { return a.lists.Close() }},
+		{"rules", a.openRules, nil},
+		{"messages", a.openMessages, func() error { return a.messages.Close() }},
+		{"verdict", a.openVerdict, func() error { return a.cacher.Close() }},
+		{"identity", a.openIdentity, func() error { return a.resolver.Close() }},
+		{"processor", a.openProcessor, func() error { return a.proc.Close() }},
+		{"captcha", a.openCaptcha, nil},
+		{"services", a.openGateway, a.closeGroups},
+		{"visitors", a.openVisitors, func() error { return a.server.Close() }},
+		{"check mode", a.openCheck, a.closeCheck},
+		{"private listener", a.openAdmin, func() error { return a.admin.Close() }},
+	}
+}
+
+// New builds everything up to the listeners. What it has opened is closed again when it fails.
+func New(cfg *config.Config, version string, reread func() (*config.Config, error)) (*Server, error) {
+	a := &Server{
+		version: version, reread: reread, Cfg: cfg, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
+		indexes: Indexes{}, failed: make(chan error, 8),
+	}
+	a.openLog()
+	for _, p := range a.parts() {
+		if err := p.open(); err != nil {
+			a.Close()
+			return nil, fmt.Errorf("%s: %w", p.name, err)
+		}
+		a.opened = append(a.opened, p)
+	}
+	for _, w := range cfg.Warnings() {
+		a.log.Warn().Msg(w)
+	}
+	return a, nil
+}
+
+func (a *Server) openLog() {
+	a.logs = newLogWriter(os.Stdout)
+	setLogLevel(a.Cfg.Log.Level)
+	a.log = zerolog.New(a.logs).With().Timestamp().Logger()
+}
+
+func setLogLevel(name string) {
+	level, err := zerolog.ParseLevel(name)
+	if err != nil {
+		level = zerolog.InfoLevel
+	}
+	zerolog.SetGlobalLevel(level)
+}
+
+// Logger is the log of one part of the gateway.
+func (a *Server) Logger(name string) zerolog.Logger { return a.log.With().Str("part", name).Logger() }
+
+// Close ends what was opened, in the reverse order, and writes out what waits. It may be called more than once.
+func (a *Server) Close() {
+	a.closeOnce.Do(func() {
+		a.draining.Store(true)
+		for _, p := range slices.Backward(a.opened) {
+			if p.close == nil {
+				continue
+			}
+			if err := p.close(); err != nil {
+				a.log.Error().Err(err).Str("part", p.name).Msg("close")
+			}
+		}
+		a.serving.Wait()
+		a.log.Info().Msg("stopped")
+		_ = a.logs.Close()
+	})
+}

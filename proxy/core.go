@@ -1,0 +1,276 @@
+package proxy
+
+import (
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"antirobot/captcha"
+	"antirobot/identity"
+	"antirobot/request"
+	"antirobot/spravka"
+	"antirobot/verdict"
+)
+
+// Core is what the journey of a request is wherever the request comes from: it is routed, its sender identified, its
+// verdict given, the answer to one that is stopped made, and the slow half told. Gateway serves requests with it, Check
+// answers questions about them, and a replay reads them from a log. Safe for concurrent use.
+type Core struct {
+	deps    Deps
+	metrics *coreMetrics
+	snap    atomic.Pointer[Snapshot]
+
+	decisions, accesses *lines
+}
+
+// NewCore returns a Core that judges by s.
+func NewCore(s *Snapshot, d Deps) (*Core, error) {
+	if d.Resolver == nil || d.Decider == nil || d.Metrics == nil {
+		return nil, errors.New("proxy: resolver, decider and metrics are needed")
+	}
+	m := newCoreMetrics(d.Metrics)
+	c := &Core{
+		deps: d, metrics: m,
+		decisions: newLines(d.DecisionLines, m.leftOut("decision")), accesses: newLines(d.AccessLines, m.leftOut("access")),
+	}
+	commit, err := c.Prepare(s)
+	if err != nil {
+		return nil, err
+	}
+	commit()
+	return c, nil
+}
+
+// Prepare makes ready for another Snapshot, and returns what puts it into use; requests under way finish with the old one.
+func (c *Core) Prepare(s *Snapshot) (commit func(), err error) {
+	if s == nil || s.Router == nil || s.Captcha == nil {
+		return nil, errors.New("proxy: a snapshot has a router and a captcha")
+	}
+	s.Router.count(c.metrics)
+	return func() { c.snap.Store(s) }, nil
+}
+
+// Case is one request as it is judged. Open begins one and Close ends it; it can be opened again. The zero value is
+// ready. It is for one goroutine, and borrows the View while it is open.
+type Case struct {
+	core *Core
+	snap *Snapshot
+	svc  *Service
+	view *request.View
+
+	id       identity.Identity
+	xml      bool             // the path speaks the XML interface
+	asked    kind             // what is asked for, once classified
+	sorted   bool             // asked is known
+	partner  *captcha.Partner // the XML partner that calls for a user, or nil
+	decision verdict.Decision
+	event    verdict.Event
+	ask      captcha.Request
+	idText   [26]byte      // the request's number
+	paths    request.Paths // how the path can be read
+	under    readings      // of all these readings
+	scratch  []byte
+	cookie   []byte
+}
+
+// Open begins the case of v under the present Snapshot.
+func (c *Case) Open(core *Core, v *request.View) {
+	c.core, c.snap, c.view = core, core.snap.Load(), v
+	c.id.Addr = v.Peer // until it is known who asks
+}
+
+// Close forgets what was borrowed. What is large is left as it is: each request writes it anew.
+func (c *Case) Close() {
+	c.core, c.snap, c.svc, c.view, c.partner = nil, nil, nil, nil, nil
+	c.ask = captcha.Request{}
+	c.xml, c.sorted = false, false
+	c.under.forget()
+	c.paths.Forget()
+}
+
+// Service returns the settings that the request is judged by; nil before Route, or if no service has it.
+func (c *Case) Service() *Service { return c.svc }
+
+// Identity returns who asks, once identified. It holds until Close.
+func (c *Case) Identity() *identity.Identity { return &c.id }
+
+// Decision returns the verdict, once there is one. It holds until Close.
+func (c *Case) Decision() *verdict.Decision { return &c.decision }
+
+// Route finds the service, or says with which status and words there is none: the host is unknown, or nobody knows what
+// the path means. With a service the status is 0.
+func (c *Case) Route() (status int, problem string) {
+	c.paths.Read(c.view.Path)
+	c.svc = c.under.find(c.snap.Router, c.view.Host, &c.paths)
+	if c.svc == nil {
+		return 421, "No service is configured for this host.\n"
+	}
+	if problem = c.unclear(); problem != "" {
+		c.svc = nil
+		return 400, problem
+	}
+	return 0, ""
+}
+
+// Identify finds out who asks. An XML partner asks for its user, whom it names.
+func (c *Case) Identify() {
+	c.core.deps.Resolver.Resolve(&c.id, c.view, c.svc.Identity)
+	c.xml = c.svc.isXML(&c.paths)
+	if c.xml {
+		c.identifyPartner()
+	}
+}
+
+func (c *Case) identifyPartner() {
+	p := c.svc.Captcha.FindPartner(c.view, c.id.Addr)
+	if p == nil {
+		return
+	}
+	user, ok := identity.PartnerUser(c.view)
+	if !ok {
+		return // it asks for itself
+	}
+	c.partner = p
+	c.ask.Partner = p
+	c.core.deps.Resolver.ResolvePartner(&c.id, c.view, c.svc.Identity, spravka.PartnerOf(p.Name), user)
+}
+
+// Own says which of the gateway's own pages is asked for.
+func (c *Case) Own() captcha.Endpoint { return c.svc.Captcha.Route(c.view.Path) }
+
+// Decide asks the fast half.
+func (c *Case) Decide() {
+	if c.svc.isHealthCheck(c.view) {
+		c.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: c.svc.Verdict.Mode}
+		return
+	}
+	c.judge(false)
+}
+
+// Watch asks for the verdict without spending anything: the request is looked at a second time.
+func (c *Case) Watch() {
+	if c.svc.isHealthCheck(c.view) {
+		c.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: c.svc.Verdict.Mode}
+		return
+	}
+	c.judge(true)
+}
+
+// Visit asks for the verdict about a visit to one of the gateway's own pages, as in mode observe: it costs nothing and
+// stops nobody.
+func (c *Case) Visit() { c.core.deps.Decider.Decide(&c.decision, c.view, &c.id, c.svc.watching) }
+
+// kind says what is asked for. Only requests that do not simply go on need to know.
+func (c *Case) kind() kind {
+	if !c.sorted {
+		c.asked, c.sorted = classify(c.view, &c.paths, c.svc, c.xml), true
+	}
+	return c.asked
+}
+
+// Stopped reports whether the request ends here.
+func (c *Case) Stopped() bool { return c.decision.Stops() && c.WouldStop() }
+
+// WouldStop reports whether the request would end here in mode enforce. A preflight is never challenged, but it can be
+// blocked.
+func (c *Case) WouldStop() bool {
+	return c.decision.Verdict != verdict.Human && (c.kind() != kindPreflight || c.decision.Verdict == verdict.Blocked)
+}
+
+// Refusal makes the answer to a request that is stopped, in the form that its kind can read. A form whose body is not
+// there is not carried over its captcha.
+func (c *Case) Refusal() captcha.Response {
+	q := c.request()
+	q.BodyTooLarge = q.BodyTooLarge || q.Body == nil
+	return c.refusal(q)
+}
+
+func (c *Case) refusal(q *captcha.Request) captcha.Response {
+	if c.decision.Verdict == verdict.Blocked {
+		return c.blocked(q)
+	}
+	switch c.kind() {
+	case kindXML:
+		return c.snap.Captcha.ChallengeXML(q, false)
+	case kindAJAX:
+		return c.snap.Captcha.ChallengeJSON(q)
+	case kindSubresource:
+		return c.snap.Captcha.SubResource(q, false)
+	case kindForm:
+		return c.snap.Captcha.ChallengeForm(q)
+	default:
+		return c.snap.Captcha.Redirect(q)
+	}
+}
+
+func (c *Case) blocked(q *captcha.Request) captcha.Response {
+	if r := c.decision.Quarantine(); r != nil {
+		return c.snap.Captcha.Quarantined(q, r.Decision, r.AppendTags(nil))
+	}
+	if c.kind() == kindSubresource || c.kind() == kindPreflight {
+		return c.snap.Captcha.SubResource(q, true)
+	}
+	if c.kind() == kindXML {
+		return c.snap.Captcha.BlockedXML(q)
+	}
+	return c.snap.Captcha.Blocked(q, c.kind() == kindAJAX)
+}
+
+// request is what captcha is told of the request; it is valid until Close.
+func (c *Case) request() *captcha.Request {
+	q := &c.ask
+	q.View, q.ID, q.Service = c.view, &c.id, c.svc.Captcha
+	q.RequestID = string(c.idText[:])
+	q.Base = c.id.Proto + "://" + string(c.view.HostPort)
+	return q
+}
+
+// Cookie returns the browser cookie that a request which passes is given, as the value of Set-Cookie; nil for none. It
+// holds until the next call.
+func (c *Case) Cookie() []byte {
+	if c.partner != nil || !c.id.WantI || c.decision.Cause == verdict.CauseOff {
+		return nil
+	}
+	if made := c.core.deps.Resolver.MintI(c.cookie[:0], &c.id, c.view, c.svc.Identity); made != nil {
+		c.cookie = made
+		return made
+	}
+	return nil
+}
+
+// IsStatic reports whether the request says that it asks for a part of a page.
+func (c *Case) IsStatic() bool { return isStatic(c.view) }
+
+// Facts is what is known of the answer to a request, or of the captcha that it led to.
+type Facts struct {
+	Status      int           // 0: unknown
+	ContentType []byte        // empty: unknown
+	Bytes       int64         // of the body
+	Took        time.Duration // 0: unknown
+	Kind        verdict.EventKind
+	Work        bool // the captcha was answered by work of the browser
+	Advised     bool // a balancer sends the request on itself: nothing is known of the answer
+}
+
+// Tell tells the slow half of the request, and reports whether it was to be told.
+func (c *Case) Tell(f *Facts) bool {
+	d := &c.core.deps
+	if d.Sink == nil || !c.decision.Judged() && !(d.Crawlers && c.decision.Crawler()) {
+		return false
+	}
+	e := &c.event
+	c.decision.Event(e, c.view, &c.id, c.charged())
+	e.Static = isStatic(c.view)
+	e.Answered(f.Status, f.ContentType, f.Bytes, f.Took)
+	e.Kind, e.Work, e.Advised = f.Kind, f.Work, f.Advised
+	d.Sink.Offer(e)
+	return true
+}
+
+// KindOf returns the kind of event that an answer of the captcha is.
+func KindOf(o captcha.Outcome) verdict.EventKind { return eventKinds[o] }
+
+var eventKinds = [...]verdict.EventKind{
+	captcha.OutcomeNone: verdict.EventRequest, captcha.OutcomeShown: verdict.EventShown, captcha.OutcomeSolved: verdict.EventSolved,
+	captcha.OutcomeFailed: verdict.EventFailed, captcha.OutcomeLimited: verdict.EventFailed,
+}

@@ -1,0 +1,186 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/captcha"
+	"antirobot/cbb"
+	"antirobot/config"
+	"antirobot/gateway"
+	"antirobot/identity"
+	"antirobot/proxy"
+	"antirobot/rules/requestrules"
+	"antirobot/rules/sources"
+	"antirobot/spravka"
+	"antirobot/store"
+	"antirobot/verdict"
+	"antirobot/verdict/counter"
+	"antirobot/verdict/formula"
+	"antirobot/verdict/processor"
+)
+
+// Deps is what a Gateway works with.
+type Deps struct {
+	Name     string             // of the configuration, for people
+	Observer processor.Observer // is told of each evaluation; nil: nobody
+	Log      zerolog.Logger
+}
+
+// NewGateway makes a gateway for traffic that is recorded or made up. Close it.
+func NewGateway(cfg *config.Config, d Deps) (_ *Gateway, err error) {
+	cfg = bare(cfg)
+	clock, set := new(Clock), metrics.NewSet()
+	g := &Gateway{Name: d.Name, Host: cfg.FirstHost(), clock: clock, memory: store.NewMemory(clock.Now)}
+	defer func() {
+		if err != nil {
+			_ = g.Close()
+		}
+	}()
+	if g.lists, err = openLists(cfg, g.memory, clock, d.Log); err != nil {
+		return nil, fmt.Errorf("lists: %w", err)
+	}
+	if err := g.judge(cfg, d, set); err != nil {
+		return nil, err
+	}
+	keys, err := makeKeys()
+	if err != nil {
+		return nil, err
+	}
+	if g.resolver, err = identity.New(cfg.Identity, identity.Deps{Keys: keys, Revocations: g.cacher, Now: clock.Now, Log: d.Log}); err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
+	snap, judged, err := g.snapshot(cfg, keys, d.Log, set)
+	if err != nil {
+		return nil, err
+	}
+	know, err := g.proc.Prepare(judged)
+	if err != nil {
+		return nil, err
+	}
+	know()
+	deps := proxy.Deps{Resolver: g.resolver, Decider: g.cacher, Log: d.Log, Metrics: set}
+	if cfg.Processor.Enabled {
+		deps.Sink = g
+	}
+	g.core, err = proxy.NewCore(snap, deps)
+	return g, err
+}
+
+// judge makes the two halves of the verdict, and the counters.
+func (g *Gateway) judge(cfg *config.Config, d Deps, set *metrics.Set) (err error) {
+	kept := cfg.Verdict
+	kept.Decisions = verdict.RecentConfig{Stopped: 1} // nobody asks why one by one
+	g.cacher, err = verdict.New(kept, verdict.Deps{Store: g.memory, Lists: g.lists, Now: g.clock.Now, Log: d.Log, Metrics: set})
+	if err != nil {
+		return err
+	}
+	if err := g.cacher.Start(context.Background()); err != nil {
+		return err
+	}
+	models, err := config.LoadModels(cfg.Formula)
+	if err != nil {
+		return err
+	}
+	live, err := formula.NewLive(models, formula.Deps{Metrics: set})
+	if err != nil {
+		return err
+	}
+	g.proc, err = processor.New(cfg.Processor, processor.Deps{
+		Keeper: g.cacher, Formula: live, Observer: d.Observer, Log: d.Log, Metrics: set,
+	})
+	if err != nil {
+		return err
+	}
+	g.counts, err = counter.New(cfg.Counters, counter.Deps{Store: store.NewMemoryCounters(), Now: g.clock.Now, Log: d.Log})
+	if err != nil {
+		return fmt.Errorf("counters: %w", err)
+	}
+	return g.counts.Start(context.Background())
+}
+
+// snapshot makes the services as the gateway makes them, without upstreams, and the captcha.
+func (g *Gateway) snapshot(cfg *config.Config, keys *spravka.Keys, log zerolog.Logger, set *metrics.Set) (*proxy.Snapshot, []*verdict.Settings, error) {
+	pages, err := gateway.LoadPages(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	engine, err := requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
+		Store: g.memory, Counters: sources.NewCounters(g.counts, g.clock.Now), Lists: g.lists, Now: g.clock.Now, Log: log, Metrics: set,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := gateway.NewServices(cfg, gateway.ServiceDeps{Pages: pages, Rules: engine, Scorer: g.proc, Indexes: gateway.Indexes{}})
+	if err != nil {
+		return nil, nil, err
+	}
+	c, err := captcha.New(cfg.Captcha, captcha.Deps{Keys: keys, Store: g.memory, Now: g.clock.Now, Log: log, Metrics: set})
+	if err != nil {
+		return nil, nil, fmt.Errorf("captcha: %w", err)
+	}
+	return &proxy.Snapshot{Router: s.Router, Captcha: c}, s.Judged, nil
+}
+
+// Close ends what runs in the background.
+func (g *Gateway) Close() error {
+	var errs []error
+	if g.proc != nil {
+		errs = append(errs, g.proc.Close())
+	}
+	if g.cacher != nil {
+		errs = append(errs, g.cacher.Close())
+	}
+	if g.counts != nil {
+		errs = append(errs, g.counts.Close())
+	}
+	return errors.Join(append(errs, g.memory.Close())...)
+}
+
+// bare is a configuration without what only a living gateway needs: brands, and the keys of cookies that no log has.
+func bare(cfg *config.Config) *config.Config {
+	strip := func(s *config.Service) {
+		s.Captcha.Branding = captcha.DefaultServiceConfig().Branding
+		s.Cookies.Login = identity.DefaultServiceConfig().Login
+		s.Cookies.ServiceCookie = identity.DefaultServiceConfig().ServiceCookie
+	}
+	c := *cfg
+	c.Resolved = slices.Clone(cfg.Resolved)
+	for i := range c.Resolved {
+		s := &c.Resolved[i]
+		strip(s)
+		s.Resolved = slices.Clone(s.Resolved)
+		for k := range s.Resolved {
+			strip(&s.Resolved[k].Service)
+		}
+	}
+	return &c
+}
+
+func makeKeys() (*spravka.Keys, error) {
+	ring, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(time.Now())})
+	if err != nil {
+		return nil, err
+	}
+	return spravka.NewKeys(ring), nil
+}
+
+// openLists reads the lists of a configuration: own entries, files, and the copies that a gateway with the same data
+// directory has kept of lists from URLs.
+func openLists(cfg *config.Config, memory *store.Memory, clock *Clock, log zerolog.Logger) (*cbb.Lists, error) {
+	lists := cfg.Lists
+	lists.Crawlers.DNS.Grace = 0 // the DNS is not asked, so nobody has the benefit of the doubt while it is
+	dir := filepath.Join(cfg.DataDir, "lists")
+	if _, err := os.Stat(dir); err != nil {
+		dir = ""
+	}
+	return cbb.New(lists, cbb.Deps{KV: memory, Feed: memory, Dir: dir, ReadOnly: true, Now: clock.Now, Log: log})
+}
