@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -99,34 +98,5 @@ func TestStartOnAFullDisk(t *testing.T) {
 				t.Errorf("%q, %v", v, err)
 			}
 		})
-	}
-}
-
-// TestReadOnlyDirectory is named as such, and not as one that another process holds.
-func TestReadOnlyDirectory(t *testing.T) {
-	if os.Getuid() == 0 {
-		dir := filepath.Join(t.TempDir(), "ro")
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, "size=64k"); err != nil {
-			t.Skipf("SKIPPED: a read-only file system can't be mounted here: %v", err)
-		}
-		t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) })
-		refusesReadOnly(t, dir)
-		return
-	}
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o500); err != nil {
-		t.Fatal(err)
-	}
-	refusesReadOnly(t, dir)
-}
-
-func refusesReadOnly(t *testing.T, dir string) {
-	t.Helper()
-	_, err := Open(dir, small(), zerolog.Nop(), nil)
-	if !errors.Is(err, ErrReadOnly) || errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("a read-only directory: %v", err)
 	}
 }

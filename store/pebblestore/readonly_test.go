@@ -1,0 +1,37 @@
+package pebblestore
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+)
+
+// TestReadOnlyDirectory is named as such, and not as one that another process holds.
+func TestReadOnlyDirectory(t *testing.T) {
+	if os.Getuid() == 0 {
+		dir := filepath.Join(t.TempDir(), "ro")
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		mountReadOnly(t, dir)
+		refusesReadOnly(t, dir)
+		return
+	}
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	refusesReadOnly(t, dir)
+}
+
+func refusesReadOnly(t *testing.T, dir string) {
+	t.Helper()
+	_, err := Open(dir, small(), zerolog.Nop(), nil)
+	if !errors.Is(err, ErrReadOnly) || errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a read-only directory: %v", err)
+	}
+}
