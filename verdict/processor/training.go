@@ -24,29 +24,6 @@ import (
 	"antirobot/verdict"
 )
 
-// TrainingConfig is the section processor.training.
-type TrainingConfig struct {
-	Sample   float64 `mapstructure:"sample"`    // share of the subjects whose factors are kept; 0: none
-	MaxBytes int64   `mapstructure:"max_bytes"` // of all files together; the oldest go first
-}
-
-// DefaultTrainingConfig keeps the factors of every twentieth subject in at most 128 MB.
-func DefaultTrainingConfig() TrainingConfig {
-	return TrainingConfig{Sample: 0.05, MaxBytes: 128 << 20}
-}
-
-// Validate returns every problem at once.
-func (c *TrainingConfig) Validate() error {
-	var errs []error
-	if !(c.Sample >= 0 && c.Sample <= 1) {
-		errs = append(errs, fmt.Errorf("training.sample: %v is not between 0 and 1", c.Sample))
-	}
-	if c.MaxBytes < 1<<20 || c.MaxBytes > 1<<40 {
-		errs = append(errs, fmt.Errorf("training.max_bytes: %d is not between 1 MiB and 1 TiB", c.MaxBytes))
-	}
-	return errors.Join(errs...)
-}
-
 const (
 	trainingFiles = 8  // as many parts make up max_bytes
 	trainingMost  = 64 // files at most: a gateway that starts often makes small ones

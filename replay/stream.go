@@ -1,0 +1,217 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"sync/atomic"
+	"time"
+)
+
+// stream reads one input in a goroutine of its own and parses its lines there.
+type stream struct {
+	log     *Log
+	in      *Input
+	index   uint16
+	begins  time.Time // zero: unknown
+	started bool
+	done    bool
+	head    *Record
+	batch   []*Record
+	at      int
+	full    chan []*Record
+	stop    chan struct{}
+	empty   chan []*Record
+	err     error // of the reader, set before full is closed
+}
+
+// maxPeek bounds the lines that are looked at to see when a log begins.
+const maxPeek = 1000
+
+// peek sees when a log begins.
+func (s *stream) peek() error {
+	var unused atomic.Int64
+	ls, err := openLines(s.in, &unused)
+	if err != nil {
+		return err
+	}
+	defer ls.close()
+	var r Record
+	for range maxPeek {
+		line, err := ls.next()
+		if errors.Is(err, errLineTooLong) {
+			continue
+		}
+		if err != nil {
+			return nil // reading it will tell
+		}
+		if s.log.opts.Format.Parse(&r, line) == nil {
+			s.begins = r.At.Add(-s.log.opts.Window) // its first line need not be its earliest
+			return nil
+		}
+	}
+	return nil
+}
+
+// peekHead returns the next record of the stream without taking it; nil at its end.
+func (s *stream) peekHead() (*Record, error) {
+	if !s.started {
+		s.start()
+	}
+	for s.head == nil {
+		if s.at < len(s.batch) {
+			s.head = s.batch[s.at]
+			s.at++
+			continue
+		}
+		s.recycle()
+		batch, ok := <-s.full
+		if !ok {
+			s.done = true
+			return nil, s.err
+		}
+		s.batch, s.at = batch, 0
+	}
+	return s.head, nil
+}
+
+// recycle sends records that are free back to the reader.
+func (s *stream) recycle() {
+	l := s.log
+	if s.batch == nil {
+		return
+	}
+	b := s.batch[:0]
+	for len(l.free) > 0 && len(b) < batchSize {
+		b = append(b, l.free[len(l.free)-1])
+		l.free = l.free[:len(l.free)-1]
+	}
+	select {
+	case s.empty <- b:
+	default:
+	}
+	s.batch = nil
+}
+
+func (s *stream) start() {
+	s.started = true
+	s.full, s.empty, s.stop = make(chan []*Record, 4), make(chan []*Record, 8), make(chan struct{})
+	s.log.readers.Go(func() {
+		defer close(s.full)
+		if err := s.readAll(); err != nil {
+			s.err = fmt.Errorf("%s: %w", s.in.Name, err)
+		}
+	})
+}
+
+// drop lets the reader end.
+func (s *stream) drop() {
+	if s.started {
+		close(s.stop)
+		s.started, s.done = false, true
+	}
+}
+
+// readAll parses the input and sends its records in batches.
+func (s *stream) readAll() error {
+	ls, err := openLines(s.in, &s.log.read)
+	if err != nil {
+		return err
+	}
+	defer ls.close()
+	var out, spare []*Record
+	for {
+		line, err := ls.next()
+		if errors.Is(err, io.EOF) {
+			s.send(out)
+			return nil
+		}
+		if err != nil && !errors.Is(err, errLineTooLong) {
+			s.send(out)
+			return fmt.Errorf("line %d: %w", ls.count, err)
+		}
+		s.log.count()
+		if err == nil && len(bytes.TrimSpace(line)) == 0 {
+			s.log.problem(s.in.Name, ls.count, errNoRequest, nil)
+			continue
+		}
+		if len(spare) == 0 {
+			select {
+			case spare = <-s.empty:
+			default:
+			}
+		}
+		var r *Record
+		if n := len(spare); n > 0 {
+			r, spare = spare[n-1], spare[:n-1]
+		} else {
+			r = new(Record)
+		}
+		if err == nil {
+			err = s.log.opts.Format.Parse(r, line)
+		}
+		if err == nil && !s.log.opts.Now.IsZero() && r.At.After(s.log.opts.Now.Add(aDay)) {
+			err = errFuture
+		}
+		if err != nil {
+			s.log.problem(s.in.Name, ls.count, err, line)
+			spare = append(spare, r)
+			continue
+		}
+		r.Line, r.Input = ls.count, s.index
+		if out = append(out, r); len(out) == batchSize {
+			if !s.send(out) {
+				return nil
+			}
+			out = make([]*Record, 0, batchSize)
+		}
+	}
+}
+
+var errFuture = errors.New("has a time in the future")
+
+// send hands a batch over; false when nobody takes it any more.
+func (s *stream) send(batch []*Record) bool {
+	if len(batch) == 0 {
+		return true
+	}
+	select {
+	case s.full <- batch:
+		return true
+	case <-s.stop:
+	case <-s.log.ctx.Done():
+	}
+	return false
+}
+
+// recordHeap orders records by time, and those of one time by their arrival.
+type recordHeap []*Record
+
+func (h recordHeap) Len() int { return len(h) }
+
+func (h recordHeap) Less(i, k int) bool {
+	if c := h[i].At.Compare(h[k].At); c != 0 {
+		return c < 0
+	}
+	return h[i].inOrder < h[k].inOrder
+}
+
+func (h recordHeap) Swap(i, k int) { h[i], h[k] = h[k], h[i] }
+
+// Push implements heap.Interface.
+func (h *recordHeap) Push(x any) {
+	if r, ok := x.(*Record); ok {
+		*h = append(*h, r)
+	}
+}
+
+// Pop implements heap.Interface.
+func (h *recordHeap) Pop() any {
+	old := *h
+	n := len(old) - 1
+	r := old[n]
+	old[n] = nil
+	*h = old[:n]
+	return r
+}

@@ -1,0 +1,173 @@
+package processor
+
+import (
+	"time"
+
+	"antirobot/verdict"
+)
+
+// Offer implements verdict.Sink.
+func (p *Processor) Offer(e *verdict.Event) bool {
+	p.offered.Inc()
+	if e.N == 0 || int(e.N) > len(e.Subjects) {
+		p.shed.Inc()
+		return false
+	}
+	// The events of one address keep their order.
+	a := &e.Subjects[e.N-1].ID
+	q := p.queues[(uint(a[15])+uint(a[14])*31+uint(a[6])*17+uint(a[7]))%uint(len(p.queues))]
+	if !q.offer(e) {
+		p.shed.Inc()
+		return false
+	}
+	return true
+}
+
+// Process judges one event in the caller's goroutine: what the workers do, and what a replay does with recorded ones. All
+// times are those of the events.
+func (p *Processor) Process(e *verdict.Event) {
+	r := p.service(e.Service)
+	if r == nil {
+		p.unknown.Inc()
+		return
+	}
+	p.keeper.Observe(e)
+	if p.training != nil {
+		p.training.outcome(e)
+	}
+	if !judged(e) {
+		if p.training != nil {
+			p.learn(e, r)
+		}
+		return
+	}
+	if e.Kind != verdict.EventRequest {
+		p.captcha(e, r)
+		return
+	}
+	is := p.keeper.Paths().Learn(e, r.Group)
+	p.charge(e, r, is)
+	if is == verdict.CountPart || is == verdict.CountNothing && e.Static {
+		p.part(e)
+		return
+	}
+	if !e.Partner {
+		r.sent.see(e)
+	}
+	s, due := p.turn(e, r.Name)
+	if due {
+		r.votes(e, &s, p.keeper.Stands(e))
+	}
+	p.pace(e, r, &s)
+	if due {
+		p.evaluate(e, r, &s)
+	}
+}
+
+// judged reports whether an event says anything about who asks.
+func judged(e *verdict.Event) bool {
+	if e.Verdict == verdict.Blocked {
+		return false
+	}
+	switch e.Cause {
+	case verdict.CauseWhite, verdict.CauseOff, verdict.CauseDemand:
+		return false
+	}
+	return true
+}
+
+// turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation.
+func (p *Processor) turn(e *verdict.Event, service string) (session, bool) {
+	night := e.At.In(p.zone).Hour()
+	sh, h := p.sessions.lock(e.Subjects[0])
+	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
+	s.turn(e, night >= 1 && night < 5)
+	due := s.due(e)
+	if due {
+		s.plan(e)
+	}
+	a, any := s.forStore(e, fresh, due, p.keeper.Forgot())
+	c := *s
+	sh.mu.Unlock()
+	if any {
+		a.service = service
+		p.send(a)
+	}
+	w := p.voice(e, false)
+	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, memberOf(k, e), k.weight(w)) })
+	return c, due
+}
+
+// part counts a sub-resource.
+func (p *Processor) part(e *verdict.Event) {
+	sh, h := p.sessions.lock(e.Subjects[0])
+	s, _ := p.sessions.open(sh, h, e.Subjects[0])
+	s.part(e)
+	sh.mu.Unlock()
+	w := p.voice(e, true)
+	p.inGroups(e, func(g *group, k groupKey) { g.part(e, k.weight(w)) })
+}
+
+// captcha counts what happened at the captcha, and looks again at who ignores or fails it.
+func (p *Processor) captcha(e *verdict.Event, r *rates) {
+	sh, h := p.sessions.lock(e.Subjects[0])
+	s, _ := p.sessions.open(sh, h, e.Subjects[0])
+	s.captcha(e)
+	due := e.Kind != verdict.EventSolved && s.pages > 2
+	c := *s
+	sh.mu.Unlock()
+	p.inGroups(e, func(g *group, _ groupKey) { g.captcha(e) })
+	switch e.Kind {
+	case verdict.EventSolved:
+		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, solved: 1})
+	case verdict.EventFailed:
+		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, failed: 1})
+	}
+	if due {
+		c.fade(e.At)
+		p.evaluate(e, r, &c)
+	}
+}
+
+// inGroups calls f with each group of the event, and its service's.
+func (p *Processor) inGroups(e *verdict.Event, f func(g *group, k groupKey)) {
+	list := groupsOf(e)
+	for _, k := range list.keys[:list.n] {
+		sh, h := p.groups.lock(k)
+		g, _ := p.groups.open(sh, h, k)
+		f(g, k)
+		sh.mu.Unlock()
+	}
+}
+
+func (p *Processor) growth(first time.Duration, e *verdict.Event) banGrowth {
+	return banGrowth{first: first, most: p.cfg.MaxBan, forget: p.cfg.Forget, flat: e.Mode == verdict.Observe}
+}
+
+// ban makes a ban, and notes it in the groups of the event.
+func (p *Processor) ban(b verdict.Ban, e *verdict.Event) {
+	if err := p.keeper.BanSoon(b); err != nil {
+		p.banErrors.Inc()
+		p.log.Warn().Err(err).Str("subject", b.Subject.String()).Msg("a ban could not be made")
+		return
+	}
+	p.bans.Inc()
+	p.send(storeTask{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1})
+	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })
+	sh, h := p.sessions.lock(b.Subject)
+	if s := sh.find(h, b.Subject); s != nil {
+		inc(&s.bans)
+	}
+	sh.mu.Unlock()
+}
+
+// group returns a copy of a group as it is at a time.
+func (p *Processor) group(k groupKey, at time.Time) (g group) {
+	sh, h := p.groups.lock(k)
+	if known := sh.find(h, k); known != nil {
+		g = *known
+	}
+	sh.mu.Unlock()
+	g.fade(at)
+	return g
+}

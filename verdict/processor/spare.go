@@ -1,0 +1,40 @@
+package processor
+
+import (
+	"net/netip"
+	"time"
+
+	"antirobot/identity"
+)
+
+// spares reports whether an address is exempt.
+func (p *Processor) spares(addr [16]byte) bool {
+	a := netip.AddrFrom16(addr).Unmap()
+	for _, n := range p.exempt {
+		if n.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// spareEvery is how often an operator is told that an exempt address would have been banned, in seconds.
+const spareEvery = 60
+
+func (p *Processor) spare(sub identity.Subject, at time.Time) {
+	p.spared.Inc()
+	if last := p.warned.Load(); at.Unix()-last >= spareEvery && p.warned.CompareAndSwap(last, at.Unix()) {
+		p.log.Warn().Str("subject", sub.String()).Msg("over the limits but exempt (processor.exempt); " +
+			"if this is a balancer, name it in identity.trusted_proxies so that visitors are told apart")
+	}
+}
+
+// networkOf masks the ID of an address to its /24 or /48.
+func networkOf(id [16]byte) [16]byte {
+	if netip.AddrFrom16(id).Is4In6() {
+		id[15] = 0
+		return id
+	}
+	clear(id[6:])
+	return id
+}
