@@ -88,6 +88,8 @@ func (j *journey) forward(a *captcha.Response) {
 	}
 	if a != nil {
 		o.Replay = replay(a.Resend)
+	} else {
+		o.AddPrivate = j.cookieFields()
 	}
 	var err error
 	j.result, err = j.x.Forward(j.svc.Upstream, &o)
@@ -178,10 +180,20 @@ func (j *journey) answerFields(a *captcha.Response) []request.Field {
 		}
 		return j.fields
 	}
-	if cookie := j.Cookie(); cookie != nil {
-		j.fields = append(j.fields, request.Field{Name: nameSetCookie, Value: cookie})
-	}
 	return j.fields
+}
+
+// cookieFields are the visitor's own cookie, where it gets one: nothing that a shared cache may hand to others.
+func (j *journey) cookieFields() []request.Field {
+	if j.partner != nil {
+		return nil
+	}
+	cookie := j.Cookie()
+	if cookie == nil {
+		return nil
+	}
+	j.own[0] = request.Field{Name: nameSetCookie, Value: cookie}
+	return j.own[:]
 }
 
 func protoBytes(proto string) []byte {

@@ -91,8 +91,9 @@ type journey struct {
 	message   captcha.Message     // the fingerprint of the message that was judged
 	taken     captcha.HeaderField // takes away the grant that was spent
 
-	sent   []request.Field // to the service
-	fields []request.Field // in the answer
+	sent   []request.Field  // to the service
+	fields []request.Field  // in the answer
+	own    [1]request.Field // in one that no shared cache may keep
 }
 
 // ServeExchange is the journey of a request. A panic leaves the journey to the garbage collector: h1 recovers, counts
@@ -139,6 +140,7 @@ func (j *journey) begin(c *Core, x *h1.Exchange) {
 func (j *journey) end() {
 	j.Close()
 	clear(j.fields)
+	clear(j.own[:])
 	clear(j.sent)
 	j.x, j.status, j.result, j.outcome, j.ownPage, j.failure = nil, 0, h1.Result{}, captcha.OutcomeNone, false, nil
 	j.work, j.taken = false, captcha.HeaderField{}

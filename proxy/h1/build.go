@@ -210,6 +210,11 @@ func (x *Exchange) appendAnswer(dst []byte, h *head, o *ForwardOptions, fr frami
 		for i := range o.AddAnswer {
 			dst = appendField(dst, o.AddAnswer[i].Name, o.AddAnswer[i].Value)
 		}
+		if len(o.AddPrivate) > 0 && !h.sharable() {
+			for i := range o.AddPrivate {
+				dst = appendField(dst, o.AddPrivate[i].Name, o.AddPrivate[i].Value)
+			}
+		}
 	}
 	if fr == byChunks && !framed {
 		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)

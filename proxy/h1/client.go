@@ -97,6 +97,9 @@ func (a *Answer) AppendFields(dst []request.Field) (_ []request.Field, length in
 	}
 	if h.status >= 200 {
 		dst = append(dst, a.o.AddAnswer...)
+		if len(a.o.AddPrivate) > 0 && !h.sharable() {
+			dst = append(dst, a.o.AddPrivate...)
+		}
 	}
 	return dst, length
 }

@@ -21,6 +21,7 @@ type ForwardOptions struct {
 	Host        []byte                 // sent instead of the client's Host
 
 	AddAnswer  []request.Field        // added to the service's answer
+	AddPrivate []request.Field        // added to it too, unless a cache that visitors share may keep it
 	DropAnswer func(name []byte) bool // service's fields that are not passed on
 
 	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
@@ -116,7 +117,7 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 	if x.gone {
 		return ErrClientGone
 	}
-	if !validFields(o.SetFields) || !validFields(o.AddAnswer) || o.Host != nil && !isAuthority(o.Host) {
+	if !validFields(o.SetFields) || !validFields(o.AddAnswer) || !validFields(o.AddPrivate) || o.Host != nil && !isAuthority(o.Host) {
 		return ErrBadField
 	}
 	if r := o.Replay; r != nil {
