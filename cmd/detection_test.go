@@ -72,7 +72,7 @@ func TestDetection(t *testing.T) {
 func testDetection(t *testing.T, via traffic.Via) {
 	cfg := traffic.DefaultConfig()
 	cfg.Length, cfg.WarmUp, cfg.Scale, cfg.Via = 6*time.Hour, 27*time.Hour, 0.5, via
-	if testing.Short() {
+	if testing.Short() || raceEnabled {
 		cfg.Length, cfg.WarmUp, cfg.Scale = 2*time.Hour, 25*time.Hour, 0.1
 	}
 	of := measure(t, cfg)

@@ -13,7 +13,7 @@ import (
 // are few.
 func TestEconomy(t *testing.T) {
 	for i, m := range traffic.Makes() {
-		if testing.Short() && i%5 != 0 || strings.HasPrefix(m.Name, "image-") && m.Name != "image-text" && m.Name != "image-none" {
+		if testing.Short() && i%5 != 0 || raceEnabled && i%13 != 0 || strings.HasPrefix(m.Name, "image-") && m.Name != "image-text" && m.Name != "image-none" {
 			continue // the other types are told apart as these are
 		}
 		warmUps := map[string]time.Duration{"known": 30 * time.Hour}

@@ -64,6 +64,9 @@ func stoppedBehind(t *testing.T, n int, choose func(v *request.View) int, cfg tr
 // browser at each of many addresses is seen by its groups, which every gateway has of its own: there more are stopped by
 // address than in turn.
 func TestDetectionBehindABalancer(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the same run stands in the tests without the race detector, which takes minutes for it")
+	}
 	t.Parallel()
 	cfg := traffic.DefaultConfig()
 	cfg.Kinds = []traffic.Kind{traffic.Headless, traffic.Evasive, traffic.People}
