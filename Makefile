@@ -43,10 +43,10 @@ unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector (allocat
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
 race: unit ## unit tests with the race detector
-	@$(GO) test $(RACE) -shuffle=on $$($(GO) list ./... | grep -v /e2e)
+	@$(GO) test $(RACE) -timeout 20m -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
 e2e: build $(BIN)/esbuild $(BIN)/h2spec ## the real binary with a real browser, proxies and clients
-	@$(GO) test -count=1 -timeout 10m ./e2e/...
+	@$(GO) test -count=1 -timeout 25m ./e2e/...
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
