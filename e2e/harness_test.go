@@ -281,6 +281,9 @@ func site(t *testing.T) *httptest.Server {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		if strings.HasPrefix(r.URL.Path, "/pictures/") { // a part of a page is what the answer proves to be one
+			w.Header().Set("Content-Type", "image/png")
+		}
 		w.Header().Set("X-Served-By", "site")
 		fmt.Fprintf(w, "site got %s %s\n", r.Method, r.URL.RequestURI())
 		for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "X-Request-Id", "X-Forwarded-Proto", "X-Forwarded-Host", "Content-Type", "Origin", "Cookie"} {

@@ -160,7 +160,7 @@ func TestMessageFirewallComesUp(t *testing.T) {
 	r := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	book := newGuestbook(t)
 	cfg := configFile(t, `
-store: {url: "redis://%s", redis: {timeout: 300ms}}
+store: {url: "redis://%s", redis: {timeout: 2s}}
 keys: {secret_file: %s}
 services:
   - name: book

@@ -160,6 +160,10 @@ func TestInProcess(t *testing.T) {
 	report(t, suite(t, inProcess, 1), nil)
 }
 
+// refusedByTheGateway are cases that the transport passes on and the gateway refuses, because services read them in
+// different ways: e2e/TestPitfall08EscapedNULIsRefused holds it to that.
+var refusedByTheGateway = map[string]bool{"path//a%00b": true}
+
 // TestGateway holds the binary to the suite.
 func TestGateway(t *testing.T) {
 	t.Parallel()
@@ -179,7 +183,7 @@ func TestGateway(t *testing.T) {
 			t.Fatalf("build: %v\n%s", err, out)
 		}
 	}
-	report(t, suite(t, gateway(bin), 1), nil)
+	report(t, suite(t, gateway(bin), 1), refusedByTheGateway)
 }
 
 // TestReference holds the suite to nginx: whatever fails there and is not listed is a mistake of the suite.
