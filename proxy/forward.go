@@ -167,7 +167,7 @@ func (j *journey) appendMarks(dst []request.Field) []request.Field {
 	return dst
 }
 
-// answerFields are added to the service's answer: the new pass, a fresh pass for a partner's user, an i cookie.
+// answerFields are added to the service's answer: the new pass, or a fresh pass for a partner's user.
 func (j *journey) answerFields(a *captcha.Response) []request.Field {
 	j.fields = j.messageFields(j.fields[:0])
 	if a != nil {
