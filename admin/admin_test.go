@@ -2,9 +2,6 @@ package admin
 
 import (
 	"bufio"
-	"bytes"
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,141 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
-
-	"github.com/VictoriaMetrics/metrics"
-	"github.com/rs/zerolog"
-	"go.uber.org/goleak"
-
-	"antirobot/cbb"
 )
-
-const testToken = "0123456789abcdef0123456789abcdef"
-
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m,
-		// fasthttp keeps one process-wide goroutine for the Date field, and a stopped server's sweeper of idle workers
-		// sleeps out its ten seconds before it ends.
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.updateServerDate.func1"),
-		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*workerPool).Start.func2"))
-}
-
-// live is a server on a loopback port.
-type live struct {
-	t    *testing.T
-	srv  *Server
-	addr string
-	log  *lockedBuffer
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-func start(t *testing.T, cfg Config, deps Deps) *live {
-	t.Helper()
-	l := &live{t: t, log: &lockedBuffer{}}
-	deps.Token, deps.Log = testToken, zerolog.New(l.log)
-	if deps.Metrics == nil {
-		deps.Metrics = metrics.NewSet()
-	}
-	srv, err := New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.srv, l.addr = srv, ln.Addr().String()
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ln) }()
-	t.Cleanup(func() {
-		http.DefaultClient.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-		defer cancel()
-		if err := srv.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
-	})
-	return l
-}
-
-// do sends one request with the token unless a header says otherwise ("-Name" removes a field).
-func (l *live) do(method, target, body string, header ...string) (int, string, http.Header) {
-	l.t.Helper()
-	req, err := http.NewRequest(method, "http://"+l.addr+target, strings.NewReader(body))
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+testToken)
-	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
-	}
-	for i := 0; i < len(header); i += 2 {
-		switch name, off := strings.CutPrefix(header[i], "-"); {
-		case off:
-			req.Header.Del(name)
-		case name == "Host":
-			req.Host = header[i+1]
-		default:
-			req.Header.Set(name, header[i+1])
-		}
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return resp.StatusCode, string(b), resp.Header
-}
-
-// refused asserts an error of the API.
-func (l *live) refused(status int, code, field, method, target, body string, header ...string) {
-	l.t.Helper()
-	got, text, _ := l.do(method, target, body, header...)
-	var a struct {
-		Error problem `json:"error"`
-	}
-	if err := json.Unmarshal([]byte(text), &a); err != nil {
-		l.t.Fatalf("%s %s: %v in %q", method, target, err, text)
-	}
-	if got != status || a.Error.Code != code || a.Error.Field != field || a.Error.Message == "" {
-		l.t.Errorf("%s %s %s: got %d %s; want %d %s of field %q with a message", method, target, body, got, text, status, code, field)
-	}
-}
-
-// ok asserts a 200 and decodes its body into v.
-func (l *live) ok(v any, method, target, body string) {
-	l.t.Helper()
-	got, text, _ := l.do(method, target, body)
-	if got != 200 {
-		l.t.Fatalf("%s %s: got %d %s", method, target, got, text)
-	}
-	if err := json.Unmarshal([]byte(text), v); err != nil {
-		l.t.Fatalf("%s %s: %v in %q", method, target, err, text)
-	}
-}
 
 func TestTokenGuardsAPIAndProfiles(t *testing.T) {
 	l := start(t, DefaultConfig(), Deps{})
@@ -271,92 +134,6 @@ func TestBodyIsBounded(t *testing.T) {
 	}
 }
 
-func TestMetrics(t *testing.T) {
-	extra := metrics.NewSet()
-	extra.NewCounter("antirobot_extra_total").Add(7)
-	l := start(t, DefaultConfig(), Deps{Version: "1.2.3", Metrics: extra})
-	l.do("GET", "/api/status", "", "-Authorization", "")
-	got, body, h := l.do("GET", "/metrics", "")
-	if got != 200 || !strings.HasPrefix(h.Get("Content-Type"), "text/plain; version=0.0.4") {
-		t.Fatalf("got %d %v", got, h)
-	}
-	for _, want := range []string{
-		`antirobot_extra_total 7`, `antirobot_build_info{version="1.2.3"} 1`, `antirobot_admin_unauthorized_total 1`,
-		`antirobot_admin_requests_total{status="4xx"} 1`, `process_resident_memory_bytes `, `go_goroutines `,
-	} {
-		if strings.Count(body, "\n"+want)+boolInt(strings.HasPrefix(body, want)) != 1 {
-			t.Errorf("%q does not stand there once", want)
-		}
-	}
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-func TestHealthAndReadiness(t *testing.T) {
-	var mu sync.Mutex
-	store := StoreHealth{Backend: "pebble", Healthy: true}
-	ready := []Check{{Name: "config", OK: true}, {Name: "drain", OK: true}}
-	lists := &oneSource{stats: cbb.ListStats{Name: "x", Flag: "block", Kind: "url", Loaded: true}}
-	l := start(t, DefaultConfig(), Deps{
-		Version: "1", Started: time.Now().Add(-time.Minute), Lists: lists,
-		Gateway: says{
-			store: func() StoreHealth { mu.Lock(); defer mu.Unlock(); return store },
-			ready: func() []Check { mu.Lock(); defer mu.Unlock(); return append([]Check(nil), ready...) },
-		},
-	})
-	var h struct {
-		Status string
-		Store  StoreHealth
-		Uptime float64  `json:"uptime_seconds"`
-		Lists  []string `json:"lists_failing"`
-	}
-	l.ok(&h, "GET", "/healthz", "")
-	if h.Status != "ok" || !h.Store.Healthy || h.Uptime < 60 {
-		t.Errorf("healthy: %+v", h)
-	}
-	mu.Lock()
-	store = StoreHealth{Backend: "pebble", Error: "disk is full"}
-	ready[1] = Check{Name: "drain", Detail: "draining"}
-	lists.stats.LastError, lists.stats.Failures = "timeout", 3
-	mu.Unlock()
-	l.ok(&h, "GET", "/healthz", "")
-	if h.Status != "degraded" || h.Store.Error != "disk is full" || len(h.Lists) != 1 {
-		t.Errorf("degraded: %+v", h)
-	}
-	got, body, _ := l.do("GET", "/readyz", "")
-	if got != 503 || !strings.Contains(body, `{"name":"drain","ok":false,"detail":"draining"}`) {
-		t.Errorf("draining: %d %s", got, body)
-	}
-	// A list that was never loaded keeps a node from being ready; ranges of crawlers that can't be fetched do not.
-	for _, c := range []struct {
-		kind   string
-		loaded bool
-		fails  int
-		want   int
-	}{{"url", true, 3, 200}, {"url", false, 3, 503}, {"file", false, 0, 503}, {"ranges", false, 0, 503}, {"ranges", false, 1, 200}} {
-		mu.Lock()
-		ready[1].OK = true
-		lists.stats.Kind, lists.stats.Loaded, lists.stats.Failures = c.kind, c.loaded, c.fails
-		mu.Unlock()
-		if got, body, _ := l.do("GET", "/readyz", ""); got != c.want {
-			t.Errorf("%+v: %d %s", c, got, body)
-		}
-	}
-}
-
-// oneSource stands for lists whose only source fails on demand.
-type oneSource struct {
-	ListEditor
-	stats cbb.ListStats
-}
-
-func (o *oneSource) Stats() cbb.Stats { return cbb.Stats{Lists: []cbb.ListStats{o.stats}} }
-
 func TestReloadTellsAllErrors(t *testing.T) {
 	var err error
 	l := start(t, DefaultConfig(), Deps{Gateway: says{reload: func() ([]string, error) { return []string{"store"}, err }}})
@@ -385,46 +162,6 @@ func TestPanicIsAnswered(t *testing.T) {
 	}
 	if !strings.Contains(l.log.String(), "kaboom") {
 		t.Error("the panic is not logged")
-	}
-}
-
-func TestProfiles(t *testing.T) {
-	l := start(t, DefaultConfig(), Deps{})
-	if got, body, _ := l.do("GET", "/debug/pprof/", ""); got != 200 || !strings.Contains(body, "heap\n") {
-		t.Errorf("index: %d %s", got, body)
-	}
-	if got, body, _ := l.do("GET", "/debug/pprof/goroutine?debug=1", ""); got != 200 || !strings.HasPrefix(body, "goroutine profile: ") {
-		t.Errorf("goroutine: %d %.80q", got, body)
-	}
-	for _, path := range []string{"/debug/pprof/heap", "/debug/pprof/profile?seconds=0.05"} {
-		if got, body, _ := l.do("GET", path, ""); got != 200 || !strings.HasPrefix(body, "\x1f\x8b") {
-			t.Errorf("%s: %d %.40q is no gzipped profile", path, got, body)
-		}
-	}
-	l.refused(404, "not_found", "", "GET", "/debug/pprof/nothing", "")
-	for _, sec := range []string{"0", "-1", "x", "1e9", "NaN"} {
-		l.refused(400, "invalid_field", "seconds", "GET", "/debug/pprof/profile?seconds="+sec, "")
-	}
-}
-
-func TestShutdownEndsAProfile(t *testing.T) {
-	l := start(t, DefaultConfig(), Deps{})
-	done := make(chan int, 1)
-	go func() {
-		got, _, _ := l.do("GET", "/debug/pprof/trace?seconds=60", "")
-		done <- got
-	}()
-	for len(l.srv.profiles) == 0 { // until the profile runs
-		time.Sleep(time.Millisecond)
-	}
-	l.refused(409, "busy", "", "GET", "/debug/pprof/trace?seconds=1", "")
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	if err := l.srv.Shutdown(ctx); err != nil {
-		t.Fatal(err)
-	}
-	if got := <-done; got != 200 {
-		t.Errorf("the profile under way got %d", got)
 	}
 }
 
@@ -509,35 +246,4 @@ func TestConfig(t *testing.T) {
 	f("[::1]:9090", "", 0)
 	f("localhost:9090", "", 0)
 	f("", "", 0)
-}
-
-// says is a Gateway that says what a test wants.
-type says struct {
-	reload   func() ([]string, error)
-	services func() []ServiceStatus
-	store    func() StoreHealth
-	ready    func() []Check
-}
-
-func (g says) Reload(context.Context) ([]string, error) { return g.reload() }
-
-func (g says) Services() []ServiceStatus {
-	if g.services == nil {
-		return nil
-	}
-	return g.services()
-}
-
-func (g says) Store() StoreHealth {
-	if g.store == nil {
-		return StoreHealth{Healthy: true}
-	}
-	return g.store()
-}
-
-func (g says) Ready() []Check {
-	if g.ready == nil {
-		return nil
-	}
-	return g.ready()
 }

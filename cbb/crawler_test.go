@@ -1,133 +1,15 @@
 package cbb
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 )
-
-// fakeDNS answers from maps, after a while if told so.
-type fakeDNS struct {
-	mu    sync.Mutex
-	names map[string][]string
-	hosts map[string][]string
-	err   error // of every question
-	delay time.Duration
-	asked int
-}
-
-func (d *fakeDNS) wait(ctx context.Context) error {
-	d.mu.Lock()
-	d.asked++
-	delay, err := d.delay, d.err
-	d.mu.Unlock()
-	if !sleep(ctx, delay) {
-		return &net.DNSError{Err: "i/o timeout", IsTimeout: true, IsTemporary: true}
-	}
-	return err
-}
-
-func (d *fakeDNS) LookupAddr(ctx context.Context, addr string) ([]string, error) {
-	if err := d.wait(ctx); err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if n := d.names[addr]; n != nil {
-		return n, nil
-	}
-	return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
-}
-
-func (d *fakeDNS) LookupHost(ctx context.Context, host string) ([]string, error) {
-	if err := d.wait(ctx); err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if a := d.hosts[host]; a != nil {
-		return a, nil
-	}
-	return nil, &net.DNSError{Err: "no such host", IsNotFound: true}
-}
-
-func (d *fakeDNS) questions() int {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.asked
-}
-
-func (d *fakeDNS) set(err error, delay time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.err, d.delay = err, delay
-}
-
-const (
-	googleUA = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
-	yandexUA = "Mozilla/5.0 (compatible; YandexBot/3.0; +http://yandex.com/bots)"
-	chromeUA = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36"
-)
-
-func zone() *fakeDNS {
-	return &fakeDNS{
-		names: map[string][]string{
-			"66.249.66.1":  {"crawl-66-249-66-1.googlebot.com."},
-			"95.108.213.1": {"95-108-213-1.spider.YANDEX.com."},
-			"198.51.100.1": {"crawl-66-249-66-1.googlebot.com."},     // its owner writes what he likes
-			"198.51.100.2": {"googlebot.com.evil.example."},          // a suffix that is none
-			"198.51.100.3": {"fakegooglebot.com."},                   // not at a dot
-			"198.51.100.4": {"x.example.", "crawl-4.googlebot.com."}, // the second name is right
-			"2001:db8::1":  {"crawl-v6.googlebot.com."},
-			"198.51.100.5": {"static.example."},
-		},
-		hosts: map[string][]string{
-			"crawl-66-249-66-1.googlebot.com.": {"66.249.66.1"},
-			"95-108-213-1.spider.YANDEX.com.":  {"2001:db8::9", "95.108.213.1"},
-			"crawl-4.googlebot.com.":           {"198.51.100.4"},
-			"crawl-v6.googlebot.com.":          {"2001:db8:0::1"},
-			"googlebot.com.evil.example.":      {"198.51.100.2"},
-			"fakegooglebot.com.":               {"198.51.100.3"},
-		},
-	}
-}
-
-// crawling makes running Lists with the built-in crawlers and a resolver.
-func crawling(t testing.TB, dns *fakeDNS, change func(*Config)) *Lists {
-	c := DefaultConfig()
-	c.Crawlers.FetchRanges = false
-	if change != nil {
-		change(&c)
-	}
-	l := open(t, c, func(d *Deps) { d.Resolver = dns })
-	if err := l.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return l
-}
-
-// come sends one request and says what it is taken for: "-", "maybe" or "white".
-func come(l *Lists, addr, agent string) string {
-	v, id := newRequest(addr, "/", "User-Agent", agent)
-	var m Match
-	l.Lookup(&m, v, id, "")
-	switch {
-	case m.White == nil:
-		return "-"
-	case m.White.Provisional:
-		return "maybe"
-	default:
-		return "white"
-	}
-}
 
 func TestCrawlerByReverseAndForwardDNS(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -249,56 +131,6 @@ func TestProvisionalWhileDNSIsSlow(t *testing.T) {
 	})
 }
 
-func TestProvisionalPassesAreBoundedInAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dns := zone()
-		dns.set(nil, time.Hour)
-		l := crawling(t, dns, func(c *Config) { c.Crawlers.DNS.LookupsPerSecond = 1000 })
-		defer closeLists(t, l)
-		n := 0
-		for i := range 500 {
-			if come(l, fmt.Sprintf("10.0.%d.%d", i/250, i%250), googleUA) == "maybe" {
-				n++
-			}
-		}
-		if n != 20 {
-			t.Errorf("%d of 500 pretenders pass in one second, want 20", n)
-		}
-		n = 0
-		for i := range 500 { // one /64 is one client
-			time.Sleep(time.Second)
-			if come(l, fmt.Sprintf("2001:db8::%x", i+1), googleUA) == "maybe" {
-				n++
-			}
-		}
-		if n > 5 {
-			t.Errorf("%d of 500 addresses of one /64 pass", n)
-		}
-		// A resolver that hangs does not make more work than there are workers and room.
-		if st := l.Stats().Crawlers; st.Pending > 1024+8 {
-			t.Errorf("%+v", st)
-		}
-	})
-}
-
-func TestLookupsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dns := zone()
-		l := crawling(t, dns, func(c *Config) { c.Crawlers.DNS.LookupsPerSecond = 10 })
-		defer closeLists(t, l)
-		for i := range 200 {
-			come(l, fmt.Sprintf("10.0.0.%d", i), googleUA)
-		}
-		time.Sleep(500 * time.Millisecond)
-		if n := dns.questions(); n != 10 {
-			t.Errorf("%d questions in a second, want 10", n)
-		}
-		if st := l.Stats().Crawlers; st.Shed != 190 {
-			t.Errorf("%+v", st)
-		}
-	})
-}
-
 // A DNS that does not answer says nothing about the client.
 func TestDNSFailureIsNoRefutation(t *testing.T) {
 	for name, err := range map[string]error{
@@ -384,19 +216,6 @@ func TestConfirmationAndRefutationEnd(t *testing.T) {
 	})
 }
 
-func TestBlockedAddressCostsNoLookup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dns := zone()
-		l := crawling(t, dns, func(c *Config) { c.Block = []string{"66.249.66.1"} })
-		defer closeLists(t, l)
-		come(l, "66.249.66.1", googleUA)
-		time.Sleep(time.Second)
-		if n := dns.questions(); n != 0 {
-			t.Errorf("%d questions", n)
-		}
-	})
-}
-
 func TestCrawlersOff(t *testing.T) {
 	l := open(t, config(func(c *Config) {
 		c.Crawlers.Enabled = false
@@ -413,37 +232,6 @@ func TestBuiltinCrawlersAreValid(t *testing.T) {
 		if b.validate(b.Name, &p); len(p) > 0 {
 			t.Error(errors.Join(p...))
 		}
-	}
-}
-
-func TestBucket(t *testing.T) {
-	b := bucket{rate: 3}
-	at := time.Unix(1000, 0)
-	take := func() (n int) {
-		for range 10 {
-			if b.take(at) {
-				n++
-			}
-		}
-		return n
-	}
-	f := func(d time.Duration, want int) {
-		t.Helper()
-		at = at.Add(d)
-		if got := take(); got != want {
-			t.Errorf("after %v: %d, want %d", d, got, want)
-		}
-	}
-	f(0, 3)
-	f(0, 0)
-	f(time.Second/3+1, 1)
-	f(time.Hour, 3)
-	f(-time.Hour, 0) // a clock that goes back gives nothing
-}
-
-func TestNetwork64(t *testing.T) {
-	if got := network64(netip.MustParseAddr("2001:db8:1:2:3::4")); got != netip.MustParseAddr("2001:db8:1:2::") {
-		t.Error(got)
 	}
 }
 

@@ -221,3 +221,29 @@ func (e *env) barrier() {
 		_, _ = io.Copy(io.Discard, c)
 	}
 }
+
+// caseList gathers cases.
+type caseList []Case
+
+func (l *caseList) add(cat, name string, run func(x *X), services ...Script) *Case {
+	*l = append(*l, Case{Cat: cat, Name: name, Run: run, Services: services})
+	return l.last()
+}
+
+// should adds a case that a proxy may fail.
+func (l *caseList) should(cat, name string, run func(x *X), services ...Script) {
+	l.add(cat, name, run, services...).Should = true
+}
+
+func (l caseList) last() *Case { return &l[len(l)-1] }
+
+func allCases() []Case {
+	var out []Case
+	for _, f := range []func() []Case{
+		framingCases, lineCases, headerCases, streamingCases, interimCases, upgradeCases, answerCases,
+		keepAliveCases, retryCases, pipeliningCases, abortCases, timeoutCases,
+	} {
+		out = append(out, f()...)
+	}
+	return out
+}

@@ -3,22 +3,14 @@ package blackbox
 import (
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 )
 
-func connCases() []Case {
-	var out []Case
-	add := func(cat, name string, run func(x *X), services ...Script) {
-		out = append(out, Case{Cat: cat, Name: name, Run: run, Services: services})
-	}
-	should := func(cat, name string, run func(x *X), services ...Script) {
-		add(cat, name, run, services...)
-		out[len(out)-1].Should = true
-	}
+// keepAliveCases: one connection carries many requests.
+func keepAliveCases() []Case {
+	var l caseList
 
-	// Keep-alive.
-	add("keep-alive", "twenty requests on one connection", func(x *X) {
+	l.add("keep-alive", "twenty requests on one connection", func(x *X) {
 		c := x.Dial()
 		for i := range 20 {
 			t := fmt.Sprintf("/n%d", i)
@@ -28,7 +20,7 @@ func connCases() []Case {
 			}
 		}
 	})
-	should("keep-alive", "the service's connection is used again", func(x *X) {
+	l.should("keep-alive", "the service's connection is used again", func(x *X) {
 		c := x.Dial()
 		for range 10 {
 			c.Send(get("/a"))
@@ -38,7 +30,7 @@ func connCases() []Case {
 			x.Errorf("%d connections for ten requests", s[len(s)-1].Conn)
 		}
 	})
-	add("keep-alive", "after POST", func(x *X) {
+	l.add("keep-alive", "after POST", func(x *X) {
 		c := x.Dial()
 		for range 3 {
 			c.Send(newRequest("POST", "/a", "hello"))
@@ -53,7 +45,7 @@ func connCases() []Case {
 		}
 	})
 	for _, v := range []string{"close", "Close", "keep-alive, close", "close, x-foo"} {
-		add("keep-alive", "client says "+v, func(x *X) {
+		l.add("keep-alive", "client says "+v, func(x *X) {
 			c := x.Dial()
 			c.Send(get("/a", "Connection: "+v))
 			if p := c.Get(); p.Body != "for /a" {
@@ -62,7 +54,7 @@ func connCases() []Case {
 			c.MustEnd()
 		})
 	}
-	add("keep-alive", "what follows a close is not served", func(x *X) {
+	l.add("keep-alive", "what follows a close is not served", func(x *X) {
 		c := x.Dial()
 		c.Send(get("/a", "Connection: close") + get("/b"))
 		c.Get()
@@ -73,12 +65,12 @@ func connCases() []Case {
 			}
 		}
 	})
-	add("keep-alive", "closed after 400, nothing more is read", func(x *X) {
+	l.add("keep-alive", "closed after 400, nothing more is read", func(x *X) {
 		c := x.Dial()
 		c.Send("GET /a b HTTP/1.1\r\nHost: x\r\n\r\n" + get("/smuggled"))
 		refused()(x, c)
 	})
-	add("keep-alive", "good, then bad", func(x *X) {
+	l.add("keep-alive", "good, then bad", func(x *X) {
 		c := x.Dial()
 		c.Send(get("/a") + "GET /b\r\n\r\n")
 		if p := c.Get(); p.Body != "for /a" {
@@ -89,7 +81,7 @@ func connCases() []Case {
 		}
 		c.MustEnd()
 	})
-	add("keep-alive", "HTTP/1.0 closes", func(x *X) {
+	l.add("keep-alive", "HTTP/1.0 closes", func(x *X) {
 		c := x.Dial()
 		c.Send("GET /a HTTP/1.0\r\nHost: x\r\n\r\n")
 		if p := c.Get(); p.Body != "for /a" {
@@ -97,7 +89,7 @@ func connCases() []Case {
 		}
 		c.MustEnd()
 	})
-	should("keep-alive", "HTTP/1.0 with keep-alive", func(x *X) {
+	l.should("keep-alive", "HTTP/1.0 with keep-alive", func(x *X) {
 		c := x.Dial()
 		for range 3 {
 			c.Send("GET /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n")
@@ -107,7 +99,7 @@ func connCases() []Case {
 			}
 		}
 	})
-	add("HTTP/1.0", "asks the service in HTTP/1.1 with a Host", func(x *X) {
+	l.add("HTTP/1.0", "asks the service in HTTP/1.1 with a Host", func(x *X) {
 		c := x.Dial()
 		c.Send("GET /a HTTP/1.0\r\nHost: example.test\r\n\r\n")
 		c.Get()
@@ -117,7 +109,7 @@ func connCases() []Case {
 			}
 		})
 	})
-	add("HTTP/1.0", "without Host", func(x *X) {
+	l.add("HTTP/1.0", "without Host", func(x *X) {
 		c := x.Dial()
 		c.Send("GET /a HTTP/1.0\r\n\r\n")
 		if p := c.Recv("GET"); p.Status == 200 {
@@ -126,7 +118,7 @@ func connCases() []Case {
 			x.Errorf("status %d", p.Status)
 		}
 	})
-	add("HTTP/1.0", "never gets chunks", func(x *X) {
+	l.add("HTTP/1.0", "never gets chunks", func(x *X) {
 		c := x.Dial()
 		c.Send("GET /a HTTP/1.0\r\nHost: x\r\n\r\n")
 		p := c.Get()
@@ -135,7 +127,7 @@ func connCases() []Case {
 		}
 		c.MustEnd()
 	}, Answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"))
-	add("HTTP/1.0", "never gets chunks, with keep-alive", func(x *X) {
+	l.add("HTTP/1.0", "never gets chunks, with keep-alive", func(x *X) {
 		c := x.Dial()
 		c.Send("GET /a HTTP/1.0\r\nHost: x\r\nConnection: keep-alive\r\n\r\n")
 		p := c.Get()
@@ -143,12 +135,12 @@ func connCases() []Case {
 			x.Errorf("%q %q", p.Head, p.Body)
 		}
 	}, Answer("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"))
-	add("HTTP/1.0", "POST with length", func(x *X) {
+	l.add("HTTP/1.0", "POST with length", func(x *X) {
 		c := x.Dial()
 		c.Send("POST /a HTTP/1.0\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
 		one("hello")(x, c)
 	})
-	add("HTTP/1.0", "cut chunked answer does not look whole", func(x *X) {
+	l.add("HTTP/1.0", "cut chunked answer does not look whole", func(x *X) {
 		c := x.Dial()
 		c.Send("GET /a HTTP/1.0\r\nHost: x\r\n\r\n")
 		p := c.TryRecv("GET")
@@ -156,11 +148,16 @@ func connCases() []Case {
 			x.Errorf("ended like a whole one: %q", p.Body)
 		}
 	}, AnswerAndEnd("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"))
-	out[len(out)-1].Should = true
+	l.last().Should = true
+	return l
+}
 
-	// A service that closes unused connections.
+// retryCases: a service that closes connections while nobody uses them.
+func retryCases() []Case {
+	var l caseList
+
 	stale := func(name, send, want string, first Script) {
-		add("retry", name, func(x *X) {
+		l.add("retry", name, func(x *X) {
 			c := x.Dial()
 			c.Send(get("/first"))
 			c.Get()
@@ -189,7 +186,7 @@ func connCases() []Case {
 	stale("POST after the service closed its unused connection", newRequest("POST", "/second", "hello"), "for /second", closing)
 	stale("chunked POST after the service closed its unused connection", chunkedPost("/second", "5\r\nhello\r\n0\r\n\r\n"), "for /second", closing)
 	counting := func(name, send string, most int, level bool) {
-		add("retry", name, func(x *X) {
+		l.add("retry", name, func(x *X) {
 			c := x.Dial()
 			c.Send(get("/warm"))
 			c.Get()
@@ -212,7 +209,7 @@ func connCases() []Case {
 			s.Request()
 			s.End()
 		})
-		out[len(out)-1].Should = level
+		l.last().Should = level
 	}
 	counting("POST is never sent twice", newRequest("POST", "/once", "hello"), 1, false)
 	counting("POST without body is never sent twice", newRequest("POST", "/once", "", "Content-Length: 0"), 1, false)
@@ -220,7 +217,7 @@ func connCases() []Case {
 	counting("PUT with body is not sent twice", newRequest("PUT", "/once", "hello"), 1, false)
 	counting("GET is sent at most twice", get("/once"), 2, false)
 	counting("GET with body is not sent twice", newRequest("GET", "/once", "hello"), 1, false)
-	add("retry", "no second try after the answer began", func(x *X) {
+	l.add("retry", "no second try after the answer began", func(x *X) {
 		c := x.Dial()
 		c.Send(get("/warm"))
 		c.Get()
@@ -235,312 +232,5 @@ func connCases() []Case {
 		s.Send("HTTP/1.1 200 OK\r\nContent-")
 		s.End()
 	})
-
-	// Pipelining.
-	for _, n := range []int{2, 3, 10, 50} {
-		add("pipelining", fmt.Sprintf("%d GETs", n), func(x *X) {
-			c := x.Dial()
-			var b strings.Builder
-			for i := range n {
-				b.WriteString(get(fmt.Sprintf("/n%d", i)))
-			}
-			c.Send(b.String())
-			for i := range n {
-				if p := c.Get(); p.Body != fmt.Sprintf("for /n%d", i) {
-					x.Fatalf("answer %d is %q", i, p.Body)
-				}
-			}
-		})
-	}
-	add("pipelining", "with bodies", func(x *X) {
-		c := x.Dial()
-		c.Send(newRequest("POST", "/a", "hello") + get("/b") + chunkedPost("/c", "5\r\nhello\r\n0\r\n\r\n") + newRequest("PUT", "/d", "x") + get("/e"))
-		for _, t := range []string{"/a", "/b", "/c", "/d", "/e"} {
-			if p := c.Get(); p.Body != "for "+t {
-				x.Errorf("%s got %q", t, p.Body)
-			}
-		}
-	})
-	add("pipelining", "slow first", func(x *X) {
-		c := x.Dial()
-		c.Send(get("/a") + get("/b"))
-		for _, t := range []string{"/a", "/b"} {
-			if p := c.Get(); p.Body != "for "+t {
-				x.Errorf("%s got %q", t, p.Body)
-			}
-		}
-	}, func(s *Svc) {
-		q := s.Request()
-		time.Sleep(100 * time.Millisecond)
-		s.Send(response("200 OK", "for "+q.Target))
-	}, ok)
-	add("pipelining", "HEAD among GETs", func(x *X) {
-		c := x.Dial()
-		c.Send(get("/a") + newRequest("HEAD", "/b", "") + get("/c"))
-		c.Get()
-		if p := c.Recv("HEAD"); p.Fields.Get("Content-Length") != "6" {
-			x.Errorf("%q", p.Head)
-		}
-		if p := c.Get(); p.Body != "for /c" {
-			x.Errorf("%q", p.Body)
-		}
-	}, ok, func(s *Svc) {
-		s.Request()
-		s.Send("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n")
-	}, ok)
-	add("pipelining", "then half-close", func(x *X) {
-		c := x.Dial()
-		c.Send(get("/a") + get("/b"))
-		c.CloseWrite()
-		for _, t := range []string{"/a", "/b"} {
-			if p := c.Get(); p.Body != "for "+t {
-				x.Errorf("%s got %q", t, p.Body)
-			}
-		}
-		c.MustEnd()
-	})
-	add("pipelining", "request cut in two", func(x *X) {
-		c := x.Dial()
-		all := get("/a") + get("/b")
-		c.Send(all[:len(all)-10])
-		if p := c.Get(); p.Body != "for /a" {
-			x.Errorf("%q", p.Body)
-		}
-		c.Send(all[len(all)-10:])
-		if p := c.Get(); p.Body != "for /b" {
-			x.Errorf("%q", p.Body)
-		}
-	})
-	add("pipelining", "byte by byte", func(x *X) {
-		c := x.Dial()
-		for _, b := range []byte(newRequest("POST", "/a", "hello") + get("/b")) {
-			c.Send(string(b))
-		}
-		for _, t := range []string{"/a", "/b"} {
-			if p := c.Get(); p.Body != "for "+t {
-				x.Errorf("%s got %q", t, p.Body)
-			}
-		}
-	})
-	add("pipelining", "CRLF between requests", func(x *X) {
-		c := x.Dial()
-		c.Send(newRequest("POST", "/a", "hello") + "\r\n")
-		c.Get()
-		c.Send(get("/b"))
-		if p := c.TryRecv("GET"); p != nil && p.Body != "for /b" {
-			x.Errorf("%d %q", p.Status, p.Body)
-		}
-	})
-	add("pipelining", "many clients get their own answers", func(x *X) {
-		var wg sync.WaitGroup
-		for i := range 16 {
-			c := x.Dial()
-			wg.Go(func() {
-				defer func() {
-					if e := recover(); e != nil {
-						if _, ok := e.(caseEnd); !ok {
-							panic(e)
-						}
-					}
-				}()
-				for j := range 20 {
-					t := fmt.Sprintf("/c%d/%d", i, j)
-					c.Send(get(t))
-					if p := c.Get(); p.Body != "for "+t {
-						x.Errorf("%s got %q", t, p.Body)
-					}
-				}
-			})
-		}
-		wg.Wait()
-	})
-
-	// Half-close and aborts.
-	add("aborts", "half-close after the request still gets the answer", func(x *X) {
-		c := x.Dial()
-		c.Send(get("/a"))
-		c.CloseWrite()
-		if p := c.Get(); p.Body != "for /a" {
-			x.Errorf("%q", p.Body)
-		}
-	}, func(s *Svc) {
-		q := s.Request()
-		time.Sleep(200 * time.Millisecond)
-		s.Send(response("200 OK", "for "+q.Target))
-	})
-	add("aborts", "half-close within the head", func(x *X) {
-		c := x.Dial()
-		c.Send("GET /a HTTP/1.1\r\nHost: x\r\n")
-		c.CloseWrite()
-		c.Ended()
-		if s := x.Seen(); len(s) > 0 {
-			x.Errorf("the service saw %s", describe(s))
-		}
-	})
-	add("aborts", "half-close within the body", func(x *X) {
-		c := x.Dial()
-		c.Send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nhello")
-		c.CloseWrite()
-		neverWhole(x, c)
-	})
-	noticed := func(name string, send string, leave func(c *Client), service func(s *Svc)) {
-		add("aborts", name, func(x *X) {
-			c := x.Dial()
-			c.Send(send)
-			x.Wait("there")
-			left := time.Now()
-			leave(c)
-			if !x.Signalled("gone", 2500*time.Millisecond) {
-				x.Errorf("the service did not learn within 2.5 s that the client has left")
-			}
-			_ = left
-		}, service)
-	}
-	waitGone := func(s *Svc) {
-		s.X.Signal("there")
-		if s.Gone(patience) {
-			s.X.Signal("gone")
-		}
-		s.End()
-	}
-	noticed("client resets while the service thinks", get("/a"), (*Client).Abort, func(s *Svc) { s.Request(); waitGone(s) })
-	noticed("client closes while the service thinks", get("/a"), func(c *Client) { c.Close() }, func(s *Svc) { s.Request(); waitGone(s) })
-	noticed("client resets after an upload", newRequest("POST", "/a", "hello"), (*Client).Abort, func(s *Svc) { s.Request(); waitGone(s) })
-	noticed("client resets within an upload", "POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nhello", (*Client).Abort, func(s *Svc) { s.Head(); waitGone(s) })
-	noticed("client resets within a chunked upload", "POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n", (*Client).Abort, func(s *Svc) { s.Head(); waitGone(s) })
-	stream := func(s *Svc) {
-		s.Request()
-		s.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
-	}
-	noticed("client resets within a quiet stream", get("/a"), (*Client).Abort, func(s *Svc) { stream(s); waitGone(s) })
-	noticed("client closes within a quiet stream", get("/a"), func(c *Client) { c.Close() }, func(s *Svc) { stream(s); waitGone(s) })
-	noticed("client resets within a busy stream", get("/a"), (*Client).Abort, func(s *Svc) {
-		stream(s)
-		s.X.Signal("there")
-		for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-			s.SetWriteDeadline(time.Now().Add(time.Second))
-			if _, err := s.Write([]byte("400\r\n" + strings.Repeat("x", 0x400) + "\r\n")); err != nil {
-				s.X.Signal("gone")
-				break
-			}
-		}
-		s.End()
-	})
-	add("aborts", "an aborted upload is never whole", func(x *X) {
-		c := x.Dial()
-		c.Send("POST /a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
-		x.Await("the head", func(r []Req) bool { return len(r) == 1 })
-		c.Abort()
-		r := x.Await("the end of the upload", func(r []Req) bool { return r[0].Err != "" || r[0].Complete })
-		if r[0].Complete {
-			x.Errorf("%s", describe(r))
-		}
-	})
-	add("aborts", "the proxy lives after many aborts", func(x *X) {
-		for range 50 {
-			c := x.Dial()
-			c.Send(get("/a"))
-			c.Abort()
-		}
-		c := x.Dial()
-		c.Send(get("/b"))
-		if p := c.Get(); p.Body != "for /b" {
-			x.Errorf("%d %q", p.Status, p.Body)
-		}
-	})
-
-	// Time.
-	slow := func(name string, level bool, run func(x *X), services ...Script) {
-		add("timeouts", name, run, services...)
-		out[len(out)-1].Slow, out[len(out)-1].Should = true, level
-	}
-	slow("a head that never ends is given up", true, func(x *X) {
-		c := x.Dial()
-		c.Send("GET /a HTTP/1.1\r\nHost: x\r\n")
-		stop := time.After(25 * time.Second)
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			c.SetReadDeadline(time.Now().Add(26 * time.Second))
-			for {
-				if _, err := c.R.ReadByte(); err != nil {
-					return
-				}
-			}
-		}()
-		for i := 0; ; i++ {
-			select {
-			case <-ended:
-				return
-			case <-stop:
-				x.Errorf("a client may take more than 25 s for one head")
-				return
-			case <-time.After(500 * time.Millisecond):
-				c.Send(fmt.Sprintf("X-%d: slow\r\n", i))
-			}
-		}
-	})
-	slow("a slow body is taken", false, func(x *X) {
-		c := x.Dial()
-		c.Send("POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n")
-		for _, b := range []byte("hello") {
-			time.Sleep(700 * time.Millisecond)
-			c.Send(string(b))
-		}
-		if p := c.Get(); p.Status != 200 {
-			x.Errorf("status %d", p.Status)
-		}
-	})
-	slow("a slow answer is awaited", false, func(x *X) {
-		c := x.Dial()
-		c.Send(get("/a"))
-		if p := c.Get(); p.Status != 200 {
-			x.Errorf("status %d", p.Status)
-		}
-	}, func(s *Svc) {
-		s.Request()
-		time.Sleep(4 * time.Second)
-		s.Send(response("200 OK", "at last"))
-	})
-	slow("a slow stream is not cut", false, func(x *X) {
-		c := x.Dial()
-		c.Send(get("/a"))
-		if p := c.Get(); p.Body != "abc" {
-			x.Errorf("%q", p.Body)
-		}
-	}, func(s *Svc) {
-		s.Request()
-		s.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-		for _, b := range "abc" {
-			time.Sleep(1500 * time.Millisecond)
-			s.Send("1\r\n" + string(b) + "\r\n")
-		}
-		s.Send("0\r\n\r\n")
-	})
-	slow("an unused connection lives for three seconds", false, func(x *X) {
-		c := x.Dial()
-		c.Send(get("/a"))
-		c.Get()
-		time.Sleep(3 * time.Second)
-		c.MustLive()
-	})
-	slow("a client that says nothing costs nobody else", false, func(x *X) {
-		for range 100 {
-			x.Dial()
-		}
-		c := x.Dial()
-		c.Send(get("/a"))
-		if p := c.Get(); p.Status != 200 {
-			x.Errorf("status %d", p.Status)
-		}
-	})
-	return out
-}
-
-func allCases() []Case {
-	var out []Case
-	for _, f := range []func() []Case{framingCases, lineCases, headerCases, streamingCases, interimCases, upgradeCases, answerCases, connCases} {
-		out = append(out, f()...)
-	}
-	return out
+	return l
 }

@@ -1,0 +1,150 @@
+package captcha
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"antirobot/spravka"
+)
+
+// TestWorkGrows: passes of an address and of its network make the next one dearer, up to a bound.
+func TestWorkGrows(t *testing.T) {
+	cfg := DefaultConfig()
+	for _, c := range []struct{ hour, day, want int64 }{
+		{0, 0, 200_000},
+		{0, 8, 200_000},
+		{1, 1, 250_000},
+		{4, 4, 400_000},
+		{19, 19, 1_150_000},
+		{0, 16, 400_000},
+		{0, 80, 2_000_000},
+		{1 << 60, 0, 2_000_000},
+		{0, 1 << 60, 2_000_000},
+	} {
+		if got := cfg.workPrice(c.hour, c.day); got != c.want {
+			t.Errorf("%d in the hour, %d in the day: %d, wanted %d", c.hour, c.day, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		hour, day := rapid.Int64Range(0, 1<<40).Draw(t, "hour"), rapid.Int64Range(0, 1<<40).Draw(t, "day")
+		price := cfg.workPrice(hour, day)
+		if price < cfg.Work.Hashes || price > cfg.Work.MaxHashes || price > cfg.workPrice(hour+1, day) || price > cfg.workPrice(hour, day+1) {
+			t.Fatalf("price %d", price)
+		}
+	})
+	e := working(t, nil)
+	first, _ := e.askWork()
+	for range 4 {
+		o, _ := e.askWork()
+		if a := e.answerWork(o.Captcha.Key, o.Captcha.Work.toil(t)); a.Outcome != OutcomeSolved {
+			t.Fatalf("%s", a.Body)
+		}
+	}
+	if o, _ := e.askWork(); o.Captcha.Work.Below*2 != first.Captcha.Work.Below {
+		t.Errorf("after four passes a part is one of %d, at first one of %d", o.Captcha.Work.Below, first.Captcha.Work.Below)
+	}
+	if o, _ := e.askWork(from("198.51.100.1")); o.Captcha.Work.Below != first.Captcha.Work.Below {
+		t.Error("another network pays for this one")
+	}
+}
+
+// TestPitfall12WorkIsNotHoarded: a client that collects cheap challenges and answers them together, in parallel and over
+// two nodes, gets few passes at that price, and never more than an address may earn.
+func TestPitfall12WorkIsNotHoarded(t *testing.T) {
+	e := working(t, nil)
+	nodes := []*Captcha{e.c, e.newCaptcha(e.c.cfg)}
+	hoard := func(opts ...opt) (keys, reps []string) {
+		for range 24 {
+			o, _ := e.askWork(opts...)
+			keys, reps = append(keys, o.Captcha.Key), append(reps, o.Captcha.Work.toil(t))
+		}
+		return keys, reps
+	}
+	// A quarter more for each pass: above twice the price after the fourth.
+	keys, reps := hoard(from("198.51.100.1"))
+	inTurn := 0
+	for i := range keys {
+		if a := e.answerWork(keys[i], reps[i], from("198.51.100.1")); a.Outcome == OutcomeSolved {
+			inTurn++
+		}
+	}
+	if inTurn != 5 {
+		t.Errorf("%d passes at the first price, one after the other", inTurn)
+	}
+	keys, reps = hoard()
+	var wg sync.WaitGroup
+	outcomes := make(chan Outcome, len(keys))
+	for i := range keys {
+		q := e.request("POST", "https://example.com/checkcaptcha", form("key", keys[i], "rep", reps[i], "format", "json"))
+		wg.Go(func() {
+			a := nodes[i%2].Check(q)
+			outcomes <- a.Outcome
+		})
+	}
+	wg.Wait()
+	close(outcomes)
+	solved := 0
+	for o := range outcomes {
+		if o == OutcomeSolved {
+			solved++
+		}
+	}
+	if solved > 5 { // fewer, where they are counted before the first is looked at
+		t.Errorf("%d passes at the first price, all at once", solved)
+	}
+	if a := e.c.Page(e.request("GET", "https://example.com/showcaptcha?cc=1")); a.Status != 429 {
+		t.Errorf("after 24 answers: %d", a.Status)
+	}
+	if _, a := e.askWork(); a.Status != 429 || a.Get("Retry-After") == "" || a.Outcome != OutcomeLimited {
+		t.Errorf("asks for work that can earn nothing: %d %v", a.Status, a.Header)
+	}
+}
+
+// TestPitfall12AskingForWorkIsLimited: to ask costs reads of the store, and has the rate of answers.
+func TestPitfall12AskingForWorkIsLimited(t *testing.T) {
+	e := working(t, func(c *Config) { c.Rates.Checks = Rate{PerMinute: 6, Burst: 3} })
+	var got []int
+	for range 4 {
+		_, a := e.askWork()
+		got = append(got, a.Status)
+	}
+	if fmt.Sprint(got) != "[200 200 200 429]" {
+		t.Errorf("statuses %v", got)
+	}
+}
+
+// TestWorkAllowance: by config work earns a share of what digits do.
+func TestWorkAllowance(t *testing.T) {
+	e := working(t, func(c *Config) { c.Work.AllowancePercent = 40 })
+	o, _ := e.askWork()
+	if a := e.answerWork(o.Captcha.Key, o.Captcha.Work.toil(t)); a.Pass.Allowance != 40 {
+		t.Errorf("allowance %d", a.Pass.Allowance)
+	}
+	_, fields := e.visit("https://example.com/")
+	if a := e.submit(fields, e.answerOf(fields.Get("key"))); a.Pass.Allowance != 100 || a.Work {
+		t.Errorf("allowance of digits %d", a.Pass.Allowance)
+	}
+	c := DefaultConfig()
+	c.Work.AllowancePercent, c.Pass = 1, spravka.Config{Allowance: 20, AllowanceFloor: 1, FullPasses: 1}
+	if got := c.allowanceOf(workCode, 1); got != 1 {
+		t.Errorf("a pass for %d requests", got)
+	}
+}
+
+// TestNothingIsStoredForWork: an open challenge is in nobody's memory: counts are read, none is written.
+func TestNothingIsStoredForWork(t *testing.T) {
+	e := working(t, nil)
+	o := &order{Store: e.store}
+	e.store = reads{o, t}
+	e.c = e.newCaptcha(e.c.cfg)
+	for range 100 {
+		e.askWork()
+	}
+	if strings.Trim(strings.Join(o.asked, ""), "incr") != "" {
+		t.Errorf("asked the store %v", o.asked)
+	}
+}

@@ -1,0 +1,93 @@
+package captcha
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+)
+
+// working is an env whose service offers work, at a price that a test can pay.
+func working(t testing.TB, edit func(*Config)) *env {
+	t.Helper()
+	return newEnv(t, func(c *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
+		s.Work = true
+		c.Work.Hashes, c.Work.MaxHashes = minWork, 1<<16
+		c.Rates.Checks = Rate{PerMinute: 60_000, Burst: 10_000}
+		if edit != nil {
+			edit(c)
+		}
+	})
+}
+
+// offer is what a client gets when it asks for work.
+type offer struct {
+	Type    string
+	Captcha struct {
+		Key     string
+		Status  string
+		WorkURL string `json:"work-url"`
+		ImgURL  string `json:"img-url"`
+		Work    *task
+	}
+}
+
+func (e *env) askWork(opts ...opt) (offer, Response) {
+	e.t.Helper()
+	a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", append([]opt{form("new", "1", "kind", "work", "format", "json")}, opts...)...))
+	var o offer
+	if err := json.Unmarshal(a.Body, &o); err != nil {
+		e.t.Fatalf("%d %s: %v", a.Status, a.Body, err)
+	}
+	return o, a
+}
+
+// toil does the work as the docs describe it.
+func (w *task) toil(t testing.TB) string {
+	t.Helper()
+	seed, err := hex.DecodeString(w.Seed)
+	if err != nil || len(seed) != 16 {
+		t.Fatalf("seed %q", w.Seed)
+	}
+	var found []string
+	for part := range w.Parts {
+		for n := uint32(0); ; n++ {
+			b := binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(seed[:16:16], uint32(part)), n)
+			if sum := sha256.Sum256(b); binary.BigEndian.Uint32(sum[:]) < w.Below {
+				found = append(found, strconv.FormatUint(uint64(n), 10))
+				break
+			}
+		}
+	}
+	return strings.Join(found, ".")
+}
+
+func (e *env) answerWork(key, rep string, opts ...opt) Response {
+	return e.c.Check(e.request("POST", "https://example.com/checkcaptcha", append([]opt{form("key", key, "rep", rep, "format", "json")}, opts...)...))
+}
+
+func (e *env) formPageOf(t *testing.T) string {
+	t.Helper()
+	a := e.c.ChallengeForm(e.request("POST", "https://example.com/post", form("text", "x")))
+	return string(a.Body)
+}
+
+// reads is a store that is read only.
+type reads struct {
+	*order
+	t *testing.T
+}
+
+func (r reads) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration) (int64, error) {
+	if n != 0 {
+		r.t.Errorf("%s grows by %d", key, n)
+	}
+	return r.order.Incr(ctx, key, n, ttl)
+}

@@ -1,0 +1,193 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The addresses in the files of deploy/, which the tests replace by free ones. All else is run as it stands there.
+const (
+	deployGateway = "127.0.0.1:9091"
+	deployService = "127.0.0.1:3000"
+)
+
+// deployed returns a file of deploy/ with other addresses. Each replacement must hit something.
+func deployed(t *testing.T, name string, replace ...string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "deploy", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(b)
+	for i := 0; i+1 < len(replace); i += 2 {
+		if !strings.Contains(text, replace[i]) {
+			t.Fatalf("%s: there is no %q", name, replace[i])
+		}
+		text = strings.ReplaceAll(text, replace[i], replace[i+1])
+	}
+	return text
+}
+
+// program finds a program, or skips the test loudly.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	for _, p := range []string{name, "/usr/sbin/" + name} {
+		if found, err := exec.LookPath(p); err == nil {
+			return found
+		}
+	}
+	missing(t, name)
+	return ""
+}
+
+// runDaemon starts a balancer that listens on addr, and stops it when the test ends.
+func runDaemon(t *testing.T, addr, name string, args ...string) {
+	t.Helper()
+	dir := t.TempDir()
+	out, err := os.Create(filepath.Join(dir, "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_DATA_HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		if t.Failed() {
+			b, _ := os.ReadFile(out.Name())
+			t.Logf("%s wrote:\n%s", name, tail(string(b), 4000))
+		}
+		out.Close()
+	})
+	for range 500 {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			c.Close()
+			return
+		}
+		select {
+		case <-ended:
+			b, _ := os.ReadFile(out.Name())
+			t.Fatalf("%s ended:\n%s", name, b)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	t.Fatalf("%s does not listen on %s", name, addr)
+}
+
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// balanced is a site behind a balancer that asks a gateway.
+type balanced struct {
+	gateway *checker
+	url     string // of the balancer
+}
+
+// runNginx runs nginx with a file of deploy/nginx before gateway and service.
+func runNginx(t *testing.T, file, gateway, service string, replace ...string) string {
+	t.Helper()
+	bin := program(t, "nginx")
+	addr := freePort(t)
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // nginx's own files, in a test
+		t.Fatal(err)
+	}
+	conf := deployed(t, "nginx/"+file, append([]string{
+		deployGateway, gateway, deployService, service, "listen 80;", "listen " + addr + ";",
+	}, replace...)...)
+	main := fmt.Sprintf(`
+daemon off; master_process off; pid %[1]s/pid; error_log stderr notice;
+events { worker_connections 256; }
+http {
+	access_log off;
+	client_body_temp_path %[1]s/body; proxy_temp_path %[1]s/proxy; fastcgi_temp_path %[1]s/f; uwsgi_temp_path %[1]s/u; scgi_temp_path %[1]s/s;
+	client_max_body_size 64m;
+%[2]s
+}
+`, dir, conf)
+	runDaemon(t, addr, bin, "-p", dir, "-e", "stderr", "-c", writeFile(t, "nginx.conf", main))
+	return "http://" + addr
+}
+
+// runHAProxy runs HAProxy with the files of deploy/haproxy.
+func runHAProxy(t *testing.T, gateway, service string, replace ...string) string {
+	t.Helper()
+	bin := program(t, "haproxy")
+	addr := freePort(t)
+	lua := writeFile(t, "antirobot.lua", deployed(t, "haproxy/antirobot.lua", deployGateway, gateway))
+	conf := deployed(t, "haproxy/haproxy.cfg", append([]string{
+		deployGateway, gateway, deployService, service, "bind :80", "bind " + addr, "/etc/haproxy/antirobot.lua", lua,
+	}, replace...)...)
+	runDaemon(t, addr, bin, "-db", "-f", writeFile(t, "haproxy.cfg", conf))
+	return "http://" + addr
+}
+
+// runCaddy runs Caddy with the file of deploy/caddy.
+func runCaddy(t *testing.T, gateway, service string, replace ...string) string {
+	t.Helper()
+	bin := program(t, "caddy")
+	addr := freePort(t)
+	conf := deployed(t, "caddy/Caddyfile", append([]string{
+		deployGateway, gateway, deployService, service, "\n:80 {", "\nhttp://" + addr + " {",
+	}, replace...)...)
+	global := "{\n\tadmin off\n}\n"
+	runDaemon(t, addr, bin, "run", "--adapter", "caddyfile", "--config", writeFile(t, "Caddyfile", global+conf))
+	return "http://" + addr
+}
+
+// cookieSite is a service that sets a cookie and caching of its own, and refuses some pages itself.
+func cookieSite(t *testing.T) *httptest.Server {
+	inner := site(t)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Set-Cookie", "own=1; Path=/")
+		w.Header().Set("Cache-Control", "max-age=60")
+		switch r.URL.Path {
+		case "/ws":
+			c, buf, err := w.(http.Hijacker).Hijack()
+			if err != nil || r.Header.Get("Upgrade") != "websocket" {
+				t.Errorf("a WebSocket came as %v: %v", r.Header, err)
+				return
+			}
+			fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n")
+			word := make([]byte, 5)
+			_, _ = io.ReadFull(buf, word)
+			fmt.Fprintf(c, "heard %s", word)
+			c.Close()
+			return
+		case "/forbidden":
+			w.WriteHeader(http.StatusForbidden)
+			fmt.Fprint(w, "the service's own 403")
+			return
+		case "/login":
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, "the service's own 401")
+			return
+		}
+		inner.Config.Handler.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+const ajax = "X-Requested-With"

@@ -1,0 +1,139 @@
+package h1
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"antirobot/request"
+)
+
+// TestReadBody: what the handler has read goes on untouched, whole or in part.
+func TestReadBody(t *testing.T) {
+	for _, c := range []struct {
+		name, req string
+		limit     int64
+		want, err string
+		sent      string
+	}{
+		{"length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", 10, "hello", "", "Content-Length: 5\r\n\r\nhello"},
+		{"none", aGet, 10, "", "", "Host: a\r\n\r\n"},
+		{"chunked", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\nX-T: 1\r\n\r\n", 5, "hello", "", "chunked\r\n\r\n5\r\nhello\r\n0\r\nX-T: 1\r\n\r\n"},
+		{"too long", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello", 4, "", ErrBodyTooLarge.Error(), "Content-Length: 5\r\n\r\nhello"},
+		{"chunked, too long", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n", 4, "", ErrBodyTooLarge.Error(), "hello"},
+		{"broken", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhelXX", 4, "", ErrBadBody.Error(), ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := answering(t, okAnswer)
+			g := newGateway(t, s, setup{handler: func(x *Exchange, forward func()) {
+				b, err := x.ReadBody(c.limit)
+				if string(b) != c.want || fmt.Sprint(err) != c.err && (err != nil || c.err != "") {
+					t.Errorf("ReadBody gave %q, %v", b, err)
+				}
+				forward()
+			}})
+			c1 := dial(t, g)
+			c1.say(c.req)
+			resp, _ := c1.answer("POST")
+			got := strings.ReplaceAll(s.got(), "3\r\nhel\r\n2\r\nlo\r\n", "5\r\nhello\r\n")
+			if c.sent == "" && resp.StatusCode != 400 || !strings.Contains(got, c.sent) {
+				t.Errorf("got %d, the service saw %q", resp.StatusCode, got)
+			}
+		})
+	}
+	t.Run("sends 100", func(t *testing.T) {
+		s := answering(t, okAnswer)
+		g := newGateway(t, s, setup{handler: func(x *Exchange, forward func()) {
+			if b, err := x.ReadBody(10); string(b) != "hello" || err != nil {
+				t.Errorf("ReadBody gave %q, %v", b, err)
+			}
+			forward()
+		}})
+		c1 := dial(t, g)
+		c1.say("POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+		if h := c1.head(); h != "HTTP/1.1 100 Continue\r\n\r\n" {
+			t.Fatalf("got %q", h)
+		}
+		c1.say("hello")
+		if _, body := c1.answer("POST"); body != "ok" || strings.Contains(s.got(), "Expect") {
+			t.Errorf("got %q; the service saw %q", body, s.got())
+		}
+	})
+}
+
+// TestReplay sends a request that the handler made up and nothing of the client's.
+func TestReplay(t *testing.T) {
+	s := answering(t, okAnswer)
+	o := ForwardOptions{Replay: &Request{
+		Method: []byte("PUT"), Target: []byte("/saved?x"), Body: []byte("form"),
+		Fields: append(append([]request.Field{}, field("Cookie", "a=b"), field("Content-Length", "99")), field("Connection", "close")),
+	}, AddAnswer: []request.Field{field("Set-Cookie", "spravka=1")}}
+	g := newGateway(t, s, setup{options: o, handler: func(x *Exchange, forward func()) {
+		_, _ = x.ReadBody(100)
+		forward()
+	}})
+	c1 := dial(t, g)
+	for range 2 {
+		c1.say("POST /checkcaptcha HTTP/1.1\r\nHost: a\r\nX-Secret: 1\r\nContent-Length: 3\r\n\r\nrep")
+		resp, body := c1.answer("POST")
+		if body != "ok" || resp.Header.Get("Set-Cookie") != "spravka=1" {
+			t.Errorf("got %v %q", resp, body)
+		}
+	}
+	want := "PUT /saved?x HTTP/1.1\r\nHost: a\r\nCookie: a=b\r\nContent-Length: 4\r\n\r\nform"
+	if s.got() != want+want {
+		t.Errorf("the service saw %q", s.got())
+	}
+}
+
+// TestReadBodyBy: a body that comes too late for the handler still goes on whole, wherever the handler gave up.
+func TestReadBodyBy(t *testing.T) {
+	for _, c := range []struct{ name, first, rest, sent string }{
+		{"length, nothing there", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", "hello", "Content-Length: 5\r\n\r\nhello"},
+		{"length, a part there", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhe", "llo", "Content-Length: 5\r\n\r\nhello"},
+		{"chunked, within a chunk", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhe", "l\r\n2\r\nlo\r\n0\r\n\r\n", "he"},
+		{"chunked, between chunks", "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n", "2\r\nlo\r\n0\r\n\r\n", "hel"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := make(chan string, 1)
+			s := newService(t, func(c *talk) {
+				for {
+					req, body := c.request(true)
+					if req == nil {
+						return
+					}
+					got <- string(body)
+					_, _ = c.Write([]byte(okAnswer))
+				}
+			})
+			late := make(chan error, 1)
+			g := newGateway(t, s, setup{handler: func(x *Exchange, forward func()) {
+				_, err := x.ReadBodyBy(100, time.Now().Add(50*time.Millisecond))
+				late <- err
+				forward()
+			}})
+			c1 := dial(t, g)
+			c1.say(c.first)
+			if err := <-late; !errors.Is(err, ErrBodyLate) {
+				t.Fatalf("gave %v", err)
+			}
+			c1.say(c.rest)
+			if resp, _ := c1.answer("POST"); resp.StatusCode != 200 {
+				t.Errorf("got %d", resp.StatusCode)
+			}
+			if body := <-got; body != "hello" || !strings.Contains(s.got(), c.sent) {
+				t.Errorf("the service got %q in %q", body, s.got())
+			}
+			// The connection goes on, and a body that is there in time is read.
+			c1.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab")
+			if err := <-late; err != nil {
+				t.Errorf("the next body gave %v", err)
+			}
+			if resp, _ := c1.answer("POST"); resp.StatusCode != 200 || <-got != "ab" {
+				t.Errorf("the next answer is %d", resp.StatusCode)
+			}
+		})
+	}
+}

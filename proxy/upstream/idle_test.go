@@ -1,0 +1,229 @@
+package upstream
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+func TestConnectionIsUsedAgainLatestFirst(t *testing.T) {
+	s := serve(t, listen(t), echoLines)
+	g := group(t, nil, s.url())
+	a := get(t, g)
+	ask(t, a, "one")
+	if a.Reused() || a.Addr() != s.Addr().String() {
+		t.Fatal(a.Reused(), a.Addr())
+	}
+	a.Release()
+	for i := range 5 {
+		b := get(t, g)
+		if b != a || !b.Reused() {
+			t.Fatal("another connection")
+		}
+		ask(t, b, fmt.Sprint("more ", i))
+		b.Release()
+	}
+	if n := s.accepted.Load(); n != 1 {
+		t.Fatalf("%d connections", n)
+	}
+	if c, err := g.Get(t.Context(), true); err != nil || c.Reused() || c == a {
+		t.Fatal("a fresh one was asked for", err)
+	} else {
+		c.Discard(nil)
+	}
+}
+
+func TestDeadlinesOfTheLastRequestAreForgotten(t *testing.T) {
+	g := group(t, nil, serve(t, listen(t), echoLines).url())
+	c := get(t, g)
+	ask(t, c, "one")
+	c.SetDeadline(time.Now().Add(-time.Second))
+	c.Release()
+	d := get(t, g)
+	defer d.Discard(nil)
+	if d != c {
+		t.Fatal("a passed deadline made the connection look dead")
+	}
+	fmt.Fprintln(d.W, "two")
+	d.W.Flush()
+	if got, err := d.R.ReadString('\n'); got != "two\n" {
+		t.Fatal(got, err)
+	}
+}
+
+// The server answers each question, and then says more without being asked: with the answer, a moment later, much later.
+func TestUnaskedAnswerNeverReachesTheNextClient(t *testing.T) {
+	for _, delay := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
+		t.Run(delay.String(), func(t *testing.T) {
+			said := make(chan struct{}, 100)
+			s := serve(t, listen(t), func(c net.Conn) {
+				r := bufio.NewReader(c)
+				for {
+					l, err := r.ReadString('\n')
+					if err != nil {
+						return
+					}
+					if delay == 0 {
+						io.WriteString(c, l+"poison\n")
+						said <- struct{}{}
+						continue
+					}
+					io.WriteString(c, l)
+					time.Sleep(delay)
+					io.WriteString(c, "poison\n")
+					said <- struct{}{}
+				}
+			})
+			set := metrics.NewSet()
+			g, logged := groupWith(t, set, nil, s.url())
+			for i := range 10 {
+				c := get(t, g)
+				ask(t, c, fmt.Sprint("question ", i))
+				c.Release()
+				<-said
+				time.Sleep(time.Millisecond) // loopback
+			}
+			if n := s.accepted.Load(); n != 10 {
+				t.Fatalf("%d connections for ten spoiled exchanges", n)
+			}
+			var b bytes.Buffer
+			set.WritePrometheus(&b)
+			want := fmt.Sprintf(`antirobot_upstream_dropped_dirty_total{service="shop",addr=%q} `, s.Addr().String())
+			if !strings.Contains(b.String(), want+"10") && !strings.Contains(b.String(), want+"9") {
+				t.Error(b.String())
+			}
+			if !strings.Contains(logged.String(), "upstream") {
+				t.Error("nothing was logged")
+			}
+		})
+	}
+}
+
+func TestUnsentRequestBytesDropTheConnection(t *testing.T) {
+	s := serve(t, listen(t), echoLines)
+	g := group(t, nil, s.url())
+	c := get(t, g)
+	c.W.WriteString("half a request")
+	c.Release()
+	if d := get(t, g); d.Reused() {
+		t.Fatal("lent again")
+	} else {
+		ask(t, d, "clean")
+		d.Release()
+	}
+}
+
+func TestClosedByServerWhileUnused(t *testing.T) {
+	s := serve(t, listen(t), func(c net.Conn) {
+		r := bufio.NewReader(c)
+		l, _ := r.ReadString('\n')
+		io.WriteString(c, l)
+	})
+	g := group(t, nil, s.url())
+	for i := range 3 {
+		c := get(t, g)
+		ask(t, c, "q")
+		c.Release()
+		eventually(t, "the end arrives", func() bool {
+			// Each look drops a dead connection; what is left is fresh.
+			c := get(t, g)
+			defer c.Discard(nil)
+			return !c.Reused()
+		})
+		_ = i
+	}
+	if !g.Healthy()[0].Up || g.Healthy()[0].Fails != 0 {
+		t.Fatal("a server that closes unused connections is not to blame")
+	}
+}
+
+func TestSweepClosesTheOldAndTheDead(t *testing.T) {
+	s := serve(t, listen(t), echoLines)
+	g := group(t, func(c *Config) { c.IdleTimeout = time.Minute }, s.url())
+	var all []*Conn
+	for i := range 200 {
+		c, err := g.Get(t.Context(), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ask(t, c, fmt.Sprint(i))
+		all = append(all, c)
+	}
+	for _, c := range all {
+		c.Release()
+	}
+	a := g.addrs[0]
+	at := g.now() + int64(10*time.Second)
+	a.sweep(at)
+	if n := g.Healthy()[0].Idle; n != 200 {
+		t.Fatalf("a sweep left %d of 200 good connections", n)
+	}
+	s.mu.Lock()
+	for i, c := range s.conns {
+		if i%3 == 0 {
+			c.Close()
+		}
+	}
+	s.mu.Unlock()
+	eventually(t, "dead ones are gone", func() bool { a.sweep(at); return g.Healthy()[0].Idle == 133 })
+	if n := a.open.Load(); n != 133 {
+		t.Fatalf("%d counted as open", n)
+	}
+	c := get(t, g)
+	ask(t, c, "still good")
+	c.Release()
+	a.sweep(g.now() + int64(2*time.Minute))
+	if g.Healthy()[0].Idle != 0 || a.open.Load() != 0 {
+		t.Fatal(g.Healthy(), a.open.Load())
+	}
+}
+
+func TestMaxIdleAndMaxAge(t *testing.T) {
+	s := serve(t, listen(t), echoLines)
+	g := group(t, func(c *Config) { c.MaxIdle = 2; c.MaxAge = time.Hour }, s.url())
+	var all []*Conn
+	for range 5 {
+		all = append(all, get(t, g))
+	}
+	for _, c := range all {
+		c.Release()
+	}
+	if h := g.Healthy()[0]; h.Idle != 2 || h.Active != 0 || g.addrs[0].open.Load() != 2 {
+		t.Fatalf("%+v", h)
+	}
+	c := get(t, g)
+	c.born -= int64(2 * time.Hour)
+	c.Release()
+	if h := g.Healthy()[0]; h.Idle != 1 {
+		t.Fatalf("%+v: an aged connection was kept", h)
+	}
+}
+
+func TestUnbuffer(t *testing.T) {
+	s := serve(t, listen(t), func(c net.Conn) {
+		io.WriteString(c, "head\nearly bytes")
+		io.Copy(c, c)
+	})
+	g := group(t, nil, s.url())
+	c := get(t, g)
+	if l, err := c.R.ReadString('\n'); l != "head\n" {
+		t.Fatal(l, err)
+	}
+	eventually(t, "they come", func() bool { b, _ := c.R.Peek(11); return len(b) == 11 })
+	if early := c.Unbuffer(); string(early) != "early bytes" || c.R != nil || c.W != nil {
+		t.Fatalf("%q", early)
+	}
+	io.WriteString(c, "tunnel")
+	b := make([]byte, 6)
+	if _, err := io.ReadFull(c, b); string(b) != "tunnel" {
+		t.Fatal(b, err)
+	}
+	c.Discard(nil)
+}

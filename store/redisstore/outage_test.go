@@ -1,0 +1,128 @@
+package redisstore_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"antirobot/store"
+	"antirobot/store/redisstore/redistest"
+)
+
+// A master of a cluster is killed under load: what was acknowledged, and not counted as unreplicated, is still spent.
+func TestMasterKilled(t *testing.T) {
+	c := redistest.StartCluster(t, 3, 1)
+	cfg := config()
+	s := open(t, c.URL(), cfg)
+	if n := metric(t, s, "antirobot_redis_replicas"); n != 3 {
+		t.Fatalf("%v replicas are seen", n)
+	}
+	victim := c.Master(t, cfg.KeyPrefix+"{00}xprobe")
+	var mu sync.Mutex
+	var acked [][]byte
+	var failed atomic.Int64
+	var down, up atomic.Int64 // when the first call failed, when the last one did
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				key := fmt.Appendf(nil, "%d/%d", w, i)
+				first, err := s.Spend(bg, key, time.Hour)
+				now := time.Now().UnixNano()
+				if err != nil {
+					failed.Add(1)
+					down.CompareAndSwap(0, now)
+					up.Store(now)
+					continue
+				}
+				if !first {
+					t.Errorf("a new key is spent")
+				}
+				mu.Lock()
+				acked = append(acked, key)
+				mu.Unlock()
+			}
+		})
+	}
+	time.Sleep(time.Second)
+	killed := time.Now()
+	victim.Kill()
+	time.Sleep(500 * time.Millisecond)
+	recovered := eventually(t, "health after the failover", 30*time.Second, func() bool { return s.Healthy() == nil && time.Since(killed) > 3*time.Second })
+	time.Sleep(500 * time.Millisecond)
+	close(stop)
+	wg.Wait()
+	lost := 0
+	for _, k := range acked {
+		first, err := s.Spend(bg, k, time.Hour)
+		must(t, err)
+		if first {
+			lost++
+		}
+	}
+	short := metric(t, s, "antirobot_redis_unreplicated_total")
+	t.Logf("%d spends acknowledged, %d failed; a part failed for %v; well after %v; lost %d, unreplicated %v",
+		len(acked), failed.Load(), time.Duration(up.Load()-down.Load()), recovered, lost, short)
+	if float64(lost) > short {
+		t.Errorf("%d acknowledged spends are lost, %v of them were counted as unreplicated", lost, short)
+	}
+	if len(acked) < 1000 {
+		t.Errorf("only %d spends in all", len(acked))
+	}
+}
+
+// The sentinels move a store to its replica.
+func TestSentinel(t *testing.T) {
+	r := redistest.Start(t)
+	redistest.StartReplica(t, r)
+	watch := redistest.StartSentinel(t, r)
+	eventually(t, "the sentinel knows the replica", 15*time.Second, func() bool {
+		return strings.Contains(watch.CLI(t, "sentinel", "replicas", "main"), "127.0.0.1")
+	})
+	cfg := config()
+	s := open(t, "redis-sentinel://"+watch.Addr+"/main", cfg)
+	must(t, s.Healthy())
+	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
+	r.Kill()
+	took := eventually(t, "a write after the failover", 30*time.Second, func() bool { return s.Put(bg, []byte("k2"), []byte("v"), 0) == nil })
+	t.Logf("the first write after %v", took)
+	if v, err := s.Get(bg, nil, []byte("k")); err != nil || string(v) != "v" {
+		t.Errorf("what was written before is %q, %v", v, err)
+	}
+}
+
+// A server that came back without its memory has lost the feed: followers are told, though nothing new is said.
+func TestLostFeed(t *testing.T) {
+	r := redistest.Start(t)
+	s := open(t, "redis://"+r.Addr, config())
+	must(t, s.Append(bg, "t", []byte("m")))
+	pos, err := s.Position(bg, "t")
+	must(t, err)
+	end := make(chan error, 1)
+	go func() { end <- s.Follow(bg, "t", pos, func(string, []byte) error { return nil }) }()
+	time.Sleep(50 * time.Millisecond)
+	r.CLI(t, "flushall")
+	select {
+	case err := <-end:
+		if !errors.Is(err, store.ErrGap) {
+			t.Errorf("Follow over a loss: %v; want ErrGap", err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("Follow does not notice")
+	}
+	// The same where new messages come first.
+	must(t, s.Append(bg, "t", []byte("new")))
+	if err := s.Follow(bg, "t", pos, func(string, []byte) error { return errors.New("a message after a loss") }); !errors.Is(err, store.ErrGap) {
+		t.Errorf("Follow from before the loss: %v; want ErrGap", err)
+	}
+}

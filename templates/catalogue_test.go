@@ -1,0 +1,173 @@
+package templates
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// catalogueOf returns the embedded texts of a language.
+func (s *Set) catalogueOf(t *testing.T, tag string) *catalogue {
+	t.Helper()
+	cs, err := source{}.catalogues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cs {
+		if c.tag == tag {
+			return c
+		}
+	}
+	t.Fatalf("no catalogue %s", tag)
+	return nil
+}
+
+func TestMatch(t *testing.T) {
+	s, _ := newSet(t, nil)
+	f := func(accept, want string) {
+		t.Helper()
+		if got := s.Match(accept).Tag; got != want {
+			t.Errorf("Match(%.60q) = %s, want %s", accept, got, want)
+		}
+	}
+	f("", "en")
+	f("ru", "ru")
+	f("ru-RU,ru;q=0.9,en-US;q=0.8,en;q=0.7", "ru")
+	f("en-GB,en;q=0.9,ru;q=0.5", "en")
+	f("de-AT,de;q=0.9", "de")
+	f("uk-UA,uk;q=0.9,ru;q=0.8", "uk")
+	f("pt-PT,pt;q=0.9", "pt")
+	f("zh-CN,zh;q=0.9", "zh")
+	f("ar-EG", "ar")
+	f("sw-KE,sw;q=0.9", "en")
+	f("sw-KE,sw;q=0.9,ru;q=0.4", "ru")
+	f("*", "en")
+	f("xx;;;q=oops,,", "en")
+	f(strings.Repeat("a-", 4000), "en")
+	f("ru,"+strings.Repeat("sw;q=0.1,", 1000), "ru")
+	if l := s.Lang("RU"); l == nil || l.Tag != "ru" {
+		t.Error("Lang does not find RU")
+	}
+	if s.Lang("") != nil || s.Lang("zz") != nil {
+		t.Error("Lang finds what is not there")
+	}
+}
+
+func TestAddingALanguageIsAddingAFile(t *testing.T) {
+	en, err := embedded.ReadFile("locales/en.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	he := bytes.Replace(en, []byte("\ndir: ltr"), []byte("\ndir: rtl"), 1)
+	he = bytes.Replace(he, []byte("name: English"), []byte("name: עברית"), 1)
+	s, b := newSet(t, fstest.MapFS{"locales/he.yaml": {Data: he}})
+	l := s.Match("he-IL,he;q=0.9")
+	if l.Tag != "he" || l.Dir != "rtl" {
+		t.Fatalf("got %s %s", l.Tag, l.Dir)
+	}
+	page, err := l.AppendChallenge(nil, ordinary(b))
+	if err != nil || !bytes.Contains(page, []byte(`<html lang="he" dir="rtl">`)) {
+		t.Errorf("%v\n%s", err, page)
+	}
+	if s.Languages()[0].Tag != "en" {
+		t.Error("English is no longer the fallback")
+	}
+}
+
+// TestTextsAreEscaped: a translator may write what has a meaning in HTML.
+func TestTextsAreEscaped(t *testing.T) {
+	en, err := embedded.ReadFile("locales/en.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = `<b onclick="x">"A" & 'B'</b>`
+	de := regexp.MustCompile(`(?m)^(picture_alt|challenge_title|challenge_reason): .*$`).ReplaceAll(en, []byte("$1: >-\n  "+text))
+	s, b := newSet(t, fstest.MapFS{"locales/de.yaml": {Data: de}})
+	page, err := s.Lang("de").AppendChallenge(nil, ordinary(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkHarmless(t, "de", page)
+	_, find := elements(t, page)
+	if find("b", "", "") != nil {
+		t.Error("a text became an element")
+	}
+	if alt := attribute(find("img", "width", "240"), "alt"); alt != text {
+		t.Errorf("alt %q", alt)
+	}
+	if p := find("p", "class", "reason"); p.FirstChild.Data != text {
+		t.Errorf("reason %q", p.FirstChild.Data)
+	}
+}
+
+func TestBadCataloguesAreRefused(t *testing.T) {
+	en, err := embedded.ReadFile("locales/en.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(what, old, repl, want string) {
+		t.Helper()
+		bad := strings.Replace(string(en), old, repl, 1)
+		if bad == string(en) {
+			t.Fatalf("%s: nothing replaced", what)
+		}
+		_, err := New(fstest.MapFS{"locales/de.yaml": {Data: []byte(bad)}})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "locales/de.yaml") {
+			t.Errorf("%s: %v, want it to name %q", what, err, want)
+		}
+	}
+	f("missing text", "picture_alt: ", "# ", "picture_alt: missing")
+	f("unknown text", "picture_alt: ", "picture_alz: x\npicture_alt: ", "picture_alz: no page")
+	f("template action", "try_again: Try", "try_again: '{{.Key}}'\nx: Try", "try_again: unknown placeholder")
+	f("token", "try_again: Try", "try_again: '[[continue]]'\nx: Try", "try_again: braces")
+	f("placeholder", "{limit} and", "{limt} and", "form_too_large: unknown placeholder {limt}")
+	f("direction", "\ndir: ltr", "\ndir: up", "dir: \"up\"")
+	f("twice", "try_again: ", "try_again: x\ntry_again: ", "already defined")
+	f("empty", "try_again: Try again", "try_again: ''", "try_again: empty")
+	if _, err := New(fstest.MapFS{"locales/not a tag.yaml": {Data: en}}); err == nil {
+		t.Error("a file name that is no language is accepted")
+	}
+	if _, err := New(fstest.MapFS{"pages/message.html": {Data: []byte("<p>{{.Nothing}}")}}); err == nil {
+		t.Error("a page with an unknown field is accepted")
+	}
+	if _, err := New(brokenFS{}); err == nil {
+		t.Error("an override that can't be read is ignored")
+	}
+}
+
+type brokenFS struct{}
+
+func (brokenFS) Open(string) (fs.File, error) { return nil, errors.New("disk on fire") }
+
+// TestTranslationsAreTranslated: a copied text is most likely a forgotten one.
+func TestTranslationsAreTranslated(t *testing.T) {
+	cs, err := source{}.catalogues()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cs) < 12 || cs[0].tag != "en" {
+		t.Fatal("catalogues missing")
+	}
+	for _, c := range cs[1:] {
+		for key, text := range c.texts {
+			if text == cs[0].texts[key] && c.tag+" "+key != "es error_prefix" {
+				t.Errorf("%s: %s is still English: %q", c.tag, key, text)
+			}
+			if strings.Contains(cs[0].texts[key], "{limit}") != strings.Contains(text, "{limit}") {
+				t.Errorf("%s: %s lost its {limit}", c.tag, key)
+			}
+		}
+	}
+}
+
+func BenchmarkMatch(b *testing.B) {
+	s, _ := newSet(b, nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Match("ru-RU,ru;q=0.9,en-US;q=0.8,en;q=0.7")
+	}
+}

@@ -1,0 +1,126 @@
+package counter
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"antirobot/store"
+)
+
+func TestLossesAreCounted(t *testing.T) {
+	f := &faulty{Counters: store.NewMemoryCounters()}
+	s := idle(t, f, nil)
+	// A flush that fails loses what it wrote, once.
+	s.Add(delta(1, 5))
+	f.failAdd.Store(true)
+	if err := s.Flush(bg); !errors.Is(err, errFaulty) {
+		t.Errorf("Flush: %v", err)
+	}
+	if err := s.AddUnique(bg, []store.Unique{{Counter: name1(2), Slot: slot0}}); !errors.Is(err, errFaulty) {
+		t.Errorf("AddUnique: %v", err)
+	}
+	f.failAdd.Store(false)
+	must(t, s.Flush(bg))
+	if n := count(t, s, 1); n != 0 {
+		t.Errorf("a lost update is counted: %d", n)
+	}
+	// While the store is unwell nothing is flushed and nothing lost, until the buffer is full.
+	f.ill.Store(true)
+	for i := range uint64(10_000) {
+		s.Add(delta(i, 1))
+	}
+	must(t, s.Flush(bg))
+	s.Add(delta(0, 1)) // a counter that is there needs no room
+	m := s.Metrics()
+	if m.LostFlush != 1 || m.LostUnique != 1 || m.Postponed == 0 || m.Buffered > small().MaxBuffered ||
+		m.LostFull == 0 || int(m.LostFull)+m.Buffered != 10_000 {
+		t.Errorf("metrics: %+v", m)
+	}
+	f.ill.Store(false)
+	must(t, s.Flush(bg))
+	var sum uint64
+	for i := range uint64(10_000) {
+		sum += count(t, s, i)
+	}
+	if sum != uint64(m.Buffered)+1 {
+		t.Errorf("%d are counted; %d were kept", sum, m.Buffered+1)
+	}
+}
+
+// TestFailedFlushLeavesNoStaleCache has a store that counted and then failed: reads tell what it holds.
+func TestFailedFlushLeavesNoStaleCache(t *testing.T) {
+	f := &faulty{Counters: store.NewMemoryCounters()}
+	s := idle(t, f, nil)
+	day := store.Query{Counter: name1(1), Unit: store.Day, From: slot0 / 144, To: slot0 / 144}
+	dst := make([]uint64, 2)
+	must(t, s.Read(bg, dst, []store.Query{query(1), day})) // cached as absent
+	s.Add(delta(1, 3))
+	f.failAfter.Store(true)
+	_ = s.Flush(bg) // fails, as it must
+	f.failAfter.Store(false)
+	must(t, s.Read(bg, dst, []store.Query{query(1), day}))
+	if dst[0] != 3 || dst[1] != 3 {
+		t.Errorf("read %v; the store holds 3", dst)
+	}
+}
+
+func TestReadFailureIsTold(t *testing.T) {
+	f := &faulty{Counters: store.NewMemoryCounters()}
+	s := idle(t, f, nil)
+	f.failRead.Store(true)
+	b := &Batch{Adds: []store.Delta{delta(1, 1)}, Queries: []store.Query{query(1)}}
+	if err := s.Do(bg, b); !errors.Is(err, errFaulty) || b.Before[0] != 0 {
+		t.Errorf("Do: %v, %v", err, b.Before)
+	}
+	f.failRead.Store(false)
+	if n := count(t, s, 1); n != 1 {
+		t.Errorf("the update of a batch whose read failed: %d", n)
+	}
+}
+
+// TestCloseFlushes shows the whole life with the goroutine: updates arrive by themselves, and the rest with Close.
+func TestCloseFlushes(t *testing.T) {
+	backend := store.NewMemoryCounters()
+	cfg := small()
+	cfg.FlushEvery = 64 * time.Millisecond
+	s, err := New(cfg, Deps{Store: backend, Log: zerolog.Nop()})
+	must(t, err)
+	must(t, s.Start(bg))
+	slot := store.TenMinutes.Number(time.Now())
+	s.Add(store.Delta{Counter: name1(1), Slot: slot, N: 1})
+	for end := time.Now().Add(10 * time.Second); s.Metrics().Flushed == 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing is flushed")
+		}
+	}
+	s.Add(store.Delta{Counter: name1(1), Slot: slot, N: 2})
+	must(t, s.Close())
+	dst := make([]uint64, 1)
+	must(t, backend.Read(bg, dst, []store.Query{{Counter: name1(1), Unit: store.TenMinutes, From: slot, To: slot}}))
+	if dst[0] != 3 {
+		t.Errorf("in the store: %d", dst[0])
+	}
+	if err := s.Do(bg, &Batch{}); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("Do after Close: %v", err)
+	}
+	if err := s.Read(bg, dst, nil); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("Read after Close: %v", err)
+	}
+	must(t, s.Close())
+}
+
+func TestCloseTellsLosses(t *testing.T) {
+	f := &faulty{Counters: store.NewMemoryCounters()}
+	s, err := New(small(), Deps{Store: f, Log: zerolog.Nop()})
+	must(t, err)
+	must(t, s.Start(bg))
+	f.ill.Store(true)
+	s.Add(delta(1, 1))
+	if err := s.Close(); err == nil || !strings.Contains(err.Error(), "1 sums are lost") {
+		t.Errorf("Close with an unwell store: %v", err)
+	}
+}

@@ -1,0 +1,148 @@
+package counter
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"antirobot/store"
+	"antirobot/store/storetest"
+)
+
+// TestModel compares the Shingler with the slow model over random histories: with jumps of the clock over the borders of
+// periods, restarts with and without a flush, and flushes that fail.
+func TestModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := &history{t: t, f: &faulty{Counters: store.NewMemoryCounters()}, kept: storetest.NewCounterModel()}
+		h.at = time.Unix(int64(1405*14+1)*86400, 0)
+		h.s = idle(t, h.f, func() time.Time { return h.at })
+		rt.Repeat(map[string]func(*rapid.T){
+			"do": h.do, "flush": h.flush, "failing flush": h.failFlush, "restart": h.restart, "crash": h.crash, "jump": h.jump,
+			"": h.check,
+		})
+	})
+}
+
+type history struct {
+	t       *testing.T
+	s       *Shingler
+	f       *faulty
+	at      time.Time
+	kept    *storetest.CounterModel // what is in the store
+	pending []store.Delta           // what is not
+}
+
+func (h *history) slot(rt *rapid.T) uint32 {
+	// Updates come late, and from clocks that are ahead.
+	off := rapid.SampledFrom([]int64{0, 0, 0, -600, 600, -86400, 86400}).Draw(rt, "off")
+	return store.TenMinutes.Number(h.at.Add(time.Duration(off) * time.Second))
+}
+
+func (h *history) query(rt *rapid.T) store.Query {
+	q := store.Query{Counter: storetest.DrawCounter(rt)}
+	if rapid.Bool().Draw(rt, "days") {
+		q.Unit = store.Day
+	}
+	q.To = q.Unit.Number(h.at) + rapid.Uint32Range(0, 1).Draw(rt, "ahead")
+	q.From = q.To - rapid.Uint32Range(0, q.Unit.Kept()-1).Draw(rt, "length")
+	return q
+}
+
+func (h *history) want(q []store.Query) []uint64 {
+	dst := make([]uint64, len(q))
+	must(h.t, h.kept.Read(bg, dst, q))
+	for i, q := range q {
+		for _, d := range h.pending {
+			number := d.Slot
+			if q.Unit == store.Day {
+				number /= 144
+			}
+			if d.Counter == q.Counter && number >= q.From && number <= q.To {
+				dst[i] += d.N
+			}
+		}
+	}
+	return dst
+}
+
+func (h *history) do(rt *rapid.T) {
+	b := &Batch{}
+	for range rapid.IntRange(0, 5).Draw(rt, "adds") {
+		b.Adds = append(b.Adds, store.Delta{
+			Counter: storetest.DrawCounter(rt), Slot: h.slot(rt), N: rapid.Uint64Range(0, 5).Draw(rt, "n"),
+		})
+	}
+	for range rapid.IntRange(0, 3).Draw(rt, "uniques") {
+		b.Uniques = append(b.Uniques, store.Unique{
+			Counter: storetest.DrawCounter(rt), PairType: TypePair, Pair: rapid.Uint64Range(0, 2).Draw(rt, "pair"), Slot: h.slot(rt),
+		})
+	}
+	for range rapid.IntRange(0, 3).Draw(rt, "queries") {
+		b.Queries = append(b.Queries, h.query(rt))
+	}
+	want := h.want(b.Queries)
+	must(h.t, h.s.Do(bg, b))
+	if fmt.Sprint(b.Before) != fmt.Sprint(want) {
+		rt.Fatalf("values before: %v; want %v", b.Before, want)
+	}
+	must(h.t, h.kept.AddUnique(bg, b.Uniques))
+	h.pending = append(h.pending, b.Adds...)
+}
+
+func (h *history) flushed() {
+	must(h.t, h.kept.Add(bg, h.pending))
+	h.pending = nil
+}
+
+func (h *history) flush(*rapid.T) {
+	must(h.t, h.s.Flush(bg))
+	h.flushed()
+}
+
+func (h *history) failFlush(*rapid.T) {
+	h.f.failAdd.Store(true)
+	_ = h.s.Flush(bg) // fails if there was anything
+	h.f.failAdd.Store(false)
+	h.pending = nil
+}
+
+func (h *history) restart(*rapid.T) {
+	must(h.t, h.s.Close())
+	h.flushed()
+	h.s = idle(h.t, h.f, func() time.Time { return h.at })
+}
+
+func (h *history) crash(*rapid.T) {
+	h.pending = nil
+	h.s = idle(h.t, h.f, func() time.Time { return h.at })
+}
+
+func (h *history) jump(rt *rapid.T) {
+	h.at = h.at.Add(rapid.SampledFrom([]time.Duration{
+		time.Second, 10 * time.Minute, 10*time.Minute - time.Second, 23 * time.Hour, 24 * time.Hour, 13 * 24 * time.Hour, -time.Hour,
+	}).Draw(rt, "by"))
+	must(h.t, h.s.Retain(bg))
+	h.flushed()
+	slot, day := store.TenMinutes.Number(h.at), store.Day.Number(h.at)
+	must(h.t, errors.Join(
+		h.kept.Drop(bg, store.Period{Unit: store.TenMinutes, Number: slot - 144}),
+		h.kept.Drop(bg, store.Period{Unit: store.Day, Number: day - 14}),
+	))
+}
+
+func (h *history) check(rt *rapid.T) {
+	var q []store.Query
+	for range rapid.IntRange(0, 4).Draw(rt, "queries") {
+		q = append(q, h.query(rt))
+	}
+	got, want := make([]uint64, len(q)), h.want(q)
+	must(h.t, h.s.Read(bg, got, q))
+	for i := range q {
+		if got[i] != want[i] {
+			rt.Fatalf("%+v = %d; want %d", q[i], got[i], want[i])
+		}
+	}
+}

@@ -1,0 +1,197 @@
+package processor
+
+import (
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"antirobot/cbb"
+	"antirobot/identity"
+	"antirobot/request"
+	"antirobot/store"
+	"antirobot/verdict"
+	"antirobot/verdict/formula"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type noLists struct{}
+
+func (noLists) Lookup(m *cbb.Match, v *request.View, _ *identity.Identity, _ string) {
+	*m = cbb.Match{Liar: string(v.Get("User-Agent")) == liar}
+}
+
+// gateway is both halves and nothing else: each request is decided, answered at once, and offered.
+type gateway struct {
+	t   testing.TB
+	c   *verdict.Cacher
+	p   *Processor
+	s   *verdict.Settings
+	set *metrics.Set
+}
+
+// newGateway starts both halves; the test ends them with end.
+func newGateway(t testing.TB, edit func(*verdict.ServiceConfig)) *gateway {
+	t.Helper()
+	return startGateway(t, edit, nil, nil)
+}
+
+// newGatewayWith is newGateway with other bounds of the fast half, and with another processor.
+func newGatewayWith(t testing.TB, bounds func(*verdict.Config), before func(*Processor)) *gateway {
+	t.Helper()
+	return startGateway(t, nil, bounds, before)
+}
+
+func startGateway(t testing.TB, edit func(*verdict.ServiceConfig), bounds func(*verdict.Config), before func(*Processor)) *gateway {
+	t.Helper()
+	g := &gateway{t: t, set: metrics.NewSet()}
+	cfg := verdict.DefaultConfig()
+	cfg.Decisions = verdict.RecentConfig{Stopped: 16, Human: 16}
+	if bounds != nil {
+		bounds(&cfg)
+	}
+	var err error
+	g.c, err = verdict.New(cfg, verdict.Deps{
+		Store: store.NewMemory(nil), Lists: noLists{}, Log: zerolog.Nop(), Metrics: g.set,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := DefaultConfig()
+	own.Patience = 0 // but where a test says otherwise
+	if g.p, err = New(own, Deps{Keeper: g.c, Log: zerolog.Nop(), Metrics: g.set}); err != nil {
+		t.Fatal(err)
+	}
+	g.p.formula = live(t, defaultFormula(t), g.set)
+	if before != nil {
+		before(g.p)
+	}
+	sc := verdict.DefaultServiceConfig()
+	if edit != nil {
+		edit(&sc)
+	}
+	if g.s, err = sc.Settings("shop", 3); err != nil {
+		t.Fatal(err)
+	}
+	know(t, g.p, []*verdict.Settings{g.s})
+	g.s.Scorer = g.p
+	if err := g.c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.p.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func (g *gateway) end() {
+	g.t.Helper()
+	if err := g.p.Close(); err != nil {
+		g.t.Error(err)
+	}
+	if err := g.c.Close(); err != nil {
+		g.t.Error(err)
+	}
+}
+
+// defaultFormula is the score card that comes with the program.
+func defaultFormula(t testing.TB) *formula.Model {
+	t.Helper()
+	data, ok := formula.Builtin("default")
+	if !ok {
+		t.Fatal("there is no default formula")
+	}
+	m, err := formula.Load(data, FactorNames())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// client is who sends requests.
+type visitor struct {
+	addr  string
+	subs  []identity.Subject
+	agent string
+}
+
+func (g *gateway) send(cl visitor, edit func(*verdict.Event)) verdict.Verdict {
+	g.t.Helper()
+	a := netip.MustParseAddr(cl.addr)
+	v := &request.View{At: time.Now(), Method: []byte("GET"), Path: []byte("/x")}
+	if cl.agent != "" {
+		v.Fields = []request.Field{{Name: []byte("User-Agent"), Value: []byte(cl.agent)}}
+	}
+	id := &identity.Identity{Addr: a, Net: identity.NetOf(a)}
+	for _, s := range append(append([]identity.Subject(nil), cl.subs...), identity.AddrSubject(a)) {
+		id.Subjects[id.N] = s
+		id.N++
+	}
+	var d verdict.Decision
+	g.c.Decide(&d, v, id, g.s)
+	if !d.Judged() {
+		return d.Verdict
+	}
+	var e verdict.Event
+	d.Event(&e, v, id, g.s)
+	e.Status = 200
+	if edit != nil {
+		edit(&e)
+	}
+	g.p.Offer(&e)
+	return d.Verdict
+}
+
+func cookie(n int) identity.Subject {
+	s := identity.Subject{Kind: identity.KindI}
+	s.ID[0], s.ID[1], s.ID[15] = byte(n), byte(n>>8), 1
+	return s
+}
+
+func static(e *verdict.Event) { e.Static = true }
+
+// until sends a request every pause until one is not Human, and returns how long that took; false after most.
+func (g *gateway) until(cl visitor, pause, most time.Duration, edit func(*verdict.Event)) (time.Duration, bool) {
+	from := time.Now()
+	for time.Since(from) < most {
+		if g.send(cl, edit) != verdict.Human {
+			return time.Since(from), true
+		}
+		synctest.Wait()
+		time.Sleep(pause)
+	}
+	return 0, false
+}
+
+// know makes p ready for services.
+func know(t testing.TB, p *Processor, services []*verdict.Settings) {
+	t.Helper()
+	commit, err := p.Prepare(services)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
+}
+
+func live(t testing.TB, m *formula.Model, set *metrics.Set) *formula.Live {
+	t.Helper()
+	l, err := formula.NewLive(formula.Models{Model: m}, formula.Deps{Metrics: set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func change(t testing.TB, l *formula.Live, m *formula.Model) {
+	t.Helper()
+	commit, err := l.Prepare(formula.Models{Model: m})
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit()
+}
