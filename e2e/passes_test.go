@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestPitfall11SharedPass binds a pass softly: a person who changes networks or browsers pays one, a buyer pays ten.
+// TestPitfall11SharedPass binds a pass to browser and networks: a person who changes networks pays for the move, once, who buys it pays ten.
 func TestPitfall11SharedPass(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
@@ -35,13 +35,16 @@ func TestPitfall11SharedPass(t *testing.T) {
 	}
 	const firefox, other = "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0", "python-requests/2.32"
 	use("at home", home, firefox, 1)
+	use("the first page in the train", phone, firefox, 5)
 	use("in the train", phone, firefox, 1)
-	use("another browser", home, other, 1)
-	for range 9 {
-		use("bought", phone, other, 10)
+	for _, path := range []string{"/pictures/1.png", "/pictures/2.png"} { // parts of a page go with it
+		from(t, home).get(g.url+path, "Cookie", pass, "User-Agent", firefox, "Accept", "image/*").must(t, 200, "site got")
 	}
-	use("bought, too dear", phone, other, 10)
-	for range 7 {
+	for range 9 {
+		use("another browser", home, other, 10)
+	}
+	use("too dear", phone, other, 10)
+	for range 3 {
 		use("the rest, by its owner", home, firefox, 1)
 	}
 	use("spent", home, firefox, 1)

@@ -252,10 +252,13 @@ type Facts struct {
 	Advised     bool // a balancer sends the request on itself: nothing is known of the answer
 }
 
-// Tell tells the slow half of the request, and reports whether it was to be told.
+// Tell settles what a pass paid, now that the answer is known, and tells the slow half of the request. It reports whether
+// the slow half was to be told.
 func (c *Case) Tell(f *Facts) bool {
 	d := &c.core.deps
-	if d.Sink == nil || !c.decision.Judged() && !(d.Crawlers && c.decision.Crawler()) {
+	told := d.Sink != nil && (c.decision.Judged() || d.Crawlers && c.decision.Crawler())
+	settles := c.decision.Cost > 0 && !f.Advised
+	if !told && !settles {
 		return false
 	}
 	e := &c.event
@@ -263,8 +266,13 @@ func (c *Case) Tell(f *Facts) bool {
 	e.Static = isStatic(c.view)
 	e.Answered(f.Status, f.ContentType, f.Bytes, f.Took)
 	e.Kind, e.Work, e.Advised = f.Kind, f.Work, f.Advised
-	d.Sink.Offer(e)
-	return true
+	if settles {
+		d.Decider.Delivered(&c.decision, e)
+	}
+	if told {
+		d.Sink.Offer(e)
+	}
+	return told
 }
 
 // KindOf returns the kind of event that an answer of the captcha is.

@@ -34,6 +34,7 @@ import (
 type Decider interface {
 	Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings)
 	DecideDemand(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings)
+	Delivered(d *verdict.Decision, e *verdict.Event)
 	Issued(p *spravka.Pass)
 	Decisions() *verdict.Recent
 }

@@ -105,19 +105,6 @@ func UnpackPass(b []byte) (p Pass, ok bool) {
 	return p, ok
 }
 
-// ForeignCost is what one request costs from a place that a pass was not earned in.
-const ForeignCost = 10
-
-// Cost is how many units of its allowance a request spends: one, or ten when both the network and the user-agent
-// family differ from where the pass was solved. A phone that changes networks keeps its browser and a browser that is
-// replaced keeps its network; who differs in both most likely bought the pass.
-func (p *Pass) Cost(net, agent uint64) int {
-	if p.Net != net && p.Agent != agent {
-		return ForeignCost
-	}
-	return 1
-}
-
 // ScopeOf returns the hash that binds a pass to a cookie domain or a host. Case, a leading dot and a trailing dot make
 // no difference; nothing else is normalised, so hand it a host without port. It does not allocate for names that DNS
 // allows.

@@ -60,18 +60,6 @@ func TestPassFitsACookie(t *testing.T) {
 	}
 }
 
-func TestCost(t *testing.T) {
-	p := Pass{Net: 1, Agent: 2}
-	for _, c := range []struct {
-		net, agent uint64
-		want       int
-	}{{1, 2, 1}, {1, 9, 1}, {9, 2, 1}, {9, 9, 10}} {
-		if got := p.Cost(c.net, c.agent); got != c.want {
-			t.Errorf("net %d, agent %d: %d, want %d", c.net, c.agent, got, c.want)
-		}
-	}
-}
-
 func TestScopeOf(t *testing.T) {
 	same := func(a, b string, want bool) {
 		t.Helper()

@@ -88,6 +88,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		questions: newQuestions(cfg.MaxQuestions),
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
+	c.ledger.tariff = cfg.Pass
 	c.banWrites = newBehind(c.writeBan)
 	c.register(d.Metrics)
 	return c, nil
@@ -249,43 +250,6 @@ func (c *Cacher) excuse(id *identity.Identity) identity.Subject {
 		}
 	}
 	return identity.Subject{}
-}
-
-// pay lets the first pass with enough left pay for the request. In mode observe it only looks, and so it does for what
-// answers have proved to be a part of pages: a pass pays for what is read.
-func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Settings) {
-	if id.NPasses == 0 {
-		return
-	}
-	part := c.paths.Proved(KeyOf(s.Group, v.Path)) == ReadingPart
-	for i := 0; i < id.NPasses; i++ {
-		p := &id.Passes[i]
-		if !p.Earned || p.Allowance == 0 {
-			continue
-		}
-		net, agent := id.NetKey(), p.Agent
-		if net != p.Net { // only then does the browser matter, and it takes a while to tell
-			agent = identity.AgentFamily(v.Get("User-Agent"))
-		}
-		cost := p.Cost(net, agent)
-		if part {
-			cost = 0
-		}
-		var got payment
-		if s.Mode == Observe || part {
-			got = c.ledger.Peek(p, uint32(cost), v.At, s.OnStoreFailure)
-		} else {
-			got = c.ledger.Spend(p, uint32(cost), v.At, s.OnStoreFailure)
-		}
-		d.Degraded = d.Degraded || got.Degraded
-		if got.OK {
-			d.Verdict, d.Paid, d.PassID, d.Left = Human, true, p.ID, got.Left
-			if s.Mode != Observe {
-				d.Cost = cost
-			}
-			return
-		}
-	}
 }
 
 // Issued tells the ledger of a new pass. With a shared store it takes the first lease, without waiting.

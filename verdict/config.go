@@ -14,6 +14,7 @@ type Config struct {
 	MaxQuestions   int            `mapstructure:"max_questions"`   // networks whose visitors are asked for what was read there
 	Rescan         time.Duration  `mapstructure:"rescan"`          // how often a shared store is read as a whole
 	Standing       StandingConfig `mapstructure:"standing"`
+	Pass           PassConfig     `mapstructure:"pass"`
 	Decisions      RecentConfig   `mapstructure:"decisions"`
 }
 
@@ -39,6 +40,7 @@ func DefaultConfig() Config {
 		MaxQuestions:   100_000,
 		Rescan:         5 * time.Minute,
 		Standing:       StandingConfig{PerAddress: 32, Max: 1_000_000, Keep: 30 * 24 * time.Hour},
+		Pass:           PassConfig{Parts: 128, Calls: 16, Browser: 10, Move: 4},
 		Decisions:      RecentConfig{Stopped: 32_768, Human: 16_384},
 	}
 }
@@ -57,6 +59,10 @@ func (c *Config) Validate() error {
 	within("max_questions", c.MaxQuestions, 1, 10_000_000)
 	within("standing.per_address", c.Standing.PerAddress, 0, 1000)
 	within("standing.max", c.Standing.Max, 0, 100_000_000)
+	within("pass.parts", c.Pass.Parts, 0, 100_000)
+	within("pass.calls", c.Pass.Calls, 0, 100_000)
+	within("pass.browser", c.Pass.Browser, 1, 1000)
+	within("pass.move", c.Pass.Move, 0, 1000)
 	within("decisions.stopped", c.Decisions.Stopped, 1, 10_000_000)
 	within("decisions.human", c.Decisions.Human, 0, 10_000_000)
 	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {

@@ -40,6 +40,8 @@ type ledger struct {
 	n      atomic.Int64
 	full   atomic.Uint64 // payments refused because the table was full
 	paid   atomic.Uint64 // units
+	back   atomic.Uint64 // units that were given back when the answer was known
+	tariff PassConfig
 	now    func() time.Time
 	seed   maphash.Seed
 	behind *behind[[16]byte]
@@ -61,6 +63,10 @@ type account struct {
 	spent   uint32 // by this node; with an unshared store: in all
 	leased  uint32 // granted to this node by the shared store
 	missed  uint32 // cost of a request that the lease did not cover
+	parts   uint32 // that went with what was spent; of this node and since its start
+	calls   uint32
+	places  [maxPlaces]uint64 // networks beside its own that the browser has paid to come from
+	turn    uint8
 }
 
 // debt is what was spent beyond the leases.
@@ -79,7 +85,7 @@ type payment struct {
 }
 
 func newLedger(st store.Store, most int, now func() time.Time) *ledger {
-	l := &ledger{st: st, shared: st.Shared(), max: int64(most), now: now, seed: maphash.MakeSeed()}
+	l := &ledger{st: st, shared: st.Shared(), max: int64(most), now: now, seed: maphash.MakeSeed(), tariff: DefaultConfig().Pass}
 	for i := range l.shards {
 		l.shards[i].m = make(map[[16]byte]account)
 	}
@@ -95,44 +101,6 @@ func (l *ledger) shard(id [16]byte) *ledgerShard {
 	return &l.shards[maphash.Comparable(l.seed, id)%ledgerShards]
 }
 
-// Spend takes cost from the pass if there is enough left. It never waits.
-func (l *ledger) Spend(p *spravka.Pass, cost uint32, at time.Time, policy Policy) payment {
-	if !p.Earned || p.Allowance == 0 {
-		return payment{}
-	}
-	failing := l.behind.Err() != nil
-	sh := l.shard(p.ID)
-	sh.mu.Lock()
-	a, known := sh.m[p.ID]
-	if !known && l.n.Load() >= l.max {
-		sh.mu.Unlock()
-		l.full.Add(1)
-		return payment{Degraded: true} // what can't be counted must not be given
-	}
-	a.expires, a.limit = p.Expires, p.Allowance
-	pay, ask := l.decide(&a, cost, at, failing, policy)
-	if pay.OK {
-		a.spent += cost
-		a.used = at.UnixNano()
-		pay.Left = l.left(&a)
-		ask = ask || !l.shared
-	}
-	if known || pay.OK || ask {
-		sh.m[p.ID] = a
-		if !known {
-			l.n.Add(1)
-		}
-	}
-	sh.mu.Unlock()
-	if pay.OK {
-		l.paid.Add(uint64(cost))
-	}
-	if ask {
-		l.behind.Add(p.ID)
-	}
-	return pay
-}
-
 // account returns a copy of what is known of a pass.
 func (l *ledger) account(id [16]byte) (account, bool) {
 	sh := l.shard(id)
@@ -140,22 +108,6 @@ func (l *ledger) account(id [16]byte) (account, bool) {
 	defer sh.mu.Unlock()
 	a, ok := sh.m[id]
 	return a, ok && a.limit > 0
-}
-
-// Peek says what Spend would answer, and changes nothing.
-func (l *ledger) Peek(p *spravka.Pass, cost uint32, at time.Time, policy Policy) payment {
-	if !p.Earned || p.Allowance == 0 {
-		return payment{}
-	}
-	failing := l.behind.Err() != nil
-	sh := l.shard(p.ID)
-	sh.mu.Lock()
-	a := sh.m[p.ID]
-	sh.mu.Unlock()
-	a.expires, a.limit = p.Expires, p.Allowance
-	pay, _ := l.decide(&a, cost, at, failing, policy)
-	pay.Left = l.left(&a)
-	return pay
 }
 
 // decide answers for an account, and says whether a lease should be asked for.

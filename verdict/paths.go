@@ -203,6 +203,21 @@ func (e *Event) Delivers() bool {
 	return e.Advised || e.Partial && e.Status == 0 || e.Status >= 200 && e.Status < 300 && e.Status != 204
 }
 
+// Count returns what the event counts as by what its answer proves.
+func (e *Event) Count() Count {
+	switch {
+	case !e.Delivers() || e.Method == 'H', e.Type == TypeUnknown && e.BytesOut == 0:
+		return CountNothing
+	case e.Type == TypePart:
+		return CountPart
+	case e.Type == TypeHTML, e.Page && !e.Static:
+		return CountDocument
+	case e.Static && e.Method == 'G': // it called itself a part, and was none
+		return CountDocument
+	}
+	return CountCall
+}
+
 // Learn notes what the event shows of its path, and returns what the event counts as. It is called once for each event.
 func (p *Paths) Learn(e *Event, group uint32) Count {
 	if !e.Delivers() || e.Method == 'H' {
@@ -221,21 +236,12 @@ func (p *Paths) Learn(e *Event, group uint32) Count {
 		return CountCall
 	case e.Advised:
 		return p.learnClaim(e, k)
-	case e.Type == TypeUnknown && e.BytesOut == 0:
-		return CountNothing
 	}
-	if e.Method == 'G' {
+	is := e.Count()
+	if is != CountNothing && e.Method == 'G' {
 		p.Answered(k, e.Type == TypePart)
 	}
-	switch {
-	case e.Type == TypePart:
-		return CountPart
-	case e.Type == TypeHTML, e.Page && !e.Static:
-		return CountDocument
-	case e.Static && e.Method == 'G': // it called itself a part, and was none
-		return CountDocument
-	}
-	return CountCall
+	return is
 }
 
 // learnClaim is Learn where nobody knows the answer: a claim counts when visitors of several networks agree.

@@ -100,6 +100,7 @@ func (c *Cacher) register(set *metrics.Set) {
 	gauge("antirobot_questions_refused_full_total", func() float64 { return float64(c.questions.refused.Load()) })
 	gauge("antirobot_passes_paying", func() float64 { return float64(c.ledger.n.Load()) })
 	gauge("antirobot_allowance_spent_total", func() float64 { return float64(c.ledger.paid.Load()) })
+	gauge("antirobot_allowance_returned_total", func() float64 { return float64(c.ledger.back.Load()) })
 	gauge("antirobot_allowance_refused_full_total", func() float64 { return float64(c.ledger.full.Load()) })
 	gauge("antirobot_standing", func() float64 { return float64(c.standing.n.Load()) })
 	gauge("antirobot_standing_refused_total", func() float64 { return float64(c.standing.refused.Load()) })

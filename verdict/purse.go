@@ -1,0 +1,222 @@
+package verdict
+
+import (
+	"time"
+
+	"antirobot/identity"
+	"antirobot/request"
+	"antirobot/spravka"
+)
+
+// PassConfig is what requests cost a pass, in units of its allowance. A document costs one. With each unit go some parts
+// of pages and some calls of scripts; beyond them these cost one each, too.
+type PassConfig struct {
+	Parts   int `mapstructure:"parts"`   // parts of pages that go with a unit
+	Calls   int `mapstructure:"calls"`   // calls of scripts that do
+	Browser int `mapstructure:"browser"` // what a document costs in another browser than the one that solved
+	Move    int `mapstructure:"move"`    // what it costs more when the browser comes from a network that it was not in before
+}
+
+// maxPlaces is how many networks beside its own a pass is at home in. The one that it came to first gives way.
+const maxPlaces = 3
+
+// bill is what a request asks of a pass.
+type bill struct {
+	cost uint32 // of a document
+	net  uint64 // where it comes from; 0: wherever it comes from
+	is   Count  // CountPart and CountCall go with what was paid
+}
+
+// at home reports whether a browser was seen with the pass in a network.
+func (a *account) knows(p *spravka.Pass, net uint64) bool {
+	if net == 0 || net == p.Net {
+		return true
+	}
+	for _, n := range a.places {
+		if n == net {
+			return true
+		}
+	}
+	return false
+}
+
+// price is what a bill costs the account now.
+func (a *account) price(p *spravka.Pass, b *bill, c *PassConfig) uint32 {
+	if a.covers(b.is, c, a.spent) {
+		return 0
+	}
+	if a.knows(p, b.net) {
+		return b.cost
+	}
+	return b.cost + uint32(c.Move) //nolint:gosec // validated to be small
+}
+
+// covers reports whether one more part or call goes with so many units that were paid. Some go with none: the page that
+// the pass was earned for has parts.
+func (a *account) covers(is Count, c *PassConfig, units uint32) bool {
+	had, most := a.calls, c.Calls
+	switch is {
+	case CountPart:
+		had, most = a.parts, c.Parts
+	case CountCall:
+	default:
+		return false
+	}
+	return uint64(had) < uint64(most)*(uint64(units)+1) //nolint:gosec // validated to be small and positive
+}
+
+// note counts a bill that was paid.
+func (a *account) note(p *spravka.Pass, b *bill, cost uint32) {
+	switch {
+	case cost == 0 && b.is == CountPart:
+		a.parts++
+	case cost == 0 && b.is == CountCall:
+		a.calls++
+	case cost > 0 && !a.knows(p, b.net):
+		a.places[a.turn%maxPlaces] = b.net
+		a.turn++
+	}
+}
+
+// Refund gives back the unit that a request cost before its answer showed what it was, if it goes with what was paid.
+func (l *ledger) Refund(id [16]byte, is Count) bool {
+	sh := l.shard(id)
+	sh.mu.Lock()
+	a, known := sh.m[id]
+	ok := known && a.spent > 0 && a.covers(is, &l.tariff, a.spent-1)
+	if ok {
+		a.spent--
+		if is == CountPart {
+			a.parts++
+		} else {
+			a.calls++
+		}
+		sh.m[id] = a
+	}
+	sh.mu.Unlock()
+	if ok {
+		l.back.Add(1)
+		if !l.shared {
+			l.behind.Add(id)
+		}
+	}
+	return ok
+}
+
+// pay lets the first pass with enough left pay for the request. In mode observe it only looks.
+func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Settings) {
+	if id.NPasses == 0 {
+		return
+	}
+	is := c.paths.goesWith(KeyOf(s.Group, v.Path))
+	for i := range id.NPasses {
+		p := &id.Passes[i]
+		if !p.Earned || p.Allowance == 0 {
+			continue
+		}
+		b := c.bill(p, v, id)
+		b.is = is
+		got, cost := c.ledger.settle(p, &b, v.At, s.OnStoreFailure, s.Mode != Observe)
+		d.Degraded = d.Degraded || got.Degraded
+		if got.OK {
+			d.Verdict, d.Paid, d.PassID, d.Left = Human, true, p.ID, got.Left
+			if s.Mode != Observe {
+				d.Cost = int(cost)
+			}
+			return
+		}
+	}
+}
+
+// bill makes out what a document costs a pass. It is bound to the browser that solved, and to its networks: a browser
+// that moves pays once for each place, so that a phone goes on, and who sells a pass to many sells little. Of a partner's
+// user no browser is known.
+func (c *Cacher) bill(p *spravka.Pass, v *request.View, id *identity.Identity) bill {
+	dear := uint32(c.cfg.Pass.Browser) //nolint:gosec // validated to be small
+	net := id.NetKey()
+	switch {
+	case p.Partner != 0 || id.Partner:
+		if net != p.Net {
+			return bill{cost: dear}
+		}
+		return bill{cost: 1}
+	case identity.AgentFamily(v.Get("User-Agent")) != p.Agent:
+		return bill{cost: dear, net: net}
+	}
+	return bill{cost: 1, net: net}
+}
+
+// goesWith returns what a path is known to be, for a pass: a part that answers prove; a call where nobody knows the
+// answers and visitors don't take it for a page; else a document, until its answer shows something else.
+func (p *Paths) goesWith(k PathKey) Count {
+	switch {
+	case p.Proved(k) == ReadingPart:
+		return CountPart
+	case p.Read(k) == ReadingPart:
+		return CountCall
+	}
+	return CountDocument
+}
+
+// Delivered settles what a pass has paid, once the service's answer is known: what was no document goes with those that
+// were. It is not for requests that a balancer sends on itself. e has been told the answer.
+func (c *Cacher) Delivered(d *Decision, e *Event) {
+	if d.Cost == 0 || e.Advised || e.Partner {
+		return
+	}
+	if is := e.Count(); (is == CountPart || is == CountCall) && c.ledger.Refund(d.PassID, is) {
+		d.Cost--
+		d.Left++
+	}
+}
+
+// settle is Spend of what a bill costs the pass now; it takes nothing if it is only asked.
+func (l *ledger) settle(p *spravka.Pass, b *bill, at time.Time, policy Policy, take bool) (payment, uint32) {
+	if !p.Earned || p.Allowance == 0 {
+		return payment{}, 0
+	}
+	failing := l.behind.Err() != nil
+	sh := l.shard(p.ID)
+	sh.mu.Lock()
+	a, known := sh.m[p.ID]
+	if take && !known && l.n.Load() >= l.max {
+		sh.mu.Unlock()
+		l.full.Add(1)
+		return payment{Degraded: true}, 0 // what can't be counted must not be given
+	}
+	a.expires, a.limit = p.Expires, p.Allowance
+	cost := a.price(p, b, &l.tariff)
+	pay, ask := l.decide(&a, cost, at, failing, policy)
+	if !take {
+		sh.mu.Unlock()
+		pay.Left = l.left(&a)
+		return pay, cost
+	}
+	if pay.OK {
+		a.note(p, b, cost)
+		a.spent += cost
+		a.used = at.UnixNano()
+		pay.Left = l.left(&a)
+		ask = ask || !l.shared && cost > 0
+	}
+	if known || pay.OK || ask {
+		sh.m[p.ID] = a
+		if !known {
+			l.n.Add(1)
+		}
+	}
+	sh.mu.Unlock()
+	if pay.OK {
+		l.paid.Add(uint64(cost))
+	}
+	if ask {
+		l.behind.Add(p.ID)
+	}
+	return pay, cost
+}
+
+// Spend takes cost from the pass if there is enough left. It never waits.
+func (l *ledger) Spend(p *spravka.Pass, cost uint32, at time.Time, policy Policy) payment {
+	pay, _ := l.settle(p, &bill{cost: cost}, at, policy, true)
+	return pay
+}

@@ -1,0 +1,165 @@
+package verdict
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/spravka"
+)
+
+// payer asks for pages at one banned address after the other, with one pass.
+type payer struct {
+	*world
+	s *Settings
+	p spravka.Pass
+}
+
+func newPayer(t *testing.T, allowance uint32, addrs ...string) *payer {
+	w := newWorld(t)
+	for _, a := range addrs {
+		w.ban(ip(a))
+	}
+	return &payer{world: w, s: service(t), p: pass(w.now(), 1, allowance, addrs[0])}
+}
+
+// get is a request for a path, answered with a type; as is the User-Agent, empty: the one that solved.
+func (y *payer) get(addr, path, answer, as string, edit ...func(e *Event)) *Decision {
+	v, id := newRequest(y.now(), addr, identity.Subject{Kind: identity.KindSpravka, ID: y.p.ID})
+	v.Path = []byte(path)
+	v.Target = v.Path
+	if as != "" {
+		v.Fields[0].Value = []byte(as)
+	}
+	id.Passes[0], id.NPasses = y.p, 1
+	d := &Decision{}
+	y.Decide(d, v, id, y.s)
+	if d.Verdict != Human {
+		return d
+	}
+	var e Event
+	d.Event(&e, v, id, y.s)
+	e.Answered(200, []byte(answer), 1000, time.Millisecond)
+	for _, f := range edit {
+		f(&e)
+	}
+	y.Delivered(d, &e)
+	y.Paths().Learn(&e, y.s.Group)
+	return d
+}
+
+func call(e *Event) { e.Page = false }
+
+// TestPassPaysForDocuments: parts and calls of a page go with it, whether or not its path was known before.
+func TestPassPaysForDocuments(t *testing.T) {
+	y := newPayer(t, 10, "192.0.2.1")
+	for page := range 10 {
+		if d := y.get("192.0.2.1", "/page"+string(rune('a'+page)), "text/html", ""); !d.Paid || d.Cost != 1 {
+			t.Fatalf("page %d: %v, cost %d", page+1, d.Verdict, d.Cost)
+		}
+		if page == 9 {
+			break // with nothing left, what is not known to be a part is asked
+		}
+		for range 30 {
+			if d := y.get("192.0.2.1", "/static/x.png", "image/png", ""); d.Verdict != Human || d.Cost != 0 {
+				t.Fatalf("a part of page %d: %v, cost %d", page+1, d.Verdict, d.Cost)
+			}
+		}
+		for range 10 {
+			if d := y.get("192.0.2.1", "/api/likes", "application/json", "", call); d.Verdict != Human || d.Cost != 0 {
+				t.Fatalf("a call of page %d: %v, cost %d", page+1, d.Verdict, d.Cost)
+			}
+		}
+	}
+	if d := y.get("192.0.2.1", "/static/x.png", "image/png", ""); d.Verdict != Human {
+		t.Error("the last page lacks its picture")
+	}
+	if d := y.get("192.0.2.1", "/page", "text/html", ""); d.Verdict != Robot {
+		t.Error("the eleventh page is not asked")
+	}
+}
+
+// TestPartsAndCallsHaveALimit: what goes with a unit is limited, and then costs as a document does.
+func TestPartsAndCallsHaveALimit(t *testing.T) {
+	for _, f := range []struct {
+		name, path, answer string
+		is                 func(*Event)
+		with               int
+	}{
+		{"calls", "/api/product", "application/json", call, 16},
+		{"parts", "/static/x.png", "image/png", call, 128},
+		{"parts that are none", "/a.css", "text/html", func(e *Event) { e.Static, e.Page = true, false }, 0},
+		{"calls that are pages", "/a", "text/html", call, 0},
+	} {
+		y := newPayer(t, 5, "192.0.2.1")
+		n := 0
+		for y.get("192.0.2.1", f.path, f.answer, "", f.is).Verdict == Human {
+			if n++; n > 10_000 {
+				break
+			}
+		}
+		if most := 5 + 6*f.with; n > most || n < most-f.with {
+			t.Errorf("%s: %d for a pass of five, want about %d", f.name, n, most)
+		}
+	}
+}
+
+// TestPitfall11SoftBinding: who brings a pass with another browser pays ten; a browser that moves pays for the move, once
+// for each place; one that goes back and forth between its two networks does not.
+func TestPitfall11SoftBinding(t *testing.T) {
+	home, away, far := "192.0.2.1", "198.51.100.1", "203.0.113.1"
+	y := newPayer(t, 100, home, away, far)
+	cost := func(name, addr, as string, want int) {
+		t.Helper()
+		if d := y.get(addr, "/p", "text/html", as); d.Cost != want {
+			t.Errorf("%s: cost %d, want %d", name, d.Cost, want)
+		}
+	}
+	cost("at home", home, "", 1)
+	cost("the first page away", away, "", 5)
+	for range 5 {
+		cost("away", away, "", 1)
+		cost("back", home, "", 1)
+	}
+	cost("another browser at home", home, "python-requests/2.32", 10)
+	cost("a stranger", far, "python-requests/2.32", 14)
+	cost("the same stranger", far, "python-requests/2.32", 10)
+	y.p.ID[0]++
+	paid := 0 // the same browser in ever other places: sold
+	for i := range 100 {
+		a := "10." + string('0'+rune(i/10)) + "." + string('0'+rune(i%10)) + ".1"
+		y.ban(ip(a))
+		if y.get(a, "/p", "text/html", "").Paid {
+			paid++
+		}
+	}
+	if paid != 20 {
+		t.Errorf("a pass of a hundred paid for %d pages in as many networks, want 20", paid)
+	}
+}
+
+// TestPaymentsAtOnceAreExact: parts and calls that come at once with pages take nothing from them, and give nothing.
+func TestPaymentsAtOnceAreExact(t *testing.T) {
+	y := newPayer(t, 100, "192.0.2.1")
+	var pages, parts atomic.Int64
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for range 40 {
+				if y.get("192.0.2.1", "/p", "text/html", "").Paid {
+					pages.Add(1)
+				}
+				if y.get("192.0.2.1", "/static/x.png", "image/png", "").Paid {
+					parts.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	a, _ := y.ledger.account(y.p.ID)
+	if n := pages.Load(); n > 100 || n < 92 || int64(a.spent) != n {
+		t.Errorf("%d pages and %d parts paid, %d units are spent", n, parts.Load(), a.spent)
+	}
+}
