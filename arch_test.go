@@ -41,10 +41,12 @@ var allowed = map[string][]string{
 	"rules":              {"settings"},
 	"rules/sources":      {"identity", "store", "verdict/counter", "verdict/formula", "rules", "settings"},
 	"rules/requestrules": {"identity", "request", "store", "verdict", "rules", "rules/sources", "settings"},
-	"message":            {"store", "rules", "rules/sources", "message/learn", "settings"},
-	"message/rpc":        {"message", "rules", "settings"},
-	"message/inline":     {"message", "rules", "settings"},
-	"message/learn":      {"rules"},
+	"message":            {"store", "rules", "rules/sources", "message/learn", "message/varint", "settings"},
+	"message/rpc":        {"message", "message/jsonvalue", "rules", "settings"},
+	"message/inline":     {"message", "message/jsonvalue", "rules", "settings"},
+	"message/learn":      {"message/varint", "rules"},
+	"message/jsonvalue":  {},
+	"message/varint":     {},
 	// texts with labels, for tests
 	"message/learn/corpus": {},
 

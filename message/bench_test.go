@@ -73,7 +73,7 @@ func benchStore(b *testing.B, kind string) store.Store {
 
 // trained sets the example rules and trains the model in memory, and returns the root domain.
 func trained(b testing.TB, s *System, data []corpus.Text) *Domain {
-	setRules(b, s, "", exampleRules)
+	setRules(b, s, "", corpus.ExampleRules)
 	d, err := s.Domain("default", "")
 	if err != nil {
 		b.Fatal(err)

@@ -33,10 +33,10 @@ func TestLogRing(t *testing.T) {
 	cfg.Partners[0].Domain.Properties[3].TimeChunk, cfg.Partners[0].Domain.Properties[3].NumChunks = 10*time.Second, 4
 	s, c := newSystem(t, cfg)
 	setRules(t, s, "", "do messageLogPut()")
-	start := c.now()
+	start := c.Now()
 	for i := range 8 {
 		say(t, s, "", fmt.Sprintf(`{"from":%d}`, i+1))
-		c.advance(5 * time.Second)
+		c.Advance(5 * time.Second)
 	}
 	ids := func(r Range) (out []int64) {
 		for _, e := range fetch(t, s, r) {
@@ -60,7 +60,7 @@ func TestLogRing(t *testing.T) {
 	f(ids(Range{First: start.Add(25 * time.Second), Last: start.Add(30 * time.Second)}), []int64{6, 7})
 	f(ids(Range{FirstID: 5, Limit: 2}), []int64{5, 6})
 	f(ids(Range{FirstID: 9}), nil)
-	c.advance(time.Hour)
+	c.Advance(time.Hour)
 	f(ids(Range{}), nil)
 	say(t, s, "", `{"from":9}`)
 	f(ids(Range{}), []int64{9})

@@ -11,12 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"antirobot/message/learn/corpus"
 	"antirobot/store"
 )
 
 func TestExampleRules(t *testing.T) {
 	s, c := newSystem(t, DefaultConfig())
-	setRules(t, s, "", exampleRules)
+	setRules(t, s, "", corpus.ExampleRules)
 	for _, text := range []string{"win a prize now", "claim your prize", "prize money waits"} {
 		teach(t, s, "", "model", text, false)
 	}
@@ -39,9 +40,9 @@ func TestExampleRules(t *testing.T) {
 	f(`{"text":"THE SAME words again","from":5}`, "OK")
 	f(`{"text":"the same words  again ","from":6}`, "OK")
 	f(`{"text":"the same words again","from":7}`, "FREQUENT")
-	c.advance(299999 * time.Millisecond)
+	c.Advance(299999 * time.Millisecond)
 	f(`{"text":"the same words again","from":8}`, "FREQUENT") // the window was not extended, and is not over
-	c.advance(time.Millisecond)
+	c.Advance(time.Millisecond)
 	f(`{"text":"the same words again","from":8}`, "OK")
 	f(`{"from":9}`, "2006")
 	f(`{"text":"no sender here"}`, "2006")
@@ -199,7 +200,7 @@ func TestTwoGateways(t *testing.T) {
 // TestConcurrent lets readers and writers meet, for the race detector.
 func TestConcurrent(t *testing.T) {
 	s, _ := newSystem(t, family())
-	setRules(t, s, "", exampleRules)
+	setRules(t, s, "", corpus.ExampleRules)
 	var wg sync.WaitGroup
 	for g := range 4 {
 		wg.Go(func() {
@@ -207,7 +208,7 @@ func TestConcurrent(t *testing.T) {
 				say(t, s, "blog/comments", fmt.Sprintf(`{"text":"hello %d"}`, i))
 				say(t, s, "", fmt.Sprintf(`{"text":"hello world %d","from":%d}`, i, g*1000+i))
 				if i%10 == 0 {
-					setRules(t, s, "", exampleRules+fmt.Sprintf("\n# %d", i))
+					setRules(t, s, "", corpus.ExampleRules+fmt.Sprintf("\n# %d", i))
 					fetch(t, s, Range{})
 				}
 				teach(t, s, "", "model", fmt.Sprintf("word%d of %d", i, g), false)

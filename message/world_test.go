@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,42 +14,10 @@ import (
 	"antirobot/message/learn"
 	"antirobot/rules"
 	"antirobot/store"
+	"antirobot/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// exampleRules are the rules that the budgets are measured with.
-const exampleRules = `do lengthCheck(minLength=1, maxLength=1000) mark invalid
-if invalid skip to 1000
-do messageFrequencyCheck() mark messagefrequent, frequent
-do userFrequencyCheck() mark userfrequent, frequent
-if frequent skip to 1000
-do modelClassify() mark spam
-1000: do messageLogPut()
-if invalid stop as INVALID
-if frequent stop as FREQUENT
-if spam stop as SPAM
-stop as OK`
-
-// clock is a clock that stands until it is moved.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func newClock() *clock { return &clock{at: time.UnixMilli(1_700_000_123_457)} }
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
 
 // family is a config with a subdomain that inherits, and things of all classes.
 func family() Config {
@@ -85,11 +52,11 @@ func openSystem(t testing.TB, cfg Config, st store.Store, now func() time.Time) 
 	return s
 }
 
-func newSystem(t testing.TB, cfg Config) (*System, *clock) {
+func newSystem(t testing.TB, cfg Config) (*System, *storetest.Clock) {
 	t.Helper()
-	c := newClock()
-	st := store.NewMemory(c.now)
-	s := openSystem(t, cfg, st, c.now)
+	c := storetest.NewClock()
+	st := store.NewMemory(c.Now)
+	s := openSystem(t, cfg, st, c.Now)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)

@@ -1,97 +1,13 @@
 package inline
 
 import (
-	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
+
+	"antirobot/message/jsonvalue"
 )
-
-const (
-	maxDepth  = 32     // of values in values
-	maxValues = 20_000 // of one body
-)
-
-// object keeps the members of a JSON object as they stand: a name may be there more than once, and services differ in
-// which one they read.
-type object []member
-
-type member struct {
-	name  string
-	value any
-}
-
-var errNotJSON = errors.New("the body is not JSON")
-
-// parseJSON reads one value with nothing after it: nil, bool, json.Number, string, []any or object.
-func parseJSON(body []byte) (any, error) {
-	if !utf8.Valid(body) {
-		return nil, errors.New("the body is not UTF-8")
-	}
-	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff"))))
-	dec.UseNumber()
-	r := jsonReader{dec, maxValues}
-	v, err := r.value(0)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the value")
-	}
-	return v, nil
-}
-
-type jsonReader struct {
-	dec  *json.Decoder
-	left int // values
-}
-
-func (r *jsonReader) value(depth int) (any, error) {
-	tok, err := r.dec.Token()
-	if err != nil {
-		return nil, errNotJSON
-	}
-	if r.left--; r.left < 0 {
-		return nil, errors.New("too many values")
-	}
-	open, ok := tok.(json.Delim)
-	if !ok {
-		return tok, nil
-	}
-	if depth++; depth > maxDepth {
-		return nil, errors.New("values are too deep")
-	}
-	list, members := []any{}, object{}
-	for r.dec.More() {
-		var m member
-		if open == '{' {
-			tok, err := r.dec.Token()
-			if err != nil {
-				return nil, errNotJSON
-			}
-			m.name, _ = tok.(string)
-		}
-		if m.value, err = r.value(depth); err != nil {
-			return nil, err
-		}
-		if open == '{' {
-			members = append(members, m)
-		} else {
-			list = append(list, m.value)
-		}
-	}
-	if _, err := r.dec.Token(); err != nil {
-		return nil, errNotJSON
-	}
-	if open == '{' {
-		return members, nil
-	}
-	return list, nil
-}
 
 // parseReadings parses a body in each charset that it may be in.
 func parseReadings(body []byte, named, charset string) (out []any, err error) {
@@ -101,7 +17,7 @@ func parseReadings(body []byte, named, charset string) (out []any, err error) {
 	}
 	var wrong error
 	for _, text := range texts {
-		v, err := parseJSON([]byte(text))
+		v, err := jsonvalue.Parse([]byte(text))
 		if err != nil {
 			wrong = err
 			continue
@@ -127,12 +43,12 @@ func (f *found) point(v any, pointer string) {
 	}
 	step = strings.ReplaceAll(strings.ReplaceAll(step, "~1", "/"), "~0", "~")
 	switch v := v.(type) {
-	case object:
+	case jsonvalue.Object:
 		n := 0
 		for _, m := range v {
-			if step == "*" || strings.EqualFold(m.name, step) {
+			if step == "*" || strings.EqualFold(m.Name, step) {
 				before := len(f.values)
-				f.point(m.value, rest)
+				f.point(m.Value, rest)
 				if len(f.values) > before {
 					n++
 				}
@@ -169,9 +85,9 @@ func (f *found) leaves(v any) {
 		for _, next := range v {
 			f.leaves(next)
 		}
-	case object:
+	case jsonvalue.Object:
 		for _, m := range v {
-			f.leaves(m.value)
+			f.leaves(m.Value)
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+
+	"antirobot/message/varint"
 )
 
 // bayes is the default model, for short texts in many languages. Each feature has log odds by the texts in which it was
@@ -222,16 +224,16 @@ func (b *bayes) LoadState(src []byte) error {
 		src = src[8:]
 	}
 	b.blend.Store(&l)
-	r := stateReader{src: src}
+	r := varint.Reader{Src: src}
 	for _, s := range []*textSample{&b.good, &b.bad} {
-		for range r.count() {
-			s.add(r.text())
+		for range r.Count() {
+			s.add(r.Text())
 		}
 	}
-	if r.bad {
+	if r.Bad {
 		return ErrState
 	}
-	if err := b.counts.load(r.src); err != nil {
+	if err := b.counts.load(r.Src); err != nil {
 		return err
 	}
 	texts := b.counts.texts.Load()

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"antirobot/message/varint"
 	"antirobot/rules"
 )
 
@@ -54,7 +55,7 @@ func (s *textSample) add(text string) {
 func (s *textSample) append(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s.texts)))
 	for _, t := range s.texts {
-		dst = appendText(dst, t.text)
+		dst = varint.AppendText(dst, t.text)
 	}
 	return dst
 }

@@ -9,19 +9,6 @@ import (
 	"antirobot/message/learn/corpus"
 )
 
-// exampleRules are the rules that the budgets are measured with.
-const exampleRules = `do lengthCheck(minLength=1, maxLength=1000) mark invalid
-if invalid skip to 1000
-do messageFrequencyCheck() mark messagefrequent, frequent
-do userFrequencyCheck() mark userfrequent, frequent
-if frequent skip to 1000
-do modelClassify() mark spam
-1000: do messageLogPut()
-if invalid stop as INVALID
-if frequent stop as FREQUENT
-if spam stop as SPAM
-stop as OK`
-
 // BenchmarkServe is a whole request of the API, decoded and answered.
 func BenchmarkServe(b *testing.B) {
 	sets, _ := corpus.Load(b)
@@ -42,7 +29,7 @@ func BenchmarkServe(b *testing.B) {
 					b.Fatal(err)
 				}
 			}
-			setRules(b, s, "", exampleRules)
+			setRules(b, s, "", corpus.ExampleRules)
 			bodies := make([][]byte, len(data))
 			for i, x := range data {
 				params := map[string]any{"partner": nil, "message": map[string]any{"text": x.Text, "from": int64(i)}}

@@ -117,9 +117,9 @@ func TestWholeSeconds(t *testing.T) {
 	setRules(t, s, "", "do messageLogPut()")
 	for i := range 3 {
 		say(t, s, "", fmt.Sprintf(`{"from":%d}`, i+1))
-		c.advance(5 * time.Second)
+		c.Advance(5 * time.Second)
 	}
-	when := c.now().Add(-10 * time.Second).Unix()
+	when := c.Now().Add(-10 * time.Second).Unix()
 	got := jsonCall(t, s, "sf.message.log.fetch", fmt.Sprintf(`{"partner":null,"log":"messageLog","first":%d,"last":%d}`, when, when))
 	if want := fmt.Sprintf(`{"entries":[{"id":2,"message":{"from":2},"tags":[],"when":%d}]}`, when); got != want {
 		t.Errorf("by whole seconds: %s, want %s", got, want)

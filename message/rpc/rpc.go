@@ -61,11 +61,6 @@ const (
 	XML
 )
 
-const (
-	maxDepth  = 32     // of values in values
-	maxValues = 20_000 // of one request
-)
-
 // request is a decoded request.
 type request struct {
 	method string

@@ -8,9 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
@@ -18,29 +16,10 @@ import (
 	"antirobot/message"
 	"antirobot/message/learn"
 	"antirobot/store"
+	"antirobot/store/storetest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// clock is a clock that stands until it is moved.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func newClock() *clock { return &clock{at: time.UnixMilli(1_700_000_123_457)} }
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
 
 // family is a config with a subdomain that inherits, and things of all classes.
 func family() message.Config {
@@ -72,11 +51,11 @@ type world struct {
 	*message.System
 }
 
-func newSystem(t testing.TB, cfg message.Config) (*world, *clock) {
+func newSystem(t testing.TB, cfg message.Config) (*world, *storetest.Clock) {
 	t.Helper()
-	c := newClock()
-	st := store.NewMemory(c.now)
-	s, err := message.Open(context.Background(), cfg, message.Deps{Store: st, Log: zerolog.Nop(), Now: c.now})
+	c := storetest.NewClock()
+	st := store.NewMemory(c.Now)
+	s, err := message.Open(context.Background(), cfg, message.Deps{Store: st, Log: zerolog.Nop(), Now: c.Now})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"antirobot/message"
+	"antirobot/message/jsonvalue"
 	"antirobot/rules"
 )
 
@@ -109,7 +110,7 @@ func decodeXML(body []byte) (req request, err error) {
 	if !utf8.Valid(body) {
 		return req, badRequest("the request is not UTF-8")
 	}
-	r := xmlReader{xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff")))), maxValues}
+	r := xmlReader{xml.NewDecoder(bytes.NewReader(bytes.TrimPrefix(body, []byte("\ufeff")))), jsonvalue.MaxValues}
 	params, err := r.methodCall(&req)
 	if err != nil {
 		return req, badRequest("the request is not XML-RPC: %v", err)
@@ -172,10 +173,10 @@ func (r *xmlReader) params() ([]any, error) {
 // value reads what stands in a value element, and its end. Without a type it is a text.
 func (r *xmlReader) value(depth int) (v any, err error) {
 	if r.left--; r.left < 0 {
-		return nil, errTooMany
+		return nil, jsonvalue.ErrTooMany
 	}
-	if depth++; depth > maxDepth {
-		return nil, errors.New("values are too deep")
+	if depth++; depth > jsonvalue.MaxDepth {
+		return nil, errors.New("values are nested too deeply")
 	}
 	tok, text, err := r.next()
 	if err != nil {

@@ -23,6 +23,11 @@ var (
 	tgExtract string
 )
 
+// ExampleRules are the rules that the budgets are measured with.
+//
+//go:embed testdata/example.rules
+var ExampleRules string
+
 // dataDir returns where the data sets are, which are not part of the project: ANTIROBOT_DATA, or a folder `shared/data`
 // beside the project.
 func dataDir() string {
