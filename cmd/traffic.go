@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"strings"
@@ -27,7 +28,7 @@ type trafficFlags struct {
 	config, out, factors string
 	profiles             []string
 	cfg                  traffic.Config
-	json, economy        bool
+	json, economy, auc   bool
 	makes                []string
 }
 
@@ -68,6 +69,9 @@ docs/detection.md describes the kinds and has the figures at the default setting
 	p.Float64Var(&f.cfg.Scale, "scale", f.cfg.Scale, "`FACTOR` on the number of people and addresses")
 	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`, labelled with who it was: 1 robot, 0 human")
 	p.StringVar((*string)(&f.cfg.Via), "via", "", "what stands before the gateway: nothing, or `nginx` (HTTP/1.0, small letters)")
+	p.StringVar((*string)(&f.cfg.Site), "site", string(f.cfg.Site), "`SITE` that is visited: shop or course")
+	p.StringVar((*string)(&f.cfg.Set), "set", "", "which of the guests and agents take part: all, `tuning` or held-out; --factors takes tuning alone")
+	p.BoolVar(&f.auc, "auc", false, "measure instead how well the scores of a visit tell robots from people: areas under ROC curves, nobody stopped")
 	p.BoolVar(&f.economy, "economy", false, "measure instead how much of a shop harvesters get in a day")
 	p.StringSliceVar(&f.makes, "make", nil, "`NAMES` of the harvesters of --economy, all by default")
 	p.BoolVar(&f.json, "json", false, "print the figures as JSON")
@@ -84,6 +88,9 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 	if f.economy {
 		return f.runEconomy(ctx, cmd.OutOrStdout())
 	}
+	if f.auc {
+		return f.runAUC(ctx, cmd.OutOrStdout())
+	}
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	switch f.out {
@@ -96,6 +103,9 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 	var table *factorsFile
 	var observer processor.Observer
 	if f.factors != "" && f.out == "" {
+		if f.cfg.Set == traffic.Everybody {
+			f.cfg.Set = traffic.Tuning
+		}
 		if table, err = createFactors(f.factors); err != nil {
 			return err
 		}
@@ -110,9 +120,14 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 	if f.out == "events" {
 		return traffic.Run(ctx, f.cfg, r, nil, traffic.EventWriter(out))
 	}
+	return f.score(ctx, cmd, r, table, out)
+}
+
+// score runs the traffic, and prints what became of everybody.
+func (f *trafficFlags) score(ctx context.Context, cmd *cobra.Command, r *replay.Gateway, table *factorsFile, out io.Writer) error {
 	score := traffic.Score{Begin: f.cfg.Begin}
 	requests, began := 0, time.Now()
-	err = traffic.Run(ctx, f.cfg, r, table.label, func(q *traffic.Request, s *replay.Served) error {
+	err := traffic.Run(ctx, f.cfg, r, table.label, func(q *traffic.Request, s *replay.Served) error {
 		requests++
 		score.Add(q, s)
 		return nil
@@ -154,6 +169,9 @@ func newTrafficRehearsal(file string, t *traffic.Config, observer processor.Obse
 	return replay.NewGateway(cfg, replay.Deps{Name: "the defaults", Observer: observer, Log: zerolog.Nop()})
 }
 
+// heldOut begins the source of rows that tools/train.py refuses.
+const heldOut = "held-out-"
+
 // label tells the table who makes the next request. A table that is nil does not want to know.
 func (f *factorsFile) label(r *traffic.Request) {
 	if f == nil {
@@ -162,6 +180,9 @@ func (f *factorsFile) label(r *traffic.Request) {
 	f.Source, f.Label = string(r.Kind), replay.LabelHuman
 	if r.Habit != "" {
 		f.Source += "-" + r.Habit
+	}
+	if r.Held {
+		f.Source = heldOut + f.Source
 	}
 	if r.Kind.Robot() {
 		f.Label = replay.LabelRobot

@@ -122,6 +122,7 @@ var (
 	sameOrigin    = []byte("same-origin")
 	crossSite     = []byte("cross-site")
 	methodGet     = []byte("GET")
+	methodPost    = []byte("POST")
 )
 
 // destOf is what a browser says that a part of a page is.
@@ -131,6 +132,7 @@ var destOf = [...]struct{ dest, mode, accept string }{
 	destImage:  {"image", "no-cors", "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8"},
 	destFont:   {"font", "cors", "*/*"},
 	destFetch:  {"empty", "cors", "*/*"},
+	destBeacon: {"empty", "no-cors", "*/*"},
 }
 
 // fill makes v the request that the client would send.
@@ -139,8 +141,16 @@ func (c *client) fill(v *request.View, p *planned, host string) {
 	if c.noReferer {
 		p.ref = ""
 	}
+	method := methodGet
+	if p.post {
+		method = methodPost
+	}
+	peer := c.address(c)
+	if p.scan {
+		peer = scannerAddr(c)
+	}
 	*v = request.View{
-		At: c.at, Method: methodGet, Host: []byte(host), HostPort: []byte(host), Target: []byte(p.path), Peer: c.address(c), TLS: true,
+		At: c.at, Method: method, Host: []byte(host), HostPort: []byte(host), Target: []byte(p.path), Peer: peer, TLS: true,
 	}
 	v.Path = v.Target
 	for i, b := range v.Target {
@@ -161,7 +171,7 @@ func (c *client) fill(v *request.View, p *planned, host string) {
 	if c.family == program && c.kind == Odd && p.ref != "" {
 		fields = append(fields, request.Field{Name: refererName, Value: []byte(p.ref)})
 	}
-	if cookie := c.cookie(); cookie != "" {
+	if cookie := c.cookie(); cookie != "" && !p.scan {
 		fields = append(fields, request.Field{Name: cookieName, Value: []byte(cookie)})
 	}
 	v.Fields = fields

@@ -31,7 +31,7 @@ func (w *world) addEvasive() {
 			} else {
 				c.page = "/"
 			}
-			c.open(w, follow(c.page, c.rng), ref, c.think())
+			c.open(w, w.place.follow(c.page, c.rng), ref, c.think())
 		}
 		w.add(c)
 	}
@@ -50,7 +50,7 @@ func (w *world) addEvasive() {
 				return
 			}
 			c.count++
-			c.then(planned{path: itemPath(c.count), ref: "https://www.google.com/", dest: destPage})
+			c.then(planned{path: w.place.item(c.count), ref: "https://www.google.com/", dest: destPage})
 			c.at = c.at.Add(c.between(5*time.Second, 10*time.Minute))
 		}
 		w.add(c)

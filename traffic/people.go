@@ -141,10 +141,10 @@ func read(w *world, c *client) {
 		if c.rng.IntN(2) == 0 {
 			ref = "https://www.google.com/"
 		}
-		c.open(w, entrance(c.rng), ref, 0)
+		c.open(w, w.place.entrance(c.rng), ref, 0)
 		return
 	}
-	next := follow(c.page, c.rng)
+	next := w.place.follow(c.page, c.rng)
 	tabs := 1
 	if c.rng.IntN(12) == 0 { // several tabs at once
 		tabs = 2 + c.rng.IntN(3) + c.tabs
@@ -153,7 +153,7 @@ func read(w *world, c *client) {
 	from, delay := c.page, c.think()
 	for range tabs {
 		c.open(w, next, ref, delay)
-		next, delay = follow(from, c.rng), c.between(300*time.Millisecond, 3*time.Second)
+		next, delay = w.place.follow(from, c.rng), c.between(300*time.Millisecond, 3*time.Second)
 		c.visit--
 	}
 	c.visit = max(c.visit, 0)
@@ -188,11 +188,11 @@ func (c *client) open(w *world, page, ref string, after time.Duration) {
 	c.page = page
 	c.then(planned{after: after, path: page, ref: ref, dest: destPage})
 	from := "https://" + w.cfg.Host + page
-	for i, p := range parts(page) {
-		if p.dest != destFetch && c.cached[p.path] || c.only != nil && !c.only(p.dest) {
+	for i, p := range w.place.parts(page) {
+		if p.dest < destFetch && c.cached[p.path] || c.only != nil && !c.only(p.dest) {
 			continue
 		}
-		if p.dest != destFetch {
+		if p.dest < destFetch {
 			c.cached[p.path] = true
 		}
 		p.ref, p.after = from, c.between(2*time.Millisecond, 60*time.Millisecond)

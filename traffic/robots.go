@@ -31,7 +31,7 @@ func (w *world) populate() {
 	add := map[Kind]func(){
 		People: w.addPeople, Office: w.addOffice, Mobile: w.addMobile, Fast: w.addFast, Slow: w.addSlow, Spread: w.addSpread,
 		Headless: w.addHeadless, Liar: w.addLiars, API: w.addAPI, Crawler: w.addCrawlers,
-		Odd: w.addOdd, Evasive: w.addEvasive,
+		Odd: w.addOdd, Evasive: w.addEvasive, Guests: w.addGuests, Agents: w.addAgents,
 	}
 	for _, k := range kinds {
 		add[k]()
@@ -143,11 +143,11 @@ func (w *world) addSlow() {
 }
 
 // crawl asks for one page after the other, in order, and for no part of it.
-func crawl(_ *world, c *client) {
+func crawl(w *world, c *client) {
 	c.count++
-	page := itemPath(c.count)
+	page := w.place.item(c.count)
 	if c.count%10 == 0 {
-		page = categoryPath(c.count / 10)
+		page = w.place.list(c.count / 10)
 	}
 	c.then(planned{path: page, dest: destPage})
 	c.at = c.at.Add(c.pace(c))
@@ -185,7 +185,7 @@ func (w *world) addHeadless() {
 		c.cookies, c.cached, c.lang = true, map[string]bool{}, []byte("en-US,en;q=0.9")
 		c.until = w.cfg.Begin.Add(8 * time.Hour)
 		c.act = func(w *world, c *client) {
-			page := itemPath(c.count)
+			page := w.place.item(c.count)
 			c.count++
 			c.load(w, page)
 			c.at = c.at.Add(c.between(3*time.Second, 6*time.Second))
@@ -197,8 +197,8 @@ func (w *world) addHeadless() {
 // load plans a page and its parts, as a browser does that is told where to go.
 func (c *client) load(w *world, page string) {
 	c.then(planned{path: page, dest: destPage})
-	for _, p := range parts(page) {
-		if p.dest != destFetch && c.cached[p.path] {
+	for _, p := range w.place.parts(page) {
+		if p.dest < destFetch && c.cached[p.path] {
 			continue
 		}
 		c.cached[p.path] = true

@@ -30,6 +30,9 @@ type fate struct {
 	subject           string
 	why, factors      string
 	habit             string
+	pages             int
+	pagesBefore       int  // until the first that was stopped
+	taken             bool // for a robot; else only asked for what is read
 }
 
 // Add counts a request.
@@ -49,12 +52,17 @@ func (s *Score) Add(r *Request, served *replay.Served) {
 	}
 	f.last = r.View.At
 	f.requests++
+	if r.Page {
+		f.pages++
+	}
 	if served == nil || !served.Stopped {
 		return
 	}
+	f.taken = f.taken || !served.Asked()
 	if f.stopped++; f.stopped == 1 {
 		d := served.Decision
-		f.before, f.stop, f.subject, f.why = f.requests-1, r.View.At, d.Ban.Subject.String(), d.Ban.Reason
+		f.before, f.stop, f.subject, f.why = f.requests-1, r.View.At, d.Ban.Subject.String(), served.Why()
+		f.pagesBefore = f.pages
 		for _, x := range d.Ban.Factors {
 			if x.Name != "" {
 				f.factors += fmt.Sprintf(" %s=%.4g (%+.2f)", x.Name, x.Value, x.Amount)
@@ -108,10 +116,13 @@ type Outcome struct {
 	Kind            Kind          `json:"kind"`
 	Habit           string        `json:"habit,omitempty"`
 	Robot           bool          `json:"robot"`
+	Held            bool          `json:"held_out"`
 	Clients         int           `json:"clients"`
 	Requests        int           `json:"requests"`
 	Stopped         int           `json:"stopped_clients"`
 	RequestsStopped int           `json:"stopped_requests"`
+	Asked           int           `json:"asked_clients"`          // of these, never taken for a robot: only asked
+	Thirty          int           `json:"stopped_by_30_pages"`    // clients
 	BeforeMedian    int           `json:"requests_before_median"` // of the stopped ones
 	BeforeMost      int           `json:"requests_before_most"`
 	TimeMedian      time.Duration `json:"time_before_median"`
@@ -137,7 +148,7 @@ func (s *Score) Outcomes() []Outcome {
 		}
 		for _, h := range slices.Sorted(maps.Keys(habits)) {
 			o := outcome(k, habits[h])
-			o.Habit = h
+			o.Habit, o.Held = h, IsHeldOut(k, h)
 			list = append(list, o)
 		}
 	}
@@ -164,6 +175,12 @@ func outcome(k Kind, of map[int]*fate) Outcome {
 			continue
 		}
 		o.Stopped++
+		if !f.taken {
+			o.Asked++
+		}
+		if f.pagesBefore <= 30 {
+			o.Thirty++
+		}
 		o.Episodes += f.episodes
 		why[f.why]++
 		d := f.stop.Sub(f.first)
@@ -191,7 +208,7 @@ func outcome(k Kind, of map[int]*fate) Outcome {
 func (s *Score) Text(w io.Writer) error {
 	list := s.Outcomes()
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "kind\tis\tclients\trequests\tclients stopped\tafter requests: median, most\tafter: median, most\trequests stopped\ttimes")
+	fmt.Fprintln(tw, "kind\tis\tclients\trequests\tclients stopped\tonly asked\twithin 30 pages\tafter requests: median, most\tafter: median, most\trequests stopped\ttimes")
 	for i := range list {
 		o := &list[i]
 		after, took := "–", "–"
@@ -199,8 +216,8 @@ func (s *Score) Text(w io.Writer) error {
 			after = fmt.Sprintf("%d, %d", o.BeforeMedian, o.BeforeMost)
 			took = fmt.Sprintf("%v, %v", round(o.TimeMedian), round(o.TimeMost))
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d (%s)\t%s\t%s\t%d (%s)\t%d\n", o.name(), o.is(), o.Clients, o.Requests,
-			o.Stopped, share(o.Stopped, o.Clients), after, took, o.RequestsStopped, share(o.RequestsStopped, o.Requests), o.Episodes)
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d (%s)\t%d\t%d\t%s\t%s\t%d (%s)\t%d\n", o.name(), o.is(), o.Clients, o.Requests,
+			o.Stopped, share(o.Stopped, o.Clients), o.Asked, o.Thirty, after, took, o.RequestsStopped, share(o.RequestsStopped, o.Requests), o.Episodes)
 	}
 	fmt.Fprintln(tw)
 	if err := tw.Flush(); err != nil {
@@ -256,8 +273,12 @@ func (s *Score) hurtText(w io.Writer) error {
 
 func (o *Outcome) is() string {
 	switch {
+	case o.Robot && o.Held:
+		return "robot, held out"
 	case o.Robot:
 		return "robot"
+	case o.Held:
+		return "human, held out"
 	case o.Kind == Crawler:
 		return "welcome"
 	}

@@ -19,10 +19,49 @@ const (
 	destImage
 	destFont
 	destFetch   // a script's call
+	destBeacon  // what a script reports
 	destCaptcha // the gateway's own page, after a redirect
 )
 
-// The site that everybody visits: a shop with articles. Pages are numbered.
+// place is a site that everybody visits. Places differ in their shape, so that what tells robots from people is not that
+// of one site.
+type place struct {
+	entrance func(rng *rand.Rand) string              // where people come in
+	follow   func(page string, rng *rand.Rand) string // a page that the page links to
+	links    func(dst []string, page string) []string // all pages that it links to, in the order of the page
+	item     func(n int) string                       // the pages that are worth having, by number …
+	items    int                                      // … and how many there are
+	list     func(n int) string                       // the pages that lead to them
+	parts    func(page string) []planned              // in the order in which a browser asks for them
+	size     func(page string) int                    // bytes of the page
+}
+
+func newPlace(s Site) *place {
+	if s == Course {
+		return coursePlace()
+	}
+	return &place{
+		entrance: entrance, follow: follow, links: shopLinks, item: itemPath, items: articles, list: categoryPath, parts: parts, size: sizeOf,
+	}
+}
+
+// shopLinks are the links of a page of the shop.
+func shopLinks(dst []string, page string) []string {
+	at := hashOf(page)
+	dst = append(dst, "/")
+	for i := range 4 {
+		dst = append(dst, categoryPath(at+i))
+	}
+	for i := range 12 {
+		dst = append(dst, itemPath(at+i), articlePath(at+i))
+	}
+	return dst
+}
+
+// sizeOf is how many bytes a page of the shop has.
+func sizeOf(page string) int { return 8000 + hashOf(page)%40000 }
+
+// The shop, with articles. Pages are numbered.
 const (
 	articles   = 3000
 	categories = 40
@@ -97,7 +136,7 @@ var words = [...]string{"lamp", "chair", "desk", "blue+carpet", "book+shelf", "g
 
 // site is what the service answers.
 func site(path string, d dest, rng *rand.Rand) replay.Response {
-	a := replay.Response{Status: 200, ContentType: typeHTML, Bytes: uint64(8000 + hashOf(path)%40000), Took: time.Duration(8+rng.IntN(60)) * time.Millisecond}
+	a := replay.Response{Status: 200, ContentType: typeHTML, Bytes: uint64(sizeOf(path)), Took: time.Duration(8+rng.IntN(60)) * time.Millisecond}
 	path, query, _ := strings.Cut(path, "?")
 	switch {
 	case strings.HasPrefix(path, "/product/"): // whatever is asked for below it, and how
@@ -123,6 +162,12 @@ func site(path string, d dest, rng *rand.Rand) replay.Response {
 		a.ContentType, a.Bytes = typeJSON, uint64(200+hashOf(path)%3000)
 	case path == "/robots.txt":
 		a.ContentType, a.Bytes = typeText, 320
+	case path == "/beacon":
+		a.Status, a.ContentType, a.Bytes = 204, nil, 0
+	case d == destPage && query == "login":
+		a.Status, a.Bytes = 403, 2400
+	case strings.HasPrefix(path, "/course/"), strings.HasPrefix(path, "/term/"):
+		a.Bytes = uint64(courseSize(path))
 	case !known(path):
 		a.Status, a.Bytes = 404, 1200
 	}
@@ -140,7 +185,7 @@ var productTypes = map[string][]byte{
 
 func known(path string) bool {
 	return path == "/" || path == "/search" || strings.HasPrefix(path, "/article/") || strings.HasPrefix(path, "/shop/") ||
-		path == "/favicon.ico" || path == captchaPath
+		path == "/favicon.ico" || path == "/queue" || path == "/login" || path == captchaPath
 }
 
 var (

@@ -17,6 +17,7 @@
 //   - headless is a real browser that a program drives: perfect headers, all parts of a page, cookies kept
 //   - liar says that it is Googlebot, and is not; crawler is Googlebot
 //   - api is a program that asks a JSON list every few seconds
+//   - guests are people of many sorts, agents robots of the present: guests.go and agents.go say which
 //   - evasive is what is hard: a browser that follows links and thinks as people do but never sleeps, and a scraper that is
 //     another browser at each of five hundred addresses
 //
@@ -37,39 +38,6 @@ import (
 	"antirobot/request"
 )
 
-// Kind is a kind of client.
-type Kind string
-
-// The kinds.
-const (
-	People   Kind = "people"
-	Office   Kind = "office"
-	Mobile   Kind = "mobile"
-	Fast     Kind = "fast"
-	Slow     Kind = "slow"
-	Spread   Kind = "spread"
-	Headless Kind = "headless"
-	Liar     Kind = "liar"
-	API      Kind = "api"
-	Crawler  Kind = "crawler"
-	Odd      Kind = "odd"
-	Evasive  Kind = "evasive"
-)
-
-// Kinds returns all kinds, people first.
-func Kinds() []Kind {
-	return []Kind{People, Office, Mobile, Odd, Crawler, Fast, Slow, Spread, Headless, Liar, API, Evasive}
-}
-
-// Robot reports whether clients of the kind are to be stopped. A verified crawler is a robot that is welcome.
-func (k Kind) Robot() bool {
-	switch k {
-	case Fast, Slow, Spread, Headless, Liar, API, Evasive, Harvester:
-		return true
-	}
-	return false
-}
-
 // Config says what traffic to make. The zero value of Kinds is all.
 type Config struct {
 	Seed   uint64
@@ -80,6 +48,8 @@ type Config struct {
 	Scale  float64       // of the number of people and addresses; 1 is as the package says
 	Host   string
 	Via    Via
+	Site   Site
+	Set    Set
 
 	harvest *shop // of the harvesters, if there are any
 }
@@ -97,7 +67,7 @@ const (
 func DefaultConfig() Config {
 	return Config{
 		Seed: 1, Begin: time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC), Length: 24 * time.Hour, WarmUp: 48 * time.Hour, Scale: 1,
-		Host: "shop.example",
+		Host: "shop.example", Site: Shop,
 	}
 }
 
@@ -113,6 +83,12 @@ func (c *Config) Validate() error {
 	}
 	if c.Via != Direct && c.Via != Nginx {
 		return fmt.Errorf("via %q is not %s", c.Via, Nginx)
+	}
+	if c.Site != Shop && c.Site != Course {
+		return fmt.Errorf("site %q is neither %s nor %s", c.Site, Shop, Course)
+	}
+	if c.Set != Everybody && c.Set != Tuning && c.Set != HeldOut {
+		return fmt.Errorf("set %q is neither %s nor %s", c.Set, Tuning, HeldOut)
 	}
 	if !(c.Scale > 0 && c.Scale <= 100) {
 		return fmt.Errorf("scale %v is not between 0 and 100", c.Scale)
@@ -132,7 +108,9 @@ type Request struct {
 	Answer *replay.Response // of the service
 	Kind   Kind
 	Client int    // number of the client among those of its kind, from 0
-	Habit  string // of odd people and evasive robots
+	Habit  string // of odd people, guests, evasive robots and agents
+	Held   bool   // of a sort that is held out
+	Page   bool   // a page, or whatever a program asks for
 }
 
 // Each is called for every request, after it was served. s is nil without a Server.
@@ -147,7 +125,7 @@ func Run(ctx context.Context, cfg Config, server Server, before func(r *Request)
 	if err != nil {
 		return err
 	}
-	w := &world{cfg: cfg, server: server, before: before, each: each, fleet: fleet, end: cfg.Begin.Add(cfg.Length)}
+	w := &world{cfg: cfg, place: newPlace(cfg.Site), server: server, before: before, each: each, fleet: fleet, end: cfg.Begin.Add(cfg.Length)}
 	w.populate()
 	heap.Init(&w.queue)
 	for n := 0; len(w.queue) > 0; n++ {
@@ -173,6 +151,7 @@ func Run(ctx context.Context, cfg Config, server Server, before func(r *Request)
 // world is the state of a run.
 type world struct {
 	cfg    Config
+	place  *place
 	server Server
 	before func(r *Request)
 	each   Each
@@ -211,8 +190,12 @@ type client struct {
 	count    int       // pages made
 	stops    int       // in a row
 	pace     func(c *client) time.Duration
+	sizes    func(page string) int // of pages, in bytes
 
 	habit     string
+	held      bool
+	mind      *mind    // of guests and agents
+	trail     []string // the pages that the back button leads to
 	noReferer bool
 	bare      bool              // nothing but the oldest fields, for parts of pages too
 	night     bool              // awake when others sleep
@@ -227,6 +210,8 @@ type planned struct {
 	path  string
 	ref   string
 	dest  dest
+	post  bool
+	scan  bool // a scanner of links asks, before the person does
 
 	product int // of the shop, from 1; 0: another page
 }
@@ -271,7 +256,7 @@ func (w *world) serve(c *client, p *planned) error {
 		throughNginx(v)
 	}
 	w.answer = site(p.path, p.dest, c.rng)
-	w.req = Request{View: v, Answer: &w.answer, Kind: c.kind, Client: c.number, Habit: c.habit}
+	w.req = Request{View: v, Answer: &w.answer, Kind: c.kind, Client: c.number, Habit: c.habit, Held: c.held, Page: p.dest == destPage || c.family == program}
 	if h := w.cfg.harvest; h != nil {
 		h.asked, w.answer.Advised = p.product-1, h.make.Check
 	}

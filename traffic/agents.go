@@ -1,0 +1,126 @@
+package traffic
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// agentSorts are robots of the present. Those that are held out were chosen before anything was tuned.
+func agentSorts() []sort {
+	return []sort{
+		{"log-normal", false, 25, logNormal},       // a browser that pauses log-normally and follows links at random
+		{"sitemap", false, 20, sitemap},            // a browser that opens a list of pages
+		{"depth first", false, 20, depthFirst},     // a list, an item, back, the next
+		{"app scraper", false, 5, appScraper},      // the app's API, by number
+		{"checker", false, 40, checker},            // tries accounts, from many addresses
+		{"service", false, 300, scrapingService},   // a scraping service: each page from another household
+		{"assistant", true, 20, assistant},         // a browser that a language model drives
+		{"clicker", true, 20, clicker},             // random clicks at exponential times
+		{"breadth first", true, 20, breadthFirst},  // Firefox: a list, all of it in tabs, the next list
+		{"imitator", true, 20, imitator},           // long tails, goes back, rests: what is hardest
+		{"script in page", true, 10, scriptInPage}, // a browser with one page, whose console asks for all data
+		{"login browser", true, 20, loginBrowser},  // tries accounts with a browser
+		{"price monitor", true, 200, priceMonitor}, // two hundred households, a few pages a day from each
+	}
+}
+
+func (w *world) addAgents() { w.addSorts(Agents, agentSorts()) }
+
+// driven dresses a client as a browser that a program drives.
+func (w *world) driven(c *client, name string) {
+	c.browser = w.named(name)
+	c.until = w.cfg.Begin.Add(10 * time.Hour)
+	c.mind = &mind{first: 1, inTabs: 2, pages: 40, quiet: true}
+}
+
+// pausing is a time with a median and a spread of its logarithm.
+func pausing(median, spread float64) func(c *client, _ string) time.Duration {
+	return func(c *client, _ string) time.Duration {
+		return seconds(0.8 + median*math.Exp(spread*c.rng.NormFloat64()))
+	}
+}
+
+func logNormal(w *world, c *client) {
+	w.driven(c, "chrome-150-windows")
+	c.mind.pause = pausing(4+14*c.rng.Float64(), 0.3+0.4*c.rng.Float64())
+	c.mind.back = 0.1 * c.rng.Float64()
+	c.act = roam
+}
+
+// roam follows links without end.
+func roam(w *world, c *client) {
+	if c.count == 0 {
+		c.arrive(w)
+	}
+	c.visit = 10
+	stroll(w, c)
+}
+
+func sitemap(w *world, c *client) {
+	w.driven(c, [...]string{"chrome-150-mac", "firefox-144-windows"}[c.number%2])
+	n := c.rng.IntN(w.place.items)
+	least := seconds(2 + 6*c.rng.Float64())
+	c.act = func(w *world, c *client) {
+		n++
+		c.open(w, w.place.item(n), "", c.between(least, 3*least))
+	}
+}
+
+func depthFirst(w *world, c *client) {
+	w.driven(c, "chrome-150-windows")
+	k, i := c.rng.IntN(40), 0
+	mean := 3 + 8*c.rng.Float64()
+	pause := func() time.Duration { // gamma with a shape of 4
+		s := 0.0
+		for range 4 {
+			s += c.rng.ExpFloat64()
+		}
+		return seconds(0.5 + mean*s/4)
+	}
+	c.act = func(w *world, c *client) {
+		host := "https://" + w.cfg.Host
+		links := w.place.links(nil, w.place.list(k))
+		if i++; i >= min(len(links), 14) {
+			k, i = k+1, 1
+			c.open(w, w.place.list(k), host+w.place.list(k-1), pause())
+			return
+		}
+		c.open(w, links[i], host+w.place.list(k), pause())
+		c.open(w, w.place.list(k), host+"/", pause())
+	}
+}
+
+func appScraper(w *world, c *client) {
+	c.browser = tool("Accept-Encoding", "gzip", "Connection", "Keep-Alive", "User-Agent", "okhttp/4.12.0")
+	c.cookies = false
+	n := c.number * 500
+	c.act = func(_ *world, c *client) {
+		n++
+		c.then(planned{path: fmt.Sprintf("/api/item/%d", n), dest: destFetch, after: c.between(time.Second, 3*time.Second)})
+	}
+}
+
+func checker(w *world, c *client) {
+	c.browser, c.cookies = w.named("chrome-142-windows"), c.number%2 == 0
+	c.act = func(w *world, c *client) {
+		c.then(planned{path: "/login", dest: destPage, after: c.between(20*time.Second, 60*time.Second)})
+		c.then(planned{path: "/login?login", ref: "https://" + w.cfg.Host + "/login", dest: destPage, post: true, after: c.between(time.Second, 2*time.Second)})
+	}
+	c.until = w.cfg.Begin.Add(6 * time.Hour)
+}
+
+// scrapingService is an address of a service: each page of a job comes from another one, with a fresh browser.
+func scrapingService(w *world, c *client) {
+	n := 3 + c.rng.IntN(5)
+	c.at = w.cfg.Begin.Add(c.between(0, 6*time.Hour))
+	c.act = func(w *world, c *client) {
+		if n--; n < 0 {
+			c.gone = true
+			return
+		}
+		c.iCookie, c.session = "", ""
+		clear(c.cached)
+		c.open(w, w.place.item(c.rng.IntN(w.place.items)), "https://www.google.com/", c.between(10*time.Second, 12*time.Minute))
+	}
+}

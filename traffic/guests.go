@@ -1,0 +1,205 @@
+package traffic
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// guestSorts are people of many sorts. Those that are held out were chosen before anything was tuned.
+func guestSorts() []sort {
+	return []sort{
+		{"readers", false, 60, func(w *world, c *client) { w.guest(c) }},
+		{"call centre", false, 40, callCentre},      // one address, a page that polls every three seconds
+		{"app", false, 25, appUser},                 // the site's own app, which asks for data
+		{"blockers", false, 25, blocker(true)},      // no pictures, scripts, referers
+		{"html", false, 20, htmlOnly},               // pages alone
+		{"kiosk", false, 6, kiosk},                  // a browser for everybody, all day
+		{"library", false, 12, library},             // terminals behind one address, cleaned for each visit
+		{"auction", false, 15, auction},             // loads one page again and again
+		{"one page", false, 20, onePage},            // a page that never loads another: its script does
+		{"television", false, 10, television},       // an old Chromium without hints
+		{"switchers", false, 20, switcher},          // a VPN, another country every half hour
+		{"strangers", true, 60, stranger},           // readers of another temper
+		{"blockers bare", true, 25, blocker(false)}, // as blockers, without cookies
+		{"feed readers", true, 25, feedArrival},     // each article from outside, without referer
+		{"beacons", true, 20, beacons},              // a page that reports every twelve seconds
+		{"translated", true, 20, translated},        // pages through a translator's addresses
+		{"archive", true, 15, archive},              // reads copies elsewhere, whose parts come from here
+		{"queue", true, 15, queue},                  // a waiting page that loads itself, then a hurry
+		{"car", true, 10, car},                      // a browser nobody has heard of
+		{"scanned", true, 20, scanned},              // a company's scanner opens each link first
+		{"slow readers", true, 15, slowReader},      // screen readers: long, even pauses
+		{"researchers", true, 15, researcher},       // hundreds of pages in a sitting
+		{"comparers", true, 20, comparer},           // a dozen tabs from each list
+		{"school", true, 30, school},                // a class behind one address, told where to go
+	}
+}
+
+func (w *world) addGuests() { w.addSorts(Guests, guestSorts()) }
+
+// guest dresses a client as a person at home.
+func (w *world) guest(c *client) {
+	c.mind, c.act = reader(c), stroll
+	c.cookies = c.rng.Float64() < keepsCookies
+	c.at = w.firstVisit(c, 7, 22)
+}
+
+func callCentre(w *world, c *client) {
+	w.guest(c)
+	c.browser = w.named("chrome-150-windows")
+	c.address = fixed(netip.AddrFrom4([4]byte{198, 51, 100, 77}))
+	c.mind.every, c.mind.most = 3*time.Second, time.Minute
+	c.mind.ask = planned{path: "/api/calls?waiting=1", dest: destFetch}
+	c.mind.pages = 20
+	c.at = w.someTime(c, 9, 11)
+}
+
+func appUser(w *world, c *client) {
+	w.guest(c)
+	if c.number%2 == 0 {
+		c.browser = tool("Accept", "*/*", "Accept-Language", "en-GB,en;q=0.9", "Connection", "keep-alive", "Accept-Encoding", "gzip, deflate, br",
+			"User-Agent", "Shop/412 CFNetwork/1568.200.51 Darwin/24.1.0")
+	} else {
+		c.browser = tool("Accept-Encoding", "gzip", "Connection", "Keep-Alive", "User-Agent", "okhttp/4.12.0")
+	}
+	c.cookies = c.number%3 == 0
+	c.act = func(w *world, c *client) {
+		if c.visit <= 0 {
+			if c.count > 0 {
+				c.rest()
+			}
+			c.visit, c.count = 3+int(c.rng.ExpFloat64()*12), 1
+			c.then(planned{path: "/api/config", dest: destFetch})
+			c.then(planned{path: "/api/list?page=1", dest: destFetch, after: 200 * time.Millisecond})
+			return
+		}
+		c.visit--
+		n := popular(c.rng, w.place.items)
+		c.then(planned{path: fmt.Sprintf("/api/item/%d", n), dest: destFetch, after: c.mind.pause(c, "/")})
+		for i := range 1 + n%4 {
+			c.then(planned{path: fmt.Sprintf("/pictures/%d.webp", n*3+i), dest: destImage, after: c.between(20*time.Millisecond, 90*time.Millisecond)})
+		}
+		if c.rng.IntN(4) == 0 {
+			c.then(planned{path: fmt.Sprintf("/api/list?page=%d", 1+c.rng.IntN(5)), dest: destFetch, after: c.between(time.Second, 9*time.Second)})
+		}
+	}
+}
+
+func blocker(cookies bool) func(w *world, c *client) {
+	return func(w *world, c *client) {
+		w.guest(c)
+		c.cookies, c.noReferer = cookies, true
+		c.only = func(d dest) bool { return d == destStyle || d == destFont && c.number%2 == 0 }
+	}
+}
+
+func htmlOnly(w *world, c *client) {
+	w.guest(c)
+	c.only = func(dest) bool { return false }
+}
+
+func kiosk(w *world, c *client) {
+	w.guest(c)
+	c.at = w.someTime(c, 9, 10)
+	c.act = func(w *world, c *client) {
+		if c.visit > 0 {
+			stroll(w, c)
+			return
+		}
+		if c.rng.IntN(12) == 0 {
+			c.rest()
+		}
+		c.trail, c.visit = c.trail[:0], 1+c.rng.IntN(12)
+		c.open(w, "/", "", c.between(70*time.Second, 9*time.Minute)) // it goes back to its first page
+		c.enter("/")
+	}
+}
+
+func library(w *world, c *client) {
+	w.guest(c)
+	c.browser = w.named("firefox-144-windows")
+	c.address = fixed(netip.AddrFrom4([4]byte{192, 0, 2, 130}))
+	c.act = func(w *world, c *client) {
+		if c.visit == 0 { // the next person
+			c.iCookie, c.session = "", ""
+			clear(c.cached)
+		}
+		stroll(w, c)
+	}
+}
+
+func auction(w *world, c *client) {
+	w.guest(c)
+	c.act = func(w *world, c *client) {
+		if c.visit > 6 || c.visit <= 0 {
+			stroll(w, c)
+			return
+		}
+		page := c.page
+		for left := 40 + c.rng.IntN(80); left > 0; left-- {
+			c.open(w, page, "https://"+w.cfg.Host+page, c.between(3*time.Second, time.Duration(4+left/4)*time.Second))
+		}
+		c.visit = 0
+	}
+}
+
+func onePage(w *world, c *client) {
+	w.guest(c)
+	c.act = func(w *world, c *client) {
+		if c.visit <= 0 {
+			stroll(w, c)
+			return
+		}
+		c.visit--
+		n := popular(c.rng, w.place.items)
+		c.then(planned{path: fmt.Sprintf("/api/item/%d", n), ref: "https://" + w.cfg.Host + c.page, dest: destFetch, after: c.mind.pause(c, c.page)})
+		c.then(planned{path: fmt.Sprintf("/pictures/%d.webp", n), ref: "https://" + w.cfg.Host + c.page, dest: destImage, after: c.between(20*time.Millisecond, 90*time.Millisecond)})
+	}
+}
+
+// without is the browser without some fields, under another name.
+func without(b browser, agent string, names ...string) browser {
+	fields := b.fields
+	b.fields = nil
+next:
+	for _, f := range fields {
+		for _, n := range names {
+			if string(f.Name) == n {
+				continue next
+			}
+		}
+		if string(f.Name) == "User-Agent" {
+			f.Value = []byte(agent)
+		}
+		b.fields = append(b.fields, f)
+	}
+	return b
+}
+
+func television(w *world, c *client) {
+	w.guest(c)
+	c.browser = without(w.named("chrome-142-mac"), "Mozilla/5.0 (SMART-TV; LINUX; Tizen 7.0) AppleWebKit/537.36 (KHTML, like Gecko) 94.0.4606.31/7.0 TV Safari/537.36",
+		"sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform")
+	c.mind.pages = 6
+}
+
+func car(w *world, c *client) {
+	w.guest(c)
+	c.browser = without(w.named("chrome-142-mac"), "Mozilla/5.0 (X11; GNU/Linux) AppleWebKit/537.36 (KHTML, like Gecko) Chromium/120.0.6099.217 Chrome/120.0.6099.217 Safari/537.36 Tesla/2025.14.3",
+		"sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform")
+	c.mind.pages = 6
+}
+
+// switcher has another address, in another country, every half hour.
+func switcher(w *world, c *client) {
+	w.guest(c)
+	c.cookies = true
+	c.address = func(c *client) netip.Addr {
+		if c.at.After(c.changeAt) {
+			c.from = netip.AddrFrom4([4]byte{byte(60 + c.rng.IntN(5)*20), 40, byte(c.rng.IntN(8)), byte(1 + c.rng.IntN(30))})
+			c.changeAt = c.at.Add(c.between(15*time.Minute, 45*time.Minute))
+		}
+		return c.from
+	}
+}

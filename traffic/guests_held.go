@@ -1,0 +1,169 @@
+package traffic
+
+import (
+	"fmt"
+	"math"
+	"net/netip"
+	"time"
+)
+
+// What the guests do that are held out. Look at what became of them, and change nothing for it.
+
+func stranger(w *world, c *client) {
+	w.guest(c)
+	scale, spread := 9*math.Exp(0.6*c.rng.NormFloat64()), 0.9+0.7*c.rng.Float64()
+	c.mind.pause = func(c *client, _ string) time.Duration {
+		return seconds(min(max(scale*math.Exp(spread*c.rng.NormFloat64()), 0.4), 2400))
+	}
+	c.mind.pages, c.mind.first = 3+30*c.rng.Float64(), 1
+}
+
+// feedArrival opens articles from a feed reader: nothing tells where they come from.
+func feedArrival(w *world, c *client) {
+	w.guest(c)
+	c.act = func(w *world, c *client) {
+		if c.visit <= 0 {
+			if c.count > 0 {
+				c.rest()
+			}
+			c.visit, c.count = 1+int(c.rng.ExpFloat64()*6), 1
+		}
+		c.visit--
+		ref := ""
+		if c.number%3 == 0 {
+			ref = "https://reader.example/"
+		}
+		c.open(w, w.place.item(w.cfg.Begin.Day()*40+c.rng.IntN(40)), ref, c.mind.pause(c, "/"))
+	}
+}
+
+func beacons(w *world, c *client) {
+	w.guest(c)
+	c.mind.every, c.mind.most = 12*time.Second, 10*time.Minute
+	c.mind.ask = planned{path: "/beacon", dest: destBeacon, post: true}
+}
+
+// translated pages come through the translator, their parts from the reader.
+func translated(w *world, c *client) {
+	w.guest(c)
+	c.cookies, c.noReferer = false, true
+	c.address = func(c *client) netip.Addr {
+		return netip.AddrFrom4([4]byte{74, 125, 210, byte(c.rng.IntN(12))})
+	}
+	c.browser = without(c.browser, string(c.value("User-Agent"))+",gzip(gfe)", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User", "sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform")
+	c.bare = true
+}
+
+// archive reads copies of the pages elsewhere, which take their parts from here.
+func archive(w *world, c *client) {
+	w.guest(c)
+	c.act = func(w *world, c *client) {
+		if c.visit <= 0 {
+			if c.count > 0 {
+				c.rest()
+			}
+			c.visit, c.count = 2+int(c.rng.ExpFloat64()*8), 1
+			return
+		}
+		c.visit--
+		page := c.pick(w, "/")
+		if c.rng.IntN(5) == 0 {
+			c.open(w, page, "https://web.archive.org/", c.mind.pause(c, page))
+			return
+		}
+		c.wait(c.mind.pause(c, page))
+		for _, p := range w.place.parts(page) {
+			p.ref, p.after = "https://web.archive.org/web/2026/https://"+w.cfg.Host+page, c.between(5*time.Millisecond, 60*time.Millisecond)
+			c.then(p)
+		}
+	}
+}
+
+// queue waits before a page that loads itself, and then is in a hurry.
+func queue(w *world, c *client) {
+	w.guest(c)
+	c.at = w.someTime(c, 9, 10).Add(time.Duration(c.number%3) * 24 * time.Hour)
+	hurry := c.mind.pause
+	c.mind.pause = func(c *client, page string) time.Duration { return hurry(c, page) / 4 }
+	c.act = func(w *world, c *client) {
+		if c.visit > 0 {
+			stroll(w, c)
+			return
+		}
+		if c.count > 0 {
+			c.rest()
+		}
+		id := c.rng.IntN(1e6)
+		page := fmt.Sprintf("/queue?place=%d", id)
+		ref := ""
+		for range 20 + c.rng.IntN(60) {
+			c.open(w, page, ref, 20*time.Second)
+			ref = "https://" + w.cfg.Host + page
+		}
+		c.visit, c.trail = 5+c.rng.IntN(10), append(c.trail[:0], "/")
+		c.open(w, "/", ref, 2*time.Second)
+	}
+}
+
+// scannerAddr is where a company's scanner of links asks from.
+func scannerAddr(c *client) netip.Addr {
+	return netip.AddrFrom4([4]byte{40, 94, 104, byte(10 + c.number%6)})
+}
+
+// scanned opens what mails link to, after the scanner has.
+func scanned(w *world, c *client) {
+	w.guest(c)
+	c.act = func(w *world, c *client) {
+		if c.visit > 0 {
+			stroll(w, c)
+			return
+		}
+		if c.count > 0 {
+			c.rest()
+		}
+		c.count++
+		page := w.place.entrance(c.rng)
+		c.then(planned{path: page, dest: destPage, scan: true})
+		c.open(w, page, "", c.between(2*time.Second, 20*time.Second))
+		c.visit, c.trail = 1+int(c.rng.ExpFloat64()*4), append(c.trail[:0], page)
+	}
+}
+
+// slowReader has pages read aloud.
+func slowReader(w *world, c *client) {
+	w.guest(c)
+	c.mind.pause = func(c *client, page string) time.Duration {
+		return seconds(20 + float64(c.sizes(page))/900*math.Exp(0.5*c.rng.NormFloat64()))
+	}
+	c.mind.branch, c.mind.first = 0.01, 1
+}
+
+func researcher(w *world, c *client) {
+	w.guest(c)
+	c.mind.pages, c.mind.branch = 150, 0.3
+}
+
+func comparer(w *world, c *client) {
+	w.guest(c)
+	c.mind.branch, c.mind.inTabs, c.mind.pages = 0.5, 12, 30
+}
+
+// school is a class that is told which pages to open.
+func school(w *world, c *client) {
+	w.guest(c)
+	c.browser = w.named("chrome-150-windows")
+	c.address = fixed(netip.AddrFrom4([4]byte{198, 51, 100, 200}))
+	c.at = w.someTime(c, 9, 9).Add(c.between(0, 30*time.Second))
+	n := 0
+	c.act = func(w *world, c *client) {
+		if n++; n%25 == 0 {
+			c.at = c.at.Truncate(24 * time.Hour).Add(33*time.Hour + c.between(0, 30*time.Second))
+			return
+		}
+		if n%3 == 0 {
+			c.open(w, w.place.list(n/3), "", c.mind.pause(c, "/")+time.Minute)
+			return
+		}
+		c.open(w, c.pick(w, c.page), "https://"+w.cfg.Host+c.page, c.mind.pause(c, "/"))
+	}
+}
