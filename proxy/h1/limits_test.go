@@ -53,18 +53,16 @@ func TestLimits(t *testing.T) {
 func TestSlowloris(t *testing.T) {
 	g := newGateway(t, nil, setup{cfg: func(c *Config) { c.HeaderTimeout = 300 * time.Millisecond }})
 	c1 := dial(t, g)
-	begin := time.Now()
-	go func() {
-		for range 50 {
-			if _, err := c1.Write([]byte("GET / HTTP/1.1\r\nX: "[:1])); err != nil {
+	go func() { // until it is cut: a deadline that moved with each byte would never come
+		for {
+			if _, err := c1.Write([]byte("G")); err != nil {
 				return
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
 	}()
-	resp, _ := c1.answer("GET")
-	if d := time.Since(begin); resp.StatusCode != 408 || d > time.Second {
-		t.Errorf("got %d after %v", resp.StatusCode, d)
+	if resp, _ := c1.answer("GET"); resp.StatusCode != 408 {
+		t.Errorf("got %d", resp.StatusCode)
 	}
 }
 
@@ -72,13 +70,13 @@ func TestSlowloris(t *testing.T) {
 func TestSlowUploadIsNoTimeout(t *testing.T) {
 	s := answering(t, okAnswer)
 	g := newGateway(t, s, setup{
-		cfg:      func(c *Config) { c.ReadTimeout = 300 * time.Millisecond },
-		upstream: func(c *upstream.Config) { c.ResponseTimeout = 300 * time.Millisecond },
+		cfg:      func(c *Config) { c.ReadTimeout = time.Second },
+		upstream: func(c *upstream.Config) { c.ResponseTimeout = time.Second },
 	})
 	c1 := dial(t, g)
-	c1.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\n")
-	for range 10 {
-		time.Sleep(100 * time.Millisecond)
+	c1.say("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 25\r\n\r\n")
+	for range 25 {
+		time.Sleep(50 * time.Millisecond)
 		c1.say("x")
 	}
 	if resp, _ := c1.answer("POST"); resp.StatusCode != 200 {

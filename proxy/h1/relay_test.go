@@ -333,6 +333,7 @@ func TestRetryOnce(t *testing.T) {
 // TestLateAnswerIsNotPoison is row 25: bytes that follow an answer never become the next client's.
 func TestLateAnswerIsNotPoison(t *testing.T) {
 	for _, together := range []bool{true, false} {
+		said := make(chan bool, 3)
 		s := newService(t, func(k *talk) {
 			for {
 				r, _ := k.request(true)
@@ -342,11 +343,12 @@ func TestLateAnswerIsNotPoison(t *testing.T) {
 				const poison = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"
 				if together {
 					k.say(okAnswer + poison)
-					continue
+				} else {
+					k.say(okAnswer)
+					time.Sleep(20 * time.Millisecond)
+					k.say(poison)
 				}
-				k.say(okAnswer)
-				time.Sleep(20 * time.Millisecond)
-				k.say(poison)
+				said <- true
 			}
 		})
 		g := newGateway(t, s, setup{})
@@ -356,7 +358,8 @@ func TestLateAnswerIsNotPoison(t *testing.T) {
 			if _, body := c1.answer("GET"); body != "ok" {
 				t.Fatalf("together %v: got %q", together, body)
 			}
-			time.Sleep(60 * time.Millisecond)
+			<-said
+			time.Sleep(20 * time.Millisecond) // over the loopback
 		}
 	}
 }

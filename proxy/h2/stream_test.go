@@ -235,19 +235,24 @@ func TestAClientThatLeaves(t *testing.T) {
 // TestBodyByAMoment: a body that is waited for in vain can be forwarded nevertheless.
 func TestBodyByAMoment(t *testing.T) {
 	var read []string
+	patience, late := time.Minute, make(chan struct{})
 	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }), setup{handler: func(x *h1.Exchange, forward func()) {
-		b, err := x.ReadBodyBy(1000, x.View.At.Add(200*time.Millisecond))
+		b, err := x.ReadBodyBy(1000, x.View.At.Add(patience))
 		read = append(read, fmt.Sprint(string(b), err))
+		if err != nil {
+			close(late)
+		}
 		forward()
 	}})
 	c := client(t, f)
 	if _, body := fetch(t, c, newRequest(t, "POST", "/", strings.NewReader("at once"))); body != "at once" {
 		t.Errorf("got %q", body)
 	}
+	patience = 200 * time.Millisecond
 	pr, pw := io.Pipe()
 	go func() {
 		_, _ = io.WriteString(pw, "first ")
-		time.Sleep(500 * time.Millisecond)
+		<-late
 		_, _ = io.WriteString(pw, "second")
 		_ = pw.Close()
 	}()
