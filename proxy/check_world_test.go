@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -58,6 +59,24 @@ func (l written) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// lockedBuffer is a log that several connections write.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
 // checkEnv is a gateway in check mode on a listener, without the rest of the process.
 type checkEnv struct {
 	t      testing.TB
@@ -66,7 +85,7 @@ type checkEnv struct {
 	addr   string
 	events heard
 	access written
-	logs   *bytes.Buffer
+	logs   *lockedBuffer
 	set    *metrics.Set
 }
 
@@ -78,7 +97,7 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 			t.Fatal(err)
 		}
 	}
-	e := &checkEnv{t: t, events: make(heard, 64), access: make(written, 64), logs: new(bytes.Buffer), set: metrics.NewSet()}
+	e := &checkEnv{t: t, events: make(heard, 64), access: make(written, 64), logs: new(lockedBuffer), set: metrics.NewSet()}
 	ring, err := spravka.NewRing([]spravka.Key{spravka.MakeKey(time.Now())})
 	must(err)
 	kv := store.NewMemory(time.Now)
