@@ -47,11 +47,12 @@ func (q *Request) method() string { return string(q.View.Method) }
 
 // Deps are what a Captcha is built on.
 type Deps struct {
-	Keys    *spravka.Keys
-	Store   store.Store
-	Now     func() time.Time // nil: time.Now
-	Log     zerolog.Logger
-	Metrics *metrics.Set // nil: none are kept
+	Keys     *spravka.Keys
+	Store    store.Store
+	Now      func() time.Time // nil: time.Now
+	Log      zerolog.Logger
+	Metrics  *metrics.Set // nil: none are kept
+	Visitors Visitors     // who is established where; nil: nobody
 	// Previous is the Captcha of the configuration before a reload, nil at the start: what it remembers of answered
 	// keys and of addresses is taken over where its bounds stay the same.
 	Previous *Captcha
@@ -65,6 +66,8 @@ type Captcha struct {
 	now   func() time.Time
 	log   zerolog.Logger
 	count counters
+
+	visitors Visitors // nil: nobody is established
 
 	kinds  kinds
 	gate   *gate
@@ -96,7 +99,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	}
 	issued := newDigits(cfg.Digits, cfg.TestAnswer)
 	c := &Captcha{
-		cfg: cfg, keys: d.Keys, store: d.Store, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
+		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
 		kinds:  kinds{issued: issued, all: []kind{issued, work{}}},
 		gate:   newGate(places, cfg.RenderQueue, cfg.RenderWait),
 		made:   newMediaCache(cfg.MediaCacheBytes),

@@ -162,8 +162,8 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		r.state = stateUsed
 		return
 	}
-	late, wait, err := c.takePass(ctx, r.key.addr, at)
-	if err != nil && !c.survives(q, "count the passes of an address", err) {
+	e, wait, err := c.takePass(ctx, r.key.addr, at)
+	if err != nil && !c.survives(q, "count the passes of an address and its network", err) {
 		r.state, r.wait = stateUnavailable, retryUnavailable
 		return
 	}
@@ -171,27 +171,14 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		r.state, r.wait = stateLimited, wait
 		return
 	}
-	nth, err := c.store.Incr(ctx, netKey(r.key.addr), 1, 24*time.Hour)
-	under := false
-	if err == nil && r.key.kind == workCode {
-		window, _ := hourOf(at)
-		under, err = c.underpaid(ctx, &r.key, window, nth)
-	}
-	if err != nil {
-		if !c.survives(q, "count the passes of a network", err) {
-			r.state, r.wait = stateUnavailable, retryUnavailable
-			return
-		}
-		nth = max(nth, 1)
-	}
-	if under {
+	if err == nil && r.key.kind == workCode && c.underpaid(&r.key, e) {
 		c.count.work["underpaid"].Inc()
 		r.state = stateExpired // what it asks for is no longer the price; the next challenge has the present one
 		return
 	}
 	r.pass = spravka.Pass{
 		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
-		Allowance: c.cfg.allowance(r.key.kind, nth, late), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
+		Allowance: c.cfg.allowance(r.key.kind, e), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
 		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q),
 	}
 	if r.key.partner != 0 {

@@ -21,7 +21,8 @@ type Config struct {
 	FormTTL      time.Duration `mapstructure:"form_ttl"`
 	// Rates are per address (IPv6: per /64).
 	Rates RatesConfig `mapstructure:"rates"`
-	// PassesPerHour is how many passes one address can earn; then one in each such share of the hour.
+	// PassesPerHour is how many passes one address can earn at once; what is more comes one by one, in moments that grow to such a
+	// share of the hour.
 	PassesPerHour int64 `mapstructure:"passes_per_hour"`
 	// Pass is what a right answer earns.
 	Pass spravka.Config `mapstructure:"pass"`

@@ -1,10 +1,7 @@
 package captcha
 
 import (
-	"encoding/binary"
-	"net/netip"
 	"strings"
-	"time"
 
 	"antirobot/identity"
 	"antirobot/spravka"
@@ -36,23 +33,3 @@ func (c *Captcha) addPass(q *Request, a *Response, r *result) {
 }
 
 func agentOf(q *Request) uint64 { return identity.AgentFamily(q.View.Get("User-Agent")) }
-
-// hourOf returns the number of the hour and what is left of it. Windows on the clock make Retry-After exact.
-func hourOf(at time.Time) (window int64, left time.Duration) {
-	window = at.Unix() / 3600
-	return window, time.Unix((window+1)*3600, 0).Sub(at)
-}
-
-// passesKey is the counter of the passes that an address (IPv6: a /64) earned in an hour.
-func passesKey(a netip.Addr, window int64) []byte {
-	s := identity.AddrSubject(a)
-	b := append([]byte("captcha/passes/"), s.ID[:]...)
-	return binary.BigEndian.AppendUint64(b, uint64(window))
-}
-
-// netKey is the counter of the passes that a /24 or /48 earned in 24 hours.
-func netKey(a netip.Addr) []byte {
-	n := identity.NetOf(a)
-	as := n.Addr().As16()
-	return append(append([]byte("captcha/net/"), as[:]...), byte(n.Bits()))
-}

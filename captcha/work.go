@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -40,16 +39,6 @@ func (c *WorkConfig) validate(bad func(format string, args ...any)) {
 	if c.AllowancePercent < 1 || c.AllowancePercent > 100 {
 		bad("work.allowance_percent: %d is outside 1 to 100", c.AllowancePercent)
 	}
-}
-
-// workPrice is what the next pass costs, in expected hashes: a quarter more for each pass that the address earned in
-// this hour, and in proportion to those of its network in 24 hours beyond the ones with a full allowance; the larger.
-func (c *Config) workPrice(inHour, inDay int64) int64 {
-	const most = 1 << 20 // the product stays far inside an int64
-	full := max(c.Pass.FullPasses, 1)
-	byAddress := c.Work.Hashes * (4 + min(inHour, most)) / 4
-	byNetwork := c.Work.Hashes * max(min(inDay, most), full) / full
-	return min(max(byAddress, byNetwork), c.Work.MaxHashes)
 }
 
 // workSlack is how much dearer the work may have become between its beginning and its end: people of one office do it
@@ -186,31 +175,15 @@ func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
 func (c *Captcha) presentWorkPrice(q *Request, at time.Time) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	window, _ := hourOf(at)
-	inHour, err := c.store.Incr(ctx, passesKey(q.ID.Addr, window), 0, time.Hour)
-	inDay, netErr := c.store.Incr(ctx, netKey(q.ID.Addr), 0, 24*time.Hour)
-	if err := errors.Join(err, netErr); err != nil {
-		return c.cfg.workPrice(0, 0), fmt.Errorf("count passes: %w", err)
-	}
-	return c.cfg.workPrice(inHour, inDay), nil
-}
-
-// underpaid reports whether a pass that was just counted, the nth of its network in 24 hours, costs more work by now
-// than its key asked for. Passes are counted before this, so that answers that come together see each other.
-func (c *Captcha) underpaid(ctx context.Context, k *key, window, nth int64) (bool, error) {
-	_, paid, _ := parseWork(k.secret)
-	inHour, err := c.store.Incr(ctx, passesKey(k.addr, window), 0, time.Hour)
+	e, err := c.earned(ctx, q.ID.Addr, at, 0)
 	if err != nil {
-		return false, fmt.Errorf("count passes: %w", err)
+		return c.cfg.workPrice(earned{}), fmt.Errorf("count passes: %w", err)
 	}
-	return paid*workSlack < c.cfg.workPrice(max(inHour-1, 0), max(nth-1, 0)), nil
+	return c.cfg.workPrice(e), nil
 }
 
-// allowanceOf is the allowance of the nth pass of a network that was earned by a challenge of this kind.
-func (c *Config) allowanceOf(kind byte, nth int64) uint32 {
-	n := c.Pass.AllowanceOf(nth)
-	if kind == workCode {
-		n = max(1, uint32(int64(n)*c.Work.AllowancePercent/100)) //nolint:gosec // a share of n
-	}
-	return n
+// underpaid reports whether a pass that was just counted costs more work by now than its key asked for. Passes are counted before this, so that answers that come together see each other.
+func (c *Captcha) underpaid(k *key, e earned) bool {
+	_, paid, _ := parseWork(k.secret)
+	return paid*workSlack < c.cfg.workPrice(e.before(c.company(k.addr)))
 }

@@ -25,14 +25,15 @@ func TestWorkGrows(t *testing.T) {
 		{1 << 60, 0, 2_000_000},
 		{0, 1 << 60, 2_000_000},
 	} {
-		if got := cfg.workPrice(c.hour, c.day); got != c.want {
+		if got := cfg.workPrice(earned{address: float64(c.hour), day: float64(c.day)}); got != c.want {
 			t.Errorf("%d in the hour, %d in the day: %d, wanted %d", c.hour, c.day, got, c.want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		hour, day := rapid.Int64Range(0, 1<<40).Draw(t, "hour"), rapid.Int64Range(0, 1<<40).Draw(t, "day")
-		price := cfg.workPrice(hour, day)
-		if price < cfg.Work.Hashes || price > cfg.Work.MaxHashes || price > cfg.workPrice(hour+1, day) || price > cfg.workPrice(hour, day+1) {
+		of := func(hour, day int64) int64 { return cfg.workPrice(earned{address: float64(hour), day: float64(day)}) }
+		price := of(hour, day)
+		if price < cfg.Work.Hashes || price > cfg.Work.MaxHashes || price > of(hour+1, day) || price > of(hour, day+1) {
 			t.Fatalf("price %d", price)
 		}
 	})
@@ -129,8 +130,8 @@ func TestWorkAllowance(t *testing.T) {
 		t.Errorf("allowance of digits %d", a.Pass.Allowance)
 	}
 	c := DefaultConfig()
-	c.Work.AllowancePercent, c.Pass = 1, spravka.Config{Allowance: 20, AllowanceFloor: 1, FullPasses: 1}
-	if got := c.allowanceOf(workCode, 1); got != 1 {
+	c.Work.AllowancePercent, c.Pass = 1, spravka.Config{Allowance: 20, AllowanceFloor: 1, FullPasses: 1, FullPassesHour: 1}
+	if got := c.allowance(workCode, earned{1, 1, 1}); got != 1 {
 		t.Errorf("a pass for %d requests", got)
 	}
 }

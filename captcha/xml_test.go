@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"antirobot/identity"
 	"antirobot/spravka"
@@ -82,8 +81,8 @@ func TestXMLPartner(t *testing.T) {
 	if bytes.Contains(a.Body, []byte("<captcha-status>")) || bytes.Contains(a.Body, []byte("error")) {
 		t.Errorf("a client would take this for a challenge: %s", a.Body)
 	}
-	if n, err := e.store.Incr(t.Context(), passesKey(addr("203.0.113.7"), e.now().Unix()/3600), 0, time.Hour); err != nil || n != 1 {
-		t.Errorf("the pass is not counted with the user: %d %v", n, err)
+	if n, err := e.c.slide(t.Context(), passesKey(addr("203.0.113.7")), hour, e.now(), 0); err != nil || n != 1 {
+		t.Errorf("the pass is not counted with the user: %v %v", n, err)
 	}
 }
 

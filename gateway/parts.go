@@ -94,7 +94,7 @@ func (a *Server) newCaptcha(cfg *config.Config) (*templates.Set, *captcha.Captch
 		return nil, nil, err
 	}
 	c, err := captcha.New(cfg.Captcha, captcha.Deps{
-		Keys: a.keys, Store: a.store, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
+		Keys: a.keys, Store: a.store, Visitors: a.cacher, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
 	})
 	return pages, c, err
 }

@@ -12,15 +12,17 @@ type Config struct {
 	Lifetime time.Duration `mapstructure:"lifetime"`
 	// Allowance is how many requests a pass guarantees.
 	Allowance int64 `mapstructure:"allowance"`
-	// AllowanceFloor is what a pass guarantees at least, however many its network earned in 24 hours.
+	// AllowanceFloor is what a pass guarantees at least, however many its network earned.
 	AllowanceFloor int64 `mapstructure:"allowance_floor"`
-	// FullPasses is how many passes a /24 or /48 earns in 24 hours before they begin to shrink.
-	FullPasses int64 `mapstructure:"full_passes"`
+	// FullPasses is how many passes a /24 or /48 earns in a day, and FullPassesHour in an hour, before they begin to
+	// shrink.
+	FullPasses     int64 `mapstructure:"full_passes"`
+	FullPassesHour int64 `mapstructure:"full_passes_hour"`
 }
 
-// DefaultConfig returns 30 days, 100 requests, never under 20, shrinking after eight passes.
+// DefaultConfig returns 30 days, 100 documents, never under 5, shrinking after four passes in an hour or eight in a day.
 func DefaultConfig() Config {
-	return Config{Lifetime: 30 * 24 * time.Hour, Allowance: 100, AllowanceFloor: 20, FullPasses: 8}
+	return Config{Lifetime: 30 * 24 * time.Hour, Allowance: 100, AllowanceFloor: 5, FullPasses: 8, FullPassesHour: 4}
 }
 
 // Validate returns all that is wrong, each with the key it is about.
@@ -38,14 +40,15 @@ func (c Config) Validate() error {
 	if c.FullPasses < 1 {
 		errs = append(errs, fmt.Errorf("full_passes: %d is less than 1", c.FullPasses))
 	}
+	if c.FullPassesHour < 1 {
+		errs = append(errs, fmt.Errorf("full_passes_hour: %d is less than 1", c.FullPassesHour))
+	}
 	return errors.Join(errs...)
 }
 
-// AllowanceOf returns the allowance of the nth pass (the first is 1) that a /24 or /48 earned in 24 hours: all of it
-// for the first FullPasses, then Allowance/(n−FullPasses), never under the floor.
-func (c Config) AllowanceOf(n int64) uint32 {
-	if n <= c.FullPasses {
-		return uint32(c.Allowance)
-	}
-	return uint32(max(c.Allowance/(n-c.FullPasses), min(c.AllowanceFloor, c.Allowance)))
+// AllowanceOf returns the allowance of a pass with which a /24 or /48 has earned so many in an hour and in a day: all of it
+// while these are in order, then as many times less as they are more, never under the floor.
+func (c Config) AllowanceOf(hour, day float64) uint32 {
+	share := min(1, float64(c.FullPassesHour)/max(hour, 1), float64(c.FullPasses)/max(day, 1))
+	return uint32(max(float64(c.Allowance)*share, float64(min(c.AllowanceFloor, c.Allowance))))
 }

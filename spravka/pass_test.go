@@ -77,25 +77,28 @@ func TestScopeOf(t *testing.T) {
 	}
 }
 
+// TestAllowanceShrinks: without a step, by the hour and by the day.
 func TestAllowanceShrinks(t *testing.T) {
 	c := DefaultConfig()
-	for n, want := range map[int64]uint32{
-		0: 100, 1: 100, 8: 100, 9: 100, 10: 50, 11: 33, 12: 25, 13: 20, 14: 20, 1000: 20, 1 << 62: 20,
-	} {
-		if got := c.AllowanceOf(n); got != want {
-			t.Errorf("pass %d: %d, want %d", n, got, want)
+	for _, f := range []struct {
+		hour, day float64
+		want      uint32
+	}{{1, 1, 100}, {4, 4, 100}, {5, 5, 80}, {8, 8, 50}, {1, 8, 100}, {1, 9, 88}, {1, 16, 50}, {20, 20, 20}, {1, 80, 10}, {1, 1e6, 5}, {1e9, 1e9, 5}} {
+		if got := c.AllowanceOf(f.hour, f.day); got != f.want {
+			t.Errorf("%v in the hour, %v in the day: %d, want %d", f.hour, f.day, got, f.want)
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		c := Config{Lifetime: time.Hour, Allowance: rapid.Int64Range(1, 1e6).Draw(rt, "base"), FullPasses: rapid.Int64Range(1, 100).Draw(rt, "full")}
+		full := rapid.Int64Range(1, 100)
+		c := Config{Lifetime: time.Hour, Allowance: rapid.Int64Range(1, 1e6).Draw(rt, "base"), FullPasses: full.Draw(rt, "day"), FullPassesHour: full.Draw(rt, "hour")}
 		c.AllowanceFloor = rapid.Int64Range(1, c.Allowance).Draw(rt, "floor")
 		if err := c.Validate(); err != nil {
 			rt.Fatal(err)
 		}
-		n := rapid.Int64Range(1, 1e9).Draw(rt, "n")
-		a, b := int64(c.AllowanceOf(n)), int64(c.AllowanceOf(n+1))
+		hour, day := rapid.Float64Range(0, 1e9).Draw(rt, "n"), rapid.Float64Range(0, 1e9).Draw(rt, "m")
+		a, b := int64(c.AllowanceOf(hour, day)), int64(c.AllowanceOf(hour+1, day+1))
 		if a < b || b < c.AllowanceFloor || a > c.Allowance {
-			rt.Fatalf("pass %d: %d, the next %d, of %+v", n, a, b, c)
+			rt.Fatalf("%v in the hour, %v in the day: %d, the next %d, of %+v", hour, day, a, b, c)
 		}
 	})
 }
@@ -105,7 +108,7 @@ func TestConfigValidate(t *testing.T) {
 		t.Error(err)
 	}
 	err := Config{}.Validate()
-	for _, key := range []string{"lifetime: ", "allowance: ", "allowance_floor: ", "full_passes: "} {
+	for _, key := range []string{"lifetime: ", "allowance: ", "allowance_floor: ", "full_passes: ", "full_passes_hour: "} {
 		if err == nil || !bytes.Contains([]byte(err.Error()), []byte(key)) {
 			t.Errorf("nothing is said of %s in %v", key, err)
 		}
