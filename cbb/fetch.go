@@ -82,7 +82,7 @@ func gunzip(r io.Reader, limit int64) (io.Reader, error) {
 	return &bounded{r: z, left: limit}, nil
 }
 
-// bounded is a reader that fails with ErrTooLarge instead of ending early.
+// bounded is a reader that fails with errTooLarge instead of ending early.
 type bounded struct {
 	r    io.Reader
 	left int64
@@ -90,14 +90,14 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left < 0 {
-		return 0, ErrTooLarge
+		return 0, errTooLarge
 	}
 	if int64(len(p)) > b.left+1 {
 		p = p[:b.left+1]
 	}
 	n, err := b.r.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return 0, ErrTooLarge
+		return 0, errTooLarge
 	}
 	return n, err
 }

@@ -18,11 +18,11 @@ import (
 
 // Errors of a list as a whole; each leaves the last good copy in place.
 var (
-	ErrTooLarge = errors.New("list is larger than max_bytes")
-	ErrTooMany  = errors.New("list has more than max_entries entries")
+	errTooLarge = errors.New("list is larger than max_bytes")
+	errTooMany  = errors.New("list has more than max_entries entries")
 	ErrTooWide  = errors.New("network is wider than /8 (IPv6: /16); allow_wide permits it")
-	ErrGarbage  = errors.New("too many bad lines")
-	ErrEmptied  = errors.New("list is empty and was not before; allow_empty permits it")
+	errGarbage  = errors.New("too many bad lines")
+	errEmptied  = errors.New("list is empty and was not before; allow_empty permits it")
 )
 
 const (
@@ -258,7 +258,7 @@ func (p *parser) entry(text, reason string) error {
 		return err
 	}
 	if p.out.entries >= p.maxEntries {
-		p.err = ErrTooMany
+		p.err = errTooMany
 		return nil
 	}
 	if !p.allowWide && it.wide() {
@@ -308,10 +308,10 @@ func (p *parser) label(text, reason string) uint16 {
 func (p *parser) finish(prev int) (*parsed, error) {
 	o := p.out
 	if o.bad > 0 && o.entries == 0 || o.bad > toleratedBL && float64(o.bad) > p.maxBadShare*float64(o.bad+o.entries) {
-		return nil, fmt.Errorf("%w: %d of %d; line %d: %s", ErrGarbage, o.bad, o.bad+o.entries, o.badLines[0].Line, o.badLines[0].Err)
+		return nil, fmt.Errorf("%w: %d of %d; line %d: %s", errGarbage, o.bad, o.bad+o.entries, o.badLines[0].Line, o.badLines[0].Err)
 	}
 	if o.entries == 0 && prev >= emptiedFrom && !p.allowEmpty {
-		return nil, fmt.Errorf("%w: it had %d entries", ErrEmptied, prev)
+		return nil, fmt.Errorf("%w: it had %d entries", errEmptied, prev)
 	}
 	slices.SortFunc(o.v4, func(a, b net4) int {
 		return cmp.Or(cmp.Compare(a.addr, b.addr), cmp.Compare(a.bits, b.bits), cmp.Compare(a.label, b.label))

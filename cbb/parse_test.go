@@ -115,9 +115,9 @@ func TestListsThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, want)
 		}
 	}
-	f("a page", "<!DOCTYPE html>\n<p>Sign in\n", nil, ErrGarbage)
-	f("one word", "Forbidden", nil, ErrGarbage)
-	f("too many bad", lines(20)+"a\nb\nc\nd\n", nil, ErrGarbage)
+	f("a page", "<!DOCTYPE html>\n<p>Sign in\n", nil, errGarbage)
+	f("one word", "Forbidden", nil, errGarbage)
+	f("too many bad", lines(20)+"a\nb\nc\nd\n", nil, errGarbage)
 	f("few bad", lines(5)+"a\nb\nc\n", nil, nil)
 	f("bad but of many", lines(100)+"a\nb\nc\nd\n", nil, nil)
 	f("everything", lines(3)+"0.0.0.0/0\n", nil, ErrTooWide)
@@ -127,10 +127,10 @@ func TestListsThatAreRefused(t *testing.T) {
 	f("wide range", "0.0.0.0-255.255.255.255\n", nil, ErrTooWide)
 	f("just not wide", "10.0.0.0/8\n2001::/16\n", nil, nil)
 	f("allowed", "0.0.0.0/0\n", func(l *limits) { l.allowWide = true }, nil)
-	f("many", lines(1001), nil, ErrTooMany)
+	f("many", lines(1001), nil, errTooMany)
 	f("not too many", lines(1000), nil, nil)
 
-	if _, err := newParser(testLimits()).read(strings.NewReader("# nothing today\n"), "", 10); !errors.Is(err, ErrEmptied) {
+	if _, err := newParser(testLimits()).read(strings.NewReader("# nothing today\n"), "", 10); !errors.Is(err, errEmptied) {
 		t.Errorf("emptied: %v", err)
 	}
 	if _, err := newParser(testLimits()).read(strings.NewReader("# nothing today\n"), "", 9); err != nil {

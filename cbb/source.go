@@ -240,7 +240,7 @@ func (s *source) updateURL(ctx context.Context) (bool, time.Duration, error) {
 		secs, _ := strconv.Atoi(resp.Header.Get("Retry-After"))
 		return false, time.Duration(min(max(secs, 0), 24*3600)) * time.Second, fmt.Errorf("the server answers %d", resp.StatusCode)
 	case resp.ContentLength > s.bytes:
-		return false, 0, ErrTooLarge
+		return false, 0, errTooLarge
 	}
 	body, err := decoded(resp, s.bytes)
 	if err != nil {

@@ -133,10 +133,10 @@ func TestFileIsReadAgainWhenItChanges(t *testing.T) {
 		t.Errorf("changed: %s", got)
 	}
 	write("what is this", 1002)
-	if err := refresh(t, l, "own"); !errors.Is(err, ErrGarbage) {
+	if err := refresh(t, l, "own"); !errors.Is(err, errGarbage) {
 		t.Errorf("%v", err)
 	}
-	if err := refresh(t, l, "own"); !errors.Is(err, ErrGarbage) {
+	if err := refresh(t, l, "own"); !errors.Is(err, errGarbage) {
 		t.Errorf("the error is forgotten: %v", err)
 	}
 	if err := os.Remove(file); err != nil {

@@ -143,8 +143,8 @@ func defaultCounters() counter.Config {
 	return c
 }
 
-// DefaultService returns the settings that `defaults` begins with.
-func DefaultService() Service {
+// defaultService returns the settings that `defaults` begins with.
+func defaultService() Service {
 	return Service{
 		Upstream: upstream.DefaultConfig(),
 		Cookies:  identity.DefaultServiceConfig(),

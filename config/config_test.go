@@ -100,7 +100,7 @@ func equal[T any](t *testing.T, what string, got, want T) {
 func TestInheritance(t *testing.T) {
 	cfg := good(t, "inheritance.yaml")
 	one, two := cfg.Resolved[0], cfg.Resolved[1]
-	builtin := DefaultService()
+	builtin := defaultService()
 	equal(t, "the service's own mode", one.Verdict.Mode, "enforce")
 	equal(t, "a mode of defaults", two.Verdict.Mode, "observe")
 	equal(t, "a threshold of defaults", one.Verdict.Threshold, 0.7)

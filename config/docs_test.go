@@ -59,7 +59,7 @@ func loadFragment(t *testing.T, text string) []string {
 		values = map[string]any{steps[i]: values}
 	}
 	override := func(c *Config) { c.OverrideUpstreams([]string{"http://127.0.0.1:3000"}) }
-	if _, err := Decode(values.(map[string]any), override); err != nil {
+	if _, err := decode(values.(map[string]any), override); err != nil {
 		return settings.Problems(err)
 	}
 	return nil

@@ -105,7 +105,7 @@ func (c *Config) unknownVariables() []string {
 	if !c.environment {
 		return nil
 	}
-	known := []string{FileVariable}
+	known := []string{fileVariable}
 	for _, k := range leaves(reflect.TypeFor[Config](), "") {
 		known = append(known, VariableOf(k.name))
 	}

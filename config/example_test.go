@@ -55,7 +55,7 @@ func TestExampleSaysTheDefaults(t *testing.T) {
 	if n := len(cfg.Resolved); n != 1 {
 		t.Fatalf("%d services", n)
 	}
-	service := DefaultService()
+	service := defaultService()
 	service.Name = "example"
 	service.Upstream.URLs = []string{"http://127.0.0.1:3000"}
 	for _, key := range changedKeys(reflect.ValueOf(cfg.Resolved[0]), reflect.ValueOf(service), "defaults") {

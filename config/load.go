@@ -18,7 +18,7 @@ import (
 // configuration, or every error in it with its path.
 func Read(file string, override func(*Config)) (*Config, error) {
 	if file == "" {
-		return Decode(nil, override)
+		return decode(nil, override)
 	}
 	data, err := readBounded(file)
 	if err != nil {
@@ -49,8 +49,8 @@ func Parse(data []byte, override func(*Config)) (*Config, []string) {
 	return new(Sources).assemble(d, override)
 }
 
-// Decode turns values into a Config over the defaults. Unknown keys are errors; all errors come at once.
-func Decode(values map[string]any, override func(*Config)) (*Config, error) {
+// decode turns values into a Config over the defaults. Unknown keys are errors; all errors come at once.
+func decode(values map[string]any, override func(*Config)) (*Config, error) {
 	cfg := Default()
 	err := overlay(values, &cfg, "")
 	if override != nil {

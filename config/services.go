@@ -83,7 +83,7 @@ func resolvePath(layers []map[string]any, settings map[string]any, at string) (P
 
 // resolveLayers decodes each layer over the one before. Only the last can have errors that were not reported already.
 func resolveLayers(layers []map[string]any, path string) (Service, error) {
-	s := DefaultService()
+	s := defaultService()
 	var err error
 	for i, l := range layers {
 		at := path

@@ -46,8 +46,8 @@ func viperKey(key string) string { return strings.ReplaceAll(key, ".", keyDelimi
 // variablePrefix is what the names of variables begin with.
 const variablePrefix = "ANTIROBOT"
 
-// FileVariable names the file itself.
-const FileVariable = variablePrefix + "_CONFIG"
+// fileVariable names the file itself.
+const fileVariable = variablePrefix + "_CONFIG"
 
 // VariableOf returns the variable of the environment that sets a key: admin.listen is ANTIROBOT_ADMIN_LISTEN.
 func VariableOf(key string) string {
@@ -64,7 +64,7 @@ func Find(named string) (string, error) {
 	if named != "" {
 		return named, nil
 	}
-	if file := os.Getenv(FileVariable); file != "" {
+	if file := os.Getenv(fileVariable); file != "" {
 		return file, nil
 	}
 	for _, file := range SearchPath {
@@ -115,7 +115,7 @@ func (s *Sources) assemble(d *document, override func(*Config)) (*Config, []stri
 	}
 	values := v.AllSettings()
 	unread := readTexts(values, origins)
-	cfg, err := Decode(values, func(c *Config) {
+	cfg, err := decode(values, func(c *Config) {
 		if override != nil {
 			override(c)
 		}

@@ -122,7 +122,7 @@ func TestFind(t *testing.T) {
 		t.Fatal(err)
 	}
 	f("", "./antirobot.yaml")
-	t.Setenv(FileVariable, "theirs.yaml")
+	t.Setenv(fileVariable, "theirs.yaml")
 	f("", "theirs.yaml")
 	f("mine.yaml", "mine.yaml")
 }

@@ -14,7 +14,7 @@ import (
 
 // Every page stands in both languages, is well formed, can be used without sight, and loads nothing from elsewhere.
 func TestPages(t *testing.T) {
-	site := Site(Options{})
+	site := newSite(Options{})
 	for _, path := range pagePaths {
 		for _, lang := range []string{"en", "ru"} {
 			w := get(t, site, path, "Accept-Language", lang, "Accept", "text/html", "X-Real-Ip", "198.51.100.9")
@@ -170,7 +170,7 @@ func TestNothingIsLoadedFromElsewhere(t *testing.T) {
 }
 
 func TestLanguage(t *testing.T) {
-	site := Site(Options{})
+	site := newSite(Options{})
 	f := func(accept, cookie, want string) {
 		t.Helper()
 		w := get(t, site, "/", "Accept-Language", accept, "Cookie", cookie)
@@ -202,7 +202,7 @@ func TestLanguage(t *testing.T) {
 }
 
 func TestPictures(t *testing.T) {
-	site := Site(Options{})
+	site := newSite(Options{})
 	seen := map[string]string{}
 	for _, name := range pictureNames {
 		w := get(t, site, "/pictures/"+name+".png")
@@ -230,7 +230,7 @@ func TestPictures(t *testing.T) {
 }
 
 func TestStatic(t *testing.T) {
-	site := Site(Options{})
+	site := newSite(Options{})
 	for file, kind := range map[string]string{"site.css": "text/css", "list.js": "text/javascript", "live.js": "text/javascript", "icon.svg": "image/svg+xml"} {
 		w := get(t, site, "/static/"+file)
 		if w.Code != 200 || !strings.HasPrefix(w.Header().Get("Content-Type"), kind) || w.Header().Get("X-Content-Type-Options") != "nosniff" {

@@ -10,7 +10,7 @@ import (
 )
 
 func TestGuestbook(t *testing.T) {
-	site := Site(Options{})
+	site := newSite(Options{})
 	w := post(t, site, "/guestbook", urlencoded, "name=Ann&words=%3Cb%3Ehello%3C%2Fb%3E+world",
 		"X-Test-Header", "came <through>", "Cookie", "spravka=0123456789abcdef; i=xyz")
 	body := w.Body.String()

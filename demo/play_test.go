@@ -303,7 +303,7 @@ func TestPlayRefusesAndExplains(t *testing.T) {
 	if w := p.do("POST", "/play", url.Values{"who": {"me"}, "role": {"banned"}}, "Sec-Fetch-Site", "cross-site"); w.Code != 403 || len(f.kept()) != 0 {
 		t.Errorf("a foreign page bans its visitor: %d", w.Code)
 	}
-	if body := get(t, Site(Options{}), "/play").Body.String(); !strings.Contains(body, "started without a gateway") {
+	if body := get(t, newSite(Options{}), "/play").Body.String(); !strings.Contains(body, "started without a gateway") {
 		t.Error("without a gateway nothing is explained")
 	}
 	gone := newSite(Options{GatewayURL: func() string { return "http://127.0.0.1:1" }})

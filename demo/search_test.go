@@ -9,7 +9,7 @@ import (
 )
 
 func TestList(t *testing.T) {
-	site := Site(Options{})
+	site := newSite(Options{})
 	var a struct {
 		Page, Pages int
 		Items       []struct {
@@ -37,7 +37,7 @@ func TestList(t *testing.T) {
 }
 
 func TestXMLSearch(t *testing.T) {
-	site := Site(Options{})
+	site := newSite(Options{})
 	type answer struct {
 		XMLName  xml.Name `xml:"yandexsearch"`
 		Version  string   `xml:"version,attr"`

@@ -41,10 +41,7 @@ type Options struct {
 //go:embed pages texts static
 var files embed.FS
 
-// Site returns the site. It keeps its state in memory; the streams that it serves end with their request's context.
-func Site(opts Options) http.Handler { return newSite(opts) }
-
-// site is what the handlers share.
+// site is the site. It keeps its state in memory; the streams that it serves end with their request's context.
 type site struct {
 	opts     Options
 	now      func() time.Time

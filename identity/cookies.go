@@ -11,7 +11,7 @@ import (
 func (r *Resolver) login(id *Identity, j *jar, v *request.View, s *CookieSettings, at int64) {
 	for t := triesOf(KindL); t.next(j, id, v, s); {
 		cookie := t.value
-		var buf [sessionSize + maxLoginText]byte
+		var buf [sessionSize]byte
 		ses, why := r.openLogin(id, s.login, cookie, buf[:])
 		if why == RefusedNone {
 			why = s.login.check(&ses, at)
@@ -20,7 +20,7 @@ func (r *Resolver) login(id *Identity, j *jar, v *request.View, s *CookieSetting
 			id.refuse(KindL, why)
 			continue
 		}
-		id.add(Subject{Kind: KindL, ID: ses.id}, id.keep("", ses.text))
+		id.add(Subject{Kind: KindL, ID: ses.id})
 		return
 	}
 }
@@ -37,14 +37,6 @@ func (r *Resolver) openLogin(id *Identity, l *login, cookie, buf []byte) (sessio
 		r.remember(id, ses.append(nil))
 	}
 	return ses, why
-}
-
-// keep copies a text to memory that lasts until the next Resolve.
-func (id *Identity) keep(name string, text []byte) []byte {
-	n := len(id.text)
-	id.text = append(id.text, name...)
-	id.text = append(id.text, text...)
-	return id.text[n:len(id.text):len(id.text)]
 }
 
 func (r *Resolver) fuid(id *Identity, j *jar, v *request.View, s *CookieSettings, at int64) {
@@ -67,7 +59,7 @@ func (r *Resolver) fuid(id *Identity, j *jar, v *request.View, s *CookieSettings
 				continue
 			}
 		}
-		id.add(sub, value)
+		id.add(sub)
 		return
 	}
 }
@@ -96,7 +88,7 @@ func (r *Resolver) browser(id *Identity, j *jar, v *request.View, s *CookieSetti
 		case !aged(c.born, at, s.iMinAge):
 			id.refuse(KindI, RefusedYoung)
 		default:
-			id.add(Subject{Kind: KindI, ID: c.id}, nil)
+			id.add(Subject{Kind: KindI, ID: c.id})
 		}
 		return !ring.SealedByNewest(token) || c.expires-at < int64(iLifetime/time.Second)/2
 	}
@@ -133,7 +125,7 @@ func (r *Resolver) openI(id *Identity, ring *spravka.Ring, token []byte, at int6
 func (r *Resolver) service(id *Identity, j *jar, v *request.View, s *CookieSettings, at int64) {
 	for t := triesOf(KindService); t.next(j, id, v, s); {
 		cookie := t.value
-		born, n, sub, why := r.openService(id, s, cookie)
+		born, sub, why := r.openService(id, s, cookie)
 		if why == RefusedNone && !aged(born, at, s.serviceMinAge) {
 			why = RefusedYoung
 		}
@@ -141,29 +133,28 @@ func (r *Resolver) service(id *Identity, j *jar, v *request.View, s *CookieSetti
 			id.refuse(KindService, why)
 			continue
 		}
-		id.add(sub, id.keep(s.serviceText, cookie[:n]))
+		id.add(sub)
 		return
 	}
 }
 
-// openService returns when the cookie was made, how long its value is, and whom it stands for.
-func (r *Resolver) openService(id *Identity, s *CookieSettings, cookie []byte) (born int64, n int, sub Subject, why RefusalReason) {
+// openService returns when the cookie was made, and whom it stands for.
+func (r *Resolver) openService(id *Identity, s *CookieSettings, cookie []byte) (born int64, sub Subject, why RefusalReason) {
 	if len(cookie) > maxLogin {
-		return 0, 0, Subject{}, RefusedMalformed
+		return 0, Subject{}, RefusedMalformed
 	}
 	sub.Kind = KindService
-	var buf [8 + 8 + 16]byte
+	var buf [8 + 16]byte
 	if b := r.cached(id, KindService, s.servicePrint, cookie, buf[:]); len(b) == len(buf) {
-		copy(sub.ID[:], b[16:])
-		return int64(binary.BigEndian.Uint64(b)), int(binary.BigEndian.Uint64(b[8:])), sub, RefusedNone
+		copy(sub.ID[:], b[8:])
+		return int64(binary.BigEndian.Uint64(b)), sub, RefusedNone
 	}
 	value, at, err := spravka.VerifyService(s.names[KindService], cookie, s.serviceKeys...)
 	if err != nil {
-		return 0, 0, Subject{}, whyRefused(err)
+		return 0, Subject{}, whyRefused(err)
 	}
 	sub = textSubject(KindService, append([]byte(s.serviceText), value...))
 	b := binary.BigEndian.AppendUint64(buf[:0], uint64(at.Unix()))
-	b = binary.BigEndian.AppendUint64(b, uint64(len(value)))
 	r.remember(id, append(b, sub.ID[:]...))
-	return at.Unix(), len(value), sub, RefusedNone
+	return at.Unix(), sub, RefusedNone
 }

@@ -203,20 +203,20 @@ func TestFuidSeen(t *testing.T) {
 	see(b, day, "ip -fuid:unseen")
 	after := newBench(t, nil)
 	n := 0
-	b.ExportFuids(time.Time{}, func(id [16]byte, first, last time.Time) bool {
+	b.exportFuids(time.Time{}, func(id [16]byte, first, last time.Time) bool {
 		n++
 		if !first.Equal(start) || !last.Equal(start.Add(day)) {
 			t.Errorf("exported as %v to %v", first, last)
 		}
-		if after.ImportFuid(id, first, last, last.Add(-time.Second)) || after.ImportFuid(id, last, first, last) {
+		if after.importFuid(id, first, last, last.Add(-time.Second)) || after.importFuid(id, last, first, last) {
 			t.Error("an entry of the future, or from end to begin, is imported")
 		}
-		return after.ImportFuid(id, first, last, last)
+		return after.importFuid(id, first, last, last)
 	})
 	if n != 1 {
 		t.Errorf("%d exported", n)
 	}
-	b.ExportFuids(start.Add(day+time.Second), func([16]byte, time.Time, time.Time) bool { t.Error("exported although not seen since"); return true })
+	b.exportFuids(start.Add(day+time.Second), func([16]byte, time.Time, time.Time) bool { t.Error("exported although not seen since"); return true })
 	see(b, day+time.Second, "fuid ip")
 	see(after, day+time.Second, "fuid ip")
 	see(newBench(t, nil), day+time.Second, "ip -fuid:unseen")

@@ -144,9 +144,9 @@ func (f *fuids) size() int {
 	return n
 }
 
-// ExportFuids calls f for each remembered fuid that was seen at or after since, with its subject ID and when it was
+// exportFuids calls f for each remembered fuid that was seen at or after since, with its subject ID and when it was
 // first and last seen, until f returns false. It copies one shard at a time: f may be slow, requests do not wait.
-func (r *Resolver) ExportFuids(since time.Time, f func(id [16]byte, first, last time.Time) bool) {
+func (r *Resolver) exportFuids(since time.Time, f func(id [16]byte, first, last time.Time) bool) {
 	from := since.Unix()
 	var ids [][16]byte
 	var seen []sighting
@@ -168,9 +168,9 @@ func (r *Resolver) ExportFuids(since time.Time, f func(id [16]byte, first, last 
 	}
 }
 
-// ImportFuid puts one exported fuid back, or merges it with what is known; times in the future are refused. It
-// reports whether it is remembered now. Entries of ExportFuids older than 30 days need not be kept.
-func (r *Resolver) ImportFuid(id [16]byte, first, last, at time.Time) bool {
+// importFuid puts one exported fuid back, or merges it with what is known; times in the future are refused. It
+// reports whether it is remembered now. Entries of exportFuids older than 30 days need not be kept.
+func (r *Resolver) importFuid(id [16]byte, first, last, at time.Time) bool {
 	if first.Unix() < 0 || last.Before(first) || last.After(at) {
 		return false
 	}

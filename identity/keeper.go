@@ -49,7 +49,7 @@ func (k *fuidKeeper) start(ctx context.Context) error {
 			return nil // of another version
 		}
 		first, last := binary.BigEndian.Uint64(val), binary.BigEndian.Uint64(val[8:])
-		k.r.ImportFuid([16]byte(id), time.Unix(int64(first), 0), time.Unix(int64(last), 0), now) //nolint:gosec // times
+		k.r.importFuid([16]byte(id), time.Unix(int64(first), 0), time.Unix(int64(last), 0), now) //nolint:gosec // times
 		return nil
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func (k *fuidKeeper) start(ctx context.Context) error {
 func (k *fuidKeeper) save(ctx context.Context) error {
 	now := k.now()
 	var errs []error
-	k.r.ExportFuids(k.saved, func(id [16]byte, first, last time.Time) bool {
+	k.r.exportFuids(k.saved, func(id [16]byte, first, last time.Time) bool {
 		val := binary.BigEndian.AppendUint64(nil, uint64(first.Unix())) //nolint:gosec // times
 		val = binary.BigEndian.AppendUint64(val, uint64(last.Unix()))   //nolint:gosec // times
 		if err := k.store.Put(ctx, append([]byte(fuidPrefix), id[:]...), val, fuidKeep); err != nil {

@@ -94,8 +94,7 @@ func readPublic(algorithm string, ref KeyRef) (key jwt.VerificationKey, pem []by
 type session struct {
 	born, notBefore, expires int64
 
-	id   [16]byte
-	text []byte
+	id [16]byte
 }
 
 // open verifies a cookie. It is the slow way, taken when the cookie is not in the cache; RefusedNone means success.
@@ -110,7 +109,7 @@ func (l *login) open(cookie []byte) (session, RefusalReason) {
 	case err != nil:
 		return session{}, RefusedSeal
 	}
-	return session{born: at.Unix(), text: text, id: textSubject(KindL, text).ID}, RefusedNone
+	return session{born: at.Unix(), id: textSubject(KindL, text).ID}, RefusedNone
 }
 
 func (l *login) openJWT(cookie []byte) (session, RefusalReason) {
@@ -137,8 +136,7 @@ func (l *login) openJWT(cookie []byte) (session, RefusalReason) {
 	if claims.ExpiresAt != nil && s.expires <= 0 {
 		return session{}, RefusedExpired
 	}
-	s.text = []byte(claims.Subject)
-	s.id = textSubject(KindL, s.text).ID
+	s.id = textSubject(KindL, []byte(claims.Subject)).ID
 	return s, RefusedNone
 }
 
@@ -177,18 +175,17 @@ func (l *login) check(s *session, at int64) RefusalReason {
 	}
 }
 
-// sessionSize is the length of a packed session without its text.
+// sessionSize is the length of a packed session.
 const sessionSize = 3*8 + 16
 
 func (s *session) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, uint64(s.born))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(s.notBefore))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(s.expires))
-	dst = append(dst, s.id[:]...)
-	return append(dst, s.text...)
+	return append(dst, s.id[:]...)
 }
 
-// unpackSession reads what append wrote; the text stays in b.
+// unpackSession reads what append wrote.
 func unpackSession(b []byte) (s session, ok bool) {
 	if len(b) < sessionSize {
 		return session{}, false
@@ -197,6 +194,5 @@ func unpackSession(b []byte) (s session, ok bool) {
 	s.notBefore = int64(binary.BigEndian.Uint64(b[8:]))
 	s.expires = int64(binary.BigEndian.Uint64(b[16:]))
 	copy(s.id[:], b[24:])
-	s.text = b[sessionSize:]
 	return s, true
 }

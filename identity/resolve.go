@@ -161,7 +161,7 @@ func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 	if j.n[KindService] > 0 {
 		r.service(id, &j, v, s, at)
 	}
-	id.add(AddrSubject(id.Addr), nil)
+	id.add(AddrSubject(id.Addr))
 }
 
 // ResolvePartner is Resolve for a request of a known XML partner, which names its user's address and may hand on the
@@ -179,7 +179,7 @@ func (r *Resolver) ResolvePartner(id *Identity, v *request.View, s *CookieSettin
 	if j.n[KindSpravka] > 0 {
 		r.passes(id, &j, v, &only, s.Scope(v.Host), partner, v.At.Unix())
 	}
-	id.add(AddrSubject(id.Addr), nil)
+	id.add(AddrSubject(id.Addr))
 }
 
 func (id *Identity) setAddr(a netip.Addr, https bool) {
@@ -237,7 +237,7 @@ func (r *Resolver) passes(id *Identity, j *jar, v *request.View, s *CookieSettin
 			continue // the same cookie twice
 		}
 		if id.NPasses == 0 {
-			id.add(Subject{Kind: KindSpravka, ID: p.ID}, nil)
+			id.add(Subject{Kind: KindSpravka, ID: p.ID})
 		}
 		id.Passes[id.NPasses] = p
 		id.NPasses++

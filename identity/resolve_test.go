@@ -166,15 +166,15 @@ func TestOrderOfKinds(t *testing.T) {
 		t.Fatalf("got %q, want %q", got, want)
 	}
 	for i := range id.N {
-		printed := string(id.AppendSubject(nil, i))
+		printed := id.Subjects[i].String()
 		back, err := ParseSubject(printed)
 		if err != nil || back != id.Subjects[i] {
 			t.Errorf("%s parses to %v, %v", printed, back, err)
 		}
 	}
-	for i, want := range map[int]string{1: "L:alice", 4: "service:sid=1234", 5: "ip:203.0.113.7"} {
-		if got := string(id.AppendSubject(nil, i)); got != want {
-			t.Errorf("subject %d is %s, want %s", i, got, want)
+	for i, text := range map[int]string{1: "L:alice", 4: "service:sid=1234", 5: "ip:203.0.113.7"} {
+		if want, err := ParseSubject(text); err != nil || id.Subjects[i] != want {
+			t.Errorf("subject %d is %s, want %s, which is %s (%v)", i, id.Subjects[i], text, want, err)
 		}
 	}
 }

@@ -32,14 +32,12 @@ type Subject struct {
 const maxPasses = 4
 
 // Identity is what Resolve found out about one request. It is reused from request to request, and belongs to one
-// goroutine at a time. Nothing in it points into the View except Texts, which are valid as long as the View is and
-// until the next Resolve.
+// goroutine at a time. Nothing in it points into the View.
 type Identity struct {
 	Addr     netip.Addr   // the client's address after trusted proxies, unmapped
 	Net      netip.Prefix // its /24 or /48
 	Proto    string       // "http" or "https" as the client used it: TLS, or what a trusted proxy says
 	Subjects [6]Subject   // verified, strongest first; the last of the N is the address
-	Texts    [6][]byte    // the printed ID of each where it is not derivable (L, fuid, service)
 	N        int
 	Passes   [maxPasses]spravka.Pass // the verified passes, in the order of the cookies
 	NPasses  int
@@ -50,9 +48,8 @@ type Identity struct {
 	Refused  [8]Refusal
 	NRefused int
 
-	i    iCookie // what is known of the i cookie, for MintI
-	key  []byte  // scratch: the key of a cache look-up
-	text []byte  // scratch: a text that does not stand in the View
+	i   iCookie // what is known of the i cookie, for MintI
+	key []byte  // scratch: the key of a cache look-up
 }
 
 // Winner is the subject that the request is charged to.
@@ -76,16 +73,14 @@ func (id *Identity) NetKey() uint64 { return NetKey(id.Net) }
 // reset forgets the last request, but not the scratch memory. Arrays are bounded by their counters and stay as they
 // are, save for what would keep a connection's buffer alive.
 func (id *Identity) reset() {
-	clear(id.Texts[:])
 	id.N, id.NPasses, id.NFresh, id.NRefused = 0, 0, 0, 0
 	id.IBirth, id.WantI, id.Partner = 0, false, false
 	id.i = iCookie{}
-	id.text = id.text[:0]
 }
 
-func (id *Identity) add(s Subject, text []byte) {
+func (id *Identity) add(s Subject) {
 	if id.N < len(id.Subjects) {
-		id.Subjects[id.N], id.Texts[id.N] = s, text
+		id.Subjects[id.N] = s
 		id.N++
 	}
 }

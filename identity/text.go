@@ -32,8 +32,8 @@ func (k Kind) String() string {
 	}
 }
 
-// ParseKind reads what Kind.String printed.
-func ParseKind(s string) (Kind, error) {
+// parseKind reads what Kind.String printed.
+func parseKind(s string) (Kind, error) {
 	for k := KindSpravka; k <= KindIP; k++ {
 		if s == k.String() {
 			return k, nil
@@ -61,7 +61,7 @@ func ParseSubject(s string) (Subject, error) {
 	if !ok {
 		return Subject{}, fmt.Errorf("subject %q: must be kind:id", cut(s))
 	}
-	k, err := ParseKind(name)
+	k, err := parseKind(name)
 	if err != nil {
 		return Subject{}, fmt.Errorf("subject %q: %w", cut(s), err)
 	}
@@ -143,18 +143,6 @@ func (s Subject) Addr() (a netip.Addr, ok bool) {
 		return netip.Addr{}, false
 	}
 	return netip.AddrFrom16(s.ID).Unmap(), true
-}
-
-// AppendSubject appends the i-th subject with its text where it has one. What it appends parses back to the same
-// subject.
-func (id *Identity) AppendSubject(dst []byte, i int) []byte {
-	s, text := id.Subjects[i], id.Texts[i]
-	if !s.Kind.hashed() || len(text) == 0 || text[0] == '#' {
-		return s.Append(dst) // a text that looks like a hash would be read as one
-	}
-	dst = append(dst, s.Kind.String()...)
-	dst = append(dst, ':')
-	return append(dst, text...)
 }
 
 func cut(s string) string {

@@ -33,8 +33,8 @@ func (s *System) ruleOptions() rules.Options {
 // defaultDomain is the ancestor of all roots. Nobody can address or change it.
 func (s *System) defaultDomain() *Domain {
 	d := newDomain(nil, "", "")
-	d.Set(propertyMessageDomain, &messageDomain{defaultAttributes(), int(s.cfg.MaxText)})
-	d.Set(propertyAnalyzer, newFirewall(s.deps.Store, nil, s.options))
+	d.put(propertyMessageDomain, &messageDomain{defaultAttributes(), int(s.cfg.MaxText)})
+	d.put(propertyAnalyzer, newFirewall(s.deps.Store, nil, s.options))
 	return d
 }
 
@@ -50,7 +50,7 @@ func (s *System) build(ctx context.Context, d *Domain, cfg DomainConfig) error {
 		if err != nil {
 			return err
 		}
-		d.Set(p.Name, value)
+		d.put(p.Name, value)
 	}
 	if err := s.ownFirewalls(ctx, d); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *System) ownFirewalls(ctx context.Context, d *Domain) error {
 	prefix := "message/" + d.partner + ":" + d.path + ":"
 	var names []string
 	err := s.deps.Store.Scan(ctx, []byte(prefix+propertyAnalyzer), func(k, _ []byte, _ time.Duration) error {
-		if name, ok := strings.CutSuffix(string(k[len(prefix):]), "/rules"); ok && name == propertyAnalyzer && !d.Has(name) {
+		if name, ok := strings.CutSuffix(string(k[len(prefix):]), "/rules"); ok && name == propertyAnalyzer && !d.has(name) {
 			names = append(names, name)
 		}
 		return nil
@@ -127,7 +127,7 @@ func (s *System) ownFirewalls(ctx context.Context, d *Domain) error {
 		if err != nil {
 			return err
 		}
-		d.Set(name, f)
+		d.put(name, f)
 	}
 	return nil
 }

@@ -52,8 +52,8 @@ func (d *Domain) Get(name string) (any, bool) {
 	return nil, false
 }
 
-// Has says whether d has the property itself.
-func (d *Domain) Has(name string) bool {
+// has says whether d has the property itself.
+func (d *Domain) has(name string) bool {
 	_, ok := (*d.properties.Load())[name]
 	return ok
 }
@@ -66,26 +66,17 @@ func (d *Domain) List() []string {
 // Children returns the names of the domains below d, sorted.
 func (d *Domain) Children() []string { return slices.Sorted(maps.Keys(d.children)) }
 
-// Set gives d a property of its own.
-func (d *Domain) Set(name string, value any) {
-	d.change(func(p map[string]any) { p[name] = value })
-}
-
-// Delete takes d's own property away: the inherited one shows again.
-func (d *Domain) Delete(name string) {
-	d.change(func(p map[string]any) { delete(p, name) })
-}
-
-func (d *Domain) change(f func(p map[string]any)) {
+// put gives d a property of its own.
+func (d *Domain) put(name string, value any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	next := maps.Clone(*d.properties.Load())
-	f(next)
+	next[name] = value
 	d.properties.Store(&next)
 }
 
-// Find returns the domain at a path below d. Empty parts are nothing, and there is no way up.
-func (d *Domain) Find(path string) (*Domain, bool) {
+// find returns the domain at a path below d. Empty parts are nothing, and there is no way up.
+func (d *Domain) find(path string) (*Domain, bool) {
 	for part := range strings.SplitSeq(path, "/") {
 		if part == "" {
 			continue
@@ -139,9 +130,9 @@ func (d *Domain) Model(name string) (*Model, error) {
 	return property[*Model](d, name, CodeModel, "a model")
 }
 
-// Log returns the property of that name.
-func (d *Domain) Log(name string) (*Log, error) {
-	return property[*Log](d, name, CodeLog, "a message log")
+// messageLog returns the property of that name.
+func (d *Domain) messageLog(name string) (*messageLog, error) {
+	return property[*messageLog](d, name, CodeLog, "a message log")
 }
 
 func (d *Domain) storage(name string) (sources.Storage, error) {
@@ -203,7 +194,7 @@ func Describe(name string, p any) (repr, class string, interfaces []string) {
 		class, interfaces = ClassMemoryStorage, []string{"IExpirableStorage", "IUnreliableStorage", "IDomainBindable"}
 	case *sources.StoreStorage:
 		class, interfaces = ClassStoreStorage, []string{"IExpirableStorage", "IPersistentStorage", "IDomainBindable"}
-	case *Log:
+	case *messageLog:
 		class, interfaces = ClassLog, []string{"IMessageLog", "IDomainBindable"}
 	case *counters:
 		class, interfaces = ClassCounters, []string{"ICounters", "IDomainBindable"}

@@ -35,11 +35,11 @@ func newFirewall(st store.Store, key []byte, o rules.Options) *Firewall {
 // Rules returns the text of the rules, empty if none were set.
 func (f *Firewall) Rules() string { return f.current.Load().text }
 
-// Program returns the compiled rules, nil if none were set.
-func (f *Firewall) Program() *rules.Program { return f.current.Load().program }
+// program returns the compiled rules, nil if none were set.
+func (f *Firewall) program() *rules.Program { return f.current.Load().program }
 
-// Set replaces the rules, durably. A text that is wrong changes nothing; its fault says where.
-func (f *Firewall) Set(ctx context.Context, text string) error {
+// set replaces the rules, durably. A text that is wrong changes nothing; its fault says where.
+func (f *Firewall) set(ctx context.Context, text string) error {
 	set, err := f.compile(text)
 	if err != nil {
 		return err

@@ -43,7 +43,7 @@ func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, 
 // run runs the rules of f over m and hands the state of the run to took, which keeps nothing of it. Without rules took
 // is not called.
 func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool, shared *counted, took func(p *rules.Program, r *rules.Run, err error)) error {
-	p := f.Program()
+	p := f.program()
 	if p == nil {
 		return nil
 	}

@@ -56,7 +56,7 @@ func (j *judgement) Score(_ context.Context, model, text string) (float64, error
 	if err != nil {
 		return 0, err
 	}
-	return m.Score(text), nil
+	return m.score(text), nil
 }
 
 func (j *judgement) Train(ctx context.Context, model, text string, good bool) error {
@@ -74,11 +74,11 @@ func (j *judgement) Put(ctx context.Context, log, tag string, r *rules.Run) erro
 	if j.counted != nil && j.counted.again {
 		return nil
 	}
-	l, err := j.domain.Log(log)
+	l, err := j.domain.messageLog(log)
 	if err != nil {
 		return err
 	}
-	return l.Put(ctx, j.message, tag, r)
+	return l.put(ctx, j.message, tag, r)
 }
 
 // own puts a counter into the name space of a domain's property. Without such a property it is one of the partner's root.

@@ -23,10 +23,10 @@ type Entry struct {
 	Message *Message
 }
 
-// Log is a ring of judged messages in the store: time is cut into chunks, and of these the last numChunks are kept, so
+// messageLog is a ring of judged messages in the store: time is cut into chunks, and of these the last numChunks are kept, so
 // an entry lives for chunk × (numChunks−1) at least. Entries are gathered and written in batches; a batch is a key of
 // the store that expires by itself. Safe for concurrent use.
-type Log struct {
+type messageLog struct {
 	store     store.Store
 	prefix    []byte
 	chunk     time.Duration
@@ -63,15 +63,15 @@ const (
 	maxBatch = 256 << 10
 )
 
-func newLog(st store.Store, prefix string, cfg PropertyConfig, maxKept int, node uint32, now func() time.Time) *Log {
-	return &Log{
+func newLog(st store.Store, prefix string, cfg PropertyConfig, maxKept int, node uint32, now func() time.Time) *messageLog {
+	return &messageLog{
 		store: st, prefix: []byte(prefix), chunk: cfg.TimeChunk, numChunks: int64(cfg.NumChunks),
 		maxKept: int64(maxKept), node: node, now: now, nextID: 1,
 	}
 }
 
 // open learns which batches are there.
-func (l *Log) open(ctx context.Context) error {
+func (l *messageLog) open(ctx context.Context) error {
 	err := l.store.Scan(ctx, l.key("b"), func(k, v []byte, _ time.Duration) error {
 		if len(v) < 8 {
 			return nil
@@ -85,12 +85,12 @@ func (l *Log) open(ctx context.Context) error {
 	return err
 }
 
-func (l *Log) key(part string) []byte {
+func (l *messageLog) key(part string) []byte {
 	return append(append(make([]byte, 0, len(l.prefix)+len(part)+20), l.prefix...), part...)
 }
 
 // reserve takes n ids and returns the first.
-func (l *Log) reserve(ctx context.Context, n int64) (int64, error) {
+func (l *messageLog) reserve(ctx context.Context, n int64) (int64, error) {
 	end, err := l.store.Incr(ctx, l.key("id"), n, 0)
 	if err != nil {
 		return 0, fmt.Errorf("take ids of a log: %w", err)
@@ -99,7 +99,7 @@ func (l *Log) reserve(ctx context.Context, n int64) (int64, error) {
 }
 
 // id returns the next id of the reserved block; mu is held.
-func (l *Log) id(ctx context.Context) (int64, error) {
+func (l *messageLog) id(ctx context.Context) (int64, error) {
 	if l.nextID > l.lastID {
 		first, err := l.reserve(ctx, idBlock)
 		if err != nil {
@@ -111,8 +111,8 @@ func (l *Log) id(ctx context.Context) (int64, error) {
 	return l.nextID - 1, nil
 }
 
-// Put writes the message with its tags. tag, if not empty, comes before them.
-func (l *Log) Put(ctx context.Context, m *Message, tag string, r *rules.Run) error {
+// put writes the message with its tags. tag, if not empty, comes before them.
+func (l *messageLog) put(ctx context.Context, m *Message, tag string, r *rules.Run) error {
 	var id int64
 	var err error
 	if l.store.Shared() { // a round trip, for which nobody else should wait
@@ -128,7 +128,7 @@ func (l *Log) Put(ctx context.Context, m *Message, tag string, r *rules.Run) err
 }
 
 // append adds an entry to the batch, with the next id if id is 0, and returns what must be written now.
-func (l *Log) append(ctx context.Context, id int64, m *Message, tag string, r *rules.Run) (full []*batch, err error) {
+func (l *messageLog) append(ctx context.Context, id int64, m *Message, tag string, r *rules.Run) (full []*batch, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id == 0 {
@@ -162,7 +162,7 @@ type batch struct {
 }
 
 // take removes the gathered entries; mu is held.
-func (l *Log) take() *batch {
+func (l *messageLog) take() *batch {
 	if l.pending == 0 {
 		return nil
 	}
@@ -175,15 +175,15 @@ func (l *Log) take() *batch {
 	return b
 }
 
-// Flush writes what was gathered.
-func (l *Log) Flush(ctx context.Context) error {
+// flush writes what was gathered.
+func (l *messageLog) flush(ctx context.Context) error {
 	l.mu.Lock()
 	b := l.take()
 	l.mu.Unlock()
 	return l.write(ctx, b)
 }
 
-func (l *Log) write(ctx context.Context, b *batch) error {
+func (l *messageLog) write(ctx context.Context, b *batch) error {
 	if b == nil {
 		return nil
 	}
@@ -199,7 +199,7 @@ func (l *Log) write(ctx context.Context, b *batch) error {
 }
 
 // drop forgets batches whose time is over, and the oldest ones while there are too many entries.
-func (l *Log) drop(ctx context.Context) error {
+func (l *messageLog) drop(ctx context.Context) error {
 	oldest := l.oldest()
 	for len(l.stored) > 1 {
 		b := l.stored[0]
@@ -220,15 +220,15 @@ func (l *Log) drop(ctx context.Context) error {
 }
 
 // oldest returns the first chunk that is kept.
-func (l *Log) oldest() int64 { return l.now().UnixNano()/int64(l.chunk) - l.numChunks + 1 }
+func (l *messageLog) oldest() int64 { return l.now().UnixNano()/int64(l.chunk) - l.numChunks + 1 }
 
-func (l *Log) chunkOf(key []byte) int64 {
+func (l *messageLog) chunkOf(key []byte) int64 {
 	return int64(binary.BigEndian.Uint64(key[len(l.prefix)+1:]))
 }
 
 // close writes the rest and gives back the ids that were not used.
-func (l *Log) close(ctx context.Context) error {
-	err := l.Flush(ctx)
+func (l *messageLog) close(ctx context.Context) error {
+	err := l.flush(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if left := l.lastID - l.nextID + 1; left > 0 && !l.store.Shared() {

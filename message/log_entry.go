@@ -49,7 +49,7 @@ func readEntry(src []byte) (e Entry, rest []byte, err error) {
 	}
 	e.Message = &Message{}
 	for range r.Count() {
-		a := Attribute{Name: r.Text()}
+		a := attribute{Name: r.Text()}
 		a.Value.Kind = rules.Kind(r.Byte())
 		switch a.Value.Kind {
 		case rules.Text:

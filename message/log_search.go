@@ -20,11 +20,11 @@ type Query struct {
 	Newest bool
 }
 
-// Search returns the entries that fit a query, ordered by time; with a limit, the first ones.
-func (l *Log) Search(ctx context.Context, q Query) ([]Entry, error) {
+// search returns the entries that fit a query, ordered by time; with a limit, the first ones.
+func (l *messageLog) search(ctx context.Context, q Query) ([]Entry, error) {
 	limit := q.Limit
 	q.Limit = 0
-	all, err := l.Fetch(ctx, q.Range)
+	all, err := l.fetch(ctx, q.Range)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (l *Log) Search(ctx context.Context, q Query) ([]Entry, error) {
 
 // contains says whether a text of m contains s, which is in lower case.
 func (m *Message) contains(s string) bool {
-	return slices.ContainsFunc(m.attributes, func(a Attribute) bool {
+	return slices.ContainsFunc(m.attributes, func(a attribute) bool {
 		return a.Value.Kind == rules.Text && strings.Contains(strings.ToLower(a.Value.Text), s)
 	})
 }
@@ -55,9 +55,9 @@ type Range struct {
 	Limit       int // 0: no limit
 }
 
-// Fetch returns the entries of a range, ordered by time; with a limit, the first ones.
-func (l *Log) Fetch(ctx context.Context, r Range) ([]Entry, error) {
-	if err := l.Flush(ctx); err != nil {
+// fetch returns the entries of a range, ordered by time; with a limit, the first ones.
+func (l *messageLog) fetch(ctx context.Context, r Range) ([]Entry, error) {
+	if err := l.flush(ctx); err != nil {
 		return nil, err
 	}
 	oldest := l.oldest()

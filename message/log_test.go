@@ -17,11 +17,11 @@ func fetch(t testing.TB, s *System, r Range) []Entry {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := d.Log("messageLog")
+	l, err := d.messageLog("messageLog")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := l.Fetch(context.Background(), r)
+	e, err := l.fetch(context.Background(), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,10 +88,10 @@ func TestMarkAndSearch(t *testing.T) {
 	say(t, s, "", `{"text":"dear friend"}`)
 	say(t, s, "", `{"from":3}`)
 	d, _ := s.Domain("default", "")
-	l, _ := d.Log("messageLog")
+	l, _ := d.messageLog("messageLog")
 	f := func(q Query, want ...int64) {
 		t.Helper()
-		entries, err := l.Search(ctx, q)
+		entries, err := l.search(ctx, q)
 		var ids []int64
 		for _, e := range entries {
 			ids = append(ids, e.ID)

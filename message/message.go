@@ -41,15 +41,15 @@ const (
 	CodeResult        = 99002 // a field of the result is missing
 )
 
-// Attribute is a named value of a message.
-type Attribute struct {
+// attribute is a named value of a message.
+type attribute struct {
 	Name  string
 	Value rules.Value
 }
 
 // Message is what is judged. It holds only attributes that its message domain knows. The zero value is empty.
 type Message struct {
-	attributes []Attribute
+	attributes []attribute
 }
 
 // Attribute returns the value called name.
@@ -61,9 +61,6 @@ func (m *Message) Attribute(name string) (rules.Value, bool) {
 	}
 	return rules.Value{}, false
 }
-
-// Attributes returns all attributes, in the order in which the message domain declares them.
-func (m *Message) Attributes() []Attribute { return m.attributes }
 
 // Domain properties of a message: which attributes there are, and their types.
 type messageDomain struct {
@@ -89,7 +86,7 @@ func (a AttributeConfig) Kind() (rules.Kind, bool) {
 
 // read makes a Message of values as codecs and readers give them: string, int64 or netip.Addr. Others are refused.
 func (d *messageDomain) read(values map[string]any) (*Message, error) {
-	m := &Message{attributes: make([]Attribute, 0, len(values))}
+	m := &Message{attributes: make([]attribute, 0, len(values))}
 	for _, a := range d.attributes {
 		raw, ok := values[a.Name]
 		if !ok {
@@ -100,7 +97,7 @@ func (d *messageDomain) read(values map[string]any) (*Message, error) {
 		if err != nil {
 			return nil, rules.Faultf(CodeType, "attribute %s: %v", a.Name, err)
 		}
-		m.attributes = append(m.attributes, Attribute{a.Name, v})
+		m.attributes = append(m.attributes, attribute{a.Name, v})
 	}
 	if len(m.attributes) == len(values) {
 		return m, nil

@@ -72,19 +72,16 @@ func (m *Model) forget(since int) {
 }
 
 // Good says whether the text is good; one of unknown words is.
-func (m *Model) Good(text string) bool { return m.Score(text) <= 0.5 }
+func (m *Model) Good(text string) bool { return m.score(text) <= 0.5 }
 
-// Score returns how bad the text looks, 0 to 1. Above 0.5 it is bad.
-func (m *Model) Score(text string) float64 { return (*m.learner.Load()).Score(text) }
-
-// Explain returns the tokens of the text that the model knows, the most telling first.
-func (m *Model) Explain(text string) []learn.Spoke { return (*m.learner.Load()).Explain(text) }
+// score returns how bad the text looks, 0 to 1. Above 0.5 it is bad.
+func (m *Model) score(text string) float64 { return (*m.learner.Load()).Score(text) }
 
 // Size returns how much the model knows.
 func (m *Model) Size() learn.Size { return (*m.learner.Load()).Size() }
 
-// Train learns a text. It returns when the text is in the store; record is what other gateways apply.
-func (m *Model) Train(ctx context.Context, text string, good bool, at time.Time) (record trainRecord, err error) {
+// train learns a text. It returns when the text is in the store; record is what other gateways apply.
+func (m *Model) train(ctx context.Context, text string, good bool, at time.Time) (record trainRecord, err error) {
 	record = trainRecord{Key: m.newKey(at), Text: rules.Clip(text, m.maxText), Good: good}
 	if err := m.store.Put(ctx, []byte(m.prefix+"text/"+record.Key), record.value(), 0); err != nil {
 		return record, fmt.Errorf("train: %w", err)

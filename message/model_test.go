@@ -28,7 +28,7 @@ func TestModelSnapshot(t *testing.T) {
 		}
 		train(0, 30)
 		before := m.Size()
-		probe := m.Score("things3 number 5")
+		probe := m.score("things3 number 5")
 		s.compact(ctx, 10)
 		if m.since.Load() != 0 || m.Size() != before {
 			t.Fatalf("after the snapshot: %d, %+v", m.since.Load(), m.Size())

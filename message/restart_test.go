@@ -76,7 +76,7 @@ func TestRestart(t *testing.T) {
 		s.cancel()
 		s.work.Wait()
 		for _, l := range s.logs {
-			if err := l.Flush(context.Background()); err != nil {
+			if err := l.flush(context.Background()); err != nil {
 				t.Fatal(err)
 			}
 		}

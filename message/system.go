@@ -44,7 +44,7 @@ type System struct {
 	partners map[string]*partner
 	trusted  *partner // with authorisation trust
 
-	logs      map[string]*Log // all components by their keys
+	logs      map[string]*messageLog // all components by their keys
 	models    map[string]*Model
 	firewalls sync.Map // string → *Firewall
 
@@ -77,7 +77,7 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*System, error) {
 	}
 	s := &System{
 		cfg: cfg, deps: deps, partners: make(map[string]*partner),
-		logs: make(map[string]*Log), models: make(map[string]*Model),
+		logs: make(map[string]*messageLog), models: make(map[string]*Model),
 	}
 	var node [4]byte
 	if _, err := rand.Read(node[:]); err != nil {
@@ -129,12 +129,12 @@ func (s *System) SetRules(ctx context.Context, d *Domain, name, text string) err
 	if f.key == nil {
 		key = componentKey(d, name) + "rules"
 		own := newFirewall(s.deps.Store, []byte(key), s.options)
-		if err := own.Set(ctx, text); err != nil {
+		if err := own.set(ctx, text); err != nil {
 			return err
 		}
 		s.firewalls.Store(componentKey(d, name), own)
-		d.Set(name, own)
-	} else if err := f.Set(ctx, text); err != nil {
+		d.put(name, own)
+	} else if err := f.set(ctx, text); err != nil {
 		return err
 	}
 	return s.tell(ctx, change{Component: strings.TrimSuffix(key, "rules")})
@@ -152,7 +152,7 @@ func (s *System) tend(ctx context.Context) {
 			return
 		case <-flush.C:
 			for key, l := range s.logs {
-				if err := l.Flush(ctx); err != nil && ctx.Err() == nil {
+				if err := l.flush(ctx); err != nil && ctx.Err() == nil {
 					s.deps.Log.Error().Err(err).Str("log", key).Msg("log entries were lost")
 				}
 			}
@@ -189,7 +189,7 @@ func (s *System) Domain(partner, path string) (*Domain, error) {
 	if !ok {
 		return nil, rules.Faultf(CodeAuthorisation, "there is no partner %q", rules.Clip(partner, 64))
 	}
-	d, ok := p.root.Find(path)
+	d, ok := p.root.find(path)
 	if !ok {
 		return nil, rules.Faultf(CodeDomain, "there is no domain %q", rules.Clip(path, 128))
 	}

@@ -12,7 +12,7 @@ import (
 
 // Train learns a text here and tells the other gateways.
 func (s *System) Train(ctx context.Context, m *Model, text string, good bool) error {
-	record, err := m.Train(ctx, text, good, s.deps.Now())
+	record, err := m.train(ctx, text, good, s.deps.Now())
 	if err != nil {
 		return err
 	}
@@ -21,22 +21,22 @@ func (s *System) Train(ctx context.Context, m *Model, text string, good bool) er
 
 // Fetch returns the entries of a range of a domain's log, as many as the configuration allows at once.
 func (s *System) Fetch(ctx context.Context, d *Domain, log string, r Range) ([]Entry, error) {
-	l, err := d.Log(log)
+	l, err := d.messageLog(log)
 	if err != nil {
 		return nil, err
 	}
 	r.Limit = min(cmp.Or(r.Limit, s.cfg.MaxFetch), s.cfg.MaxFetch)
-	return l.Fetch(ctx, r)
+	return l.fetch(ctx, r)
 }
 
 // Search returns the entries of a domain's log that fit a query; an empty name is messageLog.
 func (s *System) Search(ctx context.Context, d *Domain, log string, q Query) ([]Entry, error) {
-	l, err := d.Log(cmp.Or(log, "messageLog"))
+	l, err := d.messageLog(cmp.Or(log, "messageLog"))
 	if err != nil {
 		return nil, err
 	}
 	q.Limit = min(cmp.Or(q.Limit, s.cfg.MaxFetch), s.cfg.MaxFetch)
-	return l.Search(ctx, q)
+	return l.search(ctx, q)
 }
 
 // Marking says what a moderator marks: the names are of properties, and of the attribute with the text; empty ones are
@@ -50,7 +50,7 @@ type Marking struct {
 // Mark trains a model with a message of a log: what a moderator says of it. It reports false if the same was said
 // before; it is learnt once.
 func (s *System) Mark(ctx context.Context, d *Domain, k Marking) (learnt bool, err error) {
-	l, err := d.Log(cmp.Or(k.Log, "messageLog"))
+	l, err := d.messageLog(cmp.Or(k.Log, "messageLog"))
 	if err != nil {
 		return false, err
 	}
@@ -58,7 +58,7 @@ func (s *System) Mark(ctx context.Context, d *Domain, k Marking) (learnt bool, e
 	if err != nil {
 		return false, err
 	}
-	entries, err := l.Fetch(ctx, Range{FirstID: k.ID})
+	entries, err := l.fetch(ctx, Range{FirstID: k.ID})
 	if err != nil {
 		return false, err
 	}

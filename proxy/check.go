@@ -240,7 +240,7 @@ func (k *checkCall) check() {
 // there too.
 func (k *checkCall) checkOwn() {
 	k.ownPage = true
-	k.Watch()
+	k.watch()
 	switch {
 	case k.Stopped() && k.decision.Verdict == verdict.Blocked && k.style == styleForward:
 		k.forwardStyle()
@@ -263,7 +263,7 @@ func (k *checkCall) challenge() {
 		k.serveOwn(e)
 		return
 	}
-	k.Watch()
+	k.watch()
 	if k.Stopped() {
 		k.answered = answerOf(&k.decision)
 		k.enforce()

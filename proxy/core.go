@@ -147,8 +147,8 @@ func (c *Case) Decide() {
 	c.judge(false)
 }
 
-// Watch asks for the verdict without spending anything: the request is looked at a second time.
-func (c *Case) Watch() {
+// watch asks for the verdict without spending anything: the request is looked at a second time.
+func (c *Case) watch() {
 	if c.svc.isHealthCheck(c.view) {
 		c.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: c.svc.Verdict.Mode}
 		return

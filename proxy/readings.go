@@ -26,7 +26,7 @@ type readings struct {
 // find fills s with the settings of a path, and returns what the request is served by; nil if there is no service. It
 // allocates nothing once s has served before, unless several message routes come together.
 func (s *readings) find(r *Router, host []byte, paths *request.Paths) *Service {
-	s.list = r.Find(s.list[:0], host, paths)
+	s.list = r.readings(s.list[:0], host, paths)
 	switch len(s.list) {
 	case 0:
 		return nil

@@ -51,8 +51,8 @@ type Router struct {
 	single   bool // one service without path rules: no reading of a path could mean another
 }
 
-// ErrAmbiguous is returned by NewRouter when two services claim the same host and prefix.
-var ErrAmbiguous = errors.New("two services claim the same host and path prefix")
+// errAmbiguous is returned by NewRouter when two services claim the same host and prefix.
+var errAmbiguous = errors.New("two services claim the same host and path prefix")
 
 // NewRouter returns a Router over services, or all errors it found.
 func NewRouter(services []*Service) (*Router, error) {
@@ -71,7 +71,7 @@ func NewRouter(services []*Service) (*Router, error) {
 		for _, h := range hosts {
 			for _, p := range s.prefixes() {
 				if other, taken := claimed[h+p]; taken {
-					errs = append(errs, fmt.Errorf("%w: %s and %s both have %s%s", ErrAmbiguous, other, s.Name, h, p))
+					errs = append(errs, fmt.Errorf("%w: %s and %s both have %s%s", errAmbiguous, other, s.Name, h, p))
 				}
 				claimed[h+p] = s.Name
 			}
@@ -160,10 +160,10 @@ func (s *Service) isHealthCheck(v *request.View) bool {
 	return false
 }
 
-// Find appends to dst the services of a request by its host (lower case, without port) and the readings of its path, each
+// readings appends to dst the services of a request by its host (lower case, without port) and the readings of its path, each
 // once, that of the path as it came first; nothing if that has none. Services that take no notice of case are a reading
 // of their own, where nothing is configured for the case that came.
-func (r *Router) Find(dst []*Service, host []byte, paths *request.Paths) []*Service {
+func (r *Router) readings(dst []*Service, host []byte, paths *request.Paths) []*Service {
 	all := paths.All()
 	if string(all[0]) == "*" { // OPTIONS *: the server as a whole, so the host's root
 		all = all[len(all):]
@@ -267,14 +267,4 @@ func hasPathPrefix(path []byte, prefix string, fold bool) bool {
 		return false
 	}
 	return len(path) == len(prefix) || strings.HasSuffix(prefix, "/") || path[len(prefix)] == '/' || path[len(prefix)] == ';'
-}
-
-// Strictest returns the service among several that lets the least through, as far as its mode says; nil for none.
-func Strictest(services []*Service) (found *Service) {
-	for _, s := range services {
-		if found == nil || s.Verdict.Mode < found.Verdict.Mode { // Enforce < Observe < Off
-			found = s
-		}
-	}
-	return found
 }

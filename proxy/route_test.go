@@ -50,7 +50,7 @@ func TestRouter(t *testing.T) {
 	)
 	f := func(want, host, path string) {
 		t.Helper()
-		if got := name(Strictest(r.Find(nil, []byte(host), read(path)))); got != want {
+		if got := name(strictest(r.readings(nil, []byte(host), read(path)))); got != want {
 			t.Errorf("%s%s: %q, wanted %q", host, path, got, want)
 		}
 	}
@@ -76,11 +76,11 @@ func TestRouter(t *testing.T) {
 func TestRouterAnywhere(t *testing.T) {
 	r := router(t, routed(t, "rest", verdict.Enforce, nil), routed(t, "one", verdict.Enforce, []string{"one.example"}, "/only"))
 	for host, want := range map[string]string{"one.example": "rest", "x": "rest", "": "rest"} {
-		if got := name(Strictest(r.Find(nil, []byte(host), read("/")))); got != want {
+		if got := name(strictest(r.readings(nil, []byte(host), read("/")))); got != want {
 			t.Errorf("%q: %q", host, got)
 		}
 	}
-	if got := name(Strictest(r.Find(nil, []byte("one.example"), read("/only/a")))); got != "one" {
+	if got := name(strictest(r.readings(nil, []byte("one.example"), read("/only/a")))); got != "one" {
 		t.Errorf("/only: %q", got)
 	}
 }
@@ -92,7 +92,7 @@ func TestRouterRefusesTwoClaims(t *testing.T) {
 		routed(t, "c", verdict.Enforce, nil),
 		routed(t, "d", verdict.Enforce, []string{"*"}),
 	})
-	if !errors.Is(err, ErrAmbiguous) || !strings.Contains(err.Error(), "x.example/p") || !strings.Contains(err.Error(), "c and d") {
+	if !errors.Is(err, errAmbiguous) || !strings.Contains(err.Error(), "x.example/p") || !strings.Contains(err.Error(), "c and d") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -113,7 +113,7 @@ func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 	free, guarded := router(t, lax), router(t, strict)
 	f := func(r *Router, want verdict.Mode, path string) {
 		t.Helper()
-		if got := Strictest(r.Find(nil, []byte("h"), read(path))).Verdict.Mode; got != want {
+		if got := strictest(r.readings(nil, []byte("h"), read(path))).Verdict.Mode; got != want {
 			t.Errorf("%s: mode %v, wanted %v", path, got, want)
 		}
 	}
@@ -232,4 +232,14 @@ func TestConfigSaysAllErrors(t *testing.T) {
 	if err := d.Validate(); err != nil {
 		t.Errorf("defaults: %v", err)
 	}
+}
+
+// strictest returns the service among several that lets the least through, as far as its mode says; nil for none.
+func strictest(services []*Service) (found *Service) {
+	for _, s := range services {
+		if found == nil || s.Verdict.Mode < found.Verdict.Mode { // Enforce < Observe < Off
+			found = s
+		}
+	}
+	return found
 }

@@ -38,8 +38,8 @@ type Deps struct {
 // NewGateway makes a gateway for traffic that is recorded or made up. Close it.
 func NewGateway(cfg *config.Config, d Deps) (_ *Gateway, err error) {
 	cfg = bare(cfg)
-	clock, set := new(Clock), metrics.NewSet()
-	g := &Gateway{Name: d.Name, Host: cfg.FirstHost(), clock: clock, memory: store.NewMemory(clock.Now)}
+	clock, set := new(clock), metrics.NewSet()
+	g := &Gateway{Name: d.Name, Host: cfg.FirstHost(), clock: clock, memory: store.NewMemory(clock.now)}
 	defer func() {
 		if err != nil {
 			_ = g.Close()
@@ -55,7 +55,7 @@ func NewGateway(cfg *config.Config, d Deps) (_ *Gateway, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.resolver, err = identity.New(cfg.Identity, identity.Deps{Keys: keys, Revocations: g.cacher, Now: clock.Now, Log: d.Log}); err != nil {
+	if g.resolver, err = identity.New(cfg.Identity, identity.Deps{Keys: keys, Revocations: g.cacher, Now: clock.now, Log: d.Log}); err != nil {
 		return nil, fmt.Errorf("identity: %w", err)
 	}
 	snap, judged, err := g.snapshot(cfg, keys, d.Log, set)
@@ -79,7 +79,7 @@ func NewGateway(cfg *config.Config, d Deps) (_ *Gateway, err error) {
 func (g *Gateway) judge(cfg *config.Config, d Deps, set *metrics.Set) (err error) {
 	kept := cfg.Verdict
 	kept.Decisions = verdict.RecentConfig{Stopped: 1} // nobody asks why one by one
-	g.cacher, err = verdict.New(kept, verdict.Deps{Store: g.memory, Lists: g.lists, Now: g.clock.Now, Log: d.Log, Metrics: set})
+	g.cacher, err = verdict.New(kept, verdict.Deps{Store: g.memory, Lists: g.lists, Now: g.clock.now, Log: d.Log, Metrics: set})
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (g *Gateway) judge(cfg *config.Config, d Deps, set *metrics.Set) (err error
 	if err != nil {
 		return err
 	}
-	g.counts, err = counter.New(cfg.Counters, counter.Deps{Store: store.NewMemoryCounters(), Now: g.clock.Now, Log: d.Log})
+	g.counts, err = counter.New(cfg.Counters, counter.Deps{Store: store.NewMemoryCounters(), Now: g.clock.now, Log: d.Log})
 	if err != nil {
 		return fmt.Errorf("counters: %w", err)
 	}
@@ -114,7 +114,7 @@ func (g *Gateway) snapshot(cfg *config.Config, keys *spravka.Keys, log zerolog.L
 		return nil, nil, err
 	}
 	engine, err := requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
-		Store: g.memory, Counters: sources.NewCounters(g.counts, g.clock.Now), Lists: g.lists, Now: g.clock.Now, Log: log, Metrics: set,
+		Store: g.memory, Counters: sources.NewCounters(g.counts, g.clock.now), Lists: g.lists, Now: g.clock.now, Log: log, Metrics: set,
 	})
 	if err != nil {
 		return nil, nil, err
@@ -123,7 +123,7 @@ func (g *Gateway) snapshot(cfg *config.Config, keys *spravka.Keys, log zerolog.L
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := captcha.New(cfg.Captcha, captcha.Deps{Keys: keys, Store: g.memory, Now: g.clock.Now, Log: log, Metrics: set})
+	c, err := captcha.New(cfg.Captcha, captcha.Deps{Keys: keys, Store: g.memory, Now: g.clock.now, Log: log, Metrics: set})
 	if err != nil {
 		return nil, nil, fmt.Errorf("captcha: %w", err)
 	}
@@ -175,12 +175,12 @@ func makeKeys() (*spravka.Keys, error) {
 
 // openLists reads the lists of a configuration: own entries, files, and the copies that a gateway with the same data
 // directory has kept of lists from URLs.
-func openLists(cfg *config.Config, memory *store.Memory, clock *Clock, log zerolog.Logger) (*cbb.Lists, error) {
+func openLists(cfg *config.Config, memory *store.Memory, clock *clock, log zerolog.Logger) (*cbb.Lists, error) {
 	lists := cfg.Lists
 	lists.Crawlers.DNS.Grace = 0 // the DNS is not asked, so nobody has the benefit of the doubt while it is
 	dir := filepath.Join(cfg.DataDir, "lists")
 	if _, err := os.Stat(dir); err != nil {
 		dir = ""
 	}
-	return cbb.New(lists, cbb.Deps{KV: memory, Feed: memory, Dir: dir, ReadOnly: true, Now: clock.Now, Log: log})
+	return cbb.New(lists, cbb.Deps{KV: memory, Feed: memory, Dir: dir, ReadOnly: true, Now: clock.now, Log: log})
 }

@@ -82,7 +82,7 @@ func (f *Factors) label(r *Record, g *Gateway) {
 	if declaresRobot(agent) {
 		f.Label, f.Source = LabelRobot, "declared"
 	}
-	if name, _ := g.Crawler(agent, r.Addr); name != "" {
+	if name, _ := g.crawler(agent, r.Addr); name != "" {
 		f.Source = name
 	}
 }

@@ -18,15 +18,15 @@ import (
 	"antirobot/verdict/processor"
 )
 
-// Clock is the time of the traffic. A Gateway moves it, and all its parts read it. The
+// clock is the time of the traffic. A Gateway moves it, and all its parts read it. The
 // zero value is the year 1970. Safe for concurrent use.
-type Clock struct{ ns atomic.Int64 }
+type clock struct{ ns atomic.Int64 }
 
-// Now returns the time of the traffic.
-func (c *Clock) Now() time.Time { return time.Unix(0, c.ns.Load()).UTC() }
+// now returns the time of the traffic.
+func (c *clock) now() time.Time { return time.Unix(0, c.ns.Load()).UTC() }
 
-// Advance moves the clock to at, but never back.
-func (c *Clock) Advance(at time.Time) {
+// advance moves the clock to at, but never back.
+func (c *clock) advance(at time.Time) {
 	if ns := at.UnixNano(); ns > c.ns.Load() {
 		c.ns.Store(ns)
 	}
@@ -41,7 +41,7 @@ type Gateway struct {
 	core   *proxy.Core
 	one    proxy.Case // the present request
 	served Served
-	clock  *Clock
+	clock  *clock
 	proc   *processor.Processor
 	swept  time.Time
 
@@ -113,7 +113,7 @@ func (g *Gateway) Show(v *request.View) {
 
 // begin finds out to whom a request goes and who asks, and reports whether there is a service for it.
 func (g *Gateway) begin(v *request.View) bool {
-	g.clock.Advance(v.At)
+	g.clock.advance(v.At)
 	g.one.Close()
 	g.one.Open(g.core, v)
 	g.served = Served{Identity: g.one.Identity(), Decision: g.one.Decision()}
@@ -139,7 +139,7 @@ func (g *Gateway) Offer(e *verdict.Event) bool {
 	return true
 }
 
-// Crawler returns the crawler that a User-Agent declares, and what is known of that; without asking anybody.
-func (g *Gateway) Crawler(agent []byte, addr netip.Addr) (name string, is cbb.CrawlerClaim) {
+// crawler returns the crawler that a User-Agent declares, and what is known of that; without asking anybody.
+func (g *Gateway) crawler(agent []byte, addr netip.Addr) (name string, is cbb.CrawlerClaim) {
 	return g.lists.Crawler(agent, addr)
 }

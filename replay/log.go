@@ -110,8 +110,8 @@ func (l *Log) Close() error {
 // Progress returns how much has been read and how much there is, in bytes as stored; of is -1 when that is not known.
 func (l *Log) Progress() (read, of int64) { return l.read.Load(), l.size }
 
-// Counts returns what became of the lines so far.
-func (l *Log) Counts() Counts {
+// counted returns what became of the lines so far.
+func (l *Log) counted() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c := l.counts
@@ -119,12 +119,12 @@ func (l *Log) Counts() Counts {
 	return c
 }
 
-// ErrAllBad is returned by Next at the end when no line could be read.
-var ErrAllBad = errors.New("no line could be read as a request")
+// errAllBad is returned by Next at the end when no line could be read.
+var errAllBad = errors.New("no line could be read as a request")
 
-// Next returns the next record in the order of time. The record must be given back with Release. The error at the end is
-// io.EOF, or what kept an input from being read to its end, or ErrAllBad.
-func (l *Log) Next() (*Record, error) {
+// next returns the next record in the order of time. The record must be given back with Release. The error at the end is
+// io.EOF, or what kept an input from being read to its end, or errAllBad.
+func (l *Log) next() (*Record, error) {
 	for {
 		if r := l.ready(); r != nil {
 			if r.At.Before(l.last) {
@@ -163,21 +163,21 @@ func (l *Log) late(r *Record) {
 	l.mu.Lock()
 	l.counts.Late++
 	l.mu.Unlock()
-	l.Release(r)
+	l.release(r)
 }
 
 func (l *Log) end() error {
 	if err := errors.Join(append(l.errs, l.ctx.Err())...); err != nil {
 		return err
 	}
-	if c := l.Counts(); c.Bad > 0 && c.Bad == c.Lines {
-		return ErrAllBad
+	if c := l.counted(); c.Bad > 0 && c.Bad == c.Lines {
+		return errAllBad
 	}
 	return io.EOF
 }
 
-// Release gives a record back.
-func (l *Log) Release(r *Record) {
+// release gives a record back.
+func (l *Log) release(r *Record) {
 	if len(l.free) < 4*batchSize {
 		l.free = append(l.free, r)
 	}

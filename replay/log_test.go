@@ -42,19 +42,19 @@ func readAll(t testing.TB, o Options, inputs ...Input) (paths []string, counts C
 	defer l.Close()
 	var last time.Time
 	for {
-		r, err := l.Next()
+		r, err := l.next()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
-			return paths, l.Counts(), err
+			return paths, l.counted(), err
 		}
 		if r.At.Before(last) {
 			t.Fatalf("time goes back from %v to %v", last, r.At)
 		}
 		last = r.At
 		paths = append(paths, string(r.Target))
-		l.Release(r)
+		l.release(r)
 	}
 }
 
@@ -105,16 +105,16 @@ func TestOrderOfMany(t *testing.T) {
 		defer l.Close()
 		slices.Sort(all)
 		for i := range all {
-			r, err := l.Next()
+			r, err := l.next()
 			if err != nil {
 				t.Fatalf("record %d of %d: %v", i, len(all), err)
 			}
 			if want := fmt.Sprintf("/%d", all[i]); string(r.Target) != want {
 				t.Fatalf("record %d is %s, want %s", i, r.Target, want)
 			}
-			l.Release(r)
+			l.release(r)
 		}
-		if _, err := l.Next(); !errors.Is(err, io.EOF) {
+		if _, err := l.next(); !errors.Is(err, io.EOF) {
 			t.Fatalf("after the end: %v", err)
 		}
 	})
@@ -137,7 +137,7 @@ func TestBadLines(t *testing.T) {
 			t.Errorf("problem %d: %s, want %s", i, got, want)
 		}
 	}
-	if _, c, err := readAll(t, Options{}, text("a", strings.Repeat("nonsense\n", 50), true)); !errors.Is(err, ErrAllBad) || len(c.Problems) != maxProblems {
+	if _, c, err := readAll(t, Options{}, text("a", strings.Repeat("nonsense\n", 50), true)); !errors.Is(err, errAllBad) || len(c.Problems) != maxProblems {
 		t.Errorf("all bad: %v, %d problems", err, len(c.Problems))
 	}
 }
@@ -196,7 +196,7 @@ func TestCloseEarly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Next(); err != nil {
+	if _, err := l.next(); err != nil {
 		t.Fatal(err)
 	}
 	if read, of := l.Progress(); read == 0 || of != int64(2*b.Len()) {

@@ -231,7 +231,7 @@ func (t *tally) stop(r *Record, v *request.View, s *Served, winner identity.Subj
 			return
 		}
 		agent := r.Agent()
-		name, _ := t.gateway.Crawler(agent, s.Identity.Addr)
+		name, _ := t.gateway.crawler(agent, s.Identity.Addr)
 		st = &Stop{
 			of: winner, Subject: winner.String(), First: r.At, Before: max(n, 1) - 1, Verdict: d.Verdict.String(), Cause: d.Cause.String(),
 			Reason: why, Score: d.Score, Model: d.Ban.Model, Service: s.Service.Verdict.Name, Agent: clip(agent, maxAgent),
@@ -267,7 +267,7 @@ func (t *tally) reason(d *verdict.Decision, why string) *Reason {
 }
 
 func (t *tally) crawler(r *Record, s *Served) {
-	name, is := t.gateway.Crawler(r.Agent(), s.Identity.Addr)
+	name, is := t.gateway.crawler(r.Agent(), s.Identity.Addr)
 	if is == cbb.ClaimNone {
 		return
 	}

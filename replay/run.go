@@ -57,7 +57,7 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 			break
 		}
 		var r *Record
-		if r, err = log.Next(); err != nil {
+		if r, err = log.next(); err != nil {
 			break
 		}
 		r.view(&view, u.Host)
@@ -71,12 +71,12 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 			second.add(r, &view, o)
 			diff.request(s.Stopped, o.Stopped)
 		}
-		log.Release(r)
+		log.release(r)
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
-	res := &Result{Log: log.Counts(), Report: first.finish()}
+	res := &Result{Log: log.counted(), Report: first.finish()}
 	if second != nil {
 		res.Against, res.Difference = second.finish(), diff
 		diff.subjects(first, second)

@@ -36,7 +36,7 @@ func TestWholeLog(t *testing.T) {
 	n, addresses, agents := 0, map[string]bool{}, map[string]bool{}
 	var last time.Time
 	for {
-		r, err := l.Next()
+		r, err := l.next()
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -49,9 +49,9 @@ func TestWholeLog(t *testing.T) {
 		n, last = n+1, r.At
 		addresses[r.Addr.String()] = true
 		agents[string(r.Agent())] = true
-		l.Release(r)
+		l.release(r)
 	}
-	c := l.Counts()
+	c := l.counted()
 	if n != 9999 || c.Lines != 10_000 || c.Bad != 1 || c.Late != 0 || c.Problems[0].Line != 8899 || len(addresses) != 1753 || len(agents) < 500 {
 		t.Errorf("%d records, %+v, %d addresses, %d agents", n, c, len(addresses), len(agents))
 	}

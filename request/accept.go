@@ -31,15 +31,6 @@ func (v *View) Accept() (a Accept) {
 	return a
 }
 
-// ReadAccept reads the value of one Accept field.
-func ReadAccept(field []byte) (a Accept) {
-	if len(field) > maxAccept {
-		return Accept{Given: true}
-	}
-	a.read(field)
-	return a
-}
-
 func (a *Accept) read(list []byte) {
 	a.Given = true
 	for len(list) > 0 {

@@ -22,9 +22,6 @@ type Cookies struct {
 // Cookies returns a walk over the cookies of v.
 func (v *View) Cookies() Cookies { return Cookies{fields: v.Fields, left: maxCookies} }
 
-// CookiesIn returns a walk over the cookies of one Cookie field.
-func CookiesIn(field []byte) Cookies { return Cookies{rest: field, left: maxCookies} }
-
 // Next goes to the next cookie; false after the last one, or after as many as are looked at. A pair without '=' or
 // without a name is none.
 func (c *Cookies) Next() bool {

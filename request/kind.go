@@ -133,7 +133,7 @@ func (v *View) document(a *asking) Kind {
 	switch {
 	case v.isForm(a):
 		return KindForm
-	case v.NamesFile():
+	case v.namesFile():
 		return KindFile
 	}
 	return KindPage
@@ -152,7 +152,7 @@ func (v *View) unsaid(a *asking) Kind {
 		return a.caller()
 	case v.NamesPart() && !(a.accept && v.Accept().WantsHTML()):
 		return KindPart
-	case v.NamesFeed():
+	case v.namesFeed():
 		return KindFeed
 	}
 	return v.document(a)
@@ -197,11 +197,11 @@ const longestEnding = 11
 // NamesPart reports whether the path ends as the name of a part of a page does, however it is read.
 func (v *View) NamesPart() bool { return endsWith(v.Path, partEndings[:]) }
 
-// NamesFile reports whether the path ends as the name of a download does, however it is read.
-func (v *View) NamesFile() bool { return endsWith(v.Path, fileEndings[:]) }
+// namesFile reports whether the path ends as the name of a download does, however it is read.
+func (v *View) namesFile() bool { return endsWith(v.Path, fileEndings[:]) }
 
-// NamesFeed reports whether the path is that of a feed, a sitemap or robots.txt.
-func (v *View) NamesFeed() bool {
+// namesFeed reports whether the path is that of a feed, a sitemap or robots.txt.
+func (v *View) namesFeed() bool {
 	p := v.Path
 	return endsWith(p, feedEndings[:]) || string(p) == "/robots.txt" || HasPrefixFold(p, "/sitemap") ||
 		HasSuffixFold(p, "/feed") || HasSuffixFold(p, "/feed/") || HasSuffixFold(p, "/rss")
@@ -213,7 +213,7 @@ func endsWith(path []byte, endings []string) bool {
 	if !hasEnding(path, endings) {
 		return false
 	}
-	if IsNormal(path) {
+	if isNormal(path) {
 		return true
 	}
 	var buf [512]byte

@@ -110,9 +110,9 @@ func unhex(c byte) int {
 	}
 }
 
-// IsNormal reports whether a path is certainly its own normal form. A false answer means only that it has to be
+// isNormal reports whether a path is certainly its own normal form. A false answer means only that it has to be
 // computed.
-func IsNormal(raw []byte) bool {
+func isNormal(raw []byte) bool {
 	if len(raw) == 0 || raw[0] != '/' {
 		return false
 	}

@@ -29,7 +29,7 @@ const keptPaths = 16 << 10
 func (p *Paths) Read(raw []byte) {
 	p.n, p.nul = 0, false
 	p.add(raw)
-	if IsNormal(raw) {
+	if isNormal(raw) {
 		return
 	}
 	if need := (MaxReadings + 2) * (len(raw) + 1); cap(p.buf) < need {

@@ -23,7 +23,7 @@ type Options struct {
 }
 
 // DefaultOptions returns default limits and all parts.
-func DefaultOptions() Options { return Options{Limits: DefaultLimits(), Parts: PartsAll} }
+func DefaultOptions() Options { return Options{Limits: defaultLimits(), Parts: PartsAll} }
 
 // Compile parses src and builds its rules. Errors are *SyntaxError.
 func Compile(src string, o Options) (*Program, error) {
@@ -31,11 +31,11 @@ func Compile(src string, o Options) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.Compile(o)
+	return s.compile(o)
 }
 
-// Compile builds the rules of s. Errors are *SyntaxError.
-func (s *Script) Compile(o Options) (*Program, error) {
+// compile builds the rules of s. Errors are *SyntaxError.
+func (s *Script) compile(o Options) (*Program, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -70,9 +70,6 @@ func (s *Script) Compile(o Options) (*Program, error) {
 
 // Script returns what p was compiled from.
 func (p *Program) Script() *Script { return p.script }
-
-// Tags returns all tags that the rules name, in the order of their first appearance.
-func (p *Program) Tags() []string { return slices.Clone(p.tags) }
 
 // Needs returns the parts of Env that the rules use.
 func (p *Program) Needs() Part { return p.parts }

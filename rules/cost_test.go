@@ -20,7 +20,7 @@ func TestTimeLimit(t *testing.T) {
 	}
 	var r Run
 	var f *Fault
-	if err := p.Run(context.Background(), newWorld().env(), &r); !errors.As(err, &f) || f.Code != CodeUnexpected {
+	if err := p.Run(context.Background(), newWorld().env(), &r); !errors.As(err, &f) || f.Code != codeUnexpected {
 		t.Errorf("got %v", err)
 	}
 }

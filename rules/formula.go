@@ -45,9 +45,6 @@ func (c *compiler) bindFormulas() error {
 	return nil
 }
 
-// Factors returns the names of what the program's formulas can read; nil if it has none.
-func (p *Program) Factors() []string { return slices.Clone(p.factors) }
-
 // beginFactors empties the factors: no tag is marked, and no number known.
 func (r *Run) beginFactors(p *Program) {
 	r.factors = slices.Grow(r.factors[:0], len(p.factors))[:len(p.factors)]

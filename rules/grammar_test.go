@@ -100,7 +100,7 @@ func TestGrammar(t *testing.T) {
 		{"not UTF-8", "do f()\n \xff", `2:2: the text is not UTF-8`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s, err := Parse(c.src, DefaultLimits())
+			s, err := Parse(c.src, defaultLimits())
 			if err != nil {
 				if got := errorText(err); got != c.want {
 					t.Fatalf("error\n got %s\nwant %s", got, c.want)
@@ -110,7 +110,7 @@ func TestGrammar(t *testing.T) {
 			if got := s.String(); got != c.want {
 				t.Fatalf("\n got %q\nwant %q", got, c.want)
 			}
-			again, err := Parse(s.String(), DefaultLimits())
+			again, err := Parse(s.String(), defaultLimits())
 			if err != nil || again.String() != s.String() {
 				t.Fatalf("the canonical form does not come back: %v", err)
 			}
@@ -134,7 +134,7 @@ func errorText(err error) string {
 func TestBuild(t *testing.T) {
 	f := func(src, want string) {
 		t.Helper()
-		if _, err := Parse(src, DefaultLimits()); err != nil {
+		if _, err := Parse(src, defaultLimits()); err != nil {
 			t.Errorf("%s: the syntax alone is refused: %v", src, err)
 		}
 		_, err := Compile(src, DefaultOptions())
@@ -236,7 +236,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("if not not do do f()")
 	f.Add("do regexpCheck(regexp=\"^(?iu)[\\W\\d]+\\b\\u0451$\")")
 	f.Add("do regexpCheck(regexp=\"(?P<a>[^]x]{,5})\\Z(?#c)\")")
-	limits := DefaultLimits()
+	limits := defaultLimits()
 	limits.Regexp = 2000
 	f.Fuzz(func(t *testing.T, src string) {
 		s, err := Parse(src, limits)
@@ -255,7 +255,7 @@ func FuzzParse(f *testing.F) {
 		if again.String() != text {
 			t.Fatalf("canonical form changes: %q, %q", text, again.String())
 		}
-		p, err := s.Compile(Options{Limits: limits, Parts: PartsAll})
+		p, err := s.compile(Options{Limits: limits, Parts: PartsAll})
 		if err != nil {
 			return
 		}

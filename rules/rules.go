@@ -58,11 +58,8 @@ const (
 	CodeType       = 1005  // wrong type
 	CodeProperty   = 2003  // no such property
 	CodeLabel      = 2004  // no such label later in the rules
-	CodeModel      = 2005  // not a model
-	CodeAttribute  = 2006  // the message lacks the attribute
-	CodeSyntax     = 2008  // the text of the rules is wrong
-	CodeLog        = 2009  // not a message log
-	CodeUnexpected = 99000 // anything else
+	codeAttribute  = 2006  // the message lacks the attribute
+	codeUnexpected = 99000 // anything else
 )
 
 // Fault is an error with the code that clients see.
@@ -215,7 +212,7 @@ type Limits struct {
 	Time       time.Duration // of one run; 0: no limit. Looked at between statements
 }
 
-// DefaultLimits returns limits that no reasonable rules meet.
-func DefaultLimits() Limits {
+// defaultLimits returns limits that no reasonable rules meet.
+func defaultLimits() Limits {
 	return Limits{Source: 256 << 10, Statements: 4096, Tags: 1024, Regexp: 50_000, Time: time.Second}
 }

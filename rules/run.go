@@ -95,9 +95,6 @@ func (r *Run) NumTags() int { return len(r.order) }
 // Tag returns the tag that was marked as number n, counted from 0.
 func (r *Run) Tag(n int) string { return r.program.tags[r.order[n]] }
 
-// Fired says whether statement n, counted from 0, was FALSE.
-func (r *Run) Fired(n int) bool { return n/64 < len(r.fired) && r.fired[n/64]&(1<<(n%64)) != 0 }
-
 // AppendFired appends the set of the statements that were FALSE: 64 in each word, the first in its lowest bit.
 func (r *Run) AppendFired(dst []uint64) []uint64 { return append(dst, r.fired...) }
 
@@ -202,7 +199,7 @@ func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 			return err
 		}
 		if in.slow && p.limits.Time > 0 && p.now().After(end) {
-			f := Faultf(CodeUnexpected, "line %d: the rules took longer than %s, at last %s", in.line, p.limits.Time, p.ruleName(i))
+			f := Faultf(codeUnexpected, "line %d: the rules took longer than %s, at last %s", in.line, p.limits.Time, p.ruleName(i))
 			f.Line, f.Rule, f.Slow = in.line, p.ruleName(i), true
 			return f
 		}
@@ -274,7 +271,7 @@ func (p *Program) ruleName(i int) string { return p.script.Statements[i].Rule.Te
 
 // faultAt keeps the code of err and says at which statement it came up.
 func (p *Program) faultAt(i int, err error) error {
-	code := CodeUnexpected
+	code := codeUnexpected
 	var f *Fault
 	if errors.As(err, &f) {
 		code = f.Code

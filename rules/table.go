@@ -87,7 +87,7 @@ func (e *Env) textOf(name string) (string, error) {
 	return v.Text, nil
 }
 
-func missing(name string) error { return Faultf(CodeAttribute, "there is no attribute %s", name) }
+func missing(name string) error { return Faultf(codeAttribute, "there is no attribute %s", name) }
 
 // valueOf returns an attribute of any type.
 func (e *Env) valueOf(name string) (Value, error) {
@@ -96,7 +96,7 @@ func (e *Env) valueOf(name string) (Value, error) {
 		return v, missing(name)
 	}
 	if e.MaxText > 0 && len(v.Text) > e.MaxText {
-		return v, Faultf(CodeUnexpected, "the attribute %s has %d bytes, more than the limit of %d", name, len(v.Text), e.MaxText)
+		return v, Faultf(codeUnexpected, "the attribute %s has %d bytes, more than the limit of %d", name, len(v.Text), e.MaxText)
 	}
 	return v, nil
 }

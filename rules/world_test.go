@@ -53,7 +53,7 @@ func (w *world) Frequency(_ context.Context, storage string, key []byte, _ time.
 
 func (w *world) Score(_ context.Context, model, text string) (float64, error) {
 	if model != "model" {
-		return 0, Faultf(CodeModel, "%s is not a model", model)
+		return 0, Faultf(2005, "%s is not a model", model)
 	}
 	if strings.Contains(text, "spam") {
 		return 0.75, nil

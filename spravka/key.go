@@ -44,8 +44,8 @@ func MakeKey(at time.Time) Key {
 	return k
 }
 
-// NewKey makes a key of what an operator configured: an ID of 4 to 16 characters [a-z0-9] and a secret of 32 bytes.
-func NewKey(id string, born time.Time, secret []byte) (Key, error) {
+// newKey makes a key of what an operator configured: an ID of 4 to 16 characters [a-z0-9] and a secret of 32 bytes.
+func newKey(id string, born time.Time, secret []byte) (Key, error) {
 	if !validKeyID(id) {
 		return Key{}, fmt.Errorf("key id %q: must be %d to %d characters of a-z and 0-9", clip(id), minIDLen, maxIDLen)
 	}
@@ -59,12 +59,6 @@ func NewKey(id string, born time.Time, secret []byte) (Key, error) {
 	copy(k.secret[:], secret)
 	return k, nil
 }
-
-// ID returns the key's ID, which stands in every token that it seals.
-func (k Key) ID() string { return k.id }
-
-// Born returns when the key was made.
-func (k Key) Born() time.Time { return k.born }
 
 // Format prints the ID alone, whatever the verb (invariant 6).
 func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "key "+k.id) }

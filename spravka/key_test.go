@@ -90,7 +90,7 @@ func TestNewRingRefuses(t *testing.T) {
 		}
 	}
 	for _, id := range []string{"", "abc", "ABCD", "a.bc", "abcdefghijklmnopq", "ключ"} {
-		if _, err := NewKey(id, start, make([]byte, 32)); err == nil {
+		if _, err := newKey(id, start, make([]byte, 32)); err == nil {
 			t.Errorf("id %q is accepted", id)
 		}
 	}
@@ -266,7 +266,7 @@ func TestWrap(t *testing.T) {
 	if err != nil || back.Fingerprint() != r.Fingerprint() {
 		t.Fatalf("unwraps to %v, %v", back, err)
 	}
-	if _, err := Unwrap(blob, []byte("correct horse battery stapler")); !errors.Is(err, ErrWrapSecret) {
+	if _, err := Unwrap(blob, []byte("correct horse battery stapler")); !errors.Is(err, errWrapSecret) {
 		t.Errorf("wrong secret: %v", err)
 	}
 	blob[len(blob)-9] ^= 1

@@ -149,7 +149,7 @@ func parseRing(b []byte) (*Ring, error) {
 		if err != nil {
 			return nil, fmt.Errorf("keys[%d]: the secret is not base64", i)
 		}
-		k, err := NewKey(fk.ID, fk.Born, secret)
+		k, err := newKey(fk.ID, fk.Born, secret)
 		if err != nil {
 			return nil, fmt.Errorf("keys[%d]: %w", i, err)
 		}

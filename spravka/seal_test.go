@@ -36,7 +36,7 @@ func TestSealProperties(t *testing.T) {
 
 	rapid.Check(t, func(rt *rapid.T) {
 		p := Purpose(rapid.IntRange(0, int(numPurposes)-1).Draw(rt, "purpose"))
-		payload := rapid.SliceOfN(rapid.Byte(), 0, p.MaxPayload()).Draw(rt, "payload")
+		payload := rapid.SliceOfN(rapid.Byte(), 0, p.maxPayload()).Draw(rt, "payload")
 		context := rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(rt, "context")
 		life := time.Duration(rapid.IntRange(1, 1e6).Draw(rt, "seconds")) * time.Second
 		seal, open, other := ring.Seal, signed, secret
@@ -134,18 +134,18 @@ func TestOpenTellsErrorsApart(t *testing.T) {
 // TestMaxPayloadOpens: the bound on tokens leaves room for the longest payload, and is a bound.
 func TestMaxPayloadOpens(t *testing.T) {
 	ring := newRing(t, func() Key {
-		k, err := NewKey("abcdefgh01234567", start, bytes.Repeat([]byte("k"), 32))
+		k, err := newKey("abcdefgh01234567", start, bytes.Repeat([]byte("k"), 32))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return k
 	}())
 	for p := range numPurposes {
-		token := ring.SealSecret(nil, p, nil, make([]byte, p.MaxPayload()), start.Add(time.Hour))
+		token := ring.SealSecret(nil, p, nil, make([]byte, p.maxPayload()), start.Add(time.Hour))
 		if _, err := ring.OpenSecret(nil, p, nil, token, start); err != nil {
 			t.Errorf("%s: %v (%d bytes, bound %d)", p, err, len(token), p.maxToken())
 		}
-		token = ring.SealSecret(nil, p, nil, make([]byte, p.MaxPayload()*2), start.Add(time.Hour))
+		token = ring.SealSecret(nil, p, nil, make([]byte, p.maxPayload()*2), start.Add(time.Hour))
 		if _, err := ring.OpenSecret(nil, p, nil, token, start); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: twice the longest payload: %v", p, err)
 		}
@@ -179,7 +179,7 @@ func TestContextIsDelimited(t *testing.T) {
 const sealedOnce = "fuzzkey0.MTc5NTI0OTQyM3xBQUFBQUdta09GQUJBUUVDQXdBQUFBQUFBQUFBQUFBQUFBQUFBQUFBYWFRcVFBQUFBR1FBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBPT18ywlYXKT7N4TAql9SIbJoxdCHEZHRwPduaTjWZVMYP8E"
 
 func FuzzOpen(f *testing.F) {
-	k, err := NewKey("fuzzkey0", start, bytes.Repeat([]byte("k"), 32))
+	k, err := newKey("fuzzkey0", start, bytes.Repeat([]byte("k"), 32))
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -63,9 +63,9 @@ func (p Purpose) String() string {
 	}
 }
 
-// MaxPayload is the longest payload, in bytes, of which a token of this purpose still opens. Seal takes more, but the
+// maxPayload is the longest payload, in bytes, of which a token of this purpose still opens. Seal takes more, but the
 // token is then refused as malformed: callers bound what a client may make them seal.
-func (p Purpose) MaxPayload() int {
+func (p Purpose) maxPayload() int {
 	switch p {
 	case PurposePass, PurposeICookie:
 		return 256
@@ -78,5 +78,5 @@ func (p Purpose) MaxPayload() int {
 
 // maxToken bounds what Open looks at: two layers of base64 around the payload, and room for the rest.
 func (p Purpose) maxToken() int {
-	return p.MaxPayload()*16/9 + 256
+	return p.maxPayload()*16/9 + 256
 }

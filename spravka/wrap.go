@@ -26,8 +26,8 @@ const (
 	argonLanes  = 1
 )
 
-// ErrWrapSecret is returned by Unwrap when the secret does not fit, or the blob was altered.
-var ErrWrapSecret = errors.New("unwrap key ring: the operator's secret does not fit, or the ring was altered")
+// errWrapSecret is returned by Unwrap when the secret does not fit, or the blob was altered.
+var errWrapSecret = errors.New("unwrap key ring: the operator's secret does not fit, or the ring was altered")
 
 // Wrap encrypts the ring under an operator's secret, for a shared store: Argon2id and AES-256-GCM. It takes about a
 // tenth of a second and 64 MB.
@@ -56,7 +56,7 @@ func Unwrap(blob, secret []byte) (*Ring, error) {
 	}
 	plain, err := wrapAEAD(secret, box[:wrapSaltLen]).Open(nil, nil, box[wrapSaltLen:], []byte(wrapPrefix))
 	if err != nil {
-		return nil, ErrWrapSecret
+		return nil, errWrapSecret
 	}
 	r, err := parseRing(plain)
 	if err != nil {

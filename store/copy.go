@@ -23,8 +23,8 @@ const (
 	maxCopied = 1 << 20 // bytes of a key or a value
 )
 
-// ErrCopy is returned for a file that is no copy, or not whole.
-var ErrCopy = errors.New("store: not a whole copy")
+// errCopy is returned for a file that is no copy, or not whole.
+var errCopy = errors.New("store: not a whole copy")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -84,7 +84,7 @@ func appendCopied(dst []byte, c *Copied) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(until)) //nolint:gosec // read back as it is
 }
 
-// ReadCopy calls f with each line of a copy and returns when it was written. A file that is not whole is ErrCopy, and f is
+// ReadCopy calls f with each line of a copy and returns when it was written. A file that is not whole is errCopy, and f is
 // not called; an absent one is fs.ErrNotExist. The bytes of a line are valid during the call only.
 func ReadCopy(path string, f func(Copied) error) (at time.Time, err error) {
 	file, err := os.Open(path)
@@ -98,7 +98,7 @@ func ReadCopy(path string, f func(Copied) error) (at time.Time, err error) {
 	}
 	body := info.Size() - crc32.Size
 	if body < int64(copyHead) {
-		return at, fmt.Errorf("read copy: %s: %w", path, ErrCopy)
+		return at, fmt.Errorf("read copy: %s: %w", path, errCopy)
 	}
 	sum := crc32.New(castagnoli)
 	if _, err := io.Copy(sum, io.NewSectionReader(file, 0, body)); err != nil {
@@ -109,7 +109,7 @@ func ReadCopy(path string, f func(Copied) error) (at time.Time, err error) {
 		return at, fmt.Errorf("read copy: %w", err)
 	}
 	if binary.BigEndian.Uint32(end[:]) != sum.Sum32() {
-		return at, fmt.Errorf("read copy: %s: %w", path, ErrCopy)
+		return at, fmt.Errorf("read copy: %s: %w", path, errCopy)
 	}
 	if at, err = parseCopy(io.NewSectionReader(file, 0, body), f); err != nil {
 		return at, fmt.Errorf("read copy: %s: %w", path, err)
@@ -122,7 +122,7 @@ func parseCopy(r io.Reader, f func(Copied) error) (at time.Time, err error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var head [copyHead]byte
 	if _, err := io.ReadFull(in, head[:]); err != nil || !bytes.HasPrefix(head[:], []byte(copyMagic)) {
-		return at, ErrCopy
+		return at, errCopy
 	}
 	at = time.UnixMilli(int64(binary.BigEndian.Uint64(head[len(copyMagic):]))) //nolint:gosec // as it was written
 	var c Copied
@@ -138,7 +138,7 @@ func parseCopy(r io.Reader, f func(Copied) error) (at time.Time, err error) {
 			_, err = io.ReadFull(in, room[:])
 		}
 		if err != nil {
-			return at, ErrCopy
+			return at, errCopy
 		}
 		c.Until = time.Time{}
 		if ms := int64(binary.BigEndian.Uint64(room[:])); ms != 0 { //nolint:gosec // as it was written
@@ -157,11 +157,11 @@ func readCopied(in *bufio.Reader, dst []byte) ([]byte, error) {
 		return dst, err
 	}
 	if n > maxCopied {
-		return dst, ErrCopy
+		return dst, errCopy
 	}
 	dst = append(dst, make([]byte, n)...)
 	if _, err := io.ReadFull(in, dst); err != nil {
-		return dst, ErrCopy
+		return dst, errCopy
 	}
 	return dst, nil
 }

@@ -14,8 +14,8 @@ import (
 // Harvester robots want every page of a shop, once: what they get in a day is the economy of the gateway.
 const Harvester Kind = "harvester"
 
-// ShopPages is how many pages the shop has that harvesters want.
-const ShopPages = 20_000
+// shopPages is how many pages the shop has that harvesters want.
+const shopPages = 20_000
 
 // Make is a kind of harvester.
 type Make struct {
@@ -111,7 +111,7 @@ const nomadGiveUp = 5 * time.Second
 func RunHarvest(ctx context.Context, cfg Config, m Make, server Server) (Harvest, error) {
 	h := Harvest{Make: m}
 	cfg.Kinds = []Kind{People, Office, Mobile, Odd, Crawler}
-	cfg.harvest = &shop{make: m, got: make([]bool, ShopPages)}
+	cfg.harvest = &shop{make: m, got: make([]bool, shopPages)}
 	visits := map[visitor]*visit{}
 	err := Run(ctx, cfg, server, nil, func(r *Request, s *replay.Served) error {
 		if r.Kind == Harvester {
@@ -136,7 +136,7 @@ func RunHarvest(ctx context.Context, cfg Config, m Make, server Server) (Harvest
 
 // unhindered is what a make would get if nobody stopped it.
 func (m *Make) unhindered(d time.Duration) int {
-	return min(ShopPages, m.clients*int(d/m.pace))
+	return min(shopPages, m.clients*int(d/m.pace))
 }
 
 // visitor is one of the people.

@@ -132,8 +132,8 @@ type Outcome struct {
 	Why             []string      `json:"reasons,omitempty"` // of first stops, the most common first
 }
 
-// Marks are the minutes after a client's first request at which Outcome.Minutes counts.
-var Marks = [...]int{1, 2, 3, 5, 10, 15, 30, 60, 120, 360, 1440}
+// marks are the minutes after a client's first request at which Outcome.Minutes counts.
+var marks = [...]int{1, 2, 3, 5, 10, 15, 30, 60, 120, 360, 1440}
 
 // Outcomes returns what became of everybody, in the order of Kinds; kinds with habits are one for each habit.
 func (s *Score) Outcomes() []Outcome {
@@ -164,7 +164,7 @@ func (o *Outcome) name() string {
 }
 
 func outcome(k Kind, of map[int]*fate) Outcome {
-	o := Outcome{Kind: k, Robot: k.Robot(), Clients: len(of), Minutes: make([]int, len(Marks))}
+	o := Outcome{Kind: k, Robot: k.Robot(), Clients: len(of), Minutes: make([]int, len(marks))}
 	var before []int
 	var took []time.Duration
 	why := map[string]int{}
@@ -185,7 +185,7 @@ func outcome(k Kind, of map[int]*fate) Outcome {
 		why[f.why]++
 		d := f.stop.Sub(f.first)
 		before, took = append(before, f.before), append(took, d)
-		for i, m := range Marks {
+		for i, m := range marks {
 			if d < time.Duration(m)*time.Minute {
 				o.Minutes[i]++
 			}
@@ -225,7 +225,7 @@ func (s *Score) Text(w io.Writer) error {
 	}
 	tw = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	head := []string{"clients stopped within minutes"}
-	for _, m := range Marks {
+	for _, m := range marks {
 		head = append(head, fmt.Sprint(m))
 	}
 	fmt.Fprintln(tw, strings.Join(head, "\t")+"\t")

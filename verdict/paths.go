@@ -22,23 +22,23 @@ type Paths struct {
 
 const pathPlaces = 1 << 16
 
-// Reading is what is known of a path.
-type Reading uint8
+// reading is what is known of a path.
+type reading uint8
 
 // The readings.
 const (
-	ReadingUnknown Reading = iota
-	ReadingDocument
-	ReadingPart
+	readingUnknown reading = iota
+	readingDocument
+	readingPart
 )
 
-// PathKey is a path and its shape, at one service.
-type PathKey struct{ exact, shape uint64 }
+// pathKey is a path and its shape, at one service.
+type pathKey struct{ exact, shape uint64 }
 
-// KeyOf returns the key of a path at the services of a group (Settings.Group).
-func KeyOf(group uint32, path []byte) PathKey {
+// pathKeyOf returns the key of a path at the services of a group (Settings.Group).
+func pathKeyOf(group uint32, path []byte) pathKey {
 	salt := uint64(group) * 0x9e3779b97f4a7c15
-	return PathKey{exact: request.Hash(path) ^ salt, shape: shapeOf(path) ^ salt ^ 1}
+	return pathKey{exact: request.Hash(path) ^ salt, shape: shapeOf(path) ^ salt ^ 1}
 }
 
 // shapeOf hashes a path in which a run of digits is one sign, and of the last segment only the ending counts.
@@ -91,8 +91,8 @@ func load(table *[pathPlaces]atomic.Uint64, key uint64) (high, low uint64) {
 	return 0, 0
 }
 
-// Answered notes what an answer proved a path to be.
-func (p *Paths) Answered(k PathKey, part bool) {
+// answered notes what an answer proved a path to be.
+func (p *Paths) answered(k pathKey, part bool) {
 	for _, key := range [...]uint64{k.exact, k.shape} {
 		docs, parts := load(&p.answers, key)
 		if part {
@@ -107,8 +107,8 @@ func (p *Paths) Answered(k PathKey, part bool) {
 	}
 }
 
-// Claimed notes what a visitor of a network takes a path for, where nobody knows the answer.
-func (p *Paths) Claimed(k PathKey, network uint64, part bool) {
+// claimed notes what a visitor of a network takes a path for, where nobody knows the answer.
+func (p *Paths) claimed(k pathKey, network uint64, part bool) {
 	bit := uint64(1) << (network * 0x9e3779b97f4a7c15 >> 60)
 	for _, key := range [...]uint64{k.exact, k.shape} {
 		pages, parts := load(&p.claims, key)
@@ -129,9 +129,9 @@ const (
 	shapeNetworks = 3 // networks that do where nothing is proved
 )
 
-// Read returns what a path is: what answers prove, or else what visitors take it for.
-func (p *Paths) Read(k PathKey) Reading {
-	if r := p.Proved(k); r != ReadingUnknown {
+// read returns what a path is: what answers prove, or else what visitors take it for.
+func (p *Paths) read(k pathKey) reading {
+	if r := p.proved(k); r != readingUnknown {
 		return r
 	}
 	for _, key := range [...]uint64{k.exact, k.shape} {
@@ -139,29 +139,29 @@ func (p *Paths) Read(k PathKey) Reading {
 		of, to := bits.OnesCount64(parts), bits.OnesCount64(pages)
 		switch {
 		case of >= shapeNetworks && to*4 <= of:
-			return ReadingPart
+			return readingPart
 		case to >= shapeNetworks:
-			return ReadingDocument
+			return readingDocument
 		}
 	}
-	return ReadingUnknown
+	return readingUnknown
 }
 
-// Proved returns what answers prove a path to be.
-func (p *Paths) Proved(k PathKey) Reading {
+// proved returns what answers prove a path to be.
+func (p *Paths) proved(k pathKey) reading {
 	switch docs, parts := load(&p.answers, k.exact); {
 	case docs > 0:
-		return ReadingDocument
+		return readingDocument
 	case parts > 0:
-		return ReadingPart
+		return readingPart
 	}
 	switch docs, parts := load(&p.answers, k.shape); {
 	case parts >= shapeProofs && docs*8 <= parts:
-		return ReadingPart
+		return readingPart
 	case docs > 0 && parts < docs*8:
-		return ReadingDocument
+		return readingDocument
 	}
-	return ReadingUnknown
+	return readingUnknown
 }
 
 // networkHash is what a network counts by where visitors' claims are counted: its /24 or /48, and at home each address.
@@ -194,9 +194,9 @@ func (c Count) String() string {
 	return [...]string{"document", "part", "call", "nothing"}[c]
 }
 
-// Delivers reports whether the service's answer gave the visitor something to read. Of an answer that a balancer gives
+// delivers reports whether the service's answer gave the visitor something to read. Of an answer that a balancer gives
 // nothing is known: it does.
-func (e *Event) Delivers() bool {
+func (e *Event) delivers() bool {
 	if e.Verdict != Human && e.Mode == Enforce {
 		return false
 	}
@@ -206,7 +206,7 @@ func (e *Event) Delivers() bool {
 // Count returns what the event counts as by what its answer proves.
 func (e *Event) Count() Count {
 	switch {
-	case !e.Delivers() || e.Method == 'H', e.Type == TypeUnknown && e.BytesOut == 0:
+	case !e.delivers() || e.Method == 'H', e.Type == TypeUnknown && e.BytesOut == 0:
 		return CountNothing
 	case e.Type == TypePart:
 		return CountPart
@@ -220,11 +220,11 @@ func (e *Event) Count() Count {
 
 // Learn notes what the event shows of its path, and returns what the event counts as. It is called once for each event.
 func (p *Paths) Learn(e *Event, group uint32) Count {
-	if !e.Delivers() || e.Method == 'H' {
+	if !e.delivers() || e.Method == 'H' {
 		return CountNothing
 	}
 	salt := uint64(group) * 0x9e3779b97f4a7c15
-	k := PathKey{exact: e.Path ^ salt, shape: e.PathShape ^ salt ^ 1}
+	k := pathKey{exact: e.Path ^ salt, shape: e.PathShape ^ salt ^ 1}
 	switch {
 	case e.Partial: // a recorded line knows no type
 		if e.Static && !e.Document {
@@ -239,13 +239,13 @@ func (p *Paths) Learn(e *Event, group uint32) Count {
 	}
 	is := e.Count()
 	if is != CountNothing && e.Method == 'G' {
-		p.Answered(k, e.Type == TypePart)
+		p.answered(k, e.Type == TypePart)
 	}
 	return is
 }
 
 // learnClaim is Learn where nobody knows the answer: a claim counts when visitors of several networks agree.
-func (p *Paths) learnClaim(e *Event, k PathKey) Count {
+func (p *Paths) learnClaim(e *Event, k pathKey) Count {
 	if e.Method != 'G' {
 		if e.Page {
 			return CountDocument
@@ -253,9 +253,9 @@ func (p *Paths) learnClaim(e *Event, k PathKey) Count {
 		return CountCall
 	}
 	page := e.Page && !e.Static
-	p.Claimed(k, networkHash(e.Subjects[max(int(e.N), 1)-1]), !page)
+	p.claimed(k, networkHash(e.Subjects[max(int(e.N), 1)-1]), !page)
 	switch {
-	case page || p.Read(k) != ReadingPart:
+	case page || p.read(k) != readingPart:
 		return CountDocument
 	case e.Static:
 		return CountPart

@@ -10,7 +10,7 @@ import (
 
 // counted is an event of a path as the slow half gets it.
 func counted(p *Paths, path, addr string, set func(e *Event)) Count {
-	e := &Event{Method: 'G', N: 1, Path: KeyOf(0, []byte(path)).exact, PathShape: KeyOf(0, []byte(path)).shape ^ 1}
+	e := &Event{Method: 'G', N: 1, Path: pathKeyOf(0, []byte(path)).exact, PathShape: pathKeyOf(0, []byte(path)).shape ^ 1}
 	e.Subjects[0] = identity.AddrSubject(netip.MustParseAddr(addr))
 	e.Page = true
 	set(e)
@@ -87,21 +87,21 @@ func TestClaimsNeedNetworks(t *testing.T) {
 // TestProofsBeatClaims: what an answer has proved no claim changes, and another service's paths are others.
 func TestProofsBeatClaims(t *testing.T) {
 	var p Paths
-	k := KeyOf(1, []byte("/product/1"))
-	p.Answered(k, false)
+	k := pathKeyOf(1, []byte("/product/1"))
+	p.answered(k, false)
 	for n := range uint64(50) {
-		p.Claimed(k, n*0x9e3779b97f4a7c15, true)
+		p.claimed(k, n*0x9e3779b97f4a7c15, true)
 	}
-	if got := p.Read(k); got != ReadingDocument {
+	if got := p.read(k); got != readingDocument {
 		t.Errorf("read as %v", got)
 	}
-	if got := p.Read(KeyOf(2, []byte("/product/1"))); got != ReadingUnknown {
+	if got := p.read(pathKeyOf(2, []byte("/product/1"))); got != readingUnknown {
 		t.Errorf("another service reads it as %v", got)
 	}
 	for i := range 20 {
-		p.Answered(KeyOf(1, fmt.Appendf(nil, "/pictures/%d.webp", i)), true)
+		p.answered(pathKeyOf(1, fmt.Appendf(nil, "/pictures/%d.webp", i)), true)
 	}
-	if got := p.Read(KeyOf(1, []byte("/pictures/777.webp"))); got != ReadingPart {
+	if got := p.read(pathKeyOf(1, []byte("/pictures/777.webp"))); got != readingPart {
 		t.Errorf("one more picture is read as %v", got)
 	}
 }

@@ -108,7 +108,7 @@ func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Set
 	if id.NPasses == 0 {
 		return
 	}
-	is := c.paths.goesWith(KeyOf(s.Group, v.Path))
+	is := c.paths.goesWith(pathKeyOf(s.Group, v.Path))
 	for i := range id.NPasses {
 		p := &id.Passes[i]
 		if !p.Earned || p.Allowance == 0 {
@@ -148,11 +148,11 @@ func (c *Cacher) bill(p *spravka.Pass, v *request.View, id *identity.Identity) b
 
 // goesWith returns what a path is known to be, for a pass: a part that answers prove; a call where nobody knows the
 // answers and visitors don't take it for a page; else a document, until its answer shows something else.
-func (p *Paths) goesWith(k PathKey) Count {
+func (p *Paths) goesWith(k pathKey) Count {
 	switch {
-	case p.Proved(k) == ReadingPart:
+	case p.proved(k) == readingPart:
 		return CountPart
-	case p.Read(k) == ReadingPart:
+	case p.read(k) == readingPart:
 		return CountCall
 	}
 	return CountDocument

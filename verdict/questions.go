@@ -186,7 +186,7 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.excuse(id).Kind != identity.KindNone }) {
 		return false
 	}
-	if c.paths.Read(KeyOf(s.Group, v.Path)) == ReadingPart {
+	if c.paths.read(pathKeyOf(s.Group, v.Path)) == readingPart {
 		d.Question = Question{}
 		return false
 	}
@@ -206,8 +206,8 @@ type StoryAsked struct {
 	Established bool      `json:"established"` // established visitors are asked, too
 }
 
-// Story returns the question as JSON shows it.
-func (q *Question) Story() *StoryAsked {
+// story returns the question as JSON shows it.
+func (q *Question) story() *StoryAsked {
 	addr, bits := netip.AddrFrom16(q.Prefix.ID), int(q.Prefix.Bits)
 	if addr.Is4In6() && bits >= 96 {
 		addr, bits = addr.Unmap(), bits-96

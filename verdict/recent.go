@@ -315,7 +315,7 @@ func (p *stoppedRecord) story() Story {
 		s.Ban = p.ban.Story()
 	}
 	if p.cause == CauseBudget {
-		s.Question = p.asked.Story()
+		s.Question = p.asked.story()
 	}
 	if p.paid {
 		pass := identity.Subject{Kind: identity.KindSpravka, ID: p.pass}

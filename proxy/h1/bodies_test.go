@@ -14,7 +14,7 @@ func TestBodiesInSum(t *testing.T) {
 	g := newGateway(t, nil, setup{cfg: func(c *Config) { c.MaxBodiesBytes = bound }, handler: func(x *Exchange, _ func()) {
 		_, err := x.ReadBody(1 << 20)
 		status := 200
-		if errors.Is(err, ErrBodiesBusy) {
+		if errors.Is(err, errBodiesBusy) {
 			status = Status(err)
 		}
 		_ = x.Reply(status, nil, nil)

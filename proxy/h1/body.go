@@ -57,7 +57,7 @@ func (b *body) read(p []byte) (int, error) {
 		b.err = ErrBodyTooLarge
 	case b.tooSlow():
 		b.x.m.limitRead.Inc()
-		b.err = ErrBodyTimeout
+		b.err = errBodyTimeout
 	}
 	return n, b.err
 }
@@ -72,7 +72,7 @@ func (b *body) explain(err error) error {
 		return ErrBadBody
 	case isTimeout(err):
 		m.limitRead.Inc()
-		return ErrBodyTimeout
+		return errBodyTimeout
 	}
 	return ErrClientGone
 }

@@ -14,7 +14,7 @@ import (
 // by the exchange's goroutine; while a body is uploaded, ReadBody is called by a second one. What is borrowed may be kept
 // until the call returns.
 type Client interface {
-	// ReadBody returns data, or io.EOF behind its end. Its errors are ErrBadBody, ErrBodyTimeout, ErrClientGone, and any
+	// ReadBody returns data, or io.EOF behind its end. Its errors are ErrBadBody, errBodyTimeout, ErrClientGone, and any
 	// after StopBody.
 	ReadBody(p []byte) (int, error)
 	// AwaitBody waits until a moment for what ReadBody can go on with, and reports false if it did not come. It takes
@@ -70,9 +70,6 @@ type Answer struct {
 
 // Status is the HTTP status, below 200 of an interim answer.
 func (a *Answer) Status() int { return a.h.status }
-
-// HasBody reports whether pieces of a body will follow.
-func (a *Answer) HasBody() bool { return a.framing != bare }
 
 // AppendFields appends the fields that the client gets, Content-Length among them where the length is known, and
 // nothing that is about a connection. length is -1 where no length is to be said.

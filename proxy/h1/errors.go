@@ -8,18 +8,18 @@ import (
 
 // Why Forward or ReadBody failed. Ask with errors.Is; Status gives the answer that fits.
 var (
-	ErrNoUpstream      = errors.New("no upstream")                      // none could be reached, or all are busy
-	ErrUpstreamTimeout = errors.New("upstream did not answer in time")  // no head, or a body that stopped coming
-	ErrUpstreamClosed  = errors.New("upstream closed the connection")   // before or within its answer
-	ErrBadResponse     = errors.New("upstream answered no valid HTTP")  // never forwarded
+	errNoUpstream      = errors.New("no upstream")                      // none could be reached, or all are busy
+	errUpstreamTimeout = errors.New("upstream did not answer in time")  // no head, or a body that stopped coming
+	errUpstreamClosed  = errors.New("upstream closed the connection")   // before or within its answer
+	errBadResponse     = errors.New("upstream answered no valid HTTP")  // never forwarded
 	ErrBodyTooLarge    = errors.New("request body too large")           // beyond a limit
-	ErrBodiesBusy      = errors.New("bodies hold too much memory")      // in sum
+	errBodiesBusy      = errors.New("bodies hold too much memory")      // in sum
 	ErrBadBody         = errors.New("request body is no valid chunked") // its framing is broken
 	ErrBodyLate        = errors.New("request body is not there yet")
-	ErrBodyTimeout     = errors.New("request body did not come in time") // read_timeout or min_body_rate
+	errBodyTimeout     = errors.New("request body did not come in time") // read_timeout or min_body_rate
 	ErrClientGone      = errors.New("client left")                       // nobody is there to be answered
-	ErrAnswered        = errors.New("request is answered already")       // Reply or Forward after an answer began
-	ErrBadField        = errors.New("header field is no valid HTTP")     // given by the handler
+	errAnswered        = errors.New("request is answered already")       // Reply or Forward after an answer began
+	errBadField        = errors.New("header field is no valid HTTP")     // given by the handler
 )
 
 // Status is the HTTP status that tells a client about err; 0 if there is nobody to tell or the answer has begun.
@@ -29,16 +29,16 @@ func Status(err error) int {
 		status int
 	}{
 		{ErrClientGone, 0},
-		{ErrAnswered, 0},
+		{errAnswered, 0},
 		{ErrBodyTooLarge, 413},
-		{ErrBodiesBusy, 503},
+		{errBodiesBusy, 503},
 		{ErrBadBody, 400},
-		{ErrBodyTimeout, 408},
-		{ErrUpstreamTimeout, 504},
+		{errBodyTimeout, 408},
+		{errUpstreamTimeout, 504},
 		{upstream.ErrBusy, 503},
-		{ErrNoUpstream, 502},
-		{ErrUpstreamClosed, 502},
-		{ErrBadResponse, 502},
+		{errNoUpstream, 502},
+		{errUpstreamClosed, 502},
+		{errBadResponse, 502},
 	} {
 		if errors.Is(err, m.err) {
 			return m.status

@@ -2,7 +2,6 @@ package h1
 
 import (
 	"bytes"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net/netip"
@@ -79,34 +78,12 @@ func (x *Exchange) start(cfg *Config, peer netip.Addr, tls bool) {
 	x.upload.reset()
 }
 
-// RequestNum numbers the request on its connection, from 1.
-func (x *Exchange) RequestNum() uint64 { return x.c.requests }
-
-// ServerName is the host that a TLS client asked for in its handshake; empty without.
-func (x *Exchange) ServerName() string {
-	if t, ok := x.c.nc.(*tls.Conn); ok {
-		return t.ConnectionState().ServerName
-	}
-	return ""
-}
-
-// ContentLength is the length of the request's body in bytes: -1 if it is not known beforehand, 0 if there is none.
-func (x *Exchange) ContentLength() int64 {
-	if x.h.chunked {
-		return -1
-	}
-	return max(x.h.length, 0)
-}
-
-// IsUpgrade reports whether the client asks for a WebSocket as RFC 6455 wants it.
-func (x *Exchange) IsUpgrade() bool { return x.h.websocket() }
-
 // Answered reports whether an answer has begun, so that Reply and Forward would fail.
 func (x *Exchange) Answered() bool { return x.answered }
 
 // ReadBody reads the whole body into memory and returns it, valid until ServeExchange returns. It tells a client that
 // waits for it to go on. Beyond limit bytes it fails with ErrBodyTooLarge. A body that was read, whole or in part, is
-// still forwarded untouched by Forward. Other errors: ErrBodiesBusy, ErrBadBody, ErrBodyTimeout, ErrClientGone.
+// still forwarded untouched by Forward. Other errors: errBodiesBusy, ErrBadBody, errBodyTimeout, ErrClientGone.
 func (x *Exchange) ReadBody(limit int64) ([]byte, error) { return x.ReadBodyBy(limit, time.Time{}) }
 
 // ReadBodyBy is ReadBody that gives up at a moment with ErrBodyLate; the body can be read on and forwarded then.
@@ -178,7 +155,7 @@ func (x *Exchange) hold(n int) bool {
 	if sum := x.bodies.Add(more); x.cfg.MaxBodiesBytes > 0 && sum > x.cfg.MaxBodiesBytes {
 		x.bodies.Add(-more)
 		x.m.limitBodies.Inc()
-		x.body.err = ErrBodiesBusy
+		x.body.err = errBodiesBusy
 		return false
 	}
 	x.held = int64(n)
@@ -198,16 +175,16 @@ func (x *Exchange) sendContinue() error {
 
 // Reply sends an answer of the gateway's own: fields as given, and what the message needs (Date unless given,
 // Content-Length, Connection). The body is left out for HEAD and for statuses without one. It may be called once, and
-// not after Forward began an answer: ErrAnswered. A field that is no valid HTTP gives ErrBadField, and nothing is sent.
+// not after Forward began an answer: errAnswered. A field that is no valid HTTP gives errBadField, and nothing is sent.
 func (x *Exchange) Reply(status int, fields []request.Field, body []byte) error {
 	if x.answered {
-		return ErrAnswered
+		return errAnswered
 	}
 	if x.gone {
 		return ErrClientGone
 	}
 	if status < 200 || status > 599 || !validFields(fields) {
-		return ErrBadField
+		return errBadField
 	}
 	x.answered = true
 	if !x.body.done {

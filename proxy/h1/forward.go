@@ -58,9 +58,9 @@ type Result struct {
 const maxInterim = 64
 
 // Forward sends the request to g and relays the answer. It returns when the answer, or a tunnel, has ended. On an error
-// with Answered() false nothing has been sent, and the handler may Reply with Status(err). Errors: ErrNoUpstream,
-// ErrUpstreamTimeout, ErrUpstreamClosed, ErrBadResponse, ErrBodyTooLarge, ErrBodiesBusy, ErrBadBody, ErrBodyTimeout, ErrClientGone,
-// ErrAnswered, ErrBadField.
+// with Answered() false nothing has been sent, and the handler may Reply with Status(err). Errors: errNoUpstream,
+// errUpstreamTimeout, errUpstreamClosed, errBadResponse, ErrBodyTooLarge, errBodiesBusy, ErrBadBody, errBodyTimeout, ErrClientGone,
+// errAnswered, errBadField.
 func (x *Exchange) Forward(g *upstream.Group, o *ForwardOptions) (Result, error) {
 	var res Result
 	start := time.Now()
@@ -97,7 +97,7 @@ func (x *Exchange) forward(g *upstream.Group, o *ForwardOptions, res *Result, st
 	for fresh := false; ; fresh = true {
 		up, err := g.Get(context.Background(), fresh)
 		if err != nil {
-			return fmt.Errorf("%w: %w", ErrNoUpstream, err)
+			return fmt.Errorf("%w: %w", errNoUpstream, err)
 		}
 		res.Addr, res.Reused = up.Addr(), up.Reused()
 		again, err := x.attempt(up, g.Config(), o, res, start)
@@ -112,17 +112,17 @@ func (x *Exchange) forward(g *upstream.Group, o *ForwardOptions, res *Result, st
 // forwardable checks what can be checked before anything is sent.
 func (x *Exchange) forwardable(o *ForwardOptions) error {
 	if x.answered {
-		return ErrAnswered
+		return errAnswered
 	}
 	if x.gone {
 		return ErrClientGone
 	}
 	if !validFields(o.SetFields) || !validFields(o.AddAnswer) || !validFields(o.AddPrivate) || o.Host != nil && !isAuthority(o.Host) {
-		return ErrBadField
+		return errBadField
 	}
 	if r := o.Replay; r != nil {
 		if !isName(r.Method) || len(r.Target) == 0 || r.Target[0] != '/' || !all(r.Target, isTarget) || !validFields(r.Fields) {
-			return ErrBadField
+			return errBadField
 		}
 		x.method = r.Method
 		if !x.body.done {
@@ -185,7 +185,7 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 			return true, unsent
 		}
 		l.drop(unsent)
-		return false, fmt.Errorf("%w: %w", ErrUpstreamClosed, unsent)
+		return false, fmt.Errorf("%w: %w", errUpstreamClosed, unsent)
 	}
 	if err == nil {
 		res.Status, res.HeadAt = l.h.status, time.Since(start)
@@ -201,10 +201,10 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 		l.limit = orDefault(o.StreamTimeout, gc.StreamIdleTimeout)
 		err = x.relay(o)
 	}
-	stale := !l.got && (err == io.EOF || errors.Is(err, ErrUpstreamClosed)) //nolint:errorlint // leg returns it bare
+	stale := !l.got && (err == io.EOF || errors.Is(err, errUpstreamClosed)) //nolint:errorlint // leg returns it bare
 	x.conclude(err, o.Replay != nil)
 	if err == io.EOF { //nolint:errorlint // leg returns it bare
-		err = ErrUpstreamClosed
+		err = errUpstreamClosed
 	}
 	return err != nil && stale && mayRetry && idempotent(x.method), err
 }
@@ -265,7 +265,7 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 			}
 		case h.status == 101:
 			if o.Replay != nil || !x.h.websocket() || h.upgradeNum != 1 || !h.upgrade || !request.EqualFold(h.upgradeTo, "websocket") {
-				return fmt.Errorf("%w: unasked 101", ErrBadResponse)
+				return fmt.Errorf("%w: unasked 101", errBadResponse)
 			}
 			return nil
 		case h.status < 200:
@@ -278,7 +278,7 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: too many interim answers", ErrBadResponse)
+	return fmt.Errorf("%w: too many interim answers", errBadResponse)
 }
 
 // conclude gives the service's connection back, or closes it, and settles what that means for the client's.
@@ -292,12 +292,12 @@ func (x *Exchange) conclude(err error, replayed bool) {
 	case complete:
 		l.release()
 	case err == nil, errors.Is(err, ErrClientGone), errors.Is(err, ErrBodyTooLarge),
-		errors.Is(err, ErrBadBody), errors.Is(err, ErrBodyTimeout):
+		errors.Is(err, ErrBadBody), errors.Is(err, errBodyTimeout):
 		l.drop(nil)
 	case l.up.Reused() && !l.got:
 		l.drop(nil) // the service closed it just now, which it may
 	default:
-		if errors.Is(err, ErrBadResponse) {
+		if errors.Is(err, errBadResponse) {
 			x.m.badResponse.Inc()
 		}
 		l.drop(err)

@@ -152,7 +152,7 @@ func (l *leg) tick(now time.Time) error {
 	// A service that wants the body first gets it: while it comes, its own deadlines hold.
 	if now.Sub(begun) >= l.limit && (!uploading || x.answered) {
 		x.m.limitUpstream.Inc()
-		return ErrUpstreamTimeout
+		return errUpstreamTimeout
 	}
 	if x.h.expect && !x.continued && !x.answered && now.Sub(l.since) >= x.cfg.ContinueTimeout {
 		if err := x.sendContinue(); err != nil {
@@ -172,5 +172,5 @@ func (l *leg) ended(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.EOF
 	}
-	return fmt.Errorf("%w: %w", ErrUpstreamClosed, err)
+	return fmt.Errorf("%w: %w", errUpstreamClosed, err)
 }

@@ -13,10 +13,10 @@ func TestOwnAnswers(t *testing.T) {
 	var fields []request.Field
 	status := 403
 	g := newGateway(t, nil, setup{handler: func(x *Exchange, _ func()) {
-		if err := x.Reply(status, fields, []byte("no")); err != nil && !errors.Is(err, ErrBadField) {
+		if err := x.Reply(status, fields, []byte("no")); err != nil && !errors.Is(err, errBadField) {
 			t.Errorf("Reply: %v", err)
 		}
-		if x.Answered() && !errors.Is(x.Reply(200, nil, nil), ErrAnswered) {
+		if x.Answered() && !errors.Is(x.Reply(200, nil, nil), errAnswered) {
 			t.Error("a second answer is possible")
 		}
 	}})

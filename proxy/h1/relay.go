@@ -135,14 +135,14 @@ func (x *Exchange) relayToEnd(fr framing) error {
 
 func brokenChunks(err error) error {
 	if err == errChunk { //nolint:errorlint // chunks returns it bare
-		return fmt.Errorf("%w: malformed chunk", ErrBadResponse)
+		return fmt.Errorf("%w: malformed chunk", errBadResponse)
 	}
 	return truncated(err)
 }
 
 func truncated(err error) error {
 	if err == io.EOF { //nolint:errorlint // leg returns it bare
-		return ErrUpstreamClosed
+		return errUpstreamClosed
 	}
 	return err
 }

@@ -184,7 +184,7 @@ func TestTruncatedAnswersStayTruncated(t *testing.T) {
 			if strings.HasSuffix(c.name, "1.0") && err == nil {
 				t.Errorf("an answer without length ended cleanly: %q", got)
 			}
-			if o := <-results; !errors.Is(o.err, ErrUpstreamClosed) && !errors.Is(o.err, ErrBadResponse) {
+			if o := <-results; !errors.Is(o.err, errUpstreamClosed) && !errors.Is(o.err, errBadResponse) {
 				t.Errorf("Forward returned %v", o.err)
 			}
 		})

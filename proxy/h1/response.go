@@ -17,7 +17,7 @@ func (h *head) readResponse(r *bufio.Reader, s source, maxBytes, maxFields int) 
 		err = h.parseResponse(maxFields)
 	}
 	if why, ok := err.(refusal); ok { //nolint:errorlint // it is never wrapped
-		return fmt.Errorf("%w: %s", ErrBadResponse, refusals[why].name)
+		return fmt.Errorf("%w: %s", errBadResponse, refusals[why].name)
 	}
 	return err
 }

@@ -12,8 +12,8 @@ import (
 
 // The ways to choose among the addresses of a service.
 const (
-	LeastConn  = "least_conn"
-	RoundRobin = "round_robin"
+	leastConn  = "least_conn"
+	roundRobin = "round_robin"
 )
 
 // maxAddresses is the width of the set in which Get notes the addresses that it has tried.
@@ -65,7 +65,7 @@ type TLSConfig struct {
 // DefaultConfig is complete but for the URLs.
 func DefaultConfig() Config {
 	return Config{
-		Balance:           LeastConn,
+		Balance:           leastConn,
 		DialTimeout:       5 * time.Second,
 		IdleTimeout:       60 * time.Second,
 		MaxAge:            10 * time.Minute,
@@ -110,8 +110,8 @@ func (c *Config) Validate() error {
 		}
 		seen[t] = i
 	}
-	if c.Balance != LeastConn && c.Balance != RoundRobin {
-		bad("balance", "%q is neither %s nor %s", c.Balance, LeastConn, RoundRobin)
+	if c.Balance != leastConn && c.Balance != roundRobin {
+		bad("balance", "%q is neither %s nor %s", c.Balance, leastConn, roundRobin)
 	}
 	for _, d := range []struct {
 		path string

@@ -64,9 +64,6 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Addr is the address as host:port or socket path, as it stands in the metrics.
 func (c *Conn) Addr() string { return c.a.name }
 
-// TLS reports whether the connection is encrypted.
-func (c *Conn) TLS() bool { return c.overTLS }
-
 // Release gives the connection back for the next request. The answer must have been read to its end, the request
 // written to its end, and the answer must not have asked to close. Bytes left over in R or W drop the connection.
 func (c *Conn) Release() {

@@ -29,7 +29,7 @@ func (a *address) dial(ctx context.Context) (*Conn, error) {
 	}
 	a.m.dialErrors.Inc()
 	a.failed(err)
-	return nil, fmt.Errorf("%w %s: %w", ErrDial, a.name, err)
+	return nil, fmt.Errorf("%w %s: %w", errDial, a.name, err)
 }
 
 // ended returns why ctx has ended; nil while it has not. The socket's own timer may notice a deadline before the

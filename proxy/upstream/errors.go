@@ -4,11 +4,11 @@ import "errors"
 
 // What Get can fail with, beside the context's own error. Ask with errors.Is.
 var (
-	// ErrDial means that an address could not be reached; the cause is wrapped.
-	ErrDial = errors.New("dial upstream")
-	// ErrNoUpstream means that every address was tried, or that the Group is closed. It comes with ErrDial if the
+	// errDial means that an address could not be reached; the cause is wrapped.
+	errDial = errors.New("dial upstream")
+	// errNoUpstream means that every address was tried, or that the Group is closed. It comes with errDial if the
 	// reason was that none could be reached.
-	ErrNoUpstream = errors.New("no upstream")
+	errNoUpstream = errors.New("no upstream")
 	// ErrBusy means that all allowed connections are lent, and the queue is full or the wait was too long.
 	ErrBusy = errors.New("upstream busy")
 )

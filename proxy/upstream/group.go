@@ -97,7 +97,7 @@ func New(cfg Config, d Deps) (*Group, error) {
 // Start begins to tend connections and addresses, until Close.
 func (g *Group) Start(context.Context) error {
 	if g.closed.Load() {
-		return fmt.Errorf("%w: closed", ErrNoUpstream)
+		return fmt.Errorf("%w: closed", errNoUpstream)
 	}
 	g.running.Go(g.tend)
 	return nil
@@ -107,7 +107,7 @@ func (g *Group) Start(context.Context) error {
 func (g *Group) Config() *Config { return &g.cfg }
 
 // Get lends a connection: one that served before and is clean, or else a new one. With fresh it is always a new one.
-// An address that can't be reached is passed over for the next one. It fails with ErrNoUpstream, ErrDial, ErrBusy or
+// An address that can't be reached is passed over for the next one. It fails with errNoUpstream, errDial, ErrBusy or
 // the error of ctx.
 func (g *Group) Get(ctx context.Context, fresh bool) (*Conn, error) {
 	if g.cfg.MaxConns > 0 && g.queue.waiting.Load() > 0 {
@@ -123,7 +123,7 @@ func (g *Group) Get(ctx context.Context, fresh bool) (*Conn, error) {
 // try asks each address that is up at most once, and one that is down if nothing else is left.
 func (g *Group) try(ctx context.Context, fresh bool) (*Conn, error) {
 	if g.closed.Load() {
-		return nil, fmt.Errorf("%w: closed", ErrNoUpstream)
+		return nil, fmt.Errorf("%w: closed", errNoUpstream)
 	}
 	var tried uint64
 	var last error
@@ -157,7 +157,7 @@ func (g *Group) try(ctx context.Context, fresh bool) (*Conn, error) {
 	if full || last == nil {
 		return nil, errFull
 	}
-	return nil, fmt.Errorf("%w: %w", ErrNoUpstream, last)
+	return nil, fmt.Errorf("%w: %w", errNoUpstream, last)
 }
 
 func (a *address) lend(ctx context.Context, fresh bool, now int64) (*Conn, error) {
@@ -199,7 +199,7 @@ func (g *Group) pick(tried uint64) (a *address, up bool) {
 	}
 	n := uint32(len(g.addrs))
 	var first uint32
-	if g.cfg.Balance == RoundRobin {
+	if g.cfg.Balance == roundRobin {
 		first = g.turn.Add(1)
 	} else {
 		first = rand.Uint32N(n) // only to break ties
@@ -217,7 +217,7 @@ func (g *Group) pick(tried uint64) (a *address, up bool) {
 			}
 			continue
 		}
-		if g.cfg.Balance == RoundRobin {
+		if g.cfg.Balance == roundRobin {
 			return a, true
 		}
 		if n := a.active.Load(); n < least {
@@ -274,7 +274,7 @@ func (g *Group) Healthy() []AddrState {
 }
 
 // Close closes unused connections and stops the Group's goroutines. Lent connections stay usable and are closed when
-// they come back; waiting and further Gets fail with ErrNoUpstream.
+// they come back; waiting and further Gets fail with errNoUpstream.
 func (g *Group) Close() error {
 	if g.closed.Swap(true) {
 		return nil

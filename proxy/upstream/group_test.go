@@ -17,7 +17,7 @@ import (
 
 func TestBalance(t *testing.T) {
 	a, b := serve(t, listen(t), echoLines), serve(t, listen(t), echoLines)
-	rr := group(t, func(c *Config) { c.Balance = RoundRobin }, a.url(), b.url())
+	rr := group(t, func(c *Config) { c.Balance = roundRobin }, a.url(), b.url())
 	n := map[string]int{}
 	for range 10 {
 		c := get(t, rr)
@@ -78,14 +78,14 @@ func TestClose(t *testing.T) {
 	if err := g.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-waited; !errors.Is(err, ErrNoUpstream) {
+	if err := <-waited; !errors.Is(err, errNoUpstream) {
 		t.Fatal(err)
 	}
 	ask(t, b, "a lent connection lives on")
 	b.Release()
 	a.Discard(nil)
 	a.Discard(nil)
-	if _, err := g.Get(t.Context(), false); !errors.Is(err, ErrNoUpstream) {
+	if _, err := g.Get(t.Context(), false); !errors.Is(err, errNoUpstream) {
 		t.Fatal(err)
 	}
 	if g.addrs[0].open.Load() != 0 || g.Close() != nil {

@@ -16,7 +16,7 @@ func TestStartsWithoutAnUpstreamAndFailsTyped(t *testing.T) {
 	l.Close()
 	g := group(t, nil, "http://"+l.Addr().String())
 	_, err := g.Get(t.Context(), false)
-	if !errors.Is(err, ErrDial) || !errors.Is(err, ErrNoUpstream) || errors.Is(err, ErrBusy) {
+	if !errors.Is(err, errDial) || !errors.Is(err, errNoUpstream) || errors.Is(err, ErrBusy) {
 		t.Fatal(err)
 	}
 	// It is tried again at once when it is the only one, however often it failed.
@@ -43,7 +43,7 @@ func TestNextAddressWithinOneGet(t *testing.T) {
 	dead := listen(t)
 	dead.Close()
 	good := serve(t, listen(t), echoLines)
-	for _, balance := range []string{LeastConn, RoundRobin} {
+	for _, balance := range []string{leastConn, roundRobin} {
 		g := group(t, func(c *Config) { c.Balance = balance }, "http://"+dead.Addr().String(), good.url())
 		for i := range 20 {
 			c, err := g.Get(t.Context(), true)
@@ -62,7 +62,7 @@ func TestNextAddressWithinOneGet(t *testing.T) {
 
 func TestAnswersThatFailTakeAnAddressOutAndTheProbeBringsItBack(t *testing.T) {
 	a, b := serve(t, listen(t), echoLines), serve(t, listen(t), echoLines)
-	g := group(t, func(c *Config) { c.FailTimeout = 300 * time.Millisecond; c.Balance = RoundRobin }, a.url(), b.url())
+	g := group(t, func(c *Config) { c.FailTimeout = 300 * time.Millisecond; c.Balance = roundRobin }, a.url(), b.url())
 	bad := errors.New("broken answer")
 	for g.Healthy()[0].Up {
 		c := get(t, g)

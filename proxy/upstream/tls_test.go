@@ -64,8 +64,8 @@ func TestTLSConnectionsAreUsedAgain(t *testing.T) {
 			g := group(t, func(c *Config) { c.TLS.CAFile = ca }, "https://"+s.Addr().String())
 			for i := range 5 {
 				c := get(t, g)
-				if !c.TLS() || c.Reused() != (i > 0) {
-					t.Fatalf("exchange %d: TLS %v, reused %v", i, c.TLS(), c.Reused())
+				if !c.overTLS || c.Reused() != (i > 0) {
+					t.Fatalf("exchange %d: TLS %v, reused %v", i, c.overTLS, c.Reused())
 				}
 				ask(t, c, "over TLS")
 				c.Release()
@@ -163,10 +163,10 @@ func TestTLSNamesAreVerified(t *testing.T) {
 	if err := try(func(c *TLSConfig) { c.ServerName = "app.example" }); err != nil {
 		t.Error(err)
 	}
-	if err := try(func(c *TLSConfig) { c.ServerName = "other.example" }); !errors.Is(err, ErrDial) {
+	if err := try(func(c *TLSConfig) { c.ServerName = "other.example" }); !errors.Is(err, errDial) {
 		t.Error("a certificate for another name:", err)
 	}
-	if err := try(func(c *TLSConfig) { c.CAFile = "" }); !errors.Is(err, ErrDial) {
+	if err := try(func(c *TLSConfig) { c.CAFile = "" }); !errors.Is(err, errDial) {
 		t.Error("an unknown authority:", err)
 	}
 	if err := try(func(c *TLSConfig) { c.CAFile, c.InsecureSkipVerify = "", true }); err != nil {

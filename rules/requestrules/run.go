@@ -58,13 +58,6 @@ func (r *run) end() {
 	r.engine.runs.Put(r)
 }
 
-// Attributes lists what rules over requests may ask for, for docs.
-func Attributes() []string {
-	return []string{
-		"method", "path", "rawpath", "query", "host", "ip", "ua", "subject", "service", "verdict", "header.NAME", "cookie.NAME",
-	}
-}
-
 // Attribute is rules.Attributes.
 func (r *run) Attribute(name string) (rules.Value, bool) {
 	text := func(b []byte) (rules.Value, bool) { return rules.Value{Kind: rules.Text, Text: borrowed(b)}, true }

@@ -215,7 +215,7 @@ func decideCount(b *pebble.Batch, r *request, live bool, old []byte, expiry int6
 	var count int64
 	if live {
 		if len(old) != 8 {
-			return 0, fmt.Errorf("%w: a counter of %d bytes", ErrDamaged, len(old))
+			return 0, fmt.Errorf("%w: a counter of %d bytes", errDamaged, len(old))
 		}
 		count = int64(binary.BigEndian.Uint64(old))
 	} else {

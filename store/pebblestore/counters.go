@@ -59,7 +59,7 @@ type Counters struct {
 var _ store.Counters = (*Counters)(nil)
 
 // OpenCounters opens the counters of the store's directory, once; they end with the store, or by Close before it.
-// Damaged counters are ErrDamaged: their directory can be moved away, and nothing else is lost.
+// Damaged counters are errDamaged: their directory can be moved away, and nothing else is lost.
 func (s *Store) OpenCounters() (*Counters, error) {
 	s.countersMu.Lock()
 	defer s.countersMu.Unlock()

@@ -124,7 +124,7 @@ func TestDamagedCountersCostNoState(t *testing.T) {
 		}
 	}
 	s := mustOpen(t, dir, nil)
-	if _, err := s.OpenCounters(); !errors.Is(err, ErrDamaged) {
+	if _, err := s.OpenCounters(); !errors.Is(err, errDamaged) {
 		t.Fatalf("OpenCounters: %v", err)
 	}
 	if err := os.Rename(filepath.Join(dir, countsName), filepath.Join(dir, "counters.damaged")); err != nil {

@@ -21,7 +21,7 @@ func sumOf(r pebble.Reader, key []byte, from, to uint8) (uint64, error) {
 	}
 	sum, err := sumCounts(val, from, to)
 	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrDamaged, err)
+		err = fmt.Errorf("%w: %w", errDamaged, err)
 	}
 	return sum, errors.Join(err, closer.Close())
 }
@@ -87,7 +87,7 @@ func (c *Counters) ReadRecords(ctx context.Context, r []store.Record, f func(i i
 			}
 			counts, err = addCounts(counts[:0], val)
 			if err := errors.Join(err, closer.Close()); err != nil {
-				return fmt.Errorf("%w: %w", ErrDamaged, err)
+				return fmt.Errorf("%w: %w", errDamaged, err)
 			}
 			f(i, counts)
 		}

@@ -17,14 +17,14 @@ import (
 
 // Why a directory is not opened. Nothing in it has been changed then.
 var (
-	// ErrForeign: the directory holds something that is not ours, or of a format that this program does not know.
-	ErrForeign = errors.New("not a data directory of this program")
-	// ErrHeld: another process, or another Store of this one, has the directory open.
-	ErrHeld = errors.New("data directory is in use")
-	// ErrReadOnly: nothing may be written there.
-	ErrReadOnly = errors.New("data directory is read-only")
-	// ErrDamaged: the directory is ours, and what is in it does not hold together.
-	ErrDamaged = errors.New("data directory is damaged")
+	// errForeign: the directory holds something that is not ours, or of a format that this program does not know.
+	errForeign = errors.New("not a data directory of this program")
+	// errHeld: another process, or another Store of this one, has the directory open.
+	errHeld = errors.New("data directory is in use")
+	// errReadOnly: nothing may be written there.
+	errReadOnly = errors.New("data directory is read-only")
+	// errDamaged: the directory is ours, and what is in it does not hold together.
+	errDamaged = errors.New("data directory is damaged")
 )
 
 const (
@@ -66,7 +66,7 @@ func survey(dir string) (exists bool, err error) {
 			strange = strange[:3]
 		}
 		return false, fmt.Errorf("%w: %s has no state of ours, but holds %q%s; name an empty or a new directory (nothing was changed)",
-			ErrForeign, dir, strange, more)
+			errForeign, dir, strange, more)
 	}
 	return false, nil
 }
@@ -77,16 +77,16 @@ func checkFormat(dir string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: %s has no file %s; name another directory, or restore the file from a backup if this is ours (nothing was changed)",
-			ErrForeign, dir, formatName)
+			errForeign, dir, formatName)
 	case err != nil:
 		return fmt.Errorf("read format of data directory: %w", err)
 	case string(got) == format:
 		return nil
 	case strings.HasPrefix(string(got), "antirobot store "):
 		return fmt.Errorf("%w: %s is of the format %q and this program knows %q; run the version that wrote it, or name another directory (nothing was changed)",
-			ErrForeign, dir, strings.TrimSpace(string(got)), strings.TrimSpace(format))
+			errForeign, dir, strings.TrimSpace(string(got)), strings.TrimSpace(format))
 	default:
-		return fmt.Errorf("%w: %s/%s is not ours; name another directory (nothing was changed)", ErrForeign, dir, formatName)
+		return fmt.Errorf("%w: %s/%s is not ours; name another directory (nothing was changed)", errForeign, dir, formatName)
 	}
 }
 
@@ -94,7 +94,7 @@ func checkFormat(dir string) error {
 func hold(dir string) (io.Closer, error) {
 	lock, err := vfs.Default.Lock(filepath.Join(dir, lockName))
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) {
-		return nil, fmt.Errorf("%w: %s: %w; let the gateway's user write there, or name another directory", ErrReadOnly, dir, err)
+		return nil, fmt.Errorf("%w: %s: %w; let the gateway's user write there, or name another directory", errReadOnly, dir, err)
 	}
 	if err != nil {
 		who := "another process (its id is not known)"
@@ -106,7 +106,7 @@ func hold(dir string) (io.Closer, error) {
 				}
 			}
 		}
-		return nil, fmt.Errorf("%w: %s is held by %s; stop it, or name another directory (%w)", ErrHeld, dir, who, err)
+		return nil, fmt.Errorf("%w: %s is held by %s; stop it, or name another directory (%w)", errHeld, dir, who, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, holderName), fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
 		_ = lock.Close() // the first error is the one to tell

@@ -76,7 +76,7 @@ func (u setup) openEngine(path string, fresh, readOnly bool) (*engine, error) {
 				}
 			},
 			DataCorruption: func(i pebble.DataCorruptionInfo) {
-				u.health.set(ailDamaged, fmt.Errorf("%w: %s: %w", ErrDamaged, i.Path, i.Details))
+				u.health.set(ailDamaged, fmt.Errorf("%w: %s: %w", errDamaged, i.Path, i.Details))
 			},
 			DiskSlow: func(i pebble.DiskSlowInfo) { u.log.Warn().Stringer("what", i).Msg("store: slow disk") },
 		},
@@ -168,7 +168,7 @@ func (u setup) start(path string) (*engine, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w; restore a backup, or move the directory away to start empty (nothing was changed)",
-			ErrDamaged, path, err)
+			errDamaged, path, err)
 	}
 	return u.openEngine(path, false, false)
 }

@@ -179,7 +179,7 @@ func TestDiskFullIsSurvived(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := s.Metrics().Revived; n != 0 {
+	if n := s.stats.revived.Load(); n != 0 {
 		t.Errorf("a full disk cost %d engines", n)
 	}
 	wantAcked(t, s, acked)
@@ -246,7 +246,7 @@ func TestFailedSyncIsSurvived(t *testing.T) {
 			t.Fatalf("Healthy after syncs work: %v", err)
 		}
 	}
-	if n := s.Metrics().Revived; n < 3 {
+	if n := s.stats.revived.Load(); n < 3 {
 		t.Errorf("the engine was opened again %d times; want each time", n)
 	}
 	wantAcked(t, s, acked)
@@ -328,7 +328,7 @@ func TestDamagedBlockIsToldAndServingGoesOn(t *testing.T) {
 	if failed == 0 {
 		t.Fatal("the damage was not noticed")
 	}
-	if err := s.Healthy(); !errors.Is(err, ErrDamaged) {
+	if err := s.Healthy(); !errors.Is(err, errDamaged) {
 		t.Errorf("Healthy: %v", err)
 	}
 	if err := s.Put(bg, []byte("new"), []byte("v"), 0); err != nil {

@@ -31,7 +31,7 @@ func appendHeader(dst []byte, expiry int64) []byte {
 // split returns the expiry and the payload of a stored value.
 func split(val []byte) (expiry int64, payload []byte, err error) {
 	if len(val) < header {
-		return 0, nil, fmt.Errorf("%w: %w", ErrDamaged, errNoValue)
+		return 0, nil, fmt.Errorf("%w: %w", errDamaged, errNoValue)
 	}
 	return int64(binary.BigEndian.Uint64(val)), val[header:], nil
 }

@@ -65,7 +65,7 @@ var _ store.Store = (*Store)(nil)
 const closeTimeout = 10 * time.Second
 
 // Open opens the data directory dir, which is made if it does not exist; nothing else may live in it. The time comes
-// from now (nil: time.Now). The store's goroutines run until Close. Errors are ErrForeign, ErrHeld, ErrDamaged, or those
+// from now (nil: time.Now). The store's goroutines run until Close. Errors are errForeign, errHeld, errDamaged, or those
 // of the disk.
 func Open(dir string, cfg Config, log zerolog.Logger, now func() time.Time) (*Store, error) {
 	return open(dir, cfg, log, now, vfs.Default)

@@ -102,7 +102,7 @@ func TestSweepRemovesExpired(t *testing.T) {
 		}
 		chunks++
 	}
-	if got := s.Metrics().Swept; got != 502 || chunks < 4 {
+	if got := s.stats.swept.Load(); got != 502 || chunks < 4 {
 		t.Errorf("swept %d in %d chunks; want 502 in several", got, chunks)
 	}
 	list, _, err := s.chunk([]byte{spaceKV}, nil)
@@ -304,7 +304,7 @@ func TestDamagedDirectoryIsNotTouched(t *testing.T) {
 				_ = s.Close()
 				t.Fatal("opened")
 			}
-			if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "restore a backup") {
+			if !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), "restore a backup") {
 				t.Errorf("error: %v", err)
 			}
 			if after := snapshot(t, filepath.Join(dir, stateName)); after != before {
@@ -337,7 +337,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 		t.Errorf("the second process was told %s; want %q", out, want)
 	}
 	// The same process, twice: the first goes on.
-	if _, err := Open(dir, small(), zerolog.Nop(), nil); !errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), "this process") {
+	if _, err := Open(dir, small(), zerolog.Nop(), nil); !errors.Is(err, errHeld) || !strings.Contains(err.Error(), "this process") {
 		t.Errorf("second Open in this process: %v", err)
 	}
 	if err := s.Put(bg, []byte("k"), nil, 0); err != nil {
@@ -383,8 +383,7 @@ func BenchmarkSpend(b *testing.B) {
 					}
 				}
 			})
-			m := s.Metrics()
-			b.ReportMetric(float64(m.Writes)/float64(m.Commits), "writes/commit")
+			b.ReportMetric(float64(s.stats.writes.Load())/float64(s.stats.groups.Load()), "writes/commit")
 		})
 	}
 }

@@ -31,7 +31,6 @@ func (s *Store) Get(ctx context.Context, dst, key []byte) ([]byte, error) {
 	if err := s.ready(ctx, 0); err != nil {
 		return dst, err
 	}
-	s.stats.reads.Add(1)
 	err := s.view(func(db *pebble.DB) error {
 		val, closer, err := db.Get(spaceKey(spaceKV, key))
 		if errors.Is(err, pebble.ErrNotFound) {
@@ -94,7 +93,6 @@ func (s *Store) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl
 	if err := s.ready(ctx, 0); err != nil {
 		return err
 	}
-	s.stats.scans.Add(1)
 	lower := spaceKey(spaceKV, prefix)
 	upper := after(lower)
 	for {

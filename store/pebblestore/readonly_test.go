@@ -31,7 +31,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 func refusesReadOnly(t *testing.T, dir string) {
 	t.Helper()
 	_, err := Open(dir, small(), zerolog.Nop(), nil)
-	if !errors.Is(err, ErrReadOnly) || errors.Is(err, ErrHeld) || !strings.Contains(err.Error(), dir) {
+	if !errors.Is(err, errReadOnly) || errors.Is(err, errHeld) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("a read-only directory: %v", err)
 	}
 }

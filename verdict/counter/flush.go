@@ -26,7 +26,7 @@ func (s *Shingler) run(ctx context.Context) {
 	drop := time.NewTicker(dropEvery)
 	defer drop.Stop()
 	work := context.WithoutCancel(ctx) // Close waits for what is under way: cutting it short would lose it
-	s.tell("drop", s.Retain(work))
+	s.tell("drop", s.retain(work))
 	var round []int
 	for {
 		select {
@@ -41,7 +41,7 @@ func (s *Shingler) run(ctx context.Context) {
 			s.tell("flush", s.flushShard(work, round[0]))
 			round = round[1:]
 		case <-drop.C:
-			s.tell("drop", s.Retain(work))
+			s.tell("drop", s.retain(work))
 		}
 	}
 }
@@ -150,18 +150,18 @@ func (s *Shingler) commit(ctx context.Context, sh *shard, t *table, chunk []int3
 	return err
 }
 
-// Retain drops what is older than 24 hours and a fortnight, in whole records.
-func (s *Shingler) Retain(ctx context.Context) error {
+// retain drops what is older than 24 hours and a fortnight, in whole records.
+func (s *Shingler) retain(ctx context.Context) error {
 	now := s.now()
 	slot, day := store.TenMinutes.Number(now), store.Day.Number(now)
 	return errors.Join(
-		s.Drop(ctx, store.Period{Unit: store.TenMinutes, Number: slot - min(slot, store.SlotsPerDay)}),
-		s.Drop(ctx, store.Period{Unit: store.Day, Number: day - min(day, store.DaysPerFortnight)}),
+		s.drop(ctx, store.Period{Unit: store.TenMinutes, Number: slot - min(slot, store.SlotsPerDay)}),
+		s.drop(ctx, store.Period{Unit: store.Day, Number: day - min(day, store.DaysPerFortnight)}),
 	)
 }
 
-// Drop forgets what is older than a period, as store.Counters.Drop does, after a flush of all that is buffered.
-func (s *Shingler) Drop(ctx context.Context, before store.Period) error {
+// drop forgets what is older than a period, as store.Counters.Drop does, after a flush of all that is buffered.
+func (s *Shingler) drop(ctx context.Context, before store.Period) error {
 	flushErr := s.Flush(ctx)
 	floor := &s.floors[before.Unit]
 	for record := before.Number / before.Unit.PerRecord(); ; {

@@ -44,8 +44,8 @@ type Key struct {
 	store.Period
 }
 
-// AppendTo appends the printed form of k.
-func (k Key) AppendTo(dst []byte) []byte {
+// appendTo appends the printed form of k.
+func (k Key) appendTo(dst []byte) []byte {
 	dst = append(dst, k.Prefix...)
 	dst = fmt.Appendf(dst, "_%016x_", k.Shingle)
 	dst = strconv.AppendUint(dst, uint64(k.Type), 10)
@@ -55,15 +55,15 @@ func (k Key) AppendTo(dst []byte) []byte {
 	return strconv.AppendUint(dst, uint64(k.Number), 10)
 }
 
-func (k Key) String() string { return string(k.AppendTo(nil)) }
+func (k Key) String() string { return string(k.appendTo(nil)) }
 
-// ErrKey is returned by ParseKey for what no Key prints as.
-var ErrKey = errors.New("counter: not a key")
+// errKey is returned by ParseKey for what no Key prints as.
+var errKey = errors.New("counter: not a key")
 
 // ParseKey reads the printed form of a key. Only what String writes is read: no other case, no leading zeros or signs.
 // The prefix may itself contain underscores.
 func ParseKey(s string) (Key, error) {
-	bad := func(what string) (Key, error) { return Key{}, fmt.Errorf("%w: %s in %.160q", ErrKey, what, s) }
+	bad := func(what string) (Key, error) { return Key{}, fmt.Errorf("%w: %s in %.160q", errKey, what, s) }
 	var parts [4]string // shingle, type, unit, number
 	rest := s
 	for i := len(parts) - 1; i >= 0; i-- {

@@ -45,7 +45,7 @@ func TestParseKeyRefuses(t *testing.T) {
 		"p p_0000000000000001_8_1d_1", "p\x00_0000000000000001_8_1d_1", "é_0000000000000001_8_1d_1",
 		strings.Repeat("p", store.MaxPrefix+1) + "_0000000000000001_8_1d_1",
 	} {
-		if k, err := ParseKey(s); !errors.Is(err, ErrKey) {
+		if k, err := ParseKey(s); !errors.Is(err, errKey) {
 			t.Errorf("ParseKey(%q) = %+v, %v", s, k, err)
 		}
 	}

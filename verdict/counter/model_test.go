@@ -124,7 +124,7 @@ func (h *history) jump(rt *rapid.T) {
 	h.at = h.at.Add(rapid.SampledFrom([]time.Duration{
 		time.Second, 10 * time.Minute, 10*time.Minute - time.Second, 23 * time.Hour, 24 * time.Hour, 13 * 24 * time.Hour, -time.Hour,
 	}).Draw(rt, "by"))
-	must(h.t, h.s.Retain(bg))
+	must(h.t, h.s.retain(bg))
 	h.flushed()
 	slot, day := store.TenMinutes.Number(h.at), store.Day.Number(h.at)
 	must(h.t, errors.Join(

@@ -81,7 +81,7 @@ func TestDropForgetsWhatIsCached(t *testing.T) {
 	if count(t, s, 1) != 3 || count(t, s, 2) != 1 {
 		t.Fatal("not counted")
 	}
-	must(t, s.Drop(bg, store.Period{Unit: store.TenMinutes, Number: slot0 + 144}))
+	must(t, s.drop(bg, store.Period{Unit: store.TenMinutes, Number: slot0 + 144}))
 	if a, b := count(t, s, 1), count(t, s, 2); a != 0 || b != 0 {
 		t.Errorf("after Drop: %d, %d", a, b)
 	}

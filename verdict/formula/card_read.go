@@ -31,8 +31,8 @@ type cardReader struct {
 }
 
 func (m *Model) loadCard(data []byte, hash string) error {
-	if len(data) > MaxCard {
-		return fmt.Errorf("the file has %d bytes, more than the %d that a score card may have", len(data), MaxCard)
+	if len(data) > maxCard {
+		return fmt.Errorf("the file has %d bytes, more than the %d that a score card may have", len(data), maxCard)
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {

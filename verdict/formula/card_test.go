@@ -71,20 +71,6 @@ func TestCardRows(t *testing.T) {
 	}
 }
 
-func TestTop(t *testing.T) {
-	m := mustLoad(t, shop, "share", "pages", "other")
-	top := m.Top([]float32{0.04, 60, 0}, 5)
-	if len(top) != 2 || top[0].Name != "pages" || top[0].Amount != 4 || top[0].Value != 60 || top[1].Name != "share" {
-		t.Errorf("top factors %v", top)
-	}
-	if top := m.Top([]float32{0.5, 0, 0}, 5); len(top) != 1 || top[0].Amount != -0.5 {
-		t.Errorf("a factor that speaks for a person: %v", top)
-	}
-	if top := m.Top([]float32{0.04, 60, 0}, 1); len(top) != 1 {
-		t.Errorf("%d of at most one", len(top))
-	}
-}
-
 // TestCardErrors: each problem is told with its line, all of them at once.
 func TestCardErrors(t *testing.T) {
 	f := func(name, card string, want ...string) {

@@ -140,13 +140,13 @@ func (l *catSplits) UnmarshalJSON(b []byte) error {
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *catTrees) UnmarshalJSON(b []byte) error {
 	leaves := 0
-	return eachOf(b, "oblivious_trees", MaxTrees, func(d *json.Decoder) error {
+	return eachOf(b, "oblivious_trees", maxTrees, func(d *json.Decoder) error {
 		t := &catTree{}
 		if err := d.Decode(t); err != nil {
 			return fmt.Errorf("oblivious_trees[%d]: %w", len(*l), err)
 		}
-		if leaves += len(t.Leaves); leaves > MaxNodes {
-			return fmt.Errorf("oblivious_trees: more than %d leaves", MaxNodes)
+		if leaves += len(t.Leaves); leaves > maxNodes {
+			return fmt.Errorf("oblivious_trees: more than %d leaves", maxNodes)
 		}
 		if err := t.check(); err != nil {
 			return fmt.Errorf("oblivious_trees[%d]: %w", len(*l), err)

@@ -16,17 +16,17 @@ import (
 // The columns of labelled factors, as `antirobot events export` writes them; all others are factors. They may stand in
 // any order, and all but label may be missing.
 const (
-	ColumnLabel   = "label"   // 1 robot, 0 human, empty: not known
-	ColumnSource  = "source"  // where the label comes from
-	ColumnKind    = "kind"    // of the subject: ip, i, spravka…
-	ColumnSubject = "subject" // who: rows of one subject are never on both sides of a split
-	ColumnAt      = "at"      // when, RFC 3339
-	ColumnScore   = "score"   // of the formula that was in use
+	columnLabel   = "label"   // 1 robot, 0 human, empty: not known
+	columnSource  = "source"  // where the label comes from
+	columnKind    = "kind"    // of the subject: ip, i, spravka…
+	columnSubject = "subject" // who: rows of one subject are never on both sides of a split
+	columnAt      = "at"      // when, RFC 3339
+	columnScore   = "score"   // of the formula that was in use
 )
 
 // Columns are those that are no factors, in the order in which they are written.
 func Columns() []string {
-	return []string{ColumnLabel, ColumnSource, ColumnKind, ColumnSubject, ColumnAt, ColumnScore}
+	return []string{columnLabel, columnSource, columnKind, columnSubject, columnAt, columnScore}
 }
 
 // Row is one line of labelled factors.
@@ -73,7 +73,7 @@ func ReadRows(r io.Reader, names []string, f func(*Row) error) (lacks, extra []s
 			extra = append(extra, name)
 		}
 	}
-	if _, ok := at[ColumnLabel]; !ok {
+	if _, ok := at[columnLabel]; !ok {
 		return nil, nil, errors.New("line 1: there is no column label")
 	}
 	columns := make([]int, len(names))
@@ -104,9 +104,9 @@ func ReadRows(r io.Reader, names []string, f func(*Row) error) (lacks, extra []s
 			return nil, nil, err
 		}
 		row.Line, _ = in.FieldPos(0)
-		row.Source, row.Kind, row.Subject = text(record, ColumnSource), text(record, ColumnKind), text(record, ColumnSubject)
-		row.At = text(record, ColumnAt)
-		if row.Label, err = parseLabel(record[at[ColumnLabel]]); err != nil {
+		row.Source, row.Kind, row.Subject = text(record, columnSource), text(record, columnKind), text(record, columnSubject)
+		row.At = text(record, columnAt)
+		if row.Label, err = parseLabel(record[at[columnLabel]]); err != nil {
 			return nil, nil, fmt.Errorf("line %d: %w", row.Line, err)
 		}
 		for i, c := range columns {

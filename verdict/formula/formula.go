@@ -30,11 +30,11 @@ import (
 // Bounds of what is loaded. A model of 1,000 trees of depth 8 is within them.
 const (
 	MaxFile    = 64 << 20 // bytes of a file of trees
-	MaxCard    = 1 << 20  // bytes of a score card
+	maxCard    = 1 << 20  // bytes of a score card
 	MaxFactors = 4096     // names, and features of a model
-	MaxTrees   = 10_000
-	MaxNodes   = 4 << 20 // of all trees together; the leaves of oblivious ones count too
-	MaxDepth   = 64      // of one tree; of an oblivious one 16
+	maxTrees   = 10_000
+	maxNodes   = 4 << 20 // of all trees together; the leaves of oblivious ones count too
+	maxDepth   = 64      // of one tree; of an oblivious one 16
 )
 
 // Kind says what sort of file a model came from.
@@ -70,14 +70,6 @@ const (
 	logistic link = iota // 1/(1+e^-raw)
 	clamp                // the raw score is already a share; what is outside [0,1] is cut
 )
-
-// Contribution is what one factor adds to the raw score.
-type Contribution struct {
-	Factor int     // position in the names that Load was given
-	Name   string  // of the factor
-	Value  float32 // of the factor
-	Amount float32 // in log-odds; above zero speaks for a robot
-}
 
 // Load reads a model whose factors are among names; Score later wants their values in that order. data is not kept.
 // The error names everything that does not fit.
@@ -162,7 +154,7 @@ func recognise(data []byte) (Kind, error) {
 	err := json.Unmarshal(data, &top)
 	var syntax *json.SyntaxError
 	switch {
-	case errors.As(err, &syntax) && len(data) <= MaxCard:
+	case errors.As(err, &syntax) && len(data) <= maxCard:
 		return Card, nil // YAML may begin so too, and its reader names the line
 	case err != nil:
 		return "", fmt.Errorf("not a JSON model: %w", err)
@@ -226,27 +218,6 @@ func (m *Model) Explain(dst, x []float32) []float32 {
 
 // Bias returns the raw score before any factor speaks: what Explain starts from.
 func (m *Model) Bias() float32 { return float32(m.bias) }
-
-// Top returns the at most n factors that contributed most to x, the strongest first whatever its sign; factors that
-// contributed nothing are left out. It allocates.
-func (m *Model) Top(x []float32, n int) []Contribution {
-	var all []Contribution
-	for i, amount := range m.Explain(nil, x) {
-		if amount != 0 {
-			all = append(all, Contribution{Factor: i, Name: m.names[i], Value: x[i], Amount: amount})
-		}
-	}
-	slices.SortStableFunc(all, func(a, b Contribution) int {
-		switch x, y := abs(a.Amount), abs(b.Amount); {
-		case x > y:
-			return -1
-		case x < y:
-			return 1
-		}
-		return 0
-	})
-	return all[:min(n, len(all))]
-}
 
 // Version returns what tells this model from others: its kind, or the version that a score card gives itself, and the
 // first eight digits of the file's SHA-256.

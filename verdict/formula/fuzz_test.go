@@ -31,7 +31,6 @@ func survives(t *testing.T, data []byte) {
 				t.Fatalf("score %v", s)
 			}
 			m.Explain(nil, row)
-			m.Top(row, 3)
 		}
 	}
 	if m.Version() == "" || len(m.Importance()) != len(fuzzNames) {

@@ -70,9 +70,6 @@ func (l *Live) show(m *Models, v float64) {
 // Model returns the formula in use.
 func (l *Live) Model() *Model { return l.models.Load().Model }
 
-// Shadow returns the candidate; nil if there is none.
-func (l *Live) Shadow() *Model { return l.models.Load().Shadow }
-
 // Score returns the score of x by the formula in use, and that formula, for the explanation and the version. threshold
 // is the service's: a score above it bans. It only decides how the candidate's score is counted.
 func (l *Live) Score(x []float32, threshold float32) (float32, *Model) {

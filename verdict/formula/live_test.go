@@ -40,7 +40,7 @@ func TestShadow(t *testing.T) {
 		`antirobot_formula_info{role="live",version="`+mild.Version()+`"} 0`)
 
 	change(t, l, strict, nil)
-	if _, m := l.Score([]float32{1}, 0.5); m != strict || l.Shadow() != nil {
+	if _, m := l.Score([]float32{1}, 0.5); m != strict || l.models.Load().Shadow != nil {
 		t.Error("the candidate is still there")
 	}
 	expect("antirobot_formula_shadow_difference_count 4", "antirobot_formula_scores_total 5")
@@ -68,7 +68,7 @@ func change(t testing.TB, l *Live, model, shadow *Model) {
 func TestPrepareNeedsAModel(t *testing.T) {
 	m := mustLoad(t, "version: v\nbias: -1\nfactors:\n  - {name: a, bins: [{from: 1, weight: 1}]}\n", "a")
 	l := newLive(t, m, nil, metrics.NewSet())
-	if _, err := l.Prepare(Models{Shadow: m}); err == nil || l.Model() != m || l.Shadow() != nil {
+	if _, err := l.Prepare(Models{Shadow: m}); err == nil || l.Model() != m || l.models.Load().Shadow != nil {
 		t.Errorf("no model is no error, or is in use: %v", err)
 	}
 }

@@ -115,8 +115,8 @@ func (t *trees) add(s *source, factorOf []int, note func(feature int)) error {
 			t.nodes = append(t.nodes, n)
 			continue
 		}
-		if depth == MaxDepth {
-			return fmt.Errorf("deeper than %d", MaxDepth)
+		if depth == maxDepth {
+			return fmt.Errorf("deeper than %d", maxDepth)
 		}
 		f := s.feature[from]
 		if f < 0 || int(f) >= len(factorOf) {
@@ -141,8 +141,8 @@ func (t *trees) add(s *source, factorOf []int, note func(feature int)) error {
 			queue = append(queue, item{child, depth + 1})
 		}
 		t.nodes = append(t.nodes, n)
-		if len(t.nodes) > MaxNodes {
-			return fmt.Errorf("more than %d nodes", MaxNodes)
+		if len(t.nodes) > maxNodes {
+			return fmt.Errorf("more than %d nodes", maxNodes)
 		}
 	}
 	t.roots = append(t.roots, uint32(first)) //nolint:gosec // MaxNodes

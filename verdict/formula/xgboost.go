@@ -94,13 +94,13 @@ type xgbTrees []*xgbTree
 // UnmarshalJSON implements json.Unmarshaler.
 func (l *xgbTrees) UnmarshalJSON(b []byte) error {
 	nodes := 0
-	return eachOf(b, "trees", MaxTrees, func(d *json.Decoder) error {
+	return eachOf(b, "trees", maxTrees, func(d *json.Decoder) error {
 		t := &xgbTree{}
 		if err := d.Decode(t); err != nil {
 			return fmt.Errorf("trees[%d]: %w", len(*l), err)
 		}
-		if nodes += len(t.Left); nodes > MaxNodes {
-			return fmt.Errorf("trees: more than %d nodes", MaxNodes)
+		if nodes += len(t.Left); nodes > maxNodes {
+			return fmt.Errorf("trees: more than %d nodes", maxNodes)
 		}
 		if err := t.check(); err != nil {
 			return fmt.Errorf("trees[%d]: %w", len(*l), err)

@@ -293,10 +293,10 @@ func TestXGBoostDeep(t *testing.T) {
 			"[1,0,0]", fix(flags), `"split_type":[0,0,0],`, "")), []string{"a", "b"})
 		return err
 	}
-	if err := f(MaxDepth); err != nil {
-		t.Errorf("depth %d: %v", MaxDepth, err)
+	if err := f(maxDepth); err != nil {
+		t.Errorf("depth %d: %v", maxDepth, err)
 	}
-	if err := f(MaxDepth + 1); err == nil || !strings.Contains(err.Error(), "deeper than") {
-		t.Errorf("depth %d: %v", MaxDepth+1, err)
+	if err := f(maxDepth + 1); err == nil || !strings.Contains(err.Error(), "deeper than") {
+		t.Errorf("depth %d: %v", maxDepth+1, err)
 	}
 }

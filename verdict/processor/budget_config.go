@@ -26,8 +26,8 @@ type BudgetConfig struct {
 	MaxNetworks int     `mapstructure:"max_networks"` // households and networks known at once, about 120 bytes each
 }
 
-// DefaultBudgetConfig returns 180 documents an hour and 360 a day for a household, a quarter of that if they come bare.
-func DefaultBudgetConfig() BudgetConfig {
+// defaultBudgetConfig returns 180 documents an hour and 360 a day for a household, a quarter of that if they come bare.
+func defaultBudgetConfig() BudgetConfig {
 	return BudgetConfig{
 		Enabled: true, Hour: 180, Day: 360, Net56: 2, Net48: 4, Net32: 8, Net24: 8, People: 2, Person: 2, Bare: 4, Call: 16, Repeat: 64,
 		Newcomers: 256, KnownFrom: 20, MaxNetworks: 200_000,

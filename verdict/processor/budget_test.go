@@ -181,7 +181,7 @@ func TestFloodChangesNoBaseline(t *testing.T) {
 
 // TestBudgetConfig says what is wrong.
 func TestBudgetConfig(t *testing.T) {
-	c := DefaultBudgetConfig()
+	c := defaultBudgetConfig()
 	if err := c.Validate(); err != nil {
 		t.Error(err)
 	}

@@ -38,7 +38,7 @@ func DefaultConfig() Config {
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, TimeZone: "UTC",
-		Budget: DefaultBudgetConfig(), Training: DefaultTrainingConfig(),
+		Budget: defaultBudgetConfig(), Training: defaultTrainingConfig(),
 	}
 }
 

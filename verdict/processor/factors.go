@@ -21,8 +21,8 @@ const (
 	History Group = "history" // what is remembered of it
 )
 
-// FactorInfo describes one factor.
-type FactorInfo struct {
+// factorInfo describes one factor.
+type factorInfo struct {
 	Name  string // snake case; models name it, so it never changes its meaning
 	Group Group
 	Unit  string
@@ -31,7 +31,7 @@ type FactorInfo struct {
 }
 
 type factor struct {
-	FactorInfo
+	factorInfo
 	of func(*evidence) float32
 }
 

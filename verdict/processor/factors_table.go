@@ -12,158 +12,158 @@ import (
 // but a name never changes its meaning. docs/factors.md is made of it.
 var factors = []factor{
 	// pace
-	{FactorInfo{"pages_1s", Pace, "pages", "Pages in the last second. Counts of pages fade: a steady pace of r pages a second counts r times the span.", true}, pages(0)},
-	{FactorInfo{"pages_10s", Pace, "pages", "Pages in the last ten seconds.", true}, pages(1)},
-	{FactorInfo{"pages_1m", Pace, "pages", "Pages in the last minute.", true}, pages(2)},
-	{FactorInfo{"pages_10m", Pace, "pages", "Pages in the last ten minutes.", true}, pages(3)},
-	{FactorInfo{"pages_1h", Pace, "pages", "Pages in the last hour.", true}, pages(4)},
-	{FactorInfo{"pages_1d", Pace, "pages", "Pages in the last day.", true}, pages(5)},
-	{FactorInfo{"client_pages_10s", Pace, "pages", "Pages in ten seconds for each client: an address is as many as it shows User-Agents or cookies of ours.", true}, perClient(1)},
-	{FactorInfo{"client_pages_1m", Pace, "pages", "Pages in a minute for each client.", true}, perClient(2)},
-	{FactorInfo{"client_pages_10m", Pace, "pages", "Pages in ten minutes for each client.", true}, perClient(3)},
-	{FactorInfo{"client_pages_1h", Pace, "pages", "Pages in an hour for each client.", true}, perClient(4)},
-	{FactorInfo{"client_pages_1d", Pace, "pages", "Pages in a day for each client.", true}, perClient(5)},
-	{FactorInfo{"client_loads_1m", Pace, "pages", "Page loads in a minute for each client: pages without those that scripts ask for, and without answers in JSON or XML.", true}, loads(2)},
-	{FactorInfo{"client_loads_10m", Pace, "pages", "Page loads in ten minutes for each client.", true}, loads(3)},
-	{FactorInfo{"client_loads_1h", Pace, "pages", "Page loads in an hour for each client.", true}, loads(4)},
-	{FactorInfo{"client_loads_1d", Pace, "pages", "Page loads in a day for each client.", true}, loads(5)},
-	{FactorInfo{"burst", Pace, "pages", "The most pages within a second or so that the subject has asked for.", true}, func(c *evidence) float32 { return c.s.burst }},
-	{FactorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its page loads, those of more than an hour left out.", true}, func(c *evidence) float32 {
+	{factorInfo{"pages_1s", Pace, "pages", "Pages in the last second. Counts of pages fade: a steady pace of r pages a second counts r times the span.", true}, pages(0)},
+	{factorInfo{"pages_10s", Pace, "pages", "Pages in the last ten seconds.", true}, pages(1)},
+	{factorInfo{"pages_1m", Pace, "pages", "Pages in the last minute.", true}, pages(2)},
+	{factorInfo{"pages_10m", Pace, "pages", "Pages in the last ten minutes.", true}, pages(3)},
+	{factorInfo{"pages_1h", Pace, "pages", "Pages in the last hour.", true}, pages(4)},
+	{factorInfo{"pages_1d", Pace, "pages", "Pages in the last day.", true}, pages(5)},
+	{factorInfo{"client_pages_10s", Pace, "pages", "Pages in ten seconds for each client: an address is as many as it shows User-Agents or cookies of ours.", true}, perClient(1)},
+	{factorInfo{"client_pages_1m", Pace, "pages", "Pages in a minute for each client.", true}, perClient(2)},
+	{factorInfo{"client_pages_10m", Pace, "pages", "Pages in ten minutes for each client.", true}, perClient(3)},
+	{factorInfo{"client_pages_1h", Pace, "pages", "Pages in an hour for each client.", true}, perClient(4)},
+	{factorInfo{"client_pages_1d", Pace, "pages", "Pages in a day for each client.", true}, perClient(5)},
+	{factorInfo{"client_loads_1m", Pace, "pages", "Page loads in a minute for each client: pages without those that scripts ask for, and without answers in JSON or XML.", true}, loads(2)},
+	{factorInfo{"client_loads_10m", Pace, "pages", "Page loads in ten minutes for each client.", true}, loads(3)},
+	{factorInfo{"client_loads_1h", Pace, "pages", "Page loads in an hour for each client.", true}, loads(4)},
+	{factorInfo{"client_loads_1d", Pace, "pages", "Page loads in a day for each client.", true}, loads(5)},
+	{factorInfo{"burst", Pace, "pages", "The most pages within a second or so that the subject has asked for.", true}, func(c *evidence) float32 { return c.s.burst }},
+	{factorInfo{"gap_typical", Pace, "seconds", "The geometric mean of the gaps between its page loads, those of more than an hour left out.", true}, func(c *evidence) float32 {
 		if c.s.stable < 2 {
 			return nan
 		}
 		return float32(math.Exp(float64(c.s.gapMean)))
 	}},
-	{FactorInfo{"gap_spread", Pace, "", "How much the gaps differ: the standard deviation of their logarithm. A clock has 0, people 1 or more.", true}, func(c *evidence) float32 {
+	{factorInfo{"gap_spread", Pace, "", "How much the gaps differ: the standard deviation of their logarithm. A clock has 0, people 1 or more.", true}, func(c *evidence) float32 {
 		if c.s.stable < 4 {
 			return nan
 		}
 		return float32(math.Sqrt(float64(max(c.s.gapVar, 0))))
 	}},
-	{FactorInfo{"gap_least", Pace, "seconds", "The shortest gap between two page loads.", true}, func(c *evidence) float32 {
+	{factorInfo{"gap_least", Pace, "seconds", "The shortest gap between two page loads.", true}, func(c *evidence) float32 {
 		if c.s.stable == 0 {
 			return nan
 		}
 		return c.s.gapMin
 	}},
-	{FactorInfo{"session_age", Pace, "seconds", "Since the first event of the subject that memory has.", true}, func(c *evidence) float32 {
+	{factorInfo{"session_age", Pace, "seconds", "Since the first event of the subject that memory has.", true}, func(c *evidence) float32 {
 		if c.s.first == 0 {
 			return nan
 		}
 		return float32(c.s.last - c.s.first)
 	}},
-	{FactorInfo{"session_pages", Pace, "pages", "Pages since then.", true}, func(c *evidence) float32 { return float32(c.s.pages) }},
-	{FactorInfo{"hours_active", Pace, "hours", "Hours with a page, of the last 24.", true}, func(c *evidence) float32 { return float32(bits.OnesCount32(c.s.hours)) }},
-	{FactorInfo{"hours_in_row", Pace, "hours", "Hours with a page without a break up to now, at most 24.", true}, activeInRow},
-	{FactorInfo{"night_share", Pace, "share", "Pages between one and five at night (processor.time_zone), of its pages.", true}, part(shareNight, shareCount, 4)},
+	{factorInfo{"session_pages", Pace, "pages", "Pages since then.", true}, func(c *evidence) float32 { return float32(c.s.pages) }},
+	{factorInfo{"hours_active", Pace, "hours", "Hours with a page, of the last 24.", true}, func(c *evidence) float32 { return float32(bits.OnesCount32(c.s.hours)) }},
+	{factorInfo{"hours_in_row", Pace, "hours", "Hours with a page without a break up to now, at most 24.", true}, activeInRow},
+	{factorInfo{"night_share", Pace, "share", "Pages between one and five at night (processor.time_zone), of its pages.", true}, part(shareNight, shareCount, 4)},
 
 	// course
-	{FactorInfo{"targets", Course, "", "Different URLs, queries included; no more than about 260 are told apart.", true}, func(c *evidence) float32 { return distinct(c.s.targets, 64) }},
-	{FactorInfo{"target_share", Course, "share", "Different URLs for each page, over the first hundred pages.", true}, func(c *evidence) float32 {
+	{factorInfo{"targets", Course, "", "Different URLs, queries included; no more than about 260 are told apart.", true}, func(c *evidence) float32 { return distinct(c.s.targets, 64) }},
+	{factorInfo{"target_share", Course, "share", "Different URLs for each page, over the first hundred pages.", true}, func(c *evidence) float32 {
 		if c.s.pages < 4 || c.s.pages > 128 {
 			return nan
 		}
 		return min(1, distinct(c.s.targets, 64)/float32(c.s.pages))
 	}},
-	{FactorInfo{"repeat_share", Course, "share", "Pages that are among the eight before, of its pages.", true}, part(shareRepeat, shareCount, 4)},
-	{FactorInfo{"depth", Course, "segments", "Mean depth of the paths.", true}, func(c *evidence) float32 {
+	{factorInfo{"repeat_share", Course, "share", "Pages that are among the eight before, of its pages.", true}, part(shareRepeat, shareCount, 4)},
+	{factorInfo{"depth", Course, "segments", "Mean depth of the paths.", true}, func(c *evidence) float32 {
 		if c.s.pages == 0 {
 			return nan
 		}
 		return c.s.depth
 	}},
-	{FactorInfo{"depth_most", Course, "segments", "The deepest path.", true}, func(c *evidence) float32 {
+	{factorInfo{"depth_most", Course, "segments", "The deepest path.", true}, func(c *evidence) float32 {
 		if c.s.pages == 0 {
 			return nan
 		}
 		return float32(c.s.depthMax)
 	}},
-	{FactorInfo{"parts_per_page", Course, "", "Sub-resources (pictures, styles, scripts) for each page.", true}, func(c *evidence) float32 { return over(float32(c.s.parts), float32(c.s.pages)) }},
-	{FactorInfo{"parts_missing", Course, "share", "How far it is behind the others at the service in asking for sub-resources: 0 as many, 1 none. Unknown in the first pages, and where the service has its parts elsewhere.", true}, missingParts},
-	{FactorInfo{"referer_none_share", Course, "share", "Pages without Referer, of its pages.", true}, withReferers(part(shareRefererNone, shareCount, 2))},
-	{FactorInfo{"referer_same_share", Course, "share", "Pages whose Referer is of the site, of its pages.", true}, withReferers(part(shareRefererSame, shareCount, 2))},
-	{FactorInfo{"referer_known_share", Course, "share", "Page loads whose Referer is one of the eight pages before, of its loads.", true}, withReferers(part(shareRefererKnown, shareLoad, 2))},
-	{FactorInfo{"referer_foreign_share", Course, "share", "Pages whose Referer is of another site or no URL, of its pages.", true}, withReferers(part(shareRefererForeign, shareCount, 2))},
-	{FactorInfo{"refused_share", Course, "share", "Answers with a status of 400 to 499.", false}, part(share4xx, shareAnswered, 4)},
-	{FactorInfo{"not_found_share", Course, "share", "Answers with 404 or 410.", false}, part(shareNotFound, shareAnswered, 4)},
-	{FactorInfo{"failed_share", Course, "share", "Answers with a status of 500 or more.", false}, part(share5xx, shareAnswered, 4)},
-	{FactorInfo{"redirect_share", Course, "share", "Answers that lead elsewhere.", false}, part(shareRedirect, shareAnswered, 4)},
-	{FactorInfo{"not_modified_share", Course, "share", "Answers with 304: the client has a cache.", false}, part(shareNotModified, shareAnswered, 4)},
-	{FactorInfo{"data_share", Course, "share", "Answers in JSON or XML.", false}, part(shareData, shareAnswered, 2)},
-	{FactorInfo{"probes", Course, "", "Requests for what scanners look for (/.env, /wp-login.php) that found nothing, of the last 255 pages.", false}, func(c *evidence) float32 {
+	{factorInfo{"parts_per_page", Course, "", "Sub-resources (pictures, styles, scripts) for each page.", true}, func(c *evidence) float32 { return over(float32(c.s.parts), float32(c.s.pages)) }},
+	{factorInfo{"parts_missing", Course, "share", "How far it is behind the others at the service in asking for sub-resources: 0 as many, 1 none. Unknown in the first pages, and where the service has its parts elsewhere.", true}, missingParts},
+	{factorInfo{"referer_none_share", Course, "share", "Pages without Referer, of its pages.", true}, withReferers(part(shareRefererNone, shareCount, 2))},
+	{factorInfo{"referer_same_share", Course, "share", "Pages whose Referer is of the site, of its pages.", true}, withReferers(part(shareRefererSame, shareCount, 2))},
+	{factorInfo{"referer_known_share", Course, "share", "Page loads whose Referer is one of the eight pages before, of its loads.", true}, withReferers(part(shareRefererKnown, shareLoad, 2))},
+	{factorInfo{"referer_foreign_share", Course, "share", "Pages whose Referer is of another site or no URL, of its pages.", true}, withReferers(part(shareRefererForeign, shareCount, 2))},
+	{factorInfo{"refused_share", Course, "share", "Answers with a status of 400 to 499.", false}, part(share4xx, shareAnswered, 4)},
+	{factorInfo{"not_found_share", Course, "share", "Answers with 404 or 410.", false}, part(shareNotFound, shareAnswered, 4)},
+	{factorInfo{"failed_share", Course, "share", "Answers with a status of 500 or more.", false}, part(share5xx, shareAnswered, 4)},
+	{factorInfo{"redirect_share", Course, "share", "Answers that lead elsewhere.", false}, part(shareRedirect, shareAnswered, 4)},
+	{factorInfo{"not_modified_share", Course, "share", "Answers with 304: the client has a cache.", false}, part(shareNotModified, shareAnswered, 4)},
+	{factorInfo{"data_share", Course, "share", "Answers in JSON or XML.", false}, part(shareData, shareAnswered, 2)},
+	{factorInfo{"probes", Course, "", "Requests for what scanners look for (/.env, /wp-login.php) that found nothing, of the last 255 pages.", false}, func(c *evidence) float32 {
 		if c.s.shares[shareAnswered] == 0 {
 			return nan
 		}
 		return float32(c.s.shares[shareProbe])
 	}},
-	{FactorInfo{"head_share", Course, "share", "Requests with HEAD, of its pages.", true}, part(shareHead, shareCount, 2)},
-	{FactorInfo{"post_share", Course, "share", "Requests with POST, PUT or PATCH, of its pages.", true}, part(sharePost, shareCount, 2)},
-	{FactorInfo{"other_method_share", Course, "share", "Requests with other methods than GET, HEAD and those, of its pages.", true}, part(shareOther, shareCount, 2)},
-	{FactorInfo{"robots_txt", Course, "0 or 1", "Has asked for /robots.txt, as no browser does.", true}, func(c *evidence) float32 { return truth(c.s.flags&flagRobots != 0) }},
-	{FactorInfo{"feed_share", Course, "share", "Requests for feeds and site maps, of its pages.", true}, part(shareFeed, shareCount, 2)},
-	{FactorInfo{"step_share", Course, "share", "Page loads whose number is next to that of the load before (page=3, page=4), of its loads with a number.", true}, part(shareStep, shareNumbered, 6)},
-	{FactorInfo{"number_share", Course, "share", "Page loads with a number in their URL, of its loads.", true}, part(shareNumbered, shareLoad, 4)},
-	{FactorInfo{"load_share", Course, "share", "Page loads, of its pages.", true}, part(shareLoad, shareCount, 2)},
-	{FactorInfo{"load_referer_share", Course, "share", "Page loads with a Referer, of its loads.", true}, withReferers(part(shareLoadRefers, shareLoad, 4))},
-	{FactorInfo{"load_typed_share", Course, "share", "Page loads that no page has led to (Sec-Fetch-Site: none), of its loads that say so.", true}, part(shareTyped, shareSited, 4)},
-	{FactorInfo{"query_share", Course, "share", "Pages with a query, of its pages.", true}, part(shareQuery, shareCount, 2)},
-	{FactorInfo{"answer_bytes", Course, "bytes", "Mean size of the answers.", false}, func(c *evidence) float32 {
+	{factorInfo{"head_share", Course, "share", "Requests with HEAD, of its pages.", true}, part(shareHead, shareCount, 2)},
+	{factorInfo{"post_share", Course, "share", "Requests with POST, PUT or PATCH, of its pages.", true}, part(sharePost, shareCount, 2)},
+	{factorInfo{"other_method_share", Course, "share", "Requests with other methods than GET, HEAD and those, of its pages.", true}, part(shareOther, shareCount, 2)},
+	{factorInfo{"robots_txt", Course, "0 or 1", "Has asked for /robots.txt, as no browser does.", true}, func(c *evidence) float32 { return truth(c.s.flags&flagRobots != 0) }},
+	{factorInfo{"feed_share", Course, "share", "Requests for feeds and site maps, of its pages.", true}, part(shareFeed, shareCount, 2)},
+	{factorInfo{"step_share", Course, "share", "Page loads whose number is next to that of the load before (page=3, page=4), of its loads with a number.", true}, part(shareStep, shareNumbered, 6)},
+	{factorInfo{"number_share", Course, "share", "Page loads with a number in their URL, of its loads.", true}, part(shareNumbered, shareLoad, 4)},
+	{factorInfo{"load_share", Course, "share", "Page loads, of its pages.", true}, part(shareLoad, shareCount, 2)},
+	{factorInfo{"load_referer_share", Course, "share", "Page loads with a Referer, of its loads.", true}, withReferers(part(shareLoadRefers, shareLoad, 4))},
+	{factorInfo{"load_typed_share", Course, "share", "Page loads that no page has led to (Sec-Fetch-Site: none), of its loads that say so.", true}, part(shareTyped, shareSited, 4)},
+	{factorInfo{"query_share", Course, "share", "Pages with a query, of its pages.", true}, part(shareQuery, shareCount, 2)},
+	{factorInfo{"answer_bytes", Course, "bytes", "Mean size of the answers.", false}, func(c *evidence) float32 {
 		if c.s.shares[shareAnswered] == 0 {
 			return nan
 		}
 		return c.s.bytes
 	}},
-	{FactorInfo{"answer_time", Course, "ms", "Mean time that its answers took.", false}, func(c *evidence) float32 {
+	{factorInfo{"answer_time", Course, "ms", "Mean time that its answers took.", false}, func(c *evidence) float32 {
 		if c.s.took == 0 {
 			return nan
 		}
 		return c.s.took
 	}},
-	{FactorInfo{"stopped_share", Course, "share", "Pages that were a robot's by the verdict, of its pages: who is stopped and goes on.", false}, part(shareStopped, shareCount, 4)},
-	{FactorInfo{"navigation_share", Course, "share", "Navigations, of its pages: nothing says that a script has asked.", true}, part(shareNavigate, shareFields, 2)},
+	{factorInfo{"stopped_share", Course, "share", "Pages that were a robot's by the verdict, of its pages: who is stopped and goes on.", false}, part(shareStopped, shareCount, 4)},
+	{factorInfo{"navigation_share", Course, "share", "Navigations, of its pages: nothing says that a script has asked.", true}, part(shareNavigate, shareFields, 2)},
 
 	// client
-	{FactorInfo{"agent_missing", Client, "0 or 1", "No User-Agent. Unknown where nobody sends one, because a balancer does not pass it on.", true}, func(c *evidence) float32 {
+	{factorInfo{"agent_missing", Client, "0 or 1", "No User-Agent. Unknown where nobody sends one, because a balancer does not pass it on.", true}, func(c *evidence) float32 {
 		if c.lost.agent {
 			return nan
 		}
 		return truth(c.e.Claim.Family == client.FamilyNone)
 	}},
-	{FactorInfo{"agent_library", Client, "0 or 1", "Claims to be an HTTP library or a command line tool.", true}, claims(func(f client.Family) bool { return f == client.FamilyLibrary })},
-	{FactorInfo{"agent_robot", Client, "0 or 1", "Declares itself a robot.", true}, claims(func(f client.Family) bool { return f == client.FamilyRobot })},
-	{FactorInfo{"agent_crawler", Client, "0 or 1", "Declares a search engine's crawler that it is not: the DNS or the published ranges say so. Unknown while nobody can tell.", true}, func(c *evidence) float32 {
+	{factorInfo{"agent_library", Client, "0 or 1", "Claims to be an HTTP library or a command line tool.", true}, claims(func(f client.Family) bool { return f == client.FamilyLibrary })},
+	{factorInfo{"agent_robot", Client, "0 or 1", "Declares itself a robot.", true}, claims(func(f client.Family) bool { return f == client.FamilyRobot })},
+	{factorInfo{"agent_crawler", Client, "0 or 1", "Declares a search engine's crawler that it is not: the DNS or the published ranges say so. Unknown while nobody can tell.", true}, func(c *evidence) float32 {
 		if c.e.Claim.Family == client.FamilyCrawler && !c.e.Liar {
 			return nan
 		}
 		return truth(c.e.Liar)
 	}},
-	{FactorInfo{"agent_headless", Client, "0 or 1", "Claims to be a browser without a window.", true}, claims(func(f client.Family) bool { return f == client.FamilyHeadless })},
-	{FactorInfo{"agent_app", Client, "0 or 1", "Claims to be a library of mobile apps.", true}, claims(func(f client.Family) bool { return f == client.FamilyApp })},
-	{FactorInfo{"agent_other", Client, "0 or 1", "Claims to be something unknown.", true}, claims(func(f client.Family) bool { return f == client.FamilyOther })},
-	{FactorInfo{"agent_browser", Client, "0 or 1", "Claims to be a browser that people use.", true}, claims(client.Family.Browser)},
-	{FactorInfo{"agent_mobile", Client, "0 or 1", "Claims to be a telephone or a tablet.", true}, func(c *evidence) float32 { return truth(c.e.Claim.Mobile) }},
-	{FactorInfo{"version_age", Client, "versions", "By how many versions a Chromium or Firefox is behind the newest one of its time; well below 0: it can't be out yet.", true}, versionAge},
-	{FactorInfo{"fields", Client, "", "How many of the usual fields the request has.", true}, fields(func(c *evidence) float32 { return float32(bits.OnesCount32(uint32(c.e.Headers))) })},
-	{FactorInfo{"language_missing", Client, "0 or 1", "No Accept-Language, whatever it claims to be.", true}, fields(func(c *evidence) float32 { return truth(c.e.Headers&client.HasAcceptLanguage == 0) })},
-	{FactorInfo{"encoding_missing", Client, "0 or 1", "No Accept-Encoding, whatever it claims to be.", true}, fields(func(c *evidence) float32 { return truth(c.e.Headers&client.HasAcceptEncoding == 0) })},
-	{FactorInfo{"browser_no_language", Client, "0 or 1", "Claims to be a browser, and sends no Accept-Language.", true}, misfit(client.NoLanguage)},
-	{FactorInfo{"browser_accepts_any", Client, "0 or 1", "Claims to be a browser, and loads a page with Accept: */* or none.", true}, misfit(client.AcceptsAny)},
-	{FactorInfo{"fetch_missing", Client, "0 or 1", "Claims a browser that sends Sec-Fetch fields over https, and sends none.", true}, misfit(client.NoFetch)},
-	{FactorInfo{"fetch_false", Client, "0 or 1", "Sec-Fetch fields that contradict each other.", true}, misfit(client.FalseFetch)},
-	{FactorInfo{"hints_missing", Client, "0 or 1", "Claims a browser that sends Sec-CH-UA over https, and sends none.", true}, misfit(client.NoHints)},
-	{FactorInfo{"hints_false", Client, "0 or 1", "Sec-CH-UA of another browser, version or system than User-Agent.", true}, misfit(client.FalseHints)},
-	{FactorInfo{"order_false", Client, "0 or 1", "The fields of a page load in an order that the claimed browser never uses.", true}, misfit(client.FalseOrder)},
-	{FactorInfo{"protocol_old", Client, "0 or 1", "Claims to be a browser, and speaks HTTP/1.0 with us directly.", true}, misfit(client.OldProtocol)},
-	{FactorInfo{"misfits", Client, "", "How many of these contradictions the request has.", true}, func(c *evidence) float32 {
+	{factorInfo{"agent_headless", Client, "0 or 1", "Claims to be a browser without a window.", true}, claims(func(f client.Family) bool { return f == client.FamilyHeadless })},
+	{factorInfo{"agent_app", Client, "0 or 1", "Claims to be a library of mobile apps.", true}, claims(func(f client.Family) bool { return f == client.FamilyApp })},
+	{factorInfo{"agent_other", Client, "0 or 1", "Claims to be something unknown.", true}, claims(func(f client.Family) bool { return f == client.FamilyOther })},
+	{factorInfo{"agent_browser", Client, "0 or 1", "Claims to be a browser that people use.", true}, claims(client.Family.Browser)},
+	{factorInfo{"agent_mobile", Client, "0 or 1", "Claims to be a telephone or a tablet.", true}, func(c *evidence) float32 { return truth(c.e.Claim.Mobile) }},
+	{factorInfo{"version_age", Client, "versions", "By how many versions a Chromium or Firefox is behind the newest one of its time; well below 0: it can't be out yet.", true}, versionAge},
+	{factorInfo{"fields", Client, "", "How many of the usual fields the request has.", true}, fields(func(c *evidence) float32 { return float32(bits.OnesCount32(uint32(c.e.Headers))) })},
+	{factorInfo{"language_missing", Client, "0 or 1", "No Accept-Language, whatever it claims to be.", true}, fields(func(c *evidence) float32 { return truth(c.e.Headers&client.HasAcceptLanguage == 0) })},
+	{factorInfo{"encoding_missing", Client, "0 or 1", "No Accept-Encoding, whatever it claims to be.", true}, fields(func(c *evidence) float32 { return truth(c.e.Headers&client.HasAcceptEncoding == 0) })},
+	{factorInfo{"browser_no_language", Client, "0 or 1", "Claims to be a browser, and sends no Accept-Language.", true}, misfit(client.NoLanguage)},
+	{factorInfo{"browser_accepts_any", Client, "0 or 1", "Claims to be a browser, and loads a page with Accept: */* or none.", true}, misfit(client.AcceptsAny)},
+	{factorInfo{"fetch_missing", Client, "0 or 1", "Claims a browser that sends Sec-Fetch fields over https, and sends none.", true}, misfit(client.NoFetch)},
+	{factorInfo{"fetch_false", Client, "0 or 1", "Sec-Fetch fields that contradict each other.", true}, misfit(client.FalseFetch)},
+	{factorInfo{"hints_missing", Client, "0 or 1", "Claims a browser that sends Sec-CH-UA over https, and sends none.", true}, misfit(client.NoHints)},
+	{factorInfo{"hints_false", Client, "0 or 1", "Sec-CH-UA of another browser, version or system than User-Agent.", true}, misfit(client.FalseHints)},
+	{factorInfo{"order_false", Client, "0 or 1", "The fields of a page load in an order that the claimed browser never uses.", true}, misfit(client.FalseOrder)},
+	{factorInfo{"protocol_old", Client, "0 or 1", "Claims to be a browser, and speaks HTTP/1.0 with us directly.", true}, misfit(client.OldProtocol)},
+	{factorInfo{"misfits", Client, "", "How many of these contradictions the request has.", true}, func(c *evidence) float32 {
 		if c.e.Partial || !c.e.Claim.Family.Browser() {
 			return nan
 		}
 		return float32(bits.OnesCount16(uint16(c.e.Misfits &^ c.losses())))
 	}},
-	{FactorInfo{"misfit_share", Client, "share", "Pages with any of them, of its pages.", true}, part(shareMisfit, shareFields, 2)},
-	{FactorInfo{"cookies", Client, "0 or 1", "Brings any cookie.", true}, fields(func(c *evidence) float32 { return truth(c.e.Cookies&client.CookieAny != 0) })},
-	{FactorInfo{"cookie_share", Client, "share", "Pages with our cookie, young or old, of its pages.", true}, withCookies(part(shareCookie, shareFields, 2))},
-	{FactorInfo{"cookie_dropped_share", Client, "share", "Page loads of a browser that comes without the cookie it has been given, of its navigations after the first.", true}, func(c *evidence) float32 {
+	{factorInfo{"misfit_share", Client, "share", "Pages with any of them, of its pages.", true}, part(shareMisfit, shareFields, 2)},
+	{factorInfo{"cookies", Client, "0 or 1", "Brings any cookie.", true}, fields(func(c *evidence) float32 { return truth(c.e.Cookies&client.CookieAny != 0) })},
+	{factorInfo{"cookie_share", Client, "share", "Pages with our cookie, young or old, of its pages.", true}, withCookies(part(shareCookie, shareFields, 2))},
+	{factorInfo{"cookie_dropped_share", Client, "share", "Page loads of a browser that comes without the cookie it has been given, of its navigations after the first.", true}, func(c *evidence) float32 {
 		offered, loads := c.s.shares[shareOffered], c.s.shares[shareNavigate]
 		if loads < 3 || c.e.Partial || c.lost.cookie {
 			return nan
@@ -171,44 +171,44 @@ var factors = []factor{
 		// Each client behind an address is given one.
 		return max(0, float32(offered)-c.s.clients()) / max(1, float32(loads)-c.s.clients())
 	}},
-	{FactorInfo{"cookie_age", Client, "hours", "Age of our cookie. Unknown without one.", true}, func(c *evidence) float32 {
+	{factorInfo{"cookie_age", Client, "hours", "Age of our cookie. Unknown without one.", true}, func(c *evidence) float32 {
 		if c.e.IAge < 0 || c.e.Partial {
 			return nan
 		}
 		return float32(c.e.IAge) / 3600
 	}},
-	{FactorInfo{"cookies_forged", Client, "0 or 1", "Has brought a cookie in our name whose seal does not open.", true}, fields(func(c *evidence) float32 { return truth(c.e.Forged > 0 || c.s.flags&flagForged != 0) })},
-	{FactorInfo{"proxy_fields", Client, "0 or 1", "Fields of proxies (Via, X-Forwarded-For) that no trusted proxy has sent.", true}, fields(func(c *evidence) float32 { return truth(c.e.Direct && c.e.Headers&client.HasForwarded != 0) })},
-	{FactorInfo{"agents", Client, "", "Different User-Agents of the subject, in this hour or the one before.", true}, func(c *evidence) float32 { return max(distinct(c.s.agents, 64), float32(c.s.agentsPrev)) }},
-	{FactorInfo{"languages", Client, "", "Different Accept-Language of the subject, up to about 40.", true}, fields(func(c *evidence) float32 { return distinct(uint64(c.s.languages), 16) })},
-	{FactorInfo{"shapes", Client, "", "Different shapes of its page loads: which fields, in which order.", true}, fields(func(c *evidence) float32 { return distinct(uint64(c.s.shapes), 16) })},
-	{FactorInfo{"subject_strength", Client, "0 to 3", "By what it is known: 0 an address, 1 a cookie, 2 a pass, 3 a login or the service's own cookie.", true}, strength},
+	{factorInfo{"cookies_forged", Client, "0 or 1", "Has brought a cookie in our name whose seal does not open.", true}, fields(func(c *evidence) float32 { return truth(c.e.Forged > 0 || c.s.flags&flagForged != 0) })},
+	{factorInfo{"proxy_fields", Client, "0 or 1", "Fields of proxies (Via, X-Forwarded-For) that no trusted proxy has sent.", true}, fields(func(c *evidence) float32 { return truth(c.e.Direct && c.e.Headers&client.HasForwarded != 0) })},
+	{factorInfo{"agents", Client, "", "Different User-Agents of the subject, in this hour or the one before.", true}, func(c *evidence) float32 { return max(distinct(c.s.agents, 64), float32(c.s.agentsPrev)) }},
+	{factorInfo{"languages", Client, "", "Different Accept-Language of the subject, up to about 40.", true}, fields(func(c *evidence) float32 { return distinct(uint64(c.s.languages), 16) })},
+	{factorInfo{"shapes", Client, "", "Different shapes of its page loads: which fields, in which order.", true}, fields(func(c *evidence) float32 { return distinct(uint64(c.s.shapes), 16) })},
+	{factorInfo{"subject_strength", Client, "0 to 3", "By what it is known: 0 an address, 1 a cookie, 2 a pass, 3 a login or the service's own cookie.", true}, strength},
 
 	// company
-	{FactorInfo{"clients", Company, "", "Clients behind the subject: User-Agents or cookies of ours, whichever are more.", true}, func(c *evidence) float32 { return c.s.clients() }},
-	{FactorInfo{"addresses", Company, "", "Addresses that the subject came from, up to about 100.", true}, func(c *evidence) float32 { return max(1, distinct(uint64(c.s.addresses), 32)) }},
-	{FactorInfo{"networks", Company, "", "Networks (/24, /48) that the subject came from, up to about 40.", true}, func(c *evidence) float32 { return max(1, distinct(uint64(c.s.networks), 16)) }},
-	{FactorInfo{"address_subjects", Company, "", "Subjects with cookies at its address, in this hour or the one before.", true}, func(c *evidence) float32 { return c.address.membership() }},
-	{FactorInfo{"address_pages_1m", Company, "pages", "Pages of all subjects with cookies at its address in a minute.", true}, func(c *evidence) float32 { return c.address.minute }},
-	{FactorInfo{"address_established", Company, "", "Subjects that its address has established: seen as human on two days.", true}, func(c *evidence) float32 { return float32(c.settled) }},
-	{FactorInfo{"network_addresses", Company, "", "Addresses of its network, in this hour or the one before.", true}, func(c *evidence) float32 { return max(1, c.network.membership()) }},
-	{FactorInfo{"network_pages_1m", Company, "pages", "Pages of its network in a minute.", true}, func(c *evidence) float32 { return c.network.minute }},
-	{FactorInfo{"network_pages_1h", Company, "pages", "Pages of its network in an hour.", true}, func(c *evidence) float32 { return c.network.hour }},
-	{FactorInfo{"network_parts_per_page", Company, "", "Sub-resources for each page of its network, from 20 pages an hour.", true}, enough(theNetwork, 20, func(g *group) float32 { return over(g.parts, g.hour) })},
-	{FactorInfo{"agent_share", Company, "share", "Part of all pages that come with its User-Agent.", true}, ofAll(theAgent)},
-	{FactorInfo{"agent_addresses", Company, "", "Addresses with its User-Agent, in this hour or the one before; up to about 1,400.", true}, func(c *evidence) float32 { return max(1, c.agent.membership()) }},
-	{FactorInfo{"agent_pages_1m", Company, "pages", "Pages with its User-Agent in a minute.", true}, func(c *evidence) float32 { return c.agent.minute }},
-	{FactorInfo{"agent_parts_per_page", Company, "", "Sub-resources for each page with its User-Agent, from 20 pages an hour.", true}, enough(theAgent, 20, func(g *group) float32 { return over(g.parts, g.hour) })},
-	{FactorInfo{"agent_parts_missing", Company, "share", "How far all clients with its User-Agent are behind the others at the service in asking for sub-resources: 0 as many, 1 none.", true}, agentMissingParts},
-	{FactorInfo{"agent_offered_share", Company, "share", "Pages of browsers with its User-Agent that come without our cookie, from 20 pages an hour.", true}, withCookies(enough(theAgent, 20, func(g *group) float32 { return over(g.offered, g.fields) }))},
-	{FactorInfo{"agent_referer_none_share", Company, "share", "Pages with its User-Agent that have no Referer, from 20 pages an hour.", true}, withReferers(enough(theAgent, 20, func(g *group) float32 { return over(g.noRefs, g.hour) }))},
-	{FactorInfo{"agent_pages_per_address", Company, "pages", "Pages in an hour for each address with its User-Agent.", true}, func(c *evidence) float32 { return over(c.agent.hour, c.agent.membership()) }},
-	{FactorInfo{"shape_share", Company, "share", "Part of all pages that come in its shape: fields, their order, browser and language.", true}, ofAll(theShape)},
-	{FactorInfo{"shape_addresses", Company, "", "Addresses with its shape, in this hour or the one before; up to about 1,400.", true}, fields(func(c *evidence) float32 { return max(1, c.shape.membership()) })},
-	{FactorInfo{"shape_pages_1m", Company, "pages", "Pages in its shape in a minute.", true}, fields(func(c *evidence) float32 { return c.shape.minute })},
-	{FactorInfo{"shape_offered_share", Company, "share", "Pages in its shape that come without our cookie, from 20 pages an hour.", true}, withCookies(enough(theShape, 20, func(g *group) float32 { return over(g.offered, g.fields) }))},
-	{FactorInfo{"shape_referer_none_share", Company, "share", "Pages in its shape without Referer, from 20 pages an hour.", true}, withReferers(enough(theShape, 20, func(g *group) float32 { return over(g.noRefs, g.hour) }))},
-	{FactorInfo{"hosting", Company, "0 or 1", "Its address is of a hosting company, by processor.hosting. Unknown without such a list.", true}, func(c *evidence) float32 {
+	{factorInfo{"clients", Company, "", "Clients behind the subject: User-Agents or cookies of ours, whichever are more.", true}, func(c *evidence) float32 { return c.s.clients() }},
+	{factorInfo{"addresses", Company, "", "Addresses that the subject came from, up to about 100.", true}, func(c *evidence) float32 { return max(1, distinct(uint64(c.s.addresses), 32)) }},
+	{factorInfo{"networks", Company, "", "Networks (/24, /48) that the subject came from, up to about 40.", true}, func(c *evidence) float32 { return max(1, distinct(uint64(c.s.networks), 16)) }},
+	{factorInfo{"address_subjects", Company, "", "Subjects with cookies at its address, in this hour or the one before.", true}, func(c *evidence) float32 { return c.address.membership() }},
+	{factorInfo{"address_pages_1m", Company, "pages", "Pages of all subjects with cookies at its address in a minute.", true}, func(c *evidence) float32 { return c.address.minute }},
+	{factorInfo{"address_established", Company, "", "Subjects that its address has established: seen as human on two days.", true}, func(c *evidence) float32 { return float32(c.settled) }},
+	{factorInfo{"network_addresses", Company, "", "Addresses of its network, in this hour or the one before.", true}, func(c *evidence) float32 { return max(1, c.network.membership()) }},
+	{factorInfo{"network_pages_1m", Company, "pages", "Pages of its network in a minute.", true}, func(c *evidence) float32 { return c.network.minute }},
+	{factorInfo{"network_pages_1h", Company, "pages", "Pages of its network in an hour.", true}, func(c *evidence) float32 { return c.network.hour }},
+	{factorInfo{"network_parts_per_page", Company, "", "Sub-resources for each page of its network, from 20 pages an hour.", true}, enough(theNetwork, 20, func(g *group) float32 { return over(g.parts, g.hour) })},
+	{factorInfo{"agent_share", Company, "share", "Part of all pages that come with its User-Agent.", true}, ofAll(theAgent)},
+	{factorInfo{"agent_addresses", Company, "", "Addresses with its User-Agent, in this hour or the one before; up to about 1,400.", true}, func(c *evidence) float32 { return max(1, c.agent.membership()) }},
+	{factorInfo{"agent_pages_1m", Company, "pages", "Pages with its User-Agent in a minute.", true}, func(c *evidence) float32 { return c.agent.minute }},
+	{factorInfo{"agent_parts_per_page", Company, "", "Sub-resources for each page with its User-Agent, from 20 pages an hour.", true}, enough(theAgent, 20, func(g *group) float32 { return over(g.parts, g.hour) })},
+	{factorInfo{"agent_parts_missing", Company, "share", "How far all clients with its User-Agent are behind the others at the service in asking for sub-resources: 0 as many, 1 none.", true}, agentMissingParts},
+	{factorInfo{"agent_offered_share", Company, "share", "Pages of browsers with its User-Agent that come without our cookie, from 20 pages an hour.", true}, withCookies(enough(theAgent, 20, func(g *group) float32 { return over(g.offered, g.fields) }))},
+	{factorInfo{"agent_referer_none_share", Company, "share", "Pages with its User-Agent that have no Referer, from 20 pages an hour.", true}, withReferers(enough(theAgent, 20, func(g *group) float32 { return over(g.noRefs, g.hour) }))},
+	{factorInfo{"agent_pages_per_address", Company, "pages", "Pages in an hour for each address with its User-Agent.", true}, func(c *evidence) float32 { return over(c.agent.hour, c.agent.membership()) }},
+	{factorInfo{"shape_share", Company, "share", "Part of all pages that come in its shape: fields, their order, browser and language.", true}, ofAll(theShape)},
+	{factorInfo{"shape_addresses", Company, "", "Addresses with its shape, in this hour or the one before; up to about 1,400.", true}, fields(func(c *evidence) float32 { return max(1, c.shape.membership()) })},
+	{factorInfo{"shape_pages_1m", Company, "pages", "Pages in its shape in a minute.", true}, fields(func(c *evidence) float32 { return c.shape.minute })},
+	{factorInfo{"shape_offered_share", Company, "share", "Pages in its shape that come without our cookie, from 20 pages an hour.", true}, withCookies(enough(theShape, 20, func(g *group) float32 { return over(g.offered, g.fields) }))},
+	{factorInfo{"shape_referer_none_share", Company, "share", "Pages in its shape without Referer, from 20 pages an hour.", true}, withReferers(enough(theShape, 20, func(g *group) float32 { return over(g.noRefs, g.hour) }))},
+	{factorInfo{"hosting", Company, "0 or 1", "Its address is of a hosting company, by processor.hosting. Unknown without such a list.", true}, func(c *evidence) float32 {
 		if c.hosting == unknown {
 			return nan
 		}
@@ -216,30 +216,30 @@ var factors = []factor{
 	}},
 
 	// history
-	{FactorInfo{"captcha_shown", History, "", "Challenges that were shown to it.", true}, func(c *evidence) float32 { return float32(c.s.shown) }},
-	{FactorInfo{"captcha_solved", History, "", "Challenges that it solved.", true}, func(c *evidence) float32 { return float32(c.s.solved) }},
-	{FactorInfo{"captcha_failed", History, "", "Wrong answers.", true}, func(c *evidence) float32 { return float32(c.s.failed) }},
-	{FactorInfo{"captcha_ignored", History, "", "Challenges that were shown and never tried.", true}, func(c *evidence) float32 { return float32(c.s.ignored) }},
-	{FactorInfo{"captcha_time", History, "seconds", "From the last challenge to its answer in digits. Unknown without one.", true}, func(c *evidence) float32 {
+	{factorInfo{"captcha_shown", History, "", "Challenges that were shown to it.", true}, func(c *evidence) float32 { return float32(c.s.shown) }},
+	{factorInfo{"captcha_solved", History, "", "Challenges that it solved.", true}, func(c *evidence) float32 { return float32(c.s.solved) }},
+	{factorInfo{"captcha_failed", History, "", "Wrong answers.", true}, func(c *evidence) float32 { return float32(c.s.failed) }},
+	{factorInfo{"captcha_ignored", History, "", "Challenges that were shown and never tried.", true}, func(c *evidence) float32 { return float32(c.s.ignored) }},
+	{factorInfo{"captcha_time", History, "seconds", "From the last challenge to its answer in digits. Unknown without one.", true}, func(c *evidence) float32 {
 		if c.s.solveTime == 0 {
 			return nan
 		}
 		return float32(c.s.solveTime - 1)
 	}},
-	{FactorInfo{"address_solved", History, "", "Challenges solved at its address in about a day, by subjects with cookies.", true}, func(c *evidence) float32 { return c.address.solved }},
-	{FactorInfo{"network_shown", History, "", "Challenges shown in its network in about a day.", true}, func(c *evidence) float32 { return c.network.shown }},
-	{FactorInfo{"network_solved", History, "", "Challenges solved in its network in about a day.", true}, func(c *evidence) float32 { return c.network.solved }},
-	{FactorInfo{"network_failed", History, "", "Wrong answers in its network in about a day.", true}, func(c *evidence) float32 { return c.network.failed }},
-	{FactorInfo{"network_bans", History, "", "Scored bans in its network in about a day.", true}, func(c *evidence) float32 { return c.network.bans }},
-	{FactorInfo{"shape_bans", History, "", "Scored bans of clients in its shape in about a day.", true}, fields(func(c *evidence) float32 { return c.shape.bans })},
-	{FactorInfo{"bans", History, "", "Bans of the subject itself.", true}, func(c *evidence) float32 { return float32(c.s.bans) }},
-	{FactorInfo{"pages_before_1d", History, "pages", "Pages of the subject in the last day, by the counters of the store.", false}, inHistory(historyPagesDay)},
-	{FactorInfo{"pages_before_14d", History, "pages", "Pages of the subject in the last two weeks, by the counters.", false}, inHistory(historyPagesFortnight)},
-	{FactorInfo{"address_pages_14d", History, "pages", "Pages of its address in the last two weeks, by the counters.", false}, inHistory(historyAddressFortnight)},
-	{FactorInfo{"network_pages_14d", History, "pages", "Pages of its network in the last two weeks, by the counters.", false}, inHistory(historyNetworkFortnight)},
-	{FactorInfo{"address_bans_14d", History, "", "Scored bans at its address in the last two weeks, by the counters.", false}, inHistory(historyAddressBad)},
-	{FactorInfo{"network_bans_14d", History, "", "Scored bans in its network in the last two weeks, by the counters.", false}, inHistory(historyNetworkBad)},
-	{FactorInfo{"address_solved_14d", History, "", "Challenges solved at its address in the last two weeks, by the counters.", false}, inHistory(historyAddressGood)},
+	{factorInfo{"address_solved", History, "", "Challenges solved at its address in about a day, by subjects with cookies.", true}, func(c *evidence) float32 { return c.address.solved }},
+	{factorInfo{"network_shown", History, "", "Challenges shown in its network in about a day.", true}, func(c *evidence) float32 { return c.network.shown }},
+	{factorInfo{"network_solved", History, "", "Challenges solved in its network in about a day.", true}, func(c *evidence) float32 { return c.network.solved }},
+	{factorInfo{"network_failed", History, "", "Wrong answers in its network in about a day.", true}, func(c *evidence) float32 { return c.network.failed }},
+	{factorInfo{"network_bans", History, "", "Scored bans in its network in about a day.", true}, func(c *evidence) float32 { return c.network.bans }},
+	{factorInfo{"shape_bans", History, "", "Scored bans of clients in its shape in about a day.", true}, fields(func(c *evidence) float32 { return c.shape.bans })},
+	{factorInfo{"bans", History, "", "Bans of the subject itself.", true}, func(c *evidence) float32 { return float32(c.s.bans) }},
+	{factorInfo{"pages_before_1d", History, "pages", "Pages of the subject in the last day, by the counters of the store.", false}, inHistory(historyPagesDay)},
+	{factorInfo{"pages_before_14d", History, "pages", "Pages of the subject in the last two weeks, by the counters.", false}, inHistory(historyPagesFortnight)},
+	{factorInfo{"address_pages_14d", History, "pages", "Pages of its address in the last two weeks, by the counters.", false}, inHistory(historyAddressFortnight)},
+	{factorInfo{"network_pages_14d", History, "pages", "Pages of its network in the last two weeks, by the counters.", false}, inHistory(historyNetworkFortnight)},
+	{factorInfo{"address_bans_14d", History, "", "Scored bans at its address in the last two weeks, by the counters.", false}, inHistory(historyAddressBad)},
+	{factorInfo{"network_bans_14d", History, "", "Scored bans in its network in the last two weeks, by the counters.", false}, inHistory(historyNetworkBad)},
+	{factorInfo{"address_solved_14d", History, "", "Challenges solved at its address in the last two weeks, by the counters.", false}, inHistory(historyAddressGood)},
 }
 
 // maxFactors bounds the vector, so that it can stand in an array.
@@ -263,15 +263,6 @@ func (v *vector) measure(cheap bool) []float32 {
 		}
 	}
 	return v.x[:len(factors)]
-}
-
-// Factors returns what the factors are, in the order of the vector.
-func Factors() []FactorInfo {
-	list := make([]FactorInfo, len(factors))
-	for i := range factors {
-		list[i] = factors[i].FactorInfo
-	}
-	return list
 }
 
 // FactorNames returns the names in the order of the vector: what a formula is loaded with.

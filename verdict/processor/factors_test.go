@@ -33,7 +33,7 @@ This page is made of the table in verdict/processor/factors_table.go by `+"`go t
 		Company: "who else is there", History: "what is remembered of it",
 	}
 	var last Group
-	for i, f := range Factors() {
+	for i, f := range factors {
 		if f.Group != last {
 			fmt.Fprintf(&b, "\n## %s: %s\n\n| no. | factor | unit | cheap | what it is |\n|---|---|---|---|---|\n", f.Group, titles[f.Group])
 			last = f.Group
@@ -64,7 +64,7 @@ func TestFactorsDoc(t *testing.T) {
 }
 
 func TestFactorTable(t *testing.T) {
-	list := Factors()
+	list := factors
 	if len(list) < 60 || len(list) > maxFactors {
 		t.Fatalf("%d factors", len(list))
 	}

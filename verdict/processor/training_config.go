@@ -11,8 +11,8 @@ type TrainingConfig struct {
 	MaxBytes int64   `mapstructure:"max_bytes"` // of all files together; the oldest go first
 }
 
-// DefaultTrainingConfig keeps the factors of every twentieth subject in at most 128 MB.
-func DefaultTrainingConfig() TrainingConfig {
+// defaultTrainingConfig keeps the factors of every twentieth subject in at most 128 MB.
+func defaultTrainingConfig() TrainingConfig {
 	return TrainingConfig{Sample: 0.05, MaxBytes: 128 << 20}
 }
 
