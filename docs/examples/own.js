@@ -1,4 +1,4 @@
-// An interface of your own without the library: what the JSON is for. Type what the picture shows into #answer.
+// Your own interface without the library, built on the JSON. Type what the picture shows into #answer.
 async function ask(url, options) {
   for (let c = null; ;) {
     const answer = c ? null : await fetch(url, options);

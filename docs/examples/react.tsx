@@ -25,7 +25,7 @@ export function List({ url }: { url: string }) {
   const [asked, setAsked] = useState(0);
 
   useEffect(() => {
-    const gone = new AbortController(); // who leaves the page no longer waits for the dialog
+    const gone = new AbortController(); // leaving the page also stops waiting for the dialog
     load(url, gone.signal).then(setItems, (error: unknown) => {
       if (!gone.signal.aborted) setProblem(explain(error));
     });
