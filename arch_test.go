@@ -16,13 +16,14 @@ import (
 // allowed is the import table of the design: a package imports only what stands after its name.
 var allowed = map[string][]string{
 	".":                 {"cmd"},
-	"cmd":               {"admin", "captcha", "cbb", "config", "demo", "gateway", "identity", "message", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
+	"cmd":               {"admin", "captcha", "cbb", "config", "demo", "gateway", "identity", "message", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
 	"config":            {"admin", "captcha", "cbb", "identity", "message", "proxy", "proxy/h1", "proxy/h2", "proxy/upstream", "rules/requestrules", "rules/sources", "settings", "spravka", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
 	"gateway":           {"admin", "captcha", "cbb", "config", "identity", "message", "message/rpc", "proxy", "proxy/h1", "proxy/h2", "proxy/upstream", "rules/requestrules", "rules/sources", "spravka", "store", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings"},
 	"request":           {},
 	"settings":          {},
 	"spravka":           {"store"},
 	"store":             {},
+	"svg":               {},
 	"store/storetest":   {"store"},
 	"store/pebblestore": {"store"},
 	"store/redisstore":  {"store"},
@@ -50,7 +51,7 @@ var allowed = map[string][]string{
 	// texts with labels, for tests
 	"message/learn/corpus": {},
 
-	"replay": {"captcha", "cbb", "config", "gateway", "identity", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor"},
+	"replay": {"captcha", "cbb", "config", "gateway", "identity", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor"},
 	// made-up traffic knows the answers, so it stands apart from what judges
 	"traffic":        {"identity", "replay", "request"},
 	"proxy":          {"identity", "request", "verdict", "message", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/upstream", "settings"},

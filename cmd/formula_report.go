@@ -4,10 +4,9 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
-	"math"
 	"os"
-	"strings"
 
+	"antirobot/svg"
 	"antirobot/verdict/formula"
 )
 
@@ -40,9 +39,9 @@ func writeReport(name string, r *formulaReport) (err error) {
 	return page.Execute(f, r)
 }
 
-// plot is a square of 0…1 by 0…1 drawn into SVG coordinates. What goes in are numbers and constants only.
+// plot is a square of 0…1 by 0…1 drawn into a picture.
 type plot struct {
-	strings.Builder
+	*svg.Image
 	most float64 // value at the right end
 }
 
@@ -50,45 +49,34 @@ const (
 	plotLeft, plotTop, plotWidth, plotHeight = 44.0, 10.0, 340.0, 220.0
 )
 
-func (p *plot) x(v float64) float64 { return plotLeft + plotWidth*min(v/p.most, 1) }
+func (p plot) x(v float64) float64 { return plotLeft + plotWidth*min(v/p.most, 1) }
 
-func (p *plot) y(v float64) float64 { return plotTop + plotHeight*(1-v) }
+func (p plot) y(v float64) float64 { return plotTop + plotHeight*(1-v) }
 
 // begin draws the grid and the names of the axes.
-func begin(label, xName, yName string, most float64) *plot {
-	p := &plot{most: most}
-	fmt.Fprintf(p, `<svg viewBox="0 0 400 270" role="img" aria-label="%s">`, label)
+func begin(label, xName, yName string, most float64) plot {
+	p := plot{svg.New(400, 270, label), most}
 	for i := range 6 {
 		v := float64(i) / 5
-		fmt.Fprintf(p, `<line class="grid" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, plotLeft, plotLeft+plotWidth, p.y(v), p.y(v))
-		fmt.Fprintf(p, `<text class="tick" text-anchor="end" x="%.1f" y="%.1f">%.1f</text>`, plotLeft-6, p.y(v)+4, v)
-		fmt.Fprintf(p, `<text class="tick" text-anchor="middle" x="%.1f" y="%.1f">%.3g</text>`, p.x(v*most), plotTop+plotHeight+16, v*most)
+		p.Line(plotLeft, p.y(v), plotLeft+plotWidth, p.y(v), "grid", "")
+		p.Text(plotLeft-6, p.y(v)+4, "end", "tick", fmt.Sprintf("%.1f", v))
+		p.Text(p.x(v*most), plotTop+plotHeight+16, "middle", "tick", fmt.Sprintf("%.3g", v*most))
 	}
-	fmt.Fprintf(p, `<text class="axis" text-anchor="middle" x="%.1f" y="264">%s</text>`, plotLeft+plotWidth/2, xName)
-	fmt.Fprintf(p, `<text class="axis" text-anchor="middle" transform="translate(11 %.1f) rotate(-90)">%s</text>`, plotTop+plotHeight/2, yName)
+	p.Text(plotLeft+plotWidth/2, 264, "middle", "axis", xName)
+	p.Upwards(11, plotTop+plotHeight/2, "axis", yName)
 	return p
 }
 
 // line draws points in order; those that are no numbers are left out.
-func (p *plot) line(class string, points [][2]float64) {
-	var b strings.Builder
-	for _, q := range points {
-		if math.IsNaN(q[0]) || math.IsNaN(q[1]) {
-			continue
-		}
-		fmt.Fprintf(&b, "%.1f,%.1f ", p.x(q[0]), p.y(q[1]))
+func (p plot) line(class string, points [][2]float64) {
+	drawn := make([][2]float64, len(points))
+	for i, q := range points {
+		drawn[i] = [2]float64{p.x(q[0]), p.y(q[1])}
 	}
-	fmt.Fprintf(p, `<polyline class="%s" points="%s"/>`, class, strings.TrimSpace(b.String()))
+	p.Path(drawn, class)
 }
 
-func (p *plot) dot(x, y float64) {
-	fmt.Fprintf(p, `<circle class="mark" r="4" cx="%.1f" cy="%.1f"/>`, p.x(x), p.y(y))
-}
-
-func (p *plot) end() template.HTML {
-	p.WriteString("</svg>")
-	return template.HTML(p.String()) //nolint:gosec // made of numbers and constants
-}
+func (p plot) dot(x, y float64) { p.Dot(p.x(x), p.y(y), 4, "mark") }
 
 func (r *formulaReport) curve(label string, most float64) template.HTML {
 	p := begin(label, "people banned (share)", "robots banned (share)", most)
@@ -111,7 +99,7 @@ func (r *formulaReport) curve(label string, most float64) template.HTML {
 	if float64(r.Suggested.FPR) <= most {
 		p.dot(float64(r.Suggested.FPR), float64(r.Suggested.Recall))
 	}
-	return p.end()
+	return p.HTML()
 }
 
 func (r *formulaReport) roc() template.HTML { return r.curve("ROC curve", 1) }
@@ -133,8 +121,8 @@ func (r *formulaReport) thresholds() template.HTML {
 	p.line("robots", recall)
 	p.line("people", wronged)
 	t := p.x(float64(r.Suggested.Threshold))
-	fmt.Fprintf(p, `<line class="at" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`, t, t, plotTop, plotTop+plotHeight)
-	return p.end()
+	p.Line(t, plotTop, t, plotTop+plotHeight, "at", "")
+	return p.HTML()
 }
 
 // scores draws how the scores of people and of robots are spread, each as shares of their own.
@@ -146,12 +134,12 @@ func (r *formulaReport) scores() template.HTML {
 				continue
 			}
 			v := float64(n) / float64(of)
-			fmt.Fprintf(p, `<rect class="%s" x="%.1f" y="%.1f" width="7" height="%.1f"/>`, class, p.x(float64(i)/20)+shift, p.y(v), plotHeight*v)
+			p.Rect(p.x(float64(i)/20)+shift, p.y(v), 7, plotHeight*v, class, "")
 		}
 	}
 	draw("people", r.Total.PeopleScores, r.Total.People, 1)
 	draw("robots", r.Total.RobotScores, r.Total.Robots, 9)
-	return p.end()
+	return p.HTML()
 }
 
 // Percent is for the page.

@@ -3,13 +3,14 @@ package replay
 import (
 	"fmt"
 	"html/template"
-	"strings"
 	"time"
+
+	"antirobot/svg"
 )
 
-// plot is an SVG under construction. Its looks are in report.css, its size is that of the viewBox.
+// plot is a picture of the report. Its looks are in report.css.
 type plot struct {
-	b strings.Builder
+	*svg.Image
 }
 
 const (
@@ -19,33 +20,18 @@ const (
 	plotInside = plotWidth - plotLeft - plotRight
 )
 
-func newPlot(height int, label string) *plot {
-	p := &plot{}
-	fmt.Fprintf(&p.b, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`, plotWidth, height, template.HTMLEscapeString(label))
-	return p
+func newPlot(height int, label string) plot { return plot{svg.New(plotWidth, height, label)} }
+
+func (p plot) text(x, y float64, anchor, class, s string) { p.Text(x, y, anchor, class, printable(s)) }
+
+func (p plot) rect(x, y, w, h float64, class, title string) {
+	p.Rect(x, y, w, h, class, printable(title))
 }
 
-func (p *plot) done() template.HTML {
-	return template.HTML(p.b.String() + "</svg>") //nolint:gosec // every text in it was escaped
-}
-
-func (p *plot) text(x, y float64, anchor, class, s string) {
-	fmt.Fprintf(&p.b, `<text x="%.1f" y="%.1f" text-anchor="%s" class="%s">%s</text>`, x, y, anchor, class, template.HTMLEscapeString(printable(s)))
-}
-
-func (p *plot) rect(x, y, w, h float64, class, title string) {
-	if h <= 0 || w <= 0 {
-		return
-	}
-	fmt.Fprintf(&p.b, `<rect x="%.2f" y="%.2f" width="%.2f" height="%.2f" class="%s"><title>%s</title></rect>`, x, y, w, h, class, template.HTMLEscapeString(printable(title)))
-}
-
-func (p *plot) grid(x1, y1, x2, y2 float64) {
-	fmt.Fprintf(&p.b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="grid"/>`, x1, y1, x2, y2)
-}
+func (p plot) grid(x1, y1, x2, y2 float64) { p.Line(x1, y1, x2, y2, "grid", "") }
 
 // timeAxis draws ticks at round times below y, and returns where a time stands.
-func (p *plot) timeAxis(from, to int64, top, y float64) func(unix int64) float64 {
+func (p plot) timeAxis(from, to int64, top, y float64) func(unix int64) float64 {
 	to = max(to, from+1)
 	x := func(unix int64) float64 { return plotLeft + plotInside*float64(unix-from)/float64(to-from) }
 	step := widths[len(widths)-1]
@@ -126,10 +112,10 @@ func trafficPlot(r *Report) template.HTML {
 		}
 	}
 	p.legend(float64(plotLeft), 8)
-	return p.done()
+	return p.HTML()
 }
 
-func (p *plot) legend(x, y float64) {
+func (p plot) legend(x, y float64) {
 	for _, l := range [...]struct{ class, text string }{{"human", "passed"}, {"robot", "captcha"}, {"blocked", "blocked"}} {
 		p.rect(x, y, 12, 12, l.class, l.text)
 		p.text(x+18, y+10, "start", "", l.text)
@@ -168,7 +154,7 @@ func reasonsPlot(r *Report) template.HTML {
 		}
 		p.text(w+8, y+30, "start", "", n)
 	}
-	return p.done()
+	return p.HTML()
 }
 
 // spansPlot is a line for each of the most stopped subjects.
@@ -185,15 +171,14 @@ func spansPlot(r *Report) template.HTML {
 	for i := range list {
 		s := &list[i]
 		y := float64(i*20 + 12)
-		fmt.Fprintf(&p.b, `<rect x="0" y="%.1f" width="%d" height="18" fill="none"/>`, y-9, left)
 		p.text(0, y+4, "start", "strong", shorten(s.Subject, 34))
 		class := "span"
 		if answerOf(s.Verdict) == "blocked" {
 			class = "span b"
 		}
-		fmt.Fprintf(&p.b, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" class="%s"><title>%s</title></line><circle cx="%.1f" cy="%.1f" r="3.5" class="dot"/>`,
-			x(s.First.Unix()), y, x(s.Last.Unix())+0.1, y, class, template.HTMLEscapeString(printable(fmt.Sprintf("%s: %s stopped of %s, after %s; %s",
-				s.Subject, thousands(s.Requests), thousands(s.Total), thousands(s.Before), s.Reason))), x(s.First.Unix()), y)
+		p.Line(x(s.First.Unix()), y, x(s.Last.Unix())+0.1, y, class, printable(fmt.Sprintf("%s: %s stopped of %s, after %s; %s",
+			s.Subject, thousands(s.Requests), thousands(s.Total), thousands(s.Before), s.Reason)))
+		p.Dot(x(s.First.Unix()), y, 3.5, "dot")
 	}
-	return p.done()
+	return p.HTML()
 }
