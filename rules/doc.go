@@ -49,10 +49,10 @@ func (r *rule) writeDoc(b *strings.Builder) {
 
 const docHead = `# Rules
 
-Generated from the table of rules (rules); do not edit.
+Generated from the table of rules (package rules); do not edit.
 
-Rules are a list of statements, run from the first to the last. What is judged is a set of typed attributes; the
-statements mark it with tags, add to its score and decide.
+Rules are a list of statements, run from first to last. They judge a set of typed attributes: statements mark it with tags,
+add to its score, and decide.
 
 ` + "```" + `
 firewall  ::= rule+
@@ -64,15 +64,16 @@ param     ::= name "=" ( number | "\"" string "\"" )
 tags      ::= tag {"," tag}
 ` + "```" + `
 
-- White space and newlines separate, nothing more: two statements may share a line, one may span several.
-- ` + "`#`" + ` begins a comment that goes to the end of the line.
-- Tags are of letters, digits and ` + "`_`" + `; labels of digits; names and decisions of letters and digits. Keywords are whole
-  words in lower case; a tag may be called like a keyword where a rule can still be read: ` + "`if do do ruleTrue()`" + `.
-- Numbers may have a sign and a fraction. In a string ` + "`\\\"`" + ` is a quote; every other backslash stays, so regexps need no doubling.
+- White space and newlines only separate: two statements may share a line, and one may span several.
+- ` + "`#`" + ` starts a comment that extends to the end of the line.
+- Tags consist of letters, digits and ` + "`_`" + `; labels of digits; names and decisions of letters and digits. Keywords are whole
+  words in lower case; a tag may have the name of a keyword as long as the rule can still be parsed: ` + "`if do do ruleTrue()`" + `.
+- Numbers may have a sign and a fraction. In a string ` + "`\\\"`" + ` is a quote; every other backslash is literal, so regexps need no
+  double escaping.
 - ` + "`do`" + ` runs a rule. If the rule is FALSE, the tags after ` + "`mark`" + ` are set and the number after ` + "`score`" + ` is added to the score.
-- ` + "`if a, b`" + `: only if all of the tags are set; ` + "`if not a, b`" + `: only if none is.
-- ` + "`skip to N`" + ` goes on at the next later statement with the label N, whose own ` + "`if`" + ` is then evaluated; without such a
+- ` + "`if a, b`" + `: only if all of the tags are set; ` + "`if not a, b`" + `: only if none of them is.
+- ` + "`skip to N`" + ` continues at the next statement below that has the label N, whose own ` + "`if`" + ` is then evaluated; without such a
   label the analysis ends with error 2004.
-- ` + "`stop as X`" + ` ends with the decision X; the end of the text means UNKNOWN.
-- An error of a rule ends the analysis: 2006 for an attribute that is not there, 1005 for one of another type.
+- ` + "`stop as X`" + ` ends with the decision X; reaching the end of the rules means UNKNOWN.
+- An error in a rule ends the analysis: 2006 for a missing attribute, 1005 for one of the wrong type.
 `

@@ -20,7 +20,7 @@ func messageRules() []*rule {
 				{"regexp", required, kindRegexp, "the expression"},
 				textParam(),
 			},
-			doc:   "TRUE if the text begins with what the regexp describes: it matches at the start of the text, by Unicode, with case. Linear time: look-around and back-references are refused.",
+			doc:   "TRUE if the regexp matches at the start of the text. It is case-sensitive and matches Unicode. It runs in linear time: look-around and back-references are rejected.",
 			build: buildRegexpCheck,
 		},
 		{
@@ -30,14 +30,14 @@ func messageRules() []*rule {
 				{"maxLength", "None", kindWhole, "greatest number of code points"},
 				textParam(),
 			},
-			doc:   "TRUE if the length of the text is within the bounds, both inclusive. Without bounds the attribute is not read.",
+			doc:   "TRUE if the length of the text is within the limits, both inclusive. Without limits the attribute is not read.",
 			build: buildLengthCheck,
 		},
 		{
 			name: "attributeCheck",
 			params: []param{
 				{"attribute", required, kindText, "the attribute"},
-				{"value", required, kindValue, "what it is compared with; a number never equals a text"},
+				{"value", required, kindValue, "the value to compare with; a number never equals a text"},
 			},
 			doc:   "TRUE if the attribute equals the value, by type. An address is compared as an address.",
 			build: buildAttributeCheck,
@@ -59,10 +59,10 @@ func messageRules() []*rule {
 			params: []param{
 				textParam(),
 				{"minLength", "16", kindWhole, "shorter texts pass"},
-				{"minMean", "1.5", kindNumber, "flood has a greater mean"},
+				{"minMean", "1.5", kindNumber, "flood has a higher mean"},
 				{"maxVariance", "2.0", kindNumber, "flood has a lower variance"},
 			},
-			doc:   "FALSE if few trigrams fill the text evenly. The text is taken without white space, in lower case; each distinct trigram is counted; it is flood if the mean of the counts is greater than minMean and their sample variance lower than maxVariance.",
+			doc:   "FALSE if a few trigrams fill the text evenly. White space is removed and the text lower-cased; then each distinct trigram is counted. The text is flood if the mean of the counts is greater than minMean and their sample variance is lower than maxVariance.",
 			slow:  true,
 			build: buildFloodCheck,
 		},
@@ -72,12 +72,12 @@ func messageRules() []*rule {
 			params: []param{
 				textParam(),
 				storageParam(),
-				{"timeout", "300", kindSeconds, "the window, from the first message on, never extended"},
-				{"count", "3", kindWhole, "that many messages of a window pass"},
+				{"timeout", "300", kindSeconds, "the length of the window; it starts with the first message and is never extended"},
+				{"count", "3", kindWhole, "how many messages per window pass"},
 				{"minLength", "10", kindWhole, "only longer texts are checked"},
 			},
 			needs: PartStorages,
-			doc:   "FALSE if the same text came more than count times in timeout seconds. White space and case do not count.",
+			doc:   "FALSE if the same text came more than count times within timeout seconds. White space and case are ignored.",
 			build: buildMessageFrequency,
 		},
 		{
@@ -86,11 +86,11 @@ func messageRules() []*rule {
 			params: []param{
 				{"attribute", `"from"`, kindText, "the attribute, of any type"},
 				storageParam(),
-				{"timeout", "300", kindSeconds, "the window, from the first message on, never extended"},
-				{"count", "3", kindWhole, "that many messages of a window pass"},
+				{"timeout", "300", kindSeconds, "the length of the window; it starts with the first message and is never extended"},
+				{"count", "3", kindWhole, "how many messages per window pass"},
 			},
 			needs: PartStorages,
-			doc:   "FALSE if the same value of the attribute came more than count times in timeout seconds.",
+			doc:   "FALSE if the same value of the attribute came more than count times within timeout seconds.",
 			build: buildUserFrequency,
 		},
 	}
@@ -108,7 +108,7 @@ func modelRules() []*rule {
 				{"limit", "0.5", kindNumber, "the score, 0 to 1, above which a text is bad"},
 			},
 			needs: PartModels,
-			doc:   "TRUE if the model takes the text for good; a text of unknown words is good.",
+			doc:   "TRUE if the model considers the text good; a text of unknown words is good.",
 			build: func(a *arguments) (check, error) {
 				model, limit := a.text("model"), a.number("limit")
 				return overText(a, func(ctx context.Context, e *Env, r *Run, text string) (bool, error) {

@@ -29,13 +29,13 @@ func requestRules() []*rule {
 			counts: true,
 			params: []param{
 				textParam(), storageParam(),
-				{"timeout", "3600", kindSeconds, "the window, from the first text on, never extended"},
-				{"count", "3", kindWhole, "that many alike texts of a window pass"},
-				{"words", "3", kindWhole, "words in a shingle, at least one"},
-				{"minWords", "12", kindWhole, "only texts of at least so many words are checked"},
+				{"timeout", "3600", kindSeconds, "the length of the window; it starts with the first text and is never extended"},
+				{"count", "3", kindWhole, "how many similar texts per window pass"},
+				{"words", "3", kindWhole, "words per shingle, at least one"},
+				{"minWords", "12", kindWhole, "only texts with at least this many words are checked"},
 			},
 			needs: PartStorages,
-			doc:   "FALSE if texts much like this one came more than count times in timeout seconds. Two texts are alike if most of their shingles, which are runs of words, are the same: a changed name, number or link does not hide a text.",
+			doc:   "FALSE if texts very similar to this one came more than count times within timeout seconds. Two texts are similar if most of their shingles, which are runs of words, are the same: changing a name, number or link does not hide a text.",
 			build: buildNearDuplicate,
 		},
 		{
@@ -50,8 +50,8 @@ func requestRules() []*rule {
 		{
 			name: "listCheck",
 			params: []param{
-				{"list", required, kindList, "the list: its name; api for entries made at run time, inline for those of the configuration; block, ban or white for all of a flag"},
-				{"attribute", `"ip"`, kindText, "the attribute that is looked up"},
+				{"list", required, kindList, "the list: its name; api for entries made at run time, inline for those in the configuration; block, ban or white for all lists with that flag"},
+				{"attribute", `"ip"`, kindText, "the attribute to look up"},
 			},
 			needs: PartLists,
 			doc:   "FALSE if the value is in the list.",
@@ -83,12 +83,12 @@ func requestRules() []*rule {
 			counts: true,
 			params: []param{
 				kind,
-				{"share", "0.99", kindNumber, "the share of bad that is too much, 0 to 1"},
-				{"minimum", "10", kindWhole, "only with so many judged"},
+				{"share", "0.99", kindNumber, "the share of bad events from which the rule is FALSE, 0 to 1"},
+				{"minimum", "10", kindWhole, "at least so many events must have been judged"},
 				period, subject, prefix,
 			},
 			needs: PartCounters,
-			doc:   "FALSE if of the value's judged events at least the share was bad: those that counterMark counted as bad or spam, of all that it counted.",
+			doc:   "FALSE if at least the given share of the value's judged events was bad: those that counterMark counted as bad or spam, out of all that it counted.",
 			build: func(a *arguments) (check, error) {
 				c, share, minimum := a.counter(), a.number("share"), a.whole("minimum")
 				return overValue(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
@@ -103,7 +103,7 @@ func requestRules() []*rule {
 		},
 		{
 			name:   "counterAdd",
-			params: []param{kind, {"count", "1", kindWhole, "what is added"}, subject, prefix},
+			params: []param{kind, {"count", "1", kindWhole, "the number to add"}, subject, prefix},
 			needs:  PartCounters,
 			doc:    "Adds to the counter of the value. Always TRUE.",
 			build: func(a *arguments) (check, error) {
@@ -121,7 +121,7 @@ func requestRules() []*rule {
 				subject, prefix,
 			},
 			needs: PartCounters,
-			doc:   "Counts the pair of two values: the unique one grows only if the pair was not yet seen in this period. Always TRUE.",
+			doc:   "Counts the pair of two values: the unique counter grows only if the pair has not been seen in this period yet. Always TRUE.",
 			build: func(a *arguments) (check, error) {
 				c, unique := a.counter(), a.text("unique")
 				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
@@ -137,7 +137,7 @@ func requestRules() []*rule {
 			name: "counterMark",
 			params: []param{
 				kind,
-				{"as", `"bad"`, kindMarker, "what is said of the value: " + markers},
+				{"as", `"bad"`, kindMarker, "what is said about the value: " + markers},
 				subject, prefix,
 			},
 			needs: PartCounters,
@@ -157,7 +157,7 @@ func requestRules() []*rule {
 				{"limit", "0.5", kindNumber, "the limit; formulas have values from 0 to 1"},
 			},
 			needs: PartFormulas,
-			doc:   "FALSE if the formula's value is over the limit. The formula is a model over factors of the run so far: score; tag_NAME for each tag of the rules, 1 if it is marked and else 0; and count_NAME for each tag that a rule with a count marks (frequencies, counters, shares, alike texts), the number that this rule found, unknown if it did not run. It gives the last word where a sum of scores is too simple.",
+			doc:   "FALSE if the formula's value is over the limit. The formula is a model over factors of the run so far: score; tag_NAME for each tag of the rules, 1 if it is set and 0 otherwise; and count_NAME for each tag set by a rule that counts (frequencies, counters, shares, similar texts): the number that the rule found, or unknown if it did not run. Use it to decide where a sum of scores is too simple.",
 			build: buildFormulaCheck,
 		},
 	}
