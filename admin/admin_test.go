@@ -51,17 +51,17 @@ func TestMetricsToken(t *testing.T) {
 // PITFALLS 16: a page in the operator's browser can't use the listener, whatever name it gave to our address.
 func TestBrowserPagesAreRefused(t *testing.T) {
 	cfg := DefaultConfig()
-	cfg.Hosts = []string{"Gate.example"}
+	cfg.Hosts = []string{"Gate.example", "back.example."}
 	l := start(t, cfg, Deps{})
 	for _, path := range []string{"/api/status", "/metrics", "/healthz", "/debug/pprof/"} {
 		l.refused(403, "origin_refused", "", "GET", path, "", "Origin", "http://evil.example")
 		l.refused(403, "origin_refused", "", "GET", path, "", "Origin", "null")
 		l.refused(403, "origin_refused", "", "GET", path, "", "Sec-Fetch-Site", "cross-site")
-		for _, host := range []string{"evil.example", "evil.example:9090", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.1:99999"} {
+		for _, host := range []string{"evil.example", "evil.example:9090", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.1:99999", "gate.example.."} {
 			l.refused(403, "host_refused", "", "GET", path, "", "Host", host)
 		}
 	}
-	for _, host := range []string{"localhost", "LOCALHOST:9090", "127.0.0.1", "10.1.2.3:9090", "[::1]:9090", "gate.example", "gate.example:9090"} {
+	for _, host := range []string{"localhost", "LOCALHOST:9090", "127.0.0.1", "10.1.2.3:9090", "[::1]:9090", "gate.example", "gate.example:9090", "gate.example.", "localhost:", "back.example"} {
 		if got, body, _ := l.do("GET", "/api/status", "", "Host", host); got != 200 {
 			t.Errorf("Host %s: %d %s", host, got, body)
 		}

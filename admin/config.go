@@ -7,6 +7,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"antirobot/request"
 )
 
 // Config is the section `admin` of the configuration. Take it from DefaultConfig; the zero value does not validate.
@@ -67,7 +69,7 @@ func (c *Config) Validate() error {
 		}
 	}
 	for i, h := range c.Hosts {
-		if h == "" || strings.ContainsAny(h, "/:@*?# \t") || strings.HasPrefix(h, ".") {
+		if !request.PlainHost(strings.TrimSuffix(h, ".")) || h[0] == '[' {
 			bad(fmt.Sprintf("hosts[%d]", i), "%q is no plain host name (no port, no wildcard)", h)
 		}
 	}

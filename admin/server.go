@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/netip"
 	"runtime/debug"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +16,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
+
+	"antirobot/request"
 )
 
 // Server is the private listener. Make it with New; it is safe for concurrent use.
@@ -59,7 +60,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		s.now = time.Now
 	}
 	for _, h := range cfg.Hosts {
-		s.hosts[strings.ToLower(h)] = true
+		s.hosts[string(request.HostName([]byte(h)))] = true
 	}
 	for class := 2; class <= 5; class++ {
 		s.requests[class] = set.GetOrCreateCounter(fmt.Sprintf(`antirobot_admin_requests_total{status="%dxx"}`, class))
@@ -176,18 +177,11 @@ func (s *Server) guard(ctx *fasthttp.RequestCtx) error {
 }
 
 func (s *Server) knownHost(host string) bool {
-	if h, port, err := net.SplitHostPort(host); err == nil {
-		if _, err := strconv.ParseUint(port, 10, 16); err != nil {
-			return false
-		}
-		host = h
-	} else {
-		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	}
-	if _, err := netip.ParseAddr(host); err == nil {
+	name := string(request.HostName([]byte(host)))
+	if _, err := netip.ParseAddr(name); err == nil || strings.HasPrefix(name, "[") {
 		return true
 	}
-	return s.hosts[strings.ToLower(strings.TrimSuffix(host, "."))]
+	return s.hosts[name]
 }
 
 // authorized reports whether the request carries the token.

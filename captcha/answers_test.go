@@ -128,7 +128,7 @@ func TestInlineTemplateAndStatus(t *testing.T) {
 
 func TestPitfall20CORS(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
-		s.CORSOrigins = []string{"https://app.example.org", "https://*.trusted.net", "http://localhost:3000"}
+		s.CORSOrigins = []string{"https://app.example.org", "https://*.trusted.net", "http://localhost:3000", "https://bank.example"}
 	})
 	f := func(origin string, allowed bool) {
 		t.Helper()
@@ -166,6 +166,8 @@ func TestPitfall20CORS(t *testing.T) {
 	f("https://a.trusted.net", true)
 	f("https://a.b.trusted.net", true)
 	f("http://localhost:3000", true)
+	f("HTTPS://Bank.example", true)
+	f("https://ban\u212a.example", false) // a Kelvin sign, which is no k
 	f("", false)
 	f("null", false)
 	f("https://evil.com", false)

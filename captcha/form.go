@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"strings"
 	"time"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/templates"
 )
@@ -47,7 +47,7 @@ func capture(q *Request, mark, grant string) (s saved, ok bool) {
 	size := len(s.request.Target) + len(s.request.Method) + len(mark)
 	for _, name := range sealedFields() {
 		for i := range q.View.Fields {
-			if f := &q.View.Fields[i]; strings.EqualFold(string(f.Name), name) {
+			if f := &q.View.Fields[i]; request.EqualFold(f.Name, name) {
 				s.request.Header = append(s.request.Header, HeaderField{name, string(f.Value)})
 				size += len(name) + len(f.Value) + 8
 			}

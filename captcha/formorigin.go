@@ -1,8 +1,7 @@
 package captcha
 
 import (
-	"strings"
-
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -49,5 +48,5 @@ func (q *Request) isOwnOrigin(rawURL string) bool {
 
 // savedContext binds a carried form to its service and to the origin, scheme and port included, that it was sent to.
 func (q *Request) savedContext() []byte {
-	return spravka.AppendContext(nil, q.Service.name, strings.ToLower(q.Base))
+	return spravka.AppendContext(nil, q.Service.name, string(request.AppendLower(nil, q.Base)))
 }

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"strings"
 	"time"
+
+	"antirobot/request"
 )
 
 // challengeJSON is what a script gets instead of its answer. The first four fields of captcha are those of the
@@ -121,10 +123,10 @@ func (q *Request) allowedOrigin() string {
 	if origin == "" || len(origin) > 512 {
 		return ""
 	}
-	lower := strings.ToLower(origin)
-	if lower == strings.ToLower(q.Base) {
+	if request.EqualFold(origin, q.Base) {
 		return origin
 	}
+	lower := string(request.AppendLower(nil, origin))
 	for _, r := range q.Service.origins {
 		if r.fits(lower) {
 			return origin

@@ -31,7 +31,7 @@ func parseLocation(raw string) (location, bool) {
 		return location{}, false
 	}
 	scheme, rest, ok := strings.Cut(raw, "://")
-	scheme = strings.ToLower(scheme)
+	scheme = string(request.AppendLower(nil, scheme))
 	if !ok || scheme != "http" && scheme != "https" {
 		return location{}, false
 	}
@@ -68,29 +68,12 @@ func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
 // splitAuthority takes host and port apart; the host is lower-case afterwards. It refuses what some reader takes for
 // another host or port than the rest do: an empty port, zeros before it, empty labels, hyphens at the ends of one.
 func splitAuthority(a string) (host, port string, ok bool) {
-	h, p, ok := request.SplitHost([]byte(strings.ToLower(a)))
+	h, p, ok := request.SplitHost(request.AppendLower(nil, a))
 	host, port = string(h), string(p)
 	if strings.HasSuffix(a, ":") || strings.HasPrefix(port, "0") {
 		return "", "", false
 	}
-	return host, port, ok && plainHost(host)
-}
-
-// plainHost reports whether every reader takes h, in lower case and without port, for the same host.
-func plainHost(h string) bool {
-	host, port, ok := request.SplitHost([]byte(h))
-	if !ok || port != nil || len(host) != len(h) || len(h) > 253 {
-		return false
-	}
-	if h[0] == '[' {
-		return true
-	}
-	for label := range strings.SplitSeq(h, ".") {
-		if label == "" || label[0] == '-' || label[len(label)-1] == '-' {
-			return false
-		}
-	}
-	return strings.IndexByte(h, '~') < 0
+	return host, port, ok && request.PlainHost(host)
 }
 
 func defaultPort(scheme string) string {

@@ -12,7 +12,7 @@ import (
 )
 
 func withRetpathHosts(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
-	s.RetpathHosts = []string{"partner.org", "*.shop.net", "dev.org:8443"}
+	s.RetpathHosts = []string{"partner.org", "*.shop.net", "dev.org:8443", "bank.org"}
 }
 
 // hostileReturns are ways to leave the site. %s stands for nothing: they are used as they are.
@@ -27,7 +27,7 @@ var hostileReturns = []string{
 	"https://example.com%00.evil.com/", "https://example.com%2f@evil.com/", "https://evil.com%2f.example.com",
 	"https://example.com:8443/", "https://example.com:80/", "https://example.com:0443/", "https://example.com:/", "https://example.com:443443/", "https://example.com:-1/",
 	"http://example.com/", "ftp://example.com/", "https://example.com./", "https://.example.com/", "https://example..com/",
-	"https://ехample.com/", "https://еxample.com/", "https://example。com/", "https://example.com／@evil.com", "https://exam\u200bple.com/",
+	"https://ban\u212a.org/", "https://ехample.com/", "https://еxample.com/", "https://example。com/", "https://example.com／@evil.com", "https://exam\u200bple.com/",
 	"https://xn--e1afmkfd.com/",
 	"ht\ttps://evil.com", "https://ev\nil.com", "https://example.com/\r\nSet-Cookie: a=b", "https://example.com/\tx", "https://example.com/ x", " https://evil.com", "\x00https://evil.com",
 	"https%3A%2F%2Fevil.com", "https%253A%252F%252Fexample.com", "https%3A%2F%2Fexample.com%0d%0aX: y", "%2F%2Fevil.com", "https%3A%2F%2Fexample.com%5C@evil.com",

@@ -338,10 +338,10 @@ type originRule struct {
 }
 
 func parseOriginRule(s string) (originRule, error) {
-	s = strings.ToLower(s)
+	s = string(request.AppendLower(nil, s))
 	u, err := url.Parse(strings.Replace(s, "://*.", "://", 1))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
-		u.Path != "" || u.RawQuery != "" || u.Fragment != "" || !plainHost(u.Hostname()) {
+		u.Path != "" || u.RawQuery != "" || u.Fragment != "" || !request.PlainHost(u.Hostname()) {
 		return originRule{}, fmt.Errorf("%q is no origin like https://app.example.org", s)
 	}
 	if before, after, ok := strings.Cut(s, "*"); ok {
@@ -359,5 +359,5 @@ func (r originRule) fits(origin string) bool {
 		return false
 	}
 	label, ok = strings.CutSuffix(label, r.suffix)
-	return ok && plainHost(label)
+	return ok && request.PlainHost(label)
 }

@@ -20,6 +20,7 @@ import (
 	"antirobot/cbb"
 	"antirobot/config"
 	"antirobot/replay"
+	"antirobot/request"
 	"antirobot/settings"
 	"antirobot/verdict/processor"
 )
@@ -112,7 +113,9 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 		runner.Against = second
 	}
 	if f.host != "" {
-		runner.Host = []byte(strings.ToLower(f.host))
+		if runner.Host = request.HostName([]byte(f.host)); runner.Host == nil {
+			return fmt.Errorf("--host %s: no host", settings.Clip(f.host))
+		}
 	}
 	inputs, err := openInputs(files, cmd.InOrStdin())
 	if err != nil {

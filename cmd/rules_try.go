@@ -94,7 +94,7 @@ func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 	path, query, _ := strings.Cut(target, "?")
 	v := &request.View{
 		At: time.Now(), Method: []byte(method), Target: []byte(target), Path: []byte(path), Query: []byte(query),
-		Host: []byte(strings.ToLower(r.host)), HostPort: []byte(r.host),
+		Host: request.HostName([]byte(r.host)), HostPort: []byte(r.host),
 	}
 	for _, h := range r.headers {
 		name, value, ok := strings.Cut(h, ":")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/net/idna"
 
 	"antirobot/message"
+	"antirobot/request"
 	"antirobot/settings"
 )
 
@@ -262,27 +264,32 @@ func plainName(s string) bool { return len(s) <= 64 && strings.Trim(s, letters) 
 
 // validHost accepts names as they stand in a Host field, without a port; "*.name" for all names below one; "*".
 func validHost(h string) error {
-	name := strings.TrimPrefix(h, "*.")
-	switch _, _, err := net.SplitHostPort(name); {
+	name, below := strings.CutPrefix(h, "*.")
+	_, port, ok := request.SplitHost([]byte(name))
+	switch {
 	case h == "*":
 		return nil
 	case strings.Contains(h, "://"):
 		return fmt.Errorf("%q: a host has no scheme", settings.Clip(h))
-	case strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]") && net.ParseIP(name[1:len(name)-1]) != nil:
-		return nil
-	case err == nil:
+	case ok && port != nil:
 		return fmt.Errorf("%q: a host has no port here; all listeners serve it", settings.Clip(h))
-	}
-	if ascii, err := idna.Lookup.ToASCII(name); err == nil && ascii != strings.ToLower(name) {
-		return fmt.Errorf("%q: browsers send this name as %s; write that", settings.Clip(h), strings.TrimSuffix(h, name)+ascii)
-	}
-	if len(name) > 253 {
+	case len(name) > 253:
 		return fmt.Errorf("%q is too long for a host", settings.Clip(h))
 	}
-	for label := range strings.SplitSeq(name, ".") {
-		if label == "" || len(label) > 63 || label[0] == '-' || strings.HasSuffix(label, "-") || strings.Trim(label, letters) != "" {
-			return fmt.Errorf("%q is no host such as www.example.com, *.example.com or *", settings.Clip(h))
+	sent := name // what browsers make of it
+	if ok && name[0] == '[' {
+		a, err := netip.ParseAddr(name[1 : len(name)-1])
+		if err == nil {
+			sent = "[" + a.String() + "]"
 		}
+	} else if ascii, err := idna.Lookup.ToASCII(name); err == nil {
+		sent = ascii
+	}
+	if !request.EqualFold(sent, name) {
+		return fmt.Errorf("%q: browsers send this name as %s; write that", settings.Clip(h), strings.TrimSuffix(h, name)+sent)
+	}
+	if !request.PlainHost(name) || below && name[0] == '[' {
+		return fmt.Errorf("%q is no host such as www.example.com, *.example.com or *", settings.Clip(h))
 	}
 	return nil
 }

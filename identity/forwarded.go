@@ -110,7 +110,7 @@ func (t *trust) readHop(elem []byte) (a netip.Addr, proto []byte, ok bool) {
 			return netip.Addr{}, nil, false
 		}
 	}
-	a, ok = parseNode(node)
+	a, ok = request.ParseNode(node)
 	return a, proto, ok
 }
 
@@ -162,55 +162,6 @@ func readValue(b []byte) (val, rest []byte, ok bool) {
 
 var semicolon = []byte{';'}
 
-// parseNode reads an address as proxies write it: bare, with a port, in brackets, or both. Names, obfuscated and
-// unknown nodes, zones and anything else are refused.
-func parseNode(b []byte) (netip.Addr, bool) {
-	if len(b) < 2 || len(b) > 64 {
-		return netip.Addr{}, false
-	}
-	host, port := b, []byte(nil)
-	if b[0] == '[' {
-		end := bytes.IndexByte(b, ']')
-		if end < 0 || bytes.IndexByte(b[:end], ':') < 0 {
-			return netip.Addr{}, false // brackets hold IPv6 alone
-		}
-		host, port = b[1:end], b[end+1:]
-	} else if i := bytes.IndexByte(b, ':'); i >= 0 && bytes.IndexByte(b[i+1:], ':') < 0 {
-		host, port = b[:i], b[i:]
-	}
-	if !validPort(port) || bytes.IndexByte(host, '%') >= 0 {
-		return netip.Addr{}, false
-	}
-	a, err := netip.ParseAddr(borrow(host))
-	if err != nil {
-		return netip.Addr{}, false
-	}
-	return a.Unmap(), true
-}
-
-// validPort accepts nothing, ":1" to ":65535", and RFC 7239's hidden ports (":_name").
-func validPort(b []byte) bool {
-	if len(b) == 0 {
-		return true
-	}
-	if b[0] != ':' || len(b) < 2 || len(b) > 32 {
-		return false
-	}
-	if b[1] == '_' {
-		return len(b) > 2
-	}
-	n := 0
-	for _, c := range b[1:] {
-		if c < '0' || c > '9' {
-			return false
-		}
-		if n = n*10 + int(c-'0'); n > 65535 {
-			return false
-		}
-	}
-	return n > 0
-}
-
 // forwardedProto reads X-Forwarded-Proto. Most proxies overwrite it; where they append, the value that counts is the
 // one that the outermost trusted proxy wrote, as many from the right as there are proxies.
 func forwardedProto(v *request.View, proxies int, https bool) bool {
@@ -246,7 +197,7 @@ func PartnerUser(v *request.View) (netip.Addr, bool) {
 		if len(f.Name) != len(name) || !request.EqualFold(f.Name, name) {
 			continue
 		}
-		b, ok := parseNode(f.Value)
+		b, ok := request.ParseNode(f.Value)
 		if !ok || a.IsValid() {
 			return netip.Addr{}, false
 		}

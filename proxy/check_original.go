@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/subtle"
-	"net/netip"
 
 	"antirobot/proxy/h1"
 	"antirobot/request"
@@ -91,7 +90,7 @@ func (o *original) collect(fields []request.Field, set *headerSet, last bool) (p
 
 // whence fills in whose request it is: the hop that the balancer saw, in the place of the balancer itself.
 func (o *original) whence(v *request.View, set *headerSet) (problem string) {
-	addr, ok := parseHop(o.addr)
+	addr, ok := request.ParseNode(bytes.TrimSpace(o.addr))
 	switch {
 	case len(o.addr) == 0:
 		return set.addr + " is missing"
@@ -164,27 +163,6 @@ func (o *original) fields(dst, call []request.Field, set *headerSet, secret stri
 		dst = append(dst, request.Field{Name: nameForwardedFor, Value: o.rest})
 	}
 	return dst
-}
-
-// parseHop reads an address as balancers write it: bare, in brackets, with a port.
-func parseHop(b []byte) (netip.Addr, bool) {
-	b = bytes.TrimSpace(b)
-	if len(b) < 2 || len(b) > 64 {
-		return netip.Addr{}, false
-	}
-	s := string(b)
-	if s[0] == '[' && s[len(s)-1] == ']' {
-		s = s[1 : len(s)-1]
-	}
-	a, err := netip.ParseAddr(s)
-	if err != nil {
-		ap, err := netip.ParseAddrPort(s)
-		if err != nil {
-			return netip.Addr{}, false
-		}
-		a = ap.Addr()
-	}
-	return a.Unmap(), a.Zone() == ""
 }
 
 // admits reports whether who calls may ask: a balancer by its address, or who knows the secret. Its field must come

@@ -3,7 +3,7 @@ package request
 import (
 	"bytes"
 	"net/netip"
-	"unsafe"
+	"strings"
 )
 
 // maxHost bounds an authority: a name of 253 bytes, a dot, and a port.
@@ -21,7 +21,7 @@ func SplitHost(authority []byte) (host, port []byte, ok bool) {
 		return nil, nil, false
 	}
 	if host[0] == '[' {
-		a, err := netip.ParseAddr(borrow(host[1 : len(host)-1]))
+		a, err := netip.ParseAddr(Borrow(host[1 : len(host)-1]))
 		return host, port, err == nil && a.Is6() && a.Zone() == ""
 	}
 	for _, c := range host {
@@ -100,6 +100,24 @@ func HostName(authority []byte) []byte {
 	return host
 }
 
+// PlainHost reports whether every reader takes h, which has no port, for the same host: an IPv6 address in brackets, or
+// labels of letters, digits, '-' and '_' as DNS allows them. A name in other letters is none: browsers send its ASCII form.
+func PlainHost(h string) bool {
+	host, port, ok := SplitHost([]byte(h))
+	if !ok || port != nil || len(host) > 253 {
+		return false
+	}
+	if h[0] == '[' {
+		return true
+	}
+	for label := range strings.SplitSeq(h, ".") {
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+	}
+	return strings.IndexByte(h, '~') < 0
+}
+
 // SameAuthority compares two authorities without case; a port that is missing is that of the scheme.
 func SameAuthority(a, b []byte, schemePort string) bool {
 	ah, ap, aok := SplitHost(a)
@@ -114,8 +132,5 @@ func portOr(port []byte, or string) string {
 	if len(port) == 0 {
 		return or
 	}
-	return borrow(port)
+	return Borrow(port)
 }
-
-// borrow lends b as a string to a call that keeps nothing of it. The bytes must not change before that call returns.
-func borrow(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -25,7 +25,7 @@ func decodeAll(dst, raw []byte) []byte {
 		dst = append(dst, c)
 		// An escape may be completed by a byte that was itself escaped (%2%35 is %25): look at the tail again.
 		for len(dst)-base >= 3 && dst[len(dst)-3] == '%' {
-			hi, lo := unhex(dst[len(dst)-2]), unhex(dst[len(dst)-1])
+			hi, lo := Unhex(dst[len(dst)-2]), Unhex(dst[len(dst)-1])
 			if hi < 0 || lo < 0 {
 				break
 			}
@@ -40,7 +40,7 @@ func decodeAll(dst, raw []byte) []byte {
 func decodeOnce(dst, raw []byte) []byte {
 	for i := 0; i < len(raw); i++ {
 		if raw[i] == '%' && i+2 < len(raw) {
-			if hi, lo := unhex(raw[i+1]), unhex(raw[i+2]); hi >= 0 && lo >= 0 {
+			if hi, lo := Unhex(raw[i+1]), Unhex(raw[i+2]); hi >= 0 && lo >= 0 {
 				dst = append(dst, byte(hi<<4|lo))
 				i += 2
 				continue
@@ -97,7 +97,8 @@ func resolveDots(p []byte) int {
 	return w
 }
 
-func unhex(c byte) int {
+// Unhex returns the value of a hexadecimal digit, -1 of any other byte.
+func Unhex(c byte) int {
 	switch {
 	case '0' <= c && c <= '9':
 		return int(c - '0')

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"unicode"
 	"unicode/utf8"
+
+	"antirobot/request"
 )
 
 // appendSqueezed appends s without white space, in lower case.
@@ -14,7 +16,7 @@ func appendSqueezed(dst []byte, s string) []byte {
 		if c := s[i]; c < utf8.RuneSelf {
 			i++
 			if !isSpaceRune(rune(c)) {
-				dst = append(dst, lower(c))
+				dst = append(dst, request.Lower(c))
 			}
 			continue
 		}
@@ -185,11 +187,4 @@ func appendValue(dst []byte, v Value) []byte {
 		return append(dst, b[:]...)
 	}
 	return dst
-}
-
-func lower(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
 }

@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"time"
+
+	"antirobot/request"
 )
 
 // Pass is what a spravka says: a subject of its own with a guaranteed allowance. It is a plain value.
@@ -116,10 +118,7 @@ func ScopeOf[T string | []byte](domainOrHost T) uint64 {
 		if c == '.' && (i == 0 || i == len(domainOrHost)-1) {
 			continue
 		}
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		b = append(b, c)
+		b = append(b, request.Lower(c))
 	}
 	sum := sha256.Sum256(b)
 	return binary.BigEndian.Uint64(sum[:])

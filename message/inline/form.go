@@ -3,6 +3,8 @@ package inline
 import (
 	"fmt"
 	"strings"
+
+	"antirobot/request"
 )
 
 // field is a field of a form with one of its values.
@@ -82,22 +84,12 @@ func unescape(s string) string {
 		switch {
 		case s[i] == '+':
 			b = append(b, ' ')
-		case s[i] == '%' && i+2 < len(s) && unhex(s[i+1]) >= 0 && unhex(s[i+2]) >= 0:
-			b = append(b, byte(unhex(s[i+1])<<4|unhex(s[i+2])))
+		case s[i] == '%' && i+2 < len(s) && request.Unhex(s[i+1]) >= 0 && request.Unhex(s[i+2]) >= 0:
+			b = append(b, byte(request.Unhex(s[i+1])<<4|request.Unhex(s[i+2])))
 			i += 2
 		default:
 			b = append(b, s[i])
 		}
 	}
 	return string(b)
-}
-
-func unhex(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c|0x20 && c|0x20 <= 'f':
-		return int(c | 0x20 - 'a' + 10)
-	}
-	return -1
 }

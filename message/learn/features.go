@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"antirobot/request"
 )
 
 // Features of a short text are what the default model learns: stems of words and their pairs, hosts of links, shapes of
@@ -62,7 +64,7 @@ type extractor struct {
 
 func toLower(r rune) rune {
 	if r < utf8.RuneSelf {
-		return rune(lowerByte(byte(r)))
+		return rune(request.Lower(byte(r)))
 	}
 	switch {
 	case 0x430 <= r && r <= 0x45f:

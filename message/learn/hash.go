@@ -1,5 +1,9 @@
 package learn
 
+import (
+	"antirobot/request"
+)
+
 const (
 	fnvOffset = 14695981039346656037
 	fnvPrime  = 1099511628211
@@ -16,7 +20,7 @@ func hashRunes(runes []rune) uint64 {
 func hashString(s string) uint64 {
 	h := uint64(fnvOffset)
 	for i := range len(s) {
-		h = (h ^ uint64(lowerByte(s[i]))) * fnvPrime
+		h = (h ^ uint64(request.Lower(s[i]))) * fnvPrime
 	}
 	return mix64(h)
 }

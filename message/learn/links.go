@@ -3,6 +3,8 @@ package learn
 import (
 	"strings"
 	"unicode/utf8"
+
+	"antirobot/request"
 )
 
 // link reads an address of the web and adds its host; 0 if there is none at the beginning of text.
@@ -14,22 +16,22 @@ func (x *extractor) link(text string, atStart bool) int {
 	switch {
 	case text[0] >= utf8.RuneSelf:
 		return 0
-	case hasFoldPrefix(rest, "http://"):
+	case request.HasPrefixFold(rest, "http://"):
 		rest = rest[7:]
-	case hasFoldPrefix(rest, "https://"):
+	case request.HasPrefixFold(rest, "https://"):
 		rest = rest[8:]
-	case hasFoldPrefix(rest, "www."):
+	case request.HasPrefixFold(rest, "www."):
 	case !bareHost(rest):
 		return 0
 	}
 	skipped := len(text) - len(rest)
-	if hasFoldPrefix(rest, "www.") {
+	if request.HasPrefixFold(rest, "www.") {
 		rest, skipped = rest[4:], skipped+4
 	}
 	end := 0
 	hash := uint64(fnvOffset)
 	for end < len(rest) && hostByte(rest[end]) {
-		hash = (hash ^ uint64(lowerByte(rest[end]))) * fnvPrime
+		hash = (hash ^ uint64(request.Lower(rest[end]))) * fnvPrime
 		end++
 	}
 	if end == 0 {
@@ -62,7 +64,7 @@ func bareHost(s string) bool {
 	}
 	top := s[dot+1 : end]
 	for i := range len(top) {
-		if c := lowerByte(top[i]); c < 'a' || c > 'z' {
+		if c := request.Lower(top[i]); c < 'a' || c > 'z' {
 			return false
 		}
 	}
@@ -77,17 +79,6 @@ func bareHost(s string) bool {
 }
 
 func hostByte(c byte) bool {
-	c = lowerByte(c)
+	c = request.Lower(c)
 	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-'
-}
-
-func hasFoldPrefix(s, prefix string) bool {
-	return len(s) >= len(prefix) && lowerByte(s[0]) == prefix[0] && strings.EqualFold(s[:len(prefix)], prefix)
-}
-
-func lowerByte(c byte) byte {
-	if 'A' <= c && c <= 'Z' {
-		return c + 'a' - 'A'
-	}
-	return c
 }

@@ -96,7 +96,7 @@ func (d *chunks) size(r *bufio.Reader, s source) (int64, error) {
 	digits := 0
 	c, err := readByte(r, s)
 	for ; err == nil; c, err = readByte(r, s) {
-		v := unhex(c)
+		v := request.Unhex(c)
 		if v < 0 {
 			break
 		}
@@ -143,18 +143,6 @@ func (d *chunks) skipExtension(r *bufio.Reader, s source) (byte, error) {
 		}
 	}
 	return 0, errChunk
-}
-
-func unhex(c byte) int {
-	switch {
-	case '0' <= c && c <= '9':
-		return int(c - '0')
-	case 'a' <= c && c <= 'f':
-		return int(c-'a') + 10
-	case 'A' <= c && c <= 'F':
-		return int(c-'A') + 10
-	}
-	return -1
 }
 
 func readByte(r *bufio.Reader, s source) (byte, error) {

@@ -111,7 +111,7 @@ func (h *head) addField(f *request.Field) error {
 		return badValue
 	}
 	for _, c := range f.Name {
-		if 'A' <= c && c <= 'Z' {
+		if request.Lower(c) != c {
 			return badName
 		}
 	}

@@ -119,9 +119,7 @@ func (s *stream) keep(text string) []byte {
 func (s *stream) keepLower(name string) []byte {
 	b := s.keep(name)
 	for i, c := range b {
-		if 'A' <= c && c <= 'Z' {
-			b[i] = c + ('a' - 'A')
-		}
+		b[i] = request.Lower(c)
 	}
 	return b
 }

@@ -60,7 +60,9 @@ func (r *run) end() {
 
 // Attribute is rules.Attributes.
 func (r *run) Attribute(name string) (rules.Value, bool) {
-	text := func(b []byte) (rules.Value, bool) { return rules.Value{Kind: rules.Text, Text: borrowed(b)}, true }
+	text := func(b []byte) (rules.Value, bool) {
+		return rules.Value{Kind: rules.Text, Text: request.Borrow(b)}, true
+	}
 	switch name {
 	case "method":
 		return text(r.view.Method)
@@ -118,7 +120,7 @@ func (r *run) header(name string) (rules.Value, bool) {
 		return rules.Value{}, false
 	}
 	if !more {
-		return rules.Value{Kind: rules.Text, Text: borrowed(fields[first].Value)}, true
+		return rules.Value{Kind: rules.Text, Text: request.Borrow(fields[first].Value)}, true
 	}
 	from := len(r.joined)
 	for i := first; i < len(fields); i++ {
@@ -129,13 +131,13 @@ func (r *run) header(name string) (rules.Value, bool) {
 			r.joined = append(r.joined, fields[i].Value...)
 		}
 	}
-	return rules.Value{Kind: rules.Text, Text: borrowed(r.joined[from:])}, true
+	return rules.Value{Kind: rules.Text, Text: request.Borrow(r.joined[from:])}, true
 }
 
 // cookie returns the first cookie of a name.
 func (r *run) cookie(name string) (rules.Value, bool) {
 	value, ok := r.view.Cookie(name)
-	return rules.Value{Kind: rules.Text, Text: borrowed(value)}, ok
+	return rules.Value{Kind: rules.Text, Text: request.Borrow(value)}, ok
 }
 
 // Frequency is rules.Storages. Each service counts on its own.
