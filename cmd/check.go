@@ -14,13 +14,13 @@ import (
 func checkConfigCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check-config [FILE]",
-		Short: "Check a configuration and say everything that is wrong in it",
-		Long: `Check a configuration without starting anything: the file, under the environment and the flags that serve
-would be given. All problems are printed at once, each with the path of its key and its line, variable
-or flag; the exit status is then 1. Certificates, keys, logos and page directories that it names are
-read too. For each key that is set outside of the file it says by what.
+		Short: "Check a configuration and report everything that is wrong in it",
+		Long: `Check a configuration without starting anything: the file, together with the environment and the flags
+that serve would get. All problems are printed at once, each with the path of its key and its line,
+variable or flag; the exit status is then 1. Certificates, keys, logos and page directories that it
+refers to are read too. For each key that is set outside the file, it prints where.
 
-Warnings do not fail the check: they name what is allowed but deserves a second thought.`,
+Warnings do not fail the check: they point out what is allowed but deserves a second look.`,
 		Example: `  antirobot check-config antirobot.yaml
   ANTIROBOT_LISTEN=:80 antirobot check-config --config /etc/antirobot/config.yaml --log-level debug`,
 		Args: func(cmd *cobra.Command, args []string) error {

@@ -13,8 +13,8 @@ func countersCommand() *cobra.Command {
 		Use:   "counters",
 		Short: "Read and update the counters of a running gateway",
 		Long: `Read and update the counters of a running gateway, over its private listener. A counter is a prefix (who
-counts), a type and a shingle: 16 hex digits, or a text that the gateway normalises and hashes as its
-type says. docs/api.md has the table of types.`,
+counts), a type and a shingle: 16 hex digits, or a text that the gateway normalises and hashes according
+to the type. docs/api.md has the table of types.`,
 	}
 	api.register(cmd)
 	cmd.AddCommand(countersGetCommand(&api), countersAddCommand(&api))
@@ -58,7 +58,7 @@ func countersGetCommand(api *apiClient) *cobra.Command {
 	var last uint32
 	cmd := &cobra.Command{
 		Use:   "get [KEY…]",
-		Short: "Print counts: of printed keys, or of one counter over its last periods",
+		Short: "Print counts for printed keys, or for one counter over its last periods",
 		Example: `  antirobot counters get mass_in_5791f8cac2b7d8dd_14_10m_2831519
   antirobot counters get --prefix mass_in --type 15 --text 203.0.113.7 --unit 10m --last 6`,
 		RunE: func(cmd *cobra.Command, keys []string) error {
@@ -91,7 +91,7 @@ func countersGetCommand(api *apiClient) *cobra.Command {
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&unit, "unit", "10m", "`UNIT` of the periods: 10m or 1d")
-	cmd.Flags().Uint32Var(&last, "last", 1, "`N` periods that end with the present one are summed")
+	cmd.Flags().Uint32Var(&last, "last", 1, "sum the last `N` periods, including the current one")
 	return cmd
 }
 
@@ -100,7 +100,7 @@ func countersAddCommand(api *apiClient) *cobra.Command {
 	var n uint64
 	cmd := &cobra.Command{
 		Use:     "add",
-		Short:   "Add to a counter, in the present ten minutes and day",
+		Short:   "Add to a counter, in the current ten minutes and day",
 		Example: `  antirobot counters add --prefix mass_in --type 15 --text 203.0.113.7 --n 3`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

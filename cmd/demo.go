@@ -23,10 +23,10 @@ import (
 func demoCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "Run the gateway before a small built-in site, and try everything",
-		Long: `Run the gateway before a small built-in site: pages, a form, a script's list, a WebSocket clock, an
-event stream, pictures, an XML search, and a page on which you play robot and watch what each kind
-of client gets. Nothing outside of this machine can reach it by default.`,
+		Short: "Run the gateway in front of a small built-in site, to try everything",
+		Long: `Run the gateway in front of a small built-in site: pages, a form, a list loaded by a script, a WebSocket
+clock, an event stream, pictures, an XML search, and a page on which you act as a robot and see what each
+kind of client gets. By default it can only be reached from this machine.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)

@@ -17,7 +17,7 @@ import (
 func eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events",
-		Short: "Export what the gateway has seen, for models to be trained with",
+		Short: "Export what the gateway has seen, to train models with",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("unknown command %q: it is events export", args[0])
@@ -49,13 +49,13 @@ all factors (an empty field is unknown), a label (1 robot, 0 human) and where th
   list        on a ban list, or stopped by a rule         1
   signed-in   known by a login or the service's cookie    0
   solved      solved a captcha                            0
-  failed      gave three wrong answers and no right one   1
+  failed      gave three wrong answers and no correct one 1
   ignored     was shown three captchas and tried none     1
 
-Rows from after the gateway first answered a subject itself are left out, since their factors tell of
-that answer. Subjects are hashes: no address, cookie or login is in the log.
+Rows recorded after the gateway first answered a subject itself are left out, since their factors
+reflect that answer. Subjects are hashes: the log contains no address, cookie or login.
 
-It reads the log in the data directory; of a running gateway the last seconds may be missing. With
+It reads the log in the data directory; if the gateway is running, the last seconds may be missing. With
 --running it asks the gateway, over its private listener.`,
 		Example: `  antirobot events export --data-dir /var/lib/antirobot --out labelled.csv
   antirobot events export --running --since 7d --out labelled.csv

@@ -17,9 +17,9 @@ import (
 func formulaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "formula",
-		Short: "Look at a model, and measure it on labelled factors",
+		Short: "Inspect a model, and measure it on labelled factors",
 		Long: `A formula turns the factors of a subject into the probability that it is a robot. It is a score card
-in YAML, trees of XGBoost in JSON, or oblivious trees of CatBoost in JSON; docs/formula.md says how to
+in YAML, XGBoost trees in JSON, or oblivious CatBoost trees in JSON; docs/formula.md explains how to
 write or train one. Built in: ` + strings.Join(formula.Builtins(), ", ") + `.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
@@ -56,10 +56,10 @@ func formulaShowCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show MODEL",
-		Short: "Print what a model is: its version, the factors that it needs, and how far each moves the score",
-		Long: `Prints the version of a model (as bans name it), its size, and the factors that it needs. How far a
-factor moves the score is in log-odds: of trees the mean of the changes that its splits make, of a
-score card the distance between its lowest and its highest weight.
+		Short: "Describe a model: its version, the factors it needs, and how far each moves the score",
+		Long: `Prints the version of a model (as recorded in bans), its size, and the factors it needs. How far a
+factor moves the score is given in log-odds: for trees, the mean of the changes that its splits make; for
+a score card, the distance between its lowest and its highest weight.
 
 MODEL is a file, or the name of a built-in one.`,
 		Example: `  antirobot formula show default
@@ -101,7 +101,7 @@ func bar(v, most float32) string {
 func formulaBuiltinCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "print NAME",
-		Short: "Print the file of a built-in model, to begin one of your own with",
+		Short: "Print the file of a built-in model, to start your own from",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			data, ok := formula.Builtin(args[0])

@@ -32,11 +32,11 @@ func formulaEvalCommand() *cobra.Command {
 		Use:   "eval",
 		Short: "Measure a model on labelled factors: ROC, precision and recall, a suggested threshold",
 		Long: `Scores the labelled rows of a CSV file (of events export, of replay --factors or of traffic --factors)
-and says how well the scores tell robots from people: the area under the ROC curve, precision and recall
-by threshold, and the lowest threshold at which no more than a wanted share of the people is banned.
+and shows how well the scores tell robots from people: the area under the ROC curve, precision and recall
+by threshold, and the lowest threshold at which no more than the desired share of people is banned.
 
-Where the file has subjects, it is they who are counted: a subject is banned if any of its rows scores
-above the threshold, as in the gateway. Measure a model on subjects that it was not trained with.`,
+If the file names subjects, subjects are counted: a subject is banned if any of its rows scores above
+the threshold, as in the gateway. Measure a model on subjects that it was not trained with.`,
 		Example: `  antirobot formula eval --model model.json --data labelled.csv --fpr 0.001 --html report.html
   antirobot formula eval --model default --data labelled.csv --json`,
 		Args: cobra.NoArgs,
@@ -45,10 +45,10 @@ above the threshold, as in the gateway. Measure a model on subjects that it was 
 	p := cmd.Flags()
 	p.StringVar(&f.model, "model", "default", "`FILE` of the model, or the name of a built-in one")
 	p.StringVar(&f.data, "data", "", "`FILE` with labelled factors in CSV; - is standard input")
-	p.StringVar(&f.html, "html", "", "write a report with plots to `FILE`; it needs nothing from elsewhere")
+	p.StringVar(&f.html, "html", "", "write a self-contained report with plots to `FILE`")
 	p.StringSliceVar(&f.sources, "source", nil, "count only labels from these `SOURCES`")
-	p.Float64Var(&f.threshold, "threshold", 0, "say what this `THRESHOLD` does, instead of suggesting one")
-	p.Float64Var(&f.fpr, "fpr", 0.001, "the wanted false-positive `RATE` that a threshold is suggested for")
+	p.Float64Var(&f.threshold, "threshold", 0, "evaluate this `THRESHOLD` instead of suggesting one")
+	p.Float64Var(&f.fpr, "fpr", 0.001, "the false positive `RATE` to suggest a threshold for")
 	p.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -251,7 +251,7 @@ func (s sourceFigures) label() string {
 // suggestion says in a sentence what the threshold does.
 func (r *formulaReport) suggestion() string {
 	s := r.Suggested
-	what := fmt.Sprintf("Suggested threshold for a false-positive rate of at most %s: %.4f", percent(formula.Figure(s.Wanted)), s.Threshold)
+	what := fmt.Sprintf("Suggested threshold for a false positive rate of at most %s: %.4f", percent(formula.Figure(s.Wanted)), s.Threshold)
 	if r.Given {
 		what = fmt.Sprintf("A threshold of %.4f", s.Threshold)
 	}

@@ -24,8 +24,8 @@ func keysCommand() *cobra.Command {
 	var shared sharedKeyFlags
 	cmd := &cobra.Command{
 		Use:   "keys",
-		Short: "Make, rotate and list the keys that seal passes and cookies",
-		Long: `The key ring seals passes, cookies and challenges. The newest key seals, all keys open, so a
+		Short: "Generate, rotate and list the keys that seal passes and cookies",
+		Long: `The key ring seals passes, cookies and challenges. The newest key seals and any key opens, so a
 rotation logs nobody out. serve makes a ring on first start; these commands are for installations
 that prepare it beforehand, share it between machines, or rotate it.
 
@@ -47,7 +47,7 @@ only after their own reload.`,
 	cmd.PersistentFlags().StringVar(&file, "file", "", "the ring's `FILE` (default: keys.json in the data directory)")
 	cmd.PersistentFlags().StringVar(&dataDir, "data-dir", fromEnvironment("data_dir", config.Default().DataDir), "the data `DIR`")
 	cmd.PersistentFlags().StringVar(&shared.store, "store", "", "`URL` of the shared store that holds the ring")
-	cmd.PersistentFlags().StringVar(&shared.secretFile, "secret-file", "", "`FILE` with the secret that it is wrapped with")
+	cmd.PersistentFlags().StringVar(&shared.secretFile, "secret-file", "", "`FILE` with the secret that the ring is wrapped with")
 	path := func() string {
 		if file != "" {
 			return file
@@ -56,7 +56,7 @@ only after their own reload.`,
 	}
 	cmd.AddCommand(
 		&cobra.Command{
-			Use: "make", Short: "Make a new ring with one key; an existing file is left alone", Args: cobra.NoArgs,
+			Use: "make", Short: "Generate a new ring with one key; an existing file is left alone", Args: cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error { return makeKeys(cmd, path()) },
 		},
 		rotateCommand(path, &shared),
@@ -96,7 +96,7 @@ func makeKeys(cmd *cobra.Command, path string) error {
 func rotateCommand(path func() string, shared *sharedKeyFlags) *cobra.Command {
 	var keep string
 	cmd := &cobra.Command{
-		Use: "rotate", Short: "Add a key that seals from now on; drop those that are too old to matter", Args: cobra.NoArgs,
+		Use: "rotate", Short: "Add a key that seals from now on; drop keys that are too old to matter", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keepFor, err := settings.ParseDuration(keep)
 			if err != nil {
@@ -123,7 +123,7 @@ func rotateCommand(path func() string, shared *sharedKeyFlags) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&keep, "keep", keepKeys, "how long a key stays after it ceased to seal, a `TIME` such as 31d; shorter than the life of a pass loses passes")
+	cmd.Flags().StringVar(&keep, "keep", keepKeys, "how long a key stays after it has stopped sealing, a `TIME` such as 31d; less than the lifetime of a pass loses passes")
 	return cmd
 }
 

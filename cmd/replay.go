@@ -38,17 +38,17 @@ func replayCommand() *cobra.Command {
 	var f replayFlags
 	cmd := &cobra.Command{
 		Use:   "replay LOG…",
-		Short: "Run recorded traffic through the judgement, and say who would have been stopped",
-		Long: `Run access logs through the code that judges live traffic, and say who would have been stopped, when
-and why, how much of the traffic that is, and which crawlers and signed-in people would have suffered.
+		Short: "Judge recorded traffic, and report who would have been stopped",
+		Long: `Run access logs through the code that judges live traffic, and report who would have been stopped, when
+and why, how much of the traffic that is, and which crawlers and signed-in people would have been affected.
 
-Logs may be in the common or combined format, or JSON of nginx, Caddy or Traefik; packed with gzip or
-not; - is standard input. Each line is recognised by itself. Several logs are merged by their times.
+Logs may be in the common or combined format, or JSON from nginx, Caddy or Traefik, with or without gzip;
+- is standard input. The format is detected line by line. Several logs are merged by time.
 
-A log knows the address, the time, the request, and at most some header fields: cookies and passes are
-missing, so everybody is their address. Nothing is asked of a network: crawlers are verified by their
-published ranges, from --ranges, from the configuration, or from the copies in its data directory.
-docs/replay.md says how to read the result.`,
+A log has the address, the time, the request, and at most some header fields: cookies and passes are
+missing, so everybody is identified by their address. The network is not used: crawlers are verified by
+their published ranges, from --ranges, from the configuration, or from the copies in its data directory.
+docs/replay.md explains how to read the result.`,
 		Example: `  antirobot replay /var/log/nginx/access.log /var/log/nginx/access.log.*.gz
   antirobot replay access.log --config antirobot.yaml --html report.html
   antirobot replay access.log --config antirobot.yaml --against stricter.yaml
@@ -67,14 +67,14 @@ docs/replay.md says how to read the result.`,
 	}
 	p := cmd.Flags()
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` as for serve; without it, one service with all defaults")
-	p.StringVar(&f.against, "against", "", "a second configuration `FILE`: show who it newly stops, and whom it lets free")
+	p.StringVar(&f.against, "against", "", "a second configuration `FILE`: show who it would newly stop, and who would no longer be stopped")
 	p.StringVar(&f.format, "format", "auto", "`FORMAT` of all lines: auto, common, combined, nginx, caddy or traefik")
-	p.StringVar(&f.host, "host", "", "`HOST` of requests whose log line names none (default: the first of the configuration)")
-	p.StringArrayVar(&f.ranges, "ranges", nil, "published ranges of a crawler, `NAME=FILE`, e.g. googlebot=googlebot.json; repeatable")
-	p.DurationVar(&f.window, "window", replay.DefaultWindow, "`TIME` by which a line may stand behind later ones")
+	p.StringVar(&f.host, "host", "", "`HOST` of requests whose log line has none (default: the first in the configuration)")
+	p.StringArrayVar(&f.ranges, "ranges", nil, "published ranges of a crawler, `NAME=FILE`, e.g. googlebot=googlebot.json; may be repeated")
+	p.DurationVar(&f.window, "window", replay.DefaultWindow, "`TIME` by which a line may be out of order")
 	p.IntVar(&f.top, "top", 20, "`N` lines of each table; 0 is all")
 	p.StringVar(&f.html, "html", "", "write a report with plots to `FILE` too")
-	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`; the label is 1 where the User-Agent declares a robot")
+	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`; the label is 1 if the User-Agent declares a robot")
 	p.BoolVar(&f.json, "json", false, "print the whole result as JSON")
 	p.BoolVarP(&f.quiet, "quiet", "q", false, "no progress bar")
 	return cmd

@@ -24,9 +24,9 @@ func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "antirobot",
 		Short: "A gateway that tells humans from robots in front of web services",
-		Long: `Antirobot stands in front of web services and decides, for every request and before the
-service sees it, whether a human or a robot is asking. Humans pass, robots are asked to solve
-a captcha, listed clients are blocked.
+		Long: `Antirobot sits in front of web services and decides, for every request and before the
+service sees it, whether it comes from a human or a robot. Humans pass, robots are asked to
+solve a captcha, and listed clients are blocked.
 
 Try it:       antirobot demo
 Protect one:  antirobot serve --listen :8080 --upstream http://127.0.0.1:3000

@@ -23,9 +23,9 @@ import (
 func rulesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rules",
-		Short: "Describe, check and try rules over messages and requests",
-		Long: `Describe, check and try rules over messages and requests, without a gateway. docs/rules.md explains the
-language, docs/messages.md how clients set rules and ask about messages, docs/request-rules.md how
+		Short: "Describe, check and try out rules for messages and requests",
+		Long: `Describe, check and try out rules for messages and requests, without a gateway. docs/rules.md explains
+the language, docs/messages.md how clients set rules and ask about messages, docs/request-rules.md how
 services judge their requests.`,
 	}
 	cmd.AddCommand(rulesDocCommand(), rulesCheckCommand(), rulesRunCommand())
@@ -46,10 +46,10 @@ func rulesCheckCommand() *cobra.Command {
 	var requests bool
 	cmd := &cobra.Command{
 		Use:   "check FILE",
-		Short: "Check a text of rules and say where it is wrong",
-		Long: `Check a text of rules: its syntax, and the names and parameters of its rules. The exit status is 1 if
-it is wrong. FILE may be - for standard input. Warnings do not fail the check. Names of lists and
-formulas are those of a configuration, which check-config knows.`,
+		Short: "Check rules and report mistakes with their position",
+		Long: `Check the syntax of rules, and their names and parameters. The exit status is 1 if there is a mistake.
+FILE may be - for standard input. Warnings do not fail the check. Names of lists and formulas belong to a
+configuration; check-config checks them.`,
 		Example: `  antirobot rules check comments.rules
   antirobot rules check --requests shop.rules`,
 		Args: cobra.ExactArgs(1),
@@ -69,7 +69,7 @@ formulas are those of a configuration, which check-config knows.`,
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&requests, "requests", false, "they are rules over requests: models and logs are not there")
+	cmd.Flags().BoolVar(&requests, "requests", false, "they are rules for requests, without models and logs")
 	return cmd
 }
 
@@ -90,10 +90,10 @@ func rulesRunCommand() *cobra.Command {
 	var r triedRequest
 	cmd := &cobra.Command{
 		Use:   "run FILE",
-		Short: "Judge a message or a request by a text of rules and print the decision",
-		Long: `Judge a message, or with --request a request, by a text of rules and print the decision, its tags and
-its score. The rules run in surroundings of their own, as the default configuration has them: storages,
-counters, lists, log and model are empty.`,
+		Short: "Judge a message or a request by rules and print the decision",
+		Long: `Judge a message, or with --request a request, by rules and print the decision, its tags and its score.
+The rules run in isolation, set up like the default configuration: storages, counters, lists, log and
+model are empty.`,
 		Example: `  antirobot rules run comments.rules --message text='Cheap pills' --message from=34 --trace
   antirobot rules run shop.rules --request 'GET /prices?page=7' --ip 192.0.2.7 --header 'User-Agent: curl/8.5' --trace`,
 		Args: cobra.ExactArgs(1),

@@ -80,24 +80,24 @@ func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the gateway",
-		Long: `Run the gateway before one service or many.
+		Long: `Run the gateway in front of one service or many.
 
-Without a file, one service is protected for every host with all defaults:
+Without a file, one service is protected, for every host, with all defaults:
 
   antirobot serve --listen :8080 --upstream http://127.0.0.1:3000 --data-dir /var/lib/antirobot
 
-Behind a balancer, say whose X-Forwarded-For is to be believed:
+Behind a balancer, set whose X-Forwarded-For is to be believed:
 
   antirobot serve --config antirobot.yaml --trusted-proxies 10.0.0.0/8
 
-Several gateways before one service share their state in Redis, and their keys by a secret:
+Several gateways in front of one service share their state in Redis, and their keys by means of a secret:
 
   antirobot serve --config antirobot.yaml --store redis://10.0.0.5 --secret-file /etc/antirobot/secret
 
-Every key of the file can be set in the environment: ANTIROBOT_ADMIN_LISTEN is admin.listen. Flags stand above
-the environment, and the environment above the file; ANTIROBOT_CONFIG names the file.
+Every key of the file can be set in the environment: ANTIROBOT_ADMIN_LISTEN is admin.listen. Flags override
+the environment, and the environment overrides the file; ANTIROBOT_CONFIG names the file.
 
-Keys and the token of the private listener are made on first start and kept in the data directory.
+Keys and the token of the private listener are generated on the first start and kept in the data directory.
 SIGHUP reloads the configuration; SIGTERM and SIGINT drain and stop.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -36,10 +36,10 @@ func trafficCommand() *cobra.Command {
 	f := trafficFlags{cfg: traffic.DefaultConfig()}
 	cmd := &cobra.Command{
 		Use:   "traffic",
-		Short: "Make up traffic of people and robots, and measure who is told apart",
-		Long: `Make up traffic of people and robots and run it through the judgement, with the time of the traffic:
-a day takes some seconds. What is printed is how many clients of each kind were stopped and after how
-many requests. The same seed makes the same traffic.
+		Short: "Make up traffic of people and robots, and measure how well they are told apart",
+		Long: `Make up traffic of people and robots and judge it in simulated time: a day takes some seconds. The output
+shows how many clients of each kind were stopped and after how many requests. The same seed gives the same
+traffic.
 
 With --out log a combined access log is written instead, to try ` + "`antirobot replay`" + ` with; with
 --out events each request with all its header fields and who made it, as lines of JSON.
@@ -63,12 +63,12 @@ docs/detection.md describes the kinds and has the figures at the default setting
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` to judge by; without it all defaults")
 	p.StringSliceVar(&f.profiles, "profile", nil, "`KINDS` of clients, all by default: "+strings.Join(kinds, ", "))
 	p.StringVar(&f.out, "out", "", "write `WHAT` instead of the figures: log or events")
-	p.Uint64Var(&f.cfg.Seed, "seed", f.cfg.Seed, "`NUMBER` that the chance begins with")
+	p.Uint64Var(&f.cfg.Seed, "seed", f.cfg.Seed, "`NUMBER` that seeds the random generator")
 	p.DurationVar(&f.cfg.Length, "length", f.cfg.Length, "`TIME` that the robots work for")
-	p.DurationVar(&f.cfg.WarmUp, "warm-up", f.cfg.WarmUp, "`TIME` of people alone before, so that their cookies have an age")
+	p.DurationVar(&f.cfg.WarmUp, "warm-up", f.cfg.WarmUp, "`TIME` with only people at first, so that their cookies have aged")
 	p.Float64Var(&f.cfg.Scale, "scale", f.cfg.Scale, "`FACTOR` on the number of people and addresses")
 	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`, labelled with who it was: 1 robot, 0 human")
-	p.StringVar((*string)(&f.cfg.Via), "via", "", "what stands before the gateway: nothing, or `nginx` (HTTP/1.0, small letters)")
+	p.StringVar((*string)(&f.cfg.Via), "via", "", "what is in front of the gateway: nothing, or `nginx` (HTTP/1.0, lower-case field names)")
 	p.StringVar((*string)(&f.cfg.Site), "site", string(f.cfg.Site), "`SITE` that is visited: shop or course")
 	p.StringVar((*string)(&f.cfg.Set), "set", "", "which of the guests and agents take part: all, `tuning` or held-out; --factors takes tuning alone")
 	p.BoolVar(&f.auc, "auc", false, "measure instead how well the scores of a visit tell robots from people: areas under ROC curves, nobody stopped")

@@ -23,10 +23,10 @@ func whyCommand() *cobra.Command {
 		Use:   "why REQUEST-ID",
 		Short: "Tell the whole story of a decision of a running gateway",
 		Long: `Tell the whole story of a decision: who asked and which identities were refused, what lists, bans and
-rules said, which pass paid, and for a ban its score, its threshold, and the factors that made it.
+rules said, which pass paid, and for a ban its score, its threshold, and the factors behind it.
 
-The request id stands on the captcha page and on the page for blocked visitors, in X-Request-Id of each
-answer, and in the log. A gateway keeps the last decisions in memory (verdict.decisions); it is asked
+The request ID is on the captcha page and on the page for blocked visitors, in X-Request-Id of each
+response, and in the log. A gateway keeps the latest decisions in memory (verdict.decisions); it is asked
 over its private listener.`,
 		Example: `  antirobot why 01KAJ4T0Q8ZV1X8C9E7N5M3B2D
   antirobot why 01KAJ4T0Q8ZV1X8C9E7N5M3B2D --data-dir /var/lib/antirobot --json`,
@@ -57,7 +57,7 @@ over its private listener.`,
 		},
 	}
 	api.register(cmd)
-	cmd.Flags().BoolVar(&raw, "json", false, "print the answer of the gateway as it came")
+	cmd.Flags().BoolVar(&raw, "json", false, "print the response of the gateway unchanged")
 	return cmd
 }
 
@@ -65,7 +65,7 @@ func subjectCommand() *cobra.Command {
 	var api apiClient
 	cmd := &cobra.Command{
 		Use:   "subject KIND:ID",
-		Short: "Print what a running gateway knows of a subject, as JSON: bans, allowance, session",
+		Short: "Print what a running gateway knows about a subject, as JSON: bans, allowance, session",
 		Example: `  antirobot subject ip:203.0.113.7
   antirobot subject spravka:6f1c0ce9a1b24f0e9d3d5b6f0c7a8e91`,
 		Args: cobra.ExactArgs(1),
