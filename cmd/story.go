@@ -31,7 +31,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 		row("", "refused: %s (%s)", r.Kind, identity.RefusalWords(r.Reason))
 	}
 	if s.Excused != "" {
-		row("", "not stopped by a ban on the address, thanks to %s", s.Excused)
+		row("", "not stopped by a ban on its address or on something weaker, thanks to %s", s.Excused)
 	}
 	if e := s.Entry; e != nil {
 		row("list", "%s: %s%s", e.List, e.Text, parenthesis(e.Reason))

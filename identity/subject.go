@@ -67,6 +67,20 @@ func (id *Identity) HasPass() bool { return id.NPasses+id.NFresh > 0 }
 // Browser returns the ID of a verified i cookie, whether or not it will ever count as a subject; false without one.
 func (id *Identity) Browser() ([16]byte, bool) { return id.i.id, id.i.born != 0 }
 
+// Young returns the subject that a verified i cookie will be when it is old enough; no kind if it is one already, or
+// never will be.
+func (id *Identity) Young() Subject {
+	if id.i.born == 0 || id.i.crowded {
+		return Subject{}
+	}
+	for i := range id.N {
+		if id.Subjects[i].Kind == KindI {
+			return Subject{}
+		}
+	}
+	return Subject{Kind: KindI, ID: id.i.id}
+}
+
 // NetKey is the hash of the client's /24 or /48 for soft binding; see NetKey.
 func (id *Identity) NetKey() uint64 { return NetKey(id.Net) }
 

@@ -257,7 +257,7 @@ type Facts struct {
 func (c *Case) Tell(f *Facts) bool {
 	d := &c.core.deps
 	told := d.Sink != nil && (c.decision.Judged() || d.Crawlers && c.decision.Crawler())
-	settles := c.decision.Cost > 0 && !f.Advised
+	settles := (c.decision.Cost > 0 || c.decision.Stood) && !f.Advised
 	if !told && !settles {
 		return false
 	}

@@ -178,7 +178,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 // ask runs the service's rules, which know whether a ban says robot already.
 func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Settings) RuleAction {
 	so := Human
-	if d.match.Ban != nil || c.banned(d, id, s, v.At.UnixNano()) {
+	if d.match.Ban != nil || c.banned(d, v, id, s, false) {
 		so = Robot
 	}
 	d.Ban, d.Own, d.Excused = Ban{}, false, identity.Subject{}
@@ -195,7 +195,7 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 		d.say(Robot, CauseBanList, e)
 		return true
 	}
-	if c.banned(d, id, s, v.At.UnixNano()) {
+	if c.banned(d, v, id, s, s.Mode == Enforce) {
 		d.Cause, d.Score = CauseBan, d.Ban.Score
 		return true
 	}
@@ -216,40 +216,53 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 	return false
 }
 
-// banned looks for a ban on what the request presents. A ban on any identity but the address stops it. A ban on the
-// address stops it too, with whatever i, fuid and spent pass it brings along: those are free to make. What excuses from
-// it is an identity that stands for itself (L, a signed service cookie) or one that is established.
-func (c *Cacher) banned(d *Decision, id *identity.Identity, s *Settings, at int64) bool {
-	for i := 0; i < id.N; i++ {
+// banned looks for the ban that stops a request. The strongest identity that stands for itself decides: bans on it stop
+// the request, those on weaker ones and on the address do not, and are factors of its judgement. What is free to make
+// stands for nothing, and is stopped by a ban on it or on the address, which is the last resort. spend says that a pass
+// whose allowance is spent may be charged for standing in for the address.
+func (c *Cacher) banned(d *Decision, v *request.View, id *identity.Identity, s *Settings, spend bool) bool {
+	at := v.At.UnixNano()
+	for i := range id.N {
 		sub := id.Subjects[i]
-		if !c.bans.Lookup(&d.Ban, sub, s, at) {
-			continue
-		}
-		if sub.Kind != identity.KindIP {
-			d.Own = true
+		if c.bans.Lookup(&d.Ban, sub, s, at) {
+			if d.Ban.Source == SourceProcessor && freeToMake(sub.Kind) && c.onItsOwn(d, v, id, s, spend) {
+				return false
+			}
+			d.Own = sub.Kind != identity.KindIP || id.N == 1
 			return true
 		}
-		if d.Excused = c.excuse(id); d.Excused.Kind != identity.KindNone {
-			d.Ban = Ban{}
-			continue
+		if c.standsAlone(sub, v.At) {
+			c.excuse(d, sub, id.Subjects[i+1:id.N], s, at)
+			return false
 		}
-		d.Own = id.N == 1
-		return true
 	}
 	return false
 }
 
-// excuse returns the identity of a request that a ban on its address does not stop.
-func (c *Cacher) excuse(id *identity.Identity) identity.Subject {
-	for i := 0; i < id.N; i++ {
-		switch sub := id.Subjects[i]; {
-		case sub.Kind == identity.KindL || sub.Kind == identity.KindService:
-			return sub
-		case earnsStanding(sub.Kind) && c.standing.Established(sub):
-			return sub
+// freeToMake reports whether a subject says nothing about who one is.
+func freeToMake(k identity.Kind) bool {
+	return k == identity.KindIP || k == identity.KindI || k == identity.KindFuid
+}
+
+// standsAlone reports whether an identity is somebody, whatever its address has done.
+func (c *Cacher) standsAlone(sub identity.Subject, at time.Time) bool {
+	switch {
+	case sub.Kind == identity.KindL || sub.Kind == identity.KindService:
+		return true
+	case earnsStanding(sub.Kind):
+		return c.standing.Counts(sub, at)
+	}
+	return false
+}
+
+// excuse notes whom a ban on something weaker did not stop.
+func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Subject, s *Settings, at int64) {
+	for _, sub := range weaker {
+		if c.bans.Lookup(&d.Ban, sub, s, at) {
+			d.Excused, d.Ban = who, Ban{}
+			return
 		}
 	}
-	return identity.Subject{}
 }
 
 // Issued tells the ledger of a new pass. With a shared store it takes the first lease, without waiting.
@@ -258,7 +271,7 @@ func (c *Cacher) Issued(p *spravka.Pass) { c.ledger.Issued(p, c.now()) }
 // Observe learns from an event of the slow half: pages that a subject is given as a human make its standing. It is not
 // for the request's path.
 func (c *Cacher) Observe(e *Event) {
-	if e.Kind != EventRequest || e.Verdict != Human || e.Cause != CauseNone || e.Paid || e.N < 2 || !e.seen() {
+	if e.Kind != EventRequest || e.Verdict != Human || e.Cause != CauseNone || e.Paid || e.N == 0 || !e.seen() {
 		return
 	}
 	addr := e.Subjects[e.N-1]
@@ -269,6 +282,9 @@ func (c *Cacher) Observe(e *Event) {
 		if s := e.Subjects[i]; earnsStanding(s.Kind) {
 			c.standing.Observe(s, addr.ID, e.At)
 		}
+	}
+	if e.Young.Kind != identity.KindNone {
+		c.standing.ObserveYoung(e.Young, addr.ID, e.At)
 	}
 }
 

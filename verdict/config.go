@@ -40,7 +40,7 @@ func DefaultConfig() Config {
 		MaxQuestions:   100_000,
 		Rescan:         5 * time.Minute,
 		Standing:       StandingConfig{PerAddress: 32, Max: 1_000_000, Keep: 30 * 24 * time.Hour},
-		Pass:           PassConfig{Parts: 128, Calls: 16, Browser: 10, Move: 4},
+		Pass:           PassConfig{Parts: 128, Calls: 16, Browser: 10, Move: 4, Daily: 20},
 		Decisions:      RecentConfig{Stopped: 32_768, Human: 16_384},
 	}
 }
@@ -63,6 +63,7 @@ func (c *Config) Validate() error {
 	within("pass.calls", c.Pass.Calls, 0, 100_000)
 	within("pass.browser", c.Pass.Browser, 1, 1000)
 	within("pass.move", c.Pass.Move, 0, 1000)
+	within("pass.daily", c.Pass.Daily, 0, 10_000)
 	within("decisions.stopped", c.Decisions.Stopped, 1, 10_000_000)
 	within("decisions.human", c.Decisions.Human, 0, 10_000_000)
 	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {

@@ -173,7 +173,7 @@ func TestWhoIsStoppedByABanOnTheAddress(t *testing.T) {
 	f("a service cookie", Human, svc)
 	f("a login beside an unknown i", Human, L, sub(identity.KindI, 3))
 	if d := w.askWith(s, &spent, "192.0.2.1"); d.Verdict != Robot {
-		t.Errorf("a spent pass: %v", d.Verdict)
+		t.Errorf("a spent pass, and a ban of the operator: %v", d.Verdict)
 	}
 	fresh := pass(w.now(), 10, 1, "192.0.2.1")
 	if d := w.askWith(s, &fresh, "192.0.2.1"); d.Verdict != Human || !d.Paid {
@@ -185,7 +185,8 @@ func TestWhoIsStoppedByABanOnTheAddress(t *testing.T) {
 	f("a banned login elsewhere", Robot, L)
 	w.ban(known)
 	f("an established i that is banned itself", Robot, known)
-	f("a banned i with a good login", Robot, sub(identity.KindL, 2), known)
+	f("a banned i with a good login", Human, sub(identity.KindL, 2), known)
+	f("a banned i with a service cookie, which is weaker", Robot, known, svc)
 	if n, err := w.Unban(context.Background(), known, ""); n != 1 || err != nil {
 		t.Fatal(n, err)
 	}

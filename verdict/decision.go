@@ -19,11 +19,12 @@ type Decision struct {
 	Ban      Ban              // for CauseBan
 	Question Question         // for CauseBudget
 	Own      bool             // the ban is on an identity of the request itself, not on its address alone
-	Excused  identity.Subject // the identity that a ban on the address did not stop; no kind: none
+	Excused  identity.Subject // the identity that a ban on a weaker one, or on the address, did not stop; no kind: none
 	Paid     bool             // a pass paid (in mode observe: would have paid, and nothing was taken)
 	Cost     int              // what it paid
 	Left     uint32           // what this node believes to be left of it
 	PassID   [16]byte         // which pass
+	Stood    bool             // a spent pass stood in for its visitor, and was charged for it
 	Demand   bool             // the client demanded the captcha: nothing is spent, nothing counts
 	// Degraded: decided while the store was failing, so bans of other nodes may be missing, or a pass could not be
 	// accounted for.
@@ -110,7 +111,7 @@ func (d *Decision) Crawler() bool {
 func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Settings) {
 	*e = Event{
 		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(),
-		Subjects: id.Subjects, N: uint8(id.N), Path: request.Hash(v.Path), PathShape: shapeOf(v.Path),
+		Subjects: id.Subjects, N: uint8(id.N), Young: id.Young(), Path: request.Hash(v.Path), PathShape: shapeOf(v.Path),
 	}
 	if len(v.Method) > 0 {
 		e.Method = v.Method[0]

@@ -67,6 +67,9 @@ type account struct {
 	calls   uint32
 	places  [maxPlaces]uint64 // networks beside its own that the browser has paid to come from
 	turn    uint8
+	own     uint32 // documents for which the spent pass stood in, and …
+	day     uint16
+	today   uint16 // … of these on that day
 }
 
 // debt is what was spent beyond the leases.

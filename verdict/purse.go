@@ -15,6 +15,7 @@ type PassConfig struct {
 	Calls   int `mapstructure:"calls"`   // calls of scripts that do
 	Browser int `mapstructure:"browser"` // what a document costs in another browser than the one that solved
 	Move    int `mapstructure:"move"`    // what it costs more when the browser comes from a network that it was not in before
+	Daily   int `mapstructure:"daily"`   // documents a day for which a spent pass stands in for its address, as many in all as it paid for
 }
 
 // maxPlaces is how many networks beside its own a pass is at home in. The one that it came to first gives way.
@@ -42,14 +43,18 @@ func (a *account) knows(p *spravka.Pass, net uint64) bool {
 
 // price is what a bill costs the account now.
 func (a *account) price(p *spravka.Pass, b *bill, c *PassConfig) uint32 {
-	if a.covers(b.is, c, a.spent) {
+	if a.covers(b.is, c, a.units()) {
 		return 0
 	}
 	if a.knows(p, b.net) {
 		return b.cost
 	}
-	return b.cost + uint32(c.Move) //nolint:gosec // validated to be small
+	return b.cost + min(uint32(c.Move), a.limit/cheapMove) //nolint:gosec // validated to be small
 }
+
+// cheapMove bounds a move to this part of the allowance: who earned a small pass and changes networks is not asked again
+// for that.
+const cheapMove = 25
 
 // covers reports whether one more part or call goes with so many units that were paid. Some go with none: the page that
 // the pass was earned for has parts.
@@ -78,14 +83,88 @@ func (a *account) note(p *spravka.Pass, b *bill, cost uint32) {
 	}
 }
 
-// Refund gives back the unit that a request cost before its answer showed what it was, if it goes with what was paid.
-func (l *ledger) Refund(id [16]byte, is Count) bool {
+// units is what was read with the pass: what was paid, and what it stood in for.
+func (a *account) units() uint32 { return a.spent + a.own }
+
+// onItsOwn reports whether a pass whose allowance is spent stands in for its visitor, so that what the judgement has banned of
+// what is free to make, and of addresses, does not stop it (what an operator has banned does): in its own browser, in places that it knows, for so many documents a day and no more in all
+// than it paid for. By then it is a person that the site has seen, or is asked again. A pass with something left pays.
+func (c *Cacher) onItsOwn(d *Decision, v *request.View, id *identity.Identity, s *Settings, spend bool) bool {
+	is := c.paths.goesWith(pathKeyOf(s.Group, v.Path))
+	for i := range id.NPasses {
+		p := &id.Passes[i]
+		if !p.Earned || p.Allowance == 0 || p.Partner != 0 || id.Partner {
+			continue
+		}
+		b := c.bill(p, v, id)
+		b.is = is
+		switch c.ledger.standIn(p, &b, v.At, spend) {
+		case passPays:
+			return false
+		case passStands:
+			d.Ban, d.Excused = Ban{}, identity.Subject{Kind: identity.KindSpravka, ID: p.ID}
+			d.PassID, d.Stood = p.ID, spend && b.is == CountDocument
+			return true
+		}
+	}
+	return false
+}
+
+type passRole uint8
+
+const (
+	passFalls passRole = iota
+	passPays           // it has something left, or may have
+	passStands
+)
+
+// standIn counts a request for which a spent pass stands in; it counts nothing if it is only asked.
+func (l *ledger) standIn(p *spravka.Pass, b *bill, at time.Time, take bool) passRole {
+	sh := l.shard(p.ID)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	a, known := sh.m[p.ID]
+	a.expires, a.limit = p.Expires, p.Allowance
+	switch {
+	case !known, l.left(&a) > 0:
+		return passPays
+	case b.cost != 1 || !a.knows(p, b.net):
+		return passFalls
+	}
+	if day := dayOf(at); a.day != day {
+		a.day, a.today = day, 0
+	}
+	switch {
+	case a.covers(b.is, &l.tariff, a.units()):
+		a.note(p, b, 0)
+	case int(a.today) < l.tariff.Daily && a.own < p.Allowance:
+		a.today++
+		a.own++
+	default:
+		return passFalls
+	}
+	if take {
+		sh.m[p.ID] = a
+	}
+	return passStands
+}
+
+// Refund gives back the unit that a request cost before its answer showed what it was, if it goes with what was paid;
+// stood says that it was one for which a spent pass stood in.
+func (l *ledger) Refund(id [16]byte, is Count, stood bool) bool {
 	sh := l.shard(id)
 	sh.mu.Lock()
 	a, known := sh.m[id]
-	ok := known && a.spent > 0 && a.covers(is, &l.tariff, a.spent-1)
+	had := &a.spent
+	if stood {
+		had = &a.own
+	}
+	ok := known && *had > 0 && a.covers(is, &l.tariff, a.units()-1)
 	if ok {
-		a.spent--
+		*had--
+		if stood && a.today > 0 {
+			a.today--
+		}
 		if is == CountPart {
 			a.parts++
 		} else {
@@ -94,7 +173,7 @@ func (l *ledger) Refund(id [16]byte, is Count) bool {
 		sh.m[id] = a
 	}
 	sh.mu.Unlock()
-	if ok {
+	if ok && !stood {
 		l.back.Add(1)
 		if !l.shared {
 			l.behind.Add(id)
@@ -161,10 +240,11 @@ func (p *Paths) goesWith(k pathKey) Count {
 // Delivered settles what a pass has paid, once the service's answer is known: what was no document goes with those that
 // were. It is not for requests that a balancer sends on itself. e has been told the answer.
 func (c *Cacher) Delivered(d *Decision, e *Event) {
-	if d.Cost == 0 || e.Advised || e.Partner {
+	if d.Cost == 0 && !d.Stood || e.Advised || e.Partner {
 		return
 	}
-	if is := e.Count(); (is == CountPart || is == CountCall) && c.ledger.Refund(d.PassID, is) {
+	is := e.Count()
+	if (is == CountPart || is == CountCall) && c.ledger.Refund(d.PassID, is, d.Stood) && !d.Stood {
 		d.Cost--
 		d.Left++
 	}

@@ -22,6 +22,7 @@ func newPayer(t *testing.T, allowance uint32, addrs ...string) *payer {
 	for _, a := range addrs {
 		w.ban(ip(a))
 	}
+	w.ledger.tariff.Daily = 0 // what comes after the allowance is spent has a test of its own
 	return &payer{world: w, s: service(t), p: pass(w.now(), 1, allowance, addrs[0])}
 }
 

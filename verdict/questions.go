@@ -166,6 +166,16 @@ func (c *Cacher) Stands(e *Event) bool {
 	return false
 }
 
+// known is Stands for a request.
+func (c *Cacher) known(id *identity.Identity) bool {
+	for i := range id.N {
+		if c.stands(id.Subjects[i]) {
+			return true
+		}
+	}
+	return false
+}
+
 func (c *Cacher) stands(sub identity.Subject) bool {
 	switch {
 	case sub.Kind == identity.KindL || sub.Kind == identity.KindService:
@@ -183,7 +193,7 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 		return false
 	}
 	at := v.At.UnixNano()
-	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.excuse(id).Kind != identity.KindNone }) {
+	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.known(id) }) {
 		return false
 	}
 	if c.paths.read(pathKeyOf(s.Group, v.Path)) == readingPart {

@@ -23,7 +23,9 @@ const (
 )
 
 // standing knows which i, fuid and spravka subjects are established: they asked for pages as humans on two different
-// days (UTC) that this gateway observed. A ban on their address does not stop them.
+// days (UTC) that this gateway observed. A ban on their address does not stop them. Nor does it stop a candidate that was
+// seen as a human on an earlier day, with a browser cookie that may have been too young then to be anybody; unless its
+// address has more candidates than it may establish: there a second day is needed.
 //
 // At most perAddress subjects are established by one address, so a farm of cookies buys little; a subject keeps its
 // standing where it goes, so a phone in a banned carrier network is not stopped; and a ban on the subject itself takes
@@ -51,7 +53,8 @@ type standingShard struct {
 
 // tenure is what is known of one subject.
 type tenure struct {
-	first, last uint16   // days since the epoch on which pages were seen
+	since       uint16   // day since the epoch on which a page was seen first, maybe while its cookie was young
+	first, last uint16   // days on which the subject itself was seen; first is 0 as long as its cookie is young
 	home        [16]byte // the address that it is counted for
 	established bool
 }
@@ -107,46 +110,94 @@ func (t *standing) EstablishedAt(addr [16]byte) int {
 	return int(h.m[addr].established)
 }
 
+// Counts reports whether a ban on its address leaves the subject alone.
+func (t *standing) Counts(s identity.Subject, at time.Time) bool {
+	sh := t.shard(s)
+	sh.mu.RLock()
+	e, known := sh.m[s]
+	sh.mu.RUnlock()
+	if !known || e.established || e.since >= dayOf(at) {
+		return known && e.established
+	}
+	h := t.home(e.home)
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return int(h.m[e.home].candidates) <= t.perAddress
+}
+
 // Observe notes a page that the subject was given as a human, at an address.
 func (t *standing) Observe(s identity.Subject, addr [16]byte, at time.Time) {
+	t.observe(s, addr, at, false)
+}
+
+// ObserveYoung notes such a page of a browser whose cookie is too young to be a subject.
+func (t *standing) ObserveYoung(s identity.Subject, addr [16]byte, at time.Time) {
+	t.observe(s, addr, at, true)
+}
+
+// old reports whether a page on a day shows nothing new.
+func (e *tenure) old(day uint16, young bool) bool { return e.last >= day && (young || e.first != 0) }
+
+func (t *standing) observe(s identity.Subject, addr [16]byte, at time.Time, young bool) {
 	day := dayOf(at)
 	sh := t.shard(s)
 	sh.mu.RLock()
-	old, known := sh.m[s]
+	e, known := sh.m[s]
 	sh.mu.RUnlock()
-	if known && old.last >= day {
+	if known && e.old(day, young) {
 		return
 	}
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	e, known := sh.m[s]
+	e, known = sh.m[s]
 	switch {
-	case known && e.last >= day:
+	case known && e.old(day, young):
 		return
-	case known && e.established:
-		e.last = day
-	case known:
+	case !known:
+		if !t.admit(sh, addr, young) {
+			t.refused.Add(1)
+			return
+		}
+		e = tenure{since: day, first: day, home: addr}
+		if young {
+			e.first = 0
+		}
+	case e.established || young:
+	case e.first == 0:
+		e.first = day
+	default:
 		// A candidate moves to the address where it was seen last: it is established by one address, and counted there.
 		if t.count(addr, 0, 1) {
 			t.count(e.home, -1, 0)
 			e.home, e.established = addr, true
 		}
-		e.last = day
-	default:
-		if !t.count(addr, 1, 0) {
-			t.refused.Add(1)
-			return
-		}
-		if t.n.Load() >= t.max && !t.pushOut(sh) {
-			t.count(addr, -1, 0)
-			t.refused.Add(1)
-			return
-		}
-		e = tenure{first: day, last: day, home: addr}
-		t.n.Add(1)
 	}
+	e.last = max(e.last, day)
 	sh.m[s] = e
 	t.behind.Add(s)
+}
+
+// admit makes room for a candidate at an address: half of it for young ones, which are free to make. The caller holds the
+// shard's lock.
+func (t *standing) admit(sh *standingShard, addr [16]byte, young bool) bool {
+	if young {
+		h := t.home(addr)
+		h.mu.RLock()
+		n := int(h.m[addr].candidates)
+		h.mu.RUnlock()
+		if 2*n >= t.perAddress*candidatesPerPlace {
+			return false
+		}
+	}
+	if !t.count(addr, 1, 0) {
+		return false
+	}
+	if t.n.Load() >= t.max && !t.pushOut(sh) {
+		t.count(addr, -1, 0)
+		return false
+	}
+	t.n.Add(1)
+	return true
 }
 
 // count changes the numbers of an address; false, and nothing changed, if a bound is reached.
@@ -230,7 +281,35 @@ func standingKey(s identity.Subject) []byte {
 	return append(k, s.ID[:]...)
 }
 
-// write brings a subject into the store as memory has it: first day, last day (2 bytes each), established, home.
+// What a record says of the standing, beside its first and last day.
+const (
+	recordEstablished = 1   // the first day is that of the subject
+	recordYoung       = 254 // nothing but young cookies were seen; even numbers below: half of it are the days before the first
+)
+
+func (e *tenure) record() (first uint16, says byte) {
+	switch {
+	case e.established:
+		return e.first, recordEstablished
+	case e.first == 0:
+		return e.since, recordYoung
+	}
+	return e.first, byte(min(e.first-e.since, recordYoung/2-1)) << 1
+}
+
+func tenureOf(first, last uint16, says byte) tenure {
+	e := tenure{since: first, first: first, last: last, established: says == recordEstablished}
+	switch {
+	case e.established:
+	case says == recordYoung:
+		e.first = 0
+	default:
+		e.since -= uint16(says >> 1)
+	}
+	return e
+}
+
+// write brings a subject into the store as memory has it: first day, last day (2 bytes each), what it is, home.
 func (t *standing) write(ctx context.Context, s identity.Subject) error {
 	sh := t.shard(s)
 	sh.mu.RLock()
@@ -238,9 +317,10 @@ func (t *standing) write(ctx context.Context, s identity.Subject) error {
 	sh.mu.RUnlock()
 	var err error
 	if known {
-		val := binary.BigEndian.AppendUint16(nil, e.first)
+		first, says := e.record()
+		val := binary.BigEndian.AppendUint16(nil, first)
 		val = binary.BigEndian.AppendUint16(val, e.last)
-		val = append(val, b2u(e.established))
+		val = append(val, says)
 		err = t.st.Put(ctx, standingKey(s), append(val, e.home[:]...), t.keep)
 	} else {
 		err = t.st.Delete(ctx, standingKey(s))
@@ -268,10 +348,8 @@ func (t *standing) Scan(ctx context.Context) error {
 			return errStanding
 		}
 		s := identity.Subject{Kind: identity.Kind(k[0]), ID: [16]byte(k[1:])}
-		e := tenure{
-			first: binary.BigEndian.Uint16(v), last: binary.BigEndian.Uint16(v[2:]), established: v[4] == 1,
-			home: [16]byte(v[5:]),
-		}
+		e := tenureOf(binary.BigEndian.Uint16(v), binary.BigEndian.Uint16(v[2:]), v[4])
+		e.home = [16]byte(v[5:])
 		if !t.behind.Pending(s) {
 			t.merge(s, e)
 		}

@@ -133,9 +133,10 @@ type Event struct {
 	Document  bool                // the answer was text/html, XML or JSON: counts as pace whatever the request called itself
 	Subjects  [6]identity.Subject // all verified identities, the winner first, the address last
 	N         uint8
-	Advised   bool   // a balancer sends the request on itself: Status, BytesOut, Took and Document are not known
-	Status    uint16 // of the answer; 0: unknown, or the client left first
-	Type      Type   // of the answer
+	Young     identity.Subject // a browser cookie of ours that is too young to be among them; no kind: none
+	Advised   bool             // a balancer sends the request on itself: Status, BytesOut, Took and Document are not known
+	Status    uint16           // of the answer; 0: unknown, or the client left first
+	Type      Type             // of the answer
 	BytesOut  uint64
 	Took      time.Duration // from head to the last byte; 0: unknown
 	Method    uint8         // first letter of the method

@@ -1,0 +1,207 @@
+package verdict
+
+import (
+	"testing"
+	"time"
+
+	"antirobot/identity"
+)
+
+// TestStrongestIdentityDecides: L=alice with a banned i passes, and what is weaker stops nobody who stands for themselves.
+func TestStrongestIdentityDecides(t *testing.T) {
+	alice, i, fuid, svc := sub(identity.KindL, 1), sub(identity.KindI, 1), sub(identity.KindFuid, 1), sub(identity.KindService, 1)
+	const addr = "192.0.2.1"
+	f := func(name string, want Verdict, banned []identity.Subject, presented ...identity.Subject) {
+		t.Helper()
+		w := newWorld(t)
+		for day := range 2 { // both are known
+			w.standing.Observe(i, ip(addr).ID, day0.Add(time.Duration(day-2)*oneDay))
+			w.standing.Observe(fuid, ip(addr).ID, day0.Add(time.Duration(day-2)*oneDay))
+		}
+		for _, b := range banned {
+			w.ban(b)
+		}
+		d := w.ask(service(t), addr, presented...)
+		if d.Verdict != want {
+			t.Errorf("%s: %v for %v, want %v", name, d.Verdict, d.Cause, want)
+		}
+		if excused := d.Excused.Kind != identity.KindNone; want == Human && (!excused || d.Cause != CauseNone || d.Ban.Reason != "") {
+			t.Errorf("%s: nobody is excused: %+v", name, d)
+		}
+	}
+	subs := func(s ...identity.Subject) []identity.Subject { return s }
+	f("a login over a banned i", Human, subs(i), alice, i)
+	f("a login over all that is weaker", Human, subs(fuid, i, svc, ip(addr)), alice, fuid, i, svc)
+	f("a banned login", Robot, subs(alice), alice, i)
+	f("a fuid over a banned i", Human, subs(i), fuid, i)
+	f("a banned fuid over an i", Robot, subs(fuid), fuid, i)
+	f("an i over a banned service cookie", Human, subs(svc), i, svc)
+	f("a service cookie under a banned i", Robot, subs(i), i, svc)
+	f("an unknown i, banned, under nothing", Robot, subs(sub(identity.KindI, 9)), sub(identity.KindI, 9))
+	f("an unknown fuid shields nobody", Robot, subs(i), sub(identity.KindFuid, 9), i)
+}
+
+// TestYesterdayIsEnough: who read yesterday is not asked today for a neighbour's robot, although the cookie was new then;
+// who came today is.
+func TestYesterdayIsEnough(t *testing.T) {
+	i, addr := sub(identity.KindI, 1), "192.0.2.1"
+	f := func(name string, want Verdict, e *Event, later time.Duration) {
+		t.Helper()
+		w := newWorld(t)
+		if e != nil {
+			w.Observe(e)
+		}
+		w.ban(ip(addr), func(b *Ban) { b.Until = day0.Add(10 * oneDay) })
+		w.clock.advance(later)
+		if d := w.ask(service(t), addr, i); d.Verdict != want {
+			t.Errorf("%s: %v", name, d.Verdict)
+		}
+	}
+	young := page(day0, addr)
+	young.Young = i
+	stopped := page(day0, addr)
+	stopped.Young, stopped.Verdict = i, Robot
+	f("a young cookie's page, the day after", Human, young, oneDay+time.Hour)
+	f("the cookie's own page, the day after", Human, page(day0, addr, i), oneDay+time.Hour)
+	f("the same day", Robot, young, time.Hour)
+	f("never seen", Robot, nil, oneDay)
+	f("seen as a robot", Robot, stopped, oneDay+time.Hour)
+}
+
+// TestYesterdayIsNoCrowd: cookies that were made the day before by the dozen wait for a second day, as ever, and don't make
+// anybody established.
+func TestYesterdayIsNoCrowd(t *testing.T) {
+	w := newWorld(t)
+	const addr = "192.0.2.1"
+	made := func(n int) identity.Subject { s := sub(identity.KindI, n); s.ID[14] = byte(n >> 8); return s }
+	for n := range 500 {
+		e := page(day0, addr)
+		e.Young = made(n)
+		w.Observe(e)
+	}
+	w.clock.advance(oneDay + time.Hour)
+	w.ban(ip(addr))
+	for n := range 500 {
+		if d := w.ask(service(t), addr, made(n)); d.Verdict != Robot {
+			t.Fatalf("cookie %d of the crowd: %v", n, d.Verdict)
+		}
+		w.Observe(page(w.now(), addr, made(n)))
+	}
+	if n := w.EstablishedAt(ip(addr).ID); n != 0 {
+		t.Errorf("%d are established by one day of their own", n)
+	}
+	if n := w.standing.n.Load(); n > int64(w.standing.perAddress*candidatesPerPlace) {
+		t.Errorf("%d candidates of one address", n)
+	}
+}
+
+// TestYoungStandingSurvivesARestart: what a record says is what it was made of.
+func TestYoungStandingSurvivesARestart(t *testing.T) {
+	for _, e := range []tenure{
+		{since: 100, last: 100},
+		{since: 100, last: 103},
+		{since: 100, first: 101, last: 101},
+		{since: 100, first: 100, last: 100},
+		{since: 100, first: 140, last: 141},
+		{since: 100, first: 100, last: 101, established: true},
+	} {
+		first, says := e.record()
+		if got := tenureOf(first, e.last, says); got != e {
+			t.Errorf("%+v became %+v", e, got)
+		}
+	}
+}
+
+// TestSpentPassStandsIn: when its allowance is spent, a pass is not stopped because its address is banned, for some
+// documents a day and no more than it paid for; in another browser, from a new place, or banned itself it is.
+func TestSpentPassStandsIn(t *testing.T) {
+	y := newPayer(t, 30, "192.0.2.1")
+	y.ledger.tariff.Daily = 20
+	judged := func(b *Ban) { b.Source, b.Score = SourceProcessor, 1 }
+	again := func(w *world, addrs ...string) {
+		for _, a := range addrs {
+			if _, err := w.Unban(ctx, ip(a), ""); err != nil {
+				t.Fatal(err)
+			}
+			w.ban(ip(a), judged)
+		}
+	}
+	again(y.world, "192.0.2.1", "198.51.100.1")
+	read := func() (n int) {
+		for n < 1000 && y.get("192.0.2.1", "/p", "text/html", "").Verdict == Human {
+			n++
+		}
+		return n
+	}
+	if n := read(); n != 30+20 {
+		t.Errorf("%d documents on the first day, want 30 that are paid and 20", n)
+	}
+	y.clock.advance(oneDay)
+	again(y.world, "192.0.2.1", "198.51.100.1")
+	if d := y.get("198.51.100.1", "/p", "text/html", ""); d.Verdict != Robot {
+		t.Error("it stands in at a place that it never paid to come to")
+	}
+	if d := y.get("192.0.2.1", "/p", "text/html", "curl/8"); d.Verdict != Robot {
+		t.Error("it stands in for another browser")
+	}
+	if d := y.get("192.0.2.1", "/api", "application/json", "", call); d.Verdict != Human {
+		t.Error("a call is asked")
+	}
+	me := identity.Subject{Kind: identity.KindSpravka, ID: y.p.ID}
+	y.ban(me)
+	if d := y.get("192.0.2.1", "/p", "text/html", ""); d.Verdict != Robot || !d.Own {
+		t.Error("it stands in for what it did itself")
+	}
+	if _, err := y.Unban(ctx, me, ""); err != nil {
+		t.Fatal(err)
+	}
+	if n := read(); n != 10 {
+		t.Errorf("%d documents on the second day, want what is left of as many as it paid for", n)
+	}
+	y.clock.advance(oneDay)
+	again(y.world, "192.0.2.1")
+	if n := read(); n != 0 {
+		t.Errorf("%d documents on the third day", n)
+	}
+	login := newPayer(t, 2, "192.0.2.1")
+	login.ledger.tariff.Daily = 20
+	for range 2 {
+		login.get("192.0.2.1", "/p", "text/html", "")
+	}
+	again(login.world, "192.0.2.1")
+	if d := login.get("192.0.2.1", "/p", "text/html", ""); d.Verdict != Human || d.Paid {
+		t.Error("a pass of two that is spent does not stand in")
+	}
+	login.ban(sub(identity.KindL, 1))
+	v, id := newRequest(login.now(), "192.0.2.1", identity.Subject{Kind: identity.KindSpravka, ID: login.p.ID}, sub(identity.KindL, 1))
+	id.Passes[0], id.NPasses = login.p, 1
+	var d Decision
+	if login.Decide(&d, v, id, login.s); d.Verdict != Robot {
+		t.Error("a spent pass stands in for a login that is banned")
+	}
+}
+
+// TestNoLoops: who answered rightly is not asked again within the minute, with the smallest pass that there is, when the
+// browser changes its address, comes over both stacks, or its parts come first.
+func TestNoLoops(t *testing.T) {
+	home, phone, six := "192.0.2.1", "198.51.100.1", "2001:db8::1"
+	for name, way := range map[string][]string{
+		"one address":  {home, home, home, home, home},
+		"two stacks":   {home, six, home, six, home},
+		"on the phone": {home, phone, phone, phone, phone},
+		"on the move":  {phone, home, six, phone, home},
+	} {
+		y := newPayer(t, 5, home, phone, six)
+		for n, addr := range way {
+			if d := y.get(addr, "/p", "text/html", ""); d.Verdict != Human {
+				t.Errorf("%s: asked again for document %d", name, n+1)
+			}
+			for range 20 {
+				if d := y.get(addr, "/static/x.png", "image/png", ""); d.Verdict != Human && n+1 < len(way) {
+					t.Fatalf("%s: asked again for a part of document %d", name, n+1)
+				}
+			}
+			y.clock.advance(10 * time.Second)
+		}
+	}
+}
