@@ -54,10 +54,14 @@ func TestBodiesHaveBoundsOfTheirOwn(t *testing.T) {
 
 // withAPI gives a system its API.
 func withAPI(s *message.System) Messages {
+	server, err := rpc.New(message.DefaultConfig(), rpc.Deps{System: s, Log: zerolog.Nop(), Version: "0.1.0"})
+	if err != nil {
+		panic(err)
+	}
 	return struct {
 		*message.System
 		*rpc.Server
-	}{s, rpc.New(rpc.Deps{System: s, Log: zerolog.Nop(), Version: "0.1.0", MaxRequest: message.DefaultConfig().MaxRequest})}
+	}{s, server}
 }
 
 func TestMessagesAreClosedToOtherMachines(t *testing.T) {

@@ -64,14 +64,18 @@ func (e *env) newCaptcha(cfg Config) *Captcha {
 	return c
 }
 
+// ownHosts is HostOwner of a test.
+type ownHosts struct{}
+
+func (ownHosts) OwnsHost(host string) bool { return host == "example.com" || host == "www.example.com" }
+
 func (e *env) newService(name string, scfg ServiceConfig, icfg identity.ServiceConfig) *Settings {
 	e.t.Helper()
 	id, err := identity.NewCookieSettings(icfg)
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	own := func(host string) bool { return host == "example.com" || host == "www.example.com" }
-	s, err := NewSettings(name, scfg, id, own, e.set)
+	s, err := NewSettings(scfg, SettingsDeps{Service: name, Hosts: ownHosts{}, Cookies: id, Pages: e.set})
 	if err != nil {
 		e.t.Fatal(err)
 	}

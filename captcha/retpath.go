@@ -178,7 +178,7 @@ func (q *Request) mayReturn(l location) bool {
 	if !ok {
 		return false
 	}
-	if l.scheme == base.scheme && l.port == base.port && (l.host == base.host || q.Service.ownHost(l.host)) {
+	if l.scheme == base.scheme && l.port == base.port && (l.host == base.host || q.Service.hosts.OwnsHost(l.host)) {
 		return true
 	}
 	if l.scheme != "https" && l.scheme != base.scheme {

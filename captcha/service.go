@@ -147,7 +147,7 @@ func validPrefix(p string) bool {
 type Settings struct {
 	name         string
 	prefix       string
-	ownHost      func(host string) bool
+	hosts        HostOwner
 	retpathHosts []hostRule
 	ajaxStatus   int
 	imgURL       string
@@ -173,12 +173,26 @@ type Partner struct {
 	networks []netip.Prefix
 }
 
-// NewSettings makes a service. id says how the pass's cookie is called and where it is valid. ownHost reports whether a host, lower-case and without port, is one of the service's.
-func NewSettings(name string, cfg ServiceConfig, id *identity.CookieSettings, ownHost func(host string) bool, set *templates.Set) (*Settings, error) {
+// HostOwner knows the hosts of a service.
+type HostOwner interface {
+	// OwnsHost reports whether a host, in lower case and without port, is one of the service's.
+	OwnsHost(host string) bool
+}
+
+// SettingsDeps is what the Settings of a service are made with. All are required.
+type SettingsDeps struct {
+	Service string // its name
+	Hosts   HostOwner
+	Cookies *identity.CookieSettings // how the pass's cookie is called, and where it is valid
+	Pages   *templates.Set
+}
+
+// NewSettings makes a service.
+func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	own, err := set.For(&cfg.Branding)
+	own, err := d.Pages.For(&cfg.Branding)
 	if err != nil {
 		return nil, settings.At("branding", err)
 	}
@@ -187,9 +201,9 @@ func NewSettings(name string, cfg ServiceConfig, id *identity.CookieSettings, ow
 		return nil, settings.At("branding", err)
 	}
 	s := &Settings{
-		name: name, prefix: cfg.Prefix, ownHost: ownHost, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, yandex: cfg.CompatYandex,
+		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, yandex: cfg.CompatYandex,
 		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand,
-		id: id, cookie: id.SpravkaCookie(), set: own,
+		id: d.Cookies, cookie: d.Cookies.SpravkaCookie(), set: own,
 		imgURL: "{base}" + cfg.Prefix + "/captcha/image?key={key}",
 	}
 	s.sameSite = "Lax"

@@ -161,7 +161,7 @@ func runDemo(ctx context.Context, flags map[string]*pflag.Flag) error {
 	if err != nil {
 		return err
 	}
-	a, err := gateway.New(cfg, version(), read)
+	a, err := gateway.New(cfg, gateway.Deps{Version: version(), Reread: read})
 	if err != nil {
 		return err
 	}

@@ -128,7 +128,7 @@ func serve(ctx context.Context, sources *config.Sources) error {
 	if err != nil {
 		return err
 	}
-	a, err := gateway.New(cfg, version(), sources.Read)
+	a, err := gateway.New(cfg, gateway.Deps{Version: version(), Reread: sources.Read})
 	if err != nil {
 		return err
 	}

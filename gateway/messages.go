@@ -31,6 +31,7 @@ func (a *Server) openMessages() error {
 type messageAPI struct {
 	a    *Server
 	once sync.Once
+	err  error
 	rpc  *rpc.Server
 }
 
@@ -47,11 +48,9 @@ func (m *messageAPI) Messages() (admin.Messages, error) {
 		return nil, err
 	}
 	m.once.Do(func() {
-		m.rpc = rpc.New(rpc.Deps{
-			System: s, Log: m.a.Logger("message"), Metrics: m.a.set, Version: m.a.version, MaxRequest: m.a.Cfg.Message.MaxRequest,
-		})
+		m.rpc, m.err = rpc.New(m.a.Cfg.Message, rpc.Deps{System: s, Log: m.a.Logger("message"), Metrics: m.a.set, Version: m.a.version})
 	})
-	return messageSystem{s, m.rpc}, nil
+	return messageSystem{s, m.rpc}, m.err
 }
 
 // MessageSystem returns the message firewall, nil while it waits for its store.

@@ -156,9 +156,9 @@ func (a *Server) openVisitors() (err error) {
 		return err
 	}
 	if a.Cfg.HTTP2.Enabled {
-		a.http2 = h2.New(a.Cfg.HTTP2, a.server, a.set)
+		a.http2, err = h2.New(a.Cfg.HTTP2, h2.Deps{Front: a.server, Metrics: a.set})
 	}
-	return nil
+	return err
 }
 
 // openCheck builds check mode over the gateway, with a server of its own: balancers are no visitors.

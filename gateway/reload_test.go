@@ -50,7 +50,7 @@ func newReloadable(t *testing.T) (*Server, func(text string) *config.Config) {
 		return cfg
 	}
 	level := zerolog.GlobalLevel()
-	a, err := New(read(first), "test", nil)
+	a, err := New(read(first), Deps{Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,7 +90,7 @@ func (a *Server) openListeners() (all []listener, err error) {
 		return nil
 	}
 	for i, l := range a.Cfg.Listen {
-		o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, Trusted: a.resolver.Trusts, TLS: a.tlsOf(i)}
+		o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, Trusted: a.resolver, TLS: a.tlsOf(i)}
 		if a.http2 != nil {
 			o.HTTP2, o.H2C = a.http2, l.H2C
 			if o.TLS != nil {
@@ -105,7 +105,7 @@ func (a *Server) openListeners() (all []listener, err error) {
 		}
 	}
 	for i, address := range a.Cfg.Check.Listen {
-		o := h1.ListenerOptions{Trusted: a.check.Trusts}
+		o := h1.ListenerOptions{Trusted: a.check}
 		err := open(fmt.Sprintf("check.listen[%d]", i), address, listener{
 			whose: forBalancers, serve: func(ln net.Listener) error { return a.checkServer.Serve(ln, o) },
 		})

@@ -35,7 +35,7 @@ import (
 // process stand here; what a reload replaces is in the gateway's Snapshot.
 type Server struct {
 	version string
-	reread  func() (*config.Config, error) // the configuration as it stands now; nil: it is not read again
+	reread  func() (*config.Config, error) // Deps.Reread
 	logs    *logWriter
 	log     zerolog.Logger
 	set     *metrics.Set
@@ -109,10 +109,16 @@ func (a *Server) parts() []part {
 	}
 }
 
+// Deps is what a Server is started with.
+type Deps struct {
+	Version string                         // of the program
+	Reread  func() (*config.Config, error) // the configuration as it stands now; nil: it is not read again
+}
+
 // New builds everything up to the listeners. What it has opened is closed again when it fails.
-func New(cfg *config.Config, version string, reread func() (*config.Config, error)) (*Server, error) {
+func New(cfg *config.Config, d Deps) (*Server, error) {
 	a := &Server{
-		version: version, reread: reread, Cfg: cfg, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
+		version: d.Version, reread: d.Reread, Cfg: cfg, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
 		indexes: Indexes{}, failed: make(chan error, 8),
 	}
 	a.openLog()

@@ -98,7 +98,7 @@ func (b *builder) settings(whole, s *config.Service, prefix string, group *upstr
 		fail("cookies", err)
 		return &proxy.Service{}
 	}
-	c, err := captcha.NewSettings(whole.Name, s.Captcha, who, whole.OwnsHost, b.Pages)
+	c, err := captcha.NewSettings(s.Captcha, captcha.SettingsDeps{Service: whole.Name, Hosts: whole, Cookies: who, Pages: b.Pages})
 	fail("captcha", err)
 	v, err := s.Verdict.Settings(whole.Name, b.Indexes.of(whole.Name, prefix))
 	if err != nil {

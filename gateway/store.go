@@ -59,13 +59,13 @@ func OpenBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, e
 	case cfg.URL == config.MemoryURL:
 		return &Backend{Store: store.NewMemory(nil), name: "memory", counters: store.NewMemoryCounters()}, nil
 	case cfg.Shared():
-		s, err := redisstore.Open(cfg.URL, cfg.Redis, log)
+		s, err := redisstore.New(cfg.Redis, redisstore.Deps{URL: cfg.URL, Log: log})
 		if err != nil {
 			return nil, err
 		}
 		return &Backend{Store: s, name: "redis", counters: s.Counters(), metrics: s.WriteMetrics}, nil
 	}
-	s, err := pebblestore.Open(filepath.Join(dir, "store"), cfg.Embedded(), log, time.Now)
+	s, err := pebblestore.New(cfg.Embedded(), pebblestore.Deps{Dir: filepath.Join(dir, "store"), Log: log, Now: time.Now})
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func benchStore(b *testing.B, kind string) store.Store {
 		b.Cleanup(func() { _ = st.Close() })
 		return st
 	}
-	st, err := pebblestore.Open(filepath.Join(b.TempDir(), "store"), pebblestore.DefaultConfig(), zerolog.Nop(), time.Now)
+	st, err := pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: filepath.Join(b.TempDir(), "store"), Log: zerolog.Nop(), Now: time.Now})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -114,7 +114,7 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 	must(err)
 	who, err := identity.NewCookieSettings(identity.DefaultServiceConfig())
 	must(err)
-	own, err := captcha.NewSettings("shop", captcha.DefaultServiceConfig(), who, func(string) bool { return true }, pages)
+	own, err := captcha.NewSettings(captcha.DefaultServiceConfig(), captcha.SettingsDeps{Service: "shop", Hosts: anyHost{}, Cookies: who, Pages: pages})
 	must(err)
 	vc := verdict.DefaultServiceConfig()
 	judged, err := vc.Settings("shop", 0)
@@ -147,7 +147,7 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 	must(err)
 	e.addr = ln.Addr().String()
 	served := make(chan struct{})
-	go func() { _ = server.Serve(ln, h1.ListenerOptions{Trusted: e.check.Trusts}); close(served) }()
+	go func() { _ = server.Serve(ln, h1.ListenerOptions{Trusted: e.check}); close(served) }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
@@ -186,3 +186,8 @@ func asked(method, uri, addr string, more ...string) string {
 	return "GET /check HTTP/1.1\r\nHost: antirobot\r\nX-Forwarded-Method: " + method + "\r\nX-Forwarded-Host: shop.example\r\nX-Forwarded-Uri: " + uri +
 		"\r\nX-Forwarded-For: " + addr + "\r\nX-Forwarded-Proto: https\r\n" + strings.Join(more, "") + "\r\n"
 }
+
+// anyHost is captcha.HostOwner of a test.
+type anyHost struct{}
+
+func (anyHost) OwnsHost(string) bool { return true }

@@ -28,7 +28,7 @@ var killPass = pass(day0.AddDate(10, 0, 0), 1, 1000, "192.0.2.1")
 
 // overPebble starts a Cacher over the store of a directory, and returns how to end both.
 func overPebble(dir string) (*Cacher, func() error, error) {
-	st, err := pebblestore.Open(dir, pebblestore.DefaultConfig(), zerolog.Nop(), nil)
+	st, err := pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: dir, Log: zerolog.Nop()})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -20,27 +20,30 @@ import (
 
 // Deps is what a Server is given.
 type Deps struct {
-	System     *message.System
-	Log        zerolog.Logger
-	Metrics    *metrics.Set // nil: a set of its own
-	Version    string       // what sf.info.version answers
-	MaxRequest int64        // bytes of a request
+	System  *message.System
+	Log     zerolog.Logger
+	Metrics *metrics.Set // nil: a set of its own
+	Version string       // what sf.info.version answers
 }
 
 // Server answers requests of the API. Safe for concurrent use.
 type Server struct {
+	cfg     message.Config
 	deps    Deps
 	methods map[string]*method
 	failed  map[int]*metrics.Counter // by code
 	refused *metrics.Counter         // requests without a partner
 }
 
-// New returns a Server.
-func New(d Deps) *Server {
+// New returns a Server of the system that has the same configuration.
+func New(cfg message.Config, d Deps) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
 	if d.Metrics == nil {
 		d.Metrics = metrics.NewSet()
 	}
-	s := &Server{deps: d, methods: methods(), failed: make(map[int]*metrics.Counter)}
+	s := &Server{cfg: cfg, deps: d, methods: methods(), failed: make(map[int]*metrics.Counter)}
 	s.refused = d.Metrics.GetOrCreateCounter(`antirobot_message_refused_total`)
 	for _, code := range []int{
 		message.CodeMissing, message.CodeCommand, message.CodeUnknown, message.CodeType, message.CodeAuthorisation,
@@ -49,7 +52,7 @@ func New(d Deps) *Server {
 	} {
 		s.failed[code] = d.Metrics.GetOrCreateCounter(fmt.Sprintf(`antirobot_message_errors_total{code="%d"}`, code))
 	}
-	return s
+	return s, nil
 }
 
 // Codec is a way to write requests and answers.
@@ -72,8 +75,8 @@ type request struct {
 // content type and body are returned. Errors of the API come with status 200, as clients of the protocols expect; what
 // is no request at all gets a fault too.
 func (s *Server) Serve(ctx context.Context, codec Codec, body []byte, auth Auth) (status int, contentType string, answer []byte) {
-	if int64(len(body)) > s.deps.MaxRequest {
-		fault := rules.Faultf(message.CodeUnexpected, "the request has %d bytes, more than %d", len(body), s.deps.MaxRequest)
+	if int64(len(body)) > s.cfg.MaxRequest {
+		fault := rules.Faultf(message.CodeUnexpected, "the request has %d bytes, more than %d", len(body), s.cfg.MaxRequest)
 		return s.answer(http.StatusRequestEntityTooLarge, codec, request{}, nil, s.faultOf("", fault))
 	}
 	decode := decodeJSON

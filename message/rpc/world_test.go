@@ -65,7 +65,11 @@ func newSystem(t testing.TB, cfg message.Config) (*world, *storetest.Clock) {
 		}
 		_ = st.Close()
 	})
-	return &world{New(Deps{System: s, Log: zerolog.Nop(), Version: "1.2.3", MaxRequest: cfg.MaxRequest}), s}, c
+	server, err := New(cfg, Deps{System: s, Log: zerolog.Nop(), Version: "1.2.3"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &world{server, s}, c
 }
 
 // jsonCall posts a request; params is JSON. It returns the result as JSON, or "code: message".

@@ -71,7 +71,7 @@ func (c *conn) greetProxy() bool {
 		return true
 	}
 	c.peer = addr
-	if c.opts.Trusted == nil || !c.opts.Trusted(addr) {
+	if c.opts.Trusted == nil || !c.opts.Trusted.Trusts(addr) {
 		c.counts = addr
 		if !c.srv.perAddr.add(addr, c.cfg.MaxConnsPerAddr) {
 			c.srv.m.limitAddr.Inc()

@@ -129,7 +129,12 @@ func TestTLSLargeBodies(t *testing.T) {
 	c1.closes()
 }
 
-func localTrusted(a netip.Addr) bool { return a.IsLoopback() }
+// trusted is Balancers of a test.
+type trusted func(netip.Addr) bool
+
+func (t trusted) Trusts(a netip.Addr) bool { return t(a) }
+
+var localTrusted = trusted(netip.Addr.IsLoopback)
 
 // TestProxyProtocol is pitfall 6: the header of a trusted balancer is believed, whichever version, and nobody else's.
 func TestProxyProtocol(t *testing.T) {
@@ -192,7 +197,7 @@ func TestProxyProtocol(t *testing.T) {
 		})
 	}
 	t.Run("untrusted", func(t *testing.T) {
-		g := newGateway(t, nil, setup{listener: ListenerOptions{ProxyProtocol: true, Trusted: func(netip.Addr) bool { return false }}})
+		g := newGateway(t, nil, setup{listener: ListenerOptions{ProxyProtocol: true, Trusted: trusted(func(netip.Addr) bool { return false })}})
 		c1 := dial(t, g)
 		_, _ = io.WriteString(c1.Conn, v1IPv4+aGet)
 		c1.closes()

@@ -24,11 +24,17 @@ type Handler interface {
 
 // ListenerOptions are what connections of one listener have in common.
 type ListenerOptions struct {
-	TLS           *tls.Config                // nil: plain; cloned by nobody, so GetCertificate may reload
-	HTTP2         HTTP2                      // for clients that choose it in the handshake; nil: TLS.NextProtos may not offer it
-	H2C           bool                       // HTTP2 also without TLS, for clients that begin with its preface
-	ProxyProtocol bool                       // every connection opens with a PROXY header; without, or from a peer that is not trusted, it is closed
-	Trusted       func(peer netip.Addr) bool // balancers: their PROXY headers are believed, and no limit per address holds for them; nil: nobody
+	TLS           *tls.Config // nil: plain; cloned by nobody, so GetCertificate may reload
+	HTTP2         HTTP2       // for clients that choose it in the handshake; nil: TLS.NextProtos may not offer it
+	H2C           bool        // HTTP2 also without TLS, for clients that begin with its preface
+	ProxyProtocol bool        // every connection opens with a PROXY header; without, or from a peer that is not trusted, it is closed
+	Trusted       Balancers   // nil: nobody
+}
+
+// Balancers knows the balancers in front of a listener: their PROXY headers are believed, and no limit per address holds
+// for them.
+type Balancers interface {
+	Trusts(peer netip.Addr) bool
 }
 
 // ErrServerClosed is what Serve returns after Shutdown.
@@ -131,7 +137,7 @@ func (s *Server) admit(nc net.Conn, o *ListenerOptions) {
 	s.m.accepted.Inc()
 	cfg := s.cfg.Load()
 	peer := peerAddr(nc)
-	trusted := o.Trusted != nil && o.Trusted(peer)
+	trusted := o.Trusted != nil && o.Trusted.Trusts(peer)
 	if o.ProxyProtocol && !trusted {
 		s.m.badProxyHeader.Inc()
 		_ = nc.Close()

@@ -88,7 +88,9 @@ func newFront(t *testing.T, serviceURL string, o setup) *front {
 	if f.h1, err = h1.NewServer(cfg, h1.Deps{Handler: handler, Log: zerolog.Nop(), Metrics: f.set}); err != nil {
 		t.Fatal(err)
 	}
-	f.h2 = New(cfg2, f.h1, f.set)
+	if f.h2, err = New(cfg2, Deps{Front: f.h1, Metrics: f.set}); err != nil {
+		t.Fatal(err)
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

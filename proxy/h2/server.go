@@ -27,11 +27,20 @@ type Server struct {
 	streams  sync.Pool // *stream
 }
 
-// New makes the Server of a valid cfg.
-func New(cfg Config, front *h1.Server, set *metrics.Set) *Server {
-	s := &Server{cfg: cfg, front: front, m: newServerMetrics(set)}
-	s.streams.New = func() any { return newStream(front) }
-	limits := front.Config()
+// Deps is what a Server works with. Both are required.
+type Deps struct {
+	Front   *h1.Server
+	Metrics *metrics.Set
+}
+
+// New makes a Server.
+func New(cfg Config, d Deps) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, front: d.Front, m: newServerMetrics(d.Metrics)}
+	s.streams.New = func() any { return newStream(d.Front) }
+	limits := d.Front.Config()
 	s.base = &http.Server{
 		IdleTimeout: limits.IdleTimeout, MaxHeaderBytes: int(limits.MaxHeaderBytes), ReadHeaderTimeout: limits.HeaderTimeout,
 		ErrorLog: log.New(io.Discard, "", 0), // its errors are the clients', and are counted
@@ -49,7 +58,7 @@ func New(cfg Config, front *h1.Server, set *metrics.Set) *Server {
 		},
 	}
 	s.frames = newFrames(s.base)
-	return s
+	return s, nil
 }
 
 // ServeConn implements h1.HTTP2.

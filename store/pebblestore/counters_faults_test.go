@@ -178,7 +178,7 @@ func TestCountersSurviveKill(t *testing.T) {
 func countUntilKilled(t *testing.T, dir string) {
 	cfg := small()
 	cfg.Counters.SyncEvery = 10 * time.Millisecond
-	s, err := Open(dir, cfg, zerolog.Nop(), nil)
+	s, err := New(cfg, Deps{Dir: dir, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -181,7 +181,7 @@ func BenchmarkCounterDisk(b *testing.B) {
 	if testing.Short() {
 		n = 1_000_000
 	}
-	s, err := Open(b.TempDir(), DefaultConfig(), zerolog.Nop(), nil)
+	s, err := New(DefaultConfig(), Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -222,7 +222,7 @@ func BenchmarkCounterDisk(b *testing.B) {
 // BenchmarkCounterRead reads single records: of a compacted directory, one in three absent.
 func BenchmarkCounterRead(b *testing.B) {
 	const n = 1_000_000
-	s, err := Open(b.TempDir(), DefaultConfig(), zerolog.Nop(), nil)
+	s, err := New(DefaultConfig(), Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func openFaulty(t *testing.T) (*Store, *faultyFS, string) {
 	fs := &faultyFS{FS: vfs.Default}
 	cfg := small()
 	cfg.WriteTimeout = 200 * time.Millisecond
-	s, err := open(dir, cfg, zerolog.Nop(), nil, fs)
+	s, err := New(cfg, Deps{Dir: dir, Log: zerolog.Nop(), fs: fs})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -64,24 +64,31 @@ var _ store.Store = (*Store)(nil)
 // closeTimeout bounds Close: a disk that hangs must not keep the process from ending.
 const closeTimeout = 10 * time.Second
 
-// Open opens the data directory dir, which is made if it does not exist; nothing else may live in it. The time comes
-// from now (nil: time.Now). The store's goroutines run until Close. Errors are errForeign, errHeld, errDamaged, or those
-// of the disk.
-func Open(dir string, cfg Config, log zerolog.Logger, now func() time.Time) (*Store, error) {
-	return open(dir, cfg, log, now, vfs.Default)
+// Deps is what a Store works with. Dir is required.
+type Deps struct {
+	Dir string // the data directory, which is made if it does not exist; nothing else may live in it
+	Log zerolog.Logger
+	Now func() time.Time // nil: time.Now
+
+	fs vfs.FS // nil: the system's
 }
 
-func open(dir string, cfg Config, log zerolog.Logger, now func() time.Time, base vfs.FS) (*Store, error) {
+// New opens the data directory. The store's goroutines run until Close. Errors are errForeign, errHeld, errDamaged, or
+// those of the disk.
+func New(cfg Config, d Deps) (*Store, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	if now == nil {
-		now = time.Now
+	if d.Now == nil {
+		d.Now = time.Now
 	}
-	h := newHealth(log)
+	if d.fs == nil {
+		d.fs = vfs.Default
+	}
+	h := newHealth(d.Log)
 	s := &Store{
-		cfg: cfg, dir: dir, log: log, now: now, health: h,
-		setup:    setup{base: base, log: log, health: h, tune: cfg.tuneState},
+		cfg: cfg, dir: d.Dir, log: d.Log, now: d.Now, health: h,
+		setup:    setup{base: d.fs, log: d.Log, health: h, tune: cfg.tuneState},
 		queue:    make(chan *request, 1024),
 		settling: make(chan *group, 1),
 		closing:  make(chan struct{}),

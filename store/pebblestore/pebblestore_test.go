@@ -38,7 +38,7 @@ func small() Config {
 
 func mustOpen(t testing.TB, dir string, now func() time.Time) *Store {
 	t.Helper()
-	s, err := Open(dir, small(), zerolog.Nop(), now)
+	s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestKill(t *testing.T) {
 	storetest.Kill(t, func(t *testing.T, dir string) store.Store {
 		cfg := small()
 		cfg.FeedKeep = 50_000
-		s, err := Open(dir, cfg, zerolog.Nop(), nil)
+		s, err := New(cfg, Deps{Dir: dir, Log: zerolog.Nop()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestForeignDirectoryIsNotTouched(t *testing.T) {
 			}
 			tt.make(t, dir)
 			before := snapshot(t, dir)
-			s, err := Open(dir, small(), zerolog.Nop(), nil)
+			s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop()})
 			if err == nil {
 				_ = s.Close()
 				t.Fatal("opened")
@@ -299,7 +299,7 @@ func TestDamagedDirectoryIsNotTouched(t *testing.T) {
 				t.Fatal("found nothing to damage")
 			}
 			before := snapshot(t, filepath.Join(dir, stateName))
-			s, err = Open(dir, small(), zerolog.Nop(), nil)
+			s, err = New(small(), Deps{Dir: dir, Log: zerolog.Nop()})
 			if err == nil {
 				_ = s.Close()
 				t.Fatal("opened")
@@ -318,7 +318,7 @@ const holdEnv = "ANTIROBOT_PEBBLESTORE_HOLD"
 
 func TestSecondProcessIsRefused(t *testing.T) {
 	if dir := os.Getenv(holdEnv); dir != "" {
-		s, err := Open(dir, small(), zerolog.Nop(), nil)
+		s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop()})
 		if err == nil {
 			_ = s.Close()
 		}
@@ -337,7 +337,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 		t.Errorf("the second process was told %s; want %q", out, want)
 	}
 	// The same process, twice: the first goes on.
-	if _, err := Open(dir, small(), zerolog.Nop(), nil); !errors.Is(err, errHeld) || !strings.Contains(err.Error(), "this process") {
+	if _, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop()}); !errors.Is(err, errHeld) || !strings.Contains(err.Error(), "this process") {
 		t.Errorf("second Open in this process: %v", err)
 	}
 	if err := s.Put(bg, []byte("k"), nil, 0); err != nil {
@@ -364,7 +364,7 @@ func TestConfigValidate(t *testing.T) {
 func BenchmarkSpend(b *testing.B) {
 	for _, callers := range []int{1, 64} {
 		b.Run(fmt.Sprintf("callers=%d", callers), func(b *testing.B) {
-			s, err := Open(b.TempDir(), DefaultConfig(), zerolog.Nop(), nil)
+			s, err := New(DefaultConfig(), Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -52,7 +52,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 		t.Run("files with "+only, func(t *testing.T) {
 			dir := t.TempDir()
 			fs := &faultyFS{FS: vfs.Default, only: only}
-			s, err := open(dir, small(), zerolog.Nop(), nil, fs)
+			s, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop(), fs: fs})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,7 +68,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 			}
 			ended := make(chan end, 1)
 			go func() {
-				s, err := open(dir, small(), zerolog.New(log), nil, fs)
+				s, err := New(small(), Deps{Dir: dir, Log: zerolog.New(log), fs: fs})
 				ended <- end{s, err}
 			}()
 			select {
@@ -89,7 +89,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 				t.Errorf("%d lines are logged", n)
 			}
 			fs.full.Store(false)
-			s, err = open(dir, small(), zerolog.Nop(), nil, fs)
+			s, err = New(small(), Deps{Dir: dir, Log: zerolog.Nop(), fs: fs})
 			if err != nil {
 				t.Fatalf("when there is room: %v", err)
 			}

@@ -17,7 +17,7 @@ func openAt(t *testing.T, addr string, off time.Duration) *Store {
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.ProbeEvery = 100 * time.Millisecond
-	s, err := open("redis://"+addr, cfg, zerolog.Nop(), func() time.Time { return time.Now().Add(off) })
+	s, err := New(cfg, Deps{URL: "redis://" + addr, Log: zerolog.Nop(), Now: func() time.Time { return time.Now().Add(off) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestNewerSchema(t *testing.T) {
 	if err := s.Healthy(); !strings.Contains(err.Error(), "version 99") {
 		t.Errorf("health says %v", err)
 	}
-	if _, err := Open("redis://"+r.Addr, DefaultConfig(), zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "version 99") {
+	if _, err := New(DefaultConfig(), Deps{URL: "redis://" + r.Addr, Log: zerolog.Nop()}); err == nil || !strings.Contains(err.Error(), "version 99") {
 		t.Errorf("a start: %v", err)
 	}
 	r.CLI(t, "set", s.schemaKey(), "1")

@@ -252,7 +252,7 @@ func TestTLSAndPassword(t *testing.T) {
 	must(t, open(t, "rediss://"+r.Addr, cfg).Healthy())
 
 	cfg.PasswordEnv, cfg.Password = "", "wrong"
-	_, err := redisstore.Open("rediss://"+r.Addr, cfg, zerolog.Nop())
+	_, err := redisstore.New(cfg, redisstore.Deps{URL: "rediss://" + r.Addr, Log: zerolog.Nop()})
 	if err == nil || strings.Contains(err.Error(), "wrong:") || !strings.Contains(err.Error(), "refuses") {
 		t.Errorf("a wrong password: %v", err)
 	}
@@ -269,7 +269,7 @@ func TestTLSAndPassword(t *testing.T) {
 		t.Errorf("a server with an unknown certificate: %v", err)
 	}
 	cfg.TLS.CAFile = file
-	if _, err := redisstore.Open("rediss://"+r.Addr, cfg, zerolog.Nop()); err == nil || !strings.Contains(err.Error(), "tls.ca_file") {
+	if _, err := redisstore.New(cfg, redisstore.Deps{URL: "rediss://" + r.Addr, Log: zerolog.Nop()}); err == nil || !strings.Contains(err.Error(), "tls.ca_file") {
 		t.Errorf("a file that is no certificate: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // What has expired leaves the index, what lives stays in it.
 func TestReap(t *testing.T) {
 	r := redistest.Start(t)
-	s, err := Open("redis://"+r.Addr, DefaultConfig(), zerolog.Nop())
+	s, err := New(DefaultConfig(), Deps{URL: "redis://" + r.Addr, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

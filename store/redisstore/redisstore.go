@@ -65,21 +65,27 @@ var _ store.Store = (*Store)(nil)
 // errAway is what calls return before the first connection.
 var errAway = errors.New("redis: not connected yet")
 
-// Open returns the store at an address. A server that does not answer is no error: Healthy tells, and the store works as
-// soon as it does. A server that refuses us is one. The store's goroutines run until Close.
-func Open(address string, cfg Config, log zerolog.Logger) (*Store, error) {
-	return open(address, cfg, log, time.Now)
+// Deps is what a Store works with. URL is required.
+type Deps struct {
+	URL string // as ParseURL reads it
+	Log zerolog.Logger
+	Now func() time.Time // nil: time.Now
 }
 
-func open(address string, cfg Config, log zerolog.Logger, now func() time.Time) (*Store, error) {
-	addr, err := ParseURL(address)
+// New returns the store at an address. A server that does not answer is no error: Healthy tells, and the store works as
+// soon as it does. A server that refuses us is one. The store's goroutines run until Close.
+func New(cfg Config, d Deps) (*Store, error) {
+	addr, err := ParseURL(d.URL)
 	if err != nil {
 		return nil, err
+	}
+	if d.Now == nil {
+		d.Now = time.Now
 	}
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
-	s := &Store{cfg: cfg, addr: addr, log: log, now: now, scripts: newScripts(), replids: map[string]bool{}}
+	s := &Store{cfg: cfg, addr: addr, log: d.Log, now: d.Now, scripts: newScripts(), replids: map[string]bool{}}
 	if s.option, err = options(addr, &cfg); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}

@@ -33,7 +33,7 @@ func config() redisstore.Config {
 
 func open(t testing.TB, url string, cfg redisstore.Config) *redisstore.Store {
 	t.Helper()
-	s, err := redisstore.Open(url, cfg, zerolog.Nop())
+	s, err := redisstore.New(cfg, redisstore.Deps{URL: url, Log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ import (
 
 func openRedis(b *testing.B, r *redistest.Server) *redisstore.Store {
 	b.Helper()
-	s, err := redisstore.Open("redis://"+r.Addr, redisstore.DefaultConfig(), zerolog.Nop())
+	s, err := redisstore.New(redisstore.DefaultConfig(), redisstore.Deps{URL: "redis://" + r.Addr, Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -239,7 +239,7 @@ func recoveryCounter(i int) store.Counter {
 func openAndRead(b *testing.B, dir string) time.Duration {
 	b.Helper()
 	began := time.Now()
-	st, err := pebblestore.Open(dir, pebblestore.DefaultConfig(), zerolog.Nop(), nil)
+	st, err := pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: dir, Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func fillUntilKilled(b *testing.B, dir string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	st, err := pebblestore.Open(dir, pebblestore.DefaultConfig(), zerolog.Nop(), nil)
+	st, err := pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: dir, Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -108,7 +108,7 @@ func (nowhere) ReadRecords(_ context.Context, r []store.Record, f func(int, []st
 
 func openPebble(b *testing.B) (*counter.Shingler, *pebblestore.Counters, func()) {
 	b.Helper()
-	st, err := pebblestore.Open(b.TempDir(), pebblestore.DefaultConfig(), zerolog.Nop(), nil)
+	st, err := pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: b.TempDir(), Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}
