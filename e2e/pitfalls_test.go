@@ -101,7 +101,7 @@ func TestPitfall03AnswerIsSpentOnce(t *testing.T) {
 	check := g.url + "/checkcaptcha?" + url.Values{"key": {key}, "rep": {testAnswer}}.Encode()
 	var passes atomic.Int64
 	var wg sync.WaitGroup
-	for range 16 {
+	for range 64 {
 		wg.Go(func() {
 			if visitor(t).get(check, ajax...).setsCookie("spravka") {
 				passes.Add(1)

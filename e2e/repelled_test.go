@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestRepelledPassChanges: no change of a pass at one place passes, whatever the character.
+func TestRepelledPassChanges(t *testing.T) {
+	t.Parallel()
+	g := serve(t, site(t).URL)
+	g.ban("ip:127.0.0.1", "10m")
+	v := visitor(t)
+	g.solve(v, "/")
+	pass := v.pass(t, g.url)
+	c := visitor(t)
+	c.Jar = nil
+	for i := range pass {
+		other := byte('A')
+		if pass[i] == other {
+			other = 'B'
+		}
+		if r := c.get(g.url+"/", "Cookie", "spravka="+pass[:i]+string(other)+pass[i+1:]); r.StatusCode != 302 {
+			t.Errorf("character %d changed: %d", i, r.StatusCode)
+		}
+	}
+	for _, other := range []string{pass[1:], pass[:len(pass)-1], pass + "A", pass + "=", strings.ToLower(pass), strings.ToUpper(pass), pass + pass, strings.Replace(pass, ".", "", 1)} {
+		if r := c.get(g.url+"/", "Cookie", "spravka="+other); r.StatusCode != 302 {
+			t.Errorf("%q: %d", other, r.StatusCode)
+		}
+	}
+	c.get(g.url+"/", "Cookie", "spravka="+pass).must(t, 200, "site got")
+}
+
+// TestRepelledScriptInjection: what a client writes anywhere stands in no page of the gateway as it was written.
+func TestRepelledScriptInjection(t *testing.T) {
+	t.Parallel()
+	g := serve(t, site(t).URL)
+	g.ban("ip:127.0.0.1", "10m")
+	const evil = `"'><script>alert(7)</script><img src=x onerror=alert(7)>`
+	q := url.QueryEscape(evil)
+	link := strings.TrimPrefix(visitor(t).get(g.url+"/page").Header.Get("Location"), g.url)
+	form := "key=" + q + "&rep=" + q + "&retpath=" + q + "&t=" + q + "&u=" + q + "&s=" + q + "&lang=" + q + "&status=" + q + "&saved=" + q
+	for place, r := range map[string]*response{
+		"query":           visitor(t).get(g.url + "/?q=" + q),
+		"path":            visitor(t).get(g.url + "/" + url.PathEscape(evil)),
+		"User-Agent":      visitor(t).get(g.url+link, "User-Agent", evil),
+		"Referer":         visitor(t).get(g.url+link, "Referer", evil),
+		"X-Retpath-Y":     visitor(t).get(g.url+"/", "X-Retpath-Y", evil),
+		"Accept-Language": visitor(t).get(g.url+link, "Accept-Language", evil),
+		"cookies":         visitor(t).get(g.url+link, "Cookie", "antirobot_lang="+evil+"; spravka="+evil),
+		"the page":        visitor(t).get(g.url + "/showcaptcha?" + form),
+		"the answer":      visitor(t).do("POST", g.url+"/checkcaptcha", form, "Content-Type", "application/x-www-form-urlencoded"),
+		"the script's":    visitor(t).get(g.url+"/checkcaptcha?"+form, "Accept", "application/json"),
+		"a form":          visitor(t).do("POST", g.url+"/a?x="+q, "text="+q, "Content-Type", "application/x-www-form-urlencoded"),
+		"XML":             visitor(t).get(g.url + "/xcheckcaptcha?" + form),
+		"picture":         visitor(t).get(g.url + "/captcha/image?" + form),
+		"nothing there":   visitor(t).get(g.url + "/captcha/" + q),
+	} {
+		if r.StatusCode == http.StatusOK && strings.Contains(r.body, "site got") {
+			t.Errorf("%s: it reached the service", place)
+		}
+		if strings.Contains(r.body, "<script>alert(7)") || strings.Contains(r.body, "<img src=x") {
+			t.Errorf("%s: %d %s\n%s", place, r.StatusCode, r.Header.Get("Content-Type"), tail(r.body, 600))
+		}
+		for name, values := range r.Header {
+			if strings.Contains(strings.Join(values, ""), "<script>alert(7)") {
+				t.Errorf("%s: field %s: %q", place, name, values)
+			}
+		}
+	}
+}
+
+// TestRepelledHalfOpenHeads: ten thousand heads that never end cost no page of a person who comes beside them, and are cut.
+func TestRepelledHalfOpenHeads(t *testing.T) {
+	const heads = 10_000
+	g := configured(t, "defaults: {upstream: {urls: [%q]}}\nhttp: {header_timeout: 4s, linger_timeout: 100ms}\n", site(t).URL)
+	addr := strings.TrimPrefix(g.url, "http://")
+	var mu sync.Mutex
+	var open []net.Conn
+	var wg sync.WaitGroup
+	for n := range 20 { // addresses of this machine, each below what one may open
+		wg.Go(func() {
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(n+1))}, Timeout: 20 * time.Second}
+			for range heads / 20 {
+				c, err := d.Dial("tcp", addr)
+				if err != nil {
+					return // counted below
+				}
+				fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+				mu.Lock()
+				open = append(open, c)
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	t.Cleanup(func() {
+		for _, c := range open {
+			c.Close()
+		}
+	})
+	if len(open) < heads {
+		t.Fatalf("only %d connections could be opened", len(open))
+	}
+	for range 20 {
+		visitor(t).get(g.url+"/").must(t, 200, "site got")
+	}
+	for _, c := range open { // each is told, and its connection ends
+		_ = c.SetReadDeadline(time.Now().Add(60 * time.Second))
+		b, err := io.ReadAll(c)
+		if err != nil || len(b) > 0 && !strings.HasPrefix(string(b), "HTTP/1.1 408 ") {
+			t.Fatalf("a head without an end got %q, %v", b, err)
+		}
+	}
+	visitor(t).get(g.url+"/").must(t, 200, "site got")
+}
