@@ -54,6 +54,9 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	} else if s.Score > 0 {
 		row("score", "%.3g", s.Score)
 	}
+	if c := s.Counted; c != nil {
+		row("counted", "as %s: %s", c.As, c.Why)
+	}
 	tellPass(row, s, now)
 	if s.Degraded {
 		row("store", "was failing: bans of other gateways may have been missing")

@@ -1,13 +1,18 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestBudgetOfDocuments harvests a site at the default settings, from addresses that a balancer tells: pages that are asked
@@ -70,4 +75,52 @@ func TestBudgetOfDocuments(t *testing.T) {
 	if g.metric("antirobot_questions") < 1 {
 		t.Error("nobody was asked for what was read")
 	}
+}
+
+// TestCurlOnAServiceOfData: a service that answers nothing but JSON, and curl at four requests a second: it is asked within
+// a minute, with a question in JSON, and why says what its requests were counted as.
+func TestCurlOnAServiceOfData(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		missing(t, "curl")
+	}
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"item": %q}`, r.Header.Get("X-Request-Id"))
+	}))
+	t.Cleanup(service.Close)
+	file := filepath.Join(t.TempDir(), "antirobot.yaml")
+	text := fmt.Sprintf("processor: {exempt: []}\ndefaults: {upstream: {urls: [%q]}}\n", service.URL)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := start(t, "serve", "--config", file)
+	var id string
+	tick := time.NewTicker(time.Second / 4)
+	defer tick.Stop()
+	for n := range 240 {
+		<-tick.C
+		out, err := exec.Command("curl", "-si", fmt.Sprintf("%s/api/item/%d", g.url, n)).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, body, _ := strings.Cut(string(out), "\r\n\r\n")
+		if strings.HasPrefix(body, `{"item"`) {
+			id = strings.Split(body, `"`)[3]
+			continue
+		}
+		var asked struct {
+			Type string `json:"type"`
+		}
+		if err := json.Unmarshal([]byte(body), &asked); err != nil || asked.Type != "captcha" {
+			t.Errorf("asked in no form that a program reads: %v\n%s", err, out)
+		}
+		t.Logf("asked after %d requests", n)
+		why := string(g.api("GET", "/api/decisions/"+id, nil))
+		if !strings.Contains(why, `"as":"page"`) || !strings.Contains(why, "a tool has asked") {
+			t.Errorf("why says %s", why)
+		}
+		return
+	}
+	t.Error("a minute of curl was never asked")
 }

@@ -309,9 +309,11 @@ func (k *checkCall) report() {
 }
 
 func (k *checkCall) learn(took time.Duration) {
-	switch {
-	case k.answered == answerOwn && k.style == styleVerdict:
+	if k.answered == answerOwn && k.style == styleVerdict {
 		return
+	}
+	k.remember() // first: then it is known where the decision is kept
+	switch {
 	case k.answered == answerOwn:
 		k.tell(took)
 		k.count(took)
@@ -320,13 +322,12 @@ func (k *checkCall) learn(took time.Duration) {
 			k.tell(took)
 		}
 	case k.style != styleFull || k.answered == answerHuman:
-		k.Tell(&Facts{Kind: KindOf(k.outcome), Advised: true})
+		k.told(&Facts{Kind: KindOf(k.outcome), Advised: true})
 		k.count(took)
 	default:
 		k.tell(took)
 		k.count(took)
 	}
-	k.remember()
 }
 
 // survive answers a check whose journey panicked, so that one bad request follows the policy of all that can't be

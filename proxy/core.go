@@ -164,6 +164,9 @@ func (c *Case) Visit() { c.core.deps.Decider.Decide(&c.decision, c.view, &c.id, 
 func (c *Case) kind() kind {
 	if !c.sorted {
 		c.asked, c.sorted = classify(c.view, &c.paths, c.svc, c.xml), true
+		if c.asked == kindPage && c.decision.Data && string(c.view.Get("Sec-Fetch-Mode")) != "navigate" && !c.view.Accept().WantsHTML() {
+			c.asked = kindAJAX // a program reads this path
+		}
 	}
 	return c.asked
 }
@@ -263,7 +266,8 @@ func (c *Case) Tell(f *Facts) bool {
 	}
 	e := &c.event
 	c.decision.Event(e, c.view, &c.id, c.charged())
-	e.Static = isStatic(c.view)
+	e.Asked = c.view.Kind()
+	e.Static = namesStatic(c.view, e.Asked)
 	e.Answered(f.Status, f.ContentType, f.Bytes, f.Took)
 	e.Kind, e.Work, e.Advised = f.Kind, f.Work, f.Advised
 	if settles {

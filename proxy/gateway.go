@@ -37,6 +37,7 @@ type Decider interface {
 	Delivered(d *verdict.Decision, e *verdict.Event)
 	Issued(p *spravka.Pass)
 	Decisions() *verdict.Recent
+	Counted(rid request.ID, d *verdict.Decision, e *verdict.Event, s *verdict.Settings)
 }
 
 // Snapshot is one configuration of the gateway: immutable, built by the caller, swapped as a whole.

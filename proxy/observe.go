@@ -28,14 +28,22 @@ func (j *journey) tell(took time.Duration) {
 	if j.ownPage && j.outcome == captcha.OutcomeNone {
 		return
 	}
-	j.Tell(&Facts{
+	j.told(&Facts{
 		Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took, Kind: KindOf(j.outcome), Work: j.work,
 	})
 }
 
+// told tells the slow half, and keeps what the request counts as for those who ask why.
+func (j *journey) told(f *Facts) {
+	if j.Tell(f) {
+		j.core.deps.Decider.Counted(j.requestID, &j.decision, &j.event, j.svc.Verdict)
+	}
+}
+
 // isStatic reports whether v says that it asks for a part of a page; these come by the dozen and do not count as pace.
-func isStatic(v *request.View) bool {
-	k := v.Kind()
+func isStatic(v *request.View) bool { return namesStatic(v, v.Kind()) }
+
+func namesStatic(v *request.View, k request.Kind) bool {
 	return k == request.KindPart || k == request.KindSocket || v.NamesPart()
 }
 

@@ -74,7 +74,7 @@ func DefaultConfig() Config {
 // Validate returns what is wrong with the configuration.
 func (c *Config) Validate() error {
 	for _, k := range c.Kinds {
-		if !slices.Contains(Kinds(), k) {
+		if k != Callers && !slices.Contains(Kinds(), k) {
 			return fmt.Errorf("there is no kind of clients %q; there are %v", k, Kinds())
 		}
 	}

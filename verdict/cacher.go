@@ -171,6 +171,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 	}
 	if c.suspects(d, action, v, id, s) {
 		d.Verdict = Robot
+		d.Data = c.paths.proved(pathKeyOf(s.Group, v.Path)) == readingData
 		c.pay(d, v, id, s)
 	}
 }
@@ -267,6 +268,15 @@ func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Sub
 
 // Issued tells the ledger of a new pass. With a shared store it takes the first lease, without waiting.
 func (c *Cacher) Issued(p *spravka.Pass) { c.ledger.Issued(p, c.now()) }
+
+// Counted notes what a request that was decided counts as, so that those who ask why are told.
+func (c *Cacher) Counted(rid request.ID, d *Decision, e *Event, s *Settings) {
+	if e.Kind != EventRequest {
+		return
+	}
+	is, why := c.paths.Count(e, s.Group)
+	c.recent.counted(rid, d, is, why)
+}
 
 // Observe learns from an event of the slow half: pages that a subject is given as a human make its standing. It is not
 // for the request's path.

@@ -30,9 +30,13 @@ type Decision struct {
 	// accounted for.
 	Degraded bool
 
+	// Data: it is stopped, and answers have shown that its path is data, which programs read: so is the answer to be.
+	Data bool
+
 	Rules   *Ruling // what the service's rules said; nil: they were not asked
 	Message *Ruling // what the rules of a message route said; nil: there is no message
 
+	kept   keptAt
 	match  cbb.Match
 	claims *client.Table
 	rooms  [2]*Ruling // kept from request to request

@@ -11,13 +11,14 @@ import (
 // Paths remembers of each path what it has been at its service: a document that somebody reads, or a part of one. What
 // an answer proves is remembered of the path and of its shape, in which numbers are all alike and so are the names of
 // files with one ending. Where a balancer gives the answers and nothing is proved, the claims of visitors from several
-// networks count.
+// networks count, those of established ones first.
 //
 // It is a table of fixed size without locks: a place is one word, and a path that shares one pushes the other out. The
 // zero value is ready. Safe for concurrent use.
 type Paths struct {
-	answers [pathPlaces]atomic.Uint64 // tag 32, documents 16, parts 16
+	answers [pathPlaces]atomic.Uint64 // tag 34, documents 10, parts 10, data 10
 	claims  [pathPlaces]atomic.Uint64 // tag 32, networks that opened it as a page 16, that asked for it otherwise 16
+	ours    [pathPlaces]atomic.Uint64 // the same of established visitors, who have the last word
 }
 
 const pathPlaces = 1 << 16
@@ -30,6 +31,7 @@ const (
 	readingUnknown reading = iota
 	readingDocument
 	readingPart
+	readingData // JSON or XML, which programs read
 )
 
 // pathKey is a path and its shape, at one service.
@@ -79,7 +81,9 @@ const (
 	tagBits    = 32
 	halfWord   = 16
 	halfMask   = 1<<halfWord - 1
-	provedMost = 1 << 12 // then both counts are halved
+	proofBits  = 10 // of each of the three counts of answers
+	proofMask  = 1<<proofBits - 1
+	provedMost = 1000 // then all counts are halved
 )
 
 func tag(key uint64) uint64 { return key >> tagBits << tagBits }
@@ -91,27 +95,48 @@ func load(table *[pathPlaces]atomic.Uint64, key uint64) (high, low uint64) {
 	return 0, 0
 }
 
+// proofs is how often answers have shown what a path is.
+type proofs struct{ docs, parts, data uint64 }
+
+func (p *Paths) proofs(key uint64) proofs {
+	w := p.answers[key%pathPlaces].Load()
+	if w>>(3*proofBits) != key>>(3*proofBits) {
+		return proofs{}
+	}
+	return proofs{w >> (2 * proofBits) & proofMask, w >> proofBits & proofMask, w & proofMask}
+}
+
 // answered notes what an answer proved a path to be.
-func (p *Paths) answered(k pathKey, part bool) {
+func (p *Paths) answered(k pathKey, is reading) {
 	for _, key := range [...]uint64{k.exact, k.shape} {
-		docs, parts := load(&p.answers, key)
-		if part {
-			parts++
-		} else {
-			docs++
+		n := p.proofs(key)
+		switch is {
+		case readingPart:
+			n.parts++
+		case readingData:
+			n.data++
+		default:
+			n.docs++
 		}
-		if max(docs, parts) >= provedMost {
-			docs, parts = docs/2, parts/2
+		if max(n.docs, n.parts, n.data) >= provedMost {
+			n.docs, n.parts, n.data = n.docs/2, n.parts/2, n.data/2
 		}
-		p.answers[key%pathPlaces].Store(tag(key) | docs<<halfWord | parts) // a lost count is no harm
+		p.answers[key%pathPlaces].Store(key>>(3*proofBits)<<(3*proofBits) | n.docs<<(2*proofBits) | n.parts<<proofBits | n.data) // a lost count is no harm
 	}
 }
 
 // claimed notes what a visitor of a network takes a path for, where nobody knows the answer.
-func (p *Paths) claimed(k pathKey, network uint64, part bool) {
+func (p *Paths) claimed(k pathKey, network uint64, part, established bool) {
+	claim(&p.claims, k, network, part)
+	if established {
+		claim(&p.ours, k, network, part)
+	}
+}
+
+func claim(table *[pathPlaces]atomic.Uint64, k pathKey, network uint64, part bool) {
 	bit := uint64(1) << (network * 0x9e3779b97f4a7c15 >> 60)
 	for _, key := range [...]uint64{k.exact, k.shape} {
-		pages, parts := load(&p.claims, key)
+		pages, parts := load(table, key)
 		if part && parts&bit != 0 || !part && pages&bit != 0 {
 			continue
 		}
@@ -120,13 +145,14 @@ func (p *Paths) claimed(k pathKey, network uint64, part bool) {
 		} else {
 			pages |= bit
 		}
-		p.claims[key%pathPlaces].Store(tag(key) | pages<<halfWord | parts)
+		table[key%pathPlaces].Store(tag(key) | pages<<halfWord | parts)
 	}
 }
 
 const (
 	shapeProofs   = 8 // parts that show what a shape is
 	shapeNetworks = 3 // networks that do where nothing is proved
+	mostlyOne     = 8 // answers of one kind for each of another that show that the path is mostly the one
 )
 
 // read returns what a path is: what answers prove, or else what visitors take it for.
@@ -134,14 +160,16 @@ func (p *Paths) read(k pathKey) reading {
 	if r := p.proved(k); r != readingUnknown {
 		return r
 	}
-	for _, key := range [...]uint64{k.exact, k.shape} {
-		pages, parts := load(&p.claims, key)
-		of, to := bits.OnesCount64(parts), bits.OnesCount64(pages)
-		switch {
-		case of >= shapeNetworks && to*4 <= of:
-			return readingPart
-		case to >= shapeNetworks:
-			return readingDocument
+	for _, table := range [...]*[pathPlaces]atomic.Uint64{&p.ours, &p.claims} {
+		for _, key := range [...]uint64{k.exact, k.shape} {
+			pages, parts := load(table, key)
+			of, to := bits.OnesCount64(parts), bits.OnesCount64(pages)
+			switch {
+			case of >= shapeNetworks && to*4 <= of:
+				return readingPart
+			case to >= shapeNetworks:
+				return readingDocument
+			}
 		}
 	}
 	return readingUnknown
@@ -149,16 +177,20 @@ func (p *Paths) read(k pathKey) reading {
 
 // proved returns what answers prove a path to be.
 func (p *Paths) proved(k pathKey) reading {
-	switch docs, parts := load(&p.answers, k.exact); {
-	case docs > 0:
+	switch n := p.proofs(k.exact); {
+	case n.docs > 0:
 		return readingDocument
-	case parts > 0:
+	case n.data > 0 && n.parts < n.data*mostlyOne:
+		return readingData
+	case n.parts > 0:
 		return readingPart
 	}
-	switch docs, parts := load(&p.answers, k.shape); {
-	case parts >= shapeProofs && docs*8 <= parts:
+	switch n := p.proofs(k.shape); {
+	case n.parts >= shapeProofs && (n.docs+n.data)*mostlyOne <= n.parts:
 		return readingPart
-	case docs > 0 && parts < docs*8:
+	case n.data >= shapeProofs && (n.docs+n.parts)*mostlyOne <= n.data:
+		return readingData
+	case n.docs > 0 && n.parts < n.docs*mostlyOne:
 		return readingDocument
 	}
 	return readingUnknown
@@ -177,88 +209,4 @@ func networkHash(addr identity.Subject) uint64 {
 		p = id
 	}
 	return request.Hash(p[:])
-}
-
-// Count is what a request counts as for whoever counts what is read.
-type Count uint8
-
-// The counts.
-const (
-	CountDocument Count = iota // it was delivered, and nothing proves that it is something else
-	CountPart                  // a picture, a style, a script, a font, sound, film: the answer proves it, or the path's history
-	CountCall                  // a page's script or an app has asked, and got data
-	CountNothing               // nothing was delivered: stopped, not modified, refused, or the visitor left
-)
-
-func (c Count) String() string {
-	return [...]string{"document", "part", "call", "nothing"}[c]
-}
-
-// delivers reports whether the service's answer gave the visitor something to read. Of an answer that a balancer gives
-// nothing is known: it does.
-func (e *Event) delivers() bool {
-	if e.Verdict != Human && e.Mode == Enforce {
-		return false
-	}
-	return e.Advised || e.Partial && e.Status == 0 || e.Status >= 200 && e.Status < 300 && e.Status != 204
-}
-
-// Count returns what the event counts as by what its answer proves.
-func (e *Event) Count() Count {
-	switch {
-	case !e.delivers() || e.Method == 'H', e.Type == TypeUnknown && e.BytesOut == 0:
-		return CountNothing
-	case e.Type == TypePart:
-		return CountPart
-	case e.Type == TypeHTML, e.Page && !e.Static:
-		return CountDocument
-	case e.Static && e.Method == 'G': // it called itself a part, and was none
-		return CountDocument
-	}
-	return CountCall
-}
-
-// Learn notes what the event shows of its path, and returns what the event counts as. It is called once for each event.
-func (p *Paths) Learn(e *Event, group uint32) Count {
-	if !e.delivers() || e.Method == 'H' {
-		return CountNothing
-	}
-	salt := uint64(group) * 0x9e3779b97f4a7c15
-	k := pathKey{exact: e.Path ^ salt, shape: e.PathShape ^ salt ^ 1}
-	switch {
-	case e.Partial: // a recorded line knows no type
-		if e.Static && !e.Document {
-			return CountPart
-		}
-		if e.Page {
-			return CountDocument
-		}
-		return CountCall
-	case e.Advised:
-		return p.learnClaim(e, k)
-	}
-	is := e.Count()
-	if is != CountNothing && e.Method == 'G' {
-		p.answered(k, e.Type == TypePart)
-	}
-	return is
-}
-
-// learnClaim is Learn where nobody knows the answer: a claim counts when visitors of several networks agree.
-func (p *Paths) learnClaim(e *Event, k pathKey) Count {
-	if e.Method != 'G' {
-		if e.Page {
-			return CountDocument
-		}
-		return CountCall
-	}
-	page := e.Page && !e.Static
-	p.claimed(k, networkHash(e.Subjects[max(int(e.N), 1)-1]), !page)
-	switch {
-	case page || p.read(k) != readingPart:
-		return CountDocument
-	case e.Static:
-		return CountPart
-	}
-	return CountCall
 }

@@ -14,7 +14,7 @@ func counted(p *Paths, path, addr string, set func(e *Event)) Count {
 	e.Subjects[0] = identity.AddrSubject(netip.MustParseAddr(addr))
 	e.Page = true
 	set(e)
-	return p.Learn(e, 0)
+	return p.Learn(e, 0, false)
 }
 
 func answered(status int, contentType string, static bool) func(*Event) {
@@ -88,9 +88,9 @@ func TestClaimsNeedNetworks(t *testing.T) {
 func TestProofsBeatClaims(t *testing.T) {
 	var p Paths
 	k := pathKeyOf(1, []byte("/product/1"))
-	p.answered(k, false)
+	p.answered(k, readingDocument)
 	for n := range uint64(50) {
-		p.claimed(k, n*0x9e3779b97f4a7c15, true)
+		p.claimed(k, n*0x9e3779b97f4a7c15, true, false)
 	}
 	if got := p.read(k); got != readingDocument {
 		t.Errorf("read as %v", got)
@@ -99,10 +99,31 @@ func TestProofsBeatClaims(t *testing.T) {
 		t.Errorf("another service reads it as %v", got)
 	}
 	for i := range 20 {
-		p.answered(pathKeyOf(1, fmt.Appendf(nil, "/pictures/%d.webp", i)), true)
+		p.answered(pathKeyOf(1, fmt.Appendf(nil, "/pictures/%d.webp", i)), readingPart)
 	}
 	if got := p.read(pathKeyOf(1, []byte("/pictures/777.webp"))); got != readingPart {
 		t.Errorf("one more picture is read as %v", got)
+	}
+}
+
+// TestFloodChangesNoPath: where a balancer gives the answers, a hundred networks with 300,000 requests neither make a part
+// of a page that people open, nor a page of a part that they load.
+func TestFloodChangesNoPath(t *testing.T) {
+	var p Paths
+	style, article := pathKeyOf(1, []byte("/static/site.css")), pathKeyOf(1, []byte("/article/7"))
+	for n := range uint64(20) {
+		p.claimed(style, n*0x9e3779b97f4a7c15, true, true)
+		p.claimed(article, n*0x9e3779b97f4a7c15, false, true)
+	}
+	for n := range uint64(300_000) {
+		p.claimed(style, n%100*0x517cc1b727220a95, false, false)
+		p.claimed(article, n%100*0x517cc1b727220a95, true, false)
+	}
+	if is := p.read(style); is != readingPart {
+		t.Errorf("a style is read as %v", is)
+	}
+	if is := p.read(article); is != readingDocument {
+		t.Errorf("an article is read as %v", is)
 	}
 }
 

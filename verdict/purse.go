@@ -225,13 +225,13 @@ func (c *Cacher) bill(p *spravka.Pass, v *request.View, id *identity.Identity) b
 	return bill{cost: 1, net: net}
 }
 
-// goesWith returns what a path is known to be, for a pass: a part that answers prove; a call where nobody knows the
-// answers and visitors don't take it for a page; else a document, until its answer shows something else.
+// goesWith returns what a path is known to be, for a pass: a part that answers prove; a call where they
+// prove data, or nobody knows them and visitors don't take it for a page; else a document, until its answer shows something else.
 func (p *Paths) goesWith(k pathKey) Count {
 	switch {
 	case p.proved(k) == readingPart:
 		return CountPart
-	case p.read(k) == readingPart:
+	case p.read(k) == readingPart, p.proved(k) == readingData:
 		return CountCall
 	}
 	return CountDocument
@@ -244,7 +244,7 @@ func (c *Cacher) Delivered(d *Decision, e *Event) {
 		return
 	}
 	is := e.Count()
-	if (is == CountPart || is == CountCall) && c.ledger.Refund(d.PassID, is, d.Stood) && !d.Stood {
+	if (is == CountPart || is.Called()) && c.ledger.Refund(d.PassID, min(is, CountCall), d.Stood) && !d.Stood {
 		d.Cost--
 		d.Left++
 	}

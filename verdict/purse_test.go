@@ -47,7 +47,7 @@ func (y *payer) get(addr, path, answer, as string, edit ...func(e *Event)) *Deci
 		f(&e)
 	}
 	y.Delivered(d, &e)
-	y.Paths().Learn(&e, y.s.Group)
+	y.Paths().Learn(&e, y.s.Group, false)
 	return d
 }
 

@@ -53,6 +53,8 @@ type record struct {
 	methodN  uint8
 	pathN    uint8
 	pathCut  bool
+	count    Count
+	why      CountWhy
 	method   [8]byte
 	path     [pathKept]byte
 }
@@ -92,6 +94,7 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 			return
 		}
 		p := &sh.human[sh.nextHuman]
+		d.kept = keptAt(sh.nextHuman + 1)
 		if sh.nextHuman++; sh.nextHuman == len(sh.human) {
 			sh.nextHuman = 0
 		}
@@ -99,6 +102,7 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 		return
 	}
 	p := &sh.stopped[sh.nextStopped]
+	d.kept = -keptAt(sh.nextStopped + 1)
 	if sh.nextStopped++; sh.nextStopped == len(sh.stopped) {
 		sh.nextStopped = 0
 	}
@@ -114,9 +118,32 @@ func (p *record) fill(rid request.ID, d *Decision, v *request.View, id *identity
 	p.subjects, p.n, p.excused = id.Subjects, uint8(id.N), d.Excused
 	p.refused, p.nRefused = id.Refused, uint8(id.NRefused)
 	p.verdict, p.cause, p.mode, p.degraded = d.Verdict, d.Cause, d.Mode, d.Degraded
+	p.count, p.why = CountDocument, WhyUncounted
 	p.methodN = uint8(copy(p.method[:], v.Method))
 	n := copy(p.path[:], v.Path)
 	p.pathN, p.pathCut = uint8(n), n < len(v.Path)
+}
+
+// keptAt is where a decision is kept: from 1 in the ring of humans, from -1 downwards in the other; 0: it is not.
+type keptAt int32
+
+// counted notes what a kept request was counted as.
+func (r *Recent) counted(rid request.ID, d *Decision, is Count, why CountWhy) {
+	if d.kept == 0 {
+		return
+	}
+	sh := r.shard(rid)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	var p *record
+	if d.kept > 0 {
+		p = &sh.human[d.kept-1]
+	} else {
+		p = &sh.stopped[-d.kept-1].record
+	}
+	if p.id == rid {
+		p.count, p.why = is, why
+	}
 }
 
 // Story is a decision as an operator reads it.
@@ -141,7 +168,14 @@ type Story struct {
 	Pass       *StoryPass  `json:"pass,omitempty"`     // the pass that paid
 	Rules      *StoryRules `json:"rules,omitempty"`    // what the service's rules said
 	Message    *StoryRules `json:"message,omitempty"`  // what the rules of a message route said
+	Counted    *StoryCount `json:"counted,omitempty"`  // what it was counted as; absent if it is not, or not yet
 	Degraded   bool        `json:"degraded,omitempty"` // the store was failing
+}
+
+// StoryCount is what a request was counted as, for limits, budgets and factors.
+type StoryCount struct {
+	As  string `json:"as"`  // page, part, script call, api call, feed, file or nothing
+	Why string `json:"why"` // by what
 }
 
 // Refusal is an identity that was presented and not accepted.
@@ -290,6 +324,9 @@ func (p *record) story() Story {
 	}
 	if p.excused.Kind != identity.KindNone {
 		s.Excused = p.excused.String()
+	}
+	if p.why != WhyUncounted {
+		s.Counted = &StoryCount{p.count.String(), p.why.String()}
 	}
 	if e := p.entry; e != nil {
 		s.Entry = &StoryEntry{List: e.List, Text: e.Text, Reason: e.Reason, Flag: e.Flag.String()}

@@ -43,15 +43,17 @@ type ServiceConfig struct {
 	Sync           bool    `mapstructure:"sync"`             // ask the judge inline, before the answer
 	OnStoreFailure string  `mapstructure:"on_store_failure"` // open or closed
 	Limits         []Limit `mapstructure:"limits"`           // pace of pages; an empty list bans nobody for pace
+	CallFactor     float64 `mapstructure:"call_factor"`      // calls of scripts and apps have the limits so many times, counted apart
 }
 
 // DefaultServiceConfig returns limits that no person reaches: eight pages a second for ten seconds, five for a minute,
-// two and a half for ten minutes.
+// two and a half for ten minutes; and of calls of scripts and apps four times as many.
 func DefaultServiceConfig() ServiceConfig {
 	return ServiceConfig{
 		Mode:           "enforce",
 		Threshold:      0.5,
 		OnStoreFailure: "open",
+		CallFactor:     4,
 		Limits: []Limit{
 			{Window: 10 * time.Second, Requests: 80, Ban: 10 * time.Minute},
 			{Window: time.Minute, Requests: 300, Ban: 10 * time.Minute},
@@ -86,6 +88,9 @@ func (c *ServiceConfig) Validate() error {
 			errs = append(errs, fmt.Errorf("limits[%d].ban: %v is not between 1s and 720h", i, l.Ban))
 		}
 	}
+	if math.IsNaN(c.CallFactor) || c.CallFactor < 1 || c.CallFactor > 1000 {
+		errs = append(errs, fmt.Errorf("call_factor: %v is not between 1 and 1000", c.CallFactor))
+	}
 	return errors.Join(errs...)
 }
 
@@ -100,8 +105,9 @@ type Settings struct {
 	Sync           bool
 	Scorer         Scorer // the inline judge that Sync asks; nil: none
 	OnStoreFailure Policy
-	Limits         []Limit
-	Rules          Rules // over requests; nil: none
+	Limits         []Limit // of pages …
+	CallFactor     float32 // … and of calls of scripts and apps so many times; 0: once
+	Rules          Rules   // over requests; nil: none
 	// Watch says that a request is looked at a second time, or for one of the gateway's own pages: rules decide, and
 	// count nothing.
 	Watch bool
@@ -116,7 +122,7 @@ func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 	p, _ := parsePolicy(c.OnStoreFailure)
 	return &Settings{
 		Name: name, Group: groupOf(name), Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync, OnStoreFailure: p,
-		Limits: append([]Limit(nil), c.Limits...),
+		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor),
 	}, nil
 }
 

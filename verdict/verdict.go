@@ -20,6 +20,7 @@
 package verdict
 
 import (
+	"bytes"
 	"slices"
 	"time"
 
@@ -143,6 +144,7 @@ type Event struct {
 	Path      uint64        // hash of the raw path
 	PathShape uint64        // hash of its shape; see Paths
 	Agent     uint64        // hash of User-Agent; 0 if absent
+	Asked     request.Kind  // what the request says that it asks for
 	Kind      EventKind
 	Work      bool // EventSolved, EventFailed: by work of the browser, which says nothing about who is there
 	client.Facts
@@ -182,8 +184,18 @@ func typeOf(b []byte) Type {
 		request.HasPrefixFold(b, "application/x-javascript"), request.HasPrefixFold(b, "font/"), request.HasPrefixFold(b, "audio/"), request.HasPrefixFold(b, "video/"), request.HasPrefixFold(b, "application/font"),
 		request.HasPrefixFold(b, "application/wasm"), request.HasPrefixFold(b, "application/manifest"):
 		return TypePart
+	case suffixed(b, "+json"), suffixed(b, "+xml"):
+		return TypeData
 	}
 	return TypeOther
+}
+
+// suffixed reports whether a type, without its parameters, ends so.
+func suffixed(b []byte, suffix string) bool {
+	if i := bytes.IndexByte(b, ';'); i >= 0 {
+		b = b[:i]
+	}
+	return request.HasSuffixFold(bytes.TrimRight(b, " \t"), suffix)
 }
 
 // EventKind tells requests from what happened at the captcha.

@@ -19,6 +19,8 @@ type Facts struct {
 	HTTP2   bool // Shape knows no order
 	Query   bool // the target has a query
 	Page    bool // a navigation: nothing says that a script has asked
+	// WantsHTML: the request says that somebody opens a page. It navigates, or accepts HTML.
+	WantsHTML bool
 
 	Claim    Claim
 	Headers  Headers
@@ -111,6 +113,7 @@ func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent ui
 		f.Language = max(1, uint32(request.Hash(p.values[valueLanguage])))
 	}
 	f.Page = p.isPage()
+	f.WantsHTML = string(p.values[valueMode]) == "navigate" || contains(p.values[valueAccept], "text/html")
 	if v.Partial {
 		f.Shape = 0
 	} else {

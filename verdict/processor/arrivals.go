@@ -1,39 +1,138 @@
 package processor
 
 import (
+	"math/bits"
+	"sync"
 	"sync/atomic"
 
 	"antirobot/verdict"
 	"antirobot/verdict/client"
 )
 
-// arrivals is when a service was last sent what browsers send: a proxy or a balancer on the way may take fields out, or
-// reorder them, and then nobody can be blamed for it. Times are unix seconds.
+// arrivals is which of the fields that browsers send reach a service: a proxy or a balancer on the way may take some out,
+// or reorder them, and then nobody can be blamed for it. What counts is networks, not requests, and where enough of them
+// have established visitors these alone: so nobody who sends in masses, or forges what nobody sends, changes it. What
+// comes through a trusted proxy is counted apart from what comes directly. Safe for concurrent use.
 type arrivals struct {
-	agent, referer, cookie, language, fetch, hints, order atomic.Int64
+	mu    sync.Mutex
+	turn  int64 // number of the present stretch
+	now   arrived
+	last  arrived // the stretch before
+	gone  atomic.Uint32
+	known atomic.Int64 // unix seconds of the last event
 }
 
-// arrivalsLast is for how many seconds one arrival shows that such fields get through.
-const arrivalsLast = 6 * 3600
+// sign is something that shows that a field gets through.
+type sign uint8
+
+const (
+	signAgent sign = iota
+	signReferer
+	signCookie
+	signLanguage
+	signEncoding
+	signFetch
+	signHints
+	signOrder
+	signs
+)
+
+// arrived is the networks that could have sent something in a stretch of time, and those that did.
+type arrived struct {
+	could, sent [signs]networkSet
+	ofOurs      [signs]networkSet // of those with established visitors, the ones that could …
+	ours        [signs]networkSet // … and did
+}
+
+// networkSet is a small set of networks, by a bit for each.
+type networkSet [4]uint64
+
+// add adds a network, and reports whether it was not there.
+func (s *networkSet) add(h uint64) bool {
+	w := &s[h>>6&3]
+	old := *w
+	*w |= 1 << (h & 63)
+	return *w != old
+}
+
+// or returns how many networks two sets have together.
+func (s *networkSet) or(o *networkSet) (n int) {
+	for i := range s {
+		n += bits.OnesCount64(s[i] | o[i])
+	}
+	return n
+}
+
+const (
+	arrivalsStretch = 3 * 3600 // seconds
+	arrivalsLast    = 2 * arrivalsStretch
+	fewNetworks     = 8 // from which on established networks speak alone
+	goneBelow       = 4 // a field is lost when it comes from less than one in so many of them …
+	fewSenders      = 3 // … or, of strangers, from less than this; of very few of them, from nobody
+)
 
 // see notes what an event shows.
-func (a *arrivals) see(e *verdict.Event) {
-	now := e.At.Unix()
-	note := func(is bool, at *atomic.Int64) {
-		if is && now-at.Load() >= 60 {
-			at.Store(now)
+func (a *arrivals) see(e *verdict.Event, established bool) {
+	h := hashID(networkOf(e.Subjects[e.N-1].ID)) * 0x9e3779b97f4a7c15 >> 40
+	browser := !e.Partial && e.Claim.Family.Browser()
+	chromium := browser && e.Secure && e.Claim.Family.Chromium()
+	fetches := e.Headers&client.HasFetchMode != 0
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if turn := e.At.Unix() / arrivalsStretch; turn > a.turn {
+		if turn == a.turn+1 {
+			a.last = a.now
+		} else {
+			a.last = arrived{}
+		}
+		a.now, a.turn = arrived{}, turn
+	}
+	changed := false
+	note := func(s sign, could, sent bool) {
+		if !could && !sent {
+			return
+		}
+		changed = a.now.could[s].add(h) || changed
+		if sent {
+			changed = a.now.sent[s].add(h) || changed
+		}
+		if !established {
+			return
+		}
+		changed = a.now.ofOurs[s].add(h) || changed
+		if sent {
+			changed = a.now.ours[s].add(h) || changed
 		}
 	}
-	note(e.Agent != 0, &a.agent)
-	note(e.Referer != client.RefererNone, &a.referer)
-	note(e.Cookies&client.CookieOurs != 0, &a.cookie)
-	if e.Partial || !e.Claim.Family.Browser() {
-		return
+	note(signAgent, true, e.Agent != 0)
+	note(signReferer, true, e.Referer != client.RefererNone)
+	note(signCookie, true, e.Cookies&client.CookieOurs != 0)
+	note(signLanguage, browser, browser && e.Headers&client.HasAcceptLanguage != 0)
+	note(signEncoding, browser, browser && e.Headers&client.HasAcceptEncoding != 0)
+	note(signFetch, browser && e.Secure, browser && fetches)
+	note(signHints, chromium, browser && e.Headers&client.HasHints != 0)
+	note(signOrder, browser && e.Page && fetches, browser && e.Page && fetches && e.Misfits&client.FalseOrder == 0)
+	a.known.Store(e.At.Unix())
+	if changed { // the first event of a stretch always is
+		a.judge()
 	}
-	note(e.Headers&client.HasAcceptLanguage != 0, &a.language)
-	note(e.Headers&client.HasFetchMode != 0, &a.fetch)
-	note(e.Headers&client.HasHints != 0, &a.hints)
-	note(e.Page && e.Misfits&client.FalseOrder == 0 && e.Headers&client.HasFetchMode != 0, &a.order)
+}
+
+// judge says anew what is lost. The caller holds the lock.
+func (a *arrivals) judge() {
+	var gone uint32
+	for s := range signs {
+		could, sent := a.now.ofOurs[s].or(&a.last.ofOurs[s]), a.now.ours[s].or(&a.last.ours[s])
+		lost := sent*goneBelow < could
+		if could < fewNetworks {
+			could, sent = a.now.could[s].or(&a.last.could[s]), a.now.sent[s].or(&a.last.sent[s])
+			lost = sent == 0 || could >= fewNetworks && sent < fewSenders
+		}
+		if lost {
+			gone |= 1 << s
+		}
+	}
+	a.gone.Store(gone)
 }
 
 // lost is what nobody at a service sends, so that its lack tells nothing.
@@ -44,13 +143,17 @@ type lost struct {
 
 // lost returns what tells nothing at a time.
 func (a *arrivals) lost(now int64) (l lost) {
-	old := func(at *atomic.Int64) bool { return now-at.Load() > arrivalsLast }
-	l.agent, l.referer, l.cookie = old(&a.agent), old(&a.referer), old(&a.cookie)
+	gone := a.gone.Load()
+	if now-a.known.Load() > arrivalsLast {
+		gone = 1<<signs - 1
+	}
+	is := func(s sign) bool { return gone>>s&1 == 1 }
+	l.agent, l.referer, l.cookie = is(signAgent), is(signReferer), is(signCookie)
 	for _, f := range [...]struct {
-		at  *atomic.Int64
+		s   sign
 		bit client.Misfits
-	}{{&a.language, client.NoLanguage}, {&a.fetch, client.NoFetch}, {&a.hints, client.NoHints}, {&a.order, client.FalseOrder}} {
-		if old(f.at) {
+	}{{signLanguage, client.NoLanguage}, {signEncoding, client.NoEncoding}, {signFetch, client.NoFetch}, {signHints, client.NoHints}, {signOrder, client.FalseOrder}} {
+		if is(f.s) {
 			l.misfits |= f.bit
 		}
 	}

@@ -26,6 +26,7 @@ type budget struct {
 	read       [2]float32 // by the hour and the day
 	known      [2]float32 // of established visitors
 	said       [2]float32 // pages and parts by which its company is known, by the hour
+	calls      [2]float32 // different calls of established visitors by the hour: of scripts, of apps
 	debt       float32    // documents that have come without their parts
 	askedUntil int64      // unix seconds
 	recent     [recentPages]uint16
@@ -62,6 +63,8 @@ func (b *budget) fade(at int64) {
 		f := float32(math.Exp(-gap / budgetSpans[0].seconds))
 		b.said[0] *= f
 		b.said[1] *= f
+		b.calls[0] *= f
+		b.calls[1] *= f
 	}
 	b.at = at
 }
@@ -79,8 +82,11 @@ func (b *budget) again(target uint64) bool {
 	return false
 }
 
+// charged is what is known of whom a charge is for: whether the site knows them, and whether they have made the call lately.
+type charged struct{ known, polled bool }
+
 // charge counts documents for the budgets of an event, and asks when one is spent.
-func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count) {
+func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who charged) {
 	c := &p.cfg.Budget
 	if !c.Enabled || is == verdict.CountNothing || e.Partner || e.Paid || e.Kind != verdict.EventRequest {
 		return
@@ -97,26 +103,52 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count) {
 		ch.weight = ch.bare
 	}
 	ch.target = e.Target
-	if is == verdict.CountDocument && e.Advised && e.Static { // who can say what it was?
+	if is.Read() && e.Advised && e.Static { // who can say what it was?
 		ch.weight = ch.bare
 		ch.base, ch.alone = 1, true
 	}
-	if is == verdict.CountCall {
-		ch.base = 1 / float32(c.Call)
-		if e.Number >= stampFrom {
-			ch.target = e.Path
-		}
-	}
-	ch.known = p.keeper.Stands(e)
+	ch.known = who.known
 	ch.weight /= 1 + float32(p.keeper.EstablishedAt(addr.ID))/vouched // who is known vouches for others with a browser
 	settled := r.people.settled(e.At, c.KnownFrom)
 	if !settled && parts {
 		ch.weight /= float32(c.Newcomers)
 	}
-	if ch.known && is == verdict.CountDocument {
+	if is.Called() {
+		p.priceCall(&ch, r)
+		ch.again = who.polled
+	}
+	if ch.known && (is.Read() || is.Called()) {
 		r.people.met(hashID(networkOf(addr.ID)), e.At)
 	}
 	p.chargeTree(e, r, &ch, addr.ID)
+}
+
+// ofPeople is how many times what nearly all established visitors call in an hour a household may.
+const ofPeople = 4
+
+// priceCall sets what a call costs: so much that a household may make a multiple of the calls that the site's people of
+// the kind make, in an hour as large as theirs; while these are not known, a fraction of a document, and more without
+// a page's script.
+func (p *Processor) priceCall(ch *charge, r *rates) {
+	c := &p.cfg.Budget
+	api := ch.is == verdict.CountAPI
+	usual := r.people.calls(api)
+	if usual == 0 {
+		ch.base = 1 / float32(c.Call)
+		if api {
+			ch.weight, ch.plain = ch.bare, true
+		}
+		return
+	}
+	ch.base, ch.weight, ch.plain = min(max(float32(c.Hour)/(ofPeople*usual), 1.0/1024), 1), 1, true
+}
+
+// voteCalls lets established visitors say how many calls people make.
+func (p *Processor) voteCalls(b *budget, r *rates, ch *charge, network uint64) {
+	k := kindOfCall(ch.is == verdict.CountAPI)
+	if b.calls[k]++; uint32(b.calls[k])%voteEvery == 0 {
+		r.people.voteCalls(vote{network: network, at: ch.at / 1000, established: true, value: b.calls[k]}, k == 1)
+	}
 }
 
 // charge is what an event costs.
@@ -129,6 +161,7 @@ type charge struct {
 	target       uint64
 	at           int64
 	known, again bool
+	plain        bool // it has the weight that it has
 	alone        bool // it neither needs parts nor stands for them
 }
 
@@ -139,10 +172,13 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 	for i := range n {
 		sh, h := p.budgets.lock(of[i])
 		b, _ := p.budgets.open(sh, h, of[i])
-		if i == 0 && ch.is != verdict.CountPart {
+		if i == 0 && ch.is.Read() {
 			ch.again = b.again(ch.target)
 		}
 		b.charge(ch)
+		if i == 0 && ch.known && ch.is.Called() && !ch.again {
+			p.voteCalls(b, r, ch, hashID(networkOf(addr))|1)
+		}
 		q, over := p.overBudget(b, of[i], ch, p.places(&of[i], addr))
 		sh.mu.Unlock()
 		if over {
@@ -163,12 +199,13 @@ func (b *budget) charge(ch *charge) {
 	}
 	base, weight := ch.base, ch.weight
 	switch {
-	case ch.again && ch.is == verdict.CountCall: // a page that asks for news
+	case ch.again && ch.is.Called(): // a page that asks for news
 		base /= ch.repeat * ch.repeat
 	case ch.again:
 		base, weight = base/ch.repeat, ch.bare
 	case ch.alone:
 		weight = ch.bare
+	case ch.plain:
 	default:
 		if b.debt += base; b.debt > bareGrace {
 			b.debt -= base

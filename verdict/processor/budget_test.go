@@ -155,12 +155,12 @@ func TestFloodChangesNoBaseline(t *testing.T) {
 	var known people
 	at := time.Unix(1.8e9, 0)
 	for i := range uint64(20) {
-		known.vote(vote{network: i*2 + 1, established: true, ratio: 5}, at)
+		known.vote(vote{network: i*2 + 1, at: at.Unix(), established: true, value: 5})
 		known.met(i*0x9e3779b97f4a7c15, at)
 	}
 	before, _ := known.usual()
 	for n := range 300_000 {
-		known.vote(vote{network: uint64(1000+n%100)*2 + 1, ratio: []float32{0, 12}[n%2]}, at)
+		known.vote(vote{network: uint64(1000+n%100)*2 + 1, at: at.Unix(), value: []float32{0, 12}[n%2]})
 	}
 	if after, has := known.usual(); after != before || !has {
 		t.Errorf("a page of people had %v parts and has %v (%v)", before, after, has)
@@ -172,7 +172,7 @@ func TestFloodChangesNoBaseline(t *testing.T) {
 	var heard float32
 	for n := range 300_000 {
 		e := reading(at.Add(time.Duration(n)*time.Millisecond), n, [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: byte(n % 100), 15: 9})
-		heard += p.voice(e, false)
+		heard += p.voice(e, false, false)
 	}
 	if most := float32(100 * voicePages * 8); heard > most {
 		t.Errorf("of 300,000 pages %v are heard, at most %v", heard, most)

@@ -11,21 +11,22 @@ import (
 
 // Config is the processor section, for all services together; the limits are the services' own.
 type Config struct {
-	Enabled       bool          `mapstructure:"enabled"`        // false: nothing is counted and nobody is banned for pace
-	Exempt        []string      `mapstructure:"exempt"`         // networks whose clients are counted and never banned for pace
-	Queue         int           `mapstructure:"queue"`          // events that wait, all workers together; a power of two is used
-	Workers       int           `mapstructure:"workers"`        // goroutines that judge
-	MaxSessions   int           `mapstructure:"max_sessions"`   // subjects known at once, about 300 bytes each
-	MaxGroups     int           `mapstructure:"max_groups"`     // addresses, networks, User-Agents and header shapes, about 130 bytes each
-	AddressAgents int           `mapstructure:"address_agents"` // most User-Agents that raise the limits of an address
-	CrowdFactor   int           `mapstructure:"crowd_factor"`   // limits of an address over all subjects with cookies
-	MaxBan        time.Duration `mapstructure:"max_ban"`        // bans double with each repetition up to this
-	Forget        time.Duration `mapstructure:"forget"`         // a subject not banned for so long begins anew
-	Ban           time.Duration `mapstructure:"ban"`            // the first scored ban of a subject
-	Hysteresis    float64       `mapstructure:"hysteresis"`     // by how much a first score must exceed the threshold
-	Patience      time.Duration `mapstructure:"patience"`       // how long a subject must have been seen before its first scored ban
-	TimeZone      string        `mapstructure:"time_zone"`      // of the visitors: when it is night
-	Hosting       []string      `mapstructure:"hosting"`        // files with networks of hosting companies
+	Enabled       bool          `mapstructure:"enabled"`            // false: nothing is counted and nobody is banned for pace
+	Exempt        []string      `mapstructure:"exempt"`             // networks whose clients are counted and never banned for pace
+	Queue         int           `mapstructure:"queue"`              // events that wait, all workers together; a power of two is used
+	Workers       int           `mapstructure:"workers"`            // goroutines that judge
+	MaxSessions   int           `mapstructure:"max_sessions"`       // subjects known at once, about 300 bytes each
+	MaxGroups     int           `mapstructure:"max_groups"`         // addresses, networks, User-Agents and header shapes, about 130 bytes each
+	AddressAgents int           `mapstructure:"address_agents"`     // most User-Agents that raise the limits of an address
+	CrowdFactor   int           `mapstructure:"crowd_factor"`       // limits of an address over all subjects with cookies
+	MaxBan        time.Duration `mapstructure:"max_ban"`            // bans double with each repetition up to this
+	Forget        time.Duration `mapstructure:"forget"`             // a subject not banned for so long begins anew
+	Ban           time.Duration `mapstructure:"ban"`                // the first scored ban of a subject
+	Hysteresis    float64       `mapstructure:"hysteresis"`         // by how much a first score must exceed the threshold
+	Patience      time.Duration `mapstructure:"patience"`           // how long a subject must have been seen before its first scored ban …
+	PatienceDocs  int           `mapstructure:"patience_documents"` // … unless it has read so many documents by then
+	TimeZone      string        `mapstructure:"time_zone"`          // of the visitors: when it is night
+	Hosting       []string      `mapstructure:"hosting"`            // files with networks of hosting companies
 
 	Budget   BudgetConfig   `mapstructure:"budget"`   // what may be read from a network before its visitors are asked
 	Training TrainingConfig `mapstructure:"training"` // what is kept for models to be trained with
@@ -37,7 +38,7 @@ func DefaultConfig() Config {
 	return Config{
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
-		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, TimeZone: "UTC",
+		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, PatienceDocs: 32, TimeZone: "UTC",
 		Budget: defaultBudgetConfig(), Training: defaultTrainingConfig(),
 	}
 }
@@ -56,6 +57,7 @@ func (c *Config) Validate() error {
 	within("max_groups", c.MaxGroups, tableShards, 100_000_000)
 	within("address_agents", c.AddressAgents, 1, 64)
 	within("crowd_factor", c.CrowdFactor, 1, 1000)
+	within("patience_documents", c.PatienceDocs, 2, 65_000)
 	if c.MaxBan < time.Second || c.MaxBan > 30*24*time.Hour {
 		errs = append(errs, fmt.Errorf("max_ban: %v is not between 1s and 720h", c.MaxBan))
 	}

@@ -14,9 +14,9 @@ import (
 const evaluateAfter = 15
 
 // due reports whether the subject should be evaluated with this page: at the second, fourth, eighth and so on, and when
-// a while has gone by since the last time.
-func (s *session) due(e *verdict.Event) bool {
-	return s.pages >= 2 && (s.pages >= s.nextEval || uint32(e.At.Unix())-s.evalAt >= evaluateAfter)
+// a while has gone by since the last time; and when it is ripe, as patience ends with this one.
+func (s *session) due(e *verdict.Event, ripe bool) bool {
+	return s.pages >= 2 && (s.pages >= s.nextEval || uint32(e.At.Unix())-s.evalAt >= evaluateAfter || ripe)
 }
 
 // plan notes that the subject is being evaluated.
@@ -51,7 +51,7 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	c.usual = r.people.told()
 	c.settled = p.keeper.EstablishedAt(addr)
 	c.hosting = p.hosting.has(addr)
-	c.lost = r.sent.lost(c.e.At.Unix())
+	c.lost = r.arrivals(c.e).lost(c.e.At.Unix())
 }
 
 // evaluate scores the subject, and bans it if the score exceeds the threshold of the service.
@@ -111,7 +111,7 @@ func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.
 	now := e.At.Unix()
 	if s.lastBan.over(now, p.cfg.Forget) {
 		limit += min(float32(p.cfg.Hysteresis), (1-limit)/2)
-		if time.Duration(now-int64(s.first))*time.Second < p.cfg.Patience {
+		if time.Duration(now-int64(s.first))*time.Second < p.cfg.Patience && int(s.documents) < p.cfg.PatienceDocs {
 			return 0, false
 		}
 	}
@@ -175,12 +175,14 @@ func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Ide
 	}
 	sh.mu.Unlock()
 	known.fade(v.At)
-	if p.over(paceKey{role: roleSubject, kind: winner.Kind, service: s.Index, id: winner.ID}, addr.ID, v.At, r, known.agentCount()) {
-		return 1
-	}
-	if winner.Kind != identity.KindIP && freeToMake(winner.Kind) &&
-		p.over(paceKey{role: roleCrowd, service: s.Index, id: addr.ID}, addr.ID, v.At, r, 1) {
-		return 1
+	for _, calls := range [...]bool{false, true} {
+		if p.over(paceKey{role: roleSubject, kind: winner.Kind, service: s.Index, id: winner.ID, calls: calls}, addr.ID, v.At, r, known.agentCount()) {
+			return 1
+		}
+		if winner.Kind != identity.KindIP && freeToMake(winner.Kind) &&
+			p.over(paceKey{role: roleCrowd, service: s.Index, id: addr.ID, calls: calls}, addr.ID, v.At, r, 1) {
+			return 1
+		}
 	}
 	if p.formula == nil || id.Partner {
 		return 0
@@ -201,12 +203,13 @@ func freeToMake(k identity.Kind) bool { return k != identity.KindL && k != ident
 
 func (p *Processor) over(k paceKey, addr [16]byte, at time.Time, r *rates, agents int) bool {
 	var seen [verdict.MaxLimits]float32
-	total, ok := p.paces.read(k, at, r.limits, &seen)
+	limits := r.limitsOf(k)
+	total, ok := p.paces.read(k, at, limits, &seen)
 	if !ok || total <= 2 {
 		return false
 	}
-	for i := range r.limits {
-		if n := float32(r.limits[i].Requests); seen[i] > n && seen[i] > n*p.times(k, agents, addr) {
+	for i := range limits {
+		if n := float32(limits[i].Requests); seen[i] > n && seen[i] > n*p.times(k, agents, addr) {
 			return true
 		}
 	}

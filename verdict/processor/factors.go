@@ -122,16 +122,9 @@ func misfit(bit client.Misfits) func(*evidence) float32 {
 	}
 }
 
-// throughProxies are the misfits that a proxy may cause, such as an office's.
-const throughProxies = client.NoLanguage | client.NoEncoding | client.NoFetch | client.NoHints | client.FalseOrder | client.OldProtocol
-
-// losses are the misfits that tell nothing about the client.
-func (c *evidence) losses() client.Misfits {
-	if c.e.Headers&client.HasForwarded != 0 {
-		return c.lost.misfits | throughProxies
-	}
-	return c.lost.misfits
-}
+// losses are the misfits that tell nothing about the client: what a proxy on the way takes out. That there is a proxy
+// the client only says; what those do that are trusted is seen by what comes through them.
+func (c *evidence) losses() client.Misfits { return c.lost.misfits }
 
 // withReferers is a value that tells nothing where nobody sends a Referer.
 func withReferers(f func(*evidence) float32) func(*evidence) float32 {
@@ -230,20 +223,24 @@ func versionAge(c *evidence) float32 {
 func usualParts(c *evidence) float32 { return c.usual }
 
 // missingParts tells how far the subject is behind others of the service in asking for what pages are made of: 0 asks
-// for as much, 1 for nothing. It is unknown for the first pages, which come before their parts.
+// for as much, 1 for nothing. It is unknown for the first pages, which come before their parts, and for who loads none.
 func missingParts(c *evidence) float32 {
 	if c.s.pages < 3 || c.s.last-c.s.first < 5 {
 		return nan
 	}
-	return max(0, 1-float32(c.s.parts)/float32(c.s.pages)/usualParts(c))
+	loads := c.s.loads()
+	if loads < 2 {
+		return nan
+	}
+	return max(0, 1-float32(c.s.parts)/loads/usualParts(c))
 }
 
 // agentMissingParts is missingParts of all clients with the User-Agent.
 func agentMissingParts(c *evidence) float32 {
-	if c.agent.hour < 20 {
+	if c.agent.loads < 20 {
 		return nan
 	}
-	return max(0, 1-c.agent.parts/c.agent.hour/usualParts(c))
+	return max(0, 1-c.agent.parts/c.agent.loads/usualParts(c))
 }
 
 // activeInRow is how many hours, this one included, had a page without a break.

@@ -59,12 +59,7 @@ var factors = []factor{
 
 	// course
 	{factorInfo{"targets", Course, "", "Different URLs, queries included; no more than about 260 are told apart.", true}, func(c *evidence) float32 { return distinct(c.s.targets, 64) }},
-	{factorInfo{"target_share", Course, "share", "Different URLs for each page, over the first hundred pages.", true}, func(c *evidence) float32 {
-		if c.s.pages < 4 || c.s.pages > 128 {
-			return nan
-		}
-		return min(1, distinct(c.s.targets, 64)/float32(c.s.pages))
-	}},
+	{factorInfo{"target_share", Course, "share", "Different URLs for each page, over the last hundred pages or so.", true}, func(c *evidence) float32 { return c.s.targetShare() }},
 	{factorInfo{"repeat_share", Course, "share", "Pages that are among the eight before, of its pages.", true}, part(shareRepeat, shareCount, 4)},
 	{factorInfo{"depth", Course, "segments", "Mean depth of the paths.", true}, func(c *evidence) float32 {
 		if c.s.pages == 0 {

@@ -39,6 +39,7 @@ type group struct {
 	at       int64 // unix milliseconds up to which the counts have faded
 	minute   float32
 	hour     float32 // pages
+	loads    float32 // those that were loaded, not called for
 	parts    float32 // sub-resources, by the hour, as the next ones
 	offered  float32 // pages of browsers without our cookie
 	fields   float32 // pages whose fields are known
@@ -75,7 +76,7 @@ func (g *group) fade(at time.Time) {
 	}
 	g.minute *= float32(math.Exp(-gap / 60))
 	h := float32(math.Exp(-gap / groupHour))
-	g.hour, g.parts, g.offered, g.fields, g.noRefs = g.hour*h, g.parts*h, g.offered*h, g.fields*h, g.noRefs*h
+	g.hour, g.loads, g.parts, g.offered, g.fields, g.noRefs = g.hour*h, g.loads*h, g.parts*h, g.offered*h, g.fields*h, g.noRefs*h
 	d := float32(math.Exp(-gap / groupDay))
 	g.shown, g.solved, g.failed, g.bans = g.shown*d, g.solved*d, g.failed*d, g.bans*d
 }
@@ -103,11 +104,14 @@ func (g *group) join(h uint64) {
 }
 
 // turn adds a page, with the weight that its address has left.
-func (g *group) turn(e *verdict.Event, member uint64, w float32) {
+func (g *group) turn(e *verdict.Event, load bool, member uint64, w float32) {
 	g.fade(e.At)
 	g.join(member)
 	g.minute += w
 	g.hour += w
+	if load {
+		g.loads += w
+	}
 	if e.Referer == client.RefererNone {
 		g.noRefs += w
 	}

@@ -13,6 +13,7 @@ const maxOffences = 16
 type paceKey struct {
 	role    role
 	kind    identity.Kind
+	calls   bool // of scripts and apps, not pages
 	service uint16
 	id      [16]byte
 }
@@ -185,20 +186,39 @@ func (s *lastBan) over(now int64, forget time.Duration) bool {
 	return s.until == 0 || now-int64(s.until) > int64(forget/time.Second)
 }
 
-// pace adds the event to what the limits count: its subject, and the crowd of its address.
-func (p *Processor) pace(e *verdict.Event, r *rates, s *session) {
+// pace adds the event to what the limits count: its subject, and the crowd of its address. Calls of scripts and apps have
+// limits of their own, and of one that asks for the same again and again, as a page does that waits for news, one in a few
+// counts.
+func (p *Processor) pace(e *verdict.Event, r *rates, s *session, called bool) {
 	winner, addr := e.Subjects[0], e.Subjects[e.N-1]
+	k := paceKey{role: roleSubject, kind: winner.Kind, service: e.Service, id: winner.ID, calls: called}
 	if s.pages > r.from {
-		p.judgePace(paceKey{role: roleSubject, kind: winner.Kind, service: e.Service, id: winner.ID}, winner, e, r, s)
+		p.judgePace(k, winner, e, r, s)
 	}
 	if winner.Kind != identity.KindIP && addr.Kind == identity.KindIP && !(e.Verdict == verdict.Robot && e.Own) {
-		p.judgePace(paceKey{role: roleCrowd, service: e.Service, id: addr.ID}, addr, e, r, s)
+		p.judgePace(paceKey{role: roleCrowd, service: e.Service, id: addr.ID, calls: k.calls}, addr, e, r, s)
 	}
 }
 
-// judge adds the event to a pace, and bans the subject if that is more than a limit allows.
+// called reports whether an event is a call of a script or an app: by what was delivered, or else by what it says.
+func called(e *verdict.Event, is verdict.Count) bool {
+	if is == verdict.CountNothing {
+		return !e.Page && !e.Static
+	}
+	return is.Called()
+}
+
+func (r *rates) limitsOf(k paceKey) []limit {
+	if k.calls {
+		return r.calls
+	}
+	return r.limits
+}
+
+// judgePace adds the event to a pace, and bans the subject if that is more than a limit allows.
 func (p *Processor) judgePace(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, s *session) {
-	if len(r.limits) == 0 {
+	limits := r.limitsOf(k)
+	if len(limits) == 0 {
 		return
 	}
 	var seen [verdict.MaxLimits]float32
@@ -206,11 +226,11 @@ func (p *Processor) judgePace(k paceKey, sub identity.Subject, e *verdict.Event,
 	if k.role == roleSubject && s.pages <= r.from+1 {
 		before = s.pages - 1
 	}
-	if p.paces.add(k, e.At, r.limits, before, s.first, &seen) <= 2 {
+	if p.paces.add(k, e.At, limits, before, s.first, &seen) <= 2 {
 		return
 	}
-	for i := range r.limits {
-		l := &r.limits[i]
+	for i := range limits {
+		l := &limits[i]
 		if seen[i] <= float32(l.Requests) {
 			continue
 		}

@@ -10,15 +10,17 @@ import (
 	"antirobot/verdict"
 )
 
-// people is what is known of a service's own people: robust against who comes in masses, since each network has one vote,
-// and the established have the last word. Safe for concurrent use.
+// people is what is known of a service's own people: robust against who comes in masses, since each network has one vote
+// however much it asks for, who has a seat is decided by a hash that nobody outside knows, and the established have the
+// last word. Safe for concurrent use.
 type people struct {
+	secret   uint64
 	mu       sync.Mutex
 	votes    [peopleVotes]vote
-	next     int
-	without  int           // votes of none …
-	since    int64         // … and the first, in unix seconds
-	median   atomic.Uint64 // hundredths of parts for each page; 0: nothing is known
+	callers  [2][peopleVotes]vote // established visitors' calls in an hour: of scripts, of apps
+	since    int64                // the first vote of no parts, in unix seconds
+	median   atomic.Uint64        // hundredths of parts for each page, and one; 0: nothing is known
+	callsOf  [2]atomic.Uint64     // calls in an hour of nearly all of them; 0: nothing is known
 	met0     [peopleBits]uint64
 	met1     [peopleBits]uint64 // of the half day before
 	half     int64
@@ -29,18 +31,23 @@ type people struct {
 const (
 	peopleVotes = 63
 	peopleBits  = 16  // words of 64 bits
-	fewVotes    = 8   // from which on votes count
-	manyWithout = 64  // votes of no parts at all that show that the site has none
+	fewVotes    = 8   // from which on votes stand for themselves
+	firstVotes  = 3   // from which on there is a cautious guess
+	guess       = 1   // parts for each page, of those who have not voted yet
+	noneVotes   = 16  // networks that ask for no parts, while nobody asks for any, which show that the site has none
 	fewParts    = 0.3 // parts for each page, below which the site's parts are elsewhere
 	mostParts   = 12
+	nearlyAll   = 0.9 // of the established make no more calls than this says
 	halfDay     = 12 * 3600
+	voteLasts   = 2 * halfDay
 )
 
-// vote is how many parts a page of one network's visitors has.
+// vote is what one network's visitors say of the site: how many parts a page has, how many calls they make in an hour.
 type vote struct {
 	network     uint64
+	at          int64 // unix seconds
 	established bool
-	ratio       float32
+	value       float32
 }
 
 // defaultParts are the parts of a page while nobody has voted.
@@ -64,70 +71,131 @@ func (p *people) told() float32 {
 	return nan
 }
 
-// vote notes how many parts a page of a subject has had. A network's last vote stands; when enough are of established
-// visitors only theirs count. Who asks for no parts says nothing of how many there are; only where nobody does, for hours,
-// the site has its parts elsewhere.
-func (p *people) vote(v vote, at time.Time) {
+// calls returns how many calls in an hour nearly all established visitors stay below; 0: that is not known.
+func (p *people) calls(api bool) float32 { return float32(p.callsOf[kindOfCall(api)].Load()) }
+
+func kindOfCall(api bool) int {
+	if api {
+		return 1
+	}
+	return 0
+}
+
+// vote notes how many parts a page of a network's visitors has had.
+func (p *people) vote(v vote) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if v.ratio < fewParts {
-		if p.since == 0 {
-			p.since = at.Unix()
-		}
-		if p.without++; p.without >= manyWithout && at.Unix()-p.since > halfDay/2 && p.median.Load() == 0 {
-			p.median.Store(1)
-		}
+	v.value = min(v.value, mostParts)
+	if v.value < fewParts && p.since == 0 {
+		p.since = v.at
+	}
+	if p.seat(&p.votes, &v) {
+		p.tally(v.at)
+	}
+}
+
+// voteCalls notes how many calls in an hour an established visitor's network makes.
+func (p *people) voteCalls(v vote, api bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := kindOfCall(api)
+	if !p.seat(&p.callers[k], &v) {
 		return
 	}
-	v.ratio = min(v.ratio, mostParts)
-	if i := p.seat(&v); i >= 0 {
-		p.votes[i] = v
-		p.tally()
+	var list [peopleVotes]float32
+	n := 0
+	for _, c := range p.callers[k] {
+		if c.network != 0 && v.at-c.at < voteLasts {
+			list[n] = c.value
+			n++
+		}
 	}
+	if n < fewVotes {
+		p.callsOf[k].Store(0)
+		return
+	}
+	slices.Sort(list[:n])
+	p.callsOf[k].Store(uint64(max(1, list[int(nearlyAll*float32(n-1))])))
 }
 
-// seat returns where a vote goes: its network's place, or the oldest; -1 if strangers would push out who is known.
-func (p *people) seat(v *vote) int {
-	for i := range p.votes {
-		if p.votes[i].network == v.network {
-			if p.votes[i].established && !v.established {
-				return -1
+// rank orders networks as nobody outside can tell.
+func (p *people) rank(network uint64) uint64 {
+	h := (network ^ p.secret) * 0x9e3779b97f4a7c15
+	return (h ^ h>>31) * 0xbf58476d1ce4e5b9
+}
+
+// seat gives a vote its network's place, one that is free or out of date, or that of the network which ranks last; false
+// if it has none. Strangers push out nobody who is known.
+func (p *people) seat(votes *[peopleVotes]vote, v *vote) bool {
+	worst := -1
+	for i := range votes {
+		o := &votes[i]
+		switch {
+		case o.network == v.network:
+			if o.established && !v.established && v.at-o.at < voteLasts {
+				return false
 			}
-			return i
+			*o = *v
+			return true
+		case o.network == 0 || v.at-o.at >= voteLasts:
+			if worst < 0 || !p.free(&votes[worst], v.at) {
+				worst = i
+			}
+		case o.established && !v.established || worst >= 0 && p.free(&votes[worst], v.at):
+		case worst < 0, o.established == votes[worst].established && p.rank(o.network) > p.rank(votes[worst].network),
+			!o.established && votes[worst].established:
+			worst = i
 		}
 	}
-	for range p.votes {
-		i := p.next
-		p.next = (p.next + 1) % peopleVotes
-		if v.established || !p.votes[i].established {
-			return i
-		}
+	if worst < 0 {
+		return false
 	}
-	return -1
+	o := &votes[worst]
+	if !p.free(o, v.at) && o.established == v.established && p.rank(v.network) > p.rank(o.network) {
+		return false
+	}
+	*o = *v
+	return true
 }
 
-// tally takes the median of the votes that count.
-func (p *people) tally() {
+func (p *people) free(v *vote, at int64) bool { return v.network == 0 || at-v.at >= voteLasts }
+
+// tally takes the median of the votes that count: of the established, when these are enough, or else of all who ask for
+// parts. While they are few, a cautious guess votes with them. Who asks for no parts says nothing of how many there are;
+// only where nobody does, for hours, or none of the established, the site has its parts elsewhere.
+func (p *people) tally(at int64) {
 	var all, ours [peopleVotes]float32
-	n, m := 0, 0
-	for _, v := range p.votes {
-		if v.network == 0 {
+	n, m, none := 0, 0, 0
+	for i := range p.votes {
+		v := &p.votes[i]
+		if p.free(v, at) {
 			continue
 		}
-		all[n] = v.ratio
-		n++
 		if v.established {
-			ours[m] = v.ratio
+			ours[m] = v.value
 			m++
 		}
+		if v.value < fewParts {
+			none++
+			continue
+		}
+		all[n] = v.value
+		n++
 	}
-	list := all[:n]
-	if m >= fewVotes {
-		list = ours[:m]
+	switch {
+	case m >= fewVotes:
+		p.settle(ours[:m])
+	case n >= firstVotes:
+		for ; n < fewVotes; n++ {
+			all[n] = guess
+		}
+		p.settle(all[:n])
+	case n == 0 && none >= noneVotes && at-p.since > halfDay/2:
+		p.median.Store(1)
 	}
-	if len(list) < fewVotes {
-		return
-	}
+}
+
+func (p *people) settle(list []float32) {
 	slices.Sort(list)
 	p.median.Store(uint64(list[len(list)/2]*100) + 1)
 }
@@ -172,24 +240,25 @@ func (r *rates) votes(e *verdict.Event, s *session, established bool) {
 	if s.pages%voteEvery != 0 || s.pages == 0 {
 		return
 	}
-	loads := float32(s.pages) * float32(s.shares[shareLoad]) / float32(max(s.sharesOf, 1))
+	loads := s.loads()
 	if loads < voteLoads {
 		return
 	}
 	network := hashID(networkOf(e.Subjects[e.N-1].ID)) | 1
-	r.people.vote(vote{network: network, established: established, ratio: float32(s.parts) / loads}, e.At)
+	r.people.vote(vote{network: network, at: e.At.Unix(), established: established, value: float32(s.parts) / loads})
 }
 
-// What one address says of its company in an hour, at most; the more it does, the less each counts. So nobody who comes in
-// masses changes what others are compared with.
+// What one address says of its company in an hour, at most: as much as somebody does who reads a little. What it does
+// beyond is not heard. So nobody who comes in masses changes what others are compared with.
 const (
-	voicePages = 60
-	voiceParts = 600
+	voicePages = 12
+	voiceParts = 120
+	knownVoice = 3 // strangers are heard for each of whom the site knows
 )
 
 // voice is the weight of a page or a part in what is known of the company of others: of User-Agents, shapes, services.
-// What was stopped has none.
-func (p *Processor) voice(e *verdict.Event, part bool) float32 {
+// Whom the site knows is heard more, what was stopped not at all.
+func (p *Processor) voice(e *verdict.Event, part, known bool) float32 {
 	if e.Verdict == verdict.Robot && e.Mode == verdict.Enforce {
 		return 0
 	}
@@ -203,8 +272,14 @@ func (p *Processor) voice(e *verdict.Event, part bool) float32 {
 	if part {
 		i, most = 1, voiceParts
 	}
+	if b.said[i]+1 > most {
+		return 0
+	}
 	b.said[i]++
-	return min(1, most/b.said[i])
+	if known {
+		return knownVoice
+	}
+	return 1
 }
 
 // voiceGroup stands for all services together.

@@ -45,20 +45,27 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.captcha(e, r)
 		return
 	}
-	is := p.keeper.Paths().Learn(e, r.Group)
-	p.charge(e, r, is)
+	known := p.keeper.Stands(e)
+	is := p.keeper.Paths().Learn(e, r.Group, known)
+	rep, calls := repeated{counts: true}, called(e, is)
+	if calls {
+		rep = p.polls.see(e)
+	}
+	p.charge(e, r, is, charged{known, rep.again})
 	if is == verdict.CountPart || is == verdict.CountNothing && e.Static {
-		p.part(e)
+		p.part(e, known)
 		return
 	}
 	if !e.Partner {
-		r.sent.see(e)
+		r.arrivals(e).see(e, known)
 	}
-	s, due := p.turn(e, r.Name)
+	s, due := p.turn(e, r.Name, is, known)
 	if due {
-		r.votes(e, &s, p.keeper.Stands(e))
+		r.votes(e, &s, known)
 	}
-	p.pace(e, r, &s)
+	if rep.counts {
+		p.pace(e, r, &s, calls)
+	}
 	if due {
 		p.evaluate(e, r, &s)
 	}
@@ -77,12 +84,16 @@ func judged(e *verdict.Event) bool {
 }
 
 // turn counts a page, and returns a copy of its subject's session and whether the subject is due for an evaluation.
-func (p *Processor) turn(e *verdict.Event, service string) (session, bool) {
+func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, known bool) (session, bool) {
 	night := e.At.In(p.zone).Hour()
 	sh, h := p.sessions.lock(e.Subjects[0])
 	s, fresh := p.sessions.open(sh, h, e.Subjects[0])
-	s.turn(e, night >= 1 && night < 5)
-	due := s.due(e)
+	load := is == verdict.CountDocument || is == verdict.CountNothing && e.Page
+	s.turn(e, load, night >= 1 && night < 5)
+	if is.Read() {
+		inc(&s.documents)
+	}
+	due := s.due(e, is.Read() && int(s.documents) == p.cfg.PatienceDocs)
 	if due {
 		s.plan(e)
 	}
@@ -93,18 +104,18 @@ func (p *Processor) turn(e *verdict.Event, service string) (session, bool) {
 		a.service = service
 		p.send(a)
 	}
-	w := p.voice(e, false)
-	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, memberOf(k, e), k.weight(w)) })
+	w := p.voice(e, false, known)
+	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, load, memberOf(k, e), k.weight(w)) })
 	return c, due
 }
 
 // part counts a sub-resource.
-func (p *Processor) part(e *verdict.Event) {
+func (p *Processor) part(e *verdict.Event, known bool) {
 	sh, h := p.sessions.lock(e.Subjects[0])
 	s, _ := p.sessions.open(sh, h, e.Subjects[0])
 	s.part(e)
 	sh.mu.Unlock()
-	w := p.voice(e, true)
+	w := p.voice(e, true, known)
 	p.inGroups(e, func(g *group, k groupKey) { g.part(e, k.weight(w)) })
 }
 

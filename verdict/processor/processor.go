@@ -66,6 +66,8 @@ type Processor struct {
 	paces      paces
 	groups     *table[groupKey, group]
 	budgets    *table[verdict.Prefix, budget]
+	polls      polls
+	secret     uint64
 	training   *training // nil: nothing is kept
 	formula    *formula.Live
 	observer   Observer
@@ -96,6 +98,7 @@ type Deps struct {
 	Counters CounterStore  // where counts are kept over restarts and between nodes; nil: those factors are unknown
 	Training string        // directory of the training log; empty: none is kept
 	Observer Observer      // nil: nobody
+	Secret   uint64        // decides which networks are asked what the site's people are like; a replay has always the same
 	Log      zerolog.Logger
 	Metrics  *metrics.Set
 }
@@ -111,9 +114,18 @@ const (
 type rates struct {
 	*verdict.Settings
 	limits []limit
-	sent   *arrivals
-	people *people // of all settings with the name
-	from   uint32  // a subject's pages are counted for the limits when there were more of them
+	calls  []limit      // of calls of scripts and apps
+	sent   *[2]arrivals // directly, and through trusted proxies
+	people *people      // of all settings with the name
+	from   uint32       // a subject's pages are counted for the limits when there were more of them
+}
+
+// arrivals is what has come by the way that an event has.
+func (r *rates) arrivals(e *verdict.Event) *arrivals {
+	if e.Direct {
+		return &r.sent[0]
+	}
+	return &r.sent[1]
 }
 
 type limit struct {
@@ -132,7 +144,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	}
 	set := d.Metrics
 	p := &Processor{
-		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
+		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4)),
 		groups:    newTable[groupKey, group](cfg.MaxGroups),
@@ -203,15 +215,19 @@ func (p *Processor) Prepare(services []*verdict.Settings) (commit func(), err er
 			return nil, fmt.Errorf("processor: settings of %s and of %s have one index", other.Name, s.Name)
 		}
 		if of[s.Group] == nil {
-			of[s.Group] = new(people)
+			of[s.Group] = &people{secret: p.secret}
 		}
-		r := &rates{Settings: s, sent: new(arrivals), people: of[s.Group]}
+		r := &rates{Settings: s, sent: new([2]arrivals), people: of[s.Group]}
 		if old := p.service(s.Index); old != nil {
 			r.sent = old.sent
 		}
 		for _, l := range s.Limits[:min(len(s.Limits), verdict.MaxLimits)] {
 			r.limits = append(r.limits, limit{
 				Limit: l, reason: fmt.Sprintf("pace: more than %d pages in %v", l.Requests, l.Window), factor: "pages_" + l.Window.String(),
+			})
+			l.Requests = int(float32(l.Requests) * max(s.CallFactor, 1))
+			r.calls = append(r.calls, limit{
+				Limit: l, reason: fmt.Sprintf("pace: more than %d calls in %v", l.Requests, l.Window), factor: "calls_" + l.Window.String(),
 			})
 		}
 		r.from = countFrom(s.Limits)

@@ -52,13 +52,17 @@ const (
 	shareCount
 )
 
-const recentPages = 8
+const (
+	recentPages = 8
+	windowMost  = 128
+)
 
 // session is what is known of one subject, over all services. A count of it in a byte fades by halves.
 type session struct {
 	page        int64 // unix milliseconds of the last page
 	load        int64 // and of the last page load
 	targets     uint64
+	window      uint64 // the targets of the last pages, up to 128
 	agents      uint64 // a bit for each User-Agent of this hour
 	browsers    uint64 // a bit for each of our cookies of this hour
 	first, last uint32 // unix seconds of the first and last event
@@ -94,8 +98,11 @@ type session struct {
 	misfits     client.Misfits
 	claim       client.Claim
 	solveTime   uint16 // seconds from the challenge to the answer
+	documents   uint16 // pages and what else was read
 	shares      [shareCount]uint8
 	sharesOf    uint8 // pages in shares
+	windowPages uint8
+	windowShare uint8 // different ones of the 128 before, and one; 0: there are none before
 	stable      uint8 // gaps in gapMean
 	depthMax    uint8
 	agentsPrev  uint8 // of the hour before
@@ -199,8 +206,8 @@ func (s *session) part(e *verdict.Event) {
 	s.flags |= flagEverParts
 }
 
-// turn adds a page.
-func (s *session) turn(e *verdict.Event, night bool) {
+// turn adds a page, or a call that is no load of one.
+func (s *session) turn(e *verdict.Event, load, night bool) {
 	s.seen(e)
 	inc(&s.pages)
 	if s.sharesOf == math.MaxUint8 {
@@ -211,7 +218,6 @@ func (s *session) turn(e *verdict.Event, night bool) {
 	}
 	s.sharesOf++
 	s.pace(e.At)
-	load := e.Page && e.Type != verdict.TypeData
 	if load {
 		s.loaded(e)
 	}
@@ -228,6 +234,11 @@ func (s *session) count(i share, is bool) {
 	if is {
 		s.shares[i]++
 	}
+}
+
+// loads is how many pages it has loaded.
+func (s *session) loads() float32 {
+	return float32(s.pages) * float32(s.shares[shareLoad]) / float32(max(s.sharesOf, 1))
 }
 
 // pace counts when the page came.
@@ -305,6 +316,12 @@ func (s *session) course(e *verdict.Event, load bool) {
 	s.recent[s.pages%recentPages] = short
 	s.count(shareRepeat, same)
 	s.targets |= bit(e.Target, 64)
+	if s.windowPages == windowMost {
+		s.windowShare = uint8(min(distinct(s.window, 64), windowMost)) + 1
+		s.window, s.windowPages = 0, 0
+	}
+	s.window |= bit(e.Target, 64)
+	s.windowPages++
 	s.count(shareRefererNone, e.Referer == client.RefererNone)
 	s.count(shareRefererSame, e.Referer == client.RefererSame)
 	s.count(shareRefererForeign, e.Referer == client.RefererForeign || e.Referer == client.RefererMalformed)
@@ -316,6 +333,17 @@ func (s *session) course(e *verdict.Event, load bool) {
 	}
 	ease(&s.depth, float32(e.Depth), s.pages)
 	s.depthMax = max(s.depthMax, e.Depth)
+}
+
+// targetShare is the share of different targets among the last pages.
+func (s *session) targetShare() float32 {
+	switch {
+	case s.windowShare == 0 && s.windowPages < 4:
+		return nan
+	case s.windowShare == 0 || s.windowPages >= windowMost/2:
+		return min(1, distinct(s.window, 64)/float32(s.windowPages))
+	}
+	return float32(s.windowShare-1) / windowMost
 }
 
 // hashID hashes an ID for the small sets; it resists nobody, and nothing rests on it alone.

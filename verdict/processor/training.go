@@ -377,8 +377,8 @@ func (p *Processor) learn(e *verdict.Event, r *rates) {
 	if e.Static && !e.Document {
 		s.part(e)
 	} else {
-		s.turn(e, night >= 1 && night < 5)
-		if due = s.due(e); due {
+		s.turn(e, e.Page && e.Type != verdict.TypeData, night >= 1 && night < 5)
+		if due = s.due(e, false); due {
 			s.plan(e)
 		}
 	}

@@ -1,0 +1,224 @@
+package verdict
+
+import (
+	"antirobot/request"
+	"antirobot/verdict/client"
+)
+
+// Count is what a request counts as, for limits, budgets and factors. One place says so: Paths.Learn, and Paths.Count for
+// those who only ask. It uses what the answer was, what the request says of itself, and what the path has been so far.
+type Count uint8
+
+// The counts.
+const (
+	CountDocument Count = iota // a page that somebody opened; or it was delivered, and nothing proves that it is something else
+	CountPart                  // a picture, a style, a script, a font, sound, film: the answer proves it, or the path's history
+	CountCall                  // a page's script has asked, and got data
+	CountAPI                   // an app or another program has asked, and got data
+	CountFeed                  // a feed, a sitemap
+	CountFile                  // a download
+	CountNothing               // nothing was delivered: stopped, not modified, refused, or the visitor left
+)
+
+var countNames = [...]string{"page", "part", "script call", "api call", "feed", "file", "nothing"}
+
+func (c Count) String() string { return countNames[c] }
+
+// Called reports whether a script or a program has asked for data.
+func (c Count) Called() bool { return c == CountCall || c == CountAPI }
+
+// Read reports whether it is something that is read: what a budget of documents counts.
+func (c Count) Read() bool { return c == CountDocument || c == CountFeed || c == CountFile }
+
+// CountWhy is by what a request was counted as what it is.
+type CountWhy uint8
+
+// The reasons.
+const (
+	WhyUncounted CountWhy = iota // it is not counted, or not yet: the answer is under way
+	WhyStopped
+	WhyRefused
+	WhyEmpty
+	WhyHead
+	WhyLine
+	WhyPart
+	WhyHTML
+	WhyOpened
+	WhyScript
+	WhyProgram
+	WhyTool
+	WhyFeed
+	WhyFile
+	WhyClaim
+	WhyUnproved
+	WhyTaken
+	WhyShown
+	WhyMethod
+)
+
+// whyWords stand in the order of the reasons.
+var whyWords = [...]string{
+	"not counted, or not yet: the answer is under way",
+	"it was stopped",
+	"the answer was no content for a visitor: a redirect, not modified, or an error",
+	"the answer was empty",
+	"only the head was asked for",
+	"a recorded line: by its path and fields, the answer's type is not known",
+	"the answer is a part of pages: a picture, style, script, font, sound or film",
+	"the answer is HTML",
+	"a browser has opened it as a page",
+	"the answer is data, and a page's script has asked",
+	"the answer is data, and a program has asked that is no browser's page",
+	"the answer is data, and a tool has asked: a library, or something that says nothing of itself",
+	"the path or the request is that of a feed",
+	"the answer is neither a page nor a part of one: a download",
+	"it called itself a part of a page, and the answer is none",
+	"a balancer gives the answer, and nothing shows that the path is something else than a page",
+	"a balancer gives the answer; visitors of several networks take the path for a part, or for a script's call",
+	"a balancer gives the answer; earlier answers have shown what the path is",
+	"a balancer gives the answer; it was sent by a script, with another method than GET",
+}
+
+func (w CountWhy) String() string {
+	if int(w) < len(whyWords) {
+		return whyWords[w]
+	}
+	return whyWords[WhyUncounted]
+}
+
+// delivers reports whether the service's answer gave the visitor something to read. Of an answer that a balancer gives
+// nothing is known: it does.
+func (e *Event) delivers() bool {
+	if e.Verdict != Human && e.Mode == Enforce {
+		return false
+	}
+	return e.Advised || e.Partial && e.Status == 0 || e.Status >= 200 && e.Status < 300 && e.Status != 204
+}
+
+// Learn notes what the event shows of its path, and returns what the event counts as. It is called once for each event;
+// established says that the site knows its visitor.
+func (p *Paths) Learn(e *Event, group uint32, established bool) Count {
+	k := e.key(group)
+	switch {
+	case !e.delivers() || e.Method != 'G' || e.Partial:
+	case e.Advised:
+		p.claimed(k, networkHash(e.Subjects[max(int(e.N), 1)-1]), !e.Page || e.Static, established)
+	case e.Type == TypeUnknown && e.BytesOut == 0:
+	case e.Type == TypePart:
+		p.answered(k, readingPart)
+	case e.Type == TypeData:
+		p.answered(k, readingData)
+	default:
+		p.answered(k, readingDocument)
+	}
+	is, _ := p.Count(e, group)
+	return is
+}
+
+// key is that of the event's path.
+func (e *Event) key(group uint32) pathKey {
+	salt := uint64(group) * 0x9e3779b97f4a7c15
+	return pathKey{exact: e.Path ^ salt, shape: e.PathShape ^ salt ^ 1}
+}
+
+// Count returns what an event counts as, and by what.
+func (p *Paths) Count(e *Event, group uint32) (Count, CountWhy) {
+	switch {
+	case e.Verdict != Human && e.Mode == Enforce:
+		return CountNothing, WhyStopped
+	case !e.delivers():
+		return CountNothing, WhyRefused
+	case e.Method == 'H':
+		return CountNothing, WhyHead
+	case e.Partial: // a recorded line knows no type
+		return e.countLine()
+	case e.Advised:
+		return p.countUnseen(e, group)
+	case e.Type == TypeUnknown && e.BytesOut == 0:
+		return CountNothing, WhyEmpty
+	}
+	return e.countAnswer()
+}
+
+func (e *Event) countLine() (Count, CountWhy) {
+	switch {
+	case e.Static && !e.Document:
+		return CountPart, WhyLine
+	case e.Page:
+		return CountDocument, WhyLine
+	}
+	return CountCall, WhyLine
+}
+
+// Count returns what an event counts as by what its answer proves.
+func (e *Event) Count() Count {
+	if !e.delivers() || e.Method == 'H' || e.Type == TypeUnknown && e.BytesOut == 0 {
+		return CountNothing
+	}
+	is, _ := e.countAnswer()
+	return is
+}
+
+// countAnswer is Count where the answer is known.
+func (e *Event) countAnswer() (Count, CountWhy) {
+	switch {
+	case e.Type == TypePart:
+		return CountPart, WhyPart
+	case e.Type == TypeHTML:
+		return CountDocument, WhyHTML
+	case e.Static && e.Method == 'G':
+		return CountDocument, WhyClaim
+	case e.PathKind == client.PathFeed || e.Asked == request.KindFeed:
+		return CountFeed, WhyFeed
+	case e.Type == TypeData:
+		return e.countData()
+	case !e.Page:
+		return CountCall, WhyScript
+	case e.Type == TypeOther:
+		return CountFile, WhyFile
+	}
+	return CountDocument, WhyOpened
+}
+
+// countData is Count where the answer is data. Who only has to leave out a field to be a program is one when it says which.
+func (e *Event) countData() (Count, CountWhy) {
+	switch {
+	case !e.Page:
+		return CountCall, WhyScript
+	case e.WantsHTML:
+		return CountDocument, WhyOpened
+	case e.Claim.Family == client.FamilyApp || e.Claim.Family.Browser() && e.Asked == request.KindAPI:
+		return CountAPI, WhyProgram
+	}
+	return CountDocument, WhyTool
+}
+
+// countUnseen is Count where nobody knows the answer: what earlier ones have shown, or else a claim, counts when visitors of several networks agree.
+func (p *Paths) countUnseen(e *Event, group uint32) (Count, CountWhy) {
+	page := e.Page && !e.Static
+	if e.Method != 'G' {
+		if page {
+			return CountDocument, WhyUnproved
+		}
+		return CountCall, WhyMethod
+	}
+	k := e.key(group)
+	if p.proved(k) == readingData {
+		if e.Static {
+			return CountDocument, WhyClaim
+		}
+		is, _ := e.countData()
+		return is, WhyShown
+	}
+	if page || p.read(k) != readingPart {
+		return CountDocument, WhyUnproved
+	}
+	why := WhyTaken
+	if p.proved(k) == readingPart {
+		why = WhyShown
+	}
+	if e.Static {
+		return CountPart, why
+	}
+	return CountCall, why
+}

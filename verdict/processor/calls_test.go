@@ -1,0 +1,201 @@
+package processor
+
+import (
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/verdict"
+	"antirobot/verdict/client"
+)
+
+// call makes the nth call of a script of somebody; each asks for something else.
+func call(at time.Time, n int, id [16]byte) *verdict.Event {
+	e := reading(at, n, id)
+	e.Page = false
+	e.Answered(200, []byte("application/json"), 300, 0)
+	return e
+}
+
+// TestCallsHaveLimitsOfTheirOwn: a script may call far more often than pages are opened, and not without an end; calls count
+// for no page, and pages for no call.
+func TestCallsHaveLimitsOfTheirOwn(t *testing.T) {
+	until := func(every time.Duration, make func(at time.Time, n int, id [16]byte) *verdict.Event) int {
+		p, b := newProcessor(t, func(c *Config) { c.Budget.Enabled = false })
+		at := time.Unix(1.8e9, 0)
+		for n := range 3000 {
+			if p.Process(make(at.Add(time.Duration(n)*every), n, one(0))); len(b.bans) > 0 {
+				return n
+			}
+		}
+		return 3000
+	}
+	const pace = 40 * time.Millisecond // 25 a second
+	if n := until(pace, reading); n > 90 {
+		t.Errorf("banned after %d pages", n)
+	}
+	n := until(pace, call)
+	if n < 500 || n > 1300 {
+		t.Errorf("banned after %d calls, four times 300 in a minute", n)
+	}
+	if mixed := until(pace, func(at time.Time, n int, id [16]byte) *verdict.Event {
+		if n%8 == 0 {
+			return reading(at, n, id)
+		}
+		return call(at, n, id)
+	}); mixed < n {
+		t.Errorf("a page beside seven calls is banned after %d requests, calls alone after %d", mixed, n)
+	}
+}
+
+// TestToolsAreNoApps: data that a library asks for counts as documents, that of a script or an app as calls; whoever says
+// what it likes is asked in the end.
+func TestToolsAreNoApps(t *testing.T) {
+	until := func(family client.Family, page bool) int {
+		p, a := newAsker(t, nil)
+		at := time.Unix(1.8e9, 0)
+		for n := range 20_000 {
+			e := call(at.Add(time.Duration(n)*250*time.Millisecond), n, one(0))
+			e.Page, e.Claim.Family = page, family
+			if p.Process(e); len(a.questions) > 0 {
+				return n
+			}
+		}
+		return 20_000
+	}
+	tool, app, script := until(client.FamilyLibrary, true), until(client.FamilyApp, true), until(client.FamilyChrome, false)
+	if tool > 60 {
+		t.Errorf("curl at four a second is asked after %d requests", tool)
+	}
+	for name, n := range map[string]int{"app": app, "script": script} {
+		if n < 4*tool || n > 1500 {
+			t.Errorf("an %s at four a second is asked after %d calls, curl after %d", name, n, tool)
+		}
+	}
+}
+
+// TestCallsOfPeople: where established visitors of enough networks show how much people call, strangers may call a multiple
+// of it in an hour, and no more.
+func TestCallsOfPeople(t *testing.T) {
+	until := func(each int) int {
+		keeper := &villager{}
+		p := newProcessorFor(t, keeper, nil)
+		at := time.Unix(1.8e9, 0)
+		for i := range each {
+			at = at.Add(time.Hour / time.Duration(each))
+			for n := range 30 {
+				e := call(at, i*100+n, [16]byte{10: 0xff, 11: 0xff, 12: 77, 13: byte(n), 15: 9})
+				e.Subjects[1], e.Subjects[0], e.N = e.Subjects[0], cookie(n), 2
+				p.Process(e)
+			}
+		}
+		if len(keeper.questions) > 0 {
+			t.Fatalf("people who make %d calls in an hour are asked: %+v", each, keeper.questions[0])
+		}
+		for n := range 20_000 {
+			e := call(at.Add(time.Duration(n)*10*time.Millisecond), 1_000_000+n, one(0))
+			if p.Process(e); len(keeper.questions) > 0 {
+				return n
+			}
+		}
+		return 20_000
+	}
+	few, many := until(20), until(400)
+	if few > 250 || many < 800 || many > 2000 {
+		t.Errorf("where people make 20 calls in an hour a stranger is asked after %d, where they make 400 after %d", few, many)
+	}
+}
+
+// TestBurstEndsPatience: who takes what it can before anybody is judged is judged at so many documents.
+func TestBurstEndsPatience(t *testing.T) {
+	until := func(documents int) int {
+		p, b := newProcessor(t, func(c *Config) { c.Patience, c.PatienceDocs, c.Budget.Enabled = 3*time.Second, documents, false })
+		p.formula = live(t, defaultFormula(t), metrics.NewSet())
+		for n := range 79 { // the eightieth is too many in ten seconds
+			e := reading(time.Unix(1.8e9, 0).Add(time.Duration(n)*time.Millisecond), n, one(0))
+			e.Claim = client.Claim{Family: client.FamilyRobot}
+			if p.Process(e); len(b.bans) > 0 {
+				return n + 1
+			}
+		}
+		return 0
+	}
+	for _, most := range []int{20, 32, 50} {
+		if n := until(most); n != most {
+			t.Errorf("patience for %d documents: banned at %d", most, n)
+		}
+	}
+	if n := until(1000); n != 0 {
+		t.Errorf("without an end of patience: banned at %d", n)
+	}
+}
+
+// TestOwnProxyFieldsExcuseNothing: a client that says it comes through a proxy is judged as any other; what a trusted
+// balancer takes out of all requests is held against nobody, nor what an untrusted client adds behind it.
+func TestOwnProxyFieldsExcuseNothing(t *testing.T) {
+	score := func(direct, stripped bool, headers client.Headers) float32 {
+		var misfits float32
+		p, _ := newProcessor(t, nil)
+		r := p.service(0)
+		at := time.Unix(1.8e9, 0)
+		for n := range 30 { // people through the same way
+			e := reading(at, n, [16]byte{10: 0xff, 11: 0xff, 12: 77, 13: byte(n), 15: 9})
+			e.Claim, e.Secure, e.Direct = client.Claim{Family: client.FamilyChrome, Major: 150}, true, direct
+			e.Headers = client.HasForwarded
+			if !stripped {
+				e.Headers |= client.HasAcceptLanguage | client.HasAcceptEncoding | client.HasFetchMode | client.HasHints
+			}
+			p.Process(e)
+		}
+		e := reading(at, 1000, one(0))
+		e.Claim, e.Secure, e.Direct = client.Claim{Family: client.FamilyChrome, Major: 150}, true, direct
+		e.Misfits = client.NoLanguage | client.NoEncoding | client.NoFetch | client.NoHints
+		e.Headers = headers
+		v := &vector{scene: evidence{e: e}}
+		p.fill(&v.scene, r)
+		x := v.measure(false)
+		for i := range factors {
+			if factors[i].Name == "misfits" {
+				misfits = x[i]
+			}
+		}
+		return misfits
+	}
+	const own = client.HasForwarded
+	if a, b := score(true, false, own), score(true, false, 0); a != b || a != 4 {
+		t.Errorf("with a Via of its own %v contradictions count, without %v", a, b)
+	}
+	if n := score(false, false, own); n != 4 {
+		t.Errorf("behind a trusted proxy that passes all on %v contradictions count", n)
+	}
+	if n := score(false, true, own); n != 0 {
+		t.Errorf("behind a trusted proxy that takes them out of all requests %v contradictions count", n)
+	}
+}
+
+// TestVolumeMakesNothingUnknown: who asks for more and more is known by it all the same.
+func TestVolumeMakesNothingUnknown(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	at := time.Unix(1.8e9, 0)
+	for n := range 2000 {
+		e := reading(at.Add(time.Duration(n)*time.Second), n, one(0))
+		p.Process(e)
+		sh, h := p.sessions.lock(e.Subjects[0])
+		share := sh.find(h, e.Subjects[0]).targetShare()
+		sh.mu.Unlock()
+		if n > 8 && !(share > 0.8) {
+			t.Fatalf("after %d different pages their share is %v", n+1, share)
+		}
+	}
+	if _, has := p.service(0).people.usual(); !has {
+		t.Error("one address has shown that pages have no parts")
+	}
+	var all people
+	for n := range uint64(noneVotes + 4) {
+		all.vote(vote{network: n*2 + 1, at: at.Add(time.Duration(n) * time.Hour).Unix()})
+	}
+	if _, has := all.usual(); has {
+		t.Error("where nobody of many networks loads parts there are none")
+	}
+}
