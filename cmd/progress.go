@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// progress is a bar on a terminal. The zero value shows nothing.
+// progress is a bar on a terminal, and a line now and then elsewhere. The zero value shows nothing.
 type progress struct {
 	end  chan struct{}
 	done sync.WaitGroup
@@ -17,29 +17,37 @@ type progress struct {
 
 const (
 	progressEvery = 200 * time.Millisecond
+	progressLines = 10 * time.Second // between lines where there is no terminal
 	progressWidth = 30
 )
 
-// startProgress draws a bar until it is stopped, if w is a terminal. read tells how much is done and of how much; -1: of
-// nobody knows how much.
+// startProgress draws a bar until it is stopped, or writes lines if w is no terminal. read tells how much is done and of
+// how much; -1: of nobody knows how much.
 func startProgress(w io.Writer, quiet bool, read func() (n, of int64)) *progress {
-	p := &progress{}
-	if quiet || !isTerminal(w) {
-		return p
+	if quiet {
+		return &progress{}
 	}
-	p.end = make(chan struct{})
+	if isTerminal(w) {
+		return showProgress(w, read, progressEvery, "\r", "\x1b[K", "\r\x1b[K")
+	}
+	return showProgress(w, read, progressLines, "", "\n", "")
+}
+
+// showProgress writes what is done between before and after, and in the end what removes it.
+func showProgress(w io.Writer, read func() (n, of int64), every time.Duration, before, after, last string) *progress {
+	p := &progress{end: make(chan struct{})}
 	p.done.Go(func() {
-		t := time.NewTicker(progressEvery)
+		t := time.NewTicker(every)
 		defer t.Stop()
 		began := time.Now()
 		for {
 			select {
 			case <-p.end:
-				fmt.Fprint(w, "\r\x1b[K")
+				fmt.Fprint(w, last)
 				return
 			case <-t.C:
 				n, of := read()
-				fmt.Fprint(w, "\r"+progressLine(n, of, time.Since(began))+"\x1b[K")
+				fmt.Fprint(w, before+progressLine(n, of, time.Since(began))+after)
 			}
 		}
 	})

@@ -28,6 +28,7 @@ import (
 // replayFlags are the flags of `replay`.
 type replayFlags struct {
 	config, against, format, host, html, factors string
+	identity                                     string
 	ranges                                       []string
 	window                                       time.Duration
 	top                                          int
@@ -46,11 +47,13 @@ Logs may be in the common or combined format, or JSON from nginx, Caddy or Traef
 - is standard input. The format is detected line by line. Several logs are merged by time.
 
 A log has the address, the time, the request, and at most some header fields: cookies and passes are
-missing, so everybody is identified by their address. The network is not used: crawlers are verified by
-their published ranges, from --ranges, from the configuration, or from the copies in its data directory.
+missing, so everybody is identified by their address, unless --identity names the place in the log that
+says who asked. The network is not used: crawlers are verified by their published ranges, from --ranges,
+from the configuration, or from the copies in its data directory.
 docs/replay.md explains how to read the result.`,
 		Example: `  antirobot replay /var/log/nginx/access.log /var/log/nginx/access.log.*.gz
   antirobot replay access.log --config antirobot.yaml --html report.html
+  antirobot replay access.json --identity cookie:session
   antirobot replay access.log --config antirobot.yaml --against stricter.yaml
   zcat access.log.gz | antirobot replay - --json`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -69,6 +72,7 @@ docs/replay.md explains how to read the result.`,
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` as for serve; without it, one service with all defaults")
 	p.StringVar(&f.against, "against", "", "a second configuration `FILE`: show who it would newly stop, and who would no longer be stopped")
 	p.StringVar(&f.format, "format", "auto", "`FORMAT` of all lines: auto, common, combined, nginx, caddy or traefik")
+	p.StringVar(&f.identity, "identity", "address", "who asked, `FROM` address, user (who was signed in), cookie:NAME, column:KEY (JSON logs) or column:NUMBER (other logs)")
 	p.StringVar(&f.host, "host", "", "`HOST` of requests whose log line has none (default: the first in the configuration)")
 	p.StringArrayVar(&f.ranges, "ranges", nil, "published ranges of a crawler, `NAME=FILE`, e.g. googlebot=googlebot.json; may be repeated")
 	p.DurationVar(&f.window, "window", replay.DefaultWindow, "`TIME` by which a line may be out of order")
@@ -76,17 +80,14 @@ docs/replay.md explains how to read the result.`,
 	p.StringVar(&f.html, "html", "", "write a report with plots to `FILE` too")
 	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`; the label is 1 if the User-Agent declares a robot")
 	p.BoolVar(&f.json, "json", false, "print the whole result as JSON")
-	p.BoolVarP(&f.quiet, "quiet", "q", false, "no progress bar")
+	p.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, and no summary of the time taken")
 	return cmd
 }
 
 func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []string) (err error) {
-	format, err := replay.ParseFormat(f.format)
+	opts, err := f.options()
 	if err != nil {
-		return fmt.Errorf("--format: %w", err)
-	}
-	if f.window <= 0 || f.window > 24*time.Hour {
-		return fmt.Errorf("--window: %v is not between 0 and 24h", f.window)
+		return err
 	}
 	runner := replay.Runner{}
 	var observer processor.Observer
@@ -121,7 +122,7 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 	if err != nil {
 		return err
 	}
-	log, err := replay.Open(ctx, inputs, replay.Options{Format: format, Window: f.window, Now: time.Now()})
+	log, err := replay.Open(ctx, inputs, opts)
 	if err != nil {
 		return err
 	}
@@ -135,6 +136,25 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 		return err
 	}
 	return errors.Join(f.write(cmd.OutOrStdout(), cmd.ErrOrStderr(), res, time.Since(began)), err)
+}
+
+// options says how the logs are read.
+func (f *replayFlags) options() (o replay.Options, err error) {
+	if o.Format, err = replay.ParseFormat(f.format); err != nil {
+		return o, fmt.Errorf("--format: %w", err)
+	}
+	if f.window <= 0 || f.window > 24*time.Hour {
+		return o, fmt.Errorf("--window: %v is not between 0 and 24h", f.window)
+	}
+	o.Window, o.Now = f.window, time.Now()
+	o.Identity, err = replay.ParseIdentity(f.identity)
+	if err == nil && (o.Format == replay.Common || o.Format == replay.Combined) {
+		err = o.Identity.Common()
+	}
+	if err != nil {
+		return o, fmt.Errorf("--identity: %w", err)
+	}
+	return o, nil
 }
 
 // sayWhere says how far a run came that ended early.

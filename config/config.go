@@ -83,6 +83,8 @@ type Keys struct {
 type Log struct {
 	Level  string `mapstructure:"level"`  // debug, info, warn or error
 	Access bool   `mapstructure:"access"` // a line for every request
+	// User-Agent, and Referer without its query, in these lines: replay needs them.
+	AccessFields bool `mapstructure:"access_fields"`
 	// How many lines are written under a flood.
 	DecisionLines proxy.LineLimits `mapstructure:"decision_lines"`
 	AccessLines   proxy.LineLimits `mapstructure:"access_lines"`
@@ -118,7 +120,7 @@ func Default() Config {
 		Listen:    []Listener{{Address: ":8080"}},
 		Admin:     admin.DefaultConfig(),
 		DataDir:   "var",
-		Log:       Log{Level: "info", Access: true, DecisionLines: proxy.DefaultDecisionLines(), AccessLines: proxy.DefaultAccessLines()},
+		Log:       Log{Level: "info", Access: true, AccessFields: true, DecisionLines: proxy.DefaultDecisionLines(), AccessLines: proxy.DefaultAccessLines()},
 		Check:     proxy.DefaultCheckConfig(),
 		HTTP:      h1.DefaultConfig(),
 		HTTP2:     h2.DefaultConfig(),
@@ -188,7 +190,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "log.decision_lines", "log.access_lines", "admin", "check.listen", "http2", "store", "counters", "message", "verdict", "processor",
+	"data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "http2", "store", "counters", "message", "verdict", "processor",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
 }
 

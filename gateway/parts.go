@@ -130,6 +130,7 @@ func (a *Server) openGateway() error {
 		deps.Crawlers = a.proc.Learns()
 	}
 	deps.DecisionLines, deps.AccessLines = a.Cfg.Log.DecisionLines, a.Cfg.Log.AccessLines
+	deps.AccessFields = a.Cfg.Log.AccessFields
 	if a.Cfg.Log.Access {
 		access := a.Logger("access")
 		deps.Access = &access

@@ -51,7 +51,7 @@ func (r *Resolver) fuid(id *Identity, j *jar, v *request.View, s *CookieSettings
 			id.refuse(KindFuid, RefusedYoung)
 			continue
 		}
-		sub := textSubject(KindFuid, value)
+		sub := TextSubject(KindFuid, value)
 		if !s.fuidTrusted {
 			first, known := r.fuids.see(sub.ID, NetKey(id.Net), at)
 			if !known || !aged(first, at, int64(day/time.Second)) {
@@ -153,7 +153,7 @@ func (r *Resolver) openService(id *Identity, s *CookieSettings, cookie []byte) (
 	if err != nil {
 		return 0, Subject{}, whyRefused(err)
 	}
-	sub = textSubject(KindService, append([]byte(s.serviceText), value...))
+	sub = TextSubject(KindService, append([]byte(s.serviceText), value...))
 	b := binary.BigEndian.AppendUint64(buf[:0], uint64(at.Unix()))
 	r.remember(id, append(b, sub.ID[:]...))
 	return at.Unix(), sub, RefusedNone

@@ -109,7 +109,7 @@ func (l *login) open(cookie []byte) (session, RefusalReason) {
 	case err != nil:
 		return session{}, RefusedSeal
 	}
-	return session{born: at.Unix(), id: textSubject(KindL, text).ID}, RefusedNone
+	return session{born: at.Unix(), id: TextSubject(KindL, text).ID}, RefusedNone
 }
 
 func (l *login) openJWT(cookie []byte) (session, RefusalReason) {
@@ -136,7 +136,7 @@ func (l *login) openJWT(cookie []byte) (session, RefusalReason) {
 	if claims.ExpiresAt != nil && s.expires <= 0 {
 		return session{}, RefusedExpired
 	}
-	s.id = textSubject(KindL, []byte(claims.Subject)).ID
+	s.id = TextSubject(KindL, []byte(claims.Subject)).ID
 	return s, RefusedNone
 }
 

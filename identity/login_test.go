@@ -98,7 +98,7 @@ func TestJWT(t *testing.T) {
 						t.Errorf("got %q, want %q", got, want)
 					}
 				}
-				if id.N == 2 && id.Subjects[0] != textSubject(KindL, []byte("alice")) {
+				if id.N == 2 && id.Subjects[0] != TextSubject(KindL, []byte("alice")) {
 					t.Errorf("subject %s", id.Subjects[0])
 				}
 			}

@@ -99,6 +99,20 @@ func (id *Identity) add(s Subject) {
 	}
 }
 
+// Assume puts a subject before the weaker ones, as if a cookie had proved it. It is for recorded traffic.
+func (id *Identity) Assume(s Subject) {
+	at := 0
+	for at < id.N && id.Subjects[at].Kind <= s.Kind {
+		at++
+	}
+	if id.N == len(id.Subjects) || at > 0 && id.Subjects[at-1].Kind == s.Kind {
+		return
+	}
+	copy(id.Subjects[at+1:id.N+1], id.Subjects[at:id.N])
+	id.Subjects[at] = s
+	id.N++
+}
+
 func (id *Identity) refuse(k Kind, why RefusalReason) {
 	if id.NRefused < len(id.Refused) {
 		id.Refused[id.NRefused] = Refusal{Kind: k, Reason: why}

@@ -45,8 +45,8 @@ func parseKind(s string) (Kind, error) {
 // hashed reports whether the ID is a hash of a text.
 func (k Kind) hashed() bool { return k == KindL || k == KindFuid || k == KindService }
 
-// textSubject is the subject that a text of a hashed kind stands for.
-func textSubject(k Kind, text []byte) Subject {
+// TextSubject is the subject that a text of a hashed kind (L, fuid, service) stands for.
+func TextSubject(k Kind, text []byte) Subject {
 	sum := sha256.Sum256(text)
 	return Subject{Kind: k, ID: [16]byte(sum[:16])}
 }
@@ -78,7 +78,7 @@ func ParseSubject(s string) (Subject, error) {
 	case len(rest) > maxText:
 		err = fmt.Errorf("the id is longer than %d bytes", maxText)
 	default:
-		sub = textSubject(k, []byte(rest))
+		sub = TextSubject(k, []byte(rest))
 	}
 	if err != nil {
 		return Subject{}, fmt.Errorf("subject %q: %w", cut(s), err)

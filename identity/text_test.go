@@ -20,9 +20,9 @@ func TestParseSubject(t *testing.T) {
 		"spravka:" + hex:                      "spravka:" + hex,
 		"L:alice":                             "L:#2bd806c97f0e00af1a1fc3328fa763a9",
 		"L:#" + hex:                           "L:#" + hex,
-		"fuid:5f1e2d3c4b5a6978":               textSubject(KindFuid, []byte("5f1e2d3c4b5a6978")).String(),
-		"service:sid=a:b":                     textSubject(KindService, []byte("sid=a:b")).String(),
-		"L:#short":                            textSubject(KindL, []byte("#short")).String(),
+		"fuid:5f1e2d3c4b5a6978":               TextSubject(KindFuid, []byte("5f1e2d3c4b5a6978")).String(),
+		"service:sid=a:b":                     TextSubject(KindService, []byte("sid=a:b")).String(),
+		"L:#short":                            TextSubject(KindL, []byte("#short")).String(),
 		"":                                    "",
 		"alice":                               "",
 		"l:alice":                             "",
@@ -60,7 +60,7 @@ func TestPrintedSubjectsParseBack(t *testing.T) {
 			s = AddrSubject(netip.AddrFrom16(s.ID))
 		}
 		if k.hashed() {
-			s = textSubject(k, []byte(rapid.StringMatching(`#?[a-f0-9]{1,40}`).Draw(rt, "text")))
+			s = TextSubject(k, []byte(rapid.StringMatching(`#?[a-f0-9]{1,40}`).Draw(rt, "text")))
 		}
 		if back, err := ParseSubject(s.String()); err != nil || back != s {
 			rt.Fatalf("%s parses to %v, %v", s, back, err)

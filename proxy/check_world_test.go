@@ -129,7 +129,7 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 		access = &l
 	}
 	g, err := New(&Snapshot{Router: router, Captcha: c}, Deps{
-		Resolver: resolver, Decider: fragile{e.cacher}, Sink: e.events, Log: zerolog.New(e.logs), Access: access, Metrics: e.set,
+		Resolver: resolver, Decider: fragile{e.cacher}, Sink: e.events, Log: zerolog.New(e.logs), Access: access, AccessFields: true, Metrics: e.set,
 	})
 	must(err)
 	cfg := DefaultCheckConfig()

@@ -121,6 +121,10 @@ func (c *Case) Identify() {
 	}
 }
 
+// Assume takes the visitor for a subject that no cookie proves. It is for recorded traffic, which says who asked in a way of
+// its own, and follows Identify.
+func (c *Case) Assume(s identity.Subject) { c.id.Assume(s) }
+
 func (c *Case) identifyPartner() {
 	p := c.svc.Captcha.FindPartner(c.view, c.id.Addr)
 	if p == nil {

@@ -49,14 +49,15 @@ type Snapshot struct {
 // Deps is what a Core works with over its whole life, and a Gateway. All of it is safe for concurrent use. Resolver,
 // Decider and Metrics are required.
 type Deps struct {
-	Resolver *identity.Resolver
-	Decider  Decider
-	Sink     verdict.Sink    // nil: nobody learns
-	Messages Messages        // nil: there is no message firewall
-	Crawlers bool            // verified crawlers, which are not judged, become events too: for training data
-	Log      zerolog.Logger  // decisions about those who are not human
-	Access   *zerolog.Logger // a line for each request; nil: none
-	Metrics  *metrics.Set
+	Resolver     *identity.Resolver
+	Decider      Decider
+	Sink         verdict.Sink    // nil: nobody learns
+	Messages     Messages        // nil: there is no message firewall
+	Crawlers     bool            // verified crawlers, which are not judged, become events too: for training data
+	Log          zerolog.Logger  // decisions about those who are not human
+	Access       *zerolog.Logger // a line for each request; nil: none
+	Metrics      *metrics.Set
+	AccessFields bool // a line for a request quotes its User-Agent and its Referer
 	// How many lines are written under a flood. The zero values write every line.
 	DecisionLines, AccessLines LineLimits
 }

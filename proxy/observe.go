@@ -1,6 +1,8 @@
 package proxy
 
 import (
+	"bytes"
+	"encoding/binary"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -116,10 +118,14 @@ func (j *journey) rememberOwn() {
 	j.core.deps.Decider.Decisions().Record(j.requestID, &d, j.view, &j.id, j.svc.Verdict)
 }
 
-// maxLoggedPath bounds the path in an access line, in bytes.
-const maxLoggedPath = 1024
+// These bound what an access line quotes, in bytes.
+const (
+	maxLoggedPath  = 1024
+	maxLoggedField = 256
+)
 
-// logAccess writes a line for the request. It holds no cookie, no answer, and no query: those have keys and passes.
+// logAccess writes a line for the request. It holds no cookie, no answer, and no query: those have keys and passes. Of a
+// query there is a short hash, so that the pages of a list stay different pages when the log is replayed.
 func (j *journey) logAccess(took time.Duration) {
 	if j.core.deps.Access.GetLevel() > zerolog.InfoLevel {
 		return
@@ -133,6 +139,15 @@ func (j *journey) logAccess(took time.Duration) {
 	e = e.Bytes("request_id", j.idText[:]).Bytes("client", j.scratch).Bytes("method", j.view.Method).
 		Bytes("host", j.view.Host).Bytes("path", j.view.Path[:min(len(j.view.Path), maxLoggedPath)]).
 		Int("status", j.status).Int64("bytes_in", j.result.BytesIn).Int64("bytes_out", j.result.BytesOut).Dur("ms", took)
+	if len(j.view.Query) > 0 {
+		e = e.Hex("query_hash", binary.BigEndian.AppendUint32(j.scratch[:0], uint32(request.Hash(j.view.Query)))) //nolint:gosec // half of it
+	}
+	if kind := mediaType(j.result.ContentType); len(kind) > 0 {
+		e = e.Bytes("content_type", kind)
+	}
+	if j.core.deps.AccessFields {
+		e = quoteFields(e, j.view)
+	}
 	if j.svc != nil {
 		e = e.Str("service", j.svc.Name).Stringer("verdict", j.decision.Verdict)
 	}
@@ -140,6 +155,24 @@ func (j *journey) logAccess(took time.Duration) {
 		e = e.Str("error", j.failure.Error())
 	}
 	e.Msg("request")
+}
+
+// mediaType is a Content-Type without its parameters.
+func mediaType(t []byte) []byte {
+	t, _, _ = bytes.Cut(t, []byte(";"))
+	return t[:min(len(t), maxLoggedField)]
+}
+
+// quoteFields adds what the client says of itself and where it comes from, the latter without its query.
+func quoteFields(e *zerolog.Event, v *request.View) *zerolog.Event {
+	if agent := v.Get("User-Agent"); len(agent) > 0 {
+		e = e.Bytes("user_agent", agent[:min(len(agent), maxLoggedField)])
+	}
+	referer, _, _ := bytes.Cut(v.Get("Referer"), []byte("?"))
+	if len(referer) > 0 {
+		e = e.Bytes("referer", referer[:min(len(referer), maxLoggedField)])
+	}
+	return e
 }
 
 // reason says in words what spoke, for the log: the list's entry, the rule, or the ban.

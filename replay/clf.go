@@ -69,6 +69,7 @@ func parseCLF(r *Record, line []byte) error {
 	if err := r.tailCLF(rest); err != nil {
 		return err
 	}
+	r.identifyCLF(line)
 	if r.named {
 		r.Addr = standIn(first, r.User, r.Agent())
 	}

@@ -78,9 +78,17 @@ func (s *Served) Why() string {
 // Serve gives a request its verdict, and tells the slow half of it and of the answer that the service gives, or that the
 // gateway gives instead of it.
 func (g *Gateway) Serve(v *request.View, a *Response) *Served {
+	return g.serveAs(v, a, identity.Subject{})
+}
+
+// serveAs is Serve for a visitor of whom the record says who they are; of kind KindNone: it does not.
+func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject) *Served {
 	s := &g.served
 	if !g.begin(v) {
 		return s
+	}
+	if who.Kind != identity.KindNone {
+		g.one.Assume(who)
 	}
 	if g.one.Own() != captcha.EndpointNone { // what a visitor did there, no log says
 		g.one.Visit()

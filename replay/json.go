@@ -34,14 +34,18 @@ func parseJSON(r *Record, line []byte, f Format) error {
 			f = Nginx
 		}
 	}
+	read := l.nginx
 	switch f {
 	case Traefik:
-		return l.traefik(r)
+		read = l.traefik
 	case Caddy:
-		return l.caddy(r)
-	default:
-		return l.nginx(r)
+		read = l.caddy
 	}
+	if err := read(r); err != nil {
+		return err
+	}
+	l.identify(r)
+	return nil
 }
 
 // maxJSONValues bounds the values of a line that are looked at; names of two levels are joined by a dot.
@@ -268,7 +272,7 @@ func (l *jsonLine) nginx(r *Record) error {
 		}
 	} else {
 		r.Method, r.Target = l.get("request_method", "method"), l.get("request_uri", "uri", "path", "url")
-		if args := l.get("args", "query_string"); args != nil && bytes.IndexByte(r.Target, '?') < 0 {
+		if args := l.get("args", "query_string", "query_hash"); args != nil && bytes.IndexByte(r.Target, '?') < 0 {
 			r.Target = append(append(append([]byte(nil), r.Target...), '?'), args...)
 		}
 		r.HTTP10 = string(l.get("server_protocol", "protocol")) == "HTTP/1.0"

@@ -18,6 +18,8 @@ type Options struct {
 	Format Format
 	Window time.Duration // how late a line may stand behind later ones; 0: DefaultWindow
 	Now    time.Time     // a line that is more than a day later than this is bad; zero: no line is
+
+	Identity Identity // where lines say who asked
 }
 
 // DefaultWindow is enough for servers that write a line when the answer is complete: few answers take longer.

@@ -14,6 +14,7 @@ type Record struct {
 	At      time.Time
 	Addr    netip.Addr
 	User    []byte // who was signed in, as the log names them; empty: nobody, or unknown
+	Who     []byte // who asked, from where Options.Identity says; empty: their address alone
 	Method  []byte
 	Target  []byte // path and query, raw
 	Host    []byte // as sent; empty: unknown
@@ -23,6 +24,7 @@ type Record struct {
 	Answer  Response
 	Line    int    // in its input, from 1
 	Input   uint16 // index of the input
+	from    *Identity
 	named   bool   // the log has a name instead of an address, and Addr stands for it
 	inOrder uint64 // of arrival, among records of one time
 
@@ -41,7 +43,7 @@ type Response struct {
 // reset forgets everything but the memory, and takes a copy of the line.
 func (r *Record) reset(line []byte) []byte {
 	fields, buf := r.Fields[:0], append(r.buf[:0], line...)
-	*r = Record{Fields: fields, buf: buf, Line: r.Line, Input: r.Input, inOrder: r.inOrder}
+	*r = Record{Fields: fields, buf: buf, Who: r.Who[:0], from: r.from, Line: r.Line, Input: r.Input, inOrder: r.inOrder}
 	return buf
 }
 
@@ -76,6 +78,7 @@ var (
 	nameHost    = []byte("Host")
 	nameAgent   = []byte("User-Agent")
 	nameReferer = []byte("Referer")
+	nameCookie  = []byte("Cookie")
 )
 
 // Agent returns the User-Agent, nil if there is none.

@@ -122,6 +122,10 @@ type tally struct {
 	crawlers map[string]*Crawler
 	people   map[string]*Person
 	named    uint64 // requests of clients whose addresses stand for names
+	agents   uint64 // requests with a User-Agent
+	typed    uint64 // requests of whose answer the type is known
+	asks     bool   // somebody asked for it
+	who      uint64 // requests of which the log says who asked
 	busiest  uint64
 	busy     identity.Subject
 }
@@ -159,9 +163,7 @@ func (t *tally) add(r *Record, v *request.View, s *Served) {
 	p.To = r.At
 	p.Requests++
 	p.Bytes += r.Answer.Bytes
-	if r.named {
-		t.named++
-	}
+	t.known(r)
 	if s.Service == nil {
 		p.Unrouted++
 		p.Series.add(r.At, verdict.Human)
@@ -194,6 +196,22 @@ func (t *tally) add(r *Record, v *request.View, s *Served) {
 		p.Captcha++
 	}
 	t.stop(r, v, s, winner, n, person)
+}
+
+// known counts what the record knows.
+func (t *tally) known(r *Record) {
+	if r.named {
+		t.named++
+	}
+	if r.Agent() != nil {
+		t.agents++
+	}
+	if len(r.Answer.ContentType) > 0 {
+		t.typed++
+	}
+	if len(r.Who) > 0 {
+		t.who++
+	}
 }
 
 // count returns how many requests the subject has made, this one included; 0 when it is beyond the bound.
@@ -233,7 +251,7 @@ func (t *tally) stop(r *Record, v *request.View, s *Served, winner identity.Subj
 		agent := r.Agent()
 		name, _ := t.gateway.crawler(agent, s.Identity.Addr)
 		st = &Stop{
-			of: winner, Subject: winner.String(), First: r.At, Before: max(n, 1) - 1, Verdict: d.Verdict.String(), Cause: d.Cause.String(),
+			of: winner, Subject: nameOf(winner, r), First: r.At, Before: max(n, 1) - 1, Verdict: d.Verdict.String(), Cause: d.Cause.String(),
 			Reason: why, Score: d.Score, Model: d.Ban.Model, Service: s.Service.Verdict.Name, Agent: clip(agent, maxAgent),
 			Declared: declaresRobot(agent), Crawler: name, User: clip(r.User, maxAgent),
 			Request: clip(v.Method, 16) + " " + clip(v.Path, maxAgent),
@@ -248,6 +266,14 @@ func (t *tally) stop(r *Record, v *request.View, s *Served, winner identity.Subj
 	}
 	st.Requests++
 	st.Last = r.At
+}
+
+// nameOf prints a subject; a user by the name that the log has.
+func nameOf(s identity.Subject, r *Record) string {
+	if s.Kind == identity.KindL && len(r.Who) > 0 {
+		return "L:" + clip(r.Who, maxAgent)
+	}
+	return s.String()
 }
 
 func (t *tally) reason(d *verdict.Decision, why string) *Reason {

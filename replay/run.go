@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"time"
 
+	"antirobot/identity"
 	"antirobot/request"
 )
 
@@ -44,10 +46,12 @@ const checkEvery = 1024
 // then.
 func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 	first := newTally(u.Gateway)
+	first.asks = log.opts.Identity.kind != identity.KindNone
 	var second *tally
 	diff := &Difference{}
 	if u.Against != nil {
 		second = newTally(u.Against)
+		second.asks = first.asks
 	}
 	var err error
 	var view request.View
@@ -64,10 +68,11 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 		if u.Factors != nil {
 			u.Factors.label(r, u.Gateway)
 		}
-		s := u.Gateway.Serve(&view, &r.Answer)
+		who := r.subject()
+		s := u.Gateway.serveAs(&view, &r.Answer, who)
 		first.add(r, &view, s)
 		if second != nil {
-			o := u.Against.Serve(&view, &r.Answer)
+			o := u.Against.serveAs(&view, &r.Answer, who)
 			second.add(r, &view, o)
 			diff.request(s.Stopped, o.Stopped)
 		}
@@ -118,6 +123,7 @@ func (d *Difference) subjects(first, second *tally) {
 // notes are what a reader should know before believing the figures.
 func (t *tally) notes() {
 	p := &t.report
+	t.unknown()
 	if p.Requests >= 1000 && t.busiest*2 > p.Requests {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s made %s: if that is a balancer, let it log the client's address",
 			t.busy, percent(t.busiest, p.Requests)+" of all requests"))
@@ -142,6 +148,37 @@ func (t *tally) notes() {
 	if unknown > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d of the stopped requests declare crawlers whose published ranges are not at hand; "+
 			"live, the DNS is asked, and verified ones pass. --ranges NAME=FILE gives the ranges", unknown))
+	}
+}
+
+// shortLog is less than what the site's people are learned in.
+const (
+	shortLog         = 24 * time.Hour
+	shortLogRequests = 2000
+)
+
+// unknown says what a log can't show, and so what the figures can't mean.
+func (t *tally) unknown() {
+	p := &t.report
+	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
+	if p.Requests == 0 {
+		return
+	}
+	if t.agents == 0 {
+		note("no line has a User-Agent: only the pace and the course of clients can be judged, so a low figure means " +
+			"little. Log the combined format, or JSON with user agent and referer")
+	}
+	if span := p.To.Sub(p.From); span < shortLog || p.Requests < shortLogRequests {
+		note("the log is short (%d requests in %v): who is established, what the site's people read, and budgets by the day are learned over days. "+
+			"Live, and over a longer log, the same visitors may be judged otherwise", p.Requests, span.Round(time.Second))
+	}
+	if t.typed == 0 {
+		note("no line has the type of the answer: what is a page and what a part of one is guessed from paths")
+	}
+	if u := t.asks; u && t.who == 0 {
+		note("no line says who asked where --identity looks: everybody is their address")
+	} else if u {
+		note("%s of the requests say who asked (--identity); the others are their address", percent(t.who, p.Requests))
 	}
 }
 

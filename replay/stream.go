@@ -149,6 +149,7 @@ func (s *stream) readAll() error {
 			r = new(Record)
 		}
 		if err == nil {
+			r.from = &s.log.opts.Identity
 			err = s.log.opts.Format.Parse(r, line)
 		}
 		if err == nil && !s.log.opts.Now.IsZero() && r.At.After(s.log.opts.Now.Add(aDay)) {

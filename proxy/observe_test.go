@@ -1,0 +1,36 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestAccessLineCanBeReplayed: the line has what replay judges by, and neither the query nor that of the Referer.
+func TestAccessLineCanBeReplayed(t *testing.T) {
+	e := newCheckEnv(t, nil)
+	ask := func(target string) string {
+		e.send(asked("GET", target, "203.0.113.5", "User-Agent: Mozilla/5.0 (test)\r\nReferer: https://shop.example/list?token=secret\r\n"))
+		return <-e.access
+	}
+	one, two := ask("/list?page=1&key=secret"), ask("/list?page=2&key=secret")
+	for _, want := range []string{`"path":"/list"`, `"user_agent":"Mozilla/5.0 (test)"`, `"referer":"https://shop.example/list"`} {
+		if !strings.Contains(one, want) {
+			t.Errorf("no %s in %s", want, one)
+		}
+	}
+	if strings.Contains(one, "secret") || strings.Contains(one, "page") {
+		t.Errorf("a query in %s", one)
+	}
+	hash := func(line string) string {
+		_, rest, _ := strings.Cut(line, `"query_hash":"`)
+		h, _, _ := strings.Cut(rest, `"`)
+		return h
+	}
+	if h := hash(one); len(h) != 8 || h == hash(two) || h != hash(ask("/list?page=1&key=secret")) {
+		t.Errorf("hashes %q and %q", h, hash(two))
+	}
+	e.check.core.deps.AccessFields = false
+	if line := ask("/list"); strings.Contains(line, "user_agent") || strings.Contains(line, "referer") {
+		t.Errorf("fields that nobody asked for in %s", line)
+	}
+}

@@ -1,0 +1,158 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"antirobot/identity"
+	"antirobot/request"
+)
+
+// Identity says where a log names who asked, beside the address: people behind one address stay people. The zero value
+// says nowhere.
+type Identity struct {
+	kind   identity.Kind // of the subject that it makes; KindNone: nowhere
+	cookie string        // that holds it
+	key    string        // of a JSON line
+	column int           // of a common or combined line, from 1; what stands in quotes or brackets is one
+}
+
+// maxIdentity bounds what a log says of who asked, in bytes.
+const maxIdentity = 4096
+
+// ParseIdentity reads "address", "user", "cookie:NAME" or "column:NAME-OR-NUMBER".
+func ParseIdentity(s string) (Identity, error) {
+	from, name, _ := strings.Cut(s, ":")
+	switch {
+	case s == "address" || s == "":
+		return Identity{}, nil
+	case s == "user":
+		return Identity{kind: identity.KindL}, nil
+	case from == "cookie" && name != "":
+		return Identity{kind: identity.KindService, cookie: name}, nil
+	case from == "column" && name != "":
+		i := Identity{kind: identity.KindService, key: name}
+		if n, err := strconv.Atoi(name); err == nil {
+			if n < 1 || n > 1000 {
+				return Identity{}, fmt.Errorf("column %d: columns are counted from 1", n)
+			}
+			i.column = n
+		}
+		return i, nil
+	}
+	return Identity{}, fmt.Errorf("%q is none of address, user, cookie:NAME, column:NAME, column:NUMBER", s)
+}
+
+// Common reports whether common and combined lines can hold it.
+func (i *Identity) Common() error {
+	if i.key != "" && i.column == 0 {
+		return errors.New("columns of a common log have no names: count them, column:10")
+	}
+	return nil
+}
+
+// take keeps what a line says of who asked.
+func (r *Record) take(who []byte) {
+	if !isDash(who) && len(who) <= maxIdentity {
+		r.Who = append(r.Who[:0], who...)
+	}
+}
+
+// subject returns who asked, of kind KindNone where the line does not say.
+func (r *Record) subject() identity.Subject {
+	if len(r.Who) == 0 {
+		return identity.Subject{}
+	}
+	return identity.TextSubject(r.from.kind, r.Who)
+}
+
+// identify finds who asked in a JSON line.
+func (l *jsonLine) identify(r *Record) {
+	i := r.from
+	switch {
+	case i == nil || i.kind == identity.KindNone:
+	case i.cookie != "":
+		if v := l.get("cookie_" + i.cookie); v != nil { // nginx: $cookie_NAME
+			r.take(v)
+			return
+		}
+		r.take(cookieOf(l.get("http_cookie", "request.headers.Cookie", "request_Cookie", "cookie"), i.cookie))
+	case i.key != "":
+		r.take(l.get(i.key))
+	default:
+		r.take(r.User)
+	}
+}
+
+// identifyCLF finds who asked in a common or combined line: a cookie in any column in quotes that has it.
+func (r *Record) identifyCLF(line []byte) {
+	i := r.from
+	switch {
+	case i == nil || i.kind == identity.KindNone:
+	case i.column > 0:
+		r.take(columnOf(line, func(n, _ int, _ []byte) bool { return n == i.column }))
+	case i.cookie != "":
+		var found []byte
+		columnOf(line, func(_, quoted int, text []byte) bool {
+			if quoted > 3 { // the first three are the visitor's: request, Referer, User-Agent
+				found = cookieOf(text, i.cookie)
+			}
+			return found != nil
+		})
+		r.take(found)
+	case i.key == "":
+		r.take(r.User)
+	}
+}
+
+// cookieOf returns the value of a cookie in a Cookie field, nil if it has none.
+func cookieOf(field []byte, name string) []byte {
+	if len(field) == 0 {
+		return nil
+	}
+	v := request.View{Fields: []request.Field{{Name: nameCookie, Value: field}}}
+	value, _ := v.Cookie(name)
+	return value
+}
+
+// columnOf returns the first column of a line that is wanted, without its quotes or brackets. n counts all columns,
+// quoted those in quotes up to this one.
+func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) []byte {
+	quoted := 0
+	for n := 1; len(line) > 0; n++ {
+		var text []byte
+		switch line[0] {
+		case '"':
+			quoted++
+			end := 1
+			for end < len(line) && line[end] != '"' {
+				if line[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			end = min(end, len(line))
+			text, line = line[1:end], line[min(end+1, len(line)):]
+		case '[':
+			end := bytes.IndexByte(line, ']')
+			if end < 0 {
+				return nil
+			}
+			text, line = line[1:end], line[end+1:]
+		default:
+			end := bytes.IndexByte(line, ' ')
+			if end < 0 {
+				end = len(line)
+			}
+			text, line = line[:end], line[end:]
+		}
+		if wanted(n, quoted, text) {
+			return text
+		}
+		line = bytes.TrimLeft(line, " ")
+	}
+	return nil
+}

@@ -1,0 +1,170 @@
+package replay
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"antirobot/identity"
+)
+
+func TestParseIdentity(t *testing.T) {
+	for _, bad := range []string{"cookie", "cookie:", "column:0", "column:1001", "column:", "header:X", "users", "user:x"} {
+		if i, err := ParseIdentity(bad); err == nil {
+			t.Errorf("%q is %+v", bad, i)
+		}
+	}
+	for _, good := range []string{"", "address", "user", "cookie:sid", "column:3", "column:session"} {
+		if _, err := ParseIdentity(good); err != nil {
+			t.Errorf("%q: %v", good, err)
+		}
+	}
+}
+
+// TestWho: who asked is found wherever --identity can point to, in each kind of log.
+func TestWho(t *testing.T) {
+	const combined = `203.0.113.7 - anna b [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 5 "sid=of-the-referer" "agent \"sid=x\"" "a=1; sid=s1; b=2" 0.005`
+	for _, c := range []struct{ from, line, want string }{
+		{"user", combined, "anna b"},
+		{"cookie:sid", combined, "s1"},
+		{"cookie:none", combined, ""},
+		{"column:1", combined, "203.0.113.7"},
+		{"column:6", combined, "GET /a HTTP/1.1"}, // the name of the user is two words
+		{"column:12", combined, "0.005"},
+		{"column:13", combined, ""},
+		{"address", combined, ""},
+		{"cookie:sid", `{"remote_addr":"203.0.113.7","time_iso8601":"2015-05-17T10:05:03Z","request":"GET / HTTP/1.1","status":"200","http_cookie":"x=1; sid=s2"}`, "s2"},
+		{"cookie:sid", `{"remote_addr":"203.0.113.7","time_iso8601":"2015-05-17T10:05:03Z","request":"GET / HTTP/1.1","status":"200","cookie_sid":"s3"}`, "s3"},
+		{"column:session", `{"remote_addr":"203.0.113.7","time_iso8601":"2015-05-17T10:05:03Z","request":"GET / HTTP/1.1","status":"200","session":"s4"}`, "s4"},
+		{"user", `{"remote_addr":"203.0.113.7","time_iso8601":"2015-05-17T10:05:03Z","request":"GET / HTTP/1.1","status":"200","remote_user":"bob"}`, "bob"},
+		{"cookie:sid", `{"ts":1,"status":200,"request":{"method":"GET","uri":"/","host":"a","remote_ip":"203.0.113.7","headers":{"Cookie":["sid=s5"]}}}`, "s5"},
+		{"cookie:sid", `{"ClientHost":"203.0.113.7","StartUTC":"2015-05-17T10:05:03Z","DownstreamStatus":200,"RequestMethod":"GET","RequestPath":"/","request_Cookie":"sid=s6"}`, "s6"},
+	} {
+		from, err := ParseIdentity(c.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := Record{from: &from}
+		if err := Auto.Parse(&r, []byte(c.line)); err != nil {
+			t.Errorf("%s: %v", c.line, err)
+			continue
+		}
+		if string(r.Who) != c.want {
+			t.Errorf("%s of %s is %q, not %q", c.from, c.line, r.Who, c.want)
+		}
+		for _, f := range r.Fields {
+			if strings.Contains(string(f.Value), "s1") {
+				t.Errorf("the cookie is a header field of the record: %s", f.Value)
+			}
+		}
+	}
+}
+
+// TestPeopleBehindOneAddress: thirty people who read six pages each are people, and none of them a limit of ten pages,
+// when the log says who they are; by their address alone they are one robot.
+func TestPeopleBehindOneAddress(t *testing.T) {
+	var log strings.Builder
+	for i := range 180 {
+		log.WriteString(line(i/30, "203.0.113.1", fmt.Sprintf("user%d", i%30), "/a", "Mozilla/5.0"))
+	}
+	for _, c := range []struct {
+		from    string
+		stopped int
+	}{{"address", 1}, {"user", 0}} {
+		from, err := ParseIdentity(c.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := Open(context.Background(), []Input{text("test.log", log.String(), true)}, Options{Identity: from})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		u := Runner{Gateway: newGateway(t, "strict", 10), Host: []byte("site.example")}
+		res, err := u.Run(context.Background(), l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Report.StoppedSubjects != c.stopped {
+			t.Errorf("by %s %d subjects are stopped, not %d: %+v", c.from, res.Report.StoppedSubjects, c.stopped, res.Report.Who)
+		}
+		if c.from == "user" && res.Report.Subjects != 30 {
+			t.Errorf("%d people", res.Report.Subjects)
+		}
+	}
+}
+
+// TestUserIsNamed: who would have been stopped is shown by the name that the log has.
+func TestUserIsNamed(t *testing.T) {
+	from, err := ParseIdentity("user")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(context.Background(), []Input{text("test.log", recorded(), true)}, Options{Identity: from})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	u := Runner{Gateway: newGateway(t, "strict", 10), Host: []byte("site.example")}
+	res, err := u.Run(context.Background(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(res.Report.Who) == 0 || res.Report.Who[0].Subject != "L:eve" {
+		t.Errorf("%+v", res.Report.Who)
+	}
+	var out strings.Builder
+	if err := res.Text(&out, 20); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"say who asked (--identity)", "the log is short"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, out.String())
+		}
+	}
+}
+
+// TestNobodyIsNamed: a log that knows no User-Agent says that its figures mean little.
+func TestNobodyIsNamed(t *testing.T) {
+	l, err := Open(context.Background(), []Input{text("test.log", `203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 5`, true)}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	u := Runner{Gateway: newGateway(t, "strict", 10), Host: []byte("site.example")}
+	res, err := u.Run(context.Background(), l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := res.Text(&out, 20); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "no line has a User-Agent") {
+		t.Error(out.String())
+	}
+}
+
+func FuzzIdentity(f *testing.F) {
+	for _, s := range []string{"user", "cookie:sid", "column:7", "column:x"} {
+		f.Add(s, []byte(`203.0.113.7 - anna [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 5 "-" "a" "sid=s1"`))
+		f.Add(s, []byte(`{"remote_addr":"203.0.113.7","time_iso8601":"2015-05-17T10:05:03Z","request":"GET / HTTP/1.1","status":"200","x":"y","http_cookie":"sid=1"}`))
+	}
+	f.Fuzz(func(t *testing.T, s string, line []byte) {
+		from, err := ParseIdentity(s)
+		if err != nil {
+			return
+		}
+		r := Record{from: &from}
+		if Auto.Parse(&r, line) != nil {
+			return
+		}
+		if len(r.Who) > maxIdentity {
+			t.Errorf("%d bytes", len(r.Who))
+		}
+		if sub := r.subject(); (sub.Kind == identity.KindNone) != (len(r.Who) == 0) {
+			t.Errorf("%q is %v", r.Who, sub)
+		}
+	})
+}
