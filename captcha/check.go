@@ -142,21 +142,30 @@ func (k *key) answerableBy(q *Request) bool {
 	return q.Partner == nil && sameNet(k.addr, q.ID.Addr)
 }
 
+// spend spends a key for all nodes. While the store is away a service that goes on without it goes by the memory of this
+// node, which the caller has asked, and the store learns of it when it is back; known is false for one that does not.
+func (c *Captcha) spend(ctx context.Context, q *Request, key []byte, ttl time.Duration, what string) (first, known bool) {
+	first, err := c.store.Spend(ctx, key, ttl)
+	if err == nil {
+		return first, true
+	}
+	if !c.survives(q, what, err) {
+		return false, false
+	}
+	if l, ok := c.store.(store.Later); ok {
+		l.SpendLater(key, ttl)
+	}
+	return true, true
+}
+
 // earn spends the key for all nodes and makes the pass. The order matters: no pass before the key is durably spent.
 func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	spent := append([]byte("captcha/key/"), r.key.nonce[:]...)
-	first, err := c.store.Spend(ctx, spent, c.cfg.KeyTTL)
-	if err != nil {
-		if !c.survives(q, "spend the answer", err) {
-			r.state, r.wait = stateUnavailable, retryUnavailable
-			return
-		}
-		first = true // by the memory of this node alone
-		if l, ok := c.store.(store.Later); ok {
-			l.SpendLater(spent, c.cfg.KeyTTL)
-		}
+	first, known := c.spend(ctx, q, append([]byte("captcha/key/"), r.key.nonce[:]...), c.cfg.KeyTTL, "spend the answer")
+	if !known {
+		r.state, r.wait = stateUnavailable, retryUnavailable
+		return
 	}
 	if !first {
 		r.state = stateUsed

@@ -229,13 +229,10 @@ func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at 
 	defer cancel()
 	first := c.spent.add(s.nonce, at)
 	if first {
-		var err error
-		first, err = c.store.Spend(ctx, append([]byte("captcha/form/"), s.nonce[:]...), c.cfg.FormTTL)
-		if err != nil {
-			if !c.survives(q, "spend a form", err) {
-				return c.message(q, p, 503, verdictCaptcha, templates.Unavailable, "")
-			}
-			first = true
+		var known bool
+		first, known = c.spend(ctx, q, append([]byte("captcha/form/"), s.nonce[:]...), c.cfg.FormTTL, "spend a form")
+		if !known {
+			return c.message(q, p, 503, verdictCaptcha, templates.Unavailable, "")
 		}
 	}
 	if !first {

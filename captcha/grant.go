@@ -90,9 +90,6 @@ func (c *Captcha) spendGrant(q *Request, p *spravka.Pass, at time.Time) bool {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	first, err := c.store.Spend(ctx, append([]byte("captcha/grant/"), p.ID[:]...), c.cfg.KeyTTL)
-	if err != nil {
-		return c.survives(q, "spend a grant", err)
-	}
+	first, _ := c.spend(ctx, q, append([]byte("captcha/grant/"), p.ID[:]...), c.cfg.KeyTTL, "spend a grant")
 	return first
 }

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/store"
 )
 
@@ -64,7 +66,14 @@ type order struct {
 	store.Store
 	mu    sync.Mutex
 	asked []string
+	later []string // what is to be spent when the store is back
 	fail  error
+}
+
+func (o *order) SpendLater(key []byte, _ time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.later = append(o.later, string(key))
 }
 
 func (o *order) note(what string) error {
@@ -125,7 +134,8 @@ func TestNothingIsStoredForAnUnansweredChallenge(t *testing.T) {
 func TestStoreFailure(t *testing.T) {
 	for _, policy := range []string{"open", "closed"} {
 		e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.OnStoreFailure = policy })
-		e.store = &order{Store: e.store, fail: errors.New("store is away")}
+		away := &order{Store: e.store, fail: errors.New("store is away")}
+		e.store = away
 		e.c = e.newCaptcha(e.c.cfg)
 		_, fields := e.visit("https://example.com/")
 		rep := e.answerOf(fields.Get("key"))
@@ -138,6 +148,22 @@ func TestStoreFailure(t *testing.T) {
 		}
 		if a := e.submit(fields, rep); a.Outcome == OutcomeSolved {
 			t.Errorf("%s: the key counts twice while the store is away", policy)
+		}
+		m := Message{7}
+		q := e.request("POST", "https://shop.example/comments")
+		cookie := grantOf(t, e.c.ChallengeMessageJSON(e.request("POST", "https://shop.example/comments"), &m, "SPAM"))
+		q.View.Fields = append(q.View.Fields, request.Field{Name: []byte("Cookie"), Value: []byte(cookie)})
+		passBorn(q.ID, 1, e.now())
+		if _, _, ok := e.c.TakeGrant(q, &m); ok != (policy == "open") {
+			t.Errorf("%s: a grant is taken: %v", policy, ok)
+		}
+		var kinds []string
+		for _, key := range away.later {
+			kinds = append(kinds, key[:strings.LastIndexByte(key[:len(key)-16], '/')])
+		}
+		want := map[string]string{"open": "[captcha/key captcha/grant]", "closed": "[]"}[policy]
+		if got := fmt.Sprint(kinds); got != want {
+			t.Errorf("%s: %s are spent when the store is back; want %s", policy, got, want)
 		}
 	}
 }

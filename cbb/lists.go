@@ -65,6 +65,7 @@ type Lists struct {
 	losses *store.Losses
 
 	runMu    sync.Mutex           // orders changes of run-time entries: the store first, then memory
+	skewed   time.Duration        // guarded by runMu: how far the store's clock is ahead of ours, as the entries have it
 	gone     map[string]goneEntry // guarded by runMu; with a shared store: entries that were taken out
 	storeErr atomic.Pointer[error]
 
@@ -137,7 +138,7 @@ func (l *Lists) Start(ctx context.Context) error {
 	l.tasks.Go(func() { l.rebuildLoop(l.ctx) })
 	l.tasks.Go(func() {
 		for sleep(l.ctx, sweepEvery) {
-			l.over.sweep(l.now())
+			l.sweep()
 		}
 	})
 	return nil

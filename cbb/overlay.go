@@ -206,6 +206,23 @@ func (o *overlay) keep(live map[string]struct{}, at time.Time) {
 	}
 }
 
+// move tells the times of all entries by a clock that is d ahead of the one before.
+func (o *overlay) move(d time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for k, it := range o.items {
+		e := *it.entry
+		if !e.Until.IsZero() {
+			e.Until = e.Until.Add(d)
+		}
+		made := it.made
+		if made != 0 {
+			made += int64(d)
+		}
+		o.place(k, &runtimeItem{entry: &e, what: it.what, made: made})
+	}
+}
+
 // sweep drops what has ended; look-ups do not see it any more in any case.
 func (o *overlay) sweep(at time.Time) {
 	o.mu.Lock()

@@ -64,6 +64,7 @@ func (l *Lists) Add(ctx context.Context, list Flag, entry string, ttl time.Durat
 	}
 	l.runMu.Lock()
 	defer l.runMu.Unlock()
+	l.skew()
 	item := &runtimeItem{entry: e, what: it, made: l.madeAfter(string(key), now)}
 	val, err := l.encode(item)
 	if err != nil {
@@ -265,7 +266,7 @@ func (l *Lists) scan(ctx context.Context) error {
 	live := map[string]struct{}{}
 	limit, over, skew := l.config().MaxRuntime, 0, l.skew()
 	var older []string
-	err := l.kv.Scan(ctx, []byte(runtimePrefix), func(k, v []byte, _ time.Duration) error {
+	err := store.ScanKept(ctx, l.kv, []byte(runtimePrefix), func(k, v []byte, _ time.Duration) error {
 		it, err := decodeStored(k, v, skew)
 		if err != nil {
 			l.log.Warn().Err(err).Msg("passing over a list entry")
@@ -290,7 +291,7 @@ func (l *Lists) scan(ctx context.Context) error {
 	if l.shared {
 		return l.restore(ctx, live, older)
 	}
-	l.over.keep(live, l.now())
+	l.over.keep(live, l.horizon())
 	return nil
 }
 

@@ -27,12 +27,32 @@ type goneEntry struct {
 	until time.Time
 }
 
-// skew is how far the store's clock is ahead of ours.
+// skew is how far the store's clock is ahead of ours. The caller holds runMu.
 func (l *Lists) skew() time.Duration {
-	if s, ok := l.kv.(store.Skewed); ok {
-		return s.Skew()
+	s, ok := l.kv.(store.Skewed)
+	if !ok {
+		return 0
 	}
-	return 0
+	by := s.Skew()
+	if moved := l.skewed - by; moved != 0 { // this machine's clock was set: by the store's nothing has happened
+		l.skewed = by
+		l.over.move(moved)
+		for key, g := range l.gone {
+			l.gone[key] = goneEntry{made: g.made + int64(moved), until: g.until.Add(moved)}
+		}
+	}
+	return by
+}
+
+// horizon is the moment before which what has ended may be forgotten.
+func (l *Lists) horizon() time.Time { return store.Horizon(l.kv, l.now()) }
+
+// sweep forgets what has ended.
+func (l *Lists) sweep() {
+	l.runMu.Lock()
+	defer l.runMu.Unlock()
+	l.skew()
+	l.over.sweep(l.horizon())
 }
 
 // madeAfter returns when a change of a key is made: now, or behind what a clock that is ahead has stamped.

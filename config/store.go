@@ -20,6 +20,7 @@ type Store struct {
 	MemTableBytes int64                      `mapstructure:"mem_table_bytes"`
 	WriteTimeout  time.Duration              `mapstructure:"write_timeout"`
 	SweepEvery    time.Duration              `mapstructure:"sweep_every"`
+	ClockHold     time.Duration              `mapstructure:"clock_hold"`
 	FeedKeep      int                        `mapstructure:"feed_keep"`
 	Counters      pebblestore.CountersConfig `mapstructure:"counters"`
 
@@ -31,7 +32,7 @@ func DefaultStore() Store {
 	p := pebblestore.DefaultConfig()
 	return Store{
 		CacheBytes: p.CacheBytes, MemTableBytes: p.MemTableBytes, WriteTimeout: p.WriteTimeout, SweepEvery: p.SweepEvery,
-		FeedKeep: p.FeedKeep, Counters: p.Counters, Redis: redisstore.DefaultConfig(),
+		ClockHold: p.ClockHold, FeedKeep: p.FeedKeep, Counters: p.Counters, Redis: redisstore.DefaultConfig(),
 	}
 }
 
@@ -39,7 +40,7 @@ func DefaultStore() Store {
 func (c *Store) Embedded() pebblestore.Config {
 	return pebblestore.Config{
 		CacheBytes: c.CacheBytes, MemTableBytes: c.MemTableBytes, WriteTimeout: c.WriteTimeout, SweepEvery: c.SweepEvery,
-		FeedKeep: c.FeedKeep, Counters: c.Counters,
+		ClockHold: c.ClockHold, FeedKeep: c.FeedKeep, Counters: c.Counters,
 	}
 }
 

@@ -64,6 +64,7 @@ func siege(t *testing.T, all []*gateway, banned func(i int) string) (end func() 
 func TestRedisEmptied(t *testing.T) {
 	const bans = 60
 	addr := func(i int) string { return fmt.Sprintf("203.0.113.%d", i%bans+1) }
+	t.Setenv("ANTIROBOT_CAPTCHA_PASS_ALLOWANCE", "40") // soon spent, without asking faster than people do
 	for how, empty := range map[string]func(t *testing.T, r *redistest.Server){
 		"flushed":                    func(t *testing.T, r *redistest.Server) { r.CLI(t, "flushall") },
 		"restarted without its data": func(t *testing.T, r *redistest.Server) { r.Kill(); r.Restart(t) },
@@ -84,6 +85,13 @@ func TestRedisEmptied(t *testing.T) {
 			v := visitor(t)
 			v.header.Set("X-Forwarded-For", addr(0))
 			a.earn(v, "/")
+			spent := visitor(t) // whose pass has nothing left
+			spent.header.Set("X-Forwarded-For", addr(1))
+			a.earn(spent, "/")
+			for range 3 { // some may ask before the next lease is there
+				eventually(t, "the pass is spent", 20*time.Second, func() bool { return spent.get(a.url+"/x").StatusCode == 302 })
+				time.Sleep(20 * time.Millisecond)
+			}
 			for _, g := range all {
 				eventually(t, "all bans", 5*time.Second, func() bool { return g.metric("antirobot_bans ") == bans })
 			}
@@ -104,6 +112,9 @@ func TestRedisEmptied(t *testing.T) {
 				}
 				return n
 			}
+			eventually(t, "what passes have spent is written back", 30*time.Second, func() bool {
+				return a.metric(`antirobot_store_lost_total{of="spent allowances"}`) >= 2
+			})
 			// 60 bans and one that was lifted, two marks of the list, the ring.
 			eventually(t, "the store has all again", 30*time.Second, func() bool { return count() >= bans+1+2+1 })
 			late := serve(t, site(t).URL, "--store", "redis://"+r.Addr, "--secret-file", a.flag("--secret-file"), "--trusted-proxies", "127.0.0.1")
@@ -123,6 +134,17 @@ func TestRedisEmptied(t *testing.T) {
 					t.Errorf("%s has the lifted ban again: %d", name, s)
 				}
 				v.get(g.url+"/x").must(t, 200, "site got")
+				paid := 0 // a gateway that never saw the pass lets it pay for a lease before it knows better
+				eventually(t, "the spent pass pays nothing", 10*time.Second, func() bool {
+					if spent.get(g.url+"/x").StatusCode == 302 {
+						return true
+					}
+					paid++
+					return false
+				})
+				if paid > 5 {
+					t.Errorf("on %s the spent pass paid for %d requests", name, paid)
+				}
 			}
 			if n := a.metric(`antirobot_store_lost_total{of="bans"}`) + b.metric(`antirobot_store_lost_total{of="bans"}`); n < bans {
 				t.Errorf("the metric counts %v lost bans", n)

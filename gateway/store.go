@@ -42,6 +42,30 @@ func (b *Backend) SpendLater(key []byte, ttl time.Duration) {
 	}
 }
 
+// Life implements store.Mortal.
+func (b *Backend) Life() (name string, masters uint64) {
+	if s, ok := b.Store.(store.Mortal); ok {
+		return s.Life()
+	}
+	return "", 0
+}
+
+// Horizon implements store.Keeper, as do Jumps and ScanKept: where the store knows no better, by this machine's clock.
+func (b *Backend) Horizon() time.Time { return store.Horizon(b.Store, time.Now()) }
+
+// Jumps implements store.Keeper.
+func (b *Backend) Jumps() uint64 {
+	if k, ok := b.Store.(store.Keeper); ok {
+		return k.Jumps()
+	}
+	return 0
+}
+
+// ScanKept implements store.Keeper.
+func (b *Backend) ScanKept(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
+	return store.ScanKept(ctx, b.Store, prefix, f)
+}
+
 // Healthy implements store.Store, for the counters, too: the embedded ones have an engine of their own.
 func (b *Backend) Healthy() error {
 	err := b.Store.Healthy()
@@ -73,7 +97,7 @@ func OpenBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, e
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	return &Backend{Store: s, name: "pebble", counters: counters}, nil
+	return &Backend{Store: s, name: "pebble", counters: counters, metrics: s.WriteMetrics}, nil
 }
 
 func (a *Server) openStore() (err error) {

@@ -97,6 +97,14 @@ type Skewed interface {
 	Skew() time.Duration
 }
 
+// Mortal is a Store whose servers can lose what they had.
+type Mortal interface {
+	// Life names what the servers hold; another name than before says that they were emptied, and an empty one that it is
+	// not known yet. Masters grows with every server that took over from another or began anew: the last writes of its
+	// predecessor may be gone.
+	Life() (name string, masters uint64)
+}
+
 // Later is a Store that makes up for what was decided without it.
 type Later interface {
 	// SpendLater spends a key as soon as the store takes it. It does not wait.

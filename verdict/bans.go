@@ -67,11 +67,12 @@ func (c *Cacher) Unban(ctx context.Context, s identity.Subject, service string) 
 			c.log.Warn().Err(err).Msg("a ban that memory had no room for may outlast its lifting")
 		}
 	}
-	for _, b := range c.Bans(BanFilter{Subject: s}) {
+	c.bans.EachOf(s, c.horizon().UnixNano(), func(b *Ban) bool { // what has ended by a clock in doubt may begin again
 		if service == "*" || b.Service == service {
 			keys = append(keys, b.key())
 		}
-	}
+		return true
+	})
 	n := 0
 	var first error
 	for _, k := range keys {
@@ -88,7 +89,7 @@ func (c *Cacher) Unban(ctx context.Context, s identity.Subject, service string) 
 // lift takes back a ban, whenever it was made: its clock may have been ahead of ours.
 func (c *Cacher) lift(k banKey) bool {
 	at := c.now()
-	b, ok := c.bans.Get(k, at.UnixNano())
+	b, ok := c.bans.Get(k, c.horizon().UnixNano())
 	if !ok {
 		return false
 	}
@@ -137,17 +138,15 @@ func (c *Cacher) Bans(f BanFilter) []Ban {
 func (c *Cacher) writeBan(ctx context.Context, k banKey) error {
 	key := k.appendTo(nil)
 	at := c.now()
-	b, known := c.bans.Get(k, at.UnixNano())
-	if !known {
-		if c.st.Shared() {
-			return nil // it has ended, in the store as well
-		}
+	b, told, known := c.told(k)
+	if !known && !c.st.Shared() { // otherwise it has ended, in the store as well
 		if err := c.st.Delete(ctx, key); err != nil {
 			return fmt.Errorf("delete ban: %w", err)
 		}
+	}
+	if !known || !b.Until.After(at) {
 		return nil
 	}
-	told := b.moved(c.skew())
 	val := told.appendValue(nil)
 	if err := c.st.Put(ctx, key, val, b.Until.Sub(at)); err != nil {
 		return fmt.Errorf("write ban: %w", err)
@@ -172,8 +171,7 @@ func (c *Cacher) writeBan(ctx context.Context, k banKey) error {
 // A ban that was lifted leaves a record until it would have ended, so it does not look lost.
 func (c *Cacher) scanBans(ctx context.Context) error {
 	c.bans.BeginScan()
-	skew := c.skew()
-	err := c.st.Scan(ctx, []byte(banPrefix), func(k, v []byte, _ time.Duration) error {
+	err := store.ScanKept(ctx, c.st, []byte(banPrefix), func(k, v []byte, _ time.Duration) error {
 		b, err := parseBan(k, v)
 		if err != nil {
 			c.badRecords.Inc()
@@ -182,7 +180,7 @@ func (c *Cacher) scanBans(ctx context.Context) error {
 		if !c.st.Shared() && c.banWrites.Pending(b.key()) {
 			return nil // it was lifted, and is still to be deleted
 		}
-		if c.hearBan(b.moved(-skew)) {
+		if c.hearBan(&b) {
 			c.banWrites.Add(b.key())
 		}
 		return nil
@@ -208,12 +206,12 @@ func (c *Cacher) restoreBans(ctx context.Context) error {
 	c.losses.Note("bans", len(lost))
 	n, err := restore(ctx, lost, func(ctx context.Context, k banKey) (bool, error) {
 		at := c.now()
-		b, known := c.bans.Get(k, at.UnixNano())
-		if !known {
+		b, told, known := c.told(k)
+		if !known || !b.Until.After(at) {
 			return false, nil
 		}
 		// Only where there is nothing: what another node has written meanwhile is newer, or the same.
-		wrote, err := c.st.Swap(ctx, k.appendTo(nil), nil, b.moved(c.skew()).appendValue(nil), b.Until.Sub(at))
+		wrote, err := c.st.Swap(ctx, k.appendTo(nil), nil, told.appendValue(nil), b.Until.Sub(at))
 		if err == nil {
 			c.bans.MarkStored(k, b.Made.UnixNano())
 		}
@@ -257,8 +255,8 @@ func (c *Cacher) Recall(ctx context.Context, s identity.Subject, service string)
 				c.badRecords.Inc()
 				continue
 			}
-			if heard := b.moved(-c.skew()); !b.lifted && heard.Until.After(c.now()) {
-				c.hearBan(heard)
+			if !b.lifted && b.Until.Add(-c.skewNow()).After(c.now()) {
+				c.hearBan(&b)
 				n++
 			}
 		}
@@ -266,9 +264,12 @@ func (c *Cacher) Recall(ctx context.Context, s identity.Subject, service string)
 	return n, nil
 }
 
-// hearBan takes a ban that the store has, and reports whether memory has a newer one. A full table is counted there.
-func (c *Cacher) hearBan(b *Ban) (newer bool) {
-	newer, _ = c.bans.put(b, true, false, c.now().UnixNano())
+// hearBan takes a ban as the store has it, and reports whether memory has a newer one. A full table is counted there.
+func (c *Cacher) hearBan(told *Ban) (newer bool) {
+	c.skew.RLock()
+	defer c.skew.RUnlock()
+	b := told.moved(-c.skew.by)
+	newer, _ = c.bans.put(b, true, false, c.horizon().UnixNano())
 	if !newer && !b.lifted {
 		c.standing.Forget(b.Subject)
 	}
@@ -291,7 +292,7 @@ func (c *Cacher) heardBan(msg []byte) error {
 		if err != nil {
 			return err
 		}
-		c.hearBan(b.moved(-c.skew()))
+		c.hearBan(&b)
 	case saidUnban:
 		if len(msg) < 8 {
 			return errBanValue
@@ -300,7 +301,9 @@ func (c *Cacher) heardBan(msg []byte) error {
 		if !ok {
 			return errBanValue
 		}
-		c.bans.Lift(k, int64(binary.BigEndian.Uint64(msg))-int64(c.skew()), true)
+		c.skew.RLock()
+		defer c.skew.RUnlock()
+		c.bans.Lift(k, int64(binary.BigEndian.Uint64(msg))-int64(c.skew.by), true)
 	case saidScan:
 		return errScan
 	}

@@ -63,6 +63,8 @@ type Cacher struct {
 	paths     Paths
 	claims    client.Table
 
+	skew       skewed
+	jumps      atomic.Uint64 // of the clock, as far as they are settled
 	stale      atomic.Uint32 // a bit for each follower of the shared store that could not read it when it tried last
 	badRecords *metrics.Counter
 	bansMade   [2]*metrics.Counter
@@ -89,6 +91,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
 	c.ledger.tariff = cfg.Pass
+	c.ledger.losses = d.Losses
 	c.banWrites = newBehind(c.writeBan)
 	c.register(d.Metrics)
 	return c, nil

@@ -9,7 +9,7 @@ import (
 	"antirobot/store"
 )
 
-// A gateway with a shared store keeps a copy of its bans and revocations, written after each scan and at its end. A start
+// A gateway with a shared store keeps a copy of its bans, its revocations and what it leased of passes, written after each scan and at its end. A start
 // reads it first: it is what there is while the store is away, and what is written back where the store has lost it.
 
 // writeCopy writes the copy. That it fails is no reason to stop: the store has all of it.
@@ -17,20 +17,24 @@ func (c *Cacher) writeCopy() {
 	if c.copy == "" || !c.st.Shared() {
 		return
 	}
-	at := c.now()
+	at, skew := c.now(), c.skewNow()
 	err := store.WriteCopy(c.copy, at, func(put func(store.Copied) error) (err error) {
 		c.bans.EachRecord(at.UnixNano(), func(b *Ban) bool {
-			err = put(store.Copied{Key: b.key().appendTo(nil), Val: b.appendValue(nil), Until: b.Until})
+			err = put(store.Copied{Key: b.key().appendTo(nil), Val: b.moved(skew).appendValue(nil), Until: b.Until})
 			return err == nil
 		})
 		if err != nil {
 			return err
 		}
-		return c.revoked.each(func(id revokedKey, val int64) error {
+		err = c.revoked.each(func(id revokedKey, val int64) error {
 			return put(store.Copied{
 				Key: append([]byte(revokedPrefix), id[:]...), Val: binary.BigEndian.AppendUint64(nil, uint64(val)),
 			})
 		})
+		if err != nil {
+			return err
+		}
+		return c.ledger.eachLease(put)
 	})
 	if err != nil {
 		c.log.Warn().Err(err).Msg("the next start needs the shared store: its bans could not be copied")
@@ -46,11 +50,14 @@ func (c *Cacher) readCopy() {
 	take := func(l store.Copied) error {
 		n++
 		if b, err := parseBan(l.Key, l.Val); err == nil {
-			_ = c.bans.Put(&b, true, at.UnixNano()) // a full table is counted there
+			c.hearBan(&b)
 			return nil
 		}
 		if len(l.Key) == len(revokedPrefix)+16 && string(l.Key[:len(revokedPrefix)]) == revokedPrefix {
 			return c.revoked.apply(l.Key[len(revokedPrefix):], l.Val)
+		}
+		if c.ledger.recall(l.Key, l.Val) == nil {
+			return nil
 		}
 		c.badRecords.Inc()
 		return nil

@@ -6,18 +6,19 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"antirobot/store"
 )
 
 func (c *Cacher) startShared(ctx, run context.Context) {
 	followers := []follower{
-		{of: "bans", topic: banTopic, scan: c.scanBans, heard: c.heardBan, kept: true},
+		{of: "bans", topic: banTopic, scan: c.scanShared, heard: c.heardBan, kept: true},
 		{of: "revocations", topic: revocationTopic, scan: c.revoked.Scan, heard: c.revoked.Heard},
 		{of: "standing", scan: c.standing.Scan},
 	}
+	c.align()
 	c.readCopy()
+	c.wg.Go(func() { c.keepAligned(run) })
 	ready := make(chan struct{}, len(followers))
 	for i := range followers {
 		f := &followers[i]
@@ -48,6 +49,14 @@ type follower struct {
 	scan  func(context.Context) error
 	heard func([]byte) error
 	kept  bool // after a scan the copy is written
+}
+
+// scanShared reads the bans, and looks whether the store has lost leases as well.
+func (c *Cacher) scanShared(ctx context.Context) error {
+	if err := c.scanBans(ctx); err != nil {
+		return err
+	}
+	return c.ledger.Restore(ctx)
 }
 
 // errScan is returned by a follower's heard when the message says that only a scan tells what has changed.
@@ -133,12 +142,4 @@ func restore[K any](ctx context.Context, keys []K, write func(context.Context, K
 	}
 	wg.Wait()
 	return n.Load(), context.Cause(ctx)
-}
-
-// skew is how far the shared store's clock is ahead of ours: what nodes tell each other are times of the store.
-func (c *Cacher) skew() time.Duration {
-	if s, ok := c.st.(store.Skewed); ok {
-		return s.Skew()
-	}
-	return 0
 }

@@ -46,6 +46,12 @@ type ledger struct {
 	seed   maphash.Seed
 	behind *behind[[16]byte]
 	shards [ledgerShards]ledgerShard
+
+	mortal  store.Mortal // nil: the store forgets nothing
+	losses  *store.Losses
+	slow    sync.Mutex // of what goes through all accounts, and of what follows
+	life    string     // of the store, as the leases know it; empty: not yet
+	masters uint64     // the same
 }
 
 type ledgerShard struct {
@@ -70,6 +76,7 @@ type account struct {
 	own     uint32 // documents for which the spent pass stood in, and …
 	day     uint16
 	today   uint16 // … of these on that day
+	owed    uint32 // of what is leased: what the shared store has lost
 }
 
 // debt is what was spent beyond the leases.
@@ -93,6 +100,7 @@ func newLedger(st store.Store, most int, now func() time.Time) *ledger {
 		l.shards[i].m = make(map[[16]byte]account)
 	}
 	if l.shared {
+		l.mortal, _ = st.(store.Mortal)
 		l.behind = newBehind(l.lease)
 	} else {
 		l.behind = newBehind(l.flush)
@@ -202,7 +210,7 @@ func (l *ledger) Load(ctx context.Context) error {
 	if l.shared {
 		return nil
 	}
-	err := l.st.Scan(ctx, []byte(spentPrefix), func(k, v []byte, _ time.Duration) error {
+	err := store.ScanKept(ctx, l.st, []byte(spentPrefix), func(k, v []byte, _ time.Duration) error {
 		if len(k) != len(spentPrefix)+16 || len(v) != 12 {
 			return fmt.Errorf("malformed count of %d bytes", len(v))
 		}
@@ -232,9 +240,12 @@ func (l *ledger) lease(ctx context.Context, id [16]byte) error {
 		return nil
 	}
 	want := max(leaseOf(a.limit), a.missed) + a.debt() - min(a.spare(), leaseOf(a.limit)/2)
-	granted, err := l.st.Take(ctx, spentKey(id), int64(want), int64(a.limit), ttl)
-	if err != nil {
-		return fmt.Errorf("take a lease: %w", err)
+	var granted int64
+	if most := a.limit - min(a.leased, a.limit); most > 0 { // more than there is is never right, whatever the store has lost
+		var err error
+		if granted, err = l.st.Take(ctx, spentKey(id), int64(min(want, most)), int64(a.limit), ttl); err != nil {
+			return fmt.Errorf("take a lease: %w", err)
+		}
 	}
 	sh := l.shard(id)
 	sh.mu.Lock()
@@ -257,6 +268,8 @@ func (l *ledger) GiveBack(ctx context.Context, all bool) error {
 	if !l.shared {
 		return nil
 	}
+	l.slow.Lock()
+	defer l.slow.Unlock()
 	var ids [][16]byte
 	at := l.now()
 	idle := func(a account) bool {

@@ -13,8 +13,8 @@ import (
 	"antirobot/store"
 )
 
-// wipe takes everything out of the store, as FLUSHALL does, but for the feeds.
-func (s *sharedStore) wipe(t *testing.T) {
+// wipe takes everything out of the store, as FLUSHALL does, but for the feeds: values, and what passes have spent.
+func (s *sharedStore) wipe(t *testing.T, passes ...[16]byte) {
 	t.Helper()
 	var keys [][]byte
 	err := s.Memory.Scan(ctx, nil, func(k, _ []byte, _ time.Duration) error {
@@ -24,6 +24,11 @@ func (s *sharedStore) wipe(t *testing.T) {
 	for _, k := range keys {
 		err = errors.Join(err, s.Memory.Delete(ctx, k))
 	}
+	for _, id := range passes {
+		_, less := s.Memory.Incr(ctx, spentKey(id), -1<<40, time.Hour)
+		err = errors.Join(err, less)
+	}
+	s.life.Add(1)
 	if err != nil {
 		t.Fatal(err)
 	}

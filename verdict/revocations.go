@@ -62,7 +62,7 @@ func (r *revocations) Revoked(id [16]byte, born int64) bool {
 func (r *revocations) put(id revokedKey, until int64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	at := r.now().UnixNano()
+	at := store.Horizon(r.st, r.now()).UnixNano()
 	p := &r.ids[id[15]%revocationShards]
 	next := make(map[revokedKey]int64)
 	old := p.Load()
@@ -141,7 +141,7 @@ func (r *revocations) apply(id, val []byte) error {
 // Scan reads all revocations of the store, and writes back those that it has lost: a revocation is never taken back.
 func (r *revocations) Scan(ctx context.Context) error {
 	met := map[revokedKey]int64{}
-	err := r.st.Scan(ctx, []byte(revokedPrefix), func(k, v []byte, _ time.Duration) error {
+	err := store.ScanKept(ctx, r.st, []byte(revokedPrefix), func(k, v []byte, _ time.Duration) error {
 		if err := r.apply(k[len(revokedPrefix):], v); err != nil {
 			return err
 		}

@@ -59,17 +59,22 @@ func (c *Cacher) sweep(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		at := c.now()
-		c.bans.Sweep(at.UnixNano())
-		c.questions.sweep(at.UnixNano())
-		c.ledger.Sweep(at)
+		c.sweepOnce()
 		if n%60 == 59 {
-			c.standing.Sweep(at)
+			c.standing.Sweep(c.horizon())
 		}
 		if err := c.ledger.GiveBack(ctx, false); err != nil {
 			c.log.Warn().Err(err).Msg("an idle lease is lost")
 		}
 	}
+}
+
+func (c *Cacher) sweepOnce() {
+	at := c.horizon()
+	c.bans.Sweep(at.UnixNano())
+	c.questions.sweep(c.now().UnixNano())
+	c.ledger.Sweep(at)
+	c.settleClock()
 }
 
 // Close ends the goroutines, writes what waits to be written, gives all leases back, and returns what of that did not
@@ -83,8 +88,9 @@ func (c *Cacher) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
 	err := errors.Join(c.banWrites.Flush(ctx), c.ledger.behind.Flush(ctx), c.revoked.behind.Flush(ctx), c.standing.behind.Flush(ctx))
-	c.writeCopy()
-	return errors.Join(err, c.ledger.GiveBack(ctx, true))
+	err = errors.Join(err, c.ledger.GiveBack(ctx, true))
+	c.writeCopy() // last, with the leases that stay
+	return err
 }
 
 // register adds the metrics of this package to the set.

@@ -342,7 +342,7 @@ var errStanding = errors.New("malformed standing")
 
 // Scan merges what the store knows.
 func (t *standing) Scan(ctx context.Context) error {
-	err := t.st.Scan(ctx, []byte(standingPrefix), func(k, v []byte, _ time.Duration) error {
+	err := store.ScanKept(ctx, t.st, []byte(standingPrefix), func(k, v []byte, _ time.Duration) error {
 		k = k[len(standingPrefix):]
 		if len(k) != 17 || len(v) != 21 {
 			return errStanding

@@ -42,8 +42,15 @@ func (j judgeSays) Score(*Decision, *request.View, *identity.Identity, *Settings
 // sharedStore is a Memory that several nodes use, and that can fail.
 type sharedStore struct {
 	*store.Memory
-	down   atomic.Bool
-	shared bool
+	down    atomic.Bool
+	shared  bool
+	life    atomic.Int64 // of what it holds: a wipe begins another one
+	masters atomic.Uint64
+}
+
+// Life implements store.Mortal.
+func (s *sharedStore) Life() (name string, masters uint64) {
+	return fmt.Sprintf("life %d", s.life.Load()), s.masters.Load()
 }
 
 var errDown = errors.New("store is down")

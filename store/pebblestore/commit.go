@@ -181,7 +181,7 @@ func (s *Store) decideOne(g *group, r *request, at int64, topics map[string]*top
 		res.err = s.decideAppend(g, r, topics)
 		return res
 	case doExpire:
-		res.n, res.err = s.decideExpire(g, r.keys, at)
+		res.n, res.err = s.decideExpire(g, r.keys, s.horizon(at))
 		return res
 	case doPut:
 		res.err = set(g.batch, r.key, r.expiry, r.val)

@@ -16,6 +16,8 @@ type Config struct {
 	WriteTimeout time.Duration `mapstructure:"write_timeout"`
 	// SweepEvery is the pause between two passes that remove what has expired.
 	SweepEvery time.Duration `mapstructure:"sweep_every"`
+	// ClockHold is how long a clock must have stood where it jumped ahead to before what has expired by it is removed.
+	ClockHold time.Duration `mapstructure:"clock_hold"`
 	// FeedKeep is how many messages of a feed topic are kept at least; an eighth more at most.
 	FeedKeep int `mapstructure:"feed_keep"`
 	// Counters are kept beside the rest, by an engine of their own.
@@ -39,6 +41,7 @@ func DefaultConfig() Config {
 		MemTableBytes: 4 << 20,
 		WriteTimeout:  5 * time.Second,
 		SweepEvery:    time.Minute,
+		ClockHold:     24 * time.Hour,
 		FeedKeep:      65536,
 		Counters: CountersConfig{
 			CacheBytes:    128 << 20,
@@ -60,6 +63,7 @@ func (c Config) Validate() error {
 	bad(c.MemTableBytes >= 256<<10 && c.MemTableBytes <= 1<<30, "mem_table_bytes: %d is not between 256 KiB and 1 GiB", c.MemTableBytes)
 	bad(c.WriteTimeout > 0, "write_timeout: %v is not positive", c.WriteTimeout)
 	bad(c.SweepEvery > 0, "sweep_every: %v is not positive", c.SweepEvery)
+	bad(c.ClockHold >= 0 && c.ClockHold <= 30*24*time.Hour, "clock_hold: %v is not between 0 and 720h", c.ClockHold)
 	bad(c.FeedKeep >= 16, "feed_keep: %d is less than 16", c.FeedKeep)
 	k := c.Counters
 	bad(k.CacheBytes >= 1<<20, "counters.cache_bytes: %d is less than 1 MiB", k.CacheBytes)

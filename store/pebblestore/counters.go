@@ -36,6 +36,7 @@ type Counters struct {
 	path   string
 	setup  setup
 	health *health
+	clock  *store.Clock
 	seed   maphash.Seed
 	locks  [256]sync.Mutex // of unique counters: test and count are one
 
@@ -74,6 +75,7 @@ func (s *Store) OpenCounters() (*Counters, error) {
 	c := &Counters{
 		cfg: s.cfg.Counters, path: path, health: h, seed: maphash.MakeSeed(),
 		setup:   setup{base: s.setup.base, log: s.log, health: h, tune: s.cfg.Counters.tune},
+		clock:   s.clock,
 		closing: make(chan struct{}),
 	}
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
@@ -339,8 +341,11 @@ func addUnique(b *pebble.Batch, space byte, base uint32, slot uint8, u *store.Un
 	return errors.Join(b.Merge(mark, one, nil), b.Merge(key, one, nil))
 }
 
-// Drop implements store.Counters: one range delete, whatever it covers.
+// Drop implements store.Counters: one range delete, whatever it covers. What a question of the clock's horizon could be
+// about stays.
 func (c *Counters) Drop(ctx context.Context, before store.Period) error {
+	present := before.Unit.Number(c.clock.Horizon())
+	before.Number = min(before.Number, present-min(present, before.Unit.Kept()-1))
 	return c.with(ctx, func(e *engine) error {
 		space := byte(spaceFine)
 		if before.Unit == store.Day {

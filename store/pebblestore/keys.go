@@ -10,6 +10,7 @@ import (
 // sequence number in eight. Values begin with the expiry in Unix milliseconds in eight bytes, 0 for never; a counter
 // follows in eight. Feed messages have no header. All numbers are big-endian.
 const (
+	spaceClock = 'c' // one key: the horizon of the clock in milliseconds, and for how long it has been in doubt
 	spaceFeed  = 'f'
 	spaceKV    = 'k'
 	spaceOnce  = 'o'

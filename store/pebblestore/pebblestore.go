@@ -9,7 +9,9 @@
 //  4. No error of the disk ends the process or wedges the store: on a full disk writes wait in patientFS, callers are
 //     refused at once, Healthy says why, and all goes on when there is room; after a failed sync the engine is opened
 //     again. Reads go on meanwhile.
-//  5. A directory that is not ours, is damaged, or is in use is refused with an error that says what to do, and is left
+//  5. What has expired is removed by the horizon of a store.Clock: a clock that jumps ahead and back forgets nothing. The
+//     horizon is written every minute, so that a restart in between changes nothing.
+//  6. A directory that is not ours, is damaged, or is in use is refused with an error that says what to do, and is left
 //     as it was.
 package pebblestore
 
@@ -36,6 +38,7 @@ type Store struct {
 	dir    string
 	log    zerolog.Logger
 	now    func() time.Time
+	clock  *store.Clock
 	held   io.Closer
 	setup  setup
 	health *health
@@ -59,7 +62,10 @@ type Store struct {
 	done     sync.WaitGroup
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Keeper = (*Store)(nil)
+)
 
 // closeTimeout bounds Close: a disk that hangs must not keep the process from ending.
 const closeTimeout = 10 * time.Second
@@ -70,7 +76,8 @@ type Deps struct {
 	Log zerolog.Logger
 	Now func() time.Time // nil: time.Now
 
-	fs vfs.FS // nil: the system's
+	fs  vfs.FS               // nil: the system's
+	ran func() time.Duration // how much time has really passed; nil: Now's monotonic readings say so
 }
 
 // New opens the data directory. The store's goroutines run until Close. Errors are errForeign, errHeld, errDamaged, or
@@ -98,7 +105,10 @@ func New(cfg Config, d Deps) (*Store, error) {
 	if err := s.openDir(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
+	horizon, doubt := s.lastHorizon()
+	s.clock = store.NewClock(d.Now, d.ran, horizon, doubt, cfg.ClockHold, d.Log)
 	s.done.Go(s.commit)
+	s.done.Go(s.watchClock)
 	s.done.Go(s.settle)
 	s.done.Go(s.sweep)
 	return s, nil
@@ -142,7 +152,7 @@ func (s *Store) Healthy() error {
 	if s.closed.Load() {
 		return store.ErrClosed
 	}
-	return s.health.err()
+	return errors.Join(s.health.err(), s.clock.Err())
 }
 
 // Close ends the store: what was begun is finished if the disk lets it, and answered in any case. It returns when the

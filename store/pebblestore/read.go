@@ -90,6 +90,16 @@ func (s *Store) chunk(lower, upper []byte) (list []entry, more bool, err error) 
 
 // Scan implements store.KV, in key order. It sees what others write behind the place where it is.
 func (s *Store) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
+	return s.scan(ctx, prefix, func(at int64) int64 { return at }, f)
+}
+
+// ScanKept implements store.Keeper.
+func (s *Store) ScanKept(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
+	return s.scan(ctx, prefix, s.horizon, f)
+}
+
+// scan shows what has not expired by ended of the present.
+func (s *Store) scan(ctx context.Context, prefix []byte, ended func(at int64) int64, f func(k, v []byte, ttl time.Duration) error) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err
 	}
@@ -109,12 +119,15 @@ func (s *Store) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl
 				return err
 			}
 			at := s.now().UnixMilli()
-			if expired(expiry, at) {
+			if expired(expiry, ended(at)) {
 				continue
 			}
 			var left time.Duration
 			if expiry != 0 {
 				left = store.TTLLeft(expiry, at)
+				if left == 0 {
+					left = -1 // 0 is for ever
+				}
 			}
 			if err := f(e.key[1:], payload, left); err != nil {
 				return err

@@ -45,7 +45,7 @@ func (s *Store) sweepChunk(ctx context.Context, from []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := s.now().UnixMilli()
+	at := s.horizon(s.now().UnixMilli())
 	var dead [][]byte
 	for _, e := range list {
 		expiry, _, err := split(e.val)

@@ -2,6 +2,7 @@ package redisstore
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -52,6 +53,22 @@ func (c *clock) err(most time.Duration) error {
 // Skew implements store.Skewed.
 func (s *Store) Skew() time.Duration { return time.Duration(s.clock.used.Load()) }
 
+// clockHold is how long what has ended by this machine's clock is kept after that jumped ahead: longer than it takes to
+// measure the clock again.
+const clockHold = time.Hour
+
+// Horizon implements store.Keeper: a jump of this machine's own clock forgets nothing in its memory. The servers keep what
+// lives by their clock.
+func (s *Store) Horizon() time.Time { return s.steady.Horizon() }
+
+// Jumps implements store.Keeper.
+func (s *Store) Jumps() uint64 { return s.steady.Jumps() }
+
+// ScanKept implements store.Keeper.
+func (s *Store) ScanKept(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
+	return s.Scan(ctx, prefix, f)
+}
+
 // schemaError says that newer gateways use the servers.
 func (s *Store) schemaError() error {
 	if v := s.schema.Load(); v > schema {
@@ -62,19 +79,42 @@ func (s *Store) schemaError() error {
 
 func (s *Store) schemaKey() string { return s.key(letterOwn, 0, []byte("schema")) }
 
+func (s *Store) lifeKey() string { return s.key(letterOwn, 0, []byte("life")) }
+
+// live takes the name of what the servers hold. Another one than before: they were emptied, and every follower learns that
+// as a gap.
+func (s *Store) live(name string) {
+	switch old := s.named.Load(); {
+	case old == nil:
+		s.named.Store(&name)
+	case *old != name:
+		s.owed.again()
+		s.named.Store(&name)
+		s.era.Add(1)
+	}
+}
+
+// Life implements store.Mortal.
+func (s *Store) Life() (name string, masters uint64) {
+	if p := s.named.Load(); p != nil {
+		name = *p
+	}
+	return name, s.era.Load()
+}
+
 // hello tells the servers our version, and takes theirs and their time.
 func (s *Store) hello(ctx context.Context) (time.Time, error) {
 	before := s.now()
-	m, err := s.run(ctx, false, s.scripts.hello, []string{s.schemaKey()}, strconv.Itoa(schema))
+	m, err := s.run(ctx, false, s.scripts.hello, []string{s.schemaKey(), s.lifeKey()}, strconv.Itoa(schema), rand.Text())
 	if err != nil {
 		return time.Time{}, err
 	}
 	parts, err := m.AsStrSlice()
-	if err != nil || len(parts) != 3 {
+	if err != nil || len(parts) != 4 {
 		return time.Time{}, s.failed(fmt.Errorf("the servers' time can't be read: %w", err))
 	}
 	var n [3]int64
-	for i, p := range parts {
+	for i, p := range parts[:len(n)] {
 		if n[i], err = strconv.ParseInt(p, 10, 64); err != nil {
 			return time.Time{}, s.failed(fmt.Errorf("the servers' time can't be read: %w", err))
 		}
@@ -82,5 +122,6 @@ func (s *Store) hello(ctx context.Context) (time.Time, error) {
 	now := time.Unix(n[0], n[1]*1000)
 	s.clock.note(now, before, s.now(), s.cfg.MaxClockSkew)
 	s.schema.Store(n[2])
+	s.live(parts[3])
 	return now, nil
 }

@@ -29,3 +29,26 @@ func TestSpendLater(t *testing.T) {
 		t.Errorf("another node: %v, %v; want false", first, err)
 	}
 }
+
+// What was spent is spent again where servers have lost it: an answer that one node took is refused by another one after
+// a flush, too.
+func TestSpentAgain(t *testing.T) {
+	r := redistest.Start(t)
+	cfg := config()
+	a, b := open(t, "redis://"+r.Addr, cfg), open(t, "redis://"+r.Addr, cfg)
+	if first, err := a.Spend(bg, []byte("k"), time.Hour); err != nil || !first {
+		t.Fatal(first, err)
+	}
+	before, _ := a.Life()
+	r.CLI(t, "flushall")
+	eventually(t, "the loss is noticed", 20*time.Second, func() bool { now, _ := a.Life(); return now != before && now != "" })
+	eventually(t, "nothing is owed", 20*time.Second, func() bool { return metric(t, a, "antirobot_redis_spends_owed") == 0 })
+	if first, err := b.Spend(bg, []byte("k"), time.Hour); err != nil || first {
+		t.Errorf("another node: %v, %v; want false", first, err)
+	}
+	eventually(t, "both know the same life", 20*time.Second, func() bool {
+		x, _ := a.Life()
+		y, _ := b.Life()
+		return x == y
+	})
+}

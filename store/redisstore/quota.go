@@ -28,6 +28,9 @@ func (s *Store) Spend(ctx context.Context, key []byte, ttl time.Duration) (bool,
 	if rueidis.IsRedisNil(err) {
 		return false, nil
 	}
+	if err == nil {
+		s.owed.remember(key, ttl)
+	}
 	return err == nil, s.failed(err)
 }
 

@@ -48,11 +48,13 @@ type Store struct {
 	topology atomic.Pointer[topology]       // set when replicas is
 	drops    [2]atomic.Pointer[drops]       // by unit
 	clock    clock
+	steady   *store.Clock
 	owed     owed
-	schema   atomic.Int64 // of the servers' data, as last seen
+	schema   atomic.Int64           // of the servers' data, as last seen
+	named    atomic.Pointer[string] // what the servers hold, see Life; nil: not known yet
 
 	replids map[string]bool // of the masters that were seen, so that a new one is noticed; used by look alone
-	era     atomic.Uint64   // changes when a master that was not known appears
+	era     atomic.Uint64   // changes when a master that was not known appears, or the servers were emptied
 
 	ended  atomic.Bool
 	life   context.Context // ends with Close
@@ -60,7 +62,13 @@ type Store struct {
 	done   sync.WaitGroup
 }
 
-var _ store.Store = (*Store)(nil)
+var (
+	_ store.Store  = (*Store)(nil)
+	_ store.Later  = (*Store)(nil)
+	_ store.Skewed = (*Store)(nil)
+	_ store.Mortal = (*Store)(nil)
+	_ store.Keeper = (*Store)(nil)
+)
 
 // errAway is what calls return before the first connection.
 var errAway = errors.New("redis: not connected yet")
@@ -86,6 +94,7 @@ func New(cfg Config, d Deps) (*Store, error) {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	s := &Store{cfg: cfg, addr: addr, log: d.Log, now: d.Now, scripts: newScripts(), replids: map[string]bool{}}
+	s.steady = store.NewClock(d.Now, nil, time.Time{}, 0, clockHold, d.Log)
 	if s.option, err = options(addr, &cfg); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}

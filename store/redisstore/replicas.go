@@ -79,6 +79,7 @@ func (s *Store) meet(replid string) {
 		clear(s.replids)
 	}
 	s.replids[replid] = true
+	s.owed.again()
 	s.era.Add(1)
 }
 

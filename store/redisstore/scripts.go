@@ -102,15 +102,21 @@ local before = '0-0'
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 if #last > 0 then before = last[1][1] end
 return redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[2], '*', 'm', ARGV[1], 'p', before)`),
-		// schema; our version: raises the version to ours, and returns the time in seconds and microseconds, and the version
+		// schema, life; our version, a new name: raises the version to ours, names a life that has no name, and returns the
+		// time in seconds and microseconds, the version, and the name
 		hello: newScript(`
 local v = redis.call('GET', KEYS[1])
 if not v or tonumber(v) < tonumber(ARGV[1]) then
   redis.call('SET', KEYS[1], ARGV[1])
   v = ARGV[1]
 end
+local life = redis.call('GET', KEYS[2])
+if not life then
+  redis.call('SET', KEYS[2], ARGV[2])
+  life = ARGV[2]
+end
 local t = redis.call('TIME')
-return {t[1], t[2], v}`),
+return {t[1], t[2], v, life}`),
 		// drops; unit, record: notes that what is below the record is dropped, under the next number, and returns the
 		// drops that still tell something
 		drop: newScript(`

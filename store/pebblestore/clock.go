@@ -1,0 +1,77 @@
+package pebblestore
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+)
+
+// lastHorizon reads what watchClock wrote in the last life of this directory; zero values: nothing.
+func (s *Store) lastHorizon() (horizon time.Time, doubt time.Duration) {
+	err := s.view(func(db *pebble.DB) error {
+		val, closer, err := db.Get([]byte{spaceClock})
+		if errors.Is(err, pebble.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer closer.Close()
+		if _, payload, err := split(val); err == nil && len(payload) == 16 {
+			horizon = time.UnixMilli(int64(binary.BigEndian.Uint64(payload)))              //nolint:gosec // as it was written
+			doubt = time.Duration(binary.BigEndian.Uint64(payload[8:])) * time.Millisecond //nolint:gosec // the same
+		}
+		return nil
+	})
+	if err != nil {
+		s.log.Warn().Err(err).Msg("store: the last time of this directory is not known")
+	}
+	return horizon, doubt
+}
+
+const (
+	lookAtClock  = time.Second
+	writeHorizon = time.Minute
+)
+
+// watchClock looks at the clock, and writes its horizon.
+func (s *Store) watchClock() {
+	tick := time.NewTicker(lookAtClock)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		horizon, doubt := s.clock.Look()
+		if n%int(writeHorizon/lookAtClock) == 0 {
+			ctx, cancel := context.WithTimeout(context.Background(), s.cfg.WriteTimeout)
+			_ = s.keepHorizon(ctx, horizon, doubt) // health tells of a disk that takes nothing
+			cancel()
+		}
+		select {
+		case <-tick.C:
+		case <-s.closing:
+			return
+		}
+	}
+}
+
+func (s *Store) keepHorizon(ctx context.Context, horizon time.Time, doubt time.Duration) error {
+	val := binary.BigEndian.AppendUint64(nil, uint64(horizon.UnixMilli())) //nolint:gosec // read back as it is
+	val = binary.BigEndian.AppendUint64(val, uint64(doubt.Milliseconds())) //nolint:gosec // the same
+	_, err := s.do(ctx, &request{verb: doPut, key: []byte{spaceClock}, val: val})
+	return err
+}
+
+// Horizon implements store.Keeper.
+func (s *Store) Horizon() time.Time { return s.clock.Horizon() }
+
+// Jumps implements store.Keeper.
+func (s *Store) Jumps() uint64 { return s.clock.Jumps() }
+
+// WriteMetrics writes the numbers of the clock in the Prometheus text format.
+func (s *Store) WriteMetrics(w io.Writer) { s.clock.WriteMetrics(w) }
+
+// horizon is Horizon in Unix milliseconds, and not after at.
+func (s *Store) horizon(at int64) int64 { return min(at, s.clock.Horizon().UnixMilli()) }
