@@ -141,16 +141,7 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Langu
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...), nil
 	}
-	script := map[string]string{"lang": c.tag, "dir": c.dir}
-	for _, key := range scriptTexts {
-		text, ok := c.texts[key]
-		if !ok {
-			f.missing[key] = true
-		}
-		f.used[key] = true
-		script[key] = text
-	}
-	texts, err := json.Marshal(script)
+	texts, err := f.script()
 	if err != nil {
 		errs = append(errs, err)
 	}
@@ -166,21 +157,42 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Langu
 	if len(errs) > 0 {
 		return nil, nil, errors.Join(errs...)
 	}
-	// The first use of a template escapes it; done here, so that a page that can't be escaped is refused now. The page
-	// is filled in twice, so that what stands inside an {{if}} is tried as well.
+	if err := l.try(); err != nil {
+		return nil, err, nil
+	}
+	return l, nil, nil
+}
+
+// script returns the texts of antirobot.js.
+func (f *filler) script() ([]byte, error) {
+	texts := map[string]string{"lang": f.c.tag, "dir": f.c.dir}
+	for _, key := range scriptTexts {
+		text, ok := f.c.texts[key]
+		if !ok {
+			f.missing[key] = true
+		}
+		f.used[key] = true
+		texts[key] = text
+	}
+	return json.Marshal(texts)
+}
+
+// try fills in every page. The first use of a template escapes it; done here, so that a page that can't be escaped is
+// refused now. Each is filled in twice, so that what stands inside an {{if}} is tried as well.
+func (l *Language) try() error {
 	for _, p := range [...]*ChallengePage{{Brand: &Brand{}}, sampleChallenge()} {
 		if _, err := l.AppendChallenge(nil, p); err != nil {
-			return nil, err, nil
+			return err
 		}
 	}
 	for m := range messageCount {
 		for _, p := range [...]*MessagePage{{Message: m, Brand: &Brand{}}, {Message: m, Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", Retry: "/", Limit: "x"}} {
 			if _, err := l.AppendMessage(nil, p); err != nil {
-				return nil, err, nil
+				return err
 			}
 		}
 	}
-	return l, nil, nil
+	return nil
 }
 
 // sampleChallenge is a page that has everything.

@@ -17,7 +17,28 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 	if !h.hostGiven {
 		dst = appendField(dst, hostName, hostFor(o, h.host, addr))
 	}
-	upgrade, encoded := h.websocket(), false // a chunked body of HTTP/2 has no field that says so
+	dst, encoded := x.appendRequestFields(dst, o, addr, streamed)
+	for i := range o.SetFields {
+		dst = appendField(dst, o.SetFields[i].Name, o.SetFields[i].Value)
+	}
+	if h.chunked && !encoded {
+		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
+	}
+	switch {
+	case h.websocket():
+		dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)
+		dst = append(dst, h.upgradeTo...)
+		dst = append(dst, "\r\n"...)
+	case h.teTrailers:
+		dst = append(dst, "Connection: TE\r\nTE: trailers\r\n"...)
+	}
+	return append(dst, "\r\n"...)
+}
+
+// appendRequestFields appends the client's fields that go on; encoded says that Transfer-Encoding was among them: a
+// chunked body of HTTP/2 has no field that says so.
+func (x *Exchange) appendRequestFields(dst []byte, o *ForwardOptions, addr string, streamed bool) (_ []byte, encoded bool) {
+	h := x.h
 	for i := range h.fields {
 		f := &h.fields[i]
 		k := h.kinds[i]
@@ -27,10 +48,7 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 			dst = appendField(dst, f.Name, hostFor(o, h.host, addr))
 			continue
 		case kLength:
-			dst = append(dst, f.Name...)
-			dst = append(dst, ": "...)
-			dst = strconv.AppendInt(dst, h.length, 10)
-			dst = append(dst, "\r\n"...)
+			dst = appendNumber(dst, f.Name, h.length)
 			continue
 		case kEncoding:
 			dst, encoded = appendField(dst, f.Name, chunkedValue), true
@@ -45,10 +63,7 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 			}
 		case kMaxForwards:
 			if x.countsForwards() {
-				dst = append(dst, f.Name...)
-				dst = append(dst, ": "...)
-				dst = strconv.AppendInt(dst, int64(h.maxForwards-1), 10)
-				dst = append(dst, "\r\n"...)
+				dst = appendNumber(dst, f.Name, int64(h.maxForwards-1))
 				continue
 			}
 		case kCookie:
@@ -64,20 +79,13 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 		}
 		dst = appendField(dst, f.Name, f.Value)
 	}
-	for i := range o.SetFields {
-		dst = appendField(dst, o.SetFields[i].Name, o.SetFields[i].Value)
-	}
-	if h.chunked && !encoded {
-		dst = append(dst, "Transfer-Encoding: chunked\r\n"...)
-	}
-	switch {
-	case upgrade:
-		dst = append(dst, "Connection: Upgrade\r\nUpgrade: "...)
-		dst = append(dst, h.upgradeTo...)
-		dst = append(dst, "\r\n"...)
-	case h.teTrailers:
-		dst = append(dst, "Connection: TE\r\nTE: trailers\r\n"...)
-	}
+	return dst, encoded
+}
+
+func appendNumber(dst, name []byte, n int64) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = strconv.AppendInt(dst, n, 10)
 	return append(dst, "\r\n"...)
 }
 

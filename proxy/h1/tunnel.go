@@ -113,17 +113,22 @@ func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 			t.sever()
 			return n
 		default:
-			if w, ok := dst.(interface{ CloseWrite() error }); !ok || !errors.Is(err, io.EOF) || w.CloseWrite() != nil {
-				t.sever()
-				return n
-			}
-			t.half.Store(true)
-			_ = dst.SetReadDeadline(time.Now().Add(t.patience())) // the other direction may have armed for longer
-			if t.severed.Load() {
-				t.sever() // it came between
-			}
+			t.end(dst, err)
 			return n
 		}
+	}
+}
+
+// end ends the direction to dst, whose source could not be read any more: alone if it said so, else with the other.
+func (t *tunnel) end(dst net.Conn, err error) {
+	if w, ok := dst.(interface{ CloseWrite() error }); !ok || !errors.Is(err, io.EOF) || w.CloseWrite() != nil {
+		t.sever()
+		return
+	}
+	t.half.Store(true)
+	_ = dst.SetReadDeadline(time.Now().Add(t.patience())) // the other direction may have armed for longer
+	if t.severed.Load() {
+		t.sever() // it came between
 	}
 }
 

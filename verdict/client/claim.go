@@ -178,6 +178,20 @@ func (r *agentReader) word(b []byte) {
 			r.safari = true
 		case named("SamsungBrowser/", FamilySamsung):
 		}
+	case 'H', 'V', 'P', 'M', 'T':
+		r.engine(b, mark, named)
+	default:
+		r.system(b, mark)
+	}
+	if len(b) > 6 && !r.crawler && (b[0]|0x20 >= 'a') {
+		r.crawler = namesCrawler(b)
+	}
+}
+
+// engine looks at the words by which engines, old browsers and devices are known.
+func (r *agentReader) engine(b []byte, mark func(string) bool, named func(string, Family) bool) {
+	c := &r.claim0
+	switch b[0] {
 	case 'H':
 		if mark("HeadlessChrome/") {
 			r.headless = true
@@ -203,11 +217,6 @@ func (r *agentReader) word(b []byte) {
 		if named("Trident/", FamilyOld) && r.version == 0 {
 			r.version = 11
 		}
-	default:
-		r.system(b, mark)
-	}
-	if len(b) > 6 && !r.crawler && (b[0]|0x20 >= 'a') {
-		r.crawler = namesCrawler(b)
 	}
 }
 

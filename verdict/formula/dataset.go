@@ -62,37 +62,9 @@ func ReadRows(r io.Reader, names []string, f func(*Row) error) (lacks, extra []s
 	if err != nil {
 		return nil, nil, err
 	}
-	at := map[string]int{}
-	for i, name := range head {
-		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
-		if _, twice := at[name]; twice {
-			return nil, nil, fmt.Errorf("line 1: column %q stands twice", settings.Clip(name))
-		}
-		at[name] = i
-		if !slices.Contains(names, name) && !slices.Contains(Columns(), name) {
-			extra = append(extra, name)
-		}
-	}
-	if _, ok := at[columnLabel]; !ok {
-		return nil, nil, errors.New("line 1: there is no column label")
-	}
-	columns := make([]int, len(names))
-	for i, name := range names {
-		columns[i] = -1
-		if c, ok := at[name]; ok {
-			columns[i] = c
-		} else {
-			lacks = append(lacks, name)
-		}
-	}
-	if len(lacks) == len(names) {
-		return nil, nil, errors.New("line 1: no column is a factor")
-	}
-	text := func(record []string, column string) string {
-		if c, ok := at[column]; ok {
-			return strings.Clone(record[c])
-		}
-		return ""
+	h, lacks, extra, err := readHeader(head, names)
+	if err != nil {
+		return nil, nil, fmt.Errorf("line 1: %w", err)
 	}
 	row := Row{Factors: make([]float32, len(names))}
 	for {
@@ -104,20 +76,68 @@ func ReadRows(r io.Reader, names []string, f func(*Row) error) (lacks, extra []s
 			return nil, nil, err
 		}
 		row.Line, _ = in.FieldPos(0)
-		row.Source, row.Kind, row.Subject = text(record, columnSource), text(record, columnKind), text(record, columnSubject)
-		row.At = text(record, columnAt)
-		if row.Label, err = parseLabel(record[at[columnLabel]]); err != nil {
+		if err := h.read(&row, record, names); err != nil {
 			return nil, nil, fmt.Errorf("line %d: %w", row.Line, err)
-		}
-		for i, c := range columns {
-			if row.Factors[i], err = parseFactor(record, c); err != nil {
-				return nil, nil, fmt.Errorf("line %d: %s: %w", row.Line, names[i], err)
-			}
 		}
 		if err := f(&row); err != nil {
 			return nil, nil, fmt.Errorf("line %d: %w", row.Line, err)
 		}
 	}
+}
+
+// header says where the columns of a file stand.
+type header struct {
+	at      map[string]int
+	factors []int // of each name; -1: the file lacks it
+}
+
+func readHeader(head, names []string) (h header, lacks, extra []string, err error) {
+	h = header{map[string]int{}, make([]int, len(names))}
+	for i, name := range head {
+		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
+		if _, twice := h.at[name]; twice {
+			return h, nil, nil, fmt.Errorf("column %q stands twice", settings.Clip(name))
+		}
+		h.at[name] = i
+		if !slices.Contains(names, name) && !slices.Contains(Columns(), name) {
+			extra = append(extra, name)
+		}
+	}
+	if _, ok := h.at[columnLabel]; !ok {
+		return h, nil, nil, errors.New("there is no column label")
+	}
+	for i, name := range names {
+		h.factors[i] = -1
+		if c, ok := h.at[name]; ok {
+			h.factors[i] = c
+		} else {
+			lacks = append(lacks, name)
+		}
+	}
+	if len(lacks) == len(names) {
+		return h, nil, nil, errors.New("no column is a factor")
+	}
+	return h, lacks, extra, nil
+}
+
+// read fills row from a record.
+func (h *header) read(row *Row, record, names []string) (err error) {
+	text := func(column string) string {
+		if c, ok := h.at[column]; ok {
+			return strings.Clone(record[c])
+		}
+		return ""
+	}
+	row.Source, row.Kind, row.Subject, row.At = text(columnSource), text(columnKind), text(columnSubject), text(columnAt)
+	if row.Label, err = parseLabel(record[h.at[columnLabel]]); err != nil {
+		return err
+	}
+	for i, c := range h.factors {
+		if row.Factors[i], err = parseFactor(record, c); err != nil {
+			return fmt.Errorf("%s: %w", names[i], err)
+		}
+	}
+	return nil
 }
 
 func parseLabel(s string) (Label, error) {

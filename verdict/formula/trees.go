@@ -118,19 +118,8 @@ func (t *trees) add(s *source, factorOf []int, note func(feature int)) error {
 		if depth == maxDepth {
 			return fmt.Errorf("deeper than %d", maxDepth)
 		}
-		f := s.feature[from]
-		if f < 0 || int(f) >= len(factorOf) {
-			return fmt.Errorf("node %d: feature %d of %d", from, f, len(factorOf))
-		}
-		if factorOf[f] < 0 {
-			note(int(f))
-		}
-		if isNaN(s.threshold[from]) {
-			return fmt.Errorf("node %d: the threshold is no number", from)
-		}
-		n.threshold, n.factor = s.threshold[from], uint16(max(factorOf[f], 0)) //nolint:gosec // MaxFactors
-		if !s.missingLeft[from] {
-			n.missing = 1
+		if err := s.split(&n, from, factorOf, note); err != nil {
+			return fmt.Errorf("node %d: %w", from, err)
 		}
 		n.left = uint32(first + len(queue)) //nolint:gosec // MaxNodes
 		for _, child := range [2]int32{s.left[from], s.right[from]} {
@@ -152,6 +141,25 @@ func (t *trees) add(s *source, factorOf []int, note func(feature int)) error {
 		covers = append(covers, float64(s.cover[q.from]))
 	}
 	t.average(first, covers)
+	return nil
+}
+
+// split fills in what n asks: whether a factor is below a threshold.
+func (s *source) split(n *node, from int32, factorOf []int, note func(feature int)) error {
+	f := s.feature[from]
+	if f < 0 || int(f) >= len(factorOf) {
+		return fmt.Errorf("feature %d of %d", f, len(factorOf))
+	}
+	if factorOf[f] < 0 {
+		note(int(f))
+	}
+	if isNaN(s.threshold[from]) {
+		return errors.New("the threshold is no number")
+	}
+	n.threshold, n.factor = s.threshold[from], uint16(max(factorOf[f], 0)) //nolint:gosec // MaxFactors
+	if !s.missingLeft[from] {
+		n.missing = 1
+	}
 	return nil
 }
 

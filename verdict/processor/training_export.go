@@ -109,25 +109,9 @@ func ExportTraining(dir string, w io.Writer, o ExportOptions, now time.Time) (Ex
 	if len(files) == 0 {
 		return done, fmt.Errorf("%s has no training log: is processor.training.sample above 0?", dir)
 	}
-	known := map[uint64]*person{}
-	for _, name := range files {
-		broken, err := readTraining(name, func(r *trainingRecord) error {
-			if r.kind == 'O' {
-				p := known[r.who]
-				if p == nil {
-					p = &person{}
-					known[r.who] = p
-				}
-				p.note(r.at, r.outcome)
-			}
-			return nil
-		})
-		if err != nil {
-			return done, err
-		}
-		if broken {
-			done.Broken++
-		}
+	known, err := readOutcomes(files, &done)
+	if err != nil {
+		return done, err
 	}
 	out := csv.NewWriter(w)
 	names := FactorNames()
@@ -145,21 +129,9 @@ func ExportTraining(dir string, w io.Writer, o ExportOptions, now time.Time) (Ex
 				p = &person{}
 			}
 			label, source := p.label(r.subject, now.UnixMilli())
-			switch {
-			case p.cut != 0 && r.at >= p.cut:
-				done.Late++
+			if !done.count(label, p.cut != 0 && r.at >= p.cut, o) {
 				return nil
-			case label == formula.Unlabelled:
-				done.Unlabelled++
-				if !o.Unlabelled {
-					return nil
-				}
-			case label == formula.Robot:
-				done.Robots++
-			default:
-				done.People++
 			}
-			done.Rows++
 			return out.Write(r.row(row[:0], label, source, names))
 		})
 		if err != nil {
@@ -168,6 +140,51 @@ func ExportTraining(dir string, w io.Writer, o ExportOptions, now time.Time) (Ex
 	}
 	out.Flush()
 	return done, out.Error()
+}
+
+// readOutcomes reads what became known of each subject.
+func readOutcomes(files []string, done *Exported) (map[uint64]*person, error) {
+	known := map[uint64]*person{}
+	for _, name := range files {
+		broken, err := readTraining(name, func(r *trainingRecord) error {
+			if r.kind == 'O' {
+				p := known[r.who]
+				if p == nil {
+					p = &person{}
+					known[r.who] = p
+				}
+				p.note(r.at, r.outcome)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if broken {
+			done.Broken++
+		}
+	}
+	return known, nil
+}
+
+// count counts a row, and reports whether it is to be written.
+func (e *Exported) count(label formula.Label, late bool, o ExportOptions) bool {
+	switch {
+	case late:
+		e.Late++
+		return false
+	case label == formula.Unlabelled:
+		e.Unlabelled++
+		if !o.Unlabelled {
+			return false
+		}
+	case label == formula.Robot:
+		e.Robots++
+	default:
+		e.People++
+	}
+	e.Rows++
+	return true
 }
 
 // trainingRecord is one record; its slices are valid until the next.
