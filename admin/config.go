@@ -63,7 +63,7 @@ func (c *Config) Validate() error {
 	}
 	if c.Listen != "" {
 		if _, port, err := net.SplitHostPort(c.Listen); err != nil {
-			bad("listen", "%q is no host:port such as 127.0.0.1:9090", c.Listen)
+			bad("listen", "%q is not a host:port such as 127.0.0.1:9090", c.Listen)
 		} else if _, err := net.LookupPort("tcp", port); err != nil {
 			bad("listen", "port %q is neither a number below 65536 nor a known name", port)
 		}

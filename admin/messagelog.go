@@ -125,7 +125,7 @@ func (s *Server) markMessage(c *call) (any, error) {
 	}
 	id, err := strconv.ParseInt(c.arg, 10, 64)
 	if err != nil || id < 1 {
-		return nil, badField("id", "%q is no number of an entry", clipped(c.arg))
+		return nil, badField("id", "%q is not the number of an entry", clipped(c.arg))
 	}
 	system, d, err := s.messageDomain(in.Partner, in.Domain)
 	if err != nil {

@@ -35,7 +35,7 @@ func (s *Server) messageSystem() (Messages, error) {
 	return m, nil
 }
 
-// messageCodec returns how requests at a path are written; false: it is no path of the message firewall.
+// messageCodec returns how requests at a path are written; false: it is not a path of the message firewall.
 func messageCodec(path string) (rpc.Codec, bool) {
 	switch strings.TrimSuffix(path, "/") {
 	case "/api/xml":

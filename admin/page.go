@@ -33,7 +33,7 @@ func newPage[T any](c *call) (*page[T], error) {
 	if q := args.Peek("limit"); q != nil {
 		n, err := strconv.Atoi(string(q))
 		if err != nil || n < 1 || n > maxPage {
-			return nil, badField("limit", "%q is no number within 1..%d", q, maxPage)
+			return nil, badField("limit", "%q is not a number in the range 1..%d", q, maxPage)
 		}
 		p.limit = n
 	}

@@ -56,7 +56,7 @@ func (s *Server) record(ctx *fasthttp.RequestCtx, usual time.Duration, start fun
 	if q := ctx.QueryArgs().Peek("seconds"); q != nil {
 		sec, err := strconv.ParseFloat(string(q), 64)
 		if err != nil || !(sec > 0 && sec <= maxProfile.Seconds()) {
-			return badField("seconds", "%q is no number within 0..%v", q, maxProfile.Seconds())
+			return badField("seconds", "%q is not a number in the range 0..%v", q, maxProfile.Seconds())
 		}
 		d = time.Duration(sec * float64(time.Second))
 	}

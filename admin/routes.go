@@ -50,7 +50,7 @@ func (s *Server) table() []route {
 	}
 }
 
-// dispatch finds the handler by the raw path: what a subject's escapes stand for is no part of the path.
+// dispatch finds the handler by the raw path: what a subject's escapes stand for is not part of the path.
 func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 	path := string(ctx.URI().PathOriginal())
 	var err error

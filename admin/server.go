@@ -210,7 +210,7 @@ func local(ctx *fasthttp.RequestCtx) bool {
 
 // answerUnread answers what could not be read as a request.
 func answerUnread(ctx *fasthttp.RequestCtx, err error) {
-	p := &problem{status: fasthttp.StatusBadRequest, Code: "invalid_request", Message: "this is no request that HTTP/1.1 allows"}
+	p := &problem{status: fasthttp.StatusBadRequest, Code: "invalid_request", Message: "this is not a request that HTTP/1.1 allows"}
 	var small *fasthttp.ErrSmallBuffer
 	var netErr net.Error
 	switch {

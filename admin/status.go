@@ -119,7 +119,7 @@ func (s *Server) decision(c *call) (any, error) {
 	}
 	id, ok := request.ParseID(c.arg)
 	if !ok {
-		return nil, badField("request-id", "%q is no request id: it has 26 letters and digits, as the header X-Request-Id shows them", c.arg)
+		return nil, badField("request-id", "%q is not a request id: it has 26 letters and digits, as the header X-Request-Id shows them", c.arg)
 	}
 	d, ok := s.deps.Decisions.Get(id)
 	if !ok {

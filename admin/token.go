@@ -42,7 +42,7 @@ func loadToken(path string) (string, error) {
 		return "", fmt.Errorf("admin token: %s has mode %04o, everybody on this machine may use it: chmod 600 it", path, st.Mode().Perm())
 	}
 	if st.Size() > maxTokenFile {
-		return "", fmt.Errorf("admin token: %s has %d bytes, that is no token", path, st.Size())
+		return "", fmt.Errorf("admin token: %s has %d bytes, that is not a token", path, st.Size())
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {

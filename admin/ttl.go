@@ -15,7 +15,7 @@ const minTTL = time.Second
 func parseTTL(s string) (time.Duration, error) {
 	d, err := settings.ParseDuration(s)
 	if err == nil && (d <= 0 || s[0] == '+') {
-		err = fmt.Errorf("%q is no positive duration", settings.Clip(s))
+		err = fmt.Errorf("%q is not a positive duration", settings.Clip(s))
 	}
 	if err != nil {
 		return 0, err

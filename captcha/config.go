@@ -154,7 +154,7 @@ func (c *Config) Validate() error {
 		{"lang_cookie", c.LangCookie},
 	} {
 		if !spravka.ValidCookieName(n.name) { // cookies and header fields have the same rule: a token
-			bad("%s: %q is no name", n.key, n.name)
+			bad("%s: %q is not a name", n.key, n.name)
 		}
 	}
 	if c.ProbeCookie == c.LangCookie {

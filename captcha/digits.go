@@ -96,7 +96,7 @@ func (d *digits) check(secret []byte, answer string) (right, given bool) {
 func (d *digits) render(m medium, id string, secret []byte, lang string) ([]byte, error) {
 	for _, v := range secret {
 		if v > 9 {
-			return nil, fmt.Errorf("render %s: %d is no digit", m, v)
+			return nil, fmt.Errorf("render %s: %d is not a digit", m, v)
 		}
 	}
 	var buf bytes.Buffer

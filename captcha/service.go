@@ -95,7 +95,7 @@ func (c *ServiceConfig) Validate() error {
 	}
 	errs = append(errs, c.validatePartners()...)
 	if !spravka.ValidCookieName(c.PartnerParam) {
-		bad("partner_param: %q is no name", c.PartnerParam)
+		bad("partner_param: %q is not a name", c.PartnerParam)
 	}
 	if c.OnStoreFailure != "open" && c.OnStoreFailure != "closed" {
 		bad("on_store_failure: %q is neither open nor closed", c.OnStoreFailure)
@@ -329,7 +329,7 @@ func parseHostRule(s string) (hostRule, error) {
 	name, wild := strings.CutPrefix(s, "*.")
 	host, port, ok := splitAuthority(name)
 	if !ok {
-		return hostRule{}, fmt.Errorf("%q is no host, host:port or *.host", s)
+		return hostRule{}, fmt.Errorf("%q is not a host, host:port or *.host", s)
 	}
 	r.host, r.port, r.wild = host, port, wild
 	return r, nil
@@ -356,7 +356,7 @@ func parseOriginRule(s string) (originRule, error) {
 	u, err := url.Parse(strings.Replace(s, "://*.", "://", 1))
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
 		u.Path != "" || u.RawQuery != "" || u.Fragment != "" || !request.PlainHost(u.Hostname()) {
-		return originRule{}, fmt.Errorf("%q is no origin like https://app.example.org", s)
+		return originRule{}, fmt.Errorf("%q is not an origin like https://app.example.org", s)
 	}
 	if before, after, ok := strings.Cut(s, "*"); ok {
 		return originRule{prefix: before, suffix: after}, nil

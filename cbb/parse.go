@@ -35,7 +35,7 @@ const (
 	emptiedFrom = 10      // a list that had this many entries may not become empty
 )
 
-// BadLine is a line that is no entry.
+// BadLine is a line that is not an entry.
 type BadLine struct {
 	Line int    `json:"line"` // from 1; in JSON the ordinal of the string
 	Text string `json:"text"` // its beginning, printable

@@ -225,7 +225,7 @@ func compileRegexp(expr string) (filteredRegexp, error) {
 // addField compiles a condition on a header field.
 func (rs *ruleset) addField(p *pattern, c *HeaderConfig) error {
 	if c.Name == "" || strings.ContainsAny(c.Name, " \t:\r\n") {
-		return fmt.Errorf("name: %q is no header name", c.Name)
+		return fmt.Errorf("name: %q is not a header name", c.Name)
 	}
 	n := 0
 	for _, s := range []string{c.Value, c.Contains, c.Regex} {

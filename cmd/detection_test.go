@@ -42,7 +42,7 @@ func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome 
 			t.Logf("%s %d (%s) was stopped: %s [%s]", h.Kind, h.Client, h.Habit, h.Reason, h.Factors)
 			continue
 		}
-		t.Errorf("%s %d, who is no robot, was stopped at %v after %d requests as %s: %s [%s]", h.Kind, h.Client, h.At, h.Before, h.Subject, h.Reason, h.Factors)
+		t.Errorf("%s %d, who is not a robot, was stopped at %v after %d requests as %s: %s [%s]", h.Kind, h.Client, h.At, h.Before, h.Subject, h.Reason, h.Factors)
 	}
 	of := map[traffic.Kind]traffic.Outcome{}
 	all := 0
@@ -59,7 +59,7 @@ func measure(t *testing.T, cfg traffic.Config) map[traffic.Kind]traffic.Outcome 
 }
 
 // TestDetection is the promise of docs/detection.md with room around it: at the default settings robots of these kinds
-// are stopped after so many requests, and nobody who is no robot is.
+// are stopped after so many requests, and nobody who is not a robot is.
 func TestDetection(t *testing.T) {
 	for name, via := range map[string]traffic.Via{"direct": traffic.Direct, "behind nginx": traffic.Nginx} {
 		t.Run(name, func(t *testing.T) {

@@ -203,13 +203,13 @@ func messageValues(fields []string) (map[string]any, error) {
 		case "from":
 			n, err := strconv.ParseInt(value, 10, 64)
 			if err != nil {
-				return nil, fmt.Errorf("--message from: %q is no whole number", settings.Clip(value))
+				return nil, fmt.Errorf("--message from: %q is not a whole number", settings.Clip(value))
 			}
 			values[name] = n
 		case "ip":
 			a, err := netip.ParseAddr(value)
 			if err != nil {
-				return nil, fmt.Errorf("--message ip: %q is no address", settings.Clip(value))
+				return nil, fmt.Errorf("--message ip: %q is not an address", settings.Clip(value))
 			}
 			values[name] = a
 		default:

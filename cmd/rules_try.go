@@ -105,7 +105,7 @@ func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 	}
 	addr, err := netip.ParseAddr(r.ip)
 	if err != nil {
-		return nil, nil, fmt.Errorf("--ip: %q is no address", settings.Clip(r.ip))
+		return nil, nil, fmt.Errorf("--ip: %q is not an address", settings.Clip(r.ip))
 	}
 	id := &identity.Identity{Addr: addr.Unmap(), Net: identity.NetOf(addr.Unmap()), N: 1}
 	id.Subjects[0] = identity.AddrSubject(id.Addr)

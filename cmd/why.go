@@ -35,7 +35,7 @@ over its private listener.`,
 				return errors.New("which request? antirobot why REQUEST-ID")
 			}
 			if _, ok := request.ParseID(strings.TrimSpace(args[0])); !ok {
-				return fmt.Errorf("%q is no request id: it has 26 letters and digits, as the captcha page and X-Request-Id show them", settings.Clip(args[0]))
+				return fmt.Errorf("%q is not a request id: it has 26 letters and digits, as the captcha page and X-Request-Id show them", settings.Clip(args[0]))
 			}
 			return nil
 		},

@@ -216,9 +216,9 @@ func syntaxProblem(data []byte, err error) error {
 		return fmt.Errorf("line %d: indented with a tab; YAML takes spaces only", n)
 	}
 	if m[1] != "" {
-		return fmt.Errorf("line %s: no valid YAML: %s", m[1], text)
+		return fmt.Errorf("line %s: invalid YAML: %s", m[1], text)
 	}
-	return fmt.Errorf("no valid YAML: %s", text)
+	return fmt.Errorf("invalid YAML: %s", text)
 }
 
 // tabLine returns the first line that has a tab before its text, 0 if none has.

@@ -116,7 +116,7 @@ func (c *Config) unknownVariables() []string {
 		if !strings.HasPrefix(name, variablePrefix+"_") || slices.Contains(known, name) || slices.Contains(named, name) {
 			continue
 		}
-		line := "the environment has " + settings.Clip(name) + ", which is no key's"
+		line := "the environment has " + settings.Clip(name) + ", which belongs to no key"
 		if near := settings.Nearest(name, known); near != "" {
 			line += "; did you mean " + near + "?"
 		}

@@ -108,7 +108,7 @@ func (c *Config) CheckFiles() error {
 	if dir := c.Captcha.Templates; dir != "" {
 		override = os.DirFS(dir)
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			errs = append(errs, fmt.Errorf("captcha.templates: %q is no directory", dir))
+			errs = append(errs, fmt.Errorf("captcha.templates: %q is not a directory", dir))
 			override = nil
 		}
 	}

@@ -50,7 +50,7 @@ func (c *Config) service(settings map[string]any, at string) (Service, error) {
 		ps, err := resolvePath(layers, p, fmt.Sprintf("%s.paths[%d]", at, i))
 		errs = append(errs, err)
 		if slices.ContainsFunc(s.Resolved, func(o Path) bool { return o.Prefix == ps.Prefix }) {
-			errs = append(errs, fmt.Errorf("%s.prefix: %q stands above already", ps.Path, ps.Prefix))
+			errs = append(errs, fmt.Errorf("%s.prefix: %q occurs twice", ps.Path, ps.Prefix))
 		}
 		s.Resolved = append(s.Resolved, ps)
 	}
@@ -73,7 +73,7 @@ func resolvePath(layers []map[string]any, settings map[string]any, at string) (P
 		}
 	}
 	if c, ok := own["captcha"].(map[string]any); ok {
-		if _, set := c["work"]; set { // asked for and answered at /checkcaptcha, which is no path of the service
+		if _, set := c["work"]; set { // asked for and answered at /checkcaptcha, which is not a path of the service
 			errs = append(errs, fmt.Errorf("%s.captcha.work: can be set for a whole service only", at))
 		}
 	}

@@ -108,7 +108,7 @@ func (c *Config) validateListeners() []error {
 func (l *Listener) Validate() error {
 	var errs []error
 	if _, port, err := net.SplitHostPort(l.Address); err != nil {
-		errs = append(errs, fmt.Errorf("address: %q is no host:port such as :8080 or 192.0.2.1:443", l.Address))
+		errs = append(errs, fmt.Errorf("address: %q is not a host:port such as :8080 or 192.0.2.1:443", l.Address))
 	} else if _, err := net.LookupPort("tcp", port); err != nil {
 		errs = append(errs, fmt.Errorf("address: %q is no port", port))
 	}
@@ -289,7 +289,7 @@ func validHost(h string) error {
 		return fmt.Errorf("%q: browsers send this name as %s; write that", settings.Clip(h), strings.TrimSuffix(h, name)+sent)
 	}
 	if !request.PlainHost(name) || below && name[0] == '[' {
-		return fmt.Errorf("%q is no host such as www.example.com, *.example.com or *", settings.Clip(h))
+		return fmt.Errorf("%q is not a host such as www.example.com, *.example.com or *", settings.Clip(h))
 	}
 	return nil
 }

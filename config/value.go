@@ -82,7 +82,7 @@ func readInteger(data any) (any, error) {
 		if v == math.Trunc(v) && math.Abs(v) < 1<<53 {
 			return int64(v), nil // 1e6
 		}
-		return nil, fmt.Errorf("%v is no whole number", v)
+		return nil, fmt.Errorf("%v is not a whole number", v)
 	case uint64:
 		return nil, fmt.Errorf("%d is too large", v)
 	}

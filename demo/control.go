@@ -81,7 +81,7 @@ func (s *site) assign(ctx context.Context, subject string, from, to role) error 
 	return nil
 }
 
-// take removes a role; one that has ended meanwhile is no error.
+// take removes a role; one that has ended meanwhile is not an error.
 func (s *site) take(ctx context.Context, subject string, r role) error {
 	switch r {
 	case roleBanned:

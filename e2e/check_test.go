@@ -143,8 +143,8 @@ func TestCheckVerdict(t *testing.T) {
 			"X-Forwarded-For is missing":              func(f []string) []string { f[9] = ""; return f },
 			"X-Forwarded-For does not end with an ad": func(f []string) []string { f[9] = goodUser + ", unknown"; return f },
 			"X-Forwarded-Proto is neither http nor":   func(f []string) []string { f[7] = "gopher"; return f },
-			"X-Forwarded-Host is no host":             func(f []string) []string { f[3] = "evil@shop.example"; return f },
-			"X-Forwarded-Uri is no path":              func(f []string) []string { f[5] = "https://evil.example/"; return f },
+			"X-Forwarded-Host is not a host":          func(f []string) []string { f[3] = "evil@shop.example"; return f },
+			"X-Forwarded-Uri is not a path":           func(f []string) []string { f[5] = "https://evil.example/"; return f },
 			"X-Forwarded-Method is no method":         func(f []string) []string { f[1] = "GET /"; return f },
 		} {
 			f := change(forwarded("GET", page, badUser))

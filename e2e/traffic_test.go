@@ -168,7 +168,7 @@ func (r *response) setsCookie(name string) bool {
 	return slices.ContainsFunc(r.Header.Values("Set-Cookie"), func(c string) bool { return strings.HasPrefix(c, name+"=") })
 }
 
-// TestBusyService: a service whose connections are all in use is no service that is down: 503, and when to come again.
+// TestBusyService: a service whose connections are all in use is not a service that is down: 503, and when to come again.
 func TestBusyService(t *testing.T) {
 	t.Parallel()
 	hold, held := make(chan struct{}), make(chan struct{}, 1)

@@ -70,7 +70,7 @@ func New(c Config, d Deps) (*Resolver, error) {
 }
 
 // Start reads which fuids were seen, and keeps what is new until Close. ctx is that of the start. A shared store that is
-// away is no error: the fuids that it knows count as new.
+// away is not an error: the fuids that it knows count as new.
 func (r *Resolver) Start(ctx context.Context) error {
 	if r.keeper == nil {
 		return nil

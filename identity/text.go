@@ -108,7 +108,7 @@ func parseAddrSubject(s string) (Subject, error) {
 	}
 	sub := AddrSubject(a)
 	if sub.Kind == KindNone {
-		return Subject{}, errors.New("an address with a zone is no subject")
+		return Subject{}, errors.New("an address with a zone is not a subject")
 	}
 	return sub, nil
 }

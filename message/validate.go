@@ -19,7 +19,7 @@ func (v *validator) addf(format string, args ...any) {
 // name checks what becomes a part of paths and keys.
 func (v *validator) name(path, name string) {
 	if !validName(name) {
-		v.addf("%s: %q must be of letters, digits, _, - and point", path, name)
+		v.addf("%s: %q may only contain letters, digits, _, - and .", path, name)
 	}
 }
 

@@ -61,7 +61,7 @@ func (c *CheckConfig) Validate() error {
 	}
 	for i, l := range c.Listen {
 		if _, port, err := net.SplitHostPort(l); err != nil {
-			bad("listen[%d]: %q is no host:port such as 127.0.0.1:9091", i, l)
+			bad("listen[%d]: %q is not a host:port such as 127.0.0.1:9091", i, l)
 		} else if _, err := net.LookupPort("tcp", port); err != nil {
 			bad("listen[%d]: %q is no port", i, port)
 		}
@@ -71,7 +71,7 @@ func (c *CheckConfig) Validate() error {
 	oneOf("on_error", c.OnError, "open", "closed")
 	if !strings.HasPrefix(c.Path, "/") || c.Path == "/" || strings.HasSuffix(c.Path, "/") || !h1.ValidTarget(nil, []byte(c.Path)) ||
 		strings.Contains(c.Path, "?") {
-		bad("path: %q is no path such as /check", c.Path)
+		bad("path: %q is not a path such as /check", c.Path)
 	}
 	for i, a := range c.Allowed {
 		if _, err := settings.ParseNetwork(a); err != nil {
@@ -79,7 +79,7 @@ func (c *CheckConfig) Validate() error {
 		}
 	}
 	if !h1.ValidMethod([]byte(c.SecretHeader)) { // a method and a field name are both tokens
-		bad("secret_header: %q is no name of a header field", c.SecretHeader)
+		bad("secret_header: %q is not the name of a header field", c.SecretHeader)
 	}
 	if c.Secret != "" && c.SecretFile != "" {
 		bad("secret_file: secret is set too; keep one of them")

@@ -126,11 +126,11 @@ func (o *original) what(v *request.View, set *headerSet, host []byte) (_ []byte,
 	case !h1.ValidMethod(o.method):
 		return host, set.method + " is no method"
 	case !ok:
-		return host, set.host + " is no host"
+		return host, set.host + " is not a host"
 	}
 	v.Method, v.Host, v.HostPort = o.method, host, o.host
 	if !setTarget(v, o.uri) {
-		return host, set.uri + " is no path"
+		return host, set.uri + " is not a path"
 	}
 	return host, ""
 }

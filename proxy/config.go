@@ -78,7 +78,7 @@ func validDropFields(names []string) (errs []error) {
 	for i, n := range names {
 		switch {
 		case !h1.ValidMethod([]byte(n)) || len(n) > maxDropName:
-			errs = append(errs, fmt.Errorf("drop_fields[%d]: %q is no name of a field", i, n))
+			errs = append(errs, fmt.Errorf("drop_fields[%d]: %q is not the name of a field", i, n))
 		case request.EqualFold(n, "Host"), request.EqualFold(n, "Content-Length"), request.EqualFold(n, "Transfer-Encoding"):
 			errs = append(errs, fmt.Errorf("drop_fields[%d]: without %s there is no request", i, n))
 		}

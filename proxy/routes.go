@@ -80,7 +80,7 @@ func (c *MessagesConfig) Validate() error {
 			errs = append(errs, settings.At(fmt.Sprintf("routes[%d]", i), err))
 		}
 		if seen[c.Routes[i].Route] {
-			errs = append(errs, fmt.Errorf("routes[%d].route: %q stands above already", i, c.Routes[i].Route))
+			errs = append(errs, fmt.Errorf("routes[%d].route: %q occurs twice", i, c.Routes[i].Route))
 		}
 		seen[c.Routes[i].Route] = true
 	}
@@ -143,7 +143,7 @@ func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
 		{"missing", c.Missing, &r.missing},
 	} {
 		if *a.action, ok = verdict.ParseAction(a.value); !ok {
-			bad("%s: %.40q is no action", a.key, a.value)
+			bad("%s: %.40q is not an action", a.key, a.value)
 		}
 	}
 	return r, errors.Join(errs...)

@@ -75,10 +75,10 @@ func TestMessageRouteConfig(t *testing.T) {
 	f("routes[0].sources: there is none", func(r *MessageRouteConfig) { r.Sources = nil })
 	f("routes[0].max_body: more than 16 MiB", func(r *MessageRouteConfig) { r.MaxBody = 1 << 30 })
 	f("routes[0].timeout: 1ms is not between", func(r *MessageRouteConfig) { r.Timeout = time.Millisecond })
-	f(`routes[0].too_large: "drop" is no action`, func(r *MessageRouteConfig) { r.TooLarge = "drop" })
-	f(`routes[0].on_timeout: "x" is no action`, func(r *MessageRouteConfig) { r.OnTimeout = "x" })
+	f(`routes[0].too_large: "drop" is not an action`, func(r *MessageRouteConfig) { r.TooLarge = "drop" })
+	f(`routes[0].on_timeout: "x" is not an action`, func(r *MessageRouteConfig) { r.OnTimeout = "x" })
 	twice := MessagesConfig{Routes: []MessageRouteConfig{withRoutes(t, "POST /a").Messages.Routes[0], withRoutes(t, "POST /a").Messages.Routes[0]}}
-	if err := twice.Validate(); err == nil || !strings.Contains(err.Error(), `routes[1].route: "POST /a" stands above already`) {
+	if err := twice.Validate(); err == nil || !strings.Contains(err.Error(), `routes[1].route: "POST /a" occurs twice`) {
 		t.Errorf("got %v", err)
 	}
 }

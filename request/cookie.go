@@ -87,7 +87,7 @@ func (v *View) Cookie(name string) (value []byte, ok bool) {
 	return nil, false
 }
 
-// AppendCookiesWithout appends a Cookie field's value without the cookies of the given names. What is no cookie in the
+// AppendCookiesWithout appends a Cookie field's value without the cookies of the given names. What is not a cookie in the
 // eyes of this package (no '=', no name) goes on as it came, unless a lenient service may read it as one of those names.
 func AppendCookiesWithout(dst, field []byte, names []string) []byte {
 	begin := len(dst)

@@ -13,7 +13,7 @@ const (
 	KindScript                // a call of a script in a page, which reads data
 	KindAPI                   // a call of a program, which reads data: nothing says that a page has asked
 	KindFeed                  // a feed, a sitemap, robots.txt, for a program that says nothing else
-	KindFile                  // a download: a document or an archive that is no page
+	KindFile                  // a download: a document or an archive that is not a page
 	KindPart                  // a part of a page: an image, a style, a script, a font, a beacon
 	KindSocket                // a WebSocket
 	KindPreflight             // what a browser asks before a script's call to another origin

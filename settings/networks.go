@@ -19,7 +19,7 @@ func ParseAddr(s string) (netip.Addr, error) {
 	s = strings.TrimSpace(s)
 	a, err := netip.ParseAddr(s)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%q is no address", Clip(s))
+		return netip.Addr{}, fmt.Errorf("%q is not an address", Clip(s))
 	}
 	if a.Zone() != "" {
 		return netip.Addr{}, fmt.Errorf("%q: %w", Clip(s), ErrZone)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// A problem is a line such as `services[0].hosts[1]: "x y" is no host`: the path of a key and what is wrong with it. A
+// A problem is a line such as `services[0].hosts[1]: "x y" is not a host`: the path of a key and what is wrong with it. A
 // section speaks of its own keys, and who holds the section puts its path before them.
 
 // Problems returns one line for each problem in err.

@@ -28,7 +28,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	}
 	n, err := strconv.ParseUint(s[:i], 10, 32)
 	if err != nil || n > maxDays {
-		return 0, fmt.Errorf("%q is no duration: days are a whole number before everything else, as in 7d or 1d12h", Clip(s))
+		return 0, fmt.Errorf("%q is not a duration: days are a whole number before everything else, as in 7d or 1d12h", Clip(s))
 	}
 	days, rest := time.Duration(n)*24*time.Hour, s[i+1:]
 	if rest == "" {
@@ -45,7 +45,7 @@ func ParseDuration(s string) (time.Duration, error) {
 }
 
 func noDuration(text string) error {
-	return fmt.Errorf("%q is no duration; write it as 500ms, 90s, 10m, 12h or 7d", Clip(text))
+	return fmt.Errorf("%q is not a duration; write it as 500ms, 90s, 10m, 12h or 7d", Clip(text))
 }
 
 // NoUnit is the error of a duration that is only a number.
@@ -81,7 +81,7 @@ func ParseSize(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 || s[0] == '+' || n > math.MaxInt64/unit {
-		return 0, fmt.Errorf("%q is no number; a size is written in bytes, or with KiB, MiB or GiB", Clip(text))
+		return 0, fmt.Errorf("%q is not a number; a size is written in bytes, or with KiB, MiB or GiB", Clip(text))
 	}
 	return n * unit, nil
 }

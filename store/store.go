@@ -41,7 +41,7 @@ type KV interface {
 	Put(ctx context.Context, key, val []byte, ttl time.Duration) error
 	// Swap sets key to val if its value is old; a nil old means that the key is absent. It reports whether it did.
 	Swap(ctx context.Context, key, old, val []byte, ttl time.Duration) (bool, error)
-	// Delete removes key; an absent key is no error.
+	// Delete removes key; an absent key is not an error.
 	Delete(ctx context.Context, key []byte) error
 	// Scan calls f for every live key with the prefix, in key order where the backend has one. k and v are valid
 	// during the call only; ttl is what is left (0: for ever). An error of f ends the scan and is returned.

@@ -59,7 +59,7 @@ func (b *Branding) Validate() error {
 		{"on_accent_dark", b.OnAccentDark},
 	} {
 		if c.value != "" && !colour.MatchString(c.value) {
-			errs = append(errs, fmt.Errorf("%s: %q is no colour like #1a56b0", c.key, c.value))
+			errs = append(errs, fmt.Errorf("%s: %q is not a colour like #1a56b0", c.key, c.value))
 		}
 	}
 	return errors.Join(errs...)

@@ -41,7 +41,7 @@ var (
 // parseCatalogue reads a file of texts. Its errors name the keys.
 func parseCatalogue(tag string, b []byte) (*catalogue, error) {
 	if _, err := language.Parse(tag); err != nil {
-		return nil, fmt.Errorf("the file's name is no language tag: %w", err)
+		return nil, fmt.Errorf("the file's name is not a language tag: %w", err)
 	}
 	c := &catalogue{tag: tag}
 	if err := yaml.Unmarshal(b, &c.texts); err != nil {

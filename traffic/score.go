@@ -78,7 +78,7 @@ func (s *Score) Add(r *Request, served *replay.Served) {
 // apart is the time without a stopped request after which the next begins another episode.
 const apart = 5 * time.Minute
 
-// Hurt is somebody who is no robot and was stopped.
+// Hurt is somebody who is not a robot and was stopped.
 type Hurt struct {
 	Kind    Kind      `json:"kind"`
 	Client  int       `json:"client"`
@@ -256,7 +256,7 @@ const maxHurt = 30
 func (s *Score) hurtText(w io.Writer) error {
 	hurt := s.Hurt()
 	if len(hurt) == 0 {
-		_, err := fmt.Fprintln(w, "\nNobody who is no robot was stopped.")
+		_, err := fmt.Fprintln(w, "\nNobody who is not a robot was stopped.")
 		return err
 	}
 	fmt.Fprintf(w, "\n%d who are no robots were stopped:\n", len(hurt))

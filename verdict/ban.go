@@ -105,7 +105,7 @@ func (b *Ban) Validate(at time.Time) error {
 		}
 		for _, v := range [...]float64{float64(b.Factors[i].Value), float64(b.Factors[i].Amount)} {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				errs = append(errs, fmt.Errorf("factors[%d]: %v is no number", i, v)) // nor would JSON print it
+				errs = append(errs, fmt.Errorf("factors[%d]: %v is not a number", i, v)) // nor would JSON print it
 			}
 		}
 	}

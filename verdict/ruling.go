@@ -83,7 +83,7 @@ func NewAnswers(table []AnswerConfig, otherwise string) (*Answers, error) {
 			errs = append(errs, fmt.Errorf("answers[%d].decision: must be given", i))
 		}
 		if _, twice := a.byDecision[c.Decision]; twice {
-			errs = append(errs, fmt.Errorf("answers[%d].decision: %q stands above already", i, c.Decision))
+			errs = append(errs, fmt.Errorf("answers[%d].decision: %q occurs twice", i, c.Decision))
 		}
 		a.byDecision[c.Decision] = action
 	}

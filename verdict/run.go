@@ -17,7 +17,7 @@ const (
 )
 
 // Start reads the store and keeps reading and writing until Close. With an unshared store an error is fatal: the bans,
-// revocations and spent allowances are not there. A shared store that is away is no error: the Cacher goes on from what
+// revocations and spent allowances are not there. A shared store that is away is not an error: the Cacher goes on from what
 // it has, says so in Health and in each Decision, and tries again.
 func (c *Cacher) Start(ctx context.Context) error {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -52,7 +52,7 @@ func (x *X) Dial() *Client {
 	return k
 }
 
-// Send writes bytes; that the proxy may have closed already is no error here.
+// Send writes bytes; that the proxy may have closed already is not an error here.
 func (c *Client) Send(parts ...string) {
 	c.SetWriteDeadline(time.Now().Add(patience))
 	for _, p := range parts {

@@ -78,7 +78,7 @@ func TestLookAlikes(t *testing.T) {
 func TestLinks(t *testing.T) {
 	x := newExtractor(newStemCache(64))
 	x.explain = true
-	x.of("See HTTPS://WWW.Evil.example/path?x=1 and evil.ru, t.me/+abc www.shop.com; a.b is no host, 3.14 neither")
+	x.of("See HTTPS://WWW.Evil.example/path?x=1 and evil.ru, t.me/+abc www.shop.com; a.b is not a host, 3.14 neither")
 	var hosts []string
 	for _, n := range x.names {
 		if h, ok := strings.CutPrefix(n, "host "); ok {

@@ -73,7 +73,7 @@ type request struct {
 
 // Serve answers one request of the API. It needs no server: body is what was posted, and the answer's status,
 // content type and body are returned. Errors of the API come with status 200, as clients of the protocols expect; what
-// is no request at all gets a fault too.
+// is not a request at all gets a fault too.
 func (s *Server) Serve(ctx context.Context, codec Codec, body []byte, auth Auth) (status int, contentType string, answer []byte) {
 	if int64(len(body)) > s.cfg.MaxRequest {
 		fault := rules.Faultf(message.CodeUnexpected, "the request has %d bytes, more than %d", len(body), s.cfg.MaxRequest)

@@ -33,7 +33,7 @@ func TestAPI(t *testing.T) {
 		{"root by null", "sf.domain.children", `{"partner":null,"domain":null}`, `{"children":["blog","forum"]}`},
 		{"no such path", "sf.domain.children", `{"partner":null,"domain":"blog/no"}`, `2002: there is no domain "blog/no"`},
 		{"no way up", "sf.domain.children", `{"partner":null,"domain":"blog/../forum"}`, `2002: `},
-		{"dot is no path", "sf.domain.children", `{"partner":null,"domain":"."}`, `2002: `},
+		{"dot is not a path", "sf.domain.children", `{"partner":null,"domain":"."}`, `2002: `},
 		{"path of a wrong type", "sf.domain.children", `{"partner":null,"domain":5}`, `1005: the parameter domain is a whole number`},
 
 		{"get a number", "sf.domain.get", `{"partner":null,"name":"answer"}`, `{"classname":"int","interfaces":[],"repr":"42"}`},

@@ -238,7 +238,7 @@ func (c *conn) readRequest() error {
 	return c.h.parseRequest(int(c.cfg.MaxTargetBytes), c.cfg.MaxHeaderFields)
 }
 
-// refuse answers what is no request that can be served, and closes the connection.
+// refuse answers what is not a request that can be served, and closes the connection.
 func (c *conn) refuse(err error) {
 	c.keep = false
 	why, ok := err.(refusal) //nolint:errorlint // it is never wrapped

@@ -175,7 +175,7 @@ func (x *Exchange) sendContinue() error {
 
 // Reply sends an answer of the gateway's own: fields as given, and what the message needs (Date unless given,
 // Content-Length, Connection). The body is left out for HEAD and for statuses without one. It may be called once, and
-// not after Forward began an answer: errAnswered. A field that is no valid HTTP gives errBadField, and nothing is sent.
+// not after Forward began an answer: errAnswered. A field that is not valid HTTP gives errBadField, and nothing is sent.
 func (x *Exchange) Reply(status int, fields []request.Field, body []byte) error {
 	if x.answered {
 		return errAnswered

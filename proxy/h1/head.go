@@ -210,7 +210,7 @@ func (h *head) parseFraming(equalLengths bool) error {
 	return nil
 }
 
-// parseEncoding accepts "chunked" and nothing else. What is no list of codings, or has chunked elsewhere than once at
+// parseEncoding accepts "chunked" and nothing else. What is not a list of codings, or has chunked elsewhere than once at
 // the end, could be read in two ways.
 func (h *head) parseEncoding(v []byte) error {
 	if request.EqualFold(v, "chunked") {

@@ -92,7 +92,7 @@ func TestTLSReload(t *testing.T) {
 	}
 	commit()
 	if _, err := certs.Prepare([]CertificateFiles{{"none", "none"}}); err == nil {
-		t.Error("a missing file is no error")
+		t.Error("a missing file is not an error")
 	}
 	if _, again := dialTLS(t, g, "a.test"); again.SerialNumber.Int64() != 3 || first.SerialNumber.Int64() != 1 {
 		t.Error("not reloaded")

@@ -64,7 +64,7 @@ func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 // Config is what holds for requests now.
 func (s *Server) Config() *Config { return s.cfg.Load() }
 
-// fromFields is parseRequest for a request that is no text.
+// fromFields is parseRequest for a request that is not a text.
 func (h *head) fromFields(r *Head, cfg *Config) error {
 	h.reset()
 	h.minor = 1

@@ -35,7 +35,7 @@ func (c *ServiceConfig) Validate() error {
 	_, err := verdict.NewAnswers(c.Answers, c.Otherwise)
 	errs := []error{err}
 	if _, ok := verdict.ParseAction(c.OnError); !ok {
-		errs = append(errs, fmt.Errorf("on_error: %.40q is no action", c.OnError))
+		errs = append(errs, fmt.Errorf("on_error: %.40q is not an action", c.OnError))
 	}
 	if c.Time < 100*time.Microsecond || c.Time > 10*time.Second {
 		errs = append(errs, fmt.Errorf("time: %v is not between 100µs and 10s", c.Time))

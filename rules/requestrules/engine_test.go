@@ -247,7 +247,7 @@ func TestConfig(t *testing.T) {
 	f("file: "+file+": line 2, column 4: there is no rule listChek; did you mean listCheck?", func(c *ServiceConfig) { c.File = file })
 	f("file: give one of text and file", func(c *ServiceConfig) { c.File, c.Text = file, "stop as OK" })
 	f(`otherwise: "captch" is none of pass, mark, captcha, quarantine, block`, func(c *ServiceConfig) { c.Otherwise = "captch" })
-	f(`answers[1].decision: "A" stands above already`, func(c *ServiceConfig) {
+	f(`answers[1].decision: "A" occurs twice`, func(c *ServiceConfig) {
 		c.Answers = []verdict.AnswerConfig{{Decision: "A", Action: "pass"}, {Decision: "A", Action: "pass"}}
 	})
 	c := DefaultServiceConfig()

@@ -155,7 +155,7 @@ func (r *run) Frequency(ctx context.Context, storage string, key []byte, window 
 	if !r.watch {
 		return s.Incr(ctx, r.key, 1, window)
 	}
-	// It was counted before, when the same request was looked at first; and a look at our own pages is no request.
+	// It was counted before, when the same request was looked at first; and a look at our own pages is not a request.
 	value, ok, err := s.Get(ctx, r.key)
 	if err != nil || !ok {
 		return 0, err

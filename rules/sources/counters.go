@@ -35,7 +35,7 @@ func NewCounters(s Shingler, now func() time.Time) *Counters {
 // counter returns the counter of a value under a type: hashed as the API hashes a text.
 func (c *Counters) counter(k rules.Counter, v rules.Value) (store.Counter, error) {
 	if !counter.ValidPrefix(k.Prefix) {
-		return store.Counter{}, rules.Faultf(rules.CodeType, "%.80q is no prefix of counters: letters, digits, _, - and point", k.Prefix)
+		return store.Counter{}, rules.Faultf(rules.CodeType, "%.80q is not a prefix of counters: letters, digits, _, - and .", k.Prefix)
 	}
 	var room [1]counter.Shingle
 	sh, err := counter.Shingles(room[:0], []counter.Piece{{Type: k.Type, Text: textOf(v)}})

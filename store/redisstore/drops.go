@@ -47,7 +47,7 @@ func parseDrops(text string) (drops, error) {
 		f, err1 := strconv.ParseUint(floor, 10, 32)
 		n, err2 := strconv.ParseUint(number, 10, 32)
 		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("redis: %.80q is no list of drops", text)
+			return nil, fmt.Errorf("redis: %.80q is not a list of drops", text)
 		}
 		d = append(d, drop{uint32(f), uint32(n)})
 	}

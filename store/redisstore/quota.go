@@ -86,7 +86,7 @@ func (s *Store) number(m rueidis.RedisMessage) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("redis: a counter is no number: %w", err)
+		return 0, fmt.Errorf("redis: a counter is not a number: %w", err)
 	}
 	return n, nil
 }

@@ -80,7 +80,7 @@ type Deps struct {
 	Now func() time.Time // nil: time.Now
 }
 
-// New returns the store at an address. A server that does not answer is no error: Healthy tells, and the store works as
+// New returns the store at an address. A server that does not answer is not an error: Healthy tells, and the store works as
 // soon as it does. A server that refuses us is one. The store's goroutines run until Close.
 func New(cfg Config, d Deps) (*Store, error) {
 	addr, err := ParseURL(d.URL)

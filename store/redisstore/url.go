@@ -88,7 +88,7 @@ func (a *Address) readHosts(text string, sentinel bool) error {
 		}
 		n, err := strconv.ParseUint(p, 10, 16)
 		if host == "" || err != nil || n == 0 || strings.ContainsAny(host, "[]@") || (strings.Contains(host, ":") && net.ParseIP(host) == nil) {
-			return errors.New("store address: a host is no host:port such as 10.0.0.5:6379 or [2001:db8::5]:6379")
+			return errors.New("store address: a host is not a host:port such as 10.0.0.5:6379 or [2001:db8::5]:6379")
 		}
 		a.Hosts = append(a.Hosts, net.JoinHostPort(host, strconv.FormatUint(n, 10)))
 	}
@@ -111,7 +111,7 @@ func (a *Address) readPath(path string, sentinel bool) error {
 	n, err := strconv.ParseUint(db, 10, 16)
 	switch {
 	case err != nil:
-		return errors.New("store address: the database behind the host is no number")
+		return errors.New("store address: the database behind the host is not a number")
 	case a.Cluster && n != 0:
 		return errors.New("store address: a cluster has database 0 only")
 	}

@@ -61,7 +61,7 @@ func (s *Shingler) Flush(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// flushShard writes a shard's updates. While the store says that it is unwell they stay in the buffer.
+// flushShard writes a shard's updates. While the store says that it is unhealthy they stay in the buffer.
 func (s *Shingler) flushShard(ctx context.Context, i int) error {
 	s.flushMu.Lock()
 	defer s.flushMu.Unlock()
@@ -69,7 +69,7 @@ func (s *Shingler) flushShard(ctx context.Context, i int) error {
 	if h, ok := s.backend.(healthy); ok {
 		if err := h.Healthy(); err != nil {
 			s.stats.postponed.Add(1)
-			return nil // the store itself tells that it is unwell; nothing is lost yet
+			return nil // the store itself tells that it is unhealthy; nothing is lost yet
 		}
 	}
 	sh.mu.Lock()

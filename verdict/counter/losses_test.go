@@ -28,7 +28,7 @@ func TestLossesAreCounted(t *testing.T) {
 	if n := count(t, s, 1); n != 0 {
 		t.Errorf("a lost update is counted: %d", n)
 	}
-	// While the store is unwell nothing is flushed and nothing lost, until the buffer is full.
+	// While the store is unhealthy nothing is flushed and nothing lost, until the buffer is full.
 	f.ill.Store(true)
 	for i := range uint64(10_000) {
 		s.Add(delta(i, 1))

@@ -78,7 +78,7 @@ func normal(typ uint16, text string) (string, error) {
 	case TypeAddress:
 		a, err := netip.ParseAddr(text)
 		if err != nil {
-			return "", fmt.Errorf("%.60q is no address", text)
+			return "", fmt.Errorf("%.60q is not an address", text)
 		}
 		if a = a.Unmap().WithZone(""); a.Is6() {
 			return netip.PrefixFrom(a, 64).Masked().String(), nil

@@ -71,7 +71,7 @@ func TestShinglesNormalise(t *testing.T) {
 	same(counter.TypeAttachmentDigest, "ABCDEF", "abcdef")
 	differ(7, "a", "A")
 	if shingle(t, 104, "x") == shingle(t, 8, "x") {
-		t.Error("the type is no part of the shingle")
+		t.Error("the type is not part of the shingle")
 	}
 }
 

@@ -69,7 +69,7 @@ type field func(v *yaml.Node)
 func (r *cardReader) fields(n *yaml.Node, what string, known map[string]field) map[string]bool {
 	have := map[string]bool{}
 	if n.Kind != yaml.MappingNode {
-		r.fail(n, "%s: keys with values are wanted here", what)
+		r.fail(n, "%s: keys with values are expected here", what)
 		return have
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -84,7 +84,7 @@ func (r *cardReader) fields(n *yaml.Node, what string, known map[string]field) m
 			slices.Sort(keys)
 			r.fail(k, "%s has no key %q; it may have %s", what, settings.Clip(k.Value), strings.Join(keys, ", "))
 		case have[k.Value]:
-			r.fail(k, "%s stands twice", k.Value)
+			r.fail(k, "%s occurs twice", k.Value)
 		default:
 			have[k.Value] = true
 			read(v)
@@ -97,7 +97,7 @@ func (r *cardReader) fields(n *yaml.Node, what string, known map[string]field) m
 func (r *cardReader) list(n *yaml.Node, what string, most int, f func(*yaml.Node)) {
 	switch {
 	case n.Kind != yaml.SequenceNode:
-		r.fail(n, "%s: a list is wanted here", what)
+		r.fail(n, "%s: a list is expected here", what)
 	case len(n.Content) > most:
 		r.fail(n, "%s: %d entries, more than %d", what, len(n.Content), most)
 	default:
@@ -109,7 +109,7 @@ func (r *cardReader) list(n *yaml.Node, what string, most int, f func(*yaml.Node
 
 func (r *cardReader) text(n *yaml.Node, what string) string {
 	if n.Kind != yaml.ScalarNode || len(n.Value) > 200 || strings.ContainsAny(n.Value, "\r\n") {
-		r.fail(n, "%s: one line of text is wanted here, of at most 200 bytes", what)
+		r.fail(n, "%s: one line of text is expected here, of at most 200 bytes", what)
 		return ""
 	}
 	return n.Value
@@ -118,7 +118,7 @@ func (r *cardReader) text(n *yaml.Node, what string) string {
 func (r *cardReader) number(n *yaml.Node, what string) float32 {
 	v, err := strconv.ParseFloat(n.Value, 32)
 	if n.Kind != yaml.ScalarNode || err != nil || isBad(float32(v)) {
-		r.fail(n, "%s: %q is no number", what, settings.Clip(n.Value))
+		r.fail(n, "%s: %q is not a number", what, settings.Clip(n.Value))
 		return 0
 	}
 	return float32(v)
@@ -155,7 +155,7 @@ func (r *cardReader) document(n *yaml.Node) (version string) {
 	have := r.fields(n, "a score card", map[string]field{
 		"version": func(v *yaml.Node) {
 			if version = r.text(v, "version"); !cardVersion.MatchString(version) {
-				r.fail(v, "version: up to 32 letters, digits and . _ - are wanted here, not %q", settings.Clip(version))
+				r.fail(v, "version: up to 32 letters, digits and . _ - are expected here, not %q", settings.Clip(version))
 			}
 		},
 		"bias": func(v *yaml.Node) { r.card.bias = float64(r.weight(v, "bias")) },

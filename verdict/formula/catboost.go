@@ -178,7 +178,7 @@ type catLinear struct {
 func (l *catLinear) UnmarshalJSON(b []byte) error {
 	var pair []json.RawMessage
 	if err := json.Unmarshal(b, &pair); err != nil || len(pair) != 2 {
-		return errors.New("scale_and_bias is no pair")
+		return errors.New("scale_and_bias is not a pair")
 	}
 	var list []float64
 	if err := json.Unmarshal(pair[1], &list); err != nil {
@@ -249,7 +249,7 @@ func (m *Model) loadCatBoost(data []byte) (err error) {
 	}
 	o := &oblivious{scale: f.ScaleAndBias.scale, bias: f.ScaleAndBias.bias, moves: m.weight}
 	if bad(o.scale) || bad(o.bias) {
-		return errors.New("scale_and_bias is no number")
+		return errors.New("scale_and_bias is not a number")
 	}
 	lacks := unknown{names: m.names}
 	set := map[int]bool{}
@@ -259,7 +259,7 @@ func (m *Model) loadCatBoost(data []byte) (err error) {
 			case s.Feature < 0 || s.Feature >= len(factorOf):
 				return fmt.Errorf("oblivious_trees[%d].splits[%d]: feature %d of %d", i, k, s.Feature, len(factorOf))
 			case isNaN(s.Border):
-				return fmt.Errorf("oblivious_trees[%d].splits[%d]: the border is no number", i, k)
+				return fmt.Errorf("oblivious_trees[%d].splits[%d]: the border is not a number", i, k)
 			case factorOf[s.Feature] < 0:
 				lacks.add(s.Feature, f.ids())
 			default:
@@ -328,7 +328,7 @@ func (o *oblivious) add(t *catTree, factorOf []int, missing []uint8) error {
 	}
 	for i, v := range t.Leaves {
 		if bad(v) || bad(v*o.scale) {
-			return fmt.Errorf("leaf_values[%d] is no number", i)
+			return fmt.Errorf("leaf_values[%d] is not a number", i)
 		}
 	}
 	o.leaves = append(o.leaves, t.Leaves...)
@@ -388,5 +388,5 @@ func (t *catTree) covers() []float64 {
 	return equal
 }
 
-// bad reports what is no number, or so large that sums of it would not be one.
+// bad reports what is not a number, or so large that sums of it would not be one.
 func bad(v float64) bool { return !(math.Abs(v) <= 1e30) }

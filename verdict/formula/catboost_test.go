@@ -99,7 +99,7 @@ func TestCatBoostRefuses(t *testing.T) {
 	f("no trees", "no trees", `"oblivious_trees":[`, `"oblivious_trees":[],"x":[`)
 	f("other trees", "SymmetricTree", `"oblivious_trees"`, `"trees"`)
 	f("too many levels", "splits: more than 16", `"splits":[]`, `"splits":[`+strings.Repeat(`{"float_feature_index":0},`, 16)+`{}]`)
-	f("scale", "no pair", "[0.5,[-100]]", "[0.5]")
+	f("scale", "not a pair", "[0.5,[-100]]", "[0.5]")
 	if _, err := Load([]byte("CBM1"), []string{"a"}); err == nil || !strings.Contains(err.Error(), "binary format") {
 		t.Errorf("binary: %v", err)
 	}

@@ -34,7 +34,7 @@ func (c *Config) Validate() error {
 			errs = append(errs, fmt.Errorf("named[%d]: needs a name and a file", i))
 		}
 		if seen[n.Name] {
-			errs = append(errs, fmt.Errorf("named[%d].name: %q stands above already", i, n.Name))
+			errs = append(errs, fmt.Errorf("named[%d].name: %q occurs twice", i, n.Name))
 		}
 		seen[n.Name] = true
 	}

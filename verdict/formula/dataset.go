@@ -96,7 +96,7 @@ func readHeader(head, names []string) (h header, lacks, extra []string, err erro
 	for i, name := range head {
 		name = strings.TrimSpace(strings.TrimPrefix(name, "\ufeff"))
 		if _, twice := h.at[name]; twice {
-			return h, nil, nil, fmt.Errorf("column %q stands twice", settings.Clip(name))
+			return h, nil, nil, fmt.Errorf("column %q occurs twice", settings.Clip(name))
 		}
 		h.at[name] = i
 		if !slices.Contains(names, name) && !slices.Contains(Columns(), name) {
@@ -158,7 +158,7 @@ func parseFactor(record []string, column int) (float32, error) {
 	}
 	v, err := strconv.ParseFloat(record[column], 32)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no number", settings.Clip(record[column]))
+		return 0, fmt.Errorf("%q is not a number", settings.Clip(record[column]))
 	}
 	return float32(v), nil
 }

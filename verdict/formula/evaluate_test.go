@@ -121,9 +121,9 @@ func TestReadRows(t *testing.T) {
 	f("", "the file is empty")
 	f("a\n1\n", "no column label")
 	f("label,x\n1,1\n", "no column is a factor")
-	f("label,a,a\n1,1,1\n", `column "a" stands twice`)
+	f("label,a,a\n1,1,1\n", `column "a" occurs twice`)
 	f("label,a\nrobot,1\n", `line 2: label: "robot" is neither`)
-	f("label,a\n1,1\n1,fast\n", `line 3: a: "fast" is no number`)
+	f("label,a\n1,1\n1,fast\n", `line 3: a: "fast" is not a number`)
 	f("label,a\n1\n", "line 2")
 }
 

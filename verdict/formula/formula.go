@@ -108,7 +108,7 @@ func checkNames(names []string) error {
 	seen := make(map[string]bool, len(names))
 	for _, n := range names {
 		if n == "" || seen[n] {
-			return fmt.Errorf("the name of factor %q is empty or stands twice", n)
+			return fmt.Errorf("the name of factor %q is empty or occurs twice", n)
 		}
 		seen[n] = true
 	}

@@ -69,6 +69,6 @@ func TestPrepareNeedsAModel(t *testing.T) {
 	m := mustLoad(t, "version: v\nbias: -1\nfactors:\n  - {name: a, bins: [{from: 1, weight: 1}]}\n", "a")
 	l := newLive(t, m, nil, metrics.NewSet())
 	if _, err := l.Prepare(Models{Shadow: m}); err == nil || l.Model() != m || l.models.Load().Shadow != nil {
-		t.Errorf("no model is no error, or is in use: %v", err)
+		t.Errorf("no model is not an error, or is in use: %v", err)
 	}
 }

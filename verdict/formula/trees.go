@@ -110,7 +110,7 @@ func (t *trees) add(s *source, factorOf []int, note func(feature int)) error {
 		if s.left[from] < 0 && s.right[from] < 0 {
 			n.value = s.threshold[from] * s.scale
 			if isBad(n.value) {
-				return fmt.Errorf("node %d: the leaf is no number", from)
+				return fmt.Errorf("node %d: the leaf is not a number", from)
 			}
 			t.nodes = append(t.nodes, n)
 			continue
@@ -154,7 +154,7 @@ func (s *source) split(n *node, from int32, factorOf []int, note func(feature in
 		note(int(f))
 	}
 	if isNaN(s.threshold[from]) {
-		return errors.New("the threshold is no number")
+		return errors.New("the threshold is not a number")
 	}
 	n.threshold, n.factor = s.threshold[from], uint16(max(factorOf[f], 0)) //nolint:gosec // MaxFactors
 	if !s.missingLeft[from] {

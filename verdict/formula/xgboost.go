@@ -280,7 +280,7 @@ func (l *xgbLearner) margin() (float32, error) {
 	v, err := strconv.ParseFloat(text, 32)
 	base := float32(v)
 	if err != nil || isBad(base) {
-		return 0, fmt.Errorf("learner_model_param.base_score: %q is no number", settings.Clip(l.Param.BaseScore))
+		return 0, fmt.Errorf("learner_model_param.base_score: %q is not a number", settings.Clip(l.Param.BaseScore))
 	}
 	k, ok := xgbLink(l.Objective.Name)
 	if !ok {
@@ -290,7 +290,7 @@ func (l *xgbLearner) margin() (float32, error) {
 		return base, nil
 	}
 	if base <= 0 || base >= 1 {
-		return 0, fmt.Errorf("learner_model_param.base_score: %v is no probability between 0 and 1", base)
+		return 0, fmt.Errorf("learner_model_param.base_score: %v is not a probability between 0 and 1", base)
 	}
 	return float32(-math.Log(float64(1/base - 1))), nil
 }

@@ -74,7 +74,7 @@ func (c *Config) Validate() error {
 		errs = append(errs, fmt.Errorf("hysteresis: %v is not between 0 and 0.5", c.Hysteresis))
 	}
 	if _, err := time.LoadLocation(c.TimeZone); err != nil {
-		errs = append(errs, fmt.Errorf("time_zone: %q is no time zone such as Europe/Berlin: %w", c.TimeZone, err))
+		errs = append(errs, fmt.Errorf("time_zone: %q is not a time zone such as Europe/Berlin: %w", c.TimeZone, err))
 	}
 	errs = append(errs, c.Budget.Validate(), c.Training.Validate())
 	for i, n := range c.Exempt {

@@ -152,7 +152,7 @@ func ease(mean *float32, v float32, n uint32) {
 	*mean += (v - *mean) / float32(min(max(n, 1), 32))
 }
 
-// seen adds an event of the subject that is no page: a part of one, or what happened at the captcha.
+// seen adds an event of the subject that is not a page: a part of one, or what happened at the captcha.
 func (s *session) seen(e *verdict.Event) {
 	now := uint32(e.At.Unix())
 	if s.first == 0 {
