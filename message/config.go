@@ -128,7 +128,7 @@ func (c Config) Validate() error {
 		path := fmt.Sprintf("partners[%d]", i)
 		v.name(path+".name", p.Name)
 		if seen[p.Name] {
-			v.addf("%s.name: %q stands twice", path, p.Name)
+			v.addf("%s.name: %q occurs twice", path, p.Name)
 		}
 		seen[p.Name] = true
 		if c.Authorisation == "keys" && len(p.Secret) < 16 {

@@ -30,9 +30,9 @@ func TestConfig(t *testing.T) {
 	}
 	for _, want := range []string{
 		`authorisation: "hope"`, `max_text: must`, `partners[0].domain.name: the root`, `partners[0].domain.properties[0].class: "Nothing"`,
-		`partners[0].domain.properties[1].attributes[0].type: "String"`, `partners[0].domain.properties[1].attributes[1].name: "text" stands twice`,
+		`partners[0].domain.properties[1].attributes[0].type: "String"`, `partners[0].domain.properties[1].attributes[1].name: "text" occurs twice`,
 		`partners[0].domain.properties[2].rules: line 1, column 6`, `partners[0].domain.properties[3].num_chunks`, `partners[0].domain.properties[4].model: "magic"`,
-		`partners[0].domain.domains[0].name: "a/b"`, `partners[1].name: "default" stands twice`,
+		`partners[0].domain.domains[0].name: "a/b"`, `partners[1].name: "default" occurs twice`,
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %s in\n%v", want, err)

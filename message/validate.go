@@ -37,7 +37,7 @@ func (v *validator) domain(path string, d DomainConfig, depth int) {
 		at := fmt.Sprintf("%s.properties[%d]", path, i)
 		v.name(at+".name", p.Name)
 		if seen[p.Name] {
-			v.addf("%s.name: %q stands twice", at, p.Name)
+			v.addf("%s.name: %q occurs twice", at, p.Name)
 		}
 		seen[p.Name] = true
 		v.property(at, p)
@@ -47,7 +47,7 @@ func (v *validator) domain(path string, d DomainConfig, depth int) {
 		at := fmt.Sprintf("%s.domains[%d]", path, i)
 		v.name(at+".name", sub.Name)
 		if seen[sub.Name] {
-			v.addf("%s.name: %q stands twice", at, sub.Name)
+			v.addf("%s.name: %q occurs twice", at, sub.Name)
 		}
 		seen[sub.Name] = true
 		v.domain(at, sub, depth+1)
@@ -65,7 +65,7 @@ func (v *validator) property(path string, p PropertyConfig) {
 				v.addf("%s.name: needs 1 to 64 characters", at)
 			}
 			if slices.Contains(names, a.Name) {
-				v.addf("%s.name: %q stands twice", at, a.Name)
+				v.addf("%s.name: %q occurs twice", at, a.Name)
 			}
 			names = append(names, a.Name)
 			if _, ok := a.Kind(); !ok {

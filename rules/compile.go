@@ -182,7 +182,7 @@ func (c *compiler) arguments(def *rule, st *Statement) (*arguments, error) {
 			return nil, &SyntaxError{p.Name.Pos, def.name + " has no parameter " + short(p.Name.Text), settings.Nearest(p.Name.Text, known)}
 		}
 		if _, twice := a.literals[p.Name.Text]; twice {
-			return nil, &SyntaxError{Pos: p.Name.Pos, Text: "the parameter " + p.Name.Text + " stands twice"}
+			return nil, &SyntaxError{Pos: p.Name.Pos, Text: "the parameter " + p.Name.Text + " occurs twice"}
 		}
 		if err := c.check(a, &def.params[i], p.Value); err != nil {
 			return nil, err

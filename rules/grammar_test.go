@@ -155,7 +155,7 @@ func TestBuild(t *testing.T) {
 	f("do lengthCheck(minLength=1.5)", "1:26: minLength must be a whole number, zero or more")
 	f("do lengthCheck(minLength=-1)", "1:26: minLength must be a whole number, zero or more")
 	f("do lengthCheck(attribute=1)", "1:26: attribute must be a text in double quotes")
-	f("do lengthCheck(minLength=1, minLength=2)", "1:29: the parameter minLength stands twice")
+	f("do lengthCheck(minLength=1, minLength=2)", "1:29: the parameter minLength occurs twice")
 	f("do regexpCheck()", "1:4: regexpCheck needs the parameter regexp")
 	f("do attributeCheck(attribute=\"a\")", "1:4: attributeCheck needs the parameter value")
 	f("do messageFloodCheck(minMean=\"1\")", "1:30: minMean must be a number")

@@ -116,7 +116,7 @@ const maxReadings = 16
 // for, as HTTP has no types; a text that can't is ErrUnreadable, an attribute that is not there ErrMissing.
 //
 // The first reading has all values of each attribute, joined by newlines. Where it depends on the service which one it
-// reads (a name that stands twice, or in another case), a reading for each of them follows.
+// reads (a name that occurs twice, or in another case), a reading for each of them follows.
 func (c Config) Values(d *message.Domain, in Input) (readings []map[string]any, err error) {
 	known, maxText, err := d.Attributes()
 	if err != nil {

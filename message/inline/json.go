@@ -30,7 +30,7 @@ func parseReadings(body []byte, named, charset string) (out []any, err error) {
 	return out, nil
 }
 
-// point adds what a JSON pointer leads to. Names are compared without case; one that stands twice leads to each of its
+// point adds what a JSON pointer leads to. Names are compared without case; one that occurs twice leads to each of its
 // values. A name stands for all elements of a list. At the end lists and objects are all that is in them.
 func (f *found) point(v any, pointer string) {
 	if pointer == "" {

@@ -101,7 +101,7 @@ func TestCardErrors(t *testing.T) {
 	f("both", replace("is: 0", "is: 0, from: 1"), `line 10: a bin has either is, or from and below`)
 	f("no weight", replace("from: 60, weight: 3", "from: 60"), `line 8: a bin needs weight`)
 	f("twice", replace("name: share", "name: pages"), `line 11: factor pages has an entry already`)
-	f("a key twice", replace("unknown: 0.25", "unknown: 1\n    unknown: 2"), `line 13: unknown stands twice`)
+	f("a key twice", replace("unknown: 0.25", "unknown: 1\n    unknown: 2"), `line 13: unknown occurs twice`)
 	f("no version", replace("version: shop-3\n", ""), `a score card needs version`)
 	f("a version", replace("shop-3", "shop 3"), `line 2: version: up to 32 letters`)
 	f("a rule without conditions", replace("    all:\n      - {factor: pages, from: 20}\n      - {factor: share, below: 0.05, unknown: true}\n", ""), "line 17: a rule needs all")
