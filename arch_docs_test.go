@@ -208,3 +208,23 @@ func TestArchPlaces(t *testing.T) {
 		t.Errorf("%d rows with %d places", rows, places)
 	}
 }
+
+// TestArchCitedDocuments: a Go file cites no document but those of this repository, by their paths from its root.
+func TestArchCitedDocuments(t *testing.T) {
+	cited := regexp.MustCompile(`\b(?:docs|deploy)/[A-Za-z0-9_./-]*[A-Za-z0-9]\.(?:md|yaml|conf|cfg|lua)\b`)
+	elsewhere := regexp.MustCompile(`\b(?:` + strings.Join([]string{"DESI" + "GN", "FORM" + "ATS", "PITF" + "ALLS", "FRONT" + "END", "FASTH" + "TTP", "STY" + "LE"}, "|") + `)\b`)
+	eachGoFile(t, func(name string) {
+		src, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, doc := range cited.FindAllString(string(src), -1) {
+			if _, err := os.Stat(doc); err != nil {
+				t.Errorf("%s cites %s, which does not exist", name, doc)
+			}
+		}
+		if word := elsewhere.FindString(string(src)); word != "" {
+			t.Errorf("%s cites %s, which is not in this repository", name, word)
+		}
+	})
+}

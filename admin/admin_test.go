@@ -48,7 +48,7 @@ func TestMetricsToken(t *testing.T) {
 	}
 }
 
-// PITFALLS 16: a page in the operator's browser can't use the listener, whatever name it gave to our address.
+// Pitfall 16: a page in the operator's browser can't use the listener, whatever name it gave to our address.
 func TestBrowserPagesAreRefused(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.Hosts = []string{"Gate.example", "back.example."}

@@ -107,7 +107,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkLookup is the budget of DESIGN: a million networks, the built-in crawlers, 64 thousand clients.
+// BenchmarkLookup holds the budget of docs/performance.md: a million networks, the built-in crawlers, 64 thousand clients.
 func BenchmarkLookup(b *testing.B) {
 	c := DefaultConfig()
 	c.Crawlers.FetchRanges = false

@@ -129,7 +129,7 @@ func (k KeyRef) Format(f fmt.State, _ rune) {
 	}
 }
 
-// DefaultServiceConfig reads the cookies of FORMATS: spravka, i, and fuid01 by what was seen; no login, no cookie of
+// DefaultServiceConfig reads the usual cookies: spravka, i, and fuid01 by what was seen; no login, no cookie of
 // the service's own.
 func DefaultServiceConfig() ServiceConfig {
 	return ServiceConfig{

@@ -9,7 +9,7 @@ import (
 // Kind says what a Subject is known by. The order is the order of preference.
 type Kind uint8
 
-// The kinds of FORMATS, strongest first.
+// The kinds, strongest first.
 const (
 	KindNone Kind = iota
 	KindSpravka

@@ -31,7 +31,7 @@ type RecentConfig struct {
 	Human   int `mapstructure:"human"`   // the others; 0 keeps none
 }
 
-// DefaultConfig returns the bounds of DESIGN.
+// DefaultConfig returns the default limits.
 func DefaultConfig() Config {
 	return Config{
 		MaxBans:        1_000_000,

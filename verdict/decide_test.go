@@ -11,7 +11,7 @@ import (
 	"antirobot/identity"
 )
 
-// TestDecisionOrder is the order of DESIGN, each step with everything that stands below it switched on.
+// TestDecisionOrder checks the order of the decision, each step with everything below it switched on.
 func TestDecisionOrder(t *testing.T) {
 	own, white := &cbb.Entry{List: "api", Own: true}, &cbb.Entry{List: "white", Flag: cbb.White}
 	block, ban := &cbb.Entry{List: "drop"}, &cbb.Entry{List: "tor", Flag: cbb.Ban}

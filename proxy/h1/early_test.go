@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestEarlyAnswer is row 4: a service that refuses before it has read the body is heard at once, the upload stops, and
+// TestEarlyAnswer: a service that refuses before it has read the body is heard at once, the upload stops, and
 // its connection is not used again.
 func TestEarlyAnswer(t *testing.T) {
 	for _, chunked := range []bool{false, true} {
@@ -128,7 +128,7 @@ func TestDuplex(t *testing.T) {
 	}
 }
 
-// TestExpectContinue is row 5: the service decides, and is heard.
+// TestExpectContinue: the service decides about 100-continue, and its decision reaches the client.
 func TestExpectContinue(t *testing.T) {
 	const req = "POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 5\r\n\r\n"
 	t.Run("passed on", func(t *testing.T) {

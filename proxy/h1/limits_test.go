@@ -11,7 +11,7 @@ import (
 	"antirobot/proxy/upstream"
 )
 
-// TestLimits is row 15: each limit has its status, its count, and a closed connection.
+// TestLimits: each limit has its status, its count, and a closed connection.
 func TestLimits(t *testing.T) {
 	small := func(c *Config) {
 		c.MaxHeaderBytes, c.MaxTargetBytes, c.MaxHeaderFields, c.MaxBodyBytes = 2048, 512, 20, 10
@@ -49,7 +49,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestSlowloris is row 14: a head that trickles in has one deadline for the whole, not one for each byte.
+// TestSlowloris: a head that trickles in has one deadline for the whole, not one for each byte.
 func TestSlowloris(t *testing.T) {
 	g := newGateway(t, nil, setup{cfg: func(c *Config) { c.HeaderTimeout = 300 * time.Millisecond }})
 	c1 := dial(t, g)
@@ -180,7 +180,7 @@ func waitFor(t *testing.T, ok func() bool) {
 	t.Fatal("it never happens")
 }
 
-// TestPanicCostsOneConnection is row 20.
+// TestPanicCostsOneConnection: a handler that panics ends its connection and no other.
 func TestPanicCostsOneConnection(t *testing.T) {
 	s := answering(t, okAnswer)
 	g := newGateway(t, s, setup{handler: func(x *Exchange, forward func()) {

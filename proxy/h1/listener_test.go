@@ -60,7 +60,7 @@ func dialTLS(t *testing.T, g *gateway, name string) (*client, *x509.Certificate)
 	return &client{t, c, bufio.NewReader(c)}, c.ConnectionState().PeerCertificates[0]
 }
 
-// TestTLSReload is row 21: certificates change under connections that stay.
+// TestTLSReload: certificates change under connections that stay.
 func TestTLSReload(t *testing.T) {
 	dir := t.TempDir()
 	files := []CertificateFiles{certificate(t, dir, "a.test", 1), certificate(t, dir, "b.test", 2)}

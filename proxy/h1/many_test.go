@@ -82,7 +82,7 @@ func TestManyAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// TestBoundedMemory is pitfall 25 and row 1: bodies of any size cost the same memory. H1_STREAM_MB sets their size.
+// TestBoundedMemory is pitfall 25: bodies of any size cost the same memory. H1_STREAM_MB sets their size.
 func TestBoundedMemory(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector's own memory would be measured")

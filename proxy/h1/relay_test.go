@@ -78,7 +78,7 @@ func TestBadAnswersBecome502(t *testing.T) {
 	}
 }
 
-// TestAnswersAreRelayed is row 23 of the list of what fasthttp does by default, and what surrounds it.
+// TestAnswersAreRelayed: responses arrive unchanged, including what fasthttp would change by default.
 func TestAnswersAreRelayed(t *testing.T) {
 	const get10 = "GET / HTTP/1.0\r\nHost: a\r\n\r\n"
 	const head = "HEAD / HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -211,7 +211,7 @@ func TestCloseDelimitedAnswer(t *testing.T) {
 	}
 }
 
-// TestRequestHeadersOnTheirWay is pitfall 6 and row 16: hop-by-hop fields go, ours replace the client's, nothing that
+// TestRequestHeadersOnTheirWay is pitfall 6: hop-by-hop fields go, ours replace the client's, nothing that
 // frames or routes can be nominated away.
 func TestRequestHeadersOnTheirWay(t *testing.T) {
 	s := answering(t, okAnswer)
@@ -282,7 +282,7 @@ func TestHalfClosedClient(t *testing.T) {
 	c1.closes()
 }
 
-// TestRetryOnce is row 17: a bodiless request on a pooled connection that just died is tried once more; nothing else.
+// TestRetryOnce: a bodiless request on a pooled connection that just died is tried once more; nothing else.
 func TestRetryOnce(t *testing.T) {
 	for _, c := range []struct {
 		name, second string
@@ -330,7 +330,7 @@ func TestRetryOnce(t *testing.T) {
 	})
 }
 
-// TestLateAnswerIsNotPoison is row 25: bytes that follow an answer never become the next client's.
+// TestLateAnswerIsNotPoison: bytes that follow an answer never become the next client's.
 func TestLateAnswerIsNotPoison(t *testing.T) {
 	for _, together := range []bool{true, false} {
 		said := make(chan bool, 3)

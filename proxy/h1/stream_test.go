@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestStreamedPiecesArriveAtOnce is pitfall 25 and row 3: an event is with the client before the next one is sent.
+// TestStreamedPiecesArriveAtOnce is pitfall 25: an event is with the client before the next one is sent.
 func TestStreamedPiecesArriveAtOnce(t *testing.T) {
 	for _, c := range []struct{ name, head, piece, end string }{
 		{"chunked", "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n", "9\r\ndata: x\n\n\r\n", "0\r\n\r\n"},
@@ -81,7 +81,7 @@ func TestShortAnswersTakeOneWrite(t *testing.T) {
 	t.Error("the head never waited for the body")
 }
 
-// TestClientLeaves is row 18: the service's connection is closed soon, whatever the exchange waits for.
+// TestClientLeaves: the service's connection is closed soon, whatever the exchange waits for.
 func TestClientLeaves(t *testing.T) {
 	for _, c := range []struct {
 		name, req, first string

@@ -37,7 +37,7 @@ func echoing(t testing.TB) *service {
 	})
 }
 
-// TestTunnel is row 6: bytes flow both ways, early ones included, and a half-closed side hears the other out.
+// TestTunnel: bytes flow both ways, early ones included, and a half-closed side hears the other out.
 func TestTunnel(t *testing.T) {
 	s := echoing(t)
 	results := make(chan outcome, 1)
@@ -93,7 +93,7 @@ func TestServiceEndsTunnel(t *testing.T) {
 	}
 }
 
-// TestUpgradeOnlyForWebSockets is row 7: whatever else asks for an upgrade is an ordinary request.
+// TestUpgradeOnlyForWebSockets: any other upgrade request is treated as an ordinary request.
 func TestUpgradeOnlyForWebSockets(t *testing.T) {
 	for _, c := range []struct{ name, req string }{
 		{"h2c", "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nHTTP2-Settings: AA\r\n\r\n"},
@@ -155,7 +155,7 @@ func TestTunnelIdleTimeout(t *testing.T) {
 	}
 }
 
-// TestDrain is row 19: idle connections are closed at once, requests end with Connection: close, tunnels and streams
+// TestDrain: idle connections are closed at once, requests end with Connection: close, tunnels and streams
 // have until the end of the context.
 func TestDrain(t *testing.T) {
 	asked, release := make(chan bool), make(chan bool)
