@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"strings"
 	"time"
 
 	"antirobot/identity"
@@ -194,6 +195,9 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	if err != nil || page == pageForeign || !s.sameSender(q, pr) {
 		return c.message(q, p, 410, verdictCaptcha, templates.FormExpired, "")
 	}
+	if c.wasSent(q, &s) { // a reload of its answer
+		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
+	}
 	if p.fresh != "" || p.toLang != "" { // another picture, another language: nothing was answered
 		return c.formPage(q, p, p.saved, pr, templates.ProblemNone, at)
 	}
@@ -236,8 +240,9 @@ func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at 
 		}
 	}
 	if !first {
-		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, "")
+		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
 	}
+	_, _ = c.store.Incr(ctx, sentKey(s.nonce), 1, c.cfg.FormTTL) // without it a reload is asked once more, and then told
 	c.count.resent.Inc()
 	for _, name := range keptFields() {
 		if name == "Authorization" && page != pageOwn {
@@ -249,4 +254,25 @@ func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at 
 	}
 	s.request.Grant = s.grant
 	return Response{Resend: &s.request}
+}
+
+// sentKey marks a form that was sent on, for those who only ask.
+func sentKey(nonce [16]byte) []byte { return append([]byte("captcha/sent/"), nonce[:]...) }
+
+// wasSent reports whether a form was sent on: whoever reloads its answer is told so, and not asked again.
+func (c *Captcha) wasSent(q *Request, s *saved) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	defer cancel()
+	n, err := c.store.Incr(ctx, sentKey(s.nonce), 0, c.cfg.FormTTL)
+	return err == nil && n > 0
+}
+
+// cameFrom is the page of the service that the form was on, or the service's first one.
+func (s *saved) cameFrom(q *Request) string {
+	for _, f := range s.request.Header {
+		if path, ok := strings.CutPrefix(f.Value, q.Base+"/"); ok && f.Name == "Referer" {
+			return q.Base + "/" + path
+		}
+	}
+	return q.Base + "/"
 }

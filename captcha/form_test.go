@@ -98,8 +98,34 @@ func TestFormIsSentOnce(t *testing.T) {
 	if a.Resend != nil || a.Status != 409 || !bytes.Contains(a.Body, []byte("sent already")) {
 		t.Errorf("status %d", a.Status)
 	}
-	if cookies(&a)["spravka"] == "" {
-		t.Error("the second right answer earned nothing")
+}
+
+// TestReloadOfASentFormIsTold: who reloads the answer is told that the form was sent, with a link to the page that it was
+// on, and is not asked first; without a right answer as with one.
+func TestReloadOfASentFormIsTold(t *testing.T) {
+	e := newEnv(t, nil)
+	_, fields := e.challengeForm()
+	rep := e.answerOf(fields.Get("key"))
+	if a := e.submit(fields, rep); a.Resend == nil {
+		t.Fatal("not sent at all")
+	}
+	e.c = e.newCaptcha(e.c.cfg) // on another node
+	for _, answer := range []string{rep, wrong(rep), ""} {
+		a := e.submit(fields, answer)
+		if a.Resend != nil || a.Status != 409 || !bytes.Contains(a.Body, []byte(`href="https://example.com/write"`)) || bytes.Contains(a.Body, []byte(`name="rep"`)) {
+			t.Errorf("%q: status %d\n%s", answer, a.Status, a.Body)
+		}
+	}
+	q := e.request("POST", "https://example.com/checkcaptcha")
+	for referer, want := range map[string]string{
+		"https://example.com/guestbook?page=2": "https://example.com/guestbook?page=2",
+		"https://evil.example/":                "https://example.com/", "https://example.com.evil/": "https://example.com/", "": "https://example.com/",
+		"javascript:alert(1)": "https://example.com/", "https://example.com@evil.example/": "https://example.com/",
+	} {
+		s := saved{request: SavedRequest{Header: []HeaderField{{"Referer", referer}}}}
+		if got := s.cameFrom(q); got != want {
+			t.Errorf("from %q: %q", referer, got)
+		}
 	}
 }
 

@@ -281,7 +281,7 @@ func (c *Captcha) message(q *Request, p *params, status int, verdict string, m t
 	lang := c.language(q, p)
 	a := c.html(q, status, verdict, lang)
 	body, err := lang.AppendMessage(make([]byte, 0, 6<<10), &templates.MessagePage{
-		Message: m, Brand: q.Service.brand, RequestID: q.RequestID, Retry: retry, Limit: printBytes(c.cfg.FormMaxBytes),
+		Message: m, Brand: q.Service.brand, RequestID: q.RequestID, Retry: retry, Sent: m == templates.FormSent, Limit: printBytes(c.cfg.FormMaxBytes),
 	})
 	if err != nil {
 		return c.fault(q, err)

@@ -239,6 +239,10 @@ func TestWorkInTheDialogIsStopped(t *testing.T) {
 	}
 	begin("button, then digits", func(a *app) {
 		checkAxe(a.t, ctx, axe(a.t), "dialog at work")
+		var same int
+		if a.eval(`[...(`+dialog+`).querySelectorAll('button')].filter((b) => b.textContent === 'Cancel' && b.offsetParent).length`, &same); same != 1 {
+			a.t.Errorf("%d buttons are called Cancel", same)
+		}
 		a.eval(`(`+workButton+`).click(); true`, nil)
 		a.until(`(` + workButton + `).textContent.startsWith('Without') && (` + dialog + `).querySelector('[role=status]').textContent === ''`)
 		a.eval(`(`+dialog+`).querySelector('input').focus(); true`, nil)

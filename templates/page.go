@@ -84,6 +84,7 @@ type MessagePage struct {
 	Brand     *Brand
 	RequestID string
 	Retry     string // a link to try again; empty: none
+	Sent      bool   // the link leads back to the site: what was wanted has been done
 	Limit     string
 }
 

@@ -268,11 +268,13 @@ class Puzzle {
       if (run) return run.abort();
       run = new AbortController();
       work.textContent = t.cancel;
+      cancel.hidden = true; // one button of that name: it stops the work, and Escape closes the dialog
       this.#say('', false);
       this.#status.textContent = t.work_running;
       const outcome = await session.work((share) => { if (share * 4 % 1 === 0) this.#status.textContent = `${t.work_running} ${share * 100} %`; }, run.signal);
       run = null;
       work.textContent = t.work_offer;
+      cancel.hidden = false;
       if (!this.#busy) this.#told(outcome);
     };
     other.onclick = () => this.#send(() => session.renew());

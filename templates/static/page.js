@@ -5,6 +5,14 @@ if(h){
 if(f.action.indexOf("#")<0)f.action+=h;
 document.querySelectorAll("a.keep").forEach(function(a){a.href+=h});
 }
+var p=f.querySelector("audio"),l=f.querySelector(".ways a");
+if(p&&l)l.onclick=function(e){
+var r=p.play&&p.play();
+if(!r)return;
+e.preventDefault();
+p.currentTime=0;
+r.catch(function(){location=l.href});
+};
 var w=document.getElementById("work");
 if(!w||!window.Worker||!window.fetch||!window.AbortController)return;
 var b=w.querySelector("button"),s=w.querySelector("[role=status]"),d=w.dataset,offer=b.textContent,run=null;
