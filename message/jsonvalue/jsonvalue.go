@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 )
 
+// These bound a text that is read.
 const (
 	MaxDepth  = 32     // of values within values
 	MaxValues = 20_000 // of one text
