@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 
@@ -63,6 +64,7 @@ func (a *Server) openProcessor() error {
 		return err
 	}
 	a.proc, err = processor.New(a.Cfg.Processor, processor.Deps{
+		Secret: rand.Uint64(),
 		Keeper: a.cacher, Formula: a.formula, Counters: a.counters, Training: config.TrainingDir(a.Cfg.DataDir),
 		Log: a.Logger("processor"), Metrics: a.set,
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
 )
@@ -197,5 +198,68 @@ func TestVolumeMakesNothingUnknown(t *testing.T) {
 	}
 	if _, has := all.usual(); has {
 		t.Error("where nobody of many networks loads parts there are none")
+	}
+}
+
+// TestNamesRaiseNoLongLimit: a limit of pages over a day holds for an address whatever names its requests have: User-Agents,
+// cookie jars, aged cookies, invented numbers. Over it the address is asked; nobody is banned for it.
+func TestNamesRaiseNoLongLimit(t *testing.T) {
+	const most = 3000
+	until := func(name func(e *verdict.Event, n int)) int {
+		p, a := newAsker(t, func(c *Config) { c.Budget.Enabled = false })
+		know(t, p, []*verdict.Settings{{Name: "shop", Limits: []verdict.Limit{{Window: 24 * time.Hour, Requests: most, Ban: time.Hour}}}})
+		at := time.Unix(1.8e9, 0).Truncate(24 * time.Hour)
+		for n := range 8 * most {
+			e := reading(at.Add(time.Duration(n)*time.Second), n, one(0))
+			name(e, n)
+			if p.Process(e); len(a.questions) > 0 || len(a.bans) > 0 {
+				return n
+			}
+		}
+		return 8 * most
+	}
+	jar := func(kind identity.Kind, of int) func(*verdict.Event, int) {
+		return func(e *verdict.Event, n int) {
+			e.Subjects[1], e.Subjects[0], e.N = e.Subjects[0], identity.Subject{Kind: kind, ID: [16]byte{byte(n % of), 1}}, 2
+		}
+	}
+	for name, is := range map[string]func(*verdict.Event, int){
+		"one":     func(*verdict.Event, int) {},
+		"agents":  func(e *verdict.Event, n int) { e.Agent = uint64(1 + n%8) },
+		"jars":    jar(identity.KindI, 8),
+		"aged":    jar(identity.KindI, 41),
+		"fuids":   jar(identity.KindFuid, 200),
+		"a flood": func(e *verdict.Event, n int) { e.Agent = uint64(1 + n) },
+	} {
+		if n := until(is); n < most-1 || n > most+most/10 {
+			t.Errorf("%s: asked after %d pages, the limit is %d", name, n, most)
+		}
+	}
+}
+
+// TestNamesDivideNoLoads: whoever sends forty User-Agents and loads no part of any page is one client, not forty.
+func TestNamesDivideNoLoads(t *testing.T) {
+	clients := func(parts int) float32 {
+		p, _ := newProcessor(t, nil)
+		at := time.Unix(1.8e9, 0)
+		var e *verdict.Event
+		for n := range 200 {
+			e = reading(at.Add(time.Duration(n)*time.Second), n, one(0))
+			e.Agent = uint64(1 + n%40)
+			p.Process(e)
+			for k := range parts {
+				p.Process(picture(reading(e.At, 1_000_000+n*parts+k, one(0))))
+			}
+		}
+		sh, h := p.sessions.lock(e.Subjects[0])
+		c := &evidence{e: e, s: *sh.find(h, e.Subjects[0]), usual: 3}
+		sh.mu.Unlock()
+		return c.clients()
+	}
+	if n := clients(0); n != 1 {
+		t.Errorf("forty names without a part of a page are %v clients", n)
+	}
+	if n := clients(3); n < 20 {
+		t.Errorf("forty browsers that load their pages are %v clients", n)
 	}
 }

@@ -19,6 +19,7 @@ type Config struct {
 	MaxGroups     int           `mapstructure:"max_groups"`         // addresses, networks, User-Agents and header shapes, about 130 bytes each
 	AddressAgents int           `mapstructure:"address_agents"`     // most User-Agents that raise the limits of an address
 	CrowdFactor   int           `mapstructure:"crowd_factor"`       // limits of an address over all subjects with cookies
+	NamesWithin   time.Duration `mapstructure:"names_within"`       // User-Agents and cookies raise the limits of an address in windows up to this
 	MaxBan        time.Duration `mapstructure:"max_ban"`            // bans double with each repetition up to this
 	Forget        time.Duration `mapstructure:"forget"`             // a subject not banned for so long begins anew
 	Ban           time.Duration `mapstructure:"ban"`                // the first scored ban of a subject
@@ -37,7 +38,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
-		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8,
+		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8, NamesWithin: time.Hour,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, PatienceDocs: 32, TimeZone: "UTC",
 		Budget: defaultBudgetConfig(), Training: defaultTrainingConfig(),
 	}
@@ -58,6 +59,9 @@ func (c *Config) Validate() error {
 	within("address_agents", c.AddressAgents, 1, 64)
 	within("crowd_factor", c.CrowdFactor, 1, 1000)
 	within("patience_documents", c.PatienceDocs, 2, 65_000)
+	if c.NamesWithin < 0 || c.NamesWithin > 24*time.Hour {
+		errs = append(errs, fmt.Errorf("names_within: %v is not between 0 and 24h", c.NamesWithin))
+	}
 	if c.MaxBan < time.Second || c.MaxBan > 30*24*time.Hour {
 		errs = append(errs, fmt.Errorf("max_ban: %v is not between 1s and 720h", c.MaxBan))
 	}

@@ -82,9 +82,20 @@ func pages(span int) func(*evidence) float32 {
 	return func(c *evidence) float32 { return c.s.faded[span] }
 }
 
+// clients estimates how many people use the subject. Names are free: behind an address they are people as far as they load
+// the parts of pages as the site's people do.
+func (c *evidence) clients() float32 {
+	n := c.s.clients()
+	loads := c.s.loads()
+	if n <= 1 || loads < 2 || !(c.usual > 0) {
+		return n
+	}
+	return 1 + (n-1)*min(1, float32(c.s.parts)/(loads*c.usual))
+}
+
 // perClient is a faded count for each of the people that may be behind an address.
 func perClient(span int) func(*evidence) float32 {
-	return func(c *evidence) float32 { return c.s.faded[span] / c.s.clients() }
+	return func(c *evidence) float32 { return c.s.faded[span] / c.clients() }
 }
 
 // loads is a faded count of page loads for each client.
@@ -93,7 +104,7 @@ func loads(span int) func(*evidence) float32 {
 		if c.s.sharesOf == 0 {
 			return 0
 		}
-		return c.s.faded[span] / c.s.clients() * float32(c.s.shares[shareLoad]) / float32(c.s.sharesOf)
+		return c.s.faded[span] / c.clients() * float32(c.s.shares[shareLoad]) / float32(c.s.sharesOf)
 	}
 }
 

@@ -164,7 +164,7 @@ var factors = []factor{
 			return nan
 		}
 		// Each client behind an address is given one.
-		return max(0, float32(offered)-c.s.clients()) / max(1, float32(loads)-c.s.clients())
+		return max(0, float32(offered)-c.clients()) / max(1, float32(loads)-c.clients())
 	}},
 	{factorInfo{"cookie_age", Client, "hours", "Age of our cookie. Unknown without one.", true}, func(c *evidence) float32 {
 		if c.e.IAge < 0 || c.e.Partial {
@@ -180,7 +180,7 @@ var factors = []factor{
 	{factorInfo{"subject_strength", Client, "0 to 3", "By what it is known: 0 an address, 1 a cookie, 2 a pass, 3 a login or the service's own cookie.", true}, strength},
 
 	// company
-	{factorInfo{"clients", Company, "", "Clients behind the subject: User-Agents or cookies of ours, whichever are more.", true}, func(c *evidence) float32 { return c.s.clients() }},
+	{factorInfo{"clients", Company, "", "Clients behind the subject: User-Agents or cookies of ours, whichever are more, as far as they load the parts of pages.", true}, func(c *evidence) float32 { return c.clients() }},
 	{factorInfo{"addresses", Company, "", "Addresses that the subject came from, up to about 100.", true}, func(c *evidence) float32 { return max(1, distinct(uint64(c.s.addresses), 32)) }},
 	{factorInfo{"networks", Company, "", "Networks (/24, /48) that the subject came from, up to about 40.", true}, func(c *evidence) float32 { return max(1, distinct(uint64(c.s.networks), 16)) }},
 	{factorInfo{"address_subjects", Company, "", "Subjects with cookies at its address, in this hour or the one before.", true}, func(c *evidence) float32 { return c.address.membership() }},

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"math"
 	"time"
 
 	"antirobot/identity"
@@ -234,12 +235,34 @@ func (p *Processor) judgePace(k paceKey, sub identity.Subject, e *verdict.Event,
 		if seen[i] <= float32(l.Requests) {
 			continue
 		}
-		times := p.times(k, s.agentCount(), e.Subjects[e.N-1].ID)
-		if seen[i] > float32(l.Requests)*times {
+		addr := e.Subjects[e.N-1].ID
+		if times := p.times(k, s.agentCount(), addr); seen[i] > float32(l.Requests)*times {
 			p.convict(k, sub, e, r, l, seen[i], times)
 			return
 		}
+		if most := float32(l.Requests) * p.firm(addr); sub.Kind == identity.KindIP && l.Window > p.cfg.NamesWithin && seen[i] > most {
+			p.askForPace(addr, e, r, l, seen[i], most)
+		}
 	}
+}
+
+// firm is how many times the limits of an address hold that no name raises: several established visitors make it several
+// people, though fewer than they are, since who is patient can make some of them.
+func (p *Processor) firm(addr [16]byte) float32 {
+	return 1 + float32(math.Sqrt(float64(p.keeper.EstablishedAt(addr))))
+}
+
+// askForPace asks the visitors of an address that only free names keep below a limit. In a short time an office may well
+// open so many pages; over hours it is asked.
+func (p *Processor) askForPace(addr [16]byte, e *verdict.Event, r *rates, l *limit, seen, most float32) {
+	if p.spares(addr) {
+		return
+	}
+	var of [4]verdict.Prefix
+	verdict.Prefixes(&of, addr, r.Group)
+	p.keeper.Ask(&verdict.Question{
+		Prefix: of[0], Until: e.At.Add(l.Ban), All: seen > 2*most, Read: uint32(seen), Most: uint32(most), Window: l.Window.String(),
+	})
 }
 
 // times is how many times a subject's limits hold (invariant 5).
