@@ -54,8 +54,8 @@ func NewCheck(cfg CheckConfig, g *Gateway) (*Check, error) {
 	}
 	commit()
 	c.pool.New = func() any { return new(checkCall) }
-	for _, style := range [...]string{styleVerdict, styleForward, styleChallenge, styleFull} {
-		for _, answer := range [...]string{answerHuman, answerCaptcha, answerBlocked, answerOwn, answerError, answerRefused} {
+	for _, style := range [...]string{styleVerdict, styleForward, styleChallenge, styleFull, styleAnswer} {
+		for _, answer := range [...]string{answerHuman, answerCaptcha, answerBlocked, answerOwn, answerError, answerRefused, answerLearned} {
 			c.count[checkOutcome{style, answer}] = c.core.deps.Metrics.GetOrCreateCounter(
 				`antirobot_checks_total{style="` + style + `",answer="` + answer + `"}`)
 		}
@@ -66,6 +66,7 @@ func NewCheck(cfg CheckConfig, g *Gateway) (*Check, error) {
 const (
 	styleForward   = "forward"
 	styleChallenge = "challenge"
+	styleAnswer    = "answer" // no check: the balancer tells what the service has answered
 
 	answerHuman   = "human"
 	answerCaptcha = "captcha"
@@ -73,6 +74,7 @@ const (
 	answerOwn     = "own"     // one of the gateway's own pages
 	answerError   = "error"   // answered by OnError
 	answerRefused = "refused" // the call itself was wrong
+	answerLearned = "learned" // what the service has answered is known now
 )
 
 // Prepare makes ready for another configuration, and returns what puts it into use; calls under way finish with the old
@@ -148,6 +150,8 @@ func (k *checkCall) styleOf(v *request.View) string {
 				return styleVerdict
 			case styleForward:
 				return styleForward
+			case styleAnswer:
+				return styleAnswer
 			}
 			return ""
 		}
@@ -162,7 +166,7 @@ func (k *checkCall) serve() {
 		k.refuse(403, "this address may not ask: it is not in check.allowed, and sent no secret")
 		return
 	case k.style == "":
-		k.refuse(400, "style is neither verdict nor forward")
+		k.refuse(400, "style is none of verdict, forward and answer")
 		return
 	}
 	if problem := k.read(call); problem != "" {
@@ -176,6 +180,10 @@ func (k *checkCall) serve() {
 		return
 	default:
 		k.unknown(status, problem)
+		return
+	}
+	if k.style == styleAnswer {
+		k.learnAnswer(call)
 		return
 	}
 	k.Identify()
@@ -194,7 +202,7 @@ func (k *checkCall) read(call *request.View) (problem string) {
 	k.about = *call
 	k.view = &k.about
 	set := k.rules.sender
-	isCheck := k.style == styleVerdict || k.style == styleForward
+	isCheck := k.style == styleVerdict || k.style == styleForward || k.style == styleAnswer
 	if isCheck {
 		set = k.rules.set
 	}
@@ -300,7 +308,7 @@ func (k *checkCall) report() {
 		n.Inc()
 	}
 	took := time.Since(k.x.View.At)
-	if k.svc != nil && k.view == &k.about && k.answered != answerError && k.answered != answerRefused {
+	if k.svc != nil && k.view == &k.about && k.answered != answerError && k.answered != answerRefused && k.answered != answerLearned {
 		k.learn(took)
 	}
 	if k.core.deps.Access != nil {

@@ -37,6 +37,7 @@ type Decider interface {
 	Delivered(d *verdict.Decision, e *verdict.Event)
 	Issued(p *spravka.Pass)
 	Decisions() *verdict.Recent
+	Answered(v *request.View, s *verdict.Settings, status int, contentType []byte)
 	Counted(rid request.ID, d *verdict.Decision, e *verdict.Event, s *verdict.Settings)
 }
 

@@ -115,6 +115,22 @@ func (p *Paths) Learn(e *Event, group uint32, established bool) Count {
 	return is
 }
 
+// Answered is told by a balancer what the service has answered to a request: it shows what the path is, as answers do
+// that pass through the gateway.
+func (c *Cacher) Answered(v *request.View, s *Settings, status int, contentType []byte) {
+	if string(v.Method) != "GET" || status < 200 || status >= 300 || status == 204 {
+		return
+	}
+	is := readingDocument
+	switch typeOf(contentType) {
+	case TypePart:
+		is = readingPart
+	case TypeData:
+		is = readingData
+	}
+	c.paths.answered(pathKeyOf(s.Group, v.Path), is)
+}
+
 // key is that of the event's path.
 func (e *Event) key(group uint32) pathKey {
 	salt := uint64(group) * 0x9e3779b97f4a7c15

@@ -1,0 +1,67 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestBalancerTellsAnswers: nginx tells the gateway what the service has answered, and from then on a call of a script is
+// one, although the gateway sees no answer. What nobody has told, or who may not tell, changes nothing.
+func TestBalancerTellsAnswers(t *testing.T) {
+	t.Parallel()
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if strings.HasPrefix(r.URL.Path, "/data/") {
+			w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		}
+		fmt.Fprint(w, "{}")
+	}))
+	t.Cleanup(service.Close)
+	g := serveCheck(t, service.URL, "style: verdict", "")
+	url := runNginx(t, "auth_request.conf", strings.TrimPrefix(g.check, "http://"), strings.TrimPrefix(service.URL, "http://"))
+	counted := func(path string) string {
+		t.Helper()
+		r := visitor(t).get(g.check+"/check", forwarded("GET", "http://localhost"+path, goodUser,
+			"Sec-Fetch-Mode", "cors", "Sec-Fetch-Dest", "empty", "Sec-Fetch-Site", "same-origin", "Accept", "*/*")...)
+		r.must(t, 200, "")
+		var why string
+		for range 50 { // it is told a moment after the answer
+			_, b := g.tryAPI("GET", "/api/decisions/"+r.Header.Get("X-Request-Id"), nil)
+			if why = string(b); strings.Contains(why, `"counted"`) {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		return why
+	}
+	if why := counted("/data/1"); !strings.Contains(why, `"as":"page"`) {
+		t.Errorf("before anybody has told: %s", why)
+	}
+	for range 3 {
+		visitor(t).get(url+"/data/1").must(t, 200, "{}")
+		visitor(t).get(url+"/page/1").must(t, 200, "{}")
+	}
+	learned := false
+	for range 100 {
+		if learned = strings.Contains(counted("/data/1"), `"as":"script call"`); learned {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	if !learned {
+		t.Errorf("after nginx has told: %s", counted("/data/1"))
+	}
+	if why := counted("/page/1"); !strings.Contains(why, `"as":"page"`) {
+		t.Errorf("a page that a script asks for: %s", why)
+	}
+	tell := func(value string) int {
+		return visitor(t).get(g.check+"/check?style=answer", forwarded("GET", "http://localhost/page/2", goodUser, "X-Antirobot-Answer", value)...).StatusCode
+	}
+	if a, b := tell("200 application/json"), tell("text/html"); a != 204 || b != 400 {
+		t.Errorf("told rightly: %d, wrongly: %d", a, b)
+	}
+}

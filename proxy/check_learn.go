@@ -1,0 +1,37 @@
+package proxy
+
+import (
+	"bytes"
+	"strconv"
+
+	"antirobot/request"
+)
+
+// answerHeader is the field in which a balancer tells what the service has answered: status and Content-Type.
+const answerHeader = "X-Antirobot-Answer"
+
+// learnAnswer is told by a balancer what the service's answer to a request was, after it has been given. Nothing is decided
+// and nobody is counted by it: it shows what the path is.
+func (k *checkCall) learnAnswer(call *request.View) {
+	var value []byte
+	for i := range call.Fields {
+		if !is(&call.Fields[i], answerHeader) {
+			continue
+		}
+		if value != nil {
+			k.refuse(400, answerHeader+" comes twice")
+			return
+		}
+		value = call.Fields[i].Value
+	}
+	code, contentType, _ := bytes.Cut(bytes.TrimSpace(value), []byte{' '})
+	status, err := strconv.Atoi(string(code))
+	if err != nil || status < 100 || status > 999 {
+		k.refuse(400, answerHeader+" must say status and type of the answer, such as: 200 text/html")
+		return
+	}
+	k.core.deps.Decider.Answered(k.view, k.svc.Verdict, status, bytes.TrimSpace(contentType))
+	k.answered = answerLearned
+	k.fields = append(k.fields[:0], request.Field{Name: nameRequestID, Value: k.idText[:]})
+	k.send(204, nil)
+}
