@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"strings"
@@ -138,8 +139,8 @@ var destOf = [...]struct{ dest, mode, accept string }{
 // fill makes v the request that the client would send.
 func (c *client) fill(v *request.View, p *planned, host string) {
 	fields := v.Fields[:0]
-	if c.noReferer {
-		p.ref = ""
+	if c.noReferer { // Sec-Fetch-Site still tells where it comes from
+		p.from, p.ref = p.ref, ""
 	}
 	method := methodGet
 	if p.post {
@@ -198,7 +199,7 @@ func (c *client) navigation(fields []request.Field, p *planned, host string) []r
 	for _, f := range c.fields {
 		switch string(f.Name) {
 		case "Sec-Fetch-Site":
-			f.Value = siteOf(p.ref, host)
+			f.Value = siteOf(cmp.Or(p.ref, p.from), host)
 		case "Sec-Fetch-User":
 			if p.dest == destCaptcha {
 				continue

@@ -209,6 +209,7 @@ type planned struct {
 	after time.Duration // the one before
 	path  string
 	ref   string
+	from  string // the page that led here, where the Referer is kept back
 	dest  dest
 	post  bool
 	scan  bool // a scanner of links asks, before the person does

@@ -16,6 +16,8 @@ import (
 //	      - {from: 30, below: 60, weight: 1.5}   # 30 ≤ x < 60
 //	      - {from: 60, weight: 3}
 //	      - {is: 0, weight: -0.5}                # x = 0
+//	groups:                       # of entries that add to no more than so much together; may be left out
+//	  - {name: missing, most: 3}  # entries and rules join one by group: missing
 //	rules:                        # for what is suspicious only together; may be left out
 //	  - name: many pages and no pictures
 //	    weight: 2
@@ -32,6 +34,7 @@ const (
 	maxCardBins    = 64
 	maxCardRules   = 1024
 	maxCardTerms   = 16
+	maxCardGroups  = 16
 	maxCardWeight  = 100
 )
 
@@ -39,10 +42,12 @@ type card struct {
 	bias    float64
 	factors []cardFactor
 	rules   []cardRule
+	most    []float32 // of what each group adds to; group 0 is of who has none, and has no bound
 }
 
 type cardFactor struct {
 	factor  int
+	group   int
 	unknown float32
 	bins    []cardBin // by from, without overlap
 }
@@ -57,6 +62,7 @@ type cardBin struct {
 
 type cardRule struct {
 	weight float32
+	group  int
 	terms  []cardTerm
 }
 
@@ -92,23 +98,44 @@ func (r *cardRule) applies(x []float32) bool {
 	return true
 }
 
-func (c *card) raw(x []float32) float32 {
-	sum := c.bias
+// sums adds up what applies, by group.
+func (c *card) sums(x []float32) (sums [maxCardGroups + 1]float64) {
 	for i := range c.factors {
-		sum += float64(c.factors[i].weight(x[c.factors[i].factor]))
+		f := &c.factors[i]
+		sums[f.group] += float64(f.weight(x[f.factor]))
 	}
 	for i := range c.rules {
-		if c.rules[i].applies(x) {
-			sum += float64(c.rules[i].weight)
+		if r := &c.rules[i]; r.applies(x) {
+			sums[r.group] += float64(r.weight)
 		}
+	}
+	return sums
+}
+
+func (c *card) raw(x []float32) float32 {
+	sums := c.sums(x)
+	sum := c.bias + sums[0]
+	for g := 1; g < len(c.most); g++ {
+		sum += min(sums[g], float64(c.most[g]))
 	}
 	return float32(sum)
 }
 
+// explain cuts what a group adds to more than it may, each entry in proportion.
 func (c *card) explain(dst, x []float32) {
+	var part [maxCardGroups + 1]float32
+	part[0] = 1
+	for g, sum := range c.sums(x) {
+		if g > 0 && g < len(c.most) {
+			part[g] = 1
+			if sum > float64(c.most[g]) {
+				part[g] = c.most[g] / float32(sum)
+			}
+		}
+	}
 	for i := range c.factors {
 		f := &c.factors[i]
-		dst[f.factor] += f.weight(x[f.factor])
+		dst[f.factor] += f.weight(x[f.factor]) * part[f.group]
 	}
 	for i := range c.rules {
 		r := &c.rules[i]
@@ -116,7 +143,7 @@ func (c *card) explain(dst, x []float32) {
 			continue
 		}
 		for k := range r.terms {
-			dst[r.terms[k].factor] += r.weight / float32(len(r.terms))
+			dst[r.terms[k].factor] += r.weight * part[r.group] / float32(len(r.terms))
 		}
 	}
 }

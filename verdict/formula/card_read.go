@@ -28,6 +28,7 @@ type cardReader struct {
 	why   []string
 	set   map[int]bool // factors that have bins
 	uses  map[int]bool
+	group map[string]int
 }
 
 func (m *Model) loadCard(data []byte, hash string) error {
@@ -41,7 +42,8 @@ func (m *Model) loadCard(data []byte, hash string) error {
 	if doc.Kind != yaml.DocumentNode || len(doc.Content) != 1 {
 		return errors.New("the file is empty")
 	}
-	r := &cardReader{names: m.names, at: map[string]int{}, why: make([]string, len(m.names)), set: map[int]bool{}, uses: map[int]bool{}}
+	r := &cardReader{names: m.names, at: map[string]int{}, why: make([]string, len(m.names)), set: map[int]bool{}, uses: map[int]bool{}, group: map[string]int{}}
+	r.card.most = []float32{0}
 	for i, n := range m.names {
 		r.at[n] = i
 	}
@@ -152,7 +154,9 @@ func (r *cardReader) factor(n *yaml.Node) int {
 }
 
 func (r *cardReader) document(n *yaml.Node) (version string) {
+	r.groups(n)
 	have := r.fields(n, "a score card", map[string]field{
+		"groups": func(*yaml.Node) {}, // read before
 		"version": func(v *yaml.Node) {
 			if version = r.text(v, "version"); !cardVersion.MatchString(version) {
 				r.fail(v, "version: up to 32 letters, digits and . _ - are expected here, not %q", settings.Clip(version))
@@ -172,12 +176,51 @@ func (r *cardReader) document(n *yaml.Node) (version string) {
 	return version
 }
 
+// groups reads the groups before all else, wherever they stand.
+func (r *cardReader) groups(n *yaml.Node) {
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value != "groups" {
+			continue
+		}
+		r.list(n.Content[i+1], "groups", maxCardGroups, func(n *yaml.Node) {
+			var name string
+			var most float32
+			have := r.fields(n, "a group", map[string]field{
+				"name": func(v *yaml.Node) { name = r.text(v, "name") },
+				"most": func(v *yaml.Node) {
+					if most = r.weight(v, "most"); most <= 0 {
+						r.fail(v, "most: %v is not above 0", most)
+					}
+				},
+			})
+			if !have["name"] || !have["most"] {
+				r.fail(n, "a group needs name and most")
+			}
+			if r.group[name] != 0 {
+				r.fail(n, "group %q stands twice", settings.Clip(name))
+			}
+			r.group[name] = len(r.card.most)
+			r.card.most = append(r.card.most, most)
+		})
+	}
+}
+
+// member reads the name of a group.
+func (r *cardReader) member(v *yaml.Node) int {
+	g, ok := r.group[r.text(v, "group")]
+	if !ok {
+		r.fail(v, "group: there is no group %q", settings.Clip(v.Value))
+	}
+	return g
+}
+
 func (r *cardReader) bins(n *yaml.Node) {
 	f := cardFactor{factor: -1}
 	var why string
 	var lines []*yaml.Node
 	have := r.fields(n, "an entry of factors", map[string]field{
 		"name":    func(v *yaml.Node) { f.factor = r.factor(v) },
+		"group":   func(v *yaml.Node) { f.group = r.member(v) },
 		"why":     func(v *yaml.Node) { why = r.text(v, "why") },
 		"unknown": func(v *yaml.Node) { f.unknown = r.weight(v, "unknown") },
 		"bins": func(v *yaml.Node) {
@@ -239,6 +282,7 @@ func (r *cardReader) rule(n *yaml.Node) {
 	have := r.fields(n, "a rule", map[string]field{
 		"name":   func(v *yaml.Node) { r.text(v, "name") },
 		"weight": func(v *yaml.Node) { rule.weight = r.weight(v, "weight") },
+		"group":  func(v *yaml.Node) { rule.group = r.member(v) },
 		"all": func(v *yaml.Node) {
 			r.list(v, "all", maxCardTerms, func(n *yaml.Node) {
 				t := cardTerm{factor: -1}

@@ -90,7 +90,7 @@ func TestCardErrors(t *testing.T) {
 	}
 	f("a factor", replace("name: share", "name: shaer"), `line 11: there is no factor "shaer"; did you mean "share"?`)
 	f("a factor of a rule", replace("factor: pages", "factor: page"), `line 20: there is no factor "page"; did you mean "pages"?`)
-	f("a key", replace("why:", "because:"), `line 6: an entry of factors has no key "because"; it may have bins, name, unknown, why`)
+	f("a key", replace("why:", "because:"), `line 6: an entry of factors has no key "because"; it may have bins, group, name, unknown, why`)
 	f("a weight", replace("weight: 1.5", "weight: much"), `line 9: weight: "much" is not a number`)
 	f("a weight beyond reason", replace("weight: 1.5", "weight: 1000"), `line 9: weight: 1000 is not between -100 and 100`)
 	f("infinity", replace("weight: 1.5", "weight: .inf"), `line 9: weight: ".inf" is not a number`)
@@ -112,4 +112,50 @@ func TestCardErrors(t *testing.T) {
 	f("several", strings.NewReplacer("name: share", "name: shaer", "weight: 1.5", "weight: much").Replace(shop), "line 9", "line 11")
 	f("not YAML of ours", "just a text", "keys with values are expected here")
 	f("an alias", "version: v\nbias: &b 1\nfactors:\n  - *b\n", "line 4")
+}
+
+// TestCardGroups: entries of a group add no more than it may, explanations included; what speaks for people is not cut.
+func TestCardGroups(t *testing.T) {
+	const text = `version: t
+bias: -4
+groups: [{name: missing, most: 1.5}]
+factors:
+  - {name: pages, group: missing, bins: [{from: 10, weight: 1}, {below: 0, weight: -2}]}
+  - {name: share, group: missing, bins: [{from: 0.5, weight: 1}]}
+rules:
+  - {name: both, group: missing, weight: 4, all: [{factor: pages, from: 10}, {factor: share, from: 0.5}]}
+`
+	m, err := Load([]byte(text), []string{"pages", "share"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(pages, share, want float32) {
+		t.Helper()
+		x := []float32{pages, share}
+		if got := m.Raw(x); abs(got-want) > 1e-5 {
+			t.Errorf("%v: %v, want %v", x, got, want)
+		}
+		sum := m.Bias()
+		for _, a := range m.Explain(nil, x) {
+			sum += a
+		}
+		if abs(sum-want) > 1e-5 {
+			t.Errorf("%v: the explanation adds up to %v, not %v", x, sum, want)
+		}
+	}
+	f(0, 0, -4)
+	f(10, 0, -3)
+	f(10, 1, -2.5)
+	f(-1, 1, -5)
+	for bad, want := range map[string]string{
+		"{name: missing, most: 0}":                           "most: 0 is not above 0",
+		"{name: missing}":                                    "a group needs name and most",
+		"{name: other, most: 2}":                             "there is no group",
+		"{name: missing, most: 2}, {name: missing, most: 1}": "stands twice",
+	} {
+		_, err := Load([]byte(strings.Replace(text, "{name: missing, most: 1.5}", bad, 1)), []string{"pages", "share"})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want …%s…", bad, err, want)
+		}
+	}
 }

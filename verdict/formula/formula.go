@@ -187,6 +187,9 @@ func (m *Model) Raw(x []float32) float32 {
 	}
 }
 
+// Share maps a raw score, or what raw scores add up to, to [0,1].
+func (m *Model) Share(raw float32) float32 { return m.link.of(raw) }
+
 // of maps a raw score. The logistic function is cut off where XGBoost does it, so that e^-raw stays a float32.
 func (l link) of(raw float32) float32 {
 	if l == clamp {

@@ -15,7 +15,7 @@ type Config struct {
 	Exempt        []string      `mapstructure:"exempt"`             // networks whose clients are counted and never banned for pace
 	Queue         int           `mapstructure:"queue"`              // events that wait, all workers together; a power of two is used
 	Workers       int           `mapstructure:"workers"`            // goroutines that judge
-	MaxSessions   int           `mapstructure:"max_sessions"`       // subjects known at once, about 300 bytes each
+	MaxSessions   int           `mapstructure:"max_sessions"`       // subjects known at once, about 340 bytes each
 	MaxGroups     int           `mapstructure:"max_groups"`         // addresses, networks, User-Agents and header shapes, about 130 bytes each
 	AddressAgents int           `mapstructure:"address_agents"`     // most User-Agents that raise the limits of an address
 	CrowdFactor   int           `mapstructure:"crowd_factor"`       // limits of an address over all subjects with cookies
@@ -29,6 +29,7 @@ type Config struct {
 	TimeZone      string        `mapstructure:"time_zone"`          // of the visitors: when it is night
 	Hosting       []string      `mapstructure:"hosting"`            // files with networks of hosting companies
 
+	Visit    VisitConfig    `mapstructure:"visit"`    // how the scores of a visit add up
 	Budget   BudgetConfig   `mapstructure:"budget"`   // what may be read from a network before its visitors are asked
 	Training TrainingConfig `mapstructure:"training"` // what is kept for models to be trained with
 }
@@ -40,7 +41,7 @@ func DefaultConfig() Config {
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8, NamesWithin: time.Hour,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, PatienceDocs: 32, TimeZone: "UTC",
-		Budget: defaultBudgetConfig(), Training: defaultTrainingConfig(),
+		Visit: defaultVisitConfig(), Budget: defaultBudgetConfig(), Training: defaultTrainingConfig(),
 	}
 }
 
@@ -80,7 +81,7 @@ func (c *Config) Validate() error {
 	if _, err := time.LoadLocation(c.TimeZone); err != nil {
 		errs = append(errs, fmt.Errorf("time_zone: %q is not a time zone such as Europe/Berlin: %w", c.TimeZone, err))
 	}
-	errs = append(errs, c.Budget.Validate(), c.Training.Validate())
+	errs = append(errs, c.Visit.Validate(), c.Budget.Validate(), c.Training.Validate())
 	for i, n := range c.Exempt {
 		if _, err := settings.ParseNetwork(n); err != nil {
 			errs = append(errs, fmt.Errorf("exempt[%d]: %w", i, err))

@@ -49,6 +49,13 @@ func (p *Processor) fill(c *evidence, r *rates) {
 		}
 	}
 	c.usual = r.people.told()
+	c.t = p.trailOf(c.e.Subjects[0])
+	c.ranks = unknownStanding
+	if !p.keeper.Stands(c.e) { // who is one of the people is not told from them
+		c.ranks = r.people.norms.compare(c.e, &c.t)
+	}
+	c.norm = &c.ranks
+	c.pages = r.people.views.known()
 	c.settled = p.keeper.EstablishedAt(addr)
 	c.hosting = p.hosting.has(addr)
 	c.lost = r.arrivals(c.e).lost(c.e.At.Unix())
@@ -71,7 +78,8 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	var score float32
 	var model *formula.Model
 	if p.formula != nil {
-		score, model = p.formula.Score(x, r.Threshold)
+		_, model = p.formula.Score(x, r.Threshold)
+		score = p.weigh(e, s, model, x)
 	}
 	v.scene.e = nil
 	if p.training != nil {
@@ -95,7 +103,20 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	p.ban(b, e)
 }
 
-// nextBanFor notes the score, and returns the length of the ban that it leads to; false if it leads to none. To be
+// weigh returns the score of the visit with the factors of this moment, and notes it.
+func (p *Processor) weigh(e *verdict.Event, s *session, m *formula.Model, x []float32) float32 {
+	weight := s.weigh(&p.cfg.Visit, m, m.Raw(x), e.At)
+	score := m.Share(weight)
+	sh, h := p.sessions.lock(e.Subjects[0])
+	defer sh.mu.Unlock()
+	if known := sh.find(h, e.Subjects[0]); known != nil {
+		known.add(weight, e.At)
+		known.score = score
+	}
+	return score
+}
+
+// nextBanFor returns the length of the ban that it leads to; false if it leads to none. To be
 // banned for the first time somebody must exceed the threshold by the hysteresis and have been here for a moment, as a
 // browser that opens all its tabs at once looks like a program; to be banned again just exceed it.
 func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.Duration, bool) {
@@ -106,7 +127,6 @@ func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.
 	if s == nil {
 		return 0, false
 	}
-	s.score = score
 	limit := r.Threshold
 	now := e.At.Unix()
 	if s.lastBan.over(now, p.cfg.Forget) {
@@ -195,7 +215,12 @@ func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Ide
 	p.fill(&w.scene, r)
 	x := w.measure(true)
 	w.scene.e = nil
-	return p.formula.Model().Score(x)
+	m := p.formula.Model()
+	if known.judgedAt == 0 {
+		return m.Score(x)
+	}
+	known.pages++
+	return m.Share(known.weigh(&p.cfg.Visit, m, m.Raw(x), v.At))
 }
 
 // freeToMake reports whether a ban on the address would stop an identity of the kind.

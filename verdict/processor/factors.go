@@ -50,6 +50,10 @@ type evidence struct {
 	hosting tristate // the address is of a known hosting company
 	usual   float32  // parts of a page of the service's people
 	settled int      // subjects that the address has established
+	t       trail    // of the subject; empty for one that has none
+	norm    *standing
+	ranks   standing // what norm points to
+	pages   float32  // of the service, that are known
 }
 
 type tristate uint8

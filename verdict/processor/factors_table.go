@@ -56,6 +56,22 @@ var factors = []factor{
 	{factorInfo{"hours_active", Pace, "hours", "Hours with a page, of the last 24.", true}, func(c *evidence) float32 { return float32(bits.OnesCount32(c.s.hours)) }},
 	{factorInfo{"hours_in_row", Pace, "hours", "Hours with a page without a break up to now, at most 24.", true}, activeInRow},
 	{factorInfo{"night_share", Pace, "share", "Pages between one and five at night (processor.time_zone), of its pages.", true}, part(shareNight, shareCount, 4)},
+	{factorInfo{"stay_typical", Pace, "seconds", "How long it stays on a page: the median, of those under half an hour.", true}, stays(func(t *trail) float32 { return t.quantile(0.5) })},
+	{factorInfo{"stay_spread", Pace, "", "The standard deviation of the logarithm of these times. People have 1.2 or more where their times follow Weibull's distribution, as measured (Liu et al., 2010).", true}, stays(func(t *trail) float32 { return t.sums.spread() })},
+	{factorInfo{"stay_spread_most", Pace, "", "The spread that it has at most, with a certainty of 95 %: few times may be even by chance.", true}, stays(spreadMost)},
+	{factorInfo{"stay_skew", Pace, "", "The skew of the logarithm: below 0 for people, who leave many pages at once; near 0 for pauses that a program draws.", true}, stays(func(t *trail) float32 { return t.sums.skew() })},
+	{factorInfo{"stay_short_share", Pace, "share", "Stays under two seconds.", true}, stays(func(t *trail) float32 { return t.within(0, 4) })},
+	{factorInfo{"stay_long_share", Pace, "share", "Stays over a minute.", true}, stays(func(t *trail) float32 { return t.within(9, stayBuckets) })},
+	{factorInfo{"stay_longest", Pace, "seconds", "The longest.", true}, stays(func(t *trail) float32 { return t.longest })},
+	{factorInfo{"stay_longest_ratio", Pace, "", "The longest for each typical one.", true}, stays(longestOver)},
+	{factorInfo{"stay_middle_share", Pace, "share", "Stays of about the typical length: the same power of two, the one below or above.", true}, stays(middle)},
+	{factorInfo{"stay_read_share", Pace, "share", "Stays that fit the page's size: within four times of 0.7 s a kilobyte, markup included.", true}, readShare},
+	{factorInfo{"stay_size_fit", Pace, "-1 to 1", "Correlation of the logarithms of the time and of the page's bytes.", true}, sizeFit},
+	{factorInfo{"awake", Pace, "hours", "For how long it has gone on without a rest of five hours.", true}, walked(2, awake)},
+	{factorInfo{"days", Pace, "days", "Days on which it has loaded pages.", true}, walked(2, func(t *trail) float32 { return float32(t.days) })},
+	{factorInfo{"hours_per_day", Pace, "hours", "Hours with a page load, of each of these days.", true}, walked(2, func(t *trail) float32 { return float32(t.hours) / float32(max(t.days, 1)) })},
+	{factorInfo{"visits", Pace, "", "Runs of page loads with no half hour without.", true}, walked(2, func(t *trail) float32 { return float32(t.visits) })},
+	{factorInfo{"visit_longest", Pace, "pages", "Page loads of its longest visit.", true}, walked(2, func(t *trail) float32 { return float32(t.most) })},
 
 	// course
 	{factorInfo{"targets", Course, "", "Different URLs, queries included; no more than about 260 are told apart.", true}, func(c *evidence) float32 { return distinct(c.s.targets, 64) }},
@@ -100,7 +116,7 @@ var factors = []factor{
 	{factorInfo{"number_share", Course, "share", "Page loads with a number in their URL, of its loads.", true}, part(shareNumbered, shareLoad, 4)},
 	{factorInfo{"load_share", Course, "share", "Page loads, of its pages.", true}, part(shareLoad, shareCount, 2)},
 	{factorInfo{"load_referer_share", Course, "share", "Page loads with a Referer, of its loads.", true}, withReferers(part(shareLoadRefers, shareLoad, 4))},
-	{factorInfo{"load_typed_share", Course, "share", "Page loads that no page has led to (Sec-Fetch-Site: none), of its loads that say so.", true}, part(shareTyped, shareSited, 4)},
+	{factorInfo{"load_typed_share", Course, "share", "Page loads that no page has led to (Sec-Fetch-Site: none), of its loads that say so.", true}, part(shareTyped, shareSited, 3)},
 	{factorInfo{"query_share", Course, "share", "Pages with a query, of its pages.", true}, part(shareQuery, shareCount, 2)},
 	{factorInfo{"answer_bytes", Course, "bytes", "Mean size of the answers.", false}, func(c *evidence) float32 {
 		if c.s.shares[shareAnswered] == 0 {
@@ -116,6 +132,25 @@ var factors = []factor{
 	}},
 	{factorInfo{"stopped_share", Course, "share", "Pages that were a robot's by the verdict, of its pages: who is stopped and goes on.", false}, part(shareStopped, shareCount, 4)},
 	{factorInfo{"navigation_share", Course, "share", "Navigations, of its pages: nothing says that a script has asked.", true}, part(shareNavigate, shareFields, 2)},
+	{factorInfo{"back_share", Course, "share", "Page loads that go back to the page before the last.", true}, moves(moveBack)},
+	{factorInfo{"revisit_share", Course, "share", "Page loads of a page that it has seen.", true}, moves(moveBack, moveAgain, moveLoop)},
+	{factorInfo{"chain_share", Course, "share", "Page loads from the page before, as the Referer says.", true}, led(moves(moveChain))},
+	{factorInfo{"branch_share", Course, "share", "Page loads from an earlier one of the last sixteen.", true}, led(moves(moveBranch))},
+	{factorInfo{"jump_share", Course, "share", "Page loads from a page of the site that it has not loaded lately.", true}, led(moves(moveJump))},
+	{factorInfo{"entry_share", Course, "share", "Page loads that no page of the site has led to.", true}, led(moves(moveEntry))},
+	{factorInfo{"fan", Course, "", "Page loads for each page of the site that led to any.", true}, led(walked(6, fan))},
+	{factorInfo{"down_share", Course, "share", "Page loads deeper in the site than its mean.", true}, moves(moveDown)},
+	{factorInfo{"depth_spread", Course, "segments", "The standard deviation of the depth of its paths.", true}, walked(6, func(t *trail) float32 { return t.depth.spread() })},
+	{factorInfo{"page_rarity", Course, "", "How many others have loaded its pages in half a day or a day: the mean of log2(1 + n), over the first time that it loaded each.", true}, rarity},
+	{factorInfo{"page_alone_share", Course, "share", "Pages that nobody else had loaded.", true}, alone},
+	{factorInfo{"site_share", Course, "share", "Its pages, of all pages of the service that anybody has loaded.", true}, siteShare},
+	{factorInfo{"count_share", Course, "share", "Numbers in targets that are next to the one before, calls of scripts included.", true}, steps},
+	{factorInfo{"icon", Course, "0 or 1", "Has asked for the site's icon, as browsers with a window do. Unknown while it has not: icons are cached for weeks.", true}, func(c *evidence) float32 {
+		if c.s.flags&flagIcon == 0 {
+			return nan
+		}
+		return 1
+	}},
 
 	// client
 	{factorInfo{"agent_missing", Client, "0 or 1", "No User-Agent. Unknown where nobody sends one, because a balancer does not pass it on.", true}, func(c *evidence) float32 {
@@ -209,6 +244,12 @@ var factors = []factor{
 		}
 		return truth(c.hosting == yes)
 	}},
+	{factorInfo{"people_distance", Company, "", "How far it is from the middle of the service's own people of its kind of client, in robust deviations. Unknown until forty are established.", true}, compared(func(s *standing) float32 { return s.distance })},
+	{factorInfo{"people_far", Company, "share", "The people who are nearer to that middle.", true}, compared(func(s *standing) float32 { return s.far })},
+	{factorInfo{"people_even", Company, "share", "The people whose times on pages differ more.", true}, compared(func(s *standing) float32 { return s.even })},
+	{factorInfo{"people_fast", Company, "share", "The people who stay longer on pages.", true}, compared(func(s *standing) float32 { return s.fast })},
+	{factorInfo{"people_rare", Company, "share", "The people who read less of what nobody else reads.", true}, compared(func(s *standing) float32 { return s.rare })},
+	{factorInfo{"people_straight", Company, "share", "The people who come back to a page more often.", true}, compared(func(s *standing) float32 { return s.straight })},
 
 	// history
 	{factorInfo{"captcha_shown", History, "", "Challenges that were shown to it.", true}, func(c *evidence) float32 { return float32(c.s.shown) }},

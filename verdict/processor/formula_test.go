@@ -82,7 +82,7 @@ func TestScoredBanTellsWhy(t *testing.T) {
 		if b.Service != "" || b.Threshold != 0.5 || !(b.Score > 0.55) || b.Model != g.p.formula.Model().Version() || b.Until.Sub(b.Made) != 10*time.Minute {
 			t.Errorf("%+v", b)
 		}
-		if f := b.Factors[0]; f.Name != "agent_crawler" || f.Value != 1 || f.Amount != 5 {
+		if f := b.Factors[0]; f.Name != "agent_crawler" || f.Value != 1 || f.Amount != 8 {
 			t.Errorf("%+v", b.Factors)
 		}
 		for threshold, want := range map[float32]bool{0.5: true, b.Score: false, 0.99: false} {
@@ -93,6 +93,9 @@ func TestScoredBanTellsWhy(t *testing.T) {
 	})
 }
 
+// byTheMoment lets each score count alone.
+func byTheMoment(c *Config) { c.Visit = VisitConfig{Rest: time.Hour} }
+
 // TestHysteresis: a first ban needs more than the threshold, a repeated one just the threshold.
 func TestHysteresis(t *testing.T) {
 	model := func(score string) *formula.Model {
@@ -102,7 +105,7 @@ func TestHysteresis(t *testing.T) {
 		}
 		return m
 	}
-	p, b := newProcessor(t, nil)
+	p, b := newProcessor(t, byTheMoment)
 	inUse := live(t, model("0.1"), metrics.NewSet()) // a score of 0.525
 	p.formula = inUse
 	at := time.Unix(1.8e9, 0)
@@ -137,7 +140,7 @@ func TestThresholdsOfServices(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, b := newProcessor(t, nil)
+	p, b := newProcessor(t, byTheMoment)
 	p.formula = live(t, m, metrics.NewSet())
 	know(t, p, []*verdict.Settings{{Name: "low", Index: 0, Threshold: 0.5}, {Name: "high", Index: 1, Threshold: 0.9}})
 	at := time.Unix(1.8e9, 0)

@@ -26,6 +26,8 @@ type people struct {
 	half     int64
 	known    atomic.Int64 // networks of established visitors, in this half day and the one before
 	knownDay atomic.Int64
+	norms    norms // what they are like
+	views    views // what they read
 }
 
 const (

@@ -47,7 +47,7 @@ func TestPersonIsNeverBanned(t *testing.T) {
 			}
 			for range tabs {
 				if g.send(cl, nil) != verdict.Human {
-					t.Fatalf("stopped after %v", time.Since(from))
+					t.Fatalf("stopped after %v: %+v", time.Since(from), g.c.Bans(verdict.BanFilter{}))
 				}
 				for range 60 {
 					if g.send(cl, static) != verdict.Human {

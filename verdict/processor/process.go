@@ -60,8 +60,12 @@ func (p *Processor) Process(e *verdict.Event) {
 		r.arrivals(e).see(e, known)
 	}
 	s, due := p.turn(e, r.Name, is, known)
+	p.follow(e, r, &s)
 	if due {
 		r.votes(e, &s, known)
+		if known {
+			p.voteOnNorms(e, r)
+		}
 	}
 	if rep.counts {
 		p.pace(e, r, &s, calls)

@@ -63,6 +63,7 @@ type Processor struct {
 	log        zerolog.Logger
 	queues     []*queue
 	sessions   *table[identity.Subject, session]
+	trails     *table[identity.Subject, trail]
 	paces      paces
 	groups     *table[groupKey, group]
 	budgets    *table[verdict.Prefix, budget]
@@ -146,6 +147,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	p := &Processor{
 		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions),
+		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart)),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4)),
 		groups:    newTable[groupKey, group](cfg.MaxGroups),
 		budgets:   newTable[verdict.Prefix, budget](cfg.Budget.MaxNetworks),
@@ -312,9 +314,13 @@ func (p *Processor) Sweep(at time.Time) {
 	p.sessions.sweep(func(_ identity.Subject, s *session) bool {
 		return now-int64(s.last) > sessionIdle && s.lastBan.over(now, p.cfg.Forget)
 	})
+	p.trails.sweep(func(_ identity.Subject, t *trail) bool { return now-t.at/1000 > sessionIdle })
 	p.budgets.sweep(func(_ verdict.Prefix, b *budget) bool { return now-b.at/1000 > sessionIdle && b.askedUntil < now })
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }
+
+// trailsPart is how many sessions there may be for each trail: most subjects come for a page or two.
+const trailsPart = 24
 
 // sessionIdle is after how many seconds without an event a session or a group is forgotten, if the table is not full
 // before: what was counted by the day has faded.

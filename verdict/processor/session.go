@@ -89,6 +89,9 @@ type session struct {
 	counted     uint32 // pages that the counters of the store were told
 	nextRead    uint32 // pages at which the counters are asked again
 	score       float32
+	weight      float32 // log-odds that have added up over the visit
+	judgedAt    uint32  // pages when they were added last …
+	weighedAt   uint32  // … and unix seconds
 	bannedScore float32 // of the last scored ban
 	lastBan     lastBan
 	recent      [recentPages]uint16
@@ -124,6 +127,7 @@ const (
 	flagForged                             // brought a cookie whose seal does not open
 	flagEverParts                          // asked for a sub-resource
 	flagRecalled                           // the store was asked for a ban
+	flagIcon                               // asked for the site's icon
 )
 
 // bit spreads a hash over the bits of a small set.

@@ -131,6 +131,7 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	v := p.vectors.Get().(*vector)
 	defer p.vectors.Put(v)
 	v.scene = evidence{e: e, s: *s, usual: nan}
+	v.scene.t = p.trailOf(sub)
 	isAddress := sub.Kind == identity.KindIP
 	if isAddress {
 		v.scene.network = p.group(groupKey{role: roleNetwork, id: networkOf(sub.ID)}, at)

@@ -1,0 +1,133 @@
+package processor
+
+import "math"
+
+// The factors of how a subject goes about the site need page loads in numbers; before, they are unknown.
+
+// stays is a number of the times that it stays on pages.
+func stays(f func(t *trail) float32) func(*evidence) float32 {
+	return func(c *evidence) float32 {
+		if c.t.sums.n < enoughStays {
+			return nan
+		}
+		return f(&c.t)
+	}
+}
+
+// moves is a share of its page loads.
+func moves(list ...move) func(*evidence) float32 {
+	return func(c *evidence) float32 {
+		if c.t.nMoves < 6 {
+			return nan
+		}
+		var n float32
+		for _, m := range list {
+			n += float32(c.t.moves[m])
+		}
+		return n / float32(c.t.nMoves)
+	}
+}
+
+// led is a value that tells nothing of who keeps back its referers, or where nobody sends one.
+func led(f func(*evidence) float32) func(*evidence) float32 {
+	return withReferers(func(c *evidence) float32 {
+		if 4*int(c.t.moves[moveKept]) > int(c.t.nMoves) {
+			return nan
+		}
+		return f(c)
+	})
+}
+
+// walked is a number of its way, after so many page loads.
+func walked(least uint32, f func(t *trail) float32) func(*evidence) float32 {
+	return func(c *evidence) float32 {
+		if c.t.loads < least {
+			return nan
+		}
+		return f(&c.t)
+	}
+}
+
+// compared is how it compares with the service's people.
+func compared(f func(s *standing) float32) func(*evidence) float32 {
+	return func(c *evidence) float32 {
+		if c.norm == nil {
+			return nan
+		}
+		return f(c.norm)
+	}
+}
+
+// spreadMost is the upper end of the one-sided interval of the spread: the standard error of its logarithm is 1/√2n.
+func spreadMost(t *trail) float32 {
+	return t.sums.spread() * float32(math.Exp(1.645/math.Sqrt(2*float64(t.sums.n))))
+}
+
+// longestOver is the longest stay for each typical one.
+func longestOver(t *trail) float32 { return t.longest / max(t.quantile(0.5), 0.1) }
+
+// middle is the share of the stays that are within a half and twice of the typical one.
+func middle(t *trail) float32 {
+	at := math.Ilogb(float64(max(t.quantile(0.5), 0.25))) + 3
+	return t.within(max(at-1, 0), min(at+2, stayBuckets))
+}
+
+// readShare is the share of the stays that fit what the page takes to read.
+func readShare(c *evidence) float32 {
+	if c.t.moves[moveSized] < enoughStays {
+		return nan
+	}
+	return float32(c.t.moves[moveRead]) / float32(c.t.moves[moveSized])
+}
+
+// sizeFit is the correlation of time and size.
+func sizeFit(c *evidence) float32 {
+	if c.t.fit.n < 2*enoughStays {
+		return nan
+	}
+	return c.t.fit.correlation()
+}
+
+// awake is for how many hours it has gone on without a rest of five.
+func awake(t *trail) float32 { return float32(t.at-t.rested) / 3600_000 }
+
+// rarity is how many others have loaded its pages.
+func rarity(c *evidence) float32 {
+	if c.t.known < 6 {
+		return nan
+	}
+	return c.t.rarity
+}
+
+func alone(c *evidence) float32 {
+	if c.t.known < 6 {
+		return nan
+	}
+	return float32(c.t.moves[moveFirst]) / float32(c.t.known)
+}
+
+// siteShare is the share of the pages that the service is known to have.
+func siteShare(c *evidence) float32 {
+	if c.pages == 0 || c.t.loads < 6 {
+		return nan
+	}
+	return min(1, c.t.distinctPages()/c.pages)
+}
+
+// fan is how many page loads come from each page that any comes from.
+func fan(t *trail) float32 {
+	from := t.moves[moveChain] + t.moves[moveBranch] + t.moves[moveJump]
+	d := distinct(t.leads, 64)
+	if from < 4 || d == 0 {
+		return nan
+	}
+	return float32(from) / d
+}
+
+// steps is the share of the numbers that are next to the one before.
+func steps(c *evidence) float32 {
+	if c.t.nNumbers < 8 {
+		return nan
+	}
+	return float32(c.t.moves[moveStep]) / float32(c.t.nNumbers)
+}

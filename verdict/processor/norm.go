@@ -1,0 +1,218 @@
+package processor
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"antirobot/verdict"
+	"antirobot/verdict/client"
+)
+
+// norms is what the people of a service are like, learned from those who are established there or known by a login, for
+// each kind of client. What robots among them are like changes little: a subject has one seat and a network few, and what
+// is taken from the seats are medians and ranks. It says nothing before enough are known. Safe for concurrent use.
+type norms struct {
+	mu sync.Mutex
+	of [normKinds]*norm
+}
+
+// The kinds of clients that are compared with their own.
+const (
+	normBrowser = iota
+	normApp
+	normOther // feed readers, scripts
+	normKinds
+)
+
+func normKind(c client.Claim) int {
+	switch {
+	case c.Family.Browser():
+		return normBrowser
+	case c.Family == client.FamilyApp:
+		return normApp
+	}
+	return normOther
+}
+
+const (
+	normSeats   = 512
+	normEnough  = 40 // people, before which nothing is said
+	normNetwork = 4  // seats of one network
+	normEvery   = 64 // votes after which the tables are made anew
+	normFarMost = 8  // of one trait, in deviations
+)
+
+// traits are the numbers that people are compared by.
+type traits [14]float32
+
+// leastWidth is what people differ by at least, however alike those are who are known: shares by a tenth, logarithms by
+// what a few pages more or less make of them.
+var leastWidth = traits{0.3, 0.2, 0.4, 0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.1, 0.2, 0.4, 0.1, 0.4}
+
+// norm is what the people with one kind of client are like.
+type norm struct {
+	seats  [normSeats]seat
+	n      int
+	votes  int
+	ready  int // seats that the tables were made of
+	middle traits
+	width  traits
+	sorted [len(traits{})][]float32 // of the known values
+	far    []float32                // how far people are from the middle
+}
+
+// seat is one of the people.
+type seat struct {
+	subject, network uint64
+	x                traits
+}
+
+// traits returns what a subject is compared by.
+func (t *trail) traits() traits {
+	share := func(m move) float32 { return float32(t.moves[m]) / float32(max(t.nMoves, 1)) }
+	x := traits{
+		float32(math.Log(float64(t.quantile(0.5)))), t.sums.spread(), t.sums.skew(), t.within(0, 4), t.within(9, stayBuckets),
+		float32(math.Log(float64(max(t.longest, 0.1)))), share(moveBack) + share(moveAgain) + share(moveLoop), share(moveBranch), share(moveChain), share(moveEntry),
+		t.depth.spread(), nan, nan, float32(math.Log(float64(max(t.most, 1)))),
+	}
+	if 4*int(t.moves[moveKept]) > int(t.nMoves) {
+		x[7], x[8], x[9] = nan, nan, nan
+	}
+	if t.known >= 6 {
+		x[11], x[12] = t.rarity, float32(t.moves[moveFirst])/float32(t.known)
+	}
+	return x
+}
+
+// vote notes what one of the people is like.
+func (n *norms) vote(e *verdict.Event, t *trail) {
+	v := seat{subject: hashID(e.Subjects[0].ID) | 1, network: hashID(networkOf(e.Subjects[e.N-1].ID)), x: t.traits()}
+	k := normKind(e.Claim)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.of[k] == nil {
+		n.of[k] = new(norm)
+	}
+	n.of[k].vote(&v)
+}
+
+func (m *norm) vote(v *seat) {
+	at, same := -1, 0
+	for i := range m.seats[:m.n] {
+		if m.seats[i].subject == v.subject {
+			at = i
+			break
+		}
+		if m.seats[i].network == v.network {
+			if same++; same == normNetwork { // the network's own seat goes to the newcomer
+				at = i
+			}
+		}
+	}
+	switch {
+	case at >= 0:
+	case m.n < normSeats:
+		at = m.n
+		m.n++
+	default:
+		at = int(v.subject>>20) % normSeats
+	}
+	m.seats[at] = *v
+	if m.votes++; m.n >= normEnough && (m.ready == 0 || m.votes%normEvery == 0) {
+		m.tabulate()
+	}
+}
+
+// tabulate makes the tables anew.
+func (m *norm) tabulate() {
+	away := make([]float32, 0, m.n)
+	for k := range m.sorted {
+		list := m.sorted[k][:0]
+		for i := range m.seats[:m.n] {
+			if x := m.seats[i].x[k]; x == x {
+				list = append(list, x)
+			}
+		}
+		m.sorted[k] = list
+		if len(list) < normEnough/2 {
+			m.middle[k], m.width[k] = nan, nan
+			continue
+		}
+		slices.Sort(list)
+		m.middle[k] = list[len(list)/2]
+		away = away[:0]
+		for _, x := range list {
+			away = append(away, float32(math.Abs(float64(x-m.middle[k]))))
+		}
+		slices.Sort(away)
+		m.width[k] = max(1.4826*away[len(away)/2], leastWidth[k])
+	}
+	m.far = m.far[:0]
+	for i := range m.seats[:m.n] {
+		m.far = append(m.far, m.distance(&m.seats[i].x))
+	}
+	slices.Sort(m.far)
+	m.ready = m.n
+}
+
+// distance is how far somebody is from the middle, in deviations: the root of the mean square over the traits.
+func (m *norm) distance(x *traits) float32 {
+	var sum float64
+	known := 0
+	for k, v := range x {
+		if v != v || m.width[k] != m.width[k] {
+			continue
+		}
+		z := min(math.Abs(float64((v-m.middle[k])/m.width[k])), normFarMost)
+		sum += z * z
+		known++
+	}
+	if known == 0 {
+		return nan
+	}
+	return float32(math.Sqrt(sum / float64(known)))
+}
+
+// standing is how a subject compares with the people of its kind; NaN is unknown.
+type standing struct {
+	distance float32
+	far      float32 // the share of the people who are nearer to the middle
+	even     float32 // … whose times differ more
+	fast     float32 // … who stay longer
+	rare     float32 // … who read less that nobody else reads
+	straight float32 // … who come back to a page more often
+}
+
+var unknownStanding = standing{nan, nan, nan, nan, nan, nan}
+
+// compare compares a subject with the people of its kind.
+func (n *norms) compare(e *verdict.Event, t *trail) standing {
+	if t.sums.n < enoughStays {
+		return unknownStanding
+	}
+	x := t.traits()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	m := n.of[normKind(e.Claim)]
+	if m == nil || m.ready == 0 {
+		return unknownStanding
+	}
+	s := standing{distance: m.distance(&x)}
+	s.far = rank(m.far, s.distance)
+	s.even = 1 - rank(m.sorted[1], x[1])
+	s.fast = 1 - rank(m.sorted[0], x[0])
+	s.rare = rank(m.sorted[12], x[12])
+	s.straight = 1 - rank(m.sorted[6], x[6])
+	return s
+}
+
+// rank is the share of a sorted list that is below a value, ties counted half: never quite 0 or 1.
+func rank(list []float32, x float32) float32 {
+	if len(list) < normEnough/2 || x != x {
+		return nan
+	}
+	below, _ := slices.BinarySearch(list, x)
+	above, _ := slices.BinarySearch(list[below:], math.Nextafter32(x, float32(math.Inf(1))))
+	return (float32(below) + float32(above)/2 + 0.5) / float32(len(list)+1)
+}

@@ -1,0 +1,386 @@
+package processor
+
+import (
+	"math"
+	"math/bits"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+	"antirobot/verdict/client"
+)
+
+// trail is how a subject goes about a site: how long it stays on pages, where it goes from them, and what is new to it
+// and to everybody. It is kept for subjects with a second page load, which are few of all. Counts in bytes fade by halves.
+type trail struct {
+	at       int64              // unix milliseconds of the last load
+	rested   int64              // … of the first load after the last long rest
+	seen     [4]uint64          // a bit for each page
+	leads    uint64             // a bit for each page that it came from
+	pages    [trailPages]uint32 // the last ones, by path
+	stays    [stayBuckets]uint8 // by the binary logarithm of the seconds
+	nStays   uint8              // in stays
+	moves    [moveCount]uint8
+	nMoves   uint8 // loads in moves
+	turn     uint8 // loads, modulo 256: where in pages the next one goes
+	visits   uint8
+	days     uint8
+	nNumbers uint8   // targets with a number, of which moveStep counts
+	known    uint8   // loads of pages in rarity
+	sums     moments // of the logarithm of the seconds
+	fit      fit     // of that against the logarithm of the page's bytes
+	longest  float32 // seconds
+	size     float32 // logarithm of the bytes of the last page; 0: not known
+	depth    moments
+	hub      uint32  // the page that the last load came from
+	rarity   float32 // mean of how many others have loaded its pages, by the binary logarithm
+	loads    uint32
+	visit    uint32 // loads of this visit
+	most     uint32 // loads of the longest visit
+	hour     uint32 // of the last load
+	hours    uint16 // hours with a load
+	day      uint16
+	number   uint32 // of the last target with one
+	series   uint32
+}
+
+const (
+	trailPages  = 16
+	stayBuckets = 13
+	visitGap    = 30 * 60 // seconds without a load after which the next is of another visit
+	longRest    = 5 * 3600
+)
+
+// move is what a page load is in relation to those before.
+type move uint8
+
+// The moves.
+const (
+	moveBack   move = iota // to the page before the last
+	moveAgain              // the last page again
+	moveLoop               // to a page that was seen before
+	moveChain              // from the last page, as its Referer says
+	moveBranch             // from an earlier page
+	moveJump               // from a page of the site where it was not seen
+	moveEntry              // from nowhere or elsewhere
+	moveKept               // from a page of the site that it does not tell
+	moveDown               // deeper into the site
+	moveUp
+	moveFirst // nobody else has loaded the page
+	moveRead  // stayed about as long as the page takes to read
+	moveSized // … of those whose size is known
+	moveStep  // to the number next to the last one of its series
+	moveCount
+)
+
+// moments are the count, mean, spread and skew of a number, by the last few hundred values (Welford, 1962; Terriberry, 2007).
+type moments struct {
+	n            uint16
+	mean, m2, m3 float32
+}
+
+const mostMoments = 512
+
+func (m *moments) add(x float32) {
+	if m.n == mostMoments {
+		m.n, m.m2, m.m3 = m.n/2, m.m2/2, m.m3/2
+	}
+	m.n++
+	n := float32(m.n)
+	d := x - m.mean
+	dn := d / n
+	t := d * dn * (n - 1)
+	m.mean += dn
+	m.m3 += t*dn*(n-2) - 3*dn*m.m2
+	m.m2 += t
+}
+
+func (m *moments) spread() float32 { return float32(math.Sqrt(float64(max(m.m2, 0) / float32(m.n)))) }
+
+// skew is the third standardised moment; NaN where nothing differs.
+func (m *moments) skew() float32 {
+	if !(m.m2 > 1e-6) {
+		return nan
+	}
+	return float32(math.Sqrt(float64(m.n))) * m.m3 / float32(math.Pow(float64(m.m2), 1.5))
+}
+
+// fit is the correlation of two numbers.
+type fit struct {
+	n                uint16
+	x, y, xx, yy, xy float32
+}
+
+func (f *fit) add(x, y float32) {
+	if f.n == mostMoments {
+		f.n, f.xx, f.yy, f.xy = f.n/2, f.xx/2, f.yy/2, f.xy/2
+	}
+	f.n++
+	dx, dy := x-f.x, y-f.y
+	f.x += dx / float32(f.n)
+	f.y += dy / float32(f.n)
+	f.xx += dx * (x - f.x)
+	f.yy += dy * (y - f.y)
+	f.xy += dx * (y - f.y)
+}
+
+func (f *fit) correlation() float32 {
+	if !(f.xx > 1e-6 && f.yy > 1e-6) {
+		return nan
+	}
+	return f.xy / float32(math.Sqrt(float64(f.xx)*float64(f.yy)))
+}
+
+// What it takes to read a page: so many seconds for each kilobyte, markup included, and as many times more or less.
+const (
+	readSecondsPerKB = 0.7
+	readWithin       = 4
+)
+
+// load adds a page load. others is how many others have loaded the page; fresh says that the subject has not.
+func (t *trail) load(e *verdict.Event, fresh bool, others float32) {
+	ms := e.At.UnixMilli()
+	page := uint32(e.Path)
+	if t.nMoves == math.MaxUint8 {
+		for i := range t.moves[:moveStep] {
+			t.moves[i] /= 2
+		}
+		t.nMoves /= 2
+	}
+	t.nMoves++
+	gap := max(float64(ms-t.at)/1000, 0)
+	t.clock(ms, gap)
+	if t.loads > 0 && gap <= visitGap && !t.inPassing(e, page, gap) {
+		t.stay(float32(gap))
+	}
+	t.move(e, page)
+	if fresh && others >= 0 {
+		inc(&t.known)
+		ease(&t.rarity, float32(math.Log2(1+float64(others))), uint32(t.known))
+		if others == 0 {
+			t.moves[moveFirst]++
+		}
+	}
+	t.pages[t.turn%trailPages] = page
+	t.turn++
+	inc(&t.loads)
+	t.at = max(t.at, ms)
+	t.size = 0
+	if e.BytesOut > 0 && e.Type == verdict.TypeHTML && e.Status < 300 {
+		t.size = float32(math.Log(float64(e.BytesOut)))
+	}
+}
+
+// tabGap is how many seconds apart links are opened that are not looked at before the next one.
+const tabGap = 5
+
+// inPassing reports whether the last page was not left for this one: it is loaded again, or links of another are opened
+// one after the other.
+func (t *trail) inPassing(e *verdict.Event, page uint32, gap float64) bool {
+	last := t.pages[(t.turn-1)%trailPages]
+	if page == last {
+		return true
+	}
+	if e.Referer == client.RefererSame {
+		return gap < tabGap && e.RefererPath != last
+	}
+	return gap < tabGap && e.Referer == client.RefererNone && e.Site == client.SiteSame
+}
+
+// step notes the number of a target, of a page load or of a script's call.
+func (t *trail) step(e *verdict.Event) {
+	if e.Series == 0 {
+		return
+	}
+	if t.nNumbers == math.MaxUint8 {
+		t.nNumbers /= 2
+		t.moves[moveStep] /= 2
+	}
+	t.nNumbers++
+	if d := int64(e.Number) - int64(t.number); e.Series == t.series && d != 0 && d >= -3 && d <= 3 {
+		t.moves[moveStep]++
+	}
+	t.number, t.series = e.Number, e.Series
+}
+
+// clock counts visits, hours, days and rests.
+func (t *trail) clock(ms int64, gap float64) {
+	if t.loads == 0 {
+		t.rested = ms
+	}
+	if t.loads == 0 || gap > visitGap {
+		inc(&t.visits)
+		t.visit = 0
+	}
+	if gap > longRest {
+		t.rested = ms
+	}
+	t.visit++
+	t.most = max(t.most, t.visit)
+	if hour := uint32(ms / 3600_000); hour != t.hour {
+		t.hour = hour
+		inc(&t.hours)
+	}
+	if day := uint16(ms / 86400_000); day != t.day {
+		t.day = day
+		inc(&t.days)
+	}
+}
+
+// stay adds how long the last page was looked at.
+func (t *trail) stay(s float32) {
+	if t.nStays == math.MaxUint8 {
+		for i := range t.stays {
+			t.stays[i] /= 2
+		}
+		t.nStays /= 2
+	}
+	b := min(max(math.Ilogb(float64(max(s, 0.01)))+3, 0), stayBuckets-1) // 0: under a quarter of a second
+	t.stays[b]++
+	t.nStays = 0
+	for _, n := range t.stays {
+		t.nStays += n
+	}
+	l := float32(math.Log(float64(max(s, 0.05))))
+	t.sums.add(l)
+	t.longest = max(t.longest, s)
+	if t.size == 0 {
+		return
+	}
+	t.fit.add(t.size, l)
+	t.moves[moveSized]++
+	if needs := float32(math.Exp(float64(t.size))) / 1000 * readSecondsPerKB; s >= needs/readWithin && s <= needs*readWithin {
+		t.moves[moveRead]++
+	}
+}
+
+// move counts where the load comes from and leads to.
+func (t *trail) move(e *verdict.Event, page uint32) {
+	last, before := t.pages[(t.turn-1)%trailPages], t.pages[(t.turn-2)%trailPages]
+	switch {
+	case t.loads == 0:
+	case page == last:
+		t.moves[moveAgain]++
+	case page == before:
+		t.moves[moveBack]++
+	case t.seen[page>>6%4]&(1<<(page%64)) != 0:
+		t.moves[moveLoop]++
+	}
+	t.seen[page>>6%4] |= 1 << (page % 64)
+	switch {
+	case e.Referer == client.RefererNone && e.Site == client.SiteSame:
+		t.moves[moveKept]++
+	case e.Referer != client.RefererSame:
+		t.moves[moveEntry]++
+	case e.RefererPath == last:
+		t.moves[moveChain]++
+	case e.RefererPath == t.hub || t.among(e.RefererPath):
+		t.moves[moveBranch]++
+	default:
+		t.moves[moveJump]++
+	}
+	if e.Referer == client.RefererSame {
+		t.hub = e.RefererPath
+		t.leads |= 1 << (e.RefererPath % 64)
+	}
+	d := float32(e.Depth)
+	if t.depth.n > 0 {
+		switch mean := t.depth.mean; {
+		case d > mean+0.5:
+			t.moves[moveDown]++
+		case d < mean-0.5:
+			t.moves[moveUp]++
+		}
+	}
+	t.depth.add(d)
+}
+
+// follow adds an event to the trail of its subject, if it has come before.
+func (p *Processor) follow(e *verdict.Event, r *rates, s *session) {
+	if s.pages < 2 || e.Partner {
+		return
+	}
+	load := e.Page && (e.Type != verdict.TypeData || !e.Claim.Family.Browser()) && (e.Status < 300 || e.Status >= 400 || e.Status == 304)
+	stopped := e.Verdict == verdict.Robot && e.Mode == verdict.Enforce
+	sh, h := p.trails.lock(e.Subjects[0])
+	defer sh.mu.Unlock()
+	t, _ := p.trails.open(sh, h, e.Subjects[0])
+	if !stopped {
+		t.step(e)
+	}
+	if !load {
+		return
+	}
+	fresh, others := !t.has(uint32(e.Path)), float32(-1)
+	if fresh && !stopped && e.Status < 400 {
+		others = r.people.views.note(uint32(e.Path), e.At)
+	}
+	t.load(e, fresh, others)
+}
+
+// trailOf returns a copy of a subject's trail; an empty one if there is none.
+func (p *Processor) trailOf(sub identity.Subject) (t trail) {
+	sh, h := p.trails.lock(sub)
+	defer sh.mu.Unlock()
+	if known := sh.find(h, sub); known != nil {
+		t = *known
+	}
+	return t
+}
+
+// voteOnNorms lets an established subject say what the people of the service are like.
+func (p *Processor) voteOnNorms(e *verdict.Event, r *rates) {
+	if t := p.trailOf(e.Subjects[0]); t.sums.n >= enoughVoteStays {
+		r.people.norms.vote(e, &t)
+	}
+}
+
+// enoughVoteStays is how many times of somebody must be known to vote.
+const enoughVoteStays = 10
+
+func (t *trail) among(page uint32) bool {
+	for _, p := range t.pages {
+		if p == page {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether the subject has loaded a page, as far as it is known.
+func (t *trail) has(page uint32) bool { return t.seen[page>>6%4]&(1<<(page%64)) != 0 }
+
+// distinctPages estimates how many pages it has loaded.
+func (t *trail) distinctPages() float32 {
+	const size = 256
+	n := 0
+	for _, w := range t.seen {
+		n += bits.OnesCount64(w)
+	}
+	return float32(-size * math.Log(1-float64(min(n, size-1))/size))
+}
+
+// enoughStays is from how many on the times say something.
+const enoughStays = 6
+
+// quantile is about which time a share of the stays are below.
+func (t *trail) quantile(share float32) float32 {
+	want := share * float32(t.nStays)
+	var sum float32
+	for b, n := range t.stays {
+		if sum+float32(n) >= want && n > 0 {
+			in := (want - sum) / float32(n) // as if they were even in the bucket, by the logarithm
+			return float32(math.Exp2(float64(b-3) + float64(in)))
+		}
+		sum += float32(n)
+	}
+	return float32(math.Exp2(stayBuckets - 3))
+}
+
+// within is the share of the stays of some buckets.
+func (t *trail) within(from, below int) float32 {
+	var sum float32
+	for b := from; b < below; b++ {
+		sum += float32(t.stays[b])
+	}
+	return sum / float32(t.nStays)
+}

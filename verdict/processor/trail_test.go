@@ -1,0 +1,229 @@
+package processor
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/request"
+	"antirobot/verdict"
+	"antirobot/verdict/client"
+)
+
+// TestMoments compares the running figures with those of the whole list.
+func TestMoments(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var m moments
+	var f fit
+	var xs, ys []float64
+	for range 200 {
+		x := rng.ExpFloat64()
+		y := 2*x + rng.NormFloat64()
+		xs, ys = append(xs, x), append(ys, y)
+		m.add(float32(x))
+		f.add(float32(x), float32(y))
+	}
+	mean := func(list []float64, f func(v float64) float64) (sum float64) {
+		for _, v := range list {
+			sum += f(v) / float64(len(list))
+		}
+		return sum
+	}
+	mx, my := mean(xs, func(v float64) float64 { return v }), mean(ys, func(v float64) float64 { return v })
+	sx := math.Sqrt(mean(xs, func(v float64) float64 { return (v - mx) * (v - mx) }))
+	sy := math.Sqrt(mean(ys, func(v float64) float64 { return (v - my) * (v - my) }))
+	skew := mean(xs, func(v float64) float64 { return math.Pow((v-mx)/sx, 3) })
+	var both float64
+	for i := range xs {
+		both += (xs[i] - mx) / sx * (ys[i] - my) / sy / float64(len(xs))
+	}
+	for what, pair := range map[string][2]float64{
+		"mean": {float64(m.mean), mx}, "spread": {float64(m.spread()), sx}, "skew": {float64(m.skew()), skew}, "correlation": {float64(f.correlation()), both},
+	} {
+		if math.Abs(pair[0]-pair[1]) > 1e-3 {
+			t.Errorf("%s is %v, is said to be %v", what, pair[1], pair[0])
+		}
+	}
+}
+
+// walk is a subject's page loads.
+type walk struct {
+	p    *Processor
+	n    int
+	at   time.Time
+	subs []identity.Subject
+}
+
+func hashPath(path string) uint64 { return request.Hash([]byte(path)) }
+
+// load asks for a page after a while, from another one.
+func (w *walk) load(path, from string, after time.Duration) {
+	w.at = w.at.Add(after)
+	e := event(w.at, w.n, w.subs...)
+	e.Page, e.Type, e.Document, e.BytesOut, e.Method = true, verdict.TypeHTML, true, 20000, 'G'
+	e.Path, e.Target = hashPath(path), hashPath(path)
+	e.Claim = client.ParseClaim([]byte(firefox))
+	if from != "" {
+		e.Referer, e.RefererPath = client.RefererSame, uint32(hashPath(from))
+	}
+	w.p.Process(e)
+}
+
+func (w *walk) factors() map[string]float32 {
+	v, _ := w.p.Session(event(w.at, w.n).Subjects[0], w.at)
+	all := map[string]float32{}
+	for _, f := range v.Factors {
+		all[f.Name] = f.Value
+	}
+	return all
+}
+
+// TestWay: what the factors of the way say of four ways through a site.
+func TestWay(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	near := func(of map[string]float32, name string, want float32) {
+		t.Helper()
+		if got, known := of[name]; !known || math.Abs(float64(got-want)) > 0.08 {
+			t.Errorf("%s is %v (%v), want %v", name, got, known, want)
+		}
+	}
+	page := func(i int) string { return "/item/" + string(rune('a'+i%26)) + string(rune('a'+i/26)) }
+	chain := &walk{p: p, n: 1, at: time.Unix(1.8e9, 0)}
+	for i := range 30 {
+		chain.load(page(i), page(i-1+26*26), 10*time.Second)
+	}
+	hub := &walk{p: p, n: 2, at: time.Unix(1.8e9, 0)}
+	for i := range 30 {
+		hub.load("/list", "", 7*time.Second)
+		hub.load(page(i), "/list", 7*time.Second)
+	}
+	tabs := &walk{p: p, n: 3, at: time.Unix(1.8e9, 0)}
+	for i := range 20 {
+		if i%5 == 0 {
+			tabs.load(page(i), page(max(i-1, 0)), time.Minute)
+			continue
+		}
+		tabs.load(page(i), page(i-i%5), time.Second)
+	}
+	of := hub.factors()
+	near(of, "back_share", 0.48)
+	near(of, "revisit_share", 0.48)
+	near(of, "stay_spread", 0)
+	near(of, "stay_middle_share", 1)
+	near(of, "fan", 30)
+	if tabs := tabs.factors(); tabs["branch_share"] < 0.5 {
+		t.Errorf("tabs: branch_share %v", tabs["branch_share"])
+	} else if tabs["stay_spread"] < 1.5 { // four in five were opened in passing, a second after the other
+		t.Errorf("tabs: stay_spread %v", tabs["stay_spread"])
+	}
+	if of := chain.factors(); of["revisit_share"] > 0.1 || of["stay_typical"] < 8 || of["stay_typical"] > 16 {
+		t.Errorf("chain: %v", of)
+	}
+}
+
+// TestNorms: nothing is said before enough people are known; then who reads evenly stands out, robots among the voters
+// don't hide it, and one network has few seats.
+func TestNorms(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	var n norms
+	reader := func(spread float64) *trail {
+		tr := new(trail)
+		at := time.Unix(1.8e9, 0)
+		for i := range 40 {
+			at = at.Add(time.Duration(float64(15*time.Second) * math.Exp(spread*rng.NormFloat64())))
+			e := &verdict.Event{At: at, Type: verdict.TypeHTML, BytesOut: 10000}
+			e.Path = uint64(i) * 0x9e3779b97f4a7c15
+			tr.load(e, true, float32(rng.IntN(9)))
+		}
+		return tr
+	}
+	voter := func(i int) *verdict.Event {
+		e := event(time.Unix(1.8e9, 0), i*256, cookie(i))
+		e.Claim = client.ParseClaim([]byte(firefox))
+		return e
+	}
+	even, person := reader(0.2), reader(1.3)
+	for i := range normEnough - 1 {
+		n.vote(voter(i), reader(1.3))
+	}
+	if s := n.compare(voter(1), even); s.even == s.even {
+		t.Fatalf("%d people are enough", normEnough-1)
+	}
+	for i := range 200 {
+		spread := 1.3
+		if i%6 == 0 {
+			spread = 0.2 // a robot among them
+		}
+		n.vote(voter(100+i), reader(spread))
+	}
+	if s := n.compare(voter(1), even); s.even < 0.8 || s.far < 0.8 {
+		t.Errorf("who reads evenly: %+v", s)
+	}
+	if s := n.compare(voter(1), person); s.even > 0.95 || s.far > 0.95 {
+		t.Errorf("a person: %+v", s)
+	}
+	before := n.of[normBrowser].n
+	for i := range 300 { // a farm of one network
+		e := voter(1000 + i)
+		e.Subjects[e.N-1] = voter(5000).Subjects[1]
+		n.vote(e, reader(0.2))
+	}
+	if took := n.of[normBrowser].n - before; took > normNetwork {
+		t.Errorf("one network has %d seats", took)
+	}
+	app := voter(2)
+	app.Claim = client.ParseClaim([]byte("okhttp/4.12.0"))
+	if s := n.compare(app, even); s.even == s.even {
+		t.Error("an app is compared with browsers")
+	}
+}
+
+// TestRank compares ranks with counting.
+func TestRank(t *testing.T) {
+	list := make([]float32, 100)
+	for i := range list {
+		list[i] = float32(i / 3)
+	}
+	slices.Sort(list)
+	for _, x := range []float32{-1, 0, 5, 5.5, 33, 40} {
+		var below float32
+		for _, v := range list {
+			switch {
+			case v < x:
+				below++
+			case v == x:
+				below += 0.5
+			}
+		}
+		if got, want := rank(list, x), (below+0.5)/101; math.Abs(float64(got-want)) > 1e-6 {
+			t.Errorf("rank of %v is %v, want %v", x, got, want)
+		}
+	}
+}
+
+// TestViews: what is rare is told once enough is known, and forgotten after a day.
+func TestViews(t *testing.T) {
+	var v views
+	at := time.Unix(1.8e9, 0)
+	if got := v.note(7, at); got >= 0 {
+		t.Errorf("the first page of all has been seen by %v", got)
+	}
+	for i := range enoughSeen {
+		v.note(uint32(1000+i%100), at)
+	}
+	if got := v.note(7, at); got != 1 {
+		t.Errorf("the page has been seen by %v others, want 1", got)
+	}
+	if known := v.known(); known < 95 || known > 101 {
+		t.Errorf("%v pages are known", known)
+	}
+	for i := range enoughSeen {
+		v.note(uint32(1000+i%100), at.Add(25*time.Hour))
+	}
+	if got := v.note(7, at.Add(25*time.Hour)); got != 0 {
+		t.Errorf("a day later it has been seen by %v", got)
+	}
+}

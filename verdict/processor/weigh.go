@@ -1,0 +1,67 @@
+package processor
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"antirobot/verdict/formula"
+)
+
+// VisitConfig is the section processor.visit: how the scores of a visit add up. A score is of a moment. What a subject is
+// judged by is a mean of their log-odds that begins at the formula's bias, follows what the pages say, and remembers
+// the last third of them. So one odd minute of a long visit is no verdict, weak evidence needs many pages, and
+// strong evidence few. Who is away for long begins anew, by and by.
+type VisitConfig struct {
+	Least float64       `mapstructure:"pages_least"` // that the mean goes back over, at least …
+	Most  float64       `mapstructure:"pages_most"`  // … and at most; 0: each moment counts alone
+	Rest  time.Duration `mapstructure:"rest"`        // absence that leaves a third of it
+}
+
+// defaultVisitConfig goes back over a page and a half at first, and over sixteen from the 48th on.
+func defaultVisitConfig() VisitConfig { return VisitConfig{Least: 1.5, Most: 16, Rest: 12 * time.Hour} }
+
+// Validate returns every problem at once.
+func (c *VisitConfig) Validate() error {
+	var errs []error
+	if !(c.Most >= 0 && c.Most <= 1000) {
+		errs = append(errs, fmt.Errorf("visit.pages_most: %v is not between 0 and 1000", c.Most))
+	}
+	if !(c.Least >= 0 && c.Least <= c.Most) {
+		errs = append(errs, fmt.Errorf("visit.pages_least: %v is not between 0 and visit.pages_most", c.Least))
+	}
+	if c.Rest < time.Minute || c.Rest > 30*24*time.Hour {
+		errs = append(errs, fmt.Errorf("visit.rest: %v is not between 1m and 720h", c.Rest))
+	}
+	return errors.Join(errs...)
+}
+
+const (
+	weighPart  = 3  // the part of a visit that its mean goes back over
+	weighBound = 12 // log-odds beyond which a moment counts no more
+)
+
+// weigh returns what the log-odds of a visit are with those of a moment, after the pages that came since the last one.
+func (s *session) weigh(c *VisitConfig, m *formula.Model, raw float32, at time.Time) float32 {
+	if c.Most == 0 {
+		return raw
+	}
+	bias := m.Bias()
+	weight := s.weight
+	if s.judgedAt == 0 {
+		weight = bias
+	}
+	if away := float64(at.Unix() - int64(s.weighedAt)); s.weighedAt != 0 && away > 3600 {
+		weight = bias + (weight-bias)*float32(math.Exp(-away/c.Rest.Seconds()))
+	}
+	pages := float64(max(s.pages, s.judgedAt+1) - s.judgedAt)
+	back := min(max(float64(s.pages)/weighPart, c.Least), c.Most)
+	raw = min(max(raw, -weighBound), weighBound)
+	return weight + (raw-weight)*float32(1-math.Exp(-pages/max(back, 1e-3)))
+}
+
+// add notes the log-odds of a visit.
+func (s *session) add(weight float32, at time.Time) {
+	s.weight, s.judgedAt, s.weighedAt = weight, max(s.pages, 1), uint32(at.Unix())
+}
