@@ -105,3 +105,27 @@ services:
 	eventually(t, "health recovers", 20*time.Second, func() bool { status, _ := g.health(); return status == "ok" })
 	eventually(t, "the closed service lets passes pay again", 10*time.Second, func() bool { return ask("closed.test", "/x", closed) == 200 })
 }
+
+// TestRedisACL starts a gateway as the user that docs/scaling.md gives it, on a server that has no other one that may do
+// anything but look whether something was refused.
+func TestRedisACL(t *testing.T) {
+	acl := strings.ReplaceAll(fromScaling(t, "acl"), "PASSWORD", "secret")
+	file := writeFile(t, "users.acl", "user default off\nuser watcher on >seen resetkeys -@all +acl|log\n"+acl)
+	r := redistest.Start(t, "--aclfile", file)
+	all := fleet(t, 2, "redis://antirobot:secret@"+r.Addr, "--trusted-proxies", "127.0.0.1")
+	a, b := all[0], all[1]
+	a.ban("ip:203.0.113.1", "10m")
+	eventually(t, "the ban on B", 10*time.Second, func() bool { return b.asks(visitor(t), "/", "203.0.113.1") == 302 })
+	v := visitor(t)
+	v.header.Set("X-Forwarded-For", "203.0.113.1")
+	a.earn(v, "/")
+	v.get(b.url+"/x").must(t, 200, "site got")
+	for _, g := range all {
+		if status, err := g.health(); status != "ok" {
+			t.Errorf("health: %s, %s", status, err)
+		}
+	}
+	if got := r.CLI(t, "--no-auth-warning", "--user", "watcher", "--pass", "seen", "acl", "log"); got != "" {
+		t.Errorf("the server refused:\n%s", got)
+	}
+}

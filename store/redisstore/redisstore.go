@@ -122,6 +122,7 @@ func options(addr *Address, cfg *Config) (rueidis.ClientOption, error) {
 	o := rueidis.ClientOption{
 		InitAddress: addr.Hosts, Username: addr.User, Password: addr.Password, SelectDB: addr.DB, ClientName: "antirobot",
 		DisableCache:      true,
+		ClientSetInfo:     rueidis.DisableClientSetInfo, // a command that servers before 7.2 do not know, nor their ACLs
 		ForceSingleClient: !addr.Cluster && addr.Master == "",
 		Dialer:            net.Dialer{Timeout: cfg.DialTimeout, KeepAlive: cfg.Timeout},
 		ConnWriteTimeout:  2 * cfg.Timeout,

@@ -25,7 +25,7 @@ var opened atomic.Int64
 // config gives every store of a test keys of its own.
 func config() redisstore.Config {
 	cfg := redisstore.DefaultConfig()
-	cfg.KeyPrefix = fmt.Sprintf("t%d", opened.Add(1))
+	cfg.KeyPrefix = fmt.Sprintf("antirobot-t%d", opened.Add(1))
 	cfg.FeedKeep = 100
 	cfg.ProbeEvery = 100 * time.Millisecond
 	return cfg

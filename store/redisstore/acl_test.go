@@ -1,0 +1,91 @@
+package redisstore_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"antirobot/store/redisstore/redistest"
+)
+
+// docsACL returns the line of docs/scaling.md that makes the user of the gateways, with a password.
+func docsACL(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/scaling.md")
+	must(t, err)
+	m := regexp.MustCompile("(?s)```acl\n(.*?)```").FindSubmatch(text)
+	if m == nil || !strings.Contains(string(m[1]), ">PASSWORD ") {
+		t.Fatal("docs/scaling.md has no line of an ACL with >PASSWORD")
+	}
+	return strings.ReplaceAll(string(m[1]), "PASSWORD", "secret")
+}
+
+// refusals returns what the server has refused its users.
+func refusals(t *testing.T, r *redistest.Server, as ...string) string {
+	t.Helper()
+	return r.CLI(t, append(as, "acl", "log")...)
+}
+
+// TestACL runs the conformance suites as the user of the docs, on a server that has no other one that may do anything but
+// look whether something was refused.
+func TestACL(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.acl")
+	must(t, os.WriteFile(file, []byte("user default off\nuser watcher on >seen resetkeys -@all +acl|log\n"+docsACL(t)), 0o600))
+	r := redistest.Start(t, "--aclfile", file)
+	url := "redis://antirobot:secret@" + r.Addr
+	conforms(t, url, 5)
+	s := open(t, url, config())
+	must(t, s.Put(bg, []byte("k"), []byte("v"), 10*time.Millisecond))
+	eventually(t, "it expires", 5*time.Second, func() bool { _, err := s.Get(bg, nil, []byte("k")); return err != nil })
+	must(t, s.Reap(bg))
+	if n := metric(t, s, "antirobot_redis_index_cleared_total"); n != 1 {
+		t.Errorf("the index is not cleared of what has expired: %v", n)
+	}
+	if err := s.Healthy(); err != nil {
+		t.Error(err)
+	}
+	if got := refusals(t, r, "--no-auth-warning", "--user", "watcher", "--pass", "seen"); got != "" {
+		t.Errorf("the server refused:\n%s", got)
+	}
+	other := config()
+	other.KeyPrefix = "other"
+	if err := open(t, url, other).Put(bg, []byte("k"), nil, 0); err == nil {
+		t.Error("the user may write what is not the gateways'")
+	}
+}
+
+// TestACLWithReplicas: the user of the docs may ask a server for its replicas and wait for them, and find its way in a
+// cluster.
+func TestACLWithReplicas(t *testing.T) {
+	user := append([]string{"acl", "setuser"}, strings.Fields(docsACL(t))[1:]...)
+	r := redistest.Start(t)
+	redistest.StartReplica(t, r)
+	r.CLI(t, user...)
+	s := open(t, "redis://antirobot:secret@"+r.Addr, config())
+	must(t, s.Put(bg, []byte("k"), []byte("v"), 0))
+	if seen, with := metric(t, s, "antirobot_redis_replicas"), metric(t, s, "antirobot_redis_replicated_total"); seen != 1 || with != 1 {
+		t.Errorf("%v replicas are seen, %v writes waited for one", seen, with)
+	}
+	if got := refusals(t, r); got != "" {
+		t.Errorf("the server refused:\n%s", got)
+	}
+	c := redistest.StartCluster(t, 3, 0)
+	for _, r := range c.Servers {
+		r.CLI(t, user...)
+	}
+	s = open(t, strings.Replace(c.URL(), "://", "://antirobot:secret@", 1), config())
+	for _, k := range []string{"a", "b", "c", "d", "e", "f"} {
+		must(t, s.Put(bg, []byte(k), []byte("v"), 0))
+	}
+	if n := metric(t, s, "antirobot_redis_up"); n != 1 {
+		t.Errorf("up is %v: %v", n, s.Healthy())
+	}
+	for _, r := range c.Servers {
+		if got := refusals(t, r); got != "" {
+			t.Errorf("%s refused:\n%s", r.Addr, got)
+		}
+	}
+}
