@@ -7,9 +7,16 @@ import (
 	"testing"
 )
 
-// TestCheckDocs: docs/balancers.md shows the tested files, whole and as they are, and none that is not there.
+// TestCheckDocs: docs/balancers.md and docs/scaling.md show the tested files, whole and as they are, and none that is not
+// there.
 func TestCheckDocs(t *testing.T) {
-	b, err := os.ReadFile("../docs/balancers.md")
+	showsDeployed(t, "docs/balancers.md", "nginx", "haproxy", "caddy", "traefik", "envoy")
+	showsDeployed(t, "docs/scaling.md", "fleet")
+}
+
+func showsDeployed(t *testing.T, doc string, dirs ...string) {
+	t.Helper()
+	b, err := os.ReadFile("../" + doc)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +30,7 @@ func TestCheckDocs(t *testing.T) {
 		}
 		shown[name] = text + "\n"
 	}
-	for _, dir := range []string{"nginx", "haproxy", "caddy", "traefik", "envoy"} {
+	for _, dir := range dirs {
 		files, err := filepath.Glob("../deploy/" + dir + "/*")
 		if err != nil || len(files) == 0 {
 			t.Errorf("deploy/%s is empty: %v", dir, err)
@@ -35,12 +42,12 @@ func TestCheckDocs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got, ok := shown[name]; !ok || got != string(want) {
-				t.Errorf("docs/balancers.md does not show deploy/%s as it is", name)
+				t.Errorf("%s does not show deploy/%s as it is", doc, name)
 			}
 			delete(shown, name)
 		}
 	}
 	for name := range shown {
-		t.Errorf("docs/balancers.md shows deploy/%s, which does not exist", name)
+		t.Errorf("%s shows deploy/%s, which does not exist", doc, name)
 	}
 }

@@ -17,8 +17,8 @@ import (
 // Counters is the store's counts: a hash for each record, its fields the periods. Records expire when no question can be
 // about them any more. What Drop drops earlier lies under other names from then on (see name), and expires unseen.
 //
-// A counter costs about 145 bytes of the servers' memory, so this is for millions of them. For billions use a server that
-// speaks the protocol and keeps its data on disk.
+// A counter costs about 145 bytes of the servers' memory, so this is for millions of them. docs/scaling.md
+// says what to do with billions.
 type Counters struct {
 	s *Store
 }

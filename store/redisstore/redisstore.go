@@ -1,5 +1,5 @@
 // Package redisstore keeps the state that several gateways share, in Redis or Valkey: one server, one with replicas and
-// sentinels, or a cluster. Any server that speaks the protocol and runs Lua will do.
+// sentinels, or a cluster. Other servers that speak the protocol have not been tried.
 //
 // What holds:
 //  1. Keys that are touched together share a hash tag: a value and the index of its bucket, a unique counter and the
