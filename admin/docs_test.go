@@ -18,7 +18,7 @@ import (
 	"antirobot/verdict"
 )
 
-// Every example of docs/api.md is run as it stands there, and its answer has the documented shape.
+// Every example of docs/api.md is run as written, and its answer has the documented shape.
 func TestDocumentedExamples(t *testing.T) {
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("curl is needed to run the examples of docs/api.md: install it")

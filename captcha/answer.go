@@ -34,7 +34,7 @@ type Response struct {
 	Outcome Outcome
 	// Took is the time from the challenge to its answer, for OutcomeSolved and OutcomeFailed; 0 if it is not known.
 	Took time.Duration
-	// Work says that the answer was work of the browser: neither its time nor that it was right says who is there.
+	// Work says that the browser did work: neither the time it took nor its being correct proves that a person is there.
 	Work bool
 	// Pass is the pass that was earned, for OutcomeSolved.
 	Pass spravka.Pass

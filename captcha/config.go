@@ -48,7 +48,7 @@ type Config struct {
 	// ProbeCookie tells whether a browser keeps cookies; LangCookie remembers a chosen language.
 	ProbeCookie string `mapstructure:"probe_cookie"`
 	LangCookie  string `mapstructure:"lang_cookie"`
-	// Templates is a directory whose files stand in for the built-in pages, and add languages; empty: none.
+	// Templates is a directory whose files replace the built-in pages, and add languages; empty: none.
 	Templates string `mapstructure:"templates"`
 }
 

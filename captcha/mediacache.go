@@ -45,7 +45,7 @@ func newMediaCache(most int64) *mediaCache {
 
 var errBusy = errors.New("too much is rendered at once")
 
-// get returns what was made of k, or makes it. Who asks while it is made waits for that, at most so long. The result
+// get returns what was made of k, or makes it. Callers that ask meanwhile wait for it, up to the given time. The result
 // must not be changed.
 func (m *mediaCache) get(k mediaKey, wait time.Duration, render func() ([]byte, error)) (body []byte, fresh bool, err error) {
 	m.mu.Lock()

@@ -52,7 +52,7 @@ func TestMediaCache(t *testing.T) {
 	}
 }
 
-// TestMediaCacheMakesOnce: who asks meanwhile waits for the one that is made.
+// TestMediaCacheMakesOnce: callers that ask meanwhile wait for the one that is being made.
 func TestMediaCacheMakesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMediaCache(1 << 20)

@@ -78,7 +78,7 @@ func (p *params) field(name string) *string {
 	return nil
 }
 
-// set takes the first value of each name: what stands in the query wins over the body.
+// set takes the first value of each name: what is in the query wins over the body.
 func (p *params) set(name, value string) {
 	f := p.field(name)
 	if f == nil || *f != "" {

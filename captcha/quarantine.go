@@ -9,7 +9,7 @@ type quarantineJSON struct {
 }
 
 // Quarantined is the answer to a request that rules put into quarantine: 409 with their decision and tags as JSON, for
-// scripts and services that decide themselves what becomes of it. It names no rule: that would help who writes spam.
+// scripts and services that decide themselves what becomes of it. It names no rule: that would help spammers.
 func (c *Captcha) Quarantined(q *Request, decision string, tags []string) Response {
 	a := c.own(q, 409, typeJSON, verdictBlocked)
 	c.cors(q, &a)

@@ -135,7 +135,7 @@ func (q *Request) workURL() string {
 	return q.Service.prefix + "/captcha/work.js"
 }
 
-// workJSON is a challenge that asks for work. Who may not earn a pass now is told before the browser works.
+// workJSON is a challenge that asks for work. A client that may not earn a pass now is told before its browser works.
 func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
 	wait := c.checks.take(c.checks.addrKey(q.ID.Addr, 0), at)
 	if wait == 0 {

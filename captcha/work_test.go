@@ -9,7 +9,7 @@ import (
 	"antirobot/identity"
 )
 
-// TestWorkEarnsAPass: who does the work gets the pass that a right answer to the picture would earn.
+// TestWorkEarnsAPass: doing the work earns the pass that a correct answer to the picture would earn.
 func TestWorkEarnsAPass(t *testing.T) {
 	e := working(t, nil)
 	ordinary := e.c.ChallengeJSON(e.request("GET", "https://example.com/api"))

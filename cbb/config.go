@@ -42,7 +42,7 @@ type ListConfig struct {
 	Format  string   `mapstructure:"format"`  // auto, lines or json
 	Service string   `mapstructure:"service"` // empty: all
 	Reason  string   `mapstructure:"reason"`  // of entries that give none
-	// Own makes a file the operator's own: its blocks stand above white lists. Entries always are.
+	// Own makes a file the operator's own: its blocks take precedence over white lists. Entries in the configuration always do.
 	Own         bool          `mapstructure:"own"`
 	Refresh     time.Duration `mapstructure:"refresh"`       // 0: as for all
 	MaxEntries  int           `mapstructure:"max_entries"`   // 0: as for all
@@ -244,7 +244,7 @@ func (l *ListConfig) validate(path string, c *Config, p *problems) {
 	validateEntries(path+".entries", l.Entries, l.AllowWide || c.AllowWide || flag == White, p)
 }
 
-// validateEntries checks entries that stand in the configuration: there a bad one is an error.
+// validateEntries checks entries from the configuration: there a bad one is an error.
 func validateEntries(path string, entries []string, wide bool, p *problems) {
 	for i, e := range entries {
 		text, _, _ := splitLine([]byte(strings.TrimSpace(e)))
@@ -364,7 +364,7 @@ func (d *DNSConfig) validate(p *problems) {
 	}
 }
 
-// inlineList is the entries of one flag that stand in the configuration.
+// inlineList is the entries of one flag from the configuration.
 type inlineList struct {
 	flag    Flag
 	entries []string

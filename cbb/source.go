@@ -119,7 +119,7 @@ func (s *source) run(ctx context.Context, changed func(), report func(*source, e
 	}
 }
 
-// firstWait spares a publisher who was asked shortly before a restart.
+// firstWait spares a publisher whose list was fetched shortly before a restart.
 func (s *source) firstWait() time.Duration {
 	if s.file != "" {
 		return s.poll

@@ -69,7 +69,7 @@ func demoSettings(upstream string, key []byte) map[string]any {
 			"name":     "demo",
 			"upstream": map[string]any{"urls": []any{upstream}},
 			"requests": map[string]any{"xml_paths": []any{"/xmlsearch"}},
-			// Who has blocked themselves for a try can still take it back, and what pages are made of is for whoever is asked.
+			// Visitors who blocked themselves to try it can still undo that, and everybody gets what the pages consist of.
 			"paths": []any{
 				map[string]any{"prefix": "/play", "verdict": map[string]any{"mode": "off"}},
 				map[string]any{"prefix": "/static", "verdict": map[string]any{"mode": "off"}},

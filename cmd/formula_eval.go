@@ -115,7 +115,7 @@ type judged struct {
 	mixed  bool
 }
 
-// counted are those who are counted, in the order in which the file has them.
+// counted are the subjects that are counted, in the order of the file.
 type counted struct {
 	list    []*judged
 	subject map[string]*judged

@@ -172,7 +172,7 @@ func newTrafficRehearsal(file string, t *traffic.Config, observer processor.Obse
 // heldOut begins the source of rows that tools/train.py refuses.
 const heldOut = "held-out-"
 
-// label tells the table who makes the next request. A table that is nil does not want to know.
+// label tells the table which client makes the next request. A nil table ignores it.
 func (f *factorsFile) label(r *traffic.Request) {
 	if f == nil {
 		return

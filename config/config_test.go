@@ -278,7 +278,7 @@ func TestSuggest(t *testing.T) {
 	f(root, strings.Repeat("x", 1000), "")
 }
 
-// FuzzConfig: whatever stands in a file, reading it ends, and what it says is bounded.
+// FuzzConfig: whatever is in a file, reading it ends, and what it says is bounded.
 func FuzzConfig(f *testing.F) {
 	for _, pattern := range []string{"testdata/good/*.yaml", "testdata/bad/*.yaml", "../config.example.yaml"} {
 		files, err := filepath.Glob(pattern)

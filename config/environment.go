@@ -13,7 +13,7 @@ import (
 	"antirobot/settings"
 )
 
-// readTexts reads what stands in variables and flags as text into what their keys take. What can't be read is taken out
+// readTexts reads what is in variables and flags as text into what their keys take. What can't be read is taken out
 // of values and returned as problems.
 func readTexts(values map[string]any, origins []Origin) error {
 	var errs []error

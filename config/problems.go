@@ -16,7 +16,7 @@ type Error struct {
 	Problems []string
 }
 
-// maxProblems is how many problems are printed; who has more has one that repeats.
+// maxProblems is how many problems are printed; a file with more has one that repeats.
 const maxProblems = 100
 
 func (e *Error) Error() string {
@@ -44,10 +44,10 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// credentials are what stands before the host of a URL.
+// credentials are what comes before the host of a URL.
 var credentials = regexp.MustCompile(`://[^"]*@`)
 
-// redacted returns problems without the passwords that stand in URLs, nor what a parser says of their parts.
+// redacted returns problems without the passwords in URLs, and without what a parser says about their parts.
 func redacted(problems []string) []string {
 	out := make([]string, len(problems))
 	for i, p := range problems {

@@ -14,7 +14,7 @@ import (
 	"antirobot/settings"
 )
 
-// Sources says where a configuration comes from. A flag stands above a variable of the environment, and that above the
+// Sources says where a configuration comes from. A flag overrides an environment variable, which overrides the
 // file; a list is replaced as a whole.
 type Sources struct {
 	File        string                 // YAML; empty: none

@@ -127,7 +127,7 @@ func TestFind(t *testing.T) {
 	f("mine.yaml", "mine.yaml")
 }
 
-// FuzzVariable: whatever stands in a variable, reading it ends with a value or an error.
+// FuzzVariable: whatever is in a variable, reading it ends with a value or an error.
 func FuzzVariable(f *testing.F) {
 	for _, s := range []string{"a, b", "[{name: a}]", "[", "90s", "1_000", "{a: &a [*a]}"} {
 		f.Add(s)

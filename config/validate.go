@@ -68,7 +68,7 @@ func (c *Config) MessagesOpen() bool {
 	return c.Message.Authorisation == "keys" || c.Admin.Listen == "" || c.Admin.Loopback()
 }
 
-// validateTrust refuses to believe every caller where other machines may call. Who has not touched the section does not
+// validateTrust refuses to believe every caller if other machines may call. A file that leaves the section out does not
 // use it: then the API of messages is closed there.
 func (c *Config) validateTrust() error {
 	if c.MessagesOpen() || reflect.DeepEqual(c.Message, message.DefaultConfig()) {

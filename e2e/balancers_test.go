@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// The addresses in the files of deploy/, which the tests replace by free ones. All else is run as it stands there.
+// The addresses in the files of deploy/, which the tests replace by free ones. All else is run as written.
 const (
 	deployGateway = "127.0.0.1:9091"
 	deployService = "127.0.0.1:3000"

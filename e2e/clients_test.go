@@ -14,7 +14,7 @@ import (
 )
 
 // Existing clients of the old formats are not rewritten for us. Each test here reads an answer in the way that one kind
-// of client does: roughly, by what stands in the text. What a test looks for is a promise about bytes.
+// of client does: roughly, by what is in the text. What a test looks for is a promise about bytes.
 
 // oldSite is a service in enforce mode with one banned visitor and one partner, and its gateway.
 func oldSite(t *testing.T) (g *gateway, banned *client) {

@@ -42,7 +42,7 @@ func TestDemoPrintsWhatToTry(t *testing.T) {
 		t.Errorf("%q: %v\n%s", script, err, out)
 	}
 	visitor(t).get(g.url+"/").must(t, 302, "")
-	visitor(t).get(g.url+"/static/site.css", "Sec-Fetch-Dest", "style").must(t, 200, "{") // for who is asked, too
+	visitor(t).get(g.url+"/static/site.css", "Sec-Fetch-Dest", "style").must(t, 200, "{") // for challenged visitors, too
 }
 
 // TestDemoInABrowser walks through the demo as a newcomer does.

@@ -37,7 +37,7 @@ func read(t *testing.T, file string) string {
 	return string(b)
 }
 
-// exampleSite serves the examples of the documentation as they stand there.
+// exampleSite serves the examples of the documentation as written.
 func exampleSite(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

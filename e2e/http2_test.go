@@ -29,7 +29,7 @@ defaults: {upstream: {urls: [%q]}}
 	return startWith(t, "serve", "--config", file, "--captcha-test-answer", testAnswer), secure, plain
 }
 
-// TestHTTP2Clients: curl and Go's client speak HTTP/2 with the gateway; who is banned is asked, and passes with the
+// TestHTTP2Clients: curl and Go's client speak HTTP/2 with the gateway; a banned client is challenged, and passes with the
 // answer; the access log and the metrics know of it.
 func TestHTTP2Clients(t *testing.T) {
 	t.Parallel()

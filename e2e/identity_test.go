@@ -170,7 +170,7 @@ services:
 	robot.get(g.url+"/healthz").must(t, 200, "site got")
 	g.list("white", "198.51.100.11", "10m")
 	robot.get(g.url+"/page").must(t, 200, "site got")
-	// an own block stands above the white list
+	// the operator's own block takes precedence over the white list
 	g.list("block", "198.51.100.11", "10m")
 	robot.get(g.url+"/page").must(t, 403, "")
 	g.api("DELETE", "/api/lists/block?entry=198.51.100.11", nil)

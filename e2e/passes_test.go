@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestPitfall11SharedPass binds a pass to browser and networks: a person who changes networks pays for the move, once, who buys it pays ten.
+// TestPitfall11SharedPass binds a pass to browser and networks: a person who changes networks pays for the move, once; a buyer of the pass pays ten times.
 func TestPitfall11SharedPass(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")

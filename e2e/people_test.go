@@ -143,7 +143,7 @@ services: [{name: site, upstream: {urls: [%q]}, captcha: {cors_origins: [%q]}}]
 }
 
 // TestPitfall18LanguageAndSound: the page comes in the visitor's language and can be switched, and the sound is there
-// for who can't see the picture.
+// for people who can't see the picture.
 func TestPitfall18LanguageAndSound(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)

@@ -80,7 +80,7 @@ func TestPitfall06OnlyTheLastTrustedHopIsBelieved(t *testing.T) {
 		"198.51.100.1, 203.0.113.1":            "203.0.113.1", // the left one is the client's own claim
 		"203.0.113.1, 10.1.2.3, 10.9.9.9":      "203.0.113.1",
 		"192.0.2.1, 203.0.113.1, 10.1.2.3":     "203.0.113.1",
-		"203.0.113.1, nonsense, 10.1.2.3":      "10.1.2.3", // what stands left of nonsense was said by nobody who is trusted
+		"203.0.113.1, nonsense, 10.1.2.3":      "10.1.2.3", // what is left of the nonsense comes from nobody trusted
 		"2001:db8::7":                          "2001:db8::7",
 		"::ffff:203.0.113.1":                   "203.0.113.1",
 		"10.1.2.3":                             "10.1.2.3",

@@ -207,7 +207,7 @@ func TestMessageRoutes(t *testing.T) {
 	}
 }
 
-// TestMessageCaptcha: who solves has the message sent on by itself, without a second judgement; a script sends it again,
+// TestMessageCaptcha: after the captcha the message is forwarded by itself, without a second judgement; a script sends it again,
 // once for each answer.
 func TestMessageCaptcha(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ services:
           time: 100us
 `
 
-// TestRulesThatFailAsk: who makes the rules read more than they may, or work longer, is asked, and does not pass. The rule
+// TestRulesThatFailAsk: a request that makes the rules read more than they may, or run longer, is challenged. The rule
 // that was too slow is named.
 func TestRulesThatFailAsk(t *testing.T) {
 	t.Parallel()

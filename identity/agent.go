@@ -69,7 +69,7 @@ func AgentFamily(ua []byte) uint64 {
 	return max(1, fnv(fnv(h, "/"), system))
 }
 
-// product returns what stands before the first '/' or space.
+// product returns what comes before the first '/' or space.
 func product(ua []byte) []byte {
 	if i := bytes.IndexAny(ua, "/ "); i >= 0 {
 		return ua[:i]

@@ -94,7 +94,7 @@ type LoginConfig struct {
 	// "RS256". No other algorithm is accepted, whatever the token says.
 	Algorithm string   `mapstructure:"algorithm"`
 	Keys      []KeyRef `mapstructure:"keys"`
-	// Issuer and Audience, where set, must stand in the JWT.
+	// Issuer and Audience, where set, must appear in the JWT.
 	Issuer   string `mapstructure:"issuer"`
 	Audience string `mapstructure:"audience"`
 	// MaxAge is how long after its making a session counts; 0: as long as it says itself.

@@ -1,4 +1,4 @@
-// Package identity answers who asks: it decides whose address to believe, verifies the cookies and lists the Subjects that
+// Package identity identifies the client: it decides whose address to believe, verifies the cookies and lists the Subjects that
 // a request may be judged by.
 //
 // Invariants:

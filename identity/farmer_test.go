@@ -70,7 +70,7 @@ func TestBrowserGrowsUp(t *testing.T) {
 	}
 }
 
-// TestCookieFarmer plays who makes identities in advance: thousands of i cookies and invented fuids from one network.
+// TestCookieFarmer plays somebody who makes identities in advance: thousands of i cookies and invented fuids from one network.
 func TestCookieFarmer(t *testing.T) {
 	const visits = 5000
 	b, s := newBench(t, nil), newService(t, nil)
@@ -114,7 +114,7 @@ func TestCookieFarmer(t *testing.T) {
 	if farm[visits-1] != "" {
 		t.Errorf("visit %d of an hour was still given a cookie", visits)
 	}
-	// Who was above the rate gets another chance a day later.
+	// A cookie beyond the rate gets another chance a day later.
 	crowded := farm[2*DefaultConfig().IPerHour]
 	id, again := b.visit(t, s, start.Add(2*day), "203.0.113.7", crowded)
 	if told(&id) != "ip -i:expired" || again == crowded {

@@ -107,7 +107,7 @@ func (t *tries) next(j *jar, id *Identity, v *request.View, s *CookieSettings) b
 	return false
 }
 
-// holds reports whether a value stands in the jar: its bytes are those of the request.
+// holds reports whether a value is in the jar: its bytes are those of the request.
 func (j *jar) holds(k Kind, value []byte) bool {
 	for _, kept := range j.values[k][:j.n[k]] {
 		if len(kept) > 0 && len(value) > 0 && &kept[0] == &value[0] {

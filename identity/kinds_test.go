@@ -264,7 +264,7 @@ func TestCacheKeepsWhoIsThere(t *testing.T) {
 	}
 }
 
-// TestCookieFields: how cookies may stand in a request.
+// TestCookieFields: how cookies may appear in a request.
 func TestCookieFields(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	l := signed(t, "L", "alice", start)

@@ -34,7 +34,7 @@ type Deps struct {
 	Metrics     *metrics.Set // nil: none are shown
 }
 
-// Resolver finds out who asks. It is safe for concurrent use.
+// Resolver identifies clients. It is safe for concurrent use.
 type Resolver struct {
 	trust    atomic.Pointer[trust]
 	iPerHour atomic.Int64
@@ -130,7 +130,7 @@ func (r *Resolver) register(set *metrics.Set) {
 	gauge(`antirobot_identity_fuids_evicted`, func() float64 { return float64(r.fuids.evicted.Load()) })
 }
 
-// Resolve fills id with who asks: the client's address, and the subjects that its cookies prove on this service,
+// Resolve fills id with the client's identity: its address, and the subjects that its cookies prove on this service,
 // strongest first, the address last. It always finds at least one subject. It does not allocate once the client's
 // cookies are in the cache.
 func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {

@@ -20,7 +20,7 @@ const (
 	KindIP
 )
 
-// Subject is who asks: a kind and an ID. It is comparable and serves as a map key. ID is 16 bytes: the ID of a pass or
+// Subject is whom a request is attributed to: a kind and an ID. It is comparable and serves as a map key. ID is 16 bytes: the ID of a pass or
 // of an i cookie, the address (IPv4 mapped, IPv6 masked to /64), or the first half of SHA-256 over the text of an L,
 // fuid or service identity.
 type Subject struct {

@@ -14,7 +14,7 @@ import (
 // Query says which entries of a range a search finds. Empty fields are no condition.
 type Query struct {
 	Range
-	Text string // stands in one of the texts, without case
+	Text string // is in one of the texts, without case
 	Tag  string
 	// Newest turns the order round: with a limit the last entries are found.
 	Newest bool

@@ -58,7 +58,7 @@ func TestExampleRules(t *testing.T) {
 	}
 }
 
-// TestInheritance checks who shares counters, models and rules with whom.
+// TestInheritance checks which domains share counters, models and rules.
 func TestInheritance(t *testing.T) {
 	s, _ := newSystem(t, family())
 	const src = "do userFrequencyCheck(count=1, attribute=\"text\") mark f if f stop as F stop as OK"

@@ -28,7 +28,7 @@ type CheckConfig struct {
 	Allowed []string `mapstructure:"allowed"`
 	// SecretHeader is the field that carries the secret.
 	SecretHeader string `mapstructure:"secret_header"`
-	// Secret lets who knows it ask from anywhere; empty: nobody.
+	// Secret lets callers that know it ask from anywhere; empty: nobody.
 	Secret string `mapstructure:"secret"`
 	// SecretFile holds the secret instead.
 	SecretFile string `mapstructure:"secret_file"`

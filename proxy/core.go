@@ -76,7 +76,7 @@ type Case struct {
 // Open begins the case of v under the present Snapshot.
 func (c *Case) Open(core *Core, v *request.View) {
 	c.core, c.snap, c.view = core, core.snap.Load(), v
-	c.id.Addr = v.Peer // until it is known who asks
+	c.id.Addr = v.Peer // until the client is identified
 }
 
 // Close forgets what was borrowed. What is large is left as it is: each request writes it anew.
@@ -91,7 +91,7 @@ func (c *Case) Close() {
 // Service returns the settings that the request is judged by; nil before Route, or if no service has it.
 func (c *Case) Service() *Service { return c.svc }
 
-// Identity returns who asks, once identified. It holds until Close.
+// Identity returns the identity of the client, once Identify has run. It is valid until Close.
 func (c *Case) Identity() *identity.Identity { return &c.id }
 
 // Decision returns the verdict, once there is one. It holds until Close.
@@ -112,7 +112,7 @@ func (c *Case) Route() (status int, problem string) {
 	return 0, ""
 }
 
-// Identify finds out who asks. An XML partner asks for its user, whom it names.
+// Identify identifies the client. An XML partner asks on behalf of its user, whom it names.
 func (c *Case) Identify() {
 	c.core.deps.Resolver.Resolve(&c.id, c.view, c.svc.Identity)
 	c.xml = c.svc.isXML(&c.paths)

@@ -30,7 +30,7 @@ import (
 	"antirobot/verdict"
 )
 
-// Decider answers who asks, from memory. *verdict.Cacher is the one that serves.
+// Decider decides from memory. *verdict.Cacher is the implementation in use.
 type Decider interface {
 	Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings)
 	DecideDemand(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings)

@@ -13,7 +13,7 @@ import (
 	"antirobot/verdict"
 )
 
-// report tells everybody who wants to know what became of the request, after it has been answered.
+// report records the outcome of the request, after it has been answered.
 func (j *journey) report() {
 	took := time.Since(j.view.At)
 	if j.svc != nil {

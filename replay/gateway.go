@@ -119,7 +119,7 @@ func (g *Gateway) Show(v *request.View) {
 	g.served.Judged = g.one.Tell(&proxy.Facts{Status: 200, Kind: verdict.EventShown})
 }
 
-// begin finds out to whom a request goes and who asks, and reports whether there is a service for it.
+// begin finds the service of a request and its client, and reports whether there is such a service.
 func (g *Gateway) begin(v *request.View) bool {
 	g.clock.advance(v.At)
 	g.one.Close()

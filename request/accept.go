@@ -49,7 +49,7 @@ func (a *Accept) read(list []byte) {
 	}
 }
 
-// PrefersJSON reports whether JSON stands above HTML and nothing above JSON.
+// PrefersJSON reports whether JSON is preferred to HTML and nothing is preferred to JSON.
 func (a Accept) PrefersJSON() bool { return a.JSON > 0 && a.JSON == a.Best && a.JSON > a.HTML }
 
 // WantsHTML reports whether HTML is named and not refused.
@@ -96,7 +96,7 @@ func nextWeighted(list []byte) (name []byte, q int, rest []byte) {
 }
 
 // cutUnquoted cuts b at the first ',' or ';' outside of quotes; end is that byte, or 0 at the end. White space around
-// what stands before is dropped.
+// what comes before is dropped.
 func cutUnquoted(b []byte) (before, rest []byte, end byte) {
 	quoted := false
 	for i := 0; i < len(b); i++ {

@@ -6,7 +6,7 @@ import (
 )
 
 // A problem is a line such as `services[0].hosts[1]: "x y" is not a host`: the path of a key and what is wrong with it. A
-// section speaks of its own keys, and who holds the section puts its path before them.
+// section names its own keys, and the holder of the section prefixes its path.
 
 // Problems returns one line for each problem in err.
 func Problems(err error) []string {

@@ -96,7 +96,7 @@ func TestNewRingRefuses(t *testing.T) {
 	}
 }
 
-// TestExampleKeyIsKnown: pitfall 5, the key of the documentation must be found out wherever it stands in the ring.
+// TestExampleKeyIsKnown: pitfall 5, the key from the documentation must be recognised anywhere in the ring.
 func TestExampleKeyIsKnown(t *testing.T) {
 	if newRing(t).IsExample() {
 		t.Error("a random key is taken for the example")

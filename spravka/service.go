@@ -12,7 +12,7 @@ import (
 
 // A service's own signed cookie is "value.unixtime.signature": the time of its making in decimal unix seconds, and
 // the signature HMAC-SHA256 in lower-case hex over four lines joined by "\n": "antirobot.cookie.v1", the cookie's
-// name, the value, the time. A line end can stand in none of them, so the lines can't be shifted into each other.
+// name, the value, the time. A line end can appear in none of them, so the lines can't be shifted into each other.
 // The login cookie L has the same form. docs/cookies.md shows the same in other languages.
 
 const (
@@ -24,7 +24,7 @@ const (
 )
 
 // SignService returns the value of a cookie called name that Antirobot accepts as made by the holder of key at the
-// given time. It is the helper for services written in Go. It fails for a name or value that can't stand in a cookie,
+// given time. It is the helper for services written in Go. It fails for a name or value that can't appear in a cookie,
 // an empty value, one longer than 1024 bytes, a key shorter than 32 bytes and a time before 1970.
 func SignService(name, value string, at time.Time, key []byte) (string, error) {
 	switch {

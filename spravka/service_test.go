@@ -88,7 +88,7 @@ func TestSignServiceRefuses(t *testing.T) {
 	}
 }
 
-// TestDocumentedSamples runs the samples of docs/cookies.md as they stand there: what they sign is accepted.
+// TestDocumentedSamples runs the samples of docs/cookies.md as written: what they sign is accepted.
 func TestDocumentedSamples(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join("..", "docs", "cookies.md"))
 	if err != nil {

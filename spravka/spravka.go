@@ -41,7 +41,7 @@ const (
 	numPurposes
 )
 
-// String returns the name of the purpose as it stands in the key derivation.
+// String returns the name of the purpose that the key derivation uses.
 func (p Purpose) String() string {
 	switch p {
 	case PurposePass:

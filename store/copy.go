@@ -117,7 +117,7 @@ func ReadCopy(path string, f func(Copied) error) (at time.Time, err error) {
 	return at, nil
 }
 
-// parseCopy reads what stands before the checksum.
+// parseCopy reads what comes before the checksum.
 func parseCopy(r io.Reader, f func(Copied) error) (at time.Time, err error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var head [copyHead]byte

@@ -16,7 +16,7 @@ type Image struct {
 	b strings.Builder
 }
 
-// New returns an empty picture of the given size, with what it shows for who can't see it.
+// New returns an empty picture of the given size, with a description for people who can't see it.
 func New(width, height int, label string) *Image {
 	m := &Image{}
 	fmt.Fprintf(&m.b, `<svg viewBox="0 0 %d %d" role="img" aria-label="%s">`, width, height, template.HTMLEscapeString(label))

@@ -23,9 +23,9 @@ type Branding struct {
 	OnAccent     string `mapstructure:"on_accent"`
 	AccentDark   string `mapstructure:"accent_dark"`
 	OnAccentDark string `mapstructure:"on_accent_dark"`
-	// Texts stand in for texts of the catalogues: a heading of the site's own, another help.
+	// Texts replace texts of the catalogues: a heading of the site's own, another help.
 	Texts []Text `mapstructure:"texts"`
-	// Templates is a directory whose files stand in for the gateway's, for this service: pages/challenge.html,
+	// Templates is a directory whose files replace the gateway's, for this service: pages/challenge.html,
 	// pages/message.html, pages/layout.html, static/page.css, static/page.js, locales/TAG.yaml; empty: none.
 	Templates string `mapstructure:"templates"`
 }

@@ -26,7 +26,7 @@ func newSet(t testing.TB, override fs.FS) (*Set, *Brand) {
 	return s, b
 }
 
-// hostile values close every context that a value may stand in.
+// hostile values close every context that a value may appear in.
 const hostile = `"></title></script><script>alert(1)</script><img src=x onerror=alert(1)>'` + "`{{.Key}}[[continue]]"
 
 func hostilePage(b *Brand) *ChallengePage {

@@ -14,7 +14,7 @@ const (
 	drivenNeverRest = 24 * time.Hour
 )
 
-// addEvasive makes robots that were written by somebody who knows what is looked at.
+// addEvasive makes robots whose author knows what is measured.
 func (w *world) addEvasive() {
 	// A browser that follows links, thinks as people do, keeps cookies, from a household; but it never sleeps.
 	for range drivenClients {

@@ -88,7 +88,7 @@ func TestRulingActions(t *testing.T) {
 	}
 }
 
-// TestVerdictSoFar: rules know of lists and bans, and a block of theirs stands above a ban.
+// TestVerdictSoFar: rules know of lists and bans, and a block of theirs takes precedence over a ban.
 func TestVerdictSoFar(t *testing.T) {
 	w := newWorld(t)
 	w.ban(ip("192.0.2.1"))

@@ -79,7 +79,7 @@ func TestCookieFarmer(t *testing.T) {
 	}
 }
 
-// TestPitfall12StandingIsBounded: candidates from many addresses don't push out who is established.
+// TestPitfall12StandingIsBounded: candidates from many addresses don't push out established visitors.
 func TestPitfall12StandingIsBounded(t *testing.T) {
 	w := newWorld(t, func(o *options) { o.Config.Standing.Max = 640 })
 	known := sub(identity.KindFuid, 1)

@@ -29,7 +29,7 @@ import (
 	"antirobot/verdict/client"
 )
 
-// Verdict is the answer to who asks.
+// Verdict is the judgement of a request.
 type Verdict uint8
 
 // The verdicts.

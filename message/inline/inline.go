@@ -100,7 +100,7 @@ type Input struct {
 	Body            []byte
 	Query           string                     // raw
 	Header          func(name string) []string // all values of a header field
-	Subject         string                     // who asks, as kind:id
+	Subject         string                     // the sender, as kind:id
 	Address         netip.Addr
 }
 
@@ -219,7 +219,7 @@ func (c Config) spoken(in Input) error {
 	return fmt.Errorf("%w: content type %q", ErrUnreadable, rules.Clip(in.ContentType, 64))
 }
 
-// Fingerprint is a hash of what a message says, the same when its sender sends it again: what depends on who asks, and
+// Fingerprint is a hash of what a message says, the same when its sender sends it again: what depends on the sender, and
 // how a body is written (boundaries, order, encodings), is not part of it.
 func (c Config) Fingerprint(values map[string]any) [sha256.Size]byte {
 	h := sha256.New()

@@ -91,7 +91,7 @@ func (s paramSpec) fits(v any) bool {
 	return ok
 }
 
-// partnerOf says who calls. With keys, the parameter is {"name": …, "secret": …}, or null if the caller showed name and
+// partnerOf returns the partner that calls. With keys, the parameter is {"name": …, "secret": …}, or null if the caller showed name and
 // secret outside of the request.
 func (s *Server) partnerOf(param any, auth Auth) (string, error) {
 	refused := rules.Faultf(message.CodeAuthorisation, "not authorised")

@@ -170,7 +170,7 @@ func (r *xmlReader) params() ([]any, error) {
 	}
 }
 
-// value reads what stands in a value element, and its end. Without a type it is a text.
+// value reads what is in a value element, and its end. Without a type it is a text.
 func (r *xmlReader) value(depth int) (v any, err error) {
 	if r.left--; r.left < 0 {
 		return nil, jsonvalue.ErrTooMany

@@ -238,7 +238,7 @@ func TestPrepareDropsNothing(t *testing.T) {
 	}
 }
 
-// TestSlowClientIsCut: who does not read an answer for write_timeout loses it.
+// TestSlowClientIsCut: a client that does not read its response for write_timeout loses it.
 func TestSlowClientIsCut(t *testing.T) {
 	s := newService(t, func(k *talk) {
 		k.request(true)

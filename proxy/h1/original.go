@@ -3,7 +3,7 @@ package h1
 // What another server says of a request that it holds is read as strictly as a request of our own: a method, host or
 // target that parseRequest would refuse has no second door.
 
-// ValidMethod reports whether method may stand in a request line. CONNECT may not: it is never forwarded.
+// ValidMethod reports whether method may appear in a request line. CONNECT may not: it is never forwarded.
 func ValidMethod(method []byte) bool { return isName(method) && string(method) != "CONNECT" }
 
 // ValidTarget reports whether target is an origin-form, or "*" of an OPTIONS request.

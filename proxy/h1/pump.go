@@ -143,7 +143,7 @@ func (p *pump) serve(fd uintptr) (done bool) {
 		if !c.keep || c.br.Buffered() > 0 {
 			return true
 		}
-		// The first wait has its look: who sends a single request and ends his side is not to wait for us.
+		// The first wait includes a look: a client that sends a single request and closes its side must not wait for us.
 		p.lazy = p.drained && c.requests > 1
 		c.headBy, c.inBody = time.Time{}, false
 		if !c.armIdle(p.lazy) {

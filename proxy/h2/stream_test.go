@@ -211,7 +211,7 @@ func TestCutAnswer(t *testing.T) {
 	}
 }
 
-// TestAClientThatLeaves: who takes a request back frees the connection to the service.
+// TestAClientThatLeaves: a cancelled request frees the connection to the service.
 func TestAClientThatLeaves(t *testing.T) {
 	began, left := make(chan struct{}), make(chan struct{})
 	f := newFront(t, service(t, func(_ http.ResponseWriter, r *http.Request) {

@@ -61,7 +61,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return c.sock.askAndRead(p)
 }
 
-// Addr is the address as host:port or socket path, as it stands in the metrics.
+// Addr is the address as host:port or socket path, the form used in the metrics.
 func (c *Conn) Addr() string { return c.a.name }
 
 // Release gives the connection back for the next request. The answer must have been read to its end, the request

@@ -29,7 +29,7 @@ var (
 
 const (
 	lockName   = "LOCK"
-	holderName = "HOLDER" // the process id of who holds LOCK, for the message to the next one
+	holderName = "HOLDER" // the ID of the process that holds LOCK, for the error message of the next one
 	stateName  = "state"
 	countsName = "counters"
 	roomName   = "ROOM" // tells whether the disk has room, and is removed
@@ -38,7 +38,7 @@ const (
 	format     = "antirobot store 1\n"
 )
 
-// ownNames may stand in a directory that has no state yet: a first start that was interrupted, or a fresh mount.
+// ownNames may appear in a directory that has no state yet: a first start that was interrupted, or a fresh mount.
 var ownNames = []string{lockName, holderName, roomName, stateName + newSuffix, "lost+found"}
 
 // survey looks at dir without touching it, and reports whether it has a state.

@@ -70,9 +70,10 @@ type Claim struct {
 	Major  uint16 // version of the browser, 0 if it names none. Of what is built on Chromium: Chromium's
 }
 
-// Table remembers what User-Agents claim, by their hash: a few thousand of them make nearly all requests. A place is
-// one word, so that nobody waits for anybody. The hash resists nobody who chooses the input: who makes two User-Agents
-// collide is taken for the other one, which he could have sent. A nil table parses each time. Safe for concurrent use.
+// Table remembers what User-Agents claim, by their hash: a few thousand of them make nearly all requests. An entry is a
+// single word, so there is no lock. The hash does not resist deliberate collisions: a client that makes its User-Agent
+// collide with another one is taken to have sent that one, which it could have done anyway. A nil table parses each time.
+// Safe for concurrent use.
 type Table [4096]atomic.Uint64
 
 // claim returns the claim of a User-Agent with the hash.

@@ -148,7 +148,7 @@ func (p *prefixes) number(prefix string) (uint16, bool) {
 			next.numbers[s] = n
 		}
 	}
-	prefix = string(append([]byte(nil), prefix...)) // it may stand in a larger string
+	prefix = string(append([]byte(nil), prefix...)) // it may appear in a larger string
 	n := uint16(len(next.names))
 	next.numbers[prefix] = n
 	next.names = append(next.names, prefix)

@@ -8,7 +8,7 @@ import (
 	"antirobot/store"
 )
 
-// cache holds records as they stand in the store, absent ones too, and pairs that were seen. It may lose any of them at
+// cache holds records as they are in the store, absent ones too, and pairs that were seen. It may lose any of them at
 // any time. A record is read, changed and removed under its shard's mu.
 type cache struct {
 	c      *freecache.Cache

@@ -23,7 +23,7 @@ const (
 	TypeNetwork uint16 = 100 // the address's /24 or /48
 	TypeAgent   uint16 = 101 // User-Agent
 	TypePath    uint16 = 102 // path of a request, without its query
-	TypeSession uint16 = 103 // who asks: a kind and an ID
+	TypeSession uint16 = 103 // a subject: its kind and ID
 	TypeText    uint16 = 104 // a piece of a text
 	TypeLink    uint16 = 105 // a link's host and path
 	TypeHost    uint16 = 106
@@ -104,7 +104,7 @@ func ParseKey(s string) (Key, error) {
 	return k, nil
 }
 
-// ValidPrefix reports whether p can stand in a printed key: letters, digits, '_', '-' and '.', 64 bytes at most.
+// ValidPrefix reports whether p can appear in a printed key: letters, digits, '_', '-' and '.', 64 bytes at most.
 func ValidPrefix(p string) bool {
 	for i := range len(p) {
 		c := p[i]

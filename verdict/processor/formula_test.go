@@ -227,7 +227,7 @@ func TestSolvedCaptchaIsChargedToTheAddress(t *testing.T) {
 	}
 }
 
-// TestIgnoredChallenges: who is shown challenges and tries none is told from who answers.
+// TestIgnoredChallenges: a visitor who ignores challenges is told from one who answers.
 func TestIgnoredChallenges(t *testing.T) {
 	var s session
 	e := event(time.Unix(1.8e9, 0), 1)

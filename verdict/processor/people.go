@@ -10,9 +10,9 @@ import (
 	"antirobot/verdict"
 )
 
-// people is what is known of a service's own people: robust against who comes in masses, since each network has one vote
-// however much it asks for, who has a seat is decided by a hash that nobody outside knows, and the established have the
-// last word. Safe for concurrent use.
+// people is what is known about a service's own people. Large numbers of clients cannot distort it: each network has one
+// vote however much it requests, a hash that nobody outside knows decides which networks get a seat, and established
+// visitors have the last word. Safe for concurrent use.
 type people struct {
 	secret   uint64
 	mu       sync.Mutex

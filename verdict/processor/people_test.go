@@ -107,7 +107,7 @@ func TestPitfall22OfficeIsNotBanned(t *testing.T) {
 		if len(s) > 0 {
 			t.Errorf("%d colleagues stopped for a robot with its own cookie", len(s))
 		}
-		// Without a cookie the address itself is banned; who is established goes on.
+		// Without a cookie the address itself is banned; established visitors carry on.
 		for range 6000 {
 			g.send(visitor{addr: addr, agent: "curl/8"}, nil)
 			synctest.Wait()

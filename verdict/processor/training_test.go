@@ -134,7 +134,7 @@ func TestTrainingLabels(t *testing.T) {
 	if done.Late != 2 || done.Robots != 6 || done.People != 2 || done.Unlabelled != 3 || done.Rows != 11 {
 		t.Errorf("%+v", done)
 	}
-	// Who was shown a challenge a moment ago may still answer it.
+	// A visitor who was shown a challenge a moment ago may still answer it.
 	if rows, _ := export(t, dir, ExportOptions{}, at.Add(time.Minute)); len(rows[fmt.Sprintf("%016x", log.who(ignorer))]) != 0 {
 		t.Error("ignored within a minute")
 	}
@@ -260,7 +260,7 @@ func TestTrainingIsBounded(t *testing.T) {
 	}
 }
 
-// TestTrainingAfterACrash: a record that was not written whole is left out, what stands before it is not.
+// TestTrainingAfterACrash: a record that was not written whole is left out, what comes before it is not.
 func TestTrainingAfterACrash(t *testing.T) {
 	dir := t.TempDir()
 	log := openTraining(t, dir, 1, 8<<20)

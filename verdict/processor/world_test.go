@@ -113,7 +113,7 @@ func defaultFormula(t testing.TB) *formula.Model {
 	return m
 }
 
-// client is who sends requests.
+// client sends requests.
 type visitor struct {
 	addr  string
 	subs  []identity.Subject
