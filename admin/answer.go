@@ -52,8 +52,8 @@ func answerJSON(ctx *fasthttp.RequestCtx, status int, v any) {
 	ctx.SetBody(buf.Bytes())
 }
 
-// answerProblem writes an error. What is no problem is an inner failure: it is told in full, since whoever gets here
-// holds the token.
+// answerProblem writes an error. Anything but a problem is an internal failure; it is reported in full, since the
+// caller holds the token.
 func answerProblem(ctx *fasthttp.RequestCtx, err error) {
 	var p *problem
 	if !errors.As(err, &p) {

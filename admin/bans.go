@@ -143,7 +143,7 @@ func (s *Server) ttl(text string) (time.Duration, error) {
 // second is the present time as the API shows times: UTC, whole seconds.
 func (s *Server) second() time.Time { return s.now().UTC().Truncate(time.Second) }
 
-// checkReason keeps what later stands in logs and consoles short and on one line.
+// checkReason keeps what will appear in logs and consoles short and on one line.
 func checkReason(reason string) error {
 	if len(reason) > maxReason {
 		return badField("reason", "a reason has at most %d bytes", maxReason)
@@ -169,7 +169,7 @@ func (s *Server) checkService(name string) error {
 	return badField("service", "there is no service %q; there are: %s", name, strings.Join(names, ", "))
 }
 
-// changed turns the error of a change that this node has made already, and could not write down, into an answer.
+// changed turns the error of a change that was made on this node but could not be stored into a response.
 func changed(err error, what string) error {
 	if errors.Is(err, verdict.ErrFull) {
 		return &problem{status: statusFull, Code: "full", Message: err.Error() + "; raise the bound in the configuration or remove something"}

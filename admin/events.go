@@ -12,7 +12,7 @@ import (
 	"antirobot/verdict/processor"
 )
 
-// events answers with the training log. It is written to a file first, so that an error can still be told.
+// events answers with the training log. It is written to a file first, so that an error can still be reported.
 func (s *Server) events(ctx *fasthttp.RequestCtx) (err error) {
 	if err := s.requireToken(ctx); err != nil {
 		return err

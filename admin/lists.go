@@ -75,8 +75,9 @@ func (s *Server) lists() listsView {
 	return out
 }
 
-// listsCheck is the readiness of the lists: each has a good copy, be it the last one on disk. The published ranges of
-// crawlers only need to have been asked for: an outage of somebody else's site must not keep a new node from serving.
+// listsCheck is the readiness of the lists: each has a good copy, even if only the last one on disk. The published
+// ranges of crawlers only need to have been requested: an outage of somebody else's site must not keep a new node from
+// serving.
 func (s *Server) listsCheck() Check {
 	c := Check{Name: "lists", OK: true}
 	var missing []string

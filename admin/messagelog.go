@@ -107,7 +107,7 @@ func numberArg(s string, otherwise, most int) (int, error) {
 	return n, nil
 }
 
-// markMessage lets a moderator say what an entry of a log is; a model learns it.
+// markMessage lets a moderator label an entry of a log; a model learns the label.
 func (s *Server) markMessage(c *call) (any, error) {
 	var in struct {
 		Partner   string `json:"partner"`

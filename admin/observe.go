@@ -37,8 +37,8 @@ func (s *Server) writeMetrics(ctx *fasthttp.RequestCtx) {
 	metrics.WriteProcessMetrics(w)
 }
 
-// health answers 200 as long as the process can answer at all: a restart mends no store. What is degraded is said in
-// the body.
+// health answers 200 as long as the process can answer at all: a restart would not repair a store. The body says what
+// is degraded.
 func (s *Server) health(ctx *fasthttp.RequestCtx, full bool) {
 	type answer struct {
 		Status  string       `json:"status"` // ok or degraded

@@ -50,7 +50,7 @@ func (s *Server) table() []route {
 	}
 }
 
-// dispatch finds the handler by the raw path: what a subject's escapes stand for is not part of the path.
+// dispatch finds the handler by the raw path: a subject's decoded escapes are not part of the path.
 func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 	path := string(ctx.URI().PathOriginal())
 	var err error
@@ -135,8 +135,8 @@ func (r *route) match(path string) (arg string, ok bool) {
 	return arg, err == nil
 }
 
-// checkBody wants JSON where a body is taken and none where it is not, so that a web page can never send a simple
-// request that does something.
+// checkBody requires JSON where a body is accepted and no body elsewhere, so that no web page can have an effect with a
+// simple request.
 func checkBody(ctx *fasthttp.RequestCtx, wanted bool) error {
 	kind, _, _ := strings.Cut(string(ctx.Request.Header.ContentType()), ";")
 	kind = strings.TrimSpace(kind)

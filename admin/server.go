@@ -119,7 +119,7 @@ func (s *Server) Close() error {
 	return s.Shutdown(ctx)
 }
 
-// serve is the outermost handler: nothing behind it can end the process.
+// serve is the outermost handler: it keeps a panic from ending the process.
 func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	defer func() {
 		if r := recover(); r != nil {

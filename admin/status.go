@@ -13,8 +13,8 @@ import (
 	"antirobot/verdict/processor"
 )
 
-// longestPass is the longest life that a pass may be configured to have: a revocation is kept for so long, whatever the
-// configuration says when the pass is used.
+// longestPass is the longest lifetime that can be configured for a pass: a revocation is kept for that long, whatever
+// the configuration says when the pass is used.
 const longestPass = 400 * 24 * time.Hour
 
 // Statuses that more than one handler uses.

@@ -55,7 +55,7 @@ func loadToken(path string) (string, error) {
 	return tok, nil
 }
 
-// makeToken writes a fresh token beside path and links it into place, so that nobody ever reads half a token.
+// makeToken writes a fresh token next to path and links it into place, so that nobody ever reads half a token.
 func makeToken(path string) error {
 	var raw [32]byte
 	if _, err := rand.Read(raw[:]); err != nil {

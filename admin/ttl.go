@@ -11,7 +11,7 @@ import (
 // minTTL is the shortest life that a ban or an entry may be given.
 const minTTL = time.Second
 
-// parseTTL reads a duration such as 90s, 7d or 1d12h. It must be positive.
+// parseTTL parses a duration such as 90s, 7d or 1d12h. It must be positive.
 func parseTTL(s string) (time.Duration, error) {
 	d, err := settings.ParseDuration(s)
 	if err == nil && (d <= 0 || s[0] == '+') {

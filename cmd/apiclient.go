@@ -29,8 +29,8 @@ func (c *apiClient) register(cmd *cobra.Command) {
 	p.StringVar(&c.tokenFile, "token-file", "", "`FILE` with the token (default: admin.token in the data directory)")
 }
 
-// fromEnvironment is the value that the environment gives a key of the configuration, or the default: so that a command
-// beside a gateway that is set up so finds it.
+// fromEnvironment returns the value that the environment sets for a key, or the default, so that a command finds a
+// gateway configured that way.
 func fromEnvironment(key, otherwise string) string {
 	if v := os.Getenv(config.VariableOf(key)); v != "" {
 		return v

@@ -57,7 +57,7 @@ const (
 	demoCookie     = "demo_user"
 )
 
-// demoSettings is the configuration of the demo over the defaults: what the site's pages show.
+// demoSettings is the demo's configuration on top of the defaults: what the site's pages demonstrate.
 func demoSettings(upstream string, key []byte) map[string]any {
 	return map[string]any{
 		"listen":   []any{map[string]any{"address": demoListen}},
@@ -110,7 +110,7 @@ func demoSettings(upstream string, key []byte) map[string]any {
 	}
 }
 
-// demoRules judge the guest-book: the usual example, and what makes it worth watching.
+// demoRules judge the guest book: the usual example, plus what makes it interesting to watch.
 const demoRules = `do hasAttribute(attribute="text") mark wordless
 if wordless stop as OK
 do lengthCheck(minLength=1, maxLength=600) mark invalid

@@ -1,3 +1,3 @@
-// Package cmd is the command line: the commands, the client of the private API that some of them are, and how far a long
-// one has come.
+// Package cmd is the command line: the commands, the API client that some of them use, and the progress display of long
+// ones.
 package cmd

@@ -72,7 +72,7 @@ type formulaReport struct {
 	Importance []importance        `json:"importance"`
 }
 
-// sourceFigures says what the threshold does to those whose label has one source.
+// sourceFigures is the effect of the threshold on the subjects whose label comes from one source.
 type sourceFigures struct {
 	Source string `json:"source"`
 	Robot  bool   `json:"robots"`

@@ -13,7 +13,7 @@ import (
 //go:embed formula_report.html
 var reportPage string
 
-// writeReport writes the report as one HTML file that loads nothing.
+// writeReport writes the report as one self-contained HTML file.
 func writeReport(name string, r *formulaReport) (err error) {
 	page, err := template.New("report").Funcs(template.FuncMap{
 		"percent": percent, "roc": r.roc, "zoom": r.zoom, "thresholds": r.thresholds, "scores": r.scores,
@@ -67,7 +67,7 @@ func begin(label, xName, yName string, most float64) plot {
 	return p
 }
 
-// line draws points in order; those that are no numbers are left out.
+// line draws points in order; NaNs are left out.
 func (p plot) line(class string, points [][2]float64) {
 	drawn := make([][2]float64, len(points))
 	for i, q := range points {

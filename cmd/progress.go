@@ -21,8 +21,8 @@ const (
 	progressWidth = 30
 )
 
-// startProgress draws a bar until it is stopped, or writes lines if w is no terminal. read tells how much is done and of
-// how much; -1: of nobody knows how much.
+// startProgress draws a bar until it is stopped, or writes lines if w is not a terminal. read returns how much is done
+// and the total, -1 if that is unknown.
 func startProgress(w io.Writer, quiet bool, read func() (n, of int64)) *progress {
 	if quiet {
 		return &progress{}

@@ -24,7 +24,7 @@ import (
 	"antirobot/verdict/counter"
 )
 
-// surroundings are what rules may ask, all empty and gone afterwards.
+// surroundings are the storages and sources that rules use, all empty and discarded afterwards.
 type surroundings struct {
 	store    *store.Memory
 	shingler *counter.Shingler
@@ -50,7 +50,7 @@ func (s *surroundings) close() {
 	_ = s.store.Close()
 }
 
-// judgeOnce judges a message in a system that is gone afterwards.
+// judgeOnce judges a message in a system that is discarded afterwards.
 func judgeOnce(ctx context.Context, text string, formulas *sources.Formulas, values map[string]any, trace bool) (message.Outcome, error) {
 	cfg := message.DefaultConfig()
 	partner := &cfg.Partners[0]
@@ -119,7 +119,7 @@ func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 	return v, id, nil
 }
 
-// judge judges the request by rules in surroundings that are gone afterwards.
+// judge judges the request by rules in surroundings that are discarded afterwards.
 func (r *triedRequest) judge(text string, formulas *sources.Formulas, trace bool) (o message.Outcome, err error) {
 	v, id, err := r.view()
 	if err != nil {

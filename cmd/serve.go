@@ -59,7 +59,7 @@ func sourcesOf(p *pflag.FlagSet, named string) (*config.Sources, error) {
 	return &config.Sources{File: file, Environment: true, Flags: keyFlags(p)}, nil
 }
 
-// checkUpstreams says what is wrong with the services of a command line without a file.
+// checkUpstreams reports problems with the services of a command line without a file.
 func checkUpstreams(p *pflag.FlagSet, s *config.Sources) error {
 	urls, err := p.GetStringSlice("upstream")
 	if err != nil {

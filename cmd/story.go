@@ -97,7 +97,7 @@ func tellBan(row func(name, format string, args ...any), s *verdict.Story, now m
 	}
 }
 
-// factorsOf returns the names of a ban's factors, those that added most first.
+// factorsOf returns the names of a ban's factors, largest contribution first.
 func factorsOf(b *verdict.StoryBan) []string {
 	names := slices.Sorted(maps.Keys(b.Factors))
 	slices.SortStableFunc(names, func(x, y string) int {

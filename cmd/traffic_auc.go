@@ -50,8 +50,8 @@ type auc struct {
 	Thirty  int                 `json:"above_threshold_by_30_pages"`
 }
 
-// runAUC runs the traffic without stopping anybody, and compares what can be made of the scores of a visit: the score
-// that the gateway judges by, the highest of the moments, their mean, and a mean that forgets.
+// runAUC runs the traffic without stopping anybody, and compares ways to summarise the scores of a visit: the score
+// that the gateway judges by, the highest score, the mean, and a decaying mean.
 func (f *trafficFlags) runAUC(ctx context.Context, out io.Writer) error {
 	list, err := rank(ctx, f.config, f.cfg)
 	if err != nil {

@@ -88,7 +88,7 @@ type standingNow struct {
 	Allowance *admin.Allowance   `json:"allowance"`
 }
 
-// present asks for what has become of the ban and of the pass since. A gateway that does not say leaves it out.
+// present asks for the current state of the ban and of the pass. It is left out if the gateway does not know.
 func (c *apiClient) present(cmd *cobra.Command, s *verdict.Story) map[string]standingNow {
 	var ask []string
 	if s.Ban != nil {

@@ -137,7 +137,7 @@ func Default() Config {
 	}
 }
 
-// defaultCounters is for a gateway beside which a service needs its memory.
+// defaultCounters leaves memory to the service that runs on the same machine.
 func defaultCounters() counter.Config {
 	c := counter.DefaultConfig()
 	c.CacheBytes = 64 << 20
@@ -234,7 +234,7 @@ func (c *Config) Enforces() bool {
 	return false
 }
 
-// ErrExampleKey is the refusal to stop visitors with the key that everybody can read.
+// ErrExampleKey refuses to protect anything with a key that everybody can read.
 func ErrExampleKey(c *Config) error {
 	return fmt.Errorf("keys.file: %s holds the example key of the documentation, so anybody could make passes; make a ring of your own with `antirobot keys make`", c.KeyFile())
 }

@@ -80,7 +80,7 @@ func target(n *yaml.Node) *yaml.Node {
 // maxDepth is how deep sections may nest, aliases included: one that contains itself ends here.
 const maxDepth = 64
 
-// tidy removes keys that are given twice or are no text, and notes them.
+// tidy removes keys that are duplicates or not strings, and notes them.
 func (d *document) tidy(n *yaml.Node, path string, depth int) error {
 	if d.visited++; d.visited > maxConfigNodes {
 		return fmt.Errorf("more than %d values", maxConfigNodes)
@@ -134,8 +134,8 @@ func (d *document) note(path, format string, args ...any) {
 	d.problems = append(d.problems, errors.New(text))
 }
 
-// findNulls notes the keys of a section that have no value. A section without one has its defaults; for anything else
-// it is a slip: a line that was not finished, or a list all of whose lines are comments.
+// findNulls notes the keys of a section that have no value. A section without a value has its defaults; for anything
+// else it is a mistake: an unfinished line, or a list whose lines are all comments.
 func (d *document) findNulls(n *yaml.Node, t reflect.Type, path string) {
 	if d.visited++; n == nil || d.visited > 2*maxConfigNodes {
 		return

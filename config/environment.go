@@ -72,7 +72,7 @@ func readText(value any, t reflect.Type) (any, error) {
 	return list, nil
 }
 
-// readScalar reads a text as it would be read in a file. A text that is wanted as a text is taken as it is.
+// readScalar reads a value as it would be read from a file. If a string is expected, the text is taken literally.
 func readScalar(text string, t reflect.Type) (any, error) {
 	switch {
 	case t == durationType || t.Kind() == reflect.String:
@@ -99,8 +99,8 @@ func readYAML(text string) (any, error) {
 	return v, nil
 }
 
-// unknownVariables warns of variables that look like ours and set nothing. They are no errors, since others set such
-// variables too: Kubernetes for a service called antirobot.
+// unknownVariables warns of variables that look like ours but set nothing. They are not errors, since others set such
+// variables too: Kubernetes does for a service called antirobot.
 func (c *Config) unknownVariables() []string {
 	if !c.environment {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"antirobot/templates"
 )
 
-// Warnings returns what is allowed but deserves a second thought.
+// Warnings returns what is allowed but deserves a second look.
 func (c *Config) Warnings() []string {
 	w := append(c.unknownVariables(), prefixed("admin.", c.Admin.Warnings())...)
 	w = append(w, prefixed("check.", c.Check.Warnings())...)
@@ -58,7 +58,7 @@ func (c *Config) Warnings() []string {
 	return w
 }
 
-// messageWarnings says where rules of a service or of its paths do nothing, or not what was meant.
+// messageWarnings reports rules of a service or of its paths that have no effect, or not the intended one.
 func (c *Config) messageWarnings(s *Service) []string {
 	var w []string
 	names, err := c.RuleNames()

@@ -47,7 +47,7 @@ func Count(n int, what string) string {
 // credentials are what comes before the host of a URL.
 var credentials = regexp.MustCompile(`://[^"]*@`)
 
-// redacted returns problems without the passwords in URLs, and without what a parser says about their parts.
+// redacted returns problems without the passwords in URLs, and without a parser's remarks about parts of them.
 func redacted(problems []string) []string {
 	out := make([]string, len(problems))
 	for i, p := range problems {
@@ -64,7 +64,7 @@ func without(err error, known []string) []string {
 	return slices.DeleteFunc(settings.Problems(err), func(p string) bool { return slices.Contains(known, p) })
 }
 
-// withoutBelow returns the problems that are not about what known is about: what can't be read can't be right.
+// withoutBelow returns the problems that do not concern the same keys as known: what can't be read can't be valid.
 func withoutBelow(problems, known []string) []string {
 	return slices.DeleteFunc(problems, func(p string) bool {
 		path := pathOf(p)

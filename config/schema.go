@@ -40,7 +40,7 @@ func keysOf(section reflect.Type) []key {
 	return keys
 }
 
-// settled puts Service in the place of what will be decoded into one.
+// settled replaces a type that will be decoded into a Service by Service.
 func settled(t reflect.Type) reflect.Type {
 	switch {
 	case t == unresolved:

@@ -101,7 +101,7 @@ func (s *Sources) Read() (*Config, error) {
 	return nil, &Error{File: s.File, Problems: problems}
 }
 
-// assemble puts the sources over one another and decodes the result.
+// assemble overlays the sources in order of precedence and decodes the result.
 func (s *Sources) assemble(d *document, override func(*Config)) (*Config, []string) {
 	d.findNulls(d.root, reflect.TypeFor[Config](), "")
 	v := viper.NewWithOptions(viper.KeyDelimiter(keyDelimiter), viper.EnvKeyReplacer(strings.NewReplacer(keyDelimiter, "_")))

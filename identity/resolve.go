@@ -193,7 +193,7 @@ func (id *Identity) setAddr(a netip.Addr, https bool) {
 	}
 }
 
-// aged reports whether what was born at born is older than age: at the very border it is not yet.
+// aged reports whether something born at born is older than age; at exactly that age it is not yet.
 func aged(born, at, age int64) bool { return at-born > age }
 
 // cached returns the cached form of a cookie, which is copied to buf, or nil. The key is the whole cookie: a hash of

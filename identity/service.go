@@ -164,7 +164,7 @@ func (c ServiceConfig) CookieDomainProblems(host string) []string {
 // domain. A cookie of this name was set by the very host that it is sent to.
 func (s *CookieSettings) HostSpravkaCookie() string { return s.hostSpravka }
 
-// OwnCookies returns the names of the cookies that are the gateway's own business.
+// OwnCookies returns the names of the cookies that belong to the gateway.
 func (s *CookieSettings) OwnCookies() []string {
 	var names []string
 	for _, k := range []Kind{KindSpravka, KindI} {

@@ -99,7 +99,7 @@ func (id *Identity) add(s Subject) {
 	}
 }
 
-// Assume puts a subject before the weaker ones, as if a cookie had proved it. It is for recorded traffic.
+// Assume inserts a subject before the weaker ones, as if a cookie had proved it. It is for recorded traffic.
 func (id *Identity) Assume(s Subject) {
 	at := 0
 	for at < id.N && id.Subjects[at].Kind <= s.Kind {

@@ -12,7 +12,7 @@ import (
 // maxText bounds the text of an L, fuid or service identity.
 const maxText = 1024
 
-// String returns the name of the kind as it stands before the colon of a printed subject.
+// String returns the name of the kind, which precedes the colon of a printed subject.
 func (k Kind) String() string {
 	switch k {
 	case KindSpravka:
@@ -45,7 +45,7 @@ func parseKind(s string) (Kind, error) {
 // hashed reports whether the ID is a hash of a text.
 func (k Kind) hashed() bool { return k == KindL || k == KindFuid || k == KindService }
 
-// TextSubject is the subject that a text of a hashed kind (L, fuid, service) stands for.
+// TextSubject is the subject identified by a text of a hashed kind (L, fuid, service).
 func TextSubject(k Kind, text []byte) Subject {
 	sum := sha256.Sum256(text)
 	return Subject{Kind: k, ID: [16]byte(sum[:16])}
