@@ -7,7 +7,7 @@ import (
 )
 
 // The model of these tests was written by hand after CatBoost's description of the format, and so were the rows
-// computed: CatBoost itself is not in Debian. The tree's leaves are numbered by the answers "is it above the border?": the
+// computed: it has what the models of TestCatBoostGolden lack. The tree's leaves are numbered by the answers "is it above the border?": the
 // first split is the lowest bit.
 const cat = `{
 "model_info":{"params":{"loss_function":{"type":"Logloss","params":{}}},"catboost_version_info":"1.2"},
