@@ -138,7 +138,7 @@ func (r *triedRequest) judge(text string, formulas *sources.Formulas, trace bool
 		return o, err
 	}
 	defer around.close()
-	engine, err := requestrules.New(requestrules.Config{MaxEntries: 1024}, requestrules.Deps{
+	engine, err := requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
 		Store: around.store, Counters: sources.NewCounters(around.shingler, nil), Lists: around.lists,
 		Log: zerolog.Nop(), Metrics: metrics.NewSet(),
 	})

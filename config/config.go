@@ -49,6 +49,8 @@ type Config struct {
 	Counters  counter.Config    `mapstructure:"counters"`
 	Message   message.Config    `mapstructure:"message"`
 
+	RequestRules requestrules.Config `mapstructure:"request_rules"`
+
 	// Defaults are the settings that every service begins with; Services lists what differs, with a name each. Both
 	// are kept as they stand in the file and resolved in order: built-in, defaults, service, path.
 	Defaults map[string]any   `mapstructure:"defaults"`
@@ -134,6 +136,8 @@ func Default() Config {
 		Store:     DefaultStore(),
 		Counters:  defaultCounters(),
 		Message:   message.DefaultConfig(),
+
+		RequestRules: requestrules.DefaultConfig(),
 	}
 }
 
@@ -191,7 +195,7 @@ func (c *Config) KeyFile() string {
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
 	"data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "http2", "store", "counters", "message", "verdict", "processor",
-	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day",
+	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
 }
 
 // NeedRestart names the settings of next that differ from c and take effect at the next start only.

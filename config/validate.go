@@ -51,6 +51,7 @@ func (c *Config) Validate() error {
 	add("store", c.Store.Validate())
 	add("counters", c.Counters.Validate())
 	add("message", c.Message.Validate())
+	add("request_rules", c.RequestRules.Validate())
 	errs = append(errs, c.validateTrust())
 	if c.Keys.SecretFile != "" && c.Keys.SecretEnv != "" {
 		bad("keys.secret_file: give one of secret_file and secret_env")

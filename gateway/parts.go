@@ -37,7 +37,7 @@ func (a *Server) openLists() (err error) {
 
 // openRules makes what runs the rules over requests.
 func (a *Server) openRules() (err error) {
-	a.requestRules, err = requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
+	a.requestRules, err = requestrules.New(a.Cfg.RequestRules, requestrules.Deps{
 		Store: a.store, Counters: sources.NewCounters(a.counters, nil), Lists: a.lists,
 		Log: a.Logger("rules"), Metrics: a.set,
 	})

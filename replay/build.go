@@ -113,7 +113,7 @@ func (g *Gateway) snapshot(cfg *config.Config, keys *spravka.Keys, log zerolog.L
 	if err != nil {
 		return nil, nil, err
 	}
-	engine, err := requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
+	engine, err := requestrules.New(cfg.RequestRules, requestrules.Deps{
 		Store: g.memory, Counters: sources.NewCounters(g.counts, g.clock.now), Lists: g.lists, Now: g.clock.now, Log: log, Metrics: set,
 	})
 	if err != nil {

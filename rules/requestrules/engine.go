@@ -39,16 +39,16 @@ type Deps struct {
 
 // Config bounds what rules keep.
 type Config struct {
-	MaxEntries int // of the storage in memory, all services together
+	MaxStorageEntries int `mapstructure:"max_storage_entries"` // of the storage in memory, all services together
 }
 
 // DefaultConfig returns the defaults.
-func DefaultConfig() Config { return Config{MaxEntries: 1 << 20} }
+func DefaultConfig() Config { return Config{MaxStorageEntries: 1 << 20} }
 
 // Validate returns what is wrong with c.
 func (c *Config) Validate() error {
-	if c.MaxEntries < 1 {
-		return fmt.Errorf("max_entries: %d leaves no room", c.MaxEntries)
+	if c.MaxStorageEntries < 1 || c.MaxStorageEntries > 1<<28 {
+		return fmt.Errorf("max_storage_entries: %d is outside of 1..%d", c.MaxStorageEntries, 1<<28)
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	}
 	e := &Engine{
 		deps: d, metrics: make(map[string]*counts),
-		memory: sources.NewMemoryStorage(d.Now, cfg.MaxEntries), kept: sources.NewStoreStorage(d.Store, "rules/"),
+		memory: sources.NewMemoryStorage(d.Now, cfg.MaxStorageEntries), kept: sources.NewStoreStorage(d.Store, "rules/"),
 	}
 	e.runs.New = func() any { return newRun(e) }
 	return e, nil

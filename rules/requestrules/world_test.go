@@ -59,7 +59,7 @@ func newWorld(t testing.TB, edit ...func(*Deps)) *world {
 	for _, f := range edit {
 		f(&d)
 	}
-	if w.Engine, err = New(Config{MaxEntries: 1000}, d); err != nil {
+	if w.Engine, err = New(Config{MaxStorageEntries: 1000}, d); err != nil {
 		t.Fatal(err)
 	}
 	return w
