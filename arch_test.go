@@ -67,7 +67,7 @@ var allowed = map[string][]string{
 
 // homes says where a library may be imported from; tests may use any.
 var homes = map[string][]string{
-	"github.com/valyala/fasthttp":      {"proxy", "proxy/h1", "proxy/upstream", "admin"},
+	"github.com/valyala/fasthttp":      {"proxy/h1", "admin"},
 	"github.com/cockroachdb/pebble/v2": {"store/pebblestore"},
 	"golang.org/x/net/http2":           {"proxy/h2"},
 	"github.com/redis/rueidis":         {"store/redisstore"},
