@@ -36,6 +36,8 @@ type Deps struct {
 	Messages  MessageSource
 	Sessions  Sessions
 	Training  Training // nil: there is no training log
+	// Challenges returns what became of the challenges of late, as it is answered; nil: nobody counts them.
+	Challenges func() any
 
 	// MessagesOpen says that Messages may be asked without the token: its partners have keys, or the listener is on
 	// loopback.

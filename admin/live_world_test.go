@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -85,6 +86,18 @@ func startGateway(t *testing.T) *gateway {
 		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Metrics: set,
 		Bans: cacher, Passes: cacher, Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
 		Messages: has{withAPI(messages)}, MessagesOpen: true, MaxMessage: 2 << 20,
+		Challenges: func() any { // in the shape of captcha.Challenges, which a test of the whole gateway reads
+			count := map[string]any{"shown": 412, "tried": 371, "solved": 340, "gave-up": 41, "seconds": 9.4, "quick": 2}
+			row := func(name string) map[string]any {
+				r := map[string]any{"name": name}
+				maps.Copy(r, count)
+				return r
+			}
+			return map[string]any{
+				"since": time.Date(2026, 1, 2, 14, 0, 0, 0, time.UTC), "total": count, "ways": []any{row("page")}, "languages": []any{row("en")},
+				"networks": []any{row("198.51.100.0/24")}, "machines-solve": []string{"198.51.100.0/24"},
+			}
+		},
 		Training: exports(func(w io.Writer, _ bool, _ time.Time) error {
 			_, err := io.WriteString(w, "label,source,kind,subject,at,score,pages_1s,pages_10s\n1,ignored,ip,54cf30c6c2a10be1,2026-01-02T15:04:05.000Z,0.12,2.5,\n")
 			return err

@@ -40,6 +40,7 @@ func (s *Server) table() []route {
 		{"POST", "/api/reload", false, s.reload},
 		{"POST", "/api/revoke", true, s.revoke},
 		{"GET", "/api/decisions/{}", false, s.decision},
+		{"GET", "/api/challenges", false, s.challenges},
 		{"GET", "/api/subjects/{}", false, s.subject},
 		{"POST", "/api/counters/update", true, s.updateCounters},
 		{"POST", "/api/counters/read", true, s.readCounters},

@@ -154,3 +154,10 @@ func (s *Server) subject(c *call) (any, error) {
 	}
 	return a, nil
 }
+
+func (s *Server) challenges(*call) (any, error) {
+	if s.deps.Challenges == nil {
+		return nil, absentPart("a captcha")
+	}
+	return s.deps.Challenges(), nil
+}

@@ -68,6 +68,7 @@ type Captcha struct {
 	count counters
 
 	visitors Visitors // nil: nobody is established
+	tally    *tally
 
 	kinds  kinds
 	gate   *gate
@@ -99,7 +100,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	}
 	issued := newDigits(cfg.Digits, cfg.TestAnswer)
 	c := &Captcha{
-		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, now: d.Now, log: d.Log, count: newCounters(d.Metrics),
+		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, tally: new(tally), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
 		kinds:  kinds{issued: issued, all: []kind{issued, work{}}},
 		gate:   newGate(places, cfg.RenderQueue, cfg.RenderWait),
 		made:   newMediaCache(cfg.MediaCacheBytes),
@@ -112,11 +113,13 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	if d.Previous != nil {
 		c.inherit(d.Previous)
 	}
+	d.Metrics.GetOrCreateGauge("antirobot_captcha_machines_solve", func() float64 { return float64(len(c.Challenges().MachinesSolve)) })
 	return c, nil
 }
 
 // inherit takes over the memory of the Captcha before a reload.
 func (c *Captcha) inherit(p *Captcha) {
+	c.tally = p.tally
 	now, was := &c.cfg, &p.cfg
 	if now.KeyTTL == was.KeyTTL && now.SpentWrong == was.SpentWrong {
 		c.spent = p.spent

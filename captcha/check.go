@@ -91,6 +91,7 @@ const retryUnavailable = 5 * time.Second
 func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r result) {
 	defer func() {
 		c.count.answers[r.state].Inc()
+		c.noteTried(q, wayOf(q, ch, p), &r, at)
 		switch {
 		case !r.opened || r.key.kind != workCode:
 		case r.state == stateSolved:

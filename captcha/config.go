@@ -28,6 +28,8 @@ type Config struct {
 	Pass spravka.Config `mapstructure:"pass"`
 	// Work is the price of the way without a puzzle, for services that offer it.
 	Work WorkConfig `mapstructure:"work"`
+	// Alarm says when a network seems to solve by machine.
+	Alarm AlarmConfig `mapstructure:"alarm"`
 	// RenderConcurrency is how many pictures and sounds are made at once, 0: one per two cores. RenderQueue wait for
 	// a place, RenderWait at most; what is beyond gets 503.
 	// Networks take turns in it.
@@ -88,6 +90,7 @@ func DefaultConfig() Config {
 		PassesPerHour: 20,
 		Pass:          spravka.DefaultConfig(),
 		Work:          WorkConfig{Hashes: 200_000, MaxHashes: 2_000_000, AllowancePercent: 100},
+		Alarm:         AlarmConfig{Solved: 30, Quick: 2500 * time.Millisecond},
 		RenderQueue:   256,
 		RenderWait:    2 * time.Second,
 		SpentWrong:    1 << 20,
@@ -135,6 +138,8 @@ func (c *Config) Validate() error {
 	number("passes_per_hour", c.PassesPerHour, 1, 1_000_000)
 	errs = append(errs, settings.At("pass", c.Pass.Validate()))
 	c.Work.validate(bad)
+	number("alarm.solved", c.Alarm.Solved, 1, 1_000_000)
+	duration("alarm.quick", c.Alarm.Quick, 100*time.Millisecond, time.Minute)
 	number("render_concurrency", int64(c.RenderConcurrency), 0, 1024)
 	number("render_queue", int64(c.RenderQueue), 0, 1<<20)
 	duration("render_wait", c.RenderWait, 0, time.Minute)

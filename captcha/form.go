@@ -155,6 +155,7 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 // formPage is a page that carries a request.
 func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
+	c.noteShown(q, "form", at)
 	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, "", at))
 	page.Problem = problem
 	page.FormKept = true

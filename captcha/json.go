@@ -70,6 +70,7 @@ func (c *Captcha) ChallengeJSON(q *Request) Response {
 func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at time.Time) Response {
 	a := c.own(q, code, typeJSON, verdictCaptcha)
 	c.cors(q, &a)
+	c.noteShown(q, "script", at)
 	token := c.issue(q, channelPage, q.ID.Addr, 0, l.url, at)
 	workURL := q.workURL()
 	if workURL != "" {

@@ -58,6 +58,7 @@ func (c *Captcha) Page(q *Request) Response {
 	c.probe(q, &a, pr)
 	c.rememberLang(q, &a, &p)
 	c.count.shown["page"].Inc()
+	c.noteShown(q, "page", at)
 	return c.show(q, a, lang, page)
 }
 

@@ -167,6 +167,7 @@ func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
 		RequestID: q.RequestID,
 		Test:      c.cfg.TestAnswer != "",
 	})
+	c.noteShown(q, "work", at)
 	c.count.work["issued"].Inc() // no further outcome: it stands beside a challenge that was shown
 	return a
 }

@@ -122,3 +122,23 @@ func TestRepelledHalfOpenHeads(t *testing.T) {
 	}
 	visitor(t).get(g.url+"/").must(t, 200, "site got")
 }
+
+// TestChallengesAreToldToOperators: what became of challenges, and that machines solve.
+func TestChallengesAreToldToOperators(t *testing.T) {
+	t.Parallel()
+	g := configured(t, "defaults: {upstream: {urls: [%q]}}\ncaptcha: {alarm: {solved: 3}}\n", site(t).URL)
+	g.ban("ip:127.0.0.1", "10m")
+	visitor(t).get(visitor(t).get(g.url+"/").Header.Get("Location")).must(t, 200, `name="rep"`) // gives up
+	for range 4 {
+		g.solve(visitor(t), "/")
+	}
+	got := string(g.api("GET", "/api/challenges", nil))
+	for _, want := range []string{`"shown":5,"tried":4,"solved":4,"gave-up":1`, `"machines-solve":["127.0.0.0/24"]`, `"name":"page"`, `"name":"en"`} {
+		if !strings.Contains(strings.NewReplacer(" ", "", "\n", "").Replace(got), want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+	if n := g.metric("antirobot_captcha_machines_solve"); n != 1 {
+		t.Errorf("the metric says %v", n)
+	}
+}

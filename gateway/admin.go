@@ -20,12 +20,21 @@ func (a *Server) openAdmin() (err error) {
 		Token: a.Token, TLS: a.tlsOf(adminListener), Version: a.version, Started: a.began, Log: a.Logger("admin"), Metrics: a.set,
 		Gateway: a, Bans: a.cacher, Passes: a.cacher, Decisions: a.cacher.Decisions(), Lists: a.lists, Counters: a.counters,
 		Messages: &messageAPI{a: a}, MessagesOpen: a.Cfg.MessagesOpen(), MaxMessage: a.Cfg.Message.MaxRequest, Sessions: a.proc,
+		Challenges: a.challenges,
 	}
 	if a.proc.Learns() {
 		deps.Training = a.proc
 	}
 	a.admin, err = admin.New(a.Cfg.Admin, deps)
 	return err
+}
+
+// challenges is what became of the challenges of late.
+func (a *Server) challenges() any {
+	a.mu.Lock()
+	c := a.captcha
+	a.mu.Unlock()
+	return c.Challenges()
 }
 
 // Services implements admin.Gateway.

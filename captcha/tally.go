@@ -1,0 +1,225 @@
+package captcha
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Challenges is what became of the challenges of the last hour or two, for operators. It is of this node alone and since
+// its start.
+type Challenges struct {
+	Since     time.Time      `json:"since"`
+	Total     ChallengeCount `json:"total"`
+	Ways      []ChallengeRow `json:"ways"` // page, form, script, xml, work
+	Languages []ChallengeRow `json:"languages"`
+	Networks  []ChallengeRow `json:"networks"` // /24 and /48, those with the most first; what does not fit is in "others"
+	// MachinesSolve says of each network that seems to solve by machine what shows it: rightly, quickly, many.
+	MachinesSolve []string `json:"machines-solve"`
+}
+
+// ChallengeRow is the count of a way, a language or a network.
+type ChallengeRow struct {
+	Name string `json:"name"`
+	ChallengeCount
+}
+
+// ChallengeCount is what became of challenges. One that was neither tried nor replaced by another picture was given up, or
+// is open still.
+type ChallengeCount struct {
+	Shown   int64   `json:"shown"`
+	Tried   int64   `json:"tried"`
+	Solved  int64   `json:"solved"`
+	GaveUp  int64   `json:"gave-up"`
+	Seconds float64 `json:"seconds"` // from the challenge to its right answer, on average
+	Quick   int64   `json:"quick"`   // right answers within so short a time that nobody types them
+}
+
+// AlarmConfig says when a network seems to solve by machine.
+type AlarmConfig struct {
+	// Solved is how many right answers a network gives within the hour or two, at least.
+	Solved int64 `mapstructure:"solved"`
+	// Quick is the time within which nobody reads and types the digits.
+	Quick time.Duration `mapstructure:"quick"`
+}
+
+// Of what is right, so much is quick where machines solve, and so much of what is tried is right.
+const (
+	quickShare = 0.5
+	rightShare = 0.9
+)
+
+const (
+	tallySpan     = time.Hour
+	tallyNetworks = 4096 // of a span
+	tallyShown    = 200  // networks in an answer
+	othersRow     = "others"
+)
+
+type tallyOf uint8
+
+const (
+	ofWay tallyOf = iota
+	ofLanguage
+	ofNetwork
+	tallyKinds
+)
+
+// tally counts challenges, in two spans. Safe for concurrent use: challenges are no hot path.
+type tally struct {
+	mu   sync.Mutex
+	at   time.Time // of the present span
+	from time.Time // of the one before
+	now  span
+	was  span
+}
+
+type span [tallyKinds]map[string]*tallied
+
+type tallied struct {
+	shown, tried, solved, quick int64
+	took                        time.Duration // of what was solved
+}
+
+// turn begins a span.
+func (t *tally) turn(at time.Time) {
+	gap := at.Sub(t.at)
+	if gap < tallySpan && t.now[0] != nil {
+		return
+	}
+	t.was, t.from = t.now, t.at
+	if gap >= 2*tallySpan {
+		t.was, t.from = span{}, at
+	}
+	t.at = at
+	for i := range t.now {
+		t.now[i] = map[string]*tallied{}
+	}
+}
+
+// count calls f with the counts of a challenge's way, language and network.
+func (t *tally) count(at time.Time, way, lang string, net netip.Prefix, f func(*tallied)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.turn(at)
+	for of, name := range [tallyKinds]string{way, lang, net.String()} {
+		m := t.now[of]
+		n := m[name]
+		if n == nil {
+			if len(m) >= tallyNetworks {
+				name = othersRow
+			}
+			if n = m[name]; n == nil {
+				n = new(tallied)
+				m[name] = n
+			}
+		}
+		f(n)
+	}
+}
+
+// wayOf is how a challenge stands before its visitor.
+func wayOf(q *Request, ch channel, p *params) string {
+	switch {
+	case ch == channelXML:
+		return "xml"
+	case p != nil && wantsJSON(q, p):
+		return "script"
+	case p != nil && p.saved != "":
+		return "form"
+	}
+	return "page"
+}
+
+func (c *Captcha) noteShown(q *Request, way string, at time.Time) {
+	c.tally.count(at, way, c.language(q, nil).Tag, q.ID.Net, func(n *tallied) { n.shown++ })
+}
+
+// noteTried counts an answer; an empty one, and one that was not looked at, is none.
+func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
+	if r.opened && r.key.kind == workCode {
+		way = "work"
+	}
+	switch r.state {
+	case stateSolved, stateFailed, stateUsed:
+	default:
+		return
+	}
+	c.tally.count(at, way, c.language(q, nil).Tag, q.ID.Net, func(n *tallied) {
+		n.tried++
+		if r.state != stateSolved {
+			return
+		}
+		n.solved++
+		n.took += r.took
+		if way != "work" && r.took < c.cfg.Alarm.Quick {
+			n.quick++
+		}
+	})
+}
+
+// Challenges returns what became of the challenges of the last hour or two.
+func (c *Captcha) Challenges() Challenges {
+	t := c.tally
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.turn(c.now())
+	out := Challenges{Since: t.from.UTC(), MachinesSolve: []string{}}
+	if t.from.IsZero() {
+		out.Since = t.at.UTC()
+	}
+	var rows [tallyKinds][]ChallengeRow
+	for of := range tallyKinds {
+		rows[of] = t.rows(of)
+	}
+	out.Ways, out.Languages, out.Networks = rows[ofWay], rows[ofLanguage], rows[ofNetwork]
+	for _, r := range out.Ways {
+		out.Total.Shown += r.Shown
+		out.Total.Tried += r.Tried
+		out.Total.Solved += r.Solved
+		out.Total.GaveUp += r.GaveUp
+		out.Total.Quick += r.Quick
+		out.Total.Seconds += r.Seconds * float64(r.Solved)
+	}
+	out.Total.Seconds /= float64(max(out.Total.Solved, 1))
+	for _, r := range out.Networks {
+		if r.Name != othersRow && r.machines(&c.cfg.Alarm) {
+			out.MachinesSolve = append(out.MachinesSolve, r.Name)
+		}
+	}
+	out.Networks = out.Networks[:min(len(out.Networks), tallyShown)]
+	return out
+}
+
+func (n *ChallengeCount) machines(a *AlarmConfig) bool {
+	return n.Solved >= a.Solved && float64(n.Quick) >= quickShare*float64(n.Solved) && float64(n.Solved) >= rightShare*float64(n.Tried)
+}
+
+// rows are the counts of both spans, the most shown first.
+func (t *tally) rows(of tallyOf) []ChallengeRow {
+	sum := map[string]tallied{}
+	for _, s := range [...]span{t.was, t.now} {
+		for name, n := range s[of] {
+			x := sum[name]
+			x.shown += n.shown
+			x.tried += n.tried
+			x.solved += n.solved
+			x.quick += n.quick
+			x.took += n.took
+			sum[name] = x
+		}
+	}
+	out := make([]ChallengeRow, 0, len(sum))
+	for name, n := range sum {
+		out = append(out, ChallengeRow{name, ChallengeCount{
+			Shown: n.shown, Tried: n.tried, Solved: n.solved, Quick: n.quick, GaveUp: max(n.shown-n.tried, 0),
+			Seconds: n.took.Seconds() / float64(max(n.solved, 1)),
+		}})
+	}
+	slices.SortFunc(out, func(a, b ChallengeRow) int {
+		return cmp.Or(cmp.Compare(b.Shown+b.Tried, a.Shown+a.Tried), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}

@@ -1,0 +1,78 @@
+package captcha
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestChallengesAreTold: by way, language and network what was shown, tried, solved and given up; machines are named by
+// their network, people beside them are not.
+func TestChallengesAreTold(t *testing.T) {
+	e := newEnv(t, nil)
+	e.c.cfg.PassesPerHour = 1000
+	for n := range 30 { // a machine
+		e.solve(from("198.51.100.7"))
+		if n%3 == 0 { // a person, who makes mistakes and gives up
+			_, fields := e.visit("https://example.com/", header("Accept-Language", "de"))
+			e.pass(8 * time.Second)
+			rep := e.answerOf(fields.Get("key"))
+			if n%9 == 0 {
+				rep = wrong(rep)
+			}
+			e.submit(fields, rep, header("Accept-Language", "de"))
+			e.visit("https://example.com/", header("Accept-Language", "de"))
+		}
+	}
+	got := e.c.Challenges()
+	if fmt.Sprint(got.MachinesSolve) != "[198.51.100.0/24]" {
+		t.Errorf("machines are seen in %v", got.MachinesSolve)
+	}
+	row := func(rows []ChallengeRow, name string) ChallengeCount {
+		for _, r := range rows {
+			if r.Name == name {
+				return r.ChallengeCount
+			}
+		}
+		t.Fatalf("no row %s in %+v", name, rows)
+		return ChallengeCount{}
+	}
+	person := row(got.Networks, "203.0.113.0/24")
+	if person.Tried != 10 || person.Solved != 6 || person.GaveUp < 10 || person.Seconds != 8 || person.Quick != 0 {
+		t.Errorf("the person: %+v", person)
+	}
+	if machine := row(got.Networks, "198.51.100.0/24"); machine.Tried != 30 || machine.Solved != 30 || machine.Quick != 30 {
+		t.Errorf("the machine: %+v", machine)
+	}
+	if de := row(got.Languages, "de"); de.Tried != 10 {
+		t.Errorf("German: %+v", de)
+	}
+	if page := row(got.Ways, "page"); page != got.Total || page.Tried != 40 {
+		t.Errorf("pages: %+v of %+v", page, got.Total)
+	}
+	e.pass(3 * time.Hour)
+	if got := e.c.Challenges(); got.Total.Shown != 0 || len(got.MachinesSolve) != 0 {
+		t.Errorf("three hours later: %+v", got)
+	}
+}
+
+// TestPitfall12ChallengesAreBounded: networks without end are counted together.
+func TestPitfall12ChallengesAreBounded(t *testing.T) {
+	e := newEnv(t, nil)
+	for n := range 3 * tallyNetworks {
+		net := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 0}), 24)
+		e.c.tally.count(e.now(), "page", "en", net, func(x *tallied) { x.shown++ })
+	}
+	if n := len(e.c.tally.now[ofNetwork]); n > tallyNetworks+1 {
+		t.Errorf("%d networks", n)
+	}
+	got := e.c.Challenges()
+	if len(got.Networks) != tallyShown || got.Networks[0].Name != othersRow || got.Total.Shown != 3*tallyNetworks {
+		t.Errorf("%d networks, %+v, in all %+v", len(got.Networks), got.Networks[0], got.Total)
+	}
+	if strings.Contains(fmt.Sprint(got.MachinesSolve), othersRow) {
+		t.Error("others are a network")
+	}
+}
