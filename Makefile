@@ -64,6 +64,7 @@ bench: build ## the figures of docs/performance.md, each beside its reference
 
 bench-detection: build ## who of made-up people and robots is told apart, and after how many requests (docs/detection.md)
 	@./antirobot traffic
+	@./antirobot traffic --auc --length 12h
 
 bench-economy: build ## how much of a shop robots of each make get in a day, and what that costs people (docs/detection.md)
 	@./antirobot traffic --economy

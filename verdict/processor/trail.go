@@ -300,6 +300,9 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session) {
 		return
 	}
 	load := e.Page && (e.Type != verdict.TypeData || !e.Claim.Family.Browser()) && (e.Status < 300 || e.Status >= 400 || e.Status == 304)
+	if !load && e.Series == 0 {
+		return
+	}
 	stopped := e.Verdict == verdict.Robot && e.Mode == verdict.Enforce
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
