@@ -81,6 +81,9 @@ func TestDetectionBehindABalancer(t *testing.T) {
 	if one[traffic.Headless] < 0.8 || byAddress[traffic.Headless] < one[traffic.Headless] {
 		t.Errorf("headless browsers: one gateway stops %.0f %%, three by client address %.0f %%", 100*one[traffic.Headless], 100*byAddress[traffic.Headless])
 	}
+	if byAddress[traffic.Evasive] < 0.9*one[traffic.Evasive] || one[traffic.Evasive] < 0.5 {
+		t.Errorf("evasive robots: one gateway stops %.0f %%, three by client address %.0f %%", 100*one[traffic.Evasive], 100*byAddress[traffic.Evasive])
+	}
 	if byAddress[traffic.People] > 0 {
 		t.Errorf("%.1f %% of people are hurt", 100*byAddress[traffic.People])
 	}

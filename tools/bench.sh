@@ -43,6 +43,8 @@ say "counters: sustained into Pebble with as many reads as updates (budget: 200 
 bench ./verdict/counter '^BenchmarkSustained' "-benchtime=$sustained -timeout=30m"
 say "counters: reads, cold and warm; shingles of an event"
 bench ./verdict/counter '^Benchmark(Read|Shingles)$'
+say "counters: what summing saves, bytes given to the disk, pairs, reads that nothing holds in memory"
+bench ./verdict/counter '^BenchmarkDisk' "-benchtime=$sustained -timeout=30m"
 say "counters: bytes on disk (budget: 16 for a live ten-minute counter)"
 bench ./store/pebblestore '^BenchmarkCounterDisk' '-benchtime=1x -timeout=30m'
 say "counters: recovery after kill -9, beside a clean end"
