@@ -7,7 +7,7 @@ import (
 )
 
 // builtinCrawlers returns the search engines that publish how to verify them. The facts are from the publishers' own
-// pages; see testdata/SOURCE.md. Robots that are not search engines are not here: whom to welcome is the operator's
+// pages; see testdata/SOURCE.md. Robots other than search engines are not included: whom to welcome is the operator's
 // choice.
 func builtinCrawlers() []CrawlerConfig {
 	const google = "https://developers.google.com/static/search/apis/ipranges/"

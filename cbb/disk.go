@@ -125,7 +125,7 @@ func (w *diskWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// commit writes the header and puts the copy in the place of the older one, in one step and for good.
+// commit writes the header and replaces the older copy, atomically and durably.
 func (w *diskWriter) commit(id string, meta copyMeta) error {
 	meta.Version = diskVersion
 	if len(meta.ETag) > maxTag {

@@ -1,8 +1,8 @@
 // Package cbb is the block base: it keeps lists of networks, subjects and request patterns, refreshes them from files
 // and URLs, and answers for every request which of them apply.
 //
-// Each entry has a flag (block: 403, ban: captcha, white: never challenged), a reason, and sometimes an end. What
-// follows from several that match is not decided here: Lookup fills a Match, package verdict orders it.
+// Each entry has a flag (block: 403, ban: captcha, white: never challenged), a reason, and sometimes an end. The
+// precedence of several matching entries is not decided here: Lookup fills a Match, and package verdict orders it.
 //
 // Invariants:
 //  1. Lookup never waits, never allocates once warm, and takes no lock that all requests share. It reads an immutable

@@ -48,9 +48,9 @@ type Entry struct {
 	Service string
 	// Until is when the entry ends; zero for never.
 	Until time.Time
-	// Own marks what the operator wrote: configuration, a local file declared own, the API.
+	// Own marks entries written by the operator: in the configuration, in a local file declared own, or over the API.
 	Own bool
-	// Provisional marks a White that stands only while a crawler's address is being looked up.
+	// Provisional marks a White that applies only while a crawler's address is being looked up.
 	Provisional bool
 }
 

@@ -57,8 +57,8 @@ func parseItem(s string) (item, error) {
 	return item{}, reason(aerr)
 }
 
-// reason is what is wrong with an entry that was meant as an address or a network, without the entry: who reports it
-// names it.
+// reason is what is wrong with an entry that was meant as an address or a network, without the entry itself, which the
+// caller adds.
 func reason(err error) error {
 	for _, known := range []error{settings.ErrZone, settings.ErrMapped} {
 		if errors.Is(err, known) {

@@ -144,7 +144,7 @@ func (l *Lists) Start(ctx context.Context) error {
 	return nil
 }
 
-// Close ends all background work and waits for it. Lookup goes on to answer.
+// Close ends all background work and waits for it. Lookup keeps answering.
 func (l *Lists) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

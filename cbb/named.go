@@ -60,7 +60,7 @@ func flagOf(name string) (Flag, bool) {
 	return 0, false
 }
 
-// Names returns what a list may be called in Listed: those of the configuration and our own.
+// Names returns the names of lists that Listed accepts: those in the configuration and the built-in ones.
 func (c *Config) Names() []string {
 	names := []string{listAPI, listInline, Block.String(), Ban.String(), White.String()}
 	for i := range c.Lists {

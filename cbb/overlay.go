@@ -152,7 +152,7 @@ func (o *overlay) placeSubject(s identity.Subject, gone, come *Entry) {
 	o.nsubj.Add(int64(len(m) - before))
 }
 
-// replaced returns the cell with one entry gone and one come; nil when it is empty.
+// replaced returns the cell with one entry removed and one added; nil if it is then empty.
 func (c *cell) replaced(gone, come *Entry) *cell {
 	d := &cell{}
 	if come != nil {
@@ -223,7 +223,7 @@ func (o *overlay) move(d time.Duration) {
 	}
 }
 
-// sweep drops what has ended; look-ups do not see it any more in any case.
+// sweep drops what has expired; lookups ignore it in any case.
 func (o *overlay) sweep(at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -50,8 +50,8 @@ func (p *probe) load(i int) *bitset {
 	return p.bits[i]
 }
 
-// holds tests a condition on a field. Of several fields of one name one is enough to block or ban, but for white all
-// must satisfy it: whoever adds one neither escapes nor gets in.
+// holds tests a condition on a field. If there are several fields of one name, one match is enough to block or ban, but
+// for white all must match: adding a field neither evades a block nor gains admission.
 func (p *probe) holds(c *fieldCond, white bool) bool {
 	b := p.bits[c.field]
 	if p.loaded&(1<<c.field) == 0 {

@@ -112,8 +112,8 @@ func (l *Lists) Remove(ctx context.Context, list Flag, entry, service string) er
 // List returns the run-time entries of a list that are in force, in a stable order.
 func (l *Lists) List(list Flag) []Entry { return l.over.list(list, l.now()) }
 
-// announce tells the other nodes that a key changed. The change is durable already and they scan every five minutes,
-// so a feed that fails only makes it slower.
+// announce tells the other nodes that a key changed. The change is already durable and they scan every five minutes, so
+// a failing feed only delays it.
 func (l *Lists) announce(ctx context.Context, key []byte) {
 	if err := l.feed.Append(ctx, feedTopic, key); err != nil {
 		l.storeFailed(fmt.Errorf("announce entry: %w", err))

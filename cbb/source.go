@@ -148,8 +148,7 @@ func (s *source) nextWait(after time.Duration) time.Duration {
 	return d - d/10 + time.Duration(rand.Int64N(int64(d/5)+1))
 }
 
-// update asks for the list once. fresh says that there is a new copy; after is how long the server wants to be left
-// alone.
+// update asks for the list once. fresh says that there is a new copy; after is how long the server asks us to wait.
 func (s *source) update(ctx context.Context) (fresh bool, after time.Duration, err error) {
 	select {
 	case s.gate <- struct{}{}:

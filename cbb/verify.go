@@ -166,8 +166,8 @@ func (v *verifier) pass(addr netip.Addr, at time.Time) bool {
 	return v.cache.Set(key, []byte{used + 1}, left) == nil
 }
 
-// unproven reports whether the DNS has so often had no answer about an address that nobody waits for it any more: whoever
-// runs the names of an address can let the question hang for ever. It is still asked, and a proof ends this.
+// unproven reports whether the DNS has failed for an address so often that requests no longer wait for it: whoever runs
+// the zone of an address can leave queries unanswered for ever. Lookups continue, and a proof ends this state.
 func (v *verifier) unproven(addr netip.Addr) bool {
 	var kb [32]byte
 	n, err := v.cache.Get(cacheKey(kb[:0], keyFailed, network64(addr), 0))

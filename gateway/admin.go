@@ -62,8 +62,8 @@ func (a *Server) Store() admin.StoreHealth {
 	return h
 }
 
-// Ready is what /readyz asks for beside the lists. The store is not part of it: the gateway goes on without, and
-// /healthz says so.
+// Ready is what /readyz checks in addition to the lists. The store is not part of it: the gateway continues without it,
+// and /healthz says so.
 func (a *Server) Ready() []admin.Check {
 	c := admin.Check{Name: "listeners", OK: !a.draining.Load()}
 	if !c.OK {

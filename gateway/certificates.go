@@ -17,8 +17,8 @@ type certificates struct {
 // adminListener is the private listener's number.
 const adminListener = -1
 
-// filesOf returns the files that next names for a listener, and the key of its section. A listener whose address changes
-// goes on as it is until the restart, with the files that it has.
+// filesOf returns the files that next names for a listener, and the key of its section. A listener whose address
+// changes continues unchanged until the restart, with its current files.
 func (a *Server) filesOf(listener int, next *config.Config) (key string, files h1.CertificateFiles) {
 	if listener == adminListener {
 		return "admin", h1.CertificateFiles{CertFile: a.Cfg.Admin.TLSCert, KeyFile: a.Cfg.Admin.TLSKey}

@@ -15,8 +15,8 @@ const (
 )
 
 // logWriter buffers log lines in shards, so that requests on different cores do not meet at one lock, and writes them
-// out several times a second. Lines of different shards may change places within that time; each bears its own. It is
-// safe for concurrent use. Close writes what is left.
+// out several times a second. Lines from different shards may be out of order within that time; each has its own
+// timestamp. It is safe for concurrent use. Close writes what is left.
 type logWriter struct {
 	out    io.Writer
 	outMu  sync.Mutex

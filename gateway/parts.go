@@ -164,7 +164,7 @@ func (a *Server) openVisitors() (err error) {
 	return err
 }
 
-// openCheck builds check mode over the gateway, with a server of its own: balancers are no visitors.
+// openCheck builds check mode on top of the gateway, with a separate server: balancers are not visitors.
 func (a *Server) openCheck() (err error) {
 	if len(a.Cfg.Check.Listen) == 0 {
 		return nil

@@ -32,7 +32,7 @@ import (
 )
 
 // Server is the running gateway: the one place where the parts are put together. The parts that live as long as the
-// process stand here; what a reload replaces is in the gateway's Snapshot.
+// process are here; what a reload replaces is in the gateway's Snapshot.
 type Server struct {
 	version string
 	reread  func() (*config.Config, error) // Deps.Reread
@@ -152,7 +152,7 @@ func setLogLevel(name string) {
 // Logger is the log of one part of the gateway.
 func (a *Server) Logger(name string) zerolog.Logger { return a.log.With().Str("part", name).Logger() }
 
-// Close ends what was opened, in the reverse order, and writes out what waits. It may be called more than once.
+// Close closes what was opened, in reverse order, and writes out pending data. It may be called more than once.
 func (a *Server) Close() {
 	a.closeOnce.Do(func() {
 		a.draining.Store(true)

@@ -17,7 +17,7 @@ import (
 	"antirobot/verdict"
 )
 
-// Services is what a configuration says of the services, made ready: part of a Snapshot.
+// Services are the services of a configuration, ready for use: part of a Snapshot.
 type Services struct {
 	Router *proxy.Router
 	Judged []*verdict.Settings // of every service and path
@@ -30,7 +30,7 @@ type ServiceDeps struct {
 	Rules   *requestrules.Engine
 	Scorer  verdict.Scorer // of services with verdict.sync
 	Indexes Indexes
-	// Upstreams makes the connection pool of a service; nil: the services are never asked.
+	// Upstreams makes the connection pool of a service; nil: nothing is ever forwarded.
 	Upstreams func(cfg upstream.Config) (*upstream.Group, error)
 }
 

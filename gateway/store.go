@@ -114,7 +114,7 @@ func (a *Server) openStore() (err error) {
 	return nil
 }
 
-// sharedCopy is the file that keeps what a shared store has of one kind, for a start without it.
+// sharedCopy is the file that keeps a copy of one kind of data from a shared store, for a start without the store.
 func (a *Server) sharedCopy(of string) string { return filepath.Join(a.Cfg.DataDir, of+".shared") }
 
 // openCounters starts the counters, with their goroutine that flushes and forgets what is too old.

@@ -13,8 +13,8 @@ import (
 
 // Config declares the partners, their domains and the limits.
 type Config struct {
-	// Authorisation is how partners show who they are: "trust" believes every caller to be the one partner there is,
-	// for a listener behind a firewall; with "keys" the caller gives a name and a secret.
+	// Authorisation is how partners authenticate: "trust" takes every caller to be the only partner, for a listener
+	// behind a firewall; with "keys" the caller sends a name and a secret.
 	Authorisation string          `mapstructure:"authorisation"`
 	Partners      []PartnerConfig `mapstructure:"partners"`
 
@@ -158,8 +158,8 @@ func (c Config) Validate() error {
 	return errors.Join(v.errs...)
 }
 
-// CheckSources looks whether a partner, empty for the only one, has a domain at path, and whether its messages have the
-// attributes that its sources name. Errors begin with the key of the route that is wrong.
+// CheckSources checks that a partner (the only one, if empty) has a domain at path, and that its messages have the
+// attributes that the sources name. Errors begin with the key of the route that is wrong.
 func (c Config) CheckSources(partner, path string, used []string) error {
 	i := slices.IndexFunc(c.Partners, func(p PartnerConfig) bool { return p.Name == partner })
 	switch {

@@ -38,7 +38,7 @@ func (f *Firewall) Rules() string { return f.current.Load().text }
 // program returns the compiled rules, nil if none were set.
 func (f *Firewall) program() *rules.Program { return f.current.Load().program }
 
-// set replaces the rules, durably. A text that is wrong changes nothing; its fault says where.
+// set replaces the rules, durably. Invalid rules change nothing; the fault says where the mistake is.
 func (f *Firewall) set(ctx context.Context, text string) error {
 	set, err := f.compile(text)
 	if err != nil {
@@ -69,7 +69,7 @@ func (f *Firewall) Check(text string) error {
 	return nil
 }
 
-// load takes the rules from the store; fallback are those that count until others are set.
+// load takes the rules from the store; fallback are the rules that apply until others are set.
 func (f *Firewall) load(ctx context.Context, fallback string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -92,8 +92,8 @@ func (f *Firewall) load(ctx context.Context, fallback string) error {
 	return nil
 }
 
-// recompile compiles the present rules anew: what they call by name may be another. Rules that do not fit any more stay
-// as they were.
+// recompile compiles the current rules again, since what they refer to by name may have changed. Rules that no longer
+// compile stay as they were.
 func (f *Firewall) recompile() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

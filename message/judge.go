@@ -79,7 +79,7 @@ func (s *System) slow(d *Domain, err error) {
 	}
 }
 
-// methodInline is what messages within requests are counted as, beside the methods of the API.
+// methodInline is the name under which messages within requests are counted, alongside the methods of the API.
 const methodInline = "inline"
 
 // JudgeInline judges a message that was read from a request as Judge does, in each of its readings, and hands the state of

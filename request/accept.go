@@ -2,8 +2,8 @@ package request
 
 import "bytes"
 
-// Accept is how much a client wants each kind of answer, in thousandths: what its Accept fields say by name. Ranges such
-// as */* name nothing.
+// Accept is how much a client prefers each type of response, in thousandths, as far as its Accept fields name the type.
+// Ranges such as */* are ignored.
 type Accept struct {
 	HTML  int // text/html or application/xhtml+xml; 0: not named, or refused
 	JSON  int // application/json or a type that ends with +json
@@ -58,8 +58,8 @@ func (a Accept) WantsHTML() bool { return a.HTML > 0 }
 // maxCodings bounds what is read of an Accept-Encoding field, in bytes.
 const maxCodings = 1024
 
-// AcceptsCoding reports whether an Accept-Encoding field names a coding and does not refuse it. One that stands there
-// twice counts as its last member says.
+// AcceptsCoding reports whether an Accept-Encoding field names a coding and does not refuse it. If a coding occurs
+// twice, the last one counts.
 func AcceptsCoding(field []byte, coding string) (ok bool) {
 	if len(field) > maxCodings {
 		return false
@@ -75,8 +75,8 @@ func AcceptsCoding(field []byte, coding string) (ok bool) {
 }
 
 // nextWeighted cuts the first member off a list as RFC 9110 has them in Accept and its kin: what it names, and its
-// weight in thousandths. A comma or a semicolon within quotes divides nothing. A weight that can't be read is 0: nobody
-// knows what was meant, and nothing is preferred by mistake.
+// weight in thousandths. A comma or a semicolon within quotes does not separate. An unreadable weight is 0: nothing is
+// preferred by mistake.
 func nextWeighted(list []byte) (name []byte, q int, rest []byte) {
 	q = 1000
 	var param []byte

@@ -5,8 +5,8 @@ import "bytes"
 // maxCookies bounds how many cookies of a request are looked at. Browsers send fewer than 200.
 const maxCookies = 300
 
-// Cookies walks over the cookies of a request, in the order in which they came, whichever of its Cookie fields they
-// stand in. The zero value is not usable: see View.Cookies. Name and Value borrow the View's bytes.
+// Cookies iterates over the cookies of a request in their order, whichever Cookie field they are in. The zero value is
+// not usable: see View.Cookies. Name and Value borrow the View's bytes.
 //
 //	for c := v.Cookies(); c.Next(); {
 //		use(c.Name, c.Value)
@@ -87,8 +87,9 @@ func (v *View) Cookie(name string) (value []byte, ok bool) {
 	return nil, false
 }
 
-// AppendCookiesWithout appends a Cookie field's value without the cookies of the given names. What is not a cookie in the
-// eyes of this package (no '=', no name) goes on as it came, unless a lenient service may read it as one of those names.
+// AppendCookiesWithout appends a Cookie field's value without the cookies of the given names. What this package does
+// not consider a cookie (no '=', no name) is passed on unchanged, unless a lenient service may read it as one of those
+// names.
 func AppendCookiesWithout(dst, field []byte, names []string) []byte {
 	begin := len(dst)
 	for len(field) > 0 {

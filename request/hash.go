@@ -2,8 +2,8 @@ package request
 
 import "math/bits"
 
-// Hash is a fast 64-bit hash with a fixed seed, so that recorded events keep their meaning. It resists nobody who
-// chooses the input: nothing that keeps a person out may rest on it alone.
+// Hash is a fast 64-bit hash with a fixed seed, so that recorded events keep their meaning. It does not resist chosen
+// input: nothing that keeps a person out may rely on it alone.
 func Hash(b []byte) uint64 {
 	const k0, k1 = 0xa0761d6478bd642f, 0xe7037ed1a0b428db
 	h := uint64(len(b)) ^ k0

@@ -9,9 +9,9 @@ import (
 // maxHost bounds an authority: a name of 253 bytes, a dot, and a port.
 const maxHost = 262
 
-// SplitHost splits host[:port]. The brackets of an IPv6 address stay with the host. ok is false for what is no
-// authority: user information, a bad port, a name with anything but letters, digits, '-', '.', '_' and '~'. Escapes and
-// sub-delims, which the grammar allows and no host has, are refused: they are read differently everywhere.
+// SplitHost splits host[:port]. The brackets of an IPv6 address stay with the host. ok is false for anything that is
+// not a valid authority: user information, a bad port, a name with anything but letters, digits, '-', '.', '_' and '~'.
+// Escapes and sub-delims, which the grammar allows and no host has, are refused: they are read differently everywhere.
 func SplitHost(authority []byte) (host, port []byte, ok bool) {
 	if len(authority) == 0 || len(authority) > maxHost {
 		return nil, nil, false

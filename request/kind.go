@@ -2,8 +2,8 @@ package request
 
 import "bytes"
 
-// Kind is what a request asks for, as far as the request itself says. A client chooses what it says: that a request is a
-// part of a page is a claim, which only the answer proves.
+// Kind is what a request asks for, as far as the request itself says. A client may claim anything: that a request is
+// part of a page is a claim, which only the response proves.
 type Kind uint8
 
 // The kinds.

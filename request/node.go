@@ -6,8 +6,8 @@ import (
 )
 
 // ParseNode reads an address as proxies and balancers write it into fields: bare, with a port, in brackets, or both.
-// Names, obfuscated and unknown nodes, zones and anything else are refused, white space around it too. An IPv4 address
-// that is written as IPv6 is returned as what it is.
+// Names, obfuscated and unknown nodes, zones and anything else are rejected, as is surrounding white space. An IPv4
+// address written as IPv6 is returned as IPv4.
 func ParseNode(b []byte) (netip.Addr, bool) {
 	if len(b) < 2 || len(b) > 64 {
 		return netip.Addr{}, false

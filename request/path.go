@@ -2,8 +2,8 @@ package request
 
 import "bytes"
 
-// NormalPath appends the normal form of a raw path (origin-form, without query) to dst: what the most liberal upstream
-// might read in it. It decodes every escape, and escapes made by decoding, until none is left; reads a backslash as a
+// NormalPath appends the normal form of a raw path (origin-form, without query) to dst: how the most lenient upstream
+// might read it. It decodes every escape, and escapes made by decoding, until none is left; reads a backslash as a
 // slash; drops the ;parameters of each segment; joins empty segments; resolves "." and "..". The result begins with a
 // slash. NormalPath of a normal path is that path. raw is not kept; time is linear in its length.
 //

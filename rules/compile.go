@@ -74,7 +74,7 @@ func (p *Program) Script() *Script { return p.script }
 // Needs returns the parts of Env that the rules use.
 func (p *Program) Needs() Part { return p.parts }
 
-// Warnings returns what is allowed but was hardly meant: skips without a later label.
+// Warnings returns what is allowed but probably not intended: skips without a later label.
 func (p *Program) Warnings() []SyntaxError {
 	var w []SyntaxError
 	for i := range p.code {

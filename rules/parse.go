@@ -9,7 +9,7 @@ import (
 	"antirobot/settings"
 )
 
-// Parse reads a text of rules and looks at its syntax alone. Errors are *SyntaxError.
+// Parse parses rules and checks only their syntax. Errors are *SyntaxError.
 //
 //	firewall  ::= rule+
 //	rule      ::= [label ":"] ["if" ["not"] tags] statement
@@ -88,7 +88,7 @@ func (p *parser) failAt(at int, text, hint string) error {
 
 func (p *parser) fail(text string) error { return p.failAt(p.at, text, "") }
 
-// expected says what was expected at the place where p stands, and what stands there.
+// expected says what was expected at the parser's position, and what was found there.
 func (p *parser) expected(what string, candidates ...string) error {
 	p.space()
 	word := p.peek()
@@ -139,7 +139,7 @@ func wordByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_'
 }
 
-// peek returns the word at the place of p, which must stand after white space.
+// peek returns the word at the parser's position, which must follow white space.
 func (p *parser) peek() string {
 	end := p.at
 	for end < len(p.src) && wordByte(p.src[end]) {
@@ -180,7 +180,7 @@ func digits(w string) bool {
 	return w != "" && strings.Trim(w, "0123456789") == ""
 }
 
-// plainName says whether w is of letters and digits alone, as the names of rules, parameters and decisions are.
+// plainName reports whether w consists of letters and digits only, like the names of rules, parameters and decisions.
 func plainName(w string) bool { return w != "" && strings.IndexByte(w, '_') < 0 }
 
 // trimLabel makes 007 and 7 one label.
@@ -242,7 +242,7 @@ func (p *parser) rule() (st Statement, err error) {
 	return st, err
 }
 
-// negation passes over the keyword not, and says whether it stood there. A tag may be called not: it is one if no rule
+// negation skips the keyword not, and reports whether it was there. A tag may be called not: it is a tag if no rule
 // could follow otherwise, as in `if not do f()` and `if not, a do f()`.
 func (p *parser) negation() bool {
 	start := p.at
@@ -266,7 +266,7 @@ func (p *parser) negation() bool {
 	return !isTag
 }
 
-// statementAhead looks whether a statement begins here, and moves nothing.
+// statementAhead reports whether a statement begins here, without moving.
 func (p *parser) statementAhead() bool {
 	start := p.at
 	defer func() { p.at = start }()

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// matcher says whether a text begins with what a regexp describes, in linear time and without allocation.
+// matcher reports whether a regexp matches at the start of a text, in linear time and without allocating.
 type matcher struct {
 	std *regexp.Regexp // nil: threads are run here, because of a word boundary, which the library knows for ASCII only
 	own *threads

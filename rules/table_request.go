@@ -8,7 +8,7 @@ import (
 	"antirobot/settings"
 )
 
-// requestRules are the additions: for requests first of all, but no rule asks what it judges.
+// requestRules are additional rules: mainly for requests, but no rule depends on what it judges.
 func requestRules() []*rule {
 	period := param{"period", `"1d"`, kindPeriod, `the time that is looked at: "10m" to "23h50m" by ten minutes, "1d" to "14d"; the ten minutes, or the day, that has just begun comes on top`}
 	kind := param{"type", required, kindType, "the type number of the counter"}

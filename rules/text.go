@@ -73,7 +73,7 @@ type floodLimits struct {
 	minMean, variance float64
 }
 
-// flood says whether few trigrams fill the text evenly: the text is squeezed, and each distinct trigram counted.
+// flood reports whether a few trigrams fill the text evenly: white space is removed, and each distinct trigram counted.
 func (r *Run) flood(text string, l floodLimits) bool {
 	r.buf = appendSqueezed(r.buf[:0], text)
 	n := int64(utf8.RuneCount(r.buf))

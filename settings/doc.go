@@ -1,4 +1,4 @@
 // Package settings is what the sections of the configuration share: how a problem names its key, how durations, sizes,
 // addresses and networks are written, and which name was probably meant. It is for configuration and commands, not for
-// requests: it takes its time and allocates.
+// requests: it is slow and allocates.
 package settings

@@ -2,12 +2,12 @@ package settings
 
 import "strings"
 
-// maxWord is the longest name, in bytes, that is compared with others; nobody misspells longer ones.
+// maxWord is the longest name, in bytes, that is compared with others.
 const maxWord = 64
 
-// Nearest returns the one of names that word is probably a misspelling of: the fewest slips away, one and a further one
-// for every four letters at most, and of equally near ones that which begins most alike. Case does not matter. It
-// returns "" if none is near, or if word is one of names itself.
+// Nearest returns the name of which word is probably a misspelling: the one with the smallest edit distance, which may
+// be at most one plus one for every four letters; among equals, the one with the longest common prefix. Case does not
+// matter. It returns "" if none is near, or if word is one of names itself.
 func Nearest(word string, names []string) string {
 	if len(word) > maxWord {
 		return ""

@@ -94,7 +94,7 @@ type Text struct {
 	Text string `mapstructure:"text"`
 }
 
-// replaceTexts puts a service's own texts into the catalogues, which are nobody else's.
+// replaceTexts puts a service's own texts into the catalogues, which are copies for this service.
 func replaceTexts(all []*catalogue, own []Text) error {
 	var errs []error
 	for i, t := range own {

@@ -5,7 +5,7 @@ import (
 	"html/template"
 )
 
-// Problem is what was wrong with the answer before; it decides the error that a challenge page shows.
+// Problem is what was wrong with the previous answer; it determines the error on the challenge page.
 type Problem string
 
 // The problems. Any other value reads as ProblemFailed.

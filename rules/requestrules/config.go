@@ -15,7 +15,7 @@ import (
 type ServiceConfig struct {
 	Text string `mapstructure:"text"` // the rules; empty: none, or those of File
 	File string `mapstructure:"file"`
-	// Answers says what follows from each decision, Otherwise from one that is not among them.
+	// Answers maps decisions to actions; Otherwise is the action for all other decisions.
 	Answers   []verdict.AnswerConfig `mapstructure:"answers"`
 	Otherwise string                 `mapstructure:"otherwise"`
 	OnError   string                 `mapstructure:"on_error"`  // what follows when the rules fail or take too long

@@ -4,8 +4,8 @@
 //  1. A service without rules has no Service here: its requests do not get here.
 //  2. Rules that ask memory alone allocate nothing once warm; what may wait for the store is bounded by the
 //     configured time, and a failure is answered as the configuration says, counted and logged.
-//  3. What is borrowed from a request is read during its run only.
-//  4. A request that is looked at a second time (Service.Watch) is judged and counted nowhere.
+//  3. Bytes borrowed from a request are read only during its run.
+//  4. A request that is examined a second time (Service.Watch) is judged but not counted.
 package requestrules
 
 import (
@@ -153,7 +153,7 @@ func (s *Ruleset) Judge(r *verdict.Ruling, v *request.View, id *identity.Identit
 	j.end()
 }
 
-// Trace judges a request and returns what each statement did, beside the ruling.
+// Trace judges a request and returns what each statement did, along with the ruling.
 func (s *Ruleset) Trace(v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict) *verdict.Ruling {
 	j := s.run(v, id, vs, so, true)
 	err := s.do(context.Background(), j)

@@ -46,7 +46,8 @@ func NewMemoryStorage(now func() time.Time, maxEntries int) *MemoryStorage {
 
 const storageShards = 64
 
-// MemoryStorage is a Storage in the memory of this process. When it is full, what has expired goes, then anything.
+// MemoryStorage is a Storage in the memory of this process. When it is full, expired entries are dropped first, then
+// any.
 type MemoryStorage struct {
 	now     func() time.Time
 	seed    maphash.Seed
