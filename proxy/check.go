@@ -244,8 +244,8 @@ func (k *checkCall) check() {
 	}
 }
 
-// checkOwn answers the question about one of the gateway's own pages: it is to be sent here. Who is blocked is blocked
-// there too.
+// checkOwn answers a check of one of the gateway's own pages: the balancer is to send it here. Blocked clients are
+// blocked there too.
 func (k *checkCall) checkOwn() {
 	k.ownPage = true
 	k.watch()

@@ -30,7 +30,7 @@ func (k *checkCall) accelerate() []captcha.HeaderField {
 	return []captcha.HeaderField{{Name: "X-Accel-Redirect", Value: string(k.rules.accel)}}
 }
 
-// stop tells the balancer to stop the request: 401 with the captcha page's address, or 403. The body is empty, for no
+// stop tells the balancer to stop the request: 401 with the captcha page's address, or 403. The body is empty, since no
 // balancer shows it.
 func (k *checkCall) stop(blocked bool) {
 	j := &k.journey

@@ -9,8 +9,8 @@ import (
 	"antirobot/request"
 )
 
-// headerSet is the names of the fields in which a balancer says what the original request was. One set is believed,
-// and the fields of the others are the client's own words.
+// headerSet is the names of the fields in which a balancer says what the original request was. One set is believed; the
+// fields of the others are taken to come from the client.
 type headerSet struct {
 	method, host, uri string // empty, all three: the call's own, with the original target below the check path
 	addr, proto       string
@@ -52,8 +52,8 @@ func is(f *request.Field, name string) bool {
 	return name != "" && request.EqualFold(f.Name, name)
 }
 
-// collect reads the fields of set. One that comes twice is refused: the second would be the client's, and who reads
-// which is anybody's guess. With last the last of several counts: some balancers append a field of their own.
+// collect reads the fields of set. A duplicate is refused: the second would be the client's, and nobody can tell which
+// is read. With last the last of several counts: some balancers append a field of their own.
 func (o *original) collect(fields []request.Field, set *headerSet, last bool) (problem string) {
 	*o = original{addrAt: -1}
 	for i := range fields {
@@ -165,8 +165,8 @@ func (o *original) fields(dst, call []request.Field, set *headerSet, secret stri
 	return dst
 }
 
-// admits reports whether who calls may ask: a balancer by its address, or who knows the secret. Its field must come
-// once: the comparison takes the same time whatever is in it.
+// admits reports whether the caller may ask: a balancer by its address, others by the secret. The secret's field must
+// occur once; the comparison takes constant time.
 func (r *CheckRules) admits(v *request.View) bool {
 	if r.allows(v.Peer) {
 		return true

@@ -105,7 +105,7 @@ func (j *journey) forward(a *captcha.Response) {
 	j.unanswered(a, err)
 }
 
-// retryBusy is for how many seconds a client is asked to stay away from a service whose connections are all in use.
+// retryBusy is how many seconds a client is asked to wait before retrying a service whose connections are all in use.
 const retryBusy = "2"
 
 // unanswered is the gateway's own page for a service that gave no answer.

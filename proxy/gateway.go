@@ -1,4 +1,4 @@
-// Package proxy is the gateway: it routes a request to its service, asks who is asking, decides, and then forwards,
+// Package proxy is the gateway: it routes a request to its service, identifies the client, decides, and then forwards,
 // challenges or refuses.
 //
 // Gateway.ServeExchange reads as the journey of a request, over a Case, which is the part of it that check mode and replay

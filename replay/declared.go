@@ -6,7 +6,7 @@ import (
 	"antirobot/request"
 )
 
-// robotWords are parts of the User-Agents of programs that say what they are, in lower case.
+// robotWords are parts of the User-Agents of programs that identify themselves, in lower case.
 var robotWords = [...]string{
 	"bot", "crawl", "spider", "slurp", "curl/", "wget", "python", "java/", "go-http-client", "libwww", "scrapy", "httpclient",
 	"okhttp", "headless", "phantom", "feed", "rss", "fetch", "monitor", "scan", "http://", "https://", "@", "perl", "ruby", "axios",

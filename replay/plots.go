@@ -30,7 +30,7 @@ func (p plot) rect(x, y, w, h float64, class, title string) {
 
 func (p plot) grid(x1, y1, x2, y2 float64) { p.Line(x1, y1, x2, y2, "grid", "") }
 
-// timeAxis draws ticks at round times below y, and returns where a time stands.
+// timeAxis draws ticks at round times below y, and returns the position of a time.
 func (p plot) timeAxis(from, to int64, top, y float64) func(unix int64) float64 {
 	to = max(to, from+1)
 	x := func(unix int64) float64 { return plotLeft + plotInside*float64(unix-from)/float64(to-from) }

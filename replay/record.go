@@ -63,7 +63,7 @@ func (r *Record) field(name, value []byte) {
 // maxFields bounds the header fields of a record.
 const maxFields = 64
 
-// secret reports whether a field proves who somebody is. Such fields are left where they are.
+// secret reports whether a field proves an identity. Such fields are not read.
 func secret(name []byte) bool {
 	for _, s := range [...]string{"cookie", "authorization", "proxy-authorization", "set-cookie"} {
 		if request.EqualFold(name, s) {

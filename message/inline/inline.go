@@ -197,7 +197,7 @@ func (c Config) gather(d *message.Domain, known []message.AttributeConfig, in In
 	return all, kinds, nil
 }
 
-// spoken refuses a body of a type that none of the sources reads: the service may read it all the same.
+// spoken refuses a body of a type that none of the sources reads, since the service may read it nevertheless.
 func (c Config) spoken(in Input) error {
 	if len(in.Body) == 0 {
 		return nil

@@ -109,7 +109,7 @@ func untilSemicolon(s string) (piece, rest string) {
 	return s, ""
 }
 
-// transferred returns a part as it stands, and as its transfer encoding reads: not every service undoes it.
+// transferred returns a part both as it is and with its transfer encoding decoded: not every service decodes it.
 func transferred(raw []byte, encoding string) [][]byte {
 	var from io.Reader
 	switch strings.ToLower(strings.TrimSpace(encoding)) {

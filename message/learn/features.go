@@ -17,7 +17,7 @@ import (
 // featureKind keeps the features of different origin apart. It is the upper three bits of the hash, and never zero.
 type featureKind uint64
 
-// recognisable says whether a feature stands for something that a person would know again.
+// recognisable reports whether a feature represents something that a person would recognise.
 func recognisable(feature uint64) bool {
 	k := featureKind(feature >> 61)
 	return k == featureWord || k == featureHost || k == featureNumber
