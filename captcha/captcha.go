@@ -269,3 +269,6 @@ func (c *Captcha) fault(q *Request, err error) Response {
 	a.Body = []byte(fmt.Sprintf("Internal error. Request number: %s\n", q.RequestID))
 	return a
 }
+
+// Headers are the names of the fields that answers carry.
+func (c *Captcha) Headers() HeadersConfig { return c.cfg.Headers }
