@@ -31,7 +31,7 @@ func harvest(ctx context.Context, file string, cfg traffic.Config, m traffic.Mak
 // runEconomy prints how much of the shop each make gets in a day: where the gateway knows the site's people, and where
 // it has just been started.
 func (f *trafficFlags) runEconomy(ctx context.Context, out io.Writer) error {
-	makes, err := chosenMakes(f.makes)
+	makes, err := chosenMakes(f.makes, f.cfg.Set)
 	if err != nil {
 		return err
 	}
@@ -66,8 +66,16 @@ func (f *trafficFlags) runEconomy(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-func chosenMakes(names []string) ([]traffic.Make, error) {
+// chosenMakes returns the harvesters of the names, or all of the set: what is held out is never among those for tuning.
+func chosenMakes(names []string, set traffic.Set) ([]traffic.Make, error) {
 	all := traffic.Makes()
+	switch set {
+	case traffic.HeldOut:
+		all = traffic.HeldMakes()
+	case traffic.Tuning:
+	default:
+		all = append(all, traffic.HeldMakes()...)
+	}
 	if len(names) == 0 {
 		return all, nil
 	}

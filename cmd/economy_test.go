@@ -9,15 +9,15 @@ import (
 )
 
 // TestEconomy is the promise of docs/detection.md: no harvester gets more of the shop in a day than its bar allows, whether
-// the gateway knows the site's people or has just been started, and people are left in peace beside it: with room, as these
-// are few.
+// the gateway knows the site's people or has just been started, and people are left in peace beside it. What is held
+// out is reported, and only people hold it: docs/detection.md says which bars it does not keep.
 func TestEconomy(t *testing.T) {
-	for i, m := range traffic.Makes() {
+	for i, m := range append(traffic.Makes(), traffic.HeldMakes()...) {
 		if testing.Short() && i%5 != 0 || raceEnabled && i%13 != 0 || strings.HasPrefix(m.Name, "image-") && m.Name != "image-text" && m.Name != "image-none" {
 			continue // the other types are told apart as these are
 		}
 		warmUps := map[string]time.Duration{"known": 30 * time.Hour}
-		if !m.Early {
+		if !m.Early && !m.Held {
 			warmUps["new"] = 0
 		}
 		for name, warmUp := range warmUps {
@@ -33,11 +33,35 @@ func TestEconomy(t *testing.T) {
 				if h.Requests < 200 || h.Visits < 300 {
 					t.Errorf("%d requests and %d visits show nothing", h.Requests, h.Visits)
 				}
-				if h.Share > h.Bar || h.Stopped > 0 || 50*h.Asked > h.Visits {
+				if h.Share > h.Bar && !h.Held || h.Stopped > 0 || 100*h.Asked > h.Visits {
 					t.Errorf("%d pages, %.2f %% of the shop, bar %.0f %%; of %d visits %d were asked, %d stopped: %v",
 						h.Delivered, 100*h.Share, 100*h.Bar, h.Visits, h.Asked, h.Stopped, h.Why)
 				}
 			})
 		}
+	}
+}
+
+// TestHeldMakesAreNeverTunedOn: the harvesters of the set for tuning have none that is held out, nor their people.
+func TestHeldMakesAreNeverTunedOn(t *testing.T) {
+	for set, want := range map[traffic.Set][2]bool{traffic.Tuning: {true, false}, traffic.HeldOut: {false, true}, "": {true, true}} {
+		makes, err := chosenMakes(nil, set)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got [2]bool
+		for _, m := range makes {
+			if m.Held {
+				got[1] = true
+			} else {
+				got[0] = true
+			}
+		}
+		if got != want {
+			t.Errorf("set %q: tuned on %v, held out %v", set, got[0], got[1])
+		}
+	}
+	if _, err := chosenMakes([]string{traffic.HeldMakes()[0].Name}, traffic.Tuning); err == nil {
+		t.Error("the set for tuning gives a harvester that is held out, by its name")
 	}
 }

@@ -23,6 +23,7 @@ type Make struct {
 	Does  string
 	Bar   float64 // the most of the shop that it may get in a day
 	Check bool    // the gateway advises a balancer: it knows nothing of the answers
+	Held  bool    // it is held out: no constant was set on it
 	Early bool    // it prepares itself while people are alone: of use only with a warm-up
 
 	clients int
@@ -39,7 +40,7 @@ const (
 	hundredBar   = 0.10
 )
 
-// Makes returns all harvesters, in the order of the tables.
+// Makes returns the harvesters that the budget was set on, in the order of the tables.
 func Makes() []Make {
 	second := 100 * time.Millisecond
 	one := func(name, does string, dress func(*world, *client), ask func(*client, int) planned) Make {
@@ -111,6 +112,9 @@ const nomadGiveUp = 5 * time.Second
 func RunHarvest(ctx context.Context, cfg Config, m Make, server Server) (Harvest, error) {
 	h := Harvest{Make: m}
 	cfg.Kinds = []Kind{People, Office, Mobile, Odd, Crawler}
+	if m.Held {
+		cfg.Seed += heldSeedOfPeople
+	}
 	cfg.harvest = &shop{make: m, got: make([]bool, shopPages)}
 	visits := map[visitor]*visit{}
 	err := Run(ctx, cfg, server, nil, func(r *Request, s *replay.Served) error {

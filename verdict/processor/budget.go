@@ -45,7 +45,7 @@ const (
 	surplus    = 4096 // parts beyond that which count as one document
 	coverRoom  = 1.5  // how many times better than the usual visitor parts may be cached
 	dueAgain   = 0.9  // a question is over when the count has faded to this share of the budget
-	leastAsk   = 600  // seconds
+	leastAsk   = 300  // seconds
 	stampFrom  = 1e8  // a number in a target from here on is a time, not the number of a page
 )
 
@@ -103,9 +103,9 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 		ch.weight = ch.bare
 	}
 	ch.target = e.Target
-	if is.Read() && e.Advised && e.Static { // who can say what it was?
+	if unproved(e, is) { // who can say what it was? Colleagues load the same
 		ch.weight = ch.bare
-		ch.base, ch.alone = 1, true
+		ch.base, ch.alone, ch.again = 1, true, who.polled
 	}
 	ch.known = who.known
 	ch.weight /= 1 + float32(p.keeper.EstablishedAt(addr.ID))/vouched // who is known vouches for others with a browser
@@ -173,7 +173,7 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 		sh, h := p.budgets.lock(of[i])
 		b, _ := p.budgets.open(sh, h, of[i])
 		if i == 0 && ch.is.Read() {
-			ch.again = b.again(ch.target)
+			ch.again = b.again(ch.target) || ch.again
 		}
 		b.charge(ch)
 		if i == 0 && ch.known && ch.is.Called() && !ch.again {

@@ -48,7 +48,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	known := p.keeper.Stands(e)
 	is := p.keeper.Paths().Learn(e, r.Group, known)
 	rep, calls := repeated{counts: true}, called(e, is)
-	if calls {
+	if calls || unproved(e, is) {
 		rep = p.polls.see(e)
 	}
 	p.charge(e, r, is, charged{known, rep.again})
@@ -67,13 +67,16 @@ func (p *Processor) Process(e *verdict.Event) {
 			p.voteOnNorms(e, r)
 		}
 	}
-	if rep.counts {
+	if rep.counts || !calls {
 		p.pace(e, r, &s, calls)
 	}
 	if due {
 		p.evaluate(e, r, &s)
 	}
 }
+
+// unproved reports whether a document calls itself a part of a page and nobody knows the answer.
+func unproved(e *verdict.Event, is verdict.Count) bool { return is.Read() && e.Advised && e.Static }
 
 // judged reports whether an event says anything about who asks.
 func judged(e *verdict.Event) bool {

@@ -1,0 +1,44 @@
+package traffic
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+)
+
+// heldSeedOfPeople is what is added to the seed of the people beside harvesters that are held out.
+const heldSeedOfPeople = 1_000_003
+
+// HeldMakes returns harvesters that no constant of the budget was set on. They run beside people of a seed that none was
+// set on either. Look at what they get, and change nothing for it: what is changed for one has to move to Makes.
+func HeldMakes() []Make {
+	one := func(name, does string, bar float64, pace time.Duration, dress func(*world, *client), ask func(*client, int) planned) Make {
+		return Make{Name: name, Does: does, Bar: bar, Held: true, clients: 1, pace: pace, dress: dress, ask: ask}
+	}
+	item := func(d dest) func(*client, int) planned {
+		return func(_ *client, n int) planned { return planned{path: fmt.Sprintf("/api/item/%d", n+1), dest: d} }
+	}
+	return []Make{
+		one("held-curl", "curl at four a second, items as JSON", householdBar, time.Second/4, func(_ *world, c *client) {
+			c.address = fixed(theHousehold)
+			c.browser = tool("User-Agent", "curl/8.5.0", "Accept", "*/*")
+		}, item(destPage)),
+		one("held-script", "items as JSON, by a page's script, one a second", householdBar, time.Second, oneAddress, item(destFetch)),
+		one("held-app", "items as JSON, by the name of an app, one a second", householdBar, time.Second, app, item(destPage)),
+		one("held-style", "pages that call themselves a style of the page before", householdBar, 3*time.Second, oneAddress, func(_ *client, n int) planned {
+			return planned{path: productPath(n), dest: destStyle, ref: "https://shop.example" + productPath(n+1)}
+		}),
+		{
+			Name: "held-net", Does: "sixty addresses of a /24, a page in five minutes from each", Bar: networkBar, Held: true, clients: 60, pace: 5 * time.Minute,
+			dress: func(_ *world, c *client) {
+				c.address = fixed(netip.AddrFrom4([4]byte{93, 185, 7, byte(20 + c.number)}))
+			}, ask: pageOf,
+		},
+		{
+			Name: "held-street", Does: "forty IPv6 households of a /40, a page in two minutes from each", Bar: networkBar, Held: true, clients: 40, pace: 2 * time.Minute,
+			dress: func(_ *world, c *client) {
+				c.address = fixed(netip.AddrFrom16([16]byte{0x2a, 0x0c, 0x11, 0x20, 0x40, byte(c.number), 0, 0x31, 15: 1}))
+			}, ask: pageOf,
+		},
+	}
+}
