@@ -225,8 +225,7 @@ func (b *budget) add(w float32, known bool) {
 	}
 }
 
-// places is how many households a prefix may read like: more where the address has established visitors, but fewer than
-// these are.
+// places is how many households a prefix may read like: as many more as the address has established visitors.
 func (p *Processor) places(x *verdict.Prefix, addr [16]byte) float32 {
 	c := &p.cfg.Budget
 	most := 1.0
@@ -240,7 +239,7 @@ func (p *Processor) places(x *verdict.Prefix, addr [16]byte) float32 {
 	case 32:
 		most = c.Net32
 	}
-	return float32(most) - 1 + p.firm(addr)
+	return float32(most) + float32(p.keeper.EstablishedAt(addr))
 }
 
 // overBudget returns the question that is due at a prefix. Strangers are asked when they have read more than households
