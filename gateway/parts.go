@@ -35,7 +35,7 @@ func (a *Server) openLists() (err error) {
 	return a.lists.Start(context.Background())
 }
 
-// openRules makes what runs the rules over requests.
+// openRules makes what runs the rules for requests.
 func (a *Server) openRules() (err error) {
 	a.requestRules, err = requestrules.New(a.Cfg.RequestRules, requestrules.Deps{
 		Store: a.store, Counters: sources.NewCounters(a.counters, nil), Lists: a.lists,

@@ -85,7 +85,7 @@ func (c *ServiceConfig) Warnings(names *Names) []string {
 	return out
 }
 
-// Parts are what rules over requests can use: there is no message to log or to learn from.
+// Parts are what rules for requests can use: there is no message to log or to learn from.
 const Parts = rules.PartStorages | rules.PartCounters | rules.PartLists | rules.PartFormulas
 
 func (c *ServiceConfig) options(names *Names, now func() time.Time) rules.Options {

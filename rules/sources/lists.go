@@ -33,7 +33,7 @@ func Listed(l NetworkLists, list string, v rules.Value, service string, at time.
 	return l.Listed(list, addr, sub, service, at)
 }
 
-// messageLists gives the rules over messages the lists, as far as they are for all services.
+// messageLists gives the rules for messages the lists, as far as they are for all services.
 type messageLists struct {
 	lists NetworkLists
 	now   func() time.Time
