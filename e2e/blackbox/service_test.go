@@ -238,14 +238,6 @@ func (s *Svc) Gone(within time.Duration) bool {
 	return err == nil || !errors.As(err, &ne) || !ne.Timeout()
 }
 
-// Silent reports whether nothing comes for d.
-func (s *Svc) Silent(d time.Duration) bool {
-	s.SetReadDeadline(time.Now().Add(d))
-	_, err := s.R.Peek(1)
-	var ne net.Error
-	return errors.As(err, &ne) && ne.Timeout()
-}
-
 // Answer reads the request and sends s.
 func Answer(a string) Script {
 	return func(s *Svc) {
