@@ -15,7 +15,7 @@ type Config struct {
 	Exempt        []string      `mapstructure:"exempt"`             // networks whose clients are counted and never banned for pace
 	Queue         int           `mapstructure:"queue"`              // events that wait, all workers together; a power of two is used
 	Workers       int           `mapstructure:"workers"`            // goroutines that judge
-	MaxSessions   int           `mapstructure:"max_sessions"`       // subjects known at once, about 340 bytes each
+	MaxSessions   int           `mapstructure:"max_sessions"`       // subjects known at once, about 370 bytes each
 	MaxGroups     int           `mapstructure:"max_groups"`         // addresses, networks, User-Agents and header shapes, about 130 bytes each
 	AddressAgents int           `mapstructure:"address_agents"`     // most User-Agents that raise the limits of an address
 	CrowdFactor   int           `mapstructure:"crowd_factor"`       // limits of an address over all subjects with cookies
