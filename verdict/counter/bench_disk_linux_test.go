@@ -198,11 +198,11 @@ func forget(b *testing.B, dir string) {
 	b.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() {
-			return nil //nolint:nilerr // a table that a compaction has just removed
+			return nil // a table that a compaction has just removed
 		}
 		f, err := os.Open(path)
 		if err != nil {
-			return nil //nolint:nilerr // the same
+			return nil // the same
 		}
 		defer f.Close()
 		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
