@@ -86,6 +86,8 @@ type Hurt struct {
 	At      time.Time `json:"at"`
 	Before  int       `json:"requests_before"`
 	Stopped int       `json:"stopped"`
+	Taken   bool      `json:"taken_for_a_robot"` // else only asked for what it reads
+	Held    bool      `json:"held_out"`
 	Subject string    `json:"subject"`
 	Reason  string    `json:"reason"`
 	Factors string    `json:"factors"` // name=value (what it added to the score)
@@ -101,7 +103,7 @@ func (s *Score) Hurt() []Hurt {
 		for n, f := range s.clients[k] {
 			if f.stopped > 0 {
 				list = append(list, Hurt{
-					Kind: k, Client: n, Habit: f.habit, At: f.stop, Before: f.before, Stopped: f.stopped, Subject: f.subject, Reason: f.why,
+					Kind: k, Client: n, Habit: f.habit, At: f.stop, Before: f.before, Stopped: f.stopped, Taken: f.taken, Held: IsHeldOut(k, f.habit), Subject: f.subject, Reason: f.why,
 					Factors: strings.TrimSpace(f.factors),
 				})
 			}
