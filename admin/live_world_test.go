@@ -72,7 +72,10 @@ func startGateway(t *testing.T) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	messages, err := message.Open(ctx, message.DefaultConfig(), message.Deps{Store: st, Log: zerolog.Nop()})
+	messages, err := message.New(message.DefaultConfig(), message.Deps{Store: st, Log: zerolog.Nop()})
+	if err == nil {
+		err = messages.Start(ctx)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

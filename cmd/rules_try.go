@@ -64,10 +64,13 @@ func judgeOnce(ctx context.Context, text string, formulas *sources.Formulas, val
 		return message.Outcome{}, err
 	}
 	defer around.close()
-	s, err := message.Open(ctx, cfg, message.Deps{
+	s, err := message.New(cfg, message.Deps{
 		Store: around.store, Log: zerolog.Nop(), Counters: sources.NewCounters(around.shingler, nil),
 		Lists: sources.NewLists(around.lists, nil), Formulas: formulas,
 	})
+	if err == nil {
+		err = s.Start(ctx)
+	}
 	if err != nil {
 		return message.Outcome{}, err
 	}

@@ -42,7 +42,7 @@ func NewKeeper(cfg Config, d Deps) (*Keeper, error) {
 
 // Start opens the System, with the rules, models and logs that the store has. ctx is that of the start.
 func (k *Keeper) Start(ctx context.Context) error {
-	s, err := Open(ctx, k.cfg, k.deps)
+	s, err := begin(ctx, k.cfg, k.deps)
 	if err == nil {
 		k.system.Store(s)
 		return nil
@@ -67,7 +67,7 @@ func (k *Keeper) await(ctx context.Context) {
 			return
 		case <-t.C:
 		}
-		s, err := Open(ctx, k.cfg, k.deps)
+		s, err := begin(ctx, k.cfg, k.deps)
 		if err == nil {
 			k.system.Store(s)
 			k.deps.Log.Info().Msg("the shared store is back: the message firewall judges")

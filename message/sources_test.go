@@ -64,10 +64,13 @@ func (w *world) messages(formulas rules.Formulas) *message.System {
 	bob.Name, bob.Secret = "bob", "a secret of bob's own"
 	bob.Domain.Domains = []message.DomainConfig{{Name: "blog", Properties: []message.PropertyConfig{{Name: "own", Class: message.ClassCounters}}}}
 	cfg.Partners = append(cfg.Partners, bob)
-	s, err := message.Open(context.Background(), cfg, message.Deps{
+	s, err := message.New(cfg, message.Deps{
 		Store: w.store, Log: zerolog.Nop(), Now: w.now, Counters: sources.NewCounters(w.shingler, w.now),
 		Lists: sources.NewLists(w.lists, w.now), Formulas: formulas,
 	})
+	if err == nil {
+		err = s.Start(context.Background())
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -66,9 +66,8 @@ type partner struct {
 // feedTopic is where gateways that share a store tell each other of new rules and learnt texts.
 const feedTopic = "message"
 
-// Open builds the domains of cfg and loads what the store knows of them. Close it: it has goroutines, and log entries
-// that wait to be written.
-func Open(ctx context.Context, cfg Config, deps Deps) (*System, error) {
+// New makes a System, which judges nothing before Start.
+func New(cfg Config, deps Deps) (*System, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
@@ -89,33 +88,47 @@ func Open(ctx context.Context, cfg Config, deps Deps) (*System, error) {
 	if s.deps.Metrics == nil {
 		s.deps.Metrics = metrics.NewSet()
 	}
+	return s, nil
+}
 
+// Start builds the domains and loads what the store knows of them; ctx is that of the start alone. Close the System
+// afterwards: it has goroutines, and log entries that wait to be written.
+func (s *System) Start(ctx context.Context) error {
 	// The position is noted before anything is loaded, so that nothing falls between.
 	position := ""
-	if deps.Store.Shared() {
+	if s.deps.Store.Shared() {
 		var err error
-		if position, err = deps.Store.Position(ctx, feedTopic); err != nil {
-			return nil, fmt.Errorf("read the feed of messages: %w", err)
+		if position, err = s.deps.Store.Position(ctx, feedTopic); err != nil {
+			return fmt.Errorf("read the feed of messages: %w", err)
 		}
 	}
 	ancestor := s.defaultDomain()
-	for _, p := range cfg.Partners {
+	for _, p := range s.cfg.Partners {
 		root := newDomain(ancestor, p.Name, "")
 		if err := s.build(ctx, root, p.Domain); err != nil {
-			return nil, fmt.Errorf("partner %s: %w", p.Name, err)
+			return fmt.Errorf("partner %s: %w", p.Name, err)
 		}
 		s.partners[p.Name] = &partner{name: p.Name, secret: sha256.Sum256([]byte(p.Secret)), root: root, spaces: make(map[string]*counters)}
-		if cfg.Authorisation == "trust" {
+		if s.cfg.Authorisation == "trust" {
 			s.trusted = s.partners[p.Name]
 		}
 	}
 	run, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
 	s.work.Go(func() { s.tend(run) })
-	if deps.Store.Shared() {
+	if s.deps.Store.Shared() {
 		s.work.Go(func() { s.follow(run, position) })
 	}
-	return s, nil
+	return nil
+}
+
+// begin makes a System and starts it.
+func begin(ctx context.Context, cfg Config, deps Deps) (*System, error) {
+	s, err := New(cfg, deps)
+	if err != nil {
+		return nil, err
+	}
+	return s, s.Start(ctx)
 }
 
 // SetRules sets the rules of a firewall. Where d only has the default domain's, which nobody can change, it gets one of
@@ -172,7 +185,9 @@ func (s *System) compact(ctx context.Context, least int64) {
 
 // Close stops the goroutines and writes what waits. Nothing may be called afterwards.
 func (s *System) Close() error {
-	s.cancel()
+	if s.cancel != nil {
+		s.cancel()
+	}
 	s.work.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -45,7 +45,7 @@ func family() Config {
 
 func openSystem(t testing.TB, cfg Config, st store.Store, now func() time.Time) *System {
 	t.Helper()
-	s, err := Open(context.Background(), cfg, Deps{Store: st, Log: zerolog.Nop(), Now: now})
+	s, err := begin(context.Background(), cfg, Deps{Store: st, Log: zerolog.Nop(), Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}

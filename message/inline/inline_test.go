@@ -23,7 +23,10 @@ import (
 func newDomain(t testing.TB) *message.Domain {
 	t.Helper()
 	st := store.NewMemory(nil)
-	s, err := message.Open(context.Background(), message.DefaultConfig(), message.Deps{Store: st, Log: zerolog.Nop()})
+	s, err := message.New(message.DefaultConfig(), message.Deps{Store: st, Log: zerolog.Nop()})
+	if err == nil {
+		err = s.Start(context.Background())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,10 @@ func newSystem(t testing.TB, cfg message.Config) (*world, *storetest.Clock) {
 	t.Helper()
 	c := storetest.NewClock()
 	st := store.NewMemory(c.Now)
-	s, err := message.Open(context.Background(), cfg, message.Deps{Store: st, Log: zerolog.Nop(), Now: c.Now})
+	s, err := message.New(cfg, message.Deps{Store: st, Log: zerolog.Nop(), Now: c.Now})
+	if err == nil {
+		err = s.Start(context.Background())
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
