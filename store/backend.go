@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// What follows is for backends, so that they agree to the bit.
+// Helpers for backends, so that all of them compute exactly the same results.
 
-// ExpiryAt returns the Unix milliseconds at which what is written now for ttl expires, rounded up; 0 is never.
+// ExpiryAt returns when something written now with this ttl expires, in Unix milliseconds, rounded up; 0 means never.
 func ExpiryAt(now time.Time, ttl time.Duration) int64 {
 	if ttl == 0 {
 		return 0
@@ -33,7 +33,7 @@ func TTLLeft(expiry, at int64) time.Duration {
 	return time.Duration(expiry-at) * time.Millisecond
 }
 
-// Grant returns what Take gives of want when old of limit is used.
+// Grant returns how much of want Take grants when old of limit is already used.
 func Grant(old, want, limit int64) int64 {
 	if want <= 0 || limit <= old {
 		return 0
@@ -41,7 +41,7 @@ func Grant(old, want, limit int64) int64 {
 	return min(want, limit-old)
 }
 
-// SaturatingAdd is the sum that Incr keeps: within 0 and the largest int64. old is not negative.
+// SaturatingAdd is the addition that Incr uses: the result stays between 0 and the largest int64. old is not negative.
 func SaturatingAdd(old, n int64) int64 {
 	if n > math.MaxInt64-old {
 		return math.MaxInt64

@@ -11,32 +11,32 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// JumpLeast is how far a clock must move at once to have jumped: less is the work of a daemon that sets it right.
+// JumpLeast is the smallest sudden change of a clock that counts as a jump: a smaller one is a time daemon's correction.
 const JumpLeast = time.Minute
 
-// Clock watches the clock of this machine, and says what may be forgotten by it. What has ended is absent by the clock as
-// it is; it is forgotten for good only when it ended before the horizon, which goes with the clock, but does not follow a
-// jump ahead until the clock has stood there for as long as a hold. So a clock that goes ahead and back costs nothing that
-// was to be kept. Safe for concurrent use.
+// Clock watches this machine's clock and decides what may be forgotten by it. An entry that has expired by the current
+// clock is absent, but it is only forgotten for good if it expired before the horizon. The horizon follows the clock,
+// except that it does not follow a jump ahead until the clock has stayed there for a whole hold. So a clock that goes ahead
+// and back loses nothing that should have been kept. Safe for concurrent use.
 type Clock struct {
 	log  zerolog.Logger
 	now  func() time.Time
-	ran  func() time.Duration // what no one can set
+	ran  func() time.Duration // cannot be set by anyone
 	hold time.Duration
 
 	mu      sync.Mutex
 	wall    time.Time     // at the last look
-	at      time.Duration // by ran, the same
+	at      time.Duration // the same moment, by ran
 	horizon time.Time
-	doubt   time.Duration // for how long the clock has been ahead of the horizon; 0: it is not
+	doubt   time.Duration // for how long the clock has been ahead of the horizon; 0: it is not ahead
 	jumps   uint64
 	jump    time.Duration // the last one
-	jumped  time.Time     // when, by the clock after it
-	noted   time.Duration // by ran, the same
+	jumped  time.Time     // when it happened, by the clock after the jump
+	noted   time.Duration // the same moment, by ran
 }
 
-// NewClock returns a Clock over now, which was at a horizon when it was looked at last, in doubt for a while already; the
-// zero values are for one that is new. What can not be set is read from now's monotonic readings, unless ran is given.
+// NewClock returns a Clock over now. horizon is its horizon at the last look and doubt how long it had been in doubt by
+// then; both are zero for a new Clock. Time that cannot be set is read from now's monotonic readings, unless ran is given.
 func NewClock(now func() time.Time, ran func() time.Duration, horizon time.Time, doubt, hold time.Duration, log zerolog.Logger) *Clock {
 	begin := now()
 	if ran == nil {
@@ -53,7 +53,7 @@ func NewClock(now func() time.Time, ran func() time.Duration, horizon time.Time,
 	return c
 }
 
-// Look brings the horizon up to date, and notices jumps. It is called by those who ask, and should be about once a second.
+// Look brings the horizon up to date and notices jumps. Users of the clock call it; it should run about once a second.
 func (c *Clock) Look() (horizon time.Time, doubt time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *Clock) Look() (horizon time.Time, doubt time.Duration) {
 	ran := at - c.at
 	if by := wall.Sub(c.wall) - ran; by.Abs() > JumpLeast {
 		c.note(by)
-		c.doubt = 0 // a new one, for a whole hold
+		c.doubt = 0 // a new jump, for a whole hold
 	}
 	c.wall, c.at, c.horizon = wall, at, c.horizon.Add(ran)
 	if ahead := wall.Sub(c.horizon); ahead > JumpLeast && c.doubt+ran < c.hold {
@@ -72,7 +72,7 @@ func (c *Clock) Look() (horizon time.Time, doubt time.Duration) {
 	return c.horizon, c.doubt
 }
 
-// note takes a jump. The caller holds the lock.
+// note records a jump. The caller holds the lock.
 func (c *Clock) note(by time.Duration) {
 	c.jumps++
 	c.jump, c.jumped, c.noted = by, c.now(), c.ran()
@@ -80,7 +80,7 @@ func (c *Clock) note(by time.Duration) {
 		Msg("the clock of this machine jumped: what has ended by it is kept for a while, in case it goes back; look at its time service")
 }
 
-// Horizon returns the moment before which what has ended may be forgotten.
+// Horizon returns the moment before which expired entries may be forgotten.
 func (c *Clock) Horizon() time.Time {
 	horizon, _ := c.Look()
 	return horizon
@@ -93,7 +93,7 @@ func (c *Clock) Jumps() uint64 {
 	return c.jumps
 }
 
-// Err speaks of a jump for LossNotice.
+// Err reports a jump for LossNotice.
 func (c *Clock) Err() error {
 	c.Look()
 	c.mu.Lock()
@@ -120,17 +120,18 @@ func (c *Clock) WriteMetrics(w io.Writer) {
 	metrics.WriteGaugeFloat64(w, "antirobot_clock_doubted_seconds", ahead)
 }
 
-// Keeper is a Store that keeps what has ended while the clock is in doubt.
+// Keeper is a Store that keeps expired entries while the clock is in doubt.
 type Keeper interface {
-	// Horizon is that of the store's Clock.
+	// Horizon is the horizon of the store's Clock.
 	Horizon() time.Time
 	// Jumps is how often the clock jumped.
 	Jumps() uint64
-	// ScanKept is Scan of all that has not ended before Horizon. ttl is negative for what has ended by the clock.
+	// ScanKept is Scan over everything that had not expired before Horizon. ttl is negative for what has expired by the
+	// clock.
 	ScanKept(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error
 }
 
-// Horizon returns the moment before which what has ended may be forgotten: the present, where the store is no Keeper.
+// Horizon returns the moment before which expired entries may be forgotten: now, if the store is no Keeper.
 func Horizon(s KV, now time.Time) time.Time {
 	if k, ok := s.(Keeper); ok {
 		return k.Horizon()
@@ -138,7 +139,7 @@ func Horizon(s KV, now time.Time) time.Time {
 	return now
 }
 
-// ScanKept is s.ScanKept, or s.Scan where s is no Keeper.
+// ScanKept is s.ScanKept, or s.Scan if s is no Keeper.
 func ScanKept(ctx context.Context, s KV, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
 	if k, ok := s.(Keeper); ok {
 		return k.ScanKept(ctx, prefix, f)

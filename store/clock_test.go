@@ -7,7 +7,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// hands are a clock that can be set, and what has run meanwhile.
+// hands is a clock that can be set, together with the time that has really passed.
 type hands struct {
 	wall time.Time
 	ran  time.Duration
@@ -19,7 +19,7 @@ func (h *hands) clock(horizon time.Time, doubt time.Duration) *Clock {
 	return NewClock(func() time.Time { return h.wall }, func() time.Duration { return h.ran }, horizon, doubt, 24*time.Hour, zerolog.Nop())
 }
 
-// TestClock: the horizon goes with the clock, waits out a jump ahead, follows one back, and health speaks of both.
+// TestClock: the horizon follows the clock, waits out a jump ahead and follows a jump back; health reports both.
 func TestClock(t *testing.T) {
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	for _, by := range []time.Duration{time.Hour, 24 * time.Hour, 365 * 24 * time.Hour} {
@@ -41,13 +41,13 @@ func TestClock(t *testing.T) {
 		if got := c.Horizon(); !got.Equal(noon.Add(3*time.Hour)) || c.Err() == nil || c.Jumps() != 2 {
 			t.Errorf("back by %v: %v, %v, %d jumps", by, got, c.Err(), c.Jumps())
 		}
-		h.wall = h.wall.Add(-by) // and further: nothing is forgotten by a time that has not come yet
+		h.wall = h.wall.Add(-by) // and further back: nothing is forgotten by a time that has not come yet
 		if got := c.Horizon(); got.After(h.wall) {
 			t.Errorf("twice back by %v the horizon is %v, and the clock %v", by, got, h.wall)
 		}
 		h.wall = h.wall.Add(by)
 		c.Horizon()
-		for range 26 { // one that stands ahead for a day is believed
+		for range 26 { // a clock that stays ahead for a day is believed
 			h.run(time.Hour)
 			c.Horizon()
 		}
@@ -57,8 +57,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// TestClockOverRestarts: what was down is in doubt as a jump is, over several lives, and without an alarm; a clock that is
-// behind what was seen before is one.
+// TestClockOverRestarts: downtime is in doubt just as a jump is, over several lives and without an alarm; a clock that is
+// behind a time seen before does raise one.
 func TestClockOverRestarts(t *testing.T) {
 	noon := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	h := &hands{wall: noon.Add(30 * 24 * time.Hour)}

@@ -8,30 +8,32 @@ import (
 	"time"
 )
 
-// Counters keeps counts per counter and period: by ten minutes, and by day. Every update counts in both periods of its
-// moment. Counts are unsigned, and stop at MaxCount. Rules beside those of the package, checked by storetest:
-//  1. Add and AddUnique are at most once: after an error some of the batch may have been counted, and none twice; so a
-//     failed batch is a loss and is not sent again.
-//  2. They survive kill -9 after the backend's own interval, a second or so.
-//  3. A batch is not one transaction: a reader may see a part of it. What was counted when a call returned nil is seen
+// Counters keeps counts per counter and period: by ten minutes and by day. Every update counts in both periods of its
+// moment. Counts are unsigned and stop at MaxCount. Rules in addition to those of the package, checked by storetest:
+//  1. Add and AddUnique are at most once: after an error a part of the batch may have been counted, but nothing twice. So
+//     a failed batch is lost and is not sent again.
+//  2. Counts survive kill -9 after the backend's own interval, about a second.
+//  3. A batch is not one transaction: a reader may see a part of it. Whatever was counted when a call returned nil is seen
 //     by every Read that begins later.
-//  4. The test and the count of one Unique are one: of any number of parallel callers one makes the counter grow.
+//  4. Testing and counting one Unique is atomic: of any number of parallel callers exactly one makes the counter grow.
 type Counters interface {
-	// Add adds each delta's N to its counter, in the ten minutes of its slot and in that day.
+	// Add adds each delta's N to its counter, both for the ten minutes of its slot and for that day.
 	Add(ctx context.Context, d []Delta) error
-	// AddUnique adds one to each unique's counter for its ten minutes if its pair was not yet seen with it in these ten
-	// minutes, and for its day if not yet on this day; and notes the pair as seen. Neither count is the sum of the other.
+	// AddUnique adds one to each unique's counter for its ten minutes if its pair has not been seen with it in these ten
+	// minutes, and for its day if not yet on that day; and it marks the pair as seen. Neither count is the sum of the
+	// other.
 	AddUnique(ctx context.Context, u []Unique) error
-	// Read sets dst[i] to the sum of the counts that q[i] asks for. dst is as long as q. A query over more periods than
-	// are kept is ErrRange.
+	// Read sets dst[i] to the sum of the counts that q[i] asks for. dst is as long as q. A query over more periods than are
+	// kept returns ErrRange.
 	Read(ctx context.Context, dst []uint64, q []Query) error
-	// ReadRecords calls f with the counts of each record, in any order of the records and in order of their periods;
-	// counts is valid during the call only, and empty for a record that is absent. f must not call the Counters. It is
-	// what a cache before the backend asks for.
+	// ReadRecords calls f with the counts of each record; the records come in any order, their periods in order. counts is
+	// valid only during the call, and empty for an absent record. f must not call the Counters. A cache in front of the
+	// backend reads through this.
 	ReadRecords(ctx context.Context, r []Record, f func(i int, counts []Count)) error
-	// Drop forgets the counts of before's unit that are older, in whole records: days of ten-minute counts, fortnights
-	// of daily ones (counted from the epoch). What is added for a dropped period afterwards counts from zero. It costs
-	// no scan. A backend that others use, too, forgets nothing by its own clock that a query of now may ask for.
+	// Drop forgets the counts of before's unit that are older, in whole records: days of ten-minute counts, fortnights of
+	// daily ones (counted from the epoch). Whatever is added for a dropped period afterwards counts from zero. It needs no
+	// scan. A shared backend keeps everything that a query of the present may still ask for, whatever the caller's clock
+	// says.
 	Drop(ctx context.Context, before Period) error
 }
 
@@ -47,14 +49,14 @@ const MaxCount = math.MaxInt64
 // MaxPrefix is the greatest length of a prefix in bytes.
 const MaxPrefix = 64
 
-// Counter names a counter: a shingle of some type, under the prefix of who counts.
+// Counter names a counter: a shingle of some type, under the prefix of its owner.
 type Counter struct {
 	Prefix  string
 	Shingle uint64
 	Type    uint16
 }
 
-// Valid returns ErrPrefix or nil.
+// Valid returns ErrPrefix, or nil if the counter is valid.
 func (c *Counter) Valid() error {
 	if c.Prefix == "" || len(c.Prefix) > MaxPrefix {
 		return fmt.Errorf("%w: %.80q", ErrPrefix, c.Prefix)
@@ -84,14 +86,15 @@ type Query struct {
 	From, To uint32
 }
 
-// Record names all counts of a counter in a day of ten minutes or in a fortnight of days, numbered from the epoch.
+// Record names all counts of a counter in a day (of ten-minute counts) or a fortnight (of daily ones), numbered from the
+// epoch.
 type Record struct {
 	Counter
 	Unit   Unit
 	Number uint32
 }
 
-// Count is one of the counts of a record: Period counts from the record's first.
+// Count is one of the counts of a record: Period is numbered from the record's first.
 type Count struct {
 	N      uint64
 	Period uint8
@@ -106,7 +109,7 @@ const (
 	Day
 )
 
-// SlotsPerDay is how many ten minutes a day has, DaysPerFortnight how many days a record of days.
+// SlotsPerDay is the number of ten-minute slots in a day, DaysPerFortnight the number of days in a record of daily counts.
 const (
 	SlotsPerDay      = 144
 	DaysPerFortnight = 14
@@ -120,7 +123,7 @@ func (u Unit) Seconds() int64 {
 	return 600
 }
 
-// Kept returns over how many periods a query may go: the last 24 hours or fortnight and the period that has just begun.
+// Kept returns how many periods a query may span: the last 24 hours or fortnight, and the period that has just begun.
 func (u Unit) Kept() uint32 {
 	if u == Day {
 		return DaysPerFortnight + 1
@@ -128,7 +131,7 @@ func (u Unit) Kept() uint32 {
 	return SlotsPerDay + 1
 }
 
-// PerRecord returns how many periods stand in one record: they are dropped together.
+// PerRecord returns how many periods share one record: they are dropped together.
 func (u Unit) PerRecord() uint32 {
 	if u == Day {
 		return DaysPerFortnight
@@ -143,8 +146,8 @@ func (u Unit) String() string {
 	return "10m"
 }
 
-// Number returns the number of the period of unit u at a moment: Unix seconds by its length. Moments before the epoch
-// are in period 0.
+// Number returns the number of the period of unit u that contains a moment: its Unix seconds divided by the period's
+// length. Moments before the epoch are in period 0.
 func (u Unit) Number(at time.Time) uint32 {
 	n := at.Unix() / u.Seconds()
 	return uint32(min(max(n, 0), math.MaxUint32))
@@ -159,7 +162,7 @@ type Period struct {
 // Start returns the first moment of p.
 func (p Period) Start() time.Time { return time.Unix(int64(p.Number)*p.Unit.Seconds(), 0).UTC() }
 
-// Valid returns why q can not be read, or nil.
+// Valid returns why q cannot be read, or nil.
 func (q *Query) Valid() error {
 	if q.To >= q.From && q.To-q.From >= q.Unit.Kept() {
 		return fmt.Errorf("%w: %d of %s; at most %d", ErrRange, uint64(q.To-q.From)+1, q.Unit, q.Unit.Kept())
@@ -167,7 +170,7 @@ func (q *Query) Valid() error {
 	return q.Counter.Valid()
 }
 
-// AddCounts is the sum that counters keep: it stops at MaxCount.
+// AddCounts is the addition that counters use: the sum stops at MaxCount.
 func AddCounts(a, b uint64) uint64 {
 	a, b = min(a, MaxCount), min(b, MaxCount)
 	return min(a+b, MaxCount)

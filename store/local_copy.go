@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// A copy is a file of keys and values: what a gateway knew of a shared store when it wrote it, for a start while the
-// store is away or has lost it. It begins with a line that names its version and the moment of writing, and ends with a
-// checksum of all before.
+// A copy is a file of keys and values: what a gateway knew of a shared store when it wrote the file. A gateway starts from
+// it when the store is unavailable or has lost its data. It begins with a line that names its version and the time of
+// writing, and ends with a checksum of everything before it.
 
 const (
 	copyMagic = "antirobot copy 1\n"
@@ -23,18 +23,18 @@ const (
 	maxCopied = 1 << 20 // bytes of a key or a value
 )
 
-// errCopy is returned for a file that is no copy, or not whole.
+// errCopy is returned for a file that is not a copy, or is incomplete.
 var errCopy = errors.New("store: not a whole copy")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Copied is one line of a copy.
+// Copied is one entry of a copy.
 type Copied struct {
 	Key, Val []byte
-	Until    time.Time // zero: for ever
+	Until    time.Time // zero: no expiry
 }
 
-// WriteCopy writes a copy of what each yields, mode 0600: whole, or not at all.
+// WriteCopy writes a copy of everything that each yields, mode 0600: either the whole file or nothing.
 func WriteCopy(path string, at time.Time, each func(put func(Copied) error) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".copy.*")
 	if err != nil {
@@ -84,14 +84,14 @@ func appendCopied(dst []byte, c *Copied) []byte {
 	return binary.BigEndian.AppendUint64(dst, uint64(until)) //nolint:gosec // read back as it is
 }
 
-// ReadCopy calls f with each line of a copy and returns when it was written. A file that is not whole is errCopy, and f is
-// not called; an absent one is fs.ErrNotExist. The bytes of a line are valid during the call only.
+// ReadCopy calls f with each entry of a copy and returns when the copy was written. For an incomplete file it returns
+// errCopy without calling f; for an absent one, fs.ErrNotExist. The bytes of an entry are valid only during the call.
 func ReadCopy(path string, f func(Copied) error) (at time.Time, err error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return at, fmt.Errorf("read copy: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file was only read
 	info, err := file.Stat()
 	if err != nil {
 		return at, fmt.Errorf("read copy: %w", err)
@@ -117,7 +117,7 @@ func ReadCopy(path string, f func(Copied) error) (at time.Time, err error) {
 	return at, nil
 }
 
-// parseCopy reads what comes before the checksum.
+// parseCopy reads everything before the checksum.
 func parseCopy(r io.Reader, f func(Copied) error) (at time.Time, err error) {
 	in := bufio.NewReaderSize(r, 64<<10)
 	var head [copyHead]byte
@@ -150,7 +150,7 @@ func parseCopy(r io.Reader, f func(Copied) error) (at time.Time, err error) {
 	}
 }
 
-// readCopied reads a length and as many bytes. io.EOF means that nothing was left.
+// readCopied reads a length and that many bytes. io.EOF means that nothing was left.
 func readCopied(in *bufio.Reader, dst []byte) ([]byte, error) {
 	n, err := binary.ReadUvarint(in)
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// LossNotice is how long health speaks of a loss.
+// LossNotice is how long health reports a loss.
 const LossNotice = 10 * time.Minute
 
-// Losses remembers what a shared store had lost and the gateways knew: they have written it back, and somebody should
-// learn why it was gone. A nil *Losses forgets everything. Safe for concurrent use.
+// Losses records what a shared store had lost and the gateways still knew: they have written it back, and an operator
+// should find out why it was gone. A nil *Losses records nothing. Safe for concurrent use.
 type Losses struct {
 	log zerolog.Logger
 	now func() time.Time
 
 	mu    sync.Mutex
 	last  time.Time
-	since map[string]uint64 // of the loss that health speaks of
+	since map[string]uint64 // of the loss that health reports
 	total map[string]uint64
 }
 
@@ -32,7 +32,7 @@ func NewLosses(log zerolog.Logger, now func() time.Time) *Losses {
 	return &Losses{log: log, now: now, since: map[string]uint64{}, total: map[string]uint64{}}
 }
 
-// Note says that n things of a kind ("bans", "list entries") were gone.
+// Note records that n things of a kind ("bans", "list entries") were gone.
 func (l *Losses) Note(of string, n int) {
 	if l == nil || n <= 0 {
 		return
@@ -49,7 +49,7 @@ func (l *Losses) Note(of string, n int) {
 	l.total[of] += uint64(n)
 }
 
-// Err says what was lost within LossNotice.
+// Err reports what was lost within LossNotice.
 func (l *Losses) Err() error {
 	if l == nil {
 		return nil

@@ -13,13 +13,13 @@ import (
 
 const (
 	memoryShards = 64
-	// sweepPerWrite expired entries at most are removed by a write to their shard: more than one, so that a shard
+	// sweepPerWrite is how many expired entries at most a write removes from its shard: more than one, so that a shard
 	// shrinks even if every write adds an entry.
 	sweepPerWrite = 3
 )
 
-// Memory is a Store in the memory of this process: for tests, and for a gateway that may forget. It starts no goroutine;
-// what expired is dropped by the writes that follow. The zero value is not usable.
+// Memory is a Store in the memory of this process: for tests, and for a gateway that may lose its state. It starts no
+// goroutine; expired entries are removed by later writes. The zero value is not usable.
 type Memory struct {
 	now    func() time.Time
 	seed   maphash.Seed
@@ -45,7 +45,7 @@ func NewMemory(now func() time.Time) *Memory {
 
 var _ Store = (*Memory)(nil)
 
-// space keeps the keys of KV, Once and Quota apart.
+// space separates the keys of KV, Once and Quota.
 type space uint8
 
 const (
@@ -62,13 +62,13 @@ type memoryKey struct {
 type memoryEntry struct {
 	val    string
 	count  int64
-	expiry int64 // Unix milliseconds, 0: for ever
+	expiry int64 // Unix milliseconds, 0: never
 }
 
 func (e memoryEntry) live(at int64) bool { return e.expiry == 0 || at < e.expiry }
 
-// memoryShard guards its part of the keys. The heap orders the expiries; a line of it whose entry has been replaced is
-// stale, and skipped when it comes up.
+// memoryShard guards its part of the keys. The heap orders the expiries; a heap line whose entry has been replaced is stale
+// and is skipped when it comes up.
 type memoryShard struct {
 	mu      sync.Mutex
 	entries map[memoryKey]memoryEntry
@@ -152,7 +152,7 @@ func (s *memoryShard) store(k memoryKey, e memoryEntry, at int64) {
 	}
 }
 
-// rebuild drops the stale lines of the heap, so that a key that is written for ever does not fill the memory.
+// rebuild removes the stale lines of the heap, so that a key that is rewritten forever does not fill the memory.
 func (s *memoryShard) rebuild() {
 	due := make(expiryHeap, 0, len(s.entries))
 	for k, e := range s.entries {
@@ -170,7 +170,7 @@ func (m *Memory) shard(key []byte) *memoryShard {
 	return &m.shards[maphash.Bytes(m.seed, key)%memoryShards]
 }
 
-// ready returns why a call can not begin.
+// ready returns why a call cannot begin.
 func (m *Memory) ready(ctx context.Context, ttl time.Duration) error {
 	if m.ended.Load() {
 		return ErrClosed
@@ -242,7 +242,7 @@ func (m *Memory) Delete(ctx context.Context, key []byte) error {
 	return nil
 }
 
-// Scan implements KV; the keys come in order, as they were when Scan began.
+// Scan implements KV; it shows the keys in order, as they were when Scan began.
 func (m *Memory) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
 	if err := m.ready(ctx, 0); err != nil {
 		return err
@@ -323,7 +323,7 @@ func (m *Memory) Incr(ctx context.Context, key []byte, n int64, ttl time.Duratio
 	return m.count(ctx, key, ttl, func(old int64) int64 { return SaturatingAdd(old, n) })
 }
 
-// count sets the counter of key to what f makes of it, and returns that.
+// count sets the counter of key to the result of f, and returns that result.
 func (m *Memory) count(ctx context.Context, key []byte, ttl time.Duration, f func(int64) int64) (int64, error) {
 	if err := m.ready(ctx, ttl); err != nil {
 		return 0, err
@@ -346,7 +346,7 @@ func (m *Memory) count(ctx context.Context, key []byte, ttl time.Duration, f fun
 	return n, nil
 }
 
-// Shared implements Store: nobody else sees this memory.
+// Shared implements Store: no other node sees this memory.
 func (m *Memory) Shared() bool { return false }
 
 // Healthy implements Store.
@@ -357,7 +357,7 @@ func (m *Memory) Healthy() error {
 	return nil
 }
 
-// Close implements Store: followers end with ErrClosed. A second Close does nothing.
+// Close implements Store: Follow calls return ErrClosed. A second Close does nothing.
 func (m *Memory) Close() error {
 	m.once.Do(func() {
 		m.ended.Store(true)

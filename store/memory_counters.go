@@ -9,15 +9,15 @@ import (
 	"sync/atomic"
 )
 
-// MemoryCounters is a Counters in the memory of this process. Its memory is bounded by Drop alone. Made by
-// NewMemoryCounters; safe for concurrent use.
+// MemoryCounters is a Counters in the memory of this process. Only Drop bounds its memory. Made by NewMemoryCounters; safe
+// for concurrent use.
 type MemoryCounters struct {
 	seed   maphash.Seed
 	ended  atomic.Bool
 	shards [memoryShards]counterShard
 }
 
-// counterShard holds some counters whole, with their pairs. Records of one base are one map, so that dropping is cheap.
+// counterShard holds some counters completely, with their pairs. All records of one base share a map, so dropping is cheap.
 type counterShard struct {
 	mu    sync.Mutex
 	bases map[Period]map[record]map[uint32]uint64 // base → what → period → count; the base is in records, not periods

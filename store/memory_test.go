@@ -19,7 +19,7 @@ func TestMemory(t *testing.T) {
 	})
 }
 
-// TestMemoryForgets shows that what expired leaves the memory although nobody reads it and no goroutine sweeps.
+// TestMemoryForgets shows that expired entries leave the memory although nobody reads them and no goroutine sweeps.
 func TestMemoryForgets(t *testing.T) {
 	clock := storetest.NewClock()
 	m := store.NewMemory(clock.Now)

@@ -9,7 +9,7 @@ import (
 	"antirobot/store"
 )
 
-// The writing calls of the contracts: each copies what it is given into a request.
+// The writing calls of the contracts: each copies its arguments into a request.
 
 // Put implements store.KV.
 func (s *Store) Put(ctx context.Context, key, val []byte, ttl time.Duration) error {
@@ -74,7 +74,7 @@ func (s *Store) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration
 	return res.n, err
 }
 
-// Append implements store.Feed. A topic's name has 65535 bytes at most.
+// Append implements store.Feed. A topic's name has at most 65535 bytes.
 func (s *Store) Append(ctx context.Context, topic string, msg []byte) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// lastHorizon reads what watchClock wrote in the last life of this directory; zero values: nothing.
+// lastHorizon reads what watchClock wrote in the previous life of this directory; zero values if there is nothing.
 func (s *Store) lastHorizon() (horizon time.Time, doubt time.Duration) {
 	err := s.view(func(db *pebble.DB) error {
 		val, closer, err := db.Get([]byte{spaceClock})
@@ -38,7 +38,7 @@ const (
 	writeHorizon = time.Minute
 )
 
-// watchClock looks at the clock, and writes its horizon.
+// watchClock watches the clock and writes its horizon to disk.
 func (s *Store) watchClock() {
 	tick := time.NewTicker(lookAtClock)
 	defer tick.Stop()
@@ -46,7 +46,7 @@ func (s *Store) watchClock() {
 		horizon, doubt := s.clock.Look()
 		if n%int(writeHorizon/lookAtClock) == 0 {
 			ctx, cancel := context.WithTimeout(context.Background(), s.cfg.WriteTimeout)
-			_ = s.keepHorizon(ctx, horizon, doubt) // health tells of a disk that takes nothing
+			_ = s.keepHorizon(ctx, horizon, doubt) // health reports a disk that accepts no writes
 			cancel()
 		}
 		select {
@@ -73,5 +73,5 @@ func (s *Store) Jumps() uint64 { return s.clock.Jumps() }
 // WriteMetrics writes the numbers of the clock in the Prometheus text format.
 func (s *Store) WriteMetrics(w io.Writer) { s.clock.WriteMetrics(w) }
 
-// horizon is Horizon in Unix milliseconds, and not after at.
+// horizon is Horizon in Unix milliseconds, but never after at.
 func (s *Store) horizon(at int64) int64 { return min(at, s.clock.Horizon().UnixMilli()) }

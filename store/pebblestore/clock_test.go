@@ -12,7 +12,7 @@ import (
 	"antirobot/store"
 )
 
-// setClock is a clock that somebody sets, while time runs on.
+// setClock is a clock that can be set while time runs on.
 type setClock struct {
 	mu  sync.Mutex
 	at  time.Time
@@ -31,7 +31,7 @@ func (c *setClock) runs() time.Duration {
 	return c.ran
 }
 
-// move lets time run, and sets the clock beside that.
+// move lets time pass and, independently, sets the clock.
 func (c *setClock) move(ran, set time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,8 +60,8 @@ func sweepAll(t *testing.T, s *Store) {
 	}
 }
 
-// TestClockAheadAndBack: a clock that jumps ahead by an hour, a day or a year, stays there for an hour and goes back, makes
-// the store forget nothing, with a restart in between or without; health says so. One that stays ahead is believed.
+// TestClockAheadAndBack: if the clock jumps ahead by an hour, a day or a year, stays there for an hour and goes back, the
+// store forgets nothing, with or without a restart in between; health reports it. A clock that stays ahead is believed.
 func TestClockAheadAndBack(t *testing.T) {
 	for _, by := range []time.Duration{time.Hour, 24 * time.Hour, 365 * 24 * time.Hour} {
 		for _, restart := range []bool{false, true} {
@@ -75,7 +75,7 @@ func TestClockAheadAndBack(t *testing.T) {
 			again := func() {
 				t.Helper()
 				horizon, doubt := s.clock.Look()
-				if err := s.keepHorizon(bg, horizon, doubt); err != nil { // as every minute
+				if err := s.keepHorizon(bg, horizon, doubt); err != nil { // as happens every minute
 					t.Fatal(err)
 				}
 				if err := s.Close(); err != nil {
@@ -86,7 +86,7 @@ func TestClockAheadAndBack(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			const long = 3 * time.Hour // lasts over all that follows, by a clock that is right
+			const long = 3 * time.Hour // outlasts everything that follows, by a correct clock
 			if err := s.Put(bg, []byte("ban"), []byte("v"), long); err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestClockAheadAndBack(t *testing.T) {
 				t.Errorf("ahead by %v and back, restart %v: the counter is %d, %v", by, restart, got[0], err)
 			}
 
-			clock.move(0, by+long) // and this is the time now
+			clock.move(0, by+long) // now this is the correct time
 			for range 26 {
 				clock.move(time.Hour, 0)
 				s.clock.Look()
@@ -177,7 +177,7 @@ func TestClockAheadAndBack(t *testing.T) {
 	}
 }
 
-// TestClockMetrics shows a jump to who watches.
+// TestClockMetrics checks that a jump shows in the metrics.
 func TestClockMetrics(t *testing.T) {
 	clock := &setClock{at: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)}
 	s := openSet(t, t.TempDir(), clock)

@@ -29,13 +29,13 @@ const (
 	doExpire
 )
 
-// request is one write on its way through the committer. Its bytes are copies: the caller may leave first.
+// request is one write on its way through the committer. It owns copies of its bytes: the caller may return earlier.
 type request struct {
 	verb   verb
-	key    []byte // with its space; the topic of doAppend
+	key    []byte // with its space letter; the topic for doAppend
 	old    []byte
 	val    []byte
-	keys   [][]byte // of doExpire
+	keys   [][]byte // for doExpire
 	expiry int64
 	n      int64
 	limit  int64
@@ -48,19 +48,19 @@ type result struct {
 	err error
 }
 
-// group is what shares a commit. results[i] answers reqs[i] once the sync came.
+// group is the requests that share a commit. results[i] answers reqs[i] after the sync.
 type group struct {
 	eng     *engine
 	batch   *pebble.Batch
 	reqs    []*request
 	results []result
-	topics  []string // that grew
+	topics  []string // topics that grew
 	written bool
 	slow    *time.Timer
 	settled atomic.Bool
 }
 
-// do hands r to the committer and waits for the answer, the context, or word that the disk takes no writes.
+// do hands r to the committer and waits for the answer, for the context, or for the news that the disk accepts no writes.
 func (s *Store) do(ctx context.Context, r *request) (result, error) {
 	s.stats.writes.Add(1)
 	res, err := s.submit(ctx, r)
@@ -117,7 +117,7 @@ func (s *Store) refused() error {
 	return errRecovered
 }
 
-// commit is the committer's goroutine. It alone replaces s.eng.
+// commit is the committer's goroutine. Nothing else replaces s.eng.
 func (s *Store) commit() {
 	defer func() {
 		close(s.settling)
@@ -141,12 +141,12 @@ func (s *Store) commit() {
 			if !s.revive(eng, err) {
 				return
 			}
-			topics = make(map[string]*topicEnds) // what was decided for the dead engine is void
+			topics = make(map[string]*topicEnds) // decisions made for the dead engine are void
 		}
 	}
 }
 
-// gather takes what is queued, without waiting.
+// gather takes all queued requests without waiting.
 func (s *Store) gather(eng *engine, r *request) *group {
 	g := &group{eng: eng, reqs: []*request{r}}
 	for len(g.reqs) < groupMax {
@@ -160,7 +160,7 @@ func (s *Store) gather(eng *engine, r *request) *group {
 	return g
 }
 
-// decide reads what each request depends on, later ones seeing what earlier ones will have written.
+// decide reads what each request depends on; later requests see the writes of earlier ones.
 func (s *Store) decide(g *group, topics map[string]*topicEnds) {
 	g.batch = g.eng.db.NewIndexedBatch()
 	g.results = make([]result, len(g.reqs))
@@ -235,7 +235,7 @@ func decideCount(b *pebble.Batch, r *request, live bool, old []byte, expiry int6
 	return answer, set(b, r.key, expiry, binary.BigEndian.AppendUint64(nil, uint64(next)))
 }
 
-// decideExpire removes those of keys that are still expired.
+// decideExpire removes those of the keys that are still expired.
 func (s *Store) decideExpire(g *group, keys [][]byte, at int64) (removed int64, err error) {
 	for _, key := range keys {
 		live, _, expiry, err := load(g.batch, key, at)
@@ -253,7 +253,7 @@ func (s *Store) decideExpire(g *group, keys [][]byte, at int64) (removed int64, 
 	return removed, nil
 }
 
-// load returns a copy of the stored value, or live false; an expired value still shows its expiry.
+// load returns a copy of the stored value, or live false; the expiry is returned for expired values too.
 func load(b *pebble.Batch, key []byte, at int64) (live bool, payload []byte, expiry int64, err error) {
 	val, closer, err := b.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -277,12 +277,12 @@ func set(b *pebble.Batch, key []byte, expiry int64, payload []byte) error {
 	return op.Finish()
 }
 
-// write applies the group's batch, and leaves the waiting for its sync to settle.
+// write applies the group's batch, and leaves it to settle to wait for the sync.
 func (s *Store) write(g *group) {
 	s.stats.groups.Add(1)
 	g.slow = time.AfterFunc(s.cfg.WriteTimeout, func() {
 		s.health.set(ailSlow, fmt.Errorf("store: a commit takes longer than %v", s.cfg.WriteTimeout))
-		if g.settled.Load() { // while we said so
+		if g.settled.Load() { // in the meantime
 			s.health.set(ailSlow, nil)
 		}
 	})
@@ -307,11 +307,11 @@ func (g *group) apply() (err error) {
 	if err := g.eng.db.ApplyNoSyncWait(g.batch, pebble.Sync); err != nil {
 		return fmt.Errorf("write store: %w", err)
 	}
-	return g.eng.died() // a commit that failed ends in Fatalf, and in nil
+	return g.eng.died() // a failed commit ends in Fatalf and returns nil
 }
 
-// settle answers the groups in order, each when it is on the disk. A group that wrote nothing is answered after those
-// that it may have read from.
+// settle answers the groups in order, each once it is on the disk. A group that wrote nothing is answered after those whose
+// writes it may have read.
 func (s *Store) settle() {
 	for g := range s.settling {
 		var err error
@@ -328,14 +328,14 @@ func (s *Store) settle() {
 	}
 }
 
-// answer tells the callers of g. With an error the batch is left to the garbage collector: Pebble may still hold it.
+// answer replies to the callers of g. After an error the batch is left to the garbage collector: Pebble may still hold it.
 func (s *Store) answer(g *group, err error) {
 	g.settled.Store(true)
 	if !g.slow.Stop() {
 		s.health.set(ailSlow, nil)
 	}
 	if err == nil {
-		_ = g.batch.Close() // of a committed batch: returns it to its pool
+		_ = g.batch.Close() // of a committed batch: this returns it to its pool
 		for _, t := range g.topics {
 			s.feeds.wake(t)
 		}
@@ -349,7 +349,7 @@ func (s *Store) answer(g *group, err error) {
 	}
 }
 
-// refuseQueued answers what waits in the queue.
+// refuseQueued refuses the requests that wait in the queue.
 func (s *Store) refuseQueued(err error) {
 	for {
 		select {
@@ -361,7 +361,7 @@ func (s *Store) refuseQueued(err error) {
 	}
 }
 
-// revive replaces a dead engine; false means that the store closes.
+// revive replaces a dead engine; it returns false if the store is closing.
 func (s *Store) revive(dead *engine, cause error) bool {
 	dead.fs.stopWaiting()
 	s.inflight.Wait()
@@ -374,7 +374,7 @@ func (s *Store) revive(dead *engine, cause error) bool {
 	s.mu.Lock()
 	s.eng = eng
 	s.mu.Unlock()
-	if s.closed.Load() { // close has looked for the engine before this one came
+	if s.closed.Load() { // Close looked for the engine before this one was in place
 		eng.fs.stopWaiting()
 	}
 	s.stats.revived.Add(1)

@@ -10,31 +10,33 @@ import (
 type Config struct {
 	// CacheBytes is for blocks read from disk. Bans and passes live in the gateway's own tables: this can be small.
 	CacheBytes int64 `mapstructure:"cache_bytes"`
-	// MemTableBytes is the size of one table of recent writes; up to four exist.
+	// MemTableBytes is the size of one table of recent writes; there are at most four.
 	MemTableBytes int64 `mapstructure:"mem_table_bytes"`
-	// WriteTimeout is how long a write may take before the store calls itself unwell and refuses others at once.
+	// WriteTimeout is how long a write may take before the store reports itself unhealthy and refuses further writes at
+	// once.
 	WriteTimeout time.Duration `mapstructure:"write_timeout"`
-	// SweepEvery is the pause between two passes that remove what has expired.
+	// SweepEvery is the pause between two passes that remove expired entries.
 	SweepEvery time.Duration `mapstructure:"sweep_every"`
-	// ClockHold is how long a clock must have stood where it jumped ahead to before what has expired by it is removed.
+	// ClockHold is how long the clock must have stayed where it jumped ahead to before entries that expired by it are
+	// removed.
 	ClockHold time.Duration `mapstructure:"clock_hold"`
-	// FeedKeep is how many messages of a feed topic are kept at least; an eighth more at most.
+	// FeedKeep is the least number of messages kept of a feed topic; up to an eighth more are kept.
 	FeedKeep int `mapstructure:"feed_keep"`
-	// Counters are kept beside the rest, by an engine of their own.
+	// Counters are kept separately, by an engine of their own.
 	Counters CountersConfig `mapstructure:"counters"`
 }
 
-// CountersConfig is what an operator may set for counters.
+// CacheBytes is for blocks read from disk; the tables of recent writes count against it.
 type CountersConfig struct {
-	// CacheBytes is for blocks read from disk, less the tables of recent writes.
+	// CacheBytes is for blocks read from disk and includes the tables of recent writes.
 	CacheBytes int64 `mapstructure:"cache_bytes"`
-	// MemTableBytes is the size of one table of recent writes; up to four exist.
+	// MemTableBytes is the size of one table of recent writes; there are at most four.
 	MemTableBytes int64 `mapstructure:"mem_table_bytes"`
-	// SyncEvery is how much of the last updates a crash may cost, beside what was not flushed yet.
+	// SyncEvery is how much of the latest updates a crash may lose, in addition to what was not flushed yet.
 	SyncEvery time.Duration `mapstructure:"sync_every"`
 }
 
-// DefaultConfig returns a Config for one gateway beside which nothing else needs the memory.
+// DefaultConfig returns a Config for a single gateway on a machine where nothing else needs the memory.
 func DefaultConfig() Config {
 	return Config{
 		CacheBytes:    8 << 20,
@@ -51,7 +53,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all that is wrong with c.
+// Validate returns everything that is wrong with c.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {

@@ -22,8 +22,8 @@ import (
 )
 
 // Keys of counters: 'F' and the day of ten-minute counts, or 'D' and the fortnight of daily ones, in four bytes; the
-// prefix after its length in one byte; type in two; shingle in eight. The mark of a pair goes on with the pair's type and
-// shingle, so it stands behind the counter that it belongs to, and is dropped with it.
+// prefix, preceded by its length in one byte; the type in two bytes; the shingle in eight. The mark of a pair appends the
+// pair's type and shingle, so it sorts behind the counter it belongs to and is dropped with it.
 const (
 	spaceFine  = 'F'
 	spaceDaily = 'D'
@@ -38,7 +38,7 @@ type Counters struct {
 	health *health
 	clock  *store.Clock
 	seed   maphash.Seed
-	locks  [256]sync.Mutex // of unique counters: test and count are one
+	locks  [256]sync.Mutex // of unique counters: testing and counting must be atomic
 
 	mu  sync.RWMutex // guards eng, as in Store
 	eng *engine
@@ -59,8 +59,8 @@ type Counters struct {
 
 var _ store.Counters = (*Counters)(nil)
 
-// OpenCounters opens the counters of the store's directory, once; they end with the store, or by Close before it.
-// Damaged counters are errDamaged: their directory can be moved away, and nothing else is lost.
+// OpenCounters opens the counters of the store's directory, once; they are closed with the store, or earlier by Close.
+// Damaged counters return errDamaged: their directory can be moved away without losing anything else.
 func (s *Store) OpenCounters() (*Counters, error) {
 	s.countersMu.Lock()
 	defer s.countersMu.Unlock()
@@ -94,7 +94,7 @@ func (s *Store) OpenCounters() (*Counters, error) {
 	return c, nil
 }
 
-// tune sets the options for many small records that are written by merging and read at random.
+// tune sets options for many small records that are written by merging and read at random.
 func (c CountersConfig) tune(o *pebble.Options) {
 	o.Cache = pebble.NewCache(c.CacheBytes)
 	o.MemTableSize = uint64(c.MemTableBytes)
@@ -105,23 +105,23 @@ func (c CountersConfig) tune(o *pebble.Options) {
 	o.L0StopWritesThreshold = 24
 	o.LBaseMaxBytes = 64 << 20
 	o.CompactionConcurrencyRange = func() (int, int) { return 1, 2 }
-	o.FlushDelayDeleteRange = 10 * time.Second // what Drop frees is freed soon
+	o.FlushDelayDeleteRange = 10 * time.Second // the space that Drop frees is reclaimed soon
 	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	for i := range o.Levels {
 		o.Levels[i].BlockSize = 8 << 10
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 		o.Levels[i].FilterType = pebble.TableFilter
 	}
-	// The last level holds nearly all: its filters would cost 1.25 bytes a counter, on disk and in the cache.
+	// The last level holds nearly everything: its filters would cost 1.25 bytes per counter, on disk and in the cache.
 	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 }
 
-// keep is the goroutine that syncs, and opens the engine again when it failed.
+// keep is the goroutine that syncs, and reopens the engine after it failed.
 func (c *Counters) keep() {
 	tick := time.NewTicker(c.cfg.SyncEvery)
 	defer tick.Stop()
 	for {
-		eng := c.eng // replaced here only
+		eng := c.eng // replaced only here
 		select {
 		case <-c.closing:
 			return
@@ -149,7 +149,7 @@ func (c *Counters) keep() {
 	}
 }
 
-// sync brings to the disk what was written before.
+// sync brings all earlier writes to the disk.
 func (e *engine) sync() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -162,7 +162,7 @@ func (e *engine) sync() (err error) {
 	return e.died()
 }
 
-// Healthy returns nil, or why updates are refused now: what is refused so has not been counted.
+// Healthy returns nil, or why updates are refused now: a refused update has not been counted.
 func (c *Counters) Healthy() error {
 	if c.closed.Load() {
 		return store.ErrClosed
@@ -170,7 +170,7 @@ func (c *Counters) Healthy() error {
 	return c.health.err()
 }
 
-// Close ends the counters; what was added is on the disk then.
+// Close closes the counters; everything added before is then on the disk.
 func (c *Counters) Close() error {
 	c.once.Do(func() {
 		c.closed.Store(true)
@@ -191,7 +191,7 @@ func (c *Counters) Close() error {
 	return c.closeErr
 }
 
-// with runs f with the present engine, which is not replaced or closed meanwhile.
+// with runs f with the current engine, which is neither replaced nor closed in the meantime.
 func (c *Counters) with(ctx context.Context, f func(e *engine) error) (err error) {
 	if c.closed.Load() {
 		return store.ErrClosed
@@ -249,7 +249,7 @@ func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
 	return c.with(ctx, func(e *engine) error {
 		c.adds.Add(int64(len(d)))
 		b := e.db.NewBatchWithSize(len(d) * 64)
-		// One unit after the other: keys that come in order are cheaper to insert.
+		// One unit after the other: keys in order are cheaper to insert.
 		if err := errors.Join(addUnit(b, d, store.TenMinutes), addUnit(b, d, store.Day)); err != nil {
 			return errors.Join(err, b.Close())
 		}
@@ -257,8 +257,8 @@ func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
 	})
 }
 
-// addUnit merges the deltas into the records of one unit. Those of one record that stand side by side, in order of their
-// periods, are summed before.
+// addUnit merges the deltas into the records of one unit. Adjacent deltas of the same record, in order of their periods,
+// are first combined into one.
 func addUnit(b *pebble.Batch, d []store.Delta, u store.Unit) error {
 	var key, next, val []byte
 	var room [store.SlotsPerDay]slotCount
@@ -307,14 +307,14 @@ func (c *Counters) AddUnique(ctx context.Context, u []store.Unique) error {
 		}
 		stripes = append(stripes, int(maphash.Comparable(c.seed, u[i].Counter)%uint64(len(c.locks))))
 	}
-	slices.SortFunc(stripes, cmp.Compare) // in one order everywhere: no two batches wait for each other
+	slices.SortFunc(stripes, cmp.Compare) // the same order everywhere, so that no two batches deadlock
 	for _, s := range slices.Compact(stripes) {
 		c.locks[s].Lock()
 		defer c.locks[s].Unlock()
 	}
 	return c.with(ctx, func(e *engine) error {
 		c.adds.Add(int64(len(u)))
-		b := e.db.NewIndexedBatch() // sees the pairs that stand twice in it
+		b := e.db.NewIndexedBatch() // sees pairs that occur twice in the batch
 		for i := range u {
 			day := u[i].Slot / store.SlotsPerDay
 			err := errors.Join(
@@ -341,8 +341,8 @@ func addUnique(b *pebble.Batch, space byte, base uint32, slot uint8, u *store.Un
 	return errors.Join(b.Merge(mark, one, nil), b.Merge(key, one, nil))
 }
 
-// Drop implements store.Counters: one range delete, whatever it covers. What a question of the clock's horizon could be
-// about stays.
+// Drop implements store.Counters: one range delete, however much it covers. Everything that a query at the clock's horizon
+// could ask for stays.
 func (c *Counters) Drop(ctx context.Context, before store.Period) error {
 	present := before.Unit.Number(c.clock.Horizon())
 	before.Number = min(before.Number, present-min(present, before.Unit.Kept()-1))

@@ -107,7 +107,7 @@ func TestCountersSurviveFailedSync(t *testing.T) {
 	}
 }
 
-// TestDamagedCountersCostNoState shows that counters can be moved away alone.
+// TestDamagedCountersCostNoState shows that damaged counters can be moved away on their own.
 func TestDamagedCountersCostNoState(t *testing.T) {
 	dir := t.TempDir()
 	c := openCounters(t, dir)
@@ -144,7 +144,7 @@ func TestDamagedCountersCostNoState(t *testing.T) {
 
 const countEnv = "ANTIROBOT_PEBBLESTORE_COUNT"
 
-// TestCountersSurviveKill counts in a child process that is killed: what is older than SyncEvery is there.
+// TestCountersSurviveKill counts in a child process that is killed: everything older than SyncEvery is there.
 func TestCountersSurviveKill(t *testing.T) {
 	if dir := os.Getenv(countEnv); dir != "" {
 		countUntilKilled(t, dir)
@@ -165,7 +165,7 @@ func TestCountersSurviveKill(t *testing.T) {
 		}
 	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // it was killed: the error is no news
+	_ = cmd.Wait() // it was killed: an error is expected
 	if synced < 300 {
 		t.Fatalf("the child got to %d", synced)
 	}
@@ -196,7 +196,7 @@ func countUntilKilled(t *testing.T, dir string) {
 		for c.dirty.Load() { // until the sync has begun …
 			time.Sleep(time.Millisecond)
 		}
-		if err := c.eng.sync(); err != nil { // … and another one ended behind it
+		if err := c.eng.sync(); err != nil { // … and another one ended after it
 			t.Fatal(err)
 		}
 		fmt.Printf("synced %d\n", i+1)

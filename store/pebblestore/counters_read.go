@@ -10,7 +10,7 @@ import (
 	"antirobot/store"
 )
 
-// sumOf returns the sum of the slots from..to of the record at key; an absent one counts nothing.
+// sumOf returns the sum of the slots from..to of the record at key; an absent record sums to zero.
 func sumOf(r pebble.Reader, key []byte, from, to uint8) (uint64, error) {
 	val, closer, err := r.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
@@ -26,7 +26,7 @@ func sumOf(r pebble.Reader, key []byte, from, to uint8) (uint64, error) {
 	return sum, errors.Join(err, closer.Close())
 }
 
-// Read implements store.Counters: one look-up for each record that a query touches, two at most.
+// Read implements store.Counters: one lookup for each record that a query touches, at most two.
 func (c *Counters) Read(ctx context.Context, dst []uint64, q []store.Query) error {
 	for i := range q {
 		if err := q[i].Valid(); err != nil {
@@ -95,7 +95,7 @@ func (c *Counters) ReadRecords(ctx context.Context, r []store.Record, f func(i i
 	})
 }
 
-// CounterMetrics are numbers for an operator; all but the sizes only grow.
+// CounterMetrics are numbers for an operator; all except the sizes only grow.
 type CounterMetrics struct {
 	DiskBytes   int64
 	CacheBytes  int64
@@ -108,10 +108,10 @@ type CounterMetrics struct {
 	Errors      int64
 	Revived     int64
 	Compactions int64
-	ReadAmp     int64 // tables that a look-up may have to visit, now
+	ReadAmp     int64 // tables that a lookup may have to visit, at present
 }
 
-// Metrics returns the present numbers; after Close, without sizes.
+// Metrics returns the current numbers; after Close, without sizes.
 func (c *Counters) Metrics() CounterMetrics {
 	m := CounterMetrics{
 		Adds: c.adds.Load(), Reads: c.reads.Load(), Records: c.records.Load(), Errors: c.errors.Load(),

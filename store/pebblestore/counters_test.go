@@ -42,7 +42,7 @@ func TestCountersConformance(t *testing.T) {
 		}})
 }
 
-// TestCountsMerge compares the merger with a map, over operands in any order and grouping: compactions choose both.
+// TestCountsMerge compares the merger with a map, with operands in any order and grouping, as compactions may choose them.
 func TestCountsMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		type operand = []slotCount
@@ -139,7 +139,7 @@ func countOf(t *testing.T, c store.Counters, shingle uint64, slot uint32) uint64
 	return dst[0]
 }
 
-// TestDropFreesDisk shows that what is dropped leaves the disk without a scan or a compaction of the rest.
+// TestDropFreesDisk shows that dropped counts leave the disk without a scan or a compaction of the rest.
 func TestDropFreesDisk(t *testing.T) {
 	c := openCounters(t, t.TempDir())
 	const day = 20000 * 144
@@ -174,8 +174,8 @@ func TestDropFreesDisk(t *testing.T) {
 	}
 }
 
-// BenchmarkCounterDisk prints the bytes on disk of ten million counters that were live in one ten minutes, compacted; with
-// the daily record of each counted and not.
+// BenchmarkCounterDisk prints the bytes on disk of ten million counters that were live in the same ten minutes, after
+// compaction, with and without each counter's daily record.
 func BenchmarkCounterDisk(b *testing.B) {
 	n := 10_000_000
 	if testing.Short() {
@@ -219,7 +219,7 @@ func BenchmarkCounterDisk(b *testing.B) {
 	b.ReportMetric(float64(fine+daily)/float64(n), "B/counter+day")
 }
 
-// BenchmarkCounterRead reads single records: of a compacted directory, one in three absent.
+// BenchmarkCounterRead reads single records from a compacted directory; one in three is absent.
 func BenchmarkCounterRead(b *testing.B) {
 	const n = 1_000_000
 	s, err := New(DefaultConfig(), Deps{Dir: b.TempDir(), Log: zerolog.Nop()})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// breakBlocks flips bytes in the first half of every table: data blocks, not the footer that opening looks at.
+// breakBlocks flips bytes in the first half of every table: in data blocks, not in the footer that is read at opening.
 func breakBlocks(t *testing.T, dir string) {
 	t.Helper()
 	tables, err := filepath.Glob(filepath.Join(dir, stateName, "*.sst"))

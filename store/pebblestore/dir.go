@@ -15,15 +15,15 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Why a directory is not opened. Nothing in it has been changed then.
+// Reasons why a directory is not opened. In these cases nothing in it has been changed.
 var (
-	// errForeign: the directory holds something that is not ours, or of a format that this program does not know.
+	// errForeign: the directory holds something that is not ours, or has a format that this program does not know.
 	errForeign = errors.New("not a data directory of this program")
-	// errHeld: another process, or another Store of this one, has the directory open.
+	// errHeld: another process, or another Store of this process, has the directory open.
 	errHeld = errors.New("data directory is in use")
-	// errReadOnly: nothing may be written there.
+	// errReadOnly: the directory cannot be written to.
 	errReadOnly = errors.New("data directory is read-only")
-	// errDamaged: the directory is ours, and what is in it does not hold together.
+	// errDamaged: the directory is ours, but its contents are inconsistent.
 	errDamaged = errors.New("data directory is damaged")
 )
 
@@ -32,16 +32,16 @@ const (
 	holderName = "HOLDER" // the ID of the process that holds LOCK, for the error message of the next one
 	stateName  = "state"
 	countsName = "counters"
-	roomName   = "ROOM" // tells whether the disk has room, and is removed
+	roomName   = "ROOM" // written to test whether the disk has room, then removed
 	newSuffix  = ".new"
-	formatName = "FORMAT" // in each engine's directory; it gets there before the directory gets its name
+	formatName = "FORMAT" // in each engine's directory; it is written before the directory gets its final name
 	format     = "antirobot store 1\n"
 )
 
-// ownNames may appear in a directory that has no state yet: a first start that was interrupted, or a fresh mount.
+// ownNames may appear in a directory that has no state yet: after an interrupted first start, or on a fresh mount.
 var ownNames = []string{lockName, holderName, roomName, stateName + newSuffix, "lost+found"}
 
-// survey looks at dir without touching it, and reports whether it has a state.
+// survey examines dir without changing it, and reports whether it has a state.
 func survey(dir string) (exists bool, err error) {
 	list, err := os.ReadDir(dir)
 	switch {
@@ -71,7 +71,7 @@ func survey(dir string) (exists bool, err error) {
 	return false, nil
 }
 
-// checkFormat tells our directory from others, and this format from later ones.
+// checkFormat recognizes foreign directories and later formats.
 func checkFormat(dir string) error {
 	got, err := os.ReadFile(filepath.Join(dir, formatName))
 	switch {
@@ -109,13 +109,13 @@ func hold(dir string) (io.Closer, error) {
 		return nil, fmt.Errorf("%w: %s is held by %s; stop it, or name another directory (%w)", errHeld, dir, who, err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, holderName), fmt.Appendln(nil, os.Getpid()), 0o600); err != nil {
-		_ = lock.Close() // the first error is the one to tell
+		_ = lock.Close() // the first error is the one to report
 		return nil, fmt.Errorf("write %s in data directory: %w", holderName, err)
 	}
 	return lock, nil
 }
 
-// create makes the engine's directory so that it appears whole or not at all: build fills it under another name.
+// create makes the engine's directory so that it appears completely or not at all: build fills it under another name.
 func create(dir, name string, build func(dir string) error) error {
 	path := filepath.Join(dir, name)
 	fresh := path + newSuffix

@@ -15,16 +15,17 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// formatVersion of Pebble's files is raised by hand, with the version in FORMAT when an older program could not go back.
+// formatVersion of Pebble's files is raised by hand, together with the version in FORMAT if older programs could not read
+// it.
 const formatVersion = pebble.FormatTableFormatV6
 
-// engine is one life of a Pebble instance over a directory. When it fails the store makes another.
+// engine is one life of a Pebble instance over a directory. When it fails, the store opens another.
 type engine struct {
 	db     *pebble.DB
 	fs     *patientFS
 	cache  *pebble.Cache
 	once   sync.Once
-	failed chan struct{} // closed after err was set
+	failed chan struct{} // closed after err is set
 	err    error
 }
 
@@ -46,7 +47,7 @@ func (e *engine) died() error {
 	}
 }
 
-// setup is what an engine is opened with.
+// setup holds what is needed to open an engine.
 type setup struct {
 	base   vfs.FS
 	log    zerolog.Logger
@@ -54,7 +55,7 @@ type setup struct {
 	tune   func(*pebble.Options)
 }
 
-// openEngine opens the Pebble directory at path. With fresh it must not exist yet, else it must.
+// openEngine opens the Pebble directory at path. With fresh it must not exist yet; otherwise it must.
 func (u setup) openEngine(path string, fresh, readOnly bool) (*engine, error) {
 	e := &engine{failed: make(chan struct{})}
 	e.fs = newPatientFS(u.base, u.health.stall, u.health.flow)
@@ -90,8 +91,8 @@ func (u setup) openEngine(path string, fresh, readOnly bool) (*engine, error) {
 	return e, nil
 }
 
-// open opens the engine, or returns the first failure of it: Pebble does not return from a failure that its own logger
-// would have ended the process for, but tries again for ever. It then goes on without touching the disk.
+// open opens the engine, or returns its first failure: where Pebble's own logger would have ended the process, Pebble does
+// not return from the failure, but retries forever. The abandoned attempt goes on without touching the disk.
 func (e *engine) open(path string, opts *pebble.Options) error {
 	type opened struct {
 		db  *pebble.DB
@@ -120,7 +121,7 @@ func (e *engine) open(path string, opts *pebble.Options) error {
 			e.db = got.db
 			return nil
 		}
-		_ = got.db.Close() // the first error is the one to tell
+		_ = got.db.Close() // the first error is the one to report
 	}
 	e.cache.Unref()
 	return got.err
@@ -135,7 +136,7 @@ func openSafely(path string, opts *pebble.Options) (db *pebble.DB, err error) {
 	return pebble.Open(path, opts)
 }
 
-// close ends the engine. What Pebble panics about (a commit that died halfway) becomes an error.
+// close closes the engine. A panic of Pebble (because a commit died halfway) becomes an error.
 func (e *engine) close() (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -157,7 +158,7 @@ func (u setup) build(path string) error {
 	return e.close()
 }
 
-// start opens the directory path after a look at it that changes nothing.
+// start opens the directory path after examining it without changing anything.
 func (u setup) start(path string) (*engine, error) {
 	if err := u.room(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -173,10 +174,10 @@ func (u setup) start(path string) (*engine, error) {
 	return u.openEngine(path, false, false)
 }
 
-// roomBytes is what an engine needs at least to open: its log, its manifest, its options.
+// roomBytes is the least that an engine needs to open: its log, its manifest, its options.
 const roomBytes = 256 << 10
 
-// room looks whether the disk takes as much as an engine writes when it opens.
+// room tests whether the disk accepts as much as an engine writes when it opens.
 func (u setup) room(dir string) (err error) {
 	name := filepath.Join(dir, roomName)
 	defer func() {
@@ -197,8 +198,8 @@ const (
 	reviveLast  = 5 * time.Second
 )
 
-// revive opens the directory of a dead engine again, trying until it works, and calls waiting before each try. It
-// returns nil when closing is closed first. The caller puts the new engine in place, and then buries the dead one.
+// revive reopens the directory of a dead engine, trying until it works, and calls waiting before each attempt. It returns
+// nil if closing is closed first. The caller puts the new engine in place and then buries the dead one.
 func (u setup) revive(path string, dead *engine, cause error, closing <-chan struct{}, waiting func()) *engine {
 	u.health.set(ailEngine, fmt.Errorf("store: the engine failed and is being opened again: %w", cause))
 	dead.fs.fence()
@@ -209,7 +210,7 @@ func (u setup) revive(path string, dead *engine, cause error, closing <-chan str
 		case <-time.After(pause):
 		}
 		waiting()
-		err := u.room(filepath.Dir(path)) // each try that Pebble loses costs the memory of its tables
+		err := u.room(filepath.Dir(path)) // each attempt at which Pebble fails costs the memory of its tables
 		var eng *engine
 		if err == nil {
 			eng, err = u.openEngine(path, false, false)
@@ -224,7 +225,7 @@ func (u setup) revive(path string, dead *engine, cause error, closing <-chan str
 	}
 }
 
-// probe shows that the disk takes a write; if not, the engine is closed.
+// probe verifies that the disk accepts a write; if not, the engine is closed.
 func (e *engine) probe() error {
 	err := e.db.LogData([]byte("probe"), pebble.Sync)
 	if err == nil {
@@ -238,11 +239,11 @@ func (e *engine) probe() error {
 	return nil
 }
 
-// bury ends a dead engine. It can not touch the disk; it may hang in a lock that Pebble left held, which costs the
-// memory of its tables and nothing else. So nobody waits for it.
+// bury closes a dead engine. It cannot touch the disk any more; it may hang in a lock that Pebble left held, which costs
+// the memory of its tables and nothing else. So nobody waits for it.
 func (e *engine) bury() { _ = e.close() }
 
-// tuneState sets the options for few, precious, mostly small values.
+// tuneState sets options for few, valuable, mostly small values.
 func (c Config) tuneState(o *pebble.Options) {
 	o.Cache = pebble.NewCache(c.CacheBytes)
 	o.MemTableSize = uint64(c.MemTableBytes)
@@ -253,8 +254,8 @@ func (c Config) tuneState(o *pebble.Options) {
 	}
 }
 
-// engineLog passes on what Pebble says. Its own logger would end the process on Fatalf; here the engine is marked as
-// dead, and the callers of Pebble look at that.
+// engineLog passes on Pebble's messages. Pebble's own logger would end the process on Fatalf; here the engine is marked as
+// dead, which the callers of Pebble check.
 type engineLog struct {
 	log zerolog.Logger
 	e   *engine
@@ -270,7 +271,7 @@ func (l engineLog) Errorf(format string, args ...any) {
 
 func (l engineLog) Fatalf(format string, args ...any) {
 	if l.e.died() != nil {
-		return // it says so again and again
+		return // it repeats this message again and again
 	}
 	err := fmt.Errorf("engine: "+format, args...)
 	l.log.Error().Err(err).Msg("store: the engine failed")

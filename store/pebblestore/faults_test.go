@@ -23,9 +23,9 @@ import (
 type faultyFS struct {
 	vfs.FS
 	full atomic.Bool // writes and creations: ENOSPC
-	only string      // with full: of files whose name contains this
+	only string      // with full: only files whose name contains this
 	sync atomic.Bool // syncs: EIO
-	slow atomic.Bool // syncs wait until this ends
+	slow atomic.Bool // syncs wait until this is false again
 }
 
 func (f *faultyFS) err(op, name string) error {
@@ -69,7 +69,7 @@ type faultyFile struct {
 	name string
 }
 
-// Write takes half of what it is given before the disk is full, as a real one may.
+// Write writes half of its input before the disk is full, as a real disk may.
 func (f *faultyFile) Write(b []byte) (int, error) {
 	if err := f.fs.err("write", f.name); err != nil {
 		n, _ := f.File.Write(b[:len(b)/2])
@@ -107,7 +107,7 @@ func openFaulty(t *testing.T) (*Store, *faultyFS, string) {
 	dir := t.TempDir()
 	fs := &faultyFS{FS: vfs.Default}
 	cfg := small()
-	cfg.WriteTimeout = 20 * time.Second // a busy machine is no slow disk
+	cfg.WriteTimeout = 20 * time.Second // so that a busy machine is not taken for a slow disk
 	s, err := New(cfg, Deps{Dir: dir, Log: zerolog.Nop(), fs: fs})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func openFaulty(t *testing.T) (*Store, *faultyFS, string) {
 	return s, fs, dir
 }
 
-// writeUntil writes until f is true of an error (or nil) that a write gave.
+// writeUntil writes until f is true for the error (or nil) that a write returned.
 func writeUntil(t *testing.T, s *Store, what string, f func(error) bool) {
 	t.Helper()
 	end := time.Now().Add(20 * time.Second)
@@ -147,7 +147,7 @@ func TestDiskFullIsSurvived(t *testing.T) {
 		}
 		return err
 	}
-	for round := range 3 { // each round fills tables, so that flushes and manifests meet the full disk too
+	for round := range 3 { // each round fills tables, so that flushes and manifest writes meet the full disk too
 		for i := range 200 {
 			if err := put(fmt.Sprint("before", round, "/", i)); err != nil {
 				t.Fatal(err)
@@ -159,7 +159,7 @@ func TestDiskFullIsSurvived(t *testing.T) {
 			wg.Go(func() { _ = put(fmt.Sprint("during", round, "/", w)) }) // either answer is right
 		}
 		writeUntil(t, s, "was refused for the full disk", func(err error) bool { return errors.Is(err, syscall.ENOSPC) })
-		wg.Wait() // nobody is left hanging
+		wg.Wait() // nobody hangs
 		if err := s.Healthy(); !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "disk refuses writes") {
 			t.Fatalf("Healthy on a full disk: %v", err)
 		}
@@ -175,7 +175,7 @@ func TestDiskFullIsSurvived(t *testing.T) {
 		if err := s.Healthy(); err != nil {
 			t.Fatalf("Healthy after there was room: %v", err)
 		}
-		if err := put(fmt.Sprint("after", round)); err != nil { // stands in the log behind the write that waited
+		if err := put(fmt.Sprint("after", round)); err != nil { // in the log this comes after the write that waited
 			t.Fatal(err)
 		}
 	}
@@ -206,7 +206,7 @@ func TestCloseOnFullDisk(t *testing.T) {
 	fs.full.Store(true)
 	writeUntil(t, s, "was refused", func(err error) bool { return err != nil })
 	start := time.Now()
-	_ = s.Close() // what it says depends on what was under way
+	_ = s.Close() // its result depends on what was in progress
 	if d := time.Since(start); d > 5*time.Second {
 		t.Errorf("Close took %v", d)
 	}
@@ -236,7 +236,7 @@ func TestFailedSyncIsSurvived(t *testing.T) {
 		if _, err := s.Get(bg, nil, []byte("0/0")); err != nil {
 			t.Errorf("reads end with the disk: %v", err)
 		}
-		time.Sleep(300 * time.Millisecond) // some tries to open again fail
+		time.Sleep(300 * time.Millisecond) // some attempts to reopen fail
 		if err := s.Healthy(); err == nil {
 			t.Fatal("healthy though no sync works")
 		}
@@ -257,8 +257,8 @@ func TestFailedSyncIsSurvived(t *testing.T) {
 	wantAcked(t, mustOpen(t, dir, nil), acked)
 }
 
-// wantWholeFeed checks that the numbers of topic t have no hole, and that the n messages "m" are among them: what was
-// not acknowledged may be there or not.
+// wantWholeFeed checks that the numbers of topic t have no gap, and that the n messages "m" are among them: messages that
+// were not acknowledged may be present or not.
 func wantWholeFeed(t *testing.T, s *Store, n int) {
 	t.Helper()
 	if err := s.Append(bg, "t", []byte("end")); err != nil {

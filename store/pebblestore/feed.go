@@ -13,7 +13,7 @@ import (
 // feeds wakes the followers in this process.
 type feeds struct {
 	mu   sync.Mutex
-	more map[string]chan struct{} // of topics that somebody waits for; closed when the topic grew
+	more map[string]chan struct{} // for topics that somebody waits for; closed when the topic grows
 }
 
 // wait returns a channel that is closed when the topic grows after this call.
@@ -46,11 +46,11 @@ func (f *feeds) wakeAll() {
 	clear(f.more)
 }
 
-// topicEnds are the numbers of the oldest kept and the last message, as the committer knows them; messages are numbered
-// from 1, and last is first-1 in an empty topic.
+// topicEnds are the numbers of the oldest message kept and of the last one, as the committer knows them; messages are
+// numbered from 1, and last is first-1 in an empty topic.
 type topicEnds struct{ first, last uint64 }
 
-// decideAppend gives the message its number, and drops the oldest ones when an eighth too many are kept.
+// decideAppend numbers the message, and drops the oldest ones when there are an eighth too many.
 func (s *Store) decideAppend(g *group, r *request, topics map[string]*topicEnds) error {
 	topic := string(r.key)
 	prefix := topicPrefix(topic)
@@ -129,7 +129,7 @@ func (s *Store) Follow(ctx context.Context, topic, from string, f func(pos strin
 	}
 	prefix := topicPrefix(topic)
 	for {
-		more := s.feeds.wait(topic) // before the look, so that nothing falls between the two
+		more := s.feeds.wait(topic) // before reading, so that no message is missed in between
 		list, _, err := s.chunk(feedKey(prefix, next), feedKey(prefix, 1<<64-1))
 		if err != nil {
 			return err
@@ -155,7 +155,7 @@ func (s *Store) Follow(ctx context.Context, topic, from string, f func(pos strin
 	}
 }
 
-// followFrom returns the number of the first message after a position.
+// followFrom returns the number of the first message after the position.
 func (s *Store) followFrom(topic, from string) (uint64, error) {
 	if from != "" && from != "0" {
 		n, err := store.ParsePosition(from)
@@ -171,13 +171,13 @@ func (s *Store) followFrom(topic, from string) (uint64, error) {
 	return ends.first, nil
 }
 
-// waitMore returns when there may be a message with the number next, or an error if there can not be.
+// waitMore returns when a message with the number next may exist, or an error if it cannot.
 func (s *Store) waitMore(ctx context.Context, topic string, next uint64, more <-chan struct{}) error {
 	ends, err := s.ends(topic)
 	if err != nil {
 		return err
 	}
-	if next > ends.last+1 { // a position of another life of this feed
+	if next > ends.last+1 { // a position from another life of this feed
 		return store.ErrGap
 	}
 	if next <= ends.last {

@@ -14,29 +14,29 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// patientFS stands between Pebble and the disk, because Pebble ends the process, or wedges, when a write to its log or
+// patientFS stands between Pebble and the disk, because Pebble ends the process, or hangs, when a write to its log or
 // manifest fails. It does two things:
 //
-//   - Patience: a write that fails for a reason that may pass (a full disk, first of all) is tried again until it works
-//     or the store closes. Pebble notices nothing but slowness; the store's callers are told at once, by onStall.
-//   - A fence: after a failure that Pebble can not survive (a sync that failed: what the disk holds is then unknown) the
-//     store opens the directory again. The fence makes sure that nothing of the dead instance writes there any more.
+//   - Patience: a write that fails for a reason that may pass (above all a full disk) is retried until it works or the
+//     store closes. Pebble only notices that the disk is slow; the store's callers are told at once, through onStall.
+//   - A fence: after a failure that Pebble cannot survive (such as a failed sync, after which the contents of the disk are
+//     unknown) the store reopens the directory. The fence ensures that the dead instance writes nothing there any more.
 //
 // Safe for concurrent use.
 type patientFS struct {
 	vfs.FS
-	onStall func(op string, err error) // a write has begun to wait
-	onFlow  func()                     // a write that waited went through, or was given up
-	patient atomic.Bool                // set when the engine is open: opening must fail, not wait
-	giveUp  chan struct{}              // closed: nobody waits any longer
+	onStall func(op string, err error) // a write has started to wait
+	onFlow  func()                     // a waiting write went through, or was given up
+	patient atomic.Bool                // set once the engine is open: opening must fail, not wait
+	giveUp  chan struct{}              // closed: nobody waits any more
 	once    sync.Once
-	gate    sync.RWMutex // read-held over each change to the disk
+	gate    sync.RWMutex // read-locked during each change to the disk
 	fenced  bool         // guarded by gate
 }
 
 var errFenced = errors.New("engine was given up")
 
-// stallPause is the time between two tries of a write; fencePause slows the loops of a dead engine.
+// stallPause is the time between two attempts of a write; fencePause slows down the loops of a dead engine.
 const (
 	stallPause = 50 * time.Millisecond
 	fencePause = time.Second
@@ -46,10 +46,10 @@ func newPatientFS(base vfs.FS, onStall func(string, error), onFlow func()) *pati
 	return &patientFS{FS: base, onStall: onStall, onFlow: onFlow, giveUp: make(chan struct{})}
 }
 
-// stopWaiting lets writes that wait, and those to come, return their error.
+// stopWaiting makes waiting and future writes return their error.
 func (p *patientFS) stopWaiting() { p.once.Do(func() { close(p.giveUp) }) }
 
-// fence ends all changes; it returns when the last one that was under way has ended.
+// fence ends all changes; it returns when the last change in progress has ended.
 func (p *patientFS) fence() {
 	p.stopWaiting()
 	p.gate.Lock()
@@ -69,7 +69,7 @@ func mayPass(err error) bool {
 	return false
 }
 
-// change runs f, which changes the disk, unless fenced.
+// change runs f, which changes the disk, unless the fence is up.
 func (p *patientFS) change(f func() error) error {
 	p.gate.RLock()
 	if p.fenced {
@@ -81,7 +81,7 @@ func (p *patientFS) change(f func() error) error {
 	return f()
 }
 
-// persist runs f until it works, fails for good, or waiting ends.
+// persist runs f until it works, fails permanently, or waiting is ended.
 func (p *patientFS) persist(op, name string, f func() error) error {
 	err := p.change(f)
 	if err == nil || !p.patient.Load() || !mayPass(err) {
@@ -152,19 +152,19 @@ func (p *patientFS) MkdirAll(dir string, perm os.FileMode) error {
 	return p.persist("make", dir, func() error { return p.FS.MkdirAll(dir, perm) })
 }
 
-// Lock does nothing: the store holds the whole directory, over more than one engine's life.
+// Lock does nothing: the store itself holds the whole directory, for longer than one engine lives.
 func (p *patientFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 func (p *patientFS) Unwrap() vfs.FS { return p.FS }
 
-// patientFile is a file that is written through a patientFS.
+// patientFile is a file written through a patientFS.
 type patientFile struct {
 	vfs.File
 	fs   *patientFS
 	name string
 }
 
-// Write goes on where a short write ended: the bytes before are in the file already.
+// Write continues after a short write: the bytes before are in the file already.
 func (f *patientFile) Write(b []byte) (n int, err error) {
 	err = f.fs.persist("write", f.name, func() error {
 		m, err := f.File.Write(b[n:])
@@ -182,7 +182,8 @@ func (f *patientFile) WriteAt(b []byte, off int64) (n int, err error) {
 	return n, err
 }
 
-// A sync that failed is not tried again: the kernel may have dropped the pages, and a second sync would then lie.
+// Sync does not retry a failed sync: the kernel may have dropped the pages, and a second sync would then report a false
+// success.
 func (f *patientFile) Sync() error {
 	return f.fs.change(f.File.Sync)
 }

@@ -7,23 +7,23 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// ailment is one way in which a store can be unwell.
+// ailment is one way in which a store can be unhealthy.
 type ailment uint8
 
 const (
 	ailStalled ailment = iota // writes wait for the disk
 	ailSlow                   // a commit takes longer than Config.WriteTimeout
 	ailEngine                 // the engine failed and is being opened again
-	ailDamaged                // a read met a block that is not what was written: reported, but writes go on
+	ailDamaged                // a read met a damaged block: reported, but writes go on
 	ailments
 )
 
-// health is what Healthy tells, and what refuses writes while the disk does not take them.
+// health is what Healthy reports, and what refuses writes while the disk does not accept them.
 type health struct {
 	log  zerolog.Logger
 	mu   sync.Mutex
 	errs [ailments]error
-	held int           // writes that wait now
+	held int           // writes that are waiting now
 	sick chan struct{} // closed while writes are refused
 	from time.Time
 }
@@ -57,7 +57,7 @@ func (h *health) setLocked(a ailment, err error) {
 	}
 }
 
-// stall notes that a write waits because of err; an op of "" is another try of the same one.
+// stall notes that a write waits because of err; an empty op is another attempt of the same write.
 func (h *health) stall(op string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -68,7 +68,7 @@ func (h *health) stall(op string, err error) {
 	h.setLocked(ailStalled, &stallError{op, err})
 }
 
-// flow notes that a write no longer waits.
+// flow notes that a write has stopped waiting.
 func (h *health) flow() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +87,7 @@ func (h *health) refusal() error {
 	return nil
 }
 
-// state returns why writes are refused, and the channel that is closed when they begin to be.
+// state returns why writes are refused, and a channel that is closed when refusal begins.
 func (h *health) state() (<-chan struct{}, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,11 +6,11 @@ import (
 	"fmt"
 )
 
-// Keys begin with a letter for their space. A feed's key is 'f', the length of the topic in two bytes, the topic, the
-// sequence number in eight. Values begin with the expiry in Unix milliseconds in eight bytes, 0 for never; a counter
-// follows in eight. Feed messages have no header. All numbers are big-endian.
+// Keys begin with a letter for their space. A feed's key is 'f', the length of the topic in two bytes, the topic, and the
+// sequence number in eight bytes. Values begin with the expiry in Unix milliseconds in eight bytes, 0 for never; in a
+// counter its value follows in eight bytes. Feed messages have no header. All numbers are big-endian.
 const (
-	spaceClock = 'c' // one key: the horizon of the clock in milliseconds, and for how long it has been in doubt
+	spaceClock = 'c' // one key: the clock's horizon in milliseconds, and for how long it has been in doubt
 	spaceFeed  = 'f'
 	spaceKV    = 'k'
 	spaceOnce  = 'o'

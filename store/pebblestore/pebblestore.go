@@ -1,18 +1,18 @@
 // Package pebblestore keeps a gateway's state in a directory of its own, with Pebble: the default backend of package
 // store.
 //
-// What holds:
-//  1. A write is on the disk (log synced) when its call returns nil. Callers that write at the same time share one sync.
-//  2. One goroutine, the committer, reads, decides and writes; so Swap, Spend, Take and Incr are atomic without locks,
-//     and a hot key costs no more than others. It works on the next group while the disk still syncs the last one.
-//  3. A value begins with its expiry. What has expired is absent at once; a bounded background sweep removes it.
-//  4. No error of the disk ends the process or wedges the store: on a full disk writes wait in patientFS, callers are
-//     refused at once, Healthy says why, and all goes on when there is room; after a failed sync the engine is opened
-//     again. Reads go on meanwhile.
-//  5. What has expired is removed by the horizon of a store.Clock: a clock that jumps ahead and back forgets nothing. The
-//     horizon is written every minute, so that a restart in between changes nothing.
+// Invariants:
+//  1. A write is on the disk (log synced) when its call returns nil. Concurrent writers share one sync.
+//  2. One goroutine, the committer, reads, decides and writes. So Swap, Spend, Take and Incr are atomic without locks, and
+//     a hot key costs no more than others. It works on the next group while the disk still syncs the last one.
+//  3. A value begins with its expiry. An expired value is absent at once; a bounded background sweep removes it.
+//  4. No disk error ends the process or blocks the store for good. On a full disk, writes wait in patientFS, callers are
+//     refused at once, Healthy says why, and work resumes when there is room; after a failed sync the engine is reopened.
+//     Reads continue meanwhile.
+//  5. Expired values are removed by the horizon of a store.Clock: a clock that jumps ahead and back loses nothing. The
+//     horizon is written every minute, so that a restart in between makes no difference.
 //  6. A directory that is not ours, is damaged, or is in use is refused with an error that says what to do, and is left
-//     as it was.
+//     unchanged.
 package pebblestore
 
 import (
@@ -45,7 +45,7 @@ type Store struct {
 	feeds  feeds
 	stats  stats
 
-	mu  sync.RWMutex // guards eng against its replacement and its end; held for one short read at a time
+	mu  sync.RWMutex // guards eng against replacement and closing; held for one short read at a time
 	eng *engine      // nil after Close
 
 	countersMu sync.Mutex
@@ -55,7 +55,7 @@ type Store struct {
 	settling chan *group
 	inflight sync.WaitGroup // groups that wait for their sync
 	closing  chan struct{}
-	drained  chan struct{} // closed when no request will be answered any more
+	drained  chan struct{} // closed when no more requests will be answered
 	closed   atomic.Bool
 	once     sync.Once
 	closeErr error
@@ -70,14 +70,14 @@ var (
 // closeTimeout bounds Close: a disk that hangs must not keep the process from ending.
 const closeTimeout = 10 * time.Second
 
-// Deps is what a Store works with. Dir is required.
+// Deps are what a Store works with. Dir is required.
 type Deps struct {
-	Dir string // the data directory, which is made if it does not exist; nothing else may live in it
+	Dir string // the data directory, created if it does not exist; nothing else may live in it
 	Log zerolog.Logger
 	Now func() time.Time // nil: time.Now
 
 	fs  vfs.FS               // nil: the system's
-	ran func() time.Duration // how much time has really passed; nil: Now's monotonic readings say so
+	ran func() time.Duration // how much time has really passed; nil: from Now's monotonic readings
 }
 
 // New opens the data directory. The store's goroutines run until Close. Errors are errForeign, errHeld, errDamaged, or
@@ -126,10 +126,10 @@ func (s *Store) openDir() (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = s.held.Close() // the first error is the one to tell
+			_ = s.held.Close() // the first error is the one to report
 		}
 	}()
-	exists, err := survey(s.dir) // again: it may have been made while we waited for nobody
+	exists, err := survey(s.dir) // again: it may have been created before we held the directory
 	if err != nil {
 		return err
 	}
@@ -155,8 +155,8 @@ func (s *Store) Healthy() error {
 	return errors.Join(s.health.err(), s.clock.Err())
 }
 
-// Close ends the store: what was begun is finished if the disk lets it, and answered in any case. It returns when the
-// directory is free for others, after ten seconds at most.
+// Close closes the store: requests in progress are finished if the disk allows it, and answered in any case. It returns
+// when the directory is free for others, after at most ten seconds.
 func (s *Store) Close() error {
 	s.once.Do(func() { s.closeErr = s.close() })
 	return s.closeErr
@@ -191,7 +191,7 @@ func (s *Store) close() error {
 	case err := <-end:
 		return errors.Join(wrap("close store", err), countersErr, s.held.Close())
 	case <-time.After(closeTimeout):
-		// The directory stays held until the process ends: somebody may still be writing to it.
+		// The directory stays held until the process ends: something may still be writing to it.
 		return fmt.Errorf("close store: the disk did not answer within %v", closeTimeout)
 	}
 }
@@ -203,7 +203,7 @@ func wrap(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// ready returns why a call can not begin.
+// ready returns why a call cannot begin.
 func (s *Store) ready(ctx context.Context, ttl time.Duration) error {
 	if s.closed.Load() {
 		return store.ErrClosed

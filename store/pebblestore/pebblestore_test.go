@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) {
 	if os.Getenv(fullDiskEnv) != "" {
-		os.Exit(m.Run()) // an engine that did not open leaves goroutines behind: its process ends
+		os.Exit(m.Run()) // an engine that failed to open leaves goroutines behind: its process ends
 	}
 	goleak.VerifyTestMain(m)
 }
@@ -78,7 +78,7 @@ func TestSweepRemovesExpired(t *testing.T) {
 	clock := storetest.NewClock()
 	s := mustOpen(t, t.TempDir(), clock.Now)
 	for i := range 1000 {
-		ttl := time.Duration(i%2) * time.Minute // every other one for ever
+		ttl := time.Duration(i%2) * time.Minute // every other one without expiry
 		if err := s.Put(bg, fmt.Append(nil, i), []byte("v"), ttl); err != nil {
 			t.Fatal(err)
 		}
@@ -111,7 +111,7 @@ func TestSweepRemovesExpired(t *testing.T) {
 	}
 }
 
-// TestSweepSparesRewritten shows that a key which is written between the sweep's look and its removal stays.
+// TestSweepSparesRewritten shows that a key that is rewritten between the sweep's look and its removal stays.
 func TestSweepSparesRewritten(t *testing.T) {
 	clock := storetest.NewClock()
 	s := mustOpen(t, t.TempDir(), clock.Now)
@@ -158,13 +158,13 @@ func TestFeedTrimsAndGoesOnAfterReopening(t *testing.T) {
 	if pos, err := s.Position(bg, "t"); err != nil || pos != "@1001" {
 		t.Fatalf("Position = %q, %v", pos, err)
 	}
-	// A position beyond the end is one of data that is gone.
+	// A position beyond the end comes from data that is gone.
 	if err := s.Follow(bg, "t", "@2000", func(string, []byte) error { return nil }); !errors.Is(err, store.ErrGap) {
 		t.Fatalf("Follow from the future: %v", err)
 	}
 }
 
-// snapshot lists every file under dir with its content, to show that a refused directory was left alone.
+// snapshot lists every file under dir with its content, to show that a refused directory was left unchanged.
 func snapshot(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
@@ -336,7 +336,7 @@ func TestSecondProcessIsRefused(t *testing.T) {
 	if want := fmt.Sprintf("%s is held by process %d; stop it", dir, os.Getpid()); !strings.Contains(string(out), want) {
 		t.Errorf("the second process was told %s; want %q", out, want)
 	}
-	// The same process, twice: the first goes on.
+	// The same process, twice: the first store keeps working.
 	if _, err := New(small(), Deps{Dir: dir, Log: zerolog.Nop()}); !errors.Is(err, errHeld) || !strings.Contains(err.Error(), "this process") {
 		t.Errorf("second Open in this process: %v", err)
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// view runs f with the present engine, which is not replaced or closed meanwhile. f must be short and call no one.
+// view runs f with the current engine, which is neither replaced nor closed meanwhile. f must be short and make no calls
+// back.
 func (s *Store) view(f func(db *pebble.DB) error) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -63,7 +64,7 @@ type entry struct {
 	key, val []byte // val with its header
 }
 
-// chunk reads entries with lower ≤ key < upper, as many as fit, and reports whether there may be more.
+// chunk reads as many entries with lower ≤ key < upper as fit, and reports whether there may be more.
 func (s *Store) chunk(lower, upper []byte) (list []entry, more bool, err error) {
 	err = s.view(func(db *pebble.DB) error {
 		it, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
@@ -88,7 +89,7 @@ func (s *Store) chunk(lower, upper []byte) (list []entry, more bool, err error) 
 	return list, more, err
 }
 
-// Scan implements store.KV, in key order. It sees what others write behind the place where it is.
+// Scan implements store.KV, in key order. It sees concurrent writes to keys that it has not reached yet.
 func (s *Store) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
 	return s.scan(ctx, prefix, func(at int64) int64 { return at }, f)
 }
@@ -98,7 +99,7 @@ func (s *Store) ScanKept(ctx context.Context, prefix []byte, f func(k, v []byte,
 	return s.scan(ctx, prefix, s.horizon, f)
 }
 
-// scan shows what has not expired by ended of the present.
+// scan shows everything that has not expired at ended(now).
 func (s *Store) scan(ctx context.Context, prefix []byte, ended func(at int64) int64, f func(k, v []byte, ttl time.Duration) error) error {
 	if err := s.ready(ctx, 0); err != nil {
 		return err
@@ -126,7 +127,7 @@ func (s *Store) scan(ctx context.Context, prefix []byte, ended func(at int64) in
 			if expiry != 0 {
 				left = store.TTLLeft(expiry, at)
 				if left == 0 {
-					left = -1 // 0 is for ever
+					left = -1 // 0 means no expiry
 				}
 			}
 			if err := f(e.key[1:], payload, left); err != nil {

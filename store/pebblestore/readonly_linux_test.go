@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// mountReadOnly puts a file system that can't be written to at dir, which root could write to otherwise.
+// mountReadOnly mounts a read-only file system at dir, since root could write to an ordinary one.
 func mountReadOnly(t *testing.T, dir string) {
 	t.Helper()
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, "size=64k"); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// TestReadOnlyDirectory is named as such, and not as one that another process holds.
+// TestReadOnlyDirectory: a read-only directory is reported as such, not as held by another process.
 func TestReadOnlyDirectory(t *testing.T) {
 	if os.Getuid() == 0 {
 		dir := filepath.Join(t.TempDir(), "ro")

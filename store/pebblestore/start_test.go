@@ -16,10 +16,10 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// fullDiskEnv tells the process of TestStartOnAFullDisk.
+// fullDiskEnv marks the child process of TestStartOnAFullDisk.
 const fullDiskEnv = "ANTIROBOT_TEST_FULL_DISK"
 
-// lines counts what is logged.
+// lines counts log lines.
 type lines struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -37,8 +37,8 @@ func (l *lines) count() int {
 	return bytes.Count(l.b.Bytes(), []byte("\n"))
 }
 
-// TestStartOnAFullDisk: a start on a full disk fails soon, says why, and fills no log; when there is room it works. The
-// disk is full altogether, or has just no room for the file that Pebble would try for ever.
+// TestStartOnAFullDisk: a start on a full disk fails soon, says why, and does not flood the log; when there is room it
+// works. The disk is either completely full, or just lacks room for the file that Pebble would retry forever.
 func TestStartOnAFullDisk(t *testing.T) {
 	if os.Getenv(fullDiskEnv) == "" {
 		cmd := exec.Command(os.Args[0], "-test.run=^TestStartOnAFullDisk$", "-test.count=1")
@@ -84,7 +84,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 			case <-time.After(30 * time.Second):
 				t.Fatal("the start hangs")
 			}
-			time.Sleep(300 * time.Millisecond) // what is left of it must be quiet
+			time.Sleep(300 * time.Millisecond) // whatever is left of it must be quiet
 			if n := log.count(); n > 10 {
 				t.Errorf("%d lines are logged", n)
 			}

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// sweepPause stands between two chunks of one pass: a sweep never takes much of the disk.
+// sweepPause separates two chunks of one pass: a sweep never uses much of the disk.
 const sweepPause = 50 * time.Millisecond
 
-// sweep is the goroutine that removes what has expired: passes over all keys, a chunk at a time.
+// sweep is the goroutine that removes expired entries: in passes over all keys, a chunk at a time.
 func (s *Store) sweep() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -30,13 +30,13 @@ func (s *Store) sweep() {
 			if _, ill := s.health.state(); ill == nil && !s.closed.Load() {
 				s.log.Warn().Err(err).Msg("store: sweep")
 			}
-			next = nil // begin again after the long pause
+			next = nil // start over after the long pause
 		}
 		from = next
 	}
 }
 
-// sweepChunk removes the expired among the keys from from on, and returns where the next chunk begins; nil: at the end.
+// sweepChunk removes expired keys, starting at from, and returns where the next chunk begins; nil: at the end.
 func (s *Store) sweepChunk(ctx context.Context, from []byte) ([]byte, error) {
 	if from == nil {
 		from = []byte{spaceKV} // feeds, before it, have no expiry
@@ -54,7 +54,7 @@ func (s *Store) sweepChunk(ctx context.Context, from []byte) ([]byte, error) {
 		}
 	}
 	if len(dead) > 0 {
-		res, err := s.do(ctx, &request{verb: doExpire, keys: dead}) // looks again: a key may have been written meanwhile
+		res, err := s.do(ctx, &request{verb: doExpire, keys: dead}) // checks again: a key may have been rewritten in the meantime
 		if err != nil {
 			return nil, err
 		}

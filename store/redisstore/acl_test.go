@@ -11,7 +11,7 @@ import (
 	"antirobot/store/redisstore/redistest"
 )
 
-// docsACL returns the line of docs/scaling.md that makes the user of the gateways, with a password.
+// docsACL returns the line of docs/scaling.md that creates the gateways' user, with a password.
 func docsACL(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/scaling.md")
@@ -23,14 +23,14 @@ func docsACL(t *testing.T) string {
 	return strings.ReplaceAll(string(m[1]), "PASSWORD", "secret")
 }
 
-// refusals returns what the server has refused its users.
+// refusals returns what the server has refused its users so far.
 func refusals(t *testing.T, r *redistest.Server, as ...string) string {
 	t.Helper()
 	return r.CLI(t, append(as, "acl", "log")...)
 }
 
-// TestACL runs the conformance suites as the user of the docs, on a server that has no other one that may do anything but
-// look whether something was refused.
+// TestACL runs the conformance suites as the user of the docs, on a server whose only other user may do nothing but check
+// whether something was refused.
 func TestACL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users.acl")
 	must(t, os.WriteFile(file, []byte("user default off\nuser watcher on >seen resetkeys -@all +acl|log\n"+docsACL(t)), 0o600))
@@ -57,8 +57,8 @@ func TestACL(t *testing.T) {
 	}
 }
 
-// TestACLWithReplicas: the user of the docs may ask a server for its replicas and wait for them, and find its way in a
-// cluster.
+// TestACLWithReplicas: the user of the docs may ask a server for its replicas, wait for them, and discover a cluster's
+// topology.
 func TestACLWithReplicas(t *testing.T) {
 	user := append([]string{"acl", "setuser"}, strings.Fields(docsACL(t))[1:]...)
 	r := redistest.Start(t)

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// schema is the version of what the gateways keep on the servers. Version 2 marks bans and list entries that were taken
-// back; before it they were deleted, and what a server lost looked the same.
+// schema is the version of what the gateways keep on the servers. Version 2 marks revoked bans and list entries; version 1
+// deleted them, so they could not be told from what a server had lost.
 const schema = 2
 
 // clock knows how far the servers' clock is ahead of ours.
 type clock struct {
 	seen atomic.Int64 // nanoseconds, as last measured
-	used atomic.Int64 // what Skew says: it moves only when the clocks do
+	used atomic.Int64 // what Skew returns: it changes only when the clocks do
 }
 
-// skewStep is how much what was measured must change before Skew does: times that nodes tell each other should not
-// tremble with the network.
+// skewStep is how much the measurement must change before Skew does: times that nodes exchange should not jitter with the
+// network.
 const skewStep = time.Second
 
-// note takes a measurement: the servers' time between two of ours.
+// note takes a measurement: the servers' time between two readings of ours.
 func (c *clock) note(server, before, after time.Time, most time.Duration) {
 	if after.Sub(before) > most {
-		return // it would tell of the network
+		return // it would measure the network
 	}
 	skew := server.Sub(before.Add(after.Sub(before) / 2).Round(0))
 	c.seen.Store(int64(skew))
@@ -53,12 +53,12 @@ func (c *clock) err(most time.Duration) error {
 // Skew implements store.Skewed.
 func (s *Store) Skew() time.Duration { return time.Duration(s.clock.used.Load()) }
 
-// clockHold is how long what has ended by this machine's clock is kept after that jumped ahead: longer than it takes to
-// measure the clock again.
+// clockHold is how long entries that expired by this machine's clock are kept after it jumped ahead: longer than it takes
+// to measure the clock again.
 const clockHold = time.Hour
 
-// Horizon implements store.Keeper: a jump of this machine's own clock forgets nothing in its memory. The servers keep what
-// lives by their clock.
+// Horizon implements store.Keeper: after a jump of this machine's own clock nothing in its memory is forgotten. The servers
+// expire entries by their own clock.
 func (s *Store) Horizon() time.Time { return s.steady.Horizon() }
 
 // Jumps implements store.Keeper.
@@ -69,7 +69,7 @@ func (s *Store) ScanKept(ctx context.Context, prefix []byte, f func(k, v []byte,
 	return s.Scan(ctx, prefix, f)
 }
 
-// schemaError says that newer gateways use the servers.
+// schemaError reports that newer gateways use the servers.
 func (s *Store) schemaError() error {
 	if v := s.schema.Load(); v > schema {
 		return fmt.Errorf("redis: the shared store is of version %d and this program knows %d: bring it up to the version of the other gateways", v, schema)
@@ -81,8 +81,8 @@ func (s *Store) schemaKey() string { return s.key(letterOwn, 0, []byte("schema")
 
 func (s *Store) lifeKey() string { return s.key(letterOwn, 0, []byte("life")) }
 
-// live takes the name of what the servers hold. Another one than before: they were emptied, and every follower learns that
-// as a gap.
+// live takes the name of the servers' data. If it differs from the one before, they were emptied, and every follower learns
+// of that as a gap.
 func (s *Store) live(name string) {
 	switch old := s.named.Load(); {
 	case old == nil:
@@ -102,7 +102,7 @@ func (s *Store) Life() (name string, masters uint64) {
 	return name, s.era.Load()
 }
 
-// hello tells the servers our version, and takes theirs and their time.
+// hello tells the servers our version, and learns theirs and their time.
 func (s *Store) hello(ctx context.Context) (time.Time, error) {
 	before := s.now()
 	m, err := s.run(ctx, false, s.scripts.hello, []string{s.schemaKey(), s.lifeKey()}, strconv.Itoa(schema), rand.Text())

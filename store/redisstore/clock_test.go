@@ -25,8 +25,8 @@ func openAt(t *testing.T, addr string, off time.Duration) *Store {
 	return s
 }
 
-// TestWrongClock: a node whose clock is a month ahead says so, knows by how much, still counts, and takes nothing from the
-// others that a question may be about.
+// TestWrongClock: a node whose clock is a month ahead says so, knows by how much, still counts, and drops nothing that the
+// other nodes may still ask for.
 func TestWrongClock(t *testing.T) {
 	r := redistest.Start(t)
 	right, ahead := openAt(t, r.Addr, 0), openAt(t, r.Addr, 30*24*time.Hour)
@@ -72,7 +72,7 @@ func TestWrongClock(t *testing.T) {
 	}
 }
 
-// TestNewerSchema: a store that newer gateways use is refused at start, and running gateways say so.
+// TestNewerSchema: a store that newer gateways use is refused at start, and gateways that are already running report it.
 func TestNewerSchema(t *testing.T) {
 	r := redistest.Start(t)
 	s := openAt(t, r.Addr, 0)
@@ -97,7 +97,7 @@ func TestNewerSchema(t *testing.T) {
 	}
 }
 
-// TestNewMaster: a master that nobody knew is a gap for every feed, although the feed is whole.
+// TestNewMaster: an unknown master is a gap for every feed, even if the feed is complete.
 func TestNewMaster(t *testing.T) {
 	r := redistest.Start(t, "--enable-debug-command", "yes")
 	s := openAt(t, r.Addr, 0)

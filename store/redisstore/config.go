@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// Config is what an operator may set beside the address.
+// Config is what an operator may set besides the address.
 type Config struct {
-	// User and the password are sent when a connection begins; those of the URL go before. One of the three ways to give
-	// the password at most.
+	// User and the password are sent when a connection starts; those in the URL take precedence. At most one of the three
+	// ways to give the password may be used.
 	User         string `mapstructure:"user"`
 	Password     string `mapstructure:"password"`
 	PasswordFile string `mapstructure:"password_file"`
 	PasswordEnv  string `mapstructure:"password_env"`
-	// KeyPrefix begins every key, so that others may use the same server.
+	// KeyPrefix starts every key, so that the server can be shared with others.
 	KeyPrefix string `mapstructure:"key_prefix"`
 	// Timeout bounds a round trip; a scan makes several.
 	Timeout     time.Duration `mapstructure:"timeout"`
 	DialTimeout time.Duration `mapstructure:"dial_timeout"`
-	// WaitReplicas is how many replicas must have what is spent, banned or revoked before the call returns; where a
-	// server has no replica at all, none is waited for. After WaitTimeout the call returns all the same, and is counted.
+	// WaitReplicas is how many replicas must have a spend, a ban or a revocation before the call returns; where a server
+	// has no replicas, none are waited for. After WaitTimeout the call returns anyway and is counted.
 	WaitReplicas int           `mapstructure:"wait_replicas"`
 	WaitTimeout  time.Duration `mapstructure:"wait_timeout"`
-	// FeedKeep is how many messages of a feed topic are kept at least.
+	// FeedKeep is the least number of messages kept of a feed topic.
 	FeedKeep int `mapstructure:"feed_keep"`
-	// ProbeEvery is how often the store is tried by a write of its own: what Healthy says is as old as that at most.
+	// ProbeEvery is how often the store is tested by a write of its own: Healthy is at most this much out of date.
 	ProbeEvery time.Duration `mapstructure:"probe_every"`
 
-	// MaxClockSkew is how far this machine's clock may be from the servers' before health says so, and times that gateways
-	// tell each other are turned into the servers'.
+	// MaxClockSkew is how far this machine's clock may differ from the servers' before health reports it and the times that
+	// gateways exchange are converted to the servers' clock.
 	MaxClockSkew time.Duration `mapstructure:"max_clock_skew"`
 
 	Sentinel SentinelConfig `mapstructure:"sentinel"`
 	TLS      TLSConfig      `mapstructure:"tls"`
 }
 
-// SentinelConfig is how the sentinels want to be spoken to.
+// SentinelConfig is how to authenticate to the sentinels.
 type SentinelConfig struct {
 	User     string `mapstructure:"user"`
 	Password string `mapstructure:"password"`
@@ -66,10 +66,10 @@ func DefaultConfig() Config {
 	}
 }
 
-// maxKeyPrefix bounds what every key begins with.
+// maxKeyPrefix bounds the prefix of the keys.
 const maxKeyPrefix = 64
 
-// Validate returns all that is wrong with c.
+// Validate returns everything that is wrong with c.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {

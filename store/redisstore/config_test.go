@@ -41,7 +41,7 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-// What is printed of an address can be read again, and is the same address; a password is never printed.
+// FuzzParseURL: a printed address parses to the same address; a password is never printed.
 func FuzzParseURL(f *testing.F) {
 	for _, s := range []string{"redis://h", "redis://u:p@h:1/2", "redis-cluster://a:1,[::1]:2", "redis-sentinel://a,b/m/1", "rediss://[::1"} {
 		f.Add(s)

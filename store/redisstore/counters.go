@@ -14,8 +14,8 @@ import (
 	"antirobot/store"
 )
 
-// Counters is the store's counts: a hash for each record, its fields the periods. Records expire when no question can be
-// about them any more. What Drop drops earlier lies under other names from then on (see name), and expires unseen.
+// Counters is the store's counts: a hash for each record, with the periods as its fields. A record expires once no query
+// can ask for it any more. Records that Drop drops earlier get other names from then on (see name), and expire unseen.
 //
 // A counter costs about 145 bytes of the servers' memory, so this is for millions of them. docs/scaling.md
 // says what to do with billions.
@@ -25,19 +25,19 @@ type Counters struct {
 
 var _ store.Counters = (*Counters)(nil)
 
-// Counters returns the counts. They end with the store.
+// Counters returns the counts. They are closed with the store.
 func (s *Store) Counters() *Counters { return &Counters{s} }
 
-// Shared says that other nodes count there, too.
+// Shared reports that other nodes count there too.
 func (c *Counters) Shared() bool { return true }
 
-// Healthy says whether the servers take updates.
+// Healthy returns nil if the servers accept updates.
 func (c *Counters) Healthy() error { return c.s.serves() }
 
-// pipeline is how many commands go out in one piece.
+// pipeline is how many commands are sent at once.
 const pipeline = 4096
 
-// appendCounter appends a counter's name: its parts of fixed length first, so that no two are the same.
+// appendCounter appends a counter's name: the parts of fixed length first, so that no two names are equal.
 func appendCounter(dst []byte, k *store.Counter) []byte {
 	dst = binary.BigEndian.AppendUint16(dst, k.Type)
 	dst = binary.BigEndian.AppendUint64(dst, k.Shingle)
@@ -45,7 +45,7 @@ func appendCounter(dst []byte, k *store.Counter) []byte {
 }
 
 // name returns the key of a counter's record, or of the pairs that it was counted with in one period. See drop for the
-// names of what was dropped.
+// names of dropped records.
 func (c *Counters) name(letter byte, u store.Unit, number uint32, k *store.Counter) []byte {
 	var room [160]byte
 	body := appendCounter(room[:0], k)
@@ -67,10 +67,10 @@ func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) string 
 	return string(c.name(letterCnt, u, number, k))
 }
 
-// A record is kept until the last question about it, and this much longer for clocks that differ.
+// keepSlack is how many seconds a record is kept after the last query about it can come, for clocks that differ.
 const keepSlack = 3600
 
-// life returns how many seconds a record is still of use. Those of times long ago live as long as if they began now.
+// life returns how many seconds a record stays useful. A record of the distant past lives as long as one that begins now.
 func life(u store.Unit, record uint32, now int64) int64 {
 	length := u.Seconds() * int64(u.PerRecord())
 	kept := u.Seconds() * int64(u.Kept())
@@ -151,7 +151,7 @@ func (c *Counters) add(ctx context.Context, d []store.Delta, now int64) error {
 	return c.s.failedOf(errs)
 }
 
-// failedOf takes the errors of many commands: the first tells enough.
+// failedOf handles the errors of many commands: the first one is informative enough.
 func (s *Store) failedOf(errs []error) error {
 	for _, err := range errs {
 		if err != nil {

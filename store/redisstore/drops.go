@@ -11,14 +11,14 @@ import (
 	"antirobot/store"
 )
 
-// drop says that the records below a floor were dropped. What is added for them afterwards lies under names with the
-// drop's number, and so begins anew; what lay there before is never asked for again, and expires. No scan is needed.
+// drop says that the records below a floor were dropped. Whatever is added to them afterwards gets names with the drop's
+// number and so starts from zero; the old records are never read again, and expire. No scan is needed.
 type drop struct {
-	floor  uint32 // a record
-	number uint32 // of all drops in order
+	floor  uint32 // a record number
+	number uint32 // counts all drops in order
 }
 
-// drops are those that still tell something: a later one has a lower floor. Mostly there is one.
+// drops are those that still matter: a later one matters only with a lower floor. Usually there is one.
 type drops []drop
 
 // of returns the number of the last drop of a record; 0: it was never dropped.
@@ -56,7 +56,7 @@ func parseDrops(text string) (drops, error) {
 
 func (s *Store) dropsKey() string { return s.key(letterOwn, 0, []byte("drops")) }
 
-// takeDrops takes what a server says of the drops of both units.
+// takeDrops takes a server's answer about the drops of both units.
 func (s *Store) takeDrops(r rueidis.RedisResult) error {
 	m, err := r.AsStrMap()
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Store) takeDrops(r rueidis.RedisResult) error {
 	return nil
 }
 
-// setDrops takes drops that are newer than those known.
+// setDrops stores drops that are newer than those known.
 func (s *Store) setDrops(u store.Unit, d drops) {
 	for p := &s.drops[u]; ; {
 		old := p.Load()
@@ -92,9 +92,9 @@ func (s *Store) dropped(u store.Unit, record uint32) uint32 {
 	return 0
 }
 
-// Drop implements store.Counters. What a question of now could be about stays, by the servers' clock: a gateway whose own
-// is ahead must not take the counts of all. Other nodes learn of it with their next probe; until then they may still add
-// to what was dropped, which nobody sees.
+// Drop implements store.Counters. Everything that a query of the present may ask for stays, by the servers' clock: a
+// gateway whose own clock is ahead must not delete everybody's counts. Other nodes learn of the drop with their next probe;
+// until then they may still add to dropped records, which nobody sees.
 func (c *Counters) Drop(ctx context.Context, before store.Period) error {
 	if err := c.s.ready(ctx, 0); err != nil {
 		return err

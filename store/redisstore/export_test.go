@@ -2,7 +2,7 @@ package redisstore
 
 import "context"
 
-// Reap clears the indexes, as the sweep does bucket by bucket.
+// Reap cleans the indexes, as the sweep does bucket by bucket.
 func (s *Store) Reap(ctx context.Context) error {
 	for b := range uint64(kvBuckets) {
 		if err := s.reap(ctx, b); err != nil {

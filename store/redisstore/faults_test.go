@@ -47,7 +47,7 @@ func eventually(t testing.TB, what string, within time.Duration, ok func() bool)
 	return time.Since(began)
 }
 
-// metric returns a number that the store writes.
+// metric returns the value of a metric that the store writes.
 func metric(t testing.TB, s *redisstore.Store, name string) (v float64) {
 	t.Helper()
 	var b strings.Builder
@@ -63,7 +63,7 @@ func metric(t testing.TB, s *redisstore.Store, name string) (v float64) {
 	return 0
 }
 
-// A store that is away when it is opened works when it comes.
+// TestAwayAtOpen: a store that is unavailable when it is opened works as soon as it is available.
 func TestAwayAtOpen(t *testing.T) {
 	r := redistest.Start(t)
 	r.Kill()
@@ -85,7 +85,7 @@ func TestAwayAtOpen(t *testing.T) {
 	}
 }
 
-// The way to the server is cut, swallows all, and is slow.
+// TestNetworkFaults: the connection to the server is cut, swallows everything, or is slow.
 func TestNetworkFaults(t *testing.T) {
 	p := redistest.StartProxy(t, redistest.Start(t).Addr)
 	cfg := config()
@@ -141,7 +141,7 @@ func TestNetworkFaults(t *testing.T) {
 	}
 }
 
-// A server that hangs keeps nobody for longer than the timeout.
+// TestHungServer: a server that hangs delays nobody for longer than the timeout.
 func TestHungServer(t *testing.T) {
 	r := redistest.Start(t)
 	cfg := config()
@@ -165,7 +165,7 @@ func TestHungServer(t *testing.T) {
 	eventually(t, "health", 5*time.Second, func() bool { return s.Healthy() == nil })
 }
 
-// A full server refuses writes and says so; reads go on; it recovers when there is room.
+// TestFullMemory: a full server refuses writes and says so; reads go on; it recovers when there is room.
 func TestFullMemory(t *testing.T) {
 	r := redistest.Start(t, "--maxmemory", "3mb", "--maxmemory-policy", "noeviction")
 	s := open(t, "redis://"+r.Addr, config())
@@ -180,7 +180,7 @@ func TestFullMemory(t *testing.T) {
 	if err := s.Healthy(); err == nil || !strings.Contains(err.Error(), "OOM") {
 		t.Errorf("Healthy: %v", err)
 	}
-	for i := 0; ; i++ { // until there is no room for small things either
+	for i := 0; ; i++ { // until there is no room for small values either
 		if _, err := s.Spend(bg, fmt.Appendf(nil, "x%d", i), 0); err != nil {
 			break
 		}
@@ -201,7 +201,8 @@ func TestFullMemory(t *testing.T) {
 	}
 }
 
-// What is spent and put waits for a replica; one that hangs is not waited for for long, and counted.
+// TestWaitsForReplica: spends and puts wait for a replica; a replica that hangs is not waited for long, and this is
+// counted.
 func TestWaitsForReplica(t *testing.T) {
 	r := redistest.Start(t)
 	replica := redistest.StartReplica(t, r)
@@ -261,7 +262,7 @@ func TestTLSAndPassword(t *testing.T) {
 	err = s.Healthy()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); err = s.Healthy() {
 		if err == nil || strings.Contains(err.Error(), "certificate") {
-			break // on a busy machine the handshake may first be late
+			break // on a busy machine the handshake may time out first
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -274,7 +275,7 @@ func TestTLSAndPassword(t *testing.T) {
 	}
 }
 
-// certificate writes a certificate of 127.0.0.1 that signs itself, and its key.
+// certificate writes a self-signed certificate for 127.0.0.1, and its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

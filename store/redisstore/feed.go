@@ -13,15 +13,15 @@ import (
 	"antirobot/store"
 )
 
-// A topic is a stream that is trimmed by length. A message carries the ID of the one before it: a follower whose last
-// message is another one has missed some, because they were trimmed, or lost in a failover.
+// A topic is a stream that is trimmed by length. Each message carries the ID of the one before it: a follower whose last
+// message has a different ID has missed some, because they were trimmed or lost in a failover.
 
-// start is the position of an empty topic.
+// startOfFeed is the position of an empty topic.
 const startOfFeed = "0-0"
 
 const (
 	feedPage  = 256
-	feedBlock = time.Second // between two looks whether the topic was lost
+	feedBlock = time.Second // between two checks whether the topic was lost
 )
 
 func (s *Store) topic(name string) string { return s.spread(letterFeed, []byte(name)) }
@@ -61,7 +61,7 @@ func (s *Store) position(ctx context.Context, topic string) (string, error) {
 	return last[0].ID, nil
 }
 
-// validPosition wants the one spelling of a stream's ID.
+// validPosition accepts only the canonical spelling of a stream ID.
 func validPosition(pos string) bool {
 	ms, seq, ok := strings.Cut(pos, "-")
 	a, err1 := strconv.ParseUint(ms, 10, 64)
@@ -127,7 +127,7 @@ func (s *Store) Follow(ctx context.Context, topic, from string, f func(pos strin
 	}
 }
 
-// listen waits for messages after a position, for a moment.
+// listen waits briefly for messages after a position.
 func (s *Store) listen(ctx context.Context, topic, at string) ([]rueidis.XRangeEntry, error) {
 	cl, err := s.conn()
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Store) listen(ctx context.Context, topic, at string) ([]rueidis.XRangeE
 	return streams[key], nil
 }
 
-// stillThere looks whether a topic that is silent still has our position: a server that lost it would be silent, too.
+// stillThere checks whether a silent topic still has our position: a server that lost it would be silent too.
 func (s *Store) stillThere(ctx context.Context, topic, at string) error {
 	end, err := s.position(ctx, topic)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"antirobot/store/redisstore/redistest"
 )
 
-// What has expired leaves the index, what lives stays in it.
+// TestReap: expired keys leave the index, live ones stay in it.
 func TestReap(t *testing.T) {
 	r := redistest.Start(t)
 	s, err := New(DefaultConfig(), Deps{URL: "redis://" + r.Addr, Log: zerolog.Nop()})
@@ -20,7 +20,7 @@ func TestReap(t *testing.T) {
 	}
 	defer func() { _ = s.Close() }()
 	ctx := context.Background()
-	const n = 2000 // several pages of most buckets' keys
+	const n = 2000 // several pages for most buckets
 	for i := range n {
 		ttl := time.Hour
 		if i%2 == 0 {
@@ -60,7 +60,7 @@ func TestReap(t *testing.T) {
 	}
 }
 
-// Drops are told by their floors: the last one that covers a record counts.
+// TestDropsParse: drops are told apart by their floors; the last one that covers a record counts.
 func TestDropsParse(t *testing.T) {
 	d, err := parseDrops("100:1,50:7,10:9")
 	if err != nil {

@@ -4,11 +4,11 @@ import (
 	"time"
 )
 
-// Keys are prefix, {tag}, a letter for what they are, and the caller's key. The tag is one of 256, by a hash of the key:
-// all of a tag live on one shard, and 256 are enough to spread them evenly over the shards of a large cluster.
+// Keys are prefix, {tag}, a letter for their kind, and the caller's key. The tag is one of 256, by a hash of the key: all
+// keys of a tag live on one shard, and 256 tags are enough to spread keys evenly over the shards of a large cluster.
 const (
 	tags       = 256
-	kvBuckets  = 64 // of values: each has an index
+	kvBuckets  = 64 // for values: each bucket has an index
 	letterKV   = 'k'
 	letterIdx  = 'i'
 	letterOnce = 'o'
@@ -16,10 +16,10 @@ const (
 	letterFeed = 'f'
 	letterCnt  = 'c'
 	letterPair = 'p'
-	letterOwn  = 'x' // of the store itself
+	letterOwn  = 'x' // for the store itself
 )
 
-// hash is FNV-1a with a finish that spreads it; it is part of the format.
+// hash is FNV-1a with a finalizer that spreads it; it is part of the format.
 func hash(b []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range b {
@@ -32,7 +32,7 @@ func hash(b []byte) uint64 {
 
 const hexDigits = "0123456789abcdef"
 
-// appendHead appends what a key of a tag begins with.
+// appendHead appends the part of a key before the caller's key.
 func (s *Store) appendHead(dst []byte, tag uint64, letter byte) []byte {
 	dst = append(dst, s.cfg.KeyPrefix...)
 	return append(dst, '{', hexDigits[tag>>4&15], hexDigits[tag&15], '}', letter)
@@ -53,11 +53,11 @@ func (s *Store) value(key []byte) []string {
 
 func (s *Store) index(bucket uint64) string { return s.key(letterIdx, bucket, nil) }
 
-// maxTTL is as long as a server can count: beyond it nothing expires that anybody will see.
+// maxTTL is the longest that a server can count: nobody will see anything expire beyond it.
 const maxTTL = int64(1) << 52
 
-// millis is a ttl as the servers take it; 0 is for ever. It is rounded up, and one less than that: a server's key lives
-// through the whole of its last millisecond, ours end when it begins.
+// millis converts a ttl for the servers; 0 is no expiry. It is rounded up and reduced by one: a server's key lives through
+// the whole of its last millisecond, ours end when it begins.
 func millis(ttl time.Duration) int64 {
 	ms := int64(ttl / time.Millisecond)
 	if ttl%time.Millisecond != 0 {

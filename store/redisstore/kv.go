@@ -68,10 +68,10 @@ func (s *Store) Delete(ctx context.Context, key []byte) error {
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// scanPage is how many keys of a bucket are read at once.
+// scanPage is how many keys of a bucket are read at a time.
 const scanPage = 256
 
-// Scan implements store.KV, bucket by bucket, each in the order of its keys. It costs what it finds, whatever else the
+// Scan implements store.KV, bucket by bucket, each in key order. Its cost depends on what it finds, not on what else the
 // servers hold.
 func (s *Store) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl time.Duration) error) error {
 	if err := s.ready(ctx, 0); err != nil {
@@ -102,7 +102,7 @@ func (s *Store) Scan(ctx context.Context, prefix []byte, f func(k, v []byte, ttl
 	return nil
 }
 
-// lexEnd is the end of the keys with a prefix, as ZRANGEBYLEX wants it.
+// lexEnd is the end of the keys with a prefix, in the form that ZRANGEBYLEX expects.
 func lexEnd(prefix []byte) string {
 	for i := len(prefix) - 1; i >= 0; i-- {
 		if prefix[i] != 0xff {
@@ -112,7 +112,7 @@ func lexEnd(prefix []byte) string {
 	return "+"
 }
 
-// pages reads the first page of every bucket, in one round trip to each server.
+// pages reads the first page of every bucket, with one round trip to each server.
 func (s *Store) pages(ctx context.Context, from []string, end string) ([][]string, error) {
 	cl, err := s.conn()
 	if err != nil {
@@ -153,7 +153,7 @@ type found struct {
 	live bool
 }
 
-// show calls f with those of keys that are live.
+// show calls f with the live ones of keys.
 func (s *Store) show(ctx context.Context, bucket uint64, keys []string, f func(k, v []byte, ttl time.Duration) error) error {
 	vals, err := s.values(ctx, bucket, keys)
 	if err != nil {
@@ -193,7 +193,7 @@ func (s *Store) values(ctx context.Context, bucket uint64, keys []string) ([]fou
 	cmds := make([]rueidis.Completed, 0, 2*len(keys))
 	for _, k := range keys {
 		name := s.key(letterKV, bucket, []byte(k))
-		// The time first: a key that is replaced in between is then shown with too short a life, never with too long a one.
+		// TTL first: a key that is replaced in between is then shown with too short a TTL, never with too long a one.
 		cmds = append(cmds, cl.B().Pttl().Key(name).Build(), cl.B().Get().Key(name).Build())
 	}
 	r := cl.DoMulti(ctx, cmds...)
@@ -216,10 +216,10 @@ func (s *Store) values(ctx context.Context, bucket uint64, keys []string) ([]fou
 	return out, nil
 }
 
-// sweepEvery is the pause between two buckets whose index is cleared of what has expired.
+// sweepEvery is the pause between cleaning the indexes of two buckets.
 const sweepEvery = time.Minute
 
-// sweep clears the indexes. Values expire by themselves; what stays of them is their name.
+// sweep cleans the indexes. Values expire by themselves, but their names stay in the index.
 func (s *Store) sweep() {
 	tick := time.NewTicker(sweepEvery)
 	defer tick.Stop()
@@ -235,7 +235,7 @@ func (s *Store) sweep() {
 	}
 }
 
-// reap takes what has expired out of a bucket's index.
+// reap removes expired keys from a bucket's index.
 func (s *Store) reap(ctx context.Context, bucket uint64) error {
 	from := "["
 	for {

@@ -13,7 +13,8 @@ import (
 	"antirobot/store/redisstore/redistest"
 )
 
-// A master of a cluster is killed under load: what was acknowledged, and not counted as unreplicated, is still spent.
+// TestMasterKilled kills a master of a cluster under load: whatever was acknowledged, and not counted as unreplicated, is
+// still spent.
 func TestMasterKilled(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 1)
 	cfg := config()
@@ -25,7 +26,7 @@ func TestMasterKilled(t *testing.T) {
 	var mu sync.Mutex
 	var acked [][]byte
 	var failed atomic.Int64
-	var down, up atomic.Int64 // when the first call failed, when the last one did
+	var down, up atomic.Int64 // when the first call failed, and when the last one did
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	for w := range 8 {
@@ -81,7 +82,7 @@ func TestMasterKilled(t *testing.T) {
 	}
 }
 
-// The sentinels move a store to its replica.
+// TestSentinel: the sentinels move a store to its replica.
 func TestSentinel(t *testing.T) {
 	r := redistest.Start(t)
 	redistest.StartReplica(t, r)
@@ -101,7 +102,7 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
-// A server that came back without its memory has lost the feed: followers are told, though nothing new is said.
+// TestLostFeed: a server that restarts without its data has lost the feed: followers are told even if no new message comes.
 func TestLostFeed(t *testing.T) {
 	r := redistest.Start(t)
 	s := open(t, "redis://"+r.Addr, config())
@@ -120,7 +121,7 @@ func TestLostFeed(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("Follow does not notice")
 	}
-	// The same where new messages come first.
+	// The same when new messages come first.
 	must(t, s.Append(bg, "t", []byte("new")))
 	if err := s.Follow(bg, "t", pos, func(string, []byte) error { return errors.New("a message after a loss") }); !errors.Is(err, store.ErrGap) {
 		t.Errorf("Follow from before the loss: %v; want ErrGap", err)

@@ -7,17 +7,17 @@ import (
 	"time"
 )
 
-// owed are keys that callers took for spent while the servers were away. They are spent when these are back, so that no
-// other node takes them again. And what was spent there is remembered for as long as it matters: servers that may have
-// lost it are owed it again.
+// owed are keys that callers treated as spent while the servers were unavailable. They are spent when the servers are back,
+// so that no other node accepts them again. Keys that were spent on the servers are also remembered for as long as it
+// matters: if the servers may have lost them, they are owed again.
 type owed struct {
 	mu    sync.Mutex
-	keys  map[string]time.Time // until when the spending matters
-	spent map[string]time.Time // the same, of what the servers took
-	lost  uint64               // keys that there was no room for
+	keys  map[string]time.Time // until when the spend matters
+	spent map[string]time.Time // the same, for keys that the servers accepted
+	lost  uint64               // keys that did not fit
 }
 
-// maxOwed bounds what is remembered of either: at a hundred bytes each some megabytes.
+// maxOwed bounds each of the two maps: some megabytes at a hundred bytes each.
 const maxOwed = 1 << 16
 
 // SpendLater implements store.Later.
@@ -39,8 +39,8 @@ func (o *owed) owe(key string, until time.Time) {
 	o.keys[key] = until
 }
 
-// remember notes what was spent; where there is no room, some other one is forgotten. What is spent for ever is not for
-// those who answer a question, and is not noted.
+// remember notes a spent key; when there is no room, some other key is forgotten. A key that is spent forever does not
+// belong to an answered challenge, and is not noted.
 func (o *owed) remember(key []byte, ttl time.Duration) {
 	if ttl == 0 {
 		return
@@ -63,7 +63,7 @@ func (o *owed) remember(key []byte, ttl time.Duration) {
 	o.spent[string(key)] = now.Add(ttl)
 }
 
-// again owes everything that was spent and still matters.
+// again marks everything that was spent and still matters as owed.
 func (o *owed) again() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,7 +75,7 @@ func (o *owed) again() {
 	}
 }
 
-// settle spends what is owed, for a while. It ends at the first error: the next probe that works goes on.
+// settle spends owed keys for a while. It stops at the first error: the next successful probe continues.
 func (s *Store) settle(ctx context.Context) {
 	o, end := &s.owed, time.Now().Add(s.cfg.ProbeEvery)
 	o.mu.Lock()

@@ -7,7 +7,8 @@ import (
 	"antirobot/store/redisstore/redistest"
 )
 
-// What was taken for spent while the servers were away is spent when they are back, so that another node refuses it.
+// TestSpendLater: keys treated as spent while the servers were down are spent when they are back, so another node refuses
+// them.
 func TestSpendLater(t *testing.T) {
 	r := redistest.Start(t)
 	p := redistest.StartProxy(t, r.Addr)
@@ -30,8 +31,8 @@ func TestSpendLater(t *testing.T) {
 	}
 }
 
-// What was spent is spent again where servers have lost it: an answer that one node took is refused by another one after
-// a flush, too.
+// TestSpentAgain: spent keys that the servers have lost are spent again: an answer that one node accepted is refused by
+// another, even after a flush.
 func TestSpentAgain(t *testing.T) {
 	r := redistest.Start(t)
 	cfg := config()

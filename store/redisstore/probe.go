@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	probeTags   = 16              // written by a probe: with that many every shard of a cluster of some size is among them
+	probeTags   = 16              // written by a probe: enough to reach every shard of a cluster of moderate size
 	probeTTL    = 60 * 1000       // milliseconds
 	lookAtNodes = 5 * time.Second // how often replicas are counted
 )
 
-// watch tries the store again and again, and connects when there is no connection yet.
+// watch probes the store again and again, and connects when there is no connection yet.
 func (s *Store) watch() {
 	tick := time.NewTicker(s.cfg.ProbeEvery)
 	defer tick.Stop()
@@ -46,7 +46,7 @@ func (s *Store) watch() {
 	}
 }
 
-// probe writes to shards everywhere and notes whether that works. look counts the replicas, too.
+// probe writes to many shards and notes whether that works. With look it also counts the replicas.
 func (s *Store) probe(ctx context.Context, look bool) bool {
 	cl, err := s.conn()
 	if err != nil {
@@ -76,7 +76,7 @@ func (s *Store) probe(ctx context.Context, look bool) bool {
 	}
 	if look {
 		if _, err := s.hello(ctx); err != nil {
-			return false // which has been noted
+			return false // which has been noted already
 		}
 		s.look(ctx, cl)
 	}

@@ -69,8 +69,8 @@ func (s *Store) Incr(ctx context.Context, key []byte, n int64, ttl time.Duration
 	return s.count(ctx, s.scripts.incr, key, text, strings.TrimPrefix(text, "-"), decimal(millis(ttl)))
 }
 
-// count runs a script on one counter. It does not wait for replicas: an allowance is overspent by what a failover loses
-// of the leases of a moment, which is bounded by the leases as such.
+// count runs a script on one counter. It does not wait for replicas: a failover that loses recent leases lets an allowance
+// be overspent by as much, which is bounded like the leases themselves.
 func (s *Store) count(ctx context.Context, sc *script, key []byte, args ...string) (int64, error) {
 	m, err := s.run(ctx, false, sc, []string{s.spread(letterUsed, key)}, args...)
 	if err != nil {

@@ -1,18 +1,18 @@
 // Package redisstore keeps the state that several gateways share, in Redis or Valkey: one server, one with replicas and
 // sentinels, or a cluster. Other servers that speak the protocol have not been tried.
 //
-// What holds:
+// Invariants:
 //  1. Keys that are touched together share a hash tag: a value and the index of its bucket, a unique counter and the
-//     marks of its pairs. So every script runs on one shard, at once.
+//     marks of its pairs. So every script runs atomically on one shard.
 //  2. No write is repeated after an error that leaves open whether it happened. Redirections and unknown scripts are
 //     repeated: there the server says that it did nothing.
-//  3. What is spent, banned, revoked or deleted waits for a replica where there is one (Config.WaitReplicas). A failover
-//     loses what no replica had; the servers promise no more.
-//  4. A store that is away keeps nobody waiting beyond Config.Timeout, and Open does not need it: the connection is made
-//     behind the scenes, again and again, until it works. Healthy says what is wrong.
+//  3. Spends, bans, revocations and deletions wait for a replica if there is one (Config.WaitReplicas). A failover loses
+//     what no replica had; the servers promise no more.
+//  4. An unavailable store delays nobody beyond Config.Timeout, and New does not need it: the connection is retried in the
+//     background until it works. Healthy says what is wrong.
 //  5. The servers' clocks decide what has expired, and what is old enough to be dropped. A gateway whose own clock differs
-//     by more than Config.MaxClockSkew says so, and Skew tells by how much.
-//  6. What a server may have lost is said by ErrGap: a feed whose chain is broken, or a master that nobody knew.
+//     by more than Config.MaxClockSkew reports it, and Skew tells by how much.
+//  6. ErrGap reports that a server may have lost something: a feed whose chain is broken, or an unknown master.
 package redisstore
 
 import (
@@ -32,7 +32,7 @@ import (
 	"antirobot/store"
 )
 
-// Store is a store.Store on servers. Made by Open; safe for concurrent use.
+// Store is a store.Store on servers. Made by New; safe for concurrent use.
 type Store struct {
 	cfg     Config
 	addr    *Address
@@ -43,18 +43,18 @@ type Store struct {
 	stats   stats
 
 	client   atomic.Pointer[rueidis.Client] // nil until connected
-	ail      atomic.Pointer[error]          // why the last try failed; nil: it worked
-	replicas atomic.Int64                   // of all masters, as last seen
-	topology atomic.Pointer[topology]       // set when replicas is
+	ail      atomic.Pointer[error]          // why the last attempt failed; nil: it worked
+	replicas atomic.Int64                   // of all masters, at the last look
+	topology atomic.Pointer[topology]       // set together with replicas
 	drops    [2]atomic.Pointer[drops]       // by unit
 	clock    clock
 	steady   *store.Clock
 	owed     owed
-	schema   atomic.Int64           // of the servers' data, as last seen
-	named    atomic.Pointer[string] // what the servers hold, see Life; nil: not known yet
+	schema   atomic.Int64           // of the servers' data, at the last look
+	named    atomic.Pointer[string] // name of the servers' data, see Life; nil: not known yet
 
-	replids map[string]bool // of the masters that were seen, so that a new one is noticed; used by look alone
-	era     atomic.Uint64   // changes when a master that was not known appears, or the servers were emptied
+	replids map[string]bool // of the masters seen so far, so that a new one is noticed; used only by look
+	era     atomic.Uint64   // changes when an unknown master appears or the servers were emptied
 
 	ended  atomic.Bool
 	life   context.Context // ends with Close
@@ -73,15 +73,15 @@ var (
 // errAway is what calls return before the first connection.
 var errAway = errors.New("redis: not connected yet")
 
-// Deps is what a Store works with. URL is required.
+// Deps are what a Store works with. URL is required.
 type Deps struct {
-	URL string // as ParseURL reads it
+	URL string // in the form that ParseURL reads
 	Log zerolog.Logger
 	Now func() time.Time // nil: time.Now
 }
 
-// New returns the store at an address. A server that does not answer is not an error: Healthy tells, and the store works as
-// soon as it does. A server that refuses us is one. The store's goroutines run until Close.
+// New returns the store at an address. A server that does not answer is not an error: Healthy reports it, and the store
+// works as soon as the server does. A server that refuses us is an error. The store's goroutines run until Close.
 func New(cfg Config, d Deps) (*Store, error) {
 	addr, err := ParseURL(d.URL)
 	if err != nil {
@@ -155,7 +155,7 @@ func options(addr *Address, cfg *Config) (rueidis.ClientOption, error) {
 	return o, nil
 }
 
-// connect tries to connect once.
+// connect tries once to connect.
 func (s *Store) connect() error {
 	cl, err := rueidis.NewClient(s.option)
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Store) connect() error {
 // Shared implements store.Store: other nodes see the same state.
 func (s *Store) Shared() bool { return true }
 
-// Healthy implements store.Store. Beside the servers it speaks of clocks that differ, and of data of a newer version.
+// Healthy implements store.Store. It also reports clocks that differ, and data of a newer version.
 func (s *Store) Healthy() error {
 	if err := s.serves(); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (s *Store) serves() error {
 	return nil
 }
 
-// Close ends the store; followers return store.ErrClosed.
+// Close closes the store; Follow calls return store.ErrClosed.
 func (s *Store) Close() error {
 	if s.ended.Swap(true) {
 		return nil
@@ -201,7 +201,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// ready returns why a call can not begin.
+// ready returns why a call cannot begin.
 func (s *Store) ready(ctx context.Context, ttl time.Duration) error {
 	if s.ended.Load() {
 		return store.ErrClosed
@@ -225,7 +225,7 @@ func (s *Store) conn() (rueidis.Client, error) {
 	return nil, errAway
 }
 
-// do makes one round trip within Config.Timeout. A durable one then waits for replicas, on the same connection.
+// do makes one round trip within Config.Timeout. A durable write then waits for replicas, on the same connection.
 func (s *Store) do(ctx context.Context, durable bool, build func(cl rueidis.Client) rueidis.Completed) (rueidis.RedisMessage, error) {
 	cl, err := s.conn()
 	if err != nil {
@@ -258,7 +258,8 @@ func (s *Store) do(ctx context.Context, durable bool, build func(cl rueidis.Clie
 	return m, nil
 }
 
-// failed takes an error of a call: it notes that the store is unwell if it says so, and returns it as the caller gets it.
+// failed handles an error of a call: it marks the store as unhealthy if the error says so, and returns it in the caller's
+// form.
 func (s *Store) failed(err error) error {
 	if err == nil {
 		return nil
@@ -277,7 +278,7 @@ func (s *Store) failed(err error) error {
 	return err
 }
 
-// transient reports whether an answer speaks of the server's state and not of the call.
+// transient reports whether an error reply is about the server's state rather than the call.
 func transient(e *rueidis.RedisError) bool {
 	for _, p := range []string{"OOM", "LOADING", "CLUSTERDOWN", "MASTERDOWN", "READONLY", "MISCONF", "NOREPLICAS", "TRYAGAIN", "MOVED", "ASK", "BUSY"} {
 		if strings.HasPrefix(e.Error(), p) {
@@ -287,7 +288,7 @@ func transient(e *rueidis.RedisError) bool {
 	return false
 }
 
-// setAil notes what is wrong; nil: nothing. Changes are logged.
+// setAil notes what is wrong; nil means nothing. Changes are logged.
 func (s *Store) setAil(err error) {
 	if err == nil {
 		if old := s.ail.Swap(nil); old != nil {

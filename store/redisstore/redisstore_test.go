@@ -17,13 +17,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The client closes the connections of a server that left the cluster some seconds later, in a goroutine of its own.
+	// The client closes the connections to a server that left the cluster some seconds later, in its own goroutine.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2"))
 }
 
 var opened atomic.Int64
 
-// config gives every store of a test keys of its own.
+// config gives each store of a test its own keys.
 func config() redisstore.Config {
 	cfg := redisstore.DefaultConfig()
 	cfg.KeyPrefix = fmt.Sprintf("antirobot-t%d", opened.Add(1))
@@ -85,8 +85,8 @@ func conforms(t *testing.T, url string, runs int) {
 	})
 }
 
-// TestConformsSingle runs the suites against a server of its own, or against the one that the environment names: for servers
-// that speak the protocol and were not tried yet.
+// TestConformsSingle runs the suites against its own server, or against the one named in the environment: for servers that
+// speak the protocol and have not been tried yet.
 func TestConformsSingle(t *testing.T) {
 	if url := os.Getenv("ANTIROBOT_STORE_URL"); url != "" {
 		conforms(t, url, 30)

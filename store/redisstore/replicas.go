@@ -12,17 +12,17 @@ import (
 
 const slots = 16384
 
-// topology is which shard has which slot, and which shards have no replica to wait for. It is made anew by every look at
-// the servers; in between a shard whose replicas did not answer in time counts as having none.
+// topology says which shard has which slot, and which shards have no replica to wait for. Every look at the servers
+// rebuilds it; in between, a shard whose replicas did not answer in time counts as having none.
 type topology struct {
 	shardOf [slots]uint16
 	alone   []atomic.Bool
 }
 
-// waits reports whether a write to a slot should wait for a replica, and returns what to set if none answers.
+// waits reports whether a write to a slot should wait for a replica, and returns the flag to set if none answers.
 func (t *topology) waits(slot uint16) (*atomic.Bool, bool) {
 	shard := uint16(0)
-	if slot < slots { // one server has no slots
+	if slot < slots { // a single server has no slots
 		shard = t.shardOf[slot]
 	}
 	alone := &t.alone[shard]
@@ -46,10 +46,10 @@ func (s *Store) look(ctx context.Context, cl rueidis.Client) {
 	for addr, node := range nodes {
 		info, err := node.Do(ctx, node.B().Info().Section("replication").Build()).ToString()
 		if err != nil || !strings.Contains(info, "role:master") {
-			continue // a replica, or one that is away
+			continue // a replica, or unavailable
 		}
 		s.meet(infoField(info, "master_replid"))
-		n, _ := strconv.ParseInt(infoField(info, "connected_slaves"), 10, 64) // none: not waited for
+		n, _ := strconv.ParseInt(infoField(info, "connected_slaves"), 10, 64) // 0 on error: not waited for
 		total += n
 		t.alone[shard].Store(n < int64(s.cfg.WaitReplicas))
 		for _, r := range owners[addr] {
@@ -69,8 +69,8 @@ func infoField(info, name string) string {
 	return line
 }
 
-// meet notes a master by the name of its history. One that was not known may have lost what its predecessor had: it is a
-// replica that was promoted, or a server that has begun anew.
+// meet records a master by its replication ID. An unknown master may have lost its predecessor's writes: it is a promoted
+// replica, or a server that started from scratch.
 func (s *Store) meet(replid string) {
 	if replid == "" || s.replids[replid] {
 		return
@@ -83,10 +83,10 @@ func (s *Store) meet(replid string) {
 	s.era.Add(1)
 }
 
-// maxReplids bounds what is remembered of masters; then each is new once more.
+// maxReplids bounds how many masters are remembered; beyond it all are forgotten, and each is new once more.
 const maxReplids = 4096
 
-// owners returns the ranges of slots of each master of a cluster.
+// owners returns the slot ranges of each master of a cluster.
 func (s *Store) owners(ctx context.Context, cl rueidis.Client) map[string][][2]int64 {
 	if !s.addr.Cluster {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// script is a program that a server runs as one step. It is named by its digest, and sent in full to a server that does
-// not know it yet.
+// script is a program that a server runs atomically. It is named by its digest, and sent in full to a server that does not
+// know it yet.
 type script struct {
 	body, sha string
 }
@@ -20,8 +20,8 @@ func newScript(body string) *script {
 	return &script{body, hex.EncodeToString(sum[:])}
 }
 
-// scripts is every script of this package. A counter begins with SET, not by INCRBY: a server that keeps its data on disk
-// may still hold an expired one. Counts are compared as decimal text: Lua's numbers are exact to 2^53 only.
+// scripts holds every script of this package. A counter starts with SET, not with INCRBY: a server that keeps its data on
+// disk may still hold an expired one. Counts are compared as decimal text: Lua's numbers are exact only up to 2^53.
 type scripts struct {
 	put, swap, remove, reap, take, incr, push, drop, unique, hello *script
 }
@@ -59,14 +59,14 @@ return 1`),
 redis.call('DEL', KEYS[1])
 redis.call('ZREM', KEYS[2], ARGV[1])
 return 1`),
-		// index, values…; members…: takes members out of the index whose value has expired
+		// index, values…; members…: removes members from the index whose value has expired
 		reap: newScript(`
 local n = 0
 for i = 2, #KEYS do
   if redis.call('EXISTS', KEYS[i]) == 0 then n = n + redis.call('ZREM', KEYS[1], ARGV[i-1]) end
 end
 return n`),
-		// counter; want, limit, ttl: returns the count from before
+		// counter; want, limit, ttl: returns the old count
 		take: newScript(luaLess + `
 local was = redis.call('GET', KEYS[1])
 local cur = was or '0'
@@ -80,7 +80,7 @@ elseif less(ARGV[2], redis.call('GET', KEYS[1])) then
   redis.call('SET', KEYS[1], ARGV[2], 'KEEPTTL')
 end
 return cur`),
-		// counter; n, its magnitude, ttl: returns the count from after
+		// counter; n, its magnitude, ttl: returns the new count
 		incr: newScript(luaLess + `
 local was = redis.call('GET', KEYS[1])
 if string.sub(ARGV[1], 1, 1) == '-' then
@@ -96,14 +96,15 @@ if type(sum) == 'table' then
   redis.call('SET', KEYS[1], '9223372036854775807', 'KEEPTTL')
 end
 return redis.call('GET', KEYS[1])`),
-		// stream; message, how many to keep: each message names the one before it, so that no reader misses any unknowingly
+		// stream; message, how many to keep: each message names the one before it, so that no reader misses one without
+		// noticing
 		push: newScript(`
 local before = '0-0'
 local last = redis.call('XREVRANGE', KEYS[1], '+', '-', 'COUNT', 1)
 if #last > 0 then before = last[1][1] end
 return redis.call('XADD', KEYS[1], 'MAXLEN', ARGV[2], '*', 'm', ARGV[1], 'p', before)`),
-		// schema, life; our version, a new name: raises the version to ours, names a life that has no name, and returns the
-		// time in seconds and microseconds, the version, and the name
+		// schema, life; our version, a new name: raises the version to ours, names a life that has no name yet, and returns
+		// the time in seconds and microseconds, the version, and the name
 		hello: newScript(`
 local v = redis.call('GET', KEYS[1])
 if not v or tonumber(v) < tonumber(ARGV[1]) then
@@ -117,8 +118,8 @@ if not life then
 end
 local t = redis.call('TIME')
 return {t[1], t[2], v, life}`),
-		// drops; unit, record: notes that what is below the record is dropped, under the next number, and returns the
-		// drops that still tell something
+		// drops; unit, record: notes under the next number that everything below the record is dropped, and returns the
+		// drops that still matter
 		drop: newScript(`
 local seq = redis.call('HINCRBY', KEYS[1], 'seq', 1)
 local kept = {}
@@ -151,7 +152,7 @@ return 1`),
 // call is one run of a script.
 type call struct {
 	script *script
-	keys   []string // all of one slot
+	keys   []string // all in one slot
 	args   []string
 }
 
@@ -168,7 +169,7 @@ func unknownScript(err error) bool {
 	return ok && e.IsNoScript()
 }
 
-// run runs a script on the server that has its keys. durable asks replicas to have its writes, too.
+// run runs a script on the server that has its keys. With durable, the writes also wait for replicas.
 func (s *Store) run(ctx context.Context, durable bool, sc *script, keys []string, args ...string) (rueidis.RedisMessage, error) {
 	c := call{sc, keys, args}
 	m, err := s.do(ctx, durable, c.short)
@@ -178,7 +179,7 @@ func (s *Store) run(ctx context.Context, durable bool, sc *script, keys []string
 	return m, s.failed(err)
 }
 
-// runAll runs many scripts in one round trip to each server, and returns the errors of all.
+// runAll runs many scripts with one round trip to each server, and returns all their errors.
 func (s *Store) runAll(ctx context.Context, calls []call) error {
 	cl, err := s.conn()
 	if err != nil {

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// Address is where the store is, as its URL says.
+// Address is the location of the store, parsed from its URL.
 type Address struct {
 	Hosts    []string // host:port
 	User     string
 	Password string
 	TLS      bool
 	Cluster  bool
-	Master   string // the name by which the sentinels know it; empty: no sentinels
+	Master   string // the master's name at the sentinels; empty: no sentinels
 	DB       int
 }
 
@@ -119,7 +119,7 @@ func (a *Address) readPath(path string, sentinel bool) error {
 	return nil
 }
 
-// String is the address without its password.
+// String returns the address without its password.
 func (a *Address) String() string {
 	scheme := "redis"
 	if a.TLS {
@@ -141,7 +141,7 @@ func (a *Address) String() string {
 	return s
 }
 
-// password returns the one that the configuration gives.
+// password returns the password from the configuration.
 func (c *Config) password() (string, error) {
 	switch {
 	case c.PasswordFile != "":
@@ -160,7 +160,7 @@ func (c *Config) password() (string, error) {
 	return c.Password, nil
 }
 
-// load reads the certificates. What it returns is used for the servers and the sentinels.
+// load reads the certificates. The result is used for both servers and sentinels.
 func (c *TLSConfig) load() (*tls.Config, error) {
 	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify} //nolint:gosec // the operator's choice, off by default
 	if c.CAFile != "" {

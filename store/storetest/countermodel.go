@@ -13,8 +13,8 @@ import (
 	"antirobot/store"
 )
 
-// CounterModel is a Counters as slow and obvious as it can be: one map from the printed period to its count. Not safe for
-// concurrent use; it knows no errors but those of its arguments.
+// CounterModel is the slowest and most obvious Counters possible: one map from the printed period to its count. Not safe
+// for concurrent use; it returns no errors except for bad arguments.
 type CounterModel struct {
 	counts map[string]uint64
 }
@@ -113,7 +113,7 @@ func (m *CounterModel) Drop(_ context.Context, before store.Period) error {
 	return nil
 }
 
-// testCounterModel compares the counters with the model over random histories around the borders of days and fortnights.
+// testCounterModel compares the counters with the model over random histories around the boundaries of days and fortnights.
 func testCounterModel(t *testing.T, open func(t *testing.T) store.Counters, o CounterOptions) {
 	runs := 0
 	rapid.Check(t, func(rt *rapid.T) {
@@ -170,7 +170,7 @@ func testCounterModel(t *testing.T, open func(t *testing.T) store.Counters, o Co
 	})
 }
 
-// records prints what ReadRecords gives, which must be each record once.
+// records prints the results of ReadRecords, which must contain each record exactly once.
 func records(t testing.TB, c store.Counters, r []store.Record) []string {
 	t.Helper()
 	got := make([]string, len(r))
@@ -183,7 +183,7 @@ func records(t testing.TB, c store.Counters, r []store.Record) []string {
 	return got
 }
 
-// DrawCounter draws one of few counters, so that histories meet.
+// DrawCounter draws one of few counters, so that histories overlap.
 func DrawCounter(rt *rapid.T) store.Counter {
 	return store.Counter{
 		Prefix:  rapid.SampledFrom([]string{"a", "ab"}).Draw(rt, "prefix"),
@@ -192,7 +192,7 @@ func DrawCounter(rt *rapid.T) store.Counter {
 	}
 }
 
-// DrawSlot draws ten minutes near the border of a fortnight, or of the day before or after it.
+// DrawSlot draws a slot near the boundary of a fortnight, or of the day before or after it.
 func DrawSlot(rt *rapid.T) uint32 {
 	day := uint32(1405*14) + rapid.SampledFrom([]uint32{0, 1, 2, 14}).Draw(rt, "day") - 1
 	return day*144 + rapid.SampledFrom([]uint32{0, 1, 77, 143}).Draw(rt, "slot")

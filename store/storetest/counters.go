@@ -14,11 +14,11 @@ import (
 type CounterOptions struct {
 	// Reopen closes c and opens the same data again; nil for a backend that forgets.
 	Reopen func(t *testing.T, c store.Counters) store.Counters
-	// Runs bounds the histories of the property test; 0: as many as rapid makes.
+	// Runs bounds the histories of the property test; 0: rapid's default.
 	Runs int
 }
 
-// RunCounters checks that the counters which open returns keep the contract of store.Counters. open registers its own
+// RunCounters checks that the counters returned by open keep the contract of store.Counters. open registers its own
 // clean-up.
 func RunCounters(t *testing.T, open func(t *testing.T) store.Counters, opts CounterOptions) {
 	tests := []struct {
@@ -79,7 +79,7 @@ func testPeriods(t *testing.T, c store.Counters, _ CounterOptions) {
 	must(t, c.Add(bg, delta(k, slot0, 4)))
 	must(t, c.Add(bg, []store.Delta{
 		{Counter: k, Slot: slot0 + 1, N: 10}, {Counter: k, Slot: slot0 + 1, N: 20}, // twice in one batch
-		{Counter: k, Slot: day0*144 + 143, N: 100}, {Counter: k, Slot: day0*144 + 144, N: 1000}, // the border of the day
+		{Counter: k, Slot: day0*144 + 143, N: 100}, {Counter: k, Slot: day0*144 + 144, N: 1000}, // the boundary of the day
 		{Counter: k, Slot: day0*144 - 1, N: 10000},
 	}))
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 7)
@@ -92,13 +92,13 @@ func testPeriods(t *testing.T, c store.Counters, _ CounterOptions) {
 	wantCount(t, c, k, store.Day, day0, day0, 137)
 	wantCount(t, c, k, store.Day, day0-1, day0+1, 11137)
 	wantCount(t, c, k, store.Day, day0+1, day0+15, 1000)
-	// The border of a fortnight: 19663 = 1404·14 + 7.
+	// The boundary of a fortnight: 19663 = 1404·14 + 7.
 	edge := uint32(1405 * 14)
 	must(t, c.Add(bg, []store.Delta{{Counter: k, Slot: (edge - 1) * 144, N: 1}, {Counter: k, Slot: edge * 144, N: 2}}))
 	wantCount(t, c, k, store.Day, edge-1, edge-1, 1)
 	wantCount(t, c, k, store.Day, edge, edge, 2)
 	wantCount(t, c, k, store.Day, edge-1, edge, 3)
-	// The first and the last periods that there are.
+	// The first and the last possible periods.
 	must(t, c.Add(bg, []store.Delta{{Counter: k, Slot: 0, N: 5}, {Counter: k, Slot: math.MaxUint32, N: 6}}))
 	wantCount(t, c, k, store.TenMinutes, 0, 10, 5)
 	wantCount(t, c, k, store.TenMinutes, math.MaxUint32-10, math.MaxUint32, 6)
@@ -169,18 +169,18 @@ func testUnique(t *testing.T, c store.Counters, _ CounterOptions) {
 	must(t, c.AddUnique(bg, []store.Unique{unique(k, 7, slot0)}))
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 2)
 	wantCount(t, c, k, store.Day, day0, day0, 2)
-	// In the next ten minutes the pair is new, on the same day it is not.
+	// In the next ten minutes the pair is new; on the same day it is not.
 	must(t, c.AddUnique(bg, []store.Unique{unique(k, 7, slot0+1)}))
 	wantCount(t, c, k, store.TenMinutes, slot0+1, slot0+1, 1)
 	wantCount(t, c, k, store.Day, day0, day0, 2)
 	must(t, c.AddUnique(bg, []store.Unique{unique(k, 7, slot0+144)}))
 	wantCount(t, c, k, store.TenMinutes, slot0+144, slot0+144, 1)
 	wantCount(t, c, k, store.Day, day0+1, day0+1, 1)
-	// The pair is one with this counter only, and its type is a part of it.
+	// The pair is seen with this counter only, and its type is part of it.
 	must(t, c.AddUnique(bg, []store.Unique{unique(other, 7, slot0), {Counter: k, PairType: 99, Pair: 7, Slot: slot0}}))
 	wantCount(t, c, other, store.TenMinutes, slot0, slot0, 1)
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 3)
-	// An ordinary update of the same counter adds to it, and one of the pair's name marks nothing.
+	// An ordinary update of the same counter adds to it, and one of a counter named like the pair marks nothing.
 	must(t, c.Add(bg, delta(k, slot0, 10)))
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 13)
 	must(t, c.Add(bg, delta(store.Counter{Prefix: "mass_in", Shingle: 55, Type: 30}, slot0, 1)))
@@ -217,7 +217,7 @@ func testUniqueParallel(t *testing.T, c store.Counters, _ CounterOptions) {
 	wantCount(t, c, counter(3), store.TenMinutes, slot0, slot0+1, 2)
 	wantCount(t, c, counter(3), store.Day, day0, day0, 1)
 
-	// The same new pair by all at once, again and again: the moment between test and count is short.
+	// All callers add the same new pair, again and again: the window between test and count is short.
 	const rounds = 400
 	for i := range uint64(rounds) {
 		start := make(chan struct{})
@@ -266,14 +266,14 @@ func testDrop(t *testing.T, c store.Counters, _ CounterOptions) {
 	wantCount(t, c, k, store.TenMinutes, at-144+5, at-144+5, 0)
 	wantCount(t, c, k, store.TenMinutes, at-288+5, at-288+5, 0)
 	wantCount(t, c, k, store.TenMinutes, at+5, at+149, 2)
-	wantCount(t, c, k, store.Day, edge-2, edge+1, 4) // days are dropped on their own
+	wantCount(t, c, k, store.Day, edge-2, edge+1, 4) // days are dropped separately
 	must(t, c.AddUnique(bg, []store.Unique{unique(counter(2), 1, at-144+5), unique(counter(2), 1, at+5)}))
 	wantCount(t, c, counter(2), store.TenMinutes, at-144+5, at-144+5, 1) // its pair was forgotten too
 	wantCount(t, c, counter(2), store.TenMinutes, at+5, at+5, 1)         // and this one was not
 	must(t, c.Drop(bg, store.Period{Unit: store.Day, Number: edge + 13}))
 	wantCount(t, c, k, store.Day, edge-2, edge-1, 0)
 	wantCount(t, c, k, store.Day, edge, edge+1, 2)
-	must(t, c.Add(bg, delta(k, at-144+5, 9))) // late updates begin anew
+	must(t, c.Add(bg, delta(k, at-144+5, 9))) // late updates start from zero
 	wantCount(t, c, k, store.Day, edge-1, edge-1, 9)
 	wantCount(t, c, k, store.TenMinutes, at-144+5, at-144+5, 9)
 }
@@ -310,7 +310,7 @@ func testRefused(t *testing.T, c store.Counters, _ CounterOptions) {
 			}
 		}
 	}
-	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 0) // a batch that is refused for its form counts nothing
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 0) // a batch that is refused as invalid counts nothing
 }
 
 func testCountersReopen(t *testing.T, c store.Counters, o CounterOptions) {

@@ -55,13 +55,12 @@ func testReopen(t *testing.T, s store.Store, o Options) {
 
 const killEnv = "ANTIROBOT_STORETEST_KILL"
 
-// killWorkers write at the same time, so that the kill falls into shared commits.
+// killWorkers is how many workers write concurrently, so that the kill hits shared commits.
 const killWorkers = 4
 
-// Kill checks rule 3: what was acknowledged survives kill -9. It runs the calling test again in a child process, which
-// opens the store in a directory, writes, and prints what was acknowledged; the parent kills it at various moments, opens
-// the directory, and looks for every acknowledged write. open must read the machine's clock and keep 50 000 messages of a
-// feed.
+// Kill checks rule 3: acknowledged writes survive kill -9. It runs the calling test again in a child process, which opens
+// the store in a directory, writes, and prints what was acknowledged; the parent kills it at various moments, opens the
+// directory, and looks for every acknowledged write. open must use the machine's clock and keep 50 000 messages of a feed.
 func Kill(t *testing.T, open func(t *testing.T, dir string) store.Store) {
 	if dir := os.Getenv(killEnv); dir != "" {
 		killChild(t, open(t, dir))
@@ -89,7 +88,7 @@ func wantSurvivors(t *testing.T, s store.Store, w, n int) {
 			t.Fatalf("spent key %q can be spent again after kill: %v, %v", key, first, err)
 		}
 	}
-	// The write that was under way when the child died may have happened or not.
+	// The write in progress when the child died may have happened or not.
 	if got, err := s.Incr(bg, fmt.Append(nil, w), 0, 0); err != nil || got < int64(n) {
 		t.Fatalf("counter %d = %d, %v; at least %d were acknowledged", w, got, err, n)
 	}
@@ -104,7 +103,7 @@ func wantSurvivors(t *testing.T, s store.Store, w, n int) {
 		if err != nil {
 			return err
 		}
-		if i == next { // a message may be there twice: appended, not acknowledged, and again in the next round
+		if i == next { // a message may be there twice: appended but not acknowledged, then again in the next round
 			next++
 		}
 		if next == n {
@@ -129,7 +128,7 @@ func killRound(t *testing.T, dir string, after time.Duration, acked *[killWorker
 	out, err := cmd.StdoutPipe()
 	must(t, err)
 	must(t, cmd.Start())
-	defer func() { _ = cmd.Wait() }() // it was killed: the error is no news
+	defer func() { _ = cmd.Wait() }() // it was killed: an error is expected
 	defer func() { _ = cmd.Process.Kill() }()
 	lines := bufio.NewScanner(out)
 	var timer *time.Timer

@@ -14,7 +14,7 @@ import (
 
 var errEnough = errors.New("enough")
 
-// wantFeed follows topic from a position until it has seen as many messages as are wanted, and compares them.
+// wantFeed follows topic from a position until it has seen as many messages as expected, and compares them.
 func wantFeed(t testing.TB, s store.Store, topic, from string, want ...string) (last string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(bg, 10*time.Second)
@@ -51,7 +51,7 @@ func testFeedOrder(t *testing.T, s store.Store, _ Options) {
 }
 
 func testFeedFrom(t *testing.T, s store.Store, _ Options) {
-	// A position of the empty topic is one that can be followed.
+	// The position of an empty topic can be followed.
 	empty, err := s.Position(bg, "t")
 	must(t, err)
 	must(t, s.Append(bg, "t", b("1")))
@@ -81,7 +81,7 @@ func testFeedGap(t *testing.T, s store.Store, o Options) {
 	release, slow := make(chan struct{}), make(chan error, 1)
 	must(t, s.Append(bg, "t", b("0")))
 	entered := make(chan struct{})
-	go func() { // a follower that falls behind is told so; it may first be given what had been read for it
+	go func() { // a follower that falls behind is told so; it may first receive what had been read for it
 		n := 0
 		slow <- s.Follow(ctx, "t", "0", func(string, []byte) error {
 			if n++; n == 1 {
@@ -138,7 +138,7 @@ func testFeedFollowFirst(t *testing.T, s store.Store, _ Options) {
 		go func() {
 			done <- s.Follow(ctx, "t", from, func(_ string, msg []byte) error { got <- string(msg); return nil })
 		}()
-		// From "" means what comes after the call, and there is no sign of when it began: append until one arrives.
+		// From "" means what comes after the call, and nothing shows when it began: append until one message arrives.
 		arrived := ""
 		for i := 0; arrived == "" && ctx.Err() == nil; i++ {
 			if from == "" || i == 0 {
@@ -157,7 +157,7 @@ func testFeedFollowFirst(t *testing.T, s store.Store, _ Options) {
 	}
 }
 
-// drain lets a follower end after its context was cancelled.
+// drain waits for a follower to end after its context was cancelled.
 func drain(got <-chan string, done <-chan error, t *testing.T) {
 	t.Helper()
 	for {

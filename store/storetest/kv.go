@@ -165,7 +165,7 @@ func testTTL(t *testing.T, s store.Store, o Options) {
 		o.Clock.Advance(100 * 365 * 24 * time.Hour)
 		wantValue(t, s, "huge", b("1"))
 		wantValue(t, s, "ever", b("1"))
-		must(t, s.Put(bg, b("sub"), b("1"), time.Nanosecond)) // rounded up, never to "for ever"
+		must(t, s.Put(bg, b("sub"), b("1"), time.Nanosecond)) // rounded up, never to "no expiry"
 		wantValue(t, s, "sub", b("1"))
 		o.Clock.Advance(time.Millisecond)
 		wantValue(t, s, "sub", nil)
@@ -214,7 +214,7 @@ func testNegativeTTL(t *testing.T, s store.Store, _ Options) {
 }
 
 func testSwapParallel(t *testing.T, s store.Store, _ Options) {
-	// A counter built of Swap alone loses no increment, if Swap compares and sets as one.
+	// A counter built on Swap alone loses no increment if Swap compares and sets atomically.
 	const workers, rounds = 8, 40
 	must(t, s.Put(bg, b("n"), b("0"), 0))
 	var wg sync.WaitGroup

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// model is the store as slow and obvious as it can be: one map per contract, every expiry compared on every call.
+// model is the slowest and most obvious store possible: one map per contract, every expiry compared on every call.
 type model struct {
 	clock *Clock
 	vals  map[string]modelValue
@@ -41,15 +41,15 @@ func (m *model) end(ttl time.Duration) time.Time {
 
 func (m *model) gone(end time.Time) bool { return !end.IsZero() && !m.clock.Now().Before(end) }
 
-// forget drops what has expired.
+// forget drops expired entries.
 func (m *model) forget() {
 	maps.DeleteFunc(m.vals, func(_ string, v modelValue) bool { return m.gone(v.end) })
 	maps.DeleteFunc(m.spent, func(_ string, end time.Time) bool { return m.gone(end) })
 	maps.DeleteFunc(m.count, func(_ string, c modelCount) bool { return m.gone(c.end) })
 }
 
-// testModel compares the store with the model over random histories with a clock that jumps and, where the backend can,
-// the store closed and opened again in between.
+// testModel compares the store with the model over random histories, with a clock that jumps and, if the backend can, with
+// the store closed and reopened in between.
 func testModel(t *testing.T, open func(t *testing.T) store.Store, o Options) {
 	if o.Clock == nil {
 		t.Skip("the backend reads the machine's clock")
@@ -57,7 +57,7 @@ func testModel(t *testing.T, open func(t *testing.T) store.Store, o Options) {
 	run := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		run++
-		if o.Reopen != nil && run > 20 { // opening is slow where there is a disk
+		if o.Reopen != nil && run > 20 { // opening is slow on a disk
 			return
 		}
 		s := open(t)
@@ -183,7 +183,7 @@ func (h *history) reopen(rt *rapid.T) {
 	h.s = h.o.Reopen(h.t, h.s)
 }
 
-// check compares all that can be read.
+// check compares everything that can be read.
 func (h *history) check(rt *rapid.T) {
 	got := map[string]string{}
 	err := h.s.Scan(bg, nil, func(k, v []byte, ttl time.Duration) error {

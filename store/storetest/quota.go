@@ -23,7 +23,7 @@ func testSpend(t *testing.T, s store.Store, o Options) {
 	spend("b", true)
 	if o.Clock != nil {
 		o.Clock.Advance(o.unit() - time.Millisecond)
-		spend("a", false) // and does not extend
+		spend("a", false) // and does not extend the TTL
 		o.Clock.Advance(time.Millisecond)
 		spend("a", true)
 	}
@@ -107,7 +107,7 @@ func testTakeParallel(t *testing.T, s store.Store, _ Options) {
 		})
 	}
 	wg.Wait()
-	if sum.Load() != limit { // more than the limit was wanted: all of it goes, and not one more
+	if sum.Load() != limit { // more than the limit was requested: exactly the limit is granted
 		t.Fatalf("granted %d of %d", sum.Load(), limit)
 	}
 	var total atomic.Int64
@@ -182,7 +182,7 @@ func testQuotaTTL(t *testing.T, s store.Store, o Options) {
 	if n, err := s.Incr(bg, b("i"), 2, 40*u); err != nil || n != 2 {
 		t.Fatalf("Incr = %d, %v", n, err)
 	}
-	o.advance(2 * u) // four units after the creation
+	o.advance(2 * u) // four units after creation
 	if n, err := s.Incr(bg, b("i"), 0, u); err != nil || n != 0 {
 		t.Fatalf("the TTL of a counter was extended: %d, %v", n, err)
 	}

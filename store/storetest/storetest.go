@@ -1,7 +1,7 @@
 // Package storetest holds the conformance suite that every backend of package store passes.
 //
 // A backend's test calls Run with a function that opens an empty store; persistent backends add Options.Reopen and call
-// Kill. The suite knows no backend: what it asks for is what the doc of package store promises.
+// Kill. The suite knows no backend: it only demands what the doc of package store promises.
 package storetest
 
 import (
@@ -15,26 +15,26 @@ import (
 
 // Options says what the backend under test can do.
 type Options struct {
-	// Clock is what the opened stores read the time from. Nil means that they read the machine's: TTLs are then waited
-	// for, and the property test, which jumps by hours, is left out.
+	// Clock is the clock that the opened stores read. Nil means that they read the machine's clock: TTLs are then waited
+	// for, and the property test, which jumps by hours, is skipped.
 	Clock *Clock
-	// FeedKept is the number of appended messages after which the first one of a topic is certainly gone; 0 leaves the
-	// test of the gap out.
+	// FeedKept is the number of appended messages after which the first one of a topic is certainly gone; 0 skips the test
+	// of the gap.
 	FeedKept int
 	// Reopen closes s and opens the same data again; nil for a backend that forgets.
 	Reopen func(t *testing.T, s store.Store) store.Store
 }
 
-// Clock is a clock for stores under test: it stands until it is moved. Safe for concurrent use.
+// Clock is a clock for stores under test: it stands still until it is moved. Safe for concurrent use.
 type Clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// NewClock returns a clock that stands at a fixed moment which is not a round one.
+// NewClock returns a clock that stands at a fixed moment, deliberately not a round one.
 func NewClock() *Clock { return &Clock{at: time.UnixMilli(1_700_000_123_457)} }
 
-// Now returns the present of c.
+// Now returns the current time of c.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *Clock) Advance(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
-// unit is a TTL that is long for the clock in use and short enough to be waited for.
+// unit is a TTL that is long for the clock in use, yet short enough to wait for.
 func (o Options) unit() time.Duration {
 	if o.Clock == nil {
 		return 300 * time.Millisecond
@@ -64,8 +64,8 @@ func (o Options) advance(d time.Duration) {
 	o.Clock.Advance(d)
 }
 
-// Run checks that the stores which open returns keep the contracts. open registers its own clean-up; the suite may close
-// a store before that.
+// Run checks that the stores returned by open keep the contracts. open registers its own clean-up; the suite may close a
+// store before that.
 func Run(t *testing.T, open func(t *testing.T) store.Store, opts Options) {
 	tests := []struct {
 		name string
@@ -114,7 +114,7 @@ func must(t testing.TB, err error) {
 
 func b(s string) []byte { return []byte(s) }
 
-// wantValue checks the value of key; want nil means absent.
+// wantValue checks the value of key; a nil want means absent.
 func wantValue(t testing.TB, s store.Store, key string, want []byte) {
 	t.Helper()
 	got, err := s.Get(bg, nil, b(key))

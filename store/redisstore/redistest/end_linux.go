@@ -2,5 +2,5 @@ package redistest
 
 import "syscall"
 
-// endWithUs lets a server end with the test, however that ends.
+// endWithUs makes a server end with the test process, however that ends.
 func endWithUs() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

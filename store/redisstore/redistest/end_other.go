@@ -4,5 +4,5 @@ package redistest
 
 import "syscall"
 
-// endWithUs is nothing on systems that know no such tie: a test that is killed may leave its server behind.
+// endWithUs does nothing on systems without parent-death signals: a test that is killed may leave its server behind.
 func endWithUs() *syscall.SysProcAttr { return nil }

@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Proxy stands between a client and a server, and can be told to misbehave.
+// Proxy stands between a client and a server, and misbehaves on demand.
 type Proxy struct {
 	Addr string
 	l    net.Listener
 
 	mu     sync.Mutex
 	target string
-	cut    bool          // new connections are refused, old ones ended
-	hole   bool          // connections stay, and nothing comes through
-	delay  time.Duration // of each piece, either way
+	cut    bool          // new connections are refused, existing ones closed
+	hole   bool          // connections stay open, but nothing gets through
+	delay  time.Duration // of each chunk, in both directions
 	conns  map[net.Conn]bool
 }
 
-// StartProxy listens on loopback for a target until the test ends.
+// StartProxy listens on loopback and forwards to target until the test ends.
 func StartProxy(t testing.TB, target string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -37,7 +37,7 @@ func StartProxy(t testing.TB, target string) *Proxy {
 	return p
 }
 
-// Cut ends all connections and refuses new ones, until Heal.
+// Cut closes all connections and refuses new ones, until Heal.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,16 +47,16 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Hole lets nothing through any more, without ending anything, until Heal.
+// Hole lets nothing through any more, without closing anything, until Heal.
 func (p *Proxy) Hole() { p.set(func() { p.hole = true }) }
 
-// Slow lets each piece wait, either way.
+// Slow delays each chunk, in both directions.
 func (p *Proxy) Slow(d time.Duration) { p.set(func() { p.delay = d }) }
 
 // Retarget sends new connections elsewhere.
 func (p *Proxy) Retarget(target string) { p.set(func() { p.target = target }) }
 
-// Heal ends all of that.
+// Heal ends all these faults.
 func (p *Proxy) Heal() { p.set(func() { p.cut, p.hole, p.delay = false, false, 0 }) }
 
 func (p *Proxy) set(f func()) {

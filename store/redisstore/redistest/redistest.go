@@ -1,5 +1,5 @@
-// Package redistest runs real Redis servers on loopback for tests: one, or a cluster, and a proxy that cuts and slows the
-// way to them. Servers have directories of their own, and end with the test.
+// Package redistest runs real Redis servers on loopback for tests: a single one or a cluster, and a proxy that cuts and
+// slows down the connection to them. Each server has its own directory, and ends with the test.
 package redistest
 
 import (
@@ -24,13 +24,13 @@ type Server struct {
 	args []string
 	tls  bool
 
-	sentinel string // its file, if it is one
+	sentinel string // its configuration file, if it is a sentinel
 
 	cmd *exec.Cmd
 	out *bytes.Buffer
 }
 
-// path returns the server program, or skips the test, loudly; in CI that is a failure.
+// path returns the server program, or skips the test with a message; in CI that is a failure.
 func path(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"redis-server", "valkey-server"} {
@@ -45,8 +45,8 @@ func path(t testing.TB) string {
 	return ""
 }
 
-// Start runs a server with further arguments, such as "--maxmemory", "10mb". It keeps nothing on disk but what the
-// arguments say.
+// Start runs a server with extra arguments, such as "--maxmemory", "10mb". It keeps nothing on disk unless the arguments
+// say so.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s := &Server{port: freePort(t, false), dir: dir(t), args: args}
@@ -54,7 +54,7 @@ func Start(t testing.TB, args ...string) *Server {
 	return s
 }
 
-// StartTLS runs a server that speaks TLS only, with a certificate of the caller's.
+// StartTLS runs a server that speaks only TLS, with the caller's certificate.
 func StartTLS(t testing.TB, cert, key, ca string, args ...string) *Server {
 	t.Helper()
 	s := &Server{port: freePort(t, false), dir: dir(t), tls: true, args: append([]string{
@@ -115,7 +115,7 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
-// Kill ends the server at once; what it holds in memory is gone.
+// Kill ends the server at once; its data in memory is lost.
 func (s *Server) Kill() {
 	if s.cmd.ProcessState == nil {
 		_ = s.cmd.Process.Kill()
@@ -147,7 +147,7 @@ func (s *Server) tryCLI(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// freePort returns a port that nobody listens on. A cluster's server needs another one, ten thousand above.
+// freePort returns a port that nobody listens on. A cluster node also needs the port ten thousand above.
 func freePort(t testing.TB, bus bool) int {
 	t.Helper()
 	for range 100 {
@@ -172,12 +172,12 @@ func freePort(t testing.TB, bus bool) int {
 	return 0
 }
 
-// Cluster is masters and their replicas.
+// Cluster is a set of masters and their replicas.
 type Cluster struct {
 	Servers []*Server // masters first; who is master changes when one is killed
 }
 
-// StartCluster runs so many masters with so many replicas each, and waits until they are one cluster.
+// StartCluster runs the given number of masters with replicas replicas each, and waits until they form a cluster.
 func StartCluster(t testing.TB, masters, replicas int, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{}
@@ -206,7 +206,7 @@ func StartCluster(t testing.TB, masters, replicas int, args ...string) *Cluster 
 	return c
 }
 
-// clusterPort draws from below the range of ephemeral ports: its bus port stands ten thousand above.
+// clusterPort draws from below the ephemeral range, because the bus port is ten thousand above.
 func clusterPort(t testing.TB) int {
 	t.Helper()
 	for range 200 {
@@ -242,7 +242,7 @@ func (c *Cluster) settled(replicas int) bool {
 	return slaves == replicas
 }
 
-// URL is the address of the cluster as the gateway takes it.
+// URL is the cluster's address in the form that the gateway takes.
 func (c *Cluster) URL() string {
 	var hosts []string
 	for _, s := range c.Servers {
@@ -251,7 +251,7 @@ func (c *Cluster) URL() string {
 	return "redis-cluster://" + strings.Join(hosts, ",")
 }
 
-// Master returns the server that holds the slot of a key now.
+// Master returns the server that currently holds the slot of a key.
 func (c *Cluster) Master(t testing.TB, key string) *Server {
 	t.Helper()
 	slot := c.alive(t).CLI(t, "cluster", "keyslot", key)
@@ -292,7 +292,7 @@ func (c *Cluster) alive(t testing.TB) *Server {
 	return nil
 }
 
-// StartSentinel runs a sentinel that watches a master by the name of main, and decides alone.
+// StartSentinel runs a sentinel that watches a master under the name main, and decides alone.
 func StartSentinel(t testing.TB, master *Server) *Server {
 	t.Helper()
 	s := &Server{port: freePort(t, false), dir: dir(t)}
