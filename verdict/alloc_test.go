@@ -9,7 +9,7 @@ import (
 	"antirobot/spravka"
 )
 
-// TestNothingIsAllocated holds invariant 1: no answer costs an allocation.
+// TestNothingIsAllocated checks invariant 1: no answer costs an allocation.
 func TestNothingIsAllocated(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -29,36 +29,36 @@ func (s Source) String() string {
 // MaxFactors is how many factors of a judgement a ban keeps.
 const MaxFactors = 3
 
-// Longest texts that a ban keeps, in bytes.
+// The longest texts that a ban keeps, in bytes.
 const (
 	maxReason = 512
 	maxName   = 64
 )
 
-// Factor is one number that spoke for a ban.
+// Factor is one number that counted towards a ban.
 type Factor struct {
 	Name   string
 	Value  float32
-	Amount float32 // what it added to the score, in log-odds; 0 if the ban is not of a formula
+	Amount float32 // what it added to the score, in log-odds; 0 if the ban does not come from a formula
 }
 
-// Ban is a conclusion about one subject until a time. It is a plain value; the strings are immutable.
+// Ban is a conclusion about one subject that holds until a given time. It is a plain value; the strings are immutable.
 type Ban struct {
 	Subject   identity.Subject
 	Until     time.Time
-	Made      time.Time // zero: when the call is made
+	Made      time.Time // zero: the time of the call that makes it
 	Service   string    // the service it holds for; empty: all
 	Source    Source
 	Score     float32 // of the judgement, 0 to 1
-	Threshold float32 // that the score was compared with when it was made
+	Threshold float32 // that the score was compared with when the ban was made
 	Reason    string
 	Factors   [MaxFactors]Factor // the strongest first; an empty name ends them
 	Model     string             // version of the formula; empty for limits and for the operator
 
-	lifted bool // it was taken back: what is kept is that, and until when it would have lasted
+	lifted bool // the ban was lifted: only that fact is kept, and when the ban would have ended
 }
 
-// moved returns the ban with its times by a clock that is d ahead.
+// moved returns the ban with its times converted to a clock that is d ahead.
 func (b Ban) moved(d time.Duration) *Ban {
 	b.Until, b.Made = b.Until.Add(d), b.Made.Add(d)
 	return &b
@@ -72,7 +72,7 @@ func (b *Ban) Holds(s *Settings) bool {
 	return b.Source == SourceAPI || b.Score > s.Threshold
 }
 
-// Validate says what keeps the ban from being made at the given time.
+// Validate returns the reasons why the ban can't be made at the given time.
 func (b *Ban) Validate(at time.Time) error {
 	var errs []error
 	if b.Subject.Kind == identity.KindNone || b.Subject.Kind > identity.KindIP {
@@ -105,15 +105,15 @@ func (b *Ban) Validate(at time.Time) error {
 		}
 		for _, v := range [...]float64{float64(b.Factors[i].Value), float64(b.Factors[i].Amount)} {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
-				errs = append(errs, fmt.Errorf("factors[%d]: %v is not a number", i, v)) // nor would JSON print it
+				errs = append(errs, fmt.Errorf("factors[%d]: %v is not a number", i, v)) // JSON could not print it either
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// banKey is what there is at most one ban for: the operator's and the processor's stand side by side, and so do those
-// of different services.
+// banKey identifies a ban: there is at most one per key. The operator's and the processor's bans exist side by side, as
+// do those of different services.
 type banKey struct {
 	subject identity.Subject
 	source  Source
@@ -146,15 +146,15 @@ func parseBanKey(b []byte) (k banKey, ok bool) {
 	return k, k.subject.Kind != identity.KindNone && k.subject.Kind <= identity.KindIP && k.source <= SourceProcessor
 }
 
-// banVersion begins every stored ban. Version 1 had no amounts of the factors. A ban that was lifted has a version of its
-// own, and nothing behind its times.
+// banVersion begins every stored ban. Version 1 had no factor amounts. A lifted ban has a version of its own, and
+// stores nothing after its times.
 const (
 	banVersion    = 2
 	liftedVersion = 3
 )
 
-// appendValue appends what the key does not say: version, until and made in unix nanoseconds, score, threshold,
-// reason, model, factors with value and amount.
+// appendValue appends what is not in the key: version, until and made in unix nanoseconds, score, threshold, reason,
+// model, factors with value and amount.
 func (b *Ban) appendValue(dst []byte) []byte {
 	version := byte(banVersion)
 	if b.lifted {

@@ -14,16 +14,16 @@ import (
 
 const banTopic = "bans"
 
-// The first byte of a message in the feed.
+// The first byte of a feed message.
 const (
 	saidBan   = 'b' // length of the key (uvarint), key, value
 	saidUnban = 'u' // made (8 bytes, unix nanoseconds), key
-	saidScan  = 'r' // bans were written back that the store had lost: scan
+	saidScan  = 'r' // bans that the store had lost were written back: scan
 )
 
-// Ban makes a ban, or replaces the one that the same source made for the same subject and service. It is in force on
-// this node when Ban returns an error of the store too: the write is then repeated until it works. ErrFull, or an error
-// of Validate, means that there is no ban.
+// Ban makes a ban, or replaces the one that the same source made for the same subject and service. If Ban returns a
+// store error, the ban is nevertheless in force on this node, and the write is retried until it succeeds. ErrFull, or
+// an error of Validate, means that there is no ban.
 func (c *Cacher) Ban(ctx context.Context, b Ban) error {
 	if err := c.putBan(&b); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (c *Cacher) Ban(ctx context.Context, b Ban) error {
 	return c.banWrites.Now(ctx, b.key())
 }
 
-// BanSoon is Ban without waiting for the store.
+// BanSoon is Ban, but does not wait for the store.
 func (c *Cacher) BanSoon(b Ban) error {
 	if err := c.putBan(&b); err != nil {
 		return err
@@ -58,8 +58,8 @@ func (c *Cacher) putBan(b *Ban) error {
 	return nil
 }
 
-// Unban lifts the bans of a subject: those of one service, or with the empty name those that hold for all, or with "*"
-// every one. It returns how many there were on this node. An error is about the store only, as for Ban.
+// Unban lifts the bans of a subject: those of one service; with an empty name, those that hold for all services; with
+// "*", every one. It returns how many there were on this node. As for Ban, an error concerns the store only.
 func (c *Cacher) Unban(ctx context.Context, s identity.Subject, service string) (int, error) {
 	var keys []banKey
 	if c.Forgot() {
@@ -67,7 +67,7 @@ func (c *Cacher) Unban(ctx context.Context, s identity.Subject, service string) 
 			c.log.Warn().Err(err).Msg("a ban that memory had no room for may outlast its lifting")
 		}
 	}
-	c.bans.EachOf(s, c.horizon().UnixNano(), func(b *Ban) bool { // what has ended by a clock in doubt may begin again
+	c.bans.EachOf(s, c.horizon().UnixNano(), func(b *Ban) bool { // a ban that has ended by a doubtful clock may come back into force
 		if service == "*" || b.Service == service {
 			keys = append(keys, b.key())
 		}
@@ -86,7 +86,7 @@ func (c *Cacher) Unban(ctx context.Context, s identity.Subject, service string) 
 	return n, first
 }
 
-// lift takes back a ban, whenever it was made: its clock may have been ahead of ours.
+// lift lifts a ban regardless of when it was made: the clock of the node that made it may have been ahead of ours.
 func (c *Cacher) lift(k banKey) bool {
 	at := c.now()
 	b, ok := c.bans.Get(k, c.horizon().UnixNano())
@@ -100,14 +100,14 @@ func (c *Cacher) lift(k banKey) bool {
 	return c.bans.Remove(k, made)
 }
 
-// BanFilter chooses bans; the zero value chooses all.
+// BanFilter selects bans; the zero value selects all.
 type BanFilter struct {
 	Subject identity.Subject // of this subject
 	Service string           // of this service, or of all services
-	Limit   int              // at most so many; 0: no limit
+	Limit   int              // at most this many; 0: no limit
 }
 
-// Bans returns the live bans that the filter chooses, the newest first.
+// Bans returns the live bans that the filter selects, the newest first.
 func (c *Cacher) Bans(f BanFilter) []Ban {
 	var list []Ban
 	newest := func() {
@@ -120,7 +120,7 @@ func (c *Cacher) Bans(f BanFilter) []Ban {
 		if f.Service == "" || b.Service == "" || b.Service == f.Service {
 			list = append(list, *b)
 		}
-		if f.Limit > 0 && len(list) >= 4*f.Limit { // a million bans are not copied to show a hundred
+		if f.Limit > 0 && len(list) >= 4*f.Limit { // don't copy a million bans to show a hundred
 			newest()
 		}
 		return true
@@ -134,12 +134,12 @@ func (c *Cacher) Bans(f BanFilter) []Ban {
 	return slices.Clip(list)
 }
 
-// writeBan brings the ban of a key into the store as memory has it, and tells the other nodes.
+// writeBan writes the ban of a key to the store as memory has it, and tells the other nodes.
 func (c *Cacher) writeBan(ctx context.Context, k banKey) error {
 	key := k.appendTo(nil)
 	at := c.now()
 	b, told, known := c.told(k)
-	if !known && !c.st.Shared() { // otherwise it has ended, in the store as well
+	if !known && !c.st.Shared() { // otherwise it has ended, and so it has in the store
 		if err := c.st.Delete(ctx, key); err != nil {
 			return fmt.Errorf("delete ban: %w", err)
 		}
@@ -167,8 +167,8 @@ func (c *Cacher) writeBan(ctx context.Context, k banKey) error {
 	return nil
 }
 
-// scanBans reads all bans of the store. What the store has older, or not any more, was lost there: it is written again.
-// A ban that was lifted leaves a record until it would have ended, so it does not look lost.
+// scanBans reads all bans from the store. If the store has an older version of a ban, or lacks it, it has lost the ban,
+// which is then written again. A lifted ban leaves a record until it would have ended, so it does not look lost.
 func (c *Cacher) scanBans(ctx context.Context) error {
 	c.bans.BeginScan()
 	err := store.ScanKept(ctx, c.st, []byte(banPrefix), func(k, v []byte, _ time.Duration) error {
@@ -178,7 +178,7 @@ func (c *Cacher) scanBans(ctx context.Context) error {
 			return nil //nolint:nilerr // one broken record must not cost all bans; it is counted
 		}
 		if !c.st.Shared() && c.banWrites.Pending(b.key()) {
-			return nil // it was lifted, and is still to be deleted
+			return nil // it was lifted, and its deletion is still pending
 		}
 		if c.hearBan(&b) {
 			c.banWrites.Add(b.key())
@@ -194,10 +194,10 @@ func (c *Cacher) scanBans(ctx context.Context) error {
 	return nil
 }
 
-// endsSoon is what is left of a ban that need not be written back: the store may have been right to forget it.
+// endsSoon is the remaining time below which a ban is not written back: the store may have been right to forget it.
 const endsSoon = 10 * time.Second
 
-// restoreBans writes back the bans that the store had, and that the scan did not meet.
+// restoreBans writes back the bans that the store once had and the scan did not find.
 func (c *Cacher) restoreBans(ctx context.Context) error {
 	lost := c.bans.Missing(c.now().Add(endsSoon).UnixNano())
 	if len(lost) == 0 {
@@ -210,7 +210,7 @@ func (c *Cacher) restoreBans(ctx context.Context) error {
 		if !known || !b.Until.After(at) {
 			return false, nil
 		}
-		// Only where there is nothing: what another node has written meanwhile is newer, or the same.
+		// Only if there is nothing there: what another node has written in the meantime is newer, or the same.
 		wrote, err := c.st.Swap(ctx, k.appendTo(nil), nil, told.appendValue(nil), b.Until.Sub(at))
 		if err == nil {
 			c.bans.MarkStored(k, b.Made.UnixNano())
@@ -226,11 +226,11 @@ func (c *Cacher) restoreBans(ctx context.Context) error {
 	return nil
 }
 
-// Forgot reports whether memory has had no room for a ban, so that the store may know bans that memory does not.
+// Forgot reports whether memory once had no room for a ban, so that the store may hold bans that memory does not.
 func (c *Cacher) Forgot() bool { return c.bans.evicted.Load() > 0 }
 
-// Recall reads the bans of a subject that the store has, those for all services and those for the named one, and
-// returns how many there are that memory did not have. It waits for the store.
+// Recall reads a subject's bans from the store, those for all services and those for the named one, and returns how
+// many of them memory did not have. It waits for the store.
 func (c *Cacher) Recall(ctx context.Context, s identity.Subject, service string) (n int, err error) {
 	services := []string{"", service}
 	if service == "" {
@@ -264,7 +264,7 @@ func (c *Cacher) Recall(ctx context.Context, s identity.Subject, service string)
 	return n, nil
 }
 
-// hearBan takes a ban as the store has it, and reports whether memory has a newer one. A full table is counted there.
+// hearBan takes over a ban from the store, and reports whether memory has a newer one. A full table is counted there.
 func (c *Cacher) hearBan(told *Ban) (newer bool) {
 	c.skew.RLock()
 	defer c.skew.RUnlock()
@@ -276,7 +276,7 @@ func (c *Cacher) hearBan(told *Ban) (newer bool) {
 	return newer
 }
 
-// heardBan takes one message of the feed.
+// heardBan handles one message of the feed.
 func (c *Cacher) heardBan(msg []byte) error {
 	if len(msg) == 0 {
 		return errBanValue

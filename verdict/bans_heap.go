@@ -1,6 +1,6 @@
 package verdict
 
-// The heap: s.heap[0] ends first. Each record knows its place.
+// The heap: s.heap[0] ends first. Each record knows its position in it.
 
 func (s *banShard) less(a, b uint32) bool { return s.at(s.heap[a]).until < s.at(s.heap[b]).until }
 

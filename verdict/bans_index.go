@@ -1,8 +1,8 @@
 package verdict
 
-// index finds records by the hash of their key: open addressing, linear probing, four bytes a place. A place holds 12
-// bits of the hash beside the record's number, so that a look-up that finds nothing, which is almost every one, touches
-// one cache line and no record. The zero value is ready; the owner's lock guards it.
+// index finds records by the hash of their key: open addressing, linear probing, four bytes per slot. A slot holds 12
+// bits of the hash beside the record's number, so a look-up that finds nothing, as almost all do, touches one cache
+// line and no record. The zero value is ready to use; the owner's lock guards it.
 type index struct {
 	places []uint32 // 0: empty; else 12 bits of hash, 20 bits of number + 1
 	n      int
@@ -16,10 +16,10 @@ const (
 
 func tagOf(hash uint64) uint32 { return uint32(hash>>52) << indexBits }
 
-// home is where the search for a hash begins. The lowest bits have chosen the shard.
+// home is the slot where the search for a hash begins. The lowest bits have already selected the shard.
 func (x *index) home(hash uint64) int { return int(hash>>8) & (len(x.places) - 1) }
 
-// find returns the place and the number of the record that is accepted among those of the hash.
+// find returns the slot and the number of the first record with this hash that the caller accepts.
 func (x *index) find(hash uint64, is func(no uint32) bool) (place int, no uint32, ok bool) {
 	if x.n == 0 {
 		return 0, 0, false
@@ -38,7 +38,7 @@ func (x *index) find(hash uint64, is func(no uint32) bool) (place int, no uint32
 	}
 }
 
-// put adds a record that is not there. hashOf returns the hash of one that is.
+// put adds a record that is not in the index. hashOf returns the hash of one that is.
 func (x *index) put(hash uint64, no uint32, hashOf func(no uint32) uint64) {
 	if 4*(x.n+1) > 3*len(x.places) {
 		old := x.places
@@ -61,12 +61,12 @@ func (x *index) settle(hash uint64, p uint32) {
 	x.places[i] = p
 }
 
-// set makes a place that find returned hold another record of the same key.
+// set makes a slot that find returned hold another record with the same key.
 func (x *index) set(place int, no uint32) {
 	x.places[place] = x.places[place]&^(1<<indexBits-1) | (no + 1)
 }
 
-// remove empties a place that find returned, and closes the gap, so that no marks of the dead pile up.
+// remove empties a slot that find returned and closes the gap, so that no tombstones accumulate.
 func (x *index) remove(place int, hashOf func(no uint32) uint64) {
 	mask := len(x.places) - 1
 	for i := place; ; {

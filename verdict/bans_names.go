@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 )
 
-// names gives small numbers to the few texts that many records repeat; 0 is the empty text. It never forgets one.
+// names assigns small numbers to the few texts that many records repeat; 0 is the empty text. It never forgets a text.
 type names struct {
 	mu   sync.Mutex
 	byNo atomic.Pointer[[]string]
@@ -41,7 +41,7 @@ func (n *names) number(s string) (uint16, bool) {
 	return i, true
 }
 
-// known returns the number of a text that has one.
+// known returns the number of a text if it has one.
 func (n *names) known(s string) (uint16, bool) {
 	if s == "" {
 		return 0, true

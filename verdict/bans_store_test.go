@@ -50,7 +50,7 @@ func TestBansSurviveARestart(t *testing.T) {
 	}
 }
 
-// TestBanWithoutStore: it holds at once, the error is said, and it is written when the store is back.
+// TestBanWithoutStore: the ban holds at once, the error is reported, and the ban is written when the store is back.
 func TestBanWithoutStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(false, nil)
@@ -78,8 +78,8 @@ func TestBanWithoutStore(t *testing.T) {
 	})
 }
 
-// TestScanAndWritesThatOverlap: a scan neither brings a lifted ban back whose deletion is still to be written, nor drops
-// one that was written when the scan had passed its place.
+// TestScanAndWritesThatOverlap: a scan neither restores a lifted ban whose deletion is still pending, nor drops a ban
+// that was written behind the scan's position.
 func TestScanAndWritesThatOverlap(t *testing.T) {
 	w := newWorld(t)
 	w.ban(ip("192.0.2.1"))
@@ -113,7 +113,7 @@ func TestScanAndWritesThatOverlap(t *testing.T) {
 	}
 }
 
-// TestBanOnAnotherNode: visible within 100 ms, lifted as fast; a node that was away catches up by a scan.
+// TestBanOnAnotherNode: bans are visible within 100 ms, and lifted as fast; a node that was away catches up by a scan.
 func TestBanOnAnotherNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
@@ -134,7 +134,7 @@ func TestBanOnAnotherNode(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 		robot("lifted elsewhere", a, "192.0.2.1", false)
 
-		// More messages than the feed keeps, and one lift among them, while b can't read.
+		// More messages than the feed keeps, one of them a lift, while b can't read.
 		a.ban(ip("192.0.2.2"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
 		synctest.Wait()
 		robot("before the gap", b, "192.0.2.2", true)
@@ -158,7 +158,7 @@ func TestBanOnAnotherNode(t *testing.T) {
 	})
 }
 
-// TestSharedStoreAwayAtStart: the node starts, decides, says Degraded, and catches up.
+// TestSharedStoreAwayAtStart: the node starts, decides, reports Degraded, and catches up.
 func TestSharedStoreAwayAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)

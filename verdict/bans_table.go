@@ -12,30 +12,30 @@ import (
 	"antirobot/identity"
 )
 
-// ErrFull is returned when a table's bound leaves no room for what was asked.
+// ErrFull is returned when a table has reached its bound and can't take what was asked.
 var ErrFull = errors.New("verdict: the table is full")
 
 const (
-	banShards = 256 // index.home leaves out these eight bits
-	banChunk  = 128 // records are allocated by the chunk, so that growth copies nothing
+	banShards = 256 // index.home leaves these eight bits out
+	banChunk  = 128 // records are allocated in chunks, so that growth copies nothing
 	noRecord  = math.MaxUint32
 )
 
-// banTable keeps the live bans in memory, at most max of them. A ban that is made when it is full pushes out the
-// soonest-ending one of its shard, or is refused if it would itself end first. Safe for concurrent use.
+// banTable keeps the live bans in memory, at most max of them. A ban made when the table is full evicts the one of its
+// shard that ends soonest, or is refused if it would itself end first. Safe for concurrent use.
 type banTable struct {
 	seed    maphash.Seed
 	max     int64
-	n       atomic.Int64  // records, those of lifted bans included
-	lifted  atomic.Int64  // of these
-	evicted atomic.Uint64 // pushed out or refused because the table was full
+	n       atomic.Int64  // records, including those of lifted bans
+	lifted  atomic.Int64  // how many of these are of lifted bans
+	evicted atomic.Uint64 // evicted or refused because the table was full
 	names   names
-	gen     atomic.Uint32 // of the scan that runs or ran last; see Missing
+	gen     atomic.Uint32 // of the current or last scan; see Missing
 	shards  [banShards]banShard
 }
 
 // banShard guards its part of the subjects. The bans of one subject are a chain of records; heap orders all records by
-// their end. A record that is free has no place in the heap and is chained from free.
+// their end. A free record is not in the heap and is linked into the list that begins at free.
 type banShard struct {
 	mu     sync.RWMutex
 	index  index
@@ -50,7 +50,7 @@ type banRecord struct {
 	subject          identity.Subject
 	source           Source
 	stored           bool // the store has it
-	lifted           bool // a ban that was taken back: it stops nobody, and no older ban of its key comes back
+	lifted           bool // the ban was lifted: it stops nobody, and keeps older bans with its key from coming back
 	gen              uint8
 	score, threshold float32
 	until, made      int64 // unix nanoseconds
@@ -75,12 +75,12 @@ func (t *banTable) shard(hash uint64) *banShard { return &t.shards[hash%banShard
 
 func (s *banShard) at(i uint32) *banRecord { return &s.chunks[i/banChunk][i%banChunk] }
 
-// first returns the place in the index and the first record of a subject. The caller holds the lock.
+// first returns a subject's slot in the index and its first record. The caller holds the lock.
 func (s *banShard) first(hash uint64, sub identity.Subject) (place int, i uint32, ok bool) {
 	return s.index.find(hash, func(no uint32) bool { return s.at(no).subject == sub })
 }
 
-// Lookup sets dst to the longest ban that stops the subject at the service, and reports whether there is one.
+// Lookup sets dst to the ban that stops the subject at the service for longest, and reports whether there is one.
 func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Settings, at int64) bool {
 	hash := t.hash(sub)
 	sh := t.shard(hash)
@@ -123,7 +123,7 @@ func (t *banTable) fill(dst *Ban, r *banRecord) {
 	}
 }
 
-// find returns the record of a key, or noRecord. The caller holds the lock.
+// find returns the record with the key, or noRecord. The caller holds the lock.
 func (s *banShard) find(hash uint64, sub identity.Subject, source Source, service uint16) uint32 {
 	_, i, ok := s.first(hash, sub)
 	if !ok {
@@ -137,27 +137,27 @@ func (s *banShard) find(hash uint64, sub identity.Subject, source Source, servic
 	return noRecord
 }
 
-// Put makes or replaces the ban of b's key; of two the one made later stays. stored says that the store has it.
+// Put makes or replaces the ban with b's key; of the two, the one made later stays. stored means that the store has it.
 func (t *banTable) Put(b *Ban, stored bool, at int64) error {
 	_, err := t.put(b, stored, false, at)
 	return err
 }
 
-// PutNew is Put for a ban that is made now: it replaces what there is, also where a clock that is ahead of this one
-// stamped that.
+// PutNew is Put for a ban that is made now: it replaces the existing one even if a clock ahead of this one stamped
+// that.
 func (t *banTable) PutNew(b *Ban, at int64) error {
 	_, err := t.put(b, false, true, at)
 	return err
 }
 
-// put reports whether the table has a newer one, and keeps that.
+// put reports whether the table has a newer ban; if so, it keeps that.
 func (t *banTable) put(b *Ban, stored, fresh bool, at int64) (newer bool, err error) {
 	if b.Until.UnixNano() <= at {
 		return false, nil
 	}
 	service, ok := t.names.number(b.Service)
 	if !ok {
-		return false, ErrFull // a ban of one service must not become a ban of all
+		return false, ErrFull // a ban of one service must not become a ban for all
 	}
 	r := banRecord{
 		subject: b.Subject, source: b.Source, stored: stored, lifted: b.lifted, gen: uint8(t.gen.Load()), score: b.Score, threshold: b.Threshold,
@@ -179,7 +179,7 @@ func (t *banTable) put(b *Ban, stored, fresh bool, at int64) (newer bool, err er
 		}
 		if old.newer(&r) {
 			if stored {
-				old.gen = r.gen // the scan has met the key
+				old.gen = r.gen // the scan has come across the key
 			}
 			return true, nil
 		}
@@ -200,7 +200,8 @@ func (t *banTable) put(b *Ban, stored, fresh bool, at int64) (newer bool, err er
 	return false, nil
 }
 
-// newer reports whether r stays where o comes: the one made later, and of two made at once the one that was lifted.
+// newer reports whether r stays when o arrives: the one made later stays, and of two made at the same time the lifted
+// one.
 func (r *banRecord) newer(o *banRecord) bool {
 	return r.made > o.made || r.made == o.made && r.lifted && !o.lifted
 }
@@ -274,7 +275,7 @@ func (t *banTable) drop(s *banShard, i uint32) {
 	t.n.Add(-1)
 }
 
-// Remove drops the ban of the key if it was made at or before the given time, and reports whether it did.
+// Remove drops the ban with the key if it was made at or before the given time, and reports whether it did.
 func (t *banTable) Remove(k banKey, made int64) bool {
 	service, ok := t.names.known(k.service)
 	if !ok {
@@ -292,7 +293,7 @@ func (t *banTable) Remove(k banKey, made int64) bool {
 	return true
 }
 
-// Get returns the ban of the key that has not ended; it may be a lifted one.
+// Get returns the ban with the key if it has not ended; it may be a lifted one.
 func (t *banTable) Get(k banKey, at int64) (b Ban, ok bool) {
 	service, ok := t.names.known(k.service)
 	if !ok {
@@ -315,7 +316,7 @@ func (t *banTable) Each(at int64, f func(*Ban) bool) {
 	t.EachRecord(at, func(b *Ban) bool { return b.lifted || f(b) })
 }
 
-// EachRecord is Each with the bans that were lifted.
+// EachRecord is Each including lifted bans.
 func (t *banTable) EachRecord(at int64, f func(*Ban) bool) {
 	var b Ban
 	for i := range t.shards {
@@ -357,7 +358,7 @@ func (t *banTable) eachOf(sh *banShard, at int64, b *Ban, f func(*Ban) bool) boo
 	return true
 }
 
-// Sweep drops what has ended.
+// Sweep drops the bans that have ended.
 func (t *banTable) Sweep(at int64) {
 	for i := range t.shards {
 		sh := &t.shards[i]

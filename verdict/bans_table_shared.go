@@ -2,13 +2,14 @@ package verdict
 
 import "time"
 
-// What several gateways that share a store agree on: of one key the record that was made last stays, and a ban that is
-// taken back leaves a record, too, until it would have ended. So what the store lacks was lost, and not lifted.
+// Gateways that share a store follow two rules: of the records with one key, the one made last stays; and a lifted ban,
+// too, leaves a record until it would have ended. So what the store lacks was lost, and not lifted.
 
-// liftedFor bounds how long a lifted ban is remembered. A gateway's copy of the bans is not read when it is older.
+// liftedFor bounds how long a lifted ban is remembered. A gateway does not read a copy of the bans that is older than
+// this.
 const liftedFor = 7 * 24 * time.Hour
 
-// Lift takes back the ban of a key if it was made at or before the given time, and reports whether it did. stored says
+// Lift lifts the ban with the key if it was made at or before the given time, and reports whether it did. stored means
 // that the store has that already.
 func (t *banTable) Lift(k banKey, made int64, stored bool) bool {
 	service, ok := t.names.known(k.service)
@@ -39,7 +40,7 @@ func (t *banTable) Lift(k banKey, made int64, stored bool) bool {
 	return !was
 }
 
-// MarkStored notes that the store has the record of the key as it was made at the given time.
+// MarkStored notes that the store has the record with the key as it was made at the given time.
 func (t *banTable) MarkStored(k banKey, made int64) {
 	service, ok := t.names.known(k.service)
 	if !ok {
@@ -51,15 +52,15 @@ func (t *banTable) MarkStored(k banKey, made int64) {
 	defer sh.mu.Unlock()
 	if i := sh.find(hash, k.subject, k.source, service); i != noRecord && sh.at(i).made == made {
 		sh.at(i).stored = true
-		sh.at(i).gen = uint8(t.gen.Load()) // a scan that runs may have passed its place already
+		sh.at(i).gen = uint8(t.gen.Load()) // a running scan may have passed this place already
 	}
 }
 
-// BeginScan starts a generation: what is put with stored from now on has been met by the scan.
+// BeginScan starts a generation: whatever is put with stored from now on counts as found by the scan.
 func (t *banTable) BeginScan() { t.gen.Add(1) }
 
-// Missing returns the keys of the records that the store had once, that the scan did not meet, and that do not end before
-// the given time: the store has lost them.
+// Missing returns the keys of the records that the store once had, that the scan did not find, and that do not end
+// before the given time: the store has lost them.
 func (t *banTable) Missing(before int64) []banKey {
 	gen := uint8(t.gen.Load())
 	var lost []banKey

@@ -65,7 +65,7 @@ func TestBanIsRefused(t *testing.T) {
 	}
 }
 
-// TestBanTableAgainstMap plays random bans, lifts and time against an obvious map.
+// TestBanTableAgainstMap makes and lifts random bans while time passes, and compares the table with an obvious map.
 func TestBanTableAgainstMap(t *testing.T) {
 	services := []string{"", "shop", "mail"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -130,7 +130,7 @@ func TestBanTableAgainstMap(t *testing.T) {
 	})
 }
 
-// TestIndexAgainstMap: few hashes, so that the places collide, run over the end and close gaps.
+// TestIndexAgainstMap uses few hashes, so that slots collide, wrap around the end and close gaps.
 func TestIndexAgainstMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var x index
@@ -162,7 +162,7 @@ func TestIndexAgainstMap(t *testing.T) {
 	})
 }
 
-// TestPitfall12BansAreBounded: the soonest-ending one makes room, and it is counted.
+// TestPitfall12BansAreBounded: the ban that ends soonest makes room, and that is counted.
 func TestPitfall12BansAreBounded(t *testing.T) {
 	const most = 20_000
 	table := newBanTable(most)
@@ -195,7 +195,7 @@ func TestPitfall12BansAreBounded(t *testing.T) {
 		}
 		return true
 	})
-	if long < most/2*99/100 { // each shard pushes out its own, and they are not filled alike
+	if long < most/2*99/100 { // each shard evicts its own, and they are not equally full
 		t.Errorf("%d of %d longer bans are left", long, most/2)
 	}
 	if err := put(3*most, time.Minute); !errors.Is(err, ErrFull) {

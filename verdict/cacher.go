@@ -20,13 +20,15 @@ import (
 	"antirobot/verdict/client"
 )
 
-// ListMatcher is what the Cacher asks of the lists: to fill m with what they say about a request. cbb.Lists does.
+// ListMatcher is what the Cacher needs of the lists: it fills m with what they say about a request. cbb.Lists
+// implements it.
 type ListMatcher interface {
 	Lookup(m *cbb.Match, v *request.View, id *identity.Identity, service string)
 }
 
-// Scorer is the inline judge of services with Sync. It answers from memory, does not wait and does not allocate; a score
-// above the service's threshold says robot. d is the decision so far: what the lists know of the request is in its event.
+// Scorer is the inline judge of services with Sync. It answers from memory, and neither waits nor allocates; a score
+// above the service's threshold means robot. d is the decision so far: its event holds what the lists know of the
+// request.
 type Scorer interface {
 	Score(d *Decision, v *request.View, id *identity.Identity, s *Settings) (score float32)
 }
@@ -38,9 +40,10 @@ type Deps struct {
 	Now     func() time.Time // nil: time.Now
 	Log     zerolog.Logger
 	Metrics *metrics.Set
-	// Copy is the file that keeps what a shared store has, for a start without it; empty: none is kept.
+	// Copy is the file that keeps what a shared store has, for starting while the store is away; empty: no copy is
+	// kept.
 	Copy   string
-	Losses *store.Losses // nil: what a shared store loses is written back, and not spoken of
+	Losses *store.Losses // nil: losses of a shared store are written back, but not reported
 }
 
 // Cacher is the fast half: it answers from memory, in the request's own goroutine. Safe for concurrent use.
@@ -64,8 +67,8 @@ type Cacher struct {
 	claims    client.Table
 
 	skew       skewed
-	jumps      atomic.Uint64 // of the clock, as far as they are settled
-	stale      atomic.Uint32 // a bit for each follower of the shared store that could not read it when it tried last
+	jumps      atomic.Uint64 // of the clock, as far as they have been handled
+	stale      atomic.Uint32 // one bit per follower of the shared store whose last attempt to read it failed
 	badRecords *metrics.Counter
 	bansMade   [2]*metrics.Counter
 
@@ -73,7 +76,7 @@ type Cacher struct {
 	wg     sync.WaitGroup
 }
 
-// New makes a Cacher. It decides at once; Start fills it from the store.
+// New makes a Cacher. It can decide at once; Start fills it from the store.
 func New(cfg Config, d Deps) (*Cacher, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("verdict: %w", err)
@@ -97,7 +100,8 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 	return c, nil
 }
 
-// describer returns how lists print their entries; lists that can't say more than the entry does give nil.
+// describer returns the method by which lists print their entries; nil for lists that can't say more than the entry
+// does.
 func describer(lists ListMatcher) func(e *cbb.Entry, addr netip.Addr) string {
 	if d, ok := lists.(interface {
 		Describe(e *cbb.Entry, addr netip.Addr) string
@@ -107,14 +111,14 @@ func describer(lists ListMatcher) func(e *cbb.Entry, addr netip.Addr) string {
 	return nil
 }
 
-// Allowance is what a pass that has paid may pay for, as this node knows it.
+// Allowance is what a pass that has paid still may pay for, as far as this node knows.
 type Allowance struct {
 	Limit, Spent uint32 // units; with a shared store Spent is what this node spent
 	Left         uint32
 	Expires      time.Time
 }
 
-// Allowance returns what is known of a pass; false for one that has paid nothing on this node.
+// Allowance returns what is known of a pass; false if it has paid nothing on this node.
 func (c *Cacher) Allowance(id [16]byte) (Allowance, bool) {
 	a, ok := c.ledger.account(id)
 	if !ok {
@@ -126,13 +130,13 @@ func (c *Cacher) Allowance(id [16]byte) (Allowance, bool) {
 // Decisions returns the recent decisions.
 func (c *Cacher) Decisions() *Recent { return c.recent }
 
-// Decide gives the verdict about a request. It never waits, and allocates nothing.
+// Decide returns the verdict on a request. It never waits, and allocates nothing.
 func (c *Cacher) Decide(d *Decision, v *request.View, id *identity.Identity, s *Settings) {
 	c.decide(d, v, id, s, false)
 }
 
 // DecideDemand is Decide for a request that demands the captcha (the test query of the XML interface): it is Robot
-// unless it is Blocked, spends nothing and counts nowhere.
+// unless it is Blocked, spends nothing and is not counted anywhere.
 func (c *Cacher) DecideDemand(d *Decision, v *request.View, id *identity.Identity, s *Settings) {
 	c.decide(d, v, id, s, true)
 }
@@ -179,7 +183,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 	}
 }
 
-// ask runs the service's rules, which know whether a ban says robot already.
+// ask runs the service's rules, which can see whether a ban has already said robot.
 func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Settings) RuleAction {
 	so := Human
 	if d.match.Ban != nil || c.banned(d, v, id, s, false) {
@@ -221,9 +225,9 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 }
 
 // banned looks for the ban that stops a request. The strongest identity that stands for itself decides: bans on it stop
-// the request, those on weaker ones and on the address do not, and are factors of its judgement. What is free to make
-// stands for nothing, and is stopped by a ban on it or on the address, which is the last resort. spend says that a pass
-// whose allowance is spent may be charged for standing in for the address.
+// the request; bans on weaker identities and on the address do not, but are factors in its judgement. An identity that
+// costs nothing to create stands for nothing: a ban on it, or as a last resort on the address, stops it. spend says
+// that a pass whose allowance is spent may be charged for standing in for the address.
 func (c *Cacher) banned(d *Decision, v *request.View, id *identity.Identity, s *Settings, spend bool) bool {
 	at := v.At.UnixNano()
 	for i := range id.N {
@@ -243,12 +247,12 @@ func (c *Cacher) banned(d *Decision, v *request.View, id *identity.Identity, s *
 	return false
 }
 
-// freeToMake reports whether a subject says nothing about who one is.
+// freeToMake reports whether a subject costs nothing to create, and so says nothing about who the visitor is.
 func freeToMake(k identity.Kind) bool {
 	return k == identity.KindIP || k == identity.KindI || k == identity.KindFuid
 }
 
-// standsAlone reports whether an identity is somebody, whatever its address has done.
+// standsAlone reports whether an identity counts in its own right, whatever its address has done.
 func (c *Cacher) standsAlone(sub identity.Subject, at time.Time) bool {
 	switch {
 	case sub.Kind == identity.KindL || sub.Kind == identity.KindService:
@@ -259,7 +263,7 @@ func (c *Cacher) standsAlone(sub identity.Subject, at time.Time) bool {
 	return false
 }
 
-// excuse notes whom a ban on something weaker did not stop.
+// excuse records the identity that a ban on something weaker did not stop.
 func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Subject, s *Settings, at int64) {
 	for _, sub := range weaker {
 		if c.bans.Lookup(&d.Ban, sub, s, at) {
@@ -269,10 +273,10 @@ func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Sub
 	}
 }
 
-// Issued tells the ledger of a new pass. With a shared store it takes the first lease, without waiting.
+// Issued tells the ledger about a new pass. With a shared store it takes the first lease, without waiting.
 func (c *Cacher) Issued(p *spravka.Pass) { c.ledger.Issued(p, c.now()) }
 
-// Counted notes what a request that was decided counts as, so that those who ask why are told.
+// Counted records what a decided request counts as, so that an operator who asks why can see it.
 func (c *Cacher) Counted(rid request.ID, d *Decision, e *Event, s *Settings) {
 	if e.Kind != EventRequest {
 		return
@@ -281,7 +285,7 @@ func (c *Cacher) Counted(rid request.ID, d *Decision, e *Event, s *Settings) {
 	c.recent.counted(rid, d, is, why)
 }
 
-// Observe learns from an event of the slow half: pages that a subject is given as a human make its standing. It is not
+// Observe learns from an event of the slow half: pages that a subject received as a human give it standing. It is not
 // for the request's path.
 func (c *Cacher) Observe(e *Event) {
 	if e.Kind != EventRequest || e.Verdict != Human || e.Cause != CauseNone || e.Paid || e.N == 0 || !e.seen() {
@@ -301,8 +305,8 @@ func (c *Cacher) Observe(e *Event) {
 	}
 }
 
-// seen reports whether e is a page that somebody was given. Of an answer that a balancer gives nothing is known; there the
-// request has to say itself that it is a navigation. It can lie about that, as it can ask for a page that there is.
+// seen reports whether e is a page that somebody received. Where a balancer answers, the answer is unknown, so the
+// request has to say itself that it is a navigation. It can lie about that, just as it can ask for a page that exists.
 func (e *Event) seen() bool {
 	if e.Advised {
 		return e.Page && e.Method == 'G' && !e.Static
@@ -313,7 +317,7 @@ func (e *Event) seen() bool {
 // EstablishedAt returns how many subjects the address (the ID of its Subject) has established.
 func (c *Cacher) EstablishedAt(addr [16]byte) int { return c.standing.EstablishedAt(addr) }
 
-// Health returns nil, or what keeps the Cacher from reading or writing its store.
+// Health returns nil, or the error that keeps the Cacher from reading or writing its store.
 func (c *Cacher) Health() error {
 	errs := []error{c.banWrites.Err(), c.ledger.behind.Err(), c.revoked.behind.Err(), c.standing.behind.Err()}
 	if c.stale.Load() != 0 {

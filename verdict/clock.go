@@ -8,12 +8,12 @@ import (
 	"antirobot/store"
 )
 
-// horizon is the moment before which what has ended may be forgotten: earlier than the present while the clock of this
-// machine is in doubt. What has ended stops nobody in any case.
+// horizon is the time before which whatever has ended may be forgotten: earlier than the present while this machine's
+// clock is in doubt. What has ended stops nobody in either case.
 func (c *Cacher) horizon() time.Time { return store.Horizon(c.st, c.now()) }
 
-// settleClock looks whether the clock went back: a ban that was made in what is now the future begins now, and lasts as
-// long as it was to last. Nodes that share a store tell each other the store's time, so there it is not needed.
+// settleClock checks whether the clock went back: a ban made in what is now the future begins now, and lasts as long as
+// it was meant to. Nodes that share a store tell each other the store's time, so they don't need this.
 func (c *Cacher) settleClock() {
 	k, ok := c.st.(store.Keeper)
 	if !ok || c.st.Shared() {
@@ -28,7 +28,7 @@ func (c *Cacher) settleClock() {
 	}
 }
 
-// Settle lets bans begin at the given time that were made more than a jump of the clock after it, and returns their keys.
+// Settle makes bans begin at the given time if they were made more than a clock jump after it, and returns their keys.
 func (t *banTable) Settle(at int64) (moved []banKey) {
 	for i := range t.shards {
 		sh := &t.shards[i]
@@ -50,12 +50,12 @@ func (t *banTable) Settle(at int64) (moved []banKey) {
 	return moved
 }
 
-// Move tells the times of all bans by a clock that is d ahead of the one before.
+// Move converts the times of all bans to a clock that is d ahead of the previous one.
 func (t *banTable) Move(d time.Duration) {
 	for i := range t.shards {
 		sh := &t.shards[i]
 		sh.mu.Lock()
-		for _, j := range sh.heap { // its order stays
+		for _, j := range sh.heap { // the order stays the same
 			r := sh.at(j)
 			r.until, r.made = r.until+int64(d), r.made+int64(d)
 		}
@@ -63,11 +63,11 @@ func (t *banTable) Move(d time.Duration) {
 	}
 }
 
-// alignEvery is how often a node with a shared store looks whether its clock is another one by the store's.
+// alignEvery is how often a node with a shared store checks whether its clock has changed relative to the store's.
 const alignEvery = time.Second
 
-// skewed is how far the shared store's clock is ahead of ours, as the bans in memory have it: what nodes tell each other
-// are times of the store. It is held while times of one are turned into times of the other.
+// skewed is how far the shared store's clock is ahead of ours, as applied to the bans in memory: the times that nodes
+// tell each other are the store's. It is held while times are converted from one clock to the other.
 type skewed struct {
 	sync.RWMutex
 	by time.Duration
@@ -106,7 +106,7 @@ func (c *Cacher) skewNow() time.Duration {
 	return c.skew.by
 }
 
-// told returns the record of a key, and the same as the store has it.
+// told returns the record with the key, and the same with the store's times.
 func (c *Cacher) told(k banKey) (b Ban, told *Ban, known bool) {
 	c.skew.RLock()
 	defer c.skew.RUnlock()

@@ -14,14 +14,14 @@ import (
 	"antirobot/store/pebblestore"
 )
 
-// ahead is a clock that somebody sets: so far is it ahead of the time.
+// ahead is a clock that can be set: it is this far ahead of the time.
 type ahead struct{ by atomic.Int64 }
 
 func (a *ahead) now() time.Time { return time.Now().Add(time.Duration(a.by.Load())) }
 
 func (a *ahead) set(d time.Duration) { a.by.Store(int64(d)) }
 
-// keeping is a store of a node's own whose clock is watched, as the embedded one does it.
+// keeping is a node's own store whose clock is watched, as the embedded one's is.
 type keeping struct {
 	*sharedStore
 	clock *store.Clock
@@ -35,8 +35,8 @@ func (k *keeping) ScanKept(c context.Context, prefix []byte, f func(k, v []byte,
 	return k.Scan(c, prefix, f)
 }
 
-// TestClockAheadAndBack: memory forgets no ban and no spent allowance while the clock is a day ahead, an unban meanwhile is
-// one for good, and a ban that was made meanwhile lasts as long as it was to last.
+// TestClockAheadAndBack: while the clock is a day ahead, memory forgets no ban and no spent allowance, an unban is
+// final, and a ban lasts as long as it was meant to.
 func TestClockAheadAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
@@ -62,7 +62,7 @@ func TestClockAheadAndBack(t *testing.T) {
 		}
 
 		c.set(24 * time.Hour)
-		time.Sleep(10 * time.Minute) // over some sweeps
+		time.Sleep(10 * time.Minute) // several sweeps
 		if w.ask(s, "192.0.2.1").Verdict != Human {
 			t.Error("a ban that has ended by the clock still stops")
 		}
@@ -70,7 +70,7 @@ func TestClockAheadAndBack(t *testing.T) {
 			t.Errorf("unban while the clock is ahead: %d, %v", n, err)
 		}
 		w.ban(ip("192.0.2.3"), func(b *Ban) { b.Until = c.now().Add(30 * time.Minute) })
-		if err := w.RevokePass(ctx, [16]byte{8}, time.Hour); err != nil { // tidies the map that has the other one
+		if err := w.RevokePass(ctx, [16]byte{8}, time.Hour); err != nil { // tidies the map that holds the other one
 			t.Fatal(err)
 		}
 
@@ -101,8 +101,8 @@ func TestClockAheadAndBack(t *testing.T) {
 	})
 }
 
-// TestClockAheadAtAStart: a node that starts while its clock is a day ahead, over the embedded store, has everything again
-// when the clock goes back.
+// TestClockAheadAtAStart: a node with the embedded store that starts while its clock is a day ahead has everything
+// again when the clock goes back.
 func TestClockAheadAtAStart(t *testing.T) {
 	dir, c := t.TempDir(), &ahead{}
 	begin := func() (*world, func()) {
@@ -149,8 +149,9 @@ func TestClockAheadAtAStart(t *testing.T) {
 	}
 }
 
-// TestSkewedNodeIsSet: the clock of one node of two is set ahead, and right again. By the store's clock nothing has
-// happened: its bans last as they did, it writes none that last for longer, and one that the other node lifts is lifted.
+// TestSkewedNodeIsSet: the clock of one of two nodes is set ahead, and then right again. By the store's clock nothing
+// has happened: the node's bans last as long as before, it writes none that lasts longer, and one that the other node
+// lifts is lifted.
 func TestSkewedNodeIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
@@ -163,7 +164,7 @@ func TestSkewedNodeIsSet(t *testing.T) {
 		synctest.Wait()
 		for _, by := range []time.Duration{3 * time.Hour, 0, -3 * time.Hour, 0} {
 			c.set(by)
-			time.Sleep(6 * time.Minute) // over a scan
+			time.Sleep(6 * time.Minute) // more than one scan
 			if a.ask(s, "192.0.2.1").Verdict != Robot {
 				t.Errorf("%v ahead: the ban is forgotten", by)
 			}
@@ -201,7 +202,7 @@ type setStore struct {
 
 func (s *setStore) Skew() time.Duration { return -time.Duration(s.c.by.Load()) }
 
-// TestMoveAndSettle: bans whose times are moved still end in their order.
+// TestMoveAndSettle: bans whose times are moved still end in the right order.
 func TestMoveAndSettle(t *testing.T) {
 	bans := newBanTable(1000)
 	at := day0.UnixNano()

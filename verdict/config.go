@@ -6,26 +6,26 @@ import (
 	"time"
 )
 
-// Config is the verdict section: the bounds of what is kept in memory, for all services together.
+// Config is the verdict section: bounds on what is kept in memory, for all services together.
 type Config struct {
-	MaxBans        int            `mapstructure:"max_bans"`        // live bans; when full the soonest-ending one makes room
-	MaxPasses      int            `mapstructure:"max_passes"`      // passes that have paid; when full further ones can't pay
+	MaxBans        int            `mapstructure:"max_bans"`        // live bans; when full, the one that ends soonest makes room
+	MaxPasses      int            `mapstructure:"max_passes"`      // passes that have paid; when full, further ones can't pay
 	MaxRevocations int            `mapstructure:"max_revocations"` // passes revoked by ID
-	MaxQuestions   int            `mapstructure:"max_questions"`   // networks whose visitors are asked for what was read there
-	Rescan         time.Duration  `mapstructure:"rescan"`          // how often a shared store is read as a whole
+	MaxQuestions   int            `mapstructure:"max_questions"`   // networks whose visitors are asked because of what was read there
+	Rescan         time.Duration  `mapstructure:"rescan"`          // how often a shared store is scanned in full
 	Standing       StandingConfig `mapstructure:"standing"`
 	Pass           PassConfig     `mapstructure:"pass"`
 	Decisions      RecentConfig   `mapstructure:"decisions"`
 }
 
-// StandingConfig is who a ban on an address does not stop.
+// StandingConfig says whom a ban on an address does not stop.
 type StandingConfig struct {
 	PerAddress int           `mapstructure:"per_address"` // subjects that one address may establish
-	Max        int           `mapstructure:"max"`         // subjects known, candidates included
-	Keep       time.Duration `mapstructure:"keep"`        // forgotten when not seen for so long
+	Max        int           `mapstructure:"max"`         // subjects known, including candidates
+	Keep       time.Duration `mapstructure:"keep"`        // forgotten when not seen for this long
 }
 
-// RecentConfig is how many decisions are kept for those who ask why.
+// RecentConfig is how many decisions are kept for operators who ask why.
 type RecentConfig struct {
 	Stopped int `mapstructure:"stopped"` // robot, blocked, or paid by a pass
 	Human   int `mapstructure:"human"`   // the others; 0 keeps none

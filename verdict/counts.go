@@ -5,16 +5,17 @@ import (
 	"antirobot/verdict/client"
 )
 
-// Count is what a request counts as, for limits, budgets and factors. One place says so: Paths.Learn, and Paths.Count for
-// those who only ask. It uses what the answer was, what the request says of itself, and what the path has been so far.
+// Count is what a request counts as, for limits, budgets and factors. It is decided in one place: Paths.Learn, and
+// Paths.Count for callers that only ask. It depends on the answer, on what the request says of itself, and on what the
+// path has been so far.
 type Count uint8
 
 // The counts.
 const (
-	CountDocument Count = iota // a page that somebody opened; or it was delivered, and nothing proves that it is something else
-	CountPart                  // a picture, a style, a script, a font, sound, film: the answer proves it, or the path's history
-	CountCall                  // a page's script has asked, and got data
-	CountAPI                   // an app or another program has asked, and got data
+	CountDocument Count = iota // a page that somebody opened; or it was delivered, and nothing proves otherwise
+	CountPart                  // a picture, style, script, font, sound or film: the answer proves it, or the path's history
+	CountCall                  // a script of a page asked, and received data
+	CountAPI                   // an app or another program asked, and received data
 	CountFeed                  // a feed, a sitemap
 	CountFile                  // a download
 	CountNothing               // nothing was delivered: stopped, not modified, refused, or the visitor left
@@ -24,18 +25,18 @@ var countNames = [...]string{"page", "part", "script call", "api call", "feed", 
 
 func (c Count) String() string { return countNames[c] }
 
-// Called reports whether a script or a program has asked for data.
+// Called reports whether a script or a program asked for data.
 func (c Count) Called() bool { return c == CountCall || c == CountAPI }
 
-// Read reports whether it is something that is read: what a budget of documents counts.
+// Read reports whether the request reads content: this is what a budget of documents counts.
 func (c Count) Read() bool { return c == CountDocument || c == CountFeed || c == CountFile }
 
-// CountWhy is by what a request was counted as what it is.
+// CountWhy is the reason why a request counts as what it does.
 type CountWhy uint8
 
 // The reasons.
 const (
-	WhyUncounted CountWhy = iota // it is not counted, or not yet: the answer is under way
+	WhyUncounted CountWhy = iota // not counted, or not yet: the answer is under way
 	WhyStopped
 	WhyRefused
 	WhyEmpty
@@ -56,7 +57,7 @@ const (
 	WhyMethod
 )
 
-// whyWords stand in the order of the reasons.
+// whyWords are in the order of the reasons.
 var whyWords = [...]string{
 	"not counted, or not yet: the answer is under way",
 	"it was stopped",
@@ -86,8 +87,8 @@ func (w CountWhy) String() string {
 	return whyWords[WhyUncounted]
 }
 
-// delivers reports whether the service's answer gave the visitor something to read. Of an answer that a balancer gives
-// nothing is known: it does.
+// delivers reports whether the service's answer gave the visitor something to read. Where a balancer answers, nothing
+// is known of the answer, and it is taken to have done so.
 func (e *Event) delivers() bool {
 	if e.Verdict != Human && e.Mode == Enforce {
 		return false
@@ -95,8 +96,8 @@ func (e *Event) delivers() bool {
 	return e.Advised || e.Partial && e.Status == 0 || e.Status >= 200 && e.Status < 300 && e.Status != 204
 }
 
-// Learn notes what the event shows of its path, and returns what the event counts as. It is called once for each event;
-// established says that the site knows its visitor.
+// Learn notes what the event shows about its path, and returns what the event counts as. It is called once for each
+// event; established says that the site knows the visitor.
 func (p *Paths) Learn(e *Event, group uint32, established bool) Count {
 	k := e.key(group)
 	switch {
@@ -115,8 +116,8 @@ func (p *Paths) Learn(e *Event, group uint32, established bool) Count {
 	return is
 }
 
-// Answered is told by a balancer what the service has answered to a request: it shows what the path is, as answers do
-// that pass through the gateway.
+// Answered is called when a balancer reports what the service answered to a request: like answers that pass through the
+// gateway, that shows what the path is.
 func (c *Cacher) Answered(v *request.View, s *Settings, status int, contentType []byte) {
 	if string(v.Method) != "GET" || status < 200 || status >= 300 || status == 204 {
 		return
@@ -131,13 +132,13 @@ func (c *Cacher) Answered(v *request.View, s *Settings, status int, contentType 
 	c.paths.answered(pathKeyOf(s.Group, v.Path), is)
 }
 
-// key is that of the event's path.
+// key is the key of the event's path.
 func (e *Event) key(group uint32) pathKey {
 	salt := uint64(group) * 0x9e3779b97f4a7c15
 	return pathKey{exact: e.Path ^ salt, shape: e.PathShape ^ salt ^ 1}
 }
 
-// Count returns what an event counts as, and by what.
+// Count returns what an event counts as, and why.
 func (p *Paths) Count(e *Event, group uint32) (Count, CountWhy) {
 	switch {
 	case e.Verdict != Human && e.Mode == Enforce:
@@ -146,7 +147,7 @@ func (p *Paths) Count(e *Event, group uint32) (Count, CountWhy) {
 		return CountNothing, WhyRefused
 	case e.Method == 'H':
 		return CountNothing, WhyHead
-	case e.Partial: // a recorded line knows no type
+	case e.Partial: // a recorded line has no type
 		return e.countLine()
 	case e.Advised:
 		return p.countUnseen(e, group)
@@ -166,7 +167,7 @@ func (e *Event) countLine() (Count, CountWhy) {
 	return CountCall, WhyLine
 }
 
-// Count returns what an event counts as by what its answer proves.
+// Count returns what an event counts as going by what its answer proves.
 func (e *Event) Count() Count {
 	if !e.delivers() || e.Method == 'H' || e.Type == TypeUnknown && e.BytesOut == 0 {
 		return CountNothing
@@ -196,7 +197,8 @@ func (e *Event) countAnswer() (Count, CountWhy) {
 	return CountDocument, WhyOpened
 }
 
-// countData is Count where the answer is data. Who only has to leave out a field to be a program is one when it says which.
+// countData is Count where the answer is data. Leaving out a field is all it takes to be a program; a visitor counts as
+// one if it says which.
 func (e *Event) countData() (Count, CountWhy) {
 	switch {
 	case !e.Page:

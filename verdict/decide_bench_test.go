@@ -54,7 +54,7 @@ func fillBans(tb testing.TB, t *banTable, n int, at time.Time) {
 	}
 }
 
-// TestMemoryOfBans holds the budget: a million bans in 150 MB.
+// TestMemoryOfBans checks the budget: a million bans in 150 MB.
 func TestMemoryOfBans(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("a million bans take a while")
@@ -71,8 +71,9 @@ func TestMemoryOfBans(t *testing.T) {
 	runtime.KeepAlive(table)
 }
 
-// bigWorld is a million networks in the lists, a million bans, a hundred thousand passes that have paid; and requests of
-// a stated mix: 60 % an i cookie, 25 % nothing, 10 % a pass, 5 % banned (half of them with a pass that pays).
+// bigWorld is a million networks in the lists, a million bans, a hundred thousand passes that have paid, and requests
+// in a fixed mix: 60 % with an i cookie, 25 % with nothing, 10 % with a pass, 5 % banned (half of them with a pass that
+// pays).
 type bigWorld struct {
 	cold bool
 	*world
@@ -85,7 +86,7 @@ type bigWorld struct {
 
 var big *bigWorld
 
-// bigWorldFor builds it once for all benchmarks of a run; it takes some seconds.
+// bigWorldFor builds it once for all benchmarks of a run; that takes some seconds.
 func bigWorldFor(b *testing.B) *bigWorld {
 	if big != nil {
 		return big
@@ -171,7 +172,7 @@ func (w *bigWorld) identities(b *testing.B) {
 	}
 }
 
-// hot is some requests as they lie in the cache when they have just been read and parsed.
+// hot is a set of requests in the state of having just been read and parsed, so they lie in the CPU cache.
 type hot struct {
 	views [32]request.View
 	known [32]identity.Identity
@@ -179,11 +180,11 @@ type hot struct {
 	field [32][8]request.Field
 }
 
-// onSite is how many visitors are on the site at once, and askTimes how often each asks before another takes his place: a
-// page and its parts, which at five thousand requests a second come within a second and a half.
+// onSite is how many visitors are on the site at once, and askTimes how often each asks before another takes its place:
+// a page and its parts, which at five thousand requests a second arrive within a second and a half.
 const onSite, askTimes = 640, 12
 
-// visitor says whose the nth request is. Cold, no visitor asks twice before all others have asked.
+// visitor returns whose the nth request is. Cold, no visitor asks twice before all others have asked.
 func (w *bigWorld) visitor(n int) int {
 	if w.cold {
 		return n * 7919 % len(w.views)
@@ -192,7 +193,7 @@ func (w *bigWorld) visitor(n int) int {
 	return (place + onSite*((n/onSite+place)/askTimes)) * 7919 % len(w.views)
 }
 
-// load copies requests, their bytes included.
+// load copies requests, including their bytes.
 func (h *hot) load(w *bigWorld, from int) {
 	h.bytes = h.bytes[:0]
 	for j := range h.views {
@@ -208,8 +209,8 @@ func (h *hot) load(w *bigWorld, from int) {
 	}
 }
 
-// measure runs f for each of many requests, timing batches for the mean and single calls for the percentiles (the
-// clock's own cost, some 40 ns, is in them).
+// measure runs f for each of many requests, timing batches for the mean and single calls for the percentiles (which
+// include the clock's own cost, some 40 ns).
 func (w *bigWorld) measure(b *testing.B, f func(v *request.View, known *identity.Identity)) {
 	h := &hot{bytes: make([]byte, 0, 1<<16)}
 	b.ReportAllocs()
@@ -239,10 +240,10 @@ func (w *bigWorld) measure(b *testing.B, f func(v *request.View, known *identity
 	b.ReportMetric(float64(took[len(took)*99/100]), "p99-ns")
 }
 
-// BenchmarkDecide is the verdict: View, identity, lists, bans, pass, with 1 M list networks, 1 M bans, 100 k live passes and
-// 65536 visitors, 60 % of them with an i cookie, 25 % with none, 12 % with a pass. "whole" and its parts have 640 visitors
-// on the site at once, each of whom asks twelve times; "cold" takes a visitor of whom nothing is in the processor's caches
-// for every request, which is the worst that can be.
+// BenchmarkDecide measures the verdict: View, identity, lists, bans, pass, with 1 M list networks, 1 M bans, 100 k live
+// passes and 65536 visitors, 60 % of them with an i cookie, 25 % with none, 12 % with a pass. "whole" and its parts
+// have 640 visitors on the site at once, each of whom asks twelve times; "cold" takes for every request a visitor of
+// whom the processor's caches hold nothing, which is the worst case.
 func BenchmarkDecide(b *testing.B) {
 	w := bigWorldFor(b)
 	var d Decision
@@ -290,7 +291,7 @@ func BenchmarkDecide(b *testing.B) {
 			var id identity.Identity
 			h := &hot{bytes: make([]byte, 0, 1<<16)}
 			for n := 0; ; n += len(h.views) {
-				h.load(w, n) // in the figure
+				h.load(w, n) // included in the figure
 				for j := range h.views {
 					if !pb.Next() {
 						return
@@ -303,7 +304,7 @@ func BenchmarkDecide(b *testing.B) {
 	})
 }
 
-// BenchmarkRecord is what keeping a decision costs.
+// BenchmarkRecord measures the cost of recording a decision.
 func BenchmarkRecord(b *testing.B) {
 	w := newWorld(b, func(o *options) { o.Config.Decisions = DefaultConfig().Decisions })
 	s := service(b)
@@ -343,7 +344,7 @@ func BenchmarkRevoked(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteBehind is how many spent counts a second reach a store that answers at once.
+// BenchmarkWriteBehind measures how many spent counts per second reach a store that answers at once.
 func BenchmarkWriteBehind(b *testing.B) {
 	clock := newClock()
 	l := newLedger(newStore(false, clock.now), 1<<20, clock.now)

@@ -11,7 +11,7 @@ import (
 	"antirobot/identity"
 )
 
-// TestDecisionOrder checks the order of the decision, each step with everything below it switched on.
+// TestDecisionOrder checks the order of the decision: each step with everything below it switched on.
 func TestDecisionOrder(t *testing.T) {
 	own, white := &cbb.Entry{List: "api", Own: true}, &cbb.Entry{List: "white", Flag: cbb.White}
 	block, ban := &cbb.Entry{List: "drop"}, &cbb.Entry{List: "tor", Flag: cbb.Ban}
@@ -141,7 +141,7 @@ func TestFirstTwoRequestsPass(t *testing.T) {
 	})
 }
 
-// TestWhoIsStoppedByABanOnTheAddress: adding cookies that are free to make helps nobody.
+// TestWhoIsStoppedByABanOnTheAddress: adding cookies that cost nothing to create helps nobody.
 func TestWhoIsStoppedByABanOnTheAddress(t *testing.T) {
 	w := newWorld(t)
 	s := service(t)
@@ -196,8 +196,8 @@ func TestWhoIsStoppedByABanOnTheAddress(t *testing.T) {
 	}
 }
 
-// TestScoresAndServices: a scored ban holds where its score exceeds the threshold, an operator's everywhere or on the
-// service it names.
+// TestScoresAndServices: a ban with a score holds where the score exceeds the threshold; an operator's holds
+// everywhere, or on the service that it names.
 func TestScoresAndServices(t *testing.T) {
 	at := func(name string, threshold float64) *Settings {
 		c := DefaultServiceConfig()
@@ -240,7 +240,7 @@ func TestScoresAndServices(t *testing.T) {
 	}
 }
 
-// TestPitfall22OnePassIsNotForTheNAT: a pass pays for who presents it, not for its address.
+// TestPitfall22OnePassIsNotForTheNAT: a pass pays for the visitor who presents it, not for its address.
 func TestPitfall22OnePassIsNotForTheNAT(t *testing.T) {
 	w := newWorld(t)
 	s := service(t)
@@ -274,8 +274,8 @@ func TestPitfall23WhiteIsNeverJudged(t *testing.T) {
 	}
 }
 
-// TestPitfall2ClientChoosesNothing: an allowance is what the seal says, an unearned pass pays nothing, and one pass
-// presented twice in a request pays once.
+// TestPitfall2ClientChoosesNothing: an allowance is what the seal says, an unearned pass pays nothing, and a pass
+// presented twice in one request pays once.
 func TestPitfall2ClientChoosesNothing(t *testing.T) {
 	w := newWorld(t)
 	s := service(t)
@@ -299,7 +299,7 @@ func TestPitfall2ClientChoosesNothing(t *testing.T) {
 	}
 }
 
-// TestBanIsEnforcedWhenTheAllowanceIsSpent: made while the allowance lasts, it is recorded and waits.
+// TestBanIsEnforcedWhenTheAllowanceIsSpent: a ban made while the allowance lasts is recorded and waits.
 func TestBanIsEnforcedWhenTheAllowanceIsSpent(t *testing.T) {
 	w := newWorld(t)
 	s := service(t)

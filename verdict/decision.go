@@ -7,33 +7,34 @@ import (
 	"antirobot/verdict/client"
 )
 
-// Decision is a verdict and everything that led to it. It is reused from request to request, holds nothing of the View,
+// Decision is a verdict and everything that led to it. It is reused from request to request, holds no part of the View,
 // and belongs to one goroutine at a time. The zero value is ready for Decide.
 type Decision struct {
 	Verdict  Verdict
-	Cause    Cause // what spoke; kept when a pass paid, so that it says what the pass paid for
+	Cause    Cause // the deciding step; kept when a pass paid, to show what the pass paid for
 	Mode     Mode
-	Subject  identity.Subject // whom the request is charged to
-	Entry    *cbb.Entry       // of a list, for the causes that name one; immutable
+	Subject  identity.Subject // the subject that the request is charged to
+	Entry    *cbb.Entry       // the list entry, for the causes that name one; immutable
 	Score    float32          // for CauseJudge, and for CauseBan of the processor
 	Ban      Ban              // for CauseBan
 	Question Question         // for CauseBudget
 	Own      bool             // the ban is on an identity of the request itself, not on its address alone
-	Excused  identity.Subject // the identity that a ban on a weaker one, or on the address, did not stop; no kind: none
-	Paid     bool             // a pass paid (in mode observe: would have paid, and nothing was taken)
+	Excused  identity.Subject // the identity that a ban on a weaker one, or on the address, did not stop; without a kind: none
+	Paid     bool             // a pass paid (in mode observe: would have paid; nothing was taken)
 	Cost     int              // what it paid
-	Left     uint32           // what this node believes to be left of it
+	Left     uint32           // what this node believes the pass has left
 	PassID   [16]byte         // which pass
 	Stood    bool             // a spent pass stood in for its visitor, and was charged for it
-	Demand   bool             // the client demanded the captcha: nothing is spent, nothing counts
+	Demand   bool             // the client demanded the captcha: nothing is spent or counted
 	// Degraded: decided while the store was failing, so bans of other nodes may be missing, or a pass could not be
 	// accounted for.
 	Degraded bool
 
-	// Data: it is stopped, and answers have shown that its path is data, which programs read: so is the answer to be.
+	// Data: the request is stopped, and answers have shown that its path serves data to programs: the captcha's answer
+	// must be data, too.
 	Data bool
 
-	Rules   *Ruling // what the service's rules said; nil: they were not asked
+	Rules   *Ruling // what the service's rules said; nil: they were not run
 	Message *Ruling // what the rules of a message route said; nil: there is no message
 
 	kept   keptAt
@@ -42,7 +43,7 @@ type Decision struct {
 	rooms  [2]*Ruling // kept from request to request
 }
 
-// Stops reports whether the request is to be answered by the gateway instead of the service.
+// Stops reports whether the gateway answers the request instead of the service.
 func (d *Decision) Stops() bool { return d.Mode == Enforce && d.Verdict != Human }
 
 // reset forgets the last request.
@@ -58,14 +59,14 @@ func (d *Decision) room(n int) *Ruling {
 	return d.rooms[n]
 }
 
-// RuleMessage returns the ruling about the request's message, to be filled; Settle draws the conclusion from it.
+// RuleMessage returns the ruling on the request's message, to be filled in; Settle draws the conclusion from it.
 func (d *Decision) RuleMessage() *Ruling {
 	d.Message = d.room(1)
 	*d.Message = Ruling{Fired: d.Message.Fired[:0], Stop: -1}
 	return d.Message
 }
 
-// Settle makes the verdict about a request that is human what the ruling about its message says.
+// Settle sets the verdict on a request that is human to what the ruling on its message says.
 func (d *Decision) Settle() {
 	switch {
 	case d.Message.Action == RuleRobot:
@@ -87,7 +88,7 @@ func (d *Decision) Quarantine() *Ruling {
 	return nil
 }
 
-// Ruling returns the ruling that spoke; nil if it was something else.
+// Ruling returns the ruling that decided; nil if something else did.
 func (d *Decision) Ruling() *Ruling {
 	switch d.Cause {
 	case CauseRule:
@@ -98,20 +99,20 @@ func (d *Decision) Ruling() *Ruling {
 	return nil
 }
 
-// Judged reports whether the request becomes an event for the slow half. One that is white only while a crawler's address
-// is being looked up does: a lie about who one is must not hide the pace.
+// Judged reports whether the request becomes an event for the slow half. So does one that is white only while a
+// crawler's address is being looked up: a lie about who one is must not hide the pace.
 func (d *Decision) Judged() bool {
 	return (d.Cause != CauseWhite || d.Entry.Provisional) && d.Cause != CauseOff && !d.Demand
 }
 
-// Crawler reports whether the request is of a verified crawler. It is not judged; who keeps training data may learn from
-// it all the same.
+// Crawler reports whether the request comes from a verified crawler. It is not judged, but training data may still be
+// learnt from it.
 func (d *Decision) Crawler() bool {
 	return d.Cause == CauseWhite && !d.Entry.Provisional && d.Entry.List == cbb.ListCrawlers
 }
 
-// Event fills e with what is known of the request when it has been decided. Static and Kind are set by the caller, and
-// Answered is called, when the answer has been written.
+// Event fills e with what is known of the request once it has been decided. The caller sets Static and Kind, and calls
+// Answered when the answer has been written.
 func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Settings) {
 	*e = Event{
 		At: v.At, Service: s.Index, Verdict: d.Verdict, Cause: d.Cause, Mode: d.Mode, Paid: d.Paid, Own: d.Own, Crawler: d.Crawler(),

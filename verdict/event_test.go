@@ -31,7 +31,7 @@ func chromeView() *request.View {
 	}
 }
 
-// BenchmarkEvent is what the slow half costs on the request's path, beside the queue.
+// BenchmarkEvent measures what the slow half costs on the request's path, apart from the queue.
 func BenchmarkEvent(b *testing.B) {
 	v := chromeView()
 	id := &identity.Identity{Addr: v.Peer, Proto: "https", N: 1, Subjects: [6]identity.Subject{identity.AddrSubject(v.Peer)}}
@@ -44,7 +44,7 @@ func BenchmarkEvent(b *testing.B) {
 	}
 }
 
-// TestEventAllocatesNothing: what the slow half learns costs the request's path no memory.
+// TestEventAllocatesNothing: feeding the slow half costs no memory on the request's path.
 func TestEventAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

@@ -41,17 +41,17 @@ func (c *Cacher) startShared(ctx, run context.Context) {
 	}
 }
 
-// follower is one table that a shared store keeps in step on all nodes.
+// follower is one table that a shared store keeps in sync on all nodes.
 type follower struct {
 	of    string
 	topic string // empty: no feed, only scans
 	bit   uint32 // in stale
 	scan  func(context.Context) error
 	heard func([]byte) error
-	kept  bool // after a scan the copy is written
+	kept  bool // the copy is written after a scan
 }
 
-// scanShared reads the bans, and looks whether the store has lost leases as well.
+// scanShared reads the bans, and also checks whether the store has lost leases.
 func (c *Cacher) scanShared(ctx context.Context) error {
 	if err := c.scanBans(ctx); err != nil {
 		return err
@@ -59,12 +59,12 @@ func (c *Cacher) scanShared(ctx context.Context) error {
 	return c.ledger.Restore(ctx)
 }
 
-// errScan is returned by a follower's heard when the message says that only a scan tells what has changed.
+// errScan is returned by a follower's heard when the message says that only a scan can tell what has changed.
 var errScan = errors.New("verdict: to be scanned again")
 
-// follow keeps memory as the shared store has it: it notes the position of the feed, scans, and follows from there, and
-// scans again every Rescan and whenever the feed has a gap. ready is told once: after the first scan, or when the store
-// did not let it.
+// follow keeps memory in sync with the shared store: it notes the feed's position, scans, follows from there, and scans
+// again every Rescan and whenever the feed has a gap. ready is signalled once: after the first scan, or when the store
+// did not allow it.
 func (c *Cacher) follow(ctx context.Context, f *follower, ready chan<- struct{}) {
 	tell := sync.OnceFunc(func() { ready <- struct{}{} })
 	for ctx.Err() == nil {
@@ -108,7 +108,7 @@ func (c *Cacher) followOnce(ctx context.Context, f *follower, scanned func()) er
 		case errors.Is(err, errScan):
 			return err
 		case err != nil:
-			c.badRecords.Inc() // a message of a newer version, perhaps: the next scan mends what it changed
+			c.badRecords.Inc() // perhaps a message of a newer version: the next scan repairs what it changed
 		}
 		return nil
 	})
@@ -118,11 +118,11 @@ func (c *Cacher) followOnce(ctx context.Context, f *follower, scanned func()) er
 	return err
 }
 
-// restoreWriters is how many writes are under way at once when much is written back.
+// restoreWriters is how many writes run at once when much is written back.
 const restoreWriters = 16
 
-// restore calls write with each key, and returns how many it wrote. It ends at the first error: the next scan finds what
-// is still missing.
+// restore calls write with each key, and returns how many it wrote. It stops at the first error: the next scan finds
+// what is still missing.
 func restore[K any](ctx context.Context, keys []K, write func(context.Context, K) (bool, error)) (wrote int64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

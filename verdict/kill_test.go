@@ -17,7 +17,7 @@ import (
 	"antirobot/store/pebblestore"
 )
 
-// killEnv makes the test binary play the process that is killed, over the store in this directory.
+// killEnv makes the test binary act as the process that is killed, over the store in this directory.
 const (
 	killEnv     = "ANTIROBOT_TEST_KILL_DIR"
 	killHammers = "ANTIROBOT_TEST_KILL_HAMMERS"
@@ -26,7 +26,7 @@ const (
 
 var killPass = pass(day0.AddDate(10, 0, 0), 1, 1000, "192.0.2.1")
 
-// overPebble starts a Cacher over the store of a directory, and returns how to end both.
+// overPebble starts a Cacher over the store in a directory, and returns a func that ends both.
 func overPebble(dir string) (*Cacher, func() error, error) {
 	st, err := pebblestore.New(pebblestore.DefaultConfig(), pebblestore.Deps{Dir: dir, Log: zerolog.Nop()})
 	if err != nil {
@@ -72,7 +72,7 @@ func killedChild(dir string) {
 }
 
 // TestPitfall3AllowanceOverKill: a process that is killed with SIGKILL forgets nothing that was done before the last
-// write; between requests that is nothing at all. While it hammers, the window is what the log says.
+// write; between requests that is nothing at all. Under load, the test logs the size of the window.
 func TestPitfall3AllowanceOverKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")
