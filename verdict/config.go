@@ -11,7 +11,7 @@ type Config struct {
 	MaxBans        int            `mapstructure:"max_bans"`        // live bans; when full, the one that ends soonest makes room
 	MaxPasses      int            `mapstructure:"max_passes"`      // passes that have paid; when full, further ones can't pay
 	MaxRevocations int            `mapstructure:"max_revocations"` // passes revoked by ID
-	MaxQuestions   int            `mapstructure:"max_questions"`   // networks whose visitors are asked because of what was read there
+	MaxQuestions   int            `mapstructure:"max_questions"`   // networks that have a question, see Question
 	Rescan         time.Duration  `mapstructure:"rescan"`          // how often a shared store is scanned in full
 	Standing       StandingConfig `mapstructure:"standing"`
 	Pass           PassConfig     `mapstructure:"pass"`

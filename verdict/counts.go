@@ -211,7 +211,8 @@ func (e *Event) countData() (Count, CountWhy) {
 	return CountDocument, WhyTool
 }
 
-// countUnseen is Count where nobody knows the answer: what earlier ones have shown, or else a claim, counts when visitors of several networks agree.
+// countUnseen is Count where the answer is unknown: what earlier answers have shown decides, or else a claim on which
+// visitors of several networks agree.
 func (p *Paths) countUnseen(e *Event, group uint32) (Count, CountWhy) {
 	page := e.Page && !e.Static
 	if e.Method != 'G' {

@@ -30,8 +30,8 @@ type Decision struct {
 	// accounted for.
 	Degraded bool
 
-	// Data: the request is stopped, and answers have shown that its path serves data to programs: the captcha's answer
-	// must be data, too.
+	// Data: the request is stopped, and answers have shown that programs read data at its path: the gateway answers
+	// with data, too.
 	Data bool
 
 	Rules   *Ruling // what the service's rules said; nil: they were not run

@@ -72,7 +72,7 @@ func killedChild(dir string) {
 }
 
 // TestPitfall3AllowanceOverKill: a process that is killed with SIGKILL forgets nothing that was done before the last
-// write; between requests that is nothing at all. Under load, the test logs the size of the window.
+// write; between requests that is nothing at all. Under load the test logs how much it forgot.
 func TestPitfall3AllowanceOverKill(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts processes")

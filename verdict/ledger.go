@@ -21,18 +21,18 @@ const (
 	leaseIdle = time.Minute
 )
 
-// ledger counts what passes have paid. On one node the count in memory is what decides, so it is exact: never one unit
-// more than the pass guarantees, whatever runs at once. It is written behind: a change is on its way to the store when
-// Spend returns, and there within one or two of the store's writes; a clean Close writes all, a kill -9 forgets what was
-// spent during that window.
+// ledger counts what passes have paid. On a single node the count in memory decides, so it is exact: never one unit
+// more than the pass guarantees, however many requests run at once. It is written behind: when Spend returns, the
+// change is on its way to the store, and it arrives within one or two of the store's writes. A clean Close writes
+// everything; a kill -9 forgets what was spent in that window.
 //
-// With a shared store every node takes leases of min(32, limit/8) and spends from them. A lease is asked for ahead of
-// need and never waited for: while the first one, or the next, is on its way, a pass is in debt by at most one lease,
+// With a shared store every node takes leases of min(32, limit/8) and spends from them. A lease is requested ahead of
+// need and never waited for: while the first or the next one is on its way, a pass may be in debt by at most one lease,
 // which the next lease settles. So all nodes together overspend a pass by at most nodes × lease. What a killed node had
 // leased and not spent is lost to the visitor.
 //
-// When the store fails, on_store_failure decides: open counts on in memory (up to the whole limit on each node; debts
-// are settled later), closed lets nobody pay. Both say Degraded.
+// When the store fails, on_store_failure decides: open keeps counting in memory (up to the whole limit on each node;
+// debts are settled later), closed lets nobody pay. Both report Degraded.
 type ledger struct {
 	st     store.Store
 	shared bool
@@ -40,7 +40,7 @@ type ledger struct {
 	n      atomic.Int64
 	full   atomic.Uint64 // payments refused because the table was full
 	paid   atomic.Uint64 // units
-	back   atomic.Uint64 // units that were given back when the answer was known
+	back   atomic.Uint64 // units that were given back once the answer was known
 	tariff PassConfig
 	now    func() time.Time
 	seed   maphash.Seed
@@ -49,9 +49,9 @@ type ledger struct {
 
 	mortal  store.Mortal // nil: the store forgets nothing
 	losses  *store.Losses
-	slow    sync.Mutex // of what goes through all accounts, and of what follows
-	life    string     // of the store, as the leases know it; empty: not yet
-	masters uint64     // the same
+	slow    sync.Mutex // guards whatever goes through all accounts, and the fields below
+	life    string     // of the store, as the leases know it; empty: not yet known
+	masters uint64     // likewise
 }
 
 type ledgerShard struct {
@@ -66,23 +66,23 @@ type account struct {
 	dry     int64  // unix nanoseconds until which the store is known to have nothing left; 0: it may have
 	used    int64  // unix nanoseconds of the last payment or lease
 	limit   uint32 // sealed in the pass
-	spent   uint32 // by this node; with an unshared store: in all
+	spent   uint32 // by this node; with an unshared store: in total
 	leased  uint32 // granted to this node by the shared store
 	missed  uint32 // cost of a request that the lease did not cover
-	parts   uint32 // that went with what was spent; of this node and since its start
+	parts   uint32 // that were covered by what was spent; of this node and since its start
 	calls   uint32
-	places  [maxPlaces]uint64 // networks beside its own that the browser has paid to come from
+	places  [maxPlaces]uint64 // networks beside its own to which the browser has paid to move
 	turn    uint8
 	own     uint32 // documents for which the spent pass stood in, and …
 	day     uint16
 	today   uint16 // … of these on that day
-	owed    uint32 // of what is leased: what the shared store has lost
+	owed    uint32 // the part of leased that the shared store has lost
 }
 
-// debt is what was spent beyond the leases.
+// debt is the amount spent beyond the leases.
 func (a *account) debt() uint32 { return a.spent - min(a.spent, a.leased) }
 
-// spare is what is leased and not spent.
+// spare is the amount leased and not spent.
 func (a *account) spare() uint32 { return a.leased - min(a.spent, a.leased) }
 
 func leaseOf(limit uint32) uint32 { return max(1, min(leaseMost, limit/8)) }
@@ -121,7 +121,7 @@ func (l *ledger) account(id [16]byte) (account, bool) {
 	return a, ok && a.limit > 0
 }
 
-// decide answers for an account, and says whether a lease should be asked for.
+// decide computes the answer for an account, and says whether a lease should be requested.
 func (l *ledger) decide(a *account, cost uint32, at time.Time, failing bool, policy Policy) (pay payment, ask bool) {
 	pay.Degraded = failing
 	if failing && policy == Closed {
@@ -158,7 +158,7 @@ func (l *ledger) left(a *account) uint32 {
 	return a.limit - min(a.spent, a.limit)
 }
 
-// Issued asks for the first lease of a new pass, so that it is there when the visitor comes back.
+// Issued requests the first lease of a new pass, so that it is there when the visitor comes back.
 func (l *ledger) Issued(p *spravka.Pass, at time.Time) {
 	if !l.shared || !p.Earned || p.Allowance == 0 {
 		return
@@ -190,7 +190,7 @@ func (l *ledger) load(id [16]byte) (a account, ok bool) {
 }
 
 // flush writes the count of a pass to the unshared store: expiry of the pass (8 bytes, unix seconds), spent (4 bytes).
-// It is an absolute number, so a write that is repeated does no harm.
+// The count is absolute, so repeating a write does no harm.
 func (l *ledger) flush(ctx context.Context, id [16]byte) error {
 	a, ok := l.load(id)
 	ttl := time.Unix(a.expires, 0).Sub(l.now())
@@ -223,7 +223,7 @@ func (l *ledger) Load(ctx context.Context) error {
 			return nil
 		}
 		sh.m[id] = account{expires: int64(binary.BigEndian.Uint64(v)), spent: binary.BigEndian.Uint32(v[8:])}
-		l.n.Add(1) // past the bound too: a count that is forgotten is an allowance given twice
+		l.n.Add(1) // even past the bound: forgetting a count would grant the allowance twice
 		return nil
 	})
 	if err != nil {
@@ -232,7 +232,7 @@ func (l *ledger) Load(ctx context.Context) error {
 	return nil
 }
 
-// lease takes a lease, and what settles the debt, from the shared store.
+// lease takes a lease from the shared store, plus what settles the debt.
 func (l *ledger) lease(ctx context.Context, id [16]byte) error {
 	a, ok := l.load(id)
 	ttl := time.Unix(a.expires, 0).Sub(l.now())
@@ -241,7 +241,7 @@ func (l *ledger) lease(ctx context.Context, id [16]byte) error {
 	}
 	want := max(leaseOf(a.limit), a.missed) + a.debt() - min(a.spare(), leaseOf(a.limit)/2)
 	var granted int64
-	if most := a.limit - min(a.leased, a.limit); most > 0 { // more than there is is never right, whatever the store has lost
+	if most := a.limit - min(a.leased, a.limit); most > 0 { // granting more than the limit is never right, whatever the store has lost
 		var err error
 		if granted, err = l.st.Take(ctx, spentKey(id), int64(min(want, most)), int64(a.limit), ttl); err != nil {
 			return fmt.Errorf("take a lease: %w", err)
@@ -262,8 +262,8 @@ func (l *ledger) lease(ctx context.Context, id [16]byte) error {
 	return nil
 }
 
-// GiveBack returns the leases that lay unused for leaseIdle, or all of them, to the shared store. What fails is lost to
-// the visitor: giving it twice would be worse.
+// GiveBack returns the leases that were unused for leaseIdle, or all of them, to the shared store. What can't be
+// returned is lost to the visitor: returning it twice would be worse.
 func (l *ledger) GiveBack(ctx context.Context, all bool) error {
 	if !l.shared {
 		return nil
@@ -307,8 +307,8 @@ func (l *ledger) GiveBack(ctx context.Context, all bool) error {
 	return nil
 }
 
-// Sweep forgets the accounts of passes that have expired. An account of a live pass is never forgotten: that would give
-// its allowance, or the debt that it may make, a second time.
+// Sweep forgets the accounts of passes that have expired. An account of a live pass is never forgotten: that would
+// grant its allowance, or the debt that it may run up, a second time.
 func (l *ledger) Sweep(at time.Time) {
 	for i := range l.shards {
 		sh := &l.shards[i]

@@ -10,12 +10,13 @@ import (
 	"antirobot/store"
 )
 
-// The shared store has one sum for each pass: the leases of all nodes. Where it was emptied each node adds the leases that
-// it took itself, once for each life of the store, so the sum is what it was, and what was leased in the seconds before
-// the loss was noticed counts twice: a pass may end sooner, and is never whole again. Where a server may have lost its last
-// moments, a sum below a node's own leases is raised to them; what other nodes had leased in that moment is not known.
+// The shared store has one sum for each pass: the leases of all nodes. If the store was emptied, each node adds the
+// leases that it took itself, once per life of the store, which restores the sum; what was leased in the seconds before
+// the loss was noticed counts twice. So a pass may end sooner, but never becomes whole again. If a server may have lost
+// its last moments, a sum below a node's own leases is raised to them; what other nodes had leased in that time is not
+// known.
 
-// Restore writes back what the shared store has lost of the leases. It is called with every scan.
+// Restore writes back the leases that the shared store has lost. It is called with every scan.
 func (l *ledger) Restore(ctx context.Context) error {
 	if l.mortal == nil {
 		return nil
@@ -37,7 +38,7 @@ func (l *ledger) Restore(ctx context.Context) error {
 	return l.addOwed(ctx)
 }
 
-// leases returns the passes that still hold, and of which f is true.
+// leases returns the passes that are still valid and for which f is true.
 func (l *ledger) leases(f func(a *account) bool) (ids [][16]byte) {
 	at := l.now().Unix()
 	for i := range l.shards {
@@ -53,7 +54,7 @@ func (l *ledger) leases(f func(a *account) bool) (ids [][16]byte) {
 	return ids
 }
 
-// change changes an account that is there.
+// change changes an account if there is one.
 func (l *ledger) change(id [16]byte, f func(a *account)) {
 	sh := l.shard(id)
 	sh.mu.Lock()
@@ -70,11 +71,11 @@ func (l *ledger) oweAll() {
 	}
 }
 
-// compare owes what the sums lack of this node's own leases.
+// compare records as owed what the sums lack of this node's own leases.
 func (l *ledger) compare(ctx context.Context) error {
 	ids := l.leases(func(a *account) bool { return a.leased > 0 && a.owed == 0 })
 	_, err := restore(ctx, ids, func(ctx context.Context, id [16]byte) (bool, error) {
-		a, _ := l.load(id) // before the sum: what is leased meanwhile is in that
+		a, _ := l.load(id) // before the sum, which then includes what is leased in the meantime
 		sum, err := l.st.Incr(ctx, spentKey(id), 0, 0)
 		if err == nil && sum < int64(a.leased) {
 			l.change(id, func(to *account) { to.owed = a.leased - uint32(sum) }) //nolint:gosec // it is less than leased
@@ -84,7 +85,7 @@ func (l *ledger) compare(ctx context.Context) error {
 	return wrapped("compare leases", err)
 }
 
-// addOwed adds what is owed.
+// addOwed adds to what is owed.
 func (l *ledger) addOwed(ctx context.Context) error {
 	n, err := restore(ctx, l.leases(func(a *account) bool { return a.owed > 0 }), func(ctx context.Context, id [16]byte) (bool, error) {
 		a, _ := l.load(id)
@@ -109,13 +110,13 @@ func wrapped(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// lifeKey is the line of the copy that names the life of the store that it is of.
+// lifeKey is the line of the copy that names the life of the store from which it was taken.
 const lifeKey = "life"
 
 var errLease = errors.New("malformed lease")
 
-// eachLease calls put with a line for each pass that was leased from: expiry (8 bytes, unix seconds), limit, and units (4
-// bytes each); and with one for the life of the store.
+// eachLease calls put with a line for each pass that was leased from: expiry (8 bytes, unix seconds), limit, and units
+// (4 bytes each); and with one for the life of the store.
 func (l *ledger) eachLease(put func(store.Copied) error) error {
 	l.slow.Lock()
 	life := l.life
@@ -138,7 +139,7 @@ func (l *ledger) eachLease(put func(store.Copied) error) error {
 	return nil
 }
 
-// recall takes a line of eachLease's. What was leased then counts as spent.
+// recall takes a line written by eachLease. What was leased then counts as spent.
 func (l *ledger) recall(key, val []byte) error {
 	if string(key) == lifeKey {
 		l.life = string(val)

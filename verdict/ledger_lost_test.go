@@ -13,7 +13,7 @@ import (
 	"antirobot/store"
 )
 
-// spendAll lets a node pay with a pass for as long as it can, and returns how much that was.
+// spendAll makes a node pay with a pass for as long as it can, and returns how much it paid.
 func spendAll(w *world, p *spravka.Pass, most int) (n int) {
 	for range most {
 		if w.ledger.Spend(p, 1, time.Now(), Open).OK {
@@ -24,8 +24,8 @@ func spendAll(w *world, p *spravka.Pass, most int) (n int) {
 	return n
 }
 
-// TestSpentAllowancesAreWrittenBack: a pass that two nodes have spent is not whole again when the store was emptied, neither
-// for them nor for a node that never saw it; what was left is still there, and health tells.
+// TestSpentAllowancesAreWrittenBack: a pass that two nodes have spent is not whole again after the store was emptied,
+// neither for them nor for a node that never saw it; what was left is still there, and health reports the loss.
 func TestSpentAllowancesAreWrittenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
@@ -63,14 +63,14 @@ func TestSpentAllowancesAreWrittenBack(t *testing.T) {
 		if paid += spendAll(a, &empty, 120) + spendAll(b, &empty, 120); paid > 100 {
 			t.Errorf("the spent pass paid for %d", paid)
 		}
-		// A node that never saw the pass lets it pay for one lease before it knows better: that is what leases cost.
+		// A node that never saw the pass lets it pay for one lease before it knows better: that is the price of leases.
 		if n := spendAll(late, &empty, 100); n > int(leaseOf(100)) {
 			t.Errorf("the spent pass pays for %d on a node that never saw it", n)
 		}
 		if n := spendAll(late, &half, 100); n < 30 || n > 60 {
 			t.Errorf("the other pass pays for %d more; 60 are left, less what others have leased", n)
 		}
-		st.wipe(t) // its name changes, and nothing that was leased was lost: that may only cost the visitor
+		st.wipe(t) // the name changes, but no lease was lost: that may only cost the visitor
 		time.Sleep(5*time.Minute + time.Second)
 		if n := sum(empty.ID); n < 100 {
 			t.Errorf("the store says that %d of 100 are spent", n)
@@ -83,7 +83,7 @@ func TestSpentAllowancesAreWrittenBack(t *testing.T) {
 	})
 }
 
-// TestSpentAllowancesSurviveARestart: a node that was down while the store was emptied brings back what it had leased.
+// TestSpentAllowancesSurviveARestart: a node that was down while the store was emptied restores what it had leased.
 func TestSpentAllowancesSurviveARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
@@ -110,7 +110,7 @@ func TestSpentAllowancesSurviveARestart(t *testing.T) {
 	})
 }
 
-// TestStaleReplicaLosesNoLease: a master that lacks the last leases of a node gets them back.
+// TestStaleReplicaLosesNoLease: a master that lacks a node's last leases gets them back.
 func TestStaleReplicaLosesNoLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)

@@ -14,7 +14,7 @@ import (
 	"antirobot/spravka"
 )
 
-// TestAllowanceIsExact: many at once, the configured number and not one more.
+// TestAllowanceIsExact: many payments at once take the configured number and not one more.
 func TestAllowanceIsExact(t *testing.T) {
 	w := newWorld(t).start()
 	defer w.Close()
@@ -38,7 +38,7 @@ func TestAllowanceIsExact(t *testing.T) {
 	}
 }
 
-// TestPitfall3AllowanceOverRestarts: what was spent stays spent, after a clean end and after a kill.
+// TestPitfall3AllowanceOverRestarts: what was spent stays spent, after a clean shutdown and after a kill.
 func TestPitfall3AllowanceOverRestarts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(false, nil)
@@ -59,7 +59,7 @@ func TestPitfall3AllowanceOverRestarts(t *testing.T) {
 		}
 		w = newWorldOver(t, st, nil).start()
 		total += spend(w, 30)
-		synctest.Wait() // the writes behind are done: the window is over
+		synctest.Wait() // the writes behind are done: the window has closed
 		w.cancel()      // killed: nothing is flushed
 		w.wg.Wait()
 		w = newWorldOver(t, st, nil).start()
@@ -124,7 +124,7 @@ func TestStoreFailurePolicy(t *testing.T) {
 	}
 }
 
-// TestLeases plays nodes over one store: no pass is overspent by more than nodes × lease, and what all nodes were
+// TestLeases simulates nodes over one store: no pass is overspent by more than nodes × lease, and what all nodes were
 // granted never exceeds the limit.
 func TestLeases(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
@@ -168,8 +168,8 @@ func TestLeases(t *testing.T) {
 	})
 }
 
-// TestLeaseIsThereInTime: one node, and the store answers between requests: exact, all of it, and never a captcha in
-// between.
+// TestLeaseIsThereInTime: with one node, and a store that answers between requests, the allowance is exact and can be
+// spent in full, with no captcha in between.
 func TestLeaseIsThereInTime(t *testing.T) {
 	clock := newClock()
 	l := newLedger(newStore(true, clock.now), 10, clock.now)
@@ -188,7 +188,8 @@ func TestLeaseIsThereInTime(t *testing.T) {
 	}
 }
 
-// TestLeaseIsGivenBack: an idle one soon, the rest when the node ends; so the visitor who moved to another node has all.
+// TestLeaseIsGivenBack: an idle one soon, the rest when the node stops; so a visitor who moved to another node has all
+// of it.
 func TestLeaseIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
@@ -222,7 +223,8 @@ func TestLeaseIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestBehindNeverLosesAChange: keys that change while they are written, and writes that fail, end up written as they are.
+// TestBehindNeverLosesAChange: keys that change while they are written, and writes that fail, end up written with their
+// last value.
 func TestBehindNeverLosesAChange(t *testing.T) {
 	var mem, disk [50]atomic.Int64
 	var calls atomic.Int64
@@ -258,7 +260,7 @@ func TestBehindNeverLosesAChange(t *testing.T) {
 	}
 }
 
-// TestBehindWritesAgain: a key that is added while it is being written is written once more.
+// TestBehindWritesAgain: a key that is added while it is being written is written again.
 func TestBehindWritesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls, release := 0, make(chan struct{})

@@ -9,10 +9,11 @@ import (
 	"antirobot/store"
 )
 
-// A gateway with a shared store keeps a copy of its bans, its revocations and what it leased of passes, written after each scan and at its end. A start
-// reads it first: it is what there is while the store is away, and what is written back where the store has lost it.
+// A gateway with a shared store keeps a copy of its bans, its revocations and what it leased of passes, written after
+// each scan and on shutdown. A starting gateway reads it first: the copy serves while the store is away, and is the
+// source for writing back what the store has lost.
 
-// writeCopy writes the copy. That it fails is no reason to stop: the store has all of it.
+// writeCopy writes the copy. Failing to do so is no reason to stop: the store has all of it.
 func (c *Cacher) writeCopy() {
 	if c.copy == "" || !c.st.Shared() {
 		return
@@ -41,7 +42,7 @@ func (c *Cacher) writeCopy() {
 	}
 }
 
-// readCopy takes what the last life of this gateway knew.
+// readCopy loads what the previous run of this gateway knew.
 func (c *Cacher) readCopy() {
 	if c.copy == "" {
 		return
@@ -64,7 +65,7 @@ func (c *Cacher) readCopy() {
 	}
 	written, err := store.ReadCopy(c.copy, func(store.Copied) error { return nil })
 	if err == nil && at.Sub(written) > liftedFor {
-		// What was lifted since then may be forgotten: nobody could say so any more.
+		// A ban that was lifted since then may be forgotten, and nobody could tell any more.
 		c.log.Warn().Time("of", written).Msg("the copy of the shared store's bans is too old to be used")
 		return
 	}

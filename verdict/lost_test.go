@@ -13,7 +13,7 @@ import (
 	"antirobot/store"
 )
 
-// wipe takes everything out of the store, as FLUSHALL does, but for the feeds: values, and what passes have spent.
+// wipe empties the store of values and of what passes have spent, as FLUSHALL does, but keeps the feeds.
 func (s *sharedStore) wipe(t *testing.T, passes ...[16]byte) {
 	t.Helper()
 	var keys [][]byte
@@ -39,8 +39,8 @@ func (s *sharedStore) has(prefix string) (n int) {
 	return n
 }
 
-// TestLostBansAreWrittenBack: a store that was emptied gets its bans and revocations back from those who know them, says
-// so in health for a while, and a node that never knew them has them again.
+// TestLostBansAreWrittenBack: a store that was emptied gets its bans and revocations back from the nodes that know
+// them, health says so for a while, and a node that never knew them gets them, too.
 func TestLostBansAreWrittenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
@@ -90,7 +90,7 @@ func TestLostBansAreWrittenBack(t *testing.T) {
 	})
 }
 
-// TestOlderBanInTheStore: a store that went back in time is given what memory has newer.
+// TestOlderBanInTheStore: a store that went back in time receives what memory has newer.
 func TestOlderBanInTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
@@ -135,7 +135,7 @@ func TestBanOfTheFuture(t *testing.T) {
 		if n, err := b.Unban(ctx, ip("192.0.2.1"), ""); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
-		time.Sleep(5*time.Minute + time.Second) // over a scan
+		time.Sleep(5*time.Minute + time.Second) // more than one scan
 		if b.ask(s, "192.0.2.1").Verdict != Human || len(a.Bans(BanFilter{})) != 0 {
 			t.Error("the ban can't be lifted")
 		}
@@ -160,7 +160,7 @@ type skewedStore struct {
 
 func (s *skewedStore) Skew() time.Duration { return s.ahead }
 
-// TestSkewedNode: bans are told by the store's clock, so that a ban of ten minutes has ten minutes on all nodes.
+// TestSkewedNode: bans are exchanged in the store's time, so a ban of ten minutes lasts ten minutes on all nodes.
 func TestSkewedNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
@@ -191,8 +191,8 @@ func TestSkewedNode(t *testing.T) {
 	})
 }
 
-// TestCopyOfSharedBans: a node that starts while the store is away has what it knew; a store that was emptied meanwhile
-// gets it back; a copy that is too old is not used.
+// TestCopyOfSharedBans: a node that starts while the store is away has what it knew before; a store that was emptied in
+// the meantime gets it back; a copy that is too old is not used.
 func TestCopyOfSharedBans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)

@@ -8,22 +8,22 @@ import (
 	"antirobot/request"
 )
 
-// Paths remembers of each path what it has been at its service: a document that somebody reads, or a part of one. What
-// an answer proves is remembered of the path and of its shape, in which numbers are all alike and so are the names of
-// files with one ending. Where a balancer gives the answers and nothing is proved, the claims of visitors from several
-// networks count, those of established ones first.
+// Paths remembers for each path what it has been at its service: a document that somebody reads, or a part of one. What
+// an answer proves is remembered for the path and for its shape, in which all numbers are alike, and so are all file
+// names with the same ending. Where a balancer answers and nothing is proved, the claims of visitors from several
+// networks count, those of established visitors first.
 //
-// It is a table of fixed size without locks: a place is one word, and a path that shares one pushes the other out. The
-// zero value is ready. Safe for concurrent use.
+// It is a table of fixed size without locks: each slot is one word, and paths that share a slot evict each other. The
+// zero value is ready to use. Safe for concurrent use.
 type Paths struct {
 	answers [pathPlaces]atomic.Uint64 // tag 34, documents 10, parts 10, data 10
-	claims  [pathPlaces]atomic.Uint64 // tag 32, networks that opened it as a page 16, that asked for it otherwise 16
-	ours    [pathPlaces]atomic.Uint64 // the same of established visitors, who have the last word
+	claims  [pathPlaces]atomic.Uint64 // tag 32, networks that opened it as a page 16, that requested it otherwise 16
+	ours    [pathPlaces]atomic.Uint64 // the same for established visitors, who have the last word
 }
 
 const pathPlaces = 1 << 16
 
-// reading is what is known of a path.
+// reading is what is known about a path.
 type reading uint8
 
 // The readings.
@@ -43,7 +43,8 @@ func pathKeyOf(group uint32, path []byte) pathKey {
 	return pathKey{exact: request.Hash(path) ^ salt, shape: shapeOf(path) ^ salt ^ 1}
 }
 
-// shapeOf hashes a path in which a run of digits is one sign, and of the last segment only the ending counts.
+// shapeOf hashes a path in which a run of digits counts as one character, and only the ending of the last segment
+// counts.
 func shapeOf(path []byte) uint64 {
 	last, dot := 0, -1
 	for i, c := range path {
@@ -83,7 +84,7 @@ const (
 	halfMask   = 1<<halfWord - 1
 	proofBits  = 10 // of each of the three counts of answers
 	proofMask  = 1<<proofBits - 1
-	provedMost = 1000 // then all counts are halved
+	provedMost = 1000 // beyond this all counts are halved
 )
 
 func tag(key uint64) uint64 { return key >> tagBits << tagBits }
@@ -95,7 +96,7 @@ func load(table *[pathPlaces]atomic.Uint64, key uint64) (high, low uint64) {
 	return 0, 0
 }
 
-// proofs is how often answers have shown what a path is.
+// proofs counts how often answers have shown what a path is.
 type proofs struct{ docs, parts, data uint64 }
 
 func (p *Paths) proofs(key uint64) proofs {
@@ -106,7 +107,7 @@ func (p *Paths) proofs(key uint64) proofs {
 	return proofs{w >> (2 * proofBits) & proofMask, w >> proofBits & proofMask, w & proofMask}
 }
 
-// answered notes what an answer proved a path to be.
+// answered records what an answer proved a path to be.
 func (p *Paths) answered(k pathKey, is reading) {
 	for _, key := range [...]uint64{k.exact, k.shape} {
 		n := p.proofs(key)
@@ -121,11 +122,11 @@ func (p *Paths) answered(k pathKey, is reading) {
 		if max(n.docs, n.parts, n.data) >= provedMost {
 			n.docs, n.parts, n.data = n.docs/2, n.parts/2, n.data/2
 		}
-		p.answers[key%pathPlaces].Store(key>>(3*proofBits)<<(3*proofBits) | n.docs<<(2*proofBits) | n.parts<<proofBits | n.data) // a lost count is no harm
+		p.answers[key%pathPlaces].Store(key>>(3*proofBits)<<(3*proofBits) | n.docs<<(2*proofBits) | n.parts<<proofBits | n.data) // losing a count does no harm
 	}
 }
 
-// claimed notes what a visitor of a network takes a path for, where nobody knows the answer.
+// claimed records what a visitor of a network takes a path for, where the answer is unknown.
 func (p *Paths) claimed(k pathKey, network uint64, part, established bool) {
 	claim(&p.claims, k, network, part)
 	if established {
@@ -150,9 +151,9 @@ func claim(table *[pathPlaces]atomic.Uint64, k pathKey, network uint64, part boo
 }
 
 const (
-	shapeProofs   = 8 // parts that show what a shape is
-	shapeNetworks = 3 // networks that do where nothing is proved
-	mostlyOne     = 8 // answers of one kind for each of another that show that the path is mostly the one
+	shapeProofs   = 8 // parts that prove what a shape is
+	shapeNetworks = 3 // networks that do so where nothing is proved
+	mostlyOne     = 8 // this many answers of one kind for each of another show that the path is mostly the first
 )
 
 // read returns what a path is: what answers prove, or else what visitors take it for.
@@ -196,7 +197,7 @@ func (p *Paths) proved(k pathKey) reading {
 	return readingUnknown
 }
 
-// networkHash is what a network counts by where visitors' claims are counted: its /24 or /48, and at home each address.
+// networkHash is the network that a visitor's claims count for: its /24 or /48, and for home networks each address.
 func networkHash(addr identity.Subject) uint64 {
 	id := addr.ID
 	p := prefixOf(id, 48)

@@ -8,7 +8,7 @@ import (
 	"antirobot/identity"
 )
 
-// counted is an event of a path as the slow half gets it.
+// counted is an event of a path as the slow half receives it.
 func counted(p *Paths, path, addr string, set func(e *Event)) Count {
 	e := &Event{Method: 'G', N: 1, Path: pathKeyOf(0, []byte(path)).exact, PathShape: pathKeyOf(0, []byte(path)).shape ^ 1}
 	e.Subjects[0] = identity.AddrSubject(netip.MustParseAddr(addr))
@@ -24,7 +24,7 @@ func answered(status int, contentType string, static bool) func(*Event) {
 	}
 }
 
-// TestDocumentsAreWhatIsDelivered: what a request calls itself does not make a part of it, the answer does.
+// TestDocumentsAreWhatIsDelivered: the answer makes a request a part of a page, not what the request calls itself.
 func TestDocumentsAreWhatIsDelivered(t *testing.T) {
 	var p Paths
 	for _, typ := range []string{
@@ -56,7 +56,7 @@ func TestDocumentsAreWhatIsDelivered(t *testing.T) {
 	}
 }
 
-// TestClaimsNeedNetworks: where a balancer gives the answers, a part is what visitors of several networks take for one.
+// TestClaimsNeedNetworks: where a balancer answers, a part is what visitors of several networks take for one.
 func TestClaimsNeedNetworks(t *testing.T) {
 	var p Paths
 	claim := func(static bool) func(*Event) {
@@ -84,7 +84,7 @@ func TestClaimsNeedNetworks(t *testing.T) {
 	}
 }
 
-// TestProofsBeatClaims: what an answer has proved no claim changes, and another service's paths are others.
+// TestProofsBeatClaims: no claim changes what an answer has proved, and the paths of another service are separate.
 func TestProofsBeatClaims(t *testing.T) {
 	var p Paths
 	k := pathKeyOf(1, []byte("/product/1"))
@@ -106,8 +106,8 @@ func TestProofsBeatClaims(t *testing.T) {
 	}
 }
 
-// TestFloodChangesNoPath: where a balancer gives the answers, a hundred networks with 300,000 requests neither make a part
-// of a page that people open, nor a page of a part that they load.
+// TestFloodChangesNoPath: where a balancer answers, a hundred networks with 300,000 requests can neither turn a page
+// that people open into a part, nor a part that they load into a page.
 func TestFloodChangesNoPath(t *testing.T) {
 	var p Paths
 	style, article := pathKeyOf(1, []byte("/static/site.css")), pathKeyOf(1, []byte("/article/7"))
@@ -127,7 +127,7 @@ func TestFloodChangesNoPath(t *testing.T) {
 	}
 }
 
-// FuzzShape: whatever a path is made of, its shape is that of its like.
+// FuzzShape: whatever a path consists of, similar paths have the same shape.
 func FuzzShape(f *testing.F) {
 	f.Add([]byte("/product/17/a.css"))
 	f.Add([]byte("..//%00"))

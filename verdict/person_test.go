@@ -7,7 +7,8 @@ import (
 	"antirobot/identity"
 )
 
-// TestStrongestIdentityDecides: L=alice with a banned i passes, and what is weaker stops nobody who stands for themselves.
+// TestStrongestIdentityDecides: L=alice with a banned i passes, and a ban on something weaker stops nobody who stands
+// for themselves.
 func TestStrongestIdentityDecides(t *testing.T) {
 	alice, i, fuid, svc := sub(identity.KindL, 1), sub(identity.KindI, 1), sub(identity.KindFuid, 1), sub(identity.KindService, 1)
 	const addr = "192.0.2.1"
@@ -41,8 +42,8 @@ func TestStrongestIdentityDecides(t *testing.T) {
 	f("an unknown fuid shields nobody", Robot, subs(i), sub(identity.KindFuid, 9), i)
 }
 
-// TestYesterdayIsEnough: who read yesterday is not asked today for a neighbour's robot, although the cookie was new then;
-// who came today is.
+// TestYesterdayIsEnough: a visitor who read yesterday is not asked today because of a neighbour's robot, although the
+// cookie was new then; one who came today is.
 func TestYesterdayIsEnough(t *testing.T) {
 	i, addr := sub(identity.KindI, 1), "192.0.2.1"
 	f := func(name string, want Verdict, e *Event, later time.Duration) {
@@ -68,8 +69,8 @@ func TestYesterdayIsEnough(t *testing.T) {
 	f("seen as a robot", Robot, stopped, oneDay+time.Hour)
 }
 
-// TestYesterdayIsNoCrowd: cookies that were made the day before by the dozen wait for a second day, as ever, and don't make
-// anybody established.
+// TestYesterdayIsNoCrowd: cookies created by the dozen the day before still wait for a second day, and make nobody
+// established.
 func TestYesterdayIsNoCrowd(t *testing.T) {
 	w := newWorld(t)
 	const addr = "192.0.2.1"
@@ -95,7 +96,7 @@ func TestYesterdayIsNoCrowd(t *testing.T) {
 	}
 }
 
-// TestYoungStandingSurvivesARestart: what a record says is what it was made of.
+// TestYoungStandingSurvivesARestart: a record restores the standing that it was made from.
 func TestYoungStandingSurvivesARestart(t *testing.T) {
 	for _, e := range []tenure{
 		{since: 100, last: 100},
@@ -112,8 +113,9 @@ func TestYoungStandingSurvivesARestart(t *testing.T) {
 	}
 }
 
-// TestSpentPassStandsIn: when its allowance is spent, a pass is not stopped because its address is banned, for some
-// documents a day and no more than it paid for; in another browser, from a new place, or banned itself it is.
+// TestSpentPassStandsIn: a visitor with a spent pass is not stopped because the address is banned, for some documents a
+// day and no more than the pass paid for; in another browser, from a new place, or if the pass itself is banned, the
+// visitor is.
 func TestSpentPassStandsIn(t *testing.T) {
 	y := newPayer(t, 30, "192.0.2.1")
 	y.ledger.tariff.Daily = 20
@@ -181,8 +183,8 @@ func TestSpentPassStandsIn(t *testing.T) {
 	}
 }
 
-// TestNoLoops: who answered rightly is not asked again within the minute, with the smallest pass that there is, when the
-// browser changes its address, comes over both stacks, or its parts come first.
+// TestNoLoops: a visitor who answered correctly is not asked again within the minute, with the smallest pass that
+// exists, even if the browser changes its address, uses both IPv4 and IPv6, or its parts come first.
 func TestNoLoops(t *testing.T) {
 	home, phone, six := "192.0.2.1", "198.51.100.1", "2001:db8::1"
 	for name, way := range map[string][]string{

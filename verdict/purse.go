@@ -8,27 +8,27 @@ import (
 	"antirobot/spravka"
 )
 
-// PassConfig is what requests cost a pass, in units of its allowance. A document costs one. With each unit go some parts
-// of pages and some calls of scripts; beyond them these cost one each, too.
+// PassConfig says what requests cost a pass, in units of its allowance. A document costs one. Each unit includes some
+// parts of pages and some calls of scripts; beyond that, these cost one each, too.
 type PassConfig struct {
-	Parts   int `mapstructure:"parts"`   // parts of pages that go with a unit
-	Calls   int `mapstructure:"calls"`   // calls of scripts that do
-	Browser int `mapstructure:"browser"` // what a document costs in another browser than the one that solved
-	Move    int `mapstructure:"move"`    // what it costs more when the browser comes from a network that it was not in before
-	Daily   int `mapstructure:"daily"`   // documents a day for which a spent pass stands in for its address, as many in all as it paid for
+	Parts   int `mapstructure:"parts"`   // parts of pages included in a unit
+	Calls   int `mapstructure:"calls"`   // calls of scripts included in a unit
+	Browser int `mapstructure:"browser"` // what a document costs in a browser other than the one that solved
+	Move    int `mapstructure:"move"`    // the surcharge when the browser comes from a network where it was not seen before
+	Daily   int `mapstructure:"daily"`   // documents a day for which a spent pass stands in for its address; in total at most as many as it paid for
 }
 
-// maxPlaces is how many networks beside its own a pass is at home in. The one that it came to first gives way.
+// maxPlaces is how many networks beside its own a pass remembers. The oldest one gives way.
 const maxPlaces = 3
 
-// bill is what a request asks of a pass.
+// bill is what a request charges to a pass.
 type bill struct {
 	cost uint32 // of a document
-	net  uint64 // where it comes from; 0: wherever it comes from
-	is   Count  // CountPart and CountCall go with what was paid
+	net  uint64 // where it comes from; 0: anywhere
+	is   Count  // CountPart and CountCall are included in what was paid
 }
 
-// at home reports whether a browser was seen with the pass in a network.
+// knows reports whether a browser was seen with the pass in a network.
 func (a *account) knows(p *spravka.Pass, net uint64) bool {
 	if net == 0 || net == p.Net {
 		return true
@@ -52,12 +52,12 @@ func (a *account) price(p *spravka.Pass, b *bill, c *PassConfig) uint32 {
 	return b.cost + min(uint32(c.Move), a.limit/cheapMove) //nolint:gosec // validated to be small
 }
 
-// cheapMove bounds a move to this part of the allowance: who earned a small pass and changes networks is not asked again
-// for that.
+// cheapMove caps the price of a move at this part of the allowance: a visitor who earned a small pass and changes
+// networks is not asked again because of that.
 const cheapMove = 25
 
-// covers reports whether one more part or call goes with so many units that were paid. Some go with none: the page that
-// the pass was earned for has parts.
+// covers reports whether one more part or call is included in the given number of paid units. Some are included even
+// with none: the page that the pass was earned for has parts.
 func (a *account) covers(is Count, c *PassConfig, units uint32) bool {
 	had, most := a.calls, c.Calls
 	switch is {
@@ -70,7 +70,7 @@ func (a *account) covers(is Count, c *PassConfig, units uint32) bool {
 	return uint64(had) < uint64(most)*(uint64(units)+1) //nolint:gosec // validated to be small and positive
 }
 
-// note counts a bill that was paid.
+// note counts a paid bill.
 func (a *account) note(p *spravka.Pass, b *bill, cost uint32) {
 	switch {
 	case cost == 0 && b.is == CountPart:
@@ -83,12 +83,13 @@ func (a *account) note(p *spravka.Pass, b *bill, cost uint32) {
 	}
 }
 
-// units is what was read with the pass: what was paid, and what it stood in for.
+// units is what was read with the pass: what was paid, and what the pass stood in for.
 func (a *account) units() uint32 { return a.spent + a.own }
 
-// onItsOwn reports whether a pass whose allowance is spent stands in for its visitor, so that what the judgement has banned of
-// what is free to make, and of addresses, does not stop it (what an operator has banned does): in its own browser, in places that it knows, for so many documents a day and no more in all
-// than it paid for. By then it is a person that the site has seen, or is asked again. A pass with something left pays.
+// onItsOwn reports whether a pass whose allowance is spent stands in for its visitor, so that the judgement's bans on
+// addresses and on identities that cost nothing to create do not stop the visitor (an operator's bans do). It does so
+// in its own browser, in places that it knows, for so many documents a day and in total no more than it paid for. By
+// then the site has seen that this is a person, or the visitor is asked again. A pass with something left pays.
 func (c *Cacher) onItsOwn(d *Decision, v *request.View, id *identity.Identity, s *Settings, spend bool) bool {
 	is := c.paths.goesWith(pathKeyOf(s.Group, v.Path))
 	for i := range id.NPasses {
@@ -118,7 +119,7 @@ const (
 	passStands
 )
 
-// standIn counts a request for which a spent pass stands in; it counts nothing if it is only asked.
+// standIn counts a request for which a spent pass stands in; if it is only asked, it counts nothing.
 func (l *ledger) standIn(p *spravka.Pass, b *bill, at time.Time, take bool) passRole {
 	sh := l.shard(p.ID)
 	sh.mu.Lock()
@@ -149,8 +150,8 @@ func (l *ledger) standIn(p *spravka.Pass, b *bill, at time.Time, take bool) pass
 	return passStands
 }
 
-// Refund gives back the unit that a request cost before its answer showed what it was, if it goes with what was paid;
-// stood says that it was one for which a spent pass stood in.
+// Refund gives back the unit that a request cost before its answer showed what it was, if it is included in what was
+// paid; stood says that a spent pass stood in for the request.
 func (l *ledger) Refund(id [16]byte, is Count, stood bool) bool {
 	sh := l.shard(id)
 	sh.mu.Lock()
@@ -182,7 +183,7 @@ func (l *ledger) Refund(id [16]byte, is Count, stood bool) bool {
 	return ok
 }
 
-// pay lets the first pass with enough left pay for the request. In mode observe it only looks.
+// pay charges the request to the first pass with enough left. In mode observe it only looks.
 func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Settings) {
 	if id.NPasses == 0 {
 		return
@@ -207,9 +208,9 @@ func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Set
 	}
 }
 
-// bill makes out what a document costs a pass. It is bound to the browser that solved, and to its networks: a browser
-// that moves pays once for each place, so that a phone goes on, and who sells a pass to many sells little. Of a partner's
-// user no browser is known.
+// bill computes what a document costs a pass. A pass is bound to the browser that solved, and to its networks: a
+// browser that moves pays once for each place, so a phone can carry on, while selling a pass to many people earns
+// little. For a partner's user no browser is known.
 func (c *Cacher) bill(p *spravka.Pass, v *request.View, id *identity.Identity) bill {
 	dear := uint32(c.cfg.Pass.Browser) //nolint:gosec // validated to be small
 	net := id.NetKey()
@@ -225,8 +226,9 @@ func (c *Cacher) bill(p *spravka.Pass, v *request.View, id *identity.Identity) b
 	return bill{cost: 1, net: net}
 }
 
-// goesWith returns what a path is known to be, for a pass: a part that answers prove; a call where they
-// prove data, or nobody knows them and visitors don't take it for a page; else a document, until its answer shows something else.
+// goesWith returns what a path is known to be, for a pass: a part, if answers prove it; a call, if answers prove data,
+// or if they are unknown and visitors don't take it for a page; otherwise a document, until its answer shows something
+// else.
 func (p *Paths) goesWith(k pathKey) Count {
 	switch {
 	case p.proved(k) == readingPart:
@@ -237,8 +239,8 @@ func (p *Paths) goesWith(k pathKey) Count {
 	return CountDocument
 }
 
-// Delivered settles what a pass has paid, once the service's answer is known: what was no document goes with those that
-// were. It is not for requests that a balancer sends on itself. e has been told the answer.
+// Delivered settles what a pass has paid, once the service's answer is known: whatever was not a document is included
+// in the documents that were paid. It is not for requests that a balancer forwards itself. e already knows the answer.
 func (c *Cacher) Delivered(d *Decision, e *Event) {
 	if d.Cost == 0 && !d.Stood || e.Advised || e.Partner {
 		return
@@ -250,7 +252,7 @@ func (c *Cacher) Delivered(d *Decision, e *Event) {
 	}
 }
 
-// settle is Spend of what a bill costs the pass now; it takes nothing if it is only asked.
+// settle spends what a bill costs the pass now; if it is only asked, it takes nothing.
 func (l *ledger) settle(p *spravka.Pass, b *bill, at time.Time, policy Policy, take bool) (payment, uint32) {
 	if !p.Earned || p.Allowance == 0 {
 		return payment{}, 0
@@ -262,7 +264,7 @@ func (l *ledger) settle(p *spravka.Pass, b *bill, at time.Time, policy Policy, t
 	if take && !known && l.n.Load() >= l.max {
 		sh.mu.Unlock()
 		l.full.Add(1)
-		return payment{Degraded: true}, 0 // what can't be counted must not be given
+		return payment{Degraded: true}, 0 // what can't be counted must not be granted
 	}
 	a.expires, a.limit = p.Expires, p.Allowance
 	cost := a.price(p, b, &l.tariff)
@@ -295,7 +297,7 @@ func (l *ledger) settle(p *spravka.Pass, b *bill, at time.Time, policy Policy, t
 	return pay, cost
 }
 
-// Spend takes cost from the pass if there is enough left. It never waits.
+// Spend takes cost from the pass if enough is left. It never waits.
 func (l *ledger) Spend(p *spravka.Pass, cost uint32, at time.Time, policy Policy) payment {
 	pay, _ := l.settle(p, &bill{cost: cost}, at, policy, true)
 	return pay

@@ -10,7 +10,7 @@ import (
 	"antirobot/spravka"
 )
 
-// payer asks for pages at one banned address after the other, with one pass.
+// payer requests pages from one banned address after another, with one pass.
 type payer struct {
 	*world
 	s *Settings
@@ -22,11 +22,12 @@ func newPayer(t *testing.T, allowance uint32, addrs ...string) *payer {
 	for _, a := range addrs {
 		w.ban(ip(a))
 	}
-	w.ledger.tariff.Daily = 0 // what comes after the allowance is spent has a test of its own
+	w.ledger.tariff.Daily = 0 // what happens after the allowance is spent has a test of its own
 	return &payer{world: w, s: service(t), p: pass(w.now(), 1, allowance, addrs[0])}
 }
 
-// get is a request for a path, answered with a type; as is the User-Agent, empty: the one that solved.
+// get requests a path, which is answered with the given type; as is the User-Agent, empty: that of the browser that
+// solved.
 func (y *payer) get(addr, path, answer, as string, edit ...func(e *Event)) *Decision {
 	v, id := newRequest(y.now(), addr, identity.Subject{Kind: identity.KindSpravka, ID: y.p.ID})
 	v.Path = []byte(path)
@@ -53,7 +54,7 @@ func (y *payer) get(addr, path, answer, as string, edit ...func(e *Event)) *Deci
 
 func call(e *Event) { e.Page = false }
 
-// TestPassPaysForDocuments: parts and calls of a page go with it, whether or not its path was known before.
+// TestPassPaysForDocuments: a page's parts and calls are included, whether or not their paths were known before.
 func TestPassPaysForDocuments(t *testing.T) {
 	y := newPayer(t, 10, "192.0.2.1")
 	for page := range 10 {
@@ -61,7 +62,7 @@ func TestPassPaysForDocuments(t *testing.T) {
 			t.Fatalf("page %d: %v, cost %d", page+1, d.Verdict, d.Cost)
 		}
 		if page == 9 {
-			break // with nothing left, what is not known to be a part is asked
+			break // with nothing left, anything not known to be a part is stopped
 		}
 		for range 30 {
 			if d := y.get("192.0.2.1", "/static/x.png", "image/png", ""); d.Verdict != Human || d.Cost != 0 {
@@ -82,7 +83,7 @@ func TestPassPaysForDocuments(t *testing.T) {
 	}
 }
 
-// TestPartsAndCallsHaveALimit: what goes with a unit is limited, and then costs as a document does.
+// TestPartsAndCallsHaveALimit: what a unit includes is limited; beyond it, a part or call costs as much as a document.
 func TestPartsAndCallsHaveALimit(t *testing.T) {
 	for _, f := range []struct {
 		name, path, answer string
@@ -107,8 +108,8 @@ func TestPartsAndCallsHaveALimit(t *testing.T) {
 	}
 }
 
-// TestPitfall11SoftBinding: who brings a pass with another browser pays ten; a browser that moves pays for the move, once
-// for each place; one that goes back and forth between its two networks does not.
+// TestPitfall11SoftBinding: using a pass in another browser costs ten; a browser that moves pays for the move, once for
+// each place; going back and forth between two networks costs nothing.
 func TestPitfall11SoftBinding(t *testing.T) {
 	home, away, far := "192.0.2.1", "198.51.100.1", "203.0.113.1"
 	y := newPayer(t, 100, home, away, far)
@@ -128,7 +129,7 @@ func TestPitfall11SoftBinding(t *testing.T) {
 	cost("a stranger", far, "python-requests/2.32", 14)
 	cost("the same stranger", far, "python-requests/2.32", 10)
 	y.p.ID[0]++
-	paid := 0 // the same browser in ever other places: sold
+	paid := 0 // the same browser in ever new places: the pass was sold
 	for i := range 100 {
 		a := "10." + string('0'+rune(i/10)) + "." + string('0'+rune(i%10)) + ".1"
 		y.ban(ip(a))
@@ -141,7 +142,7 @@ func TestPitfall11SoftBinding(t *testing.T) {
 	}
 }
 
-// TestPaymentsAtOnceAreExact: parts and calls that come at once with pages take nothing from them, and give nothing.
+// TestPaymentsAtOnceAreExact: parts and calls that arrive together with pages neither take units from them nor add any.
 func TestPaymentsAtOnceAreExact(t *testing.T) {
 	y := newPayer(t, 100, "192.0.2.1")
 	var pages, parts atomic.Int64

@@ -11,16 +11,16 @@ import (
 	"antirobot/request"
 )
 
-// Question is that whoever comes from a network is asked for a captcha at the services of a group until a time, because
-// more has been read there than the people of the site explain. It is no ban: it is on nobody, nothing grows by it, and
-// a pass answers it.
+// Question means that everybody who comes from a network is asked for a captcha at the services of a group until a
+// given time, because more has been read there than the site's people explain. It is not a ban: it is on nobody, it
+// does not grow with repetition, and a pass answers it.
 type Question struct {
 	Prefix Prefix
 	Until  time.Time
-	All    bool   // established visitors too; else they are spared
-	Read   uint32 // documents that were counted when it was asked …
-	Most   uint32 // … and how many would have been in order
-	Window string // the time that they are counted for
+	All    bool   // established visitors too; otherwise they are spared
+	Read   uint32 // documents counted by the time it was asked …
+	Most   uint32 // … and how many would have been acceptable
+	Window string // the time over which they are counted
 }
 
 // Prefix is a network at the services of a group (Settings.Group).
@@ -30,13 +30,13 @@ type Prefix struct {
 	Group uint32
 }
 
-// prefixBits are the networks that an address stands in, the smallest first.
+// prefixBits are the lengths of the networks that contain an address, the smallest network first.
 var (
 	prefixBits4 = [...]uint8{128, 120}
 	prefixBits6 = [...]uint8{64, 56, 48, 32}
 )
 
-// Prefixes sets dst to the networks that an address stands in (the ID of its Subject), and returns how many they are.
+// Prefixes sets dst to the networks that contain an address (the ID of its Subject), and returns how many there are.
 func Prefixes(dst *[4]Prefix, id [16]byte, group uint32) int {
 	list := prefixBits6[:]
 	if isIPv4(id) {
@@ -60,7 +60,7 @@ func prefixOf(id [16]byte, bits uint8) [16]byte {
 
 const questionShards = 64
 
-// questions is the bounded table of them.
+// questions is the bounded table of questions.
 type questions struct {
 	n       atomic.Int64
 	most    int64
@@ -109,7 +109,7 @@ func (q *questions) put(x *Question) {
 	sh.m[x.Prefix] = asked{until: x.Until.UnixNano(), read: x.Read, most: x.Most, window: x.Window, all: x.All}
 }
 
-// find sets x to the question that an address is asked; spare says that the visitor is established.
+// find sets x to the question that applies to an address; spare says that the visitor is established.
 func (q *questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func() bool) bool {
 	if q.n.Load() == 0 {
 		return false
@@ -137,7 +137,7 @@ func (q *questions) find(x *Question, addr [16]byte, group uint32, at int64, spa
 	return false
 }
 
-// sweep forgets those that are over.
+// sweep forgets the questions that are over.
 func (q *questions) sweep(at int64) {
 	for i := range q.shards {
 		sh := &q.shards[i]
@@ -155,8 +155,8 @@ func (q *questions) sweep(at int64) {
 // Ask asks a question from now on.
 func (c *Cacher) Ask(q *Question) { c.questions.put(q) }
 
-// Stands reports whether an event is of somebody who stands for themselves (a login, a signed service cookie) or is
-// established: of people whom the site knows.
+// Stands reports whether an event comes from a visitor who stands for themselves (a login, a signed service cookie) or
+// is established: from people whom the site knows.
 func (c *Cacher) Stands(e *Event) bool {
 	for i := range e.N {
 		if c.stands(e.Subjects[i]) {
@@ -186,8 +186,8 @@ func (c *Cacher) stands(sub identity.Subject) bool {
 	return false
 }
 
-// questioned looks for a question that the request's network is asked. Parts of pages are not: whoever has answered gets
-// them anyway, and a page that is stopped needs none. What says that it is a part must be known to be one.
+// questioned looks for a question that applies to the request's network. Parts of pages are not stopped: whoever has
+// answered gets them anyway, and a page that is stopped needs none. What claims to be a part must be known to be one.
 func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity, s *Settings) bool {
 	if id.N == 0 || id.Partner {
 		return false
@@ -203,14 +203,14 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 	return true
 }
 
-// Paths is what is known of the paths of all services.
+// Paths returns what is known about the paths of all services.
 func (c *Cacher) Paths() *Paths { return &c.paths }
 
 // StoryAsked is a Question as JSON shows it.
 type StoryAsked struct {
 	Network     string    `json:"network"`
 	Until       time.Time `json:"until"`
-	Read        uint32    `json:"read"` // documents within the window, weighed
+	Read        uint32    `json:"read"` // documents within the window, weighted
 	Most        uint32    `json:"most"`
 	Window      string    `json:"window"`
 	Established bool      `json:"established"` // established visitors are asked, too

@@ -10,8 +10,8 @@ import (
 
 func addressID(s string) [16]byte { return identity.AddrSubject(netip.MustParseAddr(s)).ID }
 
-// TestQuestionIsForANetwork: who comes from it is asked, at the services of the group, until it is over; the established
-// are spared unless all are asked.
+// TestQuestionIsForANetwork: whoever comes from it is asked, at the services of the group, until it is over;
+// established visitors are spared unless all are asked.
 func TestQuestionIsForANetwork(t *testing.T) {
 	q := newQuestions(10)
 	at := day0
@@ -42,7 +42,7 @@ func TestQuestionIsForANetwork(t *testing.T) {
 	}
 }
 
-// TestQuestionsAreBounded: a full table refuses what is new, and counts it.
+// TestQuestionsAreBounded: a full table refuses new questions, and counts that.
 func TestQuestionsAreBounded(t *testing.T) {
 	q := newQuestions(2)
 	for i := range byte(5) {

@@ -17,13 +17,13 @@ const (
 	pathKept     = 72 // bytes of a path that a record keeps; the query is never kept
 )
 
-// Recent keeps the last decisions in rings of fixed size, so that an operator can ask why. A request that was stopped or
-// paid for, or whose message or rules said something, goes into one ring, any other into a smaller one, so that a flood of humans pushes out no robot. Recording
-// copies some hundred bytes, allocates nothing, and takes a lock that one request in sixteen shares. Safe for concurrent
-// use.
+// Recent keeps the last decisions in rings of fixed size, so that an operator can ask why. A request that was stopped
+// or paid for, or on which its message's or service's rules said something, goes into one ring, any other into a
+// smaller one, so that a flood of humans does not push out the robots. Recording copies a few hundred bytes, allocates
+// nothing, and takes a lock shared by one request in sixteen. Safe for concurrent use.
 type Recent struct {
 	shards   [recentShards]recentShard
-	describe func(e *cbb.Entry, addr netip.Addr) string // of entries that do not keep their text; nil: nobody knows
+	describe func(e *cbb.Entry, addr netip.Addr) string // describes entries that do not keep their text; nil: nothing can
 }
 
 type recentShard struct {
@@ -35,7 +35,7 @@ type recentShard struct {
 	_           [24]byte
 }
 
-// record is what is kept of any request: no pointer into the connection.
+// record is what is kept of each request: no pointer into the connection.
 type record struct {
 	id       request.ID
 	at       int64 // unix nanoseconds; 0: empty
@@ -124,10 +124,10 @@ func (p *record) fill(rid request.ID, d *Decision, v *request.View, id *identity
 	p.pathN, p.pathCut = uint8(n), n < len(v.Path)
 }
 
-// keptAt is where a decision is kept: from 1 in the ring of humans, from -1 downwards in the other; 0: it is not.
+// keptAt is where a decision is kept: from 1 in the ring of humans, from -1 downwards in the other; 0: it is not kept.
 type keptAt int32
 
-// counted notes what a kept request was counted as.
+// counted records what a kept request was counted as.
 func (r *Recent) counted(rid request.ID, d *Decision, is Count, why CountWhy) {
 	if d.kept == 0 {
 		return
@@ -153,17 +153,17 @@ type Story struct {
 	Service    string      `json:"service"`
 	Mode       string      `json:"mode"`
 	Method     string      `json:"method"`
-	Path       string      `json:"path"` // without the query; cut after 72 bytes, then it ends in "…"
+	Path       string      `json:"path"` // without the query; cut after 72 bytes, and then it ends in "…"
 	Verdict    string      `json:"verdict"`
 	Cause      string      `json:"cause"`
 	Subject    string      `json:"subject"`            // whom the request was charged to
 	Considered []string    `json:"considered"`         // all verified identities, the strongest first
 	Refused    []Refusal   `json:"refused,omitempty"`  // identities that were presented and not accepted
 	Excused    string      `json:"excused,omitempty"`  // the identity that a ban on the address did not stop
-	Entry      *StoryEntry `json:"entry,omitempty"`    // the list entry that spoke
-	Rule       string      `json:"rule,omitempty"`     // the line of the rules that spoke
+	Entry      *StoryEntry `json:"entry,omitempty"`    // the list entry that decided
+	Rule       string      `json:"rule,omitempty"`     // the line of the rules that decided
 	Score      float32     `json:"score,omitempty"`    // of the judge
-	Ban        *StoryBan   `json:"ban,omitempty"`      // the ban that spoke
+	Ban        *StoryBan   `json:"ban,omitempty"`      // the ban that decided
 	Question   *StoryAsked `json:"question,omitempty"` // what was read in the network that is asked
 	Pass       *StoryPass  `json:"pass,omitempty"`     // the pass that paid
 	Rules      *StoryRules `json:"rules,omitempty"`    // what the service's rules said
@@ -175,7 +175,7 @@ type Story struct {
 // StoryCount is what a request was counted as, for limits, budgets and factors.
 type StoryCount struct {
 	As  string `json:"as"`  // page, part, script call, api call, feed, file or nothing
-	Why string `json:"why"` // by what
+	Why string `json:"why"` // why it was counted as that
 }
 
 // Refusal is an identity that was presented and not accepted.
@@ -184,7 +184,7 @@ type Refusal struct {
 	Reason string `json:"reason"`
 }
 
-// StoryEntry is the list entry of a Story.
+// StoryEntry is the list entry in a Story.
 type StoryEntry struct {
 	List   string     `json:"list"`
 	Text   string     `json:"text,omitempty"`
@@ -231,7 +231,7 @@ func (b *Ban) Story() *StoryBan {
 	return s
 }
 
-// StoryPass is the pass of a Story.
+// StoryPass is the pass in a Story.
 type StoryPass struct {
 	ID   string `json:"id"`
 	Cost int    `json:"cost"`
@@ -256,8 +256,8 @@ func (r *Recent) Get(rid request.ID) (Story, bool) {
 	return Story{}, false
 }
 
-// Messages returns the last decisions about messages of message routes, the newest first. It looks at all records: not
-// for the hot path.
+// Messages returns the last decisions about messages of message routes, the newest first. It looks at all records, so
+// it is not for the hot path.
 func (r *Recent) Messages(limit int) []Story {
 	type found struct {
 		at    int64
@@ -282,7 +282,7 @@ func (r *Recent) Messages(limit int) []Story {
 	return out
 }
 
-// explain puts in which line of a list spoke, where the list does not keep that with each entry.
+// explain adds which line of a list decided, where the list does not keep that with each entry.
 func (r *Recent) explain(s Story, e *cbb.Entry) Story {
 	if e != nil && e.Text == "" && len(s.Considered) > 0 {
 		s.Entry.Text = r.Describe(e, s.Considered[len(s.Considered)-1])
@@ -290,8 +290,8 @@ func (r *Recent) explain(s Story, e *cbb.Entry) Story {
 	return s
 }
 
-// Describe returns the line of a list that an entry is, for the client with that address subject ("ip:203.0.113.7");
-// empty when nobody knows. Not for the hot path.
+// Describe returns the list line that an entry stems from, for the client with that address subject ("ip:203.0.113.7");
+// empty when it is not known. Not for the hot path.
 func (r *Recent) Describe(e *cbb.Entry, subject string) string {
 	if e.Text != "" || r.describe == nil {
 		return e.Text

@@ -21,11 +21,11 @@ const (
 
 var errRevocation = errors.New("malformed revocation")
 
-// revokedKey names one revocation; the zero value is "all that were born before a time".
+// revokedKey names one revocation; the zero value means "all that were created before a time".
 type revokedKey [16]byte
 
-// revocations knows which passes hold no more, by ID and by birth. Revoked takes no lock: the maps are replaced, never
-// changed. Safe for concurrent use.
+// revocations knows which passes are no longer valid, by ID and by creation time. Revoked takes no lock: the maps are
+// replaced, never changed. Safe for concurrent use.
 type revocations struct {
 	st     store.Store
 	max    int
@@ -33,7 +33,7 @@ type revocations struct {
 	losses *store.Losses
 	mu     sync.Mutex // of writers
 	n      int
-	before atomic.Int64 // unix seconds: what was born earlier is revoked
+	before atomic.Int64 // unix seconds: whatever was created earlier is revoked
 	ids    [revocationShards]atomic.Pointer[map[revokedKey]int64]
 	behind *behind[revokedKey]
 }
@@ -44,12 +44,12 @@ func newRevocations(st store.Store, most int, now func() time.Time, losses *stor
 	return r
 }
 
-// Revoked reports whether the pass does not hold any more.
+// Revoked reports whether the pass is no longer valid.
 func (r *revocations) Revoked(id [16]byte, born int64) bool {
 	if born < r.before.Load() {
 		return true
 	}
-	// The IDs are random, so that any of their bits spread them.
+	// The IDs are random, so any of their bits spread them evenly.
 	m := r.ids[id[15]%revocationShards].Load()
 	if m == nil {
 		return false
@@ -82,7 +82,7 @@ func (r *revocations) put(id revokedKey, until int64) error {
 	return nil
 }
 
-// raise revokes what was born before a time.
+// raise revokes whatever was created before a time.
 func (r *revocations) raise(before int64) {
 	for {
 		old := r.before.Load()
@@ -92,7 +92,7 @@ func (r *revocations) raise(before int64) {
 	}
 }
 
-// value returns what the store keeps for an ID, and for how long; false: nothing that matters any more.
+// value returns what the store keeps for an ID, and for how long; false: nothing that still matters.
 func (r *revocations) value(id revokedKey) (val []byte, ttl time.Duration, ok bool) {
 	if id == (revokedKey{}) {
 		before := r.before.Load()
@@ -107,7 +107,7 @@ func (r *revocations) value(id revokedKey) (val []byte, ttl time.Duration, ok bo
 	return binary.BigEndian.AppendUint64(nil, uint64(until)), ttl, ttl > 0
 }
 
-// write brings one revocation into the store as memory has it, and tells the other nodes.
+// write writes one revocation to the store as memory has it, and tells the other nodes.
 func (r *revocations) write(ctx context.Context, id revokedKey) error {
 	val, ttl, ok := r.value(id)
 	if !ok {
@@ -138,7 +138,7 @@ func (r *revocations) apply(id, val []byte) error {
 	return r.put(k, n)
 }
 
-// Scan reads all revocations of the store, and writes back those that it has lost: a revocation is never taken back.
+// Scan reads all revocations from the store, and writes back those that it has lost: a revocation is never undone.
 func (r *revocations) Scan(ctx context.Context) error {
 	met := map[revokedKey]int64{}
 	err := store.ScanKept(ctx, r.st, []byte(revokedPrefix), func(k, v []byte, _ time.Duration) error {
@@ -157,11 +157,11 @@ func (r *revocations) Scan(ctx context.Context) error {
 	return r.restore(ctx, met)
 }
 
-// restore writes back what a scan has not met.
+// restore writes back what a scan has not found.
 func (r *revocations) restore(ctx context.Context, met map[revokedKey]int64) error {
 	var lost []revokedKey
 	soon := r.now().Add(endsSoon).UnixNano()
-	_ = r.each(func(id revokedKey, val int64) error { // the func has no error
+	_ = r.each(func(id revokedKey, val int64) error { // this func returns no error
 		got, ok := met[id]
 		all := id == revokedKey{}
 		if (all && got < val || !all && !ok && val > soon) && !r.behind.Pending(id) {
@@ -176,7 +176,8 @@ func (r *revocations) restore(ctx context.Context, met map[revokedKey]int64) err
 	return err
 }
 
-// each calls f with each revocation: when it ends in unix nanoseconds, or for the zero key the birth in unix seconds.
+// each calls f with each revocation: its end in unix nanoseconds, or for the zero key the creation time in unix
+// seconds.
 func (r *revocations) each(f func(id revokedKey, val int64) error) error {
 	if before := r.before.Load(); before > 0 {
 		if err := f(revokedKey{}, before); err != nil {
@@ -200,7 +201,7 @@ func (r *revocations) each(f func(id revokedKey, val int64) error) error {
 	return nil
 }
 
-// Heard takes one message of the feed.
+// Heard handles one message of the feed.
 func (r *revocations) Heard(msg []byte) error {
 	if len(msg) != 24 {
 		return errRevocation
@@ -208,8 +209,9 @@ func (r *revocations) Heard(msg []byte) error {
 	return r.apply(msg[:16], msg[16:])
 }
 
-// RevokePass makes the pass hold no more, from now on and for ttl, which should be what is left of its life at least.
-// It is in force when RevokePass returns even if the store fails; the error then says so, and the write is repeated.
+// RevokePass makes the pass invalid from now on and for ttl, which should be at least what is left of its life. The
+// revocation is in force when RevokePass returns, even if the store fails; the error then says so, and the write is
+// retried.
 func (c *Cacher) RevokePass(ctx context.Context, id [16]byte, ttl time.Duration) error {
 	if id == (revokedKey{}) || ttl <= 0 {
 		return errors.New("revoke a pass: no ID, or no time to live")
@@ -220,8 +222,8 @@ func (c *Cacher) RevokePass(ctx context.Context, id [16]byte, ttl time.Duration)
 	return c.revoked.behind.Now(ctx, id)
 }
 
-// RevokePassesBornBefore makes all passes that were born before a time hold no more. It can't be taken back. As for
-// RevokePass, an error is about the store only.
+// RevokePassesBornBefore makes all passes created before a time invalid. It can't be undone. As for RevokePass, an
+// error concerns the store only.
 func (c *Cacher) RevokePassesBornBefore(ctx context.Context, at time.Time) error {
 	if at.After(c.now()) {
 		return errors.New("revoke passes: the time is in the future")
@@ -230,6 +232,6 @@ func (c *Cacher) RevokePassesBornBefore(ctx context.Context, at time.Time) error
 	return c.revoked.behind.Now(ctx, revokedKey{})
 }
 
-// Revoked reports whether a pass with this ID and birth (unix seconds) holds no more. It is the func that identity asks;
-// it takes no lock and allocates nothing.
+// Revoked reports whether a pass with this ID and creation time (unix seconds) is no longer valid. It is the func that
+// identity calls; it takes no lock and allocates nothing.
 func (c *Cacher) Revoked(id [16]byte, born int64) bool { return c.revoked.Revoked(id, born) }

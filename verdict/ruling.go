@@ -11,7 +11,7 @@ import (
 	"antirobot/rules"
 )
 
-// RuleAction is what follows from the decision of rules, the weakest first.
+// RuleAction is what follows from a decision of the rules, the weakest first.
 type RuleAction uint8
 
 // The actions.
@@ -41,7 +41,7 @@ func ParseAction(s string) (RuleAction, bool) {
 	return 0, false
 }
 
-// AnswerConfig says what follows from one decision of rules.
+// AnswerConfig says what follows from one decision of the rules.
 type AnswerConfig struct {
 	Decision string `mapstructure:"decision"`
 	Action   string `mapstructure:"action"` // pass, mark, captcha, quarantine or block
@@ -69,7 +69,7 @@ type Answers struct {
 	otherwise  RuleAction
 }
 
-// NewAnswers reads a table of answers; otherwise is the action of decisions that are not in it. Errors name the list's
+// NewAnswers reads a table of answers; otherwise is the action for decisions that are not in it. Errors name the list's
 // items as answers[i].
 func NewAnswers(table []AnswerConfig, otherwise string) (*Answers, error) {
 	a := &Answers{byDecision: make(map[string]RuleAction, len(table))}
@@ -98,7 +98,7 @@ func unknownAction(s string) error {
 	return fmt.Errorf("%.40q is none of %s", s, strings.Join(actionNames[:], ", "))
 }
 
-// Of returns the action of a decision.
+// Of returns the action for a decision.
 func (a *Answers) Of(decision string) RuleAction {
 	if action, ok := a.byDecision[decision]; ok {
 		return action
@@ -106,18 +106,18 @@ func (a *Answers) Of(decision string) RuleAction {
 	return a.otherwise
 }
 
-// Ruling is what rules said about a request, or about a message in it. It is reused with its Decision.
+// Ruling is what rules said about a request, or about a message in it. It is reused together with its Decision.
 type Ruling struct {
 	Action   RuleAction
-	Decision string         // of the rules; empty if there is none, and Failed says why
+	Decision string         // of the rules; if there is none, it is empty and Failed says why
 	Failed   string         // why the rules gave no decision
-	Route    string         // of a message: the route that judged it
+	Route    string         // for a message: the route that judged it
 	Score    float64        // the sum of the scores of the rules that were FALSE
 	Program  *rules.Program // the rules; nil if none were run
 	Stop     int            // the statement that decided; -1: none
-	Fired    []uint64       // the statements that were FALSE, a bit each
+	Fired    []uint64       // the statements that were FALSE, one bit each
 	Trace    string         // line by line, if the route asks for it
-	Granted  bool           // of a message: a captcha was solved for it, and its rules were not run a second time
+	Granted  bool           // for a message: a captcha was solved for it, and its rules were not run a second time
 }
 
 // Take fills r with the outcome of a run; the action is not set.
@@ -136,7 +136,7 @@ func (r *Ruling) AppendTags(dst []string) []string {
 	return r.Program.AppendMarked(dst, r.Fired)
 }
 
-// AppendMark appends the ruling as the service is told it: SPAM;score=1.5;tags=a,b.
+// AppendMark appends the ruling in the form sent to the service: SPAM;score=1.5;tags=a,b.
 func (r *Ruling) AppendMark(dst []byte) []byte {
 	dst = append(dst, r.Decision...)
 	if r.Decision == "" {
@@ -159,7 +159,7 @@ func (r *Ruling) AppendMark(dst []byte) []byte {
 	return dst
 }
 
-// copyFrom makes r a copy that shares nothing which o will overwrite.
+// copyFrom makes r a copy that shares nothing that will be overwritten in o.
 func (r *Ruling) copyFrom(o *Ruling) {
 	fired := r.Fired[:0]
 	if o == nil {
@@ -170,7 +170,7 @@ func (r *Ruling) copyFrom(o *Ruling) {
 	r.Fired = append(fired, o.Fired...)
 }
 
-// Why says in words what the rules said.
+// Why says in words what the rules decided.
 func (r *Ruling) Why() string {
 	switch {
 	case r.Failed != "":
@@ -182,8 +182,8 @@ func (r *Ruling) Why() string {
 	return fmt.Sprintf("line %d: %s", line, text)
 }
 
-// Rules are the rules over the requests of a service. Judge fills r; so is the verdict of the steps before it. It
-// waits no longer than its configuration allows.
+// Rules are the rules over the requests of a service. Judge fills r; so is the verdict of the steps before it. It waits
+// no longer than its configuration allows.
 type Rules interface {
 	Judge(r *Ruling, v *request.View, id *identity.Identity, s *Settings, so Verdict)
 }
@@ -195,7 +195,7 @@ type StoryRules struct {
 	Solved   bool         `json:"solved,omitempty"` // a captcha was solved for the message
 	Decision string       `json:"decision,omitempty"`
 	Line     int          `json:"line,omitempty"` // of the statement that decided
-	Rule     string       `json:"rule,omitempty"` // this statement
+	Rule     string       `json:"rule,omitempty"` // the text of that statement
 	Score    float64      `json:"score,omitempty"`
 	Tags     []string     `json:"tags,omitempty"`
 	Fired    []StoryFired `json:"fired,omitempty"` // the rules that were FALSE

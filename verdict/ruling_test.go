@@ -11,7 +11,7 @@ import (
 	"antirobot/rules"
 )
 
-// textRules are rules over one text, as a service's rules or those of a route.
+// textRules are rules over one text, as for a service or a route.
 type textRules struct {
 	program *rules.Program
 	action  RuleAction
@@ -43,7 +43,7 @@ func (r *textRules) Judge(g *Ruling, _ *request.View, _ *identity.Identity, _ *S
 
 const spamText = "do ruleFalse() mark a, b score 1.5\ndo ruleTrue() mark c\n\nif a stop as SPAM"
 
-// TestRulingActions: what each action makes of a request, and that the story says which line it was.
+// TestRulingActions checks what each action makes of a request, and that the story says which line decided.
 func TestRulingActions(t *testing.T) {
 	for _, c := range []struct {
 		action  RuleAction
@@ -88,7 +88,7 @@ func TestRulingActions(t *testing.T) {
 	}
 }
 
-// TestVerdictSoFar: rules know of lists and bans, and a block of theirs takes precedence over a ban.
+// TestVerdictSoFar: rules can see lists and bans, and their block takes precedence over a ban.
 func TestVerdictSoFar(t *testing.T) {
 	w := newWorld(t)
 	w.ban(ip("192.0.2.1"))
@@ -116,7 +116,7 @@ func TestVerdictSoFar(t *testing.T) {
 	}
 }
 
-// TestMessageRuling: the conclusion from a message, and the list of the last ones.
+// TestMessageRuling checks the conclusion from a message, and the list of the last ones.
 func TestMessageRuling(t *testing.T) {
 	w := newWorld(t)
 	s := service(t)

@@ -16,9 +16,9 @@ const (
 	closePatience = 10 * time.Second // for the last writes
 )
 
-// Start reads the store and keeps reading and writing until Close. With an unshared store an error is fatal: the bans,
-// revocations and spent allowances are not there. A shared store that is away is not an error: the Cacher goes on from what
-// it has, says so in Health and in each Decision, and tries again.
+// Start reads the store, then keeps reading and writing until Close. With an unshared store an error is fatal, because
+// the bans, revocations and spent allowances are missing. A shared store that is away is not an error: the Cacher
+// carries on with what it has, reports that in Health and in each Decision, and tries again.
 func (c *Cacher) Start(ctx context.Context) error {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.cancel = cancel
@@ -77,8 +77,8 @@ func (c *Cacher) sweepOnce() {
 	c.settleClock()
 }
 
-// Close ends the goroutines, writes what waits to be written, gives all leases back, and returns what of that did not
-// work. Nobody may decide any more when it is called. The store stays open: it is the caller's.
+// Close stops the goroutines, writes what is still pending, returns all leases, and reports what of that failed. When
+// it is called, no decisions may be running or follow. The store stays open: it belongs to the caller.
 func (c *Cacher) Close() error {
 	if c.cancel == nil {
 		return nil
@@ -89,7 +89,7 @@ func (c *Cacher) Close() error {
 	defer cancel()
 	err := errors.Join(c.banWrites.Flush(ctx), c.ledger.behind.Flush(ctx), c.revoked.behind.Flush(ctx), c.standing.behind.Flush(ctx))
 	err = errors.Join(err, c.ledger.GiveBack(ctx, true))
-	c.writeCopy() // last, with the leases that stay
+	c.writeCopy() // last, with the leases that remain
 	return err
 }
 

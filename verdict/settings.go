@@ -9,12 +9,12 @@ import (
 	"antirobot/request"
 )
 
-// Policy is what a service does while evidence is missing because the store is away.
+// Policy is what a service does when evidence is missing because the store is away.
 type Policy uint8
 
 // The policies.
 const (
-	Open   Policy = iota // go on from local state
+	Open   Policy = iota // carry on with local state
 	Closed               // a pass that can't be accounted for does not pay
 )
 
@@ -36,18 +36,18 @@ type Limit struct {
 const MaxLimits = 4
 
 // ServiceConfig is the part of a service's section that the verdict and the slow half read. It is inherited default →
-// service → path; whoever resolves that calls Service on the result.
+// service → path; the code that resolves that calls Service on the result.
 type ServiceConfig struct {
 	Mode           string  `mapstructure:"mode"`             // enforce, observe or off
 	Threshold      float64 `mapstructure:"threshold"`        // a scored ban or judgement must exceed it; 0 to below 1
 	Sync           bool    `mapstructure:"sync"`             // ask the judge inline, before the answer
 	OnStoreFailure string  `mapstructure:"on_store_failure"` // open or closed
-	Limits         []Limit `mapstructure:"limits"`           // pace of pages; an empty list bans nobody for pace
-	CallFactor     float64 `mapstructure:"call_factor"`      // calls of scripts and apps have the limits so many times, counted apart
+	Limits         []Limit `mapstructure:"limits"`           // pace of pages; an empty list means that nobody is banned for pace
+	CallFactor     float64 `mapstructure:"call_factor"`      // the limits of script and app calls are those of pages times this; they are counted separately
 }
 
 // DefaultServiceConfig returns limits that no person reaches: eight pages a second for ten seconds, five for a minute,
-// two and a half for ten minutes; and of calls of scripts and apps four times as many.
+// two and a half for ten minutes; and four times as many calls of scripts and apps.
 func DefaultServiceConfig() ServiceConfig {
 	return ServiceConfig{
 		Mode:           "enforce",
@@ -94,26 +94,26 @@ func (c *ServiceConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Settings is the settings that one request is judged by, resolved for its service and path. It is immutable once in use
+// Settings are the settings for judging one request, resolved for its service and path. They are immutable once in use
 // and safe for concurrent use.
 type Settings struct {
-	Name           string // of the service; paths with settings of their own share it
-	Group          uint32 // of all settings with the name: what is counted for a service is counted for them together
-	Index          uint16 // of these settings: events carry it, and it keeps its meaning over a reload where the name and path stay
+	Name           string // of the service; paths with their own settings share it
+	Group          uint32 // of all settings with the name: what is counted per service is counted for them together
+	Index          uint16 // of these settings: events carry it, and it keeps its meaning across a reload if the name and path stay
 	Mode           Mode
 	Threshold      float32
 	Sync           bool
 	Scorer         Scorer // the inline judge that Sync asks; nil: none
 	OnStoreFailure Policy
 	Limits         []Limit // of pages …
-	CallFactor     float32 // … and of calls of scripts and apps so many times; 0: once
+	CallFactor     float32 // … and this many times as many calls of scripts and apps; 0: as many
 	Rules          Rules   // over requests; nil: none
-	// Watch says that a request is looked at a second time, or for one of the gateway's own pages: rules decide, and
-	// count nothing.
+	// Watch means that a request is looked at a second time, or is for one of the gateway's own pages: rules decide,
+	// but count nothing.
 	Watch bool
 }
 
-// Settings makes the settings called name out of a valid configuration.
+// Settings returns the settings called name, made from a valid configuration.
 func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 	}, nil
 }
 
-// groupOf numbers a service by its name, so that it is the same after a reload.
+// groupOf derives a service's number from its name, so that it stays the same across reloads.
 func groupOf(name string) uint32 {
 	h := request.Hash([]byte(name))
 	return uint32(h ^ h>>32) //nolint:gosec // the halves of a hash

@@ -17,20 +17,20 @@ import (
 const (
 	standingShards = 64
 	standingPrefix = "standing/"
-	// candidatesPerPlace is how many subjects of one address wait for their second day, for each that may be
+	// candidatesPerPlace is how many subjects of one address may wait for their second day, per subject that may be
 	// established there.
 	candidatesPerPlace = 8
 )
 
 // standing knows which i, fuid and spravka subjects are established: they asked for pages as humans on two different
-// days (UTC) that this gateway observed. A ban on their address does not stop them. Nor does it stop a candidate that was
-// seen as a human on an earlier day, with a browser cookie that may have been too young then to be anybody; unless its
-// address has more candidates than it may establish: there a second day is needed.
+// days (UTC), as observed by this gateway. A ban on their address does not stop them. Nor does it stop a candidate that
+// was seen as a human on an earlier day, even with a browser cookie that was still too young to be a subject, unless
+// its address has more candidates than it may establish: then a second day is needed.
 //
 // At most perAddress subjects are established by one address, so a farm of cookies buys little; a subject keeps its
-// standing where it goes, so a phone in a banned carrier network is not stopped; and a ban on the subject itself takes
-// its standing away. Candidates wait in the same table, and are pushed out at random when it is full; the established
-// are not. Safe for concurrent use; Established is for the request's path, the rest is not.
+// standing wherever it goes, so a phone in a banned carrier network is not stopped; and a ban on the subject itself
+// takes its standing away. Candidates wait in the same table, and are evicted at random when it is full; established
+// subjects are not. Safe for concurrent use; Established is for the request's path, the rest is not.
 type standing struct {
 	st         store.Store
 	max        int64
@@ -39,7 +39,7 @@ type standing struct {
 	now        func() time.Time
 	seed       maphash.Seed
 	n          atomic.Int64
-	refused    atomic.Uint64 // candidates not taken or pushed out because a bound was reached
+	refused    atomic.Uint64 // candidates not admitted or evicted because a bound was reached
 	behind     *behind[identity.Subject]
 	shards     [standingShards]standingShard
 	homes      [standingShards]homeShard
@@ -53,7 +53,7 @@ type standingShard struct {
 
 // tenure is what is known of one subject.
 type tenure struct {
-	since       uint16   // day since the epoch on which a page was seen first, maybe while its cookie was young
+	since       uint16   // day since the epoch on which a page was first seen, perhaps while its cookie was young
 	first, last uint16   // days on which the subject itself was seen; first is 0 as long as its cookie is young
 	home        [16]byte // the address that it is counted for
 	established bool
@@ -89,7 +89,7 @@ func (t *standing) home(a [16]byte) *homeShard {
 
 func dayOf(at time.Time) uint16 { return uint16(at.Unix() / 86400) }
 
-// earnsStanding reports whether subjects of the kind need a standing: L and service cookies stand for themselves.
+// earnsStanding reports whether subjects of this kind need standing: L and service cookies stand for themselves.
 func earnsStanding(k identity.Kind) bool {
 	return k == identity.KindI || k == identity.KindFuid || k == identity.KindSpravka
 }
@@ -125,17 +125,17 @@ func (t *standing) Counts(s identity.Subject, at time.Time) bool {
 	return int(h.m[e.home].candidates) <= t.perAddress
 }
 
-// Observe notes a page that the subject was given as a human, at an address.
+// Observe records a page that the subject received as a human, at an address.
 func (t *standing) Observe(s identity.Subject, addr [16]byte, at time.Time) {
 	t.observe(s, addr, at, false)
 }
 
-// ObserveYoung notes such a page of a browser whose cookie is too young to be a subject.
+// ObserveYoung records such a page of a browser whose cookie is too young to be a subject.
 func (t *standing) ObserveYoung(s identity.Subject, addr [16]byte, at time.Time) {
 	t.observe(s, addr, at, true)
 }
 
-// old reports whether a page on a day shows nothing new.
+// old reports whether a page on a given day adds nothing new.
 func (e *tenure) old(day uint16, young bool) bool { return e.last >= day && (young || e.first != 0) }
 
 func (t *standing) observe(s identity.Subject, addr [16]byte, at time.Time, young bool) {
@@ -166,7 +166,7 @@ func (t *standing) observe(s identity.Subject, addr [16]byte, at time.Time, youn
 	case e.first == 0:
 		e.first = day
 	default:
-		// A candidate moves to the address where it was seen last: it is established by one address, and counted there.
+		// A candidate moves to the address where it was last seen: it is established by one address, and counted there.
 		if t.count(addr, 0, 1) {
 			t.count(e.home, -1, 0)
 			e.home, e.established = addr, true
@@ -177,8 +177,8 @@ func (t *standing) observe(s identity.Subject, addr [16]byte, at time.Time, youn
 	t.behind.Add(s)
 }
 
-// admit makes room for a candidate at an address: half of it for young ones, which are free to make. The caller holds the
-// shard's lock.
+// admit makes room for a candidate at an address; young ones, which cost nothing to create, get half of it. The caller
+// holds the shard's lock.
 func (t *standing) admit(sh *standingShard, addr [16]byte, young bool) bool {
 	if young {
 		h := t.home(addr)
@@ -200,7 +200,7 @@ func (t *standing) admit(sh *standingShard, addr [16]byte, young bool) bool {
 	return true
 }
 
-// count changes the numbers of an address; false, and nothing changed, if a bound is reached.
+// count changes the numbers of an address; if a bound is reached, it changes nothing and returns false.
 func (t *standing) count(addr [16]byte, candidates, established int) bool {
 	h := t.home(addr)
 	h.mu.Lock()
@@ -218,7 +218,7 @@ func (t *standing) count(addr [16]byte, candidates, established int) bool {
 	return true
 }
 
-// pushOut drops one of a few random candidates of a shard, the one not seen for longest. The caller holds its lock.
+// pushOut evicts the one not seen for longest of a few random candidates of a shard. The caller holds its lock.
 func (t *standing) pushOut(sh *standingShard) bool {
 	var worst identity.Subject
 	var last uint16
@@ -261,7 +261,7 @@ func (t *standing) Forget(s identity.Subject) {
 	}
 }
 
-// Sweep forgets those that were not seen for keep.
+// Sweep forgets subjects that were not seen for keep.
 func (t *standing) Sweep(at time.Time) {
 	oldest := dayOf(at.Add(-t.keep))
 	for i := range t.shards {
@@ -281,10 +281,10 @@ func standingKey(s identity.Subject) []byte {
 	return append(k, s.ID[:]...)
 }
 
-// What a record says of the standing, beside its first and last day.
+// What a record says about the standing, beside its first and last day.
 const (
-	recordEstablished = 1   // the first day is that of the subject
-	recordYoung       = 254 // nothing but young cookies were seen; even numbers below: half of it are the days before the first
+	recordEstablished = 1   // the first day is that on which the subject itself was seen
+	recordYoung       = 254 // only young cookies were seen; smaller even numbers: half of it is the number of days before the first
 )
 
 func (e *tenure) record() (first uint16, says byte) {
@@ -309,7 +309,7 @@ func tenureOf(first, last uint16, says byte) tenure {
 	return e
 }
 
-// write brings a subject into the store as memory has it: first day, last day (2 bytes each), what it is, home.
+// write writes a subject to the store as memory has it: first day, last day (2 bytes each), state, home.
 func (t *standing) write(ctx context.Context, s identity.Subject) error {
 	sh := t.shard(s)
 	sh.mu.RLock()
@@ -340,7 +340,7 @@ func b2u(b bool) byte {
 
 var errStanding = errors.New("malformed standing")
 
-// Scan merges what the store knows.
+// Scan merges in what the store knows.
 func (t *standing) Scan(ctx context.Context) error {
 	err := store.ScanKept(ctx, t.st, []byte(standingPrefix), func(k, v []byte, _ time.Duration) error {
 		k = k[len(standingPrefix):]

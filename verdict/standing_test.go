@@ -9,7 +9,7 @@ import (
 
 const oneDay = 24 * time.Hour
 
-// page is the event of a page that a subject was given as a human.
+// page is the event of a page that a subject received as a human.
 func page(at time.Time, addr string, subs ...identity.Subject) *Event {
 	e := &Event{At: at, Status: 200}
 	for _, s := range append(subs, ip(addr)) {
@@ -79,7 +79,7 @@ func TestCookieFarmer(t *testing.T) {
 	}
 }
 
-// TestPitfall12StandingIsBounded: candidates from many addresses don't push out established visitors.
+// TestPitfall12StandingIsBounded: candidates from many addresses don't evict established visitors.
 func TestPitfall12StandingIsBounded(t *testing.T) {
 	w := newWorld(t, func(o *options) { o.Config.Standing.Max = 640 })
 	known := sub(identity.KindFuid, 1)

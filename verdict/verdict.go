@@ -1,11 +1,11 @@
 // Package verdict decides, for every request and from memory alone, whether a human or a robot asks.
 //
-// The decision, first match wins (a table of tests holds it):
+// The decision; the first match wins (a table of tests checks the order):
 //  1. the operator's own block entry: Blocked
-//  2. white list: Human; never an event that is judged, never banned, never challenged
+//  2. white list: Human; never judged, never banned, never challenged
 //  3. a block entry of a fetched list, or a blocking rule: Blocked
-//  4. a ban entry of a list, a live ban, a rule, or the inline judge says robot, or its network has read too much: a
-//     solved pass with allowance left pays one request and the answer is Human; otherwise Robot
+//  4. a ban entry of a list, a live ban, a rule, or the inline judge says robot, or the network has read too much: a
+//     solved pass with allowance left pays for one request and the answer is Human; otherwise Robot
 //  5. Human
 //
 // A request that demands the captcha stands between 3 and 4 and before the white list: only Blocked beats it.
@@ -50,12 +50,12 @@ func (v Verdict) String() string {
 	}
 }
 
-// Cause is the step of the decision that spoke.
+// Cause is the deciding step.
 type Cause uint8
 
-// The causes, in the order of the decision but for the last.
+// The causes, in the order of the decision except for the last ones.
 const (
-	CauseNone      Cause = iota // nothing spoke: human
+	CauseNone      Cause = iota // nothing decided: human
 	CauseOwnBlock               // the operator's own block entry
 	CauseWhite                  // a white list, or a verified crawler
 	CauseBlockList              // a block entry of a fetched list
@@ -66,7 +66,7 @@ const (
 	CauseDemand                 // the client asked for the captcha (test query of the XML interface)
 	CauseOff                    // the service's mode is off: nothing was looked up
 	CauseMessage                // the rules of a message route, when all else said human
-	CauseBudget                 // its network has read more than the people of the site explain: a question, no ban
+	CauseBudget                 // its network has read more than the site's people explain: a question, not a ban
 )
 
 // Causes is how many causes there are.
@@ -84,14 +84,14 @@ func (c Cause) String() string {
 	return "unknown"
 }
 
-// causeWords say of each cause what spoke, for people; they stand in the order of the causes.
+// causeWords say in words, for each cause, what decided; they are in the order of the causes.
 var causeWords = [...]string{
 	"nothing spoke against it", "the operator's own block entry", "a white list, or a verified crawler", "a block list", "a rule of the service",
 	"a ban list", "a live ban", "the judge, before the answer", "the client asked for the captcha itself", "the service's mode is off",
 	"the rules of a message route", "its network has read more than the people of the site explain",
 }
 
-// CauseWords returns what the cause of a Story says, in words; a name of a later version as it is.
+// CauseWords returns the cause of a Story in words; a name that only a later version knows is returned as it is.
 func CauseWords(name string) string {
 	if i := slices.Index(causeNames[:], name); i >= 0 {
 		return causeWords[i]
@@ -105,7 +105,7 @@ type Mode uint8
 // The modes.
 const (
 	Enforce Mode = iota
-	Observe      // decides, logs and counts, lets everything through
+	Observe      // decides, logs and counts, but lets everything through
 	Off
 )
 
@@ -120,22 +120,22 @@ func (m Mode) String() string {
 	}
 }
 
-// Event is what the slow half learns of one request: a plain value, no pointers into the connection.
+// Event is what the slow half learns about one request: a plain value, no pointers into the connection.
 type Event struct {
 	At        time.Time
 	Service   uint16 // Service.Index: which settings the request was judged by
 	Verdict   Verdict
 	Cause     Cause
-	Mode      Mode                // of the service when it was decided
+	Mode      Mode                // of the service at the time of the decision
 	Paid      bool                // a pass paid for the request (in mode observe: would have paid)
-	Own       bool                // the ban that spoke was on the request's own identity, not on its address
+	Own       bool                // the ban that decided was on the request's own identity, not on its address
 	Crawler   bool                // a verified crawler: white, and not judged
 	Static    bool                // a sub-resource by path or Sec-Fetch-Dest: does not count as pace
-	Document  bool                // the answer was text/html, XML or JSON: counts as pace whatever the request called itself
+	Document  bool                // the answer was text/html, XML or JSON: counts as pace whatever the request claimed to be
 	Subjects  [6]identity.Subject // all verified identities, the winner first, the address last
 	N         uint8
 	Young     identity.Subject // a browser cookie of ours that is too young to be among them; no kind: none
-	Advised   bool             // a balancer sends the request on itself: Status, BytesOut, Took and Document are not known
+	Advised   bool             // a balancer forwards the request itself: Status, BytesOut, Took and Document are unknown
 	Status    uint16           // of the answer; 0: unknown, or the client left first
 	Type      Type             // of the answer
 	BytesOut  uint64
@@ -144,9 +144,9 @@ type Event struct {
 	Path      uint64        // hash of the raw path
 	PathShape uint64        // hash of its shape; see Paths
 	Agent     uint64        // hash of User-Agent; 0 if absent
-	Asked     request.Kind  // what the request says that it asks for
+	Asked     request.Kind  // what the request says it asks for
 	Kind      EventKind
-	Work      bool // EventSolved, EventFailed: by work of the browser, which says nothing about who is there
+	Work      bool // EventSolved, EventFailed: by work of the browser, which says nothing about whether a person is there
 	client.Facts
 }
 
@@ -159,7 +159,7 @@ func (e *Event) Answered(status int, contentType []byte, bytesOut int64, took ti
 	e.Took = took
 }
 
-// Type is what an answer is read as.
+// Type is what kind of content an answer is.
 type Type uint8
 
 // The types.
@@ -198,7 +198,7 @@ func suffixed(b []byte, suffix string) bool {
 	return request.HasSuffixFold(bytes.TrimRight(b, " \t"), suffix)
 }
 
-// EventKind tells requests from what happened at the captcha.
+// EventKind distinguishes requests from what happened at the captcha.
 type EventKind uint8
 
 // The kinds of events.
@@ -210,7 +210,7 @@ const (
 )
 
 // Sink takes events off the request's path. Offer never blocks and never allocates; false means that the event was
-// shed (and counted by the sink). The Event is copied.
+// dropped (and counted by the sink). The Event is copied.
 type Sink interface {
 	Offer(e *Event) bool
 }

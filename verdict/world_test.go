@@ -44,7 +44,7 @@ type sharedStore struct {
 	*store.Memory
 	down    atomic.Bool
 	shared  bool
-	life    atomic.Int64 // of what it holds: a wipe begins another one
+	life    atomic.Int64 // of its content: a wipe begins a new life
 	masters atomic.Uint64
 }
 
@@ -89,7 +89,7 @@ func newStore(shared bool, now func() time.Time) *sharedStore {
 	return &sharedStore{Memory: store.NewMemory(now), shared: shared}
 }
 
-// world is a Cacher and what stands around it.
+// world is a Cacher and its surroundings.
 type world struct {
 	*Cacher
 	t     testing.TB
@@ -110,13 +110,13 @@ func (c *clock) now() time.Time { return time.Unix(0, c.ns.Load()).UTC() }
 
 func (c *clock) advance(d time.Duration) { c.ns.Add(int64(d)) }
 
-// options are what a test may have otherwise.
+// options are what a test may override.
 type options struct {
 	Config Config
 	Deps
 }
 
-// newWorld makes a Cacher that has not been started, over an unshared store, with a clock that stands still.
+// newWorld makes a Cacher that has not been started, over an unshared store, with a stopped clock.
 func newWorld(t testing.TB, edit ...func(*options)) *world {
 	c := newClock()
 	return newWorldOver(t, newStore(false, c.now), c, edit...)
@@ -167,7 +167,7 @@ func service(t testing.TB, edit ...func(*ServiceConfig)) *Settings {
 
 func ip(s string) identity.Subject { return identity.AddrSubject(netip.MustParseAddr(s)) }
 
-// sub makes a subject of a kind out of a small number.
+// sub makes a subject of the given kind from a small number.
 func sub(k identity.Kind, n int) identity.Subject {
 	s := identity.Subject{Kind: k}
 	copy(s.ID[:], fmt.Sprintf("%x-%d", byte(k), n))
@@ -175,7 +175,7 @@ func sub(k identity.Kind, n int) identity.Subject {
 	return s
 }
 
-// request is a View and the Identity that was resolved from it: the subjects, and behind them the address.
+// request is a View and the Identity resolved from it: the subjects, followed by the address.
 func newRequest(at time.Time, addr string, subs ...identity.Subject) (*request.View, *identity.Identity) {
 	a := netip.MustParseAddr(addr)
 	v := &request.View{
@@ -212,7 +212,7 @@ func pass(at time.Time, n int, allowance uint32, addr string) spravka.Pass {
 	return p
 }
 
-// askWith is a request that presents a pass.
+// askWith sends a request that presents a pass.
 func (w *world) askWith(s *Settings, p *spravka.Pass, addr string) *Decision {
 	v, id := newRequest(w.now(), addr, identity.Subject{Kind: identity.KindSpravka, ID: p.ID})
 	id.Passes[0], id.NPasses = *p, 1

@@ -11,21 +11,21 @@ import (
 const (
 	behindStripes = 16
 	behindLocks   = 64
-	behindWriters = 16 // writes under way at once: a store with group commit writes them together
+	behindWriters = 16 // concurrent writes: a store with group commit combines them
 	behindBackoff = 200 * time.Millisecond
 )
 
-// behind writes keys to the store behind the requests that changed them: write is called for a key soon after Add, never
-// twice at once for one key, and again if the key was added meanwhile or the write failed. What is written is what memory
-// holds at that moment, so a key that changes a hundred times before its turn costs one write. Its memory is bounded by
-// the keys that are alive.
+// behind writes keys to the store in the background, after the requests that changed them: write is called for a key
+// soon after Add, never twice at once for one key, and again if the key was added in the meantime or the write failed.
+// What is written is what memory holds at that moment, so a key that changes a hundred times before its turn costs one
+// write. Its memory is bounded by the number of live keys.
 type behind[K comparable] struct {
 	write   func(context.Context, K) error
 	seed    maphash.Seed
 	wake    chan struct{}
 	locks   [behindLocks]sync.Mutex // by key, held during its write
 	stripes [behindStripes]stripe[K]
-	batch   []K          // of the round that runs
+	batch   []K          // of the current round
 	waiting atomic.Int64 // keys added and not yet written
 	failed  atomic.Uint64
 	lastErr atomic.Pointer[error] // of the last write, nil if it worked
@@ -77,7 +77,7 @@ func (b *behind[K]) Add(k K) {
 	}
 }
 
-// Now writes k before it returns. If that fails the key is left for Run, and the error returned.
+// Now writes k before it returns. If that fails, the key is left for Run, and the error is returned.
 func (b *behind[K]) Now(ctx context.Context, k K) error {
 	err := b.one(ctx, k)
 	if err != nil {
@@ -86,7 +86,7 @@ func (b *behind[K]) Now(ctx context.Context, k K) error {
 	return err
 }
 
-// one writes k under the lock of its key: of two writes the one that reads memory last is the one that stays.
+// one writes k under the lock of its key: of two writes, the one that reads memory last wins.
 func (b *behind[K]) one(ctx context.Context, k K) error {
 	l := &b.locks[maphash.Comparable(b.seed, k)%behindLocks]
 	l.Lock()
@@ -109,7 +109,7 @@ func (b *behind[K]) Pending(k K) bool {
 	return s.state[k] != 0
 }
 
-// Err returns why the last write failed, nil if it worked.
+// Err returns why the last write failed; nil if it succeeded.
 func (b *behind[K]) Err() error {
 	if e := b.lastErr.Load(); e != nil {
 		return *e
@@ -139,7 +139,7 @@ func (b *behind[K]) Run(ctx context.Context) {
 	}
 }
 
-// Flush writes everything that waits, until it is done, a whole round fails, or ctx ends. Run must have ended.
+// Flush writes everything pending, until it is done, a whole round fails, or ctx ends. Run must have ended.
 func (b *behind[K]) Flush(ctx context.Context) error {
 	for b.waiting.Load() > 0 {
 		if err := ctx.Err(); err != nil {
@@ -152,7 +152,7 @@ func (b *behind[K]) Flush(ctx context.Context) error {
 	return nil
 }
 
-// round writes each key that waits now once; false if a write failed. One round runs at a time.
+// round writes each pending key once; false if a write failed. Rounds never run concurrently.
 func (b *behind[K]) round(ctx context.Context) bool {
 	keys := b.batch[:0]
 	for i := range b.stripes {
@@ -190,7 +190,7 @@ func (b *behind[K]) round(ctx context.Context) bool {
 	return !bad.Load()
 }
 
-// done settles a key after its write.
+// done finishes a key after its write.
 func (b *behind[K]) done(k K, err error) {
 	s := b.stripe(k)
 	s.mu.Lock()
@@ -202,7 +202,7 @@ func (b *behind[K]) done(k K, err error) {
 	}
 	s.state[k] = keyQueued
 	s.queue = append(s.queue, k)
-	// After keyAgain the wake-up of that Add may already have been taken by this round.
+	// With keyAgain, this round may already have consumed the wake-up of that Add.
 	select {
 	case b.wake <- struct{}{}:
 	default:
