@@ -1,12 +1,12 @@
-// Package captcha issues, renders, checks and spends challenges, and carries the challenged request over them.
+// Package captcha issues, renders, checks and spends challenges, and carries the challenged request through them.
 //
-// It knows nothing of the server: it is given a Request and returns an Answer.
+// It is independent of the server: it is given a Request and returns an Answer.
 //
 // Invariants:
-//  1. Nothing is stored for a challenge that is not answered: what has to be known later is sealed into its key.
+//  1. Nothing is stored for an unanswered challenge: everything needed later is sealed into its key.
 //  2. The first answer spends a key, right or wrong; a right one durably, and before the pass is made.
 //  3. A visitor is sent only to URLs of the service's own hosts or its retpath_hosts, whatever is signed.
-//  4. All state per client is bounded and may be forgotten; forgetting errs on the client's side.
+//  4. All state per client is bounded and may be forgotten; forgetting always favors the client.
 //  5. Keys, answers, cookies and passes are never logged.
 package captcha
 
@@ -21,26 +21,26 @@ type HeaderField struct {
 	Name, Value string
 }
 
-// Response is a complete response of the gateway itself. The caller adds the fields that all own answers carry
+// Response is a complete response of the gateway itself. The caller adds the fields common to all own answers
 // (Cache-Control, X-Request-Id, X-Antirobot-Verdict) only where the Answer does not have them already.
 type Response struct {
 	Status int
 	Header []HeaderField
 	Body   []byte
-	// Resend, when set, asks the caller to send this request to the service instead of the body, once, and to return
+	// Resend, if set, asks the caller to send this request to the service once, instead of returning Body, and to return
 	// the service's answer with Header added.
 	Resend *SavedRequest
 	// Outcome is what happened, for events, metrics and logs.
 	Outcome Outcome
-	// Took is the time from the challenge to its answer, for OutcomeSolved and OutcomeFailed; 0 if it is not known.
+	// Took is the time from the challenge to its answer, for OutcomeSolved and OutcomeFailed; 0 if unknown.
 	Took time.Duration
-	// Work says that the browser did work: neither the time it took nor its being correct proves that a person is there.
+	// Work reports that the browser did work: neither its duration nor its correctness proves that a person is there.
 	Work bool
 	// Pass is the pass that was earned, for OutcomeSolved.
 	Pass spravka.Pass
 }
 
-// Outcome is what happened at the captcha.
+// Outcome is the result of a challenge.
 type Outcome uint8
 
 // The outcomes.
@@ -49,21 +49,21 @@ const (
 	OutcomeShown
 	OutcomeSolved
 	OutcomeFailed
-	OutcomeLimited // too many tries or passes: 429
+	OutcomeLimited // too many attempts or passes: 429
 )
 
-// SavedRequest is a request that was challenged and goes on after the right answer.
+// SavedRequest is a challenged request that continues after the right answer.
 type SavedRequest struct {
 	Method string
 	Target string // origin-form
 	Header []HeaderField
 	Body   []byte
-	// Grant is the decision of the message rules for which the captcha was asked: they are not run again. Empty: it was
-	// asked for something else.
+	// Grant is the decision of the message rules that required the captcha: they are not run again. Empty: something else
+	// required it.
 	Grant string
 }
 
-// Get returns the value of the first field called name, as it is spelled here; "" if there is none.
+// Get returns the value of the first field called name, in exactly this spelling; "" if there is none.
 func (a *Response) Get(name string) string {
 	for _, f := range a.Header {
 		if f.Name == name {
@@ -73,7 +73,7 @@ func (a *Response) Get(name string) string {
 	return ""
 }
 
-// set replaces the value of a field that is there.
+// set replaces the value of an existing field.
 func (a *Response) set(name, value string) {
 	for i := range a.Header {
 		if a.Header[i].Name == name {

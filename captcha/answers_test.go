@@ -47,7 +47,7 @@ func TestJSONChallenge(t *testing.T) {
 	if bytes.Contains(a.Body, []byte(`\u0026`)) {
 		t.Error("clients that look for URLs in the text do not find them")
 	}
-	// The page works like any.
+	// The page works like any other.
 	_, fields := e.open(page)
 	if b := e.submit(fields, e.answerOf(fields.Get("key"))); b.Get("Location") != "https://www.example.com/shop#top" {
 		t.Errorf("from captcha-page to %q", b.Get("Location"))
@@ -167,7 +167,7 @@ func TestPitfall20CORS(t *testing.T) {
 	f("https://a.b.trusted.net", true)
 	f("http://localhost:3000", true)
 	f("HTTPS://Bank.example", true)
-	f("https://ban\u212a.example", false) // a Kelvin sign, which is no k
+	f("https://ban\u212a.example", false) // a Kelvin sign, which is not a k
 	f("", false)
 	f("null", false)
 	f("https://evil.com", false)

@@ -26,11 +26,11 @@ type Request struct {
 	RequestID string
 	// Body is the body of a POST to /checkcaptcha, or of the form that is challenged.
 	Body []byte
-	// BodyTooLarge says that the form was larger than FormLimit and was not read whole.
+	// BodyTooLarge reports that the form was larger than FormLimit and was not read completely.
 	BodyTooLarge bool
-	// Base is scheme and authority as the client uses them: https://example.com. The host is one of the service's.
+	// Base is the scheme and authority that the client uses: https://example.com. The host is one of the service's.
 	Base string
-	// Partner is set for a call of an XML partner; ID is then its user's (identity.ResolvePartner).
+	// Partner is set for a request of an XML partner; ID is then its user's (identity.ResolvePartner).
 	Partner *Partner
 
 	probe *probeState // read once
@@ -45,16 +45,16 @@ func (q *Request) partnerHash() uint64 {
 
 func (q *Request) method() string { return string(q.View.Method) }
 
-// Deps are what a Captcha is built on.
+// Deps are the dependencies of a Captcha.
 type Deps struct {
 	Keys     *spravka.Keys
 	Store    store.Store
 	Now      func() time.Time // nil: time.Now
 	Log      zerolog.Logger
-	Metrics  *metrics.Set // nil: none are kept
-	Visitors Visitors     // who is established where; nil: nobody
-	// Previous is the Captcha of the configuration before a reload, nil at the start: what it remembers of answered
-	// keys and of addresses is taken over where its bounds stay the same.
+	Metrics  *metrics.Set // nil: no metrics
+	Visitors Visitors     // knows established visitors; nil: nobody is established
+	// Previous is the Captcha before a reload of the configuration, nil at the start: its memory of answered keys and of
+	// addresses is taken over where the bounds stay the same.
 	Previous *Captcha
 }
 
@@ -77,10 +77,10 @@ type Captcha struct {
 	rates  [mediumCount]*limiter
 	perKey *limiter // deliveries of a challenge's media
 	checks *limiter
-	lost   *limiter // right answers without a returned cookie
+	lost   *limiter // right answers without the cookie coming back
 }
 
-// New makes a Captcha of a valid configuration.
+// New makes a Captcha from a valid configuration.
 func New(cfg Config, d Deps) (*Captcha, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -148,7 +148,7 @@ func (c *Captcha) inherit(p *Captcha) {
 	}
 }
 
-// FormLimit is the largest body, in bytes, of a form that ChallengeForm carries.
+// FormLimit is the largest body, in bytes, of a form that ChallengeForm can carry.
 func (c *Captcha) FormLimit() int64 { return c.cfg.FormMaxBytes }
 
 // CheckBodyLimit is the largest body, in bytes, that a POST to /checkcaptcha may have: a sealed form and the answer.
@@ -197,8 +197,8 @@ const (
 	typeXML  = "text/xml; charset=utf-8"
 )
 
-// own begins an answer of the gateway's own with the fields that all of them carry. verdict is captcha, blocked, or
-// empty for an answer that is neither.
+// own starts an answer of the gateway itself with the fields common to all of them. verdict is captcha, blocked, or empty
+// for an answer that is neither.
 func (c *Captcha) own(q *Request, status int, contentType, verdict string) Response {
 	a := Response{Status: status, Header: make([]HeaderField, 0, 14)}
 	if contentType != "" {
@@ -229,7 +229,7 @@ const (
 	verdictBlocked = "blocked"
 )
 
-// html makes an answer of a page.
+// html makes an answer that is a page.
 func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.Language) Response {
 	a := c.own(q, status, typeHTML, verdict)
 	a.add("Content-Language", lang.Tag)
@@ -241,7 +241,7 @@ func (c *Captcha) html(q *Request, status int, verdict string, lang *templates.L
 	return a
 }
 
-// after makes the field Retry-After of a wait, rounded up.
+// after sets Retry-After to a wait, rounded up.
 func (a *Response) after(wait time.Duration) {
 	a.add("Retry-After", strconv.FormatInt(seconds(wait), 10))
 }
@@ -249,7 +249,7 @@ func (a *Response) after(wait time.Duration) {
 // seconds rounds a wait up.
 func seconds(wait time.Duration) int64 { return int64((wait + time.Second - 1) / time.Second) }
 
-// language is the page's: chosen in the URL or form, remembered, or asked for by the browser.
+// language is the page's language: chosen in the URL or form, remembered, or requested by the browser.
 func (c *Captcha) language(q *Request, p *params) *templates.Language {
 	if p != nil {
 		if l := q.Service.set.Lang(p.lang); l != nil {
@@ -262,7 +262,7 @@ func (c *Captcha) language(q *Request, p *params) *templates.Language {
 	return q.Service.set.Match(string(q.View.Get("Accept-Language")))
 }
 
-// fault answers a page that could not be rendered: a fault of ours.
+// fault answers when a page could not be rendered, which is an error of ours.
 func (c *Captcha) fault(q *Request, err error) Response {
 	c.log.Error().Err(err).Str("request_id", q.RequestID).Msg("captcha page")
 	a := c.own(q, 500, "text/plain; charset=utf-8", "")
@@ -270,5 +270,5 @@ func (c *Captcha) fault(q *Request, err error) Response {
 	return a
 }
 
-// Headers are the names of the fields that answers carry.
+// Headers returns the names of the fields that answers carry.
 func (c *Captcha) Headers() HeadersConfig { return c.cfg.Headers }

@@ -11,17 +11,17 @@ import (
 	"antirobot/templates"
 )
 
-// state is what became of an answer.
+// state is the result of checking an answer.
 type state uint8
 
 const (
 	stateSolved state = iota
 	stateFailed
-	stateExpired // the picture was too old, or the visitor's network changed: a new one, no failure
+	stateExpired // the picture was too old, or the visitor's network changed: a new challenge, not a failure
 	stateEmpty   // nothing was answered; spends nothing
-	stateUsed    // the key was answered before
+	stateUsed    // the key was answered earlier
 	stateLimited
-	stateUnavailable // the store is away and the service wants no answer to count then
+	stateUnavailable // the store is unavailable, and the service then accepts no answer
 	stateCount
 )
 
@@ -40,7 +40,7 @@ type result struct {
 	cookie HeaderField
 }
 
-// note writes the result into the answer, for events.
+// note copies the result into the answer, for events.
 func (r *result) note(a *Response) {
 	a.Took, a.Work = r.took, r.opened && r.key.kind == workCode
 	switch r.state {
@@ -76,7 +76,7 @@ func (r *result) problem() templates.Problem {
 	}
 }
 
-// statusText is what clients are told: the original system knows "failed", and pages and scripts of ours "expired".
+// statusText is what clients are told: "failed" is known from the original system, "expired" to our own pages and scripts.
 func (r *result) statusText() string {
 	if r.state == stateExpired {
 		return "expired"
@@ -84,7 +84,7 @@ func (r *result) statusText() string {
 	return "failed"
 }
 
-// retryUnavailable is what a client is asked to wait when the store is away.
+// retryUnavailable is how long a client is asked to wait when the store is unavailable.
 const retryUnavailable = 5 * time.Second
 
 // judge checks an answer and, if it is right, earns the pass.
@@ -103,7 +103,7 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 	k, kd, err := c.open(q, p.key, at)
 	who := q.ID.Addr
 	if err == nil && k.partner != 0 {
-		who = k.addr // a partner's users have a rate each, named again or not
+		who = k.addr // each of a partner's users has a separate rate, named again or not
 	}
 	if wait := c.checks.take(c.checks.addrKey(who, 0), at); wait > 0 {
 		return result{state: stateLimited, wait: wait}
@@ -134,8 +134,8 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 	return r
 }
 
-// answerableBy reports whether the key was made for who answers. A partner is believed about its user: the pass is
-// bound to whom the key names.
+// answerableBy reports whether the key was made for whoever answers. A partner is trusted about its user: the pass is bound
+// to the user that the key names.
 func (k *key) answerableBy(q *Request) bool {
 	if k.partner != 0 {
 		return q.Partner == nil || k.partner == q.partnerHash()
@@ -143,8 +143,9 @@ func (k *key) answerableBy(q *Request) bool {
 	return q.Partner == nil && sameNet(k.addr, q.ID.Addr)
 }
 
-// spend spends a key for all nodes. While the store is away a service that goes on without it goes by the memory of this
-// node, which the caller has asked, and the store learns of it when it is back; known is false for one that does not.
+// spend spends a key for all nodes. While the store is unavailable, a service that continues without it relies on this
+// node's memory, which the caller has checked, and the key is spent in the store when it is back; known is false for a
+// service that does not continue.
 func (c *Captcha) spend(ctx context.Context, q *Request, key []byte, ttl time.Duration, what string) (first, known bool) {
 	first, err := c.store.Spend(ctx, key, ttl)
 	if err == nil {
@@ -183,7 +184,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	}
 	if err == nil && r.key.kind == workCode && c.underpaid(&r.key, e) {
 		c.count.work["underpaid"].Inc()
-		r.state = stateExpired // what it asks for is no longer the price; the next challenge has the present one
+		r.state = stateExpired // its work no longer meets the price; the next challenge has the current one
 		return
 	}
 	r.pass = spravka.Pass{
@@ -198,7 +199,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	r.state = stateSolved
 }
 
-// survives logs a failure of the store, and reports whether the service goes on without it.
+// survives logs a failure of the store, and reports whether the service continues without it.
 func (c *Captcha) survives(q *Request, what string, err error) bool {
 	c.count.failures.Inc()
 	c.log.Error().Err(err).Str("request_id", q.RequestID).Str("service", q.Service.name).
@@ -206,7 +207,7 @@ func (c *Captcha) survives(q *Request, what string, err error) bool {
 	return !q.Service.closed
 }
 
-// Check is /checkcaptcha.
+// Check handles /checkcaptcha.
 func (c *Captcha) Check(q *Request) Response {
 	switch q.method() {
 	case "OPTIONS":
@@ -256,8 +257,8 @@ func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Response {
 	return a
 }
 
-// freshJSON is another challenge. A script that sends its visitor to the captcha page says here where they are now:
-// retpath is read as X-Retpath-Y is.
+// freshJSON returns another challenge. A script that sends its visitor to the captcha page says here where the visitor is
+// now: retpath is read as X-Retpath-Y is.
 func (c *Captcha) freshJSON(q *Request, p *params, at time.Time) Response {
 	l := p.link()
 	if to, ok := q.readRetpath(p.retpath); ok && p.s == "" {
@@ -278,7 +279,7 @@ func (r *result) keyOrNil() *key {
 	return &r.key
 }
 
-// checkPage answers a visitor of the captcha page: on to where they wanted, or back to a new picture.
+// checkPage answers a visitor of the captcha page: on to their destination, or back to a new picture.
 func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 	l := p.link()
 	if p.fresh != "" || p.toLang != "" { // a language was chosen: nothing was answered
@@ -320,7 +321,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 	return a
 }
 
-// seeOther leads on: 303 after a POST, so that a reload repeats nothing, else 302.
+// seeOther redirects: with 303 after a POST, so that a reload repeats nothing, otherwise with 302.
 func (c *Captcha) seeOther(q *Request, to string) Response {
 	code := 302
 	if q.method() == "POST" {

@@ -10,40 +10,40 @@ import (
 	"antirobot/spravka"
 )
 
-// Config is what holds for all services.
+// Config applies to all services.
 type Config struct {
 	// KeyTTL is how long a challenge can be answered.
 	KeyTTL time.Duration `mapstructure:"key_ttl"`
 	// Digits is how many digits a challenge asks for, 4 to 8.
 	Digits int `mapstructure:"digits"`
-	// FormMaxBytes bounds the body of a form that is carried over a challenge; FormTTL is how long it can be sent on.
+	// FormMaxBytes bounds the body of a form that is carried through a challenge; FormTTL is how long it can still be sent
+	// on.
 	FormMaxBytes int64         `mapstructure:"form_max_bytes"`
 	FormTTL      time.Duration `mapstructure:"form_ttl"`
 	// Rates are per address (IPv6: per /64).
 	Rates RatesConfig `mapstructure:"rates"`
-	// PassesPerHour is how many passes one address can earn at once; what is more comes one by one, in moments that grow to such a
-	// share of the hour.
+	// PassesPerHour is how many passes one address can earn at once; further passes come one at a time, at intervals that
+	// grow up to one such share of the hour.
 	PassesPerHour int64 `mapstructure:"passes_per_hour"`
 	// Pass is what a right answer earns.
 	Pass spravka.Config `mapstructure:"pass"`
-	// Work is the price of the way without a puzzle, for services that offer it.
+	// Work is the price of the puzzle-free way, for services that offer it.
 	Work WorkConfig `mapstructure:"work"`
-	// Alarm says when a network seems to solve by machine.
+	// Alarm says when a network appears to solve by machine.
 	Alarm AlarmConfig `mapstructure:"alarm"`
-	// RenderConcurrency is how many pictures and sounds are made at once, 0: one per two cores. RenderQueue wait for
-	// a place, RenderWait at most; what is beyond gets 503.
-	// Networks take turns in it.
+	// RenderConcurrency is how many pictures and sounds are rendered at once, 0: one per two cores. RenderQueue is how many
+	// requests wait for a place, each for at most RenderWait; the rest get 503. Networks take turns in the queue.
 	RenderConcurrency int           `mapstructure:"render_concurrency"`
 	RenderQueue       int           `mapstructure:"render_queue"`
 	RenderWait        time.Duration `mapstructure:"render_wait"`
-	// MediaCacheBytes bounds the pictures and sounds that are kept, so that each is made once.
+	// MediaCacheBytes bounds the cached pictures and sounds, so that each is rendered once.
 	MediaCacheBytes int64 `mapstructure:"media_cache_bytes"`
 	// SpentWrong is how many wrongly answered keys are remembered, RateEntries how many addresses.
 	SpentWrong  int `mapstructure:"spent_wrong"`
 	RateEntries int `mapstructure:"rate_entries"`
-	// StoreTimeout bounds one question to the store.
+	// StoreTimeout bounds one store operation.
 	StoreTimeout time.Duration `mapstructure:"store_timeout"`
-	// TestAnswer, when set, makes every challenge ask for these digits. For tests of other people's sites only.
+	// TestAnswer, if set, makes every challenge ask for these digits. It is only for operators' tests of their own sites.
 	TestAnswer string `mapstructure:"test_answer"`
 	// Headers are the names of the gateway's own fields.
 	Headers HeadersConfig `mapstructure:"headers"`
@@ -54,7 +54,7 @@ type Config struct {
 	Templates string `mapstructure:"templates"`
 }
 
-// RatesConfig is how often one address may ask, and how often the media of one key are given.
+// RatesConfig is how often one address may ask, and how often the media of one key are delivered.
 type RatesConfig struct {
 	Key    Rate `mapstructure:"key"`
 	Images Rate `mapstructure:"images"`
@@ -62,13 +62,13 @@ type RatesConfig struct {
 	Checks Rate `mapstructure:"checks"`
 }
 
-// Rate is a steady number per minute and how many may come at once.
+// Rate is a steady number per minute and the burst allowed at once.
 type Rate struct {
 	PerMinute int `mapstructure:"per_minute"`
 	Burst     int `mapstructure:"burst"`
 }
 
-// HeadersConfig is the names of response header fields.
+// HeadersConfig holds the names of response header fields.
 type HeadersConfig struct {
 	Verdict   string `mapstructure:"verdict"`
 	RequestID string `mapstructure:"request_id"`
@@ -104,7 +104,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Bounds of the configuration. Fewer than four digits are guessed, more than eight do not fit into the picture.
+// Bounds of the configuration. Fewer than four digits can be guessed, more than eight do not fit into the picture.
 const (
 	minDigits, maxDigits = 4, 8
 	maxFormBytes         = 128 << 10 // what a sealed request may hold, less its header

@@ -10,23 +10,23 @@ import (
 	dchest "github.com/dchest/captcha"
 )
 
-// kind is one kind of challenge. What it asks for is sealed into the key as its secret: nothing else carries state.
-// Further kinds (stronger pictures, silent checks) are further implementations with their own code.
+// kind is one kind of challenge. Its question is sealed into the key as its secret: nothing else carries state. Further
+// kinds (stronger pictures, silent checks) are further implementations with their own code.
 type kind interface {
-	// code names the kind inside keys; never reused for another.
+	// code names the kind inside keys; it is never reused for another kind.
 	code() byte
-	// issue makes a new secret, at most maxSecret bytes. price is what the answer should cost, for a kind that has a
+	// issue makes a new secret of at most maxSecret bytes. price is what the answer should cost, for a kind that has a
 	// price.
 	issue(price int64) []byte
-	// check reports whether the answer is right. Where the secret is one to the client, the time does not depend on how
-	// wrong the answer is. given is false for an answer that says nothing: it spends no key.
+	// check reports whether the answer is right. If the secret is hidden from the client, the time taken does not depend on
+	// how wrong the answer is. given is false for an empty answer: it spends no key.
 	check(secret []byte, answer string) (right, given bool)
-	// render makes a medium of the challenge; errNoMedium if the kind has none such. id is the same for the same
-	// challenge, and so is the result within one process.
+	// render makes a medium of the challenge, or returns errNoMedium if the kind does not have it. id is the same for the
+	// same challenge, and so is the result within one process.
 	render(m medium, id string, secret []byte, lang string) ([]byte, error)
 }
 
-// medium is a form in which a challenge is given.
+// medium is a form in which a challenge is presented.
 type medium uint8
 
 const (
@@ -42,7 +42,7 @@ var errNoMedium = errors.New("the challenge has no such medium")
 // maxSecret bounds the secret inside a key.
 const maxSecret = 64
 
-// kinds are the kinds that keys may name: the one that is issued, and the one that a service may offer beside it.
+// kinds are the kinds that keys may name: the one issued by default, and the one that a service may offer besides.
 type kinds struct {
 	issued kind
 	work   work
@@ -58,8 +58,8 @@ func (ks *kinds) byCode(code byte) kind {
 	return nil
 }
 
-// digits is a row of digits as a picture and as a sound. A machine reads both well (see docs/threat-model.md): the
-// price of a pass is in the rates, not here.
+// digits is a row of digits as a picture and as a sound. Machines read both well (see docs/threat-model.md): the price of a
+// pass lies in the rates, not here.
 type digits struct {
 	n     int
 	fixed []byte // the test answer, as values 0 to 9
@@ -114,11 +114,11 @@ func (d *digits) render(m medium, id string, secret []byte, lang string) ([]byte
 	return buf.Bytes(), err
 }
 
-// maxAnswer bounds how much of an answer is looked at, in bytes.
+// maxAnswer bounds how many bytes of an answer are read.
 const maxAnswer = 128
 
-// appendDigits appends the values of an answer's digits in any script; spaces and marks that can't be seen are left
-// out. ok is false for anything else, and for more than a secret may have.
+// appendDigits appends the values of an answer's digits, in any script; spaces and invisible characters are skipped. ok is
+// false for anything else, and for more digits than a secret may have.
 func appendDigits(dst []byte, answer string) (_ []byte, ok bool) {
 	if len(answer) > maxAnswer {
 		return dst, false
@@ -142,8 +142,8 @@ func appendDigits(dst []byte, answer string) (_ []byte, ok bool) {
 	return dst, true
 }
 
-// digitValue returns the value of a decimal digit of any script. Unicode promises that such digits stand in runs from
-// zero to nine, and the ranges of the table begin where a run does.
+// digitValue returns the value of a decimal digit of any script. Unicode guarantees that such digits come in runs from zero
+// to nine, and the ranges of the table begin where a run does.
 func digitValue(r rune) (byte, bool) {
 	for _, t := range unicode.Nd.R16 {
 		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi && t.Stride == 1 {

@@ -20,7 +20,7 @@ import (
 	"antirobot/templates"
 )
 
-// env is a gateway's captcha with a clock of its own.
+// env is a gateway's captcha with its own clock.
 type env struct {
 	t     testing.TB
 	c     *Captcha
@@ -64,7 +64,7 @@ func (e *env) newCaptcha(cfg Config) *Captcha {
 	return c
 }
 
-// ownHosts is HostOwner of a test.
+// ownHosts is a HostOwner for tests.
 type ownHosts struct{}
 
 func (ownHosts) OwnsHost(host string) bool { return host == "example.com" || host == "www.example.com" }
@@ -153,7 +153,7 @@ func (e *env) request(method, rawURL string, opts ...opt) *Request {
 	return q
 }
 
-// answerOf reads the answer out of a key, as no client can.
+// answerOf reads the answer from a key, which no client can do.
 func (e *env) answerOf(token string) string {
 	e.t.Helper()
 	for _, host := range []string{"example.com", "www.example.com"} {
@@ -170,7 +170,7 @@ func (e *env) answerOf(token string) string {
 	return ""
 }
 
-// wrong is an answer that is certainly wrong.
+// wrong returns an answer that is certainly wrong.
 func wrong(right string) string {
 	if right[0] == '1' {
 		return "2" + right[1:]
@@ -178,7 +178,7 @@ func wrong(right string) string {
 	return "1" + right[1:]
 }
 
-// between cuts what stands between two marks.
+// between returns the text between two marks.
 func between(t testing.TB, s, before, after string) string {
 	t.Helper()
 	_, s, ok := strings.Cut(s, before)

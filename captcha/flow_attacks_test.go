@@ -42,8 +42,8 @@ func TestPitfall14AnswersAreNotCached(t *testing.T) {
 	}
 }
 
-// TestPitfall02ClientChoosesNothing: parameters that a client adds change neither the difficulty, the expiry nor the
-// allowance, and a key can't be made or altered.
+// TestPitfall02ClientChoosesNothing: parameters added by a client change neither the difficulty nor the expiry nor the
+// allowance, and a key can't be forged or altered.
 func TestPitfall02ClientChoosesNothing(t *testing.T) {
 	e := newEnv(t, nil)
 	_, fields := e.visit("https://example.com/")
@@ -70,7 +70,7 @@ func TestPitfall02ClientChoosesNothing(t *testing.T) {
 	}
 }
 
-// TestPitfall04KeyFitsOnlyItsPlace: a key of one service, host, channel or purpose is none elsewhere.
+// TestPitfall04KeyFitsOnlyItsPlace: a key of one service, host, channel or purpose is invalid everywhere else.
 func TestPitfall04KeyFitsOnlyItsPlace(t *testing.T) {
 	e := newEnv(t, nil)
 	_, fields := e.visit("https://example.com/")
@@ -127,7 +127,7 @@ func TestEmptyAnswerSpendsNothing(t *testing.T) {
 	}
 }
 
-// TestPitfall19TwoTabs: two pages are open at once; each answer earns a pass of its own, and neither clears anything.
+// TestPitfall19TwoTabs: two pages are open at once; each answer earns its own pass, and neither cancels the other.
 func TestPitfall19TwoTabs(t *testing.T) {
 	e := newEnv(t, nil)
 	_, one := e.visit("https://example.com/one")

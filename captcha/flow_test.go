@@ -81,7 +81,7 @@ func TestVisitorSolvesAndGoesOn(t *testing.T) {
 	}
 }
 
-// TestOriginalClientsQuery: clients of the original system send key, rep and retpath in the query, and no more.
+// TestOriginalClientsQuery: clients of the original system send key, rep and retpath in the query, and nothing else.
 func TestOriginalClientsQuery(t *testing.T) {
 	e := newEnv(t, nil)
 	const wanted = "https://example.com/search?a=1&b=2"
@@ -188,8 +188,8 @@ func TestCookieDomain(t *testing.T) {
 	}
 }
 
-// TestCookiesNeeded: a browser that keeps no cookies is told before it works, and after two right answers why they led
-// nowhere; one that does keep them never sees either.
+// TestCookiesNeeded: a visitor whose browser keeps no cookies is told so before working on a challenge, and after two right
+// answers why these led nowhere; a visitor whose browser keeps them never sees either message.
 func TestCookiesNeeded(t *testing.T) {
 	e := newEnv(t, nil)
 	const off, lost = "does not seem to accept cookies", "did not keep the cookie"
@@ -250,7 +250,7 @@ func TestLanguage(t *testing.T) {
 	}
 	f("ru", "https://example.com/showcaptcha", header("Accept-Language", "en"), header("Cookie", "antirobot_lang=ru"))
 	f("en", "https://example.com/showcaptcha?lang=%22%3E", header("Cookie", "antirobot_lang=../../etc"))
-	// The switch is a button of the form; what was typed so far does not matter.
+	// The switch is a button of the form; whatever was typed so far does not matter.
 	page, fields := e.visit("https://example.com/x")
 	fields.Set("switch", "ru")
 	b := e.submit(fields, "12", header("Accept-Language", "en"))

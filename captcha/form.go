@@ -13,9 +13,9 @@ import (
 	"antirobot/templates"
 )
 
-// saved is a form that is carried over its challenge, sealed into a hidden field of the page. It is sent on once, and
-// only for who sent it: without that, a page of somebody else's could make a visitor's browser send it, and the
-// visitor would get the answer, cookies included, that was meant for another.
+// saved is a form that is carried through its challenge, sealed into a hidden field of the page. It is sent on once, and
+// only for whoever sent it: otherwise somebody else's page could make a visitor's browser send it, and the visitor would
+// get the answer, including cookies, meant for another.
 type saved struct {
 	nonce   [16]byte
 	subject identity.Subject // who sent it
@@ -30,8 +30,8 @@ const (
 	maxSavedHead = 16 << 10
 )
 
-// sealedFields are kept from the form's request; keptFields are taken from the one that answers, which the same
-// browser sends.
+// sealedFields are kept from the form's own request; keptFields are taken from the request that answers, which comes from
+// the same browser.
 func sealedFields() []string {
 	return []string{"Content-Type", "Content-Encoding", "Cookie", "Origin", "Referer", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User"}
 }
@@ -40,7 +40,7 @@ func keptFields() []string {
 	return []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding", "Authorization"}
 }
 
-// capture copies what is to be sealed; ok is false if it is too large.
+// capture copies what will be sealed; ok is false if it is too large.
 func capture(q *Request, mark, grant string) (s saved, ok bool) {
 	s = saved{nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, grant: grant, request: SavedRequest{
 		Method: q.method(), Target: string(q.View.Target), Body: q.Body,
@@ -119,8 +119,8 @@ func parseSaved(b []byte) (s saved, err error) {
 	return s, err
 }
 
-// sameSender reports whether the form's sender is the one who answers now: a verified identity in common, or the mark
-// of the browser, which survives a change of networks.
+// sameSender reports whether the form's sender is the one who answers now: they share a verified identity, or the browser's
+// mark, which survives a change of networks.
 func (s *saved) sameSender(q *Request, p probeState) bool {
 	if p.returned && sameSecret(p.mark, s.mark) {
 		return true
@@ -133,8 +133,8 @@ func (s *saved) sameSender(q *Request, p probeState) bool {
 	return false
 }
 
-// ChallengeForm is the captcha page instead of a redirect, for a form: the page carries the form's request, or says
-// before anybody works that it is too large to be carried.
+// ChallengeForm returns the captcha page directly instead of a redirect, for a form: the page carries the form's request,
+// or says before the visitor starts solving that it is too large to be carried.
 func (c *Captcha) ChallengeForm(q *Request) Response { return c.challengeForm(q, "") }
 
 func (c *Captcha) challengeForm(q *Request, grant string) Response {
@@ -163,8 +163,8 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 	page.CookiesOff = p != nil && !pr.returned
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
 	a := c.html(q, 200, verdictCaptcha, lang)
-	// Without fetch metadata, on plain http or in older browsers, only Origin says that this very page sent the answer,
-	// and no-referrer would make it "null". Other origins are told nothing by this policy either.
+	// Without fetch metadata, on plain http or in older browsers, only Origin shows that this very page sent the answer,
+	// and no-referrer would make it "null". This policy still tells other origins nothing.
 	a.set("Referrer-Policy", "same-origin")
 	c.probe(q, &a, pr)
 	if p != nil {
@@ -173,8 +173,8 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 	return c.show(q, a, lang, page)
 }
 
-// tooLargePage is the page for a form that can't be carried: it says so, and after the right answer asks the visitor
-// to go back and send the form again.
+// tooLargePage is the page for a form that can't be carried: it says so, and after the right answer asks the visitor to go
+// back and send the form again.
 func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
 	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, "", at))
@@ -228,7 +228,7 @@ func (c *Captcha) openSaved(q *Request, token string, at time.Time) (saved, erro
 	return parseSaved(b)
 }
 
-// resend sends the form on, once: its nonce is spent durably before.
+// resend sends the form on, once: its nonce is durably spent first.
 func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at time.Time) Response {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
@@ -243,7 +243,7 @@ func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at 
 	if !first {
 		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
 	}
-	_, _ = c.store.Incr(ctx, sentKey(s.nonce), 1, c.cfg.FormTTL) // without it a reload is asked once more, and then told
+	_, _ = c.store.Incr(ctx, sentKey(s.nonce), 1, c.cfg.FormTTL) // if this fails, a reload gets one more challenge before it is told
 	c.count.resent.Inc()
 	for _, name := range keptFields() {
 		if name == "Authorization" && page != pageOwn {
@@ -257,10 +257,10 @@ func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at 
 	return Response{Resend: &s.request}
 }
 
-// sentKey marks a form that was sent on, for those who only ask.
+// sentKey marks a form as sent on, for checks that must not spend anything.
 func sentKey(nonce [16]byte) []byte { return append([]byte("captcha/sent/"), nonce[:]...) }
 
-// wasSent reports whether a form was sent on: whoever reloads its answer is told so, and not asked again.
+// wasSent reports whether a form was sent on: a visitor who reloads its answer is told so, and not challenged again.
 func (c *Captcha) wasSent(q *Request, s *saved) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
@@ -268,7 +268,7 @@ func (c *Captcha) wasSent(q *Request, s *saved) bool {
 	return err == nil && n > 0
 }
 
-// cameFrom is the page of the service that the form was on, or the service's first one.
+// cameFrom is the page of the service that contained the form, or the service's start page.
 func (s *saved) cameFrom(q *Request) string {
 	for _, f := range s.request.Header {
 		if path, ok := strings.CutPrefix(f.Value, q.Base+"/"); ok && f.Name == "Referer" {

@@ -26,7 +26,8 @@ func (e *env) challengeForm(opts ...opt) (Response, url.Values) {
 	return a, fieldsOf(e.t, a.Body)
 }
 
-// TestPitfall21FormIsNotLost: what a person typed goes on after the right answer, whole, once, with its own headers.
+// TestPitfall21FormIsNotLost: a form that a person filled in is sent on after the right answer: completely, once, and with
+// its own headers.
 func TestPitfall21FormIsNotLost(t *testing.T) {
 	e := newEnv(t, nil)
 	a, fields := e.challengeForm()
@@ -39,7 +40,7 @@ func TestPitfall21FormIsNotLost(t *testing.T) {
 		}
 	}
 	probe := header("Cookie", "session=43; antirobot_probe="+value(cookies(&a)["antirobot_probe"]))
-	// Wrong first: the form stays.
+	// A wrong answer first: the form stays.
 	a = e.submit(fields, wrong(e.answerOf(fields.Get("key"))), probe)
 	if a.Status != 200 || !bytes.Contains(a.Body, []byte("<title>Error:")) || a.Resend != nil {
 		t.Fatalf("%d", a.Status)
@@ -100,8 +101,8 @@ func TestFormIsSentOnce(t *testing.T) {
 	}
 }
 
-// TestReloadOfASentFormIsTold: who reloads the answer is told that the form was sent, with a link to the page that it was
-// on, and is not asked first; without a right answer as with one.
+// TestReloadOfASentFormIsTold: a visitor who reloads the answer is told that the form was sent, with a link to the page
+// that contained it, and is not challenged first; with or without a right answer.
 func TestReloadOfASentFormIsTold(t *testing.T) {
 	e := newEnv(t, nil)
 	_, fields := e.challengeForm()
@@ -129,7 +130,7 @@ func TestReloadOfASentFormIsTold(t *testing.T) {
 	}
 }
 
-// TestFormIsSentOnlyForItsSender: a page of somebody else's can't make a visitor's browser send its own form.
+// TestFormIsSentOnlyForItsSender: somebody else's page can't make a visitor's browser send the attacker's form.
 func TestFormIsSentOnlyForItsSender(t *testing.T) {
 	e := newEnv(t, nil)
 	a, fields := e.challengeForm(from("198.51.100.66")) // the attacker's
@@ -148,7 +149,7 @@ func TestFormIsSentOnlyForItsSender(t *testing.T) {
 	refuse("another service", e.submit(fields, rep, from("198.51.100.66"), service(other)))
 	bad := url.Values{"key": fields["key"], "saved": {fields.Get("saved") + "A"}}
 	refuse("an altered form", e.submit(bad, rep, from("198.51.100.66")))
-	// The sender themselves, whose network changed: the page finds its way by the browser's mark; the key does not.
+	// The actual sender, whose network changed: the page recognizes the browser's mark; the key does not.
 	moved := []opt{from("2001:db8::5"), header("Cookie", "antirobot_probe="+attackersMark)}
 	a = e.submit(fields, rep, moved...)
 	if a.Status != 200 || !bytes.Contains(a.Body, []byte("is kept")) || a.Outcome != OutcomeNone {
@@ -163,7 +164,7 @@ func TestFormIsSentOnlyForItsSender(t *testing.T) {
 	refuse("too old", e.submit(fields, "1"))
 }
 
-// TestPitfall21TooLargeIsToldBefore: a form that can't be carried says so before anybody works.
+// TestPitfall21TooLargeIsToldBefore: the visitor is told that a form can't be carried before solving anything.
 func TestPitfall21TooLargeIsToldBefore(t *testing.T) {
 	e := newEnv(t, nil)
 	const told = "larger than 64 KB"
@@ -243,7 +244,8 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// FuzzCheck throws queries, bodies and cookies at the check: nothing may crash, earn a pass, or lead away.
+// FuzzCheck sends arbitrary queries, bodies and cookies to the check: none may crash it, earn a pass, or redirect
+// elsewhere.
 func FuzzCheck(f *testing.F) {
 	f.Add("key=a&rep=1", "saved=x", "application/x-www-form-urlencoded", "antirobot_probe=AAAAAAAAAAAAAAAAAAAAAA.0")
 	f.Add("format=json", "--b\r\nContent-Disposition: form-data; name=key\r\n\r\nx\r\n--b--", "multipart/form-data; boundary=b", "")

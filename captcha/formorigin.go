@@ -5,26 +5,26 @@ import (
 	"antirobot/spravka"
 )
 
-// answeringPage is the page that sent the answer to a carried form, by its origin. A browser adds the credentials that
-// it keeps for our origin to whatever a page makes it send; the form was sealed with fields that say the service's own
-// page sent it. So the answer must come from our own page.
+// answeringPage says, by its origin, which page sent the answer to a carried form. A browser adds the credentials that it
+// keeps for our origin to any request that a page makes it send, while the sealed fields of the form claim that the
+// service's own page sent it. So the answer must come from our own page.
 type answeringPage uint8
 
 const (
-	pageUnknown answeringPage = iota // no browser of today: nothing says where the answer comes from
+	pageUnknown answeringPage = iota // not a current browser: nothing says where the answer comes from
 	pageOwn
 	pageForeign
 )
 
 func (q *Request) answeringPage() answeringPage {
 	if q.method() != "POST" {
-		return pageForeign // a link or a picture of any page's could be this
+		return pageForeign // any page's link or picture could do this
 	}
 	if site := string(q.View.Get("Sec-Fetch-Site")); site != "" {
-		return pageIf(site == "same-origin") // the browser's own word about the URL that it asks for
+		return pageIf(site == "same-origin") // the browser's own statement about the requested URL
 	}
 	if origin := string(q.View.Get("Origin")); origin != "" {
-		return pageIf(q.isOwnOrigin(origin)) // "null" is a page that does not want to be known
+		return pageIf(q.isOwnOrigin(origin)) // "null" is a page that hides its origin
 	}
 	if referer := string(q.View.Get("Referer")); referer != "" {
 		return pageIf(q.isOwnOrigin(referer))

@@ -2,8 +2,8 @@ package captcha
 
 import "testing"
 
-// TestFormIsSentOnOnlyFromItsOwnPage: a browser adds what it keeps for our origin to whatever another page makes it
-// send, be it a sibling site or the same host without encryption. Only an answer from our own page sends a form on.
+// TestFormIsSentOnOnlyFromItsOwnPage: a browser adds its credentials for our origin to whatever another page makes it send,
+// whether a sibling site or the same host without encryption. Only an answer from our own page sends a form on.
 func TestFormIsSentOnOnlyFromItsOwnPage(t *testing.T) {
 	type fields = map[string]string
 	for what, c := range map[string]struct {
@@ -11,7 +11,7 @@ func TestFormIsSentOnOnlyFromItsOwnPage(t *testing.T) {
 		method string
 		header fields
 		sent   bool
-		secret bool // Authorization goes on, too
+		secret bool // Authorization is sent on too
 	}{
 		"fetch metadata":             {header: fields{"Sec-Fetch-Site": "same-origin", "Origin": "null"}, sent: true, secret: true},
 		"origin":                     {header: fields{"Origin": "https://EXAMPLE.com"}, sent: true, secret: true},

@@ -5,31 +5,31 @@ import (
 	"time"
 )
 
-// gate bounds how many pictures and sounds are made at once and how many wait for that. Networks take turns, and when
-// the queue is full the newest of the network with the most in it goes: a flood from one network delays the others by
-// as many renderings as there are networks waiting, however many it asks for. Safe for concurrent use.
+// gate bounds how many pictures and sounds are rendered at once and how many requests wait for that. Networks take turns.
+// When the queue is full, the newest waiter of the network with the most waiters is dropped: however much one network asks
+// for, a flood from it delays the others only by as many renderings as there are waiting networks. Safe for concurrent use.
 type gate struct {
 	mu      sync.Mutex
 	free    int
 	waiting int
-	rows    map[uint64]*row // by network; only those in which somebody waits
-	turns   []*row          // the order in which rows are served, each once
+	rows    map[uint64]*row // by network; only networks with waiters
+	turns   []*row          // the order in which rows are served, each row once
 
 	queue int
 	wait  time.Duration
 }
 
-// row is who waits of one network, the first to be served first.
+// row is the waiters of one network, in the order in which they are served.
 type row struct {
 	net     uint64
-	waiters []chan bool // told true with a place, false when it had to make room
+	waiters []chan bool // receives true with a place, false if dropped to make room
 }
 
 func newGate(places, queue int, wait time.Duration) *gate {
 	return &gate{free: places, rows: map[uint64]*row{}, queue: queue, wait: wait}
 }
 
-// enter takes a place for a network, waiting for one within the limits; leave gives it back.
+// enter takes a place for a network, waiting for one within the limits; leave returns it.
 func (g *gate) enter(net uint64) bool {
 	g.mu.Lock()
 	if g.free > 0 {
@@ -52,7 +52,7 @@ func (g *gate) enter(net uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case placed := <-turn: // in the same moment
+	case placed := <-turn: // at the same moment
 		return placed
 	default:
 		g.drop(g.rows[net], turn)
@@ -60,7 +60,7 @@ func (g *gate) enter(net uint64) bool {
 	}
 }
 
-// line puts a waiter at the end of its network's row, if there is room or another row can make some.
+// line adds a waiter at the end of its network's row, if there is room or another row can make some.
 func (g *gate) line(net uint64) (turn chan bool, ok bool) {
 	r := g.rows[net]
 	if g.waiting >= g.queue {
@@ -92,7 +92,7 @@ func (g *gate) line(net uint64) (turn chan bool, ok bool) {
 	return turn, true
 }
 
-// drop takes a waiter out of its row.
+// drop removes a waiter from its row.
 func (g *gate) drop(r *row, turn chan bool) {
 	for i, w := range r.waiters {
 		if w != turn {
@@ -114,7 +114,7 @@ func (g *gate) drop(r *row, turn chan bool) {
 	}
 }
 
-// leave gives a place back, to the network whose turn it is.
+// leave returns a place, to the network whose turn it is.
 func (g *gate) leave() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -39,8 +39,8 @@ func TestGate(t *testing.T) {
 	})
 }
 
-// TestGateNetworksTakeTurns: a network that asks for everything delays another by its own turn, and its newest waiters
-// make room for those of others.
+// TestGateNetworksTakeTurns: a network that floods delays another by only one turn, and its newest waiters make room for
+// those of other networks.
 func TestGateNetworksTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGate(1, 20, time.Minute)

@@ -9,10 +9,10 @@ import (
 	"antirobot/spravka"
 )
 
-// A grant lets a message pass for which the rules asked a captcha, without running them a second time. A form that was
-// carried over its challenge has it in its seal. For a request that its sender repeats it is a cookie: sealed over the
-// message and the time of the challenge, and good once, together with a pass that was earned since. A pass serves one
-// grant alone, so each message costs an answer of its own.
+// A grant lets a message pass for which the rules required a captcha, without running them a second time. A form that is
+// carried through its challenge has the grant in its seal. For a request that its sender repeats, it is a cookie, sealed
+// over the message and the time of the challenge, and valid once, together with a pass earned since then. A pass serves
+// only one grant, so each message costs an answer of its own.
 
 // Message is the fingerprint of a message's contents.
 type Message = [32]byte
@@ -20,13 +20,13 @@ type Message = [32]byte
 const (
 	grantVersion = 1
 	grantFixed   = 1 + 32 + 8
-	grantCookie  = "antirobot_grant_" // and the beginning of the fingerprint: two tabs do not undo each other
+	grantCookie  = "antirobot_grant_" // followed by the start of the fingerprint, so that two tabs do not interfere
 )
 
 func grantName(m *Message) string { return grantCookie + hex.EncodeToString(m[:4]) }
 
-// ChallengeMessageForm is ChallengeForm for a request whose message rules decided so. What is too large to be carried
-// can be sent again after the right answer.
+// ChallengeMessageForm is ChallengeForm for a request that the message rules challenge. A form that is too large to be
+// carried can be sent again after the right answer.
 func (c *Captcha) ChallengeMessageForm(q *Request, m *Message, decision string) Response {
 	a := c.challengeForm(q, decision)
 	if q.BodyTooLarge || int64(len(q.Body)) > c.cfg.FormMaxBytes {
@@ -35,7 +35,7 @@ func (c *Captcha) ChallengeMessageForm(q *Request, m *Message, decision string) 
 	return a
 }
 
-// ChallengeMessageJSON is ChallengeJSON for a request whose message rules decided so: once solved, the same message
+// ChallengeMessageJSON is ChallengeJSON for a request that the message rules challenge: once solved, the same message
 // passes when it is sent again.
 func (c *Captcha) ChallengeMessageJSON(q *Request, m *Message, decision string) Response {
 	a := c.ChallengeJSON(q)
@@ -58,8 +58,8 @@ func (c *Captcha) grantField(q *Request, m *Message, token []byte, ttl time.Dura
 	return HeaderField{"Set-Cookie", string(spravka.AppendSetCookie(nil, grantName(m), token, "", "/", ttl, q.secure() || same != "Lax", true, same))}
 }
 
-// TakeGrant spends the grant for a message, if q brings one and the pass that makes it good. It returns the decision
-// that was made of the message, and the field that takes the cookie away.
+// TakeGrant spends the grant for a message, if q brings one together with a pass that validates it. It returns the decision
+// that was made about the message, and the field that removes the cookie.
 func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone HeaderField, ok bool) {
 	token, found := q.View.Cookie(grantName(m))
 	if !found || q.Partner != nil {
@@ -80,11 +80,11 @@ func (c *Captcha) TakeGrant(q *Request, m *Message) (decision string, gone Heade
 	return "", HeaderField{}, false
 }
 
-// spendGrant reports whether the pass has served no grant yet, durably and for all nodes. No grant that it could serve
-// outlives the mark.
+// spendGrant reports, durably and for all nodes, whether the pass has served no grant yet. The mark outlives every grant
+// that the pass could serve.
 func (c *Captcha) spendGrant(q *Request, p *spravka.Pass, at time.Time) bool {
 	nonce := p.ID
-	nonce[0] ^= 0xff // apart from answers and forms in the node's own set
+	nonce[0] ^= 0xff // distinct from answers and forms in the node's own set
 	if !c.spent.add(nonce, at) {
 		return false
 	}

@@ -12,7 +12,7 @@ import (
 	"antirobot/spravka"
 )
 
-// grantOf returns the cookie that a challenge for a message set, as a browser sends it.
+// grantOf returns the cookie that a message's challenge set, as a browser sends it.
 func grantOf(t *testing.T, a Response) string {
 	t.Helper()
 	for _, f := range a.Header {
@@ -25,7 +25,7 @@ func grantOf(t *testing.T, a Response) string {
 	return ""
 }
 
-// passBorn is a pass that was earned at a time, among the identity's.
+// passBorn adds to the identity a pass that was earned at the given time.
 func passBorn(id *identity.Identity, n byte, at time.Time) {
 	id.Passes[id.NPasses] = spravka.Pass{ID: [16]byte{n}, Born: at.Unix(), Expires: at.Add(time.Hour).Unix(), Earned: true, Allowance: 10}
 	id.NPasses++
@@ -80,7 +80,7 @@ func TestGrant(t *testing.T) {
 	refused("too late", &third, cookie3, with(4, e.now()))
 }
 
-// TestGrantIsSpentOnce: of many that come at once, one passes.
+// TestGrantIsSpentOnce: of many concurrent requests with one grant, exactly one passes.
 func TestGrantIsSpentOnce(t *testing.T) {
 	e := newEnv(t, nil)
 	m := Message{7}
@@ -103,7 +103,7 @@ func TestGrantIsSpentOnce(t *testing.T) {
 	}
 }
 
-// TestQuarantined is what a client reads of a request that was put aside.
+// TestQuarantined shows what a client is told when its request was quarantined.
 func TestQuarantined(t *testing.T) {
 	e := newEnv(t, nil)
 	q := e.request("POST", "https://shop.example/comments")

@@ -8,8 +8,8 @@ import (
 	"antirobot/spravka"
 )
 
-// TestPassIsTheVisitorsIdentity: what a right answer earns is verified by the package that verifies it on the next
-// request, for the visitor and for a partner's user, and not for each other.
+// TestPassIsTheVisitorsIdentity: the pass of a right answer is verified on the next request by the package responsible for
+// that, for the visitor and for a partner's user, but never one for the other.
 func TestPassIsTheVisitorsIdentity(t *testing.T) {
 	for _, domain := range []string{"", "example.com"} {
 		icfg := identity.DefaultServiceConfig()
@@ -54,7 +54,7 @@ func TestPassIsTheVisitorsIdentity(t *testing.T) {
 	}
 }
 
-// TestPartnersUsersHaveARateEach: a partner answers for thousands of users from one address.
+// TestPartnersUsersHaveARateEach: a partner answers for thousands of users from one address, so each has a separate rate.
 func TestPartnersUsersHaveARateEach(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Rates.Checks = Rate{PerMinute: 1, Burst: 2}

@@ -8,7 +8,7 @@ import (
 	"antirobot/identity"
 )
 
-// TestImageTemplateIsServed: the img-url that a service words for itself gives the picture, as the gateway's own does.
+// TestImageTemplateIsServed: a service's own img-url template serves the picture, just as the gateway's default does.
 func TestImageTemplateIsServed(t *testing.T) {
 	for template, path := range map[string]string{
 		"{base}/picture?k={key}":       "/picture",
@@ -37,7 +37,7 @@ func TestImageTemplateIsServed(t *testing.T) {
 			t.Error("the gateway's own path is gone")
 		}
 	}
-	// It can't take a page of the gateway's own away, nor is it there for services that do not use it.
+	// It can't hide one of the gateway's own pages, and it does not exist for services that do not use it.
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
 		s.AJAX, s.ImgURLTemplate = "inline", "{base}/checkcaptcha?k={key}"
 	})

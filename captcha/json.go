@@ -9,19 +9,19 @@ import (
 	"antirobot/request"
 )
 
-// challengeJSON is what a script gets instead of its answer. The first four fields of captcha are those of the
-// original system, the others are ours.
+// challengeJSON is what a script gets instead of its answer. The first four fields of captcha come from the original
+// system, the others are ours.
 type challengeJSON struct {
 	Type      string        `json:"type"`
 	Captcha   challengeBody `json:"captcha"`
 	V         int           `json:"v"`
 	RequestID string        `json:"request-id"`
-	Forwarded bool          `json:"forwarded"` // always false: the service never saw the request, repeating it is safe
+	Forwarded bool          `json:"forwarded"` // always false: the service never saw the request, so repeating it is safe
 	Test      bool          `json:"test,omitempty"`
 }
 
 type challengeBody struct {
-	ImgURL      string `json:"img-url,omitempty"` // none where work is asked for, as is the sound
+	ImgURL      string `json:"img-url,omitempty"` // neither picture nor sound where work is asked for
 	Key         string `json:"key"`
 	Status      string `json:"status"`
 	CaptchaPage string `json:"captcha-page"`
@@ -29,8 +29,8 @@ type challengeBody struct {
 	CheckURL    string `json:"check-url"`
 	ExpiresIn   int64  `json:"expires-in"` // seconds
 	Length      int    `json:"length,omitempty"`
-	WorkURL     string `json:"work-url,omitempty"` // the script that does the work, where the service offers that way
-	Work        *task  `json:"work,omitempty"`     // what is to be done
+	WorkURL     string `json:"work-url,omitempty"` // the script that does the work, if the service offers it
+	Work        *task  `json:"work,omitempty"`     // the work to do
 }
 
 type blockedJSON struct {
@@ -46,7 +46,7 @@ type limitedJSON struct {
 
 const solvedJSON = `{"type":"captcha","captcha":{"status":"success"}}`
 
-// marshal encodes without escaping what only matters inside HTML: some clients look for literal URLs.
+// marshal encodes without escaping characters that only matter inside HTML: some clients look for literal URLs.
 func marshal(v any) []byte {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
@@ -136,7 +136,7 @@ func (q *Request) allowedOrigin() string {
 	return ""
 }
 
-// cors lets the page's script read the answer, if the service allows its origin.
+// cors lets the page's script read the answer if the service allows its origin.
 func (c *Captcha) cors(q *Request, a *Response) {
 	a.add("Vary", "Origin")
 	origin := q.allowedOrigin()
@@ -148,7 +148,7 @@ func (c *Captcha) cors(q *Request, a *Response) {
 	a.add(exposeField, c.cfg.Headers.Verdict+", "+c.cfg.Headers.RequestID)
 }
 
-// preflight answers the question of a browser whether a script may call /checkcaptcha.
+// preflight answers a CORS preflight request for /checkcaptcha.
 func (c *Captcha) preflight(q *Request) Response {
 	a := c.own(q, 204, "", verdictCaptcha)
 	c.cors(q, &a)

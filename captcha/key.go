@@ -10,20 +10,20 @@ import (
 	"antirobot/spravka"
 )
 
-// key is what a captcha key says. It travels encrypted: the answer is inside.
+// key is the content of a captcha key. It is sent encrypted, because it contains the answer.
 type key struct {
 	kind    byte
 	channel channel
 	nonce   [16]byte
 	issued  int64      // unix milliseconds
-	addr    netip.Addr // who is asked; for a partner's user the X-Real-Ip
+	addr    netip.Addr // who is challenged; for a partner's user the X-Real-Ip
 	partner uint64     // the XML partner's hash, 0: none
 	mark    uint64     // markHash of the browser's probe cookie
-	ret     uint64     // returnHash of where the visitor wanted to go, 0: not known
+	ret     uint64     // returnHash of the visitor's destination, 0: unknown
 	secret  []byte
 }
 
-// channel is where a key may be answered: a page's key is no use to an XML partner and the other way round.
+// channel is where a key may be answered: a page's key is invalid for an XML partner and vice versa.
 type channel byte
 
 const (
@@ -64,7 +64,8 @@ func parseKey(b []byte) (k key, ok bool) {
 	return k, k.channel == channelPage || k.channel == channelXML
 }
 
-// issue makes a key for who, the user of partner if that is not 0, and returns its token. to is where the visitor wanted to go, empty for a partner's user.
+// issue makes a key for who, the user of partner if that is not 0, and returns its token. to is the visitor's destination,
+// empty for a partner's user.
 func (c *Captcha) issue(q *Request, ch channel, who netip.Addr, partner uint64, to string, at time.Time) string {
 	k := key{kind: c.kinds.issued.code(), channel: ch, addr: who, partner: partner, secret: c.kinds.issued.issue(0)}
 	return c.seal(q, &k, to, at)
@@ -86,7 +87,7 @@ func (q *Request) keyContext() []byte {
 	return spravka.AppendContext(nil, q.Service.name, string(q.View.Host))
 }
 
-// Why a key can't be answered.
+// Reasons why a key can't be answered.
 var (
 	errKeyExpired = errors.New("captcha key expired")
 	errKeyForeign = errors.New("captcha key is none of ours, or for another place")

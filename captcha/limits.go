@@ -9,23 +9,22 @@ import (
 	"time"
 )
 
-// limiter counts what addresses do against a rate, in a table of fixed size (GCRA: one time stamp each). A full table
-// forgets the address that is nearest to rest: to be forgotten is to be allowed more, never less. Safe for concurrent
-// use.
+// limiter limits addresses to a rate, in a table of fixed size (GCRA: one time stamp each). A full table forgets the
+// address closest to rest: being forgotten can only allow more, never less. Safe for concurrent use.
 type limiter struct {
 	seed  maphash.Seed
-	step  int64 // nanoseconds between two at the steady rate
+	step  int64 // nanoseconds between two events at the steady rate
 	slack int64 // how far ahead of time a burst may run
 	sets  []limitSet
 }
 
 const limitWays = 4
 
-// limitSet is a lock and the addresses whose hash falls here; no lock is shared by all.
+// limitSet is a lock and the addresses whose hash maps to it; there is no global lock.
 type limitSet struct {
 	mu   sync.Mutex
 	keys [limitWays]uint64
-	tat  [limitWays]int64 // when the address would be at rest, unix nanoseconds
+	tat  [limitWays]int64 // when the address will be at rest, unix nanoseconds
 }
 
 // newLimiter allows burst at once and one every interval in the long run.
@@ -43,7 +42,7 @@ func newRateLimiter(r Rate, entries int) *limiter {
 	return newLimiter(time.Minute/time.Duration(r.PerMinute), r.Burst, entries)
 }
 
-// addrKey is an address for a limiter: IPv4 as it is, IPv6 by its /64; extra tells clients behind it apart.
+// addrKey is the limiter key of an address: IPv4 as it is, IPv6 by its /64; extra tells clients behind it apart.
 func (l *limiter) addrKey(a netip.Addr, extra uint64) uint64 {
 	var b [24]byte
 	as := a.As16()
@@ -56,7 +55,7 @@ func (l *limiter) addrKey(a netip.Addr, extra uint64) uint64 {
 	return maphash.Bytes(l.seed, b[:])
 }
 
-// nonceKey is a challenge for a limiter.
+// nonceKey is the limiter key of a challenge.
 func (l *limiter) nonceKey(nonce [16]byte, extra byte) uint64 {
 	var b [17]byte
 	copy(b[:], nonce[:])
@@ -64,12 +63,12 @@ func (l *limiter) nonceKey(nonce [16]byte, extra byte) uint64 {
 	return maphash.Bytes(l.seed, b[:])
 }
 
-// take counts one, or says how long to wait; what is refused does not count.
+// take counts one event, or says how long to wait; a refused event does not count.
 func (l *limiter) take(key uint64, at time.Time) (wait time.Duration) {
 	return l.move(key, at, true)
 }
 
-// peek says how long the next take would have to wait.
+// peek returns how long the next take would have to wait.
 func (l *limiter) peek(key uint64, at time.Time) (wait time.Duration) {
 	return l.move(key, at, false)
 }
@@ -102,8 +101,8 @@ func (l *limiter) move(key uint64, at time.Time, take bool) time.Duration {
 	return 0
 }
 
-// spentSet remembers keys that were answered on this node, at least for a key's lifetime or until so many more were
-// answered. Safe for concurrent use.
+// spentSet remembers keys that were answered on this node, for at least a key's lifetime or until its capacity of later
+// answers is reached. Safe for concurrent use.
 type spentSet struct {
 	shards [spentShards]spentShard
 	ttl    time.Duration
@@ -123,14 +122,14 @@ func newSpentSet(ttl time.Duration, most int) *spentSet {
 	return &spentSet{ttl: ttl, most: max(1, most/spentShards/2)}
 }
 
-// add reports whether the nonce was not there yet, and puts it in. Nonces are random: their first byte is the shard.
+// add adds the nonce and reports whether it was new. Nonces are random: their first byte selects the shard.
 func (s *spentSet) add(nonce [16]byte, at time.Time) (first bool) {
 	sh := &s.shards[nonce[0]%spentShards]
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	if len(sh.young) >= s.most || at.Sub(sh.switched) > s.ttl {
 		if at.Sub(sh.switched) > 2*s.ttl {
-			sh.young = nil // nothing in it can still be answered
+			sh.young = nil // none of its keys can still be answered
 		}
 		sh.old, sh.young, sh.switched = sh.young, nil, at
 	}

@@ -12,10 +12,10 @@ import (
 	"antirobot/identity"
 )
 
-// Image is GET /captcha/image.
+// Image handles GET /captcha/image.
 func (c *Captcha) Image(q *Request) Response { return c.media(q, picture, "image/png") }
 
-// Audio is GET /captcha/audio. It answers ranges: Safari plays nothing without them.
+// Audio handles GET /captcha/audio. It supports ranges: Safari plays nothing without them.
 func (c *Captcha) Audio(q *Request) Response { return c.media(q, sound, "audio/wav") }
 
 func (c *Captcha) media(q *Request, m medium, contentType string) Response {
@@ -67,11 +67,11 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 	return a
 }
 
-// retryBusy is what a client is asked to wait when too much is rendered.
+// retryBusy is how long a client is asked to wait when rendering is overloaded.
 const retryBusy = time.Second
 
-// shownTo reports whether q comes from where the key was given: the same network, or the same browser, which may have
-// changed it meanwhile or speak IPv4 here and IPv6 there. A partner's user is not seen by us in any other request.
+// shownTo reports whether q comes from where the key was issued: the same network, or the same browser, which may have
+// changed networks in the meantime or use IPv4 here and IPv6 there. We see a partner's user in no other request.
 func (c *Captcha) shownTo(k *key, q *Request) bool {
 	if k.partner != 0 || sameNet(k.addr, q.ID.Addr) {
 		return true
@@ -80,7 +80,7 @@ func (c *Captcha) shownTo(k *key, q *Request) bool {
 	return p.returned && markHash(p.mark) == k.mark
 }
 
-// renderOnce returns a medium of a challenge, made now or before.
+// renderOnce returns a medium of a challenge, rendered now or earlier.
 func (c *Captcha) renderOnce(q *Request, m medium, k *key, kd kind, voice string) ([]byte, error) {
 	if m == picture {
 		voice = "" // the same for all languages
@@ -102,7 +102,7 @@ func (c *Captcha) renderOnce(q *Request, m medium, k *key, kd kind, voice string
 	return body, err
 }
 
-// tryLater refuses for a while: 429 or 503 with Retry-After, and a body that says so too.
+// tryLater refuses temporarily: 429 or 503 with Retry-After, and a body that says so too.
 func (c *Captcha) tryLater(q *Request, status int, wait time.Duration) Response {
 	if q.View.Accept().PrefersJSON() {
 		return c.limitedJSON(q, status, wait)
@@ -116,8 +116,8 @@ func (c *Captcha) tryLater(q *Request, status int, wait time.Duration) Response 
 	return a
 }
 
-// serveRange puts the part of body that is asked for into the answer. Only a single range is served; several, or
-// one of another body, get the whole, as RFC 9110 allows.
+// serveRange puts the requested part of body into the answer. Only a single range is served; several ranges, or one of
+// another body, get the whole body, as RFC 9110 allows.
 func (a *Response) serveRange(q *Request, body []byte) {
 	sum := sha256.Sum256(body)
 	etag := `"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"`
@@ -142,7 +142,7 @@ func (a *Response) serveRange(q *Request, body []byte) {
 	a.add("Content-Range", "bytes "+strconv.Itoa(from)+"-"+strconv.Itoa(to-1)+"/"+size)
 }
 
-// parseRange reads a single range of bytes (RFC 9110, 14.1.2). ok is false for what is not one.
+// parseRange reads a single byte range (RFC 9110, 14.1.2). ok is false for anything else.
 func parseRange(spec string, size int) (from, to int, ok, satisfiable bool) {
 	spec, ok = strings.CutPrefix(spec, "bytes=")
 	first, last, dash := strings.Cut(strings.TrimSpace(spec), "-")

@@ -87,7 +87,7 @@ func TestEverySizeRenders(t *testing.T) {
 	}
 }
 
-// TestVoices: every language is heard in the voice that its catalogue names, and all of those differ.
+// TestVoices: every language is spoken in the voice that its catalogue names, and all these voices differ.
 func TestVoices(t *testing.T) {
 	e := newEnv(t, nil)
 	_, fields := e.visit("https://example.com/")
@@ -180,7 +180,7 @@ func FuzzRange(f *testing.F) {
 	})
 }
 
-// TestPitfall12RenderingIsLimited: per address, and in all.
+// TestPitfall12RenderingIsLimited: per address and in total.
 func TestPitfall12RenderingIsLimited(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Rates.Images, c.Rates.Audio = Rate{PerMinute: 1, Burst: 2}, Rate{PerMinute: 2, Burst: 1}
@@ -224,7 +224,7 @@ func TestPitfall12RenderingIsLimited(t *testing.T) {
 	}
 }
 
-// TestPitfall18DigitsOfAllScripts checks what digitValue takes for granted about Unicode.
+// TestPitfall18DigitsOfAllScripts checks what digitValue assumes about Unicode.
 func TestPitfall18DigitsOfAllScripts(t *testing.T) {
 	for _, r := range unicode.Nd.R16 {
 		if r.Stride != 1 || (r.Hi-r.Lo+1)%10 != 0 {
@@ -275,8 +275,8 @@ func benchEnv(b *testing.B) *env {
 	})
 }
 
-// measure runs f and reports it per second of the clock and per second of this process' CPU: on a machine that does
-// other work too, the latter is what one core can do.
+// measure runs f and reports it per second of wall time and per second of this process's CPU time: on a busy machine, the
+// latter is what one core can do.
 func measure(b *testing.B, what string, f func()) {
 	b.ReportAllocs()
 	before := cpuTime(b)

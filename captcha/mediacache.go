@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// mediaCache keeps what was rendered, by key, so that each picture and sound is made once however often it is asked
-// for. It is bounded in bytes; what was not asked for the longest goes first. Safe for concurrent use.
+// mediaCache keeps rendered media by key, so that each picture and sound is rendered once however often it is requested. It
+// is bounded in bytes; the least recently requested goes first. Safe for concurrent use.
 type mediaCache struct {
 	mu    sync.Mutex
 	used  int
 	most  int
 	made  map[mediaKey]*list.Element // of *rendered
-	order *list.List                 // the latest asked for first
+	order *list.List                 // most recently requested first
 	under map[mediaKey]*rendering
 }
 
@@ -29,14 +29,14 @@ type rendered struct {
 	body []byte
 }
 
-// rendering is under way; body and err are set when done is closed.
+// rendering is a rendering in progress; body and err are set when done is closed.
 type rendering struct {
 	done chan struct{}
 	body []byte
 	err  error
 }
 
-// renderedCost is what an entry costs beside its body, in bytes.
+// renderedCost is the cost of an entry in addition to its body, in bytes.
 const renderedCost = 256
 
 func newMediaCache(most int64) *mediaCache {
@@ -45,8 +45,8 @@ func newMediaCache(most int64) *mediaCache {
 
 var errBusy = errors.New("too much is rendered at once")
 
-// get returns what was made of k, or makes it. Callers that ask meanwhile wait for it, up to the given time. The result
-// must not be changed.
+// get returns the medium of k, rendering it if necessary. Concurrent callers wait for that rendering, up to the given time.
+// The result must not be changed.
 func (m *mediaCache) get(k mediaKey, wait time.Duration, render func() ([]byte, error)) (body []byte, fresh bool, err error) {
 	m.mu.Lock()
 	if e, ok := m.made[k]; ok {
@@ -82,7 +82,7 @@ func (m *mediaCache) get(k mediaKey, wait time.Duration, render func() ([]byte, 
 	return r.body, true, r.err
 }
 
-// keep puts an entry in and makes room for it.
+// keep adds an entry and makes room for it.
 func (m *mediaCache) keep(e *rendered) {
 	size := len(e.body) + renderedCost
 	if size > m.most {

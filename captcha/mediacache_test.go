@@ -37,7 +37,7 @@ func TestMediaCache(t *testing.T) {
 	if made != 11 {
 		t.Errorf("the latest was forgotten")
 	}
-	get(1) // went to make room
+	get(1) // evicted to make room
 	if made != 12 || m.used > m.most || len(m.made) != 10 || m.order.Len() != 10 {
 		t.Errorf("%d made, %d bytes in %d entries", made, m.used, len(m.made))
 	}
@@ -52,7 +52,7 @@ func TestMediaCache(t *testing.T) {
 	}
 }
 
-// TestMediaCacheMakesOnce: callers that ask meanwhile wait for the one that is being made.
+// TestMediaCacheMakesOnce: concurrent callers wait for the rendering in progress.
 func TestMediaCacheMakesOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMediaCache(1 << 20)
@@ -85,7 +85,8 @@ func TestMediaCacheMakesOnce(t *testing.T) {
 	})
 }
 
-// TestMediaAreForWhomTheyWereMade: the network that got the key, or its browser; each rendered once.
+// TestMediaAreForWhomTheyWereMade: only the network that got the key, or its browser, gets the media; each is rendered
+// once.
 func TestMediaAreForWhomTheyWereMade(t *testing.T) {
 	e := newEnv(t, nil)
 	page, fields := e.visit("https://example.com/")
@@ -113,7 +114,7 @@ func TestMediaAreForWhomTheyWereMade(t *testing.T) {
 	}
 }
 
-// TestMediaAreCountedByKey: a key that is handed round earns no more pictures than one in one hand.
+// TestMediaAreCountedByKey: a key that is passed around gets no more pictures than one in a single hand.
 func TestMediaAreCountedByKey(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Rates.Key = Rate{PerMinute: 6, Burst: 10}

@@ -10,12 +10,12 @@ import (
 	"antirobot/identity"
 )
 
-// TestPitfall12PeopleGetPicturesBesideAFlood: six networks ask for pictures of ever new keys as fast as they can; people
-// of other networks all get theirs.
+// TestPitfall12PeopleGetPicturesBesideAFlood: six networks request pictures of ever new keys as fast as they can; people in
+// other networks still all get theirs.
 func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.RenderConcurrency, c.RenderQueue, c.RenderWait = 1, 12, time.Minute // no person waits for as long as that
-		c.Rates.Images = Rate{PerMinute: 1_000_000, Burst: 1_000_000}         // what holds is the turns
+		c.Rates.Images = Rate{PerMinute: 1_000_000, Burst: 1_000_000}         // only the turns limit here
 	})
 	const networks, hands, people = 6, 4, 30
 	var (

@@ -14,7 +14,7 @@ import (
 	"antirobot/templates"
 )
 
-// Redirect sends the visitor of a page to the captcha page: 302. Nothing is shown yet: Page reports that.
+// Redirect sends a page's visitor to the captcha page: 302. Nothing is shown yet: Page reports that.
 func (c *Captcha) Redirect(q *Request) Response {
 	at := c.now()
 	a := c.own(q, 302, "", verdictCaptcha)
@@ -28,7 +28,7 @@ func (c *Captcha) Redirect(q *Request) Response {
 	return a
 }
 
-// Page is the captcha page, GET /showcaptcha.
+// Page handles the captcha page, GET /showcaptcha.
 func (c *Captcha) Page(q *Request) Response {
 	if m := q.method(); m != "GET" && m != "HEAD" {
 		return c.notAllowed(q, "GET, HEAD")
@@ -67,7 +67,7 @@ func hidden(name, value string) templates.HiddenField {
 	return templates.HiddenField{Name: name, Value: value}
 }
 
-// challenge begins a page with a new challenge.
+// challenge starts a page with a new challenge.
 func (c *Captcha) challenge(q *Request, lang *templates.Language, token string) *templates.ChallengePage {
 	media := q.Service.prefix + "/captcha/"
 	return &templates.ChallengePage{
@@ -104,7 +104,7 @@ func printBytes(n int64) string {
 	return strconv.FormatInt(n>>10, 10) + " KB"
 }
 
-// rememberLang keeps a language that was chosen in the URL for the pages that follow.
+// rememberLang remembers a language that was chosen in the URL for later pages.
 func (c *Captcha) rememberLang(q *Request, a *Response, p *params) {
 	l := q.Service.set.Lang(p.lang)
 	if l == nil || cookieValue(q.View, c.cfg.LangCookie) == l.Tag {
@@ -120,8 +120,8 @@ func hasCookie(q *Request, name string) bool {
 	return ok
 }
 
-// probeState is what the probe cookie says: a random mark of the browser, and how many right answers it gave without
-// bringing back a pass. The client may write anything there: it decides which advice is shown, and whether a carried
+// probeState is the content of the probe cookie: a random mark of the browser, and how many right answers it gave without
+// bringing back a pass. The client may write anything there: it only decides which advice is shown, and whether a carried
 // form that knows the mark is sent on from another network.
 type probeState struct {
 	mark     string
@@ -131,7 +131,7 @@ type probeState struct {
 
 const probeMarkLen = 22
 
-// probeOf reads the probe cookie, or makes a new mark, once for a request.
+// probeOf reads the probe cookie, or makes a new mark, once per request.
 func (c *Captcha) probeOf(q *Request) probeState {
 	if q.probe == nil {
 		p := readProbe(q, c.cfg.ProbeCookie)
@@ -140,7 +140,7 @@ func (c *Captcha) probeOf(q *Request) probeState {
 	return *q.probe
 }
 
-// markHash is what a key remembers of a mark.
+// markHash is the form in which a key stores a mark.
 func markHash(mark string) uint64 {
 	sum := sha256.Sum256([]byte(mark))
 	return binary.BigEndian.Uint64(sum[:])
@@ -172,8 +172,8 @@ func (c *Captcha) setProbe(q *Request, a *Response, p probeState) {
 	a.add("Set-Cookie", string(spravka.AppendSetCookie(nil, c.cfg.ProbeCookie, value, "", "/", probeLife, q.secure(), true, "Lax")))
 }
 
-// After lostMany right answers without a returned cookie the page explains that cookies are needed. A browser that
-// keeps the probe counts for itself; one that keeps nothing is counted by address and kind of browser, for a while.
+// After lostMany right answers without a returned cookie the page explains that cookies are needed. A browser that keeps
+// the probe has its own count; those that keep nothing are counted by address and kind of browser, for a while.
 const (
 	lostMany  = 2
 	lostEvery = 30 * time.Minute
@@ -193,7 +193,7 @@ func (c *Captcha) cookiesLost(q *Request, p probeState, at time.Time) bool {
 	return c.lost.peek(c.lostKey(q), at) > 0
 }
 
-// noteSolved counts a right answer that came without the cookie of an earlier one, and says so in the probe cookie.
+// noteSolved counts a right answer that came without the cookie of an earlier one, and records it in the probe cookie.
 func (c *Captcha) noteSolved(q *Request, a *Response, at time.Time) {
 	p := c.probeOf(q)
 	switch {
@@ -233,7 +233,7 @@ func (c *Captcha) SubResource(q *Request, blocked bool) Response {
 	return a
 }
 
-// messageStatus is the status of each plain page.
+// messageStatus returns the status of each plain page.
 func messageStatus(m templates.Message) int {
 	switch m {
 	case templates.Blocked:
@@ -261,8 +261,8 @@ func messageStatus(m templates.Message) int {
 	}
 }
 
-// PlainPage is a page without a challenge: an error of the upstream, a request that is refused. It carries no verdict
-// unless it is Blocked.
+// PlainPage is a page without a challenge: for an upstream error or a refused request. It carries no verdict unless it is
+// Blocked.
 func (c *Captcha) PlainPage(q *Request, m templates.Message) Response {
 	verdict := ""
 	if m == templates.Blocked {
@@ -291,7 +291,7 @@ func (c *Captcha) message(q *Request, p *params, status int, verdict string, m t
 	return a
 }
 
-// limited answers too many tries: 429 and how long to wait; never a ban.
+// limited answers too many attempts: 429 and how long to wait; never a ban.
 func (c *Captcha) limited(q *Request, p *params, wait time.Duration, retry string) Response {
 	a := c.message(q, p, 429, verdictCaptcha, templates.Limited, retry)
 	a.after(wait)
@@ -299,9 +299,9 @@ func (c *Captcha) limited(q *Request, p *params, wait time.Duration, retry strin
 	return a
 }
 
-// Static serves antirobot.js, the texts of its dialog, and the files that operators' pages may use, below /captcha/.
-// path is the raw path of the request. Nothing in them belongs to a visitor: any site may read them, and a browser may
-// keep antirobot.js and its texts as long as it asks each time whether they are fresh.
+// Static serves antirobot.js, the texts of its dialog, and the files that operators' pages may use, below /captcha/. path
+// is the raw path of the request. None of them depends on a visitor: any site may read them, and a browser may keep
+// antirobot.js and its texts as long as it revalidates them each time.
 func (c *Captcha) Static(q *Request, path string) Response {
 	name, ok := strings.CutPrefix(path, q.Service.prefix+"/captcha/")
 	file, found := q.Service.set.Static(name)

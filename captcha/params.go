@@ -13,7 +13,7 @@ import (
 	"antirobot/request"
 )
 
-// params is what /showcaptcha and /checkcaptcha understand; anything else in query or body is ignored.
+// params are the parameters that /showcaptcha and /checkcaptcha understand; anything else in query or body is ignored.
 type params struct {
 	key, rep string
 	retpath  string
@@ -23,7 +23,7 @@ type params struct {
 	format   string
 	cc       string
 	saved    string // a sealed request
-	kind     string // the kind of challenge that is wanted: kindWork, or the usual one
+	kind     string // the requested kind of challenge: kindWork, or the usual one
 	fresh    string // "another picture" was pressed on a page that carries a request
 	toLang   string // a language was chosen
 	back     string // the request was too large to be carried
@@ -38,10 +38,10 @@ const (
 	fieldKind   = "kind"
 )
 
-// kindWork is the value of fieldKind that asks for work.
+// kindWork is the value of fieldKind that requests work.
 const kindWork = "work"
 
-// field returns where a parameter belongs, nil if we know none of that name.
+// field returns the place of a parameter, or nil if its name is unknown.
 func (p *params) field(name string) *string {
 	switch name {
 	case "key":
@@ -78,7 +78,7 @@ func (p *params) field(name string) *string {
 	return nil
 }
 
-// set takes the first value of each name: what is in the query wins over the body.
+// set takes the first value of each name: the query wins over the body.
 func (p *params) set(name, value string) {
 	f := p.field(name)
 	if f == nil || *f != "" {
@@ -90,7 +90,7 @@ func (p *params) set(name, value string) {
 // maxQuery bounds the query that is read.
 const maxQuery = 32 << 10
 
-// readParams reads the query and, of a POST, the body.
+// readParams reads the query and, for a POST, the body.
 func readParams(q *Request) (p params) {
 	if len(q.View.Query) <= maxQuery {
 		p.urlencoded(string(q.View.Query))
@@ -121,7 +121,7 @@ func (p *params) urlencoded(s string) {
 	}
 }
 
-// maxParts bounds the parts of a multipart body that are read: our pages send fewer, scripts a few.
+// maxParts bounds how many parts of a multipart body are read: our pages send fewer, scripts a few.
 const maxParts = 32
 
 func (p *params) multipart(body []byte, boundary string) {
@@ -142,7 +142,7 @@ func (p *params) multipart(body []byte, boundary string) {
 	}
 }
 
-// link is the return URL as it came back.
+// link returns the return URL as it came back.
 func (p *params) link() link { return link{url: p.retpath, t: p.t, u: p.u, s: p.s} }
 
 // queryValue returns a parameter of a raw query, decoded; "" if there is none or it can't be decoded.
@@ -174,7 +174,7 @@ func cookieValue(v *request.View, name string) string {
 	return string(value)
 }
 
-// wantsJSON reports whether an answer was sent by a script that reads JSON.
+// wantsJSON reports whether the answer was sent by a script that reads JSON.
 func wantsJSON(q *Request, p *params) bool {
 	if p.format != "" {
 		return p.format == "json"

@@ -7,7 +7,7 @@ import (
 	"antirobot/spravka"
 )
 
-// passCookie makes the field that hands out a pass. For a partner Domain always stands there, to be replaced by the
+// passCookie makes the field that hands out a pass. For a partner it always contains Domain, to be replaced by the
 // partner's own: the seal covers service and partner, not that attribute.
 func (c *Captcha) passCookie(q *Request, p *spravka.Pass) HeaderField {
 	domain := q.Service.id.CookieDomain(q.View.Host)
@@ -20,8 +20,8 @@ func (c *Captcha) passCookie(q *Request, p *spravka.Pass) HeaderField {
 		c.cfg.Pass.Lifetime, q.secure() || same != "Lax", true, same))}
 }
 
-// addPass hands out the pass of a right answer, on https and for one host under a second name too, which no sibling
-// domain and no page without encryption can put another cookie under.
+// addPass hands out the pass of a right answer; over https and for a single host also under a second name, which no sibling
+// domain and no unencrypted page can set.
 func (c *Captcha) addPass(q *Request, a *Response, r *result) {
 	a.Header = append(a.Header, r.cookie)
 	name := q.Service.id.HostSpravkaCookie()

@@ -7,8 +7,8 @@ import (
 	"antirobot/identity"
 )
 
-// TestPassHasANameOfThisHost: over https and for one host, the pass also comes under a name that browsers take from this
-// host alone.
+// TestPassHasANameOfThisHost: over https and for a single host, the pass also comes under a name that browsers accept only
+// from this host.
 func TestPassHasANameOfThisHost(t *testing.T) {
 	solve := func(url string, edit func(*Config, *ServiceConfig, *identity.ServiceConfig)) map[string]string {
 		t.Helper()

@@ -11,23 +11,23 @@ import (
 	"antirobot/identity"
 )
 
-// What a pass costs follows what its address and its network have earned, and falls again as that fades: its allowance
-// shrinks and its work grows. An address that has earned as many as an hour should need comes to one pass in each
-// moment, and the moments grow from an eighth of a share of the hour to a whole one. Where many established visitors
-// are, as in an office, as many more passes are in order.
+// The cost of a pass follows what its address and its network have earned, and falls again as that fades: the allowance
+// shrinks and the work grows. An address that has earned as many passes as an hour should need gets one pass per moment,
+// and moments grow from an eighth of a share of the hour to a whole one. Where there are many established visitors, as in
+// an office, proportionally more passes are allowed.
 //
-// Counts are of the hour and day just past, of which the clock's last window counts by what it still covers.
+// Counts cover the past hour and day: the clock's previous window counts in proportion to its remaining overlap.
 
-// earned is how many passes were earned, in proportion to who is known there.
+// earned is how many passes were earned, in proportion to how many visitors are established there.
 type earned struct {
 	address   float64 // by the address (IPv6: a /64) in an hour
 	hour, day float64 // by its /24 or /48
 }
 
-// A company counts as one more household for so many established visitors at the address.
+// household is how many established visitors at an address count as one more household.
 const household = 16
 
-// Visitors knows how many established visitors an address has (the ID of its Subject). *verdict.Cacher does.
+// Visitors knows how many established visitors an address has (given its Subject's ID). *verdict.Cacher implements it.
 type Visitors interface {
 	EstablishedAt(addr [16]byte) int
 }
@@ -37,7 +37,7 @@ const (
 	day  = 24 * time.Hour
 )
 
-// earned counts n more passes of an address, and returns what was earned there with them.
+// earned counts n more passes of an address, and returns what has been earned there, including them.
 func (c *Captcha) earned(ctx context.Context, a netip.Addr, at time.Time, n int64) (e earned, err error) {
 	var errs [3]error
 	e.address, errs[0] = c.slide(ctx, passesKey(a), hour, at, n)
@@ -50,7 +50,7 @@ func (c *Captcha) earned(ctx context.Context, a netip.Addr, at time.Time, n int6
 	return earned{e.address / company, e.hour / company, e.day / company}, nil
 }
 
-// company is as how many households an address counts.
+// company returns as how many households an address counts.
 func (c *Captcha) company(a netip.Addr) float64 {
 	if c.visitors == nil {
 		return 1
@@ -58,7 +58,7 @@ func (c *Captcha) company(a netip.Addr) float64 {
 	return 1 + float64(c.visitors.EstablishedAt(identity.AddrSubject(a).ID))/household
 }
 
-// slide adds to a counter, and returns its count of the time just past.
+// slide adds to a counter, and returns its count over the past length of time.
 func (c *Captcha) slide(ctx context.Context, key []byte, length time.Duration, at time.Time, n int64) (float64, error) {
 	window, left := windowOf(at, length)
 	now, err := c.store.Incr(ctx, binary.BigEndian.AppendUint64(key, uint64(window)), n, 2*length) //nolint:gosec // a number of hours
@@ -69,16 +69,16 @@ func (c *Captcha) slide(ctx context.Context, key []byte, length time.Duration, a
 	return float64(now) + float64(before)*float64(left)/float64(length), err
 }
 
-// windowOf returns the number of a window of the clock, and what is left of it.
+// windowOf returns the number of a window of the clock, and the time left in it.
 func windowOf(at time.Time, length time.Duration) (n int64, left time.Duration) {
 	now := at.UnixNano()
 	return now / int64(length), length - time.Duration(now%int64(length))
 }
 
-// moments is into how many parts a share of the hour is divided.
+// moments is the number of parts into which a share of the hour is divided.
 const moments = 8
 
-// momentOf returns how far apart the passes of an address are that has earned so many in the hour just past.
+// momentOf returns the interval between passes for an address that has earned n in the past hour.
 func (c *Config) momentOf(n float64) time.Duration {
 	over := n - float64(c.PassesPerHour) + 1
 	if over <= 0 {
@@ -88,7 +88,7 @@ func (c *Config) momentOf(n float64) time.Duration {
 	return max(hour/time.Duration(c.PassesPerHour)*time.Duration(parts)/moments, time.Second)
 }
 
-// takePass counts a pass of an address, or says how long it has to wait for the next one.
+// takePass counts a pass of an address, or returns how long it has to wait for the next one.
 func (c *Captcha) takePass(ctx context.Context, a netip.Addr, at time.Time) (e earned, wait time.Duration, err error) {
 	if e, err = c.earned(ctx, a, at, 1); err != nil {
 		return e, 0, err
@@ -105,15 +105,15 @@ func (c *Captcha) takePass(ctx context.Context, a netip.Addr, at time.Time) (e e
 			return e, left, err
 		}
 	}
-	if next := c.cfg.momentOf(e.address); next > 0 { // what has just been earned counts in the next one's moment
+	if next := c.cfg.momentOf(e.address); next > 0 { // a pass just earned counts in the next one's moment
 		n, _ := windowOf(at, next)
 		_, err = c.store.Incr(ctx, momentKey(a, next, n), 1, next)
 	}
 	return e, 0, err
 }
 
-// exhausted says how long an address must wait for its next pass: told before anybody works. Without an answer of the
-// store nobody waits.
+// exhausted returns how long an address must wait for its next pass, so that it is told before doing any work. If the store
+// does not answer, nobody waits.
 func (c *Captcha) exhausted(q *Request, at time.Time) time.Duration {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
@@ -133,20 +133,20 @@ func (c *Captcha) exhausted(q *Request, at time.Time) time.Duration {
 	return left
 }
 
-// passesKey begins the counters of the passes that an address (IPv6: a /64) earned.
+// passesKey starts the keys of the counters of passes that an address (IPv6: a /64) earned.
 func passesKey(a netip.Addr) []byte {
 	s := identity.AddrSubject(a)
 	return append([]byte("captcha/passes/"), s.ID[:]...)
 }
 
-// netKey begins the counters of the passes that a /24 or /48 earned, by the hour or the day.
+// netKey starts the keys of the counters of passes that a /24 or /48 earned, per hour or day.
 func netKey(a netip.Addr, by byte) []byte {
 	n := identity.NetOf(a)
 	as := n.Addr().As16()
 	return append(append([]byte("captcha/net/"), as[:]...), byte(n.Bits()), by)
 }
 
-// momentKey counts the passes that an address earned in a moment.
+// momentKey is the key of the counter of passes that an address earned in a moment.
 func momentKey(a netip.Addr, moment time.Duration, n int64) []byte {
 	s := identity.AddrSubject(a)
 	b := append([]byte("captcha/share/"), s.ID[:]...)
@@ -154,7 +154,7 @@ func momentKey(a netip.Addr, moment time.Duration, n int64) []byte {
 	return binary.BigEndian.AppendUint64(b, uint64(n))   //nolint:gosec // positive
 }
 
-// allowance is what a pass is worth that was earned by a challenge of this kind, where so much was earned with it.
+// allowance is the worth of a pass earned by a challenge of this kind, given what was earned including it.
 func (c *Config) allowance(kind byte, e earned) uint32 {
 	n := c.Pass.AllowanceOf(e.hour, e.day)
 	if kind == workCode {
@@ -163,17 +163,17 @@ func (c *Config) allowance(kind byte, e earned) uint32 {
 	return n
 }
 
-// workPrice is what the next pass costs, in expected hashes: a quarter more for each pass that the address earned in the
-// hour, and in proportion to those of its network in a day beyond the ones with a full allowance; the larger.
+// workPrice is the price of the next pass, in expected hashes: a quarter more for each pass that the address earned in the
+// hour, or in proportion to its network's passes in a day beyond those with a full allowance; whichever is larger.
 func (c *Config) workPrice(e earned) int64 {
-	const most = 1 << 20 // the product stays far inside an int64
+	const most = 1 << 20 // keeps the product well within an int64
 	full := float64(max(c.Pass.FullPasses, 1))
 	byAddress := float64(c.Work.Hashes) * (4 + min(math.Floor(e.address), most)) / 4
 	byNetwork := float64(c.Work.Hashes) * max(min(math.Floor(e.day), most), full) / full
 	return min(int64(max(byAddress, byNetwork)), c.Work.MaxHashes)
 }
 
-// before returns what was earned before the last pass of a company.
+// before returns what was earned before the last pass, given the address's company.
 func (e earned) before(company float64) earned {
 	one := 1 / company
 	return earned{max(e.address-one, 0), max(e.hour-one, 0), max(e.day-one, 0)}

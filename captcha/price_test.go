@@ -9,9 +9,9 @@ import (
 	"antirobot/identity"
 )
 
-// TestPitfall11PassesAreLimited: what a pass is worth falls with what its address and network earned, without a step, and
-// rises again. Beyond twenty in an hour an address comes to one in each moment, whoever asks is told before anybody works,
-// and nobody waits for more than three minutes. Another address of the network pays for its neighbour, another network not.
+// TestPitfall11PassesAreLimited: the worth of a pass falls gradually with what its address and network earned, and rises
+// again. Beyond twenty in an hour an address gets one pass per moment; visitors are told before doing any work, and nobody
+// waits longer than three minutes. Another address of the network pays for its neighbour, another network does not.
 func TestPitfall11PassesAreLimited(t *testing.T) {
 	e := newEnv(t, nil)
 	e.clock.Store(start.Truncate(24 * time.Hour).Add(24 * time.Hour).UnixNano())
@@ -47,7 +47,7 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 		t.Errorf("another network: outcome %d, allowance %d", a.Outcome, a.Pass.Allowance)
 	}
 	late := 0
-	for n := 0; n < 3600; n += 10 { // somebody who would take all that there is
+	for n := 0; n < 3600; n += 10 { // somebody who takes everything there is
 		a := e.c.Page(e.request("GET", "https://example.com/showcaptcha"))
 		if wait, _ := strconv.Atoi(a.Get("Retry-After")); wait > 180 {
 			t.Fatalf("told to wait %d s", wait)
@@ -73,7 +73,7 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 	}
 }
 
-// TestPriceHasNoStep: over the turns of hours and days the price of a steady earner stays what it is.
+// TestPriceHasNoStep: when an hour or a day turns, the price for a steady earner does not change.
 func TestPriceHasNoStep(t *testing.T) {
 	e := newEnv(t, nil)
 	var last uint32
@@ -94,7 +94,7 @@ type company int
 
 func (c company) EstablishedAt([16]byte) int { return int(c) }
 
-// TestOfficesPayLittle: where the site knows many, many more passes are in order.
+// TestOfficesPayLittle: where the site knows many visitors, many more passes are allowed.
 func TestOfficesPayLittle(t *testing.T) {
 	worth := func(known int) (least uint32, waits int) {
 		e := newEnv(t, nil)
@@ -119,7 +119,7 @@ func TestOfficesPayLittle(t *testing.T) {
 	}
 }
 
-// TestPassesAtOnceAreCounted: answers that come together see each other.
+// TestPassesAtOnceAreCounted: concurrent answers count each other.
 func TestPassesAtOnceAreCounted(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.PassesPerHour = 4 })
 	nodes := []*Captcha{e.c, e.newCaptcha(e.c.cfg)}
@@ -147,7 +147,7 @@ func TestPassesAtOnceAreCounted(t *testing.T) {
 	}
 }
 
-// TestSolverOfADay: what a robot that reads every picture in a moment earns at one address, and at all of a /24.
+// TestSolverOfADay: what a robot that reads every picture instantly earns from one address, and from all of a /24.
 func TestSolverOfADay(t *testing.T) {
 	day := func(addresses int) (units, passes int) {
 		e := newEnv(t, nil)

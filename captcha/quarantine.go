@@ -1,6 +1,6 @@
 package captcha
 
-// quarantineJSON is what a client is told whose request the rules put into quarantine.
+// quarantineJSON is what a client is told if the rules quarantined its request.
 type quarantineJSON struct {
 	Type      string   `json:"type"`
 	RequestID string   `json:"request-id"`
@@ -8,8 +8,8 @@ type quarantineJSON struct {
 	Tags      []string `json:"tags,omitempty"`
 }
 
-// Quarantined is the answer to a request that rules put into quarantine: 409 with their decision and tags as JSON, for
-// scripts and services that decide themselves what becomes of it. It names no rule: that would help spammers.
+// Quarantined is the answer to a quarantined request: 409 with the rules' decision and tags as JSON, for scripts and
+// services that decide themselves what happens to it. It names no rule: that would help spammers.
 func (c *Captcha) Quarantined(q *Request, decision string, tags []string) Response {
 	a := c.own(q, 409, typeJSON, verdictBlocked)
 	c.cors(q, &a)

@@ -8,8 +8,8 @@ import (
 	"antirobot/identity"
 )
 
-// TestXMLIsRefusedInXML: a blocked client and a user with too many tries get XML, with nothing in it that clients take
-// for a challenge.
+// TestXMLIsRefusedInXML: a blocked client and a user with too many attempts get XML, in which nothing looks like a
+// challenge to clients.
 func TestXMLIsRefusedInXML(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Rates.Checks = Rate{PerMinute: 6, Burst: 1}
@@ -41,7 +41,7 @@ func TestXMLIsRefusedInXML(t *testing.T) {
 	}
 }
 
-// TestRefusedRetpathIsTold: a front end learns that its X-Retpath-Y is not followed.
+// TestRefusedRetpathIsTold: a front end is told that its X-Retpath-Y is not followed.
 func TestRefusedRetpathIsTold(t *testing.T) {
 	e := newEnv(t, nil)
 	for retpath, want := range map[string]string{

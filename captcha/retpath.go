@@ -17,7 +17,7 @@ import (
 // maxReturn bounds a return URL, in bytes.
 const maxReturn = 8 << 10
 
-// location is a URL that was read and can be sent back: absolute, with the authority spelled as browsers read it.
+// location is a URL that was parsed and can be sent back: absolute, with the authority spelled as browsers read it.
 type location struct {
 	scheme, host, port string
 	text               string
@@ -65,8 +65,8 @@ func parseLocation(raw string) (location, bool) {
 
 func isControl(r rune) bool { return r <= ' ' || r == 0x7f }
 
-// splitAuthority takes host and port apart; the host is lower-case afterwards. It refuses what some reader takes for
-// another host or port than the rest do: an empty port, zeros before it, empty labels, hyphens at the ends of one.
+// splitAuthority separates host and port; the host is lower-cased. It refuses anything that parsers may read differently:
+// an empty port, leading zeros in it, empty labels, hyphens at either end of a label.
 func splitAuthority(a string) (host, port string, ok bool) {
 	h, p, ok := request.SplitHost(request.AppendLower(nil, a))
 	host, port = string(h), string(p)
@@ -83,7 +83,7 @@ func defaultPort(scheme string) string {
 	return "80"
 }
 
-// escapeTail percent-encodes what may not stand in a Location, and nothing else: the URL comes back whole.
+// escapeTail percent-encodes what is not allowed in a Location, and nothing else: the URL comes back whole.
 func escapeTail(s string) string {
 	const upper = "0123456789ABCDEF"
 	bad := func(i int) bool {
@@ -131,14 +131,14 @@ func (q *Request) wanted() string {
 	return q.original()
 }
 
-// retpathField says in an answer what became of X-Retpath-Y.
+// retpathField tells in an answer what happened to X-Retpath-Y.
 const (
 	retpathField = "X-Antirobot-Retpath"
 	exposeField  = "Access-Control-Expose-Headers"
 )
 
-// noteRetpath tells a front end whose X-Retpath-Y is not followed: it is malformed, or leads to a host that is neither the
-// service's nor one of its retpath_hosts.
+// noteRetpath tells a front end why its X-Retpath-Y is not followed: it is malformed, or its host is neither the service's
+// nor one of its retpath_hosts.
 func (q *Request) noteRetpath(a *Response) {
 	raw := q.View.Get("X-Retpath-Y")
 	if len(raw) == 0 {
@@ -155,7 +155,7 @@ func (q *Request) noteRetpath(a *Response) {
 	}
 }
 
-// readRetpath reads a value that stands raw or percent-encoded, once.
+// readRetpath reads a value that is either raw or percent-encoded once.
 func (q *Request) readRetpath(raw string) (string, bool) {
 	if !strings.Contains(raw, "://") {
 		decoded, err := url.PathUnescape(raw)
@@ -192,14 +192,14 @@ func (q *Request) mayReturn(l location) bool {
 	return false
 }
 
-// link is a return URL with what makes it ours.
+// link is a return URL together with its signature.
 type link struct {
 	url     string
 	t, u, s string
 }
 
-// A link's u says in its first letter whether the browser had been given a probe cookie by then, and after it which
-// request was stopped.
+// The first letter of a link's u says whether the browser had been given a probe cookie by then; the rest names the request
+// that was stopped.
 const (
 	probed   = 'p'
 	unprobed = 'n'
@@ -216,8 +216,8 @@ func (c *Captcha) signLink(q *Request, to string, hasProbe bool, at time.Time) l
 	return l
 }
 
-// requestMark makes a link unique. It is the number of the request that was stopped, so that the captcha page can show
-// the one that has a story, and not its own.
+// requestMark makes a link unique. It is the ID of the request that was stopped, so that the captcha page can show that
+// one, which has a history, instead of its own.
 func (q *Request) requestMark() string {
 	if len(q.RequestID) == requestIDLen {
 		return q.RequestID
@@ -228,7 +228,7 @@ func (q *Request) requestMark() string {
 
 const requestIDLen = 26
 
-// stoppedID returns the number of the request that a genuine link was made for; empty if it does not say.
+// stoppedID returns the ID of the request that a genuine link was made for; empty if the link does not say.
 func (l *link) stoppedID() string {
 	if len(l.u) != 1+requestIDLen {
 		return ""
@@ -240,8 +240,8 @@ func (l *link) context(q *Request) []byte {
 	return spravka.AppendContext(nil, q.Service.name, string(q.View.Host), l.url, l.t, l.u)
 }
 
-// genuine reports whether we signed the link for this service and host. An expired one is genuine all the same: the
-// page may have stood open overnight, and where it leads is checked again each time.
+// genuine reports whether we signed the link for this service and host. An expired link is still genuine: the page may have
+// been open overnight, and its destination is checked again each time.
 func (c *Captcha) genuine(q *Request, l *link, at time.Time) bool {
 	if l.s == "" || len(l.url) > maxReturn || len(l.t) > 20 || len(l.u) > 32 {
 		return false
@@ -250,9 +250,9 @@ func (c *Captcha) genuine(q *Request, l *link, at time.Time) bool {
 	return err == nil || errors.Is(err, spravka.ErrExpired)
 }
 
-// follow returns where a right answer leads, and makes l a link of ours to it. A link is believed if it is signed or is
-// the one that the key was issued with; a changed or foreign one is refused, and the visitor goes to the start of the
-// site.
+// follow returns where a right answer leads, and turns l into a link of ours to it. A link is trusted if it is signed or is
+// the one that the key was issued with; a changed or foreign link is refused, and the visitor goes to the site's start
+// page.
 func (c *Captcha) follow(q *Request, l *link, k *key, at time.Time) string {
 	signed := c.genuine(q, l, at)
 	if signed || k != nil && l.url != "" && k.ret == returnHash(l.url) {
@@ -268,9 +268,9 @@ func (c *Captcha) follow(q *Request, l *link, k *key, at time.Time) string {
 	return start
 }
 
-// returnHash is what a key remembers of the return URL that it was issued with: clients that send back the URL without
-// its signature are believed if it is that one. It stands inside a sealed key, and only URLs that may be followed anyway
-// are compared, so eight bytes are enough.
+// returnHash is how a key stores the return URL that it was issued with: clients that send back the URL without its
+// signature are trusted if it matches. It is inside a sealed key, and only URLs that may be followed anyway are compared,
+// so eight bytes are enough.
 func returnHash(u string) uint64 {
 	sum := sha256.Sum256([]byte(u))
 	return max(1, binary.BigEndian.Uint64(sum[:]))
@@ -288,8 +288,8 @@ func (s *Settings) showURL(l *link, extra ...string) string {
 	return u
 }
 
-// Link is the absolute URL of the captcha page for q, for a balancer that leads the visitor there itself. It hands out
-// no probe cookie, and so the page does not conclude from a missing one that the browser keeps none.
+// Link is the absolute URL of the captcha page for q, for a balancer that redirects the visitor itself. It hands out no
+// probe cookie, so the page does not conclude from a missing one that the browser keeps no cookies.
 func (c *Captcha) Link(q *Request) string {
 	l := c.signLink(q, q.wanted(), false, c.now())
 	c.count.shown["redirect"].Inc()

@@ -37,7 +37,7 @@ var hostileReturns = []string{
 	"https://example.com/a\\b", "https://example.com\\",
 }
 
-// TestPitfall01ReturnURL: a visitor is never led away from the site, however the return URL is brought in.
+// TestPitfall01ReturnURL: a visitor is never redirected off the site, however the return URL is injected.
 func TestPitfall01ReturnURL(t *testing.T) {
 	e := newEnv(t, withRetpathHosts)
 	const original = "https://example.com/page?a=1"
@@ -76,7 +76,7 @@ func retpathOf(t *testing.T, location string) string {
 	return u.Query().Get("retpath")
 }
 
-// TestPitfall01RefererIsNeverUsed: neither where the visitor came from nor a forwarded host decides where they go.
+// TestPitfall01RefererIsNeverUsed: neither the Referer nor a forwarded host decides where visitors go.
 func TestPitfall01RefererIsNeverUsed(t *testing.T) {
 	e := newEnv(t, nil)
 	_, fields := e.open("https://example.com/showcaptcha", header("Referer", "https://evil.com/"), header("X-Forwarded-Host", "evil.com"), header("X-Original-URL", "https://evil.com/"))
@@ -86,7 +86,7 @@ func TestPitfall01RefererIsNeverUsed(t *testing.T) {
 	}
 }
 
-// TestPitfall01URLComesBackWhole: what a visitor asked for is what they get.
+// TestPitfall01URLComesBackWhole: visitors get exactly the URL that they requested.
 func TestPitfall01URLComesBackWhole(t *testing.T) {
 	e := newEnv(t, withRetpathHosts)
 	back := func(rawURL string, opts ...opt) string {
@@ -132,7 +132,7 @@ func TestPitfall01URLComesBackWhole(t *testing.T) {
 	}
 }
 
-// TestReturnKeepsSchemeAndPort: a site on a port of its own leads back to that port, and nowhere else on the host.
+// TestReturnKeepsSchemeAndPort: a site on its own port redirects back to that port, and nowhere else on the host.
 func TestReturnKeepsSchemeAndPort(t *testing.T) {
 	e := newEnv(t, withRetpathHosts)
 	f := func(base, retpath, want string) {
@@ -153,8 +153,8 @@ func TestReturnKeepsSchemeAndPort(t *testing.T) {
 	f("https://example.com", "http://partner.org/y", "https://example.com/x")
 }
 
-// TestPitfall01SealIsNotReasonEnough: a link that was signed while another host was allowed is not followed after that
-// host has been taken out of the configuration.
+// TestPitfall01SealIsNotReasonEnough: a link that was signed while another host was allowed is not followed after that host
+// was removed from the configuration.
 func TestPitfall01SealIsNotReasonEnough(t *testing.T) {
 	e := newEnv(t, withRetpathHosts)
 	a := e.c.Redirect(e.request("GET", "https://example.com/x", header("X-Retpath-Y", "https://partner.org/")))
@@ -168,7 +168,7 @@ func TestPitfall01SealIsNotReasonEnough(t *testing.T) {
 	}
 }
 
-// TestSignedLinkFitsItsHost: a link signed for one service or host is changed elsewhere to the start of the site.
+// TestSignedLinkFitsItsHost: a link signed for one service or host leads to the start page on any other.
 func TestSignedLinkFitsItsHost(t *testing.T) {
 	e := newEnv(t, nil)
 	a := e.c.Redirect(e.request("GET", "https://example.com/x"))
@@ -194,8 +194,8 @@ func TestSignedLinkFitsItsHost(t *testing.T) {
 	}
 }
 
-// browserHost is where a browser would go from base when it follows location: the rules of the URL standard that
-// differ from RFC 3986 and were used to break such checks.
+// browserHost returns where a browser would go from base when it follows location, by the rules of the URL standard that
+// differ from RFC 3986 and have been used to break such checks.
 func browserHost(location string) (scheme, host string) {
 	s := strings.Trim(location, "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\x0b\x0c\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f ")
 	s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)

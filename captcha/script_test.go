@@ -12,7 +12,8 @@ import (
 	"antirobot/identity"
 )
 
-// TestScriptIsServed: antirobot.js comes compressed, any site may read it, and like every answer of the gateway nobody keeps it.
+// TestScriptIsServed: antirobot.js is compressed, any site may read it, and like every answer of the gateway it is not
+// cached.
 func TestScriptIsServed(t *testing.T) {
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Prefix = "/_check" })
 	for _, name := range []string{"antirobot.js", "antirobot.mjs", "texts"} {
@@ -42,7 +43,7 @@ func TestScriptIsServed(t *testing.T) {
 	}
 }
 
-// TestFreshJSON: a script asks for another picture without an answer, and says where its visitor is.
+// TestFreshJSON: a script requests another picture without an answer, and says where its visitor is.
 func TestFreshJSON(t *testing.T) {
 	e := newEnv(t, nil)
 	ask := func(pairs ...string) (c challengeJSON) {
@@ -69,7 +70,7 @@ func TestFreshJSON(t *testing.T) {
 	if second.Captcha.Key == first.Captcha.Key || second.Captcha.Status != "" || back(second) != "https://example.com/app?a=1&b=2#c" {
 		t.Errorf("%+v leads to %s", second, back(second))
 	}
-	// The first is not spent: nothing was answered.
+	// The first key is not spent: nothing was answered.
 	a := e.c.Check(e.request("POST", "https://example.com/checkcaptcha", form("key", first.Captcha.Key, "rep", e.answerOf(first.Captcha.Key), "format", "json")))
 	if !strings.Contains(string(a.Body), `"success"`) {
 		t.Errorf("%s", a.Body)
@@ -81,7 +82,7 @@ func TestFreshJSON(t *testing.T) {
 	}
 }
 
-// TestCrossSitePass: only for pages of another site the pass is given out to them.
+// TestCrossSitePass: the pass is given to pages of another site only where the configuration says so.
 func TestCrossSitePass(t *testing.T) {
 	for _, cross := range []bool{false, true} {
 		e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {

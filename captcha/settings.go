@@ -15,11 +15,11 @@ import (
 	"antirobot/templates"
 )
 
-// ServiceConfig is what one service says about its challenges.
+// ServiceConfig is the configuration of one service's challenges.
 type ServiceConfig struct {
-	// Prefix is put before the paths of the gateway's own pages, such as /_check; empty: none.
+	// Prefix precedes the paths of the gateway's own pages, such as /_check; empty: none.
 	Prefix string `mapstructure:"prefix"`
-	// RetpathHosts are hosts beyond the service's own that X-Retpath-Y may name: example.org, example.org:8443,
+	// RetpathHosts are further hosts besides the service's own that X-Retpath-Y may name: example.org, example.org:8443,
 	// *.example.org.
 	RetpathHosts []string `mapstructure:"retpath_hosts"`
 	// AJAX says what the front end does with a JSON challenge: redirect (to captcha-page) or inline (draws the
@@ -28,31 +28,31 @@ type ServiceConfig struct {
 	// AJAXStatus is the status of a JSON challenge: 200, 403 or 429.
 	AJAXStatus int `mapstructure:"ajax_status"`
 	// ImgURLTemplate is the img-url of inline services, with {base} and {key}; empty: {base}PREFIX/captcha/image?key={key}.
-	// Where the key is a parameter of the query, the gateway serves the path.
+	// If the key is a query parameter in it, the gateway serves the path.
 	ImgURLTemplate string `mapstructure:"img_url_template"`
-	// CORSOrigins may read JSON challenges beside the service's own: https://app.example.org, https://*.example.org.
+	// CORSOrigins may read JSON challenges besides the service's own: https://app.example.org, https://*.example.org.
 	CORSOrigins []string `mapstructure:"cors_origins"`
-	// CrossSite is for a service whose scripts run on pages of another site, such as an API on api.example.net for
-	// pages on shop.example.org: the pass is then given with SameSite=None and Partitioned, which browsers keep for
-	// each of these sites apart, and only over https. CORSOrigins must name the pages.
+	// CrossSite is for a service whose scripts run on pages of another site, such as an API on api.example.net for pages on
+	// shop.example.org: the pass is then set with SameSite=None and Partitioned, so that browsers keep it separately for
+	// each of these sites, and only over https. CORSOrigins must name the pages.
 	CrossSite bool `mapstructure:"cross_site"`
-	// Work offers, beside picture and sound, a way without a puzzle: work that the visitor's browser does. Login pages
-	// need one (WCAG 2.2, 3.3.8).
+	// Work offers a puzzle-free way besides picture and sound: work that the visitor's browser does. Login pages need one
+	// (WCAG 2.2, 3.3.8).
 	Work bool `mapstructure:"work"`
 	// CompatYandex adds X-Yandex-Captcha.
 	CompatYandex bool `mapstructure:"compat_yandex"`
 	// Partners are the XML partners.
 	Partners []PartnerConfig `mapstructure:"partners"`
-	// PartnerParam is the query parameter with a partner's key.
+	// PartnerParam is the query parameter that holds a partner's key.
 	PartnerParam string `mapstructure:"partner_param"`
-	// OnStoreFailure says whether a right answer counts while the store is away: open (yes, by this node's memory
+	// OnStoreFailure says whether a right answer counts while the store is unavailable: open (yes, by this node's memory
 	// alone) or closed (no: 503).
 	OnStoreFailure string `mapstructure:"on_store_failure"`
-	// Branding is how the pages look.
+	// Branding is the look of the pages.
 	Branding templates.Branding `mapstructure:"branding"`
 }
 
-// PartnerConfig is one XML partner: known by its key in the query, or by its addresses.
+// PartnerConfig is one XML partner: recognized by its key in the query, or by its addresses.
 type PartnerConfig struct {
 	Name      string   `mapstructure:"name"`
 	Key       string   `mapstructure:"key"`
@@ -143,7 +143,7 @@ func validPrefix(p string) bool {
 	return true
 }
 
-// Settings is a ServiceConfig made ready. It is immutable and safe for concurrent use.
+// Settings is a ServiceConfig prepared for use. It is immutable and safe for concurrent use.
 type Settings struct {
 	name         string
 	prefix       string
@@ -179,15 +179,15 @@ type HostOwner interface {
 	OwnsHost(host string) bool
 }
 
-// SettingsDeps is what the Settings of a service are made with. All are required.
+// SettingsDeps are the dependencies of a service's Settings. All are required.
 type SettingsDeps struct {
 	Service string // its name
 	Hosts   HostOwner
-	Cookies *identity.CookieSettings // how the pass's cookie is called, and where it is valid
+	Cookies *identity.CookieSettings // the name and scope of the pass's cookie
 	Pages   *templates.Set
 }
 
-// NewSettings makes a service.
+// NewSettings prepares the settings of a service.
 func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -245,7 +245,7 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	return s, nil
 }
 
-// serveTemplate makes the path of an img_url_template the gateway's own, where the key stands in its query.
+// serveTemplate makes the gateway serve the path of an img_url_template whose key is a query parameter.
 func (s *Settings) serveTemplate(template string) {
 	path, query, ok := strings.Cut(strings.TrimPrefix(template, "{base}"), "?")
 	if !ok {
@@ -272,8 +272,8 @@ const (
 	EndpointStatic // anything else below /captcha/
 )
 
-// Route says which of the gateway's own addresses a path is. Only the exact spelling counts: another one is the
-// service's and judged like any request.
+// Route returns which of the gateway's own addresses a path is. Only the exact spelling counts: any other belongs to the
+// service and is judged like every request.
 func (s *Settings) Route(path []byte) Endpoint {
 	if e, ok := s.paths[string(path)]; ok {
 		return e
@@ -284,8 +284,8 @@ func (s *Settings) Route(path []byte) Endpoint {
 	return EndpointNone
 }
 
-// FindPartner returns the XML partner that sends a request, by the key in its query or by addr, its address after
-// trusted proxies; nil if it is none.
+// FindPartner returns the XML partner that sends a request, by the key in its query or by addr, its address after trusted
+// proxies; nil if there is none.
 func (s *Settings) FindPartner(v *request.View, addr netip.Addr) *Partner {
 	if len(s.partners) == 0 {
 		return nil
@@ -307,11 +307,11 @@ func (s *Settings) FindPartner(v *request.View, addr netip.Addr) *Partner {
 	return nil
 }
 
-// demandQuery is the text that always gets the captcha from an XML interface: partners test their clients with it.
+// demandQuery is the query text that always gets a captcha from an XML interface: partners test their clients with it.
 const demandQuery = "e48a2b93de1740f48f6de0d45dc4192a"
 
-// Demands reports whether a request to an XML interface asks for the captcha itself. partner is nil for others than
-// partners.
+// Demands reports whether a request to an XML interface asks for the captcha itself. partner is nil for anybody who is no
+// partner.
 func (s *Settings) Demands(v *request.View, partner *Partner) bool {
 	return queryValue(v.Query, "query") == demandQuery ||
 		partner != nil && queryValue(v.Query, "showmecaptcha") == "yes"
@@ -319,8 +319,8 @@ func (s *Settings) Demands(v *request.View, partner *Partner) bool {
 
 // hostRule is a host that a return URL may name.
 type hostRule struct {
-	host string // lower-case; with wild, what stands after "*."
-	port string // empty: the scheme's own
+	host string // lower-case; with wild, the part after "*."
+	port string // empty: the scheme's default
 	wild bool
 }
 
@@ -348,7 +348,7 @@ func (r hostRule) fits(host, port, scheme string) bool {
 // originRule is an Origin that may read JSON answers.
 type originRule struct {
 	exact          string // scheme://host[:port], lower-case
-	prefix, suffix string // with "*." in it: what stands before and after the star
+	prefix, suffix string // with "*." in it: the parts before and after the star
 }
 
 func parseOriginRule(s string) (originRule, error) {

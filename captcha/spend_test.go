@@ -61,12 +61,12 @@ func TestPitfall03InParallelOnNodesAndAfterRestart(t *testing.T) {
 	}
 }
 
-// order notes what the store was asked.
+// order records the calls to the store.
 type order struct {
 	store.Store
 	mu    sync.Mutex
 	asked []string
-	later []string // what is to be spent when the store is back
+	later []string // what will be spent when the store is back
 	fail  error
 }
 
@@ -187,7 +187,7 @@ func TestIPv6IsCountedByNetwork(t *testing.T) {
 	}
 }
 
-// TestPitfall12TriesAreLimited: tries have a rate; it passes, and nobody is banned.
+// TestPitfall12TriesAreLimited: attempts are rate-limited; the limit passes, and nobody is banned.
 func TestPitfall12TriesAreLimited(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Rates.Checks = Rate{PerMinute: 6, Burst: 3}
@@ -308,7 +308,7 @@ func TestLimiterAgainstModel(t *testing.T) {
 	}
 }
 
-// TestReloadForgetsNothing: a key that was answered wrongly stays answered over a reload, and tries stay counted.
+// TestReloadForgetsNothing: after a reload a wrongly answered key stays answered, and attempts stay counted.
 func TestReloadForgetsNothing(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
 		c.Rates.Checks = Rate{PerMinute: 1, Burst: 3}

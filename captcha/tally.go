@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Challenges is what became of the challenges of the last hour or two, for operators. It is of this node alone and since
+// Challenges reports the outcomes of the challenges of the last hour or two, for operators. It covers this node only, since
 // its start.
 type Challenges struct {
 	Since     time.Time      `json:"since"`
 	Total     ChallengeCount `json:"total"`
 	Ways      []ChallengeRow `json:"ways"` // page, form, script, xml, work
 	Languages []ChallengeRow `json:"languages"`
-	Networks  []ChallengeRow `json:"networks"` // /24 and /48, those with the most first; what does not fit is in "others"
-	// MachinesSolve says of each network that seems to solve by machine what shows it: rightly, quickly, many.
+	Networks  []ChallengeRow `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
+	// MachinesSolve lists each network that appears to solve by machine, with the evidence: right, quick and many answers.
 	MachinesSolve []string `json:"machines-solve"`
 }
 
@@ -26,26 +26,26 @@ type ChallengeRow struct {
 	ChallengeCount
 }
 
-// ChallengeCount is what became of challenges. One that was neither tried nor replaced by another picture was given up, or
-// is open still.
+// ChallengeCount counts the outcomes of challenges. A challenge that was neither tried nor replaced by another picture was
+// given up, or is still open.
 type ChallengeCount struct {
 	Shown   int64   `json:"shown"`
 	Tried   int64   `json:"tried"`
 	Solved  int64   `json:"solved"`
 	GaveUp  int64   `json:"gave-up"`
 	Seconds float64 `json:"seconds"` // from the challenge to its right answer, on average
-	Quick   int64   `json:"quick"`   // right answers within so short a time that nobody types them
+	Quick   int64   `json:"quick"`   // right answers given faster than anybody can type them
 }
 
-// AlarmConfig says when a network seems to solve by machine.
+// AlarmConfig says when a network appears to solve by machine.
 type AlarmConfig struct {
-	// Solved is how many right answers a network gives within the hour or two, at least.
+	// Solved is the least number of right answers that a network gives within the hour or two.
 	Solved int64 `mapstructure:"solved"`
-	// Quick is the time within which nobody reads and types the digits.
+	// Quick is the time within which nobody can read and type the digits.
 	Quick time.Duration `mapstructure:"quick"`
 }
 
-// Of what is right, so much is quick where machines solve, and so much of what is tried is right.
+// Where machines solve, this share of the right answers is quick, and this share of the attempts is right.
 const (
 	quickShare = 0.5
 	rightShare = 0.9
@@ -53,7 +53,7 @@ const (
 
 const (
 	tallySpan     = time.Hour
-	tallyNetworks = 4096 // of a span
+	tallyNetworks = 4096 // per span
 	tallyShown    = 200  // networks in an answer
 	othersRow     = "others"
 )
@@ -70,8 +70,8 @@ const (
 // tally counts challenges, in two spans. Safe for concurrent use: challenges are no hot path.
 type tally struct {
 	mu   sync.Mutex
-	at   time.Time // of the present span
-	from time.Time // of the one before
+	at   time.Time // of the current span
+	from time.Time // of the previous one
 	now  span
 	was  span
 }
@@ -83,7 +83,7 @@ type tallied struct {
 	took                        time.Duration // of what was solved
 }
 
-// turn begins a span.
+// turn starts a new span.
 func (t *tally) turn(at time.Time) {
 	gap := at.Sub(t.at)
 	if gap < tallySpan && t.now[0] != nil {
@@ -120,7 +120,7 @@ func (t *tally) count(at time.Time, way, lang string, net netip.Prefix, f func(*
 	}
 }
 
-// wayOf is how a challenge stands before its visitor.
+// wayOf returns the way in which a challenge is presented.
 func wayOf(q *Request, ch channel, p *params) string {
 	switch {
 	case ch == channelXML:
@@ -137,7 +137,7 @@ func (c *Captcha) noteShown(q *Request, way string, at time.Time) {
 	c.tally.count(at, way, c.language(q, nil).Tag, q.ID.Net, func(n *tallied) { n.shown++ })
 }
 
-// noteTried counts an answer; an empty one, and one that was not looked at, is none.
+// noteTried counts an answer; an empty one, or one that was not checked, does not count.
 func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
 	if r.opened && r.key.kind == workCode {
 		way = "work"
@@ -160,7 +160,7 @@ func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
 	})
 }
 
-// Challenges returns what became of the challenges of the last hour or two.
+// Challenges returns the outcomes of the challenges of the last hour or two.
 func (c *Captcha) Challenges() Challenges {
 	t := c.tally
 	t.mu.Lock()
@@ -197,7 +197,7 @@ func (n *ChallengeCount) machines(a *AlarmConfig) bool {
 	return n.Solved >= a.Solved && float64(n.Quick) >= quickShare*float64(n.Solved) && float64(n.Solved) >= rightShare*float64(n.Tried)
 }
 
-// rows are the counts of both spans, the most shown first.
+// rows returns the counts of both spans, the most shown first.
 func (t *tally) rows(of tallyOf) []ChallengeRow {
 	sum := map[string]tallied{}
 	for _, s := range [...]span{t.was, t.now} {

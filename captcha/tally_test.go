@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestChallengesAreTold: by way, language and network what was shown, tried, solved and given up; machines are named by
-// their network, people beside them are not.
+// TestChallengesAreTold: challenges shown, tried, solved and given up are reported by way, language and network; machines
+// are named by their network, people in it are not.
 func TestChallengesAreTold(t *testing.T) {
 	e := newEnv(t, nil)
 	e.c.cfg.PassesPerHour = 1000
@@ -58,7 +58,7 @@ func TestChallengesAreTold(t *testing.T) {
 	}
 }
 
-// TestPitfall12ChallengesAreBounded: networks without end are counted together.
+// TestPitfall12ChallengesAreBounded: beyond a bound, further networks are counted together.
 func TestPitfall12ChallengesAreBounded(t *testing.T) {
 	e := newEnv(t, nil)
 	for n := range 3 * tallyNetworks {

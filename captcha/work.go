@@ -13,18 +13,18 @@ import (
 	"antirobot/spravka"
 )
 
-// WorkConfig is the price of the way without a puzzle: work that the visitor's browser does. It proves no person; it
-// costs what it costs, and a pass that was paid so counts like any other in the rates of its address and network.
+// WorkConfig is the price of the puzzle-free way: work that the visitor's browser does. It does not prove a person; it has
+// a cost, and a pass paid for by work counts like any other in the rates of its address and network.
 type WorkConfig struct {
-	// Hashes is the work for the first passes, in expected computations of SHA-256; MaxHashes bounds what it grows to
-	// with the passes that the address and its network earned.
+	// Hashes is the work for the first passes, in expected computations of SHA-256; MaxHashes bounds its growth with the
+	// passes that the address and its network earned.
 	Hashes    int64 `mapstructure:"hashes"`
 	MaxHashes int64 `mapstructure:"max_hashes"`
 	// AllowancePercent is the share of a pass's allowance that work earns, 1 to 100.
 	AllowancePercent int64 `mapstructure:"allowance_percent"`
 }
 
-// Bounds of the work. Under the first a pass costs nothing, above the second a telephone works for minutes.
+// Bounds of the work. Below the lower one a pass costs nothing, above the upper one a phone works for minutes.
 const (
 	minWork, maxWork = 1 << 10, 1 << 27
 )
@@ -41,13 +41,13 @@ func (c *WorkConfig) validate(bad func(format string, args ...any)) {
 	}
 }
 
-// workSlack is how much dearer the work may have become between its beginning and its end: people of one office do it
-// at the same time. Whoever collects cheap challenges and answers them together comes out above it.
+// workSlack is by what factor the price of work may have risen between its start and its end: people in one office do work
+// at the same time. Whoever collects cheap challenges and answers them together exceeds it.
 const workSlack = 2
 
-// work is a challenge of workParts small tasks. For each part p (from 0) a number n is wanted for which the first four
-// bytes of SHA-256(seed, p, n), read as a big-endian number, are less than `below`; p and n are big-endian and have four
-// bytes. Several small tasks take a more even time than one large one, and say how far the work is.
+// work is a challenge of workParts small tasks. Each part p (from 0) asks for a number n such that the first four bytes of
+// SHA-256(seed, p, n), read as a big-endian number, are less than `below`; p and n are four big-endian bytes each. Several
+// small tasks take a more predictable time than one large one, and show the progress of the work.
 type work struct{}
 
 const (
@@ -58,7 +58,7 @@ const (
 
 func (work) code() byte { return workCode }
 
-// issue makes a seed and writes the price beside it, so that an answer is checked against what was asked.
+// issue makes a seed and stores the price with it, so that an answer is checked against the price that was asked.
 func (work) issue(price int64) []byte {
 	seed := spravka.NewID()
 	return binary.BigEndian.AppendUint32(seed[:], uint32(price)) //nolint:gosec // at most maxWork
@@ -89,11 +89,11 @@ func (work) task(secret []byte) task {
 	return task{Seed: hex.EncodeToString(seed), Parts: workParts, Below: below(price)}
 }
 
-// maxWorkAnswer bounds an answer in bytes: ten digits and a point for each part.
+// maxWorkAnswer bounds an answer in bytes: ten digits and a dot for each part.
 const maxWorkAnswer = workParts * 11
 
-// check reads the numbers of all parts, decimal, with points between them. What it compares with is no secret: it stops
-// at the first part that is wrong.
+// check reads the numbers of all parts, in decimal, separated by dots. Nothing it compares with is secret, so it stops at
+// the first wrong part.
 func (work) check(secret []byte, answer string) (right, given bool) {
 	if answer == "" {
 		return false, false
@@ -127,7 +127,7 @@ func (work) render(medium, string, []byte, string) ([]byte, error) { return nil,
 // offersWork reports whether q may be answered by work.
 func (q *Request) offersWork() bool { return q.Service.work && q.Partner == nil }
 
-// workURL is the path of the script that does the work; empty where it is not offered.
+// workURL is the path of the script that does the work; empty if work is not offered.
 func (q *Request) workURL() string {
 	if !q.offersWork() {
 		return ""
@@ -135,7 +135,7 @@ func (q *Request) workURL() string {
 	return q.Service.prefix + "/captcha/work.js"
 }
 
-// workJSON is a challenge that asks for work. A client that may not earn a pass now is told before its browser works.
+// workJSON is a challenge that asks for work. A client that cannot earn a pass now is told before its browser works.
 func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
 	wait := c.checks.take(c.checks.addrKey(q.ID.Addr, 0), at)
 	if wait == 0 {
@@ -168,11 +168,11 @@ func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
 		Test:      c.cfg.TestAnswer != "",
 	})
 	c.noteShown(q, "work", at)
-	c.count.work["issued"].Inc() // no further outcome: it stands beside a challenge that was shown
+	c.count.work["issued"].Inc() // no further outcome: it accompanies a challenge that was shown
 	return a
 }
 
-// presentWorkPrice is the price of a pass for q's address now. With an error it is the price of the first one.
+// presentWorkPrice is the current price of a pass for q's address. On error it is the price of the first pass.
 func (c *Captcha) presentWorkPrice(q *Request, at time.Time) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
@@ -183,7 +183,8 @@ func (c *Captcha) presentWorkPrice(q *Request, at time.Time) (int64, error) {
 	return c.cfg.workPrice(e), nil
 }
 
-// underpaid reports whether a pass that was just counted costs more work by now than its key asked for. Passes are counted before this, so that answers that come together see each other.
+// underpaid reports whether a pass that was just counted now costs more work than its key asked for. Passes are counted
+// before this, so that concurrent answers count each other.
 func (c *Captcha) underpaid(k *key, e earned) bool {
 	_, paid, _ := parseWork(k.secret)
 	return paid*workSlack < c.cfg.workPrice(e.before(c.company(k.addr)))

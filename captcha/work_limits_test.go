@@ -11,7 +11,7 @@ import (
 	"antirobot/spravka"
 )
 
-// TestWorkGrows: passes of an address and of its network make the next one dearer, up to a bound.
+// TestWorkGrows: earlier passes of an address and of its network raise the price of the next one, up to a bound.
 func TestWorkGrows(t *testing.T) {
 	cfg := DefaultConfig()
 	for _, c := range []struct{ hour, day, want int64 }{
@@ -53,8 +53,8 @@ func TestWorkGrows(t *testing.T) {
 	}
 }
 
-// TestPitfall12WorkIsNotHoarded: a client that collects cheap challenges and answers them together, in parallel and over
-// two nodes, gets few passes at that price, and never more than an address may earn.
+// TestPitfall12WorkIsNotHoarded: a client that collects cheap challenges and answers them together, in parallel on two
+// nodes, gets few passes at that price, and never more than an address may earn.
 func TestPitfall12WorkIsNotHoarded(t *testing.T) {
 	e := working(t, nil)
 	nodes := []*Captcha{e.c, e.newCaptcha(e.c.cfg)}
@@ -65,7 +65,7 @@ func TestPitfall12WorkIsNotHoarded(t *testing.T) {
 		}
 		return keys, reps
 	}
-	// A quarter more for each pass: above twice the price after the fourth.
+	// A quarter more for each pass: more than twice the price after the fourth.
 	keys, reps := hoard(from("198.51.100.1"))
 	inTurn := 0
 	for i := range keys {
@@ -94,7 +94,7 @@ func TestPitfall12WorkIsNotHoarded(t *testing.T) {
 			solved++
 		}
 	}
-	if solved > 5 { // fewer, where they are counted before the first is looked at
+	if solved > 5 { // fewer, if they are counted before the first is checked
 		t.Errorf("%d passes at the first price, all at once", solved)
 	}
 	if a := e.c.Page(e.request("GET", "https://example.com/showcaptcha?cc=1")); a.Status != 429 {
@@ -105,7 +105,7 @@ func TestPitfall12WorkIsNotHoarded(t *testing.T) {
 	}
 }
 
-// TestPitfall12AskingForWorkIsLimited: to ask costs reads of the store, and has the rate of answers.
+// TestPitfall12AskingForWorkIsLimited: asking costs reads of the store, and has the same rate as answers.
 func TestPitfall12AskingForWorkIsLimited(t *testing.T) {
 	e := working(t, func(c *Config) { c.Rates.Checks = Rate{PerMinute: 6, Burst: 3} })
 	var got []int
@@ -118,7 +118,7 @@ func TestPitfall12AskingForWorkIsLimited(t *testing.T) {
 	}
 }
 
-// TestWorkAllowance: by config work earns a share of what digits do.
+// TestWorkAllowance: if so configured, work earns a share of what digits do.
 func TestWorkAllowance(t *testing.T) {
 	e := working(t, func(c *Config) { c.Work.AllowancePercent = 40 })
 	o, _ := e.askWork()
@@ -136,7 +136,7 @@ func TestWorkAllowance(t *testing.T) {
 	}
 }
 
-// TestNothingIsStoredForWork: an open challenge is in nobody's memory: counts are read, none is written.
+// TestNothingIsStoredForWork: nothing is stored for an open challenge: counts are read, none is written.
 func TestNothingIsStoredForWork(t *testing.T) {
 	e := working(t, nil)
 	o := &order{Store: e.store}

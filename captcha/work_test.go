@@ -37,7 +37,7 @@ func TestWorkEarnsAPass(t *testing.T) {
 	}
 }
 
-// TestWorkIsAChoice: a service that does not say so offers none, and takes none that was begun before.
+// TestWorkIsAChoice: a service that does not enable work offers none, and accepts none that was started before.
 func TestWorkIsAChoice(t *testing.T) {
 	e := working(t, nil)
 	o, _ := e.askWork()
@@ -55,7 +55,7 @@ func TestWorkIsAChoice(t *testing.T) {
 	}
 }
 
-// TestWorkOnThePage: the offer is hidden until a script shows it, and the policy allows what it needs.
+// TestWorkOnThePage: the offer is hidden until a script shows it, and the content security policy allows what it needs.
 func TestWorkOnThePage(t *testing.T) {
 	e := working(t, nil)
 	page, _ := e.visit("https://example.com/")
@@ -82,7 +82,7 @@ func TestWorkOnThePage(t *testing.T) {
 	}
 }
 
-// TestPitfall02WorkIsNotTheClientsChoice: what was asked is what is checked.
+// TestPitfall02WorkIsNotTheClientsChoice: an answer is checked against what was asked.
 func TestPitfall02WorkIsNotTheClientsChoice(t *testing.T) {
 	e := working(t, nil)
 	refused := func(name string, o offer, rep string, opts ...opt) {
@@ -112,7 +112,7 @@ func TestPitfall02WorkIsNotTheClientsChoice(t *testing.T) {
 	o, _ = e.askWork()
 	short := o.Captcha.Work.toil(t)
 	refused("a number too few", o, short[:strings.LastIndexByte(short, '.')])
-	// The digits of a picture are no work, and work is no digits.
+	// A picture's digits are not accepted as work, nor work as digits.
 	_, fields := e.visit("https://example.com/")
 	o, _ = e.askWork()
 	if a := e.submit(fields, o.Captcha.Work.toil(t)); a.Outcome == OutcomeSolved {
@@ -123,7 +123,7 @@ func TestPitfall02WorkIsNotTheClientsChoice(t *testing.T) {
 	}
 }
 
-// TestPitfall04WorkFitsOnlyItsPlace: host, service, network, channel and time are those that it was asked at.
+// TestPitfall04WorkFitsOnlyItsPlace: work is valid only for the host, service, network, channel and time it was issued for.
 func TestPitfall04WorkFitsOnlyItsPlace(t *testing.T) {
 	f := func(name string, opts ...opt) {
 		t.Helper()
@@ -178,7 +178,7 @@ func FuzzWorkAnswer(f *testing.F) {
 	})
 }
 
-// BenchmarkCheckWork is what an answer costs the gateway, right and wrong.
+// BenchmarkCheckWork measures what an answer costs the gateway, right and wrong.
 func BenchmarkCheckWork(b *testing.B) {
 	var w work
 	secret := w.issue(1 << 12)
@@ -198,7 +198,7 @@ func BenchmarkCheckWork(b *testing.B) {
 	f("wrong", strings.Repeat("4294967295.", workParts-1)+"4294967295", false)
 }
 
-// BenchmarkDoWork is what the first pass costs somebody who works outside of a browser, on one core.
+// BenchmarkDoWork measures what the first pass costs somebody who does the work outside a browser, on one core.
 func BenchmarkDoWork(b *testing.B) {
 	var w work
 	cfg := DefaultConfig()

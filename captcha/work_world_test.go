@@ -14,7 +14,7 @@ import (
 	"antirobot/identity"
 )
 
-// working is an env whose service offers work, at a price that a test can pay.
+// working returns an env whose service offers work, at a price that a test can afford.
 func working(t testing.TB, edit func(*Config)) *env {
 	t.Helper()
 	return newEnv(t, func(c *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
@@ -49,7 +49,7 @@ func (e *env) askWork(opts ...opt) (offer, Response) {
 	return o, a
 }
 
-// toil does the work as the docs describe it.
+// toil does the work as documented.
 func (w *task) toil(t testing.TB) string {
 	t.Helper()
 	seed, err := hex.DecodeString(w.Seed)
@@ -79,7 +79,7 @@ func (e *env) formPageOf(t *testing.T) string {
 	return string(a.Body)
 }
 
-// reads is a store that is read only.
+// reads is a read-only store.
 type reads struct {
 	*order
 	t *testing.T

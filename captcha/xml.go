@@ -10,7 +10,7 @@ import (
 	"antirobot/spravka"
 )
 
-// ChallengeXML is the challenge for a user of an XML interface. failed says that the answer before was wrong.
+// ChallengeXML is the challenge for a user of an XML interface. failed says that the previous answer was wrong.
 func (c *Captcha) ChallengeXML(q *Request, failed bool) Response {
 	c.count.shown["xml"].Inc()
 	status := ""
@@ -45,13 +45,13 @@ func (c *Captcha) challengeXML(q *Request, who netip.Addr, partner uint64, statu
 	return a
 }
 
-// solvedXML holds none of the marks that clients look for in a challenge.
+// solvedXML contains none of the marks that clients look for in a challenge.
 const solvedXML = `<?xml version="1.0" encoding="utf-8"?>
 <yandexsearch version="1.0">
 </yandexsearch>
 `
 
-// errorXML is an answer that is no challenge: it holds none of the marks that clients look for in one.
+// errorXML is an answer without a challenge: it contains none of the marks that clients look for in one.
 func errorXML(code int, text, requestID string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<yandexsearch version=\"1.0\">\n<response>\n<error code=\"%d\">", code)
@@ -73,7 +73,7 @@ func writeXML(b *bytes.Buffer, text string) {
 	_ = xml.EscapeText(b, []byte(text)) // a Buffer does not fail
 }
 
-// XCheck is /xcheckcaptcha: the answer of a partner's user.
+// XCheck handles /xcheckcaptcha: the answer of a partner's user.
 func (c *Captcha) XCheck(q *Request) Response {
 	at := c.now()
 	p := readParams(q)
@@ -101,8 +101,8 @@ func (c *Captcha) XCheck(q *Request) Response {
 	return a
 }
 
-// FreshPass is the Set-Cookie field that every answer to a partner's user without a valid spravka carries, the
-// service's own answers included: a pass that was not earned, without allowance. ok is false where none is due.
+// FreshPass is the Set-Cookie field that every answer to a partner's user without a valid spravka carries, including the
+// service's own answers: an unearned pass without allowance. ok is false if none is due.
 func (c *Captcha) FreshPass(q *Request) (f HeaderField, ok bool) {
 	if q.Partner == nil || q.ID.HasPass() {
 		return HeaderField{}, false

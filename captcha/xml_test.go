@@ -61,14 +61,14 @@ func TestXMLPartner(t *testing.T) {
 	if !strings.Contains(cookies(&a)["spravka"], "; Domain=example.com") {
 		t.Errorf("no Domain to replace in %q", cookies(&a)["spravka"])
 	}
-	// Wrong: a new key, failed. The partner's own address does not matter, nor whether it names the user again.
+	// A wrong answer: a new key, failed. Neither the partner's own address matters, nor whether it names the user again.
 	rep := e.answerOf(x.Key)
 	a = e.c.XCheck(e.request("GET", "http://example.com/xcheckcaptcha?key="+x.Key+"&rep="+wrong(rep), from("192.0.2.200"), site))
 	again := readXML(t, a)
 	if again.Status != "failed" || again.Key == x.Key || a.Status != 200 || a.Outcome != OutcomeFailed {
 		t.Errorf("%d %+v", a.Status, again)
 	}
-	// Right: a pass that is bound to the user whom the first key named.
+	// A right answer: a pass bound to the user named by the first key.
 	a = e.c.XCheck(e.request("GET", "http://example.com/xcheckcaptcha?key="+again.Key+"&rep="+e.answerOf(again.Key), from("192.0.2.200"), site))
 	set := cookies(&a)["spravka"]
 	p, err := e.ring.OpenPass([]byte(value(set)), e.now())
@@ -100,7 +100,7 @@ func TestXMLKeysOfPartners(t *testing.T) {
 	if a := e.c.XCheck(e.request("GET", url, partner("one"))); a.Outcome != OutcomeSolved {
 		t.Errorf("outcome %d", a.Outcome)
 	}
-	// A user of nobody: their own address counts.
+	// A user who belongs to no partner: their own address counts.
 	x = readXML(t, e.c.ChallengeXML(e.request("GET", "https://example.com/xml", header("X-Real-Ip", "198.51.100.1")), false))
 	url = "https://example.com/xcheckcaptcha?key=" + x.Key + "&rep=" + e.answerOf(x.Key)
 	if a := e.c.XCheck(e.request("GET", url, from("198.51.100.1"))); a.Outcome == OutcomeSolved {
@@ -111,7 +111,7 @@ func TestXMLKeysOfPartners(t *testing.T) {
 	}
 }
 
-// TestPitfall17XMLEscapes: what comes from outside can't become markup. The host is the only such value, and checked
+// TestPitfall17XMLEscapes: external input can't become markup. The host is the only such value, and is normally checked
 // before; here it is not.
 func TestPitfall17XMLEscapes(t *testing.T) {
 	e := newEnv(t, nil)

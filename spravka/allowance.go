@@ -12,7 +12,7 @@ type Config struct {
 	Lifetime time.Duration `mapstructure:"lifetime"`
 	// Allowance is how many requests a pass guarantees.
 	Allowance int64 `mapstructure:"allowance"`
-	// AllowanceFloor is what a pass guarantees at least, however many its network earned.
+	// AllowanceFloor is the least that a pass guarantees, however many its network earned.
 	AllowanceFloor int64 `mapstructure:"allowance_floor"`
 	// FullPasses is how many passes a /24 or /48 earns in a day, and FullPassesHour in an hour, before they begin to
 	// shrink.
@@ -25,7 +25,7 @@ func DefaultConfig() Config {
 	return Config{Lifetime: 30 * 24 * time.Hour, Allowance: 100, AllowanceFloor: 5, FullPasses: 8, FullPassesHour: 4}
 }
 
-// Validate returns all that is wrong, each with the key it is about.
+// Validate returns everything that is wrong, with the key of each problem.
 func (c Config) Validate() error {
 	var errs []error
 	if c.Lifetime < time.Minute || c.Lifetime > 400*24*time.Hour {
@@ -46,8 +46,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// AllowanceOf returns the allowance of a pass with which a /24 or /48 has earned so many in an hour and in a day: all of it
-// while these are in order, then as many times less as they are more, never under the floor.
+// AllowanceOf returns the allowance of a pass whose /24 or /48 has earned so many in an hour and in a day: all of it within
+// the full counts, then reduced in proportion to the excess, but never below the floor.
 func (c Config) AllowanceOf(hour, day float64) uint32 {
 	share := min(1, float64(c.FullPassesHour)/max(hour, 1), float64(c.FullPasses)/max(day, 1))
 	return uint32(max(float64(c.Allowance)*share, float64(min(c.AllowanceFloor, c.Allowance))))

@@ -44,7 +44,7 @@ func MakeKey(at time.Time) Key {
 	return k
 }
 
-// newKey makes a key of what an operator configured: an ID of 4 to 16 characters [a-z0-9] and a secret of 32 bytes.
+// newKey makes a key from an operator's configuration: an ID of 4 to 16 characters [a-z0-9] and a secret of 32 bytes.
 func newKey(id string, born time.Time, secret []byte) (Key, error) {
 	if !validKeyID(id) {
 		return Key{}, fmt.Errorf("key id %q: must be %d to %d characters of a-z and 0-9", clip(id), minIDLen, maxIDLen)
@@ -77,7 +77,7 @@ func clip(s string) string {
 	return s
 }
 
-// KeyInfo is what may be shown of a key.
+// KeyInfo is the public part of a key.
 type KeyInfo struct {
 	ID      string
 	Born    time.Time
@@ -97,8 +97,8 @@ type ringKey struct {
 	sealers [numPurposes]*securecookie.SecureCookie
 }
 
-// NewRing makes a ring of the given keys, in any order. The newest by birth seals, all open. It refuses an empty
-// set, more than 64 keys, two keys of one ID or with one secret, and the zero Key.
+// NewRing makes a ring of the given keys, in any order. The youngest key seals, all keys open. It refuses an empty set,
+// more than 64 keys, two keys with the same ID or secret, and the zero Key.
 func NewRing(keys []Key) (*Ring, error) {
 	if len(keys) == 0 {
 		return nil, errors.New("key ring: no keys")
@@ -140,7 +140,7 @@ func newRingKey(k Key) ringKey {
 	return rk
 }
 
-// subkey derives 32 bytes for one use of one purpose.
+// subkey derives 32 bytes for one use within one purpose.
 func (k Key) subkey(use string, p Purpose) []byte {
 	return k.derive("antirobot/v1/" + use + "/" + p.String())
 }
@@ -163,8 +163,8 @@ func fingerprint(keys []Key) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// Fingerprint tells rings apart without giving a secret away: caches of opened tokens put it into their keys, so that
-// a token whose key was removed does not live on in a cache.
+// Fingerprint tells rings apart without revealing a secret: caches of opened tokens include it in their keys, so that a
+// token whose key was removed does not live on in a cache.
 func (r *Ring) Fingerprint() uint64 { return r.fingerprint }
 
 // Format prints the IDs alone, whatever the verb (invariant 6).
@@ -185,8 +185,8 @@ func (r *Ring) Keys() []KeyInfo {
 	return infos
 }
 
-// IsExample reports whether the ring holds the key that the documentation shows, as sealing key or as an old one: in
-// both cases anybody can make passes.
+// IsExample reports whether the ring holds the key shown in the documentation, as the sealing key or as an old one: in both
+// cases anybody can make passes.
 func (r *Ring) IsExample() bool {
 	return slices.ContainsFunc(r.Keys(), func(k KeyInfo) bool { return k.Example })
 }
@@ -198,10 +198,10 @@ func ExampleKey() Key {
 	return k
 }
 
-// Rotate returns a ring with a new key that seals from now on. A key that ceased to seal more than keep ago is left
-// out: with keep no shorter than the longest life of a token (30 days for passes) nobody loses one. When the ring is
-// full the oldest key goes. Gateways that share a ring read the new one at different moments: a token that one
-// seals with the new key does not open on another until that has read it too.
+// Rotate returns a ring with a new key that seals from now on. A key that stopped sealing more than keep ago is left out:
+// if keep is at least the longest life of a token (30 days for passes), nobody loses one. When the ring is full, the oldest
+// key is removed. Gateways that share a ring read the new one at different moments: a token that one gateway seals with the
+// new key does not open on another until that one has read it too.
 func (r *Ring) Rotate(at time.Time, keep time.Duration) (*Ring, error) {
 	fresh := MakeKey(at)
 	if newest := r.keys[0].born; !fresh.born.After(newest) {

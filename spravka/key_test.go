@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// TestRotationKeepsTokens: rotating logs nobody out until the key is older than what it may have sealed.
+// TestRotationKeepsTokens: rotation logs nobody out until a key is older than any token it may have sealed.
 func TestRotationKeepsTokens(t *testing.T) {
 	const keep = 30 * 24 * time.Hour
 	r := newRing(t)
@@ -218,7 +218,7 @@ func TestParseRingRefuses(t *testing.T) {
 	}
 }
 
-// TestFirstStartInParallel: several processes that start at once end with the same keys.
+// TestFirstStartInParallel: several processes that start at once end up with the same keys.
 func TestFirstStartInParallel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	var wg sync.WaitGroup
@@ -283,7 +283,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestWrappedOnce: rings that are in shared stores open after an update.
+// TestWrappedOnce: rings already in shared stores still open after an update.
 func TestWrappedOnce(t *testing.T) {
 	const blob = "antirobot-ring.v1.acqpCzS5-f87f2Hbhkr1gHvK594q3m74BG-xDj71-rqZGj3zV6BYJcQdR6jKga9zrnu7s3isbDT8Cqd2xa" +
 		"V3wgEUOIEeeKPAiyya57-fPUR2RhbzIy_FdsxFH7jslBgGnSWyDCk1fYZ16uQXsf9F3gpsu2K8VK7wemJ5s9tHGog4PNL8a17TyNM32XpzhagIGYaSlx-dvz7bIciak7uUwk6ZxlDOrddPcwJKmgUX2RveJSjzRDqak34VirHDkKVkgV24tuDhSGb3CcvS9wP2AhJ7jP2LGjVMwA"

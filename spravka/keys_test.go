@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestKeysArePrepared: a ring is in use once it is committed, and none is refused.
+// TestKeysArePrepared: a ring is in use once committed, and no ring is refused.
 func TestKeysArePrepared(t *testing.T) {
 	ring := func() *Ring {
 		r, err := NewRing([]Key{MakeKey(time.Unix(1.8e9, 0))})

@@ -9,12 +9,12 @@ import (
 	"antirobot/request"
 )
 
-// Pass is what a spravka says: a subject of its own with a guaranteed allowance. It is a plain value.
+// Pass is the content of a spravka: its own subject with a guaranteed allowance. It is a plain value.
 type Pass struct {
 	ID        [16]byte
 	Born      int64  // unix seconds
 	Expires   int64  // unix seconds
-	Allowance uint32 // requests that it pays for in all; the ledger counts what was spent
+	Allowance uint32 // requests that it pays for in total; the ledger counts what was spent
 	Earned    bool   // false: handed out fresh to an XML partner's user; no allowance, no subject until a day old
 	Scope     uint64 // hash of the cookie domain, or host, that it is valid for; see ScopeOf
 	Partner   uint64 // hash of the XML partner that it was made for, 0: none; see PartnerOf
@@ -40,8 +40,8 @@ func (r *Ring) SealPass(dst []byte, p *Pass) []byte {
 	return r.Seal(dst, PurposePass, nil, p.append(buf[:0]), time.Unix(p.Expires, 0))
 }
 
-// OpenPass checks a token and returns its pass; the errors are those of Open. Scope, partner and revocation are for
-// the caller to check: they depend on where the pass was presented.
+// OpenPass checks a token and returns its pass; the errors are those of Open. The caller must check scope, partner and
+// revocation: they depend on where the pass was presented.
 func (r *Ring) OpenPass(token []byte, now time.Time) (Pass, error) {
 	var buf [passSize]byte
 	payload, expires, err := r.OpenUntil(buf[:0], PurposePass, nil, token, now)
@@ -56,7 +56,7 @@ func (r *Ring) OpenPass(token []byte, now time.Time) (Pass, error) {
 	return p, nil
 }
 
-// append writes everything but Expires, which is the seal's own expiry.
+// append writes everything except Expires, which is the seal's own expiry.
 func (p *Pass) append(dst []byte) []byte {
 	var flags byte
 	var allowance uint32

@@ -52,7 +52,7 @@ func TestUnearnedPassPaysNothing(t *testing.T) {
 	}
 }
 
-// TestPassFitsACookie: with room for the other cookies of a site.
+// TestPassFitsACookie: a pass leaves room for a site's other cookies.
 func TestPassFitsACookie(t *testing.T) {
 	p := Pass{ID: NewID(), Born: start.Unix(), Expires: start.Unix() + 60, Allowance: 100, Earned: true}
 	if n := len(newRing(t).SealPass(nil, &p)); n > 256 {
@@ -77,7 +77,7 @@ func TestScopeOf(t *testing.T) {
 	}
 }
 
-// TestAllowanceShrinks: without a step, by the hour and by the day.
+// TestAllowanceShrinks: gradually, by the hour and by the day.
 func TestAllowanceShrinks(t *testing.T) {
 	c := DefaultConfig()
 	for _, f := range []struct {

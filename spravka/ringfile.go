@@ -30,8 +30,8 @@ type fileKey struct {
 	Secret string    `json:"secret"` // base64, standard alphabet
 }
 
-// LoadRing reads a ring from a file. It refuses a file that anybody but its owner may read or write, and anything
-// that is not exactly what SaveRing writes; an absent file gives an error that is fs.ErrNotExist.
+// LoadRing reads a ring from a file. It refuses a file that anybody but its owner may read or write, and anything that is
+// not exactly what SaveRing writes; for an absent file the error is fs.ErrNotExist.
 func LoadRing(path string) (*Ring, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -68,8 +68,8 @@ func SaveRing(path string, r *Ring) error {
 	return nil
 }
 
-// LoadOrMakeRing is LoadRing, but an absent file is made with one new key. Of several processes that start at once
-// one makes the file and all use it. made says that this call made it.
+// LoadOrMakeRing is LoadRing, but creates an absent file with one new key. Of several processes that start at once, one
+// creates the file and all use it. made reports that this call created it.
 func LoadOrMakeRing(path string, at time.Time) (r *Ring, made bool, err error) {
 	r, err = LoadRing(path)
 	if !errors.Is(err, fs.ErrNotExist) {

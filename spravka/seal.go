@@ -11,15 +11,15 @@ import (
 	"github.com/gorilla/securecookie"
 )
 
-// Seal appends to dst a token that proves payload to be ours for this purpose and context until expires (whole
-// seconds). The payload can be read by anybody who holds the token; see SealSecret. The context is not in the token:
-// Open must be given the same one. Build it of several parts with AppendContext.
+// Seal appends to dst a token that proves that we made payload for this purpose and context, valid until expires (whole
+// seconds). Anybody who holds the token can read the payload; see SealSecret. The context is not in the token: Open must be
+// given the same one. Use AppendContext to build it from several parts.
 func (r *Ring) Seal(dst []byte, p Purpose, context, payload []byte, expires time.Time) []byte {
 	return r.seal(dst, r.keys[0].signers[p], p, context, payload, expires)
 }
 
-// SealSecret is Seal with the payload encrypted (AES-256 in counter mode, then HMAC-SHA256). What Seal made does not
-// open with OpenSecret, nor the other way round.
+// SealSecret is Seal with the payload encrypted (AES-256 in counter mode, then HMAC-SHA256). A token of Seal does not open
+// with OpenSecret, nor vice versa.
 func (r *Ring) SealSecret(dst []byte, p Purpose, context, payload []byte, expires time.Time) []byte {
 	return r.seal(dst, r.keys[0].sealers[p], p, context, payload, expires)
 }
@@ -47,7 +47,7 @@ func (r *Ring) Open(dst []byte, p Purpose, context, token []byte, now time.Time)
 	return dst, err
 }
 
-// OpenUntil is Open and returns when the token expires as well, for those who cache what they opened.
+// OpenUntil is Open, but also returns when the token expires, for callers that cache what they opened.
 func (r *Ring) OpenUntil(dst []byte, p Purpose, context, token []byte, now time.Time) ([]byte, time.Time, error) {
 	k, body, err := r.split(p, token)
 	if err != nil {
@@ -66,8 +66,8 @@ func (r *Ring) OpenSecret(dst []byte, p Purpose, context, token []byte, now time
 	return dst, err
 }
 
-// SealedByNewest reports whether the token names the key that seals now. It checks nothing else: it tells the holder
-// of an opened token whether to renew it.
+// SealedByNewest reports whether the token names the key that seals now. It checks nothing else: it tells the holder of an
+// opened token whether to renew it.
 func (r *Ring) SealedByNewest(token []byte) bool {
 	id, _, ok := bytes.Cut(token, dot)
 	return ok && string(id) == r.keys[0].id
@@ -115,9 +115,8 @@ func open(dst []byte, sc *securecookie.SecureCookie, p Purpose, context, body []
 	return append(dst, box[8:]...), expires, nil
 }
 
-// canonical reports whether b is URL-safe base64 without padding in its only spelling: the decoder behind securecookie
-// ignores line ends and the unused bits of the last character, and a token must not have a second spelling
-// (invariant 4).
+// canonical reports whether b is URL-safe base64 without padding in its only spelling: securecookie's decoder ignores line
+// ends and the unused bits of the last character, but a token must not have a second spelling (invariant 4).
 func canonical(b []byte) bool {
 	for _, c := range b {
 		if sextet(c) < 0 {

@@ -27,7 +27,7 @@ func newRing(t testing.TB, keys ...Key) *Ring {
 
 var tokenAlphabet = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 
-// TestSealProperties: what is sealed opens with the same purpose and context and in no other way.
+// TestSealProperties: a sealed payload opens with the same purpose and context and in no other way.
 func TestSealProperties(t *testing.T) {
 	ring, foreign := newRing(t), newRing(t)
 	type opener func(r *Ring, dst []byte, p Purpose, context, token []byte, now time.Time) ([]byte, error)
@@ -74,7 +74,7 @@ func TestSealProperties(t *testing.T) {
 	})
 }
 
-// TestTokenHasOneSpelling: no change of a token opens, not even one that decodes to the same bytes.
+// TestTokenHasOneSpelling: no altered token opens, not even one that decodes to the same bytes.
 func TestTokenHasOneSpelling(t *testing.T) {
 	ring := newRing(t)
 	for n := range 6 { // every length of the last group
@@ -131,7 +131,7 @@ func TestOpenTellsErrorsApart(t *testing.T) {
 	}
 }
 
-// TestMaxPayloadOpens: the bound on tokens leaves room for the longest payload, and is a bound.
+// TestMaxPayloadOpens: the bound on tokens leaves room for the longest payload, and is enforced.
 func TestMaxPayloadOpens(t *testing.T) {
 	ring := newRing(t, func() Key {
 		k, err := newKey("abcdefgh01234567", start, bytes.Repeat([]byte("k"), 32))
@@ -152,7 +152,7 @@ func TestMaxPayloadOpens(t *testing.T) {
 	}
 }
 
-// TestSecretIsSecret: an encrypted token shows nothing of its payload, and two of the same differ.
+// TestSecretIsSecret: an encrypted token reveals nothing of its payload, and two tokens of the same payload differ.
 func TestSecretIsSecret(t *testing.T) {
 	ring := newRing(t)
 	payload := []byte("the answer is 314159, the answer is 314159")
@@ -174,8 +174,8 @@ func TestContextIsDelimited(t *testing.T) {
 	}
 }
 
-// sealedOnce is a pass that was sealed by the key of FuzzOpen when this format was made. The fuzzer's processes must
-// agree on the one token that opens.
+// sealedOnce is a pass that FuzzOpen's key sealed when this format was introduced. The fuzzer's processes must agree on the
+// one token that opens.
 const sealedOnce = "fuzzkey0.MTc5NTI0OTQyM3xBQUFBQUdta09GQUJBUUVDQXdBQUFBQUFBQUFBQUFBQUFBQUFBQUFBYWFRcVFBQUFBR1FBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBQUFBPT18ywlYXKT7N4TAql9SIbJoxdCHEZHRwPduaTjWZVMYP8E"
 
 func FuzzOpen(f *testing.F) {

@@ -88,7 +88,7 @@ func TestSignServiceRefuses(t *testing.T) {
 	}
 }
 
-// TestDocumentedSamples runs the samples of docs/cookies.md as written: what they sign is accepted.
+// TestDocumentedSamples runs the samples of docs/cookies.md as written: their signatures are accepted.
 func TestDocumentedSamples(t *testing.T) {
 	doc, err := os.ReadFile(filepath.Join("..", "docs", "cookies.md"))
 	if err != nil {

@@ -15,30 +15,30 @@ import (
 	"antirobot/store"
 )
 
-// SharedRing is the key ring in a shared store, wrapped by an operator's secret. A copy, wrapped as well, lies in the
-// data directory, for a start while the store is away.
+// SharedRing is the key ring in a shared store, wrapped with an operator's secret. A copy, also wrapped, is kept in the
+// data directory, for a start while the store is unavailable.
 type SharedRing struct {
 	KV     store.KV
 	Secret []byte
 	Copy   string
-	Seed   string // a ring of the time before the store was shared, if there is one: then its passes stay good
+	Seed   string // a ring from before the store was shared, if there is one: its passes then stay valid
 	Log    zerolog.Logger
-	Losses *store.Losses // nil: a ring that the store loses is put back, and not spoken of
+	Losses *store.Losses // nil: a ring that the store loses is put back without a report
 
-	told []byte // the ring that a warning was about
+	told []byte // the ring that was warned about
 	end  context.CancelFunc
 	done chan struct{}
 }
 
 const (
-	// SharedRingKey is where the ring is in a shared store.
+	// SharedRingKey is the key of the ring in a shared store.
 	SharedRingKey     = "keys/ring"
 	sharedRingTimeout = 10 * time.Second
-	// sharedRingEvery is how often a gateway looks whether the store still has the ring.
+	// sharedRingEvery is how often a gateway checks whether the store still has the ring.
 	sharedRingEvery = 5 * time.Second
 )
 
-// Load reads the ring, or its copy while the store is away. With create the first gateway makes it.
+// Load reads the ring, or its copy while the store is unavailable. With create, the first gateway makes it.
 func (k *SharedRing) Load(create bool) (*Ring, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), sharedRingTimeout)
 	defer cancel()
@@ -64,7 +64,7 @@ func (k *SharedRing) Load(create bool) (*Ring, error) {
 	return ring, nil
 }
 
-// Start begins to look whether the store still has the ring, until Close, and puts the copy back where it has not.
+// Start checks until Close whether the store still has the ring, and puts the copy back if it does not.
 func (k *SharedRing) Start(ctx context.Context) error {
 	ctx, k.end = context.WithCancel(context.WithoutCancel(ctx))
 	k.done = make(chan struct{})
@@ -86,7 +86,7 @@ func (k *SharedRing) Start(ctx context.Context) error {
 	return nil
 }
 
-// Close ends what Start began.
+// Close ends what Start started.
 func (k *SharedRing) Close() error {
 	k.end()
 	<-k.done
@@ -112,8 +112,8 @@ func (k *SharedRing) check(ctx context.Context) error {
 	return err
 }
 
-// putBack puts the copy into a store that has no ring, and returns it, or what another gateway put there. Without a copy
-// that the secret opens it returns nil, or why.
+// putBack puts the copy into a store that has no ring, and returns it, or the ring that another gateway put there. If there
+// is no copy that the secret opens, it returns nil, or the reason.
 func (k *SharedRing) putBack(ctx context.Context) ([]byte, error) {
 	kept, err := os.ReadFile(k.Copy)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,8 +136,8 @@ func (k *SharedRing) putBack(ctx context.Context) ([]byte, error) {
 	return k.KV.Get(ctx, nil, []byte(SharedRingKey))
 }
 
-// create puts a ring into the store, unless another gateway was faster: then that one's is returned. This gateway's copy
-// of the ring that the store had comes first: without it the passes of other gateways would not hold here.
+// create puts a ring into the store, unless another gateway was faster: then it returns that gateway's ring. It prefers
+// this gateway's copy of the ring that the store had: without it, other gateways' passes would be invalid here.
 func (k *SharedRing) create(ctx context.Context) ([]byte, error) {
 	if blob, err := k.putBack(ctx); blob != nil || err != nil {
 		return blob, err
@@ -164,7 +164,7 @@ func (k *SharedRing) create(ctx context.Context) ([]byte, error) {
 	return k.KV.Get(ctx, nil, []byte(SharedRingKey))
 }
 
-// keepCopy writes a file of mode 0600 as a whole.
+// keepCopy writes a file of mode 0600 atomically.
 func keepCopy(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".keys.*")
 	if err != nil {

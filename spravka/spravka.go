@@ -7,26 +7,26 @@
 //  3. Rotation adds a key; tokens of older keys open until those keys are removed.
 //  4. A token has one spelling: what opens is byte for byte what Seal returned, so a token may be the key under which
 //     a spent answer is remembered.
-//  5. Tokens consist of [A-Za-z0-9_.-] and stand as they are in a cookie, a query and a form field.
+//  5. Tokens consist of [A-Za-z0-9_.-] and need no escaping in a cookie, a query or a form field.
 //  6. Secrets are never printed: Key and Ring format as their IDs, whatever the verb.
 //
-// A token is "KEYID.BODY". BODY is what securecookie makes of expiry and payload under a subkey of the key that
-// KEYID names (HKDF-SHA256, one subkey per purpose and kind of seal), without the padding.
+// A token is "KEYID.BODY". BODY is securecookie's encoding of expiry and payload under a subkey of the key that KEYID
+// names (HKDF-SHA256, one subkey per purpose and kind of seal), without the padding.
 package spravka
 
 import "errors"
 
-// Why a token does not open; told apart with errors.Is.
+// Reasons why a token does not open; tell them apart with errors.Is.
 var (
-	// ErrMalformed: the bytes are no token at all, or are longer than any token of this purpose.
+	// ErrMalformed: the bytes are not a token, or are longer than any token of this purpose.
 	ErrMalformed = errors.New("malformed token")
-	// ErrSeal: the seal is not ours, is of another purpose or context, was altered, or its key is gone.
+	// ErrSeal: the seal is not ours, has another purpose or context, was altered, or its key is gone.
 	ErrSeal = errors.New("seal does not fit")
-	// ErrExpired: the seal is ours and its time is over.
+	// ErrExpired: the seal is ours, but has expired.
 	ErrExpired = errors.New("token expired")
 )
 
-// Purpose is what a seal is for. Each has subkeys of its own.
+// Purpose is what a seal is for. Each purpose has its own subkeys.
 type Purpose uint8
 
 // The purposes. Their names go into the key derivation: never rename one that is in use.
@@ -35,7 +35,7 @@ const (
 	PurposeICookie                // the gateway's own browser cookie
 	PurposeCaptcha                // captcha keys
 	PurposeRetpath                // signed return URLs
-	PurposeSaved                  // a challenged request that goes on after the right answer
+	PurposeSaved                  // a challenged request that continues after the right answer
 	PurposeForm                   // tokens in the gateway's own forms
 	PurposeGrant                  // leave for a message whose sender solved a captcha
 	numPurposes
