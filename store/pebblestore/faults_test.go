@@ -104,10 +104,16 @@ func (f *faultyFile) SyncData() error {
 
 func openFaulty(t *testing.T) (*Store, *faultyFS, string) {
 	t.Helper()
+	return openFaultyFor(t, 20*time.Second) // so that a busy machine is not taken for a slow disk
+}
+
+// openFaultyFor is openFaulty for a store that waits so long for a write.
+func openFaultyFor(t *testing.T, wait time.Duration) (*Store, *faultyFS, string) {
+	t.Helper()
 	dir := t.TempDir()
 	fs := &faultyFS{FS: vfs.Default}
 	cfg := small()
-	cfg.WriteTimeout = 20 * time.Second // so that a busy machine is not taken for a slow disk
+	cfg.WriteTimeout = wait
 	s, err := New(cfg, Deps{Dir: dir, Log: zerolog.Nop(), fs: fs})
 	if err != nil {
 		t.Fatal(err)
@@ -283,8 +289,7 @@ func wantWholeFeed(t *testing.T, s *Store, n int) {
 }
 
 func TestSlowDiskIsToldAndForgotten(t *testing.T) {
-	s, fs, _ := openFaulty(t)
-	s.cfg.WriteTimeout = 200 * time.Millisecond
+	s, fs, _ := openFaultyFor(t, 200*time.Millisecond)
 	fs.slow.Store(true)
 	defer fs.slow.Store(false)
 	start := time.Now()
