@@ -12,21 +12,21 @@ type Family uint8
 // The families. Those from FamilyChrome on are browsers.
 const (
 	FamilyNone     Family = iota // no User-Agent
-	FamilyOther                  // something that is in none of the other families
+	FamilyOther                  // something that belongs to none of the other families
 	FamilyLibrary                // an HTTP library or a command line tool
-	FamilyApp                    // a library that the apps of telephones are made with
+	FamilyApp                    // a library with which mobile apps are built
 	FamilyRobot                  // declares itself a robot
-	FamilyCrawler                // a crawler of a search engine, of those that can prove it
-	FamilyHeadless               // a browser that says that nobody looks at it
-	FamilyChrome                 // and what is built on it and says so by no other name
+	FamilyCrawler                // a crawler of a search engine that can prove its identity
+	FamilyHeadless               // a browser that declares that it has no screen
+	FamilyChrome                 // and browsers built on it that use no other name
 	FamilyEdge
 	FamilyOpera
 	FamilyYandex
 	FamilySamsung
-	FamilyWebView // Chrome as a part of an Android app
+	FamilyWebView // Chrome embedded in an Android app
 	FamilyFirefox
 	FamilySafari
-	FamilyWebKit // any browser of iOS but Safari: they have one engine
+	FamilyWebKit // any browser on iOS but Safari: they all use one engine
 	FamilyOld    // Internet Explorer, and Edge before it was built on Chromium
 )
 
@@ -42,10 +42,10 @@ func (f Family) String() string {
 	return "unknown"
 }
 
-// Browser reports whether the family is one of those that people look at pages with.
+// Browser reports whether people use this family to view pages.
 func (f Family) Browser() bool { return f >= FamilyChrome }
 
-// Chromium reports whether the family has Chromium's engine, and so its header fields.
+// Chromium reports whether the family has Chromium's engine, and therefore its header fields.
 func (f Family) Chromium() bool { return f >= FamilyChrome && f <= FamilyWebView }
 
 // System is the operating system that a User-Agent names.
@@ -67,21 +67,21 @@ type Claim struct {
 	Family Family
 	System System
 	Mobile bool
-	Major  uint16 // version of the browser, 0 if it names none. Of what is built on Chromium: Chromium's
+	Major  uint16 // version of the browser, 0 if it names none; for those built on Chromium, Chromium's
 }
 
 // Table remembers what User-Agents claim, by their hash: a few thousand of them make nearly all requests. An entry is a
-// single word, so there is no lock. The hash does not resist deliberate collisions: a client that makes its User-Agent
-// collide with another one is taken to have sent that one, which it could have done anyway. A nil table parses each time.
-// Safe for concurrent use.
+// single word, so there is no lock. The hash does not resist deliberate collisions: a client whose User-Agent collides
+// with another one is taken to have sent the other, which it could have done anyway. A nil table parses each time. Safe
+// for concurrent use.
 type Table [4096]atomic.Uint64
 
-// claim returns the claim of a User-Agent with the hash.
+// claim returns the claim of a User-Agent with the given hash.
 func (t *Table) claim(hash uint64, ua []byte) Claim {
 	if t == nil {
 		return ParseClaim(ua)
 	}
-	const tag = 1<<64 - 1<<24 // a claim has 24 bits
+	const tag = 1<<64 - 1<<24 // a claim takes 24 bits
 	place := &t[hash%uint64(len(t))]
 	if w := place.Load(); w&tag == hash&tag && w != 0 {
 		return Claim{Family: Family(w & 31), System: System(w >> 5 & 7), Mobile: w>>8&1 == 1, Major: uint16(w >> 9 & 0x7fff)}
@@ -120,7 +120,7 @@ func isWord(b byte) bool {
 	return b|0x20 >= 'a' && b|0x20 <= 'z' || b >= '0' && b <= '9' || b == '_' || b == '-'
 }
 
-// agentReader collects the words of a User-Agent that matter.
+// agentReader collects the significant words of a User-Agent.
 type agentReader struct {
 	claim0                          Claim
 	chrome, version                 uint16
@@ -128,7 +128,7 @@ type agentReader struct {
 	webview, firefox, safari, app   bool
 }
 
-// word looks at the word that b begins with.
+// word examines the word that b begins with.
 func (r *agentReader) word(b []byte) {
 	c := &r.claim0
 	mark := func(s string) bool { return len(b) >= len(s) && string(b[:len(s)]) == s }
@@ -189,7 +189,7 @@ func (r *agentReader) word(b []byte) {
 	}
 }
 
-// engine looks at the words by which engines, old browsers and devices are known.
+// engine examines the words that identify engines, old browsers and devices.
 func (r *agentReader) engine(b []byte, mark func(string) bool, named func(string, Family) bool) {
 	c := &r.claim0
 	switch b[0] {
@@ -245,7 +245,7 @@ func (r *agentReader) system(b []byte, mark func(string) bool) {
 	}
 }
 
-// claim puts together what was read.
+// claim assembles what was read.
 func (r *agentReader) claim(ua []byte) Claim {
 	c := r.claim0
 	c.Major = r.version
@@ -271,7 +271,7 @@ func (r *agentReader) claim(ua []byte) Claim {
 	case r.safari:
 		c.Family = FamilySafari
 	case r.apple:
-		c.Family = FamilyWebKit // a page inside of an app
+		c.Family = FamilyWebKit // a page inside an app
 	case r.app:
 		c.Family = FamilyApp
 	default:
@@ -288,11 +288,11 @@ func major(b []byte) (n uint16) {
 	return n
 }
 
-// namesRobot reports whether a word at i is one that robots declare themselves with.
+// namesRobot reports whether the word at i is one by which robots declare themselves.
 func namesRobot(ua []byte, i int) bool {
 	switch ua[i] | 0x20 {
 	case 'b':
-		// CUBOT makes telephones; robots end with the word, or are called botnik.
+		// CUBOT makes phones; in robots' names the word comes last, or they are called botnik.
 		return request.HasPrefixFold(ua[i:], "bot") && (i < 2 || !request.HasPrefixFold(ua[i-2:], "cubot")) &&
 			(len(ua) == i+3 || ua[i+3]|0x20 < 'a' || ua[i+3]|0x20 > 'z')
 	case 'c':
@@ -304,7 +304,7 @@ func namesRobot(ua []byte, i int) bool {
 	}
 }
 
-// crawlers are the first letters of those that publish how they can be verified.
+// crawlers are the first letters of those crawlers that publish how they can be verified.
 var crawlers = [...]string{
 	"googlebot", "adsbot-google", "mediapartners-google", "google-inspectiontool", "googleother", "bingbot", "yandexbot",
 	"yandeximages", "yandexmobilebot", "duckduckbot", "applebot", "baiduspider", "slurp", "seznambot", "petalbot",
@@ -333,7 +333,7 @@ var libraries = [...]string{
 
 var apps = [...]string{"okhttp", "dart", "alamofire", "dalvik", "cronet"}
 
-// product says what a client is that names no browser, by its first product.
+// product says by its first product what a client is that names no browser.
 func product(ua []byte) Family {
 	n := 0
 	for n < len(ua) && ua[n] != '/' && ua[n] != ' ' {

@@ -8,40 +8,40 @@ import (
 )
 
 // Facts is what a request tells the slow half about its client and its course: plain values, read in one pass over the
-// fields of the View. What a View does not have because it is of a recorded line (Partial) is unknown, not absent.
+// fields of the View. What a View lacks because it stems from a recorded line (Partial) is unknown, not absent.
 type Facts struct {
-	Partial bool // of a recorded line: Headers but User-Agent and Referer, Shape, Language, Misfits, Cookies are unknown
-	Partner bool // an XML partner asks for its user: nothing is known of the user's client
-	Liar    bool // declares a crawler that it is known not to be
+	Partial bool // of a recorded line: Headers except User-Agent and Referer, Shape, Language, Misfits, Cookies are unknown
+	Partner bool // an XML partner asks on behalf of its user: nothing is known of the user's client
+	Liar    bool // declares itself a crawler that it is known not to be
 	Secure  bool // the client came over https, as far as we are told
-	Direct  bool // no proxy between the client and us: the version of HTTP is its own
+	Direct  bool // no proxy between the client and us: the HTTP version is the client's own
 	HTTP10  bool
-	HTTP2   bool // Shape knows no order
+	HTTP2   bool // Shape contains no order
 	Query   bool // the target has a query
-	Page    bool // a navigation: nothing says that a script has asked
-	// WantsHTML: the request says that somebody opens a page. It navigates, or accepts HTML.
+	Page    bool // a navigation: nothing says that a script made the request
+	// WantsHTML: the request says that somebody opens a page: it is a navigation, or accepts HTML.
 	WantsHTML bool
 
 	Claim    Claim
 	Headers  Headers
 	Misfits  Misfits
-	Shape    uint64 // hash of which fields a browser always sends are there, in which order
+	Shape    uint64 // hash of which of the fields that browsers always send are present, in which order
 	Language uint32 // hash of Accept-Language; 0 if absent
 
-	Site        Site // what the browser says of where it came from
+	Site        Site // what the browser says about where it came from
 	Referer     Referer
-	RefererPath uint32 // hash of the referer's path, if it is of the same site
+	RefererPath uint32 // hash of the referer's path, if the referer is of the same site
 
 	Cookies Cookies
 	Forged  uint8  // cookies whose seal does not open
-	IAge    int32  // seconds since our cookie was given to the client; -1 without one
+	IAge    int32  // seconds since the client received our cookie; -1 without one
 	Browser uint32 // hash of our cookie, young or old; 0 without one
 
 	PathKind PathKind
 	Depth    uint8  // segments of the path
 	Target   uint64 // hash of path and query
 	Number   uint32 // the last number in the target, up to nine digits …
-	Series   uint32 // … and the hash of what stands before it; 0: there is no number
+	Series   uint32 // … and the hash of what comes before it; 0: there is no number
 }
 
 // Site is what Sec-Fetch-Site says.
@@ -61,7 +61,7 @@ type Referer uint8
 // Where a request comes from.
 const (
 	RefererNone Referer = iota
-	RefererSame         // a page of the same host, or of one above or below it
+	RefererSame         // a page of the same host, or of a parent or child domain
 	RefererForeign
 	RefererMalformed
 )
@@ -73,8 +73,8 @@ type Cookies uint8
 const (
 	CookieAny     Cookies = 1 << iota // some Cookie field
 	CookieOurs                        // an i cookie of ours, young or old
-	CookiePass                        // a pass that holds
-	CookieOffered                     // it is a browser loading a page without our cookie: it is given one now
+	CookiePass                        // a valid pass
+	CookieOffered                     // a browser loading a page without our cookie: it is offered one now
 )
 
 // PathKind says what a path looks like.
@@ -85,7 +85,7 @@ const (
 	PathPage PathKind = iota
 	PathRobots
 	PathFeed  // sitemaps and feeds
-	PathProbe // what scanners look for; only an error if it is not there
+	PathProbe // what scanners look for; only an error if it does not exist
 )
 
 // Read fills f from the request, and returns the hash of its User-Agent.
@@ -158,7 +158,7 @@ func siteOf(value []byte) Site {
 	return SiteUnknown
 }
 
-// referer says where a request comes from. The value is hostile: it is looked at, never followed.
+// referer says where a request comes from. The value is hostile: it is parsed, never followed.
 func referer(value, host []byte) (Referer, uint32) {
 	if len(value) == 0 {
 		return RefererNone, 0
@@ -230,7 +230,7 @@ func pathKind(path []byte) PathKind {
 
 func hasSuffix(b []byte, s string) bool { return len(b) >= len(s) && string(b[len(b)-len(s):]) == s }
 
-// course returns the number of segments of a path, and the last number of the target with the hash of what stands before.
+// course returns the number of segments of a path, and the last number in the target with the hash of what precedes it.
 func course(path, target []byte) (depth uint8, number, series uint32) {
 	segments := 0
 	for i, c := range path {

@@ -11,7 +11,7 @@ import (
 	"antirobot/request"
 )
 
-// loadOf is a page load with the fields, "Name: value" each.
+// loadOf is a page load with the given fields, "Name: value" each.
 func loadOf(fields ...string) *request.View {
 	v := &request.View{
 		At: time.Unix(1.8e9, 0), Method: []byte("GET"), Host: []byte("shop.example"), Target: []byte("/a/b?page=3"), Path: []byte("/a/b"),
@@ -55,8 +55,8 @@ func browserCaptures(t testing.TB) map[string][]string {
 	return all
 }
 
-// TestRealBrowsersFitTheirClaim: what real browsers send contradicts nothing, with and without a referer and cookies, and
-// over HTTP/1.1 with a Host in front.
+// TestRealBrowsersFitTheirClaim: what real browsers send has no misfits, with and without a referer and cookies, and
+// over HTTP/1.1 with Host as the first field.
 func TestRealBrowsersFitTheirClaim(t *testing.T) {
 	for name, fields := range browserCaptures(t) {
 		f := factsOf(loadOf(append([]string{"Host: shop.example", "Connection: keep-alive"}, fields...)...))
@@ -77,7 +77,7 @@ func TestRealBrowsersFitTheirClaim(t *testing.T) {
 	}
 }
 
-// TestMisfits: what copies of a browser forget.
+// TestMisfits checks what imitations of a browser forget.
 func TestMisfits(t *testing.T) {
 	captures := browserCaptures(t)
 	var chrome, firefox []string

@@ -7,7 +7,7 @@ import (
 	"antirobot/request"
 )
 
-// Headers are bits of which fields a request has.
+// Headers are bits that say which fields a request has.
 type Headers uint32
 
 // The bits.
@@ -34,21 +34,21 @@ const (
 	HasRequestedWith
 	HasAuthorization
 	HasFrom
-	HasForwarded // Via, Forwarded, X-Forwarded-For, X-Real-IP, as far as they reach us
+	HasForwarded // Via, Forwarded, X-Forwarded-For, X-Real-IP, if they reach us
 	HasConditional
 	HasRange
 )
 
-// Misfits are bits of what does not go together with what the client claims to be. What browsers send is taken from
-// captures of Chrome 98 to 150, Edge, Firefox 133 to 144, Safari 15 to 26 and Tor (lexiforest/curl-impersonate,
-// tests/signatures, MIT, and apify/fingerprint-suite, Apache-2.0); testdata/browsers.txt has the order of their fields.
+// Misfits are bits for what does not match what the client claims to be. What browsers send is taken from captures of
+// Chrome 98 to 150, Edge, Firefox 133 to 144, Safari 15 to 26 and Tor (lexiforest/curl-impersonate, tests/signatures,
+// MIT, and apify/fingerprint-suite, Apache-2.0); testdata/browsers.txt has the order of their fields.
 type Misfits uint16
 
-// The bits. Each is about a client that claims to be a browser.
+// The bits. Each concerns a client that claims to be a browser.
 const (
 	NoLanguage  Misfits = 1 << iota // without Accept-Language
 	NoEncoding                      // without Accept-Encoding
-	AcceptsAny                      // loads a page and would take anything
+	AcceptsAny                      // loads a page, but would accept any type
 	NoFetch                         // without the Sec-Fetch fields that it sends over https
 	FalseFetch                      // Sec-Fetch fields that contradict each other, or that it does not know
 	NoHints                         // without the Sec-CH-UA that it sends over https
@@ -57,17 +57,17 @@ const (
 	OldProtocol                     // HTTP/1.0 without a proxy in between
 )
 
-// fieldReader is what one pass over the fields of a request finds. The slices borrow the View's bytes.
+// fieldReader holds what one pass over the fields of a request finds. The slices borrow the View's bytes.
 type fieldReader struct {
 	has    Headers
 	shape  uint64
-	ranks  [16]uint8 // of the fields that have a place in the order, in wire order
+	ranks  [16]uint8 // of the fields that have a rank in the order, in wire order
 	nRanks int
 	values [valueCount][]byte
 }
 
-// read looks at each field once. A name is known by its length and the last eight bytes of it in lower case: whoever makes
-// up another one that fits could as well send the field itself.
+// read examines each field once. A name is identified by its length and its last eight bytes in lower case: a client
+// that makes up another name with the same ones could as well send the field itself.
 func (p *fieldReader) read(fields []request.Field) {
 	for i := range fields {
 		f := &fields[i]
@@ -91,7 +91,7 @@ type known struct {
 	value fieldValue
 }
 
-// fieldValue is which of the values is kept.
+// fieldValue says which of the values is kept.
 type fieldValue uint8
 
 const (
@@ -170,7 +170,7 @@ func nameWord(b []byte) uint64 {
 const shaped = HasAccept | HasAcceptLanguage | HasAcceptEncoding | HasUserAgent | HasUpgradeInsecure | HasFetchSite | HasFetchMode |
 	HasFetchDest | HasHints | HasHintsMobile | HasHintsPlatform | HasPriority | HasTE
 
-// see notes a field; of several the first one counts.
+// see records a field; of several with one name the first counts.
 func (p *fieldReader) see(k known, v []byte) {
 	if p.has&k.bit != 0 {
 		return
@@ -187,7 +187,7 @@ func (p *fieldReader) see(k known, v []byte) {
 	}
 }
 
-// isPage reports whether the request loads a page: nothing says that a script has asked.
+// isPage reports whether the request loads a page: nothing says that a script made it.
 func (p *fieldReader) isPage() bool {
 	if mode := p.values[valueMode]; len(mode) > 0 {
 		return string(mode) == "navigate"
@@ -198,7 +198,7 @@ func (p *fieldReader) isPage() bool {
 	return p.has&(HasReferer|HasOrigin) == 0 || p.has&HasAccept == 0 || contains(p.values[valueAccept], "text/html")
 }
 
-// contains reports whether s is a part of b. Values are short; this beats bytes.Contains with a converted string.
+// contains reports whether s is a substring of b. Values are short; this beats bytes.Contains with a converted string.
 func contains(b []byte, s string) bool {
 	for i := 0; i+len(s) <= len(b); i++ {
 		if b[i] == s[0] && string(b[i:i+len(s)]) == s {

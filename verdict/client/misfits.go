@@ -2,12 +2,12 @@ package client
 
 import "math/bits"
 
-// ordered are the fields whose place among the others tells engines apart.
+// ordered are the fields whose position among the others distinguishes engines.
 const ordered = HasHints | HasHintsMobile | HasHintsPlatform | HasUpgradeInsecure | HasUserAgent | HasAccept | HasFetchSite |
 	HasFetchMode | HasFetchUser | HasFetchDest | HasReferer | HasAcceptEncoding | HasAcceptLanguage | HasPriority
 
-// places of the ordered fields, by number of the field: what Chromium and Firefox send with a navigation, the first
-// field first. Safari has changed its order too often to hold anybody to it.
+// The places of the ordered fields, by field number: what Chromium and Firefox send with a navigation, the first field
+// first. Safari has changed its order too often to check it.
 var (
 	chromiumOrder = [...]Headers{
 		HasHints, HasHintsMobile, HasHintsPlatform, HasUpgradeInsecure, HasUserAgent, HasAccept, HasFetchSite, HasFetchMode,
@@ -28,7 +28,7 @@ func placesOf(order []Headers) (places [32]uint8) {
 	return places
 }
 
-// inOrder reports whether the fields stand in an order; those without a place in it stand anywhere.
+// inOrder reports whether the fields are in a given order; those without a rank may stand anywhere.
 func (p *fieldReader) inOrder(places *[32]uint8) bool {
 	last := uint8(0)
 	for _, r := range p.ranks[:p.nRanks] {
@@ -52,8 +52,8 @@ const (
 	safariFetch   = 17 // 16.4, in fact
 )
 
-// misfits compares the fields with what the claimed browser sends. A client that claims to be no browser has none: what
-// it is it says itself.
+// misfits compares the fields with what the claimed browser sends. A client that does not claim to be a browser has
+// none: it says itself what it is.
 func (p *fieldReader) misfits(f *Facts) (m Misfits) {
 	c := f.Claim
 	if !c.Family.Browser() {
@@ -72,7 +72,7 @@ func (p *fieldReader) misfits(f *Facts) (m Misfits) {
 		c.Family == FamilySafari && c.Major >= safariFetch
 	set(f.Secure && sendsFetch && p.has&fetch == 0, NoFetch)
 	set(p.falseFetch(c), FalseFetch)
-	// Apps leave the hints out of their WebView's requests.
+	// Apps omit the hints from their WebView's requests.
 	sendsHints := c.Family.Chromium() && c.Major >= chromiumHints && c.Family != FamilyWebView
 	set(f.Secure && sendsHints && p.has&HasHints == 0, NoHints)
 	set(p.has&HasHints != 0 && p.falseHints(c), FalseHints)
@@ -82,7 +82,7 @@ func (p *fieldReader) misfits(f *Facts) (m Misfits) {
 	accept := p.values[valueAccept]
 	set(p.has&HasFetchMode == 0 && (len(accept) == 0 || string(accept) == "*/*"), AcceptsAny)
 	switch {
-	case f.HTTP2: // the order is not known
+	case f.HTTP2: // the order is unknown
 	case c.Family.Chromium():
 		set(!p.inOrder(&chromiumPlaces), FalseOrder)
 	case c.Family == FamilyFirefox:
@@ -115,7 +115,7 @@ func (p *fieldReader) falseFetch(c Claim) bool {
 	return p.has&HasFetchUser != 0 && (!navigates || string(p.values[valueUser]) != "?1") || c.Family == FamilyOld
 }
 
-// falseHints reports whether Sec-CH-UA is not of the browser that the User-Agent claims.
+// falseHints reports whether Sec-CH-UA does not belong to the browser that the User-Agent claims.
 func (p *fieldReader) falseHints(c Claim) bool {
 	if !c.Family.Chromium() {
 		return true
@@ -124,7 +124,7 @@ func (p *fieldReader) falseHints(c Claim) bool {
 		return true
 	}
 	if p.has&HasHintsMobile != 0 && c.Family != FamilyWebView {
-		// Tablets and emulated telephones say ?0 with Mobile in their User-Agent; nobody says ?1 without.
+		// Tablets and emulated phones send ?0 with Mobile in their User-Agent; none sends ?1 without.
 		if string(p.values[valueHintsMobile]) == "?1" && !c.Mobile {
 			return true
 		}
@@ -150,7 +150,7 @@ func platformFits(platform []byte, s System) bool {
 	case `"macOS"`:
 		return s == SystemMac
 	case `"Android"`:
-		return s == SystemAndroid || s == SystemLinux // a telephone that asks for the desktop's site
+		return s == SystemAndroid || s == SystemLinux // a phone that requests the desktop site
 	case `"Linux"`:
 		return s == SystemLinux
 	case `"Chrome OS"`, `"Chromium OS"`:

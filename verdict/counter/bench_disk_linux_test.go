@@ -36,7 +36,7 @@ func written(b *testing.B) float64 {
 	return n
 }
 
-// diskBench is an embedded store of its own for one benchmark, and what it cost.
+// diskBench is an embedded store for one benchmark, and what it cost.
 type diskBench struct {
 	*testing.B
 	dir      string
@@ -64,7 +64,7 @@ func newDiskBench(b *testing.B, cache int64) *diskBench {
 	return d
 }
 
-// report closes the store, so that all is on the disk, and tells what n things cost.
+// report closes the store, so that everything is on disk, and reports the cost per item.
 func (d *diskBench) report(n int, what string) {
 	d.Helper()
 	took := d.Elapsed().Seconds()
@@ -76,10 +76,11 @@ func (d *diskBench) report(n int, what string) {
 	d.ReportMetric((written(d.B)-d.bytes)/float64(n), "disk-B/"+what[:len(what)-1])
 }
 
-// BenchmarkDisk is what updates cost the embedded store, by Zipf's law and uniform, summed before they are written and not:
-// what summing saves depends on the law. Beside that pairs, each with two marks and two counters, all of them new; and reads
-// of what neither the cache of the engine nor that of the machine holds. Bytes are what the disk was given in all: log,
-// tables, compactions. The rates are those of this run beside whatever else runs; those by processor time are the store's.
+// BenchmarkDisk measures what updates cost the embedded store, distributed by Zipf's law and uniformly, summed before
+// they are written and not: what summing saves depends on the distribution. It also measures pairs, each with two marks
+// and two counters, all of them new, and reads of what neither the engine's cache nor the machine's holds. Bytes are
+// everything written to disk: log, tables, compactions. The rates are those of this run beside whatever else runs;
+// those by processor time are the store's.
 func BenchmarkDisk(b *testing.B) {
 	for _, l := range loads[:2] {
 		b.Run(l.name+"/unsummed", func(b *testing.B) {
@@ -114,7 +115,7 @@ func BenchmarkDisk(b *testing.B) {
 				}
 				n += 1024
 			}
-			if s.Close() != nil { // the disk did not take the rest in time
+			if s.Close() != nil { // the disk did not accept the rest in time
 				b.Log("some sums are lost: they are counted")
 			}
 			m := s.Metrics()
@@ -141,7 +142,7 @@ func BenchmarkDisk(b *testing.B) {
 	b.Run("cold", benchmarkCold)
 }
 
-// benchmarkCold reads counters at random, one by one, from tables of which the machine holds nothing in memory.
+// benchmarkCold reads counters at random, one by one, from tables of which the machine has nothing in memory.
 func benchmarkCold(b *testing.B) {
 	n := uint64(2_000_000)
 	if testing.Short() {
@@ -162,7 +163,7 @@ func benchmarkCold(b *testing.B) {
 			batch = batch[:0]
 		}
 	}
-	if err := d.store.Close(); err != nil { // on the disk, all of it
+	if err := d.store.Close(); err != nil { // everything is on disk
 		b.Fatal(err)
 	}
 	again := &diskBench{B: b, dir: d.dir}
@@ -193,7 +194,7 @@ func benchmarkCold(b *testing.B) {
 	b.ReportMetric(float64(reads)/b.Elapsed().Seconds(), "reads/s")
 }
 
-// forget lets the machine drop what it has in memory of the files of a directory.
+// forget makes the machine drop the files of a directory from its cache.
 func forget(b *testing.B, dir string) {
 	b.Helper()
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {

@@ -28,11 +28,11 @@ func openRedis(b *testing.B, r *redistest.Server) *redisstore.Store {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = s.Close() }) // the figures are taken
+	b.Cleanup(func() { _ = s.Close() }) // the figures have been taken
 	return s
 }
 
-// usedMemory asks a server how much it holds.
+// usedMemory asks a server how much memory it uses.
 func usedMemory(b *testing.B, r *redistest.Server) int64 {
 	b.Helper()
 	_, rest, _ := strings.Cut(r.CLI(b, "info", "memory"), "used_memory:")
@@ -44,7 +44,7 @@ func usedMemory(b *testing.B, r *redistest.Server) int64 {
 	return n
 }
 
-// BenchmarkRedis is updates into a Redis on the same machine, beside redis-benchmark's rate of the bare command.
+// BenchmarkRedis measures updates into a Redis on the same machine, beside redis-benchmark's rate of the bare command.
 func BenchmarkRedis(b *testing.B) {
 	b.Run("reference=redis-benchmark", func(b *testing.B) {
 		r := redistest.Start(b)
@@ -70,7 +70,7 @@ func BenchmarkRedis(b *testing.B) {
 			b.ReportMetric(rate, "commands/s")
 		}
 	})
-	// One sum is two records: HINCRBY and EXPIRE of the ten minutes, and of the day.
+	// One sum is two records: HINCRBY and EXPIRE for the ten minutes, and for the day.
 	b.Run("sums", func(b *testing.B) {
 		r := redistest.Start(b)
 		c := openRedis(b, r).Counters()
@@ -105,19 +105,19 @@ func BenchmarkRedis(b *testing.B) {
 			for b.Loop() {
 				s.Add(store.Delta{Counter: l.counter(rnd), Slot: slot, N: 1})
 			}
-			if err := s.Close(); err != nil { // what is buffered counts, too
+			if err := s.Close(); err != nil { // includes what is buffered
 				b.Error(err)
 			}
 			m := s.Metrics()
 			took := time.Since(began).Seconds()
 			b.ReportMetric((float64(m.Updates)-float64(m.LostFull))/took, "kept-updates/s")
 			b.ReportMetric(float64(m.Flushed)/took, "sums/s")
-			b.ReportMetric(100*float64(m.LostFull+m.LostFlush)/float64(m.Updates), "%lost") // offered faster than Redis takes
+			b.ReportMetric(100*float64(m.LostFull+m.LostFlush)/float64(m.Updates), "%lost") // offered faster than Redis accepts
 		})
 	}
 }
 
-// BenchmarkRedisMemory is the memory of a counter that was met once, in its two records, and of a pair.
+// BenchmarkRedisMemory measures the memory of a counter that was updated once, in its two records, and of a pair.
 func BenchmarkRedisMemory(b *testing.B) {
 	const n = 200_000
 	for b.Loop() {
@@ -144,7 +144,7 @@ func BenchmarkRedisMemory(b *testing.B) {
 		pairs := usedMemory(b, r)
 		b.ReportMetric(float64(pairs-counters)/n, "B/pair")
 		st := openRedis(b, r)
-		for i := range n / 10 { // a ban: its key and its value are about so long
+		for i := range n / 10 { // a ban: its key and value have about this length
 			if err := st.Put(context.Background(), fmt.Appendf(nil, "ban/%040d", i), make([]byte, 120), time.Hour); err != nil {
 				b.Fatal(err)
 			}
@@ -153,7 +153,7 @@ func BenchmarkRedisMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkRedisRead is one question to a local Redis through an empty cache.
+// BenchmarkRedisRead measures one query to a local Redis with an empty cache.
 func BenchmarkRedisRead(b *testing.B) {
 	r := redistest.Start(b)
 	c := openRedis(b, r).Counters()
@@ -193,8 +193,8 @@ const (
 	recoverEnv = "ANTIROBOT_BENCH_RECOVER" // the directory that the child fills
 )
 
-// BenchmarkRecovery is how long a data directory with ten million counters takes to open after kill -9, to the first
-// answered question; beside it the same directory after a clean end.
+// BenchmarkRecovery measures how long a data directory with ten million counters takes from opening after kill -9 to
+// the first answered query; and for comparison the same directory after a clean shutdown.
 func BenchmarkRecovery(b *testing.B) {
 	if dir := os.Getenv(recoverEnv); dir != "" {
 		fillUntilKilled(b, dir)
@@ -225,7 +225,7 @@ func BenchmarkRecovery(b *testing.B) {
 			}
 		}
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed: the error is no news
+		_ = cmd.Wait() // it was killed: the error is expected
 		b.ReportMetric(float64(openAndRead(b, dir).Milliseconds()), "ms-after-kill")
 		b.ReportMetric(float64(openAndRead(b, dir).Milliseconds()), "ms-after-close")
 		b.ReportMetric(float64(n), "counters")

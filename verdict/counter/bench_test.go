@@ -44,7 +44,7 @@ func (l load) counter(r *rand.Rand) store.Counter {
 }
 
 // cpu returns the processor time that this process has used. Where others use the machine too, a rate by it says what
-// the wall clock can not.
+// the wall clock cannot.
 func cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var u unix.Rusage
@@ -54,7 +54,7 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkAdd is updates in memory on one core, with a store that takes them at no cost.
+// BenchmarkAdd measures updates in memory on one core, with a store that accepts them at no cost.
 func BenchmarkAdd(b *testing.B) {
 	for _, l := range loads {
 		b.Run(l.name, func(b *testing.B) {
@@ -70,7 +70,7 @@ func BenchmarkAdd(b *testing.B) {
 			for i := range updates {
 				updates[i] = store.Delta{Counter: l.counter(r), Slot: 2831519, N: 1}
 			}
-			for range 2 { // both tables of each shard get their size
+			for range 2 { // both tables of each shard reach their size
 				for i := range updates {
 					s.Add(updates[i])
 				}
@@ -87,7 +87,7 @@ func BenchmarkAdd(b *testing.B) {
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "updates/s")
 			b.ReportMetric(float64(b.N)/(cpu(b)-before).Seconds(), "updates/cpu-s")
 			b.ReportMetric(float64(s.Metrics().LostFull-lost), "lost")
-			_ = s.Close() // nowhere takes all
+			_ = s.Close() // nowhere accepts everything
 		})
 	}
 }
@@ -133,8 +133,8 @@ func openPebble(b *testing.B) (*counter.Shingler, *pebblestore.Counters, func())
 	}
 }
 
-// BenchmarkSustained is updates into Pebble with as many reads, on all cores, in batches of eight and eight as an event
-// makes them. Run it with -benchtime 60s: the first seconds fill an empty cache.
+// BenchmarkSustained measures updates into Pebble with as many reads, on all cores, in batches of eight and eight as an
+// event makes them. Run it with -benchtime 60s: the first seconds fill an empty cache.
 func BenchmarkSustained(b *testing.B) {
 	for _, l := range loads {
 		b.Run(l.name, func(b *testing.B) {
@@ -168,7 +168,8 @@ func BenchmarkSustained(b *testing.B) {
 	}
 }
 
-// BenchmarkRead is one query of a directory of a million counters: cold ones that the cache does not hold, and warm ones.
+// BenchmarkRead measures one query to a directory of a million counters: cold ones that the cache does not hold, and
+// warm ones.
 func BenchmarkRead(b *testing.B) {
 	const n = 1_000_000
 	s, _, end := openPebble(b)

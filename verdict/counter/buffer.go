@@ -89,8 +89,9 @@ func (t *table) clear() {
 
 // shard is a part of the buffer. An update is in active, in flushing, or in the store and no longer in either.
 type shard struct {
-	// commit is held for writing while updates go from flushing into the store, and for reading while the store is read:
-	// so nothing is read twice or missed. It is taken before mu, and several in order of the shards.
+	// commit is held for writing while updates move from flushing into the store, and for reading while the store is
+	// read: so nothing is read twice or missed. It is taken before mu, and several are taken in the order of the
+	// shards.
 	commit sync.RWMutex
 
 	mu       sync.Mutex
@@ -111,7 +112,7 @@ func (s *shard) unflushed(k name, q *store.Query) uint64 {
 // maxPrefixes bounds the prefixes that one process may use: they are for services, not for data.
 const maxPrefixes = 4096
 
-// prefixes gives each prefix a number. Looking up takes no lock.
+// prefixes assigns a number to each prefix. Look-ups take no lock.
 type prefixes struct {
 	mu    sync.Mutex
 	table atomic.Pointer[prefixTable]
@@ -122,7 +123,7 @@ type prefixTable struct {
 	names   []string
 }
 
-// number returns the number of a prefix, which it makes if need be; false means that there are too many, or that the
+// number returns the number of a prefix, and assigns one if necessary; false means that there are too many, or that the
 // prefix is not valid.
 func (p *prefixes) number(prefix string) (uint16, bool) {
 	if t := p.table.Load(); t != nil {
@@ -148,7 +149,7 @@ func (p *prefixes) number(prefix string) (uint16, bool) {
 			next.numbers[s] = n
 		}
 	}
-	prefix = string(append([]byte(nil), prefix...)) // it may appear in a larger string
+	prefix = string(append([]byte(nil), prefix...)) // it may be part of a larger string
 	n := uint16(len(next.names))
 	next.numbers[prefix] = n
 	next.names = append(next.names, prefix)

@@ -8,8 +8,8 @@ import (
 	"antirobot/store"
 )
 
-// cache holds records as they are in the store, absent ones too, and pairs that were seen. It may lose any of them at
-// any time. A record is read, changed and removed under its shard's mu.
+// cache holds records as they are in the store, including absent ones, and pairs that were seen. It may lose any of
+// them at any time. A record is read, changed and removed under its shard's mu.
 type cache struct {
 	c      *freecache.Cache
 	expire int // seconds; 0: never
@@ -32,7 +32,7 @@ func recordKey(room *[recordKeyLen]byte, u store.Unit, number uint32, k name) []
 	return appendRecordKey(room[:0], byte(u), number, k)
 }
 
-// pairKind tells the keys of pairs from those of records, which begin with their unit.
+// pairKind distinguishes the keys of pairs from those of records, which begin with their unit.
 const pairKind = 0xff
 
 func pairKey(room *[pairKeyLen]byte, u *store.Unique, k name) []byte {
@@ -65,7 +65,7 @@ func (c *cache) put(key []byte, counts []store.Count) {
 	for _, n := range counts {
 		val = binary.AppendUvarint(append(val, n.Period), n.N)
 	}
-	_ = c.c.Set(key, val, c.expire) // too large for the cache: then it is not cached
+	_ = c.c.Set(key, val, c.expire) // too large for the cache: not cached
 }
 
 // add adds n to a period of a record if it is cached.
@@ -90,7 +90,7 @@ func (c *cache) add(key []byte, period uint8, n uint64) {
 	if !done {
 		val = binary.AppendUvarint(append(val, period), n)
 	}
-	if c.expire > 0 { // its age must not begin anew: other nodes' updates would never be seen
+	if c.expire > 0 { // its age must not start over: other nodes' updates would never be seen
 		c.c.Del(key)
 		return
 	}

@@ -8,10 +8,11 @@ import (
 
 // Config is what an operator may set.
 type Config struct {
-	// FlushEvery is how long an update may wait in memory: a crash costs as much, and a hot counter one write in it.
+	// FlushEvery is how long an update may wait in memory: a crash loses that much, and a hot counter costs one write
+	// in it.
 	FlushEvery time.Duration `mapstructure:"flush_every"`
-	// MaxBuffered bounds the updates in memory: so many different counters and ten minutes, 80 bytes each, twice that
-	// while a flush is slow. What does not fit is lost, and counted as lost.
+	// MaxBuffered bounds the updates in memory: the number of different pairs of counter and ten minutes, 80 bytes
+	// each, twice that while a flush is slow. What does not fit is lost, and counted as lost.
 	MaxBuffered int `mapstructure:"max_buffered"`
 	// CacheBytes is for records that were read: about 80 bytes each.
 	CacheBytes int64 `mapstructure:"cache_bytes"`
@@ -21,7 +22,7 @@ type Config struct {
 	StoreTimeout time.Duration `mapstructure:"store_timeout"`
 }
 
-// DefaultConfig returns a Config for one gateway with some hundred thousand updates a second.
+// DefaultConfig returns a Config for one gateway with a few hundred thousand updates a second.
 func DefaultConfig() Config {
 	return Config{
 		FlushEvery:   5 * time.Second,
@@ -32,7 +33,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all that is wrong with c.
+// Validate returns everything that is wrong with c.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {

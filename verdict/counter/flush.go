@@ -18,8 +18,8 @@ const flushChunk = 1024
 // dropEvery is how often what is too old is dropped.
 const dropEvery = time.Hour
 
-// run is the Shingler's goroutine: one shard after the other, in an order that is random anew for each round, so that
-// several nodes do not write the same part of a shared store at once. A shard that fills up comes earlier.
+// run is the Shingler's goroutine: it flushes one shard after another, in a new random order each round, so that
+// several nodes do not write the same part of a shared store at once. A shard that is filling up comes earlier.
 func (s *Shingler) run(ctx context.Context) {
 	tick := time.NewTicker(max(s.cfg.FlushEvery/shards, time.Millisecond))
 	defer tick.Stop()
@@ -52,7 +52,7 @@ func (s *Shingler) tell(what string, err error) {
 	}
 }
 
-// Flush writes all that is buffered. Sums whose write failed are lost, and counted.
+// Flush writes everything that is buffered. Sums whose write failed are lost, and counted.
 func (s *Shingler) Flush(ctx context.Context) error {
 	var errs []error
 	for _, i := range rand.Perm(shards) {
@@ -61,7 +61,7 @@ func (s *Shingler) Flush(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// flushShard writes a shard's updates. While the store says that it is unhealthy they stay in the buffer.
+// flushShard writes a shard's updates. While the store reports that it is unhealthy, they stay in the buffer.
 func (s *Shingler) flushShard(ctx context.Context, i int) error {
 	s.flushMu.Lock()
 	defer s.flushMu.Unlock()
@@ -69,7 +69,7 @@ func (s *Shingler) flushShard(ctx context.Context, i int) error {
 	if h, ok := s.backend.(healthy); ok {
 		if err := h.Healthy(); err != nil {
 			s.stats.postponed.Add(1)
-			return nil // the store itself tells that it is unhealthy; nothing is lost yet
+			return nil // the store itself reports that it is unhealthy; nothing is lost yet
 		}
 	}
 	sh.mu.Lock()
@@ -92,8 +92,8 @@ func (s *Shingler) flushShard(ctx context.Context, i int) error {
 	return errors.Join(errs...)
 }
 
-// sort puts into s.order the entries of t as the store has its keys: neighbours are cheap. Nobody changes t meanwhile but
-// commit, which spares what is compared.
+// sort sets s.order to the entries of t in the order of the store's keys: neighbours are cheap to write. Meanwhile only
+// commit changes t, and it does not touch what is compared.
 func (s *Shingler) sort(t *table) {
 	s.order = s.order[:0]
 	for i := range t.entries {
@@ -150,7 +150,7 @@ func (s *Shingler) commit(ctx context.Context, sh *shard, t *table, chunk []int3
 	return err
 }
 
-// retain drops what is older than 24 hours and a fortnight, in whole records.
+// retain drops what is older than 24 hours and two weeks respectively, in whole records.
 func (s *Shingler) retain(ctx context.Context) error {
 	now := s.now()
 	slot, day := store.TenMinutes.Number(now), store.Day.Number(now)
@@ -160,7 +160,7 @@ func (s *Shingler) retain(ctx context.Context) error {
 	)
 }
 
-// drop forgets what is older than a period, as store.Counters.Drop does, after a flush of all that is buffered.
+// drop forgets what is older than a period, as store.Counters.Drop does, after flushing everything that is buffered.
 func (s *Shingler) drop(ctx context.Context, before store.Period) error {
 	flushErr := s.Flush(ctx)
 	floor := &s.floors[before.Unit]
@@ -181,7 +181,8 @@ func (s *Shingler) drop(ctx context.Context, before store.Period) error {
 // closePatience is for the last flush.
 const closePatience = 10 * time.Second
 
-// Close writes what is buffered, within ten seconds, and ends the Shingler. What it could not write is lost, and said.
+// Close writes what is buffered, within ten seconds, and ends the Shingler. What it could not write is lost, and
+// reported.
 func (s *Shingler) Close() error {
 	if s.ended.Swap(true) {
 		return nil

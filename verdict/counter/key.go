@@ -9,14 +9,14 @@ import (
 	"antirobot/store"
 )
 
-// Types of shingles. Those below 100 are the original's and keep their meaning; the processor's own begin at 100. A rule
-// may use any other number: a type is nothing but a part of a counter's name.
+// Types of shingles. Those below 100 are the original's and keep their meaning; the processor's own begin at 100. A
+// rule may use any other number: a type is only a part of a counter's name.
 const (
 	TypeSubject          uint16 = 8  // subject line of a message
 	TypeFrom             uint16 = 14 // sender
 	TypeAddress          uint16 = 15 // network address: IPv4 as it is, IPv6 by /64
 	TypePair             uint16 = 30 // a pair that is counted once per period …
-	TypeUnique           uint16 = 31 // … and the counter that tells how many there were
+	TypeUnique           uint16 = 31 // … and the counter of how many there were
 	TypeAttachmentName   uint16 = 42
 	TypeAttachmentDigest uint16 = 62 // checksum of an attachment
 
@@ -33,7 +33,7 @@ const (
 	TypeJudgedBad  uint16 = 121
 	TypeMarkedSpam uint16 = 122 // by people
 	TypeMarkedGood uint16 = 123
-	TypeSolved     uint16 = 124 // captchas that were solved, of whoever the shingle is
+	TypeSolved     uint16 = 124 // captchas solved by whoever the shingle stands for
 	TypeFailed     uint16 = 125 // and answered wrongly
 )
 
@@ -57,11 +57,11 @@ func (k Key) appendTo(dst []byte) []byte {
 
 func (k Key) String() string { return string(k.appendTo(nil)) }
 
-// errKey is returned by ParseKey for what no Key prints as.
+// errKey is returned by ParseKey for text that is not the printed form of a Key.
 var errKey = errors.New("counter: not a key")
 
-// ParseKey reads the printed form of a key. Only what String writes is read: no other case, no leading zeros or signs.
-// The prefix may itself contain underscores.
+// ParseKey reads the printed form of a key. It accepts only what String writes: no other case, no leading zeros or
+// signs. The prefix may itself contain underscores.
 func ParseKey(s string) (Key, error) {
 	bad := func(what string) (Key, error) { return Key{}, fmt.Errorf("%w: %s in %.160q", errKey, what, s) }
 	var parts [4]string // shingle, type, unit, number

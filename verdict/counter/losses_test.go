@@ -34,7 +34,7 @@ func TestLossesAreCounted(t *testing.T) {
 		s.Add(delta(i, 1))
 	}
 	must(t, s.Flush(bg))
-	s.Add(delta(0, 1)) // a counter that is there needs no room
+	s.Add(delta(0, 1)) // an existing counter needs no room
 	m := s.Metrics()
 	if m.LostFlush != 1 || m.LostUnique != 1 || m.Postponed == 0 || m.Buffered > small().MaxBuffered ||
 		m.LostFull == 0 || int(m.LostFull)+m.Buffered != 10_000 {
@@ -51,7 +51,7 @@ func TestLossesAreCounted(t *testing.T) {
 	}
 }
 
-// TestFailedFlushLeavesNoStaleCache has a store that counted and then failed: reads tell what it holds.
+// TestFailedFlushLeavesNoStaleCache uses a store that counted and then failed: reads must show what it holds.
 func TestFailedFlushLeavesNoStaleCache(t *testing.T) {
 	f := &faulty{Counters: store.NewMemoryCounters()}
 	s := idle(t, f, nil)
@@ -82,7 +82,8 @@ func TestReadFailureIsTold(t *testing.T) {
 	}
 }
 
-// TestCloseFlushes shows the whole life with the goroutine: updates arrive by themselves, and the rest with Close.
+// TestCloseFlushes goes through the whole life with the goroutine: updates arrive by themselves, and the rest with
+// Close.
 func TestCloseFlushes(t *testing.T) {
 	backend := store.NewMemoryCounters()
 	cfg := small()

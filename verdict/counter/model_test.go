@@ -12,8 +12,8 @@ import (
 	"antirobot/store/storetest"
 )
 
-// TestModel compares the Shingler with the slow model over random histories: with jumps of the clock over the borders of
-// periods, restarts with and without a flush, and flushes that fail.
+// TestModel compares the Shingler with the slow model over random histories, with clock jumps across period boundaries,
+// restarts with and without a flush, and flushes that fail.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := &history{t: t, f: &faulty{Counters: store.NewMemoryCounters()}, kept: storetest.NewCounterModel()}
@@ -104,7 +104,7 @@ func (h *history) flush(*rapid.T) {
 
 func (h *history) failFlush(*rapid.T) {
 	h.f.failAdd.Store(true)
-	_ = h.s.Flush(bg) // fails if there was anything
+	_ = h.s.Flush(bg) // fails if there was anything to write
 	h.f.failAdd.Store(false)
 	h.pending = nil
 }

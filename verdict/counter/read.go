@@ -8,18 +8,18 @@ import (
 	"antirobot/store"
 )
 
-// reading is the memory of one Read.
+// reading is the working memory of one Read.
 type reading struct {
-	missed  []int // queries that the cache does not answer
+	missed  []int // queries that the cache can't answer
 	records []store.Record
 	names   []name
-	owners  []int // of records: the query
+	owners  []int // for each record, its query
 }
 
 var readings = sync.Pool{New: func() any { return new(reading) }}
 
-// Read sets dst[i] to the answer to q[i]: what is in the store and what is not flushed yet. dst is as long as q. What is
-// cached is answered from memory; all else in one call of the store.
+// Read sets dst[i] to the answer to q[i]: what is in the store and what is not flushed yet. dst must be as long as q.
+// What is cached is answered from memory; everything else takes one call of the store.
 func (s *Shingler) Read(ctx context.Context, dst []uint64, q []store.Query) error {
 	if s.ended.Load() {
 		return store.ErrClosed
@@ -56,8 +56,8 @@ func (s *Shingler) name(c *store.Counter) name {
 	return name{c.Shingle, prefix, c.Type}
 }
 
-// fromMemory answers a query from the buffer and the cache. Records that are not cached make it false, and are added to r
-// if there is one. The caller holds the shard's mu.
+// fromMemory answers a query from the buffer and the cache. If records are not cached it returns false, and adds them
+// to r if that is given. The caller holds the shard's mu.
 func (s *Shingler) fromMemory(sh *shard, k name, q *store.Query, r *reading, owner int) (uint64, bool) {
 	sum, all := sh.unflushed(k, q), true
 	var room [recordKeyLen]byte
@@ -86,7 +86,7 @@ type span struct {
 	from, to uint8 // periods within it
 }
 
-// spans yields the parts of a query, two at most.
+// spans yields the parts of a query, at most two.
 func spans(q *store.Query) func(func(span) bool) {
 	return func(yield func(span) bool) {
 		per := uint64(q.Unit.PerRecord())
@@ -101,7 +101,7 @@ func spans(q *store.Query) func(func(span) bool) {
 	}
 }
 
-// readMissed answers the queries of r.missed with the store's help. Their shards do not commit meanwhile.
+// readMissed answers the queries of r.missed from the store. Their shards do not commit meanwhile.
 func (s *Shingler) readMissed(ctx context.Context, dst []uint64, q []store.Query, r *reading) error {
 	r.records, r.names, r.owners = r.records[:0], r.names[:0], r.owners[:0]
 	var touched uint64

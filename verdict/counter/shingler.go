@@ -1,10 +1,11 @@
 // Package counter counts shingles over ten minutes and days: the buffer and the cache before a store.Counters.
 //
-// What holds:
-//  1. Add touches memory only. Equal updates are summed, so a hot counter costs one write per flush however hot it is.
-//  2. A read sees every update that was made before it in this process, flushed or not, and none twice.
+// Invariants:
+//  1. Add touches memory only. Updates of the same counter are summed, so it costs one write per flush however hot it
+//     is.
+//  2. A read sees every update made before it in this process, flushed or not, and none twice.
 //  3. An update is counted once or lost, never twice. Losses are counted: a full buffer, a flush that failed.
-//  4. Paired uniques are tested and counted by the store, at once; pairs known as seen cost no store.
+//  4. Paired uniques are tested and counted by the store, immediately; pairs known as seen cost no store access.
 //  5. Memory is bounded by Config.MaxBuffered and Config.CacheBytes.
 package counter
 
@@ -23,7 +24,7 @@ import (
 	"antirobot/store"
 )
 
-// Shingler is the buffer and the cache. Made by New; safe for concurrent use.
+// Shingler is the buffer and the cache. Create it with New; safe for concurrent use.
 type Shingler struct {
 	backend  store.Counters
 	cfg      Config
@@ -33,14 +34,14 @@ type Shingler struct {
 	prefixes prefixes
 	cache    cache
 	shards   [shards]shard
-	floors   [2]atomic.Uint32 // by unit: records before it were dropped, and are not taken from the cache
+	floors   [2]atomic.Uint32 // by unit: older records were dropped, and are not taken from the cache
 
 	flushMu sync.Mutex // one flush at a time
 	order   []int32    // of the entries of the table in flush; guarded by flushMu
 	deltas  []store.Delta
 
 	stats stats
-	kick  chan int           // shards that fill up
+	kick  chan int           // shards that are filling up
 	stop  context.CancelFunc // nil: not started
 	done  sync.WaitGroup
 	ended atomic.Bool
@@ -51,7 +52,7 @@ type Deps struct {
 	Store   store.Counters
 	Now     func() time.Time // nil: time.Now
 	Log     zerolog.Logger
-	Metrics *metrics.Set // nil: none are shown
+	Metrics *metrics.Set // nil: no metrics
 }
 
 type stats struct {
@@ -59,13 +60,13 @@ type stats struct {
 	lostFull, lostFlush, lostUnique, postponed, flushes atomic.Uint64
 }
 
-// shared is what a backend tells about other nodes; one that does not say is this process's own.
+// shared is how a backend says that it is shared with other nodes; one without it belongs to this process.
 type shared interface{ Shared() bool }
 
-// healthy is what a backend tells about its state; a flush waits for nil.
+// healthy is how a backend reports its state; a flush waits for nil.
 type healthy interface{ Healthy() error }
 
-// New returns a Shingler that counts and answers. Until Start nothing is flushed but by Flush.
+// New returns a Shingler that counts and answers. Until Start only Flush flushes.
 func New(cfg Config, d Deps) (*Shingler, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("counter: %w", err)
@@ -91,7 +92,7 @@ func New(cfg Config, d Deps) (*Shingler, error) {
 	return s, nil
 }
 
-// Start begins to flush, and hourly to drop what is too old. Call it once, before Close.
+// Start starts flushing, and hourly dropping what is too old. Call it once, before Close.
 func (s *Shingler) Start(context.Context) error {
 	if s.ended.Load() {
 		return store.ErrClosed
@@ -102,12 +103,12 @@ func (s *Shingler) Start(context.Context) error {
 	return nil
 }
 
-// Batch is updates and questions that belong together. The caller owns it and may use it again.
+// Batch is a group of updates and queries that belong together. The caller owns it and may reuse it.
 type Batch struct {
 	Uniques []store.Unique // counted first
 	Adds    []store.Delta  // then these
 	Queries []store.Query
-	// Before gets the answers to Queries from before the batch's own updates. It is made as long as Queries.
+	// Before receives the answers to Queries as of before the batch's own updates. It is made as long as Queries.
 	Before []uint64
 }
 
@@ -116,8 +117,8 @@ func (b *Batch) Reset() {
 	b.Uniques, b.Adds, b.Queries, b.Before = b.Uniques[:0], b.Adds[:0], b.Queries[:0], b.Before[:0]
 }
 
-// Do answers the batch's queries and then makes its updates. A batch with a malformed item changes nothing, and the error
-// names the item. If the store can not be read the answers are zero and the error says so, and the updates are made.
+// Do answers the batch's queries and then makes its updates. A batch with a malformed item changes nothing, and the
+// error names the item. If the store cannot be read, the answers are zero, the error says so, and the updates are made.
 // Other callers' updates may come between the answers and the updates.
 func (s *Shingler) Do(ctx context.Context, b *Batch) error {
 	if s.ended.Load() {
@@ -171,7 +172,7 @@ func (s *Shingler) checkQueries(q []store.Query) error {
 	return nil
 }
 
-// Add counts one update, in memory; it does not block on the store. An update that can not be kept is lost and counted.
+// Add counts one update, in memory; it does not block on the store. An update that cannot be kept is lost and counted.
 func (s *Shingler) Add(d store.Delta) { s.add(&d) }
 
 func (s *Shingler) add(d *store.Delta) {
@@ -217,10 +218,10 @@ func (s *Shingler) addUnique(ctx context.Context, u []store.Unique) error {
 	s.stats.uniques.Add(uint64(len(u)))
 	var fresh []store.Unique
 	var names []name
-	var touched uint64 // a bit for each shard
+	var touched uint64 // one bit for each shard
 	var room [pairKeyLen]byte
 	for i := range u {
-		prefix, _ := s.prefixes.number(u[i].Prefix) // checked before
+		prefix, _ := s.prefixes.number(u[i].Prefix) // already checked
 		k := name{u[i].Shingle, prefix, u[i].Type}
 		if s.cached(store.TenMinutes, u[i].Slot/store.SlotsPerDay) &&
 			s.cached(store.Day, u[i].Slot/store.SlotsPerDay/store.DaysPerFortnight) {
@@ -245,7 +246,7 @@ func (s *Shingler) addUnique(ctx context.Context, u []store.Unique) error {
 	for i := range fresh {
 		s.forget(names[i], fresh[i].Slot) // also after an error, which says nothing about what was counted
 		if err == nil {
-			_ = s.cache.c.Set(pairKey(&room, &fresh[i], names[i]), nil, 0) // not cached: asked again
+			_ = s.cache.c.Set(pairKey(&room, &fresh[i], names[i]), nil, 0) // if not cached, it is asked for again
 		}
 	}
 	return err
@@ -273,7 +274,7 @@ func (s *Shingler) eachShard(set uint64, f func(sh *shard)) {
 	}
 }
 
-// Metrics are numbers for an operator. All but Buffered only grow.
+// Metrics are figures for an operator. All but Buffered only grow.
 type Metrics struct {
 	Updates    uint64 // Add, and the Adds of batches
 	Uniques    uint64
@@ -289,7 +290,7 @@ type Metrics struct {
 	Buffered   int    // sums in memory now
 }
 
-// Metrics returns the present numbers.
+// Metrics returns the current figures.
 func (s *Shingler) Metrics() Metrics {
 	m := Metrics{
 		Updates: s.stats.updates.Load(), Uniques: s.stats.uniques.Load(), Reads: s.stats.reads.Load(),

@@ -96,7 +96,7 @@ func TestDropForgetsWhatIsCached(t *testing.T) {
 	}
 }
 
-// TestNoCommitDuringRead tries a flush while the store is being read: the update must not be seen twice.
+// TestNoCommitDuringRead attempts a flush while the store is being read: the update must not be seen twice.
 func TestNoCommitDuringRead(t *testing.T) {
 	f := &faulty{Counters: store.NewMemoryCounters()}
 	s := idle(t, f, nil)
@@ -139,8 +139,8 @@ func TestPrefixesAreBounded(t *testing.T) {
 	}
 }
 
-// TestExactUnderConcurrency has one writer per counter who reads after each of its updates, and readers that see no count
-// fall, while flushes and cold reads go on.
+// TestExactUnderConcurrency has one writer per counter that reads after each of its updates, and readers that see no
+// count fall, while flushes and cold reads go on.
 func TestExactUnderConcurrency(t *testing.T) {
 	s := idle(t, store.NewMemoryCounters(), nil)
 	ctx, stop := context.WithCancel(bg)

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Piece is one piece of an event as it came: what kind it is, and its text.
+// Piece is one raw piece of an event: its kind and its text.
 type Piece struct {
 	Type uint16
 	Text string
@@ -28,15 +28,15 @@ type Shingle struct {
 	Hash uint64
 }
 
-// ErrPiece is returned by Shingles for a piece that is not of its type.
+// ErrPiece is returned by Shingles for a piece that is not valid for its type.
 var ErrPiece = errors.New("counter: piece is not of its type")
 
-// maxPiece bounds what is read of a piece: what is longer counts by its beginning.
+// maxPiece bounds how much of a piece is read: of a longer one only the beginning counts.
 const maxPiece = 64 << 10
 
-// Shingles appends the shingle of each piece to dst. It is the one place where the pieces of events, wherever they come
-// from, become numbers: whoever counts through it means the same counter. On an error (ErrPiece, with the piece's index)
-// nothing is appended.
+// Shingles appends the shingle of each piece to dst. It is the only place where pieces of events, wherever they come
+// from, become numbers: everybody who counts through it means the same counter. On an error (ErrPiece, with the piece's
+// index) nothing is appended.
 //
 // A shingle is the first eight bytes, big endian, of the SHA-256 of the type (two bytes, big endian) and the normal form:
 //
@@ -164,7 +164,7 @@ func host(text string) string {
 
 func fold(text string) string { return norm.NFKC.String(cases.Fold().String(norm.NFKC.String(text))) }
 
-// words is a text without what senders vary to look different: case, spaces, signs and numbers.
+// words is a text without what senders vary to make copies look different: case, spaces, symbols and numbers.
 func words(text string) string {
 	var b strings.Builder
 	space, digits := false, false

@@ -21,7 +21,7 @@ var bg = context.Background()
 type faulty struct {
 	store.Counters
 	failAdd, failRead, ill atomic.Bool
-	failAfter              atomic.Bool // Add fails after it counted
+	failAfter              atomic.Bool // Add fails after counting
 	adds                   atomic.Int64
 	onRead                 func()
 }

@@ -9,15 +9,15 @@ import (
 	"antirobot/verdict/client"
 )
 
-// arrivals is which of the fields that browsers send reach a service: a proxy or a balancer on the way may take some out,
-// or reorder them, and then nobody can be blamed for it. What counts is networks, not requests, and where enough of them
-// have established visitors these alone: so nobody who sends in masses, or forges what nobody sends, changes it. What
-// comes through a trusted proxy is counted apart from what comes directly. Safe for concurrent use.
+// arrivals records which of the fields that browsers send reach a service: a proxy or a balancer on the way may remove
+// or reorder some, and then no client can be blamed for it. Networks count, not requests, and once enough of them have
+// established visitors only these count: so neither sending in bulk nor forging what nobody sends changes the result.
+// What comes through a trusted proxy is counted apart from what comes directly. Safe for concurrent use.
 type arrivals struct {
 	mu    sync.Mutex
-	turn  int64 // number of the present stretch
+	turn  int64 // number of the current stretch
 	now   arrived
-	last  arrived // the stretch before
+	last  arrived // the previous stretch
 	gone  atomic.Uint32
 	known atomic.Int64 // unix seconds of the last event
 }
@@ -37,14 +37,14 @@ const (
 	signs
 )
 
-// arrived is the networks that could have sent something in a stretch of time, and those that did.
+// arrived holds the networks that could have sent something in a stretch of time, and those that did.
 type arrived struct {
 	could, sent [signs]networkSet
-	ofOurs      [signs]networkSet // of those with established visitors, the ones that could …
+	ofOurs      [signs]networkSet // of the networks with established visitors, those that could …
 	ours        [signs]networkSet // … and did
 }
 
-// networkSet is a small set of networks, by a bit for each.
+// networkSet is a small set of networks, with one bit for each.
 type networkSet [4]uint64
 
 // add adds a network, and reports whether it was not there.
@@ -55,7 +55,7 @@ func (s *networkSet) add(h uint64) bool {
 	return *w != old
 }
 
-// or returns how many networks two sets have together.
+// or returns how many networks two sets contain together.
 func (s *networkSet) or(o *networkSet) (n int) {
 	for i := range s {
 		n += bits.OnesCount64(s[i] | o[i])
@@ -66,12 +66,12 @@ func (s *networkSet) or(o *networkSet) (n int) {
 const (
 	arrivalsStretch = 3 * 3600 // seconds
 	arrivalsLast    = 2 * arrivalsStretch
-	fewNetworks     = 8 // from which on established networks speak alone
-	goneBelow       = 4 // a field is lost when it comes from less than one in so many of them …
-	fewSenders      = 3 // … or, of strangers, from less than this; of very few of them, from nobody
+	fewNetworks     = 8 // from this many on, networks of established visitors alone decide
+	goneBelow       = 4 // a field is lost when fewer than one in this many of them send it …
+	fewSenders      = 3 // … or, among strangers, fewer than this; if there are very few of them, none
 )
 
-// see notes what an event shows.
+// see records what an event shows.
 func (a *arrivals) see(e *verdict.Event, established bool) {
 	h := hashID(networkOf(e.Subjects[e.N-1].ID)) * 0x9e3779b97f4a7c15 >> 40
 	browser := !e.Partial && e.Claim.Family.Browser()
@@ -113,12 +113,12 @@ func (a *arrivals) see(e *verdict.Event, established bool) {
 	note(signHints, chromium, browser && e.Headers&client.HasHints != 0)
 	note(signOrder, browser && e.Page && fetches, browser && e.Page && fetches && e.Misfits&client.FalseOrder == 0)
 	a.known.Store(e.At.Unix())
-	if changed { // the first event of a stretch always is
+	if changed { // always true of the first event of a stretch
 		a.judge()
 	}
 }
 
-// judge says anew what is lost. The caller holds the lock.
+// judge recomputes what is lost. The caller holds the lock.
 func (a *arrivals) judge() {
 	var gone uint32
 	for s := range signs {
@@ -135,13 +135,13 @@ func (a *arrivals) judge() {
 	a.gone.Store(gone)
 }
 
-// lost is what nobody at a service sends, so that its lack tells nothing.
+// lost is what no client of a service sends, so that its absence means nothing.
 type lost struct {
 	agent, referer, cookie bool
 	misfits                client.Misfits
 }
 
-// lost returns what tells nothing at a time.
+// lost returns what means nothing at a given time.
 func (a *arrivals) lost(now int64) (l lost) {
 	gone := a.gone.Load()
 	if now-a.known.Load() > arrivalsLast {

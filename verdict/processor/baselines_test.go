@@ -12,14 +12,14 @@ import (
 	"antirobot/verdict/client"
 )
 
-// villager is a keeper for whom whoever brings a cookie is established.
+// villager is a keeper for which anybody who brings a cookie is established.
 type villager struct{ asker }
 
 func (*villager) Stands(e *verdict.Event) bool { return e.Subjects[0].Kind == identity.KindI }
 
-// town is a site that knows its people: 150 of as many networks, who read ten pages in an hour each, with three parts a
-// page, half of them under one name of a browser. A tenth of them look at
-// nothing and send no referer, and another tenth keep no cookie and send none.
+// town is a site that knows its people: 150 people in as many networks, who each read ten pages in an hour, with three
+// parts per page; half of them have the same browser. A tenth of them load no parts and send no referer, and another
+// tenth keep no cookies.
 type town struct {
 	t  *testing.T
 	p  *Processor
@@ -66,7 +66,7 @@ func (w *town) page(n, i int) *verdict.Event {
 	return e
 }
 
-// hour lets everybody read for an hour; meanwhile is called 1500 times.
+// hour lets everybody read for an hour, and calls meanwhile 1500 times.
 func (w *town) hour(meanwhile func(step int)) {
 	for i := range 10 {
 		for n := range townPeople {
@@ -92,7 +92,7 @@ func (w *town) hour(meanwhile func(step int)) {
 	}
 }
 
-// verdicts are the scores of the people as they are now.
+// verdicts are the current scores of the people.
 func (w *town) verdicts() (scores [townPeople]float32) {
 	r := w.p.service(0)
 	for n := range townPeople {
@@ -110,7 +110,7 @@ func (w *town) verdicts() (scores [townPeople]float32) {
 	return scores
 }
 
-// foe is an attacker with a hundred addresses, in as many networks of his own.
+// foe is an attacker with a hundred addresses, each in a network of its own.
 func foe(at time.Time, n int) *verdict.Event {
 	e := reading(at, 50_000_000+n, [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: byte(n % 100), 15: 66})
 	e.Secure, e.Direct, e.Agent, e.Shape = true, true, townName, townShape
@@ -119,9 +119,9 @@ func foe(at time.Time, n int) *verdict.Event {
 	return e
 }
 
-// TestNobodyMovesABaseline floods a site that knows its people with 300,000 requests of a hundred addresses within an hour,
-// in the way that would move each of the things that people are compared with. Nobody's verdict changes, and the
-// baseline stays where it was.
+// TestNobodyMovesABaseline floods a site that knows its people with 300,000 requests from a hundred addresses within an
+// hour, in the way that would move each of the baselines that people are compared with. Nobody's verdict changes, and
+// the baseline stays where it was.
 func TestNobodyMovesABaseline(t *testing.T) {
 	near := func(a, b, by float32) bool { return math.Abs(float64(a-b)) <= float64(by) }
 	calm, _ := newTown(t)
@@ -217,7 +217,7 @@ func TestNobodyMovesABaseline(t *testing.T) {
 	}
 }
 
-// baselines is what people are compared with.
+// baselines are what people are compared with.
 type baselines struct {
 	parts, calls        float32
 	settled             bool

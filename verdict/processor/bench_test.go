@@ -13,7 +13,7 @@ import (
 	"antirobot/verdict"
 )
 
-// cpuTime is what this process has used of its processors, in nanoseconds.
+// cpuTime is the processor time that this process has used, in nanoseconds.
 func cpuTime() int64 {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -28,7 +28,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestMemoryOfSessions holds the bound: a million live subjects, each with a few pages, and their groups.
+// TestMemoryOfSessions checks the bound: a million live subjects, each with a few pages, and their groups.
 func TestMemoryOfSessions(t *testing.T) {
 	if testing.Short() || raceEnabled {
 		t.Skip("a million sessions take a while")
@@ -80,14 +80,15 @@ func BenchmarkProcess(b *testing.B) {
 				e.At = at.Add(time.Duration(i) * 100 * time.Microsecond)
 				p.Process(e)
 			}
-			b.ReportMetric(float64(cpuTime()-cpu)/float64(b.N), "cpu-ns/event") // on a busy machine what counts
+			b.ReportMetric(float64(cpuTime()-cpu)/float64(b.N), "cpu-ns/event") // the figure that counts on a busy machine
 		})
 	}
 	run("address", false)
 	run("cookie", true)
 }
 
-// BenchmarkOffer is what an event costs on the request's path; it is taken at once, in the same goroutine and figure.
+// BenchmarkOffer is what an event costs on the request's path; it is taken from the queue at once, in the same
+// goroutine, which the figure includes.
 func BenchmarkOffer(b *testing.B) {
 	p, _ := newProcessor(b, func(c *Config) { c.Workers = 1 })
 	e := event(time.Unix(1e9, 0), 1)
@@ -148,8 +149,8 @@ func aPageLoad(p *Processor) (*request.View, *identity.Identity, *verdict.Settin
 	return v, &identity.Identity{N: 1, Subjects: e.Subjects}, (*p.services.Load())[0].Settings
 }
 
-// BenchmarkFiftyThousand offers fifty thousand events a second, of a hundred thousand clients, for a second an iteration, and
-// tells how many were shed and how much of a core the slow half took.
+// BenchmarkFiftyThousand offers fifty thousand events a second, of a hundred thousand clients, for one second per
+// iteration, and reports how many were dropped and how much of a core the slow half took.
 func BenchmarkFiftyThousand(b *testing.B) {
 	p, _ := newProcessor(b, nil)
 	p.formula = live(b, defaultFormula(b), metrics.NewSet())

@@ -82,7 +82,7 @@ func event(at time.Time, n int, subs ...identity.Subject) *verdict.Event {
 	return e
 }
 
-// TestPitfall12QueueShedsAndCounts: a full queue refuses at once, counts, and Close judges what was taken.
+// TestPitfall12QueueShedsAndCounts: a full queue refuses at once and counts that, and Close judges what was accepted.
 func TestPitfall12QueueShedsAndCounts(t *testing.T) {
 	p, b := newProcessor(t, func(c *Config) { c.Queue, c.Workers = 256, 1 })
 	at := time.Unix(1e9, 0)
@@ -145,8 +145,8 @@ func TestQueueKeepsAll(t *testing.T) {
 	}
 }
 
-// TestPitfall12SessionsAreBounded: a flood of addresses makes room for itself, is counted, and does not free a scraper
-// that goes on.
+// TestPitfall12SessionsAreBounded: a flood of addresses evicts others to make room, which is counted, and does not free
+// a scraper that carries on.
 func TestPitfall12SessionsAreBounded(t *testing.T) {
 	p, b := newProcessor(t, func(c *Config) { c.MaxSessions = 6400 })
 	at := time.Unix(1e9, 0)
@@ -179,7 +179,7 @@ func TestPitfall12SessionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSlidingCount: the estimate against the exact count, for steady paces.
+// TestSlidingCount compares the estimate with the exact count, for steady paces.
 func TestSlidingCount(t *testing.T) {
 	p, _ := newProcessor(t, nil)
 	limits := (*p.services.Load())[0].limits
@@ -228,7 +228,7 @@ func TestConfigSaysAllErrors(t *testing.T) {
 	}
 }
 
-// TestTwoRequestsAreNoPace: not even for a limit of one, which a configuration can't say.
+// TestTwoRequestsAreNoPace: not even for a limit of one, which a configuration can't express.
 func TestTwoRequestsAreNoPace(t *testing.T) {
 	p, b := newProcessor(t, nil)
 	know(t, p, []*verdict.Settings{{Name: "shop", Limits: []verdict.Limit{{Window: time.Second, Requests: 1, Ban: time.Minute}}}})
@@ -240,7 +240,8 @@ func TestTwoRequestsAreNoPace(t *testing.T) {
 	}
 }
 
-// TestSentences: doubled for each repetition, not while most of one is ahead, anew when forgotten, never above the most.
+// TestSentences: a ban is doubled with each repetition, not while most of one is left, starts over when forgotten, and
+// never exceeds the maximum.
 func TestSentences(t *testing.T) {
 	var s lastBan
 	at := time.Unix(1e9, 0)
@@ -262,7 +263,7 @@ func TestSentences(t *testing.T) {
 	f(26*time.Hour, 10*time.Minute)
 }
 
-// TestExemptNetworks: an address is the network of itself, and IPv4 written as IPv6 is IPv4.
+// TestExemptNetworks: a single address is a network by itself, and IPv4 written as IPv6 is IPv4.
 func TestExemptNetworks(t *testing.T) {
 	p, _ := newProcessor(t, func(c *Config) { c.Exempt = []string{"::ffff:10.0.0.0/104", "192.0.2.7", "2001:db8::/48"} })
 	for addr, want := range map[string]bool{"10.9.8.7": true, "11.0.0.1": false, "192.0.2.7": true, "192.0.2.8": false, "2001:db8::9": true} {

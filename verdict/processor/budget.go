@@ -9,7 +9,7 @@ import (
 )
 
 // A budget is what may be read from a network before its visitors are asked a question. It is counted on a tree: the
-// address or IPv6 /64, its /56, /48 and /32, its /24. What is charged:
+// address or IPv6 /64, its /56, /48 and /32, its /24. These are charged:
 //
 //   - a document that comes with its parts, as browsers ask for them: one; while the site does not yet know its people, a
 //     fraction, since an office may be new
@@ -22,12 +22,12 @@ import (
 
 // budget is what is counted for one prefix.
 type budget struct {
-	at         int64      // unix milliseconds up to which the counts have faded
-	read       [2]float32 // by the hour and the day
-	known      [2]float32 // of established visitors
-	said       [2]float32 // pages and parts by which its company is known, by the hour
-	calls      [2]float32 // different calls of established visitors by the hour: of scripts, of apps
-	debt       float32    // documents that have come without their parts
+	at         int64      // unix milliseconds to which the counts have faded
+	read       [2]float32 // over the hour and the day
+	known      [2]float32 // by established visitors
+	said       [2]float32 // pages and parts in the baseline of its company, over the hour
+	calls      [2]float32 // different calls by established visitors over the hour: of scripts, of apps
+	debt       float32    // documents that came without their parts
 	askedUntil int64      // unix seconds
 	recent     [recentPages]uint16
 	turn       uint8
@@ -41,12 +41,12 @@ var budgetSpans = [...]struct {
 const (
 	bareGrace  = 6    // documents that may wait for their parts
 	mostCredit = 32   // documents that parts may pay for in advance
-	vouched    = 8    // established visitors of an address by whom a document with its parts counts half
-	surplus    = 4096 // parts beyond that which count as one document
-	coverRoom  = 1.5  // how many times better than the usual visitor parts may be cached
-	dueAgain   = 0.9  // a question is over when the count has faded to this share of the budget
+	vouched    = 8    // established visitors of an address at which a document with its parts counts half
+	surplus    = 4096 // parts beyond the expected ones that count as one document
+	coverRoom  = 1.5  // how many times better than the usual visitor's parts may be cached
+	dueAgain   = 0.9  // a question ends when the count has faded to this share of the budget
 	leastAsk   = 300  // seconds
-	stampFrom  = 1e8  // a number in a target from here on is a time, not the number of a page
+	stampFrom  = 1e8  // from here on a number in a target is a time, not a page number
 )
 
 func (b *budget) fade(at int64) {
@@ -69,7 +69,7 @@ func (b *budget) fade(at int64) {
 	b.at = at
 }
 
-// again reports whether a target was read a moment ago, and notes it.
+// again reports whether a target was read a moment ago, and records it.
 func (b *budget) again(target uint64) bool {
 	short := uint16(target>>16) | 1
 	for _, r := range b.recent {
@@ -82,10 +82,11 @@ func (b *budget) again(target uint64) bool {
 	return false
 }
 
-// charged is what is known of whom a charge is for: whether the site knows them, and whether they have made the call lately.
+// charged is what is known about whom a charge is for: whether the site knows them, and whether they made the call
+// recently.
 type charged struct{ known, polled bool }
 
-// charge counts documents for the budgets of an event, and asks when one is spent.
+// charge counts documents against the budgets of an event, and asks when one is spent.
 func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who charged) {
 	c := &p.cfg.Budget
 	if !c.Enabled || is == verdict.CountNothing || e.Partner || e.Paid || e.Kind != verdict.EventRequest {
@@ -98,17 +99,17 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 	usual, parts := r.people.usual()
 	ch := charge{is: is, base: 1, weight: 1, bare: float32(c.Bare), at: e.At.UnixMilli(), repeat: float32(c.Repeat)}
 	ch.cover = coverRoom / max(usual, 1)
-	if !parts { // nobody's pages have parts here
+	if !parts { // no pages have parts here
 		ch.bare = float32(math.Sqrt(c.Bare))
 		ch.weight = ch.bare
 	}
 	ch.target = e.Target
-	if unproved(e, is) { // who can say what it was? Colleagues load the same
+	if unproved(e, is) { // its kind is unknown, and colleagues load the same
 		ch.weight = ch.bare
 		ch.base, ch.alone, ch.again = 1, true, who.polled
 	}
 	ch.known = who.known
-	ch.weight /= 1 + float32(p.keeper.EstablishedAt(addr.ID))/vouched // who is known vouches for others with a browser
+	ch.weight /= 1 + float32(p.keeper.EstablishedAt(addr.ID))/vouched // known visitors vouch for others with a browser
 	settled := r.people.settled(e.At, c.KnownFrom)
 	if !settled && parts {
 		ch.weight /= float32(c.Newcomers)
@@ -123,12 +124,11 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 	p.chargeTree(e, r, &ch, addr.ID)
 }
 
-// ofPeople is how many times what nearly all established visitors call in an hour a household may.
+// ofPeople is the multiple that a household may make of what nearly all established visitors call.
 const ofPeople = 4
 
-// priceCall sets what a call costs: so much that a household may make a multiple of the calls that the site's people of
-// the kind make, in an hour as large as theirs; while these are not known, a fraction of a document, and more without
-// a page's script.
+// priceCall sets what a call costs: such that a household may make a multiple of the calls of this kind that the site's
+// people make in an hour; while that is unknown, a fraction of a document, and more if no page's script makes the call.
 func (p *Processor) priceCall(ch *charge, r *rates) {
 	c := &p.cfg.Budget
 	api := ch.is == verdict.CountAPI
@@ -143,7 +143,7 @@ func (p *Processor) priceCall(ch *charge, r *rates) {
 	ch.base, ch.weight, ch.plain = min(max(float32(c.Hour)/(ofPeople*usual), 1.0/1024), 1), 1, true
 }
 
-// voteCalls lets established visitors say how many calls people make.
+// voteCalls lets established visitors show how many calls people make.
 func (p *Processor) voteCalls(b *budget, r *rates, ch *charge, network uint64) {
 	k := kindOfCall(ch.is == verdict.CountAPI)
 	if b.calls[k]++; uint32(b.calls[k])%voteEvery == 0 {
@@ -155,17 +155,17 @@ func (p *Processor) voteCalls(b *budget, r *rates, ch *charge, network uint64) {
 type charge struct {
 	is           verdict.Count
 	base         float32 // documents that it is worth
-	weight, bare float32 // as how many each counts that comes with its parts, or without
+	weight, bare float32 // what each counts as if it comes with its parts, or without
 	cover        float32 // documents that a part stands for
 	repeat       float32
 	target       uint64
 	at           int64
 	known, again bool
-	plain        bool // it has the weight that it has
-	alone        bool // it neither needs parts nor stands for them
+	plain        bool // its weight is fixed
+	alone        bool // it neither needs parts nor pays for them
 }
 
-// chargeTree charges each prefix of an address.
+// chargeTree charges each prefix that contains an address.
 func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]byte) {
 	var of [4]verdict.Prefix
 	n := verdict.Prefixes(&of, addr, r.Group)
@@ -187,7 +187,7 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 	}
 }
 
-// charge adds what an event costs to a prefix.
+// charge adds the cost of an event to a prefix.
 func (b *budget) charge(ch *charge) {
 	b.fade(ch.at)
 	if ch.is == verdict.CountPart {
@@ -199,7 +199,7 @@ func (b *budget) charge(ch *charge) {
 	}
 	base, weight := ch.base, ch.weight
 	switch {
-	case ch.again && ch.is.Called(): // a page that asks for news
+	case ch.again && ch.is.Called(): // a page that polls for news
 		base /= ch.repeat * ch.repeat
 	case ch.again:
 		base, weight = base/ch.repeat, ch.bare
@@ -225,7 +225,7 @@ func (b *budget) add(w float32, known bool) {
 	}
 }
 
-// places is how many households a prefix may read like: as many more as the address has established visitors.
+// places is how many households a prefix may read like: one more for each established visitor of the address.
 func (p *Processor) places(x *verdict.Prefix, addr [16]byte) float32 {
 	c := &p.cfg.Budget
 	most := 1.0
@@ -242,9 +242,9 @@ func (p *Processor) places(x *verdict.Prefix, addr [16]byte) float32 {
 	return float32(most) + float32(p.keeper.EstablishedAt(addr))
 }
 
-// overBudget returns the question that is due at a prefix. Strangers are asked when they have read more than households
-// there would, and more than a multiple of what the established have; these are asked last, and only at their own
-// address, when they have read more than so many of them would.
+// overBudget returns the question that is due at a prefix. Strangers are asked when they have read more than the
+// households there would, and more than a multiple of what the established visitors have; the latter are asked last,
+// and only at their own address, when they have read more than that many of them would.
 func (p *Processor) overBudget(b *budget, x verdict.Prefix, ch *charge, places float32) (q verdict.Question, over bool) {
 	c := &p.cfg.Budget
 	now := ch.at / 1000

@@ -6,19 +6,19 @@ import (
 	"math"
 )
 
-// BudgetConfig is how much is read from a network in an hour and in a day before its visitors are asked for a captcha. It
-// counts documents: what was delivered, less what the answers prove to be parts of pages.
+// BudgetConfig sets how much may be read from a network in an hour and in a day before its visitors are asked for a
+// captcha. It counts documents: what was delivered, less what the answers prove to be parts of pages.
 type BudgetConfig struct {
 	Enabled     bool    `mapstructure:"enabled"`
 	Hour        float64 `mapstructure:"hour"`         // documents of a household (an address, an IPv6 /64) within an hour
 	Day         float64 `mapstructure:"day"`          // and within a day
-	Net56       float64 `mapstructure:"net_56"`       // how many households an IPv6 /56 may read like, whoever lives there …
+	Net56       float64 `mapstructure:"net_56"`       // how many households an IPv6 /56 may read like, however many live there …
 	Net48       float64 `mapstructure:"net_48"`       // … a /48 …
 	Net32       float64 `mapstructure:"net_32"`       // … a /32 …
 	Net24       float64 `mapstructure:"net_24"`       // … an IPv4 /24
-	People      float64 `mapstructure:"people"`       // times what its established visitors read, if that is more
-	Person      float64 `mapstructure:"person"`       // an established visitor may read like so many households
-	Bare        float64 `mapstructure:"bare"`         // as how many a document counts that comes without the parts of pages
+	People      float64 `mapstructure:"people"`       // multiple of what its established visitors read, if that is more
+	Person      float64 `mapstructure:"person"`       // households that an established visitor may read like
+	Bare        float64 `mapstructure:"bare"`         // documents that a document without the parts of pages counts as
 	Call        float64 `mapstructure:"call"`         // calls of scripts that count as one document
 	Repeat      float64 `mapstructure:"repeat"`       // documents that count as one if one of the last few is read again
 	Newcomers   float64 `mapstructure:"newcomers"`    // while the site knows nobody: documents with their parts that count as one

@@ -8,7 +8,7 @@ import (
 	"antirobot/verdict"
 )
 
-// asker is a keeper of bans who notes what is asked.
+// asker is a keeper of bans that records what is asked.
 type asker struct {
 	bench
 	questions []verdict.Question
@@ -25,7 +25,7 @@ func newAsker(t *testing.T, edit func(*Config)) (*Processor, *asker) {
 	return newProcessorFor(t, a, edit), a
 }
 
-// reading makes the nth page of somebody, from an address that may differ each time.
+// reading makes the nth page of a visitor, from an address that may differ each time.
 func reading(at time.Time, n int, id [16]byte) *verdict.Event {
 	e := event(at, 0)
 	e.Subjects[0].ID = id
@@ -61,7 +61,7 @@ func pagesUntilAsked(t *testing.T, edit func(*Config), parts int, address func(n
 
 func one(int) [16]byte { return [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: 0, 14: 113, 15: 9} }
 
-// TestBudgetOfAnAddress: bare pages cost more than those with their parts, and after neither is anybody banned for it.
+// TestBudgetOfAnAddress: bare pages cost more than pages with their parts, and neither gets anybody banned.
 func TestBudgetOfAnAddress(t *testing.T) {
 	bare, q := pagesUntilAsked(t, nil, 0, one)
 	if bare < 20 || bare > 100 || q.Prefix.Bits != 128 {
@@ -77,7 +77,7 @@ func TestBudgetOfAnAddress(t *testing.T) {
 	}
 }
 
-// TestBudgetOfANetwork: another address for each page buys no more than the network's budget.
+// TestBudgetOfANetwork: using another address for each page buys no more than the network's budget.
 func TestBudgetOfANetwork(t *testing.T) {
 	household, _ := pagesUntilAsked(t, nil, 0, one)
 	for bits, at := range map[uint8]int{56: 7, 48: 6, 32: 4} {
@@ -95,7 +95,7 @@ func TestBudgetOfANetwork(t *testing.T) {
 	}
 }
 
-// TestNamesBuyNothing: User-Agents and cookie jars leave the budget of an address as it is.
+// TestNamesBuyNothing: User-Agents and cookie jars don't change the budget of an address.
 func TestNamesBuyNothing(t *testing.T) {
 	p, a := newAsker(t, nil)
 	at := time.Unix(1.8e9, 0)
@@ -111,7 +111,7 @@ func TestNamesBuyNothing(t *testing.T) {
 	}
 }
 
-// TestEstablishedAreAskedLast: whom the site knows read on when strangers beside them are asked.
+// TestEstablishedAreAskedLast: visitors whom the site knows may keep reading when strangers beside them are asked.
 func TestEstablishedAreAskedLast(t *testing.T) {
 	p, a := newAsker(t, nil)
 	at := time.Unix(1.8e9, 0)
@@ -135,7 +135,7 @@ func TestEstablishedAreAskedLast(t *testing.T) {
 	t.Error("the established are never asked")
 }
 
-// TestPollIsNoReading: a page whose script asks every three seconds, all day, at forty desks.
+// TestPollIsNoReading: a page whose script polls every three seconds, all day, at forty desks.
 func TestPollIsNoReading(t *testing.T) {
 	p, a := newAsker(t, nil)
 	at := time.Unix(1.8e9, 0)
@@ -150,7 +150,7 @@ func TestPollIsNoReading(t *testing.T) {
 	}
 }
 
-// TestFloodChangesNoBaseline: an attacker with a hundred addresses and 300,000 requests changes what nobody is compared with.
+// TestFloodChangesNoBaseline: an attacker with a hundred addresses and 300,000 requests changes no baseline.
 func TestFloodChangesNoBaseline(t *testing.T) {
 	var known people
 	at := time.Unix(1.8e9, 0)
@@ -179,7 +179,7 @@ func TestFloodChangesNoBaseline(t *testing.T) {
 	}
 }
 
-// TestBudgetConfig says what is wrong.
+// TestBudgetConfig checks that mistakes are reported.
 func TestBudgetConfig(t *testing.T) {
 	c := defaultBudgetConfig()
 	if err := c.Validate(); err != nil {

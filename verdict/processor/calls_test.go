@@ -11,7 +11,7 @@ import (
 	"antirobot/verdict/client"
 )
 
-// call makes the nth call of a script of somebody; each asks for something else.
+// call makes a visitor's nth call of a script; each asks for something else.
 func call(at time.Time, n int, id [16]byte) *verdict.Event {
 	e := reading(at, n, id)
 	e.Page = false
@@ -19,8 +19,8 @@ func call(at time.Time, n int, id [16]byte) *verdict.Event {
 	return e
 }
 
-// TestCallsHaveLimitsOfTheirOwn: a script may call far more often than pages are opened, and not without an end; calls count
-// for no page, and pages for no call.
+// TestCallsHaveLimitsOfTheirOwn: a script may call far more often than pages are opened, but not without limit; calls
+// do not count as pages, nor pages as calls.
 func TestCallsHaveLimitsOfTheirOwn(t *testing.T) {
 	until := func(every time.Duration, make func(at time.Time, n int, id [16]byte) *verdict.Event) int {
 		p, b := newProcessor(t, func(c *Config) { c.Budget.Enabled = false })
@@ -50,8 +50,8 @@ func TestCallsHaveLimitsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestToolsAreNoApps: data that a library asks for counts as documents, that of a script or an app as calls; whoever says
-// what it likes is asked in the end.
+// TestToolsAreNoApps: data that a library asks for counts as documents, data that a script or an app asks for as calls;
+// a client that lies about which it is gets asked in the end.
 func TestToolsAreNoApps(t *testing.T) {
 	until := func(family client.Family, page bool) int {
 		p, a := newAsker(t, nil)
@@ -76,8 +76,8 @@ func TestToolsAreNoApps(t *testing.T) {
 	}
 }
 
-// TestCallsOfPeople: where established visitors of enough networks show how much people call, strangers may call a multiple
-// of it in an hour, and no more.
+// TestCallsOfPeople: where established visitors of enough networks show how many calls people make, strangers may make
+// a multiple of that in an hour, and no more.
 func TestCallsOfPeople(t *testing.T) {
 	until := func(each int) int {
 		keeper := &villager{}
@@ -108,12 +108,12 @@ func TestCallsOfPeople(t *testing.T) {
 	}
 }
 
-// TestBurstEndsPatience: who takes what it can before anybody is judged is judged at so many documents.
+// TestBurstEndsPatience: a client that takes all it can before it would be judged is judged after so many documents.
 func TestBurstEndsPatience(t *testing.T) {
 	until := func(documents int) int {
 		p, b := newProcessor(t, func(c *Config) { c.Patience, c.PatienceDocs, c.Budget.Enabled = 3*time.Second, documents, false })
 		p.formula = live(t, defaultFormula(t), metrics.NewSet())
-		for n := range 79 { // the eightieth is too many in ten seconds
+		for n := range 79 { // the eightieth would be too many in ten seconds
 			e := reading(time.Unix(1.8e9, 0).Add(time.Duration(n)*time.Millisecond), n, one(0))
 			e.Claim = client.Claim{Family: client.FamilyRobot}
 			if p.Process(e); len(b.bans) > 0 {
@@ -132,8 +132,8 @@ func TestBurstEndsPatience(t *testing.T) {
 	}
 }
 
-// TestOwnProxyFieldsExcuseNothing: a client that says it comes through a proxy is judged as any other; what a trusted
-// balancer takes out of all requests is held against nobody, nor what an untrusted client adds behind it.
+// TestOwnProxyFieldsExcuseNothing: a client that says it comes through a proxy is judged like any other; what a trusted
+// balancer removes from all requests is held against nobody, and nor is what an untrusted client adds behind it.
 func TestOwnProxyFieldsExcuseNothing(t *testing.T) {
 	score := func(direct, stripped bool, headers client.Headers) float32 {
 		var misfits float32
@@ -175,7 +175,7 @@ func TestOwnProxyFieldsExcuseNothing(t *testing.T) {
 	}
 }
 
-// TestVolumeMakesNothingUnknown: who asks for more and more is known by it all the same.
+// TestVolumeMakesNothingUnknown: asking for more and more does not make a client's factors unknown.
 func TestVolumeMakesNothingUnknown(t *testing.T) {
 	p, _ := newProcessor(t, nil)
 	at := time.Unix(1.8e9, 0)
@@ -201,8 +201,8 @@ func TestVolumeMakesNothingUnknown(t *testing.T) {
 	}
 }
 
-// TestNamesRaiseNoLongLimit: a limit of pages over a day holds for an address whatever names its requests have: User-Agents,
-// cookie jars, aged cookies, invented numbers. Over it the address is asked; nobody is banned for it.
+// TestNamesRaiseNoLongLimit: a limit of pages over a day holds for an address whatever names its requests have:
+// User-Agents, cookie jars, aged cookies, invented numbers. Above it the address is asked; nobody is banned for it.
 func TestNamesRaiseNoLongLimit(t *testing.T) {
 	const most = 3000
 	until := func(name func(e *verdict.Event, n int)) int {
@@ -237,7 +237,7 @@ func TestNamesRaiseNoLongLimit(t *testing.T) {
 	}
 }
 
-// TestNamesDivideNoLoads: whoever sends forty User-Agents and loads no part of any page is one client, not forty.
+// TestNamesDivideNoLoads: a client that sends forty User-Agents and loads no parts of pages is one client, not forty.
 func TestNamesDivideNoLoads(t *testing.T) {
 	clients := func(parts int) float32 {
 		p, _ := newProcessor(t, nil)

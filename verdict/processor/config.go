@@ -12,20 +12,20 @@ import (
 // Config is the processor section, for all services together; the limits are the services' own.
 type Config struct {
 	Enabled       bool          `mapstructure:"enabled"`            // false: nothing is counted and nobody is banned for pace
-	Exempt        []string      `mapstructure:"exempt"`             // networks whose clients are counted and never banned for pace
-	Queue         int           `mapstructure:"queue"`              // events that wait, all workers together; a power of two is used
-	Workers       int           `mapstructure:"workers"`            // goroutines that judge
+	Exempt        []string      `mapstructure:"exempt"`             // networks whose clients are counted but never banned for pace
+	Queue         int           `mapstructure:"queue"`              // events that may wait, for all workers; a power of two is used
+	Workers       int           `mapstructure:"workers"`            // goroutines that judge events
 	MaxSessions   int           `mapstructure:"max_sessions"`       // subjects known at once, about 370 bytes each
 	MaxGroups     int           `mapstructure:"max_groups"`         // addresses, networks, User-Agents and header shapes, about 130 bytes each
-	AddressAgents int           `mapstructure:"address_agents"`     // most User-Agents that raise the limits of an address
-	CrowdFactor   int           `mapstructure:"crowd_factor"`       // limits of an address over all subjects with cookies
+	AddressAgents int           `mapstructure:"address_agents"`     // at most this many User-Agents raise the limits of an address
+	CrowdFactor   int           `mapstructure:"crowd_factor"`       // for an address over all subjects with cookies: times the limits
 	NamesWithin   time.Duration `mapstructure:"names_within"`       // User-Agents and cookies raise the limits of an address in windows up to this
 	MaxBan        time.Duration `mapstructure:"max_ban"`            // bans double with each repetition up to this
 	Forget        time.Duration `mapstructure:"forget"`             // a subject not banned for so long begins anew
-	Ban           time.Duration `mapstructure:"ban"`                // the first scored ban of a subject
+	Ban           time.Duration `mapstructure:"ban"`                // a subject not banned for this long starts over
 	Hysteresis    float64       `mapstructure:"hysteresis"`         // by how much a first score must exceed the threshold
 	Patience      time.Duration `mapstructure:"patience"`           // how long a subject must have been seen before its first scored ban …
-	PatienceDocs  int           `mapstructure:"patience_documents"` // … unless it has read so many documents by then
+	PatienceDocs  int           `mapstructure:"patience_documents"` // … unless it has read this many documents by then
 	TimeZone      string        `mapstructure:"time_zone"`          // of the visitors: when it is night
 	Hosting       []string      `mapstructure:"hosting"`            // files with networks of hosting companies
 
@@ -34,7 +34,7 @@ type Config struct {
 	Training TrainingConfig `mapstructure:"training"` // what is kept for models to be trained with
 }
 
-// DefaultConfig returns a queue of 16384 events, two workers, a million sessions. This machine itself is exempt: where a
+// DefaultConfig returns a queue of 16384 events, two workers, a million sessions. This machine itself is exempt: if a
 // balancer on it is not named in trusted_proxies, all visitors have its address, and a ban would stop them all.
 func DefaultConfig() Config {
 	return Config{

@@ -10,16 +10,16 @@ import (
 	"antirobot/verdict/formula"
 )
 
-// evaluateAfter is how many seconds after an evaluation a page leads to the next one, whatever the number of pages.
+// evaluateAfter is how many seconds after an evaluation the next page triggers another, whatever the number of pages.
 const evaluateAfter = 15
 
-// due reports whether the subject should be evaluated with this page: at the second, fourth, eighth and so on, and when
-// a while has gone by since the last time; and when it is ripe, as patience ends with this one.
+// due reports whether the subject should be evaluated with this page: with the second, fourth, eighth and so on, when
+// some time has passed since the last evaluation, and when patience ends with this page.
 func (s *session) due(e *verdict.Event, ripe bool) bool {
 	return s.pages >= 2 && (s.pages >= s.nextEval || uint32(e.At.Unix())-s.evalAt >= evaluateAfter || ripe)
 }
 
-// plan notes that the subject is being evaluated.
+// plan records that the subject is being evaluated.
 func (s *session) plan(e *verdict.Event) {
 	s.evalAt = uint32(e.At.Unix())
 	if s.pages >= s.nextEval {
@@ -27,7 +27,7 @@ func (s *session) plan(e *verdict.Event) {
 	}
 }
 
-// fill sets what memory has about the company of an event.
+// fill adds what memory holds about the company of an event.
 func (p *Processor) fill(c *evidence, r *rates) {
 	addr := c.e.Subjects[c.e.N-1].ID
 	list := groupsOf(c.e)
@@ -51,7 +51,7 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	c.usual = r.people.told()
 	c.t = p.trailOf(c.e.Subjects[0])
 	c.ranks = unknownStanding
-	if !p.keeper.Stands(c.e) { // who is one of the people is not told from them
+	if !p.keeper.Stands(c.e) { // the site's people are not compared with themselves
 		c.ranks = r.people.norms.compare(c.e, &c.t)
 	}
 	c.norm = &c.ranks
@@ -103,7 +103,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	p.ban(b, e)
 }
 
-// weigh returns the score of the visit with the factors of this moment, and notes it.
+// weigh returns the score of the visit with the factors of this moment, and records it.
 func (p *Processor) weigh(e *verdict.Event, s *session, m *formula.Model, x []float32) float32 {
 	weight := s.weigh(&p.cfg.Visit, m, m.Raw(x), e.At)
 	score := m.Share(weight)
@@ -116,9 +116,9 @@ func (p *Processor) weigh(e *verdict.Event, s *session, m *formula.Model, x []fl
 	return score
 }
 
-// nextBanFor returns the length of the ban that it leads to; false if it leads to none. To be
-// banned for the first time somebody must exceed the threshold by the hysteresis and have been here for a moment, as a
-// browser that opens all its tabs at once looks like a program; to be banned again just exceed it.
+// nextBanFor returns the length of the resulting ban; false if there is none. To be banned for the first time a subject
+// must exceed the threshold by the hysteresis and have been here for a moment, as a browser that opens all its tabs at
+// once looks like a program; to be banned again it must just exceed the threshold.
 func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.Duration, bool) {
 	spared := score > r.Threshold && p.spares(e.Subjects[e.N-1].ID)
 	sh, h := p.sessions.lock(e.Subjects[0])
@@ -144,7 +144,7 @@ func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.
 	}
 	length, ok := s.lastBan.next(e.At, p.growth(p.cfg.Ban, e))
 	if !ok && !(s.bannedScore > r.Threshold) {
-		length, ok = s.lastBan.ahead(e.At), true // the ban that is ahead holds elsewhere only
+		length, ok = s.lastBan.ahead(e.At), true // the ban that is left holds elsewhere only
 	}
 	if ok {
 		s.bannedScore = score
@@ -152,7 +152,7 @@ func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.
 	return length, ok
 }
 
-// explain sets the reason of a ban and the factors that spoke for it most.
+// explain sets the reason of a ban and the factors that contributed most to it.
 func explain(b *verdict.Ban, names []factor, x, amounts []float32) {
 	n := 0
 	for ; n < len(b.Factors); n++ {
@@ -177,7 +177,7 @@ func explain(b *verdict.Ban, names []factor, x, amounts []float32) {
 }
 
 // Score implements verdict.Scorer, before the answer and before the event: the score of the cheap factors, or 1 if the
-// subject is over a limit at this moment, before its ban has been made or after the table of bans lost it. The present
+// subject is over a limit at this moment, before its ban has been made or after the table of bans lost it. The current
 // request is not counted yet: it becomes an event later.
 func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings) float32 {
 	r := p.service(s.Index)

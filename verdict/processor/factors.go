@@ -16,8 +16,8 @@ type Group string
 const (
 	Pace    Group = "pace"    // when the subject asks
 	Course  Group = "course"  // what it asks for, and what it gets
-	Client  Group = "client"  // what it says that it is
-	Company Group = "company" // who else is there
+	Client  Group = "client"  // what it claims to be
+	Company Group = "company" // who else shares its address, network, User-Agent and so on
 	History Group = "history" // what is remembered of it
 )
 
@@ -35,11 +35,11 @@ type factor struct {
 	of func(*evidence) float32
 }
 
-// evidence is all that a factor may look at: the event, and copies of what memory has. The counts have faded to the
+// evidence is all that a factor may look at: the event, and copies of what memory holds. The counts have faded to the
 // time of the event.
 type evidence struct {
 	e       *verdict.Event
-	s       session // of the subject; empty for one that is new
+	s       session // of the subject; empty for a new one
 	address group   // of its address; empty if the subject is the address
 	network group
 	agent   group
@@ -50,10 +50,10 @@ type evidence struct {
 	hosting tristate // the address is of a known hosting company
 	usual   float32  // parts of a page of the service's people
 	settled int      // subjects that the address has established
-	t       trail    // of the subject; empty for one that has none
+	t       trail    // of the subject; empty if it has none
 	norm    *standing
-	ranks   standing // what norm points to
-	pages   float32  // of the service, that are known
+	ranks   standing // the memory that norm points to
+	pages   float32  // of the service, as far as known
 }
 
 type tristate uint8
@@ -66,7 +66,7 @@ const (
 
 var nan = float32(math.NaN())
 
-// over divides; what nothing is known of is unknown.
+// over divides; the result is unknown if nothing is known.
 func over(a, b float32) float32 {
 	if !(b > 0) {
 		return nan
@@ -86,8 +86,8 @@ func pages(span int) func(*evidence) float32 {
 	return func(c *evidence) float32 { return c.s.faded[span] }
 }
 
-// clients estimates how many people use the subject. Names are free: behind an address they are people as far as they load
-// the parts of pages as the site's people do.
+// clients estimates how many people use the subject. Names cost nothing: those behind an address count as people only
+// as far as they load the parts of pages as the site's people do.
 func (c *evidence) clients() float32 {
 	n := c.s.clients()
 	loads := c.s.loads()
@@ -97,12 +97,12 @@ func (c *evidence) clients() float32 {
 	return 1 + (n-1)*min(1, float32(c.s.parts)/(loads*c.usual))
 }
 
-// perClient is a faded count for each of the people that may be behind an address.
+// perClient is a faded count per person that may be behind an address.
 func perClient(span int) func(*evidence) float32 {
 	return func(c *evidence) float32 { return c.s.faded[span] / c.clients() }
 }
 
-// loads is a faded count of page loads for each client.
+// loads is a faded count of page loads per client.
 func loads(span int) func(*evidence) float32 {
 	return func(c *evidence) float32 {
 		if c.s.sharesOf == 0 {
@@ -126,8 +126,8 @@ func part(i share, of share, least uint8) func(*evidence) float32 {
 	}
 }
 
-// misfit reports one of the contradictions between the request and its claim.
-// What no client of the service has sent for a while may be taken out by a proxy on the way: then nobody lacks it.
+// misfit reports one of the contradictions between the request and its claim. If no client of the service has sent a
+// field for a while, a proxy on the way may remove it, and its absence is held against nobody.
 func misfit(bit client.Misfits) func(*evidence) float32 {
 	return func(c *evidence) float32 {
 		if c.e.Partial || !c.e.Claim.Family.Browser() || c.losses()&bit != 0 {
@@ -137,11 +137,11 @@ func misfit(bit client.Misfits) func(*evidence) float32 {
 	}
 }
 
-// losses are the misfits that tell nothing about the client: what a proxy on the way takes out. That there is a proxy
-// the client only says; what those do that are trusted is seen by what comes through them.
+// losses are the misfits that say nothing about the client: what a proxy on the way removes. That there is a proxy is
+// only the client's claim; what trusted proxies do is seen by what comes through them.
 func (c *evidence) losses() client.Misfits { return c.lost.misfits }
 
-// withReferers is a value that tells nothing where nobody sends a Referer.
+// withReferers is a value that is unknown where nobody sends a Referer.
 func withReferers(f func(*evidence) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
 		if c.lost.referer {
@@ -151,7 +151,7 @@ func withReferers(f func(*evidence) float32) func(*evidence) float32 {
 	}
 }
 
-// withCookies is a value that tells nothing where nobody brings our cookie: none is given, or a balancer keeps it.
+// withCookies is a value that is unknown where nobody brings our cookie: none is given, or a balancer keeps it.
 func withCookies(f func(*evidence) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
 		if c.lost.cookie {
@@ -161,17 +161,17 @@ func withCookies(f func(*evidence) float32) func(*evidence) float32 {
 	}
 }
 
-// claims reports what a User-Agent says, which recorded lines have too.
+// claims reports what a User-Agent says, which recorded lines contain, too.
 func claims(is func(client.Family) bool) func(*evidence) float32 {
 	return func(c *evidence) float32 { return truth(is(c.e.Claim.Family)) }
 }
 
-// inHistory is a number of the counters, if the store was asked.
+// inHistory is a number from the counters, if the store was asked.
 func inHistory(i int) func(*evidence) float32 {
 	return func(c *evidence) float32 { return c.s.history.value(i) }
 }
 
-// fields returns a value that recorded lines do not know.
+// fields returns a value that recorded lines do not contain.
 func fields(f func(*evidence) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
 		if c.e.Partial {
@@ -181,7 +181,7 @@ func fields(f func(*evidence) float32) func(*evidence) float32 {
 	}
 }
 
-// enough returns a value once the group has so many pages by the hour: of less nothing can be said.
+// enough returns a value once the group has enough pages over the hour: fewer say nothing.
 func enough(g func(*evidence) *group, least float32, f func(g *group) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
 		if gr := g(c); gr.hour >= least {
@@ -197,7 +197,7 @@ func theAgent(c *evidence) *group { return &c.agent }
 
 func theShape(c *evidence) *group { return &c.shape }
 
-// ofAll is a group's part of all pages, when there are enough of those to speak of parts.
+// ofAll is a group's share of all pages, when there are enough of those to speak of shares.
 func ofAll(g func(*evidence) *group) func(*evidence) float32 {
 	return func(c *evidence) float32 {
 		if c.all.hour < 100 || g(c).hour == 0 {
@@ -207,8 +207,8 @@ func ofAll(g func(*evidence) *group) func(*evidence) float32 {
 	}
 }
 
-// versionAge is by how many versions a browser is behind the newest one of its time. Chrome 94 and Firefox 92 came out
-// in September 2021; since then there is one every four weeks or a little more, before there was one every six.
+// versionAge is how many versions a browser is behind the newest one of its time. Chrome 94 and Firefox 92 came out in
+// September 2021; since then there has been one every four weeks or slightly more, before that one every six.
 func versionAge(c *evidence) float32 {
 	claim := c.e.Claim
 	var newest float64
@@ -233,12 +233,13 @@ func versionAge(c *evidence) float32 {
 	return float32(newest) - float32(claim.Major)
 }
 
-// usualParts is how many sub-resources a page load of the service's people has. It is unknown where nobody has told yet,
-// and where the service has its parts elsewhere.
+// usualParts is how many sub-resources a page load of the service's people has. It is unknown where nobody has voted
+// yet, and where the service keeps its parts elsewhere.
 func usualParts(c *evidence) float32 { return c.usual }
 
-// missingParts tells how far the subject is behind others of the service in asking for what pages are made of: 0 asks
-// for as much, 1 for nothing. It is unknown for the first pages, which come before their parts, and for who loads none.
+// missingParts says how far the subject is behind others of the service in requesting what pages consist of: 0 requests
+// as much, 1 requests nothing. It is unknown for the first pages, which come before their parts, and for a subject that
+// loads no pages.
 func missingParts(c *evidence) float32 {
 	if c.s.pages < 3 || c.s.last-c.s.first < 5 {
 		return nan
@@ -258,10 +259,10 @@ func agentMissingParts(c *evidence) float32 {
 	return max(0, 1-c.agent.parts/c.agent.loads/usualParts(c))
 }
 
-// activeInRow is how many hours, this one included, had a page without a break.
+// activeInRow is for how many consecutive hours, including this one, there was a page.
 func activeInRow(c *evidence) float32 { return float32(bits.TrailingZeros32(^c.s.hours)) }
 
-// strength orders the kinds of subjects by what they prove.
+// strength orders the kinds of subjects by how much they prove.
 func strength(c *evidence) float32 {
 	switch c.e.Subjects[0].Kind {
 	case identity.KindL, identity.KindService:

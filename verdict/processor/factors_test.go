@@ -88,8 +88,8 @@ func TestFactorTable(t *testing.T) {
 	}
 }
 
-// TestNothingIsKnownOfNobody: what can't be known of a subject at its first request is NaN and not 0, and recorded lines
-// say nothing about header fields.
+// TestNothingIsKnownOfNobody: what can't be known of a subject at its first request is NaN and not 0, and recorded
+// lines say nothing about header fields.
 func TestNothingIsKnownOfNobody(t *testing.T) {
 	e := event(time.Unix(1.8e9, 0), 1)
 	e.Partial = true

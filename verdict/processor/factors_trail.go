@@ -2,9 +2,9 @@ package processor
 
 import "math"
 
-// The factors of how a subject goes about the site need page loads in numbers; before, they are unknown.
+// The factors of how a subject moves through the site need enough page loads; before that, they are unknown.
 
-// stays is a number of the times that it stays on pages.
+// stays is a figure about how long it stays on pages.
 func stays(f func(t *trail) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
 		if c.t.sums.n < enoughStays {
@@ -28,7 +28,7 @@ func moves(list ...move) func(*evidence) float32 {
 	}
 }
 
-// led is a value that tells nothing of who keeps back its referers, or where nobody sends one.
+// led is a value that is unknown for a client that withholds referers, or where nobody sends one.
 func led(f func(*evidence) float32) func(*evidence) float32 {
 	return withReferers(func(c *evidence) float32 {
 		if 4*int(c.t.moves[moveKept]) > int(c.t.nMoves) {
@@ -38,7 +38,7 @@ func led(f func(*evidence) float32) func(*evidence) float32 {
 	})
 }
 
-// walked is a number of its way, after so many page loads.
+// walked is a figure about its path through the site, after enough page loads.
 func walked(least uint32, f func(t *trail) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {
 		if c.t.loads < least {
@@ -63,16 +63,16 @@ func spreadMost(t *trail) float32 {
 	return t.sums.spread() * float32(math.Exp(1.645/math.Sqrt(2*float64(t.sums.n))))
 }
 
-// longestOver is the longest stay for each typical one.
+// longestOver is the longest stay divided by the typical one.
 func longestOver(t *trail) float32 { return t.longest / max(t.quantile(0.5), 0.1) }
 
-// middle is the share of the stays that are within a half and twice of the typical one.
+// middle is the share of the stays that are between half and twice the typical one.
 func middle(t *trail) float32 {
 	at := math.Ilogb(float64(max(t.quantile(0.5), 0.25))) + 3
 	return t.within(max(at-1, 0), min(at+2, stayBuckets))
 }
 
-// readShare is the share of the stays that fit what the page takes to read.
+// readShare is the share of the stays that match the time it takes to read the page.
 func readShare(c *evidence) float32 {
 	if c.t.moves[moveSized] < enoughStays {
 		return nan
@@ -88,7 +88,7 @@ func sizeFit(c *evidence) float32 {
 	return c.t.fit.correlation()
 }
 
-// awake is for how many hours it has gone on without a rest of five.
+// awake is how many hours it has gone on without a rest of five hours.
 func awake(t *trail) float32 { return float32(t.at-t.rested) / 3600_000 }
 
 // rarity is how many others have loaded its pages.
@@ -106,7 +106,7 @@ func alone(c *evidence) float32 {
 	return float32(c.t.moves[moveFirst]) / float32(c.t.known)
 }
 
-// siteShare is the share of the pages that the service is known to have.
+// siteShare is its share of the service's known pages.
 func siteShare(c *evidence) float32 {
 	if c.pages == 0 || c.t.loads < 6 {
 		return nan
@@ -114,7 +114,7 @@ func siteShare(c *evidence) float32 {
 	return min(1, c.t.distinctPages()/c.pages)
 }
 
-// fan is how many page loads come from each page that any comes from.
+// fan is the number of page loads per page that any of them comes from.
 func fan(t *trail) float32 {
 	from := t.moves[moveChain] + t.moves[moveBranch] + t.moves[moveJump]
 	d := distinct(t.leads, 64)
@@ -124,7 +124,7 @@ func fan(t *trail) float32 {
 	return float32(from) / d
 }
 
-// steps is the share of the numbers that are next to the one before.
+// steps is the share of the numbers that are adjacent to the one before.
 func steps(c *evidence) float32 {
 	if c.t.nNumbers < 8 {
 		return nan

@@ -36,8 +36,8 @@ func TestRequestsOneAndTwoPass(t *testing.T) {
 	})
 }
 
-// TestPatienceWithABurst: who asks for everything at once, as a browser does that opens its tabs again, is not banned for
-// a score before the patience is over, and is then.
+// TestPatienceWithABurst: a client that requests everything at once, like a browser that reopens its tabs, is not
+// banned for a score before the patience is over, and is then.
 func TestPatienceWithABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -54,7 +54,7 @@ func TestPatienceWithABurst(t *testing.T) {
 			}
 		}
 		time.Sleep(4 * time.Second)
-		for range 12 { // up to the next evaluation
+		for range 12 { // until the next evaluation
 			ask()
 		}
 		if v := ask(); v != verdict.Robot {
@@ -63,8 +63,8 @@ func TestPatienceWithABurst(t *testing.T) {
 	})
 }
 
-// TestScoredBanTellsWhy: a ban by the formula has score, threshold, model and the factors that spoke for it, and what
-// they added; it is of no service, and holds where its score exceeds the threshold.
+// TestScoredBanTellsWhy: a ban by the formula has score, threshold, model, and the factors that contributed to it with
+// what each added; it belongs to no service, and holds where its score exceeds the threshold.
 func TestScoredBanTellsWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -93,10 +93,10 @@ func TestScoredBanTellsWhy(t *testing.T) {
 	})
 }
 
-// byTheMoment lets each score count alone.
+// byTheMoment makes each score count by itself.
 func byTheMoment(c *Config) { c.Visit = VisitConfig{Rest: time.Hour} }
 
-// TestHysteresis: a first ban needs more than the threshold, a repeated one just the threshold.
+// TestHysteresis: a first ban needs more than the threshold, a repeated one only the threshold.
 func TestHysteresis(t *testing.T) {
 	model := func(score string) *formula.Model {
 		m, err := formula.Load([]byte("version: t\nbias: "+score+"\nfactors: []\n"), FactorNames())
@@ -133,7 +133,7 @@ func TestHysteresis(t *testing.T) {
 	visit(2)
 }
 
-// TestThresholdsOfServices: a ban that holds at one service is made anew for another one whose threshold is higher, once
+// TestThresholdsOfServices: a ban that holds at one service is made again for another whose threshold is higher, once
 // the score exceeds that.
 func TestThresholdsOfServices(t *testing.T) {
 	m, err := formula.Load([]byte("version: t\nbias: -2\nfactors: [{name: session_pages, bins: [{from: 2, below: 6, weight: 2.5}, {from: 6, weight: 6}]}]\n"), FactorNames())
@@ -159,8 +159,8 @@ func TestThresholdsOfServices(t *testing.T) {
 	}
 }
 
-// TestSyncJudgesTheFirstRequest: with verdict.sync what can be known before the answer stops the first request; a browser
-// passes.
+// TestSyncJudgesTheFirstRequest: with verdict.sync, what is known before the answer is enough to stop the first
+// request; a browser passes.
 func TestSyncJudgesTheFirstRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, func(c *verdict.ServiceConfig) { c.Sync = true })
@@ -190,8 +190,8 @@ func TestCheapFactorsNeedNoAnswer(t *testing.T) {
 	}
 }
 
-// TestSolvedCaptchaIsChargedToTheAddress: the pass is a subject with its own session; the answer counts for the address,
-// its network and the session of who solved it.
+// TestSolvedCaptchaIsChargedToTheAddress: the pass is a subject with its own session; the answer counts for the
+// address, its network and the session of the subject that solved it.
 func TestSolvedCaptchaIsChargedToTheAddress(t *testing.T) {
 	p, _ := newProcessor(t, nil)
 	at := time.Unix(1.8e9, 0)
@@ -227,7 +227,7 @@ func TestSolvedCaptchaIsChargedToTheAddress(t *testing.T) {
 	}
 }
 
-// TestIgnoredChallenges: a visitor who ignores challenges is told from one who answers.
+// TestIgnoredChallenges: a visitor who ignores challenges is distinguished from one who answers.
 func TestIgnoredChallenges(t *testing.T) {
 	var s session
 	e := event(time.Unix(1.8e9, 0), 1)
@@ -242,7 +242,8 @@ func TestIgnoredChallenges(t *testing.T) {
 	}
 }
 
-// TestWhatAProxyTakesOutIsNobodysFault: without Sec-Fetch and hints of anybody, a browser that sends none fits.
+// TestWhatAProxyTakesOutIsNobodysFault: where nobody sends Sec-Fetch fields or hints, a browser without them has no
+// misfit.
 func TestWhatAProxyTakesOutIsNobodysFault(t *testing.T) {
 	p, _ := newProcessor(t, nil)
 	var lacks float32
@@ -272,7 +273,7 @@ func TestWhatAProxyTakesOutIsNobodysFault(t *testing.T) {
 	}
 }
 
-// TestExemptIsNotScored: this machine's addresses are banned for nothing.
+// TestExemptIsNotScored: this machine's addresses are not banned for anything.
 func TestExemptIsNotScored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -290,7 +291,7 @@ func TestExemptIsNotScored(t *testing.T) {
 	})
 }
 
-// TestSessionView: the session of a subject says what it did, and what that adds to its score.
+// TestSessionView: the view of a session says what the subject did, and what that adds to its score.
 func TestSessionView(t *testing.T) {
 	p, _ := newProcessor(t, nil)
 	p.formula = live(t, defaultFormula(t), metrics.NewSet())
@@ -319,8 +320,8 @@ func TestSessionView(t *testing.T) {
 	}
 }
 
-// TestPartnersServerIsNotItsUser: what an XML partner's server sends says nothing about the user that it asks for; only
-// the user's pace counts.
+// TestPartnersServerIsNotItsUser: what an XML partner's server sends says nothing about the user on whose behalf it
+// asks; only the user's pace counts.
 func TestPartnersServerIsNotItsUser(t *testing.T) {
 	p, b := newProcessor(t, nil)
 	p.formula = live(t, defaultFormula(t), metrics.NewSet())

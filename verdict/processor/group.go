@@ -9,26 +9,26 @@ import (
 	"antirobot/verdict/client"
 )
 
-// role says what a group has in common.
+// role says what the members of a group have in common.
 type role uint8
 
 const (
-	roleSubject role = iota // of a pace: one subject
+	roleSubject role = iota // for a pace: one subject
 	roleCrowd               // an address, over all requests that brought cookies
 	roleNetwork             // a /24 or /48
 	roleAgent               // a User-Agent
-	roleShape               // which fields there are, in which order, from which browser
+	roleShape               // which fields are present, in which order, from which browser
 	roleService             // all requests to a service
 	roleAll
 )
 
-// groupKey names a group. Only roleService is of one service.
+// groupKey names a group. Only roleService belongs to one service.
 type groupKey struct {
 	role role
 	id   [16]byte
 }
 
-// What a group counts, and how long it remembers: counts fade as those of sessions do.
+// What a group counts, and how long it remembers it: counts fade as those of sessions do.
 const (
 	groupHour = 3600.0
 	groupDay  = 86400.0
@@ -36,15 +36,15 @@ const (
 
 // group is what many subjects have done together.
 type group struct {
-	at       int64 // unix milliseconds up to which the counts have faded
+	at       int64 // unix milliseconds to which the counts have faded
 	minute   float32
 	hour     float32 // pages
-	loads    float32 // those that were loaded, not called for
-	parts    float32 // sub-resources, by the hour, as the next ones
+	loads    float32 // pages that were loaded, as opposed to called by scripts
+	parts    float32 // sub-resources, over the hour, like the next ones
 	offered  float32 // pages of browsers without our cookie
 	fields   float32 // pages whose fields are known
 	noRefs   float32 // pages without referer
-	shown    float32 // at the captcha, by the day, as the next ones
+	shown    float32 // at the captcha, over the day, like the next ones
 	solved   float32
 	failed   float32
 	bans     float32
@@ -53,7 +53,7 @@ type group struct {
 	previous uint32 // members in the hour before
 }
 
-// fade brings the counts to a time; late events count as if they were on time.
+// fade brings the counts forward to a time; late events count as if they were on time.
 func (g *group) fade(at time.Time) {
 	ms := at.UnixMilli()
 	if hour := uint32(ms / 3600_000); hour > g.hourNo {
@@ -180,7 +180,7 @@ func idOf(a, b uint64) (id [16]byte) {
 	return id
 }
 
-// memberOf is what a group counts its members by: an address counts its subjects, all others their addresses.
+// memberOf is what a group counts as its members: an address counts its subjects, all other groups count addresses.
 func memberOf(k groupKey, e *verdict.Event) uint64 {
 	if k.role == roleCrowd {
 		return hashID(e.Subjects[0].ID)

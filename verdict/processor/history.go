@@ -24,8 +24,8 @@ const (
 	historyCount
 )
 
-// history is what the counters of the store have said about a subject, when they were asked last. A number n stands as
-// a byte: 8 × log2(1+n) rounded, and one; 0 is unknown. That is within 5 % up to two thousand million.
+// history is what the store's counters said about a subject when they were last asked. A number n is stored in a byte
+// as 8 × log2(1+n), rounded, plus one; 0 is unknown. That is accurate to 5 % up to two thousand million.
 type history [historyCount]uint8
 
 func (h *history) set(i int, n uint64) {
@@ -42,14 +42,14 @@ func (h *history) value(i int) float32 {
 // historyPrefix is the prefix of the counters that the processor keeps.
 const historyPrefix = "gate"
 
-// CounterStore keep counts by ten minutes and days: counter.Shingler. Add touches memory only.
+// CounterStore keeps counts by ten minutes and by days: counter.Shingler. Add touches memory only.
 type CounterStore interface {
 	Add(d store.Delta)
 	Read(ctx context.Context, dst []uint64, q []store.Query) error
 }
 
-// storeTask is what an event leaves for the store: to count, to ask for the counts, to look for a ban that memory lost. It
-// is done in a goroutine of its own, so that a slow store delays no judgement.
+// storeTask is what an event leaves to do with the store: to count, to read the counts, to look for a ban that memory
+// lost. It is done in a goroutine of its own, so that a slow store delays no judgement.
 type storeTask struct {
 	sub, addr            identity.Subject
 	at                   time.Time
@@ -65,7 +65,7 @@ const (
 	storeTaskTime  = 5 * time.Second // for the store to answer
 )
 
-// send leaves a store task; when too many wait it is dropped and counted.
+// send queues a store task; when too many are waiting, it is dropped and counted.
 func (p *Processor) send(a storeTask) {
 	if !p.running.Load() {
 		return
@@ -77,7 +77,7 @@ func (p *Processor) send(a storeTask) {
 	}
 }
 
-// runStoreTasks does store tasks until stop, and then those that wait.
+// runStoreTasks runs store tasks until stop, and then those that are still waiting.
 func (p *Processor) runStoreTasks() {
 	var h historian
 	for {
@@ -94,7 +94,7 @@ func (p *Processor) runStoreTasks() {
 	}
 }
 
-// do does one store task and those that wait, up to a batch.
+// do runs one store task and those waiting behind it, up to a batch.
 func (p *Processor) do(h *historian, first storeTask) {
 	h.batch = append(h.batch[:0], first)
 	for len(h.batch) < storeTaskBatch && len(p.storeTasks) > 0 {
@@ -121,7 +121,7 @@ func (p *Processor) recall(ctx context.Context, a *storeTask) {
 	p.recalled.Add(n)
 }
 
-// historian is the memory that store tasks are done in.
+// historian is the working memory for store tasks.
 type historian struct {
 	batch    []storeTask
 	pieces   [3]counter.Piece
@@ -131,7 +131,7 @@ type historian struct {
 	asked    []identity.Subject
 }
 
-// askCounters counts what a batch of store tasks brings, and reads what it asks for, all at once.
+// askCounters adds the counts of a batch of store tasks, and reads what it asks for, all at once.
 func (p *Processor) askCounters(ctx context.Context, h *historian) {
 	h.queries, h.asked = h.queries[:0], h.asked[:0]
 	for i := range h.batch {
@@ -173,8 +173,8 @@ func (p *Processor) askCounters(ctx context.Context, h *historian) {
 	}
 }
 
-// countStoreTask adds the pages of a store task to the counters of its subject, address and network, and what is judged of
-// them to those of the address and the network: three of pages, two for each judgement.
+// countStoreTask adds the pages of a store task to the counters of its subject, address and network, and the judgements
+// on them to those of the address and the network: three counters of pages, two for each judgement.
 func (p *Processor) countStoreTask(a *storeTask, of []counter.Shingle) {
 	slot := store.TenMinutes.Number(a.at)
 	add := func(s counter.Shingle, typ uint16, n uint64) {
@@ -192,7 +192,7 @@ func (p *Processor) countStoreTask(a *storeTask, of []counter.Shingle) {
 	}
 }
 
-// appendHistory appends the questions whose answers are a history, in its order.
+// appendHistory appends the queries whose answers make up a history, in its order.
 func appendHistory(q []store.Query, of []counter.Shingle, at time.Time) []store.Query {
 	session, address, network := of[0], of[1], of[2]
 	ask := func(s counter.Shingle, typ uint16, unit store.Unit, back uint32) {
@@ -212,8 +212,8 @@ func appendHistory(q []store.Query, of []counter.Shingle, at time.Time) []store.
 	return q
 }
 
-// forStore returns what a page of the subject leaves for the store, when it is evaluated or new; false if nothing. The
-// caller holds the lock of the session.
+// forStore returns what a page of the subject leaves for the store, when the subject is evaluated or new; false if
+// nothing. The caller holds the lock of the session.
 func (s *session) forStore(e *verdict.Event, fresh, due, forgot bool) (a storeTask, any bool) {
 	a = storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At}
 	if due {

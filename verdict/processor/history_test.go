@@ -15,7 +15,7 @@ import (
 	"antirobot/verdict/counter"
 )
 
-// TestHistoryRounds: a byte holds a number within five percent, and tells nothing from none.
+// TestHistoryRounds: a byte holds a number to within five percent, and distinguishes unknown from zero.
 func TestHistoryRounds(t *testing.T) {
 	var h history
 	if v := h.value(0); v == v {
@@ -30,8 +30,8 @@ func TestHistoryRounds(t *testing.T) {
 	}
 }
 
-// TestHistorySurvivesTheSession: what the counters of the store know of a subject is a factor of its next session, in
-// another process too.
+// TestHistorySurvivesTheSession: what the store's counters know of a subject is a factor of its next session, even in
+// another process.
 func TestHistorySurvivesTheSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		counts, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: store.NewMemoryCounters(), Log: zerolog.Nop()})
@@ -97,7 +97,7 @@ func TestLostBanIsFound(t *testing.T) {
 		const lost = "192.0.2.1"
 		ban(lost, time.Hour)
 		synctest.Wait()
-		// A flood of longer bans pushes it out, and is lifted.
+		// A flood of longer bans evicts it, and is lifted.
 		for n := range 2000 {
 			sub := ban(netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}).String(), 2*time.Hour)
 			if len(g.c.Bans(verdict.BanFilter{Subject: identity.AddrSubject(netip.MustParseAddr(lost))})) == 0 {

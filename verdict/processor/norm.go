@@ -9,15 +9,16 @@ import (
 	"antirobot/verdict/client"
 )
 
-// norms is what the people of a service are like, learned from those who are established there or known by a login, for
-// each kind of client. What robots among them are like changes little: a subject has one seat and a network few, and what
-// is taken from the seats are medians and ranks. It says nothing before enough are known. Safe for concurrent use.
+// norms describe what the people of a service are like, learned from visitors who are established there or known by a
+// login, separately for each kind of client. Robots among them distort it little: a subject has one seat and a network
+// few, and only medians and ranks are derived from the seats. Nothing is reported before enough people are known. Safe
+// for concurrent use.
 type norms struct {
 	mu sync.Mutex
 	of [normKinds]*norm
 }
 
-// The kinds of clients that are compared with their own.
+// The kinds of clients; each is compared with its own kind.
 const (
 	normBrowser = iota
 	normApp
@@ -37,38 +38,38 @@ func normKind(c client.Claim) int {
 
 const (
 	normSeats   = 512
-	normEnough  = 40 // people, before which nothing is said
+	normEnough  = 40 // people needed before anything is reported
 	normNetwork = 4  // seats of one network
-	normEvery   = 64 // votes after which the tables are made anew
+	normEvery   = 64 // votes after which the tables are rebuilt
 	normFarMost = 8  // of one trait, in deviations
 )
 
-// traits are the numbers that people are compared by.
+// traits are the numbers by which people are compared.
 type traits [14]float32
 
-// leastWidth is what people differ by at least, however alike those are who are known: shares by a tenth, logarithms by
-// what a few pages more or less make of them.
+// leastWidth is the smallest assumed difference between people, however alike the known ones are: shares by a tenth,
+// logarithms by what a few pages more or less change.
 var leastWidth = traits{0.3, 0.2, 0.4, 0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.1, 0.2, 0.4, 0.1, 0.4}
 
-// norm is what the people with one kind of client are like.
+// norm describes the people with one kind of client.
 type norm struct {
 	seats  [normSeats]seat
 	n      int
 	votes  int
-	ready  int // seats that the tables were made of
+	ready  int // number of seats from which the tables were built
 	middle traits
 	width  traits
 	sorted [len(traits{})][]float32 // of the known values
-	far    []float32                // how far people are from the middle
+	far    []float32                // distances of people from the middle
 }
 
-// seat is one of the people.
+// seat is one person.
 type seat struct {
 	subject, network uint64
 	x                traits
 }
 
-// traits returns what a subject is compared by.
+// traits returns the values by which a subject is compared.
 func (t *trail) traits() traits {
 	share := func(m move) float32 { return float32(t.moves[m]) / float32(max(t.nMoves, 1)) }
 	x := traits{
@@ -85,7 +86,7 @@ func (t *trail) traits() traits {
 	return x
 }
 
-// vote notes what one of the people is like.
+// vote records what one of the people is like.
 func (n *norms) vote(e *verdict.Event, t *trail) {
 	v := seat{subject: hashID(e.Subjects[0].ID) | 1, network: hashID(networkOf(e.Subjects[e.N-1].ID)), x: t.traits()}
 	k := normKind(e.Claim)
@@ -124,7 +125,7 @@ func (m *norm) vote(v *seat) {
 	}
 }
 
-// tabulate makes the tables anew.
+// tabulate rebuilds the tables.
 func (m *norm) tabulate() {
 	away := make([]float32, 0, m.n)
 	for k := range m.sorted {
@@ -156,7 +157,7 @@ func (m *norm) tabulate() {
 	m.ready = m.n
 }
 
-// distance is how far somebody is from the middle, in deviations: the root of the mean square over the traits.
+// distance is how far a person is from the middle, in deviations: the root of the mean square over the traits.
 func (m *norm) distance(x *traits) float32 {
 	var sum float64
 	known := 0
@@ -177,11 +178,11 @@ func (m *norm) distance(x *traits) float32 {
 // standing is how a subject compares with the people of its kind; NaN is unknown.
 type standing struct {
 	distance float32
-	far      float32 // the share of the people who are nearer to the middle
-	even     float32 // … whose times differ more
+	far      float32 // the share of the people who are closer to the middle
+	even     float32 // … whose times vary more
 	fast     float32 // … who stay longer
-	rare     float32 // … who read less that nobody else reads
-	straight float32 // … who come back to a page more often
+	rare     float32 // … who read fewer pages that nobody else reads
+	straight float32 // … who return to a page more often
 }
 
 var unknownStanding = standing{nan, nan, nan, nan, nan, nan}
@@ -207,7 +208,7 @@ func (n *norms) compare(e *verdict.Event, t *trail) standing {
 	return s
 }
 
-// rank is the share of a sorted list that is below a value, ties counted half: never quite 0 or 1.
+// rank is the share of a sorted list that is below a value, with ties counted half: never quite 0 or 1.
 func rank(list []float32, x float32) float32 {
 	if len(list) < normEnough/2 || x != x {
 		return nan

@@ -10,7 +10,7 @@ import (
 
 const maxOffences = 16
 
-// paceKey names what the limits of a service count.
+// paceKey identifies what the limits of a service count.
 type paceKey struct {
 	role    role
 	kind    identity.Kind
@@ -19,14 +19,14 @@ type paceKey struct {
 	id      [16]byte
 }
 
-// window counts in the current stretch of its length and the one before; the sliding count takes of the latter the part
-// that the window still covers, as if its events had been spread evenly.
+// window counts in the current stretch of its length and in the previous one; the sliding count includes the part of
+// the latter that the window still covers, as if its events had been spread evenly.
 type window struct {
 	no        uint32 // number of the current stretch since the epoch
 	cur, prev uint32
 }
 
-// roll brings the window to stretch no. Events that come a little late count as if they were on time.
+// roll advances the window to stretch no. Events that come slightly late count as if they were on time.
 func (w *window) roll(no uint32) {
 	switch {
 	case no == w.no || no+1 == w.no:
@@ -39,7 +39,7 @@ func (w *window) roll(no uint32) {
 
 func (w *window) estimate(part float32) float32 { return float32(w.cur) + float32(w.prev)*(1-part) }
 
-// stretch returns the number of the stretch of a window's length that a time lies in, and which part of it is over.
+// stretch returns the number of the stretch of a window's length that a time falls into, and how much of it has passed.
 func stretch(at time.Time, length time.Duration) (no uint32, part float32) {
 	ms, l := at.UnixMilli(), length.Milliseconds()
 	return uint32(ms / l), float32(ms%l) / float32(l)
@@ -58,8 +58,8 @@ type paces struct{ *table[paceKey, pace] }
 
 func newPaces(most int) paces { return paces{newTable[paceKey, pace](most)} }
 
-// add counts a page for the key, sets seen to the sliding counts with it, and returns how many there were. If the key is
-// new, before is how many pages there were already, from first on: windows that began before them count them.
+// add counts a page for the key, sets seen to the sliding counts including it, and returns how many there were. If the
+// key is new, before is how many pages there already were, from first on: windows that began before then count them.
 func (t paces) add(k paceKey, at time.Time, limits []limit, before, first uint32, seen *[verdict.MaxLimits]float32) (total uint32) {
 	sh, h := t.lock(k)
 	defer sh.mu.Unlock()
@@ -81,14 +81,14 @@ func (t paces) add(k paceKey, at time.Time, limits []limit, before, first uint32
 		w.roll(no)
 		w.cur++
 		if w.no != no {
-			part = 0 // late: the stretch has only begun
+			part = 0 // late: the stretch has only just begun
 		}
 		seen[i] = w.estimate(part)
 	}
 	return p.total
 }
 
-// read sets seen to the sliding counts of a key at a time.
+// read sets seen to the sliding counts of a key at a given time.
 func (t paces) read(k paceKey, at time.Time, limits []limit, seen *[verdict.MaxLimits]float32) (total uint32, ok bool) {
 	sh, h := t.lock(k)
 	defer sh.mu.Unlock()
@@ -105,12 +105,12 @@ func (t paces) read(k paceKey, at time.Time, limits []limit, seen *[verdict.MaxL
 	return p.total, true
 }
 
-// nextBan returns how long the key is banned now; false if more than half of the last ban is still ahead.
+// nextBan returns for how long the key is banned now; false if more than half of the last ban is still left.
 func (t paces) nextBan(k paceKey, at time.Time, rule banGrowth) (time.Duration, bool) {
 	sh, h := t.lock(k)
 	defer sh.mu.Unlock()
 	p := sh.find(h, k)
-	if p == nil { // it made room for another meanwhile
+	if p == nil { // it was evicted in the meantime
 		return min(rule.first, rule.most), true
 	}
 	return p.lastBan.next(at, rule)
@@ -134,7 +134,7 @@ func (t paces) setBanned(k paceKey, until uint32) {
 	}
 }
 
-// sweep drops what no window covers any more, and whose offences are forgotten.
+// sweep drops entries that no window covers any more and whose offences are forgotten.
 func (t paces) sweep(at time.Time, longest, forget time.Duration) {
 	now := at.Unix()
 	t.table.sweep(func(_ paceKey, p *pace) bool {
@@ -142,21 +142,21 @@ func (t paces) sweep(at time.Time, longest, forget time.Duration) {
 	})
 }
 
-// lastBan is the last ban of somebody.
+// lastBan is the last ban of a subject or crowd.
 type lastBan struct {
 	until    uint32 // unix seconds; 0: there was none
 	length   uint32 // seconds
 	offences uint8
 }
 
-// banGrowth is how bans grow: each is twice as long as the one before, up to the most, and who was not banned for a
-// time begins anew. Flat ones stay as they are.
+// banGrowth is how bans grow: each lasts twice as long as the previous one, up to the maximum, and after some time
+// without a ban they start over. Flat ones keep their length.
 type banGrowth struct {
 	first, most, forget time.Duration
 	flat                bool
 }
 
-// next returns the length of the ban that is due now; false if more than half of the last one is still ahead.
+// next returns the length of the ban that is due now; false if more than half of the last one is still left.
 func (s *lastBan) next(at time.Time, rule banGrowth) (time.Duration, bool) {
 	now := uint32(at.Unix())
 	if s.until > now && s.until-now > s.length/2 {
@@ -182,13 +182,13 @@ func (s *lastBan) ahead(at time.Time) time.Duration {
 	return time.Duration(int64(s.until)-at.Unix()) * time.Second
 }
 
-// over reports whether nothing hangs on the last ban any more.
+// over reports whether the last ban no longer has any effect.
 func (s *lastBan) over(now int64, forget time.Duration) bool {
 	return s.until == 0 || now-int64(s.until) > int64(forget/time.Second)
 }
 
-// pace adds the event to what the limits count: its subject, and the crowd of its address. Calls of scripts and apps have
-// limits of their own, and of one that asks for the same again and again, as a page does that waits for news, one in a few
+// pace adds the event to what the limits count: its subject, and the crowd of its address. Calls of scripts and apps
+// have limits of their own; of a call repeated again and again, as by a page that polls for news, only one in a few
 // counts.
 func (p *Processor) pace(e *verdict.Event, r *rates, s *session, called bool) {
 	winner, addr := e.Subjects[0], e.Subjects[e.N-1]
@@ -201,7 +201,7 @@ func (p *Processor) pace(e *verdict.Event, r *rates, s *session, called bool) {
 	}
 }
 
-// called reports whether an event is a call of a script or an app: by what was delivered, or else by what it says.
+// called reports whether an event is a call of a script or an app: by what was delivered, or else by what it claims.
 func called(e *verdict.Event, is verdict.Count) bool {
 	if is == verdict.CountNothing {
 		return !e.Page && !e.Static
@@ -216,7 +216,7 @@ func (r *rates) limitsOf(k paceKey) []limit {
 	return r.limits
 }
 
-// judgePace adds the event to a pace, and bans the subject if that is more than a limit allows.
+// judgePace adds the event to a pace, and bans the subject if that exceeds a limit.
 func (p *Processor) judgePace(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, s *session) {
 	limits := r.limitsOf(k)
 	if len(limits) == 0 {
@@ -246,14 +246,14 @@ func (p *Processor) judgePace(k paceKey, sub identity.Subject, e *verdict.Event,
 	}
 }
 
-// firm is how many times the limits of an address hold that no name raises: several established visitors make it several
-// people, though fewer than they are, since who is patient can make some of them.
+// firm is the multiplier for those limits of an address that no name raises: several established visitors make it
+// several people, though fewer than their number, since a patient attacker can create some of them.
 func (p *Processor) firm(addr [16]byte) float32 {
 	return 1 + float32(math.Sqrt(float64(p.keeper.EstablishedAt(addr))))
 }
 
-// askForPace asks the visitors of an address that only free names keep below a limit. In a short time an office may well
-// open so many pages; over hours it is asked.
+// askForPace asks the visitors of an address that only names, which cost nothing, keep below a limit. In a short time
+// an office may well open that many pages; over hours it is asked.
 func (p *Processor) askForPace(addr [16]byte, e *verdict.Event, r *rates, l *limit, seen, most float32) {
 	if p.spares(addr) {
 		return
@@ -265,7 +265,7 @@ func (p *Processor) askForPace(addr [16]byte, e *verdict.Event, r *rates, l *lim
 	})
 }
 
-// times is how many times a subject's limits hold (invariant 5).
+// times is the multiplier of a subject's limits (invariant 5).
 func (p *Processor) times(k paceKey, agents int, addr [16]byte) float32 {
 	switch {
 	case k.role == roleCrowd:
@@ -276,8 +276,8 @@ func (p *Processor) times(k paceKey, agents int, addr [16]byte) float32 {
 	return 1
 }
 
-// convict bans for pace, unless more than half of a ban is still ahead. Each ban of a subject is twice as long as the one
-// before; in mode observe, where nobody could have taken the hint, they stay as they are.
+// convict bans for pace, unless more than half of a ban is still left. Each ban of a subject lasts twice as long as the
+// previous one; in mode observe, where nobody could have reacted, the length stays the same.
 func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit, seen, times float32) {
 	if p.spares(e.Subjects[e.N-1].ID) {
 		p.spare(sub, e.At)
@@ -300,7 +300,7 @@ func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r
 }
 
 // banForPace returns the length of the ban that is due now; false if none is. Bans for pace and by the formula grow
-// together: what counts is how often a subject was banned, not by what. Those of a crowd are its address's own.
+// together: what counts is how often a subject was banned, not why. A crowd's bans are those of its address.
 func (p *Processor) banForPace(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit) (time.Duration, bool) {
 	rule := p.growth(l.Ban, e)
 	if k.role == roleCrowd {
@@ -309,13 +309,13 @@ func (p *Processor) banForPace(k paceKey, sub identity.Subject, e *verdict.Event
 	made := p.paces.bannedUntil(k)
 	sh, h := p.sessions.lock(sub)
 	s := sh.find(h, sub)
-	if s == nil { // it made room for another meanwhile
+	if s == nil { // it was evicted in the meantime
 		sh.mu.Unlock()
 		return p.paces.nextBan(k, e.At, rule)
 	}
 	length, ok := s.lastBan.next(e.At, rule)
 	if ahead := s.lastBan.ahead(e.At); !ok && made != s.lastBan.until && !(s.bannedScore > r.Threshold) {
-		length, ok = ahead, true // the ban that is ahead holds elsewhere
+		length, ok = ahead, true // the ban that is left holds elsewhere
 	} else if ok {
 		s.bannedScore = 0 // it holds at this service only
 	}

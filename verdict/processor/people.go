@@ -10,21 +10,21 @@ import (
 	"antirobot/verdict"
 )
 
-// people is what is known about a service's own people. Large numbers of clients cannot distort it: each network has one
-// vote however much it requests, a hash that nobody outside knows decides which networks get a seat, and established
-// visitors have the last word. Safe for concurrent use.
+// people is what is known about a service's own people. Large numbers of clients cannot distort it: each network has
+// one vote however much it requests, a secret hash decides which networks get a seat, and established visitors have the
+// last word. Safe for concurrent use.
 type people struct {
 	secret   uint64
 	mu       sync.Mutex
 	votes    [peopleVotes]vote
 	callers  [2][peopleVotes]vote // established visitors' calls in an hour: of scripts, of apps
-	since    int64                // the first vote of no parts, in unix seconds
-	median   atomic.Uint64        // hundredths of parts for each page, and one; 0: nothing is known
-	callsOf  [2]atomic.Uint64     // calls in an hour of nearly all of them; 0: nothing is known
+	since    int64                // time of the first vote without parts, in unix seconds
+	median   atomic.Uint64        // hundredths of parts per page, plus one; 0: unknown
+	callsOf  [2]atomic.Uint64     // calls in an hour that nearly all of them stay below; 0: unknown
 	met0     [peopleBits]uint64
-	met1     [peopleBits]uint64 // of the half day before
+	met1     [peopleBits]uint64 // of the previous half day
 	half     int64
-	known    atomic.Int64 // networks of established visitors, in this half day and the one before
+	known    atomic.Int64 // networks of established visitors, in this half day and the previous one
 	knownDay atomic.Int64
 	norms    norms // what they are like
 	views    views // what they read
@@ -33,18 +33,19 @@ type people struct {
 const (
 	peopleVotes = 63
 	peopleBits  = 16  // words of 64 bits
-	fewVotes    = 8   // from which on votes stand for themselves
-	firstVotes  = 3   // from which on there is a cautious guess
-	guess       = 1   // parts for each page, of those who have not voted yet
-	noneVotes   = 16  // networks that ask for no parts, while nobody asks for any, which show that the site has none
-	fewParts    = 0.3 // parts for each page, below which the site's parts are elsewhere
+	fewVotes    = 8   // from this many on, votes decide alone
+	firstVotes  = 3   // from this many on, there is a cautious guess
+	guess       = 1   // parts per page, for those who have not voted yet
+	noneVotes   = 16  // networks that request no parts, while nobody requests any, that show that the site has none
+	fewParts    = 0.3 // parts per page below which the site's parts are elsewhere
 	mostParts   = 12
-	nearlyAll   = 0.9 // of the established make no more calls than this says
+	nearlyAll   = 0.9 // this share of the established visitors makes no more calls than the figure taken
 	halfDay     = 12 * 3600
 	voteLasts   = 2 * halfDay
 )
 
-// vote is what one network's visitors say of the site: how many parts a page has, how many calls they make in an hour.
+// vote is what the visitors of one network show about the site: how many parts a page has, how many calls they make in
+// an hour.
 type vote struct {
 	network     uint64
 	at          int64 // unix seconds
@@ -55,7 +56,7 @@ type vote struct {
 // defaultParts are the parts of a page while nobody has voted.
 const defaultParts = 3
 
-// usual returns how many parts the pages of people have, and whether they have any.
+// usual returns how many parts people's pages have, and whether they have any.
 func (p *people) usual() (float32, bool) {
 	m := p.median.Load()
 	if m == 0 {
@@ -65,7 +66,7 @@ func (p *people) usual() (float32, bool) {
 	return r, r >= fewParts
 }
 
-// told is usual, or unknown.
+// told is usual, or NaN if unknown.
 func (p *people) told() float32 {
 	if r, has := p.usual(); has && p.median.Load() != 0 {
 		return r
@@ -73,7 +74,7 @@ func (p *people) told() float32 {
 	return nan
 }
 
-// calls returns how many calls in an hour nearly all established visitors stay below; 0: that is not known.
+// calls returns the number of calls in an hour that nearly all established visitors stay below; 0: not known.
 func (p *people) calls(api bool) float32 { return float32(p.callsOf[kindOfCall(api)].Load()) }
 
 func kindOfCall(api bool) int {
@@ -83,7 +84,7 @@ func kindOfCall(api bool) int {
 	return 0
 }
 
-// vote notes how many parts a page of a network's visitors has had.
+// vote records how many parts a page had for a network's visitors.
 func (p *people) vote(v vote) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +97,7 @@ func (p *people) vote(v vote) {
 	}
 }
 
-// voteCalls notes how many calls in an hour an established visitor's network makes.
+// voteCalls records how many calls in an hour an established visitor's network makes.
 func (p *people) voteCalls(v vote, api bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,14 +121,14 @@ func (p *people) voteCalls(v vote, api bool) {
 	p.callsOf[k].Store(uint64(max(1, list[int(nearlyAll*float32(n-1))])))
 }
 
-// rank orders networks as nobody outside can tell.
+// rank orders networks in a way that nobody outside can predict.
 func (p *people) rank(network uint64) uint64 {
 	h := (network ^ p.secret) * 0x9e3779b97f4a7c15
 	return (h ^ h>>31) * 0xbf58476d1ce4e5b9
 }
 
-// seat gives a vote its network's place, one that is free or out of date, or that of the network which ranks last; false
-// if it has none. Strangers push out nobody who is known.
+// seat gives a vote its network's place, one that is free or out of date, or that of the network which ranks last;
+// false if there is none. Strangers never displace known visitors.
 func (p *people) seat(votes *[peopleVotes]vote, v *vote) bool {
 	worst := -1
 	for i := range votes {
@@ -162,9 +163,10 @@ func (p *people) seat(votes *[peopleVotes]vote, v *vote) bool {
 
 func (p *people) free(v *vote, at int64) bool { return v.network == 0 || at-v.at >= voteLasts }
 
-// tally takes the median of the votes that count: of the established, when these are enough, or else of all who ask for
-// parts. While they are few, a cautious guess votes with them. Who asks for no parts says nothing of how many there are;
-// only where nobody does, for hours, or none of the established, the site has its parts elsewhere.
+// tally takes the median of the votes that count: those of the established visitors if there are enough, otherwise
+// those of everybody who requests parts. While votes are few, a cautious guess votes with them. A network that requests
+// no parts says nothing about how many there are; only if nobody does for hours, or no established visitor does, the
+// site has its parts elsewhere.
 func (p *people) tally(at int64) {
 	var all, ours [peopleVotes]float32
 	n, m, none := 0, 0, 0
@@ -202,7 +204,7 @@ func (p *people) settle(list []float32) {
 	p.median.Store(uint64(list[len(list)/2]*100) + 1)
 }
 
-// met notes an established visitor's network.
+// met records an established visitor's network.
 func (p *people) met(network uint64, at time.Time) {
 	h := network * 0x9e3779b97f4a7c15 >> 40
 	word, bit := h/64%peopleBits, uint64(1)<<(h%64)
@@ -226,18 +228,18 @@ func (p *people) met(network uint64, at time.Time) {
 	p.knownDay.Store(at.Unix())
 }
 
-// settled reports whether the site knows its people: established visitors of so many networks in the last day.
+// settled reports whether the site knows its people: established visitors of enough networks in the last day.
 func (p *people) settled(at time.Time, from int) bool {
 	return int(p.known.Load()) >= from && (from == 0 || at.Unix()-p.knownDay.Load() < 2*halfDay)
 }
 
-// voteEvery is after how many pages of a subject its parts are counted as a vote.
+// voteEvery is after how many pages of a subject its parts count as a vote.
 const (
 	voteEvery = 8
 	voteLoads = 4 // page loads, at least
 )
 
-// votes lets the subject of a session vote on what a page of people is made of.
+// votes lets the subject of a session vote on what people's pages consist of.
 func (r *rates) votes(e *verdict.Event, s *session, established bool) {
 	if s.pages%voteEvery != 0 || s.pages == 0 {
 		return
@@ -250,16 +252,16 @@ func (r *rates) votes(e *verdict.Event, s *session, established bool) {
 	r.people.vote(vote{network: network, at: e.At.Unix(), established: established, value: float32(s.parts) / loads})
 }
 
-// What one address says of its company in an hour, at most: as much as somebody does who reads a little. What it does
-// beyond is not heard. So nobody who comes in masses changes what others are compared with.
+// The most that one address can contribute in an hour to what is known of its company: as much as a person who reads a
+// little. Anything beyond is ignored, so a crowd cannot change what others are compared with.
 const (
 	voicePages = 12
 	voiceParts = 120
-	knownVoice = 3 // strangers are heard for each of whom the site knows
+	knownVoice = 3 // strangers are heard for each visitor whom the site knows
 )
 
 // voice is the weight of a page or a part in what is known of the company of others: of User-Agents, shapes, services.
-// Whom the site knows is heard more, what was stopped not at all.
+// Visitors whom the site knows weigh more; requests that were stopped weigh nothing.
 func (p *Processor) voice(e *verdict.Event, part, known bool) float32 {
 	if e.Verdict == verdict.Robot && e.Mode == verdict.Enforce {
 		return 0
@@ -287,7 +289,7 @@ func (p *Processor) voice(e *verdict.Event, part, known bool) float32 {
 // voiceGroup stands for all services together.
 const voiceGroup = 0
 
-// weight is what an event weighs in a group: the company of strangers hears each address only so often.
+// weight is the weight of an event in a group: in the company of strangers each address is heard only so often.
 func (k groupKey) weight(voice float32) float32 {
 	switch k.role {
 	case roleAgent, roleShape, roleService, roleAll:

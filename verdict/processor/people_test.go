@@ -29,7 +29,7 @@ func TestStaticIsNotPace(t *testing.T) {
 	})
 }
 
-// TestPersonIsNeverBanned: think time, sixty sub-resources a page, a burst of opened tabs now and then, for two hours.
+// TestPersonIsNeverBanned: think time, sixty sub-resources per page, an occasional burst of opened tabs, for two hours.
 func TestPersonIsNeverBanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -39,7 +39,7 @@ func TestPersonIsNeverBanned(t *testing.T) {
 		from := time.Now()
 		for n := 1; time.Since(from) < 2*time.Hour; n++ {
 			if n == 30 {
-				cl.subs = []identity.Subject{cookie(1)} // the cookie comes of age
+				cl.subs = []identity.Subject{cookie(1)} // the cookie becomes old enough
 			}
 			tabs := 1
 			if n%50 == 0 {
@@ -61,8 +61,8 @@ func TestPersonIsNeverBanned(t *testing.T) {
 	})
 }
 
-// TestPitfall22OfficeIsNotBanned: two hundred people behind one address, on the third day; then one of them runs a robot
-// with its cookie, and another without one.
+// TestPitfall22OfficeIsNotBanned: two hundred people behind one address, on the third day; then one of them runs a
+// robot with its cookie, and another without one.
 func TestPitfall22OfficeIsNotBanned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -126,8 +126,8 @@ func TestPitfall22OfficeIsNotBanned(t *testing.T) {
 	})
 }
 
-// TestPitfall22RobotIsBannedAlone: in an office that nobody is established in yet, a robot that goes on with its banned
-// cookie does not take the address down with it.
+// TestPitfall22RobotIsBannedAlone: in an office where nobody is established yet, a robot that carries on with its
+// banned cookie does not get the address banned as well.
 func TestPitfall22RobotIsBannedAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -147,7 +147,7 @@ func TestPitfall22RobotIsBannedAlone(t *testing.T) {
 	})
 }
 
-// TestPitfall23WhatIsNoPace: white-listed, blocked, off and demanded requests ban nobody.
+// TestPitfall23WhatIsNoPace: white-listed, blocked and demanded requests, and those in mode off, get nobody banned.
 func TestPitfall23WhatIsNoPace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -166,7 +166,7 @@ func TestPitfall23WhatIsNoPace(t *testing.T) {
 	})
 }
 
-// TestFirstTwoRequestsNeverBan: even with the smallest limit that may be set.
+// TestFirstTwoRequestsNeverBan: even with the smallest limit that can be configured.
 func TestFirstTwoRequestsNeverBan(t *testing.T) {
 	for _, sync := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -6,24 +6,24 @@ import (
 	"antirobot/verdict"
 )
 
-// polls remembers which calls an address has made lately: a page that waits for news asks for the same again and again,
-// at each of forty desks, and reads nothing by it. It is a table of fixed size without locks; who is pushed out is new
-// once more. The zero value is ready. Safe for concurrent use.
+// polls remembers which calls an address has made recently: a page that polls for news repeats the same request, at
+// each of forty desks, and reads nothing by it. It is a table of fixed size without locks; an evicted call counts as
+// new again. The zero value is ready to use. Safe for concurrent use.
 type polls [1 << 17]atomic.Uint64 // tag 32, minute 24, times 8
 
 const (
 	pollMinutes = 60 // within which the same call is a repetition
-	pollCounts  = 8  // repetitions of which one counts for the limits of calls
+	pollCounts  = 8  // number of repetitions that count as one for the limits of calls
 )
 
-// repeated is what is known of a call: whether the address has made it lately, and whether it counts for the limits.
+// repeated is what is known of a call: whether the address made it recently, and whether it counts for the limits.
 type repeated struct{ again, counts bool }
 
-// see notes a call. One that sends something may be answered with something else each time: it is the same only if the
-// answer is as long.
+// see records a call. A call that sends something may be answered differently each time: it counts as the same only if
+// the answer has the same length.
 func (t *polls) see(e *verdict.Event) repeated {
 	key := hashID(e.Subjects[e.N-1].ID) ^ e.Target ^ uint64(e.Service)<<48
-	if e.Number >= stampFrom { // a number that is a time only keeps caches away
+	if e.Number >= stampFrom { // a number that is a time only defeats caches
 		key ^= e.Target ^ e.Path
 	}
 	if e.Method != 'G' {

@@ -13,7 +13,7 @@ func (p *Processor) Offer(e *verdict.Event) bool {
 		p.shed.Inc()
 		return false
 	}
-	// The events of one address keep their order.
+	// Events of one address stay in order.
 	a := &e.Subjects[e.N-1].ID
 	q := p.queues[(uint(a[15])+uint(a[14])*31+uint(a[6])*17+uint(a[7]))%uint(len(p.queues))]
 	if !q.offer(e) {
@@ -23,8 +23,8 @@ func (p *Processor) Offer(e *verdict.Event) bool {
 	return true
 }
 
-// Process judges one event in the caller's goroutine: what the workers do, and what a replay does with recorded ones. All
-// times are those of the events.
+// Process judges one event in the caller's goroutine: the workers do this, and a replay does it with recorded events.
+// All times are those of the events.
 func (p *Processor) Process(e *verdict.Event) {
 	r := p.service(e.Service)
 	if r == nil {
@@ -75,10 +75,10 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 }
 
-// unproved reports whether a document calls itself a part of a page and nobody knows the answer.
+// unproved reports whether a document claims to be a part of a page and its answer is unknown.
 func unproved(e *verdict.Event, is verdict.Count) bool { return is.Read() && e.Advised && e.Static }
 
-// judged reports whether an event says anything about who asks.
+// judged reports whether an event says anything about its client.
 func judged(e *verdict.Event) bool {
 	if e.Verdict == verdict.Blocked {
 		return false
@@ -126,7 +126,7 @@ func (p *Processor) part(e *verdict.Event, known bool) {
 	p.inGroups(e, func(g *group, k groupKey) { g.part(e, k.weight(w)) })
 }
 
-// captcha counts what happened at the captcha, and looks again at who ignores or fails it.
+// captcha counts what happened at the captcha, and re-evaluates subjects that ignore or fail it.
 func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	sh, h := p.sessions.lock(e.Subjects[0])
 	s, _ := p.sessions.open(sh, h, e.Subjects[0])
@@ -147,7 +147,7 @@ func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	}
 }
 
-// inGroups calls f with each group of the event, and its service's.
+// inGroups calls f with each group of the event, including its service's.
 func (p *Processor) inGroups(e *verdict.Event, f func(g *group, k groupKey)) {
 	list := groupsOf(e)
 	for _, k := range list.keys[:list.n] {
@@ -162,7 +162,7 @@ func (p *Processor) growth(first time.Duration, e *verdict.Event) banGrowth {
 	return banGrowth{first: first, most: p.cfg.MaxBan, forget: p.cfg.Forget, flat: e.Mode == verdict.Observe}
 }
 
-// ban makes a ban, and notes it in the groups of the event.
+// ban makes a ban, and counts it in the groups of the event.
 func (p *Processor) ban(b verdict.Ban, e *verdict.Event) {
 	if err := p.keeper.BanSoon(b); err != nil {
 		p.banErrors.Inc()
@@ -179,7 +179,7 @@ func (p *Processor) ban(b verdict.Ban, e *verdict.Event) {
 	sh.mu.Unlock()
 }
 
-// group returns a copy of a group as it is at a time.
+// group returns a copy of a group as of a given time.
 func (p *Processor) group(k groupKey, at time.Time) (g group) {
 	sh, h := p.groups.lock(k)
 	if known := sh.find(h, k); known != nil {

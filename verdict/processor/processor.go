@@ -1,28 +1,28 @@
-// Package processor judges requests off their path: it bans who goes faster than a service allows, and whose factors a
-// formula takes for a robot's.
+// Package processor judges requests off their path: it bans clients that are faster than a service allows, and clients
+// whose factors a formula takes for a robot's.
 //
-// What it reads is the verdict's events, what it concludes are bans. An event goes through session (what is known of one
-// subject, over all services), group (of those it belongs to) and pace (what the limits of a service count), and, when it
-// is due, through the factors to the formula. Factors are one table: factors_table.go. What is kept over restarts is in
-// the store's counters (history.go), by a goroutine of its own.
+// It reads the verdict's events, and its conclusions are bans. An event goes through session (what is known of one
+// subject, over all services), group (of those it belongs to) and pace (what the limits of a service count), and, when
+// an evaluation is due, through the factors to the formula. All factors are in one table: factors_table.go. What is
+// kept across restarts is in the store's counters (history.go), handled by a goroutine of its own.
 //
 // Invariants:
-//  1. Offer never blocks and never allocates: what does not fit is shed and counted.
-//  2. Memory is bounded by the queue, max_sessions and max_groups; a session that makes room is counted.
-//  3. White-listed requests, requests of a service whose mode is off, blocked ones and sub-resources are no pace. A
-//     challenged request is: who hammers at the captcha stays banned. A sub-resource that was answered with a document
-//     was a page, whatever it called itself.
-//  4. Whom a request is charged to: its winner; the crowd of its address, if it brought cookies; its network. A network
-//     is never banned, its counts are factors. The first two requests of a subject always pass: it is first evaluated
-//     with its second one.
+//  1. Offer never blocks and never allocates: what does not fit is dropped and counted.
+//  2. Memory is bounded by the queue, max_sessions and max_groups; evicted sessions are counted.
+//  3. White-listed requests, requests of a service whose mode is off, blocked ones and sub-resources do not count as
+//     pace. A challenged request does: a client that hammers at the captcha stays banned. A sub-resource that was
+//     answered with a document was a page, whatever it claimed to be.
+//  4. A request is charged to its winner; to the crowd of its address, if it brought cookies; and to its network. A
+//     network is never banned, its counts are factors. The first two requests of a subject always pass: it is first
+//     evaluated with its second one.
 //  5. An address is many people, so its limits are multiples of a subject's. Without cookies: one for each User-Agent
-//     seen, up to address_agents (they are free to forge), and one for each subject that the address has established.
-//     With cookies: crowd_factor and one for each established subject. A request that its subject's own ban stops is
-//     not charged to the crowd: one robot in an office is banned alone.
-//  6. Process looks at no clock but the event's time and waits for nothing: a replay of the same events makes the same
-//     bans, as long as no table is full.
-//  7. What is not known is NaN and weighs nothing: fields of a recorded line or of a partner's server, what nobody at the
-//     service sends, what the store has not yet said.
+//     seen, up to address_agents (they cost nothing to forge), and one for each subject that the address has
+//     established. With cookies: crowd_factor, plus one for each established subject. A request that its subject's own
+//     ban stops is not charged to the crowd: one robot in an office is banned alone.
+//  6. Process uses no clock but the event's time and waits for nothing: replaying the same events makes the same bans,
+//     as long as no table is full.
+//  7. What is not known is NaN and weighs nothing: fields of a recorded line or of a partner's server, fields that
+//     nobody at the service sends, counts that the store has not returned yet.
 package processor
 
 import (
@@ -44,7 +44,7 @@ import (
 	"antirobot/verdict/formula"
 )
 
-// BanKeeper is where bans are made and standings kept: verdict.Cacher. No method but Recall waits for a store.
+// BanKeeper is where bans are made and standings are kept: verdict.Cacher. No method except Recall waits for a store.
 type BanKeeper interface {
 	BanSoon(b verdict.Ban) error
 	Observe(e *verdict.Event)
@@ -69,13 +69,13 @@ type Processor struct {
 	budgets    *table[verdict.Prefix, budget]
 	polls      polls
 	secret     uint64
-	training   *training // nil: nothing is kept
+	training   *training // nil: no training log is kept
 	formula    *formula.Live
 	observer   Observer
 	vectors    sync.Pool
 	counters   CounterStore
 	storeTasks chan storeTask
-	running    atomic.Bool // store tasks are done
+	running    atomic.Bool // store tasks are being run
 	zone       *time.Location
 	hosting    *ranges
 	services   atomic.Pointer[[]*rates]
@@ -89,39 +89,39 @@ type Processor struct {
 	wg, storeTasksDone sync.WaitGroup
 }
 
-// Observer is told of each evaluation. The factors are valid during the call only.
+// Observer is told about each evaluation. The factors are valid during the call only.
 type Observer func(sub identity.Subject, service uint16, at time.Time, factors []float32, score float32)
 
 // Deps is what a Processor works with. Keeper and Metrics are required.
 type Deps struct {
 	Keeper   BanKeeper
-	Formula  *formula.Live // loaded with FactorNames, may be given another model at any time; nil: only the limits ban
-	Counters CounterStore  // where counts are kept over restarts and between nodes; nil: those factors are unknown
+	Formula  *formula.Live // loaded with FactorNames, the model may be replaced at any time; nil: only the limits ban
+	Counters CounterStore  // where counts are kept across restarts and between nodes; nil: those factors are unknown
 	Training string        // directory of the training log; empty: none is kept
 	Observer Observer      // nil: nobody
-	Secret   uint64        // decides which networks are asked what the site's people are like; a replay has always the same
+	Secret   uint64        // decides which networks are asked what the site's people are like; always the same in a replay
 	Log      zerolog.Logger
 	Metrics  *metrics.Set
 }
 
-// What life is.
+// The values of life.
 const (
 	made int32 = iota
 	started
 	closed
 )
 
-// rates is a service as the judgement needs it.
+// rates is a service in the form that the judgement needs.
 type rates struct {
 	*verdict.Settings
 	limits []limit
 	calls  []limit      // of calls of scripts and apps
 	sent   *[2]arrivals // directly, and through trusted proxies
 	people *people      // of all settings with the name
-	from   uint32       // a subject's pages are counted for the limits when there were more of them
+	from   uint32       // a subject's pages count for the limits once there are more than this
 }
 
-// arrivals is what has come by the way that an event has.
+// arrivals returns what has arrived by the same way as the event.
 func (r *rates) arrivals(e *verdict.Event) *arrivals {
 	if e.Direct {
 		return &r.sent[0]
@@ -134,7 +134,7 @@ type limit struct {
 	reason, factor string
 }
 
-// New makes a Processor that knows no service yet: Prepare tells it of them. It opens the training log.
+// New makes a Processor that knows no services yet: Prepare adds them. It opens the training log.
 func New(cfg Config, d Deps) (*Processor, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("processor: %w", err)
@@ -196,8 +196,8 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	return p, nil
 }
 
-// Prepare makes ready for other services, each of which stands at its Index, and returns what puts them into use. Events
-// that wait are judged by the new ones, so an index keeps its meaning from one configuration to the next.
+// Prepare prepares for other services, each of which stands at its Index, and returns a func that puts them into use.
+// Waiting events are judged by the new ones, so an index keeps its meaning from one configuration to the next.
 func (p *Processor) Prepare(services []*verdict.Settings) (commit func(), err error) {
 	var n int
 	for _, s := range services {
@@ -256,7 +256,7 @@ func (p *Processor) service(i uint16) *rates {
 	return (*t)[i]
 }
 
-// Start starts the workers. Without it Process alone judges.
+// Start starts the workers. Without it, only Process judges.
 func (p *Processor) Start(context.Context) error {
 	if !p.life.CompareAndSwap(made, started) {
 		return errors.New("start processor: it was started or closed already")
@@ -273,7 +273,7 @@ func (p *Processor) Start(context.Context) error {
 	return nil
 }
 
-// Close judges what waits, ends the workers and writes out the training log. Events offered later are shed.
+// Close judges what is waiting, stops the workers and writes out the training log. Events offered later are dropped.
 func (p *Processor) Close() error {
 	if p.life.Swap(closed) == closed {
 		return nil
@@ -292,7 +292,7 @@ func (p *Processor) Close() error {
 	return nil
 }
 
-// sweep forgets what nothing hangs on any more.
+// sweep forgets what no longer has any effect.
 func (p *Processor) sweep() {
 	t := time.NewTicker(time.Minute)
 	defer t.Stop()
@@ -306,8 +306,8 @@ func (p *Processor) sweep() {
 	}
 }
 
-// Sweep forgets sessions, paces and groups that nothing hangs on any more. The goroutine of Start does it each minute; a
-// replay calls it with the time of its events.
+// Sweep forgets sessions, paces and groups that no longer have any effect. The goroutine of Start calls it each minute;
+// a replay calls it with the time of its events.
 func (p *Processor) Sweep(at time.Time) {
 	now := at.Unix()
 	p.paces.sweep(at, p.longest(), p.cfg.Forget)
@@ -319,11 +319,11 @@ func (p *Processor) Sweep(at time.Time) {
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }
 
-// trailsPart is how many sessions there may be for each trail: most subjects come for a page or two.
+// trailsPart is how many sessions there may be for each trail: most subjects come for only a page or two.
 const trailsPart = 24
 
-// sessionIdle is after how many seconds without an event a session or a group is forgotten, if the table is not full
-// before: what was counted by the day has faded.
+// sessionIdle is after how many seconds without an event a session or a group is forgotten, unless the table fills up
+// earlier: by then what was counted over the day has faded.
 const sessionIdle = 2 * 86400
 
 // longest is the longest window of any service.

@@ -12,7 +12,7 @@ import (
 )
 
 // TestScraperIsBanned: fifty pages a second are stopped within two seconds, with and without a cookie, and from an IPv6
-// /64 that changes its address with each request.
+// /64 whose address changes with each request.
 func TestScraperIsBanned(t *testing.T) {
 	for _, cl := range []visitor{
 		{addr: "192.0.2.1", agent: "curl/8"},
@@ -49,7 +49,7 @@ func TestScraperIsBanned(t *testing.T) {
 	})
 }
 
-// TestRotatingAgents: forged User-Agents raise the limits of an address eight times, no further.
+// TestRotatingAgents: forged User-Agents raise the limits of an address eightfold, and no further.
 func TestRotatingAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -68,7 +68,7 @@ func TestRotatingAgents(t *testing.T) {
 	})
 }
 
-// TestCookieFarm: many cookies, each slow, from one address: the crowd is too fast, and its address is banned.
+// TestCookieFarm: many cookies, each slow, from one address: the crowd is too fast, and the address is banned.
 func TestCookieFarm(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -87,7 +87,7 @@ func TestCookieFarm(t *testing.T) {
 	})
 }
 
-// TestBansGrow: who goes on hammering stays banned, each time for longer, and begins anew when it is forgotten.
+// TestBansGrow: a client that keeps hammering stays banned, each time for longer, and starts over once it is forgotten.
 func TestBansGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, nil)
@@ -132,7 +132,7 @@ func TestBansGrow(t *testing.T) {
 	})
 }
 
-// TestObserveDoesNotEscalate: in mode observe nobody is told, so the bans don't grow.
+// TestObserveDoesNotEscalate: in mode observe clients don't notice, so the bans don't grow.
 func TestObserveDoesNotEscalate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, func(c *verdict.ServiceConfig) { c.Mode = "observe" })
@@ -154,7 +154,7 @@ func TestObserveDoesNotEscalate(t *testing.T) {
 	})
 }
 
-// TestSyncJudge: with verdict.sync who is over a limit is stopped although no ban can be made.
+// TestSyncJudge: with verdict.sync a client over a limit is stopped although no ban can be made.
 func TestSyncJudge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGateway(t, func(c *verdict.ServiceConfig) { c.Sync = true })

@@ -7,15 +7,15 @@ import (
 	"antirobot/verdict"
 )
 
-// queue is a bounded ring of events with many producers and one consumer. A place carries the number of the turn whose
-// event it holds or waits for, so that neither side takes a lock (Vyukov's bounded queue).
+// queue is a bounded ring of events with many producers and one consumer. Each slot carries the number of the turn
+// whose event it holds or waits for, so that neither side takes a lock (Vyukov's bounded queue).
 type queue struct {
 	places []place
 	mask   uint64
 	_      [40]byte
-	head   atomic.Uint64 // next place to fill
+	head   atomic.Uint64 // next slot to fill
 	_      [56]byte
-	tail   atomic.Uint64 // next place to empty; only the consumer moves it
+	tail   atomic.Uint64 // next slot to empty; only the consumer moves it
 	idle   atomic.Bool   // the consumer sleeps, or is about to
 	closed atomic.Bool
 	wake   chan struct{}
@@ -78,7 +78,7 @@ func (q *queue) take(e *verdict.Event) bool {
 
 func (q *queue) waiting() int { return int(q.head.Load() - q.tail.Load()) }
 
-// run calls f with each event until stop is closed and nothing waits. The event is valid during the call.
+// run calls f with each event until stop is closed and the queue is empty. The event is valid during the call.
 func (q *queue) run(stop <-chan struct{}, f func(*verdict.Event)) {
 	var e verdict.Event
 	for {
@@ -86,7 +86,7 @@ func (q *queue) run(stop <-chan struct{}, f func(*verdict.Event)) {
 			f(&e)
 		}
 		q.idle.Store(true)
-		if q.take(&e) { // it came between the last take and the flag
+		if q.take(&e) { // it arrived between the last take and the flag
 			q.idle.Store(false)
 			f(&e)
 			continue

@@ -12,16 +12,16 @@ import (
 	"antirobot/settings"
 )
 
-// maxRanges bounds what is read of the lists of hosting companies.
+// maxRanges bounds what is read from the lists of hosting companies.
 const maxRanges = 1_000_000
 
-// ranges is a set of networks that never changes: sorted, joined, searched by halves.
+// ranges is an immutable set of networks: sorted, merged, searched by bisection.
 type ranges struct {
 	from, to [][16]byte
 }
 
-// readRanges reads networks and addresses, one a line; what follows a # or a space is left out. Without a file it
-// returns nil, which knows nothing.
+// readRanges reads networks and addresses, one per line; anything after a # or a space is ignored. Without a file it
+// returns nil, which contains nothing.
 func readRanges(files []string) (*ranges, error) {
 	if len(files) == 0 {
 		return nil, nil
@@ -40,7 +40,7 @@ func readRanges(files []string) (*ranges, error) {
 	for _, n := range all {
 		from, to := n.Addr().As16(), lastOf(n)
 		if k := len(r.to); k > 0 && slicesCompare(r.to[k-1], from) >= 0 {
-			continue // networks are nested or apart
+			continue // networks are either nested or disjoint
 		}
 		r.from, r.to = append(r.from, from), append(r.to, to)
 	}

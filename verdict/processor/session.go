@@ -9,11 +9,11 @@ import (
 	"antirobot/verdict/client"
 )
 
-// spans are the lengths over which a session counts its pages, in seconds. A count fades: a page weighs e^(-age/span), so
-// that a steady pace of r pages a second counts r × span.
+// spans are the lengths over which a session counts its pages, in seconds. A count fades: a page weighs e^(-age/span),
+// so a steady pace of r pages a second counts as r × span.
 var spans = [...]float64{1, 10, 60, 600, 3600, 86400}
 
-// share is something that is counted per page, and told as a share of the pages.
+// share is something that is counted per page, and expressed as a share of the pages.
 type share uint8
 
 // The shares.
@@ -57,19 +57,19 @@ const (
 	windowMost  = 128
 )
 
-// session is what is known of one subject, over all services. A count of it in a byte fades by halves.
+// session is what is known of one subject, over all services. A count held in a byte fades by halving.
 type session struct {
 	page        int64 // unix milliseconds of the last page
 	load        int64 // and of the last page load
 	targets     uint64
 	window      uint64 // the targets of the last pages, up to 128
-	agents      uint64 // a bit for each User-Agent of this hour
-	browsers    uint64 // a bit for each of our cookies of this hour
+	agents      uint64 // one bit for each User-Agent of this hour
+	browsers    uint64 // one bit for each of our cookies of this hour
 	first, last uint32 // unix seconds of the first and last event
 	pages       uint32
 	parts       uint32 // sub-resources
 	faded       [len(spans)]float32
-	burst       float32 // most pages within a second or so
+	burst       float32 // most pages within about a second
 	gapMean     float32 // of the logarithm of the gaps between page loads, in seconds
 	gapVar      float32
 	gapMin      float32
@@ -78,19 +78,19 @@ type session struct {
 	took        float32 // milliseconds
 	number      uint32
 	series      uint32
-	hour        uint32 // of agents, browsers and hours
-	hours       uint32 // a bit for each of the last 24 hours with a page, this one the lowest
+	hour        uint32 // to which agents, browsers and hours belong
+	hours       uint32 // one bit for each of the last 24 hours with a page, the current one lowest
 	addresses   uint32
 	headers     client.Headers
 	iAge        int32
 	shownAt     uint32
 	nextEval    uint32 // pages
 	evalAt      uint32
-	counted     uint32 // pages that the counters of the store were told
+	counted     uint32 // pages that the store's counters were told about
 	nextRead    uint32 // pages at which the counters are asked again
 	score       float32
-	weight      float32 // log-odds that have added up over the visit
-	judgedAt    uint32  // pages when they were added last …
+	weight      float32 // log-odds accumulated over the visit
+	judgedAt    uint32  // pages when they were last added …
 	weighedAt   uint32  // … and unix seconds
 	bannedScore float32 // of the last scored ban
 	lastBan     lastBan
@@ -101,14 +101,14 @@ type session struct {
 	misfits     client.Misfits
 	claim       client.Claim
 	solveTime   uint16 // seconds from the challenge to the answer
-	documents   uint16 // pages and what else was read
+	documents   uint16 // pages and whatever else was read
 	shares      [shareCount]uint8
 	sharesOf    uint8 // pages in shares
 	windowPages uint8
-	windowShare uint8 // different ones of the 128 before, and one; 0: there are none before
+	windowShare uint8 // how many of the 128 targets before were different, plus one; 0: there were none before
 	stable      uint8 // gaps in gapMean
 	depthMax    uint8
-	agentsPrev  uint8 // of the hour before
+	agentsPrev  uint8 // of the previous hour
 	browsersPrv uint8
 	bans        uint8
 	shown       uint8
@@ -130,14 +130,14 @@ const (
 	flagIcon                               // asked for the site's icon
 )
 
-// bit spreads a hash over the bits of a small set.
+// bit maps a hash to one bit of a small set.
 func bit(h uint64, size uint64) uint64 { return 1 << (h * 0x9e3779b97f4a7c15 >> 40 % size) }
 
 // distinct estimates how many values set the bits of a set of the given size (linear counting; Whang et al., 1990).
 func distinct(set uint64, size int) float32 {
 	n := bits.OnesCount64(set)
 	if n == size {
-		n = size - 1 // full: at least so many
+		n = size - 1 // full: at least this many
 	}
 	if n <= 1 {
 		return float32(n)
@@ -151,7 +151,7 @@ func inc[T uint8 | uint16 | uint32](n *T) {
 	}
 }
 
-// ease moves a mean towards a value, as fast as the first values need and never slower than 1/32.
+// ease moves a mean towards a value, as fast as the first values require and never slower than 1/32.
 func ease(mean *float32, v float32, n uint32) {
 	*mean += (v - *mean) / float32(min(max(n, 1), 32))
 }
@@ -175,7 +175,7 @@ func (s *session) seen(e *verdict.Event) {
 	s.networks |= uint16(bit(hashID(networkOf(e.Subjects[e.N-1].ID)), 16))
 }
 
-// roll brings what is counted by the hour to the present one.
+// roll advances what is counted by the hour to the current hour.
 func (s *session) roll(hour uint32) {
 	if hour <= s.hour {
 		return
@@ -197,7 +197,7 @@ func (s *session) roll(hour uint32) {
 // agentCount is how many User-Agents were seen in this hour or the one before.
 func (s *session) agentCount() int { return max(bits.OnesCount64(s.agents), int(s.agentsPrev)) }
 
-// clients estimates how many people use the subject: one, or those behind an address.
+// clients estimates how many people use the subject: one, or the number behind an address.
 func (s *session) clients() float32 {
 	n := max(distinct(s.agents, 64), float32(s.agentsPrev), distinct(s.browsers, 64), float32(s.browsersPrv))
 	return max(1, n)
@@ -210,7 +210,7 @@ func (s *session) part(e *verdict.Event) {
 	s.flags |= flagEverParts
 }
 
-// turn adds a page, or a call that is no load of one.
+// turn adds a page, or a call that is not a page load.
 func (s *session) turn(e *verdict.Event, load, night bool) {
 	s.seen(e)
 	inc(&s.pages)
@@ -240,12 +240,12 @@ func (s *session) count(i share, is bool) {
 	}
 }
 
-// loads is how many pages it has loaded.
+// loads is how many pages the subject has loaded.
 func (s *session) loads() float32 {
 	return float32(s.pages) * float32(s.shares[shareLoad]) / float32(max(s.sharesOf, 1))
 }
 
-// pace counts when the page came.
+// pace counts the time of the page.
 func (s *session) pace(at time.Time) {
 	ms := at.UnixMilli()
 	gap := float64(ms-s.page) / 1000
@@ -277,7 +277,7 @@ func (s *session) loaded(e *verdict.Event) {
 	gap := max(float64(ms-s.load)/1000, 0)
 	first := s.load == 0
 	s.load = max(s.load, ms)
-	// The gap between two loads, by its logarithm, from a millisecond to an hour: what comes later is another visit.
+	// The gap between two loads, by its logarithm, from a millisecond to an hour: a later load is another visit.
 	if first || gap > 3600 {
 		return
 	}
@@ -292,7 +292,7 @@ func (s *session) loaded(e *verdict.Event) {
 	s.gapVar += (d*(l-s.gapMean) - s.gapVar) / n
 }
 
-// fade brings a copy of the counts of pages to a later time.
+// fade brings a copy of the page counts forward to a later time.
 func (s *session) fade(at time.Time) {
 	gap := float64(at.UnixMilli()-s.page) / 1000
 	if gap <= 0 {
@@ -303,7 +303,7 @@ func (s *session) fade(at time.Time) {
 	}
 }
 
-// course counts where the subject goes.
+// course counts what the subject requests.
 func (s *session) course(e *verdict.Event, load bool) {
 	short := uint16(e.Path>>16) | 1
 	known := false
@@ -350,7 +350,7 @@ func (s *session) targetShare() float32 {
 	return float32(s.windowShare-1) / windowMost
 }
 
-// hashID hashes an ID for the small sets; it resists nobody, and nothing rests on it alone.
+// hashID hashes an ID for the small sets; it resists no attack, and nothing relies on it alone.
 func hashID(id [16]byte) uint64 {
 	var h uint64 = 0xcbf29ce484222325
 	for _, b := range id {

@@ -7,7 +7,7 @@ import (
 	"antirobot/verdict/client"
 )
 
-// client counts what the subject looks like.
+// client counts what the subject's client looks like.
 func (s *session) client(e *verdict.Event) {
 	s.claim, s.headers, s.misfits, s.iAge = e.Claim, e.Headers, e.Misfits, e.IAge
 	s.flags &^= flagPartial
@@ -29,7 +29,7 @@ func (s *session) client(e *verdict.Event) {
 	}
 }
 
-// answer counts what the subject got.
+// answer counts what the subject received.
 func (s *session) answer(e *verdict.Event) {
 	if e.Status == 0 || e.Verdict == verdict.Robot && e.Mode == verdict.Enforce {
 		return
@@ -81,7 +81,7 @@ func (s *session) captcha(e *verdict.Event) {
 		inc(&s.shown)
 		s.shownAt = now
 	case verdict.EventSolved, verdict.EventFailed:
-		if s.shownAt != 0 && now >= s.shownAt && !e.Work { // the time that work takes is the machine's
+		if s.shownAt != 0 && now >= s.shownAt && !e.Work { // the time that work takes depends on the machine
 			s.solveTime = uint16(min(now-s.shownAt, math.MaxUint16-1) + 1)
 		}
 		s.shownAt = 0

@@ -18,7 +18,7 @@ func (p *Processor) spares(addr [16]byte) bool {
 	return false
 }
 
-// spareEvery is how often an operator is told that an exempt address would have been banned, in seconds.
+// spareEvery is how often, in seconds, an operator is told that an exempt address would have been banned.
 const spareEvery = 60
 
 func (p *Processor) spare(sub identity.Subject, at time.Time) {

@@ -8,15 +8,15 @@ import (
 
 const (
 	tableShards = 64
-	tableChunk  = 512 // records are allocated by the chunk, so that growth copies nothing
+	tableChunk  = 512 // records are allocated in chunks, so that growth copies nothing
 )
 
-// table keeps a bounded number of records by key. A full shard drops one that has not been touched since its hand came
-// by last. Its index holds numbers instead of keys, and the garbage collector has nothing to look at. Safe for concurrent
-// use.
+// table keeps a bounded number of records by key. A full shard evicts one that has not been touched since the shard's
+// hand last passed it. Its index holds numbers instead of keys, and the garbage collector has no pointers to follow.
+// Safe for concurrent use.
 type table[K comparable, R any] struct {
 	seed    maphash.Seed
-	each    uint32 // most in one shard
+	each    uint32 // most records in one shard
 	live    atomic.Int64
 	evicted atomic.Uint64
 	shards  [tableShards]tableShard[K, R]
@@ -24,10 +24,10 @@ type table[K comparable, R any] struct {
 
 type tableShard[K comparable, R any] struct {
 	mu     sync.Mutex
-	index  []uint32 // number of a record and one; 0 is empty. Linear probing, at most three quarters full
+	index  []uint32 // number of a record plus one; 0 is empty. Linear probing, at most three quarters full
 	n      uint32   // records in the index
 	chunks [][]slot[K, R]
-	used   uint32 // places of chunks that were ever used
+	used   uint32 // slots of chunks that were ever used
 	free   []uint32
 	hand   uint32
 	_      [8]byte
@@ -56,7 +56,7 @@ func (t *table[K, R]) lock(k K) (*tableShard[K, R], uint64) {
 
 func (sh *tableShard[K, R]) at(i uint32) *slot[K, R] { return &sh.chunks[i/tableChunk][i%tableChunk] }
 
-// find returns the record of a key, nil if there is none. The caller holds the lock.
+// find returns the record with a key, nil if there is none. The caller holds the lock.
 func (sh *tableShard[K, R]) find(h uint64, k K) *R {
 	if len(sh.index) == 0 {
 		return nil
@@ -74,7 +74,7 @@ func (sh *tableShard[K, R]) find(h uint64, k K) *R {
 	}
 }
 
-// open returns the record of a key, an empty one if there is none. The caller holds the lock.
+// open returns the record with a key, an empty one if there is none. The caller holds the lock.
 func (t *table[K, R]) open(sh *tableShard[K, R], h uint64, k K) (r *R, fresh bool) {
 	if r = sh.find(h, k); r != nil {
 		return r, false
@@ -98,12 +98,12 @@ func (t *table[K, R]) open(sh *tableShard[K, R], h uint64, k K) (r *R, fresh boo
 		t.evicted.Add(1)
 	}
 	s := sh.at(i)
-	*s = slot[K, R]{key: k, live: true} // once is not yet used: a flood of new keys drops itself first
+	*s = slot[K, R]{key: k, live: true} // created but not yet used again: a flood of new keys evicts its own first
 	t.link(sh, h, i)
 	return &s.r, true
 }
 
-// victim finds the record that makes room; every place of a full shard is in use.
+// victim finds the record to evict; every slot of a full shard is in use.
 func (sh *tableShard[K, R]) victim() uint32 {
 	for {
 		i := sh.hand
@@ -141,7 +141,7 @@ func (sh *tableShard[K, R]) put(h uint64, i uint32) {
 	sh.index[at] = i
 }
 
-// unlink takes a record out of the index, and moves those behind it up so that no probe ends early.
+// unlink takes a record out of the index, and moves up those behind it so that no probe ends too early.
 func (t *table[K, R]) unlink(sh *tableShard[K, R], i uint32) {
 	mask := uint64(len(sh.index) - 1)
 	at := t.hash(sh.at(i).key) >> 6 & mask
@@ -165,7 +165,7 @@ func (t *table[K, R]) unlink(sh *tableShard[K, R], i uint32) {
 	sh.n--
 }
 
-// sweep drops the records that done says are of no more use.
+// sweep drops the records for which done reports that they are no longer needed.
 func (t *table[K, R]) sweep(done func(k K, r *R) bool) {
 	for i := range t.shards {
 		sh := &t.shards[i]

@@ -12,7 +12,7 @@ import (
 	"antirobot/verdict/client"
 )
 
-// TestTableIsAMap: against a map, with deletions; within the bound nothing is lost.
+// TestTableIsAMap compares the table with a map, with deletions; within the bound nothing is lost.
 func TestTableIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tab := newTable[uint32, uint64](1 << 16)
@@ -52,7 +52,7 @@ func TestTableIsAMap(t *testing.T) {
 	})
 }
 
-// TestTableKeepsWhatIsUsed: a full table drops what was not touched, keeps its bound, and finds all that it has.
+// TestTableKeepsWhatIsUsed: a full table evicts what was not touched, keeps its bound, and finds everything it holds.
 func TestTableKeepsWhatIsUsed(t *testing.T) {
 	tab := newTable[uint64, uint64](64 * 20)
 	touch := func(k uint64) bool {
@@ -94,7 +94,7 @@ func TestTableKeepsWhatIsUsed(t *testing.T) {
 	}
 }
 
-// TestFadedCounts: a steady pace of r a second counts r times the span, and a burst what it is.
+// TestFadedCounts: a steady pace of r a second counts as r times the span, and a burst as its size.
 func TestFadedCounts(t *testing.T) {
 	var s session
 	at := time.Unix(1.8e9, 0)
@@ -113,7 +113,7 @@ func TestFadedCounts(t *testing.T) {
 	}
 }
 
-// TestDistinct: the estimates of small sets.
+// TestDistinct checks the estimates of small sets.
 func TestDistinct(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{0, 1, 5, 20, 60, 150} {
@@ -132,8 +132,8 @@ func TestDistinct(t *testing.T) {
 	}
 }
 
-// TestSharesFade: a subject that changes its ways is known by the new ones after a few hundred pages, and no share ever
-// leaves 0 to 1.
+// TestSharesFade: a subject that changes its behaviour is known by the new one after a few hundred pages, and no share
+// ever leaves 0 to 1.
 func TestSharesFade(t *testing.T) {
 	var s session
 	e := &verdict.Event{At: time.Unix(1.8e9, 0), N: 1, Method: 'G', Status: 200}

@@ -9,13 +9,14 @@ import (
 	"antirobot/verdict/client"
 )
 
-// trail is how a subject goes about a site: how long it stays on pages, where it goes from them, and what is new to it
-// and to everybody. It is kept for subjects with a second page load, which are few of all. Counts in bytes fade by halves.
+// trail is how a subject moves through a site: how long it stays on pages, where it goes from them, and what is new to
+// it and to everybody. It is kept for subjects with a second page load, a small part of all. Counts in bytes fade by
+// halving.
 type trail struct {
 	at       int64              // unix milliseconds of the last load
 	rested   int64              // … of the first load after the last long rest
-	seen     [4]uint64          // a bit for each page
-	leads    uint64             // a bit for each page that it came from
+	seen     [4]uint64          // one bit for each page
+	leads    uint64             // one bit for each page that it came from
 	pages    [trailPages]uint32 // the last ones, by path
 	stays    [stayBuckets]uint8 // by the binary logarithm of the seconds
 	nStays   uint8              // in stays
@@ -24,15 +25,15 @@ type trail struct {
 	turn     uint8 // loads, modulo 256: where in pages the next one goes
 	visits   uint8
 	days     uint8
-	nNumbers uint8   // targets with a number, of which moveStep counts
+	nNumbers uint8   // targets with a number, the base of moveStep
 	known    uint8   // loads of pages in rarity
 	sums     moments // of the logarithm of the seconds
 	fit      fit     // of that against the logarithm of the page's bytes
 	longest  float32 // seconds
-	size     float32 // logarithm of the bytes of the last page; 0: not known
+	size     float32 // logarithm of the bytes of the last page; 0: unknown
 	depth    moments
 	hub      uint32  // the page that the last load came from
-	rarity   float32 // mean of how many others have loaded its pages, by the binary logarithm
+	rarity   float32 // mean of the binary logarithm of how many others have loaded its pages
 	loads    uint32
 	visit    uint32 // loads of this visit
 	most     uint32 // loads of the longest visit
@@ -46,29 +47,29 @@ type trail struct {
 const (
 	trailPages  = 16
 	stayBuckets = 13
-	visitGap    = 30 * 60 // seconds without a load after which the next is of another visit
+	visitGap    = 30 * 60 // seconds without a load after which the next load belongs to another visit
 	longRest    = 5 * 3600
 )
 
-// move is what a page load is in relation to those before.
+// move relates a page load to those before it.
 type move uint8
 
 // The moves.
 const (
-	moveBack   move = iota // to the page before the last
+	moveBack   move = iota // to the page before the last one
 	moveAgain              // the last page again
-	moveLoop               // to a page that was seen before
+	moveLoop               // to a page that it has seen before
 	moveChain              // from the last page, as its Referer says
 	moveBranch             // from an earlier page
-	moveJump               // from a page of the site where it was not seen
-	moveEntry              // from nowhere or elsewhere
-	moveKept               // from a page of the site that it does not tell
+	moveJump               // from a page of the site where it has not been seen
+	moveEntry              // without a referer, or from another site
+	moveKept               // from a page of the site that the referer does not name
 	moveDown               // deeper into the site
 	moveUp
 	moveFirst // nobody else has loaded the page
-	moveRead  // stayed about as long as the page takes to read
-	moveSized // … of those whose size is known
-	moveStep  // to the number next to the last one of its series
+	moveRead  // stayed about as long as it takes to read the page
+	moveSized // … out of the stays on pages whose size is known
+	moveStep  // to the number adjacent to the last one of its series
 	moveCount
 )
 
@@ -104,7 +105,7 @@ func (m *moments) skew() float32 {
 	return float32(math.Sqrt(float64(m.n))) * m.m3 / float32(math.Pow(float64(m.m2), 1.5))
 }
 
-// fit is the correlation of two numbers.
+// fit is the correlation of two quantities.
 type fit struct {
 	n                uint16
 	x, y, xx, yy, xy float32
@@ -130,13 +131,13 @@ func (f *fit) correlation() float32 {
 	return f.xy / float32(math.Sqrt(float64(f.xx)*float64(f.yy)))
 }
 
-// What it takes to read a page: so many seconds for each kilobyte, markup included, and as many times more or less.
+// What it takes to read a page: seconds per kilobyte, markup included, and the factor by which it may vary either way.
 const (
 	readSecondsPerKB = 0.7
 	readWithin       = 4
 )
 
-// load adds a page load. others is how many others have loaded the page; fresh says that the subject has not.
+// load adds a page load. others is how many others have loaded the page; fresh says that this subject has not.
 func (t *trail) load(e *verdict.Event, fresh bool, others float32) {
 	ms := e.At.UnixMilli()
 	page := uint32(e.Path)
@@ -170,11 +171,11 @@ func (t *trail) load(e *verdict.Event, fresh bool, others float32) {
 	}
 }
 
-// tabGap is how many seconds apart links are opened that are not looked at before the next one.
+// tabGap is how many seconds apart links are opened when the pages are not looked at in between.
 const tabGap = 5
 
-// inPassing reports whether the last page was not left for this one: it is loaded again, or links of another are opened
-// one after the other.
+// inPassing reports whether the last page was not left for this one: it is loaded again, or several links of another
+// page are opened one after the other.
 func (t *trail) inPassing(e *verdict.Event, page uint32, gap float64) bool {
 	last := t.pages[(t.turn-1)%trailPages]
 	if page == last {
@@ -186,7 +187,7 @@ func (t *trail) inPassing(e *verdict.Event, page uint32, gap float64) bool {
 	return gap < tabGap && e.Referer == client.RefererNone && e.Site == client.SiteSame
 }
 
-// step notes the number of a target, of a page load or of a script's call.
+// step records the number in the target of a page load or of a script's call.
 func (t *trail) step(e *verdict.Event) {
 	if e.Series == 0 {
 		return
@@ -226,7 +227,7 @@ func (t *trail) clock(ms int64, gap float64) {
 	}
 }
 
-// stay adds how long the last page was looked at.
+// stay adds how long the last page was viewed.
 func (t *trail) stay(s float32) {
 	if t.nStays == math.MaxUint8 {
 		for i := range t.stays {
@@ -294,7 +295,7 @@ func (t *trail) move(e *verdict.Event, page uint32) {
 	t.depth.add(d)
 }
 
-// follow adds an event to the trail of its subject, if it has come before.
+// follow adds an event to the trail of its subject, if the subject has been here before.
 func (p *Processor) follow(e *verdict.Event, r *rates, s *session) {
 	if s.pages < 2 || e.Partner {
 		return
@@ -330,14 +331,14 @@ func (p *Processor) trailOf(sub identity.Subject) (t trail) {
 	return t
 }
 
-// voteOnNorms lets an established subject say what the people of the service are like.
+// voteOnNorms lets an established subject contribute to what the people of the service are like.
 func (p *Processor) voteOnNorms(e *verdict.Event, r *rates) {
 	if t := p.trailOf(e.Subjects[0]); t.sums.n >= enoughVoteStays {
 		r.people.norms.vote(e, &t)
 	}
 }
 
-// enoughVoteStays is how many times of somebody must be known to vote.
+// enoughVoteStays is how many stays of a subject must be known for it to vote.
 const enoughVoteStays = 10
 
 func (t *trail) among(page uint32) bool {
@@ -349,10 +350,10 @@ func (t *trail) among(page uint32) bool {
 	return false
 }
 
-// has reports whether the subject has loaded a page, as far as it is known.
+// has reports whether the subject has loaded a page, as far as is known.
 func (t *trail) has(page uint32) bool { return t.seen[page>>6%4]&(1<<(page%64)) != 0 }
 
-// distinctPages estimates how many pages it has loaded.
+// distinctPages estimates how many different pages it has loaded.
 func (t *trail) distinctPages() float32 {
 	const size = 256
 	n := 0
@@ -362,16 +363,16 @@ func (t *trail) distinctPages() float32 {
 	return float32(-size * math.Log(1-float64(min(n, size-1))/size))
 }
 
-// enoughStays is from how many on the times say something.
+// enoughStays is the number of stays from which on they mean something.
 const enoughStays = 6
 
-// quantile is about which time a share of the stays are below.
+// quantile is the time below which roughly the given share of the stays lies.
 func (t *trail) quantile(share float32) float32 {
 	want := share * float32(t.nStays)
 	var sum float32
 	for b, n := range t.stays {
 		if sum+float32(n) >= want && n > 0 {
-			in := (want - sum) / float32(n) // as if they were even in the bucket, by the logarithm
+			in := (want - sum) / float32(n) // as if spread evenly over the bucket, by the logarithm
 			return float32(math.Exp2(float64(b-3) + float64(in)))
 		}
 		sum += float32(n)
@@ -379,7 +380,7 @@ func (t *trail) quantile(share float32) float32 {
 	return float32(math.Exp2(stayBuckets - 3))
 }
 
-// within is the share of the stays of some buckets.
+// within is the share of the stays in a range of buckets.
 func (t *trail) within(from, below int) float32 {
 	var sum float32
 	for b := from; b < below; b++ {

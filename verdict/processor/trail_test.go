@@ -59,7 +59,7 @@ type walk struct {
 
 func hashPath(path string) uint64 { return request.Hash([]byte(path)) }
 
-// load asks for a page after a while, from another one.
+// load requests a page after some time, coming from another one.
 func (w *walk) load(path, from string, after time.Duration) {
 	w.at = w.at.Add(after)
 	e := event(w.at, w.n, w.subs...)
@@ -81,7 +81,7 @@ func (w *walk) factors() map[string]float32 {
 	return all
 }
 
-// TestWay: what the factors of the way say of four ways through a site.
+// TestWay checks what the factors of the way say about four ways through a site.
 func TestWay(t *testing.T) {
 	p, _ := newProcessor(t, nil)
 	near := func(of map[string]float32, name string, want float32) {
@@ -116,7 +116,7 @@ func TestWay(t *testing.T) {
 	near(of, "fan", 30)
 	if tabs := tabs.factors(); tabs["branch_share"] < 0.5 {
 		t.Errorf("tabs: branch_share %v", tabs["branch_share"])
-	} else if tabs["stay_spread"] < 1.5 { // four in five were opened in passing, a second after the other
+	} else if tabs["stay_spread"] < 1.5 { // four in five were opened in passing, one second apart
 		t.Errorf("tabs: stay_spread %v", tabs["stay_spread"])
 	}
 	if of := chain.factors(); of["revisit_share"] > 0.1 || of["stay_typical"] < 8 || of["stay_typical"] > 16 {
@@ -124,8 +124,8 @@ func TestWay(t *testing.T) {
 	}
 }
 
-// TestNorms: nothing is said before enough people are known; then who reads evenly stands out, robots among the voters
-// don't hide it, and one network has few seats.
+// TestNorms: nothing is reported before enough people are known; then a visitor who reads evenly stands out, robots
+// among the voters don't hide that, and one network has few seats.
 func TestNorms(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	var n norms
@@ -166,7 +166,7 @@ func TestNorms(t *testing.T) {
 		t.Errorf("a person: %+v", s)
 	}
 	before := n.of[normBrowser].n
-	for i := range 300 { // a farm of one network
+	for i := range 300 { // a farm in one network
 		e := voter(1000 + i)
 		e.Subjects[e.N-1] = voter(5000).Subjects[1]
 		n.vote(e, reader(0.2))
@@ -204,7 +204,7 @@ func TestRank(t *testing.T) {
 	}
 }
 
-// TestViews: what is rare is told once enough is known, and forgotten after a day.
+// TestViews: rarity is reported once enough is known, and forgotten after a day.
 func TestViews(t *testing.T) {
 	var v views
 	at := time.Unix(1.8e9, 0)

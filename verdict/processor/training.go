@@ -25,34 +25,34 @@ import (
 )
 
 const (
-	trainingFiles = 8  // as many parts make up max_bytes
-	trainingMost  = 64 // files at most: a gateway that starts often makes small ones
+	trainingFiles = 8  // max_bytes is divided into this many files
+	trainingMost  = 64 // files at most: a gateway that is restarted often creates small ones
 	trainingFlush = 5 * time.Second
 	trainingMagic = "antirobot training 1\n"
 	saltFile      = "salt"
 )
 
-// outcome is what became known of a subject, beside its factors.
+// outcome is what became known of a subject, in addition to its factors.
 type outcome uint8
 
 const (
 	outcomeShown outcome = iota + 1 // a challenge
 	outcomeSolved
 	outcomeFailed
-	outcomeListed  // by a ban entry or a rule; a blocked client shows nothing of itself
+	outcomeListed  // by a ban entry or a rule; a blocked client reveals nothing about itself
 	outcomeCrawler // a verified one
-	outcomeWorked  // solved by work of the browser, as robots can as well as people
+	outcomeWorked  // solved by work of the browser, which robots can do as well as people
 )
 
-// cut says that the gateway answered itself from here on: the subject's factors tell of the answer.
+// cut marks that from here on the gateway answered itself: the subject's factors reflect that answer.
 const cut outcome = 0x80
 
-// maxOutcomes is how many outcomes of one sort are noted of a subject while it is remembered.
+// maxOutcomes is how many outcomes of one sort are recorded for a subject while it is remembered.
 const maxOutcomes = 4
 
-// training keeps the factors of a sample of the subjects in bounded files, with what became known of them: what models
-// are trained with. There are no identities in the files: a subject is a hash with a salt that never leaves the
-// directory. Subjects are sampled as a whole, by that hash. Safe for concurrent use; writes are buffered, and what
+// training keeps the factors of a sample of the subjects in bounded files, together with what became known of them: the
+// data to train models with. The files contain no identities: a subject is a hash with a salt that never leaves the
+// directory. Subjects are sampled as a whole, by that hash. Safe for concurrent use; writes are buffered, and whatever
 // can't be written is counted and lost.
 type training struct {
 	cfg  TrainingConfig
@@ -67,7 +67,7 @@ type training struct {
 	out    *bufio.Writer
 	size   int64
 	number int
-	failed bool // the last write: told once
+	failed bool // the last write failed; reported once
 	record []byte
 	noted  map[notedKey]uint8
 
@@ -80,7 +80,7 @@ type notedKey struct {
 	what outcome
 }
 
-// newTraining opens the training log in a directory, which it makes; nil if nothing is to be sampled.
+// newTraining opens the training log in a directory, which it creates; it returns nil if nothing is to be sampled.
 func newTraining(cfg TrainingConfig, dir string, log zerolog.Logger, set *metrics.Set) (*training, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -105,7 +105,7 @@ func newTraining(cfg TrainingConfig, dir string, log zerolog.Logger, set *metric
 		return nil, fmt.Errorf("training: %w", err)
 	}
 	if len(files) > 0 {
-		_, _ = fmt.Sscanf(filepath.Base(files[len(files)-1]), trainingName, &t.number) // it was found by that name
+		_, _ = fmt.Sscanf(filepath.Base(files[len(files)-1]), trainingName, &t.number) // files are listed by this pattern
 	}
 	if err := t.rotate(); err != nil {
 		return nil, fmt.Errorf("training: %w", err)
@@ -113,12 +113,12 @@ func newTraining(cfg TrainingConfig, dir string, log zerolog.Logger, set *metric
 	return t, nil
 }
 
-// start begins to write out what is buffered, now and then.
+// start begins to write out what is buffered, periodically.
 func (t *training) start() { t.wg.Go(t.flushing) }
 
 const trainingName = "%09d.log"
 
-// trainingLogs returns the files of a directory, the oldest first.
+// trainingLogs returns the files in a directory, the oldest first.
 func trainingLogs(dir string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "[0-9]*.log"))
 	slices.Sort(files)
@@ -159,7 +159,7 @@ func (t *training) samples(s identity.Subject) (who uint64, in bool) {
 	return who, float64(who>>11)/(1<<53) < t.cfg.Sample
 }
 
-// observe notes the factors of an evaluation, in the order of FactorNames.
+// observe records the factors of an evaluation, in the order of FactorNames.
 func (t *training) observe(sub identity.Subject, service uint16, at time.Time, x []float32, score float32) {
 	who, in := t.samples(sub)
 	if !in {
@@ -178,7 +178,7 @@ func (t *training) observe(sub identity.Subject, service uint16, at time.Time, x
 	}
 }
 
-// outcome notes what an event says of its subject, if it says anything.
+// outcome records what an event says about its subject, if anything.
 func (t *training) outcome(e *verdict.Event) {
 	o := outcomeOf(e)
 	if o == 0 {
@@ -230,7 +230,8 @@ func outcomeOf(e *verdict.Event) outcome {
 	return 0
 }
 
-// begin makes the head of a record in the log's own buffer: kind, time in milliseconds, kind and hash of the subject.
+// begin writes the head of a record into the log's own buffer: kind, time in milliseconds, kind and hash of the
+// subject.
 func (t *training) begin(kind byte, subject identity.Kind, who uint64, at time.Time) []byte {
 	b := append(t.record[:0], kind)
 	b = binary.BigEndian.AppendUint64(b, uint64(at.UnixMilli())) //nolint:gosec // after 1970
@@ -261,7 +262,7 @@ func (t *training) append(b []byte) error {
 	n, err := t.out.Write(b)
 	t.size += int64(n)
 	if err != nil {
-		_ = t.file.Close() // what failed is told by err
+		_ = t.file.Close() // err already reports what failed
 		t.file = nil
 	}
 	return err
@@ -276,7 +277,7 @@ func (t *training) rotate() error {
 	if err != nil {
 		return err
 	}
-	room := t.cfg.MaxBytes - t.cfg.MaxBytes/trainingFiles // beside the new one
+	room := t.cfg.MaxBytes - t.cfg.MaxBytes/trainingFiles // besides the new one
 	for i := len(files) - 1; i >= 0; i-- {
 		info, err := os.Stat(files[i])
 		if err != nil {
@@ -304,7 +305,7 @@ func (t *training) rotate() error {
 	return err
 }
 
-// end closes the present file.
+// end closes the current file.
 func (t *training) end() error {
 	if t.file == nil {
 		return nil
@@ -330,14 +331,14 @@ func (t *training) flushing() {
 	for {
 		select {
 		case <-tick.C:
-			_ = t.flush() // the next write says so too, and is counted
+			_ = t.flush() // the next write reports the failure too, and is counted
 		case <-t.stop:
 			return
 		}
 	}
 }
 
-// close writes out what is buffered. Nothing may be observed afterwards.
+// close writes out what is buffered. Nothing may be recorded afterwards.
 func (t *training) close() error {
 	close(t.stop)
 	t.wg.Wait()
@@ -346,10 +347,10 @@ func (t *training) close() error {
 	return t.end()
 }
 
-// Learns reports whether verified crawlers, which are not judged, are to be offered as events: for the training log.
+// Learns reports whether verified crawlers, which are not judged, should be offered as events for the training log.
 func (p *Processor) Learns() bool { return p.training != nil }
 
-// ExportTraining writes the training log as the function of that name does, with what is buffered.
+// ExportTraining writes the training log like the function of that name, including what is buffered.
 func (p *Processor) ExportTraining(w io.Writer, o ExportOptions, now time.Time) (Exported, error) {
 	if p.training == nil {
 		return Exported{}, errors.New("no training log is kept")
@@ -360,8 +361,8 @@ func (p *Processor) ExportTraining(w io.Writer, o ExportOptions, now time.Time) 
 	return ExportTraining(p.training.dir, w, o, now)
 }
 
-// learn follows a verified crawler, which is not judged and counts nowhere, for the training log alone: of robots it is
-// the one whose label is certain.
+// learn follows a verified crawler, which is not judged and not counted anywhere, for the training log alone: among
+// robots it is the one whose label is certain.
 func (p *Processor) learn(e *verdict.Event, r *rates) {
 	sub := e.Subjects[0]
 	if !e.Crawler || e.Kind != verdict.EventRequest {

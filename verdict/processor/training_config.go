@@ -8,7 +8,7 @@ import (
 // TrainingConfig is the section processor.training.
 type TrainingConfig struct {
 	Sample   float64 `mapstructure:"sample"`    // share of the subjects whose factors are kept; 0: none
-	MaxBytes int64   `mapstructure:"max_bytes"` // of all files together; the oldest go first
+	MaxBytes int64   `mapstructure:"max_bytes"` // of all files together; the oldest are removed first
 }
 
 // defaultTrainingConfig keeps the factors of every twentieth subject in at most 128 MB.

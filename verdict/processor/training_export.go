@@ -18,9 +18,9 @@ import (
 	"antirobot/verdict/formula"
 )
 
-// ExportOptions say what of a training log is written.
+// ExportOptions select what of a training log is written.
 type ExportOptions struct {
-	Unlabelled bool      // rows of subjects of which nothing became known, too
+	Unlabelled bool      // also rows of subjects of which nothing became known
 	Since      time.Time // no rows from before
 }
 
@@ -30,11 +30,11 @@ type Exported struct {
 	Robots     int
 	People     int
 	Unlabelled int // rows without a label, written or not
-	Late       int // rows left out: the gateway had answered the subject itself, and the factors tell of that
+	Late       int // rows left out: the gateway had answered the subject itself, and the factors reflect that
 	Broken     int // files that end in the middle of a record, as after a crash
 }
 
-// Where the labels come from. Signed in: by a login or a cookie that the service signed.
+// The sources of labels. Signed in: by a login or a cookie that the service signed.
 const (
 	sourceSolved   = "solved"
 	sourceFailed   = "failed"
@@ -44,7 +44,7 @@ const (
 	sourceSignedIn = "signed-in"
 )
 
-// ignoredAfter is how old the last challenge must be for an answer not to come any more.
+// ignoredAfter is how old the last challenge must be before no answer is expected any more.
 const ignoredAfter = 10 * time.Minute
 
 // person is what became known of a subject.
@@ -75,7 +75,7 @@ func (p *person) note(at int64, o outcome) {
 	}
 }
 
-// label weighs what is known: what cannot be helped by a robot before what can.
+// label weighs what is known: evidence that a robot can't avoid comes before evidence that it can.
 func (p *person) label(kind identity.Kind, now int64) (formula.Label, string) {
 	switch {
 	case p.crawler > 0:
@@ -86,7 +86,7 @@ func (p *person) label(kind identity.Kind, now int64) (formula.Label, string) {
 		return formula.Person, sourceSignedIn
 	case p.solved > 0:
 		return formula.Person, sourceSolved
-	case p.worked > 0: // neither ignored nor read by somebody
+	case p.worked > 0: // neither ignored nor read by a person
 		return formula.Unlabelled, ""
 	case p.failed >= 3:
 		return formula.Robot, sourceFailed
@@ -97,9 +97,9 @@ func (p *person) label(kind identity.Kind, now int64) (formula.Label, string) {
 }
 
 // ExportTraining joins the factors of a training log with what became known of the subjects, and writes CSV as
-// formula.ReadRows reads it. Labels: of verified crawlers, of subjects on a ban list or stopped by a rule, of those who
-// are signed in, who solved a captcha, failed it three times or ignored it three times. now says how long ago that was.
-// The log may be in use; what is not yet written is left out.
+// formula.ReadRows reads it. Labels come from verified crawlers, from subjects on a ban list or stopped by a rule, and
+// from subjects that are signed in, solved a captcha, failed it three times or ignored it three times. now is used to
+// tell how long ago that was. The log may be in use; what is not yet written is left out.
 func ExportTraining(dir string, w io.Writer, o ExportOptions, now time.Time) (Exported, error) {
 	var done Exported
 	files, err := trainingLogs(dir)
@@ -199,7 +199,7 @@ type trainingRecord struct {
 	place   map[string]int
 }
 
-// row writes a record in the order of names, which may be others than the file's.
+// row writes a record in the order of names, which may differ from the file's.
 func (r *trainingRecord) row(row []string, label formula.Label, source string, names []string) []string {
 	known := ""
 	if label != formula.Unlabelled {
@@ -225,8 +225,8 @@ func number(v float32) string {
 	return strconv.FormatFloat(float64(v), 'g', -1, 32)
 }
 
-// readTraining calls f for every record of a file. It reports a file that ends within a record or holds something else:
-// what stands before is read.
+// readTraining calls f for every record of a file. It reports a file that ends within a record or contains something
+// else; what comes before that is read.
 func readTraining(name string, f func(*trainingRecord) error) (broken bool, err error) {
 	file, err := os.Open(name)
 	if err != nil {

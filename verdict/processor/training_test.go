@@ -31,7 +31,7 @@ func openTraining(t *testing.T, dir string, sample float64, most int64) *trainin
 	return log
 }
 
-// rowOf is what an export says of one row.
+// rowOf is what an export says about one row.
 type rowOf struct {
 	formula.Row
 	values map[string]float32
@@ -66,8 +66,8 @@ func someone(kind identity.Kind, n int) identity.Subject {
 	return s
 }
 
-// TestTrainingLabels: each subject is told by what became known of it, and rows that the gateway itself has coloured are
-// left out.
+// TestTrainingLabels: each subject is labelled by what became known of it, and rows influenced by the gateway itself
+// are left out.
 func TestTrainingLabels(t *testing.T) {
 	dir := t.TempDir()
 	log := openTraining(t, dir, 1, 8<<20)
@@ -105,7 +105,7 @@ func TestTrainingLabels(t *testing.T) {
 	see(ignorer) // late
 	shown(hesitant)
 	tell(listed, verdict.EventRequest, verdict.CauseBanList, verdict.Observe)
-	see(listed)  // not late: in mode observe nobody is answered
+	see(listed)  // not late: in mode observe the gateway answers nobody
 	see(watched) // nor this
 	if err := log.close(); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func TestTrainingLabels(t *testing.T) {
 	f(signedIn, 1, formula.Person, "signed-in")
 	f(hesitant, 1, formula.Unlabelled, "")
 	f(watched, 2, formula.Robot, "ignored")
-	f(worker, 1, formula.Unlabelled, "") // a browser's work says nothing of its person
+	f(worker, 1, formula.Unlabelled, "") // a browser's work says nothing about the person
 	if done.Late != 2 || done.Robots != 6 || done.People != 2 || done.Unlabelled != 3 || done.Rows != 11 {
 		t.Errorf("%+v", done)
 	}
@@ -147,8 +147,8 @@ func TestTrainingLabels(t *testing.T) {
 	}
 }
 
-// TestTrainingNamesNobody: what was given as identity is nowhere in the files, and neither is anything that it can be
-// found by without the salt.
+// TestTrainingNamesNobody: what was given as an identity is nowhere in the files, and nor is anything from which it can
+// be found without the salt.
 func TestTrainingNamesNobody(t *testing.T) {
 	dir := t.TempDir()
 	log := openTraining(t, dir, 1, 8<<20)
@@ -182,7 +182,7 @@ func TestTrainingNamesNobody(t *testing.T) {
 	}
 }
 
-// TestTrainingSamplesSubjects: a subject is in the sample with all that is known of it, or not at all; also after a
+// TestTrainingSamplesSubjects: a subject is in the sample with everything known of it, or not at all; also after a
 // restart.
 func TestTrainingSamplesSubjects(t *testing.T) {
 	dir := t.TempDir()
@@ -211,7 +211,7 @@ func TestTrainingSamplesSubjects(t *testing.T) {
 	}
 }
 
-// TestTrainingIsBounded: the files never have more than they may, and the newest rows stay.
+// TestTrainingIsBounded: the files never exceed their limit, and the newest rows stay.
 func TestTrainingIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	const most = 1 << 20
@@ -260,7 +260,7 @@ func TestTrainingIsBounded(t *testing.T) {
 	}
 }
 
-// TestTrainingAfterACrash: a record that was not written whole is left out, what comes before it is not.
+// TestTrainingAfterACrash: a record that was not written completely is left out; what comes before it is not.
 func TestTrainingAfterACrash(t *testing.T) {
 	dir := t.TempDir()
 	log := openTraining(t, dir, 1, 8<<20)
@@ -286,7 +286,7 @@ func TestTrainingAfterACrash(t *testing.T) {
 	}
 }
 
-// TestTrainingLearnsOfCrawlers: the factors of a verified crawler are kept, and it counts nowhere else.
+// TestTrainingLearnsOfCrawlers: the factors of a verified crawler are kept, and it is not counted anywhere else.
 func TestTrainingLearnsOfCrawlers(t *testing.T) {
 	g := newGateway(t, nil)
 	g.end() // the test itself processes

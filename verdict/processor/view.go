@@ -26,14 +26,14 @@ type SessionView struct {
 	Model      string       `json:"model,omitempty"`
 	Bans       int          `json:"bans"`
 	LastBan    *time.Time   `json:"last_ban_until,omitempty"`
-	Repeated   int          `json:"repeated,omitempty"` // bans in a row, by which the next one grows
+	Repeated   int          `json:"repeated,omitempty"` // consecutive bans, by which the next one grows
 	Challenges Challenges   `json:"challenges"`
 	Counters   *CountsView  `json:"counters,omitempty"` // of the store; absent if it does not answer
-	Factors    []FactorView `json:"factors"`            // those that are known, without what its user agent's and shape's company does
+	Factors    []FactorView `json:"factors"`            // the known ones, without the company of its User-Agent and shape
 }
 
-// CountsView is what the counters of the store know of a subject, over restarts and all nodes: pages up to the last
-// evaluation, and for an address the scored bans and right answers there.
+// CountsView is what the store's counters know of a subject, across restarts and all nodes: pages up to the last
+// evaluation, and for an address also the scored bans and correct answers there.
 type CountsView struct {
 	PagesDay        uint64 `json:"pages_1d"`
 	PagesFortnight  uint64 `json:"pages_14d"`
@@ -41,10 +41,10 @@ type CountsView struct {
 	SolvedFortnight uint64 `json:"address_solved_14d,omitempty"`
 }
 
-// viewTime is how long the store may take to answer a question about one subject.
+// viewTime is how long the store may take to answer a query about one subject.
 const viewTime = time.Second
 
-// viewCounts asks the counters about a subject.
+// viewCounts queries the counters about a subject.
 func (p *Processor) viewCounts(sub identity.Subject, at time.Time) *CountsView {
 	if p.counters == nil {
 		return nil
@@ -86,10 +86,10 @@ type FactorView struct {
 	Name   string  `json:"name"`
 	Group  Group   `json:"group"`
 	Value  float32 `json:"value"`
-	Amount float32 `json:"amount,omitempty"` // what it adds to the score with the formula in use, in log-odds
+	Amount float32 `json:"amount,omitempty"` // what it adds to the score under the current formula, in log-odds
 }
 
-// Session returns what is known of a subject at a time; false if there is no session.
+// Session returns what is known of a subject at a given time; false if there is no session.
 func (p *Processor) Session(sub identity.Subject, at time.Time) (SessionView, bool) {
 	sh, h := p.sessions.lock(sub)
 	var s session

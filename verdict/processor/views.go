@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// views counts how many subjects have loaded each page of a service, in this half day and the one before: what is new to
-// everybody, and what everybody reads. Pages that share a place count together. Safe for concurrent use.
+// views counts how many subjects have loaded each page of a service, in this half day and the previous one: this shows
+// what is new to everybody, and what everybody reads. Pages that share a slot count together. Safe for concurrent use.
 type views struct {
 	mu       sync.Mutex
 	now, old [viewPlaces]uint8
 	half     int64
 	total    uint32 // of both
-	pages    uint32 // places that are in use now
+	pages    uint32 // slots currently in use
 	before   uint32
 }
 
 const (
 	viewPlaces = 1 << 15
-	enoughSeen = 300 // page loads, before which nothing is said of what is rare
+	enoughSeen = 300 // page loads needed before anything is said about rarity
 )
 
-// note counts a page that is new to its subject, and returns how many others have loaded it; below zero: nobody can say.
+// note counts a page that is new to its subject, and returns how many others have loaded it; below zero: unknown.
 func (v *views) note(page uint32, at time.Time) float32 {
 	i := (page ^ page>>17) % viewPlaces
 	half := at.Unix() / halfDay
@@ -48,7 +48,7 @@ func (v *views) note(page uint32, at time.Time) float32 {
 	return others
 }
 
-// known is how many pages of the service are known; 0: too few to speak of shares.
+// known is how many pages of the service are known; 0: too few to compute shares.
 func (v *views) known() float32 {
 	v.mu.Lock()
 	defer v.mu.Unlock()

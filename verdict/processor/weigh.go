@@ -9,17 +9,17 @@ import (
 	"antirobot/verdict/formula"
 )
 
-// VisitConfig is the section processor.visit: how the scores of a visit add up. A score is of a moment. What a subject is
-// judged by is a mean of their log-odds that begins at the formula's bias, follows what the pages say, and remembers
-// the last third of them. So one odd minute of a long visit is no verdict, weak evidence needs many pages, and
-// strong evidence few. Who is away for long begins anew, by and by.
+// VisitConfig is the section processor.visit: how the scores of a visit add up. A score describes a moment. A subject
+// is judged by a mean of the log-odds of its scores that begins at the formula's bias, follows what the pages say, and
+// covers the last third of them. So one odd minute of a long visit is no verdict, weak evidence needs many pages, and
+// strong evidence few. After a long absence it gradually starts over.
 type VisitConfig struct {
-	Least float64       `mapstructure:"pages_least"` // that the mean goes back over, at least …
-	Most  float64       `mapstructure:"pages_most"`  // … and at most; 0: each moment counts alone
-	Rest  time.Duration `mapstructure:"rest"`        // absence that leaves a third of it
+	Least float64       `mapstructure:"pages_least"` // pages that the mean covers, at least …
+	Most  float64       `mapstructure:"pages_most"`  // … and at most; 0: each moment counts by itself
+	Rest  time.Duration `mapstructure:"rest"`        // absence after which a third of it is left
 }
 
-// defaultVisitConfig goes back over a page and a half at first, and over sixteen from the 48th on.
+// defaultVisitConfig covers a page and a half at first, and sixteen from the 48th on.
 func defaultVisitConfig() VisitConfig { return VisitConfig{Least: 1.5, Most: 16, Rest: 12 * time.Hour} }
 
 // Validate returns every problem at once.
@@ -38,11 +38,11 @@ func (c *VisitConfig) Validate() error {
 }
 
 const (
-	weighPart  = 3  // the part of a visit that its mean goes back over
-	weighBound = 12 // log-odds beyond which a moment counts no more
+	weighPart  = 3  // one over the part of a visit that its mean covers
+	weighBound = 12 // log-odds beyond which a moment does not count any further
 )
 
-// weigh returns what the log-odds of a visit are with those of a moment, after the pages that came since the last one.
+// weigh returns the log-odds of a visit including those of a moment, after the pages that came since the last one.
 func (s *session) weigh(c *VisitConfig, m *formula.Model, raw float32, at time.Time) float32 {
 	if c.Most == 0 {
 		return raw
@@ -61,7 +61,7 @@ func (s *session) weigh(c *VisitConfig, m *formula.Model, raw float32, at time.T
 	return weight + (raw-weight)*float32(1-math.Exp(-pages/max(back, 1e-3)))
 }
 
-// add notes the log-odds of a visit.
+// add records the log-odds of a visit.
 func (s *session) add(weight float32, at time.Time) {
 	s.weight, s.judgedAt, s.weighedAt = weight, max(s.pages, 1), uint32(at.Unix())
 }

@@ -9,8 +9,8 @@ import (
 	"antirobot/verdict/formula"
 )
 
-// TestVisitAddsUp: one odd moment of a long visit is no verdict, the same of every moment is one; weak evidence takes
-// more pages than strong; who was away for days begins anew.
+// TestVisitAddsUp: one odd moment of a long visit is no verdict, the same score at every moment is one; weak evidence
+// takes more pages than strong; a subject that was away for days starts over.
 func TestVisitAddsUp(t *testing.T) {
 	card := func(text string) *formula.Model {
 		m, err := formula.Load([]byte("version: t\nbias: -4\nfactors: "+text+"\n"), FactorNames())
@@ -30,7 +30,7 @@ func TestVisitAddsUp(t *testing.T) {
 			p.Process(event(at, 1))
 		}
 	}
-	const slow = 20 * time.Second // each page leads to an evaluation
+	const slow = 20 * time.Second // each page triggers an evaluation
 	pages(100, slow)
 	change(t, inUse, odd)
 	pages(5, slow)

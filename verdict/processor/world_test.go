@@ -26,7 +26,7 @@ func (noLists) Lookup(m *cbb.Match, v *request.View, _ *identity.Identity, _ str
 	*m = cbb.Match{Liar: string(v.Get("User-Agent")) == liar}
 }
 
-// gateway is both halves and nothing else: each request is decided, answered at once, and offered.
+// gateway consists of both halves and nothing else: each request is decided, answered at once, and offered.
 type gateway struct {
 	t   testing.TB
 	c   *verdict.Cacher
@@ -41,7 +41,7 @@ func newGateway(t testing.TB, edit func(*verdict.ServiceConfig)) *gateway {
 	return startGateway(t, edit, nil, nil)
 }
 
-// newGatewayWith is newGateway with other bounds of the fast half, and with another processor.
+// newGatewayWith is newGateway with other bounds for the fast half, and with another processor.
 func newGatewayWith(t testing.TB, bounds func(*verdict.Config), before func(*Processor)) *gateway {
 	t.Helper()
 	return startGateway(t, nil, bounds, before)
@@ -63,7 +63,7 @@ func startGateway(t testing.TB, edit func(*verdict.ServiceConfig), bounds func(*
 		t.Fatal(err)
 	}
 	own := DefaultConfig()
-	own.Patience = 0 // but where a test says otherwise
+	own.Patience = 0 // unless a test says otherwise
 	if g.p, err = New(own, Deps{Keeper: g.c, Log: zerolog.Nop(), Metrics: g.set}); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func (g *gateway) end() {
 	}
 }
 
-// defaultFormula is the score card that comes with the program.
+// defaultFormula is the score card built into the program.
 func defaultFormula(t testing.TB) *formula.Model {
 	t.Helper()
 	data, ok := formula.Builtin("default")
@@ -155,7 +155,7 @@ func cookie(n int) identity.Subject {
 
 func static(e *verdict.Event) { e.Static = true }
 
-// until sends a request every pause until one is not Human, and returns how long that took; false after most.
+// until sends requests with the given pause until one is not Human, and returns how long that took; false after most.
 func (g *gateway) until(cl visitor, pause, most time.Duration, edit func(*verdict.Event)) (time.Duration, bool) {
 	from := time.Now()
 	for time.Since(from) < most {
@@ -168,7 +168,7 @@ func (g *gateway) until(cl visitor, pause, most time.Duration, edit func(*verdic
 	return 0, false
 }
 
-// know makes p ready for services.
+// know prepares p for services.
 func know(t testing.TB, p *Processor, services []*verdict.Settings) {
 	t.Helper()
 	commit, err := p.Prepare(services)
