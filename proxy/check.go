@@ -17,21 +17,21 @@ import (
 	"antirobot/verdict"
 )
 
-// Check is the gateway beside a balancer that holds the request and asks about it. It serves a private listener of its
-// own with the journey of Gateway, in one of two styles:
+// Check is the gateway next to a balancer that holds the request and asks about it. It serves its own private listener
+// with Gateway's journey, in one of two styles:
 //
 //   - verdict: the check path answers 200, 401 or 403 for the request that the balancer names in one set of header
-//     fields (with style=forward: what the visitor is to get, never 2xx). Any other call is the stopped request itself,
+//     fields (with style=forward: the visitor's own answer, never 2xx). Any other call is the stopped request itself,
 //     which the balancer sends here for its answer: a challenge call.
-//   - full: every call is the original request. A human gets 200 with X-Accel-Redirect, others their answer.
+//   - full: every call is the original request. A human gets 200 with X-Accel-Redirect, others get their answer.
 //
-// What must hold:
+// Invariants:
 //  1. A check spends allowance and becomes an event once for each original request; a challenge call decides again, but
-//     spends nothing, and its event is that of the challenge alone.
-//  2. A challenge call that finds a human leads back to the same URL, so that the balancer checks again.
-//  3. Only a balancer's address or the secret admits a call. A call that can be read in two ways is refused, whatever
-//     OnError says: it may be a client's doing.
-//  4. The request that is judged is the original one: no field that the balancer added is seen by lists and rules.
+//     spends nothing, and its event is only that of the challenge.
+//  2. A challenge call that finds a human redirects to the same URL, so that the balancer checks again.
+//  3. Only a balancer's address or the secret admits a call. An ambiguous call is refused, whatever OnError says: a
+//     client may have caused it.
+//  4. The request that is judged is the original one: lists and rules see no field that the balancer added.
 //
 // Safe for concurrent use.
 type Check struct {
@@ -42,7 +42,7 @@ type Check struct {
 	said  atomic.Int64 // when a refusal was last logged, unix seconds
 }
 
-// checkOutcome is what is counted of a call.
+// checkOutcome is what a call is counted by.
 type checkOutcome struct{ style, answer string }
 
 // NewCheck returns the check mode of a gateway.
@@ -66,19 +66,19 @@ func NewCheck(cfg CheckConfig, g *Gateway) (*Check, error) {
 const (
 	styleForward   = "forward"
 	styleChallenge = "challenge"
-	styleAnswer    = "answer" // no check: the balancer tells what the service has answered
+	styleAnswer    = "answer" // not a check: the balancer reports the service's answer
 
 	answerHuman   = "human"
 	answerCaptcha = "captcha"
 	answerBlocked = "blocked"
 	answerOwn     = "own"     // one of the gateway's own pages
 	answerError   = "error"   // answered by OnError
-	answerRefused = "refused" // the call itself was wrong
-	answerLearned = "learned" // what the service has answered is known now
+	answerRefused = "refused" // the call itself was invalid
+	answerLearned = "learned" // the service's answer has been noted
 )
 
-// Prepare makes ready for another configuration, and returns what puts it into use; calls under way finish with the old
-// one.
+// Prepare prepares another configuration, and returns the function that puts it into use; calls in progress finish with the
+// old one.
 func (c *Check) Prepare(cfg CheckConfig) (commit func(), err error) {
 	r, err := NewCheckRules(cfg)
 	if err != nil {
@@ -87,7 +87,7 @@ func (c *Check) Prepare(cfg CheckConfig) (commit func(), err error) {
 	return func() { c.rules.Store(r) }, nil
 }
 
-// Trusts reports whether addr is a balancer's: many connections come from there.
+// Trusts reports whether addr is a balancer's, from which many connections may come.
 func (c *Check) Trusts(addr netip.Addr) bool { return c.rules.Load().allows(addr) }
 
 // checkCall is the state of one call. It is pooled; nothing of it outlives ServeExchange.
@@ -131,7 +131,7 @@ func (k *checkCall) end() {
 	c.pool.Put(k)
 }
 
-// styleOf tells checks from the requests themselves; "" is a check in a style that there is not.
+// styleOf distinguishes checks from the requests themselves; "" is a check with an unknown style.
 func (k *checkCall) styleOf(v *request.View) string {
 	r := k.rules
 	switch {
@@ -175,7 +175,7 @@ func (k *checkCall) serve() {
 	}
 	switch status, problem := k.Route(); status {
 	case 0:
-	case 400: // a client's doing, whatever OnError says
+	case 400: // caused by a client, whatever OnError says
 		k.refuse(status, strings.TrimSuffix(problem, ".\n"))
 		return
 	default:
@@ -244,7 +244,7 @@ func (k *checkCall) check() {
 	}
 }
 
-// checkOwn answers a check of one of the gateway's own pages: the balancer is to send it here. Blocked clients are
+// checkOwn answers a check of one of the gateway's own pages: the balancer must send that request here. Blocked clients are
 // blocked there too.
 func (k *checkCall) checkOwn() {
 	k.ownPage = true
@@ -254,7 +254,7 @@ func (k *checkCall) checkOwn() {
 		k.forwardStyle()
 	case k.Stopped() && k.decision.Verdict == verdict.Blocked:
 		k.stop(true)
-	case k.style == styleForward: // a redirect would come back here for ever
+	case k.style == styleForward: // a redirect would come back here forever
 		k.refuse(421, "this path is the gateway's own: the balancer must send it to the gateway without a check")
 	default:
 		k.answered = answerOwn
@@ -277,7 +277,7 @@ func (k *checkCall) challenge() {
 		k.enforce()
 		return
 	}
-	// the ban has ended meanwhile, or a pass can pay after all: the balancer asks again
+	// the ban has ended in the meantime, or a pass can pay after all: the balancer asks again
 	k.answered = answerHuman
 	k.reply(captcha.Response{Status: 307, Header: []captcha.HeaderField{{Name: "Location", Value: k.request().Original()}}})
 }
@@ -290,7 +290,7 @@ func (k *checkCall) full() {
 		return
 	}
 	k.decide()
-	if len(k.svc.routes) > 0 { // in this style alone the body is here
+	if len(k.svc.routes) > 0 { // only in this style is the body here
 		k.judgeMessage()
 	}
 	if k.Stopped() {
@@ -301,8 +301,8 @@ func (k *checkCall) full() {
 	k.human(k.accelerate()...)
 }
 
-// report tells everybody what became of the call. Of a request that the balancer sends on itself there are no facts:
-// its status, length and time are not known here.
+// report records the outcome of the call everywhere. For a request that the balancer forwards itself there are no facts:
+// its status, length and time are unknown here.
 func (k *checkCall) report() {
 	if n := k.c.count[checkOutcome{k.style, k.answered}]; n != nil {
 		n.Inc()
@@ -320,7 +320,7 @@ func (k *checkCall) learn(took time.Duration) {
 	if k.answered == answerOwn && k.style == styleVerdict {
 		return
 	}
-	k.remember() // first: then it is known where the decision is kept
+	k.remember() // first, so that the decision can be found
 	switch {
 	case k.answered == answerOwn:
 		k.tell(took)
@@ -338,8 +338,8 @@ func (k *checkCall) learn(took time.Duration) {
 	}
 }
 
-// survive answers a check whose journey panicked, so that one bad request follows the policy of all that can't be
-// judged. What the journey held is left to the garbage collector.
+// survive answers a check whose journey panicked, so that the request follows the policy for requests that can't be judged.
+// What the journey held is left to the garbage collector.
 func (k *checkCall) survive() {
 	p := recover()
 	if p == nil {

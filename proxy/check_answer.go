@@ -8,8 +8,8 @@ import (
 	"antirobot/verdict"
 )
 
-// human tells the balancer to send the request on. The i cookie travels along for the balancer to copy. Nothing else
-// is said that a balancer could mix into the service's answer: nginx does so with Cache-Control and Content-Type.
+// human tells the balancer to send the request on. The i cookie is included for the balancer to copy. Nothing else is
+// included that a balancer could mix into the service's answer: nginx does so with Cache-Control and Content-Type.
 func (k *checkCall) human(extra ...captcha.HeaderField) {
 	j := &k.journey
 	k.answered = answerHuman
@@ -44,14 +44,14 @@ func (k *checkCall) stop(blocked bool) {
 	k.reply(k.reasoned(a))
 }
 
-// forwardStyle is the visitor's answer as far as it can be carried by a status that no balancer takes for a yes: a
-// script gets its JSON and a partner its XML with 403 where the service would have 200.
+// forwardStyle is the visitor's answer, as far as a status can carry it that no balancer takes for a yes: a script gets its
+// JSON and a partner its XML with 403 where the service would send 200.
 func (k *checkCall) forwardStyle() {
 	j := &k.journey
 	q := j.request()
 	k.answered = answerOf(&j.decision)
 	var a captcha.Response
-	if j.kind() == kindForm && j.decision.Verdict != verdict.Blocked { // its body is with the balancer
+	if j.kind() == kindForm && j.decision.Verdict != verdict.Blocked { // the balancer has its body
 		a = j.snap.Captcha.Redirect(q)
 	} else {
 		a = j.refusal(q)
@@ -97,8 +97,8 @@ func (k *checkCall) unjudged(reason string) {
 	k.send(200, nil)
 }
 
-// refuse answers a call that is wrong in itself. It carries no verdict, and is logged now and then: a balancer that is
-// set up wrongly makes many.
+// refuse answers an invalid call. The answer carries no verdict, and is logged only now and then: a misconfigured balancer
+// makes many such calls.
 func (k *checkCall) refuse(status int, problem string) {
 	j := &k.journey
 	k.answered = answerRefused
@@ -111,7 +111,7 @@ func (k *checkCall) refuse(status int, problem string) {
 	k.send(status, []byte("Antirobot: "+problem+".\n"))
 }
 
-// refusalEvery is how often a refusal is logged.
+// refusalEvery is the shortest interval between two log lines about refusals.
 const refusalEvery = 10 * time.Second
 
 // reply sends an answer that captcha made.

@@ -13,29 +13,29 @@ import (
 	"antirobot/settings"
 )
 
-// CheckConfig is check mode: the gateway beside a balancer that asks before it passes a request on itself.
+// CheckConfig is check mode: the gateway next to a balancer that asks before it passes a request on itself.
 type CheckConfig struct {
 	// Listen is where balancers ask; none: check mode is off. These addresses are private.
 	Listen []string `mapstructure:"listen"`
-	// Style is verdict (calls of Path get a status, all others the answer for the visitor) or full (every call is the
-	// original request and gets its answer).
+	// Style is verdict (calls of Path get a status, all others the visitor's answer) or full (every call is the original
+	// request and gets its answer).
 	Style string `mapstructure:"style"`
 	// Path is what a balancer calls in style verdict.
 	Path string `mapstructure:"path"`
-	// Headers is the set that names the original request in style verdict: forwarded, original or envoy.
+	// Headers is the set of fields that names the original request in style verdict: forwarded, original or envoy.
 	Headers string `mapstructure:"headers"`
-	// Allowed are the balancers' networks or addresses. Everybody else needs the secret.
+	// Allowed are the balancers' networks or addresses. All other callers need the secret.
 	Allowed []string `mapstructure:"allowed"`
 	// SecretHeader is the field that carries the secret.
 	SecretHeader string `mapstructure:"secret_header"`
-	// Secret lets callers that know it ask from anywhere; empty: nobody.
+	// Secret admits callers that know it from anywhere; empty: nobody.
 	Secret string `mapstructure:"secret"`
 	// SecretFile holds the secret instead.
 	SecretFile string `mapstructure:"secret_file"`
 	// AccelLocation is what X-Accel-Redirect names for a human in style full; empty: the field is left out.
 	AccelLocation string `mapstructure:"accel_location"`
-	// OnError says what becomes of a request that can't be judged, because no service has its host or a fault of the
-	// gateway's own: open (it passes) or closed (503).
+	// OnError says what happens to a request that can't be judged, because no service has its host or because of an
+	// internal error: open (it passes) or closed (503).
 	OnError string `mapstructure:"on_error"`
 }
 
@@ -47,7 +47,7 @@ func DefaultCheckConfig() CheckConfig {
 	}
 }
 
-// minCheckSecret keeps the secret from being guessed, in bytes.
+// minCheckSecret is the shortest secret in bytes, so that it can't be guessed.
 const minCheckSecret = 16
 
 // Validate returns all problems of c, each with its path below the section. It opens no file.
@@ -122,7 +122,7 @@ const (
 	styleFull    = "full"
 )
 
-// CheckRules is a CheckConfig made ready. It is immutable and safe for concurrent use.
+// CheckRules is a CheckConfig prepared for use. It is immutable and safe for concurrent use.
 type CheckRules struct {
 	full         bool
 	path         string

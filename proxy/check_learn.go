@@ -7,11 +7,11 @@ import (
 	"antirobot/request"
 )
 
-// answerHeader is the field in which a balancer tells what the service has answered: status and Content-Type.
+// answerHeader is the field in which a balancer reports the service's answer: status and Content-Type.
 const answerHeader = "X-Antirobot-Answer"
 
-// learnAnswer is told by a balancer what the service's answer to a request was, after it has been given. Nothing is decided
-// and nobody is counted by it: it shows what the path is.
+// learnAnswer takes a balancer's report of the service's answer to a request, after it was given. It decides nothing and
+// counts against nobody: it shows what the path is.
 func (k *checkCall) learnAnswer(call *request.View) {
 	var value []byte
 	for i := range call.Fields {

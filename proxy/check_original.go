@@ -9,10 +9,10 @@ import (
 	"antirobot/request"
 )
 
-// headerSet is the names of the fields in which a balancer says what the original request was. One set is believed; the
-// fields of the others are taken to come from the client.
+// headerSet names the fields in which a balancer describes the original request. Only one set is trusted; the fields of the
+// others are assumed to come from the client.
 type headerSet struct {
-	method, host, uri string // empty, all three: the call's own, with the original target below the check path
+	method, host, uri string // all three empty: the call's own, with the original target below the check path
 	addr, proto       string
 }
 
@@ -30,30 +30,30 @@ func headerSetOf(name string) *headerSet {
 // passedOn is the set of style full: the request is the original one, as it would come through any proxy.
 var passedOn = &headerSet{addr: listOfHops, proto: "X-Forwarded-Proto"}
 
-// ofSender is the part of s that calls other than a check have: they are the original request, and so only its sender
-// needs to be named. It must be named as in the check, or check and challenge would judge two people.
+// ofSender is the part of s that calls other than checks use: they are the original request, so only its sender needs to be
+// named. It must be named as in the check, or check and challenge would judge two different people.
 func (s *headerSet) ofSender() *headerSet { return &headerSet{addr: s.addr, proto: s.proto} }
 
 // inPath reports whether the original target stands in the path of a check.
 func (s *headerSet) inPath() bool { return s.uri == "" }
 
-// original is what the fields of a set say.
+// original is the content of a set's fields.
 type original struct {
 	method, host, uri, addr, proto []byte
 	rest                           []byte // the hops of addr before the last
-	addrAt                         int    // which field of the call addr stood in
+	addrAt                         int    // which field of the call addr came from
 }
 
 // listOfHops is the field to which each proxy appends the address that it saw.
 const listOfHops = "X-Forwarded-For"
 
-// is reports whether a field has that name; "" is no field's.
+// is reports whether a field has that name; no field has the name "".
 func is(f *request.Field, name string) bool {
 	return name != "" && request.EqualFold(f.Name, name)
 }
 
-// collect reads the fields of set. A duplicate is refused: the second would be the client's, and nobody can tell which
-// is read. With last the last of several counts: some balancers append a field of their own.
+// collect reads the fields of set. A duplicate is refused: one of them would be the client's, and it is unclear which one
+// is read. With last, the last of several counts: some balancers append their own field.
 func (o *original) collect(fields []request.Field, set *headerSet, last bool) (problem string) {
 	*o = original{addrAt: -1}
 	for i := range fields {
@@ -88,7 +88,7 @@ func (o *original) collect(fields []request.Field, set *headerSet, last bool) (p
 	return ""
 }
 
-// whence fills in whose request it is: the hop that the balancer saw, in the place of the balancer itself.
+// whence fills in the sender of the request: the hop that the balancer saw, in place of the balancer itself.
 func (o *original) whence(v *request.View, set *headerSet) (problem string) {
 	addr, ok := request.ParseNode(bytes.TrimSpace(o.addr))
 	switch {
@@ -135,7 +135,7 @@ func (o *original) what(v *request.View, set *headerSet, host []byte) (_ []byte,
 	return host, ""
 }
 
-// setTarget sets target, path and query, and reports whether target is one.
+// setTarget sets target, path and query, and reports whether target is valid.
 func setTarget(v *request.View, target []byte) bool {
 	if !h1.ValidTarget(v.Method, target) {
 		return false
@@ -147,8 +147,8 @@ func setTarget(v *request.View, target []byte) bool {
 	return true
 }
 
-// fields appends the fields of the original request: those of the call, without what the balancer added. The hops
-// before the last stay: identity reads on where the last is a trusted proxy.
+// fields appends the fields of the original request: those of the call, without what the balancer added. The hops before
+// the last stay: identity reads on if the last is a trusted proxy.
 func (o *original) fields(dst, call []request.Field, set *headerSet, secret string, v *request.View) []request.Field {
 	for i, f := range call {
 		switch {
@@ -165,8 +165,8 @@ func (o *original) fields(dst, call []request.Field, set *headerSet, secret stri
 	return dst
 }
 
-// admits reports whether the caller may ask: a balancer by its address, others by the secret. The secret's field must
-// occur once; the comparison takes constant time.
+// admits reports whether the caller may ask: a balancer by its address, others by the secret. The secret's field must occur
+// exactly once; the comparison takes constant time.
 func (r *CheckRules) admits(v *request.View) bool {
 	if r.allows(v.Peer) {
 		return true

@@ -14,8 +14,8 @@ import (
 	"antirobot/request"
 )
 
-// TestCheckOriginalIsWhatTheBalancerSays: whatever a client sends beside the set, what is judged is what the set says,
-// and lists and rules see none of the balancer's fields.
+// TestCheckOriginalIsWhatTheBalancerSays: whatever a client sends besides the set, the request is judged by what the set
+// says, and lists and rules see none of the balancer's fields.
 func TestCheckOriginalIsWhatTheBalancerSays(t *testing.T) {
 	sets := []string{"forwarded", "original"}
 	noise := []string{
@@ -78,7 +78,7 @@ func TestCheckOriginalIsWhatTheBalancerSays(t *testing.T) {
 	})
 }
 
-// FuzzCheckOriginal: no field makes the reader panic, and what it accepts is what a request of our own could have been.
+// FuzzCheckOriginal: no field makes the reader panic, and whatever it accepts could have been a direct request.
 func FuzzCheckOriginal(f *testing.F) {
 	f.Add("GET", "shop.example", "/a?b", "192.0.2.1", "https", false)
 	f.Add("OPTIONS", "[::1]:80", "*", "1.2.3.4, [::1]:5", "http,wss", true)

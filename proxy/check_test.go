@@ -17,8 +17,8 @@ import (
 	"antirobot/verdict"
 )
 
-// TestCheckSurvivesAPanic: a check that fails by a fault of ours gets the policy's answer and the server goes on; the
-// requests of others are served as before.
+// TestCheckSurvivesAPanic: a check that fails because of an internal error gets the policy's answer and the server goes on;
+// other requests are served as before.
 func TestCheckSurvivesAPanic(t *testing.T) {
 	for policy, want := range map[string]int{"closed": 503, "open": 200} {
 		e := newCheckEnv(t, func(c *CheckConfig) { c.OnError = policy })
@@ -45,8 +45,8 @@ func TestCheckSurvivesAPanic(t *testing.T) {
 	}
 }
 
-// TestCheckEvent: a check is an event without facts of an answer that is given elsewhere; a challenge call after it is
-// none.
+// TestCheckEvent: a check is an event without facts about the answer, which is given elsewhere; a challenge call after it
+// is no event.
 func TestCheckEvent(t *testing.T) {
 	e := newCheckEnv(t, nil)
 	if err := e.cacher.Ban(context.Background(), verdict.Ban{
@@ -91,7 +91,7 @@ func TestCheckEvent(t *testing.T) {
 	none()
 }
 
-// TestCheckReload: rules that are swapped hold for the next call.
+// TestCheckReload: new rules apply to the next call.
 func TestCheckReload(t *testing.T) {
 	e := newCheckEnv(t, nil)
 	if res := e.send(asked("GET", "/", "203.0.113.5")); res.StatusCode != 200 {
@@ -110,7 +110,7 @@ func TestCheckReload(t *testing.T) {
 }
 
 // TestCheckLogsItsAnswer: the access line has the status and the length of what the balancer was sent, in each style, and
-// the event says that nothing is known of the service's answer.
+// the event says that the service's answer is unknown.
 func TestCheckLogsItsAnswer(t *testing.T) {
 	for _, style := range []string{"verdict", "forward"} {
 		e := newCheckEnv(t, nil)
@@ -198,7 +198,7 @@ func TestCheckConfig(t *testing.T) {
 	}
 }
 
-// BenchmarkCheck is one check over a kept connection, client included: what a balancer waits for.
+// BenchmarkCheck measures one check over a kept-alive connection, including the client: the time that a balancer waits.
 func BenchmarkCheck(b *testing.B) {
 	e := newCheckEnv(b, nil)
 	c, err := net.Dial("tcp", e.addr)

@@ -26,7 +26,7 @@ import (
 	"antirobot/verdict"
 )
 
-// fragile is a Decider that panics over /panic, and remembers what it was asked about.
+// fragile is a Decider that panics for /panic, and remembers what it was asked about.
 type fragile struct{ *verdict.Cacher }
 
 func (f fragile) Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings) {
@@ -124,7 +124,7 @@ func newCheckEnv(t testing.TB, edit func(*CheckConfig)) *checkEnv {
 	}})
 	must(err)
 	var access *zerolog.Logger
-	if _, measured := t.(*testing.B); !measured { // the benchmark is of checks, not of lines
+	if _, measured := t.(*testing.B); !measured { // the benchmark measures checks, not log lines
 		l := zerolog.New(e.access)
 		access = &l
 	}

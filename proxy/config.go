@@ -10,28 +10,28 @@ import (
 	"antirobot/request"
 )
 
-// ServiceConfig is what the gateway itself needs to know of a service, beside what identity, captcha, verdict and
+// ServiceConfig is what the gateway itself needs to know about a service, besides what identity, captcha, verdict and
 // upstream ask for.
 type ServiceConfig struct {
 	// AJAXPaths are path prefixes whose requests are calls of scripts, whatever their headers say.
 	AJAXPaths []string `mapstructure:"ajax_paths"`
 	// XMLPaths are path prefixes of an XML interface.
 	XMLPaths []string `mapstructure:"xml_paths"`
-	// HealthPaths are exact paths that balancers ask for; they are passed on without a verdict.
+	// HealthPaths are exact paths that balancers request as health checks; they are passed on without a verdict.
 	HealthPaths []string `mapstructure:"health_paths"`
-	// MaxBody limits the body of a request in bytes; 0 means no limit beside the gateway's own.
+	// MaxBody limits the body of a request in bytes; 0 means no limit besides the gateway's own.
 	MaxBody int64 `mapstructure:"max_body"`
-	// ResponseTimeout is how long the service may take until the head of its answer; 0 is the upstream's default.
+	// ResponseTimeout is how long the service may take until it sends the head of its answer; 0 is the upstream's default.
 	ResponseTimeout time.Duration `mapstructure:"response_timeout"`
 	// TellService adds X-Antirobot-Verdict to what is sent to the service.
 	TellService bool `mapstructure:"tell_service"`
 	// PassOwnCookies sends the gateway's own cookies on to the service.
 	PassOwnCookies bool `mapstructure:"pass_own_cookies"`
-	// DropFields are request fields of a client that the service does not get, beside those that are always the gateway's
-	// own (X-Forwarded-*, X-Original-*, X-Accel-*, X-Antirobot-*, Forwarded, X-Real-IP, X-Request-Id, X-Rewrite-URL).
+	// DropFields are client request fields that the service does not get, besides those that are always the gateway's own
+	// (X-Forwarded-*, X-Original-*, X-Accel-*, X-Antirobot-*, Forwarded, X-Real-IP, X-Request-Id, X-Rewrite-URL).
 	DropFields []string `mapstructure:"drop_fields"`
-	// AmbiguousPaths says what becomes of a request whose path can be read in ways for which different settings hold:
-	// union judges it by all of them and takes the strictest, refuse answers 400.
+	// AmbiguousPaths says what happens to a request whose path has several readings with different settings: union judges
+	// it by all of them and takes the strictest, refuse answers 400.
 	AmbiguousPaths string `mapstructure:"ambiguous_paths"`
 }
 

@@ -12,9 +12,9 @@ import (
 	"antirobot/verdict"
 )
 
-// Core is what the journey of a request is wherever the request comes from: it is routed, its sender identified, its
-// verdict given, the answer to one that is stopped made, and the slow half told. Gateway serves requests with it, Check
-// answers questions about them, and a replay reads them from a log. Safe for concurrent use.
+// Core is the part of a request's journey that does not depend on where the request comes from: it is routed, its sender
+// identified, its verdict given, the answer made if it is stopped, and the slow half informed. Gateway serves requests with
+// it, Check answers questions about them, and replay reads them from a log. Safe for concurrent use.
 type Core struct {
 	deps    Deps
 	metrics *coreMetrics
@@ -41,7 +41,8 @@ func NewCore(s *Snapshot, d Deps) (*Core, error) {
 	return c, nil
 }
 
-// Prepare makes ready for another Snapshot, and returns what puts it into use; requests under way finish with the old one.
+// Prepare prepares another Snapshot, and returns the function that puts it into use; requests in progress finish with the
+// old one.
 func (c *Core) Prepare(s *Snapshot) (commit func(), err error) {
 	if s == nil || s.Router == nil || s.Captcha == nil {
 		return nil, errors.New("proxy: a snapshot has a router and a captcha")
@@ -50,8 +51,8 @@ func (c *Core) Prepare(s *Snapshot) (commit func(), err error) {
 	return func() { c.snap.Store(s) }, nil
 }
 
-// Case is one request as it is judged. Open begins one and Close ends it; it can be opened again. The zero value is
-// ready. It is for one goroutine, and borrows the View while it is open.
+// Case is one request being judged. Open starts one and Close ends it; it can be opened again. The zero value is ready for
+// use. It is for one goroutine, and borrows the View while it is open.
 type Case struct {
 	core *Core
 	snap *Snapshot
@@ -59,27 +60,27 @@ type Case struct {
 	view *request.View
 
 	id       identity.Identity
-	xml      bool             // the path speaks the XML interface
-	asked    kind             // what is asked for, once classified
+	xml      bool             // the path belongs to the XML interface
+	asked    kind             // the kind of request, once classified
 	sorted   bool             // asked is known
-	partner  *captcha.Partner // the XML partner that calls for a user, or nil
+	partner  *captcha.Partner // the XML partner that acts for a user, or nil
 	decision verdict.Decision
 	event    verdict.Event
 	ask      captcha.Request
-	idText   [26]byte      // the request's number
-	paths    request.Paths // how the path can be read
-	under    readings      // of all these readings
+	idText   [26]byte      // the request's ID
+	paths    request.Paths // the possible readings of the path
+	under    readings      // the settings of all these readings
 	scratch  []byte
 	cookie   []byte
 }
 
-// Open begins the case of v under the present Snapshot.
+// Open starts the case of v under the current Snapshot.
 func (c *Case) Open(core *Core, v *request.View) {
 	c.core, c.snap, c.view = core, core.snap.Load(), v
 	c.id.Addr = v.Peer // until the client is identified
 }
 
-// Close forgets what was borrowed. What is large is left as it is: each request writes it anew.
+// Close forgets what was borrowed. Large parts stay as they are: each request overwrites them.
 func (c *Case) Close() {
 	c.core, c.snap, c.svc, c.view, c.partner = nil, nil, nil, nil, nil
 	c.ask = captcha.Request{}
@@ -88,17 +89,17 @@ func (c *Case) Close() {
 	c.paths.Forget()
 }
 
-// Service returns the settings that the request is judged by; nil before Route, or if no service has it.
+// Service returns the settings that the request is judged by; nil before Route, or if no service has the host.
 func (c *Case) Service() *Service { return c.svc }
 
 // Identity returns the identity of the client, once Identify has run. It is valid until Close.
 func (c *Case) Identity() *identity.Identity { return &c.id }
 
-// Decision returns the verdict, once there is one. It holds until Close.
+// Decision returns the verdict, once there is one. It is valid until Close.
 func (c *Case) Decision() *verdict.Decision { return &c.decision }
 
-// Route finds the service, or says with which status and words there is none: the host is unknown, or nobody knows what
-// the path means. With a service the status is 0.
+// Route finds the service, or returns with which status and words there is none: the host is unknown, or the path is
+// ambiguous. With a service the status is 0.
 func (c *Case) Route() (status int, problem string) {
 	c.paths.Read(c.view.Path)
 	c.svc = c.under.find(c.snap.Router, c.view.Host, &c.paths)
@@ -121,8 +122,8 @@ func (c *Case) Identify() {
 	}
 }
 
-// Assume takes the visitor for a subject that no cookie proves. It is for recorded traffic, which says who asked in a way of
-// its own, and follows Identify.
+// Assume treats the visitor as a subject that no cookie proves. It is for recorded traffic, which names its visitors in its
+// own way, and is called after Identify.
 func (c *Case) Assume(s identity.Subject) { c.id.Assume(s) }
 
 func (c *Case) identifyPartner() {
@@ -139,7 +140,7 @@ func (c *Case) identifyPartner() {
 	c.core.deps.Resolver.ResolvePartner(&c.id, c.view, c.svc.Identity, spravka.PartnerOf(p.Name), user)
 }
 
-// Own says which of the gateway's own pages is asked for.
+// Own returns which of the gateway's own pages is requested.
 func (c *Case) Own() captcha.Endpoint { return c.svc.Captcha.Route(c.view.Path) }
 
 // Decide asks the fast half.
@@ -151,7 +152,7 @@ func (c *Case) Decide() {
 	c.judge(false)
 }
 
-// watch asks for the verdict without spending anything: the request is looked at a second time.
+// watch asks for the verdict without spending anything: the request is judged a second time.
 func (c *Case) watch() {
 	if c.svc.isHealthCheck(c.view) {
 		c.decision = verdict.Decision{Cause: verdict.CauseOff, Mode: c.svc.Verdict.Mode}
@@ -160,11 +161,11 @@ func (c *Case) watch() {
 	c.judge(true)
 }
 
-// Visit asks for the verdict about a visit to one of the gateway's own pages, as in mode observe: it costs nothing and
-// stops nobody.
+// Visit asks for the verdict on a visit to one of the gateway's own pages, as in mode observe: it costs nothing and stops
+// nobody.
 func (c *Case) Visit() { c.core.deps.Decider.Decide(&c.decision, c.view, &c.id, c.svc.watching) }
 
-// kind says what is asked for. Only requests that do not simply go on need to know.
+// kind returns what is requested. Only requests that do not simply pass need to know.
 func (c *Case) kind() kind {
 	if !c.sorted {
 		c.asked, c.sorted = classify(c.view, &c.paths, c.svc, c.xml), true
@@ -184,8 +185,8 @@ func (c *Case) WouldStop() bool {
 	return c.decision.Verdict != verdict.Human && (c.kind() != kindPreflight || c.decision.Verdict == verdict.Blocked)
 }
 
-// Refusal makes the answer to a request that is stopped, in the form that its kind can read. A form whose body is not
-// there is not carried over its captcha.
+// Refusal makes the answer to a stopped request, in a form that its kind can read. A form whose body is missing is not
+// carried through its captcha.
 func (c *Case) Refusal() captcha.Response {
 	q := c.request()
 	q.BodyTooLarge = q.BodyTooLarge || q.Body == nil
@@ -223,7 +224,7 @@ func (c *Case) blocked(q *captcha.Request) captcha.Response {
 	return c.snap.Captcha.Blocked(q, c.kind() == kindAJAX)
 }
 
-// request is what captcha is told of the request; it is valid until Close.
+// request is the captcha's view of the request; it is valid until Close.
 func (c *Case) request() *captcha.Request {
 	q := &c.ask
 	q.View, q.ID, q.Service = c.view, &c.id, c.svc.Captcha
@@ -232,8 +233,8 @@ func (c *Case) request() *captcha.Request {
 	return q
 }
 
-// Cookie returns the browser cookie that a request which passes is given, as the value of Set-Cookie; nil for none. It
-// holds until the next call.
+// Cookie returns the browser cookie given to a request that passes, as the value of Set-Cookie; nil for none. It is valid
+// until the next call.
 func (c *Case) Cookie() []byte {
 	if c.partner != nil || !c.id.WantI || c.decision.Cause == verdict.CauseOff {
 		return nil
@@ -245,10 +246,10 @@ func (c *Case) Cookie() []byte {
 	return nil
 }
 
-// IsStatic reports whether the request says that it asks for a part of a page.
+// IsStatic reports whether the request claims to be for a part of a page.
 func (c *Case) IsStatic() bool { return isStatic(c.view) }
 
-// Facts is what is known of the answer to a request, or of the captcha that it led to.
+// Facts is what is known about the answer to a request, or about the captcha that it led to.
 type Facts struct {
 	Status      int           // 0: unknown
 	ContentType []byte        // empty: unknown
@@ -256,11 +257,11 @@ type Facts struct {
 	Took        time.Duration // 0: unknown
 	Kind        verdict.EventKind
 	Work        bool // the captcha was answered by work of the browser
-	Advised     bool // a balancer sends the request on itself: nothing is known of the answer
+	Advised     bool // a balancer forwards the request itself: nothing is known about the answer
 }
 
-// Tell settles what a pass paid, now that the answer is known, and tells the slow half of the request. It reports whether
-// the slow half was to be told.
+// Tell settles what a pass paid, now that the answer is known, and tells the slow half about the request. It reports
+// whether the slow half had to be told.
 func (c *Case) Tell(f *Facts) bool {
 	d := &c.core.deps
 	told := d.Sink != nil && (c.decision.Judged() || d.Crawlers && c.decision.Crawler())
@@ -283,7 +284,7 @@ func (c *Case) Tell(f *Facts) bool {
 	return told
 }
 
-// KindOf returns the kind of event that an answer of the captcha is.
+// KindOf returns the kind of event for a captcha outcome.
 func KindOf(o captcha.Outcome) verdict.EventKind { return eventKinds[o] }
 
 var eventKinds = [...]verdict.EventKind{

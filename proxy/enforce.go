@@ -9,8 +9,8 @@ import (
 	"antirobot/verdict"
 )
 
-// serveOwn answers one of the gateway's own pages. They are open to robots, which is their purpose, but not to those
-// who are blocked. They cost no allowance: the verdict is asked as in mode observe.
+// serveOwn answers one of the gateway's own pages. They are open to robots, since they exist for them, but not to blocked
+// clients. They cost no allowance: the verdict is computed as in mode observe.
 func (j *journey) serveOwn(e captcha.Endpoint) {
 	j.ownPage = true
 	j.Visit()
@@ -56,7 +56,7 @@ func (j *journey) ownAnswer(e captcha.Endpoint, q *captcha.Request) captcha.Resp
 	}
 }
 
-// enforce answers a request that is stopped, in the form that its kind can read.
+// enforce answers a stopped request, in a form that its kind can read.
 func (j *journey) enforce() {
 	q := j.request()
 	c := j.snap.Captcha
@@ -82,7 +82,7 @@ func (j *journey) enforce() {
 	j.answer(a)
 }
 
-// readBody puts the body of a POST into q. It answers the request itself, and returns false, when the body is broken.
+// readBody puts the body of a POST into q. If the body is broken, it answers the request itself and returns false.
 func (j *journey) readBody(q *captcha.Request, limit int64) bool {
 	if string(j.view.Method) != "POST" && j.decision.Cause != verdict.CauseMessage {
 		return true
@@ -101,7 +101,7 @@ func (j *journey) readBody(q *captcha.Request, limit int64) bool {
 	return true
 }
 
-// answer sends an answer of the gateway's own. Its fields are complete but for those that each own answer carries.
+// answer sends an answer of the gateway itself. Its fields are complete except for those common to all own answers.
 func (j *journey) answer(a captcha.Response) {
 	j.status = a.Status
 	j.fields = appendFields(j.fields[:0], a.Header)

@@ -10,15 +10,15 @@ import (
 	"antirobot/verdict"
 )
 
-// ownPrefixes are the fields that only the gateway may set on the way to a service: what a client sends in them would
-// be believed there.
+// ownPrefixes are the fields that only the gateway may set on the way to a service: the service would trust them even if a
+// client sent them.
 var ownPrefixes = [...]string{"x-antirobot-", "x-accel-", "x-forwarded-", "x-original-"}
 
-// ownNames are further fields of that kind.
+// ownNames are further such fields.
 var ownNames = [...]string{"forwarded", "x-real-ip", "x-request-id", "x-rewrite-url"}
 
-// defaultDropFields are fields that gateways, networks and frameworks of others make, and believe: whose request it is, and
-// by which method.
+// defaultDropFields are fields that other gateways, networks and frameworks set and trust: for the client's identity and
+// the method.
 func defaultDropFields() []string {
 	return []string{
 		"Client-IP", "X-Client-IP", "True-Client-IP", "X-Cluster-Client-IP", "CF-Connecting-IP", "CF-Connecting-IPv6",
@@ -26,10 +26,10 @@ func defaultDropFields() []string {
 	}
 }
 
-// fieldFilter knows which fields of a client stay here. It is immutable.
+// fieldFilter decides which client fields are not passed on. It is immutable.
 type fieldFilter struct {
 	names   []string
-	lengths uint64 // bits of the lengths of names
+	lengths uint64 // bit set of the names' lengths
 }
 
 func newFieldFilter(names []string) *fieldFilter {
@@ -40,7 +40,7 @@ func newFieldFilter(names []string) *fieldFilter {
 	return f
 }
 
-// drops reports whether a request field that the client sent stays here.
+// drops reports whether a client's request field is not passed on.
 func (f *fieldFilter) drops(name []byte) bool {
 	if clientMayNotSend(name) {
 		return true
@@ -71,10 +71,10 @@ func clientMayNotSend(name []byte) bool {
 	return false
 }
 
-// serviceMayNotSend reports whether an answer's field stays here: the script in the page believes it.
+// serviceMayNotSend reports whether an answer's field is not passed on: the script in the page trusts it.
 func serviceMayNotSend(name []byte) bool { return request.HasPrefixFold(name, "x-antirobot-") }
 
-// forward sends the request to the service and returns its answer. With a, the sealed request in it is sent instead,
+// forward sends the request to the service and returns its answer. If a is set, the sealed request in it is sent instead,
 // once, and a's fields (the new pass) are added to the service's answer.
 func (j *journey) forward(a *captcha.Response) {
 	o := h1.ForwardOptions{
@@ -108,7 +108,7 @@ func (j *journey) forward(a *captcha.Response) {
 // retryBusy is how many seconds a client is asked to wait before retrying a service whose connections are all in use.
 const retryBusy = "2"
 
-// unanswered is the gateway's own page for a service that gave no answer.
+// unanswered is the gateway's own page when a service gave no answer.
 func (j *journey) unanswered(a *captcha.Response, err error) {
 	page := templates.UpstreamDown
 	switch h1.Status(err) {
@@ -130,7 +130,7 @@ func (j *journey) unanswered(a *captcha.Response, err error) {
 	if down.Status == 503 {
 		down.Header = append(down.Header, captcha.HeaderField{Name: "Retry-After", Value: retryBusy})
 	}
-	if a != nil { // the pass was earned, whatever became of the service
+	if a != nil { // the pass was earned, whatever happened at the service
 		down.Header = append(down.Header, a.Header...)
 	}
 	j.answer(down)
@@ -153,7 +153,7 @@ func (j *journey) upstreamFields() []request.Field {
 	return j.sent
 }
 
-// appendMarks appends what the service is told of the decisions of rules.
+// appendMarks appends what the service is told about the rules' decisions.
 func (j *journey) appendMarks(dst []request.Field) []request.Field {
 	d := &j.decision
 	if j.svc.Verdict.Mode != verdict.Enforce { // not that of the decision: an own page's is made as in mode observe
@@ -183,7 +183,7 @@ func (j *journey) answerFields(a *captcha.Response) []request.Field {
 	return j.fields
 }
 
-// cookieFields are the visitor's own cookie, where it gets one: nothing that a shared cache may hand to others.
+// cookieFields are the visitor's own cookie, if it gets one: a shared cache must not hand it to others.
 func (j *journey) cookieFields() []request.Field {
 	if j.partner != nil {
 		return nil

@@ -2,7 +2,7 @@ package proxy
 
 import "testing"
 
-// TestPitfall06FieldsOfOurOwn: what a service would believe is never what a client sent.
+// TestPitfall06FieldsOfOurOwn: no field that a service trusts ever comes from a client.
 func TestPitfall06FieldsOfOurOwn(t *testing.T) {
 	drops := newFieldFilter(defaultDropFields()).drops
 	for _, name := range []string{

@@ -1,18 +1,18 @@
 // Package proxy is the gateway: it routes a request to its service, identifies the client, decides, and then forwards,
 // challenges or refuses.
 //
-// Gateway.ServeExchange reads as the journey of a request, over a Case, which is the part of it that check mode and replay
+// Gateway.ServeExchange reads as the journey of a request, over a Case, which is the part that check mode and replay
 // share. The order matters:
-//  1. route: no service, no journey
-//  2. identity: whose address, which cookies hold
-//  3. the gateway's own pages (the captcha, its picture, its check): open to robots, closed to the blocked
-//  4. the verdict, from memory alone, and that of the message's rules where people post; it is kept for those who ask
-//     why before anybody can ask
-//  5. enforcement, by what was asked for, or the way to the service
+//  1. route: without a service there is no journey
+//  2. identity: whose address, which cookies are valid
+//  3. the gateway's own pages (the captcha, its picture, its check): open to robots, closed to blocked clients
+//  4. the verdict, from memory alone, and that of the message rules on routes where people post; it is stored before
+//     anybody can ask why
+//  5. enforcement, depending on the kind of request, or forwarding to the service
 //  6. the event for the slow half, the log, the metrics
 //
-// A Snapshot is immutable and swapped whole; a request keeps the one that it began with. A verdict is given when a
-// request comes and never taken back: a ban made later cuts no stream and no tunnel.
+// A Snapshot is immutable and swapped as a whole; a request keeps the one that it started with. A verdict is given when
+// a request arrives and never revoked: a later ban cuts no stream and no tunnel.
 package proxy
 
 import (
@@ -47,19 +47,19 @@ type Snapshot struct {
 	Captcha *captcha.Captcha
 }
 
-// Deps is what a Core works with over its whole life, and a Gateway. All of it is safe for concurrent use. Resolver,
+// Deps is what a Core, and a Gateway, works with during its whole life. All of it is safe for concurrent use. Resolver,
 // Decider and Metrics are required.
 type Deps struct {
 	Resolver     *identity.Resolver
 	Decider      Decider
-	Sink         verdict.Sink    // nil: nobody learns
+	Sink         verdict.Sink    // nil: events are discarded
 	Messages     Messages        // nil: there is no message firewall
 	Crawlers     bool            // verified crawlers, which are not judged, become events too: for training data
 	Log          zerolog.Logger  // decisions about those who are not human
 	Access       *zerolog.Logger // a line for each request; nil: none
 	Metrics      *metrics.Set
-	AccessFields bool // a line for a request quotes its User-Agent and its Referer
-	// How many lines are written under a flood. The zero values write every line.
+	AccessFields bool // a request's line quotes its User-Agent and Referer
+	// DecisionLines and AccessLines limit the lines written during a flood. The zero values write every line.
 	DecisionLines, AccessLines LineLimits
 }
 
@@ -90,18 +90,18 @@ type journey struct {
 	result    h1.Result
 	outcome   captcha.Outcome
 	work      bool                // the captcha was answered by work of the browser
-	ownPage   bool                // one of the gateway's own pages was asked for
+	ownPage   bool                // one of the gateway's own pages was requested
 	failure   error               // why there was no proper answer
-	message   captcha.Message     // the fingerprint of the message that was judged
-	taken     captcha.HeaderField // takes away the grant that was spent
+	message   captcha.Message     // the fingerprint of the judged message
+	taken     captcha.HeaderField // removes the grant that was spent
 
 	sent   []request.Field  // to the service
 	fields []request.Field  // in the answer
-	own    [1]request.Field // in one that no shared cache may keep
+	own    [1]request.Field // in an answer that no shared cache may keep
 }
 
-// ServeExchange is the journey of a request. A panic leaves the journey to the garbage collector: h1 recovers, counts
-// and answers it.
+// ServeExchange is the journey of a request. A panic leaves the journey to the garbage collector: h1 recovers, counts and
+// answers it.
 func (g *Gateway) ServeExchange(x *h1.Exchange) {
 	j := g.pool.Get().(*journey)
 	j.begin(g.Core, x)
@@ -140,7 +140,7 @@ func (j *journey) begin(c *Core, x *h1.Exchange) {
 	j.requestID.AppendTo(j.idText[:0])
 }
 
-// end empties j for the next exchange.
+// end clears j for the next exchange.
 func (j *journey) end() {
 	j.Close()
 	clear(j.fields)
@@ -150,7 +150,7 @@ func (j *journey) end() {
 	j.work, j.taken = false, captcha.HeaderField{}
 }
 
-// unrouted tells the visitor why the request goes nowhere.
+// unrouted tells the visitor why the request is not served.
 func (j *journey) unrouted(status int, problem string) {
 	j.answer(captcha.Response{
 		Status: status, Body: []byte(problem),
@@ -158,7 +158,7 @@ func (j *journey) unrouted(status int, problem string) {
 	})
 }
 
-// decide is Case.Decide, now and then with a look at the clock.
+// decide is Case.Decide, sometimes timed.
 func (j *journey) decide() {
 	if j.requestID[15]%timedShare != 0 {
 		j.Decide()
@@ -169,5 +169,5 @@ func (j *journey) decide() {
 	j.core.metrics.decided.observe(time.Since(began))
 }
 
-// timedShare is one in how many decisions is timed: two looks at the clock are a tenth of a decision.
+// timedShare says that one decision in so many is timed: reading the clock twice costs a tenth of a decision.
 const timedShare = 8

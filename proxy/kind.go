@@ -2,20 +2,20 @@ package proxy
 
 import "antirobot/request"
 
-// kind is the form of the answer to a request that is stopped. It follows from what the request asks for, and from what
-// the service says of its paths.
+// kind is the form of the answer to a stopped request. It depends on what is requested, and on what the service says about
+// its paths.
 type kind uint8
 
 const (
 	kindPage        kind = iota // a navigation: 302 to the captcha page
 	kindForm                    // a form POST: the captcha page itself, with the request sealed in it
-	kindAJAX                    // a script's call, a program's: JSON
+	kindAJAX                    // a call of a script or a program: JSON
 	kindXML                     // an XML service: XML
 	kindSubresource             // an image, a style, a WebSocket: an empty 403
 	kindPreflight               // a CORS preflight: never challenged
 )
 
-// kinds are the forms that can be read where each kind of thing was asked for.
+// kinds are the forms that can be read for each kind of requested resource.
 var kinds = [...]kind{
 	request.KindPage: kindPage, request.KindFeed: kindPage, request.KindFile: kindPage, request.KindForm: kindForm,
 	request.KindScript: kindAJAX, request.KindAPI: kindAJAX, request.KindPart: kindSubresource,
@@ -34,8 +34,8 @@ func classify(v *request.View, paths *request.Paths, s *Service, xml bool) kind 
 	return k
 }
 
-// isAJAXPath reports whether the service says that a path is called by scripts, in any reading: only the form of an
-// answer follows from it.
+// isAJAXPath reports whether, in any reading, the service says that scripts call a path: only the form of an answer depends
+// on it.
 func (s *Service) isAJAXPath(paths *request.Paths) bool {
 	if len(s.Config.AJAXPaths) == 0 {
 		return false

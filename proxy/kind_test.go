@@ -36,8 +36,8 @@ func classifyView(v *request.View, s *Service, xml bool) kind {
 
 const browserAccept = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
 
-// TestPitfall20KindOfRequest names, for each way a browser or a library asks, the form in which a challenge is readable
-// there. What is not read by a person or a script of ours must never get HTML.
+// TestPitfall20KindOfRequest names, for each way in which a browser or a library makes requests, the form of challenge that
+// is readable there. Where neither a person nor a script of ours reads the answer, it must never be HTML.
 func TestPitfall20KindOfRequest(t *testing.T) {
 	s := &Service{Config: ServiceConfig{AJAXPaths: []string{"/api"}}}
 	f := func(want kind, line string, header ...string) {
@@ -100,8 +100,8 @@ func TestPitfall20KindOfRequest(t *testing.T) {
 	}
 }
 
-// TestPitfall23StaticIsNoPace: what a page is made of does not count as the pace of its reader, and a call of a script
-// does not hide behind an extension.
+// TestPitfall23StaticIsNoPace: the parts of a page do not count towards its reader's pace, and a script's call does not
+// hide behind an extension.
 func TestPitfall23StaticIsNoPace(t *testing.T) {
 	f := func(want bool, v *request.View) {
 		t.Helper()

@@ -10,15 +10,15 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// LineLimits bounds the lines of one kind in the log, so that a flood fills no disk: by network (/24, /48), and in sum.
-// What is left out is counted, and the network's next line says how many.
+// LineLimits bounds the log lines of one kind, by network (/24, /48) and in total, so that a flood fills no disk. Omitted
+// lines are counted, and the network's next line says how many there were.
 type LineLimits struct {
 	PerSecond        int `mapstructure:"per_second"`         // of all networks; 0: every line is written
 	NetworkPerMinute int `mapstructure:"network_per_minute"` // in the long run
 	NetworkBurst     int `mapstructure:"network_burst"`      // at once
 }
 
-// DefaultDecisionLines bounds the lines about those who are stopped; each reason of a network counts for itself.
+// DefaultDecisionLines bounds the lines about stopped requests; each reason of a network counts separately.
 func DefaultDecisionLines() LineLimits {
 	return LineLimits{PerSecond: 200, NetworkPerMinute: 60, NetworkBurst: 120}
 }
@@ -46,14 +46,14 @@ func (l LineLimits) Validate() error {
 	return errors.Join(errs...)
 }
 
-// lines decides which lines are written. Networks are known in a table of fixed size; the one that is nearest to rest is
-// forgotten, which allows it more, never less. It takes no lock that all requests share, and does not allocate. Safe for
-// concurrent use; nil writes all.
+// lines decides which lines are written. Networks are kept in a table of fixed size; the one closest to rest is forgotten,
+// which can only allow it more lines, never fewer. It takes no global lock, and does not allocate. Safe for concurrent use;
+// nil writes everything.
 type lines struct {
 	step, slack int64 // nanoseconds between two lines of a network; how far ahead of time a burst may run
 	most        uint64
 	now         atomic.Uint64 // the second, and in the lower 32 bits the lines written in it
-	forgotten   atomic.Uint64 // left out of networks that are not known any more
+	forgotten   atomic.Uint64 // omitted lines of networks that have been forgotten
 	sets        [lineSets]lineSet
 	out         *metrics.Counter
 }
@@ -76,8 +76,8 @@ func newLines(c LineLimits, out *metrics.Counter) *lines {
 	return &lines{step: step, slack: step * int64(c.NetworkBurst-1), most: uint64(c.PerSecond), out: out}
 }
 
-// take reports whether a line is written, and how many were left out before it: of the same key, and of others that are
-// forgotten.
+// take reports whether a line is written, and how many were omitted before it: of the same key, and of other keys that have
+// been forgotten.
 func (l *lines) take(key uint64, at time.Time) (left, others uint64, ok bool) {
 	if l == nil {
 		return 0, 0, true
@@ -107,7 +107,7 @@ func (l *lines) take(key uint64, at time.Time) (left, others uint64, ok bool) {
 	return left, others, true
 }
 
-// find returns the place of a key, or the place that it may have.
+// find returns the slot of a key, or the slot that it may take.
 func (s *lineSet) find(key uint64) int {
 	rest := 0
 	for i := range s.keys {
@@ -121,7 +121,7 @@ func (s *lineSet) find(key uint64) int {
 	return rest
 }
 
-// inSum counts a line of this second, if it is not one too many.
+// inSum counts a line in this second, unless there are too many already.
 func (l *lines) inSum(at time.Time) bool {
 	second := uint64(at.Unix()) << 32
 	for {

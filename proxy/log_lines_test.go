@@ -9,8 +9,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// TestPitfall12LinesAreBounded: a flood writes a bounded number of lines, of one network and in sum, and the next line
-// says how many it kept out.
+// TestPitfall12LinesAreBounded: a flood writes a bounded number of lines, per network and in total, and the next line says
+// how many were omitted.
 func TestPitfall12LinesAreBounded(t *testing.T) {
 	at := time.Unix(1_000_000, 0)
 	c := metrics.NewCounter("x")

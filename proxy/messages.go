@@ -16,12 +16,12 @@ import (
 	"antirobot/verdict"
 )
 
-// Messages has the message firewall, or says why it is not there. *message.Keeper does.
+// Messages provides the message firewall, or says why it is not there. *message.Keeper implements it.
 type Messages interface {
 	System() (*message.System, error)
 }
 
-// posted is a request as its message is read: the client's own, or one that was carried over a captcha.
+// posted is a request whose message is read: the client's own, or one that was carried through a captcha.
 type posted struct {
 	header func(name string) []string
 	query  string
@@ -42,7 +42,7 @@ func (j *journey) judgeMessage() {
 	by, _ := ctx.Deadline()
 	p.body, p.err = j.x.ReadBodyBy(r.read.MaxBody, by)
 	if p.err != nil && !errors.Is(p.err, h1.ErrBodyTooLarge) && !errors.Is(p.err, h1.ErrBodyLate) {
-		return // broken: forward says so
+		return // broken: forward reports it
 	}
 	ruling := j.decision.RuleMessage()
 	values := j.ruleMessage(ctx, r, &p, ruling, true)
@@ -65,7 +65,7 @@ func (j *journey) headerValues(name string) (out []string) {
 	return out
 }
 
-// fingerprint is what a grant for the message is bound to: what it says, or why that is not known.
+// fingerprint is what a grant for the message is bound to: its contents, or why they are not known.
 func (r *messageRoute) fingerprint(values map[string]any, ruling *verdict.Ruling) captcha.Message {
 	h := sha256.New()
 	h.Write([]byte(r.name))
@@ -79,14 +79,14 @@ func (r *messageRoute) fingerprint(values map[string]any, ruling *verdict.Ruling
 	return captcha.Message(h.Sum(nil))
 }
 
-// The reasons why there is no decision, as stories and fingerprints have them.
+// The reasons why there is no decision, as used in stories and fingerprints.
 const (
 	failedTooLarge = "the body is too large"
 	failedLate     = "the body did not come in time"
 )
 
-// ruleMessage fills ruling with what the route says about a message, and returns what the message says; nil if it can't
-// be read. With grants a message for which its sender solved a captcha is not judged again.
+// ruleMessage fills ruling with the route's judgment of a message, and returns the message's contents; nil if it can't be
+// read. With grants, a message for which its sender solved a captcha is not judged again.
 func (j *journey) ruleMessage(ctx context.Context, r *messageRoute, p *posted, ruling *verdict.Ruling, grants bool) map[string]any {
 	ruling.Route = r.name
 	fail := func(action verdict.RuleAction, why string) {
@@ -150,7 +150,7 @@ func (j *journey) judgeReadings(ctx context.Context, system *message.System, d *
 	})
 }
 
-// granted spends the grant that the sender has for a message, if any.
+// granted spends the sender's grant for a message, if there is one.
 func (j *journey) granted(r *messageRoute, values map[string]any, ruling *verdict.Ruling) bool {
 	if values == nil && ruling.Failed == "" {
 		return false
@@ -198,8 +198,8 @@ func (j *journey) input(p *posted) inline.Input {
 	}
 }
 
-// challengeMessage answers a message that has to earn its way by a captcha. What was posted travels sealed in the page,
-// or is sent again by the script that posted it.
+// challengeMessage answers a message that needs a captcha first. The post is sealed into the page, or sent again by the
+// script that made it.
 func (j *journey) challengeMessage(q *captcha.Request) captcha.Response {
 	c, decision := j.snap.Captcha, j.decision.Message.Decision
 	if decision == "" {
@@ -218,8 +218,8 @@ func (j *journey) challengeMessage(q *captcha.Request) captcha.Response {
 	}
 }
 
-// resend sends on a request that was carried over its captcha. One that met the captcha for another reason than its
-// message is judged now: who has just solved one is asked for no other, but may still be refused.
+// resend sends on a request that was carried through its captcha. If the captcha was not because of its message, the
+// message is judged now: its sender, who has just solved a captcha, gets no other one, but may still be refused.
 func (j *journey) resend(a *captcha.Response) {
 	r := a.Resend
 	path, query, _ := strings.Cut(r.Target, "?")
@@ -246,7 +246,7 @@ func (j *journey) resend(a *captcha.Response) {
 		j.decision.Verdict = verdict.Human
 		j.decision.Settle()
 		refused := j.blocked(j.request())
-		refused.Header = append(refused.Header, a.Header...) // the pass was earned, whatever became of the message
+		refused.Header = append(refused.Header, a.Header...) // the pass was earned, whatever happened to the message
 		j.answer(refused)
 		return
 	}
@@ -270,7 +270,7 @@ func (j *journey) judgeCarried(route *messageRoute, r *captcha.SavedRequest, que
 	}
 }
 
-// messageFields are added to the service's answer: the grant that was spent goes.
+// messageFields are added to the service's answer: they remove the spent grant.
 func (j *journey) messageFields(dst []request.Field) []request.Field {
 	if j.taken.Name == "" {
 		return dst

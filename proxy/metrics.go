@@ -13,8 +13,8 @@ import (
 	"antirobot/verdict"
 )
 
-// coreMetrics counts what the gateway does. It is safe for concurrent use; a service's counters are found once, when its
-// Snapshot is built, so that a request touches atomics only.
+// coreMetrics counts what the gateway does. It is safe for concurrent use; a service's counters are looked up once, when
+// its Snapshot is built, so that a request only touches atomics.
 type coreMetrics struct {
 	set     *metrics.Set
 	decided latency // how long the decision took
@@ -48,7 +48,7 @@ func newCoreMetrics(set *metrics.Set) *coreMetrics {
 	return m
 }
 
-// leftOut counts the lines of a kind that a flood did not get into the log.
+// leftOut returns the counter of log lines of a kind that were omitted during a flood.
 func (m *coreMetrics) leftOut(kind string) *metrics.Counter {
 	return m.set.GetOrCreateCounter(fmt.Sprintf(`antirobot_log_lines_left_out_total{kind=%q}`, kind))
 }
@@ -75,10 +75,10 @@ func (m *coreMetrics) service(name string) *serviceMetrics {
 	return s
 }
 
-// messageCount is what is counted of messages.
+// messageCount is what messages are counted by.
 type messageCount struct{ route, result string }
 
-// message counts a message by what became of it.
+// message counts a message by its outcome.
 func (s *serviceMetrics) message(route string, r *verdict.Ruling) {
 	k := messageCount{route, r.Action.String()}
 	switch {
@@ -95,8 +95,8 @@ func (s *serviceMetrics) message(route string, r *verdict.Ruling) {
 	c.(*metrics.Counter).Inc()
 }
 
-// latency is a histogram of durations without a lock: buckets by powers of two from 1 µs to about 134 s. It is safe for
-// concurrent use and usable as its zero value.
+// latency is a lock-free histogram of durations: buckets by powers of two from 1 µs to about 134 s. It is safe for
+// concurrent use; the zero value is ready for use.
 type latency struct {
 	buckets [28]atomic.Uint64 // bucket i: below 2^i µs
 	over    atomic.Uint64

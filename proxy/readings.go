@@ -9,22 +9,22 @@ import (
 	"antirobot/verdict"
 )
 
-// What happens to a request whose path can be read in ways for which different settings hold.
+// What happens to a request whose path has readings with different settings.
 const (
 	pathsUnion  = "union"
 	pathsRefuse = "refuse"
 )
 
-// readings is the settings that a request is under: those of each way in which its path can be read, the first as it
-// came. There is more than one only for paths that no browser makes, and where case alone tells paths apart.
+// readings are the settings that apply to a request: those of each reading of its path, starting with the path as it came.
+// There is more than one only for paths that no browser makes, and where paths differ only by case.
 type readings struct {
 	list   []*Service
 	merged Service // of list, if it has several
 	charge *verdict.Settings
 }
 
-// find fills s with the settings of a path, and returns what the request is served by; nil if there is no service. It
-// allocates nothing once s has served before, unless several message routes come together.
+// find fills s with the settings of a path, and returns the service of the request; nil if there is none. It allocates
+// nothing once s has been used before, unless several message routes match.
 func (s *readings) find(r *Router, host []byte, paths *request.Paths) *Service {
 	s.list = r.readings(s.list[:0], host, paths)
 	switch len(s.list) {
@@ -45,11 +45,11 @@ func (s *readings) forget() {
 	s.list = s.list[:0]
 }
 
-// several reports whether the settings of more than one reading hold.
+// several reports whether the settings of more than one reading apply.
 func (s *readings) several() bool { return len(s.list) > 1 }
 
-// merge makes of all settings those that let the least through. Who serves the request, and how its visitor is known and
-// asked, is what its path says as it came.
+// merge combines all settings into those that let the least through. Who serves the request, and how its visitor is
+// identified and challenged, is decided by its path as it came.
 func (s *readings) merge() {
 	s.merged = *s.list[0]
 	m := &s.merged
@@ -80,7 +80,7 @@ func tighter(a, b int64) int64 {
 	return a
 }
 
-// pace is the slowest of some limits, in requests a second.
+// pace is the slowest of the limits, in requests per second.
 func pace(limits []verdict.Limit) float64 {
 	least := math.Inf(1)
 	for _, l := range limits {
@@ -89,7 +89,7 @@ func pace(limits []verdict.Limit) float64 {
 	return least
 }
 
-// unclear says why a request must be refused, because nobody knows what its path means; empty: it need not.
+// unclear returns why a request must be refused because its path is ambiguous; empty: it need not be.
 func (c *Case) unclear() string {
 	if c.paths.HasNUL() {
 		return "The path holds an escaped NUL.\n"
@@ -107,8 +107,8 @@ func (c *Case) unclear() string {
 	return ""
 }
 
-// claimedTwice reports whether a path leads to different message routes as it is read: each would judge the message by
-// its own rules.
+// claimedTwice reports whether different readings of a path lead to different message routes: each would judge the message
+// by its own rules.
 func (s *Service) claimedTwice(method []byte, paths *request.Paths) bool {
 	var first *messageRoute
 	for _, path := range paths.All() {
@@ -123,7 +123,7 @@ func (s *Service) claimedTwice(method []byte, paths *request.Paths) bool {
 	return false
 }
 
-// judge asks the fast half, once for each of the settings that hold, and keeps the strictest answer. A pass pays once.
+// judge asks the fast half once for each of the settings that apply, and keeps the strictest answer. A pass pays only once.
 // With watch nothing is spent and nothing counted.
 func (c *Case) judge(watch bool) {
 	if !c.under.several() {
@@ -155,7 +155,7 @@ func (c *Case) judgeBy(d *verdict.Decision, s *Service, watch bool) {
 	d.Mode = s.Verdict.Mode
 }
 
-// stricter reports whether a lets less through than b; of two that do the same it is the one that is enforced.
+// stricter reports whether a lets less through than b; of two that do the same, the enforced one is stricter.
 func stricter(a, b *verdict.Decision) bool {
 	switch {
 	case a.Stops() != b.Stops():
@@ -168,7 +168,7 @@ func stricter(a, b *verdict.Decision) bool {
 	return a.Verdict > b.Verdict || a.Paid && !b.Paid
 }
 
-// charged is the settings whose limits the request counts for.
+// charged returns the settings whose limits the request counts towards.
 func (c *Case) charged() *verdict.Settings {
 	if c.under.several() {
 		return c.under.charge

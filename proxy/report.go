@@ -25,7 +25,7 @@ func (j *journey) report() {
 	}
 }
 
-// tell is what the slow half learns of a request that was answered here.
+// tell tells the slow half about a request that was answered here.
 func (j *journey) tell(took time.Duration) {
 	if j.ownPage && j.outcome == captcha.OutcomeNone {
 		return
@@ -35,14 +35,14 @@ func (j *journey) tell(took time.Duration) {
 	})
 }
 
-// told tells the slow half, and keeps what the request counts as for those who ask why.
+// told tells the slow half, and stores what the request counts as for those who ask why.
 func (j *journey) told(f *Facts) {
 	if j.Tell(f) {
 		j.core.deps.Decider.Counted(j.requestID, &j.decision, &j.event, j.svc.Verdict)
 	}
 }
 
-// isStatic reports whether v says that it asks for a part of a page; these come by the dozen and do not count as pace.
+// isStatic reports whether v claims to be for a part of a page; these come by the dozen and do not count towards the pace.
 func isStatic(v *request.View) bool { return namesStatic(v, v.Kind()) }
 
 func namesStatic(v *request.View, k request.Kind) bool {
@@ -59,8 +59,8 @@ func (j *journey) count(took time.Duration) {
 	m.whole.observe(took)
 }
 
-// remember keeps the decision for those who ask why, and logs it unless it is that of a human. It comes before the answer:
-// a stream may run for hours, and who is stopped may ask at once.
+// remember stores the decision for those who ask why, and logs it unless it is that of a human. It runs before the answer:
+// a stream may run for hours, and a stopped visitor may ask at once.
 func (j *journey) remember() {
 	if j.ownPage && j.decision.Verdict != verdict.Blocked && j.decision.Message == nil {
 		return
@@ -90,13 +90,13 @@ func (j *journey) remember() {
 	e.Msg("decision")
 }
 
-// lineKey is what lines are counted by: the client's network, and what the line is about.
+// lineKey is what lines are counted by: the client's network, and the subject of the line.
 func (j *journey) lineKey(about uint64) uint64 {
 	const odd = 0x9e3779b97f4a7c15 // the golden ratio: spreads a small number over all bits
 	return identity.NetKey(identity.NetOf(j.id.Addr)) ^ about*odd
 }
 
-// leftOut says in a line how many a flood kept out before it.
+// leftOut adds to a line how many lines a flood suppressed before it.
 func leftOut(e *zerolog.Event, left, others uint64) *zerolog.Event {
 	if left > 0 {
 		e = e.Uint64("left_out", left)
@@ -107,7 +107,7 @@ func leftOut(e *zerolog.Event, left, others uint64) *zerolog.Event {
 	return e
 }
 
-// rememberOwn keeps the decision about a robot's visit to a page that may show its own number. Own pages are looked at as
+// rememberOwn stores the decision about a robot's visit to a page that may show its own request ID. Own pages are judged as
 // in mode observe; the story has the service's mode.
 func (j *journey) rememberOwn() {
 	if j.decision.Verdict != verdict.Robot || j.decision.Paid {
@@ -124,8 +124,8 @@ const (
 	maxLoggedField = 256
 )
 
-// logAccess writes a line for the request. It holds no cookie, no answer, and no query: those have keys and passes. Of a
-// query there is a short hash, so that the pages of a list stay different pages when the log is replayed.
+// logAccess writes a line for the request. It contains no cookie, no answer, and no query: those hold keys and passes. A
+// short hash stands for the query, so that the pages of a list stay distinct when the log is replayed.
 func (j *journey) logAccess(took time.Duration) {
 	if j.core.deps.Access.GetLevel() > zerolog.InfoLevel {
 		return
@@ -163,7 +163,7 @@ func mediaType(t []byte) []byte {
 	return t[:min(len(t), maxLoggedField)]
 }
 
-// quoteFields adds what the client says of itself and where it comes from, the latter without its query.
+// quoteFields adds what the client says about itself and where it comes from, the latter without its query.
 func quoteFields(e *zerolog.Event, v *request.View) *zerolog.Event {
 	if agent := v.Get("User-Agent"); len(agent) > 0 {
 		e = e.Bytes("user_agent", agent[:min(len(agent), maxLoggedField)])
@@ -175,7 +175,7 @@ func quoteFields(e *zerolog.Event, v *request.View) *zerolog.Event {
 	return e
 }
 
-// reason says in words what spoke, for the log: the list's entry, the rule, or the ban.
+// reason says in words what decided, for the log: the list's entry, the rule, or the ban.
 func (j *journey) reason() string {
 	d := &j.decision
 	switch {

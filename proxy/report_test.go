@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestAccessLineCanBeReplayed: the line has what replay judges by, and neither the query nor that of the Referer.
+// TestAccessLineCanBeReplayed: the line has everything that replay judges by, but neither the query nor that of the
+// Referer.
 func TestAccessLineCanBeReplayed(t *testing.T) {
 	e := newCheckEnv(t, nil)
 	ask := func(target string) string {

@@ -15,7 +15,7 @@ import (
 	"antirobot/verdict"
 )
 
-// Service is one protected site, or a path of one, with all that its requests are served by. It is immutable once it
+// Service is one protected site, or a path of one, with everything that its requests are served by. It is immutable once it
 // is part of a Router.
 type Service struct {
 	Name     string
@@ -31,8 +31,8 @@ type Service struct {
 
 	metrics    *serviceMetrics
 	watching   *verdict.Settings      // Verdict in mode observe: for the gateway's own pages, which cost nothing
-	ownCookies []string               // that the service does not get
-	drop       func(name []byte) bool // fields of a client that it does not get
+	ownCookies []string               // cookies that the service does not get
+	drop       func(name []byte) bool // client fields that it does not get
 	routes     []*messageRoute
 }
 
@@ -48,13 +48,13 @@ type Router struct {
 	suffix   map[string][]*Service // "example.com" of "*.example.com"
 	anywhere []*Service
 	services []*Service
-	single   bool // one service without path rules: no reading of a path could mean another
+	single   bool // one service without path rules: all readings of a path mean the same
 }
 
 // errAmbiguous is returned by NewRouter when two services claim the same host and prefix.
 var errAmbiguous = errors.New("two services claim the same host and path prefix")
 
-// NewRouter returns a Router over services, or all errors it found.
+// NewRouter returns a Router over services, or all errors found.
 func NewRouter(services []*Service) (*Router, error) {
 	r := &Router{
 		services: services, exact: map[string][]*Service{}, suffix: map[string][]*Service{},
@@ -129,7 +129,7 @@ func (s *Service) count(m *coreMetrics) {
 	}
 }
 
-// isXML reports whether a path belongs to the service's XML interface, however it is read: a partner is believed there.
+// isXML reports whether a path, in any reading, belongs to the service's XML interface, where a partner is trusted.
 func (s *Service) isXML(paths *request.Paths) bool {
 	for _, path := range paths.All() {
 		// the partner's answers come to the gateway's own address
@@ -150,7 +150,7 @@ func under(path []byte, prefixes []string) bool {
 	return false
 }
 
-// isHealthCheck reports whether v is a balancer's question, which is passed on without a verdict.
+// isHealthCheck reports whether v is a balancer's health check, which is passed on without a verdict.
 func (s *Service) isHealthCheck(v *request.View) bool {
 	for _, p := range s.Config.HealthPaths {
 		if string(v.Path) == p && (string(v.Method) == "GET" || string(v.Method) == "HEAD") {
@@ -160,9 +160,9 @@ func (s *Service) isHealthCheck(v *request.View) bool {
 	return false
 }
 
-// readings appends to dst the services of a request by its host (lower case, without port) and the readings of its path, each
-// once, that of the path as it came first; nothing if that has none. Services that take no notice of case are a reading
-// of their own, where nothing is configured for the case that came.
+// readings appends to dst the services of a request by its host (lower case, without port) and the readings of its path,
+// each once, that of the path as it came first; nothing if that one has none. For services that ignore case, the other case
+// is a reading of its own if nothing is configured for the case that came.
 func (r *Router) readings(dst []*Service, host []byte, paths *request.Paths) []*Service {
 	all := paths.All()
 	if string(all[0]) == "*" { // OPTIONS *: the server as a whole, so the host's root
@@ -185,7 +185,7 @@ func (r *Router) readings(dst []*Service, host []byte, paths *request.Paths) []*
 	return dst
 }
 
-// sameButCase reports whether all readings of a path have the same settings but for those that another case has.
+// sameButCase reports whether all readings of a path have the same settings, apart from readings that only ignore case.
 func (r *Router) sameButCase(host []byte, paths *request.Paths) bool {
 	first := r.find(host, paths.All()[0], false)
 	for _, path := range paths.All()[1:] {
@@ -225,7 +225,7 @@ func (r *Router) find(host, path []byte, fold bool) *Service {
 	return nil
 }
 
-// longest returns the service with the longest prefix of path; with fold one that has the case of the path goes first.
+// longest returns the service with the longest prefix of path; with fold, one in the same case as the path wins.
 func longest(services []*Service, path []byte, fold bool) *Service {
 	var best *Service
 	length, exact := -1, false
@@ -240,7 +240,7 @@ func longest(services []*Service, path []byte, fold bool) *Service {
 	return best
 }
 
-// at returns the settings that hold for path; with fold those that have the case of the path go first.
+// at returns the settings that apply to path; with fold, those in the same case as the path win.
 func (s *Service) at(path []byte, fold bool) *Service {
 	found, length := s, -1
 	for _, p := range s.Paths {
@@ -260,8 +260,8 @@ func (s *Service) at(path []byte, fold bool) *Service {
 	return found
 }
 
-// hasPathPrefix reports whether prefix covers path at a segment's border: "/a" covers "/a" and "/a/b" but not "/ab".
-// With fold the case of ASCII letters does not matter.
+// hasPathPrefix reports whether prefix covers path at a segment boundary: "/a" covers "/a" and "/a/b" but not "/ab". With
+// fold the case of ASCII letters does not matter.
 func hasPathPrefix(path []byte, prefix string, fold bool) bool {
 	if len(path) < len(prefix) || string(path[:len(prefix)]) != prefix && (!fold || !request.EqualFold(path[:len(prefix)], prefix)) {
 		return false

@@ -64,7 +64,7 @@ func TestRouter(t *testing.T) {
 	f("shop", "shop.example", "/v2")
 	f("deep", "a.b.example", "/")
 	f("wide", "c.b.example", "/")
-	f("wide", "evil-shop.example", "/") // no label's border, so it is not shop's
+	f("wide", "evil-shop.example", "/") // not at a label boundary, so it is not shop's
 	f("img", "img.example", "/")        // configured hosts are compared without case
 	f("", "example", "/")
 	f("", "other.test", "/")
@@ -72,7 +72,7 @@ func TestRouter(t *testing.T) {
 	f("", "shop.example.evil.test", "/")
 }
 
-// TestRouterAnywhere: a service without hosts takes what no other claims.
+// TestRouterAnywhere: a service without hosts takes what no other service claims.
 func TestRouterAnywhere(t *testing.T) {
 	r := router(t, routed(t, "rest", verdict.Enforce, nil), routed(t, "one", verdict.Enforce, []string{"one.example"}, "/only"))
 	for host, want := range map[string]string{"one.example": "rest", "x": "rest", "": "rest"} {
@@ -97,8 +97,8 @@ func TestRouterRefusesTwoClaims(t *testing.T) {
 	}
 }
 
-// TestPitfall08StricterOfTwoReadings: where the gateway and the service could read a path differently, the rules of
-// both readings are looked at, and the stricter ones hold.
+// TestPitfall08StricterOfTwoReadings: where the gateway and the service could read a path differently, the rules of both
+// readings are considered, and the stricter ones apply.
 func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 	paths := func(modes map[string]verdict.Mode) (rules []PathRule) {
 		for prefix, m := range modes {
@@ -106,9 +106,9 @@ func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 		}
 		return rules
 	}
-	lax := routed(t, "site", verdict.Enforce, nil) // all is guarded but /public
+	lax := routed(t, "site", verdict.Enforce, nil) // everything except /public is guarded
 	lax.Paths = paths(map[string]verdict.Mode{"/public": verdict.Off, "/public/forms": verdict.Observe})
-	strict := routed(t, "site", verdict.Off, nil) // nothing is guarded but /admin
+	strict := routed(t, "site", verdict.Off, nil) // nothing except /admin is guarded
 	strict.Paths = paths(map[string]verdict.Mode{"/admin": verdict.Enforce})
 	free, guarded := router(t, lax), router(t, strict)
 	f := func(r *Router, want verdict.Mode, path string) {
@@ -129,7 +129,7 @@ func TestPitfall08StricterOfTwoReadings(t *testing.T) {
 	} {
 		f(free, verdict.Enforce, way)
 	}
-	// reached by another spelling, the free part stays guarded: an upstream may not read it so
+	// in another spelling, the free part stays guarded: an upstream may not read it that way
 	for _, way := range []string{"//public/a", "/x/../public/a", "/%70ublic", "/./public", "/Public"} {
 		f(free, verdict.Enforce, way)
 	}
@@ -234,7 +234,7 @@ func TestConfigSaysAllErrors(t *testing.T) {
 	}
 }
 
-// strictest returns the service among several that lets the least through, as far as its mode says; nil for none.
+// strictest returns the service among several that lets the least through, judging by its mode; nil for none.
 func strictest(services []*Service) (found *Service) {
 	for _, s := range services {
 		if found == nil || s.Verdict.Mode < found.Verdict.Mode { // Enforce < Observe < Off

@@ -18,8 +18,8 @@ type MessagesConfig struct {
 	Routes []MessageRouteConfig `mapstructure:"routes"`
 }
 
-// MessageRouteConfig is one route whose messages are judged before the service sees them. Fields that are empty or zero
-// have the defaults of withDefaults.
+// MessageRouteConfig is one route whose messages are judged before the service sees them. Empty or zero fields get the
+// defaults of withDefaults.
 type MessageRouteConfig struct {
 	// Route is a method and a path, such as POST /comments. The method may be *. In the path * stands for one segment
 	// and ** at the end for the rest.
@@ -28,25 +28,25 @@ type MessageRouteConfig struct {
 	Domain  string `mapstructure:"domain"`  // path of the partner's domain that judges
 
 	Sources     []inline.Source `mapstructure:"sources"`
-	MaxBody     int64           `mapstructure:"max_body"`     // bytes as they are sent
+	MaxBody     int64           `mapstructure:"max_body"`     // bytes as sent
 	MaxExpanded int64           `mapstructure:"max_expanded"` // bytes after decompression
-	Charset     string          `mapstructure:"charset"`      // of texts that are no UTF-8 and name none
-	Timeout     time.Duration   `mapstructure:"timeout"`      // to read the body and judge it
+	Charset     string          `mapstructure:"charset"`      // for texts that are not UTF-8 and name no charset
+	Timeout     time.Duration   `mapstructure:"timeout"`      // for reading the body and judging it
 
-	// Answers says what follows from each decision, Otherwise from one that is not among them.
+	// Answers says what each decision leads to, Otherwise what any decision not listed there leads to.
 	Answers   []verdict.AnswerConfig `mapstructure:"answers"`
 	Otherwise string                 `mapstructure:"otherwise"`
 	// What follows where there is no decision.
-	Missing    string `mapstructure:"missing"`    // an attribute is not there
+	Missing    string `mapstructure:"missing"`    // an attribute is missing
 	TooLarge   string `mapstructure:"too_large"`  // the body is larger than MaxBody or MaxExpanded
-	Unreadable string `mapstructure:"unreadable"` // it is not what it says, or in no encoding that is known
-	OnTimeout  string `mapstructure:"on_timeout"` // it did not come, or was not judged, in time
-	OnError    string `mapstructure:"on_error"`   // the rules failed, or the message firewall is away
+	Unreadable string `mapstructure:"unreadable"` // it does not match its type, or has an unknown encoding
+	OnTimeout  string `mapstructure:"on_timeout"` // it did not arrive, or was not judged, in time
+	OnError    string `mapstructure:"on_error"`   // the rules failed, or the message firewall is unavailable
 
 	Trace bool `mapstructure:"trace"` // keep with each decision what every statement did
 }
 
-// withDefaults fills in what a route leaves open.
+// withDefaults fills in the fields that a route leaves empty.
 func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
 	limits := inline.DefaultConfig()
 	c.MaxBody = cmp.Or(c.MaxBody, limits.MaxBody)
@@ -68,7 +68,7 @@ func (c *MessageRouteConfig) reading() inline.Config {
 	return inline.Config{Sources: c.Sources, MaxBody: c.MaxBody, MaxExpanded: c.MaxExpanded, Charset: c.Charset}
 }
 
-// maxRouteBody bounds what a route may keep in memory for each request under way.
+// maxRouteBody bounds what a route may keep in memory for each request in progress.
 const maxRouteBody = 16 << 20
 
 // Validate returns every error of c, each with its path.
@@ -87,12 +87,12 @@ func (c *MessagesConfig) Validate() error {
 	return errors.Join(errs...)
 }
 
-// messageRoute is a route made ready. It is immutable.
+// messageRoute is a route prepared for use. It is immutable.
 type messageRoute struct {
-	name     string // as it is configured
+	name     string // as configured
 	method   string // "*": any
 	segments []string
-	rest     bool // the path may go on
+	rest     bool // the path may continue
 
 	cfg        MessageRouteConfig
 	read       inline.Config
@@ -162,7 +162,7 @@ func newMessageRoutes(c MessagesConfig) []*messageRoute {
 	return routes
 }
 
-// fits reports whether the route has requests of a method and a path, in one reading of it.
+// fits reports whether the route matches a method and one reading of a path.
 func (r *messageRoute) fits(method, path []byte) bool {
 	if r.method != "*" && r.method != string(method) {
 		return false
@@ -184,7 +184,7 @@ func (r *messageRoute) fits(method, path []byte) bool {
 	return true
 }
 
-// messageRoute returns the first route of the service that has the request, however its path is read; nil for none.
+// messageRoute returns the first route of the service that matches the request in any reading of its path; nil for none.
 func (s *Service) messageRoute(method []byte, paths *request.Paths) *messageRoute {
 	for _, path := range paths.All() {
 		if r := s.routeOf(method, path); r != nil {
@@ -194,7 +194,7 @@ func (s *Service) messageRoute(method []byte, paths *request.Paths) *messageRout
 	return nil
 }
 
-// routeOf returns the first route that has a method and a path; nil for none.
+// routeOf returns the first route that matches a method and a path; nil for none.
 func (s *Service) routeOf(method, path []byte) *messageRoute {
 	for _, r := range s.routes {
 		if r.fits(method, path) {

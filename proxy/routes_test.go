@@ -83,7 +83,7 @@ func TestMessageRouteConfig(t *testing.T) {
 	}
 }
 
-// FuzzMessageRoute looks for a path that reaches a route in its normal form and escapes it as it came.
+// FuzzMessageRoute looks for a path that matches a route in its normal form but not as it came.
 func FuzzMessageRoute(f *testing.F) {
 	for _, seed := range []string{"/comments", "/a/b/comments", "/%2e/comments;a", "/articles/%2f/comments", "*", ""} {
 		f.Add(seed)

@@ -2,13 +2,13 @@ package h2
 
 import "time"
 
-// ahead is a read of a body that goes on in a goroutine of its own, for those who wait for it no longer than until a
-// moment: a deadline of the stream that has passed would end its body for good.
+// ahead is a body read that continues in its own goroutine, for callers that wait for it only until a given moment: an
+// expired deadline of the stream would end its body for good.
 type ahead struct {
 	running bool
 	got     chan struct{}
 	buf     []byte
-	n       int // bytes of buf that nobody has taken
+	n       int // bytes of buf not taken yet
 	err     error
 	begun   bool // n and err are valid
 }
@@ -45,7 +45,7 @@ func (s *stream) AwaitBody(by time.Time) bool {
 	}
 }
 
-// take gives what a read ahead has brought; ok is false if there was none.
+// take returns what a read ahead has brought; ok is false if there was none.
 func (a *ahead) take(p []byte) (n int, ok bool, err error) {
 	if a.running {
 		<-a.got
@@ -62,12 +62,12 @@ func (a *ahead) take(p []byte) (n int, ok bool, err error) {
 	}
 	a.begun, a.buf = false, nil
 	if n > 0 {
-		return n, true, nil // an error comes again
+		return n, true, nil // the error comes again
 	}
 	return 0, true, a.err
 }
 
-// stop ends a read that is still under way and forgets what came.
+// stop ends a read in progress and discards its data.
 func (a *ahead) stop(s *stream) {
 	if a.running {
 		s.StopBody()

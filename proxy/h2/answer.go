@@ -32,7 +32,7 @@ func (s *stream) refuse(status int) {
 	}, []byte(http.StatusText(status)+"\n"))
 }
 
-// addFields puts fields into the answer's header. Those that http2.Server would make up stay away.
+// addFields puts fields into the answer's header. It suppresses those that http2.Server would add by itself.
 func (s *stream) addFields(fields []request.Field) {
 	for i := range fields {
 		f := &fields[i]
@@ -49,7 +49,7 @@ func (s *stream) addFields(fields []request.Field) {
 	}
 }
 
-// begun sends, or rather keeps until Flush, the head of the final answer.
+// begun sends the head of the final answer, or rather buffers it until Flush.
 func (s *stream) begun(status int) {
 	s.armWrite()
 	s.w.WriteHeader(status)
@@ -74,7 +74,7 @@ func (s *stream) Answer(a *h1.Answer) error {
 	return s.werr
 }
 
-// interim passes on an answer before the answer, and takes its fields out of the header again.
+// interim passes on an interim answer, and then removes its fields from the header.
 func (s *stream) interim(status int, fields []request.Field) error {
 	if status == http.StatusSwitchingProtocols || status == http.StatusContinue {
 		return nil
@@ -121,7 +121,7 @@ func (s *stream) wrote(err error) error {
 	return s.werr
 }
 
-// armWrite sets the deadline of the next piece, which rolls: a client that opens no window is cut.
+// armWrite sets the rolling deadline of the next piece: a client that opens no window is cut.
 func (s *stream) armWrite() {
 	timeout := s.front.Config().WriteTimeout
 	now := time.Now()

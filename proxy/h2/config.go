@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Config limits what a connection of HTTP/2 may cost, beside the limits of h1.Config, which hold for its requests, too.
-// Not usable as zero value: begin with DefaultConfig. Sizes are bytes.
+// Config limits what an HTTP/2 connection may cost, in addition to the limits of h1.Config, which apply to its requests
+// too. The zero value is not usable: start with DefaultConfig. Sizes are bytes.
 type Config struct {
 	Enabled          bool          `mapstructure:"enabled"`            // offered on every listener with TLS
 	MaxStreams       int           `mapstructure:"max_streams"`        // requests of one connection at a time
@@ -37,7 +37,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all that is wrong at once.
+// Validate returns everything that is wrong at once.
 func (c *Config) Validate() error {
 	var errs []error
 	within := func(path string, n, low, high int64) {

@@ -3,9 +3,9 @@
 //
 // Invariants:
 //  1. What goes to the service is written from what h1 has checked: a name, value, target, host or length that HTTP/1.1
-//     could read in another way is refused, and so are the fields that belong to a connection.
-//  2. Each stream has a goroutine. One that waits for its client or its service holds up no other.
-//  3. What a client can make the gateway keep is bounded by Config: streams, windows, frames that carry nothing.
+//     could read differently is refused, and so are the fields that belong to a connection.
+//  2. Each stream has its own goroutine. One that waits for its client or its service blocks no other.
+//  3. What a client can make the gateway keep is bounded by Config: streams, windows, frames without payload.
 //  4. An answer that was cut short upstream ends with a reset, never cleanly.
-//  5. http2.Server gives the fields of a request without their order: View.HTTP2 says so, and they are sorted.
+//  5. http2.Server loses the order of a request's fields: View.HTTP2 says so, and they are sorted.
 package h2

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// frames is what reads and writes HTTP/2. Its package wants net/http's server to be used instead; that would accept and
+// frames reads and writes HTTP/2. The deprecation notice recommends net/http's server instead; but that would accept and
 // greet the connections itself, without PROXY protocol, and without our counts and limits.
 type frames struct {
 	server http2.Server //nolint:staticcheck // see above

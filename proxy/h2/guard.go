@@ -9,13 +9,13 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// guarded is a connection whose frames are counted as they come in, before anybody works on them. http2.Server bounds
-// what it keeps; frames that it forgets at once cost it time, and there is no bound on those.
+// guarded is a connection whose frames are counted as they arrive, before anything processes them. http2.Server bounds what
+// it keeps; but frames that it discards at once cost it time, and it has no bound on those.
 type guarded struct {
 	net.Conn
 	r       *bufio.Reader
 	m       *serverMetrics
-	resets  int // that are left in this window; below 0: too many
+	resets  int // left in this window; below 0: too many
 	control int
 	most    struct{ resets, control int } // 0: no limit
 	since   time.Time
@@ -31,7 +31,8 @@ const (
 	floodWindow = 10 * time.Second
 )
 
-// overTLS is a guarded connection whose handshake http2.Server looks at; without the method it takes one for plain.
+// overTLS is a guarded connection whose handshake http2.Server inspects; without the method it would be taken for plain
+// text.
 type overTLS struct {
 	*guarded
 	tls *tls.Conn
@@ -43,7 +44,7 @@ func (c overTLS) ConnectionState() tls.ConnectionState { return c.tls.Connection
 // guard counts the frames of a connection.
 func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool) net.Conn {
 	g := &guarded{Conn: nc, r: bufio.NewReaderSize(nc, readBuffer), m: m, skip: len(http2.ClientPreface)}
-	if !trusted { // a balancer speaks for many
+	if !trusted { // a balancer carries many clients
 		g.most.resets, g.most.control = cfg.MaxResets, cfg.MaxControlFrames
 	}
 	if t, ok := nc.(*tls.Conn); ok {
@@ -61,7 +62,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 	return n, err //nolint:wrapcheck // it is the connection
 }
 
-// count looks at the headers of the frames in p, and reports false when there were too many of them that carry nothing.
+// count reads the headers of the frames in p, and reports false if too many of them carry nothing.
 func (g *guarded) count(p []byte) bool {
 	for len(p) > 0 {
 		if g.skip > 0 {
@@ -95,7 +96,7 @@ func (g *guarded) frame(t http2.FrameType, flags http2.Flags, size int) bool {
 		g.m.resets.Inc()
 		return false
 	case http2.FrameHeaders:
-		return true // a stream each
+		return true // each needs a stream
 	case http2.FrameWindowUpdate:
 		return true // as many as there is data for; one costs less than its bytes
 	case http2.FrameData, http2.FrameContinuation:
@@ -110,7 +111,7 @@ func (g *guarded) frame(t http2.FrameType, flags http2.Flags, size int) bool {
 	return false
 }
 
-// within takes one of what is left in this window.
+// within takes one from what is left in this window.
 func (g *guarded) within(left *int) bool {
 	if *left--; *left >= 0 {
 		return true

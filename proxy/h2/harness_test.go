@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// front is a gateway's transport with a handler that forwards everything, or another.
+// front is a gateway's transport with a handler: by default one that forwards everything.
 type front struct {
 	addr string
 	set  *metrics.Set
@@ -45,7 +45,7 @@ type setup struct {
 	handler func(x *h1.Exchange, forward func())
 }
 
-// service is net/http's server, as h1's tests have services that speak for themselves.
+// service is net/http's server, an HTTP implementation independent of h1's scripted test services.
 func service(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -121,7 +121,7 @@ func (f *front) metric(name string) string {
 	return ""
 }
 
-// awaitMetric waits for a state, whatever time it takes.
+// awaitMetric waits for a state, however long it takes.
 func (f *front) awaitMetric(t *testing.T, name, want string) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); f.metric(name) != want; time.Sleep(time.Millisecond) {
@@ -216,7 +216,7 @@ func (r *raw) open(ended bool, fields ...string) uint32 {
 	return id
 }
 
-// outcome reads until a stream has its answer or its end: the status, or the code of its reset, or that the connection
+// outcome reads until a stream has its answer or ends: it returns the status, the code of its reset, or that the connection
 // has ended.
 func (r *raw) outcome(id uint32) (status string, code http2.ErrCode, gone bool) {
 	for {

@@ -14,7 +14,7 @@ import (
 	"antirobot/proxy/h1"
 )
 
-// TestSmuggling: nothing that HTTP/1.1 could read in another way reaches the service, and the connection goes on.
+// TestSmuggling: nothing that HTTP/1.1 could read differently reaches the service, and the connection goes on.
 func TestSmuggling(t *testing.T) {
 	var served atomic.Int64
 	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) {
@@ -107,7 +107,7 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
-// TestWrongLengths: a body that is not as long as was said never looks whole to the service.
+// TestWrongLengths: a body whose length differs from the announced one never looks complete to the service.
 func TestWrongLengths(t *testing.T) {
 	whole := make(chan string, 10)
 	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) {
@@ -132,8 +132,8 @@ func TestWrongLengths(t *testing.T) {
 	}
 }
 
-// TestFloods: frames that carry nothing, and requests that are taken back at once, end their connection, are counted,
-// and leave others alone.
+// TestFloods: frames without payload, and requests that are cancelled at once, end their connection, are counted, and do
+// not affect others.
 func TestFloods(t *testing.T) {
 	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }), setup{h2: func(c *Config) {
 		c.MaxResets, c.MaxControlFrames = 50, 100
@@ -194,7 +194,7 @@ func TestFloods(t *testing.T) {
 	f.awaitMetric(t, "antirobot_http2_open_connections", "1")
 }
 
-// TestLimits: those of HTTP/1 hold for each request.
+// TestLimits: the limits of HTTP/1 apply to each request.
 func TestLimits(t *testing.T) {
 	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -26,7 +26,7 @@ func newServerMetrics(set *metrics.Set) *serverMetrics {
 	return m
 }
 
-// countError counts what http2.Server calls an error of a client; kind is one of its own words.
+// countError counts what http2.Server calls a client's error; kind is one of its own terms.
 func (m *serverMetrics) countError(kind string) {
 	m.set.GetOrCreateCounter(`antirobot_http2_errors_total{kind="` + kind + `"}`).Inc()
 }

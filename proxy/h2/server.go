@@ -15,8 +15,8 @@ import (
 	"antirobot/proxy/h1"
 )
 
-// Server serves connections of HTTP/2 with the handler and the limits of an h1.Server, which accepts them. Safe for
-// concurrent use; made by New.
+// Server serves HTTP/2 connections with the handler and the limits of an h1.Server, which accepts them. Safe for concurrent
+// use; made by New.
 type Server struct {
 	cfg      Config
 	front    *h1.Server
@@ -43,7 +43,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	limits := d.Front.Config()
 	s.base = &http.Server{
 		IdleTimeout: limits.IdleTimeout, MaxHeaderBytes: int(limits.MaxHeaderBytes), ReadHeaderTimeout: limits.HeaderTimeout,
-		ErrorLog: log.New(io.Discard, "", 0), // its errors are the clients', and are counted
+		ErrorLog: log.New(io.Discard, "", 0), // its errors are caused by clients, and are counted
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          cfg.MaxStreams,
 			MaxDecoderHeaderTableSize:     int(cfg.HeaderTableBytes),
@@ -80,7 +80,7 @@ func (s *Server) Drain() {
 	s.draining.Store(true)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = s.base.Shutdown(ctx) // it has no connections of its own: this only lets http2.Server say GOAWAY
+	_ = s.base.Shutdown(ctx) // it has no connections of its own: this only makes http2.Server send GOAWAY
 }
 
 // conn is one connection.
@@ -94,7 +94,7 @@ type conn struct {
 	idle     chan struct{} // closed when the connection has ended and handlers is 0; nil before it has ended
 }
 
-// enter counts a handler; false: the connection has ended before it began.
+// enter counts a handler; false: the connection ended before it started.
 func (c *conn) enter() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

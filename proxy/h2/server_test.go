@@ -31,8 +31,8 @@ func certificate(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestHandshake: the client's choice decides on the protocol; what begins with a preface where it was not chosen is no
-// request.
+// TestHandshake: the client's choice decides the protocol; data that starts with a preface where HTTP/2 was not chosen is
+// not a request.
 func TestHandshake(t *testing.T) {
 	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(r.Proto)) }),
 		setup{tls: &tls.Config{Certificates: []tls.Certificate{certificate(t)}, NextProtos: []string{"h2", "http/1.1"}}}) //nolint:gosec // a test
@@ -64,7 +64,7 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// TestDrain: Shutdown says GOAWAY, lets a request under way end, and takes no other.
+// TestDrain: Shutdown sends GOAWAY, lets a request in progress finish, and accepts no other.
 func TestDrain(t *testing.T) {
 	began, goOn := make(chan struct{}), make(chan struct{})
 	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -112,7 +112,7 @@ func awaitGoAway(t *testing.T, r *raw) {
 	}
 }
 
-// TestShutdownCuts: a request that goes on when the grace is over is cut, and Shutdown waits for its handler.
+// TestShutdownCuts: a request still running after the grace period is cut, and Shutdown waits for its handler.
 func TestShutdownCuts(t *testing.T) {
 	left := make(chan struct{})
 	f := newFront(t, service(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -133,7 +133,7 @@ func TestShutdownCuts(t *testing.T) {
 	<-left
 }
 
-// TestRequestsPerConnection: the last one is answered, and its connection says goodbye.
+// TestRequestsPerConnection: the last request is answered, and its connection is then closed gracefully.
 func TestRequestsPerConnection(t *testing.T) {
 	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }), setup{h1: func(c *h1.Config) { c.MaxRequestsPerConn = 3 }})
 	c := client(t, f)

@@ -16,7 +16,7 @@ import (
 // past is a deadline that has always passed.
 var past = time.Unix(1, 0)
 
-// writer is what http2.Server gives a handler.
+// writer is the interface of what http2.Server gives a handler.
 type writer interface {
 	http.ResponseWriter
 	SetReadDeadline(t time.Time) error
@@ -35,7 +35,7 @@ type stream struct {
 	header http.Header // of the answer
 	head   h1.Head
 	names  []string
-	text   []byte // what head consists of
+	text   []byte // the bytes that head points into
 	fields []request.Field
 
 	readBy, writeBy time.Time // the deadlines that are set
@@ -43,7 +43,7 @@ type stream struct {
 	unflushed       bool
 	written         int64
 	werr            error
-	cut             bool // the answer can't be ended as it should
+	cut             bool // the answer can't be ended properly
 }
 
 func newStream(front *h1.Server) *stream {
@@ -73,7 +73,7 @@ func (s *stream) end() {
 	}
 }
 
-// keptText is up to which size the bytes of a head stay for the next one.
+// keptText is the largest buffer for a head that is kept for the next one.
 const keptText = 16 << 10
 
 // read turns the request into a head. The order of its fields is lost, so they are sorted.
@@ -114,8 +114,8 @@ func (s *stream) keep(text string) []byte {
 	return s.text[begin:len(s.text):len(s.text)]
 }
 
-// keepLower keeps a name as it stood on the wire: http2.Server refuses names that are not in lower case and gives them
-// in the form of http.Header.
+// keepLower keeps a name as it was on the wire: http2.Server refuses names that are not in lower case and delivers them in
+// http.Header's form.
 func (s *stream) keepLower(name string) []byte {
 	b := s.keep(name)
 	for i, c := range b {

@@ -18,7 +18,7 @@ import (
 	"antirobot/proxy/h1"
 )
 
-// TestRequests: what a client says arrives as HTTP/1.1, and the answer comes back.
+// TestRequests: a client's request arrives as HTTP/1.1, and the answer comes back.
 func TestRequests(t *testing.T) {
 	var seen string
 	url := service(t, func(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +115,7 @@ func TestView(t *testing.T) {
 	}
 }
 
-// TestStreaming: pieces of an answer arrive while the service still writes, and an upload goes on beside its answer.
+// TestStreaming: pieces of an answer arrive while the service is still writing, and an upload continues beside its answer.
 func TestStreaming(t *testing.T) {
 	more := make(chan struct{})
 	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) {
@@ -168,8 +168,8 @@ func TestStreaming(t *testing.T) {
 	}
 }
 
-// TestASlowStreamBlocksNoOther: a client that takes nothing of a large answer gets others beside it, and the answer that
-// nobody takes is cut in the end.
+// TestASlowStreamBlocksNoOther: a client that reads nothing of a large answer still gets other answers on the connection,
+// and the unread answer is cut in the end.
 func TestASlowStreamBlocksNoOther(t *testing.T) {
 	f := newFront(t, service(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/large" {
@@ -194,7 +194,7 @@ func TestASlowStreamBlocksNoOther(t *testing.T) {
 	f.awaitMetric(t, "antirobot_http2_open_streams", "0")
 }
 
-// TestCutAnswer: what the service breaks off ends with a reset.
+// TestCutAnswer: an answer that the service breaks off ends with a reset.
 func TestCutAnswer(t *testing.T) {
 	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100000")
@@ -232,7 +232,7 @@ func TestAClientThatLeaves(t *testing.T) {
 	f.awaitMetric(t, "antirobot_http_clients_gone_total", "1")
 }
 
-// TestBodyByAMoment: a body that is waited for in vain can be forwarded nevertheless.
+// TestBodyByAMoment: a body that did not arrive by the given moment can still be forwarded.
 func TestBodyByAMoment(t *testing.T) {
 	var read []string
 	patience, late := time.Minute, make(chan struct{})

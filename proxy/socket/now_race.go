@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The race detector takes what one end of a connection sends and the other receives for an order of events, but sees
-// the calls of package syscall alone.
+// The race detector derives an order of events from what one end of a connection sends and the other receives, but it only
+// sees calls of package syscall.
 
 // RecvNow receives what is there.
 func RecvNow(fd int, p []byte, flags int) (n int, errno unix.Errno) {
