@@ -30,12 +30,12 @@ import (
 
 // Deps is what a Gateway works with.
 type Deps struct {
-	Name     string             // of the configuration, for people
-	Observer processor.Observer // is told of each evaluation; nil: nobody
+	Name     string             // of the configuration, for display
+	Observer processor.Observer // is told about each evaluation; nil: nobody
 	Log      zerolog.Logger
 }
 
-// NewGateway makes a gateway for traffic that is recorded or made up. Close it.
+// NewGateway makes a gateway for recorded or generated traffic. Close it after use.
 func NewGateway(cfg *config.Config, d Deps) (_ *Gateway, err error) {
 	cfg = bare(cfg)
 	clock, set := new(clock), metrics.NewSet()
@@ -78,7 +78,7 @@ func NewGateway(cfg *config.Config, d Deps) (_ *Gateway, err error) {
 // judge makes the two halves of the verdict, and the counters.
 func (g *Gateway) judge(cfg *config.Config, d Deps, set *metrics.Set) (err error) {
 	kept := cfg.Verdict
-	kept.Decisions = verdict.RecentConfig{Stopped: 1} // nobody asks why one by one
+	kept.Decisions = verdict.RecentConfig{Stopped: 1} // nobody asks about single decisions
 	g.cacher, err = verdict.New(kept, verdict.Deps{Store: g.memory, Lists: g.lists, Now: g.clock.now, Log: d.Log, Metrics: set})
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (g *Gateway) judge(cfg *config.Config, d Deps, set *metrics.Set) (err error
 	return g.counts.Start(context.Background())
 }
 
-// snapshot makes the services as the gateway makes them, without upstreams, and the captcha.
+// snapshot makes the services as the gateway does, but without upstreams, and the captcha.
 func (g *Gateway) snapshot(cfg *config.Config, keys *spravka.Keys, log zerolog.Logger, set *metrics.Set) (*proxy.Snapshot, []*verdict.Settings, error) {
 	pages, err := gateway.LoadPages(cfg)
 	if err != nil {
@@ -130,7 +130,7 @@ func (g *Gateway) snapshot(cfg *config.Config, keys *spravka.Keys, log zerolog.L
 	return &proxy.Snapshot{Router: s.Router, Captcha: c}, s.Judged, nil
 }
 
-// Close ends what runs in the background.
+// Close stops what runs in the background.
 func (g *Gateway) Close() error {
 	var errs []error
 	if g.proc != nil {
@@ -145,7 +145,7 @@ func (g *Gateway) Close() error {
 	return errors.Join(append(errs, g.memory.Close())...)
 }
 
-// bare is a configuration without what only a living gateway needs: brands, and the keys of cookies that no log has.
+// bare is a configuration without what only a live gateway needs: brands, and the keys of cookies that no log contains.
 func bare(cfg *config.Config) *config.Config {
 	strip := func(s *config.Service) {
 		s.Captcha.Branding = captcha.DefaultServiceConfig().Branding
@@ -173,11 +173,11 @@ func makeKeys() (*spravka.Keys, error) {
 	return spravka.NewKeys(ring), nil
 }
 
-// openLists reads the lists of a configuration: own entries, files, and the copies that a gateway with the same data
-// directory has kept of lists from URLs.
+// openLists reads the lists of a configuration: own entries, files, and the copies of lists from URLs that a gateway
+// with the same data directory has kept.
 func openLists(cfg *config.Config, memory *store.Memory, clock *clock, log zerolog.Logger) (*cbb.Lists, error) {
 	lists := cfg.Lists
-	lists.Crawlers.DNS.Grace = 0 // the DNS is not asked, so nobody has the benefit of the doubt while it is
+	lists.Crawlers.DNS.Grace = 0 // DNS is not asked, so nobody gets the benefit of the doubt meanwhile
 	dir := filepath.Join(cfg.DataDir, "lists")
 	if _, err := os.Stat(dir); err != nil {
 		dir = ""

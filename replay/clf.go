@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The problems of lines. What is wrong with one line is never a reason to stop.
+// The problems of lines. A problem with one line is never a reason to stop.
 var (
 	errNoRequest = errors.New("holds no HTTP request") // a well-formed line about something else
 	errAddress   = errors.New("does not begin with an address")
@@ -33,11 +33,11 @@ func parseCLF(r *Record, line []byte) error {
 	if !ok {
 		second, after := word(rest)
 		switch addr, ok = parseAddr(second); {
-		case ok: // vhost_combined: host:port before the address
+		case ok: // vhost_combined: host:port comes before the address
 			r.Host, rest = first, after
 		case !isName(first):
 			return errAddress
-		default: // the name of the client's machine, or nothing: known when the whole line is read
+		default: // the name of the client's machine, or nothing: known once the whole line is read
 			r.named = true
 		}
 	}
@@ -46,7 +46,7 @@ func parseCLF(r *Record, line []byte) error {
 	if open < 0 {
 		return errTime
 	}
-	_, user := word(rest[:open]) // a user's name may have spaces
+	_, user := word(rest[:open]) // a user's name may contain spaces
 	if user = bytes.TrimSpace(user); !isDash(user) {
 		r.User = user
 	}
@@ -76,7 +76,7 @@ func parseCLF(r *Record, line []byte) error {
 	return r.request(request)
 }
 
-// isName reports whether b may be the name of a machine, or the hyphen that stands for nothing.
+// isName reports whether b may be the name of a machine, or the hyphen that means nothing.
 func isName(b []byte) bool {
 	if len(b) == 0 || len(b) > 255 {
 		return false
@@ -89,8 +89,8 @@ func isName(b []byte) bool {
 	return true
 }
 
-// standIn makes up an address for a client that the log names by its machine's name, or not at all: then by user and
-// User-Agent. It is one of fd00::/8, which nobody has on the Internet, with a /64 of its own.
+// standIn makes up an address for a client that the log identifies by its machine's name, or not at all: in that case
+// by user and User-Agent. It is in fd00::/8, which is not used on the Internet, with a /64 of its own.
 func standIn(name, user, agent []byte) netip.Addr {
 	h := fnv.New64a()
 	_, _ = h.Write(bytes.ToLower(name))
@@ -122,7 +122,7 @@ func (r *Record) answerCLF(rest *[]byte) error {
 	return nil
 }
 
-// tailCLF reads Referer and User-Agent if they are there.
+// tailCLF reads Referer and User-Agent if they are present.
 func (r *Record) tailCLF(rest []byte) error {
 	if len(rest) == 0 || rest[0] != '"' {
 		return nil
@@ -154,7 +154,7 @@ func (r *Record) request(line []byte) error {
 	if !isMethod(method) || len(target) == 0 {
 		return errNoRequest
 	}
-	if sp := bytes.LastIndex(rest, []byte(" HTTP/")); sp >= 0 { // a target with spaces, as some clients send it
+	if sp := bytes.LastIndex(rest, []byte(" HTTP/")); sp >= 0 { // a target with spaces, which some clients send
 		target, proto = rest[:sp], rest[sp+1:]
 	}
 	r.Method, r.Target = method, target
@@ -176,7 +176,7 @@ func isMethod(m []byte) bool {
 
 func isDash(b []byte) bool { return len(b) == 0 || len(b) == 1 && b[0] == '-' }
 
-// word returns what stands before the first space, and what follows after the spaces.
+// word returns what precedes the first space, and what follows after the spaces.
 func word(b []byte) (w, rest []byte) {
 	i := bytes.IndexByte(b, ' ')
 	if i < 0 {
@@ -189,7 +189,7 @@ func word(b []byte) (w, rest []byte) {
 	return w, rest
 }
 
-// quoted returns the text between quotes, with the escapes of Apache and nginx undone in place, and what follows.
+// quoted returns the text between quotes, with the escapes of Apache and nginx undone in place, and what follows it.
 func quoted(b []byte) (text, rest []byte, err error) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, nil, errShape

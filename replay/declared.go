@@ -12,7 +12,7 @@ var robotWords = [...]string{
 	"okhttp", "headless", "phantom", "feed", "rss", "fetch", "monitor", "scan", "http://", "https://", "@", "perl", "ruby", "axios",
 }
 
-// declaresRobot reports whether a User-Agent says that it is a program, or says nothing.
+// declaresRobot reports whether a User-Agent says that it is a program, or is empty.
 func declaresRobot(agent []byte) bool {
 	if len(agent) == 0 {
 		return true

@@ -11,7 +11,7 @@ import (
 	"antirobot/identity"
 )
 
-// Label is what is known of who made a request.
+// Label is what is known about who made a request.
 type Label int8
 
 // The labels.
@@ -22,9 +22,9 @@ const (
 )
 
 // Factors writes the factors of every evaluation as CSV, for training: label (1 robot, 0 human, empty unknown), source,
-// subject, at, score, and a column for each factor; one that is unknown is empty. Make it with NewFactors.
+// subject, at, score, and a column for each factor, empty if it is unknown. Make it with NewFactors.
 type Factors struct {
-	Label  Label  // of the request that is being served
+	Label  Label  // of the request being served
 	Source string // where the label comes from
 
 	csv *csv.Writer
@@ -32,7 +32,7 @@ type Factors struct {
 	err error
 }
 
-// NewFactors writes the head of the table.
+// NewFactors writes the header of the table.
 func NewFactors(w *bufio.Writer, names []string) *Factors {
 	f := &Factors{csv: csv.NewWriter(w)}
 	f.row = append([]string{"label", "source", "subject", "at", "score"}, names...)
@@ -69,13 +69,14 @@ func number32(x float32) string {
 	return strconv.FormatFloat(float64(x), 'g', -1, 32)
 }
 
-// Flush writes what waits, and returns the first error of any row.
+// Flush writes what is buffered, and returns the first error of any row.
 func (f *Factors) Flush() error {
 	f.csv.Flush()
 	return errors.Join(f.err, f.csv.Error())
 }
 
-// label sets what a record says of itself: a robot that declares itself is one, of the others nothing is known.
+// label sets what a record says about itself: one that declares itself a robot is a robot; of the others nothing is
+// known.
 func (f *Factors) label(r *Record, g *Gateway) {
 	agent := r.Agent()
 	f.Label, f.Source = LabelUnknown, ""

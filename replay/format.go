@@ -6,12 +6,12 @@ import (
 	"fmt"
 )
 
-// Format is how a log writes a request.
+// Format is how a log represents a request.
 type Format uint8
 
 // The formats.
 const (
-	Auto     Format = iota // each line is looked at
+	Auto     Format = iota // each line is examined
 	Common                 // address, user, time, request, status, bytes
 	Combined               // common, Referer, User-Agent
 	Nginx                  // JSON with the names of nginx variables
@@ -44,8 +44,8 @@ var (
 	errNoAddress = errors.New("names no client address")
 )
 
-// Parse reads one line, without its end, into r. The line may be changed afterwards. An error says what is wrong with the
-// line, to follow the words "line 7".
+// Parse reads one line, without its line end, into r. The line may be changed afterwards. An error says what is wrong
+// with the line, to follow the words "line 7".
 func (f Format) Parse(r *Record, line []byte) error {
 	line = bytes.TrimRight(line, "\r\n")
 	json := len(line) > 0 && line[0] == '{'

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// describe is what a record says, for comparison.
+// describe prints a record, for comparison.
 func describe(r *Record) string {
 	b := []string{
 		r.At.UTC().Format("2006-01-02T15:04:05.999"), r.Addr.String(), string(r.User), string(r.Method), string(r.Target), string(r.Host),
@@ -117,7 +117,7 @@ func TestFormatProblems(t *testing.T) {
 	f(Auto, `{"request":"GET / HTTP/1.1","status":200,"remote_addr":"1.2.3.4","time":"soon"}`, "time")
 }
 
-// TestSecretsAreLeft: cookies and credentials of a log are not even read.
+// TestSecretsAreLeft: cookies and credentials in a log are not even read.
 func TestSecretsAreLeft(t *testing.T) {
 	for _, file := range []string{"nginx", "caddy", "traefik"} {
 		f, err := os.Open("testdata/" + file + ".json")
@@ -138,7 +138,7 @@ func TestSecretsAreLeft(t *testing.T) {
 	}
 }
 
-// fuzzFormat feeds a reader anything: it must not panic, and what it accepts must be whole.
+// fuzzFormat feeds a parser arbitrary input: it must not panic, and what it accepts must be complete.
 func fuzzFormat(f *testing.F, format Format, file string) {
 	data, err := os.ReadFile("testdata/" + file)
 	if err != nil {
@@ -173,7 +173,7 @@ func fuzzFormat(f *testing.F, format Format, file string) {
 				t.Errorf("kept %s", f.Name)
 			}
 		}
-		// a record can be used again for anything
+		// a record can be reused for anything
 		again := describe(&r)
 		if err := format.Parse(&r, []byte(`203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET / HTTP/1.1" 200 1`)); err == nil && r.User != nil {
 			t.Error("something of the last line stayed")
@@ -196,7 +196,7 @@ func FuzzCaddy(f *testing.F) { fuzzFormat(f, Caddy, "caddy.json") }
 
 func FuzzTraefik(f *testing.F) { fuzzFormat(f, Traefik, "traefik.json") }
 
-// FuzzTime: what is read as a time prints and reads again as the same.
+// FuzzTime: whatever is read as a time can be printed and read again as the same.
 func FuzzTime(f *testing.F) {
 	for _, s := range []string{"17/May/2015:10:05:03 +0000", "1772446530.5", "1772446530500", "2026-03-02T10:15:30+03:00", "2026/03/02 10:15:30"} {
 		f.Add([]byte(s))
@@ -212,7 +212,7 @@ func FuzzTime(f *testing.F) {
 	})
 }
 
-// BenchmarkFormats prints what a line costs; a million lines a minute are 60 µs each.
+// BenchmarkFormats measures what a line costs; a million lines a minute allow 60 µs each.
 func BenchmarkFormats(b *testing.B) {
 	for _, file := range []string{"apache.log", "nginx.json", "caddy.json", "traefik.json"} {
 		data, err := os.ReadFile("testdata/" + file)

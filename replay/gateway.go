@@ -18,28 +18,29 @@ import (
 	"antirobot/verdict/processor"
 )
 
-// clock is the time of the traffic. A Gateway moves it, and all its parts read it. The
-// zero value is the year 1970. Safe for concurrent use.
+// clock is the time of the traffic. A Gateway moves it, and all its parts read it. The zero value is the year 1970.
+// Safe for concurrent use.
 type clock struct{ ns atomic.Int64 }
 
 // now returns the time of the traffic.
 func (c *clock) now() time.Time { return time.Unix(0, c.ns.Load()).UTC() }
 
-// advance moves the clock to at, but never back.
+// advance moves the clock forward to at, but never back.
 func (c *clock) advance(at time.Time) {
 	if ns := at.UnixNano(); ns > c.ns.Load() {
 		c.ns.Store(ns)
 	}
 }
 
-// Gateway is one configuration that traffic runs through: the judging parts of a gateway on memory alone, with the time of
-// the traffic. Nothing is asked of a network, and nothing is kept. Make it with NewGateway; it is for one goroutine.
+// Gateway is one configuration through which traffic runs: the judging parts of a gateway, purely in memory, with the
+// time of the traffic. It makes no network requests, and keeps nothing. Make it with NewGateway; it is for one
+// goroutine.
 type Gateway struct {
 	Name string
-	Host string // that the first service of the configuration has
+	Host string // of the first service in the configuration
 
 	core   *proxy.Core
-	one    proxy.Case // the present request
+	one    proxy.Case // the current request
 	served Served
 	clock  *clock
 	proc   *processor.Processor
@@ -52,22 +53,22 @@ type Gateway struct {
 	counts   *counter.Shingler
 }
 
-// Served is what became of a request. It is valid until the next one.
+// Served is the outcome of a request. It is valid until the next one.
 type Served struct {
-	Service  *proxy.Service // nil: no service is configured for the host; nothing else is set then
+	Service  *proxy.Service // nil: no service is configured for the host; then nothing else is set
 	Identity *identity.Identity
 	Decision *verdict.Decision
-	Static   bool // it says that it asks for a part of a page
-	Judged   bool // the slow half has learned of it
-	Stopped  bool // it would not have reached the service, or in mode observe: would not in mode enforce
-	// SetCookie is the browser cookie that the gateway gives, as the value of Set-Cookie; nil if it gives none.
+	Static   bool // it claims to request a part of a page
+	Judged   bool // the slow half has learned about it
+	Stopped  bool // it would not have reached the service (in mode observe: would not in mode enforce)
+	// SetCookie is the browser cookie that the gateway sets, as the value of Set-Cookie; nil if it sets none.
 	SetCookie []byte
 }
 
-// Asked reports whether the visitor was asked for what its network reads, and not taken for a robot.
+// Asked reports whether the visitor was asked because of what its network reads, and not taken for a robot.
 func (s *Served) Asked() bool { return s.Stopped && s.Decision.Cause == verdict.CauseBudget }
 
-// Why says in a few words why a visitor was stopped or asked.
+// Why says briefly why a visitor was stopped or asked.
 func (s *Served) Why() string {
 	if q := &s.Decision.Question; s.Asked() {
 		return fmt.Sprintf("more than %d documents in %s from a network of %d bits", q.Most, q.Window, q.Prefix.Bits)
@@ -75,13 +76,13 @@ func (s *Served) Why() string {
 	return s.Decision.Ban.Reason
 }
 
-// Serve gives a request its verdict, and tells the slow half of it and of the answer that the service gives, or that the
-// gateway gives instead of it.
+// Serve gives a request its verdict, and tells the slow half about it and about the answer, given by the service or by
+// the gateway in its place.
 func (g *Gateway) Serve(v *request.View, a *Response) *Served {
 	return g.serveAs(v, a, identity.Subject{})
 }
 
-// serveAs is Serve for a visitor of whom the record says who they are; of kind KindNone: it does not.
+// serveAs is Serve for a visitor whom the record identifies; of kind KindNone: it does not.
 func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject) *Served {
 	s := &g.served
 	if !g.begin(v) {
@@ -90,7 +91,7 @@ func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject) *S
 	if who.Kind != identity.KindNone {
 		g.one.Assume(who)
 	}
-	if g.one.Own() != captcha.EndpointNone { // what a visitor did there, no log says
+	if g.one.Own() != captcha.EndpointNone { // no log says what a visitor did there
 		g.one.Visit()
 		return s
 	}
@@ -110,7 +111,7 @@ func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject) *S
 	return s
 }
 
-// Show tells of a visit to the captcha page, as who follows the redirect of a challenge makes it.
+// Show records a visit to the captcha page, as made by a client that follows the redirect of a challenge.
 func (g *Gateway) Show(v *request.View) {
 	if !g.begin(v) {
 		return
@@ -119,7 +120,7 @@ func (g *Gateway) Show(v *request.View) {
 	g.served.Judged = g.one.Tell(&proxy.Facts{Status: 200, Kind: verdict.EventShown})
 }
 
-// begin finds the service of a request and its client, and reports whether there is such a service.
+// begin finds a request's service and client, and reports whether there is such a service.
 func (g *Gateway) begin(v *request.View) bool {
 	g.clock.advance(v.At)
 	g.one.Close()
@@ -133,11 +134,11 @@ func (g *Gateway) begin(v *request.View) bool {
 	return true
 }
 
-// sweepEvery is how often what is idle is forgotten, in the time of the traffic.
+// sweepEvery is how often idle entries are forgotten, in the time of the traffic.
 const sweepEvery = time.Hour
 
-// Offer implements verdict.Sink: the slow half learns at once, in the same goroutine, so that a run gives the same result
-// each time.
+// Offer implements verdict.Sink: the slow half learns at once, in the same goroutine, so that every run gives the same
+// result.
 func (g *Gateway) Offer(e *verdict.Event) bool {
 	if e.At.Sub(g.swept) >= sweepEvery {
 		g.swept = e.At
@@ -147,7 +148,7 @@ func (g *Gateway) Offer(e *verdict.Event) bool {
 	return true
 }
 
-// crawler returns the crawler that a User-Agent declares, and what is known of that; without asking anybody.
+// crawler returns the crawler that a User-Agent declares, and what is known about it without asking anybody.
 func (g *Gateway) crawler(agent []byte, addr netip.Addr) (name string, is cbb.CrawlerClaim) {
 	return g.lists.Crawler(agent, addr)
 }

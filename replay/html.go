@@ -15,11 +15,11 @@ var reportHTML string
 //go:embed report.css
 var reportCSS string
 
-// maxRows bounds the rows of a table in a page: it is for people to read, the JSON has them all.
+// maxRows bounds the rows of a table in a page: the page is for people to read, the JSON has all rows.
 const maxRows = 200
 
-// HTML writes a result as one page that needs nothing else: no script, its styles named by hash in its own policy, plots
-// as SVG, light and dark.
+// HTML writes a result as a self-contained page: no script, its styles allowed by hash in its own policy, plots as SVG,
+// light and dark.
 func (res *Result) HTML(w io.Writer) error {
 	t, err := template.New("report").Funcs(template.FuncMap{
 		"thousands": thousands, "percent": percent, "printable": printable, "traffic": trafficPlot, "reasons": reasonsPlot, "spans": spansPlot,

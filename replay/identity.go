@@ -11,16 +11,16 @@ import (
 	"antirobot/request"
 )
 
-// Identity says where a log names who asked, beside the address: people behind one address stay people. The zero value
-// says nowhere.
+// Identity says where a log names the visitor, beside the address, so that people behind one address are kept apart.
+// The zero value means nowhere.
 type Identity struct {
 	kind   identity.Kind // of the subject that it makes; KindNone: nowhere
-	cookie string        // that holds it
+	cookie string        // that contains it
 	key    string        // of a JSON line
-	column int           // of a common or combined line, from 1; what stands in quotes or brackets is one
+	column int           // of a common or combined line, from 1; quoted or bracketed text counts as one
 }
 
-// maxIdentity bounds what a log says of who asked, in bytes.
+// maxIdentity bounds the visitor's name in a log, in bytes.
 const maxIdentity = 4096
 
 // ParseIdentity reads "address", "user", "cookie:NAME" or "column:NAME-OR-NUMBER".
@@ -46,7 +46,7 @@ func ParseIdentity(s string) (Identity, error) {
 	return Identity{}, fmt.Errorf("%q is none of address, user, cookie:NAME, column:NAME, column:NUMBER", s)
 }
 
-// Common reports whether common and combined lines can hold it.
+// Common reports whether common and combined lines can contain it.
 func (i *Identity) Common() error {
 	if i.key != "" && i.column == 0 {
 		return errors.New("columns of a common log have no names: count them, column:10")
@@ -54,14 +54,14 @@ func (i *Identity) Common() error {
 	return nil
 }
 
-// take keeps what a line says of who asked.
+// take keeps what a line says about the visitor.
 func (r *Record) take(who []byte) {
 	if !isDash(who) && len(who) <= maxIdentity {
 		r.Who = append(r.Who[:0], who...)
 	}
 }
 
-// subject returns who asked, of kind KindNone where the line does not say.
+// subject returns the visitor, of kind KindNone if the line does not say.
 func (r *Record) subject() identity.Subject {
 	if len(r.Who) == 0 {
 		return identity.Subject{}
@@ -69,7 +69,7 @@ func (r *Record) subject() identity.Subject {
 	return identity.TextSubject(r.from.kind, r.Who)
 }
 
-// identify finds who asked in a JSON line.
+// identify finds the visitor in a JSON line.
 func (l *jsonLine) identify(r *Record) {
 	i := r.from
 	switch {
@@ -87,7 +87,7 @@ func (l *jsonLine) identify(r *Record) {
 	}
 }
 
-// identifyCLF finds who asked in a common or combined line: a cookie in any column in quotes that has it.
+// identifyCLF finds the visitor in a common or combined line: a cookie in any quoted column that contains it.
 func (r *Record) identifyCLF(line []byte) {
 	i := r.from
 	switch {
@@ -97,7 +97,7 @@ func (r *Record) identifyCLF(line []byte) {
 	case i.cookie != "":
 		var found []byte
 		columnOf(line, func(_, quoted int, text []byte) bool {
-			if quoted > 3 { // the first three are the visitor's: request, Referer, User-Agent
+			if quoted > 3 { // the first three are under the visitor's control: request, Referer, User-Agent
 				found = cookieOf(text, i.cookie)
 			}
 			return found != nil
@@ -118,8 +118,8 @@ func cookieOf(field []byte, name string) []byte {
 	return value
 }
 
-// columnOf returns the first column of a line that is wanted, without its quotes or brackets. n counts all columns,
-// quoted those in quotes up to this one.
+// columnOf returns the first wanted column of a line, without its quotes or brackets. n counts all columns up to this
+// one, quoted those in quotes.
 func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) []byte {
 	quoted := 0
 	for n := 1; len(line) > 0; n++ {

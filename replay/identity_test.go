@@ -22,7 +22,7 @@ func TestParseIdentity(t *testing.T) {
 	}
 }
 
-// TestWho: who asked is found wherever --identity can point to, in each kind of log.
+// TestWho: the visitor is found wherever --identity can point to, in each kind of log.
 func TestWho(t *testing.T) {
 	const combined = `203.0.113.7 - anna b [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 5 "sid=of-the-referer" "agent \"sid=x\"" "a=1; sid=s1; b=2" 0.005`
 	for _, c := range []struct{ from, line, want string }{
@@ -30,7 +30,7 @@ func TestWho(t *testing.T) {
 		{"cookie:sid", combined, "s1"},
 		{"cookie:none", combined, ""},
 		{"column:1", combined, "203.0.113.7"},
-		{"column:6", combined, "GET /a HTTP/1.1"}, // the name of the user is two words
+		{"column:6", combined, "GET /a HTTP/1.1"}, // the user's name consists of two words
 		{"column:12", combined, "0.005"},
 		{"column:13", combined, ""},
 		{"address", combined, ""},
@@ -61,8 +61,8 @@ func TestWho(t *testing.T) {
 	}
 }
 
-// TestPeopleBehindOneAddress: thirty people who read six pages each are people, and none of them a limit of ten pages,
-// when the log says who they are; by their address alone they are one robot.
+// TestPeopleBehindOneAddress: thirty people who read six pages each are people, and none of them reaches a limit of ten
+// pages, when the log says who they are; by their address alone they are one robot.
 func TestPeopleBehindOneAddress(t *testing.T) {
 	var log strings.Builder
 	for i := range 180 {
@@ -95,7 +95,7 @@ func TestPeopleBehindOneAddress(t *testing.T) {
 	}
 }
 
-// TestUserIsNamed: who would have been stopped is shown by the name that the log has.
+// TestUserIsNamed: a user who would have been stopped is shown by the name in the log.
 func TestUserIsNamed(t *testing.T) {
 	from, err := ParseIdentity("user")
 	if err != nil {
@@ -125,7 +125,7 @@ func TestUserIsNamed(t *testing.T) {
 	}
 }
 
-// TestNobodyIsNamed: a log that knows no User-Agent says that its figures mean little.
+// TestNobodyIsNamed: for a log without User-Agents the report says that its figures mean little.
 func TestNobodyIsNamed(t *testing.T) {
 	l, err := Open(context.Background(), []Input{text("test.log", `203.0.113.7 - - [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 5`, true)}, Options{})
 	if err != nil {

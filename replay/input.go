@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// Input is one log. Open is called once or, if Again says that it may be, twice: first to see when the log begins.
+// Input is one log. Open is called once or, if Again allows it, twice: first to find out when the log begins.
 type Input struct {
 	Name  string
 	Size  int64 // bytes as stored; 0: unknown
@@ -44,7 +44,7 @@ const (
 
 var errLineTooLong = fmt.Errorf("is longer than %d bytes", maxLine)
 
-// lines reads the lines of an Input, unpacked if it is packed with gzip, whatever its name.
+// lines reads the lines of an Input, decompressed if it is compressed with gzip, whatever its name.
 type lines struct {
 	in    io.ReadCloser
 	r     *bufio.Reader
@@ -82,8 +82,8 @@ func openLines(in *Input, read *atomic.Int64) (*lines, error) {
 	return l, nil
 }
 
-// next returns the next line without its end, valid until the next call. errLineTooLong is about one line, any other
-// error ends the input.
+// next returns the next line without its line end, valid until the next call. errLineTooLong concerns one line, any
+// other error ends the input.
 func (l *lines) next() ([]byte, error) {
 	l.count++
 	b, err := l.r.ReadSlice('\n')
@@ -92,7 +92,7 @@ func (l *lines) next() ([]byte, error) {
 	}
 	if err != bufio.ErrBufferFull { //nolint:errorlint // bufio returns it as it is
 		if len(b) > 0 && errors.Is(err, io.EOF) {
-			return b, nil // the last line has no end
+			return b, nil // the last line has no line end
 		}
 		return nil, err
 	}

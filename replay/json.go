@@ -10,10 +10,10 @@ import (
 	"antirobot/request"
 )
 
-// parseJSON reads a JSON line. Which server wrote it shows by its names.
+// parseJSON reads a JSON line. Its keys show which server wrote it.
 func parseJSON(r *Record, line []byte, f Format) error {
 	if !json.Valid(line) {
-		// nginx without escape=json writes bytes as \xHH, which is no JSON.
+		// nginx without escape=json writes bytes as \xHH, which is not JSON.
 		if !bytes.Contains(line, []byte(`\x`)) {
 			return errNotJSON
 		}
@@ -48,13 +48,13 @@ func parseJSON(r *Record, line []byte, f Format) error {
 	return nil
 }
 
-// maxJSONValues bounds the values of a line that are looked at; names of two levels are joined by a dot.
+// maxJSONValues bounds how many values of a line are examined; names of two levels are joined by a dot.
 const maxJSONValues = 256
 
 type jsonValue struct{ key, text []byte }
 
-// jsonLine is the scalars of a JSON object, flattened: {"request":{"uri":"/"}} has request.uri. Of an array the first
-// scalar counts.
+// jsonLine holds the scalars of a JSON object, flattened: {"request":{"uri":"/"}} has request.uri. Of an array, the
+// first scalar counts.
 type jsonLine struct {
 	values []jsonValue
 	prefix []byte
@@ -173,7 +173,7 @@ func skipValue(b []byte) []byte {
 
 func (l *jsonLine) has(key string) bool { return l.get(key) != nil }
 
-// get returns the first value that is there and not "-"; nil if there is none.
+// get returns the first value that is present and not "-"; nil if there is none.
 func (l *jsonLine) get(keys ...string) []byte {
 	for _, k := range keys {
 		for i := range l.values {
@@ -185,8 +185,8 @@ func (l *jsonLine) get(keys ...string) []byte {
 	return nil
 }
 
-// headers takes every value whose key begins with prefix as a header field; under stands for what the names use instead
-// of a hyphen.
+// headers takes every value whose key begins with prefix as a header field; under is what the names use instead of a
+// hyphen.
 func (l *jsonLine) headers(r *Record, prefix string, under byte) {
 	for i := range l.values {
 		v := &l.values[i]
@@ -225,7 +225,7 @@ func (r *Record) finish(addr, at, status []byte) error {
 	return nil
 }
 
-// began puts the time of a request to where it began, for logs that write the time of the end.
+// began sets the time of a request to its beginning, for logs that write the time of its end.
 func (r *Record) began() { r.At = r.At.Add(-r.Answer.Took) }
 
 func (l *jsonLine) traefik(r *Record) error {
@@ -260,8 +260,8 @@ func (l *jsonLine) caddy(r *Record) error {
 	return err
 }
 
-// nginx reads JSON whose names are nginx variables, and names that are common for the same things, the gateway's own
-// access log among them.
+// nginx reads JSON whose names are nginx variables, or common names for the same things, including those of the
+// gateway's own access log.
 func (l *jsonLine) nginx(r *Record) error {
 	if m := l.get("message", "msg"); m != nil && string(m) != "request" && !l.has("status") {
 		return errNoRequest
@@ -324,7 +324,7 @@ func parseDuration(b []byte) float64 {
 	return parseFloat(b)
 }
 
-// clampTook makes a duration of seconds: nothing takes less than no time or more than a day.
+// clampTook converts seconds to a duration, at least zero and at most a day.
 func clampTook(seconds float64) time.Duration {
 	return time.Duration(min(max(seconds, 0), 86400) * float64(time.Second))
 }

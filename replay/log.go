@@ -16,10 +16,10 @@ import (
 // Options says how logs are read.
 type Options struct {
 	Format Format
-	Window time.Duration // how late a line may stand behind later ones; 0: DefaultWindow
-	Now    time.Time     // a line that is more than a day later than this is bad; zero: no line is
+	Window time.Duration // how far a line may stand behind later ones; 0: DefaultWindow
+	Now    time.Time     // a line more than a day later than this is bad; zero: no such check
 
-	Identity Identity // where lines say who asked
+	Identity Identity // where lines name the visitor
 }
 
 // DefaultWindow is enough for servers that write a line when the answer is complete: few answers take longer.
@@ -27,7 +27,7 @@ const DefaultWindow = time.Minute
 
 const (
 	maxProblems  = 10      // shown
-	maxWaiting   = 200_000 // records held for their order
+	maxWaiting   = 200_000 // records held back for sorting
 	batchSize    = 256
 	maxOpen      = 64 // logs that overlap in time and are open at once
 	problemBytes = 120
@@ -39,19 +39,19 @@ type Problem struct {
 	Input string `json:"input"`
 	Line  int    `json:"line"`
 	What  string `json:"problem"`
-	Text  string `json:"text"` // the beginning of the line
+	Text  string `json:"text"` // the start of the line
 }
 
 // Counts is what became of the lines of a log.
 type Counts struct {
 	Lines    uint64    `json:"lines"`
 	Bad      uint64    `json:"bad"`
-	Other    uint64    `json:"other"`              // lines about something that is no HTTP request
+	Other    uint64    `json:"other"`              // lines about something other than an HTTP request
 	Late     uint64    `json:"late"`               // left out, because they came later than the window allows
 	Problems []Problem `json:"problems,omitempty"` // of the first bad lines
 }
 
-// Log is one or several logs as one stream of records in the order of time. Make it with Open.
+// Log is one or several logs as a single stream of records in chronological order. Make it with Open.
 type Log struct {
 	opts    Options
 	inputs  []Input
@@ -63,15 +63,15 @@ type Log struct {
 	waiting recordHeap
 	free    []*Record
 	order   uint64
-	last    time.Time // of the last record that was given out
+	last    time.Time // of the last record returned
 	newest  time.Time
 	cancel  context.CancelFunc
 	ctx     context.Context //nolint:containedctx // of the readers, which live as long as the Log
 	readers sync.WaitGroup
-	errs    []error // of inputs that could not be read to their end
+	errs    []error // of inputs that could not be read to the end
 }
 
-// Open prepares to read inputs. Those that overlap in time are merged, the others are read one after the other, the
+// Open prepares to read inputs. Those that overlap in time are merged, the others are read one after another, the
 // earliest first, in whatever order they are given. Close must be called.
 func Open(ctx context.Context, inputs []Input, opts Options) (*Log, error) {
 	if opts.Window <= 0 {
@@ -109,7 +109,7 @@ func (l *Log) Close() error {
 	return nil
 }
 
-// Progress returns how much has been read and how much there is, in bytes as stored; of is -1 when that is not known.
+// Progress returns how much has been read and how much there is, in bytes as stored; of is -1 if that is unknown.
 func (l *Log) Progress() (read, of int64) { return l.read.Load(), l.size }
 
 // counted returns what became of the lines so far.
@@ -124,8 +124,8 @@ func (l *Log) counted() Counts {
 // errAllBad is returned by Next at the end when no line could be read.
 var errAllBad = errors.New("no line could be read as a request")
 
-// next returns the next record in the order of time. The record must be given back with Release. The error at the end is
-// io.EOF, or what kept an input from being read to its end, or errAllBad.
+// next returns the next record in chronological order. The record must be returned with Release. The error at the end
+// is io.EOF, or what kept an input from being read to its end, or errAllBad.
 func (l *Log) next() (*Record, error) {
 	for {
 		if r := l.ready(); r != nil {
@@ -139,7 +139,7 @@ func (l *Log) next() (*Record, error) {
 		r := l.fetch()
 		if r == nil {
 			if len(l.waiting) > 0 {
-				l.newest = time.Unix(1<<40, 0) // nothing comes any more: all that waits is ready
+				l.newest = time.Unix(1<<40, 0) // nothing more will come: everything held back is ready
 				continue
 			}
 			return nil, l.end()
@@ -178,14 +178,14 @@ func (l *Log) end() error {
 	return io.EOF
 }
 
-// release gives a record back.
+// release returns a record for reuse.
 func (l *Log) release(r *Record) {
 	if len(l.free) < 4*batchSize {
 		l.free = append(l.free, r)
 	}
 }
 
-// fetch returns the earliest record of all logs that are open, and opens those that begin before it; nil at the end.
+// fetch returns the earliest record of all open logs, and opens those that begin before it; nil at the end.
 func (l *Log) fetch() *Record {
 	var best *stream
 	open := 0
@@ -195,10 +195,10 @@ func (l *Log) fetch() *Record {
 			continue
 		}
 		if !s.started && best != nil && (open >= maxOpen || s.begins.After(best.head.At)) {
-			break // and neither do the later ones begin before
+			break // nor do the later ones begin earlier
 		}
 		r, err := s.peekHead()
-		if err != nil { // what came before it, and the other logs, are read all the same
+		if err != nil { // what came before the error, and the other logs, are still read
 			l.errs = append(l.errs, err)
 		}
 		if r == nil {

@@ -22,17 +22,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var day0 = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// clfLine is a combined line at a second of day0.
+// clfLine is a combined line at the given second of day0.
 func clfLine(second int, addr, path string) string {
 	return fmt.Sprintf("%s - - [%s] \"GET %s HTTP/1.1\" 200 100 \"-\" \"test\"\n", addr, day0.Add(time.Duration(second)*time.Second).Format("02/Jan/2006:15:04:05 -0700"), path)
 }
 
-// text is an input that can be opened again, or once.
+// text is an input that can be opened again, or only once.
 func text(name, s string, again bool) Input {
 	return Input{Name: name, Size: int64(len(s)), Again: again, Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(s)), nil }}
 }
 
-// readAll returns the paths in the order in which the log gives them.
+// readAll returns the paths in the order in which the log yields them.
 func readAll(t testing.TB, o Options, inputs ...Input) (paths []string, counts Counts, err error) {
 	t.Helper()
 	l, err := Open(context.Background(), inputs, o)
@@ -186,7 +186,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// TestCloseEarly: who stops reading leaves no goroutine behind (TestMain looks).
+// TestCloseEarly: stopping early leaves no goroutine behind (TestMain checks).
 func TestCloseEarly(t *testing.T) {
 	var b strings.Builder
 	for i := range 20_000 {

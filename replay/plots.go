@@ -8,7 +8,7 @@ import (
 	"antirobot/svg"
 )
 
-// plot is a picture of the report. Its looks are in report.css.
+// plot is a plot in the report. Its style is in report.css.
 type plot struct {
 	*svg.Image
 }
@@ -76,7 +76,7 @@ func roundUp(n uint64) uint64 {
 	return n
 }
 
-// trafficPlot is the requests over time: those that passed, those that got a captcha, those that were blocked.
+// trafficPlot shows the requests over time: those that passed, those that got a captcha, those that were blocked.
 func trafficPlot(r *Report) template.HTML {
 	const height, top, bottom = 300, 28, 268
 	p := newPlot(height, "requests over time by verdict")
@@ -123,13 +123,13 @@ func (p plot) legend(x, y float64) {
 	}
 }
 
-// What a plot shows of a long list; the tables have more.
+// How much of a long list a plot shows; the tables have more.
 const (
 	maxBars       = 25
 	maxReasonBars = 12
 )
 
-// reasonsPlot is a bar for each reason.
+// reasonsPlot has one bar per reason.
 func reasonsPlot(r *Report) template.HTML {
 	list := r.Reasons[:min(len(r.Reasons), maxReasonBars)]
 	p := newPlot(len(list)*38+8, "requests stopped by reason")
@@ -157,7 +157,7 @@ func reasonsPlot(r *Report) template.HTML {
 	return p.HTML()
 }
 
-// spansPlot is a line for each of the most stopped subjects.
+// spansPlot has one line for each of the most stopped subjects.
 func spansPlot(r *Report) template.HTML {
 	const left = 200
 	list := r.Who[:min(len(r.Who), maxBars)]
@@ -165,7 +165,7 @@ func spansPlot(r *Report) template.HTML {
 	p := newPlot(height, "when the most stopped subjects were stopped")
 	bottom := float64(height - 24)
 	from, to := r.From.Unix(), max(r.To.Unix(), r.From.Unix()+1)
-	// The axis has room for the names of subjects at its left.
+	// The axis leaves room for the names of subjects on its left.
 	first := from - (to-from)*(left-plotLeft)/(plotInside-(left-plotLeft))
 	x := p.timeAxis(first, to, 0, bottom)
 	for i := range list {

@@ -8,13 +8,13 @@ import (
 	"antirobot/request"
 )
 
-// Record is one recorded request. Its bytes belong to the Record and hold until it is parsed into again. The zero value
-// is ready for Format.Parse.
+// Record is one recorded request. Its bytes belong to the Record and are valid until it is parsed into again. The zero
+// value is ready for Format.Parse.
 type Record struct {
 	At      time.Time
 	Addr    netip.Addr
-	User    []byte // who was signed in, as the log names them; empty: nobody, or unknown
-	Who     []byte // who asked, from where Options.Identity says; empty: their address alone
+	User    []byte // who was signed in, according to the log; empty: nobody, or unknown
+	Who     []byte // the visitor, as found by Options.Identity; empty: only the address is known
 	Method  []byte
 	Target  []byte // path and query, raw
 	Host    []byte // as sent; empty: unknown
@@ -22,32 +22,32 @@ type Record struct {
 	TLS     bool
 	HTTP10  bool
 	Answer  Response
-	Line    int    // in its input, from 1
+	Line    int    // within its input, from 1
 	Input   uint16 // index of the input
 	from    *Identity
-	named   bool   // the log has a name instead of an address, and Addr stands for it
-	inOrder uint64 // of arrival, among records of one time
+	named   bool   // the log has a name instead of an address, and Addr is a stand-in for it
+	inOrder uint64 // order of arrival among records of the same time
 
 	buf []byte // the line; most of the above points into it
 }
 
-// Response is what is known of the answer to a request.
+// Response is what is known about the answer to a request.
 type Response struct {
 	Status      uint16 // 0: unknown
 	Bytes       uint64
 	Took        time.Duration // 0: unknown
 	ContentType []byte        // empty: unknown
-	Advised     bool          // a balancer sends the request on itself: nothing of the answer is known
+	Advised     bool          // a balancer forwards the request itself: nothing is known of the answer
 }
 
-// reset forgets everything but the memory, and takes a copy of the line.
+// reset clears everything but the memory, and takes a copy of the line.
 func (r *Record) reset(line []byte) []byte {
 	fields, buf := r.Fields[:0], append(r.buf[:0], line...)
 	*r = Record{Fields: fields, buf: buf, Who: r.Who[:0], from: r.from, Line: r.Line, Input: r.Input, inOrder: r.inOrder}
 	return buf
 }
 
-// field adds a header field unless it is empty, secret, or there already.
+// field adds a header field unless it is empty, secret, or already present.
 func (r *Record) field(name, value []byte) {
 	if len(value) == 0 || len(name) == 0 || secret(name) || len(r.Fields) >= maxFields {
 		return
@@ -91,7 +91,7 @@ func (r *Record) Agent() []byte {
 	return nil
 }
 
-// view fills v with the record, and borrows from it. host is for records that name none.
+// view fills v from the record, and borrows from it. host is for records that name none.
 func (r *Record) view(v *request.View, host []byte) {
 	fields := v.Fields[:0]
 	*v = request.View{At: r.At, Method: r.Method, HostPort: r.Host, Peer: r.Addr, TLS: r.TLS, HTTP10: r.HTTP10, Partial: true}

@@ -11,28 +11,28 @@ import (
 	"antirobot/verdict"
 )
 
-// Bounds of what a report keeps apart; what is beyond them is counted together.
+// Bounds on what a report tracks separately; anything beyond is counted together.
 const (
 	maxSubjects = 1_000_000
 	maxStops    = 100_000
 	maxReasons  = 1000
 	maxUsers    = 10_000
 	maxClaims   = 1000
-	maxAgent    = 200 // bytes of a User-Agent that are kept
+	maxAgent    = 200 // bytes kept of a User-Agent
 )
 
-// Report is what a configuration would have done to the recorded traffic. All counts are of requests unless they say
+// Report is what a configuration would have done to the recorded traffic. All counts are of requests unless stated
 // otherwise.
 type Report struct {
 	Config   string    `json:"config"`
 	From     time.Time `json:"from"`
 	To       time.Time `json:"to"`
 	Requests uint64    `json:"requests"`
-	Pages    uint64    `json:"pages"` // requests that are no parts of pages
+	Pages    uint64    `json:"pages"` // requests that are not parts of pages
 	Bytes    uint64    `json:"bytes"`
 	Subjects int       `json:"subjects"` // at most a million are told apart
-	Unrouted uint64    `json:"unrouted"` // of hosts that no service is configured for
-	White    uint64    `json:"white"`    // white-listed, verified crawlers among them
+	Unrouted uint64    `json:"unrouted"` // for hosts that no service is configured for
+	White    uint64    `json:"white"`    // white-listed, including verified crawlers
 
 	Stopped         uint64 `json:"stopped"` // captcha and blocked
 	Captcha         uint64 `json:"captcha"`
@@ -57,17 +57,17 @@ type Reason struct {
 	Cause    string `json:"cause"`
 	Reason   string `json:"reason"`
 	Requests uint64 `json:"requests"`
-	Subjects int    `json:"subjects"` // that were stopped first for this reason
+	Subjects int    `json:"subjects"` // first stopped for this reason
 }
 
 // Stop is one subject that would have been stopped.
 type Stop struct {
 	Subject  string    `json:"subject"`
-	First    time.Time `json:"first"` // when it would have been stopped first
+	First    time.Time `json:"first"` // when it would first have been stopped
 	Last     time.Time `json:"last"`
 	Before   uint64    `json:"before"`   // requests until then
 	Requests uint64    `json:"requests"` // that would have been stopped
-	Total    uint64    `json:"total"`    // requests of the subject in all
+	Total    uint64    `json:"total"`    // requests of the subject in total
 	Verdict  string    `json:"verdict"`
 	Cause    string    `json:"cause"`
 	Reason   string    `json:"reason"`
@@ -84,19 +84,19 @@ type Stop struct {
 	of identity.Subject
 }
 
-// Factor is a number that spoke for a ban.
+// Factor is a number that counted towards a ban.
 type Factor struct {
 	Name   string  `json:"name"`
 	Value  float32 `json:"value"`
 	Amount float32 `json:"amount,omitempty"` // what it added to the score, in log-odds
 }
 
-// Crawler is what would have happened to the clients that declare a crawler of the configuration.
+// Crawler is what would have happened to clients that declare one of the configuration's crawlers.
 type Crawler struct {
 	Name            string `json:"name"`
 	Verified        uint64 `json:"verified"` // from published ranges
 	VerifiedStopped uint64 `json:"verified_stopped"`
-	Unknown         uint64 `json:"unknown"` // no ranges at hand; live, the DNS is asked
+	Unknown         uint64 `json:"unknown"` // no ranges available; a live gateway asks DNS
 	UnknownStopped  uint64 `json:"unknown_stopped"`
 	Outside         uint64 `json:"outside"` // outside the published ranges
 	OutsideStopped  uint64 `json:"outside_stopped"`
@@ -121,11 +121,11 @@ type tally struct {
 	reasons  map[Reason]*Reason
 	crawlers map[string]*Crawler
 	people   map[string]*Person
-	named    uint64 // requests of clients whose addresses stand for names
+	named    uint64 // requests of clients with a name instead of an address
 	agents   uint64 // requests with a User-Agent
-	typed    uint64 // requests of whose answer the type is known
-	asks     bool   // somebody asked for it
-	who      uint64 // requests of which the log says who asked
+	typed    uint64 // requests for which the type of the answer is known
+	asks     bool   // Options.Identity is set
+	who      uint64 // requests for which the log names the visitor
 	busiest  uint64
 	busy     identity.Subject
 }
@@ -198,7 +198,7 @@ func (t *tally) add(r *Record, v *request.View, s *Served) {
 	t.stop(r, v, s, winner, n, person)
 }
 
-// known counts what the record knows.
+// known counts what the record contains.
 func (t *tally) known(r *Record) {
 	if r.named {
 		t.named++
@@ -214,7 +214,7 @@ func (t *tally) known(r *Record) {
 	}
 }
 
-// count returns how many requests the subject has made, this one included; 0 when it is beyond the bound.
+// count returns how many requests the subject has made, including this one; 0 if it is beyond the bound.
 func (t *tally) count(s identity.Subject) uint64 {
 	n, known := t.subjects[s]
 	if !known && len(t.subjects) >= maxSubjects {
@@ -233,7 +233,7 @@ func (t *tally) stop(r *Record, v *request.View, s *Served, winner identity.Subj
 	why := d.Ban.Reason
 	st := t.stops[winner]
 	if st != nil && d.Cause != verdict.CauseBan && st.Cause == d.Cause.String() {
-		why = st.Reason // to look it up again takes long
+		why = st.Reason // looking it up again is slow
 	} else if why == "" {
 		why = t.describe(d, "ip:"+s.Identity.Addr.String())
 	}
@@ -268,7 +268,7 @@ func (t *tally) stop(r *Record, v *request.View, s *Served, winner identity.Subj
 	st.Last = r.At
 }
 
-// nameOf prints a subject; a user by the name that the log has.
+// nameOf prints a subject; a user by the name in the log.
 func nameOf(s identity.Subject, r *Record) string {
 	if s.Kind == identity.KindL && len(r.Who) > 0 {
 		return "L:" + clip(r.Who, maxAgent)
@@ -334,7 +334,7 @@ func (t *tally) person(r *Record) *Person {
 	return p
 }
 
-// finish makes the report whole.
+// finish completes the report.
 func (t *tally) finish() *Report {
 	p := &t.report
 	p.Subjects, p.StoppedSubjects, p.SignedIn = len(t.subjects), len(t.stops), len(t.people)

@@ -21,13 +21,13 @@ type Result struct {
 	Difference *Difference `json:"difference,omitempty"`
 }
 
-// Difference is what the second configuration does otherwise than the first.
+// Difference is what the second configuration does differently from the first.
 type Difference struct {
 	RequestsStopped uint64 `json:"requests_newly_stopped"`
 	RequestsFree    uint64 `json:"requests_newly_free"`
 	RequestsBoth    uint64 `json:"requests_stopped_by_both"`
-	Stopped         []Stop `json:"newly_stopped,omitempty"` // subjects that only the second stops, as it does
-	Free            []Stop `json:"newly_free,omitempty"`    // subjects that only the first stops, as it did
+	Stopped         []Stop `json:"newly_stopped,omitempty"` // subjects that only the second stops, as stopped by it
+	Free            []Stop `json:"newly_free,omitempty"`    // subjects that only the first stops, as stopped by it
 	Both            int    `json:"subjects_stopped_by_both"`
 }
 
@@ -35,15 +35,14 @@ type Difference struct {
 type Runner struct {
 	Gateway *Gateway
 	Against *Gateway // nil: only one
-	Host    []byte   // of requests whose record names none
-	Factors *Factors // nil: none are written; else it is the Observer of Gateway's Processor
+	Host    []byte   // for requests whose record names none
+	Factors *Factors // nil: none are written; otherwise it is the Observer of Gateway's Processor
 }
 
-// checkEvery is how many records pass between looks at the context.
+// checkEvery is how many records pass between checks of the context.
 const checkEvery = 1024
 
-// Run reads the log to its end. If ctx ends before, the error is that of ctx and the Result says what was found until
-// then.
+// Run reads the log to its end. If ctx ends earlier, the error is that of ctx and the Result is what was found by then.
 func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 	first := newTally(u.Gateway)
 	first.asks = log.opts.Identity.kind != identity.KindNone
@@ -120,7 +119,7 @@ func (d *Difference) subjects(first, second *tally) {
 	}
 }
 
-// notes are what a reader should know before believing the figures.
+// notes are what a reader should know before trusting the figures.
 func (t *tally) notes() {
 	p := &t.report
 	t.unknown()
@@ -151,13 +150,13 @@ func (t *tally) notes() {
 	}
 }
 
-// shortLog is less than what the site's people are learned in.
+// shortLog is too short to learn what the site's people are like.
 const (
 	shortLog         = 24 * time.Hour
 	shortLogRequests = 2000
 )
 
-// unknown says what a log can't show, and so what the figures can't mean.
+// unknown says what a log can't show, and therefore what the figures can't mean.
 func (t *tally) unknown() {
 	p := &t.report
 	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }

@@ -18,7 +18,7 @@ import (
 	"antirobot/verdict"
 )
 
-// site is one service that anybody's log could be of: goodbot is a crawler with a range, out of which one address is blocked.
+// site is a service to which any log could belong: goodbot is a crawler with a range, one address of which is blocked.
 const site = `
 data_dir: %s
 defaults:
@@ -34,7 +34,7 @@ lists:
     own: [{name: goodbot, user_agent: [goodbot], ranges: [192.0.2.0/24]}]
 `
 
-// newGateway is a gateway with one limit: so many pages in ten seconds.
+// newGateway is a gateway with a single limit: this many pages in ten seconds.
 func newGateway(t testing.TB, name string, limit int) *Gateway {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,8 +80,8 @@ func line(second int, addr, user, path, agent string) string {
 	return strings.Replace(s, `"test"`, `"`+agent+`"`, 1)
 }
 
-// traffic: a scraper with thirty pages in fifteen seconds who is signed in, a reader, a verified crawler at speed, a
-// crawler that the operator blocks, one that lies, style sheets at speed, health checks at speed, another host.
+// traffic: a signed-in scraper with thirty pages in fifteen seconds, a reader, a fast verified crawler, a crawler that
+// the operator blocks, one that lies, fast style sheets, fast health checks, another host.
 func recorded() string {
 	var b strings.Builder
 	for i := range 60 {
@@ -108,7 +108,7 @@ func TestReport(t *testing.T) {
 	if r.Requests != 222 || r.Subjects != 7 || r.Unrouted != 3 || res.Log.Bad != 1 || r.White != 60 {
 		t.Errorf("%d requests, %d subjects, %d unrouted, %d bad, %d white", r.Requests, r.Subjects, r.Unrouted, res.Log.Bad, r.White)
 	}
-	// ten pages are allowed; the eleventh bans, and the twelfth is the first that is stopped
+	// ten pages are allowed; the eleventh bans, and the twelfth is the first to be stopped
 	if r.Captcha != 19 || r.Blocked != 3 || r.Stopped != 22 || r.StoppedSubjects != 2 {
 		t.Errorf("%d captcha, %d blocked, %d stopped, %d subjects", r.Captcha, r.Blocked, r.Stopped, r.StoppedSubjects)
 	}
@@ -147,7 +147,7 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// TestSameEachTime: a run gives the same result each time.
+// TestSameEachTime: every run gives the same result.
 func TestSameEachTime(t *testing.T) {
 	var first []byte
 	for range 3 {
@@ -163,7 +163,7 @@ func TestSameEachTime(t *testing.T) {
 	}
 }
 
-// TestPrinted looks at the text and at the page: whatever a client sent stands there as text.
+// TestPrinted checks the text and the page: whatever a client sent appears there as text.
 func TestPrinted(t *testing.T) {
 	res := run(t, Runner{Gateway: newGateway(t, "strict", 10), Against: newGateway(t, "lax", 1000), Host: []byte("site.example")}, recorded()+line(20, "203.0.113.1", "eve", "/a", "\\x1b[31m"))
 	var out, page bytes.Buffer
@@ -200,7 +200,7 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// TestInterrupted: what was found until then is returned.
+// TestInterrupted: what was found by then is returned.
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	l, err := Open(context.Background(), []Input{text("a", recorded(), true)}, Options{})
@@ -240,7 +240,8 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-// BenchmarkReplay is a line's whole way, from text to verdict and back to the report. A million a minute are 60 µs each.
+// BenchmarkReplay measures a line's whole way, from text to verdict and back to the report. A million a minute allow 60
+// µs each.
 func BenchmarkReplay(b *testing.B) {
 	data, err := os.ReadFile("testdata/apache.log")
 	if err != nil {

@@ -9,14 +9,14 @@ import (
 // maxBuckets bounds the buckets of a Series; when there are more, they become wider.
 const maxBuckets = 240
 
-// widths of buckets, each a multiple of the one before.
+// widths of buckets, each a multiple of the previous one.
 var widths = [...]time.Duration{
 	time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute,
 	30 * time.Minute, time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour,
 	364 * 24 * time.Hour, 3640 * 24 * time.Hour,
 }
 
-// Series is the traffic over time, in buckets of equal width. The zero value is empty and ready.
+// Series is the traffic over time, in buckets of equal width. The zero value is empty and ready to use.
 type Series struct {
 	Seconds int64    `json:"bucket_seconds"`
 	Begins  int64    `json:"begins"` // unix seconds
@@ -25,7 +25,7 @@ type Series struct {
 	width int
 }
 
-// Bucket is the requests of a time by their verdict.
+// Bucket counts the requests in a period by their verdict.
 type Bucket struct {
 	Human   uint64 `json:"human"`
 	Robot   uint64 `json:"robot"`
@@ -57,7 +57,7 @@ func (s *Series) add(at time.Time, is verdict.Verdict) {
 	}
 }
 
-// widen makes the buckets wider, and begins them at a round time.
+// widen makes the buckets wider, and aligns them to a round time.
 func (s *Series) widen() {
 	old := *s
 	s.width++

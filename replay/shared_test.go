@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// sharedLog returns the whole of the log that testdata/apache.log is a part of, where it is at hand: beside the project, or
-// beside the place where its worktrees are.
+// sharedLog returns the whole log from which testdata/apache.log is taken, if available: beside the project, or beside
+// the place where its worktrees are.
 func sharedLog(t *testing.T) Input {
 	t.Helper()
 	for _, up := range []string{"../../", "../../../"} {
@@ -26,7 +26,7 @@ func sharedLog(t *testing.T) Input {
 	return Input{}
 }
 
-// TestWholeLog reads ten thousand real lines: all but the one that is cut off, in the order of time.
+// TestWholeLog reads ten thousand real lines: all but the one that is cut off, in chronological order.
 func TestWholeLog(t *testing.T) {
 	l, err := Open(context.Background(), []Input{sharedLog(t)}, Options{Now: time.Now()})
 	if err != nil {

@@ -26,10 +26,10 @@ type stream struct {
 	err     error // of the reader, set before full is closed
 }
 
-// maxPeek bounds the lines that are looked at to see when a log begins.
+// maxPeek bounds the lines that are examined to find out when a log begins.
 const maxPeek = 1000
 
-// peek sees when a log begins.
+// peek finds out when a log begins.
 func (s *stream) peek() error {
 	var unused atomic.Int64
 	ls, err := openLines(s.in, &unused)
@@ -44,10 +44,10 @@ func (s *stream) peek() error {
 			continue
 		}
 		if err != nil {
-			return nil // reading it will tell
+			return nil // reading it will report the error
 		}
 		if s.log.opts.Format.Parse(&r, line) == nil {
-			s.begins = r.At.Add(-s.log.opts.Window) // its first line need not be its earliest
+			s.begins = r.At.Add(-s.log.opts.Window) // the first line need not be the earliest
 			return nil
 		}
 	}
@@ -76,7 +76,7 @@ func (s *stream) peekHead() (*Record, error) {
 	return s.head, nil
 }
 
-// recycle sends records that are free back to the reader.
+// recycle returns free records to the reader.
 func (s *stream) recycle() {
 	l := s.log
 	if s.batch == nil {
@@ -105,7 +105,7 @@ func (s *stream) start() {
 	})
 }
 
-// drop lets the reader end.
+// drop makes the reader stop.
 func (s *stream) drop() {
 	if s.started {
 		close(s.stop)
@@ -172,7 +172,7 @@ func (s *stream) readAll() error {
 
 var errFuture = errors.New("has a time in the future")
 
-// send hands a batch over; false when nobody takes it any more.
+// send hands over a batch; false if nobody takes it any more.
 func (s *stream) send(batch []*Record) bool {
 	if len(batch) == 0 {
 		return true

@@ -125,7 +125,7 @@ func (p *printer) who(title string, list []Stop) {
 	})
 }
 
-// FactorsText returns the top factors, or the reason where there are none.
+// FactorsText returns the strongest factors, or the reason if there are none.
 func (s *Stop) FactorsText() string {
 	if len(s.Factors) == 0 {
 		return printable(s.Reason)
@@ -197,7 +197,7 @@ func span(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// printable replaces what a terminal would obey or a table would break at.
+// printable replaces what a terminal would interpret or what would break a table.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {

@@ -10,7 +10,7 @@ import (
 //go:embed builtin
 var builtin embed.FS
 
-// Builtins returns the names of the models that come with the program.
+// Builtins returns the names of the models built into the program.
 func Builtins() []string {
 	files, err := builtin.ReadDir("builtin")
 	if err != nil {
@@ -24,7 +24,7 @@ func Builtins() []string {
 	return names
 }
 
-// Builtin returns the file of a model that comes with the program.
+// Builtin returns the file of a model built into the program.
 func Builtin(name string) ([]byte, bool) {
 	for _, ext := range []string{".yaml", ".json"} {
 		if strings.ContainsAny(name, "/.") {

@@ -42,7 +42,7 @@ type card struct {
 	bias    float64
 	factors []cardFactor
 	rules   []cardRule
-	most    []float32 // of what each group adds to; group 0 is of who has none, and has no bound
+	most    []float32 // by group, the most that it adds; group 0 is for entries without a group, and has no bound
 }
 
 type cardFactor struct {
@@ -69,7 +69,7 @@ type cardRule struct {
 type cardTerm struct {
 	span
 	factor  int
-	unknown bool // NaN fits
+	unknown bool // NaN matches
 }
 
 func (s span) has(x float32) bool { return x >= s.from && x < s.below }
@@ -121,7 +121,7 @@ func (c *card) raw(x []float32) float32 {
 	return float32(sum)
 }
 
-// explain cuts what a group adds to more than it may, each entry in proportion.
+// explain cuts what a group adds beyond its maximum, each entry in proportion.
 func (c *card) explain(dst, x []float32) {
 	var part [maxCardGroups + 1]float32
 	part[0] = 1

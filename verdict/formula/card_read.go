@@ -14,7 +14,7 @@ import (
 	"antirobot/settings"
 )
 
-// maxCardErrors is how many errors of a score card are told at once.
+// maxCardErrors is how many errors of a score card are reported at once.
 const maxCardErrors = 20
 
 var cardVersion = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$`)
@@ -67,7 +67,7 @@ func (r *cardReader) fail(n *yaml.Node, format string, args ...any) {
 // field reads the value of one key.
 type field func(v *yaml.Node)
 
-// fields reads a mapping, and reports keys that are unknown or stand twice.
+// fields reads a mapping, and reports keys that are unknown or appear twice.
 func (r *cardReader) fields(n *yaml.Node, what string, known map[string]field) map[string]bool {
 	have := map[string]bool{}
 	if n.Kind != yaml.MappingNode {
@@ -141,7 +141,7 @@ func (r *cardReader) truth(n *yaml.Node, what string) bool {
 	return n.Value == "true"
 }
 
-// factor returns the position of a factor by its name; -1 if there is none.
+// factor returns the position of a factor given its name; -1 if there is none.
 func (r *cardReader) factor(n *yaml.Node) int {
 	name := r.text(n, "name of a factor")
 	i, ok := r.at[name]
@@ -156,7 +156,7 @@ func (r *cardReader) factor(n *yaml.Node) int {
 func (r *cardReader) document(n *yaml.Node) (version string) {
 	r.groups(n)
 	have := r.fields(n, "a score card", map[string]field{
-		"groups": func(*yaml.Node) {}, // read before
+		"groups": func(*yaml.Node) {}, // already read
 		"version": func(v *yaml.Node) {
 			if version = r.text(v, "version"); !cardVersion.MatchString(version) {
 				r.fail(v, "version: up to 32 letters, digits and . _ - are expected here, not %q", settings.Clip(version))
@@ -176,7 +176,7 @@ func (r *cardReader) document(n *yaml.Node) (version string) {
 	return version
 }
 
-// groups reads the groups before all else, wherever they stand.
+// groups reads the groups before everything else, wherever they are.
 func (r *cardReader) groups(n *yaml.Node) {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value != "groups" {
@@ -243,7 +243,7 @@ func (r *cardReader) bins(n *yaml.Node) {
 	switch {
 	case !have["name"]:
 		r.fail(n, "an entry of factors needs name")
-	case f.factor < 0: // told already
+	case f.factor < 0: // already reported
 	case r.set[f.factor]:
 		r.fail(n, "factor %s has an entry already", r.names[f.factor])
 	default:
@@ -254,7 +254,7 @@ func (r *cardReader) bins(n *yaml.Node) {
 	}
 }
 
-// span reads from, below or is, beside the keys in more.
+// span reads from, below or is, in addition to the keys in more.
 func (r *cardReader) span(n *yaml.Node, what string, s *span, more map[string]field) map[string]bool {
 	*s = everything()
 	one := everything()

@@ -41,14 +41,14 @@ func TestCardRows(t *testing.T) {
 	f(10, 0.5, -4)
 	f(0, 0.5, -4.5)
 	f(29.999998, 0.5, -4)
-	f(30, 0.5, -2.5) // from is within
-	f(60, 0.5, -1)   // below is not
+	f(30, 0.5, -2.5) // from is inclusive
+	f(60, 0.5, -1)   // below is exclusive
 	f(1e9, 0.5, -1)
 	f(10, 0.1, -4)
 	f(10, 0.09999999, -3)
 	f(20, 0.04, -4+1+2)
-	f(20, nan, -4+.25+2) // unknown adds its own weight, and fits the rule
-	f(nan, 0.04, -4+1)   // but not where the rule does not say so
+	f(20, nan, -4+.25+2) // unknown adds its own weight, and matches the rule
+	f(nan, 0.04, -4+1)   // but it does not if the rule does not say so
 	f(nan, nan, -4+.25)
 
 	if got := m.Explain(nil, []float32{0.04, 60, 0}); got[0] != 2 || got[1] != 4 || got[2] != 0 {
@@ -71,7 +71,7 @@ func TestCardRows(t *testing.T) {
 	}
 }
 
-// TestCardErrors: each problem is told with its line, all of them at once.
+// TestCardErrors: each problem is reported with its line, all of them at once.
 func TestCardErrors(t *testing.T) {
 	f := func(name, card string, want ...string) {
 		t.Helper()
@@ -114,7 +114,8 @@ func TestCardErrors(t *testing.T) {
 	f("an alias", "version: v\nbias: &b 1\nfactors:\n  - *b\n", "line 4")
 }
 
-// TestCardGroups: entries of a group add no more than it may, explanations included; what speaks for people is not cut.
+// TestCardGroups: entries of a group add no more than the group may, explanations included; what speaks for people is
+// not cut.
 func TestCardGroups(t *testing.T) {
 	const text = `version: t
 bias: -4

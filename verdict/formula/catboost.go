@@ -11,8 +11,8 @@ import (
 	"antirobot/settings"
 )
 
-// oblivious is an ensemble of trees that ask the same question at every node of a level. The answers of a tree are the
-// bits of the leaf's number, the first question's the lowest.
+// oblivious is an ensemble of trees that ask the same question at every node of a level. A tree's answers are the bits
+// of the leaf's number, the first question's answer being the lowest.
 type oblivious struct {
 	scale, bias float64
 	trees       []obliviousTree
@@ -23,7 +23,7 @@ type oblivious struct {
 }
 
 type obliviousTree struct {
-	split, leaf, mean uint32 // where its own begin
+	split, leaf, mean uint32 // where this tree's begin
 	depth             uint8
 }
 
@@ -75,8 +75,8 @@ func (o *oblivious) explain(dst, x []float32) {
 	}
 }
 
-// catModel is what we read of CatBoost's export (save_model with format="json"), as its tutorial model_analysis/
-// model_export_as_json describes it.
+// catModel is the part that we read of CatBoost's export (save_model with format="json"), as described by its tutorial
+// model_analysis/model_export_as_json.
 type catModel struct {
 	Info struct {
 		Params catParams `json:"params"`
@@ -89,7 +89,7 @@ type catModel struct {
 }
 
 type catFeature struct {
-	Index int    `json:"feature_index"`      // among the float features; splits name it
+	Index int    `json:"feature_index"`      // among the float features; splits use it
 	Flat  int    `json:"flat_feature_index"` // among all features
 	ID    string `json:"feature_id"`
 	NaN   string `json:"nan_value_treatment"`
@@ -107,7 +107,7 @@ type catSplit struct {
 	Type    string  `json:"split_type"`
 }
 
-// The lists count what they read, lest a short file ask for much memory.
+// The lists count what they read, so that a short file can't demand much memory.
 type (
 	catFeatures []catFeature
 	catSplits   []catSplit
@@ -281,7 +281,7 @@ func (m *Model) loadCatBoost(data []byte) (err error) {
 	return nil
 }
 
-// ids returns the names of the features in the order that splits number them.
+// ids returns the names of the features in the order in which splits number them.
 func (f *catModel) ids() []string {
 	out := make([]string, len(f.Features.Float))
 	for i := range f.Features.Float {
@@ -290,8 +290,8 @@ func (f *catModel) ids() []string {
 	return out
 }
 
-// features maps the float features to factors, and returns the answer of each to NaN. A name that is the feature's own
-// number is none: it is what CatBoost calls a feature without a name.
+// features maps the float features to factors, and returns for each the answer to NaN. A name that is the feature's own
+// number does not count: CatBoost gives it to a feature without a name.
 func (f *catModel) features(names []string) (factorOf []int, missing []uint8, err error) {
 	list := f.Features.Float
 	named := false
@@ -333,7 +333,7 @@ func (o *oblivious) add(t *catTree, factorOf []int, missing []uint8) error {
 	}
 	o.leaves = append(o.leaves, t.Leaves...)
 
-	// From the leaves upwards: the mean of what shares the lowest k bits, weighted by what training saw.
+	// From the leaves upwards: the mean over the leaves that share the lowest k bits, weighted by what training saw.
 	sums, weights := make([][]float64, depth+1), make([][]float64, depth+1)
 	sums[depth], weights[depth] = t.values(o.scale), t.covers()
 	for k := depth - 1; k >= 0; k-- {
@@ -388,5 +388,5 @@ func (t *catTree) covers() []float64 {
 	return equal
 }
 
-// bad reports what is not a number, or so large that sums of it would not be one.
+// bad reports whether a value is not a number, or so large that sums of it would not be one.
 func bad(v float64) bool { return !(math.Abs(v) <= 1e30) }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestCatBoostGolden compares models that CatBoost trained and saved with what CatBoost itself predicted by them; see
+// TestCatBoostGolden compares models that CatBoost trained and saved with CatBoost's own predictions; see
 // testdata/catboost/README.md.
 func TestCatBoostGolden(t *testing.T) {
 	for _, name := range []string{"xor", "regression"} {

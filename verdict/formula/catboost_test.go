@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// The model of these tests was written by hand after CatBoost's description of the format, and so were the rows
-// computed: it has what the models of TestCatBoostGolden lack. The tree's leaves are numbered by the answers "is it above the border?": the
-// first split is the lowest bit.
+// The model of these tests was written by hand from CatBoost's description of the format, and the expected rows were
+// computed by hand, too: it has what the models of TestCatBoostGolden lack. The tree's leaves are numbered by the
+// answers to "is it above the border?": the first split is the lowest bit.
 const cat = `{
 "model_info":{"params":{"loss_function":{"type":"Logloss","params":{}}},"catboost_version_info":"1.2"},
 "features_info":{"float_features":[
@@ -39,7 +39,7 @@ func TestCatBoostRows(t *testing.T) {
 		sumsUp(t, m, x)
 	}
 	f(0, 0, 0, 1+100+.25)
-	f(1.5, 0.5, 0, 1+100+.25) // at the border is not above it
+	f(1.5, 0.5, 0, 1+100+.25) // a value at the border is not above it
 	f(1.5000001, 0, 0, 2+100+.25)
 	f(1, 0.50000006, 0, 4+100+.25)
 	f(2, 1, 1, 8+200+.25)

@@ -7,10 +7,10 @@ import (
 
 // Config is the section formula: which models score. Each is the name of a built-in one (see Builtins), or a file.
 type Config struct {
-	Model  string `mapstructure:"model"`  // what decides
+	Model  string `mapstructure:"model"`  // the model that decides
 	Shadow string `mapstructure:"shadow"` // a candidate that scores beside it and changes nothing; empty: none
 
-	Named []NamedConfig `mapstructure:"named"` // models that rules ask with formulaCheck
+	Named []NamedConfig `mapstructure:"named"` // models that rules query with formulaCheck
 }
 
 // NamedConfig is a model for rules: its factors are the score, the tags and the counts of a run, not those of subjects.
@@ -19,10 +19,10 @@ type NamedConfig struct {
 	File string `mapstructure:"file"`
 }
 
-// DefaultConfig returns the score card that comes with the program, without a candidate.
+// DefaultConfig returns the built-in score card, without a candidate.
 func DefaultConfig() Config { return Config{Model: "default"} }
 
-// Validate returns every problem at once. It does not look at files.
+// Validate returns every problem at once. It does not open files.
 func (c *Config) Validate() error {
 	var errs []error
 	if c.Model == "" {

@@ -13,18 +13,18 @@ import (
 	"antirobot/settings"
 )
 
-// The columns of labelled factors, as `antirobot events export` writes them; all others are factors. They may stand in
-// any order, and all but label may be missing.
+// The columns of labelled factors, as `antirobot events export` writes them; all others are factors. They may be in any
+// order, and all but label are optional.
 const (
-	columnLabel   = "label"   // 1 robot, 0 human, empty: not known
+	columnLabel   = "label"   // 1 robot, 0 human, empty: unknown
 	columnSource  = "source"  // where the label comes from
 	columnKind    = "kind"    // of the subject: ip, i, spravka…
-	columnSubject = "subject" // who: rows of one subject are never on both sides of a split
+	columnSubject = "subject" // whose row it is: rows of one subject are never on both sides of a split
 	columnAt      = "at"      // when, RFC 3339
-	columnScore   = "score"   // of the formula that was in use
+	columnScore   = "score"   // by the formula in use at the time
 )
 
-// Columns are those that are no factors, in the order in which they are written.
+// Columns are those that are not factors, in the order in which they are written.
 func Columns() []string {
 	return []string{columnLabel, columnSource, columnKind, columnSubject, columnAt, columnScore}
 }
@@ -37,10 +37,10 @@ type Row struct {
 	Kind    string
 	Subject string
 	At      string
-	Factors []float32 // in the order of the names that ReadRows was given; those that the file lacks are NaN; valid until the next row
+	Factors []float32 // in the order of the names given to ReadRows; NaN for those that the file lacks; valid until the next row
 }
 
-// Label says what is known of a row.
+// Label is what is known of a row.
 type Label int8
 
 // The labels.
@@ -85,7 +85,7 @@ func ReadRows(r io.Reader, names []string, f func(*Row) error) (lacks, extra []s
 	}
 }
 
-// header says where the columns of a file stand.
+// header says where the columns of a file are.
 type header struct {
 	at      map[string]int
 	factors []int // of each name; -1: the file lacks it

@@ -13,7 +13,7 @@ type Sample struct {
 	Robot bool
 }
 
-// Evaluation says how well scores tell robots from people.
+// Evaluation says how well scores distinguish robots from people.
 type Evaluation struct {
 	Robots int `json:"robots"`
 	People int `json:"people"`
@@ -50,17 +50,17 @@ type Point struct {
 	Threshold float32 `json:"threshold"`
 	Banned    int     `json:"banned_robots"`
 	Wronged   int     `json:"banned_people"`
-	Precision Figure  `json:"precision"` // of those banned, robots; NaN if nobody is
-	Recall    Figure  `json:"recall"`    // of the robots, banned
+	Precision Figure  `json:"precision"` // the share of robots among those banned; NaN if nobody is
+	Recall    Figure  `json:"recall"`    // the share of the robots that is banned
 	FPR       Figure  `json:"false_positive_rate"`
 }
 
-// Suggestion is the lowest threshold that keeps within a wanted false-positive rate on the data.
+// Suggestion is the lowest threshold that keeps to the wanted false-positive rate on the data.
 type Suggestion struct {
 	Wanted float64 `json:"wanted_false_positive_rate"`
 	Point
-	// Bound is what the true rate is under, with 95 % confidence (Wilson's interval, one-sided): with few people in the
-	// data it is far above the rate that was seen.
+	// Bound is an upper bound on the true rate, with 95 % confidence (Wilson's interval, one-sided): with few people in
+	// the data it is far above the observed rate.
 	Bound Figure `json:"false_positive_rate_bound"`
 }
 
@@ -96,7 +96,7 @@ func Evaluate(samples []Sample) *Evaluation {
 	return e
 }
 
-// auc counts, for every robot, the people below it: Mann and Whitney's statistic.
+// auc counts, for every robot, the people that score below it: the Mann-Whitney statistic.
 func (e *Evaluation) auc(samples []Sample) {
 	if e.Robots == 0 || e.People == 0 {
 		e.AUC, e.Low, e.High = Figure(math.NaN()), Figure(math.NaN()), Figure(math.NaN())
@@ -124,7 +124,7 @@ func (e *Evaluation) auc(samples []Sample) {
 	e.AUC, e.Low, e.High = Figure(a), Figure(max(a-half, 0)), Figure(min(a+half, 1))
 }
 
-// at returns what a threshold does to samples that are sorted from the highest score down.
+// at returns what a threshold does to samples sorted by descending score.
 func (e *Evaluation) at(samples []Sample, threshold float32) Point {
 	n, _ := slices.BinarySearchFunc(samples, threshold, func(s Sample, t float32) int {
 		if s.Score > t {
@@ -155,7 +155,7 @@ func share(part, of int) Figure {
 	return Figure(float64(part) / float64(of))
 }
 
-// curve notes a point after each group of equal scores, and thins them out.
+// curve adds a point after each group of equal scores, and thins the points out.
 func (e *Evaluation) curve(samples []Sample) {
 	all := []Point{e.point(1, 0, 0)}
 	robots, people := 0, 0
@@ -183,8 +183,8 @@ func (e *Evaluation) curve(samples []Sample) {
 	}
 }
 
-// Suggest returns the lowest threshold at which at most the wanted share of the people is banned; samples are those of
-// Evaluate.
+// Suggest returns the lowest threshold at which at most the wanted share of the people is banned; samples must have
+// been sorted by Evaluate.
 func (e *Evaluation) Suggest(samples []Sample, wanted float64) Suggestion {
 	threshold, people := float32(0), 0
 	for _, s := range samples {
@@ -193,7 +193,7 @@ func (e *Evaluation) Suggest(samples []Sample, wanted float64) Suggestion {
 		}
 		people++
 		if float64(people) > wanted*float64(e.People) {
-			threshold = s.Score // this one must not be above it, and so isn't anybody below
+			threshold = s.Score // this one must not be above the threshold, so nobody below it is either
 			break
 		}
 	}
@@ -202,7 +202,7 @@ func (e *Evaluation) Suggest(samples []Sample, wanted float64) Suggestion {
 	return out
 }
 
-// At returns what a given threshold does; samples are those of Evaluate.
+// At returns what a given threshold does; samples must have been sorted by Evaluate.
 func (e *Evaluation) At(samples []Sample, threshold float32) Suggestion {
 	p := e.at(samples, threshold)
 	return Suggestion{Wanted: float64(p.FPR), Point: p, Bound: Figure(wilson(p.Wronged, e.People))}

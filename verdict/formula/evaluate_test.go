@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestAUCIsThePairs: the area is the share of pairs in which the robot scores higher.
+// TestAUCIsThePairs: the area equals the share of pairs in which the robot scores higher.
 func TestAUCIsThePairs(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var samples []Sample

@@ -1,19 +1,19 @@
 // Package formula turns the factors of a subject into the probability that it is a robot.
 //
-// A model is read from one of three kinds of files, told apart by their content: trees that XGBoost saved as JSON
+// A model is read from one of three kinds of files, distinguished by their content: trees that XGBoost saved as JSON
 // (Booster.save_model with a name that ends in .json), oblivious trees that CatBoost exported as JSON, and a score card
-// that people write and read, in YAML (see card.go). What a model computes is in log-odds, the raw score; Score maps it
-// to [0,1].
+// in YAML, for people to write and read (see card.go). A model computes log-odds, the raw score; Score maps it to
+// [0,1].
 //
 // Invariants:
-//  1. A Model never changes after Load: it is safe for concurrent use, and Score, Raw and Explain into a slice that is
-//     long enough allocate nothing.
+//  1. A Model never changes after Load: it is safe for concurrent use, and Score, Raw and Explain (into a slice that is
+//     long enough) allocate nothing.
 //  2. A model whose factors are not all known does not load. Factors are matched by name where the file has names, by
 //     position only where it has none.
-//  3. What a file says that is not understood in full (categories, several classes, another objective, a version from
+//  3. Anything in a file that is not fully understood (categories, several classes, another objective, a version from
 //     the future) is an error, never a guess: a wrong score is worse than none.
-//  4. NaN is a factor that is not known. It takes the way that training gave it; in a score card, that its author did.
-//  5. A file costs memory in proportion to its size, which is bounded, whatever it claims of itself.
+//  4. NaN means that a factor is not known. It goes where training sent it; in a score card, where its author did.
+//  5. A file costs memory in proportion to its size, which is bounded, whatever it claims about itself.
 package formula
 
 import (
@@ -27,17 +27,17 @@ import (
 	"slices"
 )
 
-// Bounds of what is loaded. A model of 1,000 trees of depth 8 is within them.
+// Bounds on what is loaded. A model of 1,000 trees of depth 8 is within them.
 const (
-	MaxFile    = 64 << 20 // bytes of a file of trees
-	maxCard    = 1 << 20  // bytes of a score card
+	MaxFile    = 64 << 20 // size of a file of trees
+	maxCard    = 1 << 20  // size of a score card
 	MaxFactors = 4096     // names, and features of a model
 	maxTrees   = 10_000
-	maxNodes   = 4 << 20 // of all trees together; the leaves of oblivious ones count too
+	maxNodes   = 4 << 20 // of all trees together; leaves of oblivious ones count too
 	maxDepth   = 64      // of one tree; of an oblivious one 16
 )
 
-// Kind says what sort of file a model came from.
+// Kind is the sort of file that a model came from.
 type Kind string
 
 // The kinds of models.
@@ -51,12 +51,12 @@ const (
 type Model struct {
 	kind    Kind
 	version string
-	names   []string // of all factors that x has
+	names   []string // of all factors in x
 	uses    []int    // positions in names
 	link    link
-	bias    float64 // of the explanation: the raw score before any factor speaks
+	bias    float64 // for explanations: the raw score before any factor contributes
 	weight  []float32
-	reasons []string // by factor, where a score card gives one; else empty
+	reasons []string // by factor, if a score card gives one; otherwise empty
 
 	trees     *trees
 	oblivious *oblivious
@@ -68,10 +68,10 @@ type link uint8
 
 const (
 	logistic link = iota // 1/(1+e^-raw)
-	clamp                // the raw score is already a share; what is outside [0,1] is cut
+	clamp                // the raw score is already a share; what is outside [0,1] is clamped
 )
 
-// Load reads a model whose factors are among names; Score later wants their values in that order. data is not kept.
+// Load reads a model whose factors are among names; Score later expects their values in that order. data is not kept.
 // The error names everything that does not fit.
 func Load(data []byte, names []string) (*Model, error) {
 	if err := checkNames(names); err != nil {
@@ -115,7 +115,7 @@ func checkNames(names []string) error {
 	return nil
 }
 
-// seen notes that a key of an object is there, whatever its value.
+// seen records that a key of an object is present, whatever its value.
 type seen bool
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -124,7 +124,7 @@ func (s *seen) UnmarshalJSON([]byte) error {
 	return nil
 }
 
-// recognise tells the kinds apart, and says of files that people are likely to try what to do instead.
+// recognise distinguishes the kinds, and for other files that people are likely to try says what to do instead.
 func recognise(data []byte) (Kind, error) {
 	text := bytes.TrimLeft(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), " \t\r\n")
 	has := func(prefix string) bool { return bytes.HasPrefix(text, []byte(prefix)) }
@@ -155,7 +155,7 @@ func recognise(data []byte) (Kind, error) {
 	var syntax *json.SyntaxError
 	switch {
 	case errors.As(err, &syntax) && len(data) <= maxCard:
-		return Card, nil // YAML may begin so too, and its reader names the line
+		return Card, nil // YAML may begin like this too, and its reader reports the line
 	case err != nil:
 		return "", fmt.Errorf("not a JSON model: %w", err)
 	case bool(top.Learner):
@@ -171,7 +171,7 @@ func recognise(data []byte) (Kind, error) {
 }
 
 // Score returns the probability, in [0,1], that the subject with the factors x is a robot. x has a value for each of
-// the names that Load was given, in their order.
+// the names given to Load, in their order.
 func (m *Model) Score(x []float32) float32 { return m.link.of(m.Raw(x)) }
 
 // Raw returns the score before it is mapped to [0,1]: log-odds, unless the model was trained as a regression.
@@ -187,10 +187,10 @@ func (m *Model) Raw(x []float32) float32 {
 	}
 }
 
-// Share maps a raw score, or what raw scores add up to, to [0,1].
+// Share maps a raw score, or a sum of raw scores, to [0,1].
 func (m *Model) Share(raw float32) float32 { return m.link.of(raw) }
 
-// of maps a raw score. The logistic function is cut off where XGBoost does it, so that e^-raw stays a float32.
+// of maps a raw score. The logistic function is cut off where XGBoost cuts it off, so that e^-raw stays a float32.
 func (l link) of(raw float32) float32 {
 	if l == clamp {
 		return min(max(raw, 0), 1)
@@ -199,11 +199,11 @@ func (l link) of(raw float32) float32 {
 }
 
 // Explain returns, appended to dst[:0], what each factor contributed to the raw score of x, in log-odds and in the
-// order of the names. Together with Bias they sum up to Raw, but for rounding.
+// order of the names. Together with Bias they add up to Raw, up to rounding.
 //
-// Of trees it is the attribution along the path (Saabas 2014, XGBoost's approx_contribs): each split on the way
-// to the leaf changes the mean of what training saw below it, and the change is credited to the split's factor. Of a score
-// card it is the weights that applied; a rule over several factors is shared equally.
+// For trees it is the attribution along the path (Saabas 2014, XGBoost's approx_contribs): each split on the way to the
+// leaf changes the mean of what training saw below it, and the change is credited to the split's factor. For a score
+// card it is the weights that applied; those of a rule over several factors are shared equally.
 func (m *Model) Explain(dst, x []float32) []float32 {
 	dst = slices.Grow(dst[:0], len(m.names))[:len(m.names)]
 	clear(dst)
@@ -219,17 +219,17 @@ func (m *Model) Explain(dst, x []float32) []float32 {
 	return dst
 }
 
-// Bias returns the raw score before any factor speaks: what Explain starts from.
+// Bias returns the raw score before any factor contributes: the starting point of Explain.
 func (m *Model) Bias() float32 { return float32(m.bias) }
 
-// Version returns what tells this model from others: its kind, or the version that a score card gives itself, and the
-// first eight digits of the file's SHA-256.
+// Version returns what distinguishes this model from others: its kind, or the version that a score card gives itself,
+// and the first eight digits of the file's SHA-256.
 func (m *Model) Version() string { return m.version }
 
-// Kind returns what sort of file the model came from.
+// Kind returns the sort of file that the model came from.
 func (m *Model) Kind() Kind { return m.kind }
 
-// Names returns the names that Load was given. It is the model's own slice: don't change it.
+// Names returns the names given to Load. It is the model's own slice: don't change it.
 func (m *Model) Names() []string { return m.names }
 
 // Needs returns the names of the factors that can change the score, in the order of Names.
@@ -241,9 +241,9 @@ func (m *Model) Needs() []string {
 	return out
 }
 
-// Importance returns for each factor, in the order of Names, how far it moves the raw score. Of trees it is the mean
-// of the absolute changes that its splits made to what training saw, of a score card the distance between its lowest and its highest weight. Log-odds.
-// It is the model's own slice: don't change it.
+// Importance returns for each factor, in the order of Names, how far it moves the raw score, in log-odds. For trees it
+// is the mean of the absolute changes that its splits made to what training saw; for a score card, the distance between
+// its lowest and its highest weight. It is the model's own slice: don't change it.
 func (m *Model) Importance() []float32 { return m.weight }
 
 // Size describes the model for people: "100 trees, 12700 nodes".
@@ -258,7 +258,7 @@ func (m *Model) Size() string {
 	}
 }
 
-// Reason returns what a score card says of a factor, for explanations; "" if it says nothing, and of trees.
+// Reason returns what a score card says about a factor, for explanations; "" if it says nothing, and for trees.
 func (m *Model) Reason(factor int) string {
 	if factor < len(m.reasons) {
 		return m.reasons[factor]
@@ -266,7 +266,7 @@ func (m *Model) Reason(factor int) string {
 	return ""
 }
 
-// used notes the positions of the factors that can change the score.
+// used records the positions of the factors that can change the score.
 func (m *Model) used(set map[int]bool) {
 	for i := range m.names {
 		if set[i] {

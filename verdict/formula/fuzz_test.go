@@ -11,7 +11,7 @@ import (
 
 var fuzzNames = []string{"a", "b", "c", "pages", "share", "pages_1m", "gap_mean", "depth", "night", "age"}
 
-// survives loads what a stranger wrote. If it loads, it scores and explains: in [0,1], and summing up.
+// survives loads hostile input. If that loads, it scores and explains: within [0,1], and adding up.
 func survives(t *testing.T, data []byte) {
 	m, err := Load(data, fuzzNames)
 	if err != nil {
@@ -100,7 +100,7 @@ func TestHostileFiles(t *testing.T) {
 		t.Errorf("too large: %v", err)
 	}
 
-	// A card within its size, of aliases of aliases.
+	// A card within the size limit, made of aliases of aliases.
 	var bomb strings.Builder
 	bomb.WriteString("version: v\nbias: 0\nfactors:\n- &a0 {name: a}\n")
 	for i := range 200 {

@@ -8,8 +8,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Live is the formula in use, and maybe a candidate that scores beside it: what the candidate would have done
-// otherwise is counted, and changes nothing. Both can be replaced at any time. Safe for concurrent use.
+// Live is the formula in use, and optionally a candidate that scores beside it: where the candidate would have decided
+// differently is counted, and changes nothing. Both can be replaced at any time. Safe for concurrent use.
 type Live struct {
 	models atomic.Pointer[Models]
 
@@ -46,7 +46,7 @@ func NewLive(m Models, d Deps) (*Live, error) {
 	return l, nil
 }
 
-// Prepare makes ready for other models, and returns what puts them into use.
+// Prepare prepares other models, and returns a func that puts them into use.
 func (l *Live) Prepare(m Models) (commit func(), err error) {
 	if m.Model == nil {
 		return nil, errors.New("formula: there is no model")
@@ -70,8 +70,8 @@ func (l *Live) show(m *Models, v float64) {
 // Model returns the formula in use.
 func (l *Live) Model() *Model { return l.models.Load().Model }
 
-// Score returns the score of x by the formula in use, and that formula, for the explanation and the version. threshold
-// is the service's: a score above it bans. It only decides how the candidate's score is counted.
+// Score returns the score of x under the formula in use, and that formula, for the explanation and the version.
+// threshold is the service's: a score above it bans. It only affects how the candidate's score is counted.
 func (l *Live) Score(x []float32, threshold float32) (float32, *Model) {
 	m := l.models.Load()
 	score := m.Model.Score(x)

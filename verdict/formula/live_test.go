@@ -64,7 +64,7 @@ func change(t testing.TB, l *Live, model, shadow *Model) {
 	commit()
 }
 
-// TestPrepareNeedsAModel: without one nothing changes.
+// TestPrepareNeedsAModel: without a model nothing changes.
 func TestPrepareNeedsAModel(t *testing.T) {
 	m := mustLoad(t, "version: v\nbias: -1\nfactors:\n  - {name: a, bins: [{from: 1, weight: 1}]}\n", "a")
 	l := newLive(t, m, nil, metrics.NewSet())

@@ -7,8 +7,8 @@ import (
 	"antirobot/settings"
 )
 
-// matchNames maps the features of a model to positions in names: by name if the model has names, else by
-// position. A feature that names lack is -1, which is an error for one that a split uses: see unknown.
+// matchNames maps the features of a model to positions in names: by name if the model has names, otherwise by position.
+// A feature that names lacks is -1, which is an error if a split uses it: see unknown.
 func matchNames(features []string, count int, names []string) ([]int, error) {
 	out := make([]int, count)
 	if len(features) == 0 {
@@ -42,7 +42,7 @@ func matchNames(features []string, count int, names []string) ([]int, error) {
 	return out, nil
 }
 
-// unknown collects the features that splits use and that are no factors.
+// unknown collects the features that splits use and that are not factors.
 type unknown struct {
 	names []string
 	seen  map[int]bool
@@ -67,7 +67,7 @@ func (u *unknown) err() error {
 	return errors.Join(errs...)
 }
 
-// noFactor is the error of a name that no factor has.
+// noFactor is the error for a name that no factor has.
 func noFactor(name string, names []string) error {
 	if near := settings.Nearest(name, names); near != "" {
 		return fmt.Errorf("there is no factor %q; did you mean %q?", settings.Clip(name), near)

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// walk is the slow obvious reference: one tree after the other, by pointers, with a branch at each split.
+// walk is the slow, obvious reference: one tree after another, by pointers, with a branch at each split.
 type walk struct {
 	base  float32
 	trees []*walkNode
@@ -43,7 +43,7 @@ func (w *walk) raw(x []float32) float32 {
 	return sum
 }
 
-// grow makes a random tree: complete down to depth if full, else of any shape.
+// grow makes a random tree: complete down to depth if full, otherwise of any shape.
 func grow(r *rand.Rand, depth, factors int, full bool) *walkNode {
 	if depth == 0 || !full && r.IntN(4) == 0 {
 		return &walkNode{value: float32(r.NormFloat64()) / 10}
@@ -62,7 +62,7 @@ func randomWalk(r *rand.Rand, trees, depth, factors int, full bool) *walk {
 	return w
 }
 
-// file writes the model as XGBoost does.
+// file writes the model in XGBoost's format.
 func (w *walk) file(names []string) []byte {
 	var trees []any
 	for _, root := range w.trees {
@@ -80,7 +80,7 @@ func (w *walk) file(names []string) []byte {
 				if n.missingLeft {
 					t["default_left"][i] = 1
 				}
-				left, right := add(n.left), add(n.right) // which append to the columns
+				left, right := add(n.left), add(n.right) // both append to the columns
 				t["left_children"][i], t["right_children"][i] = left, right
 			}
 			return i
@@ -111,7 +111,7 @@ func factorNames(n int) []string {
 	return names
 }
 
-// TestTreesAreTheReference compares random ensembles with the reference, to the bit.
+// TestTreesAreTheReference compares random ensembles with the reference, bit for bit.
 func TestTreesAreTheReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
@@ -150,7 +150,7 @@ func benchRows(r *rand.Rand, factors int) [][]float32 {
 	return rows
 }
 
-// BenchmarkScore is the budget: 100 trees of depth 6 over 80 factors within 5 µs, beside a walk by pointers.
+// BenchmarkScore checks the budget: 100 trees of depth 6 over 80 factors within 5 µs, compared with a walk by pointers.
 func BenchmarkScore(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 2))
 	const factors = 80
@@ -230,7 +230,7 @@ func TestScoreAllocatesNothing(t *testing.T) {
 	models := []*Model{trees, obliviousOf(t, r, 10, 4, 8), mustLoad(t, shop, append([]string{"pages", "share"}, names[2:]...)...)}
 	x, dst := make([]float32, 8), make([]float32, 8)
 	live := newLive(t, trees, models[2], metrics.NewSet())
-	live.Score(x, 0.5) // the histogram makes its bucket
+	live.Score(x, 0.5) // the histogram creates its bucket
 	for _, m := range models {
 		if n := testing.AllocsPerRun(100, func() { m.Score(x); dst = m.Explain(dst, x) }); n != 0 {
 			t.Errorf("%s: %v allocations", m.Version(), n)

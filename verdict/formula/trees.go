@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// trees is an ensemble of binary trees in one slice, with siblings beside each other.
+// trees is an ensemble of binary trees in one slice, with siblings adjacent.
 type trees struct {
 	base   float32
 	nodes  []node
@@ -16,18 +16,18 @@ type trees struct {
 	moves  []float32 // by factor: see Model.Importance
 }
 
-// node is a split or a leaf. A leaf leads to itself whatever x is, so that trees of different depths can be walked
-// in step: its threshold is NaN.
+// node is a split or a leaf. A leaf leads to itself whatever x is, because its threshold is NaN, so that trees of
+// different depths can be walked in step.
 type node struct {
 	threshold float32
-	left      uint32 // the right child stands behind it
+	left      uint32 // the right child is next to it
 	factor    uint16
 	missing   uint8   // 1: NaN goes right
 	value     float32 // of a leaf
 }
 
-// next takes one step from the node at i: x < threshold goes left, as in XGBoost, NaN where training sent it. There is no branch in
-// it that depends on x, for the processor could not foresee it.
+// next takes one step from the node at i: x < threshold goes left, as in XGBoost, and NaN goes where training sent it.
+// It contains no branch that depends on x, since the processor could not predict it.
 func (t *trees) next(i uint32, x []float32) uint32 {
 	n := &t.nodes[i]
 	v := x[n.factor]
@@ -41,7 +41,7 @@ func (t *trees) next(i uint32, x []float32) uint32 {
 	return n.left + (right | unknown)
 }
 
-// raw sums the leaves in the order of the trees, in float32: to the bit what XGBoost does. Four trees are walked at
+// raw sums the leaves in the order of the trees, in float32: bit for bit what XGBoost does. Four trees are walked at
 // once, since each step waits for memory.
 func (t *trees) raw(x []float32) float32 {
 	sum := t.base
@@ -80,18 +80,18 @@ func (t *trees) explain(dst, x []float32) {
 	}
 }
 
-// source is one tree as a file describes it: parallel slices by node, the root at 0, -1 for no child. Nodes that the
-// root does not lead to are left from pruning.
+// source is one tree as described by a file: parallel slices by node, the root at 0, -1 for no child. Nodes that are
+// not reachable from the root are left over from pruning.
 type source struct {
 	left, right []int32
 	feature     []int32
 	threshold   []float32 // of a leaf: its value
 	missingLeft []flag
-	cover       []float32 // weight of the training rows that came by; may be empty
+	cover       []float32 // weight of the training rows that passed the node; may be empty
 	scale       float32   // of the leaves
 }
 
-// add copies a tree breadth first. factorOf maps features to factors; a negative factor is noted in lacks.
+// add copies a tree breadth first. factorOf maps features to factors; a negative factor is recorded in lacks.
 func (t *trees) add(s *source, factorOf []int, note func(feature int)) error {
 	type item struct {
 		from  int32
@@ -144,7 +144,7 @@ func (t *trees) add(s *source, factorOf []int, note func(feature int)) error {
 	return nil
 }
 
-// split fills in what n asks: whether a factor is below a threshold.
+// split sets the question of n: whether a factor is below a threshold.
 func (s *source) split(n *node, from int32, factorOf []int, note func(feature int)) error {
 	f := s.feature[from]
 	if f < 0 || int(f) >= len(factorOf) {
@@ -163,8 +163,8 @@ func (s *source) split(n *node, from int32, factorOf []int, note func(feature in
 	return nil
 }
 
-// average computes the means of the tree whose nodes begin at first from the leaves upwards, weighted by what
-// training saw at each leaf, and how far the splits move them. Weights that make no sense count as equal.
+// average computes the means of the tree whose nodes begin at first, from the leaves upwards, weighted by what training
+// saw at each leaf, and how far the splits move them. Weights that make no sense count as equal.
 func (t *trees) average(first int, covers []float64) {
 	t.means = append(t.means, make([]float32, len(covers))...)
 	nodes, means := t.nodes[first:], t.means[first:]
@@ -203,7 +203,7 @@ func (t *trees) average(first int, covers []float64) {
 	}
 }
 
-// finish sets what a model of trees shows of itself.
+// finish sets what a model of trees reports about itself.
 func (m *Model) finish(t *trees) error {
 	if len(t.roots) == 0 {
 		return errors.New("there are no trees")

@@ -12,8 +12,8 @@ import (
 	"antirobot/settings"
 )
 
-// xgbModel is what we read of https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html (versions 1 to 3).
-// Numbers of the model's parameters are strings.
+// xgbModel is the part that we read of https://xgboost.readthedocs.io/en/stable/tutorials/saving_model.html (versions 1
+// to 3). Numbers among the model's parameters are strings.
 type xgbModel struct {
 	Version []int      `json:"version"`
 	Learner xgbLearner `json:"learner"`
@@ -33,7 +33,7 @@ type xgbLearner struct {
 	Booster xgbBooster `json:"gradient_booster"`
 }
 
-// xgbBooster is of gbtree; dart has one inside, and weights.
+// xgbBooster is that of gbtree; dart contains one, plus weights.
 type xgbBooster struct {
 	Name  string `json:"name"`
 	Model struct {
@@ -60,7 +60,7 @@ type xgbTree struct {
 	} `json:"tree_param"`
 }
 
-// flag is a boolean, which XGBoost writes as one or, since 1.6, as a number.
+// flag is a boolean, which XGBoost writes as a boolean or, since 1.6, as a number.
 type flag bool
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -76,7 +76,7 @@ func (f *flag) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// xgbStrings and xgbTrees count what they read, lest a short file ask for much memory.
+// xgbStrings and xgbTrees count what they read, so that a short file can't demand much memory.
 type xgbStrings []string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -110,7 +110,7 @@ func (l *xgbTrees) UnmarshalJSON(b []byte) error {
 	})
 }
 
-// eachOf calls f for every element of the list b, with a decoder that stands before it.
+// eachOf calls f for every element of the list b, with a decoder positioned before it.
 func eachOf(b []byte, what string, most int, f func(*json.Decoder) error) error {
 	d := json.NewDecoder(bytes.NewReader(b))
 	open, err := d.Token()
@@ -133,7 +133,7 @@ func eachOf(b []byte, what string, most int, f func(*json.Decoder) error) error 
 	return nil
 }
 
-// check compares the lengths of what is by node.
+// check compares the lengths of the lists by node.
 func (t *xgbTree) check() error {
 	n := len(t.Left)
 	if n == 0 {
@@ -152,7 +152,7 @@ func (t *xgbTree) check() error {
 			return fmt.Errorf("%s has %d entries, left_children %d", l.name, l.len, n)
 		}
 	}
-	if len(t.Types) != n && len(t.Types) != 0 { // older versions than 1.3 have none
+	if len(t.Types) != n && len(t.Types) != 0 { // versions before 1.3 have none
 		return fmt.Errorf("split_type has %d entries, left_children %d", len(t.Types), n)
 	}
 	for i, s := range t.Types {
@@ -215,7 +215,7 @@ func (m *Model) loadXGBoost(data []byte) error {
 	return m.finish(t)
 }
 
-// checkHead refuses what would need another evaluator.
+// checkHead rejects what would need another evaluator.
 func (f *xgbModel) checkHead() error {
 	l := &f.Learner
 	if len(f.Version) == 0 || f.Version[0] < 1 || f.Version[0] > 3 {
@@ -255,7 +255,7 @@ func (b *xgbBooster) trees() (*xgbBooster, error) {
 	return in, nil
 }
 
-// xgbLink returns how raw scores of an objective become probabilities. binary:logitraw is left out, because versions
+// xgbLink returns how an objective turns raw scores into probabilities. binary:logitraw is left out, because versions
 // differ in what its base_score is.
 func xgbLink(objective string) (link, bool) {
 	switch objective {
@@ -267,8 +267,8 @@ func xgbLink(objective string) (link, bool) {
 	return 0, false
 }
 
-// margin returns the raw score before the first tree: base_score, which the file has as a probability where the
-// prediction is one. Since 3.1 it stands in brackets.
+// margin returns the raw score before the first tree: base_score, which the file gives as a probability if the
+// prediction is one. Since 3.1 it is in brackets.
 func (l *xgbLearner) margin() (float32, error) {
 	text := strings.TrimSpace(l.Param.BaseScore)
 	if in, ok := strings.CutPrefix(text, "["); ok {

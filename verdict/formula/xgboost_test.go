@@ -44,8 +44,8 @@ func read(t testing.TB, name string) []byte {
 	return data
 }
 
-// compareGolden loads every model of a directory that tools/xgboost_golden.py made, and compares it with what XGBoost
-// itself predicted: the raw score and the score within two units in the last place, contributions within rounding.
+// compareGolden loads every model of a directory made by tools/xgboost_golden.py, and compares it with XGBoost's own
+// predictions: the raw score and the score within two units in the last place, contributions within rounding.
 func compareGolden(t *testing.T, dir string) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.rows.json"))
 	if err != nil || len(files) < 8 {
@@ -106,7 +106,7 @@ func far(a, b float32, n int) bool {
 	return a != b
 }
 
-// sumsUp: the contributions and the bias are the raw score.
+// sumsUp checks that the contributions and the bias add up to the raw score.
 func sumsUp(t testing.TB, m *Model, x []float32) {
 	t.Helper()
 	sum := float64(m.Bias())
@@ -121,7 +121,7 @@ func sumsUp(t testing.TB, m *Model, x []float32) {
 
 func TestXGBoostGoldenRows(t *testing.T) { compareGolden(t, "testdata/xgboost") }
 
-// TestXGBoostItself trains other models with the real library and compares its predictions of other rows.
+// TestXGBoostItself trains other models with the real library and compares its predictions for other rows.
 func TestXGBoostItself(t *testing.T) {
 	python := pythonWithXGBoost(t)
 	seed := 2 + rand.IntN(1_000_000)
@@ -134,7 +134,7 @@ func TestXGBoostItself(t *testing.T) {
 	compareGolden(t, dir)
 }
 
-// pythonWithXGBoost returns a Python that has the library. In continuous integration one has to be there.
+// pythonWithXGBoost returns a Python that has the library. In continuous integration there must be one.
 func pythonWithXGBoost(t *testing.T) string {
 	for _, p := range []string{"python3", "/usr/bin/python3"} {
 		if exec.Command(p, "-c", "import xgboost").Run() == nil {
@@ -148,7 +148,7 @@ func pythonWithXGBoost(t *testing.T) string {
 	return ""
 }
 
-// tiny returns a model of one split on a (below 2 is -1, else 1, unknown goes left), with parts replaced.
+// tiny returns a model with one split on a (below 2 is -1, otherwise 1, unknown goes left), with parts replaced.
 func tiny(replace ...string) string {
 	const model = `{"version":[1,7,4],"learner":{"feature_names":["a","b"],"feature_types":[],
 "learner_model_param":{"base_score":"5E-1","num_class":"0","num_feature":"2","num_target":"1"},
@@ -183,7 +183,7 @@ func TestXGBoostThreshold(t *testing.T) {
 	f(left, float32(math.Inf(-1)), -1)
 	f(mustLoad(t, tiny(`"default_left":[1`, `"default_left":[0`), "a", "b"), nan, 1)
 	f(mustLoad(t, tiny(`"default_left":[1,0,0]`, `"default_left":[true,false,false]`), "a", "b"), nan, -1) // before 1.6
-	// A threshold is a float32: 0.1 in the file is the float32 next to it.
+	// A threshold is a float32: 0.1 in the file is the nearest float32.
 	f(mustLoad(t, tiny(`[2.0,`, `[0.1,`), "a", "b"), 0.1, 1)
 }
 
@@ -202,7 +202,7 @@ func TestXGBoostBaseScore(t *testing.T) {
 	f("[-1.5E0]", "reg:squarederror", "3,1,1", -1.5)
 }
 
-// TestXGBoostNames: by name in any order, a subset, and by position only without names.
+// TestXGBoostNames: by name in any order, a subset, and by position only if there are no names.
 func TestXGBoostNames(t *testing.T) {
 	x := map[string]float32{"a": 5, "b": 1, "c": 0}
 	f := func(data string, names []string, want float32) {
@@ -217,7 +217,7 @@ func TestXGBoostNames(t *testing.T) {
 	}
 	f(tiny(), []string{"a", "b"}, 1)
 	f(tiny(), []string{"c", "b", "a"}, 1)
-	f(tiny(), []string{"a"}, 1)                                                        // b is in the file, but no split asks for it
+	f(tiny(), []string{"a"}, 1)                                                        // b is in the file, but no split uses it
 	f(tiny(`"feature_names":["a","b"]`, `"feature_names":[]`), []string{"b", "a"}, -1) // by position
 	m := mustLoad(t, tiny(), "c", "b", "a")
 	if got := fmt.Sprint(m.Needs()); got != "[a]" {
@@ -269,7 +269,7 @@ func TestXGBoostRefuses(t *testing.T) {
 	f("nothing", "", "empty")
 }
 
-// TestXGBoostDeep: deeper than allowed is refused, with as many nodes as it takes.
+// TestXGBoostDeep: a tree deeper than allowed is rejected; it has only the nodes that the depth takes.
 func TestXGBoostDeep(t *testing.T) {
 	f := func(depth int) error {
 		var left, right, rest, flags []string
@@ -279,7 +279,7 @@ func TestXGBoostDeep(t *testing.T) {
 			left, right = append(left, "-1"), append(right, "-1")
 		}
 		left, right, rest, flags = append(left, "-1"), append(right, "-1"), append(rest, "0"), append(flags, "0")
-		// Node 2i+1 is inner and 2i+2 a leaf, but for the root and the last.
+		// Node 2i+1 is an inner node and 2i+2 a leaf, except for the root and the last.
 		fix := func(l []string) string { return "[" + strings.Join(l, ",") + "]" }
 		for i := range left {
 			if i == 0 || i%2 == 1 && i < 2*depth-1 {
