@@ -31,7 +31,7 @@ type found struct {
 	Passage string   `xml:"passage"`
 }
 
-// search finds the articles whose title or text holds the query, without case.
+// search finds the articles whose title or text contains the query, ignoring case.
 func (s *site) search(lang, query string) []found {
 	query = strings.ToLower(strings.TrimSpace(query))
 	t := s.texts[lang]
@@ -49,7 +49,7 @@ func (s *site) search(lang, query string) []found {
 	return out
 }
 
-// passage cuts a text to about two lines, at a rune's edge.
+// passage cuts a text to about two lines, at a rune boundary.
 func passage(s string) string {
 	const most = 160
 	if len(s) <= most {
@@ -83,8 +83,8 @@ func (s *site) showSearch(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, http.StatusOK, "search", data)
 }
 
-// xmlSearch answers in the root element that partners parse, so that an answer of the gateway in its place is read by
-// the same code.
+// xmlSearch answers in the root element that partners parse, so that the same code reads an answer of the gateway in its
+// place.
 func (s *site) xmlSearch(w http.ResponseWriter, r *http.Request) {
 	type results struct {
 		Found int     `xml:"found"`

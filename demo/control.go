@@ -13,13 +13,14 @@ import (
 	"time"
 )
 
-// Bounds of what is read of an answer.
+// Bounds on how much of an answer is read.
 const (
 	maxAnswer  = 64 << 10
 	maxControl = 3 * time.Second
 )
 
-// plainClient talks to the gateway itself: no proxy of the environment, no redirects followed, no cookies kept.
+// plainClient talks directly to the gateway: it uses no proxy from the environment, follows no redirects and keeps no
+// cookies.
 func plainClient() *http.Client {
 	return &http.Client{
 		Timeout: 5 * time.Second,
@@ -31,7 +32,7 @@ func plainClient() *http.Client {
 	}
 }
 
-// control calls the admin API. It returns the status and the body; an error is one of the connection.
+// control calls the admin API. It returns the status and the body; an error concerns only the connection.
 func (s *site) control(ctx context.Context, method, target string, in any) (int, []byte, error) {
 	if s.opts.AdminURL == nil || s.opts.AdminURL() == "" {
 		return 0, nil, errors.New("no admin API is given to the site")
@@ -66,7 +67,7 @@ func (s *site) control(ctx context.Context, method, target string, in any) (int,
 	return resp.StatusCode, b, nil
 }
 
-// assign gives subject (kind:id) a role for roleLife, after taking away the one that it plays.
+// assign gives subject (kind:id) a role for roleLife, after removing its current one.
 func (s *site) assign(ctx context.Context, subject string, from, to role) error {
 	if err := s.take(ctx, subject, from); err != nil {
 		return err
@@ -81,7 +82,7 @@ func (s *site) assign(ctx context.Context, subject string, from, to role) error 
 	return nil
 }
 
-// take removes a role; one that has ended meanwhile is not an error.
+// take removes a role; it is not an error if the role has already ended.
 func (s *site) take(ctx context.Context, subject string, r role) error {
 	switch r {
 	case roleBanned:
@@ -104,7 +105,7 @@ func (r role) list() string {
 	}
 }
 
-// entry is a subject as a list has it: an address stands for itself.
+// entry is a subject as written in a list: an address stands for itself.
 func entry(subject string) string {
 	if a, ok := strings.CutPrefix(subject, "ip:"); ok {
 		return a
@@ -112,7 +113,7 @@ func entry(subject string) string {
 	return subject
 }
 
-// expect makes an error of anything but success (or absence, where that will do).
+// expect turns anything but success (or absence, if that is acceptable) into an error.
 func (s *site) expect(ctx context.Context, method, target string, in any, absentOK bool) error {
 	status, body, err := s.control(ctx, method, target, in)
 	if err != nil || status/100 == 2 || absentOK && status == http.StatusNotFound {
@@ -125,7 +126,7 @@ func (s *site) expect(ctx context.Context, method, target string, in any, absent
 	return fmt.Errorf("admin API: %s %s: %d %s", method, target, status, told.Error.Message)
 }
 
-// why asks the admin API what was decided about a request; "" when it does not know.
+// why asks the admin API what was decided about a request; "" if it does not know.
 func (s *site) why(ctx context.Context, requestID string) string {
 	if requestID == "" || len(requestID) > 64 {
 		return ""

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/html"
 )
 
-// Every page stands in both languages, is well formed, can be used without sight, and loads nothing from elsewhere.
+// TestPages: every page exists in both languages, is well formed, is accessible without sight, and loads nothing external.
 func TestPages(t *testing.T) {
 	site := newSite(Options{})
 	for _, path := range pagePaths {
@@ -37,7 +37,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// checkHTML holds a page to what a validator would say first.
+// checkHTML checks a page for what a validator would report first.
 func checkHTML(t *testing.T, where, body string) {
 	t.Helper()
 	void := map[string]bool{"meta": true, "link": true, "img": true, "input": true, "br": true}
@@ -122,7 +122,7 @@ func checkHTML(t *testing.T, where, body string) {
 	}
 }
 
-// The catalogues have the same keys, and none that is empty.
+// TestTexts: the catalogues have the same keys, and no empty texts.
 func TestTexts(t *testing.T) {
 	all := loadTexts()
 	if len(all) != 2 {
@@ -140,7 +140,7 @@ func TestTexts(t *testing.T) {
 			}
 		}
 	}
-	// What the templates name literally exists.
+	// The texts that templates name literally exist.
 	names, _ := fs.Glob(files, "pages/*.html")
 	for _, name := range names {
 		b, _ := files.ReadFile(name)

@@ -54,7 +54,7 @@ func (s *site) examples() []example {
 		return []pair{{"Sec-Fetch-Dest", dest}, {"Sec-Fetch-Mode", mode}, {"Sec-Fetch-Site", site}}
 	}
 	const html = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
-	tried := strconv.FormatInt(s.turns.Add(1), 10) // the same words over and over would be taken for spam, as they should
+	tried := strconv.FormatInt(s.turns.Add(1), 10) // the same words over and over would rightly be taken for spam
 	return []example{
 		{Kind: "page", Method: "GET", Target: "/articles/river", Header: append(fetch("document", "navigate", "none"), pair{"Accept", html})},
 		{
@@ -79,7 +79,7 @@ func (s *site) examples() []example {
 	}
 }
 
-// tryAll makes all example requests at once and returns their outcomes in order.
+// tryAll makes all example requests concurrently and returns their outcomes in order.
 func (s *site) tryAll(ctx context.Context, as netip.Addr) []outcome {
 	ex := s.examples()
 	out := make([]outcome, len(ex))
@@ -91,7 +91,7 @@ func (s *site) tryAll(ctx context.Context, as netip.Addr) []outcome {
 	return out
 }
 
-// try sends one request to the gateway as a proxy would that the visitor came through.
+// try sends one request to the gateway, as a proxy in front of the visitor would.
 func (s *site) try(ctx context.Context, e example, as netip.Addr) outcome {
 	o := outcome{example: e}
 	req, err := http.NewRequestWithContext(ctx, e.Method, strings.TrimSuffix(s.opts.GatewayURL(), "/")+e.Target, strings.NewReader(e.Body))

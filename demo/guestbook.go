@@ -44,7 +44,7 @@ func (g *guestbook) add(e signature) {
 	}
 }
 
-// latest returns the signatures that still live, the newest first.
+// latest returns the signatures that have not expired, newest first.
 func (g *guestbook) latest(at time.Time) []signature {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *site) showGuestbook(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, http.StatusOK, "guestbook", receipt{Entries: s.book.latest(s.now())})
 }
 
-// sign takes the form, urlencoded or multipart, and shows what reached the site, fields and headers.
+// sign accepts the form, urlencoded or multipart, and shows what reached the site: fields and headers.
 func (s *site) sign(w http.ResponseWriter, r *http.Request) {
 	rec := receipt{Posted: true, Headers: received(r)}
 	status := http.StatusOK
@@ -139,8 +139,8 @@ func readForm(w http.ResponseWriter, r *http.Request) (fields []pair, file strin
 	return fields, file, nil
 }
 
-// received lists the headers of a request. Values of cookies are cut short: a page that prints a whole pass would hand
-// it to every script that can read the page.
+// received lists the headers of a request. Cookie values are shortened: a page that prints a whole pass would reveal it to
+// every script that can read the page.
 func received(r *http.Request) []pair {
 	out := []pair{{"Host", r.Host}}
 	for name, values := range r.Header {
@@ -168,7 +168,7 @@ func shorten(cookies string) string {
 	return strings.Join(parts, ";")
 }
 
-// clip makes a text valid and cuts it to so many runes.
+// clip makes a text valid and cuts it to the given number of runes.
 func clip(s string, runes int) string {
 	s = strings.TrimSpace(strings.ToValidUTF8(s, "\uFFFD"))
 	if utf8.RuneCountInString(s) <= runes {

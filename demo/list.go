@@ -13,7 +13,7 @@ const (
 	listPageSize = 5
 )
 
-// listItems answers GET /api/list?page=N. Any page of the web may read it: it holds nothing of the visitor's.
+// listItems answers GET /api/list?page=N. Any web page may read it: it contains nothing about the visitor.
 func (s *site) listItems(w http.ResponseWriter, r *http.Request) {
 	type item struct {
 		ID    int    `json:"id"`

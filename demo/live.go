@@ -17,7 +17,7 @@ type tick struct {
 	Time string `json:"time"` // RFC 3339, UTC
 }
 
-// clock is a WebSocket that sends the time once a second and echoes what it is sent.
+// clock is a WebSocket that sends the time once a second and echoes its input.
 func (s *site) clock(w http.ResponseWriter, r *http.Request) {
 	if !s.streams.enter() {
 		busy(w)
@@ -26,15 +26,14 @@ func (s *site) clock(w http.ResponseWriter, r *http.Request) {
 	s.running.Add(1)
 	defer s.running.Done()
 	defer s.streams.leave()
-	// The gateway may name the host that the browser asked for in a header of its own.
+	// The gateway may put the host that the browser asked for into a separate header.
 	c, err := websocket.Accept(w, r, &websocket.AcceptOptions{OriginPatterns: r.Header.Values("X-Forwarded-Host")})
 	if err != nil {
 		return // Accept has answered
 	}
 	c.SetReadLimit(1 << 10)
 
-	// The reader has a context of its own: one that ends in the middle of a read drops the connection without a close
-	// frame.
+	// The reader has its own context: one that ends in the middle of a read drops the connection without a close frame.
 	reading, stopReading := context.WithCancel(context.WithoutCancel(r.Context()))
 	ctx, cancel := context.WithCancel(r.Context())
 	echo := make(chan string)
@@ -71,7 +70,7 @@ func (s *site) clock(w http.ResponseWriter, r *http.Request) {
 	<-ended
 }
 
-// events is a stream of server-sent events, one a second. It goes on from the number that the browser saw last.
+// events is a stream of server-sent events, one a second. It continues from the last number that the browser saw.
 func (s *site) events(w http.ResponseWriter, r *http.Request) {
 	if !s.streams.enter() {
 		busy(w)
@@ -104,7 +103,7 @@ func (s *site) events(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// ticks calls send at once and then every second, and with what comes from echo, until ctx ends or send fails.
+// ticks calls send at once and then every second, and with everything from echo, until ctx ends or send fails.
 func (s *site) ticks(ctx context.Context, echo <-chan string, send func(any) error) error {
 	every := time.NewTicker(time.Second)
 	defer every.Stop()

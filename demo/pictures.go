@@ -46,7 +46,7 @@ func newGallery() *gallery {
 	return g
 }
 
-// draw paints hills under a sky with a sun, in the few colours of a palette, so that the file stays small.
+// draw paints hills under a sky with a sun, in a palette of few colours, so that the file stays small.
 func draw(name string) drawing {
 	seed := sha256.Sum256([]byte("demo picture " + name))
 	rnd := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:]), binary.LittleEndian.Uint64(seed[8:])))
@@ -104,7 +104,7 @@ func hsl(h, s, l float64) color.RGBA {
 	return color.RGBA{part(0), part(8), part(4), 255}
 }
 
-// picture serves /pictures/NAME.png. Browsers ask again each time: the gateway is to see sub-resources at work.
+// picture serves /pictures/NAME.png. Browsers revalidate each time, so that the gateway sees sub-resource requests.
 func (s *site) picture(w http.ResponseWriter, r *http.Request) {
 	name, ok := strings.CutSuffix(r.PathValue("file"), ".png")
 	paint := s.pictures.drawn[name]

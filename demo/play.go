@@ -15,7 +15,7 @@ type playView struct {
 	Pretend   part
 	Left      int // seconds until the pretend visitor is a human again
 	Outcomes  []outcome
-	Busy      bool // too many others watch at this moment
+	Busy      bool // too many others are using it at the moment
 	Ready     bool // there is a gateway to play with
 	MyAddress string
 	Me        part
@@ -52,7 +52,7 @@ func (s *site) showPlay(w http.ResponseWriter, r *http.Request) {
 	s.render(w, r, http.StatusOK, "play", view)
 }
 
-// seconds is how long a part still lasts, rounded up.
+// seconds returns how long a part still lasts, rounded up.
 func seconds(p part, now time.Time) int {
 	if p.Role == roleHuman {
 		return 0
@@ -60,7 +60,7 @@ func seconds(p part, now time.Time) int {
 	return int((p.Until.Sub(now) + time.Second - 1) / time.Second)
 }
 
-// turn gives the pretend visitor or the real one a role, or the site's own cookie, and shows the page again.
+// turn gives the pretend visitor or the real one a role, or hands out the site's own cookie, and shows the page again.
 func (s *site) turn(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	v := s.visitors.of(w, r, s.now())
@@ -100,8 +100,8 @@ func (s *site) turnPretend(r *http.Request, v *visitor) (problem string) {
 	return ""
 }
 
-// turnMe works on the visitor's own address, as the gateway names it, or on the site's own cookie if there is one and
-// it is asked for. Only what this visitor did is taken back.
+// turnMe acts on the visitor's own address, as the gateway names it, or on the site's own cookie if there is one and it is
+// requested. It only undoes what this visitor did.
 func (s *site) turnMe(r *http.Request, v *visitor) (problem string) {
 	to := role(r.PostFormValue("role"))
 	if !slices.Contains(roles[:], to) {
@@ -135,8 +135,8 @@ func (s *site) turnMe(r *http.Request, v *visitor) (problem string) {
 	return ""
 }
 
-// giveCookie gives the visitor an identity that the site vouches for, made out two days back so that it counts at once.
-// A real service would never do that: the age is what makes such a cookie worth something.
+// giveCookie gives the visitor an identity that the site vouches for, backdated by two days so that it counts at once. A
+// real service would never do that: the age is what makes such a cookie worth something.
 func (s *site) giveCookie(w http.ResponseWriter, r *http.Request, v *visitor) (problem string) {
 	if s.opts.SignCookie == nil {
 		return "form"
@@ -155,7 +155,7 @@ func (s *site) giveCookie(w http.ResponseWriter, r *http.Request, v *visitor) (p
 	return ""
 }
 
-// visitorAddress is who the gateway says is asking.
+// visitorAddress returns the visitor's address as the gateway reports it.
 func visitorAddress(r *http.Request) (netip.Addr, bool) {
 	a, err := netip.ParseAddr(strings.TrimSpace(r.Header.Get("X-Real-Ip")))
 	if err != nil || a.Zone() != "" {

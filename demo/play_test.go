@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// front stands for a gateway and its admin API: it keeps bans and list entries, and answers requests by them, roughly
-// as the gateway would. The real one is tried against this site by the end-to-end tests.
+// front stands in for a gateway and its admin API: it keeps bans and list entries, and answers requests accordingly,
+// roughly as the gateway would. The end-to-end tests run this site with the real one.
 type front struct {
 	mu    sync.Mutex
 	keeps map[string]string // "ban ip:1.2.3.4", "block 1.2.3.4" -> ttl
@@ -236,11 +236,11 @@ func TestTurnMe(t *testing.T) {
 	if k := f.kept(); len(k) != 1 {
 		t.Errorf("only what the visitor did is taken back, and all of it: %v", k)
 	}
-	p.turn("me", "human") // nothing to take back
+	p.turn("me", "human") // nothing to undo
 	if k := f.kept(); len(k) != 1 {
 		t.Errorf("kept %v", k)
 	}
-	// A role that ended by itself is not taken back: the operator may have made the same entry since.
+	// A role that ended by itself is not undone: the operator may have made the same entry since then.
 	delete(f.keeps, "block 192.168.7.7")
 	p.turn("me", "blocked")
 	now = now.Add(roleLife)

@@ -91,7 +91,7 @@ type rulesView struct {
 	Entries  []logEntry
 }
 
-// showRules shows what the rules said of the last messages, line by line.
+// showRules shows what the rules said about the last messages, line by line.
 func (s *site) showRules(w http.ResponseWriter, r *http.Request) {
 	v := s.ruled(r.Context())
 	if m := r.URL.Query().Get("learnt"); m == "good" || m == "bad" || m == "again" || m == "failed" {
@@ -123,7 +123,7 @@ func (s *site) ask(ctx context.Context, target string, to any) bool {
 	return err == nil && status == http.StatusOK && json.Unmarshal(body, to) == nil
 }
 
-// teach lets the visitor say what an entry of the log is, as a moderator does.
+// teach lets the visitor label an entry of the log, as a moderator does.
 func (s *site) teach(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 4<<10)
 	id, err := strconv.ParseInt(r.PostFormValue("id"), 10, 64)

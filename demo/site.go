@@ -17,7 +17,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Options say where the site stands. All functions must be safe for concurrent use.
+// Options describe the site's surroundings. All functions must be safe for concurrent use.
 type Options struct {
 	// GatewayURL returns the public base URL of the gateway before the site, such as http://127.0.0.1:8080. The play
 	// page sends its example requests there, with the pretend visitor in X-Forwarded-For and X-Real-IP: the gateway
@@ -26,11 +26,11 @@ type Options struct {
 	// AdminURL returns the base URL of the gateway's private listener, and Token is its bearer token.
 	AdminURL func() string
 	Token    string
-	// XMLQuery is appended to the query of the example XML request; it holds what makes the site a known partner,
-	// such as "key=demo".
+	// XMLQuery is appended to the query of the example XML request; it contains what makes the site a known partner, such
+	// as "key=demo".
 	XMLQuery string
-	// CookieName and SignCookie let a visitor have the site's own signed identity (the kind "service"), made out as of
-	// the given time; SignCookie returns the cookie's value. Nil: the site gives no such cookie.
+	// CookieName and SignCookie give a visitor the site's own signed identity (the kind "service"), issued as of the given
+	// time; SignCookie returns the cookie's value. Nil: the site gives no such cookie.
 	CookieName string
 	SignCookie func(name, value string, made time.Time) (string, error)
 
@@ -49,8 +49,8 @@ type site struct {
 	pages    map[string]*template.Template
 	pictures *gallery
 	book     guestbook
-	streams  bound // WebSockets and event streams under way
-	tries    bound // pages of example requests under way
+	streams  bound // WebSockets and event streams in progress
+	tries    bound // pages of example requests in progress
 	visitors visitors
 	turns    atomic.Int64 // examples that were made
 	gateway  *http.Client
@@ -58,7 +58,7 @@ type site struct {
 	running  sync.WaitGroup // streams, which http.Server does not wait for
 }
 
-// Bounds of what is served at once.
+// Bounds on concurrent work.
 const (
 	maxStreams = 256
 	maxTries   = 4
@@ -105,7 +105,7 @@ func (s *site) routes() http.Handler {
 	return s.protect(http.NewCrossOriginProtection().Handler(mux))
 }
 
-// protect sets what every answer carries. The policy allows nothing but the site itself.
+// protect sets the headers of every answer. The policy allows nothing but the site itself.
 func (s *site) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -117,7 +117,7 @@ func (s *site) protect(next http.Handler) http.Handler {
 	})
 }
 
-// Serve answers on ln until ctx ends, then ends the streams, finishes what is under way and returns nil.
+// Serve answers on ln until ctx ends, then ends the streams, finishes requests in progress and returns nil.
 func Serve(ctx context.Context, ln net.Listener, opts Options) error {
 	s := newSite(opts)
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
@@ -154,7 +154,7 @@ func Serve(ctx context.Context, ln net.Listener, opts Options) error {
 	return nil
 }
 
-// view is what every page's template is given.
+// view is what every page's template gets.
 type view struct {
 	T    func(key string) string        // a text in the page's language
 	H    func(key string) template.HTML // a text that holds markup; only texts of our own catalogue
@@ -215,7 +215,7 @@ func (s *site) static(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, r.PathValue("file"), time.Time{}, bytes.NewReader(b))
 }
 
-// loadPages parses each page together with the layout. They are part of the binary: one that does not parse is a bug.
+// loadPages parses each page together with the layout. The pages are part of the binary: a parse error is a bug.
 func loadPages() map[string]*template.Template {
 	names, err := files.ReadDir("pages")
 	if err != nil {
@@ -230,7 +230,7 @@ func loadPages() map[string]*template.Template {
 	return pages
 }
 
-// bound lets at most so many in at once; the others are told to come later.
+// bound admits a limited number of callers at once; the others are told to come later.
 type bound chan struct{}
 
 func newBound(n int) bound { return make(bound, n) }

@@ -50,7 +50,7 @@ func loadTexts() texts {
 
 const languageCookie = "demo_lang"
 
-// language is what the visitor chose, else the first language of Accept-Language that there is, by its weight.
+// language returns the visitor's choice, otherwise the best available language of Accept-Language by its weight.
 func (s *site) language(r *http.Request) string {
 	if c, err := r.Cookie(languageCookie); err == nil && s.texts[c.Value] != nil {
 		return c.Value
@@ -70,7 +70,7 @@ func (s *site) language(r *http.Request) string {
 	return best
 }
 
-// setLanguage keeps the choice and goes back to the page that it was made on.
+// setLanguage stores the choice and returns to the page on which it was made.
 func (s *site) setLanguage(w http.ResponseWriter, r *http.Request) {
 	r.Body = http.MaxBytesReader(w, r.Body, 8<<10)
 	if lang := r.PostFormValue("lang"); s.texts[lang] != nil {

@@ -26,14 +26,14 @@ var roles = [...]role{roleHuman, roleListed, roleBanned, roleBlocked, roleWhite}
 // roleLife is how long a role lasts: the TTL of every ban and entry that the site asks for.
 const roleLife = 2 * time.Minute
 
-// part is one role that is being played: by whom, and until when.
+// part is a role being played: by whom, and until when.
 type part struct {
 	Role    role
 	Subject string // kind:id
 	Until   time.Time
 }
 
-// at returns the part as it stands at a time: it ends by itself.
+// at returns the part at the given time: it ends by itself.
 func (p part) at(now time.Time) part {
 	if p.Role == "" || p.Role != roleHuman && !now.Before(p.Until) {
 		return part{Role: roleHuman, Subject: p.Subject}
@@ -51,20 +51,20 @@ type visitor struct {
 	seen    time.Time
 }
 
-// maxVisitors is how many are remembered: one for each address of the three networks that are reserved for examples.
+// maxVisitors is how many visitors are remembered: one for each address of the three networks reserved for documentation.
 const maxVisitors = 3 * 254
 
 const visitorCookie = "demo_play"
 
-// visitors remembers the players by a cookie. The one seen longest ago makes room for a new one. The zero value is
-// ready for use.
+// visitors remembers the players by a cookie. The one not seen for the longest time makes room for a new one. The zero
+// value is ready for use.
 type visitors struct {
 	mu   sync.Mutex
 	byID map[string]*visitor
 	used map[netip.Addr]string
 }
 
-// of returns a copy of the visitor that the request belongs to, and gives a new one its cookie.
+// of returns a copy of the visitor that the request belongs to, and sets a cookie for a new one.
 func (v *visitors) of(w http.ResponseWriter, r *http.Request, now time.Time) visitor {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -109,7 +109,7 @@ func (v *visitors) dropOldest() {
 	delete(v.used, oldest.address)
 }
 
-// freeAddress returns the first address of the documentation networks that nobody plays.
+// freeAddress returns the first address of the documentation networks that nobody uses.
 func (v *visitors) freeAddress() netip.Addr {
 	for _, net := range [...][3]byte{{203, 0, 113}, {198, 51, 100}, {192, 0, 2}} {
 		for host := range byte(254) {

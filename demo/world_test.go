@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// get answers one request of a browser without cookies.
+// get returns the answer to one request of a browser without cookies.
 func get(t *testing.T, h http.Handler, target string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequest("GET", target, nil)
@@ -45,7 +45,7 @@ func post(t *testing.T, h http.Handler, target, kind, body string, header ...str
 
 const urlencoded = "application/x-www-form-urlencoded"
 
-// running is a site on a loopback port; stop ends it and asserts that it ended well.
+// running runs a site on a loopback port; stop ends it and asserts that it ended properly.
 func running(t *testing.T, opts Options) (addr string, stop func()) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

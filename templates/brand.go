@@ -11,21 +11,21 @@ import (
 	"strings"
 )
 
-// Branding is how a service looks on the gateway's pages. The zero value is the plain look.
+// Branding is a service's look on the gateway's pages. The zero value is the plain look.
 type Branding struct {
-	// Name of the site, shown on top of the page and in the title; empty: none.
+	// Name of the site, shown at the top of the page and in the title; empty: none.
 	Name string `mapstructure:"name"`
-	// Logo is a file (PNG, JPEG, WebP, GIF or SVG, up to 16 KB) that is put into the page.
+	// Logo is a file (PNG, JPEG, WebP, GIF or SVG, up to 16 KB) that is embedded in the page.
 	Logo string `mapstructure:"logo"`
 	// Accent is the colour of links and buttons, #rgb or #rrggbb; AccentDark the one for dark mode. OnAccent and
-	// OnAccentDark are the text on a button, white and near black by default.
+	// OnAccentDark are the colour of the text on a button, by default white and near black.
 	Accent       string `mapstructure:"accent"`
 	OnAccent     string `mapstructure:"on_accent"`
 	AccentDark   string `mapstructure:"accent_dark"`
 	OnAccentDark string `mapstructure:"on_accent_dark"`
-	// Texts replace texts of the catalogues: a heading of the site's own, another help.
+	// Texts replace texts of the catalogues, such as the heading or the help.
 	Texts []Text `mapstructure:"texts"`
-	// Templates is a directory whose files replace the gateway's, for this service: pages/challenge.html,
+	// Templates is a directory whose files replace the gateway's for this service: pages/challenge.html,
 	// pages/message.html, pages/layout.html, static/page.css, static/page.js, locales/TAG.yaml; empty: none.
 	Templates string `mapstructure:"templates"`
 }
@@ -37,7 +37,7 @@ var logoTypes = map[string]string{
 	".svg": "image/svg+xml",
 }
 
-// Limits of what is put into every page.
+// Limits on what is embedded in every page.
 const (
 	maxBrandName = 80
 	maxLogoBytes = 16 << 10
@@ -65,7 +65,7 @@ func (b *Branding) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Brand is a Branding made ready for the pages. It is immutable; the zero value has no look at all.
+// Brand is a Branding prepared for the pages. It is immutable; the zero value has no styling at all.
 type Brand struct {
 	Name   string
 	Logo   template.URL
@@ -101,14 +101,14 @@ func (s *Set) Brand(cfg Branding) (*Brand, error) {
 		b.Logo = template.URL("data:" + logoTypes[strings.ToLower(path.Ext(cfg.Logo))] + ";base64," +
 			base64.StdEncoding.EncodeToString(raw))
 	}
-	// No form-action: browsers apply it to every redirect after the form as well, and the page that the visitor
-	// goes back to may send them on to a login on another host.
+	// No form-action: browsers also apply it to every redirect after the form, and the page that the visitor returns to may
+	// redirect to a login on another host.
 	b.csp = "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src " + styles + "; script-src " + scripts +
 		"; base-uri 'none'; frame-ancestors 'self'"
 	return b, nil
 }
 
-// Check reports what is wrong with a branding and with the files that it names, each with its path below the section.
+// Check reports what is wrong with a branding and the files that it names, each with its path below the section.
 func (s *Set) Check(b *Branding) error {
 	own, err := s.For(b)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *Set) Check(b *Branding) error {
 // CSP is the Content-Security-Policy that the pages need.
 func (b *Brand) CSP() string { return b.csp }
 
-// WorkCSP is the policy of a challenge page that offers work: it asks for the work, and starts the Worker that does it.
+// WorkCSP is the policy of a challenge page that offers work: it may fetch the task, and start the Worker that does it.
 func (b *Brand) WorkCSP() string { return b.csp + "; connect-src 'self'; worker-src 'self'" }
 
 // style returns the rules for the colours; they were validated.

@@ -14,16 +14,16 @@ import (
 	"golang.org/x/text/language"
 )
 
-// catalogue is the texts of one language.
+// catalogue holds the texts of one language.
 type catalogue struct {
 	tag, name, dir, voice string
 	texts                 map[string]string
 }
 
-// voices are the languages that digits are spoken in, the one for all others first.
+// voices are the languages in which digits are spoken, starting with the default for all others.
 var voices = [...]string{"en", "ja", "pt", "ru", "zh"}
 
-// placeholders are what a text may contain in braces, and what stands for it in the page.
+// placeholders maps what a text may contain in braces to what replaces it in the page.
 var placeholders = map[string]string{"{limit}": "{{.Limit}}"}
 
 // scriptTexts are the texts of the dialog that antirobot.js shows; they have no placeholders.
@@ -87,14 +87,14 @@ func checkText(text string) error {
 	return nil
 }
 
-// Text is a text of a service's own, in place of a catalogue's.
+// Text is a service's own text, replacing one of a catalogue.
 type Text struct {
 	Lang string `mapstructure:"lang"` // a catalogue's tag
 	Key  string `mapstructure:"key"`
 	Text string `mapstructure:"text"`
 }
 
-// replaceTexts puts a service's own texts into the catalogues, which are copies for this service.
+// replaceTexts puts a service's own texts into the catalogues, which are copied for this service.
 func replaceTexts(all []*catalogue, own []Text) error {
 	var errs []error
 	for i, t := range own {
@@ -113,8 +113,8 @@ func replaceTexts(all []*catalogue, own []Text) error {
 	return errors.Join(errs...)
 }
 
-// compile puts the texts into the pages and parses them. A text that no page uses is an error as well as one that is
-// missing: it is most likely a typing error. What is wrong with a page itself is returned as wrong.
+// compile puts the texts into the pages and parses them. An unused text is an error just as a missing one is: it is most
+// likely a typo. Errors in a page itself are returned as wrong.
 func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Language, wrong, err error) {
 	l := &Language{Tag: c.tag, Name: c.name, Dir: c.dir, Voice: c.voice}
 	f := filler{c: c, all: all, missing: map[string]bool{}, used: map[string]bool{}}
@@ -135,7 +135,7 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Langu
 	for m := range messageCount {
 		l.messages[m] = parse("message.html", m.String())
 		if l.messages[m] == nil {
-			break // the same page: the same error
+			break // the same page has the same error
 		}
 	}
 	if len(bad) > 0 {
@@ -177,8 +177,8 @@ func (f *filler) script() ([]byte, error) {
 	return json.Marshal(texts)
 }
 
-// try fills in every page. The first use of a template escapes it; done here, so that a page that can't be escaped is
-// refused now. Each is filled in twice, so that what stands inside an {{if}} is tried as well.
+// try renders every page. Templates are escaped at their first use; this happens here, so that a page that can't be escaped
+// is refused at once. Each page is rendered twice, so that the contents of each {{if}} are tried too.
 func (l *Language) try() error {
 	for _, p := range [...]*ChallengePage{{Brand: &Brand{}}, sampleChallenge()} {
 		if _, err := l.AppendChallenge(nil, p); err != nil {
@@ -195,7 +195,7 @@ func (l *Language) try() error {
 	return nil
 }
 
-// sampleChallenge is a page that has everything.
+// sampleChallenge is a page with everything on it.
 func sampleChallenge() *ChallengePage {
 	return &ChallengePage{
 		Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", CheckURL: "/", Key: "x", Hidden: []HiddenField{{"x", "x"}},
@@ -204,7 +204,7 @@ func sampleChallenge() *ChallengePage {
 	}
 }
 
-// known reports whether the embedded pages know the text, though an operator's own page may not use it.
+// known reports whether the embedded pages use the text, even if an operator's own page does not.
 func known(key string) bool {
 	for m := range messageCount {
 		if rest, ok := strings.CutPrefix(key, m.String()+"_"); ok && slices.Contains(messageParts[:], rest) {
@@ -220,15 +220,15 @@ func known(key string) bool {
 	return false
 }
 
-// filler puts texts in the place of [[key]].
+// filler replaces [[key]] with texts.
 type filler struct {
 	c             *catalogue
 	all           []*catalogue
 	missing, used map[string]bool
 }
 
-// languages is the switch: a button of the challenge's form for every language. Buttons, because a page that carries a
-// request has no address that a link could lead to.
+// languages is the language switch: a button of the challenge's form for every language. They are buttons because a page
+// that carries a request has no URL to which a link could lead.
 func (f *filler) languages() string {
 	var b strings.Builder
 	for _, c := range f.all {
@@ -242,8 +242,8 @@ func (f *filler) languages() string {
 	return b.String()
 }
 
-// fill replaces the tokens of a page: [[key]] by the text, [[@tag]] and [[@dir]] by the language's own, [[@languages]]
-// by the switch, and [[@message_part]] by that part of the message.
+// fill replaces the tokens of a page: [[key]] with the text, [[@tag]] and [[@dir]] with the language's own, [[@languages]]
+// with the switch, and [[@message_part]] with that part of the message.
 func (f *filler) fill(page, message string) string {
 	return token.ReplaceAllStringFunc(page, func(tok string) string {
 		key := tok[2 : len(tok)-2]

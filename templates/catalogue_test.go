@@ -78,7 +78,7 @@ func TestAddingALanguageIsAddingAFile(t *testing.T) {
 	}
 }
 
-// TestTextsAreEscaped: a translator may write what has a meaning in HTML.
+// TestTextsAreEscaped: a translator may use characters that are special in HTML.
 func TestTextsAreEscaped(t *testing.T) {
 	en, err := embedded.ReadFile("locales/en.yaml")
 	if err != nil {
@@ -143,7 +143,7 @@ type brokenFS struct{}
 
 func (brokenFS) Open(string) (fs.File, error) { return nil, errors.New("disk on fire") }
 
-// TestTranslationsAreTranslated: a copied text is most likely a forgotten one.
+// TestTranslationsAreTranslated: an identical text is most likely an untranslated one.
 func TestTranslationsAreTranslated(t *testing.T) {
 	cs, err := source{}.catalogues()
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 // Problem is what was wrong with the previous answer; it determines the error on the challenge page.
 type Problem string
 
-// The problems. Any other value reads as ProblemFailed.
+// The problems. Any other value is treated as ProblemFailed.
 const (
 	ProblemNone    Problem = ""
 	ProblemFailed  Problem = "failed"
-	ProblemExpired Problem = "expired" // no fault: a new picture, and no "wrong"
+	ProblemExpired Problem = "expired" // not an error: a new picture, without the word "wrong"
 	ProblemEmpty   Problem = "empty"
 	ProblemUsed    Problem = "used"
 )
@@ -21,19 +21,19 @@ const (
 type ChallengePage struct {
 	Brand     *Brand
 	RequestID string
-	CheckURL  string // where the form goes
+	CheckURL  string // the form's action
 	Key       string
-	Hidden    []HiddenField // what else the form carries
+	Hidden    []HiddenField // the form's other fields
 	ImageURL  string
 	AudioURL  string
-	// NewURL is where another picture is; empty: a button of the form, for a page that carries a request.
+	// NewURL is the URL of another picture; empty: a button of the form instead, for a page that carries a request.
 	NewURL string
-	// WorkURL is the script with which the browser can work instead of the visitor; empty: that is not offered.
+	// WorkURL is the script with which the browser can work instead of the visitor; empty: not offered.
 	WorkURL string
 	Problem Problem
 
-	CookiesOff   bool   // the browser seems to keep no cookies: said before anybody works
-	CookiesLost  bool   // right answers came, their cookies did not come back
+	CookiesOff   bool   // the browser seems to keep no cookies: shown before anybody solves anything
+	CookiesLost  bool   // right answers came, but their cookies did not come back
 	FormKept     bool   // the page carries a request
 	FormTooLarge bool   // the request was too large to be carried
 	Limit        string // the limit, such as "64 KB"
@@ -70,7 +70,7 @@ var messageNames = [messageCount]string{
 // messageParts are the texts of each plain page.
 var messageParts = [...]string{"title", "heading", "text", "help"}
 
-// String returns the name that the message's texts begin with.
+// String returns the prefix of the message's text keys.
 func (m Message) String() string {
 	if m < messageCount {
 		return messageNames[m]
@@ -84,7 +84,7 @@ type MessagePage struct {
 	Brand     *Brand
 	RequestID string
 	Retry     string // a link to try again; empty: none
-	Sent      bool   // the link leads back to the site: what was wanted has been done
+	Sent      bool   // the link leads back to the site: the action has been completed
 	Limit     string
 }
 

@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write what the tests compare with")
 
-// builtTexts are the languages that antirobot.js carries.
+// builtTexts are the languages built into antirobot.js.
 var builtTexts = []string{"en", "ru"}
 
 // TestScriptTexts: the texts inside antirobot.js are those of the catalogues.
@@ -45,7 +45,7 @@ func TestScriptTexts(t *testing.T) {
 	same(t, filepath.Join("js", "texts.ts"), []byte(b.String()))
 }
 
-// same compares a committed file with what it is made from, or writes it.
+// same compares a committed file with what it is generated from, or writes it.
 func same(t *testing.T, file string, want []byte) {
 	t.Helper()
 	if *update {
@@ -63,7 +63,7 @@ func same(t *testing.T, file string, want []byte) {
 	}
 }
 
-// tool returns the path of a tool that make installs; without it the test is skipped loudly, in CI it fails.
+// tool returns the path of a tool that make installs; without it the test is skipped with a message, and in CI it fails.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	p, err := filepath.Abs(filepath.Join("..", ".bin", name))
@@ -79,7 +79,7 @@ func tool(t *testing.T, name string) string {
 	return p
 }
 
-// scriptBuilds is how the committed scripts are made. The Makefile has the same lines.
+// scriptBuilds are the commands that build the committed scripts. The Makefile has the same lines.
 var scriptBuilds = map[string][]string{
 	"static/antirobot.js":  {"js/script.ts", "--format=iife", "--global-name=antirobot"},
 	"static/antirobot.mjs": {"js/antirobot.ts", "--format=esm"},
@@ -99,7 +99,7 @@ func TestScriptIsFresh(t *testing.T) {
 	}
 }
 
-// TestScriptTypes checks the types of the source strictly, and that the committed declarations are those of the source.
+// TestScriptTypes checks the types of the source strictly, and that the committed declarations match the source.
 func TestScriptTypes(t *testing.T) {
 	tsc := tool(t, "node_modules/typescript/bin/tsc")
 	dir := t.TempDir()
@@ -118,7 +118,7 @@ func TestScriptTypes(t *testing.T) {
 	same(t, filepath.Join("..", "npm", "antirobot.d.ts"), d)
 }
 
-// maxScript bounds the script as it travels, with its dialog.
+// maxScript bounds the size of the script as transferred, with its dialog.
 const maxScript = 9000
 
 func TestScriptIsSmall(t *testing.T) {

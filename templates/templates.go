@@ -1,10 +1,10 @@
 // Package templates renders the gateway's own pages and knows their languages.
 //
 // Invariants:
-//  1. Every language has every text: a catalogue with a missing, unknown or malformed text is refused when it is loaded.
-//  2. Texts are put into a page when it is loaded, escaped; what comes with a request goes through html/template's
-//     contextual escaping. Nothing is joined to HTML by hand.
-//  3. A page needs nothing but itself: styles and script are inside, named by their hashes in its policy (Brand.CSP).
+//  1. Every language has every text: a catalogue with a missing, unknown or malformed text is refused at loading.
+//  2. Texts are escaped and put into a page when it is loaded; request data goes through html/template's contextual
+//     escaping. Nothing is concatenated into HTML by hand.
+//  3. A page is self-contained: styles and script are inside, named by their hashes in its policy (Brand.CSP).
 //  4. A Set and what it hands out are immutable after New and safe for concurrent use.
 package templates
 
@@ -31,7 +31,7 @@ import (
 //go:embed pages locales static
 var embedded embed.FS
 
-// Set is the pages in all languages. Make it with New.
+// Set holds the pages in all languages. Make it with New.
 type Set struct {
 	languages []*Language // English first: the fallback
 	matcher   language.Matcher
@@ -43,10 +43,10 @@ type Set struct {
 
 // Language is one language's pages.
 type Language struct {
-	Tag   string // BCP 47, as the catalogue's file is named
-	Name  string // in itself
+	Tag   string // BCP 47, from the catalogue's file name
+	Name  string // in the language itself
 	Dir   string // "ltr" or "rtl"
-	Voice string // the language that the sound speaks: this one, or the nearest that there is
+	Voice string // the language of the spoken digits: this one, or the nearest available
 
 	challenge *template.Template
 	messages  [messageCount]*template.Template
@@ -57,7 +57,7 @@ type Language struct {
 type Asset struct {
 	Type string // its Content-Type
 	Body []byte
-	Gzip []byte // the same compressed; nil if that gains nothing
+	Gzip []byte // the same compressed; nil if compression gains nothing
 }
 
 func newAsset(contentType string, body []byte) Asset {
@@ -73,9 +73,9 @@ func newAsset(contentType string, body []byte) Asset {
 	return a
 }
 
-// New loads the embedded pages and catalogues. Files of override, which may be nil, stand in for embedded ones of the
-// same name (pages/challenge.html, static/page.css, …) and add languages (locales/*.yaml). All problems are returned
-// at once, those of a page with its name and line.
+// New loads the embedded pages and catalogues. Files of override, which may be nil, replace embedded ones of the same name
+// (pages/challenge.html, static/page.css, …) and add languages (locales/*.yaml). All problems are returned at once, those
+// of a page with its name and line.
 func New(override fs.FS) (*Set, error) {
 	var src source
 	if override != nil {

@@ -51,7 +51,7 @@ func appendStatusText(dst []byte, status int) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendPersistence says whether the connection goes on. From here on keep is decided.
+// appendPersistence says whether the connection stays open. From here on keep is decided.
 func (c *conn) appendPersistence(dst []byte) []byte {
 	if c.srv.draining.Load() {
 		c.keep = false
@@ -65,7 +65,7 @@ func (c *conn) appendPersistence(dst []byte) []byte {
 	return dst
 }
 
-// appendPlainAnswer appends a whole answer that says no more than its status.
+// appendPlainAnswer appends a complete answer that contains nothing but its status.
 func appendPlainAnswer(dst []byte, status int, headOnly bool) []byte {
 	text := fasthttp.StatusMessage(status)
 	dst = appendStatusLine(dst, status, []byte(text))

@@ -36,7 +36,7 @@ const (
 		"Sec-Fetch-Dest: document\r\nSec-Fetch-Mode: navigate\r\nUpgrade-Insecure-Requests: 1\r\n\r\n"
 )
 
-// benchHandler forwards as the gateway does, with the fields that it sets.
+// benchHandler forwards as the gateway does, with the fields that the gateway sets.
 func benchHandler(g *upstream.Group) Handler {
 	o := ForwardOptions{
 		SetFields: []request.Field{
@@ -91,7 +91,7 @@ func playRole(role string) {
 	}
 }
 
-// child is a proxy in a process of its own.
+// child is a proxy in its own process.
 type child struct {
 	addr  string
 	in    io.Writer
@@ -317,7 +317,7 @@ func BenchmarkProxy(b *testing.B) {
 	}
 }
 
-// TestKeptAliveRequestAllocatesNothing is the promise of the plain path.
+// TestKeptAliveRequestAllocatesNothing holds the plain path to its promise.
 func TestKeptAliveRequestAllocatesNothing(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
@@ -346,7 +346,7 @@ func TestKeptAliveRequestAllocatesNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkParseRequest is the scanner alone.
+// BenchmarkParseRequest measures the parser alone.
 func BenchmarkParseRequest(b *testing.B) {
 	var h head
 	h.raw = []byte(browserGet)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestBodiesInSum: an announced length costs nothing before it comes, what all bodies hold stays within its bound, and
-// a client that leaves gives back what it held.
+// TestBodiesInSum: an announced length costs nothing before it arrives, the memory of all bodies stays within its bound,
+// and a client that leaves frees what it held.
 func TestBodiesInSum(t *testing.T) {
 	const bound = 20 << 10
 	g := newGateway(t, nil, setup{cfg: func(c *Config) { c.MaxBodiesBytes = bound }, handler: func(x *Exchange, _ func()) {

@@ -8,12 +8,12 @@ import (
 	"antirobot/request"
 )
 
-// body is the request's body as it comes from the client.
+// body is the request's body as the client sends it.
 type body struct {
 	x       *Exchange
 	chunked bool
 	done    bool
-	left    int64 // of one with Content-Length
+	left    int64 // for Content-Length
 	n       int64 // bytes of data read
 	max     int64 // 0: no limit
 	since   time.Time
@@ -26,7 +26,7 @@ func (b *body) start(h *head) {
 	b.done = !h.chunked && b.left == 0
 }
 
-// trailers are the fields behind a chunked body that has been read.
+// trailers are the fields after a chunked body that has been read.
 func (b *body) trailers() []request.Field { return b.x.client.Trailers() }
 
 // read returns data, or io.EOF when the body is complete. Its errors are those of ReadBody, and errStopped.

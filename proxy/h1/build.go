@@ -6,8 +6,8 @@ import (
 	"antirobot/request"
 )
 
-// appendRequest appends the head that the service gets: the client's fields in their order and with their case, without
-// what is hop by hop or replaced, and then ours.
+// appendRequest appends the head that the service gets: the client's fields in their order and case, without those that are
+// hop by hop or replaced, and then ours.
 func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, streamed bool) []byte {
 	h := x.h
 	dst = append(dst, h.method...)
@@ -35,8 +35,8 @@ func (x *Exchange) appendRequest(dst []byte, o *ForwardOptions, addr string, str
 	return append(dst, "\r\n"...)
 }
 
-// appendRequestFields appends the client's fields that go on; encoded says that Transfer-Encoding was among them: a
-// chunked body of HTTP/2 has no field that says so.
+// appendRequestFields appends the client's fields that are passed on; encoded reports that Transfer-Encoding was among
+// them: a chunked HTTP/2 body has no field that says so.
 func (x *Exchange) appendRequestFields(dst []byte, o *ForwardOptions, addr string, streamed bool) (_ []byte, encoded bool) {
 	h := x.h
 	for i := range h.fields {
@@ -114,7 +114,7 @@ func (x *Exchange) countsForwards() bool {
 	return h.maxForwards > 0 && (string(h.method) == "OPTIONS" || string(h.method) == "TRACE")
 }
 
-// replaced reports whether ours takes a field's place, also in the eyes of a CGI program.
+// replaced reports whether one of ours replaces a field, also as a CGI program reads its name.
 func replaced(o *ForwardOptions, name []byte) bool {
 	for i := range o.SetFields {
 		if request.EqualCGI(name, o.SetFields[i].Name) {
@@ -138,7 +138,7 @@ func appendCookies(dst []byte, f *request.Field, names []string) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// appendReplay appends the head of a request that the handler made up.
+// appendReplay appends the head of a request made by the handler.
 func (x *Exchange) appendReplay(dst []byte, o *ForwardOptions, addr string) []byte {
 	r := o.Replay
 	dst = append(dst, r.Method...)
@@ -176,7 +176,7 @@ const (
 	byClosing                // ends with the connection: HTTP/1.0
 )
 
-// appendAnswer appends the head of the service's answer as the client gets it.
+// appendAnswer appends the head of the service's answer in the form that the client gets.
 func (x *Exchange) appendAnswer(dst []byte, h *head, o *ForwardOptions, fr framing) []byte {
 	dst = appendStatusLine(dst, h.status, h.reason)
 	framed := false

@@ -6,16 +6,16 @@ import (
 	"antirobot/request"
 )
 
-// sharable reports whether a cache that many visitors share may keep the answer (RFC 9111 section 3, and the fields that
-// caches of content networks obey): what is one visitor's own must not be added to it. Where the fields are silent a
-// cache may guess; it has no business to do so with an answer that sets a cookie, and most do not.
+// sharable reports whether a shared cache may keep the answer (RFC 9111 section 3, and the fields that CDN caches obey): if
+// so, nothing that belongs to one visitor must be added to it. Where the fields are silent, a cache may use heuristics; it
+// should not do so with an answer that sets a cookie, and most do not.
 func (h *head) sharable() bool {
 	given, may, expires := false, false, false
 	for i := range h.fields {
 		f := &h.fields[i]
 		switch len(f.Name) {
 		case len("Expires"):
-			// "0" and "-1" are the usual ways to say that it is old already.
+			// "0" and "-1" are the usual ways to say that the answer is stale already.
 			expires = expires || request.EqualFold(f.Name, "Expires") && len(f.Value) > 2
 		case len("Cache-Control"):
 			if request.EqualFold(f.Name, "Cache-Control") {
@@ -37,7 +37,7 @@ func (h *head) sharable() bool {
 	return may || expires && !given
 }
 
-// cacheDirectives says whether a list of directives lets a shared cache keep an answer, or forbids it.
+// cacheDirectives reports whether a list of directives lets a shared cache keep an answer, or forbids it.
 func cacheDirectives(value []byte) (keeps, refuses bool) {
 	for part := range bytes.SplitSeq(value, []byte{','}) {
 		name, seconds, _ := bytes.Cut(bytes.TrimSpace(part), []byte{'='})

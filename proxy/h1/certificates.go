@@ -13,8 +13,8 @@ type CertificateFiles struct {
 	KeyFile  string `mapstructure:"key_file"`
 }
 
-// Certificates serves certificates from files and loads them anew without touching a connection. Safe for concurrent
-// use; made by LoadCertificates.
+// Certificates serves certificates from files and reloads them without affecting open connections. Safe for concurrent use;
+// made by LoadCertificates.
 type Certificates struct {
 	loaded atomic.Pointer[[]*tls.Certificate]
 }
@@ -30,7 +30,7 @@ func LoadCertificates(files []CertificateFiles) (*Certificates, error) {
 	return c, nil
 }
 
-// Prepare reads all files, and returns what puts the certificates into use for connections to come.
+// Prepare reads all files, and returns the function that puts the certificates into use for new connections.
 func (c *Certificates) Prepare(files []CertificateFiles) (commit func(), err error) {
 	if len(files) == 0 {
 		return nil, errors.New("no certificates")

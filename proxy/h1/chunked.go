@@ -9,21 +9,21 @@ import (
 	"antirobot/request"
 )
 
-// errChunk is any breach of RFC 9112 section 7.1.
+// errChunk is any violation of RFC 9112 section 7.1.
 var errChunk = errors.New("malformed chunked body")
 
 const (
 	maxChunkDigits = 15      // hexadecimal: a size stays within int64
 	maxChunkExt    = 4 << 10 // bytes of extensions of one chunk
-	maxChunkWaste  = 1 << 20 // bytes of framing beyond what bodies cost: a flood of extensions ends here
+	maxChunkWaste  = 1 << 20 // bytes of framing beyond what ordinary bodies need: a flood of extensions ends here
 )
 
 // chunks decodes one chunked body. It is reused: start with reset.
 type chunks struct {
 	left    int64 // of the current chunk
-	inside  bool  // the current chunk's CRLF is still due
+	inside  bool  // the current chunk's CRLF is still to come
 	done    bool
-	spaced  bool  // accept white space behind a size, which some old services pad with
+	spaced  bool  // accept white space after a size, with which some old services pad
 	waste   int64 // bytes of extensions so far
 	limits  struct{ bytes, fields int }
 	trailer head // its fields are valid when done
@@ -36,7 +36,7 @@ func (d *chunks) reset(spaced bool, maxBytes, maxFields int) {
 	d.trailer.reset()
 }
 
-// read decodes at least one byte of data into p, or returns io.EOF when the last chunk and the trailers are read.
+// read decodes at least one byte of data into p, or returns io.EOF once the last chunk and the trailers are read.
 func (d *chunks) read(r *bufio.Reader, s source, p []byte) (int, error) {
 	if d.done {
 		return 0, io.EOF
@@ -57,7 +57,7 @@ func (d *chunks) read(r *bufio.Reader, s source, p []byte) (int, error) {
 	return n, err
 }
 
-// next reads the end of the chunk before and the size of the next; behind the last one, the trailers.
+// next reads the end of the previous chunk and the size of the next one; after the last one, the trailers.
 func (d *chunks) next(r *bufio.Reader, s source) error {
 	if d.inside {
 		for _, want := range [2]byte{'\r', '\n'} {
@@ -168,10 +168,10 @@ func frameChunk(buf []byte, n int) []byte {
 	return buf[begin : end+2]
 }
 
-// Trailers are the fields behind a body. Usable as zero value: there are none.
+// Trailers are the fields after a body. The zero value has none.
 type Trailers struct {
 	fields []request.Field
-	drop   func(name []byte) bool // those that stay here; nil: none
+	drop   func(name []byte) bool // those that are not passed on; nil: none
 }
 
 // Each calls f for each field that may be passed on. Name and value are borrowed.
@@ -199,8 +199,8 @@ func appendLastChunk(dst []byte, t Trailers) []byte {
 	return append(dst, "\r\n"...)
 }
 
-// trailerAllowed refuses as trailers what RFC 9110 section 6.5.1 wants before the body: framing, routing, who asks,
-// how the body is to be read. A service that merges trailers into the header would believe them.
+// trailerAllowed refuses as trailers what RFC 9110 section 6.5.1 requires before the body: framing, routing,
+// authentication, and how to read the body. A service that merges trailers into the header would trust them.
 func trailerAllowed(name []byte) bool {
 	if kindOf(name) != plain {
 		return false

@@ -10,26 +10,26 @@ import (
 	"antirobot/request"
 )
 
-// Client is an exchange's side of whoever asked: a connection of HTTP/1, or one stream of HTTP/2. Its methods are called
-// by the exchange's goroutine; while a body is uploaded, ReadBody is called by a second one. What is borrowed may be kept
-// until the call returns.
+// Client is an exchange's side towards the client: an HTTP/1 connection, or one HTTP/2 stream. Its methods are called by
+// the exchange's goroutine; while a body is uploaded, a second goroutine calls ReadBody. Borrowed bytes are valid until the
+// call returns.
 type Client interface {
-	// ReadBody returns data, or io.EOF behind its end. Its errors are ErrBadBody, errBodyTimeout, ErrClientGone, and any
-	// after StopBody.
+	// ReadBody returns data, or io.EOF after the end of the body. Its errors are ErrBadBody, errBodyTimeout, ErrClientGone,
+	// and any error after StopBody.
 	ReadBody(p []byte) (int, error)
-	// AwaitBody waits until a moment for what ReadBody can go on with, and reports false if it did not come. It takes
-	// nothing away.
+	// AwaitBody waits until a given moment for data with which ReadBody can go on, and reports false if none came. It
+	// consumes nothing.
 	AwaitBody(by time.Time) bool
-	// BodyBuffered is how much of a body of known length is here already, and TakeBody appends n bytes of it to dst.
+	// BodyBuffered is how much of a body of known length has arrived already, and TakeBody appends n bytes of it to dst.
 	BodyBuffered() int
 	TakeBody(dst []byte, n int) []byte
-	// Trailers are the fields behind a body that has been read.
+	// Trailers are the fields after a body that has been read.
 	Trailers() []request.Field
-	// StopBody lets a ReadBody in another goroutine fail. When that has ended, BodyLeft is called.
+	// StopBody makes a ReadBody in another goroutine fail. Once that has returned, BodyLeft is called.
 	StopBody()
 	BodyLeft()
-	// SettleBody is called before an own answer to a request whose body has not been read, LeaveBody when the rest of one
-	// will not be read.
+	// SettleBody is called before an own answer to a request whose body has not been read, LeaveBody when the rest of a
+	// body will not be read.
 	SettleBody()
 	LeaveBody()
 
@@ -39,28 +39,27 @@ type Client interface {
 	Reply(status int, fields []request.Field, body []byte) error
 	// Answer begins the service's answer, or passes on an interim one.
 	Answer(a *Answer) error
-	// Write sends a piece of the service's answer, which is a chunk of its own if chunk says so, or keeps it back until
-	// Flush.
+	// Write sends a piece of the service's answer, as a separate chunk if chunk is set, or buffers it until Flush.
 	Write(p []byte, chunk bool) error
 	Flush() error
-	// LastChunk ends the chunks, and End the whole answer.
+	// LastChunk ends the chunks, End the whole answer.
 	LastChunk(t Trailers)
 	End() error
-	// Cut says that the answer can't be ended as it should; reset, that the client could take it for whole otherwise.
+	// Cut says that the answer can't be ended properly; reset, that the client could otherwise take it for complete.
 	Cut(reset bool)
-	// Tunnel hands the bytes beneath the request over, once Answer has passed on a 101.
+	// Tunnel hands over the connection below the request, once Answer has passed on a 101.
 	Tunnel() (nc net.Conn, early []byte)
 
-	// Keeps reports whether the client may ask again after this answer, and Unkeep says that it may not.
+	// Keeps reports whether the client may send another request after this answer; Unkeep forbids it.
 	Keeps() bool
 	Unkeep()
-	// Gone reports whether the client has left. uploading says that its end may be that of a body.
+	// Gone reports whether the client has left. With uploading, the end of its stream may be that of a body.
 	Gone(now time.Time, uploading bool) bool
 	// Written counts the bytes that were sent to the client.
 	Written() int64
 }
 
-// Answer is the head of a service's answer on its way to the client. It is valid for the call that it is given to.
+// Answer is the head of a service's answer on its way to the client. It is only valid during the call that it is given to.
 type Answer struct {
 	x       *Exchange
 	h       *head
@@ -68,11 +67,11 @@ type Answer struct {
 	framing framing
 }
 
-// Status is the HTTP status, below 200 of an interim answer.
+// Status is the HTTP status; below 200 for an interim answer.
 func (a *Answer) Status() int { return a.h.status }
 
-// AppendFields appends the fields that the client gets, Content-Length among them where the length is known, and
-// nothing that is about a connection. length is -1 where no length is to be said.
+// AppendFields appends the fields that the client gets, including Content-Length if the length is known, but no
+// connection-specific field. length is -1 if no length is to be sent.
 func (a *Answer) AppendFields(dst []request.Field) (_ []request.Field, length int64) {
 	h, length := a.h, int64(-1)
 	for i := range h.fields {
@@ -139,7 +138,7 @@ func (c *conn) AwaitBody(by time.Time) bool {
 	return true
 }
 
-// bodyReadable reports whether ReadBody finds a byte of data without waiting in the middle of a chunk's frame.
+// bodyReadable reports whether ReadBody finds a byte of data without having to wait inside a chunk's framing.
 func (c *conn) bodyReadable() bool {
 	have := c.br.Buffered()
 	if !c.h.chunked || c.dec.left > 0 || have == c.br.Size() {
@@ -172,8 +171,8 @@ func (c *conn) StopBody() { _ = c.nc.SetReadDeadline(past) }
 // BodyLeft implements Client.
 func (c *conn) BodyLeft() { c.readBy = time.Time{} }
 
-// SettleBody decides, before an own answer, what becomes of a body that nobody has read: a short one is thrown away,
-// for a long one or one that the client holds back the connection is given up.
+// SettleBody decides, before an own answer, what happens to an unread body: a short one is discarded; for a long one, or
+// one that the client holds back, the connection is given up.
 func (c *conn) SettleBody() {
 	b := &c.x.body
 	waits := c.h.expect && !c.x.continued

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Config limits what one client may cost. Not usable as zero value: begin with DefaultConfig. All sizes are bytes.
+// Config limits what one client may cost. The zero value is not usable: start with DefaultConfig. All sizes are bytes.
 type Config struct {
 	MaxHeaderBytes  int64 `mapstructure:"max_header_bytes"`  // request or answer line, fields and empty line; more: 431, of a service: 502
 	MaxHeaderFields int   `mapstructure:"max_header_fields"` // fields of one head, and of one trailer section
@@ -53,7 +53,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all that is wrong at once.
+// Validate returns everything that is wrong at once.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(path, format string, args ...any) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// The states of a connection that Shutdown tells apart.
+// The states of a connection that Shutdown distinguishes.
 const (
 	idle int32 = iota // waits for the first byte of a request: may be closed at any time
 	active
@@ -21,11 +21,11 @@ const (
 
 const (
 	readerSize = 4 << 10  // of a client's reader: also what an idle connection costs
-	outSize    = 16 << 10 // up to here an answer's pieces are joined by copying, beyond by writev
+	outSize    = 16 << 10 // up to this size an answer's pieces are joined by copying, beyond it by writev
 	keptHead   = 16 << 10 // a larger buffer for heads is not kept with the connection
 )
 
-// outBuffers are lent to connections while they answer, so that idle ones cost little.
+// outBuffers are lent to connections while they answer, so that idle connections cost little.
 var outBuffers = sync.Pool{New: func() any { b := make([]byte, 0, outSize+1024); return &b }}
 
 // past is a deadline that has always passed.
@@ -65,7 +65,7 @@ type conn struct {
 	keep    bool // the connection may carry another request
 	linger  bool // the client may still be sending: let it read the answer before the socket is closed
 	abort   bool // the answer was cut short: close without a clean end
-	reset   bool // and in a way that the client can't take for the end
+	reset   bool // and so that the client can't take it for the end
 	watched watch
 	pump    pump
 
@@ -114,7 +114,7 @@ func (c *conn) closeIfIdle() {
 	}
 }
 
-// cut is for the end of Shutdown's patience, which closes the socket.
+// cut is called when Shutdown runs out of patience, which closes the socket.
 func (c *conn) cut() net.Conn {
 	c.state.Store(closed)
 	return c.sock
@@ -188,14 +188,14 @@ func (c *conn) await() bool {
 	}
 }
 
-// armIdle gets ready for the wait for a request: the whole of it, or until a look is due. It returns false if the server
-// is to end.
+// armIdle prepares the wait for a request: either the whole wait, or until the next look is due. It returns false if the
+// server is shutting down.
 func (c *conn) armIdle(lazy bool) bool {
 	timeout := c.cfg.IdleTimeout
 	if c.requests == 0 {
 		timeout = c.cfg.HeaderTimeout
 	}
-	least := timeout - timeout/8 // a deadline that is a little short saves setting it anew for every request
+	least := timeout - timeout/8 // a slightly shorter deadline saves setting it anew for every request
 	if lazy {
 		timeout = min(timeout, lookAgain)
 		least = timeout / 3
@@ -226,7 +226,7 @@ func (c *conn) readRequest() error {
 	c.h.reset()
 	first, _ := c.br.Peek(1)
 	if classes[first[0]]&isToken == 0 {
-		return badLine // not HTTP: say so without waiting for the end of a head
+		return badLine // not HTTP: answer without waiting for the end of a head
 	}
 	var err error
 	c.h.raw, err = readHead(c.br, c, c.h.raw[:0], lineRules{
@@ -238,7 +238,7 @@ func (c *conn) readRequest() error {
 	return c.h.parseRequest(int(c.cfg.MaxTargetBytes), c.cfg.MaxHeaderFields)
 }
 
-// refuse answers what is not a request that can be served, and closes the connection.
+// refuse answers something that can't be served as a request, and closes the connection.
 func (c *conn) refuse(err error) {
 	c.keep = false
 	why, ok := err.(refusal) //nolint:errorlint // it is never wrapped
@@ -271,7 +271,7 @@ func (c *conn) exchange() {
 	x.finish()
 }
 
-// finish leaves the connection ready for the next request, or to be closed.
+// finish leaves the connection ready for the next request, or for closing.
 func (c *conn) finish() {
 	x := &c.x
 	if x.gone {
@@ -311,7 +311,7 @@ func (c *conn) read(p []byte) (int, error) {
 	return c.br.Read(p)
 }
 
-// armRead sets the deadline of a read that may block: of a head one for the whole, of a body one that rolls.
+// armRead sets the deadline of a read that may block: for a head one deadline for the whole, for a body a rolling one.
 func (c *conn) armRead() error {
 	if !c.inBody {
 		if c.headBy.IsZero() {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestCutBody: a body that ends with its connection, in the middle of whatever, never looks whole to the service.
+// TestCutBody: a body that ends with its connection, at whatever point, never looks complete to the service.
 func TestCutBody(t *testing.T) {
 	for _, sent := range []string{"", "5\r\nhel", "5\r\nhello\r\n", "5\r\nhello\r\n0\r\n", "5\r\nhello\r\n0\r\nX: y\r\n"} {
 		whole := make(chan bool, 1)

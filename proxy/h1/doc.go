@@ -3,13 +3,13 @@
 //
 // Invariants:
 //  1. A request that could be read in two ways is never forwarded: it is refused and its connection closed, because
-//     where the next request begins is no longer certain.
+//     it is no longer certain where the next request begins.
 //  2. What is forwarded is written anew from what was parsed: framing (Content-Length, Transfer-Encoding, chunk sizes)
-//     is always ours, names and values keep their bytes, case and order.
+//     is always ours; names and values keep their bytes, case and order.
 //  3. Memory per connection is bounded by the limits of Config, whatever the size of the bodies. Only ReadBody buffers,
 //     up to the limit that it is given.
 //  4. An answer that was cut short upstream is cut short for the client, never ended cleanly.
-//  5. A pooled upstream connection goes back only after a complete request and a complete answer, with nothing left over.
+//  5. A pooled upstream connection is reused only after a complete request and a complete answer, with nothing left over.
 //  6. All bytes in an Exchange are borrowed from the connection and valid until ServeExchange returns.
-//  7. One goroutine writes to a client; a second one reads its body while the answer is already coming (upload.go).
+//  7. One goroutine writes to a client; a second one may read its body while the answer is being sent (upload.go).
 package h1

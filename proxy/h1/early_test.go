@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestEarlyAnswer: a service that refuses before it has read the body is heard at once, the upload stops, and
-// its connection is not used again.
+// TestEarlyAnswer: if a service refuses before it has read the body, its answer is relayed at once, the upload stops, and
+// its connection is not reused.
 func TestEarlyAnswer(t *testing.T) {
 	for _, chunked := range []bool{false, true} {
 		t.Run(fmt.Sprintf("chunked %v", chunked), func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 }
 
-// TestEarlyAnswerWhileClientSends: the client only reads when it has sent much; the answer must survive.
+// TestEarlyAnswerWhileClientSends: the client does not read before it has sent much; the answer must survive.
 func TestEarlyAnswerWhileClientSends(t *testing.T) {
 	s := newService(t, func(k *talk) {
 		k.head()
@@ -59,7 +59,7 @@ func TestEarlyAnswerWhileClientSends(t *testing.T) {
 	}
 }
 
-// TestAnswerBeforeTheEndOfTheBody: a service that answers at once and then takes the body costs nobody a connection.
+// TestAnswerBeforeTheEndOfTheBody: a service that answers at once and then reads the body costs no connection.
 func TestAnswerBeforeTheEndOfTheBody(t *testing.T) {
 	s := newService(t, func(k *talk) {
 		for {

@@ -6,23 +6,23 @@ import (
 	"antirobot/proxy/upstream"
 )
 
-// Why Forward or ReadBody failed. Ask with errors.Is; Status gives the answer that fits.
+// Reasons why Forward or ReadBody failed. Test with errors.Is; Status returns the matching status.
 var (
 	errNoUpstream      = errors.New("no upstream")                               // none could be reached, or all are busy
 	errUpstreamTimeout = errors.New("upstream did not answer in time")           // no head, or a body that stopped coming
 	errUpstreamClosed  = errors.New("upstream closed the connection")            // before or within its answer
 	errBadResponse     = errors.New("the upstream's response is not valid HTTP") // never forwarded
 	ErrBodyTooLarge    = errors.New("request body too large")                    // beyond a limit
-	errBodiesBusy      = errors.New("bodies hold too much memory")               // in sum
+	errBodiesBusy      = errors.New("bodies hold too much memory")               // in total
 	ErrBadBody         = errors.New("request body is no valid chunked")          // its framing is broken
 	ErrBodyLate        = errors.New("request body is not there yet")
 	errBodyTimeout     = errors.New("request body did not come in time") // read_timeout or min_body_rate
-	ErrClientGone      = errors.New("client left")                       // nobody is there to be answered
+	ErrClientGone      = errors.New("client left")                       // nobody is left to answer
 	errAnswered        = errors.New("request is answered already")       // Reply or Forward after an answer began
 	errBadField        = errors.New("header field is not valid HTTP")    // given by the handler
 )
 
-// Status is the HTTP status that tells a client about err; 0 if there is nobody to tell or the answer has begun.
+// Status is the HTTP status that reports err to a client; 0 if there is nobody to tell or the answer has begun.
 func Status(err error) int {
 	for _, m := range []struct {
 		err    error

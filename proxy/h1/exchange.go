@@ -13,10 +13,10 @@ import (
 	"antirobot/request"
 )
 
-// errStopped ends the reading of a body that nobody wants any more.
+// errStopped ends the reading of a body that is no longer wanted.
 var errStopped = errors.New("upload stopped")
 
-// keptBody is up to where the buffer of ReadBody stays with the connection.
+// keptBody is the largest ReadBody buffer that is kept with the connection.
 const keptBody = firstBody
 
 // Exchange is one request and its answer. It belongs to the handler until ServeExchange returns, is used by one
@@ -48,7 +48,7 @@ type Exchange struct {
 	tunnelled int64  // bytes that a tunnel brought the client
 }
 
-// bind makes x the exchange of one client after another; s is what all of them have in common.
+// bind makes x the exchange of one client after another; s is what they all share.
 func (x *Exchange) bind(s *Server, client Client, h *head) {
 	x.client, x.h, x.m, x.log, x.bodies = client, h, s.m, &s.log, &s.m.bodies
 	x.leg.x, x.upload.x, x.body.x, x.answer.x = x, x, x, x
@@ -81,12 +81,12 @@ func (x *Exchange) start(cfg *Config, peer netip.Addr, tls bool) {
 // Answered reports whether an answer has begun, so that Reply and Forward would fail.
 func (x *Exchange) Answered() bool { return x.answered }
 
-// ReadBody reads the whole body into memory and returns it, valid until ServeExchange returns. It tells a client that
-// waits for it to go on. Beyond limit bytes it fails with ErrBodyTooLarge. A body that was read, whole or in part, is
-// still forwarded untouched by Forward. Other errors: errBodiesBusy, ErrBadBody, errBodyTimeout, ErrClientGone.
+// ReadBody reads the whole body into memory and returns it, valid until ServeExchange returns. It sends 100 Continue to a
+// client that waits for it. Beyond limit bytes it fails with ErrBodyTooLarge. Forward still forwards a body unchanged that
+// was read wholly or partly. Other errors: errBodiesBusy, ErrBadBody, errBodyTimeout, ErrClientGone.
 func (x *Exchange) ReadBody(limit int64) ([]byte, error) { return x.ReadBodyBy(limit, time.Time{}) }
 
-// ReadBodyBy is ReadBody that gives up at a moment with ErrBodyLate; the body can be read on and forwarded then.
+// ReadBodyBy is ReadBody with a deadline, after which it fails with ErrBodyLate; the body can still be read and forwarded.
 func (x *Exchange) ReadBodyBy(limit int64, by time.Time) ([]byte, error) {
 	if x.body.err != nil {
 		return nil, x.body.err
@@ -125,10 +125,10 @@ func (x *Exchange) ReadBodyBy(limit int64, by time.Time) ([]byte, error) {
 	return x.pre, nil
 }
 
-// firstBody is what a body that is read gets at first, in bytes: more as it comes, whatever length was announced.
+// firstBody is the first allocation for a body, in bytes: it grows as data arrives, whatever length was announced.
 const firstBody = 4 << 10
 
-// growBody makes room for more of the body, twice as much each time.
+// growBody makes room for more of the body, doubling each time.
 func (x *Exchange) growBody() bool {
 	if len(x.pre) < cap(x.pre) {
 		return true
@@ -146,7 +146,7 @@ func (x *Exchange) growBody() bool {
 	return true
 }
 
-// hold counts n bytes as held by this request's body, if what all requests hold stays within its bound.
+// hold counts n bytes as held by this request's body, unless the total of all requests would exceed its bound.
 func (x *Exchange) hold(n int) bool {
 	more := int64(n) - x.held
 	if more <= 0 {
@@ -162,7 +162,7 @@ func (x *Exchange) hold(n int) bool {
 	return true
 }
 
-// sendContinue tells a client that asked to go on with its body, once.
+// sendContinue sends 100 Continue, once, to a client that waits for it.
 func (x *Exchange) sendContinue() error {
 	if !x.h.expect || x.continued {
 		return nil
@@ -213,7 +213,7 @@ func (x *Exchange) finish() {
 	x.answer.h, x.answer.o = nil, nil
 }
 
-// afterPanic makes the best of a handler that did not come to its end.
+// afterPanic cleans up after a handler that panicked.
 func (x *Exchange) afterPanic() {
 	if x.leg.up != nil {
 		x.upload.halt()
@@ -223,7 +223,7 @@ func (x *Exchange) afterPanic() {
 	if x.answered {
 		x.client.Cut(true)
 	}
-	x.body.err = errStopped // whatever is left of the body is not looked at
+	x.body.err = errStopped // the rest of the body is ignored
 }
 
 func validFields(fields []request.Field) bool {

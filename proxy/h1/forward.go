@@ -15,13 +15,13 @@ import (
 // ForwardOptions say what differs between the client's request and the service's, and between the service's answer and
 // the client's. All slices are borrowed for the call.
 type ForwardOptions struct {
-	SetFields   []request.Field        // sent in place of the client's fields of these names, '_' read as '-'
-	Drop        func(name []byte) bool // client's fields that are not sent on
-	DropCookies []string               // cookies that are cut out of the Cookie fields
+	SetFields   []request.Field        // replace the client's fields of these names, '_' read as '-'
+	Drop        func(name []byte) bool // client's fields that are not passed on
+	DropCookies []string               // cookies that are removed from the Cookie fields
 	Host        []byte                 // sent instead of the client's Host
 
 	AddAnswer  []request.Field        // added to the service's answer
-	AddPrivate []request.Field        // added to it too, unless a cache that visitors share may keep it
+	AddPrivate []request.Field        // also added, unless a shared cache may keep the answer
 	DropAnswer func(name []byte) bool // service's fields that are not passed on
 
 	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
@@ -33,14 +33,14 @@ type ForwardOptions struct {
 	Replay *Request // sent in place of the client's request
 }
 
-// Request is one that the handler makes up, such as a form that was kept while its sender solved a captcha.
+// Request is a request made by the handler, such as a form that was kept while its sender solved a captcha.
 type Request struct {
 	Method, Target []byte
 	Fields         []request.Field // without Host and framing
 	Body           []byte          // nil: none
 }
 
-// Result tells what became of a request that was forwarded.
+// Result describes the outcome of a forwarded request.
 type Result struct {
 	Status      int           // of the final answer; 0 if there was none
 	BytesIn     int64         // body bytes read from the client
@@ -48,7 +48,7 @@ type Result struct {
 	HeadAt      time.Duration // from the call to the answer's head
 	Took        time.Duration // from the call to its end
 	Addr        string        // of the upstream
-	Reused      bool          // on a connection that had served before
+	Reused      bool          // on a connection that had been used before
 	Retried     bool
 	Upgraded    bool
 	ContentType []byte // borrowed until ServeExchange returns
@@ -140,7 +140,7 @@ func (x *Exchange) forwardable(o *ForwardOptions) error {
 	x.body.max = max(limit, 0)
 	if x.body.max > 0 && (!x.body.chunked && x.h.length > limit || x.body.n > limit) {
 		x.m.limitBody.Inc()
-		x.body.err = ErrBodyTooLarge // not even to be thrown away
+		x.body.err = ErrBodyTooLarge // not even to be discarded
 		return ErrBodyTooLarge
 	}
 	return nil
@@ -158,7 +158,7 @@ func (x *Exchange) lastHop() (done bool, err error) {
 	return false, nil
 }
 
-// attempt tries one connection. again says that nothing has happened that a second try could do twice.
+// attempt tries one connection. again reports that nothing has happened that a second attempt could do twice.
 func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOptions, res *Result, start time.Time) (again bool, err error) {
 	l := &x.leg
 	l.begin(up, orDefault(o.HeadTimeout, gc.ResponseTimeout))
@@ -216,7 +216,7 @@ func orDefault(d, otherwise time.Duration) time.Duration {
 	return otherwise
 }
 
-// appendToSend makes reqHead: the head, and of the body what is here already, so that short requests take one write.
+// appendToSend builds reqHead: the head and whatever has arrived of the body, so that short requests take one write.
 func (x *Exchange) appendToSend(o *ForwardOptions, addr string) (bodiless bool) {
 	if r := o.Replay; r != nil {
 		x.reqHead = append(x.appendReplay(x.reqHead[:0], o, addr), r.Body...)
@@ -243,7 +243,7 @@ func (x *Exchange) appendToSend(o *ForwardOptions, addr string) (bodiless bool) 
 	return !b.chunked && b.done && len(x.pre) == 0
 }
 
-// takeBuffered moves a body of known length that is buffered already into pre.
+// takeBuffered moves the buffered part of a body of known length into pre.
 func (x *Exchange) takeBuffered() {
 	b := &x.body
 	x.pre = x.client.TakeBody(x.pre, int(b.left))
@@ -281,7 +281,7 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 	return fmt.Errorf("%w: too many interim answers", errBadResponse)
 }
 
-// conclude gives the service's connection back, or closes it, and settles what that means for the client's.
+// conclude returns the service's connection to the pool, or closes it, and decides what that means for the client's.
 func (x *Exchange) conclude(err error, replayed bool) {
 	l := &x.leg
 	x.upload.settle(err == nil && x.client.Keeps() && l.h.keepsAlive())

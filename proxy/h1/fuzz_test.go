@@ -29,8 +29,8 @@ func (s plainSource) read(p []byte) (int, error) { return s.r.Read(p) }
 
 var testRules = lineRules{max: 64 << 10, maxLine: 16 << 10}
 
-// FuzzRequestHead: whatever is accepted is forwarded so that two other readers understand the same request by it, and
-// how the bytes were cut into segments changes nothing.
+// FuzzRequestHead: whatever is accepted is forwarded so that two other parsers understand the same request, and how the
+// bytes are split into segments makes no difference.
 func FuzzRequestHead(f *testing.F) {
 	for _, s := range []string{
 		aGet, wsAsk,
@@ -151,7 +151,7 @@ func decode(r io.Reader, spaced bool) (data []byte, d *chunks, left *bufio.Reade
 	}
 }
 
-// FuzzChunked: what is accepted decodes as in net/http, and segments don't matter.
+// FuzzChunked: whatever is accepted decodes as in net/http, and segments don't matter.
 func FuzzChunked(f *testing.F) {
 	for _, s := range []string{
 		"0\r\n\r\n", "5\r\nhello\r\n0\r\n\r\n", "5;a=b\r\nhello\r\n000\r\nX: y\r\n\r\nnext", "A\r\n0123456789\r\n0\r\n\r\n",
@@ -188,7 +188,7 @@ func FuzzProxyHeader(f *testing.F) {
 	})
 }
 
-// TestChunkedRoundTrip: what we frame, we and net/http read back, with the trailers that may pass.
+// TestChunkedRoundTrip: what we frame is read back by us and by net/http, with the allowed trailers.
 func TestChunkedRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pieces := rapid.SliceOf(rapid.SliceOfN(rapid.Byte(), 1, 5000)).Draw(t, "pieces")
@@ -211,7 +211,7 @@ func TestChunkedRoundTrip(t *testing.T) {
 	})
 }
 
-// TestChunkFloods: framing that costs much more than it carries ends.
+// TestChunkFloods: a body whose framing costs much more than its data is refused.
 func TestChunkFloods(t *testing.T) {
 	one := "1;" + strings.Repeat("x", 4000) + "\r\na\r\n"
 	if _, _, _, err := decode(strings.NewReader(strings.Repeat(one, 1000)+"0\r\n\r\n"), false); !errors.Is(err, errChunk) {
@@ -219,7 +219,7 @@ func TestChunkFloods(t *testing.T) {
 	}
 }
 
-// FuzzStreamedHead: a head that came as fields and is accepted reads the same when it has been written as HTTP/1.1.
+// FuzzStreamedHead: an accepted head that came as separate fields reads the same after being written as HTTP/1.1.
 func FuzzStreamedHead(f *testing.F) {
 	f.Add("GET", "/a?b", "host", "a.test", "x", "y", int64(0))
 	f.Add("POST", "/", "host", "a:1", "content-length", "5", int64(5))

@@ -21,7 +21,7 @@ func (c *conn) greet() bool {
 	return c.opts.TLS == nil || c.greetTLS()
 }
 
-// http2Preface is the beginning of what a client sends that speaks HTTP/2 without having been asked.
+// http2Preface starts the stream of a client that speaks HTTP/2 with prior knowledge.
 const http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // isHTTP2 reports whether the client has chosen HTTP/2.
@@ -45,8 +45,8 @@ func (c *conn) isHTTP2() bool {
 	return true
 }
 
-// serveHTTP2 gives the connection to the other front. A Shutdown that comes between finds no idle connection: the front
-// is drained instead.
+// serveHTTP2 hands the connection to the HTTP/2 front. A concurrent Shutdown finds no idle connection here: it drains that
+// front instead.
 func (c *conn) serveHTTP2() {
 	c.state.CompareAndSwap(idle, active)
 	_ = c.nc.SetDeadline(time.Time{})

@@ -106,7 +106,7 @@ func (s *service) connections() int {
 	return s.conns
 }
 
-// request reads one request with net/http: an independent reader of what we wrote. The body is read if it is wanted.
+// request reads one request with net/http: an independent parser of what we wrote. It reads the body if asked to.
 func (c *talk) request(body bool) (*http.Request, []byte) {
 	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
 	req, err := http.ReadRequest(c.r)
@@ -141,7 +141,7 @@ func (c *talk) head() string {
 
 func (c *talk) say(s string) { _, _ = io.WriteString(c, s) }
 
-// answering is a service that gives every request the same raw answer and keeps the connection.
+// answering is a service that gives every request the same raw answer and keeps the connection open.
 func answering(t testing.TB, answer string) *service {
 	return newService(t, func(c *talk) {
 		for {

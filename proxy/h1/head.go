@@ -7,7 +7,7 @@ import (
 	"antirobot/request"
 )
 
-// source is one side's bytes: r, and how to wait for more of them with that side's deadlines.
+// source is the input from one side: r, and how to wait for more with that side's deadlines.
 type source interface {
 	// fill returns when at least one byte is buffered.
 	fill() error
@@ -61,8 +61,8 @@ type lineRules struct {
 	maxLine int // of the first line
 }
 
-// readHead appends one head, to its empty line, to dst. It stops at the first line end that the rules forbid, so that a
-// sender of bare LFs is answered at once instead of waited for.
+// readHead appends one head, including its empty line, to dst. It stops at the first line end that the rules forbid, so
+// that a sender of bare LFs is answered at once instead of being waited for.
 func readHead(r *bufio.Reader, s source, dst []byte, rules lineRules) ([]byte, error) {
 	line, first := 0, true // bytes of the current line so far, without LF
 	start := len(dst)
@@ -111,7 +111,7 @@ func readHead(r *bufio.Reader, s source, dst []byte, rules lineRules) ([]byte, e
 	}
 }
 
-// before returns the byte n before position i of b, which follows a; 0 if there is none.
+// before returns the byte n positions before position i of b, which follows a; 0 if there is none.
 func before(a, b []byte, i, n int) byte {
 	switch k := i - n; {
 	case k >= 0:
@@ -135,8 +135,8 @@ func cutLine(b []byte) (line, rest []byte) {
 	return line, rest
 }
 
-// parseFields splits the lines of b, which ends with the empty line. spaced accepts white space before the colon, which
-// RFC 9112 section 5.1 wants refused in requests and removed from answers.
+// parseFields splits the lines of b, which ends with the empty line. spaced accepts white space before the colon, which RFC
+// 9112 section 5.1 requires to be refused in requests and removed from answers.
 func (h *head) parseFields(b []byte, maxFields int, spaced bool) error {
 	for {
 		var line []byte
@@ -172,7 +172,7 @@ func (h *head) parseFields(b []byte, maxFields int, spaced bool) error {
 	}
 }
 
-// parseFraming reads the fields that both requests and answers are framed and kept alive by.
+// parseFraming reads the fields that control framing and persistence of requests and answers alike.
 func (h *head) parseFraming(equalLengths bool) error {
 	encodings := 0
 	for i, k := range h.kinds {
@@ -210,7 +210,7 @@ func (h *head) parseFraming(equalLengths bool) error {
 	return nil
 }
 
-// parseEncoding accepts "chunked" and nothing else. What is not a list of codings, or has chunked elsewhere than once at
+// parseEncoding accepts "chunked" and nothing else. A malformed list of codings, or one with chunked anywhere but once at
 // the end, could be read in two ways.
 func (h *head) parseEncoding(v []byte) error {
 	if request.EqualFold(v, "chunked") {
@@ -255,8 +255,8 @@ func (h *head) parseConnection(v []byte) error {
 	}
 }
 
-// nominated reports whether a Connection field names this one as hop by hop. What frames the message, says who asks or
-// is about forwarding is never given up to it.
+// nominated reports whether a Connection field names this one as hop by hop. Fields for framing, authentication or
+// forwarding can't be removed that way.
 func (h *head) nominated(name []byte, k kind) bool {
 	if !h.nominates {
 		return false

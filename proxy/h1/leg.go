@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	firstTick = 100 * time.Millisecond // how soon after the request a client is looked after
-	lastTick  = 500 * time.Millisecond // and how often later
+	firstTick = 100 * time.Millisecond // how soon after the request the client is first checked
+	lastTick  = 500 * time.Millisecond // and how often after that
 	lazyTick  = 2 * time.Millisecond   // how long a short answer's first piece waits for the rest
 )
 
-// leg is the service's side of one exchange: a source of answers. While it waits for bytes it wakes up from time to
-// time (tick) to see whether the client is still there and whether the service has had its time.
+// leg is the service's side of one exchange: a source of answers. While it waits for bytes it wakes up from time to time
+// (tick) to check whether the client is still there and whether the service's time is up.
 type leg struct {
 	x  *Exchange
 	up *upstream.Conn // nil outside of Forward
@@ -27,7 +27,7 @@ type leg struct {
 	step     time.Duration // until the next tick
 	since    time.Time     // when the present wait began
 	limit    time.Duration // how long it may last
-	lazy     bool          // what waits for the client may wait for one tick more
+	lazy     bool          // output for the client may be delayed by one more tick
 	got      bool          // a byte of an answer has come
 }
 
@@ -37,7 +37,7 @@ func (l *leg) begin(up *upstream.Conn, limit time.Duration) {
 	l.lazy, l.got = false, false
 }
 
-// drop closes the connection; a non-nil err says that the service is to blame.
+// drop closes the connection; a non-nil err means that the service is to blame.
 func (l *leg) drop(err error) {
 	if l.up != nil {
 		l.up.Discard(err)
@@ -50,7 +50,7 @@ func (l *leg) release() {
 	l.up = nil
 }
 
-// smallWrite always fits the send buffer of a connection with nothing else in it, so it needs no deadline.
+// smallWrite always fits into an otherwise empty send buffer, so it needs no deadline.
 const smallWrite = 4 << 10
 
 // write sends a request's head.
@@ -87,8 +87,8 @@ func (l *leg) piece(most int64) ([]byte, error) {
 	return p, nil
 }
 
-// pull waits for bytes of the service: into p, or into the reader's buffer if p is nil. What the client has not been
-// sent yet is sent first, because the wait may be long.
+// pull waits for bytes from the service: into p, or into the reader's buffer if p is nil. Anything not yet sent to the
+// client is sent first, because the wait may be long.
 func (l *leg) pull(p []byte) (n int, err error) {
 	if !l.lazy {
 		if err := l.x.client.Flush(); err != nil {
@@ -124,7 +124,7 @@ func (l *leg) pull(p []byte) (n int, err error) {
 	}
 }
 
-// arm sets the read deadline to about the next tick; one that is set and near enough stays.
+// arm sets the read deadline to about the next tick; an existing deadline that is close enough stays.
 func (l *leg) arm(now time.Time) {
 	if left := l.deadline.Sub(now); left >= l.step/2 && left <= 2*l.step {
 		return
@@ -133,7 +133,7 @@ func (l *leg) arm(now time.Time) {
 	_ = l.up.SetReadDeadline(l.deadline)
 }
 
-// tick is one look around in a wait.
+// tick is one check during a wait.
 func (l *leg) tick(now time.Time) error {
 	x := l.x
 	if l.lazy {
@@ -149,7 +149,7 @@ func (l *leg) tick(now time.Time) error {
 	if at := x.upload.lastAt(); at.After(begun) {
 		begun = at
 	}
-	// A service that wants the body first gets it: while it comes, its own deadlines hold.
+	// A service that wants the body first gets it: while the body comes, its own deadlines apply.
 	if now.Sub(begun) >= l.limit && (!uploading || x.answered) {
 		x.m.limitUpstream.Inc()
 		return errUpstreamTimeout
@@ -167,7 +167,7 @@ func (l *leg) tick(now time.Time) error {
 	return nil
 }
 
-// ended explains the end of the service's bytes.
+// ended explains why the service's bytes ended.
 func (l *leg) ended(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.EOF

@@ -66,7 +66,7 @@ func TestSlowloris(t *testing.T) {
 	}
 }
 
-// TestSlowUploadIsNoTimeout: deadlines roll, a body may take longer than any of them.
+// TestSlowUploadIsNoTimeout: deadlines roll; a body may take longer than any of them.
 func TestSlowUploadIsNoTimeout(t *testing.T) {
 	s := answering(t, okAnswer)
 	g := newGateway(t, s, setup{
@@ -215,7 +215,7 @@ func TestForgottenAnswer(t *testing.T) {
 	}
 }
 
-// TestPrepareDropsNothing: new limits hold for the next request on a connection that stays.
+// TestPrepareDropsNothing: new limits apply to the next request on a connection that stays open.
 func TestPrepareDropsNothing(t *testing.T) {
 	s := answering(t, okAnswer)
 	g := newGateway(t, s, setup{})

@@ -60,7 +60,7 @@ func dialTLS(t *testing.T, g *gateway, name string) (*client, *x509.Certificate)
 	return &client{t, c, bufio.NewReader(c)}, c.ConnectionState().PeerCertificates[0]
 }
 
-// TestTLSReload: certificates change under connections that stay.
+// TestTLSReload: certificates change while connections stay open.
 func TestTLSReload(t *testing.T) {
 	dir := t.TempDir()
 	files := []CertificateFiles{certificate(t, dir, "a.test", 1), certificate(t, dir, "b.test", 2)}
@@ -136,7 +136,7 @@ func (t trusted) Trusts(a netip.Addr) bool { return t(a) }
 
 var localTrusted = trusted(netip.Addr.IsLoopback)
 
-// TestProxyProtocol is pitfall 6: the header of a trusted balancer is believed, whichever version, and nobody else's.
+// TestProxyProtocol is pitfall 6: the header of a trusted balancer is believed, in either version, and nobody else's.
 func TestProxyProtocol(t *testing.T) {
 	const (
 		v1IPv4 = "PROXY TCP4 203.0.113.7 192.0.2.1 4711 80\r\n"
@@ -234,7 +234,7 @@ func TestProxyProtocol(t *testing.T) {
 	})
 }
 
-// TestProxyProtocolBeforeTLS: the header and the client's hello come in one segment.
+// TestProxyProtocolBeforeTLS: the header and the client's hello arrive in one segment.
 func TestProxyProtocolBeforeTLS(t *testing.T) {
 	certs, err := LoadCertificates([]CertificateFiles{certificate(t, t.TempDir(), "a.test", 1)})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// TestManyAtOnce mixes all kinds of requests on many connections; every answer must be the one to its own request.
+// TestManyAtOnce mixes all kinds of requests on many connections; every answer must belong to its own request.
 func TestManyAtOnce(t *testing.T) {
 	s := newService(t, func(k *talk) {
 		for {

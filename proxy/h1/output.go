@@ -26,7 +26,7 @@ func (c *conn) returnOut() {
 	}
 }
 
-// write sends p, or joins it with what waits to be sent. p may be reused when it returns.
+// write sends p, or adds it to what is waiting to be sent. p may be reused when it returns.
 func (c *conn) write(p []byte) error {
 	if len(c.out)+len(p) <= outSize {
 		c.out = append(c.out, p...)
@@ -35,7 +35,7 @@ func (c *conn) write(p []byte) error {
 	return c.send(p, nil)
 }
 
-// flush sends what waits.
+// flush sends what is waiting.
 func (c *conn) flush() error {
 	if len(c.out) == 0 {
 		return c.werr
@@ -43,7 +43,7 @@ func (c *conn) flush() error {
 	return c.send(nil, nil)
 }
 
-// send writes what waits, then p and tail, in one system call.
+// send writes what is waiting, then p and tail, in one system call.
 func (c *conn) send(p, tail []byte) error {
 	if c.werr != nil {
 		c.out = c.out[:0]
@@ -80,7 +80,7 @@ func (c *conn) send(p, tail []byte) error {
 	return c.werr
 }
 
-// shut closes the connection the way its last answer asks for.
+// shut closes the connection in the way that its last answer requires.
 func (c *conn) shut() {
 	if c.abort || c.werr != nil { // without TLS's goodbye
 		// A reset, so that an answer without a length does not look complete.
@@ -96,7 +96,7 @@ func (c *conn) shut() {
 	_ = c.nc.Close()
 }
 
-// lingerOn ends our side and throws away what the client still sends. Without it the kernel answers unread bytes with a
+// lingerOn closes our side and discards what the client still sends. Otherwise the kernel answers unread bytes with a
 // reset, which may overtake the answer.
 func (c *conn) lingerOn() {
 	if w, ok := c.nc.(interface{ CloseWrite() error }); ok {

@@ -43,8 +43,8 @@ func TestOwnAnswers(t *testing.T) {
 	}
 }
 
-// TestUnreadBodyOfAnOwnAnswer: a short body is skipped and the connection goes on; a long one is not read to its end,
-// and still the client can read the answer.
+// TestUnreadBodyOfAnOwnAnswer: a short body is skipped and the connection stays open; a long one is not read to its end,
+// and the client can still read the answer.
 func TestUnreadBodyOfAnOwnAnswer(t *testing.T) {
 	g := newGateway(t, nil, setup{handler: func(x *Exchange, _ func()) { _ = x.Reply(403, nil, []byte("no")) }})
 	c1 := dial(t, g)

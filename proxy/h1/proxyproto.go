@@ -11,7 +11,7 @@ import (
 	"strconv"
 )
 
-// errProxyHeader is a PROXY protocol header that is missing or broken: the connection is closed without a word.
+// errProxyHeader is a missing or broken PROXY protocol header: the connection is closed without an answer.
 var errProxyHeader = errors.New("malformed PROXY protocol header")
 
 const (
@@ -22,8 +22,9 @@ const (
 	proxyV2Head = 16
 )
 
-// readProxyHeader reads the PROXY protocol header, version 1 or 2, which must open the connection, and returns who the
-// balancer speaks for. The zero address means: for itself (LOCAL, UNKNOWN). It reads no byte beyond the header.
+// readProxyHeader reads the PROXY protocol header, version 1 or 2, which must open the connection, and returns the client
+// that the balancer speaks for. The zero address means the balancer itself (LOCAL, UNKNOWN). It reads no byte beyond the
+// header.
 func readProxyHeader(r *bufio.Reader) (netip.Addr, error) {
 	first, err := r.Peek(1)
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pump serves a plain connection from within a single read of its socket: wait, read a head, answer, wait again. The
-// poller stays armed from one request to the next. An ordinary loop of reads arms it anew for each, and must therefore
-// try every time whether something came in between; the answer is no almost always, and costs a system call.
+// pump serves a plain connection from within a single read of its socket: wait, read a head, answer, wait again. The poller
+// stays armed from one request to the next. An ordinary loop of reads re-arms it for each request, and so must check every
+// time whether something arrived in between; almost always nothing has, and the check costs a system call.
 //
-// Only requests without a body whose head came in one piece are served here, as they need no further read; for anything
-// else the pump is left, and begun again afterwards. While it runs nobody else may read from the socket or close it from
+// Only requests without a body whose head arrived in one piece are served here, as they need no further read; for anything
+// else the pump is left, and re-entered afterwards. While it runs, nothing else may read from the socket or close it from
 // within (both would wait for the pump).
 type pump struct {
 	c    *conn
@@ -28,14 +28,14 @@ type pump struct {
 
 	fd      int
 	within  bool // the source of the connection's reader is the socket itself
-	drained bool // by the last read: whatever comes later wakes the poller
-	lazy    bool // the next wait begins without a look
-	headIn  bool // a request has been parsed that is to be served outside
-	ended   bool // the connection has nothing more to say
+	drained bool // by the last read: anything that comes later wakes the poller
+	lazy    bool // the next wait starts without a look
+	headIn  bool // a request has been parsed that must be served outside
+	ended   bool // the connection has ended
 }
 
-// lookAgain is how long after an answer a connection is looked at that had no look before its wait: a client that ended
-// its side together with its request woke the poller only once.
+// lookAgain is how long after an answer a connection is checked whose wait started without a look: a client that closed its
+// side together with its request woke the poller only once.
 const lookAgain = 300 * time.Millisecond
 
 var errWouldWait = errors.New("would wait")
@@ -71,7 +71,7 @@ func (p *pump) Read(b []byte) (int, error) {
 	}
 }
 
-// Write sends to the client: what the socket takes at once, and the rest in the ordinary way.
+// Write sends to the client: what the socket accepts at once directly, and the rest in the ordinary way.
 func (p *pump) Write(b []byte) (n int, err error) {
 	if p.within && len(b) > 0 {
 		sent, errno := socket.SendNow(p.fd, b)
@@ -82,11 +82,11 @@ func (p *pump) Write(b []byte) (n int, err error) {
 			return n, nil
 		}
 	}
-	m, err := p.c.nc.Write(b[n:]) // whatever is wrong with the socket comes out here
+	m, err := p.c.nc.Write(b[n:]) // any error of the socket shows up here
 	return n + m, err
 }
 
-// run serves requests until one has to be served outside, the connection ends (then ok is false) or is to be shut.
+// run serves requests until one must be served outside, the connection ends (then ok is false) or must be closed.
 func (p *pump) run() (ok bool) {
 	c := p.c
 	p.lazy, p.headIn, p.ended = false, false, false
@@ -156,7 +156,7 @@ func (p *pump) serve(fd uintptr) (done bool) {
 	}
 }
 
-// wholeHead reports whether the reader holds a head to its end. One that begins with an empty line is left to await.
+// wholeHead reports whether the reader holds a complete head. One that starts with an empty line is left to await.
 func (c *conn) wholeHead() bool {
 	b, _ := c.br.Peek(c.br.Buffered())
 	return b[0] != '\r' && bytes.Contains(b, headEnd)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestManyKindsOnOneConnection mixes what is served from within the wait with what is not: the connection goes on.
+// TestManyKindsOnOneConnection mixes requests served from within the wait with others: the connection goes on.
 func TestManyKindsOnOneConnection(t *testing.T) {
 	g := newGateway(t, answering(t, okAnswer), setup{})
 	c := dial(t, g)
@@ -42,8 +42,8 @@ func TestManyKindsOnOneConnection(t *testing.T) {
 	}
 }
 
-// TestEndTogetherWithALaterRequest ends the client's side in the packet of its third request. The poller is woken once
-// for both, so only a look tells that nothing more will come.
+// TestEndTogetherWithALaterRequest closes the client's side in the packet of its third request. The poller is woken once
+// for both, so only a look shows that nothing more will come.
 func TestEndTogetherWithALaterRequest(t *testing.T) {
 	g := newGateway(t, answering(t, okAnswer), setup{cfg: func(c *Config) { c.IdleTimeout = time.Minute }})
 	c := dial(t, g)
@@ -68,7 +68,8 @@ func TestEndTogetherWithALaterRequest(t *testing.T) {
 	}
 }
 
-// TestIdleTimeoutFromWithin keeps a connection idle after a few requests: it is closed in its time, and not before.
+// TestIdleTimeoutFromWithin leaves a connection idle after a few requests: it is closed when the timeout ends, and not
+// before.
 func TestIdleTimeoutFromWithin(t *testing.T) {
 	const idle = time.Second
 	g := newGateway(t, answering(t, okAnswer), setup{cfg: func(c *Config) { c.IdleTimeout = idle }})

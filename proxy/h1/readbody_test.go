@@ -10,7 +10,7 @@ import (
 	"antirobot/request"
 )
 
-// TestReadBody: what the handler has read goes on untouched, whole or in part.
+// TestReadBody: what the handler has read, wholly or partly, is forwarded unchanged.
 func TestReadBody(t *testing.T) {
 	for _, c := range []struct {
 		name, req string
@@ -63,7 +63,7 @@ func TestReadBody(t *testing.T) {
 	})
 }
 
-// TestReplay sends a request that the handler made up and nothing of the client's.
+// TestReplay sends a request made by the handler and nothing of the client's.
 func TestReplay(t *testing.T) {
 	s := answering(t, okAnswer)
 	o := ForwardOptions{Replay: &Request{
@@ -88,7 +88,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestReadBodyBy: a body that comes too late for the handler still goes on whole, wherever the handler gave up.
+// TestReadBodyBy: a body that is too late for the handler is still forwarded completely, wherever the handler gave up.
 func TestReadBodyBy(t *testing.T) {
 	for _, c := range []struct{ name, first, rest, sent string }{
 		{"length, nothing there", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n", "hello", "Content-Length: 5\r\n\r\nhello"},

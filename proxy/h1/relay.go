@@ -7,7 +7,7 @@ import (
 	"math"
 )
 
-// lazyBody is up to which length an answer's body waits a moment (lazyTick) to be sent with its head.
+// lazyBody is the largest answer body that briefly waits (lazyTick) to be sent together with its head.
 const lazyBody = outSize
 
 // relay passes the final answer, whose head has been read, on to the client.
@@ -16,7 +16,7 @@ func (x *Exchange) relay(o *ForwardOptions) error {
 	fr := x.frame(h)
 	x.upload.settle(false)
 	if !x.upload.sent() && (h.status >= 300 || x.h.expect && !x.continued) {
-		x.client.Unkeep() // the service does not want the body: the client learns that it need not go on
+		x.client.Unkeep() // the service does not want the body, so the client need not go on
 	}
 	x.answered = true
 	err := x.passAnswer(o, fr)
@@ -82,8 +82,8 @@ func (x *Exchange) relayLength(left int64) error {
 	return nil
 }
 
-// relayChunked decodes the service's chunks and frames them anew, with the trailers behind them. Whatever the service
-// sends is sent on before the next wait.
+// relayChunked decodes the service's chunks and frames them anew, followed by the trailers. Whatever the service sends is
+// passed on before the next wait.
 func (x *Exchange) relayChunked(o *ForwardOptions, fr framing) error {
 	l := &x.leg
 	l.d.reset(true, int(x.cfg.MaxHeaderBytes), x.cfg.MaxHeaderFields)
@@ -111,7 +111,7 @@ func (x *Exchange) relayChunked(o *ForwardOptions, fr framing) error {
 	return nil
 }
 
-// relayToEnd passes on what ends with the service's connection.
+// relayToEnd passes on a body that ends with the service's connection.
 func (x *Exchange) relayToEnd(fr framing) error {
 	l := &x.leg
 	l.h.close = true

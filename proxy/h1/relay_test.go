@@ -152,7 +152,7 @@ func TestAnswersAreRelayed(t *testing.T) {
 	}
 }
 
-// TestTruncatedAnswersStayTruncated: whatever breaks upstream, the client must not take what it got for the whole.
+// TestTruncatedAnswersStayTruncated: whatever breaks upstream, the client must not take a partial answer for the whole.
 func TestTruncatedAnswersStayTruncated(t *testing.T) {
 	for _, c := range []struct{ name, req, answer string }{
 		{"length", aGet, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"},
@@ -211,8 +211,8 @@ func TestCloseDelimitedAnswer(t *testing.T) {
 	}
 }
 
-// TestRequestHeadersOnTheirWay is pitfall 6: hop-by-hop fields go, ours replace the client's, nothing that
-// frames or routes can be nominated away.
+// TestRequestHeadersOnTheirWay is pitfall 6: hop-by-hop fields are removed, ours replace the client's, and no field for
+// framing or routing can be removed by nomination.
 func TestRequestHeadersOnTheirWay(t *testing.T) {
 	s := answering(t, okAnswer)
 	g := newGateway(t, s, setup{options: ForwardOptions{
@@ -282,7 +282,7 @@ func TestHalfClosedClient(t *testing.T) {
 	c1.closes()
 }
 
-// TestRetryOnce: a bodiless request on a pooled connection that just died is tried once more; nothing else.
+// TestRetryOnce: a bodiless request on a pooled connection that just died is retried once; no other request is.
 func TestRetryOnce(t *testing.T) {
 	for _, c := range []struct {
 		name, second string

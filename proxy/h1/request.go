@@ -6,7 +6,7 @@ import (
 	"antirobot/request"
 )
 
-// parseRequest reads a request head of RFC 9112 section 3 and refuses whatever two readers could read differently.
+// parseRequest parses a request head by RFC 9112 section 3 and refuses whatever two parsers could read differently.
 func (h *head) parseRequest(maxTarget, maxFields int) error {
 	h.reset()
 	line, rest := cutLine(h.raw)
@@ -153,7 +153,7 @@ func (h *head) parseTarget(t []byte) error {
 	case len(target) > 0 && target[0] == '/':
 		h.target = target
 	case len(target) > 0:
-		h.target = append([]byte("/"), target...) // "http://host?query": what is sent on says plainly that the path is empty
+		h.target = append([]byte("/"), target...) // "http://host?query": what is forwarded shows explicitly that the path is empty
 	case string(h.method) == "OPTIONS":
 		h.target = asterisk
 	default:

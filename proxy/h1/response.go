@@ -8,8 +8,8 @@ import (
 	"antirobot/request"
 )
 
-// readResponse reads and parses one answer's head, an interim one included. It is as strict as a request's but for what
-// RFC 9112 asks a gateway to mend: lone LFs as line ends, and white space before a colon.
+// readResponse reads and parses one answer's head, possibly an interim one. It is as strict as for requests, except for
+// what RFC 9112 asks a gateway to repair: lone LFs as line ends, and white space before a colon.
 func (h *head) readResponse(r *bufio.Reader, s source, maxBytes, maxFields int) error {
 	var err error
 	h.raw, err = readHead(r, s, h.raw[:0], lineRules{bareLF: true, max: maxBytes, maxLine: maxBytes})
@@ -59,12 +59,12 @@ func (h *head) bodiless(method []byte) bool {
 	return h.status < 200 || h.status == 204 || h.status == 304 || string(method) == "HEAD"
 }
 
-// keepsAlive reports whether the sender of this head will take, or send, another message on the connection.
+// keepsAlive reports whether the sender of this head will accept, or send, another message on the connection.
 func (h *head) keepsAlive() bool {
 	return !h.close && (h.minor == 1 || h.keepAlive)
 }
 
-// idempotent lists the methods that may be sent a second time (RFC 9110 section 9.2.2).
+// idempotent reports whether a method may be sent a second time (RFC 9110 section 9.2.2).
 func idempotent(method []byte) bool {
 	for _, m := range [...]string{"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"} {
 		if string(method) == m {
@@ -74,8 +74,8 @@ func idempotent(method []byte) bool {
 	return false
 }
 
-// websocket reports whether the head asks for a WebSocket as RFC 6455 section 4.1 wants it. The version is left to the
-// service, which has an answer for a wrong one.
+// websocket reports whether the head requests a WebSocket as RFC 6455 section 4.1 requires. The version is left to the
+// service, which answers a wrong one itself.
 func (h *head) websocket() bool {
 	if !h.upgrade || h.upgradeNum != 1 || h.minor != 1 || !request.EqualFold(h.upgradeTo, "websocket") ||
 		string(h.method) != "GET" || h.chunked || h.length > 0 {

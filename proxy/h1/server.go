@@ -22,7 +22,7 @@ type Handler interface {
 	ServeExchange(x *Exchange)
 }
 
-// ListenerOptions are what connections of one listener have in common.
+// ListenerOptions are the options shared by all connections of a listener.
 type ListenerOptions struct {
 	TLS           *tls.Config // nil: plain; cloned by nobody, so GetCertificate may reload
 	HTTP2         HTTP2       // for clients that choose it in the handshake; nil: TLS.NextProtos may not offer it
@@ -31,8 +31,8 @@ type ListenerOptions struct {
 	Trusted       Balancers   // nil: nobody
 }
 
-// Balancers knows the balancers in front of a listener: their PROXY headers are believed, and no limit per address holds
-// for them.
+// Balancers knows the balancers in front of a listener: their PROXY headers are trusted, and no per-address limit applies
+// to them.
 type Balancers interface {
 	Trusts(peer netip.Addr) bool
 }
@@ -82,8 +82,8 @@ func NewServer(cfg Config, d Deps) (*Server, error) {
 	return s, nil
 }
 
-// Prepare makes ready for other limits, and returns what puts them into use for requests and connections to come; none is
-// dropped.
+// Prepare prepares other limits, and returns the function that puts them into use for future requests and connections; none
+// is dropped.
 func (s *Server) Prepare(cfg Config) (commit func(), err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -91,8 +91,8 @@ func (s *Server) Prepare(cfg Config) (commit func(), err error) {
 	return func() { s.cfg.Store(&cfg) }, nil
 }
 
-// Serve accepts connections on ln until Shutdown, and then returns ErrServerClosed. It closes ln. Several listeners may
-// be served at a time.
+// Serve accepts connections on ln until Shutdown, and then returns ErrServerClosed. It closes ln. Several listeners may be
+// served concurrently.
 func (s *Server) Serve(ln net.Listener, o ListenerOptions) error {
 	s.mu.Lock()
 	if s.draining.Load() {
@@ -125,7 +125,7 @@ func (s *Server) Serve(ln net.Listener, o ListenerOptions) error {
 		if errors.Is(err, net.ErrClosed) {
 			return fmt.Errorf("accept: %w", err)
 		}
-		// Out of descriptors, or a client that left before it was accepted: worth another try a little later.
+		// Out of descriptors, or a client that left before it was accepted: worth retrying a little later.
 		pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 		s.log.Warn().Err(err).Dur("pause", pause).Msg("cannot accept connections")
 		time.Sleep(pause)
@@ -190,7 +190,7 @@ func (s *Server) forget(c *conn) {
 	}
 }
 
-// handle runs the handler and sees to it that there is an answer. A panic costs the connection, not the process.
+// handle runs the handler and ensures that there is an answer. A panic costs the connection, not the process.
 func (s *Server) handle(x *Exchange) {
 	s.m.requests.Inc()
 	s.guard(x)
@@ -213,9 +213,9 @@ func (s *Server) guard(x *Exchange) {
 	s.handler.ServeExchange(x)
 }
 
-// Shutdown stops accepting and lets what is under way end: answers carry Connection: close, idle connections are closed
-// at once, requests, streams and tunnels have until ctx ends and are cut then. It returns when every connection is
-// closed: nil, or ctx's error if some had to be cut.
+// Shutdown stops accepting and lets work in progress end: answers carry Connection: close, idle connections are closed at
+// once; requests, streams and tunnels have until ctx ends and are then cut. It returns when every connection is closed:
+// nil, or ctx's error if some had to be cut.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.draining.Store(true)
 	s.mu.Lock()
@@ -249,7 +249,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return fmt.Errorf("shut down: %w", ctx.Err())
 }
 
-// Close is Shutdown without patience: what is under way is cut.
+// Close is Shutdown without a grace period: everything in progress is cut.
 func (s *Server) Close() error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -280,7 +280,7 @@ func (a *addrCounts) seed() {
 	}
 }
 
-// countKey is the address, or the /64 of an IPv6 address: one customer has all of it.
+// countKey is the address, or the /64 of an IPv6 address: all of that belongs to one customer.
 func countKey(addr netip.Addr) netip.Addr {
 	if addr.Is4() {
 		return addr
@@ -297,7 +297,7 @@ func (a *addrCounts) shard(key netip.Addr) int {
 	return int(b[15]^b[14]*7^b[7]*31^b[6]*13^b[5]) % len(a.shards)
 }
 
-// add reports whether one more is within limit; 0 is no limit.
+// add reports whether one more connection is within limit; 0 is no limit.
 func (a *addrCounts) add(addr netip.Addr, limit int) bool {
 	key := countKey(addr)
 	s := &a.shards[a.shard(key)]

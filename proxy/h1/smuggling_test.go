@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestAmbiguousRequestsAreRefused is pitfall 9: each is answered with an error and a closed connection, at once, and the
-// service sees nothing of it.
+// TestAmbiguousRequestsAreRefused is pitfall 9: each request is answered at once with an error and a closed connection, and
+// the service sees nothing of it.
 func TestAmbiguousRequestsAreRefused(t *testing.T) {
 	s := answering(t, okAnswer)
 	g := newGateway(t, s, setup{})
@@ -189,7 +189,7 @@ func TestBadChunksAreRefused(t *testing.T) {
 	}
 }
 
-// TestRequestsThatAreFine must not fall to the strictness of the two tests above.
+// TestRequestsThatAreFine: these must not fall victim to the strictness of the two tests above.
 func TestRequestsThatAreFine(t *testing.T) {
 	const get = "GET / HTTP/1.1\r\nHost: a\r\n"
 	for _, c := range []struct{ name, raw, want string }{

@@ -7,11 +7,11 @@ import (
 	"antirobot/request"
 )
 
-// HTTP2 serves the connections whose clients speak it; package h2 has one. Safe for concurrent use.
+// HTTP2 serves the connections of clients that speak it; package h2 implements it. Safe for concurrent use.
 type HTTP2 interface {
 	// ServeConn serves a connection whose handshake is done, until it and all its streams have ended.
 	ServeConn(nc net.Conn, from Origin)
-	// Drain asks the clients of all connections to go: streams under way go on, others are not taken.
+	// Drain asks the clients of all connections to leave: streams in progress go on, new ones are refused.
 	Drain()
 }
 
@@ -22,7 +22,7 @@ type Origin struct {
 	TLS     bool
 }
 
-// Head is a request that came as fields and not as text. All bytes stay as they are until Serve returns.
+// Head is a request that came as separate fields instead of text. All bytes stay unchanged until Serve returns.
 type Head struct {
 	Method, Target []byte
 	Fields         []request.Field // names in lower case; the first is host
@@ -44,8 +44,8 @@ func (s *Server) Streamed(client Client) *Streamed {
 	return x
 }
 
-// Serve hands a request to the handler and returns when it has its answer. A request that can't be sent on as HTTP/1.1
-// without doubt is not handed over: then status is what the client is to be told.
+// Serve hands a request to the handler and returns when it is answered. A request that can't be expressed unambiguously in
+// HTTP/1.1 is not handed over: status is then what to tell the client.
 func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 	cfg := x.srv.cfg.Load()
 	if err := x.head.fromFields(r, cfg); err != nil {
@@ -61,10 +61,10 @@ func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 	return 0
 }
 
-// Config is what holds for requests now.
+// Config returns the configuration that currently applies to requests.
 func (s *Server) Config() *Config { return s.cfg.Load() }
 
-// fromFields is parseRequest for a request that is not a text.
+// fromFields is parseRequest for a request that is not text.
 func (h *head) fromFields(r *Head, cfg *Config) error {
 	h.reset()
 	h.minor = 1
@@ -96,13 +96,13 @@ func (h *head) fromFields(r *Head, cfg *Config) error {
 		return err
 	}
 	if h.length >= 0 && h.length != r.Length {
-		return badLength // what is announced is not what comes
+		return badLength // the announced length differs from the actual one
 	}
 	h.chunked = r.Length < 0
 	return h.parseRequestFields()
 }
 
-// addField takes a field over, if HTTP/2 may carry it.
+// addField adds a field, if HTTP/2 may carry it.
 func (h *head) addField(f *request.Field) error {
 	switch {
 	case !isName(f.Name):

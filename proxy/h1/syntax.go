@@ -60,7 +60,8 @@ func all(b []byte, class uint8) bool {
 	return true
 }
 
-// isText reports whether every byte of b is in isValue. Eight at a time: only a word with a suspect is looked at closely.
+// isText reports whether every byte of b is in isValue. It checks eight bytes at a time, and byte by byte only in suspect
+// words.
 func isText(b []byte) bool {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	for len(b) >= 8 {
@@ -89,7 +90,8 @@ func trim(b []byte) []byte {
 	return b
 }
 
-// nextItem cuts the first member of a comma-separated list off: the member, trimmed, and the rest; ok is false at the end.
+// nextItem cuts off the first member of a comma-separated list: it returns the trimmed member and the rest; ok is false at
+// the end.
 func nextItem(list []byte) (item, rest []byte, ok bool) {
 	if list == nil {
 		return nil, nil, false
@@ -120,7 +122,7 @@ func parseLength(b []byte) (int64, bool) {
 	return n, true
 }
 
-// kind says what a header field means for the connection itself.
+// kind says what a header field means for the connection.
 type kind uint8
 
 const (
@@ -154,7 +156,7 @@ func kindOf(name []byte) kind {
 	return plain
 }
 
-// knownKind looks at the length first: most names leave after one comparison.
+// knownKind compares the length first: most names are ruled out by one comparison.
 func knownKind(name []byte) kind {
 	switch len(name) {
 	case 2:
@@ -227,8 +229,8 @@ func is(name []byte, s string, k kind) kind {
 	return plain
 }
 
-// cgiKind tells whether a name with underscores turns into one of the names that matter here when a service maps
-// header names to CGI variables.
+// cgiKind reports whether a name with underscores becomes one of the names that matter here when a service maps header
+// names to CGI variables.
 func cgiKind(name []byte) kind {
 	var b [25]byte
 	n := min(len(name), len(b))

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// tunnel passes the 101 on and then copies bytes both ways until both sides have ended, one fails, or nothing has moved
-// for idle.
+// tunnel passes the 101 on and then copies bytes both ways until both sides have ended, one fails, or nothing has moved for
+// idleFor.
 func (x *Exchange) tunnel(o *ForwardOptions, idleFor time.Duration) error {
 	l := &x.leg
 	x.answered = true
@@ -50,10 +50,10 @@ type tunnel struct {
 	done            chan struct{}
 }
 
-// halfClosedIdle bounds the silence of what is left when one direction has ended: most peers that end one side have left.
+// halfClosedIdle bounds the silence after one direction has ended: most peers that close one side have left.
 const halfClosedIdle = time.Minute
 
-// patience is how long nothing may move.
+// patience is how long the tunnel may be silent.
 func (t *tunnel) patience() time.Duration {
 	if t.half.Load() {
 		return min(t.idle, halfClosedIdle)
@@ -102,7 +102,7 @@ func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 			}
 			n += int64(m)
 			if m == len(buf) && len(buf) < 32<<10 {
-				buf = make([]byte, 32<<10) // it is no chat: a file
+				buf = make([]byte, 32<<10) // a file transfer, not a chat
 			}
 		}
 		switch {
@@ -119,7 +119,7 @@ func (t *tunnel) copy(dst, src net.Conn, early []byte) (n int64) {
 	}
 }
 
-// end ends the direction to dst, whose source could not be read any more: alone if it said so, else with the other.
+// end ends the direction to dst after reading its source failed: only this direction at a clean end, otherwise both.
 func (t *tunnel) end(dst net.Conn, err error) {
 	if w, ok := dst.(interface{ CloseWrite() error }); !ok || !errors.Is(err, io.EOF) || w.CloseWrite() != nil {
 		t.sever()
@@ -128,17 +128,17 @@ func (t *tunnel) end(dst net.Conn, err error) {
 	t.half.Store(true)
 	_ = dst.SetReadDeadline(time.Now().Add(t.patience())) // the other direction may have armed for longer
 	if t.severed.Load() {
-		t.sever() // it came between
+		t.sever() // it happened in between
 	}
 }
 
-// alive reports whether something has moved lately, in either direction.
+// alive reports whether something has moved recently, in either direction.
 func (t *tunnel) alive() bool {
 	idle := t.patience()
 	return time.Since(time.Unix(0, t.lastAt.Load())) < idle-idle/8
 }
 
-// sever wakes both directions for good.
+// sever wakes both directions permanently.
 func (t *tunnel) sever() {
 	t.severed.Store(true)
 	_ = t.client.SetDeadline(past)

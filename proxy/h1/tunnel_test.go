@@ -17,7 +17,7 @@ const (
 	wsYes = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: x\r\n\r\n"
 )
 
-// echoing upgrades and sends back what it gets, in capitals.
+// echoing upgrades and echoes its input in upper case.
 func echoing(t testing.TB) *service {
 	return newService(t, func(k *talk) {
 		if h := k.head(); !strings.Contains(h, "Connection: Upgrade\r\nUpgrade: WebSocket\r\n") {
@@ -37,7 +37,7 @@ func echoing(t testing.TB) *service {
 	})
 }
 
-// TestTunnel: bytes flow both ways, early ones included, and a half-closed side hears the other out.
+// TestTunnel: bytes flow both ways, including early ones, and a half-closed side still receives everything from the other.
 func TestTunnel(t *testing.T) {
 	s := echoing(t)
 	results := make(chan outcome, 1)
@@ -127,7 +127,7 @@ func TestUpgradeOnlyForWebSockets(t *testing.T) {
 	}
 }
 
-// TestRefusedUpgrade: the connection goes on as HTTP, whatever the client sent too early.
+// TestRefusedUpgrade: the connection goes on as HTTP, whatever the client sent prematurely.
 func TestRefusedUpgrade(t *testing.T) {
 	s := answering(t, "HTTP/1.1 403 No\r\nContent-Length: 2\r\n\r\nno")
 	g := newGateway(t, s, setup{})

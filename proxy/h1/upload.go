@@ -15,12 +15,12 @@ type streamBuffer [32<<10 + chunkRoom + 2]byte
 
 var streamBuffers = sync.Pool{New: func() any { return new(streamBuffer) }}
 
-// settleTime is how long the rest of a body may take when its answer is there already and both sides would go on.
+// settleTime is how long the rest of a body may take once the answer has come and both sides would go on.
 const settleTime = 100 * time.Millisecond
 
 // The states of an upload.
 const (
-	upNone   int32 = iota // nothing is due: no body, or it was sent with the head
+	upNone   int32 = iota // nothing to do: no body, or it was sent with the head
 	upRuns                // the goroutine reads from the client and writes to the service
 	upSent                // the whole body has been written
 	upClient              // reading failed: err says why
@@ -36,7 +36,7 @@ type upload struct {
 	drop  func(name []byte) bool
 	state atomic.Int32
 	stop  atomic.Bool
-	last  atomic.Bool  // everything has been read: one write is due at most
+	last  atomic.Bool  // everything has been read: at most one write is left
 	at    atomic.Int64 // unix nanoseconds of the last progress
 	err   error        // valid in upClient
 	done  chan struct{}
@@ -66,7 +66,7 @@ func (u *upload) lastAt() time.Time {
 	return time.Time{}
 }
 
-// clientError is why the body can't be had from the client; nil while nothing is wrong with it.
+// clientError is why the client's body can't be read; nil while nothing is wrong with it.
 func (u *upload) clientError() error {
 	if u.state.Load() != upClient {
 		return nil
@@ -91,14 +91,14 @@ func (u *upload) run() {
 		}
 		u.state.Store(end)
 		if end == upClient {
-			_ = u.up.SetReadDeadline(past) // wakes who waits for the answer
+			_ = u.up.SetReadDeadline(past) // wakes the wait for the answer
 		}
 		u.done <- struct{}{}
 	}()
 	end = u.copy()
 }
 
-// copy moves the body until its end and returns the state that it ends in.
+// copy moves the body until its end and returns the final state.
 func (u *upload) copy() int32 {
 	b := &u.x.body
 	buf := streamBuffers.Get().(*streamBuffer)
@@ -147,8 +147,8 @@ func (u *upload) copy() int32 {
 	}
 }
 
-// settle waits a moment for an upload that is about to end. With patient it may still be reading from the client;
-// otherwise only its last write may be due, which must not make an answer look early.
+// settle waits briefly for an upload that is about to end. With patient it may still be reading from the client; otherwise
+// only its last write may be left, which must not make an answer look early.
 func (u *upload) settle(patient bool) {
 	if !u.running() || !patient && !u.last.Load() {
 		return

@@ -1,7 +1,7 @@
 package h1
 
-// What another server says of a request that it holds is read as strictly as a request of our own: a method, host or
-// target that parseRequest would refuse has no second door.
+// What another server reports about a request that it holds is parsed as strictly as a direct request: a method, host or
+// target that parseRequest would refuse cannot enter this way.
 
 // ValidMethod reports whether method may appear in a request line. CONNECT may not: it is never forwarded.
 func ValidMethod(method []byte) bool { return isName(method) && string(method) != "CONNECT" }

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch looks at a client's socket without reading from it, so that pipelined bytes stay where they are.
+// watch checks a client's socket without reading from it, so that pipelined bytes stay where they are.
 //
-// A client that ended its side may have left, or may be waiting for its answer with a half-closed connection: the
-// socket looks the same. Whoever has left resets the connection when something is written to it; so once bytes have
-// been written after the end without a reset the client is known to be there, and before that it has a grace.
+// A client that closed its side may have left, or may be waiting for its answer with a half-closed connection: the
+// socket looks the same. A client that has left resets the connection when something is written to it; so once bytes
+// have been written after the end without a reset, the client is known to be there, and until then it has a grace period.
 type watch struct {
 	rc      syscall.RawConn // nil if there is no socket to look at
 	look    func(fd uintptr)
@@ -22,10 +22,10 @@ type watch struct {
 
 	endedAt      time.Time // when the client's end was first seen
 	endedWritten int64     // the bytes that had been written to it by then
-	stays        bool      // it took bytes after its end
+	stays        bool      // it accepted bytes after its end
 }
 
-// bind makes look once, so that looking allocates nothing.
+// bind creates look once, so that looking allocates nothing.
 func (w *watch) bind() {
 	w.look = func(fd uintptr) {
 		w.revents, w.err = pollSocket(int(fd), w.events) //nolint:gosec // a descriptor is small
@@ -52,7 +52,7 @@ func (w *watch) poll(events int16) (revents int16, ok bool) {
 	return w.revents, w.err == nil
 }
 
-// readable reports whether something waits to be read: bytes or an end.
+// readable reports whether something can be read: bytes or an end.
 func (w *watch) readable() bool {
 	ev, ok := w.poll(unix.POLLIN)
 	return ok && ev&unix.POLLIN != 0
