@@ -5,8 +5,8 @@ import (
 	"net/netip"
 )
 
-// AddrSubject returns the subject of an address: IPv4 as it is (mapped ones too), IPv6 by its /64. An address with a
-// zone, and the zero Addr, are nobody: the zero Subject.
+// AddrSubject returns the subject of an address: IPv4 as it is (including mapped ones), IPv6 by its /64. An address
+// with a zone, and the zero Addr, have none: the zero Subject.
 func AddrSubject(a netip.Addr) Subject {
 	if !a.IsValid() || a.Zone() != "" {
 		return Subject{}
@@ -18,7 +18,7 @@ func AddrSubject(a netip.Addr) Subject {
 	return s
 }
 
-// NetOf returns the network that an address is charged with: its /24 or /48. It is the zero Prefix for the zero Addr.
+// NetOf returns the network that is charged for an address: its /24 or /48. It is the zero Prefix for the zero Addr.
 func NetOf(a netip.Addr) netip.Prefix {
 	a = a.Unmap().WithZone("")
 	bits := 48
@@ -27,7 +27,7 @@ func NetOf(a netip.Addr) netip.Prefix {
 	}
 	p, err := a.Prefix(bits)
 	if err != nil {
-		return netip.Prefix{} // the zero Addr has no networks
+		return netip.Prefix{} // the zero Addr belongs to no network
 	}
 	return p
 }
@@ -38,8 +38,8 @@ func NetKey(p netip.Prefix) uint64 {
 	a := p.Addr().As16()
 	copy(b[:], a[:])
 	b[16] = byte(p.Bits())
-	// Two rounds of a 64-bit mix (the finaliser of MurmurHash3): collisions cost nothing here, for who has one
-	// gains what a browser of another family gains.
+	// Two rounds of a 64-bit mix (the finaliser of MurmurHash3): collisions cost nothing here, since whoever finds one
+	// gains only what a browser of another family gains.
 	return mix(mix(binary.BigEndian.Uint64(b[:8]))^binary.BigEndian.Uint64(b[8:16])) ^ uint64(b[16])
 }
 

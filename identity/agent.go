@@ -2,7 +2,7 @@ package identity
 
 import "bytes"
 
-// The marks of browsers, those that claim to be others first.
+// The marks of browsers; those that claim to be others come first.
 var browsers = []struct{ mark, name string }{
 	{"Edg/", "edge"},
 	{"EdgA/", "edge"},
@@ -26,7 +26,7 @@ var browsers = []struct{ mark, name string }{
 	{"Safari/", "safari"},
 }
 
-// The marks of systems, those that claim to be others first.
+// The marks of systems; those that claim to be others come first.
 var systems = []struct{ mark, name string }{
 	{"Windows", "windows"},
 	{"Android", "android"},
@@ -39,9 +39,9 @@ var systems = []struct{ mark, name string }{
 	{"X11", "linux"},
 }
 
-// AgentFamily returns a hash of what a User-Agent claims to be, coarsely: the browser and the system, no version, so
-// that an update changes nothing. A client that is no known browser is known by its first product name. It is the
-// same in every process; 0 means that there was no User-Agent.
+// AgentFamily returns a hash of what a User-Agent roughly claims to be: the browser and the system, but no version, so
+// that an update changes nothing. A client that is not a known browser is identified by its first product name. The
+// hash is the same in every process; 0 means that there was no User-Agent.
 func AgentFamily(ua []byte) uint64 {
 	if len(ua) == 0 {
 		return 0

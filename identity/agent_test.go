@@ -2,7 +2,8 @@ package identity
 
 import "testing"
 
-// TestAgentFamilyAllocates nothing: it is asked for on the request's path where a pass comes from elsewhere.
+// TestAgentFamilyAllocates checks that nothing is allocated: it runs on the request's path where a pass comes from
+// elsewhere.
 func TestAgentFamilyAllocates(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")

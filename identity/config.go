@@ -12,23 +12,23 @@ import (
 	"antirobot/spravka"
 )
 
-// day is how long an identity that is free to make must have been known before it counts.
+// day is how long an identity that costs nothing to create must have been known before it counts.
 const day = 24 * time.Hour
 
-// Config is what holds for all services.
+// Config applies to all services.
 type Config struct {
-	// TrustedProxies are the addresses and networks whose word about the client's address is taken. Empty: nobody's.
+	// TrustedProxies are the addresses and networks trusted to report the client's address. Empty: none are.
 	TrustedProxies []string `mapstructure:"trusted_proxies"`
-	// ClientAddressHeader is the one header that they say it in: X-Forwarded-For, X-Real-IP, Forwarded (RFC 7239), or
-	// another of the first one's form.
+	// ClientAddressHeader is the one header in which they report it: X-Forwarded-For, X-Real-IP, Forwarded (RFC 7239),
+	// or another in the format of X-Forwarded-For.
 	ClientAddressHeader string `mapstructure:"client_address_header"`
 	// TokenCacheBytes is the memory for cookies that were opened before. A cookie takes about 350 bytes.
 	TokenCacheBytes int64 `mapstructure:"token_cache_bytes"`
-	// IPerHour is how many i cookies that can grow into an identity a /24 or /48 is given in an hour.
+	// IPerHour is how many i cookies that can become an identity a /24 or /48 receives per hour.
 	IPerHour int64 `mapstructure:"i_per_hour"`
 	// FuidTable is how many fuid values are remembered; about 60 bytes each.
 	FuidTable int64 `mapstructure:"fuid_table"`
-	// FuidPerDay is how many new fuid values of one /24 or /48 are remembered in a day.
+	// FuidPerDay is how many new fuid values of one /24 or /48 are remembered per day.
 	FuidPerDay int64 `mapstructure:"fuid_per_day"`
 }
 
@@ -43,7 +43,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all that is wrong, each with the key it is about.
+// Validate returns everything that is wrong, each with its key.
 func (c Config) Validate() error {
 	var errs []error
 	for i, s := range c.TrustedProxies {
@@ -66,18 +66,18 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// ServiceConfig is what a service may say about its identities.
+// ServiceConfig is what a service can configure about its identities.
 type ServiceConfig struct {
-	// Domain is the cookie domain of spravka and i, shared by the hosts below it. Empty: each host has its own.
+	// Domain is the cookie domain of spravka and i, shared by the hosts below it. Empty: each host has its own cookies.
 	Domain string `mapstructure:"domain"`
 	// SpravkaCookie is the cookie that carries the pass.
 	SpravkaCookie string `mapstructure:"spravka_cookie"`
-	// ICookie is the gateway's own browser cookie; empty: none is given or read.
+	// ICookie is the gateway's own browser cookie; empty: none is set or read.
 	ICookie string `mapstructure:"i_cookie"`
 	// IMinAge is how old an i cookie must be to count.
 	IMinAge time.Duration `mapstructure:"i_min_age"`
-	// Fuid is "seen" (a value counts when this gateway first saw it over a day ago), "trusted" (its own birth is
-	// believed) or "off".
+	// Fuid is "seen" (a value counts when this gateway first saw it over a day ago), "trusted" (the value's own
+	// creation time is believed) or "off".
 	Fuid string `mapstructure:"fuid"`
 	// FuidCookie is the cookie that carries the fuid.
 	FuidCookie string `mapstructure:"fuid_cookie"`
@@ -97,7 +97,7 @@ type LoginConfig struct {
 	// Issuer and Audience, where set, must appear in the JWT.
 	Issuer   string `mapstructure:"issuer"`
 	Audience string `mapstructure:"audience"`
-	// MaxAge is how long after its making a session counts; 0: as long as it says itself.
+	// MaxAge is how long after its creation a session counts; 0: as long as it says itself.
 	MaxAge time.Duration `mapstructure:"max_age"`
 }
 
@@ -109,15 +109,15 @@ type ServiceCookieConfig struct {
 	MinAge time.Duration `mapstructure:"min_age"`
 }
 
-// KeyRef is a key, or where it is: exactly one of the three. Shared secrets are taken as text without the white space
-// around, 32 bytes or more; public keys are PEM.
+// KeyRef is a key, or a reference to it: exactly one of the three. Shared secrets are read as text without surrounding
+// white space, 32 bytes or more; public keys are PEM.
 type KeyRef struct {
 	Key     string `mapstructure:"key"`
 	KeyFile string `mapstructure:"key_file"`
 	KeyEnv  string `mapstructure:"key_env"`
 }
 
-// Format prints where the key is, never the key.
+// Format prints where the key is, never the key itself.
 func (k KeyRef) Format(f fmt.State, _ rune) {
 	switch {
 	case k.KeyFile != "":
@@ -129,8 +129,8 @@ func (k KeyRef) Format(f fmt.State, _ rune) {
 	}
 }
 
-// DefaultServiceConfig reads the usual cookies: spravka, i, and fuid01 by what was seen; no login, no cookie of
-// the service's own.
+// DefaultServiceConfig reads the usual cookies: spravka, i, and fuid01 in mode seen; no login, and no cookie of the
+// service's own.
 func DefaultServiceConfig() ServiceConfig {
 	return ServiceConfig{
 		SpravkaCookie: "spravka",
@@ -156,7 +156,7 @@ const (
 	algRS256 = "RS256"
 )
 
-// Validate returns all that is wrong, each with the key it is about. It reads no files: NewService does.
+// Validate returns everything that is wrong, each with its key. It does not read files: NewService does.
 func (c ServiceConfig) Validate() error {
 	var errs []error
 	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -243,7 +243,7 @@ func validateKeys(fail func(string, ...any), path string, keys []KeyRef) {
 	}
 }
 
-// validDomain accepts what browsers accept as a cookie's Domain, as far as can be told without a list of registries.
+// validDomain accepts what browsers accept as a cookie's Domain, as far as can be decided without a list of registries.
 func validDomain(d string) error {
 	if d == "" {
 		return nil
@@ -264,7 +264,7 @@ func validDomain(d string) error {
 	return nil
 }
 
-// read returns the key's text without the white space around it.
+// read returns the key's text without surrounding white space.
 func (k KeyRef) read() ([]byte, error) {
 	text := k.Key
 	switch {

@@ -71,7 +71,7 @@ func TestServiceConfigValidate(t *testing.T) {
 	}
 }
 
-// TestNewServiceReadsKeys: what only reading shows, all at once and without a secret in the text.
+// TestNewServiceReadsKeys: problems that only show on reading are all reported at once, without a secret in the text.
 func TestNewServiceReadsKeys(t *testing.T) {
 	junk := filepath.Join(t.TempDir(), "junk")
 	if err := os.WriteFile(junk, []byte("topsecret"), 0o600); err != nil {
@@ -114,7 +114,7 @@ func TestCookieDomainProblems(t *testing.T) {
 	f("example.org", 0)
 }
 
-// TestConfigKeys: every field can be set from a config file, by the name that Validate complains of.
+// TestConfigKeys: every field can be set from a config file, by the name that Validate uses in its errors.
 func TestConfigKeys(t *testing.T) {
 	var c ServiceConfig
 	d, err := mapstructure.NewDecoder(&mapstructure.DecoderConfig{Result: &c, ErrorUnused: true, DecodeHook: mapstructure.StringToTimeDurationHookFunc()})
@@ -141,7 +141,7 @@ func TestConfigKeys(t *testing.T) {
 	}
 }
 
-// TestReload: new proxies hold at once, a bad config changes nothing.
+// TestReload: new proxies apply at once, a bad config changes nothing.
 func TestReload(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	v := page(start, "10.0.0.1")

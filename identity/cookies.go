@@ -64,7 +64,7 @@ func (r *Resolver) fuid(id *Identity, j *jar, v *request.View, s *CookieSettings
 	}
 }
 
-// browser looks at the i cookies, and reports whether the client lacks one that is good for long.
+// browser examines the i cookies, and reports whether the client lacks one that is valid for long.
 func (r *Resolver) browser(id *Identity, j *jar, v *request.View, s *CookieSettings, scope uint64, at int64) (want bool) {
 	if j.n[KindI] == 0 {
 		return true
@@ -138,7 +138,7 @@ func (r *Resolver) service(id *Identity, j *jar, v *request.View, s *CookieSetti
 	}
 }
 
-// openService returns when the cookie was made, and whom it stands for.
+// openService returns when the cookie was made, and for whom.
 func (r *Resolver) openService(id *Identity, s *CookieSettings, cookie []byte) (born int64, sub Subject, why RefusalReason) {
 	if len(cookie) > maxLogin {
 		return 0, Subject{}, RefusedMalformed

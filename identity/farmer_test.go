@@ -10,7 +10,7 @@ import (
 	"antirobot/request"
 )
 
-// visit loads a page and keeps the i cookie that it is given, as a browser does.
+// visit loads a page and keeps the i cookie that it receives, as a browser does.
 func (b *bench) visit(t *testing.T, s *CookieSettings, at time.Time, addr, cookie string) (id Identity, kept string) {
 	t.Helper()
 	v := page(at, addr)
@@ -24,7 +24,8 @@ func (b *bench) visit(t *testing.T, s *CookieSettings, at time.Time, addr, cooki
 	return id, cookie
 }
 
-// TestBrowserGrowsUp: a browser that keeps its cookie is itself after a day, and stays the same for years.
+// TestBrowserGrowsUp: a browser that keeps its cookie is a subject of its own after a day, and stays the same one for
+// years.
 func TestBrowserGrowsUp(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	at := start
@@ -70,7 +71,8 @@ func TestBrowserGrowsUp(t *testing.T) {
 	}
 }
 
-// TestCookieFarmer plays somebody who makes identities in advance: thousands of i cookies and invented fuids from one network.
+// TestCookieFarmer simulates a client that creates identities in advance: thousands of i cookies and invented fuids
+// from one network.
 func TestCookieFarmer(t *testing.T) {
 	const visits = 5000
 	b, s := newBench(t, nil), newService(t, nil)
@@ -105,7 +107,7 @@ func TestCookieFarmer(t *testing.T) {
 	if max := int(DefaultConfig().FuidPerDay); fuids > max || fuids < max/2 {
 		t.Errorf("%d of %d invented fuids grew up, at most %d may in a day", fuids, visits, max)
 	}
-	// A neighbour network is not charged for it.
+	// A neighbouring network is not charged for it.
 	_, cookie := b.visit(t, s, start, "203.0.114.7", "")
 	if id, _ := b.visit(t, s, start.Add(2*day), "203.0.114.7", cookie); told(&id) != "i ip" {
 		t.Errorf("the neighbour: %s", told(&id))
@@ -134,7 +136,7 @@ func TestCrowdedCookieNeverCounts(t *testing.T) {
 	}
 }
 
-// TestWhoIsGivenACookie: browsers that load a page, nobody else.
+// TestWhoIsGivenACookie: browsers that load a page, and no other clients.
 func TestWhoIsGivenACookie(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	set := func(v *request.View, name, value string) {
@@ -187,7 +189,7 @@ func TestSetCookieOfI(t *testing.T) {
 	f(newService(t, func(c *ServiceConfig) { c.Domain = "" }), "www.example.com", true, " Path=/; Max-Age=34560000; Secure; HttpOnly; SameSite=Lax")
 }
 
-// TestFuidSeen: a fuid counts when this gateway has known it for more than a day, across a restart too.
+// TestFuidSeen: a fuid counts when this gateway has known it for more than a day, also across a restart.
 func TestFuidSeen(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	f := fuid(start.Add(-300*day), "c0ffee")
@@ -222,7 +224,7 @@ func TestFuidSeen(t *testing.T) {
 	see(newBench(t, nil), day+time.Second, "ip -fuid:unseen")
 }
 
-// TestFuidFlood: the table keeps its bound, and whom it knows, under a flood from many networks.
+// TestFuidFlood: under a flood from many networks the table keeps its bound, and the visitors that it knows.
 func TestFuidFlood(t *testing.T) {
 	const size = 64 * 32
 	b := newBench(t, func(c *Config) { c.FuidTable, c.FuidPerDay = size, 100 })
@@ -243,7 +245,7 @@ func TestFuidFlood(t *testing.T) {
 			t.Fatalf("person %d is %s", n, got)
 		}
 	}
-	for n := range 20 * size { // as many networks as it takes
+	for n := range 20 * size { // as many networks as necessary
 		see(start.Add(3*day), 5000+n/50, 1+n)
 	}
 	if n := b.fuids.size(); n > size || n < size*9/10 {
@@ -258,7 +260,7 @@ func TestFuidFlood(t *testing.T) {
 	if lost != 0 {
 		t.Errorf("%d of %d people were pushed out", lost, people)
 	}
-	// Later newcomers find room in place of the flood, and those who stay away make room too.
+	// Later newcomers take the place of the flood, and visitors who stay away make room too.
 	for n := range 50 {
 		see(start.Add(6*day), 30000+n, 0)
 	}
@@ -273,7 +275,7 @@ func TestFuidFlood(t *testing.T) {
 	}
 }
 
-// TestRatesNeverCountTooLittle: and are near the truth with as many networks as cells.
+// TestRatesNeverCountTooLittle: the counts are never too low, and close to the truth with as many networks as cells.
 func TestRatesNeverCountTooLittle(t *testing.T) {
 	r := newRates()
 	over := 0

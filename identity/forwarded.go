@@ -11,12 +11,12 @@ import (
 	"antirobot/settings"
 )
 
-// maxHops bounds how many elements of a forwarding header are looked at, from the right.
+// maxHops bounds how many elements of a forwarding header are examined, from the right.
 const maxHops = 64
 
-// trust is whose word about the client's address is taken, and in which header. It is immutable.
+// trust says whose word about the client's address is taken, and in which header. It is immutable.
 type trust struct {
-	proxies   *bart.Lite // nil: nobody's
+	proxies   *bart.Lite // nil: nobody is trusted
 	header    string
 	forwarded bool // header is RFC 7239's, and its proto parameter replaces X-Forwarded-Proto
 }
@@ -38,9 +38,9 @@ func newTrust(c Config) (*trust, error) {
 
 func (t *trust) trusts(a netip.Addr) bool { return t.proxies.Lookup(a) }
 
-// client returns whose address counts and which protocol the client used. The header is read from its right end, for
-// each proxy adds at that end what it saw: the first address that is not a trusted proxy's is the client; what
-// stands left of it is hearsay and not even parsed. Where an element can't be read the last good hop counts.
+// client returns the address that counts and the protocol that the client used. The header is read from its right end,
+// where each proxy appends what it saw: the first address that is not a trusted proxy's is the client; anything further
+// left is hearsay and not even parsed. If an element can't be read, the last good hop counts.
 func (t *trust) client(v *request.View) (a netip.Addr, https bool) {
 	a, https = v.Peer.Unmap().WithZone(""), v.TLS
 	if t.proxies == nil || !t.trusts(a) {
@@ -61,7 +61,7 @@ walk:
 				break walk
 			}
 			if rest, elem, more = t.lastElement(rest); len(elem) == 0 {
-				continue // an empty element of a list is no element
+				continue // an empty list element does not count
 			}
 			hop, proto, ok := t.readHop(elem)
 			if !ok {
@@ -83,9 +83,9 @@ walk:
 	return a, https
 }
 
-// lastElement splits the last element off a comma-separated list, spaces trimmed; more says that a comma stood before
-// it. In RFC 7239's header commas inside quotes do not count, and quotes are matched from the right: the text
-// that a client sent stands on the left, and a quote that it left open must not swallow what a proxy appended.
+// lastElement splits the last element off a comma-separated list and trims spaces; more says that a comma preceded it.
+// In RFC 7239's header commas inside quotes do not count, and quotes are matched from the right: the text sent by the
+// client is on the left, and a quote that it left open must not swallow what a proxy appended.
 func (t *trust) lastElement(list []byte) (rest, elem []byte, more bool) {
 	i := len(list) - 1
 	if !t.forwarded {
@@ -114,8 +114,8 @@ func (t *trust) readHop(elem []byte) (a netip.Addr, proto []byte, ok bool) {
 	return a, proto, ok
 }
 
-// readForwarded reads one element of RFC 7239: pairs divided by ';', of which for and proto are kept. An element
-// without for, or with two, is refused.
+// readForwarded reads one element of RFC 7239: pairs separated by ';', of which for and proto are kept. An element
+// without for, or with two, is rejected.
 func readForwarded(elem []byte) (node, proto []byte, ok bool) {
 	var seen bool
 	for len(elem) > 0 {
@@ -142,7 +142,7 @@ func readForwarded(elem []byte) (node, proto []byte, ok bool) {
 	return node, proto, seen
 }
 
-// readValue reads a token or a quoted string up to the next ';'. Escapes have no place in an address and are refused.
+// readValue reads a token or a quoted string up to the next ';'. Escapes have no place in an address and are rejected.
 func readValue(b []byte) (val, rest []byte, ok bool) {
 	if len(b) == 0 || b[0] != '"' {
 		val, rest, _ = bytes.Cut(b, semicolon)
@@ -163,7 +163,7 @@ func readValue(b []byte) (val, rest []byte, ok bool) {
 var semicolon = []byte{';'}
 
 // forwardedProto reads X-Forwarded-Proto. Most proxies overwrite it; where they append, the value that counts is the
-// one that the outermost trusted proxy wrote, as many from the right as there are proxies.
+// one written by the outermost trusted proxy: as many from the right as there are proxies.
 func forwardedProto(v *request.View, proxies int, https bool) bool {
 	const name = "X-Forwarded-Proto"
 	for i := len(v.Fields) - 1; i >= 0; i-- {
@@ -187,8 +187,8 @@ func forwardedProto(v *request.View, proxies int, https bool) bool {
 	return https
 }
 
-// PartnerUser reads the address that an XML partner names for its user: exactly one X-Real-Ip with one address. Ask
-// only for a partner that is known.
+// PartnerUser reads the address that an XML partner gives for its user: exactly one X-Real-Ip with one address. Call it
+// only for a known partner.
 func PartnerUser(v *request.View) (netip.Addr, bool) {
 	const name = "X-Real-Ip"
 	var a netip.Addr
@@ -206,7 +206,7 @@ func PartnerUser(v *request.View) (netip.Addr, bool) {
 	return a, a.IsValid()
 }
 
-// Trusts reports whether a, the address of a peer, is a trusted proxy's.
+// Trusts reports whether a, a peer's address, belongs to a trusted proxy.
 func (r *Resolver) Trusts(a netip.Addr) bool {
 	t := r.trust.Load()
 	return t.proxies != nil && t.trusts(a.Unmap())

@@ -19,7 +19,7 @@ func resolver(t testing.TB, header string, trusted ...string) *Resolver {
 	}).Resolver
 }
 
-// TestForwardedSpoofing: pitfall 6, whose address counts when a client and proxies say this and that.
+// TestForwardedSpoofing: pitfall 6, whose address counts when the client and proxies make different claims.
 func TestForwardedSpoofing(t *testing.T) {
 	proxies := []string{"::ffff:10.0.0.0/104", "2001:db8:ffff::/48"}
 	for _, c := range []struct {
@@ -93,7 +93,7 @@ func TestForwardedSpoofing(t *testing.T) {
 	}
 }
 
-// TestPeerWithoutAddress: a socket in the file system, or a link-local peer with a zone, has a subject all the same.
+// TestPeerWithoutAddress: a Unix socket, or a link-local peer with a zone, still has a subject.
 func TestPeerWithoutAddress(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	for peer, want := range map[netip.Addr]string{
@@ -127,7 +127,7 @@ func TestForwardedPrefixIsHearsay(t *testing.T) {
 	}
 }
 
-// TestForwardedFlood: pitfall 12, a long list costs a bounded look.
+// TestForwardedFlood: pitfall 12, a long list costs bounded work.
 func TestForwardedFlood(t *testing.T) {
 	r := resolver(t, "", "10.0.0.0/8")
 	v := page(start, "10.0.0.1")

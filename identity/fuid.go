@@ -10,12 +10,12 @@ import (
 
 const (
 	fuidShards = 64
-	fuidDigits = 8   // hexadecimal digits of birth at the start of the value
+	fuidDigits = 8   // hexadecimal digits of the creation time at the start of the value
 	maxFuid    = 128 // bytes
 
-	fuidNoticed = 10 * 60           // seconds between two notes of "seen again"
+	fuidNoticed = 10 * 60           // seconds between two updates of the last sighting
 	fuidIdle    = 30 * 24 * 60 * 60 // seconds after which a value that came back may be forgotten
-	fuidTries   = 16                // entries that are looked at for one to give way
+	fuidTries   = 16                // entries examined to find one to evict
 )
 
 // fuidBirth returns the unix time in the first eight hexadecimal digits of a fuid.
@@ -30,8 +30,8 @@ func fuidBirth(v []byte) (int64, bool) {
 	return int64(b[0])<<24 | int64(b[1])<<16 | int64(b[2])<<8 | int64(b[3]), true
 }
 
-// fuids remembers when a fuid was first seen. A fuid is unsigned, so anybody makes as many as they like; the table
-// must not grow by that, and a flood must not push out those whom it knows:
+// fuids remembers when a fuid was first seen. A fuid is unsigned, so anybody can make as many as they like; that must
+// not make the table grow, and a flood must not evict known values:
 //   - a /24 or /48 brings in a limited number of new values a day;
 //   - when a shard is full, a new value takes the place of one that never came back after a day, or of one that was
 //     idle for 30 days; a value that did come back is never pushed out by new ones. Where nobody can give way, the
@@ -49,7 +49,7 @@ type fuids struct {
 type fuidShard struct {
 	mu sync.Mutex
 	m  map[[16]byte]sighting
-	_  [40]byte // keeps shards on cache lines of their own
+	_  [40]byte // keeps shards on separate cache lines
 }
 
 // sighting is when a value was seen, in unix seconds.
@@ -70,7 +70,7 @@ func (f *fuids) shard(id [16]byte) *fuidShard {
 	return &f.shards[maphash.Comparable(f.seed, id)%fuidShards]
 }
 
-// see notes that a value was presented from the network, and returns when it was first seen; false if it is new or
+// see records that a value was presented from the network, and returns when it was first seen; false if it is new or
 // could not be remembered.
 func (f *fuids) see(id [16]byte, net uint64, at int64) (first int64, known bool) {
 	now := uint32(at)
@@ -93,7 +93,7 @@ func (f *fuids) see(id [16]byte, net uint64, at int64) (first int64, known bool)
 	return 0, false
 }
 
-// put remembers a value, or merges what is known of it: the earlier first sight, the later last.
+// put remembers a value, or merges it with what is known: the earlier first sighting, the later last one.
 func (f *fuids) put(id [16]byte, e sighting, now uint32) bool {
 	s := f.shard(id)
 	s.mu.Lock()
@@ -115,7 +115,8 @@ func (f *fuids) put(id [16]byte, e sighting, now uint32) bool {
 	return true
 }
 
-// victim picks who gives way, out of a random handful: an idle one, else the one that did not come back for longest.
+// victim picks the entry to evict out of a random handful: an idle one, or else the one that has not come back for
+// longest.
 func (s *fuidShard) victim(now uint32) (victim [16]byte, ok bool) {
 	var oldest uint32
 	tries := 0
@@ -168,8 +169,8 @@ func (r *Resolver) exportFuids(since time.Time, f func(id [16]byte, first, last 
 	}
 }
 
-// importFuid puts one exported fuid back, or merges it with what is known; times in the future are refused. It
-// reports whether it is remembered now. Entries of exportFuids older than 30 days need not be kept.
+// importFuid restores one exported fuid, or merges it with what is known; times in the future are rejected. It reports
+// whether it is remembered now. Entries of exportFuids older than 30 days need not be kept.
 func (r *Resolver) importFuid(id [16]byte, first, last, at time.Time) bool {
 	if first.Unix() < 0 || last.Before(first) || last.After(at) {
 		return false

@@ -13,15 +13,15 @@ import (
 	"antirobot/store"
 )
 
-// What the keeper does how often. A crash loses the sightings of one interval: their owners wait that much longer.
+// How often the keeper does what. A crash loses the sightings of one interval: their owners wait that much longer.
 const (
 	fuidEvery  = 5 * time.Minute
 	fuidKeep   = 30 * 24 * time.Hour
 	fuidPrefix = "fuid/"
 )
 
-// fuidKeeper keeps in the store which fuid values this gateway has seen and when, so that a restart does not make
-// strangers of everybody.
+// fuidKeeper keeps in the store which fuid values this gateway has seen and when, so that a restart does not turn
+// everybody into a stranger.
 type fuidKeeper struct {
 	r      *Resolver
 	store  store.Store
@@ -40,13 +40,13 @@ func newFuidKeeper(r *Resolver, d Deps) *fuidKeeper {
 	return k
 }
 
-// start reads what was kept, and saves what is new from then on.
+// start reads what was kept, and from then on saves what is new.
 func (k *fuidKeeper) start(ctx context.Context) error {
 	now := k.now()
 	err := k.store.Scan(ctx, []byte(fuidPrefix), func(key, val []byte, _ time.Duration) error {
 		id := key[len(fuidPrefix):]
 		if len(id) != 16 || len(val) != 16 {
-			return nil // of another version
+			return nil // written by another version
 		}
 		first, last := binary.BigEndian.Uint64(val), binary.BigEndian.Uint64(val[8:])
 		k.r.importFuid([16]byte(id), time.Unix(int64(first), 0), time.Unix(int64(last), 0), now) //nolint:gosec // times
@@ -97,7 +97,7 @@ func (k *fuidKeeper) save(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// close ends the saving, after a last time.
+// close stops the saving, after saving one last time.
 func (k *fuidKeeper) close() error {
 	if k.cancel == nil {
 		return nil

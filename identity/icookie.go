@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	iLifetime = 400 * day // what browsers keep a cookie for at most
-	iCrowded  = day       // life of a cookie made above the rate: its owner gets another chance
+	iLifetime = 400 * day // the longest that browsers keep a cookie
+	iCrowded  = day       // life of a cookie made above the rate: after it the client gets another chance
 
-	crowdedMost = 16 // times the rate: beyond it a network is given no cookies at all until the hour is over
+	crowdedMost = 16 // times the rate: beyond it a network receives no cookies at all until the hour is over
 
 	iVersion = 1
 	iSize    = 1 + 1 + 16 + 8 + 8
@@ -49,10 +49,10 @@ func parseICookie(b []byte) (c iCookie, ok bool) {
 	return c, true
 }
 
-// MintI appends the value of a Set-Cookie field that gives the client an i cookie, and returns nil when it should get
-// none: Resolve, which must have filled id from the same View, found no page load of a browser, or a cookie that is
-// good for long. A cookie that is only near its end, or sealed by an older key, is renewed as the same identity. A
-// new one beyond the rate of its /24 or /48 is given all the same, but never counts.
+// MintI appends the value of a Set-Cookie field that gives the client an i cookie, and returns nil when it should
+// receive none: Resolve, which must have filled id from the same View, found no page load of a browser, or found a
+// cookie that is valid for long. A cookie that is near its end, or sealed by an older key, is renewed as the same
+// identity. A new one beyond the rate of its /24 or /48 is still given, but never counts.
 func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSettings) []byte {
 	if !id.WantI || s.names[KindI] == "" {
 		return nil
@@ -79,7 +79,7 @@ func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSet
 		id.Proto == "https", true, "Lax")
 }
 
-// wantsPage reports whether a browser loads a page: only such requests are given a cookie.
+// wantsPage reports whether a browser loads a page: only such requests receive a cookie.
 func wantsPage(v *request.View) bool {
 	if string(v.Method) != "GET" {
 		return false

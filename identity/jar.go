@@ -5,9 +5,9 @@ import "antirobot/request"
 // hostPrefix begins the name of a cookie that browsers keep only if this very host set it over https (RFC 6265bis).
 const hostPrefix = "__Host-"
 
-// jar is the cookies of one request that matter, by kind, in the order in which they came; a pass under its name with
-// hostPrefix comes first. A sibling domain can give a browser cookies of the same names, which may come before the real
-// ones: so all that bear our seal or the service's are tried, and those that find no place here are looked up again.
+// jar holds the relevant cookies of one request, by kind, in the order in which they came; a pass whose name has the
+// hostPrefix comes first. A sibling domain can set cookies with the same names in a browser, which may come before the
+// real ones: so all that bear our seal or the service's are tried, and those that don't fit here are looked up again.
 type jar struct {
 	values [numCookies][jarPlaces][]byte
 	n      [numCookies]uint8
@@ -16,14 +16,14 @@ type jar struct {
 
 const (
 	jarPlaces = 4
-	// maxTried bounds the cookies of one kind that are tried, in bytes: browsers send about so much in all. A client
-	// that hides its identity behind more is judged without it.
+	// maxTried bounds the cookies of one kind that are tried, in bytes: browsers send about that much in total. A
+	// client that hides its identity behind more is judged without it.
 	maxTried = 16 << 10
-	minTried = 200 // what one counts for at least: ours have about so many
+	minTried = 200 // the least that one counts for: ours have about this size
 )
 
-// places is how many cookies of each kind the jar holds. A session is dear to verify and a fuid costs a line in a table:
-// no more of these are tried.
+// places is how many cookies of each kind the jar holds. A session is expensive to verify and a fuid costs a table
+// entry: no more of these are tried.
 var places = [numCookies]uint8{KindSpravka: jarPlaces, KindL: 2, KindFuid: 2, KindI: 2, KindService: 2}
 
 func (k Kind) cheap() bool { return k == KindSpravka || k == KindI || k == KindService }
@@ -51,7 +51,7 @@ func (j *jar) put(k Kind, value []byte) {
 	j.n[k]++
 }
 
-// putFirst makes room at the front; whoever has to leave is found again.
+// putFirst makes room at the front; a cookie that has to leave is found again.
 func (j *jar) putFirst(k Kind, value []byte) {
 	if j.n[k] == places[k] {
 		j.over[k] = true
@@ -62,7 +62,7 @@ func (j *jar) putFirst(k Kind, value []byte) {
 	j.n[k]++
 }
 
-// tries walks over the cookies of one kind: those in the jar, then, if there were more, all of the request.
+// tries iterates over the cookies of one kind: those in the jar, then, if there were more, all of the request.
 type tries struct {
 	value []byte
 
@@ -75,7 +75,7 @@ type tries struct {
 
 func triesOf(k Kind) tries { return tries{kind: k, left: maxTried} }
 
-// next goes to the next cookie. It notes in id when there are more than are tried.
+// next goes to the next cookie. It records in id if there are more than are tried.
 func (t *tries) next(j *jar, id *Identity, v *request.View, s *CookieSettings) bool {
 	if t.i < j.n[t.kind] {
 		t.value = j.values[t.kind][t.i]

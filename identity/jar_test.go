@@ -9,8 +9,8 @@ import (
 	"antirobot/spravka"
 )
 
-// TestTossedCookiesHideNothing: cookies that a sibling domain gives to a browser, sealed ones of its own included, do not
-// lock a person out.
+// TestTossedCookiesHideNothing: cookies that a sibling domain sets in a browser, including sealed ones of its own, do
+// not lock a person out.
 func TestTossedCookiesHideNothing(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, func(c *ServiceConfig) { c.Domain = "" })
 	here := spravka.ScopeOf("www.example.com")
@@ -36,7 +36,7 @@ func TestTossedCookiesHideNothing(t *testing.T) {
 	f("set by this host, more than are tried", "spravka ip", 1, junk("spravka="+strings.Repeat("x", 500), maxTried/500+1), []string{host})
 	f("both names", "spravka ip", 1, []string{good, host})
 
-	// Valid passes of somebody else's: the one that only this host can set comes first.
+	// Somebody else's valid passes: the one that only this host can set comes first.
 	var others []string
 	for range 6 {
 		others = append(others, pass(start))
@@ -51,7 +51,7 @@ func TestTossedCookiesHideNothing(t *testing.T) {
 	}
 }
 
-// TestHostCookieIsOfOneHost: a pass that is for a whole domain has no such name.
+// TestHostCookieIsOfOneHost: a pass for a whole domain has no such name.
 func TestHostCookieIsOfOneHost(t *testing.T) {
 	b := newBench(t, nil)
 	whole := newService(t, func(c *ServiceConfig) { c.Domain = "example.com" })

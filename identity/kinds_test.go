@@ -12,7 +12,7 @@ import (
 	"antirobot/spravka"
 )
 
-// TestAgesAtTheirBorders: a kind counts when it is older than it must be, and not at that very second.
+// TestAgesAtTheirBorders: a kind counts when it is older than its minimum age, not yet at exactly that second.
 func TestAgesAtTheirBorders(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, func(c *ServiceConfig) {
 		c.IMinAge = time.Hour
@@ -161,7 +161,7 @@ func TestPartners(t *testing.T) {
 	f("only the spravka is the user's", "ip", false, ours, start, signed(t, "L", "alice", start), signed(t, "sid", "x", start.Add(-2*day)), b.i(start.Add(-2*day), nil))
 }
 
-// TestSeveralPasses: duplicates count once, and a good one behind bad ones is found.
+// TestSeveralPasses: duplicates count once, and a valid one behind invalid ones is found.
 func TestSeveralPasses(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	good, other := b.pass(start, nil), b.pass(start, nil)
@@ -196,7 +196,7 @@ func TestRevocation(t *testing.T) {
 	}
 }
 
-// TestRemovedKeysTakeTheirTokensAlong: out of the cache too, and keep what other keys sealed.
+// TestRemovedKeysTakeTheirTokensAlong: they leave the cache too, and what other keys sealed stays.
 func TestRemovedKeysTakeTheirTokensAlong(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	old := start.Add(-2 * day)
@@ -238,7 +238,7 @@ func TestRemovedKeysTakeTheirTokensAlong(t *testing.T) {
 	}
 }
 
-// TestCacheKeepsWhoIsThere: passes that are presented once do not push out one that is presented again and again.
+// TestCacheKeepsWhoIsThere: passes that are presented once do not evict one that is presented again and again.
 func TestCacheKeepsWhoIsThere(t *testing.T) {
 	b, s := newBench(t, func(c *Config) { c.TokenCacheBytes = 512 << 10 }), newService(t, nil)
 	regular := b.pass(start, nil)
@@ -264,7 +264,7 @@ func TestCacheKeepsWhoIsThere(t *testing.T) {
 	}
 }
 
-// TestCookieFields: how cookies may appear in a request.
+// TestCookieFields checks how cookies may appear in a request.
 func TestCookieFields(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	l := signed(t, "L", "alice", start)
@@ -299,10 +299,10 @@ func TestCookieFields(t *testing.T) {
 	f("ip", strings.Repeat("a=b;", maxCookies), l)
 }
 
-// maxCookies is how many cookies of a request are looked at.
+// maxCookies is how many cookies of a request are examined.
 const maxCookies = 300
 
-// TestHeaderFlood: pitfall 12, many cookies of every kind cost a bounded number of proofs and refusals.
+// TestHeaderFlood: pitfall 12, many cookies of every kind cost a bounded number of verifications and refusals.
 func TestHeaderFlood(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
 	v := page(start, "203.0.113.7")
@@ -319,7 +319,7 @@ func TestHeaderFlood(t *testing.T) {
 	}
 }
 
-// TestOffKinds: what a service switched off is not looked at.
+// TestOffKinds: kinds that a service switched off are not examined.
 func TestOffKinds(t *testing.T) {
 	b := newBench(t, nil)
 	old := start.Add(-2 * day)

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	maxLogin     = 4096 // bytes of a cookie that are looked at
-	maxLoginText = 256  // bytes of the name that it proves
+	maxLogin     = 4096 // most bytes of a cookie that are examined
+	maxLoginText = 256  // most bytes of the name that it proves
 )
 
 // login verifies the login session. It is immutable.
@@ -23,12 +23,12 @@ type login struct {
 	cookie    string
 	algorithm string
 	keys      [][]byte               // shared secrets of hmac
-	jwtKeys   jwt.VerificationKeySet // keys of a JWT, of the one algorithm
+	jwtKeys   jwt.VerificationKeySet // keys of a JWT, for the one algorithm
 	parser    *jwt.Parser
 	issuer    string
 	audience  string
 	maxAge    int64  // seconds; 0: none
-	print     uint64 // goes into the keys of cached cookies
+	print     uint64 // part of the keys of cached cookies
 }
 
 func newLogin(c LoginConfig) (*login, error) {
@@ -90,14 +90,14 @@ func readPublic(algorithm string, ref KeyRef) (key jwt.VerificationKey, pem []by
 	return rsaKey, pem, nil
 }
 
-// session is what a verified login says; times in unix seconds, 0 where it says nothing.
+// session is what a verified login says; times in unix seconds, 0 if it says nothing.
 type session struct {
 	born, notBefore, expires int64
 
 	id [16]byte
 }
 
-// open verifies a cookie. It is the slow way, taken when the cookie is not in the cache; RefusedNone means success.
+// open verifies a cookie. It is the slow path, taken when the cookie is not in the cache; RefusedNone means success.
 func (l *login) open(cookie []byte) (session, RefusalReason) {
 	if l.algorithm != algHMAC {
 		return l.openJWT(cookie)
@@ -116,7 +116,7 @@ func (l *login) openJWT(cookie []byte) (session, RefusalReason) {
 	var claims jwt.RegisteredClaims
 	t, err := l.parser.ParseWithClaims(string(cookie), &claims, func(t *jwt.Token) (any, error) {
 		if _, ok := t.Header["crit"]; ok {
-			return nil, errors.New("a critical extension") // RFC 7515: what is not understood is refused
+			return nil, errors.New("a critical extension") // RFC 7515: extensions that are not understood are rejected
 		}
 		return l.jwtKeys, nil
 	})
@@ -159,10 +159,10 @@ func unixOf(d *jwt.NumericDate) int64 {
 	return d.Unix()
 }
 
-// skew is how far the clocks of a service and of the gateway may differ.
+// skew is how far the clocks of a service and the gateway may differ.
 const skew = 60
 
-// check tells whether the session counts at the given time.
+// check says whether the session counts at the given time.
 func (l *login) check(s *session, at int64) RefusalReason {
 	switch {
 	case s.expires != 0 && at >= s.expires,

@@ -15,7 +15,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// issuer is a login service: an algorithm, its key, and how Antirobot is told of it.
+// issuer is a login service: an algorithm, its key, and how it is configured in Antirobot.
 type issuer struct {
 	method jwt.SigningMethod
 	key    any
@@ -130,7 +130,7 @@ func TestJWT(t *testing.T) {
 			f(named, "ip -L:domain", is.token(t, with("aud", "other")), start)
 			f(named, "ip -L:domain", is.token(t, with("aud", nil)), start)
 
-			siblings := map[string][]jwt.SigningMethod{ // of the same key
+			siblings := map[string][]jwt.SigningMethod{ // with the same key
 				algHS256: {jwt.SigningMethodHS384, jwt.SigningMethodHS512},
 				algRS256: {jwt.SigningMethodRS512, jwt.SigningMethodPS256},
 			}
@@ -152,7 +152,7 @@ func TestJWT(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if alg != algHS256 { // the classic: a public key taken for a shared one
+			if alg != algHS256 { // the classic attack: a public key used as a shared one
 				f(s, "ip -L:seal", issuer{jwt.SigningMethodHS256, public, KeyRef{}}.token(t, good), start)
 			}
 		})

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// rates counts events per network and window of time in fixed memory: a count-min sketch of two rows. Networks that
-// share a cell in both rows share a budget, so it may count too much and never too little; which networks share is
+// rates counts events per network and window of time in fixed memory: a count-min sketch with two rows. Networks that
+// share a cell in both rows share a budget, so counts may be too high but never too low; which networks share is
 // decided by a secret seed. It is safe for concurrent use and takes no locks.
 type rates struct {
 	seed  maphash.Seed
@@ -17,7 +17,7 @@ const rateCells = 1 << 15
 
 func newRates() *rates { return &rates{seed: maphash.MakeSeed()} }
 
-// add counts one event of key in the given window, and returns how many there were with it.
+// add counts one event of key in the given window, and returns how many there are including it.
 func (r *rates) add(key uint64, window uint32) uint32 {
 	h := maphash.Comparable(r.seed, key)
 	return min(bump(&r.cells[0][h%rateCells], window), bump(&r.cells[1][h>>32%rateCells], window))

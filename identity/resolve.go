@@ -18,8 +18,8 @@ import (
 	"antirobot/store"
 )
 
-// Revocations knows which passes were taken back. It is asked about every pass that verifies, on every request.
-// *verdict.Cacher is.
+// Revocations knows which passes were revoked. It is asked about every pass that verifies, on every request.
+// *verdict.Cacher implements it.
 type Revocations interface {
 	Revoked(id [16]byte, born int64) bool
 }
@@ -27,11 +27,11 @@ type Revocations interface {
 // Deps is what a Resolver works with. Keys is required.
 type Deps struct {
 	Keys        *spravka.Keys
-	Revocations Revocations      // nil: no pass is taken back
+	Revocations Revocations      // nil: no pass is revoked
 	Store       store.Store      // where fuids are kept; nil: a restart forgets them
-	Now         func() time.Time // of Start and what it begins; requests have their own time; nil: time.Now
+	Now         func() time.Time // for Start and what it begins; requests carry their own time; nil: time.Now
 	Log         zerolog.Logger
-	Metrics     *metrics.Set // nil: none are shown
+	Metrics     *metrics.Set // nil: no metrics
 }
 
 // Resolver identifies clients. It is safe for concurrent use.
@@ -49,7 +49,7 @@ type Resolver struct {
 	keeper   *fuidKeeper // nil: fuids are not kept
 }
 
-// New makes a Resolver, which finds out at once; Start lets it remember.
+// New makes a Resolver, which can identify clients at once; Start lets it remember.
 func New(c Config, d Deps) (*Resolver, error) {
 	r := &Resolver{keys: d.Keys, revoked: d.Revocations, mints: newRates()}
 	commit, err := r.Prepare(c)
@@ -69,8 +69,8 @@ func New(c Config, d Deps) (*Resolver, error) {
 	return r, nil
 }
 
-// Start reads which fuids were seen, and keeps what is new until Close. ctx is that of the start. A shared store that is
-// away is not an error: the fuids that it knows count as new.
+// Start reads which fuids were seen, and keeps what is new until Close. ctx is for the start only. A shared store that
+// is away is not an error: the fuids that it knows count as new.
 func (r *Resolver) Start(ctx context.Context) error {
 	if r.keeper == nil {
 		return nil
@@ -78,7 +78,7 @@ func (r *Resolver) Start(ctx context.Context) error {
 	return r.keeper.start(ctx)
 }
 
-// Close keeps what is new for a last time, and ends what Start began. Resolve goes on to answer.
+// Close saves what is new one last time, and stops what Start began. Resolve keeps working.
 func (r *Resolver) Close() error {
 	if r.keeper == nil {
 		return nil
@@ -86,22 +86,22 @@ func (r *Resolver) Close() error {
 	return r.keeper.close()
 }
 
-// clock tells the cache the time of the latest request: asking the system on each look-up costs more than the rest of
+// clock gives the cache the time of the latest request: asking the system on each look-up costs more than the rest of
 // it. Nothing in the cache expires by this clock; it only ranks entries by their last use.
 type clock struct{ unix atomic.Uint32 }
 
 // Now implements freecache.Timer.
 func (c *clock) Now() uint32 { return c.unix.Load() }
 
-// advance stores only what is new, so that requests do not fight over the cache line.
+// advance stores only changed values, so that requests do not contend for the cache line.
 func (c *clock) advance(at int64) {
 	if now := uint32(at); now > c.unix.Load() {
 		c.unix.Store(now)
 	}
 }
 
-// Prepare makes ready for the trusted proxies and the rate of i cookies of a new config, and returns what puts them into
-// use for all requests that come after. The sizes of tables and the quota of fuids stay as they were made.
+// Prepare prepares the trusted proxies and the rate of i cookies of a new config, and returns a func that puts them
+// into use for all requests that come after. The sizes of tables and the quota of fuids don't change.
 func (r *Resolver) Prepare(c Config) (commit func(), err error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
@@ -164,9 +164,9 @@ func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 	id.add(AddrSubject(id.Addr))
 }
 
-// ResolvePartner is Resolve for a request of a known XML partner, which names its user's address and may hand on the
+// ResolvePartner is Resolve for a request of a known XML partner, which gives its user's address and may pass on the
 // user's spravka: the pass must have been made for this partner (spravka.PartnerOf). No header and no other cookie of
-// the request is the user's, so none is looked at.
+// the request is the user's, so none is examined.
 func (r *Resolver) ResolvePartner(id *Identity, v *request.View, s *CookieSettings, partner uint64, user netip.Addr) {
 	id.reset()
 	id.Partner = true
@@ -184,7 +184,7 @@ func (r *Resolver) ResolvePartner(id *Identity, v *request.View, s *CookieSettin
 
 func (id *Identity) setAddr(a netip.Addr, https bool) {
 	if !a.IsValid() {
-		a = netip.IPv6Unspecified() // a peer without address, such as a socket in the file system
+		a = netip.IPv6Unspecified() // a peer without an address, such as a Unix socket
 	}
 	id.Addr, id.Net = a, NetOf(a)
 	id.Proto = "http"
@@ -193,11 +193,11 @@ func (id *Identity) setAddr(a netip.Addr, https bool) {
 	}
 }
 
-// aged reports whether something born at born is older than age; at exactly that age it is not yet.
+// aged reports whether something created at born is older than age; at exactly that age it is not.
 func aged(born, at, age int64) bool { return at-born > age }
 
-// cached returns the cached form of a cookie, which is copied to buf, or nil. The key is the whole cookie: a hash of
-// it would let a collision pass for a proof. print stands for the keys that verified it.
+// cached returns the cached form of a cookie, which is copied to buf, or nil. The key is the whole cookie: with a hash
+// of it, a collision could pass for a proof. print stands for the keys that verified it.
 func (r *Resolver) cached(id *Identity, k Kind, print uint64, cookie, buf []byte) []byte {
 	id.key = append(id.key[:0], byte(k))
 	id.key = binary.LittleEndian.AppendUint64(id.key, print)
@@ -209,7 +209,7 @@ func (r *Resolver) cached(id *Identity, k Kind, print uint64, cookie, buf []byte
 	return b
 }
 
-// remember caches what was verified, under the key of the last call of cached.
+// remember caches what was verified, under the key of the last call to cached.
 func (r *Resolver) remember(id *Identity, val []byte) {
 	_ = r.cache.Set(id.key, val, 0) // an entry too large for the cache is opened anew each time
 }

@@ -13,12 +13,12 @@ import (
 	"antirobot/spravka"
 )
 
-// start is the time at which the tests happen.
+// start is the time at which the tests take place.
 var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 const testKey = "0123456789abcdef0123456789abcdef"
 
-// bench is a Resolver with all that a test turns.
+// bench is a Resolver with everything that a test adjusts.
 type bench struct {
 	*Resolver
 	keys    *spravka.Keys
@@ -30,7 +30,7 @@ type revoked map[[16]byte]bool
 
 func (r revoked) Revoked(id [16]byte, _ int64) bool { return r[id] }
 
-// use takes another key ring into use.
+// use puts another key ring into use.
 func (b *bench) use(t testing.TB, ring *spravka.Ring) {
 	t.Helper()
 	commit, err := b.keys.Prepare(ring)
@@ -141,7 +141,7 @@ func fuid(born time.Time, rest string) string {
 	return fmt.Sprintf("fuid01=%08x%s", born.Unix(), rest)
 }
 
-// told is what Resolve found, in print: the subjects, then the refusals.
+// told is what Resolve found, in printed form: the subjects, then the refusals.
 func told(id *Identity) string {
 	var words []string
 	for i := range id.N {
@@ -159,7 +159,7 @@ func TestOrderOfKinds(t *testing.T) {
 	old := start.Add(-2 * day)
 	f := fuid(start.Add(-10*day), "c0ffee")
 	var id Identity
-	b.Resolve(&id, page(old, "203.0.113.7", f), s) // the gateway comes to know the fuid
+	b.Resolve(&id, page(old, "203.0.113.7", f), s) // the gateway gets to know the fuid
 	b.Resolve(&id, page(start, "203.0.113.7", signed(t, "sid", "1234", old), b.i(old, nil), f,
 		signed(t, "L", "alice", old), b.pass(start, nil)), s)
 	if got, want := told(&id), "spravka L fuid i service ip"; got != want {
@@ -236,8 +236,8 @@ func BenchmarkResolve(b *testing.B) {
 }
 
 // BenchmarkResolveManyPasses has 100 thousand live passes in the cache and takes them in random order, so that neither
-// the processor's caches nor its predictions know what comes. The head of the request itself is warm, as it is when it
-// was just read from the connection; what it costs to put it there is measured too and taken off.
+// the processor's caches nor its predictions help. The head of the request itself is warm, as it is when it was just
+// read from the connection; the cost of putting it there is measured too and subtracted.
 func BenchmarkResolveManyPasses(b *testing.B) {
 	const passes = 100_000
 	be, s := newBench(b, func(c *Config) { c.TokenCacheBytes = 64 << 20 }), newService(b, nil)

@@ -12,11 +12,11 @@ import (
 	"antirobot/spravka"
 )
 
-// CookieSettings is a ServiceConfig made ready: keys read, names and scopes prepared. It is immutable and safe for concurrent
-// use; a reload makes a new one.
+// CookieSettings is a prepared ServiceConfig: keys read, names and scopes computed. It is immutable and safe for
+// concurrent use; a reload makes a new one.
 type CookieSettings struct {
 	names [numCookies]string // by kind; empty: not read
-	// hostSpravka is the pass's second name, which no sibling domain and no page without encryption can set.
+	// hostSpravka is the pass's second name, which no sibling domain and no unencrypted page can set.
 	hostSpravka string
 
 	domain  string // without a leading dot, lower case
@@ -27,11 +27,11 @@ type CookieSettings struct {
 
 	login         *login // nil: off
 	serviceKeys   [][]byte
-	servicePrint  uint64 // goes into the keys of cached cookies: a cookie whose key was removed must not live on
+	servicePrint  uint64 // part of the keys of cached cookies: a cookie whose key was removed must not live on
 	serviceMinAge int64  // seconds
-	serviceText   string // "NAME=": equal values of two services' cookies are two people
+	serviceText   string // "NAME=": equal values of two services' cookies are different people
 
-	lastHost atomic.Pointer[hostScope] // most services have one host: its scope is hashed once
+	lastHost atomic.Pointer[hostScope] // most services have one host: its scope is hashed only once
 }
 
 type hostScope struct {
@@ -81,7 +81,7 @@ func NewCookieSettings(c ServiceConfig) (*CookieSettings, error) {
 	return s, nil
 }
 
-// readSecrets reads shared secrets; all that is wrong is returned at once.
+// readSecrets reads shared secrets; everything that is wrong is returned at once.
 func readSecrets(path string, refs []KeyRef) ([][]byte, error) {
 	var errs []error
 	keys := make([][]byte, 0, len(refs))
@@ -108,8 +108,8 @@ func printOf(parts ...[]byte) uint64 {
 	return binary.BigEndian.Uint64(h.Sum(nil))
 }
 
-// CookieDomain returns the Domain that spravka and i are given on this host: the configured one, or none where the
-// host lies outside it (a browser would refuse the cookie).
+// CookieDomain returns the Domain of spravka and i on this host: the configured one, or none if the host lies outside
+// it (a browser would reject the cookie).
 func (s *CookieSettings) CookieDomain(host []byte) string {
 	if s.covers(host) {
 		return s.domain
@@ -117,7 +117,7 @@ func (s *CookieSettings) CookieDomain(host []byte) string {
 	return ""
 }
 
-// Scope returns the scope that passes and i cookies of this host are sealed with.
+// Scope returns the scope with which passes and i cookies of this host are sealed.
 func (s *CookieSettings) Scope(host []byte) uint64 {
 	if s.covers(host) {
 		return s.scope
@@ -142,7 +142,7 @@ func (s *CookieSettings) covers(host []byte) bool {
 	return s.domain != "" && n >= 0 && string(host[n:]) == s.domain && (n == 0 || host[n-1] == '.')
 }
 
-// CookieDomainProblems returns, for check-config, what to warn of on this host: that it lies outside the cookie domain
+// CookieDomainProblems returns, for check-config, the warnings for this host: that it lies outside the cookie domain
 // and has no service cookie.
 func (c ServiceConfig) CookieDomainProblems(host string) []string {
 	if c.Domain == "" {
@@ -160,8 +160,8 @@ func (c ServiceConfig) CookieDomainProblems(host string) []string {
 		"and no service cookie that would tell its visitors apart at once", host, s.domain)}
 }
 
-// HostSpravkaCookie is the pass's second name, for an answer over https to a browser; empty where the pass is for a whole
-// domain. A cookie of this name was set by the very host that it is sent to.
+// HostSpravkaCookie is the pass's second name, for an answer over https to a browser; empty if the pass is for a whole
+// domain. A cookie with this name was set by the very host that it is sent to.
 func (s *CookieSettings) HostSpravkaCookie() string { return s.hostSpravka }
 
 // OwnCookies returns the names of the cookies that belong to the gateway.

@@ -6,7 +6,7 @@ import (
 	"antirobot/spravka"
 )
 
-// Kind says what a Subject is known by. The order is the order of preference.
+// Kind says by what a Subject is identified. The order is the order of preference.
 type Kind uint8
 
 // The kinds, strongest first.
@@ -20,9 +20,9 @@ const (
 	KindIP
 )
 
-// Subject is whom a request is attributed to: a kind and an ID. It is comparable and serves as a map key. ID is 16 bytes: the ID of a pass or
-// of an i cookie, the address (IPv4 mapped, IPv6 masked to /64), or the first half of SHA-256 over the text of an L,
-// fuid or service identity.
+// Subject is whom a request is attributed to: a kind and an ID. It is comparable and can be a map key. ID is 16 bytes:
+// the ID of a pass or of an i cookie, the address (IPv4 mapped, IPv6 masked to /64), or the first half of SHA-256 over
+// the text of an L, fuid or service identity.
 type Subject struct {
 	Kind Kind
 	ID   [16]byte
@@ -36,14 +36,14 @@ const maxPasses = 4
 type Identity struct {
 	Addr     netip.Addr   // the client's address after trusted proxies, unmapped
 	Net      netip.Prefix // its /24 or /48
-	Proto    string       // "http" or "https" as the client used it: TLS, or what a trusted proxy says
+	Proto    string       // "http" or "https", whichever the client used: TLS, or what a trusted proxy says
 	Subjects [6]Subject   // verified, strongest first; the last of the N is the address
 	N        int
 	Passes   [maxPasses]spravka.Pass // the verified passes, in the order of the cookies
 	NPasses  int
 	NFresh   int   // valid passes that were never earned and are too young to be a subject; not among Passes
-	IBirth   int64 // unix time of a verified i cookie's birth, 0 if there is none; young ones too
-	Partner  bool  // an XML partner asks for its user: no field of the request is the user's
+	IBirth   int64 // unix time when a verified i cookie was created, 0 if there is none; young ones too
+	Partner  bool  // an XML partner asks on behalf of its user: no field of the request is the user's
 	WantI    bool  // the request came from a browser without an i cookie of ours, or with one to renew: call MintI
 	Refused  [8]Refusal
 	NRefused int
@@ -60,15 +60,15 @@ func (id *Identity) Winner() Subject {
 	return id.Subjects[0]
 }
 
-// HasPass reports whether the request presented a spravka that is valid where it was presented, earned or not: an XML
-// partner's user without one is handed a fresh one.
+// HasPass reports whether the request presented a spravka that is valid here, earned or not: an XML partner's user
+// without one receives a fresh one.
 func (id *Identity) HasPass() bool { return id.NPasses+id.NFresh > 0 }
 
 // Browser returns the ID of a verified i cookie, whether or not it will ever count as a subject; false without one.
 func (id *Identity) Browser() ([16]byte, bool) { return id.i.id, id.i.born != 0 }
 
-// Young returns the subject that a verified i cookie will be when it is old enough; no kind if it is one already, or
-// never will be.
+// Young returns the subject that a verified i cookie will become when it is old enough; no kind if it already is one,
+// or never will be.
 func (id *Identity) Young() Subject {
 	if id.i.born == 0 || id.i.crowded {
 		return Subject{}
@@ -84,8 +84,8 @@ func (id *Identity) Young() Subject {
 // NetKey is the hash of the client's /24 or /48 for soft binding; see NetKey.
 func (id *Identity) NetKey() uint64 { return NetKey(id.Net) }
 
-// reset forgets the last request, but not the scratch memory. Arrays are bounded by their counters and stay as they
-// are, save for what would keep a connection's buffer alive.
+// reset clears the last request, but not the scratch memory. Arrays are bounded by their counters and stay as they are,
+// except for what would keep a connection's buffer alive.
 func (id *Identity) reset() {
 	id.N, id.NPasses, id.NFresh, id.NRefused = 0, 0, 0, 0
 	id.IBirth, id.WantI, id.Partner = 0, false, false
@@ -120,7 +120,7 @@ func (id *Identity) refuse(k Kind, why RefusalReason) {
 	}
 }
 
-// Refusal says why a presented identity was not accepted; for logs and answers to "why".
+// Refusal says why a presented identity was not accepted; for logs and for operators who ask why.
 type Refusal struct {
 	Kind   Kind
 	Reason RefusalReason
@@ -134,7 +134,7 @@ const (
 	RefusedNone RefusalReason = iota
 	RefusedSeal               // the seal does not open, or no key fits
 	RefusedExpired
-	RefusedYoung  // younger than its kind requires, or born in the future
+	RefusedYoung  // younger than its kind requires, or created in the future
 	RefusedDomain // sealed for another domain, service or partner
 	RefusedRevoked
 	RefusedUnseen // an unsigned fuid that this gateway has not known for a day
@@ -144,7 +144,7 @@ const (
 	RefusedCrowded  // an i cookie that was made above its network's rate, and never counts
 )
 
-// refusals has the name of each reason, for logs and the API, and what it says in words.
+// refusals has the name of each reason, for logs and the API, and its description in words.
 var refusals = [...]struct{ name, words string }{
 	RefusedNone:      {"none", "it was not refused"},
 	RefusedSeal:      {"seal", "its seal does not open"},
@@ -166,7 +166,7 @@ func (r RefusalReason) String() string {
 	return refusals[RefusedNone].name
 }
 
-// RefusalWords returns what the reason of a refusal says, in words; a name of a later version as it is.
+// RefusalWords returns the reason of a refusal in words; a name that only a later version knows is returned as it is.
 func RefusalWords(name string) string {
 	for _, r := range refusals {
 		if r.name == name {

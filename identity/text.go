@@ -113,8 +113,8 @@ func parseAddrSubject(s string) (Subject, error) {
 	return sub, nil
 }
 
-// Append appends the subject as ParseSubject reads it. Of a hashed kind only the hash is known here: it prints as
-// L:#<hex>; see Identity.AppendSubject.
+// Append appends the subject in the form that ParseSubject reads. For a hashed kind only the hash is known here: it
+// prints as L:#<hex>; see Identity.AppendSubject.
 func (s Subject) Append(dst []byte) []byte {
 	dst = append(dst, s.Kind.String()...)
 	dst = append(dst, ':')

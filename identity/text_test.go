@@ -92,7 +92,7 @@ func TestAddrSubjectAndNets(t *testing.T) {
 		}
 		seen[NetKey(NetOf(n))] = n
 	}
-	// Sealed into passes: the same for ever.
+	// Sealed into passes: must stay the same forever.
 	if got := NetKey(NetOf(a("203.0.113.7"))); got != 0xa378ab553309c0f {
 		t.Errorf("NetKey changed: %#x", got)
 	}
@@ -134,7 +134,7 @@ func TestAgentFamily(t *testing.T) {
 	if AgentFamily([]byte(strings.Repeat("x", 1<<20))) == 0 {
 		t.Error("a long one has no family")
 	}
-	// Sealed into passes: the same for ever.
+	// Sealed into passes: must stay the same forever.
 	if got := AgentFamily([]byte("curl/8.5.0")); got != 0x25217d484070982e {
 		t.Errorf("AgentFamily changed: %#x", got)
 	}

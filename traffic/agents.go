@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// agentSorts are robots of the present. Those that are held out were chosen before anything was tuned.
+// agentSorts are present-day robots. The held-out ones were chosen before anything was tuned.
 func agentSorts() []sort {
 	return []sort{
 		{"log-normal", false, 25, logNormal},       // a browser that pauses log-normally and follows links at random
@@ -15,10 +15,10 @@ func agentSorts() []sort {
 		{"app scraper", false, 5, appScraper},      // the app's API, by number
 		{"checker", false, 40, checker},            // tries accounts, from many addresses
 		{"service", false, 300, scrapingService},   // a scraping service: each page from another household
-		{"assistant", true, 20, assistant},         // a browser that a language model drives
+		{"assistant", true, 20, assistant},         // a browser driven by a language model
 		{"clicker", true, 20, clicker},             // random clicks at exponential times
-		{"breadth first", true, 20, breadthFirst},  // Firefox: a list, all of it in tabs, the next list
-		{"imitator", true, 20, imitator},           // long tails, goes back, rests: what is hardest
+		{"breadth first", true, 20, breadthFirst},  // Firefox: a list, all its links in tabs, the next list
+		{"imitator", true, 20, imitator},           // long tails, goes back, rests: the hardest one
 		{"script in page", true, 10, scriptInPage}, // a browser with one page, whose console asks for all data
 		{"login browser", true, 20, loginBrowser},  // tries accounts with a browser
 		{"price monitor", true, 200, priceMonitor}, // two hundred households, a few pages a day from each
@@ -27,14 +27,14 @@ func agentSorts() []sort {
 
 func (w *world) addAgents() { w.addSorts(Agents, agentSorts()) }
 
-// driven dresses a client as a browser that a program drives.
+// driven equips a client as a browser driven by a program.
 func (w *world) driven(c *client, name string) {
 	c.browser = w.named(name)
 	c.until = w.cfg.Begin.Add(10 * time.Hour)
 	c.mind = &mind{first: 1, inTabs: 2, pages: 40, quiet: true}
 }
 
-// pausing is a time with a median and a spread of its logarithm.
+// pausing is a duration with the given median and spread of its logarithm.
 func pausing(median, spread float64) func(c *client, _ string) time.Duration {
 	return func(c *client, _ string) time.Duration {
 		return seconds(0.8 + median*math.Exp(spread*c.rng.NormFloat64()))
@@ -110,7 +110,7 @@ func checker(w *world, c *client) {
 	c.until = w.cfg.Begin.Add(6 * time.Hour)
 }
 
-// scrapingService is an address of a service: each page of a job comes from another one, with a fresh browser.
+// scrapingService is one address of a service: each page of a job comes from another address, with a fresh browser.
 func scrapingService(w *world, c *client) {
 	n := 3 + c.rng.IntN(5)
 	c.at = w.cfg.Begin.Add(c.between(0, 6*time.Hour))

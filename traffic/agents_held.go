@@ -6,9 +6,10 @@ import (
 	"time"
 )
 
-// What the agents do that are held out. Look at what became of them, and change nothing for it.
+// The behaviour of the held-out agents. Look at the results, and change nothing because of them.
 
-// assistant is a browser that a language model drives: it thinks as long as the model does, and goes to the point.
+// assistant is a browser driven by a language model: it thinks as long as the model does, and goes straight to the
+// point.
 func assistant(w *world, c *client) {
 	w.driven(c, "chrome-150-mac")
 	mean := 3 + 5*c.rng.Float64()
@@ -57,7 +58,7 @@ func breadthFirst(w *world, c *client) {
 	}
 }
 
-// imitator was written by somebody who has measured people: heavy tails, steps back, several tabs, rests at night.
+// imitator is written by somebody who has measured people: heavy tails, steps back, several tabs, rests at night.
 func imitator(w *world, c *client) {
 	w.driven(c, "chrome-150-windows")
 	c.until = time.Time{}
@@ -92,7 +93,7 @@ func loginBrowser(w *world, c *client) {
 	}
 }
 
-// priceMonitor looks at the same things every day, each address at its own.
+// priceMonitor looks at the same things every day, each address at its own set.
 func priceMonitor(w *world, c *client) {
 	c.browser, c.cookies = w.named("chrome-150-windows"), c.number%2 == 0
 	c.at = w.cfg.Begin.Add(c.between(0, 24*time.Hour))

@@ -13,23 +13,23 @@ import (
 //go:embed testdata/browsers.txt
 var browsersText string
 
-// family is which engine a browser has: it decides the order of header fields.
+// family is a browser's engine, which determines the order of header fields.
 type family uint8
 
 const (
 	chromium family = iota
 	gecko
 	webkit
-	program // no browser: the fields as they stand
+	program // not a browser: the fields are in the order given
 )
 
-// browser is a header set. The fields of a navigation are those of a capture; what a browser changes for the parts of a
-// page is made from them.
+// browser is a header set. The fields of a navigation are those of a capture; the changes that a browser makes for the
+// parts of a page are derived from them.
 type browser struct {
 	name   string
 	family family
 	mobile bool
-	fields []request.Field // of a navigation, names as HTTP/1.1 has them
+	fields []request.Field // of a navigation, with names as in HTTP/1.1
 }
 
 // browsers returns the captures, and the same browsers on other systems.
@@ -53,7 +53,7 @@ func browsers() ([]browser, error) {
 		for line := range strings.SplitSeq(body, "\n") {
 			n, value, ok := strings.Cut(line, ": ")
 			if !ok || strings.HasPrefix(line, "#") || n == "te" || n == "priority" && b.family != gecko {
-				continue // of HTTP/2 alone
+				continue // HTTP/2 only
 			}
 			b.fields = append(b.fields, request.Field{Name: []byte(http1Name(n)), Value: []byte(value)})
 		}
@@ -68,7 +68,7 @@ func browsers() ([]browser, error) {
 	return list, nil
 }
 
-// onWindows returns the same browser on the system that most people have.
+// onWindows returns the same browser on the most common system.
 func (b *browser) onWindows() browser {
 	w := *b
 	w.name = strings.Replace(b.name, "-mac", "-windows", 1)
@@ -83,7 +83,7 @@ func (b *browser) onWindows() browser {
 	return w
 }
 
-// http1Name writes a name as browsers do over HTTP/1.1: client hints stay small.
+// http1Name writes a name as browsers do over HTTP/1.1: client hints stay in lower case.
 func http1Name(n string) string {
 	if strings.HasPrefix(n, "sec-ch-") {
 		return n
@@ -126,7 +126,7 @@ var (
 	methodPost    = []byte("POST")
 )
 
-// destOf is what a browser says that a part of a page is.
+// destOf is what a browser says a part of a page is.
 var destOf = [...]struct{ dest, mode, accept string }{
 	destStyle:  {"style", "no-cors", "text/css,*/*;q=0.1"},
 	destScript: {"script", "no-cors", "*/*"},
@@ -139,7 +139,7 @@ var destOf = [...]struct{ dest, mode, accept string }{
 // fill makes v the request that the client would send.
 func (c *client) fill(v *request.View, p *planned, host string) {
 	fields := v.Fields[:0]
-	if c.noReferer { // Sec-Fetch-Site still tells where it comes from
+	if c.noReferer { // Sec-Fetch-Site still says where it comes from
 		p.from, p.ref = p.ref, ""
 	}
 	method := methodGet
@@ -191,7 +191,7 @@ func (c *client) cookie() string {
 	return c.session + "; " + c.iCookie
 }
 
-// navigation is the capture with the address that the client comes from.
+// navigation is the capture with the page that the client comes from.
 func (c *client) navigation(fields []request.Field, p *planned, host string) []request.Field {
 	if c.family == chromium {
 		fields = append(fields, request.Field{Name: keepAliveName, Value: keepAlive})
@@ -303,7 +303,7 @@ func (c *client) barePart(fields []request.Field, accept string, lang, ref []byt
 	return fields
 }
 
-// siteOf is what Sec-Fetch-Site says of a navigation.
+// siteOf is what Sec-Fetch-Site says about a navigation.
 func siteOf(ref, host string) []byte {
 	switch {
 	case ref == "":
@@ -317,8 +317,8 @@ func siteOf(ref, host string) []byte {
 
 var closes = []byte("close")
 
-// throughNginx makes v what nginx would send on: over HTTP/1.0, its own Host and Connection first, the others as HTTP/2
-// has them, in small letters. The address of the client stays, as if nginx were trusted to tell it.
+// throughNginx makes v what nginx would forward: over HTTP/1.0, its own Host and Connection first, the others as HTTP/2
+// has them, in lower case. The client's address stays, as if nginx were trusted to report it.
 func throughNginx(v *request.View) {
 	v.HTTP10, v.TLS = true, false
 	fields := make([]request.Field, 0, len(v.Fields)+1)

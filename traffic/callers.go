@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Callers are people whose clients call for data, all day: a call centre whose page asks for news every three seconds at
-// each of forty desks behind one address, and users of the site's own app, at home and behind a carrier. They are run when
-// they are asked for, and stand in no table.
+// Callers are people whose clients call for data, all day: a call centre whose page polls for news every three seconds
+// at each of forty desks behind one address, and users of the site's own app, at home and behind a carrier. They take
+// part only if requested, and appear in no table.
 const Callers Kind = "callers"
 
 const (
@@ -46,13 +46,13 @@ func (w *world) addCallers() {
 	}
 }
 
-// The site's own app, on two kinds of telephones.
+// The site's own app, on two kinds of phones.
 var (
 	app1 = tool("Accept", "*/*", "Accept-Language", "en-GB,en;q=0.9", "Accept-Encoding", "gzip, deflate, br", "User-Agent", "Shop/412 CFNetwork/1568.200.51 Darwin/24.1.0")
 	app2 = tool("User-Agent", "okhttp/4.12.0", "Accept", "application/json", "Accept-Encoding", "gzip")
 )
 
-// takeCalls is a day at a desk: one page, whose script asks for the calls that wait, every three seconds for eight hours.
+// takeCalls is a day at a desk: one page, whose script polls for waiting calls every three seconds for eight hours.
 func takeCalls(w *world, c *client) {
 	if c.visit <= 0 {
 		if c.count > 0 {
@@ -70,7 +70,7 @@ func takeCalls(w *world, c *client) {
 	})
 }
 
-// useApp looks at a few screens, each of which calls for several things at once.
+// useApp opens a few screens, each of which makes several calls at once.
 func useApp(_ *world, c *client) {
 	if c.visit <= 0 {
 		if c.count > 0 {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The other site: courses of units of pages, three levels deep, with a glossary whose terms link to each other. Pages
-// are long and of very different sizes, pictures are few, a few pages are read by most.
+// The other site: courses made of units of pages, three levels deep, with a glossary whose terms link to each other.
+// Pages are long and of very different sizes, there are few pictures, and a few pages are read by most visitors.
 const (
 	courses   = 24
 	units     = 8
@@ -28,7 +28,7 @@ func unitOf(n int) string { return fmt.Sprintf("/course/%d/unit/%d", n%courses+1
 
 func pagesOf(unit string) int { return 4 + hashOf(unit)%(mostPages-3) }
 
-// popular is a number below n, the low ones far more often: Zipf's law with an exponent of about one.
+// popular is a number below n, with low ones far more frequent: Zipf's law with an exponent of about one.
 func popular(rng *rand.Rand, n int) int {
 	return min(n-1, int(math.Exp(rng.Float64()*math.Log(float64(n+1))))-1)
 }
@@ -44,7 +44,7 @@ func courseEntrance(rng *rand.Rand) string {
 	}
 }
 
-// courseLinks are the links of a page: its parents, what comes before and after it, the terms that it speaks of.
+// courseLinks are the links of a page: its parents, the pages before and after it, the terms that it mentions.
 func courseLinks(dst []string, page string) []string {
 	at := hashOf(page)
 	name, _, _ := strings.Cut(page, "?")
@@ -102,7 +102,7 @@ func courseParts(page string) []planned {
 	return list
 }
 
-// courseSize is the size of a page: half of them have less than 20 kB, one in twenty more than 110.
+// courseSize is the size of a page: half of them are below 20 kB, one in twenty above 110.
 func courseSize(page string) int {
 	u := (float64(hashOf(page)%9973) + 0.5) / 9973
 	return int(20000 * math.Pow(u/(1-u), 0.6))

@@ -11,36 +11,37 @@ import (
 	"antirobot/request"
 )
 
-// Harvester robots want every page of a shop, once: what they get in a day is the economy of the gateway.
+// Harvester robots want every page of a shop, once: what they get in a day shows the economics of the gateway.
 const Harvester Kind = "harvester"
 
-// shopPages is how many pages the shop has that harvesters want.
+// shopPages is how many pages of the shop harvesters want.
 const shopPages = 20_000
 
 // Make is a kind of harvester.
 type Make struct {
 	Name  string
 	Does  string
-	Bar   float64 // the most of the shop that it may get in a day
-	Check bool    // the gateway advises a balancer: it knows nothing of the answers
-	Held  bool    // it is held out: no constant was set on it
-	Early bool    // it prepares itself while people are alone: of use only with a warm-up
+	Bar   float64 // the largest share of the shop that it may get in a day
+	Check bool    // the gateway advises a balancer: it does not know the answers
+	Held  bool    // held out: no constant was set by it
+	Early bool    // it prepares while only people are active: takes effect only with a warm-up
 
 	clients int
 	pace    time.Duration // between two requests of a client
-	// dress makes a client what it is, ask fills in what it asks for.
+	// dress equips a client, ask fills in what it requests.
 	dress func(w *world, c *client)
 	ask   func(c *client, n int) planned
 }
 
-// household is the most of the shop that one address may get without solving, and crowd a network of many.
+// household is the largest share of the shop that one address may get without solving, and crowd that of a network of
+// many.
 const (
 	householdBar = 0.01
 	networkBar   = 8 * householdBar
 	hundredBar   = 0.10
 )
 
-// Makes returns the harvesters that the budget was set on, in the order of the tables.
+// Makes returns the harvesters by which the budget was set, in the order of the tables.
 func Makes() []Make {
 	second := 100 * time.Millisecond
 	one := func(name, does string, dress func(*world, *client), ask func(*client, int) planned) Make {
@@ -83,15 +84,15 @@ func Makes() []Make {
 	return list
 }
 
-// Harvest is what a harvester got in a day, and what became of the people beside it.
+// Harvest is what a harvester got in a day, and what happened to the people beside it.
 type Harvest struct {
 	Make
 	Requests  int     `json:"requests"`
 	Delivered int     `json:"delivered"` // different pages of the shop
-	Share     float64 `json:"share"`     // of those that it would have got from an unhindered shop
+	Share     float64 `json:"share"`     // of the pages that it would have got from an unprotected shop
 
-	Visits  int `json:"visits"`  // of people, from when the harvester begins
-	Asked   int `json:"asked"`   // visits in which they were asked for a captcha for what their network reads
+	Visits  int `json:"visits"`  // of people, from the time when the harvester begins
+	Asked   int `json:"asked"`   // visits in which they were asked for a captcha because of what their network reads
 	Stopped int `json:"stopped"` // visits in which they were taken for robots
 
 	Why map[string]int `json:"why,omitempty"` // visits in which they were asked or stopped, by who they are and why
@@ -102,13 +103,13 @@ func (h *Harvest) Within() bool {
 	return h.Share <= h.Bar && h.Stopped == 0 && float64(h.Asked) <= 0.01*float64(h.Visits)
 }
 
-// harvestGiveUp is how long a harvester with an address of its own rests when it is stopped.
+// harvestGiveUp is how long a harvester with a fixed address rests when it is stopped.
 const harvestGiveUp = time.Minute
 
-// nomadGiveUp is how long one rests that has another.
+// nomadGiveUp is how long a harvester rests that can switch to another address.
 const nomadGiveUp = 5 * time.Second
 
-// RunHarvest runs one make beside the people of cfg.
+// RunHarvest runs one make alongside the people of cfg.
 func RunHarvest(ctx context.Context, cfg Config, m Make, server Server) (Harvest, error) {
 	h := Harvest{Make: m}
 	cfg.Kinds = []Kind{People, Office, Mobile, Odd, Crawler}
@@ -149,13 +150,13 @@ type visitor struct {
 	number int
 }
 
-// visit is the visit that somebody is in.
+// visit is the current visit of a person.
 type visit struct {
 	last           time.Time
 	asked, stopped bool
 }
 
-// visitPause is the pause after which somebody's next request begins another visit.
+// visitPause is the pause after which a person's next request begins another visit.
 const visitPause = 30 * time.Minute
 
 func (h *Harvest) see(visits map[visitor]*visit, r *Request, s *replay.Served) {
@@ -195,11 +196,11 @@ func (h *Harvest) why(r *Request, why string) {
 	h.Why[who+": "+why]++
 }
 
-// shop is what a harvester has of the shop.
+// shop is what a harvester has got of the shop.
 type shop struct {
 	make  Make
-	next  int // where to look for a page that it lacks
-	asked int // the page that the present request is for; -1: none
+	next  int // where to look for a missing page
+	asked int // the page requested by the current request; -1: none
 	got   []bool
 	n     int
 }
@@ -211,7 +212,7 @@ func (s *shop) deliver(n int) {
 	}
 }
 
-// lacking returns a page that it has not got, the one after that the next time; false when it has all.
+// lacking returns a page that it does not have yet, a different one each time; false when it has all.
 func (s *shop) lacking() (int, bool) {
 	if s.n == len(s.got) {
 		return 0, false
@@ -228,7 +229,7 @@ func productPath(n int) string { return fmt.Sprintf("/product/%d", n+1) }
 
 func pageOf(_ *client, n int) planned { return planned{path: productPath(n), dest: destPage} }
 
-// as asks for a page as if it were something else.
+// as requests a page as if it were something else.
 func as(d dest, suffix string) func(*client, int) planned {
 	return func(_ *client, n int) planned { return planned{path: productPath(n) + suffix, dest: d} }
 }
@@ -271,7 +272,7 @@ func harvest(w *world, c *client) {
 
 func fixed(a netip.Addr) func(*client) netip.Addr { return func(*client) netip.Addr { return a } }
 
-// theHousehold is where harvesters of one address are.
+// theHousehold is the location of harvesters with one address.
 var theHousehold = netip.AddrFrom4([4]byte{93, 184, 40, 7})
 
 func oneAddress(_ *world, c *client) { c.address = fixed(theHousehold) }
@@ -282,7 +283,7 @@ func app(_ *world, c *client) {
 		"User-Agent", "Shop/412 CFNetwork/1568.200.51 Darwin/24.1.0")
 }
 
-// rotating gives each request another address of one network.
+// rotating gives each request another address of a single network.
 func rotating(bits int) func(*world, *client) {
 	return func(_ *world, c *client) {
 		c.nomad = bits < 64
@@ -301,7 +302,7 @@ func rotating(bits int) func(*world, *client) {
 	}
 }
 
-// bursts asks for forty pages from one address of a /24, and goes on at the next.
+// bursts requests forty pages from one address of a /24, and continues from the next.
 func bursts(_ *world, c *client) {
 	c.nomad = true
 	c.address = func(c *client) netip.Addr { return netip.AddrFrom4([4]byte{93, 184, 41, byte(c.count / 40 % 256)}) }
@@ -326,7 +327,7 @@ func household(_ *world, c *client) {
 	c.address = fixed(netip.AddrFrom4([4]byte{byte(31 + c.number%50), byte(17 + c.number/50), byte(c.number * 53), 44}))
 }
 
-// prepare lets a client make what it needs before it begins: at each of the times it opens a page.
+// prepare lets a client create what it needs before it begins: at each of the given times it opens a page.
 func (w *world) prepare(c *client, parts bool, before ...time.Duration) {
 	c.at = w.cfg.Begin.Add(-before[0]).Add(c.between(0, time.Hour))
 	c.act = func(w *world, c *client) {
@@ -359,7 +360,7 @@ func farmed(w *world, c *client) {
 	w.prepare(c, true, 50*time.Hour, 24*time.Hour)
 }
 
-// fuid invents one that says it was born long ago.
+// fuid invents a fuid that claims to be old.
 func fuid(w *world, c *client) {
 	c.address, c.cookies = fixed(theHousehold), true
 	c.session = fmt.Sprintf("fuid01=%08x%016x", w.cfg.Begin.Add(-90*24*time.Hour).Unix(), c.rng.Uint64())

@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// heldSeedOfPeople is what is added to the seed of the people beside harvesters that are held out.
+// heldSeedOfPeople is added to the seed of the people alongside held-out harvesters.
 const heldSeedOfPeople = 1_000_003
 
-// HeldMakes returns harvesters that no constant of the budget was set on. They run beside people of a seed that none was
-// set on either. Look at what they get, and change nothing for it: what is changed for one has to move to Makes.
+// HeldMakes returns harvesters by which no constant of the budget was set. They run alongside people with a seed by
+// which none was set either. Look at what they get, and change nothing because of it: a make for which something is
+// changed has to move to Makes.
 func HeldMakes() []Make {
 	one := func(name, does string, bar float64, pace time.Duration, dress func(*world, *client), ask func(*client, int) planned) Make {
 		return Make{Name: name, Does: does, Bar: bar, Held: true, clients: 1, pace: pace, dress: dress, ask: ask}

@@ -16,7 +16,7 @@ const (
 
 // addEvasive makes robots whose author knows what is measured.
 func (w *world) addEvasive() {
-	// A browser that follows links, thinks as people do, keeps cookies, from a household; but it never sleeps.
+	// A browser that follows links, thinks as people do, and keeps cookies, in a household; but it never sleeps.
 	for range drivenClients {
 		c := w.robot(Evasive, w.named("chrome-150-windows"), netip.Addr{})
 		c.habit = "driven"
@@ -35,7 +35,8 @@ func (w *world) addEvasive() {
 		}
 		w.add(c)
 	}
-	// One scraper over five hundred households, with the fields of another browser at each, forged referers, and no parts.
+	// One scraper spread over five hundred households, with another browser's fields at each, forged referers, and no
+	// parts.
 	for i := range w.scaled(rotatingAddrs) {
 		c := w.client(Evasive)
 		c.habit = "rotating"

@@ -6,28 +6,28 @@ import (
 	"time"
 )
 
-// guestSorts are people of many sorts. Those that are held out were chosen before anything was tuned.
+// guestSorts are people of many sorts. The held-out ones were chosen before anything was tuned.
 func guestSorts() []sort {
 	return []sort{
 		{"readers", false, 60, func(w *world, c *client) { w.guest(c) }},
 		{"call centre", false, 40, callCentre},      // one address, a page that polls every three seconds
 		{"app", false, 25, appUser},                 // the site's own app, which asks for data
 		{"blockers", false, 25, blocker(true)},      // no pictures, scripts, referers
-		{"html", false, 20, htmlOnly},               // pages alone
-		{"kiosk", false, 6, kiosk},                  // a browser for everybody, all day
-		{"library", false, 12, library},             // terminals behind one address, cleaned for each visit
-		{"auction", false, 15, auction},             // loads one page again and again
-		{"one page", false, 20, onePage},            // a page that never loads another: its script does
+		{"html", false, 20, htmlOnly},               // pages only
+		{"kiosk", false, 6, kiosk},                  // a browser used by everybody, all day
+		{"library", false, 12, library},             // terminals behind one address, reset for each visit
+		{"auction", false, 15, auction},             // reloads one page again and again
+		{"one page", false, 20, onePage},            // a page that never loads another: its script does that
 		{"television", false, 10, television},       // an old Chromium without hints
-		{"switchers", false, 20, switcher},          // a VPN, another country every half hour
-		{"strangers", true, 60, stranger},           // readers of another temper
-		{"blockers bare", true, 25, blocker(false)}, // as blockers, without cookies
-		{"feed readers", true, 25, feedArrival},     // each article from outside, without referer
+		{"switchers", false, 20, switcher},          // a VPN, in another country every half hour
+		{"strangers", true, 60, stranger},           // readers with other habits
+		{"blockers bare", true, 25, blocker(false)}, // like blockers, without cookies
+		{"feed readers", true, 25, feedArrival},     // each article from outside, without a referer
 		{"beacons", true, 20, beacons},              // a page that reports every twelve seconds
-		{"translated", true, 20, translated},        // pages through a translator's addresses
+		{"translated", true, 20, translated},        // pages through a translation service's addresses
 		{"archive", true, 15, archive},              // reads copies elsewhere, whose parts come from here
-		{"queue", true, 15, queue},                  // a waiting page that loads itself, then a hurry
-		{"car", true, 10, car},                      // a browser nobody has heard of
+		{"queue", true, 15, queue},                  // a waiting page that reloads itself, then a hurry
+		{"car", true, 10, car},                      // an unknown browser
 		{"scanned", true, 20, scanned},              // a company's scanner opens each link first
 		{"slow readers", true, 15, slowReader},      // screen readers: long, even pauses
 		{"researchers", true, 15, researcher},       // hundreds of pages in a sitting
@@ -38,7 +38,7 @@ func guestSorts() []sort {
 
 func (w *world) addGuests() { w.addSorts(Guests, guestSorts()) }
 
-// guest dresses a client as a person at home.
+// guest equips a client as a person at home.
 func (w *world) guest(c *client) {
 	c.mind, c.act = reader(c), stroll
 	c.cookies = c.rng.Float64() < keepsCookies
@@ -111,7 +111,7 @@ func kiosk(w *world, c *client) {
 			c.rest()
 		}
 		c.trail, c.visit = c.trail[:0], 1+c.rng.IntN(12)
-		c.open(w, "/", "", c.between(70*time.Second, 9*time.Minute)) // it goes back to its first page
+		c.open(w, "/", "", c.between(70*time.Second, 9*time.Minute)) // it returns to its first page
 		c.enter("/")
 	}
 }
@@ -158,7 +158,7 @@ func onePage(w *world, c *client) {
 	}
 }
 
-// without is the browser without some fields, under another name.
+// without is the browser without certain fields, under another name.
 func without(b browser, agent string, names ...string) browser {
 	fields := b.fields
 	b.fields = nil
@@ -191,7 +191,7 @@ func car(w *world, c *client) {
 	c.mind.pages = 6
 }
 
-// switcher has another address, in another country, every half hour.
+// switcher has a different address, in another country, every half hour.
 func switcher(w *world, c *client) {
 	w.guest(c)
 	c.cookies = true

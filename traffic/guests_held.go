@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// What the guests do that are held out. Look at what became of them, and change nothing for it.
+// The behaviour of the held-out guests. Look at the results, and change nothing because of them.
 
 func stranger(w *world, c *client) {
 	w.guest(c)
@@ -18,7 +18,7 @@ func stranger(w *world, c *client) {
 	c.mind.pages, c.mind.first = 3+30*c.rng.Float64(), 1
 }
 
-// feedArrival opens articles from a feed reader: nothing tells where they come from.
+// feedArrival opens articles from a feed reader: nothing shows where they come from.
 func feedArrival(w *world, c *client) {
 	w.guest(c)
 	c.act = func(w *world, c *client) {
@@ -43,7 +43,7 @@ func beacons(w *world, c *client) {
 	c.mind.ask = planned{path: "/beacon", dest: destBeacon, post: true}
 }
 
-// translated pages come through the translator, their parts from the reader.
+// translated pages come through the translator, their parts directly from the reader.
 func translated(w *world, c *client) {
 	w.guest(c)
 	c.cookies, c.noReferer = false, true
@@ -54,7 +54,7 @@ func translated(w *world, c *client) {
 	c.bare = true
 }
 
-// archive reads copies of the pages elsewhere, which take their parts from here.
+// archive reads copies of the pages elsewhere, whose parts are loaded from here.
 func archive(w *world, c *client) {
 	w.guest(c)
 	c.act = func(w *world, c *client) {
@@ -79,7 +79,7 @@ func archive(w *world, c *client) {
 	}
 }
 
-// queue waits before a page that loads itself, and then is in a hurry.
+// queue waits on a page that reloads itself, and then is in a hurry.
 func queue(w *world, c *client) {
 	w.guest(c)
 	c.at = w.someTime(c, 9, 10).Add(time.Duration(c.number%3) * 24 * time.Hour)
@@ -105,12 +105,12 @@ func queue(w *world, c *client) {
 	}
 }
 
-// scannerAddr is where a company's scanner of links asks from.
+// scannerAddr is the address of a company's link scanner.
 func scannerAddr(c *client) netip.Addr {
 	return netip.AddrFrom4([4]byte{40, 94, 104, byte(10 + c.number%6)})
 }
 
-// scanned opens what mails link to, after the scanner has.
+// scanned opens links from mails, after the scanner has.
 func scanned(w *world, c *client) {
 	w.guest(c)
 	c.act = func(w *world, c *client) {

@@ -18,7 +18,7 @@ const (
 	Odd      Kind = "odd"
 	Evasive  Kind = "evasive"
 	Guests   Kind = "guests" // people of many sorts, see guests.go
-	Agents   Kind = "agents" // robots of the present, see agents.go
+	Agents   Kind = "agents" // present-day robots, see agents.go
 )
 
 // Kinds returns all kinds, people first.
@@ -26,7 +26,7 @@ func Kinds() []Kind {
 	return []Kind{People, Office, Mobile, Odd, Guests, Crawler, Fast, Slow, Spread, Headless, Liar, API, Evasive, Agents}
 }
 
-// Robot reports whether clients of the kind are to be stopped. A verified crawler is a robot that is welcome.
+// Robot reports whether clients of the kind should be stopped. A verified crawler is a robot that is welcome.
 func (k Kind) Robot() bool {
 	switch k {
 	case Fast, Slow, Spread, Headless, Liar, API, Evasive, Agents, Harvester:
@@ -44,13 +44,13 @@ const (
 	Course Site = "course" // courses of units of pages, and a glossary; long texts
 )
 
-// Set says which kinds take part: half of the sorts of guests and agents are held out, so that detection is measured
-// on what nothing was tuned on.
+// Set says which kinds take part: half of the sorts of guests and agents are held out, so that detection is measured on
+// sorts that nothing was tuned on.
 type Set string
 
 // The sets.
 const (
 	Everybody Set = ""
-	Tuning    Set = "tuning"   // without the kinds that are held out
-	HeldOut   Set = "held-out" // of guests and agents only those that are held out
+	Tuning    Set = "tuning"   // without the held-out sorts
+	HeldOut   Set = "held-out" // of guests and agents only the held-out sorts
 )

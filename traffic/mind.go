@@ -7,28 +7,29 @@ import (
 	"time"
 )
 
-// mind is how somebody goes about a site: how long a page is looked at, and what comes next.
+// mind is how a visitor moves through a site: how long a page is viewed, and what comes next.
 //
-// How long people stay is by Weibull's distribution with a shape below one, as Liu, White and Dumais found for 98.5 % of
-// the pages that they measured ("Understanding web browsing behaviors through Weibull analysis of dwell time", SIGIR 2010):
-// most leave at once or stay for long. How often they go back, reload and open several links is of the order that
-// Obendorf et al. found ("Web page revisitation revisited", CHI 2007), and different for each.
+// The dwell time of people follows Weibull's distribution with a shape below one, as Liu, White and Dumais found for
+// 98.5 % of the pages that they measured ("Understanding web browsing behaviors through Weibull analysis of dwell
+// time", SIGIR 2010): most leave at once or stay for long. How often they go back, reload and open several links is of
+// the order that Obendorf et al. found ("Web page revisitation revisited", CHI 2007), and differs from person to
+// person.
 type mind struct {
 	pause  func(c *client, page string) time.Duration
 	back   float64 // the chance of going back …
 	again  float64 // … of loading the page again
 	branch float64 // … of opening several of its links
-	first  float64 // how much the first links of a page are preferred
-	pages  float64 // of a visit, in the mean
+	first  float64 // how strongly the first links of a page are preferred
+	pages  float64 // of a visit, on average
 	inTabs int     // most links opened at once
-	quiet  bool    // going back asks for the page again always: no cache of pages
+	quiet  bool    // going back always requests the page again: pages are not cached
 
-	every time.Duration // a script of each page asks so often …
-	ask   planned       // … for this
-	most  time.Duration // … for so long
+	every time.Duration // a script of each page makes a request this often …
+	ask   planned       // … for this …
+	most  time.Duration // … and for this long
 }
 
-// reader makes the mind of a person; no two are the same.
+// reader makes the mind of a person; no two are alike.
 func reader(c *client) *mind {
 	scale := 22 * math.Exp(0.5*c.rng.NormFloat64())
 	shape := 0.55 + 0.35*c.rng.Float64()
@@ -47,7 +48,7 @@ func reader(c *client) *mind {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// stroll plans the next page of somebody with a mind, or the next visit.
+// stroll plans the next page of a visitor with a mind, or the next visit.
 func stroll(w *world, c *client) {
 	m := c.mind
 	switch {
@@ -66,7 +67,7 @@ func stroll(w *world, c *client) {
 	case chance < m.back && len(c.trail) > 1:
 		c.trail = c.trail[:len(c.trail)-1]
 		c.page = c.trail[len(c.trail)-1]
-		if !m.quiet && c.rng.IntN(2) == 0 { // the browser has kept it: nothing is asked for
+		if !m.quiet && c.rng.IntN(2) == 0 { // the browser has it in its cache: nothing is requested
 			c.wait(delay)
 			return
 		}
@@ -101,21 +102,21 @@ func (c *client) arrive(w *world) {
 	c.enter(page)
 }
 
-// enter notes where the client is.
+// enter records where the client is.
 func (c *client) enter(page string) {
 	if c.trail = append(c.trail, page); len(c.trail) > 50 {
 		c.trail = c.trail[1:]
 	}
 }
 
-// pick is a link of a page, the first ones rather than the last.
+// pick is a link of a page, preferring the first ones.
 func (c *client) pick(w *world, page string) string {
 	var room [64]string
 	list := w.place.links(room[:0], page)
 	return list[int(math.Pow(c.rng.Float64(), c.mind.first)*float64(len(list)))]
 }
 
-// stay is how long the client looks at its page. Meanwhile the page's script may ask for news.
+// stay is how long the client looks at its page. Meanwhile the page's script may poll.
 func (c *client) stay(w *world) time.Duration {
 	m := c.mind
 	d := m.pause(c, c.page)
@@ -135,19 +136,19 @@ func (c *client) stay(w *world) time.Duration {
 // sort is a sort of guests or agents.
 type sort struct {
 	name  string
-	held  bool // never to be tuned on: its figures are the ones that count
+	held  bool // never to be tuned on: its figures are those that count
 	n     int
 	dress func(w *world, c *client)
 }
 
-// heldSeed parts the chance of what is held out from that of the others.
+// heldSeed separates the random numbers of what is held out from those of the others.
 const heldSeed = 0x5eed0f0e1d0c7
 
 // addSorts adds the clients of each sort that takes part.
 func (w *world) addSorts(k Kind, list []sort) {
 	for _, s := range list {
 		if s.held && w.cfg.Set == Tuning || !s.held && w.cfg.Set == HeldOut {
-			w.made[k] += w.scaled(s.n) // numbers are the same in every set
+			w.made[k] += w.scaled(s.n) // the numbers are the same in every set
 			continue
 		}
 		seed := w.cfg.Seed
@@ -168,7 +169,7 @@ func (w *world) addSorts(k Kind, list []sort) {
 	}
 }
 
-// household24 is an address of a household that nobody else has.
+// household24 is an address of a household, in a network that nobody else uses.
 func household24(c *client) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(31 + c.rng.IntN(140)), byte(c.rng.IntN(256)), byte(c.rng.IntN(256)), byte(1 + c.rng.IntN(254))})
 }

@@ -11,7 +11,7 @@ import (
 // oddPerHabit is how many people there are of each odd habit.
 const oddPerHabit = 15
 
-// oddHabits are people whose habits look like those of robots, each in one way or two.
+// oddHabits are people whose habits resemble those of robots, each in one or two ways.
 func (w *world) oddHabits() map[string]func(c *client) {
 	return map[string]func(c *client){
 		"private":  func(c *client) { c.cookies, c.noReferer = false, true },
@@ -55,14 +55,14 @@ func (w *world) tor(c *client) {
 	c.address = func(*client) netip.Addr { return exit }
 }
 
-// text is a browser of a terminal: pages alone.
+// text is a terminal browser: pages only.
 func (w *world) text(c *client) {
 	c.browser = tool("Accept", "text/html, text/plain, text/sgml, */*;q=0.01", "Accept-Encoding", "gzip, bzip2", "Accept-Language", "en",
 		"User-Agent", "Lynx/2.9.0dev.12 libwww-FM/2.14 SSL-MM/1.4.1 GNUTLS/3.7.8")
 	c.only = func(dest) bool { return false }
 }
 
-// old is a browser of the time before client hints and Sec-Fetch.
+// old is a browser from before client hints and Sec-Fetch.
 func (w *world) old(c *client) {
 	b := w.named("firefox-135-mac")
 	c.browser = browser{name: "old", family: gecko}
@@ -82,7 +82,7 @@ func (w *world) old(c *client) {
 	c.bare = true
 }
 
-// webview is the browser inside of an app.
+// webview is the browser inside an app.
 func (w *world) webview(c *client) {
 	b := w.named("safari-18-ios")
 	c.browser = browser{name: "webview", family: webkit, mobile: true}
@@ -94,7 +94,7 @@ func (w *world) webview(c *client) {
 	}
 }
 
-// stripped is a browser behind a proxy of a company that takes out what it does not know.
+// stripped is a browser behind a company's proxy that removes fields it does not know.
 func (w *world) stripped(c *client) {
 	c.bare = true
 	b := c.browser
@@ -110,7 +110,7 @@ func (w *world) stripped(c *client) {
 	c.address = func(*client) netip.Addr { return addr }
 }
 
-// poll reads a page whose script asks for news every five seconds, for up to an hour.
+// poll reads a page whose script polls every five seconds, for up to an hour.
 func poll(w *world, c *client) {
 	if c.visit <= 0 {
 		if c.count > 0 {
@@ -124,7 +124,7 @@ func poll(w *world, c *client) {
 	c.then(planned{after: c.between(4900*time.Millisecond, 5100*time.Millisecond), path: "/api/news", ref: "https://" + w.cfg.Host + c.page, dest: destFetch})
 }
 
-// refresh is a page that is left open all day and loads itself anew every minute.
+// refresh is a page that is left open all day and reloads itself every minute.
 func refresh(w *world, c *client) {
 	if c.visit <= 0 {
 		if c.count > 0 {

@@ -12,11 +12,11 @@ const (
 	officeDesks  = 200
 	telephones   = 300
 	carrierAddrs = 16
-	longVisit    = 60 // pages at most in one visit
+	longVisit    = 60 // at most this many pages in one visit
 	keepsCookies = 0.93
 )
 
-// languages that browsers ask for, and how common they are in a hundred.
+// languages that browsers ask for, and their frequency in percent.
 var languages = [...]struct {
 	share int
 	text  string
@@ -44,7 +44,7 @@ func (w *world) person(k Kind) *client {
 	return c
 }
 
-// choose gives the client a browser of those that fit.
+// choose gives the client one of the suitable browsers.
 func (w *world) choose(c *client, fits func(b *browser) bool) {
 	var list []*browser
 	for i := range w.fleet {
@@ -66,7 +66,7 @@ func (w *world) addPeople() {
 	}
 }
 
-// home is an address of a household: IPv4, or for a third IPv6 with an interface that changes.
+// home is a household address: IPv4, or for a third of them IPv6 with an interface identifier that changes.
 func home(c *client) netip.Addr {
 	if c.number%3 == 0 {
 		b := [16]byte{0x2a, 0x02, 0x16, 0x98, byte(c.rng.IntN(256)), byte(c.rng.IntN(256)), byte(c.number >> 8), byte(c.number)}
@@ -92,7 +92,7 @@ func (w *world) addMobile() {
 		c := w.person(Mobile)
 		w.choose(c, func(b *browser) bool { return b.mobile })
 		c.at = w.firstVisit(c, 7, 23)
-		c.address = func(c *client) netip.Addr { // another of the carrier's every now and then
+		c.address = func(c *client) netip.Addr { // a different one of the carrier's now and then
 			if c.at.After(c.changeAt) {
 				c.from = netip.AddrFrom4([4]byte{203, 0, 113, byte(64 + c.rng.IntN(carrierAddrs))})
 				c.changeAt = c.at.Add(c.between(4*time.Minute, 40*time.Minute))
@@ -103,7 +103,7 @@ func (w *world) addMobile() {
 	}
 }
 
-// someTime is a time of the first day of the traffic between two hours.
+// someTime is a time between two hours on the first day of the traffic.
 func (w *world) someTime(c *client, from, to int) time.Time {
 	day := w.cfg.Begin.Add(-w.cfg.WarmUp).Truncate(24 * time.Hour)
 	at := day.Add(time.Duration(from) * time.Hour).Add(c.between(0, time.Duration(to-from)*time.Hour))
@@ -113,7 +113,7 @@ func (w *world) someTime(c *client, from, to int) time.Time {
 	return at
 }
 
-// firstVisit is when somebody comes for the first time: half on the first day, half on any day, so that there are
+// firstVisit is when a person comes for the first time: half on the first day, half on any day, so that there are
 // newcomers while the robots work.
 func (w *world) firstVisit(c *client, from, to int) time.Time {
 	at := w.someTime(c, from, to)
@@ -206,8 +206,7 @@ func (c *client) open(w *world, page, ref string, after time.Duration) {
 	}
 }
 
-// think is the time that somebody looks at a page: a third of a minute in the middle, now and then a second or ten
-// minutes.
+// think is how long a person looks at a page: a third of a minute in the median, now and then a second or ten minutes.
 func (c *client) think() time.Duration {
 	seconds := math.Exp(math.Log(18) + 1.1*c.rng.NormFloat64())
 	return time.Duration(min(max(seconds, 0.7), 900) * float64(time.Second))

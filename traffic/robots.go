@@ -41,7 +41,7 @@ func (w *world) populate() {
 	}
 }
 
-// client makes a client of a kind. Its chance is its own, so that one more client changes no other.
+// client makes a client of a kind. It has its own random numbers, so that adding a client does not change the others.
 func (w *world) client(k Kind) *client {
 	n := w.made[k]
 	w.made[k]++
@@ -76,7 +76,7 @@ func scrapy() browser {
 		"User-Agent", "Scrapy/2.11.2 (+https://scrapy.org)", "Accept-Encoding", "gzip, deflate, br")
 }
 
-// borrowed is python-requests under the name of a browser.
+// borrowed is python-requests with a browser's name.
 func borrowed(agent []byte) browser {
 	return tool("User-Agent", string(agent), "Accept-Encoding", "gzip, deflate", "Accept", "*/*", "Connection", "keep-alive")
 }
@@ -101,7 +101,7 @@ func hosting(c *client, third byte) netip.Addr {
 	return netip.AddrFrom4([4]byte{185, 199, third, byte(10 + c.number*7)})
 }
 
-// robot makes a robot that has one address.
+// robot makes a robot that has a single address.
 func (w *world) robot(k Kind, b browser, addr netip.Addr) *client {
 	c := w.client(k)
 	c.browser = b
@@ -111,7 +111,7 @@ func (w *world) robot(k Kind, b browser, addr netip.Addr) *client {
 	return c
 }
 
-// peek is which client comes next, for its address.
+// peek is which client comes next, to choose its address.
 func (w *world) peek(k Kind) *client { return &client{number: w.made[k]} }
 
 func (w *world) addFast() {
@@ -142,7 +142,7 @@ func (w *world) addSlow() {
 	}
 }
 
-// crawl asks for one page after the other, in order, and for no part of it.
+// crawl requests one page after another, in order, and none of their parts.
 func crawl(w *world, c *client) {
 	c.count++
 	page := w.place.item(c.count)
@@ -157,7 +157,7 @@ func (w *world) addSpread() {
 	n := w.scaled(spreadAddrs)
 	set := w.named("chrome-136-windows")
 	for i := range n {
-		// Households of many networks, five addresses of each.
+		// Households in many networks, five addresses in each.
 		addr := netip.AddrFrom4([4]byte{byte(100 + i/5%90), byte(16 + i/450), byte(i / 5 * 37), byte(20 + i%5*31)})
 		c := w.robot(Spread, set, addr)
 		c.at = w.cfg.Begin.Add(c.between(0, spreadLength))
@@ -225,7 +225,7 @@ func (w *world) addLiars() {
 	}
 }
 
-// CrawlerRange is where the made-up Googlebot comes from: one of the networks that its owner publishes.
+// CrawlerRange is where the simulated Googlebot comes from: one of the networks that its owner publishes.
 const CrawlerRange = "66.249.66.0/27"
 
 func (w *world) addCrawlers() {

@@ -13,26 +13,26 @@ import (
 	"antirobot/replay"
 )
 
-// Score counts what became of each kind of client. The zero value is ready.
+// Score counts what happened to each kind of client. The zero value is ready to use.
 type Score struct {
-	Begin   time.Time // minutes are counted from here
+	Begin   time.Time // minutes are counted from this time
 	clients map[Kind]map[int]*fate
 }
 
-// fate is what became of one client.
+// fate is what happened to one client.
 type fate struct {
 	first, last, stop time.Time
 	requests          int
-	before            int // requests until the first that was stopped
+	before            int // requests before the first that was stopped
 	stopped           int
-	episodes          int // runs of stopped requests with at most a few minutes between
+	episodes          int // runs of stopped requests at most a few minutes apart
 	lastStop          time.Time
 	subject           string
 	why, factors      string
 	habit             string
 	pages             int
-	pagesBefore       int  // until the first that was stopped
-	taken             bool // for a robot; else only asked for what is read
+	pagesBefore       int  // before the first that was stopped
+	taken             bool // for a robot; otherwise only asked because of what is read
 }
 
 // Add counts a request.
@@ -75,10 +75,10 @@ func (s *Score) Add(r *Request, served *replay.Served) {
 	f.lastStop = r.View.At
 }
 
-// apart is the time without a stopped request after which the next begins another episode.
+// apart is the time without a stopped request after which the next one begins another episode.
 const apart = 5 * time.Minute
 
-// Hurt is somebody who is not a robot and was stopped.
+// Hurt is a client that is not a robot and was stopped.
 type Hurt struct {
 	Kind    Kind      `json:"kind"`
 	Client  int       `json:"client"`
@@ -86,7 +86,7 @@ type Hurt struct {
 	At      time.Time `json:"at"`
 	Before  int       `json:"requests_before"`
 	Stopped int       `json:"stopped"`
-	Taken   bool      `json:"taken_for_a_robot"` // else only asked for what it reads
+	Taken   bool      `json:"taken_for_a_robot"` // otherwise only asked because of what it reads
 	Held    bool      `json:"held_out"`
 	Subject string    `json:"subject"`
 	Reason  string    `json:"reason"`
@@ -113,7 +113,7 @@ func (s *Score) Hurt() []Hurt {
 	return list
 }
 
-// Outcome is what became of the clients of a kind.
+// Outcome is what happened to the clients of a kind.
 type Outcome struct {
 	Kind            Kind          `json:"kind"`
 	Habit           string        `json:"habit,omitempty"`
@@ -123,21 +123,21 @@ type Outcome struct {
 	Requests        int           `json:"requests"`
 	Stopped         int           `json:"stopped_clients"`
 	RequestsStopped int           `json:"stopped_requests"`
-	Asked           int           `json:"asked_clients"`          // of these, never taken for a robot: only asked
+	Asked           int           `json:"asked_clients"`          // of these, those never taken for a robot: only asked
 	Thirty          int           `json:"stopped_by_30_pages"`    // clients
 	BeforeMedian    int           `json:"requests_before_median"` // of the stopped ones
 	BeforeMost      int           `json:"requests_before_most"`
 	TimeMedian      time.Duration `json:"time_before_median"`
 	TimeMost        time.Duration `json:"time_before_most"`
-	Minutes         []int         `json:"stopped_by_minute"` // clients stopped within as many minutes as Marks says
-	Episodes        int           `json:"episodes"`          // of all clients: how often they were stopped anew
+	Minutes         []int         `json:"stopped_by_minute"` // clients stopped within the number of minutes that Marks says
+	Episodes        int           `json:"episodes"`          // of all clients: how often they were stopped afresh
 	Why             []string      `json:"reasons,omitempty"` // of first stops, the most common first
 }
 
 // marks are the minutes after a client's first request at which Outcome.Minutes counts.
 var marks = [...]int{1, 2, 3, 5, 10, 15, 30, 60, 120, 360, 1440}
 
-// Outcomes returns what became of everybody, in the order of Kinds; kinds with habits are one for each habit.
+// Outcomes returns what happened to all clients, in the order of Kinds; kinds with habits have one for each habit.
 func (s *Score) Outcomes() []Outcome {
 	var list []Outcome
 	for _, k := range Kinds() {
@@ -206,7 +206,7 @@ func outcome(k Kind, of map[int]*fate) Outcome {
 	return o
 }
 
-// Text writes the outcomes as two tables: what became of each kind, and how many of it were stopped by the minute.
+// Text writes the outcomes as two tables: what happened to each kind, and how many of it were stopped by each minute.
 func (s *Score) Text(w io.Writer) error {
 	list := s.Outcomes()
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

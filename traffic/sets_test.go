@@ -9,8 +9,8 @@ import (
 	"antirobot/replay"
 )
 
-// TestSets: about half of the sorts are held out, on both sides; the set for tuning has none of them, and what is held
-// out has nothing else of guests and agents.
+// TestSets: about half of the sorts are held out, on both sides; the tuning set has none of them, and the held-out set
+// has no other guests and agents.
 func TestSets(t *testing.T) {
 	for k, list := range map[Kind][]sort{Guests: guestSorts(), Agents: agentSorts()} {
 		held := 0

@@ -23,13 +23,13 @@ const (
 	destCaptcha // the gateway's own page, after a redirect
 )
 
-// place is a site that everybody visits. Places differ in their shape, so that what tells robots from people is not that
-// of one site.
+// place is a site that everybody visits. Places differ in their shape, so that what distinguishes robots from people is
+// not specific to one site.
 type place struct {
-	entrance func(rng *rand.Rand) string              // where people come in
+	entrance func(rng *rand.Rand) string              // where people enter
 	follow   func(page string, rng *rand.Rand) string // a page that the page links to
 	links    func(dst []string, page string) []string // all pages that it links to, in the order of the page
-	item     func(n int) string                       // the pages that are worth having, by number …
+	item     func(n int) string                       // the pages worth having, by number …
 	items    int                                      // … and how many there are
 	list     func(n int) string                       // the pages that lead to them
 	parts    func(page string) []planned              // in the order in which a browser asks for them
@@ -101,7 +101,7 @@ func categoryPath(n int) string { return fmt.Sprintf("/shop/%d", n%categories+1)
 
 func itemPath(n int) string { return fmt.Sprintf("/shop/%d/item-%d", n%categories+1, n%articles+1) }
 
-// entrances are where people come in.
+// entrances are where people enter.
 func entrance(rng *rand.Rand) string {
 	switch rng.IntN(5) {
 	case 0:
@@ -115,7 +115,7 @@ func entrance(rng *rand.Rand) string {
 	}
 }
 
-// follow returns a page that the page links to.
+// follow returns a page to which the given page links.
 func follow(page string, rng *rand.Rand) string {
 	at := hashOf(page)
 	switch n := rng.IntN(10); {
@@ -139,7 +139,7 @@ func site(path string, d dest, rng *rand.Rand) replay.Response {
 	a := replay.Response{Status: 200, ContentType: typeHTML, Bytes: uint64(sizeOf(path)), Took: time.Duration(8+rng.IntN(60)) * time.Millisecond}
 	path, query, _ := strings.Cut(path, "?")
 	switch {
-	case strings.HasPrefix(path, "/product/"): // whatever is asked for below it, and how
+	case strings.HasPrefix(path, "/product/"): // whatever is requested below it, and in whatever form
 		if as, ok := strings.CutPrefix(query, "as="); ok {
 			a.ContentType = productTypes[as]
 		}
@@ -171,13 +171,13 @@ func site(path string, d dest, rng *rand.Rand) replay.Response {
 	case !known(path):
 		a.Status, a.Bytes = 404, 1200
 	}
-	if d == destPage && rng.IntN(400) == 0 { // a link that is dead
+	if d == destPage && rng.IntN(400) == 0 { // a dead link
 		a.Status, a.Bytes = 404, 1200
 	}
 	return a
 }
 
-// productTypes are what a page of the shop can be had as.
+// productTypes are the content types in which a shop page is available.
 var productTypes = map[string][]byte{
 	"vnd.api+json": []byte("application/vnd.api+json"), "ld+json": []byte("application/ld+json"), "text": typeText, "csv": []byte("text/csv"),
 	"pdf": []byte("application/pdf"), "none": nil, "ranges": []byte("multipart/byteranges; boundary=3d6b6a416f9b5"),

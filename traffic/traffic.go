@@ -1,7 +1,7 @@
-// Package traffic makes up traffic: people, and the robots that they have to be told from, with whole header sets, so
-// that detection can be measured where no labelled log is at hand.
+// Package traffic generates traffic: people, and the robots that must be distinguished from them, with complete header
+// sets, so that detection can be measured where no labelled log is available.
 //
-// It stands apart from replay because it knows the answer: each request comes with who made it. The same seed makes the
+// It is separate from replay because it knows the answer: each request comes with its author. The same seed makes the
 // same traffic. Time is that of the traffic; nothing waits.
 //
 // What the kinds do:
@@ -38,14 +38,14 @@ import (
 	"antirobot/request"
 )
 
-// Config says what traffic to make. The zero value of Kinds is all.
+// Config says what traffic to generate. The zero value of Kinds means all.
 type Config struct {
 	Seed   uint64
 	Kinds  []Kind
-	Begin  time.Time     // when the robots begin; people come from WarmUp before
+	Begin  time.Time     // when the robots begin; people start WarmUp earlier
 	Length time.Duration // from Begin
-	WarmUp time.Duration // people alone, so that their cookies have an age
-	Scale  float64       // of the number of people and addresses; 1 is as the package says
+	WarmUp time.Duration // people only, so that their cookies have an age
+	Scale  float64       // of the number of people and addresses; 1 is as described by the package
 	Host   string
 	Via    Via
 	Site   Site
@@ -63,7 +63,7 @@ const (
 	Nginx  Via = "nginx" // nginx speaks HTTP/2 with clients and, as it does by default, HTTP/1.0 with the gateway
 )
 
-// DefaultConfig is a day, after two of people alone.
+// DefaultConfig is one day, after two days of people only.
 func DefaultConfig() Config {
 	return Config{
 		Seed: 1, Begin: time.Date(2026, 3, 4, 9, 0, 0, 0, time.UTC), Length: 24 * time.Hour, WarmUp: 48 * time.Hour, Scale: 1,
@@ -96,13 +96,13 @@ func (c *Config) Validate() error {
 	return nil
 }
 
-// Server answers requests; *replay.Gateway does. A nil Server lets everybody through.
+// Server answers requests; *replay.Gateway implements it. A nil Server lets everybody through.
 type Server interface {
 	Serve(v *request.View, a *replay.Response) *replay.Served
 	Show(v *request.View)
 }
 
-// Request is one request as it was made. It is valid until the function that is given it returns.
+// Request is one generated request. It is valid until the function that receives it returns.
 type Request struct {
 	View   *request.View
 	Answer *replay.Response // of the service
@@ -116,7 +116,7 @@ type Request struct {
 // Each is called for every request, after it was served. s is nil without a Server.
 type Each func(r *Request, s *replay.Served) error
 
-// Run makes the traffic, in the order of time. before, if there is one, is called before a request is served.
+// Run generates the traffic, in chronological order. before, if not nil, is called before a request is served.
 func Run(ctx context.Context, cfg Config, server Server, before func(r *Request), each Each) error {
 	if err := cfg.Validate(); err != nil {
 		return err
@@ -186,38 +186,38 @@ type client struct {
 	from     netip.Addr
 	changeAt time.Time
 	visit    int       // pages left in this visit
-	until    time.Time // end of its traffic
+	until    time.Time // end of the client's traffic
 	count    int       // pages made
-	stops    int       // in a row
+	stops    int       // consecutive
 	pace     func(c *client) time.Duration
 	sizes    func(page string) int // of pages, in bytes
 
 	habit     string
 	held      bool
 	mind      *mind    // of guests and agents
-	trail     []string // the pages that the back button leads to
+	trail     []string // the pages to which the back button leads
 	noReferer bool
-	bare      bool              // nothing but the oldest fields, for parts of pages too
+	bare      bool              // only the oldest fields, for parts of pages too
 	night     bool              // awake when others sleep
-	tabs      int               // that are opened at once
-	only      func(d dest) bool // which parts of a page are asked for; nil: all
-	nomad     bool              // has another address when it is stopped
+	tabs      int               // how many are opened at once
+	only      func(d dest) bool // which parts of a page are requested; nil: all
+	nomad     bool              // switches to another address when it is stopped
 }
 
-// planned is a request that is to be made.
+// planned is a request to be made.
 type planned struct {
-	after time.Duration // the one before
+	after time.Duration // after the previous one
 	path  string
 	ref   string
-	from  string // the page that led here, where the Referer is kept back
+	from  string // the page that led here, for clients that withhold the Referer
 	dest  dest
 	post  bool
-	scan  bool // a scanner of links asks, before the person does
+	scan  bool // a link scanner requests it, before the person does
 
 	product int // of the shop, from 1; 0: another page
 }
 
-// step makes the next planned request, or lets the client plan anew.
+// step makes the next planned request, or lets the client plan again.
 func (c *client) step(w *world) error {
 	if len(c.plan) == 0 {
 		c.act(w, c)
@@ -244,12 +244,12 @@ func (c *client) then(p planned) { c.plan = append(c.plan, p) }
 // wait lets time pass before the next plan.
 func (c *client) wait(d time.Duration) { c.at = c.at.Add(d) }
 
-// between returns a duration between two, each as likely.
+// between returns a uniformly distributed duration between two.
 func (c *client) between(a, b time.Duration) time.Duration {
 	return a + time.Duration(c.rng.Int64N(int64(b-a)+1))
 }
 
-// serve makes one request and lets the client learn from the answer.
+// serve makes one request and lets the client react to the answer.
 func (w *world) serve(c *client, p *planned) error {
 	v := &w.view
 	c.fill(v, p, w.cfg.Host)
@@ -264,7 +264,7 @@ func (w *world) serve(c *client, p *planned) error {
 	if w.before != nil {
 		w.before(&w.req)
 	}
-	if p.dest == destCaptcha { // of the gateway itself
+	if p.dest == destCaptcha { // the gateway's own
 		w.server.Show(v)
 		return nil
 	}
@@ -279,7 +279,7 @@ func (w *world) serve(c *client, p *planned) error {
 	return w.each(&w.req, s)
 }
 
-// learn is what a client makes of an answer. It follows the redirect to a captcha as a step of its own.
+// learn is how a client reacts to an answer. It follows the redirect to a captcha as a separate step.
 func (c *client) learn(w *world, p *planned, s *replay.Served) {
 	if len(s.SetCookie) > 0 && c.cookies {
 		value, _, _ := cutByte(string(s.SetCookie), ';')
@@ -294,7 +294,7 @@ func (c *client) learn(w *world, p *planned, s *replay.Served) {
 		c.plan = c.plan[:0] // no page, no parts
 		c.then(planned{after: 200 * time.Millisecond, path: captchaPath, dest: destCaptcha})
 	}
-	if !c.kind.Robot() { // somebody is hurt, and leaves
+	if !c.kind.Robot() { // a person is hurt, and leaves
 		c.visit = 0
 		return
 	}

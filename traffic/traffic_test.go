@@ -13,7 +13,7 @@ import (
 	"antirobot/replay"
 )
 
-// small is an hour of everybody.
+// small is an hour of all kinds.
 func small() Config {
 	c := DefaultConfig()
 	c.Length, c.WarmUp, c.Scale = time.Hour, 3*time.Hour, 0.1
@@ -33,7 +33,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestHabits looks at what each kind does: this is what the measured figures mean.
+// TestHabits checks what each kind does: this is what the measured figures mean.
 func TestHabits(t *testing.T) {
 	type habit struct {
 		requests, parts, cookies, referers int
@@ -111,7 +111,7 @@ func TestHabits(t *testing.T) {
 	}
 }
 
-// TestNavigationIsTheCapture compares what is sent with the capture that it comes from: order and values.
+// TestNavigationIsTheCapture compares what is sent with the capture from which it is made: order and values.
 func TestNavigationIsTheCapture(t *testing.T) {
 	fleet, err := browsers()
 	if err != nil {
@@ -168,7 +168,7 @@ func TestLogIsReadable(t *testing.T) {
 	}
 }
 
-// TestEventsAreWhole: the events have every field in wire order, and who it was.
+// TestEventsAreWhole: the events have every field in wire order, and their author.
 func TestEventsAreWhole(t *testing.T) {
 	var out bytes.Buffer
 	c := small()

@@ -10,7 +10,7 @@ import (
 	"antirobot/replay"
 )
 
-// LogWriter returns an Each that writes a line of a combined log for each request: who made it is not in it.
+// LogWriter returns an Each that writes a line of a combined log for each request; it does not say who made it.
 func LogWriter(w *bufio.Writer) Each {
 	var line []byte
 	return func(r *Request, _ *replay.Served) error {
@@ -66,7 +66,7 @@ type event struct {
 	Reason  string      `json:"reason,omitempty"`
 }
 
-// EventWriter returns an Each that writes each request with all its header fields as a line of JSON, and who made it.
+// EventWriter returns an Each that writes each request with all its header fields, and its author, as a line of JSON.
 func EventWriter(w io.Writer) Each {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
