@@ -23,8 +23,8 @@ func withMillion(t testing.TB, cfg Config) *Lists {
 	return l
 }
 
-// clients is the addresses of many clients, half of them in a listed network, and requests of 200 kinds of browser. A
-// gateway has the request it judges in its cache, and 64 thousand clients not.
+// clients returns the addresses of many clients, half of them in a listed network, and requests of 200 kinds of
+// browser. A gateway has the request that it judges in the CPU cache, but not 64 thousand clients.
 func clients(l *Lists) ([]netip.Addr, []*request.View) {
 	const n = 1 << 16
 	r := rand.New(rand.NewPCG(3, 4))
@@ -100,14 +100,16 @@ func benchLookup(b *testing.B, l *Lists) {
 	b.ReportMetric(float64(found)/float64(i)*100, "%found")
 }
 
-// cpuTime is what the process has used: on a shared machine the clock says more about the neighbours.
+// cpuTime is the processor time that the process has used: on a shared machine the clock says more about the
+// neighbours.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkLookup holds the budget of docs/performance.md: a million networks, the built-in crawlers, 64 thousand clients.
+// BenchmarkLookup checks the budget of docs/performance.md: a million networks, the built-in crawlers, 64 thousand
+// clients.
 func BenchmarkLookup(b *testing.B) {
 	c := DefaultConfig()
 	c.Crawlers.FetchRanges = false
@@ -132,7 +134,7 @@ func BenchmarkLookup(b *testing.B) {
 	})
 }
 
-// BenchmarkBuild prints the time to build the table, its memory, and that of the parsed lists that it is built from.
+// BenchmarkBuild reports the time to build the table, its memory, and that of the parsed lists from which it is built.
 func BenchmarkBuild(b *testing.B) {
 	heap := func() uint64 {
 		runtime.GC()
@@ -157,7 +159,7 @@ func BenchmarkBuild(b *testing.B) {
 	runtime.KeepAlive(t)
 }
 
-// BenchmarkAdd is one run-time entry among many, the store left out.
+// BenchmarkAdd measures one run-time entry among many, without the store.
 func BenchmarkAdd(b *testing.B) {
 	o := newOverlay()
 	i := 0

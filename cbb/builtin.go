@@ -55,8 +55,8 @@ func builtinCrawlers() []CrawlerConfig {
 	}
 }
 
-// Amend changes one crawler, built-in or own, before New; it is used from then on, even if it was not. The error names
-// the crawlers that there are.
+// Amend changes one crawler, built-in or own, before New; it is in use from then on, even if it was not before. The
+// error names the available crawlers.
 func (c *CrawlersConfig) Amend(name string, change func(*CrawlerConfig)) error {
 	c.Own = slices.Clone(c.Own)
 	var names []string

@@ -12,10 +12,10 @@ import (
 	"antirobot/store"
 )
 
-// setStore is a store of a node whose own clock somebody sets: shared, or the node's own with a watch over the clock.
+// setStore is the store of a node whose own clock gets set: shared, or the node's own with a watch over the clock.
 type setStore struct {
 	*fakeStore
-	by    *atomic.Int64 // so far is the node's clock ahead
+	by    *atomic.Int64 // how far the node's clock is ahead
 	clock *store.Clock
 }
 
@@ -36,13 +36,13 @@ func (s *setStore) ScanKept(ctx context.Context, prefix []byte, f func(k, v []by
 	return s.Scan(ctx, prefix, f)
 }
 
-// skewedStore is a shared one, whose clock is right.
+// skewedStore is a shared store whose clock is right.
 type skewedStore struct{ *setStore }
 
 func (s skewedStore) Skew() time.Duration { return -time.Duration(s.by.Load()) }
 
-// TestClockAheadAndBack: entries come back with a clock that goes ahead and back, and one that was taken out meanwhile does
-// not.
+// TestClockAheadAndBack: entries come back when the clock goes ahead and back, and one that was removed in the meantime
+// does not.
 func TestClockAheadAndBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newFakeStore()
@@ -72,8 +72,8 @@ func TestClockAheadAndBack(t *testing.T) {
 	})
 }
 
-// TestSkewedNodeIsSet: the clock of one node of two is set ahead, and right again: no entry lasts for longer than before,
-// and one that the other node takes out is gone.
+// TestSkewedNodeIsSet: the clock of one of two nodes is set ahead, and then right again: no entry lasts longer than
+// before, and one that the other node removes is gone.
 func TestSkewedNodeIsSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newFakeStore()

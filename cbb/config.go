@@ -22,11 +22,11 @@ type Config struct {
 
 	Refresh      time.Duration `mapstructure:"refresh"`       // of block and ban lists from URLs
 	RefreshWhite time.Duration `mapstructure:"refresh_white"` // of white lists and crawlers' ranges from URLs
-	FilePoll     time.Duration `mapstructure:"file_poll"`     // how often files are looked at for a change
+	FilePoll     time.Duration `mapstructure:"file_poll"`     // how often files are checked for changes
 	FetchTimeout time.Duration `mapstructure:"fetch_timeout"` // of one fetch as a whole
 	MaxBytes     int64         `mapstructure:"max_bytes"`     // of one list, compressed and plain
 	MaxEntries   int           `mapstructure:"max_entries"`   // of one list
-	MaxBadShare  float64       `mapstructure:"max_bad_share"` // of lines; a list with more bad ones is refused
+	MaxBadShare  float64       `mapstructure:"max_bad_share"` // share of bad lines above which a list is rejected
 	MaxRuntime   int           `mapstructure:"max_runtime"`   // entries made at run time
 	AllowWide    bool          `mapstructure:"allow_wide"`    // own entries wider than /8, /16 that block or ban
 }
@@ -41,18 +41,19 @@ type ListConfig struct {
 	Entries []string `mapstructure:"entries"`
 	Format  string   `mapstructure:"format"`  // auto, lines or json
 	Service string   `mapstructure:"service"` // empty: all
-	Reason  string   `mapstructure:"reason"`  // of entries that give none
-	// Own makes a file the operator's own: its blocks take precedence over white lists. Entries in the configuration always do.
+	Reason  string   `mapstructure:"reason"`  // of entries without a reason of their own
+	// Own makes a file the operator's own: its blocks take precedence over white lists. Entries in the configuration
+	// always do.
 	Own         bool          `mapstructure:"own"`
 	Refresh     time.Duration `mapstructure:"refresh"`       // 0: as for all
 	MaxEntries  int           `mapstructure:"max_entries"`   // 0: as for all
 	MaxBadShare float64       `mapstructure:"max_bad_share"` // 0: as for all
-	MinCount    int           `mapstructure:"min_count"`     // of lists "address TAB count": lower counts are left out
+	MinCount    int           `mapstructure:"min_count"`     // for lists "address TAB count": lower counts are left out
 	AllowWide   bool          `mapstructure:"allow_wide"`    // networks wider than /8 (IPv6: /16)
-	AllowEmpty  bool          `mapstructure:"allow_empty"`   // may become empty after it had ten entries or more
+	AllowEmpty  bool          `mapstructure:"allow_empty"`   // may become empty after it had ten or more entries
 }
 
-// PatternConfig is a request pattern: what is set must all hold.
+// PatternConfig is a request pattern: all conditions that are set must hold.
 type PatternConfig struct {
 	Name           string         `mapstructure:"name"`
 	Flag           string         `mapstructure:"flag"`
@@ -63,16 +64,16 @@ type PatternConfig struct {
 	PathPrefix     string         `mapstructure:"path_prefix"`
 	PathGlob       string         `mapstructure:"path_glob"`  // *: a run without slashes, **: any run, ?: one byte but a slash
 	PathRegex      string         `mapstructure:"path_regex"` // RE2, unanchored
-	UserAgent      string         `mapstructure:"user_agent"` // a part of it, without case
+	UserAgent      string         `mapstructure:"user_agent"` // a part of it, ignoring case
 	UserAgentRegex string         `mapstructure:"user_agent_regex"`
 	Headers        []HeaderConfig `mapstructure:"headers"`
 }
 
-// HeaderConfig is a condition on a header field. With a name alone the field must be there.
+// HeaderConfig is a condition on a header field. With a name alone, the field must be present.
 type HeaderConfig struct {
 	Name     string `mapstructure:"name"`
-	Value    string `mapstructure:"value"`    // the whole value, with case
-	Contains string `mapstructure:"contains"` // a part of it, without case
+	Value    string `mapstructure:"value"`    // the whole value, case-sensitive
+	Contains string `mapstructure:"contains"` // a part of it, ignoring case
 	Regex    string `mapstructure:"regex"`    // RE2, unanchored
 	Absent   bool   `mapstructure:"absent"`
 }
@@ -86,15 +87,15 @@ type CrawlersConfig struct {
 	DNS         DNSConfig       `mapstructure:"dns"`
 }
 
-// CrawlerConfig is one crawler: how it calls itself, and the proofs that are accepted, ranges or names.
+// CrawlerConfig is one crawler: how it identifies itself, and the accepted proofs, ranges or names.
 type CrawlerConfig struct {
 	Name           string   `mapstructure:"name"`
-	UserAgent      []string `mapstructure:"user_agent"`       // any of these parts, without case
+	UserAgent      []string `mapstructure:"user_agent"`       // any of these parts, ignoring case
 	UserAgentRegex []string `mapstructure:"user_agent_regex"` // or any of these
 	RangeURLs      []string `mapstructure:"range_urls"`
 	RangeFiles     []string `mapstructure:"range_files"`
 	Ranges         []string `mapstructure:"ranges"`
-	ReverseDNS     []string `mapstructure:"reverse_dns"` // domains in which the names of its addresses lie
+	ReverseDNS     []string `mapstructure:"reverse_dns"` // domains to which the names of its addresses belong
 }
 
 // DNSConfig bounds the look-ups of crawlers.
@@ -106,11 +107,11 @@ type DNSConfig struct {
 	PositiveTTL          time.Duration `mapstructure:"positive_ttl"`
 	NegativeTTL          time.Duration `mapstructure:"negative_ttl"`
 	FailureTTL           time.Duration `mapstructure:"failure_ttl"`            // after the DNS failed to answer
-	Failures             int           `mapstructure:"failures"`               // so many in a row, and an address is unproven for NegativeTTL
+	Failures             int           `mapstructure:"failures"`               // in a row after which an address is unproven for NegativeTTL
 	Grace                time.Duration `mapstructure:"grace"`                  // how long a request may pass while its address is looked up
-	ProvisionalRequests  int           `mapstructure:"provisional_requests"`   // that pass so, of one address (IPv6: /64) in a window
+	ProvisionalRequests  int           `mapstructure:"provisional_requests"`   // so passing, of one address (IPv6: /64) in a window
 	ProvisionalWindow    time.Duration `mapstructure:"provisional_window"`     //
-	ProvisionalPerSecond int           `mapstructure:"provisional_per_second"` // that pass so, of all addresses
+	ProvisionalPerSecond int           `mapstructure:"provisional_per_second"` // so passing, of all addresses
 	CacheBytes           int64         `mapstructure:"cache_bytes"`
 }
 
@@ -148,7 +149,7 @@ const (
 	maxCrawlers = 200
 )
 
-// listName is what names become part of file names and metrics.
+// listName is the form of names that become part of file names and metrics.
 var listName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
 // problems collects what is wrong with a configuration.
@@ -164,7 +165,7 @@ func (p *problems) positive(path string, ok bool) {
 	}
 }
 
-// Validate returns all problems at once, each beginning with the path of its key. It touches neither disk nor network.
+// Validate returns all problems at once, each beginning with the path of its key. It uses neither disk nor network.
 func (c *Config) Validate() error {
 	var p problems
 	p.positive("file_poll", c.FilePoll > 0)
@@ -244,7 +245,7 @@ func (l *ListConfig) validate(path string, c *Config, p *problems) {
 	validateEntries(path+".entries", l.Entries, l.AllowWide || c.AllowWide || flag == White, p)
 }
 
-// validateEntries checks entries from the configuration: there a bad one is an error.
+// validateEntries checks entries from the configuration: there, a bad one is an error.
 func validateEntries(path string, entries []string, wide bool, p *problems) {
 	for i, e := range entries {
 		text, _, _ := splitLine([]byte(strings.TrimSpace(e)))
@@ -364,7 +365,7 @@ func (d *DNSConfig) validate(p *problems) {
 	}
 }
 
-// inlineList is the entries of one flag from the configuration.
+// inlineList is the list of the configuration's entries with one flag.
 type inlineList struct {
 	flag    Flag
 	entries []string

@@ -11,15 +11,15 @@ import (
 	"antirobot/request"
 )
 
-// crawler is one search engine as it is recognised and believed.
+// crawler is one search engine: how it is recognised and verified.
 type crawler struct {
 	name     string
 	agent    condition
-	suffixes []string                  // of names by reverse DNS, lower case, without dots around
-	ranges   atomic.Pointer[bart.Lite] // nil until the first is there
+	suffixes []string                  // of names by reverse DNS, in lower case, without leading or trailing dots
+	ranges   atomic.Pointer[bart.Lite] // nil until the first ranges are available
 	sources  []*source                 // of the ranges
 	static   *parsed                   // ranges from the configuration
-	key      uint64                    // names crawler and suffixes in the cache of answers
+	key      uint64                    // identifies the crawler and its suffixes in the cache of answers
 	byRange  *Entry
 	byDNS    *Entry
 	maybe    *Entry
@@ -57,7 +57,7 @@ func newCrawler(c *CrawlerConfig) (*crawler, []error) {
 	return cr, errs
 }
 
-// rebuild makes the table of ranges anew from what the sources have.
+// rebuild rebuilds the table of ranges from what the sources have.
 func (c *crawler) rebuild() {
 	var ds []*parsed
 	if c.static != nil {
@@ -73,7 +73,7 @@ func (c *crawler) rebuild() {
 	}
 }
 
-// owns reports whether a name is the suffix or lies below it.
+// owns reports whether a name equals the suffix or lies below it.
 func (c *crawler) owns(name string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	for _, s := range c.suffixes {
@@ -84,9 +84,10 @@ func (c *crawler) owns(name string) bool {
 	return false
 }
 
-// crawlerEntry returns the white entry of a request that declares a crawler and comes from its address; nil if it does
-// neither. One declared crawler that is believed is enough; a refuted one excludes the benefit of the doubt. false tells a
-// lie: the DNS has refuted it, or it is outside of ranges that are at hand and the DNS does not speak for it.
+// crawlerEntry returns the white entry of a request that declares a crawler and comes from the crawler's address; nil
+// if either is not so. One verified crawler among those declared is enough; a refuted one rules out the benefit of the
+// doubt. false means a lie: DNS has refuted the crawler, or its address is outside the known ranges and DNS does not
+// confirm it.
 func (s *snapshot) crawlerEntry(v *request.View, addr netip.Addr, ver *verifier) (white *Entry, honest bool) {
 	if s.rules.agent < 0 {
 		return nil, true
@@ -136,19 +137,19 @@ func (s *snapshot) crawlerEntry(v *request.View, addr netip.Addr, ver *verifier)
 	return white, white != nil || !refuted && !outside
 }
 
-// CrawlerClaim is what the lists know of a client that declares a crawler, without asking the DNS.
+// CrawlerClaim is what the lists know about a client that declares a crawler, without asking DNS.
 type CrawlerClaim uint8
 
 // The claims.
 const (
 	ClaimNone     CrawlerClaim = iota // it declares none
-	ClaimUnknown                      // no published ranges are at hand: only the DNS could tell
+	ClaimUnknown                      // no published ranges are available: only DNS could tell
 	ClaimVerified                     // its address is in the crawler's ranges
-	ClaimOutside                      // ranges are at hand, and its address is in none of them
+	ClaimOutside                      // ranges are available, and its address is in none of them
 )
 
-// Crawler returns the crawler that a User-Agent declares, and whether the address is known to be the crawler's. Of
-// several crawlers one that is verified counts, else the first. Not for the hot path.
+// Crawler returns the crawler that a User-Agent declares, and whether the address is known to belong to it. If there
+// are several crawlers, a verified one counts, otherwise the first. Not for the hot path.
 func (l *Lists) Crawler(agent []byte, addr netip.Addr) (name string, is CrawlerClaim) {
 	s := l.snap.Load()
 	if s.rules.agent < 0 || len(agent) == 0 {

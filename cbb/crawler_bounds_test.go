@@ -33,7 +33,7 @@ func TestProvisionalPassesAreBoundedInAll(t *testing.T) {
 		if n > 5 {
 			t.Errorf("%d of 500 addresses of one /64 pass", n)
 		}
-		// A resolver that hangs does not make more work than there are workers and room.
+		// A resolver that hangs causes no more work than there are workers and queue slots.
 		if st := l.Stats().Crawlers; st.Pending > 1024+8 {
 			t.Errorf("%+v", st)
 		}
@@ -93,7 +93,7 @@ func TestBucket(t *testing.T) {
 	f(0, 0)
 	f(time.Second/3+1, 1)
 	f(time.Hour, 3)
-	f(-time.Hour, 0) // a clock that goes back gives nothing
+	f(-time.Hour, 0) // a clock that goes back yields nothing
 }
 
 func TestNetwork64(t *testing.T) {

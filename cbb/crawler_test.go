@@ -35,7 +35,7 @@ func TestCrawlerByReverseAndForwardDNS(t *testing.T) {
 		f("198.51.100.99", googleUA, "-") // no name at all
 		f("66.249.66.1", yandexUA, "-")   // Google is not Yandex
 		asked := dns.questions()
-		f("66.249.66.1", chromeUA, "-") // the address alone is not asked about
+		f("66.249.66.1", chromeUA, "-") // without a declared crawler the address is not looked up
 		f("66.249.66.1", "", "-")
 		if dns.questions() != asked {
 			t.Error("a browser costs look-ups")
@@ -78,7 +78,7 @@ func TestCrawlerByPublishedRanges(t *testing.T) {
 	f("203.0.113.9", googleUA, "-")
 }
 
-// Kind to a first request while the DNS is slow, within bounds that cannot be abused.
+// The benefit of the doubt for first requests while DNS is slow, within bounds that cannot be abused.
 func TestProvisionalWhileDNSIsSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
@@ -94,7 +94,7 @@ func TestProvisionalWhileDNSIsSlow(t *testing.T) {
 		for range 5 {
 			f("66.249.66.1", "maybe")
 		}
-		f("66.249.66.1", "-") // five requests of an address, no more
+		f("66.249.66.1", "-") // five requests of an address, and no more
 		time.Sleep(1900 * time.Millisecond)
 		f("198.51.100.4", "maybe")
 		time.Sleep(2 * time.Second)
@@ -103,7 +103,7 @@ func TestProvisionalWhileDNSIsSlow(t *testing.T) {
 		f("66.249.66.1", "white")
 		f("198.51.100.4", "white")
 
-		// Known to be none: no doubt in its favour, whatever else it says it is.
+		// Known not to be one: no benefit of the doubt, whatever else it claims to be.
 		f("198.51.100.5", "maybe")
 		time.Sleep(time.Minute)
 		f("198.51.100.5", "-")
@@ -162,7 +162,7 @@ func TestDNSFailureIsNoRefutation(t *testing.T) {
 					t.Errorf("the DNS is back: %s", got)
 				}
 
-				// Confirmed long ago, and the DNS fails at the renewal: still believed.
+				// Confirmed long ago, and DNS fails at the renewal: still believed.
 				dns.set(err, 0)
 				time.Sleep(7 * time.Hour)
 				for range 3 {
@@ -235,7 +235,8 @@ func TestBuiltinCrawlersAreValid(t *testing.T) {
 	}
 }
 
-// TestLiars: who declares a crawler and is known not to be it is told from those of whom nobody can tell.
+// TestLiars: a client that declares a crawler and is known not to be one is distinguished from those that can't be
+// decided.
 func TestLiars(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
@@ -258,25 +259,25 @@ func TestLiars(t *testing.T) {
 		time.Sleep(time.Second)
 		f("198.51.100.5", googleUA, true)
 		f("66.249.66.1", googleUA, false)
-		f("198.51.100.5", duck, false) // its ranges are not at hand, and it has no names
+		f("198.51.100.5", duck, false) // its ranges are not available, and it has no names
 		f("198.51.100.5", chromeUA, false)
 		f("203.0.113.9", "MyBot/1", false)
 		f("198.51.100.5", "MyBot/1", true)
 		dns.set(errors.New("the DNS is down"), 0)
 		f("198.51.100.77", googleUA, false)
 		time.Sleep(time.Minute)
-		f("198.51.100.77", googleUA, false) // it can't be told
+		f("198.51.100.77", googleUA, false) // can't be decided
 	})
 }
 
-// TestHangingDNSIsUnproven: whoever runs the names of an address can let the question hang for ever. After some look-ups
-// without an answer its requests are judged as anybody's, and a proof that comes after all is believed.
+// TestHangingDNSIsUnproven: whoever runs the DNS zone of an address can let queries hang for ever. After some look-ups
+// without an answer its requests are judged like anybody's, and a proof that arrives later is still accepted.
 func TestHangingDNSIsUnproven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dns := zone()
 		dns.set(nil, time.Hour)
 		l := crawling(t, dns, func(c *Config) {
-			c.Crawlers.DNS.ProvisionalWindow = time.Second // else the passes of an address end first
+			c.Crawlers.DNS.ProvisionalWindow = time.Second // otherwise the passes of an address run out first
 			c.Crawlers.DNS.NegativeTTL = time.Hour
 		})
 		defer closeLists(t, l)

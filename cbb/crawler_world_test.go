@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// fakeDNS answers from maps, after a while if told so.
+// fakeDNS answers from maps, with a delay if told so.
 type fakeDNS struct {
 	mu    sync.Mutex
 	names map[string][]string
 	hosts map[string][]string
-	err   error // of every question
+	err   error // returned for every query
 	delay time.Duration
 	asked int
 }
@@ -76,8 +76,8 @@ func zone() *fakeDNS {
 		names: map[string][]string{
 			"66.249.66.1":  {"crawl-66-249-66-1.googlebot.com."},
 			"95.108.213.1": {"95-108-213-1.spider.YANDEX.com."},
-			"198.51.100.1": {"crawl-66-249-66-1.googlebot.com."},     // its owner writes what he likes
-			"198.51.100.2": {"googlebot.com.evil.example."},          // a suffix that is none
+			"198.51.100.1": {"crawl-66-249-66-1.googlebot.com."},     // its owner can write any name
+			"198.51.100.2": {"googlebot.com.evil.example."},          // not a suffix
 			"198.51.100.3": {"fakegooglebot.com."},                   // not at a dot
 			"198.51.100.4": {"x.example.", "crawl-4.googlebot.com."}, // the second name is right
 			"2001:db8::1":  {"crawl-v6.googlebot.com."},
@@ -108,7 +108,7 @@ func crawling(t testing.TB, dns *fakeDNS, change func(*Config)) *Lists {
 	return l
 }
 
-// come sends one request and says what it is taken for: "-", "maybe" or "white".
+// come sends one request and returns how it is treated: "-", "maybe" or "white".
 func come(l *Lists, addr, agent string) string {
 	v, id := newRequest(addr, "/", "User-Agent", agent)
 	var m Match

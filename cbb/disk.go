@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// disk keeps the last good copies in a directory, a file for each list: a header of fixed size and the plain bytes.
+// disk keeps the last good copies in a directory, one file per list: a header of fixed size and the plain bytes.
 type disk struct {
 	dir      string
 	readOnly bool
@@ -21,10 +21,10 @@ type disk struct {
 const (
 	headerSize  = 1024
 	diskVersion = 1
-	maxTag      = 256 // bytes of an ETag that are kept; longer ones are not sent back
+	maxTag      = 256 // bytes kept of an ETag; longer ones are not sent back
 )
 
-// copyMeta is what is known of a copy.
+// copyMeta is what is known about a copy.
 type copyMeta struct {
 	Version  int       `json:"version"`
 	ETag     string    `json:"etag,omitempty"`
@@ -47,7 +47,7 @@ func newDisk(dir string, readOnly bool) (*disk, error) {
 	if err != nil {
 		return nil, fmt.Errorf("directory for lists: %w", err)
 	}
-	for _, f := range left { // of a process that was killed
+	for _, f := range left { // left by a process that was killed
 		_ = os.Remove(f)
 	}
 	return &disk{dir: dir}, nil
@@ -55,7 +55,7 @@ func newDisk(dir string, readOnly bool) (*disk, error) {
 
 func (d *disk) path(id string) string { return filepath.Join(d.dir, id+".list") }
 
-// open returns the bytes of a copy after it has been checked whole.
+// open returns the bytes of a copy after checking all of it.
 func (d *disk) open(id string) (io.ReadCloser, copyMeta, error) {
 	f, err := os.Open(d.path(id))
 	if err != nil {
@@ -72,7 +72,7 @@ func (d *disk) open(id string) (io.ReadCloser, copyMeta, error) {
 	return f, meta, nil
 }
 
-// checkCopy verifies the checksum and leaves the file at the first byte of the list.
+// checkCopy verifies the checksum and leaves the file positioned at the first byte of the list.
 func checkCopy(f *os.File) (copyMeta, error) {
 	var meta copyMeta
 	head := make([]byte, headerSize)
@@ -96,10 +96,10 @@ func checkCopy(f *os.File) (copyMeta, error) {
 	return meta, err
 }
 
-// diskWriter is a copy that is being made. Until commit nobody sees it.
+// diskWriter is a copy being written. It is not visible until commit.
 type diskWriter struct {
 	d    *disk
-	err  error // the first that Write met; a full disk must not stop the reading
+	err  error // the first error of Write; a full disk must not stop the reading
 	f    *os.File
 	w    *bufio.Writer
 	done bool

@@ -38,9 +38,9 @@ func ParseFlag(s string) (Flag, error) {
 	return 0, fmt.Errorf("unknown flag %q: block, ban or white", s)
 }
 
-// Entry is one line of a list, or what the lines of a list share. It is immutable and may be kept.
+// Entry is one line of a list, or what several lines of a list share. It is immutable and may be kept.
 type Entry struct {
-	List   string // name of the list; "api", "inline", "patterns" and "crawlers" are ours
+	List   string // name of the list; "api", "inline", "patterns" and "crawlers" are the gateway's
 	Text   string // the entry as written; empty for networks and subjects of fetched lists, see Lists.Describe
 	Reason string
 	Flag   Flag
@@ -54,10 +54,10 @@ type Entry struct {
 	Provisional bool
 }
 
-// live reports whether the entry counts at a time.
+// live reports whether the entry applies at a given time.
 func (e *Entry) live(at time.Time) bool { return e.Until.IsZero() || at.Before(e.Until) }
 
-// Match is what Lookup found: of each flag one entry, nil when there is none. An entry made at run time is preferred to
+// Match is what Lookup found: one entry for each flag, nil if there is none. An entry made at run time is preferred to
 // one of a list, a service's own to one for all services, a longer prefix to a shorter one.
 type Match struct {
 	OwnBlock *Entry // a block that the operator wrote
@@ -67,7 +67,7 @@ type Match struct {
 	Liar     bool // declares a crawler that it is known not to be
 }
 
-// The places of a Match, as indices.
+// The fields of a Match, as indices.
 const (
 	slotOwnBlock = iota
 	slotWhite
@@ -76,7 +76,7 @@ const (
 	slots
 )
 
-// slot is the place in a Match that the entry fills.
+// slot is the field of a Match that the entry fills.
 func (e *Entry) slot() int {
 	switch e.Flag {
 	case White:
@@ -91,7 +91,7 @@ func (e *Entry) slot() int {
 	}
 }
 
-// at returns the place that a slot stands for.
+// at returns the field that a slot stands for.
 func (m *Match) at(slot int) **Entry {
 	switch slot {
 	case slotOwnBlock:
@@ -105,14 +105,14 @@ func (m *Match) at(slot int) **Entry {
 	}
 }
 
-// fill puts e into its place unless something better is there already.
+// fill puts e into its field unless something better is already there.
 func (m *Match) fill(e *Entry) {
 	if p := m.at(e.slot()); *p == nil {
 		*p = e
 	}
 }
 
-// set is what all entries that cover one prefix, or name one subject, say together.
+// set holds all entries that cover one prefix, or name one subject.
 type set struct {
 	all [slots]*Entry // entries for all services
 	own []serviceSet  // entries of single services; almost always empty
@@ -123,7 +123,7 @@ type serviceSet struct {
 	e       [slots]*Entry
 }
 
-// fill copies what the set says for a service into the free places of m.
+// fill copies the set's entries for a service into the free fields of m.
 func (s *set) fill(m *Match, service string) {
 	for i := range s.own {
 		if s.own[i].service == service {
@@ -149,7 +149,7 @@ func (m *Match) fillFrom(e *[slots]*Entry) {
 	}
 }
 
-// with returns a copy of the set in which e stands in its place.
+// with returns a copy of the set with e in its field.
 func (s *set) with(e *Entry) set {
 	t := *s
 	if e.Service == "" {

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fakeStore is a KV and Feed of two maps, which can be broken.
+// fakeStore is a KV and Feed made of two maps, which can be made to fail.
 type fakeStore struct {
 	mu   sync.Mutex
 	now  func() time.Time
@@ -157,7 +157,7 @@ func (f *fakeStore) Follow(ctx context.Context, _, from string, fn func(string, 
 	}
 }
 
-// roundTrip is a transport made of a function: no sockets, so that it lives in a synctest bubble.
+// roundTrip is a transport made from a function: no sockets, so that it works in a synctest bubble.
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -208,7 +208,7 @@ func (noDNS) LookupAddr(context.Context, string) ([]string, error) { return nil,
 
 func (noDNS) LookupHost(context.Context, string) ([]string, error) { return nil, errors.New("no dns") }
 
-// request is a View and an Identity as the gateway makes them. Headers are pairs of name and value.
+// request returns a View and an Identity as the gateway makes them. Headers are pairs of name and value.
 func newRequest(addr, path string, headers ...string) (*request.View, *identity.Identity) {
 	v := &request.View{At: time.Now(), Method: []byte("GET"), Path: []byte(path), Target: []byte(path)}
 	for i := 0; i < len(headers); i += 2 {
@@ -219,7 +219,7 @@ func newRequest(addr, path string, headers ...string) (*request.View, *identity.
 	return v, id
 }
 
-// said returns what Lookup found as "ownblock white block ban", each the list that spoke, or "-".
+// said returns what Lookup found as "ownblock white block ban", each the list that matched, or "-".
 func said(l *Lists, addr, service string) string {
 	v, id := newRequest(addr, "/")
 	var m Match

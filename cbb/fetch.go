@@ -14,8 +14,8 @@ import (
 
 const maxRedirects = 5
 
-// newClient makes the client for lists. It speaks http and https only, wherever it is redirected to, and never goes
-// from https back to http.
+// newClient makes the client for lists. It uses http and https only, wherever it is redirected, and never goes from
+// https back to http.
 func newClient(rt http.RoundTripper) *http.Client {
 	if rt == nil {
 		rt = &http.Transport{
@@ -43,7 +43,7 @@ func newClient(rt http.RoundTripper) *http.Client {
 	}}
 }
 
-// hideURL strips the URL from an error: it may carry a token, and the list's name says enough.
+// hideURL removes the URL from an error: it may carry a token, and the list's name says enough.
 func hideURL(err error) error {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -69,7 +69,7 @@ func decoded(resp *http.Response, limit int64) (io.Reader, error) {
 	}
 }
 
-// gunzip undoes a file that is itself compressed, whatever it is called; limit bounds the plain bytes.
+// gunzip decompresses a file that is itself compressed, whatever its name; limit bounds the plain bytes.
 func gunzip(r io.Reader, limit int64) (io.Reader, error) {
 	br := bufio.NewReader(r)
 	if b, _ := br.Peek(2); len(b) < 2 || b[0] != 0x1F || b[1] != 0x8B {

@@ -11,15 +11,15 @@ import (
 	"antirobot/request"
 )
 
-// A field's conditions are answered together: the same few values come again and again (a browser's user agent), so
-// what a value satisfies is remembered by its hash, and a hundred patterns cost one hash and one load.
+// A field's conditions are evaluated together: the same few values come again and again (a browser's user agent), so
+// which conditions a value satisfies is remembered by its hash, and a hundred patterns cost one hash and one load.
 
 const (
 	maxConds    = 512       // conditions on one header field
-	maxValue    = 8 << 10   // bytes of a path or a value that are matched; what is longer is matched by its beginning
+	maxValue    = 8 << 10   // bytes of a path or a value that are matched; only the beginning of a longer one is
 	memoValue   = 1 << 10   // longer values are not remembered
 	memoSlots   = 1 << 12   // remembered values of one field
-	memoResults = 1<<12 - 1 // distinct results of one field, then it is forgotten
+	memoResults = 1<<12 - 1 // distinct results of one field, beyond which they are forgotten
 )
 
 // bitset says which of a field's conditions hold.
@@ -28,7 +28,7 @@ type bitset [maxConds / 64]uint64
 func (b *bitset) has(i int) bool { return b[i>>6]&(1<<(i&63)) != 0 }
 func (b *bitset) set(i int)      { b[i>>6] |= 1 << (i & 63) }
 
-// each calls f for the bits from first on, in order.
+// each calls f for the set bits from first on, in order.
 func (b *bitset) each(first int, f func(int) bool) {
 	for w := first >> 6; w < len(b); w++ {
 		x := b[w]
@@ -51,7 +51,7 @@ type condition struct {
 	present  bool // any value will do
 }
 
-// filteredRegexp is a regexp behind strings that each match must contain.
+// filteredRegexp is a regexp preceded by a test for strings that each match must contain.
 type filteredRegexp struct {
 	re    *regexp.Regexp
 	needs [][]byte // lower case
@@ -93,7 +93,8 @@ type fieldMatcher struct {
 	memo  atomic.Pointer[memo]
 }
 
-// memo remembers values by their hash, in sets of four slots: two common values that share a set do not oust each other.
+// memo remembers values by their hash, in sets of four slots: two common values that share a set do not evict each
+// other.
 type memo struct {
 	seed    maphash.Seed
 	slots   [memoSlots]atomic.Uint64 // hash of the value, its low bits replaced by a result's number; 0: free
@@ -106,7 +107,7 @@ const memoWays = 4
 
 func newMemo() *memo { return &memo{seed: maphash.MakeSeed(), numbers: map[bitset]uint64{}} }
 
-// match returns what a value satisfies. The result is shared and must not be changed.
+// match returns which conditions a value satisfies. The result is shared and must not be changed.
 func (f *fieldMatcher) match(value []byte) *bitset {
 	if len(value) > memoValue {
 		b := new(bitset)
@@ -115,7 +116,7 @@ func (f *fieldMatcher) match(value []byte) *bitset {
 	}
 	m := f.memo.Load()
 	h := maphash.Bytes(m.seed, value)
-	// The place in the table stands for ten bits of the hash and the slot holds 52: the seed is secret, and nobody
+	// The position in the table stands for ten bits of the hash and the slot holds 52: the seed is secret, and nobody
 	// will find two values that share them.
 	first := h % (memoSlots / memoWays) * memoWays
 	for i := first; i < first+memoWays; i++ {
@@ -137,7 +138,7 @@ func (f *fieldMatcher) match(value []byte) *bitset {
 	return m.results[n].Load()
 }
 
-// put remembers a result in a free slot of the set, or in place of another.
+// put remembers a result in a free slot of the set, or in place of another one.
 func (m *memo) put(first, h, n uint64) {
 	victim := first + h>>62
 	for i := first; i < first+memoWays; i++ {

@@ -6,19 +6,19 @@ import (
 )
 
 // The networks of all lists are flattened: the address space is cut where the answer changes, and each piece carries
-// the number of its set. Every covering entry is found by one search, a network costs two cuts of eight bytes, and the
-// levels above each hold every sixteenth key of the one below, so a search reads one cache line a level. (A trie of
-// the same million networks took four times the memory and, cold, three times as long.)
+// the number of its set. One search finds every covering entry, a network costs two cuts of eight bytes, and each level
+// above holds every sixteenth key of the level below, so a search reads one cache line per level. (A trie of the same
+// million networks took four times the memory and, cold, three times as long.)
 
 const fanout = 16
 
-// cuts4 is the cuts of IPv4. The first is at 0.
+// cuts4 are the cuts of IPv4. The first is at 0.
 type cuts4 struct {
-	levels [][]uint32 // levels[0] is the beginnings of all pieces
+	levels [][]uint32 // levels[0] has the start of every piece
 	sets   []uint32   // of the pieces
 }
 
-// cuts6 is the cuts of IPv6.
+// cuts6 are the cuts of IPv6.
 type cuts6 struct {
 	levels [][]key6
 	sets   []uint32
@@ -71,7 +71,7 @@ func (t *table) find(a netip.Addr) uint32 {
 	}
 }
 
-// upper makes the levels above the beginnings.
+// upper builds the levels above the starts.
 func upper[K any](keys []K) [][]K {
 	levels := [][]K{keys}
 	for len(keys) > fanout {
@@ -85,7 +85,7 @@ func upper[K any](keys []K) [][]K {
 	return levels
 }
 
-// cutter makes cuts from beginnings that never decrease.
+// cutter makes cuts from starts that never decrease.
 type cutter[K comparable] struct {
 	keys []K
 	sets []uint32
@@ -98,7 +98,8 @@ func newCutter[K comparable](n int) *cutter[K] {
 	return c
 }
 
-// cut says that from k on the set is s. Of two cuts at one place the later stands; one that changes nothing is left out.
+// cut says that from k on the set is s. Of two cuts at one position the later wins; one that changes nothing is left
+// out.
 func (c *cutter[K]) cut(k K, s uint32) {
 	last := len(c.keys) - 1
 	if c.keys[last] == k {

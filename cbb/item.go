@@ -57,8 +57,8 @@ func parseItem(s string) (item, error) {
 	return item{}, reason(aerr)
 }
 
-// reason is what is wrong with an entry that was meant as an address or a network, without the entry itself, which the
-// caller adds.
+// reason says what is wrong with an entry that was meant as an address or a network, without the entry itself, which
+// the caller adds.
 func reason(err error) error {
 	for _, known := range []error{settings.ErrZone, settings.ErrMapped} {
 		if errors.Is(err, known) {
@@ -101,7 +101,7 @@ func (it *item) prefixes(f func(netip.Prefix)) {
 	}
 }
 
-// wide reports whether the item holds a network that no list of robots should hold.
+// wide reports whether the item contains a network too wide for any list of robots.
 func (it *item) wide() bool {
 	w := false
 	it.prefixes(func(p netip.Prefix) { w = w || tooWide(p) })

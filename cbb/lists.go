@@ -18,30 +18,30 @@ import (
 	"antirobot/store"
 )
 
-// Names of the lists that are ours.
+// The names of the gateway's own lists.
 const (
 	listInline   = "inline"
 	listPatterns = "patterns"
-	ListCrawlers = "crawlers" // of the entries of verified crawlers
+	ListCrawlers = "crawlers" // of the entries for verified crawlers
 )
 
 // fetchers is how many sources are fetched and parsed at the same time.
 const fetchers = 2
 
-// Deps is what Lists is given.
+// Deps is what Lists works with.
 type Deps struct {
 	KV        store.KV
 	Feed      store.Feed
 	Dir       string            // for the last good copies; empty: none are kept
-	ReadOnly  bool              // Dir belongs to a gateway that may run: its copies are read, nothing is changed; don't Start
+	ReadOnly  bool              // Dir belongs to a gateway that may be running: its copies are read, nothing is changed; don't Start
 	Resolver  Resolver          // nil: the system's
 	Transport http.RoundTripper // nil: our own
 	Now       func() time.Time  // nil: time.Now
 	Log       zerolog.Logger
-	Metrics   *metrics.Set  // nil: none are shown
+	Metrics   *metrics.Set  // nil: no metrics
 	Shared    bool          // other gateways use the same KV and Feed
-	Copy      string        // the file that keeps the run-time entries of a shared store; empty: none is kept
-	Losses    *store.Losses // nil: what a shared store loses is written back, and not spoken of
+	Copy      string        // the file that keeps the run-time entries of a shared store; empty: no copy is kept
+	Losses    *store.Losses // nil: losses of a shared store are written back, but not reported
 }
 
 // Lists answers which entries apply to a request. Make it with New; safe for concurrent use.
@@ -54,7 +54,7 @@ type Lists struct {
 	now    func() time.Time
 	log    zerolog.Logger
 	gate   chan struct{}
-	probes sync.Pool // of *probe; nothing else is ever put in
+	probes sync.Pool // of *probe only
 
 	snap atomic.Pointer[snapshot]
 	plan atomic.Pointer[plan] // changed under mu
@@ -65,11 +65,11 @@ type Lists struct {
 	losses *store.Losses
 
 	runMu    sync.Mutex           // orders changes of run-time entries: the store first, then memory
-	skewed   time.Duration        // guarded by runMu: how far the store's clock is ahead of ours, as the entries have it
-	gone     map[string]goneEntry // guarded by runMu; with a shared store: entries that were taken out
+	skewed   time.Duration        // guarded by runMu: how far the store's clock is ahead of ours, as applied to the entries
+	gone     map[string]goneEntry // guarded by runMu; with a shared store: entries that were removed
 	storeErr atomic.Pointer[error]
 
-	mu      sync.Mutex          // orders Start, Close and changes of the configuration; guards what follows
+	mu      sync.Mutex          // orders Start, Close and configuration changes; guards the fields below
 	sources map[string]*running // by identity of their configuration
 	ctx     context.Context     //nolint:containedctx // of Start; sources of a later configuration run under it
 	cancel  context.CancelFunc
@@ -79,10 +79,10 @@ type Lists struct {
 	dirty   chan struct{}
 }
 
-// snapshot is what Lookup reads. It is immutable, except for the ranges of crawlers and the memory of values.
+// snapshot is what Lookup reads. It is immutable, except for the ranges of crawlers and the remembered values.
 type snapshot struct {
 	table    *table
-	layers   []layer // that the table was built from
+	layers   []layer // from which the table was built
 	rules    *ruleset
 	crawlers []*crawler
 	verifier *verifier
@@ -90,8 +90,8 @@ type snapshot struct {
 	took     time.Duration
 }
 
-// New makes Lists from a valid configuration. It reads the last good copies and the files, so that Lookup answers at
-// once; URLs are fetched, and run-time entries are known, after Start.
+// New makes Lists from a valid configuration. It reads the last good copies and the files, so that Lookup can answer at
+// once; URLs are fetched, and run-time entries are loaded, by Start.
 func New(cfg Config, d Deps) (*Lists, error) {
 	if d.Now == nil {
 		d.Now = time.Now
@@ -116,8 +116,8 @@ func New(cfg Config, d Deps) (*Lists, error) {
 	return l, nil
 }
 
-// Start begins to refresh, to follow run-time entries and to verify crawlers, until Close. ctx is that of the start. It
-// loads the run-time entries first; a store that fails then is reported in Stats and asked again. Call it once.
+// Start begins to refresh, to follow run-time entries and to verify crawlers, until Close. ctx is for the start only.
+// It loads the run-time entries first; if the store fails then, that is reported in Stats and retried. Call it once.
 func (l *Lists) Start(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,8 +186,7 @@ func (l *Lists) Lookup(m *Match, v *request.View, id *identity.Identity, service
 }
 
 // Describe returns the entry as a person would write it. Lists of networks from files and URLs do not keep the text of
-// each line: there it is the network that the list has around addr; empty when the list has changed since. Not for the
-// hot path.
+// each line: for these it is the list's network around addr; empty if the list has changed since. Not for the hot path.
 func (l *Lists) Describe(e *Entry, addr netip.Addr) string {
 	if e.Text != "" {
 		return e.Text
@@ -205,8 +204,8 @@ func (l *Lists) Describe(e *Entry, addr netip.Addr) string {
 
 func (l *Lists) config() *Config { return &l.plan.Load().cfg }
 
-// Prepare reads what a new configuration names, and returns what takes it into use. Sources that stay keep their copies.
-// What was prepared is committed, or forgotten, before Prepare is called again.
+// Prepare reads what a new configuration names, and returns a func that puts it into use. Sources that stay keep their
+// copies. What was prepared must be put into use, or discarded, before Prepare is called again.
 func (l *Lists) Prepare(cfg Config) (commit func(), err error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -221,7 +220,7 @@ func (l *Lists) Prepare(cfg Config) (commit func(), err error) {
 	return func() { l.take(p, next) }, nil
 }
 
-// take takes a plan and its sources into use.
+// take puts a plan and its sources into use.
 func (l *Lists) take(p *plan, next map[string]*running) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -276,7 +275,7 @@ func (l *Lists) report(s *source, err error) {
 	}
 }
 
-// changedSource asks for a new snapshot; several changes in a row make one.
+// changedSource requests a new snapshot; several changes in a row lead to one.
 func (l *Lists) changedSource() {
 	select {
 	case l.dirty <- struct{}{}:
@@ -302,7 +301,7 @@ func (l *Lists) rebuildLoop(ctx context.Context) {
 	}
 }
 
-// build makes the snapshot of the present plan from what its sources have, and puts it in force.
+// build makes the snapshot of the current plan from what its sources have, and puts it into use.
 func (l *Lists) build() {
 	l.buildMu.Lock()
 	defer l.buildMu.Unlock()

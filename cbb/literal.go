@@ -7,7 +7,7 @@ import (
 )
 
 // requiredLiterals returns strings, in lower case, that occur in the lower-cased form of whatever the expression
-// matches. They make a cheap test before the expensive one; none is always right.
+// matches. They allow a cheap test before the expensive one; returning none is always correct.
 func requiredLiterals(expr string) ([][]byte, error) {
 	re, err := syntax.Parse(expr, syntax.Perl)
 	if err != nil {
@@ -38,7 +38,7 @@ func collect(re *syntax.Regexp, f func(string)) {
 }
 
 // literal cuts a literal where its lower-cased form may differ from its text: at the runes that fold beyond ASCII (the
-// Kelvin sign is a k, the long s is an s), and at the replacement rune, which also matches bytes that are no UTF-8.
+// Kelvin sign is a k, the long s is an s), and at the replacement rune, which also matches bytes that are not UTF-8.
 func literal(re *syntax.Regexp, f func(string)) {
 	fold := re.Flags&syntax.FoldCase != 0
 	var b strings.Builder

@@ -10,9 +10,9 @@ import (
 	"antirobot/identity"
 )
 
-// Listed reports whether the list called name has addr or sub; one of the two may be zero. "api" is the entries made at
-// run time, and "block", "ban" and "white" are all lists of that flag. Entries for a service count for that one alone.
-// It reads the snapshot and does not wait. Unlike Lookup it sees an entry that another list hides.
+// Listed reports whether the list called name contains addr or sub; one of the two may be zero. "api" means the entries
+// made at run time, and "block", "ban" and "white" all lists with that flag. Entries for a service count for that one
+// alone. It reads the snapshot and does not wait. Unlike Lookup it sees an entry that another list hides.
 func (l *Lists) Listed(name string, addr netip.Addr, sub identity.Subject, service string, at time.Time) bool {
 	q := namedQuery{name: name, service: service, at: at}
 	q.flag, q.byFlag = flagOf(name)
@@ -29,7 +29,7 @@ func (l *Lists) Listed(name string, addr netip.Addr, sub identity.Subject, servi
 	return false
 }
 
-// namedQuery says which entries are asked for.
+// namedQuery says which entries are wanted.
 type namedQuery struct {
 	name, service string
 	flag          Flag
@@ -99,10 +99,10 @@ func compareSubjects(a, b identity.Subject) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), bytes.Compare(a.ID[:], b.ID[:]))
 }
 
-// lengths are the lengths of the networks that a list has: few, so that a search need not try them all.
+// lengths are the prefix lengths of the networks in a list: few, so that a search need not try them all.
 type lengths struct{ v4, v6 [129]bool }
 
-// has reports whether an entry that fits stands at sub, or at a network around addr.
+// has reports whether there is a suitable entry for sub, or for a network around addr.
 func (o *overlay) has(addr netip.Addr, sub identity.Subject, q *namedQuery) bool {
 	if sub.Kind != identity.KindNone && o.nsubj.Load() > 0 {
 		if sh := o.shard(sub).Load(); sh != nil {

@@ -10,7 +10,7 @@ import (
 	"antirobot/identity"
 )
 
-// TestListed asks lists by name: an entry that a longer one of another list hides, entries of one service, run-time
+// TestListed queries lists by name: an entry hidden by a longer one of another list, entries of one service, run-time
 // entries and their ends, subjects.
 func TestListed(t *testing.T) {
 	l := node(t, newFakeStore(), func(c *Config) {
@@ -61,7 +61,7 @@ func TestListed(t *testing.T) {
 	f("nothing", "198.51.100.7", nobody, "", 0, false)
 }
 
-// TestListedAgreesWithASlowOne compares with every network tried in turn.
+// TestListedAgreesWithASlowOne compares with trying every network in turn.
 func TestListedAgreesWithASlowOne(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var entries []string

@@ -14,11 +14,11 @@ import (
 	"antirobot/identity"
 )
 
-// overlay holds the run-time entries. Readers take no lock: networks are in a table that is copied along the changed
-// path only, subjects in small maps that are copied whole. Writers take turns.
+// overlay holds the run-time entries. Readers take no lock: networks are in a table of which only the changed path is
+// copied, subjects in small maps that are copied whole. Writers take turns.
 //
-// Unlike in the lists' table a prefix carries only its own entries, because they end one by one; a look-up walks from the
-// longest prefix to the shorter ones around it.
+// Unlike in the lists' table, a prefix carries only its own entries, because they end one by one; a look-up walks from
+// the longest prefix to the shorter ones around it.
 type overlay struct {
 	mu    sync.Mutex
 	items map[string]*runtimeItem // by key
@@ -31,13 +31,13 @@ type overlay struct {
 
 const overlayShards = 256
 
-// cell is the entries of one prefix or subject: a service's own first. It is immutable.
+// cell holds the entries of one prefix or subject: a service's own first. It is immutable.
 type cell struct{ entries []*Entry }
 
 type runtimeItem struct {
 	entry *Entry
 	what  item
-	made  int64 // unix nanoseconds; 0: not known
+	made  int64 // unix nanoseconds; 0: unknown
 }
 
 func newOverlay() *overlay {
@@ -95,7 +95,7 @@ func (o *overlay) set(key string, it *runtimeItem) {
 	o.place(key, it)
 }
 
-// remove takes the entry of a key out and reports whether there was one.
+// remove removes the entry with a key and reports whether there was one.
 func (o *overlay) remove(key string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -104,7 +104,7 @@ func (o *overlay) remove(key string) bool {
 	return ok
 }
 
-// place is the one way in which items change: the old entry goes as the new one comes, in one step for readers.
+// place is the only way in which items change: the new entry replaces the old one in a single step for readers.
 func (o *overlay) place(key string, it *runtimeItem) {
 	old := o.items[key]
 	if old == nil && it == nil {
@@ -206,7 +206,7 @@ func (o *overlay) keep(live map[string]struct{}, at time.Time) {
 	}
 }
 
-// move tells the times of all entries by a clock that is d ahead of the one before.
+// move converts the times of all entries to a clock that is d ahead of the previous one.
 func (o *overlay) move(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -223,7 +223,7 @@ func (o *overlay) move(d time.Duration) {
 	}
 }
 
-// sweep drops what has expired; lookups ignore it in any case.
+// sweep drops what has expired; look-ups ignore that in any case.
 func (o *overlay) sweep(at time.Time) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

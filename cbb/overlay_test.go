@@ -11,7 +11,7 @@ import (
 	"antirobot/identity"
 )
 
-// The overlay against a plain list of entries, under many changes.
+// The overlay compared with a plain list of entries, under many changes.
 func TestOverlayAgreesWithASlowOne(t *testing.T) {
 	l := node(t, newFakeStore(), nil)
 	r := rand.New(rand.NewPCG(7, 7))

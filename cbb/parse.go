@@ -27,10 +27,10 @@ var (
 
 const (
 	maxLine     = 4096    // bytes of one line
-	maxReason   = 200     // bytes of a reason that are kept
+	maxReason   = 200     // bytes kept of a reason
 	maxLabels   = 1 << 16 // distinct reasons (own lists: entries with their text) of one list
-	keptBad     = 10      // bad lines that are reported one by one
-	toleratedBL = 3       // bad lines that never void a list which has good ones
+	keptBad     = 10      // bad lines that are reported individually
+	toleratedBL = 3       // bad lines that never invalidate a list which has good ones
 	maxDepth    = 32      // of JSON
 	emptiedFrom = 10      // a list that had this many entries may not become empty
 )
@@ -38,7 +38,7 @@ const (
 // BadLine is a line that is not an entry.
 type BadLine struct {
 	Line int    `json:"line"` // from 1; in JSON the ordinal of the string
-	Text string `json:"text"` // its beginning, printable
+	Text string `json:"text"` // its beginning, made printable
 	Err  string `json:"err"`
 }
 
@@ -54,7 +54,7 @@ type parsed struct {
 	badLines []BadLine
 }
 
-// label is what distinguishes some entries of a list from the list's other entries.
+// label is what distinguishes some entries of a list from its other entries.
 type label struct{ text, reason string }
 
 type net4 struct {
@@ -74,11 +74,11 @@ type labelledSubject struct {
 	label uint16
 }
 
-// limits say what a list may be.
+// limits say what a list may contain.
 type limits struct {
 	maxEntries  int
 	maxBadShare float64
-	minCount    int  // of lists that count: entries below are left out
+	minCount    int  // for lists with counts: entries with lower ones are left out
 	allowWide   bool // networks wider than /8 and /16
 	allowEmpty  bool
 	named       bool // keep the text of each entry
@@ -89,7 +89,7 @@ type parser struct {
 	limits
 	out    *parsed
 	labels map[label]uint16
-	lines  int // that are not blank or comment
+	lines  int // that are neither blank nor comments
 	err    error
 }
 
@@ -104,7 +104,7 @@ const (
 	formatJSON  = "json"
 )
 
-// read parses a whole list. prev is the number of entries of the last good copy.
+// read parses a whole list. prev is the number of entries in the last good copy.
 func (p *parser) read(r io.Reader, format string, prev int) (*parsed, error) {
 	br := bufio.NewReaderSize(r, 64<<10)
 	if b, _ := br.Peek(3); len(b) == 3 && b[0] == 0xEF && b[1] == 0xBB && b[2] == 0xBF {
@@ -128,7 +128,7 @@ func (p *parser) read(r io.Reader, format string, prev int) (*parsed, error) {
 	return p.finish(prev)
 }
 
-// detect tells JSON from lines by the first byte that is not white space.
+// detect distinguishes JSON from lines by the first byte that is not white space.
 func detect(br *bufio.Reader) string {
 	b, _ := br.Peek(1024)
 	b = bytes.TrimLeft(b, " \t\r\n")
@@ -184,8 +184,8 @@ func (p *parser) line(n int, b []byte) {
 	}
 }
 
-// splitLine divides a line into its entry and its reason. count is what a list of the shape "address TAB number" says,
-// or -1.
+// splitLine splits a line into its entry and its reason. count is the number in a line of the form "address TAB
+// number", or -1.
 func splitLine(b []byte) (entry, reason string, count int) {
 	if rest, ok := bytes.CutPrefix(b, []byte("add ")); ok { // ipset save: add NAME ENTRY
 		if _, after, ok := bytes.Cut(rest, []byte{' '}); ok {
@@ -251,7 +251,7 @@ func (p *parser) reject(n int, text string, err error) {
 	}
 }
 
-// entry adds one entry. The error is about this entry; what is wrong with the list as a whole is left in p.err.
+// entry adds one entry. The error concerns this entry; what is wrong with the list as a whole is left in p.err.
 func (p *parser) entry(text, reason string) error {
 	it, err := parseItem(text)
 	if err != nil {
@@ -285,8 +285,8 @@ func (p *parser) add(pfx netip.Prefix, lab uint16) {
 	p.out.v6 = append(p.out.v6, net6{binary.BigEndian.Uint64(a[:8]), binary.BigEndian.Uint64(a[8:]), lab, uint8(pfx.Bits())})
 }
 
-// label returns the number of a (text, reason). When a list has more distinct ones than there are numbers, the rest
-// goes without.
+// label returns the number of a (text, reason). If a list has more distinct ones than there are numbers, the rest have
+// none.
 func (p *parser) label(text, reason string) uint16 {
 	l := label{reason: reason}
 	if p.named {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// readJSON collects entries from any JSON document: strings in arrays, and the values of the members that publishers
-// of crawler ranges use. Everything else is passed over.
+// readJSON collects entries from any JSON document: strings in arrays, and the values of the members used by publishers
+// of crawler ranges. Everything else is skipped.
 func (p *parser) readJSON(r io.Reader) error {
 	type frame struct {
 		object bool
@@ -42,7 +42,7 @@ func (p *parser) readJSON(r io.Reader) error {
 			continue
 		}
 		if top != nil {
-			top.onKey = top.object // a value, or the beginning of one: then comes a key
+			top.onKey = top.object // a value, or the beginning of one: a key follows
 		}
 		switch t := tok.(type) {
 		case json.Delim:

@@ -20,7 +20,7 @@ func parse(t testing.TB, text string, lim limits) (*parsed, error) {
 	return newParser(lim).read(strings.NewReader(text), formatAuto, 0)
 }
 
-// show prints what a list holds.
+// show prints the content of a list.
 func (d *parsed) show() string {
 	var b strings.Builder
 	for _, n := range d.v4 {
@@ -211,7 +211,7 @@ func TestRangesCoverExactly(t *testing.T) {
 	}
 }
 
-// The files are real; testdata/SOURCE.md names where they come from.
+// The files are real; testdata/SOURCE.md names their origin.
 func TestRealFiles(t *testing.T) {
 	f := func(name string, entries int, addr string) {
 		t.Helper()
@@ -268,7 +268,7 @@ func FuzzLine(f *testing.F) {
 	})
 }
 
-// What an entry is printed as means the same entry.
+// The printed form of an entry means the same entry.
 func FuzzItem(f *testing.F) {
 	for _, s := range []string{"203.0.113.7", "203.0.113.7/24", "1.2.3.4-1.2.3.9", "::-::5", "i:00112233445566778899aabbccddeeff", "L:alice", "::ffff:1.2.3.4"} {
 		f.Add(s)

@@ -13,7 +13,7 @@ type pathCond struct {
 	exact  []byte
 	prefix []byte
 	re     *regexp.Regexp
-	bloom  bloom // of what each match contains
+	bloom  bloom // of what each match must contain
 }
 
 func (c *pathCond) any() bool { return c.exact == nil && c.prefix == nil && c.re == nil }
@@ -29,8 +29,8 @@ func (c *pathCond) match(p *pathForm) bool {
 	}
 }
 
-// bloom is the set of the pairs of neighbouring bytes in a string, without case, folded into 256 bits. A string can
-// contain another only if its bloom does.
+// bloom is the set of pairs of adjacent bytes in a string, ignoring case, folded into 256 bits. A string can contain
+// another only if its bloom contains the other's.
 type bloom [4]uint64
 
 func (b *bloom) add(s []byte) {
@@ -44,7 +44,7 @@ func (b *bloom) covers(o *bloom) bool {
 	return o[0]&^b[0] == 0 && o[1]&^b[1] == 0 && o[2]&^b[2] == 0 && o[3]&^b[3] == 0
 }
 
-// pathForm is a path in one form, with its bloom once that is asked for.
+// pathForm is a path in one form, with its bloom once that has been needed.
 type pathForm struct {
 	path    []byte
 	bloom   bloom
@@ -60,14 +60,14 @@ func (p *pathForm) may(need *bloom) bool {
 	return p.bloom.covers(need)
 }
 
-// globRegexp translates a glob over the whole path: * is a run without slashes, ** any run, ? one byte but a slash. /**/
-// may also be one slash: no folder is as good as some.
+// globRegexp translates a glob over the whole path: * is a run without slashes, ** any run, ? one byte but a slash.
+// /**/ may also be a single slash: no folder matches as well as several.
 func globRegexp(g string) string {
 	var b strings.Builder
 	b.WriteString(`(?s)^`)
 	for i := 0; i < len(g); i++ {
 		switch {
-		case strings.HasPrefix(g[i:], "/**/"): // no segment, or some
+		case strings.HasPrefix(g[i:], "/**/"): // no segment, or several
 			b.WriteString(`(?:/.*)?`)
 			i += len("/**") - 1
 		case strings.HasPrefix(g[i:], "**"):

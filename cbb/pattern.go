@@ -19,7 +19,7 @@ const (
 // pattern is a compiled request pattern. All its conditions must hold.
 type pattern struct {
 	entry   *Entry
-	slot    uint8 // of the entry; it, white and service stand here so that a miss does not touch the entry
+	slot    uint8 // of the entry; slot, white and service are here so that a miss does not touch the entry
 	white   bool
 	anyPath bool
 	service string
@@ -32,10 +32,11 @@ type pattern struct {
 type fieldCond struct {
 	field  int // index into ruleset.fields
 	cond   int
-	absent bool // the field must not be there
+	absent bool // the field must not be present
 }
 
-// ruleset is the compiled patterns, and the user agents of the crawlers. It is immutable but for its memory of values.
+// ruleset holds the compiled patterns, and the user agents of the crawlers. It is immutable except for its remembered
+// values.
 type ruleset struct {
 	patterns     []pattern
 	fields       []*fieldMatcher
@@ -80,8 +81,8 @@ func oneOf(b []byte, list []string) bool {
 	return false
 }
 
-// constantEqual compares in a time that does not tell how much is right: an exact header value may be a secret that a
-// monitor is known by.
+// constantEqual compares in a time that does not reveal how much matches: an exact header value may be a secret by
+// which a monitor is recognised.
 func constantEqual(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
 
 // compileRules compiles patterns and the crawlers' user agents. The error names every problem.

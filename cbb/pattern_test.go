@@ -11,7 +11,7 @@ import (
 	"antirobot/request"
 )
 
-// hit says which flags the patterns give a request.
+// hit returns which flags the patterns give a request.
 func hit(t testing.TB, l *Lists, method, path string, headers ...string) string {
 	t.Helper()
 	v, id := newRequest("192.0.2.1", path, headers...)
@@ -90,7 +90,7 @@ func TestPatternConditions(t *testing.T) {
 	f(all, false, "POST", "/api/x", "User-Agent", "a Bot", "Referer", "/")
 }
 
-// What the gateway's rules read in a path and what the upstream reads may differ.
+// The gateway's rules and the upstream may read a path differently.
 func TestPathDifferencesAreJudgedByTheStricter(t *testing.T) {
 	l := withPatterns(t,
 		PatternConfig{Name: "admin", Flag: "block", PathPrefix: "/admin"},
@@ -127,7 +127,7 @@ func TestPathDifferencesAreJudgedByTheStricter(t *testing.T) {
 	}
 }
 
-// Whoever repeats a header neither escapes a block nor gets on a white list.
+// Repeating a header neither evades a block nor gains admission by a white list.
 func TestRepeatedHeaders(t *testing.T) {
 	l := withPatterns(t,
 		PatternConfig{Name: "bad", Flag: "block", UserAgent: "evil"},
@@ -188,7 +188,7 @@ func TestPatternsThatDoNotCompile(t *testing.T) {
 	f(PatternConfig{Headers: []HeaderConfig{{Name: "A", Value: "x", Absent: true}}}, "headers[0]: ")
 }
 
-// What an expression matches beyond the bytes that it is written with.
+// What an expression matches beyond its own bytes.
 func TestFiltersKnowHowLettersFold(t *testing.T) {
 	for expr, value := range map[string]string{
 		`(?i)kiss`: "\u212Ai\u017F\u017F", `\x{FFFD}ab`: "\xffab", `(?i)Éa`: "éA", `ADMIN`: "ADMIN", `(?i)straße`: "STRA\u1E9EE", `(?i:ad)MIN`: "AdMIN",
@@ -252,7 +252,7 @@ func TestMemoryOfValuesIsBounded(t *testing.T) {
 			t.Fatalf("%d: %q", i, got)
 		}
 	}
-	// More combinations than are kept: forgotten and computed again, never wrong.
+	// More combinations than are kept: they are forgotten and recomputed, and never wrong.
 	var ps []PatternConfig
 	for i := range 20 {
 		ps = append(ps, PatternConfig{Name: string(rune('a' + i)), Flag: "ban", UserAgent: string(rune('a'+i)) + ";"})

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// plan is a configuration made ready. It is immutable.
+// plan is a prepared configuration. It is immutable.
 type plan struct {
 	cfg      Config
 	lists    []planned
@@ -28,7 +28,7 @@ type running struct {
 	done   chan struct{}
 }
 
-// prepare makes a plan and collects its sources, old ones where they fit.
+// prepare makes a plan and collects its sources, reusing old ones where they fit.
 func (l *Lists) prepare(cfg Config, next map[string]*running) (*plan, error) {
 	p := &plan{cfg: cfg}
 	for _, in := range cfg.inline() {
@@ -99,7 +99,7 @@ func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) p
 }
 
 func (l *Lists) planCrawler(cfg *Config, c *CrawlerConfig, next map[string]*running) *crawler {
-	cr, _ := newCrawler(c) // Validate has compiled it
+	cr, _ := newCrawler(c) // Validate has already compiled it
 	lim := limits{maxEntries: cfg.MaxEntries, maxBadShare: cfg.MaxBadShare}
 	if len(c.Ranges) > 0 {
 		cr.static = parseFixed(c.Ranges, lim)
@@ -113,7 +113,7 @@ func (l *Lists) planCrawler(cfg *Config, c *CrawlerConfig, next map[string]*runn
 	return cr
 }
 
-// parseFixed parses entries that Validate has found good.
+// parseFixed parses entries that Validate has accepted.
 func parseFixed(entries []string, lim limits) *parsed {
 	lim.maxEntries = len(entries)
 	lim.allowWide = true
@@ -136,7 +136,7 @@ func or[T comparable](v, w T) T {
 	return v
 }
 
-// source returns the running source of this configuration, or a new one with what disk and file have now.
+// source returns the running source of this configuration, or a new one with what is currently on disk or in the file.
 func (l *Lists) source(cfg *Config, s *source, next map[string]*running) *source {
 	s.poll, s.timeout, s.bytes = cfg.FilePoll, cfg.FetchTimeout, cfg.MaxBytes
 	id := fmt.Sprintf("%q %q %q %q %v %v %v %v %+v", s.name, s.url, s.file, s.format, s.refresh, s.poll, s.timeout, s.bytes, s.limits)

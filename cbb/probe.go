@@ -2,7 +2,7 @@ package cbb
 
 import "antirobot/request"
 
-// probe is what is known of one request while patterns are tried.
+// probe is what is known about one request while patterns are tried.
 type probe struct {
 	v      *request.View
 	rs     *ruleset
@@ -11,11 +11,11 @@ type probe struct {
 	bits   [maxFields]*bitset
 	paths  request.Paths
 	forms  [request.MaxReadings]pathForm
-	shaped bool // the paths are there
-	cut    bool // the path is longer than what is matched
+	shaped bool // the paths have been computed
+	cut    bool // the path is longer than the part that is matched
 }
 
-// begin readies a probe, which may have served before, for a request; end forgets the request's bytes.
+// begin prepares a probe, which may have been used before, for a request; end drops the request's bytes.
 func (p *probe) begin(v *request.View, rs *ruleset) {
 	p.v, p.rs = v, rs
 	p.loaded, p.multi = 0, 0
@@ -31,7 +31,7 @@ func (p *probe) end() {
 	p.paths.Forget()
 }
 
-// load finds what the first field of a name satisfies; nil when there is none.
+// load finds what the first field with a name satisfies; nil if there is none.
 func (p *probe) load(i int) *bitset {
 	bit := uint32(1) << i
 	p.loaded |= bit
@@ -50,8 +50,8 @@ func (p *probe) load(i int) *bitset {
 	return p.bits[i]
 }
 
-// holds tests a condition on a field. If there are several fields of one name, one match is enough to block or ban, but
-// for white all must match: adding a field neither evades a block nor gains admission.
+// holds tests a condition on a field. If several fields have the name, one match is enough to block or ban, but for
+// white all must match: adding a field neither evades a block nor gains admission.
 func (p *probe) holds(c *fieldCond, white bool) bool {
 	b := p.bits[c.field]
 	if p.loaded&(1<<c.field) == 0 {
@@ -77,7 +77,7 @@ func (p *probe) holds(c *fieldCond, white bool) bool {
 	return white
 }
 
-// shape makes the forms of the path: one for each way to read it.
+// shape computes the forms of the path: one for each way to read it.
 func (p *probe) shape() {
 	p.shaped = true
 	path := p.v.Path
@@ -90,8 +90,8 @@ func (p *probe) shape() {
 	}
 }
 
-// pathHolds tests a condition on the path. To block or ban, one reading that satisfies it is enough; for white all must,
-// and nobody may be in doubt where the path ends.
+// pathHolds tests a condition on the path. To block or ban, one reading that satisfies it is enough; for white all
+// must, and it must not be in doubt where the path ends.
 func (p *probe) pathHolds(c *pathCond, white bool) bool {
 	if !p.shaped {
 		p.shape()

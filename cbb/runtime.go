@@ -13,7 +13,7 @@ import (
 	"antirobot/store"
 )
 
-// Errors of the run-time entries that callers tell apart.
+// The errors of run-time entries that callers distinguish.
 var (
 	ErrBadEntry = errors.New("bad entry")
 	ErrNoEntry  = errors.New("no such entry")
@@ -23,8 +23,8 @@ var (
 const (
 	runtimePrefix = "cbb/entry/" // of keys in the store
 	feedTopic     = "lists"
-	listAPI       = "api"            // what Entry.List says of run-time entries
-	rescanEvery   = 5 * time.Minute  // even when the feed says nothing
+	listAPI       = "api"            // Entry.List of run-time entries
+	rescanEvery   = 5 * time.Minute  // even if the feed is silent
 	sweepEvery    = 30 * time.Second // entries end exactly; this only frees memory
 	storeTimeout  = 10 * time.Second
 	maxService    = 128
@@ -36,12 +36,12 @@ type stored struct {
 	Text    string `json:"text"`
 	Service string `json:"service,omitempty"`
 	Reason  string `json:"reason,omitempty"`
-	Until   int64  `json:"until,omitempty"` // unix nanoseconds by the store's clock, 0: for ever
-	Made    int64  `json:"made,omitempty"`  // the same: of two under one key the later one holds
+	Until   int64  `json:"until,omitempty"` // unix nanoseconds by the store's clock, 0: forever
+	Made    int64  `json:"made,omitempty"`  // likewise: of two with one key the later holds
 }
 
-// Add makes a run-time entry on a list: an address, a CIDR, a range or kind:id, for all services or one. ttl 0 means
-// for ever. It is durable and in force when Add returns nil, and other nodes follow. An entry that is there already is
+// Add makes a run-time entry on a list: an address, a CIDR, a range or kind:id, for all services or one. A ttl of 0
+// means forever. The entry is durable and in force when Add returns nil, and other nodes follow. An existing entry is
 // replaced. Errors: ErrBadEntry, ErrTooWide (block and ban), ErrFull, or the store's.
 func (l *Lists) Add(ctx context.Context, list Flag, entry string, ttl time.Duration, reason, service string) error {
 	it, key, err := runtimeKey(list, entry, service)
@@ -87,7 +87,7 @@ func (l *Lists) Add(ctx context.Context, list Flag, entry string, ttl time.Durat
 	return nil
 }
 
-// Remove takes a run-time entry off a list. It returns ErrNoEntry when there is none; entries of files, URLs and the
+// Remove removes a run-time entry from a list. It returns ErrNoEntry if there is none; entries of files, URLs and the
 // configuration can't be removed.
 func (l *Lists) Remove(ctx context.Context, list Flag, entry, service string) error {
 	_, key, err := runtimeKey(list, entry, service)
@@ -121,7 +121,7 @@ func (l *Lists) announce(ctx context.Context, key []byte) {
 	}
 }
 
-// runtimeKey parses an entry and returns the key that it has in the store, the same for every spelling.
+// runtimeKey parses an entry and returns its key in the store, the same for every spelling.
 func runtimeKey(list Flag, entry, service string) (item, []byte, error) {
 	if list > White {
 		return item{}, nil, fmt.Errorf("%w: %v", ErrBadEntry, list)
@@ -136,7 +136,7 @@ func runtimeKey(list Flag, entry, service string) (item, []byte, error) {
 	return it, []byte(runtimePrefix + list.String() + "/" + service + "/" + it.String()), nil
 }
 
-// String is the one spelling of an item.
+// String returns the canonical spelling of an item.
 func (it *item) String() string {
 	switch {
 	case it.subject.Kind != identity.KindNone:
@@ -158,7 +158,7 @@ func (s *stored) entry(f Flag, skew time.Duration) *Entry {
 	return e
 }
 
-// encode returns what the store keeps of an item.
+// encode returns what the store keeps for an item.
 func (l *Lists) encode(it *runtimeItem) ([]byte, error) {
 	e, skew := it.entry, int64(l.skew())
 	s := stored{Flag: e.Flag.String(), Text: e.Text, Service: e.Service, Reason: e.Reason, Made: it.made + skew}
@@ -175,8 +175,8 @@ func (o *overlay) holds(key string) bool {
 	return ok
 }
 
-// decodeStored reads what the store has under a key; another node wrote it, so nothing in it is taken for granted. An item
-// without an entry says that it was taken out.
+// decodeStored reads what the store has under a key; another node wrote it, so nothing in it is trusted. An item
+// without an entry means that it was removed.
 func decodeStored(key, val []byte, skew time.Duration) (*runtimeItem, error) {
 	var s stored
 	if err := json.Unmarshal(val, &s); err != nil {
@@ -203,7 +203,7 @@ func decodeStored(key, val []byte, skew time.Duration) (*runtimeItem, error) {
 	return &runtimeItem{entry: s.entry(f, skew), what: it, made: made}, nil
 }
 
-// follow keeps the run-time entries equal to the store's until ctx ends: it notes the feed's end, scans, and follows.
+// follow keeps the run-time entries in sync with the store until ctx ends: it notes the feed's end, scans, and follows.
 func (l *Lists) follow(ctx context.Context) {
 	wait := time.Second
 	for ctx.Err() == nil {
@@ -218,7 +218,7 @@ func (l *Lists) follow(ctx context.Context) {
 		case errors.Is(err, store.ErrClosed):
 			return
 		case errors.Is(err, store.ErrGap):
-			// A feed that is too short for its writers must not make us spin: wait, then scan.
+			// A feed too short for its writers must not make us spin: wait, then scan.
 		default:
 			l.storeFailed(err)
 			l.log.Warn().Err(err).Msg("following list entries")
@@ -230,7 +230,7 @@ func (l *Lists) follow(ctx context.Context) {
 	}
 }
 
-// errRescan says that all is well and it is time to scan again.
+// errRescan says that all is well and it is time for the next scan.
 var errRescan = errors.New("time to scan")
 
 // followOnce scans and then follows until it is time for the next scan.
@@ -256,8 +256,8 @@ func (l *Lists) followOnce(ctx context.Context) error {
 	return fmt.Errorf("follow list entries: %w", err)
 }
 
-// scan replaces the run-time entries by what the store has. What a shared store has older, or not any more although
-// nobody took it out, is written back.
+// scan replaces the run-time entries by what the store has. What a shared store has in an older version, or lacks
+// although nobody removed it, is written back.
 func (l *Lists) scan(ctx context.Context) error {
 	l.runMu.Lock()
 	defer l.runMu.Unlock()
@@ -302,7 +302,7 @@ func (o *overlay) same(key string, e *Entry) bool {
 	return ok && e != nil && it.entry.Text == e.Text && it.entry.Reason == e.Reason && it.entry.Until.Equal(e.Until)
 }
 
-// changed brings one key up to date. The message is only a hint: the store is asked, so that late and repeated messages
+// changed brings one key up to date. The message is only a hint: the store is read, so that late and repeated messages
 // do no harm.
 func (l *Lists) changed(ctx context.Context, key []byte) error {
 	switch {

@@ -11,17 +11,18 @@ import (
 	"antirobot/store"
 )
 
-// What several gateways that share a store agree on: of one key what was made last holds, and an entry that is taken out
-// leaves a mark for goneFor. So what a shared store lacks was lost there, and is written back by those who know it.
+// Gateways that share a store follow two rules: of the entries with one key the one made last holds, and an entry that
+// is removed leaves a mark for goneFor. So whatever a shared store lacks was lost there, and is written back by the
+// gateways that know it.
 
 const (
-	flagGone    = "gone"             // of a mark, in the place of a list's name
-	goneFor     = 7 * 24 * time.Hour // a gateway's copy of the entries is not read when it is older
+	flagGone    = "gone"             // of a mark, in place of a list's name
+	goneFor     = 7 * 24 * time.Hour // a gateway's copy of the entries is not read if it is older
 	messageScan = "cbb/scan"         // in the feed: entries were written back, so scan
-	endsSoon    = 10 * time.Second   // what is left of an entry that need not be written back
+	endsSoon    = 10 * time.Second   // remaining time below which an entry is not written back
 )
 
-// goneEntry is the mark of an entry that was taken out.
+// goneEntry is the mark of an entry that was removed.
 type goneEntry struct {
 	made  int64
 	until time.Time
@@ -44,7 +45,7 @@ func (l *Lists) skew() time.Duration {
 	return by
 }
 
-// horizon is the moment before which what has ended may be forgotten.
+// horizon is the time before which whatever has ended may be forgotten.
 func (l *Lists) horizon() time.Time { return store.Horizon(l.kv, l.now()) }
 
 // sweep forgets what has ended.
@@ -55,7 +56,7 @@ func (l *Lists) sweep() {
 	l.over.sweep(l.horizon())
 }
 
-// madeAfter returns when a change of a key is made: now, or behind what a clock that is ahead has stamped.
+// madeAfter returns when a change of a key is made: now, or just after the stamp of a clock that is ahead.
 func (l *Lists) madeAfter(key string, now time.Time) int64 {
 	made := now.UnixNano()
 	if it := l.over.item(key); it != nil {
@@ -92,8 +93,8 @@ func (l *Lists) encodeGone(g goneEntry) []byte {
 	return val
 }
 
-// hear takes what the store has under a key, and reports whether this gateway knows something newer. The caller holds
-// runMu.
+// hear takes over what the store has under a key, and reports whether this gateway knows something newer. The caller
+// holds runMu.
 func (l *Lists) hear(key string, it *runtimeItem) (older bool) {
 	known := l.over.item(key)
 	if g, ok := l.gone[key]; l.shared && (ok && g.made > it.made || known != nil && known.made > it.made) {
@@ -113,7 +114,7 @@ func (l *Lists) hear(key string, it *runtimeItem) (older bool) {
 	return false
 }
 
-// restore writes what a scan has not met, and what it met in an older state. The caller holds runMu.
+// restore writes what a scan did not find, or found in an older version. The caller holds runMu.
 func (l *Lists) restore(ctx context.Context, met map[string]struct{}, older []string) error {
 	now := l.now()
 	for key, g := range l.gone {
@@ -166,7 +167,7 @@ func (l *Lists) restore(ctx context.Context, met map[string]struct{}, older []st
 	return nil
 }
 
-// known returns what the store should have under a key, and for how long; false: nothing that matters any more.
+// known returns what the store should have under a key, and for how long; false: nothing that still matters.
 func (l *Lists) known(key string, now time.Time) (val []byte, left time.Duration, ok bool) {
 	it := l.over.item(key)
 	if it == nil {
@@ -182,7 +183,7 @@ func (l *Lists) known(key string, now time.Time) (val []byte, left time.Duration
 	return val, left, err == nil
 }
 
-// writeCopy keeps what is known for a start without the store. That it fails is no reason to stop: the store has it.
+// writeCopy keeps what is known for a start without the store. Failing to do so is no reason to stop: the store has it.
 func (l *Lists) writeCopy() {
 	if !l.shared || l.copy == "" {
 		return
@@ -214,7 +215,7 @@ func (l *Lists) writeCopy() {
 	}
 }
 
-// readCopy takes what the last life of this gateway knew. Times are those of the store's clock as it was seen then.
+// readCopy loads what the previous run of this gateway knew. Times are those of the store's clock as seen then.
 func (l *Lists) readCopy() {
 	if !l.shared || l.copy == "" {
 		return

@@ -61,7 +61,7 @@ func TestAddTakesEffectAtOnceAndEndsExactly(t *testing.T) {
 		f("10.1.9.9", "", "api - - -")
 		time.Sleep(time.Nanosecond)
 		f("10.1.9.9", "", "- - - -")
-		f("10.1.2.10", "", "api - - -") // the longer prefix lives on
+		f("10.1.2.10", "", "api - - -") // the longer prefix stays in force
 		time.Sleep(time.Hour)
 		f("10.1.2.10", "", "- - - -")
 		f("10.1.2.3", "", "- api - -")
@@ -73,7 +73,7 @@ func TestAddTakesEffectAtOnceAndEndsExactly(t *testing.T) {
 	})
 }
 
-// The shorter prefix must stand when the longer one has ended, before any sweep.
+// The shorter prefix must apply when the longer one has ended, before any sweep.
 func TestEndedEntryUncoversTheOneAround(t *testing.T) {
 	l := node(t, newFakeStore(), nil)
 	for entry, ttl := range map[string]time.Duration{"10.1.0.0/16": time.Hour, "10.1.2.0/24": time.Second} {
@@ -152,9 +152,9 @@ func TestAddRefuses(t *testing.T) {
 	f(Ban, "::-ffff::", 0, "", ErrTooWide)
 	f(Block, "10.0.0.1", time.Nanosecond, "", nil)
 	f(Block, "10.0.0.2", 0, "", nil)
-	f(Block, "10.0.0.2", time.Hour, "", nil) // replaced, not another
+	f(Block, "10.0.0.2", time.Hour, "", nil) // replaced, not added
 	time.Sleep(time.Millisecond)
-	f(Block, "10.0.0.3", 0, "", nil) // the ended one makes room
+	f(Block, "10.0.0.3", 0, "", nil) // the one that has ended makes room
 	f(Block, "10.0.0.4", 0, "", ErrFull)
 	f(White, "10.0.0.3", 0, "", ErrFull)
 
@@ -240,7 +240,7 @@ func TestOtherNodesFollow(t *testing.T) {
 			t.Errorf("removed there: %s", got)
 		}
 
-		// Written past the feed: seen at the next scan.
+		// Written without a feed message: seen at the next scan.
 		fs.mu.Lock()
 		fs.vals[runtimePrefix+"ban//10.0.0.2"] = fakeVal{val: []byte(`{"flag":"ban","text":"10.0.0.2"}`)}
 		fs.mu.Unlock()
@@ -250,7 +250,7 @@ func TestOtherNodesFollow(t *testing.T) {
 			t.Errorf("after five minutes: %s", got)
 		}
 
-		// A gap: scanned anew, soon.
+		// A gap: rescanned soon.
 		fs.mu.Lock()
 		fs.gap = true
 		delete(fs.vals, runtimePrefix+"ban//10.0.0.2")

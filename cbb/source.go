@@ -21,7 +21,7 @@ const (
 	retryMost  = time.Hour
 )
 
-// source is where one list, or the ranges of one crawler, come from: a file or a URL, with the last good copy.
+// source is where one list, or the ranges of one crawler, come from: a file or a URL, plus the last good copy.
 type source struct {
 	name    string // of the list or crawler
 	url     string // one of url and file is set
@@ -43,18 +43,18 @@ type source struct {
 	mu     sync.Mutex
 	status sourceStatus
 	meta   copyMeta // of the last good copy
-	stat   fileStat // of the file when it was last read, well or not
+	stat   fileStat // of the file when it was last read, successfully or not
 }
 
-// sourceStatus is what the operator is told.
+// sourceStatus is what the operator is shown.
 type sourceStatus struct {
-	fetched  time.Time // when the present copy was made
+	fetched  time.Time // when the current copy was made
 	checked  time.Time // when it was last found up to date
 	next     time.Time
 	err      error
-	failures int  // in a row
-	fromDisk bool // the present copy is the one kept on disk, not yet confirmed
-	bad      int  // of the last attempt, good or refused
+	failures int  // consecutive
+	fromDisk bool // the current copy is the one kept on disk, not yet confirmed
+	bad      int  // bad lines of the last attempt, accepted or rejected
 	badLines []BadLine
 }
 
@@ -69,7 +69,7 @@ func (s *source) id() string {
 	return s.name + "-" + hex.EncodeToString(sum[:8])
 }
 
-// restore takes the last good copy from disk, if there is one. A copy that does not pass is removed.
+// restore loads the last good copy from disk, if there is one. A copy that fails the checks is removed.
 func (s *source) restore() error {
 	if s.disk == nil {
 		return nil
@@ -133,7 +133,7 @@ func (s *source) firstWait() time.Duration {
 }
 
 // nextWait is the time to the next attempt: the refresh interval, or after failures 15 s, 30 s, 1 min … up to an hour,
-// never earlier than the server asked for. Both are spread by a tenth, so that many gateways do not ask at once.
+// never earlier than the server asked for. Both vary by a tenth, so that many gateways do not ask at once.
 func (s *source) nextWait(after time.Duration) time.Duration {
 	s.mu.Lock()
 	n := s.status.failures
@@ -148,7 +148,7 @@ func (s *source) nextWait(after time.Duration) time.Duration {
 	return d - d/10 + time.Duration(rand.Int64N(int64(d/5)+1))
 }
 
-// update asks for the list once. fresh says that there is a new copy; after is how long the server asks us to wait.
+// update requests the list once. fresh says that there is a new copy; after is how long the server asks us to wait.
 func (s *source) update(ctx context.Context) (fresh bool, after time.Duration, err error) {
 	select {
 	case s.gate <- struct{}{}:
@@ -200,7 +200,7 @@ func (s *source) updateFile() (bool, error) {
 	same, old := now == s.stat, s.status.err
 	s.mu.Unlock()
 	if same {
-		return false, old // what was wrong with it still is
+		return false, old // the same problem still applies
 	}
 	fresh, err := s.take(f, copyMeta{})
 	s.mu.Lock()
@@ -249,8 +249,8 @@ func (s *source) updateURL(ctx context.Context) (bool, time.Duration, error) {
 	return fresh, 0, hideURL(err)
 }
 
-// take parses a copy while it is written to disk, and makes it the present one if it is good. fresh is false when it
-// says what the present one says.
+// take parses a copy while it is written to disk, and makes it the current one if it is good. fresh is false if it says
+// the same as the current one.
 func (s *source) take(r io.Reader, meta copyMeta) (fresh bool, err error) {
 	plain, err := gunzip(&bounded{r: r, left: s.bytes}, s.bytes)
 	if err != nil {
@@ -265,7 +265,7 @@ func (s *source) take(r io.Reader, meta copyMeta) (fresh bool, err error) {
 			in = io.TeeReader(in, tmp)
 		}
 	}
-	keepErr := err // a disk that fails is reported, but the list is taken all the same
+	keepErr := err // a failing disk is reported, but the list is used all the same
 	prev := 0
 	if d := s.data.Load(); d != nil {
 		prev = d.entries

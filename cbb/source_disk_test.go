@@ -51,7 +51,7 @@ func TestLastGoodCopySurvivesRestart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[len(b)-5] ^= 1 // 192.0.2.1/24: a good list, and not the one that was fetched
+	b[len(b)-5] ^= 1 // 192.0.2.1/24: a valid list, but not the one that was fetched
 	if err := os.WriteFile(files[0], b, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestLastGoodCopySurvivesRestart(t *testing.T) {
 	if got := said(l3, "192.0.2.1", ""); got != "- - - -" {
 		t.Errorf("a copy with a wrong checksum is used: %s", got)
 	}
-	// What a killed process left half-written is no copy, and goes.
+	// What a killed process left half-written is not a copy, and is removed.
 	if err := os.WriteFile(filepath.Join(dir, "lists", "copy-1.tmp"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}

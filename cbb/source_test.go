@@ -172,7 +172,7 @@ func TestBadLinesAreCountedAndNamed(t *testing.T) {
 	}
 }
 
-// The whole loop under a clock of its own: five minutes, retries that double, an hour at most, and Retry-After.
+// The whole loop under a fake clock: five minutes, retries that double, an hour at most, and Retry-After.
 func TestRefreshTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -284,7 +284,7 @@ func TestRealServerThroughTheLoop(t *testing.T) {
 	}
 }
 
-// The order of the decision is the verdict's; that both sides of each pair are seen is ours.
+// The order of the decision is verdict's; here both sides of each pair must be seen.
 func TestPairsThatTheVerdictOrders(t *testing.T) {
 	srv := serveText(t, "192.0.2.0/24\n")
 	l := open(t, config(func(c *Config) {

@@ -46,7 +46,7 @@ func (s *server) last() *http.Request {
 	return s.seen[len(s.seen)-1]
 }
 
-// refresh asks the source of a list once, now, as its goroutine would.
+// refresh requests a source's list once, now, as its goroutine would.
 func refresh(t testing.TB, l *Lists, name string) error {
 	t.Helper()
 	for _, r := range l.sources {

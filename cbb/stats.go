@@ -8,18 +8,18 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// Stats is the state of the lists as operators see it.
+// Stats is the state of the lists as shown to operators.
 type Stats struct {
 	Networks int           `json:"networks"` // of all lists
 	Pieces   int           `json:"pieces"`   // of the address space in the table: where the answer changes
 	Subjects int           `json:"subjects"`
 	Patterns int           `json:"patterns"`
-	Runtime  int           `json:"runtime"` // entries made at run time, ended ones not yet swept included
+	Runtime  int           `json:"runtime"` // entries made at run time, including ended ones not yet swept
 	BuiltAt  time.Time     `json:"built_at"`
 	Took     time.Duration `json:"took"` // to build the table
 	Lists    []ListStats   `json:"lists"`
 	Crawlers CrawlerStats  `json:"crawlers"`
-	// StoreError is why run-time entries may be behind the store; empty when they are not.
+	// StoreError is why run-time entries may lag behind the store; empty if they do not.
 	StoreError string `json:"store_error,omitempty"`
 }
 
@@ -30,14 +30,14 @@ type ListStats struct {
 	Service   string        `json:"service,omitempty"`
 	Kind      string        `json:"kind"` // url, file, inline or ranges
 	Entries   int           `json:"entries"`
-	Loaded    bool          `json:"loaded"`              // there is a good copy, from whenever
-	FromDisk  bool          `json:"from_disk,omitempty"` // it is the one kept on disk, not confirmed since the start
+	Loaded    bool          `json:"loaded"`              // there is a good copy, however old
+	FromDisk  bool          `json:"from_disk,omitempty"` // it is the copy kept on disk, not confirmed since the start
 	Fetched   time.Time     `json:"fetched,omitzero"`    // when the copy was made
 	Checked   time.Time     `json:"checked,omitzero"`    // when it was last found up to date
 	Age       time.Duration `json:"age"`                 // since Checked
 	Next      time.Time     `json:"next,omitzero"`
 	LastError string        `json:"last_error,omitempty"`
-	Failures  int           `json:"failures,omitempty"` // in a row
+	Failures  int           `json:"failures,omitempty"` // consecutive
 	Bad       int           `json:"bad,omitempty"`      // bad lines of the last attempt
 	BadLines  []BadLine     `json:"bad_lines,omitempty"`
 }
@@ -46,14 +46,14 @@ type ListStats struct {
 type CrawlerStats struct {
 	Confirmed   uint64 `json:"confirmed"`
 	Refuted     uint64 `json:"refuted"`
-	Failed      uint64 `json:"failed"`      // the DNS did not answer
+	Failed      uint64 `json:"failed"`      // DNS did not answer
 	Shed        uint64 `json:"shed"`        // look-ups that were not made: queue full, or too many a second
 	Provisional uint64 `json:"provisional"` // requests that passed while their address was looked up
 	Denied      uint64 `json:"denied"`      // requests that had no provisional pass left
 	Pending     int    `json:"pending"`
 }
 
-// Stats returns the present state.
+// Stats returns the current state.
 func (l *Lists) Stats() Stats {
 	p, s, now := l.plan.Load(), l.snap.Load(), l.now()
 	st := Stats{

@@ -20,7 +20,7 @@ type table struct {
 	networks int                         // that the lists hold
 }
 
-// layer is one list as a table is built from it. Of two entries in one place the one of the earlier layer stands.
+// layer is one list from which a table is built. Of two entries in one place, that of the earlier layer wins.
 type layer struct {
 	base Entry // List, Reason, Flag, Service, Own
 	data *parsed
@@ -40,7 +40,7 @@ func (t *table) lookup(m *Match, id *identity.Identity, service string) {
 	}
 }
 
-// tableBuilder interns sets: as lists have few distinct entries, a million networks share a handful of sets.
+// tableBuilder interns sets: lists have few distinct entries, so a million networks share a handful of sets.
 type tableBuilder struct {
 	t       *table
 	entries []*Entry
@@ -72,7 +72,7 @@ func buildTable(layers []layer) *table {
 	b.t.networks = n4 + n6
 	v4, v6 := make([]rec4, 0, n4), make([]rec6, 0, n6)
 	b.t.subjects = make(map[identity.Subject]uint32, ns)
-	// From the last layer to the first, so that in one place the earlier layer is applied later and stands.
+	// From the last layer to the first, so that in one place the earlier layer is applied later and wins.
 	for _, l := range slices.Backward(layers) {
 		first := uint32(len(b.entries))
 		for _, lab := range l.data.labels {
@@ -100,7 +100,7 @@ func buildTable(layers []layer) *table {
 	return b.t
 }
 
-// step returns the set that is from with an entry added.
+// step returns the set that results from adding an entry to from.
 func (b *tableBuilder) step(from, entry uint32) uint32 {
 	key := uint64(from)<<32 | uint64(entry)
 	if key == b.lastKey {
@@ -122,7 +122,7 @@ func (b *tableBuilder) step(from, entry uint32) uint32 {
 	return to
 }
 
-// sameAs reports whether two sets, one of which was made from the other by with, say the same.
+// sameAs reports whether two sets, one of which was made from the other by with, are equal.
 func (s *set) sameAs(o *set) bool {
 	if s.all != o.all || len(s.own) != len(o.own) {
 		return false
@@ -135,13 +135,13 @@ func (s *set) sameAs(o *set) bool {
 	return true
 }
 
-// cover is a network around the place where the sweep is.
+// cover is a network around the current position of the sweep.
 type cover[K any] struct {
 	last K // its last address
 	set  uint32
 }
 
-// insert4 sweeps the networks in order, with a stack of those around the present one, and cuts where the set changes.
+// insert4 sweeps the networks in order, with a stack of those around the current one, and cuts where the set changes.
 func (b *tableBuilder) insert4(recs []rec4) {
 	slices.SortStableFunc(recs, func(x, y rec4) int {
 		if x.addr != y.addr {
@@ -239,7 +239,7 @@ func (l *layer) describe(e *Entry, addr netip.Addr) (netip.Prefix, bool) {
 	return netip.Prefix{}, false
 }
 
-// find returns the label of a network that the list holds as it is.
+// find returns the label of a network if the list contains exactly that network.
 func (d *parsed) find(p netip.Prefix) (uint16, bool) {
 	if p.Addr().Is4() {
 		a := p.Addr().As4()

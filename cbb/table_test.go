@@ -139,7 +139,7 @@ func TestTableAgreesWithASlowOne(t *testing.T) {
 					if r.e.Service != "" {
 						weight += 1000
 					}
-					if s := r.e.slot(); weight > bits[s] { // of equals the first list stands
+					if s := r.e.slot(); weight > bits[s] { // among equals the first list wins
 						bits[s], want[s] = weight, r.e.List
 					}
 				}
@@ -226,7 +226,7 @@ func (d *parsed) each(f func(netip.Prefix)) {
 	}
 }
 
-// million returns n networks as they come in real lists: mostly addresses, some /24, /20, and a fifth IPv6.
+// million returns n networks as in real lists: mostly addresses, some /24, /20, and a fifth IPv6.
 func million(n int) layer {
 	r := rand.New(rand.NewPCG(1, 2))
 	d := &parsed{labels: make([]label, 1)}

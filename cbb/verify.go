@@ -14,7 +14,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Resolver asks the DNS. *net.Resolver is one.
+// Resolver queries DNS. *net.Resolver implements it.
 type Resolver interface {
 	// LookupAddr returns the names of an address.
 	LookupAddr(ctx context.Context, addr string) ([]string, error)
@@ -22,7 +22,7 @@ type Resolver interface {
 	LookupHost(ctx context.Context, host string) ([]string, error)
 }
 
-// What is known of an address that claims to be a crawler's.
+// What is known about an address that claims to be a crawler's.
 type dnsAnswer uint8
 
 const (
@@ -30,12 +30,12 @@ const (
 	dnsConfirmed                  // the name is the crawler's and leads back to the address
 	dnsRefuted                    // it is not
 	dnsMaybe                      // being looked up: this request may pass
-	dnsFailed                     // the DNS did not answer; only in the cache
+	dnsFailed                     // DNS did not answer; only in the cache
 )
 
-const maxNames = 8 // of one address that are checked
+const maxNames = 8 // how many names of one address are checked
 
-// verifier looks crawlers up in the background and remembers the answers. Requests that declare no crawler never come
+// verifier looks crawlers up in the background and remembers the answers. Requests that declare no crawler never get
 // here.
 type verifier struct {
 	cfg      DNSConfig
@@ -59,7 +59,7 @@ type verifier struct {
 type verifierStats struct {
 	confirmed, refuted, failed  atomic.Uint64 // look-ups by outcome
 	shed                        atomic.Uint64 // look-ups that did not start: queue or rate
-	provisional, provisionalOut atomic.Uint64 // requests that passed while looked up, and that might not any more
+	provisional, provisionalOut atomic.Uint64 // requests that passed during a look-up, and those that had no pass left
 }
 
 type pendingKey struct {
@@ -88,17 +88,17 @@ func newVerifier(cfg DNSConfig, r Resolver, now func() time.Time, log zerolog.Lo
 	}
 }
 
-// cacheTimer makes the cache read our clock.
+// cacheTimer makes the cache use our clock.
 type cacheTimer func() time.Time
 
 func (t cacheTimer) Now() uint32 { return uint32(t().Unix()) }
 
 // Kinds of keys in the cache.
 const (
-	keyAnswer  = 'a' // address, crawler → dnsAnswer, unix time from which it is asked again
-	keyRefuted = 'n' // address → it pretended once
+	keyAnswer  = 'a' // address, crawler → dnsAnswer, unix time from which it is looked up again
+	keyRefuted = 'n' // address → it once pretended to be a crawler
 	keyPasses  = 'p' // address or its /64 → provisional passes of the window
-	keyFailed  = 'f' // address or its /64 → look-ups in a row for which the DNS had no answer
+	keyFailed  = 'f' // address or its /64 → consecutive look-ups without an answer from DNS
 )
 
 // cacheKey appends the key of an address.
@@ -108,7 +108,7 @@ func cacheKey(dst []byte, kind byte, addr netip.Addr, crawler uint64) []byte {
 	return binary.BigEndian.AppendUint64(dst, crawler)
 }
 
-// ask returns what is known of an address and has it looked up if nothing is. It does not wait.
+// ask returns what is known about an address and starts a look-up if nothing is. It does not wait.
 func (v *verifier) ask(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
 	var kb [32]byte
 	var vb [16]byte
@@ -116,18 +116,18 @@ func (v *verifier) ask(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
 		known, again := dnsAnswer(val[0]), int64(binary.BigEndian.Uint64(val[1:]))
 		switch {
 		case known == dnsFailed:
-			return dnsUnknown // the cache forgets it soon
+			return dnsUnknown // the cache will soon forget it
 		case at.Unix() < again:
 			return known
 		case known == dnsConfirmed:
-			v.start(c, addr, at) // believed while it is confirmed anew
+			v.start(c, addr, at) // believed while it is being confirmed again
 			return known
 		}
 	}
 	return v.doubt(c, addr, at)
 }
 
-// doubt starts a look-up, or finds it running, and decides whether the request may pass meanwhile.
+// doubt starts a look-up, or finds it running, and decides whether the request may pass in the meantime.
 func (v *verifier) doubt(c *crawler, addr netip.Addr, at time.Time) dnsAnswer {
 	p := v.start(c, addr, at)
 	if p == nil || at.Sub(p.since) >= v.cfg.Grace {
@@ -166,8 +166,8 @@ func (v *verifier) pass(addr netip.Addr, at time.Time) bool {
 	return v.cache.Set(key, []byte{used + 1}, left) == nil
 }
 
-// unproven reports whether the DNS has failed for an address so often that requests no longer wait for it: whoever runs
-// the zone of an address can leave queries unanswered for ever. Lookups continue, and a proof ends this state.
+// unproven reports whether DNS has failed for an address so often that requests no longer wait for it: whoever runs the
+// zone of an address can leave queries unanswered for ever. Look-ups continue, and a proof ends this state.
 func (v *verifier) unproven(addr netip.Addr) bool {
 	var kb [32]byte
 	n, err := v.cache.Get(cacheKey(kb[:0], keyFailed, network64(addr), 0))
@@ -244,8 +244,8 @@ func (v *verifier) check(ctx context.Context, j checkJob) {
 	v.mu.Unlock()
 }
 
-// remember keeps an answer. A failure of the DNS says nothing about the client: it does not replace a confirmation that
-// is not yet too old, and is forgotten soon.
+// remember keeps an answer. A DNS failure says nothing about the client: it does not replace a confirmation that is not
+// yet too old, and is soon forgotten.
 func (v *verifier) remember(j checkJob, got dnsAnswer) {
 	var kb, nb [32]byte
 	key := cacheKey(kb[:0], keyAnswer, j.addr, j.crawler.key)
@@ -276,7 +276,7 @@ func (v *verifier) remember(j checkJob, got dnsAnswer) {
 	}
 }
 
-// resolve asks for the names of an address, and for the addresses of those that are the crawler's.
+// resolve queries the names of an address, and the addresses of those names that are the crawler's.
 func (v *verifier) resolve(ctx context.Context, c *crawler, addr netip.Addr) dnsAnswer {
 	names, err := v.resolver.LookupAddr(ctx, addr.String())
 	failed := err != nil && !notFound(err)
@@ -301,13 +301,13 @@ func (v *verifier) resolve(ctx context.Context, c *crawler, addr netip.Addr) dns
 	return dnsRefuted
 }
 
-// notFound reports whether the DNS said that there is no such name, rather than nothing.
+// notFound reports whether DNS said that there is no such name, as opposed to not answering.
 func notFound(err error) bool {
 	var d *net.DNSError
 	return errors.As(err, &d) && d.IsNotFound && !d.IsTimeout && !d.IsTemporary
 }
 
-// bucket bounds a rate; it holds one second's worth.
+// bucket limits a rate; it holds one second's worth.
 type bucket struct {
 	rate  float64
 	level float64
