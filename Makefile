@@ -47,7 +47,7 @@ unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
 alloc: $(BIN)/esbuild ## unit tests of the packages that promise what the race detector changes: allocations, whole simulated days
-	@$(GO) test -shuffle=on $$(grep -rl --include='*_test.go' 'const raceEnabled = false' . | xargs -n1 dirname | sort -u)
+	@$(GO) test -shuffle=on $$(grep -rl --include='*_test.go' '^//go:build !race' . | xargs -n1 dirname | sort -u)
 
 race: alloc ## unit tests with the race detector
 	@$(GO) test $(RACE) -timeout 20m -shuffle=on $$($(GO) list ./... | grep -v /e2e)

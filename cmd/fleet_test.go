@@ -1,3 +1,7 @@
+//go:build !race
+
+// Simulated days run in one goroutine, where the race detector finds nothing, and takes minutes.
+
 package cmd
 
 import (
@@ -64,9 +68,6 @@ func stoppedBehind(t *testing.T, n int, choose func(v *request.View) int, cfg tr
 // browser at each of many addresses is seen by its groups, which every gateway has of its own: there more are stopped by
 // address than in turn.
 func TestDetectionBehindABalancer(t *testing.T) {
-	if raceEnabled {
-		t.Skip("the same run stands in the tests without the race detector, which takes minutes for it")
-	}
 	t.Parallel()
 	cfg := traffic.DefaultConfig()
 	cfg.Kinds = []traffic.Kind{traffic.Headless, traffic.Evasive, traffic.People}
