@@ -34,8 +34,8 @@ func fuidBirth(v []byte) (int64, bool) {
 // not make the table grow, and a flood must not evict known values:
 //   - a /24 or /48 brings in a limited number of new values a day;
 //   - when a shard is full, a new value takes the place of one that never came back after a day, or of one that was
-//     idle for 30 days; a value that did come back is never pushed out by new ones. Where nobody can give way, the
-//     new value is not remembered, and its owner stays who its address is.
+//     idle for 30 days; a value that did come back is never evicted by new ones. If no entry can be evicted, the new
+//     value is not remembered, and its owner is still identified by the address.
 type fuids struct {
 	seed    maphash.Seed
 	shards  [fuidShards]fuidShard

@@ -30,7 +30,7 @@ type Report struct {
 	Requests uint64    `json:"requests"`
 	Pages    uint64    `json:"pages"` // requests that are not parts of pages
 	Bytes    uint64    `json:"bytes"`
-	Subjects int       `json:"subjects"` // at most a million are told apart
+	Subjects int       `json:"subjects"` // at most a million are distinguished
 	Unrouted uint64    `json:"unrouted"` // for hosts that no service is configured for
 	White    uint64    `json:"white"`    // white-listed, including verified crawlers
 

@@ -58,7 +58,7 @@ func breadthFirst(w *world, c *client) {
 	}
 }
 
-// imitator is written by somebody who has measured people: heavy tails, steps back, several tabs, rests at night.
+// imitator is a robot whose author has measured people: heavy tails, steps back, several tabs, rests at night.
 func imitator(w *world, c *client) {
 	w.driven(c, "chrome-150-windows")
 	c.until = time.Time{}

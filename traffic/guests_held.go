@@ -148,7 +148,7 @@ func comparer(w *world, c *client) {
 	c.mind.branch, c.mind.inTabs, c.mind.pages = 0.5, 12, 30
 }
 
-// school is a class that is told which pages to open.
+// school is a class whose teacher says which pages to open.
 func school(w *world, c *client) {
 	w.guest(c)
 	c.browser = w.named("chrome-150-windows")

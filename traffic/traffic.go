@@ -8,20 +8,20 @@
 //   - people read at home: a page, its parts, then they think; they come from a search or a bookmark, keep cookies
 //     (mostly), open tabs, come back on other days
 //   - office is two hundred people behind one address, most of them with the same browser
-//   - mobile is telephones behind sixteen addresses of a carrier, which they change every few minutes
-//   - odd is people of whom each has a habit that robots have too: without cookies and referers, the Tor browser, a text
+//   - mobile is phones behind sixteen addresses of a carrier, which they change every few minutes
+//   - odd is people who each have a habit that robots have, too: without cookies and referers, the Tor browser, a text
 //     browser, no pictures, a warm cache, an old browser, the browser of an app, a page that polls, a page that reloads
 //     itself, a dozen tabs at once, a company's proxy that strips fields, the night
 //   - fast is a scraper at ten pages a second, slow one with a page every 20 to 40 seconds, day and night
 //   - spread is one scraper over two thousand addresses, a few requests from each
-//   - headless is a real browser that a program drives: perfect headers, all parts of a page, cookies kept
-//   - liar says that it is Googlebot, and is not; crawler is Googlebot
+//   - headless is a real browser driven by a program: perfect headers, all parts of a page, cookies kept
+//   - liar claims to be Googlebot, but is not; crawler is Googlebot
 //   - api is a program that asks a JSON list every few seconds
-//   - guests are people of many sorts, agents robots of the present: guests.go and agents.go say which
-//   - evasive is what is hard: a browser that follows links and thinks as people do but never sleeps, and a scraper that is
-//     another browser at each of five hundred addresses
+//   - guests are people of many sorts, agents are present-day robots: see guests.go and agents.go
+//   - evasive is the hard case: a browser that follows links and thinks as people do but never sleeps, and a scraper that
+//     poses as a different browser at each of five hundred addresses
 //
-// A client reacts to what it is given: it keeps cookies or drops them, follows the redirect to a captcha, and none of
+// A client reacts to the answers: it keeps cookies or drops them, follows the redirect to a captcha, and none of
 // the robots solves one. A person who is challenged is counted as hurt, and leaves.
 package traffic
 

@@ -15,7 +15,7 @@ type PassConfig struct {
 	Calls   int `mapstructure:"calls"`   // calls of scripts included in a unit
 	Browser int `mapstructure:"browser"` // what a document costs in a browser other than the one that solved
 	Move    int `mapstructure:"move"`    // the surcharge when the browser comes from a network where it was not seen before
-	Daily   int `mapstructure:"daily"`   // documents a day for which a spent pass stands in for its address; in total at most as many as it paid for
+	Daily   int `mapstructure:"daily"`   // documents a day for which a spent pass stands in, in total at most as many as it paid for
 }
 
 // maxPlaces is how many networks beside its own a pass remembers. The oldest one gives way.

@@ -11,7 +11,7 @@ import (
 	"antirobot/request"
 )
 
-// Question means that everybody who comes from a network is asked for a captcha at the services of a group until a
+// Question says that everybody who comes from a network is asked for a captcha at the services of a group until a
 // given time, because more has been read there than the site's people explain. It is not a ban: it is on nobody, it
 // does not grow with repetition, and a pass answers it.
 type Question struct {

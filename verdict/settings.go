@@ -43,7 +43,7 @@ type ServiceConfig struct {
 	Sync           bool    `mapstructure:"sync"`             // ask the judge inline, before the answer
 	OnStoreFailure string  `mapstructure:"on_store_failure"` // open or closed
 	Limits         []Limit `mapstructure:"limits"`           // pace of pages; an empty list means that nobody is banned for pace
-	CallFactor     float64 `mapstructure:"call_factor"`      // the limits of script and app calls are those of pages times this; they are counted separately
+	CallFactor     float64 `mapstructure:"call_factor"`      // multiplies the limits for calls of scripts and apps, counted apart
 }
 
 // DefaultServiceConfig returns limits that no person reaches: eight pages a second for ten seconds, five for a minute,

@@ -8,7 +8,8 @@
 //     solved pass with allowance left pays for one request and the answer is Human; otherwise Robot
 //  5. Human
 //
-// A request that demands the captcha stands between 3 and 4 and before the white list: only Blocked beats it.
+// A request that demands the captcha comes between 3 and 4, and takes precedence over the white list: only Blocked
+// beats it.
 //
 // Invariants:
 //  1. Nothing here waits for the store or takes a lock that all requests share. What a request changes is in memory at

@@ -25,7 +25,7 @@ type Facts struct {
 	Claim    Claim
 	Headers  Headers
 	Misfits  Misfits
-	Shape    uint64 // hash of which of the fields that browsers always send are present, in which order
+	Shape    uint64 // hash of those fields that browsers always send, in the order in which they are present
 	Language uint32 // hash of Accept-Language; 0 if absent
 
 	Site        Site // what the browser says about where it came from

@@ -17,7 +17,7 @@ type name struct {
 	typ     uint16
 }
 
-// hash spreads names; the high bits are the good ones. Shingles are hashes already, but the caller's word is all we have.
+// hash spreads names; its high bits are the better ones. Shingles should already be hashes, but that depends on the caller.
 func (n name) hash() uint64 {
 	x := n.shingle ^ uint64(n.typ)<<48 ^ uint64(n.prefix)<<32
 	x ^= x >> 32
@@ -28,7 +28,7 @@ func (n name) hash() uint64 {
 
 func (n name) shard() int { return int(n.hash() >> (64 - 6)) }
 
-// entry is what one counter got in one ten minutes. The entries of a counter are a list, the newest first.
+// entry is the sum of one counter's updates in one ten-minute period. A counter's entries form a list, newest first.
 type entry struct {
 	n    uint64
 	slot uint32
@@ -36,7 +36,7 @@ type entry struct {
 	name name
 }
 
-// table sums updates. It is emptied by a flush and used again.
+// table sums updates. It is emptied by a flush and reused.
 type table struct {
 	heads   map[name]int32
 	entries []entry
@@ -64,7 +64,7 @@ func (t *table) add(k name, slot uint32, n uint64, limit int) bool {
 	return true
 }
 
-// sum returns what a counter got in the periods from..to of a unit.
+// sum returns the sum of a counter's updates in the periods from..to of a unit.
 func (t *table) sum(k name, u store.Unit, from, to uint32) (sum uint64) {
 	head, ok := t.heads[k]
 	if !ok {

@@ -22,7 +22,7 @@ type arrivals struct {
 	known atomic.Int64 // unix seconds of the last event
 }
 
-// sign is something that shows that a field gets through.
+// sign is evidence that a field gets through.
 type sign uint8
 
 const (

@@ -13,12 +13,13 @@ import (
 //
 //   - a document that comes with its parts, as browsers ask for them: one; while the site does not yet know its people, a
 //     fraction, since an office may be new
-//   - one that comes bare: several. Whether it does is counted at each level of the tree by a debt: each document adds one,
-//     each proven part takes off a share, so that who has another address for each page has none of its own
+//   - one that comes bare: several. A debt at each level of the tree tells which it is: each document adds one, each
+//     proven part takes off a share, so using another address for each page doesn't give a fresh start
 //   - a call of a script: a fraction; what was read a moment ago: a fraction; parts far beyond the pages: a fraction each
 //
-// What established visitors read is counted apart, and raises the budget of their networks for others. Cookies that
-// are free to make, User-Agents and names change nothing. What was not delivered, or was paid by a pass, is not charged.
+// What established visitors read is counted separately, and raises the budget of their networks for others. Cookies that
+// cost nothing to create, User-Agents and names change nothing. What was not delivered, or was paid for by a pass, is not
+// charged.
 
 // budget is what is counted for one prefix.
 type budget struct {

@@ -21,8 +21,8 @@ type Config struct {
 	CrowdFactor   int           `mapstructure:"crowd_factor"`       // for an address over all subjects with cookies: times the limits
 	NamesWithin   time.Duration `mapstructure:"names_within"`       // User-Agents and cookies raise the limits of an address in windows up to this
 	MaxBan        time.Duration `mapstructure:"max_ban"`            // bans double with each repetition up to this
-	Forget        time.Duration `mapstructure:"forget"`             // a subject not banned for so long begins anew
-	Ban           time.Duration `mapstructure:"ban"`                // a subject not banned for this long starts over
+	Forget        time.Duration `mapstructure:"forget"`             // a subject not banned for this long starts over
+	Ban           time.Duration `mapstructure:"ban"`                // the first scored ban of a subject
 	Hysteresis    float64       `mapstructure:"hysteresis"`         // by how much a first score must exceed the threshold
 	Patience      time.Duration `mapstructure:"patience"`           // how long a subject must have been seen before its first scored ban …
 	PatienceDocs  int           `mapstructure:"patience_documents"` // … unless it has read this many documents by then

@@ -196,7 +196,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	return p, nil
 }
 
-// Prepare prepares for other services, each of which stands at its Index, and returns a func that puts them into use.
+// Prepare prepares for other services, each at its Index, and returns a func that puts them into use.
 // Waiting events are judged by the new ones, so an index keeps its meaning from one configuration to the next.
 func (p *Processor) Prepare(services []*verdict.Settings) (commit func(), err error) {
 	var n int
