@@ -208,7 +208,7 @@ func (noDNS) LookupAddr(context.Context, string) ([]string, error) { return nil,
 
 func (noDNS) LookupHost(context.Context, string) ([]string, error) { return nil, errors.New("no dns") }
 
-// request returns a View and an Identity as the gateway makes them. Headers are pairs of name and value.
+// newRequest returns a View and an Identity as the gateway makes them. Headers are pairs of name and value.
 func newRequest(addr, path string, headers ...string) (*request.View, *identity.Identity) {
 	v := &request.View{At: time.Now(), Method: []byte("GET"), Path: []byte(path), Target: []byte(path)}
 	for i := 0; i < len(headers); i += 2 {

@@ -22,7 +22,7 @@ type Resolver interface {
 	LookupHost(ctx context.Context, host string) ([]string, error)
 }
 
-// What is known about an address that claims to be a crawler's.
+// dnsAnswer is what is known about an address that claims to be a crawler's.
 type dnsAnswer uint8
 
 const (

@@ -175,7 +175,7 @@ func sub(k identity.Kind, n int) identity.Subject {
 	return s
 }
 
-// request is a View and the Identity resolved from it: the subjects, followed by the address.
+// newRequest returns a View and the Identity resolved from it: the subjects, followed by the address.
 func newRequest(at time.Time, addr string, subs ...identity.Subject) (*request.View, *identity.Identity) {
 	a := netip.MustParseAddr(addr)
 	v := &request.View{
