@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFourAnswers asks for each kind of thing as a banned and as a blocked visitor.
+// TestFourAnswers requests each kind of resource as a banned and as a blocked visitor.
 func TestFourAnswers(t *testing.T) {
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")

@@ -20,7 +20,7 @@ const (
 	deployService = "127.0.0.1:3000"
 )
 
-// deployed returns a file of deploy/ with other addresses. Each replacement must hit something.
+// deployed returns a file of deploy/ with other addresses. Each replacement must match something.
 func deployed(t *testing.T, name string, replace ...string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "deploy", name))
@@ -37,7 +37,7 @@ func deployed(t *testing.T, name string, replace ...string) string {
 	return text
 }
 
-// program finds a program, or skips the test loudly.
+// program finds a program, or skips the test with a message.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	for _, p := range []string{name, "/usr/sbin/" + name} {
@@ -104,7 +104,7 @@ type balanced struct {
 	url     string // of the balancer
 }
 
-// runNginx runs nginx with a file of deploy/nginx before gateway and service.
+// runNginx runs nginx with a file of deploy/nginx in front of gateway and service.
 func runNginx(t *testing.T, file, gateway, service string, replace ...string) string {
 	t.Helper()
 	bin := program(t, "nginx")
@@ -156,7 +156,7 @@ func runCaddy(t *testing.T, gateway, service string, replace ...string) string {
 	return "http://" + addr
 }
 
-// cookieSite is a service that sets a cookie and caching of its own, and refuses some pages itself.
+// cookieSite is a service that sets its own cookie and caching headers, and refuses some pages itself.
 func cookieSite(t *testing.T) *httptest.Server {
 	inner := site(t)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

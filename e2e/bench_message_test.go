@@ -51,8 +51,8 @@ const benchRoute = `  messages:
           - {attribute: ip, from: address}
 `
 
-// BenchmarkInlineRoute posts comments over a route whose messages are judged and, in turns on the same connections, over
-// one whose are not, at a steady rate, and prints the quantiles of both: what judging inline adds is the difference.
+// BenchmarkInlineRoute posts comments at a steady rate to a route whose messages are judged and, alternating on the same
+// connections, to one without judging, and prints the quantiles of both: the difference is the cost of judging inline.
 func BenchmarkInlineRoute(b *testing.B) {
 	rate, each := 400, 3*time.Second
 	if os.Getenv("BENCH_PAIRS") != "" {
@@ -75,7 +75,7 @@ func BenchmarkInlineRoute(b *testing.B) {
 	}
 }
 
-// teach lets the model learn some texts, so that it has something to look up.
+// teach trains the model with some texts, so that it has something to look up.
 func teach(b *testing.B, g process) {
 	b.Helper()
 	for i := range 40 {
@@ -92,7 +92,8 @@ func teach(b *testing.B, g process) {
 	}
 }
 
-// posts sends comments at a rate for a while, to both routes in turns, and returns each one's latency from when it was due.
+// posts sends comments at a rate for a while, alternating between both routes, and returns each one's latency from its due
+// time.
 func posts(b *testing.B, addr string, rate int, d time.Duration) (plain, judged []time.Duration) {
 	b.Helper()
 	const conns = 16

@@ -15,8 +15,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// BenchmarkProxiedRequest compares the CPU time of one proxied request: the gateway beside a bare fasthttp proxy and
-// nginx, in interleaved pairs. The figure is the median of the pairs' ratios with its 95 % interval.
+// BenchmarkProxiedRequest compares the CPU time of one proxied request: the gateway against a bare fasthttp proxy and
+// nginx, in interleaved pairs. The result is the median of the pairs' ratios with its 95 % interval.
 func BenchmarkProxiedRequest(b *testing.B) {
 	pairs, requests := 3, 2000
 	if v, err := strconv.Atoi(os.Getenv("BENCH_PAIRS")); err == nil && v > 0 {
@@ -86,9 +86,9 @@ func interval(ratios []float64) (low, high float64) {
 	return math.Exp(mean - half), math.Exp(mean + half)
 }
 
-// BenchmarkAddedLatency asks the service directly and through the gateway at a steady rate, in turns, and prints the
-// quantiles of both: what the gateway adds is the difference. Latency counts from when a request was due, so that a
-// stall is not forgotten by those who wait behind it.
+// BenchmarkAddedLatency sends requests to the service directly and through the gateway at a steady rate, alternating, and
+// prints the quantiles of both: the difference is what the gateway adds. Latency counts from the time at which a request
+// was due, so that a stall also counts for the requests queued behind it.
 func BenchmarkAddedLatency(b *testing.B) {
 	rate, rounds, each := 1000, 1, time.Second
 	if os.Getenv("BENCH_PAIRS") != "" {

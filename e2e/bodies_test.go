@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestPitfall12BodiesInSum opens many posts that never end, to the captcha's check and to the service: what their bodies
-// hold is bounded in sum, whoever comes above it is asked to come again, and when the others leave there is room.
+// TestPitfall12BodiesInSum opens many posts that never end, to the captcha's check and to the service: the total memory of
+// their bodies is bounded, requests beyond the bound are asked to retry, and when the others leave there is room again.
 func TestPitfall12BodiesInSum(t *testing.T) {
 	t.Parallel()
 	const bound = 512 << 10

@@ -49,8 +49,8 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 	return ctx
 }
 
-// profile makes a directory for a browser's profile. Chromium's last processes may write there after it has been told to
-// stop, so what can't be removed at once is no failure.
+// profile makes a directory for a browser's profile. Chromium's last processes may still write there after it was told to
+// stop, so what can't be removed at once is not a failure.
 func profile(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "antirobot-profile-")
@@ -96,7 +96,7 @@ func run(t *testing.T, ctx context.Context, what string, actions ...chromedp.Act
 	}
 }
 
-// screen writes a picture of the page to the folder that SCREENS names, if it names one.
+// screen writes a picture of the page to the folder named by SCREENS, if it is set.
 func screen(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	if os.Getenv("SCREENS") == "" {
@@ -125,7 +125,7 @@ func saveScreen(t *testing.T, name string, png []byte) {
 
 func withoutJavaScript() chromedp.Action { return emulation.SetScriptExecutionDisabled(true) }
 
-// TestBrowserSolvesCaptcha is the journey of a person: stopped, asked, back where they wanted to go, with and without
+// TestBrowserSolvesCaptcha is a person's journey: stopped, challenged, and back at their destination, with and without
 // JavaScript.
 func TestBrowserSolvesCaptcha(t *testing.T) {
 	for _, js := range []bool{true, false} {
@@ -173,7 +173,7 @@ func formSite(t *testing.T) string {
 	return s.URL
 }
 
-// TestFormSurvives types a text, is challenged on sending it, and finds it received, with and without JavaScript.
+// TestFormSurvives types a text, is challenged on sending it, and finds that it was received, with and without JavaScript.
 func TestFormSurvives(t *testing.T) {
 	for _, js := range []bool{true, false} {
 		t.Run(fmt.Sprintf("JavaScript %t", js), func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestFormSurvives(t *testing.T) {
 	}
 }
 
-// TestTwoTabs challenges two tabs at once: each comes to its own page, and the second pass does not undo the first.
+// TestTwoTabs challenges two tabs at once: each reaches its own page, and the second pass does not undo the first.
 func TestTwoTabs(t *testing.T) {
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")

@@ -15,9 +15,9 @@ import (
 	"time"
 )
 
-// TestBudgetOfDocuments harvests a site at the default settings, from addresses that a balancer tells: pages that are asked
-// for as images, as styles and by scripts from one address, and a /48 with another address for each page. What is over the
-// budget is a question that says so.
+// TestBudgetOfDocuments harvests a site at the default settings, from addresses reported by a balancer: pages requested as
+// images, as styles and by scripts from one address, and a /48 with a different address for each page. Requests over the
+// budget get a challenge that says so.
 func TestBudgetOfDocuments(t *testing.T) {
 	balanced, file := freePort(t), filepath.Join(t.TempDir(), "antirobot.yaml")
 	text := fmt.Sprintf("listen: [{address: %q, proxy_protocol: true}]\nidentity: {trusted_proxies: [127.0.0.1]}\ndefaults: {upstream: {urls: [%q]}}\n",
@@ -77,8 +77,8 @@ func TestBudgetOfDocuments(t *testing.T) {
 	}
 }
 
-// TestCurlOnAServiceOfData: a service that answers nothing but JSON, and curl at four requests a second: it is asked within
-// a minute, with a question in JSON, and why says what its requests were counted as.
+// TestCurlOnAServiceOfData: against a service that answers only JSON, curl at four requests a second is challenged within a
+// minute, with a challenge in JSON, and why says what its requests were counted as.
 func TestCurlOnAServiceOfData(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("curl"); err != nil {

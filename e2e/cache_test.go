@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestPitfall28NoCookieOnSharedAnswers: a cache between the gateway and its visitors may keep what the service lets it
-// keep, so nobody's own cookie stands on that; other pages give it.
+// TestPitfall28NoCookieOnSharedAnswers: a cache between the gateway and its visitors may keep what the service allows, so
+// such answers never set a visitor's cookie; other pages do.
 func TestPitfall28NoCookieOnSharedAnswers(t *testing.T) {
 	t.Parallel()
 	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// TestCertificatesOfAllListeners: certificates that were replaced on the disk are served after a reload, without a restart,
-// by the private listener as by that of visitors, and connections that are open stay; files that don't belong together are
-// refused, and nothing changes.
+// TestCertificatesOfAllListeners: certificates replaced on disk are served after a reload, without a restart, by the
+// private and the public listener alike, and open connections stay; files that don't belong together are refused, and
+// nothing changes.
 func TestCertificatesOfAllListeners(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, 1)

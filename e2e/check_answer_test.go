@@ -9,8 +9,9 @@ import (
 	"time"
 )
 
-// TestBalancerTellsAnswers: nginx tells the gateway what the service has answered, and from then on a call of a script is
-// one, although the gateway sees no answer. What nobody has told, or who may not tell, changes nothing.
+// TestBalancerTellsAnswers: nginx tells the gateway what the service has answered, and from then on a script's call is
+// recognized as one, although the gateway sees no answer. Without such a report, or with one from a sender that may not
+// give it, nothing changes.
 func TestBalancerTellsAnswers(t *testing.T) {
 	t.Parallel()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestCheckBalancers runs real balancers with the files of deploy/ and looks at what a visitor gets.
+// TestCheckBalancers runs real balancers with the files of deploy/ and checks what a visitor gets.
 func TestCheckBalancers(t *testing.T) {
 	for _, b := range []struct {
 		name     string
@@ -82,7 +82,7 @@ func TestCheckBalancers(t *testing.T) {
 	}
 }
 
-// visit is what all kinds of visitors of a site behind a balancer should meet.
+// visit checks what all kinds of visitors of a site behind a balancer should get.
 func visit(t *testing.T, b *balanced) {
 	g, v := b.gateway, visitor(t)
 	t.Run("human", func(t *testing.T) {
@@ -199,7 +199,7 @@ func visit(t *testing.T, b *balanced) {
 	})
 }
 
-// webSocket opens a WebSocket at /ws, says hello and wants to hear that it was heard.
+// webSocket opens a WebSocket at /ws, sends hello and expects an echo.
 func webSocket(t *testing.T, base string) {
 	t.Helper()
 	host := strings.TrimPrefix(base, "http://")

@@ -50,7 +50,7 @@ func document(t *testing.T, text string) any {
 	return doc
 }
 
-// to is a plain proxy that sends requests on with their Host; add changes answers.
+// to is a plain proxy that forwards requests with their Host; add changes answers.
 func to(t *testing.T, base string, add func(*http.Response)) http.Handler {
 	t.Helper()
 	u, err := url.Parse(base)
@@ -74,7 +74,7 @@ func to(t *testing.T, base string, add func(*http.Response)) http.Handler {
 	}
 }
 
-// copyAnswer hands a check's answer to the visitor.
+// copyAnswer copies a check's answer to the visitor.
 func copyAnswer(w http.ResponseWriter, r *http.Response) {
 	for k, v := range r.Header {
 		w.Header()[k] = v
@@ -139,7 +139,7 @@ func traefik(t *testing.T, gateway, service string) *httptest.Server {
 
 var pathRule = regexp.MustCompile("(Path|PathPrefix)\\(`([^`]+)`\\)")
 
-// pathsOf reads the paths of a rule of Traefik's.
+// pathsOf reads the paths of a Traefik rule.
 func pathsOf(t *testing.T, rule string) func(path string) bool {
 	t.Helper()
 	rules := pathRule.FindAllStringSubmatch(rule, -1)
@@ -232,7 +232,7 @@ func listen(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// TestCheckContracts is what visitors meet behind a balancer that copies a stopped check to them.
+// TestCheckContracts checks what visitors get behind a balancer that copies the answer of a stopped check to them.
 func TestCheckContracts(t *testing.T) {
 	for _, b := range []struct {
 		name, settings string

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCheckDocs: docs/balancers.md and docs/scaling.md show the tested files, whole and as they are, and none that is not
-// there.
+// TestCheckDocs: docs/balancers.md and docs/scaling.md show the tested files, completely and unchanged, and no files that
+// do not exist.
 func TestCheckDocs(t *testing.T) {
 	showsDeployed(t, "docs/balancers.md", "nginx", "haproxy", "caddy", "traefik", "envoy")
 	showsDeployed(t, "docs/scaling.md", "fleet")

@@ -34,8 +34,8 @@ message:
               stop as OK
 `
 
-// TestCheckRules: rules over requests speak in both styles of check mode; messages are judged in the full one, and the
-// gateway says at its start that the other can't.
+// TestCheckRules: request rules apply in both styles of check mode; messages are judged only in style full, and the gateway
+// says at its start that the other style can't.
 func TestCheckRules(t *testing.T) {
 	t.Parallel()
 	b := visitor(t)

@@ -15,8 +15,8 @@ type checker struct {
 	check string // http://127.0.0.1:port, where balancers ask
 }
 
-// serveCheck runs the gateway with a check listener; settings are further keys of its check section, and more the
-// further sections of the file.
+// serveCheck runs the gateway with a check listener; settings are further keys of its check section, and more is further
+// sections of the file.
 func serveCheck(t *testing.T, upstream, settings, more string) *checker {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "check.yaml")
@@ -208,7 +208,7 @@ func TestCheckChallenge(t *testing.T) {
 	})
 }
 
-// TestCheckSpendsOnce: a check takes one unit of an allowance, and the challenge call none.
+// TestCheckSpendsOnce: a check takes one unit of an allowance, and the challenge call takes none.
 func TestCheckSpendsOnce(t *testing.T) {
 	g := serveCheck(t, site(t).URL, "", "\ncaptcha: {pass: {allowance: 3, allowance_floor: 1}}\n")
 	g.ban("ip:"+badUser, "10m")
@@ -239,7 +239,7 @@ func solve(t *testing.T, v *client, url string) *response {
 	return v.do("POST", origin(url)+"/checkcaptcha", answered(t, page.body, testAnswer), "Content-Type", "application/x-www-form-urlencoded")
 }
 
-// TestCheckEvents: pace that only checks see earns a ban.
+// TestCheckEvents: a pace that only checks see leads to a ban.
 func TestCheckEvents(t *testing.T) {
 	g := serveCheck(t, site(t).URL, "", "\n  verdict:\n    limits: [{window: 10s, requests: 20, ban: 5m}]\nformula: {model: none}\n")
 	b := visitor(t)
@@ -261,7 +261,7 @@ func TestCheckEvents(t *testing.T) {
 	}
 }
 
-// TestCheckWhoMayAsk: a balancer's address, or the secret.
+// TestCheckWhoMayAsk: only a balancer's address, or the secret.
 func TestCheckWhoMayAsk(t *testing.T) {
 	g := serveCheck(t, site(t).URL, "allowed: [192.0.2.1]\nsecret: 0123456789abcdef-secret", "")
 	b := visitor(t)
@@ -286,7 +286,7 @@ func TestCheckWhoMayAsk(t *testing.T) {
 	b.get(g.check+"/showcaptcha", "X-Forwarded-For", goodUser, "X-Forwarded-Proto", "http").must(t, 403, "may not ask")
 }
 
-// TestCheckOriginalSet reads X-Original-*, and X-Forwarded-* are then the client's words.
+// TestCheckOriginalSet reads X-Original-*; X-Forwarded-* are then treated as the client's.
 func TestCheckOriginalSet(t *testing.T) {
 	g := serveCheck(t, site(t).URL, "headers: original", "\nidentity: {trusted_proxies: [198.51.100.0/24]}\n")
 	g.ban("ip:"+badUser, "10m")
@@ -308,7 +308,7 @@ func TestCheckOriginalSet(t *testing.T) {
 	ask("198.51.100.9", "X-Forwarded-For", badUser).must(t, 401, "")
 }
 
-// TestCheckOnError: a host that no service has.
+// TestCheckOnError asks about a host that no service has.
 func TestCheckOnError(t *testing.T) {
 	for policy, want := range map[string]int{"open": 200, "closed": 503} {
 		file := filepath.Join(t.TempDir(), "check.yaml")

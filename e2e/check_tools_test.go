@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// raw sends bytes as they are and returns all that comes back until the end.
+// raw sends bytes unchanged and returns everything that comes back until the end.
 func raw(t *testing.T, base, request string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))

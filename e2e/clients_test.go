@@ -45,7 +45,7 @@ func (g *gateway) partner(t *testing.T) *client {
 	return c
 }
 
-// TestClientXMLSubstrings: a client that asks whether the answer contains a text.
+// TestClientXMLSubstrings: a client that checks whether the answer contains a text.
 func TestClientXMLSubstrings(t *testing.T) {
 	g, _ := oldSite(t)
 	p := g.partner(t)
@@ -72,14 +72,14 @@ func TestClientXMLSubstrings(t *testing.T) {
 	}
 }
 
-// between cuts a text out of a text, as clients without an XML parser do.
+// between extracts a text from a text, as clients without an XML parser do.
 func between(s, before, after string) string {
 	_, s, _ = strings.Cut(s, before)
 	s, _, _ = strings.Cut(s, after)
 	return s
 }
 
-// TestClientXMLRegexps: a client that matches each element on a line of its own.
+// TestClientXMLRegexps: a client that matches each element on its own line.
 func TestClientXMLRegexps(t *testing.T) {
 	g, _ := oldSite(t)
 	p := g.partner(t)
@@ -123,7 +123,7 @@ func TestClientXMLRoot(t *testing.T) {
 	}
 }
 
-// TestClientTestQueries: partners try their clients with a query that always gets the captcha.
+// TestClientTestQueries: partners test their clients with a query that always gets the captcha.
 func TestClientTestQueries(t *testing.T) {
 	g, _ := oldSite(t)
 	p := g.partner(t)
@@ -133,8 +133,8 @@ func TestClientTestQueries(t *testing.T) {
 	p.get(g.url+partnerSearch+"&showmecaptcha=yes").must(t, 200, `<error code="100">`)
 }
 
-// TestClientPartnerCookie: a partner takes spravka out of Set-Cookie and sets it for its own domain, by replacing what
-// stands behind Domain=.
+// TestClientPartnerCookie: a partner takes spravka from Set-Cookie and sets it for its own domain, by replacing the value
+// of Domain=.
 func TestClientPartnerCookie(t *testing.T) {
 	g, _ := oldSite(t)
 	p := g.partner(t)
@@ -158,7 +158,7 @@ func TestClientPartnerCookie(t *testing.T) {
 	p.get(g.url+partnerSearch, "Cookie", "spravka="+between(earned, "spravka=", ";")).must(t, 200, "site got GET")
 }
 
-// TestClientLocation: a robot of the old kind recognises the 302 by a pattern, and reads retpath up to the next "&".
+// TestClientLocation: an old robot recognises the 302 by a pattern, and reads retpath up to the next "&".
 func TestClientLocation(t *testing.T) {
 	g, v := oldSite(t)
 	const wanted = "/a/b?x=1&y=%D0%BF&z=a+b"
@@ -181,8 +181,8 @@ func TestClientLocation(t *testing.T) {
 	}
 }
 
-// TestClientWholeQuery: a client that shows the picture itself and then calls GET /checkcaptcha with its key and answer
-// and the whole query of the captcha page behind them.
+// TestClientWholeQuery: a client that shows the picture itself and then calls GET /checkcaptcha with its key and answer,
+// followed by the whole query of the captcha page.
 func TestClientWholeQuery(t *testing.T) {
 	g, v := oldSite(t)
 	const wanted = "/a?b=1&c=2"
@@ -232,7 +232,7 @@ func jsonChallenge(t *testing.T, g *gateway, v *client) (body string, fields map
 	return r.body, fields
 }
 
-// TestClientJSON: a script that looks at data.type and data.captcha["img-url"], and one that looks for a text.
+// TestClientJSON: one script looks at data.type and data.captcha["img-url"], another one searches for a text.
 func TestClientJSON(t *testing.T) {
 	g, v := oldSite(t)
 	body, c := jsonChallenge(t, g, v)
@@ -266,7 +266,7 @@ func TestClientJSON(t *testing.T) {
 }
 
 // TestClientJSONCheck: the ways in which scripts send the answer: format=json, X-Requested-With, Accept; by GET, by an
-// urlencoded POST, and with the query of captcha-page behind key and rep.
+// urlencoded POST, and with the query of captcha-page after key and rep.
 func TestClientJSONCheck(t *testing.T) {
 	g, _ := oldSite(t)
 	const plain = "application/x-www-form-urlencoded"
@@ -311,7 +311,7 @@ func TestClientJSONCheck(t *testing.T) {
 	}
 }
 
-// TestClientBlocked: what tells a client that no captcha will help.
+// TestClientBlocked: how a client can tell that no captcha will help.
 func TestClientBlocked(t *testing.T) {
 	g, v := oldSite(t)
 	g.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "10m", "reason": "test"})

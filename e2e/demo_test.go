@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestDemoPrintsWhatToTry starts the demo as `make run` does, and runs what it prints.
+// TestDemoPrintsWhatToTry starts the demo as `make run` does, and runs the commands that it prints.
 func TestDemoPrintsWhatToTry(t *testing.T) {
 	t.Parallel()
 	g := start(t, "demo", "--log-level", "info")
@@ -141,7 +141,7 @@ func TestDemoInABrowser(t *testing.T) {
 	})
 }
 
-// playMe gives the browser's own address a role on the play page, which is open whatever one is.
+// playMe gives the browser's own address a role on the play page, which stays accessible in every role.
 func playMe(t *testing.T, ctx context.Context, g *gateway, role string) {
 	t.Helper()
 	button := `form:has(input[name=who][value=me]) button[name=role][value=` + role + `]`
@@ -149,7 +149,7 @@ func playMe(t *testing.T, ctx context.Context, g *gateway, role string) {
 		chromedp.WaitVisible(button+`[aria-pressed=true]`, chromedp.ByQuery))
 }
 
-// playPretend turns the pretend visitor into everything that it can be, and reads the answers off the page.
+// playPretend gives the pretend visitor every possible role, and reads the answers from the page.
 func playPretend(t *testing.T, ctx context.Context, g *gateway) {
 	want := map[string][]string{ // page, form, ajax, xml, image, preflight
 		"human":   {"200", "200", "200", "200", "200", "204"},

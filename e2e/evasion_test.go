@@ -2,8 +2,8 @@ package e2e
 
 import "testing"
 
-// TestMessageEvasions: a sender who takes the attribute away, or writes it so that the service alone might read it, is
-// asked; the service gets nothing.
+// TestMessageEvasions: a sender who omits the attribute, or writes it so that only the service might read it, gets a
+// captcha; the service gets nothing.
 func TestMessageEvasions(t *testing.T) {
 	t.Parallel()
 	book := newGuestbook(t)

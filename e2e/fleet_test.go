@@ -20,8 +20,7 @@ import (
 	"antirobot/store/redisstore/redistest"
 )
 
-// fromScaling returns the lines of docs/scaling.md for a balancer, with the addresses of a test in the place of those that
-// stand there.
+// fromScaling returns the lines of docs/scaling.md for a balancer, with its addresses replaced by those of a test.
 func fromScaling(t *testing.T, which string, replace ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/scaling.md")
@@ -54,7 +53,7 @@ func freeAddr(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// announced asks over a connection of its own that the PROXY protocol announces with a client address.
+// announced makes a request over its own connection, for which the PROXY protocol announces a client address.
 func announced(to, client, path string) (status int, err error) {
 	c, err := net.Dial("tcp", to)
 	if err != nil {
@@ -75,7 +74,8 @@ func announced(to, client, path string) (status int, err error) {
 	return r.StatusCode, err
 }
 
-// throughFleet runs three gateways on one Redis, and asks through the balancer that run starts: what each gateway has seen.
+// throughFleet runs three gateways on one Redis, sends requests through the balancer started by run, and returns what each
+// gateway has seen.
 func throughFleet(t *testing.T, run func(t *testing.T, all []*gateway) (addr string)) {
 	r := redistest.Start(t)
 	all := fleet(t, 3, "redis://"+r.Addr, "--trusted-proxies", "127.0.0.1")
@@ -134,7 +134,7 @@ func haproxyBefore(t *testing.T, all []*gateway) string {
 	return addr
 }
 
-// TestBalanceByAddress holds the lines of docs/scaling.md: each client address meets one gateway.
+// TestBalanceByAddress checks the lines of docs/scaling.md: each client address reaches the same gateway.
 func TestBalanceByAddress(t *testing.T) {
 	t.Run("HAProxy", func(t *testing.T) { throughFleet(t, haproxyBefore) })
 	t.Run("nginx", func(t *testing.T) {
@@ -151,8 +151,7 @@ func TestBalanceByAddress(t *testing.T) {
 	})
 }
 
-// TestRollingRestart restarts two gateways one after the other behind HAProxy, under load: nobody is answered with an
-// error.
+// TestRollingRestart restarts two gateways one after the other behind HAProxy, under load: nobody gets an error.
 func TestRollingRestart(t *testing.T) {
 	r := redistest.Start(t)
 	file := filepath.Join(t.TempDir(), "antirobot.yaml")
@@ -221,7 +220,7 @@ services: [{name: default, hosts: ["*"]}]
 	}
 }
 
-// TestReadyWithoutHost asks as a balancer's simplest probe does.
+// TestReadyWithoutHost sends a balancer's simplest probe.
 func TestReadyWithoutHost(t *testing.T) {
 	g := serve(t, site(t).URL)
 	c, err := net.Dial("tcp", bare(g.admin))

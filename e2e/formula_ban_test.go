@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestFormulaBansATool: a tool that goes from page to page is stopped after a few requests, and the operator is told by
-// what it was known; a browser with the same pace goes on.
+// TestFormulaBansATool: a tool that goes from page to page is stopped after a few requests, and the operator is told how it
+// was recognised; a browser at the same pace is not stopped.
 func TestFormulaBansATool(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `

@@ -18,7 +18,7 @@ func card(version string, pages int) string {
 	return fmt.Sprintf("version: %s\nbias: -4\nfactors:\n  - {name: session_pages, why: many pages, bins: [{from: %d, weight: 8}]}\n", version, pages)
 }
 
-// banned asks for pages until it is stopped, and returns after how many; 0 if it never was.
+// banned requests pages until it is stopped, and returns after how many; 0 if it never was.
 func banned(t *testing.T, g *gateway, addr string, most int) int {
 	t.Helper()
 	v := from(t, addr)
@@ -32,8 +32,8 @@ func banned(t *testing.T, g *gateway, addr string, most int) int {
 	return 0
 }
 
-// TestFormulaIsReloaded: a model is replaced while the gateway runs, one that does not fit changes nothing and is told,
-// and a candidate beside it only counts.
+// TestFormulaIsReloaded: a model is replaced while the gateway runs; one that does not fit changes nothing and is reported,
+// and a candidate next to it only counts.
 func TestFormulaIsReloaded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -102,8 +102,8 @@ services: [{name: shop, upstream: {urls: [%q]}}]
 	}
 }
 
-// TestEventsExport: what visitors did comes out as factors with labels, from the running gateway and from its
-// directory, without a trace of who they were; and a model can be trained with it.
+// TestEventsExport: visitors' actions are exported as factors with labels, from the running gateway and from its directory,
+// without a trace of who they were; and a model can be trained with them.
 func TestEventsExport(t *testing.T) {
 	t.Parallel()
 	ranges := listFile(t, `{"prefixes":[{"ipv4Prefix":"192.0.2.0/24"}]}`)
@@ -197,7 +197,7 @@ services: [{name: shop, verdict: {mode: observe}, upstream: {urls: [%q]}}]
 	}
 }
 
-// pythonWithXGBoost returns a Python that can train.
+// pythonWithXGBoost returns a Python that can train models.
 func pythonWithXGBoost(t *testing.T) string {
 	t.Helper()
 	for _, p := range []string{"python3", "/usr/bin/python3"} {

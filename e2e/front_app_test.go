@@ -24,8 +24,8 @@ import (
 // strictPolicy is a Content-Security-Policy as careful sites have it: antirobot.js must work under it.
 const strictPolicy = "default-src 'none'; script-src 'self'; connect-src *; img-src *; media-src *; base-uri 'none'; require-trusted-types-for 'script'"
 
-// appSite is a service with a front end: pages that load antirobot.js from where the query's script says, and an API
-// that returns what it got. Its pages have nothing else; the tests type into them from outside.
+// appSite is a service with a front end: pages that load antirobot.js from the URL in the query's script parameter, and an
+// API that returns what it got. Its pages contain nothing else; the tests inject their code.
 func appSite(t *testing.T) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +67,7 @@ func originOf(script string) string {
 	return ""
 }
 
-// configured runs the gateway before upstream with settings of the service in YAML, one per line.
+// configuredFront runs the gateway in front of upstream with settings of the service in YAML, one per line.
 func configuredFront(t *testing.T, upstream string, settings string, args ...string) *gateway {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "antirobot.yaml")
@@ -138,13 +138,13 @@ func (a *app) asked() {
 	a.until(dialog + `?.activeElement?.id === 'f' && ` + dialog + `.querySelector('img').naturalWidth > 0`)
 }
 
-// typed types into what has the focus, as a person does.
+// typed types into the focused element, as a person does.
 func (a *app) typed(text string) {
 	a.t.Helper()
 	run(a.t, a.ctx, "type "+text, page.BringToFront(), chromedp.KeyEvent(text))
 }
 
-// echo is what the API says that it got; errors have their name only.
+// echo is what the API reports that it got; errors have only their name.
 type echo struct {
 	Value struct{ Method, URL, Type, Mine, Body string }
 	Error string
@@ -169,7 +169,7 @@ func (a *app) gone() {
 	a.until(`!document.querySelector('antirobot-captcha') && robot.state === 'idle'`)
 }
 
-// xhrCall makes a promise of an XMLHttpRequest that checks how its events come: as if nothing had been in between.
+// xhrCall makes a promise of an XMLHttpRequest and checks that its events come as if there had been no challenge.
 func xhrCall(open string) string {
 	return `new Promise((resolve, reject) => {
 		const seen = []; const x = new XMLHttpRequest();

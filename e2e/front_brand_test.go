@@ -11,7 +11,7 @@ import (
 
 const logoSVG = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 28 28"><circle cx="14" cy="14" r="13" fill="#7a1fa2"/></svg>`
 
-// brandConfig is a service with a look of its own.
+// brandConfig is a service with its own branding.
 func brandConfig(t *testing.T, upstream, dir string) string {
 	t.Helper()
 	writeInto(t, filepath.Join(dir, "logo.svg"), logoSVG)
@@ -50,7 +50,7 @@ func writeInto(t *testing.T, file, text string) {
 	}
 }
 
-// TestBranding: name, logo, colours, texts and a page of the service's own, and none of it at its neighbour's.
+// TestBranding: the service's own name, logo, colours, texts and page appear, and none of them at its neighbour's.
 func TestBranding(t *testing.T) {
 	dir := t.TempDir()
 	writeInto(t, filepath.Join(dir, "own", "pages", "message.html"), `<!DOCTYPE html><html lang="[[@tag]]"><head><title>[[@message_title]]</title>{{.Brand.Head}}</head>
@@ -93,7 +93,7 @@ func checkConfig(t *testing.T, file string) (string, error) {
 	return string(out), err
 }
 
-// TestBadBrandingIsRefused: check-config and the start name the file and the line, once.
+// TestBadBrandingIsRefused: check-config and the start report the file and the line, once.
 func TestBadBrandingIsRefused(t *testing.T) {
 	for _, c := range []struct{ name, page, want string }{
 		{"challenge.html", "<p>one</p>\n<p>{{if .Problem}}</p>\n", "challenge.html:"},

@@ -74,7 +74,7 @@ func TestPlainExample(t *testing.T) {
 	a.until(`document.querySelector('#items li')?.textContent === 'POST /api/list'`)
 }
 
-// ownForm is the form that docs/examples/own.js says a page must have.
+// ownForm is the form that a page must have according to docs/examples/own.js.
 func ownForm(t *testing.T) string {
 	t.Helper()
 	var form []string
@@ -86,7 +86,7 @@ func ownForm(t *testing.T) string {
 	return strings.Join(form, "")
 }
 
-// TestOwnExample: the JSON is enough for an interface of one's own, which waits when it is told to, and is accessible.
+// TestOwnExample: the JSON is enough for a custom interface, which waits when it is told to, and is accessible.
 func TestOwnExample(t *testing.T) {
 	g := serve(t, exampleSite(t))
 	a := &app{t, browser(t)}
@@ -112,7 +112,7 @@ func TestOwnExample(t *testing.T) {
 	a.until(`results.r?.url === 'POST /api/list' && document.querySelector('#form').hidden`)
 }
 
-// TestImageTemplateInABrowser: a page that draws the picture itself gets it from where the service says that it is.
+// TestImageTemplateInABrowser: a page that draws the picture itself gets it from the URL that the service specifies.
 func TestImageTemplateInABrowser(t *testing.T) {
 	g := configured(t, "defaults:\n  upstream: {urls: [%q]}\n  captcha: {ajax: inline, img_url_template: \"{base}/picture?k={key}\"}\n", exampleSite(t))
 	a := &app{t, browser(t)}
@@ -126,7 +126,7 @@ func TestImageTemplateInABrowser(t *testing.T) {
 }
 
 // reactExample checks the types of the React example against the package's declarations, and returns a script that puts it
-// where #root is, as mount(url) → unmount.
+// into #root, as mount(url) → unmount.
 func reactExample(t *testing.T) string {
 	t.Helper()
 	modules := installed(t, "node_modules")
@@ -172,8 +172,8 @@ export function mount(url) {
 	return string(out)
 }
 
-// TestReactExample runs the React example with React in a browser, against the demo: asked, closed, asked again and
-// answered, refused, and left in the middle.
+// TestReactExample runs the React example with React in a browser, against the demo: challenged, closed, challenged again
+// and answered, refused, and left in the middle.
 func TestReactExample(t *testing.T) {
 	script := reactExample(t)
 	g := start(t, "demo", "--log-level", "info", "--captcha-test-answer", testAnswer)
@@ -213,7 +213,7 @@ func TestReactExample(t *testing.T) {
 	a.until(`/Request number: \w{26}/.test(document.querySelector('#root [role=alert]')?.textContent)`)
 }
 
-// TestPackage packs the npm package and looks into it.
+// TestPackage packs the npm package and checks its contents.
 func TestPackage(t *testing.T) {
 	npm, err := exec.LookPath("npm")
 	if err != nil {

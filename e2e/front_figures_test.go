@@ -49,7 +49,7 @@ func (w *traffic) take() (requests int, bytes float64) {
 }
 
 // TestFrontFigures prints the figures of docs/people.md and docs/frontend.md, with FIGURES=1 from enough rounds to quote,
-// and holds what they promise.
+// and checks what these documents promise.
 func TestFrontFigures(t *testing.T) {
 	ctx := browser(t)
 	w := watch(t, ctx)

@@ -52,7 +52,7 @@ func TestFormIsAnsweredFromItsOwnPage(t *testing.T) {
 	}
 }
 
-// TestFormGoesOnFromItsOriginAlone asks the binary itself: sealed Origin and the visitor's credentials go to the service
+// TestFormGoesOnFromItsOriginAlone tests the binary itself: sealed Origin and the visitor's credentials go to the service
 // only with an answer from the page that asked.
 func TestFormGoesOnFromItsOriginAlone(t *testing.T) {
 	type arrival struct{ origin, authorization, text string }

@@ -167,7 +167,7 @@ func value[T any](t *testing.T, ctx context.Context, expression string) (v T) {
 	return v
 }
 
-// TestPagePoints holds the captcha page to its ten points, in a real browser; the numbers are those of docs/people.md.
+// TestPagePoints checks the ten points of the captcha page in a real browser; the numbers are those of docs/people.md.
 func TestPagePoints(t *testing.T) {
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "1h")

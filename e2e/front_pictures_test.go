@@ -9,8 +9,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestPicturesOfTheDocs opens what docs/people.md shows, as visitors of a real site see it: no test answer. With SCREENS
-// set it writes the pictures to the folder docs in there; they are copied to docs/images by hand, after a look.
+// TestPicturesOfTheDocs opens what docs/people.md shows, as visitors of a real site see it: without a test answer. With
+// SCREENS set it writes the pictures to the folder docs in there; they are copied to docs/images by hand, after a review.
 func TestPicturesOfTheDocs(t *testing.T) {
 	g := start(t, "serve", "--config", configFile(t, "captcha: {passes_per_hour: 1}\ndefaults:\n  upstream: {urls: [%q]}\n", formSite(t)))
 	work := start(t, "serve", "--config", configFile(t, "%sdefaults:\n  upstream: {urls: [%q]}\n  captcha: {work: true}\n", slowWork, site(t).URL))

@@ -44,8 +44,8 @@ const overflows = `((root) => {
 	return out.join('; ');
 })`
 
-// TestLanguagesFit opens every page and the dialog in every language on the narrowest phone: the right language, the
-// right direction, nothing sticks out, and what unfolds does so too.
+// TestLanguagesFit opens every page and the dialog in every language on the narrowest phone: the language and direction are
+// right and nothing overflows, including parts that unfold.
 func TestLanguagesFit(t *testing.T) {
 	pages := ownPages(t)
 	g := configuredFront(t, appSite(t).URL, workSettings)
@@ -91,7 +91,7 @@ func TestLanguagesFit(t *testing.T) {
 	}
 }
 
-// viewport is screen for what lies over the page: only what is in the window.
+// viewport is screen for what overlays the page: only the visible part of the window.
 func viewport(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	if os.Getenv("SCREENS") == "" {

@@ -10,7 +10,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestScriptBlocked: a block is a named error with the request's number, in fetch and in the middle of a dialog.
+// TestScriptBlocked: a block is a named error with the request's ID, in fetch and in the middle of a dialog.
 func TestScriptBlocked(t *testing.T) {
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "")
@@ -65,8 +65,8 @@ func TestScriptOffline(t *testing.T) {
 	}
 }
 
-// TestScriptReplaySafety: what can't be repeated, or may not be, is a named error after the answer, and the next try
-// goes through.
+// TestScriptReplaySafety: a request that can't or may not be repeated ends in a named error after the answer, and the next
+// attempt succeeds.
 func TestScriptReplaySafety(t *testing.T) {
 	g := serve(t, appSite(t).URL)
 	ctx := browser(t)
@@ -146,8 +146,8 @@ func TestScriptAcrossOrigins(t *testing.T) {
 	}
 }
 
-// TestScriptSaysThatCookiesAreMissing: without a kept cookie the question would come again and again; after rounds it
-// is an error that says so.
+// TestScriptSaysThatCookiesAreMissing: without a kept cookie the challenge would come again and again; after a few rounds
+// it becomes an error that says so.
 func TestScriptSaysThatCookiesAreMissing(t *testing.T) {
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "{rounds: 1}")

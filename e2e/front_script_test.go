@@ -11,8 +11,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestScriptRepeatsRequests challenges each kind of request once: the person answers, the caller gets what it asked for
-// and never learns of it.
+// TestScriptRepeatsRequests challenges each kind of request once: the person answers, and the caller gets what it asked for
+// without noticing.
 func TestScriptRepeatsRequests(t *testing.T) {
 	g := serve(t, appSite(t).URL)
 	ctx := browser(t)
@@ -48,7 +48,7 @@ func TestScriptRepeatsRequests(t *testing.T) {
 	}
 }
 
-// TestScriptAsksOnce: five requests at once are one dialog and one answer.
+// TestScriptAsksOnce: five concurrent requests lead to one dialog and one answer.
 func TestScriptAsksOnce(t *testing.T) {
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "")
@@ -75,7 +75,7 @@ func TestScriptAsksOnce(t *testing.T) {
 	}
 }
 
-// TestScriptAcrossTabs: the dialog is in the tab that the person looks at, one answer serves both.
+// TestScriptAcrossTabs: the dialog is in the tab that the person is looking at; one answer serves both.
 func TestScriptAcrossTabs(t *testing.T) {
 	g := serve(t, appSite(t).URL)
 	first := openApp(t, browser(t), g.url+"/app", "")
@@ -106,7 +106,7 @@ func TestScriptAcrossTabs(t *testing.T) {
 	}
 }
 
-// TestScriptWrongThenRight: a wrong answer brings a new picture, a message that is tied to the field, and the focus back.
+// TestScriptWrongThenRight: a wrong answer brings a new picture, a message associated with the field, and the focus back.
 func TestScriptWrongThenRight(t *testing.T) {
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "")
@@ -132,7 +132,7 @@ func TestScriptWrongThenRight(t *testing.T) {
 	}
 }
 
-// TestScriptCancel: Escape and the button are a named error, and the focus comes back; the next request asks again.
+// TestScriptCancel: Escape and the button lead to a named error, and the focus returns; the next request asks again.
 func TestScriptCancel(t *testing.T) {
 	g := serve(t, appSite(t).URL)
 	ctx := browser(t)
@@ -182,7 +182,7 @@ func TestScriptCancel(t *testing.T) {
 	}
 }
 
-// TestScriptExpired: a phone that changes its network in the middle gets a new picture and no reproach.
+// TestScriptExpired: a phone that changes networks in the middle gets a new picture and no error message.
 func TestScriptExpired(t *testing.T) {
 	g := serve(t, appSite(t).URL, "--trusted-proxies", "127.0.0.1")
 	a := openApp(t, browser(t), g.url+"/app", "")

@@ -130,8 +130,8 @@ func TestScriptInstall(t *testing.T) {
 	}
 }
 
-// TestScriptWithoutFetchMetadata: on plain http browsers do not say what a request is for, so that the gateway answers
-// a script with its page; the header says what it is, and the request is repeated all the same.
+// TestScriptWithoutFetchMetadata: on plain http, browsers do not say what a request is for, so the gateway answers a script
+// with its page; the response header identifies it, and the request is repeated anyway.
 func TestScriptWithoutFetchMetadata(t *testing.T) {
 	g := serve(t, appSite(t).URL)
 	ctx := browser(t, chromedp.Flag("host-resolver-rules", "MAP app.test 127.0.0.1"))
@@ -153,8 +153,8 @@ func TestScriptWithoutFetchMetadata(t *testing.T) {
 	}
 }
 
-// TestScriptKeepsToItsOrigins: who answers with a challenge but was not named is not asked about, and a challenge that
-// leads elsewhere is refused.
+// TestScriptKeepsToItsOrigins: a challenge from an origin that was not named is not shown, and a challenge that leads
+// elsewhere is refused.
 func TestScriptKeepsToItsOrigins(t *testing.T) {
 	front := appSite(t).URL
 	g := configuredFront(t, appSite(t).URL, fmt.Sprintf("    captcha: {cors_origins: [%q]}\n", front))

@@ -29,7 +29,7 @@ const slowWork = "captcha: {work: {hashes: 100000000, max_hashes: 100000000}}\n"
 
 const offerButton = `#work button`
 
-// tabTo moves the focus by the keyboard until the expression is true of the focused element.
+// tabTo moves the focus by keyboard until the expression is true for the focused element.
 func tabTo(t *testing.T, ctx context.Context, expression string) {
 	t.Helper()
 	for range 40 {
@@ -41,8 +41,8 @@ func tabTo(t *testing.T, ctx context.Context, expression string) {
 	t.Fatalf("the keyboard never reaches %s", expression)
 }
 
-// TestWorkOnThePage: somebody who can or will not read digits lets the browser work, by the keyboard alone and with
-// every picture and sound blocked, and lands where they wanted to go.
+// TestWorkOnThePage: somebody who cannot or will not read digits lets the browser work, by keyboard alone and with every
+// picture and sound blocked, and reaches their destination.
 func TestWorkOnThePage(t *testing.T) {
 	g := configuredFront(t, site(t).URL, workSettings)
 	g.ban("ip:127.0.0.1", "1h")
@@ -65,8 +65,8 @@ func TestWorkOnThePage(t *testing.T) {
 	run(t, ctx, "go on as a human", chromedp.Navigate(g.url+"/next"), chromedp.WaitVisible(`//pre[contains(.,"GET /next")]`))
 }
 
-// TestWorkIsHeard: what happens is said in words; the page answers meanwhile; it can be stopped, and the digits are still
-// there; what goes wrong is said.
+// TestWorkIsHeard: progress is announced in words; the page stays responsive; the work can be stopped, and the digits are
+// still there; errors are announced.
 func TestWorkIsHeard(t *testing.T) {
 	g := configuredFront(t, site(t).URL, workSettings+slowWork)
 	g.ban("ip:127.0.0.1", "1h")
@@ -127,7 +127,7 @@ func TestWorkIsHeard(t *testing.T) {
 	}
 }
 
-// TestWorkIsHiddenWithoutJavaScript: an offer that can't be kept isn't made.
+// TestWorkIsHiddenWithoutJavaScript: work is not offered if it can't be done.
 func TestWorkIsHiddenWithoutJavaScript(t *testing.T) {
 	g := configuredFront(t, site(t).URL, workSettings)
 	g.ban("ip:127.0.0.1", "1h")
@@ -146,7 +146,7 @@ func nodeVisible(t *testing.T, ctx context.Context, selector string) bool {
 	return value[bool](t, ctx, `document.querySelector('`+selector+`').checkVisibility()`)
 }
 
-// TestWorkKeepsAForm: the form that was sent goes on after the work as after digits.
+// TestWorkKeepsAForm: a carried form is sent on after work just as after digits.
 func TestWorkKeepsAForm(t *testing.T) {
 	g := configuredFront(t, formSite(t), workSettings)
 	ctx := browser(t)
@@ -163,7 +163,7 @@ func TestWorkKeepsAForm(t *testing.T) {
 // workButton is the offer in the dialog of antirobot.js.
 const workButton = dialog + `.querySelectorAll('button.l')[1]`
 
-// TestWorkInTheDialog: the dialog offers it too, on the gateway's origin in a Worker, from another one in pieces.
+// TestWorkInTheDialog: the dialog offers work too: on the gateway's origin in a Worker, from another one in small pieces.
 func TestWorkInTheDialog(t *testing.T) {
 	front := appSite(t).URL
 	api := configuredFront(t, appSite(t).URL, fmt.Sprintf("    captcha: {work: true, cors_origins: [%q]}\n", front))
@@ -265,7 +265,7 @@ func TestWorkInTheDialogIsStopped(t *testing.T) {
 	})
 }
 
-// work is what the JSON asks for, done here as docs/frontend.md says it and by nobody's script.
+// work is the task from the JSON, done here as docs/frontend.md describes it, without any of our scripts.
 type work struct {
 	Seed  string
 	Parts int
@@ -305,7 +305,7 @@ func (g *gateway) works(v *client, key, rep string) *response {
 // cheapWork lets a test work a lot.
 const cheapWork = "captcha: {work: {hashes: 1024}}\n"
 
-// TestPitfall03WorkIsSpentOnce: an answer is for one pass, for its network and its host, also after kill -9.
+// TestPitfall03WorkIsSpentOnce: an answer is valid for one pass, for its network and its host, even after kill -9.
 func TestPitfall03WorkIsSpentOnce(t *testing.T) {
 	t.Parallel()
 	g := configuredFront(t, site(t).URL, workSettings+cheapWork, "--trusted-proxies", "127.0.0.1")
@@ -335,8 +335,8 @@ func TestPitfall03WorkIsSpentOnce(t *testing.T) {
 	}
 }
 
-// TestPitfall12WorkInBulk: a robot that does the work for a hundred challenges and answers all of them at once gets a few
-// passes at the first price at best.
+// TestPitfall12WorkInBulk: a robot that does the work for a hundred challenges and answers all of them at once gets at best
+// a few passes at the first price.
 func TestPitfall12WorkInBulk(t *testing.T) {
 	t.Parallel()
 	g := configuredFront(t, site(t).URL, workSettings+"captcha: {work: {hashes: 1024}, rates: {checks: {per_minute: 60000, burst: 1000}}}\n", "--trusted-proxies", "127.0.0.1")
@@ -364,7 +364,8 @@ func TestPitfall12WorkInBulk(t *testing.T) {
 	t.Logf("%d of 100 answers at the first price earned a pass", passes.Load())
 }
 
-// TestWorkForALoginAlone: a login among other pages is a service of its own, which offers work; the rest of the site does not.
+// TestWorkForALoginAlone: a login among other pages is a separate service, which offers work; the rest of the site does
+// not.
 func TestWorkForALoginAlone(t *testing.T) {
 	t.Parallel()
 	s := site(t).URL

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestGuestbookRules spams the guest-book of the demo and reads what the rules said.
+// TestGuestbookRules spams the guest-book of the demo and reads what the rules said about it.
 func TestGuestbookRules(t *testing.T) {
 	t.Parallel()
 	g := start(t, "demo", "--log-level", "info", "--captcha-test-answer", testAnswer)

@@ -41,7 +41,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	return out, nil
 })
 
-// missing skips a test for want of a program, loudly; in CI that is a failure.
+// missing skips a test because a program is missing, with a message; in CI that is a failure.
 func missing(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
@@ -65,7 +65,7 @@ type gateway struct {
 	ownListen bool // the configuration names the visitors' addresses
 }
 
-// logBuffer keeps what the process wrote, and wakes those who wait for a line.
+// logBuffer keeps what the process wrote, and wakes tests that wait for a line.
 type logBuffer struct {
 	mu   sync.Mutex
 	cond *sync.Cond
@@ -120,7 +120,7 @@ func (l *logBuffer) String() string {
 	return strings.Join(l.all, "\n")
 }
 
-// start runs `antirobot args…` with free ports and a data directory of its own, and waits until it listens.
+// start runs `antirobot args…` with free ports and its own data directory, and waits until it listens.
 func start(t *testing.T, args ...string) *gateway {
 	t.Helper()
 	g := &gateway{t: t, dir: t.TempDir(), args: args}
@@ -134,13 +134,13 @@ func start(t *testing.T, args ...string) *gateway {
 	return g
 }
 
-// serve runs the gateway before upstream.
+// serve runs the gateway in front of upstream.
 func serve(t *testing.T, upstream string, args ...string) *gateway {
 	t.Helper()
 	return start(t, append([]string{"serve", "--upstream", upstream, "--captcha-test-answer", testAnswer}, args...)...)
 }
 
-// startWith runs `antirobot args…` whose configuration says where visitors are served.
+// startWith runs `antirobot args…` with a configuration that says where visitors are served.
 func startWith(t *testing.T, args ...string) *gateway {
 	t.Helper()
 	g := &gateway{t: t, dir: t.TempDir(), args: args, ownListen: true}

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// TestPitfall13NothingPanics throws mutations of good requests at every door of a running gateway. The parsers have fuzz
-// targets of their own; this is what stands between them.
+// TestPitfall13NothingPanics sends mutations of valid requests to every entry point of a running gateway. The parsers have
+// their own fuzz targets; this covers what is between them.
 func TestPitfall13NothingPanics(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
@@ -97,7 +97,7 @@ func mutate(r *rand.Rand, a, b string) string {
 	return string(p)
 }
 
-// throw sends text and reads a bit of what comes back, whatever it is.
+// throw sends text and reads a part of whatever comes back.
 func (g *gateway) throw(text string) {
 	c, err := net.Dial("tcp", strings.TrimPrefix(g.url, "http://"))
 	if err != nil {
@@ -111,8 +111,8 @@ func (g *gateway) throw(text string) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(c, 64<<10))
 }
 
-// TestHostileService stands between visitors and a service that lies: it can't speak for the gateway, and gets its
-// cookies only where the operator says so.
+// TestHostileService protects visitors from a lying service: it can't speak for the gateway, and gets the gateway's cookies
+// only where the operator allows it.
 func TestHostileService(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -144,7 +144,7 @@ services:
 	}
 }
 
-// TestPitfall12HeaderFloods are refused by their size and number before anything is kept of them.
+// TestPitfall12HeaderFloods: they are refused by size and number before anything of them is kept.
 func TestPitfall12HeaderFloods(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)

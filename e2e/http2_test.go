@@ -14,7 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// http2Gateway serves TLS at one address and HTTP/2 without it at another.
+// http2Gateway serves TLS on one address and HTTP/2 without TLS on another.
 func http2Gateway(t *testing.T, upstream, settings string) (g *gateway, secure, plain string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,7 +110,7 @@ func TestHTTP2Clients(t *testing.T) {
 	}
 }
 
-// TestHTTP2Browser: Chromium chooses HTTP/2, is no oddity for it, solves the captcha and sees the page.
+// TestHTTP2Browser: Chromium chooses HTTP/2, is not considered odd for it, solves the captcha and sees the page.
 func TestHTTP2Browser(t *testing.T) {
 	t.Parallel()
 	g, secure, _ := http2Gateway(t, site(t).URL, "")
@@ -138,7 +138,7 @@ func TestHTTP2Browser(t *testing.T) {
 	}
 }
 
-// TestH2Spec holds the front to RFC 9113 and RFC 7541 by somebody else's reading of them.
+// TestH2Spec checks the front against RFC 9113 and RFC 7541 with an independent implementation's test suite.
 func TestH2Spec(t *testing.T) {
 	t.Parallel()
 	spec, err := filepath.Abs("../.bin/h2spec")

@@ -22,7 +22,7 @@ services:
       service_cookie: {name: sid, keys: [{key: ` + serviceKey + `}]}
 `
 
-// signed is the service's own cookie for somebody whom it has known for two days.
+// signed is the service's own cookie for somebody it has known for two days.
 func signed(t *testing.T, who string) string {
 	t.Helper()
 	c, err := spravka.SignService("sid", who, time.Now().Add(-48*time.Hour), []byte(serviceKey))
@@ -66,8 +66,8 @@ func TestPitfall22OfficeBehindOneAddress(t *testing.T) {
 	as("").get(g.url+"/").must(t, 302, "")
 }
 
-// TestPitfall22YoungCookiesAreTheirAddress plays the cookie farmer: seventy fresh i cookies behind one banned address
-// are worth nothing, nor are they a ticket for anybody else.
+// TestPitfall22YoungCookiesAreTheirAddress plays a cookie farmer: seventy fresh i cookies behind one banned address are
+// worth nothing, nor do they help anybody else.
 func TestPitfall22YoungCookiesAreTheirAddress(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
@@ -119,7 +119,8 @@ func TestIPv6IsANetwork(t *testing.T) {
 	}
 }
 
-// TestPitfall22RotatingNetworkIsOneSubject: a robot that takes a new IPv6 address for each request is stopped as one.
+// TestPitfall22RotatingNetworkIsOneSubject: a robot that uses a new IPv6 address for each request is stopped as one
+// subject.
 func TestPitfall22RotatingNetworkIsOneSubject(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
@@ -135,7 +136,7 @@ func TestPitfall22RotatingNetworkIsOneSubject(t *testing.T) {
 	from(t, "2001:db8:0:1::1").get(g.url+"/").must(t, 200, "site got")
 }
 
-// TestPitfall23WhiteIsNeverAnEvent: what is white or a health check is neither stopped nor counted, however fast.
+// TestPitfall23WhiteIsNeverAnEvent: whitelisted requests and health checks are neither stopped nor counted, however fast.
 func TestPitfall23WhiteIsNeverAnEvent(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `

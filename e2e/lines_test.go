@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestPitfall12FloodFillsNoLog: a robot that asks on and on writes a bounded number of lines, and the next one says how
-// many it did not write.
+// TestPitfall12FloodFillsNoLog: a robot that never stops writes a bounded number of lines, and the next one says how many
+// were omitted.
 func TestPitfall12FloodFillsNoLog(t *testing.T) {
 	g := start(t, "serve", "--config", configFile(t, `
 log: {decision_lines: {per_second: 200, network_per_minute: 60, network_burst: 20}, access_lines: {per_second: 200, network_per_minute: 60, network_burst: 30}}

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestBansAndEntriesEnd makes bans and entries of a second or two: they hold at once, and end by themselves.
+// TestBansAndEntriesEnd makes bans and entries of a second or two: they apply at once, and end by themselves.
 func TestBansAndEntriesEnd(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
@@ -40,7 +40,7 @@ func TestBansAndEntriesEnd(t *testing.T) {
 	}
 }
 
-// TestBansOfOneService holds bans, entries and lists to the service that they name, and lifts them one by one.
+// TestBansOfOneService checks that bans, entries and lists only affect the service they name, and lifts them one by one.
 func TestBansOfOneService(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
@@ -88,7 +88,7 @@ services:
 	}
 }
 
-// TestLastGoodCopyIsUsed fetches a list, then starts without its source: what was known holds from the first request on.
+// TestLastGoodCopyIsUsed fetches a list, then starts without its source: the last copy applies from the first request on.
 func TestLastGoodCopyIsUsed(t *testing.T) {
 	t.Parallel()
 	source := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -119,7 +119,7 @@ services: [{name: site, upstream: {urls: [%q]}}]
 	}
 }
 
-// TestFileListIsTakenOver changes a list file under a running gateway.
+// TestFileListIsTakenOver changes a list file while the gateway runs.
 func TestFileListIsTakenOver(t *testing.T) {
 	t.Parallel()
 	file := listFile(t, "203.0.113.1\n")
@@ -136,8 +136,7 @@ services: [{name: site, upstream: {urls: [%q]}}]
 	within(t, 10*time.Second, "the file is read again", func() bool { return ask("203.0.113.1") == 200 && ask("203.0.113.2") == 403 })
 }
 
-// TestPitfall07CrawlersAreVerified welcomes a crawler from its published ranges, and nobody for what they call
-// themselves.
+// TestPitfall07CrawlersAreVerified admits a crawler from its published ranges, and nobody just because of their User-Agent.
 func TestPitfall07CrawlersAreVerified(t *testing.T) {
 	t.Parallel()
 	ranges := listFile(t, `{"creationTime":"2026-01-02T03:04:05","prefixes":[{"ipv4Prefix":"203.0.113.0/28"},{"ipv6Prefix":"2001:db8:77::/48"}]}`)
@@ -177,7 +176,7 @@ services: [{name: site, upstream: {urls: [%q]}}]
 	}
 }
 
-// TestPatternsMatchRequests holds patterns of method, path, header and user agent, with the white ones above a ban.
+// TestPatternsMatchRequests: patterns match method, path, header and user agent, and white ones take precedence over a ban.
 func TestPatternsMatchRequests(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
@@ -212,7 +211,7 @@ services: [{name: site, upstream: {urls: [%q]}}]
 	}
 }
 
-// TestLoadOfTheLists tells the operator what is in force.
+// TestLoadOfTheLists: the operator can see which lists are in force.
 func TestLoadOfTheLists(t *testing.T) {
 	t.Parallel()
 	var lines strings.Builder

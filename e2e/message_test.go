@@ -105,8 +105,8 @@ assert entries[0]["tags"] == ["invalid"] and entries[2]["tags"] == ["spam"], ent
 print(len(ids))
 `
 
-// TestMessages lets clients set rules, train, judge and read the log, then restarts the gateway: rules, the model and
-// the log are there, and ids go on.
+// TestMessages sets rules, trains, judges and reads the log through clients, then restarts the gateway: rules, the model
+// and the log are still there, and ids continue.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -155,7 +155,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// TestTrustStaysOnLoopback: a gateway whose private listener is open to others does not believe every caller.
+// TestTrustStaysOnLoopback: a gateway whose private listener is open to others does not trust every caller.
 func TestTrustStaysOnLoopback(t *testing.T) {
 	t.Parallel()
 	const open = "admin: {listen: \"0.0.0.0:9090\"}\nservices: [{name: a, upstream: {urls: [\"http://127.0.0.1:1\"]}}]\n"

@@ -39,7 +39,7 @@ func (g *gateway) rss() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// zeros is n zero bytes without the memory.
+// zeros yields n zero bytes without holding them in memory.
 type zeros struct{ left int64 }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -111,7 +111,7 @@ func TestGigabyte(t *testing.T) {
 	}
 }
 
-// TestDrain stops the gateway while a request is under way: it is answered, and new connections are refused.
+// TestDrain stops the gateway while a request is in progress: it is answered, and new connections are refused.
 func TestDrain(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -179,8 +179,8 @@ func certificate(t *testing.T, dir string, serial int64) (certFile, keyFile stri
 	return certFile, keyFile
 }
 
-// TestTLSReload serves TLS on one address and plain HTTP with PROXY protocol on another, and takes a new certificate
-// over on reload while a connection stays open.
+// TestTLSReload serves TLS on one address and plain HTTP with PROXY protocol on another, and loads a new certificate on
+// reload while a connection stays open.
 func TestTLSReload(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, 1)

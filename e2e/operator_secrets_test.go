@@ -13,7 +13,7 @@ import (
 	"antirobot/spravka"
 )
 
-// TestPitfall05ExampleKeyIsRefused starts with the key that the documentation shows, on its own and as an old one.
+// TestPitfall05ExampleKeyIsRefused starts with the key shown in the documentation, alone and as an old key.
 func TestPitfall05ExampleKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	ring, err := spravka.NewRing([]spravka.Key{spravka.ExampleKey()})
@@ -53,8 +53,8 @@ func TestPitfall05ExampleKeyIsRefused(t *testing.T) {
 	})
 }
 
-// TestPitfall05RotationLogsNobodyOut rotates the keys under a visitor with a pass and a half-solved captcha, restarts,
-// and then removes the old key.
+// TestPitfall05RotationLogsNobodyOut rotates the keys while a visitor has a pass and an open captcha, restarts, and then
+// removes the old key.
 func TestPitfall05RotationLogsNobodyOut(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
@@ -101,7 +101,7 @@ func TestPitfall05RotationLogsNobodyOut(t *testing.T) {
 	v.get(g.url+"/").must(t, 302, "")
 }
 
-// TestCaptchaTestAnswerIsLoud: who switches the protection off for a test can't overlook it.
+// TestCaptchaTestAnswerIsLoud: an operator who switches the protection off for a test can't overlook it.
 func TestCaptchaTestAnswerIsLoud(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
@@ -130,8 +130,8 @@ func TestCaptchaTestAnswerIsLoud(t *testing.T) {
 	}
 }
 
-// TestPitfall15NoSecretsAnywhere lives through a session with every kind of secret, and then reads all that the
-// gateway wrote and tells.
+// TestPitfall15NoSecretsAnywhere goes through a session with every kind of secret, and then reads everything that the
+// gateway wrote and reports.
 func TestPitfall15NoSecretsAnywhere(t *testing.T) {
 	t.Parallel()
 	g := start(t, "serve", "--log-level", "debug", "--captcha-test-answer", testAnswer, "--config", configFile(t, `

@@ -32,7 +32,7 @@ func command(t *testing.T, args ...string) (code int, out string) {
 	return cmd.ProcessState.ExitCode(), string(b)
 }
 
-// TestPitfall27BadConfigSaysEverything starts with a file in which many things are wrong, and asks for all of them.
+// TestPitfall27BadConfigSaysEverything starts with a file that has many errors, and expects all of them to be reported.
 func TestPitfall27BadConfigSaysEverything(t *testing.T) {
 	t.Parallel()
 	file := configFile(t, `
@@ -78,8 +78,8 @@ services:
 	}
 }
 
-// TestPitfall16PrivateListenerIsPrivate tries the admin's address as a web page, a stranger and a neighbour would, and
-// the public one as somebody who looks for profiles.
+// TestPitfall16PrivateListenerIsPrivate accesses the admin's address as a web page, a stranger and a neighbour would, and
+// the public one like somebody who looks for profiles.
 func TestPitfall16PrivateListenerIsPrivate(t *testing.T) {
 	t.Parallel()
 	g := serve(t, mirror(t))
@@ -156,7 +156,7 @@ func TestPitfall16PrivateListenerIsPrivate(t *testing.T) {
 	}
 }
 
-// TestRevocation takes one pass back by its ID, as the log names it, and others not.
+// TestRevocation revokes one pass by its ID, as the log names it, and no others.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)

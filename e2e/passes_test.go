@@ -8,7 +8,8 @@ import (
 	"time"
 )
 
-// TestPitfall11SharedPass binds a pass to browser and networks: a person who changes networks pays for the move, once; a buyer of the pass pays ten times.
+// TestPitfall11SharedPass binds a pass to browser and networks: a person who changes networks pays once for the move; a
+// buyer of the pass pays ten times.
 func TestPitfall11SharedPass(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
@@ -49,7 +50,7 @@ func TestPitfall11SharedPass(t *testing.T) {
 	use("spent", home, firefox, 1)
 }
 
-// TestPitfall04PassIsForItsSite presents tokens of one kind, host or key where another belongs.
+// TestPitfall04PassIsForItsSite presents tokens of one kind, host or key where another is expected.
 func TestPitfall04PassIsForItsSite(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
@@ -110,7 +111,7 @@ services:
 	}
 }
 
-// TestPitfall02PassIsNotTheClientsChoice asks for more than everybody gets, in every place where a client can ask.
+// TestPitfall02PassIsNotTheClientsChoice asks for more than the standard pass, in every place where a client can.
 func TestPitfall02PassIsNotTheClientsChoice(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
@@ -151,7 +152,7 @@ func TestPitfall11PassesShrink(t *testing.T) {
 }
 
 // passesOfAnHour earns passes from one address until it may earn no more, and returns what each of them bought. Hours are
-// those of the clock: what began in one and ended in the next is done again.
+// those of the clock: a run that crosses an hour boundary is repeated.
 func passesOfAnHour(t *testing.T) []int {
 	t.Helper()
 	g := serve(t, site(t).URL)

@@ -16,7 +16,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// complaints collects what the browser's console says against a tab.
+// complaints collects the errors in a tab's browser console.
 func complaints(ctx context.Context) func() []string {
 	said := make(chan string, 100)
 	note := func(s string) {
@@ -52,8 +52,8 @@ func solveInBrowser(t *testing.T, ctx context.Context) {
 	run(t, ctx, "solve", chromedp.WaitVisible("input[name=rep]", chromedp.ByQuery), chromedp.SendKeys("input[name=rep]", testAnswer+"\r", chromedp.ByQuery))
 }
 
-// TestPitfall01URLComesBackWholeInABrowser goes to a URL with query and fragment, fails once, and lands on exactly it.
-// The fragment never reaches a server: the page's script carries it, and without scripts it is lost.
+// TestPitfall01URLComesBackWholeInABrowser goes to a URL with query and fragment, fails once, and lands on exactly that
+// URL. The fragment never reaches a server: the page's script preserves it, and without scripts it is lost.
 func TestPitfall01URLComesBackWholeInABrowser(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
@@ -78,8 +78,8 @@ func TestPitfall01URLComesBackWholeInABrowser(t *testing.T) {
 	}
 }
 
-// TestCookiesOffIsExplained meets a browser that keeps no cookies: the page says what is wrong, at the first challenge,
-// and nobody is left in a circle without a word.
+// TestCookiesOffIsExplained uses a browser that keeps no cookies: the page says what is wrong, at the first challenge, and
+// nobody is sent in circles without an explanation.
 func TestCookiesOffIsExplained(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
@@ -105,8 +105,8 @@ func TestCookiesOffIsExplained(t *testing.T) {
 	screen(t, ctx, "captcha-cookies-off")
 }
 
-// TestPitfall20FetchInABrowser calls the service from a page as scripts do, same-origin and from a foreign page, and
-// looks at what a browser lets the script read.
+// TestPitfall20FetchInABrowser calls the service from a page as scripts do, from the same origin and from a foreign page,
+// and checks what a browser lets the script read.
 func TestPitfall20FetchInABrowser(t *testing.T) {
 	t.Parallel()
 	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

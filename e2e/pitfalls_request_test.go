@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestPitfall06ForwardedFieldsAreOurs sends every field that a service might believe, through a peer that nobody
-// trusts: the service gets the gateway's word, once.
+// TestPitfall06ForwardedFieldsAreOurs sends every field that a service might trust, through an untrusted peer: the service
+// gets the gateway's values, once.
 func TestPitfall06ForwardedFieldsAreOurs(t *testing.T) {
 	t.Parallel()
 	g := serve(t, mirror(t))
@@ -54,8 +54,8 @@ func TestPitfall06ForwardedFieldsAreOurs(t *testing.T) {
 	})
 }
 
-// TestPitfall06ServiceMayWantItsClientsFields: which fields stay back is the service's own affair, but for those that the
-// gateway makes.
+// TestPitfall06ServiceMayWantItsClientsFields: a service decides which fields are dropped, except for those that the
+// gateway sets itself.
 func TestPitfall06ServiceMayWantItsClientsFields(t *testing.T) {
 	t.Parallel()
 	g := configured(t, "defaults:\n  upstream: {urls: [%q]}\n  requests: {drop_fields: [X-Secret-Sauce]}\n", mirror(t))
@@ -71,7 +71,7 @@ func TestPitfall06ServiceMayWantItsClientsFields(t *testing.T) {
 	}
 }
 
-// TestPitfall06OnlyTheLastTrustedHopIsBelieved takes the rightmost address that no trusted proxy has.
+// TestPitfall06OnlyTheLastTrustedHopIsBelieved takes the rightmost address that does not belong to a trusted proxy.
 func TestPitfall06OnlyTheLastTrustedHopIsBelieved(t *testing.T) {
 	t.Parallel()
 	g := serve(t, mirror(t), "--trusted-proxies", "127.0.0.1,10.0.0.0/8")
@@ -94,8 +94,8 @@ func TestPitfall06OnlyTheLastTrustedHopIsBelieved(t *testing.T) {
 	}
 }
 
-// TestPitfall08PathsHaveOneReading: a rule for a path holds for every spelling of it, and the service gets the request
-// as it was sent, or not at all.
+// TestPitfall08PathsHaveOneReading: a rule for a path applies to every spelling of it, and the service gets the request as
+// it was sent, or not at all.
 func TestPitfall08PathsHaveOneReading(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
@@ -139,7 +139,7 @@ lists:
 	g.wire("CONNECT site.example:80 HTTP/1.1\r\nHost: site.example:80\r\nConnection: close\r\n\r\n").must(t, 405, "")
 }
 
-// TestPitfall09SmugglingIsRefused: the full suite is e2e/blackbox; here is what must be true even if nobody runs it.
+// TestPitfall09SmugglingIsRefused: the full suite is e2e/blackbox; this is the minimum, even if nobody runs that suite.
 func TestPitfall09SmugglingIsRefused(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Int64

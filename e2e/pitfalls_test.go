@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// TestPitfall01NoOpenRedirect asks the default configuration, one service for every host, to send visitors elsewhere.
+// TestPitfall01NoOpenRedirect asks the default configuration, one service for every host, to redirect visitors elsewhere.
 func TestPitfall01NoOpenRedirect(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
@@ -119,7 +119,7 @@ func TestPitfall03AnswerIsSpentOnce(t *testing.T) {
 	}
 }
 
-// TestPitfall14OwnAnswersAreNotCached looks at every kind of answer that the gateway makes itself.
+// TestPitfall14OwnAnswersAreNotCached checks every kind of answer that the gateway makes itself.
 func TestPitfall14OwnAnswersAreNotCached(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
@@ -165,7 +165,7 @@ services:
 	}
 }
 
-// TestPitfall20NoPageForThoseWhoCantReadIt asks as the parts of a page do, and as HTMX and fetch do.
+// TestPitfall20NoPageForThoseWhoCantReadIt makes requests like parts of a page, HTMX and fetch.
 func TestPitfall20NoPageForThoseWhoCantReadIt(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
@@ -211,8 +211,8 @@ services:
 	}
 }
 
-// TestPitfall24BasePathAndForeignCSP moves the gateway's own pages below a prefix, next to a service that forbids
-// everything and has pages of the same names.
+// TestPitfall24BasePathAndForeignCSP moves the gateway's own pages below a prefix, next to a service with a CSP that
+// forbids everything and with pages of the same names.
 func TestPitfall24BasePathAndForeignCSP(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -248,7 +248,7 @@ services:
 	v.get(g.url+"/page").must(t, 200, "site got /page")
 }
 
-// TestPitfall26EveryDecisionCanBeAskedFor stops and passes requests for every cause, and asks the API why.
+// TestPitfall26EveryDecisionCanBeAskedFor stops and passes requests for every possible reason, and asks the API why.
 func TestPitfall26EveryDecisionCanBeAskedFor(t *testing.T) {
 	t.Parallel()
 	g := start(t, "serve", "--config", configFile(t, `
@@ -314,7 +314,7 @@ services:
 	}
 }
 
-// whyIn asks why, by the id in the answer's head or, where the service answered, by the one that it got.
+// whyIn asks why, by the ID in the answer's head or, if the service answered, by the ID that the service got.
 func (g *gateway) whyIn(t *testing.T, what string, r *response) story {
 	t.Helper()
 	if r.Header.Get("X-Request-Id") == "" {
@@ -335,7 +335,7 @@ func listFile(t *testing.T, text string) string {
 	return file
 }
 
-// TestPitfall26BlockedPageShowsTheID is what somebody who calls the operator can read out.
+// TestPitfall26BlockedPageShowsTheID: the page shows an ID that a visitor who calls the operator can read out.
 func TestPitfall26BlockedPageShowsTheID(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)

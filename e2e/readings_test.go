@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// spellings are ways to write a path so that some services take it for /NAME, and others do not.
+// spellings are ways to write a path that some services read as /NAME, and others do not.
 func spellings(name string) []string {
 	first, rest := name[:1], name[1:]
 	return []string{
@@ -17,8 +17,8 @@ func spellings(name string) []string {
 	}
 }
 
-// TestPitfall08EverySettingHoldsForEveryReading: rules, limits, the largest body, a path's mode and its routes hold for
-// whatever spelling of the path a service may read as that path.
+// TestPitfall08EverySettingHoldsForEveryReading: rules, limits, the largest body, a path's mode and its routes apply to
+// every spelling that a service may read as that path.
 func TestPitfall08EverySettingHoldsForEveryReading(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
@@ -81,7 +81,7 @@ identity: {trusted_proxies: [127.0.0.1]}
 	}
 }
 
-// TestPitfall08EscapedNULIsRefused: some services end a path there, others go on, and nobody asks for that in earnest.
+// TestPitfall08EscapedNULIsRefused: some services end a path there, others continue, and no legitimate client sends it.
 func TestPitfall08EscapedNULIsRefused(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
@@ -103,8 +103,8 @@ services:
 	}
 }
 
-// TestPitfall08AmbiguousPathsCanBeRefused: by a key, a path that leads to other settings as it is read is answered 400;
-// what every service reads alike passes.
+// TestPitfall08AmbiguousPathsCanBeRefused: if so configured, a path whose readings have different settings is answered 400;
+// a path that every service reads alike passes.
 func TestPitfall08AmbiguousPathsCanBeRefused(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `
@@ -125,8 +125,8 @@ services:
 	}
 }
 
-// TestPitfall08PartnerStaysInItsInterface: the key of a partner opens the XML interface, and nothing that is reached
-// through its prefix.
+// TestPitfall08PartnerStaysInItsInterface: a partner's key opens the XML interface, and nothing that is reached through its
+// prefix.
 func TestPitfall08PartnerStaysInItsInterface(t *testing.T) {
 	t.Parallel()
 	g := start(t, "serve", "--config", xmlConfig(t, site(t).URL))
@@ -145,7 +145,7 @@ func TestPitfall08PartnerStaysInItsInterface(t *testing.T) {
 	}
 }
 
-// TestPitfall08CheckReadsPathsAlike: beside a balancer the same settings hold, and a challenge follows the check.
+// TestPitfall08CheckReadsPathsAlike: in check mode the same settings apply, and a challenge is consistent with the check.
 func TestPitfall08CheckReadsPathsAlike(t *testing.T) {
 	t.Parallel()
 	g := configured(t, `

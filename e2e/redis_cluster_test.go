@@ -13,8 +13,8 @@ import (
 	"antirobot/store/redisstore/redistest"
 )
 
-// TestRedisClusterLosesAMaster kills a master of a cluster under two gateways with visitors: nobody is answered with an
-// error, health says so, and afterwards all goes on.
+// TestRedisClusterLosesAMaster kills a master of a cluster while two gateways serve visitors: nobody gets an error, health
+// reports it, and afterwards everything works again.
 func TestRedisClusterLosesAMaster(t *testing.T) {
 	c := redistest.StartCluster(t, 3, 1)
 	// A failover takes longer than the cluster's node timeout of a second: with these no gateway can sleep through it.

@@ -13,7 +13,7 @@ import (
 	"antirobot/store/redisstore/redistest"
 )
 
-// siege lets banned and other visitors ask all gateways until it is ended, and counts wrong answers.
+// siege makes banned and other visitors send requests to all gateways until it is stopped, and counts wrong answers.
 func siege(t *testing.T, all []*gateway, banned func(i int) string) (end func() (served, wrong int64)) {
 	t.Helper()
 	stop := make(chan struct{})
@@ -58,8 +58,8 @@ func siege(t *testing.T, all []*gateway, banned func(i int) string) (end func() 
 	}
 }
 
-// TestRedisEmptied empties the store under two gateways with visitors, by FLUSHALL and by a restart without its data: no
-// ban, entry or revocation is forgotten, the pass of one gateway holds on the other and on one that starts afterwards,
+// TestRedisEmptied empties the store while two gateways serve visitors, by FLUSHALL and by a restart without its data: no
+// ban, entry or revocation is forgotten, the pass of one gateway is valid on the other and on one that starts afterwards,
 // and health says what happened.
 func TestRedisEmptied(t *testing.T) {
 	const bans = 60
@@ -153,8 +153,8 @@ func TestRedisEmptied(t *testing.T) {
 	}
 }
 
-// TestRedisEmptiedWhileDown: all gateways are down when the store is emptied. The first that starts puts back what lies on
-// its disk: bans, entries and the ring, so that old passes hold.
+// TestRedisEmptiedWhileDown: all gateways are down when the store is emptied. The first one that starts restores what is on
+// its disk: bans, entries and the ring, so that old passes stay valid.
 func TestRedisEmptiedWhileDown(t *testing.T) {
 	r := redistest.Start(t)
 	g := fleet(t, 1, "redis://"+r.Addr, "--trusted-proxies", "127.0.0.1")[0]
@@ -189,8 +189,8 @@ func TestRedisEmptiedWhileDown(t *testing.T) {
 	}
 }
 
-// TestRedisStaleReplica promotes a replica that has not seen the last bans: they are written again, and both gateways keep
-// them all the while.
+// TestRedisStaleReplica promotes a replica that has not seen the last bans: they are written again, and both gateways
+// enforce them all the while.
 func TestRedisStaleReplica(t *testing.T) {
 	const bans = 60
 	addr := func(i int) string { return fmt.Sprintf("203.0.113.%d", i%bans+1) }
@@ -237,7 +237,7 @@ func TestRedisStaleReplica(t *testing.T) {
 	}
 }
 
-// flag returns what a gateway was started with.
+// flag returns the value of a flag that a gateway was started with.
 func (g *gateway) flag(name string) string {
 	for i, arg := range g.args[:len(g.args)-1] {
 		if arg == name {

@@ -13,7 +13,8 @@ import (
 	"antirobot/store/redisstore/redistest"
 )
 
-// TestRedisStoreFailurePolicy gives one service the policy closed, and takes the store away: its passes pay no more.
+// TestRedisStoreFailurePolicy gives one service the policy closed, and makes the store unavailable: its passes no longer
+// pay.
 func TestRedisStoreFailurePolicy(t *testing.T) {
 	r := redistest.Start(t)
 	p := redistest.StartProxy(t, r.Addr)
@@ -106,8 +107,8 @@ services:
 	eventually(t, "the closed service lets passes pay again", 10*time.Second, func() bool { return ask("closed.test", "/x", closed) == 200 })
 }
 
-// TestRedisACL starts a gateway as the user that docs/scaling.md gives it, on a server that has no other one that may do
-// anything but look whether something was refused.
+// TestRedisACL starts a gateway as the user given in docs/scaling.md, on a server whose only other user may do nothing but
+// check whether something was refused.
 func TestRedisACL(t *testing.T) {
 	acl := strings.ReplaceAll(fromScaling(t, "acl"), "PASSWORD", "secret")
 	file := writeFile(t, "users.acl", "user default off\nuser watcher on >seen resetkeys -@all +acl|log\n"+acl)

@@ -18,7 +18,7 @@ import (
 	"antirobot/store/redisstore/redistest"
 )
 
-// secretFile is what all gateways of a test have.
+// secretFile is the secret that all gateways of a test share.
 func secretFile(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "secret")
@@ -75,7 +75,7 @@ func (g *gateway) asks(v *client, path, addr string) int {
 	return v.get(g.url+path, "X-Forwarded-For", addr).StatusCode
 }
 
-// TestRedisSharesEverything lets two gateways on one Redis follow each other.
+// TestRedisSharesEverything: two gateways on one Redis follow each other's changes.
 func TestRedisSharesEverything(t *testing.T) {
 	r := redistest.Start(t)
 	all := fleet(t, 2, "redis://"+r.Addr, "--trusted-proxies", "127.0.0.1")
@@ -219,7 +219,7 @@ func TestRedisLeases(t *testing.T) {
 	}
 }
 
-// TestRedisAway takes the store away under running gateways, and brings it back empty.
+// TestRedisAway makes the store unavailable while gateways run, and brings it back empty.
 func TestRedisAway(t *testing.T) {
 	r := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	all := fleet(t, 2, "redis://"+r.Addr, "--trusted-proxies", "127.0.0.1")

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestRepelledPassChanges: no change of a pass at one place passes, whatever the character.
+// TestRepelledPassChanges: no pass with a single changed character is accepted.
 func TestRepelledPassChanges(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
@@ -39,7 +39,7 @@ func TestRepelledPassChanges(t *testing.T) {
 	c.get(g.url+"/", "Cookie", "spravka="+pass).must(t, 200, "site got")
 }
 
-// TestRepelledScriptInjection: what a client writes anywhere stands in no page of the gateway as it was written.
+// TestRepelledScriptInjection: nothing that a client writes anywhere appears unescaped in a page of the gateway.
 func TestRepelledScriptInjection(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
@@ -78,7 +78,7 @@ func TestRepelledScriptInjection(t *testing.T) {
 	}
 }
 
-// TestRepelledHalfOpenHeads: ten thousand heads that never end cost no page of a person who comes beside them, and are cut.
+// TestRepelledHalfOpenHeads: ten thousand heads that never end are cut, and a person who visits meanwhile gets every page.
 func TestRepelledHalfOpenHeads(t *testing.T) {
 	const heads = 10_000
 	g := configured(t, "defaults: {upstream: {urls: [%q]}}\nhttp: {header_timeout: 4s, linger_timeout: 100ms}\n", site(t).URL)
@@ -123,7 +123,7 @@ func TestRepelledHalfOpenHeads(t *testing.T) {
 	visitor(t).get(g.url+"/").must(t, 200, "site got")
 }
 
-// TestChallengesAreToldToOperators: what became of challenges, and that machines solve.
+// TestChallengesAreToldToOperators: operators see the outcomes of challenges, and that machines solve them.
 func TestChallengesAreToldToOperators(t *testing.T) {
 	t.Parallel()
 	g := configured(t, "defaults: {upstream: {urls: [%q]}}\ncaptcha: {alarm: {solved: 3}}\n", site(t).URL)

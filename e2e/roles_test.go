@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// runService answers 1 KB to everything.
+// runService answers everything with 1 KB.
 func runService() {
 	body := bytes.Repeat([]byte("x"), 1024)
 	serveRole(func(ctx *fasthttp.RequestCtx) { ctx.SetBody(body) })
@@ -202,7 +202,7 @@ func load(b *testing.B, addr string, conns, n int, extra string) time.Duration {
 	return time.Since(began)
 }
 
-// browserCookie is the i cookie that a first visit earns; where there is none, something of the same size.
+// browserCookie is the i cookie that a first visit earns; if there is none, something of the same size.
 func browserCookie(b *testing.B, addr string) string {
 	b.Helper()
 	req, err := http.NewRequest("GET", "http://"+addr+"/", nil)

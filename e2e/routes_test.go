@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// guestbook is a service that keeps what was posted to it.
+// guestbook is a service that records what was posted to it.
 type guestbook struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -106,7 +106,7 @@ func (g *gateway) logged(t *testing.T) int {
 	return len(found.Entries)
 }
 
-// TestMessageRoutes posts forms, JSON and multipart bodies of all kinds: what the service gets is what was sent, byte by
+// TestMessageRoutes posts forms, JSON and multipart bodies of all kinds: the service gets exactly what was sent, byte by
 // byte, and only what the rules let through.
 func TestMessageRoutes(t *testing.T) {
 	t.Parallel()
@@ -207,8 +207,8 @@ func TestMessageRoutes(t *testing.T) {
 	}
 }
 
-// TestMessageCaptcha: after the captcha the message is forwarded by itself, without a second judgement; a script sends it again,
-// once for each answer.
+// TestMessageCaptcha: after the captcha the message is forwarded automatically, without being judged again; a script sends
+// it again, once for each answer.
 func TestMessageCaptcha(t *testing.T) {
 	t.Parallel()
 	book := newGuestbook(t)
@@ -338,7 +338,7 @@ func TestMessageCaptcha(t *testing.T) {
 	})
 }
 
-// TestMessageLimits: a body that comes too slowly, is too large, or broken, is never passed over silently.
+// TestMessageLimits: a body that is too slow, too large, or broken is never silently ignored.
 func TestMessageLimits(t *testing.T) {
 	t.Parallel()
 	book := newGuestbook(t)

@@ -26,8 +26,8 @@ services:
           time: 100us
 `
 
-// TestRulesThatFailAsk: a request that makes the rules read more than they may, or run longer, is challenged. The rule
-// that was too slow is named.
+// TestRulesThatFailAsk: a request that makes the rules exceed their read limit or their time is challenged. The rule that
+// was too slow is named.
 func TestRulesThatFailAsk(t *testing.T) {
 	t.Parallel()
 	g := configured(t, slowRules, site(t).URL)

@@ -48,7 +48,7 @@ services:
       - {prefix: /seen, verdict: {mode: observe}}
 `
 
-// TestRequestRules judges requests by rules: what passes, is marked, challenged, put aside and blocked, and why.
+// TestRequestRules judges requests by rules: which pass, are marked, challenged, quarantined and blocked, and why.
 func TestRequestRules(t *testing.T) {
 	t.Parallel()
 	up := mirror(t)
@@ -113,14 +113,14 @@ func TestRequestRules(t *testing.T) {
 	}
 }
 
-// whyAfter is why for an answer of the service, whose request id the service was told.
+// whyAfter asks why for an answer of the service, using the request ID that the service got.
 func (g *gateway) whyAfter(r *response) story {
 	g.t.Helper()
 	h, _ := r.mirrored(g.t)
 	return g.whyID(h.Get("X-Request-Id"))
 }
 
-// TestRulesReload takes new rules of a file over, and refuses wrong ones as a whole, with line and column.
+// TestRulesReload loads new rules from a file, and refuses a file with errors as a whole, with line and column.
 func TestRulesReload(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "shop.rules")
@@ -153,8 +153,8 @@ func TestRulesReload(t *testing.T) {
 	}
 }
 
-// TestMessageFirewallComesUp: with the shared store away at the start the gateway serves, says that messages are not
-// judged, and judges them once the store is back, counters and lists included.
+// TestMessageFirewallComesUp: if the shared store is unavailable at the start, the gateway serves, reports that messages
+// are not judged, and judges them once the store is back, including counters and lists.
 func TestMessageFirewallComesUp(t *testing.T) {
 	t.Parallel()
 	r := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")

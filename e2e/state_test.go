@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// solve walks the captcha page as a browser without JavaScript does, and returns the answer to the right digits.
+// solve goes through the captcha page as a browser without JavaScript does, and returns the response to the right digits.
 func (g *gateway) solve(v *client, path string) *response {
 	g.t.Helper()
 	r := v.get(g.url + path)
@@ -68,7 +68,7 @@ func (c *client) pass(t *testing.T, site string) string {
 	return ""
 }
 
-// settle waits until everything that was written behind is in the store.
+// settle waits until all write-behind data is in the store.
 func (g *gateway) settle() {
 	g.t.Helper()
 	for range 500 {
@@ -128,7 +128,7 @@ func TestStateSurvivesKill9(t *testing.T) {
 	other.get(g.url+"/").must(t, 302, "")
 }
 
-// TestAllowanceIsExact spends a pass from many connections at once, over a restart: exactly the configured number.
+// TestAllowanceIsExact spends a pass from many connections at once, across a restart: exactly the configured number.
 func TestAllowanceIsExact(t *testing.T) {
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
@@ -227,7 +227,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// TestFirstRequestsPass is the invariant: a new subject's requests 1 and 2 pass.
+// TestFirstRequestsPass checks the invariant: a new subject's requests 1 and 2 pass.
 func TestFirstRequestsPass(t *testing.T) {
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
 	for i := range 50 {
@@ -238,7 +238,7 @@ func TestFirstRequestsPass(t *testing.T) {
 	}
 }
 
-// TestFastScraperIsStopped runs into the default limits.
+// TestFastScraperIsStopped exceeds the default limits.
 func TestFastScraperIsStopped(t *testing.T) {
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
 	robot := visitor(t)
@@ -260,7 +260,7 @@ func TestFastScraperIsStopped(t *testing.T) {
 	})
 }
 
-// TestServiceDown starts without a service: visitors get a clear page.
+// TestServiceDown starts without a running service: visitors get a clear page.
 func TestServiceDown(t *testing.T) {
 	g := serve(t, "http://"+freePort(t))
 	r := visitor(t).get(g.url + "/")

@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// streamSite echoes over a WebSocket at /ws and sends an event at /events whenever something comes on send. Everything
+// streamSite echoes over a WebSocket at /ws and sends an event at /events for everything received from send. Everything
 // else is answered at once.
 func streamSite(t *testing.T) (url string, send chan<- string) {
 	t.Helper()
@@ -60,7 +60,7 @@ func (g *gateway) socket(ctx context.Context) (*websocket.Conn, *http.Response, 
 	return websocket.Dial(ctx, "ws"+strings.TrimPrefix(g.url, "http")+"/ws", nil)
 }
 
-// echo sends a text and waits for it to come back.
+// roundTrip sends a text and waits for it to come back.
 func roundTrip(t *testing.T, ctx context.Context, c *websocket.Conn, text string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -74,8 +74,8 @@ func roundTrip(t *testing.T, ctx context.Context, c *websocket.Conn, text string
 	}
 }
 
-// TestPitfall20StreamsOutliveABan opens a WebSocket and an event stream, and then bans, blocks and stops their reader:
-// what is open goes on, what is asked for anew does not.
+// TestPitfall20StreamsOutliveABan opens a WebSocket and an event stream, and then bans, blocks and stops their reader: open
+// streams go on, new requests do not.
 func TestPitfall20StreamsOutliveABan(t *testing.T) {
 	t.Parallel()
 	site, send := streamSite(t)
@@ -126,8 +126,8 @@ func TestPitfall20StreamsOutliveABan(t *testing.T) {
 	}
 }
 
-// TestPitfall27ReloadDropsNothing reloads twenty times, services and upstreams changed each time, while a WebSocket and
-// an event stream are open and others ask without pause.
+// TestPitfall27ReloadDropsNothing reloads twenty times, changing services and upstreams each time, while a WebSocket and an
+// event stream are open and other clients send requests without pause.
 func TestPitfall27ReloadDropsNothing(t *testing.T) {
 	t.Parallel()
 	one, send := streamSite(t)
@@ -202,7 +202,7 @@ func TestPitfall27ReloadDropsNothing(t *testing.T) {
 	}
 }
 
-// TestPitfall26AskWhileItRuns asks why a request was let through while its answer is still on its way.
+// TestPitfall26AskWhileItRuns asks why a request was let through while its answer is still being sent.
 func TestPitfall26AskWhileItRuns(t *testing.T) {
 	t.Parallel()
 	arrived, release := make(chan string), make(chan struct{})
@@ -220,8 +220,7 @@ func TestPitfall26AskWhileItRuns(t *testing.T) {
 	}
 }
 
-// TestPitfall19PassIsNotCleared: whatever is asked for beside, nothing but a right answer sets the pass, and nothing
-// clears it.
+// TestPitfall19PassIsNotCleared: whatever else is requested, only a right answer sets the pass, and nothing clears it.
 func TestPitfall19PassIsNotCleared(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
@@ -249,8 +248,8 @@ func TestPitfall19PassIsNotCleared(t *testing.T) {
 	v.get(g.url+"/", "Cookie", "spravka=old; spravka=older; spravka=; a=b; spravka="+pass).must(t, 200, "site got")
 }
 
-// TestPitfall21FormTooLarge posts more than can be kept: the page says so before anybody types digits, and nothing
-// reaches the service.
+// TestPitfall21FormTooLarge posts more than can be kept: the page says so before anybody types digits, and nothing reaches
+// the service.
 func TestPitfall21FormTooLarge(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)

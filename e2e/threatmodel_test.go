@@ -54,8 +54,8 @@ var (
 	pitfallCount = 27
 )
 
-// TestThreatModelNamesRealTests keeps docs/threat-model.md and the tests together: what it names exists, each pitfall
-// has a test, and each test that is named after a pitfall stands in that pitfall's row.
+// TestThreatModelNamesRealTests keeps docs/threat-model.md and the tests consistent: everything it names exists, each
+// pitfall has a test, and each test that is named after a pitfall is in that pitfall's row.
 func TestThreatModelNamesRealTests(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/threat-model.md")

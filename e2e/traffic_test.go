@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// configured runs the gateway with a configuration file of that text. Challenges ask for testAnswer.
+// configured runs the gateway with a configuration file of the given text. Challenges ask for testAnswer.
 func configured(t *testing.T, format string, args ...any) *gateway {
 	t.Helper()
 	return start(t, "serve", "--config", configFile(t, format, args...), "--captcha-test-answer", testAnswer)
@@ -37,7 +37,7 @@ func write(t *testing.T, file, text string) {
 	}
 }
 
-// wire sends text as it stands, over a connection of its own, and returns the answer, with its body read.
+// wire sends text unchanged over its own connection, and returns the answer with its body read.
 func (g *gateway) wire(text string) *response {
 	g.t.Helper()
 	r, err := http.ReadResponse(g.dial(text), &http.Request{Method: strings.Fields(text)[0], URL: &url.URL{Path: "/(raw)"}})
@@ -52,7 +52,7 @@ func (g *gateway) wire(text string) *response {
 	return &response{r, string(b)}
 }
 
-// dial opens a connection that the end of the test closes, writes text, and returns what is to be read.
+// dial opens a connection that is closed at the end of the test, writes text, and returns a reader of what comes back.
 func (g *gateway) dial(text string) *bufio.Reader {
 	g.t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(g.url, "http://"))
@@ -67,14 +67,14 @@ func (g *gateway) dial(text string) *bufio.Reader {
 	return bufio.NewReader(c)
 }
 
-// from makes a visitor whom a trusted balancer announces with that address.
+// from makes a visitor whose address a trusted balancer announces.
 func from(t *testing.T, addr string) *client {
 	v := visitor(t)
 	v.header.Set("X-Forwarded-For", addr)
 	return v
 }
 
-// mirror is a service that answers each request's head as JSON, so that a test sees exactly what a service sees.
+// mirror is a service that answers each request with its head as JSON, so that a test sees exactly what a service sees.
 func mirror(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -98,7 +98,7 @@ func (r *response) mirrored(t *testing.T) (header http.Header, uri string) {
 	return m.Header, m.URI
 }
 
-// story is what the tests read of a decision as the API tells it.
+// story is the part of a decision in the API that the tests read.
 type story struct {
 	Verdict, Cause, Mode, Service, Subject, Path, Excused string
 	Rule                                                  string
@@ -113,7 +113,7 @@ type story struct {
 	}
 }
 
-// storyRules is what the tests read of the rules' part in a decision.
+// storyRules is the part about rules in a decision that the tests read.
 type storyRules struct {
 	Route, Action, Decision, Rule, Error, Trace string
 	Line                                        int
@@ -155,7 +155,7 @@ func within(t *testing.T, d time.Duration, what string, ok func() bool) {
 	t.Fatalf("not within %v: %s", d, what)
 }
 
-// earn makes v a visitor with a pass: banned until it has solved, and again afterwards.
+// earn gives v a pass: v is banned until it has solved a captcha, and banned again afterwards.
 func (g *gateway) earn(v *client, path string) {
 	g.t.Helper()
 	if r := g.solve(v, path); r.StatusCode != http.StatusSeeOther {
@@ -168,7 +168,7 @@ func (r *response) setsCookie(name string) bool {
 	return slices.ContainsFunc(r.Header.Values("Set-Cookie"), func(c string) bool { return strings.HasPrefix(c, name+"=") })
 }
 
-// TestBusyService: a service whose connections are all in use is not a service that is down: 503, and when to come again.
+// TestBusyService: a service whose connections are all in use is not down: visitors get 503, and when to try again.
 func TestBusyService(t *testing.T) {
 	t.Parallel()
 	hold, held := make(chan struct{}), make(chan struct{}, 1)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestVersionOfACheckout builds a clone with nothing but `go build`: a tag, a commit and a change of a file are named.
+// TestVersionOfACheckout builds a clone with plain `go build`: the version names a tag, a commit and a modified file.
 func TestVersionOfACheckout(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "clone")
 	run := func(in, name string, args ...string) string {

@@ -11,8 +11,8 @@ import (
 
 var shownID = regexp.MustCompile(`<code dir="ltr">([0-9A-Z]{26})</code>`)
 
-// TestWhyFromThePage does what an operator does when somebody calls: a visitor is challenged for pace, reads the number
-// from the captcha page, also after a wrong answer, and `antirobot why` tells the story of it.
+// TestWhyFromThePage does what an operator does when somebody calls: a visitor is challenged because of their pace, reads
+// the ID from the captcha page, also after a wrong answer, and `antirobot why` tells its story.
 func TestWhyFromThePage(t *testing.T) {
 	t.Parallel()
 	g := start(t, "serve", "--config", configFile(t, `

@@ -40,7 +40,7 @@ func keyOf(t *testing.T, xml string) string {
 	return m[1]
 }
 
-// TestXMLPartner walks the whole XML flow as a partner's server does: robot, wrong, failed, right, spravka, results.
+// TestXMLPartner goes through the whole XML flow as a partner's server does: robot, wrong, failed, right, spravka, results.
 func TestXMLPartner(t *testing.T) {
 	g := start(t, "serve", "--config", xmlConfig(t, site(t).URL), "--captcha-test-answer", testAnswer)
 	const user = "203.0.113.50"

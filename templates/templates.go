@@ -128,7 +128,7 @@ func load(src source, own []Text) (*Set, error) {
 		errs = append(errs, err)
 		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
 	}
-	for _, name := range [...]string{"antirobot.js", "antirobot.mjs", "work.js"} { // never an operator's own: pages rely on them
+	for _, name := range [...]string{"antirobot.js", "antirobot.mjs", "work.js"} { // never from an operator: pages rely on them
 		b, err := embedded.ReadFile("static/" + name)
 		errs = append(errs, err)
 		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
@@ -148,7 +148,7 @@ func load(src source, own []Text) (*Set, error) {
 	}
 	for _, c := range catalogues {
 		l, wrong, err := c.compile(pages, catalogues)
-		if wrong != nil { // in every language
+		if wrong != nil { // the same in every language
 			errs = append(errs, wrong)
 			break
 		}
@@ -181,13 +181,13 @@ func (s *Set) Static(name string) (Asset, bool) {
 	return a, ok
 }
 
-// Texts is the file of texts that antirobot.js asks for when it does not carry the language itself.
+// Texts returns the file of texts that antirobot.js requests if the language is not built in.
 func (l *Language) Texts() Asset { return l.script }
 
-// Languages returns all languages, English first. The caller does not change the slice.
+// Languages returns all languages, English first. The caller must not change the slice.
 func (s *Set) Languages() []*Language { return s.languages }
 
-// Lang returns the language with this tag, compared without case, or nil.
+// Lang returns the language with this tag, ignoring case, or nil.
 func (s *Set) Lang(tag string) *Language {
 	if tag == "" {
 		return nil
@@ -200,10 +200,10 @@ func (s *Set) Lang(tag string) *Language {
 	return nil
 }
 
-// maxAccept bounds how much of an Accept-Language is looked at: browsers send under 100 bytes.
+// maxAccept bounds how much of an Accept-Language is read: browsers send under 100 bytes.
 const maxAccept = 256
 
-// Match returns the language for a value of Accept-Language; English where none fits.
+// Match returns the language for a value of Accept-Language; English if none fits.
 func (s *Set) Match(accept string) *Language {
 	if len(accept) > maxAccept {
 		cut := strings.LastIndexByte(accept[:maxAccept], ',')
@@ -281,14 +281,14 @@ func (s source) catalogues() ([]*catalogue, error) {
 
 var cssSpace = regexp.MustCompile(`\s*\n\s*`)
 
-// tidy removes line ends: the file stays readable, the page small.
+// tidy removes line ends: the source file stays readable, the page small.
 func tidy(b []byte) string { return strings.TrimSpace(cssSpace.ReplaceAllString(string(b), "")) }
 
-// sourceHash is how a policy names an inline style or script.
+// sourceHash is how a policy identifies an inline style or script.
 func sourceHash(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
-// escapeText makes a text fit for an element and for a quoted attribute.
+// escapeText escapes a text for an element and for a quoted attribute.
 func escapeText(text string) string { return html.EscapeString(text) }

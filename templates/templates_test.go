@@ -26,7 +26,7 @@ func newSet(t testing.TB, override fs.FS) (*Set, *Brand) {
 	return s, b
 }
 
-// hostile values close every context that a value may appear in.
+// hostile closes every context that a value may appear in.
 const hostile = `"></title></script><script>alert(1)</script><img src=x onerror=alert(1)>'` + "`{{.Key}}[[continue]]"
 
 func hostilePage(b *Brand) *ChallengePage {
@@ -60,7 +60,7 @@ func TestPitfall17PagesEscapeHostileValues(t *testing.T) {
 	}
 }
 
-// checkHarmless parses the page as a browser does and looks for anything that the values may have become.
+// checkHarmless parses the page as a browser does and looks for anything that the values may have turned into.
 func checkHarmless(t *testing.T, what string, page []byte) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(page))
@@ -92,7 +92,7 @@ func checkHarmless(t *testing.T, what string, page []byte) {
 	}
 }
 
-// ordinary is the page as most people see it.
+// ordinary is the page that most people see.
 func ordinary(b *Brand) *ChallengePage {
 	key := strings.Repeat("Kd83-_", 28)
 	return &ChallengePage{

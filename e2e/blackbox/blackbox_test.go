@@ -26,7 +26,7 @@ const (
 	slowWorkers = 10 // they mostly wait
 )
 
-// env is one proxy before one service. Cases on one env run one after another.
+// env is one proxy in front of one service. Cases on one env run one after another.
 type env struct {
 	addr string
 	svc  *service
@@ -38,7 +38,8 @@ type result struct {
 	first int // status of the first answer
 }
 
-// suite runs all cases against what l starts. tries is how often a case must fail to count as failed: once, but for the reference, where only the suite is judged.
+// suite runs all cases against what l starts. tries is how often a case must fail to count as failed: once, except for the
+// reference, where only the suite is judged.
 func suite(t *testing.T, l launcher, tries int) []result {
 	t.Helper()
 	only, err := regexp.Compile(os.Getenv("BLACKBOX_ONLY"))
@@ -99,7 +100,7 @@ func suite(t *testing.T, l launcher, tries int) []result {
 	return out
 }
 
-// report makes a subtest of each case; known are failures that are expected, by ID.
+// report makes each case a subtest; known are the expected failures, by ID.
 func report(t *testing.T, results []result, known map[string]bool) {
 	t.Helper()
 	writeReport(t, results)
@@ -138,7 +139,7 @@ func report(t *testing.T, results []result, known map[string]bool) {
 	t.Logf("%d of %d must cases failed, %d of %d should cases", mustFailed, must, shouldFailed, should)
 }
 
-// writeReport helps to compare two proxies by eye.
+// writeReport helps to compare two proxies by hand.
 func writeReport(t *testing.T, results []result) {
 	t.Helper()
 	name := os.Getenv("BLACKBOX_REPORT")
@@ -154,7 +155,7 @@ func writeReport(t *testing.T, results []result) {
 	}
 }
 
-// TestInProcess holds the transport to the suite, without the rest of the gateway.
+// TestInProcess runs the suite against the transport, without the rest of the gateway.
 func TestInProcess(t *testing.T) {
 	t.Parallel() // with the other targets: all of them mostly wait
 	report(t, suite(t, inProcess, 1), nil)
@@ -164,7 +165,7 @@ func TestInProcess(t *testing.T) {
 // different ways: e2e/TestPitfall08EscapedNULIsRefused holds it to that.
 var refusedByTheGateway = map[string]bool{"path//a%00b": true}
 
-// TestGateway holds the binary to the suite.
+// TestGateway runs the suite against the binary.
 func TestGateway(t *testing.T) {
 	t.Parallel()
 	bin := os.Getenv("ANTIROBOT_BIN")
@@ -186,7 +187,7 @@ func TestGateway(t *testing.T) {
 	report(t, suite(t, gateway(bin), 1), refusedByTheGateway)
 }
 
-// TestReference holds the suite to nginx: whatever fails there and is not listed is a mistake of the suite.
+// TestReference runs the suite against nginx: an unlisted failure there is an error of the suite.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	bin, err := exec.LookPath("nginx")
@@ -207,7 +208,7 @@ func missing(t *testing.T, what string) {
 	t.Skip("SKIPPED, NOTHING WAS TESTED: " + what)
 }
 
-// TestCases holds the suite itself together.
+// TestCases checks the consistency of the suite itself.
 func TestCases(t *testing.T) {
 	seen := map[string]bool{}
 	perCat := map[string]int{}
@@ -241,7 +242,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestServiceAway asks before the service is there, then lets it come.
+// TestServiceAway sends a request before the service is up, then starts the service.
 func TestServiceAway(t *testing.T) {
 	addr := freeAddr(t)
 	at, stop := inProcess(t, "http://"+addr)

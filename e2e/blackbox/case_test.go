@@ -15,7 +15,7 @@ const (
 	settle   = 25 * time.Millisecond
 )
 
-// Case is one question to a proxy.
+// Case is one test case for a proxy.
 type Case struct {
 	Cat, Name string
 	Should    bool // quality, not safety
@@ -122,7 +122,7 @@ func (x *X) Await(what string, f func([]Req) bool) []Req {
 	}
 }
 
-// Signal and Wait order what client and service do.
+// Signal and Wait order the actions of client and service.
 func (x *X) Signal(name string) { close(x.signal(name)) }
 
 // Wait waits for the signal.
@@ -204,8 +204,8 @@ func (e *env) run(c *Case) (fails []string, first int) {
 	return x.fails, x.first
 }
 
-// barrier sends one request of the suite's own, so that what the proxy still had in hand for the last case reaches the
-// service before the next case begins.
+// barrier sends one request of the suite's own, so that everything the proxy was still processing for the last case reaches
+// the service before the next case begins.
 func (e *env) barrier() {
 	x := &X{Case: &Case{}, env: e, done: make(chan struct{}), signals: map[string]chan struct{}{}}
 	e.svc.begin(x)

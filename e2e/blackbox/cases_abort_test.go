@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// abortCases: a side that leaves, wholly or by half.
+// abortCases: one side leaves, completely or by closing half of the connection.
 func abortCases() []Case {
 	var l caseList
 
@@ -105,7 +105,7 @@ func abortCases() []Case {
 	return l
 }
 
-// timeoutCases: a side that says nothing.
+// timeoutCases: one side stays silent.
 func timeoutCases() []Case {
 	var l caseList
 

@@ -152,7 +152,7 @@ func keepAliveCases() []Case {
 	return l
 }
 
-// retryCases: a service that closes connections while nobody uses them.
+// retryCases: a service closes connections while they are unused.
 func retryCases() []Case {
 	var l caseList
 

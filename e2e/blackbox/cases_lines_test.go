@@ -287,7 +287,7 @@ func lineCases() []Case {
 	return out
 }
 
-// refusedTrace: a refusal, or forwarded without Cookie and Authorization would do as well; here none is sent.
+// refusedTrace: a refusal, or forwarding without Cookie and Authorization, would do as well; here none is sent.
 func refusedTrace(x *X, c *Client) {
 	p := c.Recv("GET")
 	if p.Status != 405 && p.Status != 501 && p.Status != 200 && p.Status != 400 && p.Status != 403 {

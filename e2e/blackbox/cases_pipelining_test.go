@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// pipeliningCases: requests that come before the answers to those before them.
+// pipeliningCases: requests that arrive before the earlier ones have been answered.
 func pipeliningCases() []Case {
 	var l caseList
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// poisonCases: an answer that nobody asked for must not reach the next client.
+// poisonCases: an unrequested answer must not reach the next client.
 func poisonCases() []Case {
 	var out []Case
 	const poison = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison"

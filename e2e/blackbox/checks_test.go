@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Check is what a case wants.
+// Check is the expectation of a case.
 type Check = func(x *X, c *Client)
 
-// refused wants an error of the proxy's own, a closed connection, and a service that heard of nothing. The status must
-// be one of codes; default 400.
+// refused expects an error from the proxy itself, a closed connection, and a service that saw nothing. The status must be
+// one of codes; default 400.
 func refused(codes ...int) Check {
 	if len(codes) == 0 {
 		codes = []int{400}
@@ -30,8 +30,8 @@ func refused(codes ...int) Check {
 	}
 }
 
-// neverWhole is for a body that turns out to be broken while it streams: the service may have seen its beginning, but
-// never a complete request; the client gets a 4xx, or at least its connection is closed.
+// neverWhole is for a body that turns out to be broken while it streams: the service may have seen its beginning, but never
+// a complete request; the client gets a 4xx, or at least its connection is closed.
 func neverWhole(x *X, c *Client) {
 	if p := c.TryRecv("GET"); p != nil {
 		if p.Status < 400 || p.Status > 499 {
@@ -51,7 +51,7 @@ func neverWhole(x *X, c *Client) {
 	}
 }
 
-// forwarded wants exactly one clean request at the service and a 200 for the client; more looks further.
+// forwarded expects exactly one clean request at the service and a 200 for the client; more checks further.
 func forwarded(more ...func(x *X, q *Req)) Check {
 	return func(x *X, c *Client) {
 		p := c.Recv("GET")
@@ -62,7 +62,7 @@ func forwarded(more ...func(x *X, q *Req)) Check {
 	}
 }
 
-// once wants exactly one clean request at the service.
+// once expects exactly one clean request at the service.
 func once(x *X, more ...func(x *X, q *Req)) {
 	seen := x.Seen()
 	if len(seen) != 1 || !seen[0].Complete || seen[0].Err != "" {
@@ -74,8 +74,8 @@ func once(x *X, more ...func(x *X, q *Req)) {
 	}
 }
 
-// refusedOr accepts a refusal with any 4xx or 5xx of the proxy's own, connection closed, service untouched; or else
-// what safe accepts.
+// refusedOr accepts a refusal with any 4xx or 5xx from the proxy itself, with the connection closed and the service
+// untouched; otherwise what safe accepts.
 func refusedOr(safe Check) Check {
 	return func(x *X, c *Client) {
 		c.SetReadDeadline(time.Now().Add(patience))
@@ -119,7 +119,7 @@ func oneClosed(body string) Check {
 	}
 }
 
-// noSmuggled wants that no request for /smuggled reached the service and nobody was answered for it.
+// noSmuggled expects that no request for /smuggled reached the service and nobody got an answer to it.
 func noSmuggled(x *X, c *Client) {
 	for i := 0; ; i++ {
 		c.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
@@ -145,7 +145,7 @@ func noSmuggled(x *X, c *Client) {
 	}
 }
 
-// field wants exactly these values of a field at the service.
+// field expects exactly these values of a field at the service.
 func field(name string, want ...string) func(x *X, q *Req) {
 	return func(x *X, q *Req) {
 		if got := q.Fields.All(name); !slices.Equal(got, want) {
@@ -154,7 +154,7 @@ func field(name string, want ...string) func(x *X, q *Req) {
 	}
 }
 
-// noField wants that the service does not see a field.
+// noField expects that the service does not see a field.
 func noField(names ...string) func(x *X, q *Req) {
 	return func(x *X, q *Req) {
 		for _, n := range names {
@@ -165,7 +165,7 @@ func noField(names ...string) func(x *X, q *Req) {
 	}
 }
 
-// target wants the request target byte for byte.
+// target expects the request target byte for byte.
 func target(want string) func(x *X, q *Req) {
 	return func(x *X, q *Req) {
 		if q.Target != want {
@@ -174,7 +174,7 @@ func target(want string) func(x *X, q *Req) {
 	}
 }
 
-// answered wants a complete answer with this status; more looks further.
+// answered expects a complete answer with this status; more checks further.
 func answered(status int, more ...func(x *X, p *Resp)) Check {
 	return func(x *X, c *Client) {
 		p := c.Recv("GET")
@@ -187,7 +187,7 @@ func answered(status int, more ...func(x *X, p *Resp)) Check {
 	}
 }
 
-// got wants exactly these values of a field at the client.
+// got expects exactly these values of a field at the client.
 func got(name string, want ...string) func(x *X, p *Resp) {
 	return func(x *X, p *Resp) {
 		if v := p.Fields.All(name); !slices.Equal(v, want) {
@@ -196,7 +196,7 @@ func got(name string, want ...string) func(x *X, p *Resp) {
 	}
 }
 
-// body wants this body at the client.
+// body expects this body at the client.
 func body(want string) func(x *X, p *Resp) {
 	return func(x *X, p *Resp) {
 		if p.Body != want {
@@ -205,7 +205,7 @@ func body(want string) func(x *X, p *Resp) {
 	}
 }
 
-// badGateway wants a 502 of the proxy's own that shows nothing of the service's bytes.
+// badGateway expects a 502 from the proxy itself that reveals none of the service's bytes.
 func badGateway(leaks ...string) Check {
 	return func(x *X, c *Client) {
 		p := c.Recv("GET")
@@ -220,7 +220,7 @@ func badGateway(leaks ...string) Check {
 	}
 }
 
-// cut wants that an answer which the service did not finish does not look finished.
+// cut expects that an answer which the service did not finish does not look finished.
 func cut(x *X, c *Client) {
 	p := c.TryRecv("GET")
 	if p != nil && p.Status < 500 && p.Complete && p.Framing != "close" {
@@ -232,7 +232,7 @@ func cut(x *X, c *Client) {
 	c.MustEnd()
 }
 
-// drain reads what answers still come, so that a request that is under way does not reach the service in the next case.
+// drain reads the remaining answers, so that a request in progress does not reach the service in the next case.
 func drain(_ *X, c *Client) {
 	for !c.Silent(150 * time.Millisecond) {
 		if c.TryRecv("GET") == nil {

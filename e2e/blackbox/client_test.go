@@ -52,7 +52,7 @@ func (x *X) Dial() *Client {
 	return k
 }
 
-// Send writes bytes; that the proxy may have closed already is not an error here.
+// Send writes bytes; it is not an error if the proxy has already closed.
 func (c *Client) Send(parts ...string) {
 	c.SetWriteDeadline(time.Now().Add(patience))
 	for _, p := range parts {
@@ -71,7 +71,7 @@ func (c *Client) Abort() {
 // CloseWrite ends the client's side.
 func (c *Client) CloseWrite() { _ = c.Conn.(*net.TCPConn).CloseWrite() }
 
-// TryHead reads one head, an interim one included; nil if the connection ended first.
+// TryHead reads one head, possibly an interim one; nil if the connection ended first.
 func (c *Client) TryHead() *Resp {
 	c.SetReadDeadline(time.Now().Add(patience))
 	if _, err := c.R.Peek(1); err != nil {
@@ -127,7 +127,7 @@ func (c *Client) TryRecv(method string) *Resp {
 	}
 }
 
-// Recv reads a whole answer.
+// Recv reads a complete answer.
 func (c *Client) Recv(method string) *Resp {
 	p := c.TryRecv(method)
 	if p == nil {
@@ -136,7 +136,7 @@ func (c *Client) Recv(method string) *Resp {
 	return p
 }
 
-// Get reads a whole answer to a GET that must be complete.
+// Get reads the answer to a GET, which must be complete.
 func (c *Client) Get() *Resp {
 	p := c.Recv("GET")
 	if !p.Complete {
@@ -208,7 +208,7 @@ func (c *Client) Silent(d time.Duration) bool {
 	return errors.As(err, &ne) && ne.Timeout()
 }
 
-// MustEnd wants the connection closed without another byte.
+// MustEnd expects the connection to be closed without another byte.
 func (c *Client) MustEnd() {
 	rest, ended := c.Ended()
 	if !ended {
@@ -219,7 +219,7 @@ func (c *Client) MustEnd() {
 	}
 }
 
-// MustLive wants the connection to serve another request.
+// MustLive expects the connection to serve another request.
 func (c *Client) MustLive() {
 	c.Send(get("/still-alive"))
 	p := c.TryRecv("GET")

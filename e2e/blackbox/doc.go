@@ -1,11 +1,11 @@
-// Package blackbox holds a suite that puts a reverse proxy between raw TCP clients and a raw scripted service and looks
-// only at the bytes that come out on either side: framing, request smuggling, streaming, upgrades, aborts, poisoning.
+// Package blackbox holds a suite that puts a reverse proxy between raw TCP clients and a raw scripted service and checks
+// only the bytes that come out on either side: framing, request smuggling, streaming, upgrades, aborts, poisoning.
 //
 // Rules of the suite:
-//  1. A case knows nothing of the proxy under test. Where RFC 9110 and 9112 leave a choice, a case accepts every safe one.
-//  2. A must case protects people or data; a should case is quality. Only must cases fail the test, unless strict.
-//  3. The cases are held against nginx: what a well-configured nginx fails is listed in the suite by name, anything else
-//     there is a mistake of the case.
+//  1. A case knows nothing about the proxy under test. Where RFC 9110 and 9112 leave a choice, it accepts every safe one.
+//  2. A must case protects people or data; a should case is about quality. Only must cases fail the test, unless strict.
+//  3. The cases are verified against nginx: the suite lists by name what a well-configured nginx fails; any other
+//     failure there is an error of the case.
 //
 // Targets: the gateway's own transport in process, the gateway's binary (ANTIROBOT_BIN, or built from the module), nginx.
 package blackbox

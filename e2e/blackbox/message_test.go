@@ -69,7 +69,7 @@ var (
 	hexDigits   = regexp.MustCompile(`^[0-9A-Fa-f]{1,16}$`)
 )
 
-// readHeadBytes reads up to an empty line, whatever the line ends.
+// readHeadBytes reads up to an empty line, with any kind of line ends.
 func readHeadBytes(r *bufio.Reader) (string, error) {
 	var b strings.Builder
 	for {
@@ -112,7 +112,7 @@ func headLines(head string) ([]string, error) {
 	return strings.Split(rest, "\r\n"), nil
 }
 
-// framing says how long a body is: chunked, or length n; n is -1 if neither is given.
+// framing returns how long a body is: chunked, or length n; n is -1 if neither is given.
 func framing(f Fields) (chunked bool, n int64, err error) {
 	te, cl := f.All("Transfer-Encoding"), f.All("Content-Length")
 	if len(te) > 0 && len(cl) > 0 {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Script is what the service does with one request; it begins when the first byte of one has come.
+// Script is what the service does with one request; it starts when the first byte of a request has arrived.
 type Script func(s *Svc)
 
 // service is the raw TCP server behind the proxy.
@@ -71,14 +71,14 @@ func (v *service) accept() {
 	}
 }
 
-// begin makes x the case that requests belong to from now on.
+// begin makes x the case to which requests belong from now on.
 func (v *service) begin(x *X) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.cur = x
 }
 
-// end closes what a case has left unfinished. Unused connections stay for the next case.
+// end closes what a case has left unfinished. Unused connections stay open for the next case.
 func (v *service) end() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -230,7 +230,7 @@ func (s *Svc) ReadN(n int) string {
 	return string(b)
 }
 
-// Gone waits until the proxy has closed the connection, ignoring what still comes.
+// Gone waits until the proxy has closed the connection, ignoring anything that still arrives.
 func (s *Svc) Gone(within time.Duration) bool {
 	s.SetReadDeadline(time.Now().Add(within))
 	_, err := io.Copy(io.Discard, s.R)
@@ -238,7 +238,7 @@ func (s *Svc) Gone(within time.Duration) bool {
 	return err == nil || !errors.As(err, &ne) || !ne.Timeout()
 }
 
-// Answer reads the request and sends s.
+// Answer reads the request and sends a.
 func Answer(a string) Script {
 	return func(s *Svc) {
 		s.Request()

@@ -24,10 +24,11 @@ import (
 	"antirobot/request"
 )
 
-// launcher starts a proxy before one service and returns where it listens.
+// launcher starts a proxy in front of one service and returns the address on which it listens.
 type launcher func(t *testing.T, serviceURL string) (addr string, stop func())
 
-// freeAddr finds an address to listen on. Somebody else may take it before it is used; a launcher then fails loudly.
+// freeAddr finds an address to listen on. Another process may take it before it is used; a launcher then fails with an
+// error.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -197,7 +198,7 @@ func inProcess(t *testing.T, serviceURL string) (string, func()) {
 	}
 }
 
-// forwarder is the least that a gateway does.
+// forwarder is the minimum that a gateway does.
 type forwarder struct {
 	g    *upstream.Group
 	last atomic.Uint64

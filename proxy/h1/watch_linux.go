@@ -11,7 +11,7 @@ import (
 // pollEnd is the event of a client that has ended its side.
 const pollEnd = unix.POLLRDHUP
 
-// pollSocket says which of events a socket has, without waiting.
+// pollSocket returns which of events are pending on a socket, without waiting.
 func pollSocket(fd int, events int16) (int16, error) {
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: events}} //nolint:gosec // a descriptor is small
 	for {

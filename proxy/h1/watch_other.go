@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pollEnd is the event of a client that has ended its side; other systems have none of their own.
+// pollEnd is the event of a client that has closed its side; other systems have no such event.
 const pollEnd = 0x2000
 
-// pollSocket says which of events a socket has, without waiting. An end is what a look at the next byte finds: behind
-// bytes that wait to be read it is not seen.
+// pollSocket returns which of events are pending on a socket, without waiting. An end is only found by peeking at the next
+// byte: behind unread bytes it is not seen.
 func pollSocket(fd int, events int16) (int16, error) {
 	p := [1]unix.PollFd{{Fd: int32(fd), Events: events}} //nolint:gosec // a descriptor is small
 	if events&pollEnd != 0 {
@@ -32,7 +32,7 @@ func pollSocket(fd int, events int16) (int16, error) {
 	var next [1]byte
 	n, _, err := unix.Recvfrom(fd, next[:], unix.MSG_PEEK|unix.MSG_DONTWAIT)
 	switch {
-	case n == 0 && err == nil: // some systems call a half-closed connection hung up
+	case n == 0 && err == nil: // some systems report a half-closed connection as hung up
 		has = has&^unix.POLLHUP | pollEnd
 	case err != nil && !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
 		has |= unix.POLLERR

@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// shelf is one part of an address' unused connections, the latest used on top. Several shelves keep requests on
-// different processors from queueing for one lock.
+// shelf is one part of an address's unused connections, the most recently used on top. Several shelves keep requests on
+// different processors from contending for one lock.
 type shelf struct {
 	mu    sync.Mutex
 	stack []*Conn // oldest first
 	n     atomic.Int32
-	_     [88]byte // to the end of the second cache line, which processors fetch in pairs
+	_     [88]byte // to the end of the second cache line; processors fetch them in pairs
 }
 
 // address is one upstream server of a Group.
@@ -36,12 +36,12 @@ type address struct {
 	fails     atomic.Int32 // in a row, within the window
 	downUntil atomic.Int64 // on the Group's clock; 0: up
 	probing   atomic.Bool
-	mu        sync.Mutex // of the transitions
+	mu        sync.Mutex // for the transitions
 	firstFail int64
 	downSince int64
 }
 
-// putIdle shelves c; false if there are enough already.
+// putIdle puts c on a shelf; false if there are enough already.
 func (a *address) putIdle(c *Conn) bool {
 	if a.idle.Add(1) > int64(a.g.cfg.MaxIdle) {
 		a.idle.Add(-1)
@@ -55,7 +55,7 @@ func (a *address) putIdle(c *Conn) bool {
 	return true
 }
 
-// popIdle takes the latest used connection of some shelf, unchecked; nil if all are empty.
+// popIdle takes the most recently used connection of some shelf, unchecked; nil if all are empty.
 func (a *address) popIdle() *Conn {
 	if a.idle.Load() == 0 {
 		return nil
@@ -82,7 +82,7 @@ func (a *address) popIdle() *Conn {
 	return nil
 }
 
-// takeIdle takes a connection that may be used again, dropping those that may not.
+// takeIdle takes a reusable connection, dropping those that are not.
 func (a *address) takeIdle(now int64) *Conn {
 	for {
 		c := a.popIdle()
@@ -107,7 +107,7 @@ func (a *address) takeIdle(now int64) *Conn {
 
 func (a *address) noteUnusable(unasked bool) {
 	if !unasked {
-		return // it has only left
+		return // the peer has just left
 	}
 	a.m.dirty.Inc()
 	a.g.log.Warn().Str("service", a.g.cfg.Service).Str("upstream", a.name).
@@ -126,10 +126,10 @@ func (a *address) closeIdle() {
 	}
 }
 
-// sweepBatch bounds how many connections are away from their shelf while they are looked at.
+// sweepBatch bounds how many connections are off their shelf while they are checked.
 const sweepBatch = 32
 
-// sweep closes unused connections that are too old or whose peer has left, so that neither keeps a descriptor.
+// sweep closes unused connections that are too old or whose peer has left, so that neither holds a descriptor.
 func (a *address) sweep(now int64) {
 	var batch [sweepBatch]*Conn
 	for i := range a.shelves {
@@ -158,8 +158,8 @@ func (a *address) sweep(now int64) {
 	}
 }
 
-// cut takes up to a batch of connections from position at, none of which was used in the last second: hot ones are
-// looked at anyway before they are lent.
+// cut takes up to a batch of connections from position at, none of which was used in the last second: hot ones are checked
+// anyway before they are lent.
 func (a *address) cut(s *shelf, at int, now int64, batch *[sweepBatch]*Conn) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +177,7 @@ func (a *address) cut(s *shelf, at int, now int64, batch *[sweepBatch]*Conn) int
 	return n
 }
 
-// mend puts the kept ones back where they were and returns the position after them.
+// mend puts the kept connections back where they were and returns the position after them.
 func (a *address) mend(s *shelf, at int, kept []*Conn) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +200,7 @@ func (a *address) reserve() bool {
 	return true
 }
 
-// failed counts a failure and takes the address out when there were enough.
+// failed counts a failure and takes the address out of use after enough of them.
 func (a *address) failed(err error) {
 	cfg := &a.g.cfg
 	if cfg.MaxFails == 0 {
@@ -233,7 +233,7 @@ func (a *address) failed(err error) {
 	}
 }
 
-// succeeded follows an exchange that went well while failures were noted.
+// succeeded is called after a successful exchange while failures were noted.
 func (a *address) succeeded() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -241,7 +241,7 @@ func (a *address) succeeded() {
 	a.up()
 }
 
-// reached follows a dial that went well: an address that was out is on trial, one failure takes it out again.
+// reached is called after a successful dial: an address that was down is on probation, and one failure takes it out again.
 func (a *address) reached() {
 	if a.downUntil.Load() == 0 {
 		return

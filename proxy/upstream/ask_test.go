@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// TestAskIsWrittenByTheRead asks in every state that a connection can be in: the line goes out once, whole, and the
-// answer comes back.
+// TestAskIsWrittenByTheRead asks in every possible state of a connection: the line is sent once, completely, and the answer
+// comes back.
 func TestAskIsWrittenByTheRead(t *testing.T) {
 	cert, certFile, _ := certificate(t)
 	plain := serve(t, listen(t), echoLines)
 	secure := serve(t, tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{cert}}), echoLines)
-	large := strings.Repeat("x", 1<<20) + "\n" // more than any send buffer takes at once
+	large := strings.Repeat("x", 1<<20) + "\n" // more than any send buffer accepts at once
 	for _, c := range []struct {
 		name, url, line string
 		before          func(c *Conn)
@@ -56,8 +56,8 @@ func TestAskIsWrittenByTheRead(t *testing.T) {
 	}
 }
 
-// TestAskAfterTheDeadline reads with a deadline that has passed: the request goes out all the same, as the caller's next
-// read will wait for its answer.
+// TestAskAfterTheDeadline reads with an expired deadline: the request is sent anyway, because the caller's next read will
+// wait for its answer.
 func TestAskAfterTheDeadline(t *testing.T) {
 	s := serve(t, listen(t), echoLines)
 	c := get(t, group(t, nil, s.url()))
@@ -75,7 +75,7 @@ func TestAskAfterTheDeadline(t *testing.T) {
 	}
 }
 
-// TestAskTellsWhatWasNotSent lets the server close while the connection is lent.
+// TestAskTellsWhatWasNotSent: the server closes while the connection is lent.
 func TestAskTellsWhatWasNotSent(t *testing.T) {
 	lent := make(chan struct{})
 	s := serve(t, listen(t), func(c net.Conn) {

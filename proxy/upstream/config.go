@@ -10,19 +10,20 @@ import (
 	"time"
 )
 
-// The ways to choose among the addresses of a service.
+// The ways to choose among a service's addresses.
 const (
 	leastConn  = "least_conn"
 	roundRobin = "round_robin"
 )
 
-// maxAddresses is the width of the set in which Get notes the addresses that it has tried.
+// maxAddresses is the size of the set in which Get records the addresses that it has tried.
 const maxAddresses = 64
 
-// Config says where a service is and how its connections are kept. Not usable as zero value: begin with DefaultConfig.
+// Config says where a service is and how its connections are managed. The zero value is not usable: start with
+// DefaultConfig.
 type Config struct {
-	// Service is the label of the metrics and log lines. It is the service's name, so it is set by whoever builds the
-	// Group and not read from this section.
+	// Service is the label of the metrics and log lines. It is the service's name, so whoever builds the Group sets it; it
+	// is not read from this section.
 	Service string `mapstructure:"-"`
 
 	// URLs are the addresses: http://host:port, https://host:port or http+unix:///path/of.sock. A path is not allowed.
@@ -62,7 +63,7 @@ type TLSConfig struct {
 	KeyFile            string `mapstructure:"key_file"`
 }
 
-// DefaultConfig is complete but for the URLs.
+// DefaultConfig is complete except for the URLs.
 func DefaultConfig() Config {
 	return Config{
 		Balance:           leastConn,
@@ -85,7 +86,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Validate returns all that is wrong at once. It looks at no file and no network.
+// Validate returns everything that is wrong at once. It accesses no file and no network.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(path, format string, args ...any) {
@@ -177,7 +178,7 @@ type target struct {
 	tls     bool
 }
 
-// String is how an address is named in metrics, logs and Conn.Addr.
+// String returns the name of an address in metrics, logs and Conn.Addr.
 func (t target) String() string {
 	if t.network == "unix" {
 		return t.host
@@ -225,7 +226,7 @@ func parseTarget(raw string) (target, error) {
 	return t, nil
 }
 
-// withoutQuery is a URL fit to be shown.
+// withoutQuery returns a URL that can safely be shown.
 func withoutQuery(raw string) string {
 	if i := strings.IndexAny(raw, "?#"); i >= 0 {
 		return raw[:i] + "…"

@@ -33,7 +33,7 @@ func TestParseTargetNames(t *testing.T) {
 	f("http+unix:///run/app.sock", "/run/app.sock", false)
 }
 
-// TestTargetErrorsShowNoSecrets: what is wrong with an address is said without what may be a password or a token.
+// TestTargetErrorsShowNoSecrets: errors about an address do not contain anything that may be a password or a token.
 func TestTargetErrorsShowNoSecrets(t *testing.T) {
 	for _, raw := range []string{
 		"http://user:secret@host", "http://user:sec/secret@host", "http://user:secret@host:bad", "http://user:%zzsecret@host",

@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// The states of a Conn's life.
+// The states of a Conn.
 const (
 	lent uint8 = iota
 	idle
 	closed
 )
 
-// Conn is a connection lent by a Group. It belongs to the caller until Release or Discard; exactly one of them must
-// be called, and nothing of the Conn used afterwards. Reading and writing may happen in two goroutines; all other
-// methods but Close belong to one. Close, which only closes the socket and so wakes a blocked Read or Write, may be
-// called from any goroutine while the Conn is lent; Discard is still due.
+// Conn is a connection lent by a Group. It belongs to the caller until Release or Discard; exactly one of them must be
+// called, and the Conn must not be used afterwards. Reading and writing may happen in two goroutines; all other methods
+// except Close belong to one. Close only closes the socket, which wakes a blocked Read or Write; any goroutine may call it
+// while the Conn is lent, and Discard is still due.
 type Conn struct {
 	net.Conn // *net.TCPConn, *net.UnixConn or *tls.Conn
 
@@ -26,7 +26,7 @@ type Conn struct {
 	W *bufio.Writer // of Config.WriteBufferSize; nil unless lent
 
 	a         *address
-	sock      *sock // the socket beneath, where it is looked at without waiting
+	sock      *sock // the socket below, which can be checked without waiting
 	overTLS   bool
 	reused    bool
 	state     uint8
@@ -34,13 +34,13 @@ type Conn struct {
 	idleSince int64
 }
 
-// Reused reports whether the connection has served a request before. A request that fails on such a connection before
-// any byte of an answer may have met a server that was just closing it.
+// Reused reports whether the connection has served a request before. A request that fails on such a connection before any
+// byte of an answer may have reached a server that was just closing it.
 func (c *Conn) Reused() bool { return c.reused }
 
-// Ask gives the connection a request, which the next Read writes before it waits for the answer: that saves a look at a
-// socket that can't have an answer yet. p is borrowed until that Read returns. Where the socket is wrapped by TLS, or R
-// holds bytes, the request is written now.
+// Ask gives the connection a request, which the next Read writes before it waits for the answer: that saves a check of a
+// socket that can't have an answer yet. p is borrowed until that Read returns. If the socket is wrapped in TLS, or R holds
+// bytes, the request is written at once.
 func (c *Conn) Ask(p []byte) error {
 	if c.overTLS || len(p) == 0 || c.R.Buffered() > 0 {
 		_, err := c.Conn.Write(p)
@@ -50,7 +50,7 @@ func (c *Conn) Ask(p []byte) error {
 	return nil
 }
 
-// Unasked returns the error that kept Read from writing what Ask gave it; nil if it was written.
+// Unasked returns the error that kept Read from writing the request of Ask; nil if it was written.
 func (c *Conn) Unasked() error { return c.sock.askErr }
 
 // Read implements net.Conn.
@@ -64,8 +64,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 // Addr is the address as host:port or socket path, the form used in the metrics.
 func (c *Conn) Addr() string { return c.a.name }
 
-// Release gives the connection back for the next request. The answer must have been read to its end, the request
-// written to its end, and the answer must not have asked to close. Bytes left over in R or W drop the connection.
+// Release returns the connection for the next request. The request must have been written to its end, the answer read to
+// its end, and the answer must not have asked to close. Leftover bytes in R or W drop the connection.
 func (c *Conn) Release() {
 	if c.state != lent {
 		panic("BUG: upstream connection released twice")
@@ -94,14 +94,14 @@ func (c *Conn) Release() {
 		c.shut()
 		a.open.Add(-1)
 	} else if g.closed.Load() {
-		a.closeIdle() // Close may have emptied the shelves between the look and the put
+		a.closeIdle() // Close may have emptied the shelves in between
 	}
 	g.givenBack()
 }
 
-// Discard closes the connection. A non-nil err says that the address is to blame (no answer, a broken one, a time-out)
-// and counts against its health; pass nil when the client left, a tunnel ended, the answer asked to close, or a reused
-// connection turned out to be stale. Calling it again does nothing.
+// Discard closes the connection. A non-nil err says that the address is to blame (no answer, a broken one, a timeout) and
+// counts against its health; pass nil if the client left, a tunnel ended, the answer asked to close, or a reused connection
+// turned out to be stale. Calling it again does nothing.
 func (c *Conn) Discard(err error) {
 	switch c.state {
 	case closed:
@@ -131,8 +131,8 @@ func (c *Conn) shut() {
 	_ = c.sock.Conn.Close()
 }
 
-// Unbuffer gives R and W back when a tunnel begins, which then costs no buffers for the hours it may last. It returns
-// a copy of what R had read ahead; W must have been flushed. Afterwards the connection can only be discarded.
+// Unbuffer returns R and W to their pool when a tunnel begins, so that it costs no buffers for the hours it may last. It
+// returns a copy of what R had read ahead; W must have been flushed. Afterwards the connection can only be discarded.
 func (c *Conn) Unbuffer() (early []byte) {
 	if n := c.R.Buffered(); n > 0 {
 		b, _ := c.R.Peek(n)
@@ -142,18 +142,18 @@ func (c *Conn) Unbuffer() (early []byte) {
 	return early
 }
 
-// clean looks, without waiting, whether anything came in while nobody had asked, or the peer has left.
+// clean checks, without waiting, whether unrequested bytes have arrived or the peer has left.
 func (c *Conn) clean() (ok, unasked bool) {
 	if !c.overTLS {
 		n, err := c.sock.peek()
 		return n < 0 && err == nil, n > 0
 	}
-	// TLS 1.3 sends session tickets and key updates whenever it likes. crypto/tls digests them in a Read that takes what
-	// the kernel holds and gives up instead of waiting: whatever it still returns was sent by the application.
+	// TLS 1.3 sends session tickets and key updates at any time. crypto/tls processes them in a Read that takes what the
+	// kernel holds and gives up instead of waiting: anything it still returns was sent by the application.
 	t := c.Conn.(*tls.Conn)
 	c.sock.probing = true
 	n, err := t.Read(c.sock.one[:])
 	c.sock.probing = false
-	// A record of which only a part has come could hold an answer as well as a ticket.
+	// An incomplete record could hold an answer as well as a ticket.
 	return n == 0 && errors.Is(err, errWouldWait) && c.sock.record.whole(), n > 0
 }

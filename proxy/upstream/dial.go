@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// dial opens a connection to a, which has been reserved. The context's own end is returned as such, is not the
-// address' fault, and may leave the reservation: the caller takes it back on any error.
+// dial opens a connection to a, which has been reserved. If the context ended, its error is returned as such, and does not
+// count against the address. The reservation may remain: the caller releases it on any error.
 func (a *address) dial(ctx context.Context) (*Conn, error) {
 	a.m.dials.Inc()
 	dctx, cancel := context.WithTimeout(ctx, a.g.cfg.DialTimeout)
@@ -32,8 +32,8 @@ func (a *address) dial(ctx context.Context) (*Conn, error) {
 	return nil, fmt.Errorf("%w %s: %w", errDial, a.name, err)
 }
 
-// ended returns why ctx has ended; nil while it has not. The socket's own timer may notice a deadline before the
-// context's does.
+// ended returns why ctx has ended; nil while it has not. The socket's own timer may notice a deadline before the context's
+// does.
 func ended(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok && !time.Now().Before(end) {
 		return context.DeadlineExceeded
@@ -75,7 +75,7 @@ func (a *address) connectSocket(ctx context.Context) (net.Conn, error) {
 	}
 	var errs []error
 	for i, ip := range ips {
-		// Each gets its share of what is left, so that one black hole does not eat the time of the others.
+		// Each gets its share of the remaining time, so that one black hole does not use up the others' time.
 		ictx, cancel := ctx, context.CancelFunc(func() {})
 		if end, ok := ctx.Deadline(); ok && i < len(ips)-1 {
 			ictx, cancel = context.WithTimeout(ctx, time.Until(end)/time.Duration(len(ips)-i))
@@ -93,18 +93,18 @@ func (a *address) connectSocket(ctx context.Context) (net.Conn, error) {
 	return nil, errors.Join(errs...)
 }
 
-// resolver remembers the addresses of one name for a short time, and for as long as the name can't be resolved anew.
+// resolver caches the addresses of one name for a short time, and for longer while the name can't be resolved again.
 type resolver struct {
 	lookupIP func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
 	mu   sync.Mutex
 	ips  []netip.Addr
 	at   time.Time
-	busy chan struct{} // closed when the look-up that is under way has ended
+	busy chan struct{} // closed when the lookup in progress has ended
 	turn int
 }
 
-// lookup returns the addresses in the order to try: those of the preferred family in turn, then the other family.
+// lookup returns the addresses in the order to try: those of the preferred family in rotation, then the other family.
 func (r *resolver) lookup(ctx context.Context, host string, keep time.Duration) ([]netip.Addr, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{ip}, nil
@@ -126,7 +126,7 @@ func (r *resolver) lookup(ctx context.Context, host string, keep time.Duration) 
 			return nil, fmt.Errorf("resolve %s: %w", host, ctx.Err())
 		}
 		if keep == 0 {
-			keep = time.Second // the look-up that we waited for is fresh enough
+			keep = time.Second // the lookup that we waited for is fresh enough
 		}
 	}
 	done := make(chan struct{})

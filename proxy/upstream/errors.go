@@ -2,21 +2,21 @@ package upstream
 
 import "errors"
 
-// What Get can fail with, beside the context's own error. Ask with errors.Is.
+// The errors of Get, besides the context's own. Test with errors.Is.
 var (
 	// errDial means that an address could not be reached; the cause is wrapped.
 	errDial = errors.New("dial upstream")
-	// errNoUpstream means that every address was tried, or that the Group is closed. It comes with errDial if the
-	// reason was that none could be reached.
+	// errNoUpstream means that every address was tried, or that the Group is closed. It comes with errDial if none could be
+	// reached.
 	errNoUpstream = errors.New("no upstream")
 	// ErrBusy means that all allowed connections are lent, and the queue is full or the wait was too long.
 	ErrBusy = errors.New("upstream busy")
 )
 
-// errFull means that an address has all the connections it may have.
+// errFull means that an address has reached its connection limit.
 var errFull = errors.New("connection limit reached")
 
-// errWouldWait ends a Read that must not wait. crypto/tls keeps its state over a temporary net.Error.
+// errWouldWait ends a Read that must not wait. crypto/tls keeps its state after a temporary net.Error.
 var errWouldWait error = wouldWait{}
 
 type wouldWait struct{}

@@ -18,7 +18,7 @@ import (
 )
 
 // Group is the addresses of one service and their connections. Safe for concurrent use. It runs one goroutine, which
-// tends unused connections and tries addresses that are down, until Close.
+// maintains unused connections and retries addresses that are down, until Close.
 type Group struct {
 	cfg   Config
 	log   zerolog.Logger
@@ -37,7 +37,7 @@ type Group struct {
 	running sync.WaitGroup
 }
 
-// AddrState is the health of one address, for people.
+// AddrState is the health of one address, for humans.
 type AddrState struct {
 	Addr    string
 	Up      bool
@@ -47,7 +47,7 @@ type AddrState struct {
 	Idle    int           // unused ones
 }
 
-// tick is how often unused connections are tended, dead addresses tried and gauges written.
+// tick is how often unused connections are maintained, dead addresses retried and gauges written.
 const tick = time.Second
 
 // Deps is what a Group works with. Metrics is required.
@@ -56,8 +56,8 @@ type Deps struct {
 	Metrics *metrics.Set
 }
 
-// New builds the Group of a cfg. No address needs to answer. It reads the files of cfg.TLS. The Group lends connections
-// at once; Start lets it tend them.
+// New builds the Group of a cfg. No address needs to answer. It reads the files of cfg.TLS. The Group lends connections at
+// once; Start makes it maintain them.
 func New(cfg Config, d Deps) (*Group, error) {
 	set := d.Metrics
 	if err := cfg.Validate(); err != nil {
@@ -94,7 +94,7 @@ func New(cfg Config, d Deps) (*Group, error) {
 	return g, nil
 }
 
-// Start begins to tend connections and addresses, until Close.
+// Start begins to maintain connections and addresses, until Close.
 func (g *Group) Start(context.Context) error {
 	if g.closed.Load() {
 		return fmt.Errorf("%w: closed", errNoUpstream)
@@ -103,15 +103,14 @@ func (g *Group) Start(context.Context) error {
 	return nil
 }
 
-// Config is what the Group was built with; the caller of Get applies its time-outs.
+// Config returns the configuration that the Group was built with; the caller of Get applies its timeouts.
 func (g *Group) Config() *Config { return &g.cfg }
 
-// Get lends a connection: one that served before and is clean, or else a new one. With fresh it is always a new one.
-// An address that can't be reached is passed over for the next one. It fails with errNoUpstream, errDial, ErrBusy or
-// the error of ctx.
+// Get lends a connection: a clean one that has served before, otherwise a new one. With fresh it is always a new one. If an
+// address can't be reached, the next one is tried. It fails with errNoUpstream, errDial, ErrBusy or the error of ctx.
 func (g *Group) Get(ctx context.Context, fresh bool) (*Conn, error) {
 	if g.cfg.MaxConns > 0 && g.queue.waiting.Load() > 0 {
-		return g.wait(ctx, fresh) // who came first is served first
+		return g.wait(ctx, fresh) // first come, first served
 	}
 	c, err := g.try(ctx, fresh)
 	if errors.Is(err, errFull) {
@@ -120,7 +119,7 @@ func (g *Group) Get(ctx context.Context, fresh bool) (*Conn, error) {
 	return c, err
 }
 
-// try asks each address that is up at most once, and one that is down if nothing else is left.
+// try tries each address that is up at most once, and one that is down if nothing else is left.
 func (g *Group) try(ctx context.Context, fresh bool) (*Conn, error) {
 	if g.closed.Load() {
 		return nil, fmt.Errorf("%w: closed", errNoUpstream)
@@ -135,7 +134,7 @@ func (g *Group) try(ctx context.Context, fresh bool) (*Conn, error) {
 			break
 		}
 		tried |= 1 << a.index
-		a.active.Add(1) // before the dial, so that a slow address is not given everything
+		a.active.Add(1) // before the dial, so that a slow address does not get everything
 		c, err := a.lend(ctx, fresh, now)
 		if err == nil {
 			g.giveBuffers(c)
@@ -170,7 +169,7 @@ func (a *address) lend(ctx context.Context, fresh bool, now int64) (*Conn, error
 		if !fresh {
 			return nil, errFull
 		}
-		c := a.popIdle() // an unused one makes room
+		c := a.popIdle() // dropping an unused connection makes room
 		if c == nil {
 			return nil, errFull
 		}
@@ -188,7 +187,7 @@ func (a *address) lend(ctx context.Context, fresh bool, now int64) (*Conn, error
 	return c, nil
 }
 
-// pick chooses among the addresses that are not yet tried: one that is up, or else the one that is longest down.
+// pick chooses among the addresses not yet tried: one that is up, otherwise the one that has been down longest.
 func (g *Group) pick(tried uint64) (a *address, up bool) {
 	if len(g.addrs) == 1 {
 		a = g.addrs[0]
@@ -248,15 +247,15 @@ func (g *Group) takeBuffers(c *Conn) {
 	c.R, c.W = nil, nil
 }
 
-// givenBack follows every end of a loan.
+// givenBack is called at every end of a loan.
 func (g *Group) givenBack() {
 	g.wakeWaiter()
 	if g.closed.Load() {
-		g.publish() // nobody else does any more
+		g.publish() // nothing else does so any more
 	}
 }
 
-// Healthy tells the state of every address.
+// Healthy returns the state of every address.
 func (g *Group) Healthy() []AddrState {
 	now := g.now()
 	out := make([]AddrState, len(g.addrs))
@@ -273,8 +272,8 @@ func (g *Group) Healthy() []AddrState {
 	return out
 }
 
-// Close closes unused connections and stops the Group's goroutines. Lent connections stay usable and are closed when
-// they come back; waiting and further Gets fail with errNoUpstream.
+// Close closes unused connections and stops the Group's goroutines. Lent connections stay usable and are closed when they
+// are returned; waiting and future Gets fail with errNoUpstream.
 func (g *Group) Close() error {
 	if g.closed.Swap(true) {
 		return nil
@@ -310,11 +309,11 @@ func (g *Group) tend() {
 	}
 }
 
-// probe dials an address whose time out is over, so that no client has to pay for finding out. The connection is kept.
+// probe dials an address whose timeout is over, so that no client pays for finding out. The connection is kept.
 func (a *address) probe() {
 	defer a.probing.Store(false)
 	if !a.reserve() {
-		a.reached() // it has connections, so it is there
+		a.reached() // it has connections, so it is reachable
 		return
 	}
 	c, err := a.dial(a.g.ctx)

@@ -160,13 +160,13 @@ func TestManyClients(t *testing.T) {
 	}
 	wg.Wait()
 	h := g.Healthy()[0]
-	const wanted, fresh = 32, 32 * 6 // what works at once, and what was asked for anew
+	const wanted, fresh = 32, 32 * 6 // concurrent requests, and connections requested as fresh
 	if h.Active != 0 || int64(h.Idle) != g.addrs[0].open.Load() || h.Idle > wanted+fresh {
 		t.Fatalf("%+v, open %d", h, g.addrs[0].open.Load())
 	}
 }
 
-// An HTTP exchange with a real server, to see that nothing here stands in its way.
+// TestHTTP makes an HTTP exchange with a real server, to show that nothing here interferes with it.
 func TestHTTP(t *testing.T) {
 	l := listen(t)
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) })}

@@ -19,7 +19,7 @@ func TestStartsWithoutAnUpstreamAndFailsTyped(t *testing.T) {
 	if !errors.Is(err, errDial) || !errors.Is(err, errNoUpstream) || errors.Is(err, ErrBusy) {
 		t.Fatal(err)
 	}
-	// It is tried again at once when it is the only one, however often it failed.
+	// If it is the only one, it is retried at once, however often it failed.
 	for range 5 {
 		g.Get(t.Context(), false)
 	}

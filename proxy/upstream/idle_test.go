@@ -58,7 +58,8 @@ func TestDeadlinesOfTheLastRequestAreForgotten(t *testing.T) {
 	}
 }
 
-// The server answers each question, and then says more without being asked: with the answer, a moment later, much later.
+// TestUnaskedAnswerNeverReachesTheNextClient: the server answers each question, and then sends more without being asked:
+// together with the answer, a moment later, much later.
 func TestUnaskedAnswerNeverReachesTheNextClient(t *testing.T) {
 	for _, delay := range []time.Duration{0, time.Millisecond, 20 * time.Millisecond} {
 		t.Run(delay.String(), func(t *testing.T) {
@@ -132,7 +133,7 @@ func TestClosedByServerWhileUnused(t *testing.T) {
 		ask(t, c, "q")
 		c.Release()
 		eventually(t, "the end arrives", func() bool {
-			// Each look drops a dead connection; what is left is fresh.
+			// Each check drops a dead connection; what is left is fresh.
 			c := get(t, g)
 			defer c.Discard(nil)
 			return !c.Reused()

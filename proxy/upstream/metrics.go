@@ -7,8 +7,8 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 )
 
-// gauge is a VictoriaMetrics gauge without a callback. Gauges are moved by differences, once a tick: after a reload the Group that drains and the one that took over have
-// the same names, and what is seen is their sum.
+// gauge is a VictoriaMetrics gauge without a callback. Gauges are changed by differences, once a tick: after a reload, the
+// Group that is draining and its successor have the same names, and the gauge shows their sum.
 type gauge struct {
 	g    *metrics.Gauge
 	last atomic.Int64

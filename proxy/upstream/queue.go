@@ -10,15 +10,15 @@ import (
 	"time"
 )
 
-// queue is the requests that wait for a connection, first come first served. Only the first in line looks for one, and
-// stays first while it looks: a change meanwhile makes it look again, so no turn is lost.
+// queue holds the requests that wait for a connection, first come, first served. Only the first in line tries to get one,
+// and stays first while it tries: a change in the meantime makes it try again, so no turn is lost.
 type queue struct {
 	waiting atomic.Int64
 	mu      sync.Mutex
-	line    list.List // of chan struct{} with room for one: look!
+	line    list.List // of chan struct{} with room for one: a signal to try
 }
 
-// wakeWaiter follows every change that could let a waiter go on.
+// wakeWaiter is called after every change that could let a waiter proceed.
 func (g *Group) wakeWaiter() {
 	if g.queue.waiting.Load() > 0 {
 		g.queue.mu.Lock()
@@ -37,7 +37,7 @@ func (q *queue) wakeFirst() {
 func wake(e *list.Element) {
 	select {
 	case e.Value.(chan struct{}) <- struct{}{}:
-	default: // it is going to look anyway
+	default: // it is going to try anyway
 	}
 }
 
@@ -49,7 +49,7 @@ func (q *queue) wakeAll() {
 	}
 }
 
-// join enters the line; the first in it looks at once.
+// join enters the line; the first in line tries at once.
 func (q *queue) join() (*list.Element, <-chan struct{}) {
 	look := make(chan struct{}, 1)
 	q.mu.Lock()
@@ -68,7 +68,7 @@ func (q *queue) leave(e *list.Element) {
 	q.wakeFirst()
 }
 
-// wait queues until a connection is to be had, at most MaxWait.
+// wait queues until a connection is available, for at most MaxWait.
 func (g *Group) wait(ctx context.Context, fresh bool) (*Conn, error) {
 	q := &g.queue
 	if q.waiting.Add(1) > int64(g.cfg.MaxWaiters) {

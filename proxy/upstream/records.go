@@ -1,13 +1,13 @@
 package upstream
 
-// records follows the lengths of TLS records in a stream (RFC 8446, section 5.1), to know whether it stands between two.
+// records tracks the lengths of TLS records in a stream (RFC 8446, section 5.1), to know whether it is between two records.
 type records struct {
 	header [5]byte
 	have   int // bytes of header
 	body   int // bytes of the record's body that are still to come
 }
 
-// pass notes that p went by.
+// pass notes that p has passed through the stream.
 func (r *records) pass(p []byte) {
 	for len(p) > 0 {
 		if r.body > 0 {

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sock is a raw socket that can be looked at without waiting. Beneath TLS it is the transport.
+// sock is a raw socket that can be checked without waiting. Under TLS it is the transport.
 type sock struct {
 	net.Conn
 	raw     syscall.RawConn
-	look    func(fd uintptr) // c.recv, bound once so that a look allocates nothing
+	look    func(fd uintptr) // s.recv, bound once so that a check allocates nothing
 	turn    func(fd uintptr) (done bool)
-	probing bool // Read takes what is there and returns errWouldWait otherwise
+	probing bool // Read takes what is there and otherwise returns errWouldWait
 
-	record records // where the TLS stream stands
+	record records // the position in the TLS stream
 
 	ask    []byte // to be written by the next read; see Conn.Ask
 	askErr error  // why that failed
@@ -62,7 +62,7 @@ func (s *sock) now(p []byte, flags int) (int, error) {
 		return -1, nil
 	}
 	s.buf, s.flags = p, flags
-	// Control and not Read: Read would refuse once a deadline of the last request has passed.
+	// Control and not Read: Read would fail if a deadline of the last request has passed.
 	err := s.raw.Control(s.look)
 	s.buf = nil
 	switch {
@@ -76,7 +76,7 @@ func (s *sock) now(p []byte, flags int) (int, error) {
 	return s.n, nil
 }
 
-// peek reports what waits: n > 0 for bytes, 0 for the end, n < 0 for nothing.
+// peek returns what is pending: n > 0 for bytes, 0 for the end, n < 0 for nothing.
 func (s *sock) peek() (int, error) { return s.now(s.one[:], unix.MSG_PEEK) }
 
 // Read is the transport of TLS.
@@ -99,9 +99,9 @@ func (s *sock) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// askAndRead writes what was asked for and waits for the first bytes that come after it. The poller is armed before the
-// bytes go out, so nothing has to be tried that could only say that no answer has come yet: a system call less than a
-// write and a read.
+// askAndRead writes the pending request and waits for the first bytes that come after it. The poller is armed before the
+// request is sent, so no read is needed that could only find that no answer has come yet: this saves one system call
+// compared with a write and a read.
 func (s *sock) askAndRead(p []byte) (int, error) {
 	s.buf, s.flags = p, 0
 	err := s.raw.Read(s.turn)
@@ -110,7 +110,7 @@ func (s *sock) askAndRead(p []byte) (int, error) {
 	if s.askErr != nil {
 		return 0, s.askErr
 	}
-	if len(rest) > 0 { // the send buffer took only a part, or the deadline had passed before the call
+	if len(rest) > 0 { // the send buffer accepted only a part, or the deadline had passed before the call
 		if _, s.askErr = s.Conn.Write(rest); s.askErr != nil {
 			return 0, s.askErr
 		}

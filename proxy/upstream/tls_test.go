@@ -78,13 +78,13 @@ func TestTLSConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-// The session tickets of TLS 1.3 come after the handshake, so a connection that was never read from holds them.
+// TestTicketsAreNoUnaskedAnswer: TLS 1.3 sends session tickets after the handshake, so an unread connection holds them.
 func TestTicketsAreNoUnaskedAnswer(t *testing.T) {
 	cert, ca, _ := certificate(t)
 	s := serve(t, tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{cert}}), echoLines)
 	g := group(t, func(c *Config) { c.TLS.CAFile = ca }, "https://"+s.Addr().String())
 	c := get(t, g)
-	time.Sleep(20 * time.Millisecond) // the tickets are there
+	time.Sleep(20 * time.Millisecond) // the tickets have arrived
 	c.Release()
 	d := get(t, g)
 	if d != c {

@@ -68,7 +68,7 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-// echoLines answers every line with itself.
+// echoLines echoes every line.
 func echoLines(c net.Conn) {
 	r := bufio.NewReader(c)
 	for {
@@ -117,7 +117,7 @@ func get(t testing.TB, g *Group) *Conn {
 	return c
 }
 
-// ask sends a line and wants it back.
+// ask sends a line and expects it back.
 func ask(t testing.TB, c *Conn, line string) {
 	t.Helper()
 	fmt.Fprintln(c.W, line)
