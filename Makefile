@@ -52,8 +52,9 @@ alloc: $(BIN)/esbuild ## unit tests of the packages that promise what the race d
 race: alloc ## unit tests with the race detector
 	@$(GO) test $(RACE) -timeout 20m -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
-e2e: build $(BIN)/esbuild $(BIN)/h2spec ## the real binary with a real browser, proxies and clients
-	@$(GO) test -count=1 -timeout 25m ./e2e/...
+e2e: $(BIN)/esbuild $(BIN)/h2spec ## the real binary with a real browser, proxies and clients
+	@$(GO) build -o $(BIN)/antirobot . # without -trimpath: what the tests have compiled is used
+	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot $(GO) test -count=1 -timeout 25m ./e2e/...
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
