@@ -1,18 +1,18 @@
 /** The dialog's texts, by their keys in the gateway's catalogues. */
 export type TextKey = 'challenge_heading' | 'dialog_reason' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed';
-/** What the gateway asks. All addresses are absolute. */
+/** The gateway's challenge. All URLs are absolute. */
 export interface Challenge {
     key: string;
     image: string;
     audio: string;
-    /** Where the answer goes: POST key and rep. */
+    /** URL for the answer: POST key and rep. */
     check: string;
-    /** The same challenge as a page of its own; it leads back to the request's address. */
+    /** The same challenge as a separate page, which leads back to the request's URL. */
     page: string;
     status: '' | 'failed' | 'expired';
     /** How many digits are asked for. */
     length: number;
-    /** Seconds until the key is too old. */
+    /** Seconds until the key expires. */
     expiresIn: number;
     requestId: string;
     /** Always false: the service has not seen the request. */
@@ -22,16 +22,16 @@ export interface Challenge {
     /** The site lets the browser work instead of the person: session.work(). */
     work: boolean;
 }
-/** What became of an answer; new: another picture; stopped: the work was; unable: the browser can't work here; over: somebody else was faster, or nobody waits any more. */
+/** The result of an answer; new: another picture; stopped: the work was stopped; unable: the browser can't work here; over: somebody else answered first, or nobody waits any more. */
 export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'new' | 'stopped' | 'unable' | 'over';
-/** A challenge under way, for interfaces of your own. */
+/** A challenge in progress, for custom interfaces. */
 export interface Session {
-    /** The present challenge; a wrong answer brings another. */
+    /** The current challenge; a wrong answer brings another. */
     readonly challenge: Challenge;
     /** Aborted when it is over: passed (here or in another tab), cancelled, or nobody waits any more. */
     readonly signal: AbortSignal;
     answer(digits: string): Promise<Outcome>;
-    /** Lets the browser work instead, if challenge.work says so. progress is told the share that is done, up to 1. */
+    /** Lets the browser work instead, if challenge.work says so. progress gets the share done so far, up to 1. */
     work(progress?: (share: number) => void, signal?: AbortSignal): Promise<Outcome>;
     /** Another picture; nothing is lost. */
     renew(): Promise<Outcome>;
@@ -46,31 +46,31 @@ export type Matcher = string | RegExp | ((url: URL) => boolean);
 export interface Options {
     /** Origins whose challenges are answered; the page's own is always one. */
     origins?: string[];
-    /** What is left alone: path prefixes, patterns over the whole URL, or functions. */
+    /** Requests to leave alone: path prefixes, patterns over the whole URL, or functions. */
     exclude?: Matcher[];
     /** Default: dialog. */
     ui?: UI;
     /** What may be repeated after the answer. auto: everything; safe: GET, HEAD and OPTIONS. */
     replay?: Replay;
-    /** Bodies above so many bytes are not kept for a repeat. Default: 1 MiB. */
+    /** Bodies larger than this many bytes are not kept for a repeat. Default: 1 MiB. */
     maxBody?: number;
     /** How often one request may be challenged again after a right answer. Default: 2. */
     rounds?: number;
-    /** Language of the dialog. Default: the page's, else the browser's. */
+    /** Language of the dialog. Default: the page's, otherwise the browser's. */
     lang?: string;
     /** Default: auto. */
     theme?: 'auto' | 'light' | 'dark';
-    /** For the dialog's style under a policy, in browsers without constructed style sheets. */
+    /** Nonce for the dialog's style under a content security policy, in browsers without constructed style sheets. */
     nonce?: string;
-    /** Texts of your own in place of the dialog's. */
+    /** Custom texts that replace the dialog's. */
     text?: Partial<Record<TextKey, string>>;
-    /** Address of work.js, for work in place of the puzzle. Default: the gateway's own if it is on the page's origin. */
+    /** URL of work.js, for work instead of the puzzle. Default: the gateway's own if it is on the page's origin. */
     work?: string;
-    /** Credentials of wrapped requests that name none. */
+    /** Credentials mode of wrapped requests that specify none. */
     credentials?: RequestCredentials;
 }
 export interface EventMap {
-    /** Somebody is to be asked. preventDefault() makes it yours: use the session. */
+    /** The person is about to be asked. preventDefault() takes over: use the session. */
     challenge: Session;
     shown: Session;
     answer: {
@@ -95,9 +95,9 @@ export interface Antirobot {
     isChallenge(response: Response): boolean;
     /** The challenge in a response, or null. The response stays readable. */
     read(response: Response): Promise<Challenge | null>;
-    /** Asks the person; resolves when a pass is there. */
+    /** Asks the person; resolves when there is a pass. */
     solve(challenge: Challenge, signal?: AbortSignal | null): Promise<void>;
-    /** Patches the globals; the result undoes it. */
+    /** Patches the globals; the returned function undoes it. */
     install(what?: {
         fetch?: boolean;
         xhr?: boolean;
@@ -112,7 +112,7 @@ export declare class AntirobotCancelled extends Error {
     readonly name = "AntirobotCancelled";
     constructor(challenge: Challenge);
 }
-/** The gateway refuses the client; or, with reason rounds, asks again although the answer was right: most likely its cookie is not kept. */
+/** The gateway refuses the client; or, with reason rounds, asks again although the answer was right, most likely because its cookie is not kept. */
 export declare class AntirobotBlocked extends Error {
     readonly reason: 'blocked' | 'rounds';
     readonly requestId: string;
@@ -120,7 +120,7 @@ export declare class AntirobotBlocked extends Error {
     readonly name = "AntirobotBlocked";
     constructor(reason: 'blocked' | 'rounds', requestId: string, response?: Response | undefined);
 }
-/** The pass is there, but the request could not be repeated: send it again. */
+/** There is a pass, but the request could not be repeated: send it again. */
 export declare class AntirobotNotReplayable extends Error {
     readonly why: 'body' | 'replay';
     readonly challenge: Challenge;

@@ -32,7 +32,7 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Store is a store.Store in a directory. Safe for concurrent use; made by Open.
+// Store is a store.Store in a directory. Safe for concurrent use; made by New.
 type Store struct {
 	cfg    Config
 	dir    string

@@ -5,11 +5,11 @@
 // never forwards a request that it challenges, so repeating a POST does nothing twice.
 //
 // Rules that the code keeps:
-//  1. A challenge is known by its response header alone. Bodies are read only after that.
-//  2. Addresses from a challenge are used only if they are on the origin that was asked. Where the script that works for a
-//     person comes from is never said by a challenge.
-//  3. Cancelling is a named error, never a reload. Whoever aborts a request no longer waits for the dialog.
-//  4. One dialog at a time on a page. Between tabs it is where the person looks.
+//  1. A challenge is recognized only by its response header. Bodies are read only after that.
+//  2. URLs from a challenge are used only if they are on the origin of the request. A challenge never determines where the
+//     script that does the work is loaded from.
+//  3. Cancelling is a named error, never a reload. An aborted request no longer waits for the dialog.
+//  4. A page shows one dialog at a time. Of several tabs, the one that the person is looking at shows it.
 
 import { builtin } from './texts';
 import type { Toil } from './work';
@@ -22,19 +22,19 @@ export type TextKey = 'challenge_heading' | 'dialog_reason' | 'picture_alt' | 'a
 /** @internal */
 export type Texts = Record<TextKey | 'lang' | 'dir', string>;
 
-/** What the gateway asks. All addresses are absolute. */
+/** The gateway's challenge. All URLs are absolute. */
 export interface Challenge {
   key: string;
   image: string;
   audio: string;
-  /** Where the answer goes: POST key and rep. */
+  /** URL for the answer: POST key and rep. */
   check: string;
-  /** The same challenge as a page of its own; it leads back to the request's address. */
+  /** The same challenge as a separate page, which leads back to the request's URL. */
   page: string;
   status: '' | 'failed' | 'expired';
   /** How many digits are asked for. */
   length: number;
-  /** Seconds until the key is too old. */
+  /** Seconds until the key expires. */
   expiresIn: number;
   requestId: string;
   /** Always false: the service has not seen the request. */
@@ -45,17 +45,17 @@ export interface Challenge {
   work: boolean;
 }
 
-/** What became of an answer; new: another picture; stopped: the work was; unable: the browser can't work here; over: somebody else was faster, or nobody waits any more. */
+/** The result of an answer; new: another picture; stopped: the work was stopped; unable: the browser can't work here; over: somebody else answered first, or nobody waits any more. */
 export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'new' | 'stopped' | 'unable' | 'over';
 
-/** A challenge under way, for interfaces of your own. */
+/** A challenge in progress, for custom interfaces. */
 export interface Session {
-  /** The present challenge; a wrong answer brings another. */
+  /** The current challenge; a wrong answer brings another. */
   readonly challenge: Challenge;
   /** Aborted when it is over: passed (here or in another tab), cancelled, or nobody waits any more. */
   readonly signal: AbortSignal;
   answer(digits: string): Promise<Outcome>;
-  /** Lets the browser work instead, if challenge.work says so. progress is told the share that is done, up to 1. */
+  /** Lets the browser work instead, if challenge.work says so. progress gets the share done so far, up to 1. */
   work(progress?: (share: number) => void, signal?: AbortSignal): Promise<Outcome>;
   /** Another picture; nothing is lost. */
   renew(): Promise<Outcome>;
@@ -69,32 +69,32 @@ export type Matcher = string | RegExp | ((url: URL) => boolean);
 export interface Options {
   /** Origins whose challenges are answered; the page's own is always one. */
   origins?: string[];
-  /** What is left alone: path prefixes, patterns over the whole URL, or functions. */
+  /** Requests to leave alone: path prefixes, patterns over the whole URL, or functions. */
   exclude?: Matcher[];
   /** Default: dialog. */
   ui?: UI;
   /** What may be repeated after the answer. auto: everything; safe: GET, HEAD and OPTIONS. */
   replay?: Replay;
-  /** Bodies above so many bytes are not kept for a repeat. Default: 1 MiB. */
+  /** Bodies larger than this many bytes are not kept for a repeat. Default: 1 MiB. */
   maxBody?: number;
   /** How often one request may be challenged again after a right answer. Default: 2. */
   rounds?: number;
-  /** Language of the dialog. Default: the page's, else the browser's. */
+  /** Language of the dialog. Default: the page's, otherwise the browser's. */
   lang?: string;
   /** Default: auto. */
   theme?: 'auto' | 'light' | 'dark';
-  /** For the dialog's style under a policy, in browsers without constructed style sheets. */
+  /** Nonce for the dialog's style under a content security policy, in browsers without constructed style sheets. */
   nonce?: string;
-  /** Texts of your own in place of the dialog's. */
+  /** Custom texts that replace the dialog's. */
   text?: Partial<Record<TextKey, string>>;
-  /** Address of work.js, for work in place of the puzzle. Default: the gateway's own if it is on the page's origin. */
+  /** URL of work.js, for work instead of the puzzle. Default: the gateway's own if it is on the page's origin. */
   work?: string;
-  /** Credentials of wrapped requests that name none. */
+  /** Credentials mode of wrapped requests that specify none. */
   credentials?: RequestCredentials;
 }
 
 export interface EventMap {
-  /** Somebody is to be asked. preventDefault() makes it yours: use the session. */
+  /** The person is about to be asked. preventDefault() takes over: use the session. */
   challenge: Session;
   shown: Session;
   answer: { session: Session; outcome: Outcome };
@@ -113,9 +113,9 @@ export interface Antirobot {
   isChallenge(response: Response): boolean;
   /** The challenge in a response, or null. The response stays readable. */
   read(response: Response): Promise<Challenge | null>;
-  /** Asks the person; resolves when a pass is there. */
+  /** Asks the person; resolves when there is a pass. */
   solve(challenge: Challenge, signal?: AbortSignal | null): Promise<void>;
-  /** Patches the globals; the result undoes it. */
+  /** Patches the globals; the returned function undoes it. */
   install(what?: { fetch?: boolean; xhr?: boolean }): () => void;
   on<K extends keyof EventMap>(type: K, listener: (event: CustomEvent<EventMap[K]>) => void): () => void;
   /** idle; waiting: requests wait, the dialog is in another tab; asking. */
@@ -130,7 +130,7 @@ export class AntirobotCancelled extends Error {
   }
 }
 
-/** The gateway refuses the client; or, with reason rounds, asks again although the answer was right: most likely its cookie is not kept. */
+/** The gateway refuses the client; or, with reason rounds, asks again although the answer was right, most likely because its cookie is not kept. */
 export class AntirobotBlocked extends Error {
   override readonly name = 'AntirobotBlocked';
   constructor(readonly reason: 'blocked' | 'rounds', readonly requestId: string, readonly response?: Response) {
@@ -138,7 +138,7 @@ export class AntirobotBlocked extends Error {
   }
 }
 
-/** The pass is there, but the request could not be repeated: send it again. */
+/** There is a pass, but the request could not be repeated: send it again. */
 export class AntirobotNotReplayable extends Error {
   override readonly name = 'AntirobotNotReplayable';
   constructor(readonly why: 'body' | 'replay', readonly challenge: Challenge) {
@@ -268,7 +268,7 @@ class Puzzle {
       if (run) return run.abort();
       run = new AbortController();
       work.textContent = t.cancel;
-      cancel.hidden = true; // one button of that name: it stops the work, and Escape closes the dialog
+      cancel.hidden = true; // only one button of that name: it stops the work, and Escape closes the dialog
       this.#say('', false);
       this.#status.textContent = t.work_running;
       const outcome = await session.work((share) => { if (share * 4 % 1 === 0) this.#status.textContent = `${t.work_running} ${share * 100} %`; }, run.signal);
@@ -280,7 +280,7 @@ class Puzzle {
     other.onclick = () => this.#send(() => session.renew());
     cancel.onclick = () => session.cancel();
     this.box.addEventListener('cancel', (e) => { e.preventDefault(); session.cancel(); });
-    // Keys stay here: shortcuts of the page below do not hear what is typed.
+    // Key events stay here: the page's shortcuts do not see what is typed.
     for (const type of ['keydown', 'keypress', 'keyup']) this.host.addEventListener(type, (e) => e.stopPropagation());
     this.#image.onerror = () => { this.#say(t.offline, false); };
     addEventListener('online', () => {
@@ -296,7 +296,7 @@ class Puzzle {
       const sheet = new CSSStyleSheet();
       sheet.replaceSync(CSS);
       this.root.adoptedStyleSheets = [sheet];
-    } catch { // before constructed style sheets
+    } catch { // no constructed style sheets
       this.root.append(el('style', nonce ? { nonce } : {}, CSS));
     }
   }
@@ -355,7 +355,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
   const covers = (u: URL) => origins.has(u.origin) && !/\/(x?checkcaptcha|showcaptcha|captcha\/[^/]*)$/.test(u.pathname) &&
     !o.exclude?.some((m) => typeof m === 'string' ? u.pathname.startsWith(m) : m instanceof RegExp ? u.href.search(m) >= 0 : m(u));
 
-  /** Makes a challenge of what the gateway sent; null if it is none. */
+  /** Makes a challenge from the gateway's answer; null if it is none. */
   const parse = (body: any, from: string): Challenge | null => {
     const c = body?.captcha;
     if (body?.type !== 'captcha' || !c?.key) return null;
@@ -372,7 +372,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     };
   };
 
-  /** Where work.js is for a gateway; undefined if that is not said. */
+  /** The URL of a gateway's work.js; undefined if unknown. */
   const worker = (check: string) => {
     const u = new URL('captcha/work.js', check);
     return o.work ?? (u.origin === location.origin ? u.href : undefined);
@@ -430,7 +430,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       queue = queue.then(() => this.#run()).catch((e) => { emit('error', e); this.#settle(e); });
     }
 
-    /** Waits with the others, until it is over or signal aborts; the last one who leaves closes the question. */
+    /** Waits with the others until it is over or signal aborts; the last one to leave closes the question. */
     async join(signal?: AbortSignal | null) {
       this.#waiting++;
       try {
@@ -447,7 +447,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       const ui = o.ui;
       if (ui === 'none') return this.cancel();
       if (ui === 'redirect') {
-        // The page to come back to is this one, not the address that the script asked.
+        // The page to return to is this one, not the URL that the script requested.
         const { body } = await ask(this.challenge.check, { new: '1', retpath: location.href }, this.signal);
         emit('shown', this);
         location.assign(parse(body, this.challenge.check)?.page ?? this.challenge.page);
@@ -482,7 +482,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       const dialog = puzzle.box as HTMLDialogElement;
       const looked = () => !hidden();
       for (let again = false; !this.signal.aborted; again = true) {
-        // Once another tab has the dialog, it comes back when the person does.
+        // Once another tab has the dialog, it returns here when the person does.
         if (again || hidden()) {
           asking = null;
           await first(this.signal, [document, 'visibilitychange', looked], [window, 'focus', looked]);
@@ -495,7 +495,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
         tell('showing', this.origin);
         emit('shown', this);
         await first(this.signal, [news, 'showing']);
-        dialog.close(); // gives the focus back
+        dialog.close(); // returns the focus
         puzzle.host.remove();
       }
     }
@@ -576,7 +576,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     return replay === 'auto' ? !c.forwarded : replay === 'safe' && /^(GET|HEAD|OPTIONS)$/.test(r.method);
   };
 
-  /** Settles a challenge: true if the request is to be sent again, false if c was none. */
+  /** Settles a challenge: true if the request must be sent again, false if c was none. */
   const handle = async (r: { method: string; url: string }, c: Challenge, sent: number, round: number, signal: AbortSignal | null, repeatable: boolean) => {
     const origin = new URL(c.check).origin;
     if (!(sent < (passes.get(origin) ?? -1))) {
@@ -596,7 +596,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     if (!await mayRepeat(r, c)) throw new AntirobotNotReplayable('replay', c);
   };
 
-  /** What is needed to send a request more than once. Bodies that can be read once are kept up to maxBody. */
+  /** What is needed to send a request more than once. Bodies that can only be read once are kept up to maxBody. */
   const keep = (input: RequestInfo | URL, init: RequestInit | undefined, url: string): Sending => {
     const request = input instanceof Request ? input : null;
     const options: RequestInit = { ...init };
@@ -678,7 +678,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
 
     #hear(e: Event) {
       if (!this.#a || !e.isTrusted) return;
-      if (this.#repeating) { // the repeat's beginning was heard at the first time
+      if (this.#repeating) { // listeners saw these events at the first attempt
         if (super.readyState < 2 && (e.type === 'loadstart' || e.type === 'readystatechange')) return e.stopImmediatePropagation();
         if (super.readyState >= 2 || e.type === 'error') this.#held = this.#repeating = false;
       }
@@ -708,7 +708,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       }
     }
 
-    /** Tells the listeners how it ended. */
+    /** Tells the listeners the result. */
     #release(type: string) {
       this.#held = false;
       for (const t of ['readystatechange', type, 'loadend']) this.dispatchEvent(t[0] === 'r' ? new Event(t) : new ProgressEvent(t));

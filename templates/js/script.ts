@@ -1,4 +1,4 @@
-// The plain script: everything as window.antirobot, and, with the attribute data-install, at work at once:
+// The plain script: it provides everything as window.antirobot and, with the attribute data-install, starts at once:
 //
 //   <script src="/captcha/antirobot.js" data-install></script>
 //
@@ -26,5 +26,5 @@ const start = (d: DOMStringMap): Antirobot => {
   return made;
 };
 
-/** What data-install has put to work, else null. */
+/** The instance that data-install has started, otherwise null. */
 export const installed = script?.dataset.install === undefined ? null : start(script.dataset);

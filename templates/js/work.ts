@@ -1,7 +1,7 @@
-// work.js does what a challenge without a puzzle asks for: for each part p the smallest n for which the first four bytes
-// of SHA-256(seed, p, n) are a number below `below`. It is loaded on demand. As a Worker it takes a task as a message and
-// sends back shares of it that are done, then the answer. In a page it is antirobotWork, which starts such a Worker;
-// where the page may not have one (another origin, its policy) it works in pieces of a few milliseconds.
+// work.js solves a challenge without a puzzle: for each part p it finds the smallest n for which the first four bytes of
+// SHA-256(seed, p, n) are a number below `below`. It is loaded on demand. As a Worker it takes a task as a message and
+// sends back the share done so far, then the answer. In a page it is antirobotWork, which starts such a Worker; where the
+// page may not start one (another origin, its policy), it works in slices of a few milliseconds.
 
 export interface Task { seed: string; parts: number; below: number }
 type Progress = (share: number) => void;
@@ -53,7 +53,7 @@ const run = async (task: Task, progress: Progress, signal?: AbortSignal) => {
         signal.throwIfAborted();
         until = performance.now() + 12;
       }
-      for (let i = 0; i < 4; i++) W[i] = seed[i]!; // another run may have had the array meanwhile
+      for (let i = 0; i < 4; i++) W[i] = seed[i]!; // another run may have used the array in the meantime
       W[4] = part;
       W[5] = n;
     } while (first() >= task.below);
