@@ -20,7 +20,7 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// The processes beside the gateway are this test binary again, in one of two roles.
+// roleVariable selects the role of this test binary when it runs again as a process next to the gateway.
 const roleVariable = "ANTIROBOT_BENCH_ROLE"
 
 func TestMain(m *testing.M) {

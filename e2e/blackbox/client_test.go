@@ -26,7 +26,7 @@ func get(target string, fields ...string) string {
 	return newRequest("GET", target, "", fields...)
 }
 
-// request builds a request with Host, and with Content-Length if there is a body.
+// newRequest builds a request with Host, and with Content-Length if there is a body.
 func newRequest(method, target, body string, fields ...string) string {
 	if body != "" {
 		fields = append(fields, "Content-Length: "+itoa(len(body)))

@@ -186,7 +186,8 @@ func (t target) String() string {
 	return net.JoinHostPort(t.host, t.port)
 }
 
-// Its errors go into logs and show nothing that may be a secret: no user part, no query.
+// parseTarget parses the URL of an address. Its errors go into logs and contain nothing that may be a secret: no user part, no
+// query.
 func parseTarget(raw string) (target, error) {
 	u, err := url.Parse(raw)
 	if at := strings.LastIndexByte(raw, '@'); at >= 0 && (err != nil || u.Scheme != "http+unix") {

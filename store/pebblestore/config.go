@@ -26,9 +26,9 @@ type Config struct {
 	Counters CountersConfig `mapstructure:"counters"`
 }
 
-// CacheBytes is for blocks read from disk; the tables of recent writes count against it.
+// CountersConfig is what an operator may set for the counters.
 type CountersConfig struct {
-	// CacheBytes is for blocks read from disk and includes the tables of recent writes.
+	// CacheBytes is for blocks read from disk; the tables of recent writes count against it.
 	CacheBytes int64 `mapstructure:"cache_bytes"`
 	// MemTableBytes is the size of one table of recent writes; there are at most four.
 	MemTableBytes int64 `mapstructure:"mem_table_bytes"`
