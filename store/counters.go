@@ -32,8 +32,7 @@ type Counters interface {
 	ReadRecords(ctx context.Context, r []Record, f func(i int, counts []Count)) error
 	// Drop forgets the counts of before's unit that are older, in whole records: days of ten-minute counts, fortnights of
 	// daily ones (counted from the epoch). Whatever is added for a dropped period afterwards counts from zero. It needs no
-	// scan. A shared backend keeps everything that a query of the present may still ask for, whatever the caller's clock
-	// says.
+	// scan. A shared backend keeps everything that a query of the present may still ask for, by its own clock.
 	Drop(ctx context.Context, before Period) error
 }
 
