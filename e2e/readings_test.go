@@ -38,19 +38,23 @@ identity: {trusted_proxies: [127.0.0.1]}
 		return g.wire(fmt.Sprintf("%s %s HTTP/1.1\r\nHost: site.example\r\nUser-Agent: t\r\nX-Forwarded-For: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 			method, target, from, len(body), body))
 	}
-	const calm = "203.0.113.1"
-	ask("GET", "/", calm, "").must(t, 200, "site got")
-	ask("GET", "/logins", calm, "").must(t, 200, "site got")
+	asked := 0
+	newcomer := func() string { // nobody whom the judge knows from the requests before
+		asked++
+		return fmt.Sprintf("203.0.%d.1", asked)
+	}
+	ask("GET", "/", newcomer(), "").must(t, 200, "site got")
+	ask("GET", "/logins", newcomer(), "").must(t, 200, "site got")
 	for _, way := range append(spellings("login"), "/login", "/login/x") {
-		if r := ask("GET", way, calm, ""); r.StatusCode != 403 {
+		if r := ask("GET", way, newcomer(), ""); r.StatusCode != 403 {
 			t.Errorf("rules of /login: %s: %d %.200s", way, r.StatusCode, r.body)
 		}
 	}
 	for _, way := range append(spellings("upload"), "/upload") {
-		if r := ask("POST", way, calm, strings.Repeat("x", 11)); r.StatusCode != 413 {
+		if r := ask("POST", way, newcomer(), strings.Repeat("x", 11)); r.StatusCode != 413 {
 			t.Errorf("max_body of /upload: %s: %d %.200s", way, r.StatusCode, r.body)
 		}
-		if r := ask("POST", way, calm, "x"); r.StatusCode != 200 {
+		if r := ask("POST", way, newcomer(), "x"); r.StatusCode != 200 {
 			t.Errorf("%s: %d %.200s", way, r.StatusCode, r.body)
 		}
 	}
