@@ -194,25 +194,29 @@ func quoted(b []byte) (text, rest []byte, err error) {
 	if len(b) == 0 || b[0] != '"' {
 		return nil, nil, errShape
 	}
-	b = b[1:]
-	escaped := false
-	for i := 0; i < len(b); i++ {
-		switch b[i] {
-		case '\\':
+	end, escaped := quoteEnd(b)
+	if end == len(b) {
+		return nil, nil, errQuotes
+	}
+	text, rest = b[1:end], b[end+1:]
+	if escaped {
+		text = unescape(text)
+	}
+	for len(rest) > 0 && rest[0] == ' ' {
+		rest = rest[1:]
+	}
+	return text, rest, nil
+}
+
+// quoteEnd returns where the quote that b begins with ends, len(b) if nowhere, and whether there are escapes before.
+func quoteEnd(b []byte) (end int, escaped bool) {
+	for end = 1; end < len(b) && b[end] != '"'; end++ {
+		if b[end] == '\\' {
 			escaped = true
-			i++
-		case '"':
-			text, rest = b[:i], b[i+1:]
-			if escaped {
-				text = unescape(text)
-			}
-			for len(rest) > 0 && rest[0] == ' ' {
-				rest = rest[1:]
-			}
-			return text, rest, nil
+			end++
 		}
 	}
-	return nil, nil, errQuotes
+	return min(end, len(b)), escaped
 }
 
 // unescape undoes \", \\, \t, \n, \r and \xHH in place.

@@ -127,14 +127,7 @@ func columnOf(line []byte, wanted func(n, quoted int, text []byte) bool) []byte 
 		switch line[0] {
 		case '"':
 			quoted++
-			end := 1
-			for end < len(line) && line[end] != '"' {
-				if line[end] == '\\' {
-					end++
-				}
-				end++
-			}
-			end = min(end, len(line))
+			end, _ := quoteEnd(line)
 			text, line = line[1:end], line[min(end+1, len(line)):]
 		case '[':
 			end := bytes.IndexByte(line, ']')

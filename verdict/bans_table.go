@@ -275,17 +275,21 @@ func (t *banTable) drop(s *banShard, i uint32) {
 	t.n.Add(-1)
 }
 
+// locate locks the shard of a key, which the caller unlocks, and finds the key's record there; noRecord: there is none.
+func (t *banTable) locate(k banKey) (sh *banShard, i uint32) {
+	hash := t.hash(k.subject)
+	sh, i = t.shard(hash), noRecord
+	sh.mu.Lock()
+	if service, ok := t.names.known(k.service); ok {
+		i = sh.find(hash, k.subject, k.source, service)
+	}
+	return sh, i
+}
+
 // Remove drops the ban with the key if it was made at or before the given time, and reports whether it did.
 func (t *banTable) Remove(k banKey, made int64) bool {
-	service, ok := t.names.known(k.service)
-	if !ok {
-		return false
-	}
-	hash := t.hash(k.subject)
-	sh := t.shard(hash)
-	sh.mu.Lock()
+	sh, i := t.locate(k)
 	defer sh.mu.Unlock()
-	i := sh.find(hash, k.subject, k.source, service)
 	if i == noRecord || sh.at(i).made > made {
 		return false
 	}

@@ -12,15 +12,8 @@ const liftedFor = 7 * 24 * time.Hour
 // Lift lifts the ban with the key if it was made at or before the given time, and reports whether it did. stored means
 // that the store has that already.
 func (t *banTable) Lift(k banKey, made int64, stored bool) bool {
-	service, ok := t.names.known(k.service)
-	if !ok {
-		return false
-	}
-	hash := t.hash(k.subject)
-	sh := t.shard(hash)
-	sh.mu.Lock()
+	sh, i := t.locate(k)
 	defer sh.mu.Unlock()
-	i := sh.find(hash, k.subject, k.source, service)
 	if i == noRecord {
 		return false
 	}
@@ -42,15 +35,9 @@ func (t *banTable) Lift(k banKey, made int64, stored bool) bool {
 
 // MarkStored notes that the store has the record with the key as it was made at the given time.
 func (t *banTable) MarkStored(k banKey, made int64) {
-	service, ok := t.names.known(k.service)
-	if !ok {
-		return
-	}
-	hash := t.hash(k.subject)
-	sh := t.shard(hash)
-	sh.mu.Lock()
+	sh, i := t.locate(k)
 	defer sh.mu.Unlock()
-	if i := sh.find(hash, k.subject, k.source, service); i != noRecord && sh.at(i).made == made {
+	if i != noRecord && sh.at(i).made == made {
 		sh.at(i).stored = true
 		sh.at(i).gen = uint8(t.gen.Load()) // a running scan may have passed this place already
 	}

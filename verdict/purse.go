@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"slices"
 	"time"
 
 	"antirobot/identity"
@@ -30,15 +31,7 @@ type bill struct {
 
 // knows reports whether a browser was seen with the pass in a network.
 func (a *account) knows(p *spravka.Pass, net uint64) bool {
-	if net == 0 || net == p.Net {
-		return true
-	}
-	for _, n := range a.places {
-		if n == net {
-			return true
-		}
-	}
-	return false
+	return net == 0 || net == p.Net || slices.Contains(a.places[:], net)
 }
 
 // price is what a bill costs the account now.

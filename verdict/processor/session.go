@@ -136,13 +136,15 @@ func bit(h uint64, size uint64) uint64 { return 1 << (h * 0x9e3779b97f4a7c15 >> 
 // distinct estimates how many values set the bits of a set of the given size (linear counting; Whang et al., 1990).
 func distinct(set uint64, size int) float32 {
 	n := bits.OnesCount64(set)
-	if n == size {
-		n = size - 1 // full: at least this many
-	}
 	if n <= 1 {
 		return float32(n)
 	}
-	return float32(-float64(size) * math.Log(1-float64(n)/float64(size)))
+	return filled(n, size)
+}
+
+// filled estimates how many different things have set n of size bits; where all are set, at least this many.
+func filled(n, size int) float32 {
+	return float32(-float64(size) * math.Log(1-float64(min(n, size-1))/float64(size)))
 }
 
 func inc[T uint8 | uint16 | uint32](n *T) {

@@ -3,6 +3,7 @@ package processor
 import (
 	"math"
 	"math/bits"
+	"slices"
 
 	"antirobot/identity"
 	"antirobot/verdict"
@@ -263,7 +264,7 @@ func (t *trail) move(e *verdict.Event, page uint32) {
 		t.moves[moveAgain]++
 	case page == before:
 		t.moves[moveBack]++
-	case t.seen[page>>6%4]&(1<<(page%64)) != 0:
+	case t.has(page):
 		t.moves[moveLoop]++
 	}
 	t.seen[page>>6%4] |= 1 << (page % 64)
@@ -342,12 +343,7 @@ func (p *Processor) voteOnNorms(e *verdict.Event, r *rates) {
 const enoughVoteStays = 10
 
 func (t *trail) among(page uint32) bool {
-	for _, p := range t.pages {
-		if p == page {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(t.pages[:], page)
 }
 
 // has reports whether the subject has loaded a page, as far as is known.
@@ -355,12 +351,11 @@ func (t *trail) has(page uint32) bool { return t.seen[page>>6%4]&(1<<(page%64)) 
 
 // distinctPages estimates how many different pages it has loaded.
 func (t *trail) distinctPages() float32 {
-	const size = 256
 	n := 0
 	for _, w := range t.seen {
 		n += bits.OnesCount64(w)
 	}
-	return float32(-size * math.Log(1-float64(min(n, size-1))/size))
+	return filled(n, 64*len(t.seen))
 }
 
 // enoughStays is the number of stays from which on they mean something.
