@@ -150,6 +150,8 @@ func answerWords(s *verdict.Story) string {
 		return s.Verdict + ", but let through (mode observe)"
 	case s.Verdict == verdict.Robot.String() && s.Mode == verdict.Enforce.String():
 		return "robot, asked for a captcha"
+	case s.Verdict == verdict.Unsure.String() && s.Mode == verdict.Enforce.String():
+		return "unsure, and so asked"
 	case s.Verdict == verdict.Blocked.String() && s.Mode == verdict.Enforce.String():
 		if r := spoke(s); r != nil && r.Action == verdict.RuleQuarantine.String() {
 			return "blocked with a 409, quarantine"

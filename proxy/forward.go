@@ -147,7 +147,7 @@ func (j *journey) upstreamFields() []request.Field {
 		request.Field{Name: nameRequestID, Value: j.idText[:]},
 	)
 	if j.svc.Config.TellService {
-		j.sent = append(j.sent, request.Field{Name: nameVerdict, Value: verdictNames[j.decision.Verdict]})
+		j.sent = append(j.sent, request.Field{Name: nameVerdict, Value: verdictNames[j.decision.Told()]})
 	}
 	j.sent = j.appendMarks(j.sent)
 	return j.sent
@@ -223,5 +223,5 @@ var (
 
 	schemeHTTP, schemeHTTPS = []byte("http"), []byte("https")
 
-	verdictNames = [...][]byte{[]byte("human"), []byte("robot"), []byte("blocked")}
+	verdictNames = [...][]byte{[]byte("human"), []byte("unsure"), []byte("robot"), []byte("blocked")}
 )

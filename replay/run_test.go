@@ -220,9 +220,9 @@ func TestSeries(t *testing.T) {
 	var want [3]uint64
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range 50_000 {
-		is := verdict.Verdict(i % 3)
-		s.add(at, is)
-		want[is]++
+		n := i % 3
+		s.add(at, [...]verdict.Verdict{verdict.Human, verdict.Robot, verdict.Blocked}[n])
+		want[n]++
 		if len(s.Buckets) > maxBuckets {
 			t.Fatalf("%d buckets", len(s.Buckets))
 		}

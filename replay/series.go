@@ -50,7 +50,7 @@ func (s *Series) add(at time.Time, is verdict.Verdict) {
 	switch is {
 	case verdict.Human:
 		b.Human++
-	case verdict.Robot:
+	case verdict.Robot, verdict.Unsure:
 		b.Robot++
 	default:
 		b.Blocked++

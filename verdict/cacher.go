@@ -63,6 +63,7 @@ type Cacher struct {
 	standing  *standing
 	recent    *Recent
 	questions *questions
+	doubts    *doubts
 	paths     Paths
 	claims    client.Table
 
@@ -91,6 +92,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		standing:  newStanding(d.Store, &cfg.Standing, d.Now),
 		questions: newQuestions(cfg.MaxQuestions),
+		doubts:    newDoubts(cfg.MaxDoubts),
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
 	c.ledger.tariff = cfg.Pass
@@ -178,6 +180,9 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 	}
 	if c.suspects(d, action, v, id, s) {
 		d.Verdict = Robot
+		if d.Cause == CauseDoubt {
+			d.Verdict = Unsure
+		}
 		d.Data = c.paths.proved(pathKeyOf(s.Group, v.Path)) == readingData
 		c.pay(d, v, id, s)
 	}
@@ -197,7 +202,7 @@ func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Set
 
 func (d *Decision) say(v Verdict, c Cause, e *cbb.Entry) { d.Verdict, d.Cause, d.Entry = v, c, e }
 
-// suspects is step 4 without the pass: the first of ban list, ban, rule, judge and budget that says robot.
+// suspects is step 4 without the pass: the first of ban list, ban, rule, judge, budget and doubt that speaks.
 func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *identity.Identity, s *Settings) bool {
 	if e := d.match.Ban; e != nil {
 		d.say(Robot, CauseBanList, e)
@@ -219,6 +224,10 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 	}
 	if c.questioned(d, v, id, s) {
 		d.Cause = CauseBudget
+		return true
+	}
+	if c.doubted(d, v, id, s) {
+		d.Cause, d.Score = CauseDoubt, d.Doubt.Score
 		return true
 	}
 	return false

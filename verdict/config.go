@@ -12,6 +12,7 @@ type Config struct {
 	MaxPasses      int            `mapstructure:"max_passes"`      // passes that have paid; when full, further ones can't pay
 	MaxRevocations int            `mapstructure:"max_revocations"` // passes revoked by ID
 	MaxQuestions   int            `mapstructure:"max_questions"`   // networks that have a question, see Question
+	MaxDoubts      int            `mapstructure:"max_doubts"`      // subjects that are in doubt, see Doubt
 	Rescan         time.Duration  `mapstructure:"rescan"`          // how often a shared store is scanned in full
 	Standing       StandingConfig `mapstructure:"standing"`
 	Pass           PassConfig     `mapstructure:"pass"`
@@ -38,6 +39,7 @@ func DefaultConfig() Config {
 		MaxPasses:      1_000_000,
 		MaxRevocations: 100_000,
 		MaxQuestions:   100_000,
+		MaxDoubts:      100_000,
 		Rescan:         5 * time.Minute,
 		Standing:       StandingConfig{PerAddress: 32, Max: 1_000_000, Keep: 30 * 24 * time.Hour},
 		Pass:           PassConfig{Parts: 128, Calls: 16, Browser: 10, Move: 4, Daily: 20},
@@ -57,6 +59,7 @@ func (c *Config) Validate() error {
 	within("max_passes", c.MaxPasses, 1, 100_000_000)
 	within("max_revocations", c.MaxRevocations, 1, 10_000_000)
 	within("max_questions", c.MaxQuestions, 1, 10_000_000)
+	within("max_doubts", c.MaxDoubts, 1, 10_000_000)
 	within("standing.per_address", c.Standing.PerAddress, 0, 1000)
 	within("standing.max", c.Standing.Max, 0, 100_000_000)
 	within("pass.parts", c.Pass.Parts, 0, 100_000)

@@ -18,6 +18,8 @@ type Decision struct {
 	Score    float32          // for CauseJudge, and for CauseBan of the processor
 	Ban      Ban              // for CauseBan
 	Question Question         // for CauseBudget
+	Doubt    Doubt            // the visitor may be a robot, also where that stops nothing; without a subject: no doubt
+	Step     Step             // for CauseDoubt: how the visitor is asked
 	Own      bool             // the ban is on an identity of the request itself, not on its address alone
 	Excused  identity.Subject // the identity that a ban on a weaker one, or on the address, did not stop; without a kind: none
 	Paid     bool             // a pass paid (in mode observe: would have paid; nothing was taken)
@@ -45,6 +47,14 @@ type Decision struct {
 
 // Stops reports whether the gateway answers the request instead of the service.
 func (d *Decision) Stops() bool { return d.Mode == Enforce && d.Verdict != Human }
+
+// Told is the verdict that the service is told: Unsure also where a doubt stops nothing.
+func (d *Decision) Told() Verdict {
+	if d.Verdict == Human && !d.Paid && d.Doubt.Subject.Kind != identity.KindNone {
+		return Unsure
+	}
+	return d.Verdict
+}
 
 // reset forgets the last request.
 func (d *Decision) reset(id *identity.Identity, mode Mode) {

@@ -63,6 +63,7 @@ type stoppedRecord struct {
 	record
 	ban   Ban
 	asked Question
+	doubt Doubt
 	score float32
 	own   bool
 	paid  bool
@@ -89,7 +90,7 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 	sh := r.shard(rid)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if d.Verdict == Human && !d.Paid && d.Message == nil && (d.Rules == nil || d.Rules.Action == RuleNone && d.Rules.Failed == "") {
+	if d.Told() == Human && !d.Paid && d.Message == nil && (d.Rules == nil || d.Rules.Action == RuleNone && d.Rules.Failed == "") {
 		if len(sh.human) == 0 {
 			return
 		}
@@ -107,7 +108,7 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 		sh.nextStopped = 0
 	}
 	p.fill(rid, d, v, id, s)
-	p.ban, p.asked, p.score, p.own = d.Ban, d.Question, d.Score, d.Own
+	p.ban, p.asked, p.doubt, p.score, p.own = d.Ban, d.Question, d.Doubt, d.Score, d.Own
 	p.paid, p.cost, p.left, p.pass = d.Paid, int32(d.Cost), d.Left, d.PassID
 	p.rules.copyFrom(d.Rules)
 	p.message.copyFrom(d.Message)
@@ -165,6 +166,7 @@ type Story struct {
 	Score      float32     `json:"score,omitempty"`    // of the judge
 	Ban        *StoryBan   `json:"ban,omitempty"`      // the ban that decided
 	Question   *StoryAsked `json:"question,omitempty"` // what was read in the network that is asked
+	Doubt      *StoryDoubt `json:"doubt,omitempty"`    // why it may be a robot
 	Pass       *StoryPass  `json:"pass,omitempty"`     // the pass that paid
 	Rules      *StoryRules `json:"rules,omitempty"`    // what the service's rules said
 	Message    *StoryRules `json:"message,omitempty"`  // what the rules of a message route said
@@ -354,6 +356,7 @@ func (p *stoppedRecord) story() Story {
 	if p.cause == CauseBudget {
 		s.Question = p.asked.story()
 	}
+	s.Doubt = p.doubt.story()
 	if p.paid {
 		pass := identity.Subject{Kind: identity.KindSpravka, ID: p.pass}
 		s.Pass = &StoryPass{ID: pass.String(), Cost: int(p.cost), Left: p.left}

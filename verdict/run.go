@@ -73,6 +73,7 @@ func (c *Cacher) sweepOnce() {
 	at := c.horizon()
 	c.bans.Sweep(at.UnixNano())
 	c.questions.sweep(c.now().UnixNano())
+	c.doubts.sweep(c.now().UnixNano())
 	c.ledger.Sweep(at)
 	c.settleClock()
 }
@@ -104,6 +105,8 @@ func (c *Cacher) register(set *metrics.Set) {
 	gauge("antirobot_bans_dropped_total", func() float64 { return float64(c.bans.evicted.Load()) })
 	gauge("antirobot_questions", func() float64 { return float64(c.questions.n.Load()) })
 	gauge("antirobot_questions_refused_full_total", func() float64 { return float64(c.questions.refused.Load()) })
+	gauge("antirobot_doubts", func() float64 { return float64(c.doubts.n.Load()) })
+	gauge("antirobot_doubts_refused_full_total", func() float64 { return float64(c.doubts.refused.Load()) })
 	gauge("antirobot_passes_paying", func() float64 { return float64(c.ledger.n.Load()) })
 	gauge("antirobot_allowance_spent_total", func() float64 { return float64(c.ledger.paid.Load()) })
 	gauge("antirobot_allowance_returned_total", func() float64 { return float64(c.ledger.back.Load()) })

@@ -44,6 +44,8 @@ type ServiceConfig struct {
 	OnStoreFailure string  `mapstructure:"on_store_failure"` // open or closed
 	Limits         []Limit `mapstructure:"limits"`           // pace of pages; an empty list means that nobody is banned for pace
 	CallFactor     float64 `mapstructure:"call_factor"`      // multiplies the limits for calls of scripts and apps, counted apart
+
+	Unsure UnsureConfig `mapstructure:"unsure"` // who is neither human nor robot for certain
 }
 
 // DefaultServiceConfig returns limits that no person reaches: eight pages a second for ten seconds, five for a minute,
@@ -54,6 +56,7 @@ func DefaultServiceConfig() ServiceConfig {
 		Threshold:      0.5,
 		OnStoreFailure: "open",
 		CallFactor:     4,
+		Unsure:         UnsureConfig{Above: 0.3, Then: "nothing"},
 		Limits: []Limit{
 			{Window: 10 * time.Second, Requests: 80, Ban: 10 * time.Minute},
 			{Window: time.Minute, Requests: 300, Ban: 10 * time.Minute},
@@ -91,6 +94,7 @@ func (c *ServiceConfig) Validate() error {
 	if math.IsNaN(c.CallFactor) || c.CallFactor < 1 || c.CallFactor > 1000 {
 		errs = append(errs, fmt.Errorf("call_factor: %v is not between 1 and 1000", c.CallFactor))
 	}
+	errs = append(errs, c.Unsure.validate())
 	return errors.Join(errs...)
 }
 
@@ -107,6 +111,8 @@ type Settings struct {
 	OnStoreFailure Policy
 	Limits         []Limit // of pages …
 	CallFactor     float32 // … and this many times as many calls of scripts and apps; 0: as many
+	Unsure         float32 // a score above it and up to the threshold is a doubt …
+	Step           Step    // … which leads to this
 	Rules          Rules   // over requests; nil: none
 	// Watch means that a request is looked at a second time, or is for one of the gateway's own pages: rules decide,
 	// but count nothing.
@@ -120,9 +126,10 @@ func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 	}
 	m, _ := parseMode(c.Mode)
 	p, _ := parsePolicy(c.OnStoreFailure)
+	step, _ := parseStep(c.Unsure.Then)
 	return &Settings{
 		Name: name, Group: groupOf(name), Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync, OnStoreFailure: p,
-		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor),
+		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor), Unsure: float32(c.Unsure.Above), Step: step,
 	}, nil
 }
 

@@ -4,8 +4,9 @@
 //  1. the operator's own block entry: Blocked
 //  2. white list: Human; never judged, never banned, never challenged
 //  3. a block entry of a fetched list, or a blocking rule: Blocked
-//  4. a ban entry of a list, a live ban, a rule, or the inline judge says robot, or the network has read too much: a
-//     solved pass with allowance left pays for one request and the answer is Human; otherwise Robot
+//  4. a ban entry of a list, a live ban, a rule, or the inline judge says robot, or the network has read too much, or
+//     the visitor is in doubt and the service wants those to be asked: a solved pass with allowance left pays for one
+//     request and the answer is Human; otherwise Robot, or Unsure for a doubt
 //  5. Human
 //
 // A request that demands the captcha comes between 3 and 4, and takes precedence over the white list: only Blocked
@@ -33,9 +34,10 @@ import (
 // Verdict is the judgement of a request.
 type Verdict uint8
 
-// The verdicts.
+// The verdicts, the mildest first.
 const (
-	Human Verdict = iota
+	Human  Verdict = iota
+	Unsure         // the visitor may be a robot, and is asked in the way that Decision.Step says
 	Robot
 	Blocked
 )
@@ -44,6 +46,8 @@ func (v Verdict) String() string {
 	switch v {
 	case Human:
 		return "human"
+	case Unsure:
+		return "unsure"
 	case Robot:
 		return "robot"
 	default:
@@ -68,13 +72,14 @@ const (
 	CauseOff                    // the service's mode is off: nothing was looked up
 	CauseMessage                // the rules of a message route, when all else said human
 	CauseBudget                 // its network has read more than the site's people explain: a question, not a ban
+	CauseDoubt                  // it may be a robot, and the service asks those: see Doubt
 )
 
 // Causes is how many causes there are.
 const Causes = len(causeNames)
 
 var causeNames = [...]string{
-	"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off", "message", "budget",
+	"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off", "message", "budget", "doubt",
 }
 
 // String returns the name that logs, metrics and the header X-Antirobot-Reason use.
@@ -90,6 +95,7 @@ var causeWords = [...]string{
 	"nothing spoke against it", "the operator's own block entry", "a white list, or a verified crawler", "a block list", "a rule of the service",
 	"a ban list", "a live ban", "the judge, before the answer", "the client asked for the captcha itself", "the service's mode is off",
 	"the rules of a message route", "its network has read more than the people of the site explain",
+	"it may be a robot, but that is not certain",
 }
 
 // CauseWords returns the cause of a Story in words; a name that only a later version knows is returned as it is.

@@ -37,6 +37,8 @@ func (*bench) Stands(*verdict.Event) bool { return false }
 
 func (*bench) Ask(*verdict.Question) {}
 
+func (*bench) Doubt(*verdict.Doubt) {}
+
 func (b *bench) Paths() *verdict.Paths { return &b.paths }
 
 func (*bench) Forgot() bool { return false }

@@ -93,13 +93,15 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	}
 	length, ok := p.nextBanFor(e, r, score)
 	if !ok {
+		p.doubt(e, r, score, model, v)
 		return
 	}
 	b := verdict.Ban{
 		Subject: e.Subjects[0], Until: e.At.Add(length), Made: e.At, Source: verdict.SourceProcessor,
 		Score: score, Threshold: r.Threshold, Model: model.Version(),
 	}
-	explain(&b, factors, x, model.Explain(v.amounts[:], x))
+	strongest(&b.Factors, x, model.Explain(v.amounts[:], x))
+	b.Reason = reason(&b.Factors)
 	p.ban(b, e)
 }
 
@@ -131,7 +133,7 @@ func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.
 	now := e.At.Unix()
 	if s.lastBan.over(now, p.cfg.Forget) {
 		limit += min(float32(p.cfg.Hysteresis), (1-limit)/2)
-		if time.Duration(now-int64(s.first))*time.Second < p.cfg.Patience && int(s.documents) < p.cfg.PatienceDocs {
+		if p.hasty(s, e.At) {
 			return 0, false
 		}
 	}
@@ -152,12 +154,11 @@ func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.
 	return length, ok
 }
 
-// explain sets the reason of a ban and the factors that contributed most to it.
-func explain(b *verdict.Ban, names []factor, x, amounts []float32) {
-	n := 0
-	for ; n < len(b.Factors); n++ {
+// strongest sets dst to the factors that contributed most to a score, and amounts to 0 for them.
+func strongest(dst *[verdict.MaxFactors]verdict.Factor, x, amounts []float32) {
+	for n := range dst {
 		best := -1
-		for i := range names {
+		for i := range x {
 			a := amounts[i]
 			if !(a > 0) || math.IsNaN(float64(x[i])) || math.IsInf(float64(x[i]), 0) || best >= 0 && a <= amounts[best] {
 				continue
@@ -167,13 +168,20 @@ func explain(b *verdict.Ban, names []factor, x, amounts []float32) {
 		if best < 0 {
 			break
 		}
-		b.Factors[n] = verdict.Factor{Name: names[best].Name, Value: x[best], Amount: amounts[best]}
+		dst[n] = verdict.Factor{Name: factors[best].Name, Value: x[best], Amount: amounts[best]}
 		amounts[best] = 0
 	}
-	b.Reason = "formula"
-	for i := range n {
-		b.Reason += [...]string{": ", ", ", ", "}[min(i, 2)] + b.Factors[i].Name
+}
+
+// reason names the factors of a ban.
+func reason(of *[verdict.MaxFactors]verdict.Factor) string {
+	text := "formula"
+	for i := range of {
+		if of[i].Name != "" {
+			text += [...]string{": ", ", ", ", "}[min(i, 2)] + of[i].Name
+		}
 	}
+	return text
 }
 
 // Score implements verdict.Scorer, before the answer and before the event: the score of the cheap factors, or 1 if the

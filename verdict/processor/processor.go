@@ -51,6 +51,7 @@ type BanKeeper interface {
 	EstablishedAt(addr [16]byte) int
 	Stands(e *verdict.Event) bool
 	Ask(q *verdict.Question)
+	Doubt(d *verdict.Doubt)
 	Paths() *verdict.Paths
 	Forgot() bool
 	Recall(ctx context.Context, s identity.Subject, service string) (int, error)

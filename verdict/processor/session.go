@@ -128,6 +128,7 @@ const (
 	flagEverParts                          // asked for a sub-resource
 	flagRecalled                           // the store was asked for a ban
 	flagIcon                               // asked for the site's icon
+	flagDoubted                            // is in doubt
 )
 
 // bit maps a hash to one bit of a small set.
