@@ -8,6 +8,9 @@ BIN   := .bin
 GO    := go
 RACE  ?= -race
 PLATFORMS := darwin/arm64 freebsd/amd64 linux/arm64
+# What failed is run once more by itself, and named: a test that fails twice fails the run, one that passed then is listed
+# as such and is to be mended. More than a few failures, or a data race, are no accident: nothing is run again.
+TESTS := $(BIN)/gotestsum --format pkgname --format-hide-empty-pkg --hide-summary=skipped --rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
 .PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-smoke deps screens js clean tidy
@@ -46,15 +49,15 @@ arch: ## the import table as a test
 unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
-alloc: $(BIN)/esbuild ## unit tests of the packages that promise what the race detector changes: allocations, whole simulated days
-	@$(GO) test -shuffle=on $$(grep -rl --include='*_test.go' '^//go:build !race' . | xargs -n1 dirname | sort -u)
+alloc: $(BIN)/esbuild $(BIN)/gotestsum ## unit tests of the packages that promise what the race detector changes: allocations, whole simulated days
+	@$(TESTS) --packages="$$(grep -rl --include='*_test.go' '^//go:build !race' . | xargs -n1 dirname | sort -u | tr '\n' ' ')" -- -p 4 -shuffle=on
 
-race: alloc ## unit tests with the race detector
-	@$(GO) test $(RACE) -timeout 20m -shuffle=on $$($(GO) list ./... | grep -v /e2e)
+race: alloc ## unit tests with the race detector (some wait for servers, so more packages at once than there are cores)
+	@$(TESTS) --packages="$$($(GO) list ./... | grep -v /e2e | tr '\n' ' ')" -- $(RACE) -p 4 -timeout 20m -shuffle=on
 
-e2e: $(BIN)/esbuild $(BIN)/h2spec ## the real binary with a real browser, proxies and clients
+e2e: $(BIN)/esbuild $(BIN)/h2spec $(BIN)/gotestsum ## the real binary with a real browser, proxies and clients
 	@$(GO) build -o $(BIN)/antirobot . # without -trimpath: what the tests have compiled is used
-	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot $(GO) test -count=1 -timeout 25m ./e2e/...
+	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot $(TESTS) --packages="./e2e/..." -- -count=1 -timeout 25m
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
@@ -98,6 +101,10 @@ $(BIN)/crosscheck: tools/go.mod tools/go.sum tools/crosscheck/main.go
 $(BIN)/h2spec: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/h2spec github.com/summerwind/h2spec/cmd/h2spec
 	@touch $(BIN)/h2spec
+
+$(BIN)/gotestsum: tools/go.mod tools/go.sum
+	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/gotestsum gotest.tools/gotestsum
+	@touch $(BIN)/gotestsum
 
 $(BIN)/esbuild: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/esbuild github.com/evanw/esbuild/cmd/esbuild

@@ -16,14 +16,14 @@ import (
 // Bounds on how much of an answer is read.
 const (
 	maxAnswer  = 64 << 10
-	maxControl = 3 * time.Second
+	maxControl = 20 * time.Second
 )
 
 // plainClient talks directly to the gateway: it uses no proxy from the environment, follows no redirects and keeps no
 // cookies.
 func plainClient() *http.Client {
 	return &http.Client{
-		Timeout: 5 * time.Second,
+		Timeout: 30 * time.Second,
 		Transport: &http.Transport{
 			Proxy: nil, MaxIdleConnsPerHost: 16, IdleConnTimeout: 30 * time.Second, DisableCompression: true,
 			MaxResponseHeaderBytes: 32 << 10,

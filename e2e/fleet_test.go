@@ -60,7 +60,7 @@ func announced(to, client, path string) (status int, err error) {
 		return 0, err
 	}
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	_, err = fmt.Fprintf(c, "PROXY TCP4 %s 192.0.2.1 40000 80\r\nGET %s HTTP/1.1\r\nHost: shop.test\r\nUser-Agent: Mozilla/5.0\r\nAccept: text/html\r\nConnection: close\r\n\r\n", client, path)
 	if err != nil {
 		return 0, err
@@ -190,12 +190,12 @@ services: [{name: default, hosts: ["*"]}]
 	}
 	for _, g := range all[:2] {
 		before := served.Load()
-		eventually(t, "some load", 20*time.Second, func() bool { return served.Load() > before+50 })
+		eventually(t, "some load", func() bool { return served.Load() > before+50 })
 		end := g.done
 		if err := g.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "readyz says draining while it serves", 5*time.Second, func() bool {
+		eventually(t, "readyz says draining while it serves", func() bool {
 			res, err := http.Get(g.admin + "/readyz")
 			if err != nil {
 				return false
@@ -211,7 +211,7 @@ services: [{name: default, hosts: ["*"]}]
 		g.run()
 	}
 	before := served.Load()
-	eventually(t, "some load", 20*time.Second, func() bool { return served.Load() > before+50 })
+	eventually(t, "some load", func() bool { return served.Load() > before+50 })
 	close(stop)
 	wg.Wait()
 	t.Logf("%d requests, %d failed", served.Load(), bad.Load())

@@ -77,7 +77,7 @@ services: [{name: shop, upstream: {urls: [%q]}}]
 		t.Errorf("a bad model: %d %s", status, body)
 	}
 	_ = g.cmd.Process.Signal(syscall.SIGHUP)
-	if g.logs.find(5*time.Second, func(s string) bool {
+	if g.logs.find(func(s string) bool {
 		return strings.Contains(s, "reload refused") && strings.Contains(s, "session_page")
 	}) == "" {
 		t.Errorf("the log says nothing of it:\n%s", tail(g.logs.String(), 2000))
@@ -145,7 +145,7 @@ services: [{name: shop, verdict: {mode: observe}, upstream: {urls: [%q]}}]
 		}
 		return n
 	}
-	eventually(t, "factors", 10*time.Second, func() bool { return g.metric("antirobot_training_vectors_total") >= 70 })
+	eventually(t, "factors", func() bool { return g.metric("antirobot_training_vectors_total") >= 70 })
 	want := func(what string, got map[string]int, unlabelled bool) {
 		t.Helper()
 		if got["1 crawler"] < 24 || got["1 list"] < 24 || (got[" "] >= 24) != unlabelled {

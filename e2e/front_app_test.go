@@ -114,7 +114,7 @@ func (a *app) eval(expression string, out any) {
 // until waits until an expression is true.
 func (a *app) until(expression string) {
 	a.t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(patience)
 	for ok := false; !ok; {
 		if a.eval("!!("+expression+")", &ok); !ok && time.Now().After(deadline) {
 			var log []string

@@ -76,7 +76,7 @@ func TestWorkIsHeard(t *testing.T) {
 	}
 	saysSoon := func(want string) {
 		t.Helper()
-		deadline := time.Now().Add(15 * time.Second)
+		deadline := time.Now().Add(patience)
 		for !strings.Contains(said(), want) {
 			if time.Now().After(deadline) {
 				t.Fatalf("never said %q, but %q", want, said())

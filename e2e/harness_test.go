@@ -23,6 +23,23 @@ import (
 // testAnswer is what every challenge asks for in these tests.
 const testAnswer = "314159"
 
+// patience is how long anything that must happen may take: a program's first start from a cold disk beside other work takes
+// half a minute. A test that fails waits this long, one that passes never does.
+const patience = 90 * time.Second
+
+// eventually waits for something that should come soon, and returns how long it took.
+func eventually(t *testing.T, what string, ok func() bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for !ok() {
+		if time.Since(began) > patience {
+			t.Fatalf("%s: not within %v", what, patience)
+		}
+		time.Sleep(20 * time.Millisecond) // not a pace that would be stopped
+	}
+	return time.Since(began)
+}
+
 // binary builds the real binary once, or takes the one that ANTIROBOT_BIN names.
 var binary = sync.OnceValues(func() (string, error) {
 	if b := os.Getenv("ANTIROBOT_BIN"); b != "" {
@@ -95,10 +112,10 @@ func (l *logBuffer) follow(r io.Reader) {
 }
 
 // find waits until a line satisfies ok and returns it; "" after the time is over or the process has ended.
-func (l *logBuffer) find(within time.Duration, ok func(string) bool) string {
-	timer := time.AfterFunc(within, func() { l.mu.Lock(); l.cond.Broadcast(); l.mu.Unlock() })
+func (l *logBuffer) find(ok func(string) bool) string {
+	timer := time.AfterFunc(patience, func() { l.mu.Lock(); l.cond.Broadcast(); l.mu.Unlock() })
 	defer timer.Stop()
-	deadline := time.Now().Add(within)
+	deadline := time.Now().Add(patience)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := 0; ; {
@@ -192,7 +209,7 @@ func (g *gateway) run() {
 // listening waits for the log line that says where g serves whom.
 func (g *gateway) listening(whom string) string {
 	g.t.Helper()
-	line := g.logs.find(20*time.Second, func(s string) bool {
+	line := g.logs.find(func(s string) bool {
 		return strings.Contains(s, `"message":"listening"`) && strings.Contains(s, `"for":"`+whom+`"`)
 	})
 	var l struct {
@@ -311,7 +328,7 @@ func visitor(t *testing.T) *client {
 	}
 	c := &client{t: t, header: http.Header{}}
 	c.Jar = jar
-	c.Timeout = 20 * time.Second
+	c.Timeout = patience
 	c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	c.header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:133.0) Gecko/20100101 Firefox/133.0")
 	c.header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")

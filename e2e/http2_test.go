@@ -52,7 +52,7 @@ func TestHTTP2Clients(t *testing.T) {
 			t.Errorf("curl %v: %v\n%s", args, err, out)
 		}
 	}
-	c := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	c := &http.Client{Timeout: patience, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, //nolint:gosec // self-signed
 	}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	defer c.CloseIdleConnections()
@@ -103,7 +103,7 @@ func TestHTTP2Clients(t *testing.T) {
 	if g.metric("http2_connections_total") < 3 {
 		t.Error("the connections are not counted")
 	}
-	if line := g.logs.find(20*time.Second, func(s string) bool {
+	if line := g.logs.find(func(s string) bool {
 		return strings.Contains(s, `"message":"request"`) && strings.Contains(s, `"path":"/checkcaptcha"`)
 	}); !strings.Contains(line, `"status":200`) {
 		t.Errorf("the access log has %q", line)
@@ -128,7 +128,7 @@ func TestHTTP2Browser(t *testing.T) {
 		t.Errorf("the captcha came by %s", p)
 	}
 	run(t, ctx, "answer", chromedp.SendKeys(`input[name="rep"]`, testAnswer+"\r", chromedp.ByQuery))
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if strings.Contains(value[string](t, ctx, `document.body ? document.body.innerText : ""`), "GET /second") {
 			break
 		}

@@ -165,7 +165,7 @@ services:
 	reader.get(g.url+"/").must(t, 200, "site got")
 
 	robot := from(t, "198.51.100.11")
-	within(t, 10*time.Second, "the limit of five pages stops nobody", func() bool { return robot.get(g.url+"/page").StatusCode == 302 })
+	eventually(t, "the limit of five pages stops nobody", func() bool { return robot.get(g.url+"/page").StatusCode == 302 })
 
 	// banned and then white: white wins, and a health check passes whoever asks
 	robot.get(g.url+"/healthz").must(t, 200, "site got")
@@ -227,7 +227,7 @@ services:
 		}
 	}
 	// a request is counted once it has been answered
-	within(t, 5*time.Second, "two robots counted for the watched service", func() bool {
+	eventually(t, "two robots counted for the watched service", func() bool {
 		return g.metric("antirobot_requests_total", `service="watched"`, `verdict="robot"`, `cause="ban"`) == 2
 	})
 	g.list("block", "127.0.0.1", "10m")

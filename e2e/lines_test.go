@@ -26,7 +26,7 @@ defaults:
 	}
 	// One more line of each kind a second: ask until the next of both is there.
 	next := func(kind string) string {
-		return g.logs.find(20*time.Second, func(line string) bool {
+		return g.logs.find(func(line string) bool {
 			return strings.Contains(line, `"message":"`+kind+`"`) && strings.Contains(line, `"left_out":`)
 		})
 	}

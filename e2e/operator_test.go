@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // command runs `antirobot args…` to its end and returns its exit code and what it wrote.
@@ -22,7 +21,7 @@ func command(t *testing.T, args ...string) (code int, out string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, bin, args...)
 	b, err := cmd.CombinedOutput()

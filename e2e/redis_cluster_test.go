@@ -32,7 +32,7 @@ services: [{name: default, hosts: ["*"]}]
 	all := []*gateway{start(t, "serve", "--config", file), start(t, "serve", "--config", file)}
 	a, b := all[0], all[1]
 	a.ban("ip:203.0.113.1", "10m")
-	eventually(t, "the ban on B", time.Second, func() bool { return b.asks(visitor(t), "/", "203.0.113.1") == 302 })
+	eventually(t, "the ban on B", func() bool { return b.asks(visitor(t), "/", "203.0.113.1") == 302 })
 
 	stop := make(chan struct{})
 	var served, bad atomic.Int64
@@ -82,9 +82,9 @@ services: [{name: default, hosts: ["*"]}]
 	time.Sleep(500 * time.Millisecond)
 	killed := time.Now()
 	c.Master(t, "antirobot{00}xprobe").Kill()
-	eventually(t, "health says so", 10*time.Second, func() bool { status, _ := a.health(); return status == "degraded" })
+	eventually(t, "health says so", func() bool { status, _ := a.health(); return status == "degraded" })
 	for _, g := range all {
-		eventually(t, "health after the failover", 40*time.Second, func() bool { status, _ := g.health(); return status == "ok" })
+		eventually(t, "health after the failover", func() bool { status, _ := g.health(); return status == "ok" })
 	}
 	t.Logf("health was good again %v after the kill", time.Since(killed))
 	close(stop)
@@ -101,6 +101,6 @@ services: [{name: default, hosts: ["*"]}]
 	}
 	for i := range 30 {
 		addr := fmt.Sprintf("203.0.113.%d", 100+i)
-		eventually(t, "a new ban on B", 5*time.Second, func() bool { return b.asks(visitor(t), "/", addr) == 302 })
+		eventually(t, "a new ban on B", func() bool { return b.asks(visitor(t), "/", addr) == 302 })
 	}
 }

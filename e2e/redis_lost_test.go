@@ -80,7 +80,7 @@ func TestRedisEmptied(t *testing.T) {
 			b.list("block", "192.0.2.128/25", "1h")
 			b.api("DELETE", "/api/lists/block?entry=192.0.2.128/25", nil)
 			a.ban("ip:100.64.0.1", "1h")
-			eventually(t, "the last ban on B", 5*time.Second, func() bool { return b.asks(visitor(t), "/", "100.64.0.1") == 302 })
+			eventually(t, "the last ban on B", func() bool { return b.asks(visitor(t), "/", "100.64.0.1") == 302 })
 			b.api("DELETE", "/api/bans?subject=ip:100.64.0.1", nil)
 			v := visitor(t)
 			v.header.Set("X-Forwarded-For", addr(0))
@@ -89,17 +89,17 @@ func TestRedisEmptied(t *testing.T) {
 			spent.header.Set("X-Forwarded-For", addr(1))
 			a.earn(spent, "/")
 			for range 3 { // some may ask before the next lease is there
-				eventually(t, "the pass is spent", 20*time.Second, func() bool { return spent.get(a.url+"/x").StatusCode == 302 })
+				eventually(t, "the pass is spent", func() bool { return spent.get(a.url+"/x").StatusCode == 302 })
 				time.Sleep(20 * time.Millisecond)
 			}
 			for _, g := range all {
-				eventually(t, "all bans", 5*time.Second, func() bool { return g.metric("antirobot_bans ") == bans })
+				eventually(t, "all bans", func() bool { return g.metric("antirobot_bans ") == bans })
 			}
 			end := siege(t, all, addr)
 
 			empty(t, r)
 			for _, g := range all {
-				eventually(t, "health says what was lost", 30*time.Second, func() bool {
+				eventually(t, "health says what was lost", func() bool {
 					status, err := g.health()
 					return status == "degraded" && strings.Contains(err, "had lost")
 				})
@@ -112,11 +112,11 @@ func TestRedisEmptied(t *testing.T) {
 				}
 				return n
 			}
-			eventually(t, "what passes have spent is written back", 30*time.Second, func() bool {
+			eventually(t, "what passes have spent is written back", func() bool {
 				return a.metric(`antirobot_store_lost_total{of="spent allowances"}`) >= 2
 			})
 			// 60 bans and one that was lifted, two marks of the list, the ring.
-			eventually(t, "the store has all again", 30*time.Second, func() bool { return count() >= bans+1+2+1 })
+			eventually(t, "the store has all again", func() bool { return count() >= bans+1+2+1 })
 			late := serve(t, site(t).URL, "--store", "redis://"+r.Addr, "--secret-file", a.flag("--secret-file"), "--trusted-proxies", "127.0.0.1")
 			served, wrong := end()
 			t.Logf("%d requests while the store was emptied, %d answered wrongly", served, wrong)
@@ -135,7 +135,7 @@ func TestRedisEmptied(t *testing.T) {
 				}
 				v.get(g.url+"/x").must(t, 200, "site got")
 				paid := 0 // a gateway that never saw the pass lets it pay for a lease before it knows better
-				eventually(t, "the spent pass pays nothing", 10*time.Second, func() bool {
+				eventually(t, "the spent pass pays nothing", func() bool {
 					if spent.get(g.url+"/x").StatusCode == 302 {
 						return true
 					}
@@ -207,18 +207,18 @@ func TestRedisStaleReplica(t *testing.T) {
 		a.ban("ip:"+addr(i), "1h")
 	}
 	for _, g := range all {
-		eventually(t, "all bans", 5*time.Second, func() bool { return g.metric("antirobot_bans ") == bans })
+		eventually(t, "all bans", func() bool { return g.metric("antirobot_bans ") == bans })
 	}
 	end := siege(t, all, addr)
 	r.Kill()
 	p.Retarget(replica.Addr)
 	for _, g := range all {
-		eventually(t, "health after the failover", 30*time.Second, func() bool {
+		eventually(t, "health after the failover", func() bool {
 			status, err := g.health()
 			return status == "degraded" && strings.Contains(err, "had lost") || status == "ok"
 		})
 	}
-	eventually(t, "the new master has all bans", 30*time.Second, func() bool {
+	eventually(t, "the new master has all bans", func() bool {
 		n := 0
 		for bucket := range 64 {
 			n += strings.Count(replica.CLI(t, "zrangebylex", fmt.Sprintf("antirobot{%02x}i", bucket), "[ban/", "(ban0"), "ban/")

@@ -88,7 +88,7 @@ func TestRepelledHalfOpenHeads(t *testing.T) {
 	var wg sync.WaitGroup
 	for n := range 20 { // addresses of this machine, each below what one may open
 		wg.Go(func() {
-			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(n+1))}, Timeout: 20 * time.Second}
+			d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(n+1))}, Timeout: patience}
 			for range heads / 20 {
 				c, err := d.Dial("tcp", addr)
 				if err != nil {
@@ -114,7 +114,7 @@ func TestRepelledHalfOpenHeads(t *testing.T) {
 		visitor(t).get(g.url+"/").must(t, 200, "site got")
 	}
 	for _, c := range open { // each is told, and its connection ends
-		_ = c.SetReadDeadline(time.Now().Add(60 * time.Second))
+		_ = c.SetReadDeadline(time.Now().Add(patience))
 		b, err := io.ReadAll(c)
 		if err != nil || len(b) > 0 && !strings.HasPrefix(string(b), "HTTP/1.1 408 ") {
 			t.Fatalf("a head without an end got %q, %v", b, err)

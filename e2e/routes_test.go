@@ -358,7 +358,7 @@ func TestMessageLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if s := g.whyID(res.Header.Get("X-Request-Id")); s.Message.Error != "the body did not come in time" || time.Since(began) > 5*time.Second {
+	if s := g.whyID(res.Header.Get("X-Request-Id")); s.Message.Error != "the body did not come in time" || time.Since(began) > patience {
 		t.Errorf("%d after %v: %+v", res.StatusCode, time.Since(began), s.Message)
 	}
 	if bodies, _ := book.take(); len(bodies) > 0 {

@@ -205,7 +205,7 @@ message:
 		t.Errorf("%d %s", status, body)
 	}
 	r.Restart(t)
-	took := eventually(t, "messages are judged", 30*time.Second, func() bool {
+	took := eventually(t, "messages are judged", func() bool {
 		return post(fmt.Sprintf("n%d", time.Now().UnixNano())).StatusCode == 200
 	})
 	t.Logf("judged %v after the store was back", took)

@@ -63,7 +63,7 @@ func (g *gateway) socket(ctx context.Context) (*websocket.Conn, *http.Response, 
 // roundTrip sends a text and waits for it to come back.
 func roundTrip(t *testing.T, ctx context.Context, c *websocket.Conn, text string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := c.Write(ctx, websocket.MessageText, []byte(text)); err != nil {
 		t.Fatalf("%s: %v", text, err)

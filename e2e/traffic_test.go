@@ -60,7 +60,7 @@ func (g *gateway) dial(text string) *bufio.Reader {
 		g.t.Fatal(err)
 	}
 	g.t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(patience))
 	if _, err := io.WriteString(c, text); err != nil {
 		g.t.Fatal(err)
 	}
@@ -142,17 +142,6 @@ func (g *gateway) whyID(id string) (s story) {
 func (g *gateway) list(which, entry, ttl string) {
 	g.t.Helper()
 	g.api("POST", "/api/lists/"+which, map[string]string{"entry": entry, "ttl": ttl, "reason": "test"})
-}
-
-// within waits until ok holds.
-func within(t *testing.T, d time.Duration, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("not within %v: %s", d, what)
 }
 
 // earn gives v a pass: v is banned until it has solved a captcha, and banned again afterwards.

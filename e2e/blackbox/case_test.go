@@ -11,7 +11,7 @@ import (
 // patience is how long anything that must happen may take on a busy machine. settle is how long a case waits to see
 // that something does not happen.
 const (
-	patience = 5 * time.Second
+	patience = 10 * time.Second
 	settle   = 25 * time.Millisecond
 )
 

@@ -42,7 +42,7 @@ func freeAddr(t *testing.T) string {
 // awaitListener waits until somebody listens.
 func awaitListener(t *testing.T, addr string, died <-chan struct{}, out fmt.Stringer) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		if c, err := net.Dial("tcp", addr); err == nil {
 			c.Close()
 			return
@@ -79,7 +79,7 @@ func end(t *testing.T, cmd *exec.Cmd, died <-chan struct{}, out fmt.Stringer) {
 	_ = cmd.Process.Signal(os.Interrupt)
 	select {
 	case <-died:
-	case <-time.After(3 * time.Second):
+	case <-time.After(patience):
 		_ = cmd.Process.Kill()
 		<-died
 	}
@@ -185,7 +185,7 @@ func inProcess(t *testing.T, serviceURL string) (string, func()) {
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(l, h1.ListenerOptions{}) }()
 	return l.Addr().String(), func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = srv.Shutdown(ctx)
 		if err := <-ended; !errors.Is(err, h1.ErrServerClosed) {

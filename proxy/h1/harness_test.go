@@ -108,7 +108,7 @@ func (s *service) connections() int {
 
 // request reads one request with net/http: an independent parser of what we wrote. It reads the body if asked to.
 func (c *talk) request(body bool) (*http.Request, []byte) {
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(60 * time.Second))
 	req, err := http.ReadRequest(c.r)
 	if err != nil {
 		return nil, nil
@@ -125,7 +125,7 @@ func (c *talk) request(body bool) (*http.Request, []byte) {
 
 // head reads one raw head.
 func (c *talk) head() string {
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(60 * time.Second))
 	var b strings.Builder
 	for {
 		line, err := c.r.ReadString('\n')
@@ -275,7 +275,7 @@ func dial(t testing.TB, g *gateway) *client {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(60 * time.Second))
 	return &client{t, c, bufio.NewReader(c)}
 }
 

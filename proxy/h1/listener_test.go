@@ -56,7 +56,7 @@ func dialTLS(t *testing.T, g *gateway, name string) (*client, *x509.Certificate)
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(60 * time.Second))
 	return &client{t, c, bufio.NewReader(c)}, c.ConnectionState().PeerCertificates[0]
 }
 
@@ -251,7 +251,7 @@ func TestProxyProtocolBeforeTLS(t *testing.T) {
 	}
 	defer nc.Close()
 	c := tls.Client(&prefixed{Conn: nc, prefix: "PROXY TCP4 203.0.113.7 192.0.2.1 4711 443\r\n"}, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a test
-	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetDeadline(time.Now().Add(60 * time.Second))
 	if _, err := io.WriteString(c, aGet); err != nil {
 		t.Fatal(err)
 	}

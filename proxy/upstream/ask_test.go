@@ -69,7 +69,7 @@ func TestAskAfterTheDeadline(t *testing.T) {
 	if _, err := c.R.ReadString('\n'); !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatalf("read: %v", err)
 	}
-	_ = c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(60 * time.Second))
 	if l, err := c.R.ReadString('\n'); err != nil || l != "late\n" {
 		t.Fatalf("%q, %v", l, err)
 	}

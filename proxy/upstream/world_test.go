@@ -92,7 +92,7 @@ func groupWith(t testing.TB, set *metrics.Set, change func(*Config), urls ...str
 	t.Helper()
 	cfg := DefaultConfig()
 	cfg.Service, cfg.URLs = "shop", urls
-	cfg.DialTimeout = 2 * time.Second
+	cfg.DialTimeout = 20 * time.Second
 	if change != nil {
 		change(&cfg)
 	}
@@ -124,7 +124,7 @@ func ask(t testing.TB, c *Conn, line string) {
 	if err := c.W.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	c.SetReadDeadline(time.Now().Add(5 * time.Second))
+	c.SetReadDeadline(time.Now().Add(60 * time.Second))
 	got, err := c.R.ReadString('\n')
 	if err != nil || got != line+"\n" {
 		t.Fatalf("asked %q, got %q, %v", line, got, err)
@@ -133,7 +133,7 @@ func ask(t testing.TB, c *Conn, line string) {
 
 func eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(5 * time.Second); !f(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !f(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("never: " + what)
 		}

@@ -192,7 +192,7 @@ func TestFailures(t *testing.T) {
 		!strings.Contains(r.Failed, "the attribute ua has 1001 bytes") {
 		t.Errorf("longer than allowed: %v %q", r.Action, r.Failed)
 	}
-	if took := time.Since(began); took > 2*time.Second {
+	if took := time.Since(began); took > 30*time.Second {
 		t.Errorf("took %v", took)
 	}
 	var b strings.Builder

@@ -127,7 +127,7 @@ func writeUntil(t *testing.T, s *Store, what string, f func(error) bool) {
 	t.Helper()
 	end := time.Now().Add(20 * time.Second)
 	for i := 0; time.Now().Before(end); i++ {
-		ctx, cancel := context.WithTimeout(bg, 5*time.Second)
+		ctx, cancel := context.WithTimeout(bg, 60*time.Second)
 		err := s.Put(ctx, fmt.Append(nil, "until", i), make([]byte, 8192), 0)
 		cancel()
 		if f(err) {

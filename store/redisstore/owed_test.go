@@ -25,7 +25,7 @@ func TestSpendLater(t *testing.T) {
 		t.Errorf("%v spends are owed", n)
 	}
 	p.Heal()
-	eventually(t, "nothing is owed", 20*time.Second, func() bool { return metric(t, a, "antirobot_redis_spends_owed") == 0 })
+	eventually(t, "nothing is owed", func() bool { return metric(t, a, "antirobot_redis_spends_owed") == 0 })
 	if first, err := b.Spend(bg, []byte("k"), time.Hour); err != nil || first {
 		t.Errorf("another node: %v, %v; want false", first, err)
 	}
@@ -42,12 +42,12 @@ func TestSpentAgain(t *testing.T) {
 	}
 	before, _ := a.Life()
 	r.CLI(t, "flushall")
-	eventually(t, "the loss is noticed", 20*time.Second, func() bool { now, _ := a.Life(); return now != before && now != "" })
-	eventually(t, "nothing is owed", 20*time.Second, func() bool { return metric(t, a, "antirobot_redis_spends_owed") == 0 })
+	eventually(t, "the loss is noticed", func() bool { now, _ := a.Life(); return now != before && now != "" })
+	eventually(t, "nothing is owed", func() bool { return metric(t, a, "antirobot_redis_spends_owed") == 0 })
 	if first, err := b.Spend(bg, []byte("k"), time.Hour); err != nil || first {
 		t.Errorf("another node: %v, %v; want false", first, err)
 	}
-	eventually(t, "both know the same life", 20*time.Second, func() bool {
+	eventually(t, "both know the same life", func() bool {
 		x, _ := a.Life()
 		y, _ := b.Life()
 		return x == y
