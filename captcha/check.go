@@ -182,14 +182,14 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		r.state, r.wait = stateLimited, wait
 		return
 	}
-	if err == nil && r.key.kind == workCode && c.underpaid(&r.key, e) {
+	if err == nil && r.key.kind == workCode && c.underpaid(&r.key, &e) {
 		c.count.work["underpaid"].Inc()
 		r.state = stateExpired // its work no longer meets the price; the next challenge has the current one
 		return
 	}
 	r.pass = spravka.Pass{
 		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
-		Allowance: c.cfg.allowance(r.key.kind, e), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
+		Allowance: c.cfg.allowance(r.key.kind, &e), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
 		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q),
 	}
 	if r.key.partner != 0 {

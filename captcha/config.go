@@ -23,8 +23,10 @@ type Config struct {
 	// Rates are per address (IPv6: per /64).
 	Rates RatesConfig `mapstructure:"rates"`
 	// PassesPerHour is how many passes one address can earn at once; further passes come one at a time, at intervals that
-	// grow up to one such share of the hour.
-	PassesPerHour int64 `mapstructure:"passes_per_hour"`
+	// grow up to one such share of the hour. Beyond PassesPerDay in a day the intervals grow up to LongestWait.
+	PassesPerHour int64         `mapstructure:"passes_per_hour"`
+	PassesPerDay  int64         `mapstructure:"passes_per_day"`
+	LongestWait   time.Duration `mapstructure:"longest_wait"`
 	// Pass is what a right answer earns.
 	Pass spravka.Config `mapstructure:"pass"`
 	// Work is the price of the puzzle-free way, for services that offer it.
@@ -88,6 +90,8 @@ func DefaultConfig() Config {
 			Checks: Rate{PerMinute: 300, Burst: 300},
 		},
 		PassesPerHour: 20,
+		PassesPerDay:  20,
+		LongestWait:   20 * time.Minute,
 		Pass:          spravka.DefaultConfig(),
 		Work:          WorkConfig{Hashes: 200_000, MaxHashes: 2_000_000, AllowancePercent: 100},
 		Alarm:         AlarmConfig{Solved: 30, Quick: 2500 * time.Millisecond},
@@ -136,6 +140,8 @@ func (c *Config) Validate() error {
 		number("rates."+r.key+".burst", int64(r.Burst), 1, 1_000_000)
 	}
 	number("passes_per_hour", c.PassesPerHour, 1, 1_000_000)
+	number("passes_per_day", c.PassesPerDay, 1, 10_000_000)
+	duration("longest_wait", c.LongestWait, time.Second, time.Hour)
 	errs = append(errs, settings.At("pass", c.Pass.Validate()))
 	c.Work.validate(bad)
 	number("alarm.solved", c.Alarm.Solved, 1, 1_000_000)

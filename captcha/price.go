@@ -3,33 +3,53 @@ package captcha
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"math"
 	"net/netip"
 	"time"
-
-	"antirobot/identity"
 )
 
-// The cost of a pass follows what its address and its network have earned, and falls again as that fades: the allowance
-// shrinks and the work grows. An address that has earned as many passes as an hour should need gets one pass per moment,
-// and moments grow from an eighth of a share of the hour to a whole one. Where there are many established visitors, as in
-// an office, proportionally more passes are allowed.
+// The price of a pass follows what its address and the networks around it have earned in the past day, and falls again as
+// that fades: each pass is worth less than the one before, takes more work, and beyond some comes only at intervals that
+// grow. Networks may earn like several households (level.places), and more where many established visitors are, as in an
+// office or behind the addresses of a mobile carrier. An address counts for its neighbours with its first passes only:
+// who shares a network with one solver pays little for it, and who rotates addresses pays for all of them.
 //
 // Counts cover the past hour and day: the clock's previous window counts in proportion to its remaining overlap.
 
-// earned is how many passes were earned, in proportion to how many visitors are established there.
+// earned is how much was earned from an address and around it, in passes per household.
 type earned struct {
-	address   float64 // by the address (IPv6: a /64) in an hour
-	hour, day float64 // by its /24 or /48
+	hour   float64 // by the address (IPv6: a /64) in an hour
+	day    float64 // by whichever of its prefixes earned the most in a day
+	prior  float64 // day, without the pass that was just counted
+	n      int     // of levels
+	levels [4]level
 }
 
-// household is how many established visitors at an address count as one more household.
-const household = 16
+// level is one of the prefixes that contain an address.
+type level struct {
+	net     netip.Prefix
+	places  float64 // households that it may earn like
+	day     float64 // passes in a day, per place
+	counted bool    // the last pass was added to it
+}
 
-// Visitors knows how many established visitors an address has (given its Subject's ID). *verdict.Cacher implements it.
+const (
+	// household is how many established visitors count as one more household.
+	household = 16
+	// spill is how many passes of a place count for the networks around it.
+	spill = 4
+)
+
+// The prefixes that earn, and how many households each may earn like, whoever is there.
+var (
+	levels4 = [...]struct{ bits, places int }{{32, 1}, {24, 8}}
+	levels6 = [...]struct{ bits, places int }{{64, 1}, {56, 2}, {48, 4}, {32, 8}}
+)
+
+// Visitors knows how many established visitors a network has: an address, a /24, or an IPv6 /64, /56, /48 or /32.
+// *verdict.Cacher implements it.
 type Visitors interface {
-	EstablishedAt(addr [16]byte) int
+	EstablishedIn(net netip.Prefix) int
 }
 
 const (
@@ -37,25 +57,62 @@ const (
 	day  = 24 * time.Hour
 )
 
-// earned counts n more passes of an address, and returns what has been earned there, including them.
-func (c *Captcha) earned(ctx context.Context, a netip.Addr, at time.Time, n int64) (e earned, err error) {
-	var errs [3]error
-	e.address, errs[0] = c.slide(ctx, passesKey(a), hour, at, n)
-	e.hour, errs[1] = c.slide(ctx, netKey(a, 'h'), hour, at, n)
-	e.day, errs[2] = c.slide(ctx, netKey(a, 'd'), day, at, n)
-	if err := errors.Join(errs[:]...); err != nil {
-		return e, err
+// levelsOf sets the levels of an address, the smallest first.
+func (e *earned) levelsOf(a netip.Addr, v Visitors) {
+	a = a.Unmap().WithZone("")
+	list := levels6[:]
+	if a.Is4() {
+		list = levels4[:]
 	}
-	company := c.company(a)
-	return earned{e.address / company, e.hour / company, e.day / company}, nil
+	for i, l := range list {
+		net, _ := a.Prefix(l.bits) // the zero Addr belongs to the zero Prefix
+		e.levels[i] = level{net: net, places: float64(l.places)}
+		if v != nil {
+			e.levels[i].places += float64(v.EstablishedIn(net)) / household
+		}
+	}
+	e.n = len(list)
 }
 
-// company returns as how many households an address counts.
-func (c *Captcha) company(a netip.Addr) float64 {
-	if c.visitors == nil {
-		return 1
+// earned counts n more passes of an address, and returns what has been earned there, including them.
+func (c *Captcha) earned(ctx context.Context, a netip.Addr, at time.Time, n int64) (e earned, err error) {
+	e.levelsOf(a, c.visitors)
+	count, err := c.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, n)
+	if err != nil {
+		return e, err
 	}
-	return 1 + float64(c.visitors.EstablishedAt(identity.AddrSubject(a).ID))/household
+	e.hour = count / e.levels[0].places
+	for i := range e.n {
+		l := &e.levels[i]
+		if count, err = c.slide(ctx, netKey(l.net, 'd'), day, at, n); err != nil {
+			return e, err
+		}
+		l.day, l.counted = count/l.places, n != 0
+		e.day, e.prior = max(e.day, l.day), max(e.prior, l.before())
+		if l.day > spill {
+			n = 0
+		}
+	}
+	return e, nil
+}
+
+// before returns how many passes a place had earned before the last one.
+func (l *level) before() float64 {
+	if l.counted {
+		return max(l.day-1/l.places, 0)
+	}
+	return l.day
+}
+
+// uncount takes back the last pass.
+func (c *Captcha) uncount(ctx context.Context, e *earned, at time.Time) error {
+	_, err := c.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, -1)
+	for i := range e.n {
+		if l := &e.levels[i]; l.counted && err == nil {
+			_, err = c.slide(ctx, netKey(l.net, 'd'), day, at, -1)
+		}
+	}
+	return err
 }
 
 // slide adds to a counter, and returns its count over the past length of time.
@@ -75,106 +132,23 @@ func windowOf(at time.Time, length time.Duration) (n int64, left time.Duration) 
 	return now / int64(length), length - time.Duration(now%int64(length))
 }
 
-// moments is the number of parts into which a share of the hour is divided.
-const moments = 8
-
-// momentOf returns the interval between passes for an address that has earned n in the past hour.
-func (c *Config) momentOf(n float64) time.Duration {
-	over := n - float64(c.PassesPerHour) + 1
-	if over <= 0 {
-		return 0
-	}
-	parts := min(math.Ceil(over*moments/float64(c.PassesPerHour)), moments)
-	return max(hour/time.Duration(c.PassesPerHour)*time.Duration(parts)/moments, time.Second)
-}
-
-// takePass counts a pass of an address, or returns how long it has to wait for the next one.
-func (c *Captcha) takePass(ctx context.Context, a netip.Addr, at time.Time) (e earned, wait time.Duration, err error) {
-	if e, err = c.earned(ctx, a, at, 1); err != nil {
-		return e, 0, err
-	}
-	one := 1 / c.company(a)
-	if moment := c.cfg.momentOf(e.address - one); moment > 0 {
-		n, left := windowOf(at, moment)
-		granted, err := c.store.Take(ctx, momentKey(a, moment, n), 1, 1, moment)
-		if err != nil {
-			return e, 0, err
-		}
-		if granted <= 0 {
-			_, err = c.earned(ctx, a, at, -1)
-			return e, left, err
-		}
-	}
-	if next := c.cfg.momentOf(e.address); next > 0 { // a pass just earned counts in the next one's moment
-		n, _ := windowOf(at, next)
-		_, err = c.store.Incr(ctx, momentKey(a, next, n), 1, next)
-	}
-	return e, 0, err
-}
-
-// exhausted returns how long an address must wait for its next pass, so that it is told before doing any work. If the store
-// does not answer, nobody waits.
-func (c *Captcha) exhausted(q *Request, at time.Time) time.Duration {
-	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
-	defer cancel()
-	a := q.ID.Addr
-	n, err := c.slide(ctx, passesKey(a), hour, at, 0)
-	if err != nil {
-		return 0
-	}
-	moment := c.cfg.momentOf(n / c.company(a))
-	if moment == 0 {
-		return 0
-	}
-	window, left := windowOf(at, moment)
-	if taken, err := c.store.Incr(ctx, momentKey(a, moment, window), 0, moment); err != nil || taken == 0 {
-		return 0
-	}
-	return left
-}
-
-// passesKey starts the keys of the counters of passes that an address (IPv6: a /64) earned.
-func passesKey(a netip.Addr) []byte {
-	s := identity.AddrSubject(a)
-	return append([]byte("captcha/passes/"), s.ID[:]...)
-}
-
-// netKey starts the keys of the counters of passes that a /24 or /48 earned, per hour or day.
-func netKey(a netip.Addr, by byte) []byte {
-	n := identity.NetOf(a)
+// netKey starts the keys of the counters of passes that a prefix earned, per hour or day.
+func netKey(n netip.Prefix, by byte) []byte {
 	as := n.Addr().As16()
 	return append(append([]byte("captcha/net/"), as[:]...), byte(n.Bits()), by)
 }
 
-// momentKey is the key of the counter of passes that an address earned in a moment.
-func momentKey(a netip.Addr, moment time.Duration, n int64) []byte {
-	s := identity.AddrSubject(a)
-	b := append([]byte("captcha/share/"), s.ID[:]...)
-	b = binary.BigEndian.AppendUint64(b, uint64(moment)) //nolint:gosec // positive
-	return binary.BigEndian.AppendUint64(b, uint64(n))   //nolint:gosec // positive
-}
-
 // allowance is the worth of a pass earned by a challenge of this kind, given what was earned including it.
-func (c *Config) allowance(kind byte, e earned) uint32 {
-	n := c.Pass.AllowanceOf(e.hour, e.day)
+func (c *Config) allowance(kind byte, e *earned) uint32 {
+	n := c.Pass.AllowanceOf(e.prior)
 	if kind == workCode {
 		n = max(1, uint32(int64(n)*c.Work.AllowancePercent/100)) //nolint:gosec // a share of n
 	}
 	return n
 }
 
-// workPrice is the price of the next pass, in expected hashes: a quarter more for each pass that the address earned in the
-// hour, or in proportion to its network's passes in a day beyond those with a full allowance; whichever is larger.
-func (c *Config) workPrice(e earned) int64 {
+// workPrice is the price of a pass after so many in a day, in expected hashes: each adds a quarter of the first's.
+func (c *Config) workPrice(earned float64) int64 {
 	const most = 1 << 20 // keeps the product well within an int64
-	full := float64(max(c.Pass.FullPasses, 1))
-	byAddress := float64(c.Work.Hashes) * (4 + min(math.Floor(e.address), most)) / 4
-	byNetwork := float64(c.Work.Hashes) * max(min(math.Floor(e.day), most), full) / full
-	return min(int64(max(byAddress, byNetwork)), c.Work.MaxHashes)
-}
-
-// before returns what was earned before the last pass, given the address's company.
-func (e earned) before(company float64) earned {
-	one := 1 / company
-	return earned{max(e.address-one, 0), max(e.hour-one, 0), max(e.day-one, 0)}
+	return min(int64(float64(c.Work.Hashes)*(4+min(math.Floor(earned), most))/4), c.Work.MaxHashes)
 }

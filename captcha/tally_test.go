@@ -12,7 +12,7 @@ import (
 // are named by their network, people in it are not.
 func TestChallengesAreTold(t *testing.T) {
 	e := newEnv(t, nil)
-	e.c.cfg.PassesPerHour = 1000
+	e.c.cfg.PassesPerHour, e.c.cfg.PassesPerDay = 1000, 1000
 	for n := range 30 { // a machine
 		e.solve(from("198.51.100.7"))
 		if n%3 == 0 { // a person, who makes mistakes and gives up

@@ -178,14 +178,14 @@ func (c *Captcha) presentWorkPrice(q *Request, at time.Time) (int64, error) {
 	defer cancel()
 	e, err := c.earned(ctx, q.ID.Addr, at, 0)
 	if err != nil {
-		return c.cfg.workPrice(earned{}), fmt.Errorf("count passes: %w", err)
+		return c.cfg.workPrice(0), fmt.Errorf("count passes: %w", err)
 	}
-	return c.cfg.workPrice(e), nil
+	return c.cfg.workPrice(e.day), nil
 }
 
 // underpaid reports whether a pass that was just counted now costs more work than its key asked for. Passes are counted
 // before this, so that concurrent answers count each other.
-func (c *Captcha) underpaid(k *key, e earned) bool {
+func (c *Captcha) underpaid(k *key, e *earned) bool {
 	_, paid, _ := parseWork(k.secret)
-	return paid*workSlack < c.cfg.workPrice(e.before(c.company(k.addr)))
+	return paid*workSlack < c.cfg.workPrice(e.prior)
 }

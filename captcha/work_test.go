@@ -203,7 +203,7 @@ func BenchmarkDoWork(b *testing.B) {
 	var w work
 	cfg := DefaultConfig()
 	for b.Loop() {
-		t := w.task(w.issue(cfg.workPrice(earned{})))
+		t := w.task(w.issue(cfg.workPrice(0)))
 		t.toil(b)
 	}
 }

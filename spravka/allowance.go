@@ -3,6 +3,7 @@ package spravka
 import (
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -14,15 +15,13 @@ type Config struct {
 	Allowance int64 `mapstructure:"allowance"`
 	// AllowanceFloor is the least that a pass guarantees, however many its network earned.
 	AllowanceFloor int64 `mapstructure:"allowance_floor"`
-	// FullPasses is how many passes a /24 or /48 earns in a day, and FullPassesHour in an hour, before they begin to
-	// shrink.
-	FullPasses     int64 `mapstructure:"full_passes"`
-	FullPassesHour int64 `mapstructure:"full_passes_hour"`
+	// HalfAfter is after how many passes of a household in a day the next one is worth half.
+	HalfAfter float64 `mapstructure:"half_after"`
 }
 
-// DefaultConfig returns 30 days, 100 documents, never under 5, shrinking after four passes in an hour or eight in a day.
+// DefaultConfig returns 30 days, 100 documents, and for each further pass of a household on a day 57 % of that.
 func DefaultConfig() Config {
-	return Config{Lifetime: 30 * 24 * time.Hour, Allowance: 100, AllowanceFloor: 5, FullPasses: 8, FullPassesHour: 4}
+	return Config{Lifetime: 30 * 24 * time.Hour, Allowance: 100, AllowanceFloor: 1, HalfAfter: 1.25}
 }
 
 // Validate returns everything that is wrong, with the key of each problem.
@@ -37,18 +36,15 @@ func (c Config) Validate() error {
 	if c.AllowanceFloor < 1 || c.AllowanceFloor > c.Allowance {
 		errs = append(errs, fmt.Errorf("allowance_floor: %d is outside 1 to allowance (%d)", c.AllowanceFloor, c.Allowance))
 	}
-	if c.FullPasses < 1 {
-		errs = append(errs, fmt.Errorf("full_passes: %d is less than 1", c.FullPasses))
-	}
-	if c.FullPassesHour < 1 {
-		errs = append(errs, fmt.Errorf("full_passes_hour: %d is less than 1", c.FullPassesHour))
+	if !(c.HalfAfter >= 0.1 && c.HalfAfter <= 1e6) {
+		errs = append(errs, fmt.Errorf("half_after: %v is outside 0.1 to 1000000", c.HalfAfter))
 	}
 	return errors.Join(errs...)
 }
 
-// AllowanceOf returns the allowance of a pass whose /24 or /48 has earned so many in an hour and in a day: all of it within
-// the full counts, then reduced in proportion to the excess, but never below the floor.
-func (c Config) AllowanceOf(hour, day float64) uint32 {
-	share := min(1, float64(c.FullPassesHour)/max(hour, 1), float64(c.FullPasses)/max(day, 1))
-	return uint32(max(float64(c.Allowance)*share, float64(min(c.AllowanceFloor, c.Allowance))))
+// AllowanceOf returns the allowance of a pass for a household that has earned so many in a day before: half of it for each
+// HalfAfter passes, but never below the floor.
+func (c Config) AllowanceOf(earned float64) uint32 {
+	n := float64(c.Allowance) * math.Exp2(-max(earned, 0)/c.HalfAfter)
+	return uint32(max(n, float64(min(c.AllowanceFloor, c.Allowance))))
 }

@@ -77,28 +77,27 @@ func TestScopeOf(t *testing.T) {
 	}
 }
 
-// TestAllowanceShrinks: gradually, by the hour and by the day.
+// TestAllowanceShrinks: gradually, with what a household has earned.
 func TestAllowanceShrinks(t *testing.T) {
 	c := DefaultConfig()
 	for _, f := range []struct {
-		hour, day float64
-		want      uint32
-	}{{1, 1, 100}, {4, 4, 100}, {5, 5, 80}, {8, 8, 50}, {1, 8, 100}, {1, 9, 88}, {1, 16, 50}, {20, 20, 20}, {1, 80, 10}, {1, 1e6, 5}, {1e9, 1e9, 5}} {
-		if got := c.AllowanceOf(f.hour, f.day); got != f.want {
-			t.Errorf("%v in the hour, %v in the day: %d, want %d", f.hour, f.day, got, f.want)
+		earned float64
+		want   uint32
+	}{{0, 100}, {-1, 100}, {1, 57}, {1.25, 50}, {2.5, 25}, {5, 6}, {8, 1}, {1e9, 1}} {
+		if got := c.AllowanceOf(f.earned); got != f.want {
+			t.Errorf("after %v: %d, want %d", f.earned, got, f.want)
 		}
 	}
 	rapid.Check(t, func(rt *rapid.T) {
-		full := rapid.Int64Range(1, 100)
-		c := Config{Lifetime: time.Hour, Allowance: rapid.Int64Range(1, 1e6).Draw(rt, "base"), FullPasses: full.Draw(rt, "day"), FullPassesHour: full.Draw(rt, "hour")}
+		c := Config{Lifetime: time.Hour, Allowance: rapid.Int64Range(1, 1e6).Draw(rt, "base"), HalfAfter: rapid.Float64Range(0.1, 1e3).Draw(rt, "half")}
 		c.AllowanceFloor = rapid.Int64Range(1, c.Allowance).Draw(rt, "floor")
 		if err := c.Validate(); err != nil {
 			rt.Fatal(err)
 		}
-		hour, day := rapid.Float64Range(0, 1e9).Draw(rt, "n"), rapid.Float64Range(0, 1e9).Draw(rt, "m")
-		a, b := int64(c.AllowanceOf(hour, day)), int64(c.AllowanceOf(hour+1, day+1))
+		n := rapid.Float64Range(0, 1e9).Draw(rt, "n")
+		a, b := int64(c.AllowanceOf(n)), int64(c.AllowanceOf(n+1))
 		if a < b || b < c.AllowanceFloor || a > c.Allowance {
-			rt.Fatalf("%v in the hour, %v in the day: %d, the next %d, of %+v", hour, day, a, b, c)
+			rt.Fatalf("after %v: %d, the next %d, of %+v", n, a, b, c)
 		}
 	})
 }
@@ -108,7 +107,7 @@ func TestConfigValidate(t *testing.T) {
 		t.Error(err)
 	}
 	err := Config{}.Validate()
-	for _, key := range []string{"lifetime: ", "allowance: ", "allowance_floor: ", "full_passes: ", "full_passes_hour: "} {
+	for _, key := range []string{"lifetime: ", "allowance: ", "allowance_floor: ", "half_after: "} {
 		if err == nil || !bytes.Contains([]byte(err.Error()), []byte(key)) {
 			t.Errorf("nothing is said of %s in %v", key, err)
 		}

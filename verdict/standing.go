@@ -43,6 +43,7 @@ type standing struct {
 	behind     *behind[identity.Subject]
 	shards     [standingShards]standingShard
 	homes      [standingShards]homeShard
+	nets       netCounts
 }
 
 type standingShard struct {
@@ -210,11 +211,14 @@ func (t *standing) count(addr [16]byte, candidates, established int) bool {
 	if candidates > 0 && c > t.perAddress*candidatesPerPlace || established > 0 && e > t.perAddress {
 		return false
 	}
-	if c <= 0 && e <= 0 {
+	if e = max(e, 0); e != int(n.established) {
+		t.nets.add(addr, e-int(n.established))
+	}
+	if c <= 0 && e == 0 {
 		delete(h.m, addr)
 		return true
 	}
-	h.m[addr] = homeCount{uint16(max(c, 0)), uint16(max(e, 0))}
+	h.m[addr] = homeCount{uint16(max(c, 0)), uint16(e)} //nolint:gosec // at most perAddress
 	return true
 }
 

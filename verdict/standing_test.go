@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"net/netip"
 	"testing"
 	"time"
 
@@ -143,5 +144,34 @@ func TestStandingSurvivesARestart(t *testing.T) {
 	w.standing.Sweep(c.now())
 	if w.standing.Established(known) || w.EstablishedAt(ip("192.0.2.1").ID) != 0 {
 		t.Error("not forgotten after 31 days")
+	}
+}
+
+// TestNetworksHaveStanding: a network knows how many its addresses have established, and forgets with them.
+func TestNetworksHaveStanding(t *testing.T) {
+	w := newWorld(t)
+	for n, addr := range []string{"192.0.2.1", "192.0.2.1", "192.0.2.9", "2001:db8:1:2::1", "2001:db8:1:103::1", "2001:db8:2::1"} {
+		w.Observe(page(day0, addr, sub(identity.KindI, n+1)))
+		w.Observe(page(day0.Add(oneDay), addr, sub(identity.KindI, n+1)))
+	}
+	f := func(net string, want int) {
+		t.Helper()
+		if got := w.EstablishedIn(netip.MustParsePrefix(net)); got != want {
+			t.Errorf("%s: %d established, want %d", net, got, want)
+		}
+	}
+	f("192.0.2.1/32", 2)
+	f("192.0.2.0/24", 3)
+	f("192.0.3.0/24", 0)
+	f("2001:db8:1:2::/64", 1)
+	f("2001:db8:1::/56", 1)
+	f("2001:db8:1::/48", 2)
+	f("2001:db8::/32", 3)
+	w.standing.Forget(sub(identity.KindI, 3))
+	w.standing.Forget(sub(identity.KindI, 6))
+	f("192.0.2.0/24", 2)
+	f("2001:db8::/32", 2)
+	if got := w.EstablishedIn(netip.Prefix{}); got != 0 {
+		t.Errorf("no network has %d", got)
 	}
 }

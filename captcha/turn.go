@@ -1,0 +1,114 @@
+package captcha
+
+import (
+	"context"
+	"encoding/binary"
+	"math"
+	"net/netip"
+	"time"
+)
+
+// Passes beyond those that a household may earn as fast as it likes come by turns: one in each moment. A moment is at
+// most a share of the hour (hour/passes_per_hour) because of what the address earned in an hour, and at most
+// longest_wait because of what it or a network around it earned in a day; it grows in steps of an eighth.
+
+// moments is the number of steps in which a moment grows.
+const moments = 8
+
+// momentOf returns the interval between passes where so many were earned in the past hour and day, per household.
+func (c *Config) momentOf(inHour, inDay float64) time.Duration {
+	step := func(n float64, free int64, longest time.Duration) time.Duration {
+		over := n - float64(free) + 1
+		if over <= 0 {
+			return 0
+		}
+		return longest * time.Duration(min(math.Ceil(over*moments/float64(free)), moments)) / moments
+	}
+	moment := max(step(inHour, c.PassesPerHour, hour/time.Duration(c.PassesPerHour)), step(inDay, c.PassesPerDay, c.LongestWait))
+	if moment == 0 {
+		return 0
+	}
+	return max(moment, time.Second)
+}
+
+// moment returns the interval between passes at a level with the given counts: a network of several households has as
+// many turns more.
+func (c *Config) moment(e *earned, i int, inHour, inDay float64) time.Duration {
+	if i == 0 {
+		return c.momentOf(inHour, inDay)
+	}
+	moment := c.momentOf(0, inDay)
+	if moment == 0 {
+		return 0
+	}
+	return max(time.Duration(float64(moment)/e.levels[i].places), time.Second)
+}
+
+// takePass counts a pass of an address, or returns how long it has to wait for the next one.
+func (c *Captcha) takePass(ctx context.Context, a netip.Addr, at time.Time) (e earned, wait time.Duration, err error) {
+	if e, err = c.earned(ctx, a, at, 1); err != nil {
+		return e, 0, err
+	}
+	one := 1 / e.levels[0].places
+	for i := range e.n {
+		wait, err = c.takeTurn(ctx, &e.levels[i], c.cfg.moment(&e, i, e.hour-one, e.levels[i].before()), at)
+		if err != nil {
+			return e, 0, err
+		}
+		if wait > 0 {
+			return e, wait, c.uncount(ctx, &e, at)
+		}
+	}
+	for i := range e.n { // a pass just earned counts in the next one's moment
+		if next := c.cfg.moment(&e, i, e.hour, e.levels[i].day); next > 0 {
+			n, _ := windowOf(at, next)
+			if _, err = c.store.Incr(ctx, momentKey(e.levels[i].net, next, n), 1, next); err != nil {
+				return e, 0, err
+			}
+		}
+	}
+	return e, 0, nil
+}
+
+// takeTurn takes the turn of this moment, or returns how long it is until the next.
+func (c *Captcha) takeTurn(ctx context.Context, l *level, moment time.Duration, at time.Time) (wait time.Duration, err error) {
+	if moment == 0 {
+		return 0, nil
+	}
+	n, left := windowOf(at, moment)
+	granted, err := c.store.Take(ctx, momentKey(l.net, moment, n), 1, 1, moment)
+	if err != nil || granted > 0 {
+		return 0, err
+	}
+	return left, nil
+}
+
+// exhausted returns how long an address must wait for its next pass, so that it is told before doing any work. If the store
+// does not answer, nobody waits.
+func (c *Captcha) exhausted(q *Request, at time.Time) (wait time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	defer cancel()
+	e, err := c.earned(ctx, q.ID.Addr, at, 0)
+	if err != nil {
+		return 0
+	}
+	for i := range e.n {
+		moment := c.cfg.moment(&e, i, e.hour, e.levels[i].day)
+		if moment == 0 {
+			continue
+		}
+		n, left := windowOf(at, moment)
+		if taken, err := c.store.Incr(ctx, momentKey(e.levels[i].net, moment, n), 0, moment); err == nil && taken > 0 {
+			wait = max(wait, left)
+		}
+	}
+	return wait
+}
+
+// momentKey is the key of the counter of passes that a prefix earned in a moment.
+func momentKey(net netip.Prefix, moment time.Duration, n int64) []byte {
+	as := net.Addr().As16()
+	b := append(append([]byte("captcha/share/"), as[:]...), byte(net.Bits()))
+	b = binary.BigEndian.AppendUint64(b, uint64(moment)) //nolint:gosec // positive
+	return binary.BigEndian.AppendUint64(b, uint64(n))   //nolint:gosec // positive
+}
