@@ -32,6 +32,8 @@ type Request struct {
 	Base string
 	// Partner is set for a request of an XML partner; ID is then its user's (identity.ResolvePartner).
 	Partner *Partner
+	// Reason is why the request is challenged.
+	Reason templates.Reason
 
 	probe *probeState // read once
 }

@@ -218,9 +218,7 @@ func (c *Captcha) Check(q *Request) Response {
 	}
 	at := c.now()
 	p := readParams(q)
-	if p.toLang != "" {
-		p.lang = p.toLang
-	}
+	p.choose()
 	if q.BodyTooLarge {
 		return c.PlainPage(q, templates.TooLarge)
 	}

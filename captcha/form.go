@@ -21,11 +21,12 @@ type saved struct {
 	subject identity.Subject // who sent it
 	mark    string           // their probe cookie
 	grant   string           // the decision of the message rules that asked for the captcha; empty: they were not run
+	reason  templates.Reason // why it was asked for
 	request SavedRequest
 }
 
 const (
-	savedVersion = 2
+	savedVersion = 3
 	// maxSavedHead bounds target and header fields of a saved request, in bytes.
 	maxSavedHead = 16 << 10
 )
@@ -42,7 +43,7 @@ func keptFields() []string {
 
 // capture copies what will be sealed; ok is false if it is too large.
 func capture(q *Request, mark, grant string) (s saved, ok bool) {
-	s = saved{nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, grant: grant, request: SavedRequest{
+	s = saved{nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, grant: grant, reason: q.Reason, request: SavedRequest{
 		Method: q.method(), Target: string(q.View.Target), Body: q.Body,
 	}}
 	size := len(s.request.Target) + len(s.request.Method) + len(mark)
@@ -60,7 +61,7 @@ func capture(q *Request, mark, grant string) (s saved, ok bool) {
 func (s *saved) append(dst []byte) []byte {
 	dst = append(dst, savedVersion)
 	dst = append(dst, s.nonce[:]...)
-	dst = append(dst, byte(s.subject.Kind))
+	dst = append(dst, byte(s.subject.Kind), byte(s.reason))
 	dst = append(dst, s.subject.ID[:]...)
 	text := func(t string) {
 		dst = binary.AppendUvarint(dst, uint64(len(t)))
@@ -81,13 +82,14 @@ func (s *saved) append(dst []byte) []byte {
 var errSaved = errors.New("sealed request is malformed")
 
 func parseSaved(b []byte) (s saved, err error) {
-	if len(b) < 34 || b[0] != savedVersion {
+	if len(b) < 35 || b[0] != savedVersion {
 		return saved{}, errSaved
 	}
 	copy(s.nonce[:], b[1:])
 	s.subject.Kind = identity.Kind(b[17])
-	copy(s.subject.ID[:], b[18:])
-	b = b[34:]
+	s.reason = templates.Reason(b[18])
+	copy(s.subject.ID[:], b[19:])
+	b = b[35:]
 	number := func() uint64 {
 		n, size := binary.Uvarint(b)
 		if size <= 0 {
@@ -157,7 +159,7 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 	lang := c.language(q, p)
 	c.noteShown(q, "form", at)
 	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, "", at))
-	page.Problem = problem
+	page.Problem, page.Reason = problem, q.Reason
 	page.FormKept = true
 	page.CookiesLost = c.cookiesLost(q, pr, at)
 	page.CookiesOff = p != nil && !pr.returned
@@ -178,7 +180,7 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
 	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, "", at))
-	page.Problem = problem
+	page.Problem, page.Reason = problem, q.Reason
 	page.FormTooLarge = true
 	page.Hidden = append(page.Hidden, hidden(fieldBack, "1"))
 	a := c.html(q, 200, verdictCaptcha, lang)
@@ -196,6 +198,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	if err != nil || page == pageForeign || !s.sameSender(q, pr) {
 		return c.message(q, p, 410, verdictCaptcha, templates.FormExpired, "")
 	}
+	q.Reason = s.reason
 	if c.wasSent(q, &s) { // a reload of its answer
 		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
 	}

@@ -16,6 +16,7 @@ type challengeJSON struct {
 	Captcha   challengeBody `json:"captcha"`
 	V         int           `json:"v"`
 	RequestID string        `json:"request-id"`
+	Reason    string        `json:"reason"`    // network, pace, message or load: why somebody is asked
 	Forwarded bool          `json:"forwarded"` // always false: the service never saw the request, so repeating it is safe
 	Test      bool          `json:"test,omitempty"`
 }
@@ -91,6 +92,7 @@ func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at
 		},
 		V:         1,
 		RequestID: q.RequestID,
+		Reason:    l.reason().String(),
 		Test:      c.cfg.TestAnswer != "",
 	})
 	a.Outcome = OutcomeShown

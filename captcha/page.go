@@ -35,6 +35,7 @@ func (c *Captcha) Page(q *Request) Response {
 	}
 	at := c.now()
 	p := readParams(q)
+	p.choose()
 	l := p.link()
 	c.follow(q, &l, nil, at)
 	if wait := c.exhausted(q, at); wait > 0 {
@@ -46,7 +47,7 @@ func (c *Captcha) Page(q *Request) Response {
 	if id := l.stoppedID(); id != "" {
 		page.RequestID = id
 	}
-	page.Problem = templates.Problem(p.status)
+	page.Problem, page.Reason = templates.Problem(p.status), l.reason()
 	page.CookiesLost = c.cookiesLost(q, pr, at)
 	page.CookiesOff = p.cc == "1" && strings.HasPrefix(l.u, string(probed)) && !pr.returned && !hasCookie(q, q.Service.cookie)
 	page.Hidden = append(page.Hidden, hidden("retpath", l.url), hidden("t", l.t), hidden("u", l.u), hidden("s", l.s))
@@ -219,7 +220,28 @@ func (c *Captcha) Blocked(q *Request, ajax bool) Response {
 		a.Body = marshal(blockedJSON{Type: "blocked", RequestID: q.RequestID})
 		return a
 	}
-	return c.message(q, nil, 403, verdictBlocked, templates.Blocked, "")
+	return c.blockedPage(q, nil, q.original())
+}
+
+// blockedPage is the page for a client that is refused: with a way to the owner, and a switch of languages that leads here
+// through the captcha page, where BlockedPage answers. to is the URL that was asked for.
+func (c *Captcha) blockedPage(q *Request, p *params, to string) Response {
+	l := c.signLink(q, to, false, c.now())
+	return c.messagePage(q, p, 403, verdictBlocked, &templates.MessagePage{
+		Message: templates.Blocked, SwitchURL: q.Service.prefix + "/showcaptcha",
+		Hidden: []templates.HiddenField{hidden("retpath", l.url), hidden("t", l.t), hidden("u", l.u), hidden("s", l.s)},
+	})
+}
+
+// BlockedPage answers a blocked client that opens the captcha page. It comes from the switch of languages of its page: the
+// choice is remembered, and the page leads back to what was asked for first.
+func (c *Captcha) BlockedPage(q *Request) Response {
+	p := readParams(q)
+	l := p.link()
+	p.choose()
+	a := c.blockedPage(q, &p, c.follow(q, &l, nil, c.now()))
+	c.rememberLang(q, &a, &p)
+	return a
 }
 
 // SubResource refuses an image, a style, a script and the like: an empty 403, never a page.
@@ -279,11 +301,15 @@ func (c *Captcha) PlainPage(q *Request, m templates.Message) Response {
 }
 
 func (c *Captcha) message(q *Request, p *params, status int, verdict string, m templates.Message, retry string) Response {
+	return c.messagePage(q, p, status, verdict, &templates.MessagePage{Message: m, Retry: retry, Sent: m == templates.FormSent})
+}
+
+// messagePage completes a plain page and makes it an answer.
+func (c *Captcha) messagePage(q *Request, p *params, status int, verdict string, page *templates.MessagePage) Response {
 	lang := c.language(q, p)
 	a := c.html(q, status, verdict, lang)
-	body, err := lang.AppendMessage(make([]byte, 0, 6<<10), &templates.MessagePage{
-		Message: m, Brand: q.Service.brand, RequestID: q.RequestID, Retry: retry, Sent: m == templates.FormSent, Limit: printBytes(c.cfg.FormMaxBytes),
-	})
+	page.Brand, page.RequestID, page.Limit = q.Service.brand, q.RequestID, printBytes(c.cfg.FormMaxBytes)
+	body, err := lang.AppendMessage(make([]byte, 0, 6<<10), page)
 	if err != nil {
 		return c.fault(q, err)
 	}
@@ -293,7 +319,7 @@ func (c *Captcha) message(q *Request, p *params, status int, verdict string, m t
 
 // limited answers too many attempts: 429 and how long to wait; never a ban.
 func (c *Captcha) limited(q *Request, p *params, wait time.Duration, retry string) Response {
-	a := c.message(q, p, 429, verdictCaptcha, templates.Limited, retry)
+	a := c.messagePage(q, p, 429, verdictCaptcha, &templates.MessagePage{Message: templates.Limited, Retry: retry, Wait: wait})
 	a.after(wait)
 	a.Outcome = OutcomeLimited
 	return a

@@ -78,6 +78,13 @@ func (p *params) field(name string) *string {
 	return nil
 }
 
+// choose takes a language that was chosen with the switch.
+func (p *params) choose() {
+	if p.toLang != "" {
+		p.lang = p.toLang
+	}
+}
+
 // set takes the first value of each name: the query wins over the body.
 func (p *params) set(name, value string) {
 	f := p.field(name)

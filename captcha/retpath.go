@@ -12,6 +12,7 @@ import (
 
 	"antirobot/request"
 	"antirobot/spravka"
+	"antirobot/templates"
 )
 
 // maxReturn bounds a return URL, in bytes.
@@ -198,8 +199,8 @@ type link struct {
 	t, u, s string
 }
 
-// The first letter of a link's u says whether the browser had been given a probe cookie by then; the rest names the request
-// that was stopped.
+// The first letter of a link's u says whether the browser had been given a probe cookie by then, the second is the number of
+// the reason; the rest names the request that was stopped.
 const (
 	probed   = 'p'
 	unprobed = 'n'
@@ -211,7 +212,7 @@ func (c *Captcha) signLink(q *Request, to string, hasProbe bool, at time.Time) l
 	if hasProbe {
 		mark = probed
 	}
-	l := link{url: to, t: strconv.FormatInt(at.Unix(), 10), u: string(mark) + q.requestMark()}
+	l := link{url: to, t: strconv.FormatInt(at.Unix(), 10), u: string([]byte{mark, '0' + byte(q.Reason)}) + q.requestMark()}
 	l.s = string(c.keys.Ring().Seal(nil, spravka.PurposeRetpath, l.context(q), nil, at.Add(c.cfg.KeyTTL)))
 	return l
 }
@@ -230,10 +231,18 @@ const requestIDLen = 26
 
 // stoppedID returns the ID of the request that a genuine link was made for; empty if the link does not say.
 func (l *link) stoppedID() string {
-	if len(l.u) != 1+requestIDLen {
+	if len(l.u) != 2+requestIDLen {
 		return ""
 	}
-	return l.u[1:]
+	return l.u[2:]
+}
+
+// reason returns why the request was stopped that a genuine link was made for.
+func (l *link) reason() templates.Reason {
+	if len(l.u) < 2 || l.u[1] < '0' || l.u[1] > '9' {
+		return templates.ReasonNetwork
+	}
+	return templates.Reason(l.u[1] - '0')
 }
 
 func (l *link) context(q *Request) []byte {

@@ -165,6 +165,7 @@ func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
 		},
 		V:         1,
 		RequestID: q.RequestID,
+		Reason:    l.reason().String(),
 		Test:      c.cfg.TestAnswer != "",
 	})
 	c.noteShown(q, "work", at)

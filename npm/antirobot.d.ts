@@ -1,5 +1,5 @@
 /** The dialog's texts, by their keys in the gateway's catalogues. */
-export type TextKey = 'challenge_heading' | 'dialog_reason' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed';
+export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed';
 /** The gateway's challenge. All URLs are absolute. */
 export interface Challenge {
     key: string;
@@ -15,6 +15,8 @@ export interface Challenge {
     /** Seconds until the key expires. */
     expiresIn: number;
     requestId: string;
+    /** Why somebody is asked. */
+    reason: 'network' | 'pace' | 'message' | 'load';
     /** Always false: the service has not seen the request. */
     forwarded: boolean;
     /** Every challenge of this site accepts the same answer. */

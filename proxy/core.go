@@ -9,6 +9,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/spravka"
+	"antirobot/templates"
 	"antirobot/verdict"
 )
 
@@ -230,7 +231,19 @@ func (c *Case) request() *captcha.Request {
 	q.View, q.ID, q.Service = c.view, &c.id, c.svc.Captcha
 	q.RequestID = string(c.idText[:])
 	q.Base = c.id.Proto + "://" + string(c.view.HostPort)
+	q.Reason = reasonOf(&c.decision)
 	return q
+}
+
+// reasonOf returns what a challenged visitor is told about why.
+func reasonOf(d *verdict.Decision) templates.Reason {
+	switch {
+	case d.Cause == verdict.CauseMessage:
+		return templates.ReasonMessage
+	case d.Cause == verdict.CauseBan && d.Own && d.Ban.Source == verdict.SourceProcessor && d.Ban.Model == "":
+		return templates.ReasonPace // a limit, and the visitor's own
+	}
+	return templates.ReasonNetwork
 }
 
 // Cookie returns the browser cookie given to a request that passes, as the value of Set-Cookie; nil for none. It is valid

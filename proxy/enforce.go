@@ -19,6 +19,10 @@ func (j *journey) serveOwn(e captcha.Endpoint) {
 		j.rememberOwn()
 	}
 	if j.decision.Verdict == verdict.Blocked && j.svc.Verdict.Mode == verdict.Enforce {
+		if e == captcha.EndpointPage {
+			j.answer(j.snap.Captcha.BlockedPage(j.request()))
+			return
+		}
 		j.answer(j.blocked(j.request()))
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
+	"net/mail"
+	"net/url"
 	"os"
 	"path"
 	"regexp"
@@ -23,6 +25,9 @@ type Branding struct {
 	OnAccent     string `mapstructure:"on_accent"`
 	AccentDark   string `mapstructure:"accent_dark"`
 	OnAccentDark string `mapstructure:"on_accent_dark"`
+	// Contact is how a blocked visitor reaches the site's owner: a mail address, or the URL of a page that the gateway does
+	// not protect; empty: no link.
+	Contact string `mapstructure:"contact"`
 	// Texts replace texts of the catalogues, such as the heading or the help.
 	Texts []Text `mapstructure:"texts"`
 	// Templates is a directory whose files replace the gateway's for this service: pages/challenge.html,
@@ -41,6 +46,7 @@ var logoTypes = map[string]string{
 const (
 	maxBrandName = 80
 	maxLogoBytes = 16 << 10
+	maxContact   = 254
 )
 
 // Validate returns all problems, each with its path below the section.
@@ -51,6 +57,9 @@ func (b *Branding) Validate() error {
 	}
 	if b.Logo != "" && logoTypes[strings.ToLower(path.Ext(b.Logo))] == "" {
 		errs = append(errs, fmt.Errorf("logo: %q is no .png, .jpg, .webp, .gif or .svg", b.Logo))
+	}
+	if b.Contact != "" && !validContact(b.Contact) {
+		errs = append(errs, fmt.Errorf("contact: %q is neither a mail address nor a URL with http or https", b.Contact))
 	}
 	for _, c := range [...]struct{ key, value string }{
 		{"accent", b.Accent},
@@ -65,13 +74,34 @@ func (b *Branding) Validate() error {
 	return errors.Join(errs...)
 }
 
+// validContact reports whether a contact is a mail address, or a URL that a page may link to.
+func validContact(contact string) bool {
+	if len(contact) > maxContact {
+		return false
+	}
+	if u, err := url.Parse(contact); err == nil && (u.Scheme == "http" || u.Scheme == "https") {
+		return u.Host != ""
+	}
+	a, err := mail.ParseAddress(contact)
+	return err == nil && a.Address == contact
+}
+
+// contactAbout is the link to the owner, about a request: a mail has its number as the subject.
+func contactAbout(contact, requestID string) string {
+	if strings.Contains(contact, "://") {
+		return contact
+	}
+	return "mailto:" + contact + "?subject=" + url.PathEscape(requestID)
+}
+
 // Brand is a Branding prepared for the pages. It is immutable; the zero value has no styling at all.
 type Brand struct {
-	Name   string
-	Logo   template.URL
-	Head   template.HTML // the styles
-	Script template.HTML
-	csp    string
+	Name    string
+	Logo    template.URL
+	Contact string        // a mail address, or a URL; empty: none
+	Head    template.HTML // the styles
+	Script  template.HTML
+	csp     string
 }
 
 // Brand prepares a branding; it reads the logo's file.
@@ -79,7 +109,7 @@ func (s *Set) Brand(cfg Branding) (*Brand, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	b := &Brand{Name: cfg.Name, Head: safe("<style>" + s.style + "</style>")}
+	b := &Brand{Name: cfg.Name, Contact: cfg.Contact, Head: safe("<style>" + s.style + "</style>")}
 	styles := sourceHash(s.style)
 	if own := cfg.style(); own != "" {
 		b.Head += safe("<style>" + own + "</style>")

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 	"golang.org/x/text/language"
@@ -28,7 +29,7 @@ var placeholders = map[string]string{"{limit}": "{{.Limit}}"}
 
 // scriptTexts are the texts of the dialog that antirobot.js shows; they have no placeholders.
 var scriptTexts = [...]string{
-	"challenge_heading", "dialog_reason", "picture_alt", "audio_label", "new_picture", "answer_label", "answer_hint",
+	"challenge_heading", "reason_network", "reason_pace", "reason_message", "reason_load", "dialog_todo", "picture_alt", "audio_label", "new_picture", "answer_label", "answer_hint",
 	"continue", "cancel", "checking", "problem_failed", "problem_expired", "limited_text", "offline", "why_heading",
 	"why_text", "request_id", "test_notice", "work_offer", "work_running", "work_failed",
 }
@@ -65,16 +66,19 @@ func parseCatalogue(tag string, b []byte) (*catalogue, error) {
 		errs = append(errs, fmt.Errorf("voice: %q is not one of %s", c.voice, strings.Join(voices[:], ", ")))
 	}
 	for _, key := range slices.Sorted(maps.Keys(c.texts)) {
-		if err := checkText(c.texts[key]); err != nil {
+		if err := checkText(key, c.texts[key]); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", key, err))
 		}
 	}
 	return c, errors.Join(errs...)
 }
 
-func checkText(text string) error {
+func checkText(key, text string) error {
 	if strings.TrimSpace(text) == "" {
 		return errors.New("empty")
+	}
+	if strings.HasPrefix(key, waitKey) {
+		return checkWait(text)
 	}
 	for _, p := range placeholder.FindAllString(text, -1) {
 		if placeholders[p] == "" {
@@ -99,7 +103,7 @@ func replaceTexts(all []*catalogue, own []Text) error {
 	var errs []error
 	for i, t := range own {
 		at := slices.IndexFunc(all, func(c *catalogue) bool { return strings.EqualFold(c.tag, t.Lang) })
-		switch err := checkText(t.Text); {
+		switch err := checkText(t.Key, t.Text); {
 		case at < 0:
 			errs = append(errs, fmt.Errorf("texts.%d.lang: there is no catalogue %q", i, t.Lang))
 		case all[at].texts[t.Key] == "":
@@ -120,8 +124,9 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Langu
 	f := filler{c: c, all: all, missing: map[string]bool{}, used: map[string]bool{}}
 	var errs, bad []error
 	layout := f.fill(pages["layout.html"], "")
+	funcs := template.FuncMap{"waiting": func(d time.Duration) string { return l.waits.text(d) }, "owner": contactAbout}
 	parse := func(name, message string) *template.Template {
-		t, err := template.New(name).Option("missingkey=error").Parse(f.fill(pages[name], message))
+		t, err := template.New(name).Funcs(funcs).Option("missingkey=error").Parse(f.fill(pages[name], message))
 		if err == nil {
 			t, err = t.Parse(layout)
 		}
@@ -146,6 +151,7 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Langu
 		errs = append(errs, err)
 	}
 	l.script = newAsset("application/json; charset=utf-8", texts)
+	l.waits = f.waits()
 	for _, key := range slices.Sorted(maps.Keys(f.missing)) {
 		errs = append(errs, fmt.Errorf("%s: missing", key))
 	}
@@ -186,7 +192,7 @@ func (l *Language) try() error {
 		}
 	}
 	for m := range messageCount {
-		for _, p := range [...]*MessagePage{{Message: m, Brand: &Brand{}}, {Message: m, Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", Retry: "/", Limit: "x"}} {
+		for _, p := range [...]*MessagePage{{Message: m, Brand: &Brand{}}, {Message: m, Brand: &Brand{Name: "x", Logo: "x", Contact: "/"}, RequestID: "x", Retry: "/", Limit: "x", SwitchURL: "/", Wait: time.Second}} {
 			if _, err := l.AppendMessage(nil, p); err != nil {
 				return err
 			}
@@ -206,6 +212,9 @@ func sampleChallenge() *ChallengePage {
 
 // known reports whether the embedded pages use the text, even if an operator's own page does not.
 func known(key string) bool {
+	if strings.HasPrefix(key, waitKey) {
+		return knownWait(key)
+	}
 	for m := range messageCount {
 		if rest, ok := strings.CutPrefix(key, m.String()+"_"); ok && slices.Contains(messageParts[:], rest) {
 			return true

@@ -85,7 +85,7 @@ func TestTextsAreEscaped(t *testing.T) {
 		t.Fatal(err)
 	}
 	const text = `<b onclick="x">"A" & 'B'</b>`
-	de := regexp.MustCompile(`(?m)^(picture_alt|challenge_title|challenge_reason): .*$`).ReplaceAll(en, []byte("$1: >-\n  "+text))
+	de := regexp.MustCompile(`(?m)^(picture_alt|challenge_title|reason_network): .*$`).ReplaceAll(en, []byte("$1: >-\n  "+text))
 	s, b := newSet(t, fstest.MapFS{"locales/de.yaml": {Data: de}})
 	page, err := s.Lang("de").AppendChallenge(nil, ordinary(b))
 	if err != nil {
@@ -99,7 +99,7 @@ func TestTextsAreEscaped(t *testing.T) {
 	if alt := attribute(find("img", "width", "240"), "alt"); alt != text {
 		t.Errorf("alt %q", alt)
 	}
-	if p := find("p", "class", "reason"); p.FirstChild.Data != text {
+	if p := find("p", "class", "reason"); !strings.HasPrefix(p.FirstChild.Data, text+"\n") {
 		t.Errorf("reason %q", p.FirstChild.Data)
 	}
 }
@@ -124,6 +124,9 @@ func TestBadCataloguesAreRefused(t *testing.T) {
 	f("unknown text", "picture_alt: ", "picture_alz: x\npicture_alt: ", "picture_alz: no page")
 	f("template action", "try_again: Try", "try_again: '{{.Key}}'\nx: Try", "try_again: unknown placeholder")
 	f("token", "try_again: Try", "try_again: '[[continue]]'\nx: Try", "try_again: braces")
+	f("waits", "limited_wait_seconds_other: ", "limited_wait_seconds_several: ", "limited_wait_seconds_other: missing")
+	f("unknown form", "limited_wait_seconds_other: ", "limited_wait_seconds_several: x\nlimited_wait_seconds_other: ", "limited_wait_seconds_several: no page")
+	f("number", "again in {n} seconds", "again in {s} seconds", "limited_wait_seconds_other: ")
 	f("placeholder", "{limit} and", "{limt} and", "form_too_large: unknown placeholder {limt}")
 	f("direction", "\ndir: ltr", "\ndir: up", "dir: \"up\"")
 	f("twice", "try_again: ", "try_again: x\ntry_again: ", "already defined")
@@ -149,7 +152,7 @@ func TestTranslationsAreTranslated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cs) < 12 || cs[0].tag != "en" {
+	if len(cs) < 20 || cs[0].tag != "en" {
 		t.Fatal("catalogues missing")
 	}
 	for _, c := range cs[1:] {

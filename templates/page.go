@@ -3,6 +3,7 @@ package templates
 import (
 	"fmt"
 	"html/template"
+	"time"
 )
 
 // Problem is what was wrong with the previous answer; it determines the error on the challenge page.
@@ -16,6 +17,26 @@ const (
 	ProblemEmpty   Problem = "empty"
 	ProblemUsed    Problem = "used"
 )
+
+// Reason is why somebody is asked, as far as the page tells.
+type Reason uint8
+
+// The reasons.
+const (
+	ReasonNetwork Reason = iota // others in the network, or the kind of program
+	ReasonPace                  // the visitor's own pace
+	ReasonMessage               // what was written
+	ReasonLoad                  // the service is slow, or under attack
+	reasonCount
+)
+
+// String returns the reason's name, as scripts are told it.
+func (r Reason) String() string {
+	if r < reasonCount {
+		return [...]string{"network", "pace", "message", "load"}[r]
+	}
+	return "unknown"
+}
 
 // ChallengePage is what a page with a challenge shows. All strings may be hostile.
 type ChallengePage struct {
@@ -31,6 +52,7 @@ type ChallengePage struct {
 	// WorkURL is the script with which the browser can work instead of the visitor; empty: not offered.
 	WorkURL string
 	Problem Problem
+	Reason  Reason
 
 	CookiesOff   bool   // the browser seems to keep no cookies: shown before anybody solves anything
 	CookiesLost  bool   // right answers came, but their cookies did not come back
@@ -86,6 +108,10 @@ type MessagePage struct {
 	Retry     string // a link to try again; empty: none
 	Sent      bool   // the link leads back to the site: the action has been completed
 	Limit     string
+	Wait      time.Duration // after it another try makes sense; 0: unknown
+	// SwitchURL is where the switch of languages leads, with Hidden as parameters; empty: none.
+	SwitchURL string
+	Hidden    []HiddenField
 }
 
 // AppendChallenge appends the page to dst.

@@ -119,7 +119,7 @@ func TestScriptTypes(t *testing.T) {
 }
 
 // maxScript bounds the size of the script as transferred, with its dialog.
-const maxScript = 9000
+const maxScript = 10_500
 
 func TestScriptIsSmall(t *testing.T) {
 	for out := range scriptBuilds {

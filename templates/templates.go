@@ -50,6 +50,7 @@ type Language struct {
 
 	challenge *template.Template
 	messages  [messageCount]*template.Template
+	waits     waits
 	script    Asset // the texts of the dialog that antirobot.js shows, as JSON
 }
 

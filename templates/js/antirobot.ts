@@ -15,7 +15,7 @@ import { builtin } from './texts';
 import type { Toil } from './work';
 
 /** The dialog's texts, by their keys in the gateway's catalogues. */
-export type TextKey = 'challenge_heading' | 'dialog_reason' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' |
+export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' |
   'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' |
   'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed';
 
@@ -37,6 +37,8 @@ export interface Challenge {
   /** Seconds until the key expires. */
   expiresIn: number;
   requestId: string;
+  /** Why somebody is asked. */
+  reason: 'network' | 'pace' | 'message' | 'load';
   /** Always false: the service has not seen the request. */
   forwarded: boolean;
   /** Every challenge of this site accepts the same answer. */
@@ -253,7 +255,7 @@ class Puzzle {
     const work = el('button', { type: 'button', class: 'l' }, t.work_offer);
     let run: AbortController | null = null;
     const form = el('form', { novalidate: '' },
-      el('h2', { id: 'h' }, t.challenge_heading), el('p', { id: 'd', class: 'q' }, t.dialog_reason),
+      el('h2', { id: 'h' }, t.challenge_heading), el('p', { id: 'd', class: 'q' }, t[`reason_${session.challenge.reason}`] ?? t.reason_network, ' ', t.dialog_todo),
       ...session.challenge.test ? [el('p', {}, el('strong', {}, t.test_notice))] : [],
       el('div', { class: 'p' }, this.#image), this.#audio, other, ...session.challenge.work ? [' ', work] : [], this.#error, this.#status,
       el('label', { for: 'f' }, t.answer_label), el('p', { id: 'n', class: 'q' }, t.answer_hint), this.#field,
@@ -366,7 +368,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     };
     return {
       key: String(c.key), image: at(c['img-url']), audio: at(c['audio-url']), check: at(c['check-url']), page: at(c['captcha-page']),
-      status: c.status, length: c.length, expiresIn: c['expires-in'], requestId: String(body['request-id'] ?? ''),
+      status: c.status, length: c.length, reason: body.reason, expiresIn: c['expires-in'], requestId: String(body['request-id'] ?? ''),
       forwarded: body.forwarded !== false, test: !!body.test,
       work: !!(c['work-url'] && worker(c['check-url'])),
     };

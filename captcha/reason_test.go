@@ -1,0 +1,65 @@
+package captcha
+
+import (
+	"strings"
+	"testing"
+
+	"antirobot/templates"
+)
+
+func because(r templates.Reason) opt { return func(q *Request) { q.Reason = r } }
+
+// TestChallengesSayWhy: on the page behind a redirect, also after a wrong answer, on the page of a form, and in JSON.
+func TestChallengesSayWhy(t *testing.T) {
+	e := newEnv(t, nil)
+	const pace, message = "a lot of pages in a short time", "looks like a message that programs send"
+	page, fields := e.visit("https://example.com/", because(templates.ReasonPace))
+	if !strings.Contains(string(page.Body), pace) {
+		t.Errorf("the page does not say why:\n%s", page.Body)
+	}
+	a := e.submit(fields, wrong(e.answerOf(fields.Get("key"))))
+	if page, _ := e.open(a.Get("Location")); !strings.Contains(string(page.Body), pace) {
+		t.Errorf("after a wrong answer the page does not say why:\n%s", page.Body)
+	}
+	a, fields = e.challengeForm(because(templates.ReasonMessage))
+	if !strings.Contains(string(a.Body), message) {
+		t.Errorf("the page of a form does not say why:\n%s", a.Body)
+	}
+	if a := e.submit(fields, wrong(e.answerOf(fields.Get("key")))); !strings.Contains(string(a.Body), message) {
+		t.Errorf("after a wrong answer the page of a form does not say why:\n%s", a.Body)
+	}
+	a = e.c.ChallengeJSON(e.request("GET", "https://example.com/api", because(templates.ReasonLoad)))
+	if !strings.Contains(string(a.Body), `"reason":"load"`) {
+		t.Errorf("%s", a.Body)
+	}
+}
+
+// TestBlockedPageSpeaksTheirLanguage: the switch on the page of a blocked visitor leads to the same page in that language,
+// which is remembered, and leads back.
+func TestBlockedPageSpeaksTheirLanguage(t *testing.T) {
+	e := newEnv(t, nil)
+	a := e.c.Blocked(e.request("GET", "https://example.com/news?page=2"), false)
+	fields := fieldsOf(t, a.Body)
+	if a.Status != 403 || fields.Get("retpath") != "https://example.com/news?page=2" {
+		t.Fatalf("%d, %v", a.Status, fields)
+	}
+	fields.Set("switch", "it")
+	a = e.c.BlockedPage(e.request("GET", "https://example.com/showcaptcha?"+fields.Encode()))
+	again := fieldsOf(t, a.Body)
+	if a.Status != 403 || a.Get("X-Antirobot-Verdict") != "blocked" || !strings.Contains(string(a.Body), `<html lang="it"`) {
+		t.Errorf("%d\n%s", a.Status, a.Body)
+	}
+	if again.Get("retpath") != fields.Get("retpath") || value(cookies(&a)["antirobot_lang"]) != "it" {
+		t.Errorf("retpath %q, language %q", again.Get("retpath"), cookies(&a)["antirobot_lang"])
+	}
+	fields.Set("retpath", "https://evil.example/")
+	a = e.c.BlockedPage(e.request("GET", "https://example.com/showcaptcha?"+fields.Encode()))
+	if got := fieldsOf(t, a.Body).Get("retpath"); got != "https://example.com/" {
+		t.Errorf("a changed link leads to %q", got)
+	}
+	// Once unblocked, the same link leads to the captcha page, in that language.
+	fields.Set("retpath", again.Get("retpath"))
+	if a := e.c.Page(e.request("GET", "https://example.com/showcaptcha?"+fields.Encode())); !strings.Contains(string(a.Body), `<html lang="it"`) {
+		t.Errorf("%s", a.Body)
+	}
+}
