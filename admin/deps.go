@@ -13,6 +13,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/label"
 	"antirobot/verdict/processor"
 )
 
@@ -36,6 +37,7 @@ type Deps struct {
 	Messages  MessageSource
 	Sessions  Sessions
 	Training  Training // nil: there is no training log
+	Labels    Labels
 	// Challenges returns what became of the challenges of late, as it is answered; nil: nobody counts them.
 	Challenges func() any
 
@@ -70,6 +72,13 @@ type Sessions interface {
 // Training writes the training log as CSV. *processor.Processor does.
 type Training interface {
 	ExportTraining(w io.Writer, o processor.ExportOptions, now time.Time) (processor.Exported, error)
+}
+
+// Labels keeps what operators and services say of subjects. *processor.Processor does.
+type Labels interface {
+	Label(ctx context.Context, e label.Entry) error
+	Unlabel(ctx context.Context, s identity.Subject, at time.Time) (bool, error)
+	Labels() []label.Entry
 }
 
 // Bans keeps the live bans. *verdict.Cacher does.

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"antirobot/config"
+	"antirobot/identity"
 	"antirobot/settings"
 	"antirobot/verdict/processor"
 )
@@ -20,12 +22,12 @@ func eventsCommand() *cobra.Command {
 		Short: "Export what the gateway has seen, to train models with",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return fmt.Errorf("unknown command %q: it is events export", args[0])
+				return fmt.Errorf("unknown command %q: it is events export or events key", args[0])
 			}
 			return cmd.Help()
 		},
 	}
-	cmd.AddCommand(eventsExportCommand())
+	cmd.AddCommand(eventsExportCommand(), eventsKeyCommand())
 	return cmd
 }
 
@@ -33,6 +35,7 @@ func eventsCommand() *cobra.Command {
 type exportFlags struct {
 	api        apiClient
 	out, since string
+	labels     string
 	running    bool
 	unlabelled bool
 }
@@ -45,12 +48,23 @@ func eventsExportCommand() *cobra.Command {
 		Long: `Writes the training log as CSV: one row for each time that a subject of the sample was evaluated, with
 all factors (an empty field is unknown), a label (1 robot, 0 human) and where the label comes from:
 
+  own         of the file that --labels names              1, 0
+  operator    of antirobot label, or of the API            1, 0
   crawler     a verified crawler of a search engine       1
   list        on a ban list, or stopped by a rule         1
+  honeypot    has opened a path that no person finds      1
+  customer    the service says so in X-Antirobot-Label;   0
+              also paid, posted, signed-in; service is    1, 0
+              its robot or human
   signed-in   known by a login or the service's cookie    0
+  declared    has always declared itself a robot          1
   solved      solved a captcha                            0
   failed      gave three wrong answers and no correct one 1
-  ignored     was shown three captchas and tried none     1
+  ignored     was shown three captchas and tried none,    1
+              and does not load pages as browsers do
+
+--labels joins labels of your own: CSV with the columns subject (as ip:203.0.113.7, L:alice or
+service:NAME=VALUE), label (human or robot) and perhaps source.
 
 Rows recorded after the gateway first answered a subject itself are left out, since their factors
 reflect that answer. Subjects are hashes: the log contains no address, cookie or login.
@@ -59,6 +73,7 @@ It reads the log in the data directory; if the gateway is running, the last seco
 --running it asks the gateway, over its private listener.`,
 		Example: `  antirobot events export --data-dir /var/lib/antirobot --out labelled.csv
   antirobot events export --running --since 7d --out labelled.csv
+  antirobot events export --labels customers.csv --out labelled.csv
   tools/train.py --data labelled.csv --out model.json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, time.Now()) },
@@ -67,6 +82,7 @@ It reads the log in the data directory; if the gateway is running, the last seco
 	p := cmd.Flags()
 	p.StringVar(&f.out, "out", "-", "write to `FILE`; - is standard output")
 	p.StringVar(&f.since, "since", "", "only rows from the last `TIME`, e.g. 12h or 7d")
+	p.StringVar(&f.labels, "labels", "", "join the labels of `FILE`, which outweigh all others")
 	p.BoolVar(&f.running, "running", false, "ask the running gateway at --admin instead of reading --data-dir")
 	p.BoolVar(&f.unlabelled, "unlabelled", false, "write rows without a label, too")
 	return cmd
@@ -80,6 +96,10 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 			return fmt.Errorf("--since: %w", err)
 		}
 		since = now.Add(-d)
+	}
+	own, err := f.ownLabels()
+	if err != nil {
+		return err
 	}
 	w := cmd.OutOrStdout()
 	if f.out != "-" {
@@ -97,7 +117,7 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	if f.running {
 		return f.ask(cmd, w, since)
 	}
-	done, err := processor.ExportTraining(config.TrainingDir(f.api.dataDir), w, processor.ExportOptions{Unlabelled: f.unlabelled, Since: since}, now)
+	done, err := processor.ExportTraining(config.TrainingDir(f.api.dataDir), w, processor.ExportOptions{Unlabelled: f.unlabelled, Since: since, Labels: own}, now)
 	if err != nil {
 		return err
 	}
@@ -115,4 +135,52 @@ func (f *exportFlags) ask(cmd *cobra.Command, w io.Writer, since time.Time) erro
 		_, err := io.Copy(w, body)
 		return err
 	})
+}
+
+// ownLabels reads the file of --labels.
+func (f *exportFlags) ownLabels() (processor.OwnLabels, error) {
+	if f.labels == "" {
+		return nil, nil
+	}
+	if f.running {
+		return nil, errors.New("--labels needs the training log's secret, which the gateway does not give away: read --data-dir instead of --running, or set the labels with antirobot label")
+	}
+	file, err := os.Open(f.labels)
+	if err != nil {
+		return nil, fmt.Errorf("--labels: %w", err)
+	}
+	defer file.Close()
+	own, err := processor.ReadOwnLabels(file, config.TrainingDir(f.api.dataDir))
+	if err != nil {
+		return nil, fmt.Errorf("--labels: %s: %w", f.labels, err)
+	}
+	return own, nil
+}
+
+func eventsKeyCommand() *cobra.Command {
+	var api apiClient
+	cmd := &cobra.Command{
+		Use:   "key SUBJECT...",
+		Short: "Print by what keys an export calls subjects, to join other data to it",
+		Long: `Prints, for each subject, the key that stands for it in the column subject of an export. The key is a hash
+with the secret of the training log in the data directory: only who can read that can make one.`,
+		Example: "  antirobot events key ip:203.0.113.7 L:alice --data-dir /var/lib/antirobot",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, arg := range args {
+				s, err := identity.ParseSubject(arg)
+				if err != nil {
+					return err
+				}
+				key, err := processor.TrainingKey(config.TrainingDir(api.dataDir), s)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "%016x  %s\n", key, s)
+			}
+			return nil
+		},
+	}
+	api.register(cmd)
+	return cmd
 }

@@ -37,7 +37,7 @@ Protect many: antirobot serve --config antirobot.yaml`,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(),
-		formulaCommand(), eventsCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(), versionCommand())
+		formulaCommand(), eventsCommand(), labelCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(), versionCommand())
 	return root
 }
 

@@ -24,6 +24,7 @@ import (
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
 	"antirobot/verdict/formula"
+	"antirobot/verdict/label"
 	"antirobot/verdict/processor"
 )
 
@@ -44,6 +45,7 @@ type Config struct {
 	Captcha   captcha.Config    `mapstructure:"captcha"`
 	Verdict   verdict.Config    `mapstructure:"verdict"`
 	Processor processor.Config  `mapstructure:"processor"`
+	Labels    label.Config      `mapstructure:"labels"`
 	Formula   formula.Config    `mapstructure:"formula"`
 	Store     Store             `mapstructure:"store"`
 	Counters  counter.Config    `mapstructure:"counters"`
@@ -132,6 +134,7 @@ func Default() Config {
 		Captcha:   captcha.DefaultConfig(),
 		Verdict:   verdict.DefaultConfig(),
 		Processor: processor.DefaultConfig(),
+		Labels:    label.DefaultConfig(),
 		Formula:   formula.DefaultConfig(),
 		Store:     DefaultStore(),
 		Counters:  defaultCounters(),
@@ -194,7 +197,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "http2", "store", "counters", "message", "verdict", "processor",
+	"data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "http2", "store", "counters", "message", "verdict", "processor", "labels",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
 }
 

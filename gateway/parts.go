@@ -21,6 +21,7 @@ import (
 	"antirobot/templates"
 	"antirobot/verdict"
 	"antirobot/verdict/formula"
+	"antirobot/verdict/label"
 	"antirobot/verdict/processor"
 )
 
@@ -55,6 +56,13 @@ func (a *Server) openVerdict() (err error) {
 	return a.cacher.Start(context.Background())
 }
 
+func (a *Server) openLabels() (err error) {
+	if a.labels, err = label.New(a.Cfg.Labels, label.Deps{Store: a.store, Log: a.Logger("labels"), Metrics: a.set}); err != nil {
+		return err
+	}
+	return a.labels.Start(context.Background())
+}
+
 func (a *Server) openProcessor() error {
 	models, err := config.LoadModels(a.Cfg.Formula)
 	if err != nil {
@@ -65,7 +73,7 @@ func (a *Server) openProcessor() error {
 	}
 	a.proc, err = processor.New(a.Cfg.Processor, processor.Deps{
 		Secret: rand.Uint64(),
-		Keeper: a.cacher, Formula: a.formula, Counters: a.counters, Training: config.TrainingDir(a.Cfg.DataDir),
+		Keeper: a.cacher, Formula: a.formula, Counters: a.counters, Training: config.TrainingDir(a.Cfg.DataDir), Labels: a.labels,
 		Log: a.Logger("processor"), Metrics: a.set,
 	})
 	if err != nil {

@@ -28,6 +28,7 @@ import (
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
 	"antirobot/verdict/formula"
+	"antirobot/verdict/label"
 	"antirobot/verdict/processor"
 )
 
@@ -54,6 +55,7 @@ type Server struct {
 	keys         *spravka.Keys
 	lists        *cbb.Lists
 	cacher       *verdict.Cacher
+	labels       *label.Table
 	proc         *processor.Processor
 	formula      *formula.Live
 	resolver     *identity.Resolver
@@ -100,6 +102,7 @@ func (a *Server) parts() []part {
 		{"messages", a.openMessages, func() error { return a.messages.Close() }},
 		{"verdict", a.openVerdict, func() error { return a.cacher.Close() }},
 		{"identity", a.openIdentity, func() error { return a.resolver.Close() }},
+		{"labels", a.openLabels, func() error { return a.labels.Close() }},
 		{"processor", a.openProcessor, func() error { return a.proc.Close() }},
 		{"captcha", a.openCaptcha, nil},
 		{"services", a.openGateway, a.closeGroups},

@@ -11,6 +11,7 @@ import (
 	"antirobot/spravka"
 	"antirobot/templates"
 	"antirobot/verdict"
+	"antirobot/verdict/label"
 )
 
 // Core is the part of a request's journey that does not depend on where the request comes from: it is routed, its sender
@@ -269,8 +270,9 @@ type Facts struct {
 	Bytes       int64         // of the body
 	Took        time.Duration // 0: unknown
 	Kind        verdict.EventKind
-	Work        bool // the captcha was answered by work of the browser
-	Advised     bool // a balancer forwards the request itself: nothing is known about the answer
+	Mark        label.Mark // what the service says of its visitor
+	Work        bool       // the captcha was answered by work of the browser
+	Advised     bool       // a balancer forwards the request itself: nothing is known about the answer
 }
 
 // Tell settles what a pass paid, now that the answer is known, and tells the slow half about the request. It reports
@@ -287,7 +289,7 @@ func (c *Case) Tell(f *Facts) bool {
 	e.Asked = c.view.Kind()
 	e.Static = namesStatic(c.view, e.Asked)
 	e.Answered(f.Status, f.ContentType, f.Bytes, f.Took)
-	e.Kind, e.Work, e.Advised = f.Kind, f.Work, f.Advised
+	e.Kind, e.Work, e.Advised, e.Mark = f.Kind, f.Work, f.Advised, f.Mark
 	if settles {
 		d.Decider.Delivered(&c.decision, e)
 	}

@@ -8,6 +8,7 @@ import (
 	"antirobot/request"
 	"antirobot/templates"
 	"antirobot/verdict"
+	"antirobot/verdict/label"
 )
 
 // ownPrefixes are the fields that only the gateway may set on the way to a service: the service would trust them even if a
@@ -81,6 +82,7 @@ func (j *journey) forward(a *captcha.Response) {
 		SetFields:    j.upstreamFields(),
 		Drop:         j.svc.drop,
 		DropAnswer:   serviceMayNotSend,
+		Read:         label.Field,
 		DropCookies:  j.svc.ownCookies,
 		MaxBodyBytes: j.svc.Config.MaxBody,
 		HeadTimeout:  j.svc.Config.ResponseTimeout,

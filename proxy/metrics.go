@@ -19,6 +19,8 @@ type coreMetrics struct {
 	set     *metrics.Set
 	decided latency // how long the decision took
 
+	badLabels *metrics.Counter // answers of services whose label was not understood
+
 	mu       sync.Mutex
 	services map[string]*serviceMetrics
 }
@@ -36,7 +38,9 @@ type serviceMetrics struct {
 
 // newCoreMetrics registers the gateway's metrics in set.
 func newCoreMetrics(set *metrics.Set) *coreMetrics {
-	m := &coreMetrics{set: set, services: map[string]*serviceMetrics{}}
+	m := &coreMetrics{
+		set: set, services: map[string]*serviceMetrics{}, badLabels: set.GetOrCreateCounter("antirobot_service_labels_not_understood_total"),
+	}
 	set.RegisterMetricsWriter(func(w io.Writer) {
 		m.decided.write(w, "antirobot_verdict_seconds", "")
 		m.mu.Lock()

@@ -11,6 +11,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/label"
 )
 
 // report records the outcome of the request, after it has been answered.
@@ -30,9 +31,16 @@ func (j *journey) tell(took time.Duration) {
 	if j.ownPage && j.outcome == captcha.OutcomeNone {
 		return
 	}
-	j.told(&Facts{
+	f := Facts{
 		Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took, Kind: KindOf(j.outcome), Work: j.work,
-	})
+	}
+	if len(j.result.Read) > 0 {
+		var ok bool
+		if f.Mark, ok = label.ReadField(j.result.Read); !ok {
+			j.core.metrics.badLabels.Inc()
+		}
+	}
+	j.told(&f)
 }
 
 // told tells the slow half, and stores what the request counts as for those who ask why.

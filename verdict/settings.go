@@ -46,6 +46,9 @@ type ServiceConfig struct {
 	CallFactor     float64 `mapstructure:"call_factor"`      // multiplies the limits for calls of scripts and apps, counted apart
 
 	Unsure UnsureConfig `mapstructure:"unsure"` // who is neither human nor robot for certain
+	// Honeypot says that no person comes here: whoever opens such a path is labelled a robot for training. Nobody is
+	// stopped for it.
+	Honeypot bool `mapstructure:"honeypot"`
 }
 
 // DefaultServiceConfig returns limits that no person reaches: eight pages a second for ten seconds, five for a minute,
@@ -114,6 +117,7 @@ type Settings struct {
 	Unsure         float32 // a score above it and up to the threshold is a doubt …
 	Step           Step    // … which leads to this
 	Rules          Rules   // over requests; nil: none
+	Honeypot       bool    // whoever opens the path is a robot, for training
 	// Watch means that a request is looked at a second time, or is for one of the gateway's own pages: rules decide,
 	// but count nothing.
 	Watch bool
@@ -129,7 +133,7 @@ func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 	step, _ := parseStep(c.Unsure.Then)
 	return &Settings{
 		Name: name, Group: groupOf(name), Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync, OnStoreFailure: p,
-		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor), Unsure: float32(c.Unsure.Above), Step: step,
+		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor), Unsure: float32(c.Unsure.Above), Step: step, Honeypot: c.Honeypot,
 	}, nil
 }
 

@@ -29,6 +29,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict/client"
+	"antirobot/verdict/label"
 )
 
 // Verdict is the judgement of a request.
@@ -153,7 +154,8 @@ type Event struct {
 	Agent     uint64        // hash of User-Agent; 0 if absent
 	Asked     request.Kind  // what the request says it asks for
 	Kind      EventKind
-	Work      bool // EventSolved, EventFailed: by work of the browser, which says nothing about whether a person is there
+	Mark      label.Mark // what the service says of the visitor, in its answer
+	Work      bool       // EventSolved, EventFailed: by work of the browser, which says nothing about whether a person is there
 	client.Facts
 }
 

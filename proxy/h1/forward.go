@@ -23,6 +23,7 @@ type ForwardOptions struct {
 	AddAnswer  []request.Field        // added to the service's answer
 	AddPrivate []request.Field        // also added, unless a shared cache may keep the answer
 	DropAnswer func(name []byte) bool // service's fields that are not passed on
+	Read       string                 // a field of the service's answer whose value Result has, passed on or not; empty: none
 
 	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
 
@@ -52,6 +53,7 @@ type Result struct {
 	Retried     bool
 	Upgraded    bool
 	ContentType []byte // borrowed until ServeExchange returns
+	Read        []byte // the value of the field ForwardOptions.Read, borrowed as long
 }
 
 // maxInterim bounds the 1xx answers before a final one.
@@ -190,8 +192,11 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 	if err == nil {
 		res.Status, res.HeadAt = l.h.status, time.Since(start)
 		for i := range l.h.fields {
-			if f := &l.h.fields[i]; len(f.Name) == len("content-type") && request.EqualFold(f.Name, "content-type") {
+			switch f := &l.h.fields[i]; {
+			case len(f.Name) == len("content-type") && request.EqualFold(f.Name, "content-type"):
 				res.ContentType = f.Value
+			case len(f.Name) == len(o.Read) && request.EqualFold(f.Name, o.Read):
+				res.Read = f.Value
 			}
 		}
 		if l.h.status == 101 {

@@ -32,9 +32,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		return
 	}
 	p.keeper.Observe(e)
-	if p.training != nil {
-		p.training.outcome(e)
-	}
+	p.labelled(e, r)
 	if !judged(e) {
 		if p.training != nil {
 			p.learn(e, r)

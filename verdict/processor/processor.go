@@ -42,6 +42,7 @@ import (
 	"antirobot/settings"
 	"antirobot/verdict"
 	"antirobot/verdict/formula"
+	"antirobot/verdict/label"
 )
 
 // BanKeeper is where bans are made and standings are kept: verdict.Cacher. No method except Recall waits for a store.
@@ -71,6 +72,7 @@ type Processor struct {
 	polls      polls
 	secret     uint64
 	training   *training // nil: no training log is kept
+	labels     *label.Table
 	formula    *formula.Live
 	observer   Observer
 	vectors    sync.Pool
@@ -99,6 +101,7 @@ type Deps struct {
 	Formula  *formula.Live // loaded with FactorNames, the model may be replaced at any time; nil: only the limits ban
 	Counters CounterStore  // where counts are kept across restarts and between nodes; nil: those factors are unknown
 	Training string        // directory of the training log; empty: none is kept
+	Labels   *label.Table  // what operators and services say of subjects; nil: nothing
 	Observer Observer      // nil: nobody
 	Secret   uint64        // decides which networks are asked what the site's people are like; always the same in a replay
 	Log      zerolog.Logger
@@ -146,7 +149,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	}
 	set := d.Metrics
 	p := &Processor{
-		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
+		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions),
 		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart)),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4)),
@@ -193,6 +196,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		if p.training, err = newTraining(cfg.Training, d.Training, d.Log, set); err != nil {
 			return nil, err
 		}
+		p.training.labels = d.Labels
 	}
 	return p, nil
 }

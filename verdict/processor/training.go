@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -22,6 +21,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/label"
 )
 
 const (
@@ -42,6 +42,9 @@ const (
 	outcomeListed  // by a ban entry or a rule; a blocked client reveals nothing about itself
 	outcomeCrawler // a verified one
 	outcomeWorked  // solved by work of the browser, which robots can do as well as people
+	outcomeTrapped // has opened a path that no person finds
+
+	outcomeMarked outcome = 0x20 // and beyond: what somebody says of it, see markOutcome
 )
 
 // cut marks that from here on the gateway answered itself: the subject's factors reflect that answer.
@@ -67,7 +70,8 @@ type training struct {
 	out    *bufio.Writer
 	size   int64
 	number int
-	failed bool // the last write failed; reported once
+	labels *label.Table // nil: there are none
+	failed bool         // the last write failed; reported once
 	record []byte
 	noted  map[notedKey]uint8
 
@@ -153,10 +157,10 @@ func (t *training) who(s identity.Subject) uint64 {
 	return binary.BigEndian.Uint64(sum[:])
 }
 
-// samples reports whether the subject is in the sample, and returns its hash.
+// samples reports whether the subject is in the sample, and returns its hash. Whom an operator has labelled always is.
 func (t *training) samples(s identity.Subject) (who uint64, in bool) {
 	who = t.who(s)
-	return who, float64(who>>11)/(1<<53) < t.cfg.Sample
+	return who, float64(who>>11)/(1<<53) < t.cfg.Sample || t.markOf(s).Source == label.Operator
 }
 
 // observe records the factors of an evaluation, in the order of FactorNames.
@@ -165,8 +169,12 @@ func (t *training) observe(sub identity.Subject, service uint16, at time.Time, x
 	if !in {
 		return
 	}
+	m := t.markOf(sub)
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if m.Label != label.None { // beside its rows, whatever file they are in
+		t.note(sub.Kind, who, at, markOutcome(m))
+	}
 	b := t.begin('V', sub.Kind, who, at)
 	b = binary.BigEndian.AppendUint16(b, service)
 	b = binary.BigEndian.AppendUint32(b, math.Float32bits(score))
@@ -180,17 +188,24 @@ func (t *training) observe(sub identity.Subject, service uint16, at time.Time, x
 
 // outcome records what an event says about its subject, if anything.
 func (t *training) outcome(e *verdict.Event) {
-	o := outcomeOf(e)
-	if o == 0 {
-		return
+	if o := outcomeOf(e); o != 0 {
+		t.tell(e.Subjects[0], e.At, o)
 	}
-	sub := e.Subjects[0]
+}
+
+// tell records what became known of a subject, if it is in the sample.
+func (t *training) tell(sub identity.Subject, at time.Time, o outcome) {
 	who, in := t.samples(sub)
 	if !in {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.note(sub.Kind, who, at, o)
+}
+
+// note records an outcome, unless the file has it often enough. The caller holds the lock.
+func (t *training) note(kind identity.Kind, who uint64, at time.Time, o outcome) {
 	key := notedKey{who, o}
 	if t.noted[key] == maxOutcomes {
 		return
@@ -199,7 +214,7 @@ func (t *training) outcome(e *verdict.Event) {
 		clear(t.noted)
 	}
 	t.noted[key]++
-	if t.write(append(t.begin('O', sub.Kind, who, e.At), byte(o))) {
+	if t.write(append(t.begin('O', kind, who, at), byte(o))) {
 		t.outcomes.Inc()
 	}
 }
@@ -295,6 +310,7 @@ func (t *training) rotate() error {
 		return err
 	}
 	t.number++
+	clear(t.noted)
 	f, err := os.OpenFile(filepath.Join(t.dir, fmt.Sprintf(trainingName, t.number)), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
@@ -345,53 +361,4 @@ func (t *training) close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.end()
-}
-
-// Learns reports whether verified crawlers, which are not judged, should be offered as events for the training log.
-func (p *Processor) Learns() bool { return p.training != nil }
-
-// ExportTraining writes the training log like the function of that name, including what is buffered.
-func (p *Processor) ExportTraining(w io.Writer, o ExportOptions, now time.Time) (Exported, error) {
-	if p.training == nil {
-		return Exported{}, errors.New("no training log is kept")
-	}
-	if err := p.training.flush(); err != nil {
-		return Exported{}, err
-	}
-	return ExportTraining(p.training.dir, w, o, now)
-}
-
-// learn follows a verified crawler, which is not judged and not counted anywhere, for the training log alone: among
-// robots it is the one whose label is certain.
-func (p *Processor) learn(e *verdict.Event, r *rates) {
-	sub := e.Subjects[0]
-	if !e.Crawler || e.Kind != verdict.EventRequest {
-		return
-	}
-	if _, in := p.training.samples(sub); !in {
-		return
-	}
-	night := e.At.In(p.zone).Hour()
-	sh, h := p.sessions.lock(sub)
-	s, _ := p.sessions.open(sh, h, sub)
-	due := false
-	if e.Static && !e.Document {
-		s.part(e)
-	} else {
-		s.turn(e, e.Page && e.Type != verdict.TypeData, night >= 1 && night < 5)
-		if due = s.due(e, false); due {
-			s.plan(e)
-		}
-	}
-	c := *s
-	sh.mu.Unlock()
-	if !due {
-		return
-	}
-	v := p.vectors.Get().(*vector)
-	defer p.vectors.Put(v)
-	v.scene = evidence{e: e, s: c}
-	p.fill(&v.scene, r)
-	p.training.observe(sub, e.Service, e.At, v.measure(false), 0)
-	v.scene.e = nil
 }

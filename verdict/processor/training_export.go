@@ -22,6 +22,7 @@ import (
 type ExportOptions struct {
 	Unlabelled bool      // also rows of subjects of which nothing became known
 	Since      time.Time // no rows from before
+	Labels     OwnLabels // of the operator's own file, which outweigh all others; nil: none
 }
 
 // Exported counts what was written.
@@ -34,72 +35,9 @@ type Exported struct {
 	Broken     int // files that end in the middle of a record, as after a crash
 }
 
-// The sources of labels. Signed in: by a login or a cookie that the service signed.
-const (
-	sourceSolved   = "solved"
-	sourceFailed   = "failed"
-	sourceIgnored  = "ignored"
-	sourceListed   = "list"
-	sourceCrawler  = "crawler"
-	sourceSignedIn = "signed-in"
-)
-
-// ignoredAfter is how old the last challenge must be before no answer is expected any more.
-const ignoredAfter = 10 * time.Minute
-
-// person is what became known of a subject.
-type person struct {
-	shown, solved, worked, failed, listed, crawler int
-	lastShown                                      int64 // unix milliseconds
-	cut                                            int64 // when the gateway first answered itself; 0: never
-}
-
-func (p *person) note(at int64, o outcome) {
-	switch o &^ cut {
-	case outcomeShown:
-		p.shown++
-		p.lastShown = max(p.lastShown, at)
-	case outcomeSolved:
-		p.solved++
-	case outcomeWorked:
-		p.worked++
-	case outcomeFailed:
-		p.failed++
-	case outcomeListed:
-		p.listed++
-	case outcomeCrawler:
-		p.crawler++
-	}
-	if o&cut != 0 && (p.cut == 0 || at < p.cut) {
-		p.cut = at
-	}
-}
-
-// label weighs what is known: evidence that a robot can't avoid comes before evidence that it can.
-func (p *person) label(kind identity.Kind, now int64) (formula.Label, string) {
-	switch {
-	case p.crawler > 0:
-		return formula.Robot, sourceCrawler
-	case p.listed > 0:
-		return formula.Robot, sourceListed
-	case kind == identity.KindL || kind == identity.KindService:
-		return formula.Person, sourceSignedIn
-	case p.solved > 0:
-		return formula.Person, sourceSolved
-	case p.worked > 0: // neither ignored nor read by a person
-		return formula.Unlabelled, ""
-	case p.failed >= 3:
-		return formula.Robot, sourceFailed
-	case p.failed == 0 && p.shown >= 3 && now-p.lastShown >= ignoredAfter.Milliseconds():
-		return formula.Robot, sourceIgnored
-	}
-	return formula.Unlabelled, ""
-}
-
 // ExportTraining joins the factors of a training log with what became known of the subjects, and writes CSV as
-// formula.ReadRows reads it. Labels come from verified crawlers, from subjects on a ban list or stopped by a rule, and
-// from subjects that are signed in, solved a captcha, failed it three times or ignored it three times. now is used to
-// tell how long ago that was. The log may be in use; what is not yet written is left out.
+// formula.ReadRows reads it. Where labels come from is said in person.label. now is used to tell how long ago a challenge
+// was shown. The log may be in use; what is not yet written is left out.
 func ExportTraining(dir string, w io.Writer, o ExportOptions, now time.Time) (Exported, error) {
 	var done Exported
 	files, err := trainingLogs(dir)
@@ -129,6 +67,9 @@ func ExportTraining(dir string, w io.Writer, o ExportOptions, now time.Time) (Ex
 				p = &person{}
 			}
 			label, source := p.label(r.subject, now.UnixMilli())
+			if own, ok := o.Labels[r.who]; ok {
+				label, source = own.Label, own.Source
+			}
 			if !done.count(label, p.cut != 0 && r.at >= p.cut, o) {
 				return nil
 			}
@@ -142,18 +83,20 @@ func ExportTraining(dir string, w io.Writer, o ExportOptions, now time.Time) (Ex
 	return done, out.Error()
 }
 
-// readOutcomes reads what became known of each subject.
+// readOutcomes reads what became known of each subject, and what its rows show of it.
 func readOutcomes(files []string, done *Exported) (map[uint64]*person, error) {
 	known := map[uint64]*person{}
 	for _, name := range files {
 		broken, err := readTraining(name, func(r *trainingRecord) error {
+			p := known[r.who]
+			if p == nil {
+				p = &person{}
+				known[r.who] = p
+			}
 			if r.kind == 'O' {
-				p := known[r.who]
-				if p == nil {
-					p = &person{}
-					known[r.who] = p
-				}
 				p.note(r.at, r.outcome)
+			} else {
+				p.see(r)
 			}
 			return nil
 		})

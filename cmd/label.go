@@ -1,0 +1,110 @@
+package cmd
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"antirobot/admin"
+	"antirobot/request"
+)
+
+func labelCommand() *cobra.Command {
+	var api apiClient
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "label SUBJECT|REQUEST-ID human|robot",
+		Short: "Say of a subject that it is a person or a robot, to train models with",
+		Long: `Says of a subject, or of whoever sent a request, that it is a person or a robot. Models are trained on such
+labels (events export); nobody is let through or stopped by one: lists and bans do that.
+
+A label outweighs all other evidence in the export. From then on the subject is in the sample of the
+training log, whatever its share. The gateway is asked over its private listener.`,
+		Example: `  antirobot label 01KAJ4T0Q8ZV1X8C9E7N5M3B2D robot --reason "copies prices"
+  antirobot label L:alice human
+  antirobot label list
+  antirobot label remove L:alice`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in := map[string]string{"label": args[1], "reason": reason}
+			in[whose(args[0])] = strings.TrimSpace(args[0])
+			var out admin.LabelStory
+			if err := api.post(cmd, "/api/labels", in, &out); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is labelled %s\n", out.Subject, out.Label)
+			return nil
+		},
+	}
+	api.register(cmd)
+	cmd.Flags().StringVar(&reason, "reason", "", "why, in one `LINE`")
+	cmd.AddCommand(labelListCommand(&api), labelRemoveCommand(&api))
+	return cmd
+}
+
+// whose tells a request's ID from a subject.
+func whose(arg string) string {
+	if _, ok := request.ParseID(strings.TrimSpace(arg)); ok {
+		return "request"
+	}
+	return "subject"
+}
+
+func labelListCommand(api *apiClient) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "Print the labels in force",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
+			for after := ""; ; {
+				answer, err := api.get(cmd, "/api/labels?limit=1000"+after)
+				if err != nil {
+					return err
+				}
+				var page struct {
+					Items []admin.LabelStory `json:"items"`
+					Next  string             `json:"next"`
+				}
+				if err := readAnswer(answer, &page); err != nil {
+					return err
+				}
+				for _, l := range page.Items {
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Subject, l.Label, l.Source, l.At.Format(time.RFC3339), l.Reason)
+				}
+				if page.Next == "" {
+					return w.Flush()
+				}
+				after = "&after=" + url.QueryEscape(page.Next)
+			}
+		},
+	}
+}
+
+func labelRemoveCommand(api *apiClient) *cobra.Command {
+	return &cobra.Command{
+		Use:   "remove SUBJECT|REQUEST-ID",
+		Short: "Forget the label of a subject",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := "/api/labels?" + whose(args[0]) + "=" + url.QueryEscape(strings.TrimSpace(args[0]))
+			answer, err := api.ask(cmd, http.MethodDelete, path, nil)
+			if err != nil {
+				return err
+			}
+			var out struct {
+				Removed string `json:"removed"`
+			}
+			if err := readAnswer(answer, &out); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s has no label any more\n", out.Removed)
+			return nil
+		},
+	}
+}

@@ -1,0 +1,58 @@
+package processor
+
+import (
+	"errors"
+	"io"
+	"time"
+
+	"antirobot/verdict"
+)
+
+// Learns reports whether verified crawlers, which are not judged, should be offered as events for the training log.
+func (p *Processor) Learns() bool { return p.training != nil }
+
+// ExportTraining writes the training log like the function of that name, including what is buffered.
+func (p *Processor) ExportTraining(w io.Writer, o ExportOptions, now time.Time) (Exported, error) {
+	if p.training == nil {
+		return Exported{}, errors.New("no training log is kept")
+	}
+	if err := p.training.flush(); err != nil {
+		return Exported{}, err
+	}
+	return ExportTraining(p.training.dir, w, o, now)
+}
+
+// learn follows a verified crawler, which is not judged and not counted anywhere, for the training log alone: among
+// robots it is the one whose label is certain.
+func (p *Processor) learn(e *verdict.Event, r *rates) {
+	sub := e.Subjects[0]
+	if !e.Crawler || e.Kind != verdict.EventRequest {
+		return
+	}
+	if _, in := p.training.samples(sub); !in {
+		return
+	}
+	night := e.At.In(p.zone).Hour()
+	sh, h := p.sessions.lock(sub)
+	s, _ := p.sessions.open(sh, h, sub)
+	due := false
+	if e.Static && !e.Document {
+		s.part(e)
+	} else {
+		s.turn(e, e.Page && e.Type != verdict.TypeData, night >= 1 && night < 5)
+		if due = s.due(e, false); due {
+			s.plan(e)
+		}
+	}
+	c := *s
+	sh.mu.Unlock()
+	if !due {
+		return
+	}
+	v := p.vectors.Get().(*vector)
+	defer p.vectors.Put(v)
+	v.scene = evidence{e: e, s: c}
+	p.fill(&v.scene, r)
+	p.training.observe(sub, e.Service, e.At, v.measure(false), 0)
+	v.scene.e = nil
+}
