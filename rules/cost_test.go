@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"antirobot/rules/skeleton"
 )
 
 func TestTimeLimit(t *testing.T) {
@@ -38,6 +40,7 @@ func TestFloodReference(t *testing.T) {
 }
 
 func slowFlood(text string, l floodLimits) bool {
+	text, _ = new(skeleton.Reader).Read(text)
 	runes := []rune(strings.ToLower(strings.Join(strings.Fields(text), "")))
 	if int64(len(runes)) < l.minLength {
 		return false

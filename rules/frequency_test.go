@@ -1,6 +1,9 @@
 package rules
 
 import (
+	"fmt"
+	"math/rand"
+	"strings"
 	"testing"
 )
 
@@ -44,4 +47,61 @@ func TestNearDuplicate(t *testing.T) {
 	say("I would like to know whether the library is open next Sunday, because my children want to return the books they borrowed", "UNKNOWN")
 	say("too short to be checked", "UNKNOWN")
 	say("too short to be checked", "UNKNOWN")
+}
+
+// TestDisguisedDuplicates checks that a text which is disguised each time anew is the same text.
+func TestDisguisedDuplicates(t *testing.T) {
+	for _, text := range []string{
+		"Лучшее казино города, бонус каждому", "Лучшее кaзинo города, бoнус каждому", "Луч\u200bшее каз\u3164ино города, бонус ка\u00adждому",
+		"Лучшее к а з и н о города, бонус каждому", "&#1051;учшее казино города, бонус каждому",
+	} {
+		w := newWorld()
+		for i, said := range []string{"Лучшее казино города, бонус каждому", text} {
+			w.values["text"] = Value{Kind: Text, Text: said}
+			want := "UNKNOWN"
+			if i == 1 {
+				want = "UNKNOWN often"
+			}
+			if got := judge(t, `do messageFrequencyCheck(count=1) mark often`, w); got != want {
+				t.Errorf("%q: got %q, want %q", said, got, want)
+			}
+		}
+	}
+}
+
+// TestNearDuplicateWords checks that texts of twenty words are found again with every tenth word replaced, and that
+// other texts are not.
+func TestNearDuplicateWords(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	words := func(n int) (out []string) {
+		for range n {
+			out = append(out, fmt.Sprintf("w%d", random.Intn(3000)))
+		}
+		return out
+	}
+	const rounds = 300
+	found, wrong := 0, 0
+	for range rounds {
+		w := newWorld()
+		text := words(40)
+		other := words(40)
+		say := func(text []string) bool {
+			w.values["text"] = Value{Kind: Text, Text: strings.Join(text, " ")}
+			return judge(t, `do nearDuplicateCheck(count=1) mark near`, w) == "UNKNOWN near"
+		}
+		say(text)
+		for _, i := range random.Perm(len(text))[:4] {
+			text[i] = words(1)[0]
+		}
+		if say(text) {
+			found++
+		}
+		if say(other) {
+			wrong++
+		}
+	}
+	t.Logf("found again %d of %d, others %d", found, rounds, wrong)
+	if found < rounds*80/100 || wrong > 0 {
+		t.Errorf("found again %d of %d, others %d", found, rounds, wrong)
+	}
 }

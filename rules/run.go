@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"antirobot/rules/skeleton"
 )
 
 // Unknown is the decision of rules that do not stop, and of a text without rules.
@@ -68,8 +70,9 @@ type Run struct {
 	number   float64   // that the last check observed
 	observed bool
 
-	buf   []byte
-	grams []uint64
+	reader skeleton.Reader
+	buf    []byte
+	grams  []uint64
 }
 
 // Decision returns what the rules decided.

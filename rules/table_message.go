@@ -62,7 +62,7 @@ func messageRules() []*rule {
 				{"minMean", "1.5", kindNumber, "flood has a higher mean"},
 				{"maxVariance", "2.0", kindNumber, "flood has a lower variance"},
 			},
-			doc:   "FALSE if a few trigrams fill the text evenly. White space is removed and the text lower-cased; then each distinct trigram is counted. The text is flood if the mean of the counts is greater than minMean and their sample variance is lower than maxVariance.",
+			doc:   "FALSE if a few trigrams fill the text evenly. White space is removed from the text's skeleton, which is lower-cased; then each distinct trigram is counted. The text is flood if the mean of the counts is greater than minMean and their sample variance is lower than maxVariance.",
 			slow:  true,
 			build: buildFloodCheck,
 		},
@@ -77,7 +77,7 @@ func messageRules() []*rule {
 				{"minLength", "10", kindWhole, "only longer texts are checked"},
 			},
 			needs: PartStorages,
-			doc:   "FALSE if the same text came more than count times within timeout seconds. White space and case are ignored.",
+			doc:   "FALSE if the same text came more than count times within timeout seconds. White space and case are ignored, and so is disguise: skeletons are compared.",
 			build: buildMessageFrequency,
 		},
 		{
@@ -238,6 +238,7 @@ func buildMessageFrequency(a *arguments) (check, error) {
 		if int64(utf8.RuneCountInString(text)) <= least {
 			return true, nil
 		}
+		text, _ = r.reader.Read(text)
 		r.buf = appendSqueezed(r.buf[:0], text)
 		return f.pass(ctx, e, r)
 	}), nil

@@ -73,8 +73,10 @@ type floodLimits struct {
 	minMean, variance float64
 }
 
-// flood reports whether a few trigrams fill the text evenly: white space is removed, and each distinct trigram counted.
+// flood reports whether a few trigrams fill the text evenly: white space is removed from its
+// skeleton, and each distinct trigram counted.
 func (r *Run) flood(text string, l floodLimits) bool {
+	text, _ = r.reader.Read(text)
 	r.buf = appendSqueezed(r.buf[:0], text)
 	n := int64(utf8.RuneCount(r.buf))
 	if n < l.minLength || n < 3 {
@@ -114,13 +116,14 @@ func (r *Run) flood(text string, l floodLimits) bool {
 // The near-duplicate check takes the least hashes of a text's shingles under several permutations, and joins them in
 // pairs: two texts share a pair if their shingles overlap a lot.
 const (
-	sketchPairs = 8
-	nearPairs   = 2 // that many shared pairs make a near duplicate
+	sketchPairs = 16
+	nearPairs   = 3 // that many shared pairs make a near duplicate
 )
 
 // sketch fills out with the pairs of the text's shingles of so many words, and reports whether the text has enough of
-// them. Words are runs of letters and digits without case.
+// them. Words are runs of letters and digits of the text's skeleton, without case.
 func (r *Run) sketch(text string, words, minWords int64) (out [sketchPairs]uint64, ok bool) {
+	text, _ = r.reader.Read(text)
 	hashes := r.grams[:0]
 	hash, in := uint64(fnvOffset), false
 	for _, c := range text {

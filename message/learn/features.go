@@ -5,14 +5,13 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/unicode/norm"
-
 	"antirobot/request"
+	"antirobot/rules/skeleton"
 )
 
 // Features of a short text are what the default model learns: stems of words and their pairs, hosts of links, shapes of
-// numbers, signs, and runs of characters. Look-alike letters are folded first, so that «cаsinо» in two alphabets,
-// "c4sino" and "ｃａｓｉｎｏ" are one word. A feature is a 64-bit hash; each counts once in a text.
+// numbers, signs, and runs of characters, all of the text's skeleton (package skeleton). Chinese and Japanese are read by
+// letters and pairs of them. A feature is a 64-bit hash; each counts once in a text.
 
 // featureKind keeps the features of different origin apart. It is the upper three bits of the hash, and never zero.
 type featureKind uint64
@@ -45,8 +44,8 @@ const (
 
 // extractor turns a text into features. It is scratch memory, for one goroutine at a time.
 type extractor struct {
-	stems *stemCache
-	likes [2]map[rune]rune // letters that look like Latin ones, and like Cyrillic ones
+	stems  *stemCache
+	reader skeleton.Reader
 
 	features []uint64
 	seen     []uint64
@@ -79,8 +78,7 @@ func toLower(r rune) rune {
 
 func newExtractor(stems *stemCache) *extractor {
 	return &extractor{
-		stems: stems, likes: [2]map[rune]rune{lookAlikes(likeLatin), lookAlikes(likeCyrillic)},
-		seen: make([]uint64, 4*maxFeatures), stamp: make([]uint32, 4*maxFeatures),
+		stems: stems, seen: make([]uint64, 4*maxFeatures), stamp: make([]uint32, 4*maxFeatures),
 	}
 }
 
@@ -113,10 +111,8 @@ func (x *extractor) of(text string) (features []uint64, strong int) {
 		clear(x.stamp)
 		x.round = 1
 	}
-	if needsFolding(text) {
-		text = norm.NFKC.String(text)
-	}
-	var shape textShape
+	text, marks := x.reader.Read(text)
+	shape := textShape{hidden: marks.Hidden, mixed: marks.Mixed, forms: marks.Shapes, spaced: marks.Spaced}
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c == ' ' {
@@ -134,8 +130,14 @@ func (x *extractor) of(text string) (features []uint64, strong int) {
 			}
 		}
 		r, n := utf8.DecodeRuneInString(text[i:])
-		if !isWordRune(r) {
+		switch {
+		case !isWordRune(r):
 			x.sign(r, &shape)
+			i += n
+			continue
+		case ideographic(r):
+			x.ideograph(r)
+			shape.words++
 			i += n
 			continue
 		}
@@ -162,28 +164,27 @@ func wordBefore(text string, i int) bool {
 	return isWordRune(r)
 }
 
-// needsFolding finds forms that compatibility normalisation folds: full-width and mathematical letters, ligatures.
-func needsFolding(s string) bool {
-	for i := 0; i < len(s); i++ {
-		// Lead bytes of U+2000 and above, but for the usual punctuation, currency signs and emoji.
-		if c := s[i]; c >= 0xe2 && c != 0xf0 && (c != 0xe2 || i+1 == len(s) || s[i+1] > 0x83) {
-			return true
-		}
-		if s[i] == 0xf0 && i+1 < len(s) && s[i+1] == 0x9d { // U+1D000: mathematical letters
-			return true
-		}
+// ideographic says whether r is of a script that writes no spaces: Chinese letters and kana.
+func ideographic(r rune) bool {
+	return 0x3400 <= r && r <= 0x9fff || 0x3040 <= r && r <= 0x30ff || 0x20000 <= r && r <= 0x3ffff || 0xf900 <= r && r <= 0xfaff
+}
+
+// ideograph adds a letter alone, and with the one before.
+func (x *extractor) ideograph(r rune) {
+	x.raw = append(x.raw[:0], r)
+	hash := mix64(uint64(r) | 1<<42)
+	x.add(featureWord, hash, func() string { return string(r) })
+	if n := len(x.runes); ideographic(x.runes[n-1]) {
+		before := x.runes[n-1]
+		x.add(featureWord, mix64(uint64(before)<<21|uint64(r)|1<<43), func() string { return string([]rune{before, r}) })
 	}
-	return false
+	x.runes = append(x.runes, r)
+	x.last = 0
 }
 
 // textShape is what is counted of a text as a whole.
 type textShape struct {
-	words, capitals, mixed, links, bangs, money, emoji, hidden, digits, mentions int
-}
-
-// invisible are characters that split words without being seen.
-func invisible(r rune) bool {
-	return r == 0xad || 0x200b <= r && r <= 0x200f || 0x2060 <= r && r <= 0x2064 || r == 0xfeff || 0xfe00 <= r && r <= 0xfe0f
+	words, capitals, mixed, links, bangs, money, emoji, hidden, digits, mentions, forms, spaced int
 }
 
 // readWord reads a run of letters and digits and returns its length.
@@ -194,16 +195,14 @@ func (x *extractor) readWord(text string, shape *textShape) int {
 	for end < len(text) {
 		r, n := utf8.DecodeRuneInString(text[end:])
 		switch {
+		case ideographic(r):
+			n = 0
 		case isWordRune(r):
-		case r == '@' || r == '$' || r == '\'' || r == '’':
-			// Within a word only: v1@gra, pri$e, don't.
+		case r == '\'' || r == '’':
+			// Within a word only: don't.
 			if next, _ := utf8.DecodeRuneInString(text[end+n:]); end == 0 || !unicode.IsLetter(next) {
 				n = 0
 			}
-		case r >= 0xad && (invisible(r) || r >= 0x300 && unicode.Is(unicode.Mn, r)):
-			shape.hidden++
-			end += n
-			continue
 		default:
 			n = 0
 		}
@@ -246,38 +245,15 @@ func (x *extractor) oneWord(latin, cyrillic, digits, odd int, shape *textShape) 
 		x.number(digits, shape)
 		return
 	}
-	if latin > 0 && cyrillic > 0 || digits > 0 && digits < latin+cyrillic {
-		shape.mixed++
-		toCyrillic := cyrillic > 0 && (latin == 0 || !x.folds(false) && (x.folds(true) || cyrillic > latin))
-		for i, r := range x.raw {
-			x.raw[i] = x.fold(r, toCyrillic)
-		}
-		if toCyrillic {
-			latin = 0
-		} else {
-			cyrillic = 0
-		}
-	} else {
-		for i, r := range x.raw {
-			if r == 'ё' {
-				x.raw[i] = 'е'
-			}
+	for i, r := range x.raw {
+		if r == 'ё' {
+			x.raw[i] = 'е'
 		}
 	}
 	x.runes = append(append(x.runes, x.raw...), ' ')
 	hash := x.stem(latin, cyrillic)
 	x.add(featureWord, hash, func() string { return string(x.raw) })
 	x.pair(hash)
-}
-
-// folds says whether every letter of x.raw is of the one alphabet or looks like one of it.
-func (x *extractor) folds(toCyrillic bool) bool {
-	for _, r := range x.raw {
-		if unicode.IsLetter(r) && unicode.Is(unicode.Cyrillic, x.fold(r, toCyrillic)) != toCyrillic {
-			return false
-		}
-	}
-	return true
 }
 
 // pair adds the word together with the one before.
@@ -300,42 +276,10 @@ func (x *extractor) number(digits int, shape *textShape) {
 	x.pair(uint64(min(digits, 16)) | 1<<40)
 }
 
-// Letters, digits and signs, each followed by the letter that it is drawn like.
-const (
-	likeLatin    = "аaвbсcеeёeоoрpхxуyкkмmтtнhіi0o3e4a1i5s7t@a$s"
-	likeCyrillic = "aаbвcсeеoоpрxхyуkкmмtтhнrгnпuи0о3з4ч6б@а"
-)
-
-// lookAlikes returns what each letter, digit or sign of pairs is drawn like.
-func lookAlikes(pairs string) map[rune]rune {
-	m := make(map[rune]rune)
-	runes := []rune(pairs)
-	for i := 0; i+1 < len(runes); i += 2 {
-		if _, ok := m[runes[i]]; !ok {
-			m[runes[i]] = runes[i+1]
-		}
-	}
-	return m
-}
-
-// fold maps a letter, digit or sign to the letter that it is drawn like, of the one alphabet or the other.
-func (x *extractor) fold(r rune, toCyrillic bool) rune {
-	likes := x.likes[0]
-	if toCyrillic {
-		likes = x.likes[1]
-	}
-	if like, ok := likes[r]; ok {
-		return like
-	}
-	return r
-}
-
 // sign adds what is neither a letter nor a digit.
 func (x *extractor) sign(r rune, shape *textShape) {
 	switch {
 	case r < utf8.RuneSelf && r != '!' && r != '@' && r != '$': // the most frequent ones say nothing
-	case invisible(r):
-		shape.hidden++
 	case r == '!':
 		shape.bangs++
 	case r == '@':
@@ -354,11 +298,11 @@ func (x *extractor) sign(r rune, shape *textShape) {
 
 // shapes adds how much of what there is.
 func (x *extractor) shapes(s *textShape) {
-	for i, n := range [...]int{s.capitals, s.mixed, s.links, s.bangs, s.money, s.emoji, s.hidden, s.digits, s.mentions} {
+	for i, n := range [...]int{s.capitals, s.mixed, s.links, s.bangs, s.money, s.emoji, s.hidden, s.digits, s.mentions, s.forms, s.spaced} {
 		if n == 0 {
 			continue
 		}
-		name := [...]string{"capitals", "mixed alphabets", "links", "bangs", "money", "emoji", "hidden characters", "numbers", "mentions"}[i]
+		name := [...]string{"capitals", "mixed alphabets", "links", "bangs", "money", "emoji", "hidden characters", "numbers", "mentions", "letters in other forms", "letters apart"}[i]
 		level := min(bits.Len(uint(n)), 4)
 		x.add(featureShape, uint64(i<<8|level), func() string { return name })
 	}
