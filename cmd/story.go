@@ -33,6 +33,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	if s.Excused != "" {
 		row("", "not stopped by a ban on its address or on something weaker, thanks to %s", s.Excused)
 	}
+	tellHandshake(row, s.Handshake)
 	if e := s.Entry; e != nil {
 		row("list", "%s: %s%s", e.List, e.Text, parenthesis(e.Reason))
 		if e.Until != nil {
@@ -62,6 +63,26 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 		row("store", "was failing: bans of other gateways may have been missing")
 	}
 	return t.Flush()
+}
+
+// tellHandshake says how the client began its connection.
+func tellHandshake(row func(name, format string, args ...any), h *verdict.StoryHello) {
+	if h == nil {
+		return
+	}
+	words := ""
+	switch {
+	case h.Contradicts:
+		words = fmt.Sprintf(": of %s, which contradicts the browser that it claims to be", h.Software)
+	case h.Software != "":
+		words = fmt.Sprintf(": of %s", h.Software)
+	}
+	if h.JA4 != "" {
+		row("handshake", "JA4 %s%s", h.JA4, words)
+	}
+	if h.HTTP2 != "" {
+		row("", "HTTP/2 begins with %s", h.HTTP2)
+	}
 }
 
 func tellBan(row func(name, format string, args ...any), s *verdict.Story, now map[string]standingNow, at time.Time) {

@@ -79,3 +79,14 @@ func TestStoryOfRules(t *testing.T) {
 		"blocked with a 409", "no decision: the store is away")
 	f(verdict.Story{Verdict: "robot", Cause: "budget"}, "robot, asked for a captcha: its network has read more")
 }
+
+// TestStoryOfHandshake: the fingerprints are told, and a contradiction in words.
+func TestStoryOfHandshake(t *testing.T) {
+	h := verdict.StoryHello{JA4: "t13d1312h2_f57a46bbacb6_ab7e3b40a677", HTTP2: "2:0|00|0|a,m,p,s", Software: "Go", Contradicts: true}
+	if got := told(t, &verdict.Story{Handshake: &h}); !strings.Contains(got, h.JA4+": of Go, which contradicts") || !strings.Contains(got, "begins with "+h.HTTP2) {
+		t.Error(got)
+	}
+	if got := told(t, &verdict.Story{}); strings.Contains(got, "JA4") {
+		t.Error(got)
+	}
+}

@@ -127,6 +127,10 @@ func TestHTTP2Browser(t *testing.T) {
 	if p := protocol(); p != "h2" {
 		t.Errorf("the captcha came by %s", p)
 	}
+	if line := g.logs.find(60*time.Second, func(s string) bool { return strings.Contains(s, `"path":"/first"`) }); !strings.Contains(line, `"ja4":"t13`) ||
+		!strings.Contains(line, `|m,a,s,p"`) {
+		t.Errorf("the fingerprints of Chromium: %s", line)
+	}
 	run(t, ctx, "answer", chromedp.SendKeys(`input[name="rep"]`, testAnswer+"\r", chromedp.ByQuery))
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		if strings.Contains(value[string](t, ctx, `document.body ? document.body.innerText : ""`), "GET /second") {
@@ -176,5 +180,58 @@ func TestH2Spec(t *testing.T) {
 	}
 	if n := g.metric("panics_total"); n != 0 {
 		t.Errorf("%v panics", n)
+	}
+}
+
+// TestHandshakeClients: programs are recognised by how they begin their connections, with their first request; one that
+// claims to be a browser contradicts itself, and `why` says so.
+func TestHandshakeClients(t *testing.T) {
+	t.Parallel()
+	g, secure, _ := http2Gateway(t, site(t).URL, "")
+	url := "https://" + secure + "/"
+	why := func(path string) string {
+		t.Helper()
+		var line struct {
+			RequestID string `json:"request_id"`
+		}
+		found := g.logs.find(time.Minute, func(s string) bool { return strings.Contains(s, `"path":"/`+path+`"`) })
+		if err := json.Unmarshal([]byte(found), &line); err != nil {
+			t.Fatalf("no access line of /%s: %v", path, err)
+		}
+		_, out := command(t, "why", line.RequestID, "--admin", g.admin, "--data-dir", g.dir)
+		return out
+	}
+	python := "import ssl,urllib.request as u; u.urlopen('" + url + "python',context=ssl._create_unverified_context())"
+	for want, args := range map[string][]string{
+		": of OpenSSL\n": {"curl", "-sk", url + "curl"}, ": of Python\n": {"python3", "-c", python},
+		": of Node.js\n": {"node", "-e", "fetch('" + url + "node')"},
+	} {
+		name, err := exec.LookPath(args[0])
+		if err != nil {
+			missing(t, args[0])
+		}
+		cmd := exec.Command(name, args[1:]...)
+		cmd.Env = append(cmd.Environ(), "NODE_TLS_REJECT_UNAUTHORIZED=0")
+		path, _, _ := strings.Cut(args[0], "3")
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(why(path), want) {
+			t.Errorf("%s: %v\n%s%s", args[0], err, out, why(path))
+		}
+	}
+	c := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, //nolint:gosec // self-signed
+	}}
+	defer c.CloseIdleConnections()
+	req, err := http.NewRequest("GET", url+"go", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Safari/537.36")
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if out := why("go"); !strings.Contains(out, ": of Go, which contradicts the browser") || !strings.Contains(out, "|a,m,p,s") {
+		t.Errorf("a Go client as Chrome:\n%s", out)
 	}
 }

@@ -22,6 +22,10 @@ type Config struct {
 	// ClientAddressHeader is the one header in which they report it: X-Forwarded-For, X-Real-IP, Forwarded (RFC 7239),
 	// or another in the format of X-Forwarded-For.
 	ClientAddressHeader string `mapstructure:"client_address_header"`
+	// JA4Header and HTTP2Header are the headers in which they report the fingerprints of the client's TLS handshake and of
+	// its first HTTP/2 frames. Empty: they report none.
+	JA4Header   string `mapstructure:"ja4_header"`
+	HTTP2Header string `mapstructure:"http2_header"`
 	// TokenCacheBytes is the memory for cookies that were opened before. A cookie takes about 350 bytes.
 	TokenCacheBytes int64 `mapstructure:"token_cache_bytes"`
 	// IPerHour is how many i cookies that can become an identity a /24 or /48 receives per hour.
@@ -53,6 +57,11 @@ func (c Config) Validate() error {
 	}
 	if !spravka.ValidCookieName(c.ClientAddressHeader) { // the same alphabet: RFC 9110's token
 		errs = append(errs, fmt.Errorf("client_address_header: %q can't be the name of a header", c.ClientAddressHeader))
+	}
+	for key, name := range map[string]string{"ja4_header": c.JA4Header, "http2_header": c.HTTP2Header} {
+		if name != "" && !spravka.ValidCookieName(name) {
+			errs = append(errs, fmt.Errorf("%s: %q can't be the name of a header", key, name))
+		}
 	}
 	within := func(key string, n, low, high int64) {
 		if n < low || n > high {

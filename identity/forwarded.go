@@ -16,13 +16,14 @@ const maxHops = 64
 
 // trust says whose word about the client's address is taken, and in which header. It is immutable.
 type trust struct {
-	proxies   *bart.Lite // nil: nobody is trusted
-	header    string
-	forwarded bool // header is RFC 7239's, and its proto parameter replaces X-Forwarded-Proto
+	proxies    *bart.Lite // nil: nobody is trusted
+	header     string
+	forwarded  bool   // header is RFC 7239's, and its proto parameter replaces X-Forwarded-Proto
+	ja4, http2 string // the headers of fingerprints; empty: there are none
 }
 
 func newTrust(c Config) (*trust, error) {
-	t := &trust{header: c.ClientAddressHeader, forwarded: strings.EqualFold(c.ClientAddressHeader, "Forwarded")}
+	t := &trust{header: c.ClientAddressHeader, forwarded: strings.EqualFold(c.ClientAddressHeader, "Forwarded"), ja4: c.JA4Header, http2: c.HTTP2Header}
 	for _, s := range c.TrustedProxies {
 		p, err := settings.ParseNetwork(s)
 		if err != nil {
@@ -185,6 +186,38 @@ func forwardedProto(v *request.View, proxies int, https bool) bool {
 		}
 	}
 	return https
+}
+
+// These bound the fingerprints that proxies report, in bytes.
+const (
+	ja4Bytes      = 36
+	mostHTTP2Text = 160
+)
+
+// Handshake replaces the fingerprints of a connection that a trusted proxy holds by those that it reports of its client;
+// its own say nothing. vouched says that the peer is trusted in another way. A report in another form is no report.
+func (r *Resolver) Handshake(v *request.View, vouched bool) {
+	t := r.trust.Load()
+	if !vouched && (t.proxies == nil || !t.trusts(v.Peer.Unmap().WithZone(""))) {
+		return
+	}
+	v.JA4, v.Frames = lastOf(v, t.ja4), lastOf(v, t.http2)
+	if b := v.JA4; len(b) != ja4Bytes || b[10] != '_' || b[23] != '_' {
+		v.JA4 = nil
+	}
+	if len(v.Frames) > mostHTTP2Text {
+		v.Frames = nil
+	}
+}
+
+// lastOf returns the last field of a name, which is the proxy's; nil if there is none.
+func lastOf(v *request.View, name string) []byte {
+	for i := len(v.Fields) - 1; i >= 0 && name != ""; i-- {
+		if f := &v.Fields[i]; len(f.Name) == len(name) && request.EqualFold(f.Name, name) {
+			return f.Value
+		}
+	}
+	return nil
 }
 
 // PartnerUser reads the address that an XML partner gives for its user: exactly one X-Real-Ip with one address. Call it

@@ -117,6 +117,7 @@ func (c *Case) Route() (status int, problem string) {
 
 // Identify identifies the client. An XML partner asks on behalf of its user, whom it names.
 func (c *Case) Identify() {
+	c.core.deps.Resolver.Handshake(c.view, false)
 	c.core.deps.Resolver.Resolve(&c.id, c.view, c.svc.Identity)
 	c.xml = c.svc.isXML(&c.paths)
 	if c.xml {

@@ -153,6 +153,12 @@ func (j *journey) logAccess(took time.Duration) {
 	if kind := mediaType(j.result.ContentType); len(kind) > 0 {
 		e = e.Bytes("content_type", kind)
 	}
+	if len(j.view.JA4) > 0 {
+		e = e.Bytes("ja4", j.view.JA4)
+	}
+	if len(j.view.Frames) > 0 {
+		e = e.Bytes("h2", j.view.Frames)
+	}
 	if j.core.deps.AccessFields {
 		e = quoteFields(e, j.view)
 	}

@@ -28,6 +28,8 @@ type View struct {
 	Fields   []Field    // all header fields in wire order, Host and cookies included
 	Peer     netip.Addr // who holds the socket (PROXY protocol already applied), unmapped
 	TLS      bool       // whether this hop came over TLS
+	JA4      []byte     // fingerprint of the client's TLS handshake, 36 characters; nil: not known
+	Frames   []byte     // fingerprint of the first frames of its HTTP/2 connection; nil: not known
 	HTTP10   bool
 	HTTP2    bool // names are in lower case, and the order of Fields says nothing: it is not the client's
 	Partial  bool // made from a record that kept some fields only: one that is missing is unknown, not absent

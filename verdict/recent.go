@@ -10,10 +10,12 @@ import (
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/verdict/client"
 )
 
 const (
 	recentShards = 16
+	framesKept   = 56 // bytes of the fingerprint of a client's first HTTP/2 frames
 	pathKept     = 72 // bytes of a path that a record keeps; the query is never kept
 )
 
@@ -55,7 +57,13 @@ type record struct {
 	pathCut  bool
 	count    Count
 	why      CountWhy
+	ja4N     uint8
+	framesN  uint8
+	belies   bool            // the handshake contradicts the User-Agent
+	software client.Software // whose handshake it is
 	method   [8]byte
+	ja4      [36]byte
+	frames   [framesKept]byte
 	path     [pathKept]byte
 }
 
@@ -121,6 +129,8 @@ func (p *record) fill(rid request.ID, d *Decision, v *request.View, id *identity
 	p.verdict, p.cause, p.mode, p.degraded = d.Verdict, d.Cause, d.Mode, d.Degraded
 	p.count, p.why = CountDocument, WhyUncounted
 	p.methodN = uint8(copy(p.method[:], v.Method))
+	p.ja4N, p.framesN = uint8(copy(p.ja4[:], v.JA4)), uint8(copy(p.frames[:], v.Frames))
+	p.software, p.belies = client.Handshake(v)
 	n := copy(p.path[:], v.Path)
 	p.pathN, p.pathCut = uint8(n), n < len(v.Path)
 }
@@ -157,27 +167,36 @@ type Story struct {
 	Path       string      `json:"path"` // without the query; cut after 72 bytes, and then it ends in "…"
 	Verdict    string      `json:"verdict"`
 	Cause      string      `json:"cause"`
-	Subject    string      `json:"subject"`            // whom the request was charged to
-	Considered []string    `json:"considered"`         // all verified identities, the strongest first
-	Refused    []Refusal   `json:"refused,omitempty"`  // identities that were presented and not accepted
-	Excused    string      `json:"excused,omitempty"`  // the identity that a ban on the address did not stop
-	Entry      *StoryEntry `json:"entry,omitempty"`    // the list entry that decided
-	Rule       string      `json:"rule,omitempty"`     // the line of the rules that decided
-	Score      float32     `json:"score,omitempty"`    // of the judge
-	Ban        *StoryBan   `json:"ban,omitempty"`      // the ban that decided
-	Question   *StoryAsked `json:"question,omitempty"` // what was read in the network that is asked
-	Doubt      *StoryDoubt `json:"doubt,omitempty"`    // why it may be a robot
-	Pass       *StoryPass  `json:"pass,omitempty"`     // the pass that paid
-	Rules      *StoryRules `json:"rules,omitempty"`    // what the service's rules said
-	Message    *StoryRules `json:"message,omitempty"`  // what the rules of a message route said
-	Counted    *StoryCount `json:"counted,omitempty"`  // what it was counted as; absent if it is not, or not yet
-	Degraded   bool        `json:"degraded,omitempty"` // the store was failing
+	Subject    string      `json:"subject"`             // whom the request was charged to
+	Considered []string    `json:"considered"`          // all verified identities, the strongest first
+	Refused    []Refusal   `json:"refused,omitempty"`   // identities that were presented and not accepted
+	Handshake  *StoryHello `json:"handshake,omitempty"` // how the client began its connection, as far as that is known
+	Excused    string      `json:"excused,omitempty"`   // the identity that a ban on the address did not stop
+	Entry      *StoryEntry `json:"entry,omitempty"`     // the list entry that decided
+	Rule       string      `json:"rule,omitempty"`      // the line of the rules that decided
+	Score      float32     `json:"score,omitempty"`     // of the judge
+	Ban        *StoryBan   `json:"ban,omitempty"`       // the ban that decided
+	Question   *StoryAsked `json:"question,omitempty"`  // what was read in the network that is asked
+	Doubt      *StoryDoubt `json:"doubt,omitempty"`     // why it may be a robot
+	Pass       *StoryPass  `json:"pass,omitempty"`      // the pass that paid
+	Rules      *StoryRules `json:"rules,omitempty"`     // what the service's rules said
+	Message    *StoryRules `json:"message,omitempty"`   // what the rules of a message route said
+	Counted    *StoryCount `json:"counted,omitempty"`   // what it was counted as; absent if it is not, or not yet
+	Degraded   bool        `json:"degraded,omitempty"`  // the store was failing
 }
 
 // StoryCount is what a request was counted as, for limits, budgets and factors.
 type StoryCount struct {
 	As  string `json:"as"`  // page, part, script call, api call, feed, file or nothing
 	Why string `json:"why"` // why it was counted as that
+}
+
+// StoryHello is how a client began its connection.
+type StoryHello struct {
+	JA4         string `json:"ja4,omitempty"`
+	HTTP2       string `json:"http2,omitempty"`       // cut after 56 bytes
+	Software    string `json:"software,omitempty"`    // the library that makes such handshakes
+	Contradicts bool   `json:"contradicts,omitempty"` // it can't be the browser that the User-Agent names
 }
 
 // Refusal is an identity that was presented and not accepted.
@@ -323,6 +342,9 @@ func (p *record) story() Story {
 	}
 	for i := range p.nRefused {
 		s.Refused = append(s.Refused, Refusal{p.refused[i].Kind.String(), p.refused[i].Reason.String()})
+	}
+	if p.ja4N+p.framesN > 0 {
+		s.Handshake = &StoryHello{string(p.ja4[:p.ja4N]), string(p.frames[:p.framesN]), p.software.String(), p.belies}
 	}
 	if p.excused.Kind != identity.KindNone {
 		s.Excused = p.excused.String()

@@ -57,6 +57,8 @@ func (c *Certificates) Config() *tls.Config {
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"},
 		GetCertificate: c.get,
+
+		GetConfigForClient: readHello,
 	}
 }
 

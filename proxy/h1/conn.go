@@ -49,6 +49,7 @@ type conn struct {
 	trusted  bool       // the socket's peer is a balancer
 	counted  bool       // in srv.perAddr, under counts
 	counts   netip.Addr
+	ja4      []byte // of the TLS handshake; nil without
 
 	readBy  time.Time // the read deadline that is set
 	writeBy time.Time // the write deadline that is set
@@ -89,7 +90,7 @@ func (c *conn) begin(nc net.Conn, peer netip.Addr, trusted, counted bool, o *Lis
 	c.opts, c.sock, c.nc = o, nc, nc
 	c.id = c.srv.lastID.Add(1)
 	c.requests, c.written, c.werr = 0, 0, nil
-	c.peer, c.trusted, c.counted, c.counts = peer, trusted, counted, peer
+	c.peer, c.trusted, c.counted, c.counts, c.ja4 = peer, trusted, counted, peer, nil
 	c.readBy, c.writeBy, c.headBy = time.Time{}, time.Time{}, time.Time{}
 	c.keep, c.linger, c.abort, c.reset, c.inBody = true, false, false, false, false
 	c.br.Reset(&c.pump)
@@ -260,7 +261,7 @@ func (c *conn) refuse(err error) {
 func (c *conn) exchange() {
 	c.requests++
 	x := &c.x
-	x.start(c.cfg, c.peer, c.opts.TLS != nil)
+	x.start(c.cfg, c.origin())
 	if c.h.chunked {
 		c.dec.reset(false, int(c.cfg.MaxHeaderBytes), c.cfg.MaxHeaderFields)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"net/netip"
 	"sync/atomic"
 	"time"
 
@@ -56,7 +55,7 @@ func (x *Exchange) bind(s *Server, client Client, h *head) {
 }
 
 // start prepares x for the request whose head is in x.h.
-func (x *Exchange) start(cfg *Config, peer netip.Addr, tls bool) {
+func (x *Exchange) start(cfg *Config, from Origin) {
 	h := x.h
 	x.cfg = cfg
 	x.hostName = x.hostName[:0]
@@ -65,7 +64,7 @@ func (x *Exchange) start(cfg *Config, peer netip.Addr, tls bool) {
 	}
 	x.View = request.View{
 		At: time.Now(), Method: h.method, Host: x.hostName, HostPort: h.host, Target: h.target, Path: h.target,
-		Fields: h.fields, Peer: peer, TLS: tls, HTTP10: h.minor == 0,
+		Fields: h.fields, Peer: from.Peer, TLS: from.TLS, HTTP10: h.minor == 0, JA4: from.JA4, Frames: from.HTTP2,
 	}
 	if i := bytes.IndexByte(h.target, '?'); i >= 0 {
 		x.View.Path, x.View.Query = h.target[:i], h.target[i+1:]

@@ -55,9 +55,14 @@ func (c *conn) serveHTTP2() {
 		nc = &bufferedConn{Conn: c.nc, early: c.TakeBody(nil, n)}
 	}
 	if c.state.Load() != closed {
-		c.opts.HTTP2.ServeConn(nc, Origin{Peer: c.peer, Trusted: c.trusted, TLS: c.opts.TLS != nil})
+		c.opts.HTTP2.ServeConn(nc, c.origin())
 	}
 	_ = c.sock.Close()
+}
+
+// origin is where the connection comes from, once it has been greeted.
+func (c *conn) origin() Origin {
+	return Origin{Peer: c.peer, Trusted: c.trusted, TLS: c.opts.TLS != nil, JA4: c.ja4}
 }
 
 func (c *conn) greetProxy() bool {
@@ -90,7 +95,7 @@ func (c *conn) greetTLS() bool {
 	}
 	t := tls.Server(under, c.opts.TLS)
 	_ = t.SetDeadline(time.Now().Add(c.cfg.HeaderTimeout))
-	if err := t.Handshake(); err != nil {
+	if err := t.HandshakeContext(helloContext(&c.ja4)); err != nil {
 		c.srv.m.limitHandshake.Inc()
 		var plainText tls.RecordHeaderError
 		if errors.As(err, &plainText) && plainText.Conn != nil && classes[plainText.RecordHeader[0]]&isToken != 0 {

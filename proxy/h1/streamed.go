@@ -20,6 +20,8 @@ type Origin struct {
 	Peer    netip.Addr // the client; PROXY protocol has been applied
 	Trusted bool       // a balancer holds the socket
 	TLS     bool
+	JA4     []byte // fingerprint of its TLS handshake; nil: not known
+	HTTP2   []byte // and of its first frames; nil: not known
 }
 
 // Head is a request that came as separate fields instead of text. All bytes stay unchanged until Serve returns.
@@ -54,7 +56,7 @@ func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 		x.srv.log.Debug().Str("reason", refusals[why].name).Stringer("peer", from.Peer).Msg("request refused")
 		return refusals[why].status
 	}
-	x.start(cfg, from.Peer, from.TLS)
+	x.start(cfg, from)
 	x.View.HTTP2 = true
 	x.srv.handle(&x.Exchange)
 	x.finish()

@@ -3,6 +3,7 @@ package h2
 import (
 	"bufio"
 	"crypto/tls"
+	"encoding/binary"
 	"net"
 	"time"
 
@@ -20,9 +21,11 @@ type guarded struct {
 	most    struct{ resets, control int } // 0: no limit
 	since   time.Time
 
-	skip int // bytes until the next frame's header
-	have int // bytes of head
-	head [frameHead]byte
+	print  fingerprint // not written any more once its first request is handed over
+	skip   int         // bytes until the next frame's header
+	within bool        // they are those of a frame that head describes, and print wants
+	have   int         // bytes of head
+	head   [frameHead]byte
 }
 
 const (
@@ -41,16 +44,16 @@ type overTLS struct {
 // ConnectionState lets http2.Server see the handshake.
 func (c overTLS) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
-// guard counts the frames of a connection.
-func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool) net.Conn {
+// guard counts the frames of a connection. The second result is what to read them from.
+func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool) (*guarded, net.Conn) {
 	g := &guarded{Conn: nc, r: bufio.NewReaderSize(nc, readBuffer), m: m, skip: len(http2.ClientPreface)}
 	if !trusted { // a balancer carries many clients
 		g.most.resets, g.most.control = cfg.MaxResets, cfg.MaxControlFrames
 	}
 	if t, ok := nc.(*tls.Conn); ok {
-		return overTLS{g, t}
+		return g, overTLS{g, t}
 	}
-	return g
+	return g, g
 }
 
 // Read implements net.Conn.
@@ -66,9 +69,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 func (g *guarded) count(p []byte) bool {
 	for len(p) > 0 {
 		if g.skip > 0 {
-			n := min(g.skip, len(p))
-			g.skip -= n
-			p = p[n:]
+			p = p[g.pass(p):]
 			continue
 		}
 		n := copy(g.head[g.have:], p)
@@ -82,15 +83,37 @@ func (g *guarded) count(p []byte) bool {
 		if !g.frame(http2.FrameType(g.head[3]), http2.Flags(g.head[4]), g.skip) {
 			return false
 		}
+		if g.within = !g.print.done; g.within && g.skip == 0 {
+			g.ended()
+		}
 	}
 	return true
+}
+
+// pass skips what p has of a frame's payload, and returns how much that is.
+func (g *guarded) pass(p []byte) int {
+	n := min(g.skip, len(p))
+	g.skip -= n
+	if g.within {
+		g.print.take(p[:n])
+		if g.skip == 0 {
+			g.ended()
+		}
+	}
+	return n
+}
+
+// ended hands the frame that has just ended to the fingerprint.
+func (g *guarded) ended() {
+	g.print.frame(http2.FrameType(g.head[3]), http2.Flags(g.head[4]), binary.BigEndian.Uint32(g.head[5:])&(1<<31-1))
+	g.within = false
 }
 
 // frame counts one.
 func (g *guarded) frame(t http2.FrameType, flags http2.Flags, size int) bool {
 	switch t {
 	case http2.FrameRSTStream:
-		if g.most.resets == 0 || g.within(&g.resets) {
+		if g.most.resets == 0 || g.allows(&g.resets) {
 			return true
 		}
 		g.m.resets.Inc()
@@ -104,15 +127,15 @@ func (g *guarded) frame(t http2.FrameType, flags http2.Flags, size int) bool {
 			return true
 		}
 	}
-	if g.most.control == 0 || g.within(&g.control) {
+	if g.most.control == 0 || g.allows(&g.control) {
 		return true
 	}
 	g.m.control.Inc()
 	return false
 }
 
-// within takes one from what is left in this window.
-func (g *guarded) within(left *int) bool {
+// allows takes one from what is left in this window.
+func (g *guarded) allows(left *int) bool {
 	if *left--; *left >= 0 {
 		return true
 	}

@@ -70,8 +70,9 @@ func (s *Server) ServeConn(nc net.Conn, from h1.Origin) {
 	s.m.accepted.Inc()
 	s.m.openConns.Add(1)
 	defer s.m.openConns.Add(-1)
-	c := &conn{srv: s, from: from}
-	s.frames.serve(guard(nc, &s.cfg, s.m, from.Trusted), s.base, c)
+	g, guardedConn := guard(nc, &s.cfg, s.m, from.Trusted)
+	c := &conn{srv: s, from: from, guard: g}
+	s.frames.serve(guardedConn, s.base, c)
 	c.awaitHandlers()
 }
 
@@ -87,6 +88,7 @@ func (s *Server) Drain() {
 type conn struct {
 	srv      *Server
 	from     h1.Origin
+	guard    *guarded
 	requests atomic.Int64
 
 	mu       sync.Mutex
@@ -137,7 +139,9 @@ func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if most := c.srv.front.Config().MaxRequestsPerConn; c.srv.draining.Load() || most > 0 && c.requests.Add(1) >= int64(most) {
 		s.header.Set("Connection", "close") // for http2.Server this means GOAWAY
 	}
-	if status := s.x.Serve(&s.head, c.from); status != 0 {
+	from := c.from
+	from.HTTP2 = c.guard.print.text
+	if status := s.x.Serve(&s.head, from); status != 0 {
 		s.refuse(status)
 	}
 	cut := s.cut

@@ -42,7 +42,17 @@ func TestAttributes(t *testing.T) {
 			t.Errorf("%s: %s %s", c.attribute, r.Decision, r.Failed)
 		}
 	}
-	for _, absent := range []string{"header.referer", "cookie.no", "text", "ua", "header."} {
+	v, id := newRequest("192.0.2.7", "GET /")
+	v.JA4, v.Frames = []byte("t13d1516h2_8daaf6152771_e5627efa2ab1"), []byte("1:65536|00|0|m,a,s,p")
+	var hello verdict.Ruling
+	w.service(`do regexpCheck(regexp="t13d.*8daaf6152771", attribute="ja4") mark no
+do regexpCheck(regexp=".*m,a,s,p$", attribute="h2") mark no
+if no stop as NO
+stop as OK`).Judge(&hello, v, id, shop, verdict.Human)
+	if hello.Decision != "OK" {
+		t.Errorf("ja4 and h2: %s %s", hello.Decision, hello.Failed)
+	}
+	for _, absent := range []string{"header.referer", "cookie.no", "text", "ua", "header.", "ja4", "h2"} {
 		s := w.service(`do hasAttribute(attribute="` + absent + `") mark no if no stop as NO stop as OK`)
 		if r := w.judge(s, verdict.Human, "192.0.2.7", "GET /"); r.Decision != "NO" {
 			t.Errorf("%s: %s", absent, r.Decision)

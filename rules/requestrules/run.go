@@ -89,6 +89,10 @@ func (r *run) Attribute(name string) (rules.Value, bool) {
 		return text(r.subject)
 	case "service":
 		return rules.Value{Kind: rules.Text, Text: r.service}, true
+	case "ja4":
+		return optional(r.view.JA4)
+	case "h2":
+		return optional(r.view.Frames)
 	case "verdict":
 		return rules.Value{Kind: rules.Text, Text: r.so.String()}, true
 	}
@@ -99,6 +103,11 @@ func (r *run) Attribute(name string) (rules.Value, bool) {
 		return r.cookie(cookie)
 	}
 	return rules.Value{}, false
+}
+
+// optional is an attribute that a request may lack.
+func optional(b []byte) (rules.Value, bool) {
+	return rules.Value{Kind: rules.Text, Text: request.Borrow(b)}, len(b) > 0
 }
 
 // header returns the value of a header field; of several, all of them, so that it does not matter which one the service

@@ -28,6 +28,10 @@ type Facts struct {
 	Shape    uint64 // hash of those fields that browsers always send, in the order in which they are present
 	Language uint32 // hash of Accept-Language; 0 if absent
 
+	JA4      uint64   // hash of the fingerprint of the TLS handshake; 0: not known
+	Frames   uint64   // hash of that of the first HTTP/2 frames; 0: not known
+	Software Software // that the handshake is known to be of
+
 	Site        Site // what the browser says about where it came from
 	Referer     Referer
 	RefererPath uint32 // hash of the referer's path, if the referer is of the same site
@@ -109,6 +113,7 @@ func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent ui
 	f.Referer, f.RefererPath = referer(p.values[valueReferer], v.Host)
 	f.Site = siteOf(p.values[valueSite])
 	f.cookies(v, id)
+	f.hello(v)
 	if f.Headers&HasAcceptLanguage != 0 {
 		f.Language = max(1, uint32(request.Hash(p.values[valueLanguage])))
 	}
@@ -118,6 +123,9 @@ func (f *Facts) Read(v *request.View, id *identity.Identity, t *Table) (agent ui
 		f.Shape = 0
 	} else {
 		f.Misfits = p.misfits(f)
+	}
+	if f.Claim.falseHello(f.Software) {
+		f.Misfits |= FalseHello
 	}
 	return agent
 }

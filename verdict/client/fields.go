@@ -55,6 +55,7 @@ const (
 	FalseHints                      // Sec-CH-UA of another browser or version
 	FalseOrder                      // the fields in an order that it never uses
 	OldProtocol                     // HTTP/1.0 without a proxy in between
+	FalseHello                      // a TLS handshake of a library that no browser uses
 )
 
 // fieldReader holds what one pass over the fields of a request finds. The slices borrow the View's bytes.

@@ -34,6 +34,7 @@ const (
 	signFetch
 	signHints
 	signOrder
+	signHello // a handshake that a browser may make
 	signs
 )
 
@@ -112,6 +113,7 @@ func (a *arrivals) see(e *verdict.Event, established bool) {
 	note(signFetch, browser && e.Secure, browser && fetches)
 	note(signHints, chromium, browser && e.Headers&client.HasHints != 0)
 	note(signOrder, browser && e.Page && fetches, browser && e.Page && fetches && e.Misfits&client.FalseOrder == 0)
+	note(signHello, browser && e.JA4 != 0, browser && e.JA4 != 0 && e.Misfits&client.FalseHello == 0)
 	a.known.Store(e.At.Unix())
 	if changed { // always true of the first event of a stretch
 		a.judge()
@@ -152,7 +154,7 @@ func (a *arrivals) lost(now int64) (l lost) {
 	for _, f := range [...]struct {
 		s   sign
 		bit client.Misfits
-	}{{signLanguage, client.NoLanguage}, {signEncoding, client.NoEncoding}, {signFetch, client.NoFetch}, {signHints, client.NoHints}, {signOrder, client.FalseOrder}} {
+	}{{signLanguage, client.NoLanguage}, {signEncoding, client.NoEncoding}, {signFetch, client.NoFetch}, {signHints, client.NoHints}, {signOrder, client.FalseOrder}, {signHello, client.FalseHello}} {
 		if is(f.s) {
 			l.misfits |= f.bit
 		}

@@ -44,6 +44,10 @@ func (p *Processor) fill(c *evidence, r *rates) {
 			c.agent = g
 		case roleShape:
 			c.shape = g
+		case roleHello:
+			c.hello.company = g
+		case roleHelloBy:
+			c.hello.agents = g
 		case roleService:
 			c.service = g
 		}
@@ -53,6 +57,8 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	c.ranks = unknownStanding
 	if !p.keeper.Stands(c.e) { // the site's people are not compared with themselves
 		c.ranks = r.people.norms.compare(c.e, &c.t)
+		c.hello.unseen = p.hellos.unseen(c.e.Claim, false, c.e.JA4)
+		c.hello.framesUnseen = p.hellos.unseen(c.e.Claim, true, c.e.Frames)
 	}
 	c.norm = &c.ranks
 	c.pages = r.people.views.known()

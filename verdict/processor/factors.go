@@ -44,6 +44,7 @@ type evidence struct {
 	network group
 	agent   group
 	shape   group
+	hello   helloEvidence
 	service group
 	all     group
 	lost    lost

@@ -184,6 +184,10 @@ var factors = []factor{
 	{factorInfo{"hints_false", Client, "0 or 1", "Sec-CH-UA of another browser, version or system than User-Agent.", true}, misfit(client.FalseHints)},
 	{factorInfo{"order_false", Client, "0 or 1", "The fields of a page load in an order that the claimed browser never uses.", true}, misfit(client.FalseOrder)},
 	{factorInfo{"protocol_old", Client, "0 or 1", "Claims to be a browser, and speaks HTTP/1.0 with us directly.", true}, misfit(client.OldProtocol)},
+	{factorInfo{"hello_false", Client, "0 or 1", "Claims to be a browser, and makes the TLS handshake of a library that no browser is built with.", true}, greeted(helloFalse)},
+	{factorInfo{"hello_library", Client, "0 or 1", "Makes the TLS handshake of a known library, whatever it claims to be.", true}, greeted(func(c *evidence) float32 { return truth(c.e.Software != client.SoftwareUnknown) })},
+	{factorInfo{"hello_unseen", Client, "0 or 1", "Makes a TLS handshake that the site's established visitors with this browser never make. Unknown until twelve networks have shown theirs.", true}, said(func(c *evidence) tristate { return c.hello.unseen })},
+	{factorInfo{"frames_unseen", Client, "0 or 1", "Begins HTTP/2 as the established visitors with this browser never do.", true}, said(func(c *evidence) tristate { return c.hello.framesUnseen })},
 	{factorInfo{"misfits", Client, "", "How many of these contradictions the request has.", true}, func(c *evidence) float32 {
 		if c.e.Partial || !c.e.Claim.Family.Browser() {
 			return nan
@@ -238,6 +242,12 @@ var factors = []factor{
 	{factorInfo{"shape_pages_1m", Company, "pages", "Pages in its shape in a minute.", true}, fields(func(c *evidence) float32 { return c.shape.minute })},
 	{factorInfo{"shape_offered_share", Company, "share", "Pages in its shape that come without our cookie, from 20 pages an hour.", true}, withCookies(enough(theShape, 20, func(g *group) float32 { return over(g.offered, g.fields) }))},
 	{factorInfo{"shape_referer_none_share", Company, "share", "Pages in its shape without Referer, from 20 pages an hour.", true}, withReferers(enough(theShape, 20, func(g *group) float32 { return over(g.noRefs, g.hour) }))},
+	{factorInfo{"hello_share", Company, "share", "Part of all pages that come with its TLS handshake.", true}, greeted(ofAll(theHello))},
+	{factorInfo{"hello_addresses", Company, "", "Addresses with its handshake, in this hour or the one before; up to about 1,400.", true}, greeted(func(c *evidence) float32 { return max(1, c.hello.company.membership()) })},
+	{factorInfo{"hello_agents", Company, "", "User-Agents with its handshake, in this hour or the one before; up to about 1,400.", true}, greeted(func(c *evidence) float32 { return c.hello.agents.membership() })},
+	{factorInfo{"hello_pages_1m", Company, "pages", "Pages with its handshake in a minute.", true}, greeted(func(c *evidence) float32 { return c.hello.company.minute })},
+	{factorInfo{"hello_parts_missing", Company, "share", "How far all clients with its handshake are behind the others at the service in asking for sub-resources: 0 as many, 1 none.", true}, greeted(helloMissingParts)},
+	{factorInfo{"hello_offered_share", Company, "share", "Pages of browsers with its handshake that come without our cookie, from 20 pages an hour.", true}, greeted(withCookies(enough(theHello, 20, func(g *group) float32 { return over(g.offered, g.fields) })))},
 	{factorInfo{"hosting", Company, "0 or 1", "Its address is of a hosting company, by processor.hosting. Unknown without such a list.", true}, func(c *evidence) float32 {
 		if c.hosting == unknown {
 			return nan
@@ -268,6 +278,7 @@ var factors = []factor{
 	{factorInfo{"network_failed", History, "", "Wrong answers in its network in about a day.", true}, func(c *evidence) float32 { return c.network.failed }},
 	{factorInfo{"network_bans", History, "", "Scored bans in its network in about a day.", true}, func(c *evidence) float32 { return c.network.bans }},
 	{factorInfo{"shape_bans", History, "", "Scored bans of clients in its shape in about a day.", true}, fields(func(c *evidence) float32 { return c.shape.bans })},
+	{factorInfo{"hello_bans", History, "", "Scored bans of clients with its TLS handshake in about a day.", true}, greeted(func(c *evidence) float32 { return c.hello.company.bans })},
 	{factorInfo{"bans", History, "", "Bans of the subject itself.", true}, func(c *evidence) float32 { return float32(c.s.bans) }},
 	{factorInfo{"pages_before_1d", History, "pages", "Pages of the subject in the last day, by the counters of the store.", false}, inHistory(historyPagesDay)},
 	{factorInfo{"pages_before_14d", History, "pages", "Pages of the subject in the last two weeks, by the counters.", false}, inHistory(historyPagesFortnight)},

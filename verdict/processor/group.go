@@ -18,6 +18,8 @@ const (
 	roleNetwork             // a /24 or /48
 	roleAgent               // a User-Agent
 	roleShape               // which fields are present, in which order, from which browser
+	roleHello               // a TLS handshake
+	roleHelloBy             // its User-Agents
 	roleService             // all requests to a service
 	roleAll
 )
@@ -145,12 +147,12 @@ func (g *group) captcha(e *verdict.Event) {
 
 // groups are the groups that one event belongs to.
 type groups struct {
-	keys [6]groupKey
+	keys [8]groupKey
 	n    int
 }
 
 // groupsOf lists the groups of an event: its address if that is not the subject itself, its network, its User-Agent, its
-// header shape, the service's, and everybody.
+// TLS handshake, header shape, the service's, and everybody.
 func groupsOf(e *verdict.Event) (g groups) {
 	add := func(k groupKey) {
 		g.keys[g.n] = k
@@ -166,6 +168,10 @@ func groupsOf(e *verdict.Event) (g groups) {
 	if e.Agent != 0 {
 		add(groupKey{role: roleAgent, id: idOf(e.Agent, 0)})
 	}
+	if e.JA4 != 0 {
+		add(groupKey{role: roleHello, id: idOf(e.JA4, 0)})
+		add(groupKey{role: roleHelloBy, id: idOf(e.JA4, 0)})
+	}
 	if e.Shape != 0 && e.Page && !e.Partial {
 		add(groupKey{role: roleShape, id: idOf(e.Shape, uint64(e.Claim.Family)<<32|uint64(e.Language))})
 	}
@@ -180,10 +186,14 @@ func idOf(a, b uint64) (id [16]byte) {
 	return id
 }
 
-// memberOf is what a group counts as its members: an address counts its subjects, all other groups count addresses.
+// memberOf is what a group counts as its members: an address counts its subjects, a handshake's second group User-Agents,
+// all other groups addresses.
 func memberOf(k groupKey, e *verdict.Event) uint64 {
-	if k.role == roleCrowd {
+	switch k.role {
+	case roleCrowd:
 		return hashID(e.Subjects[0].ID)
+	case roleHelloBy:
+		return e.Agent
 	}
 	return addressHash(e)
 }

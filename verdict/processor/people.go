@@ -292,7 +292,7 @@ const voiceGroup = 0
 // weight is the weight of an event in a group: in the company of strangers each address is heard only so often.
 func (k groupKey) weight(voice float32) float32 {
 	switch k.role {
-	case roleAgent, roleShape, roleService, roleAll:
+	case roleAgent, roleShape, roleHello, roleHelloBy, roleService, roleAll:
 		return voice
 	}
 	return 1

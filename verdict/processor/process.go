@@ -56,6 +56,9 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	if !e.Partner {
 		r.arrivals(e).see(e, known)
+		if known {
+			p.hellos.see(e)
+		}
 	}
 	s, due := p.turn(e, r.Name, is, known)
 	p.follow(e, r, &s)

@@ -70,6 +70,7 @@ type Processor struct {
 	groups     *table[groupKey, group]
 	budgets    *table[verdict.Prefix, budget]
 	polls      polls
+	hellos     hellos
 	secret     uint64
 	training   *training // nil: no training log is kept
 	labels     *label.Table

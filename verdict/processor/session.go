@@ -116,6 +116,7 @@ type session struct {
 	failed      uint8
 	ignored     uint8 // challenges that were shown and not tried
 	flags       sessionFlags
+	software    client.Software // of that handshake
 	history     history
 }
 
@@ -129,6 +130,7 @@ const (
 	flagRecalled                           // the store was asked for a ban
 	flagIcon                               // asked for the site's icon
 	flagDoubted                            // is in doubt
+	flagHello                              // its last page's handshake is known
 )
 
 // bit maps a hash to one bit of a small set.

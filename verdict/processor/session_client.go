@@ -10,7 +10,10 @@ import (
 // client counts what the subject's client looks like.
 func (s *session) client(e *verdict.Event) {
 	s.claim, s.headers, s.misfits, s.iAge = e.Claim, e.Headers, e.Misfits, e.IAge
-	s.flags &^= flagPartial
+	s.flags &^= flagPartial | flagHello
+	if s.software = e.Software; e.JA4 != 0 {
+		s.flags |= flagHello
+	}
 	if e.Partial {
 		s.flags |= flagPartial
 		return

@@ -124,6 +124,9 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	e := &verdict.Event{At: at, N: 1}
 	e.Subjects[0] = sub
 	e.Claim, e.Headers, e.Misfits, e.IAge, e.Partial = s.claim, s.headers, s.misfits, s.iAge, s.flags&flagPartial != 0
+	if e.Software = s.software; s.flags&flagHello != 0 {
+		e.JA4 = 1
+	}
 	e.Cookies = client.Cookies(0)
 	if s.headers&client.HasCookie != 0 {
 		e.Cookies = client.CookieAny
@@ -143,7 +146,7 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	v.scene.e = nil
 	for i := range factors {
 		name := factors[i].Name
-		company := strings.HasPrefix(name, "agent_") && factors[i].Group == Company || strings.HasPrefix(name, "shape_")
+		company := strings.HasPrefix(name, "agent_") && factors[i].Group == Company || strings.HasPrefix(name, "shape_") || strings.HasPrefix(name, "hello_") && factors[i].Group != Client
 		place := strings.HasPrefix(name, "address_") || strings.HasPrefix(name, "network_") || name == "hosting"
 		if company || place && !isAddress {
 			x[i] = nan

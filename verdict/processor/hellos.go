@@ -1,0 +1,190 @@
+package processor
+
+import (
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"antirobot/verdict"
+	"antirobot/verdict/client"
+)
+
+// hellos are the fingerprints, of TLS handshakes and of first HTTP/2 frames, that the site's own established visitors come
+// with, by the browser that they claim: what a browser looks like is learnt, not shipped. The zero value is ready for use.
+// Safe for concurrent use; readers take no lock.
+type hellos struct {
+	mu sync.Mutex // of writers
+	of [helloPlaces]atomic.Pointer[helloSet]
+}
+
+const (
+	helloPlaces = 1024 // browsers, by family, version and kind of fingerprint;at most 600 KB together
+	helloKinds  = 16   // fingerprints of one browser; the least recently seen is forgotten
+	fewHellos   = 12   // networks of established visitors that make a browser known
+)
+
+// helloKey is a browser, and which of its fingerprints.
+type helloKey struct {
+	family client.Family
+	major  uint16 // 0: all versions
+	frames bool
+}
+
+func (k helloKey) place() int {
+	h := uint64(k.family)<<17 | uint64(k.major)<<1
+	if k.frames {
+		h |= 1
+	}
+	return int(h * 0x9e3779b97f4a7c15 >> 54 % helloPlaces)
+}
+
+// helloSet is what is known of a browser. It is immutable.
+type helloSet struct {
+	key      helloKey
+	networks networkSet // of the visitors who showed it
+	seen     [helloKinds]helloSeen
+}
+
+// helloSeen is one fingerprint. One network alone could be a stranger's that is established by now.
+type helloSeen struct {
+	hash    uint64
+	network uint64
+	shared  bool // seen in two networks
+	at      int64
+}
+
+// see learns from an established visitor's page.
+func (h *hellos) see(e *verdict.Event) {
+	if e.Partial || !e.Claim.Family.Browser() {
+		return
+	}
+	network := max(1, hashID(networkOf(e.Subjects[e.N-1].ID))*0x9e3779b97f4a7c15>>40)
+	for _, major := range [...]uint16{e.Claim.Major, 0} {
+		h.add(helloKey{e.Claim.Family, major, false}, e.JA4, network, e.At.Unix())
+		h.add(helloKey{e.Claim.Family, major, true}, e.Frames, network, e.At.Unix())
+	}
+}
+
+// helloAgain is how many seconds later a fingerprint is noted again, although nothing else is new.
+const helloAgain = 3600
+
+func (h *hellos) add(k helloKey, hash, network uint64, at int64) {
+	if hash == 0 {
+		return
+	}
+	place := &h.of[k.place()]
+	if s := place.Load(); s != nil && s.key == k && s.has(hash, network, at) {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	next := helloSet{key: k}
+	if s := place.Load(); s != nil && s.key == k {
+		next = *s
+	}
+	next.networks.add(network)
+	next.note(hash, network, at)
+	place.Store(&next)
+}
+
+// has reports whether the set would not change.
+func (s *helloSet) has(hash, network uint64, at int64) bool {
+	i := slices.IndexFunc(s.seen[:], func(v helloSeen) bool { return v.hash == hash })
+	if i < 0 {
+		return false
+	}
+	v := &s.seen[i]
+	known := s.networks
+	return at-v.at < helloAgain && (v.shared || v.network == network) && !known.add(network)
+}
+
+func (s *helloSet) note(hash, network uint64, at int64) {
+	place := 0
+	for i := range s.seen {
+		v := &s.seen[i]
+		if v.hash == hash {
+			v.shared = v.shared || v.network != network
+			v.at = max(v.at, at)
+			return
+		}
+		if v.at < s.seen[place].at {
+			place = i
+		}
+	}
+	s.seen[place] = helloSeen{hash: hash, network: network, at: at}
+}
+
+// unseen says whether a browser never comes with a fingerprint: this version of it if enough of those are known, or else
+// all versions.
+func (h *hellos) unseen(c client.Claim, frames bool, hash uint64) tristate {
+	if hash == 0 || !c.Family.Browser() {
+		return unknown
+	}
+	for _, major := range [...]uint16{c.Major, 0} {
+		k := helloKey{c.Family, major, frames}
+		s := h.of[k.place()].Load()
+		if s == nil || s.key != k {
+			continue
+		}
+		n := 0
+		for _, w := range s.networks {
+			n += bits.OnesCount64(w)
+		}
+		if n < fewHellos {
+			continue
+		}
+		if slices.ContainsFunc(s.seen[:], func(v helloSeen) bool { return v.hash == hash && v.shared }) {
+			return no
+		}
+		return yes
+	}
+	return unknown
+}
+
+// helloEvidence is what the handshake of an event says.
+type helloEvidence struct {
+	unseen, framesUnseen tristate
+	company              group // clients with the same handshake
+	agents               group // and their User-Agents
+}
+
+// greeted returns a value that only a known handshake has.
+func greeted(f func(*evidence) float32) func(*evidence) float32 {
+	return func(c *evidence) float32 {
+		if c.e.JA4 == 0 {
+			return nan
+		}
+		return f(c)
+	}
+}
+
+// said is a factor of something that is either so or not, or not known.
+func said(of func(*evidence) tristate) func(*evidence) float32 {
+	return func(c *evidence) float32 {
+		if of(c) == unknown {
+			return nan
+		}
+		return truth(of(c) == yes)
+	}
+}
+
+// helloFalse reports a handshake that the claimed browser does not make. If all browsers of the service come with such
+// handshakes, something in front of the gateway makes them.
+func helloFalse(c *evidence) float32 {
+	if !c.e.Claim.Family.Browser() || c.losses()&client.FalseHello != 0 {
+		return nan
+	}
+	return truth(c.e.Misfits&client.FalseHello != 0)
+}
+
+func theHello(c *evidence) *group { return &c.hello.company }
+
+// helloMissingParts is missingParts of all clients with the handshake.
+func helloMissingParts(c *evidence) float32 {
+	g := theHello(c)
+	if g.loads < 20 {
+		return nan
+	}
+	return max(0, 1-g.parts/g.loads/usualParts(c))
+}
