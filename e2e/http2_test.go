@@ -127,7 +127,7 @@ func TestHTTP2Browser(t *testing.T) {
 	if p := protocol(); p != "h2" {
 		t.Errorf("the captcha came by %s", p)
 	}
-	if line := g.logs.find(60*time.Second, func(s string) bool { return strings.Contains(s, `"path":"/first"`) }); !strings.Contains(line, `"ja4":"t13`) ||
+	if line := g.logs.find(func(s string) bool { return strings.Contains(s, `"path":"/first"`) }); !strings.Contains(line, `"ja4":"t13`) ||
 		!strings.Contains(line, `|m,a,s,p"`) {
 		t.Errorf("the fingerprints of Chromium: %s", line)
 	}
@@ -194,7 +194,7 @@ func TestHandshakeClients(t *testing.T) {
 		var line struct {
 			RequestID string `json:"request_id"`
 		}
-		found := g.logs.find(time.Minute, func(s string) bool { return strings.Contains(s, `"path":"/`+path+`"`) })
+		found := g.logs.find(func(s string) bool { return strings.Contains(s, `"path":"/`+path+`"`) })
 		if err := json.Unmarshal([]byte(found), &line); err != nil {
 			t.Fatalf("no access line of /%s: %v", path, err)
 		}
