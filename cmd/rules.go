@@ -56,7 +56,7 @@ configuration; check-config checks them.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := rules.DefaultOptions()
 			if requests {
-				o.Parts = requestrules.Parts
+				o.Parts, o.Attributes = requestrules.Parts, requestrules.KnownAttribute
 			}
 			p, _, err := readRules(cmd, args[0], o)
 			if err != nil {

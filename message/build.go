@@ -84,7 +84,7 @@ func (s *System) component(ctx context.Context, d *Domain, p PropertyConfig) (an
 	case ClassMemoryStorage:
 		return sources.NewMemoryStorage(s.deps.Now, s.cfg.MaxStorageEntries), nil
 	case ClassStoreStorage:
-		return sources.NewStoreStorage(s.deps.Store, key), nil
+		return sources.NewStoreStorage(s.deps.Store, key, s.deps.Now), nil
 	case ClassLog:
 		l := newLog(s.deps.Store, key, p, s.cfg.MaxLogEntries, s.node, s.deps.Now)
 		s.logs[key] = l

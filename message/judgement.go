@@ -165,21 +165,41 @@ func (j *judgement) Mark(ctx context.Context, c rules.Counter, as rules.Marker) 
 }
 
 // Frequency is rules.Storages.
-func (j *judgement) Frequency(ctx context.Context, name string, key []byte, window time.Duration) (int64, error) {
+func (j *judgement) Frequency(ctx context.Context, name string, key []byte, n int64, window time.Duration) (int64, error) {
+	s, err := j.domain.storage(name)
+	if err != nil {
+		return 0, err
+	}
+	if j.counted == nil || n == 0 {
+		return s.Incr(ctx, key, n, window)
+	}
+	return j.counted.once(name+"\x00"+string(key), func() (int64, error) { return s.Incr(ctx, key, n, window) })
+}
+
+// Draw is rules.Storages.
+func (j *judgement) Draw(ctx context.Context, name string, key []byte, b rules.Bucket) (time.Duration, error) {
 	s, err := j.domain.storage(name)
 	if err != nil {
 		return 0, err
 	}
 	if j.counted == nil {
-		return s.Incr(ctx, key, 1, window)
+		return s.Draw(ctx, key, b, true)
 	}
-	name = name + "\x00" + string(key)
-	if n, ok := j.counted.numbers[name]; ok {
+	wait, err := j.counted.once(name+"\x00"+string(key), func() (int64, error) {
+		wait, err := s.Draw(ctx, key, b, true)
+		return int64(wait), err
+	})
+	return time.Duration(wait), err
+}
+
+// once returns what f gave for key when it was first asked.
+func (c *counted) once(key string, f func() (int64, error)) (int64, error) {
+	if n, ok := c.numbers[key]; ok {
 		return n, nil
 	}
-	n, err := s.Incr(ctx, key, 1, window)
+	n, err := f()
 	if err == nil {
-		j.counted.numbers[name] = n
+		c.numbers[key] = n
 	}
 	return n, err
 }

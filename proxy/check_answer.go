@@ -36,6 +36,10 @@ func (k *checkCall) stop(blocked bool) {
 	j := &k.journey
 	a := j.snap.Captcha.SubResource(j.request(), blocked)
 	k.answered = answerBlocked
+	if r := j.decision.Throttle(); r != nil { // no balancer relays a 429
+		a = j.snap.Captcha.Throttled(j.request(), r.Wait, false, false)
+		a.Status = 403
+	}
 	if !blocked {
 		k.answered = answerCaptcha
 		a.Status = 401

@@ -218,6 +218,10 @@ func (c *Case) blocked(q *captcha.Request) captcha.Response {
 	if r := c.decision.Quarantine(); r != nil {
 		return c.snap.Captcha.Quarantined(q, r.Decision, r.AppendTags(nil))
 	}
+	if r := c.decision.Throttle(); r != nil {
+		page := c.kind() == kindPage || c.kind() == kindForm
+		return c.snap.Captcha.Throttled(q, r.Wait, page, c.kind() == kindAJAX)
+	}
 	if c.kind() == kindSubresource || c.kind() == kindPreflight {
 		return c.snap.Captcha.SubResource(q, true)
 	}

@@ -242,7 +242,7 @@ func (j *journey) resend(a *captcha.Response) {
 		j.judgeCarried(route, r, query, ruling)
 	}
 	j.remember()
-	if ruling.Action >= verdict.RuleQuarantine && j.svc.Verdict.Mode == verdict.Enforce {
+	if ruling.Action >= verdict.RuleThrottle && j.svc.Verdict.Mode == verdict.Enforce {
 		j.decision.Verdict = verdict.Human
 		j.decision.Settle()
 		refused := j.blocked(j.request())

@@ -18,6 +18,10 @@ type Options struct {
 	Now    func() time.Time // nil: time.Now; for the time limit
 
 	Lists []string // the lists that there are; nil: not known, and any name compiles
+	// What else there is, for warnings; nil: not known. Attributes says whether a name is one of an attribute.
+	Attributes             func(name string) bool
+	Storages, Models, Logs []string
+	Elsewhere              []*Script // other rules that share counters and events with these
 	// Formulas are the models. Nil is for checking alone: any name compiles, and the value is always 0.
 	Formulas Formulas
 }
@@ -65,6 +69,7 @@ func (s *Script) compile(o Options) (*Program, error) {
 			return nil, err
 		}
 	}
+	c.lint(s)
 	return c.program, c.bindFormulas()
 }
 
@@ -73,17 +78,6 @@ func (p *Program) Script() *Script { return p.script }
 
 // Needs returns the parts of Env that the rules use.
 func (p *Program) Needs() Part { return p.parts }
-
-// Warnings returns what is allowed but probably not intended: skips without a later label.
-func (p *Program) Warnings() []SyntaxError {
-	var w []SyntaxError
-	for i := range p.code {
-		if st := &p.script.Statements[i]; st.Action == Skip && p.code[i].target < 0 {
-			w = append(w, SyntaxError{Pos: st.Pos, Text: "there is no label " + st.Target + " later in the rules"})
-		}
-	}
-	return w
-}
 
 // fewStatements cost nothing even if each reads the longest text: only those that may wait are timed.
 const fewStatements = 64
@@ -122,13 +116,18 @@ func (c *compiler) statement(st *Statement, in *instruction) (err error) {
 	in.counts = def.counts
 	in.slow = def.needs != 0 || def.slow || len(a.matchers) > 0 || len(c.program.code) > fewStatements
 	c.program.slow = c.program.slow || in.slow
+	if def.lint != nil {
+		if problem := def.lint(a); problem != "" {
+			c.warn(st.Rule.Pos, def.name+": "+problem, "")
+		}
+	}
 	in.check, err = def.build(a)
 	return err
 }
 
 // String names the parts of p.
 func (p Part) String() string {
-	all := []string{"storages", "models", "logs", "counters", "lists", "formulas"}
+	all := []string{"storages", "models", "logs", "counters", "lists", "formulas", "places"}
 	text := ""
 	for i, name := range all {
 		if p&(1<<i) == 0 {
@@ -203,7 +202,7 @@ func (c *compiler) check(a *arguments, d *param, l Literal) error {
 		return &SyntaxError{Pos: l.Pos, Text: fmt.Sprintf("%s must be %s", d.name, what)}
 	}
 	switch d.kind {
-	case kindText, kindRegexp, kindPeriod, kindNetworks, kindList, kindFormula, kindMarker:
+	case kindText, kindRegexp, kindPeriod, kindNetworks, kindList, kindFormula, kindMarker, kindAttribute, kindAttributes, kindStorage, kindModel, kindLog:
 		if !l.IsText {
 			return wrong("a text in double quotes")
 		}
@@ -235,6 +234,8 @@ func (c *compiler) check(a *arguments, d *param, l Literal) error {
 		}
 		c.regexps += size
 		a.matchers[d.name] = m
+	case kindAttribute, kindAttributes, kindStorage, kindModel, kindLog:
+		return c.look(d, l)
 	case kindPeriod:
 		if _, err := parsePeriod(l.Text); err != nil {
 			return wrong(err.Error())

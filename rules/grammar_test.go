@@ -223,7 +223,7 @@ func TestWarnings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w := p.Warnings(); len(w) != 1 || w[0].Error() != "line 2, column 1: there is no label 5 later in the rules" {
+	if w := p.Warnings(); len(w) != 2 || w[0].Error() != "line 2, column 1: there is no label 5 later in the rules" {
 		t.Errorf("warnings %v", w)
 	}
 }

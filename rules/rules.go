@@ -113,8 +113,9 @@ const (
 	PartCounters
 	PartLists
 	PartFormulas
+	PartPlaces
 
-	PartsAll = PartStorages | PartModels | PartLogs | PartCounters | PartLists | PartFormulas
+	PartsAll = PartStorages | PartModels | PartLogs | PartCounters | PartLists | PartFormulas | PartPlaces
 )
 
 // Env is where a Program runs. A part that the Program was not compiled with may be nil.
@@ -126,6 +127,7 @@ type Env struct {
 	Logs       Logs
 	Counters   CounterSource
 	Lists      ListSource
+	Places     Places
 }
 
 // Attributes gives what is judged.
@@ -136,9 +138,29 @@ type Attributes interface {
 
 // Storages counts frequencies.
 type Storages interface {
-	// Frequency adds one to the counter of key in the storage of that name and returns its new value. The counter lives
-	// for window from its first use (0: for ever), and is not extended. key is valid during the call.
-	Frequency(ctx context.Context, storage string, key []byte, window time.Duration) (int64, error)
+	// Frequency adds n to the counter of key in the storage of that name and returns its new value; 0 only reads. The
+	// counter lives for window from its first use (0: for ever), and is not extended. key is valid during the call.
+	Frequency(ctx context.Context, storage string, key []byte, n int64, window time.Duration) (int64, error)
+	// Draw takes a token from the bucket of key, and returns 0, or how long to wait for the next token if there is none.
+	Draw(ctx context.Context, storage string, key []byte, b Bucket) (wait time.Duration, err error)
+}
+
+// Bucket is a token bucket: full at first, it gets a token every Every, and holds Burst tokens at most.
+type Bucket struct {
+	Every time.Duration // above zero
+	Burst int64         // one or more
+}
+
+// Place is what a database says of an address. The zero value is an address that it does not know.
+type Place struct {
+	Country string // two capital letters; empty: unknown
+	ASN     uint32 // of the network's operator; 0: unknown
+	Name    string // of the operator, if the database has it
+}
+
+// Places knows where addresses are. It answers from memory.
+type Places interface {
+	Place(addr netip.Addr) Place
 }
 
 // Models classifies texts.
@@ -187,8 +209,18 @@ type CounterSource interface {
 
 // ListSource looks values up.
 type ListSource interface {
-	Listed(ctx context.Context, list string, v Value) (bool, error)
+	Listed(ctx context.Context, list string, v Value, as Match) (bool, error)
 }
+
+// Match is what of a value is looked up in a list of texts. Lists of networks and subjects know whole values alone.
+type Match uint8
+
+// The matches.
+const (
+	MatchValue  Match = iota // the whole value
+	MatchDomain              // the hosts of its links and mail addresses, or the host that it is, and their parent domains
+	MatchWord                // each of its words
+)
 
 // Formulas gives rules the models that there are.
 type Formulas interface {

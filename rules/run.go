@@ -23,6 +23,7 @@ type Program struct {
 	limits Limits
 	now    func() time.Time
 	parts  Part
+	warned []SyntaxError
 	slow   bool // one of the instructions is
 	// factors are what formulas read: the score, then the tags, then the numbers of countFactors. Nil without formulas.
 	factors []string
@@ -70,8 +71,11 @@ type Run struct {
 	number   float64   // that the last check observed
 	observed bool
 
+	wait time.Duration // for a token of a bucket that was empty
+
 	reader skeleton.Reader
 	buf    []byte
+	key    []byte // of several attributes together
 	grams  []uint64
 }
 
@@ -80,6 +84,9 @@ func (r *Run) Decision() string { return r.decision }
 
 // Stop returns the number of the statement that decided, counted from 0; -1 if the end was reached, or an error.
 func (r *Run) Stop() int { return r.stop }
+
+// Wait returns how long the longest wait for a token is, of the buckets that were found empty; 0: none was.
+func (r *Run) Wait() time.Duration { return r.wait }
 
 // Score returns the sum of the scores of the rules that were FALSE.
 func (r *Run) Score() float64 { return r.score }
@@ -105,7 +112,7 @@ func (r *Run) AppendFired(dst []uint64) []uint64 { return append(dst, r.fired...
 func (r *Run) Log() string { return r.log.String() }
 
 func (r *Run) begin(p *Program) {
-	r.program, r.score, r.decision, r.stop = p, 0, Unknown, -1
+	r.program, r.score, r.decision, r.stop, r.wait = p, 0, Unknown, -1, 0
 	r.order = r.order[:0]
 	r.tags = emptied(r.tags, len(p.tags))
 	r.fired = emptied(r.fired, len(p.code))

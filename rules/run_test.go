@@ -228,6 +228,7 @@ func TestRules(t *testing.T) {
 		{"x", `formulaCheck(formula="f", limit=1)`, "T"},
 		{"x", `formulaCheck(formula="f", limit=0.4)`, "F"},
 	}
+	cases = append(cases, generalCases()...)
 	for _, c := range cases {
 		w := newWorld()
 		w.values["text"] = Value{Kind: Text, Text: c.text}

@@ -15,22 +15,27 @@ import (
 type paramKind uint8
 
 const (
-	kindText     paramKind = iota // a text in quotes
-	kindWhole                     // a whole number ≥ 0
-	kindNumber                    // any number
-	kindSeconds                   // seconds ≥ 0, fractions allowed
-	kindValue                     // a text or a number
-	kindRegexp                    // a text that is a regexp
-	kindPeriod                    // a text: 10m to 23h50m, 1d to 14d
-	kindNetworks                  // a text: addresses and networks
-	kindType                      // the type number of a counter
-	kindList                      // a text: the name of a list
-	kindFormula                   // a text: the name of a formula
-	kindMarker                    // a text: one of markers
+	kindText       paramKind = iota // a text in quotes
+	kindWhole                       // a whole number ≥ 0
+	kindNumber                      // any number
+	kindSeconds                     // seconds ≥ 0, fractions allowed
+	kindValue                       // a text or a number
+	kindRegexp                      // a text that is a regexp
+	kindPeriod                      // a text: 10m to 23h50m, 1d to 14d
+	kindNetworks                    // a text: addresses and networks
+	kindType                        // the type number of a counter
+	kindList                        // a text: the name of a list
+	kindFormula                     // a text: the name of a formula
+	kindMarker                      // a text: one of markers
+	kindAttribute                   // a text: the name of an attribute
+	kindAttributes                  // a text: names of attributes, separated by commas
+	kindStorage                     // a text: the name of a storage
+	kindModel                       // a text: the name of a model
+	kindLog                         // a text: the name of a log
 )
 
 func (k paramKind) String() string {
-	return [...]string{"text", "whole number", "number", "seconds", "text or number", "regexp", "period", "networks", "0 to 65535", "text", "text", "text"}[k]
+	return [...]string{"text", "whole number", "number", "seconds", "text or number", "regexp", "period", "networks", "0 to 65535", "text", "text", "text", "text", "text", "text", "text", "text"}[k]
 }
 
 // param declares a parameter. value is its default as a rule text would have it, None for an optional one without
@@ -50,21 +55,22 @@ type rule struct {
 	counts bool   // observes a number, which formulas can read
 	doc    string // what TRUE means
 	build  func(a *arguments) (check, error)
+	lint   func(a *arguments) string // what was hardly meant; empty: nothing
 }
 
 const required = ""
 
 func textParam() param {
-	return param{"attribute", `"text"`, kindText, "the attribute with the text"}
+	return param{"attribute", `"text"`, kindAttribute, "the attribute with the text"}
 }
 
 func storageParam() param {
-	return param{"storage", `"storage"`, kindText, "the storage with the counters; they belong to the domain that owns it"}
+	return param{"storage", `"storage"`, kindStorage, "the storage with the counters; they belong to the domain that owns it"}
 }
 
 // table returns all rules in the order of the docs.
 func table() []*rule {
-	return slices.Concat(messageRules(), modelRules(), requestRules())
+	return slices.Concat(messageRules(), modelRules(), requestRules(), generalRules())
 }
 
 func ruleNames() []string {

@@ -31,12 +31,13 @@ func messageRules() []*rule {
 				textParam(),
 			},
 			doc:   "TRUE if the length of the text is within the limits, both inclusive. Without limits the attribute is not read.",
+			lint:  lintLengthCheck,
 			build: buildLengthCheck,
 		},
 		{
 			name: "attributeCheck",
 			params: []param{
-				{"attribute", required, kindText, "the attribute"},
+				{"attribute", required, kindAttribute, "the attribute"},
 				{"value", required, kindValue, "the value to compare with; a number never equals a text"},
 			},
 			doc:   "TRUE if the attribute equals the value, by type. An address is compared as an address.",
@@ -44,7 +45,7 @@ func messageRules() []*rule {
 		},
 		{
 			name:   "hasAttribute",
-			params: []param{{"attribute", required, kindText, "the attribute"}},
+			params: []param{{"attribute", required, kindAttribute, "the attribute"}},
 			doc:    "TRUE if the attribute is present. Never an error.",
 			build: func(a *arguments) (check, error) {
 				name := a.text("attribute")
@@ -84,7 +85,7 @@ func messageRules() []*rule {
 			name:   "userFrequencyCheck",
 			counts: true,
 			params: []param{
-				{"attribute", `"from"`, kindText, "the attribute, of any type"},
+				{"attribute", `"from"`, kindAttributes, "the attribute, of any type, or several that are counted together"},
 				storageParam(),
 				{"timeout", "300", kindSeconds, "the length of the window; it starts with the first message and is never extended"},
 				{"count", "3", kindWhole, "how many messages per window pass"},
@@ -103,7 +104,7 @@ func modelRules() []*rule {
 			name:   "modelClassify",
 			counts: true,
 			params: []param{
-				{"model", `"model"`, kindText, "the model"},
+				{"model", `"model"`, kindModel, "the model"},
 				textParam(),
 				{"limit", "0.5", kindNumber, "the score, 0 to 1, above which a text is bad"},
 			},
@@ -121,7 +122,7 @@ func modelRules() []*rule {
 		{
 			name: "modelTrain",
 			params: []param{
-				{"model", `"model"`, kindText, "the model"},
+				{"model", `"model"`, kindModel, "the model"},
 				textParam(),
 				{"marker", `"good"`, kindText, `"good", or "bad", or "spam", which is the same`},
 			},
@@ -141,7 +142,7 @@ func modelRules() []*rule {
 		{
 			name: "messageLogPut",
 			params: []param{
-				{"log", `"messageLog"`, kindText, "the message log"},
+				{"log", `"messageLog"`, kindLog, "the message log"},
 				{"tag", "None", kindText, "a tag for the entry alone, before the others"},
 			},
 			needs: PartLogs,
@@ -173,6 +174,13 @@ func buildLengthCheck(a *arguments) (check, error) {
 		n := int64(utf8.RuneCountInString(text))
 		return (!hasLeast || n >= least) && (!hasMost || n <= most), nil
 	}), nil
+}
+
+func lintLengthCheck(a *arguments) string {
+	if a.given("minLength") && a.given("maxLength") && a.whole("minLength") > a.whole("maxLength") {
+		return "minLength is above maxLength: no text is that long"
+	}
+	return ""
 }
 
 func buildAttributeCheck(a *arguments) (check, error) {
@@ -227,7 +235,7 @@ func newFrequencyLimit(kind byte, a *arguments) *frequencyLimit {
 func (f *frequencyLimit) pass(ctx context.Context, e *Env, r *Run) (bool, error) {
 	sum := md5.Sum(r.buf) //nolint:gosec // see the import
 	r.buf = append(append(r.buf[:0], f.key...), sum[:]...)
-	n, err := e.Storages.Frequency(ctx, f.storage, r.buf, f.window)
+	n, err := e.Storages.Frequency(ctx, f.storage, r.buf, 1, f.window)
 	r.observe(float64(n))
 	return n <= f.count, err
 }
@@ -246,7 +254,7 @@ func buildMessageFrequency(a *arguments) (check, error) {
 
 func buildUserFrequency(a *arguments) (check, error) {
 	f := newFrequencyLimit('u', a)
-	return overValue(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
+	return overKey(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
 		r.buf = appendValue(r.buf[:0], v)
 		return f.pass(ctx, e, r)
 	}), nil

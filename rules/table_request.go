@@ -4,16 +4,17 @@ import (
 	"context"
 	"encoding/binary"
 	"net/netip"
+	"slices"
 
 	"antirobot/settings"
 )
 
 // requestRules are additional rules: mainly for requests, but no rule depends on what it judges.
 func requestRules() []*rule {
-	period := param{"period", `"1d"`, kindPeriod, `the time that is looked at: "10m" to "23h50m" by ten minutes, "1d" to "14d"; the ten minutes, or the day, that has just begun comes on top`}
-	kind := param{"type", required, kindType, "the type number of the counter"}
-	prefix := param{"prefix", `"rules"`, kindText, "the prefix of the counter"}
-	subject := param{"attribute", `"subject"`, kindText, "the attribute whose value is counted, of any type"}
+	return slices.Concat(checkRules(), counterRules(), countingRules(), formulaRules())
+}
+
+func checkRules() []*rule {
 	return []*rule{
 		{
 			name:   "scoreOver",
@@ -42,7 +43,7 @@ func requestRules() []*rule {
 			name: "networkCheck",
 			params: []param{
 				{"networks", required, kindNetworks, "addresses and networks, separated by commas or spaces"},
-				{"attribute", `"ip"`, kindText, "the attribute with the address"},
+				{"attribute", `"ip"`, kindAttribute, "the attribute with the address"},
 			},
 			doc:   "FALSE if the address is in one of the networks.",
 			build: buildNetworkCheck,
@@ -51,18 +52,38 @@ func requestRules() []*rule {
 			name: "listCheck",
 			params: []param{
 				{"list", required, kindList, "the list: its name; api for entries made at run time, inline for those in the configuration; block, ban or white for all lists with that flag"},
-				{"attribute", `"ip"`, kindText, "the attribute to look up"},
+				{"attribute", `"ip"`, kindAttribute, "the attribute to look up"},
+				{"match", `"value"`, kindText, "in a list of texts: value looks up the whole value, domain the hosts of its links and mail addresses with their parent domains, word each of its words"},
 			},
 			needs: PartLists,
 			doc:   "FALSE if the value is in the list.",
 			build: func(a *arguments) (check, error) {
 				list := a.text("list")
+				match, err := a.choice("match", "value", "domain", "word")
+				if err != nil {
+					return nil, err
+				}
 				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
-					listed, err := e.Lists.Listed(ctx, list, v)
+					listed, err := e.Lists.Listed(ctx, list, v, Match(match))
 					return !listed, err
 				}), nil
 			},
 		},
+	}
+}
+
+// counterParams are the parameters that rules over counters share.
+func counterParams() (period, kind, prefix, subject param) {
+	period = param{"period", `"1d"`, kindPeriod, `the time that is looked at: "10m" to "23h50m" by ten minutes, "1d" to "14d"; the ten minutes, or the day, that has just begun comes on top`}
+	kind = param{"type", required, kindType, "the type number of the counter"}
+	prefix = param{"prefix", `"rules"`, kindText, "the prefix of the counter"}
+	subject = param{"attribute", `"subject"`, kindAttributes, "the attribute whose value is counted, of any type, or several that are counted together"}
+	return period, kind, prefix, subject
+}
+
+func counterRules() []*rule {
+	period, kind, prefix, subject := counterParams()
+	return []*rule{
 		{
 			name:   "counterCheck",
 			counts: true,
@@ -71,7 +92,7 @@ func requestRules() []*rule {
 			doc:    "FALSE if the counter of the value is over the limit.",
 			build: func(a *arguments) (check, error) {
 				c, limit := a.counter(), a.number("limit")
-				return overValue(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
+				return overKey(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
 					n, err := e.Counters.Count(ctx, c.of(v))
 					r.observe(float64(n))
 					return float64(n) <= limit, err
@@ -88,10 +109,16 @@ func requestRules() []*rule {
 				period, subject, prefix,
 			},
 			needs: PartCounters,
-			doc:   "FALSE if at least the given share of the value's judged events was bad: those that counterMark counted as bad or spam, out of all that it counted.",
+			lint: func(a *arguments) string {
+				if share := a.number("share"); share < 0 || share > 1 {
+					return "a share is from 0 to 1"
+				}
+				return ""
+			},
+			doc: "FALSE if at least the given share of the value's judged events was bad: those that counterMark counted as bad or spam, out of all that it counted.",
 			build: func(a *arguments) (check, error) {
 				c, share, minimum := a.counter(), a.number("share"), a.whole("minimum")
-				return overValue(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
+				return overKey(a, func(ctx context.Context, e *Env, r *Run, v Value) (bool, error) {
 					bad, judged, err := e.Counters.Share(ctx, c.of(v))
 					if judged > 0 {
 						r.observe(float64(bad) / float64(judged))
@@ -101,6 +128,12 @@ func requestRules() []*rule {
 				}), nil
 			},
 		},
+	}
+}
+
+func countingRules() []*rule {
+	_, kind, prefix, subject := counterParams()
+	return []*rule{
 		{
 			name:   "counterAdd",
 			params: []param{kind, {"count", "1", kindWhole, "the number to add"}, subject, prefix},
@@ -108,7 +141,7 @@ func requestRules() []*rule {
 			doc:    "Adds to the counter of the value. Always TRUE.",
 			build: func(a *arguments) (check, error) {
 				c, n := a.counter(), a.whole("count")
-				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+				return overKey(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
 					return true, e.Counters.Add(ctx, c.of(v), uint64(n))
 				}), nil
 			},
@@ -117,14 +150,14 @@ func requestRules() []*rule {
 			name: "counterAddPair",
 			params: []param{
 				kind,
-				{"unique", required, kindText, "the attribute whose counter grows, once for each value of the other"},
+				{"unique", required, kindAttribute, "the attribute whose counter grows, once for each value of the other"},
 				subject, prefix,
 			},
 			needs: PartCounters,
 			doc:   "Counts the pair of two values: the unique counter grows only if the pair has not been seen in this period yet. Always TRUE.",
 			build: func(a *arguments) (check, error) {
 				c, unique := a.counter(), a.text("unique")
-				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+				return overKey(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
 					u, err := e.valueOf(unique)
 					if err != nil {
 						return false, err
@@ -145,11 +178,16 @@ func requestRules() []*rule {
 			build: func(a *arguments) (check, error) {
 				as, _ := parseMarker(a.text("as"))
 				c := a.counter()
-				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
+				return overKey(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
 					return true, e.Counters.Mark(ctx, c.of(v), as)
 				}), nil
 			},
 		},
+	}
+}
+
+func formulaRules() []*rule {
+	return []*rule{
 		{
 			name: "formulaCheck",
 			params: []param{
@@ -219,7 +257,7 @@ func buildNearDuplicate(a *arguments) (check, error) {
 		for i, pair := range pairs {
 			r.buf = append(append(r.buf[:0], f.key...), byte(i))
 			r.buf = binary.BigEndian.AppendUint64(r.buf, pair)
-			n, err := e.Storages.Frequency(ctx, f.storage, r.buf, f.window)
+			n, err := e.Storages.Frequency(ctx, f.storage, r.buf, 1, f.window)
 			if err != nil {
 				return false, err
 			}

@@ -34,7 +34,7 @@ func newWorld() *world {
 }
 
 func (w *world) env() *Env {
-	return &Env{Attributes: w, Storages: w, Models: w, Logs: w, Counters: w, Lists: w}
+	return &Env{Attributes: w, Storages: w, Models: w, Logs: w, Counters: w, Lists: w, Places: w}
 }
 
 func (w *world) Attribute(name string) (Value, bool) {
@@ -42,13 +42,29 @@ func (w *world) Attribute(name string) (Value, bool) {
 	return v, ok
 }
 
-func (w *world) Frequency(_ context.Context, storage string, key []byte, _ time.Duration) (int64, error) {
+func (w *world) Frequency(_ context.Context, storage string, key []byte, n int64, _ time.Duration) (int64, error) {
 	if storage != "storage" && storage != "other" {
 		return 0, Faultf(CodeProperty, "there is no property %s", storage)
 	}
 	k := storage + string(key)
-	w.counts[k]++
+	w.counts[k] += n
 	return w.counts[k], nil
+}
+
+func (w *world) Draw(_ context.Context, storage string, key []byte, b Bucket) (time.Duration, error) {
+	k := storage + string(key)
+	if w.counts[k] >= b.Burst {
+		return b.Every, nil
+	}
+	w.counts[k]++
+	return 0, nil
+}
+
+func (w *world) Place(addr netip.Addr) Place {
+	if addr == netip.MustParseAddr("10.1.2.3") {
+		return Place{Country: "NL", ASN: 64500}
+	}
+	return Place{}
 }
 
 func (w *world) Score(_ context.Context, model, text string) (float64, error) {
@@ -97,7 +113,7 @@ func (w *world) Mark(_ context.Context, c Counter, as Marker) error {
 	return nil
 }
 
-func (w *world) Listed(context.Context, string, Value) (bool, error) { return w.listed, nil }
+func (w *world) Listed(context.Context, string, Value, Match) (bool, error) { return w.listed, nil }
 
 // Bind gives formula f, which adds half to the score.
 func (w *world) Bind(name string, factors []string) (Scorer, error) {

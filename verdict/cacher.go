@@ -168,7 +168,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 			return
 		}
 		if s.Rules != nil {
-			if action = c.ask(d, v, id, s); action >= RuleQuarantine {
+			if action = c.ask(d, v, id, s); action >= RuleThrottle {
 				d.say(Blocked, CauseRule, nil)
 				return
 			}

@@ -81,19 +81,21 @@ func (d *Decision) Settle() {
 	switch {
 	case d.Message.Action == RuleRobot:
 		d.say(Robot, CauseMessage, nil)
-	case d.Message.Action >= RuleQuarantine:
+	case d.Message.Action >= RuleThrottle:
 		d.say(Blocked, CauseMessage, nil)
 	}
 }
 
 // Quarantine returns the ruling that puts the request into quarantine; nil if none does.
-func (d *Decision) Quarantine() *Ruling {
-	switch {
-	case d.Verdict != Blocked:
-	case d.Cause == CauseRule && d.Rules != nil && d.Rules.Action == RuleQuarantine:
-		return d.Rules
-	case d.Cause == CauseMessage && d.Message != nil && d.Message.Action == RuleQuarantine:
-		return d.Message
+func (d *Decision) Quarantine() *Ruling { return d.stopped(RuleQuarantine) }
+
+// Throttle returns the ruling that says that the request comes too fast; nil if none does.
+func (d *Decision) Throttle() *Ruling { return d.stopped(RuleThrottle) }
+
+// stopped returns the ruling that stopped the request with an action.
+func (d *Decision) stopped(with RuleAction) *Ruling {
+	if r := d.Ruling(); d.Verdict == Blocked && r != nil && r.Action == with {
+		return r
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"antirobot/identity"
 	"antirobot/request"
@@ -19,11 +20,12 @@ const (
 	RuleNone       RuleAction = iota // nothing: the request passes
 	RuleMark                         // it passes, and the service is told in a header
 	RuleRobot                        // captcha
+	RuleThrottle                     // 429: too fast, come back later
 	RuleQuarantine                   // 409 with the reason as JSON
 	RuleBlock                        // 403
 )
 
-var actionNames = [...]string{"pass", "mark", "captcha", "quarantine", "block"}
+var actionNames = [...]string{"pass", "mark", "captcha", "throttle", "quarantine", "block"}
 
 // String returns the name that the configuration and metrics use.
 func (a RuleAction) String() string { return actionNames[a] }
@@ -44,7 +46,7 @@ func ParseAction(s string) (RuleAction, bool) {
 // AnswerConfig says what follows from one decision of the rules.
 type AnswerConfig struct {
 	Decision string `mapstructure:"decision"`
-	Action   string `mapstructure:"action"` // pass, mark, captcha, quarantine or block
+	Action   string `mapstructure:"action"` // pass, mark, captcha, throttle, quarantine or block
 }
 
 // DefaultAnswers returns answers for the usual decisions.
@@ -57,6 +59,7 @@ func DefaultAnswers() []AnswerConfig {
 		{"FLOOD", "captcha"},
 		{"FREQUENT", "captcha"},
 		{"CAPTCHA", "captcha"},
+		{"THROTTLE", "throttle"},
 		{"QUARANTINE", "quarantine"},
 		{"INVALID", "block"},
 		{"BLOCK", "block"},
@@ -112,6 +115,7 @@ type Ruling struct {
 	Decision string         // of the rules; if there is none, it is empty and Failed says why
 	Failed   string         // why the rules gave no decision
 	Route    string         // for a message: the route that judged it
+	Wait     time.Duration  // until the buckets that were empty have a token; 0: none was
 	Score    float64        // the sum of the scores of the rules that were FALSE
 	Program  *rules.Program // the rules; nil if none were run
 	Stop     int            // the statement that decided; -1: none
@@ -123,7 +127,7 @@ type Ruling struct {
 // Take fills r with the outcome of a run; the action is not set.
 func (r *Ruling) Take(p *rules.Program, run *rules.Run) {
 	*r = Ruling{
-		Decision: run.Decision(), Score: run.Score(), Program: p, Stop: run.Stop(),
+		Decision: run.Decision(), Score: run.Score(), Wait: run.Wait(), Program: p, Stop: run.Stop(),
 		Fired: run.AppendFired(r.Fired[:0]), Trace: run.Log(),
 	}
 }

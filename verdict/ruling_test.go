@@ -54,6 +54,7 @@ func TestRulingActions(t *testing.T) {
 		{RuleNone, Human, CauseNone, false},
 		{RuleMark, Human, CauseNone, true},
 		{RuleRobot, Robot, CauseRule, true},
+		{RuleThrottle, Blocked, CauseRule, true},
 		{RuleQuarantine, Blocked, CauseRule, true},
 		{RuleBlock, Blocked, CauseRule, true},
 	} {
@@ -63,7 +64,7 @@ func TestRulingActions(t *testing.T) {
 		v, id := newRequest(w.now(), "192.0.2.1")
 		var d Decision
 		w.Decide(&d, v, id, s)
-		if d.Verdict != c.verdict || d.Cause != c.cause || (d.Quarantine() != nil) != (c.action == RuleQuarantine) {
+		if d.Verdict != c.verdict || d.Cause != c.cause || (d.Quarantine() != nil) != (c.action == RuleQuarantine) || (d.Throttle() != nil) != (c.action == RuleThrottle) {
 			t.Errorf("%v: %v for %v, quarantine %v", c.action, d.Verdict, d.Cause, d.Quarantine())
 		}
 		rid := request.NewID(v.At)

@@ -92,6 +92,7 @@ func (c *ServiceConfig) options(names *Names, now func() time.Time) rules.Option
 	o := rules.DefaultOptions()
 	o.Parts, o.Now, o.Lists, o.Formulas = Parts, now, names.Lists, names.Formulas
 	o.Limits.Time = c.Time
+	o.Attributes, o.Storages = KnownAttribute, []string{storageMemory, storageKept}
 	return o
 }
 

@@ -82,7 +82,7 @@ func New(cfg Config, d Deps) (*Engine, error) {
 	}
 	e := &Engine{
 		deps: d, metrics: make(map[string]*counts),
-		memory: sources.NewMemoryStorage(d.Now, cfg.MaxStorageEntries), kept: sources.NewStoreStorage(d.Store, "rules/"),
+		memory: sources.NewMemoryStorage(d.Now, cfg.MaxStorageEntries), kept: sources.NewStoreStorage(d.Store, "rules/", d.Now),
 	}
 	e.runs.New = func() any { return newRun(e) }
 	return e, nil

@@ -2,7 +2,7 @@ package requestrules
 
 import (
 	"context"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 
@@ -110,6 +110,20 @@ func optional(b []byte) (rules.Value, bool) {
 	return rules.Value{Kind: rules.Text, Text: request.Borrow(b)}, len(b) > 0
 }
 
+// attributes are those without a name of the visitor's or of the service's in them.
+var attributes = [...]string{
+	"method", "path", "rawpath", "query", "host", "ip", "ua", "subject", "service", "verdict", "ja4", "h2",
+}
+
+// KnownAttribute reports whether requests may have an attribute of this name.
+func KnownAttribute(name string) bool {
+	kind, of, ok := strings.Cut(name, ".")
+	if !ok {
+		return slices.Contains(attributes[:], name)
+	}
+	return of != "" && (kind == "header" || kind == "cookie")
+}
+
 // header returns the value of a header field; of several, all of them, so that it does not matter which one the service
 // reads.
 func (r *run) header(name string) (rules.Value, bool) {
@@ -150,30 +164,40 @@ func (r *run) cookie(name string) (rules.Value, bool) {
 }
 
 // Frequency is rules.Storages. Each service counts on its own.
-func (r *run) Frequency(ctx context.Context, storage string, key []byte, window time.Duration) (int64, error) {
-	var s sources.Storage
-	switch storage {
-	case storageMemory:
-		s = r.engine.memory
-	case storageKept:
-		s = r.engine.kept
-	default:
-		return 0, rules.Faultf(rules.CodeProperty, "requests have no storage %.64q: %s is in memory, %s in the store", storage, storageMemory, storageKept)
-	}
-	r.key = append(append(append(r.key[:0], r.service...), 0), key...)
-	if !r.watch {
-		return s.Incr(ctx, r.key, 1, window)
-	}
-	// It was counted before, when the same request was looked at first; and a look at our own pages is not a request.
-	value, ok, err := s.Get(ctx, r.key)
-	if err != nil || !ok {
+func (r *run) Frequency(ctx context.Context, storage string, key []byte, n int64, window time.Duration) (int64, error) {
+	s, err := r.storage(storage)
+	if err != nil {
 		return 0, err
 	}
-	return strconv.ParseInt(string(value), 10, 64)
+	r.key = append(append(append(r.key[:0], r.service...), 0), key...)
+	if r.watch {
+		n = 0 // it was counted when the same request was looked at first; and a look at our own pages is not a request
+	}
+	return s.Incr(ctx, r.key, n, window)
+}
+
+// Draw is rules.Storages. A second look takes no token.
+func (r *run) Draw(ctx context.Context, storage string, key []byte, b rules.Bucket) (time.Duration, error) {
+	s, err := r.storage(storage)
+	if err != nil {
+		return 0, err
+	}
+	r.key = append(append(append(r.key[:0], r.service...), 0), key...)
+	return s.Draw(ctx, r.key, b, !r.watch)
+}
+
+func (r *run) storage(name string) (sources.Storage, error) {
+	switch name {
+	case storageMemory:
+		return r.engine.memory, nil
+	case storageKept:
+		return r.engine.kept, nil
+	}
+	return nil, rules.Faultf(rules.CodeProperty, "requests have no storage %.64q: %s is in memory, %s in the store", name, storageMemory, storageKept)
 }
 
 // Listed is rules.Lists.
-func (r *run) Listed(_ context.Context, list string, v rules.Value) (bool, error) {
+func (r *run) Listed(_ context.Context, list string, v rules.Value, _ rules.Match) (bool, error) {
 	return sources.Listed(r.engine.deps.Lists, list, v, r.service, r.view.At), nil
 }
 

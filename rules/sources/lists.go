@@ -47,6 +47,6 @@ func NewLists(l NetworkLists, now func() time.Time) rules.ListSource {
 	return messageLists{l, now}
 }
 
-func (m messageLists) Listed(_ context.Context, list string, v rules.Value) (bool, error) {
+func (m messageLists) Listed(_ context.Context, list string, v rules.Value, _ rules.Match) (bool, error) {
 	return Listed(m.lists, list, v, "", m.now()), nil
 }

@@ -24,7 +24,7 @@ func TestStorages(t *testing.T) {
 	defer st.Close()
 	for name, s := range map[string]Storage{
 		"memory": NewMemoryStorage(c.now, 1000),
-		"store":  NewStoreStorage(st, "p/"),
+		"store":  NewStoreStorage(st, "p/", c.now),
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := context.Background()

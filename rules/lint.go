@@ -1,0 +1,156 @@
+package rules
+
+import (
+	"cmp"
+	"slices"
+
+	"antirobot/settings"
+)
+
+// Warnings returns what is allowed but probably not intended, in the order of the text.
+func (p *Program) Warnings() []SyntaxError { return slices.Clone(p.warned) }
+
+func (c *compiler) warn(at Pos, text, hint string) {
+	c.program.warned = append(c.program.warned, SyntaxError{at, text, hint})
+}
+
+// look warns of the name of something that is not there.
+func (c *compiler) look(d *param, l Literal) error {
+	o := &c.options
+	var known []string
+	switch d.kind {
+	case kindAttribute:
+		c.lookAttribute(l, l.Text)
+		return nil
+	case kindAttributes:
+		for _, name := range attributeNames(l.Text) {
+			if name == "" {
+				return &SyntaxError{Pos: l.Pos, Text: d.name + " has an empty name"}
+			}
+			c.lookAttribute(l, name)
+		}
+		return nil
+	case kindStorage:
+		known = o.Storages
+	case kindModel:
+		known = o.Models
+	case kindLog:
+		known = o.Logs
+	}
+	if known != nil && !slices.Contains(known, l.Text) {
+		c.warn(l.Pos, "there is no "+d.name+" "+short(l.Text), settings.Nearest(l.Text, known))
+	}
+	return nil
+}
+
+func (c *compiler) lookAttribute(l Literal, name string) {
+	if known := c.options.Attributes; known != nil && !known(name) {
+		c.warn(l.Pos, "there is no attribute "+short(name), "")
+	}
+}
+
+// lint looks at the statements together.
+func (c *compiler) lint(s *Script) {
+	c.lintFlow(s)
+	c.lintTags(s)
+	c.lintCounts(s)
+	slices.SortStableFunc(c.program.warned, func(a, b SyntaxError) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+}
+
+// lintFlow finds statements that no run gets to. Control only goes forward, so one pass is enough.
+func (c *compiler) lintFlow(s *Script) {
+	reached := make([]bool, len(s.Statements)+1)
+	reached[0] = true
+	told := false
+	for i := range s.Statements {
+		st, in := &s.Statements[i], &c.program.code[i]
+		if st.Action == Skip && in.target < 0 {
+			c.warn(st.Pos, "there is no label "+st.Target+" later in the rules", "")
+		}
+		if !reached[i] {
+			if !told {
+				c.warn(st.Pos, "this statement is never reached", "")
+			}
+			told = true
+			continue
+		}
+		told = false
+		if st.Action == Skip && in.target >= 0 {
+			reached[in.target] = true
+		}
+		if st.Action == Do || st.If != nil {
+			reached[i+1] = true
+		}
+	}
+}
+
+// keywords are tags that hardly anybody means.
+var keywords = [...]string{"not", "if", "do", "skip", "stop", "mark", "score"}
+
+// lintTags finds tags that are asked for and that no statement above can have set.
+func (c *compiler) lintTags(s *Script) {
+	set := make(map[string]bool)
+	for i := range s.Statements {
+		st := &s.Statements[i]
+		for _, t := range st.If {
+			switch {
+			case set[t.Text]:
+			case t.Text == "not" && !st.Not && len(st.If) == 1:
+				c.warn(t.Pos, "if not without a tag asks for a tag that is called not, and nothing above sets it", "")
+			case slices.Contains(keywords[:], t.Text):
+				c.warn(t.Pos, "no rule above sets the tag "+t.Text+", which is also a keyword", "")
+			default:
+				known := make([]string, 0, len(set))
+				for name := range set {
+					known = append(known, name)
+				}
+				slices.Sort(known)
+				c.warn(t.Pos, "no rule above sets the tag "+short(t.Text), settings.Nearest(t.Text, known))
+			}
+		}
+		for _, t := range st.Mark {
+			set[t.Text] = true
+		}
+	}
+}
+
+// lintCounts finds checks of events and counters to which no rule adds.
+func (c *compiler) lintCounts(s *Script) {
+	added := make(map[string]bool)
+	for _, script := range append([]*Script{s}, c.options.Elsewhere...) {
+		for i := range script.Statements {
+			switch st := &script.Statements[i]; st.Rule.Text {
+			case "eventAdd":
+				added["event "+st.value("event")] = true
+			case "counterAdd", "counterAddPair":
+				added["counter "+st.value("type")+st.value("prefix")] = true
+			case "counterMark":
+				added["share "+st.value("type")+st.value("prefix")] = true
+			}
+		}
+	}
+	for i := range s.Statements {
+		st := &s.Statements[i]
+		switch name := st.Rule.Text; {
+		case name == "eventCheck" && !added["event "+st.value("event")]:
+			c.warn(st.Rule.Pos, "no eventAdd here counts the event "+short(st.value("event")), "")
+		// Counters with a prefix of their own are fed over the API.
+		case name == "counterCheck" && st.value("prefix") == "" && !added["counter "+st.value("type")]:
+			c.warn(st.Rule.Pos, "no rule here adds to the counter of type "+short(st.value("type")), "")
+		case name == "counterShareCheck" && st.value("prefix") == "" && !added["share "+st.value("type")]:
+			c.warn(st.Rule.Pos, "no counterMark here judges the type "+short(st.value("type")), "")
+		}
+	}
+}
+
+// value returns a parameter as it was given, or nothing.
+func (s *Statement) value(name string) string {
+	for _, p := range s.Params {
+		if p.Name.Text == name {
+			return p.Value.Text
+		}
+	}
+	return ""
+}
