@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/spravka"
@@ -30,6 +31,9 @@ type Request struct {
 	BodyTooLarge bool
 	// Base is the scheme and authority that the client uses: https://example.com. The host is one of the service's.
 	Base string
+	// Unsure is set if the verdict is not sure that the visitor is a robot; Require is the step that the service asks for.
+	Unsure  bool
+	Require steps.Step
 	// Partner is set for a request of an XML partner; ID is then its user's (identity.ResolvePartner).
 	Partner *Partner
 	// Reason is why the request is challenged.
@@ -80,6 +84,7 @@ type Captcha struct {
 	perKey *limiter // deliveries of a challenge's media
 	checks *limiter
 	lost   *limiter // right answers without the cookie coming back
+	climbs climbs
 }
 
 // New makes a Captcha from a valid configuration.
@@ -103,7 +108,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	issued := newDigits(cfg.Digits, cfg.TestAnswer)
 	c := &Captcha{
 		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, tally: new(tally), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
-		kinds:  kinds{issued: issued, all: []kind{issued, work{}}},
+		kinds:  kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}}},
 		gate:   newGate(places, cfg.RenderQueue, cfg.RenderWait),
 		made:   newMediaCache(cfg.MediaCacheBytes),
 		spent:  newSpentSet(cfg.KeyTTL, cfg.SpentWrong),
@@ -111,6 +116,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 		rates:  [mediumCount]*limiter{picture: newRateLimiter(cfg.Rates.Images, cfg.RateEntries), sound: newRateLimiter(cfg.Rates.Audio, cfg.RateEntries)},
 		checks: newRateLimiter(cfg.Rates.Checks, cfg.RateEntries),
 		lost:   newLimiter(lostEvery, lostMany, cfg.RateEntries),
+		climbs: newClimbs(cfg.RateEntries),
 	}
 	if d.Previous != nil {
 		c.inherit(d.Previous)
@@ -135,7 +141,7 @@ func (c *Captcha) inherit(p *Captcha) {
 	if now.RateEntries != was.RateEntries {
 		return
 	}
-	c.lost = p.lost
+	c.lost, c.climbs = p.lost, p.climbs
 	if now.Rates.Images == was.Rates.Images {
 		c.rates[picture] = p.rates[picture]
 	}

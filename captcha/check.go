@@ -42,7 +42,7 @@ type result struct {
 
 // note copies the result into the answer, for events.
 func (r *result) note(a *Response) {
-	a.Took, a.Work = r.took, r.opened && r.key.kind == workCode
+	a.Took, a.Work = r.took, r.opened && !r.key.read()
 	switch r.state {
 	case stateSolved:
 		a.Outcome, a.Pass = OutcomeSolved, r.pass
@@ -62,8 +62,11 @@ func (r *result) status() int {
 	return 429
 }
 
-// problem is what the next page says.
+// problem is what the next page says. Who fails a check of the browser did nothing wrong.
 func (r *result) problem() templates.Problem {
+	if r.opened && (r.key.kind == silentCode || r.key.kind == pressCode) {
+		return templates.ProblemNone
+	}
 	switch r.state {
 	case stateExpired:
 		return templates.ProblemExpired
@@ -93,7 +96,12 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 		c.count.answers[r.state].Inc()
 		c.noteTried(q, wayOf(q, ch, p), &r, at)
 		switch {
-		case !r.opened || r.key.kind != workCode:
+		case !r.opened:
+		case r.key.kind == silentCode || r.key.kind == pressCode:
+			if r.state == stateFailed || r.state == stateSolved {
+				c.climbs.note(q, r.state == stateSolved, at)
+			}
+		case r.key.kind != workCode:
 		case r.state == stateSolved:
 			c.count.work["solved"].Inc()
 		case r.state == stateFailed || r.state == stateUsed:
@@ -189,12 +197,13 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	}
 	r.pass = spravka.Pass{
 		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
-		Allowance: c.cfg.allowance(r.key.kind, &e), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
+		Allowance: c.cfg.worth(&r.key, &e), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
 		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q),
 	}
 	if r.key.partner != 0 {
 		r.pass.Agent = 0 // the agent that we see is the partner's
 	}
+	c.climbs.earned.take(c.climbs.earned.addrKey(r.key.addr, 0), at)
 	r.cookie = c.passCookie(q, &r.pass)
 	r.state = stateSolved
 }
@@ -280,12 +289,12 @@ func (r *result) keyOrNil() *key {
 // checkPage answers a visitor of the captcha page: on to their destination, or back to a new picture.
 func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 	l := p.link()
-	if p.fresh != "" || p.toLang != "" { // a language was chosen: nothing was answered
+	if p.fresh != "" || p.toLang != "" || p.step != "" { // a language or digits were chosen: nothing was answered
 		if p.back != "" {
 			return c.tooLargePage(q, p, templates.ProblemNone, at)
 		}
 		c.follow(q, &l, nil, at)
-		return c.seeOther(q, q.Base+q.Service.showURL(&l, "lang", p.lang))
+		return c.seeOther(q, q.Base+q.Service.showURL(&l, "lang", p.lang, fieldStep, p.step))
 	}
 	r := c.judge(q, channelPage, p, at)
 	to := c.follow(q, &l, r.keyOrNil(), at)
@@ -310,7 +319,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 			break
 		}
 		status := string(r.problem())
-		if r.state == stateUsed {
+		if status == string(templates.ProblemUsed) {
 			status = "failed"
 		}
 		a = c.seeOther(q, q.Base+q.Service.showURL(&l, "status", status, "lang", p.lang))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/captcha/steps"
 	"antirobot/settings"
 	"antirobot/spravka"
 )
@@ -31,6 +32,8 @@ type Config struct {
 	Pass spravka.Config `mapstructure:"pass"`
 	// Work is the price of the puzzle-free way, for services that offer it.
 	Work WorkConfig `mapstructure:"work"`
+	// Steps is what the steps of the ladder cost and earn.
+	Steps steps.Config `mapstructure:"steps"`
 	// Alarm says when a network appears to solve by machine.
 	Alarm AlarmConfig `mapstructure:"alarm"`
 	// RenderConcurrency is how many pictures and sounds are rendered at once, 0: one per two cores. RenderQueue is how many
@@ -94,6 +97,7 @@ func DefaultConfig() Config {
 		LongestWait:   20 * time.Minute,
 		Pass:          spravka.DefaultConfig(),
 		Work:          WorkConfig{Hashes: 200_000, MaxHashes: 2_000_000, AllowancePercent: 100},
+		Steps:         steps.DefaultConfig(),
 		Alarm:         AlarmConfig{Solved: 30, Quick: 2500 * time.Millisecond},
 		RenderQueue:   256,
 		RenderWait:    2 * time.Second,
@@ -144,6 +148,7 @@ func (c *Config) Validate() error {
 	duration("longest_wait", c.LongestWait, time.Second, time.Hour)
 	errs = append(errs, settings.At("pass", c.Pass.Validate()))
 	c.Work.validate(bad)
+	c.Steps.Check(bad)
 	number("alarm.solved", c.Alarm.Solved, 1, 1_000_000)
 	duration("alarm.quick", c.Alarm.Quick, 100*time.Millisecond, time.Minute)
 	number("render_concurrency", int64(c.RenderConcurrency), 0, 1024)

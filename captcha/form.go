@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/spravka"
@@ -157,11 +158,16 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 // formPage is a page that carries a request.
 func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
+	asked := c.ask(q, q.least(), at)
+	lost := c.cookiesLost(q, pr, at)
+	if !lost && asked.step < steps.Digits && (p == nil || pr.returned && p.step == "" && p.fresh == "") {
+		return c.checkingForm(q, p, token, asked, at)
+	}
 	c.noteShown(q, "form", at)
-	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, "", at))
+	page := c.challenge(q, lang, c.issueDigits(q, asked, "", at))
 	page.Problem, page.Reason = problem, q.Reason
 	page.FormKept = true
-	page.CookiesLost = c.cookiesLost(q, pr, at)
+	page.CookiesLost = lost
 	page.CookiesOff = p != nil && !pr.returned
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
 	a := c.html(q, 200, verdictCaptcha, lang)
@@ -179,7 +185,7 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 // back and send the form again.
 func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
-	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, "", at))
+	page := c.challenge(q, lang, c.issueDigits(q, question{step: steps.Digits}, "", at))
 	page.Problem, page.Reason = problem, q.Reason
 	page.FormTooLarge = true
 	page.Hidden = append(page.Hidden, hidden(fieldBack, "1"))
@@ -202,7 +208,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	if c.wasSent(q, &s) { // a reload of its answer
 		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
 	}
-	if p.fresh != "" || p.toLang != "" { // another picture, another language: nothing was answered
+	if p.fresh != "" || p.toLang != "" || p.step != "" { // another picture, language or step: nothing was answered
 		return c.formPage(q, p, p.saved, pr, templates.ProblemNone, at)
 	}
 	r := c.judge(q, channelPage, p, at)

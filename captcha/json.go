@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/captcha/steps"
 	"antirobot/request"
 )
 
@@ -22,16 +23,25 @@ type challengeJSON struct {
 }
 
 type challengeBody struct {
-	ImgURL      string `json:"img-url,omitempty"` // neither picture nor sound where work is asked for
-	Key         string `json:"key"`
-	Status      string `json:"status"`
-	CaptchaPage string `json:"captcha-page"`
-	AudioURL    string `json:"audio-url,omitempty"`
-	CheckURL    string `json:"check-url"`
-	ExpiresIn   int64  `json:"expires-in"` // seconds
-	Length      int    `json:"length,omitempty"`
-	WorkURL     string `json:"work-url,omitempty"` // the script that does the work, if the service offers it
-	Work        *task  `json:"work,omitempty"`     // the work to do
+	ImgURL      string   `json:"img-url,omitempty"` // neither picture nor sound where work is asked for
+	Key         string   `json:"key"`
+	Status      string   `json:"status"`
+	CaptchaPage string   `json:"captcha-page"`
+	AudioURL    string   `json:"audio-url,omitempty"`
+	CheckURL    string   `json:"check-url"`
+	ExpiresIn   int64    `json:"expires-in"` // seconds
+	Length      int      `json:"length,omitempty"`
+	WorkURL     string   `json:"work-url,omitempty"` // the script that does the work, if the service offers it
+	Work        *task    `json:"work,omitempty"`     // the work to do
+	Ask         *askBody `json:"ask,omitempty"`      // a check of the browser that passes as well
+}
+
+// askBody is a step that a script may take instead of digits.
+type askBody struct {
+	Step    string `json:"step"` // silent or press
+	Key     string `json:"key"`
+	Work    *task  `json:"work"`
+	PartURL string `json:"part-url"`
 }
 
 type blockedJSON struct {
@@ -72,7 +82,8 @@ func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at
 	a := c.own(q, code, typeJSON, verdictCaptcha)
 	c.cors(q, &a)
 	c.noteShown(q, "script", at)
-	token := c.issue(q, channelPage, q.ID.Addr, 0, l.url, at)
+	asked := c.ask(q, q.least(), at)
+	token := c.issueDigits(q, asked, l.url, at)
 	workURL := q.workURL()
 	if workURL != "" {
 		workURL = q.Base + workURL
@@ -89,6 +100,7 @@ func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at
 			ExpiresIn:   int64(c.cfg.KeyTTL / time.Second),
 			Length:      c.answerLength(),
 			WorkURL:     workURL,
+			Ask:         c.askJSON(q, asked, l.url, at),
 		},
 		V:         1,
 		RequestID: q.RequestID,
@@ -97,6 +109,15 @@ func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at
 	})
 	a.Outcome = OutcomeShown
 	return a
+}
+
+// askJSON is the check that a script may make instead of showing digits; nil if digits are asked for.
+func (c *Captcha) askJSON(q *Request, asked question, to string, at time.Time) *askBody {
+	if asked.step >= steps.Digits {
+		return nil
+	}
+	token, t := c.issueCheck(q, asked, to, at)
+	return &askBody{Step: asked.step.String(), Key: token, Work: &t, PartURL: q.Base + q.Service.prefix + "/captcha/image?key=" + token}
 }
 
 func (c *Captcha) answerLength() int {

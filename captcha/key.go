@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/spravka"
 )
@@ -20,6 +21,8 @@ type key struct {
 	partner uint64     // the XML partner's hash, 0: none
 	mark    uint64     // markHash of the browser's probe cookie
 	ret     uint64     // returnHash of the visitor's destination, 0: unknown
+	asked   steps.Step // what the ladder asked for
+	level   uint8      // how hard picture and sound are made
 	secret  []byte
 }
 
@@ -32,12 +35,12 @@ const (
 )
 
 const (
-	keyVersion = 2
-	keyFixed   = 1 + 1 + 1 + 16 + 8 + 16 + 8 + 8 + 8
+	keyVersion = 3
+	keyFixed   = 1 + 1 + 1 + 1 + 1 + 16 + 8 + 16 + 8 + 8 + 8
 )
 
 func (k *key) append(dst []byte) []byte {
-	dst = append(dst, keyVersion, k.kind, byte(k.channel))
+	dst = append(dst, keyVersion, k.kind, byte(k.channel), byte(k.asked), k.level)
 	dst = append(dst, k.nonce[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(k.issued))
 	addr := k.addr.As16()
@@ -53,7 +56,8 @@ func parseKey(b []byte) (k key, ok bool) {
 		return key{}, false
 	}
 	k.kind, k.channel = b[1], channel(b[2])
-	b = b[3:]
+	k.asked, k.level = steps.Step(b[3]), b[4]
+	b = b[5:]
 	copy(k.nonce[:], b)
 	k.issued = int64(binary.BigEndian.Uint64(b[16:]))
 	k.addr = netip.AddrFrom16([16]byte(b[24:40])).Unmap()
@@ -67,8 +71,24 @@ func parseKey(b []byte) (k key, ok bool) {
 // issue makes a key for who, the user of partner if that is not 0, and returns its token. to is the visitor's destination,
 // empty for a partner's user.
 func (c *Captcha) issue(q *Request, ch channel, who netip.Addr, partner uint64, to string, at time.Time) string {
-	k := key{kind: c.kinds.issued.code(), channel: ch, addr: who, partner: partner, secret: c.kinds.issued.issue(0)}
+	k := key{kind: c.kinds.issued.code(), channel: ch, addr: who, partner: partner, asked: steps.Digits, secret: c.kinds.issued.issue(0)}
 	return c.seal(q, &k, to, at)
+}
+
+// issueDigits makes a key for digits on a page or in JSON, whatever step is asked for.
+func (c *Captcha) issueDigits(q *Request, asked question, to string, at time.Time) string {
+	k := key{kind: c.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: asked.level(), secret: c.kinds.issued.issue(0)}
+	return c.seal(q, &k, to, at)
+}
+
+// issueCheck makes a key for a silent check or a press, and returns the work that it asks for.
+func (c *Captcha) issueCheck(q *Request, asked question, to string, at time.Time) (token string, t task) {
+	kd := kind(silent{})
+	if asked.step == steps.Press {
+		kd = press{}
+	}
+	k := key{kind: kd.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, secret: kd.issue(c.cfg.Steps.Work(asked.earned))}
+	return c.seal(q, &k, to, at), work{}.task(k.secret[:workSeed+4])
 }
 
 // seal completes a key and returns its token.

@@ -73,6 +73,19 @@ func (l *limiter) peek(key uint64, at time.Time) (wait time.Duration) {
 	return l.move(key, at, false)
 }
 
+// ahead returns how far the key's events are ahead of its steady rate: the interval for each, less what has passed since.
+func (l *limiter) ahead(key uint64, at time.Time) time.Duration {
+	s := &l.sets[key&uint64(len(l.sets)-1)]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.keys {
+		if s.keys[i] == key {
+			return time.Duration(max(0, s.tat[i]-at.UnixNano()))
+		}
+	}
+	return 0
+}
+
 func (l *limiter) move(key uint64, at time.Time, take bool) time.Duration {
 	now := at.UnixNano()
 	s := &l.sets[key&uint64(len(l.sets)-1)]

@@ -57,6 +57,9 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 	case err != nil:
 		return c.fault(q, err)
 	}
+	if k.kind == silentCode || k.kind == pressCode {
+		contentType = "image/gif"
+	}
 	a := c.own(q, 200, contentType, verdictCaptcha)
 	a.add("Referrer-Policy", "no-referrer")
 	if m == sound {

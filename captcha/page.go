@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/captcha/steps"
 	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/templates"
@@ -43,13 +44,18 @@ func (c *Captcha) Page(q *Request) Response {
 	}
 	pr := c.probeOf(q)
 	lang := c.language(q, &p)
-	page := c.challenge(q, lang, c.issue(q, channelPage, q.ID.Addr, 0, l.url, at))
+	lost := c.cookiesLost(q, pr, at)
+	off := p.cc == "1" && strings.HasPrefix(l.u, string(probed)) && !pr.returned && !hasCookie(q, q.Service.cookie)
+	asked := c.ask(q, c.leastOf(q, &l, at), at)
+	if p.step == "" && !lost && !off && asked.step < steps.Digits {
+		return c.checkingPage(q, &p, &l, asked, at)
+	}
+	page := c.challenge(q, lang, c.issueDigits(q, asked, l.url, at))
 	if id := l.stoppedID(); id != "" {
 		page.RequestID = id
 	}
 	page.Problem, page.Reason = templates.Problem(p.status), l.reason()
-	page.CookiesLost = c.cookiesLost(q, pr, at)
-	page.CookiesOff = p.cc == "1" && strings.HasPrefix(l.u, string(probed)) && !pr.returned && !hasCookie(q, q.Service.cookie)
+	page.CookiesLost, page.CookiesOff = lost, off
 	page.Hidden = append(page.Hidden, hidden("retpath", l.url), hidden("t", l.t), hidden("u", l.u), hidden("s", l.s))
 	if p.lang != "" {
 		page.Hidden = append(page.Hidden, hidden("lang", lang.Tag))

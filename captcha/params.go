@@ -26,6 +26,7 @@ type params struct {
 	kind     string // the requested kind of challenge: kindWork, or the usual one
 	fresh    string // "another picture" was pressed on a page that carries a request
 	toLang   string // a language was chosen
+	step     string // digits: whoever can't pass the check asks for them
 	back     string // the request was too large to be carried
 }
 
@@ -36,6 +37,7 @@ const (
 	fieldBack   = "back"
 	fieldSwitch = "switch"
 	fieldKind   = "kind"
+	fieldStep   = "step"
 )
 
 // kindWork is the value of fieldKind that requests work.
@@ -72,6 +74,8 @@ func (p *params) field(name string) *string {
 		return &p.toLang
 	case fieldKind:
 		return &p.kind
+	case fieldStep:
+		return &p.step
 	case fieldBack:
 		return &p.back
 	}

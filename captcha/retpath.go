@@ -200,7 +200,7 @@ type link struct {
 }
 
 // The first letter of a link's u says whether the browser had been given a probe cookie by then, the second is the number of
-// the reason; the rest names the request that was stopped.
+// the reason; the rest names the request that was stopped, and says which step its visitor is asked for (ladder.go).
 const (
 	probed   = 'p'
 	unprobed = 'n'
@@ -212,7 +212,7 @@ func (c *Captcha) signLink(q *Request, to string, hasProbe bool, at time.Time) l
 	if hasProbe {
 		mark = probed
 	}
-	l := link{url: to, t: strconv.FormatInt(at.Unix(), 10), u: string([]byte{mark, '0' + byte(q.Reason)}) + q.requestMark()}
+	l := link{url: to, t: strconv.FormatInt(at.Unix(), 10), u: string([]byte{mark, '0' + byte(q.Reason)}) + q.requestMark() + q.linkTail(q.least())}
 	l.s = string(c.keys.Ring().Seal(nil, spravka.PurposeRetpath, l.context(q), nil, at.Add(c.cfg.KeyTTL)))
 	return l
 }
@@ -231,10 +231,10 @@ const requestIDLen = 26
 
 // stoppedID returns the ID of the request that a genuine link was made for; empty if the link does not say.
 func (l *link) stoppedID() string {
-	if len(l.u) != 2+requestIDLen {
+	if len(l.u) != 2+requestIDLen+linkStep+linkNet {
 		return ""
 	}
-	return l.u[2:]
+	return l.u[2 : 2+requestIDLen]
 }
 
 // reason returns why the request was stopped that a genuine link was made for.
@@ -257,6 +257,12 @@ func (c *Captcha) genuine(q *Request, l *link, at time.Time) bool {
 	}
 	_, err := c.keys.Ring().Open(nil, spravka.PurposeRetpath, l.context(q), []byte(l.s), at)
 	return err == nil || errors.Is(err, spravka.ErrExpired)
+}
+
+// fresh reports whether a genuine link has not expired.
+func (c *Captcha) fresh(q *Request, l *link, at time.Time) bool {
+	_, err := c.keys.Ring().Open(nil, spravka.PurposeRetpath, l.context(q), []byte(l.s), at)
+	return err == nil
 }
 
 // follow returns where a right answer leads, and turns l into a link of ours to it. A link is trusted if it is signed or is

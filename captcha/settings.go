@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"antirobot/captcha/steps"
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/settings"
@@ -39,6 +40,8 @@ type ServiceConfig struct {
 	// Work offers a puzzle-free way besides picture and sound: work that the visitor's browser does. Login pages need one
 	// (WCAG 2.2, 3.3.8).
 	Work bool `mapstructure:"work"`
+	// Steps says which step of the ladder is asked of whom.
+	Steps steps.Policy `mapstructure:"steps"`
 	// CompatYandex adds X-Yandex-Captcha.
 	CompatYandex bool `mapstructure:"compat_yandex"`
 	// Partners are the XML partners.
@@ -61,7 +64,7 @@ type PartnerConfig struct {
 
 // DefaultServiceConfig returns the defaults.
 func DefaultServiceConfig() ServiceConfig {
-	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open"}
+	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open", Steps: steps.DefaultPolicy()}
 }
 
 // Validate returns all problems, each with its path below the section.
@@ -100,7 +103,7 @@ func (c *ServiceConfig) Validate() error {
 	if c.OnStoreFailure != "open" && c.OnStoreFailure != "closed" {
 		bad("on_store_failure: %q is neither open nor closed", c.OnStoreFailure)
 	}
-	errs = append(errs, settings.At("branding", c.Branding.Validate()))
+	errs = append(errs, settings.At("steps", c.Steps.Validate()), settings.At("branding", c.Branding.Validate()))
 	return errors.Join(errs...)
 }
 
@@ -155,6 +158,7 @@ type Settings struct {
 	origins      []originRule
 	sameSite     string // of the pass's cookie
 	work         bool
+	ladder       steps.Ladder
 	yandex       bool
 	partners     []Partner
 	partnerParam string
@@ -201,7 +205,7 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 		return nil, settings.At("branding", err)
 	}
 	s := &Settings{
-		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, yandex: cfg.CompatYandex,
+		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, ladder: steps.New(cfg.Steps), yandex: cfg.CompatYandex,
 		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand,
 		id: d.Cookies, cookie: d.Cookies.SpravkaCookie(), set: own,
 		imgURL: "{base}" + cfg.Prefix + "/captcha/image?key={key}",

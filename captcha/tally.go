@@ -13,7 +13,7 @@ import (
 type Challenges struct {
 	Since     time.Time      `json:"since"`
 	Total     ChallengeCount `json:"total"`
-	Ways      []ChallengeRow `json:"ways"` // page, form, script, xml, work
+	Ways      []ChallengeRow `json:"ways"` // page, form, script, xml, work, silent, press
 	Languages []ChallengeRow `json:"languages"`
 	Networks  []ChallengeRow `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
 	// MachinesSolve lists each network that appears to solve by machine, with the evidence: right, quick and many answers.
@@ -139,8 +139,8 @@ func (c *Captcha) noteShown(q *Request, way string, at time.Time) {
 
 // noteTried counts an answer; an empty one, or one that was not checked, does not count.
 func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
-	if r.opened && r.key.kind == workCode {
-		way = "work"
+	if r.opened {
+		way = r.key.way(way)
 	}
 	switch r.state {
 	case stateSolved, stateFailed, stateUsed:
@@ -154,7 +154,7 @@ func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
 		}
 		n.solved++
 		n.took += r.took
-		if way != "work" && r.took < c.cfg.Alarm.Quick {
+		if r.key.read() && r.took < c.cfg.Alarm.Quick {
 			n.quick++
 		}
 	})

@@ -48,6 +48,9 @@ func (w *traffic) take() (requests int, bytes float64) {
 	return requests, bytes
 }
 
+// silentSettings ask robots for the silent check alone, for a service in YAML.
+const silentSettings = "    captcha: {steps: {robot: silent, top: silent}}\n"
+
 // TestFrontFigures prints the figures of docs/people.md and docs/frontend.md, with FIGURES=1 from enough rounds to quote,
 // and checks what these documents promise.
 func TestFrontFigures(t *testing.T) {
@@ -106,11 +109,27 @@ func TestFrontFigures(t *testing.T) {
 		g.ban("ip:"+addr, "1h")
 		run(t, ctx, "come from "+addr, network.SetExtraHTTPHeaders(network.Headers{"X-Forwarded-For": addr}))
 	}
+	arrived := chromedp.WaitVisible(`//pre[contains(.,"site got")]`)
 	loaded := chromedp.Poll(`(() => { const i = document.querySelector('main img'); return i && i.complete && i.naturalWidth > 0; })()`, nil, chromedp.WithPollingInterval(2*time.Millisecond))
 	door("page", 5, func() { newcomer(g) }, func() (time.Duration, time.Duration) {
 		return measure([]chromedp.Action{chromedp.Navigate(g.url + "/page"), loaded},
 			[]chromedp.Action{chromedp.SendKeys(field, testAnswer+"\r", chromedp.ByQuery), chromedp.WaitVisible(`//pre[contains(.,"site got")]`)})
 	})
+	check := configuredFront(t, site(t).URL, silentSettings, "--trusted-proxies", "127.0.0.1")
+	checkFront := configuredFront(t, appSite(t).URL, silentSettings, "--trusted-proxies", "127.0.0.1")
+	for _, d := range []struct {
+		name   string
+		slower float64
+	}{{"page, silent", 1}, {"… on a slow phone", 6}} {
+		if d.slower > 1 && rounds == 2 {
+			continue // a figure, and no other way
+		}
+		run(t, ctx, "speed", emulation.SetCPUThrottlingRate(d.slower))
+		door(d.name, 5, func() { newcomer(check) }, func() (time.Duration, time.Duration) {
+			return measure(nil, []chromedp.Action{chromedp.Navigate(check.url + "/page"), arrived})
+		})
+	}
+	run(t, ctx, "full speed", emulation.SetCPUThrottlingRate(1))
 	door("form", 3, func() {
 		newcomer(write)
 		write.tryAPI("DELETE", fmt.Sprintf("/api/bans?subject=ip:198.51.%d.1", n), nil)
@@ -126,6 +145,15 @@ func TestFrontFigures(t *testing.T) {
 			[]chromedp.Action{chromedp.Focus(offerButton, chromedp.ByQuery), chromedp.KeyEvent("\r"), chromedp.WaitVisible(`//pre[contains(.,"site got")]`)})
 	})
 	var a *app
+	openedSilent := func() (time.Duration, time.Duration) {
+		return measure(nil, []chromedp.Action{chromedp.ActionFunc(func(context.Context) error {
+			a.eval(`keep('r', robot.fetch('/api/save', {method: 'POST', body: 'x'})); true`, nil)
+			if r := a.result("r"); r.Value.Body != "x" || strings.Contains(a.events(), "challenge") {
+				t.Errorf("a silent check: %+v, events %s", r, a.events())
+			}
+			return nil
+		})})
+	}
 	open := func(g *gateway, path string) func() {
 		return func() {
 			n++
@@ -135,6 +163,7 @@ func TestFrontFigures(t *testing.T) {
 			g.ban("ip:"+addr, "1h")
 		}
 	}
+	door("script, silent", 6, open(checkFront, "/app"), openedSilent)
 	frontWork := configuredFront(t, appSite(t).URL, workSettings, "--trusted-proxies", "127.0.0.1")
 	for _, d := range []struct {
 		name, path string

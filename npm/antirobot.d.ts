@@ -1,5 +1,5 @@
 /** The dialog's texts, by their keys in the gateway's catalogues. */
-export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed';
+export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed' | 'press_todo' | 'press_button' | 'digits_instead';
 /** The gateway's challenge. All URLs are absolute. */
 export interface Challenge {
     key: string;
@@ -23,6 +23,8 @@ export interface Challenge {
     test: boolean;
     /** The site lets the browser work instead of the person: session.work(). */
     work: boolean;
+    /** A check of the browser that passes as well: silent, or press after somebody has pressed a button: session.check(). */
+    step: 'silent' | 'press' | '';
 }
 /** The result of an answer; new: another picture; stopped: the work was stopped; unable: the browser can't work here; over: somebody else answered first, or nobody waits any more. */
 export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'new' | 'stopped' | 'unable' | 'over';
@@ -35,6 +37,8 @@ export interface Session {
     answer(digits: string): Promise<Outcome>;
     /** Lets the browser work instead, if challenge.work says so. progress gets the share done so far, up to 1. */
     work(progress?: (share: number) => void, signal?: AbortSignal): Promise<Outcome>;
+    /** Lets the browser be checked, if challenge.step says so; how: how a button was pressed, as evidence. */
+    check(how?: string): Promise<Outcome>;
     /** Another picture; nothing is lost. */
     renew(): Promise<Outcome>;
     cancel(): void;

@@ -236,6 +236,7 @@ func (c *Case) request() *captcha.Request {
 	q := &c.ask
 	q.View, q.ID, q.Service = c.view, &c.id, c.svc.Captcha
 	q.RequestID = string(c.idText[:])
+	q.Unsure = c.decision.Verdict == verdict.Unsure && c.decision.Step == verdict.StepCheck
 	q.Base = c.id.Proto + "://" + string(c.view.HostPort)
 	q.Reason = reasonOf(&c.decision)
 	return q

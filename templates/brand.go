@@ -101,7 +101,9 @@ type Brand struct {
 	Contact string        // a mail address, or a URL; empty: none
 	Head    template.HTML // the styles
 	Script  template.HTML
-	csp     string
+	Steps   template.HTML // the script of a page that checks the browser
+
+	csp, checkCSP string
 }
 
 // Brand prepares a branding; it reads the logo's file.
@@ -133,8 +135,12 @@ func (s *Set) Brand(cfg Branding) (*Brand, error) {
 	}
 	// No form-action: browsers also apply it to every redirect after the form, and the page that the visitor returns to may
 	// redirect to a login on another host.
-	b.csp = "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src " + styles + "; script-src " + scripts +
-		"; base-uri 'none'; frame-ancestors 'self'"
+	policy := func(scripts string) string {
+		return "default-src 'none'; img-src 'self' data:; media-src 'self'; style-src " + styles + "; script-src " + scripts +
+			"; base-uri 'none'; frame-ancestors 'self'"
+	}
+	b.Steps = safe("<script>" + s.steps + "</script>")
+	b.csp, b.checkCSP = policy(scripts), policy(sourceHash(s.steps))
 	return b, nil
 }
 
@@ -150,6 +156,9 @@ func (s *Set) Check(b *Branding) error {
 
 // CSP is the Content-Security-Policy that the pages need.
 func (b *Brand) CSP() string { return b.csp }
+
+// CheckCSP is the policy of a page that checks the browser.
+func (b *Brand) CheckCSP() string { return b.checkCSP }
 
 // WorkCSP is the policy of a challenge page that offers work: it may fetch the task, and start the Worker that does it.
 func (b *Brand) WorkCSP() string { return b.csp + "; connect-src 'self'; worker-src 'self'" }

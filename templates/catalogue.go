@@ -31,7 +31,7 @@ var placeholders = map[string]string{"{limit}": "{{.Limit}}"}
 var scriptTexts = [...]string{
 	"challenge_heading", "reason_network", "reason_pace", "reason_message", "reason_load", "dialog_todo", "picture_alt", "audio_label", "new_picture", "answer_label", "answer_hint",
 	"continue", "cancel", "checking", "problem_failed", "problem_expired", "limited_text", "offline", "why_heading",
-	"why_text", "request_id", "test_notice", "work_offer", "work_running", "work_failed",
+	"why_text", "request_id", "test_notice", "work_offer", "work_running", "work_failed", "press_todo", "press_button", "digits_instead",
 }
 
 var (
@@ -136,7 +136,7 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Langu
 		}
 		return t
 	}
-	l.challenge = parse("challenge.html", "")
+	l.challenge, l.check = parse("challenge.html", ""), parse("check.html", "")
 	for m := range messageCount {
 		l.messages[m] = parse("message.html", m.String())
 		if l.messages[m] == nil {
@@ -191,6 +191,11 @@ func (l *Language) try() error {
 			return err
 		}
 	}
+	for _, p := range [...]*CheckPage{{Brand: &Brand{}}, {Brand: &Brand{Name: "x", Logo: "x"}, RequestID: "x", Hidden: []HiddenField{{"x", "x"}}, Press: true, FormKept: true, DigitsURL: "/"}} {
+		if _, err := l.AppendCheck(nil, p); err != nil {
+			return err
+		}
+	}
 	for m := range messageCount {
 		for _, p := range [...]*MessagePage{{Message: m, Brand: &Brand{}}, {Message: m, Brand: &Brand{Name: "x", Logo: "x", Contact: "/"}, RequestID: "x", Retry: "/", Limit: "x", SwitchURL: "/", Wait: time.Second}} {
 			if _, err := l.AppendMessage(nil, p); err != nil {
@@ -220,7 +225,7 @@ func known(key string) bool {
 			return true
 		}
 	}
-	for _, name := range [...]string{"pages/layout.html", "pages/challenge.html", "pages/message.html"} {
+	for _, name := range [...]string{"pages/layout.html", "pages/challenge.html", "pages/check.html", "pages/message.html"} {
 		b, err := embedded.ReadFile(name)
 		if err == nil && strings.Contains(string(b), "[["+key+"]]") {
 			return true

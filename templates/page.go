@@ -62,6 +62,23 @@ type ChallengePage struct {
 	Test         bool   // every challenge asks for the same digits
 }
 
+// CheckPage is what a page shows that checks the browser: by itself, or once its button is pressed. All strings may be
+// hostile.
+type CheckPage struct {
+	Brand     *Brand
+	RequestID string
+	CheckURL  string // the form's action
+	Key       string
+	Hidden    []HiddenField // the form's other fields
+	Work      string        // the task, as JSON
+	PartURL   string        // the part of the page that the browser asks for
+	Reason    Reason
+	Press     bool // the visitor presses a button
+	FormKept  bool // the page carries a request
+	// DigitsURL is the page for a browser without scripts; empty: only a button of the form leads there.
+	DigitsURL string
+}
+
 // HiddenField is a hidden field of the form.
 type HiddenField struct{ Name, Value string }
 
@@ -119,6 +136,15 @@ func (l *Language) AppendChallenge(dst []byte, p *ChallengePage) ([]byte, error)
 	w := appender{dst}
 	if err := l.challenge.Execute(&w, p); err != nil {
 		return dst, fmt.Errorf("render challenge in %s: %w", l.Tag, err)
+	}
+	return w.b, nil
+}
+
+// AppendCheck appends the page to dst.
+func (l *Language) AppendCheck(dst []byte, p *CheckPage) ([]byte, error) {
+	w := appender{dst}
+	if err := l.check.Execute(&w, p); err != nil {
+		return dst, fmt.Errorf("render check in %s: %w", l.Tag, err)
 	}
 	return w.b, nil
 }

@@ -37,6 +37,7 @@ type Set struct {
 	matcher   language.Matcher
 	style     string
 	script    string
+	steps     string // the script of a page that checks the browser
 	static    map[string]Asset
 	source    source
 }
@@ -49,6 +50,7 @@ type Language struct {
 	Voice string // the language of the spoken digits: this one, or the nearest available
 
 	challenge *template.Template
+	check     *template.Template
 	messages  [messageCount]*template.Template
 	waits     waits
 	script    Asset // the texts of the dialog that antirobot.js shows, as JSON
@@ -119,7 +121,7 @@ func load(src source, own []Text) (*Set, error) {
 	var errs []error
 
 	pages := map[string]string{}
-	for _, name := range [...]string{"layout.html", "challenge.html", "message.html"} {
+	for _, name := range [...]string{"layout.html", "challenge.html", "check.html", "message.html"} {
 		b, err := src.read("pages/" + name)
 		errs = append(errs, err)
 		pages[name] = string(b)
@@ -129,12 +131,13 @@ func load(src source, own []Text) (*Set, error) {
 		errs = append(errs, err)
 		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
 	}
-	for _, name := range [...]string{"antirobot.js", "antirobot.mjs", "work.js"} { // never from an operator: pages rely on them
+	for _, name := range [...]string{"antirobot.js", "antirobot.mjs", "work.js", "steps.js"} { // never from an operator: pages rely on them
 		b, err := embedded.ReadFile("static/" + name)
 		errs = append(errs, err)
 		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
 	}
 	s.style, s.script = tidy(s.static["page.css"].Body), tidy(s.static["page.js"].Body)
+	s.steps = string(bytes.TrimSpace(s.static["steps.js"].Body))
 	if strings.Contains(s.style, "</") || strings.Contains(s.script, "</") {
 		errs = append(errs, errors.New("static: a style or script may not contain </"))
 	}

@@ -12,12 +12,15 @@
 //  4. A page shows one dialog at a time. Of several tabs, the one that the person is looking at shows it.
 
 import { builtin } from './texts';
+import { pressed } from './press';
+import type { Task } from './toil';
 import type { Toil } from './work';
 
 /** The dialog's texts, by their keys in the gateway's catalogues. */
 export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' |
   'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' |
-  'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed';
+  'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed' |
+  'press_todo' | 'press_button' | 'digits_instead';
 
 /** @internal */
 export type Texts = Record<TextKey | 'lang' | 'dir', string>;
@@ -45,6 +48,10 @@ export interface Challenge {
   test: boolean;
   /** The site lets the browser work instead of the person: session.work(). */
   work: boolean;
+  /** A check of the browser that passes as well: silent, or press after somebody has pressed a button: session.check(). */
+  step: 'silent' | 'press' | '';
+  /** @internal What session.check() answers. */
+  ask?: { key: string; work: Task; part: string };
 }
 
 /** The result of an answer; new: another picture; stopped: the work was stopped; unable: the browser can't work here; over: somebody else answered first, or nobody waits any more. */
@@ -59,6 +66,8 @@ export interface Session {
   answer(digits: string): Promise<Outcome>;
   /** Lets the browser work instead, if challenge.work says so. progress gets the share done so far, up to 1. */
   work(progress?: (share: number) => void, signal?: AbortSignal): Promise<Outcome>;
+  /** Lets the browser be checked, if challenge.step says so; how: how a button was pressed, as evidence. */
+  check(how?: string): Promise<Outcome>;
   /** Another picture; nothing is lost. */
   renew(): Promise<Outcome>;
   cancel(): void;
@@ -234,6 +243,7 @@ class Puzzle {
   readonly #status: HTMLElement;
   readonly #field: HTMLInputElement;
   readonly #id: HTMLElement;
+  #press?: HTMLElement; // the button, while nothing else is asked for
   #busy = false;
 
   constructor(session: Session, t: Texts, lang: string, modal: boolean, o: Options) {
@@ -254,12 +264,21 @@ class Puzzle {
     const cancel = el('button', { type: 'button' }, t.cancel);
     const work = el('button', { type: 'button', class: 'l' }, t.work_offer);
     let run: AbortController | null = null;
-    const form = el('form', { novalidate: '' },
-      el('h2', { id: 'h' }, t.challenge_heading), el('p', { id: 'd', class: 'q' }, t[`reason_${session.challenge.reason}`] ?? t.reason_network, ' ', t.dialog_todo),
-      ...session.challenge.test ? [el('p', {}, el('strong', {}, t.test_notice))] : [],
+    const why = t[`reason_${session.challenge.reason}`] ?? t.reason_network;
+    const reason = el('p', { id: 'd', class: 'q' }, why, ' ', t.dialog_todo);
+    const press = el('button', { type: 'button', class: 'g' }, t.press_button);
+    const instead = el('button', { type: 'button' }, t.digits_instead);
+    const digits = () => { this.#press = undefined; top.hidden = !(rest.hidden = false); reason.textContent = why + ' ' + t.dialog_todo; this.#draw(); this.focus(); };
+    const close = el('button', { type: 'button' }, t.cancel);
+    const top = el('div', { class: 'b' }, press, instead, ...modal ? [close] : []);
+    const rest = el('div', {},
       el('div', { class: 'p' }, this.#image), this.#audio, other, ...session.challenge.work ? [' ', work] : [], this.#error, this.#status,
       el('label', { for: 'f' }, t.answer_label), el('p', { id: 'n', class: 'q' }, t.answer_hint), this.#field,
-      el('div', { class: 'b' }, el('button', { class: 'g' }, t.continue), ...modal ? [cancel] : []),
+      el('div', { class: 'b' }, el('button', { class: 'g' }, t.continue), ...modal ? [cancel] : []));
+    const form = el('form', { novalidate: '' },
+      el('h2', { id: 'h' }, t.challenge_heading), reason,
+      ...session.challenge.test ? [el('p', {}, el('strong', {}, t.test_notice))] : [],
+      top, rest,
       el('details', {}, el('summary', {}, t.why_heading), el('p', {}, t.why_text), el('p', { class: 'q' }, t.request_id, ': ', this.#id)));
     this.box = el(modal ? 'dialog' : 'section', {
       class: dark ? 'r d' : 'r', lang, dir: t.dir, 'aria-labelledby': 'h', ...modal ? { 'aria-describedby': 'd' } : {},
@@ -280,7 +299,7 @@ class Puzzle {
       if (!this.#busy) this.#told(outcome);
     };
     other.onclick = () => this.#send(() => session.renew());
-    cancel.onclick = () => session.cancel();
+    cancel.onclick = close.onclick = () => session.cancel();
     this.box.addEventListener('cancel', (e) => { e.preventDefault(); session.cancel(); });
     // Key events stay here: the page's shortcuts do not see what is typed.
     for (const type of ['keydown', 'keypress', 'keyup']) this.host.addEventListener(type, (e) => e.stopPropagation());
@@ -290,7 +309,16 @@ class Puzzle {
       this.#say('', false);
       this.#draw();
     }, { signal: session.signal });
-    this.#draw();
+    if (session.challenge.step !== 'press') {
+      top.hidden = true;
+      this.#draw();
+      return;
+    }
+    rest.hidden = true;
+    reason.textContent = why + ' ' + t.press_todo;
+    this.#press = press;
+    instead.onclick = digits;
+    pressed(press, async (how) => { if (/^[^po]/.test(await session.check(how))) digits(); });
   }
 
   #style(nonce?: string) {
@@ -303,7 +331,7 @@ class Puzzle {
     }
   }
 
-  focus() { this.#field.focus(); }
+  focus() { (this.#press ?? this.#field).focus(); }
 
   #draw() {
     const c = this.#session.challenge;
@@ -371,6 +399,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       status: c.status, length: c.length, reason: body.reason, expiresIn: c['expires-in'], requestId: String(body['request-id'] ?? ''),
       forwarded: body.forwarded !== false, test: !!body.test,
       work: !!(c['work-url'] && worker(c['check-url'])),
+      ...c.ask && worker(c['check-url']) ? { step: c.ask.step, ask: { ...c.ask, part: at(c.ask['part-url']) } } : { step: '' },
     };
   };
 
@@ -378,6 +407,13 @@ export function createAntirobot(options: Options = {}): Antirobot {
   const worker = (check: string) => {
     const u = new URL('captcha/work.js', check);
     return o.work ?? (u.origin === location.origin ? u.href : undefined);
+  };
+
+  /** Does work with the gateway's work.js, which is loaded for it. */
+  const toil: Toil = async (check, ...rest) => {
+    const url = worker(check)!;
+    await import(url);
+    return (globalThis as unknown as { antirobotWork: Toil }).antirobotWork(url, ...rest);
   };
 
   /** Asks the gateway itself: an answer, or with new=1 another picture. */
@@ -445,6 +481,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     }
 
     async #run() {
+      if (!this.signal.aborted && this.challenge.step === 'silent') await this.check();
       if (this.signal.aborted || !emit('challenge', this)) return this.#ended();
       const ui = o.ui;
       if (ui === 'none') return this.cancel();
@@ -512,12 +549,17 @@ export function createAntirobot(options: Options = {}): Antirobot {
         const { body, status } = await ask(check, { new: '1', kind: 'work' }, over.signal);
         const c = body.captcha;
         why = status === 429 ? 'limited' : 'unable';
-        const url = worker(check)!;
-        await import(url);
-        const rep = await (globalThis as unknown as { antirobotWork: Toil }).antirobotWork(url, c.work, progress, over.signal);
-        return await this.#post({ key: c.key, rep });
+        return await this.#post({ key: c.key, rep: await toil(check, c.work, progress, over.signal) });
       } catch {
         return this.signal.aborted ? 'over' : over.signal.aborted ? 'stopped' : why;
+      }
+    }
+    async check(how = ''): Promise<Outcome> {
+      const { ask, check } = this.challenge;
+      try {
+        return await this.#post({ key: ask!.key, rep: await toil(check, ask!.work, () => {}, this.signal, ask!.part) + how }, true);
+      } catch {
+        return this.signal.aborted ? 'over' : 'unable';
       }
     }
     renew() { return this.#post({ new: '1' }); }
@@ -526,10 +568,10 @@ export function createAntirobot(options: Options = {}): Antirobot {
       this.#settle(new AntirobotCancelled(this.challenge));
     }
 
-    async #post(fields: Record<string, string>): Promise<Outcome> {
+    async #post(fields: Record<string, string>, quiet?: boolean): Promise<Outcome> {
       const outcome = await this.#posted(fields);
-      if (fields.rep !== undefined) emit('answer', { session: this, outcome });
-      if (outcome === 'wrong') emit('wrong', this);
+      if (fields.rep !== undefined && !quiet) emit('answer', { session: this, outcome });
+      if (outcome === 'wrong' && !quiet) emit('wrong', this);
       if (outcome === 'passed') {
         heard('passed', this.origin);
         tell('passed', this.origin);

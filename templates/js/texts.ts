@@ -32,6 +32,9 @@ export const builtin: Record<string, Texts | undefined> = {
     work_offer: "Without digits: let the browser work",
     work_running: "Your browser is working; there is nothing to type. It takes some seconds.",
     work_failed: "That did not work in this browser. Please use the picture or the sound.",
+    press_todo: "Press the button to go on.",
+    press_button: "I am a person",
+    digits_instead: "Read or hear digits instead",
   },
   ru: {
     lang: "ru",
@@ -61,5 +64,8 @@ export const builtin: Record<string, Texts | undefined> = {
     work_offer: "Без цифр: пусть поработает браузер",
     work_running: "Браузер работает, вводить ничего не нужно. Это займёт несколько секунд.",
     work_failed: "В этом браузере не получилось. Воспользуйтесь картинкой или звуком.",
+    press_todo: "Нажмите кнопку, чтобы продолжить.",
+    press_button: "Я человек",
+    digits_instead: "Лучше цифры с картинки или на слух",
   },
 };

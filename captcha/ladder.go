@@ -1,0 +1,159 @@
+package captcha
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"hash/maphash"
+	"net/netip"
+	"strings"
+	"time"
+
+	"antirobot/captcha/steps"
+	"antirobot/identity"
+)
+
+// question is what the ladder says about one challenge.
+type question struct {
+	step   steps.Step // the step that is asked for
+	earned int64      // the passes that the address earned within the last hour, as far as this node remembers
+}
+
+// level says how hard the picture of digits is made, 0 to maxLevel.
+func (a question) level() uint8 {
+	if a.step > steps.Digits {
+		return maxLevel // in place of a dynamic puzzle
+	}
+	return uint8(min(a.earned/passesPerLevel, maxLevel)) //nolint:gosec // at most maxLevel
+}
+
+const (
+	maxLevel       = 3
+	passesPerLevel = 5
+)
+
+// climbs is the memory behind the ladder: how many passes an address earned, and who was checked. Safe for concurrent use.
+type climbs struct {
+	earned *limiter // by address
+	checks *limiter // by visitor: the checks of the browser
+}
+
+// A pass is forgotten in passFades. A failed check raises its visitor by one step, and so do checksPerStep checks that were
+// passed: whoever is checked all the time is asked for more, and a browser that loses its passes does not go in circles. A
+// step fades in stepFades.
+const (
+	passFades     = 3 * time.Minute
+	stepFades     = 8 * time.Minute
+	checksPerStep = 4
+	climbsAhead   = 256 // how many are remembered at once
+)
+
+func newClimbs(entries int) climbs {
+	return climbs{
+		earned: newLimiter(passFades, climbsAhead, entries),
+		checks: newLimiter(stepFades/checksPerStep, climbsAhead, entries),
+	}
+}
+
+// passes returns how many passes an address earned within the last hour.
+func (c *climbs) passes(a netip.Addr, at time.Time) int64 {
+	return int64(c.earned.ahead(c.earned.addrKey(a, 0), at) / passFades)
+}
+
+// visitorKey is the checks limiter's key of a visitor: the strongest identity, or the address and the kind of browser.
+func (c *climbs) visitorKey(q *Request) uint64 {
+	w := q.ID.Winner()
+	if w.Kind == identity.KindIP {
+		return c.checks.addrKey(q.ID.Addr, agentOf(q))
+	}
+	return maphash.Bytes(c.checks.seed, append([]byte{byte(w.Kind)}, w.ID[:]...))
+}
+
+// note counts a check that was answered; a failed one counts as checksPerStep.
+func (c *climbs) note(q *Request, passed bool, at time.Time) {
+	n := checksPerStep
+	if passed {
+		n = 1
+	}
+	key := c.visitorKey(q)
+	for range n {
+		c.checks.take(key, at)
+	}
+}
+
+// step is the step that a right answer to the key passes.
+func (k *key) step() steps.Step {
+	switch k.kind {
+	case silentCode:
+		return steps.Silent
+	case pressCode:
+		return steps.Press
+	default:
+		return steps.Digits
+	}
+}
+
+// worth is what a right answer to k earns, given what was earned including it: never less than the floor of all passes, or
+// than its kind earns where that is smaller.
+func (c *Config) worth(k *key, e *earned) uint32 {
+	full := c.allowance(k.kind, e)
+	return max(c.Steps.Worth(k.step(), k.asked, full), min(full, uint32(c.Pass.AllowanceFloor))) //nolint:gosec // at most 1000000
+}
+
+// way is the way in which the key's challenge was presented; shown is that of digits.
+func (k *key) way(shown string) string {
+	switch k.kind {
+	case workCode:
+		return "work"
+	case digitsCode:
+		return shown
+	default:
+		return k.step().String()
+	}
+}
+
+// read reports whether the key's answer is read or heard by somebody, rather than worked out by the browser.
+func (k *key) read() bool { return k.kind == digitsCode }
+
+// least is the least step that q is asked for, whatever it costs.
+func (q *Request) least() steps.Step {
+	return max(q.Require, q.Service.ladder.First(q.Unsure))
+}
+
+// ask chooses the step for q, from the least one that may be asked for.
+func (c *Captcha) ask(q *Request, least steps.Step, at time.Time) question {
+	var e earned
+	e.levelsOf(q.ID.Addr, c.visitors)
+	earned := int64(float64(c.climbs.passes(q.ID.Addr, at)) / e.levels[0].places)
+	failed := int64(c.climbs.checks.ahead(c.climbs.visitorKey(q), at) / stepFades)
+	return question{step: q.Service.ladder.Climb(least, failed, earned), earned: earned}
+}
+
+// A link says in its u which step its visitor is asked for at least, and in which network: elsewhere, and when the link has
+// expired, the present verdict alone decides.
+const (
+	linkStep = 1 // a digit
+	linkNet  = 3 // characters
+)
+
+func (q *Request) linkTail(least steps.Step) string {
+	return string('0'+byte(least)) + q.netMark()
+}
+
+// netMark is a short mark of q's network.
+func (q *Request) netMark() string {
+	b := binary.BigEndian.AppendUint64(nil, identity.NetKey(identity.NetOf(q.ID.Addr)))
+	return base64.RawURLEncoding.EncodeToString(b)[:linkNet]
+}
+
+// leastOf is the least step for the visitor of a link of ours.
+func (c *Captcha) leastOf(q *Request, l *link, at time.Time) steps.Step {
+	rest, mine := strings.CutSuffix(l.u, q.netMark())
+	if !mine || rest == "" || !c.fresh(q, l, at) {
+		return q.least()
+	}
+	said := steps.Step(rest[len(rest)-1] - '0')
+	if said < steps.Silent || said > steps.Dynamic {
+		return q.least()
+	}
+	return max(said, q.Require)
+}
