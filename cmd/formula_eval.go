@@ -23,6 +23,7 @@ type evalFlags struct {
 	sources           []string
 	threshold         float64
 	fpr               float64
+	by                string
 	asJSON            bool
 }
 
@@ -35,8 +36,9 @@ func formulaEvalCommand() *cobra.Command {
 and shows how well the scores tell robots from people: the area under the ROC curve, precision and recall
 by threshold, and the lowest threshold at which no more than the desired share of people is banned.
 
-If the file names subjects, subjects are counted: a subject is banned if any of its rows scores above
-the threshold, as in the gateway. Measure a model on subjects that it was not trained with.`,
+If the file names subjects, subjects are counted, by the mean of their scores in log-odds, as a gateway
+adds them up over a visit; with --by highest, by their highest one. No threshold is suggested if the
+scores are no better than chance. Measure a model on subjects that it was not trained with.`,
 		Example: `  antirobot formula eval --model model.json --data labelled.csv --fpr 0.001 --html report.html
   antirobot formula eval --model default --data labelled.csv --json`,
 		Args: cobra.NoArgs,
@@ -49,6 +51,7 @@ the threshold, as in the gateway. Measure a model on subjects that it was not tr
 	p.StringSliceVar(&f.sources, "source", nil, "count only labels from these `SOURCES`")
 	p.Float64Var(&f.threshold, "threshold", 0, "evaluate this `THRESHOLD` instead of suggesting one")
 	p.Float64Var(&f.fpr, "fpr", 0.001, "the false positive `RATE` to suggest a threshold for")
+	p.StringVar(&f.by, "by", byMean, "what of a subject's scores counts: mean or highest")
 	p.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -59,16 +62,19 @@ type formulaReport struct {
 	Kind       formula.Kind        `json:"kind"`
 	Size       string              `json:"size"`
 	Data       string              `json:"data"`
-	By         string              `json:"by"` // what is counted: subjects or rows
+	By         string              `json:"by"`     // what is counted: subjects or rows
+	Scores     string              `json:"scores"` // of a subject: mean or highest
 	Rows       int                 `json:"rows"`
 	Unlabelled int                 `json:"rows_without_label"`
 	Mixed      int                 `json:"subjects_with_both_labels"`
 	Lacks      []string            `json:"factors_that_the_data_lacks,omitempty"`
 	Total      *formula.Evaluation `json:"evaluation"`
 	ByRow      *formula.Evaluation `json:"evaluation_by_row,omitempty"`
+	Chance     bool                `json:"no_better_than_chance"` // Suggested then says what one half does
 	Suggested  formula.Suggestion  `json:"suggested"`
 	Given      bool                `json:"-"` // the threshold came from the command line
 	Sources    []sourceFigures     `json:"sources"`
+	Clients    []clientFigures     `json:"clients"`
 	Importance []importance        `json:"importance"`
 }
 
@@ -83,6 +89,9 @@ type sourceFigures struct {
 func (f *evalFlags) run(out io.Writer) error {
 	if f.data == "" {
 		return errors.New("which data? give --data FILE with labelled factors")
+	}
+	if f.by != byMean && f.by != byHighest {
+		return fmt.Errorf("--by: %q is neither mean nor highest", f.by)
 	}
 	if f.fpr < 0 || f.fpr > 1 || f.threshold < 0 || f.threshold > 1 {
 		return errors.New("--fpr and --threshold are between 0 and 1")
@@ -108,11 +117,14 @@ func (f *evalFlags) run(out io.Writer) error {
 	return r.print(out)
 }
 
-// judged is what is counted: a subject with its highest score, or a row.
+// judged is what is counted: a subject, or a row.
 type judged struct {
 	formula.Sample
 	source string
+	client string
 	mixed  bool
+	sum    float64 // of the scores in log-odds
+	rows   int
 }
 
 // counted are the subjects that are counted, in the order of the file.
@@ -123,17 +135,32 @@ type counted struct {
 
 func newCounted() *counted { return &counted{subject: map[string]*judged{}} }
 
-// add counts a row for its subject. A subject has the highest score of its rows, and is a robot if one of them is.
+// add counts a row for its subject. A subject is a robot if one of its rows is.
 func (c *counted) add(row *formula.Row, s formula.Sample) {
 	name := row.Kind + ":" + row.Subject
 	j := c.subject[name]
 	if j == nil || row.Subject == "" {
-		j = &judged{Sample: s, source: row.Source}
+		j = &judged{Sample: s, source: row.Source, client: clientOf(row.Factors)}
 		c.subject[name] = j
 		c.list = append(c.list, j)
 	}
 	j.mixed = j.mixed || j.Robot != s.Robot
 	j.Score, j.Robot = max(j.Score, s.Score), j.Robot || s.Robot
+	p := min(max(float64(s.Score), 1e-7), 1-1e-7)
+	j.sum += math.Log(p / (1 - p))
+	j.rows++
+}
+
+// samples returns the subjects with their scores.
+func (c *counted) samples(by string) []formula.Sample {
+	all := make([]formula.Sample, 0, len(c.list))
+	for _, j := range c.list {
+		if by == byMean && j.rows > 1 {
+			j.Score = float32(probability(float32(j.sum / float64(j.rows))))
+		}
+		all = append(all, j.Sample)
+	}
+	return all
 }
 
 // rowsOnly reports whether the file names no subjects.
@@ -149,7 +176,7 @@ func (f *evalFlags) evaluate(m *formula.Model) (*formulaReport, error) {
 		defer file.Close()
 		in = file
 	}
-	r := &formulaReport{Model: m.Version(), Kind: m.Kind(), Size: m.Size(), Data: f.data, By: "subjects", Importance: importances(m)}
+	r := &formulaReport{Model: m.Version(), Kind: m.Kind(), Size: m.Size(), Data: f.data, By: "subjects", Scores: f.by, Importance: importances(m)}
 	var rows []formula.Sample
 	who := newCounted()
 	lacks, _, err := formula.ReadRows(in, processor.FactorNames(), func(row *formula.Row) error {
@@ -176,24 +203,34 @@ func (f *evalFlags) evaluate(m *formula.Model) (*formulaReport, error) {
 	} else {
 		r.ByRow = formula.Evaluate(rows)
 	}
-	samples := make([]formula.Sample, 0, len(who.list))
+	return r, f.conclude(r, who)
+}
+
+// conclude draws the figures from what was counted.
+func (f *evalFlags) conclude(r *formulaReport, who *counted) error {
 	for _, j := range who.list {
-		samples = append(samples, j.Sample)
 		if j.mixed {
 			r.Mixed++
 		}
 	}
+	samples := who.samples(f.by)
 	r.Total = formula.Evaluate(samples)
 	if r.Total.Robots == 0 || r.Total.People == 0 {
-		return nil, fmt.Errorf("%s has %d robots and %d people with labels: both are needed", f.data, r.Total.Robots, r.Total.People)
+		return fmt.Errorf("%s has %d robots and %d people with labels: both are needed", f.data, r.Total.Robots, r.Total.People)
 	}
-	r.Suggested = r.Total.Suggest(samples, f.fpr)
-	if f.threshold > 0 {
+	r.Chance = !r.Total.BetterThanChance()
+	switch {
+	case f.threshold > 0:
 		r.Given = true
 		r.Suggested = r.Total.At(samples, float32(f.threshold))
+	case r.Chance:
+		r.Suggested = r.Total.At(samples, 0.5)
+	default:
+		r.Suggested = r.Total.Suggest(samples, f.fpr)
 	}
 	r.Sources = bySource(who.list, r.Suggested.Threshold)
-	return r, nil
+	r.Clients = byClient(who.list, r.Suggested.Threshold)
+	return nil
 }
 
 func bySource(list []*judged, threshold float32) []sourceFigures {
@@ -223,7 +260,9 @@ func (r *formulaReport) print(out io.Writer) error {
 		fmt.Fprintf(out, "%d subjects have rows with both labels; they count as robots\n", r.Mixed)
 	}
 	t := r.Total
-	fmt.Fprintf(out, "\nROC AUC %.4f (95 %%: %.4f to %.4f), log loss %.4f, Brier score %.4f\n\n", t.AUC, t.Low, t.High, t.LogLoss, t.Brier)
+	fmt.Fprintf(out, "\nROC AUC %.4f (95 %%: %.4f to %.4f), log loss %.4f, Brier score %.4f\n", t.AUC, t.Low, t.High, t.LogLoss, t.Brier)
+	fmt.Fprintf(out, "average precision %.4f (95 %%: %.4f to %.4f); a score is wrong by %s on average\n\n",
+		t.Average, t.AverageLow, t.AverageHigh, percent(t.CalibrationError))
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(w, "threshold\tprecision\trecall\tfalse positives\trate\t")
 	for _, p := range t.Points {
@@ -238,6 +277,8 @@ func (r *formulaReport) print(out io.Writer) error {
 	for _, s := range r.Sources {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%d\n", s.label(), s.Source, s.Count, s.Banned)
 	}
+	r.printClients(w)
+	r.printCalibration(w)
 	return w.Flush()
 }
 
@@ -252,6 +293,10 @@ func (s sourceFigures) label() string {
 func (r *formulaReport) suggestion() string {
 	s := r.Suggested
 	what := fmt.Sprintf("Suggested threshold for a false positive rate of at most %s: %.4f", percent(formula.Figure(s.Wanted)), s.Threshold)
+	if r.Chance && !r.Given {
+		return fmt.Sprintf("The scores are no better than chance on these %d robots and %d people: no threshold is suggested. "+
+			"More labels, or other factors, are needed.", r.Total.Robots, r.Total.People)
+	}
 	if r.Given {
 		what = fmt.Sprintf("A threshold of %.4f", s.Threshold)
 	}

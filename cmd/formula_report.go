@@ -16,7 +16,7 @@ var reportPage string
 // writeReport writes the report as one self-contained HTML file.
 func writeReport(name string, r *formulaReport) (err error) {
 	page, err := template.New("report").Funcs(template.FuncMap{
-		"percent": percent, "roc": r.roc, "zoom": r.zoom, "thresholds": r.thresholds, "scores": r.scores,
+		"percent": percent, "roc": r.roc, "zoom": r.zoom, "recall": r.recall, "thresholds": r.thresholds, "scores": r.scores,
 		"width": func(i importance) float32 {
 			if r.Importance[0].Moves <= 0 {
 				return 0
@@ -106,6 +106,16 @@ func (r *formulaReport) roc() template.HTML { return r.curve("ROC curve", 1) }
 
 func (r *formulaReport) zoom() template.HTML {
 	return r.curve("ROC curve at low rates of false positives", 0.05)
+}
+
+func (r *formulaReport) recall() template.HTML {
+	p := begin("Precision and recall", "robots banned (share)", "precision", 1)
+	var points [][2]float64
+	for _, c := range r.Total.Curve {
+		points = append(points, [2]float64{float64(c.Recall), float64(c.Precision)})
+	}
+	p.line("precision", points)
+	return p.HTML()
 }
 
 func (r *formulaReport) thresholds() template.HTML {

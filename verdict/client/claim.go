@@ -105,12 +105,14 @@ func ParseClaim(ua []byte) (c Claim) {
 	}
 	ua = ua[:min(len(ua), longestAgent)]
 	var r agentReader
+	from, to := device(ua)
 	for i := range ua {
-		if i == 0 || !isWord(ua[i-1]) {
+		start := i == 0 || !isWord(ua[i-1])
+		if start {
 			r.word(ua[i:])
 		}
-		if b := ua[i] | 0x20; (b == 'b' || b == 'c' || b == 's' || b == 0x2b) && !r.robot && namesRobot(ua, i) {
-			r.robot = true
+		if !r.robot && (i < from || i >= to) {
+			r.robot = namesRobot(ua, i, start)
 		}
 	}
 	return r.claim(ua)
@@ -286,22 +288,6 @@ func major(b []byte) (n uint16) {
 		n = n*10 + uint16(b[i]-'0')
 	}
 	return n
-}
-
-// namesRobot reports whether the word at i is one by which robots declare themselves.
-func namesRobot(ua []byte, i int) bool {
-	switch ua[i] | 0x20 {
-	case 'b':
-		// CUBOT makes phones; in robots' names the word comes last, or they are called botnik.
-		return request.HasPrefixFold(ua[i:], "bot") && (i < 2 || !request.HasPrefixFold(ua[i-2:], "cubot")) &&
-			(len(ua) == i+3 || ua[i+3]|0x20 < 'a' || ua[i+3]|0x20 > 'z')
-	case 'c':
-		return request.HasPrefixFold(ua[i:], "crawl")
-	case 's':
-		return request.HasPrefixFold(ua[i:], "spider") || request.HasPrefixFold(ua[i:], "scrap")
-	default:
-		return request.HasPrefixFold(ua[i:], "+http")
-	}
 }
 
 // crawlers are the first letters of those crawlers that publish how they can be verified.

@@ -24,6 +24,15 @@ type Evaluation struct {
 	Low  Figure `json:"auc_low"`
 	High Figure `json:"auc_high"`
 
+	// Average is the average precision: the area under the curve of precision and recall. Low and High are its 95 %
+	// interval, by drawing the samples again.
+	Average     Figure `json:"average_precision"`
+	AverageLow  Figure `json:"average_precision_low"`
+	AverageHigh Figure `json:"average_precision_high"`
+
+	Calibration      []Bin  `json:"calibration"`
+	CalibrationError Figure `json:"calibration_error"` // mean distance between a score and how often it is right
+
 	LogLoss Figure `json:"log_loss"` // mean, natural logarithm
 	Brier   Figure `json:"brier"`    // mean squared distance of the score from the label
 
@@ -87,6 +96,9 @@ func Evaluate(samples []Sample) *Evaluation {
 	n := float64(len(samples))
 	e.LogLoss, e.Brier = Figure(loss/n), Figure(brier/n)
 	e.auc(samples)
+	e.precision(samples)
+	e.Calibration = bins(samples)
+	e.CalibrationError = calibrationError(e.Calibration)
 	e.curve(samples)
 	for _, t := range []float32{
 		.05, .1, .15, .2, .25, .3, .35, .4, .45, .5, .55, .6, .65, .7, .75, .8, .85, .9, .95, .97, .98, .99, .995, .999,

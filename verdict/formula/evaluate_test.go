@@ -82,11 +82,57 @@ func TestEvaluateByHand(t *testing.T) {
 	if s := e.Suggest(samples, 0); s.Threshold != 0.7 || s.Banned != 2 || s.Wronged != 0 || s.Bound < 0.3 {
 		t.Errorf("without false positives: %+v", s)
 	}
+	if got := float64(e.Average); math.Abs(got-(1+1+3.0/4)/3) > 1e-9 || e.AverageLow > e.Average || e.AverageHigh < e.Average {
+		t.Errorf("average precision %v in [%v, %v]", got, e.AverageLow, e.AverageHigh)
+	}
+	if e.BetterThanChance() {
+		t.Error("six samples with a wrong one are better than chance")
+	}
 	if first, last := e.Curve[0], e.Curve[len(e.Curve)-1]; first.FPR != 0 || last.FPR != 1 || last.Recall != 1 {
 		t.Errorf("the curve goes from %+v to %+v", first, last)
 	}
 	if _, err := json.Marshal(Evaluate(nil)); err != nil {
 		t.Errorf("of nothing: %v", err)
+	}
+}
+
+// TestChance: few samples prove nothing, however good they look; many do, and those without order never.
+func TestChance(t *testing.T) {
+	f := func(robots, people int, score func(i int, robot bool) float32, want bool) {
+		t.Helper()
+		var samples []Sample
+		for i := range robots + people {
+			samples = append(samples, Sample{score(i, i < robots), i < robots})
+		}
+		if e := Evaluate(samples); e.BetterThanChance() != want {
+			t.Errorf("%d robots, %d people, AUC %v (%v to %v): %v", robots, people, e.AUC, e.Low, e.High, !want)
+		}
+	}
+	perfect := func(_ int, robot bool) float32 {
+		if robot {
+			return 0.9
+		}
+		return 0.1
+	}
+	f(0, 10, perfect, false)
+	f(1, 20, perfect, false) // one of 21 orders
+	f(1, 60, perfect, true)
+	f(2, 2, perfect, false)
+	f(5, 5, perfect, true)
+	f(200, 200, func(int, bool) float32 { return 0.5 }, false)
+	f(200, 200, func(i int, robot bool) float32 { return 1 - perfect(i, robot) }, false)
+	f(500, 500, func(i int, _ bool) float32 { return float32(i*7919%1000) / 1000 }, false)
+}
+
+// TestCalibration: bins say how often a score is right.
+func TestCalibration(t *testing.T) {
+	var samples []Sample
+	for i := range 100 {
+		samples = append(samples, Sample{0.25, i < 25}, Sample{0.85, i < 25})
+	}
+	e := Evaluate(samples)
+	if len(e.Calibration) != 2 || e.Calibration[0].Robots != 25 || e.Calibration[1].Count != 100 || math.Abs(float64(e.CalibrationError)-0.3) > 1e-6 {
+		t.Errorf("%+v, error %v", e.Calibration, e.CalibrationError)
 	}
 }
 
