@@ -36,6 +36,9 @@ type Request struct {
 	Require steps.Step
 	// Partner is set for a request of an XML partner; ID is then its user's (identity.ResolvePartner).
 	Partner *Partner
+	// Beside says that a balancer brings the request and sends others to the service itself: the gateway sees only what
+	// it is asked about.
+	Beside bool
 	// Reason is why the request is challenged.
 	Reason templates.Reason
 

@@ -124,7 +124,7 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 	}
 	r.key, r.opened = k, true
 	r.took = at.Sub(time.UnixMilli(k.issued))
-	if !k.answerableBy(q) || k.kind == workCode && !q.offersWork() {
+	if !c.answerableBy(q, &k) || k.kind == workCode && !q.offersWork() {
 		r.state = stateExpired
 		return r
 	}
@@ -143,12 +143,14 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 }
 
 // answerableBy reports whether the key was made for whoever answers. A partner is trusted about its user: the pass is bound
-// to the user that the key names.
-func (k *key) answerableBy(q *Request) bool {
+// to the user that the key names. A visitor may answer from another network than that of the question (IPv4 and IPv6 of one
+// browser, a phone between cells) if the browser brings the mark that it was given with it; price and pass stay with the
+// network of the question.
+func (c *Captcha) answerableBy(q *Request, k *key) bool {
 	if k.partner != 0 {
 		return q.Partner == nil || k.partner == q.partnerHash()
 	}
-	return q.Partner == nil && sameNet(k.addr, q.ID.Addr)
+	return q.Partner == nil && c.shownTo(k, q)
 }
 
 // spend spends a key for all nodes. While the store is unavailable, a service that continues without it relies on this

@@ -215,7 +215,10 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	var a Response
 	switch r.state {
 	case stateSolved:
-		a = c.resend(q, p, s, page, at)
+		var back bool
+		if a, back = c.comeBack(q, &s, page, pr, at); !back {
+			a = c.resend(q, p, s, page, at)
+		}
 		c.addPass(q, &a, &r)
 		c.noteSolved(q, &a, at)
 	case stateLimited:

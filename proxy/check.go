@@ -269,6 +269,7 @@ func (k *checkCall) checkOwn() {
 func (k *checkCall) challenge() {
 	if e := k.Own(); e != captcha.EndpointNone {
 		k.answered = answerOwn
+		k.ask.Beside = true
 		k.serveOwn(e)
 		return
 	}
@@ -287,6 +288,7 @@ func (k *checkCall) challenge() {
 func (k *checkCall) full() {
 	if e := k.Own(); e != captcha.EndpointNone {
 		k.answered = answerOwn
+		k.ask.Beside = true
 		k.serveOwn(e)
 		return
 	}

@@ -30,10 +30,39 @@ func (j *journey) serveOwn(e captcha.Endpoint) {
 	if !j.readBody(q, j.snap.Captcha.CheckBodyLimit()) {
 		return
 	}
-	a := j.ownAnswer(e, q)
+	j.finish(j.ownAnswer(e, q))
+}
+
+// comesBack answers a request that brings back a form after its captcha, and reports whether it is one.
+func (j *journey) comesBack() bool {
+	c := j.snap.Captcha
+	if !c.CarriesForm(j.view) {
+		return false
+	}
+	j.Visit()
+	if j.decision.Verdict == verdict.Blocked {
+		return false
+	}
+	q := j.request()
+	if !j.readBody(q, c.CheckBodyLimit()) {
+		return true // it is broken, and answered
+	}
+	a, ok := c.Resume(q)
+	if !ok {
+		j.ask = captcha.Request{Partner: j.partner}
+		return false
+	}
+	j.ownPage = true
+	j.remember()
+	j.finish(a)
+	return true
+}
+
+// finish sends the answer of one of the gateway's own pages.
+func (j *journey) finish(a captcha.Response) {
 	j.outcome, j.work = a.Outcome, a.Work
 	if a.Outcome == captcha.OutcomeSolved {
-		j.core.deps.Decider.Issued(&a.Pass)
+		j.core.deps.Decider.Issued(&a.Pass, j.view, &j.id)
 	}
 	if a.Resend != nil {
 		j.resend(&a)

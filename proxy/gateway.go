@@ -35,7 +35,7 @@ type Decider interface {
 	Decide(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings)
 	DecideDemand(d *verdict.Decision, v *request.View, id *identity.Identity, s *verdict.Settings)
 	Delivered(d *verdict.Decision, e *verdict.Event)
-	Issued(p *spravka.Pass)
+	Issued(p *spravka.Pass, v *request.View, id *identity.Identity)
 	Decisions() *verdict.Recent
 	Answered(v *request.View, s *verdict.Settings, status int, contentType []byte)
 	Counted(rid request.ID, d *verdict.Decision, e *verdict.Event, s *verdict.Settings)
@@ -119,6 +119,9 @@ func (j *journey) serve() {
 	j.Identify()
 	if e := j.Own(); e != captcha.EndpointNone {
 		j.serveOwn(e)
+		return
+	}
+	if j.comesBack() {
 		return
 	}
 	j.decide()

@@ -61,6 +61,7 @@ type Cacher struct {
 	ledger    *ledger
 	revoked   *revocations
 	standing  *standing
+	latest    *latest
 	recent    *Recent
 	questions *questions
 	doubts    *doubts
@@ -91,6 +92,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		ledger:    newLedger(d.Store, cfg.MaxPasses, d.Now),
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		standing:  newStanding(d.Store, &cfg.Standing, d.Now),
+		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions),
 		doubts:    newDoubts(cfg.MaxDoubts),
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
@@ -282,8 +284,14 @@ func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Sub
 	}
 }
 
-// Issued tells the ledger about a new pass. With a shared store it takes the first lease, without waiting.
-func (c *Cacher) Issued(p *spravka.Pass) { c.ledger.Issued(p, c.now()) }
+// Issued tells the ledger about a new pass and who has just earned it. With a shared store it takes the first lease,
+// without waiting.
+func (c *Cacher) Issued(p *spravka.Pass, v *request.View, id *identity.Identity) {
+	c.ledger.Issued(p, c.now())
+	if !id.Partner {
+		c.latest.put(p, v, id)
+	}
+}
 
 // Counted records what a decided request counts as, so that an operator who asks why can see it.
 func (c *Cacher) Counted(rid request.ID, d *Decision, e *Event, s *Settings) {

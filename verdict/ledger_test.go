@@ -92,7 +92,7 @@ func TestStoreFailurePolicy(t *testing.T) {
 			w := newWorldOver(t, st, nil).start()
 			defer w.Close()
 			p := pass(time.Now(), 1, 80, "192.0.2.1")
-			w.Issued(&p)
+			w.ledger.Issued(&p, w.now())
 			synctest.Wait()
 			st.down.Store(true)
 			for range 20 {
@@ -195,7 +195,7 @@ func TestLeaseIsGivenBack(t *testing.T) {
 		st := newStore(true, nil)
 		a, b := newWorldOver(t, st, nil).start(), newWorldOver(t, st, nil).start()
 		p := pass(time.Now(), 1, 80, "192.0.2.1")
-		a.Issued(&p)
+		a.ledger.Issued(&p, a.now())
 		synctest.Wait()
 		if n, _ := st.Incr(ctx, spentKey(p.ID), 0, time.Hour); n != 10 {
 			t.Errorf("%d leased at issue, want 10", n)

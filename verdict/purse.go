@@ -176,29 +176,41 @@ func (l *ledger) Refund(id [16]byte, is Count, stood bool) bool {
 	return ok
 }
 
-// pay charges the request to the first pass with enough left. In mode observe it only looks.
+// pay charges the request to the first pass with enough left, or for a moment to one that was earned and did not come
+// back. In mode observe it only looks.
 func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Settings) {
-	if id.NPasses == 0 {
-		return
-	}
-	is := c.paths.goesWith(pathKeyOf(s.Group, v.Path))
 	for i := range id.NPasses {
 		p := &id.Passes[i]
-		if !p.Earned || p.Allowance == 0 {
+		if !p.Earned || p.Allowance == 0 || !c.payWith(d, p, v, id, s) {
 			continue
 		}
-		b := c.bill(p, v, id)
-		b.is = is
-		got, cost := c.ledger.settle(p, &b, v.At, s.OnStoreFailure, s.Mode != Observe)
-		d.Degraded = d.Degraded || got.Degraded
-		if got.OK {
-			d.Verdict, d.Paid, d.PassID, d.Left = Human, true, p.ID, got.Left
-			if s.Mode != Observe {
-				d.Cost = int(cost)
-			}
-			return
+		if s.Mode != Observe && v.At.Unix()-p.Born <= int64(latestFor/time.Second) {
+			c.latest.drop(v, id) // this browser keeps its cookies
 		}
+		return
 	}
+	if id.Partner {
+		return
+	}
+	if p, ok := c.latest.find(v, id); ok && !c.Revoked(p.ID, p.Born) && c.payWith(d, &p, v, id, s) && d.Cost > 0 {
+		c.latest.count(v, id)
+	}
+}
+
+// payWith charges the request to a pass, and reports whether it had enough left.
+func (c *Cacher) payWith(d *Decision, p *spravka.Pass, v *request.View, id *identity.Identity, s *Settings) bool {
+	b := c.bill(p, v, id)
+	b.is = c.paths.goesWith(pathKeyOf(s.Group, v.Path))
+	got, cost := c.ledger.settle(p, &b, v.At, s.OnStoreFailure, s.Mode != Observe)
+	d.Degraded = d.Degraded || got.Degraded
+	if !got.OK {
+		return false
+	}
+	d.Verdict, d.Paid, d.PassID, d.Left = Human, true, p.ID, got.Left
+	if s.Mode != Observe {
+		d.Cost = int(cost)
+	}
+	return true
 }
 
 // bill computes what a document costs a pass. A pass is bound to the browser that solved, and to its networks: a
