@@ -184,7 +184,7 @@ func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Set
 		if !p.Earned || p.Allowance == 0 || !c.payWith(d, p, v, id, s) {
 			continue
 		}
-		if s.Mode != Observe && v.At.Unix()-p.Born <= int64(latestFor/time.Second) {
+		if v.At.Unix()-p.Born <= int64(latestFor/time.Second) {
 			c.latest.drop(v, id) // this browser keeps its cookies
 		}
 		return
