@@ -105,7 +105,7 @@ services:
 			t.Errorf("%s as a captcha key earned a pass", what)
 		}
 	}
-	key = from(t, addr).get(g.url+"/", "X-Requested-With", "XMLHttpRequest").challenge(t).Captcha.Key
+	key = from(t, addr).get(g.url+"/", "X-Requested-With", "XMLHttpRequest", "User-Agent", "another").challenge(t).Captcha.Key
 	r := g.wire("GET /checkcaptcha?" + url.Values{"key": {key}, "rep": {testAnswer}}.Encode() + " HTTP/1.1\r\nHost: two.example\r\nX-Forwarded-For: " + addr + "\r\nConnection: close\r\n\r\n")
 	if r.setsCookie("spravka") {
 		t.Error("a key of one service earned a pass of another")
