@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/base64"
+	"net/url"
 	"strings"
 
 	"github.com/valyala/fasthttp"
@@ -14,6 +15,7 @@ import (
 // Messages is the message firewall with its API: what *message.System and *rpc.Server can.
 type Messages interface {
 	Serve(ctx context.Context, codec rpc.Codec, body []byte, auth rpc.Auth) (status int, contentType string, answer []byte)
+	Akismet(ctx context.Context, call, host string, form url.Values) rpc.AkismetAnswer
 	Usage() []message.Usage
 	Partners() []string
 	Domain(partner, path string) (*message.Domain, error)

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/valyala/fasthttp"
+
+	"antirobot/message/rpc"
 )
 
 // call is one request of the API: the handler reads it and returns a value to be shown as JSON with status 200, or an
@@ -75,6 +77,8 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 		} else {
 			err = s.api(ctx, path)
 		}
+	case strings.HasPrefix(path, rpc.AkismetPrefix):
+		err = s.akismet(ctx, path)
 	default:
 		err = notFound("nothing is here; /api/status, /metrics, /healthz, /readyz and /debug/pprof/ are")
 	}

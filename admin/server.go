@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/valyala/fasthttp"
 
+	"antirobot/message/rpc"
 	"antirobot/request"
 )
 
@@ -167,7 +168,7 @@ func (s *Server) guard(ctx *fasthttp.RequestCtx) error {
 		}
 	}
 	// A probe of a balancer may have no Host; a browser, which could be led here by a name, always has.
-	if host := string(h.Host()); host != "" && !s.knownHost(host) {
+	if host := string(h.Host()); host != "" && !s.knownHost(host) && !s.keyedHost(string(ctx.URI().PathOriginal()), host) {
 		return &problem{
 			status: fasthttp.StatusForbidden, Code: "host_refused",
 			Message: "Host must be an address, localhost or a name in admin.hosts of the configuration",
@@ -182,6 +183,12 @@ func (s *Server) knownHost(host string) bool {
 		return true
 	}
 	return s.hosts[name]
+}
+
+// keyedHost reports whether a host is a key of Akismet's API before a name of ours: KEY.gate.example.
+func (s *Server) keyedHost(path, host string) bool {
+	_, name, ok := strings.Cut(string(request.HostName([]byte(host))), ".")
+	return ok && strings.HasPrefix(path, rpc.AkismetPrefix) && s.hosts[name]
 }
 
 // authorized reports whether the request carries the token.

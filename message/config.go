@@ -18,6 +18,8 @@ type Config struct {
 	Authorisation string          `mapstructure:"authorisation"`
 	Partners      []PartnerConfig `mapstructure:"partners"`
 
+	Akismet AkismetConfig `mapstructure:"akismet"`
+
 	MaxText           int64         `mapstructure:"max_text"`            // bytes of a text attribute
 	MaxRequest        int64         `mapstructure:"max_request"`         // bytes of a request of the API
 	MaxLogEntries     int           `mapstructure:"max_log_entries"`     // of a message log, beside its time
@@ -25,6 +27,13 @@ type Config struct {
 	MaxStorageEntries int           `mapstructure:"max_storage_entries"` // of a storage in memory
 	RulesTime         time.Duration `mapstructure:"rules_time"`          // of one judgement
 	LogFlush          time.Duration `mapstructure:"log_flush"`           // how long log entries may wait to be written
+}
+
+// AkismetConfig says how plugins that speak Akismet's API are answered.
+type AkismetConfig struct {
+	Key     string   `mapstructure:"key"`      // with authorisation trust; empty: they are refused. With keys the secrets of partners are the keys
+	Domain  string   `mapstructure:"domain"`   // path of the domain that judges; empty: the root
+	NotSpam []string `mapstructure:"not_spam"` // the decisions that are no spam; all others are
 }
 
 // PartnerConfig declares a partner and the root of its domains.
@@ -94,6 +103,7 @@ func DefaultConfig() Config {
 			{Name: "messageLog", Class: ClassLog, Storage: "storage"},
 			{Name: "model", Class: ClassModel},
 		}}}},
+		Akismet:           AkismetConfig{NotSpam: []string{"OK", rules.Unknown}},
 		MaxText:           64 << 10,
 		MaxRequest:        1 << 20,
 		MaxLogEntries:     100_000,
@@ -122,6 +132,16 @@ func (c Config) Validate() error {
 		}
 	default:
 		v.addf("authorisation: %q is neither trust nor keys", c.Authorisation)
+	}
+	if k := c.Akismet.Key; k != "" && len(k) < 12 {
+		v.addf("akismet.key: needs at least 12 characters")
+	} else if k != "" && c.Authorisation == "keys" {
+		v.addf("akismet.key: with authorisation keys the secrets of partners are the keys")
+	}
+	for i, p := range c.Partners {
+		if err := c.CheckSources(p.Name, c.Akismet.Domain, nil); err != nil && c.Akismet.Domain != "" {
+			v.addf("akismet.domain: partner %d: %w", i, err)
+		}
 	}
 	seen := make(map[string]bool)
 	for i, p := range c.Partners {

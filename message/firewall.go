@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"antirobot/rules"
+	"antirobot/rules/sources"
 	"antirobot/store"
 )
 
@@ -61,12 +63,48 @@ func (f *Firewall) compile(text string) (*ruleSet, error) {
 	return &ruleSet{text, p}, nil
 }
 
-// Check looks at the syntax of a text alone.
-func (f *Firewall) Check(text string) error {
-	if _, err := rules.Parse(text, f.options.Limits); err != nil {
-		return rules.Faultf(CodeSyntax, "%v", err)
+// CheckRules says what SetRules would say of a text, and what in it is allowed but was hardly meant, by the properties that
+// d has or inherits.
+func (s *System) CheckRules(d *Domain, name, text string) (warnings []string, err error) {
+	if _, err := d.Firewall(name); err != nil {
+		return nil, err
 	}
-	return nil
+	p, err := rules.Compile(text, d.lintOptions(s.options))
+	if err != nil {
+		return nil, rules.Faultf(CodeSyntax, "%v", err)
+	}
+	for _, w := range p.Warnings() {
+		warnings = append(warnings, w.Error())
+	}
+	return warnings, nil
+}
+
+// lintOptions adds to options what d has under which names.
+func (d *Domain) lintOptions(o rules.Options) rules.Options {
+	o.Storages, o.Models, o.Logs = []string{}, []string{}, []string{}
+	seen := make(map[string]bool)
+	for at := d; at != nil; at = at.parent {
+		for _, name := range at.List() {
+			if seen[name] {
+				continue
+			}
+			seen[name] = true
+			switch p, _ := at.Get(name); p.(type) {
+			case sources.Storage:
+				o.Storages = append(o.Storages, name)
+			case *Model:
+				o.Models = append(o.Models, name)
+			case *messageLog:
+				o.Logs = append(o.Logs, name)
+			}
+		}
+	}
+	if known, _, err := d.Attributes(); err == nil {
+		o.Attributes = func(name string) bool {
+			return slices.ContainsFunc(known, func(a AttributeConfig) bool { return a.Name == name })
+		}
+	}
+	return o
 }
 
 // load takes the rules from the store; fallback are the rules that apply until others are set.

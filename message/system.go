@@ -234,6 +234,21 @@ func (s *System) Trusted() (partner string, ok bool) {
 	return s.trusted.name, true
 }
 
+// PartnerOfKey returns the partner whom a key of Akismet's API belongs to. All keys are compared, in constant time.
+func (s *System) PartnerOfKey(key string) (partner string, ok bool) {
+	if name, trust := s.Trusted(); trust {
+		own := sha256.Sum256([]byte(s.cfg.Akismet.Key))
+		sum := sha256.Sum256([]byte(key))
+		return name, s.cfg.Akismet.Key != "" && subtle.ConstantTimeCompare(own[:], sum[:]) == 1
+	}
+	for name := range s.partners {
+		if s.Authorised(name, key) {
+			partner, ok = name, true
+		}
+	}
+	return partner, ok
+}
+
 // Authorised reports whether a caller with this secret is the partner of that name.
 func (s *System) Authorised(name, secret string) bool {
 	p, ok := s.partners[name]

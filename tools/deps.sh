@@ -4,8 +4,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 # The fonts are for people who look at the pictures of `make screens`; Noto's Chinese and Japanese would be 56 MB, these are 4.
-want=(chromium nginx-light redis-server haproxy caddy fontconfig fonts-noto-core fonts-wqy-microhei fonts-vlgothic python3 python3-xgboost curl nodejs npm)
+want=(chromium nginx-light redis-server haproxy caddy fontconfig fonts-noto-core fonts-wqy-microhei fonts-vlgothic python3 python3-xgboost curl nodejs npm perl libnet-akismet-perl)
 # Debian's Python, whichever stands first on the PATH.
+have_akismet() { perl -MNet::Akismet -e 1 >/dev/null 2>&1; }
 have_xgboost() { /usr/bin/python3 -c "import xgboost" >/dev/null 2>&1; }
 have() { command -v "$1" >/dev/null 2>&1 || [ -x "/usr/sbin/$1" ]; }
 fonts() {
@@ -15,7 +16,7 @@ fonts() {
 	done
 }
 debian() {
-	if fonts && have chromium && have nginx && have redis-server && have haproxy && have caddy && have python3 && have curl && have node && have npm && have_xgboost; then
+	if fonts && have chromium && have nginx && have redis-server && have haproxy && have caddy && have python3 && have curl && have node && have npm && have_xgboost && have_akismet; then
 		return
 	fi
 	if ! have apt-get; then
@@ -33,7 +34,7 @@ debian() {
 	$sudo apt-get install -y -qq --no-install-recommends ${want[*]}
 }
 debian
-if ! cmp -s tools/package-lock.json .bin/package-lock.json || [ ! -d .bin/node_modules/axe-core ] || [ ! -d .bin/node_modules/react-dom ]; then
+if ! cmp -s tools/package-lock.json .bin/package-lock.json || [ ! -d .bin/node_modules/axe-core ] || [ ! -d .bin/node_modules/react-dom ] || [ ! -d .bin/node_modules/akismet-api ]; then
 	mkdir -p .bin
 	cp tools/package.json tools/package-lock.json .bin/
 	(cd .bin && npm ci --no-audit --no-fund --ignore-scripts --silent)

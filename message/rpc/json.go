@@ -8,7 +8,28 @@ import (
 	"antirobot/rules"
 )
 
-// decodeJSON reads {"service": …, "method": …, "id": …, "params": [{…}]}.
+// maxBatch bounds the requests of a batch or of a multicall.
+const maxBatch = 1000
+
+// splitBatch returns the requests of a batch; false for a body that is none.
+func splitBatch(body []byte) ([]json.RawMessage, bool, error) {
+	body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
+	if len(body) == 0 || body[0] != '[' {
+		return nil, false, nil
+	}
+	var batch []json.RawMessage
+	switch err := json.Unmarshal(body, &batch); {
+	case err != nil:
+		return nil, false, badRequest("the request is not JSON: %v", err)
+	case len(batch) == 0:
+		return nil, false, badRequest("the batch is empty")
+	case len(batch) > maxBatch:
+		return nil, false, badRequest("the batch has %d requests, more than %d", len(batch), maxBatch)
+	}
+	return batch, true, nil
+}
+
+// decodeJSON reads {"service": …, "method": …, "id": …, "params": [{…}]}; params may be the struct itself.
 func decodeJSON(body []byte) (req request, err error) {
 	v, err := parseJSON(body)
 	if err != nil {
@@ -23,8 +44,13 @@ func decodeJSON(body []byte) (req request, err error) {
 		return req, badRequest("the request is not JSON: %v", err)
 	}
 	req.id = raw["id"]
+	req.second = fields["jsonrpc"] == "2.0"
 	if req.method, ok = fields["method"].(string); !ok {
 		return req, rules.Faultf(message.CodeCommand, "the request names no command")
+	}
+	if named, ok := fields["params"].(map[string]any); ok {
+		req.params = named
+		return req, nil
 	}
 	req.params, err = onlyStruct(fields["params"])
 	return req, err
@@ -49,12 +75,20 @@ func onlyStruct(params any) (map[string]any, error) {
 	}
 }
 
-// encodeJSON writes {"result":…,"id":…} or {"error":…,"id":…}.
-func encodeJSON(id []byte, result map[string]any, fault *rules.Fault) []byte {
+// encodeJSON writes {"result":…,"id":…} or {"error":…,"id":…}. A notification of JSON-RPC 2.0 gets nothing.
+func encodeJSON(req request, result map[string]any, fault *rules.Fault) []byte {
+	id := req.id
+	if id == nil && req.second && req.method != "" {
+		return nil
+	}
 	if id == nil {
 		id = []byte("null")
 	}
 	var b bytes.Buffer
+	b.WriteByte('{')
+	if req.second {
+		b.WriteString(`"jsonrpc":"2.0",`)
+	}
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	write := func(v any) {
@@ -64,14 +98,14 @@ func encodeJSON(id []byte, result map[string]any, fault *rules.Fault) []byte {
 		b.Truncate(b.Len() - 1) // the newline
 	}
 	if fault != nil {
-		b.WriteString(`{"error":`)
+		b.WriteString(`"error":`)
 		write(struct {
 			Origin  string `json:"origin"`
 			Code    int    `json:"code"`
 			Message string `json:"message"`
 		}{"Fault", fault.Code, fault.Text})
 	} else {
-		b.WriteString(`{"result":`)
+		b.WriteString(`"result":`)
 		write(result)
 	}
 	b.WriteString(`,"id":`)

@@ -140,15 +140,23 @@ func (c *call) getRules(context.Context) (map[string]any, error) {
 }
 
 func (c *call) setRules(ctx context.Context) (map[string]any, error) {
-	return map[string]any{}, c.server.deps.System.SetRules(ctx, c.domain, c.text("firewall"), c.text("rules"))
-}
-
-func (c *call) checkRules(context.Context) (map[string]any, error) {
-	f, err := c.domain.Firewall(c.text("firewall"))
+	result, err := c.checkRules(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{}, f.Check(c.text("rules"))
+	return result, c.server.deps.System.SetRules(ctx, c.domain, c.text("firewall"), c.text("rules"))
+}
+
+// checkRules says what setRules would: the same errors, and the warnings, if there are any.
+func (c *call) checkRules(context.Context) (map[string]any, error) {
+	warnings, err := c.server.deps.System.CheckRules(c.domain, c.text("firewall"), c.text("rules"))
+	if err != nil {
+		return nil, err
+	}
+	if len(warnings) == 0 {
+		return map[string]any{}, nil
+	}
+	return map[string]any{"warnings": texts(warnings)}, nil
 }
 
 // bound turns seconds into a bound. Entries tell whole seconds, so a whole one means all of it.

@@ -68,31 +68,100 @@ const (
 type request struct {
 	method string
 	params map[string]any // string, bool, int64, float64, nil, []byte, []any, map[string]any
-	id     []byte         // JSON, as it came
+	id     []byte         // JSON, as it came; nil: none did
+	second bool           // JSON-RPC 2.0: the answer says so, and a request without an ID gets none
+	calls  []request      // of system.multicall; their errors are in failed
+	failed error
 }
 
-// Serve answers one request of the API. It needs no server: body is what was posted, and the answer's status,
+// Serve answers a request of the API, a batch of them, or a multicall. It needs no server: body is what was posted, and the answer's status,
 // content type and body are returned. Errors of the API come with status 200, as clients of the protocols expect; what
 // is not a request at all gets a fault too.
 func (s *Server) Serve(ctx context.Context, codec Codec, body []byte, auth Auth) (status int, contentType string, answer []byte) {
 	if int64(len(body)) > s.cfg.MaxRequest {
 		fault := rules.Faultf(message.CodeUnexpected, "the request has %d bytes, more than %d", len(body), s.cfg.MaxRequest)
-		return s.answer(http.StatusRequestEntityTooLarge, codec, request{}, nil, s.faultOf("", fault))
+		return refusal(http.StatusRequestEntityTooLarge, codec, s.faultOf("", fault))
 	}
-	decode := decodeJSON
 	if codec == XML {
-		decode = decodeXML
+		return http.StatusOK, typeXML, s.serveXML(ctx, body, auth)
 	}
-	req, err := decode(body)
+	return http.StatusOK, typeJSON, s.serveJSON(ctx, body, auth)
+}
+
+// serveJSON answers a request, or a batch of them: a list of requests gets a list of answers, in the same order.
+func (s *Server) serveJSON(ctx context.Context, body []byte, auth Auth) []byte {
+	batch, ok, err := splitBatch(body)
 	if err != nil {
-		return s.answer(http.StatusOK, codec, req, nil, s.faultOf("", err))
+		return encodeJSON(request{}, nil, s.faultOf("", err))
+	}
+	if !ok {
+		return s.oneJSON(ctx, body, auth)
+	}
+	answer := []byte{'['}
+	for _, one := range batch {
+		a := s.oneJSON(ctx, one, auth)
+		if len(a) > 0 && len(answer) > 1 {
+			answer = append(answer, ',')
+		}
+		answer = append(answer, a...)
+	}
+	if len(answer) == 1 {
+		return nil // nobody waits for an answer
+	}
+	return append(answer, ']')
+}
+
+// oneJSON returns the answer to one request, nil for a notification.
+func (s *Server) oneJSON(ctx context.Context, body []byte, auth Auth) []byte {
+	req, err := decodeJSON(body)
+	var result map[string]any
+	if err == nil {
+		result, err = s.guarded(ctx, req, auth)
+	}
+	if err != nil {
+		return encodeJSON(req, nil, s.faultOf(req.method, err))
+	}
+	return encodeJSON(req, result, nil)
+}
+
+func (s *Server) serveXML(ctx context.Context, body []byte, auth Auth) []byte {
+	req, err := decodeXML(body)
+	if err != nil {
+		return encodeXML(nil, s.faultOf("", err))
+	}
+	if req.calls != nil {
+		return encodeXML(s.multicall(ctx, req.calls, auth), nil)
 	}
 	result, err := s.guarded(ctx, req, auth)
 	if err != nil {
-		return s.answer(http.StatusOK, codec, req, nil, s.faultOf(req.method, err))
+		return encodeXML(nil, s.faultOf(req.method, err))
 	}
-	return s.answer(http.StatusOK, codec, req, result, nil)
+	return encodeXML(result, nil)
 }
+
+// multicall returns the results of several calls, each in a list of its own, or the struct of a fault.
+func (s *Server) multicall(ctx context.Context, calls []request, auth Auth) []any {
+	out := make([]any, len(calls))
+	for i, c := range calls {
+		var result map[string]any
+		err := c.failed
+		if err == nil {
+			result, err = s.guarded(ctx, c, auth)
+		}
+		if err == nil {
+			out[i] = []any{result}
+			continue
+		}
+		f := s.faultOf(c.method, err)
+		out[i] = map[string]any{"faultCode": int64(f.Code), "faultString": f.Text}
+	}
+	return out
+}
+
+const (
+	typeJSON = "application/json; charset=utf-8"
+	typeXML  = "text/xml; charset=utf-8"
+)
 
 // guarded runs a request and turns a panic into an error: one message must not end the gateway.
 func (s *Server) guarded(ctx context.Context, req request, auth Auth) (result map[string]any, err error) {
@@ -104,11 +173,11 @@ func (s *Server) guarded(ctx context.Context, req request, auth Auth) (result ma
 	return s.invoke(ctx, req.method, req.params, auth)
 }
 
-func (s *Server) answer(status int, codec Codec, req request, result map[string]any, fault *rules.Fault) (int, string, []byte) {
+func refusal(status int, codec Codec, fault *rules.Fault) (int, string, []byte) {
 	if codec == XML {
-		return status, "text/xml; charset=utf-8", encodeXML(result, fault)
+		return status, typeXML, encodeXML(nil, fault)
 	}
-	return status, "application/json; charset=utf-8", encodeJSON(req.id, result, fault)
+	return status, typeJSON, encodeJSON(request{}, nil, fault)
 }
 
 // badRequest is the fault of what can't be decoded.

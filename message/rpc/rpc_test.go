@@ -95,7 +95,8 @@ func TestAPI(t *testing.T) {
 		{"rules.set without", "sf.message.firewall.rules.set", `{"partner":null,"firewall":"messageAnalyzer"}`, `1001: the parameter rules is missing`},
 		{"rules.set of a number", "sf.message.firewall.rules.set", `{"partner":null,"firewall":"messageAnalyzer","rules":5}`, `1005: `},
 		{"rules.check", "sf.message.firewall.rules.check", `{"partner":null,"firewall":"messageAnalyzer","rules":"stop as X"}`, `{}`},
-		{"rules.check looks at syntax alone", "sf.message.firewall.rules.check", `{"partner":null,"firewall":"messageAnalyzer","rules":"do noSuchRule(x=1)"}`, `{}`},
+		{"rules.check says what rules.set does", "sf.message.firewall.rules.check", `{"partner":null,"firewall":"messageAnalyzer","rules":"do noSuchRule(x=1)"}`, `2008: line 1, column 4: there is no rule noSuchRule`},
+		{"rules.check warns", "sf.message.firewall.rules.check", `{"partner":null,"firewall":"messageAnalyzer","rules":"if spma stop as X do lengthCheck(attribute=\"txt\")"}`, `{"warnings":["line 1, column 4: no rule above sets the tag spma","line 1, column 44: there is no attribute txt"]}`},
 		{"rules.check wrong", "sf.message.firewall.rules.check", `{"partner":null,"firewall":"messageAnalyzer","rules":"\n stop SPAM"}`, `2008: line 2, column 7`},
 		{"rules.check empty", "sf.message.firewall.rules.check", `{"partner":null,"firewall":"messageAnalyzer","rules":" "}`, `2008: `},
 		{"rules.check of no firewall", "sf.message.firewall.rules.check", `{"partner":null,"firewall":"answer","rules":"stop as X"}`, `2007: `},
@@ -171,9 +172,9 @@ func readResponse(t *testing.T, answer []byte) string {
 	if fault {
 		code, _ := req.params["faultCode"].(int64)
 		message, _ := req.params["faultString"].(string)
-		return outcome(t, encodeJSON(nil, nil, rules.Faultf(int(code), "%s", message)))
+		return outcome(t, encodeJSON(request{}, nil, rules.Faultf(int(code), "%s", message)))
 	}
-	return outcome(t, encodeJSON(nil, req.params, nil))
+	return outcome(t, encodeJSON(request{}, req.params, nil))
 }
 
 // TestEnvelope is what stands around a JSON request.
@@ -190,7 +191,13 @@ func TestEnvelope(t *testing.T) {
 	f(`{"method":"sf.info.version","id":"a<b","params":[{}]}`, `{"result":{"version":"1.2.3"},"id":"a<b"}`)
 	f(`{"method":"sf.info.version"}`, `{"result":{"version":"1.2.3"},"id":null}`)
 	f(`{"method":"sf.info.version","params":[]}`, `{"result":{"version":"1.2.3"},"id":null}`)
-	f(`{"method":"sf.info.version","id":1,"params":{}}`, `{"error":{"origin":"Fault","code":1005,"message":"params is a struct, not a list"},"id":1}`)
+	f(`{"method":"sf.info.version","id":1,"params":{}}`, `{"result":{"version":"1.2.3"},"id":1}`)
+	f(`{"method":"sf.info.version","id":1,"params":{"x":1}}`, `{"error":{"origin":"Fault","code":1004`)
+	f(`{"method":"sf.info.version","id":1,"params":5}`, `{"error":{"origin":"Fault","code":1005,"message":"params is a whole number, not a list"},"id":1}`)
+	f(`{"jsonrpc":"2.0","method":"sf.info.version","id":1,"params":{}}`, `{"jsonrpc":"2.0","result":{"version":"1.2.3"},"id":1}`)
+	f(` [{"method":"sf.info.version","id":1},{"jsonrpc":"2.0","method":"sf.info.version"},5,{"method":"no","id":"z"}]`,
+		`[{"result":{"version":"1.2.3"},"id":1},{"error":{"origin":"Fault","code":99000,"message":"the request is a whole number, not a struct"},"id":null},{"error":{"origin":"Fault","code":1002,"message":"there is no command \"no\""},"id":"z"}]`)
+	f(`[`+strings.Repeat(`{},`, 1000)+`{}]`, `{"error":{"origin":"Fault","code":99000,"message":"the batch has 1001 requests, more than 1000"},"id":null}`)
 	f(`{"method":"sf.info.version","id":1,"params":[{},{}]}`, `{"error":{"origin":"Fault","code":1005`)
 	f(`{"method":"sf.info.version","id":1,"params":[5]}`, `{"error":{"origin":"Fault","code":1005`)
 	f(`{"method":5,"id":1}`, `{"error":{"origin":"Fault","code":1002`)
@@ -206,6 +213,24 @@ func TestEnvelope(t *testing.T) {
 	status, _, _ := s.Serve(context.Background(), JSON, make([]byte, 2<<20), Auth{})
 	if status != 413 {
 		t.Errorf("a huge request: %d", status)
+	}
+}
+
+func TestMulticall(t *testing.T) {
+	s, _ := newSystem(t, message.DefaultConfig())
+	call := func(name, params string) string {
+		return `<value><struct><member><name>methodName</name><value>` + name + `</value></member><member><name>params</name><value><array><data>` + params + `</data></array></value></member></struct></value>`
+	}
+	body := `<methodCall><methodName>system.multicall</methodName><params><param><value><array><data>` + call("sf.info.version", "") +
+		call("sf.no", "") + call("sf.info.version", "<value>x</value>") + `<value>5</value></data></array></value></param></params></methodCall>`
+	_, _, answer := s.Serve(context.Background(), XML, []byte(body), Auth{})
+	got := string(answer)
+	if !strings.Contains(got, "<array><data><value><struct><member><name>version</name>") || strings.Count(got, "faultCode") != 3 || strings.Contains(got, "<fault>") {
+		t.Errorf("%s", got)
+	}
+	_, _, answer = s.Serve(context.Background(), XML, []byte(`<methodCall><methodName>system.multicall</methodName></methodCall>`), Auth{})
+	if !strings.Contains(string(answer), "takes one list") {
+		t.Errorf("%s", answer)
 	}
 }
 

@@ -115,6 +115,10 @@ func decodeXML(body []byte) (req request, err error) {
 	if err != nil {
 		return req, badRequest("the request is not XML-RPC: %v", err)
 	}
+	if req.method == "system.multicall" {
+		req.calls, err = multicalls(params)
+		return req, err
+	}
 	req.params, err = onlyStruct(params)
 	return req, err
 }
@@ -300,7 +304,7 @@ func (r *xmlReader) array(depth int) (any, error) {
 }
 
 // encodeXML writes a methodResponse.
-func encodeXML(result map[string]any, fault *rules.Fault) []byte {
+func encodeXML(result any, fault *rules.Fault) []byte {
 	b := []byte("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<methodResponse>")
 	if fault != nil {
 		b = append(b, "<fault>"...)
