@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -108,7 +109,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	if places == 0 {
 		places = max(1, runtime.GOMAXPROCS(0)/2)
 	}
-	issued := newDigits(cfg.Digits, cfg.TestAnswer)
+	issued := newDigits(cfg.Digits, cfg.Styles, cfg.TestAnswer)
 	c := &Captcha{
 		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, tally: new(tally), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
 		kinds:  kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}}},
@@ -138,7 +139,7 @@ func (c *Captcha) inherit(p *Captcha) {
 	if now.RenderConcurrency == was.RenderConcurrency && now.RenderQueue == was.RenderQueue && now.RenderWait == was.RenderWait {
 		c.gate = p.gate
 	}
-	if now.MediaCacheBytes == was.MediaCacheBytes && now.Digits == was.Digits {
+	if now.MediaCacheBytes == was.MediaCacheBytes && now.Digits == was.Digits && slices.Equal(now.Styles, was.Styles) {
 		c.made = p.made
 	}
 	if now.RateEntries != was.RateEntries {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"antirobot/captcha/steps"
+	"antirobot/captcha/style"
 	"antirobot/settings"
 	"antirobot/spravka"
 )
@@ -17,6 +18,8 @@ type Config struct {
 	KeyTTL time.Duration `mapstructure:"key_ttl"`
 	// Digits is how many digits a challenge asks for, 4 to 8.
 	Digits int `mapstructure:"digits"`
+	// Styles are the styles of the picture; each challenge has one of them.
+	Styles []string `mapstructure:"styles"`
 	// FormMaxBytes bounds the body of a form that is carried through a challenge; FormTTL is how long it can still be sent
 	// on.
 	FormMaxBytes int64         `mapstructure:"form_max_bytes"`
@@ -84,6 +87,7 @@ func DefaultConfig() Config {
 	return Config{
 		KeyTTL:       30 * time.Minute,
 		Digits:       6,
+		Styles:       style.Names(),
 		FormMaxBytes: 64 << 10,
 		FormTTL:      2 * time.Hour,
 		Rates: RatesConfig{
@@ -134,6 +138,7 @@ func (c *Config) Validate() error {
 	}
 	duration("key_ttl", c.KeyTTL, time.Minute, 24*time.Hour)
 	number("digits", int64(c.Digits), minDigits, maxDigits)
+	errs = append(errs, settings.At("styles", style.Check(c.Styles)))
 	number("form_max_bytes", c.FormMaxBytes, 0, maxFormBytes)
 	duration("form_ttl", c.FormTTL, time.Minute, 24*time.Hour)
 	for _, r := range [...]struct {

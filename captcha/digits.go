@@ -5,9 +5,12 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"image/png"
 	"unicode"
 
 	dchest "github.com/dchest/captcha"
+
+	"antirobot/captcha/style"
 )
 
 // kind is one kind of challenge. Its question is sealed into the key as its secret: nothing else carries state. Further
@@ -23,7 +26,8 @@ type kind interface {
 	check(secret []byte, answer string) (right, given bool)
 	// render makes a medium of the challenge, or returns errNoMedium if the kind does not have it. id is the same for the
 	// same challenge, and so is the result within one process.
-	render(m medium, id string, secret []byte, lang string) ([]byte, error)
+	// level says how hard it is made, for a kind that has levels.
+	render(m medium, id string, secret []byte, level uint8, lang string) ([]byte, error)
 }
 
 // medium is a form in which a challenge is presented.
@@ -61,14 +65,15 @@ func (ks *kinds) byCode(code byte) kind {
 // digits is a row of digits as a picture and as a sound. Machines read both well (see docs/threat-model.md): the price of a
 // pass lies in the rates, not here.
 type digits struct {
-	n     int
-	fixed []byte // the test answer, as values 0 to 9
+	n      int
+	styles []string
+	fixed  []byte // the test answer, as values 0 to 9
 }
 
 const digitsCode = 1
 
-func newDigits(n int, test string) *digits {
-	d := &digits{n: n}
+func newDigits(n int, styles []string, test string) *digits {
+	d := &digits{n: n, styles: styles}
 	for i := range len(test) {
 		d.fixed = append(d.fixed, test[i]-'0')
 	}
@@ -93,7 +98,7 @@ func (d *digits) check(secret []byte, answer string) (right, given bool) {
 	return ok && subtle.ConstantTimeCompare(got, secret) == 1, true
 }
 
-func (d *digits) render(m medium, id string, secret []byte, lang string) ([]byte, error) {
+func (d *digits) render(m medium, id string, secret []byte, level uint8, lang string) ([]byte, error) {
 	for _, v := range secret {
 		if v > 9 {
 			return nil, fmt.Errorf("render %s: %d is not a digit", m, v)
@@ -103,7 +108,8 @@ func (d *digits) render(m medium, id string, secret []byte, lang string) ([]byte
 	var err error
 	switch m {
 	case picture:
-		_, err = dchest.NewImage(id, secret, dchest.StdWidth, dchest.StdHeight).WriteTo(&buf)
+		plain := dchest.NewImage(id, secret, pictureWidth, pictureHeight)
+		err = png.Encode(&buf, style.Draw(plain.Paletted, d.styles, level, id))
 	case sound:
 		a := dchest.NewAudio(id, secret, lang)
 		buf.Grow(a.EncodedLen() + 1)
@@ -113,6 +119,9 @@ func (d *digits) render(m medium, id string, secret []byte, lang string) ([]byte
 	}
 	return buf.Bytes(), err
 }
+
+// The size of a picture, in pixels: twice what the page shows, for screens with small pixels.
+const pictureWidth, pictureHeight = 2 * dchest.StdWidth, 2 * dchest.StdHeight
 
 // maxAnswer bounds how many bytes of an answer are read.
 const maxAnswer = 128

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"antirobot/captcha/steps"
+	"antirobot/captcha/style"
 	"antirobot/identity"
 )
 
@@ -27,7 +28,7 @@ func (a question) level() uint8 {
 }
 
 const (
-	maxLevel       = 3
+	maxLevel       = style.MaxLevel
 	passesPerLevel = 5
 )
 

@@ -93,7 +93,7 @@ func (c *Captcha) renderOnce(q *Request, m medium, k *key, kd kind, voice string
 			return nil, errBusy
 		}
 		defer c.gate.leave()
-		return kd.render(m, base64.RawURLEncoding.EncodeToString(k.nonce[:]), k.secret, voice)
+		return kd.render(m, base64.RawURLEncoding.EncodeToString(k.nonce[:]), k.secret, k.level, voice)
 	})
 	switch {
 	case err != nil:

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"antirobot/captcha/style"
 	"antirobot/identity"
 )
 
@@ -24,7 +25,7 @@ func TestImageAndAudio(t *testing.T) {
 		t.Fatalf("%d %v", img.Status, img.Header)
 	}
 	p, err := png.Decode(bytes.NewReader(img.Body))
-	if err != nil || p.Bounds().Dx() != 240 || p.Bounds().Dy() != 80 {
+	if err != nil || p.Bounds().Dx() != 480 || p.Bounds().Dy() != 160 {
 		t.Errorf("%v %v", err, p.Bounds())
 	}
 	if n := len(page.Body) + len(img.Body); n > 30<<10 {
@@ -66,7 +67,7 @@ func TestImageAndAudio(t *testing.T) {
 // TestEverySizeRenders: the library panics when the digits do not fit into the picture.
 func TestEverySizeRenders(t *testing.T) {
 	for n := minDigits; n <= maxDigits; n++ {
-		d := newDigits(n, "")
+		d := newDigits(n, style.Names(), "")
 		for i := range 20 {
 			secret := d.issue(0)
 			if len(secret) != n {
@@ -76,13 +77,13 @@ func TestEverySizeRenders(t *testing.T) {
 				if m == sound && i > 0 {
 					continue
 				}
-				if _, err := d.render(m, strconv.Itoa(i), secret, "en"); err != nil {
+				if _, err := d.render(m, strconv.Itoa(i), secret, 0, "en"); err != nil {
 					t.Fatal(err)
 				}
 			}
 		}
 	}
-	if _, err := newDigits(6, "").render(picture, "x", []byte{10}, "en"); err == nil {
+	if _, err := newDigits(6, style.Names(), "").render(picture, "x", []byte{10}, 0, "en"); err == nil {
 		t.Error("10 is rendered as a digit")
 	}
 }

@@ -39,7 +39,7 @@ func (silent) check(secret []byte, answer string) (right, given bool) {
 }
 
 // render makes the part: an empty picture whose size the page's script reads.
-func (silent) render(m medium, _ string, secret []byte, _ string) ([]byte, error) {
+func (silent) render(m medium, _ string, secret []byte, _ uint8, _ string) ([]byte, error) {
 	if m != picture || len(secret) != silentSecret {
 		return nil, errNoMedium
 	}

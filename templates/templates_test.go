@@ -216,7 +216,7 @@ func TestPitfall18PageIsAccessible(t *testing.T) {
 		if !strings.HasPrefix(title, s.catalogueOf(t, l.Tag).texts["error_prefix"]+" ") {
 			t.Errorf("%s: the title of a page with an error is %q", l.Tag, title)
 		}
-		order := []string{`class="reason"`, `class="picture"`, "<audio", `class="keep"`, `id="rep"`, `class="go"`, "<details"}
+		order := []string{`class="reason"`, `class="picture"`, `id="rep"`, `class="go"`, `class="keep"`, "<audio", "<details"}
 		at := 0
 		for _, o := range order {
 			i := bytes.Index(page[at:], []byte(o))

@@ -210,11 +210,11 @@ const textsOf = async (lang: string, check: string): Promise<Texts> => {
 };
 
 const CSS = `:host{all:initial}*{box-sizing:border-box}
-.r{--bg:#fff;--soft-bg:#f3f4f6;--ink:#1b1f24;--soft:#4b5563;--line:#7b8494;--accent:#1a56b0;--on:#fff;--bad:#a8201a;color-scheme:light;font:100%/1.5 system-ui,sans-serif;color:var(--ink);background:var(--bg);overflow-wrap:anywhere}
+.r{--bg:#fff;--soft-bg:#f3f4f6;--ink:#1b1f24;--soft:#4b5563;--line:#7b8494;--accent:#1a56b0;--on:#fff;--bad:#a8201a;--paper:#fff;color-scheme:light;font:100%/1.5 system-ui,sans-serif;color:var(--ink);background:var(--bg);overflow-wrap:anywhere}
 dialog{width:27rem;max-width:calc(100vw - 1rem);max-height:calc(100dvh - 1rem);padding:1.25rem;border:1px solid var(--line);border-radius:.75rem;overflow:auto}
 dialog::backdrop{background:rgb(0 0 0/.55)}
 h2{font-size:1.375rem;line-height:1.3;margin:0 0 .5rem}p{margin:0 0 .75rem}
-.q{color:var(--soft)}.p{background:#fff;border:1px solid var(--line);border-radius:.5rem;padding:.25rem;margin:0 0 .75rem}
+.q{color:var(--soft)}.p{background:var(--paper);border:1px solid var(--line);border-radius:.5rem;padding:.25rem;margin:0 0 .75rem}
 img{display:block;width:100%;max-width:300px;height:auto;min-height:4rem;margin:auto;color:#1b1f24}
 audio{display:block;width:100%;min-height:2.5rem}
 label,.e{display:block;font-weight:600;margin-top:.5rem}
@@ -227,7 +227,7 @@ button{font:inherit;min-height:2.75rem;padding:.5rem 1rem;border:1px solid var(-
 .b{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:.9rem}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 details{margin-top:1rem}summary{cursor:pointer;min-height:1.75rem;color:var(--accent)}
-.d{--bg:#1d2126;--soft-bg:#2b3037;--ink:#eceff3;--soft:#b4bcc8;--line:#7d8796;--accent:#8ab6f9;--on:#0b1a2e;--bad:#ffb3ac;color-scheme:dark}
+.d{--bg:#1d2126;--soft-bg:#2b3037;--ink:#eceff3;--soft:#b4bcc8;--line:#7d8796;--accent:#8ab6f9;--on:#0b1a2e;--bad:#ffb3ac;--paper:#c3c9d1;color-scheme:dark}
 @media (forced-colors:active){.g,.p{border-color:CanvasText}}`;
 
 /** The form with the puzzle. It lives in a shadow tree, so that no style of the page reaches it, or the other way round. */
@@ -272,9 +272,10 @@ class Puzzle {
     const close = el('button', { type: 'button' }, t.cancel);
     const top = el('div', { class: 'b' }, press, instead, ...modal ? [close] : []);
     const rest = el('div', {},
-      el('div', { class: 'p' }, this.#image), this.#audio, other, ...session.challenge.work ? [' ', work] : [], this.#error, this.#status,
+      el('div', { class: 'p' }, this.#image), this.#error, this.#status,
       el('label', { for: 'f' }, t.answer_label), el('p', { id: 'n', class: 'q' }, t.answer_hint), this.#field,
-      el('div', { class: 'b' }, el('button', { class: 'g' }, t.continue), ...modal ? [cancel] : []));
+      el('div', { class: 'b' }, el('button', { class: 'g' }, t.continue), ...modal ? [cancel] : []),
+      el('div', { class: 'b' }, other, ...session.challenge.work ? [work] : []), this.#audio);
     const form = el('form', { novalidate: '' },
       el('h2', { id: 'h' }, t.challenge_heading), reason,
       ...session.challenge.test ? [el('p', {}, el('strong', {}, t.test_notice))] : [],
