@@ -27,6 +27,7 @@ awk -F, -v OFS=, 'NR > 1 && $1 == "" { $1 = 0; $2 = "undeclared" } 1' "$dir/log.
 # What the gateway's own answers leave behind.
 own=(--exclude bans --exclude '*_bans*' --exclude 'captcha_*' --exclude stopped_share --exclude '*_solved*' --exclude '*_shown' --exclude '*_failed'
 	--exclude 'pages_before_*' --exclude '*_pages_14d')
+# What train.py leaves out by itself is said again: this is what the figures of the card were made with.
 # What a client says of itself, and what is kept by it.
 agent=(--exclude 'agent_*' --exclude agents --exclude clients --exclude version_age --exclude misfits)
 # What is the site's, not the visitor's; and where made-up people are more alike than real ones.

@@ -7,15 +7,21 @@ The data is CSV as `antirobot events export`, `antirobot replay --factors` and `
 label (1 robot, 0 human, empty: left out), kind and subject (rows of one subject are always on one side of a split),
 source, at and score are no factors, every other column is one; an empty field is unknown.
 
-Each subject counts the same, however many rows it has, and of many rows a sample is enough. The figures are of subjects that the model has not seen: the data
-is split by subject into folds, each is scored by a model that was trained on the others but one, which said when to stop
-adding trees. The model that is written is trained on everything, with as many trees as that was on average. The same data
-and seed give the same model.
+Each subject counts the same, however many rows it has, and of many rows a sample is enough. The figures are of subjects that
+the model has not seen: the data is split by subject into folds with robots and people in each, and each is scored by a model
+that was trained on the others but one, which said when to stop adding trees. A subject has the mean of its rows' scores in
+log-odds, as the gateway adds them up over a visit. The model that is written is trained on everything, with as many trees as
+that was on average. The same data and seed give the same model.
+
+What is counted of a User-Agent, a shape of header fields or a network says who somebody is, and is not used without
+--identity: a model that knows it fails as soon as a robot changes it. What the gateway's own answers leave behind (bans,
+captchas) is not used without --answers: it would learn the gateway's opinion.
 """
 
 import argparse
 import csv
 import fnmatch
+import math
 import random
 import sys
 import zlib
@@ -27,6 +33,10 @@ except ModuleNotFoundError:  # said after the data was looked at
     np = xgb = None
 
 HELD_OUT = "held-out-"  # of the source of rows that nothing is to be tuned on
+IDENTITY = ("agent_*", "shape_*", "network_*", "version_age")
+ANSWERS = ("bans", "*_bans*", "captcha_*", "*_solved*", "*_shown", "*_failed", "stopped_share", "pages_before_*")
+LEAST = 3  # subjects of a class, below which nothing can be learnt or measured
+LEAST_SHARE = 0.1  # of the weight that the smaller class gets
 NOT_FACTORS = {"label", "source", "kind", "subject", "at", "score"}
 
 
@@ -37,6 +47,8 @@ def arguments():
     p.add_argument("--scores", metavar="FILE", help="write the score of each row by the model that has not seen its subject")
     p.add_argument("--exclude", action="append", default=[], metavar="PATTERN", help="leave these factors out, e.g. 'agent_*'")
     p.add_argument("--only", action="append", default=[], metavar="PATTERN", help="use only these factors")
+    p.add_argument("--identity", action="store_true", help="also use " + ", ".join(IDENTITY))
+    p.add_argument("--answers", action="store_true", help="also use " + ", ".join(ANSWERS))
     p.add_argument("--source", action="append", default=[], metavar="SOURCE", help="use only labels from this source")
     p.add_argument("--habit", action="append", default=[], metavar="FACTOR=VALUE,…", help="let some people have these values: what they may switch off")
     p.add_argument("--habit-share", type=float, default=0.1, help="share of the people that have each habit (default 0.1)")
@@ -102,8 +114,25 @@ def read(args):
     for i, row in enumerate(rows):
         x[i, : len(row)] = row
     match = lambda n, patterns: any(fnmatch.fnmatchcase(n, p) for p in patterns)
-    keep = [i for i, n in enumerate(names) if not match(n, args.exclude) and (not args.only or match(n, args.only))]
-    return [names[i] for i in keep], x[:, keep], np.array(labels), np.array(subjects), np.array(sources)
+    asked = lambda n: match(n, args.only)
+    left = list(args.exclude) + [p for p in (() if args.identity else IDENTITY) + (() if args.answers else ANSWERS)]
+    keep = [i for i, n in enumerate(names) if (not match(n, left) or asked(n) and not match(n, args.exclude)) and (not args.only or asked(n))]
+    if not keep:
+        sys.exit("no factor is left to learn from: look at --only, --exclude, --identity and --answers")
+    client = np.array([client_of(names, row) for row in x])
+    return [names[i] for i in keep], x[:, keep], np.array(labels), np.array(subjects), np.array(sources), client
+
+
+CLIENTS = (
+    ("agent_missing", "no User-Agent"), ("agent_crawler", "crawler"), ("agent_robot", "declared robot"),
+    ("agent_headless", "headless browser"), ("agent_library", "library"), ("agent_app", "app"),
+    ("agent_mobile", "mobile browser"), ("agent_browser", "browser"), ("agent_other", "something else"),
+)
+
+
+def client_of(names, row):
+    """What kind of client a row is of, by what it claims."""
+    return next((kind for factor, kind in CLIENTS if factor in names and row[names.index(factor)] == 1), "unknown")
 
 
 def take_up(args, names, x, robot, subjects):
@@ -126,25 +155,84 @@ def auc(score, robot):
     return (ranks[robot].sum() - n * (n + 1) / 2) / (n * m) if n and m else float("nan")
 
 
+def precision(score, robot):
+    """The average precision: the mean, over the robots, of the precision at their score; equal scores are one step."""
+    if not robot.any():
+        return float("nan")
+    values, which = np.unique(-score, return_inverse=True)
+    robots = np.cumsum(np.bincount(which, robot, len(values)))
+    every = np.cumsum(np.bincount(which, minlength=len(values)))
+    return float((np.diff(robots, prepend=0) * robots / every).sum() / robot.sum())
+
+
 def by_subject(score, robot, subjects):
-    """A subject is banned if any row is: its score is the highest."""
-    _, which = np.unique(subjects, return_inverse=True)
-    top, label = np.zeros(which.max() + 1), np.zeros(which.max() + 1, bool)
-    np.maximum.at(top, which, score)
-    np.logical_or.at(label, which, robot)
-    return top, label
+    """The score of a subject is the mean of its rows' in log-odds."""
+    _, first, which, count = np.unique(subjects, return_index=True, return_inverse=True, return_counts=True)
+    sure = np.clip(score, 1e-7, 1 - 1e-7)
+    mean = np.bincount(which, np.log(sure / (1 - sure))) / count
+    return 1 / (1 + np.exp(-mean)), np.bincount(which, robot) > 0, first
+
+
+def by_chance(robot, low):
+    """Whether the scores tell robots from people no better than chance: of few subjects even a perfect order may be luck."""
+    n, m = int(robot.sum()), int((~robot).sum())
+    orders = math.lgamma(n + m + 1) - math.lgamma(n + 1) - math.lgamma(m + 1)
+    return not low > 0.5 or orders < math.log(1 / 0.025)
+
+
+def resampled(figure, score, robot):
+    """The 95 % interval of a figure, by drawing subjects again; each class for itself, so that a tiny one is never away."""
+    r = np.random.RandomState(1)
+    at = [np.flatnonzero(robot), np.flatnonzero(~robot)]
+    drawn = []
+    for _ in range(500 if len(score) < 20000 else 50):
+        i = np.concatenate([r.choice(a, len(a)) for a in at])
+        drawn.append(figure(score[i], robot[i]))
+    return np.quantile(drawn, 0.025), np.quantile(drawn, 0.975)
 
 
 def figures(score, robot, indent="  "):
-    r = np.random.RandomState(1)
-    again = [auc(score[i], robot[i]) for i in (r.randint(len(score), size=len(score)) for _ in range(500 if len(score) < 20000 else 0))]
-    around = f" (95 % by bootstrap: {np.nanquantile(again, 0.025):.4f} to {np.nanquantile(again, 0.975):.4f})" if again else ""
-    print(f"{indent}ROC AUC {auc(score, robot):.4f}{around}: {robot.sum()} robots, {(~robot).sum()} people")
+    """Prints what scores of subjects are worth; returns the threshold that spares 99 % of the people, None if there is none."""
+    low, high = resampled(auc, score, robot)
+    print(f"{indent}ROC AUC {auc(score, robot):.4f} (95 % by bootstrap: {low:.4f} to {high:.4f}): {robot.sum()} robots, {(~robot).sum()} people")
+    around = resampled(precision, score, robot)
+    print(f"{indent}average precision {precision(score, robot):.4f} (95 %: {around[0]:.4f} to {around[1]:.4f}; by chance {robot.mean():.4f})")
+    print(f"{indent}calibration: scores from, their mean, how many, robots among them")
+    for k in range(10):
+        here = (score >= k / 10) & ((score < (k + 1) / 10) | (k == 9))
+        if here.any():
+            print(f"{indent}  {k / 10:.1f}  {score[here].mean():.3f}  {here.sum():6d}  {robot[here].mean():6.1%}")
+    if by_chance(robot, low):
+        print(f"{indent}This is no better than chance: no threshold is suggested. More labels, or other factors, are needed.")
+        return None
     people = np.sort(score[~robot])[::-1]
+    suggested = None
     for wanted in (0.05, 0.01, 0.001):
         threshold = people[int(wanted * len(people))] if len(people) else 1
         recall, rate = (score[robot] > threshold).mean(), (people > threshold).mean()
         print(f"{indent}at most {wanted:.1%} of the people above: threshold {threshold:.4f}, recall {recall:.1%} ({rate:.2%} of the people)")
+        suggested = threshold if wanted == 0.01 else suggested
+    return suggested
+
+
+def effect(score, robot, client, threshold):
+    """Prints what the threshold does to each kind of client."""
+    print(f"\nwith the threshold {threshold:.4f}:\n  {'kind of client':18} {'people':>7} {'above':>7} {'robots':>7} {'above':>7}")
+    for kind in sorted(set(client), key=lambda k: -(client == k).sum()):
+        here, above = client == kind, score > threshold
+        print(f"  {kind:18} {(here & ~robot).sum():7d} {(here & ~robot & above).sum():7d} {(here & robot).sum():7d} {(here & robot & above).sum():7d}")
+
+
+def split(subjects, robot, folds, seed):
+    """Assigns each subject to a fold, by chance, with as many robots and people in each as there can be."""
+    fold, names = np.zeros(len(subjects), int), {}
+    for s, r in zip(subjects, robot):
+        names[s] = names.get(s, False) or bool(r)
+    place = {}
+    for kind in (True, False):
+        mine = sorted((s for s, r in names.items() if r == kind), key=lambda s: (zlib.crc32(f"{seed} {s}".encode()), s))
+        place.update({s: i % folds for i, s in enumerate(mine)})
+    return np.array([place[s] for s in subjects])
 
 
 def main():
@@ -152,13 +240,25 @@ def main():
     refuse_held_out(args.data)
     if xgb is None:
         sys.exit("numpy and xgboost are needed: apt-get install python3-xgboost")
-    names, x, y, subjects, sources = read(args)
+    names, x, y, subjects, sources, client = read(args)
     robot = y == 1
     if not robot.any() or robot.all():
         sys.exit(f"{len(y)} rows with labels, {robot.sum()} of robots: both are needed")
     take_up(args, names, x, robot, subjects)
     unique, which, count = np.unique(subjects, return_inverse=True, return_counts=True)
+    robots = len(np.unique(subjects[robot]))
+    few = min(robots, len(unique) - robots)
+    if few < LEAST:
+        sys.exit(f"{robots} robots and {len(unique) - robots} people: at least {LEAST} of each are needed to learn from some and to measure with others")
+    folds = max(3, min(args.folds, few))
+    if folds < args.folds:
+        print(f"only {few} subjects of one class: {folds} folds")
     weight = (1 / count)[which]
+    share = float((weight * robot).sum() / weight.sum())
+    if min(share, 1 - share) < LEAST_SHARE:  # else a tiny class is not worth a branch
+        tiny = robot if share < 0.5 else ~robot
+        weight[tiny] *= LEAST_SHARE / (1 - LEAST_SHARE) * weight[~tiny].sum() / weight[tiny].sum()
+        print(f"the smaller class has {min(share, 1 - share):.2%} of the subjects: it is trained with {LEAST_SHARE:.0%} of the weight, and scores are that much higher or lower")
     share = float((weight * robot).sum() / weight.sum())
     print(f"{len(y)} rows of {len(unique)} subjects, {len(names)} factors, {share:.1%} robots")
     params = dict(
@@ -167,27 +267,25 @@ def main():
     )
     data = lambda rows: xgb.DMatrix(x[rows], y[rows], weight=weight[rows], feature_names=names)
 
-    fold = np.array([zlib.crc32(f"{args.seed} {s}".encode()) % args.folds for s in subjects])
+    fold = split(subjects, robot, folds, args.seed)
     score, trees = np.zeros(len(y)), []
-    for k in range(args.folds):
-        here = fold == k
-        if not here.any() or here.all():
-            continue  # fewer subjects than folds
-        stop = fold == (k + 1) % args.folds
+    for k in range(folds):
+        here, stop = fold == k, fold == (k + 1) % folds
         train, test = data(~here & ~stop), data(here)
         model = xgb.train(params, train, args.trees, evals=[(data(stop), "stop")], early_stopping_rounds=25, verbose_eval=False)
         trees.append(model.best_iteration + 1)
         score[here] = model.predict(test, iteration_range=(0, model.best_iteration + 1))
-        top, label = by_subject(score[here], robot[here], subjects[here])
-        print(f"fold {k + 1} of {args.folds}: {trees[-1]} trees, ROC AUC by subject {auc(top, label):.4f}")
+        mean, label, _ = by_subject(score[here], robot[here], subjects[here])
+        print(f"fold {k + 1} of {folds}: {trees[-1]} trees, ROC AUC by subject {auc(mean, label):.4f}")
     print("\nsubjects that the model has not seen, all folds together:")
-    figures(*by_subject(score, robot, subjects))
-    print("rows of them:")
-    figures(score, robot)
+    mean, label, first = by_subject(score, robot, subjects)
+    threshold = figures(mean, label)
+    if threshold is not None:
+        effect(mean, label, client[first], threshold)
     for s in np.unique(sources) if len(np.unique(sources)) < 40 else []:
         mine = sources == s
-        top, _ = by_subject(score[mine], robot[mine], subjects[mine])
-        print(f"  {s or 'no source'}: {len(top)} subjects, highest scores: median {np.median(top):.3f}, 10 % above {np.quantile(top, 0.9):.3f}")
+        mean, _, _ = by_subject(score[mine], robot[mine], subjects[mine])
+        print(f"  {s or 'no source'}: {len(mean)} subjects, scores: median {np.median(mean):.3f}, 10 % above {np.quantile(mean, 0.9):.3f}")
 
     if args.scores:
         with open(args.scores, "w", newline="") as f:
