@@ -18,11 +18,14 @@ STAMP := $(shell git describe --always --dirty 2>/dev/null)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
 
-run: build ## the gateway, a demo site and an embedded store; prints the address to open
+run: ## the gateway, a demo site and an embedded store; prints the address to open
+	@echo "building antirobot: on a fresh clone this fetches and compiles its libraries, which takes some minutes"
+	@$(MAKE) --no-print-directory build BUILDFLAGS=-v
+	@echo "built; starting the demo"
 	@./antirobot demo
 
 build: ## build ./antirobot
-	@$(GO) build -trimpath -ldflags "-X antirobot/cmd.stamp=$(STAMP)" -o antirobot .
+	@$(GO) build $(BUILDFLAGS) -trimpath -ldflags "-X antirobot/cmd.stamp=$(STAMP)" -o antirobot .
 
 test: fmt vet cross lint arch race e2e bench-smoke ## everything: format, vet, lint, architecture, unit and race tests, end to end
 	@echo "all tests passed"

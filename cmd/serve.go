@@ -86,6 +86,10 @@ Without a file, one service is protected, for every host, with all defaults:
 
   antirobot serve --listen :8080 --upstream http://127.0.0.1:3000 --data-dir /var/lib/antirobot
 
+To look first, without stopping anybody:
+
+  antirobot serve --observe --upstream http://127.0.0.1:3000
+
 Behind a balancer, set whose X-Forwarded-For is to be believed:
 
   antirobot serve --config antirobot.yaml --trusted-proxies 10.0.0.0/8
@@ -115,25 +119,38 @@ SIGHUP reloads the configuration; SIGTERM and SIGINT drain and stop.`,
 			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
-			return serve(ctx, sources)
+			observe, err := cmd.Flags().GetBool("observe")
+			if err != nil {
+				return err
+			}
+			return serve(ctx, sources, observe)
 		},
 	}
 	registerServeFlags(cmd.Flags())
+	cmd.Flags().Bool("observe", false, "stop nobody, whatever the configuration says: decide, log and count only")
 	return cmd
 }
 
-// serve runs the gateway until ctx ends, and reloads it on SIGHUP.
-func serve(ctx context.Context, sources *config.Sources) error {
-	cfg, err := sources.Read()
+// serve runs the gateway until ctx ends, and reloads it on SIGHUP. With observe, services that would stop visitors only
+// look at them.
+func serve(ctx context.Context, sources *config.Sources, observe bool) error {
+	read := func() (*config.Config, error) {
+		cfg, err := sources.Read()
+		if err == nil && observe {
+			cfg.Observe()
+		}
+		return cfg, err
+	}
+	cfg, err := read()
 	if err != nil {
 		return err
 	}
-	a, err := gateway.New(cfg, gateway.Deps{Version: version(), Reread: sources.Read})
+	a, err := gateway.New(cfg, gateway.Deps{Version: version(), Reread: read})
 	if err != nil {
 		return err
 	}
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	return a.Run(ctx, hup, nil)
+	return a.Run(ctx, hup, func() { welcome(os.Stderr, a) })
 }
