@@ -183,7 +183,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		r.state = stateUsed
 		return
 	}
-	e, wait, err := c.takePass(ctx, r.key.addr, at)
+	e, wait, err := c.takePass(ctx, r, at)
 	if err != nil && !c.survives(q, "count the passes of an address and its network", err) {
 		r.state, r.wait = stateUnavailable, retryUnavailable
 		return

@@ -22,7 +22,7 @@ type earned struct {
 	day    float64 // by whichever of its prefixes earned the most in a day
 	prior  float64 // day, without the pass that was just counted
 	n      int     // of levels
-	levels [4]level
+	levels [5]level
 }
 
 // level is one of the prefixes that contain an address.
@@ -39,6 +39,10 @@ const (
 	// spill is how many passes of a place count for the networks around it.
 	spill = 4
 )
+
+// machines is the level at which all digits count together that were read faster than anybody types them, wherever they
+// come from: a solver gets no more by using many addresses, and no person pays for it.
+var machines = level{net: netip.PrefixFrom(netip.IPv6Unspecified(), 0), places: 2}
 
 // The prefixes that earn, and how many households each may earn like, whoever is there.
 var (
@@ -74,18 +78,32 @@ func (e *earned) levelsOf(a netip.Addr, v Visitors) {
 	e.n = len(list)
 }
 
+// asMachine adds the level of machines to those of an answer that took so long.
+func (c *Config) asMachine(e *earned, kind byte, took time.Duration) {
+	if kind != workCode && took < c.Alarm.Quick {
+		e.levels[e.n] = machines
+		e.n++
+	}
+}
+
 // earned counts n more passes of an address, and returns what has been earned there, including them.
 func (c *Captcha) earned(ctx context.Context, a netip.Addr, at time.Time, n int64) (e earned, err error) {
 	e.levelsOf(a, c.visitors)
+	err = c.add(ctx, &e, at, n)
+	return e, err
+}
+
+// add counts n more passes at all levels.
+func (c *Captcha) add(ctx context.Context, e *earned, at time.Time, n int64) error {
 	count, err := c.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, n)
 	if err != nil {
-		return e, err
+		return err
 	}
 	e.hour = count / e.levels[0].places
 	for i := range e.n {
 		l := &e.levels[i]
 		if count, err = c.slide(ctx, netKey(l.net, 'd'), day, at, n); err != nil {
-			return e, err
+			return err
 		}
 		l.day, l.counted = count/l.places, n != 0
 		e.day, e.prior = max(e.day, l.day), max(e.prior, l.before())
@@ -93,7 +111,7 @@ func (c *Captcha) earned(ctx context.Context, a netip.Addr, at time.Time, n int6
 			n = 0
 		}
 	}
-	return e, nil
+	return nil
 }
 
 // before returns how many passes a place had earned before the last one.

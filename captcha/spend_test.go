@@ -168,9 +168,16 @@ func TestStoreFailure(t *testing.T) {
 	}
 }
 
+// solve earns a pass like a person who types quickly.
 func (e *env) solve(opts ...opt) Response {
 	e.t.Helper()
+	return e.solveIn(3*time.Second, opts...)
+}
+
+func (e *env) solveIn(took time.Duration, opts ...opt) Response {
+	e.t.Helper()
 	_, fields := e.visit("https://example.com/", opts...)
+	e.pass(took)
 	return e.submit(fields, e.answerOf(fields.Get("key")), opts...)
 }
 

@@ -14,7 +14,7 @@ func TestChallengesAreTold(t *testing.T) {
 	e := newEnv(t, nil)
 	e.c.cfg.PassesPerHour, e.c.cfg.PassesPerDay = 1000, 1000
 	for n := range 30 { // a machine
-		e.solve(from("198.51.100.7"))
+		e.solveIn(0, from("198.51.100.7"))
 		if n%3 == 0 { // a person, who makes mistakes and gives up
 			_, fields := e.visit("https://example.com/", header("Accept-Language", "de"))
 			e.pass(8 * time.Second)

@@ -44,9 +44,12 @@ func (c *Config) moment(e *earned, i int, inHour, inDay float64) time.Duration {
 	return max(time.Duration(float64(moment)/e.levels[i].places), time.Second)
 }
 
-// takePass counts a pass of an address, or returns how long it has to wait for the next one.
-func (c *Captcha) takePass(ctx context.Context, a netip.Addr, at time.Time) (e earned, wait time.Duration, err error) {
-	if e, err = c.earned(ctx, a, at, 1); err != nil {
+// takePass counts a pass of the address that a right answer's challenge was made for, or returns how long it has to wait
+// for the next one.
+func (c *Captcha) takePass(ctx context.Context, r *result, at time.Time) (e earned, wait time.Duration, err error) {
+	e.levelsOf(r.key.addr, c.visitors)
+	c.cfg.asMachine(&e, r.key.kind, r.took)
+	if err = c.add(ctx, &e, at, 1); err != nil {
 		return e, 0, err
 	}
 	one := 1 / e.levels[0].places

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"text/tabwriter"
 
+	"antirobot/config"
 	"antirobot/traffic"
 )
 
@@ -20,7 +21,14 @@ type economyRun struct {
 
 // harvest runs one make through a gateway of its own.
 func harvest(ctx context.Context, file string, cfg traffic.Config, m traffic.Make) (h traffic.Harvest, err error) {
-	r, err := newTrafficRehearsal(file, &cfg, nil)
+	r, err := newEditedRehearsal(file, &cfg, nil, func(c *config.Config) {
+		if m.Solves {
+			c.Captcha.TestAnswer = traffic.SolverAnswer
+			for i := range c.Resolved {
+				c.Resolved[i].Captcha.Work = true
+			}
+		}
+	})
 	if err != nil {
 		return h, err
 	}
@@ -68,7 +76,7 @@ func (f *trafficFlags) runEconomy(ctx context.Context, out io.Writer) error {
 
 // chosenMakes returns the harvesters of the names, or all of the set: what is held out is never among those for tuning.
 func chosenMakes(names []string, set traffic.Set) ([]traffic.Make, error) {
-	all := traffic.Makes()
+	all := append(traffic.Makes(), traffic.Solvers()...)
 	switch set {
 	case traffic.HeldOut:
 		all = traffic.HeldMakes()
@@ -93,15 +101,15 @@ func chosenMakes(names []string, set traffic.Set) ([]traffic.Make, error) {
 func (r *economyRun) text(out io.Writer) error {
 	fmt.Fprintf(out, "people %s\n", r.People)
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "harvester\tdoes\trequests\tpages\tof the unhindered\tbar\tvisits of people\tasked\tstopped\t")
+	fmt.Fprintln(tw, "harvester\tdoes\trequests\tsolved\tpages\tof the unhindered, a day\tbar\tCPU a page\tvisits of people\tasked\tstopped\t")
 	for i := range r.Harvests {
 		h := &r.Harvests[i]
 		mark := ""
 		if !h.Within() {
 			mark = "over"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%.2f %%\t%.0f %%\t%d\t%d\t%d\t%s\n", h.Name, h.Does, h.Requests, h.Delivered, 100*h.Share, 100*h.Bar,
-			h.Visits, h.Asked, h.Stopped, mark)
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%.2f %%\t%.0f %%\t%.4f s\t%d\t%d\t%d\t%s\n", h.Name, h.Does, h.Requests, h.Solved, h.Delivered, 100*h.Share,
+			100*h.Bar, h.CPU, h.Visits, h.Asked, h.Stopped, mark)
 	}
 	fmt.Fprintln(tw)
 	return tw.Flush()

@@ -31,6 +31,10 @@ func (b *behindBalancer) Serve(v *request.View, a *replay.Response) *replay.Serv
 
 func (b *behindBalancer) Show(v *request.View) { b.at(v).Show(v) }
 
+func (b *behindBalancer) Answer(v *request.View, body []byte) replay.OwnAnswer {
+	return b.at(v).Answer(v, body)
+}
+
 // stoppedBehind returns the share of the clients of each kind that several gateways stop.
 func stoppedBehind(t *testing.T, n int, choose func(v *request.View) int, cfg traffic.Config) map[traffic.Kind]float64 {
 	t.Helper()

@@ -151,6 +151,11 @@ func (f *trafficFlags) score(ctx context.Context, cmd *cobra.Command, r *replay.
 // newTrafficRehearsal builds the gateway for made-up traffic: it serves whatever host that is to, and knows where the
 // made-up Googlebot comes from.
 func newTrafficRehearsal(file string, t *traffic.Config, observer processor.Observer) (*replay.Gateway, error) {
+	return newEditedRehearsal(file, t, observer, func(*config.Config) {})
+}
+
+// newEditedRehearsal is newTrafficRehearsal with changes of the configuration.
+func newEditedRehearsal(file string, t *traffic.Config, observer processor.Observer, edit func(*config.Config)) (*replay.Gateway, error) {
 	cfg, err := config.Read(file, func(c *config.Config) {
 		if file == "" {
 			c.OverrideUpstreams([]string{"http://127.0.0.1:1"})
@@ -162,6 +167,7 @@ func newTrafficRehearsal(file string, t *traffic.Config, observer processor.Obse
 	if file != "" {
 		t.Host = cfg.FirstHost()
 	}
+	edit(cfg)
 	err = cfg.Lists.Crawlers.Amend("googlebot", func(c *cbb.CrawlerConfig) { c.Ranges = append(c.Ranges, traffic.CrawlerRange) })
 	if err != nil {
 		return nil, err

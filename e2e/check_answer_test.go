@@ -9,11 +9,22 @@ import (
 	"time"
 )
 
-// TestBalancerTellsAnswers: nginx tells the gateway what the service has answered, and from then on a script's call is
+// TestBalancerTellsAnswers: nginx and HAProxy tell the gateway what the service has answered, and from then on a script's call is
 // recognized as one, although the gateway sees no answer. Without such a report, or with one from a sender that may not
 // give it, nothing changes.
 func TestBalancerTellsAnswers(t *testing.T) {
 	t.Parallel()
+	for name, run := range map[string]func(t *testing.T, gateway, service string) string{
+		"nginx": func(t *testing.T, gateway, service string) string {
+			return runNginx(t, "auth_request.conf", gateway, service)
+		},
+		"haproxy": func(t *testing.T, gateway, service string) string { return runHAProxy(t, gateway, service) },
+	} {
+		t.Run(name, func(t *testing.T) { balancerTells(t, run) })
+	}
+}
+
+func balancerTells(t *testing.T, run func(t *testing.T, gateway, service string) string) {
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		if strings.HasPrefix(r.URL.Path, "/data/") {
@@ -23,7 +34,7 @@ func TestBalancerTellsAnswers(t *testing.T) {
 	}))
 	t.Cleanup(service.Close)
 	g := serveCheck(t, service.URL, "style: verdict", "")
-	url := runNginx(t, "auth_request.conf", strings.TrimPrefix(g.check, "http://"), strings.TrimPrefix(service.URL, "http://"))
+	url := run(t, strings.TrimPrefix(g.check, "http://"), strings.TrimPrefix(service.URL, "http://"))
 	counted := func(path string) string {
 		t.Helper()
 		r := visitor(t).get(g.check+"/check", forwarded("GET", "http://localhost"+path, goodUser,
@@ -54,7 +65,7 @@ func TestBalancerTellsAnswers(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	if !learned {
-		t.Errorf("after nginx has told: %s", counted("/data/1"))
+		t.Errorf("after the balancer has told: %s", counted("/data/1"))
 	}
 	if why := counted("/page/1"); !strings.Contains(why, `"as":"page"`) {
 		t.Errorf("a page that a script asks for: %s", why)

@@ -30,7 +30,7 @@ func (j *journey) serveOwn(e captcha.Endpoint) {
 	if !j.readBody(q, j.snap.Captcha.CheckBodyLimit()) {
 		return
 	}
-	j.finish(j.ownAnswer(e, q))
+	j.finish(ownPage(j.snap.Captcha, e, q))
 }
 
 // comesBack answers a request that brings back a form after its captcha, and reports whether it is one.
@@ -69,24 +69,6 @@ func (j *journey) finish(a captcha.Response) {
 		return
 	}
 	j.answer(a)
-}
-
-func (j *journey) ownAnswer(e captcha.Endpoint, q *captcha.Request) captcha.Response {
-	c := j.snap.Captcha
-	switch e {
-	case captcha.EndpointPage:
-		return c.Page(q)
-	case captcha.EndpointCheck:
-		return c.Check(q)
-	case captcha.EndpointXCheck:
-		return c.XCheck(q)
-	case captcha.EndpointImage:
-		return c.Image(q)
-	case captcha.EndpointAudio:
-		return c.Audio(q)
-	default:
-		return c.Static(q, string(j.view.Path))
-	}
 }
 
 // enforce answers a stopped request, in a form that its kind can read.

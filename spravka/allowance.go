@@ -19,9 +19,9 @@ type Config struct {
 	HalfAfter float64 `mapstructure:"half_after"`
 }
 
-// DefaultConfig returns 30 days, 100 documents, and for each further pass of a household on a day 57 % of that.
+// DefaultConfig returns 30 days, 100 documents, and for each further pass of a household on a day half of that.
 func DefaultConfig() Config {
-	return Config{Lifetime: 30 * 24 * time.Hour, Allowance: 100, AllowanceFloor: 1, HalfAfter: 1.25}
+	return Config{Lifetime: 30 * 24 * time.Hour, Allowance: 100, AllowanceFloor: 1, HalfAfter: 1}
 }
 
 // Validate returns everything that is wrong, with the key of each problem.

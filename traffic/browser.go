@@ -5,6 +5,7 @@ import (
 	"cmp"
 	_ "embed"
 	"fmt"
+	"slices"
 	"strings"
 
 	"antirobot/request"
@@ -179,16 +180,12 @@ func (c *client) fill(v *request.View, p *planned, host string) {
 }
 
 func (c *client) cookie() string {
-	if !c.cookies {
-		return ""
+	all := make([]string, 0, 3)
+	if c.cookies {
+		all = append(all, c.session, c.iCookie)
 	}
-	switch {
-	case c.session == "":
-		return c.iCookie
-	case c.iCookie == "":
-		return c.session
-	}
-	return c.session + "; " + c.iCookie
+	all = slices.DeleteFunc(append(all, c.pass), func(s string) bool { return s == "" })
+	return strings.Join(all, "; ")
 }
 
 // navigation is the capture with the page that the client comes from.

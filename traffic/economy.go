@@ -26,8 +26,13 @@ type Make struct {
 	Held  bool    // held out: no constant was set by it
 	Early bool    // it prepares while only people are active: takes effect only with a warm-up
 
+	Days   int  // that it goes on for; 0: one
+	Solves bool // it answers captchas
+	Long   bool // it takes minutes: not part of the tests
+
 	clients int
 	pace    time.Duration // between two requests of a client
+	solves  solves
 	// dress equips a client, ask fills in what it requests.
 	dress func(w *world, c *client)
 	ask   func(c *client, n int) planned
@@ -89,7 +94,9 @@ type Harvest struct {
 	Make
 	Requests  int     `json:"requests"`
 	Delivered int     `json:"delivered"` // different pages of the shop
-	Share     float64 `json:"share"`     // of the pages that it would have got from an unprotected shop
+	Share     float64 `json:"share"`     // of the pages that it would have got from an unprotected shop, for each day
+	Solved    int     `json:"solved,omitempty"`
+	CPU       float64 `json:"cpu,omitempty"` // seconds of CPU for a page, spent on captchas
 
 	Visits  int `json:"visits"`  // of people, from the time when the harvester begins
 	Asked   int `json:"asked"`   // visits in which they were asked for a captcha because of what their network reads
@@ -117,6 +124,9 @@ func RunHarvest(ctx context.Context, cfg Config, m Make, server Server) (Harvest
 		cfg.Seed += heldSeedOfPeople
 	}
 	cfg.harvest = &shop{make: m, got: make([]bool, shopPages)}
+	if m.Days > 0 {
+		cfg.Length *= time.Duration(m.Days)
+	}
 	visits := map[visitor]*visit{}
 	err := Run(ctx, cfg, server, nil, func(r *Request, s *replay.Served) error {
 		if r.Kind == Harvester {
@@ -135,7 +145,9 @@ func RunHarvest(ctx context.Context, cfg Config, m Make, server Server) (Harvest
 		return nil
 	})
 	h.Delivered = cfg.harvest.n
-	h.Share = float64(h.Delivered) / float64(m.unhindered(cfg.Length))
+	h.Share = float64(h.Delivered) / float64(m.unhindered(cfg.Length)*max(m.Days, 1))
+	h.Solved = cfg.harvest.solved
+	h.CPU = cfg.harvest.cpu().Seconds() / float64(max(h.Delivered, 1))
 	return h, err
 }
 
@@ -203,6 +215,7 @@ type shop struct {
 	asked int // the page requested by the current request; -1: none
 	got   []bool
 	n     int
+	paid
 }
 
 func (s *shop) deliver(n int) {
@@ -254,6 +267,16 @@ func harvest(w *world, c *client) {
 	c.at = c.at.Add(s.make.pace)
 	switch {
 	case c.stops == 0:
+	case s.make.Solves:
+		if wait := c.solve(w); wait > 0 && c.nomad {
+			c.wait(nomadGiveUp)
+			c.count++
+			return
+		} else if wait > 0 {
+			c.wait(wait)
+			return
+		}
+		c.stops = 0
 	case c.nomad:
 		c.wait(nomadGiveUp)
 	default:
@@ -265,6 +288,9 @@ func harvest(w *world, c *client) {
 		return
 	}
 	c.count++
+	if s.make.solves.shared {
+		c.pass = s.pass
+	}
 	p := s.make.ask(c, n)
 	p.product = n + 1
 	c.then(p)

@@ -76,13 +76,15 @@ func home(c *client) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(77 + c.rng.IntN(20)), byte(c.rng.IntN(256)), byte(c.rng.IntN(256)), byte(1 + c.rng.IntN(254))})
 }
 
+// officeAddress is the address of all of an office's people.
+var officeAddress = netip.AddrFrom4([4]byte{198, 51, 100, 20})
+
 func (w *world) addOffice() {
 	for i := range w.scaled(officeDesks) {
 		c := w.person(Office)
 		w.choose(c, func(b *browser) bool { return b.name == "chrome-150-windows" || i%5 == 0 && !b.mobile })
 		c.at = w.someTime(c, 9, 11)
-		addr := netip.MustParseAddr("198.51.100.20")
-		c.address = func(*client) netip.Addr { return addr }
+		c.address = func(*client) netip.Addr { return officeAddress }
 		w.add(c)
 	}
 }

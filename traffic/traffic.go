@@ -100,6 +100,7 @@ func (c *Config) Validate() error {
 type Server interface {
 	Serve(v *request.View, a *replay.Response) *replay.Served
 	Show(v *request.View)
+	Answer(v *request.View, body []byte) replay.OwnAnswer
 }
 
 // Request is one generated request. It is valid until the function that receives it returns.
@@ -202,6 +203,7 @@ type client struct {
 	tabs      int               // how many are opened at once
 	only      func(d dest) bool // which parts of a page are requested; nil: all
 	nomad     bool              // switches to another address when it is stopped
+	pass      string            // the cookie of the pass that it earned
 }
 
 // planned is a request to be made.

@@ -117,7 +117,7 @@ func TestYoungStandingSurvivesARestart(t *testing.T) {
 // day and no more than the pass paid for; in another browser, from a new place, or if the pass itself is banned, the
 // visitor is.
 func TestSpentPassStandsIn(t *testing.T) {
-	y := newPayer(t, 30, "192.0.2.1")
+	y := newPayer(t, 100, "192.0.2.1")
 	y.ledger.tariff.Daily = 20
 	judged := func(b *Ban) { b.Source, b.Score = SourceProcessor, 1 }
 	again := func(w *world, addrs ...string) {
@@ -135,8 +135,8 @@ func TestSpentPassStandsIn(t *testing.T) {
 		}
 		return n
 	}
-	if n := read(); n != 30+20 {
-		t.Errorf("%d documents on the first day, want 30 that are paid and 20", n)
+	if n := read(); n != 100+20 {
+		t.Errorf("%d documents on the first day, want 100 that are paid and 20", n)
 	}
 	y.clock.advance(oneDay)
 	again(y.world, "192.0.2.1", "198.51.100.1")
@@ -157,22 +157,30 @@ func TestSpentPassStandsIn(t *testing.T) {
 	if _, err := y.Unban(ctx, me, ""); err != nil {
 		t.Fatal(err)
 	}
-	if n := read(); n != 10 {
-		t.Errorf("%d documents on the second day, want what is left of as many as it paid for", n)
+	for day, want := range []int{20, 20, 20, 20, 0} {
+		if n := read(); n != want {
+			t.Errorf("%d documents on day %d, want a fifth of what it paid for, and no more than that in total", n, day+2)
+		}
+		y.clock.advance(oneDay)
+		again(y.world, "192.0.2.1")
 	}
-	y.clock.advance(oneDay)
-	again(y.world, "192.0.2.1")
-	if n := read(); n != 0 {
-		t.Errorf("%d documents on the third day", n)
+	little := newPayer(t, 4, "192.0.2.1")
+	little.ledger.tariff.Daily = 20
+	for range 4 {
+		little.get("192.0.2.1", "/p", "text/html", "")
 	}
-	login := newPayer(t, 2, "192.0.2.1")
+	again(little.world, "192.0.2.1")
+	if d := little.get("192.0.2.1", "/p", "text/html", ""); d.Verdict != Robot {
+		t.Error("a pass that was worth little stands in")
+	}
+	login := newPayer(t, 5, "192.0.2.1")
 	login.ledger.tariff.Daily = 20
-	for range 2 {
+	for range 5 {
 		login.get("192.0.2.1", "/p", "text/html", "")
 	}
 	again(login.world, "192.0.2.1")
 	if d := login.get("192.0.2.1", "/p", "text/html", ""); d.Verdict != Human || d.Paid {
-		t.Error("a pass of two that is spent does not stand in")
+		t.Error("a pass of five that is spent does not stand in")
 	}
 	login.ban(sub(identity.KindL, 1))
 	v, id := newRequest(login.now(), "192.0.2.1", identity.Subject{Kind: identity.KindSpravka, ID: login.p.ID}, sub(identity.KindL, 1))

@@ -104,6 +104,10 @@ func (c *Cacher) onItsOwn(d *Decision, v *request.View, id *identity.Identity, s
 	return false
 }
 
+// dailyShare caps what a spent pass stands in for on a day at this part of its allowance: one that was worth little,
+// because many were earned before, is worth little afterwards, too.
+const dailyShare = 5
+
 type passRole uint8
 
 const (
@@ -131,7 +135,7 @@ func (l *ledger) standIn(p *spravka.Pass, b *bill, at time.Time, take bool) pass
 	switch {
 	case a.covers(b.is, &l.tariff, a.units()):
 		a.note(p, b, 0)
-	case int(a.today) < l.tariff.Daily && a.own < p.Allowance:
+	case int(a.today) < min(l.tariff.Daily, int(p.Allowance/dailyShare)) && a.own < p.Allowance:
 		a.today++
 		a.own++
 	default:

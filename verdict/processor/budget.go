@@ -18,8 +18,8 @@ import (
 //   - a call of a script: a fraction; what was read a moment ago: a fraction; parts far beyond the pages: a fraction each
 //
 // What established visitors read is counted separately, and raises the budget of their networks for others. Cookies that
-// cost nothing to create, User-Agents and names change nothing. What was not delivered, or was paid for by a pass, is not
-// charged.
+// cost nothing to create, User-Agents and names change nothing. What was not delivered is not charged. A document that a
+// pass paid for counts one: who has bought much is not given the same again for nothing.
 
 // budget is what is counted for one prefix.
 type budget struct {
@@ -90,7 +90,7 @@ type charged struct{ known, polled bool }
 // charge counts documents against the budgets of an event, and asks when one is spent.
 func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who charged) {
 	c := &p.cfg.Budget
-	if !c.Enabled || is == verdict.CountNothing || e.Partner || e.Paid || e.Kind != verdict.EventRequest {
+	if !c.Enabled || is == verdict.CountNothing || e.Partner || e.Paid && !is.Read() || e.Kind != verdict.EventRequest {
 		return
 	}
 	addr := e.Subjects[e.N-1]
@@ -121,6 +121,9 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 	}
 	if ch.known && (is.Read() || is.Called()) {
 		r.people.met(hashID(networkOf(addr.ID)), e.At)
+	}
+	if e.Paid { // what was bought counts, but comes from a browser that has answered
+		ch.base, ch.weight, ch.plain, ch.alone, ch.known = 1, 1, true, false, false
 	}
 	p.chargeTree(e, r, &ch, addr.ID)
 }
