@@ -80,7 +80,7 @@ func (e *earned) levelsOf(a netip.Addr, v Visitors) {
 
 // asMachine adds the level of machines to those of an answer that took so long.
 func (c *Config) asMachine(e *earned, kind byte, took time.Duration) {
-	if kind != workCode && took < c.Alarm.Quick {
+	if kind == digitsCode && took < c.Alarm.Quick {
 		e.levels[e.n] = machines
 		e.n++
 	}
