@@ -46,7 +46,7 @@ var allowed = map[string][]string{
 	"rules/skeleton":     {},
 	"rules/sources":      {"identity", "store", "verdict/counter", "verdict/formula", "rules", "settings"},
 	"rules/requestrules": {"identity", "request", "store", "verdict", "rules", "rules/sources", "settings"},
-	"message":            {"store", "rules", "rules/sources", "message/learn", "message/varint", "settings"},
+	"message":            {"store", "rules", "rules/skeleton", "rules/sources", "message/learn", "message/varint", "settings"},
 	"message/rpc":        {"message", "message/jsonvalue", "rules", "settings"},
 	"message/inline":     {"message", "request", "message/jsonvalue", "rules", "settings"},
 	"message/learn":      {"message/varint", "request", "rules", "rules/skeleton"},

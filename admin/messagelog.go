@@ -24,6 +24,9 @@ type shownEntry struct {
 	When    time.Time      `json:"when"`
 	Tags    []string       `json:"tags"`
 	Message map[string]any `json:"message"`
+	Score   *float64       `json:"score,omitempty"` // of the model that the rules asked
+	By      string         `json:"by,omitempty"`
+	Reasons []string       `json:"reasons,omitempty"`
 }
 
 // messageDomain returns the domain that a call is about: of the only partner, unless it names one.
@@ -89,7 +92,10 @@ func (s *Server) searchMessages(c *call) (any, error) {
 		if tags == nil {
 			tags = []string{}
 		}
-		out[i] = shownEntry{e.ID, e.When.UTC(), tags, e.Message.Values()}
+		out[i] = shownEntry{ID: e.ID, When: e.When.UTC(), Tags: tags, Message: e.Message.Values()}
+		if o := e.Opinion; o != nil {
+			out[i].Score, out[i].By, out[i].Reasons = &o.Score, o.By, o.Reasons
+		}
 	}
 	return struct {
 		Entries []shownEntry `json:"entries"`

@@ -78,7 +78,7 @@ func (s *System) component(ctx context.Context, d *Domain, p PropertyConfig) (an
 	case ClassFirewall:
 		return s.openFirewall(ctx, key, p.Rules)
 	case ClassModel:
-		m := newModel(s.deps.Store, key, p, int(s.cfg.MaxText), s.node)
+		m := newModel(s.deps, key, p, int(s.cfg.MaxText), s.node, s.start)
 		s.models[key] = m
 		return m, m.load(ctx)
 	case ClassMemoryStorage:

@@ -61,6 +61,9 @@ type PropertyConfig struct {
 	Rules      string            `mapstructure:"rules"`        // Firewall: the rules until others are set
 	Model      string            `mapstructure:"model"`        // BayesModel: default or robinson
 	Features   int               `mapstructure:"max_features"` // BayesModel: how much it may know; 16 bytes each, and room to grow
+	Start      string            `mapstructure:"start"`        // BayesModel: what judges until it knows enough: ru-en-1 or none
+	TaughtFor  time.Duration     `mapstructure:"taught_for"`   // BayesModel: how long what is like a bad text is found again
+	MaxTaught  int               `mapstructure:"max_taught"`   // BayesModel: how many bad texts are found again; 0.5 KB each
 	Storage    string            `mapstructure:"storage"`      // MessageLog: accepted for old configs; logs are in the store
 	TimeChunk  time.Duration     `mapstructure:"time_chunk"`   // MessageLog
 	NumChunks  int               `mapstructure:"num_chunks"`   // MessageLog
@@ -79,6 +82,9 @@ const (
 	ClassCounters      = "Counters"
 )
 
+// StartNone turns off the model that judges until a domain's own one knows enough.
+const StartNone = "none"
+
 // Names of properties that have a meaning.
 const (
 	propertyMessageDomain = "messageDomain"
@@ -87,6 +93,8 @@ const (
 
 const (
 	defaultFeatures  = 1 << 20
+	defaultTaughtFor = 90 * 24 * time.Hour
+	defaultMaxTaught = 20_000
 	defaultTimeChunk = 10 * time.Second
 	defaultNumChunks = 100
 	maxDomainDepth   = 16
@@ -251,6 +259,15 @@ func (p PropertyConfig) withDefaults() PropertyConfig {
 	}
 	if p.Features == 0 {
 		p.Features = defaultFeatures
+	}
+	if p.Start == "" {
+		p.Start = learn.StartName
+	}
+	if p.TaughtFor == 0 {
+		p.TaughtFor = defaultTaughtFor
+	}
+	if p.MaxTaught == 0 {
+		p.MaxTaught = defaultMaxTaught
 	}
 	if p.TimeChunk == 0 {
 		p.TimeChunk = defaultTimeChunk

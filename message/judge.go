@@ -52,7 +52,7 @@ func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, tr
 		panic("BUG: the pool holds something else")
 	}
 	defer func() {
-		j.domain, j.message, j.counted = nil, nil, nil
+		j.domain, j.message, j.counted, j.asked = nil, nil, nil, asked{}
 		s.judgements.Put(j)
 	}()
 	j.domain, j.message, j.counted, j.run.Trace = d, m, shared, trace

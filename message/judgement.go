@@ -22,6 +22,7 @@ type judgement struct {
 	domain  *Domain
 	message *Message
 	counted *counted // nil: the message has one reading
+	asked   asked
 	run     rules.Run
 	env     rules.Env
 }
@@ -56,7 +57,51 @@ func (j *judgement) Score(_ context.Context, model, text string) (float64, error
 	if err != nil {
 		return 0, err
 	}
-	return m.score(text), nil
+	score, by := m.score(text)
+	j.asked = asked{model: m, text: text, score: score, by: by}
+	if j.run.Trace {
+		j.run.Note(m.Classify(text).String())
+	}
+	return score, nil
+}
+
+// asked is the text that a model was last asked about, and what it said.
+type asked struct {
+	model *Model // nil: none was asked
+	text  string
+	score float64
+	by    string
+}
+
+// explained is how many bad messages a second are logged with reasons; finding these costs several times the judgement.
+const explained = 100
+
+// opinion returns what the model said that was last asked; a bad text comes with reasons, unless there are too many.
+func (j *judgement) opinion() *Opinion {
+	switch {
+	case j.asked.model == nil:
+		return nil
+	case j.asked.score > 0.5 && j.system.mayExplain():
+		o := j.asked.model.Classify(j.asked.text)
+		return &o
+	}
+	return &Opinion{Score: j.asked.score, By: j.asked.by}
+}
+
+// mayExplain counts the explanations of a second.
+func (s *System) mayExplain() bool {
+	const most = 1 << 20 // the count is below the second
+	second := s.deps.Now().Unix() * most
+	for {
+		n := s.explained.Load()
+		next := max(n, second) + 1
+		if n >= second && n-second >= explained {
+			return false
+		}
+		if s.explained.CompareAndSwap(n, next) {
+			return true
+		}
+	}
 }
 
 func (j *judgement) Train(ctx context.Context, model, text string, good bool) error {
@@ -78,7 +123,7 @@ func (j *judgement) Put(ctx context.Context, log, tag string, r *rules.Run) erro
 	if err != nil {
 		return err
 	}
-	return l.put(ctx, j.message, tag, r)
+	return l.put(ctx, j.message, tag, r, j.opinion())
 }
 
 // own puts a counter into the name space of a domain's property. Without such a property it is one of the partner's root.

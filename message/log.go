@@ -21,6 +21,7 @@ type Entry struct {
 	When    time.Time
 	Tags    []string
 	Message *Message
+	Opinion *Opinion // of the model that the rules asked; nil: none
 }
 
 // messageLog is a ring of judged messages in the store: time is cut into chunks, and of these the last numChunks are kept, so
@@ -112,7 +113,7 @@ func (l *messageLog) id(ctx context.Context) (int64, error) {
 }
 
 // put writes the message with its tags. tag, if not empty, comes before them.
-func (l *messageLog) put(ctx context.Context, m *Message, tag string, r *rules.Run) error {
+func (l *messageLog) put(ctx context.Context, m *Message, tag string, r *rules.Run, o *Opinion) error {
 	var id int64
 	var err error
 	if l.store.Shared() { // a round trip, for which nobody else should wait
@@ -120,7 +121,7 @@ func (l *messageLog) put(ctx context.Context, m *Message, tag string, r *rules.R
 			return err
 		}
 	}
-	full, err := l.append(ctx, id, m, tag, r)
+	full, err := l.append(ctx, id, m, tag, r, o)
 	for _, b := range full {
 		err = errors.Join(err, l.write(ctx, b))
 	}
@@ -128,7 +129,7 @@ func (l *messageLog) put(ctx context.Context, m *Message, tag string, r *rules.R
 }
 
 // append adds an entry to the batch, with the next id if id is 0, and returns what must be written now.
-func (l *messageLog) append(ctx context.Context, id int64, m *Message, tag string, r *rules.Run) (full []*batch, err error) {
+func (l *messageLog) append(ctx context.Context, id int64, m *Message, tag string, r *rules.Run, o *Opinion) (full []*batch, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if id == 0 {
@@ -148,7 +149,7 @@ func (l *messageLog) append(ctx context.Context, id int64, m *Message, tag strin
 	if l.pending == 0 {
 		l.first, l.chunkNo = id, no
 	}
-	l.batch = appendEntry(l.batch, id, at, tag, r, m)
+	l.batch = appendEntry(l.batch, id, at, tag, r, m, o)
 	if l.pending++; len(l.batch) >= maxBatch {
 		full = append(full, l.take())
 	}

@@ -3,6 +3,7 @@ package message
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"net/netip"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 // appendEntry writes an entry: its ID, time, tags and attributes.
-func appendEntry(dst []byte, id int64, at time.Time, tag string, r *rules.Run, m *Message) []byte {
+func appendEntry(dst []byte, id int64, at time.Time, tag string, r *rules.Run, m *Message, o *Opinion) []byte {
 	dst = binary.AppendVarint(dst, id)
 	dst = binary.AppendVarint(dst, at.UnixNano())
 	n := r.NumTags()
@@ -23,7 +24,12 @@ func appendEntry(dst []byte, id int64, at time.Time, tag string, r *rules.Run, m
 	for i := range n {
 		dst = varint.AppendText(dst, r.Tag(i))
 	}
-	dst = binary.AppendUvarint(dst, uint64(len(m.attributes)))
+	if o == nil {
+		dst = binary.AppendUvarint(dst, uint64(len(m.attributes)))
+	} else {
+		dst = binary.AppendUvarint(dst, uint64(len(m.attributes)+1))
+		dst = appendOpinion(dst, o)
+	}
 	for _, a := range m.attributes {
 		dst = append(varint.AppendText(dst, a.Name), byte(a.Value.Kind))
 		switch a.Value.Kind {
@@ -38,6 +44,27 @@ func appendEntry(dst []byte, id int64, at time.Time, tag string, r *rules.Run, m
 	return dst
 }
 
+// opinionKind stands where the kind of an attribute does, for what a model said of the message.
+const opinionKind = 0xff
+
+func appendOpinion(dst []byte, o *Opinion) []byte {
+	dst = append(varint.AppendText(dst, ""), opinionKind)
+	dst = binary.AppendVarint(dst, int64(math.Round(o.Score*1e6)))
+	dst = binary.AppendUvarint(varint.AppendText(dst, o.By), uint64(len(o.Reasons)))
+	for _, reason := range o.Reasons {
+		dst = varint.AppendText(dst, reason)
+	}
+	return dst
+}
+
+func readOpinion(r *varint.Reader) *Opinion {
+	o := &Opinion{Score: float64(r.Signed()) / 1e6, By: r.Text()}
+	for range r.Count() {
+		o.Reasons = append(o.Reasons, r.Text())
+	}
+	return o
+}
+
 var errEntry = errors.New("an entry of a message log is not readable")
 
 func readEntry(src []byte) (e Entry, rest []byte, err error) {
@@ -50,7 +77,12 @@ func readEntry(src []byte) (e Entry, rest []byte, err error) {
 	e.Message = &Message{}
 	for range r.Count() {
 		a := attribute{Name: r.Text()}
-		a.Value.Kind = rules.Kind(r.Byte())
+		kind := r.Byte()
+		if kind == opinionKind {
+			e.Opinion = readOpinion(&r)
+			continue
+		}
+		a.Value.Kind = rules.Kind(kind)
 		switch a.Value.Kind {
 		case rules.Text:
 			a.Value.Text = r.Text()

@@ -84,7 +84,7 @@ func TestMarkAndSearch(t *testing.T) {
 	ctx := context.Background()
 	s, _ := newSystem(t, DefaultConfig())
 	setRules(t, s, "", "do hasAttribute(attribute=\"from\") mark nobody do messageLogPut()")
-	say(t, s, "", `{"text":"Cheap PILLS here","from":1}`)
+	say(t, s, "", `{"text":"Cheap PILLS here for you","from":1}`)
 	say(t, s, "", `{"text":"dear friend"}`)
 	say(t, s, "", `{"from":3}`)
 	d, _ := s.Domain("default", "")
@@ -107,7 +107,7 @@ func TestMarkAndSearch(t *testing.T) {
 	if learnt, err := s.Mark(ctx, d, Marking{ID: 1}); err != nil || !learnt {
 		t.Error(err)
 	}
-	if got := marker(t, s, "", "model", "pills"); got != "bad" {
+	if got := marker(t, s, "", "model", "cheap pills here for you"); got != "bad" {
 		t.Error(got)
 	}
 	if learnt, err := s.Mark(ctx, d, Marking{ID: 1}); err != nil || learnt {

@@ -20,6 +20,7 @@ import (
 //	…snap/N/I      a piece of snapshot N
 //	…done/N        the keys of the texts that snapshot N holds: they may still be there after a crash
 //	…text/KEY      a text with its marker; KEY begins with the time
+//	…taught/PRINT  the fuzzy hash of a text that was taught as bad; it expires
 //
 // Safe for concurrent use.
 type Model struct {
@@ -29,6 +30,12 @@ type Model struct {
 	limit   int // features
 	maxText int // bytes of a text that are learnt
 	node    uint32
+
+	start *learn.Start // nil: none
+	now   func() time.Time
+
+	taughtFor time.Duration
+	taught    *learn.Prints // of texts that were taught as bad
 
 	learner atomic.Pointer[learn.Learner]
 	since   atomic.Int64 // texts that are not in the snapshot
@@ -47,8 +54,14 @@ const (
 	compactLease = 5 * time.Minute
 )
 
-func newModel(st store.Store, prefix string, cfg PropertyConfig, maxText int, node uint32) *Model {
-	m := &Model{store: st, prefix: prefix, kind: cfg.Model, limit: cfg.Features, maxText: maxText, node: node}
+func newModel(deps Deps, prefix string, cfg PropertyConfig, maxText int, node uint32, start *learn.Start) *Model {
+	m := &Model{
+		store: deps.Store, now: deps.Now, prefix: prefix, kind: cfg.Model, limit: cfg.Features, maxText: maxText, node: node,
+		taughtFor: cfg.TaughtFor, taught: learn.NewPrints(cfg.MaxTaught),
+	}
+	if cfg.Start != StartNone && cfg.Model != learn.Robinson {
+		m.start = start
+	}
 	m.use(learn.New(m.kind, m.limit), nil, 0)
 	return m
 }
@@ -71,12 +84,6 @@ func (m *Model) forget(since int) {
 	m.since.Store(int64(since))
 }
 
-// Good says whether the text is good; one of unknown words is.
-func (m *Model) Good(text string) bool { return m.score(text) <= 0.5 }
-
-// score returns how bad the text looks, 0 to 1. Above 0.5 it is bad.
-func (m *Model) score(text string) float64 { return (*m.learner.Load()).Score(text) }
-
 // Size returns how much the model knows.
 func (m *Model) Size() learn.Size { return (*m.learner.Load()).Size() }
 
@@ -84,6 +91,9 @@ func (m *Model) Size() learn.Size { return (*m.learner.Load()).Size() }
 func (m *Model) train(ctx context.Context, text string, good bool, at time.Time) (record trainRecord, err error) {
 	record = trainRecord{Key: m.newKey(at), Text: rules.Clip(text, m.maxText), Good: good}
 	if err := m.store.Put(ctx, []byte(m.prefix+"text/"+record.Key), record.value(), 0); err != nil {
+		return record, fmt.Errorf("train: %w", err)
+	}
+	if err := m.keepPrint(ctx, record, at); err != nil {
 		return record, fmt.Errorf("train: %w", err)
 	}
 	m.apply(record)
@@ -124,4 +134,5 @@ func (m *Model) apply(r trainRecord) {
 	m.applied[r.Key] = struct{}{}
 	(*m.learner.Load()).Train(r.Text, r.Good)
 	m.since.Add(1)
+	m.applyPrint(r)
 }

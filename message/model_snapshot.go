@@ -105,7 +105,7 @@ func (m *Model) load(ctx context.Context) error {
 		return fmt.Errorf("load the model %s: %w", m.prefix, err)
 	}
 	m.use(s.learner, s.keys, len(s.keys))
-	return nil
+	return m.loadPrints(ctx)
 }
 
 func (m *Model) pieceKey(number, piece int) []byte {

@@ -26,14 +26,14 @@ func TestModelSnapshot(t *testing.T) {
 				}
 			}
 		}
-		train(0, 30)
+		train(0, 60)
 		before := m.Size()
-		probe := m.score("things3 number 5")
+		probe, _ := m.score("things3 number 5")
 		s.compact(ctx, 10)
 		if m.since.Load() != 0 || m.Size() != before {
 			t.Fatalf("after the snapshot: %d, %+v", m.since.Load(), m.Size())
 		}
-		train(30, 40)
+		train(60, 70)
 		// A crash between the new head and the removal of the old texts: they are still there.
 		kept := map[string][]byte{}
 		if err := s.deps.Store.Scan(ctx, []byte(m.prefix+"text/"), func(k, v []byte, _ time.Duration) error {
@@ -67,6 +67,8 @@ func TestModelSnapshot(t *testing.T) {
 		if n != 0 {
 			t.Errorf("%d texts are left", n)
 		}
-		_ = probe
+		if score, by := m.score("things3 number 5"); by != ByModel || (score > 0.5) != (probe > 0.5) {
+			t.Errorf("after the restart %f by %s, before %f", score, by, probe)
+		}
 	})
 }

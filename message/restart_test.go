@@ -44,7 +44,7 @@ func TestRestart(t *testing.T) {
 		s := openSystem(t, family(), reopen(), nil)
 		setRules(t, s, "", "do messageLogPut() do userFrequencyCheck(storage=\"disk\", count=2) mark f if f stop as F stop as OK")
 		for _, model := range []string{"model", "old"} {
-			teach(t, s, "", model, "cheap pills", false)
+			teach(t, s, "", model, "cheap pills for all of us", false)
 			teach(t, s, "", model, "dear friend", true)
 		}
 		for range 2 {
@@ -61,7 +61,7 @@ func TestRestart(t *testing.T) {
 			t.Errorf("rules or durable counters did not survive: %s", got)
 		}
 		for _, model := range []string{"model", "old"} {
-			if got := marker(t, s, "", model, "cheap"); got != "bad" {
+			if got := marker(t, s, "", model, "cheap pills for all of us"); got != "bad" {
 				t.Errorf("%s did not survive: %s", model, got)
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/message/learn"
 	"antirobot/rules"
 	"antirobot/store"
 )
@@ -46,9 +47,11 @@ type System struct {
 
 	logs      map[string]*messageLog // all components by their keys
 	models    map[string]*Model
+	start     *learn.Start
 	firewalls sync.Map // string → *Firewall
 
 	judgements sync.Pool
+	explained  atomic.Int64 // in this second, see mayExplain
 	saidSlow   atomic.Int64 // when a slow rule was last logged, unix seconds
 	cancel     context.CancelFunc
 	work       sync.WaitGroup
@@ -76,7 +79,7 @@ func New(cfg Config, deps Deps) (*System, error) {
 	}
 	s := &System{
 		cfg: cfg, deps: deps, partners: make(map[string]*partner),
-		logs: make(map[string]*messageLog), models: make(map[string]*Model),
+		logs: make(map[string]*messageLog), models: make(map[string]*Model), start: learn.NewStart(),
 	}
 	var node [4]byte
 	if _, err := rand.Read(node[:]); err != nil {

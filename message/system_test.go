@@ -18,7 +18,7 @@ import (
 func TestExampleRules(t *testing.T) {
 	s, c := newSystem(t, DefaultConfig())
 	setRules(t, s, "", corpus.ExampleRules)
-	for _, text := range []string{"win a prize now", "claim your prize", "prize money waits"} {
+	for _, text := range []string{"a prize for you is waiting here", "claim your prize money today, friend"} {
 		teach(t, s, "", "model", text, false)
 	}
 	teach(t, s, "", "model", "see you at the library tomorrow", true)
@@ -32,7 +32,7 @@ func TestExampleRules(t *testing.T) {
 	f(`{"text":"`+strings.Repeat("ж", 1001)+`","from":1}`, "INVALID")
 	f(`{"text":"`+strings.Repeat("ж", 1000)+`","from":1}`, "OK")
 	f(`{"text":"see you tomorrow","from":2}`, "OK")
-	f(`{"text":"a prize for you","from":3}`, "SPAM")
+	f(`{"text":"a PRIZE for you is wa1ting here!","from":3}`, "SPAM")
 	f(`{"text":"hi","from":2}`, "OK")
 	f(`{"text":"hi","from":2}`, "OK")
 	f(`{"text":"hi","from":2}`, "FREQUENT") // the fourth of user 2
@@ -77,8 +77,8 @@ func TestInheritance(t *testing.T) {
 	f("forum", "a", "OK") // has its own
 	f("forum", "a", "F")
 
-	teach(t, s, "blog/comments", "model", "pills", false)
-	if got := marker(t, s, "forum", "model", "pills"); got != "bad" {
+	teach(t, s, "blog/comments", "model", "cheap pills for all of us", false)
+	if got := marker(t, s, "forum", "model", "cheap pills for all"); got != "bad" {
 		t.Errorf("the model of the root is not shared: %s", got)
 	}
 
@@ -136,7 +136,7 @@ func TestFlaws(t *testing.T) {
 		}
 	}
 	f(`do regexpCheck(regexp="привет \w+", attribute="text") mark n if n stop as NO stop as YES`, `{"text":"привет мир"}`, "YES")
-	f(`do modelTrain(attribute="text", marker="bad") do modelClassify(attribute="text") mark n if n stop as BAD stop as GOOD`, `{"text":"casino"}`, "BAD")
+	f(`do modelTrain(attribute="text", marker="bad") do modelClassify(attribute="text") mark n if n stop as BAD stop as GOOD`, `{"text":"the best casino of the town"}`, "BAD")
 	f(`if nota stop as YES stop as NO`, `{}`, "NO")
 	f(`do messageFloodCheck(minMean=1.25, maxVariance=0.5) mark n if n stop as FLOOD stop as OK`, `{"text":"aaaaaaaaaaaaaaaaaaaaaa"}`, "FLOOD")
 	f(`do attributeCheck(attribute="text", value="x") mark n if n stop as NO stop as YES`, `{"text":" \n x \t"}`, "YES")
@@ -161,10 +161,10 @@ func TestTwoGateways(t *testing.T) {
 		st := sharedStore{store.NewMemory(time.Now)}
 		a, b := openSystem(t, family(), st, time.Now), openSystem(t, family(), st, time.Now)
 		synctest.Wait()
-		teach(t, a, "", "model", "pills", false)
+		teach(t, a, "", "model", "cheap pills for all of us", false)
 		setRules(t, a, "", "do messageLogPut() do modelClassify() mark bad if bad stop as BAD stop as GOOD")
 		synctest.Wait()
-		if got := say(t, b, "", `{"text":"pills"}`); got != "BAD" {
+		if got := say(t, b, "", `{"text":"cheap pills for all of us"}`); got != "BAD" {
 			t.Errorf("the other gateway says %s", got)
 		}
 		d, _ := a.Domain("default", "")

@@ -89,6 +89,15 @@ func (v *validator) property(path string, p PropertyConfig) {
 		if p.Features < 0 {
 			v.addf("%s.max_features: must not be negative", path)
 		}
+		if p.Start != "" && p.Start != StartNone && p.Start != learn.StartName {
+			v.addf("%s.start: %q is neither %s nor %s", path, p.Start, learn.StartName, StartNone)
+		}
+		if p.TaughtFor < 0 {
+			v.addf("%s.taught_for: must not be negative", path)
+		}
+		if p.MaxTaught < 0 || p.MaxTaught > 10_000_000 {
+			v.addf("%s.max_taught: must be 1 to ten million", path)
+		}
 	case ClassLog:
 		if p.TimeChunk < 0 || p.TimeChunk > 0 && p.TimeChunk < time.Second {
 			v.addf("%s.time_chunk: must be a second or more", path)

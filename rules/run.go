@@ -111,6 +111,9 @@ func (r *Run) AppendFired(dst []uint64) []uint64 { return append(dst, r.fired...
 // Log returns what happened, a line each, if Trace was set.
 func (r *Run) Log() string { return r.log.String() }
 
+// Note adds a line to the log, if one is kept: what stands behind the answer of a source.
+func (r *Run) Note(line string) { r.tracef("%s", line) }
+
 func (r *Run) begin(p *Program) {
 	r.program, r.score, r.decision, r.stop, r.wait = p, 0, Unknown, -1, 0
 	r.order = r.order[:0]

@@ -15,14 +15,16 @@ import (
 //	p = bad/Bad ÷ (bad/Bad + good/Good),  n = bad+good,  weight = ln (s/2 + n·p) − ln (s/2 + n·(1−p)),  s = 0.1
 //
 // The weights of words and those of letters are summed apart, each divided by the root of their number, because
-// neighbours say the same thing over again. Four numbers (bias, words, letters, length) join the sums; they are fitted
-// to a sample of the texts, each judged as if it had not been learnt. The order of the texts does not matter.
+// neighbours say the same thing over again. A logistic regression over the same features is fitted to a sample of the
+// texts. Five numbers (bias, words, letters, length, regression) join the sums; they are fitted to the sample as well, each
+// text judged as if it had not been learnt. The order of the texts does not matter. A long text is as bad as its worst
+// window.
 type bayes struct {
 	counts table
 	stems  *stemCache
 	pool   sync.Pool // *extractor
 
-	blend   atomic.Pointer[blend]
+	fit     atomic.Pointer[fitted]
 	weights weightCache
 
 	mu        sync.Mutex // of train, and of what follows
@@ -37,7 +39,7 @@ func newBayes(maxFeatures int) *bayes {
 	b := &bayes{stems: newStemCache(1 << 16)}
 	b.counts.init(maxFeatures)
 	b.pool.New = func() any { return newExtractor(b.stems) }
-	b.blend.Store(firstBlend())
+	b.fit.Store(&fitted{blend: firstBlend()})
 	return b
 }
 
@@ -51,15 +53,54 @@ func (b *bayes) extractor() *extractor {
 	return x
 }
 
+// fitted is what is fitted to the sample. It is replaced, never changed.
+type fitted struct {
+	blend      *blend
+	regression *regression // nil before the first fit
+}
+
+// Ready says whether enough texts of both kinds are known. A model that is not ready finds nothing bad.
+func (b *bayes) Ready() bool { return b.fit.Load().regression != nil }
+
 func (b *bayes) Score(text string) float64 {
+	now := b.fit.Load()
+	if now.regression == nil {
+		return 0.5
+	}
 	x := b.extractor()
 	defer b.pool.Put(x)
 	features, strong := x.of(text)
-	in, known := b.inputs(features, strong, b.odds(0, 0))
+	x.sums.begin(int(x.words))
+	known := b.sum(x, features, strong, now.regression)
+	worst := now.blend.sum(x.sums.whole().inputs(now.regression.bias))
 	if !known {
-		return 0.5
+		return sigmoid(min(worst, 0))
 	}
-	return sigmoid(b.blend.Load().sum(in))
+	for part := range x.sums.windows() {
+		worst = max(worst, now.blend.sum(part.inputs(now.regression.bias))-windowDoubt)
+	}
+	return sigmoid(worst)
+}
+
+// sum adds up what the features of a text say, by the part of the text in which they come first. It reports whether a
+// word, host or number of them was ever seen: a text of which none was is not bad.
+func (b *bayes) sum(x *extractor, features []uint64, strong int, m *regression) (known bool) {
+	slots, o := *b.counts.slots.Load(), b.odds(0, 0)
+	for i, f := range features {
+		w, ok := o.weight(find(slots, f))
+		s := x.sums.of(x.at[i])
+		if i < strong {
+			s.words += float32(w)
+			s.wordsLearnt += m.weights[place(f)]
+			s.numWords++
+			known = known || ok && recognisable(f)
+			continue
+		}
+		s.grams += float32(w)
+		s.gramsLearnt += m.weights[place(f)]
+		s.numGrams++
+	}
+	return known
 }
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
@@ -118,7 +159,7 @@ func (o *odds) logOdds(good, bad uint32) float64 {
 }
 
 // inputs returns what the blend joins; known is false if no word of the text was ever seen.
-func (b *bayes) inputs(features []uint64, strong int, o odds) (in [4]float64, known bool) {
+func (b *bayes) inputs(features []uint64, strong int, o odds) (in inputs, known bool) {
 	slots := *b.counts.slots.Load()
 	var words, grams float64
 	for i, f := range features {
@@ -133,7 +174,7 @@ func (b *bayes) inputs(features []uint64, strong int, o odds) (in [4]float64, kn
 		}
 	}
 	rest := float64(len(features) - strong)
-	in = [4]float64{1, words / math.Sqrt(float64(strong)+1), grams / math.Sqrt(rest+1), math.Log(float64(len(features))+1)/5 - 1}
+	in = inputs{1, words / math.Sqrt(float64(strong)+1), grams / math.Sqrt(rest+1), math.Log(float64(len(features))+1)/5 - 1, 0}
 	return in, known
 }
 
@@ -154,48 +195,82 @@ func (b *bayes) Train(text string, good bool) {
 	}
 }
 
-// stale says whether one kind grew by a tenth since the last fit; mu is held.
+// stale says whether one kind grew by a quarter since the last fit, or by a tenth while there are few; mu is held.
 func (b *bayes) stale() bool {
 	texts := b.counts.texts.Load()
 	good, bad := texts>>32, texts&math.MaxUint32
-	grew := func(now, then uint64) bool { return now >= then+max(8, then/10) }
-	return min(good, bad) >= calibrated && (grew(good, b.fitted[0]) || grew(bad, b.fitted[1]))
+	grew := func(now, then uint64) bool { return now >= then+max(4, then/10, min(then, 2*sampleSize)/4) }
+	return good >= LeastGood && bad >= LeastBad && (grew(good, b.fitted[0]) || grew(bad, b.fitted[1]))
 }
 
-// calibrate fits the blend; mu is held.
+// calibrate fits the regression and the blend; mu is held. A text of the sample is judged by a regression that was fitted
+// without it, and by counts without it.
 func (b *bayes) calibrate(x *extractor) {
 	texts := b.counts.texts.Load()
 	b.fitted = [2]uint64{texts >> 32, texts & math.MaxUint32}
-	samples := make([]judgedSample, 0, 2*sampleSize)
+	var samples []judgedSample
+	var examples []example
 	add := func(from *textSample, bad bool, o odds, all uint64) {
 		for _, t := range from.texts {
 			features, strong := x.of(t.text)
-			if in, known := b.inputs(features, strong, o); known {
-				samples = append(samples, judgedSample{in, bad, float64(all) / float64(len(from.texts))})
-			}
+			in, _ := b.inputs(features, strong, o)
+			samples = append(samples, judgedSample{in, bad, float64(all) / float64(len(from.texts))})
+			examples = append(examples, newExample(features, strong, bad))
 		}
 	}
 	add(&b.good, false, b.odds(1, 0), b.fitted[0])
-	add(&b.bad, true, b.odds(0, 1), b.fitted[1])
-	b.blend.Store(fit(samples))
+	add(&b.bad, true, b.odds(0, 1), min(b.fitted[1], b.fitted[0])) // bad texts are taught more eagerly than they come
+	// The texts of each kind are sorted by hash, so any even mixture of both is as good as a random order, and the same
+	// on every gateway.
+	order := mixed(len(b.good.texts), len(b.bad.texts))
+	for fold := range regressionFolds {
+		m := regress(examples, order, fold, regressionBits)
+		for at := fold; at < len(order); at += regressionFolds {
+			samples[order[at]].in[4] = m.margin(&examples[order[at]])
+		}
+	}
+	l := fit(samples)
+	l.weights[0] -= math.Log1p(doubtfulGood / float64(b.fitted[0]))
+	b.fit.Store(&fitted{l, regress(examples, order, -1, regressionBits)})
+}
+
+// mixed returns the numbers of good examples and of the bad ones after them, evenly mixed.
+func mixed(good, bad int) []int {
+	order := make([]int, 0, good+bad)
+	for i, k := 0, 0; i < good || k < bad; {
+		if k >= bad || i < good && i*bad <= k*good {
+			order = append(order, i)
+			i++
+		} else {
+			order = append(order, good+k)
+			k++
+		}
+	}
+	return order
 }
 
 func (b *bayes) Explain(text string) []Spoke {
 	x := newExtractor(b.stems)
 	x.explain = true
 	features, strong := x.of(text)
-	o, l := b.odds(0, 0), b.blend.Load()
+	o, now := b.odds(0, 0), b.fit.Load()
+	if now.regression == nil {
+		return nil
+	}
+	l := now.blend
+	word, gram := shares(len(features), strong)
 	var out []Spoke
 	for i, f := range features {
 		good, bad := b.counts.get(f)
 		w, ok := o.weight(good, bad)
-		switch {
-		case !ok:
+		if !ok {
 			continue
-		case i < strong:
-			w *= l.weights[1] / math.Sqrt(float64(strong)+1)
-		default:
-			w *= l.weights[2] / math.Sqrt(float64(len(features)-strong)+1)
+		}
+		r := float64(now.regression.weights[place(f)])
+		if i < strong {
+			w = word * (w*l.weights[1] + r*l.weights[4])
+		} else {
+			w = gram * (w*l.weights[2] + r*l.weights[4])
 		}
 		out = append(out, Spoke{x.names[i], w, good, bad})
 	}
@@ -206,25 +281,23 @@ func (b *bayes) AppendState(dst []byte) []byte {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	dst = append(dst, stateVersion, 'b')
-	for _, w := range b.blend.Load().weights {
+	for _, w := range b.fit.Load().blend.weights[:storedWeights] {
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(w))
 	}
 	dst = b.bad.append(b.good.append(dst))
 	return b.counts.append(dst)
 }
 
+// storedWeights of the blend begin a state. What is loaded is fitted again, so they are for older programs alone.
+const storedWeights = 4
+
 func (b *bayes) LoadState(src []byte) error {
-	var l blend
-	if len(src) < 2+8*len(l.weights) || src[0] != stateVersion || src[1] != 'b' {
+	if len(src) < 2+8*storedWeights || src[0] != stateVersion || src[1] != 'b' {
 		return ErrState
 	}
-	src = src[2:]
-	for i := range l.weights {
-		l.weights[i] = math.Float64frombits(binary.LittleEndian.Uint64(src))
-		src = src[8:]
-	}
-	b.blend.Store(&l)
-	r := varint.Reader{Src: src}
+	r := varint.Reader{Src: src[2+8*storedWeights:]}
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, s := range []*textSample{&b.good, &b.bad} {
 		for range r.Count() {
 			s.add(r.Text())
@@ -236,7 +309,10 @@ func (b *bayes) LoadState(src []byte) error {
 	if err := b.counts.load(r.Src); err != nil {
 		return err
 	}
-	texts := b.counts.texts.Load()
-	b.fitted = [2]uint64{texts >> 32, texts & math.MaxUint32}
+	if b.stale() {
+		x := b.extractor()
+		defer b.pool.Put(x)
+		b.calibrate(x)
+	}
 	return nil
 }

@@ -10,13 +10,18 @@ import (
 	"antirobot/rules"
 )
 
-// blend joins the sums of a text's weights: the bias, words, letters, length. It is replaced, never changed.
-type blend struct{ weights [4]float64 }
+// blend joins the sums of a text's weights: the bias, words, letters, length, and the regression. It is replaced, never changed.
+// inputs are what the blend joins.
+type inputs [blendInputs]float64
+
+const blendInputs = 5
+
+type blend struct{ weights inputs }
 
 // firstBlend counts until enough texts are known: words and letters alike, and nothing else.
-func firstBlend() *blend { return &blend{[4]float64{0, 0.5, 0.5, 0}} }
+func firstBlend() *blend { return &blend{inputs{0, 0.5, 0.5, 0, 0.5}} }
 
-func (l *blend) sum(in [4]float64) (z float64) {
+func (l *blend) sum(in inputs) (z float64) {
 	for i, w := range l.weights {
 		z += w * in[i]
 	}
@@ -24,11 +29,16 @@ func (l *blend) sum(in [4]float64) (z float64) {
 }
 
 const (
-	// calibrated is the number of texts of each kind from which on the blend is fitted.
-	calibrated = 16
+	// LeastGood and LeastBad are the texts of each kind from which on the model judges: the least to which it can be
+	// fitted without harm to good texts.
+	LeastGood = 25
+	LeastBad  = 10
+	// doubtfulGood lowers the log odds by ln(1+doubtfulGood/n) where n good texts are known: so few can't show what else
+	// is good.
+	doubtfulGood = 150
 	// sampleSize texts of each kind are remembered for the fit, each up to sampleText bytes.
-	sampleSize = 512
-	sampleText = 2048
+	sampleSize = 4096
+	sampleText = 1024
 )
 
 // textSample remembers the texts with the least hashes: an even choice from all that came, whatever their order, and the
@@ -62,7 +72,7 @@ func (s *textSample) append(dst []byte) []byte {
 
 // judgedSample is what the model says of a text that it knows, as if it did not.
 type judgedSample struct {
-	in     [4]float64
+	in     inputs
 	bad    bool
 	weight float64 // how many texts it stands for
 }
@@ -74,8 +84,8 @@ func fit(samples []judgedSample) *blend {
 	first := firstBlend()
 	l := *first
 	for range rounds {
-		var gradient [4]float64
-		var hessian [4][4]float64
+		var gradient inputs
+		var hessian [blendInputs]inputs
 		for i := range gradient {
 			gradient[i] = ridge * (l.weights[i] - first.weights[i])
 			hessian[i][i] = ridge
@@ -128,7 +138,7 @@ func (l *blend) loss(samples []judgedSample, first *blend) (sum float64) {
 }
 
 // solve returns x of a·x = b for a positive definite a.
-func solve(a [4][4]float64, b [4]float64) (x [4]float64) {
+func solve(a [blendInputs]inputs, b inputs) (x inputs) {
 	for i := range b {
 		for j := i + 1; j < len(b); j++ {
 			f := a[j][i] / a[i][i]

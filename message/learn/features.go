@@ -48,9 +48,13 @@ type extractor struct {
 	reader skeleton.Reader
 
 	features []uint64
+	at       []uint32 // the word of the text at which each feature comes first
+	words    uint32   // so far
 	seen     []uint64
 	stamp    []uint32
 	round    uint32
+
+	sums stepSums
 
 	runes []rune // the normalised text: letters without case, one space between words
 	word  []rune
@@ -96,7 +100,7 @@ func (x *extractor) add(kind featureKind, hash uint64, name func() string) {
 		return
 	}
 	x.seen[i], x.stamp[i] = hash, x.round
-	x.features = append(x.features, hash)
+	x.features, x.at = append(x.features, hash), append(x.at, x.words)
 	if x.explain {
 		x.names = append(x.names, kind.String()+" "+name())
 	}
@@ -106,7 +110,7 @@ func (x *extractor) add(kind featureKind, hash uint64, name func() string) {
 // as a whole; runs of characters follow.
 func (x *extractor) of(text string) (features []uint64, strong int) {
 	x.features, x.names, x.runes = x.features[:0], x.names[:0], append(x.runes[:0], ' ')
-	x.last = 0
+	x.at, x.words, x.last = x.at[:0], 0, 0
 	if x.round++; x.round == 0 {
 		clear(x.stamp)
 		x.round = 1
@@ -125,6 +129,7 @@ func (x *extractor) of(text string) (features []uint64, strong int) {
 		if c < utf8.RuneSelf { // no link begins with another letter
 			if n := x.link(text[i:], i == 0 || !wordBefore(text, i)); n > 0 {
 				shape.links++
+				x.words++
 				i += n
 				continue
 			}
@@ -138,14 +143,18 @@ func (x *extractor) of(text string) (features []uint64, strong int) {
 		case ideographic(r):
 			x.ideograph(r)
 			shape.words++
+			x.words++
 			i += n
 			continue
 		}
 		i += x.readWord(text[i:], &shape)
+		x.words++
 	}
+	all := x.words
 	x.shapes(&shape)
 	strong = len(x.features)
 	x.grams()
+	x.words = all
 	return x.features, strong
 }
 
@@ -313,7 +322,11 @@ func (x *extractor) shapes(s *textShape) {
 func (x *extractor) grams() {
 	const three = 1<<63 - 1
 	var window, more uint64
+	x.words = 0
 	for i, r := range x.runes {
+		if i > 0 && (r == ' ' || ideographic(r)) {
+			x.words++
+		}
 		more = window >> 42
 		window = (window<<21 | uint64(r)) & three
 		if i >= gramRunes-1 {

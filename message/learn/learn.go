@@ -16,9 +16,11 @@ import (
 
 // Learner is the algorithm of a model. Score and Explain are safe for concurrent use with Train.
 type Learner interface {
-	// Score returns how bad text looks, 0 to 1; more than 0.5 is bad. A text of unknown words is 0.5.
+	// Score returns how bad text looks, 0 to 1; more than 0.5 is bad. A text of unknown words is not.
 	Score(text string) float64
 	Train(text string, good bool)
+	// Ready says whether it knows enough to judge; before, no text is bad.
+	Ready() bool
 	// Explain returns what spoke, the strongest first.
 	Explain(text string) []Spoke
 	// AppendState appends all that the learner knows; LoadState is its inverse, on a new learner.

@@ -3,8 +3,11 @@ package learn
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"antirobot/message/learn/corpus"
 )
 
 // TestTableBound checks that a model forgets the rarest and keeps what is frequent.
@@ -22,42 +25,72 @@ func TestTableBound(t *testing.T) {
 	}
 }
 
-// TestFewTexts checks that a model of a handful of texts, of one kind or very unequal in number, is sensible.
+// TestNotReady checks that a model judges nothing before it knows enough: one click must not make good texts bad.
+func TestNotReady(t *testing.T) {
+	m := New(Default, 1<<16)
+	m.Train("cheap viagra pills", false)
+	if m.Ready() || m.Score("cheap viagra pills") > 0.5 {
+		t.Errorf("one text: ready %t, score %f", m.Ready(), m.Score("cheap viagra pills"))
+	}
+	for i := range LeastGood {
+		m.Train(fmt.Sprintf("an ordinary letter %d about work and weather", i), true)
+	}
+	if m.Ready() {
+		t.Error("ready after one bad text")
+	}
+	for i := range LeastBad {
+		m.Train(fmt.Sprintf("cheap viagra pills %d for you", i), false)
+	}
+	if !m.Ready() || m.Score("cheap pills") <= 0.5 || m.Score("the weather at work") > 0.5 || m.Score("something unknown") > 0.5 {
+		t.Errorf("ready %t: %f, %f, %f", m.Ready(), m.Score("cheap pills"), m.Score("the weather at work"), m.Score("something unknown"))
+	}
+}
+
+// TestFewTexts checks that good texts are safe from the first judgement on, also where few texts were taught or very
+// unequal numbers of both kinds, and that bad ones are found nevertheless.
 func TestFewTexts(t *testing.T) {
-	for _, kind := range []string{Default, Robinson} {
-		m := New(kind, 1<<16)
-		f := func(text string, bad bool) {
-			t.Helper()
-			if got := m.Score(text); (got > 0.5) != bad {
-				t.Errorf("%s: %q scores %.3f", kind, text, got)
+	sets, _ := corpus.Load(t)
+	for _, n := range [][2]int{{10, 25}, {15, 500}, {100, 25}, {50, 50}} {
+		var good, bad []string
+		for _, d := range sets["sms"] {
+			if d.Bad {
+				bad = append(bad, d.Text)
+			} else {
+				good = append(good, d.Text)
 			}
 		}
-		f("anything", false)
-		m.Train("cheap viagra pills", false)
-		f("viagra", true)
-		f("hello there", false) // unknown words
-		f("vikings", false)
-		m.Train("hello my dear friend", true)
-		f("hello", false)
-		f("cheap pills for a friend", true)
-		for i := range 200 {
-			m.Train(fmt.Sprintf("an ordinary letter %d about work and weather", i), true)
+		taught := min(n[1], len(good)/2)
+		m := New(Default, 1<<18)
+		for _, text := range bad[:n[0]] {
+			m.Train(text, false)
 		}
-		f("pills", true)
-		f("dear", false)
-		f("ordinary weather", false)
-		f("completely different", false)
-		f("", false)
-		f("12345", false)
-		f("!!! $$$", false)
+		for _, text := range good[:taught] {
+			m.Train(text, true)
+		}
+		share := func(texts []string) float64 {
+			over := 0
+			for _, text := range texts {
+				if m.Score(text) > 0.5 {
+					over++
+				}
+			}
+			return float64(over) / float64(len(texts))
+		}
+		wrong, found := share(good[taught:min(len(good), taught+500)]), share(bad[n[0]:min(len(bad), n[0]+200)])
+		t.Logf("%d bad and %d good texts: %.3f of good ones are called bad, %.3f of bad ones", n[0], taught, wrong, found)
+		if wrong > 0.03 || found < 0.4 {
+			t.Errorf("%d bad and %d good texts: %.3f of good ones are called bad, %.3f of bad ones", n[0], taught, wrong, found)
+		}
 	}
 }
 
 func TestLookAlikes(t *testing.T) {
 	m := newBayes(1 << 16)
-	for range 3 {
-		m.Train("лучшее казино, casino бонус сегодня", false)
-		m.Train("лучшее время для прогулки сегодня", true)
+	for i := range LeastGood {
+		m.Train("лучшее время для прогулки сегодня "+strconv.Itoa(i), true)
+	}
+	for i := range LeastBad {
+		m.Train("лучшее казино, casino бонус сегодня "+strconv.Itoa(i), false)
 	}
 	for _, text := range []string{"казино", "кaзинo", "КАЗИНО", "ка\u200bзи\u00adно", "c4sino", "сasinо", "ｃａｓｉｎｏ", "𝐜𝐚𝐬𝐢𝐧𝐨", "казинo!!!", "бонусы", "бонусов"} {
 		if got := m.Score(text); got <= 0.5 {
@@ -70,7 +103,7 @@ func TestLookAlikes(t *testing.T) {
 		}
 	}
 	spoke := m.Explain("казино для прогулки")
-	if len(spoke) == 0 || !slices.ContainsFunc(spoke, func(s Spoke) bool { return s.Token == "word казино" && s.Weight > 0 && s.Bad == 3 }) {
+	if len(spoke) == 0 || !slices.ContainsFunc(spoke, func(s Spoke) bool { return s.Token == "word казино" && s.Weight > 0 && s.Bad == LeastBad }) {
 		t.Errorf("explained %v", spoke)
 	}
 }

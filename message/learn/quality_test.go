@@ -13,6 +13,21 @@ import (
 	"antirobot/message/learn/corpus"
 )
 
+// load returns the data sets, few texts of each under the race detector, which is slow.
+func load(t testing.TB) (sets map[string][]corpus.Text, whole bool) {
+	t.Helper()
+	sets, whole = corpus.Load(t)
+	if raceEnabled {
+		for name, data := range sets {
+			data = slices.Clone(data)
+			rand.New(rand.NewSource(1)).Shuffle(len(data), func(i, j int) { data[i], data[j] = data[j], data[i] })
+			sets[name] = data[:min(len(data), 400)]
+		}
+		return sets, false
+	}
+	return sets, whole
+}
+
 type judged struct {
 	score float64
 	bad   bool
@@ -79,17 +94,14 @@ func f1(texts []judged) (f, falsePositives float64) {
 	return 2 * tp / (2*tp + fp + fn), fp / good
 }
 
-// TestQuality judges both models, five-fold over three shuffles, and prints the figures.
+// TestQuality judges both models, five-fold, and prints the figures.
 func TestQuality(t *testing.T) {
-	sets, whole := corpus.Load(t)
+	sets, whole := load(t)
 	if !whole {
 		t.Log("SKIPPED IN PART: ANTIROBOT_DATA does not name the data sets; only the extracts in testdata are judged")
 	}
-	least := map[string][2]float64{"sms": {0.95, 0.965}, "tg": {0.78, 0.95}} // recall at 0.5 %, F1
-	seeds := int64(3)
-	if raceEnabled {
-		seeds = 1
-	}
+	least := map[string][2]float64{"sms": {0.955, 0.965}, "tg": {0.83, 0.95}} // recall at 0.5 %, F1
+	const seeds = 1                                                           // shuffles: more of them take long and say the same
 	for name, data := range sets {
 		for _, kind := range []string{Default, Robinson} {
 			var recall, f, fp float64
@@ -110,10 +122,11 @@ func TestQuality(t *testing.T) {
 }
 
 func TestLearningRate(t *testing.T) {
-	sets, _ := corpus.Load(t)
+	sets, _ := load(t)
 	for name, data := range sets {
 		for _, kind := range []string{Default, Robinson} {
 			m := New(kind, 1<<20)
+			data := data[:min(len(data), 1500)]
 			start := time.Now()
 			for _, s := range data {
 				m.Train(s.Text, !s.Bad)
@@ -146,10 +159,11 @@ func BenchmarkScore(b *testing.B) {
 
 // TestOrder checks that it does not matter in which order texts are learnt: many import the good ones first.
 func TestOrder(t *testing.T) {
-	sets, whole := corpus.Load(t)
+	sets, whole := load(t)
 	for name, data := range sets {
 		data = slices.Clone(data)
 		rand.New(rand.NewSource(5)).Shuffle(len(data), func(i, j int) { data[i], data[j] = data[j], data[i] })
+		data = data[:min(len(data), 1500)]
 		cut := len(data) / 5
 		test, train := data[:cut], data[cut:]
 		badLast := func(a, b corpus.Text) int {
@@ -192,7 +206,7 @@ func TestFit(t *testing.T) {
 			bad := rapid.Bool().Draw(t, "bad")
 			shift := rapid.Float64Range(-30, 30).Draw(t, "shift")
 			samples = append(samples, judgedSample{
-				[4]float64{1, rapid.Float64Range(-40, 40).Draw(t, "words") + shift, rapid.Float64Range(-90, 90).Draw(t, "letters"), rapid.Float64Range(-1, 1).Draw(t, "length")},
+				inputs{1, rapid.Float64Range(-40, 40).Draw(t, "words") + shift, rapid.Float64Range(-90, 90).Draw(t, "letters"), rapid.Float64Range(-1, 1).Draw(t, "length"), rapid.Float64Range(-20, 20).Draw(t, "regression")},
 				bad, rapid.Float64Range(0.01, 1000).Draw(t, "weight"),
 			})
 		}

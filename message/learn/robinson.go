@@ -29,6 +29,9 @@ func newRobinson(maxFeatures int) *robinson {
 	return m
 }
 
+// Ready is true from the first text on, as it was in the original system.
+func (m *robinson) Ready() bool { return m.counts.texts.Load() > 0 }
+
 func (m *robinson) Size() Size { return m.counts.measure() }
 
 // appendWords appends the hashes of the words of text, which are runs of letters, digits and _ without case. f gets each as

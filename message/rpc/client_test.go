@@ -16,7 +16,7 @@ func TestKeys(t *testing.T) {
 	cfg := family()
 	cfg.Authorisation = "keys"
 	cfg.Partners[0].Name, cfg.Partners[0].Secret = "ann", "secret-of-ann-0123"
-	bob := message.PartnerConfig{Name: "bob", Secret: "secret-of-bob-0123", Domain: message.DefaultConfig().Partners[0].Domain}
+	bob := message.PartnerConfig{Name: "bob", Secret: "secret-of-bob-0123", Domain: withoutStart(message.DefaultConfig().Partners[0].Domain)}
 	cfg.Partners = append(cfg.Partners, bob)
 	s, _ := newSystem(t, cfg)
 	f := func(partner string, auth Auth, want string) {
@@ -46,14 +46,14 @@ func TestKeys(t *testing.T) {
 	}
 	as("ann", "sf.message.firewall.rules.set", `"firewall":"messageAnalyzer","rules":"do userFrequencyCheck(count=1) mark f do messageLogPut() if f stop as F stop as ANN"`)
 	as("bob", "sf.message.firewall.rules.set", `"firewall":"messageAnalyzer","rules":"do userFrequencyCheck(count=1) mark f if f stop as F stop as BOB"`)
-	as("ann", "sf.model.train", `"model":"model","message":{"text":"pills"},"marker":"bad"`)
+	as("ann", "sf.model.train", `"model":"model","message":{"text":"cheap pills for all of us"},"marker":"bad"`)
 	for _, c := range []struct{ who, method, params, want string }{
 		{"ann", "sf.message.input", `"message":{"from":1}`, `{"result":"ANN"}`},
 		{"bob", "sf.message.input", `"message":{"from":1}`, `{"result":"BOB"}`},
 		{"ann", "sf.message.input", `"message":{"from":1}`, `{"result":"F"}`},
 		{"bob", "sf.message.log.fetch", `"log":"messageLog"`, `{"entries":[]}`},
-		{"ann", "sf.model.classify", `"model":"model","message":{"text":"pills"}`, `{"marker":"bad"}`},
-		{"bob", "sf.model.classify", `"model":"model","message":{"text":"pills"}`, `{"marker":"good"}`},
+		{"ann", "sf.model.classify", `"model":"model","message":{"text":"cheap pills for all of us"}`, `{"by":"taught","marker":"bad","reasons":["like a text that was taught as bad (100 %)"],"score":1}`},
+		{"bob", "sf.model.classify", `"model":"model","message":{"text":"cheap pills for all of us"}`, knowsTooLittle},
 	} {
 		if got := as(c.who, c.method, c.params); got != c.want {
 			t.Errorf("%s %s: %s, want %s", c.who, c.method, got, c.want)

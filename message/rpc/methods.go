@@ -189,7 +189,11 @@ func (c *call) fetch(ctx context.Context) (map[string]any, error) {
 	}
 	out := make([]any, len(entries))
 	for i, e := range entries {
-		out[i] = map[string]any{"id": e.ID, "when": e.When.Unix(), "tags": texts(e.Tags), "message": e.Message.Values()}
+		entry := map[string]any{"id": e.ID, "when": e.When.Unix(), "tags": texts(e.Tags), "message": e.Message.Values()}
+		if o := e.Opinion; o != nil {
+			entry["score"], entry["by"], entry["reasons"] = o.Score, o.By, texts(o.Reasons)
+		}
+		out[i] = entry
 	}
 	return map[string]any{"entries": out}, nil
 }
@@ -221,11 +225,12 @@ func (c *call) classify(context.Context) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	marker := "bad"
-	if m.Good(text) {
-		marker = "good"
+	o := m.Classify(text)
+	marker := "good"
+	if o.Bad() {
+		marker = "bad"
 	}
-	return map[string]any{"marker": marker}, nil
+	return map[string]any{"marker": marker, "score": o.Score, "by": o.By, "reasons": texts(o.Reasons)}, nil
 }
 
 func (c *call) train(ctx context.Context) (map[string]any, error) {

@@ -21,9 +21,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// withoutStart returns the domain with models that judge nothing until they know enough.
+func withoutStart(d message.DomainConfig) message.DomainConfig {
+	for i := range d.Properties {
+		d.Properties[i].Start = message.StartNone
+	}
+	return d
+}
+
+// knowsTooLittle is what an untaught model answers.
+const knowsTooLittle = `{"by":"nothing","marker":"good","reasons":["the model knows too little to judge: 0 good and 0 bad texts, of at least 25 and 10"],"score":0.5}`
+
 // family is a config with a subdomain that inherits, and things of all classes.
 func family() message.Config {
 	c := message.DefaultConfig()
+	c.Partners[0].Domain = withoutStart(c.Partners[0].Domain)
 	root := &c.Partners[0].Domain
 	root.Properties = append(
 		root.Properties,

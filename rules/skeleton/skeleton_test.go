@@ -41,6 +41,7 @@ func TestRead(t *testing.T) {
 	}
 	f("🅲🅰🆂🅸🅽🅾", "CASINO")
 	f("🇨🇦🇸🇮🇳🇴", "CASINO")
+	f("Пᴏддᴇᴧьнᴀя ʙᴀᴧюᴛᴀ", "Поддельная валюта")
 	f("hxxp://evil[.]example/x", "http://evil.example/x")
 	f("evil(dot)example", "evil.example")
 	f("и\u0306од", "йод")

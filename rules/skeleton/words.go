@@ -14,6 +14,9 @@ const (
 	likeCyrillic = "aаbвcсeеoоpрxхyуkкmмtтhнrгnпuиiіsѕ0о3з4ч6б@а$ѕ"
 )
 
+// smallCyrillic are small capitals and other forms that stand for Cyrillic letters, in a word that has some.
+const smallCyrillic = "ᴀаʙвᴄсᴇеɢбʜнɪіᴋкᴍмᴏоᴘрᴛтʏуᴧлᴨпᴩрᴦгᴫлɯшʍмɜзɸфᴙяᴎиʌлҕбꜱѕΛлΠпπпΦфφфΓг"
+
 // foreign are letters of further alphabets and forms.
 //
 //go:embed letters.txt
@@ -26,6 +29,7 @@ var (
 	toLatin    = pairs(likeLatin)
 	toCyrillic = pairs(likeCyrillic)
 	toPlain    = lines(foreign)
+	smallForms = forms(smallCyrillic)
 )
 
 func pairs(s string) *folding {
@@ -37,6 +41,15 @@ func pairs(s string) *folding {
 		}
 	}
 	return f
+}
+
+func forms(s string) map[rune]rune {
+	m := make(map[rune]rune)
+	runes := []rune(s)
+	for i := 0; i+1 < len(runes); i += 2 {
+		m[runes[i]] = runes[i+1]
+	}
+	return m
 }
 
 func (f *folding) like(c rune) rune {
@@ -164,7 +177,7 @@ func (r *Reader) word(word []rune) {
 			cyrillic++
 		case c < utf8.RuneSelf:
 			digits++
-		case toPlain[c] != 0:
+		case toPlain[c] != 0 || smallForms[c] != 0:
 			known++
 		default:
 			others++
@@ -172,11 +185,17 @@ func (r *Reader) word(word []rune) {
 	}
 	if known > 0 && others == 0 && (latin+cyrillic > 0 || !ofLanguage(word)) {
 		for i, c := range word {
-			if plain := toPlain[c]; plain != 0 {
+			small, plain := smallForms[c], toPlain[c]
+			switch {
+			case small != 0 && cyrillic > 0 && cyrillic >= latin:
+				word[i] = small
+			case plain != 0:
 				word[i] = plain
 				latin++
-				r.marks.Shapes++
+			default:
+				continue
 			}
+			r.marks.Shapes++
 		}
 	}
 	switch {

@@ -1,0 +1,87 @@
+package learn
+
+import "math"
+
+// regression is a logistic regression over hashed features: words and letters speak as they do in the other sums, each
+// divided by the root of their number. It is fitted to the sample, and replaced as a whole, never changed.
+type regression struct {
+	weights []float32
+	bias    float64
+}
+
+const (
+	regressionBits   = 18 // of hashes: a million bytes of weights
+	regressionRounds = 16 // over the sample
+	regressionRate   = 0.2
+	regressionFolds  = 3
+)
+
+// example is a text of the sample as the regression reads it.
+type example struct {
+	features []uint32
+	strong   int
+	bad      bool
+}
+
+func newExample(features []uint64, strong int, bad bool) example {
+	e := example{make([]uint32, len(features)), strong, bad}
+	for i, f := range features {
+		e.features[i] = place(f)
+	}
+	return e
+}
+
+func place(feature uint64) uint32 { return uint32(feature) & (1<<regressionBits - 1) }
+
+// shares returns how much a word and how much a run of letters counts in a text of so many.
+func shares(features, strong int) (word, gram float64) {
+	return 1 / math.Sqrt(float64(strong)+1), 1 / math.Sqrt(float64(features-strong)+1)
+}
+
+func (m *regression) margin(e *example) float64 {
+	word, gram := shares(len(e.features), e.strong)
+	var words, grams float32
+	for _, f := range e.features[:e.strong] {
+		words += m.weights[f]
+	}
+	for _, f := range e.features[e.strong:] {
+		grams += m.weights[f]
+	}
+	return m.bias + word*float64(words) + gram*float64(grams)
+}
+
+// regress fits a regression to the examples, without those of one fold; none is -1. Each step is scaled by what the weight
+// has moved already (AdaGrad), so that rare features are learnt as well as frequent ones.
+func regress(examples []example, order []int, without, bits int) *regression {
+	m := &regression{weights: make([]float32, 1<<bits)}
+	moved, biasMoved := make([]float32, 1<<bits), 0.0
+	for range regressionRounds {
+		for at, k := range order {
+			if at%regressionFolds == without {
+				continue
+			}
+			e := &examples[k]
+			wrong := sigmoid(m.margin(e))
+			if e.bad {
+				wrong--
+			}
+			if math.Abs(wrong) < 1e-3 {
+				continue
+			}
+			word, gram := shares(len(e.features), e.strong)
+			m.step(moved, e.features[:e.strong], wrong*word)
+			m.step(moved, e.features[e.strong:], wrong*gram)
+			biasMoved += wrong * wrong
+			m.bias -= regressionRate * wrong / math.Sqrt(biasMoved+1e-8)
+		}
+	}
+	return m
+}
+
+func (m *regression) step(moved []float32, features []uint32, gradient float64) {
+	g := float32(gradient)
+	for _, f := range features {
+		moved[f] += g * g
+		m.weights[f] -= regressionRate * g / float32(math.Sqrt(float64(moved[f])+1e-8))
+	}
+}

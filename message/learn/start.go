@@ -1,0 +1,117 @@
+package learn
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"math"
+	"sync"
+)
+
+// Start is the model that judges until a domain's own one knows enough: a logistic regression of fixed weights for short
+// English and Russian texts, made of public data by TestStart -update. docs/message-start-card.md says of which, and how
+// good it is.
+type Start struct {
+	stems *stemCache
+	pool  sync.Pool // *extractor
+	model regression
+}
+
+// StartName is the name of the built-in start.
+const StartName = "ru-en-1"
+
+const (
+	startBits = 16
+	startHead = 16 // bytes before the weights: the bias and the weight of one step
+)
+
+//go:embed start-ru-en-1.bin
+var startWeights []byte
+
+// NewStart returns the built-in start.
+func NewStart() *Start {
+	return openStart(startWeights)
+}
+
+func openStart(src []byte) *Start {
+	s := &Start{stems: newStemCache(1 << 14)}
+	s.pool.New = func() any { return newExtractor(s.stems) }
+	if len(src) != startHead+1<<startBits {
+		panic("BUG: the built-in start is cut")
+	}
+	s.model.bias = math.Float64frombits(binary.LittleEndian.Uint64(src))
+	step := float32(math.Float64frombits(binary.LittleEndian.Uint64(src[8:])))
+	s.model.weights = make([]float32, 1<<startBits)
+	for i, w := range src[startHead:] {
+		s.model.weights[i] = float32(int8(w)) * step
+	}
+	return s
+}
+
+// appendStart is the inverse of openStart: each weight becomes one byte.
+func appendStart(dst []byte, m *regression) []byte {
+	most := float32(0)
+	for _, w := range m.weights {
+		most = max(most, max(w, -w))
+	}
+	step := float64(most) / 127
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(m.bias))
+	dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(step))
+	for _, w := range m.weights {
+		dst = append(dst, byte(int8(math.Round(float64(w)/step))))
+	}
+	return dst
+}
+
+// Score returns how bad text looks, 0 to 1; more than 0.5 is bad. A long text is as bad as its worst window.
+func (s *Start) Score(text string) float64 {
+	x, ok := s.pool.Get().(*extractor)
+	if !ok {
+		panic("BUG: the pool holds something else")
+	}
+	defer s.pool.Put(x)
+	features, strong := x.of(text)
+	x.sums.begin(int(x.words))
+	for i, f := range features {
+		w := s.model.weights[startPlace(f)]
+		if part := x.sums.of(x.at[i]); i < strong {
+			part.wordsLearnt += w
+			part.numWords++
+		} else {
+			part.gramsLearnt += w
+			part.numGrams++
+		}
+	}
+	worst := x.sums.whole().inputs(s.model.bias)[4]
+	for part := range x.sums.windows() {
+		worst = max(worst, part.inputs(s.model.bias)[4]-windowDoubt)
+	}
+	return sigmoid(worst)
+}
+
+func startPlace(feature uint64) uint32 { return place(feature) & (1<<startBits - 1) }
+
+func startExample(features []uint64, strong int, bad bool) example {
+	e := newExample(features, strong, bad)
+	for i := range e.features {
+		e.features[i] &= 1<<startBits - 1
+	}
+	return e
+}
+
+// Explain returns what spoke, the strongest first.
+func (s *Start) Explain(text string) []Spoke {
+	x := newExtractor(s.stems)
+	x.explain = true
+	features, strong := x.of(text)
+	e := startExample(features, strong, false)
+	word, gram := shares(len(features), strong)
+	var out []Spoke
+	for i, f := range e.features {
+		w := gram
+		if i < strong {
+			w = word
+		}
+		out = append(out, Spoke{Token: x.names[i], Weight: w * float64(s.model.weights[f])})
+	}
+	return strongest(out)
+}

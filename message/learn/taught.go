@@ -1,0 +1,231 @@
+package learn
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"sync"
+	"time"
+
+	"antirobot/rules/skeleton"
+)
+
+// Print is a fuzzy hash of a text: the least hashes of its words and pairs of words under 32 permutations. The share of
+// equal ones in two prints estimates what share of words and pairs the texts have in common (Broder, «On the
+// resemblance and containment of documents», 1997).
+type Print [printHashes]uint32
+
+const (
+	printHashes = 32
+	// printWords is the least number of words of a text that has a print: what is shorter, everybody writes.
+	printWords = 4
+	// Alike is the share of equal hashes from which on two texts are one. A text has 0.7 with a tenth of its words
+	// replaced, and unrelated ones have 0.1.
+	Alike = 0.5
+)
+
+// PrintOf returns the print of a text's skeleton; ok is false for one of too few words.
+func PrintOf(r *skeleton.Reader, text string) (p Print, ok bool) {
+	text, _ = r.Read(text)
+	for i := range p {
+		p[i] = 1<<32 - 1
+	}
+	words, last := 0, uint64(0)
+	word := func(hash uint64) {
+		words++
+		p.add(mix64(hash))
+		if last != 0 {
+			p.add(mix64(bits.RotateLeft64(last, 21) ^ hash))
+		}
+		last = hash
+	}
+	hash, in := uint64(fnvOffset), false
+	for _, c := range text {
+		if in && (!isWordRune(c) || ideographic(c)) {
+			word(hash)
+			in = false
+		}
+		switch {
+		case ideographic(c):
+			word(mix64(uint64(c) | 1<<42))
+		case isWordRune(c):
+			if !in {
+				hash, in = fnvOffset, true
+			}
+			hash = (hash ^ uint64(toLower(c))) * fnvPrime
+		}
+	}
+	if in {
+		word(hash)
+	}
+	return p, words >= printWords
+}
+
+// add takes one word, or pair of words, into the print: two multiplications make all permutations of it.
+func (p *Print) add(hash uint64) {
+	a, b := uint32(hash), uint32(hash>>32)|1
+	for i := range p {
+		p[i] = min(p[i], scramble(a))
+		a += b
+	}
+}
+
+func scramble(h uint32) uint32 {
+	h ^= h >> 16
+	h *= 0x7feb352d
+	h ^= h >> 15
+	return h
+}
+
+// Like returns the share of equal hashes, 0 to 1.
+func (p *Print) Like(other *Print) float64 {
+	same := 0
+	for i := range p {
+		if p[i] == other[i] {
+			same++
+		}
+	}
+	return float64(same) / printHashes
+}
+
+// AppendBytes appends p as 128 bytes; ReadPrint is the inverse.
+func (p *Print) AppendBytes(dst []byte) []byte {
+	for _, h := range p {
+		dst = binary.LittleEndian.AppendUint32(dst, h)
+	}
+	return dst
+}
+
+// ReadPrint reads what AppendBytes wrote; ok is false for anything else.
+func ReadPrint(b []byte) (p Print, ok bool) {
+	if len(b) != 4*printHashes {
+		return p, false
+	}
+	for i := range p {
+		p[i] = binary.LittleEndian.Uint32(b[4*i:])
+	}
+	return p, true
+}
+
+// Prints finds the texts that are like one of those that it was given. It holds a bounded number, of which the oldest go
+// first. The zero value is not usable; NewPrints makes one. Safe for concurrent use.
+type Prints struct {
+	limit int
+
+	mu    sync.RWMutex
+	bands map[uint64][]*kept
+	all   []*kept // by age
+}
+
+type kept struct {
+	print Print
+	until time.Time
+}
+
+// NewPrints returns an empty set of at most limit prints, about half a kilobyte each.
+func NewPrints(limit int) *Prints {
+	return &Prints{limit: limit, bands: make(map[uint64][]*kept)}
+}
+
+const bandHashes = 2 // of a print make a band: prints that share one are compared
+
+func (p *Print) band(i int) uint64 {
+	return mix64(uint64(p[i])<<32|uint64(p[i+1])) + uint64(i)
+}
+
+// Add takes a print in until a time. One that is there already stays until the later time.
+func (s *Prints) Add(p Print, until time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k := s.equal(&p); k != nil {
+		if until.After(k.until) {
+			k.until = until
+		}
+		return
+	}
+	k := &kept{print: p, until: until}
+	for i := 0; i < printHashes; i += bandHashes {
+		b := p.band(i)
+		s.bands[b] = append(s.bands[b], k)
+	}
+	s.all = append(s.all, k)
+	for len(s.all) > s.limit {
+		s.drop(s.all[0])
+		s.all = s.all[1:]
+	}
+}
+
+// equal returns the same print; mu is held.
+func (s *Prints) equal(p *Print) *kept {
+	for _, k := range s.bands[p.band(0)] {
+		if k.print == *p {
+			return k
+		}
+	}
+	return nil
+}
+
+// drop takes a print out of the bands; mu is held.
+func (s *Prints) drop(k *kept) {
+	for i := 0; i < printHashes; i += bandHashes {
+		b := k.print.band(i)
+		rest := s.bands[b][:0]
+		for _, other := range s.bands[b] {
+			if other != k {
+				rest = append(rest, other)
+			}
+		}
+		if len(rest) == 0 {
+			delete(s.bands, b)
+		} else {
+			s.bands[b] = rest
+		}
+	}
+}
+
+// Find returns how much the likest print is like p, 0 if none is Alike.
+func (s *Prints) Find(p *Print, now time.Time) (likest float64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for i := 0; i < printHashes; i += bandHashes {
+		for _, k := range s.bands[p.band(i)] {
+			if now.Before(k.until) {
+				likest = max(likest, k.print.Like(p))
+			}
+		}
+		if likest == 1 {
+			break
+		}
+	}
+	if likest < Alike {
+		return 0
+	}
+	return likest
+}
+
+// Remove takes out all prints that are like p, and those whose time is over, and returns the former.
+func (s *Prints) Remove(p *Print, now time.Time) (gone []Print) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := s.all[:0]
+	for _, k := range s.all {
+		like := k.print.Like(p) >= Alike
+		if like || !now.Before(k.until) {
+			s.drop(k)
+			if like {
+				gone = append(gone, k.print)
+			}
+			continue
+		}
+		left = append(left, k)
+	}
+	clear(s.all[len(left):])
+	s.all = left
+	return gone
+}
+
+// Len returns how many prints there are.
+func (s *Prints) Len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return len(s.all)
+}

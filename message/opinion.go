@@ -1,0 +1,153 @@
+package message
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"antirobot/message/learn"
+	"antirobot/rules/skeleton"
+)
+
+// Opinion is what a model says of a text.
+type Opinion struct {
+	Score   float64  // how bad it looks, 0 to 1; more than 0.5 is bad
+	By      string   // who says so
+	Reasons []string // the strongest first; positive numbers speak for bad
+}
+
+// Bad says whether the text is bad.
+func (o Opinion) Bad() bool { return o.Score > 0.5 }
+
+func (o Opinion) String() string {
+	return fmt.Sprintf("the text scores %.3f by %s: %s", o.Score, o.By, strings.Join(o.Reasons, ", "))
+}
+
+// Who an opinion is of. The start has its own name, learn.StartName.
+const (
+	ByModel   = "model"   // it learnt enough
+	ByTaught  = "taught"  // a text that is nearly the same was taught as bad
+	ByNothing = "nothing" // it knows too little, and there is no start: no text is bad
+)
+
+// maxReasons is how many reasons an opinion has.
+const maxReasons = 5
+
+var readers = sync.Pool{New: func() any { return new(skeleton.Reader) }}
+
+// printOf returns the fuzzy hash of a text; ok is false for one of too few words.
+func printOf(text string) (p learn.Print, ok bool) {
+	r, is := readers.Get().(*skeleton.Reader)
+	if !is {
+		panic("BUG: the pool holds something else")
+	}
+	defer readers.Put(r)
+	return learn.PrintOf(r, text)
+}
+
+// score returns how bad the text looks, and who says so.
+func (m *Model) score(text string) (score float64, by string) {
+	l := *m.learner.Load()
+	switch {
+	case l.Ready():
+		score, by = l.Score(text), ByModel
+	case m.start != nil:
+		score, by = m.start.Score(text), learn.StartName
+	default:
+		score, by = 0.5, ByNothing
+	}
+	if like := m.like(text); like > 0 && taughtScore(like) > score {
+		return taughtScore(like), ByTaught
+	}
+	return score, by
+}
+
+// like returns how much the text is like one that was taught as bad, 0 if it is not.
+func (m *Model) like(text string) float64 {
+	if m.taught.Len() == 0 {
+		return 0
+	}
+	p, ok := printOf(text)
+	if !ok {
+		return 0
+	}
+	return m.taught.Find(&p, m.now())
+}
+
+// taughtScore is 0.75 for a text that is just alike, and 1 for the same.
+func taughtScore(like float64) float64 { return 0.5 + like/2 }
+
+// Classify returns what the model says of a text, with its reasons.
+func (m *Model) Classify(text string) Opinion {
+	o := Opinion{}
+	o.Score, o.By = m.score(text)
+	var spoke []learn.Spoke
+	switch o.By {
+	case ByTaught:
+		o.Reasons = append(o.Reasons, fmt.Sprintf("like a text that was taught as bad (%.0f %%)", 100*m.like(text)))
+		return o
+	case ByNothing:
+		size := m.Size()
+		o.Reasons = append(o.Reasons, fmt.Sprintf("the model knows too little to judge: %d good and %d bad texts, of at least %d and %d", size.Good, size.Bad, learn.LeastGood, learn.LeastBad))
+		return o
+	case ByModel:
+		spoke = (*m.learner.Load()).Explain(text)
+	default:
+		spoke = m.start.Explain(text)
+	}
+	for _, s := range spoke[:min(maxReasons, len(spoke))] {
+		o.Reasons = append(o.Reasons, fmt.Sprintf("%s %+.2f", strings.TrimSpace(s.Token), s.Weight))
+	}
+	return o
+}
+
+func (m *Model) printKey(p learn.Print) []byte {
+	return []byte(m.prefix + "taught/" + hex.EncodeToString(p.AppendBytes(nil)))
+}
+
+// keepPrint writes the fuzzy hash of a bad text to the store, and removes those that a good one is like.
+func (m *Model) keepPrint(ctx context.Context, r trainRecord, at time.Time) error {
+	p, ok := printOf(r.Text)
+	if !ok {
+		return nil
+	}
+	if !r.Good {
+		return m.store.Put(ctx, m.printKey(p), nil, m.taughtFor)
+	}
+	for _, gone := range m.taught.Remove(&p, at) {
+		if err := m.store.Delete(ctx, m.printKey(gone)); err != nil {
+			return fmt.Errorf("forget a bad text: %w", err)
+		}
+	}
+	return nil
+}
+
+// applyPrint adds the fuzzy hash of a bad text, or removes what a good one is like.
+func (m *Model) applyPrint(r trainRecord) {
+	p, ok := printOf(r.Text)
+	switch {
+	case !ok:
+	case r.Good:
+		m.taught.Remove(&p, m.now())
+	default:
+		m.taught.Add(p, m.now().Add(m.taughtFor))
+	}
+}
+
+// loadPrints adds the fuzzy hashes that the store knows.
+func (m *Model) loadPrints(ctx context.Context) error {
+	prefix := []byte(m.prefix + "taught/")
+	return m.store.Scan(ctx, prefix, func(k, _ []byte, left time.Duration) error {
+		raw, err := hex.DecodeString(string(k[len(prefix):]))
+		if err != nil {
+			return nil // not one of ours
+		}
+		if p, ok := learn.ReadPrint(raw); ok {
+			m.taught.Add(p, m.now().Add(left))
+		}
+		return nil
+	})
+}
