@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"antirobot/request"
+	"antirobot/verdict"
 )
 
 // answerHeader is the field in which a balancer reports the service's answer: status and Content-Type.
@@ -31,6 +32,9 @@ func (k *checkCall) learnAnswer(call *request.View) {
 		return
 	}
 	k.core.deps.Decider.Answered(k.view, k.svc.Verdict, status, bytes.TrimSpace(contentType))
+	if r, ok := k.svc.Verdict.Rules.(verdict.AnswerRules); ok {
+		r.Answered(k.view, &k.id, k.svc.Verdict, &verdict.Answer{Status: status, ContentType: bytes.TrimSpace(contentType), Bytes: -1})
+	}
 	k.answered = answerLearned
 	k.fields = append(k.fields[:0], request.Field{Name: nameRequestID, Value: k.idText[:]})
 	k.send(204, nil)

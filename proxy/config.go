@@ -33,6 +33,8 @@ type ServiceConfig struct {
 	// AmbiguousPaths says what happens to a request whose path has several readings with different settings: union judges
 	// it by all of them and takes the strictest, refuse answers 400.
 	AmbiguousPaths string `mapstructure:"ambiguous_paths"`
+	// Bodies are the fields of bodies that rules over requests see.
+	Bodies []BodyConfig `mapstructure:"bodies"`
 }
 
 // DefaultServiceConfig returns the defaults.
@@ -63,6 +65,7 @@ func (c *ServiceConfig) Validate() error {
 	if c.AmbiguousPaths != pathsUnion && c.AmbiguousPaths != pathsRefuse {
 		errs = append(errs, fmt.Errorf("ambiguous_paths: %q is neither union nor refuse", c.AmbiguousPaths))
 	}
+	errs = append(errs, validBodies(c.Bodies)...)
 	return errors.Join(errs...)
 }
 

@@ -79,6 +79,7 @@ type Case struct {
 // Open starts the case of v under the current Snapshot.
 func (c *Case) Open(core *Core, v *request.View) {
 	c.core, c.snap, c.view = core, core.snap.Load(), v
+	v.Posted = nil
 	c.id.Addr = v.Peer // until the client is identified
 }
 

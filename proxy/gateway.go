@@ -163,6 +163,9 @@ func (j *journey) unrouted(status int, problem string) {
 
 // decide is Case.Decide, sometimes timed.
 func (j *journey) decide() {
+	if len(j.svc.bodies) > 0 {
+		j.readPosted()
+	}
 	if j.requestID[15]%timedShare != 0 {
 		j.Decide()
 		return

@@ -66,6 +66,7 @@ func (s *readings) merge() {
 				m.routes = append(m.routes[:len(m.routes):len(m.routes)], route)
 			}
 		}
+		m.bodies = append(m.bodies[:len(m.bodies):len(m.bodies)], o.bodies...)
 		if o.Verdict.Mode != verdict.Off && (s.charge.Mode == verdict.Off || pace(o.Verdict.Limits) < pace(s.charge.Limits)) {
 			s.charge = o.Verdict
 		}

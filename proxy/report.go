@@ -20,9 +20,24 @@ func (j *journey) report() {
 	if j.svc != nil {
 		j.tell(took)
 		j.count(took)
+		j.countAnswer(took)
 	}
 	if j.core.deps.Access != nil {
 		j.logAccess(took)
+	}
+}
+
+// countAnswer lets the rules over answers count, if the service has some. Own pages and white-listed requests are left out,
+// as with the rules over requests.
+func (j *journey) countAnswer(took time.Duration) {
+	d := &j.decision
+	if j.ownPage || j.status == 0 || d.Cause == verdict.CauseOff || d.Cause == verdict.CauseWhite {
+		return
+	}
+	if r, ok := j.svc.Verdict.Rules.(verdict.AnswerRules); ok {
+		r.Answered(j.view, &j.id, j.svc.Verdict, &verdict.Answer{
+			Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took, Verdict: d.Verdict,
+		})
 	}
 }
 

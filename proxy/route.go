@@ -34,6 +34,7 @@ type Service struct {
 	ownCookies []string               // cookies that the service does not get
 	drop       func(name []byte) bool // client fields that it does not get
 	routes     []*messageRoute
+	bodies     []*bodyRoute
 }
 
 // PathRule gives the requests below a prefix a Service of their own, with the same name and upstream.
@@ -110,6 +111,7 @@ func (s *Service) prepare() {
 	}
 	s.drop = newFieldFilter(s.Config.DropFields).drops
 	s.routes = newMessageRoutes(s.Messages)
+	s.bodies = newBodyRoutes(s.Config.Bodies)
 	for _, p := range s.Paths {
 		p.Service.prepare()
 	}

@@ -109,16 +109,7 @@ func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
 	r := &messageRoute{name: c.Route, cfg: c, read: c.reading()}
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	var path string
-	var ok bool
-	if r.method, path, ok = strings.Cut(c.Route, " "); !ok || !strings.HasPrefix(path, "/") || r.method == "" || strings.ToUpper(r.method) != r.method {
-		bad("route: %q is no method and path such as POST /comments", c.Route)
-	}
-	path, r.rest = strings.CutSuffix(path, "/**")
-	r.segments = strings.Split(strings.Trim(path, "/"), "/")
-	if strings.Contains(path, "**") || strings.ContainsAny(path, "?# ") {
-		bad("route: in the path of %q, * stands for one segment and ** at the end for the rest", c.Route)
-	}
+	r.parse(c.Route, bad)
 	if err := r.read.Validate(); err != nil {
 		errs = append(errs, err)
 	}
@@ -129,6 +120,7 @@ func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
 		bad("timeout: %v is not between 10ms and 1m", c.Timeout)
 	}
 	var err error
+	var ok bool
 	if r.answers, err = verdict.NewAnswers(c.Answers, c.Otherwise); err != nil {
 		errs = append(errs, err)
 	}
@@ -147,6 +139,20 @@ func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
 		}
 	}
 	return r, errors.Join(errs...)
+}
+
+// parse reads the method and the path of a route.
+func (r *messageRoute) parse(route string, bad func(format string, args ...any)) {
+	var path string
+	var ok bool
+	if r.method, path, ok = strings.Cut(route, " "); !ok || !strings.HasPrefix(path, "/") || r.method == "" || strings.ToUpper(r.method) != r.method {
+		bad("route: %q is no method and path such as POST /comments", route)
+	}
+	path, r.rest = strings.CutSuffix(path, "/**")
+	r.segments = strings.Split(strings.Trim(path, "/"), "/")
+	if strings.Contains(path, "**") || strings.ContainsAny(path, "?# ") {
+		bad("route: in the path of %q, * stands for one segment and ** at the end for the rest", route)
+	}
 }
 
 // newMessageRoutes makes the routes of a configuration that Validate has found good.

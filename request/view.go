@@ -30,6 +30,7 @@ type View struct {
 	TLS      bool       // whether this hop came over TLS
 	JA4      []byte     // fingerprint of the client's TLS handshake, 36 characters; nil: not known
 	Frames   []byte     // fingerprint of the first frames of its HTTP/2 connection; nil: not known
+	Posted   []Field    // fields of the body that were read for rules; nil: none were
 	HTTP10   bool
 	HTTP2    bool // names are in lower case, and the order of Fields says nothing: it is not the client's
 	Partial  bool // made from a record that kept some fields only: one that is missing is unknown, not absent

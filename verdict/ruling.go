@@ -192,6 +192,20 @@ type Rules interface {
 	Judge(r *Ruling, v *request.View, id *identity.Identity, s *Settings, so Verdict)
 }
 
+// Answer is what is known of the answer to a request, once it has been given.
+type Answer struct {
+	Status      int    // 0: there was none
+	ContentType []byte // empty: unknown
+	Bytes       int64  // of the body; -1: unknown
+	Took        time.Duration
+	Verdict     Verdict // on the request
+}
+
+// AnswerRules are Rules that also look at answers: they count, and decide nothing.
+type AnswerRules interface {
+	Answered(v *request.View, id *identity.Identity, s *Settings, a *Answer)
+}
+
 // StoryRules is a Ruling as JSON shows it.
 type StoryRules struct {
 	Route    string       `json:"route,omitempty"`

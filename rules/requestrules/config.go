@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"antirobot/rules"
@@ -15,6 +16,8 @@ import (
 type ServiceConfig struct {
 	Text string `mapstructure:"text"` // the rules; empty: none, or those of File
 	File string `mapstructure:"file"`
+	// After is run when the answer has been given, and sees its status: it counts, and decides nothing.
+	After string `mapstructure:"after"`
 	// Answers maps decisions to actions; Otherwise is the action for all other decisions.
 	Answers   []verdict.AnswerConfig `mapstructure:"answers"`
 	Otherwise string                 `mapstructure:"otherwise"`
@@ -50,6 +53,9 @@ func (c *ServiceConfig) Validate() error {
 		_, err := rules.Compile(c.Text, c.options(&Names{}, nil))
 		errs = append(errs, inText(err))
 	}
+	if _, err := c.compileAfter(&Names{}, nil); err != nil {
+		errs = append(errs, err)
+	}
 	return errors.Join(errs...)
 }
 
@@ -69,18 +75,45 @@ func inText(err error) error {
 // Check compiles the rules, of the file if they are in one, with the names that there are.
 func (c *ServiceConfig) Check(names *Names) error {
 	_, err := c.compile(names, nil)
-	return err
+	_, after := c.compileAfter(names, nil)
+	return errors.Join(err, after)
+}
+
+// compileAfter returns nil for no rules over answers.
+func (c *ServiceConfig) compileAfter(names *Names, now func() time.Time) (*rules.Program, error) {
+	if c.After == "" {
+		return nil, nil //nolint:nilnil // no rules are no error
+	}
+	o := c.options(names, now)
+	o.Attributes = func(name string) bool { return KnownAttribute(name) || slices.Contains(answerAttributes[:], name) }
+	o.Elsewhere = c.scripts(c.Text)
+	p, err := rules.Compile(c.After, o)
+	if err != nil {
+		return nil, fmt.Errorf("after: %w", err)
+	}
+	return p, nil
+}
+
+// scripts returns what else counts, for warnings; what can't be parsed is reported elsewhere.
+func (c *ServiceConfig) scripts(text string) []*rules.Script {
+	if s, err := rules.Parse(text, rules.DefaultOptions().Limits); err == nil {
+		return []*rules.Script{s}
+	}
+	return nil
 }
 
 // Warnings returns what is allowed but was hardly meant.
 func (c *ServiceConfig) Warnings(names *Names) []string {
-	p, err := c.compile(names, nil)
-	if err != nil || p == nil {
-		return nil
-	}
 	var out []string
-	for _, w := range p.Warnings() {
-		out = append(out, w.Error())
+	if p, err := c.compile(names, nil); err == nil && p != nil {
+		for _, w := range p.Warnings() {
+			out = append(out, w.Error())
+		}
+	}
+	if p, err := c.compileAfter(names, nil); err == nil && p != nil {
+		for _, w := range p.Warnings() {
+			out = append(out, "after: "+w.Error())
+		}
 	}
 	return out
 }
@@ -102,6 +135,10 @@ const maxFile = 4 << 20
 // compile returns nil for no rules.
 func (c *ServiceConfig) compile(names *Names, now func() time.Time) (*rules.Program, error) {
 	o := c.options(names, now)
+	o.Elsewhere = c.scripts(c.After)
+	if c.Text == "" && c.File == "" && c.After != "" {
+		return rules.Compile("stop as "+rules.Unknown, o) // answers alone are counted
+	}
 	if c.Text != "" {
 		p, err := rules.Compile(c.Text, o)
 		return p, inText(err)

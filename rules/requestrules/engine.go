@@ -100,6 +100,9 @@ func (e *Engine) Ruleset(name string, c ServiceConfig, names *Names) (*Ruleset, 
 	s := &Ruleset{engine: e, name: name, program: p, time: c.Time, maxInput: c.MaxInput, count: e.counts(name)}
 	s.answers, err = verdict.NewAnswers(c.Answers, c.Otherwise)
 	s.onError, _ = verdict.ParseAction(c.OnError)
+	if err == nil {
+		s.after, err = c.compileAfter(names, e.deps.Now)
+	}
 	s.waits = p.Needs()&rules.PartCounters != 0 || p.Needs()&rules.PartStorages != 0 && usesStore(p)
 	return s, err
 }
@@ -136,6 +139,7 @@ type Ruleset struct {
 	engine   *Engine
 	name     string
 	program  *rules.Program
+	after    *rules.Program // over answers; nil: none
 	answers  *verdict.Answers
 	onError  verdict.RuleAction
 	time     time.Duration
@@ -162,6 +166,21 @@ func (s *Ruleset) Trace(v *request.View, id *identity.Identity, vs *verdict.Sett
 	s.conclude(r, err, vs.Watch)
 	j.end()
 	return r
+}
+
+// Answered is verdict.AnswerRules.
+func (s *Ruleset) Answered(v *request.View, id *identity.Identity, vs *verdict.Settings, a *verdict.Answer) {
+	if s.after == nil {
+		return
+	}
+	j := s.run(v, id, vs, a.Verdict, false)
+	j.answer = a
+	ctx, cancel := context.WithTimeout(context.Background(), s.time)
+	defer cancel()
+	if err := s.after.Run(ctx, &j.env, &j.run); err != nil {
+		s.failed(err)
+	}
+	j.end()
 }
 
 func (s *Ruleset) do(ctx context.Context, j *run) error {

@@ -27,6 +27,7 @@ type run struct {
 	id      *identity.Identity
 	so      verdict.Verdict
 	watch   bool
+	answer  *verdict.Answer // for rules over answers
 
 	run rules.Run
 	env rules.Env
@@ -54,7 +55,7 @@ func (s *Ruleset) run(v *request.View, id *identity.Identity, vs *verdict.Settin
 }
 
 func (r *run) end() {
-	r.view, r.id = nil, nil
+	r.view, r.id, r.answer = nil, nil, nil
 	r.engine.runs.Put(r)
 }
 
@@ -96,6 +97,14 @@ func (r *run) Attribute(name string) (rules.Value, bool) {
 	case "verdict":
 		return rules.Value{Kind: rules.Text, Text: r.so.String()}, true
 	}
+	if r.answer != nil {
+		if v, ok := r.ofAnswer(name); ok {
+			return v, true
+		}
+	}
+	if field, ok := strings.CutPrefix(name, "body."); ok {
+		return r.posted(field)
+	}
 	if field, ok := strings.CutPrefix(name, "header."); ok {
 		return r.header(field)
 	}
@@ -121,7 +130,37 @@ func KnownAttribute(name string) bool {
 	if !ok {
 		return slices.Contains(attributes[:], name)
 	}
-	return of != "" && (kind == "header" || kind == "cookie")
+	return of != "" && (kind == "header" || kind == "cookie" || kind == "body")
+}
+
+// answerAttributes are those that rules over answers have beside the request's.
+var answerAttributes = [...]string{"status", "type", "bytes", "took"}
+
+// ofAnswer returns an attribute of the answer: what is not known of it is not there.
+func (r *run) ofAnswer(name string) (rules.Value, bool) {
+	a := r.answer
+	number := func(n int64) rules.Value { return rules.Value{Kind: rules.Int, Int: n} }
+	switch name {
+	case "status":
+		return number(int64(a.Status)), true
+	case "type":
+		return optional(a.ContentType)
+	case "bytes":
+		return number(a.Bytes), a.Bytes >= 0
+	case "took":
+		return number(a.Took.Milliseconds()), a.Took > 0
+	}
+	return rules.Value{}, false
+}
+
+// posted returns a field of the body that was read for rules.
+func (r *run) posted(name string) (rules.Value, bool) {
+	for i := range r.view.Posted {
+		if f := &r.view.Posted[i]; string(f.Name) == name {
+			return rules.Value{Kind: rules.Text, Text: request.Borrow(f.Value)}, true
+		}
+	}
+	return rules.Value{}, false
 }
 
 // header returns the value of a header field; of several, all of them, so that it does not matter which one the service

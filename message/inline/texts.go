@@ -1,0 +1,30 @@
+package inline
+
+import "strings"
+
+// FieldText is what a request says in one field.
+type FieldText struct {
+	Attribute string
+	Text      string // all values, joined by newlines
+	Several   bool   // there are several values, and which of them a service reads is not known
+}
+
+// Texts reads the sources of a request as texts, without a message domain. Those that are not there are left out. Errors
+// are ErrTooLarge and ErrUnreadable.
+func (c Config) Texts(in Input) ([]FieldText, error) {
+	if err := c.spoken(in); err != nil {
+		return nil, err
+	}
+	r := reader{in: in, limits: c}
+	var out []FieldText
+	for _, s := range c.Sources {
+		f, err := r.read(s)
+		if err != nil {
+			return out, err
+		}
+		if len(f.values) > 0 {
+			out = append(out, FieldText{s.Attribute, strings.Join(f.values, "\n"), f.twice || len(f.values) > 1})
+		}
+	}
+	return out, nil
+}

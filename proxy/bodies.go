@@ -1,0 +1,129 @@
+package proxy
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"antirobot/message/inline"
+	"antirobot/proxy/h1"
+	"antirobot/request"
+	"antirobot/settings"
+)
+
+// BodyConfig names the fields of a body that rules over requests see, as body.NAME. Zero fields get the defaults of
+// withDefaults.
+type BodyConfig struct {
+	Route       string          `mapstructure:"route"`        // as that of a message route: a method and a path
+	Fields      []inline.Source `mapstructure:"fields"`       // attribute is NAME
+	MaxBody     int64           `mapstructure:"max_body"`     // bytes as sent
+	MaxExpanded int64           `mapstructure:"max_expanded"` // bytes after decompression
+	Charset     string          `mapstructure:"charset"`      // for texts that are not UTF-8 and name no charset
+	Timeout     time.Duration   `mapstructure:"timeout"`      // for the body to arrive
+}
+
+func (c BodyConfig) withDefaults() BodyConfig {
+	c.MaxBody = cmp.Or(c.MaxBody, 64<<10)
+	c.MaxExpanded = cmp.Or(c.MaxExpanded, 256<<10)
+	c.Timeout = cmp.Or(c.Timeout, 2*time.Second)
+	return c
+}
+
+// bodyRoute is a route whose bodies are read for rules. It is immutable.
+type bodyRoute struct {
+	messageRoute // for its method and path
+
+	read    inline.Config
+	timeout time.Duration
+}
+
+func newBodyRoute(c BodyConfig) (*bodyRoute, error) {
+	c = c.withDefaults()
+	b := &bodyRoute{timeout: c.Timeout, read: inline.Config{Sources: c.Fields, MaxBody: c.MaxBody, MaxExpanded: c.MaxExpanded, Charset: c.Charset}}
+	var errs []error
+	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	b.parse(c.Route, bad)
+	if err := b.read.Validate(); err != nil {
+		bad("%s", strings.ReplaceAll(err.Error(), "sources", "fields"))
+	}
+	if c.MaxBody > maxRouteBody || c.MaxExpanded > maxRouteBody {
+		bad("max_body: more than %d MiB would be kept in memory for each request", maxRouteBody>>20)
+	}
+	if c.Timeout < 10*time.Millisecond || c.Timeout > time.Minute {
+		bad("timeout: %v is not between 10ms and 1m", c.Timeout)
+	}
+	return b, errors.Join(errs...)
+}
+
+func validBodies(list []BodyConfig) (errs []error) {
+	for i := range list {
+		if _, err := newBodyRoute(list[i]); err != nil {
+			errs = append(errs, settings.At(fmt.Sprintf("bodies[%d]", i), err))
+		}
+	}
+	return errs
+}
+
+// newBodyRoutes makes the routes of a configuration that Validate has found good.
+func newBodyRoutes(list []BodyConfig) []*bodyRoute {
+	routes := make([]*bodyRoute, 0, len(list))
+	for i := range list {
+		b, err := newBodyRoute(list[i])
+		if err != nil {
+			panic("BUG: a route that Validate let pass: " + err.Error())
+		}
+		routes = append(routes, b)
+	}
+	return routes
+}
+
+// bodyProblem is the field of View.Posted that says why others may be missing, or are not to be relied on.
+const bodyProblem = "problem"
+
+// readPosted reads the fields of the body that rules ask for, if the request is on one of the service's routes. The body
+// stays as it is, to be sent on. What can't be read is a problem that rules can ask for, not an answer.
+func (j *journey) readPosted() {
+	for _, b := range j.svc.bodies {
+		for _, path := range j.paths.All() {
+			if b.fits(j.view.Method, path) {
+				j.readBodyOf(b)
+				return
+			}
+		}
+	}
+}
+
+func (j *journey) readBodyOf(b *bodyRoute) {
+	p := posted{header: j.headerValues, query: string(j.view.Query)}
+	p.body, p.err = j.x.ReadBodyBy(b.read.MaxBody, time.Now().Add(b.timeout))
+	switch {
+	case errors.Is(p.err, h1.ErrBodyTooLarge):
+		j.post(bodyProblem, "large")
+		return
+	case errors.Is(p.err, h1.ErrBodyLate):
+		j.post(bodyProblem, "late")
+		return
+	case p.err != nil:
+		return // broken: forward reports it
+	}
+	texts, err := b.read.Texts(j.input(&p))
+	switch {
+	case errors.Is(err, inline.ErrTooLarge):
+		j.post(bodyProblem, "large")
+	case err != nil:
+		j.post(bodyProblem, "unreadable")
+	}
+	for _, t := range texts {
+		if t.Several {
+			j.post(bodyProblem, "several")
+		}
+		j.post(t.Attribute, t.Text)
+	}
+}
+
+// post adds a field for rules; of two of one name the first is read.
+func (j *journey) post(name, value string) {
+	j.view.Posted = append(j.view.Posted, request.Field{Name: []byte(name), Value: []byte(value)})
+}
