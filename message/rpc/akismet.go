@@ -108,7 +108,11 @@ func (s *Server) akismetCheck(ctx context.Context, d *message.Domain, form url.V
 	}
 	if text, ok := values["text"].(string); ok && f.Rules() == "" {
 		m, err := d.Model("model")
-		return err == nil && !m.Good(text), "", err
+		if err != nil {
+			return false, "", err
+		}
+		o := m.Classify(message.TrimText(text))
+		return o.Bad(), "", nil
 	}
 	o, err := s.deps.System.Judge(ctx, d, values, false)
 	return err == nil && !slices.Contains(s.cfg.Akismet.NotSpam, o.Decision), o.Decision, err
