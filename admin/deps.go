@@ -55,6 +55,8 @@ type Gateway interface {
 	Reload(ctx context.Context) (needRestart []string, err error)
 	Services() []ServiceStatus
 	Store() StoreHealth
+	// Certificates says for which hosts no certificate could be obtained, and why.
+	Certificates() []string
 	// Ready returns what /readyz asks for, beside the lists, which the server looks at itself.
 	Ready() []Check
 }

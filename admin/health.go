@@ -46,12 +46,14 @@ func (s *Server) health(ctx *fasthttp.RequestCtx, full bool) {
 		Uptime  float64      `json:"uptime_seconds,omitzero"`
 		Store   *StoreHealth `json:"store,omitempty"`
 		Lists   []string     `json:"lists_failing,omitempty"`
+		TLS     []string     `json:"certificates_failing,omitempty"`
 	}
 	a := answer{Status: "ok"}
 	if s.deps.Gateway != nil {
 		st := s.deps.Gateway.Store()
 		a.Store = &st
-		if !st.Healthy {
+		a.TLS = s.deps.Gateway.Certificates()
+		if !st.Healthy || len(a.TLS) > 0 {
 			a.Status = "degraded"
 		}
 	}

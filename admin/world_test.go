@@ -185,6 +185,9 @@ func (g says) Store() StoreHealth {
 	return g.store()
 }
 
+// Certificates implements Gateway.
+func (says) Certificates() []string { return nil }
+
 func (g says) Ready() []Check {
 	if g.ready == nil {
 		return nil

@@ -76,6 +76,21 @@ func (c *CrawlersConfig) chosen() []CrawlerConfig {
 	return append(out, c.Own...)
 }
 
+// Calls returns the URLs that lists and the ranges of crawlers are fetched from.
+func (c *Config) Calls() (urls []string) {
+	for i := range c.Lists {
+		if u := c.Lists[i].URL; u != "" {
+			urls = append(urls, u)
+		}
+	}
+	if c.Crawlers.Enabled {
+		for _, crawler := range c.Crawlers.chosen() {
+			urls = append(urls, crawler.RangeURLs...)
+		}
+	}
+	return urls
+}
+
 func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) planned {
 	flag, _ := ParseFlag(c.Flag) // Validate has read it
 	own := c.Own || c.Entries != nil

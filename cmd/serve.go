@@ -20,13 +20,14 @@ import (
 var flagKeys = map[string]string{
 	"listen": "listen", "admin": "admin.listen", "upstream": "defaults.upstream.urls", "store": "store.url",
 	"secret-file": "keys.secret_file", "data-dir": "data_dir", "trusted-proxies": "identity.trusted_proxies",
-	"captcha-test-answer": "captcha.test_answer", "log-level": "log.level",
+	"domain": "tls.acme.hosts", "captcha-test-answer": "captcha.test_answer", "log-level": "log.level",
 }
 
 // registerServeFlags adds the flags that `serve` and `check-config` share; the help of each names its key.
 func registerServeFlags(p *pflag.FlagSet) {
 	p.StringP("config", "c", "", "configuration `FILE` (YAML); without it ./antirobot.yaml or /etc/antirobot/antirobot.yaml, if there is one")
 	p.StringSliceP("listen", "l", nil, "`ADDR` to serve visitors on, e.g. :8080; may be repeated (listen)")
+	p.StringSlice("domain", nil, "`HOST` to serve with a certificate of its own, obtained and renewed by ACME; visitors are served on :443, and :80 leads there; may be repeated (tls.acme.hosts)")
 	p.String("admin", "", "`ADDR` of the private listener, e.g. 127.0.0.1:8081 (admin.listen)")
 	p.StringSliceP("upstream", "u", nil, "`URL` of the service, e.g. http://127.0.0.1:3000; may be repeated (defaults.upstream.urls)")
 	p.String("store", "", "`URL` of the store: empty for the one in the data directory, memory:, redis://HOST, rediss://HOST or redis-cluster://HOST,HOST (store.url)")
@@ -89,6 +90,10 @@ Without a file, one service is protected, for every host, with all defaults:
 To look first, without stopping anybody:
 
   antirobot serve --observe --upstream http://127.0.0.1:3000
+
+On the internet without anything before it, with a certificate that it obtains and renews by itself:
+
+  antirobot serve --domain www.example.com --upstream http://127.0.0.1:3000 --data-dir /var/lib/antirobot
 
 Behind a balancer, set whose X-Forwarded-For is to be believed:
 

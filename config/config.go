@@ -16,6 +16,7 @@ import (
 	"antirobot/identity"
 	"antirobot/message"
 	"antirobot/proxy"
+	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
 	"antirobot/proxy/upstream"
@@ -36,6 +37,7 @@ type Config struct {
 	Keys      Keys              `mapstructure:"keys"`
 	Log       Log               `mapstructure:"log"`
 	Check     proxy.CheckConfig `mapstructure:"check"`
+	TLS       TLS               `mapstructure:"tls"`
 	HTTP      h1.Config         `mapstructure:"http"`
 	HTTP2     h2.Config         `mapstructure:"http2"`
 	Delay     time.Duration     `mapstructure:"drain_delay"`   // between "not ready" and closed listeners
@@ -68,11 +70,31 @@ type Config struct {
 
 // Listener is one address that visitors connect to.
 type Listener struct {
-	Address       string `mapstructure:"address"`
-	TLSCert       string `mapstructure:"tls_cert"` // PEM; read again on reload
-	TLSKey        string `mapstructure:"tls_key"`
-	H2C           bool   `mapstructure:"h2c"`            // HTTP/2 without TLS, for clients that begin with it
-	ProxyProtocol bool   `mapstructure:"proxy_protocol"` // from trusted_proxies only, and then from all of them
+	Address string `mapstructure:"address"`
+	TLSCert string `mapstructure:"tls_cert"` // PEM; read again on reload
+	TLSKey  string `mapstructure:"tls_key"`
+	// Further certificates, for other hosts: the client's server name chooses.
+	Certificates  []h1.CertificateFiles `mapstructure:"certificates"`
+	ACME          bool                  `mapstructure:"acme"`           // TLS with the certificates of tls.acme, for hosts that no file covers
+	RedirectHTTPS bool                  `mapstructure:"redirect_https"` // sends every visitor to https
+	H2C           bool                  `mapstructure:"h2c"`            // HTTP/2 without TLS, for clients that begin with it
+	ProxyProtocol bool                  `mapstructure:"proxy_protocol"` // from trusted_proxies only, and then from all of them
+}
+
+// TLS is what all listeners with TLS share.
+type TLS struct {
+	ACME acme.Config `mapstructure:"acme"`
+}
+
+// Secure reports whether the listener speaks TLS.
+func (l *Listener) Secure() bool { return l.TLSCert != "" || l.ACME }
+
+// Files returns the files of its certificates.
+func (l *Listener) Files() []h1.CertificateFiles {
+	if l.TLSCert == "" {
+		return nil
+	}
+	return append([]h1.CertificateFiles{{CertFile: l.TLSCert, KeyFile: l.TLSKey}}, l.Certificates...)
 }
 
 // Keys says where the key ring is.
@@ -121,11 +143,12 @@ type Path struct {
 // Default returns the defaults: one listener, nothing to protect.
 func Default() Config {
 	return Config{
-		Listen:    []Listener{{Address: ":8080"}},
+		Listen:    []Listener{{Address: ":8080", Certificates: []h1.CertificateFiles{}}},
 		Admin:     admin.DefaultConfig(),
 		DataDir:   "var",
 		Log:       Log{Level: "info", Access: true, AccessFields: true, DecisionLines: proxy.DefaultDecisionLines(), AccessLines: proxy.DefaultAccessLines()},
 		Check:     proxy.DefaultCheckConfig(),
+		TLS:       TLS{ACME: acme.DefaultConfig()},
 		HTTP:      h1.DefaultConfig(),
 		HTTP2:     h2.DefaultConfig(),
 		Drain:     30 * time.Second,
@@ -197,7 +220,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "http2", "store", "counters", "message", "verdict", "processor", "labels",
+	"data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
 }
 
@@ -222,7 +245,8 @@ func (c *Config) CarryOver(next *Config) {
 
 // sameSocket reports whether a listener can go on as another: only the files of its certificate may differ.
 func (l Listener) sameSocket(o Listener) bool {
-	return l.Address == o.Address && l.ProxyProtocol == o.ProxyProtocol && l.H2C == o.H2C && (l.TLSCert == "") == (o.TLSCert == "")
+	return l.Address == o.Address && l.ProxyProtocol == o.ProxyProtocol && l.H2C == o.H2C && (l.TLSCert == "") == (o.TLSCert == "") &&
+		l.ACME == o.ACME && l.RedirectHTTPS == o.RedirectHTTPS
 }
 
 // Enforces reports whether any service stops anybody.

@@ -94,7 +94,7 @@ func (c *Config) CheckFiles() error {
 		if l.TLSCert == "" {
 			continue
 		}
-		if _, err := h1.LoadCertificates([]h1.CertificateFiles{{CertFile: l.TLSCert, KeyFile: l.TLSKey}}); err != nil {
+		if _, err := h1.LoadCertificates(l.Files()); err != nil {
 			errs = append(errs, fmt.Errorf("listen[%d].tls_cert: %w", i, err))
 		}
 	}

@@ -56,6 +56,9 @@ func decode(values map[string]any, override func(*Config)) (*Config, error) {
 	if override != nil {
 		override(&cfg)
 	}
+	if len(cfg.TLS.ACME.Hosts) > 0 && reflect.DeepEqual(cfg.Listen, Default().Listen) { // a whole site on one machine
+		cfg.Listen = []Listener{{Address: ":443", ACME: true}, {Address: ":80", RedirectHTTPS: true}}
+	}
 	unread := settings.Problems(errors.Join(err, cfg.resolveServices()))
 	problems := oneOfEach(append(unread, withoutBelow(settings.Problems(cfg.Validate()), unread)...))
 	return &cfg, problemsAt("", redacted(problems))

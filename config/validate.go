@@ -40,6 +40,7 @@ func (c *Config) Validate() error {
 	}
 	add("admin", c.Admin.Validate())
 	add("check", c.Check.Validate())
+	add("tls.acme", c.TLS.ACME.Validate())
 	add("http", c.HTTP.Validate())
 	add("http2", c.HTTP2.Validate())
 	add("identity", c.Identity.Validate())
@@ -99,6 +100,9 @@ func (c *Config) validateListeners() []error {
 		errs = append(errs, settings.At(at, c.Listen[i].Validate()))
 		claim(at+".address", c.Listen[i].Address)
 	}
+	if offers := slices.ContainsFunc(c.Listen, func(l Listener) bool { return l.ACME }); offers != (len(c.TLS.ACME.Hosts) > 0) {
+		errs = append(errs, errors.New("tls.acme.hosts: goes together with acme: true of a listener"))
+	}
 	claim("admin.listen", c.Admin.Listen)
 	for i, address := range c.Check.Listen {
 		claim(fmt.Sprintf("check.listen[%d]", i), address)
@@ -117,7 +121,15 @@ func (l *Listener) Validate() error {
 	if (l.TLSCert == "") != (l.TLSKey == "") {
 		errs = append(errs, errors.New("tls_cert: tls_cert and tls_key go together"))
 	}
-	if l.H2C && l.TLSCert != "" {
+	for i, f := range l.Certificates {
+		if l.TLSCert == "" || f.CertFile == "" || f.KeyFile == "" {
+			errs = append(errs, fmt.Errorf("certificates[%d]: needs cert_file and key_file, and tls_cert before it, which is for clients that name no host", i))
+		}
+	}
+	if l.RedirectHTTPS && l.Secure() {
+		errs = append(errs, errors.New("redirect_https: is for listeners without TLS"))
+	}
+	if l.H2C && l.Secure() {
 		errs = append(errs, errors.New("h2c: is for listeners without TLS; with TLS, http2 is chosen in the handshake"))
 	}
 	return errors.Join(errs...)

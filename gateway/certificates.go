@@ -3,9 +3,14 @@ package gateway
 import (
 	"crypto/tls"
 	"fmt"
+	"net"
+	"time"
 
 	"antirobot/config"
+	"antirobot/proxy"
+	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
+	"antirobot/spravka"
 )
 
 // certificates are those of one listener. All listeners have theirs read here, at the start and with every reload.
@@ -19,24 +24,27 @@ const adminListener = -1
 
 // filesOf returns the files that next names for a listener, and the key of its section. A listener whose address
 // changes continues unchanged until the restart, with its current files.
-func (a *Server) filesOf(listener int, next *config.Config) (key string, files h1.CertificateFiles) {
+func (a *Server) filesOf(listener int, next *config.Config) (key string, files []h1.CertificateFiles) {
 	if listener == adminListener {
-		return "admin", h1.CertificateFiles{CertFile: a.Cfg.Admin.TLSCert, KeyFile: a.Cfg.Admin.TLSKey}
+		if a.Cfg.Admin.TLSCert == "" {
+			return "admin", nil
+		}
+		return "admin", []h1.CertificateFiles{{CertFile: a.Cfg.Admin.TLSCert, KeyFile: a.Cfg.Admin.TLSKey}}
 	}
 	l := a.Cfg.Listen[listener]
 	if listener < len(next.Listen) && next.Listen[listener].Address == l.Address && next.Listen[listener].TLSCert != "" {
 		l = next.Listen[listener]
 	}
-	return fmt.Sprintf("listen[%d]", listener), h1.CertificateFiles{CertFile: l.TLSCert, KeyFile: l.TLSKey}
+	return fmt.Sprintf("listen[%d]", listener), l.Files()
 }
 
 func (a *Server) openCertificates() error {
 	for i := adminListener; i < len(a.Cfg.Listen); i++ {
 		key, files := a.filesOf(i, a.Cfg)
-		if files.CertFile == "" {
+		if len(files) == 0 {
 			continue
 		}
-		c, err := h1.LoadCertificates([]h1.CertificateFiles{files})
+		c, err := h1.LoadCertificates(files)
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
 		}
@@ -47,12 +55,106 @@ func (a *Server) openCertificates() error {
 
 // tlsOf returns what a listener speaks TLS with; nil: it does not.
 func (a *Server) tlsOf(listener int) *tls.Config {
+	var own *h1.Certificates
 	for _, c := range a.certs {
 		if c.listener == listener {
-			return c.Config()
+			own = c.Certificates
 		}
 	}
-	return nil
+	obtains := listener != adminListener && a.Cfg.Listen[listener].ACME
+	if obtains {
+		own = own.WithOthers(a.acme.GetCertificate)
+	}
+	if own == nil {
+		return nil
+	}
+	cfg := own.Config()
+	if listener != adminListener && a.http2 != nil {
+		cfg.NextProtos = []string{"h2", "http/1.1"}
+	}
+	if obtains {
+		cfg.NextProtos = append(cfg.NextProtos, acme.Protocol)
+	}
+	return cfg
+}
+
+// openACME makes the keeper of obtained certificates; they are obtained once the listeners are open.
+func (a *Server) openACME() (err error) {
+	if len(a.Cfg.TLS.ACME.Hosts) == 0 {
+		return nil
+	}
+	d := acme.Deps{Store: a.store, Seal: ringSealer{a.keys}, Log: a.Logger("acme"), Metrics: a.set}
+	for i := range a.Cfg.Listen {
+		l := &a.Cfg.Listen[i]
+		_, port, _ := net.SplitHostPort(l.Address)
+		n, _ := net.LookupPort("tcp", port)
+		switch {
+		case l.ACME:
+			d.TLSPort = n
+		case !l.Secure() && (d.HTTPPort == 0 || l.RedirectHTTPS):
+			d.HTTPPort = n
+		}
+	}
+	a.acme, err = acme.New(a.Cfg.TLS.ACME, d)
+	return err
+}
+
+// Certificates implements admin.Gateway.
+func (a *Server) Certificates() []string {
+	if a.acme == nil {
+		return nil
+	}
+	return a.acme.Problems()
+}
+
+func (a *Server) closeACME() error {
+	if a.acme == nil {
+		return nil
+	}
+	return a.acme.Close()
+}
+
+// plainHandler serves a listener without TLS; nil: as all others.
+func (a *Server) plainHandler(l *config.Listener) h1.Handler {
+	if l.Secure() {
+		return nil
+	}
+	var h h1.Handler
+	if l.RedirectHTTPS {
+		h = a.redirect()
+	}
+	if a.acme == nil {
+		return h
+	}
+	if h == nil {
+		h = a.gateway
+	}
+	return &acme.Challenges{Keeper: a.acme, Next: h}
+}
+
+// redirect sends visitors to the first listener with TLS.
+func (a *Server) redirect() h1.Handler {
+	for i := range a.Cfg.Listen {
+		if a.Cfg.Listen[i].Secure() {
+			_, port, _ := net.SplitHostPort(a.Cfg.Listen[i].Address)
+			return proxy.Redirect{Port: port}
+		}
+	}
+	return proxy.Redirect{Port: "443"} // something else ends TLS there
+}
+
+// ringSealer seals what ACME stores with the keys of the ring.
+type ringSealer struct{ keys *spravka.Keys }
+
+// forever is when these seals expire: certificates have an end of their own.
+var forever = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (s ringSealer) Seal(name string, plain []byte) []byte {
+	return s.keys.Ring().SealSecret(nil, spravka.PurposeCertificate, []byte(name), plain, forever)
+}
+
+func (s ringSealer) Open(name string, sealed []byte) ([]byte, error) {
+	return s.keys.Ring().OpenSecret(nil, spravka.PurposeCertificate, []byte(name), sealed, time.Unix(0, 0))
 }
 
 // prepareCertificates reads the files of all listeners again.
@@ -60,7 +162,7 @@ func (a *Server) prepareCertificates(next *config.Config) (commit func(), err er
 	var commits []func()
 	for _, c := range a.certs {
 		key, files := a.filesOf(c.listener, next)
-		use, err := c.Prepare([]h1.CertificateFiles{files})
+		use, err := c.Prepare(files)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
 		}

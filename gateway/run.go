@@ -69,7 +69,11 @@ func (a *Server) listen() error {
 		}
 		a.log.Info().Str("for", l.whose).Stringer("address", l.Addr()).Bool("tls", l.tls).Msg("listening")
 	}
+	a.log.Info().Strs("hosts", a.Cfg.Calls()).Msg("calls")
 	a.logs.Flush()
+	if a.acme != nil {
+		return a.acme.Start()
+	}
 	return nil
 }
 
@@ -90,12 +94,9 @@ func (a *Server) openListeners() (all []listener, err error) {
 		return nil
 	}
 	for i, l := range a.Cfg.Listen {
-		o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, Trusted: a.resolver, TLS: a.tlsOf(i)}
+		o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, Trusted: a.resolver, TLS: a.tlsOf(i), Handler: a.plainHandler(&l)}
 		if a.http2 != nil {
 			o.HTTP2, o.H2C = a.http2, l.H2C
-			if o.TLS != nil {
-				o.TLS.NextProtos = []string{"h2", "http/1.1"}
-			}
 		}
 		err := open(fmt.Sprintf("listen[%d].address", i), l.Address, listener{
 			whose: forVisitors, tls: o.TLS != nil, serve: func(ln net.Listener) error { return a.server.Serve(ln, o) },

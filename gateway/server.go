@@ -18,6 +18,7 @@ import (
 	"antirobot/identity"
 	"antirobot/message"
 	"antirobot/proxy"
+	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
 	"antirobot/proxy/upstream"
@@ -66,6 +67,7 @@ type Server struct {
 	http2        *h2.Server // nil: only HTTP/1 is spoken
 	admin        *admin.Server
 	certs        []*certificates
+	acme         *acme.Keeper // nil: no certificate is obtained
 
 	check       *proxy.Check // nil: check mode is off
 	checkServer *h1.Server
@@ -96,6 +98,7 @@ func (a *Server) parts() []part {
 		{"certificates", a.openCertificates, nil},
 		{"store", a.openStore, func() error { return a.store.Close() }},
 		{"keys", a.openKeys, a.closeKeys},
+		{"ACME", a.openACME, a.closeACME},
 		{"counters", a.openCounters, func() error { return a.counters.Close() }},
 		{"lists", a.openLists, func() error { return a.lists.Close() }},
 		{"rules", a.openRules, nil},

@@ -31,13 +31,14 @@ type Purpose uint8
 
 // The purposes. Their names go into the key derivation: never rename one that is in use.
 const (
-	PurposePass    Purpose = iota // the spravka, earned or handed out fresh
-	PurposeICookie                // the gateway's own browser cookie
-	PurposeCaptcha                // captcha keys
-	PurposeRetpath                // signed return URLs
-	PurposeSaved                  // a challenged request that continues after the right answer
-	PurposeForm                   // tokens in the gateway's own forms
-	PurposeGrant                  // leave for a message whose sender solved a captcha
+	PurposePass        Purpose = iota // the spravka, earned or handed out fresh
+	PurposeICookie                    // the gateway's own browser cookie
+	PurposeCaptcha                    // captcha keys
+	PurposeRetpath                    // signed return URLs
+	PurposeSaved                      // a challenged request that continues after the right answer
+	PurposeForm                       // tokens in the gateway's own forms
+	PurposeGrant                      // leave for a message whose sender solved a captcha
+	PurposeCertificate                // what ACME keeps in the store: certificates with their keys
 	numPurposes
 )
 
@@ -58,6 +59,8 @@ func (p Purpose) String() string {
 		return "form"
 	case PurposeGrant:
 		return "grant"
+	case PurposeCertificate:
+		return "certificate"
 	default:
 		return "unknown"
 	}
@@ -69,7 +72,7 @@ func (p Purpose) maxPayload() int {
 	switch p {
 	case PurposePass, PurposeICookie:
 		return 256
-	case PurposeSaved:
+	case PurposeSaved, PurposeCertificate:
 		return 256 << 10
 	default:
 		return 16 << 10

@@ -17,6 +17,16 @@ type CertificateFiles struct {
 // made by LoadCertificates.
 type Certificates struct {
 	loaded atomic.Pointer[[]*tls.Certificate]
+	others func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+}
+
+// WithOthers returns certificates that ask others for hosts that none of the files covers; c may be nil.
+func (c *Certificates) WithOthers(others func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *Certificates {
+	if c == nil {
+		c = new(Certificates)
+	}
+	c.others = others
+	return c
 }
 
 // LoadCertificates reads all files. The first certificate is for clients that name no host, or one that none covers.
@@ -63,10 +73,18 @@ func (c *Certificates) Config() *tls.Config {
 }
 
 func (c *Certificates) get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	certs := *c.loaded.Load()
+	var certs []*tls.Certificate
+	if loaded := c.loaded.Load(); loaded != nil {
+		certs = *loaded
+	}
 	for _, cert := range certs {
 		if hello.SupportsCertificate(cert) == nil {
 			return cert, nil
+		}
+	}
+	if c.others != nil {
+		if cert, err := c.others(hello); err == nil || len(certs) == 0 {
+			return cert, err
 		}
 	}
 	return certs[0], nil

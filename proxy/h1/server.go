@@ -29,6 +29,7 @@ type ListenerOptions struct {
 	H2C           bool        // HTTP2 also without TLS, for clients that begin with its preface
 	ProxyProtocol bool        // every connection opens with a PROXY header; without, or from a peer that is not trusted, it is closed
 	Trusted       Balancers   // nil: nobody
+	Handler       Handler     // for HTTP/1 in place of the server's; nil: the server's
 }
 
 // Balancers knows the balancers in front of a listener: their PROXY headers are trusted, and no per-address limit applies
@@ -210,7 +211,11 @@ func (s *Server) guard(x *Exchange) {
 			x.afterPanic()
 		}
 	}()
-	s.handler.ServeExchange(x)
+	h := s.handler
+	if x.c != nil && x.c.opts.Handler != nil {
+		h = x.c.opts.Handler
+	}
+	h.ServeExchange(x)
 }
 
 // Shutdown stops accepting and lets work in progress end: answers carry Connection: close, idle connections are closed at

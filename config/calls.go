@@ -1,0 +1,32 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// Calls returns the hosts that the gateway may call, sorted: those of its services, of the store, of lists and crawlers'
+// ranges, and of the certificate authority. It calls no others; addresses are looked up by the machine's resolver.
+func (c *Config) Calls() (hosts []string) {
+	urls := c.Lists.Calls()
+	for i := range c.Resolved {
+		urls = append(urls, c.Resolved[i].Upstream.URLs...)
+	}
+	if c.Store.Shared() {
+		urls = append(urls, strings.Split(c.Store.URL, ",")...)
+	}
+	if len(c.TLS.ACME.Hosts) > 0 {
+		urls = append(urls, c.TLS.ACME.Directory)
+	}
+	for _, text := range urls {
+		if !strings.Contains(text, "://") {
+			text = "//" + text
+		}
+		if u, err := url.Parse(text); err == nil && u.Host != "" {
+			hosts = append(hosts, u.Host) // without what comes before an @
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}

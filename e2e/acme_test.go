@@ -1,0 +1,190 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// authority runs pebble, Let's Encrypt's own test server: it asks httpPort and tlsPort of every host, whose address is
+// this machine's.
+func authority(t *testing.T, httpPort, tlsPort string) (directory, root string) {
+	t.Helper()
+	bin, err := filepath.Abs("../.bin/pebble")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(bin); err != nil {
+		missing(t, "pebble")
+	}
+	dir := t.TempDir()
+	cert, key := certificate(t, dir, 1)
+	address := freePort(t)
+	cfg, err := json.Marshal(map[string]any{"pebble": map[string]any{
+		"listenAddress": address, "certificate": cert, "privateKey": key, "httpPort": json.Number(httpPort), "tlsPort": json.Number(tlsPort),
+		"keyAlgorithm": "ecdsa", "retryAfter": map[string]int{"authz": 1, "order": 1},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "pebble.json")
+	if err := os.WriteFile(file, cfg, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, "-config", file, "-dnsserver", loopbackNames(t))
+	cmd.Env = append(cmd.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	awaitPort(t, address)
+	return "https://" + address + "/dir", cert
+}
+
+func awaitPort(t *testing.T, address string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if c, err := net.Dial("tcp", address); err == nil {
+			_ = c.Close()
+			return
+		}
+	}
+	t.Fatalf("nothing listens on %s", address)
+}
+
+// loopbackNames is a DNS server, over TCP, for which every name is this machine.
+func loopbackNames(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go answerNames(c)
+		}
+	}()
+	return ln.Addr().String()
+}
+
+func answerNames(c net.Conn) {
+	defer c.Close()
+	for {
+		var size [2]byte
+		if _, err := io.ReadFull(c, size[:]); err != nil {
+			return
+		}
+		buf := make([]byte, int(size[0])<<8|int(size[1]))
+		var m dnsmessage.Message
+		if _, err := io.ReadFull(c, buf); err != nil || m.Unpack(buf) != nil || len(m.Questions) != 1 {
+			return
+		}
+		m.Response, m.Additionals = true, nil
+		if q := m.Questions[0]; q.Type == dnsmessage.TypeA {
+			m.Answers = []dnsmessage.Resource{{
+				Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class, TTL: 1}, Body: &dnsmessage.AResource{A: [4]byte{127, 0, 0, 1}},
+			}}
+		}
+		b, err := m.AppendPack(make([]byte, 2))
+		if err != nil {
+			return
+		}
+		b[0], b[1] = byte((len(b)-2)>>8), byte(len(b)-2)
+		_, _ = c.Write(b)
+	}
+}
+
+// TestACME: a gateway obtains a certificate by itself, by either kind of challenge, and has it after a restart without
+// asking again; plain HTTP leads to https. Without an authority it serves its other hosts, and says what is wrong.
+func TestACME(t *testing.T) {
+	t.Parallel()
+	const host = "www.shop.example"
+	portOf := func(address string) string { _, port, _ := net.SplitHostPort(address); return port }
+	begin := func(directory, root, challenge, listen string) *gateway {
+		return startWith(t, "serve", "--config", configFile(t, `
+listen: [%s]
+tls: {acme: {hosts: [%s], directory: %q, root_ca: %q, email: "ops@shop.example", challenges: [%s]}}
+defaults: {upstream: {urls: [%q]}}`, listen, host, directory, root, challenge, site(t).URL))
+	}
+	handshake := func(address, name string) (*tls.Conn, error) {
+		return tls.Dial("tcp", address, &tls.Config{ServerName: name, InsecureSkipVerify: true}) //nolint:gosec // pebble's root is new each time
+	}
+	obtained := func(g *gateway, address string) string {
+		t.Helper()
+		for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+			if c, err := handshake(address, host); err == nil {
+				defer c.Close()
+				leaf := c.ConnectionState().PeerCertificates[0]
+				if leaf.VerifyHostname(host) != nil || !strings.Contains(leaf.Issuer.CommonName, "Pebble") {
+					t.Errorf("the certificate is %v of %v", leaf.DNSNames, leaf.Issuer)
+				}
+				return leaf.SerialNumber.String()
+			}
+		}
+		t.Fatalf("no certificate:\n%s", tail(g.logs.String(), 4000))
+		return ""
+	}
+
+	secure, plain := freePort(t), freePort(t)
+	directory, root := authority(t, portOf(plain), portOf(freePort(t)))
+	g := begin(directory, root, "http-01", fmt.Sprintf("{address: %q, acme: true}, {address: %q, redirect_https: true}", secure, plain))
+	serial := obtained(g, secure)
+	g.kill(syscall.SIGTERM)
+	g.run()
+	if again := obtained(g, secure); again != serial || g.metric("acme_obtained_total") != 0 {
+		t.Errorf("after a restart the certificate is %s, before it was %s", again, serial)
+	}
+	c := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	req, err := http.NewRequest("GET", "http://"+plain+"/a?b=c", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	if to := res.Header.Get("Location"); res.StatusCode != 301 || to != "https://"+host+":"+portOf(secure)+"/a?b=c" {
+		t.Errorf("plain HTTP: %d to %s", res.StatusCode, to)
+	}
+
+	secure = freePort(t)
+	directory, root = authority(t, portOf(freePort(t)), portOf(secure))
+	g = begin(directory, root, "tls-alpn-01", fmt.Sprintf("{address: %q, acme: true}", secure))
+	obtained(g, secure)
+
+	dir := t.TempDir()
+	cert, key := certificate(t, dir, 7)
+	secure = freePort(t)
+	g = begin("https://"+freePort(t)+"/dir", cert, "tls-alpn-01", fmt.Sprintf("{address: %q, acme: true, tls_cert: %q, tls_key: %q}", secure, cert, key))
+	g.logs.find(func(s string) bool { return strings.Contains(s, "no certificate could be obtained") })
+	conn, err := handshake(secure, host)
+	if err != nil {
+		t.Fatalf("without an authority: %v", err)
+	}
+	_ = conn.Close()
+	if g.metric("acme_failures_total") < 1 || g.metric("acme_hosts_without_certificate") != 1 {
+		t.Error("failures are not counted")
+	}
+	if health := string(g.api("GET", "/healthz", nil)); !strings.Contains(health, `"degraded"`) || !strings.Contains(health, host) {
+		t.Errorf("health says %s", health)
+	}
+}

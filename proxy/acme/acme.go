@@ -1,0 +1,230 @@
+// Package acme obtains certificates from a certificate authority that speaks ACME (RFC 8555), renews them long before their
+// end, and answers the authority's challenges. The protocol is certmagic's; here it is joined with the gateway:
+//
+//  1. Account, certificates, locks and challenges are in the store, encrypted: gateways that share it need one certificate
+//     between them, and any of them may be asked for the answer to a challenge.
+//  2. Nothing is obtained before Start, when the listeners that answer challenges are open.
+//  3. A failure is logged, counted and shown in Problems; the last good certificate stays in use, and another try follows.
+package acme
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/caddyserver/certmagic"
+	"github.com/mholt/acmez/v3"
+	"github.com/rs/zerolog"
+	"go.uber.org/zap"
+	"golang.org/x/net/idna"
+
+	"antirobot/store"
+)
+
+// Config says for which hosts certificates are obtained, and from whom. Without hosts nothing is.
+type Config struct {
+	Email      string   `mapstructure:"email"`      // where the authority writes to, if anything goes wrong; may be empty
+	Hosts      []string `mapstructure:"hosts"`      // one certificate each
+	Directory  string   `mapstructure:"directory"`  // of the authority
+	Challenges []string `mapstructure:"challenges"` // which kinds may be used: http-01 needs port 80, tls-alpn-01 port 443
+	RootCA     string   `mapstructure:"root_ca"`    // PEM file: who vouches for the authority itself; empty: this system's roots
+}
+
+// DefaultConfig is Let's Encrypt, for no host.
+func DefaultConfig() Config {
+	return Config{Directory: certmagic.LetsEncryptProductionCA, Challenges: []string{challengeHTTP, challengeTLS}}
+}
+
+// The kinds of challenges.
+const (
+	challengeHTTP = "http-01"
+	challengeTLS  = "tls-alpn-01"
+)
+
+// maxHosts bounds the certificates of one gateway.
+const maxHosts = 1000
+
+// Validate returns everything that is wrong, each with its key.
+func (c *Config) Validate() error {
+	var errs []error
+	if u, err := url.Parse(c.Directory); err != nil || u.Scheme != "https" || u.Host == "" {
+		errs = append(errs, fmt.Errorf("directory: %q is not an https URL", c.Directory))
+	}
+	if c.Email != "" && !strings.Contains(c.Email, "@") {
+		errs = append(errs, fmt.Errorf("email: %q is not an address", c.Email))
+	}
+	if len(c.Challenges) == 0 {
+		errs = append(errs, errors.New("challenges: needs http-01, tls-alpn-01 or both"))
+	}
+	for i, kind := range c.Challenges {
+		if kind != challengeHTTP && kind != challengeTLS {
+			errs = append(errs, fmt.Errorf("challenges[%d]: %q is neither http-01 nor tls-alpn-01", i, kind))
+		}
+	}
+	if len(c.Hosts) > maxHosts {
+		errs = append(errs, fmt.Errorf("hosts: %d are more than %d", len(c.Hosts), maxHosts))
+	}
+	for i, h := range c.Hosts {
+		if ascii, err := idna.Lookup.ToASCII(h); err != nil || !strings.Contains(ascii, ".") || strings.ContainsAny(h, "*:/ ") {
+			errs = append(errs, fmt.Errorf("hosts[%d]: %q is not the name of a public host such as www.example.com", i, h))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Deps is what a Keeper works with. All but the ports are required.
+type Deps struct {
+	Store             store.KV
+	Seal              Sealer
+	Log               zerolog.Logger
+	Metrics           *metrics.Set
+	HTTPPort, TLSPort int // of the listeners to which the authority's requests for ports 80 and 443 come; 0: there is none
+}
+
+// Keeper keeps certificates. Safe for concurrent use; made by New.
+type Keeper struct {
+	hosts   []string
+	config  *certmagic.Config
+	cache   *certmagic.Cache
+	issuer  *certmagic.ACMEIssuer
+	storage *storage
+	log     zerolog.Logger
+	cancel  context.CancelFunc
+
+	obtained, failures *metrics.Counter
+
+	mu       sync.Mutex
+	problems map[string]string // by host
+}
+
+// New makes a Keeper, which does nothing before Start.
+func New(cfg Config, d Deps) (*Keeper, error) {
+	k := &Keeper{
+		log: d.Log, problems: map[string]string{},
+		storage:  &storage{kv: d.Store, seal: d.Seal, now: time.Now, locks: map[string]*lock{}},
+		obtained: d.Metrics.GetOrCreateCounter("antirobot_acme_obtained_total"),
+		failures: d.Metrics.GetOrCreateCounter("antirobot_acme_failures_total"),
+	}
+	for _, h := range cfg.Hosts {
+		ascii, err := idna.Lookup.ToASCII(h)
+		if err != nil {
+			return nil, fmt.Errorf("hosts: %s: %w", h, err)
+		}
+		k.hosts = append(k.hosts, ascii)
+	}
+	roots, err := rootsOf(cfg.RootCA)
+	if err != nil {
+		return nil, err
+	}
+	quiet := zap.NewNop() // what matters is told by events
+	k.cache = certmagic.NewCache(certmagic.CacheOptions{
+		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return k.config, nil }, Logger: quiet,
+	})
+	k.config = certmagic.New(k.cache, certmagic.Config{
+		Storage: k.storage, Logger: quiet, OnEvent: k.event, DefaultServerName: k.hosts[0], FallbackServerName: k.hosts[0],
+	})
+	k.issuer = certmagic.NewACMEIssuer(k.config, certmagic.ACMEIssuer{
+		CA: cfg.Directory, Email: cfg.Email, Agreed: true, TrustedRoots: roots, Logger: quiet,
+		DisableHTTPChallenge: d.HTTPPort == 0 || !slices.Contains(cfg.Challenges, challengeHTTP), AltHTTPPort: d.HTTPPort,
+		DisableTLSALPNChallenge: d.TLSPort == 0 || !slices.Contains(cfg.Challenges, challengeTLS), AltTLSALPNPort: d.TLSPort,
+	})
+	k.issuer.TestCA = "" // only the configured authority is ever called
+	k.config.Issuers = []certmagic.Issuer{k.issuer}
+	d.Metrics.NewGauge("antirobot_acme_hosts_without_certificate", func() float64 { return float64(len(k.missing())) })
+	return k, nil
+}
+
+func rootsOf(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil //nolint:nilnil // the system's
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("root_ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("root_ca: %s has no certificate in PEM", file)
+	}
+	return pool, nil
+}
+
+// Start begins to obtain and renew, in the background. The listeners are open.
+func (k *Keeper) Start() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	k.cancel = cancel
+	if err := k.config.ManageAsync(ctx, k.hosts); err != nil {
+		return fmt.Errorf("manage certificates: %w", err)
+	}
+	return nil
+}
+
+// Close ends what Start began.
+func (k *Keeper) Close() error {
+	if k.cancel != nil {
+		k.cancel()
+	}
+	k.cache.Stop()
+	k.storage.close()
+	return nil
+}
+
+// GetCertificate is that of a tls.Config; it also answers TLS-ALPN-01 challenges.
+func (k *Keeper) GetCertificate(h *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	return k.config.GetCertificate(h) //nolint:wrapcheck // it goes to crypto/tls
+}
+
+// Protocol is what the handshake of a TLS-ALPN-01 challenge chooses: a listener's tls.Config offers it last.
+const Protocol = acmez.ACMETLS1Protocol
+
+// event is told by certmagic what happens.
+func (k *Keeper) event(_ context.Context, name string, data map[string]any) error {
+	host, _ := data["identifier"].(string)
+	switch name {
+	case "cert_obtained":
+		k.obtained.Inc()
+		k.log.Info().Str("host", host).Msg("certificate obtained")
+		k.mu.Lock()
+		delete(k.problems, host)
+		k.mu.Unlock()
+	case "cert_failed":
+		k.failures.Inc()
+		err, _ := data["error"].(error)
+		k.log.Error().Err(err).Str("host", host).Msg("no certificate could be obtained; another try follows")
+		k.mu.Lock()
+		k.problems[host] = fmt.Sprint(err)
+		k.mu.Unlock()
+	}
+	return nil
+}
+
+// missing returns the hosts for which there is no certificate.
+func (k *Keeper) missing() (hosts []string) {
+	for _, h := range k.hosts {
+		if len(k.cache.AllMatchingCertificates(h)) == 0 {
+			hosts = append(hosts, h)
+		}
+	}
+	return hosts
+}
+
+// Problems says for which hosts the last try failed, and why.
+func (k *Keeper) Problems() (all []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, h := range k.hosts {
+		if p, ok := k.problems[h]; ok {
+			all = append(all, h+": "+p)
+		}
+	}
+	return all
+}

@@ -1,0 +1,246 @@
+package acme
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+
+	"antirobot/store"
+)
+
+// Sealer encrypts what is stored: several machines may read the store, and certificates have private keys. The name is part
+// of the seal.
+type Sealer interface {
+	Seal(name string, plain []byte) []byte
+	Open(name string, sealed []byte) ([]byte, error)
+}
+
+// storage is certmagic's storage over a store. A key is a file of a tree whose folders exist as long as there is a file
+// below them. A value begins with the time when it was written. Safe for concurrent use.
+type storage struct {
+	kv   store.KV
+	seal Sealer
+	now  func() time.Time
+
+	mu    sync.Mutex
+	locks map[string]*lock
+}
+
+var _ certmagic.Storage = (*storage)(nil)
+
+const (
+	filePrefix = "acme/file/"
+	lockPrefix = "acme/lock/"
+	stampBytes = 8
+)
+
+// Store implements certmagic.Storage, as do the methods below.
+func (s *storage) Store(ctx context.Context, key string, value []byte) error {
+	stamped := binary.BigEndian.AppendUint64(nil, uint64(s.now().UnixNano())) //nolint:gosec // after 1970
+	if err := s.kv.Put(ctx, []byte(filePrefix+key), s.seal.Seal(key, append(stamped, value...)), 0); err != nil {
+		return fmt.Errorf("store %s: %w", key, err)
+	}
+	return nil
+}
+
+// Load returns fs.ErrNotExist for a file that can't be opened any more, too: its key has left the ring, and what it held is
+// obtained anew.
+func (s *storage) Load(ctx context.Context, key string) ([]byte, error) {
+	value, _, err := s.load(ctx, key)
+	return value, err
+}
+
+func (s *storage) load(ctx context.Context, key string) (value []byte, at time.Time, err error) {
+	sealed, err := s.kv.Get(ctx, nil, []byte(filePrefix+key))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, at, fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, at, fmt.Errorf("load %s: %w", key, err)
+	}
+	plain, err := s.seal.Open(key, sealed)
+	if err != nil || len(plain) < stampBytes {
+		return nil, at, fs.ErrNotExist
+	}
+	return plain[stampBytes:], time.Unix(0, int64(binary.BigEndian.Uint64(plain))), nil //nolint:gosec // as it was written
+}
+
+// Delete implements certmagic.Storage; of a folder it deletes all files.
+func (s *storage) Delete(ctx context.Context, key string) error {
+	keys, err := s.below(ctx, key)
+	if err != nil {
+		return err
+	}
+	for _, k := range append(keys, key) {
+		if err := s.kv.Delete(ctx, []byte(filePrefix+k)); err != nil {
+			return fmt.Errorf("delete %s: %w", k, err)
+		}
+	}
+	return nil
+}
+
+// Exists implements certmagic.Storage.
+func (s *storage) Exists(ctx context.Context, key string) bool {
+	_, err := s.Stat(ctx, key)
+	return err == nil
+}
+
+// below returns all files in a folder.
+func (s *storage) below(ctx context.Context, folder string) (keys []string, err error) {
+	prefix := filePrefix
+	if folder != "" {
+		prefix += strings.TrimSuffix(folder, "/") + "/"
+	}
+	err = s.kv.Scan(ctx, []byte(prefix), func(k, _ []byte, _ time.Duration) error {
+		keys = append(keys, string(k[len(filePrefix):]))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", folder, err)
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
+// List implements certmagic.Storage: recursive, it lists the folders, too.
+func (s *storage) List(ctx context.Context, folder string, recursive bool) ([]string, error) {
+	files, err := s.below(ctx, folder)
+	if err != nil {
+		return nil, err
+	}
+	if len(files) == 0 {
+		return nil, fs.ErrNotExist
+	}
+	base := 0
+	if folder != "" {
+		base = len(strings.TrimSuffix(folder, "/")) + 1
+	}
+	var out []string
+	for _, f := range files {
+		for i := base; i < len(f); i++ {
+			if f[i] == '/' && (recursive || !strings.Contains(f[base:i], "/")) {
+				out = append(out, f[:i])
+			}
+		}
+		if recursive || !strings.Contains(f[base:], "/") {
+			out = append(out, f)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
+}
+
+// Stat implements certmagic.Storage.
+func (s *storage) Stat(ctx context.Context, key string) (certmagic.KeyInfo, error) {
+	value, at, err := s.load(ctx, key)
+	if err == nil {
+		return certmagic.KeyInfo{Key: key, Modified: at, Size: int64(len(value)), IsTerminal: true}, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return certmagic.KeyInfo{}, err
+	}
+	files, err := s.below(ctx, key)
+	if err != nil {
+		return certmagic.KeyInfo{}, err
+	}
+	if len(files) == 0 {
+		return certmagic.KeyInfo{}, fs.ErrNotExist
+	}
+	return certmagic.KeyInfo{Key: key}, nil
+}
+
+// lock is one that this gateway holds.
+type lock struct {
+	token  []byte
+	cancel context.CancelFunc
+	done   chan struct{}
+}
+
+// A lock of a gateway that has died ends after lockTTL; a live one extends its lock. A gateway that waits looks every
+// lockPoll.
+const (
+	lockTTL  = 2 * time.Minute
+	lockBeat = 20 * time.Second
+	lockPoll = 200 * time.Millisecond
+)
+
+// Lock implements certmagic.Locker.
+func (s *storage) Lock(ctx context.Context, name string) error {
+	token := make([]byte, 16)
+	_, _ = rand.Read(token)
+	key := []byte(lockPrefix + name)
+	for {
+		got, err := s.kv.Swap(ctx, key, nil, token, lockTTL)
+		if err != nil {
+			return fmt.Errorf("lock %s: %w", name, err)
+		}
+		if got {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(lockPoll):
+		}
+	}
+	beat, cancel := context.WithCancel(context.Background())
+	l := &lock{token: token, cancel: cancel, done: make(chan struct{})}
+	s.mu.Lock()
+	s.locks[name] = l
+	s.mu.Unlock()
+	go s.extend(beat, key, l)
+	return nil
+}
+
+func (s *storage) extend(ctx context.Context, key []byte, l *lock) {
+	defer close(l.done)
+	tick := time.NewTicker(lockBeat)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if held, err := s.kv.Swap(ctx, key, l.token, l.token, lockTTL); err == nil && !held {
+				return // it expired while the store was away, and belongs to somebody else
+			}
+		}
+	}
+}
+
+// Unlock implements certmagic.Locker.
+func (s *storage) Unlock(ctx context.Context, name string) error {
+	s.mu.Lock()
+	l := s.locks[name]
+	delete(s.locks, name)
+	s.mu.Unlock()
+	if l == nil {
+		return fmt.Errorf("unlock %s: it is not locked here", name)
+	}
+	l.cancel()
+	<-l.done
+	key := []byte(lockPrefix + name)
+	// Only our own lock is removed: it gets an end that is past at once.
+	if _, err := s.kv.Swap(ctx, key, l.token, l.token, time.Millisecond); err != nil {
+		return fmt.Errorf("unlock %s: %w", name, err)
+	}
+	return nil
+}
+
+// close ends the extension of all locks.
+func (s *storage) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.locks {
+		l.cancel()
+	}
+}
