@@ -146,8 +146,25 @@ defaults: {upstream: {urls: [%q]}}`, listen, host, directory, root, challenge, s
 	directory, root := authority(t, portOf(plain), portOf(freePort(t)))
 	g := begin(directory, root, "http-01", fmt.Sprintf("{address: %q, acme: true}, {address: %q, redirect_https: true}", secure, plain))
 	serial := obtained(g, secure)
+	returning := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		ServerName: host, InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1), //nolint:gosec // pebble's root is new each time
+	}}}
+	resumes := func() bool {
+		t.Helper()
+		res, err := returning.Get("https://" + secure + "/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		_ = res.Body.Close()
+		return res.TLS.DidResume
+	}
+	resumes()
 	g.kill(syscall.SIGTERM)
 	g.run()
+	if !resumes() {
+		t.Error("a session of another process with the same ring was not resumed")
+	}
 	if again := obtained(g, secure); again != serial || g.metric("acme_obtained_total") != 0 {
 		t.Errorf("after a restart the certificate is %s, before it was %s", again, serial)
 	}

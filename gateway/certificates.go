@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -72,10 +73,40 @@ func (a *Server) tlsOf(listener int) *tls.Config {
 	if listener != adminListener && a.http2 != nil {
 		cfg.NextProtos = []string{"h2", "http/1.1"}
 	}
+	if listener != adminListener {
+		a.tickets = append(a.tickets, cfg)
+		a.shareTickets(time.Now())
+	}
 	if obtains {
 		cfg.NextProtos = append(cfg.NextProtos, acme.Protocol)
 	}
 	return cfg
+}
+
+// shareTickets gives all listeners the keys of session tickets, from the ring: gateways that share it resume each other's
+// sessions.
+func (a *Server) shareTickets(at time.Time) {
+	keys := a.keys.Ring().TicketKeys(at)
+	for _, cfg := range a.tickets {
+		cfg.SetSessionTicketKeys(keys)
+	}
+}
+
+// ticketTurn is how often the keys of session tickets are looked at; they change every day, or with the ring.
+const ticketTurn = time.Hour
+
+// turnTickets keeps these keys up to date until ctx ends.
+func (a *Server) turnTickets(ctx context.Context) {
+	tick := time.NewTicker(ticketTurn)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case at := <-tick.C:
+			a.shareTickets(at)
+		}
+	}
 }
 
 // openACME makes the keeper of obtained certificates; they are obtained once the listeners are open.

@@ -19,6 +19,11 @@ func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) er
 	if err := a.listen(); err != nil {
 		return err
 	}
+	ticking, stop := context.WithCancel(context.Background())
+	defer stop()
+	if len(a.tickets) > 0 {
+		a.serving.Go(func() { a.turnTickets(ticking) })
+	}
 	if ready != nil {
 		ready()
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/tls"
 	"fmt"
 	"os"
 	"slices"
@@ -67,7 +68,8 @@ type Server struct {
 	http2        *h2.Server // nil: only HTTP/1 is spoken
 	admin        *admin.Server
 	certs        []*certificates
-	acme         *acme.Keeper // nil: no certificate is obtained
+	tickets      []*tls.Config // of the listeners for visitors
+	acme         *acme.Keeper  // nil: no certificate is obtained
 
 	check       *proxy.Check // nil: check mode is off
 	checkServer *h1.Server

@@ -153,6 +153,19 @@ func (k Key) derive(info string) []byte {
 	return b
 }
 
+// TicketKeys returns the keys for TLS session tickets at a given time, the one for new tickets first. They change every day,
+// and those of the day before still open: gateways with the same ring resume each other's sessions.
+func (r *Ring) TicketKeys(at time.Time) (keys [][32]byte) {
+	const day = 24 * time.Hour
+	for _, shift := range [...]time.Duration{0, -day, day} { // the clocks of other gateways may be ahead
+		date := at.Add(shift).UTC().Format(time.DateOnly)
+		for i := range r.keys {
+			keys = append(keys, [32]byte(r.keys[i].derive("antirobot/v1/tls-ticket/"+date)))
+		}
+	}
+	return keys
+}
+
 func fingerprint(keys []Key) uint64 {
 	h := sha256.New()
 	for _, k := range keys {

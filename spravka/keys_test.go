@@ -1,6 +1,7 @@
 package spravka
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -25,5 +26,31 @@ func TestKeysArePrepared(t *testing.T) {
 	}
 	if commit(); k.Ring() != second {
 		t.Error("committed, and not in use")
+	}
+}
+
+// TestTicketKeys: gateways with one ring have the same keys; those of the days around open, and so do those of keys that
+// were rotated out of sealing.
+func TestTicketKeys(t *testing.T) {
+	ring := newRing(t)
+	keys := ring.TicketKeys(start)
+	if !slices.Equal(keys, ring.TicketKeys(start.Add(time.Minute))) {
+		t.Error("the keys of one day differ")
+	}
+	for _, shift := range []time.Duration{-24 * time.Hour, 24 * time.Hour} {
+		other := ring.TicketKeys(start.Add(shift))
+		if other[0] == keys[0] || !slices.Contains(keys, other[0]) {
+			t.Errorf("what was sealed %v later does not open, or with the same key", shift)
+		}
+	}
+	if slices.Contains(keys, ring.TicketKeys(start.Add(72 * time.Hour))[0]) {
+		t.Error("keys do not end")
+	}
+	next, err := ring.Rotate(start.Add(time.Hour), 48*time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after := next.TicketKeys(start); after[0] == keys[0] || !slices.Contains(after, keys[0]) {
+		t.Error("after a rotation")
 	}
 }
