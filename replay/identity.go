@@ -32,9 +32,9 @@ func ParseIdentity(s string) (Identity, error) {
 	case s == "user":
 		return Identity{kind: identity.KindL}, nil
 	case from == "cookie" && name != "":
-		return Identity{kind: identity.KindService, cookie: name}, nil
+		return Identity{kind: identity.KindI, cookie: name}, nil
 	case from == "column" && name != "":
-		i := Identity{kind: identity.KindService, key: name}
+		i := Identity{kind: identity.KindI, key: name}
 		if n, err := strconv.Atoi(name); err == nil {
 			if n < 1 || n > 1000 {
 				return Identity{}, fmt.Errorf("column %d: columns are counted from 1", n)

@@ -15,6 +15,7 @@ func agentSorts() []sort {
 		{"app scraper", false, 5, appScraper},      // the app's API, by number
 		{"checker", false, 40, checker},            // tries accounts, from many addresses
 		{"service", false, 300, scrapingService},   // a scraping service: each page from another household
+		{"watchers", false, 150, watcher},          // as many households, each looks at an item of its own again and again
 		{"assistant", true, 20, assistant},         // a browser driven by a language model
 		{"clicker", true, 20, clicker},             // random clicks at exponential times
 		{"breadth first", true, 20, breadthFirst},  // Firefox: a list, all its links in tabs, the next list
@@ -108,6 +109,21 @@ func checker(w *world, c *client) {
 		c.then(planned{path: "/login?login", ref: "https://" + w.cfg.Host + "/login", dest: destPage, post: true, after: c.between(time.Second, 2*time.Second)})
 	}
 	c.until = w.cfg.Begin.Add(6 * time.Hour)
+}
+
+// watcher is one address of many that share the items of the site among them, and come back by the clock.
+func watcher(w *world, c *client) {
+	c.browser, c.cookies = w.named("chrome-142-windows"), c.number%3 > 0
+	every := c.between(2*time.Hour, 6*time.Hour)
+	c.at = w.cfg.Begin.Add(c.between(0, every))
+	mine := c.rng.IntN(w.place.items)
+	c.act = func(w *world, c *client) {
+		var after time.Duration
+		if c.count > 0 {
+			after = every + c.between(-10*time.Minute, 10*time.Minute)
+		}
+		c.open(w, w.place.item(mine+c.count%2), "", after)
+	}
 }
 
 // scrapingService is one address of a service: each page of a job comes from another address, with a fresh browser.

@@ -82,8 +82,11 @@ func parts(page string) []planned {
 	if strings.HasPrefix(page, "/shop") {
 		list = append(list, planned{path: "/api/price?of=" + fmt.Sprint(hashOf(page)%articles), dest: destFetch})
 	}
-	return list
+	return append(list, planned{path: iconPath, dest: destImage})
 }
+
+// iconPath is where browsers look for the site's icon.
+const iconPath = "/favicon.ico"
 
 func pictures(page string) int { return 2 + hashOf(page)%5 }
 
@@ -101,17 +104,18 @@ func categoryPath(n int) string { return fmt.Sprintf("/shop/%d", n%categories+1)
 
 func itemPath(n int) string { return fmt.Sprintf("/shop/%d/item-%d", n%categories+1, n%articles+1) }
 
-// entrances are where people enter.
+// entrance is where people enter. As on real sites, few pages have most of the visits: Zipf's law (Breslau et al., "Web
+// caching and Zipf-like distributions", INFOCOM 1999).
 func entrance(rng *rand.Rand) string {
 	switch rng.IntN(5) {
 	case 0:
 		return "/"
 	case 1:
-		return categoryPath(rng.IntN(categories))
+		return categoryPath(popular(rng, categories))
 	case 2:
-		return itemPath(rng.IntN(articles))
+		return itemPath(popular(rng, articles))
 	default:
-		return articlePath(rng.IntN(articles))
+		return articlePath(popular(rng, articles))
 	}
 }
 
@@ -143,7 +147,7 @@ func site(path string, d dest, rng *rand.Rand) replay.Response {
 		if as, ok := strings.CutPrefix(query, "as="); ok {
 			a.ContentType = productTypes[as]
 		}
-	case strings.HasPrefix(path, "/static/"), strings.HasPrefix(path, "/pictures/"):
+	case strings.HasPrefix(path, "/static/"), strings.HasPrefix(path, "/pictures/"), path == iconPath:
 		a.Took = time.Duration(1+rng.IntN(4)) * time.Millisecond
 		a.Bytes = uint64(500 + hashOf(path)%60000)
 		switch {
@@ -185,7 +189,7 @@ var productTypes = map[string][]byte{
 
 func known(path string) bool {
 	return path == "/" || path == "/search" || strings.HasPrefix(path, "/article/") || strings.HasPrefix(path, "/shop/") ||
-		path == "/favicon.ico" || path == "/queue" || path == "/login" || path == captchaPath
+		path == "/queue" || path == "/login" || path == captchaPath
 }
 
 var (

@@ -90,6 +90,7 @@ const (
 	PathRobots
 	PathFeed  // sitemaps and feeds
 	PathProbe // what scanners look for; only an error if it does not exist
+	PathIcon  // the site's icon, where browsers look for it unasked
 )
 
 // Read fills f from the request, and returns the hash of its User-Agent.
@@ -224,6 +225,8 @@ func pathKind(path []byte) PathKind {
 		return PathPage
 	case string(path) == "/robots.txt":
 		return PathRobots
+	case string(path) == "/favicon.ico", request.HasPrefixFold(path, "/apple-touch-icon"):
+		return PathIcon
 	case request.HasPrefixFold(path, "/sitemap"), hasSuffix(path, ".rss"), hasSuffix(path, ".atom"), hasSuffix(path, "/feed"),
 		hasSuffix(path, "/feed/"), hasSuffix(path, "/rss"):
 		return PathFeed

@@ -35,6 +35,7 @@ const (
 	signHints
 	signOrder
 	signHello // a handshake that a browser may make
+	signProtocol
 	signs
 )
 
@@ -74,7 +75,7 @@ const (
 
 // see records what an event shows.
 func (a *arrivals) see(e *verdict.Event, established bool) {
-	h := hashID(networkOf(e.Subjects[e.N-1].ID)) * 0x9e3779b97f4a7c15 >> 40
+	h := networkHash(e.Subjects[e.N-1].ID) * 0x9e3779b97f4a7c15 >> 40
 	browser := !e.Partial && e.Claim.Family.Browser()
 	chromium := browser && e.Secure && e.Claim.Family.Chromium()
 	fetches := e.Headers&client.HasFetchMode != 0
@@ -114,6 +115,7 @@ func (a *arrivals) see(e *verdict.Event, established bool) {
 	note(signHints, chromium, browser && e.Headers&client.HasHints != 0)
 	note(signOrder, browser && e.Page && fetches, browser && e.Page && fetches && e.Misfits&client.FalseOrder == 0)
 	note(signHello, browser && e.JA4 != 0, browser && e.JA4 != 0 && e.Misfits&client.FalseHello == 0)
+	note(signProtocol, browser, browser && !e.HTTP10)
 	a.known.Store(e.At.Unix())
 	if changed { // always true of the first event of a stretch
 		a.judge()
@@ -154,7 +156,7 @@ func (a *arrivals) lost(now int64) (l lost) {
 	for _, f := range [...]struct {
 		s   sign
 		bit client.Misfits
-	}{{signLanguage, client.NoLanguage}, {signEncoding, client.NoEncoding}, {signFetch, client.NoFetch}, {signHints, client.NoHints}, {signOrder, client.FalseOrder}, {signHello, client.FalseHello}} {
+	}{{signLanguage, client.NoLanguage}, {signEncoding, client.NoEncoding}, {signFetch, client.NoFetch}, {signHints, client.NoHints}, {signOrder, client.FalseOrder}, {signHello, client.FalseHello}, {signProtocol, client.OldProtocol}} {
 		if is(f.s) {
 			l.misfits |= f.bit
 		}

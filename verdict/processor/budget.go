@@ -120,7 +120,7 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 		ch.again = who.polled
 	}
 	if ch.known && (is.Read() || is.Called()) {
-		r.people.met(hashID(networkOf(addr.ID)), e.At)
+		r.people.met(networkHash(addr.ID), e.At)
 	}
 	if e.Paid { // what was bought counts, but comes from a browser that has answered
 		ch.base, ch.weight, ch.plain, ch.alone, ch.known = 1, 1, true, false, false
@@ -181,7 +181,7 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 		}
 		b.charge(ch)
 		if i == 0 && ch.known && ch.is.Called() && !ch.again {
-			p.voteCalls(b, r, ch, hashID(networkOf(addr))|1)
+			p.voteCalls(b, r, ch, networkHash(addr)|1)
 		}
 		q, over := p.overBudget(b, of[i], ch, p.places(&of[i], addr))
 		sh.mu.Unlock()

@@ -62,6 +62,11 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	}
 	c.norm = &c.ranks
 	c.pages = r.people.views.known()
+	c.job = r.people.campaigns.part(c.e, &c.t)
+	c.behind = c.address
+	if c.e.N == 1 {
+		c.behind = p.group(groupKey{role: roleCrowd, id: addr}, c.e.At)
+	}
 	c.settled = p.keeper.EstablishedAt(addr)
 	c.hosting = p.hosting.has(addr)
 	c.lost = r.arrivals(c.e).lost(c.e.At.Unix())
@@ -113,12 +118,12 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 
 // weigh returns the score of the visit with the factors of this moment, and records it.
 func (p *Processor) weigh(e *verdict.Event, s *session, m *formula.Model, x []float32) float32 {
-	weight := s.weigh(&p.cfg.Visit, m, m.Raw(x), e.At)
+	weight, span := s.weigh(&p.cfg.Visit, m, m.Raw(x), e.At)
 	score := m.Share(weight)
 	sh, h := p.sessions.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	if known := sh.find(h, e.Subjects[0]); known != nil {
-		known.add(weight, e.At)
+		known.add(weight, span, e.At)
 		known.score = score
 	}
 	return score
@@ -234,7 +239,8 @@ func (p *Processor) Score(d *verdict.Decision, v *request.View, id *identity.Ide
 		return m.Score(x)
 	}
 	known.pages++
-	return m.Share(known.weigh(&p.cfg.Visit, m, m.Raw(x), v.At))
+	weight, _ := known.weigh(&p.cfg.Visit, m, m.Raw(x), v.At)
+	return m.Share(weight)
 }
 
 // freeToMake reports whether a ban on the address would stop an identity of the kind.

@@ -55,6 +55,8 @@ type evidence struct {
 	norm    *standing
 	ranks   standing // the memory that norm points to
 	pages   float32  // of the service, as far as known
+	behind  group    // the cookies behind the address, also if the subject is the address
+	job     partIn
 }
 
 type tristate uint8

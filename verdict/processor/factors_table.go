@@ -57,9 +57,9 @@ var factors = []factor{
 	{factorInfo{"hours_in_row", Pace, "hours", "Hours with a page without a break up to now, at most 24.", true}, activeInRow},
 	{factorInfo{"night_share", Pace, "share", "Pages between one and five at night (processor.time_zone), of its pages.", true}, part(shareNight, shareCount, 4)},
 	{factorInfo{"stay_typical", Pace, "seconds", "How long it stays on a page: the median, of those under half an hour.", true}, stays(func(t *trail) float32 { return t.quantile(0.5) })},
-	{factorInfo{"stay_spread", Pace, "", "The standard deviation of the logarithm of these times. People have 1.2 or more where their times follow Weibull's distribution, as measured (Liu et al., 2010).", true}, stays(func(t *trail) float32 { return t.sums.spread() })},
+	{factorInfo{"stay_spread", Pace, "", "The standard deviation of the logarithm of these times. The customers of a shop had 0.85 at the median, 0.5 to 1.5 for nine in ten (docs/detection.md).", true}, stays(func(t *trail) float32 { return t.sums.spread() })},
 	{factorInfo{"stay_spread_most", Pace, "", "The spread that it has at most, with a certainty of 95 %: few times may be even by chance.", true}, stays(spreadMost)},
-	{factorInfo{"stay_skew", Pace, "", "The skew of the logarithm: below 0 for people, who leave many pages at once; near 0 for pauses that a program draws.", true}, stays(func(t *trail) float32 { return t.sums.skew() })},
+	{factorInfo{"stay_skew", Pace, "", "The skew of the logarithm: below 0 for who leaves many pages at once, and for exponential pauses; near 0 for the customers of a shop.", true}, stays(func(t *trail) float32 { return t.sums.skew() })},
 	{factorInfo{"stay_short_share", Pace, "share", "Stays under two seconds.", true}, stays(func(t *trail) float32 { return t.within(0, 4) })},
 	{factorInfo{"stay_long_share", Pace, "share", "Stays over a minute.", true}, stays(func(t *trail) float32 { return t.within(9, stayBuckets) })},
 	{factorInfo{"stay_longest", Pace, "seconds", "The longest.", true}, stays(func(t *trail) float32 { return t.longest })},
@@ -71,6 +71,10 @@ var factors = []factor{
 	{factorInfo{"days", Pace, "days", "Days on which it has loaded pages.", true}, walked(2, func(t *trail) float32 { return float32(t.days) })},
 	{factorInfo{"hours_per_day", Pace, "hours", "Hours with a page load, of each of these days.", true}, walked(2, func(t *trail) float32 { return float32(t.hours) / float32(max(t.days, 1)) })},
 	{factorInfo{"visits", Pace, "", "Runs of page loads with no half hour without.", true}, walked(2, func(t *trail) float32 { return float32(t.visits) })},
+	{factorInfo{"return_typical", Pace, "hours", "The geometric mean of the times between its visits.", true}, returns(1, func(m *moments) float32 { return float32(math.Exp(float64(m.mean))) })},
+	{factorInfo{"return_spread_most", Pace, "", "The standard deviation of the logarithm of these times, at most, with a certainty of 95 %. The nights of people are longer than their breaks; a program returns by the clock.", true}, returns(3, func(m *moments) float32 { return m.spreadMost() })},
+	{factorInfo{"visit_pages", Pace, "pages", "Page loads of a visit, on average.", true}, walked(2, func(t *trail) float32 { return float32(t.loads) / float32(max(t.visits, 1)) })},
+	{factorInfo{"visit_hours", Pace, "hours", "For how long its visit has gone on without a break of half an hour.", true}, walked(2, func(t *trail) float32 { return float32(t.at-t.began) / 3600_000 })},
 	{factorInfo{"visit_longest", Pace, "pages", "Page loads of its longest visit.", true}, walked(2, func(t *trail) float32 { return float32(t.most) })},
 
 	// course
@@ -254,6 +258,17 @@ var factors = []factor{
 		}
 		return truth(c.hosting == yes)
 	}},
+	{factorInfo{"address_jars", Company, "", "Cookies of ours that pages were loaded with at its address, in this hour or the one before.", true}, func(c *evidence) float32 { return c.behind.membership() }},
+	{factorInfo{"address_pages_each", Company, "pages", "Pages in an hour for each of these cookies, from eight cookies on: people go on to read; a program that drops its cookies begins anew.", true}, func(c *evidence) float32 {
+		if c.behind.membership() < 8 {
+			return nan
+		}
+		return c.behind.hour / c.behind.membership()
+	}},
+	{factorInfo{"campaign_addresses", Company, "", "Addresses that do as it does: open pages from outside and follow no link. Unknown for those that follow any.", true}, func(c *evidence) float32 { return c.job.size }},
+	{factorInfo{"campaign_rare", Company, "doublings", "By how much fewer others open the pages of all these addresses than the pages that people open from outside.", true}, func(c *evidence) float32 { return c.job.rare }},
+	{factorInfo{"campaign_own_rare", Company, "doublings", "… than its own pages.", true}, func(c *evidence) float32 { return c.job.own }},
+	{factorInfo{"people_much", Company, "share", "The people who read fewer pages a day.", true}, compared(func(s *standing) float32 { return s.much })},
 	{factorInfo{"people_distance", Company, "", "How far it is from the middle of the service's own people of its kind of client, in robust deviations. Unknown until forty are established.", true}, compared(func(s *standing) float32 { return s.distance })},
 	{factorInfo{"people_far", Company, "share", "The people who are nearer to that middle.", true}, compared(func(s *standing) float32 { return s.far })},
 	{factorInfo{"people_even", Company, "share", "The people whose times on pages differ more.", true}, compared(func(s *standing) float32 { return s.even })},
@@ -290,7 +305,7 @@ var factors = []factor{
 }
 
 // maxFactors bounds the vector, so that it can stand in an array.
-const maxFactors = 192
+const maxFactors = 224
 
 // vector is the factors of one evaluation, and what it needs on the way: it is pooled, so that none of it is allocated.
 // NaN is unknown.

@@ -58,10 +58,22 @@ func compared(f func(s *standing) float32) func(*evidence) float32 {
 	}
 }
 
-// spreadMost is the upper end of the one-sided interval of the spread: the standard error of its logarithm is 1/√2n.
-func spreadMost(t *trail) float32 {
-	return t.sums.spread() * float32(math.Exp(1.645/math.Sqrt(2*float64(t.sums.n))))
+// returns is a figure about the times between visits, when there are at least so many.
+func returns(least uint16, f func(m *moments) float32) func(*evidence) float32 {
+	return func(c *evidence) float32 {
+		if c.t.returns.n < least {
+			return nan
+		}
+		return f(&c.t.returns)
+	}
 }
+
+// spreadMost is the upper end of the one-sided interval of the spread: the standard error of its logarithm is 1/√2n.
+func (m *moments) spreadMost() float32 {
+	return m.spread() * float32(math.Exp(1.645/math.Sqrt(2*float64(m.n))))
+}
+
+func spreadMost(t *trail) float32 { return t.sums.spreadMost() }
 
 // longestOver is the longest stay divided by the typical one.
 func longestOver(t *trail) float32 { return t.longest / max(t.quantile(0.5), 0.1) }

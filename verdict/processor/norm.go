@@ -45,11 +45,11 @@ const (
 )
 
 // traits are the numbers by which people are compared.
-type traits [14]float32
+type traits [15]float32
 
 // leastWidth is the smallest assumed difference between people, however alike the known ones are: shares by a tenth,
 // logarithms by what a few pages more or less change.
-var leastWidth = traits{0.3, 0.2, 0.4, 0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.1, 0.2, 0.4, 0.1, 0.4}
+var leastWidth = traits{0.3, 0.2, 0.4, 0.1, 0.1, 0.4, 0.1, 0.1, 0.1, 0.1, 0.2, 0.4, 0.1, 0.4, 0.4}
 
 // norm describes the people with one kind of client.
 type norm struct {
@@ -76,6 +76,7 @@ func (t *trail) traits() traits {
 		float32(math.Log(float64(t.quantile(0.5)))), t.sums.spread(), t.sums.skew(), t.within(0, 4), t.within(9, stayBuckets),
 		float32(math.Log(float64(max(t.longest, 0.1)))), share(moveBack) + share(moveAgain) + share(moveLoop), share(moveBranch), share(moveChain), share(moveEntry),
 		t.depth.spread(), nan, nan, float32(math.Log(float64(max(t.most, 1)))),
+		float32(math.Log(float64(max(t.distinctPages(), 1) / float32(max(t.days, 1))))),
 	}
 	if 4*int(t.moves[moveKept]) > int(t.nMoves) {
 		x[7], x[8], x[9] = nan, nan, nan
@@ -87,8 +88,8 @@ func (t *trail) traits() traits {
 }
 
 // vote records what one of the people is like.
-func (n *norms) vote(e *verdict.Event, t *trail) {
-	v := seat{subject: hashID(e.Subjects[0].ID) | 1, network: hashID(networkOf(e.Subjects[e.N-1].ID)), x: t.traits()}
+func (n *norms) vote(e *verdict.Event, x *traits) {
+	v := seat{subject: hashID(e.Subjects[0].ID) | 1, network: networkHash(e.Subjects[e.N-1].ID), x: *x}
 	k := normKind(e.Claim)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -183,9 +184,10 @@ type standing struct {
 	fast     float32 // … who stay longer
 	rare     float32 // … who read fewer pages that nobody else reads
 	straight float32 // … who return to a page more often
+	much     float32 // … who read fewer pages a day
 }
 
-var unknownStanding = standing{nan, nan, nan, nan, nan, nan}
+var unknownStanding = standing{nan, nan, nan, nan, nan, nan, nan}
 
 // compare compares a subject with the people of its kind.
 func (n *norms) compare(e *verdict.Event, t *trail) standing {
@@ -201,10 +203,11 @@ func (n *norms) compare(e *verdict.Event, t *trail) standing {
 	}
 	s := standing{distance: m.distance(&x)}
 	s.far = rank(m.far, s.distance)
-	s.even = 1 - rank(m.sorted[1], x[1])
+	s.even = 1 - rank(m.sorted[1], spreadMost(t)) // few times may be even by chance
 	s.fast = 1 - rank(m.sorted[0], x[0])
 	s.rare = rank(m.sorted[12], x[12])
 	s.straight = 1 - rank(m.sorted[6], x[6])
+	s.much = rank(m.sorted[14], x[14])
 	return s
 }
 

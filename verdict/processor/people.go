@@ -14,20 +14,21 @@ import (
 // one vote however much it requests, a secret hash decides which networks get a seat, and established visitors have the
 // last word. Safe for concurrent use.
 type people struct {
-	secret   uint64
-	mu       sync.Mutex
-	votes    [peopleVotes]vote
-	callers  [2][peopleVotes]vote // established visitors' calls in an hour: of scripts, of apps
-	since    int64                // time of the first vote without parts, in unix seconds
-	median   atomic.Uint64        // hundredths of parts per page, plus one; 0: unknown
-	callsOf  [2]atomic.Uint64     // calls in an hour that nearly all of them stay below; 0: unknown
-	met0     [peopleBits]uint64
-	met1     [peopleBits]uint64 // of the previous half day
-	half     int64
-	known    atomic.Int64 // networks of established visitors, in this half day and the previous one
-	knownDay atomic.Int64
-	norms    norms // what they are like
-	views    views // what they read
+	secret    uint64
+	mu        sync.Mutex
+	votes     [peopleVotes]vote
+	callers   [2][peopleVotes]vote // established visitors' calls in an hour: of scripts, of apps
+	since     int64                // time of the first vote without parts, in unix seconds
+	median    atomic.Uint64        // hundredths of parts per page, plus one; 0: unknown
+	callsOf   [2]atomic.Uint64     // calls in an hour that nearly all of them stay below; 0: unknown
+	met0      [peopleBits]uint64
+	met1      [peopleBits]uint64 // of the previous half day
+	half      int64
+	campaigns campaigns
+	known     atomic.Int64 // networks of established visitors, in this half day and the previous one
+	knownDay  atomic.Int64
+	norms     norms // what they are like
+	views     views // what they read
 }
 
 const (
@@ -248,7 +249,7 @@ func (r *rates) votes(e *verdict.Event, s *session, established bool) {
 	if loads < voteLoads {
 		return
 	}
-	network := hashID(networkOf(e.Subjects[e.N-1].ID)) | 1
+	network := networkHash(e.Subjects[e.N-1].ID) | 1
 	r.people.vote(vote{network: network, at: e.At.Unix(), established: established, value: float32(s.parts) / loads})
 }
 

@@ -89,7 +89,8 @@ type session struct {
 	counted     uint32 // pages that the store's counters were told about
 	nextRead    uint32 // pages at which the counters are asked again
 	score       float32
-	weight      float32 // log-odds accumulated over the visit
+	weight      float32 // log-odds accumulated over the visit …
+	span        float32 // … of this many pages, those before long absences counting less
 	judgedAt    uint32  // pages when they were last added …
 	weighedAt   uint32  // … and unix seconds
 	bannedScore float32 // of the last scored ban
@@ -169,15 +170,15 @@ func (s *session) seen(e *verdict.Event) {
 		s.iAge = -1
 	}
 	s.last = max(s.last, now)
+	if e.PathKind == client.PathIcon {
+		s.flags |= flagIcon
+	}
 	s.roll(now / 3600)
 	if e.Agent != 0 {
 		s.agents |= bit(e.Agent, 64)
 	}
-	if e.Browser != 0 {
-		s.browsers |= bit(uint64(e.Browser), 64)
-	}
 	s.addresses |= uint32(bit(addressHash(e), 32))
-	s.networks |= uint16(bit(hashID(networkOf(e.Subjects[e.N-1].ID)), 16))
+	s.networks |= uint16(bit(networkHash(e.Subjects[e.N-1].ID), 16))
 }
 
 // roll advances what is counted by the hour to the current hour.
@@ -218,6 +219,9 @@ func (s *session) part(e *verdict.Event) {
 // turn adds a page, or a call that is not a page load.
 func (s *session) turn(e *verdict.Event, load, night bool) {
 	s.seen(e)
+	if e.Browser != 0 { // a cookie is somebody once it comes back for a page
+		s.browsers |= bit(uint64(e.Browser), 64)
+	}
 	inc(&s.pages)
 	if s.sharesOf == math.MaxUint8 {
 		for i := range s.shares {
@@ -363,5 +367,8 @@ func hashID(id [16]byte) uint64 {
 	}
 	return h ^ h>>29
 }
+
+// networkHash hashes the network of an address.
+func networkHash(addr [16]byte) uint64 { return hashID(networkOf(addr)) }
 
 func addressHash(e *verdict.Event) uint64 { return hashID(e.Subjects[e.N-1].ID) }

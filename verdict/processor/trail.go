@@ -5,7 +5,6 @@ import (
 	"math/bits"
 	"slices"
 
-	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
 )
@@ -16,6 +15,7 @@ import (
 type trail struct {
 	at       int64              // unix milliseconds of the last load
 	rested   int64              // … of the first load after the last long rest
+	began    int64              // … of the first load of this visit
 	seen     [4]uint64          // one bit for each page
 	leads    uint64             // one bit for each page that it came from
 	pages    [trailPages]uint32 // the last ones, by path
@@ -26,6 +26,7 @@ type trail struct {
 	turn     uint8 // loads, modulo 256: where in pages the next one goes
 	visits   uint8
 	days     uint8
+	told     bool    // it has said at least once where it comes from
 	nNumbers uint8   // targets with a number, the base of moveStep
 	known    uint8   // loads of pages in rarity
 	sums     moments // of the logarithm of the seconds
@@ -33,6 +34,7 @@ type trail struct {
 	longest  float32 // seconds
 	size     float32 // logarithm of the bytes of the last page; 0: unknown
 	depth    moments
+	returns  moments // of the logarithm of the hours between visits
 	hub      uint32  // the page that the last load came from
 	rarity   float32 // mean of the binary logarithm of how many others have loaded its pages
 	loads    uint32
@@ -210,8 +212,11 @@ func (t *trail) clock(ms int64, gap float64) {
 		t.rested = ms
 	}
 	if t.loads == 0 || gap > visitGap {
+		if t.loads > 0 {
+			t.returns.add(float32(math.Log(gap / 3600)))
+		}
 		inc(&t.visits)
-		t.visit = 0
+		t.visit, t.began = 0, ms
 	}
 	if gap > longRest {
 		t.rested = ms
@@ -268,6 +273,7 @@ func (t *trail) move(e *verdict.Event, page uint32) {
 		t.moves[moveLoop]++
 	}
 	t.seen[page>>6%4] |= 1 << (page % 64)
+	t.told = t.told || e.Referer != client.RefererNone || e.Site != client.SiteUnknown
 	switch {
 	case e.Referer == client.RefererNone && e.Site == client.SiteSame:
 		t.moves[moveKept]++
@@ -295,52 +301,6 @@ func (t *trail) move(e *verdict.Event, page uint32) {
 	}
 	t.depth.add(d)
 }
-
-// follow adds an event to the trail of its subject, if the subject has been here before.
-func (p *Processor) follow(e *verdict.Event, r *rates, s *session) {
-	if s.pages < 2 || e.Partner {
-		return
-	}
-	load := e.Page && (e.Type != verdict.TypeData || !e.Claim.Family.Browser()) && (e.Status < 300 || e.Status >= 400 || e.Status == 304)
-	if !load && e.Series == 0 {
-		return
-	}
-	stopped := e.Verdict == verdict.Robot && e.Mode == verdict.Enforce
-	sh, h := p.trails.lock(e.Subjects[0])
-	defer sh.mu.Unlock()
-	t, _ := p.trails.open(sh, h, e.Subjects[0])
-	if !stopped {
-		t.step(e)
-	}
-	if !load {
-		return
-	}
-	fresh, others := !t.has(uint32(e.Path)), float32(-1)
-	if fresh && !stopped && e.Status < 400 {
-		others = r.people.views.note(uint32(e.Path), e.At)
-	}
-	t.load(e, fresh, others)
-}
-
-// trailOf returns a copy of a subject's trail; an empty one if there is none.
-func (p *Processor) trailOf(sub identity.Subject) (t trail) {
-	sh, h := p.trails.lock(sub)
-	defer sh.mu.Unlock()
-	if known := sh.find(h, sub); known != nil {
-		t = *known
-	}
-	return t
-}
-
-// voteOnNorms lets an established subject contribute to what the people of the service are like.
-func (p *Processor) voteOnNorms(e *verdict.Event, r *rates) {
-	if t := p.trailOf(e.Subjects[0]); t.sums.n >= enoughVoteStays {
-		r.people.norms.vote(e, &t)
-	}
-}
-
-// enoughVoteStays is how many stays of a subject must be known for it to vote.
-const enoughVoteStays = 10
 
 func (t *trail) among(page uint32) bool {
 	return slices.Contains(t.pages[:], page)

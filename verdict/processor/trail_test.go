@@ -147,7 +147,7 @@ func TestNorms(t *testing.T) {
 	}
 	even, person := reader(0.2), reader(1.3)
 	for i := range normEnough - 1 {
-		n.vote(voter(i), reader(1.3))
+		n.vote(voter(i), traitsOf(reader(1.3)))
 	}
 	if s := n.compare(voter(1), even); s.even == s.even {
 		t.Fatalf("%d people are enough", normEnough-1)
@@ -157,7 +157,7 @@ func TestNorms(t *testing.T) {
 		if i%6 == 0 {
 			spread = 0.2 // a robot among them
 		}
-		n.vote(voter(100+i), reader(spread))
+		n.vote(voter(100+i), traitsOf(reader(spread)))
 	}
 	if s := n.compare(voter(1), even); s.even < 0.8 || s.far < 0.8 {
 		t.Errorf("who reads evenly: %+v", s)
@@ -169,7 +169,7 @@ func TestNorms(t *testing.T) {
 	for i := range 300 { // a farm in one network
 		e := voter(1000 + i)
 		e.Subjects[e.N-1] = voter(5000).Subjects[1]
-		n.vote(e, reader(0.2))
+		n.vote(e, traitsOf(reader(0.2)))
 	}
 	if took := n.of[normBrowser].n - before; took > normNetwork {
 		t.Errorf("one network has %d seats", took)
@@ -226,4 +226,9 @@ func TestViews(t *testing.T) {
 	if got := v.note(7, at.Add(25*time.Hour)); got != 0 {
 		t.Errorf("a day later it has been seen by %v", got)
 	}
+}
+
+func traitsOf(t *trail) *traits {
+	x := t.traits()
+	return &x
 }

@@ -133,7 +133,7 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	}
 	v := p.vectors.Get().(*vector)
 	defer p.vectors.Put(v)
-	v.scene = evidence{e: e, s: *s, usual: nan}
+	v.scene = evidence{e: e, s: *s, usual: nan, job: noCampaign}
 	v.scene.t = p.trailOf(sub)
 	isAddress := sub.Kind == identity.KindIP
 	if isAddress {

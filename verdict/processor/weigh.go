@@ -12,7 +12,7 @@ import (
 // VisitConfig is the section processor.visit: how the scores of a visit add up. A score describes a moment. A subject
 // is judged by a mean of the log-odds of its scores that begins at the formula's bias, follows what the pages say, and
 // covers the last third of them. So one odd minute of a long visit is no verdict, weak evidence needs many pages, and
-// strong evidence few. After a long absence it gradually starts over.
+// strong evidence few. After a long absence it gradually starts over, in weight and in length.
 type VisitConfig struct {
 	Least float64       `mapstructure:"pages_least"` // pages that the mean covers, at least …
 	Most  float64       `mapstructure:"pages_most"`  // … and at most; 0: each moment counts by itself
@@ -42,26 +42,29 @@ const (
 	weighBound = 12 // log-odds beyond which a moment does not count any further
 )
 
-// weigh returns the log-odds of a visit including those of a moment, after the pages that came since the last one.
-func (s *session) weigh(c *VisitConfig, m *formula.Model, raw float32, at time.Time) float32 {
+// weigh returns the log-odds of a visit including those of a moment, after the pages that came since the last one, and
+// the pages that it is a mean of.
+func (s *session) weigh(c *VisitConfig, m *formula.Model, raw float32, at time.Time) (weight, span float32) {
+	pages := float32(max(s.pages, s.judgedAt+1) - s.judgedAt)
 	if c.Most == 0 {
-		return raw
+		return raw, pages
 	}
 	bias := m.Bias()
-	weight := s.weight
+	weight, span = s.weight, s.span
 	if s.judgedAt == 0 {
-		weight = bias
+		weight, span = bias, 0
 	}
 	if away := float64(at.Unix() - int64(s.weighedAt)); s.weighedAt != 0 && away > 3600 {
-		weight = bias + (weight-bias)*float32(math.Exp(-away/c.Rest.Seconds()))
+		left := float32(math.Exp(-away / c.Rest.Seconds()))
+		weight, span = bias+(weight-bias)*left, span*left
 	}
-	pages := float64(max(s.pages, s.judgedAt+1) - s.judgedAt)
-	back := min(max(float64(s.pages)/weighPart, c.Least), c.Most)
+	span += pages
+	back := min(max(float64(span)/weighPart, c.Least), c.Most)
 	raw = min(max(raw, -weighBound), weighBound)
-	return weight + (raw-weight)*float32(1-math.Exp(-pages/max(back, 1e-3)))
+	return weight + (raw-weight)*float32(1-math.Exp(-float64(pages)/max(back, 1e-3))), span
 }
 
-// add records the log-odds of a visit.
-func (s *session) add(weight float32, at time.Time) {
-	s.weight, s.judgedAt, s.weighedAt = weight, max(s.pages, 1), uint32(at.Unix())
+// add records the log-odds of a visit, and the pages that they are a mean of.
+func (s *session) add(weight, span float32, at time.Time) {
+	s.weight, s.span, s.judgedAt, s.weighedAt = weight, span, max(s.pages, 1), uint32(at.Unix())
 }

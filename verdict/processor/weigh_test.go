@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -56,8 +57,10 @@ func TestVisitAddsUp(t *testing.T) {
 	if strong, weak := until("9"), until("4.5"); strong > 4 || weak < 2*strong || weak > 60 {
 		t.Errorf("strong evidence needs %d pages, weak %d", strong, weak)
 	}
-	s := session{pages: 50, weight: 3, judgedAt: 49, weighedAt: uint32(at.Unix())}
-	if soon, late := s.weigh(&p.cfg.Visit, calm, 3, at.Add(time.Minute)), s.weigh(&p.cfg.Visit, calm, 3, at.Add(96*time.Hour)); soon != 3 || late > -3 {
-		t.Errorf("after a minute %v, after four days %v", soon, late)
+	s := session{pages: 50, weight: 3, span: 49, judgedAt: 49, weighedAt: uint32(at.Unix())}
+	soon, _ := s.weigh(&p.cfg.Visit, calm, 3, at.Add(time.Minute))
+	late, span := s.weigh(&p.cfg.Visit, calm, 3, at.Add(96*time.Hour))
+	if fresh := float32(-4 + 7*(1-math.Exp(-1/1.5))); soon != 3 || late > fresh+0.01 || span > 1.1 {
+		t.Errorf("after a minute %v, after four days %v of %v pages", soon, late, span)
 	}
 }

@@ -1,0 +1,66 @@
+package processor
+
+import (
+	"math"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+	"antirobot/verdict/client"
+)
+
+// follow adds an event to the trail of its subject, if the subject has been here before.
+func (p *Processor) follow(e *verdict.Event, r *rates, s *session) {
+	if s.pages < 2 || e.Partner {
+		return
+	}
+	load := e.Page && (e.Type != verdict.TypeData || !e.Claim.Family.Browser()) && (e.Status < 300 || e.Status >= 400 || e.Status == 304)
+	if !load && e.Series == 0 {
+		return
+	}
+	stopped := e.Verdict == verdict.Robot && e.Mode == verdict.Enforce
+	sh, h := p.trails.lock(e.Subjects[0])
+	defer sh.mu.Unlock()
+	t, _ := p.trails.open(sh, h, e.Subjects[0])
+	if !stopped {
+		t.step(e)
+	}
+	if !load {
+		return
+	}
+	fresh, others := !t.has(uint32(e.Path)), float32(-1)
+	if fresh && !stopped && e.Status < 400 {
+		others = r.people.views.note(uint32(e.Path), e.At)
+	}
+	t.load(e, fresh, others)
+	if others >= 0 && e.Claim.Family.Browser() && e.Referer != client.RefererSame && e.Site != client.SiteSame {
+		r.people.campaigns.note(e, t.hops(), float32(math.Log2(1+float64(others))))
+	}
+}
+
+// trailOf returns a copy of a subject's trail; an empty one if there is none.
+func (p *Processor) trailOf(sub identity.Subject) (t trail) {
+	sh, h := p.trails.lock(sub)
+	defer sh.mu.Unlock()
+	if known := sh.find(h, sub); known != nil {
+		t = *known
+	}
+	return t
+}
+
+// voteOnNorms lets an established subject contribute to what the people of the service are like.
+func (p *Processor) voteOnNorms(e *verdict.Event, r *rates) {
+	sh, h := p.trails.lock(e.Subjects[0])
+	t := sh.find(h, e.Subjects[0])
+	enough := t != nil && t.sums.n >= enoughVoteStays
+	var x traits
+	if enough {
+		x = t.traits()
+	}
+	sh.mu.Unlock()
+	if enough {
+		r.people.norms.vote(e, &x)
+	}
+}
+
+// enoughVoteStays is how many stays of a subject must be known for it to vote.
+const enoughVoteStays = 10
