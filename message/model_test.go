@@ -67,7 +67,7 @@ func TestModelSnapshot(t *testing.T) {
 		if n != 0 {
 			t.Errorf("%d texts are left", n)
 		}
-		if score, by := m.score("things3 number 5"); by != ByModel || (score > 0.5) != (probe > 0.5) {
+		if score, by := m.score("things3 number 5"); by != byModel || (score > 0.5) != (probe > 0.5) {
 			t.Errorf("after the restart %f by %s, before %f", score, by, probe)
 		}
 	})

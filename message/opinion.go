@@ -28,9 +28,9 @@ func (o Opinion) String() string {
 
 // Who an opinion is of. The start has its own name, learn.StartName.
 const (
-	ByModel   = "model"   // it learnt enough
-	ByTaught  = "taught"  // a text that is nearly the same was taught as bad
-	ByNothing = "nothing" // it knows too little, and there is no start: no text is bad
+	byModel   = "model"   // it learnt enough
+	byTaught  = "taught"  // a text that is nearly the same was taught as bad
+	byNothing = "nothing" // it knows too little, and there is no start: no text is bad
 )
 
 // maxReasons is how many reasons an opinion has.
@@ -53,14 +53,14 @@ func (m *Model) score(text string) (score float64, by string) {
 	l := *m.learner.Load()
 	switch {
 	case l.Ready():
-		score, by = l.Score(text), ByModel
+		score, by = l.Score(text), byModel
 	case m.start != nil:
 		score, by = m.start.Score(text), learn.StartName
 	default:
-		score, by = 0.5, ByNothing
+		score, by = 0.5, byNothing
 	}
 	if like := m.like(text); like > 0 && taughtScore(like) > score {
-		return taughtScore(like), ByTaught
+		return taughtScore(like), byTaught
 	}
 	return score, by
 }
@@ -92,14 +92,14 @@ func (m *Model) Classify(text string) Opinion {
 	o.Score, o.By = m.score(text)
 	var spoke []learn.Spoke
 	switch o.By {
-	case ByTaught:
+	case byTaught:
 		o.Reasons = append(o.Reasons, fmt.Sprintf("like a text that was taught as bad (%.0f %%)", 100*m.like(text)))
 		return o
-	case ByNothing:
+	case byNothing:
 		size := m.Size()
 		o.Reasons = append(o.Reasons, fmt.Sprintf("the model knows too little to judge: %d good and %d bad texts, of at least %d and %d", size.Good, size.Bad, learn.LeastGood, learn.LeastBad))
 		return o
-	case ByModel:
+	case byModel:
 		spoke = (*m.learner.Load()).Explain(text)
 	default:
 		spoke = m.start.Explain(text)

@@ -31,7 +31,7 @@ func TestOpinion(t *testing.T) {
 	const taught = "our little shop of nice blue umbrellas opens tomorrow at the corner, come all and see"
 	f(taught, learn.StartName, false)
 	teach(t, s, "", "model", taught, false)
-	f("our little sh\u200bop of nice blue umbrellas 0pens tomorrow at the corner, come you and see!", ByTaught, true)
+	f("our little sh\u200bop of nice blue umbrellas 0pens tomorrow at the corner, come you and see!", byTaught, true)
 	teach(t, s, "", "model", taught, true) // it was a mistake
 	f(taught, learn.StartName, false)
 
@@ -55,8 +55,8 @@ func TestOpinion(t *testing.T) {
 	for i := range learn.LeastBad {
 		teach(t, s, "", "model", fmt.Sprintf("umbrellas for everybody, lot %d", i), false)
 	}
-	f("umbrellas, umbrellas", ByModel, true)
-	f("a letter about the weather", ByModel, false)
+	f("umbrellas, umbrellas", byModel, true)
+	f("a letter about the weather", byModel, false)
 }
 
 // TestNoStart checks that one key turns the start off.
@@ -70,7 +70,7 @@ func TestNoStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := m.Classify("You have WON a £1000 cash prize! Call 09061701461 now to claim"); o.By != ByNothing || o.Bad() {
+	if o := m.Classify("You have WON a £1000 cash prize! Call 09061701461 now to claim"); o.By != byNothing || o.Bad() {
 		t.Errorf("%v", o)
 	}
 }
@@ -82,7 +82,7 @@ func TestTaughtExpires(t *testing.T) {
 	st := store.NewMemory(c.Now)
 	defer func() { _ = st.Close() }()
 	const text = "our little shop of nice blue umbrellas opens tomorrow at the corner"
-	for day, want := range []string{ByTaught, ByTaught, learn.StartName} {
+	for day, want := range []string{byTaught, byTaught, learn.StartName} {
 		s := openSystem(t, DefaultConfig(), st, c.Now)
 		m, err := root(t, s, "").Model("model")
 		if err != nil {

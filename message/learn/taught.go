@@ -18,9 +18,9 @@ const (
 	printHashes = 32
 	// printWords is the least number of words of a text that has a print: what is shorter, everybody writes.
 	printWords = 4
-	// Alike is the share of equal hashes from which on two texts are one. A text has 0.7 with a tenth of its words
+	// alike is the share of equal hashes from which on two texts are one. A text has 0.7 with a tenth of its words
 	// replaced, and unrelated ones have 0.1.
-	Alike = 0.5
+	alike = 0.5
 )
 
 // PrintOf returns the print of a text's skeleton; ok is false for one of too few words.
@@ -76,8 +76,8 @@ func scramble(h uint32) uint32 {
 	return h
 }
 
-// Like returns the share of equal hashes, 0 to 1.
-func (p *Print) Like(other *Print) float64 {
+// like returns the share of equal hashes, 0 to 1.
+func (p *Print) like(other *Print) float64 {
 	same := 0
 	for i := range p {
 		if p[i] == other[i] {
@@ -182,21 +182,21 @@ func (s *Prints) drop(k *kept) {
 	}
 }
 
-// Find returns how much the likest print is like p, 0 if none is Alike.
+// Find returns how much the likest print is like p, 0 if none is alike.
 func (s *Prints) Find(p *Print, now time.Time) (likest float64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for i := 0; i < printHashes; i += bandHashes {
 		for _, k := range s.bands[p.band(i)] {
 			if now.Before(k.until) {
-				likest = max(likest, k.print.Like(p))
+				likest = max(likest, k.print.like(p))
 			}
 		}
 		if likest == 1 {
 			break
 		}
 	}
-	if likest < Alike {
+	if likest < alike {
 		return 0
 	}
 	return likest
@@ -208,7 +208,7 @@ func (s *Prints) Remove(p *Print, now time.Time) (gone []Print) {
 	defer s.mu.Unlock()
 	left := s.all[:0]
 	for _, k := range s.all {
-		like := k.print.Like(p) >= Alike
+		like := k.print.like(p) >= alike
 		if like || !now.Before(k.until) {
 			s.drop(k)
 			if like {
