@@ -27,15 +27,17 @@ type earned struct {
 
 // level is one of the prefixes that contain an address.
 type level struct {
-	net     netip.Prefix
-	places  float64 // households that it may earn like
-	day     float64 // passes in a day, per place
-	counted bool    // the last pass was added to it
+	net    netip.Prefix
+	places float64 // households that it may earn like
+	day    float64 // passes in a day, per place
+	added  int64   // what the last pass added to it, in hundredths of a pass
 }
 
 const (
 	// household is how many established visitors count as one more household.
 	household = 16
+	// whole is a pass, in the unit of the counters: a check of the browser, which earns less than digits, counts less.
+	whole = 100
 	// spill is how many passes of a place count for the networks around it.
 	spill = 4
 )
@@ -86,14 +88,14 @@ func (c *Config) asMachine(e *earned, kind byte, took time.Duration) {
 	}
 }
 
-// earned counts n more passes of an address, and returns what has been earned there, including them.
-func (c *Captcha) earned(ctx context.Context, a netip.Addr, at time.Time, n int64) (e earned, err error) {
+// earned returns what has been earned from an address and around it.
+func (c *Captcha) earned(ctx context.Context, a netip.Addr, at time.Time) (e earned, err error) {
 	e.levelsOf(a, c.visitors)
-	err = c.add(ctx, &e, at, n)
+	err = c.add(ctx, &e, at, 0)
 	return e, err
 }
 
-// add counts n more passes at all levels.
+// add counts n more hundredths of a pass at all levels.
 func (c *Captcha) add(ctx context.Context, e *earned, at time.Time, n int64) error {
 	count, err := c.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, n)
 	if err != nil {
@@ -105,7 +107,7 @@ func (c *Captcha) add(ctx context.Context, e *earned, at time.Time, n int64) err
 		if count, err = c.slide(ctx, netKey(l.net, 'd'), day, at, n); err != nil {
 			return err
 		}
-		l.day, l.counted = count/l.places, n != 0
+		l.day, l.added = count/l.places, n
 		e.day, e.prior = max(e.day, l.day), max(e.prior, l.before())
 		if l.day > spill {
 			n = 0
@@ -116,24 +118,21 @@ func (c *Captcha) add(ctx context.Context, e *earned, at time.Time, n int64) err
 
 // before returns how many passes a place had earned before the last one.
 func (l *level) before() float64 {
-	if l.counted {
-		return max(l.day-1/l.places, 0)
-	}
-	return l.day
+	return max(l.day-float64(l.added)/whole/l.places, 0)
 }
 
 // uncount takes back the last pass.
 func (c *Captcha) uncount(ctx context.Context, e *earned, at time.Time) error {
-	_, err := c.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, -1)
+	_, err := c.slide(ctx, netKey(e.levels[0].net, 'h'), hour, at, -e.levels[0].added)
 	for i := range e.n {
-		if l := &e.levels[i]; l.counted && err == nil {
-			_, err = c.slide(ctx, netKey(l.net, 'd'), day, at, -1)
+		if l := &e.levels[i]; l.added > 0 && err == nil {
+			_, err = c.slide(ctx, netKey(l.net, 'd'), day, at, -l.added)
 		}
 	}
 	return err
 }
 
-// slide adds to a counter, and returns its count over the past length of time.
+// slide adds hundredths of a pass to a counter, and returns how many passes it counted over the past length of time.
 func (c *Captcha) slide(ctx context.Context, key []byte, length time.Duration, at time.Time, n int64) (float64, error) {
 	window, left := windowOf(at, length)
 	now, err := c.store.Incr(ctx, binary.BigEndian.AppendUint64(key, uint64(window)), n, 2*length) //nolint:gosec // a number of hours
@@ -141,7 +140,7 @@ func (c *Captcha) slide(ctx context.Context, key []byte, length time.Duration, a
 		return 0, err
 	}
 	before, err := c.store.Incr(ctx, binary.BigEndian.AppendUint64(key, uint64(window-1)), 0, 2*length) //nolint:gosec // the same
-	return float64(now) + float64(before)*float64(left)/float64(length), err
+	return (float64(now) + float64(before)*float64(left)/float64(length)) / whole, err
 }
 
 // windowOf returns the number of a window of the clock, and the time left in it.

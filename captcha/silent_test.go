@@ -5,6 +5,7 @@ import (
 	"html"
 	"image/gif"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -227,4 +228,26 @@ func TestWorthKeepsTheFloor(t *testing.T) {
 	f(pressCode, earned{}, 50)
 	f(digitsCode, earned{}, 100)
 	f(silentCode, many, uint32(spravka.DefaultConfig().AllowanceFloor))
+}
+
+// TestSilentCheckCountsLittle: a check adds to the price of an address in proportion to what it earns, so four cost their
+// neighbours no more than one who read digits does.
+func TestSilentCheckCountsLittle(t *testing.T) {
+	e := asking(t, "silent")
+	var got []uint32
+	for range 4 {
+		sent := e.c.Redirect(e.request("GET", "https://example.com/page"))
+		browser := keeping(&sent)
+		page, _ := e.open(sent.Get("Location"), browser)
+		fields, rep := e.pageAnswer(&page, browser)
+		a := e.submit(fields, rep, browser)
+		got = append(got, a.Pass.Allowance)
+		e.pass(stepFades) // so that none is asked for more
+	}
+	if want := []uint32{25, 21, 17, 14}; !slices.Equal(got, want) {
+		t.Errorf("checks earn %v, want %v", got, want)
+	}
+	if n, err := e.c.earned(t.Context(), addr("203.0.113.7"), e.now()); err != nil || n.day != 1 {
+		t.Errorf("four checks count as %v passes: %v", n.day, err)
+	}
 }

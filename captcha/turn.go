@@ -49,12 +49,13 @@ func (c *Config) moment(e *earned, i int, inHour, inDay float64) time.Duration {
 func (c *Captcha) takePass(ctx context.Context, r *result, at time.Time) (e earned, wait time.Duration, err error) {
 	e.levelsOf(r.key.addr, c.visitors)
 	c.cfg.asMachine(&e, r.key.kind, r.took)
-	if err = c.add(ctx, &e, at, 1); err != nil {
+	counts := int64(c.cfg.Steps.Worth(r.key.step(), r.key.asked, whole))
+	if err = c.add(ctx, &e, at, counts); err != nil {
 		return e, 0, err
 	}
-	one := 1 / e.levels[0].places
+	before := max(e.hour-float64(counts)/whole/e.levels[0].places, 0)
 	for i := range e.n {
-		wait, err = c.takeTurn(ctx, &e.levels[i], c.cfg.moment(&e, i, e.hour-one, e.levels[i].before()), at)
+		wait, err = c.takeTurn(ctx, &e.levels[i], c.cfg.moment(&e, i, before, e.levels[i].before()), at)
 		if err != nil {
 			return e, 0, err
 		}
@@ -91,7 +92,7 @@ func (c *Captcha) takeTurn(ctx context.Context, l *level, moment time.Duration, 
 func (c *Captcha) exhausted(q *Request, at time.Time) (wait time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	e, err := c.earned(ctx, q.ID.Addr, at, 0)
+	e, err := c.earned(ctx, q.ID.Addr, at)
 	if err != nil {
 		return 0
 	}
