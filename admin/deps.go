@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"net/netip"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -95,6 +96,7 @@ type Passes interface {
 	Allowance(id [16]byte) (verdict.Allowance, bool)
 	RevokePass(ctx context.Context, id [16]byte, ttl time.Duration) error
 	RevokePassesBornBefore(ctx context.Context, at time.Time) error
+	RevokeCampaign(ctx context.Context, n netip.Prefix, agent uint64, at time.Time) error
 }
 
 // Decisions remembers the recent decisions. *verdict.Recent does.

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"fmt"
+	"net/netip"
 	"sort"
 	"strings"
 	"testing"
@@ -67,7 +68,20 @@ func TestRevocation(t *testing.T) {
 	if !g.cacher.Revoked([16]byte{1}, now.Add(-2*time.Hour).Unix()) || g.cacher.Revoked([16]byte{1}, now.Unix()) {
 		t.Error("revocation by birth")
 	}
+	const campaign = "198.51.100.0/24 0b6c1f2d3e4a5968"
+	g.ok(&any, "POST", "/api/revoke", `{"campaign":"`+campaign+`"}`)
+	solvers := identity.NetKey(netip.MustParsePrefix("198.51.100.0/24"))
+	if !g.cacher.RevokedCampaign(solvers, 0x0b6c1f2d3e4a5968, now.Unix()) || g.cacher.RevokedCampaign(solvers, 1, now.Unix()) {
+		t.Error("revocation of a campaign")
+	}
+	g.ok(&any, "POST", "/api/revoke", `{"campaign":"198.51.100.0/24"}`)
+	if !g.cacher.RevokedCampaign(solvers, 1, now.Unix()) {
+		t.Error("revocation of a network's passes")
+	}
 	const path = "/api/revoke"
+	for _, bad := range []string{"198.51.0.0/16", "198.51.100.7/24", "198.51.100.0/24 x", "198.51.100.0/24 0b6c", "198.51.100.0/24 0000000000000000"} {
+		g.refused(400, "invalid_field", "campaign", "POST", path, `{"campaign":"`+bad+`"}`)
+	}
 	g.refused(400, "invalid_field", "pass", "POST", path, `{}`)
 	g.refused(400, "invalid_field", "pass", "POST", path, `{"pass":"9f","before":"2026-01-02T00:00:00Z"}`)
 	for _, id := range []string{"9f", strings.Repeat("g", 32), strings.Repeat("0", 33)} {

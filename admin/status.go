@@ -74,8 +74,9 @@ func (s *Server) revoke(c *call) (any, error) {
 		return nil, absentPart("revocation")
 	}
 	var in struct {
-		Pass   string `json:"pass"`
-		Before string `json:"before"`
+		Pass     string `json:"pass"`
+		Before   string `json:"before"`
+		Campaign string `json:"campaign"`
 	}
 	if err := decode(c.RequestCtx, &in); err != nil {
 		return nil, err
@@ -85,8 +86,10 @@ func (s *Server) revoke(c *call) (any, error) {
 		Before time.Time `json:"revoked_before,omitzero"`
 	}
 	switch {
-	case (in.Pass == "") == (in.Before == ""):
-		return nil, badField("pass", `give either {"pass":"<hex id>"} or {"before":"2026-01-02T15:04:05Z"}`)
+	case in.Campaign != "" && in.Pass == "" && in.Before == "":
+		return s.revokeCampaign(c, in.Campaign)
+	case (in.Pass == "") == (in.Before == "") || in.Campaign != "":
+		return nil, badField("pass", `give one of {"pass":"<hex id>"}, {"before":"2026-01-02T15:04:05Z"} and {"campaign":"198.51.100.0/24"}`)
 	case in.Pass != "":
 		in.Pass = strings.TrimPrefix(in.Pass, "spravka:") // as decisions and logs print it
 		var id [16]byte

@@ -3,6 +3,7 @@ package captcha
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"runtime"
 	"slices"
 	"strconv"
@@ -63,6 +64,8 @@ type Deps struct {
 	Log      zerolog.Logger
 	Metrics  *metrics.Set // nil: no metrics
 	Visitors Visitors     // knows established visitors; nil: nobody is established
+	// Revoke takes back the passes that a kind of browser in a network has earned until now; nil: nobody does.
+	Revoke func(net netip.Prefix, agent uint64, at time.Time) error
 	// Previous is the Captcha before a reload of the configuration, nil at the start: its memory of answered keys and of
 	// addresses is taken over where the bounds stay the same.
 	Previous *Captcha
@@ -78,6 +81,8 @@ type Captcha struct {
 	count counters
 
 	visitors Visitors // nil: nobody is established
+	revoke   func(net netip.Prefix, agent uint64, at time.Time) error
+	revokes  *limiter // campaigns whose passes were taken back
 	tally    *tally
 
 	kinds  kinds
@@ -111,16 +116,17 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	}
 	issued := newDigits(cfg.Digits, cfg.Styles, cfg.TestAnswer)
 	c := &Captcha{
-		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, tally: new(tally), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
-		kinds:  kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}}},
-		gate:   newGate(places, cfg.RenderQueue, cfg.RenderWait),
-		made:   newMediaCache(cfg.MediaCacheBytes),
-		spent:  newSpentSet(cfg.KeyTTL, cfg.SpentWrong),
-		perKey: newRateLimiter(cfg.Rates.Key, cfg.RateEntries),
-		rates:  [mediumCount]*limiter{picture: newRateLimiter(cfg.Rates.Images, cfg.RateEntries), sound: newRateLimiter(cfg.Rates.Audio, cfg.RateEntries)},
-		checks: newRateLimiter(cfg.Rates.Checks, cfg.RateEntries),
-		lost:   newLimiter(lostEvery, lostMany, cfg.RateEntries),
-		climbs: newClimbs(cfg.RateEntries),
+		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, revoke: d.Revoke, tally: new(tally), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
+		kinds:   kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}}},
+		gate:    newGate(places, cfg.RenderQueue, cfg.RenderWait),
+		made:    newMediaCache(cfg.MediaCacheBytes),
+		spent:   newSpentSet(cfg.KeyTTL, cfg.SpentWrong),
+		perKey:  newRateLimiter(cfg.Rates.Key, cfg.RateEntries),
+		rates:   [mediumCount]*limiter{picture: newRateLimiter(cfg.Rates.Images, cfg.RateEntries), sound: newRateLimiter(cfg.Rates.Audio, cfg.RateEntries)},
+		checks:  newRateLimiter(cfg.Rates.Checks, cfg.RateEntries),
+		revokes: newLimiter(revokeEvery, 1, cfg.RateEntries),
+		lost:    newLimiter(lostEvery, lostMany, cfg.RateEntries),
+		climbs:  newClimbs(cfg.RateEntries),
 	}
 	if d.Previous != nil {
 		c.inherit(d.Previous)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"antirobot/identity"
 )
 
 // Challenges reports the outcomes of the challenges of the last hour or two, for operators. It covers this node only, since
@@ -18,6 +20,8 @@ type Challenges struct {
 	Networks  []ChallengeRow `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
 	// MachinesSolve lists each network that appears to solve by machine, with the evidence: right, quick and many answers.
 	MachinesSolve []string `json:"machines-solve"`
+	// Campaigns are the kinds of browser in a network of which the same is true.
+	Campaigns []Campaign `json:"campaigns"`
 }
 
 // ChallengeRow is the count of a way, a language or a network.
@@ -43,6 +47,9 @@ type AlarmConfig struct {
 	Solved int64 `mapstructure:"solved"`
 	// Quick is the time within which nobody can read and type the digits.
 	Quick time.Duration `mapstructure:"quick"`
+	// Revoke takes back the passes of a campaign while it goes on: of the kind of browser in the network, not of its
+	// neighbours.
+	Revoke bool `mapstructure:"revoke"`
 }
 
 // Where machines solve, this share of the right answers is quick, and this share of the attempts is right.
@@ -64,6 +71,7 @@ const (
 	ofWay tallyOf = iota
 	ofLanguage
 	ofNetwork
+	ofCampaign
 	tallyKinds
 )
 
@@ -99,12 +107,12 @@ func (t *tally) turn(at time.Time) {
 	}
 }
 
-// count calls f with the counts of a challenge's way, language and network.
-func (t *tally) count(at time.Time, way, lang string, net netip.Prefix, f func(*tallied)) {
+// count calls f with the counts of a challenge's way, language, network and kind of browser there.
+func (t *tally) count(at time.Time, way, lang string, net netip.Prefix, agent uint64, f func(*tallied)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(at)
-	for of, name := range [tallyKinds]string{way, lang, net.String()} {
+	for of, name := range [tallyKinds]string{way, lang, net.String(), campaignName(net, agent)} {
 		m := t.now[of]
 		n := m[name]
 		if n == nil {
@@ -134,7 +142,7 @@ func wayOf(q *Request, ch channel, p *params) string {
 }
 
 func (c *Captcha) noteShown(q *Request, way string, at time.Time) {
-	c.tally.count(at, way, c.language(q, nil).Tag, q.ID.Net, func(n *tallied) { n.shown++ })
+	c.tally.count(at, way, c.language(q, nil).Tag, q.ID.Net, agentOf(q), func(n *tallied) { n.shown++ })
 }
 
 // noteTried counts an answer; an empty one, or one that was not checked, does not count.
@@ -147,7 +155,15 @@ func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
 	default:
 		return
 	}
-	c.tally.count(at, way, c.language(q, nil).Tag, q.ID.Net, func(n *tallied) {
+	net, agent := q.ID.Net, agentOf(q)
+	if r.opened {
+		net = identity.NetOf(r.key.addr) // whoever answers from elsewhere, the pass is theirs
+	}
+	if r.key.partner != 0 {
+		agent = 0
+	}
+	defer c.noteCampaign(net, agent, at)
+	c.tally.count(at, way, c.language(q, nil).Tag, net, agent, func(n *tallied) {
 		n.tried++
 		if r.state != stateSolved {
 			return
@@ -166,7 +182,7 @@ func (c *Captcha) Challenges() Challenges {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(c.now())
-	out := Challenges{Since: t.from.UTC(), MachinesSolve: []string{}}
+	out := Challenges{Since: t.from.UTC(), MachinesSolve: []string{}, Campaigns: []Campaign{}}
 	if t.from.IsZero() {
 		out.Since = t.at.UTC()
 	}
@@ -190,7 +206,31 @@ func (c *Captcha) Challenges() Challenges {
 		}
 	}
 	out.Networks = out.Networks[:min(len(out.Networks), tallyShown)]
+	for _, r := range rows[ofCampaign] {
+		if r.Name != othersRow && r.machines(&c.cfg.Alarm) && len(out.Campaigns) < tallyShown {
+			out.Campaigns = append(out.Campaigns, Campaign(r))
+		}
+	}
 	return out
+}
+
+// add adds the counts of another span, if it has any.
+func (n *tallied) add(more *tallied) {
+	if more == nil {
+		return
+	}
+	n.shown += more.shown
+	n.tried += more.tried
+	n.solved += more.solved
+	n.quick += more.quick
+	n.took += more.took
+}
+
+func (n *tallied) row() ChallengeCount {
+	return ChallengeCount{
+		Shown: n.shown, Tried: n.tried, Solved: n.solved, Quick: n.quick, GaveUp: max(n.shown-n.tried, 0),
+		Seconds: n.took.Seconds() / float64(max(n.solved, 1)),
+	}
 }
 
 func (n *ChallengeCount) machines(a *AlarmConfig) bool {
@@ -203,20 +243,13 @@ func (t *tally) rows(of tallyOf) []ChallengeRow {
 	for _, s := range [...]span{t.was, t.now} {
 		for name, n := range s[of] {
 			x := sum[name]
-			x.shown += n.shown
-			x.tried += n.tried
-			x.solved += n.solved
-			x.quick += n.quick
-			x.took += n.took
+			x.add(n)
 			sum[name] = x
 		}
 	}
 	out := make([]ChallengeRow, 0, len(sum))
 	for name, n := range sum {
-		out = append(out, ChallengeRow{name, ChallengeCount{
-			Shown: n.shown, Tried: n.tried, Solved: n.solved, Quick: n.quick, GaveUp: max(n.shown-n.tried, 0),
-			Seconds: n.took.Seconds() / float64(max(n.solved, 1)),
-		}})
+		out = append(out, ChallengeRow{name, n.row()})
 	}
 	slices.SortFunc(out, func(a, b ChallengeRow) int {
 		return cmp.Or(cmp.Compare(b.Shown+b.Tried, a.Shown+a.Tried), cmp.Compare(a.Name, b.Name))

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"time"
 
 	"antirobot/captcha"
 	"antirobot/cbb"
@@ -105,6 +107,11 @@ func (a *Server) newCaptcha(cfg *config.Config) (*templates.Set, *captcha.Captch
 	}
 	c, err := captcha.New(cfg.Captcha, captcha.Deps{
 		Keys: a.keys, Store: a.store, Visitors: a.cacher, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
+		Revoke: func(net netip.Prefix, agent uint64, at time.Time) error {
+			ctx, cancel := context.WithTimeout(context.Background(), cfg.Captcha.StoreTimeout)
+			defer cancel()
+			return a.cacher.RevokeCampaign(ctx, net, agent, at)
+		},
 	})
 	return pages, c, err
 }

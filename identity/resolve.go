@@ -22,6 +22,8 @@ import (
 // *verdict.Cacher implements it.
 type Revocations interface {
 	Revoked(id [16]byte, born int64) bool
+	// RevokedCampaign reports whether what a kind of browser in a network had earned by then was revoked.
+	RevokedCampaign(net, agent uint64, born int64) bool
 }
 
 // Deps is what a Resolver works with. Keys is required.
@@ -223,7 +225,7 @@ func (r *Resolver) passes(id *Identity, j *jar, v *request.View, s *CookieSettin
 		case why != RefusedNone:
 		case p.Scope != scope || p.Partner != partner:
 			why = RefusedDomain
-		case r.revoked != nil && r.revoked.Revoked(p.ID, p.Born):
+		case r.revoked != nil && (r.revoked.Revoked(p.ID, p.Born) || r.revoked.RevokedCampaign(p.Net, p.Agent, p.Born)):
 			why = RefusedRevoked
 		case !p.Earned && !aged(p.Born, at, int64(day/time.Second)):
 			why = RefusedUnearned

@@ -30,6 +30,15 @@ type revoked map[[16]byte]bool
 
 func (r revoked) Revoked(id [16]byte, _ int64) bool { return r[id] }
 
+func (r revoked) RevokedCampaign(net, agent uint64, _ int64) bool {
+	return r[campaign(net, agent)]
+}
+
+// campaign is the key of a campaign among what is revoked.
+func campaign(net, agent uint64) [16]byte {
+	return [16]byte(fmt.Appendf(nil, "%08x%08x", uint32(net), uint32(agent)))
+}
+
 // use puts another key ring into use.
 func (b *bench) use(t testing.TB, ring *spravka.Ring) {
 	t.Helper()

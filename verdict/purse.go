@@ -196,7 +196,7 @@ func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Set
 	if id.Partner || v.Get("Cookie") != nil { // a browser that keeps others keeps its pass
 		return
 	}
-	if p, ok := c.latest.find(v, id); ok && !c.Revoked(p.ID, p.Born) && c.payWith(d, &p, v, id, s) && d.Cost > 0 {
+	if p, ok := c.latest.find(v, id); ok && !c.Revoked(p.ID, p.Born) && !c.RevokedCampaign(p.Net, p.Agent, p.Born) && c.payWith(d, &p, v, id, s) && d.Cost > 0 {
 		c.latest.count(v, id)
 	}
 }

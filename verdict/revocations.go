@@ -33,9 +33,11 @@ type revocations struct {
 	losses *store.Losses
 	mu     sync.Mutex // of writers
 	n      int
-	before atomic.Int64 // unix seconds: whatever was created earlier is revoked
-	ids    [revocationShards]atomic.Pointer[map[revokedKey]int64]
-	behind *behind[revokedKey]
+	// campaigns says that there are campaigns among the IDs.
+	campaigns atomic.Bool
+	before    atomic.Int64 // unix seconds: whatever was created earlier is revoked
+	ids       [revocationShards]atomic.Pointer[map[revokedKey]int64]
+	behind    *behind[revokedKey]
 }
 
 func newRevocations(st store.Store, most int, now func() time.Time, losses *store.Losses) *revocations {
@@ -134,6 +136,9 @@ func (r *revocations) apply(id, val []byte) error {
 	if k == (revokedKey{}) {
 		r.raise(n)
 		return nil
+	}
+	if string(k[:len(campaignMark)]) == campaignMark {
+		r.campaigns.Store(true)
 	}
 	return r.put(k, n)
 }

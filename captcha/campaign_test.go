@@ -1,0 +1,68 @@
+package captcha
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/spravka"
+)
+
+// solvedBy solves a challenge at an address with a browser after a while, and returns the pass.
+func (e *env) solvedBy(address, agent string, after time.Duration) spravka.Pass {
+	e.t.Helper()
+	browser := []opt{from(address), header("User-Agent", agent)}
+	_, fields := e.visit("https://example.com/", browser...)
+	e.pass(after)
+	a := e.submit(fields, e.answerOf(fields.Get("key")), browser...)
+	if a.Outcome != OutcomeSolved {
+		e.t.Fatalf("outcome %d, status %d", a.Outcome, a.Status)
+	}
+	return a.Pass
+}
+
+// TestCampaignPaysAlone: solvers who look alike are one campaign. From then on their passes are worth the least and are
+// taken back by rule; a neighbour in the network with another browser gets a whole one.
+func TestCampaignPaysAlone(t *testing.T) {
+	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
+		c.Alarm.Solved, c.Alarm.Revoke = 5, true
+		c.PassesPerHour, c.PassesPerDay = 1000, 1000
+	})
+	type revocation struct {
+		net   netip.Prefix
+		agent uint64
+	}
+	var revoked []revocation
+	e.c.revoke = func(net netip.Prefix, agent uint64, _ time.Time) error {
+		revoked = append(revoked, revocation{net, agent})
+		return nil
+	}
+	const machine, person = "python-requests/2.32", "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+	before := e.solvedBy("198.51.100.1", machine, time.Second)
+	for i := range 5 {
+		e.solvedBy([]string{"198.51.100.1", "198.51.100.2", "198.51.100.3"}[i%3], machine, time.Second)
+	}
+	member := e.solvedBy("198.51.100.9", machine, time.Second)
+	neighbour := e.solvedBy("198.51.100.9", person, 8*time.Second)
+	floor := uint32(e.c.cfg.Pass.AllowanceFloor)
+	if before.Allowance <= floor || member.Allowance != floor || neighbour.Allowance <= floor {
+		t.Errorf("passes of %d before, %d in the campaign, %d beside it; the floor is %d", before.Allowance, member.Allowance, neighbour.Allowance, floor)
+	}
+	net := netip.MustParsePrefix("198.51.100.0/24")
+	if len(revoked) != 1 || revoked[0] != (revocation{net, identity.AgentFamily([]byte(machine))}) {
+		t.Errorf("revoked: %v", revoked)
+	}
+	got := e.c.Challenges().Campaigns
+	if len(got) != 1 || got[0].Name != campaignName(net, identity.AgentFamily([]byte(machine))) || got[0].Solved != 7 {
+		t.Errorf("campaigns: %+v", got)
+	}
+	e.solvedBy("203.0.113.9", machine, time.Second)
+	if len(e.c.Challenges().Campaigns) != 1 {
+		t.Error("a single solver elsewhere is a campaign")
+	}
+	e.pass(3 * time.Hour)
+	if p := e.solvedBy("198.51.100.9", machine, 8*time.Second); p.Allowance <= floor {
+		t.Errorf("hours later a pass is still worth %d", p.Allowance)
+	}
+}
