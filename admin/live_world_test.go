@@ -99,6 +99,7 @@ func startGateway(t *testing.T) *gateway {
 			return map[string]any{
 				"since": time.Date(2026, 1, 2, 14, 0, 0, 0, time.UTC), "total": count, "ways": []any{row("page")}, "languages": []any{row("en")},
 				"networks": []any{row("198.51.100.0/24")}, "machines-solve": []string{"198.51.100.0/24"},
+				"campaigns": []any{row("198.51.100.0/24 0b6c1f2d3e4a5968")},
 			}
 		},
 		Training: exports(func(w io.Writer, _ bool, _ time.Time) error {

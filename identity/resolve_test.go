@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"strings"
@@ -35,8 +36,10 @@ func (r revoked) RevokedCampaign(net, agent uint64, _ int64) bool {
 }
 
 // campaign is the key of a campaign among what is revoked.
-func campaign(net, agent uint64) [16]byte {
-	return [16]byte(fmt.Appendf(nil, "%08x%08x", uint32(net), uint32(agent)))
+func campaign(net, agent uint64) (k [16]byte) {
+	binary.BigEndian.PutUint64(k[:], net)
+	binary.BigEndian.PutUint64(k[8:], agent)
+	return k
 }
 
 // use puts another key ring into use.
