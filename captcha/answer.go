@@ -13,6 +13,7 @@ package captcha
 import (
 	"time"
 
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -36,6 +37,8 @@ type Response struct {
 	Took time.Duration
 	// Work reports that the browser did work: neither its duration nor its correctness proves that a person is there.
 	Work bool
+	// Evidence is what a page says of its browser, for OutcomeEvidence.
+	Evidence request.Evidence
 	// Pass is the pass that was earned, for OutcomeSolved.
 	Pass spravka.Pass
 }
@@ -50,6 +53,7 @@ const (
 	OutcomeSolved
 	OutcomeFailed
 	OutcomeLimited // too many attempts or passes: 429
+	OutcomeEvidence
 )
 
 // SavedRequest is a challenged request that continues after the right answer.

@@ -341,7 +341,7 @@ func (c *Captcha) Static(q *Request, path string) Response {
 		p := readParams(q)
 		file, found = c.language(q, &p).Texts(), true
 	}
-	if !ok || !found {
+	if !ok || !found || name == evidenceScript {
 		return c.PlainPage(q, templates.NotFound)
 	}
 	if m := q.method(); m != "GET" && m != "HEAD" {

@@ -42,6 +42,8 @@ type ServiceConfig struct {
 	Work bool `mapstructure:"work"`
 	// Steps says which step of the ladder is asked of whom.
 	Steps steps.Policy `mapstructure:"steps"`
+	// Evidence serves a script that tells how a page is used and what it sees of its browser; see docs/evidence.md.
+	Evidence bool `mapstructure:"evidence"`
 	// CompatYandex adds X-Yandex-Captcha.
 	CompatYandex bool `mapstructure:"compat_yandex"`
 	// Partners are the XML partners.
@@ -246,6 +248,10 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	} {
 		s.paths[path] = e
 	}
+	if cfg.Evidence {
+		s.paths[s.prefix+"/captcha/evidence"] = EndpointEvidence
+		s.paths[s.prefix+"/captcha/"+evidenceScript] = EndpointEvidenceScript
+	}
 	return s, nil
 }
 
@@ -274,6 +280,8 @@ const (
 	EndpointImage
 	EndpointAudio
 	EndpointStatic // anything else below /captcha/
+	EndpointEvidence
+	EndpointEvidenceScript
 )
 
 // Route returns which of the gateway's own addresses a path is. Only the exact spelling counts: any other belongs to the

@@ -278,8 +278,9 @@ type Facts struct {
 	Took        time.Duration // 0: unknown
 	Kind        verdict.EventKind
 	Mark        label.Mark // what the service says of its visitor
-	Work        bool       // the captcha was answered by work of the browser
-	Advised     bool       // a balancer forwards the request itself: nothing is known about the answer
+	Evidence    request.Evidence
+	Work        bool // the captcha was answered by work of the browser
+	Advised     bool // a balancer forwards the request itself: nothing is known about the answer
 }
 
 // Tell settles what a pass paid, now that the answer is known, and tells the slow half about the request. It reports
@@ -296,7 +297,7 @@ func (c *Case) Tell(f *Facts) bool {
 	e.Asked = c.view.Kind()
 	e.Static = namesStatic(c.view, e.Asked)
 	e.Answered(f.Status, f.ContentType, f.Bytes, f.Took)
-	e.Kind, e.Work, e.Advised, e.Mark = f.Kind, f.Work, f.Advised, f.Mark
+	e.Kind, e.Work, e.Advised, e.Mark, e.Evidence = f.Kind, f.Work, f.Advised, f.Mark, f.Evidence
 	if settles {
 		d.Decider.Delivered(&c.decision, e)
 	}
@@ -311,5 +312,5 @@ func KindOf(o captcha.Outcome) verdict.EventKind { return eventKinds[o] }
 
 var eventKinds = [...]verdict.EventKind{
 	captcha.OutcomeNone: verdict.EventRequest, captcha.OutcomeShown: verdict.EventShown, captcha.OutcomeSolved: verdict.EventSolved,
-	captcha.OutcomeFailed: verdict.EventFailed, captcha.OutcomeLimited: verdict.EventFailed,
+	captcha.OutcomeFailed: verdict.EventFailed, captcha.OutcomeLimited: verdict.EventFailed, captcha.OutcomeEvidence: verdict.EventEvidence,
 }

@@ -60,7 +60,7 @@ func (j *journey) comesBack() bool {
 
 // finish sends the answer of one of the gateway's own pages.
 func (j *journey) finish(a captcha.Response) {
-	j.outcome, j.work = a.Outcome, a.Work
+	j.outcome, j.work, j.evidence = a.Outcome, a.Work, a.Evidence
 	if a.Outcome == captcha.OutcomeSolved {
 		j.core.deps.Decider.Issued(&a.Pass, j.view, &j.id)
 	}

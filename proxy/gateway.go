@@ -89,6 +89,7 @@ type journey struct {
 	status    int
 	result    h1.Result
 	outcome   captcha.Outcome
+	evidence  request.Evidence
 	work      bool                // the captcha was answered by work of the browser
 	ownPage   bool                // one of the gateway's own pages was requested
 	failure   error               // why there was no proper answer
@@ -150,6 +151,7 @@ func (j *journey) end() {
 	clear(j.own[:])
 	clear(j.sent)
 	j.x, j.status, j.result, j.outcome, j.ownPage, j.failure = nil, 0, h1.Result{}, captcha.OutcomeNone, false, nil
+	j.evidence = request.Evidence{}
 	j.work, j.taken = false, captcha.HeaderField{}
 }
 

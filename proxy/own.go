@@ -20,6 +20,10 @@ func ownPage(c *captcha.Captcha, e captcha.Endpoint, q *captcha.Request) captcha
 		return c.Page(q)
 	case captcha.EndpointCheck:
 		return c.Check(q)
+	case captcha.EndpointEvidence:
+		return c.Evidence(q)
+	case captcha.EndpointEvidenceScript:
+		return c.EvidenceScript(q)
 	case captcha.EndpointXCheck:
 		return c.XCheck(q)
 	case captcha.EndpointImage:

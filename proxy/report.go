@@ -47,7 +47,7 @@ func (j *journey) tell(took time.Duration) {
 		return
 	}
 	f := Facts{
-		Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took, Kind: KindOf(j.outcome), Work: j.work,
+		Status: j.status, ContentType: j.result.ContentType, Bytes: j.result.BytesOut, Took: took, Kind: KindOf(j.outcome), Work: j.work, Evidence: j.evidence,
 	}
 	if len(j.result.Read) > 0 {
 		var ok bool

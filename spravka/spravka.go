@@ -39,6 +39,7 @@ const (
 	PurposeForm                       // tokens in the gateway's own forms
 	PurposeGrant                      // leave for a message whose sender solved a captcha
 	PurposeCertificate                // what ACME keeps in the store: certificates with their keys
+	PurposeEvidence                   // what a page says of its browser, once
 	numPurposes
 )
 
@@ -61,6 +62,8 @@ func (p Purpose) String() string {
 		return "grant"
 	case PurposeCertificate:
 		return "certificate"
+	case PurposeEvidence:
+		return "evidence"
 	default:
 		return "unknown"
 	}

@@ -131,7 +131,7 @@ func load(src source, own []Text) (*Set, error) {
 		errs = append(errs, err)
 		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
 	}
-	for _, name := range [...]string{"antirobot.js", "antirobot.mjs", "work.js", "steps.js"} { // never from an operator: pages rely on them
+	for _, name := range [...]string{"antirobot.js", "antirobot.mjs", "work.js", "steps.js", "evidence.js"} { // never from an operator: pages rely on them
 		b, err := embedded.ReadFile("static/" + name)
 		errs = append(errs, err)
 		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)

@@ -154,8 +154,9 @@ type Event struct {
 	Agent     uint64        // hash of User-Agent; 0 if absent
 	Asked     request.Kind  // what the request says it asks for
 	Kind      EventKind
-	Mark      label.Mark // what the service says of the visitor, in its answer
-	Work      bool       // EventSolved, EventFailed: by work of the browser, which says nothing about whether a person is there
+	Mark      label.Mark       // what the service says of the visitor, in its answer
+	Evidence  request.Evidence // EventEvidence
+	Work      bool             // EventSolved, EventFailed: by work of the browser, which says nothing about whether a person is there
 	client.Facts
 }
 
@@ -216,6 +217,7 @@ const (
 	EventShown             // a challenge was shown
 	EventSolved
 	EventFailed
+	EventEvidence // a page has told of its browser
 )
 
 // Sink takes events off the request's path. Offer never blocks and never allocates; false means that the event was

@@ -31,6 +31,10 @@ func (p *Processor) Process(e *verdict.Event) {
 		p.unknown.Inc()
 		return
 	}
+	if e.Kind == verdict.EventEvidence {
+		p.witness(e)
+		return
+	}
 	p.keeper.Observe(e)
 	p.labelled(e, r)
 	if !judged(e) {

@@ -117,6 +117,7 @@ type session struct {
 	failed      uint8
 	ignored     uint8 // challenges that were shown and not tried
 	flags       sessionFlags
+	testimony   testimony
 	software    client.Software // of that handshake
 	history     history
 }

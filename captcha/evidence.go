@@ -1,0 +1,73 @@
+package captcha
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/request"
+	"antirobot/spravka"
+	"antirobot/templates"
+)
+
+// evidenceScript is the script without a seal: nothing that Static serves.
+const evidenceScript = "evidence.js"
+
+// evidenceTTL is how long a page may be open before it tells anything.
+const evidenceTTL = time.Hour
+
+// EvidenceScript serves the script of a page, with a seal that binds what it says to its visitor. It is not to be kept.
+func (c *Captcha) EvidenceScript(q *Request) Response {
+	if m := q.method(); m != "GET" && m != "HEAD" {
+		return c.notAllowed(q, "GET, HEAD")
+	}
+	file, ok := q.Service.set.Static(evidenceScript)
+	if !ok {
+		return c.PlainPage(q, templates.NotFound)
+	}
+	nonce := spravka.NewID()
+	seal := c.keys.Ring().SealSecret(nil, spravka.PurposeEvidence, q.evidenceContext(), nonce[:], c.now().Add(evidenceTTL))
+	told, err := json.Marshal(map[string]string{"seal": string(seal), "to": q.Service.prefix + "/captcha/evidence"})
+	if err != nil {
+		panic("BUG: two strings do not encode: " + err.Error())
+	}
+	a := c.own(q, 200, file.Type, verdictCaptcha)
+	a.add("Cross-Origin-Resource-Policy", "same-origin")
+	a.Body = append(append(append([]byte("var antirobotSeal="), told...), ";\n"...), file.Body...)
+	return a
+}
+
+// Evidence takes what a page says of its browser, once for each script that was served. Whatever is wrong with it, the
+// answer is empty, and nothing is held against the visitor.
+func (c *Captcha) Evidence(q *Request) Response {
+	if q.method() != "POST" {
+		return c.notAllowed(q, "POST")
+	}
+	a := c.own(q, 204, "", "")
+	seal, e, ok := request.ParseEvidence(q.Body, q.View.Get("Accept-Language"))
+	if !ok {
+		return a
+	}
+	nonce, err := c.keys.Ring().OpenSecret(nil, spravka.PurposeEvidence, q.evidenceContext(), seal, c.now())
+	if err != nil {
+		return a
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	defer cancel()
+	if first, err := c.store.Spend(ctx, append([]byte("captcha/evidence/"), nonce...), evidenceTTL); err != nil || !first {
+		return a // unknown is better than twice
+	}
+	a.Evidence, a.Outcome = e, OutcomeEvidence
+	return a
+}
+
+// evidenceContext binds evidence to the service and to the visitor: to its browser's cookie, however young, or to whatever
+// else it is known by.
+func (q *Request) evidenceContext() []byte {
+	s := q.ID.Young()
+	if s.Kind == identity.KindNone {
+		s = q.ID.Winner()
+	}
+	return spravka.AppendContext(nil, q.Service.name, s.String())
+}
