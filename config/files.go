@@ -24,6 +24,7 @@ import (
 func (c *Config) Warnings() []string {
 	w := append(c.unknownVariables(), prefixed("admin.", c.Admin.Warnings())...)
 	w = append(w, prefixed("check.", c.Check.Warnings())...)
+	w = append(w, prefixed("message.", c.Message.Warnings())...)
 	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
 	if c.Captcha.TestAnswer != "" {
 		warn("captcha.test_answer is set: every challenge has the same answer, robots included; for tests only")

@@ -1,0 +1,63 @@
+package message
+
+import (
+	"fmt"
+	"slices"
+
+	"antirobot/rules"
+)
+
+// Warnings returns what the rules of the configuration's firewalls hardly mean, by the properties that their domains have
+// or inherit. Rules that are wrong are reported elsewhere.
+func (c Config) Warnings() []string {
+	var out []string
+	for i, p := range c.Partners {
+		names := knownNames{attributes: defaultAttributes(), storages: []string{}, models: []string{}, logs: []string{}}
+		out = append(out, names.warnings(fmt.Sprintf("partners[%d].domain", i), p.Domain)...)
+	}
+	return out
+}
+
+// knownNames are what the rules of a domain may call by name.
+type knownNames struct {
+	attributes             []AttributeConfig
+	storages, models, logs []string
+}
+
+// warnings looks at a domain and those below it, which inherit its names.
+func (k knownNames) warnings(path string, d DomainConfig) []string {
+	for _, p := range d.Properties {
+		switch p.Class {
+		case ClassMessageDomain:
+			if p.Name == propertyMessageDomain {
+				k.attributes = p.Attributes
+			}
+		case ClassMemoryStorage, ClassStoreStorage:
+			k.storages = append(slices.Clip(k.storages), p.Name)
+		case ClassModel:
+			k.models = append(slices.Clip(k.models), p.Name)
+		case ClassLog:
+			k.logs = append(slices.Clip(k.logs), p.Name)
+		}
+	}
+	o := rules.DefaultOptions()
+	o.Storages, o.Models, o.Logs = k.storages, k.models, k.logs
+	o.Attributes = func(name string) bool {
+		return slices.ContainsFunc(k.attributes, func(a AttributeConfig) bool { return a.Name == name })
+	}
+	var out []string
+	for i, p := range d.Properties {
+		if p.Class != ClassFirewall || p.Rules == "" {
+			continue
+		}
+		if program, err := rules.Compile(p.Rules, o); err == nil {
+			for _, w := range program.Warnings() {
+				out = append(out, fmt.Sprintf("%s.properties[%d].rules: %s", path, i, w.Error()))
+			}
+		}
+	}
+	for i, sub := range d.Domains {
+		out = append(out, k.warnings(fmt.Sprintf("%s.domains[%d]", path, i), sub)...)
+	}
+	return out
+}
