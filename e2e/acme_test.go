@@ -121,7 +121,7 @@ func TestACME(t *testing.T) {
 		return startWith(t, "serve", "--config", configFile(t, `
 listen: [%s]
 tls: {acme: {hosts: [%s], directory: %q, root_ca: %q, email: "ops@shop.example", challenges: [%s]}}
-defaults: {upstream: {urls: [%q]}}`, listen, host, directory, root, challenge, site(t).URL))
+defaults: {upstream: {urls: [%q]}, requests: {hsts: "max-age=600"}}`, listen, host, directory, root, challenge, site(t).URL))
 	}
 	handshake := func(address, name string) (*tls.Conn, error) {
 		return tls.Dial("tcp", address, &tls.Config{ServerName: name, InsecureSkipVerify: true}) //nolint:gosec // pebble's root is new each time
@@ -155,6 +155,9 @@ defaults: {upstream: {urls: [%q]}}`, listen, host, directory, root, challenge, s
 		if err != nil {
 			t.Fatal(err)
 		}
+		if hsts := res.Header.Values("Strict-Transport-Security"); len(hsts) != 1 || hsts[0] != "max-age=600" {
+			t.Errorf("Strict-Transport-Security %q", hsts)
+		}
 		_, _ = io.Copy(io.Discard, res.Body)
 		_ = res.Body.Close()
 		return res.TLS.DidResume
@@ -179,7 +182,7 @@ defaults: {upstream: {urls: [%q]}}`, listen, host, directory, root, challenge, s
 		t.Fatal(err)
 	}
 	_ = res.Body.Close()
-	if to := res.Header.Get("Location"); res.StatusCode != 301 || to != "https://"+host+":"+portOf(secure)+"/a?b=c" {
+	if to := res.Header.Get("Location"); res.Header.Get("Strict-Transport-Security") != "" || res.StatusCode != 301 || to != "https://"+host+":"+portOf(secure)+"/a?b=c" {
 		t.Errorf("plain HTTP: %d to %s", res.StatusCode, to)
 	}
 

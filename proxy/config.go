@@ -33,6 +33,8 @@ type ServiceConfig struct {
 	// AmbiguousPaths says what happens to a request whose path has several readings with different settings: union judges
 	// it by all of them and takes the strictest, refuse answers 400.
 	AmbiguousPaths string `mapstructure:"ambiguous_paths"`
+	// HSTS is the Strict-Transport-Security of every answer over https, in place of the service's; empty: none is added.
+	HSTS string `mapstructure:"hsts"`
 	// Bodies are the fields of bodies that rules over requests see.
 	Bodies []BodyConfig `mapstructure:"bodies"`
 }
@@ -60,6 +62,9 @@ func (c *ServiceConfig) Validate() error {
 	}
 	if c.ResponseTimeout < 0 {
 		errs = append(errs, errors.New("response_timeout: must not be negative"))
+	}
+	if c.HSTS != "" && (!strings.HasPrefix(c.HSTS, "max-age=") || strings.ContainsFunc(c.HSTS, func(r rune) bool { return r < ' ' || r > '~' })) {
+		errs = append(errs, fmt.Errorf("hsts: %q does not begin with max-age=; write for example max-age=31536000; includeSubDomains", c.HSTS))
 	}
 	errs = append(errs, validDropFields(c.DropFields)...)
 	if c.AmbiguousPaths != pathsUnion && c.AmbiguousPaths != pathsRefuse {

@@ -126,6 +126,9 @@ func (j *journey) answer(a captcha.Response) {
 	if a.Get("X-Request-Id") == "" {
 		j.fields = append(j.fields, request.Field{Name: nameRequestID, Value: j.idText[:]})
 	}
+	if hsts := j.hsts(); hsts != nil {
+		j.fields = append(j.fields, request.Field{Name: nameHSTS, Value: hsts})
+	}
 	j.result.BytesOut = int64(len(a.Body))
 	if err := j.x.Reply(a.Status, j.fields, a.Body); err != nil && j.failure == nil {
 		j.failure = err

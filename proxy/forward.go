@@ -75,6 +75,19 @@ func clientMayNotSend(name []byte) bool {
 // serviceMayNotSend reports whether an answer's field is not passed on: the script in the page trusts it.
 func serviceMayNotSend(name []byte) bool { return request.HasPrefixFold(name, "x-antirobot-") }
 
+// serviceMayNotSendHSTS is serviceMayNotSend where the gateway has a Strict-Transport-Security of its own.
+func serviceMayNotSendHSTS(name []byte) bool {
+	return serviceMayNotSend(name) || len(name) == len(nameHSTS) && request.EqualFold(name, "Strict-Transport-Security")
+}
+
+// hsts returns the Strict-Transport-Security of the answer; nil: it gets none of ours.
+func (j *journey) hsts() []byte {
+	if j.svc == nil || j.svc.Config.HSTS == "" || j.id.Proto != "https" {
+		return nil
+	}
+	return []byte(j.svc.Config.HSTS)
+}
+
 // forward sends the request to the service and returns its answer. If a is set, the sealed request in it is sent instead,
 // once, and a's fields (the new pass) are added to the service's answer.
 func (j *journey) forward(a *captcha.Response) {
@@ -87,6 +100,10 @@ func (j *journey) forward(a *captcha.Response) {
 		MaxBodyBytes: j.svc.Config.MaxBody,
 		HeadTimeout:  j.svc.Config.ResponseTimeout,
 		AddAnswer:    j.answerFields(a),
+	}
+	if hsts := j.hsts(); hsts != nil {
+		o.AddAnswer = append(o.AddAnswer, request.Field{Name: nameHSTS, Value: hsts})
+		o.DropAnswer = serviceMayNotSendHSTS
 	}
 	if a != nil {
 		o.Replay = replay(a.Resend)
@@ -220,6 +237,7 @@ var (
 	nameVerdict        = []byte("X-Antirobot-Verdict")
 	nameMark           = []byte("X-Antirobot-Mark")
 	nameSetCookie      = []byte("Set-Cookie")
+	nameHSTS           = []byte("Strict-Transport-Security")
 	nameCacheControl   = []byte("Cache-Control")
 	noStore            = []byte("no-store")
 
