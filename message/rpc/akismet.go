@@ -111,8 +111,7 @@ func (s *Server) akismetCheck(ctx context.Context, d *message.Domain, form url.V
 		if err != nil {
 			return false, "", err
 		}
-		o := m.Classify(message.TrimText(text))
-		return o.Bad(), "", nil
+		return !m.Good(message.TrimText(text)), "", nil
 	}
 	o, err := s.deps.System.Judge(ctx, d, values, false)
 	return err == nil && !slices.Contains(s.cfg.Akismet.NotSpam, o.Decision), o.Decision, err
