@@ -39,6 +39,10 @@ type outcome struct {
 	Location string
 }
 
+// playField marks what the play page sends for the pretend visitor: the site answers it like anything else, and does not
+// keep it.
+const playField = "X-Demo-Play"
+
 // shownBody is how much of a body the page shows.
 const shownBody = 1500
 
@@ -60,7 +64,7 @@ func (s *site) examples() []example {
 		{
 			Kind: "form", Method: "POST", Target: "/guestbook", Body: "name=Pretend+visitor&words=Hello+from+the+play+page,+try+number+" + tried,
 			Header: append(fetch("document", "navigate", "same-origin"), pair{"Accept", html},
-				pair{"Content-Type", "application/x-www-form-urlencoded"}),
+				pair{"Content-Type", "application/x-www-form-urlencoded"}, pair{playField, "1"}),
 		},
 		{
 			Kind: "ajax", Method: "GET", Target: "/api/list?page=2",

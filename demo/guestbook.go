@@ -95,7 +95,7 @@ func (s *site) sign(w http.ResponseWriter, r *http.Request) {
 		rec.Problem, status = "guestbook.unreadable", http.StatusBadRequest
 	case e.Words == "" && file == "":
 		rec.Problem, status = "guestbook.empty", http.StatusUnprocessableEntity
-	default:
+	case r.Header.Get(playField) == "":
 		s.book.add(e)
 	}
 	rec.Entries = s.book.latest(s.now())

@@ -206,6 +206,9 @@ func TestPretendVisitorPlaysEveryRole(t *testing.T) {
 			t.Errorf("%s: no reason shown", c.role)
 		}
 	}
+	if book := p.do("GET", "/guestbook", nil).Body.String(); strings.Contains(book, "Pretend visitor") {
+		t.Error("playing fills the guest book")
+	}
 	for _, r := range f.asked {
 		if got := r.Header.Get("X-Forwarded-For"); got != "203.0.113.1" {
 			t.Errorf("asked on behalf of %q", got)
