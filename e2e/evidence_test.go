@@ -18,7 +18,7 @@ services:
 	shop := strings.Replace(g.url, "127.0.0.1", "localhost", 1)
 	v := visitor(t)
 	for range 4 {
-		v.get(shop + "/page").must(t, 200, "/page")
+		v.get(shop+"/page").must(t, 200, "/page")
 	}
 	script := v.get(shop+"/captcha/evidence.js").must(t, 200, "sendBeacon")
 	var told struct{ Seal, To string }

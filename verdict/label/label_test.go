@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,13 +126,13 @@ func TestTableIsBounded(t *testing.T) {
 // failing is a store that is away, and shared.
 type failing struct {
 	*store.Memory
-	away bool
+	away atomic.Bool
 }
 
 func (f *failing) Shared() bool { return true }
 
 func (f *failing) Put(ctx context.Context, k, v []byte, ttl time.Duration) error {
-	if f.away {
+	if f.away.Load() {
 		return errors.New("away")
 	}
 	return f.Memory.Put(ctx, k, v, ttl)
@@ -141,7 +142,8 @@ func (f *failing) Put(ctx context.Context, k, v []byte, ttl time.Duration) error
 // set or removed is seen within a minute.
 func TestTableWaitsForTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		st := &failing{Memory: store.NewMemory(nil), away: true}
+		st := &failing{Memory: store.NewMemory(nil)}
+		st.away.Store(true)
 		defer st.Close()
 		cfg := DefaultConfig()
 		cfg.Keep = 24 * time.Hour
@@ -156,7 +158,7 @@ func TestTableWaitsForTheStore(t *testing.T) {
 		there := open(t, cfg, st)
 		defer there.Close()
 		synctest.Wait()
-		st.away = false
+		st.away.Store(false)
 		time.Sleep(2 * tidyEvery)
 		synctest.Wait()
 		if there.Of(someone(1)).Label != Robot {
