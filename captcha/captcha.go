@@ -117,7 +117,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	issued := newDigits(cfg.Digits, cfg.Styles, cfg.TestAnswer)
 	c := &Captcha{
 		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, revoke: d.Revoke, tally: new(tally), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
-		kinds:   kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}}},
+		kinds:   kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}, moving{issued}}},
 		gate:    newGate(places, cfg.RenderQueue, cfg.RenderWait),
 		made:    newMediaCache(cfg.MediaCacheBytes),
 		spent:   newSpentSet(cfg.KeyTTL, cfg.SpentWrong),

@@ -21,12 +21,13 @@ const (
 	stateEmpty   // nothing was answered; spends nothing
 	stateUsed    // the key was answered earlier
 	stateLimited
+	stateNext        // one act of several: its next one follows
 	stateUnavailable // the store is unavailable, and the service then accepts no answer
 	stateCount
 )
 
 func (s state) String() string {
-	return [...]string{"solved", "failed", "expired", "empty", "used", "limited", "unavailable"}[s]
+	return [...]string{"solved", "failed", "expired", "empty", "used", "limited", "next", "unavailable"}[s]
 }
 
 // result is a judged answer.
@@ -36,6 +37,7 @@ type result struct {
 	opened bool          // key is set
 	wait   time.Duration // with stateLimited and stateUnavailable
 	took   time.Duration
+	next   *key // with stateNext
 	pass   spravka.Pass
 	cookie HeaderField
 }
@@ -64,7 +66,7 @@ func (r *result) status() int {
 
 // problem is what the next page says. Who fails a check of the browser did nothing wrong.
 func (r *result) problem() templates.Problem {
-	if r.opened && (r.key.kind == silentCode || r.key.kind == pressCode) {
+	if r.opened && (r.key.kind == silentCode || r.key.kind == pressCode) || r.state == stateNext {
 		return templates.ProblemNone
 	}
 	switch r.state {
@@ -81,6 +83,9 @@ func (r *result) problem() templates.Problem {
 
 // statusText is what clients are told: "failed" is known from the original system, "expired" to our own pages and scripts.
 func (r *result) statusText() string {
+	if r == nil || r.state == stateNext {
+		return ""
+	}
 	if r.state == stateExpired {
 		return "expired"
 	}
@@ -134,6 +139,8 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 		r.state = stateEmpty
 	case !c.spent.add(k.nonce, at):
 		r.state = stateUsed
+	case r.goesOn(right):
+		r.state = stateNext
 	case !right:
 		r.state = stateFailed
 	default:
@@ -263,7 +270,7 @@ func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Response {
 	default:
 		l := p.link()
 		c.follow(q, &l, r.keyOrNil(), at)
-		a = c.challengeJSON(q, &l, r.statusText(), 200, at)
+		a = c.challengeJSON(q, &l, &r, 200, at)
 	}
 	r.note(&a)
 	return a
@@ -281,7 +288,7 @@ func (c *Captcha) freshJSON(q *Request, p *params, at time.Time) Response {
 	if p.kind == kindWork && q.offersWork() {
 		return c.workJSON(q, &l, at)
 	}
-	return c.challengeJSON(q, &l, "", 200, at)
+	return c.challengeJSON(q, &l, nil, 200, at)
 }
 
 func (r *result) keyOrNil() *key {
@@ -324,10 +331,14 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 			break
 		}
 		status := string(r.problem())
+		next := ""
+		if r.state == stateNext {
+			next = c.seal(q, r.next, l.url, at)
+		}
 		if status == string(templates.ProblemUsed) {
 			status = "failed"
 		}
-		a = c.seeOther(q, q.Base+q.Service.showURL(&l, "status", status, "lang", p.lang))
+		a = c.seeOther(q, q.Base+q.Service.showURL(&l, "status", status, "lang", p.lang, "key", next))
 	}
 	r.note(&a)
 	return a

@@ -164,7 +164,9 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 		return c.checkingForm(q, p, token, asked, at)
 	}
 	c.noteShown(q, "form", at)
-	page := c.challenge(q, lang, c.issueDigits(q, asked, "", at))
+	key, moves := c.reading(q, p, asked, "", at)
+	page := c.challenge(q, lang, key)
+	page.Moving = moves
 	page.Problem, page.Reason = problem, q.Reason
 	page.FormKept = true
 	page.CookiesLost = lost
@@ -209,9 +211,14 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
 	}
 	if p.fresh != "" || p.toLang != "" || p.step != "" { // another picture, language or step: nothing was answered
+		p.key = ""
 		return c.formPage(q, p, p.saved, pr, templates.ProblemNone, at)
 	}
 	r := c.judge(q, channelPage, p, at)
+	p.key = ""
+	if r.state == stateNext {
+		p.key = c.seal(q, r.next, "", at)
+	}
 	var a Response
 	switch r.state {
 	case stateSolved:

@@ -81,6 +81,7 @@ func (c *Captcha) Resume(q *Request) (a Response, ok bool) {
 	}
 	q.Reason = s.reason
 	if !c.wasAnswered(q, &s, at) {
+		p.key = ""
 		return c.formPage(q, &p, p.saved, pr, templates.ProblemNone, at), true
 	}
 	return c.resend(q, &p, s, page, at), true

@@ -38,10 +38,12 @@ type challengeBody struct {
 
 // askBody is a step that a script may take instead of digits.
 type askBody struct {
-	Step    string `json:"step"` // silent or press
-	Key     string `json:"key"`
-	Work    *task  `json:"work"`
-	PartURL string `json:"part-url"`
+	Step     string `json:"step"` // silent, press or dynamic
+	Key      string `json:"key"`
+	Work     *task  `json:"work,omitempty"`
+	PartURL  string `json:"part-url,omitempty"`
+	ImgURL   string `json:"img-url,omitempty"` // of a moving picture
+	AudioURL string `json:"audio-url,omitempty"`
 }
 
 type blockedJSON struct {
@@ -73,12 +75,13 @@ func (c *Captcha) ChallengeJSON(q *Request) Response {
 	at := c.now()
 	c.count.shown["json"].Inc()
 	l := c.signLink(q, q.wanted(), false, at)
-	a := c.challengeJSON(q, &l, "", q.Service.ajaxStatus, at)
+	a := c.challengeJSON(q, &l, nil, q.Service.ajaxStatus, at)
 	q.noteRetpath(&a)
 	return a
 }
 
-func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at time.Time) Response {
+// challengeJSON is a challenge for a script, after the answer r or before any (nil).
+func (c *Captcha) challengeJSON(q *Request, l *link, r *result, code int, at time.Time) Response {
 	a := c.own(q, code, typeJSON, verdictCaptcha)
 	c.cors(q, &a)
 	c.noteShown(q, "script", at)
@@ -93,14 +96,14 @@ func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at
 		Captcha: challengeBody{
 			ImgURL:      strings.NewReplacer("{base}", q.Base, "{key}", token).Replace(q.Service.imgURL),
 			Key:         token,
-			Status:      status,
+			Status:      r.statusText(),
 			CaptchaPage: q.Base + q.Service.showURL(l),
 			AudioURL:    q.Base + q.Service.prefix + "/captcha/audio?key=" + token,
 			CheckURL:    q.Base + q.Service.prefix + "/checkcaptcha",
 			ExpiresIn:   int64(c.cfg.KeyTTL / time.Second),
 			Length:      c.answerLength(),
 			WorkURL:     workURL,
-			Ask:         c.askJSON(q, asked, l.url, at),
+			Ask:         c.askJSON(q, r, asked, l.url, at),
 		},
 		V:         1,
 		RequestID: q.RequestID,
@@ -111,13 +114,22 @@ func (c *Captcha) challengeJSON(q *Request, l *link, status string, code int, at
 	return a
 }
 
-// askJSON is the check that a script may make instead of showing digits; nil if digits are asked for.
-func (c *Captcha) askJSON(q *Request, asked question, to string, at time.Time) *askBody {
-	if asked.step >= steps.Digits {
+// askJSON is the step that a script may take instead of digits; nil if digits are asked for.
+func (c *Captcha) askJSON(q *Request, r *result, asked question, to string, at time.Time) *askBody {
+	media := q.Base + q.Service.prefix + "/captcha/"
+	if asked.step >= steps.Dynamic || r != nil && r.next != nil {
+		k := c.newMoving(q, asked)
+		if r != nil && r.next != nil {
+			k = r.next
+		}
+		token := c.seal(q, k, to, at)
+		return &askBody{Step: steps.Dynamic.String(), Key: token, ImgURL: media + "image?key=" + token, AudioURL: media + "audio?key=" + token}
+	}
+	if asked.step == steps.Digits {
 		return nil
 	}
 	token, t := c.issueCheck(q, asked, to, at)
-	return &askBody{Step: asked.step.String(), Key: token, Work: &t, PartURL: q.Base + q.Service.prefix + "/captcha/image?key=" + token}
+	return &askBody{Step: asked.step.String(), Key: token, Work: &t, PartURL: media + "image?key=" + token}
 }
 
 func (c *Captcha) answerLength() int {

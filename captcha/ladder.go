@@ -88,6 +88,8 @@ func (k *key) step() steps.Step {
 		return steps.Silent
 	case pressCode:
 		return steps.Press
+	case movingCode:
+		return steps.Dynamic
 	default:
 		return steps.Digits
 	}
@@ -113,7 +115,7 @@ func (k *key) way(shown string) string {
 }
 
 // read reports whether the key's answer is read or heard by somebody, rather than worked out by the browser.
-func (k *key) read() bool { return k.kind == digitsCode }
+func (k *key) read() bool { return k.kind == digitsCode || k.kind == movingCode }
 
 // least is the least step that q is asked for, whatever it costs.
 func (q *Request) least() steps.Step {
@@ -125,6 +127,9 @@ func (c *Captcha) ask(q *Request, least steps.Step, at time.Time) question {
 	var e earned
 	e.levelsOf(q.ID.Addr, c.visitors)
 	earned := int64(float64(c.climbs.passes(q.ID.Addr, at)) / e.levels[0].places)
+	if c.cfg.TestAnswer != "" {
+		earned = 0 // tests of a site solve as often as they like
+	}
 	failed := int64(c.climbs.checks.ahead(c.climbs.visitorKey(q), at) / stepFades)
 	return question{step: q.Service.ladder.Climb(least, failed, earned), earned: earned}
 }

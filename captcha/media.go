@@ -57,7 +57,7 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 	case err != nil:
 		return c.fault(q, err)
 	}
-	if k.kind == silentCode || k.kind == pressCode {
+	if m == picture && k.kind != digitsCode {
 		contentType = "image/gif"
 	}
 	a := c.own(q, 200, contentType, verdictCaptcha)

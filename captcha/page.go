@@ -50,7 +50,9 @@ func (c *Captcha) Page(q *Request) Response {
 	if p.step == "" && !lost && !off && asked.step < steps.Digits {
 		return c.checkingPage(q, &p, &l, asked, at)
 	}
-	page := c.challenge(q, lang, c.issueDigits(q, asked, l.url, at))
+	key, moves := c.reading(q, &p, asked, l.url, at)
+	page := c.challenge(q, lang, key)
+	page.Moving = moves
 	if id := l.stoppedID(); id != "" {
 		page.RequestID = id
 	}

@@ -15,7 +15,7 @@ import (
 type Challenges struct {
 	Since     time.Time      `json:"since"`
 	Total     ChallengeCount `json:"total"`
-	Ways      []ChallengeRow `json:"ways"` // page, form, script, xml, work, silent, press
+	Ways      []ChallengeRow `json:"ways"` // page, form, script, xml, work, silent, press, dynamic
 	Languages []ChallengeRow `json:"languages"`
 	Networks  []ChallengeRow `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
 	// MachinesSolve lists each network that appears to solve by machine, with the evidence: right, quick and many answers.

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/identity"
 )
 
 // TestChallengesAreTold: challenges shown, tried, solved and given up are reported by way, language and network; machines
 // are named by their network, people in it are not.
 func TestChallengesAreTold(t *testing.T) {
-	e := newEnv(t, nil)
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 })
 	e.c.cfg.PassesPerHour, e.c.cfg.PassesPerDay = 1000, 1000
 	for n := range 30 { // a machine
 		e.solveIn(0, from("198.51.100.7"))

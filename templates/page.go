@@ -52,6 +52,7 @@ type ChallengePage struct {
 	// WorkURL is the script with which the browser can work instead of the visitor; empty: not offered.
 	WorkURL string
 	Problem Problem
+	Moving  bool // the picture moves, and directions are the answer
 	Reason  Reason
 
 	CookiesOff   bool   // the browser seems to keep no cookies: shown before anybody solves anything

@@ -60,7 +60,7 @@ type Policy struct {
 
 // DefaultPolicy returns the defaults.
 func DefaultPolicy() Policy {
-	return Policy{Robot: "digits", Unsure: "silent", Top: "digits", RaiseAfter: 20}
+	return Policy{Robot: "digits", Unsure: "silent", Top: "dynamic", RaiseAfter: 20}
 }
 
 // Validate returns all problems, each with its path below the section.

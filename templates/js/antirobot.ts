@@ -400,7 +400,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
       status: c.status, length: c.length, reason: body.reason, expiresIn: c['expires-in'], requestId: String(body['request-id'] ?? ''),
       forwarded: body.forwarded !== false, test: !!body.test,
       work: !!(c['work-url'] && worker(c['check-url'])),
-      ...c.ask && worker(c['check-url']) ? { step: c.ask.step, ask: { ...c.ask, part: at(c.ask['part-url']) } } : { step: '' },
+      ...c.ask?.work && worker(c['check-url']) ? { step: c.ask.step, ask: { ...c.ask, part: at(c.ask['part-url']) } } : { step: '' },
     };
   };
 

@@ -13,6 +13,17 @@ e.preventDefault();
 p.currentTime=0;
 r.catch(function(){location=l.href});
 };
+var g=f.querySelector(".arrows"),i=f.elements.rep;
+if(g){
+g.hidden=false;
+g.onclick=function(e){if(e.target.type)i.value+=e.target.textContent};
+i.onkeydown=function(e){
+var a={ArrowUp:"↑",ArrowDown:"↓",ArrowLeft:"←",ArrowRight:"→"}[e.key];
+if(!a)return;
+e.preventDefault();
+i.value+=a;
+};
+}
 var w=document.getElementById("work");
 if(!w||!window.Worker||!window.fetch||!window.AbortController)return;
 var b=w.querySelector("button"),s=w.querySelector("[role=status]"),d=w.dataset,offer=b.textContent,run=null;

@@ -1,0 +1,141 @@
+package captcha
+
+import (
+	"encoding/json"
+	"image/gif"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// directions reads the answer of a moving picture from its key, which no client can do, as digits of a keypad.
+func (e *env) directions(token string) string {
+	e.t.Helper()
+	k, _, err := e.c.open(e.request("GET", "https://example.com/"), token, e.now())
+	if err != nil || k.kind != movingCode {
+		e.t.Fatalf("no moving picture: %v, kind %d", err, k.kind)
+	}
+	var b strings.Builder
+	for _, d := range k.secret[2:] {
+		b.WriteString(strconv.Itoa(int(d)))
+	}
+	return b.String()
+}
+
+// TestMovingPictures: only the last answer tells whether all were right, and it earns the pass.
+func TestMovingPictures(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		wrong [movingRounds]bool
+		right bool
+	}{{"right", [movingRounds]bool{}, true}, {"first wrong", [movingRounds]bool{true, false}, false}, {"last wrong", [movingRounds]bool{false, true}, false}} {
+		e := asking(t, "dynamic")
+		sent := e.c.Redirect(e.request("GET", "https://example.com/page?a=1"))
+		browser := keeping(&sent)
+		page, fields := e.open(sent.Get("Location"), browser)
+		var a Response
+		for round, wrong := range c.wrong {
+			if !strings.Contains(string(page.Body), `class="moving"`) {
+				t.Fatalf("%s: no moving picture: %s", c.name, page.Body)
+			}
+			rep := e.directions(fields.Get("key"))
+			if wrong {
+				rep = strings.Repeat("5", len(rep))
+			}
+			a = e.submit(fields, rep, browser)
+			if round+1 < movingRounds {
+				if a.Outcome != OutcomeNone || a.Status != 303 || strings.Contains(a.Get("Location"), "status=") {
+					t.Errorf("%s: after an act %v %d %s", c.name, a.Outcome, a.Status, a.Get("Location"))
+				}
+				if again := e.submit(fields, rep, browser); strings.Contains(again.Get("Location"), "&key=") {
+					t.Errorf("%s: an act counts twice: %s", c.name, again.Get("Location"))
+				}
+				page, fields = e.open(a.Get("Location"), browser)
+			}
+		}
+		if got := a.Outcome == OutcomeSolved; got != c.right || got && (a.Pass.Allowance != 100 || a.Get("Location") != "https://example.com/page?a=1") {
+			t.Errorf("%s: %v %+v %s", c.name, a.Outcome, a.Pass, a.Get("Location"))
+		}
+	}
+}
+
+// TestMovingMedia: the picture moves, and the sound says the same directions.
+func TestMovingMedia(t *testing.T) {
+	e := asking(t, "dynamic")
+	sent := e.c.Redirect(e.request("GET", "https://example.com/page"))
+	_, fields := e.open(sent.Get("Location"), keeping(&sent))
+	img := e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+url.QueryEscape(fields.Get("key"))))
+	g, err := gif.DecodeAll(strings.NewReader(string(img.Body)))
+	if err != nil || len(g.Image) < 20 || img.Get("Content-Type") != "image/gif" {
+		t.Errorf("the picture: %d %v %v", img.Status, img.Header, err)
+	}
+	wav := e.c.Audio(e.request("GET", "https://example.com/captcha/audio?key="+url.QueryEscape(fields.Get("key"))))
+	if wav.Status != 200 || !strings.HasPrefix(string(wav.Body), "RIFF") {
+		t.Errorf("the sound: %d %v", wav.Status, wav.Header)
+	}
+}
+
+// TestMovingAnswers: arrows, digits of any script, and spaces are the same; anything else is wrong.
+func TestMovingAnswers(t *testing.T) {
+	m := moving{newDigits(6, nil, "")}
+	secret := []byte{1, 0, 8, 2, 6}
+	f := func(answer string, right, given bool) {
+		t.Helper()
+		if r, g := m.check(secret, answer); r != right || g != given {
+			t.Errorf("%q: %v %v", answer, r, g)
+		}
+	}
+	f("826", true, true)
+	f("↑↓→", true, true)
+	f("8 ↓ ٦", true, true)
+	f("", false, false)
+	f("82", false, true)
+	f("8264", false, true)
+	f("up", false, true)
+	secret[1] = 1
+	f("826", false, true) // an earlier act was wrong
+}
+
+// TestDigitsInPlaceOfMoving: whoever can't follow the picture takes digits, made harder, for half the worth.
+func TestDigitsInPlaceOfMoving(t *testing.T) {
+	e := asking(t, "dynamic")
+	sent := e.c.Redirect(e.request("GET", "https://example.com/page"))
+	browser := keeping(&sent)
+	page, fields := e.open(sent.Get("Location")+"&step=digits", browser)
+	if strings.Contains(string(page.Body), `class="moving"`) {
+		t.Fatal("it still moves")
+	}
+	if a := e.submit(fields, e.answerOf(fields.Get("key")), browser); a.Outcome != OutcomeSolved || a.Pass.Allowance != 50 {
+		t.Errorf("%v %+v", a.Outcome, a.Pass)
+	}
+}
+
+// TestMovingForScripts: a script takes the moving pictures in turn; a carried form is kept through them.
+func TestMovingForScripts(t *testing.T) {
+	e := asking(t, "dynamic")
+	read := func(a Response) *askBody {
+		t.Helper()
+		var c challengeJSON
+		if err := json.Unmarshal(a.Body, &c); err != nil || c.Captcha.Ask == nil || c.Captcha.Ask.Step != "dynamic" || c.Captcha.Status != "" {
+			t.Fatalf("%v %s", err, a.Body)
+		}
+		return c.Captcha.Ask
+	}
+	ask := read(e.c.ChallengeJSON(e.request("GET", "https://example.com/api")))
+	ask = read(e.answerWork(ask.Key, e.directions(ask.Key)))
+	if a := e.answerWork(ask.Key, e.directions(ask.Key)); a.Outcome != OutcomeSolved {
+		t.Errorf("%s", a.Body)
+	}
+
+	own := header("Sec-Fetch-Site", "same-origin")
+	a := e.c.ChallengeForm(e.request("POST", "https://example.com/post", form("text", "x")))
+	browser := keeping(&a)
+	for range movingRounds {
+		fields := fieldsOf(t, a.Body)
+		a = e.submit(fields, e.directions(fields.Get("key")), browser, own)
+	}
+	if a.Outcome != OutcomeSolved {
+		t.Errorf("a form: %d %v", a.Status, a.Outcome)
+	}
+}

@@ -1,0 +1,47 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+)
+
+// TestStepsOnThePage: the button is pressed by keyboard alone; a moving picture is answered with the arrows' buttons and by
+// typing; without JavaScript a silent check leads to the digits by itself. Each ends on the page that was asked for.
+func TestStepsOnThePage(t *testing.T) {
+	ctx := browser(t)
+	there := chromedp.WaitVisible(`//pre[contains(.,"site got")]`)
+	open := func(step, wait string) {
+		t.Helper()
+		g := configuredFront(t, site(t).URL, "    captcha: {steps: {robot: "+step+"}}\n")
+		g.ban("ip:127.0.0.1", "1h")
+		run(t, ctx, "forget", network.ClearBrowserCookies())
+		run(t, ctx, step, chromedp.Navigate(g.url+"/page"), chromedp.WaitVisible(wait, chromedp.ByQuery))
+	}
+
+	open("press", "#press")
+	checkAxe(t, ctx, axe(t), "a press")
+	tabTo(t, ctx, `e.id === 'press'`)
+	run(t, ctx, "press", chromedp.KeyEvent("\r"), there)
+
+	open("dynamic", ".arrows button")
+	checkAxe(t, ctx, axe(t), "a moving picture")
+	run(t, ctx, "the arrows", chromedp.Click(".arrows button", chromedp.ByQuery))
+	if got := value[string](t, ctx, `document.querySelector('`+field+`').value`); got != "←" {
+		t.Errorf("the button writes %q", got)
+	}
+	for round := range 2 {
+		key := value[string](t, ctx, `document.querySelector('[name=key]').value`)
+		run(t, ctx, "answer", chromedp.Evaluate(`document.querySelector('`+field+`').value = ''`, nil), chromedp.SendKeys(field, testAnswer+"\r", chromedp.ByQuery))
+		if round == 0 {
+			run(t, ctx, "the next picture", chromedp.WaitVisible(`//form[.//input[@name="key" and @value!="`+key+`"]]//img[@class="moving"]`), chromedp.WaitVisible(".arrows button", chromedp.ByQuery))
+		}
+	}
+	run(t, ctx, "arrive", there)
+
+	run(t, ctx, "switch JavaScript off", emulation.SetScriptExecutionDisabled(true))
+	open("silent", field)
+	run(t, ctx, "answer", chromedp.SendKeys(field, testAnswer+"\r", chromedp.ByQuery), there)
+}
