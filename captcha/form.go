@@ -32,14 +32,33 @@ const (
 	maxSavedHead = 16 << 10
 )
 
-// sealedFields are kept from the form's own request; keptFields are taken from the request that answers, which comes from
-// the same browser.
-func sealedFields() []string {
-	return []string{"Content-Type", "Content-Encoding", "Cookie", "Origin", "Referer", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User"}
-}
-
+// keptFields are taken from the request that answers, which comes from the same browser; all others of the form's own
+// request are sealed, so that what is delivered is what was sent.
 func keptFields() []string {
 	return []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding", "Authorization"}
+}
+
+// sealed says whether a field of the form's own request is carried with it: all but those of the connection, those that
+// the gateway sets itself, and those that come with the answer. Credentials are sealed where the form had them.
+func sealed(v *request.View, name string) bool {
+	for _, own := range []string{
+		"User-Agent", "Accept", "Accept-Language", "Accept-Encoding", "Host", "Content-Length", "Transfer-Encoding", "TE", "Trailer",
+		"Connection", "Keep-Alive", "Upgrade", "Expect", "Via", "Forwarded", "X-Real-IP", "X-Request-Id",
+	} {
+		if request.EqualFold([]byte(name), own) {
+			return false
+		}
+	}
+	lower := strings.ToLower(name)
+	if strings.HasPrefix(lower, "x-forwarded-") || strings.HasPrefix(lower, "x-antirobot-") || strings.HasPrefix(lower, "proxy-") {
+		return false
+	}
+	for nominated := range strings.SplitSeq(string(v.Get("Connection")), ",") {
+		if strings.ToLower(strings.TrimSpace(nominated)) == lower {
+			return false
+		}
+	}
+	return true
 }
 
 // capture copies what will be sealed; ok is false if it is too large.
@@ -48,12 +67,11 @@ func capture(q *Request, mark, grant string) (s saved, ok bool) {
 		Method: q.method(), Target: string(q.View.Target), Body: q.Body,
 	}}
 	size := len(s.request.Target) + len(s.request.Method) + len(mark)
-	for _, name := range sealedFields() {
-		for i := range q.View.Fields {
-			if f := &q.View.Fields[i]; request.EqualFold(f.Name, name) {
-				s.request.Header = append(s.request.Header, HeaderField{name, string(f.Value)})
-				size += len(name) + len(f.Value) + 8
-			}
+	for i := range q.View.Fields {
+		f := &q.View.Fields[i]
+		if name := string(f.Name); sealed(q.View, name) {
+			s.request.Header = append(s.request.Header, HeaderField{name, string(f.Value)})
+			size += len(name) + len(f.Value) + 8
 		}
 	}
 	return s, size <= maxSavedHead
@@ -265,7 +283,7 @@ func (c *Captcha) resend(q *Request, p *params, s saved, page answeringPage, at 
 	_, _ = c.store.Incr(ctx, sentKey(s.nonce), 1, c.cfg.FormTTL) // if this fails, a reload gets one more challenge before it is told
 	c.count.resent.Inc()
 	for _, name := range keptFields() {
-		if name == "Authorization" && page != pageOwn {
+		if name == "Authorization" && (page != pageOwn || s.has(name)) {
 			continue
 		}
 		if v := q.View.Get(name); v != nil {
@@ -287,10 +305,20 @@ func (c *Captcha) wasSent(q *Request, s *saved) bool {
 	return err == nil && n > 0
 }
 
+// has says whether the form's own request had a field.
+func (s *saved) has(name string) bool {
+	for _, f := range s.request.Header {
+		if strings.EqualFold(f.Name, name) {
+			return true
+		}
+	}
+	return false
+}
+
 // cameFrom is the page of the service that contained the form, or the service's start page.
 func (s *saved) cameFrom(q *Request) string {
 	for _, f := range s.request.Header {
-		if path, ok := strings.CutPrefix(f.Value, q.Base+"/"); ok && f.Name == "Referer" {
+		if path, ok := strings.CutPrefix(f.Value, q.Base+"/"); ok && strings.EqualFold(f.Name, "Referer") {
 			return q.Base + "/" + path
 		}
 	}

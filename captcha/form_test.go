@@ -20,7 +20,7 @@ func (e *env) challengeForm(opts ...opt) (Response, url.Values) {
 	all := append([]opt{
 		body("application/x-www-form-urlencoded", typed), header("Cookie", "session=42; L=abc"), header("Origin", "https://example.com"),
 		header("Referer", "https://example.com/write"), header("Sec-Fetch-Site", "same-origin"), header("Sec-Fetch-Mode", "navigate"),
-		header("Sec-Fetch-Dest", "document"), header("X-Secret", "no"),
+		header("Sec-Fetch-Dest", "document"),
 	}, opts...)
 	a := e.c.ChallengeForm(e.request("POST", "https://example.com/letters?draft=1", all...))
 	return a, fieldsOf(e.t, a.Body)
@@ -30,7 +30,8 @@ func (e *env) challengeForm(opts ...opt) (Response, url.Values) {
 // its own headers.
 func TestPitfall21FormIsNotLost(t *testing.T) {
 	e := newEnv(t, nil)
-	a, fields := e.challengeForm()
+	a, fields := e.challengeForm(header("X-Own", "forty-two"), header("Authorization", "Basic b3du"), header("Content-Encoding", "identity"),
+		header("Connection", "keep-alive, X-Hop"), header("X-Hop", "1"), header("X-Forwarded-For", "192.0.2.1"), header("X-Antirobot-Mark", "OK"))
 	if a.Status != 200 || a.Get("X-Antirobot-Verdict") != "captcha" || !bytes.Contains(a.Body, []byte("is kept")) {
 		t.Fatalf("%d\n%s", a.Status, a.Body)
 	}
@@ -58,7 +59,7 @@ func TestPitfall21FormIsNotLost(t *testing.T) {
 	if a := e.submit(more, "", probe); !bytes.Contains(a.Body, []byte(`lang="ru"`)) || fieldsOf(t, a.Body).Get("saved") != fields.Get("saved") {
 		t.Error("another language")
 	}
-	own := []opt{header("Accept", "text/html"), header("Referer", "null"), header("Origin", "null"), header("Sec-Fetch-Site", "same-origin")}
+	own := []opt{header("Accept", "text/html"), header("Referer", "null"), header("Origin", "null"), header("Sec-Fetch-Site", "same-origin"), header("X-Own", "other"), header("Authorization", "Basic other")}
 	a = e.submit(again, e.answerOf(again.Get("key")), append(own, probe)...)
 	if a.Outcome != OutcomeSolved || cookies(&a)["spravka"] == "" || a.Status != 307 || a.Get("Location") != "https://example.com/letters?draft=1" {
 		t.Fatalf("outcome %d, status %d, %v", a.Outcome, a.Status, a.Header)
@@ -81,12 +82,18 @@ func TestPitfall21FormIsNotLost(t *testing.T) {
 	for name, want := range map[string]string{
 		"Content-Type": "application/x-www-form-urlencoded", "Cookie": "session=42; L=abc", "Origin": "https://example.com", "Referer": "https://example.com/write",
 		"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document", "Accept": "text/html",
+		"X-Own": "forty-two", "Authorization": "Basic b3du", "Content-Encoding": "identity",
 	} {
 		if got[name] != want {
 			t.Errorf("%s: %q, want %q", name, got[name], want)
 		}
 	}
-	if got["X-Secret"] != "" || got["User-Agent"] == "" {
+	for _, name := range []string{"Connection", "X-Hop", "X-Forwarded-For", "X-Antirobot-Mark"} {
+		if v, ok := got[name]; ok {
+			t.Errorf("%s: %s came with the form", name, v)
+		}
+	}
+	if got["User-Agent"] == "" {
 		t.Errorf("%v", got)
 	}
 }
