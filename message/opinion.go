@@ -65,6 +65,12 @@ func (m *Model) score(text string) (score float64, by string) {
 	return score, by
 }
 
+// Good says whether the text is good. It is as Classify, without reasons.
+func (m *Model) Good(text string) bool {
+	score, _ := m.score(text)
+	return score <= 0.5
+}
+
 // like returns how much the text is like one that was taught as bad, 0 if it is not.
 func (m *Model) like(text string) float64 {
 	if m.taught.Len() == 0 {
