@@ -19,6 +19,10 @@ const (
 	// leaseIdle is how long a lease lies unused before it is given back to the other nodes, and how long "nothing
 	// left" is believed before the store is asked again.
 	leaseIdle = time.Minute
+	// leaseWait is how long a request waits for a lease. Then the store counts as failing.
+	leaseWait = 500 * time.Millisecond
+	// leaseTries is how often it waits, if other requests spend what has come.
+	leaseTries = 4
 )
 
 // ledger counts what passes have paid. On a single node the count in memory decides, so it is exact: never one unit
@@ -26,9 +30,9 @@ const (
 // change is on its way to the store, and it arrives within one or two of the store's writes. A clean Close writes
 // everything; a kill -9 forgets what was spent in that window.
 //
-// With a shared store every node takes leases of min(32, limit/8) and spends from them. A lease is requested ahead of
-// need and never waited for: while the first or the next one is on its way, a pass may be in debt by at most one lease,
-// which the next lease settles. So all nodes together overspend a pass by at most nodes × lease. What a killed node had
+// With a shared store every node takes leases of min(32, limit/8) and spends from them, and from nothing else: so all nodes
+// together never spend more than the pass has. A lease is requested ahead of need. Only a request that finds none left (the
+// first one at another node, or one of many at once) waits for the store, for leaseWait at most. What a killed node had
 // leased and not spent is lost to the visitor.
 //
 // When the store fails, on_store_failure decides: open keeps counting in memory (up to the whole limit on each node;
@@ -142,8 +146,6 @@ func (l *ledger) decide(a *account, cost uint32, at time.Time, failing bool, pol
 		return pay, false
 	case failing:
 		pay.OK = within
-	case a.dry == 0:
-		pay.OK = within && a.debt()+cost-a.spare() <= lease
 	}
 	if !pay.OK {
 		a.missed = cost
@@ -239,6 +241,9 @@ func (l *ledger) lease(ctx context.Context, id [16]byte) error {
 	if !ok || ttl <= 0 {
 		return nil
 	}
+	if a.spare() >= leaseOf(a.limit) && a.spare() >= a.missed {
+		return nil // of many requests that waited, another one took it
+	}
 	want := max(leaseOf(a.limit), a.missed) + a.debt() - min(a.spare(), leaseOf(a.limit)/2)
 	var granted int64
 	if most := a.limit - min(a.leased, a.limit); most > 0 { // granting more than the limit is never right, whatever the store has lost
@@ -260,6 +265,14 @@ func (l *ledger) lease(ctx context.Context, id [16]byte) error {
 	}
 	sh.m[id] = a
 	return nil
+}
+
+// await takes a lease before it returns. Of many callers for one pass each waits for its turn, and most find that another
+// one has taken it.
+func (l *ledger) await(id [16]byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), leaseWait)
+	defer cancel()
+	return l.behind.Now(ctx, id)
 }
 
 // GiveBack returns the leases that were unused for leaseIdle, or all of them, to the shared store. What can't be

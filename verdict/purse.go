@@ -280,8 +280,22 @@ func (l *ledger) settle(p *spravka.Pass, b *bill, at time.Time, policy Policy, t
 	pay, ask := l.decide(&a, cost, at, failing, policy)
 	if !take {
 		sh.mu.Unlock()
+		pay.OK = pay.OK || ask && !failing // the next lease may cover it
 		pay.Left = l.left(&a)
 		return pay, cost
+	}
+	for range leaseTries {
+		if pay.OK || !ask || failing {
+			break
+		}
+		// All that is leased is spent, or others were quicker to spend it.
+		l.put(sh, p.ID, &a, known)
+		sh.mu.Unlock()
+		failing = l.await(p.ID) != nil
+		sh.mu.Lock()
+		a, known = sh.m[p.ID]
+		a.expires, a.limit = p.Expires, p.Allowance
+		pay, ask = l.decide(&a, cost, at, failing, policy)
 	}
 	if pay.OK {
 		a.note(p, b, cost)
@@ -291,10 +305,7 @@ func (l *ledger) settle(p *spravka.Pass, b *bill, at time.Time, policy Policy, t
 		ask = ask || !l.shared && cost > 0
 	}
 	if known || pay.OK || ask {
-		sh.m[p.ID] = a
-		if !known {
-			l.n.Add(1)
-		}
+		l.put(sh, p.ID, &a, known)
 	}
 	sh.mu.Unlock()
 	if pay.OK {
@@ -306,7 +317,15 @@ func (l *ledger) settle(p *spravka.Pass, b *bill, at time.Time, policy Policy, t
 	return pay, cost
 }
 
-// Spend takes cost from the pass if enough is left. It never waits.
+// put keeps an account. The caller holds the shard's lock.
+func (l *ledger) put(sh *ledgerShard, id [16]byte, a *account, known bool) {
+	sh.m[id] = *a
+	if !known {
+		l.n.Add(1)
+	}
+}
+
+// Spend takes cost from the pass if enough is left. It waits for the shared store where this node has no lease left.
 func (l *ledger) Spend(p *spravka.Pass, cost uint32, at time.Time, policy Policy) payment {
 	pay, _ := l.settle(p, &bill{cost: cost}, at, policy, true)
 	return pay
