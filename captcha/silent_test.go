@@ -57,7 +57,7 @@ func TestSilentCheck(t *testing.T) {
 	e := asking(t, "silent")
 	sent := e.c.Redirect(e.request("GET", "https://example.com/page?a=1"))
 	browser := keeping(&sent)
-	page, fields := e.open(sent.Get("Location"), browser)
+	page, _ := e.open(sent.Get("Location"), browser)
 	if strings.Contains(string(page.Body), "<img") || !strings.Contains(string(page.Body), `http-equiv="refresh"`) {
 		t.Errorf("the page: %s", page.Body)
 	}

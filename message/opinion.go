@@ -147,10 +147,7 @@ func (m *Model) applyPrint(r trainRecord) {
 func (m *Model) loadPrints(ctx context.Context) error {
 	prefix := []byte(m.prefix + "taught/")
 	return m.store.Scan(ctx, prefix, func(k, _ []byte, left time.Duration) error {
-		raw, err := hex.DecodeString(string(k[len(prefix):]))
-		if err != nil {
-			return nil // not one of ours
-		}
+		raw, _ := hex.DecodeString(string(k[len(prefix):])) // what is none of ours is no print either
 		if p, ok := learn.ReadPrint(raw); ok {
 			m.taught.Add(p, m.now().Add(left))
 		}

@@ -29,10 +29,11 @@ func (l *blend) sum(in inputs) (z float64) {
 }
 
 const (
-	// LeastGood and LeastBad are the texts of each kind from which on the model judges: the least to which it can be
-	// fitted without harm to good texts.
+	// LeastGood is the number of good texts from which on the model judges: the least to which it can be fitted without
+	// harm to good texts.
 	LeastGood = 25
-	LeastBad  = 10
+	// LeastBad is the number of bad texts from which on it does.
+	LeastBad = 10
 	// doubtfulGood lowers the log odds by ln(1+doubtfulGood/n) where n good texts are known: so few can't show what else
 	// is good.
 	doubtfulGood = 150
