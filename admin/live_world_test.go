@@ -153,6 +153,7 @@ func (g *gateway) ask(rid request.ID, from, path string) verdict.Decision {
 	var d verdict.Decision
 	g.cacher.Decide(&d, &view, &id, g.shop)
 	g.cacher.Decisions().Record(rid, &d, &view, &id, g.shop)
+	g.cacher.Counted(rid, &d, &verdict.Event{Kind: verdict.EventRequest, Verdict: d.Verdict, Mode: d.Mode}, g.shop)
 	return d
 }
 
