@@ -60,7 +60,7 @@ race: alloc ## unit tests with the race detector (some wait for servers, so more
 
 e2e: $(BIN)/esbuild $(BIN)/h2spec $(BIN)/pebble $(BIN)/gotestsum ## the real binary with a real browser, proxies and clients
 	@$(GO) build -o $(BIN)/antirobot . # without -trimpath: what the tests have compiled is used
-	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot $(TESTS) --packages="./e2e/..." -- -count=1 -timeout 25m
+	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot $(TESTS) --packages="./e2e/..." -- -count=1 -parallel 3 -timeout 25m
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \

@@ -186,7 +186,7 @@ func visit(t *testing.T, b *balanced) {
 		}
 	})
 	t.Run("403", func(t *testing.T) {
-		visitor(t).get(b.url+"/x", "Sec-Fetch-Dest", "image").must(t, 403, "")
+		visitor(t).speaks("fr").get(b.url+"/x", "Sec-Fetch-Dest", "image").must(t, 403, "")
 		g.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "10m", "reason": "test"})
 		r := visitor(t).get(b.url+"/a").must(t, 403, "")
 		if !strings.Contains(r.body, r.Header.Get("X-Request-Id")) || r.Header.Get("X-Antirobot-Verdict") != "blocked" {
@@ -228,7 +228,7 @@ func webSocket(t *testing.T, base string) {
 
 // keepForm sends a form, answers the captcha wrongly and rightly, and looks for the form at the service.
 func keepForm(t *testing.T, b *balanced) error {
-	v := visitor(t)
+	v := visitor(t).speaks("de")
 	const form = "name=Anna&text=%D0%BF%D1%80%D0%B8%D0%B2%D0%B5%D1%82"
 	post := func(path, body, want string) (*response, error) {
 		req, err := http.NewRequest("POST", b.url+path, strings.NewReader(body))

@@ -53,7 +53,7 @@ func TestLanguagesFit(t *testing.T) {
 	run(t, ctx, "a narrow phone", chromedp.EmulateViewport(320, 640))
 	for _, tag := range languages(t) {
 		speak(t, ctx, tag)
-		dir := map[bool]string{true: "rtl", false: "ltr"}[tag == "ar"]
+		dir := map[bool]string{true: "rtl", false: "ltr"}[tag == "ar" || tag == "fa"]
 		for _, p := range pages {
 			p.open(t, ctx)
 			run(t, ctx, "unfold", chromedp.Evaluate(`document.querySelectorAll('details').forEach((d) => { d.open = true; })`, nil))

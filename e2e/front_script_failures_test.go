@@ -146,13 +146,13 @@ func TestScriptAcrossOrigins(t *testing.T) {
 	}
 }
 
-// TestScriptSaysThatCookiesAreMissing: without a kept cookie the challenge would come again and again; after a few rounds
-// it becomes an error that says so.
+// TestScriptSaysThatCookiesAreMissing: without a kept cookie the challenge would come again and again, to who is not known
+// by other marks either; after a few rounds it becomes an error that says so.
 func TestScriptSaysThatCookiesAreMissing(t *testing.T) {
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "{rounds: 1}")
 	g.ban("ip:127.0.0.1", "10m")
-	a.eval(`keep('r', robot.fetch('/api/list', {credentials: 'omit'})); true`, nil)
+	a.eval(`keep('r', robot.fetch('/api/list', {credentials: 'omit', headers: {'Accept-Language': 'eo'}})); true`, nil)
 	for n := range 2 {
 		a.asked()
 		a.typed(testAnswer + "\r")

@@ -66,14 +66,26 @@ if step == "first":
     assert judge(by_xml, "hello") == judge(by_json, "hello") == "UNKNOWN"
     assert by_xml("sf.message.firewall.rules.check", rules=rules, **firewall) == {}
     assert by_xml("sf.message.firewall.rules.set", rules=rules, **firewall) == {}
-    for marker, text in [("bad", "cheap pills online"), ("good", "see you at lunch")] * 4:
+    def classify(call, text):
+        got = call("sf.model.classify", partner=None, model="model", message={"text": text})
+        return got["marker"], got["by"]
+    def train(marker, text):
         assert by_json("sf.model.train", partner=None, model="model", message={"text": text}, marker=marker) == {}
+    # Until the model knows 25 good and 10 bad texts the built-in start judges; what was taught as bad is found at once.
+    assert classify(by_xml, "cheap pills online, order 0") == ("good", "ru-en-1")
+    for n in range(15):
+        train("bad", "cheap pills online, order %d" % n)
+    assert classify(by_xml, "cheap pills online, order 0") == ("bad", "taught")
+    assert classify(by_xml, "pills") == ("good", "ru-en-1")
+    for n in range(40):
+        train("good", "see you at lunch in room %d" % n)
     for call in by_xml, by_json:
         assert call("sf.message.firewall.rules.get", **firewall) == {"rules": rules}
         assert judge(call, "") == "INVALID"
         assert judge(call, "lunch?") == "OK"
         assert judge(call, "cheap pills") == "SPAM"
-        assert call("sf.model.classify", partner=None, model="model", message={"text": "pills"}) == {"marker": "bad"}
+        assert classify(call, "pills") == ("bad", "model")
+        assert classify(call, "lunch?") == ("good", "model")
         got = [judge(call, "Привет, the same text by " + call.__name__) for _ in range(4)]
         assert got == ["OK", "OK", "OK", "FREQUENT"], got
         debug = call("sf.message.input", partner=None, message={"text": "lunch"}, debug=True)

@@ -59,7 +59,7 @@ func TestPitfall05RotationLogsNobodyOut(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
-	v, half := visitor(t), visitor(t)
+	v, half := visitor(t), visitor(t).speaks("de")
 	g.earn(v, "/")
 	form := formOf(t, half.get(half.get(g.url+"/half").Header.Get("Location")).body)
 	form.Set("rep", testAnswer)
@@ -157,7 +157,7 @@ services:
 	secrets["login cookie"] = login
 	secrets["service cookie"] = strings.TrimPrefix(signed(t, "visitor-4711"), "sid=")
 	const addr = "203.0.113.1"
-	v := from(t, addr)
+	v := from(t, addr).speaks("en")
 	v.header.Set("Authorization", secrets["Authorization"])
 	v.header.Set("Cookie", "session=sessionsecret123")
 	v.get(g.url+"/?q=querysecret456").must(t, 200, "")

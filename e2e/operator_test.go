@@ -160,7 +160,7 @@ func TestRevocation(t *testing.T) {
 	t.Parallel()
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
-	one, two := visitor(t), visitor(t)
+	one, two := visitor(t), visitor(t).speaks("de")
 	g.earn(one, "/")
 	g.earn(two, "/")
 	s := g.whyIn(t, "one", one.get(g.url+"/").must(t, 200, "site got"))

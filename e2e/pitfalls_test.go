@@ -45,8 +45,8 @@ func TestPitfall01NoOpenRedirect(t *testing.T) {
 	}
 
 	// a signed link whose retpath was changed leads to the start of the site
-	for _, evil := range []string{"http://evil.example:" + port + "/", g.url + "/elsewhere"} {
-		v := visitor(t) // without the pass of the last time
+	for lang, evil := range map[string]string{"en": "http://evil.example:" + port + "/", "en-GB": g.url + "/elsewhere"} {
+		v := visitor(t).speaks(lang) // without the pass of the last time
 		link, _ := url.Parse(v.get(g.url + "/page").Header.Get("Location"))
 		q := link.Query()
 		q.Set("retpath", evil)
@@ -267,7 +267,7 @@ services:
 	g.ban("ip:203.0.113.1", "10m")
 	g.list("block", "203.0.113.2", "10m")
 	g.list("white", "203.0.113.5", "10m")
-	paying := from(t, "203.0.113.1")
+	paying := from(t, "203.0.113.1").speaks("de")
 	g.earn(paying, "/")
 
 	ask := func(addr, path string, header ...string) *response { return from(t, addr).get(g.url+path, header...) }

@@ -129,8 +129,8 @@ func TestChallengesAreToldToOperators(t *testing.T) {
 	g := configured(t, "defaults: {upstream: {urls: [%q]}}\ncaptcha: {alarm: {solved: 3}}\n", site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
 	visitor(t).get(visitor(t).get(g.url+"/").Header.Get("Location")).must(t, 200, `name="rep"`) // gives up
-	for range 4 {
-		g.solve(visitor(t), "/")
+	for _, lang := range []string{"en", "en-GB", "en-US", "en-CA"} {
+		g.solve(visitor(t).speaks(lang), "/")
 	}
 	got := string(g.api("GET", "/api/challenges", nil))
 	for _, want := range []string{`"shown":5,"tried":4,"solved":4,"gave-up":1`, `"machines-solve":["127.0.0.0/24"]`, `"name":"page"`, `"name":"en"`} {

@@ -224,7 +224,7 @@ input[aria-invalid=true]{border:2px solid var(--bad)}
 button{font:inherit;min-height:2.75rem;padding:.5rem 1rem;border:1px solid var(--line);border-radius:.5rem;color:inherit;background:var(--soft-bg);cursor:pointer}
 .g{font-weight:600;color:var(--on);background:var(--accent);border-color:transparent;flex:1}
 .l{min-height:2rem;padding:.15rem 0;border:0;background:none;color:var(--accent);text-decoration:underline;text-align:start}
-.b{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:.9rem}
+.b{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:.9rem}.b[hidden]{display:none}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 details{margin-top:1rem}summary{cursor:pointer;min-height:1.75rem;color:var(--accent)}
 .d{--bg:#1d2126;--soft-bg:#2b3037;--ink:#eceff3;--soft:#b4bcc8;--line:#7d8796;--accent:#8ab6f9;--on:#0b1a2e;--bad:#ffb3ac;--paper:#c3c9d1;color-scheme:dark}
