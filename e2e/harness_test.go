@@ -335,13 +335,6 @@ func visitor(t *testing.T) *client {
 	return c
 }
 
-// speaks makes c a browser of another language than the other visitors. For a minute after an answer the gateway takes who
-// brings no cookies, and is alike in all else, for the one that answered.
-func (c *client) speaks(lang string) *client {
-	c.header.Set("Accept-Language", lang)
-	return c
-}
-
 // response is an answer whose body was read.
 type response struct {
 	*http.Response

@@ -74,6 +74,13 @@ func from(t *testing.T, addr string) *client {
 	return v
 }
 
+// speaks makes c a browser of another language than the other visitors. For a minute after an answer the gateway takes who
+// brings no cookies, and is alike in all else, for the one that answered.
+func (c *client) speaks(lang string) *client {
+	c.header.Set("Accept-Language", lang)
+	return c
+}
+
 // mirror is a service that answers each request with its head as JSON, so that a test sees exactly what a service sees.
 func mirror(t *testing.T) string {
 	t.Helper()
