@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
-	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -223,50 +222,4 @@ func buildSampleCheck(a *arguments) (check, error) {
 		}
 		return float64(mix(h)>>11)/(1<<53) >= share, nil
 	}), nil
-}
-
-// overPlace builds a check over where an address is.
-func overPlace(a *arguments, f func(p Place) bool) check {
-	attribute := a.text("attribute")
-	return func(_ context.Context, e *Env, _ *Run) (bool, error) {
-		v, err := e.valueOf(attribute)
-		if err != nil {
-			return false, err
-		}
-		addr := v.IP
-		if v.Kind == Text {
-			addr, _ = netip.ParseAddr(v.Text)
-		} else if v.Kind != IP {
-			return false, Faultf(CodeType, "the attribute %s is of type %s, not IP", attribute, v.Kind)
-		}
-		return f(e.Places.Place(addr.Unmap())), nil
-	}
-}
-
-func buildCountryCheck(a *arguments) (check, error) {
-	codes := networkFields(strings.ToUpper(a.text("countries")))
-	for _, c := range codes {
-		if len(c) != 2 || strings.Trim(c, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
-			return nil, a.wrong("countries", "%s is not a code of two letters", short(c))
-		}
-	}
-	if len(codes) == 0 {
-		return nil, a.wrong("countries", "there is none")
-	}
-	return overPlace(a, func(p Place) bool { return !slices.Contains(codes, p.Country) }), nil
-}
-
-func buildASNCheck(a *arguments) (check, error) {
-	var numbers []uint32
-	for _, f := range networkFields(strings.ToUpper(a.text("numbers"))) {
-		n, err := strconv.ParseUint(strings.TrimPrefix(f, "AS"), 10, 32)
-		if err != nil || n == 0 {
-			return nil, a.wrong("numbers", "%s is not the number of an autonomous system", short(f))
-		}
-		numbers = append(numbers, uint32(n))
-	}
-	if len(numbers) == 0 {
-		return nil, a.wrong("numbers", "there is none")
-	}
-	return overPlace(a, func(p Place) bool { return !slices.Contains(numbers, p.ASN) }), nil
 }

@@ -127,7 +127,7 @@ func (c *compiler) statement(st *Statement, in *instruction) (err error) {
 
 // String names the parts of p.
 func (p Part) String() string {
-	all := []string{"storages", "models", "logs", "counters", "lists", "formulas", "places"}
+	all := []string{"storages", "models", "logs", "counters", "lists", "formulas"}
 	text := ""
 	for i, name := range all {
 		if p&(1<<i) == 0 {

@@ -16,7 +16,7 @@ func WriteDoc(w io.Writer) error {
 	}{
 		{"Rules for messages", append(messageRules(), modelRules()...)},
 		{"Rules for scores, requests and counters", requestRules()},
-		{"Rules for events, time and places", generalRules()},
+		{"Rules for events and time", generalRules()},
 	} {
 		b.WriteString("\n## " + part.title + "\n")
 		for _, r := range part.rules {

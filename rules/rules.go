@@ -113,9 +113,8 @@ const (
 	PartCounters
 	PartLists
 	PartFormulas
-	PartPlaces
 
-	PartsAll = PartStorages | PartModels | PartLogs | PartCounters | PartLists | PartFormulas | PartPlaces
+	PartsAll = PartStorages | PartModels | PartLogs | PartCounters | PartLists | PartFormulas
 )
 
 // Env is where a Program runs. A part that the Program was not compiled with may be nil.
@@ -127,7 +126,6 @@ type Env struct {
 	Logs       Logs
 	Counters   CounterSource
 	Lists      ListSource
-	Places     Places
 }
 
 // Attributes gives what is judged.
@@ -149,18 +147,6 @@ type Storages interface {
 type Bucket struct {
 	Every time.Duration // above zero
 	Burst int64         // one or more
-}
-
-// Place is what a database says of an address. The zero value is an address that it does not know.
-type Place struct {
-	Country string // two capital letters; empty: unknown
-	ASN     uint32 // of the network's operator; 0: unknown
-	Name    string // of the operator, if the database has it
-}
-
-// Places knows where addresses are. It answers from memory.
-type Places interface {
-	Place(addr netip.Addr) Place
 }
 
 // Models classifies texts.

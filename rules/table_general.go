@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// generalRules are rules over events, buckets, time, chance and places, for messages and requests alike.
+// generalRules are rules over events, buckets, time and chance, for messages and requests alike.
 func generalRules() []*rule {
 	return append(eventRules(), worldRules()...)
 }
@@ -160,26 +160,6 @@ func worldRules() []*rule {
 				return ""
 			},
 			build: buildSampleCheck,
-		},
-		{
-			name: "countryCheck",
-			params: []param{
-				{"countries", required, kindText, "codes of two letters, separated by commas or spaces"},
-				{"attribute", `"ip"`, kindAttribute, "the attribute with the address"},
-			},
-			needs: PartPlaces,
-			doc:   "FALSE if the address is in one of the countries, by the file of the section places. An address that it does not know is in none.",
-			build: buildCountryCheck,
-		},
-		{
-			name: "asnCheck",
-			params: []param{
-				{"numbers", required, kindText, "numbers of autonomous systems, separated by commas or spaces: 64500 or AS64500"},
-				{"attribute", `"ip"`, kindAttribute, "the attribute with the address"},
-			},
-			needs: PartPlaces,
-			doc:   "FALSE if the address belongs to one of the autonomous systems, by the file of the section places. An address that it does not know belongs to none.",
-			build: buildASNCheck,
 		},
 	}
 }

@@ -34,7 +34,7 @@ func newWorld() *world {
 }
 
 func (w *world) env() *Env {
-	return &Env{Attributes: w, Storages: w, Models: w, Logs: w, Counters: w, Lists: w, Places: w}
+	return &Env{Attributes: w, Storages: w, Models: w, Logs: w, Counters: w, Lists: w}
 }
 
 func (w *world) Attribute(name string) (Value, bool) {
@@ -58,13 +58,6 @@ func (w *world) Draw(_ context.Context, storage string, key []byte, b Bucket) (t
 	}
 	w.counts[k]++
 	return 0, nil
-}
-
-func (w *world) Place(addr netip.Addr) Place {
-	if addr == netip.MustParseAddr("10.1.2.3") {
-		return Place{Country: "NL", ASN: 64500}
-	}
-	return Place{}
 }
 
 func (w *world) Score(_ context.Context, model, text string) (float64, error) {
