@@ -13,17 +13,9 @@ import (
 
 // akismet answers plugins that speak Akismet's API. They show a key in each call, so they need no token.
 func (s *Server) akismet(ctx *fasthttp.RequestCtx, path string) error {
-	system, err := s.messageSystem()
-	switch {
-	case err != nil:
+	system, err := s.openMessages(ctx)
+	if err != nil {
 		return err
-	case !s.deps.MessagesOpen:
-		return &problem{
-			status: fasthttp.StatusForbidden, Code: "partner_keys_needed",
-			Message: "this listener is not on loopback: set message.authorisation: keys, and give each partner a secret",
-		}
-	case !ctx.IsPost():
-		return methodRefused(ctx, "POST")
 	}
 	form, err := akismetForm(ctx)
 	if err != nil {

@@ -48,21 +48,31 @@ func messageCodec(path string) (rpc.Codec, bool) {
 	return 0, false
 }
 
-// messages answers a request of the message firewall. It asks for no token: partners show who they are in the request,
-// and where they don't have to, the listener is on loopback (Deps.MessagesOpen). The content type must be that of the protocol:
-// a request that a web page, or a service on this machine, can be made to send without being asked has another one.
-func (s *Server) messages(ctx *fasthttp.RequestCtx, codec rpc.Codec) error {
+// openMessages returns the message firewall for a POST without a token, or why there is none.
+func (s *Server) openMessages(ctx *fasthttp.RequestCtx) (Messages, error) {
 	system, err := s.messageSystem()
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case !s.deps.MessagesOpen:
-		return &problem{
+		return nil, &problem{
 			status: fasthttp.StatusForbidden, Code: "partner_keys_needed",
 			Message: "this listener is not on loopback: set message.authorisation: keys, and give each partner a secret",
 		}
 	case !ctx.IsPost():
-		return methodRefused(ctx, "POST")
+		return nil, methodRefused(ctx, "POST")
+	}
+	return system, nil
+}
+
+// messages answers a request of the message firewall. It asks for no token: partners show who they are in the request,
+// and where they don't have to, the listener is on loopback (Deps.MessagesOpen). The content type must be that of the protocol:
+// a request that a web page, or a service on this machine, can be made to send without being asked has another one.
+func (s *Server) messages(ctx *fasthttp.RequestCtx, codec rpc.Codec) error {
+	system, err := s.openMessages(ctx)
+	switch {
+	case err != nil:
+		return err
 	case !speaks(codec, string(ctx.Request.Header.ContentType())):
 		return &problem{
 			status: fasthttp.StatusUnsupportedMediaType, Code: "content_type_refused",
