@@ -117,18 +117,24 @@ func replaceTexts(all []*catalogue, own []Text) error {
 	return errors.Join(errs...)
 }
 
+// shippedLayout names the embedded layout among the pages: what an operator's own layout leaves out is taken from it.
+const shippedLayout = "shipped/layout.html"
+
 // compile puts the texts into the pages and parses them. An unused text is an error just as a missing one is: it is most
 // likely a typo. Errors in a page itself are returned as wrong.
 func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Language, wrong, err error) {
 	l := &Language{Tag: c.tag, Name: c.name, Dir: c.dir, Voice: c.voice}
 	f := filler{c: c, all: all, missing: map[string]bool{}, used: map[string]bool{}}
 	var errs, bad []error
-	layout := f.fill(pages["layout.html"], "")
+	shipped, layout := f.fill(pages[shippedLayout], ""), f.fill(pages["layout.html"], "")
 	funcs := template.FuncMap{"waiting": func(d time.Duration) string { return l.waits.text(d) }, "owner": contactAbout}
 	parse := func(name, message string) *template.Template {
 		t, err := template.New(name).Funcs(funcs).Option("missingkey=error").Parse(f.fill(pages[name], message))
 		if err == nil {
-			t, err = t.Parse(layout)
+			t, err = t.Parse(shipped)
+		}
+		if err == nil && layout != shipped {
+			t, err = t.Parse(layout) // replaces what it defines
 		}
 		if err != nil {
 			bad = append(bad, fmt.Errorf("pages: %w", err))

@@ -78,6 +78,15 @@ func TestAddingALanguageIsAddingAFile(t *testing.T) {
 	}
 }
 
+// TestOwnLayoutReplacesWhatItDefines: an operator's layout of today goes on to work when the built-in one has grown.
+func TestOwnLayoutReplacesWhatItDefines(t *testing.T) {
+	s, b := newSet(t, fstest.MapFS{"pages/layout.html": {Data: []byte(`{{define "masthead"}}<p>Ours</p>{{end}}`)}})
+	page, err := s.Match("en").AppendChallenge(nil, ordinary(b))
+	if err != nil || !bytes.Contains(page, []byte("<p>Ours</p>")) || !bytes.Contains(page, []byte(`<meta charset="utf-8">`)) {
+		t.Errorf("%v\n%s", err, page)
+	}
+}
+
 // TestTextsAreEscaped: a translator may use characters that are special in HTML.
 func TestTextsAreEscaped(t *testing.T) {
 	en, err := embedded.ReadFile("locales/en.yaml")

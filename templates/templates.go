@@ -126,6 +126,9 @@ func load(src source, own []Text) (*Set, error) {
 		errs = append(errs, err)
 		pages[name] = string(b)
 	}
+	b, err := embedded.ReadFile("pages/layout.html")
+	errs = append(errs, err)
+	pages[shippedLayout] = string(b)
 	for _, name := range [...]string{"page.css", "page.js"} {
 		b, err := src.read("static/" + name)
 		errs = append(errs, err)
