@@ -63,13 +63,14 @@ func Example_counters() {
 	var updates, uniques []item
 	for _, from := range []string{"bob@example.org", "eve@example.org", "Bob <bob@example.org>"} {
 		updates = append(updates, item{"type": counter.TypeSubject, "text": "Cheap pills, 50 % off"})
+		const subject = "cheap pills 0 off"
 		sender, err := counter.Shingles(nil, []counter.Piece{{Type: counter.TypeFrom, Text: from}})
 		if err != nil {
 			log.Fatal(err)
 		}
 		uniques = append(uniques, item{
-			"type": counter.TypeUnique, "text": "cheap pills 0 off",
-			"pair": item{"type": counter.TypePair, "shingle": fmt.Sprintf("%016x", sender[0].Hash)},
+			"type": counter.TypeUnique, "text": subject,
+			"pair": item{"type": counter.TypePair, "text": fmt.Sprintf("%016x %s", sender[0].Hash, subject)},
 		})
 	}
 	var updated struct{ Updated int }

@@ -13,15 +13,16 @@ import (
 //  1. Add and AddUnique are at most once: after an error a part of the batch may have been counted, but nothing twice. So
 //     a failed batch is lost and is not sent again.
 //  2. Counts survive kill -9 after the backend's own interval, about a second.
-//  3. A batch is not one transaction: a reader may see a part of it. Whatever was counted when a call returned nil is seen
-//     by every Read that begins later.
-//  4. Testing and counting one Unique is atomic: of any number of parallel callers exactly one makes the counter grow.
+//  3. A batch is not one transaction, and the order within it is left open: a reader may see a part of it. Whatever was
+//     counted when a call returned nil is seen by every Read that begins later.
+//  4. Testing and counting a Unique's pair is atomic: of any number of parallel callers exactly one makes the unique's
+//     counter grow. A call that fails between the two may have counted the pair and not the unique, never the reverse.
 type Counters interface {
 	// Add adds each delta's N to its counter, both for the ten minutes of its slot and for that day.
 	Add(ctx context.Context, d []Delta) error
-	// AddUnique adds one to each unique's counter for its ten minutes if its pair has not been seen with it in these ten
-	// minutes, and for its day if not yet on that day; and it marks the pair as seen. Neither count is the sum of the
-	// other.
+	// AddUnique adds one to the counter of each unique's pair, as Add would, and one to the unique's own counter for its
+	// ten minutes if the pair's was zero in these ten minutes, and for its day if it was zero on that day, whoever counted
+	// the pair before. Of the unique's counts neither is the sum of the other.
 	AddUnique(ctx context.Context, u []Unique) error
 	// Read sets dst[i] to the sum of the counts that q[i] asks for. dst is as long as q. A query over more periods than are
 	// kept returns ErrRange.
@@ -70,12 +71,19 @@ type Delta struct {
 	N    uint64
 }
 
-// Unique counts a pair once per period: the counter tells how many different pairs came with it.
+// Unique is a counter that grows once per period for each pair: it tells how many different pairs came with it. The pair is
+// a counter like any other, with the same prefix; its shingle stands for both of what meets in it (a sender and a
+// recipient), so a pair belongs to one unique.
 type Unique struct {
 	Counter
 	PairType uint16
 	Pair     uint64 // the pair's shingle
 	Slot     uint32
+}
+
+// PairCounter is the counter of the unique's pair.
+func (u *Unique) PairCounter() Counter {
+	return Counter{Prefix: u.Prefix, Shingle: u.Pair, Type: u.PairType}
 }
 
 // Query asks for the sum of a counter over the periods From..To, both included; To before From asks for nothing.

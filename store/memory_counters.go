@@ -17,25 +17,17 @@ type MemoryCounters struct {
 	shards [memoryShards]counterShard
 }
 
-// counterShard holds some counters completely, with their pairs. All records of one base share a map, so dropping is cheap.
+// counterShard holds some counters completely. All records of one base share a map, so dropping is cheap.
 type counterShard struct {
 	mu    sync.Mutex
-	bases map[Period]map[record]map[uint32]uint64 // base → what → period → count; the base is in records, not periods
-}
-
-// record is a counter, or the mark of a pair under its unique counter.
-type record struct {
-	Counter
-	marks    bool
-	pairType uint16
-	pair     uint64
+	bases map[Period]map[Counter]map[uint32]uint64 // base → counter → period → count; the base is in records, not periods
 }
 
 // NewMemoryCounters returns an empty MemoryCounters.
 func NewMemoryCounters() *MemoryCounters {
 	m := &MemoryCounters{seed: maphash.MakeSeed()}
 	for i := range m.shards {
-		m.shards[i].bases = make(map[Period]map[record]map[uint32]uint64)
+		m.shards[i].bases = make(map[Period]map[Counter]map[uint32]uint64)
 	}
 	return m
 }
@@ -46,11 +38,11 @@ func (m *MemoryCounters) shard(c *Counter) *counterShard {
 	return &m.shards[maphash.Comparable(m.seed, *c)%memoryShards]
 }
 
-func (s *counterShard) add(r record, u Unit, number uint32, n uint64) {
+func (s *counterShard) add(r Counter, u Unit, number uint32, n uint64) {
 	base := Period{u, number / u.PerRecord()}
 	records := s.bases[base]
 	if records == nil {
-		records = make(map[record]map[uint32]uint64)
+		records = make(map[Counter]map[uint32]uint64)
 		s.bases[base] = records
 	}
 	counts := records[r]
@@ -61,7 +53,7 @@ func (s *counterShard) add(r record, u Unit, number uint32, n uint64) {
 	counts[number] = AddCounts(counts[number], n)
 }
 
-func (s *counterShard) count(r record, u Unit, number uint32) uint64 {
+func (s *counterShard) count(r Counter, u Unit, number uint32) uint64 {
 	return s.bases[Period{u, number / u.PerRecord()}][r][number]
 }
 
@@ -88,8 +80,8 @@ func (m *MemoryCounters) Add(ctx context.Context, d []Delta) error {
 		}
 		s := m.shard(&d[i].Counter)
 		s.mu.Lock()
-		s.add(record{Counter: d[i].Counter}, TenMinutes, d[i].Slot, d[i].N)
-		s.add(record{Counter: d[i].Counter}, Day, d[i].Slot/SlotsPerDay, d[i].N)
+		s.add(d[i].Counter, TenMinutes, d[i].Slot, d[i].N)
+		s.add(d[i].Counter, Day, d[i].Slot/SlotsPerDay, d[i].N)
 		s.mu.Unlock()
 	}
 	return nil
@@ -106,18 +98,24 @@ func (m *MemoryCounters) AddUnique(ctx context.Context, u []Unique) error {
 		}
 	}
 	for i := range u {
-		mark := record{u[i].Counter, true, u[i].PairType, u[i].Pair}
-		s := m.shard(&u[i].Counter)
-		s.mu.Lock()
+		pair := u[i].PairCounter()
 		for _, p := range [...]Period{{TenMinutes, u[i].Slot}, {Day, u[i].Slot / SlotsPerDay}} {
-			if s.count(mark, p.Unit, p.Number) == 0 {
-				s.add(mark, p.Unit, p.Number, 1)
-				s.add(record{Counter: u[i].Counter}, p.Unit, p.Number, 1)
+			if m.grow(pair, p) == 0 {
+				m.grow(u[i].Counter, p)
 			}
 		}
-		s.mu.Unlock()
 	}
 	return nil
+}
+
+// grow adds one to a counter in a period, and returns its count before.
+func (m *MemoryCounters) grow(k Counter, p Period) uint64 {
+	s := m.shard(&k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.count(k, p.Unit, p.Number)
+	s.add(k, p.Unit, p.Number, 1)
+	return n
 }
 
 // Read implements Counters.
@@ -133,7 +131,7 @@ func (m *MemoryCounters) Read(ctx context.Context, dst []uint64, q []Query) erro
 		s := m.shard(&q[i].Counter)
 		s.mu.Lock()
 		for n := uint64(q[i].From); n <= uint64(q[i].To); n++ {
-			sum = AddCounts(sum, s.count(record{Counter: q[i].Counter}, q[i].Unit, uint32(n)))
+			sum = AddCounts(sum, s.count(q[i].Counter, q[i].Unit, uint32(n)))
 		}
 		s.mu.Unlock()
 		dst[i] = sum
@@ -154,7 +152,7 @@ func (m *MemoryCounters) ReadRecords(ctx context.Context, r []Record, f func(i i
 		counts = counts[:0]
 		s := m.shard(&r[i].Counter)
 		s.mu.Lock()
-		for number, n := range s.bases[Period{r[i].Unit, r[i].Number}][record{Counter: r[i].Counter}] {
+		for number, n := range s.bases[Period{r[i].Unit, r[i].Number}][r[i].Counter] {
 			counts = append(counts, Count{n, uint8(number % r[i].Unit.PerRecord())})
 		}
 		s.mu.Unlock()

@@ -132,11 +132,11 @@ func (c *Counters) Mark(_ context.Context, k rules.Counter, as rules.Marker) err
 
 // AddPair is rules.Counters.
 func (c *Counters) AddPair(ctx context.Context, k rules.Counter, unique rules.Value) error {
-	pair, err := c.counter(k, k.Value)
+	grows, err := c.counter(k, unique)
 	if err != nil {
 		return err
 	}
-	grows, err := c.counter(k, unique)
+	pair, err := c.counter(k, rules.Value{Kind: rules.Text, Text: textOf(unique) + "\x00" + textOf(k.Value)})
 	if err != nil {
 		return err
 	}

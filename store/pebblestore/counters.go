@@ -22,8 +22,7 @@ import (
 )
 
 // Keys of counters: 'F' and the day of ten-minute counts, or 'D' and the fortnight of daily ones, in four bytes; the
-// prefix, preceded by its length in one byte; the type in two bytes; the shingle in eight. The mark of a pair appends the
-// pair's type and shingle, so it sorts behind the counter it belongs to and is dropped with it.
+// prefix, preceded by its length in one byte; the type in two bytes; the shingle in eight.
 const (
 	spaceFine  = 'F'
 	spaceDaily = 'D'
@@ -38,7 +37,7 @@ type Counters struct {
 	health *health
 	clock  *store.Clock
 	seed   maphash.Seed
-	locks  [256]sync.Mutex // of unique counters: testing and counting must be atomic
+	locks  [256]sync.Mutex // of pairs: testing and counting must be atomic
 
 	mu  sync.RWMutex // guards eng, as in Store
 	eng *engine
@@ -305,7 +304,7 @@ func (c *Counters) AddUnique(ctx context.Context, u []store.Unique) error {
 		if err := u[i].Valid(); err != nil {
 			return fmt.Errorf("unique %d: %w", i, err)
 		}
-		stripes = append(stripes, int(maphash.Comparable(c.seed, u[i].Counter)%uint64(len(c.locks))))
+		stripes = append(stripes, int(maphash.Comparable(c.seed, u[i].PairCounter())%uint64(len(c.locks))))
 	}
 	slices.SortFunc(stripes, cmp.Compare) // the same order everywhere, so that no two batches deadlock
 	for _, s := range slices.Compact(stripes) {
@@ -330,15 +329,17 @@ func (c *Counters) AddUnique(ctx context.Context, u []store.Unique) error {
 }
 
 func addUnique(b *pebble.Batch, space byte, base uint32, slot uint8, u *store.Unique) error {
-	key := appendCounterKey(make([]byte, 0, 96), space, base, &u.Counter)
-	mark := binary.BigEndian.AppendUint16(bytes.Clone(key), u.PairType)
-	mark = binary.BigEndian.AppendUint64(mark, u.Pair)
-	seen, err := sumOf(b, mark, slot, slot)
-	if err != nil || seen > 0 {
+	counter := u.PairCounter()
+	pair := appendCounterKey(make([]byte, 0, 96), space, base, &counter)
+	seen, err := sumOf(b, pair, slot, slot)
+	if err != nil {
 		return err
 	}
 	one := appendCounts(nil, []slotCount{{N: 1, Period: slot}})
-	return errors.Join(b.Merge(mark, one, nil), b.Merge(key, one, nil))
+	if seen == 0 {
+		err = b.Merge(appendCounterKey(make([]byte, 0, 96), space, base, &u.Counter), one, nil)
+	}
+	return errors.Join(err, b.Merge(pair, one, nil))
 }
 
 // Drop implements store.Counters: one range delete, however much it covers. Everything that a query at the clock's horizon

@@ -44,27 +44,18 @@ func appendCounter(dst []byte, k *store.Counter) []byte {
 	return append(dst, k.Prefix...)
 }
 
-// name returns the key of a counter's record, or of the pairs that it was counted with in one period. See drop for the
-// names of dropped records.
-func (c *Counters) name(letter byte, u store.Unit, number uint32, k *store.Counter) []byte {
+// record returns the key of a counter's record. See drop for the names of dropped records.
+func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) string {
 	var room [160]byte
 	body := appendCounter(room[:0], k)
-	per := uint32(1)
-	if letter == letterPair {
-		per = u.PerRecord()
-	}
-	dst := c.s.appendHead(make([]byte, 0, len(c.s.cfg.KeyPrefix)+16+len(body)), hash(body)%tags, letter)
-	if n := c.s.dropped(u, number/per); n != 0 {
+	dst := c.s.appendHead(make([]byte, 0, len(c.s.cfg.KeyPrefix)+16+len(body)), hash(body)%tags, letterCnt)
+	if n := c.s.dropped(u, number); n != 0 {
 		dst = binary.BigEndian.AppendUint32(append(dst, 'a'+byte(u)), n)
 	} else {
 		dst = append(dst, 'A'+byte(u))
 	}
 	dst = binary.BigEndian.AppendUint32(dst, number)
-	return append(dst, body...)
-}
-
-func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) string {
-	return string(c.name(letterCnt, u, number, k))
+	return string(append(dst, body...))
 }
 
 // keepSlack is how many seconds a record is kept after the last query about it can come, for clocks that differ.
@@ -106,24 +97,34 @@ func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
 func (c *Counters) add(ctx context.Context, d []store.Delta, now int64) error {
 	incs := make([]increment, 0, 2*len(d))
 	for i := range d {
-		if d[i].N == 0 {
-			continue
+		if d[i].N > 0 {
+			incs = append(incs, c.increments(&d[i].Counter, d[i].Slot, min(d[i].N, store.MaxCount), now)...)
 		}
-		n, day := int64(min(d[i].N, store.MaxCount)), d[i].Slot/store.SlotsPerDay //nolint:gosec // bounded
-		fortnight := day / store.DaysPerFortnight
-		incs = append(
-			incs,
-			increment{c.record(store.TenMinutes, day, &d[i].Counter), fieldOf(store.TenMinutes, d[i].Slot), n, life(store.TenMinutes, day, now)},
-			increment{c.record(store.Day, fortnight, &d[i].Counter), fieldOf(store.Day, day), n, life(store.Day, fortnight, now)},
-		)
 	}
+	_, err := c.increase(ctx, incs)
+	return err
+}
+
+// increments returns what adds n to a counter, at most MaxCount: for its ten minutes, and for its day.
+func (c *Counters) increments(k *store.Counter, slot uint32, n uint64, now int64) []increment {
+	day := slot / store.SlotsPerDay
+	fortnight := day / store.DaysPerFortnight
+	return []increment{
+		{c.record(store.TenMinutes, day, k), fieldOf(store.TenMinutes, slot), int64(n), life(store.TenMinutes, day, now)}, //nolint:gosec // bounded
+		{c.record(store.Day, fortnight, k), fieldOf(store.Day, day), int64(n), life(store.Day, fortnight, now)},           //nolint:gosec // bounded
+	}
+}
+
+// increase makes increments and returns each count as it is afterwards, zero where the error keeps it unknown.
+func (c *Counters) increase(ctx context.Context, incs []increment) ([]int64, error) {
 	if len(incs) == 0 {
-		return nil
+		return nil, nil
 	}
 	cl, err := c.s.conn()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	after := make([]int64, len(incs))
 	cmds := make([]rueidis.Completed, 0, 2*len(incs))
 	for i := range incs {
 		in := &incs[i]
@@ -135,9 +136,13 @@ func (c *Counters) add(ctx context.Context, d []store.Delta, now int64) error {
 	var errs []error
 	var full []rueidis.Completed
 	for i, r := range cl.DoMulti(ctx, cmds...) {
-		switch err := r.Error(); {
+		n, err := r.AsInt64()
+		switch {
+		case err == nil && i%2 == 0:
+			after[i/2] = n
 		case err == nil:
 		case i%2 == 0 && strings.Contains(err.Error(), "overflow"):
+			after[i/2] = store.MaxCount
 			full = append(full, cl.B().Hset().Key(incs[i/2].key).FieldValue().FieldValue(incs[i/2].field, decimal(store.MaxCount)).Build())
 		default:
 			errs = append(errs, err)
@@ -148,7 +153,7 @@ func (c *Counters) add(ctx context.Context, d []store.Delta, now int64) error {
 			errs = append(errs, r.Error())
 		}
 	}
-	return c.s.failedOf(errs)
+	return after, c.s.failedOf(errs)
 }
 
 // failedOf handles the errors of many commands: the first one is informative enough.
@@ -177,26 +182,35 @@ func (c *Counters) AddUnique(ctx context.Context, u []store.Unique) error {
 	}
 	now := c.s.now().Unix()
 	for chunk := range slices.Chunk(u, pipeline/4) {
-		calls := make([]call, len(chunk))
-		for i := range chunk {
-			calls[i] = c.unique(&chunk[i], now)
-		}
-		if err := c.s.runAll(ctx, calls); err != nil {
+		if err := c.addUnique(ctx, chunk, now); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (c *Counters) unique(u *store.Unique, now int64) call {
-	pair := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint16(nil, u.PairType), u.Pair)
-	k := call{script: c.s.scripts.unique, args: []string{string(pair)}}
-	for _, p := range [...]store.Period{{Unit: store.TenMinutes, Number: u.Slot}, {Unit: store.Day, Number: u.Slot / store.SlotsPerDay}} {
-		record := p.Number / p.Unit.PerRecord()
-		k.keys = append(k.keys, string(c.name(letterPair, p.Unit, p.Number, &u.Counter)), c.record(p.Unit, record, &u.Counter))
-		k.args = append(k.args, fieldOf(p.Unit, p.Number), decimal(life(p.Unit, record, now)))
+// addUnique counts the pairs, each atomically, and then the uniques of those that were zero: a pair and its unique may be
+// on different servers.
+func (c *Counters) addUnique(ctx context.Context, u []store.Unique, now int64) error {
+	incs := make([]increment, 0, 2*len(u))
+	for i := range u {
+		pair := u[i].PairCounter()
+		incs = append(incs, c.increments(&pair, u[i].Slot, 1, now)...)
 	}
-	return k
+	after, err := c.increase(ctx, incs)
+	if after == nil {
+		return err
+	}
+	var grow []increment
+	for i := range u {
+		for unit, inc := range c.increments(&u[i].Counter, u[i].Slot, 1, now) {
+			if after[2*i+unit] == 1 {
+				grow = append(grow, inc)
+			}
+		}
+	}
+	_, err2 := c.increase(ctx, grow)
+	return errors.Join(err, err2)
 }
 
 // Read implements store.Counters.

@@ -15,7 +15,6 @@ const (
 	letterUsed = 'q'
 	letterFeed = 'f'
 	letterCnt  = 'c'
-	letterPair = 'p'
 	letterOwn  = 'x' // for the store itself
 )
 

@@ -2,8 +2,7 @@
 // sentinels, or a cluster. Other servers that speak the protocol have not been tried.
 //
 // Invariants:
-//  1. Keys that are touched together share a hash tag: a value and the index of its bucket, a unique counter and the
-//     marks of its pairs. So every script runs atomically on one shard.
+//  1. Keys that are touched together share a hash tag: a value and the index of its bucket, all periods of a record. So every script runs atomically on one shard.
 //  2. No write is repeated after an error that leaves open whether it happened. Redirections and unknown scripts are
 //     repeated: there the server says that it did nothing.
 //  3. Spends, bans, revocations and deletions wait for a replica if there is one (Config.WaitReplicas). A failover loses

@@ -23,7 +23,7 @@ func newScript(body string) *script {
 // scripts holds every script of this package. A counter starts with SET, not with INCRBY: a server that keeps its data on
 // disk may still hold an expired one. Counts are compared as decimal text: Lua's numbers are exact only up to 2^53.
 type scripts struct {
-	put, swap, remove, reap, take, incr, push, drop, unique, hello *script
+	put, swap, remove, reap, take, incr, push, drop, hello *script
 }
 
 const luaLess = `
@@ -130,22 +130,6 @@ kept[#kept+1] = ARGV[2] .. ':' .. seq
 local text = table.concat(kept, ',')
 redis.call('HSET', KEYS[1], ARGV[1], text)
 return text`),
-		// (pairs, counts) of ten minutes and of the day; pair, (field, ttl) of both: counts a pair that is new
-		unique: newScript(`
-for i = 0, 1 do
-  local pairs, counts = KEYS[2*i+1], KEYS[2*i+2]
-  local field, ttl = ARGV[2*i+2], ARGV[2*i+3]
-  if redis.call('SADD', pairs, ARGV[1]) == 1 then
-    local n = redis.pcall('HINCRBY', counts, field, 1)
-    if type(n) == 'table' and not string.find(n.err, 'overflow') then
-      redis.call('SREM', pairs, ARGV[1])
-      return n
-    end
-    redis.call('EXPIRE', pairs, ttl)
-    redis.call('EXPIRE', counts, ttl)
-  end
-end
-return 1`),
 	}
 }
 

@@ -30,6 +30,7 @@ func RunCounters(t *testing.T, open func(t *testing.T) store.Counters, opts Coun
 		{"Saturates", testSaturates},
 		{"Range", testRange},
 		{"Unique", testUnique},
+		{"Pair", testPair},
 		{"UniqueParallel", testUniqueParallel},
 		{"AddParallel", testAddParallel},
 		{"Drop", testDrop},
@@ -56,8 +57,9 @@ func delta(c store.Counter, slot uint32, n uint64) []store.Delta {
 	return []store.Delta{{Counter: c, Slot: slot, N: n}}
 }
 
+// unique is what c counts of a pair of its own.
 func unique(c store.Counter, pair uint64, slot uint32) store.Unique {
-	return store.Unique{Counter: c, PairType: 30, Pair: pair, Slot: slot}
+	return store.Unique{Counter: c, PairType: 30, Pair: c.Shingle<<32 | pair, Slot: slot}
 }
 
 func wantCount(t testing.TB, c store.Counters, name store.Counter, unit store.Unit, from, to uint32, want uint64) {
@@ -176,16 +178,44 @@ func testUnique(t *testing.T, c store.Counters, _ CounterOptions) {
 	must(t, c.AddUnique(bg, []store.Unique{unique(k, 7, slot0+144)}))
 	wantCount(t, c, k, store.TenMinutes, slot0+144, slot0+144, 1)
 	wantCount(t, c, k, store.Day, day0+1, day0+1, 1)
-	// The pair is seen with this counter only, and its type is part of it.
-	must(t, c.AddUnique(bg, []store.Unique{unique(other, 7, slot0), {Counter: k, PairType: 99, Pair: 7, Slot: slot0}}))
+	// The type of a pair is part of it.
+	seven := unique(k, 7, slot0)
+	seven.PairType = 99
+	must(t, c.AddUnique(bg, []store.Unique{unique(other, 7, slot0), seven}))
 	wantCount(t, c, other, store.TenMinutes, slot0, slot0, 1)
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 3)
-	// An ordinary update of the same counter adds to it, and one of a counter named like the pair marks nothing.
+	// An ordinary update of the same counter adds to it.
 	must(t, c.Add(bg, delta(k, slot0, 10)))
 	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 13)
-	must(t, c.Add(bg, delta(store.Counter{Prefix: "mass_in", Shingle: 55, Type: 30}, slot0, 1)))
-	must(t, c.AddUnique(bg, []store.Unique{unique(k, 55, slot0)}))
-	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 14)
+}
+
+// testPair: the pair is a counter like any other, and whoever counted it first, the unique grows for it once.
+func testPair(t *testing.T, c store.Counters, _ CounterOptions) {
+	k := counter(1)
+	u := unique(k, 55, slot0)
+	pair := u.PairCounter()
+	must(t, c.AddUnique(bg, []store.Unique{u, u}))
+	must(t, c.Add(bg, delta(pair, slot0, 5)))
+	must(t, c.AddUnique(bg, []store.Unique{u}))
+	wantCount(t, c, pair, store.TenMinutes, slot0, slot0, 8)
+	wantCount(t, c, pair, store.Day, day0, day0, 8)
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 1)
+	// An ordinary update before: nothing is left for the unique, in these ten minutes and on this day.
+	before := unique(k, 56, slot0)
+	must(t, c.Add(bg, delta(before.PairCounter(), slot0, 1)))
+	must(t, c.AddUnique(bg, []store.Unique{before}))
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 1)
+	before.Slot++
+	must(t, c.AddUnique(bg, []store.Unique{before}))
+	wantCount(t, c, k, store.TenMinutes, slot0+1, slot0+1, 1)
+	wantCount(t, c, k, store.Day, day0, day0, 1)
+	wantCount(t, c, before.PairCounter(), store.Day, day0, day0, 3)
+	// A pair that is full has been seen.
+	full := unique(k, 57, slot0)
+	must(t, c.Add(bg, delta(full.PairCounter(), slot0, store.MaxCount)))
+	must(t, c.AddUnique(bg, []store.Unique{full}))
+	wantCount(t, c, full.PairCounter(), store.TenMinutes, slot0, slot0, store.MaxCount)
+	wantCount(t, c, k, store.TenMinutes, slot0, slot0, 1)
 }
 
 func testUniqueParallel(t *testing.T, c store.Counters, _ CounterOptions) {

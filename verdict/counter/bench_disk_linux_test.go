@@ -77,8 +77,8 @@ func (d *diskBench) report(n int, what string) {
 }
 
 // BenchmarkDisk measures what updates cost the embedded store, distributed by Zipf's law and uniformly, summed before
-// they are written and not: what summing saves depends on the distribution. It also measures pairs, each with two marks
-// and two counters, all of them new, and reads of what neither the engine's cache nor the machine's holds. Bytes are
+// they are written and not: what summing saves depends on the distribution. It also measures uniques and their
+// pairs, all of them new, and reads of what neither the engine's cache nor the machine's holds. Bytes are
 // everything written to disk: log, tables, compactions. The rates are those of this run beside whatever else runs;
 // those by processor time are the store's.
 func BenchmarkDisk(b *testing.B) {

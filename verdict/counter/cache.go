@@ -17,7 +17,7 @@ type cache struct {
 
 const (
 	recordKeyLen = 1 + 4 + 2 + 2 + 8
-	pairKeyLen   = recordKeyLen + 2 + 8
+	pairKeyLen   = recordKeyLen
 )
 
 func appendRecordKey(dst []byte, kind byte, number uint32, k name) []byte {
@@ -35,10 +35,9 @@ func recordKey(room *[recordKeyLen]byte, u store.Unit, number uint32, k name) []
 // pairKind distinguishes the keys of pairs from those of records, which begin with their unit.
 const pairKind = 0xff
 
-func pairKey(room *[pairKeyLen]byte, u *store.Unique, k name) []byte {
-	dst := appendRecordKey(room[:0], pairKind, u.Slot, k)
-	dst = binary.BigEndian.AppendUint16(dst, u.PairType)
-	return binary.BigEndian.AppendUint64(dst, u.Pair)
+// pairKey names a pair that was seen in its ten minutes.
+func pairKey(room *[pairKeyLen]byte, slot uint32, pair name) []byte {
+	return appendRecordKey(room[:0], pairKind, slot, pair)
 }
 
 // A cached record is a byte for the period and a varint for its count, for each that counted.

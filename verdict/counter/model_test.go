@@ -16,7 +16,7 @@ import (
 // restarts with and without a flush, and flushes that fail.
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		h := &history{t: t, f: &faulty{Counters: store.NewMemoryCounters()}, kept: storetest.NewCounterModel()}
+		h := &history{t: t, f: &faulty{Counters: store.NewMemoryCounters()}, kept: storetest.NewCounterModel(), seen: map[pairSlot]bool{}}
 		h.at = time.Unix(int64(1405*14+1)*86400, 0)
 		h.s = idle(t, h.f, func() time.Time { return h.at })
 		rt.Repeat(map[string]func(*rapid.T){
@@ -33,6 +33,12 @@ type history struct {
 	at      time.Time
 	kept    *storetest.CounterModel // what is in the store
 	pending []store.Delta           // what is not
+	seen    map[pairSlot]bool       // pairs that went to the store
+}
+
+type pairSlot struct {
+	store.Counter
+	slot uint32
 }
 
 func (h *history) slot(rt *rapid.T) uint32 {
@@ -76,9 +82,7 @@ func (h *history) do(rt *rapid.T) {
 		})
 	}
 	for range rapid.IntRange(0, 3).Draw(rt, "uniques") {
-		b.Uniques = append(b.Uniques, store.Unique{
-			Counter: storetest.DrawCounter(rt), PairType: TypePair, Pair: rapid.Uint64Range(0, 2).Draw(rt, "pair"), Slot: h.slot(rt),
-		})
+		b.Uniques = append(b.Uniques, storetest.DrawUnique(rt, h.slot(rt)))
 	}
 	for range rapid.IntRange(0, 3).Draw(rt, "queries") {
 		b.Queries = append(b.Queries, h.query(rt))
@@ -88,8 +92,47 @@ func (h *history) do(rt *rapid.T) {
 	if fmt.Sprint(b.Before) != fmt.Sprint(want) {
 		rt.Fatalf("values before: %v; want %v", b.Before, want)
 	}
-	must(h.t, h.kept.AddUnique(bg, b.Uniques))
+	h.unique(b.Uniques)
 	h.pending = append(h.pending, b.Adds...)
+}
+
+// unique does what is expected of AddUnique: pairs that are known become pending updates, the others go to the store, to
+// which everything that is pending in their shards has gone before.
+func (h *history) unique(u []store.Unique) {
+	var fresh []store.Unique
+	var behind uint64
+	for _, u := range u {
+		pair, day := u.PairCounter(), u.Slot/144
+		known := h.seen[pairSlot{pair, u.Slot}] && h.s.cached(store.TenMinutes, day) && h.s.cached(store.Day, day/14)
+		waits := false
+		for _, d := range h.pending {
+			if d.Counter == pair && d.N > 0 && d.Slot/144 == day {
+				waits = true
+				known = known || d.Slot == u.Slot
+			}
+		}
+		switch {
+		case known:
+			h.pending = append(h.pending, store.Delta{Counter: pair, Slot: u.Slot, N: 1})
+			continue
+		case waits:
+			behind |= 1 << h.s.name(&pair).shard()
+		}
+		fresh = append(fresh, u)
+	}
+	var pending []store.Delta
+	for _, d := range h.pending {
+		if behind&(1<<h.s.name(&d.Counter).shard()) != 0 {
+			must(h.t, h.kept.Add(bg, []store.Delta{d}))
+		} else {
+			pending = append(pending, d)
+		}
+	}
+	h.pending = pending
+	must(h.t, h.kept.AddUnique(bg, fresh))
+	for _, u := range fresh {
+		h.seen[pairSlot{u.PairCounter(), u.Slot}] = true
+	}
 }
 
 func (h *history) flushed() {
@@ -112,11 +155,13 @@ func (h *history) failFlush(*rapid.T) {
 func (h *history) restart(*rapid.T) {
 	must(h.t, h.s.Close())
 	h.flushed()
+	clear(h.seen)
 	h.s = idle(h.t, h.f, func() time.Time { return h.at })
 }
 
 func (h *history) crash(*rapid.T) {
 	h.pending = nil
+	clear(h.seen)
 	h.s = idle(h.t, h.f, func() time.Time { return h.at })
 }
 

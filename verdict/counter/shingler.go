@@ -5,7 +5,8 @@
 //     is.
 //  2. A read sees every update made before it in this process, flushed or not, and none twice.
 //  3. An update is counted once or lost, never twice. Losses are counted: a full buffer, a flush that failed.
-//  4. Paired uniques are tested and counted by the store, immediately; pairs known as seen cost no store access.
+//  4. Uniques are tested and counted by the store, immediately, and see what this process has counted of their pairs;
+//     a pair known as seen is an update like any other and costs no store access.
 //  5. Memory is bounded by Config.MaxBuffered and Config.CacheBytes.
 package counter
 
@@ -203,7 +204,8 @@ func (s *Shingler) add(d *store.Delta) {
 	}
 }
 
-// AddUnique counts pairs; when it returns nil they are in the store. On an error they count as lost.
+// AddUnique counts pairs and their uniques, as store.Counters does. When it returns nil the uniques are in the store. On an
+// error they count as lost.
 func (s *Shingler) AddUnique(ctx context.Context, u []store.Unique) error {
 	if s.ended.Load() {
 		return store.ErrClosed
@@ -216,25 +218,22 @@ func (s *Shingler) AddUnique(ctx context.Context, u []store.Unique) error {
 
 func (s *Shingler) addUnique(ctx context.Context, u []store.Unique) error {
 	s.stats.uniques.Add(uint64(len(u)))
-	var fresh []store.Unique
-	var names []name
-	var touched uint64 // one bit for each shard
-	var room [pairKeyLen]byte
-	for i := range u {
-		prefix, _ := s.prefixes.number(u[i].Prefix) // already checked
-		k := name{u[i].Shingle, prefix, u[i].Type}
-		if s.cached(store.TenMinutes, u[i].Slot/store.SlotsPerDay) &&
-			s.cached(store.Day, u[i].Slot/store.SlotsPerDay/store.DaysPerFortnight) {
-			if _, err := s.cache.c.Peek(pairKey(&room, &u[i], k)); err == nil {
-				continue
-			}
-		}
-		fresh = append(fresh, u[i])
-		names = append(names, k)
-		touched |= 1 << k.shard()
-	}
+	fresh, behind := s.unseen(u)
 	if len(fresh) == 0 {
 		return nil
+	}
+	for i := range s.shards {
+		if behind&(1<<i) != 0 { // the store must know of the pairs what is known here
+			if err := s.flushShard(ctx, i); err != nil {
+				s.stats.lostUnique.Add(uint64(len(fresh)))
+				return err
+			}
+		}
+	}
+	var touched uint64
+	for i := range fresh {
+		pair := fresh[i].PairCounter()
+		touched |= 1<<s.name(&fresh[i].Counter).shard() | 1<<s.name(&pair).shard()
 	}
 	s.eachShard(touched, func(sh *shard) { sh.commit.Lock() })
 	defer s.eachShard(touched, func(sh *shard) { sh.commit.Unlock() })
@@ -243,13 +242,48 @@ func (s *Shingler) addUnique(ctx context.Context, u []store.Unique) error {
 		s.stats.lostUnique.Add(uint64(len(fresh)))
 		err = fmt.Errorf("counter: count pairs: %w", err)
 	}
+	var room [pairKeyLen]byte
 	for i := range fresh {
-		s.forget(names[i], fresh[i].Slot) // also after an error, which says nothing about what was counted
+		pair := fresh[i].PairCounter()
+		s.forget(s.name(&fresh[i].Counter), fresh[i].Slot) // also after an error, which says nothing about what was counted
+		s.forget(s.name(&pair), fresh[i].Slot)
 		if err == nil {
-			_ = s.cache.c.Set(pairKey(&room, &fresh[i], names[i]), nil, 0) // if not cached, it is asked for again
+			_ = s.cache.c.Set(pairKey(&room, fresh[i].Slot, s.name(&pair)), nil, 0) // if not cached, it is asked for again
 		}
 	}
 	return err
+}
+
+// unseen counts the pairs that are known as seen in their ten minutes, and returns the others, and the shards whose updates
+// of that day the store must have before it judges them: a bit for each.
+func (s *Shingler) unseen(u []store.Unique) (fresh []store.Unique, behind uint64) {
+	var room [pairKeyLen]byte
+	for i := range u {
+		pair := u[i].PairCounter()
+		k := s.name(&pair)
+		day := u[i].Slot / store.SlotsPerDay
+		known := false
+		if s.cached(store.TenMinutes, day) && s.cached(store.Day, day/store.DaysPerFortnight) {
+			_, err := s.cache.c.Peek(pairKey(&room, u[i].Slot, k))
+			known = err == nil
+		}
+		if !known {
+			sh := &s.shards[k.shard()]
+			sh.mu.Lock()
+			known = sh.unflushed(k, &store.Query{Unit: store.TenMinutes, From: u[i].Slot, To: u[i].Slot}) > 0
+			waits := sh.unflushed(k, &store.Query{Unit: store.Day, From: day, To: day}) > 0
+			sh.mu.Unlock()
+			if waits && !known {
+				behind |= 1 << k.shard()
+			}
+		}
+		if known {
+			s.add(&store.Delta{Counter: pair, Slot: u[i].Slot, N: 1})
+			continue
+		}
+		fresh = append(fresh, u[i])
+	}
+	return fresh, behind
 }
 
 // forget removes the records of a slot from the cache.

@@ -73,6 +73,31 @@ func TestMalformedBatchChangesNothing(t *testing.T) {
 	}
 }
 
+// TestPairIsACounter: an update of the pair that is not flushed yet leaves nothing for the unique, in its ten minutes and on
+// its day.
+func TestPairIsACounter(t *testing.T) {
+	s := idle(t, store.NewMemoryCounters(), nil)
+	u := store.Unique{Counter: name1(2), PairType: TypePair, Pair: 1, Slot: slot0}
+	s.Add(store.Delta{Counter: u.PairCounter(), Slot: slot0, N: 3})
+	must(t, s.AddUnique(bg, []store.Unique{u}))
+	u.Slot++
+	must(t, s.AddUnique(bg, []store.Unique{u}))
+	read := func(c store.Counter, unit store.Unit, at uint32) uint64 {
+		var n [1]uint64
+		must(t, s.Read(bg, n[:], []store.Query{{Counter: c, Unit: unit, From: at, To: at}}))
+		return n[0]
+	}
+	day := uint32(slot0 / 144)
+	for i, n := range []uint64{
+		read(u.Counter, store.TenMinutes, slot0), read(u.Counter, store.TenMinutes, slot0+1), read(u.Counter, store.Day, day),
+		read(u.PairCounter(), store.TenMinutes, slot0), read(u.PairCounter(), store.Day, day),
+	} {
+		if want := []uint64{0, 1, 0, 4, 5}[i]; n != want {
+			t.Errorf("count %d is %d, not %d", i, n, want)
+		}
+	}
+}
+
 func TestDropForgetsWhatIsCached(t *testing.T) {
 	s := idle(t, store.NewMemoryCounters(), nil)
 	pair := []store.Unique{{Counter: name1(2), PairType: TypePair, Pair: 1, Slot: slot0}}
@@ -179,7 +204,7 @@ func TestExactUnderConcurrency(t *testing.T) {
 			var u uint64
 			for i := range uint64(3000) {
 				if i%10 == 0 {
-					err := s.AddUnique(bg, []store.Unique{{Counter: name1(w), PairType: TypePair, Pair: i % 50, Slot: slot0}})
+					err := s.AddUnique(bg, []store.Unique{{Counter: name1(w), PairType: TypePair, Pair: w<<32 | i%50, Slot: slot0}})
 					if err != nil {
 						t.Error(err)
 						return
