@@ -207,7 +207,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	r.pass = spravka.Pass{
 		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
 		Allowance: c.cfg.worth(&r.key, &e), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
-		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q),
+		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q), Step: uint8(r.key.step()), Asked: uint8(r.key.asked),
 	}
 	if r.key.partner != 0 {
 		r.pass.Agent = 0 // the agent that we see is the partner's
@@ -270,6 +270,9 @@ func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Response {
 	default:
 		l := p.link()
 		c.follow(q, &l, r.keyOrNil(), at)
+		if r.opened {
+			q.Require = max(q.least(), r.key.asked)
+		}
 		a = c.challengeJSON(q, &l, &r, 200, at)
 	}
 	r.note(&a)
@@ -287,6 +290,9 @@ func (c *Captcha) freshJSON(q *Request, p *params, at time.Time) Response {
 	}
 	if p.kind == kindWork && q.offersWork() {
 		return c.workJSON(q, &l, at)
+	}
+	if k, _, err := c.open(q, p.key, at); err == nil {
+		q.Require = max(q.least(), k.asked)
 	}
 	return c.challengeJSON(q, &l, nil, 200, at)
 }

@@ -23,6 +23,7 @@ type saved struct {
 	mark    string           // their probe cookie
 	grant   string           // the decision of the message rules that asked for the captcha; empty: they were not run
 	reason  templates.Reason // why it was asked for
+	require steps.Step       // what the service asked for
 	request SavedRequest
 }
 
@@ -30,6 +31,8 @@ const (
 	savedVersion = 3
 	// maxSavedHead bounds target and header fields of a saved request, in bytes.
 	maxSavedHead = 16 << 10
+	// requireShift is where the byte of the reason holds the step that the service asked for.
+	requireShift = 4
 )
 
 // keptFields are taken from the request that answers, which comes from the same browser; all others of the form's own
@@ -63,7 +66,7 @@ func sealed(v *request.View, name string) bool {
 
 // capture copies what will be sealed; ok is false if it is too large.
 func capture(q *Request, mark, grant string) (s saved, ok bool) {
-	s = saved{nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, grant: grant, reason: q.Reason, request: SavedRequest{
+	s = saved{nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, grant: grant, reason: q.Reason, require: q.Require, request: SavedRequest{
 		Method: q.method(), Target: string(q.View.Target), Body: q.Body,
 	}}
 	size := len(s.request.Target) + len(s.request.Method) + len(mark)
@@ -80,7 +83,7 @@ func capture(q *Request, mark, grant string) (s saved, ok bool) {
 func (s *saved) append(dst []byte) []byte {
 	dst = append(dst, savedVersion)
 	dst = append(dst, s.nonce[:]...)
-	dst = append(dst, byte(s.subject.Kind), byte(s.reason))
+	dst = append(dst, byte(s.subject.Kind), byte(s.reason)|byte(s.require)<<requireShift)
 	dst = append(dst, s.subject.ID[:]...)
 	text := func(t string) {
 		dst = binary.AppendUvarint(dst, uint64(len(t)))
@@ -106,7 +109,7 @@ func parseSaved(b []byte) (s saved, err error) {
 	}
 	copy(s.nonce[:], b[1:])
 	s.subject.Kind = identity.Kind(b[17])
-	s.reason = templates.Reason(b[18])
+	s.reason, s.require = templates.Reason(b[18]&(1<<requireShift-1)), steps.Step(b[18]>>requireShift)
 	copy(s.subject.ID[:], b[19:])
 	b = b[35:]
 	number := func() uint64 {
@@ -224,7 +227,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	if err != nil || page == pageForeign || !s.sameSender(q, pr) {
 		return c.message(q, p, 410, verdictCaptcha, templates.FormExpired, "")
 	}
-	q.Reason = s.reason
+	q.Reason, q.Require = s.reason, s.require
 	if c.wasSent(q, &s) { // a reload of its answer
 		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
 	}

@@ -117,9 +117,12 @@ func (k *key) way(shown string) string {
 // read reports whether the key's answer is read or heard by somebody, rather than worked out by the browser.
 func (k *key) read() bool { return k.kind == digitsCode || k.kind == movingCode }
 
-// least is the least step that q is asked for, whatever it costs.
+// least is the least step that q is asked for, whatever it costs: the one that the service asks for, if it does.
 func (q *Request) least() steps.Step {
-	return max(q.Require, q.Service.ladder.First(q.Unsure))
+	if q.Require != steps.None {
+		return q.Require
+	}
+	return q.Service.ladder.First(q.Unsure)
 }
 
 // ask chooses the step for q, from the least one that may be asked for.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"antirobot/identity"
+	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -32,4 +33,6 @@ func (c *Captcha) addPass(q *Request, a *Response, r *result) {
 	a.add(r.cookie.Name, name+"="+rest)
 }
 
-func agentOf(q *Request) uint64 { return identity.AgentFamily(q.View.Get("User-Agent")) }
+func agentOf(q *Request) uint64 { return agentOfView(q.View) }
+
+func agentOfView(v *request.View) uint64 { return identity.AgentFamily(v.Get("User-Agent")) }

@@ -42,6 +42,8 @@ type ServiceConfig struct {
 	Work bool `mapstructure:"work"`
 	// Steps says which step of the ladder is asked of whom.
 	Steps steps.Policy `mapstructure:"steps"`
+	// Require lets the service ask: an answer with X-Antirobot-Require is withheld until its visitor has passed that step.
+	Require bool `mapstructure:"require"`
 	// Evidence serves a script that tells how a page is used and what it sees of its browser; see docs/evidence.md.
 	Evidence bool `mapstructure:"evidence"`
 	// CompatYandex adds X-Yandex-Captcha.
@@ -66,7 +68,7 @@ type PartnerConfig struct {
 
 // DefaultServiceConfig returns the defaults.
 func DefaultServiceConfig() ServiceConfig {
-	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open", Steps: steps.DefaultPolicy()}
+	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open", Steps: steps.DefaultPolicy(), Require: true}
 }
 
 // Validate returns all problems, each with its path below the section.
@@ -161,6 +163,7 @@ type Settings struct {
 	sameSite     string // of the pass's cookie
 	work         bool
 	ladder       steps.Ladder
+	require      bool
 	yandex       bool
 	partners     []Partner
 	partnerParam string
@@ -207,7 +210,7 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 		return nil, settings.At("branding", err)
 	}
 	s := &Settings{
-		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, ladder: steps.New(cfg.Steps), yandex: cfg.CompatYandex,
+		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, ladder: steps.New(cfg.Steps), require: cfg.Require, yandex: cfg.CompatYandex,
 		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand,
 		id: d.Cookies, cookie: d.Cookies.SpravkaCookie(), set: own,
 		imgURL: "{base}" + cfg.Prefix + "/captcha/image?key={key}",

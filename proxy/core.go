@@ -201,6 +201,11 @@ func (c *Case) refusal(q *captcha.Request) captcha.Response {
 	if c.decision.Verdict == verdict.Blocked {
 		return c.blocked(q)
 	}
+	return c.challenge(q)
+}
+
+// challenge asks the visitor, in a form that the request's kind can read.
+func (c *Case) challenge(q *captcha.Request) captcha.Response {
 	switch c.kind() {
 	case kindXML:
 		return c.snap.Captcha.ChallengeXML(q, false)

@@ -92,7 +92,7 @@ func (j *journey) hsts() []byte {
 // once, and a's fields (the new pass) are added to the service's answer.
 func (j *journey) forward(a *captcha.Response) {
 	o := h1.ForwardOptions{
-		SetFields:    j.upstreamFields(),
+		SetFields:    j.appendPassed(j.upstreamFields(), a),
 		Drop:         j.svc.drop,
 		DropAnswer:   serviceMayNotSend,
 		Read:         label.Field,
@@ -105,14 +105,20 @@ func (j *journey) forward(a *captcha.Response) {
 		o.AddAnswer = append(o.AddAnswer, request.Field{Name: nameHSTS, Value: hsts})
 		o.DropAnswer = serviceMayNotSendHSTS
 	}
+	j.holding(&o, a)
 	if a != nil {
 		o.Replay = replay(a.Resend)
 	} else {
 		o.AddPrivate = j.cookieFields()
+		j.keepForm()
 	}
 	var err error
 	j.result, err = j.x.Forward(j.svc.Upstream, &o)
 	j.status = j.result.Status
+	if j.result.Held {
+		j.require()
+		return
+	}
 	if err == nil {
 		return
 	}

@@ -95,10 +95,12 @@ type journey struct {
 	failure   error               // why there was no proper answer
 	message   captcha.Message     // the fingerprint of the judged message
 	taken     captcha.HeaderField // removes the grant that was spent
+	required  captcha.Step        // what the service's withheld answer asks for
 
 	sent   []request.Field  // to the service
 	fields []request.Field  // in the answer
 	own    [1]request.Field // in an answer that no shared cache may keep
+	passed []byte           // what the service is told about the visitor's pass
 }
 
 // ServeExchange is the journey of a request. A panic leaves the journey to the garbage collector: h1 recovers, counts and
@@ -152,7 +154,7 @@ func (j *journey) end() {
 	clear(j.sent)
 	j.x, j.status, j.result, j.outcome, j.ownPage, j.failure = nil, 0, h1.Result{}, captcha.OutcomeNone, false, nil
 	j.evidence = request.Evidence{}
-	j.work, j.taken = false, captcha.HeaderField{}
+	j.work, j.taken, j.required = false, captcha.HeaderField{}, 0
 }
 
 // unrouted tells the visitor why the request is not served.

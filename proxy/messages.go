@@ -156,6 +156,7 @@ func (j *journey) granted(r *messageRoute, values map[string]any, ruling *verdic
 		return false
 	}
 	m := r.fingerprint(values, ruling)
+	j.message = m
 	decision, gone, ok := j.snap.Captcha.TakeGrant(j.request(), &m)
 	if !ok {
 		return false

@@ -30,6 +30,7 @@ type serviceMetrics struct {
 	verdicts [verdict.Blocked + 1][verdict.Causes]*metrics.Counter
 	own      *metrics.Counter
 	failed   *metrics.Counter
+	required [requireResults]*metrics.Counter
 	messages sync.Map // *metrics.Counter by messageCount
 	set      *metrics.Set
 	name     string
@@ -74,6 +75,9 @@ func (m *coreMetrics) service(name string) *serviceMetrics {
 			s.verdicts[v][c] = m.set.NewCounter(fmt.Sprintf(`antirobot_requests_total{service=%q,verdict=%q,cause=%q}`,
 				name, verdict.Verdict(v), verdict.Cause(c)))
 		}
+	}
+	for i, result := range requireResultNames {
+		s.required[i] = m.set.NewCounter(fmt.Sprintf(`antirobot_service_requires_total{service=%q,result=%q}`, name, result))
 	}
 	m.services[name] = s
 	return s

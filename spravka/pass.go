@@ -20,12 +20,18 @@ type Pass struct {
 	Partner   uint64 // hash of the XML partner that it was made for, 0: none; see PartnerOf
 	Net       uint64 // hash of the /24 or /48 that solved
 	Agent     uint64 // hash of the user-agent family that solved
+	Step      uint8  // what was passed, and what was asked for, as captcha/steps numbers them; 0: not known …
+	Asked     uint8  // … 1 to 7
 }
 
 const (
 	passVersion = 1
 	passSize    = 1 + 1 + 16 + 8 + 4 + 4*8
 	flagEarned  = 1
+	stepShift   = 1 // the flags hold Step and Asked, three bits each
+	askedShift  = 4
+	stepMask    = 7
+	flagsKnown  = 1<<7 - 1
 )
 
 // NewID returns a random ID for a pass or an i cookie.
@@ -63,6 +69,7 @@ func (p *Pass) append(dst []byte) []byte {
 	if p.Earned {
 		flags, allowance = flagEarned, p.Allowance
 	}
+	flags |= (p.Step&stepMask)<<stepShift | (p.Asked&stepMask)<<askedShift
 	dst = append(dst, passVersion, flags)
 	dst = append(dst, p.ID[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(p.Born))
@@ -74,10 +81,10 @@ func (p *Pass) append(dst []byte) []byte {
 }
 
 func parsePass(b []byte) (p Pass, ok bool) {
-	if len(b) != passSize || b[0] != passVersion || b[1]&^flagEarned != 0 {
+	if len(b) != passSize || b[0] != passVersion || b[1]&^flagsKnown != 0 {
 		return Pass{}, false
 	}
-	p.Earned = b[1]&flagEarned != 0
+	p.Earned, p.Step, p.Asked = b[1]&flagEarned != 0, b[1]>>stepShift&stepMask, b[1]>>askedShift&stepMask
 	copy(p.ID[:], b[2:18])
 	p.Born = int64(binary.BigEndian.Uint64(b[18:]))
 	p.Allowance = binary.BigEndian.Uint32(b[26:])

@@ -29,7 +29,7 @@ var placeholders = map[string]string{"{limit}": "{{.Limit}}"}
 
 // scriptTexts are the texts of the dialog that antirobot.js shows; they have no placeholders.
 var scriptTexts = [...]string{
-	"challenge_heading", "reason_network", "reason_pace", "reason_message", "reason_load", "dialog_todo", "picture_alt", "audio_label", "new_picture", "answer_label", "answer_hint",
+	"challenge_heading", "reason_network", "reason_pace", "reason_message", "reason_load", "reason_service", "dialog_todo", "picture_alt", "audio_label", "new_picture", "answer_label", "answer_hint",
 	"continue", "cancel", "checking", "problem_failed", "problem_expired", "limited_text", "offline", "why_heading",
 	"why_text", "request_id", "test_notice", "work_offer", "work_running", "work_failed", "press_todo", "press_button", "digits_instead",
 }
@@ -71,6 +71,25 @@ func parseCatalogue(tag string, b []byte) (*catalogue, error) {
 		}
 	}
 	return c, errors.Join(errs...)
+}
+
+// complete takes what an operator's catalogue lacks from the shipped one of that name, or else of English: a catalogue that was
+// written for an earlier version goes on to work. Waits have plural forms of their own, and are not taken.
+func (c *catalogue) complete(name string) error {
+	b, err := embedded.ReadFile(name)
+	if err != nil {
+		b, err = embedded.ReadFile("locales/en.yaml")
+	}
+	var shipped map[string]string
+	if err == nil {
+		err = yaml.Unmarshal(b, &shipped)
+	}
+	for key, text := range shipped {
+		if _, there := c.texts[key]; !there && !strings.HasPrefix(key, waitKey) && !slices.Contains([]string{"name", "dir", "voice"}, key) {
+			c.texts[key] = text
+		}
+	}
+	return err
 }
 
 func checkText(key, text string) error {

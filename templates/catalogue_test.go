@@ -129,7 +129,6 @@ func TestBadCataloguesAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, want it to name %q", what, err, want)
 		}
 	}
-	f("missing text", "picture_alt: ", "# ", "picture_alt: missing")
 	f("unknown text", "picture_alt: ", "picture_alz: x\npicture_alt: ", "picture_alz: no page")
 	f("template action", "try_again: Try", "try_again: '{{.Key}}'\nx: Try", "try_again: unknown placeholder")
 	f("token", "try_again: Try", "try_again: '[[continue]]'\nx: Try", "try_again: braces")
@@ -148,6 +147,22 @@ func TestBadCataloguesAreRefused(t *testing.T) {
 	}
 	if _, err := New(brokenFS{}); err == nil {
 		t.Error("an override that can't be read is ignored")
+	}
+}
+
+// TestOlderCatalogueGoesOn: a text that an operator's catalogue does not have yet is the shipped one of its language, or English.
+func TestOlderCatalogueGoesOn(t *testing.T) {
+	en, err := embedded.ReadFile("locales/en.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	older := []byte(strings.Replace(string(en), "try_again: Try again", "# not yet", 1))
+	s, b := newSet(t, fstest.MapFS{"locales/de.yaml": {Data: older}, "locales/sv.yaml": {Data: older}})
+	for tag, want := range map[string]string{"de": ">Noch einmal versuchen<", "sv": ">Try again<"} {
+		page, err := s.Lang(tag).AppendMessage(nil, &MessagePage{Brand: b, Retry: "/"})
+		if err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("%s: %v\n%s", tag, err, page)
+		}
 	}
 }
 

@@ -27,13 +27,14 @@ const (
 	ReasonPace                  // the visitor's own pace
 	ReasonMessage               // what was written
 	ReasonLoad                  // the service is slow, or under attack
+	ReasonService               // the service asks everybody here
 	reasonCount
 )
 
 // String returns the reason's name, as scripts are told it.
 func (r Reason) String() string {
 	if r < reasonCount {
-		return [...]string{"network", "pace", "message", "load"}[r]
+		return [...]string{"network", "pace", "message", "load", "service"}[r]
 	}
 	return "unknown"
 }

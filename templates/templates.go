@@ -266,6 +266,7 @@ func (s source) catalogues() ([]*catalogue, error) {
 			var c *catalogue
 			if c, err = parseCatalogue(strings.TrimSuffix(path.Base(name), ".yaml"), b); err == nil {
 				out = append(out, c)
+				err = c.complete(name)
 			}
 		}
 		if err != nil {

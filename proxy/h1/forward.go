@@ -25,6 +25,11 @@ type ForwardOptions struct {
 	DropAnswer func(name []byte) bool // service's fields that are not passed on
 	Read       string                 // a field of the service's answer whose value Result has, passed on or not; empty: none
 
+	// HoldField names a field of the service's answer, and Hold says of its value whether the answer is withheld: then nothing
+	// of it is sent, Forward returns with Result.Held, and the handler may Reply. Empty: none is.
+	HoldField string
+	Hold      func(value []byte) bool
+
 	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
 
 	HeadTimeout   time.Duration // until the answer's head, after the request was sent; 0: the Group's response_timeout
@@ -52,6 +57,7 @@ type Result struct {
 	Reused      bool          // on a connection that had been used before
 	Retried     bool
 	Upgraded    bool
+	Held        bool   // the answer was withheld; see ForwardOptions.Hold
 	ContentType []byte // borrowed until ServeExchange returns
 	Read        []byte // the value of the field ForwardOptions.Read, borrowed as long
 }
@@ -191,20 +197,17 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 	}
 	if err == nil {
 		res.Status, res.HeadAt = l.h.status, time.Since(start)
-		for i := range l.h.fields {
-			switch f := &l.h.fields[i]; {
-			case len(f.Name) == len("content-type") && request.EqualFold(f.Name, "content-type"):
-				res.ContentType = f.Value
-			case len(f.Name) == len(o.Read) && request.EqualFold(f.Name, o.Read):
-				res.Read = f.Value
-			}
-		}
+		l.h.note(o, res)
 		if l.h.status == 101 {
 			res.Upgraded = true
 			return false, x.tunnel(o, orDefault(o.TunnelTimeout, gc.TunnelIdleTimeout))
 		}
 		l.limit = orDefault(o.StreamTimeout, gc.StreamIdleTimeout)
-		err = x.relay(o)
+		if res.Held {
+			x.withhold()
+		} else {
+			err = x.relay(o)
+		}
 	}
 	stale := !l.got && (err == io.EOF || errors.Is(err, errUpstreamClosed)) //nolint:errorlint // leg returns it bare
 	x.conclude(err, o.Replay != nil)
@@ -212,6 +215,23 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 		err = errUpstreamClosed
 	}
 	return err != nil && stale && mayRetry && idempotent(x.method), err
+}
+
+// note copies what the handler wants to know of an answer's head.
+func (h *head) note(o *ForwardOptions, res *Result) {
+	is := func(f *request.Field, name string) bool {
+		return len(f.Name) == len(name) && request.EqualFold(f.Name, name)
+	}
+	for i := range h.fields {
+		switch f := &h.fields[i]; {
+		case is(f, "content-type"):
+			res.ContentType = f.Value
+		case is(f, o.Read):
+			res.Read = f.Value
+		case o.HoldField != "" && is(f, o.HoldField):
+			res.Held = h.status != 101 && o.Hold(f.Value)
+		}
+	}
 }
 
 func orDefault(d, otherwise time.Duration) time.Duration {

@@ -36,6 +36,31 @@ func (x *Exchange) relay(o *ForwardOptions) error {
 	return err
 }
 
+// withheldBody is the largest body of a withheld answer that is read, so that the connection can serve another request.
+const withheldBody = 64 << 10
+
+// withhold discards the service's answer.
+func (x *Exchange) withhold() {
+	h := &x.leg.h
+	left := h.length
+	switch {
+	case h.bodiless(x.method):
+		left = 0
+	case h.chunked || left < 0 || left > withheldBody:
+		h.close = true
+		return
+	}
+	for left > 0 {
+		p, err := x.leg.piece(left)
+		if err != nil {
+			h.close = true
+			return
+		}
+		left -= int64(len(p))
+	}
+	h.ended = true
+}
+
 // frame chooses how the client will know the end of the answer.
 func (x *Exchange) frame(h *head) framing {
 	switch {

@@ -17,7 +17,7 @@ import type { Task } from './toil';
 import type { Toil } from './work';
 
 /** The dialog's texts, by their keys in the gateway's catalogues. */
-export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' |
+export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'reason_service' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' |
   'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' |
   'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed' |
   'press_todo' | 'press_button' | 'digits_instead';
@@ -41,7 +41,7 @@ export interface Challenge {
   expiresIn: number;
   requestId: string;
   /** Why somebody is asked. */
-  reason: 'network' | 'pace' | 'message' | 'load';
+  reason: 'network' | 'pace' | 'message' | 'load' | 'service';
   /** Always false: the service has not seen the request. */
   forwarded: boolean;
   /** Every challenge of this site accepts the same answer. */

@@ -1,0 +1,71 @@
+package captcha
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+	"time"
+
+	"antirobot/captcha/steps"
+	"antirobot/request"
+	"antirobot/spravka"
+)
+
+// A service asks itself: a field of its answer says which step its visitor has to pass. The answer is withheld, the visitor is
+// asked, and the request comes again, with a field that says what was passed and when. Whoever has just passed the step is not
+// asked again, whatever the service says: then its answer stands.
+
+// The fields between gateway and service.
+const (
+	RequireField = "X-Antirobot-Require" // in the service's answer
+	PassedField  = "X-Antirobot-Passed"  // in the request that the service gets
+)
+
+// justPassed is how long a step that was passed answers whatever the service asks for.
+const justPassed = time.Minute
+
+// Step is a step of the ladder.
+type Step = steps.Step
+
+// ReadRequire reads the value of RequireField: press, digits or dynamic.
+func ReadRequire(value []byte) (Step, bool) {
+	s, ok := steps.Parse(string(value))
+	return s, ok && s >= steps.Press
+}
+
+// Requires reports whether the service wants its answers to ask.
+func (s *Settings) Requires() bool { return s.require }
+
+// LastPass returns the latest of the passes that the visitor has earned in this kind of browser, or nil.
+func LastPass(passes []spravka.Pass, v *request.View) *spravka.Pass {
+	var last *spravka.Pass
+	for i := range passes {
+		p := &passes[i]
+		if p.Earned && p.Step != 0 && (last == nil || p.Born > last.Born) {
+			last = p
+		}
+	}
+	if last == nil || last.Agent != 0 && last.Agent != agentOfView(v) {
+		return nil
+	}
+	return last
+}
+
+// Satisfies reports whether a pass answers that a service asks for step now: it was earned just now, by what was asked for
+// or by what stands in for it.
+func Satisfies(p *spravka.Pass, step Step, at time.Time) bool {
+	return p != nil && steps.Step(max(p.Step, p.Asked)) >= step && at.Unix()-p.Born <= int64(justPassed/time.Second)
+}
+
+// AppendPassed appends what a service is told about a pass: digits;at=1795366800;id=0123456789abcdef, and for=dynamic where
+// something else had been asked for. The id is the same whenever the pass is shown, and says nothing else about it.
+func AppendPassed(dst []byte, p *spravka.Pass) []byte {
+	dst = append(dst, steps.Step(p.Step).String()...)
+	dst = strconv.AppendInt(append(dst, ";at="...), p.Born, 10)
+	sum := sha256.Sum256(append([]byte("passed\x00"), p.ID[:]...))
+	dst = hex.AppendEncode(append(dst, ";id="...), sum[:8])
+	if p.Asked != p.Step && p.Asked != 0 {
+		dst = append(append(dst, ";for="...), steps.Step(p.Asked).String()...)
+	}
+	return dst
+}
