@@ -57,11 +57,11 @@ func TestBrowserPagesAreRefused(t *testing.T) {
 		l.refused(403, "origin_refused", "", "GET", path, "", "Origin", "http://evil.example")
 		l.refused(403, "origin_refused", "", "GET", path, "", "Origin", "null")
 		l.refused(403, "origin_refused", "", "GET", path, "", "Sec-Fetch-Site", "cross-site")
-		for _, host := range []string{"evil.example", "evil.example:9090", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.1:99999", "gate.example.."} {
+		for _, host := range []string{"evil.example", "evil.example:8079", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.1:99999", "gate.example.."} {
 			l.refused(403, "host_refused", "", "GET", path, "", "Host", host)
 		}
 	}
-	for _, host := range []string{"localhost", "LOCALHOST:9090", "127.0.0.1", "10.1.2.3:9090", "[::1]:9090", "gate.example", "gate.example:9090", "gate.example.", "localhost:", "back.example"} {
+	for _, host := range []string{"localhost", "LOCALHOST:8079", "127.0.0.1", "10.1.2.3:8079", "[::1]:8079", "gate.example", "gate.example:8079", "gate.example.", "localhost:", "back.example"} {
 		if got, body, _ := l.do("GET", "/api/status", "", "Host", host); got != 200 {
 			t.Errorf("Host %s: %d %s", host, got, body)
 		}
@@ -240,10 +240,10 @@ func TestConfig(t *testing.T) {
 			t.Errorf("%s: %v", listen, w)
 		}
 	}
-	f("0.0.0.0:9090", "", 1)
-	f(":9090", "", 1)
-	f("10.0.0.1:9090", "x.pem", 0)
-	f("[::1]:9090", "", 0)
-	f("localhost:9090", "", 0)
+	f("0.0.0.0:8079", "", 1)
+	f(":8079", "", 1)
+	f("10.0.0.1:8079", "x.pem", 0)
+	f("[::1]:8079", "", 0)
+	f("localhost:8079", "", 0)
 	f("", "", 0)
 }

@@ -40,7 +40,7 @@ type Config struct {
 // DefaultConfig returns the defaults: loopback only.
 func DefaultConfig() Config {
 	return Config{
-		Listen:         "127.0.0.1:9090",
+		Listen:         "127.0.0.1:8079",
 		MaxBodyBytes:   1 << 20,
 		MaxConnections: 256,
 		ReadTimeout:    10 * time.Second,
@@ -63,7 +63,7 @@ func (c *Config) Validate() error {
 	}
 	if c.Listen != "" {
 		if _, port, err := net.SplitHostPort(c.Listen); err != nil {
-			bad("listen", "%q is not a host:port such as 127.0.0.1:9090", c.Listen)
+			bad("listen", "%q is not a host:port such as 127.0.0.1:8079", c.Listen)
 		} else if _, err := net.LookupPort("tcp", port); err != nil {
 			bad("listen", "port %q is neither a number below 65536 nor a known name", port)
 		}

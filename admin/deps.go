@@ -54,6 +54,8 @@ type Gateway interface {
 	// Reload applies the configuration anew and names the keys whose new values wait for a restart. Its error has all
 	// problems joined.
 	Reload(ctx context.Context) (needRestart []string, err error)
+	// Backup writes a copy of the data directory into dir, which it makes, while the gateway runs.
+	Backup(dir string) error
 	Services() []ServiceStatus
 	Store() StoreHealth
 	// Certificates says for which hosts no certificate could be obtained, and why.

@@ -43,6 +43,7 @@ func (s *Server) table() []route {
 		{"POST", "/api/labels", true, s.setLabel},
 		{"DELETE", "/api/labels", false, s.removeLabel},
 		{"POST", "/api/reload", false, s.reload},
+		{"POST", "/api/backup", true, s.backup},
 		{"POST", "/api/revoke", true, s.revoke},
 		{"GET", "/api/decisions/{}", false, s.decision},
 		{"GET", "/api/challenges", false, s.challenges},

@@ -24,7 +24,7 @@ type apiClient struct {
 
 func (c *apiClient) register(cmd *cobra.Command) {
 	p := cmd.PersistentFlags()
-	p.StringVar(&c.admin, "admin", fromEnvironment("admin.listen", "127.0.0.1:9090"), "`ADDR` of the private listener, or its URL")
+	p.StringVar(&c.admin, "admin", fromEnvironment("admin.listen", config.Default().Admin.Listen), "`ADDR` of the private listener, or its URL")
 	p.StringVar(&c.dataDir, "data-dir", fromEnvironment("data_dir", config.Default().DataDir), "the data `DIR` of the gateway, where its token is")
 	p.StringVar(&c.tokenFile, "token-file", "", "`FILE` with the token (default: admin.token in the data directory)")
 }

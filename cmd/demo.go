@@ -46,7 +46,7 @@ kind of client gets. By default it can only be reached from this machine.`,
 // Where the demo runs if nothing else is said.
 const (
 	demoListen   = "127.0.0.1:8080"
-	demoAdmin    = "127.0.0.1:9090"
+	demoAdmin    = "127.0.0.1:8079"
 	demoDataDir  = "var/demo"
 	demoLogLevel = "warn"
 )
@@ -190,8 +190,12 @@ func runDemo(ctx context.Context, flags map[string]*pflag.Flag) error {
 		}()
 		printDemo(a)
 	}
-	err = a.Run(ctx, nil, ready)
+	started := false
+	err = a.Run(ctx, nil, func() { started = true; ready() })
 	stop()
+	if !started {
+		return whoListens(err)
+	}
 	return errors.Join(err, <-served)
 }
 

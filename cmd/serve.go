@@ -157,5 +157,28 @@ func serve(ctx context.Context, sources *config.Sources, observe bool) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
-	return a.Run(ctx, hup, func() { welcome(os.Stderr, a) })
+	return whoListens(a.Run(ctx, hup, func() { welcome(os.Stderr, a) }))
+}
+
+// whoListens says of an address that can't be had what to do, and which flag names another.
+func whoListens(err error) error {
+	var l *gateway.ListenError
+	if !errors.As(err, &l) {
+		return err
+	}
+	key, _, _ := strings.Cut(strings.TrimSuffix(l.Key, ".address"), "[")
+	how := config.VariableOf(key) + ", or " + key + " in the file"
+	for name, sets := range flagKeys {
+		if sets == key {
+			how = "--" + name + " ADDR, " + how
+		}
+	}
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("%s: another program listens on %s already; end it, or choose another address with %s", l.Key, l.Address, how)
+	case errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("%s: %s needs the right to listen on ports below 1024: give the program CAP_NET_BIND_SERVICE, or choose another port with %s",
+			l.Key, l.Address, how)
+	}
+	return fmt.Errorf("%w; choose another address with %s", err, how)
 }

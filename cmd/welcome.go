@@ -3,7 +3,6 @@ package cmd
 import (
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -13,12 +12,8 @@ import (
 
 // welcome says in five lines, for people, what the gateway does now. The log is for programs, and goes elsewhere.
 func welcome(w io.Writer, a *gateway.Server) {
-	scheme := "http"
-	if a.Cfg.Listen[0].TLSCert != "" {
-		scheme = "https"
-	}
 	fmt.Fprintf(w, "antirobot: protects %s\n", protected(a.Cfg))
-	fmt.Fprintf(w, "  visitors come to %s://%s; %s\n", scheme, a.VisitorAddr(), modes(a.Cfg))
+	fmt.Fprintf(w, "  %s; %s\n", arrivals(a), modes(a.Cfg))
 	if a.AdminAddr == "" {
 		fmt.Fprintln(w, "  there is no private listener (--admin ADDR): no API, no metrics")
 	} else {
@@ -26,6 +21,18 @@ func welcome(w io.Writer, a *gateway.Server) {
 	}
 	fmt.Fprintln(w, "  to look first without stopping anybody: --observe; why a request was stopped: antirobot why REQUEST-NUMBER")
 	fmt.Fprintln(w, "  SIGHUP reloads the configuration; Ctrl-C or SIGTERM lets what is under way finish, and stops")
+}
+
+// arrivals says where visitors come to: here, or to balancers that ask.
+func arrivals(a *gateway.Server) string {
+	if len(a.Cfg.Listen) == 0 {
+		return "balancers ask at " + strings.Join(a.Cfg.Check.Listen, ", ")
+	}
+	scheme := "http"
+	if a.Cfg.Listen[0].Secure() {
+		scheme = "https"
+	}
+	return "visitors come to " + scheme + "://" + a.VisitorAddr()
 }
 
 // maxNamed is how many services are named.
@@ -68,11 +75,4 @@ func modes(c *config.Config) string {
 		return all[0]
 	}
 	return "the mode depends on the service: " + strings.Join(all, "; ")
-}
-
-func tokenFile(c *config.Config) string {
-	if c.Admin.TokenFile != "" {
-		return c.Admin.TokenFile
-	}
-	return filepath.Join(c.DataDir, "admin.token")
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/go-viper/mapstructure/v2"
@@ -126,17 +127,30 @@ func decodeProblems(path string, root reflect.Type, err error) error {
 		}
 		section := sectionAt(root, name)
 		for key := range strings.SplitSeq(keys, ", ") {
-			add(settings.Below(name, key), unknownKey(section, key))
+			add(settings.Below(name, key), unknownKey(section, settings.Below(path, name), key))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func unknownKey(section reflect.Type, name string) string {
-	if section != nil {
-		if meant := suggest(section, name); meant != "" {
-			return "unknown key; did you mean " + meant + "?"
-		}
+// unknownKey says of a key that the section at a path does not have what may have been meant, or else what it has.
+func unknownKey(section reflect.Type, at, name string) string {
+	if section == nil {
+		return "unknown key"
 	}
-	return "unknown key"
+	if meant := suggest(section, name); meant != "" {
+		return "unknown key; did you mean " + meant + "?"
+	}
+	var names []string
+	path := strings.Contains(at, ".paths[")
+	if path {
+		names = append(names, pathPrefix)
+	}
+	for _, k := range keysOf(section) {
+		if (path || at == "defaults") && slices.Contains([]string{"name", "hosts", "prefixes", "paths"}, k.name) {
+			continue // of a whole service
+		}
+		names = append(names, k.name)
+	}
+	return "unknown key; the keys here are " + strings.Join(names, ", ")
 }

@@ -63,6 +63,7 @@ func (c *Config) Validate() error {
 		bad("keys.secret_file: %w", err)
 	}
 	errs = append(errs, c.validateServices()...)
+	errs = append(errs, c.validateLoops()...)
 	return errors.Join(errs...)
 }
 
@@ -79,35 +80,6 @@ func (c *Config) validateTrust() error {
 	}
 	return fmt.Errorf("message.authorisation: trust believes every caller, and other machines reach admin.listen %s; "+
 		"write keys and give each partner a secret, or listen on 127.0.0.1", c.Admin.Listen)
-}
-
-func (c *Config) validateListeners() []error {
-	if len(c.Listen) == 0 && len(c.Check.Listen) == 0 {
-		return []error{errors.New("listen: needs at least one address")}
-	}
-	var errs []error
-	owner := map[string]string{}
-	claim := func(path, address string) {
-		if first, taken := owner[address]; taken {
-			errs = append(errs, fmt.Errorf("%s: %q is the address of %s already", path, address, first))
-		}
-		if _, port, _ := net.SplitHostPort(address); port != "0" && port != "" { // 0: any free port
-			owner[address] = path
-		}
-	}
-	for i := range c.Listen {
-		at := fmt.Sprintf("listen[%d]", i)
-		errs = append(errs, settings.At(at, c.Listen[i].Validate()))
-		claim(at+".address", c.Listen[i].Address)
-	}
-	if offers := slices.ContainsFunc(c.Listen, func(l Listener) bool { return l.ACME }); offers != (len(c.TLS.ACME.Hosts) > 0) {
-		errs = append(errs, errors.New("tls.acme.hosts: goes together with acme: true of a listener"))
-	}
-	claim("admin.listen", c.Admin.Listen)
-	for i, address := range c.Check.Listen {
-		claim(fmt.Sprintf("check.listen[%d]", i), address)
-	}
-	return errs
 }
 
 // Validate returns every error of l.

@@ -128,7 +128,7 @@ func haproxyBefore(t *testing.T, all []*gateway) string {
 	lines := []string{"bind :80", "bind " + addr + " accept-proxy"}
 	for i, g := range all {
 		_, port, _ := net.SplitHostPort(bare(g.admin))
-		lines = append(lines, fmt.Sprintf("10.0.0.1%d:8080 check port 9090", i+1), bare(g.url)+" check port "+port)
+		lines = append(lines, fmt.Sprintf("10.0.0.1%d:8080 check port 8079", i+1), bare(g.url)+" check port "+port)
 	}
 	runDaemon(t, addr, bin, "-db", "-f", writeFile(t, "haproxy.cfg", fromScaling(t, "haproxy", lines...)))
 	return addr

@@ -145,11 +145,11 @@ func TestPitfall16PrivateListenerIsPrivate(t *testing.T) {
 	}
 	for _, flag := range []string{"serve", "demo"} { // reachable from this machine alone unless somebody says otherwise
 		_, help := command(t, flag, "--help")
-		if flag == "demo" && !strings.Contains(help, "127.0.0.1:9090") {
+		if flag == "demo" && !strings.Contains(help, "127.0.0.1:8079") {
 			t.Errorf("demo listens elsewhere:\n%s", help)
 		}
 	}
-	file := configFile(t, "admin: {listen: \"0.0.0.0:9090\"}\nservices: [{name: a, upstream: {urls: [\"http://127.0.0.1:1\"]}}]\n")
+	file := configFile(t, "admin: {listen: \"0.0.0.0:8079\"}\nservices: [{name: a, upstream: {urls: [\"http://127.0.0.1:1\"]}}]\n")
 	if code, out := command(t, "check-config", file); code != 0 || !strings.Contains(out, "warning: admin.listen") {
 		t.Errorf("a private listener for all and without TLS: %d %s", code, out)
 	}

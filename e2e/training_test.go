@@ -67,7 +67,7 @@ func TestTenCommands(t *testing.T) {
 		cmd.Dir = dir
 		cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(bin)+":"+os.Getenv("PATH"))
 		if g != nil {
-			cmd.Args[2] = strings.ReplaceAll(line, "http://127.0.0.1:9090", g.admin)
+			cmd.Args[2] = strings.ReplaceAll(line, "http://127.0.0.1:8079", g.admin)
 			cmd.Env = append(cmd.Env, "ANTIROBOT_ADMIN_LISTEN="+strings.TrimPrefix(g.admin, "http://"), "ANTIROBOT_DATA_DIR="+g.dir, "no_proxy=*")
 		}
 		var out bytes.Buffer

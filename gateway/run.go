@@ -82,6 +82,18 @@ func (a *Server) listen() error {
 	return nil
 }
 
+// ListenError is an address that could not be opened.
+type ListenError struct {
+	Key     string // of the configuration, such as admin.listen
+	Address string // as it stands there
+	Err     error
+}
+
+func (e *ListenError) Error() string { return e.Key + ": " + e.Err.Error() }
+
+// Unwrap returns what the system said.
+func (e *ListenError) Unwrap() error { return e.Err }
+
 // Whose listeners there are.
 const (
 	forVisitors  = "visitors"
@@ -93,7 +105,7 @@ const (
 func (a *Server) openListeners() (all []listener, err error) {
 	open := func(key, address string, l listener) error {
 		if l.Listener, err = net.Listen("tcp", address); err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			return &ListenError{Key: key, Address: address, Err: err}
 		}
 		all = append(all, l)
 		return nil

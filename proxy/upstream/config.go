@@ -193,6 +193,9 @@ func parseTarget(raw string) (target, error) {
 	if at := strings.LastIndexByte(raw, '@'); at >= 0 && (err != nil || u.Scheme != "http+unix") {
 		return target{}, fmt.Errorf("the URL of %q has a user part, which is not allowed", withoutQuery(raw[at+1:]))
 	}
+	if !strings.Contains(raw, "://") && raw != "" {
+		return target{}, fmt.Errorf("%q has no scheme; did you mean http://%s?", withoutQuery(raw), withoutQuery(raw))
+	}
 	if err != nil {
 		return target{}, fmt.Errorf("%q is no URL", withoutQuery(raw))
 	}
