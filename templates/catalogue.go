@@ -139,10 +139,15 @@ func replaceTexts(all []*catalogue, own []Text) error {
 // shippedLayout names the embedded layout among the pages: what an operator's own layout leaves out is taken from it.
 const shippedLayout = "shipped/layout.html"
 
+// pageError is an error in a page itself: every language has it.
+type pageError struct{ error }
+
+func (e pageError) Unwrap() error { return e.error }
+
 // compile puts the texts into the pages and parses them. An unused text is an error just as a missing one is: it is most
-// likely a typo. Errors in a page itself are returned as wrong.
-func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Language, wrong, err error) {
-	l := &Language{Tag: c.tag, Name: c.name, Dir: c.dir, Voice: c.voice}
+// likely a typo.
+func (c *catalogue) compile(pages map[string]string, all []*catalogue) (*prints, error) {
+	l := &prints{}
 	f := filler{c: c, all: all, missing: map[string]bool{}, used: map[string]bool{}}
 	var errs, bad []error
 	shipped, layout := f.fill(pages[shippedLayout], ""), f.fill(pages["layout.html"], "")
@@ -169,7 +174,7 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Langu
 		}
 	}
 	if len(bad) > 0 {
-		return nil, errors.Join(bad...), nil
+		return nil, pageError{errors.Join(bad...)}
 	}
 	texts, err := f.script()
 	if err != nil {
@@ -186,12 +191,9 @@ func (c *catalogue) compile(pages map[string]string, all []*catalogue) (_ *Langu
 		}
 	}
 	if len(errs) > 0 {
-		return nil, nil, errors.Join(errs...)
+		return nil, errors.Join(errs...)
 	}
-	if err := l.try(); err != nil {
-		return nil, err, nil
-	}
-	return l, nil, nil
+	return l, nil
 }
 
 // script returns the texts of antirobot.js.

@@ -136,7 +136,7 @@ type MessagePage struct {
 // AppendChallenge appends the page to dst.
 func (l *Language) AppendChallenge(dst []byte, p *ChallengePage) ([]byte, error) {
 	w := appender{dst}
-	if err := l.challenge.Execute(&w, p); err != nil {
+	if err := l.prints().challenge.Execute(&w, p); err != nil {
 		return dst, fmt.Errorf("render challenge in %s: %w", l.Tag, err)
 	}
 	return w.b, nil
@@ -145,7 +145,7 @@ func (l *Language) AppendChallenge(dst []byte, p *ChallengePage) ([]byte, error)
 // AppendCheck appends the page to dst.
 func (l *Language) AppendCheck(dst []byte, p *CheckPage) ([]byte, error) {
 	w := appender{dst}
-	if err := l.check.Execute(&w, p); err != nil {
+	if err := l.prints().check.Execute(&w, p); err != nil {
 		return dst, fmt.Errorf("render check in %s: %w", l.Tag, err)
 	}
 	return w.b, nil
@@ -157,7 +157,7 @@ func (l *Language) AppendMessage(dst []byte, p *MessagePage) ([]byte, error) {
 		return dst, fmt.Errorf("render message %d in %s: no such message", p.Message, l.Tag)
 	}
 	w := appender{dst}
-	if err := l.messages[p.Message].Execute(&w, p); err != nil {
+	if err := l.prints().messages[p.Message].Execute(&w, p); err != nil {
 		return dst, fmt.Errorf("render %s in %s: %w", p.Message, l.Tag, err)
 	}
 	return w.b, nil

@@ -1,8 +1,9 @@
 // Package templates renders the gateway's own pages and knows their languages.
 //
 // Invariants:
-//  1. Every language has every text: a catalogue with a missing, unknown or malformed text is refused at loading.
-//  2. Texts are escaped and put into a page when it is loaded; request data goes through html/template's contextual
+//  1. Every language has every text: an operator's catalogue with a missing, unknown or malformed text is refused at
+//     loading, an embedded one by the tests.
+//  2. Texts are escaped and put into a page when it is parsed; request data goes through html/template's contextual
 //     escaping. Nothing is concatenated into HTML by hand.
 //  3. A page is self-contained: styles and script are inside, named by their hashes in its policy (Brand.CSP).
 //  4. A Set and what it hands out are immutable after New and safe for concurrent use.
@@ -19,11 +20,13 @@ import (
 	"html"
 	"html/template"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"golang.org/x/text/language"
 )
@@ -42,13 +45,19 @@ type Set struct {
 	source    source
 }
 
-// Language is one language's pages.
+// Language is one language's pages. The embedded ones are parsed when the first of them is needed: nobody meets twenty
+// languages at once.
 type Language struct {
 	Tag   string // BCP 47, from the catalogue's file name
 	Name  string // in the language itself
 	Dir   string // "ltr" or "rtl"
 	Voice string // the language of the spoken digits: this one, or the nearest available
 
+	compiled func() (*prints, error) // once
+}
+
+// prints is what a language's pages are printed with.
+type prints struct {
 	challenge *template.Template
 	check     *template.Template
 	messages  [messageCount]*template.Template
@@ -134,11 +143,7 @@ func load(src source, own []Text) (*Set, error) {
 		errs = append(errs, err)
 		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
 	}
-	for _, name := range [...]string{"antirobot.js", "antirobot.mjs", "work.js", "steps.js", "evidence.js"} { // never from an operator: pages rely on them
-		b, err := embedded.ReadFile("static/" + name)
-		errs = append(errs, err)
-		s.static[name] = newAsset(contentTypes[path.Ext(name)], b)
-	}
+	maps.Copy(s.static, scripts())
 	s.style, s.script = tidy(s.static["page.css"].Body), tidy(s.static["page.js"].Body)
 	s.steps = string(bytes.TrimSpace(s.static["steps.js"].Body))
 	if strings.Contains(s.style, "</") || strings.Contains(s.script, "</") {
@@ -154,19 +159,15 @@ func load(src source, own []Text) (*Set, error) {
 		return nil, err
 	}
 	for _, c := range catalogues {
-		l, wrong, err := c.compile(pages, catalogues)
-		if wrong != nil { // the same in every language
-			errs = append(errs, wrong)
-			break
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("locales/%s.yaml: %w", c.tag, err))
-			continue
-		}
-		s.languages = append(s.languages, l)
+		s.languages = append(s.languages, &Language{
+			Tag: c.tag, Name: c.name, Dir: c.dir, Voice: c.voice,
+			compiled: sync.OnceValues(func() (*prints, error) { return c.compile(pages, catalogues) }),
+		})
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
+	if len(src) > 0 || len(own) > 0 {
+		if err := s.check(); err != nil {
+			return nil, err
+		}
 	}
 	tags := make([]language.Tag, len(s.languages))
 	for i, l := range s.languages {
@@ -175,6 +176,48 @@ func load(src source, own []Text) (*Set, error) {
 	s.matcher = language.NewMatcher(tags)
 	return s, nil
 }
+
+// check parses all pages and tries each.
+func (s *Set) check() error {
+	var errs []error
+	for _, l := range s.languages {
+		_, err := l.compiled()
+		if err != nil && !errors.As(err, new(pageError)) {
+			errs = append(errs, fmt.Errorf("locales/%s.yaml: %w", l.Tag, err))
+			continue
+		}
+		if err == nil {
+			err = l.try()
+		}
+		if err != nil { // the same in every language
+			errs = append(errs, err)
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// prints returns what the pages are printed with. Whether it can be made was found out by load, or by a test.
+func (l *Language) prints() *prints {
+	p, err := l.compiled()
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return p
+}
+
+// scripts returns the files that are never an operator's: pages rely on them.
+var scripts = sync.OnceValue(func() map[string]Asset {
+	out := map[string]Asset{}
+	for _, name := range [...]string{"antirobot.js", "antirobot.mjs", "work.js", "steps.js", "evidence.js"} {
+		b, err := embedded.ReadFile("static/" + name)
+		if err != nil {
+			panic("BUG: " + err.Error())
+		}
+		out[name] = newAsset(contentTypes[path.Ext(name)], b)
+	}
+	return out
+})
 
 var contentTypes = map[string]string{
 	".css": "text/css; charset=utf-8",
@@ -189,7 +232,7 @@ func (s *Set) Static(name string) (Asset, bool) {
 }
 
 // Texts returns the file of texts that antirobot.js requests if the language is not built in.
-func (l *Language) Texts() Asset { return l.script }
+func (l *Language) Texts() Asset { return l.prints().script }
 
 // Languages returns all languages, English first. The caller must not change the slice.
 func (s *Set) Languages() []*Language { return s.languages }

@@ -38,6 +38,14 @@ func hostilePage(b *Brand) *ChallengePage {
 	}
 }
 
+// TestEmbeddedPagesAreWhole: they are not checked at start.
+func TestEmbeddedPagesAreWhole(t *testing.T) {
+	s, _ := newSet(t, nil)
+	if err := s.check(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPitfall17PagesEscapeHostileValues(t *testing.T) {
 	s, _ := newSet(t, nil)
 	brand, err := s.Brand(Branding{Name: hostile[:70]})

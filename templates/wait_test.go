@@ -34,7 +34,7 @@ func TestWaitsHaveTheirPluralForms(t *testing.T) {
 	f("fr", 1500*time.Millisecond, "2 secondes.")
 	for _, l := range s.Languages() {
 		c := s.catalogueOf(t, l.Tag)
-		for key, text := range l.waits.texts {
+		for key, text := range l.prints().waits.texts {
 			if c.texts[waitKey+key] == "" {
 				t.Errorf("%s: %s%s is missing", l.Tag, waitKey, key)
 			}
