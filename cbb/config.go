@@ -31,28 +31,6 @@ type Config struct {
 	AllowWide    bool          `mapstructure:"allow_wide"`    // own entries wider than /8, /16 that block or ban
 }
 
-// ListConfig is one list. Exactly one of File, URL and Entries is set.
-type ListConfig struct {
-	Name    string   `mapstructure:"name"`
-	Enabled *bool    `mapstructure:"enabled"` // unset: true
-	Flag    string   `mapstructure:"flag"`    // block, ban or white
-	File    string   `mapstructure:"file"`
-	URL     string   `mapstructure:"url"`
-	Entries []string `mapstructure:"entries"`
-	Format  string   `mapstructure:"format"`  // auto, lines or json
-	Service string   `mapstructure:"service"` // empty: all
-	Reason  string   `mapstructure:"reason"`  // of entries without a reason of their own
-	// Own makes a file the operator's own: its blocks take precedence over white lists. Entries in the configuration
-	// always do.
-	Own         bool          `mapstructure:"own"`
-	Refresh     time.Duration `mapstructure:"refresh"`       // 0: as for all
-	MaxEntries  int           `mapstructure:"max_entries"`   // 0: as for all
-	MaxBadShare float64       `mapstructure:"max_bad_share"` // 0: as for all
-	MinCount    int           `mapstructure:"min_count"`     // for lists "address TAB count": lower counts are left out
-	AllowWide   bool          `mapstructure:"allow_wide"`    // networks wider than /8 (IPv6: /16)
-	AllowEmpty  bool          `mapstructure:"allow_empty"`   // may become empty after it had ten or more entries
-}
-
 // PatternConfig is a request pattern: all conditions that are set must hold.
 type PatternConfig struct {
 	Name           string         `mapstructure:"name"`
@@ -205,44 +183,6 @@ func (c *Config) Validate() error {
 	}
 	c.validateRules(&p)
 	return errors.Join(p...)
-}
-
-func (l *ListConfig) validate(path string, c *Config, p *problems) {
-	flag, err := ParseFlag(l.Flag)
-	if err != nil {
-		p.add(path+".flag", "%w", err)
-	}
-	n := 0
-	for _, set := range []bool{l.File != "", l.URL != "", l.Entries != nil} {
-		if set {
-			n++
-		}
-	}
-	if n != 1 {
-		p.add(path, "exactly one of file, url and entries must be set")
-	}
-	if l.URL != "" {
-		validateURL(path+".url", l.URL, p)
-		if l.Own {
-			p.add(path+".own", "a fetched list can't be the operator's own")
-		}
-	}
-	if !slices.Contains([]string{"", formatAuto, formatLines, formatJSON}, l.Format) {
-		p.add(path+".format", "%q: auto, lines or json", l.Format)
-	}
-	if l.Refresh != 0 && l.Refresh < minRefresh {
-		p.add(path+".refresh", "must be at least %v", minRefresh)
-	}
-	if l.MaxEntries < 0 {
-		p.add(path+".max_entries", "must not be negative")
-	}
-	if l.MinCount < 0 {
-		p.add(path+".min_count", "must not be negative")
-	}
-	if l.MaxBadShare < 0 || l.MaxBadShare > 1 {
-		p.add(path+".max_bad_share", "must be between 0 and 1")
-	}
-	validateEntries(path+".entries", l.Entries, l.AllowWide || c.AllowWide || flag == White, p)
 }
 
 // validateEntries checks entries from the configuration: there, a bad one is an error.

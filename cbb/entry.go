@@ -10,9 +10,10 @@ type Flag uint8
 
 // The flags.
 const (
-	Block Flag = iota // 403
-	Ban               // captcha
-	White             // never challenged
+	Block    Flag = iota // 403
+	Ban                  // captcha
+	White                // never challenged
+	ForRules             // nothing: rules look it up
 )
 
 func (f Flag) String() string {
@@ -23,6 +24,8 @@ func (f Flag) String() string {
 		return "ban"
 	case White:
 		return "white"
+	case ForRules:
+		return "rules"
 	default:
 		return fmt.Sprintf("flag(%d)", uint8(f))
 	}

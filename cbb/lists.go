@@ -83,6 +83,8 @@ type Lists struct {
 type snapshot struct {
 	table    *table
 	layers   []layer // from which the table was built
+	quiet    []layer // networks and subjects for rules alone
+	texts    map[string]textList
 	rules    *ruleset
 	crawlers []*crawler
 	verifier *verifier
@@ -306,15 +308,13 @@ func (l *Lists) build() {
 	l.buildMu.Lock()
 	defer l.buildMu.Unlock()
 	p, began := l.plan.Load(), l.now()
-	s := &snapshot{rules: p.rules, crawlers: p.crawlers, verifier: p.verifier}
+	s := &snapshot{rules: p.rules, crawlers: p.crawlers, verifier: p.verifier, texts: make(map[string]textList)}
 	for i := range p.lists {
 		d := p.lists[i].fixed
 		if src := p.lists[i].source; src != nil {
 			d = src.data.Load()
 		}
-		if d != nil {
-			s.layers = append(s.layers, layer{p.lists[i].base, d})
-		}
+		s.add(&p.lists[i].base, d)
 	}
 	for _, c := range p.crawlers {
 		c.rebuild()
@@ -327,6 +327,19 @@ func (l *Lists) build() {
 	s.builtAt = l.now()
 	s.took = s.builtAt.Sub(began)
 	l.snap.Store(s)
+}
+
+// add puts the content of a list where it is looked for; nil: it is not there yet.
+func (s *snapshot) add(base *Entry, d *parsed) {
+	switch {
+	case d == nil:
+	case d.texts != nil:
+		s.texts[base.List] = textList{d.texts, base.Service}
+	case base.Flag == ForRules:
+		s.quiet = append(s.quiet, layer{*base, d})
+	default:
+		s.layers = append(s.layers, layer{*base, d})
+	}
 }
 
 func (l *Lists) storeFailed(err error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/rules/texts"
 )
 
 // Listed reports whether the list called name contains addr or sub; one of the two may be zero. "api" means the entries
@@ -20,13 +21,30 @@ func (l *Lists) Listed(name string, addr netip.Addr, sub identity.Subject, servi
 	if l.over.has(addr, sub, &q) {
 		return true
 	}
-	layers := l.snap.Load().layers
-	for i := range layers {
-		if q.fits(&layers[i].base) && layers[i].data.has(addr, sub) {
-			return true
+	s := l.snap.Load()
+	for _, layers := range [...][]layer{s.layers, s.quiet} {
+		for i := range layers {
+			if q.fits(&layers[i].base) && layers[i].data.has(addr, sub) {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// textList is a list of texts, and the one service that it is for; empty: all.
+type textList struct {
+	set     *texts.Set
+	service string
+}
+
+// Texts returns the list of texts called name, if it is for the service; nil if there is none, or if no copy of it has been
+// read yet. It does not wait; the list stays as it is when it is refreshed.
+func (l *Lists) Texts(name, service string) *texts.Set {
+	if t := l.snap.Load().texts[name]; t.service == "" || t.service == service {
+		return t.set
+	}
+	return nil
 }
 
 // namedQuery says which entries are wanted.
@@ -60,13 +78,19 @@ func flagOf(name string) (Flag, bool) {
 	return 0, false
 }
 
-// Names returns the names of lists that Listed accepts: those in the configuration and the built-in ones.
-func (c *Config) Names() []string {
-	names := []string{listAPI, listInline, Block.String(), Ban.String(), White.String()}
-	for i := range c.Lists {
-		names = append(names, c.Lists[i].Name)
+// Names returns the names of the lists that there are now, and what these are lists of.
+func (l *Lists) Names() (names, of []string) { return l.config().Names() }
+
+// Names returns the names of lists that Listed and Texts accept: the built-in ones, those in the configuration, and what
+// these are lists of: words, domains, keys, or networks.
+func (c *Config) Names() (names, of []string) {
+	for _, own := range [...]string{listAPI, listInline, Block.String(), Ban.String(), White.String()} {
+		names, of = append(names, own), append(of, ofNetworks)
 	}
-	return names
+	for i := range c.Lists {
+		names, of = append(names, c.Lists[i].Name), append(of, or(c.Lists[i].Of, ofNetworks))
+	}
+	return names, of
 }
 
 // has reports whether one of the networks around addr, or sub, is in the list.

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"antirobot/identity"
+	"antirobot/rules/texts"
 )
 
 // Errors of a list as a whole; each leaves the last good copy in place.
@@ -47,9 +48,10 @@ type parsed struct {
 	v4       []net4
 	v6       []net6
 	subjects []labelledSubject
-	lengths  lengths // of v4 and v6
-	labels   []label // what the label numbers mean; 0 is the list itself
-	entries  int     // good lines
+	lengths  lengths    // of v4 and v6
+	texts    *texts.Set // of a list of texts, which has nothing else
+	labels   []label    // what the label numbers mean; 0 is the list itself
+	entries  int        // good lines
 	bad      int
 	badLines []BadLine
 }
@@ -82,6 +84,8 @@ type limits struct {
 	allowWide   bool // networks wider than /8 and /16
 	allowEmpty  bool
 	named       bool // keep the text of each entry
+	texts       bool // a list of texts
+	of          texts.Kind
 }
 
 // parser collects the entries of one list.
@@ -94,7 +98,11 @@ type parser struct {
 }
 
 func newParser(l limits) *parser {
-	return &parser{limits: l, out: &parsed{labels: make([]label, 1)}, labels: map[label]uint16{{}: 0}}
+	p := &parser{limits: l, out: &parsed{labels: make([]label, 1)}, labels: map[label]uint16{{}: 0}}
+	if l.texts {
+		p.out.texts = texts.New(l.of)
+	}
+	return p
 }
 
 // Formats of a list.
@@ -167,6 +175,10 @@ func (p *parser) readLines(br *bufio.Reader) error {
 // line parses one line: an entry, and after white space, a comma, '#' or ';' its reason.
 func (p *parser) line(n int, b []byte) {
 	b = bytes.TrimSpace(b)
+	if p.texts {
+		p.textLine(n, b)
+		return
+	}
 	if len(b) == 0 || b[0] == '#' || b[0] == ';' || bytes.HasPrefix(b, []byte("create ")) {
 		return
 	}
@@ -253,6 +265,9 @@ func (p *parser) reject(n int, text string, err error) {
 
 // entry adds one entry. The error concerns this entry; what is wrong with the list as a whole is left in p.err.
 func (p *parser) entry(text, reason string) error {
+	if p.texts {
+		return p.text(text)
+	}
 	it, err := parseItem(text)
 	if err != nil {
 		return err

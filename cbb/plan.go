@@ -17,6 +17,7 @@ type plan struct {
 // planned is one list: with a source, or with fixed entries.
 type planned struct {
 	base   Entry
+	of     string // texts of which kind; empty: networks
 	source *source
 	fixed  *parsed
 }
@@ -92,12 +93,15 @@ func (c *Config) Calls() (urls []string) {
 }
 
 func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) planned {
-	flag, _ := ParseFlag(c.Flag) // Validate has read it
+	flag, _ := c.flag() // Validate has read it
 	own := c.Own || c.Entries != nil
 	p := planned{base: Entry{List: c.Name, Reason: cleanReason(c.Reason), Flag: flag, Service: c.Service, Own: own}}
 	lim := limits{
 		maxEntries: or(c.MaxEntries, cfg.MaxEntries), maxBadShare: or(c.MaxBadShare, cfg.MaxBadShare), minCount: c.MinCount,
-		allowWide: c.AllowWide || own && (cfg.AllowWide || flag == White), allowEmpty: c.AllowEmpty, named: own,
+		allowWide: c.AllowWide || own && (cfg.AllowWide || flag >= White), allowEmpty: c.AllowEmpty, named: own,
+	}
+	if lim.of, lim.texts = c.textKind(); lim.texts {
+		p.of = c.Of
 	}
 	if c.Entries != nil {
 		p.fixed = parseFixed(c.Entries, lim)
@@ -134,6 +138,10 @@ func parseFixed(entries []string, lim limits) *parsed {
 	lim.allowWide = true
 	p := newParser(lim)
 	for i, e := range entries {
+		if lim.texts {
+			_ = p.text(e) // Validate has accepted it
+			continue
+		}
 		p.line(i+1, []byte(e))
 	}
 	d, err := p.finish(0)

@@ -27,6 +27,7 @@ type Stats struct {
 type ListStats struct {
 	Name      string        `json:"name"`
 	Flag      string        `json:"flag"`
+	Of        string        `json:"of,omitempty"` // words, domains or keys; absent: networks
 	Service   string        `json:"service,omitempty"`
 	Kind      string        `json:"kind"` // url, file, inline or ranges
 	Entries   int           `json:"entries"`
@@ -66,6 +67,7 @@ func (l *Lists) Stats() Stats {
 	for i := range p.lists {
 		q := &p.lists[i]
 		ls := ListStats{Name: q.base.List, Flag: q.base.Flag.String(), Service: q.base.Service, Kind: "inline"}
+		ls.Of = q.of
 		if q.source != nil {
 			q.source.describe(&ls, now)
 		} else {

@@ -14,6 +14,7 @@ import (
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
+	"antirobot/rules"
 	"antirobot/rules/requestrules"
 	"antirobot/rules/sources"
 	"antirobot/settings"
@@ -24,7 +25,7 @@ import (
 func (c *Config) Warnings() []string {
 	w := append(c.unknownVariables(), prefixed("admin.", c.Admin.Warnings())...)
 	w = append(w, prefixed("check.", c.Check.Warnings())...)
-	w = append(w, prefixed("message.", c.Message.Warnings())...)
+	w = append(w, prefixed("message.", c.Message.Warnings(c.ruleLists()))...)
 	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
 	if c.Captcha.TestAnswer != "" {
 		warn("captcha.test_answer is set: every challenge has the same answer, robots included; for tests only")
@@ -164,5 +165,8 @@ func (c *Config) RuleNames() (*requestrules.Names, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &requestrules.Names{Lists: c.Lists.Names(), Formulas: formulas}, nil
+	return &requestrules.Names{Lists: c.ruleLists(), Formulas: formulas}, nil
 }
+
+// ruleLists are the lists that rules may name.
+func (c *Config) ruleLists() []rules.List { return sources.Named(c.Lists.Names()) }

@@ -7,6 +7,7 @@ import (
 	"antirobot/admin"
 	"antirobot/message"
 	"antirobot/message/rpc"
+	"antirobot/rules"
 	"antirobot/rules/sources"
 	"antirobot/settings"
 )
@@ -20,6 +21,7 @@ func (a *Server) openMessages() error {
 	a.messages, err = message.NewKeeper(a.Cfg.Message, message.Deps{
 		Store: a.store, Log: a.Logger("message"), Metrics: a.set,
 		Counters: sources.NewCounters(a.counters, nil), Lists: sources.NewLists(a.lists, nil), Formulas: names.Formulas,
+		Names: func() []rules.List { return sources.Named(a.lists.Names()) },
 	})
 	if err != nil {
 		return err

@@ -69,7 +69,11 @@ func (s *System) CheckRules(d *Domain, name, text string) (warnings []string, er
 	if _, err := d.Firewall(name); err != nil {
 		return nil, err
 	}
-	p, err := rules.Compile(text, d.lintOptions(s.options))
+	o := d.lintOptions(s.options)
+	if s.deps.Names != nil {
+		o.Lists, o.LooseLists = s.deps.Names(), true
+	}
+	p, err := rules.Compile(text, o)
 	if err != nil {
 		return nil, rules.Faultf(CodeSyntax, "%v", err)
 	}

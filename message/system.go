@@ -33,6 +33,8 @@ type Deps struct {
 	Counters rules.CounterSource // may be nil: rules over counters don't compile then
 	Lists    rules.ListSource    // likewise
 	Formulas rules.Formulas      // likewise
+	// Names are the lists that there are now, for warnings; nil: not known.
+	Names func() []rules.List
 }
 
 // System is all partners with their domains. It is safe for concurrent use.

@@ -33,18 +33,22 @@ func (a *arguments) wrong(name, format string, args ...any) error {
 	return &SyntaxError{Pos: pos, Text: name + ": " + fmt.Sprintf(format, args...)}
 }
 
-// overKey builds a check over what is counted: the value of one attribute, or of several together. Several make one text,
-// with a tab between the values.
+// overKey builds a check over what is counted or looked up: the value of one attribute, or of several together. Several make
+// one text, with a tab between the values. Of the hosts and paths of links each is one, and where there is no link the check is
+// true.
 func overKey(a *arguments, f func(ctx context.Context, e *Env, r *Run, v Value) (bool, error)) check {
 	names := attributeNames(a.text("attribute"))
 	if len(names) == 1 {
-		return overValue(a, f)
+		return overEach(names[0], overValue(a, f), f)
 	}
 	return func(ctx context.Context, e *Env, r *Run) (bool, error) {
 		r.key = r.key[:0]
 		for i, name := range names {
 			v, err := e.valueOf(name)
 			if err != nil {
+				if e.withoutLinks(name) {
+					return true, nil
+				}
 				return false, err
 			}
 			if i > 0 {
@@ -53,6 +57,20 @@ func overKey(a *arguments, f func(ctx context.Context, e *Env, r *Run, v Value) 
 			r.key = appendPlain(r.key, v)
 		}
 		return f(ctx, e, r, Value{Kind: Text, Text: request.Borrow(r.key)})
+	}
+}
+
+// overEach runs f over each link's part of a text if that is what name means, and else does what otherwise does.
+func overEach(name string, otherwise check, f func(ctx context.Context, e *Env, r *Run, v Value) (bool, error)) check {
+	text, part, ok := severalPerText(name)
+	if !ok {
+		return otherwise
+	}
+	return func(ctx context.Context, e *Env, r *Run) (bool, error) {
+		if _, declared := e.Attributes.Attribute(name); declared {
+			return otherwise(ctx, e, r)
+		}
+		return e.eachLink(text, part, func(v Value) (bool, error) { return f(ctx, e, r, v) })
 	}
 }
 

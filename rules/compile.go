@@ -17,9 +17,11 @@ type Options struct {
 	Parts  Part             // what Env will have
 	Now    func() time.Time // nil: time.Now; for the time limit
 
-	Lists []string // the lists that there are; nil: not known, and any name compiles
+	Lists      []List // the lists that there are; nil: not known, and any name compiles
+	LooseLists bool   // a list that there is not is warned of; else it is an error
 	// What else there is, for warnings; nil: not known. Attributes says whether a name is one of an attribute.
 	Attributes             func(name string) bool
+	Places                 bool // there is a file that says where addresses are
 	Storages, Models, Logs []string
 	Elsewhere              []*Script // other rules that share counters and events with these
 	// Formulas are the models. Nil is for checking alone: any name compiles, and the value is always 0.
@@ -241,7 +243,7 @@ func (c *compiler) check(a *arguments, d *param, l Literal) error {
 			return wrong(err.Error())
 		}
 	case kindList:
-		return c.known("list", l, c.options.Lists)
+		return c.lookList(l)
 	case kindFormula:
 		if c.options.Formulas != nil {
 			return c.known("formula", l, c.options.Formulas.Names())

@@ -77,4 +77,22 @@ tags      ::= tag {"," tag}
   label the analysis ends with error 2004.
 - ` + "`stop as X`" + ` ends with the decision X; reaching the end of the rules means UNKNOWN.
 - An error in a rule ends the analysis: 2006 for a missing attribute, 1005 for one of the wrong type.
+
+## Attributes that follow from others
+
+What a text (here: the attribute text; any other of type Text likewise) links to:
+
+| attribute | type | what it is |
+|---|---|---|
+| text.link.count | Int | the number of links |
+| text.link.host | Text | their hosts, in lower case and ASCII, without ports |
+| text.link.path | Text | their paths, without query and fragment |
+| text.link.length | Int | the length of the longest link in code points |
+| text.link.short | Int | the number of links to well-known services that shorten links |
+
+A link is what begins with a scheme or www, or is a host with a path or a usual end; it is found in disguise too (hxxp, [.],
+invisible characters). Without a link there is no host and no path. Rules that count or look up (counters, frequencies, events,
+buckets, listCheck) take each host and each path of several on its own: they are FALSE if one of them is, and TRUE without
+doing anything if there is no link. So does a counter of the type of links or hosts (105, 106) over a text. Other rules see
+several hosts or paths with spaces between.
 `

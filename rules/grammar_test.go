@@ -184,7 +184,7 @@ func TestParts(t *testing.T) {
 	if _, err := Compile("do counterCheck(type=1, limit=1)", o); err == nil || !strings.Contains(err.Error(), "there are no counters") {
 		t.Errorf("a rule without its part: %v", err)
 	}
-	o.Parts, o.Lists, o.Formulas = PartsAll, []string{"block", "tor"}, newWorld()
+	o.Parts, o.Lists, o.Formulas = PartsAll, []List{{Name: "block"}, {Name: "tor"}}, newWorld()
 	for src, want := range map[string]string{
 		`do listCheck(list="torr")`:                               "line 1, column 19: there is no list torr; did you mean tor?",
 		`do listCheck(list="tor")`:                                "",

@@ -44,7 +44,17 @@ func (c *compiler) look(d *param, l Literal) error {
 }
 
 func (c *compiler) lookAttribute(l Literal, name string) {
-	if known := c.options.Attributes; known != nil && !known(name) {
+	known := c.options.Attributes
+	if known == nil || known(name) {
+		return
+	}
+	switch text, _, ok := ofLinks(name); {
+	case ok && known(text):
+	case (name == attributeCountry || name == attributeASN) && known(attributeIP):
+		if !c.options.Places {
+			c.warn(l.Pos, "there is no attribute "+name+": no file in geo.files says where addresses are", "")
+		}
+	default:
 		c.warn(l.Pos, "there is no attribute "+short(name), "")
 	}
 }

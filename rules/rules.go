@@ -15,6 +15,8 @@ import (
 	"fmt"
 	"net/netip"
 	"time"
+
+	"antirobot/rules/texts"
 )
 
 // Kind is the type of an attribute.
@@ -117,7 +119,7 @@ const (
 	PartsAll = PartStorages | PartModels | PartLogs | PartCounters | PartLists | PartFormulas
 )
 
-// Env is where a Program runs. A part that the Program was not compiled with may be nil.
+// Env is where a Program runs, for one goroutine at a time. A part that the Program was not compiled with may be nil.
 type Env struct {
 	Attributes Attributes
 	MaxText    int // bytes of a text that a rule reads, a longer one is an error; 0: no bound
@@ -126,6 +128,9 @@ type Env struct {
 	Logs       Logs
 	Counters   CounterSource
 	Lists      ListSource
+	Places     Places // nil: nothing is known of addresses
+
+	links texts.Reader
 }
 
 // Attributes gives what is judged.
@@ -195,18 +200,17 @@ type CounterSource interface {
 
 // ListSource looks values up.
 type ListSource interface {
-	Listed(ctx context.Context, list string, v Value, as Match) (bool, error)
+	// Listed reports whether an address or a subject is in a list of networks.
+	Listed(ctx context.Context, list string, v Value) (bool, error)
+	// Texts returns the list of texts of that name; nil if there is none, or if it has not been loaded yet.
+	Texts(list string) *texts.Set
 }
 
-// Match is what of a value is looked up in a list of texts. Lists of networks and subjects know whole values alone.
-type Match uint8
-
-// The matches.
-const (
-	MatchValue  Match = iota // the whole value
-	MatchDomain              // the hosts of its links and mail addresses, or the host that it is, and their parent domains
-	MatchWord                // each of its words
-)
+// Places says where addresses are.
+type Places interface {
+	// Place returns the country of an address, two letters, and its autonomous system; empty and 0 for what is not known.
+	Place(addr netip.Addr) (country string, asn uint32)
+}
 
 // Formulas gives rules the models that there are.
 type Formulas interface {

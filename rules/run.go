@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"antirobot/rules/skeleton"
+	"antirobot/rules/texts"
 )
 
 // Unknown is the decision of rules that do not stop, and of a text without rules.
@@ -74,6 +75,7 @@ type Run struct {
 	wait time.Duration // for a token of a bucket that was empty
 
 	reader skeleton.Reader
+	texts  texts.Reader
 	buf    []byte
 	key    []byte // of several attributes together
 	grams  []uint64
@@ -178,6 +180,7 @@ func (p *Program) AppendMarked(dst []string, fired []uint64) []string {
 // Run judges what env holds. The decision, the tags and the score are in r afterwards. An error is a *Fault.
 func (p *Program) Run(ctx context.Context, env *Env, r *Run) error {
 	r.begin(p)
+	env.links.Forget() // values are borrowed: the same memory may hold another text now
 	var end time.Time
 	if p.limits.Time > 0 && p.slow {
 		end = p.now().Add(p.limits.Time)

@@ -81,32 +81,6 @@ func ruleNames() []string {
 	return names
 }
 
-// textOf returns the text of an attribute.
-func (e *Env) textOf(name string) (string, error) {
-	v, err := e.valueOf(name)
-	switch {
-	case err != nil:
-		return "", err
-	case v.Kind != Text:
-		return "", Faultf(CodeType, "the attribute %s is of type %s, not Text", name, v.Kind)
-	}
-	return v.Text, nil
-}
-
-func missing(name string) error { return Faultf(codeAttribute, "there is no attribute %s", name) }
-
-// valueOf returns an attribute of any type.
-func (e *Env) valueOf(name string) (Value, error) {
-	v, ok := e.Attributes.Attribute(name)
-	if !ok {
-		return v, missing(name)
-	}
-	if e.MaxText > 0 && len(v.Text) > e.MaxText {
-		return v, Faultf(codeUnexpected, "the attribute %s has %d bytes, more than the limit of %d", name, len(v.Text), e.MaxText)
-	}
-	return v, nil
-}
-
 // overText builds a check over the text of the parameter attribute.
 func overText(a *arguments, f func(ctx context.Context, e *Env, r *Run, text string) (bool, error)) check {
 	attribute := a.text("attribute")
@@ -166,7 +140,7 @@ func parseMarker(s string) (Marker, bool) {
 	return 0, false
 }
 
-// networks splits a list of addresses and networks at white space and commas.
+// networkFields splits a list of addresses and networks at white space and commas.
 func networkFields(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' || r == '\n' || r == '\r' })
 }

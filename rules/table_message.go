@@ -50,8 +50,8 @@ func messageRules() []*rule {
 			build: func(a *arguments) (check, error) {
 				name := a.text("attribute")
 				return func(_ context.Context, e *Env, _ *Run) (bool, error) {
-					_, ok := e.Attributes.Attribute(name)
-					return ok, nil
+					_, ok, err := e.attribute(name)
+					return ok, err
 				}, nil
 			},
 		},

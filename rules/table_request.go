@@ -53,21 +53,12 @@ func checkRules() []*rule {
 			params: []param{
 				{"list", required, kindList, "the list: its name; api for entries made at run time, inline for those in the configuration; block, ban or white for all lists with that flag"},
 				{"attribute", `"ip"`, kindAttribute, "the attribute to look up"},
-				{"match", `"value"`, kindText, "in a list of texts: value looks up the whole value, domain the hosts of its links and mail addresses with their parent domains, word each of its words"},
+				{"match", "None", kindText, "in a list of texts: value looks up the whole value, domain the hosts of its links and mail addresses with their parent domains, word each of its words; by default word in a list of words, domain in one of domains, value in one of keys"},
 			},
 			needs: PartLists,
 			doc:   "FALSE if the value is in the list.",
-			build: func(a *arguments) (check, error) {
-				list := a.text("list")
-				match, err := a.choice("match", "value", "domain", "word")
-				if err != nil {
-					return nil, err
-				}
-				return overValue(a, func(ctx context.Context, e *Env, _ *Run, v Value) (bool, error) {
-					listed, err := e.Lists.Listed(ctx, list, v, Match(match))
-					return !listed, err
-				}), nil
-			},
+			lint:  lintListCheck,
+			build: buildListCheck,
 		},
 	}
 }

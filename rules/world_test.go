@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"antirobot/rules/texts"
 )
 
 // world is an Env that remembers what rules did to it.
@@ -21,6 +23,7 @@ type world struct {
 	bad     uint64
 	judged  uint64
 	listed  bool
+	texts   map[string]*texts.Set
 	factors []float32
 }
 
@@ -106,7 +109,9 @@ func (w *world) Mark(_ context.Context, c Counter, as Marker) error {
 	return nil
 }
 
-func (w *world) Listed(context.Context, string, Value, Match) (bool, error) { return w.listed, nil }
+func (w *world) Listed(context.Context, string, Value) (bool, error) { return w.listed, nil }
+
+func (w *world) Texts(list string) *texts.Set { return w.texts[list] }
 
 // Bind gives formula f, which adds half to the score.
 func (w *world) Bind(name string, factors []string) (Scorer, error) {

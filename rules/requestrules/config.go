@@ -61,8 +61,9 @@ func (c *ServiceConfig) Validate() error {
 
 // Names are what rules may call by name: nil Lists are not known, and without Formulas any name compiles.
 type Names struct {
-	Lists    []string
+	Lists    []rules.List
 	Formulas rules.Formulas
+	Places   bool // a file says where addresses are
 }
 
 func inText(err error) error {
@@ -125,6 +126,7 @@ func (c *ServiceConfig) options(names *Names, now func() time.Time) rules.Option
 	o := rules.DefaultOptions()
 	o.Parts, o.Now, o.Lists, o.Formulas = Parts, now, names.Lists, names.Formulas
 	o.Limits.Time = c.Time
+	o.Places = names.Places
 	o.Attributes, o.Storages = KnownAttribute, []string{storageMemory, storageKept}
 	return o
 }

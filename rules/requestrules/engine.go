@@ -31,7 +31,7 @@ import (
 type Deps struct {
 	Store    store.Store
 	Counters rules.CounterSource
-	Lists    sources.NetworkLists
+	Lists    sources.Lists
 	Now      func() time.Time
 	Log      zerolog.Logger
 	Metrics  *metrics.Set

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/rules"
 	"antirobot/rules/sources"
 	"antirobot/store"
 	"antirobot/verdict"
@@ -237,7 +238,7 @@ func TestConfig(t *testing.T) {
 	if err := os.WriteFile(file, []byte("stop as OK\ndo listChek(list=\"x\")"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	names := &Names{Lists: []string{"tor"}, Formulas: &sources.Formulas{}}
+	names := &Names{Lists: []rules.List{{Name: "tor"}}, Formulas: &sources.Formulas{}}
 	f := func(want string, edit func(*ServiceConfig)) {
 		t.Helper()
 		c := DefaultServiceConfig()

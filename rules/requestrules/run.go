@@ -10,6 +10,7 @@ import (
 	"antirobot/request"
 	"antirobot/rules"
 	"antirobot/rules/sources"
+	"antirobot/rules/texts"
 	"antirobot/verdict"
 )
 
@@ -235,10 +236,12 @@ func (r *run) storage(name string) (sources.Storage, error) {
 	return nil, rules.Faultf(rules.CodeProperty, "requests have no storage %.64q: %s is in memory, %s in the store", name, storageMemory, storageKept)
 }
 
-// Listed is rules.Lists.
-func (r *run) Listed(_ context.Context, list string, v rules.Value, _ rules.Match) (bool, error) {
+// Listed and Texts are rules.ListSource.
+func (r *run) Listed(_ context.Context, list string, v rules.Value) (bool, error) {
 	return sources.Listed(r.engine.deps.Lists, list, v, r.service, r.view.At), nil
 }
+
+func (r *run) Texts(list string) *texts.Set { return r.engine.deps.Lists.Texts(list, r.service) }
 
 // Count, Share, Add, AddPair and Mark are rules.Counters; a second look counts nothing.
 

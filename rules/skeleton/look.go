@@ -70,7 +70,7 @@ func look(text string) (found int) {
 		case byteWide:
 			n := usual(text[i:])
 			if n == 0 {
-				return found | hasForms | hasWords
+				return hasMarkup | hasForms | hasWords // what follows has not been looked at
 			}
 			i += n - 1
 		}

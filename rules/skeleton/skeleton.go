@@ -56,6 +56,20 @@ func (r *Reader) Read(text string) (string, Marks) {
 	return string(r.out), r.marks
 }
 
+// Plain returns text without what can't be seen, decoded, and with letters in their plain forms. No letter is taken for
+// another one, and nothing is joined: in an address each letter counts.
+func (r *Reader) Plain(text string) string {
+	found := look(text)
+	if found&hasMarkup != 0 {
+		text = plainAddresses(withoutMarkup(text))
+		found = look(text)
+	}
+	if found&hasForms != 0 {
+		text = r.plainForms(text)
+	}
+	return text
+}
+
 // withoutMarkup decodes entities, also those that were encoded twice, and removes tags that show nothing.
 func withoutMarkup(text string) string {
 	for range 2 {

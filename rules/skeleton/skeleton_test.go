@@ -44,6 +44,7 @@ func TestRead(t *testing.T) {
 	f("Пᴏддᴇᴧьнᴀя ʙᴀᴧюᴛᴀ", "Поддельная валюта")
 	f("hxxp://evil[.]example/x", "http://evil.example/x")
 	f("evil(dot)example", "evil.example")
+	f("ｘ hxxp://evil[.]example &#99;asino", "x http://evil.example casino") // what is unusual before hides nothing
 	f("и\u0306од", "йод")
 	f("❤️", "❤")
 }

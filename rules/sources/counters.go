@@ -3,10 +3,15 @@ package sources
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
+	"unicode"
 
 	"antirobot/rules"
+	"antirobot/rules/texts"
 	"antirobot/store"
 	"antirobot/verdict/counter"
 )
@@ -68,15 +73,67 @@ func (c *Counters) query(k store.Counter, period time.Duration) store.Query {
 	return q
 }
 
-// Count is rules.Counters.
-func (c *Counters) Count(ctx context.Context, k rules.Counter) (uint64, error) {
-	n, err := c.counter(k, k.Value)
-	if err != nil {
-		return 0, err
+// Count is rules.Counters. Of several links it is that of the one that was counted most.
+func (c *Counters) Count(ctx context.Context, k rules.Counter) (most uint64, err error) {
+	err = c.each(k, func(n store.Counter) error {
+		var count [1]uint64
+		err := c.shingler.Read(ctx, count[:], []store.Query{c.query(n, k.Period)})
+		most = max(most, count[0])
+		return unread(err)
+	})
+	return most, err
+}
+
+// readers are for the links of texts.
+var readers = sync.Pool{New: func() any { return new(texts.Reader) }}
+
+// each calls f with the counter of a value. A text under the type of links or of hosts has one for each link in it, and if
+// there is no link, none; what is a link or a host as a whole is one.
+func (c *Counters) each(k rules.Counter, f func(n store.Counter) error) error {
+	if k.Type != counter.TypeLink && k.Type != counter.TypeHost || k.Value.Kind != rules.Text || wholeAddress(k.Type, k.Value.Text) {
+		n, err := c.counter(k, k.Value)
+		if err != nil {
+			return err
+		}
+		return f(n)
 	}
-	var count [1]uint64
-	err = c.shingler.Read(ctx, count[:], []store.Query{c.query(n, k.Period)})
-	return count[0], unread(err)
+	r, ok := readers.Get().(*texts.Reader)
+	if !ok {
+		panic("BUG: the pool holds something else")
+	}
+	defer func() {
+		r.Forget() // the text is borrowed
+		readers.Put(r)
+	}()
+	var done []store.Counter
+	for _, l := range r.Links(k.Value.Text) {
+		text := l.Host
+		if k.Type == counter.TypeLink {
+			text += l.Path
+		}
+		n, err := c.counter(k, rules.Value{Kind: rules.Text, Text: text})
+		if err != nil || slices.Contains(done, n) {
+			continue // what is no link after all is not counted
+		}
+		if err := f(n); err != nil {
+			return err
+		}
+		done = append(done, n)
+	}
+	return nil
+}
+
+// wholeAddress reports whether a text is but one link or host, in the form that counters take: a word with a point or a colon in
+// it, not at its end.
+func wholeAddress(typ uint16, text string) bool {
+	text = strings.TrimSpace(text)
+	i := strings.IndexAny(text, ".:")
+	if i <= 0 || i == len(text)-1 || strings.ContainsFunc(text, unicode.IsSpace) || typ == counter.TypeHost && strings.Contains(text, "/") {
+		return false
+	}
+	var room [1]counter.Shingle
+	_, err := counter.Shingles(room[:0], []counter.Piece{{Type: counter.TypeLink, Text: text}})
+	return err == nil
 }
 
 func unread(err error) error {
@@ -92,57 +149,60 @@ var marked = [...]uint16{
 	rules.MarkedSpam: counter.TypeMarkedSpam, rules.MarkedGood: counter.TypeMarkedGood,
 }
 
-// Share is rules.Counters.
+// Share is rules.Counters. Of several links it is that of the one that was bad most often.
 func (c *Counters) Share(ctx context.Context, k rules.Counter) (bad, judged uint64, err error) {
-	n, err := c.counter(k, k.Value)
-	if err != nil {
-		return 0, 0, err
-	}
-	var counts [len(marked)]uint64
-	var queries [len(marked)]store.Query
-	for i, t := range marked {
-		n.Type = t
-		queries[i] = c.query(n, k.Period)
-	}
-	if err := c.shingler.Read(ctx, counts[:], queries[:]); err != nil {
-		return 0, 0, unread(err)
-	}
-	bad = store.AddCounts(counts[rules.JudgedBad], counts[rules.MarkedSpam])
-	return bad, store.AddCounts(bad, store.AddCounts(counts[rules.JudgedGood], counts[rules.MarkedGood])), nil
+	err = c.each(k, func(n store.Counter) error {
+		var counts [len(marked)]uint64
+		var queries [len(marked)]store.Query
+		for i, t := range marked {
+			n.Type = t
+			queries[i] = c.query(n, k.Period)
+		}
+		if err := c.shingler.Read(ctx, counts[:], queries[:]); err != nil {
+			return unread(err)
+		}
+		ofBad := store.AddCounts(counts[rules.JudgedBad], counts[rules.MarkedSpam])
+		all := store.AddCounts(ofBad, store.AddCounts(counts[rules.JudgedGood], counts[rules.MarkedGood]))
+		if judged == 0 || ofBad > bad {
+			bad, judged = ofBad, all
+		}
+		return nil
+	})
+	return bad, judged, err
 }
 
 // Add is rules.Counters.
 func (c *Counters) Add(_ context.Context, k rules.Counter, n uint64) error {
-	name, err := c.counter(k, k.Value)
-	if err == nil {
+	return c.each(k, func(name store.Counter) error {
 		c.shingler.Add(store.Delta{Counter: name, Slot: store.TenMinutes.Number(c.now()), N: n})
-	}
-	return err
+		return nil
+	})
 }
 
 // Mark is rules.Counters.
 func (c *Counters) Mark(_ context.Context, k rules.Counter, as rules.Marker) error {
-	name, err := c.counter(k, k.Value)
-	if err == nil {
+	return c.each(k, func(name store.Counter) error {
 		name.Type = marked[as]
 		c.shingler.Add(store.Delta{Counter: name, Slot: store.TenMinutes.Number(c.now()), N: 1})
-	}
-	return err
+		return nil
+	})
 }
 
 // AddPair is rules.Counters.
 func (c *Counters) AddPair(ctx context.Context, k rules.Counter, unique rules.Value) error {
-	grows, err := c.counter(k, unique)
-	if err != nil {
-		return err
-	}
-	pair, err := c.counter(k, rules.Value{Kind: rules.Text, Text: textOf(unique) + "\x00" + textOf(k.Value)})
-	if err != nil {
-		return err
-	}
-	u := store.Unique{Counter: grows, PairType: k.Type, Pair: pair.Shingle, Slot: store.TenMinutes.Number(c.now())}
-	if err := c.shingler.AddUnique(ctx, []store.Unique{u}); err != nil {
-		return fmt.Errorf("count a pair: %w", err)
-	}
-	return nil
+	of := textOf(k.Value)
+	k.Value = unique
+	return c.each(k, func(grows store.Counter) error {
+		// A pair is a text of two, which has no normal form of its type.
+		text := strconv.FormatUint(grows.Shingle, 16) + "\x00" + of
+		pair, err := c.counter(rules.Counter{Prefix: k.Prefix, Type: counter.TypePair}, rules.Value{Kind: rules.Text, Text: text})
+		if err != nil {
+			return err
+		}
+		u := store.Unique{Counter: grows, PairType: k.Type, Pair: pair.Shingle, Slot: store.TenMinutes.Number(c.now())}
+		if err := c.shingler.AddUnique(ctx, []store.Unique{u}); err != nil {
+			return fmt.Errorf("count a pair: %w", err)
+		}
+		return nil
+	})
 }

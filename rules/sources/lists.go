@@ -7,15 +7,28 @@ import (
 
 	"antirobot/identity"
 	"antirobot/rules"
+	"antirobot/rules/texts"
 )
 
-// NetworkLists is what rules ask of the block base. *cbb.Lists is.
-type NetworkLists interface {
+// Lists is what rules ask of the block base. *cbb.Lists is.
+type Lists interface {
 	Listed(name string, addr netip.Addr, sub identity.Subject, service string, at time.Time) bool
+	// Texts returns the list of texts of that name which is for the service; nil if there is none.
+	Texts(name, service string) *texts.Set
+}
+
+// Named describes lists by their names and what they are lists of, as the block base tells it.
+func Named(names, of []string) []rules.List {
+	lists := make([]rules.List, len(names))
+	for i, name := range names {
+		lists[i].Name = name
+		lists[i].Of, lists[i].Texts = texts.ParseKind(of[i])
+	}
+	return lists
 }
 
 // Listed looks a value up: an address, or a text that is an address or a subject.
-func Listed(l NetworkLists, list string, v rules.Value, service string, at time.Time) bool {
+func Listed(l Lists, list string, v rules.Value, service string, at time.Time) bool {
 	if v.Kind == rules.IP {
 		return l.Listed(list, v.IP, identity.Subject{}, service, at)
 	}
@@ -35,18 +48,20 @@ func Listed(l NetworkLists, list string, v rules.Value, service string, at time.
 
 // messageLists gives the rules for messages the lists, as far as they are for all services.
 type messageLists struct {
-	lists NetworkLists
+	lists Lists
 	now   func() time.Time
 }
 
 // NewLists returns the lists for rules that belong to no service.
-func NewLists(l NetworkLists, now func() time.Time) rules.ListSource {
+func NewLists(l Lists, now func() time.Time) rules.ListSource {
 	if now == nil {
 		now = time.Now
 	}
 	return messageLists{l, now}
 }
 
-func (m messageLists) Listed(_ context.Context, list string, v rules.Value, _ rules.Match) (bool, error) {
+func (m messageLists) Listed(_ context.Context, list string, v rules.Value) (bool, error) {
 	return Listed(m.lists, list, v, "", m.now()), nil
 }
+
+func (m messageLists) Texts(list string) *texts.Set { return m.lists.Texts(list, "") }

@@ -1,0 +1,281 @@
+package texts
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+
+	"antirobot/request"
+)
+
+// Link is a link in a text.
+type Link struct {
+	Host   string // lower case, ASCII, without the port
+	Path   string // as it was written, without query and fragment; "/" if there is none
+	Length int    // code points of all of it
+}
+
+// Short reports whether the link's host is one of those that shorten links, so that nobody sees where it leads.
+func (l *Link) Short() bool { return shortens(l.Host) }
+
+// maxLinks is how many links of one text are read.
+const maxLinks = 64
+
+// Forget drops what Links remembers: the text that it has read may be gone.
+func (r *Reader) Forget() { r.has, r.seen = false, "" }
+
+// Links returns the links of a text: addresses with a scheme or www, and hosts with a path or a well-known end. They are
+// valid until Links reads another text. What it was last asked is remembered until Forget.
+func (r *Reader) Links(text string) []Link {
+	if r.has && r.seen == text {
+		return r.links
+	}
+	r.seen, r.has, r.links = text, true, r.links[:0]
+	rest := r.skeleton.Plain(text)
+	for len(rest) > 0 && len(r.links) < maxLinks {
+		var a address
+		if a, rest = nextAddress(rest); a.kind != isLink {
+			continue
+		}
+		host, ok := appendHost(r.buf[:0], a.host)
+		if r.buf = host; ok {
+			r.links = append(r.links, Link{Host: string(host), Path: strings.Clone(a.path), Length: utf8.RuneCountInString(a.whole)})
+		}
+	}
+	return r.links
+}
+
+// findHost looks up the hosts of a text, and their parent domains. Anything that may be a host is tried.
+func (r *Reader) findHost(s *Set, text string) (string, bool) {
+	rest := r.skeleton.Plain(text)
+	for len(rest) > 0 {
+		var a address
+		if a, rest = nextAddress(rest); a.host == "" {
+			continue
+		}
+		host, ok := appendHost(r.buf[:0], a.host)
+		r.buf = host
+		for ok && len(host) > 0 {
+			if _, found := s.entries[string(host)]; found {
+				return request.Borrow(host), true
+			}
+			dot := slices.Index(host, '.')
+			host = host[dot+1:]
+			ok = dot >= 0
+		}
+	}
+	return "", false
+}
+
+// kinds of addresses in a text.
+type addressKind uint8
+
+const (
+	isNothing addressKind = iota
+	isLink
+	isMail
+	isMaybe // a host by its form alone: readme.md
+)
+
+type address struct {
+	kind              addressKind
+	whole, host, path string
+}
+
+// nextAddress returns the first address in a text and what follows it; kind isNothing at the end.
+func nextAddress(text string) (a address, rest string) {
+	for i := 0; i < len(text); {
+		c, n := utf8.DecodeRuneInString(text[i:])
+		if !hostRune(c) && c != '[' {
+			i += n
+			continue
+		}
+		if a, end := addressAt(text[i:]); a.kind != isNothing {
+			return a, text[i+end:]
+		}
+		for i < len(text) { // the rest of the word
+			c, n = utf8.DecodeRuneInString(text[i:])
+			i += n
+			if !localRune(c) && c != '@' {
+				break
+			}
+		}
+	}
+	return address{}, ""
+}
+
+// addressAt reads the address at the beginning of a word.
+func addressAt(text string) (a address, end int) {
+	at := schemeLength(text)
+	if at > 0 {
+		// Who reads "https://bank.example@evil.example/" takes it for the bank's.
+		if i := strings.IndexAny(text[at:], "/?#\\@ \t\r\n<>\""); i >= 0 && text[at+i] == '@' {
+			at += i + 1
+		}
+	}
+	if at == 0 {
+		if a, end = mailAt(text); a.kind != isNothing {
+			return a, end
+		}
+	}
+	n := hostLength(text[at:])
+	host := strings.TrimRight(text[at:at+n], ".-")
+	end = at + len(host)
+	a.host = host
+	switch {
+	case host == "":
+		return address{}, 0
+	case at > 0:
+		a.kind = isLink
+	case !strings.Contains(host, ".") || !bareHost(host):
+		return address{}, 0
+	case request.HasPrefixFold(host, "www."), knownEnd(host), strings.HasPrefix(text[end:], "/"):
+		a.kind = isLink
+	default:
+		a.kind = isMaybe
+	}
+	if p := end; p < len(text) && text[p] == ':' { // a port
+		for p++; p < len(text) && '0' <= text[p] && text[p] <= '9'; p++ {
+		}
+		if p > end+1 {
+			end = p
+		}
+	}
+	path, n := pathOf(text[end:])
+	end += n
+	a.path, a.whole = path, text[:end]
+	return a, end
+}
+
+// mailAt reads a mail address at the beginning of a word.
+func mailAt(text string) (a address, end int) {
+	for i, c := range text {
+		if c == '@' && i > 0 {
+			n := hostLength(text[i+1:])
+			a.host = strings.TrimRight(text[i+1:i+1+n], ".-")
+			end = i + 1 + len(a.host)
+			if strings.Contains(a.host, ".") {
+				a.kind, a.whole = isMail, text[:end]
+			}
+			return a, end
+		}
+		if !localRune(c) {
+			break
+		}
+	}
+	return address{}, 0
+}
+
+// localRune reports whether c may stand before the @ of a mail address.
+func localRune(c rune) bool { return hostRune(c) || c == '+' || c == '%' || c == '=' || c == '\'' }
+
+// pathOf reads path, query and fragment, and returns the path, and how long all of it is.
+func pathOf(text string) (path string, n int) {
+	if text == "" || strings.IndexByte("/?#\\", text[0]) < 0 {
+		return "/", 0
+	}
+	for n < len(text) && text[n] > ' ' && strings.IndexByte("<>\"`", text[n]) < 0 {
+		n++
+	}
+	for n > 1 && strings.IndexByte(".,;:!?)]}'*_", text[n-1]) >= 0 { // it ends a sentence
+		n--
+	}
+	path = text[:n]
+	if i := strings.IndexAny(path, "?#"); i >= 0 {
+		path = path[:i]
+	}
+	if path == "" {
+		path = "/"
+	}
+	return path, n
+}
+
+func schemeLength(text string) int {
+	for _, s := range [...]string{"http://", "https://", "ftp://", "http:\\\\", "https:\\\\"} {
+		if request.HasPrefixFold(text, s) {
+			return len(s)
+		}
+	}
+	return 0
+}
+
+// hostLength returns how much of the text may be a host.
+func hostLength(text string) int {
+	if strings.HasPrefix(text, "[") { // IPv6
+		if end := strings.IndexByte(text, ']'); end > 0 && end < 64 {
+			return end + 1
+		}
+		return 0
+	}
+	for i, c := range text {
+		if !hostRune(c) {
+			return i
+		}
+	}
+	return len(text)
+}
+
+func hostRune(c rune) bool {
+	if c < utf8.RuneSelf {
+		return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_'
+	}
+	return unicode.IsLetter(c) || unicode.IsNumber(c) || unicode.Is(unicode.Mn, c)
+}
+
+// bareHost reports whether a host without a scheme has the form of one: labels that are not empty, and an end of letters.
+func bareHost(host string) bool {
+	if strings.Contains(host, "..") || host[0] == '.' || host[0] == '-' {
+		return false
+	}
+	end := host[strings.LastIndexByte(host, '.')+1:]
+	if strings.HasPrefix(end, "xn--") {
+		return true
+	}
+	n := 0
+	for _, c := range end {
+		if !unicode.IsLetter(c) {
+			return false
+		}
+		n++
+	}
+	return n >= 2 && n <= 24
+}
+
+// appendHost appends a host in lower case and ASCII, without a point at its end; ok is false for what can't be one.
+func appendHost(dst []byte, host string) (out []byte, ok bool) {
+	host = strings.TrimSuffix(host, ".")
+	if host == "" || len(host) > 253 || host[0] == '-' || host[len(host)-1] == '-' {
+		return dst, false
+	}
+	if host[0] == '[' {
+		addr, err := netip.ParseAddr(strings.Trim(host, "[]"))
+		return addr.WithZone("").AppendTo(dst), err == nil
+	}
+	from := len(dst)
+	label := 0
+	for i := range len(host) {
+		c := request.Lower(host[i])
+		switch {
+		case c >= utf8.RuneSelf:
+			ascii, err := idna.Lookup.ToASCII(host)
+			if err != nil || strings.IndexFunc(ascii, func(c rune) bool { return c >= utf8.RuneSelf }) >= 0 {
+				return dst[:from], false
+			}
+			return appendHost(dst[:from], ascii)
+		case c == '.':
+			if label == 0 || label > 63 {
+				return dst[:from], false
+			}
+			label = -1
+		case c != '-' && c != '_' && (c < 'a' || c > 'z') && (c < '0' || c > '9'):
+			return dst[:from], false
+		}
+		label++
+		dst = append(dst, c)
+	}
+	return dst, label <= 63
+}

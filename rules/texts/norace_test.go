@@ -1,0 +1,5 @@
+//go:build !race
+
+package texts
+
+const raceEnabled = false
