@@ -36,6 +36,7 @@ type Deps struct {
 	Lists     ListEditor
 	Counters  CounterStore
 	Messages  MessageSource
+	Queue     Queue // of messages that wait for a person
 	Sessions  Sessions
 	Training  Training // nil: there is no training log
 	Labels    Labels

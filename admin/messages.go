@@ -20,6 +20,7 @@ type Messages interface {
 	Partners() []string
 	Domain(partner, path string) (*message.Domain, error)
 	Search(ctx context.Context, d *message.Domain, log string, q message.Query) ([]message.Entry, error)
+	Train(ctx context.Context, m *message.Model, text string, good bool) error
 	Mark(ctx context.Context, d *message.Domain, k message.Marking) (learnt bool, err error)
 }
 

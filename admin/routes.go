@@ -54,6 +54,13 @@ func (s *Server) table() []route {
 		{"GET", "/api/messages/usage", false, s.messageUsage},
 		{"GET", "/api/messages/recent", false, s.recentMessages},
 		{"POST", "/api/messages/{}/mark", true, s.markMessage},
+		{"GET", "/api/queue", false, s.listQueue},
+		{"DELETE", "/api/queue", false, s.eraseQueue},
+		{"POST", "/api/queue/{}/approve", true, s.approveQueued},
+		{"POST", "/api/queue/{}/refuse", true, s.refuseQueued},
+		{"POST", "/api/queue/{}/teach", true, s.teachQueued},
+		{"GET", "/api/queue/{}", false, s.showQueued},
+		{"DELETE", "/api/queue/{}", false, s.eraseQueued},
 	}
 }
 

@@ -44,8 +44,19 @@ func keptFields() []string {
 // sealed says whether a field of the form's own request is carried with it: all but those of the connection, those that
 // the gateway sets itself, and those that come with the answer. Credentials are sealed where the form had them.
 func sealed(v *request.View, name string) bool {
+	for _, answering := range []string{"User-Agent", "Accept", "Accept-Language", "Accept-Encoding"} {
+		if request.EqualFold([]byte(name), answering) {
+			return false
+		}
+	}
+	return Carried(v, name)
+}
+
+// Carried says whether a field of a request is part of what was sent: all but those of the connection, and those that the
+// gateway sets itself.
+func Carried(v *request.View, name string) bool {
 	for _, own := range []string{
-		"User-Agent", "Accept", "Accept-Language", "Accept-Encoding", "Host", "Content-Length", "Transfer-Encoding", "TE", "Trailer",
+		"Host", "Content-Length", "Transfer-Encoding", "TE", "Trailer",
 		"Connection", "Keep-Alive", "Upgrade", "Expect", "Via", "Forwarded", "X-Real-IP", "X-Request-Id",
 	} {
 		if request.EqualFold([]byte(name), own) {

@@ -286,6 +286,8 @@ func messageStatus(m templates.Message) int {
 		return 409
 	case templates.FormExpired:
 		return 410
+	case templates.Queued:
+		return 202
 	default:
 		return 200
 	}

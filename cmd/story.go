@@ -177,6 +177,9 @@ func answerWords(s *verdict.Story) string {
 		if r := spoke(s); r != nil && r.Action == verdict.RuleQuarantine.String() {
 			return "blocked with a 409, quarantine"
 		}
+		if r := spoke(s); r != nil && r.Action == verdict.RuleQueue.String() {
+			return "kept for a person, answered with 202"
+		}
 		return "blocked with a 403"
 	}
 	return s.Verdict

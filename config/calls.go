@@ -7,11 +7,14 @@ import (
 )
 
 // Calls returns the hosts that the gateway may call, sorted: those of its services, of the store, of lists and crawlers'
-// ranges, and of the certificate authority. It calls no others; addresses are looked up by the machine's resolver.
+// ranges, of webhooks, and of the certificate authority. It calls no others; addresses are looked up by the machine's resolver.
 func (c *Config) Calls() (hosts []string) {
 	urls := c.Lists.Calls()
 	for i := range c.Resolved {
 		urls = append(urls, c.Resolved[i].Upstream.URLs...)
+		for k := range c.Resolved[i].Messages.Routes {
+			urls = append(urls, c.Resolved[i].Messages.Routes[k].Webhook())
+		}
 	}
 	if c.Store.Shared() {
 		urls = append(urls, strings.Split(c.Store.URL, ",")...)

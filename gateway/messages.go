@@ -6,6 +6,7 @@ import (
 
 	"antirobot/admin"
 	"antirobot/message"
+	"antirobot/message/queue"
 	"antirobot/message/rpc"
 	"antirobot/rules"
 	"antirobot/rules/sources"
@@ -27,6 +28,18 @@ func (a *Server) openMessages() error {
 		return err
 	}
 	return a.messages.Start(context.Background())
+}
+
+// openQueue makes the queue of messages that wait for a person.
+func (a *Server) openQueue() (err error) {
+	a.queue, err = queue.New(a.Cfg.Message.Queue, queue.Deps{Store: a.store, Keys: a.keys, Log: a.Logger("queue"), Metrics: a.set})
+	return err
+}
+
+// startDeliveries begins to deliver what was approved.
+func (a *Server) startDeliveries() error {
+	a.queue.Start(a.gateway.NewDelivery(a.Cfg.Message.Queue.WebhookSecret).Deliver)
+	return nil
 }
 
 // messageAPI is the message firewall with its API, for the private listener.

@@ -18,6 +18,7 @@ import (
 	"antirobot/config"
 	"antirobot/identity"
 	"antirobot/message"
+	"antirobot/message/queue"
 	"antirobot/proxy"
 	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
@@ -53,6 +54,7 @@ type Server struct {
 	sharedRing   *spravka.SharedRing // nil: the ring is not shared
 	counters     *counter.Shingler
 	messages     *message.Keeper
+	queue        *queue.Queue
 	requestRules *requestrules.Engine
 	keys         *spravka.Keys
 	lists        *cbb.Lists
@@ -105,12 +107,14 @@ func (a *Server) parts() []part {
 		{"lists", a.openLists, func() error { return a.lists.Close() }},
 		{"rules", a.openRules, nil},
 		{"messages", a.openMessages, func() error { return a.messages.Close() }},
+		{"queue", a.openQueue, nil},
 		{"verdict", a.openVerdict, func() error { return a.cacher.Close() }},
 		{"identity", a.openIdentity, func() error { return a.resolver.Close() }},
 		{"labels", a.openLabels, func() error { return a.labels.Close() }},
 		{"processor", a.openProcessor, func() error { return a.proc.Close() }},
 		{"captcha", a.openCaptcha, nil},
 		{"services", a.openGateway, a.closeGroups},
+		{"deliveries", a.startDeliveries, func() error { return a.queue.Close() }},
 		{"visitors", a.openVisitors, func() error { return a.server.Close() }},
 		{"check mode", a.openCheck, a.closeCheck},
 		{"private listener", a.openAdmin, func() error { return a.admin.Close() }},

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"antirobot/message/learn"
+	"antirobot/message/queue"
 	"antirobot/rules"
+	"antirobot/settings"
 )
 
 // Config declares the partners, their domains and the limits.
@@ -19,6 +21,7 @@ type Config struct {
 	Partners      []PartnerConfig `mapstructure:"partners"`
 
 	Akismet AkismetConfig `mapstructure:"akismet"`
+	Queue   queue.Config  `mapstructure:"queue"` // of messages that wait for a person
 
 	MaxText           int64         `mapstructure:"max_text"`            // bytes of a text attribute
 	MaxRequest        int64         `mapstructure:"max_request"`         // bytes of a request of the API
@@ -112,6 +115,7 @@ func DefaultConfig() Config {
 			{Name: "model", Class: ClassModel},
 		}}}},
 		Akismet:           AkismetConfig{NotSpam: []string{"OK", rules.Unknown}},
+		Queue:             queue.DefaultConfig(),
 		MaxText:           64 << 10,
 		MaxRequest:        1 << 20,
 		MaxLogEntries:     100_000,
@@ -150,6 +154,9 @@ func (c Config) Validate() error {
 		if err := c.CheckSources(p.Name, c.Akismet.Domain, nil); err != nil && c.Akismet.Domain != "" {
 			v.addf("akismet.domain: partner %d: %w", i, err)
 		}
+	}
+	if err := c.Queue.Validate(); err != nil {
+		v.errs = append(v.errs, settings.At("queue", err))
 	}
 	seen := make(map[string]bool)
 	for i, p := range c.Partners {

@@ -224,6 +224,9 @@ func (c *Case) blocked(q *captcha.Request) captcha.Response {
 	if r := c.decision.Quarantine(); r != nil {
 		return c.snap.Captcha.Quarantined(q, r.Decision, r.AppendTags(nil))
 	}
+	if c.decision.Queue() != nil {
+		return c.queued(q)
+	}
 	if r := c.decision.Throttle(); r != nil {
 		page := c.kind() == kindPage || c.kind() == kindForm
 		return c.snap.Captcha.Throttled(q, r.Wait, page, c.kind() == kindAJAX)

@@ -49,6 +49,9 @@ func (j *journey) judgeMessage() {
 	if ruling.Granted {
 		return
 	}
+	if j.decision.Verdict == verdict.Human {
+		j.hold(ctx, r, &p, values, ruling, nil)
+	}
 	j.message = r.fingerprint(values, ruling)
 	if j.decision.Verdict == verdict.Human {
 		j.decision.Settle()
@@ -243,7 +246,7 @@ func (j *journey) resend(a *captcha.Response) {
 		j.judgeCarried(route, r, query, ruling)
 	}
 	j.remember()
-	if ruling.Action >= verdict.RuleThrottle && j.svc.Verdict.Mode == verdict.Enforce {
+	if ruling.Action >= verdict.RuleQueue && j.svc.Verdict.Mode == verdict.Enforce {
 		j.decision.Verdict = verdict.Human
 		j.decision.Settle()
 		refused := j.blocked(j.request())
@@ -265,7 +268,8 @@ func (j *journey) judgeCarried(route *messageRoute, r *captcha.SavedRequest, que
 		}
 		return out
 	}}
-	j.ruleMessage(ctx, route, &p, ruling, false)
+	values := j.ruleMessage(ctx, route, &p, ruling, false)
+	j.hold(ctx, route, &p, values, ruling, r)
 	if ruling.Action == verdict.RuleRobot {
 		ruling.Action, ruling.Granted = verdict.RuleNone, true
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -42,6 +43,10 @@ type MessageRouteConfig struct {
 	Unreadable string `mapstructure:"unreadable"` // it does not match its type, or has an unknown encoding
 	OnTimeout  string `mapstructure:"on_timeout"` // it did not arrive, or was not judged, in time
 	OnError    string `mapstructure:"on_error"`   // the rules failed, or the message firewall is unavailable
+	QueueFull  string `mapstructure:"queue_full"` // the message was to wait for a person, and the queue does not take it
+
+	// Approved is where a message of the queue goes that a person approved: "service", or the URL of a webhook.
+	Approved string `mapstructure:"approved"`
 
 	Trace bool `mapstructure:"trace"` // keep with each decision what every statement did
 }
@@ -53,7 +58,7 @@ func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
 	c.MaxExpanded = cmp.Or(c.MaxExpanded, limits.MaxExpanded)
 	c.Timeout = cmp.Or(c.Timeout, 5*time.Second)
 	if len(c.Answers) == 0 {
-		c.Answers = verdict.DefaultAnswers()
+		c.Answers = verdict.MessageAnswers()
 	}
 	c.Otherwise = cmp.Or(c.Otherwise, "captcha")
 	c.Missing = cmp.Or(c.Missing, "captcha")
@@ -61,6 +66,8 @@ func (c MessageRouteConfig) withDefaults() MessageRouteConfig {
 	c.Unreadable = cmp.Or(c.Unreadable, "captcha")
 	c.OnTimeout = cmp.Or(c.OnTimeout, "captcha")
 	c.OnError = cmp.Or(c.OnError, "captcha")
+	c.QueueFull = cmp.Or(c.QueueFull, "captcha")
+	c.Approved = cmp.Or(c.Approved, approvedService)
 	return c
 }
 
@@ -102,6 +109,8 @@ type messageRoute struct {
 	unreadable verdict.RuleAction
 	late       verdict.RuleAction
 	failed     verdict.RuleAction
+	queueFull  verdict.RuleAction
+	webhook    string // empty: what a person approved goes to the service
 }
 
 func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
@@ -133,12 +142,33 @@ func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
 		{"on_timeout", c.OnTimeout, &r.late},
 		{"on_error", c.OnError, &r.failed},
 		{"missing", c.Missing, &r.missing},
+		{"queue_full", c.QueueFull, &r.queueFull},
 	} {
 		if *a.action, ok = verdict.ParseAction(a.value); !ok {
 			bad("%s: %.40q is not an action", a.key, a.value)
 		}
 	}
+	if r.queueFull == verdict.RuleQueue {
+		bad("queue_full: what the queue does not take can't wait in it")
+	}
+	if c.Approved != approvedService {
+		if u, err := url.Parse(c.Approved); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			bad("approved: %.80q is neither service nor the URL of a webhook", c.Approved)
+		}
+		r.webhook = c.Approved
+	}
 	return r, errors.Join(errs...)
+}
+
+// approvedService is where approved messages go unless a webhook is named.
+const approvedService = "service"
+
+// Webhook returns the URL that approved messages of the route are posted to; empty: the service gets them.
+func (c *MessageRouteConfig) Webhook() string {
+	if c.Approved == approvedService {
+		return ""
+	}
+	return c.Approved
 }
 
 // parse reads the method and the path of a route.

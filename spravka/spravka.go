@@ -40,6 +40,7 @@ const (
 	PurposeGrant                      // leave for a message whose sender solved a captcha
 	PurposeCertificate                // what ACME keeps in the store: certificates with their keys
 	PurposeEvidence                   // what a page says of its browser, once
+	PurposeQueue                      // messages that wait for a person, in the store
 	numPurposes
 )
 
@@ -64,6 +65,8 @@ func (p Purpose) String() string {
 		return "certificate"
 	case PurposeEvidence:
 		return "evidence"
+	case PurposeQueue:
+		return "queue"
 	default:
 		return "unknown"
 	}
@@ -77,6 +80,8 @@ func (p Purpose) maxPayload() int {
 		return 256
 	case PurposeSaved, PurposeCertificate:
 		return 256 << 10
+	case PurposeQueue:
+		return 4 << 20
 	default:
 		return 16 << 10
 	}

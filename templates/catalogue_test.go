@@ -57,6 +57,27 @@ func TestMatch(t *testing.T) {
 	}
 }
 
+// TestOlderCatalogues: a catalogue that an operator made for an earlier version goes on to work.
+func TestOlderCatalogues(t *testing.T) {
+	old := func(tag string) []byte {
+		b, err := embedded.ReadFile("locales/" + tag + ".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return regexp.MustCompile(`(?m)^queued_.*\n`).ReplaceAll(b, nil)
+	}
+	s, err := New(fstest.MapFS{"locales/ru.yaml": {Data: old("ru")}, "locales/eo.yaml": {Data: old("en")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for tag, want := range map[string]string{"ru": "Ваш текст ждёт человека", "eo": "Your text waits for a person"} {
+		page, err := s.Lang(tag).AppendMessage(nil, &MessagePage{Message: Queued, Brand: &Brand{}})
+		if err != nil || !strings.Contains(string(page), want) {
+			t.Errorf("%s: %v %s", tag, err, page)
+		}
+	}
+}
+
 func TestAddingALanguageIsAddingAFile(t *testing.T) {
 	en, err := embedded.ReadFile("locales/en.yaml")
 	if err != nil {

@@ -100,12 +100,13 @@ const (
 	FormSent
 	FormExpired
 	GoBack
+	Queued
 	messageCount
 )
 
 var messageNames = [messageCount]string{
 	"blocked", "limited", "bad_request", "not_found", "too_large", "upstream_down", "upstream_timeout", "unavailable",
-	"form_sent", "form_expired", "go_back",
+	"form_sent", "form_expired", "go_back", "queued",
 }
 
 // messageParts are the texts of each plain page.

@@ -81,13 +81,16 @@ func (d *Decision) Settle() {
 	switch {
 	case d.Message.Action == RuleRobot:
 		d.say(Robot, CauseMessage, nil)
-	case d.Message.Action >= RuleThrottle:
+	case d.Message.Action >= RuleQueue:
 		d.say(Blocked, CauseMessage, nil)
 	}
 }
 
 // Quarantine returns the ruling that puts the request into quarantine; nil if none does.
 func (d *Decision) Quarantine() *Ruling { return d.stopped(RuleQuarantine) }
+
+// Queue returns the ruling that lets the message wait for a person; nil if none does.
+func (d *Decision) Queue() *Ruling { return d.stopped(RuleQueue) }
 
 // Throttle returns the ruling that says that the request comes too fast; nil if none does.
 func (d *Decision) Throttle() *Ruling { return d.stopped(RuleThrottle) }

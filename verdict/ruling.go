@@ -20,12 +20,13 @@ const (
 	RuleNone       RuleAction = iota // nothing: the request passes
 	RuleMark                         // it passes, and the service is told in a header
 	RuleRobot                        // captcha
+	RuleQueue                        // 202: a message waits for a person
 	RuleThrottle                     // 429: too fast, come back later
 	RuleQuarantine                   // 409 with the reason as JSON
 	RuleBlock                        // 403
 )
 
-var actionNames = [...]string{"pass", "mark", "captcha", "throttle", "quarantine", "block"}
+var actionNames = [...]string{"pass", "mark", "captcha", "queue", "throttle", "quarantine", "block"}
 
 // String returns the name that the configuration and metrics use.
 func (a RuleAction) String() string { return actionNames[a] }
@@ -46,7 +47,7 @@ func ParseAction(s string) (RuleAction, bool) {
 // AnswerConfig says what follows from one decision of the rules.
 type AnswerConfig struct {
 	Decision string `mapstructure:"decision"`
-	Action   string `mapstructure:"action"` // pass, mark, captcha, throttle, quarantine or block
+	Action   string `mapstructure:"action"` // pass, mark, captcha, queue (of messages), throttle, quarantine or block
 }
 
 // DefaultAnswers returns answers for the usual decisions.
@@ -64,6 +65,11 @@ func DefaultAnswers() []AnswerConfig {
 		{"INVALID", "block"},
 		{"BLOCK", "block"},
 	}
+}
+
+// MessageAnswers returns answers for the usual decisions about messages, which may wait for a person.
+func MessageAnswers() []AnswerConfig {
+	return append(DefaultAnswers(), AnswerConfig{"QUEUE", "queue"})
 }
 
 // Answers maps decisions to actions. It is immutable.
@@ -99,6 +105,16 @@ func NewAnswers(table []AnswerConfig, otherwise string) (*Answers, error) {
 
 func unknownAction(s string) error {
 	return fmt.Errorf("%.40q is none of %s", s, strings.Join(actionNames[:], ", "))
+}
+
+// Leads says whether some decision leads to an action.
+func (a *Answers) Leads(to RuleAction) bool {
+	for _, action := range a.byDecision {
+		if action == to {
+			return true
+		}
+	}
+	return a.otherwise == to
 }
 
 // Of returns the action for a decision.

@@ -35,10 +35,14 @@ func DefaultServiceConfig() ServiceConfig {
 
 // Validate returns every problem that can be seen without the rules' file and without knowing the lists.
 func (c *ServiceConfig) Validate() error {
-	_, err := verdict.NewAnswers(c.Answers, c.Otherwise)
+	answers, err := verdict.NewAnswers(c.Answers, c.Otherwise)
 	errs := []error{err}
-	if _, ok := verdict.ParseAction(c.OnError); !ok {
+	failed, ok := verdict.ParseAction(c.OnError)
+	if !ok {
 		errs = append(errs, fmt.Errorf("on_error: %.40q is not an action", c.OnError))
+	}
+	if answers.Leads(verdict.RuleQueue) || failed == verdict.RuleQueue {
+		errs = append(errs, errors.New("answers: queue is an action of message routes: requests do not wait for a person"))
 	}
 	if c.Time < 100*time.Microsecond || c.Time > 10*time.Second {
 		errs = append(errs, fmt.Errorf("time: %v is not between 100µs and 10s", c.Time))

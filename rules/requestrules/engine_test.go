@@ -257,7 +257,7 @@ func TestConfig(t *testing.T) {
 	f("text: line 1, column 19: there is no list torr; did you mean tor?", func(c *ServiceConfig) { c.Text = `do listCheck(list="torr")` })
 	f("file: "+file+": line 2, column 4: there is no rule listChek; did you mean listCheck?", func(c *ServiceConfig) { c.File = file })
 	f("file: give one of text and file", func(c *ServiceConfig) { c.File, c.Text = file, "stop as OK" })
-	f(`otherwise: "captch" is none of pass, mark, captcha, throttle, quarantine, block`, func(c *ServiceConfig) { c.Otherwise = "captch" })
+	f(`otherwise: "captch" is none of pass, mark, captcha, queue, throttle, quarantine, block`, func(c *ServiceConfig) { c.Otherwise = "captch" })
 	f(`answers[1].decision: "A" occurs twice`, func(c *ServiceConfig) {
 		c.Answers = []verdict.AnswerConfig{{Decision: "A", Action: "pass"}, {Decision: "A", Action: "pass"}}
 	})

@@ -1,0 +1,264 @@
+package queue
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/spravka"
+	"antirobot/store"
+)
+
+// Deps is what a Queue works with. Store, Keys and Metrics are required.
+type Deps struct {
+	Store   store.Store
+	Keys    *spravka.Keys
+	Now     func() time.Time // nil: time.Now
+	Log     zerolog.Logger
+	Metrics *metrics.Set
+}
+
+// Queue keeps the messages. Safe for concurrent use.
+type Queue struct {
+	cfg   Config
+	deps  Deps
+	now   func() time.Time
+	count map[string]*metrics.Counter
+	size  *metrics.Gauge
+
+	deliver Deliver // set by Start
+	cancel  context.CancelFunc
+	work    sync.WaitGroup
+}
+
+// New returns a Queue that delivers nothing before Start.
+func New(cfg Config, d Deps) (*Queue, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if d.Store == nil || d.Keys == nil || d.Metrics == nil {
+		return nil, errors.New("queue: store, keys and metrics are needed")
+	}
+	q := &Queue{cfg: cfg, deps: d, now: d.Now, count: map[string]*metrics.Counter{}}
+	if q.now == nil {
+		q.now = time.Now
+	}
+	for _, result := range [...]string{"held", "again", "full", "approved", "refused", "erased", "delivered", "retried", "failed"} {
+		q.count[result] = d.Metrics.GetOrCreateCounter(`antirobot_queue_total{result="` + result + `"}`)
+	}
+	q.size = d.Metrics.GetOrCreateGauge("antirobot_queue_entries", nil)
+	return q, nil
+}
+
+// idOf names a message: the same for what the same sender sends again to the same place.
+func idOf(it *Item, fingerprint [32]byte) string {
+	h := sha256.New()
+	for _, s := range [...]string{it.Service, it.Route, it.Subject, it.Method, it.Target} {
+		fmt.Fprintf(h, "%d:%s", len(s), s)
+	}
+	h.Write(fingerprint[:])
+	return hex.EncodeToString(h.Sum(nil)[:10])
+}
+
+// Hold keeps a message with its request until a person decides, and returns when the store has it. fingerprint is of what
+// the message says: the same from the same sender is kept once. The caller fills what it knows of it; ID, State, At and Until
+// are set here. The error is ErrFull if the queue does not take it.
+func (q *Queue) Hold(ctx context.Context, it *Item, r *Request, fingerprint [32]byte) error {
+	now := q.now()
+	it.ID, it.State, it.At, it.Until = idOf(it, fingerprint), Waiting, now.UTC(), now.Add(q.cfg.MaxAge).UTC()
+	it.Bytes = len(r.Body)
+	if _, _, err := q.head(ctx, it.ID); err == nil {
+		q.count["again"].Inc()
+		return nil
+	}
+	if r.size() > q.cfg.MaxBytes {
+		return q.full("the request is larger than max_bytes")
+	}
+	if err := q.places(ctx, it); err != nil {
+		return err
+	}
+	if err := q.write(ctx, it, r); err != nil {
+		_, back := q.deps.Store.Incr(ctx, []byte(countKey), -1, 0)
+		return errors.Join(err, back)
+	}
+	q.count["held"].Inc()
+	return nil
+}
+
+func (q *Queue) full(why string) error {
+	q.count["full"].Inc()
+	return fmt.Errorf("%w: %s", ErrFull, why)
+}
+
+// places takes a place of the queue, and one of those of the sender's network.
+func (q *Queue) places(ctx context.Context, it *Item) error {
+	from := []byte(fromPrefix + network(it.Client))
+	got, err := q.deps.Store.Take(ctx, from, 1, int64(q.cfg.MaxPerNetwork), 24*time.Hour)
+	if err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	if got == 0 {
+		return q.full("this network added max_per_network messages today")
+	}
+	got, err = q.deps.Store.Take(ctx, []byte(countKey), 1, int64(q.cfg.MaxEntries), 0)
+	if err == nil && got == 1 {
+		return nil
+	}
+	_, back := q.deps.Store.Incr(ctx, from, -1, 24*time.Hour)
+	if err = errors.Join(err, back); err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	return q.full("max_entries messages wait already")
+}
+
+// network names the /24 or /48 of an address by a hash: the counter of a network tells nobody which one it is.
+func network(client string) string {
+	bits := 24
+	addr, err := netip.ParseAddr(client)
+	if err != nil {
+		return "unknown"
+	}
+	if addr.Is6() {
+		bits = 48
+	}
+	net, _ := addr.Prefix(bits) // fits
+	sum := sha256.Sum256([]byte(net.String()))
+	return hex.EncodeToString(sum[:10])
+}
+
+// write puts the request before the head: what has a head is whole.
+func (q *Queue) write(ctx context.Context, it *Item, r *Request) error {
+	body, err := q.seal(bodyPrefix+it.ID, r, it.Until)
+	if err != nil {
+		return err
+	}
+	if err := q.deps.Store.Put(ctx, []byte(bodyPrefix+it.ID), body, q.cfg.MaxAge); err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	head, err := q.seal(headPrefix+it.ID, it, it.Until)
+	if err != nil {
+		return err
+	}
+	if err := q.deps.Store.Put(ctx, []byte(headPrefix+it.ID), head, q.cfg.MaxAge); err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	return nil
+}
+
+// Approve lets a message be delivered, and tries to at once. The item says what came of it: delivered, approved (it is tried
+// again) or failed. Errors: ErrNotFound, ErrState.
+func (q *Queue) Approve(ctx context.Context, id string) (*Item, error) {
+	it, raw, err := q.head(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if it.State == Approved {
+		return it, nil
+	}
+	// First the mark, so that no crash leaves an approved message that nobody delivers.
+	if err := q.deps.Store.Put(ctx, []byte(duePrefix+id), nil, it.Until.Sub(q.now())+time.Minute); err != nil {
+		return nil, fmt.Errorf("queue: %w", err)
+	}
+	it.State, it.Decided, it.Attempts, it.Next, it.Error, it.Status, it.Location = Approved, q.now().UTC(), 0, q.now().UTC(), "", 0, ""
+	if ok, err := q.swap(ctx, it, raw); err != nil || !ok {
+		return nil, errors.Join(err, changed(ok))
+	}
+	q.count["approved"].Inc()
+	q.try(ctx, id)
+	return q.Get(ctx, id)
+}
+
+func changed(ok bool) error {
+	if ok {
+		return nil
+	}
+	return fmt.Errorf("%w: somebody else has just decided on it", ErrState)
+}
+
+// Refuse ends a message: it is not delivered, and its text is erased. Errors: ErrNotFound, ErrState.
+func (q *Queue) Refuse(ctx context.Context, id string) (*Item, error) {
+	it, raw, err := q.head(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if it.State == Approved {
+		return nil, fmt.Errorf("%w: it is being delivered; erase it to stop further attempts", ErrState)
+	}
+	it.State, it.Decided = Refused, q.now().UTC()
+	if ok, err := q.swap(ctx, it, raw); err != nil || !ok {
+		return nil, errors.Join(err, changed(ok))
+	}
+	q.count["refused"].Inc()
+	return it, q.finish(ctx, it)
+}
+
+// finish keeps a record of what has come to its end, and erases the rest.
+func (q *Queue) finish(ctx context.Context, it *Item) error {
+	it.Message, it.Next = nil, time.Time{}
+	it.Client, it.Subject, it.Target, it.Location = "", "", pathOf(it.Target), pathOf(it.Location)
+	it.Until = q.now().Add(q.cfg.KeepRecords).UTC()
+	record, err := q.seal(donePrefix+it.ID, it, it.Until)
+	if err != nil {
+		return err
+	}
+	if err := q.deps.Store.Put(ctx, []byte(donePrefix+it.ID), record, q.cfg.KeepRecords); err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	_, err = q.erase(ctx, it.ID)
+	return err
+}
+
+// Erase removes a message and its record, whatever its state: nothing of it is kept. Error: ErrNotFound.
+func (q *Queue) Erase(ctx context.Context, id string) error {
+	if _, err := q.Get(ctx, id); errors.Is(err, ErrNotFound) {
+		return err
+	}
+	if err := q.deps.Store.Delete(ctx, []byte(donePrefix+id)); err != nil {
+		return fmt.Errorf("queue: %w", err)
+	}
+	if _, err := q.erase(ctx, id); err != nil {
+		return err
+	}
+	q.count["erased"].Inc()
+	return nil
+}
+
+// EraseAll erases what fits, and returns how much it was.
+func (q *Queue) EraseAll(ctx context.Context, f Filter) (n int, err error) {
+	all, err := q.List(ctx, f)
+	if err != nil {
+		return 0, err
+	}
+	for _, it := range all {
+		if err := q.Erase(ctx, it.ID); err != nil && !errors.Is(err, ErrNotFound) {
+			return n, err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// erase removes what is kept of a message but its record, and frees its place.
+func (q *Queue) erase(ctx context.Context, id string) (was bool, err error) {
+	_, err = q.deps.Store.Get(ctx, nil, []byte(headPrefix+id))
+	was = err == nil
+	for _, prefix := range [...]string{bodyPrefix, headPrefix, duePrefix} {
+		if err := q.deps.Store.Delete(ctx, []byte(prefix+id)); err != nil {
+			return was, fmt.Errorf("queue: %w", err)
+		}
+	}
+	if was {
+		if _, err := q.deps.Store.Incr(ctx, []byte(countKey), -1, 0); err != nil {
+			return was, fmt.Errorf("queue: %w", err)
+		}
+	}
+	return was, nil
+}

@@ -1,0 +1,179 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"antirobot/message/queue"
+	"antirobot/request"
+)
+
+// Delivery sends messages that a person approved to their services, or to webhooks. Safe for concurrent use.
+type Delivery struct {
+	core   *Core
+	secret []byte // of the signatures for webhooks; nil: they are not signed
+	client http.Client
+}
+
+// NewDelivery returns a Delivery of the gateway's services; secret signs what webhooks get, unless it is empty.
+func (g *Gateway) NewDelivery(secret string) *Delivery {
+	return &Delivery{core: g.Core, secret: []byte(secret), client: http.Client{
+		Transport:     &http.Transport{Proxy: nil, MaxResponseHeaderBytes: 64 << 10, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Deliver implements queue.Deliver.
+func (d *Delivery) Deliver(ctx context.Context, it *queue.Item, r *queue.Request) (queue.Answer, error) {
+	if it.Webhook != "" {
+		return d.post(ctx, it, r)
+	}
+	all := d.core.snap.Load().Router.services
+	at := slices.IndexFunc(all, func(s *Service) bool { return s.Name == it.Service })
+	if at < 0 {
+		return queue.Answer{}, fmt.Errorf("there is no service %s any more", it.Service)
+	}
+	return d.replay(ctx, all[at], it, r)
+}
+
+// replay sends the request to its service as it was sent, with what the gateway adds to every request, on a connection that
+// is used for nothing else.
+func (d *Delivery) replay(ctx context.Context, svc *Service, it *queue.Item, r *queue.Request) (a queue.Answer, err error) {
+	head, err := deliveryHead(svc, it, r)
+	if err != nil {
+		return a, err
+	}
+	up, err := svc.Upstream.Get(ctx, true)
+	if err != nil {
+		return a, err
+	}
+	if by, ok := ctx.Deadline(); ok {
+		_ = up.SetDeadline(by)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = up.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err = up.Write(append(head, r.Body...)); err == nil {
+		a, err = readAnswer(up.R, it.Method)
+	}
+	if err != nil {
+		up.Discard(err)
+		return queue.Answer{}, err
+	}
+	up.Discard(nil)
+	return a, nil
+}
+
+// maxDeliveryAnswer is how many bytes of an answer are read, since nobody gets it; maxInterim how many 1xx before it.
+const (
+	maxDeliveryAnswer = 64 << 10
+	maxInterim        = 8
+)
+
+func readAnswer(from *bufio.Reader, method string) (queue.Answer, error) {
+	res, err := http.ReadResponse(from, &http.Request{Method: method})
+	for n := 0; err == nil && res.StatusCode < 200 && n < maxInterim; n++ {
+		_ = res.Body.Close()
+		res, err = http.ReadResponse(from, &http.Request{Method: method})
+	}
+	if err != nil {
+		return queue.Answer{}, err
+	}
+	defer res.Body.Close()
+	_, _ = io.CopyN(io.Discard, res.Body, maxDeliveryAnswer)
+	return queue.Answer{Status: res.StatusCode, Location: res.Header.Get("Location")}, nil
+}
+
+// deliveryHead writes the head of a delivery. What a client sent was checked when it came.
+func deliveryHead(svc *Service, it *queue.Item, r *queue.Request) ([]byte, error) {
+	for _, s := range []string{it.Method, it.Target, it.Host} {
+		if s == "" || bytes.ContainsAny([]byte(s), " \r\n") {
+			return nil, errors.New("the kept request is not valid")
+		}
+	}
+	dst := append([]byte(it.Method), ' ')
+	dst = append(append(dst, it.Target...), " HTTP/1.1\r\n"...)
+	field := func(name, value string) {
+		dst = append(append(append(append(dst, name...), ": "...), value...), "\r\n"...)
+	}
+	field("Host", it.Host)
+	for _, f := range r.Fields {
+		name, value := []byte(f.Name), []byte(f.Value)
+		if svc.drop(name) || bytes.ContainsAny(append(name, value...), "\r\n") {
+			continue
+		}
+		if request.EqualFold(name, "Cookie") {
+			if value = request.AppendCookiesWithout(nil, value, svc.ownCookies); len(value) == 0 {
+				continue
+			}
+		}
+		field(f.Name, string(value))
+	}
+	field("X-Forwarded-For", it.Client)
+	field("X-Forwarded-Host", it.Host)
+	field("X-Forwarded-Proto", it.Proto)
+	field("X-Real-IP", it.Client)
+	field("X-Request-Id", it.RequestID)
+	if svc.Config.TellService {
+		field("X-Antirobot-Verdict", "human")
+	}
+	field("X-Antirobot-Mark", decisionOf(it)+";approved")
+	field("X-Antirobot-Delivery", it.ID)
+	field("Content-Length", strconv.Itoa(len(r.Body)))
+	field("Connection", "close")
+	return append(dst, "\r\n"...), nil
+}
+
+func decisionOf(it *queue.Item) string {
+	if it.Decision == "" {
+		return "FAILED"
+	}
+	return it.Decision
+}
+
+// webhookBody is what a webhook gets: the message, and the request that it came in.
+type webhookBody struct {
+	*queue.Item
+	Fields []queue.Field `json:"fields"`
+	Body   []byte        `json:"body"` // base64
+}
+
+// post sends an approved message to a webhook.
+func (d *Delivery) post(ctx context.Context, it *queue.Item, r *queue.Request) (queue.Answer, error) {
+	body, err := json.Marshal(webhookBody{it, r.Fields, r.Body})
+	if err != nil {
+		return queue.Answer{}, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, it.Webhook, bytes.NewReader(body))
+	if err != nil {
+		return queue.Answer{}, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Antirobot-Delivery", it.ID)
+	if len(d.secret) > 0 {
+		mac := hmac.New(sha256.New, d.secret)
+		mac.Write(body)
+		req.Header.Set("X-Antirobot-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	}
+	res, err := d.client.Do(req)
+	if err != nil {
+		return queue.Answer{}, err
+	}
+	defer res.Body.Close()
+	_, _ = io.CopyN(io.Discard, res.Body, maxDeliveryAnswer)
+	if res.StatusCode >= 300 && res.StatusCode < 400 {
+		return queue.Answer{}, fmt.Errorf("the webhook answers %d", res.StatusCode) // it is not followed
+	}
+	return queue.Answer{Status: res.StatusCode}, nil
+}
