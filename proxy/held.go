@@ -16,9 +16,9 @@ type Queue interface {
 	Hold(ctx context.Context, it *queue.Item, r *queue.Request, fingerprint [32]byte) error
 }
 
-// hold keeps a message whose ruling says that it waits for a person, before its sender is told so. What the queue does not
+// putAside keeps a message whose ruling says that it waits for a person, before its sender is told so. What the queue does not
 // take gets the route's other action. carried is the request if it was carried through a captcha; nil: the client's own.
-func (j *journey) hold(ctx context.Context, r *messageRoute, p *posted, values map[string]any, ruling *verdict.Ruling, carried *captcha.SavedRequest) {
+func (j *journey) putAside(ctx context.Context, r *messageRoute, p *posted, values map[string]any, ruling *verdict.Ruling, carried *captcha.SavedRequest) {
 	if ruling.Action != verdict.RuleQueue || j.svc.Verdict.Mode != verdict.Enforce {
 		return
 	}

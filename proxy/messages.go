@@ -50,7 +50,7 @@ func (j *journey) judgeMessage() {
 		return
 	}
 	if j.decision.Verdict == verdict.Human {
-		j.hold(ctx, r, &p, values, ruling, nil)
+		j.putAside(ctx, r, &p, values, ruling, nil)
 	}
 	j.message = r.fingerprint(values, ruling)
 	if j.decision.Verdict == verdict.Human {
@@ -269,7 +269,7 @@ func (j *journey) judgeCarried(route *messageRoute, r *captcha.SavedRequest, que
 		return out
 	}}
 	values := j.ruleMessage(ctx, route, &p, ruling, false)
-	j.hold(ctx, route, &p, values, ruling, r)
+	j.putAside(ctx, route, &p, values, ruling, r)
 	if ruling.Action == verdict.RuleRobot {
 		ruling.Action, ruling.Granted = verdict.RuleNone, true
 	}
