@@ -11,9 +11,15 @@ PLATFORMS := darwin/arm64 freebsd/amd64 linux/arm64
 # What failed is run once more by itself, and named: a test that fails twice fails the run, one that passed then is listed
 # as such and is to be mended. More than a few failures, or a data race, are no accident: nothing is run again.
 TESTS := $(BIN)/gotestsum --format pkgname --format-hide-empty-pkg --hide-summary=skipped --rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
+# What is released: the tag, or the time of the last commit with its hash; all files in it have that time.
+VERSION     ?= $(shell git describe --exact-match --tags 2>/dev/null | sed 's/^v//' | grep . || TZ=UTC git log -1 --format=0.0.0+%cd.g%h --date=format-local:%Y%m%d%H%M%S 2>/dev/null || echo 0.0.0)
+EPOCH       ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+HOSTARCH    := $(shell $(GO) env GOARCH)
+ARCH        ?= $(HOSTARCH)
+IMAGE_ARCHS ?= amd64 arm64
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-smoke deps screens js clean tidy
+.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-smoke deps screens js clean tidy packages image check-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -61,6 +67,23 @@ race: alloc ## unit tests with the race detector (some wait for servers, so more
 e2e: $(BIN)/esbuild $(BIN)/h2spec $(BIN)/pebble $(BIN)/gotestsum ## the real binary with a real browser, proxies and clients
 	@$(GO) build -o $(BIN)/antirobot . # without -trimpath: what the tests have compiled is used
 	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot $(TESTS) --packages="./e2e/..." -- -count=1 -parallel 3 -timeout 25m
+
+packages: $(BIN)/release dist/linux-$(ARCH)/antirobot ## a deb and an rpm for ARCH (amd64) in dist/
+	@$(BIN)/release packages -version $(VERSION) -epoch $(EPOCH) -arch $(ARCH) -binary dist/linux-$(ARCH)/antirobot -tool dist/linux-$(HOSTARCH)/antirobot
+
+image: $(BIN)/release $(IMAGE_ARCHS:%=dist/linux-%/antirobot) ## an OCI image from nothing for IMAGE_ARCHS (amd64 arm64) in dist/: a layout, and archives for docker load
+	@$(BIN)/release image -version $(VERSION) -epoch $(EPOCH) -tool dist/linux-$(HOSTARCH)/antirobot $(foreach a,$(IMAGE_ARCHS),-binary $(a)=dist/linux-$(a)/antirobot)
+
+check-packages: dist/linux-$(HOSTARCH)/antirobot ## install, upgrade, remove and purge the deb, and run the image, in namespaces of their own (minutes; needs root)
+	@cd tools/release && ANTIROBOT_BIN=$(CURDIR)/dist/linux-$(HOSTARCH)/antirobot $(GO) test -count=1 ./...
+
+dist/linux-%/antirobot: FORCE
+	@GOOS=linux GOARCH=$* CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -X antirobot/cmd.stamp=$(VERSION)" -o $@ .
+
+FORCE:
+
+$(BIN)/release: $(wildcard tools/release/*.go) tools/release/go.mod
+	@mkdir -p $(BIN) && cd tools/release && $(GO) build -o ../../$(BIN)/release .
 
 fuzz: ## every fuzz target for FUZZTIME (10s) each
 	@for p in $$($(GO) list ./...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep '^Fuzz' || true); do \
