@@ -1,3 +1,5 @@
+//go:build !race
+
 package learn
 
 import (
@@ -12,21 +14,6 @@ import (
 
 	"antirobot/message/learn/corpus"
 )
-
-// load returns the data sets, few texts of each under the race detector, which is slow.
-func load(t testing.TB) (sets map[string][]corpus.Text, whole bool) {
-	t.Helper()
-	sets, whole = corpus.Load(t)
-	if raceEnabled {
-		for name, data := range sets {
-			data = slices.Clone(data)
-			rand.New(rand.NewSource(1)).Shuffle(len(data), func(i, j int) { data[i], data[j] = data[j], data[i] })
-			sets[name] = data[:min(len(data), 400)]
-		}
-		return sets, false
-	}
-	return sets, whole
-}
 
 type judged struct {
 	score float64
@@ -96,7 +83,7 @@ func f1(texts []judged) (f, falsePositives float64) {
 
 // TestQuality judges both models, five-fold, and prints the figures.
 func TestQuality(t *testing.T) {
-	sets, whole := load(t)
+	sets, whole := corpus.Load(t)
 	if !whole {
 		t.Log("SKIPPED IN PART: ANTIROBOT_DATA does not name the data sets; only the extracts in testdata are judged")
 	}
@@ -122,7 +109,7 @@ func TestQuality(t *testing.T) {
 }
 
 func TestLearningRate(t *testing.T) {
-	sets, _ := load(t)
+	sets, _ := corpus.Load(t)
 	for name, data := range sets {
 		for _, kind := range []string{Default, Robinson} {
 			m := New(kind, 1<<20)
@@ -159,7 +146,7 @@ func BenchmarkScore(b *testing.B) {
 
 // TestOrder checks that it does not matter in which order texts are learnt: many import the good ones first.
 func TestOrder(t *testing.T) {
-	sets, whole := load(t)
+	sets, whole := corpus.Load(t)
 	for name, data := range sets {
 		data = slices.Clone(data)
 		rand.New(rand.NewSource(5)).Shuffle(len(data), func(i, j int) { data[i], data[j] = data[j], data[i] })
