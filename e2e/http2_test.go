@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -110,10 +111,12 @@ func TestHTTP2Clients(t *testing.T) {
 	}
 }
 
-// TestHTTP2Browser: Chromium chooses HTTP/2, is not considered odd for it, solves the captcha and sees the page.
+// TestHTTP2Browser: Chromium chooses HTTP/2, is not considered odd for it, opens a WebSocket within it, solves the captcha
+// and sees the page.
 func TestHTTP2Browser(t *testing.T) {
 	t.Parallel()
-	g, secure, _ := http2Gateway(t, site(t).URL, "")
+	upstream, _ := streamSite(t)
+	g, secure, _ := http2Gateway(t, upstream, "")
 	ctx := browser(t, chromedp.Flag("ignore-certificate-errors", true))
 	protocol := func() string {
 		return value[string](t, ctx, `performance.getEntriesByType("navigation")[0].nextHopProtocol`)
@@ -121,6 +124,21 @@ func TestHTTP2Browser(t *testing.T) {
 	run(t, ctx, "open the site", chromedp.Navigate("https://"+secure+"/first"), chromedp.WaitReady("body"))
 	if p := protocol(); p != "h2" {
 		t.Errorf("Chromium spoke %s", p)
+	}
+	const talk = `new Promise((yes, no) => {
+		const ws = new WebSocket("wss://" + location.host + "/ws");
+		ws.onopen = () => ws.send("hello");
+		ws.onmessage = e => { ws.close(); yes(e.data) };
+		ws.onerror = () => no("error");
+	})`
+	var got string
+	run(t, ctx, "talk over a WebSocket", chromedp.Evaluate(talk, &got, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	if got != "echo hello" {
+		t.Errorf("the WebSocket brought %q", got)
+	}
+	if line := g.logs.find(func(s string) bool { return strings.Contains(s, `"path":"/ws"`) }); !strings.Contains(line, `|m,a,s,p"`) ||
+		!strings.Contains(line, `"status":101`) || !strings.Contains(line, `"method":"GET"`) {
+		t.Errorf("the WebSocket came otherwise than within HTTP/2: %s", line)
 	}
 	g.ban("ip:127.0.0.1", "10m")
 	run(t, ctx, "be asked", chromedp.Navigate("https://"+secure+"/second"), chromedp.WaitVisible(`input[name="rep"]`, chromedp.ByQuery))
@@ -133,7 +151,7 @@ func TestHTTP2Browser(t *testing.T) {
 	}
 	run(t, ctx, "answer", chromedp.SendKeys(`input[name="rep"]`, testAnswer+"\r", chromedp.ByQuery))
 	for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		if strings.Contains(value[string](t, ctx, `document.body ? document.body.innerText : ""`), "GET /second") {
+		if strings.Contains(value[string](t, ctx, `document.body ? document.body.innerText : ""`), "site got /second") {
 			break
 		}
 		if time.Now().After(end) {

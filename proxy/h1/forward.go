@@ -292,7 +292,7 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 			if o.Replay != nil || !x.h.websocket() || h.upgradeNum != 1 || !h.upgrade || !request.EqualFold(h.upgradeTo, "websocket") {
 				return fmt.Errorf("%w: unasked 101", errBadResponse)
 			}
-			return nil
+			return x.h.accepts(h)
 		case h.status < 200:
 			if x.h.minor == 1 {
 				if err := x.passAnswer(o, bare); err != nil {
@@ -300,7 +300,7 @@ func (x *Exchange) awaitAnswer(o *ForwardOptions) error {
 				}
 			}
 		default:
-			return nil
+			return x.h.accepts(h)
 		}
 	}
 	return fmt.Errorf("%w: too many interim answers", errBadResponse)

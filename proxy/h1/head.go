@@ -27,7 +27,8 @@ type head struct {
 	hostGiven      bool   // a Host field is present
 	expect         bool   // 100-continue
 	teTrailers     bool
-	maxForwards    int // -1 if absent
+	maxForwards    int    // -1 if absent
+	accept         []byte // what proves that a service has read the gateway's own WebSocket key; nil: the client has one
 
 	// Of a response.
 	status int
@@ -47,7 +48,7 @@ type head struct {
 
 func (h *head) reset() {
 	h.fields, h.kinds = h.fields[:0], h.kinds[:0]
-	h.method, h.target, h.host, h.reason, h.upgradeTo = nil, nil, nil, nil, nil
+	h.method, h.target, h.host, h.reason, h.upgradeTo, h.accept = nil, nil, nil, nil, nil, nil
 	h.hostGiven, h.expect, h.teTrailers, h.chunked, h.ended = false, false, false, false, false
 	h.close, h.keepAlive, h.upgrade, h.nominates = false, false, false, false
 	h.status, h.minor, h.upgradeNum = 0, 0, 0

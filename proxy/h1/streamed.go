@@ -29,6 +29,7 @@ type Head struct {
 	Method, Target []byte
 	Fields         []request.Field // names in lower case; the first is host
 	Length         int64           // of the body: 0 if there is none, -1 if it is not known
+	WebSocket      bool            // a WebSocket is asked for, which has no key (RFC 8441); the method is GET
 }
 
 // Streamed is the exchange of a client that does not speak HTTP/1. It serves one request after another; made by
@@ -37,6 +38,7 @@ type Streamed struct {
 	Exchange
 	srv  *Server
 	head head
+	key  socketKey
 }
 
 // Streamed makes the exchange of a client.
@@ -50,7 +52,11 @@ func (s *Server) Streamed(client Client) *Streamed {
 // HTTP/1.1 is not handed over: status is then what to tell the client.
 func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 	cfg := x.srv.cfg.Load()
-	if err := x.head.fromFields(r, cfg); err != nil {
+	err := x.head.fromFields(r, cfg)
+	if err == nil && r.WebSocket {
+		x.key.make(&x.head)
+	}
+	if err != nil {
 		why, _ := err.(refusal) //nolint:errorlint // it is never wrapped
 		x.srv.m.refused[why].Inc()
 		x.srv.log.Debug().Str("reason", refusals[why].name).Stringer("peer", from.Peer).Msg("request refused")
@@ -86,6 +92,9 @@ func (h *head) fromFields(r *Head, cfg *Config) error {
 	size := int64(len(r.Method) + len(r.Target))
 	for i := range r.Fields {
 		f := &r.Fields[i]
+		if r.WebSocket && request.EqualFold(f.Name, socketKeyName) {
+			continue // it has no meaning here, and the service gets the gateway's
+		}
 		if err := h.addField(f); err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/textproto"
 	"strconv"
-	"time"
 
 	"antirobot/proxy/h1"
 	"antirobot/request"
@@ -12,6 +11,9 @@ import (
 
 // Reply implements h1.Client.
 func (s *stream) Reply(status int, fields []request.Field, body []byte) error {
+	if s.head.WebSocket && status < 300 {
+		status = http.StatusBadRequest // a page is no WebSocket, and its client would take it for one
+	}
 	s.addFields(fields)
 	if status != http.StatusNoContent && status != http.StatusNotModified {
 		s.header["Content-Length"] = []string{strconv.Itoa(len(body))}
@@ -37,8 +39,9 @@ func (s *stream) addFields(fields []request.Field) {
 	for i := range fields {
 		f := &fields[i]
 		switch name := textproto.CanonicalMIMEHeaderKey(string(f.Name)); name {
-		case "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Keep-Alive", "Proxy-Connection", "Upgrade":
-			// framing is not the handler's
+		case "Connection", "Content-Length", "Transfer-Encoding", "Trailer", "Keep-Alive", "Proxy-Connection", "Upgrade",
+			"Sec-Websocket-Accept":
+			// framing is not the handler's, nor is what proves that a service read the gateway's own key
 		default:
 			s.header[name] = append(s.header[name], string(f.Value))
 			s.written += int64(len(f.Name) + len(f.Value))
@@ -51,7 +54,6 @@ func (s *stream) addFields(fields []request.Field) {
 
 // begun sends the head of the final answer, or rather buffers it until Flush.
 func (s *stream) begun(status int) {
-	s.armWrite()
 	s.w.WriteHeader(status)
 	s.unflushed = true
 }
@@ -60,6 +62,11 @@ func (s *stream) begun(status int) {
 func (s *stream) Answer(a *h1.Answer) error {
 	fields, length := a.AppendFields(s.fields[:0])
 	s.fields = fields
+	if a.Status() == http.StatusSwitchingProtocols {
+		s.addFields(fields)
+		s.begun(http.StatusOK) // RFC 8441 section 5
+		return s.Flush()
+	}
 	if a.Status() < 200 {
 		return s.interim(a.Status(), fields)
 	}
@@ -76,14 +83,15 @@ func (s *stream) Answer(a *h1.Answer) error {
 
 // interim passes on an interim answer, and then removes its fields from the header.
 func (s *stream) interim(status int, fields []request.Field) error {
-	if status == http.StatusSwitchingProtocols || status == http.StatusContinue {
+	if status == http.StatusContinue {
 		return nil
 	}
 	closing := s.header["Connection"]
 	delete(s.header, "Connection")
 	s.addFields(fields)
-	s.armWrite()
+	s.limit.begin(s.w, s.front.Config().WriteTimeout)
 	s.w.WriteHeader(status)
+	s.limit.end()
 	clear(s.header)
 	if closing != nil {
 		s.header["Connection"] = closing
@@ -96,9 +104,10 @@ func (s *stream) Write(p []byte, _ bool) error {
 	if s.werr != nil {
 		return s.werr
 	}
-	s.armWrite()
 	s.unflushed = true
+	s.limit.begin(s.w, s.front.Config().WriteTimeout)
 	n, err := s.w.Write(p)
+	s.limit.end()
 	s.written += int64(n)
 	return s.wrote(err)
 }
@@ -108,9 +117,11 @@ func (s *stream) Flush() error {
 	if !s.unflushed || s.werr != nil {
 		return s.werr
 	}
-	s.armWrite()
 	s.unflushed = false
-	return s.wrote(s.w.FlushError())
+	s.limit.begin(s.w, s.front.Config().WriteTimeout)
+	err := s.w.FlushError()
+	s.limit.end()
+	return s.wrote(err)
 }
 
 func (s *stream) wrote(err error) error {
@@ -119,16 +130,6 @@ func (s *stream) wrote(err error) error {
 		s.cut = true
 	}
 	return s.werr
-}
-
-// armWrite sets the rolling deadline of the next piece: a client that opens no window is cut.
-func (s *stream) armWrite() {
-	timeout := s.front.Config().WriteTimeout
-	now := time.Now()
-	if left := s.writeBy.Sub(now); left < timeout-timeout/8 {
-		s.writeBy = now.Add(timeout)
-		_ = s.w.SetWriteDeadline(s.writeBy)
-	}
 }
 
 // LastChunk implements h1.Client.

@@ -5,6 +5,8 @@ import (
 	"net/http"
 
 	"golang.org/x/net/http2"
+
+	_ "antirobot/proxy/h2/xconnect" // it offers WebSockets
 )
 
 // frames reads and writes HTTP/2. The deprecation notice recommends net/http's server instead; but that would accept and

@@ -38,12 +38,14 @@ type stream struct {
 	text   []byte // the bytes that head points into
 	fields []request.Field
 
-	readBy, writeBy time.Time // the deadlines that are set
-	ahead           ahead
-	unflushed       bool
-	written         int64
-	werr            error
-	cut             bool // the answer can't be ended properly
+	readBy    time.Time // the deadline that is set
+	limit     writeLimit
+	ahead     ahead
+	socket    *socket // the tunnel of a WebSocket
+	unflushed bool
+	written   int64
+	werr      error
+	cut       bool // the answer can't be ended properly
 }
 
 func newStream(front *h1.Server) *stream {
@@ -57,13 +59,20 @@ func (s *stream) begin(c *conn, w http.ResponseWriter, r *http.Request) {
 	s.c, s.r = c, r
 	s.w = w.(writer) //nolint:forcetypeassert // it is http2.Server's, and a test would see another
 	s.header = w.Header()
-	s.readBy, s.writeBy = time.Time{}, time.Time{}
+	s.readBy = time.Time{}
 	s.unflushed, s.written, s.werr, s.cut = false, 0, nil, false
 	s.read()
 }
 
 func (s *stream) end() {
 	s.ahead.stop(s)
+	if s.socket != nil {
+		_ = s.socket.Close()
+		s.socket = nil
+	}
+	if s.unflushed { // http2.Server sends it, once the handler has returned
+		_ = s.w.SetWriteDeadline(time.Now().Add(s.front.Config().WriteTimeout))
+	}
 	clear(s.names)
 	clear(s.fields)
 	clear(s.head.Fields)
@@ -80,7 +89,7 @@ const keptText = 16 << 10
 func (s *stream) read() {
 	r := s.r
 	s.names = s.names[:0]
-	size := len(r.Method) + len(r.RequestURI) + len("host") + len(r.Host)
+	size := len(r.Method) + len(http.MethodGet) + len(r.RequestURI) + len("host") + len(r.Host)
 	for name, values := range r.Header {
 		s.names = append(s.names, name)
 		for _, v := range values {
@@ -94,11 +103,17 @@ func (s *stream) read() {
 	s.text = slices.Grow(s.text[:0], size) // so that what has been cut from it stays
 	h := &s.head
 	h.Fields = h.Fields[:0]
-	h.Method, h.Target, h.Length = s.keep(r.Method), s.keep(r.RequestURI), r.ContentLength
+	h.Method, h.Target, h.Length, h.WebSocket = s.keep(r.Method), s.keep(r.RequestURI), r.ContentLength, false
+	if r.Method == http.MethodConnect && r.Header.Get(protocolField) == "websocket" {
+		h.Method, h.Length, h.WebSocket = s.keep(http.MethodGet), 0, true
+	}
 	if r.Host != "" {
 		h.Fields = append(h.Fields, request.Field{Name: s.keep("host"), Value: s.keep(r.Host)})
 	}
 	for _, name := range s.names {
+		if h.WebSocket && name == protocolField {
+			continue
+		}
 		for _, v := range r.Header[name] {
 			h.Fields = append(h.Fields, request.Field{Name: s.keepLower(name), Value: s.keep(v)})
 		}
@@ -107,6 +122,9 @@ func (s *stream) read() {
 		h.Fields = append(h.Fields, request.Field{Name: s.keep("trailer"), Value: s.keepLower(name)})
 	}
 }
+
+// protocolField is the name by which http2.Server hands on the protocol of an extended CONNECT (RFC 8441 section 4).
+const protocolField = ":protocol"
 
 func (s *stream) keep(text string) []byte {
 	begin := len(s.text)
@@ -205,4 +223,7 @@ func (s *stream) Written() int64 { return s.written }
 func (s *stream) Cut(bool) { s.cut = true }
 
 // Tunnel implements h1.Client.
-func (s *stream) Tunnel() (net.Conn, []byte) { panic("BUG: a tunnel over HTTP/2") }
+func (s *stream) Tunnel() (net.Conn, []byte) {
+	s.socket = newSocket(s)
+	return s.socket, nil
+}

@@ -1,0 +1,144 @@
+package h2
+
+import (
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// socket is a WebSocket's stream as a connection, for the tunnel to the service. Deadlines work as those of sockets, which
+// streams' own do not: a stream whose deadline passes can't be used again. One goroutine may read and one may write; the
+// deadlines are for any.
+type socket struct {
+	s      *stream
+	pieces chan []byte   // what the stream brings; closed at its end
+	done   chan struct{} // closed when nobody reads any more
+	err    error         // why the stream ended; valid once pieces is closed
+	rest   []byte        // of the last piece
+	timer  *time.Timer
+	moved  chan struct{} // wakes a Read whose deadline has changed
+
+	readBy, writeBy atomic.Int64 // unix nanoseconds; 0: none
+}
+
+const socketPiece = 4 << 10
+
+func newSocket(s *stream) *socket {
+	c := &socket{s: s, pieces: make(chan []byte), done: make(chan struct{}), moved: make(chan struct{}, 1)}
+	c.timer = time.NewTimer(time.Hour)
+	go c.pump(s.r.Body)
+	return c
+}
+
+// pump reads ahead by one piece. Of its two buffers one belongs to Read.
+func (c *socket) pump(body io.Reader) {
+	defer close(c.pieces)
+	var bufs [2][socketPiece]byte
+	for i := 0; ; i ^= 1 {
+		n, err := body.Read(bufs[i][:])
+		if n > 0 {
+			select {
+			case c.pieces <- bufs[i][:n]:
+			case <-c.done:
+				return
+			}
+		}
+		if err != nil {
+			c.err = c.s.explain(err)
+			return
+		}
+	}
+}
+
+// Read implements net.Conn.
+func (c *socket) Read(p []byte) (int, error) {
+	for len(c.rest) == 0 {
+		left := time.Hour
+		if by := c.readBy.Load(); by != 0 {
+			if left = time.Until(time.Unix(0, by)); left <= 0 {
+				return 0, os.ErrDeadlineExceeded
+			}
+		}
+		c.timer.Reset(left)
+		select {
+		case piece, ok := <-c.pieces:
+			if !ok {
+				return 0, c.err
+			}
+			c.rest = piece
+		case <-c.moved:
+		case <-c.timer.C:
+		}
+	}
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
+	return n, nil
+}
+
+// Write implements net.Conn.
+func (c *socket) Write(p []byte) (int, error) {
+	left := time.Hour
+	if by := c.writeBy.Load(); by != 0 {
+		if left = time.Until(time.Unix(0, by)); left <= 0 {
+			return 0, os.ErrDeadlineExceeded
+		}
+	}
+	s := c.s
+	s.limit.begin(s.w, left)
+	defer s.limit.end()
+	n, err := s.w.Write(p)
+	if err == nil {
+		err = s.w.FlushError()
+	}
+	return n, s.wrote(err)
+}
+
+// Close implements net.Conn: it ends the reading, and waits for the goroutine that does it.
+func (c *socket) Close() error {
+	close(c.done)
+	c.s.StopBody()
+	for range c.pieces { //nolint:revive // what comes is thrown away
+	}
+	c.timer.Stop()
+	return nil
+}
+
+// SetReadDeadline implements net.Conn.
+func (c *socket) SetReadDeadline(t time.Time) error {
+	c.readBy.Store(nanoseconds(t))
+	select {
+	case c.moved <- struct{}{}:
+	default: // it is going to look anyway
+	}
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn. A deadline that has passed ends a write in progress, and with it the stream.
+func (c *socket) SetWriteDeadline(t time.Time) error {
+	c.writeBy.Store(nanoseconds(t))
+	if !t.IsZero() && !time.Now().Before(t) {
+		c.s.limit.cut()
+	}
+	return nil
+}
+
+// SetDeadline implements net.Conn.
+func (c *socket) SetDeadline(t time.Time) error {
+	_ = c.SetReadDeadline(t)
+	return c.SetWriteDeadline(t)
+}
+
+// LocalAddr implements net.Conn.
+func (c *socket) LocalAddr() net.Addr { return c.s.c.guard.LocalAddr() }
+
+// RemoteAddr implements net.Conn.
+func (c *socket) RemoteAddr() net.Addr { return c.s.c.guard.RemoteAddr() }
+
+func nanoseconds(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
