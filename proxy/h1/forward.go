@@ -102,6 +102,9 @@ func (x *Exchange) forward(g *upstream.Group, o *ForwardOptions, res *Result, st
 		!x.hold(cap(x.pre)+len(streamBuffer{})) {
 		return b.err
 	}
+	if g.HTTP2() {
+		return x.forwardHTTP2(g, o, res, start)
+	}
 	for fresh := false; ; fresh = true {
 		up, err := g.Get(context.Background(), fresh)
 		if err != nil {

@@ -42,6 +42,7 @@ type setup struct {
 	h1      func(*h1.Config)
 	h2      func(*Config)
 	tls     *tls.Config
+	service func(*upstream.Config)
 	handler func(x *h1.Exchange, forward func())
 }
 
@@ -65,6 +66,9 @@ func newFront(t *testing.T, serviceURL string, o setup) *front {
 	f := &front{set: metrics.NewSet()}
 	ucfg := upstream.DefaultConfig()
 	ucfg.URLs = []string{serviceURL}
+	if o.service != nil {
+		o.service(&ucfg)
+	}
 	g, err := upstream.New(ucfg, upstream.Deps{Log: zerolog.Nop(), Metrics: f.set})
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package upstream
 import (
 	"crypto/tls"
 	"math/rand/v2"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,8 +27,9 @@ type address struct {
 	tls    *tls.Config // nil without TLS
 	names  resolver
 	m      addressMetrics
+	http2  *http.Transport // nil for HTTP/1
 
-	active  atomic.Int64 // lent
+	active  atomic.Int64 // lent; over HTTP/2: requests
 	open    atomic.Int64 // lent, unused, or being dialled
 	idle    atomic.Int64
 	shelves []shelf

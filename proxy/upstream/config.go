@@ -30,6 +30,8 @@ type Config struct {
 	URLs    []string `mapstructure:"urls"`
 	Balance string   `mapstructure:"balance"` // least_conn or round_robin
 
+	Protocol string `mapstructure:"protocol"` // http1 or h2: by ALPN with https, otherwise from the first byte
+
 	DialTimeout       time.Duration `mapstructure:"dial_timeout"`        // resolve, connect and shake hands with one address
 	IdleTimeout       time.Duration `mapstructure:"idle_timeout"`        // an unused connection is closed after it
 	MaxAge            time.Duration `mapstructure:"max_age"`             // an older connection is not used again; 0: no limit
@@ -67,6 +69,7 @@ type TLSConfig struct {
 func DefaultConfig() Config {
 	return Config{
 		Balance:           leastConn,
+		Protocol:          protocolHTTP1,
 		DialTimeout:       5 * time.Second,
 		IdleTimeout:       60 * time.Second,
 		MaxAge:            10 * time.Minute,
@@ -113,6 +116,9 @@ func (c *Config) Validate() error {
 	}
 	if c.Balance != leastConn && c.Balance != roundRobin {
 		bad("balance", "%q is neither %s nor %s", c.Balance, leastConn, roundRobin)
+	}
+	if c.Protocol != protocolHTTP1 && c.Protocol != protocolHTTP2 {
+		bad("protocol", "%q is neither %s nor %s", c.Protocol, protocolHTTP1, protocolHTTP2)
 	}
 	for _, d := range []struct {
 		path string

@@ -166,11 +166,11 @@ func (r *resolver) order() []netip.Addr {
 }
 
 // clientTLS builds the configuration that https addresses share; each adds its own name.
-func clientTLS(c TLSConfig) (*tls.Config, error) {
+func clientTLS(c TLSConfig, protocol string) (*tls.Config, error) {
 	t := &tls.Config{
 		MinVersion:         tls.VersionTLS12,
 		InsecureSkipVerify: c.InsecureSkipVerify, //nolint:gosec // the operator's choice, off by default
-		NextProtos:         []string{"http/1.1"},
+		NextProtos:         []string{protocolOf(protocol)},
 		ServerName:         c.ServerName,
 		ClientSessionCache: tls.NewLRUClientSessionCache(64),
 	}

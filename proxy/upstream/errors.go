@@ -9,6 +9,8 @@ var (
 	// errNoUpstream means that every address was tried, or that the Group is closed. It comes with errDial if none could be
 	// reached.
 	errNoUpstream = errors.New("no upstream")
+	// ErrUnreached means that RoundTrip has sent nothing of the request, for one of the reasons above or below.
+	ErrUnreached = errors.New("request not sent")
 	// ErrBusy means that all allowed connections are lent, and the queue is full or the wait was too long.
 	ErrBusy = errors.New("upstream busy")
 )

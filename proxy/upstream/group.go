@@ -69,7 +69,7 @@ func New(cfg Config, d Deps) (*Group, error) {
 	g.writers.New = func() any { return bufio.NewWriterSize(nil, int(cfg.WriteBufferSize)) }
 	g.m = newGroupMetrics(set, cfg.Service)
 
-	shared, err := clientTLS(cfg.TLS)
+	shared, err := clientTLS(cfg.TLS, cfg.Protocol)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +87,9 @@ func New(cfg Config, d Deps) (*Group, error) {
 			if a.tls.ServerName == "" {
 				a.tls.ServerName = t.host
 			}
+		}
+		if g.HTTP2() {
+			a.http2 = a.newHTTP2()
 		}
 		g.addrs = append(g.addrs, a)
 	}
@@ -282,6 +285,9 @@ func (g *Group) Close() error {
 	g.running.Wait()
 	for _, a := range g.addrs {
 		a.closeIdle()
+		if a.http2 != nil {
+			a.http2.CloseIdleConnections()
+		}
 	}
 	g.queue.wakeAll()
 	g.publish()
@@ -312,6 +318,12 @@ func (g *Group) tend() {
 // probe dials an address whose timeout is over, so that no client pays for finding out. The connection is kept.
 func (a *address) probe() {
 	defer a.probing.Store(false)
+	if a.http2 != nil {
+		if nc, err := a.dialHTTP2(a.g.ctx); err == nil {
+			_ = nc.Close()
+		}
+		return
+	}
 	if !a.reserve() {
 		a.reached() // it has connections, so it is reachable
 		return

@@ -185,7 +185,7 @@ func TestNewReadsTheTLSFiles(t *testing.T) {
 	} {
 		c := cfg
 		change(&c.TLS)
-		if _, err := clientTLS(c.TLS); err == nil {
+		if _, err := clientTLS(c.TLS, protocolHTTP1); err == nil {
 			t.Errorf("accepted %+v", c.TLS)
 		}
 	}

@@ -1,0 +1,321 @@
+package h1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"antirobot/proxy/upstream"
+	"antirobot/request"
+)
+
+// overHTTP2 is one request to a service that speaks HTTP/2. A transport keeps the connections, reads the request's body and
+// brings the answer, each in a goroutine of its own, so that both streams are open at once; the exchange's goroutine waits
+// for the answer and looks after the client meanwhile, as leg does for HTTP/1.
+type overHTTP2 struct {
+	x      *Exchange
+	o      *ForwardOptions
+	req    *http.Request
+	cancel context.CancelFunc
+	res    *upstream.Answer // nil: none yet
+	limit  time.Duration    // of the present wait
+	since  time.Time        // when it began
+	step   time.Duration    // until the next look at the client
+	timer  *time.Timer
+
+	mu      sync.Mutex // held while the transport reads the body
+	at      atomic.Int64
+	pre     []byte        // what had been read of the body before
+	trailer http.Header   // of the request; filled at the end of its body
+	failed  atomic.Value  // of error: why the client's body could not be read
+	read    chan struct{} // closed at the end of the body
+	left    bool          // it will not be read further
+}
+
+// forwardHTTP2 is forward's way to a service that speaks HTTP/2.
+func (x *Exchange) forwardHTTP2(g *upstream.Group, o *ForwardOptions, res *Result, start time.Time) (err error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &overHTTP2{x: x, o: o, cancel: cancel, read: make(chan struct{}), timer: time.NewTimer(time.Hour)}
+	defer t.timer.Stop()
+	defer func() { t.conclude(err) }()
+	target, err := t.prepare(ctx)
+	if err == nil {
+		err = t.await(g, target, orDefault(o.HeadTimeout, g.Config().ResponseTimeout))
+	}
+	if err == nil {
+		res.Addr = t.res.Addr()
+		if err = x.leg.h.fromResponse(t.res.Response, x.method, x.cfg.MaxHeaderFields); err == nil {
+			err = x.h.accepts(&x.leg.h)
+		}
+	}
+	if err == nil {
+		res.Status, res.HeadAt = x.leg.h.status, time.Since(start)
+		x.leg.h.note(o, res)
+		t.limit = orDefault(o.StreamTimeout, g.Config().StreamIdleTimeout)
+		if !res.Held {
+			err = t.relay()
+		}
+	}
+	return err
+}
+
+// prepare makes the request. It tells a client to send its body now: the service can't refuse it before.
+func (t *overHTTP2) prepare(ctx context.Context) (target string, err error) {
+	x := t.x
+	method, path := string(x.h.method), string(x.h.target)
+	t.req = (&http.Request{Method: method, Header: make(http.Header), ProtoMajor: 2}).WithContext(ctx)
+	t.req.Host = string(x.h.host)
+	if t.o.Host != nil {
+		t.req.Host = string(t.o.Host)
+	}
+	t.setFields()
+	if r := t.o.Replay; r != nil {
+		t.req.Method, path = string(r.Method), string(r.Target)
+		t.pre, t.left = r.Body, true
+		t.req.ContentLength = int64(len(r.Body))
+		if r.Body != nil {
+			t.req.Body = t
+		}
+		close(t.read)
+		return path, nil
+	}
+	t.pre = x.pre
+	b := &x.body
+	if b.done && len(x.pre) == 0 {
+		close(t.read)
+		t.left = true
+		return path, nil
+	}
+	t.req.Body, t.req.ContentLength = t, -1
+	if !b.chunked {
+		t.req.ContentLength = x.h.length
+	} else {
+		t.trailer = make(http.Header)
+		t.req.Trailer = t.trailer
+		t.announce()
+	}
+	if b.done {
+		t.endBody()
+		return path, nil
+	}
+	return path, x.sendContinue()
+}
+
+// setFields puts the fields into the request that the service gets.
+func (t *overHTTP2) setFields() {
+	x, o, header := t.x, t.o, t.req.Header
+	fields := x.h.fields
+	if o.Replay != nil {
+		fields = o.Replay.Fields
+	}
+	for i := range fields {
+		f := &fields[i]
+		k := kindOf(f.Name)
+		switch k {
+		case plain, kForwarded, kDate, kCookie, kMaxForwards:
+		default:
+			continue
+		}
+		if x.h.nominated(f.Name, k) || replaced(o, f.Name) || dropped(o, f.Name) || request.EqualFold(f.Name, socketKeyName) {
+			continue
+		}
+		v := string(f.Value)
+		switch {
+		case k == kMaxForwards && x.countsForwards():
+			v = string(strconv.AppendInt(nil, int64(x.h.maxForwards-1), 10))
+		case k == kCookie && o.Replay == nil && len(o.DropCookies) > 0:
+			if v = string(request.AppendCookiesWithout(nil, f.Value, o.DropCookies)); v == "" {
+				continue
+			}
+		}
+		header.Add(string(f.Name), v)
+	}
+	for i := range o.SetFields {
+		header.Add(string(o.SetFields[i].Name), string(o.SetFields[i].Value))
+	}
+	if x.h.teTrailers {
+		header.Set("Te", "trailers")
+	}
+	if header.Get("User-Agent") == "" {
+		header["User-Agent"] = []string{""} // else the transport sends its own
+	}
+}
+
+// announce names the trailers that the client has announced.
+func (t *overHTTP2) announce() {
+	for i, k := range t.x.h.kinds {
+		if k != kTrailer {
+			continue
+		}
+		for rest := t.x.h.fields[i].Value; ; {
+			item, more, ok := nextItem(rest)
+			if !ok {
+				break
+			}
+			if rest = more; isName(item) && kindOf(item) == plain && !dropped(t.o, item) {
+				t.trailer[http.CanonicalHeaderKey(string(item))] = nil
+			}
+		}
+	}
+}
+
+// endBody is called when the body has been read to its end.
+func (t *overHTTP2) endBody() {
+	if t.left {
+		return
+	}
+	t.left = true
+	if t.trailer != nil {
+		for _, f := range t.x.body.trailers() {
+			if kindOf(f.Name) == plain && !dropped(t.o, f.Name) {
+				t.trailer.Add(string(f.Name), string(f.Value))
+			}
+		}
+	}
+	close(t.read)
+}
+
+// Read is the body for the transport. Once it has failed it fails for good.
+func (t *overHTTP2) Read(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.pre) > 0 {
+		n := copy(p, t.pre)
+		t.pre = t.pre[n:]
+		return n, nil
+	}
+	if t.left {
+		return 0, io.EOF
+	}
+	if t.x.upload.stop.Load() {
+		return 0, errStopped
+	}
+	n, err := t.x.body.read(p)
+	t.at.Store(time.Now().UnixNano())
+	switch {
+	case err == io.EOF || err == nil && t.x.body.done && !t.x.body.chunked: //nolint:errorlint // body.read returns it bare
+		t.endBody()
+	case err != nil:
+		t.failed.CompareAndSwap(nil, err)
+		t.cancel()
+	}
+	return n, err
+}
+
+// Close is called by the transport when it needs no more of the body.
+func (t *overHTTP2) Close() error { return nil }
+
+// uploading reports whether the service does not have the whole body yet.
+func (t *overHTTP2) uploading() bool {
+	select {
+	case <-t.read:
+		return false
+	default:
+		return true
+	}
+}
+
+// await sends the request and waits for the answer's head.
+func (t *overHTTP2) await(g *upstream.Group, target string, limit time.Duration) error {
+	type outcome struct {
+		res *upstream.Answer
+		err error
+	}
+	got := make(chan outcome, 1)
+	go func() {
+		res, err := g.RoundTrip(t.req, target)
+		got <- outcome{res, err}
+	}()
+	t.limit = limit
+	t.begin()
+	for {
+		select {
+		case o := <-got:
+			t.res = o.res
+			return t.explain(o.err)
+		case <-t.timer.C:
+			if err := t.tick(time.Now()); err != nil {
+				t.cancel()
+				t.res = (<-got).res
+				return err
+			}
+		}
+	}
+}
+
+// explain says whose fault an error of the transport is.
+func (t *overHTTP2) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if own, ok := t.failed.Load().(error); ok && !errors.Is(own, errStopped) {
+		return own
+	}
+	if errors.Is(err, upstream.ErrUnreached) {
+		return fmt.Errorf("%w: %w", errNoUpstream, err)
+	}
+	return fmt.Errorf("%w: %w", errUpstreamClosed, err)
+}
+
+// begin starts a wait.
+func (t *overHTTP2) begin() {
+	t.since, t.step = time.Now(), firstTick
+	t.timer.Reset(t.step)
+}
+
+// tick is one check during a wait.
+func (t *overHTTP2) tick(now time.Time) error {
+	x, uploading, begun := t.x, t.uploading(), t.since
+	if at := time.Unix(0, t.at.Load()); at.After(begun) {
+		begun = at
+	}
+	if now.Sub(begun) >= t.limit && (!uploading || x.answered) {
+		x.m.limitUpstream.Inc()
+		return errUpstreamTimeout
+	}
+	if x.client.Gone(now, uploading) {
+		x.gone = true
+		return ErrClientGone
+	}
+	t.step = min(2*t.step, lastTick)
+	t.timer.Reset(t.step)
+	return nil
+}
+
+// conclude ends what still runs, so that nothing of the exchange is used any more.
+func (t *overHTTP2) conclude(err error) {
+	x := t.x
+	if err == nil && t.uploading() {
+		t.timer.Reset(settleTime)
+		select {
+		case <-t.read:
+		case <-t.timer.C:
+		}
+	}
+	t.cancel()
+	x.upload.stop.Store(true)
+	if !t.mu.TryLock() { // the transport waits for the client
+		x.client.StopBody()
+		t.mu.Lock()
+		x.client.BodyLeft()
+	}
+	t.left, t.pre = true, nil
+	t.mu.Unlock()
+	if t.res != nil {
+		_ = t.res.Body.Close()
+		blame := err
+		if errors.Is(err, ErrClientGone) || errors.Is(err, ErrBodyTooLarge) || errors.Is(err, ErrBadBody) || errors.Is(err, errBodyTimeout) {
+			blame = nil
+		}
+		t.res.Release(blame)
+	}
+	if !x.body.done && t.o.Replay == nil {
+		x.client.LeaveBody()
+	}
+}

@@ -1,0 +1,180 @@
+package h1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"antirobot/request"
+)
+
+// relay passes the answer on to the client.
+func (t *overHTTP2) relay() error {
+	x := t.x
+	h := &x.leg.h
+	fr := x.frame(h)
+	if t.uploading() && (h.status >= 300 || x.h.expect && !x.continued) {
+		x.client.Unkeep() // the service does not want the body, so the client need not go on
+	}
+	x.answered = true
+	err := x.passAnswer(t.o, fr)
+	if err == nil && !h.bodiless(x.method) && fr != bare {
+		err = t.relayBody(fr)
+	}
+	if err == nil {
+		return x.client.End()
+	}
+	if !errors.Is(err, ErrClientGone) {
+		x.m.truncated.Inc()
+		_ = x.client.Flush()
+		x.client.Cut(fr == byClosing)
+	}
+	return err
+}
+
+// relayBody passes on what the service sends before the next wait, and then the trailers.
+func (t *overHTTP2) relayBody(fr framing) error {
+	x := t.x
+	left := x.leg.h.length // -1: until the end
+	pieces, ended := make(chan []byte), make(chan error, 1)
+	bufs := [2]*streamBuffer{streamBuffers.Get().(*streamBuffer), streamBuffers.Get().(*streamBuffer)}
+	go readAhead(t.res.Body, &bufs, pieces, ended)
+	err := t.eachPiece(pieces, func(p []byte) error {
+		if left >= 0 {
+			left -= int64(len(p))
+		}
+		return x.client.Write(p, fr == byChunks)
+	})
+	if err != nil {
+		t.cancel()
+	}
+	for range pieces { //nolint:revive // nobody wants the rest
+	}
+	streamBuffers.Put(bufs[0])
+	streamBuffers.Put(bufs[1])
+	if err == nil {
+		err = t.explain(<-ended)
+	}
+	switch {
+	case err != nil:
+		return err
+	case left > 0:
+		return errUpstreamClosed
+	}
+	if fr == byChunks {
+		x.client.LastChunk(Trailers{t.trailers(), t.o.DropAnswer})
+	}
+	return nil
+}
+
+// readAhead reads a body into pieces, the last of which is followed by why it ended. Of the two buffers one is the
+// receiver's until it takes the next piece.
+func readAhead(body io.Reader, bufs *[2]*streamBuffer, pieces chan<- []byte, ended chan<- error) {
+	for i := 0; ; i ^= 1 {
+		n, err := body.Read(bufs[i][:])
+		if n > 0 {
+			pieces <- bufs[i][:n]
+		}
+		if err == nil {
+			continue
+		}
+		if err == io.EOF { //nolint:errorlint // a body's end is bare
+			err = nil
+		}
+		ended <- err
+		close(pieces)
+		return
+	}
+}
+
+// eachPiece calls f with every piece, and flushes what is written before it waits.
+func (t *overHTTP2) eachPiece(pieces <-chan []byte, f func(p []byte) error) error {
+	for {
+		select {
+		case p, ok := <-pieces:
+			if !ok {
+				return nil
+			}
+			if err := f(p); err != nil {
+				return err
+			}
+			continue
+		default:
+		}
+		if err := t.x.client.Flush(); err != nil {
+			return err
+		}
+		t.begin()
+		for waiting := true; waiting; {
+			select {
+			case p, ok := <-pieces:
+				if !ok {
+					return nil
+				}
+				if err := f(p); err != nil {
+					return err
+				}
+				waiting = false
+			case <-t.timer.C:
+				if err := t.tick(time.Now()); err != nil {
+					return err
+				}
+			}
+		}
+	}
+}
+
+// trailers are those of the answer, which are complete once its body has been read.
+func (t *overHTTP2) trailers() []request.Field {
+	var fields []request.Field
+	for _, name := range slices.Sorted(maps.Keys(t.res.Trailer)) {
+		for _, v := range t.res.Trailer[name] {
+			if f := (request.Field{Name: []byte(name), Value: []byte(v)}); isName(f.Name) && isText(f.Value) {
+				fields = append(fields, f)
+			}
+		}
+	}
+	return fields
+}
+
+// fromResponse is parseResponse for an answer that is not text.
+func (h *head) fromResponse(r *http.Response, method []byte, maxFields int) error {
+	h.reset()
+	h.minor, h.status = 1, r.StatusCode
+	if h.status < 200 || h.status > 999 {
+		return fmt.Errorf("%w: status %d", errBadResponse, h.status)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		for _, v := range r.Header[name] {
+			f := request.Field{Name: []byte(name), Value: []byte(v)}
+			k := kindOf(f.Name)
+			switch {
+			case !isName(f.Name) || !isText(f.Value):
+				return fmt.Errorf("%w: a field", errBadResponse)
+			case len(h.fields) == maxFields:
+				return fmt.Errorf("%w: too many fields", errBadResponse)
+			case k == kConnection || k == kHop || k == kEncoding || k == kUpgrade || k == kTrailer:
+				continue
+			}
+			h.fields, h.kinds = append(h.fields, f), append(h.kinds, k)
+		}
+	}
+	if err := h.parseFraming(true); err != nil {
+		return fmt.Errorf("%w: a wrong length", errBadResponse)
+	}
+	h.chunked = h.length < 0
+	if h.chunked && r.ContentLength == 0 && !h.bodiless(method) { // it has ended with its head
+		h.length, h.chunked = 0, false
+		h.fields, h.kinds = append(h.fields, request.Field{Name: []byte("Content-Length"), Value: []byte("0")}), append(h.kinds, kLength)
+	}
+	if len(r.Trailer) > 0 {
+		names := strings.Join(slices.Sorted(maps.Keys(r.Trailer)), ", ")
+		h.fields, h.kinds = append(h.fields, request.Field{Name: []byte("Trailer"), Value: []byte(names)}), append(h.kinds, kTrailer)
+	}
+	return nil
+}
