@@ -16,9 +16,9 @@ import (
 // allowed is the import table of the design: a package imports only what stands after its name.
 var allowed = map[string][]string{
 	".":                 {"cmd"},
-	"cmd":               {"admin", "captcha", "cbb", "config", "demo", "gateway", "identity", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
-	"config":            {"admin", "captcha", "cbb", "identity", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label"},
-	"gateway":           {"admin", "captcha", "cbb", "config", "identity", "message", "message/queue", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label"},
+	"cmd":               {"admin", "captcha", "cbb", "config", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
+	"config":            {"admin", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label"},
+	"gateway":           {"admin", "captcha", "cbb", "config", "identity", "identity/geo", "message", "message/queue", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label"},
 	"request":           {},
 	"settings":          {},
 	"spravka":           {"request", "store"},
@@ -32,6 +32,7 @@ var allowed = map[string][]string{
 
 	"templates":          {},
 	"identity":           {"request", "settings", "spravka", "store"},
+	"identity/geo":       {},
 	"cbb":                {"identity", "request", "settings", "store", "rules/texts"},
 	"captcha":            {"captcha/drift", "captcha/steps", "captcha/style", "identity", "request", "settings", "spravka", "store", "templates"},
 	"captcha/drift":      {},
@@ -58,7 +59,7 @@ var allowed = map[string][]string{
 	// texts with labels, for tests
 	"message/learn/corpus": {},
 
-	"replay": {"captcha", "cbb", "config", "gateway", "identity", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor"},
+	"replay": {"captcha", "cbb", "config", "gateway", "identity", "identity/geo", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor"},
 	// made-up traffic knows the answers, so it stands apart from what judges
 	"traffic":        {"identity", "replay", "request"},
 	"proxy":          {"identity", "request", "verdict", "message", "message/queue", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/upstream", "settings", "verdict/label"},
@@ -88,6 +89,8 @@ var homes = map[string][]string{
 	"github.com/spf13/viper":           {"config"},
 	"github.com/coocood/freecache":     {"identity", "cbb", "verdict/counter"},
 	"github.com/kljensen/snowball":     {"message/learn"},
+
+	"github.com/oschwald/maxminddb-golang/v2": {"identity/geo"},
 }
 
 // TestArchImports parses every package and fails on an import that the table does not allow, on a package without a

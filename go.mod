@@ -19,6 +19,7 @@ require (
 	github.com/gorilla/securecookie v1.1.2
 	github.com/kljensen/snowball v0.10.0
 	github.com/mholt/acmez/v3 v3.1.7
+	github.com/oschwald/maxminddb-golang/v2 v2.1.1
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/rs/zerolog v1.35.1
 	github.com/spf13/cobra v1.10.2

@@ -11,6 +11,7 @@ import (
 
 	"antirobot/config"
 	"antirobot/identity"
+	"antirobot/identity/geo"
 	"antirobot/verdict"
 )
 
@@ -32,6 +33,9 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	}
 	if s.Excused != "" {
 		row("", "not stopped by a ban on its address or on something weaker, thanks to %s", s.Excused)
+	}
+	if p := s.Place; p != nil {
+		row("where", "%s", geo.Place(*p))
 	}
 	tellHandshake(row, s.Handshake)
 	if e := s.Entry; e != nil {

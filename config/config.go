@@ -14,6 +14,7 @@ import (
 	"antirobot/captcha"
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/identity/geo"
 	"antirobot/message"
 	"antirobot/proxy"
 	"antirobot/proxy/acme"
@@ -44,6 +45,7 @@ type Config struct {
 	Drain     time.Duration     `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
 	Identity  identity.Config   `mapstructure:"identity"`
 	Lists     cbb.Config        `mapstructure:"lists"`
+	Geo       geo.Config        `mapstructure:"geo"`
 	Captcha   captcha.Config    `mapstructure:"captcha"`
 	Verdict   verdict.Config    `mapstructure:"verdict"`
 	Processor processor.Config  `mapstructure:"processor"`
@@ -157,6 +159,7 @@ func Default() Config {
 		Captcha:   captcha.DefaultConfig(),
 		Verdict:   verdict.DefaultConfig(),
 		Processor: processor.DefaultConfig(),
+		Geo:       geo.DefaultConfig(),
 		Labels:    label.DefaultConfig(),
 		Formula:   formula.DefaultConfig(),
 		Store:     DefaultStore(),

@@ -25,7 +25,7 @@ import (
 func (c *Config) Warnings() []string {
 	w := append(c.unknownVariables(), prefixed("admin.", c.Admin.Warnings())...)
 	w = append(w, prefixed("check.", c.Check.Warnings())...)
-	w = append(w, prefixed("message.", c.Message.Warnings(c.ruleLists()))...)
+	w = append(w, prefixed("message.", c.Message.Warnings(c.ruleLists(), len(c.Geo.Files) > 0))...)
 	warn := func(format string, args ...any) { w = append(w, fmt.Sprintf(format, args...)) }
 	if c.Captcha.TestAnswer != "" {
 		warn("captcha.test_answer is set: every challenge has the same answer, robots included; for tests only")
@@ -45,6 +45,11 @@ func (c *Config) Warnings() []string {
 			if _, err := os.Stat(f); err != nil {
 				warn("lists.lists[%d].file: %v: the list has no entries until it is there", i, err)
 			}
+		}
+	}
+	for i, f := range c.Geo.Files {
+		if _, err := os.Stat(f); err != nil {
+			warn("geo.files[%d]: %v: nothing is known by it until it is there", i, err)
 		}
 	}
 	for i := range c.Resolved {
@@ -165,7 +170,7 @@ func (c *Config) RuleNames() (*requestrules.Names, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &requestrules.Names{Lists: c.ruleLists(), Formulas: formulas}, nil
+	return &requestrules.Names{Lists: c.ruleLists(), Formulas: formulas, Places: len(c.Geo.Files) > 0}, nil
 }
 
 // ruleLists are the lists that rules may name.

@@ -48,6 +48,7 @@ func (c *Config) Validate() error {
 	add("captcha", c.Captcha.Validate())
 	add("verdict", c.Verdict.Validate())
 	add("processor", c.Processor.Validate())
+	add("geo", c.Geo.Validate())
 	add("labels", c.Labels.Validate())
 	add("formula", c.Formula.Validate())
 	add("store", c.Store.Validate())

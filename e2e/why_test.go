@@ -3,6 +3,8 @@ package e2e
 import (
 	"encoding/json"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -15,13 +17,18 @@ var shownID = regexp.MustCompile(`<code dir="ltr">([0-9A-Z]{26})</code>`)
 // the ID from the captcha page, also after a wrong answer, and `antirobot why` tells its story.
 func TestWhyFromThePage(t *testing.T) {
 	t.Parallel()
+	places := filepath.Join(t.TempDir(), "ip2asn.tsv")
+	if err := os.WriteFile(places, []byte("203.0.113.0\t203.0.113.255\t64500\tDE\tExample Networks\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	g := start(t, "serve", "--config", configFile(t, `
 identity: {trusted_proxies: [127.0.0.1]}
+geo: {files: [%q]}
 services:
   - name: shop
     upstream: {urls: [%q]}
     verdict: {limits: [{window: 10s, requests: 5, ban: 10m}]}
-`, site(t).URL), "--captcha-test-answer", testAnswer)
+`, places, site(t).URL), "--captcha-test-answer", testAnswer)
 	robot := from(t, "203.0.113.77")
 	var stopped *response
 	for range 200 {
@@ -52,6 +59,7 @@ services:
 	}
 	for _, want := range []string{
 		id, "GET /goods", "service shop", "mode enforce", "robot, asked for a captcha: a live ban", "charged to ip:203.0.113.77",
+		"DE, AS64500 Example Networks",
 		"refused: fuid (it can't be read)", "no entry spoke", "on ip:203.0.113.77 by the processor", "pace: more than 5 pages in 10s",
 		"score 1 over the threshold 0.5", "pages_10s = ", "limit = 5", "ip:203.0.113.77 is banned", "none was shown",
 	} {

@@ -22,7 +22,8 @@ func (a *Server) openMessages() error {
 	a.messages, err = message.NewKeeper(a.Cfg.Message, message.Deps{
 		Store: a.store, Log: a.Logger("message"), Metrics: a.set,
 		Counters: sources.NewCounters(a.counters, nil), Lists: sources.NewLists(a.lists, nil), Formulas: names.Formulas,
-		Names: func() []rules.List { return sources.Named(a.lists.Names()) },
+		Places: a.places,
+		Names:  func() (lists []rules.List, places bool) { return sources.Named(a.lists.Names()), a.places.Known() },
 	})
 	if err != nil {
 		return err

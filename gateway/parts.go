@@ -15,6 +15,7 @@ import (
 	"antirobot/cbb"
 	"antirobot/config"
 	"antirobot/identity"
+	"antirobot/identity/geo"
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
@@ -38,10 +39,17 @@ func (a *Server) openLists() (err error) {
 	return a.lists.Start(context.Background())
 }
 
+func (a *Server) openPlaces() (err error) {
+	if a.places, err = geo.New(a.Cfg.Geo, geo.Deps{Log: a.Logger("geo"), Metrics: a.set}); err != nil {
+		return err
+	}
+	return a.places.Start()
+}
+
 // openRules makes what runs the rules for requests.
 func (a *Server) openRules() (err error) {
 	a.requestRules, err = requestrules.New(a.Cfg.RequestRules, requestrules.Deps{
-		Store: a.store, Counters: sources.NewCounters(a.counters, nil), Lists: a.lists,
+		Store: a.store, Counters: sources.NewCounters(a.counters, nil), Lists: a.lists, Places: a.places,
 		Log: a.Logger("rules"), Metrics: a.set,
 	})
 	return err
@@ -51,6 +59,7 @@ func (a *Server) openVerdict() (err error) {
 	a.cacher, err = verdict.New(a.Cfg.Verdict, verdict.Deps{
 		Store: a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
 		Copy: a.sharedCopy("bans"), Losses: a.losses,
+		Place: func(addr netip.Addr) verdict.StoryPlace { return verdict.StoryPlace(a.places.Find(addr)) },
 	})
 	if err != nil {
 		return err

@@ -48,6 +48,7 @@ func (a *Server) changes() []change {
 		{"certificates", a.prepareCertificates},
 		{"keys", a.prepareKeys},
 		{"lists", func(next *config.Config) (func(), error) { return at("lists")(a.lists.Prepare(next.Lists)) }},
+		{"places", func(next *config.Config) (func(), error) { return at("geo")(a.places.Prepare(next.Geo)) }},
 		{"identity", func(next *config.Config) (func(), error) { return at("identity")(a.resolver.Prepare(next.Identity)) }},
 		{"models", a.prepareModels},
 		{"messages", a.prepareMessages},

@@ -17,6 +17,7 @@ import (
 	"antirobot/cbb"
 	"antirobot/config"
 	"antirobot/identity"
+	"antirobot/identity/geo"
 	"antirobot/message"
 	"antirobot/message/queue"
 	"antirobot/proxy"
@@ -59,6 +60,7 @@ type Server struct {
 	keys         *spravka.Keys
 	lists        *cbb.Lists
 	cacher       *verdict.Cacher
+	places       *geo.Places
 	labels       *label.Table
 	proc         *processor.Processor
 	formula      *formula.Live
@@ -105,6 +107,7 @@ func (a *Server) parts() []part {
 		{"ACME", a.openACME, a.closeACME},
 		{"counters", a.openCounters, func() error { return a.counters.Close() }},
 		{"lists", a.openLists, func() error { return a.lists.Close() }},
+		{"places", a.openPlaces, func() error { return a.places.Close() }},
 		{"rules", a.openRules, nil},
 		{"messages", a.openMessages, func() error { return a.messages.Close() }},
 		{"queue", a.openQueue, nil},

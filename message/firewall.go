@@ -71,7 +71,8 @@ func (s *System) CheckRules(d *Domain, name, text string) (warnings []string, er
 	}
 	o := d.lintOptions(s.options)
 	if s.deps.Names != nil {
-		o.Lists, o.LooseLists = s.deps.Names(), true
+		o.Lists, o.Places = s.deps.Names()
+		o.LooseLists = true
 	}
 	p, err := rules.Compile(text, o)
 	if err != nil {

@@ -44,7 +44,7 @@ func (c *counted) first(key string) bool {
 
 func newJudgement(s *System) *judgement {
 	j := &judgement{system: s}
-	j.env = rules.Env{Attributes: j, Storages: j, Models: j, Logs: j, Counters: j, Lists: s.deps.Lists}
+	j.env = rules.Env{Attributes: j, Storages: j, Models: j, Logs: j, Counters: j, Lists: s.deps.Lists, Places: s.deps.Places}
 	return j
 }
 

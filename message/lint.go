@@ -8,11 +8,11 @@ import (
 )
 
 // Warnings returns what the rules of the configuration's firewalls hardly mean, by the properties that their domains have
-// or inherit, and by the lists that there are. Rules that are wrong are reported elsewhere.
-func (c Config) Warnings(lists []rules.List) []string {
+// or inherit, and by the lists and files of places that there are. Rules that are wrong are reported elsewhere.
+func (c Config) Warnings(lists []rules.List, places bool) []string {
 	var out []string
 	for i, p := range c.Partners {
-		names := knownNames{lists: lists, attributes: defaultAttributes(), storages: []string{}, models: []string{}, logs: []string{}}
+		names := knownNames{lists: lists, places: places, attributes: defaultAttributes(), storages: []string{}, models: []string{}, logs: []string{}}
 		out = append(out, names.warnings(fmt.Sprintf("partners[%d].domain", i), p.Domain)...)
 	}
 	return out
@@ -21,6 +21,7 @@ func (c Config) Warnings(lists []rules.List) []string {
 // knownNames are what the rules of a domain may call by name.
 type knownNames struct {
 	lists                  []rules.List
+	places                 bool
 	attributes             []AttributeConfig
 	storages, models, logs []string
 }
@@ -43,7 +44,7 @@ func (k knownNames) warnings(path string, d DomainConfig) []string {
 	}
 	o := rules.DefaultOptions()
 	o.Storages, o.Models, o.Logs = k.storages, k.models, k.logs
-	o.Lists, o.LooseLists = k.lists, true
+	o.Lists, o.LooseLists, o.Places = k.lists, true, k.places
 	o.Attributes = func(name string) bool {
 		return slices.ContainsFunc(k.attributes, func(a AttributeConfig) bool { return a.Name == name })
 	}

@@ -33,7 +33,7 @@ do attributeCheck(attribute="country", value="DE")`},
 		at + "line 7, column 29: there is no attribute country",
 	}
 	lists := []rules.List{{Name: "bad-words", Texts: true, Of: texts.Words}}
-	if got := c.Warnings(lists); !slices.Equal(got, want) {
+	if got := c.Warnings(lists, true); !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 }

@@ -33,8 +33,9 @@ type Deps struct {
 	Counters rules.CounterSource // may be nil: rules over counters don't compile then
 	Lists    rules.ListSource    // likewise
 	Formulas rules.Formulas      // likewise
-	// Names are the lists that there are now, for warnings; nil: not known.
-	Names func() []rules.List
+	// Names are the lists that there are now, and whether a file says where addresses are, for warnings; nil: not known.
+	Names  func() (lists []rules.List, places bool)
+	Places rules.Places // may be nil: nothing is known of addresses
 }
 
 // System is all partners with their domains. It is safe for concurrent use.

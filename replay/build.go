@@ -17,6 +17,7 @@ import (
 	"antirobot/config"
 	"antirobot/gateway"
 	"antirobot/identity"
+	"antirobot/identity/geo"
 	"antirobot/proxy"
 	"antirobot/rules/requestrules"
 	"antirobot/rules/sources"
@@ -113,8 +114,12 @@ func (g *Gateway) snapshot(cfg *config.Config, keys *spravka.Keys, log zerolog.L
 	if err != nil {
 		return nil, nil, err
 	}
+	places, err := geo.New(cfg.Geo, geo.Deps{Log: log})
+	if err != nil {
+		return nil, nil, err
+	}
 	engine, err := requestrules.New(cfg.RequestRules, requestrules.Deps{
-		Store: g.memory, Counters: sources.NewCounters(g.counts, g.clock.now), Lists: g.lists, Now: g.clock.now, Log: log, Metrics: set,
+		Store: g.memory, Counters: sources.NewCounters(g.counts, g.clock.now), Lists: g.lists, Places: places, Now: g.clock.now, Log: log, Metrics: set,
 	})
 	if err != nil {
 		return nil, nil, err

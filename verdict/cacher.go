@@ -44,6 +44,8 @@ type Deps struct {
 	// kept.
 	Copy   string
 	Losses *store.Losses // nil: losses of a shared store are written back, but not reported
+
+	Place func(addr netip.Addr) StoryPlace // says where addresses are, for stories; nil: nobody knows
 }
 
 // Cacher is the fast half: it answers from memory, in the request's own goroutine. Safe for concurrent use.
@@ -97,6 +99,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		doubts:    newDoubts(cfg.MaxDoubts),
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
+	c.recent.place = d.Place
 	c.ledger.tariff = cfg.Pass
 	c.ledger.losses = d.Losses
 	c.banWrites = newBehind(c.writeBan)

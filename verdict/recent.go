@@ -25,6 +25,7 @@ const (
 // nothing, and takes a lock shared by one request in sixteen. Safe for concurrent use.
 type Recent struct {
 	shards   [recentShards]recentShard
+	place    func(addr netip.Addr) StoryPlace           // nil: nobody knows
 	describe func(e *cbb.Entry, addr netip.Addr) string // describes entries that do not keep their text; nil: nothing can
 }
 
@@ -170,6 +171,7 @@ type Story struct {
 	Subject    string      `json:"subject"`             // whom the request was charged to
 	Considered []string    `json:"considered"`          // all verified identities, the strongest first
 	Refused    []Refusal   `json:"refused,omitempty"`   // identities that were presented and not accepted
+	Place      *StoryPlace `json:"place,omitempty"`     // where the address is, as far as a file says it
 	Handshake  *StoryHello `json:"handshake,omitempty"` // how the client began its connection, as far as that is known
 	Excused    string      `json:"excused,omitempty"`   // the identity that a ban on the address did not stop
 	Entry      *StoryEntry `json:"entry,omitempty"`     // the list entry that decided
@@ -301,28 +303,6 @@ func (r *Recent) Messages(limit int) []Story {
 		out = append(out, f.story)
 	}
 	return out
-}
-
-// explain adds which line of a list decided, where the list does not keep that with each entry.
-func (r *Recent) explain(s Story, e *cbb.Entry) Story {
-	if e != nil && e.Text == "" && len(s.Considered) > 0 {
-		s.Entry.Text = r.Describe(e, s.Considered[len(s.Considered)-1])
-	}
-	return s
-}
-
-// Describe returns the list line that an entry stems from, for the client with that address subject ("ip:203.0.113.7");
-// empty when it is not known. Not for the hot path.
-func (r *Recent) Describe(e *cbb.Entry, subject string) string {
-	if e.Text != "" || r.describe == nil {
-		return e.Text
-	}
-	s, err := identity.ParseSubject(subject)
-	if err != nil {
-		return ""
-	}
-	addr, _ := s.Addr()
-	return r.describe(e, addr)
 }
 
 func (p *record) story() Story {

@@ -32,6 +32,7 @@ type Deps struct {
 	Store    store.Store
 	Counters rules.CounterSource
 	Lists    sources.Lists
+	Places   rules.Places // nil: nothing is known of addresses
 	Now      func() time.Time
 	Log      zerolog.Logger
 	Metrics  *metrics.Set

@@ -40,7 +40,7 @@ type run struct {
 
 func newRun(e *Engine) *run {
 	r := &run{engine: e}
-	r.env = rules.Env{Attributes: r, Storages: r, Counters: r, Lists: r}
+	r.env = rules.Env{Attributes: r, Storages: r, Counters: r, Lists: r, Places: e.deps.Places}
 	return r
 }
 
