@@ -105,8 +105,8 @@ func (j *journey) forward(a *captcha.Response) {
 		o.AddAnswer = append(o.AddAnswer, request.Field{Name: nameHSTS, Value: hsts})
 		o.DropAnswer = serviceMayNotSendHSTS
 	}
-	j.holding(&o, a)
-	if a != nil {
+	j.holding(&o)
+	if j.resent = a != nil; j.resent {
 		o.Replay = replay(a.Resend)
 	} else {
 		o.AddPrivate = j.cookieFields()

@@ -97,6 +97,8 @@ type journey struct {
 	message   captcha.Message     // the fingerprint of the judged message
 	taken     captcha.HeaderField // removes the grant that was spent
 	required  captcha.Step        // what the service's withheld answer asks for
+	resent    bool                // the request that goes to the service was carried through a captcha
+	hold      func([]byte) bool   // withholds, made once
 
 	sent   []request.Field  // to the service
 	fields []request.Field  // in the answer

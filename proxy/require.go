@@ -57,15 +57,15 @@ func (j *journey) appendPassed(dst []request.Field, a *captcha.Response) []reque
 	return append(dst, request.Field{Name: namePassed, Value: j.passed})
 }
 
-// hold says whether an answer of the service that asks for a step is withheld. What was carried through a step is never held
-// again.
-func (j *journey) hold(value []byte, a *captcha.Response) bool {
+// withholds says whether an answer of the service that asks for a step is withheld. What was carried through a step is never
+// held again.
+func (j *journey) withholds(value []byte) bool {
 	result := requireAsked
 	step, ok := captcha.ReadRequire(value)
 	switch {
 	case !ok:
 		result = requireUnread
-	case a != nil, captcha.Satisfies(j.pass(nil), step, j.view.At):
+	case j.resent, captcha.Satisfies(j.pass(nil), step, j.view.At):
 		result = requirePassed
 	case !j.mayAsk():
 		result = requireUnfit
@@ -89,12 +89,14 @@ func (j *journey) mayAsk() bool {
 }
 
 // holding sets the options of a request whose answer may ask.
-func (j *journey) holding(o *h1.ForwardOptions, a *captcha.Response) {
+func (j *journey) holding(o *h1.ForwardOptions) {
 	if !j.svc.Captcha.Requires() {
 		return
 	}
-	o.HoldField = captcha.RequireField
-	o.Hold = func(value []byte) bool { return j.hold(value, a) }
+	if j.hold == nil {
+		j.hold = j.withholds
+	}
+	o.HoldField, o.Hold = captcha.RequireField, j.hold
 }
 
 // require asks the visitor for the step that the service wants.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // the protocol names scripts by it
 	"encoding/hex"
-	"errors"
 
 	"github.com/redis/rueidis"
 )
@@ -161,40 +160,4 @@ func (s *Store) run(ctx context.Context, durable bool, sc *script, keys []string
 		m, err = s.do(ctx, durable, c.full)
 	}
 	return m, s.failed(err)
-}
-
-// runAll runs many scripts with one round trip to each server, and returns all their errors.
-func (s *Store) runAll(ctx context.Context, calls []call) error {
-	cl, err := s.conn()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	defer cancel()
-	cmds := make([]rueidis.Completed, len(calls))
-	for i := range calls {
-		cmds[i] = calls[i].short(cl)
-	}
-	var errs []error
-	var again []rueidis.Completed
-	for i, r := range cl.DoMulti(ctx, cmds...) {
-		switch err := r.Error(); {
-		case unknownScript(err): // it did not run
-			again = append(again, calls[i].full(cl))
-		case err != nil:
-			errs = append(errs, err)
-		}
-	}
-	if len(again) > 0 {
-		for _, r := range cl.DoMulti(ctx, again...) {
-			if err := r.Error(); err != nil {
-				errs = append(errs, err)
-			}
-		}
-	}
-	if len(errs) == 0 {
-		return nil
-	}
-	s.stats.errors.Add(uint64(len(errs)))
-	return s.failed(errors.Join(errs[:min(len(errs), 3)]...))
 }
