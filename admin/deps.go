@@ -40,6 +40,7 @@ type Deps struct {
 	Sessions  Sessions
 	Training  Training // nil: there is no training log
 	Labels    Labels
+	Attack    Attack
 	// Challenges returns what became of the challenges of late, as it is answered; nil: nobody counts them.
 	Challenges func() any
 
@@ -85,6 +86,12 @@ type Labels interface {
 	Label(ctx context.Context, e label.Entry) error
 	Unlabel(ctx context.Context, s identity.Subject, at time.Time) (bool, error)
 	Labels() []label.Entry
+}
+
+// Attack is the switch "under attack". *verdict.Cacher is.
+type Attack interface {
+	Attack(ctx context.Context, until time.Time) (over time.Time, err error)
+	UnderAttack() verdict.AttackState
 }
 
 // Bans keeps the live bans. *verdict.Cacher does.

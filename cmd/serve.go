@@ -107,7 +107,8 @@ Every key of the file can be set in the environment: ANTIROBOT_ADMIN_LISTEN is a
 the environment, and the environment overrides the file; ANTIROBOT_CONFIG names the file.
 
 Keys and the token of the private listener are generated on the first start and kept in the data directory.
-SIGHUP reloads the configuration; SIGTERM and SIGINT drain and stop.`,
+SIGHUP reloads the configuration; SIGUSR1 says that the site is under attack, SIGUSR2 that it is not any
+more (see attack --help); SIGTERM and SIGINT drain and stop.`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("serve takes no arguments; did you mean --config %s?", args[0])
@@ -136,7 +137,7 @@ SIGHUP reloads the configuration; SIGTERM and SIGINT drain and stop.`,
 	return cmd
 }
 
-// serve runs the gateway until ctx ends, and reloads it on SIGHUP. With observe, services that would stop visitors only
+// serve runs the gateway until ctx ends, and reloads it on SIGHUP. SIGUSR1 and SIGUSR2 turn the switch "under attack". With observe, services that would stop visitors only
 // look at them.
 func serve(ctx context.Context, sources *config.Sources, observe bool) error {
 	read := func() (*config.Config, error) {
@@ -155,7 +156,7 @@ func serve(ctx context.Context, sources *config.Sources, observe bool) error {
 		return err
 	}
 	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
+	signal.Notify(hup, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	defer signal.Stop(hup)
 	return whoListens(a.Run(ctx, hup, func() { welcome(os.Stderr, a) }))
 }

@@ -63,6 +63,9 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 		row("counted", "as %s: %s", c.As, c.Why)
 	}
 	tellPass(row, s, now)
+	if s.Waived != "" {
+		row("asked", "not now: %s (verdict.when)", s.Waived)
+	}
 	if s.Degraded {
 		row("store", "was failing: bans of other gateways may have been missing")
 	}

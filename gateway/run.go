@@ -6,13 +6,15 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"antirobot/proxy/h1"
 	"antirobot/settings"
 )
 
-// Run serves until ctx ends or a listener fails, and reloads whenever hup delivers. ready, if there is one, is called
+// Run serves until ctx ends or a listener fails. It reloads whenever hup delivers SIGHUP; SIGUSR1 says that the site is under
+// attack, and SIGUSR2 that it is not. ready, if there is one, is called
 // when all listeners are open.
 func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) error {
 	defer a.Close()
@@ -29,7 +31,11 @@ func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) er
 	}
 	for {
 		select {
-		case <-hup:
+		case s := <-hup:
+			if s == syscall.SIGUSR1 || s == syscall.SIGUSR2 {
+				a.attack(s == syscall.SIGUSR1)
+				continue
+			}
 			if _, err := a.reload("SIGHUP"); err != nil {
 				a.log.Error().Strs("problems", settings.Problems(err)).Msg("reload refused: nothing has changed")
 			}
@@ -41,6 +47,20 @@ func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) er
 			return nil
 		}
 	}
+}
+
+// attack turns the switch "under attack" for as long as the configuration says, or off.
+func (a *Server) attack(on bool) {
+	var until time.Time
+	if !on {
+		until = a.began
+	}
+	over, err := a.cacher.Attack(context.Background(), until)
+	if err != nil {
+		a.log.Error().Err(err).Msg("the switch is in force on this node only")
+	}
+	a.log.Warn().Bool("on", on).Time("until", over).Msg("under attack, by signal")
+	a.logs.Flush()
 }
 
 // listener is an open socket and who answers there.

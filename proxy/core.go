@@ -254,6 +254,8 @@ func (c *Case) request() *captcha.Request {
 // reasonOf returns what a challenged visitor is told about why.
 func reasonOf(d *verdict.Decision) templates.Reason {
 	switch {
+	case d.Cause == verdict.CauseAttack || d.Busy:
+		return templates.ReasonLoad
 	case d.Cause == verdict.CauseMessage:
 		return templates.ReasonMessage
 	case d.Cause == verdict.CauseBan && d.Own && d.Ban.Source == verdict.SourceProcessor && d.Ban.Model == "":

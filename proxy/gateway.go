@@ -38,6 +38,7 @@ type Decider interface {
 	Issued(p *spravka.Pass, v *request.View, id *identity.Identity)
 	Decisions() *verdict.Recent
 	Answered(v *request.View, s *verdict.Settings, status int, contentType []byte)
+	Took(v *request.View, s *verdict.Settings, took time.Duration, waiting int64)
 	Counted(rid request.ID, d *verdict.Decision, e *verdict.Event, s *verdict.Settings)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"antirobot/captcha"
 	"antirobot/identity"
+	"antirobot/proxy/h1"
 	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/label"
@@ -20,11 +21,24 @@ func (j *journey) report() {
 	if j.svc != nil {
 		j.tell(took)
 		j.count(took)
+		j.learnLoad()
 		j.countAnswer(took)
 	}
 	if j.core.deps.Access != nil {
 		j.logAccess(took)
 	}
+}
+
+// learnLoad records how busy the service is: how long it took for the head of its answer, the wait for a connection included.
+func (j *journey) learnLoad() {
+	r := &j.result
+	switch {
+	case r.Took == 0 || j.failure != nil && r.Status == 0 && h1.Status(j.failure) < 500:
+		return // nothing was forwarded, or the client is to blame
+	case r.Status == 0:
+		r.HeadAt = r.Took
+	}
+	j.core.deps.Decider.Took(j.view, j.svc.Verdict, r.HeadAt, j.svc.Upstream.Waiting())
 }
 
 // countAnswer lets the rules over answers count, if the service has some. Own pages and white-listed requests are left out,

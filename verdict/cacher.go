@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -68,8 +69,12 @@ type Cacher struct {
 	questions *questions
 	doubts    *doubts
 	paths     Paths
+	costs     costs
+	loads     loads
+	attack    attack
 	claims    client.Table
 
+	attackStep Step
 	skew       skewed
 	jumps      atomic.Uint64 // of the clock, as far as they have been handled
 	stale      atomic.Uint32 // one bit per follower of the shared store whose last attempt to read it failed
@@ -100,6 +105,8 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
 	c.recent.place = d.Place
+	c.attack.seed = maphash.MakeSeed()
+	c.attackStep, _ = parseStep(cfg.Attack.Then)
 	c.ledger.tariff = cfg.Pass
 	c.ledger.losses = d.Losses
 	c.banWrites = newBehind(c.writeBan)
@@ -183,9 +190,17 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 		d.say(Robot, CauseDemand, nil)
 		return
 	}
-	if c.suspects(d, action, v, id, s) {
+	suspect := c.suspects(d, action, v, id, s)
+	if suspect {
+		d.Waived = c.waived(d, v, id, s)
+		suspect = d.Waived == NotWaived
+	}
+	if !suspect && c.attacked(d, v, id, s) {
+		suspect, d.Waived, d.Cause = true, NotWaived, CauseAttack
+	}
+	if suspect {
 		d.Verdict = Robot
-		if d.Cause == CauseDoubt {
+		if d.Cause == CauseDoubt || d.Cause == CauseAttack {
 			d.Verdict = Unsure
 		}
 		d.Data = c.paths.proved(pathKeyOf(s.Group, v.Path)) == readingData

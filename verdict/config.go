@@ -17,6 +17,7 @@ type Config struct {
 	Standing       StandingConfig `mapstructure:"standing"`
 	Pass           PassConfig     `mapstructure:"pass"`
 	Decisions      RecentConfig   `mapstructure:"decisions"`
+	Attack         AttackConfig   `mapstructure:"attack"`
 }
 
 // StandingConfig says whom a ban on an address does not stop.
@@ -44,6 +45,7 @@ func DefaultConfig() Config {
 		Standing:       StandingConfig{PerAddress: 32, Max: 1_000_000, Keep: 30 * 24 * time.Hour},
 		Pass:           PassConfig{Parts: 128, Calls: 16, Browser: 10, Move: 4, Daily: 20},
 		Decisions:      RecentConfig{Stopped: 32_768, Human: 16_384},
+		Attack:         AttackConfig{For: time.Hour, Ease: time.Minute, Then: "check"},
 	}
 }
 
@@ -75,5 +77,6 @@ func (c *Config) Validate() error {
 	if c.Standing.Keep < 48*time.Hour || c.Standing.Keep > 365*24*time.Hour {
 		errs = append(errs, fmt.Errorf("standing.keep: %v is not between 48h and 8760h", c.Standing.Keep))
 	}
+	errs = append(errs, c.Attack.validate())
 	return errors.Join(errs...)
 }

@@ -22,6 +22,8 @@ type Decision struct {
 	Step     Step             // for CauseDoubt: how the visitor is asked
 	Own      bool             // the ban is on an identity of the request itself, not on its address alone
 	Excused  identity.Subject // the identity that a ban on a weaker one, or on the address, did not stop; without a kind: none
+	Waived   Waiver           // why the cause has no consequence: the service asks only when its conditions hold
+	Busy     bool             // the request is asked because the service is busy
 	Paid     bool             // a pass paid (in mode observe: would have paid; nothing was taken)
 	Cost     int              // what it paid
 	Left     uint32           // what this node believes the pass has left
@@ -50,6 +52,12 @@ func (d *Decision) Stops() bool { return d.Mode == Enforce && d.Verdict != Human
 
 // Told is the verdict that the service is told: Unsure also where a doubt stops nothing.
 func (d *Decision) Told() Verdict {
+	if d.Waived != NotWaived {
+		if d.Cause == CauseDoubt {
+			return Unsure
+		}
+		return Robot
+	}
 	if d.Verdict == Human && !d.Paid && d.Doubt.Subject.Kind != identity.KindNone {
 		return Unsure
 	}

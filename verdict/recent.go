@@ -70,15 +70,16 @@ type record struct {
 
 type stoppedRecord struct {
 	record
-	ban   Ban
-	asked Question
-	doubt Doubt
-	score float32
-	own   bool
-	paid  bool
-	cost  int32
-	left  uint32
-	pass  [16]byte
+	ban    Ban
+	asked  Question
+	doubt  Doubt
+	score  float32
+	own    bool
+	paid   bool
+	waived Waiver
+	cost   int32
+	left   uint32
+	pass   [16]byte
 
 	rules, message Ruling
 }
@@ -118,6 +119,7 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 	}
 	p.fill(rid, d, v, id, s)
 	p.ban, p.asked, p.doubt, p.score, p.own = d.Ban, d.Question, d.Doubt, d.Score, d.Own
+	p.waived = d.Waived
 	p.paid, p.cost, p.left, p.pass = d.Paid, int32(d.Cost), d.Left, d.PassID
 	p.rules.copyFrom(d.Rules)
 	p.message.copyFrom(d.Message)
@@ -173,6 +175,7 @@ type Story struct {
 	Refused    []Refusal   `json:"refused,omitempty"`   // identities that were presented and not accepted
 	Place      *StoryPlace `json:"place,omitempty"`     // where the address is, as far as a file says it
 	Handshake  *StoryHello `json:"handshake,omitempty"` // how the client began its connection, as far as that is known
+	Waived     string      `json:"waived,omitempty"`    // why the cause has no consequence: the service asks only when its conditions hold
 	Excused    string      `json:"excused,omitempty"`   // the identity that a ban on the address did not stop
 	Entry      *StoryEntry `json:"entry,omitempty"`     // the list entry that decided
 	Rule       string      `json:"rule,omitempty"`      // the line of the rules that decided
@@ -344,7 +347,7 @@ func (p *record) story() Story {
 
 func (p *stoppedRecord) story() Story {
 	s := p.record.story()
-	s.Score = p.score
+	s.Score, s.Waived = p.score, p.waived.String()
 	s.Rules, s.Message = p.rules.Story(), p.message.Story()
 	switch p.cause {
 	case CauseRule:

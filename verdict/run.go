@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
@@ -24,6 +25,7 @@ func (c *Cacher) Start(ctx context.Context) error {
 	c.cancel = cancel
 	if c.st.Shared() {
 		c.startShared(ctx, run)
+		c.wg.Go(func() { c.followAttack(run) })
 	} else if err := c.load(ctx); err != nil {
 		cancel()
 		return err
@@ -37,7 +39,7 @@ func (c *Cacher) Start(ctx context.Context) error {
 }
 
 func (c *Cacher) load(ctx context.Context) error {
-	return errors.Join(c.scanBans(ctx), c.ledger.Load(ctx), c.revoked.Scan(ctx), c.standing.Scan(ctx))
+	return errors.Join(c.scanBans(ctx), c.ledger.Load(ctx), c.revoked.Scan(ctx), c.standing.Scan(ctx), c.readAttack(ctx))
 }
 
 func pause(ctx context.Context, d time.Duration) {
@@ -101,6 +103,8 @@ func (c *Cacher) register(set *metrics.Set) {
 		c.bansMade[s] = set.NewCounter(fmt.Sprintf("antirobot_bans_made_total{source=%q}", Source(s)))
 	}
 	gauge := func(name string, f func() float64) { set.NewGauge(name, f) }
+	gauge("antirobot_under_attack", func() float64 { return c.UnderAttack().Share })
+	set.RegisterMetricsWriter(func(w io.Writer) { c.loads.write(w, c.now().UnixNano()) })
 	gauge("antirobot_bans", func() float64 { return float64(c.bans.n.Load() - c.bans.lifted.Load()) })
 	gauge("antirobot_bans_dropped_total", func() float64 { return float64(c.bans.evicted.Load()) })
 	gauge("antirobot_questions", func() float64 { return float64(c.questions.n.Load()) })

@@ -46,6 +46,7 @@ type ServiceConfig struct {
 	CallFactor     float64 `mapstructure:"call_factor"`      // multiplies the limits for calls of scripts and apps, counted apart
 
 	Unsure UnsureConfig `mapstructure:"unsure"` // who is neither human nor robot for certain
+	When   WhenConfig   `mapstructure:"when"`   // only then whom the gateway takes for a robot is asked
 	// Honeypot says that no person comes here: whoever opens such a path is labelled a robot for training. Nobody is
 	// stopped for it.
 	Honeypot bool `mapstructure:"honeypot"`
@@ -97,7 +98,7 @@ func (c *ServiceConfig) Validate() error {
 	if math.IsNaN(c.CallFactor) || c.CallFactor < 1 || c.CallFactor > 1000 {
 		errs = append(errs, fmt.Errorf("call_factor: %v is not between 1 and 1000", c.CallFactor))
 	}
-	errs = append(errs, c.Unsure.validate())
+	errs = append(errs, c.Unsure.validate(), c.When.validate())
 	return errors.Join(errs...)
 }
 
@@ -118,6 +119,7 @@ type Settings struct {
 	Step           Step    // … which leads to this
 	Rules          Rules   // over requests; nil: none
 	Honeypot       bool    // whoever opens the path is a robot, for training
+	when           *when   // nil: always
 	// Watch means that a request is looked at a second time, or is for one of the gateway's own pages: rules decide,
 	// but count nothing.
 	Watch bool
@@ -133,7 +135,7 @@ func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 	step, _ := parseStep(c.Unsure.Then)
 	return &Settings{
 		Name: name, Group: groupOf(name), Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync, OnStoreFailure: p,
-		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor), Unsure: float32(c.Unsure.Above), Step: step, Honeypot: c.Honeypot,
+		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor), Unsure: float32(c.Unsure.Above), Step: step, Honeypot: c.Honeypot, when: c.When.prepare(),
 	}, nil
 }
 

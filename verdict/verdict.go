@@ -7,6 +7,8 @@
 //  4. a ban entry of a list, a live ban, a rule, or the inline judge says robot, or the network has read too much, or
 //     the visitor is in doubt and the service wants those to be asked: a solved pass with allowance left pays for one
 //     request and the answer is Human; otherwise Robot, or Unsure for a doubt
+//     (unless the service's conditions, verdict.when, do not hold); while the gateway is under attack, whom the site does not
+//     know is Unsure
 //  5. Human
 //
 // A request that demands the captcha comes between 3 and 4, and takes precedence over the white list: only Blocked
@@ -74,13 +76,14 @@ const (
 	CauseMessage                // the rules of a message route, when all else said human
 	CauseBudget                 // its network has read more than the site's people explain: a question, not a ban
 	CauseDoubt                  // it may be a robot, and the service asks those: see Doubt
+	CauseAttack                 // the gateway is under attack, and the site does not know the visitor: see AttackConfig
 )
 
 // Causes is how many causes there are.
 const Causes = len(causeNames)
 
 var causeNames = [...]string{
-	"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off", "message", "budget", "doubt",
+	"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off", "message", "budget", "doubt", "attack",
 }
 
 // String returns the name that logs, metrics and the header X-Antirobot-Reason use.
@@ -96,7 +99,7 @@ var causeWords = [...]string{
 	"nothing spoke against it", "the operator's own block entry", "a white list, or a verified crawler", "a block list", "a rule of the service",
 	"a ban list", "a live ban", "the judge, before the answer", "the client asked for the captcha itself", "the service's mode is off",
 	"the rules of a message route", "its network has read more than the people of the site explain",
-	"it may be a robot, but that is not certain",
+	"it may be a robot, but that is not certain", "the gateway is under attack, and asks whom the site does not know",
 }
 
 // CauseWords returns the cause of a Story in words; a name that only a later version knows is returned as it is.

@@ -18,6 +18,9 @@ type queue struct {
 	line    list.List // of chan struct{} with room for one: a signal to try
 }
 
+// Waiting returns how many requests wait for a connection.
+func (g *Group) Waiting() int64 { return g.queue.waiting.Load() }
+
 // wakeWaiter is called after every change that could let a waiter proceed.
 func (g *Group) wakeWaiter() {
 	if g.queue.waiting.Load() > 0 {

@@ -1,0 +1,264 @@
+package verdict
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/request"
+	"antirobot/settings"
+)
+
+// WhenConfig says when a service asks whom the gateway itself takes for a robot, or is not sure about. All conditions that are
+// given must hold. What operators ask for, by lists, rules or bans of their own, is asked always.
+type WhenConfig struct {
+	Load     LoadConfig    `mapstructure:"load"`     // only while the service is busy
+	Path     time.Duration `mapstructure:"path"`     // only where an answer takes at least so long on average; 0: everywhere
+	Networks []string      `mapstructure:"networks"` // only who comes from these; none: everybody
+}
+
+// LoadConfig says when a service is busy. From half of a limit on a growing share of visitors is asked, beyond it everybody.
+type LoadConfig struct {
+	Slow  time.Duration `mapstructure:"slow"`  // the average time to an answer; 0: it does not matter
+	Queue int           `mapstructure:"queue"` // the average number of requests that wait for a connection; 0: it does not matter
+}
+
+const maxWhenNetworks = 1000
+
+func (c *WhenConfig) validate() error {
+	var errs []error
+	duration := func(key string, d time.Duration) {
+		if d != 0 && (d < time.Millisecond || d > 10*time.Minute) {
+			errs = append(errs, fmt.Errorf("when.%s: %v is not between 1ms and 10m; 0 is no condition", key, d))
+		}
+	}
+	duration("load.slow", c.Load.Slow)
+	duration("path", c.Path)
+	if c.Load.Queue < 0 || c.Load.Queue > 1_000_000 {
+		errs = append(errs, fmt.Errorf("when.load.queue: %d is not between 0 and 1000000", c.Load.Queue))
+	}
+	if len(c.Networks) > maxWhenNetworks {
+		errs = append(errs, fmt.Errorf("when.networks: %d are too many, the limit is %d", len(c.Networks), maxWhenNetworks))
+	}
+	for i, n := range c.Networks {
+		if _, err := settings.ParseNetwork(n); err != nil {
+			errs = append(errs, fmt.Errorf("when.networks[%d]: %w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// when is a WhenConfig prepared for use.
+type when struct {
+	LoadConfig
+	path     time.Duration
+	networks []netip.Prefix
+}
+
+// prepare returns nil where there is no condition. The configuration is valid.
+func (c *WhenConfig) prepare() *when {
+	w := &when{LoadConfig: c.Load, path: c.Path}
+	for _, n := range c.Networks {
+		p, _ := settings.ParseNetwork(n) // validated
+		w.networks = append(w.networks, p)
+	}
+	if w.Slow == 0 && w.Queue == 0 && w.path == 0 && len(w.networks) == 0 {
+		return nil
+	}
+	return w
+}
+
+// Waiver is why somebody is not asked who would be.
+type Waiver uint8
+
+// The waivers.
+const (
+	NotWaived     Waiver = iota
+	WaivedNetwork        // the network is not among those of when.networks
+	WaivedPath           // the path costs too little
+	WaivedLoad           // the service is not busy, or not busy enough for this address
+)
+
+var waiverWords = [...]string{
+	"", "its network is not one of those that are asked", "the path costs too little", "the service is not busy",
+}
+
+// String says in words why.
+func (w Waiver) String() string { return waiverWords[w] }
+
+// waived says why the verdict of d, which would stop the request, has no consequence.
+func (c *Cacher) waived(d *Decision, v *request.View, id *identity.Identity, s *Settings) Waiver {
+	w := s.when
+	switch {
+	case w == nil:
+		return NotWaived
+	case d.Cause == CauseBan && d.Ban.Source == SourceProcessor, d.Cause == CauseJudge, d.Cause == CauseBudget, d.Cause == CauseDoubt:
+	default:
+		return NotWaived
+	}
+	if len(w.networks) > 0 && !within(w.networks, id.Addr) {
+		return WaivedNetwork
+	}
+	if w.path > 0 && c.costs.of(pathKeyOf(s.Group, v.Path)) < w.path {
+		return WaivedPath
+	}
+	if w.Slow == 0 && w.Queue == 0 {
+		return NotWaived
+	}
+	busy := c.loads.of(s.Group).level(&w.LoadConfig, v.At.UnixNano())
+	if busy == 0 || id.N == 0 || !c.attack.chosen(id, busy) {
+		return WaivedLoad
+	}
+	d.Busy = true
+	return NotWaived
+}
+
+func within(networks []netip.Prefix, a netip.Addr) bool {
+	for _, n := range networks {
+		if n.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// loads knows how busy each service is. A reader takes no lock. The zero value is ready for use.
+type loads struct {
+	mu sync.Mutex // of writers
+	by atomic.Pointer[map[uint32]*serviceLoad]
+}
+
+// serviceLoad is how busy a service is: averages over some seconds, in which each answer counts by the time since the last. What
+// two answers write at once may be lost, which does no harm.
+type serviceLoad struct {
+	name  string
+	at    atomic.Int64  // unix nanoseconds of the last answer
+	took  atomic.Uint64 // seconds to an answer, as the bits of a float64
+	queue atomic.Uint64 // requests that wait, likewise
+}
+
+// loadMemory is the time over which a load is averaged, and forgotten when nothing is answered.
+const loadMemory = 10 * time.Second
+
+func (l *loads) of(group uint32) *serviceLoad {
+	if m := l.by.Load(); m != nil {
+		return (*m)[group]
+	}
+	return nil
+}
+
+// add returns the load of a service, and begins one.
+func (l *loads) add(s *Settings) *serviceLoad {
+	if x := l.of(s.Group); x != nil {
+		return x
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := map[uint32]*serviceLoad{s.Group: {name: s.Name}}
+	if m := l.by.Load(); m != nil {
+		for group, x := range *m {
+			next[group] = x
+		}
+	}
+	l.by.Store(&next)
+	return next[s.Group]
+}
+
+// note adds an answer.
+func (l *serviceLoad) note(at int64, took time.Duration, queue int64) {
+	gap := at - l.at.Swap(at)
+	weight := 1 - math.Exp(-float64(max(gap, 0))/float64(loadMemory))
+	average := func(of *atomic.Uint64, x float64) {
+		was := math.Float64frombits(of.Load())
+		of.Store(math.Float64bits(was + (x-was)*weight))
+	}
+	average(&l.took, took.Seconds())
+	average(&l.queue, float64(queue))
+}
+
+// now returns the averages at a time.
+func (l *serviceLoad) now(at int64) (seconds, queue float64) {
+	left := math.Exp(-float64(max(at-l.at.Load(), 0)) / float64(loadMemory))
+	return math.Float64frombits(l.took.Load()) * left, math.Float64frombits(l.queue.Load()) * left
+}
+
+// level says how busy the service is, 0 to 1.
+func (l *serviceLoad) level(c *LoadConfig, at int64) float64 {
+	if l == nil {
+		return 0
+	}
+	seconds, queue := l.now(at)
+	busy := 0.0
+	if c.Slow > 0 {
+		busy = 2*seconds/c.Slow.Seconds() - 1
+	}
+	if c.Queue > 0 {
+		busy = max(busy, 2*queue/float64(c.Queue)-1)
+	}
+	return min(max(busy, 0), 1)
+}
+
+// write prints the loads as metrics.
+func (l *loads) write(w io.Writer, at int64) {
+	m := l.by.Load()
+	if m == nil {
+		return
+	}
+	for _, x := range *m {
+		seconds, queue := x.now(at)
+		fmt.Fprintf(w, "antirobot_service_answer_seconds{service=%q} %g\nantirobot_service_queue{service=%q} %g\n", x.name, seconds, x.name, queue)
+	}
+}
+
+// costs remembers how long an answer takes on average at each path, and at each shape of paths. It is a table of fixed size
+// without locks, see Paths: a slot is a tag of 32 bits, the time in tenths of milliseconds, and how many answers count. The
+// zero value is ready for use.
+type costs [pathPlaces]atomic.Uint64
+
+const (
+	costUnit   = 100 * time.Microsecond
+	costBits   = 24 // of the time: up to 27 minutes
+	costNBits  = 8
+	costMemory = 32 // answers that the average is over
+	costProof  = 3  // answers of a path, or of its shape, that prove something
+)
+
+func (t *costs) slot(key uint64) (n, units uint64) {
+	w := t[key%pathPlaces].Load()
+	if w>>tagBits<<tagBits != tag(key) {
+		return 0, 0
+	}
+	return w & (1<<costNBits - 1), w >> costNBits & (1<<costBits - 1)
+}
+
+func (t *costs) note(k pathKey, took time.Duration) {
+	x := float64(min(uint64(max(took, 0)/costUnit), 1<<costBits-1))
+	for _, key := range [...]uint64{k.exact, k.shape} {
+		n, units := t.slot(key)
+		n = min(n+1, costMemory)
+		next := uint64(max(float64(units)+(x-float64(units))/float64(n), 0))
+		t[key%pathPlaces].Store(tag(key) | next<<costNBits | n)
+	}
+}
+
+// of returns the average time of a path; 0 if it is not known yet.
+func (t *costs) of(k pathKey) time.Duration {
+	for _, key := range [...]uint64{k.exact, k.shape} {
+		if n, units := t.slot(key); n >= costProof {
+			return time.Duration(units) * costUnit //nolint:gosec // 24 bits
+		}
+	}
+	return 0
+}
+
+// Took records how long a service took for an answer, and how many requests were waiting for it then.
+func (c *Cacher) Took(v *request.View, s *Settings, took time.Duration, waiting int64) {
+	c.loads.add(s).note(v.At.Add(took).UnixNano(), took, waiting)
+	c.costs.note(pathKeyOf(s.Group, v.Path), took)
+}
