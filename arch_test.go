@@ -38,7 +38,7 @@ var allowed = map[string][]string{
 	"captcha/drift":      {},
 	"captcha/steps":      {},
 	"captcha/style":      {},
-	"verdict":            {"identity", "cbb", "request", "spravka", "store", "rules", "verdict/client", "verdict/label"},
+	"verdict":            {"identity", "cbb", "request", "spravka", "store", "rules", "settings", "verdict/client", "verdict/label"},
 	"verdict/client":     {"identity", "request"},
 	"verdict/label":      {"identity", "store"},
 	"verdict/counter":    {"store"},

@@ -107,8 +107,8 @@ Every key of the file can be set in the environment: ANTIROBOT_ADMIN_LISTEN is a
 the environment, and the environment overrides the file; ANTIROBOT_CONFIG names the file.
 
 Keys and the token of the private listener are generated on the first start and kept in the data directory.
-SIGHUP reloads the configuration; SIGUSR1 says that the site is under attack, SIGUSR2 that it is not any
-more (see attack --help); SIGTERM and SIGINT drain and stop.`,
+SIGHUP reloads the configuration; SIGTERM and SIGINT drain and stop. SIGUSR1 says that the site is under
+attack, SIGUSR2 that it is not any more (see attack --help).`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return fmt.Errorf("serve takes no arguments; did you mean --config %s?", args[0])
