@@ -16,6 +16,8 @@ func agentSorts() []sort {
 		{"checker", false, 40, checker},            // tries accounts, from many addresses
 		{"service", false, 300, scrapingService},   // a scraping service: each page from another household
 		{"watchers", false, 150, watcher},          // as many households, each looks at an item of its own again and again
+		{"samplers", false, 120, sampler},          // as many again, each with a list of its own, at odd times
+		{"signer", false, 15, signer},              // signs up again and again with a browser
 		{"assistant", true, 20, assistant},         // a browser driven by a language model
 		{"clicker", true, 20, clicker},             // random clicks at exponential times
 		{"breadth first", true, 20, breadthFirst},  // Firefox: a list, all its links in tabs, the next list

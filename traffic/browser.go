@@ -139,6 +139,12 @@ var destOf = [...]struct{ dest, mode, accept string }{
 
 // fill makes v the request that the client would send.
 func (c *client) fill(v *request.View, p *planned, host string) {
+	if p.by != nil {
+		other, q := client{browser: *p.by, address: fixed(p.at), at: c.at}, *p
+		q.by = nil
+		other.fill(v, &q, host)
+		return
+	}
 	fields := v.Fields[:0]
 	if c.noReferer { // Sec-Fetch-Site still says where it comes from
 		p.from, p.ref = p.ref, ""

@@ -22,6 +22,10 @@ func guestSorts() []sort {
 		{"television", false, 10, television},       // an old Chromium without hints
 		{"switchers", false, 20, switcher},          // a VPN, in another country every half hour
 		{"shoppers", false, 40, shopper},            // with the times that were measured at a shop
+		{"checked", false, 20, checked},             // a messenger's service opens each link first
+		{"saver", false, 20, saver},                 // through the servers of a browser that saves data
+		{"newsletter", false, 25, newsletter},       // each page from a mail that many others have, too
+		{"desk", false, 4, desk},                    // terminals at a counter, reset for each person, who signs in
 		{"strangers", true, 60, stranger},           // readers with other habits
 		{"blockers bare", true, 25, blocker(false)}, // like blockers, without cookies
 		{"feed readers", true, 25, feedArrival},     // each article from outside, without a referer

@@ -214,7 +214,9 @@ type planned struct {
 	from  string // the page that led here, for clients that withhold the Referer
 	dest  dest
 	post  bool
-	scan  bool // a link scanner requests it, before the person does
+	scan  bool       // a link scanner requests it, before the person does
+	by    *browser   // another browser requests it, without cookies …
+	at    netip.Addr // … from here
 
 	product int // of the shop, from 1; 0: another page
 }
@@ -283,6 +285,9 @@ func (w *world) serve(c *client, p *planned) error {
 
 // learn is how a client reacts to an answer. It follows the redirect to a captcha as a separate step.
 func (c *client) learn(w *world, p *planned, s *replay.Served) {
+	if p.scan || p.by != nil { // somebody else's: the client sees nothing of it
+		return
+	}
 	if len(s.SetCookie) > 0 && c.cookies {
 		value, _, _ := cutByte(string(s.SetCookie), ';')
 		c.iCookie = value

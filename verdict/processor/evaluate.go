@@ -27,6 +27,9 @@ func (s *session) plan(e *verdict.Event) {
 	}
 }
 
+// several is from how many clients on the ways and times of a subject are not those of one person.
+const several = 3
+
 // fill adds what memory holds about the company of an event.
 func (p *Processor) fill(c *evidence, r *rates) {
 	addr := c.e.Subjects[c.e.N-1].ID
@@ -56,7 +59,9 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	c.t = p.trailOf(c.e.Subjects[0])
 	c.ranks = unknownStanding
 	if !p.keeper.Stands(c.e) { // the site's people are not compared with themselves
-		c.ranks = r.people.norms.compare(c.e, &c.t)
+		if c.clients() < several {
+			c.ranks = r.people.norms.compare(c.e, &c.t)
+		}
 		c.hello.unseen = p.hellos.unseen(c.e.Claim, false, c.e.JA4)
 		c.hello.framesUnseen = p.hellos.unseen(c.e.Claim, true, c.e.Frames)
 	}

@@ -148,6 +148,8 @@ var factors = []factor{
 	{factorInfo{"depth_spread", Course, "segments", "The standard deviation of the depth of its paths.", true}, walked(6, func(t *trail) float32 { return t.depth.spread() })},
 	{factorInfo{"page_rarity", Course, "", "How many others have loaded its pages in half a day or a day: the mean of log2(1 + n), over the first time that it loaded each.", true}, rarity},
 	{factorInfo{"page_alone_share", Course, "share", "Pages that nobody else had loaded.", true}, alone},
+	{factorInfo{"entry_odd", Course, "log-odds", "By how much likelier the pages by which it comes in are for somebody to whom all pages are alike than for people who come in and go on, on average. Above 0 for who opens what nobody comes in by; near 0 where everybody comes in by another page.", true}, doors(false)},
+	{factorInfo{"entry_odds", Course, "log-odds", "The same added up over these pages, up to 32 of them.", true}, doors(true)},
 	{factorInfo{"site_share", Course, "share", "Its pages, of all pages of the service that anybody has loaded.", true}, siteShare},
 	{factorInfo{"count_share", Course, "share", "Numbers in targets that are next to the one before, calls of scripts included.", true}, steps},
 	{factorInfo{"icon", Course, "0 or 1", "Has asked for the site's icon, as browsers with a window do. Unknown while it has not: icons are cached for weeks.", true}, func(c *evidence) float32 {
@@ -281,6 +283,7 @@ var factors = []factor{
 	{factorInfo{"campaign_addresses", Company, "", "Addresses that do as it does: open pages from outside and follow no link. Unknown for those that follow any.", true}, func(c *evidence) float32 { return c.job.size }},
 	{factorInfo{"campaign_rare", Company, "doublings", "By how much fewer others open the pages of all these addresses than the pages that people open from outside.", true}, func(c *evidence) float32 { return c.job.rare }},
 	{factorInfo{"campaign_own_rare", Company, "doublings", "… than its own pages.", true}, func(c *evidence) float32 { return c.job.own }},
+	{factorInfo{"herald", Company, "log-odds", "How sure it is that others follow it: that somebody elsewhere opens right afterwards what was opened from its network, more often than by chance, as after what looks at links before people do. 0 says nothing; below 0 nobody does.", true}, func(c *evidence) float32 { return c.network.herald }},
 	{factorInfo{"people_much", Company, "share", "The people who read fewer pages a day.", true}, compared(func(s *standing) float32 { return s.much })},
 	{factorInfo{"people_distance", Company, "", "How far it is from the middle of the service's own people of its kind of client, in robust deviations. Unknown until forty are established.", true}, compared(func(s *standing) float32 { return s.distance })},
 	{factorInfo{"people_far", Company, "share", "The people who are nearer to that middle.", true}, compared(func(s *standing) float32 { return s.far })},

@@ -118,6 +118,19 @@ func alone(c *evidence) float32 {
 	return float32(c.t.moves[moveFirst]) / float32(c.t.known)
 }
 
+// doors is how odd the pages are by which it has come in: on average, or all together.
+func doors(sum bool) func(*evidence) float32 {
+	return func(c *evidence) float32 {
+		switch n := float32(c.s.nDoors); {
+		case n == 0:
+			return nan
+		case sum:
+			return float32(c.s.doors) / oddUnit * min(n, mostDoors)
+		}
+		return float32(c.s.doors) / oddUnit
+	}
+}
+
 // siteShare is its share of the service's known pages.
 func siteShare(c *evidence) float32 {
 	if c.pages == 0 || c.t.loads < 6 {

@@ -29,6 +29,8 @@ type people struct {
 	knownDay  atomic.Int64
 	norms     norms // what they are like
 	views     views // what they read
+	doors     views // where those come in who go on from there
+	heralds   heralds
 }
 
 const (

@@ -56,6 +56,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	p.charge(e, r, is, charged{known, rep.again})
 	if is == verdict.CountPart || is == verdict.CountNothing && e.Static {
 		p.part(e, known)
+		p.credit(e, r.people.heralds.followed(e))
 		return
 	}
 	if !e.Partner {
@@ -65,6 +66,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		}
 	}
 	s, due := p.turn(e, r.Name, is, known)
+	p.enter(e, r, &s)
 	p.follow(e, r, &s)
 	if due {
 		r.votes(e, &s, known)

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"math"
 	"sync"
 	"time"
 )
@@ -11,8 +12,8 @@ type views struct {
 	mu       sync.Mutex
 	now, old [viewPlaces]uint8
 	half     int64
-	total    uint32 // of both
-	pages    uint32 // slots currently in use
+	loads    [2]uint32 // of both
+	pages    uint32    // slots currently in use
 	before   uint32
 }
 
@@ -27,32 +28,68 @@ func (v *views) note(page uint32, at time.Time) float32 {
 	half := at.Unix() / halfDay
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	switch {
-	case half == v.half+1:
-		v.old, v.now, v.half = v.now, [viewPlaces]uint8{}, half
-		v.before, v.pages = v.pages, 0
-		v.total /= 2
-	case half > v.half:
-		v.old, v.now, v.half = [viewPlaces]uint8{}, [viewPlaces]uint8{}, half
-		v.total, v.pages, v.before = 0, 0, 0
-	}
+	v.turn(half)
 	others := float32(v.now[i]) + float32(v.old[i])
 	if v.now[i] == 0 {
 		v.pages++
 	}
 	inc(&v.now[i])
-	inc(&v.total)
-	if v.total < enoughSeen {
+	inc(&v.loads[0])
+	if v.loads[0]+v.loads[1] < enoughSeen {
 		return -1
 	}
 	return others
+}
+
+// turn begins another half day. The caller holds the lock.
+func (v *views) turn(half int64) {
+	switch {
+	case half == v.half+1:
+		v.old, v.now, v.half = v.now, [viewPlaces]uint8{}, half
+		v.before, v.pages = v.pages, 0
+		v.loads[1], v.loads[0] = v.loads[0], 0
+	case half > v.half:
+		v.old, v.now, v.half = [viewPlaces]uint8{}, [viewPlaces]uint8{}, half
+		v.loads, v.pages, v.before = [2]uint32{}, 0, 0
+	}
+}
+
+const (
+	enoughDoors = 100 // entrances needed before anything is said about them
+	doorGuess   = 0.5 // entrances that each page is assumed to have had
+)
+
+// odd is by how much likelier a page is to be opened by somebody to whom all the pages of the site are alike than by those
+// who were counted, as the logarithm of the odds; NaN is unknown. pages is how many pages the site has.
+func (v *views) odd(page uint32, pages float32, at time.Time) float32 {
+	i := (page ^ page>>17) % viewPlaces
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.turn(at.Unix() / halfDay)
+	all := float32(v.loads[0] + v.loads[1])
+	if pages = max(pages, float32(max(v.pages, v.before))); all < enoughDoors {
+		return nan
+	}
+	here := float32(v.now[i]) + float32(v.old[i]) + doorGuess
+	return float32(math.Log(float64((all + doorGuess*pages) / (pages * here))))
+}
+
+// chance is how likely it is that somebody opens the page within so many seconds, if they come as before.
+func (v *views) chance(page uint32, within float64, at time.Time) float32 {
+	i := (page ^ page>>17) % viewPlaces
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.turn(at.Unix() / halfDay)
+	n := float64(v.now[i]) + float64(v.old[i]) + doorGuess
+	span := halfDay/2 + float64(at.Unix()%halfDay)
+	return float32(1 - math.Exp(-n*within/span))
 }
 
 // known is how many pages of the service are known; 0: too few to compute shares.
 func (v *views) known() float32 {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.total < enoughSeen {
+	if v.loads[0]+v.loads[1] < enoughSeen {
 		return 0
 	}
 	return float32(max(v.pages, v.before))

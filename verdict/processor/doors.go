@@ -1,0 +1,64 @@
+package processor
+
+import (
+	"antirobot/identity"
+	"antirobot/verdict"
+	"antirobot/verdict/client"
+)
+
+// A door is a page by which somebody comes in from outside. People come in by the same pages as others and go on from
+// there; to who works through a list all pages are alike. So a door counts when somebody has gone on from it.
+
+const (
+	mostLedOn = 16 // doors by which one subject shows where people come in and go on
+	mostDoors = 32 // doors of a subject that add up
+	oddUnit   = 256
+)
+
+// fromOutside reports whether a person may have opened a page with this event, coming from elsewhere.
+func fromOutside(e *verdict.Event) bool {
+	return e.Method == 'G' && e.Referer != client.RefererSame && e.Site != client.SiteSame
+}
+
+// enter takes a page load: by whom who may be a herald or follow one, by which page somebody comes in, and where those go
+// on who have come in. s is a copy, which learns of it, too.
+func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
+	if !e.Page || e.Partner || !e.Claim.Family.Browser() {
+		return
+	}
+	door, odd := uint8(0), nan
+	switch page := uint32(e.Path); {
+	case fromOutside(e):
+		may := e.Subjects[0].Kind == identity.KindIP && e.Cookies&client.CookieOurs == 0 && s.flags&flagEverParts == 0
+		p.credit(e, r.people.heralds.ahead(e, may))
+		door = doorOf(page)
+		if e.Status >= 400 || door == s.door || e.Verdict == verdict.Robot && e.Mode == verdict.Enforce {
+			return
+		}
+		odd = r.people.doors.odd(page, r.people.views.known(), e.At)
+	case s.door == 0:
+		return
+	case e.Referer == client.RefererSame && doorOf(e.RefererPath) == s.door && e.RefererPath != page && s.nDoors < mostLedOn:
+		r.people.doors.note(e.RefererPath, e.At)
+	}
+	s.through(door, odd)
+	sh, h := p.sessions.lock(e.Subjects[0])
+	defer sh.mu.Unlock()
+	if known := sh.find(h, e.Subjects[0]); known != nil {
+		known.through(door, odd)
+	}
+}
+
+func doorOf(page uint32) uint8 { return uint8(page>>24) | 1 }
+
+// through records the door by which the subject has come in, 0 if it has gone on, and how odd it is.
+func (s *session) through(door uint8, odd float32) {
+	s.door = door
+	if odd != odd {
+		return
+	}
+	inc(&s.nDoors)
+	mean := float32(s.doors) / oddUnit
+	ease(&mean, odd, uint32(s.nDoors))
+	s.doors = int16(min(max(mean, -100), 100) * oddUnit)
+}
