@@ -40,7 +40,7 @@ func checked(w *world, c *client) {
 // from another of them, without the fields that those don't know.
 func saver(w *world, c *client) {
 	w.guest(c)
-	c.cookies = false
+	c.cookies, c.noReferer = false, c.number%2 == 0
 	c.address = func(c *client) netip.Addr {
 		return netip.AddrFrom4([4]byte{185, 26, 180, byte(20 + c.rng.IntN(8))})
 	}

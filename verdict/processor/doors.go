@@ -1,6 +1,8 @@
 package processor
 
 import (
+	"time"
+
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
@@ -13,6 +15,8 @@ const (
 	mostLedOn = 16 // doors by which one subject shows where people come in and go on
 	mostDoors = 32 // doors of a subject that add up
 	oddUnit   = 256
+
+	sharedDoor = -0.9 // from 2.5 times as many as by others
 )
 
 // fromOutside reports whether a person may have opened a page with this event, coming from elsewhere.
@@ -35,7 +39,7 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
 		if e.Status >= 400 || door == s.door || e.Verdict == verdict.Robot && e.Mode == verdict.Enforce {
 			return
 		}
-		odd = r.people.doors.odd(page, r.people.views.known(), e.At)
+		odd = r.people.odd(page, e.At)
 	case s.door == 0:
 		return
 	case e.Referer == client.RefererSame && doorOf(e.RefererPath) == s.door && e.RefererPath != page && s.nDoors < mostLedOn:
@@ -47,6 +51,18 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
 	if known := sh.find(h, e.Subjects[0]); known != nil {
 		known.through(door, odd)
 	}
+}
+
+// odd is how odd a door is, see views.odd. One by which several times as many come in as by others is no odd one, even if
+// hardly any go on from it, as from what a newsletter names. It takes many to come in there: robots that come in anywhere
+// make all doors alike.
+func (p *people) odd(page uint32, at time.Time) float32 {
+	pages := p.views.known()
+	odd := p.doors.odd(page, pages, at)
+	if all := p.heralds.entries.odd(page, pages, at); odd == odd && all < sharedDoor {
+		return min(odd, all)
+	}
+	return odd
 }
 
 func doorOf(page uint32) uint8 { return uint8(page>>24) | 1 }

@@ -133,11 +133,20 @@ func part(i share, of share, least uint8) func(*evidence) float32 {
 // field for a while, a proxy on the way may remove it, and its absence is held against nobody.
 func misfit(bit client.Misfits) func(*evidence) float32 {
 	return func(c *evidence) float32 {
-		if c.e.Partial || !c.e.Claim.Family.Browser() || c.losses()&bit != 0 {
+		if c.e.Partial || !c.e.Claim.Family.Browser() || c.losses()&bit != 0 || bit&ofLoads != 0 && c.silentCall() {
 			return nan
 		}
 		return truth(c.e.Misfits&bit != 0)
 	}
+}
+
+// ofLoads are the misfits of page loads.
+const ofLoads = client.AcceptsAny | client.FalseOrder
+
+// silentCall reports whether a request that doesn't say what it is for was answered with data: a page's script asks for
+// that as no page load would.
+func (c *evidence) silentCall() bool {
+	return c.e.Type == verdict.TypeData && c.e.Headers&client.HasFetchMode == 0
 }
 
 // losses are the misfits that say nothing about the client: what a proxy on the way removes. That there is a proxy is
