@@ -41,8 +41,10 @@ type Request struct {
 	// Beside says that a balancer brings the request and sends others to the service itself: the gateway sees only what
 	// it is asked about.
 	Beside bool
-	// Reason is why the request is challenged.
-	Reason templates.Reason
+	// Reason is why the request is challenged. Written is what the visitor wrote if that is the reason: the page that carries
+	// the request shows its beginning, to nobody but them.
+	Reason  templates.Reason
+	Written string
 
 	probe *probeState // read once
 }
@@ -170,7 +172,9 @@ func (c *Captcha) inherit(p *Captcha) {
 func (c *Captcha) FormLimit() int64 { return c.cfg.FormMaxBytes }
 
 // CheckBodyLimit is the largest body, in bytes, that a POST to /checkcaptcha may have: a sealed form and the answer.
-func (c *Captcha) CheckBodyLimit() int64 { return (c.cfg.FormMaxBytes+maxSavedHead)*16/9 + 16<<10 }
+func (c *Captcha) CheckBodyLimit() int64 {
+	return (c.cfg.FormMaxBytes+maxSavedHead+maxWritten)*16/9 + 16<<10
+}
 
 // counters are the captcha's metrics.
 type counters struct {

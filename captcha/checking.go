@@ -27,7 +27,7 @@ func (c *Captcha) checkingPage(q *Request, p *params, l *link, asked question, a
 // checkingForm is the same for a page that carries a request.
 func (c *Captcha) checkingForm(q *Request, p *params, token string, asked question, at time.Time) Response {
 	page := c.checking(q, asked, "", at)
-	page.FormKept, page.Reason = true, q.Reason
+	page.FormKept, page.Reason, page.Written = true, q.Reason, q.Written
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
 	return c.showChecking(q, p, page, "same-origin", at)
 }

@@ -24,11 +24,16 @@ type saved struct {
 	grant   string           // the decision of the message rules that asked for the captcha; empty: they were not run
 	reason  templates.Reason // why it was asked for
 	require steps.Step       // what the service asked for
+	written string           // what its sender wrote, as far as the page shows it
 	request SavedRequest
 }
 
 const (
-	savedVersion = 3
+	savedVersion = 4
+	// savedBefore is the version without what was written: pages of a gateway before an update still bring it.
+	savedBefore = 3
+	// maxWritten bounds what the page shows of what was written, in bytes.
+	maxWritten = 2000
 	// maxSavedHead bounds target and header fields of a saved request, in bytes.
 	maxSavedHead = 16 << 10
 	// requireShift is where the byte of the reason holds the step that the service asked for.
@@ -77,7 +82,7 @@ func Carried(v *request.View, name string) bool {
 
 // capture copies what will be sealed; ok is false if it is too large.
 func capture(q *Request, mark, grant string) (s saved, ok bool) {
-	s = saved{nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, grant: grant, reason: q.Reason, require: q.Require, request: SavedRequest{
+	s = saved{nonce: spravka.NewID(), subject: q.ID.Winner(), mark: mark, grant: grant, reason: q.Reason, require: q.Require, written: beginning(q.Written), request: SavedRequest{
 		Method: q.method(), Target: string(q.View.Target), Body: q.Body,
 	}}
 	size := len(s.request.Target) + len(s.request.Method) + len(mark)
@@ -91,6 +96,15 @@ func capture(q *Request, mark, grant string) (s saved, ok bool) {
 	return s, size <= maxSavedHead
 }
 
+// beginning returns the beginning of a text as the page shows it.
+func beginning(text string) string {
+	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
+	if len(text) <= maxWritten {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxWritten-len("…")], "") + "…"
+}
+
 func (s *saved) append(dst []byte) []byte {
 	dst = append(dst, savedVersion)
 	dst = append(dst, s.nonce[:]...)
@@ -102,6 +116,7 @@ func (s *saved) append(dst []byte) []byte {
 	}
 	text(s.mark)
 	text(s.grant)
+	text(s.written)
 	text(s.request.Method)
 	text(s.request.Target)
 	dst = binary.AppendUvarint(dst, uint64(len(s.request.Header)))
@@ -115,9 +130,10 @@ func (s *saved) append(dst []byte) []byte {
 var errSaved = errors.New("sealed request is malformed")
 
 func parseSaved(b []byte) (s saved, err error) {
-	if len(b) < 35 || b[0] != savedVersion {
+	if len(b) < 35 || b[0] != savedVersion && b[0] != savedBefore {
 		return saved{}, errSaved
 	}
+	before := b[0] == savedBefore
 	copy(s.nonce[:], b[1:])
 	s.subject.Kind = identity.Kind(b[17])
 	s.reason, s.require = templates.Reason(b[18]&(1<<requireShift-1)), steps.Step(b[18]>>requireShift)
@@ -142,7 +158,11 @@ func parseSaved(b []byte) (s saved, err error) {
 		b = b[n:]
 		return t
 	}
-	s.mark, s.grant, s.request.Method, s.request.Target = text(), text(), text(), text()
+	s.mark, s.grant = text(), text()
+	if !before {
+		s.written = text()
+	}
+	s.request.Method, s.request.Target = text(), text()
 	fields := number()
 	for range fields {
 		if err != nil {
@@ -184,6 +204,7 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 		return c.tooLargePage(q, nil, templates.ProblemNone, at)
 	}
 	token := c.keys.Ring().SealSecret(nil, spravka.PurposeSaved, q.savedContext(), s.append(nil), at.Add(c.cfg.FormTTL))
+	q.Written = s.written
 	return c.formPage(q, nil, string(token), pr, templates.ProblemNone, at)
 }
 
@@ -200,7 +221,7 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 	page := c.challenge(q, lang, key)
 	page.Moving = moves
 	page.Problem, page.Reason = problem, q.Reason
-	page.FormKept = true
+	page.FormKept, page.Written = true, q.Written
 	page.CookiesLost = lost
 	page.CookiesOff = p != nil && !pr.returned
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
@@ -238,7 +259,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	if err != nil || page == pageForeign || !s.sameSender(q, pr) {
 		return c.message(q, p, 410, verdictCaptcha, templates.FormExpired, "")
 	}
-	q.Reason, q.Require = s.reason, s.require
+	q.Reason, q.Require, q.Written = s.reason, s.require, s.written
 	if c.wasSent(q, &s) { // a reload of its answer
 		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
 	}

@@ -79,7 +79,7 @@ func (c *Captcha) Resume(q *Request) (a Response, ok bool) {
 	if c.wasSent(q, &s) {
 		return c.message(q, &p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q)), true
 	}
-	q.Reason, q.Require = s.reason, s.require
+	q.Reason, q.Require, q.Written = s.reason, s.require, s.written
 	if !c.wasAnswered(q, &s, at) {
 		p.key = ""
 		return c.formPage(q, &p, p.saved, pr, templates.ProblemNone, at), true

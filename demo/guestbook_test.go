@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"antirobot/message/learn"
 )
 
 func TestGuestbook(t *testing.T) {
@@ -70,5 +72,20 @@ func TestGuestbookIsBounded(t *testing.T) {
 	now = now.Add(entryLife)
 	if n := len(s.book.latest(now)); n != 0 {
 		t.Errorf("%d entries outlive their time", n)
+	}
+}
+
+// TestLessons: the demo's model knows enough to judge by itself, and no lesson is given twice.
+func TestLessons(t *testing.T) {
+	n, seen := map[bool]int{}, map[string]bool{}
+	for _, l := range Lessons() {
+		if seen[l.Text] {
+			t.Errorf("%q twice", l.Text)
+		}
+		seen[l.Text] = true
+		n[l.Spam]++
+	}
+	if n[false] < learn.LeastGood || n[true] < learn.LeastBad {
+		t.Errorf("%d good and %d bad lessons, of at least %d and %d", n[false], n[true], learn.LeastGood, learn.LeastBad)
 	}
 }

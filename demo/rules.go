@@ -35,8 +35,14 @@ func Lessons() []Lesson {
 		"The pictures of the river are beautiful, thank you", "We baked your bread yesterday and the children loved it",
 		"I was here in summer and will come again", "Good luck with the project, it works well on my old phone",
 		"Thank you for the recipe, it needs a little more salt", "Hello, just trying the guest-book",
+		"Does the ferry to the lighthouse run on Sundays too?", "My grandmother baked such bread, the smell is the same",
+		"There is a small mistake in the second picture, the bridge is older", "Best wishes to everybody who keeps this going",
+		"How long did you wait for the light in that photograph?", "I read the story to my son and he asked for another one",
 		"Какой хороший сайт, спасибо за рассказ о маяке", "Привет всем читателям из дождливого города",
 		"Фотографии реки замечательные", "Испекли вчера ваш хлеб, детям понравилось",
+		"А паром к маяку ходит по воскресеньям?", "Моя бабушка пекла такой же хлеб, запах тот же",
+		"На второй фотографии небольшая ошибка, мост старше", "Всего доброго всем, кто это делает",
+		"Прочитала рассказ сыну, попросил ещё один", "Сколько вы ждали такого света для этого снимка?",
 		"Была здесь летом, приеду ещё", "Здравствуйте, просто пробую гостевую книгу",
 	} {
 		all = append(all, Lesson{t, false})

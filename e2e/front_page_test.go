@@ -157,6 +157,9 @@ func TestAxe(t *testing.T) {
 			navigate(g.url+path, "h1")(t, ctx)
 			checkAxe(t, ctx, source, "demo "+path)
 		}
+		run(t, ctx, "spam", chromedp.Navigate(g.url+"/guestbook"), chromedp.SendKeys("[name=words]", "Win money at our online casino, free spins and a bonus"),
+			chromedp.Submit("[name=words]"), chromedp.WaitVisible(".written"))
+		checkAxe(t, ctx, source, "what was written")
 	})
 }
 

@@ -27,7 +27,7 @@ func TestGuestbookRules(t *testing.T) {
 	rules("<h3>OK → pass</h3>", "line 9: do modelClassify() mark spam score 2: TRUE", `class="passed"`)
 
 	// What the page suggests, in both languages.
-	page := post("Win money at our online casino, free spins and a bonus").must(t, 200, "<form")
+	page := post("Win money at our online casino, free spins and a bonus").must(t, 200, `<blockquote class="written" dir="auto">Win money at our online casino, free spins and a bonus</blockquote>`)
 	rules("<h3>SPAM → captcha</h3>", `<li class="fired"><code>line 9: do modelClassify() mark spam score 2: FALSE, marked, score 2, found `, "tags spam")
 	v.do("POST", g.url+"/checkcaptcha", answered(t, page.body, testAnswer), "Content-Type", form).must(t, 200, "Thank you")
 	rules("SPAM → pass, a captcha was solved for it")

@@ -96,6 +96,7 @@ type journey struct {
 	ownPage   bool                // one of the gateway's own pages was requested
 	failure   error               // why there was no proper answer
 	message   captcha.Message     // the fingerprint of the judged message
+	written   string              // what people wrote into it
 	taken     captcha.HeaderField // removes the grant that was spent
 	required  captcha.Step        // what the service's withheld answer asks for
 	resent    bool                // the request that goes to the service was carried through a captcha
@@ -158,7 +159,7 @@ func (j *journey) end() {
 	clear(j.sent)
 	j.x, j.status, j.result, j.outcome, j.ownPage, j.failure = nil, 0, h1.Result{}, captcha.OutcomeNone, false, nil
 	j.evidence = request.Evidence{}
-	j.work, j.taken, j.required = false, captcha.HeaderField{}, 0
+	j.work, j.taken, j.required, j.written = false, captcha.HeaderField{}, 0, ""
 }
 
 // unrouted tells the visitor why the request is not served.

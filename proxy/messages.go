@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"slices"
 	"strings"
 
 	"antirobot/captcha"
@@ -52,7 +53,7 @@ func (j *journey) judgeMessage() {
 	if j.decision.Verdict == verdict.Human {
 		j.putAside(ctx, r, &p, values, ruling, nil)
 	}
-	j.message = r.fingerprint(values, ruling)
+	j.message, j.written = r.fingerprint(values, ruling), r.written(values)
 	if j.decision.Verdict == verdict.Human {
 		j.decision.Settle()
 	}
@@ -80,6 +81,18 @@ func (r *messageRoute) fingerprint(values map[string]any, ruling *verdict.Ruling
 		h.Write(sum[:])
 	}
 	return captcha.Message(h.Sum(nil))
+}
+
+// written returns what people wrote into a message: its texts from the body and the query, in the order of the sources.
+func (r *messageRoute) written(values map[string]any) string {
+	var texts []string
+	for _, s := range r.read.Sources {
+		text, ok := values[s.Attribute].(string)
+		if ok && text != "" && s.From != "header" && s.From != "subject" && s.From != "address" && !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "\n")
 }
 
 // The reasons why there is no decision, as used in stories and fingerprints.
@@ -218,6 +231,7 @@ func (j *journey) challengeMessage(q *captcha.Request) captcha.Response {
 	case j.kind() == kindAJAX, request.HasPrefixFold(t, "application/json"), bytes.Contains(t, []byte("+json")):
 		return c.ChallengeMessageJSON(q, &j.message, decision)
 	default:
+		q.Written = j.written
 		return c.ChallengeMessageForm(q, &j.message, decision)
 	}
 }

@@ -59,6 +59,7 @@ type ChallengePage struct {
 	CookiesOff   bool   // the browser seems to keep no cookies: shown before anybody solves anything
 	CookiesLost  bool   // right answers came, but their cookies did not come back
 	FormKept     bool   // the page carries a request
+	Written      string // what was written in it, if that is the reason; empty: not shown
 	FormTooLarge bool   // the request was too large to be carried
 	Limit        string // the limit, such as "64 KB"
 	Test         bool   // every challenge asks for the same digits
@@ -75,8 +76,9 @@ type CheckPage struct {
 	Work      string        // the task, as JSON
 	PartURL   string        // the part of the page that the browser asks for
 	Reason    Reason
-	Press     bool // the visitor presses a button
-	FormKept  bool // the page carries a request
+	Press     bool   // the visitor presses a button
+	FormKept  bool   // the page carries a request
+	Written   string // what was written in it, if that is the reason; empty: not shown
 	// DigitsURL is the page for a browser without scripts; empty: only a button of the form leads there.
 	DigitsURL string
 }

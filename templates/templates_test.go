@@ -34,7 +34,7 @@ func hostilePage(b *Brand) *ChallengePage {
 		Brand: b, RequestID: hostile, CheckURL: "javascript:alert(1)", Key: hostile,
 		Hidden:   []HiddenField{{Name: hostile, Value: hostile}, {Name: "retpath", Value: "javascript:alert(1)"}},
 		ImageURL: "javascript:alert(1)", AudioURL: `"onplay="alert(1)`, NewURL: "javascript:alert(1)", Problem: hostile,
-		CookiesOff: true, FormKept: true, FormTooLarge: true, Limit: hostile, Test: true,
+		CookiesOff: true, FormKept: true, FormTooLarge: true, Limit: hostile, Test: true, Written: hostile,
 	}
 }
 
@@ -58,6 +58,11 @@ func TestPitfall17PagesEscapeHostileValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkHarmless(t, l.Tag+" challenge", page)
+		page, err = l.AppendCheck(nil, &CheckPage{Brand: brand, RequestID: hostile, CheckURL: "javascript:alert(1)", Work: hostile, Written: hostile, Press: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkHarmless(t, l.Tag+" check", page)
 		for m := range messageCount {
 			page, err := l.AppendMessage(nil, &MessagePage{Message: m, Brand: brand, RequestID: hostile, Retry: "javascript:alert(1)", Limit: hostile})
 			if err != nil {
