@@ -67,6 +67,9 @@ func (c *Config) claims() []claimed {
 	for i, address := range c.Check.Listen {
 		add(fmt.Sprintf("check.listen[%d]", i), address)
 	}
+	for i, address := range c.Check.SPOE {
+		add(fmt.Sprintf("check.spoe[%d]", i), address)
+	}
 	return all
 }
 

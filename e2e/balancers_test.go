@@ -21,7 +21,7 @@ const (
 )
 
 // deployed returns a file of deploy/ with other addresses. Each replacement must match something.
-func deployed(t *testing.T, name string, replace ...string) string {
+func deployed(t testing.TB, name string, replace ...string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", "deploy", name))
 	if err != nil {
@@ -38,7 +38,7 @@ func deployed(t *testing.T, name string, replace ...string) string {
 }
 
 // program finds a program, or skips the test with a message.
-func program(t *testing.T, name string) string {
+func program(t testing.TB, name string) string {
 	t.Helper()
 	for _, p := range []string{name, "/usr/sbin/" + name} {
 		if found, err := exec.LookPath(p); err == nil {
@@ -89,7 +89,7 @@ func runDaemon(t *testing.T, addr, name string, args ...string) {
 	t.Fatalf("%s does not listen on %s", name, addr)
 }
 
-func writeFile(t *testing.T, name, text string) string {
+func writeFile(t testing.TB, name, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -138,6 +138,20 @@ func runHAProxy(t *testing.T, gateway, service string, replace ...string) string
 	lua := writeFile(t, "antirobot.lua", deployed(t, "haproxy/antirobot.lua", deployGateway, gateway))
 	conf := deployed(t, "haproxy/haproxy.cfg", append([]string{
 		deployGateway, gateway, deployService, service, "bind :80", "bind " + addr, "/etc/haproxy/antirobot.lua", lua,
+	}, replace...)...)
+	runDaemon(t, addr, bin, "-db", "-f", writeFile(t, "haproxy.cfg", conf))
+	return "http://" + addr
+}
+
+// runHAProxySPOE runs HAProxy with the files of deploy/haproxy-spoe; gateway is where the gateway is asked over HTTP and where
+// over SPOE.
+func runHAProxySPOE(t *testing.T, gateway, spoe, service string, replace ...string) string {
+	t.Helper()
+	bin := program(t, "haproxy")
+	addr := freePort(t)
+	engine := writeFile(t, "antirobot.spoe", deployed(t, "haproxy-spoe/antirobot.spoe"))
+	conf := deployed(t, "haproxy-spoe/haproxy.cfg", append([]string{
+		deployGateway, gateway, "127.0.0.1:9092", spoe, deployService, service, "bind :80", "bind " + addr, "/etc/haproxy/antirobot.spoe", engine,
 	}, replace...)...)
 	runDaemon(t, addr, bin, "-db", "-f", writeFile(t, "haproxy.cfg", conf))
 	return "http://" + addr

@@ -14,6 +14,7 @@ import (
 
 // TestCheckBalancers runs real balancers with the files of deploy/ and checks what a visitor gets.
 func TestCheckBalancers(t *testing.T) {
+	spoe := "" // where HAProxy asks over its own protocol
 	for _, b := range []struct {
 		name     string
 		settings string
@@ -41,6 +42,13 @@ func TestCheckBalancers(t *testing.T) {
 			open: []string{"http-request deny deny_status 503 unless { var(txn.antirobot) -m str human stop }", ""},
 		},
 		{
+			name: "HAProxy SPOE", settings: "style: verdict\nspoe: [\"127.0.0.1:0\"]", closedStatus: 503,
+			run: func(t *testing.T, gateway, service string, replace ...string) string {
+				return runHAProxySPOE(t, gateway, spoe, service, replace...)
+			},
+			open: []string{"http-request deny deny_status 503 unless { var(txn.antirobot.verdict) -m str human stop }", ""},
+		},
+		{
 			name: "Caddy", settings: "style: verdict", closedStatus: 502, run: runCaddy,
 			closed: []string{"\thandle_errors {\n\t\treverse_proxy 127.0.0.1:3000\n\t}\n", ""},
 		},
@@ -49,6 +57,9 @@ func TestCheckBalancers(t *testing.T) {
 			s := cookieSite(t)
 			service := strings.TrimPrefix(s.URL, "http://")
 			g := serveCheck(t, s.URL, b.settings, "")
+			if strings.Contains(b.settings, "spoe") {
+				spoe = g.listening("SPOE")
+			}
 			url := b.run(t, strings.TrimPrefix(g.check, "http://"), service)
 			visit(t, &balanced{g, url})
 
@@ -111,6 +122,9 @@ func visit(t *testing.T, b *balanced) {
 		v.get(b.url+"/login").must(t, 401, "the service's own 401")
 	})
 	g.ban("ip:127.0.0.1", "10m")
+	t.Run("a preflight passes", func(t *testing.T) {
+		visitor(t).do("OPTIONS", b.url+"/a", "", "Origin", "https://other.example", "Access-Control-Request-Method", "POST").must(t, 200, "site got OPTIONS /a")
+	})
 	t.Run("captcha page", func(t *testing.T) {
 		v := visitor(t)
 		r := v.get(b.url+"/a?b=1&c=2", "X-Forwarded-For", "192.0.2.1").must(t, 302, "")

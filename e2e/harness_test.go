@@ -59,7 +59,7 @@ var binary = sync.OnceValues(func() (string, error) {
 })
 
 // missing skips a test because a program is missing, with a message; in CI that is a failure.
-func missing(t *testing.T, what string) {
+func missing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") != "" {
 		t.Fatalf("%s is missing, and in CI nothing may be skipped: run make deps", what)
@@ -386,7 +386,7 @@ func tail(s string, n int) string {
 	return s
 }
 
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	"antirobot/proxy"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
+	"antirobot/proxy/spoe"
 	"antirobot/rules/requestrules"
 	"antirobot/rules/sources"
 	"antirobot/templates"
@@ -197,12 +198,31 @@ func (a *Server) openCheck() (err error) {
 		return err
 	}
 	a.checkServer, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.check, Log: a.Logger("check"), Metrics: a.set})
-	return err
+	if err != nil || len(a.Cfg.Check.SPOE) == 0 {
+		return err
+	}
+	return a.openSPOE()
+}
+
+// openSPOE builds the check that HAProxy asks over its own protocol.
+func (a *Server) openSPOE() (err error) {
+	if a.spoeCheck, err = proxy.NewCheck(a.Cfg.Check.ForSPOE(), a.gateway); err != nil {
+		return err
+	}
+	front, err := h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.spoeCheck, Log: a.Logger("spoe"), Metrics: a.set})
+	if err != nil {
+		return err
+	}
+	a.spoe = spoe.New(spoe.Deps{Front: front, Trusted: a.spoeCheck, Log: a.Logger("spoe"), Metrics: a.set})
+	return nil
 }
 
 func (a *Server) closeCheck() error {
 	if a.checkServer == nil {
 		return nil
+	}
+	if a.spoe != nil {
+		return errors.Join(a.spoe.Close(), a.checkServer.Close())
 	}
 	return a.checkServer.Close()
 }

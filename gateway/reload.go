@@ -163,5 +163,13 @@ func (a *Server) prepareCheck(next *config.Config) (func(), error) {
 		_, err := proxy.NewCheckRules(next.Check) // for the restart that would bring it
 		return at("check")(func() {}, err)
 	}
-	return at("check")(a.check.Prepare(next.Check))
+	commit, err := at("check")(a.check.Prepare(next.Check))
+	if err != nil || a.spoeCheck == nil {
+		return commit, err
+	}
+	other, err := at("check")(a.spoeCheck.Prepare(next.Check.ForSPOE()))
+	if err != nil {
+		return nil, err
+	}
+	return func() { commit(); other() }, nil
 }

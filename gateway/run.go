@@ -118,6 +118,7 @@ func (e *ListenError) Unwrap() error { return e.Err }
 const (
 	forVisitors  = "visitors"
 	forBalancers = "balancers"
+	forSPOE      = "SPOE"
 	forAdmin     = "admin"
 )
 
@@ -151,6 +152,11 @@ func (a *Server) openListeners() (all []listener, err error) {
 			return all, err
 		}
 	}
+	for i, address := range a.Cfg.Check.SPOE {
+		if err := open(fmt.Sprintf("check.spoe[%d]", i), address, listener{whose: forSPOE, serve: a.spoe.Serve}); err != nil {
+			return all, err
+		}
+	}
 	if a.Cfg.Admin.Listen == "" {
 		return all, nil
 	}
@@ -166,6 +172,13 @@ func (a *Server) drain() {
 	ctx, cancel := context.WithTimeout(context.Background(), a.Cfg.Drain)
 	defer cancel()
 	var balancers sync.WaitGroup
+	if a.spoe != nil {
+		balancers.Go(func() {
+			if err := a.spoe.Shutdown(ctx); err != nil {
+				a.log.Warn().Err(err).Msg("some connections of HAProxy were cut")
+			}
+		})
+	}
 	if a.checkServer != nil {
 		balancers.Go(func() {
 			if err := a.checkServer.Shutdown(ctx); err != nil {

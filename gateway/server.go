@@ -24,6 +24,7 @@ import (
 	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
+	"antirobot/proxy/spoe"
 	"antirobot/proxy/upstream"
 	"antirobot/rules/requestrules"
 	"antirobot/spravka"
@@ -77,6 +78,8 @@ type Server struct {
 
 	check       *proxy.Check // nil: check mode is off
 	checkServer *h1.Server
+	spoeCheck   *proxy.Check // nil: HAProxy does not ask over SPOE
+	spoe        *spoe.Server
 
 	mu       sync.Mutex // serialises reloads
 	Cfg      *config.Config

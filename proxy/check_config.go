@@ -17,6 +17,8 @@ import (
 type CheckConfig struct {
 	// Listen is where balancers ask; none: check mode is off. These addresses are private.
 	Listen []string `mapstructure:"listen"`
+	// SPOE is where HAProxy asks in its own protocol, beside Listen, to which it sends those who are stopped.
+	SPOE []string `mapstructure:"spoe"`
 	// Style is verdict (calls of Path get a status, all others the visitor's answer) or full (every call is the original
 	// request and gets its answer).
 	Style string `mapstructure:"style"`
@@ -47,6 +49,12 @@ func DefaultCheckConfig() CheckConfig {
 	}
 }
 
+// ForSPOE is c for the calls that package spoe makes of HAProxy's frames.
+func (c CheckConfig) ForSPOE() CheckConfig {
+	c.Style, c.Path, c.Headers = styleVerdict, "/check", "forwarded"
+	return c
+}
+
 // minCheckSecret is the shortest secret in bytes, so that it can't be guessed.
 const minCheckSecret = 16
 
@@ -59,12 +67,17 @@ func (c *CheckConfig) Validate() error {
 			bad("%s: %q is none of %s", key, value, strings.Join(of, ", "))
 		}
 	}
-	for i, l := range c.Listen {
-		if _, port, err := net.SplitHostPort(l); err != nil {
-			bad("listen[%d]: %q is not a host:port such as 127.0.0.1:9091", i, l)
-		} else if _, err := net.LookupPort("tcp", port); err != nil {
-			bad("listen[%d]: %q is no port", i, port)
+	for key, list := range map[string][]string{"listen": c.Listen, "spoe": c.SPOE} {
+		for i, l := range list {
+			if _, port, err := net.SplitHostPort(l); err != nil {
+				bad("%s[%d]: %q is not a host:port such as 127.0.0.1:9091", key, i, l)
+			} else if _, err := net.LookupPort("tcp", port); err != nil {
+				bad("%s[%d]: %q is no port", key, i, port)
+			}
 		}
+	}
+	if len(c.SPOE) > 0 && (len(c.Listen) == 0 || c.Style != styleVerdict) {
+		bad("spoe: needs listen, where HAProxy sends those who are stopped, and style verdict")
 	}
 	oneOf("style", c.Style, styleVerdict, styleFull)
 	oneOf("headers", c.Headers, "forwarded", "original", "envoy")

@@ -22,6 +22,8 @@ say "challenges: redirects, pages, JSON, pictures and sounds a second"
 bench ./captcha '^Benchmark'
 say "messages through the example rules with Bayes (budget: 50 k/s on one core), learning, model size; ANTIROBOT_DATA names the sets"
 bench ./message '^Benchmark(ExampleRules|Train|ModelSize)'
+say "beside HAProxy: what asking over SPOE costs, and over Lua and HTTP"
+ANTIROBOT_BIN=$PWD/antirobot BENCH_PAIRS=$pairs go test -run '^$' -bench BesideHAProxy -benchtime=1x ./e2e | grep '^  '
 say "latency that judging a message inline adds to a post"
 ANTIROBOT_BIN=$PWD/antirobot BENCH_PAIRS=$pairs go test -run '^$' -bench InlineRoute -benchtime=1x ./e2e | grep '^  '
 say "rules over requests"

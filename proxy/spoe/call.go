@@ -1,0 +1,198 @@
+package spoe
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"time"
+
+	"antirobot/proxy/h1"
+	"antirobot/request"
+)
+
+// call asks the check about one request after another: it is the client of its exchange, without a body or a connection of
+// HTTP.
+type call struct {
+	x      *h1.Streamed
+	head   h1.Head
+	names  []byte // memory for names in lower case
+	addr   []byte
+	status int
+	cookie []byte // copied from the answer, as are those below
+	mark   []byte
+	reason []byte
+	id     []byte
+}
+
+func newCall(front *h1.Server) *call {
+	k := new(call)
+	k.x = front.Streamed(k)
+	return k
+}
+
+var (
+	get       = []byte("GET")
+	checkPath = []byte("/check")
+	selfHost  = []byte("spoe")
+
+	nameHost   = []byte("host")
+	nameMethod = []byte("x-forwarded-method")
+	nameAsked  = []byte("x-forwarded-host")
+	nameURI    = []byte("x-forwarded-uri")
+	nameFor    = []byte("x-forwarded-for")
+	nameProto  = []byte("x-forwarded-proto")
+
+	protoHTTP, protoHTTPS = []byte("http"), []byte("https")
+)
+
+// leftOut are fields that belong to the visitor's connection or to the body, and those that describe a request to the check.
+var leftOut = []string{
+	"connection", "content-length", "expect", "host", "keep-alive", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+	"x-forwarded-method", "x-forwarded-host", "x-forwarded-uri", "x-forwarded-for", "x-forwarded-proto",
+}
+
+// message is what HAProxy says of a request. Its bytes are borrowed.
+type message struct {
+	method, uri, host, headers []byte
+	src                        netip.Addr
+	tls                        bool
+}
+
+// ask returns the check's status for a request. HAProxy's own address admits it.
+func (k *call) ask(m *message, from netip.Addr) int {
+	k.cookie, k.mark, k.reason, k.id = k.cookie[:0], k.mark[:0], k.reason[:0], k.id[:0]
+	k.status = 0
+	k.addr = k.addr[:0]
+	if m.src.IsValid() {
+		k.addr = m.src.AppendTo(k.addr)
+	}
+	proto := protoHTTP
+	if m.tls {
+		proto = protoHTTPS
+	}
+	k.head.Method, k.head.Target, k.head.Length = get, checkPath, 0
+	k.head.Fields = append(k.head.Fields[:0],
+		request.Field{Name: nameHost, Value: selfHost}, request.Field{Name: nameMethod, Value: m.method}, request.Field{Name: nameAsked, Value: m.host},
+		request.Field{Name: nameURI, Value: m.uri}, request.Field{Name: nameFor, Value: k.addr}, request.Field{Name: nameProto, Value: proto})
+	if !k.addHeaders(m.headers) {
+		return 400
+	}
+	if status := k.x.Serve(&k.head, h1.Origin{Peer: from, Trusted: true}); status != 0 {
+		return status
+	}
+	return k.status
+}
+
+// addHeaders reads the header as HAProxy's fetch req.hdrs_bin has it: names and values with their lengths, two empty ones at
+// the end.
+func (k *call) addHeaders(p []byte) bool {
+	d := decoder{p: p}
+	k.names = slices.Grow(k.names[:0], len(p)) // so that what has been cut from it stays
+	for len(d.p) > 0 {
+		name, value := d.text(), d.text()
+		if d.bad {
+			return false
+		}
+		if len(name) == 0 && len(value) == 0 {
+			return true
+		}
+		begin := len(k.names)
+		for _, c := range name {
+			k.names = append(k.names, request.Lower(c))
+		}
+		name = k.names[begin:len(k.names):len(k.names)]
+		if !slices.Contains(leftOut, string(name)) {
+			k.head.Fields = append(k.head.Fields, request.Field{Name: name, Value: bytes.Trim(value, " \t")})
+		}
+	}
+	return !d.bad
+}
+
+// Reply implements h1.Client: it keeps what HAProxy is told.
+func (k *call) Reply(status int, fields []request.Field, _ []byte) error {
+	k.status = status
+	for i := range fields {
+		f := &fields[i]
+		switch {
+		case request.EqualFold(f.Name, "Set-Cookie"):
+			k.cookie = append(k.cookie[:0], f.Value...)
+		case request.EqualFold(f.Name, "X-Antirobot-Mark"):
+			if len(k.mark) > 0 {
+				k.mark = append(k.mark, ", "...)
+			}
+			k.mark = append(k.mark, f.Value...)
+		case request.EqualFold(f.Name, "X-Antirobot-Reason"):
+			k.reason = append(k.reason[:0], f.Value...)
+		case request.EqualFold(f.Name, "X-Request-Id"):
+			k.id = append(k.id[:0], f.Value...)
+		}
+	}
+	return nil
+}
+
+// The rest of h1.Client: there is no body, and the check answers itself.
+
+// ReadBody implements h1.Client.
+func (k *call) ReadBody([]byte) (int, error) { return 0, io.EOF }
+
+// AwaitBody implements h1.Client.
+func (k *call) AwaitBody(time.Time) bool { return true }
+
+// BodyBuffered implements h1.Client.
+func (k *call) BodyBuffered() int { return 0 }
+
+// TakeBody implements h1.Client.
+func (k *call) TakeBody(dst []byte, _ int) []byte { return dst }
+
+// Trailers implements h1.Client.
+func (k *call) Trailers() []request.Field { return nil }
+
+// StopBody implements h1.Client.
+func (k *call) StopBody() {}
+
+// BodyLeft implements h1.Client.
+func (k *call) BodyLeft() {}
+
+// SettleBody implements h1.Client.
+func (k *call) SettleBody() {}
+
+// LeaveBody implements h1.Client.
+func (k *call) LeaveBody() {}
+
+// Continue implements h1.Client.
+func (k *call) Continue() error { return nil }
+
+// Answer implements h1.Client.
+func (k *call) Answer(*h1.Answer) error { return h1.ErrClientGone }
+
+// Write implements h1.Client.
+func (k *call) Write([]byte, bool) error { return h1.ErrClientGone }
+
+// Flush implements h1.Client.
+func (k *call) Flush() error { return nil }
+
+// LastChunk implements h1.Client.
+func (k *call) LastChunk(h1.Trailers) {}
+
+// End implements h1.Client.
+func (k *call) End() error { return nil }
+
+// Cut implements h1.Client.
+func (k *call) Cut(bool) {}
+
+// Tunnel implements h1.Client.
+func (k *call) Tunnel() (net.Conn, []byte) { return nil, nil }
+
+// Keeps implements h1.Client.
+func (k *call) Keeps() bool { return true }
+
+// Unkeep implements h1.Client.
+func (k *call) Unkeep() {}
+
+// Gone implements h1.Client.
+func (k *call) Gone(time.Time, bool) bool { return false }
+
+// Written implements h1.Client.
+func (k *call) Written() int64 { return 0 }

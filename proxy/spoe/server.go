@@ -1,0 +1,332 @@
+package spoe
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/proxy/h1"
+)
+
+// Server answers the connections of HAProxy. Each connection is served in turn, since HAProxy opens as many as it needs. Safe for
+// concurrent use; made by New.
+type Server struct {
+	deps     Deps
+	draining atomic.Bool
+	said     atomic.Int64 // when something broken was last logged, unix seconds
+
+	mu      sync.Mutex
+	closers map[io.Closer]struct{} // listeners and connections
+	running sync.WaitGroup
+
+	asked, broken, refused *metrics.Counter
+}
+
+// Deps is what a Server works with. All are required.
+type Deps struct {
+	Front   *h1.Server   // its handler is the check, with X-Forwarded fields
+	Trusted h1.Balancers // whose connections are served; all others are closed
+	Log     zerolog.Logger
+	Metrics *metrics.Set
+}
+
+// New makes a server. It answers nothing until Serve.
+func New(d Deps) *Server {
+	return &Server{
+		deps: d, closers: map[io.Closer]struct{}{},
+		asked:   d.Metrics.GetOrCreateCounter("antirobot_spoe_requests_total"),
+		broken:  d.Metrics.GetOrCreateCounter("antirobot_spoe_broken_total"),
+		refused: d.Metrics.GetOrCreateCounter("antirobot_spoe_refused_total"),
+	}
+}
+
+// maxConns bounds the connections of all balancers.
+const maxConns = 4096
+
+const (
+	helloTimeout = 10 * time.Second
+	idleTimeout  = 10 * time.Minute // HAProxy closes its own sooner
+	writeTimeout = 10 * time.Second
+)
+
+// hold keeps something to be closed by Close; false: the server is closed, or has too many already.
+func (s *Server) hold(c io.Closer) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() || len(s.closers) >= maxConns {
+		return false
+	}
+	s.closers[c] = struct{}{}
+	return true
+}
+
+func (s *Server) release(c io.Closer) {
+	s.mu.Lock()
+	delete(s.closers, c)
+	s.mu.Unlock()
+	_ = c.Close() // it may be closed already
+}
+
+// Serve accepts connections on ln until Close, which makes it return nil.
+func (s *Server) Serve(ln net.Listener) error {
+	if !s.hold(ln) {
+		return ln.Close()
+	}
+	defer s.release(ln)
+	for {
+		nc, err := ln.Accept()
+		switch {
+		case s.draining.Load():
+			if err == nil {
+				nc.Close()
+			}
+			return nil
+		case errors.Is(err, net.ErrClosed):
+			return fmt.Errorf("accept: %w", err)
+		case err != nil:
+			time.Sleep(10 * time.Millisecond) // out of descriptors, or a client that left
+			continue
+		}
+		peer := addressOf(nc)
+		if !s.deps.Trusted.Trusts(peer) {
+			s.refused.Inc()
+			s.say(peer, errors.New("this address may not ask: it is not in check.allowed"))
+			nc.Close()
+			continue
+		}
+		if !s.hold(nc) {
+			nc.Close()
+			continue
+		}
+		s.running.Go(func() {
+			defer s.release(nc)
+			if err := s.converse(nc, peer); err != nil && !s.draining.Load() {
+				s.broken.Inc()
+				s.say(peer, err)
+			}
+		})
+	}
+}
+
+func addressOf(nc net.Conn) netip.Addr {
+	a, err := netip.ParseAddrPort(nc.RemoteAddr().String())
+	if err != nil {
+		return netip.Addr{}
+	}
+	return a.Addr().Unmap()
+}
+
+// say logs what is wrong with a balancer, now and then: a misconfigured one does it again and again.
+func (s *Server) say(peer netip.Addr, err error) {
+	const every = 10
+	if now, last := time.Now().Unix(), s.said.Load(); now-last >= every && s.said.CompareAndSwap(last, now) {
+		s.deps.Log.Warn().Stringer("caller", peer).Err(err).Msg("a balancer's SPOE connection ended; see docs/balancers.md")
+	}
+}
+
+// Shutdown stops accepting and waits for the requests that are being asked about until ctx ends; then connections are cut.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.draining.Store(true)
+	s.mu.Lock()
+	for c := range s.closers {
+		if nc, ok := c.(net.Conn); ok {
+			_ = nc.SetReadDeadline(time.Unix(1, 0)) // what waits for a frame ends; what answers one goes on
+		} else {
+			_ = c.Close()
+		}
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() { s.running.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for c := range s.closers {
+		_ = c.Close()
+	}
+	s.mu.Unlock()
+	<-done
+	return ctx.Err()
+}
+
+// Close is Shutdown without patience.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = s.Shutdown(ctx) // that connections were cut is what was asked for
+	return nil
+}
+
+// talk is one connection.
+type talk struct {
+	s     *Server
+	nc    net.Conn
+	r     *bufio.Reader
+	peer  netip.Addr
+	limit int // of a frame, as agreed
+	in    []byte
+	out   []byte
+	call  *call
+}
+
+// converse greets HAProxy and answers its frames until one of them leaves.
+func (s *Server) converse(nc net.Conn, peer netip.Addr) error {
+	t := talk{s: s, nc: nc, r: bufio.NewReaderSize(nc, 16<<10), peer: peer, limit: maxFrame, call: newCall(s.deps.Front)}
+	more, err := t.greet()
+	for err == nil && more {
+		more, err = t.answer()
+	}
+	if err == nil || errors.Is(err, io.EOF) || s.draining.Load() {
+		return nil
+	}
+	var timeout net.Error
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return nil
+	}
+	if errors.Is(err, errFrame) || errors.Is(err, errTooLong) {
+		t.out = appendFrame(t.out[:0], ourGoodbyeFrame, 0, 0, func(dst []byte) []byte {
+			return appendString(appendUint32(dst, "status-code", 4), "message", []byte("invalid frame received"))
+		})
+		_ = t.send() // the first error is the one to report
+	}
+	return err
+}
+
+func (t *talk) read(within time.Duration) (frame, error) {
+	if !t.s.draining.Load() {
+		_ = t.nc.SetReadDeadline(time.Now().Add(within))
+	}
+	f, buf, err := readFrame(t.r, t.in, t.limit)
+	t.in = buf
+	return f, err
+}
+
+func (t *talk) send() error {
+	_ = t.nc.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_, err := t.nc.Write(t.out)
+	return err
+}
+
+// greet agrees on a version and on the size of frames. more is false after a mere health check.
+func (t *talk) greet() (more bool, err error) {
+	f, err := t.read(helloTimeout)
+	if err != nil {
+		return false, err
+	}
+	if f.kind != helloFrame {
+		return false, errFrame
+	}
+	size, probe, known := uint64(maxFrame), false, false
+	d := decoder{p: f.payload}
+	for len(d.p) > 0 {
+		name, v := d.text(), d.value()
+		switch string(name) {
+		case "supported-versions":
+			known = bytes.Contains(v.text, []byte("2."))
+		case "max-frame-size":
+			size = min(size, v.n)
+		case "healthcheck":
+			probe = v.yes
+		}
+	}
+	switch {
+	case d.bad || size < minFrame:
+		return false, errFrame
+	case !known:
+		return false, errors.New("the balancer does not speak version 2 of SPOP")
+	}
+	t.limit = int(size) //nolint:gosec // at most maxFrame
+	t.out = appendFrame(t.out[:0], ourHelloFrame, 0, 0, func(dst []byte) []byte {
+		dst = appendString(dst, "version", []byte("2.0"))
+		dst = appendUint32(dst, "max-frame-size", size)
+		return appendString(dst, "capabilities", nil)
+	})
+	return !probe, t.send()
+}
+
+// answer answers one frame.
+func (t *talk) answer() (more bool, err error) {
+	f, err := t.read(idleTimeout)
+	switch {
+	case err != nil:
+		return false, err
+	case f.kind == goodbyeFrame:
+		t.out = appendFrame(t.out[:0], ourGoodbyeFrame, 0, 0, func(dst []byte) []byte {
+			return appendString(appendUint32(dst, "status-code", 0), "message", []byte("bye"))
+		})
+		return false, t.send()
+	case f.flags&flagAbort != 0:
+		return true, nil
+	case f.kind != notifyFrame || f.flags&flagEnd == 0:
+		return false, errFrame
+	}
+	var m message
+	if !m.read(f.payload) {
+		return false, errFrame
+	}
+	t.s.asked.Inc()
+	status := t.call.ask(&m, t.peer)
+	t.out = appendFrame(t.out[:0], ackFrame, f.stream, f.id, func(dst []byte) []byte { return t.call.appendAnswer(dst, status) })
+	return true, t.send()
+}
+
+// read reads the one message of a frame; arguments that it does not know are ignored.
+func (m *message) read(p []byte) bool {
+	d := decoder{p: p}
+	for len(d.p) > 0 {
+		d.text() // its name
+		for n := d.byte(); n > 0 && !d.bad; n-- {
+			name, v := d.text(), d.value()
+			switch string(name) {
+			case "method":
+				m.method = v.text
+			case "uri":
+				m.uri = v.text
+			case "host":
+				m.host = v.text
+			case "headers":
+				m.headers = v.text
+			case "src":
+				m.src = v.address()
+			case "ssl":
+				m.tls = v.yes
+			}
+		}
+	}
+	return !d.bad
+}
+
+// appendAnswer appends the variables of an answer: verdict is human, stop or down.
+func (k *call) appendAnswer(dst []byte, status int) []byte {
+	verdict := "down"
+	switch status {
+	case 200:
+		verdict = "human"
+	case 401, 403:
+		verdict = "stop"
+	}
+	dst = appendVariable(dst, "verdict", []byte(verdict))
+	for _, v := range []struct {
+		name string
+		text []byte
+	}{{"cookie", k.cookie}, {"mark", k.mark}, {"reason", k.reason}, {"id", k.id}} {
+		if len(v.text) > 0 && status != 0 {
+			dst = appendVariable(dst, v.name, v.text)
+		}
+	}
+	return dst
+}
