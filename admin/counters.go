@@ -17,6 +17,7 @@ import (
 // CounterStore counts. *counter.Shingler does.
 type CounterStore interface {
 	Do(ctx context.Context, b *counter.Batch) error
+	DoSafely(ctx context.Context, b *counter.Batch) error
 	Read(ctx context.Context, dst []uint64, q []store.Query) error
 }
 
@@ -89,7 +90,15 @@ func (s *Server) updateCounters(c *call) (any, error) {
 	if b.Queries, err = parseItems("queries", in.Queries, p.query); err != nil {
 		return nil, err
 	}
-	if err := s.deps.Counters.Do(c.work, &b); err != nil {
+	do := s.deps.Counters.Do
+	switch wait := string(c.QueryArgs().Peek("wait")); wait {
+	case "":
+	case "durable":
+		do = s.deps.Counters.DoSafely
+	default:
+		return nil, badField("wait", "the only value is durable, not %.80q", wait)
+	}
+	if err := do(c.work, &b); err != nil {
 		return nil, storeFailed(err)
 	}
 	return struct {

@@ -43,7 +43,7 @@ func TestCountersCount(t *testing.T) {
 		t.Errorf("counts are %v", read.Counts)
 	}
 	for range 2 {
-		g.ok(&updated, "POST", "/api/counters/update", `{"prefix":"u","uniques":[
+		g.ok(&updated, "POST", "/api/counters/update?wait=durable", `{"prefix":"u","uniques":[
 			{"type":31,"shingle":"`+hex+`","pair":{"type":30,"text":"a"}},{"type":31,"shingle":"`+hex+`","pair":{"type":30,"text":"b"}}]}`)
 	}
 	g.ok(&read, "POST", "/api/counters/read", `{"queries":[{"prefix":"u","type":31,"shingle":"`+hex+`","unit":"1d"}]}`)
@@ -92,6 +92,7 @@ func TestCountersNameTheItem(t *testing.T) {
 		g.refused(400, c.code, c.list+"[1]"+c.field, "POST", c.path, `{"`+c.list+`":[`+first+`,`+c.item+`]}`)
 	}
 	g.refused(400, "invalid_field", "updates", "POST", update, `{}`)
+	g.refused(400, "invalid_field", "wait", "POST", update+"?wait=always", `{"updates":[`+good+`]}`)
 	g.refused(400, "invalid_field", "queries", "POST", read, `{}`)
 	g.refused(400, "invalid_field", "queries", "POST", read, `{"queries":[`+strings.Repeat(`1,`, maxCounterItems)+`1]}`)
 	g.refused(400, "unknown_field", "updates", "POST", read, `{"updates":[]}`)
@@ -107,6 +108,7 @@ func TestCountersNameTheItem(t *testing.T) {
 type failing struct{ err error }
 
 func (f failing) Do(context.Context, *counter.Batch) error            { return f.err }
+func (f failing) DoSafely(context.Context, *counter.Batch) error      { return f.err }
 func (f failing) Read(context.Context, []uint64, []store.Query) error { return f.err }
 
 func TestCountersWithoutAStore(t *testing.T) {

@@ -98,6 +98,7 @@ func countersGetCommand(api *apiClient) *cobra.Command {
 func countersAddCommand(api *apiClient) *cobra.Command {
 	var f counterFlags
 	var n uint64
+	var durable bool
 	cmd := &cobra.Command{
 		Use:     "add",
 		Short:   "Add to a counter, in the current ten minutes and day",
@@ -109,10 +110,15 @@ func countersAddCommand(api *apiClient) *cobra.Command {
 				return err
 			}
 			item["n"] = n
-			return api.post(cmd, "/api/counters/update", map[string]any{"updates": []any{item}}, nil)
+			path := "/api/counters/update"
+			if durable {
+				path += "?wait=durable"
+			}
+			return api.post(cmd, path, map[string]any{"updates": []any{item}}, nil)
 		},
 	}
 	f.register(cmd)
 	cmd.Flags().Uint64Var(&n, "n", 1, "`N` to add")
+	cmd.Flags().BoolVar(&durable, "durable", false, "wait until it is on the disk, or with the servers of a shared store")
 	return cmd
 }

@@ -12,7 +12,7 @@ import (
 // moment. Counts are unsigned and stop at MaxCount. Rules in addition to those of the package, checked by storetest:
 //  1. Add and AddUnique are at most once: after an error a part of the batch may have been counted, but nothing twice. So
 //     a failed batch is lost and is not sent again.
-//  2. Counts survive kill -9 after the backend's own interval, about a second.
+//  2. Counts survive a crash of the machine after the backend's own interval, about a second, or after Sync.
 //  3. A batch is not one transaction, and the order within it is left open: a reader may see a part of it. Whatever was
 //     counted when a call returned nil is seen by every Read that begins later.
 //  4. Testing and counting a Unique's pair is atomic: of any number of parallel callers exactly one makes the unique's
@@ -35,6 +35,8 @@ type Counters interface {
 	// daily ones (counted from the epoch). Whatever is added for a dropped period afterwards counts from zero. It needs no
 	// scan. A shared backend keeps everything that a query of the present may still ask for, by its own clock.
 	Drop(ctx context.Context, before Period) error
+	// Sync returns when whatever was counted before is as safe as the backend makes it: on its disk, or with the servers.
+	Sync(ctx context.Context) error
 }
 
 // ErrRange is returned by Read for a query over more than Unit.Kept periods.

@@ -181,6 +181,9 @@ func (m *MemoryCounters) Drop(ctx context.Context, before Period) error {
 	return nil
 }
 
+// Sync implements Counters: there is nothing safer than this memory.
+func (m *MemoryCounters) Sync(ctx context.Context) error { return m.ready(ctx) }
+
 // Healthy returns nil, or ErrClosed after Close.
 func (m *MemoryCounters) Healthy() error {
 	if m.ended.Load() {

@@ -148,6 +148,11 @@ func (c *Counters) keep() {
 	}
 }
 
+// Sync implements store.Counters. Callers at the same time share one write to the disk.
+func (c *Counters) Sync(ctx context.Context) error {
+	return c.with(ctx, func(e *engine) error { return e.sync() })
+}
+
 // sync brings all earlier writes to the disk.
 func (e *engine) sync() (err error) {
 	defer func() {

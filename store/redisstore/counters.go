@@ -34,6 +34,10 @@ func (c *Counters) Shared() bool { return true }
 // Healthy returns nil if the servers accept updates.
 func (c *Counters) Healthy() error { return c.s.serves() }
 
+// Sync implements store.Counters. What the servers have acknowledged is as safe as their own persistence makes it; replicas are
+// not waited for.
+func (c *Counters) Sync(ctx context.Context) error { return c.s.ready(ctx, 0) }
+
 // pipeline is how many commands are sent at once.
 const pipeline = 4096
 

@@ -103,6 +103,9 @@ func (m *CounterModel) Drop(_ context.Context, before store.Period) error {
 	return nil
 }
 
+// Sync implements store.Counters.
+func (m *CounterModel) Sync(context.Context) error { return nil }
+
 // testCounterModel compares the counters with the model over random histories around the boundaries of days and fortnights.
 func testCounterModel(t *testing.T, open func(t *testing.T) store.Counters, o CounterOptions) {
 	runs := 0

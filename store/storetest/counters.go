@@ -320,6 +320,7 @@ func testRefused(t *testing.T, c store.Counters, _ CounterOptions) {
 		"AddUnique": c.AddUnique(ctx, []store.Unique{unique(k, 1, slot0)}),
 		"Read":      read(ctx, store.Query{Counter: k}),
 		"Drop":      c.Drop(ctx, store.Period{}),
+		"Sync":      c.Sync(ctx),
 		"ReadRecords": c.ReadRecords(ctx, []store.Record{{Counter: k}}, func(int, []store.Count) {
 			t.Error("called with a cancelled context")
 		}),
@@ -350,6 +351,7 @@ func testCountersReopen(t *testing.T, c store.Counters, o CounterOptions) {
 	k := counter(1)
 	must(t, c.Add(bg, delta(k, slot0, 3)))
 	must(t, c.AddUnique(bg, []store.Unique{unique(counter(2), 1, slot0)}))
+	must(t, c.Sync(bg))
 	c = o.Reopen(t, c)
 	must(t, c.Add(bg, delta(k, slot0, 4)))
 	must(t, c.AddUnique(bg, []store.Unique{unique(counter(2), 1, slot0)}))

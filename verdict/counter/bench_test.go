@@ -99,6 +99,7 @@ func (nowhere) Add(context.Context, []store.Delta) error            { return nil
 func (nowhere) AddUnique(context.Context, []store.Unique) error     { return nil }
 func (nowhere) Read(context.Context, []uint64, []store.Query) error { return nil }
 func (nowhere) Drop(context.Context, store.Period) error            { return nil }
+func (nowhere) Sync(context.Context) error                          { return nil }
 func (nowhere) ReadRecords(_ context.Context, r []store.Record, f func(int, []store.Count)) error {
 	for i := range r {
 		f(i, nil)

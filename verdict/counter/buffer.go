@@ -93,6 +93,7 @@ type shard struct {
 	// read: so nothing is read twice or missed. It is taken before mu, and several are taken in the order of the
 	// shards.
 	commit sync.RWMutex
+	lost   atomic.Uint64 // writes that failed
 
 	mu       sync.Mutex
 	active   *table

@@ -61,15 +61,27 @@ func (s *Shingler) Flush(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// flushShard writes a shard's updates. While the store reports that it is unhealthy, they stay in the buffer.
+// flushShard writes a shard's updates. While the store reports that it is unhealthy, they stay in the buffer: it reports that
+// itself, and nothing is lost yet.
 func (s *Shingler) flushShard(ctx context.Context, i int) error {
+	if err := s.flushNow(ctx, i); !errors.Is(err, errPostponed) {
+		return err
+	}
+	return nil
+}
+
+// errPostponed is returned by flushNow while the store is unhealthy.
+var errPostponed = errors.New("counter: the store is unhealthy, updates wait")
+
+// flushNow writes a shard's updates, or returns errPostponed.
+func (s *Shingler) flushNow(ctx context.Context, i int) error {
 	s.flushMu.Lock()
 	defer s.flushMu.Unlock()
 	sh := &s.shards[i]
 	if h, ok := s.backend.(healthy); ok {
 		if err := h.Healthy(); err != nil {
 			s.stats.postponed.Add(1)
-			return nil // the store itself reports that it is unhealthy; nothing is lost yet
+			return fmt.Errorf("%w: %w", errPostponed, err)
 		}
 	}
 	sh.mu.Lock()
@@ -123,6 +135,7 @@ func (s *Shingler) commit(ctx context.Context, sh *shard, t *table, chunk []int3
 	s.stats.flushes.Add(1)
 	if err != nil {
 		s.stats.lostFlush.Add(uint64(len(chunk)))
+		sh.lost.Add(1)
 		err = fmt.Errorf("counter: flush %d sums: %w", len(chunk), err)
 	} else {
 		s.stats.flushed.Add(uint64(len(chunk)))

@@ -11,6 +11,42 @@ import (
 	"antirobot/store"
 )
 
+// TestDoSafely: what it has acknowledged is in the store, and it acknowledges nothing else.
+func TestDoSafely(t *testing.T) {
+	f := &faulty{Counters: store.NewMemoryCounters()}
+	s := idle(t, f, nil)
+	b := &Batch{
+		Adds:    []store.Delta{delta(1, 3)},
+		Uniques: []store.Unique{{Counter: name1(2), PairType: TypePair, Pair: 7, Slot: slot0}},
+		Queries: []store.Query{query(1)},
+	}
+	inStore := func(want uint64) {
+		t.Helper()
+		var n [1]uint64
+		must(t, f.Read(bg, n[:], []store.Query{query(1)}))
+		if n[0] != want {
+			t.Errorf("the store has %d, not %d", n[0], want)
+		}
+	}
+	must(t, s.DoSafely(bg, b))
+	inStore(3)
+	must(t, s.Do(bg, b))
+	inStore(3)
+	must(t, s.DoSafely(bg, &Batch{Adds: []store.Delta{delta(1, 1)}}))
+	inStore(7)
+	f.failAdd.Store(true)
+	if err := s.DoSafely(bg, b); !errors.Is(err, errFaulty) {
+		t.Errorf("a write that failed: %v", err)
+	}
+	f.failAdd.Store(false)
+	must(t, s.DoSafely(bg, &Batch{Adds: []store.Delta{delta(1, 1)}}))
+	inStore(8)
+	must(t, s.Close())
+	if err := s.DoSafely(bg, b); !errors.Is(err, store.ErrClosed) {
+		t.Errorf("after Close: %v", err)
+	}
+}
+
 func TestLossesAreCounted(t *testing.T) {
 	f := &faulty{Counters: store.NewMemoryCounters()}
 	s := idle(t, f, nil)

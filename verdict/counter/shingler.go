@@ -128,16 +128,67 @@ func (s *Shingler) Do(ctx context.Context, b *Batch) error {
 	if err := s.check(b); err != nil {
 		return err
 	}
+	_, err := s.do(ctx, b)
+	return err
+}
+
+// do does what Do says with a batch that was checked. all is false if an update could not be kept.
+func (s *Shingler) do(ctx context.Context, b *Batch) (all bool, err error) {
 	b.Before = grow(b.Before, len(b.Queries))
 	readErr := s.Read(ctx, b.Before, b.Queries)
 	if readErr != nil {
 		clear(b.Before)
 	}
 	uniqueErr := s.addUnique(ctx, b.Uniques)
+	all = true
 	for i := range b.Adds {
-		s.add(&b.Adds[i])
+		all = s.add(&b.Adds[i]) && all
 	}
-	return errors.Join(readErr, uniqueErr)
+	return all, errors.Join(readErr, uniqueErr)
+}
+
+// errNotKept is returned by DoSafely.
+var errNotKept = errors.New("counter: the updates, or a part of them, are lost")
+
+// DoSafely is Do, and returns when the updates are in the store and as safe as it makes them (store.Counters.Sync). Whoever
+// calls it at the same time shares the writes. After an error a part of the updates may be lost.
+func (s *Shingler) DoSafely(ctx context.Context, b *Batch) error {
+	if s.ended.Load() {
+		return store.ErrClosed
+	}
+	if err := s.check(b); err != nil {
+		return err
+	}
+	var touched uint64
+	for i := range b.Adds {
+		touched |= 1 << s.name(&b.Adds[i].Counter).shard()
+	}
+	for i := range b.Uniques { // a pair that is known is an update, too
+		pair := b.Uniques[i].PairCounter()
+		touched |= 1 << s.name(&pair).shard()
+	}
+	var lost [shards]uint64
+	for i := range s.shards {
+		lost[i] = s.shards[i].lost.Load()
+	}
+	all, err := s.do(ctx, b)
+	if !all {
+		err = errors.Join(err, errNotKept)
+	}
+	for i := range s.shards {
+		if touched&(1<<i) == 0 {
+			continue
+		}
+		if flushErr := s.flushNow(ctx, i); flushErr != nil {
+			err = errors.Join(err, flushErr)
+		} else if s.shards[i].lost.Load() != lost[i] { // by somebody else's flush
+			err = errors.Join(err, errNotKept)
+		}
+	}
+	if syncErr := s.backend.Sync(ctx); syncErr != nil {
+		err = errors.Join(err, fmt.Errorf("counter: sync: %w", syncErr))
+	}
+	return err
 }
 
 func grow(b []uint64, n int) []uint64 {
@@ -176,15 +227,16 @@ func (s *Shingler) checkQueries(q []store.Query) error {
 // Add counts one update, in memory; it does not block on the store. An update that cannot be kept is lost and counted.
 func (s *Shingler) Add(d store.Delta) { s.add(&d) }
 
-func (s *Shingler) add(d *store.Delta) {
+// add returns false if the update is lost.
+func (s *Shingler) add(d *store.Delta) bool {
 	s.stats.updates.Add(1)
 	prefix, ok := s.prefixes.number(d.Prefix)
 	if !ok || s.ended.Load() {
 		s.stats.lostFull.Add(1)
-		return
+		return false
 	}
 	if d.N == 0 {
-		return
+		return true
 	}
 	k := name{d.Shingle, prefix, d.Type}
 	i := k.shard()
@@ -202,6 +254,7 @@ func (s *Shingler) add(d *store.Delta) {
 		default:
 		}
 	}
+	return ok
 }
 
 // AddUnique counts pairs and their uniques, as store.Counters does. When it returns nil the uniques are in the store. On an
@@ -224,7 +277,7 @@ func (s *Shingler) addUnique(ctx context.Context, u []store.Unique) error {
 	}
 	for i := range s.shards {
 		if behind&(1<<i) != 0 { // the store must know of the pairs what is known here
-			if err := s.flushShard(ctx, i); err != nil {
+			if err := s.flushNow(ctx, i); err != nil {
 				s.stats.lostUnique.Add(uint64(len(fresh)))
 				return err
 			}
