@@ -7,7 +7,7 @@ import (
 )
 
 // Calls returns the hosts that the gateway may call, sorted: those of its services, of the store, of lists and crawlers'
-// ranges, of webhooks, and of the certificate authority. It calls no others; addresses are looked up by the machine's resolver.
+// ranges, of webhooks and second opinions, and of the certificate authority. It calls no others; addresses are looked up by the machine's resolver.
 func (c *Config) Calls() (hosts []string) {
 	urls := c.Lists.Calls()
 	for i := range c.Resolved {
@@ -15,6 +15,9 @@ func (c *Config) Calls() (hosts []string) {
 		for k := range c.Resolved[i].Messages.Routes {
 			urls = append(urls, c.Resolved[i].Messages.Routes[k].Webhook())
 		}
+	}
+	for _, o := range c.Message.SecondOpinions {
+		urls = append(urls, o.Calls()...)
 	}
 	if c.Store.Shared() {
 		urls = append(urls, strings.Split(c.Store.URL, ",")...)

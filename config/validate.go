@@ -240,7 +240,7 @@ func (s *Service) checkRoutes(m *message.Config) error {
 	var errs []error
 	for i := range s.Messages.Routes {
 		r := &s.Messages.Routes[i]
-		errs = append(errs, settings.At(fmt.Sprintf("routes[%d]", i), m.CheckSources(r.Partner, r.Domain, r.Attributes())))
+		errs = append(errs, settings.At(fmt.Sprintf("routes[%d]", i), errors.Join(m.CheckSources(r.Partner, r.Domain, r.Attributes()), m.CheckOpinions(r.Grey.Ask))))
 	}
 	return errors.Join(errs...)
 }

@@ -24,9 +24,11 @@ services:
     messages:
       routes:
         - {route: POST /comments, sources: [{attribute: text, from: form, key: words}]}
+        - {route: POST /grey, sources: [{attribute: text, from: form, key: words}], grey: {from: 0, to: 1, ask: [judge], good: mark, bad: block}}
         - {route: POST /hooked, sources: [{attribute: text, from: json, key: /words}], approved: %q}
 message:
-  queue: {max_entries: 3, webhook_secret: a-secret-of-the-webhook}
+  second_opinions: [{name: judge, kind: http, url: %q, timeout: 20s}]
+  queue: {max_entries: 4, webhook_secret: a-secret-of-the-webhook}
   partners:
     - name: default
       domain:
@@ -59,7 +61,18 @@ func TestQueue(t *testing.T) {
 	site, hooks := httptest.NewServer(service), httptest.NewServer(hook)
 	t.Cleanup(site.Close)
 	t.Cleanup(hooks.Close)
-	g := configured(t, queueConfig, site.URL, hooks.URL+"/approved")
+	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		verdict := "unsure"
+		for _, says := range []string{"good", "bad"} {
+			if strings.Contains(string(body), "a "+says+" one") {
+				verdict = says
+			}
+		}
+		_, _ = io.WriteString(w, `{"verdict":"`+verdict+`","reason":"a language model says so"}`)
+	}))
+	t.Cleanup(judge.Close)
+	g := configured(t, queueConfig, site.URL, hooks.URL+"/approved", judge.URL)
 	v := visitor(t)
 	queue := func(want string, args ...string) string {
 		t.Helper()
@@ -83,6 +96,15 @@ func TestQueue(t *testing.T) {
 	v.do("POST", g.url+"/hooked", `{"words":"maybe by script"}`, "Content-Type", "application/json", "X-Requested-With", "XMLHttpRequest").
 		must(t, 202, `{"type":"queued","request-id":"`)
 	v.do("POST", g.url+"/comments", "words=maybe+spam", "Content-Type", form).must(t, 202, "")
+	v.do("POST", g.url+"/grey", "words=a+bad+one", "Content-Type", form).must(t, 403, "")
+	if r := v.do("POST", g.url+"/grey", "words=nobody+knows", "Content-Type", form).must(t, 202, ""); len(g.why(r).Message.Opinions) != 2 {
+		t.Errorf("the story has %v", g.why(r).Message.Opinions)
+	}
+	v.do("POST", g.url+"/grey", "words=a+good+one", "Content-Type", form)
+	if len(service.was) != 1 || !strings.HasPrefix(service.got[0].Header.Get("X-Antirobot-Mark"), "OK") {
+		t.Errorf("what a second opinion finds good: %q", service.was)
+	}
+	service.was, service.got = nil, nil
 	v.do("POST", g.url+"/comments", "words=maybe+too+much", "Content-Type", form).must(t, 200, "<form") // it is full: asked
 	v.do("POST", g.url+"/comments", "words=good", "Content-Type", form)
 	if len(service.was) != 1 || service.was[0] != "words=good" || len(hook.was) != 0 {
@@ -129,11 +151,11 @@ func TestQueue(t *testing.T) {
 	}
 
 	queue("was refused", "refuse", "--teach", ids["spam"])
-	if out := queue("refused", "list"); strings.Contains(out, "maybe") || strings.Count(out, "\n") != 3 {
+	if out := queue("refused", "list"); strings.Contains(out, "maybe") || !strings.Contains(out, "nobody knows") || strings.Count(out, "\n") != 4 {
 		t.Errorf("what is left of it: %s", out)
 	}
-	queue("erased: 3", "erase", "--all")
-	if n := g.metric("antirobot_queue_total", `result="erased"`); n != 3 {
+	queue("erased: 4", "erase", "--all")
+	if n := g.metric("antirobot_queue_total", `result="erased"`); n != 4 {
 		t.Errorf("%v erased", n)
 	}
 }

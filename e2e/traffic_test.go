@@ -122,6 +122,8 @@ type story struct {
 
 // storyRules is the part about rules in a decision that the tests read.
 type storyRules struct {
+	Opinions []string
+
 	Route, Action, Decision, Rule, Error, Trace string
 	Line                                        int
 	Score                                       float64

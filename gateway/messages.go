@@ -8,6 +8,7 @@ import (
 	"antirobot/message"
 	"antirobot/message/queue"
 	"antirobot/message/rpc"
+	"antirobot/message/second"
 	"antirobot/rules"
 	"antirobot/rules/sources"
 	"antirobot/settings"
@@ -41,6 +42,12 @@ func (a *Server) openQueue() (err error) {
 func (a *Server) startDeliveries() error {
 	a.queue.Start(a.gateway.NewDelivery(a.Cfg.Message.Queue.WebhookSecret).Deliver)
 	return nil
+}
+
+// openSeconds makes those who are asked about texts that are grey.
+func (a *Server) openSeconds() (err error) {
+	a.seconds, err = second.New(a.Cfg.Message.SecondOpinions, second.Deps{Log: a.Logger("second"), Metrics: a.set})
+	return err
 }
 
 // messageAPI is the message firewall with its API, for the private listener.

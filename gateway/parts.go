@@ -151,7 +151,7 @@ func (a *Server) openGateway() error {
 	if err != nil {
 		return err
 	}
-	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Messages: a.messages, Queue: a.queue, Log: a.Logger("gateway"), Metrics: a.set}
+	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Messages: a.messages, Queue: a.queue, Seconds: a.seconds, Log: a.Logger("gateway"), Metrics: a.set}
 	if a.Cfg.Processor.Enabled {
 		deps.Sink = a.proc
 		deps.Crawlers = a.proc.Learns()

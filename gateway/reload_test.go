@@ -25,8 +25,8 @@ services:
   - {name: shop, hosts: [shop.example]}
 `
 
-// second differs from first in what each part makes of it.
-const second = first + `
+// changed differs from first in what each part makes of it.
+const changed = first + `
   - {name: blog, hosts: [blog.example]}
 lists: {block: [192.0.2.66]}
 identity: {trusted_proxies: [10.0.0.0/8]}
@@ -85,14 +85,14 @@ func TestReloadChangesAllOrNothing(t *testing.T) {
 				return func() { committed = true; commit() }, err
 			}
 		}
-		if err := a.apply(read(second), changes); !errors.Is(err, fault) {
+		if err := a.apply(read(changed), changes); !errors.Is(err, fault) {
 			t.Fatalf("%s: %v", changes[i].of, err)
 		}
 		if now := a.inUse(); now != before || committed {
 			t.Errorf("%s failed, and something has changed: %+v, before %+v", changes[i].of, now, before)
 		}
 	}
-	if err := a.apply(read(second), a.changes()); err != nil {
+	if err := a.apply(read(changed), a.changes()); err != nil {
 		t.Fatal(err)
 	}
 	now := a.inUse()
@@ -112,16 +112,16 @@ func TestReloadNamesWhatIsBroken(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(a.Cfg.DataDir, "keys.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.apply(read(second), a.changes()); err == nil || !strings.Contains(err.Error(), "keys") || a.inUse() != before {
+	if err := a.apply(read(changed), a.changes()); err == nil || !strings.Contains(err.Error(), "keys") || a.inUse() != before {
 		t.Errorf("broken keys: %v, %+v", err, a.inUse())
 	}
 	if err := os.WriteFile(filepath.Join(a.Cfg.DataDir, "keys.json"), good, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for section, text := range map[string]string{
-		"formula.model": second + "formula: {model: /nowhere/model.yaml}\n",
-		"check":         strings.Replace(second, `check: {listen`, `check: {secret_file: /nowhere/secret, listen`, 1),
-		"templates":     second + "captcha: {templates: /nowhere/pages}\n",
+		"formula.model": changed + "formula: {model: /nowhere/model.yaml}\n",
+		"check":         strings.Replace(changed, `check: {listen`, `check: {secret_file: /nowhere/secret, listen`, 1),
+		"templates":     changed + "captcha: {templates: /nowhere/pages}\n",
 	} {
 		if err := a.apply(read(text), a.changes()); err == nil || !strings.Contains(err.Error(), section) || a.inUse() != before {
 			t.Errorf("%s: %v, %+v", section, err, a.inUse())

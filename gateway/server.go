@@ -20,6 +20,7 @@ import (
 	"antirobot/identity/geo"
 	"antirobot/message"
 	"antirobot/message/queue"
+	"antirobot/message/second"
 	"antirobot/proxy"
 	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
@@ -57,6 +58,7 @@ type Server struct {
 	counters     *counter.Shingler
 	messages     *message.Keeper
 	queue        *queue.Queue
+	seconds      *second.Opinions
 	requestRules *requestrules.Engine
 	keys         *spravka.Keys
 	lists        *cbb.Lists
@@ -114,6 +116,7 @@ func (a *Server) parts() []part {
 		{"rules", a.openRules, nil},
 		{"messages", a.openMessages, func() error { return a.messages.Close() }},
 		{"queue", a.openQueue, nil},
+		{"second opinions", a.openSeconds, func() error { return a.seconds.Close() }},
 		{"verdict", a.openVerdict, func() error { return a.cacher.Close() }},
 		{"identity", a.openIdentity, func() error { return a.resolver.Close() }},
 		{"labels", a.openLabels, func() error { return a.labels.Close() }},

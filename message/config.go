@@ -9,6 +9,7 @@ import (
 
 	"antirobot/message/learn"
 	"antirobot/message/queue"
+	"antirobot/message/second"
 	"antirobot/rules"
 	"antirobot/settings"
 )
@@ -22,6 +23,8 @@ type Config struct {
 
 	Akismet AkismetConfig `mapstructure:"akismet"`
 	Queue   queue.Config  `mapstructure:"queue"` // of messages that wait for a person
+
+	SecondOpinions []second.Config `mapstructure:"second_opinions"` // those who may be asked about texts that are grey
 
 	MaxText           int64         `mapstructure:"max_text"`            // bytes of a text attribute
 	MaxRequest        int64         `mapstructure:"max_request"`         // bytes of a request of the API
@@ -158,6 +161,7 @@ func (c Config) Validate() error {
 	if err := c.Queue.Validate(); err != nil {
 		v.errs = append(v.errs, settings.At("queue", err))
 	}
+	v.opinions(c.SecondOpinions)
 	seen := make(map[string]bool)
 	for i, p := range c.Partners {
 		path := fmt.Sprintf("partners[%d]", i)
@@ -229,6 +233,17 @@ func (c Config) CheckSources(partner, path string, used []string) error {
 	for k, name := range used {
 		if name != "" && !slices.ContainsFunc(known, func(a AttributeConfig) bool { return a.Name == name }) {
 			errs = append(errs, fmt.Errorf("sources[%d].attribute: messages of the domain %q have no %q", k, path, name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// CheckOpinions checks that those exist whom a route asks for second opinions.
+func (c Config) CheckOpinions(names []string) error {
+	var errs []error
+	for i, name := range names {
+		if !slices.ContainsFunc(c.SecondOpinions, func(s second.Config) bool { return s.Name == name }) {
+			errs = append(errs, fmt.Errorf("grey.ask[%d]: message.second_opinions has no %q", i, name))
 		}
 	}
 	return errors.Join(errs...)

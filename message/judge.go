@@ -28,7 +28,7 @@ func (s *System) Judge(ctx context.Context, d *Domain, values map[string]any, tr
 
 func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool) (o Outcome, err error) {
 	o.Decision = rules.Unknown
-	err = s.run(ctx, d, f, m, trace, nil, func(_ *rules.Program, r *rules.Run, err error) {
+	err = s.run(ctx, d, f, m, trace, nil, func(_ *rules.Program, r *rules.Run, _ *float64, err error) {
 		o.Log = r.Log()
 		if err == nil {
 			o.Decision, o.Score, o.Tags = r.Decision(), r.Score(), r.AppendTags(nil)
@@ -40,9 +40,12 @@ func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, 
 	return o, err
 }
 
+// tookFunc takes the state of a run of the rules, and what the model said that they asked last; nil: they asked none.
+type tookFunc = func(p *rules.Program, r *rules.Run, score *float64, err error)
+
 // run runs the rules of f over m and hands the state of the run to took, which keeps nothing of it. Without rules took
 // is not called.
-func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool, shared *counted, took func(p *rules.Program, r *rules.Run, err error)) error {
+func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool, shared *counted, took tookFunc) error {
 	p := f.program()
 	if p == nil {
 		return nil
@@ -57,7 +60,11 @@ func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, tr
 	}()
 	j.domain, j.message, j.counted, j.run.Trace = d, m, shared, trace
 	err := p.Run(ctx, &j.env, &j.run)
-	took(p, &j.run, err)
+	var score *float64
+	if j.asked.model != nil {
+		score = &j.asked.score
+	}
+	took(p, &j.run, score, err)
 	s.slow(d, err)
 	return err
 }
@@ -85,7 +92,7 @@ const methodInline = "inline"
 // JudgeInline judges a message that was read from a request as Judge does, in each of its readings, and hands the state of
 // each run to took, which keeps nothing of it. Without rules took is not called. Whatever it can be read as, it is one
 // message: each counter is added to once, and the first reading alone is logged and learnt.
-func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[string]any, trace bool, took func(p *rules.Program, r *rules.Run, err error)) error {
+func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[string]any, trace bool, took tookFunc) error {
 	d.Requested(methodInline)
 	kind, err := d.messages()
 	if err != nil {

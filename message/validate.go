@@ -7,7 +7,9 @@ import (
 	"time"
 
 	"antirobot/message/learn"
+	"antirobot/message/second"
 	"antirobot/rules"
+	"antirobot/settings"
 )
 
 type validator struct{ errs []error }
@@ -25,6 +27,21 @@ func (v *validator) name(path, name string) {
 
 func validName(s string) bool {
 	return s != "" && len(s) <= 64 && strings.Trim(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.") == ""
+}
+
+// opinions checks who is asked for second opinions.
+func (v *validator) opinions(all []second.Config) {
+	seen := make(map[string]bool)
+	for i, c := range all {
+		at := fmt.Sprintf("second_opinions[%d]", i)
+		if err := c.Validate(); err != nil {
+			v.errs = append(v.errs, settings.At(at, err))
+		}
+		if seen[c.Name] {
+			v.addf("%s.name: %q occurs twice", at, c.Name)
+		}
+		seen[c.Name] = true
+	}
 }
 
 func (v *validator) domain(path string, d DomainConfig, depth int) {

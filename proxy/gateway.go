@@ -56,6 +56,7 @@ type Deps struct {
 	Sink         verdict.Sink    // nil: events are discarded
 	Messages     Messages        // nil: there is no message firewall
 	Queue        Queue           // nil: no message can wait for a person
+	Seconds      Seconds         // nil: nobody is asked for a second opinion
 	Crawlers     bool            // verified crawlers, which are not judged, become events too: for training data
 	Log          zerolog.Logger  // decisions about those who are not human
 	Access       *zerolog.Logger // a line for each request; nil: none

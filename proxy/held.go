@@ -53,7 +53,7 @@ var errNoQueue = errors.New("there is no queue")
 func (j *journey) heldItem(r *messageRoute, p *posted, values map[string]any, ruling *verdict.Ruling) *queue.Item {
 	it := &queue.Item{
 		Service: j.svc.Name, Route: r.name, Partner: r.cfg.Partner, Domain: r.cfg.Domain, RequestID: string(j.idText[:]),
-		Decision: ruling.Decision, Rule: ruling.Why(), Tags: ruling.AppendTags(nil),
+		Decision: ruling.Decision, Rule: ruling.Why(), Tags: ruling.AppendTags(nil), Score: ruling.Model, Opinions: ruling.Opinions,
 		Client: j.id.Addr.String(), Subject: j.id.Winner().String(), Method: string(j.view.Method), Target: string(j.view.Target),
 		Host: string(j.view.HostPort), Proto: j.id.Proto, Webhook: r.webhook, Message: make(map[string]any, len(values)),
 	}

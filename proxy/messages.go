@@ -146,6 +146,9 @@ func (j *journey) ruleMessage(ctx context.Context, r *messageRoute, p *posted, r
 			fail(r.failed, err.Error())
 		}
 	}
+	if err == nil {
+		j.settleGrey(ctx, r, d, values, ruling)
+	}
 	j.svc.metrics.message(r.name, ruling)
 	return values
 }
@@ -155,7 +158,13 @@ func (j *journey) judgeReadings(ctx context.Context, system *message.System, d *
 	ruling.Decision = rules.Unknown
 	ruling.Action = r.answers.Of(rules.Unknown)
 	first := true
-	return system.JudgeInline(ctx, d, readings, r.cfg.Trace, func(p *rules.Program, run *rules.Run, err error) {
+	var worst *float64 // score of a reading
+	defer func() { ruling.Model = worst }()
+	return system.JudgeInline(ctx, d, readings, r.cfg.Trace, func(p *rules.Program, run *rules.Run, score *float64, err error) {
+		if score != nil && (worst == nil || *score > *worst) {
+			kept := *score
+			worst = &kept
+		}
 		action := r.answers.Of(run.Decision())
 		if err == nil && !first && action <= ruling.Action {
 			return

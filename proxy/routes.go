@@ -45,6 +45,8 @@ type MessageRouteConfig struct {
 	OnError    string `mapstructure:"on_error"`   // the rules failed, or the message firewall is unavailable
 	QueueFull  string `mapstructure:"queue_full"` // the message was to wait for a person, and the queue does not take it
 
+	Grey GreyConfig `mapstructure:"grey"` // texts about which the model is not sure
+
 	// Approved is where a message of the queue goes that a person approved: "service", or the URL of a webhook.
 	Approved string `mapstructure:"approved"`
 
@@ -110,6 +112,7 @@ type messageRoute struct {
 	late       verdict.RuleAction
 	failed     verdict.RuleAction
 	queueFull  verdict.RuleAction
+	grey       *grey  // nil: no text is grey
 	webhook    string // empty: what a person approved goes to the service
 }
 
@@ -148,6 +151,7 @@ func newMessageRoute(c MessageRouteConfig) (*messageRoute, error) {
 			bad("%s: %.40q is not an action", a.key, a.value)
 		}
 	}
+	r.grey = newGrey(c.Grey, bad)
 	if r.queueFull == verdict.RuleQueue {
 		bad("queue_full: what the queue does not take can't wait in it")
 	}

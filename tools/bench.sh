@@ -26,6 +26,8 @@ say "beside HAProxy: what asking over SPOE costs, and over Lua and HTTP"
 ANTIROBOT_BIN=$PWD/antirobot BENCH_PAIRS=$pairs go test -run '^$' -bench BesideHAProxy -benchtime=1x ./e2e | grep '^  '
 say "latency that judging a message inline adds to a post"
 ANTIROBOT_BIN=$PWD/antirobot BENCH_PAIRS=$pairs go test -run '^$' -bench InlineRoute -benchtime=1x ./e2e | grep '^  '
+say "message API: CPU of a message over JSON-RPC beside a bare HTTP answer (budget: 10,000 judged and 5,000 taught a second on two cores)"
+ANTIROBOT_BIN=$PWD/antirobot BENCH_PAIRS=$pairs go test -run '^$' -bench MessageAPI -benchtime=1x ./e2e | grep '^  '
 say "rules over requests"
 bench ./rules/requestrules '^Benchmark'
 say "slow half: one event"

@@ -137,6 +137,8 @@ type Ruling struct {
 	Stop     int            // the statement that decided; -1: none
 	Fired    []uint64       // the statements that were FALSE, one bit each
 	Trace    string         // line by line, if the route asks for it
+	Model    *float64       // for a message: what the model that the rules asked says of it; nil: none was asked
+	Opinions []string       // for a message about which the model is not sure: what others say, and what follows
 	Granted  bool           // for a message: a captcha was solved for it, and its rules were not run a second time
 }
 
@@ -232,8 +234,9 @@ type StoryRules struct {
 	Rule     string       `json:"rule,omitempty"` // the text of that statement
 	Score    float64      `json:"score,omitempty"`
 	Tags     []string     `json:"tags,omitempty"`
-	Fired    []StoryFired `json:"fired,omitempty"` // the rules that were FALSE
-	Error    string       `json:"error,omitempty"` // why there is no decision
+	Fired    []StoryFired `json:"fired,omitempty"`    // the rules that were FALSE
+	Opinions []string     `json:"opinions,omitempty"` // of a message about which the model is not sure
+	Error    string       `json:"error,omitempty"`    // why there is no decision
 	Trace    string       `json:"trace,omitempty"`
 }
 
@@ -250,7 +253,7 @@ func (r *Ruling) Story() *StoryRules {
 	}
 	s := &StoryRules{
 		Route: r.Route, Action: r.Action.String(), Decision: r.Decision, Score: r.Score, Tags: r.AppendTags(nil),
-		Error: r.Failed, Trace: r.Trace, Solved: r.Granted,
+		Error: r.Failed, Trace: r.Trace, Solved: r.Granted, Opinions: r.Opinions,
 	}
 	if r.Program == nil {
 		return s

@@ -1,0 +1,109 @@
+package second
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Config declares somebody who is asked for a second opinion. Zero fields get the defaults of withDefaults.
+type Config struct {
+	Name string `mapstructure:"name"`
+	Kind string `mapstructure:"kind"` // dns or http
+
+	Zone   string   `mapstructure:"zone"`   // dns: the list's zone
+	Server string   `mapstructure:"server"` // dns: host:port of a server; empty: the machine's resolver
+	Listed []string `mapstructure:"listed"` // dns: networks of answers that mean listed; empty: 127.0.0.0/24
+
+	URL   string   `mapstructure:"url"`   // http: where it is posted
+	Token string   `mapstructure:"token"` // http: sent as a bearer; empty: none
+	Send  []string `mapstructure:"send"`  // http: the attributes that are sent
+
+	Timeout     time.Duration `mapstructure:"timeout"`     // of one question
+	Concurrency int           `mapstructure:"concurrency"` // questions at a time; beyond: no opinion
+	CacheFor    time.Duration `mapstructure:"cache_for"`   // how long an answer holds
+	CacheMax    int           `mapstructure:"cache_max"`   // answers that are remembered
+	PauseAfter  int           `mapstructure:"pause_after"` // failures in a row, after which nobody is asked …
+	PauseFor    time.Duration `mapstructure:"pause_for"`   // … for so long
+}
+
+// The kinds.
+const (
+	kindDNS  = "dns"
+	kindHTTP = "http"
+)
+
+func (c Config) withDefaults() Config {
+	c.Timeout = cmp.Or(c.Timeout, time.Second)
+	c.Concurrency = cmp.Or(c.Concurrency, 16)
+	c.CacheFor = cmp.Or(c.CacheFor, time.Hour)
+	c.CacheMax = cmp.Or(c.CacheMax, 10_000)
+	c.PauseAfter = cmp.Or(c.PauseAfter, 5)
+	c.PauseFor = cmp.Or(c.PauseFor, 10*time.Second)
+	if c.Kind == kindDNS && len(c.Listed) == 0 {
+		c.Listed = []string{"127.0.0.0/24"}
+	}
+	if c.Kind == kindHTTP && len(c.Send) == 0 {
+		c.Send = []string{"text"}
+	}
+	return c
+}
+
+// Validate returns all errors of c with their paths.
+func (c Config) Validate() error {
+	var errs []error
+	addf := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if c.Name == "" || len(c.Name) > 64 {
+		addf("name: needs 1 to 64 characters")
+	}
+	c = c.withDefaults()
+	switch c.Kind {
+	case kindDNS:
+		if c.Zone == "" || strings.ContainsAny(c.Zone, " /:") {
+			addf("zone: %q is no zone such as uribl.example", c.Zone)
+		}
+		if _, _, err := net.SplitHostPort(c.Server); c.Server != "" && err != nil {
+			addf("server: %q is no host:port", c.Server)
+		}
+		for i, n := range c.Listed {
+			if _, err := netip.ParsePrefix(n); err != nil {
+				addf("listed[%d]: %q is no network such as 127.0.0.0/24", i, n)
+			}
+		}
+	case kindHTTP:
+		if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			addf("url: %q is no URL with http or https", c.URL)
+		}
+	default:
+		addf("kind: %q is neither dns nor http", c.Kind)
+	}
+	if c.Timeout < 10*time.Millisecond || c.Timeout > 30*time.Second {
+		addf("timeout: %v is not between 10ms and 30s", c.Timeout)
+	}
+	if c.CacheFor < 0 || c.PauseFor < 0 {
+		addf("cache_for: and pause_for must not be negative")
+	}
+	for _, n := range []struct {
+		key   string
+		value int
+		most  int
+	}{{"concurrency", c.Concurrency, 1000}, {"cache_max", c.CacheMax, 1_000_000}, {"pause_after", c.PauseAfter, 1000}} {
+		if n.value < 1 || n.value > n.most {
+			addf("%s: must be 1 to %d", n.key, n.most)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Calls returns the hosts that are asked: of a list by DNS its zone, too, since the questions end there.
+func (c Config) Calls() []string {
+	if c.Kind == kindHTTP {
+		return []string{c.URL}
+	}
+	return []string{c.Server, c.Zone}
+}
