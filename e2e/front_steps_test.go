@@ -1,11 +1,13 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // TestStepsOnThePage: the button is pressed by keyboard alone; a moving picture is answered with the arrows' buttons and by
@@ -44,4 +46,36 @@ func TestStepsOnThePage(t *testing.T) {
 	run(t, ctx, "switch JavaScript off", emulation.SetScriptExecutionDisabled(true))
 	open("silent", field)
 	run(t, ctx, "answer", chromedp.SendKeys(field, testAnswer+"\r", chromedp.ByQuery), there)
+}
+
+// TestMovingPictureInDialog: antirobot.js shows a moving picture with arrows, keys and sound; an act leads to the next picture,
+// the last one on; digits are a button away.
+func TestMovingPictureInDialog(t *testing.T) {
+	g := configuredFront(t, appSite(t).URL, "    captcha: {steps: {robot: dynamic}}\n")
+	a := openApp(t, browser(t), g.url+"/app", "")
+	g.ban("ip:127.0.0.1", "1h")
+	a.eval(`keep('r', robot.fetch('/api/list', {method: 'POST', body: 'kept'})); true`, nil)
+	a.asked()
+	checkAxe(t, a.ctx, axe(t), "a moving picture in the dialog")
+	const field, image = dialog + `.querySelector('input')`, dialog + `.querySelector('img')`
+	a.eval(`[...`+dialog+`.querySelectorAll('button')].find((b) => b.textContent === '←').click(); true`, nil)
+	run(t, a.ctx, "a key", chromedp.KeyEvent(kb.ArrowUp))
+	var got, src, audio string
+	a.eval(field+`.value`, &got)
+	a.eval(image+`.src`, &src)
+	a.eval(dialog+`.querySelector('audio').src`, &audio)
+	if got != "←↑" || strings.Replace(src, "/image", "/audio", 1)+"&lang=en" != audio {
+		t.Errorf("the field has %q, the sound of %s is %s", got, src, audio)
+	}
+	a.until(image + `.naturalHeight === ` + image + `.naturalWidth`)
+	a.eval(`Object.assign(`+field+`, {value: ''}).focus(); true`, nil)
+	a.typed(testAnswer + "\r")
+	a.until(image + `.src !== '` + src + `' && ` + field + `.value === ''`)
+	a.typed(testAnswer + "\r")
+	if r := a.result("r"); r.Value.URL != "/api/list" || r.Value.Body != "kept" {
+		t.Errorf("got %+v", r)
+	}
+	if got := a.events(); got != "challenge shown answer:next answer:passed passed replayed" {
+		t.Errorf("events: %s", got)
+	}
 }

@@ -1,5 +1,5 @@
 /** The dialog's texts, by their keys in the gateway's catalogues. */
-export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'reason_service' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed' | 'press_todo' | 'press_button' | 'digits_instead';
+export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'reason_service' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' | 'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' | 'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed' | 'press_todo' | 'press_button' | 'digits_instead' | 'moving_todo' | 'moving_label' | 'moving_hint';
 /** The gateway's challenge. All URLs are absolute. */
 export interface Challenge {
     key: string;
@@ -23,11 +23,19 @@ export interface Challenge {
     test: boolean;
     /** The site lets the browser work instead of the person: session.work(). */
     work: boolean;
-    /** A check of the browser that passes as well: silent, or press after somebody has pressed a button: session.check(). */
-    step: 'silent' | 'press' | '';
+    /**
+     * What is asked for, beside digits: silent, a check of the browser, or press, the same after somebody has pressed a button:
+     * session.check(); dynamic: directions of a moving picture, session.follow().
+     */
+    step: 'silent' | 'press' | 'dynamic' | '';
+    /** With the step dynamic: the moving picture, and a sound that says the digits of a keypad for its directions. */
+    moving?: {
+        image: string;
+        audio: string;
+    };
 }
-/** The result of an answer; new: another picture; stopped: the work was stopped; unable: the browser can't work here; over: somebody else answered first, or nobody waits any more. */
-export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'new' | 'stopped' | 'unable' | 'over';
+/** The result of an answer; next: another moving picture follows; new: another picture; stopped: the work was stopped; unable: the browser can't work here; over: somebody else answered first, or nobody waits any more. */
+export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'next' | 'new' | 'stopped' | 'unable' | 'over';
 /** A challenge in progress, for custom interfaces. */
 export interface Session {
     /** The current challenge; a wrong answer brings another. */
@@ -39,6 +47,8 @@ export interface Session {
     work(progress?: (share: number) => void, signal?: AbortSignal): Promise<Outcome>;
     /** Lets the browser be checked, if challenge.step says so; how: how a button was pressed, as evidence. */
     check(how?: string): Promise<Outcome>;
+    /** Answers a moving picture, if challenge.step is dynamic: arrows, or the digits of a keypad. */
+    follow(directions: string): Promise<Outcome>;
     /** Another picture; nothing is lost. */
     renew(): Promise<Outcome>;
     cancel(): void;

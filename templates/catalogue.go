@@ -32,6 +32,7 @@ var scriptTexts = [...]string{
 	"challenge_heading", "reason_network", "reason_pace", "reason_message", "reason_load", "reason_service", "dialog_todo", "picture_alt", "audio_label", "new_picture", "answer_label", "answer_hint",
 	"continue", "cancel", "checking", "problem_failed", "problem_expired", "limited_text", "offline", "why_heading",
 	"why_text", "request_id", "test_notice", "work_offer", "work_running", "work_failed", "press_todo", "press_button", "digits_instead",
+	"moving_todo", "moving_label", "moving_hint",
 }
 
 var (

@@ -20,7 +20,7 @@ import type { Toil } from './work';
 export type TextKey = 'challenge_heading' | 'reason_network' | 'reason_pace' | 'reason_message' | 'reason_load' | 'reason_service' | 'dialog_todo' | 'picture_alt' | 'audio_label' | 'new_picture' | 'answer_label' |
   'answer_hint' | 'continue' | 'cancel' | 'checking' | 'problem_failed' | 'problem_expired' | 'limited_text' | 'offline' |
   'why_heading' | 'why_text' | 'request_id' | 'test_notice' | 'work_offer' | 'work_running' | 'work_failed' |
-  'press_todo' | 'press_button' | 'digits_instead';
+  'press_todo' | 'press_button' | 'digits_instead' | 'moving_todo' | 'moving_label' | 'moving_hint';
 
 /** @internal */
 export type Texts = Record<TextKey | 'lang' | 'dir', string>;
@@ -48,14 +48,19 @@ export interface Challenge {
   test: boolean;
   /** The site lets the browser work instead of the person: session.work(). */
   work: boolean;
-  /** A check of the browser that passes as well: silent, or press after somebody has pressed a button: session.check(). */
-  step: 'silent' | 'press' | '';
-  /** @internal What session.check() answers. */
+  /**
+   * What is asked for, beside digits: silent, a check of the browser, or press, the same after somebody has pressed a button:
+   * session.check(); dynamic: directions of a moving picture, session.follow().
+   */
+  step: 'silent' | 'press' | 'dynamic' | '';
+  /** With the step dynamic: the moving picture, and a sound that says the digits of a keypad for its directions. */
+  moving?: { image: string; audio: string };
+  /** @internal The key of what is asked for, and what session.check() does. */
   ask?: { key: string; work: Task; part: string };
 }
 
-/** The result of an answer; new: another picture; stopped: the work was stopped; unable: the browser can't work here; over: somebody else answered first, or nobody waits any more. */
-export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'new' | 'stopped' | 'unable' | 'over';
+/** The result of an answer; next: another moving picture follows; new: another picture; stopped: the work was stopped; unable: the browser can't work here; over: somebody else answered first, or nobody waits any more. */
+export type Outcome = 'passed' | 'wrong' | 'expired' | 'limited' | 'offline' | 'next' | 'new' | 'stopped' | 'unable' | 'over';
 
 /** A challenge in progress, for custom interfaces. */
 export interface Session {
@@ -68,6 +73,8 @@ export interface Session {
   work(progress?: (share: number) => void, signal?: AbortSignal): Promise<Outcome>;
   /** Lets the browser be checked, if challenge.step says so; how: how a button was pressed, as evidence. */
   check(how?: string): Promise<Outcome>;
+  /** Answers a moving picture, if challenge.step is dynamic: arrows, or the digits of a keypad. */
+  follow(directions: string): Promise<Outcome>;
   /** Another picture; nothing is lost. */
   renew(): Promise<Outcome>;
   cancel(): void;
@@ -224,6 +231,7 @@ input[aria-invalid=true]{border:2px solid var(--bad)}
 button{font:inherit;min-height:2.75rem;padding:.5rem 1rem;border:1px solid var(--line);border-radius:.5rem;color:inherit;background:var(--soft-bg);cursor:pointer}
 .g{font-weight:600;color:var(--on);background:var(--accent);border-color:transparent;flex:1}
 .l{min-height:2rem;padding:.15rem 0;border:0;background:none;color:var(--accent);text-decoration:underline;text-align:start}
+.m{image-rendering:pixelated}
 .b{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:.9rem}.b[hidden]{display:none}
 :focus-visible{outline:3px solid var(--accent);outline-offset:2px}
 details{margin-top:1rem}summary{cursor:pointer;min-height:1.75rem;color:var(--accent)}
@@ -244,6 +252,8 @@ class Puzzle {
   readonly #field: HTMLInputElement;
   readonly #id: HTMLElement;
   #press?: HTMLElement; // the button, while nothing else is asked for
+  #moves = false; // the picture moves, and directions are asked for
+  readonly #mode: (moves?: unknown) => void;
   #busy = false;
 
   constructor(session: Session, t: Texts, lang: string, modal: boolean, o: Options) {
@@ -257,25 +267,45 @@ class Puzzle {
     this.#status = el('p', { class: 'q', role: 'status' });
     this.#id = el('code', { dir: 'ltr' });
     this.#field = el('input', {
-      id: 'f', type: 'text', dir: 'ltr', inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off', autocapitalize: 'off',
-      spellcheck: 'false', enterkeyhint: 'go', 'aria-describedby': 'e n',
+      id: 'f', type: 'text', dir: 'ltr', inputmode: 'numeric', pattern: '[0-9]*', autocomplete: 'off',
+      enterkeyhint: 'go', 'aria-describedby': 'e n',
     });
     const other = el('button', { type: 'button', class: 'l' }, t.new_picture);
     const cancel = el('button', { type: 'button' }, t.cancel);
     const work = el('button', { type: 'button', class: 'l' }, t.work_offer);
     let run: AbortController | null = null;
     const why = t[`reason_${session.challenge.reason}`] ?? t.reason_network;
-    const reason = el('p', { id: 'd', class: 'q' }, why, ' ', t.dialog_todo);
+    const reason = el('p', { id: 'd', class: 'q' });
     const press = el('button', { type: 'button', class: 'g' }, t.press_button);
     const instead = el('button', { type: 'button' }, t.digits_instead);
-    const digits = () => { this.#press = undefined; top.hidden = !(rest.hidden = false); reason.textContent = why + ' ' + t.dialog_todo; this.#draw(); this.focus(); };
+    const label = el('label', { for: 'f' });
+    const hint = el('p', { id: 'n', class: 'q' });
+    const still = el('button', { type: 'button', class: 'l' }, t.digits_instead);
+    const arrows = el('div', { class: 'b' }, ...[...'←↑→↓'].map((a) => {
+      const b = el('button', { type: 'button' }, a);
+      b.onclick = () => { this.#field.value += a; };
+      return b;
+    }));
+    this.#field.onkeydown = (e) => {
+      const a = this.#moves && '←↑→↓'[e.keyCode - 37]; // the four arrow keys
+      if (a) { e.preventDefault(); this.#field.value += a; }
+    };
+    this.#mode = (moves) => {
+      this.#moves = !!moves;
+      still.hidden = arrows.hidden = !moves;
+      this.#image.className = moves ? 'm' : '';
+      [label.textContent, hint.textContent, reason.textContent] = moves ? [t.moving_label, t.moving_hint, why + ' ' + t.moving_todo] : [t.answer_label, t.answer_hint, why + ' ' + t.dialog_todo];
+      this.#draw();
+    };
+    const digits = () => { this.#press = undefined; top.hidden = !(rest.hidden = false); this.#mode(); this.focus(); };
+    still.onclick = digits;
     const close = el('button', { type: 'button' }, t.cancel);
     const top = el('div', { class: 'b' }, press, instead, ...modal ? [close] : []);
     const rest = el('div', {},
       el('div', { class: 'p' }, this.#image), this.#error, this.#status,
-      el('label', { for: 'f' }, t.answer_label), el('p', { id: 'n', class: 'q' }, t.answer_hint), this.#field,
+      label, hint, arrows, this.#field,
       el('div', { class: 'b' }, el('button', { class: 'g' }, t.continue), ...modal ? [cancel] : []),
-      el('div', { class: 'b' }, other, ...session.challenge.work ? [work] : []), this.#audio);
+      el('div', { class: 'b' }, other, still, ...session.challenge.work ? [work] : []), this.#audio);
     const form = el('form', { novalidate: '' },
       el('h2', { id: 'h' }, t.challenge_heading), reason,
       ...session.challenge.test ? [el('p', {}, el('strong', {}, t.test_notice))] : [],
@@ -285,7 +315,7 @@ class Puzzle {
       class: dark ? 'r d' : 'r', lang, dir: t.dir, 'aria-labelledby': 'h', ...modal ? { 'aria-describedby': 'd' } : {},
     }, form);
     this.root.append(this.box);
-    form.onsubmit = (e) => { e.preventDefault(); run?.abort(); this.#send(() => session.answer(this.#field.value)); };
+    form.onsubmit = (e) => { e.preventDefault(); run?.abort(); this.#send(() => session[this.#moves ? 'follow' : 'answer'](this.#field.value)); };
     work.onclick = async () => {
       if (run) return run.abort();
       run = new AbortController();
@@ -312,7 +342,7 @@ class Puzzle {
     }, { signal: session.signal });
     if (session.challenge.step !== 'press') {
       top.hidden = true;
-      this.#draw();
+      this.#mode(session.challenge.moving);
       return;
     }
     rest.hidden = true;
@@ -336,8 +366,9 @@ class Puzzle {
 
   #draw() {
     const c = this.#session.challenge;
-    this.#image.src = c.image;
-    this.#audio.src = c.audio + '&lang=' + encodeURIComponent(this.box.lang);
+    const m = this.#moves && c.moving || c;
+    this.#image.src = m.image;
+    this.#audio.src = m.audio + '&lang=' + encodeURIComponent(this.box.lang);
     this.#id.textContent = c.requestId;
   }
 
@@ -360,11 +391,11 @@ class Puzzle {
   #told(outcome: Outcome) {
     const t = this.#t;
     if (outcome === 'passed' || outcome === 'over') return false;
-    if (/^[wen]/.test(outcome)) { // wrong, expired, new: there is another picture
+    if (/^[wen]/.test(outcome)) { // wrong, expired, next, new: there is another picture
       this.#field.value = '';
-      this.#draw();
+      this.#mode(this.#moves && this.#session.challenge.moving);
     }
-    this.#say({ wrong: t.problem_failed, expired: t.problem_expired, limited: t.limited_text, offline: t.offline, unable: t.work_failed, new: '', stopped: '' }[outcome], outcome === 'wrong');
+    this.#say({ wrong: t.problem_failed, expired: t.problem_expired, limited: t.limited_text, offline: t.offline, unable: t.work_failed, next: '', new: '', stopped: '' }[outcome], outcome === 'wrong');
     return true;
   }
 }
@@ -400,7 +431,8 @@ export function createAntirobot(options: Options = {}): Antirobot {
       status: c.status, length: c.length, reason: body.reason, expiresIn: c['expires-in'], requestId: String(body['request-id'] ?? ''),
       forwarded: body.forwarded !== false, test: !!body.test,
       work: !!(c['work-url'] && worker(c['check-url'])),
-      ...c.ask?.work && worker(c['check-url']) ? { step: c.ask.step, ask: { ...c.ask, part: at(c.ask['part-url']) } } : { step: '' },
+      ...c.ask?.work && worker(c['check-url']) ? { step: c.ask.step, ask: { ...c.ask, part: at(c.ask['part-url']) } } :
+        c.ask?.['img-url'] ? { step: c.ask.step, ask: c.ask, moving: { image: at(c.ask['img-url']), audio: at(c.ask['audio-url']) } } : { step: '' },
     };
   };
 
@@ -541,6 +573,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     }
 
     answer(digits: string) { return this.#post({ rep: digits }); }
+    follow(directions: string) { return this.#post({ key: this.challenge.ask!.key, rep: directions }); }
     async work(progress: (share: number) => void = () => {}, signal?: AbortSignal): Promise<Outcome> {
       const { check } = this.challenge;
       const over = new AbortController();
@@ -595,7 +628,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
         const next = parse(body, this.challenge.check);
         if (!next) return status === 429 ? 'limited' : 'offline';
         this.challenge = next;
-        return next.status === 'expired' ? 'expired' : fields.rep ? 'wrong' : 'new';
+        return next.status === 'expired' ? 'expired' : !fields.rep ? 'new' : next.status ? 'wrong' : 'next';
       } catch {
         return this.signal.aborted ? 'over' : 'offline';
       }

@@ -36,6 +36,9 @@ export const builtin: Record<string, Texts | undefined> = {
     press_todo: "Press the button to go on.",
     press_button: "I am a person",
     digits_instead: "Read or hear digits instead",
+    moving_todo: "Dots drift across the disc in the picture, in three directions one after another. Answer them in that order; a second picture follows.",
+    moving_label: "Directions of the drift",
+    moving_hint: "Use the arrows, or the digits of a keypad: 8 up, 2 down, 4 left, 6 right. The sound says these digits.",
   },
   ru: {
     lang: "ru",
@@ -69,5 +72,8 @@ export const builtin: Record<string, Texts | undefined> = {
     press_todo: "Нажмите кнопку, чтобы продолжить.",
     press_button: "Я человек",
     digits_instead: "Лучше цифры с картинки или на слух",
+    moving_todo: "По кругу на картинке плывут точки, в трёх направлениях друг за другом. Ответьте в этом порядке; затем будет вторая картинка.",
+    moving_label: "Направления движения",
+    moving_hint: "Стрелками или цифрами, как на клавиатуре: 8 вверх, 2 вниз, 4 влево, 6 вправо. В записи звучат эти цифры.",
   },
 };
