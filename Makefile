@@ -108,9 +108,10 @@ screens: build ## write a picture of every page, in every look and language, to 
 deps: ## install what the end-to-end tests need (Debian: needs root)
 	@tools/deps.sh
 
-js: $(BIN)/esbuild ## build antirobot.js, its types and its texts, all of which are committed
+js: $(BIN)/esbuild ## build antirobot.js, its types, the console's script and its texts, all of which are committed
 	@$(GO) test -count=1 ./templates -run 'TestScriptTexts' -update >/dev/null
 	@$(GO) test -count=1 ./templates -run 'TestScript(IsFresh|Types)' -update >/dev/null
+	@$(BIN)/esbuild console/js/console.ts --format=iife --bundle --minify --target=es2022 --charset=utf8 --legal-comments=none >console/static/console.js
 	@$(GO) test -count=1 ./templates -run TestScriptIsSmall -v | grep bytes
 
 tidy: ## go mod tidy, here and in tools

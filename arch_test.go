@@ -16,9 +16,9 @@ import (
 // allowed is the import table of the design: a package imports only what stands after its name.
 var allowed = map[string][]string{
 	".":                 {"cmd"},
-	"cmd":               {"admin", "captcha", "cbb", "config", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor"},
-	"config":            {"admin", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label"},
-	"gateway":           {"admin", "captcha", "cbb", "config", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label"},
+	"cmd":               {"admin", "captcha", "cbb", "config", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "console", "journal"},
+	"config":            {"admin", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal"},
+	"gateway":           {"admin", "captcha", "cbb", "config", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal"},
 	"request":           {},
 	"settings":          {},
 	"spravka":           {"request", "store"},
@@ -31,6 +31,8 @@ var allowed = map[string][]string{
 	"store/redisstore/redistest": {},
 
 	"templates":          {},
+	"journal":            {"identity", "request", "settings", "store/pebblestore", "verdict"},
+	"console":            {"admin", "journal", "request", "settings", "svg", "verdict"},
 	"identity":           {"request", "settings", "spravka", "store"},
 	"identity/geo":       {},
 	"cbb":                {"identity", "request", "settings", "store", "rules/texts"},
@@ -70,7 +72,7 @@ var allowed = map[string][]string{
 	"proxy/acme":     {"request", "proxy/h1", "store"},
 	"proxy/upstream": {"proxy/socket"},
 	"proxy/socket":   {},
-	"admin":          {"cbb", "identity", "message", "message/queue", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/counter", "verdict/processor", "settings", "verdict/label"},
+	"admin":          {"cbb", "identity", "journal", "message", "message/queue", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/counter", "verdict/processor", "settings", "verdict/label"},
 	"demo":           {},
 	"e2e":            {},
 	"e2e/blackbox":   {"request", "proxy/h1", "proxy/upstream"},
@@ -81,7 +83,7 @@ var allowed = map[string][]string{
 
 // homes says where a library may be imported from; tests may use any.
 var homes = map[string][]string{
-	"github.com/valyala/fasthttp":      {"proxy/h1", "admin"},
+	"github.com/valyala/fasthttp":      {"proxy/h1", "admin", "console"},
 	"github.com/cockroachdb/pebble/v2": {"store/pebblestore"},
 	"golang.org/x/net/http2":           {"proxy/h2"},
 	"github.com/caddyserver/certmagic": {"proxy/acme"},

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"antirobot/identity"
+	"antirobot/journal"
 	"antirobot/verdict"
 )
 
@@ -90,7 +91,7 @@ func (s *Server) makeBan(c *call) (any, error) {
 	if err := s.deps.Bans.Ban(c.work, b); err != nil {
 		return nil, changed(err, "the ban")
 	}
-	s.log.Info().Str("subject", b.Subject.String()).Str("service", b.Service).Time("until", b.Until).Str("reason", b.Reason).Msg("ban made over the api")
+	s.act(c, journal.Act{What: "ban", Subject: b.Subject.String(), Service: b.Service, Reason: b.Reason, TTL: in.TTL})
 	return b.Story(), nil
 }
 
@@ -114,7 +115,7 @@ func (s *Server) liftBan(c *call) (any, error) {
 		}
 		return nil, notFound("%s has no ban that holds %s", subject, where)
 	}
-	s.log.Info().Str("subject", sub.String()).Str("service", service).Int("bans", n).Msg("ban lifted over the api")
+	s.act(c, journal.Act{What: "unban", Subject: sub.String(), Service: service})
 	return struct {
 		Subject string `json:"subject"`
 		Service string `json:"service,omitempty"`

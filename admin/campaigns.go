@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"antirobot/identity"
+	"antirobot/journal"
 )
 
 // revokeCampaign takes back what a campaign has earned until now: a network, a /24 or /48, and the hash of a kind of
@@ -19,7 +20,7 @@ func (s *Server) revokeCampaign(c *call, name string) (any, error) {
 	if err := s.deps.Passes.RevokeCampaign(c.work, n, agent, at); err != nil {
 		return nil, changed(err, "the revocation")
 	}
-	s.log.Info().Str("campaign", name).Msg("passes of a campaign revoked over the api")
+	s.act(c, journal.Act{What: "revoke", Reason: "all passes of the campaign " + name})
 	return struct {
 		Campaign string `json:"revoked_campaign"`
 	}{name}, nil

@@ -22,6 +22,8 @@ type Config struct {
 	MetricsToken bool `mapstructure:"metrics_token"`
 	// Hosts are the names by which the listener may be called, beside addresses and localhost.
 	Hosts []string `mapstructure:"hosts"`
+	// Tokens are further tokens, each with a name and a role.
+	Tokens []TokenConfig `mapstructure:"tokens"`
 	// TLSCert and TLSKey are PEM files; both or none. They are read again when they change.
 	TLSCert string `mapstructure:"tls_cert"`
 	TLSKey  string `mapstructure:"tls_key"`
@@ -41,6 +43,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Listen:         "127.0.0.1:8079",
+		Tokens:         []TokenConfig{},
 		MaxBodyBytes:   1 << 20,
 		MaxConnections: 256,
 		ReadTimeout:    10 * time.Second,
@@ -73,6 +76,7 @@ func (c *Config) Validate() error {
 			bad(fmt.Sprintf("hosts[%d]", i), "%q is no plain host name (no port, no wildcard)", h)
 		}
 	}
+	errs = append(errs, validateTokens(c.Tokens))
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		bad("tls_cert", "tls_cert and tls_key go together; give both or none")
 	}

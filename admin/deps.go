@@ -41,6 +41,7 @@ type Deps struct {
 	Training  Training // nil: there is no training log
 	Labels    Labels
 	Attack    Attack
+	Journal   Journal
 	// Challenges returns what became of the challenges of late, as it is answered; nil: nobody counts them.
 	Challenges func() any
 

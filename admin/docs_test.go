@@ -46,7 +46,8 @@ func TestDocumentedExamples(t *testing.T) {
 	if !ok {
 		t.Fatal("the documented request id does not parse")
 	}
-	g.ask(rid, addr.String(), "/prices")
+	d := g.ask(rid, addr.String(), "/prices")
+	g.note(rid, &d, addr, "/prices")
 	g.post("198.51.100.9", "do regexpCheck(regexp=\"(?s).*pills\") mark nopills score 1\nif not nopills stop as SPAM", "buy pills")
 
 	blocks := block.FindAllStringSubmatch(string(doc), -1)

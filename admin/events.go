@@ -14,7 +14,7 @@ import (
 
 // events answers with the training log. It is written to a file first, so that an error can still be reported.
 func (s *Server) events(ctx *fasthttp.RequestCtx) (err error) {
-	if err := s.requireToken(ctx); err != nil {
+	if _, err := s.requireToken(ctx, Admin); err != nil {
 		return err
 	}
 	if !ctx.IsGet() && !ctx.IsHead() {

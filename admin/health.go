@@ -16,7 +16,8 @@ func (s *Server) observe(ctx *fasthttp.RequestCtx, path string) error {
 	}
 	full := s.authorized(ctx) || (!s.cfg.MetricsToken && local(ctx))
 	if !full && (s.cfg.MetricsToken || path == "/metrics") {
-		return s.requireToken(ctx)
+		_, err := s.requireToken(ctx, Viewer)
+		return err
 	}
 	switch path {
 	case "/metrics":

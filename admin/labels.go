@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/journal"
 	"antirobot/request"
 	"antirobot/settings"
 	"antirobot/verdict/label"
@@ -71,7 +72,7 @@ func (s *Server) setLabel(c *call) (any, error) {
 	if err := s.deps.Labels.Label(c.work, e); err != nil {
 		return nil, labelKept(err)
 	}
-	s.log.Info().Str("subject", e.Subject.String()).Stringer("label", e.Label).Str("reason", e.Reason).Msg("labelled over the api")
+	s.act(c, journal.Act{What: "label " + e.Label.String(), Subject: e.Subject.String(), Reason: e.Reason})
 	return storyOf(&e), nil
 }
 
@@ -90,7 +91,7 @@ func (s *Server) removeLabel(c *call) (any, error) {
 	if !had {
 		return nil, notFound("%s has no label", sub)
 	}
-	s.log.Info().Str("subject", sub.String()).Msg("label removed over the api")
+	s.act(c, journal.Act{What: "unlabel", Subject: sub.String()})
 	return struct {
 		Removed string `json:"removed"`
 	}{sub.String()}, nil

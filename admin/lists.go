@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"antirobot/cbb"
+	"antirobot/journal"
 )
 
 // entry is a run-time entry of a list as JSON shows it.
@@ -153,8 +154,7 @@ func (s *Server) addEntry(c *call) (any, error) {
 	if err := s.deps.Lists.Add(c.work, list, in.Entry, ttl, in.Reason, in.Service); err != nil {
 		return nil, entryProblem(err)
 	}
-	s.log.Info().Stringer("list", list).Str("entry", e.Entry).Str("service", e.Service).Str("ttl", in.TTL).Str("reason", e.Reason).
-		Msg("list entry made over the api")
+	s.act(c, journal.Act{What: "list " + list.String(), Subject: e.Entry, Service: e.Service, TTL: in.TTL, Reason: e.Reason})
 	return e, nil
 }
 
@@ -170,7 +170,7 @@ func (s *Server) removeEntry(c *call) (any, error) {
 	if err := s.deps.Lists.Remove(c.work, list, text, service); err != nil {
 		return nil, entryProblem(err)
 	}
-	s.log.Info().Stringer("list", list).Str("entry", text).Str("service", service).Msg("list entry removed over the api")
+	s.act(c, journal.Act{What: "unlist " + list.String(), Subject: text, Service: service})
 	return struct {
 		Removed string `json:"removed"`
 		Service string `json:"service,omitempty"`

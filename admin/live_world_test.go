@@ -17,6 +17,7 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/journal"
 	"antirobot/message"
 	"antirobot/request"
 	"antirobot/rules"
@@ -32,7 +33,9 @@ type gateway struct {
 	cacher *verdict.Cacher
 	lists  *cbb.Lists
 	shop   *verdict.Settings
-	reload []error // what the next reloads return
+
+	journal *journal.Journal
+	reload  []error // what the next reloads return
 }
 
 const listText = "192.0.2.0/24 # abuse\n198.51.100.128/25\n"
@@ -79,7 +82,7 @@ func startGateway(t *testing.T) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &gateway{cacher: cacher, lists: lists, shop: shop}
+	g := &gateway{cacher: cacher, lists: lists, shop: shop, journal: newJournal(t, cacher, set)}
 	t.Cleanup(func() {
 		if err := errors.Join(cacher.Close(), lists.Close(), counts.Close(), messages.Close(), st.Close()); err != nil {
 			t.Error(err)
@@ -107,7 +110,7 @@ func startGateway(t *testing.T) *gateway {
 			_, err := io.WriteString(w, "label,source,kind,subject,at,score,pages_1s,pages_10s\n1,ignored,ip,54cf30c6c2a10be1,2026-01-02T15:04:05.000Z,0.12,2.5,\n")
 			return err
 		}),
-		Labels: newLabels(t, 100, st),
+		Labels: newLabels(t, 100, st), Journal: g.journal,
 		Sessions: knows(func(s identity.Subject) (v processor.SessionView, ok bool) {
 			if s != identity.AddrSubject(netip.MustParseAddr("198.51.100.4")) {
 				return v, false

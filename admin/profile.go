@@ -19,7 +19,7 @@ const maxProfile = 2 * time.Minute
 // profile serves /debug/pprof/NAME in the form that `go tool pprof` reads. It is built on runtime/pprof: net/http/pprof
 // would put the same handlers on a global mux that any import could expose.
 func (s *Server) profile(ctx *fasthttp.RequestCtx, name string) error {
-	if err := s.requireToken(ctx); err != nil {
+	if _, err := s.requireToken(ctx, Admin); err != nil {
 		return err
 	}
 	switch name {

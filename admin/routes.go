@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"antirobot/journal"
 	"antirobot/message/rpc"
 )
 
@@ -15,8 +16,10 @@ import (
 // error.
 type call struct {
 	*fasthttp.RequestCtx
-	arg  string          // what stood in the place of {} in the path, decoded
-	work context.Context // bounds what is done for the request; a RequestCtx must not outlive its handler, this one may
+	who   Caller
+	acted bool            // the journal has it
+	arg   string          // what stood in the place of {} in the path, decoded
+	work  context.Context // bounds what is done for the request; a RequestCtx must not outlive its handler, this one may
 }
 
 // maxWork bounds what one request of the API may take.
@@ -26,44 +29,51 @@ const maxWork = 30 * time.Second
 type route struct {
 	method, path string
 	body         bool // takes a JSON body
+	role         Role // the least that may call it
 	handle       func(*call) (any, error)
 }
 
 func (s *Server) table() []route {
 	return []route{
-		{"GET", "/api/status", false, s.status},
-		{"GET", "/api/bans", false, s.listBans},
-		{"POST", "/api/bans", true, s.makeBan},
-		{"DELETE", "/api/bans", false, s.liftBan},
-		{"GET", "/api/lists", false, s.listSources},
-		{"GET", "/api/lists/{}", false, s.listEntries},
-		{"POST", "/api/lists/{}", true, s.addEntry},
-		{"DELETE", "/api/lists/{}", false, s.removeEntry},
-		{"GET", "/api/labels", false, s.listLabels},
-		{"POST", "/api/labels", true, s.setLabel},
-		{"DELETE", "/api/labels", false, s.removeLabel},
-		{"GET", "/api/attack", false, s.attackState},
-		{"POST", "/api/attack", true, s.attack},
-		{"DELETE", "/api/attack", false, s.attackOver},
-		{"POST", "/api/reload", false, s.reload},
-		{"POST", "/api/backup", true, s.backup},
-		{"POST", "/api/revoke", true, s.revoke},
-		{"GET", "/api/decisions/{}", false, s.decision},
-		{"GET", "/api/challenges", false, s.challenges},
-		{"GET", "/api/subjects/{}", false, s.subject},
-		{"POST", "/api/counters/update", true, s.updateCounters},
-		{"POST", "/api/counters/read", true, s.readCounters},
-		{"GET", "/api/messages", false, s.searchMessages},
-		{"GET", "/api/messages/usage", false, s.messageUsage},
-		{"GET", "/api/messages/recent", false, s.recentMessages},
-		{"POST", "/api/messages/{}/mark", true, s.markMessage},
-		{"GET", "/api/queue", false, s.listQueue},
-		{"DELETE", "/api/queue", false, s.eraseQueue},
-		{"POST", "/api/queue/{}/approve", true, s.approveQueued},
-		{"POST", "/api/queue/{}/refuse", true, s.refuseQueued},
-		{"POST", "/api/queue/{}/teach", true, s.teachQueued},
-		{"GET", "/api/queue/{}", false, s.showQueued},
-		{"DELETE", "/api/queue/{}", false, s.eraseQueued},
+		{"GET", "/api/status", false, Viewer, s.status},
+		{"GET", "/api/bans", false, Viewer, s.listBans},
+		{"POST", "/api/bans", true, Operator, s.makeBan},
+		{"DELETE", "/api/bans", false, Operator, s.liftBan},
+		{"GET", "/api/lists", false, Viewer, s.listSources},
+		{"GET", "/api/lists/{}", false, Viewer, s.listEntries},
+		{"POST", "/api/lists/{}", true, Operator, s.addEntry},
+		{"DELETE", "/api/lists/{}", false, Operator, s.removeEntry},
+		{"GET", "/api/labels", false, Viewer, s.listLabels},
+		{"POST", "/api/labels", true, Operator, s.setLabel},
+		{"DELETE", "/api/labels", false, Operator, s.removeLabel},
+		{"POST", "/api/reload", false, Admin, s.reload},
+		{"POST", "/api/revoke", true, Admin, s.revoke},
+		{"GET", "/api/decisions/{}", false, Viewer, s.decision},
+		{"GET", "/api/challenges", false, Viewer, s.challenges},
+		{"GET", "/api/subjects/{}", false, Viewer, s.subject},
+		{"POST", "/api/counters/update", true, Admin, s.updateCounters},
+		{"POST", "/api/counters/read", true, Viewer, s.readCounters},
+		{"GET", "/api/attack", false, Viewer, s.attackState},
+		{"POST", "/api/attack", true, Operator, s.attack},
+		{"DELETE", "/api/attack", false, Operator, s.attackOver},
+		{"GET", "/api/whoami", false, Viewer, s.whoAmI},
+		{"GET", "/api/journal", false, Viewer, s.searchJournal},
+		{"DELETE", "/api/journal", false, Operator, s.erase},
+		{"GET", "/api/journal/top", false, Viewer, s.top},
+		{"GET", "/api/journal/figures", false, Viewer, s.figures},
+		{"GET", "/api/journal/{}", false, Viewer, s.told},
+		{"GET", "/api/messages", false, Viewer, s.searchMessages},
+		{"GET", "/api/messages/usage", false, Viewer, s.messageUsage},
+		{"GET", "/api/messages/recent", false, Viewer, s.recentMessages},
+		{"POST", "/api/messages/{}/mark", true, Operator, s.markMessage},
+		{"POST", "/api/backup", true, Admin, s.backup},
+		{"GET", "/api/queue", false, Viewer, s.listQueue},
+		{"DELETE", "/api/queue", false, Operator, s.eraseQueue},
+		{"POST", "/api/queue/{}/approve", true, Operator, s.approveQueued},
+		{"POST", "/api/queue/{}/refuse", true, Operator, s.refuseQueued},
+		{"POST", "/api/queue/{}/teach", true, Operator, s.teachQueued},
+		{"GET", "/api/queue/{}", false, Viewer, s.showQueued},
+		{"DELETE", "/api/queue/{}", false, Operator, s.eraseQueued},
 	}
 }
 
@@ -88,6 +98,8 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 		} else {
 			err = s.api(ctx, path)
 		}
+	case inConsole(path) && s.console != nil:
+		s.console.Serve(ctx)
 	case strings.HasPrefix(path, rpc.AkismetPrefix):
 		err = s.akismet(ctx, path)
 	default:
@@ -99,9 +111,15 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 }
 
 func (s *Server) api(ctx *fasthttp.RequestCtx, path string) error {
-	if err := s.requireToken(ctx); err != nil {
+	who, err := s.requireToken(ctx, Viewer)
+	if err != nil {
 		return err
 	}
+	return s.answer(ctx, path, who)
+}
+
+// answer calls the handler of a path for a caller, if the caller's role allows it.
+func (s *Server) answer(ctx *fasthttp.RequestCtx, path string, who Caller) error {
 	if int64(len(ctx.PostBody())) > s.cfg.MaxBodyBytes { // the server takes more where messages may be longer
 		return bodyTooLarge()
 	}
@@ -120,14 +138,21 @@ func (s *Server) api(ctx *fasthttp.RequestCtx, path string) error {
 			allowed = append(allowed, r.method)
 			continue
 		}
+		if err := who.may(r.role); err != nil {
+			return err
+		}
 		if err := checkBody(ctx, r.body); err != nil {
 			return err
 		}
 		work, done := context.WithTimeout(context.Background(), maxWork)
 		defer done()
-		v, err := r.handle(&call{ctx, arg, work})
+		c := &call{RequestCtx: ctx, who: who, arg: arg, work: work}
+		v, err := r.handle(c)
 		if err != nil {
 			return err
+		}
+		if r.role > Viewer && !c.acted {
+			s.act(c, journal.Act{What: strings.ToLower(r.method) + " " + strings.TrimPrefix(r.path, "/api/"), Subject: arg})
 		}
 		answerJSON(ctx, fasthttp.StatusOK, v)
 		return nil

@@ -26,11 +26,12 @@ type Server struct {
 	cfg      Config
 	deps     Deps
 	log      zerolog.Logger
-	token    bearer
+	tokens   bearers
 	hosts    map[string]bool
 	server   *fasthttp.Server
 	routes   []route
 	now      func() time.Time
+	console  Console       // nil: there is none
 	stopping chan struct{} // closed by Shutdown: profiles that are being taken end
 	stopped  atomic.Bool
 	profiles chan struct{} // one token: one CPU profile or trace at a time
@@ -52,7 +53,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, fmt.Errorf("admin: the token has fewer than %d characters", minTokenLen)
 	}
 	s := &Server{
-		cfg: cfg, deps: deps, log: log, token: newBearer(token), now: deps.Now,
+		cfg: cfg, deps: deps, log: log, tokens: newBearers(token, cfg.Tokens), now: deps.Now,
 		hosts:    map[string]bool{"localhost": true},
 		stopping: make(chan struct{}), profiles: make(chan struct{}, 1),
 		set: set, requests: map[int]*metrics.Counter{},
@@ -129,7 +130,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 			ctx.Response.Reset()
 			answerProblem(ctx, errors.New("the handler broke down; the log has the stack"))
 		}
-		protect(&ctx.Response.Header)
+		protect(&ctx.Response.Header, inConsole(string(ctx.URI().PathOriginal())))
 		if c := s.requests[ctx.Response.StatusCode()/100]; c != nil {
 			c.Inc()
 		}
@@ -142,10 +143,12 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 }
 
 // protect sets the fields that every answer carries.
-func protect(h *fasthttp.ResponseHeader) {
-	h.Set("Cache-Control", "no-store")
+func protect(h *fasthttp.ResponseHeader, console bool) {
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	if !console { // it says itself what it loads and what may be kept
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	}
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Referrer-Policy", "no-referrer")
 }
@@ -153,7 +156,8 @@ func protect(h *fasthttp.ResponseHeader) {
 // guard refuses what a browser sends on behalf of a page (invariant 2).
 func (s *Server) guard(ctx *fasthttp.RequestCtx) error {
 	h := &ctx.Request.Header
-	if len(h.Peek("Origin")) > 0 {
+	path := string(ctx.URI().PathOriginal())
+	if origin := string(h.Peek("Origin")); origin != "" && !(inConsole(path) && sameOrigin(origin, string(h.Host()))) {
 		return &problem{
 			status: fasthttp.StatusForbidden, Code: "origin_refused",
 			Message: "requests of web pages are refused: send no Origin header",
@@ -161,6 +165,11 @@ func (s *Server) guard(ctx *fasthttp.RequestCtx) error {
 	}
 	switch site := string(h.Peek("Sec-Fetch-Site")); site {
 	case "", "none", "same-origin":
+	case "cross-site", "same-site":
+		if inConsole(path) && ctx.IsGet() { // a link that leads here: the cookie does not come along, and nothing happens
+			break
+		}
+		fallthrough
 	default:
 		return &problem{
 			status: fasthttp.StatusForbidden, Code: "origin_refused",
@@ -168,7 +177,7 @@ func (s *Server) guard(ctx *fasthttp.RequestCtx) error {
 		}
 	}
 	// A probe of a balancer may have no Host; a browser, which could be led here by a name, always has.
-	if host := string(h.Host()); host != "" && !s.knownHost(host) && !s.keyedHost(string(ctx.URI().PathOriginal()), host) {
+	if host := string(h.Host()); host != "" && !s.knownHost(host) && !s.keyedHost(path, host) {
 		return &problem{
 			status: fasthttp.StatusForbidden, Code: "host_refused",
 			Message: "Host must be an address, localhost or a name in admin.hosts of the configuration",
@@ -191,21 +200,37 @@ func (s *Server) keyedHost(path, host string) bool {
 	return ok && strings.HasPrefix(path, rpc.AkismetPrefix) && s.hosts[name]
 }
 
-// authorized reports whether the request carries the token.
+// SignIn returns who holds a token.
+func (s *Server) SignIn(token string) (Caller, bool) { return s.tokens.find(token, s.now()) }
+
+// authorized reports whether the request carries a token.
 func (s *Server) authorized(ctx *fasthttp.RequestCtx) bool {
-	return s.token.allows(ctx.Request.Header.Peek("Authorization"))
+	_, ok := s.tokens.ofField(ctx.Request.Header.Peek("Authorization"), s.now())
+	return ok
 }
 
-// requireToken answers 401 unless the request carries the token.
-func (s *Server) requireToken(ctx *fasthttp.RequestCtx) error {
-	if s.authorized(ctx) {
-		return nil
+// requireToken returns who calls. It answers 401 unless the request carries a token, and 403 if that may not do it.
+func (s *Server) requireToken(ctx *fasthttp.RequestCtx, role Role) (Caller, error) {
+	c, ok := s.tokens.ofField(ctx.Request.Header.Peek("Authorization"), s.now())
+	if ok {
+		return c, c.may(role)
 	}
 	s.refused.Inc()
 	ctx.Response.Header.Set("WWW-Authenticate", `Bearer realm="antirobot"`)
-	return &problem{
+	return c, &problem{
 		status: fasthttp.StatusUnauthorized, Code: "unauthorized",
 		Message: "send the token: Authorization: Bearer TOKEN; it is in admin.token of the data directory",
+	}
+}
+
+// may returns an error unless the caller has a role, or more.
+func (c *Caller) may(role Role) error {
+	if c.Role >= role {
+		return nil
+	}
+	return &problem{
+		status: fasthttp.StatusForbidden, Code: "role_refused",
+		Message: fmt.Sprintf("the token %s has the role %s; this takes the role %s", c.Name, c.Role, role),
 	}
 }
 
@@ -229,7 +254,7 @@ func answerUnread(ctx *fasthttp.RequestCtx, err error) {
 		p = &problem{status: fasthttp.StatusRequestTimeout, Code: "timeout", Message: "the request did not arrive in time"}
 	}
 	answerProblem(ctx, p)
-	protect(&ctx.Response.Header)
+	protect(&ctx.Response.Header, false)
 	ctx.SetConnectionClose()
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"antirobot/identity"
+	"antirobot/journal"
 	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/processor"
@@ -99,7 +100,7 @@ func (s *Server) revoke(c *call) (any, error) {
 		if err := s.deps.Passes.RevokePass(c.work, id, longestPass); err != nil {
 			return nil, changed(err, "the revocation")
 		}
-		s.log.Info().Str("subject", "spravka:"+hex.EncodeToString(id[:])).Msg("pass revoked over the api")
+		s.act(c, journal.Act{What: "revoke", Subject: "spravka:" + hex.EncodeToString(id[:])})
 		return answer{Pass: hex.EncodeToString(id[:])}, nil
 	}
 	t, err := time.Parse(time.RFC3339, in.Before)
@@ -112,7 +113,7 @@ func (s *Server) revoke(c *call) (any, error) {
 	if err := s.deps.Passes.RevokePassesBornBefore(c.work, t); err != nil {
 		return nil, changed(err, "the revocation")
 	}
-	s.log.Info().Time("before", t).Msg("passes revoked over the api")
+	s.act(c, journal.Act{What: "revoke", Reason: "all passes before " + in.Before})
 	return answer{Before: t.UTC()}, nil
 }
 
@@ -125,6 +126,18 @@ func (s *Server) decision(c *call) (any, error) {
 		return nil, badField("request-id", "%q is not a request id: it has 26 letters and digits, as the header X-Request-Id shows them", c.arg)
 	}
 	d, ok := s.deps.Decisions.Get(id)
+	if ok {
+		return d, nil
+	}
+	if s.deps.Journal != nil {
+		t, found, err := s.deps.Journal.Get(id)
+		if err != nil {
+			return nil, err
+		}
+		if found && t.Story != nil {
+			return t.Story, nil
+		}
+	}
 	if !ok {
 		return nil, notFound("no decision with request id %s is remembered here: it is too long ago, or of another node; the log may have it", id)
 	}

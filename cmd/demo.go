@@ -206,6 +206,8 @@ func printDemo(a *gateway.Server) {
     the site, behind the gateway   http://%[1]s/
     play robot                     http://%[1]s/play
     spam the guest book            http://%[1]s/guestbook, and watch the rules at http://%[1]s/guestbook/rules
+    the console: who came, and why they were stopped
+                                   %[4]s (good once, for ten minutes)
     metrics                        http://%[2]s/metrics
     the API's token                %[3]s/admin.token
 
@@ -218,5 +220,5 @@ func printDemo(a *gateway.Server) {
 
   Stop it with Ctrl-C.
 
-`, a.VisitorAddr(), a.AdminAddr, a.Cfg.DataDir)
+`, a.VisitorAddr(), a.AdminAddr, a.Cfg.DataDir, a.ConsoleLink())
 }

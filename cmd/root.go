@@ -38,7 +38,7 @@ Protect many: antirobot serve --config antirobot.yaml`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(),
 		formulaCommand(), eventsCommand(), labelCommand(), attackCommand(), queueCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(),
-		healthCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
+		tokensCommand(), healthCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
 	return root
 }
 

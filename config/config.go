@@ -15,6 +15,7 @@ import (
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/identity/geo"
+	"antirobot/journal"
 	"antirobot/message"
 	"antirobot/proxy"
 	"antirobot/proxy/acme"
@@ -50,6 +51,7 @@ type Config struct {
 	Verdict   verdict.Config    `mapstructure:"verdict"`
 	Processor processor.Config  `mapstructure:"processor"`
 	Labels    label.Config      `mapstructure:"labels"`
+	Journal   journal.Config    `mapstructure:"journal"`
 	Formula   formula.Config    `mapstructure:"formula"`
 	Store     Store             `mapstructure:"store"`
 	Counters  counter.Config    `mapstructure:"counters"`
@@ -161,6 +163,7 @@ func Default() Config {
 		Processor: processor.DefaultConfig(),
 		Geo:       geo.DefaultConfig(),
 		Labels:    label.DefaultConfig(),
+		Journal:   journal.DefaultConfig(),
 		Formula:   formula.DefaultConfig(),
 		Store:     DefaultStore(),
 		Counters:  defaultCounters(),
@@ -223,7 +226,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels",
+	"data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
 }
 

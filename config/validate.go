@@ -50,6 +50,7 @@ func (c *Config) Validate() error {
 	add("processor", c.Processor.Validate())
 	add("geo", c.Geo.Validate())
 	add("labels", c.Labels.Validate())
+	add("journal", c.Journal.Validate())
 	add("formula", c.Formula.Validate())
 	add("store", c.Store.Validate())
 	add("counters", c.Counters.Validate())

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"antirobot/admin"
+	"antirobot/console"
 )
 
 // openAdmin builds the private listener over the parts.
@@ -25,7 +26,16 @@ func (a *Server) openAdmin() (err error) {
 	if a.proc.Learns() {
 		deps.Training = a.proc
 	}
-	a.admin, err = admin.New(a.Cfg.Admin, deps)
+	if a.journal != nil {
+		deps.Journal = a.journal
+	}
+	if a.admin, err = admin.New(a.Cfg.Admin, deps); err != nil {
+		return err
+	}
+	a.console, err = console.New(console.Deps{API: a.admin, Secure: deps.TLS != nil, Log: a.Logger("console")})
+	if err == nil {
+		a.admin.Mount(a.console)
+	}
 	return err
 }
 

@@ -60,7 +60,8 @@ func (a *Server) openVerdict() (err error) {
 	a.cacher, err = verdict.New(a.Cfg.Verdict, verdict.Deps{
 		Store: a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
 		Copy: a.sharedCopy("bans"), Losses: a.losses,
-		Place: func(addr netip.Addr) verdict.StoryPlace { return verdict.StoryPlace(a.places.Find(addr)) },
+		Place:  func(addr netip.Addr) verdict.StoryPlace { return verdict.StoryPlace(a.places.Find(addr)) },
+		Banned: a.banned,
 	})
 	if err != nil {
 		return err
@@ -152,6 +153,9 @@ func (a *Server) openGateway() error {
 		return err
 	}
 	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Messages: a.messages, Queue: a.queue, Seconds: a.seconds, Log: a.Logger("gateway"), Metrics: a.set}
+	if a.journal != nil {
+		deps.Journal = a.journal
+	}
 	if a.Cfg.Processor.Enabled {
 		deps.Sink = a.proc
 		deps.Crawlers = a.proc.Learns()

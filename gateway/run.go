@@ -194,3 +194,16 @@ func (a *Server) drain() {
 
 // VisitorAddr returns where visitors are served: the first listener's address. The listeners are open.
 func (a *Server) VisitorAddr() string { return a.visitorAddrs[0] }
+
+// ConsoleLink returns the address of the console with a link that signs in once; empty without a private listener, which must
+// be open.
+func (a *Server) ConsoleLink() string {
+	if a.AdminAddr == "" {
+		return ""
+	}
+	scheme := "http://"
+	if a.Cfg.Admin.TLSCert != "" {
+		scheme = "https://"
+	}
+	return scheme + a.AdminAddr + a.console.Link()
+}

@@ -16,8 +16,10 @@ import (
 	"antirobot/captcha"
 	"antirobot/cbb"
 	"antirobot/config"
+	"antirobot/console"
 	"antirobot/identity"
 	"antirobot/identity/geo"
+	"antirobot/journal"
 	"antirobot/message"
 	"antirobot/message/queue"
 	"antirobot/message/second"
@@ -62,6 +64,7 @@ type Server struct {
 	requestRules *requestrules.Engine
 	keys         *spravka.Keys
 	lists        *cbb.Lists
+	journal      *journal.Journal // nil: none is kept
 	cacher       *verdict.Cacher
 	places       *geo.Places
 	labels       *label.Table
@@ -74,6 +77,7 @@ type Server struct {
 	server       *h1.Server
 	http2        *h2.Server // nil: only HTTP/1 is spoken
 	admin        *admin.Server
+	console      *console.Console
 	certs        []*certificates
 	tickets      []*tls.Config // of the listeners for visitors
 	acme         *acme.Keeper  // nil: no certificate is obtained
@@ -117,6 +121,7 @@ func (a *Server) parts() []part {
 		{"messages", a.openMessages, func() error { return a.messages.Close() }},
 		{"queue", a.openQueue, nil},
 		{"second opinions", a.openSeconds, func() error { return a.seconds.Close() }},
+		{"journal", a.openJournal, a.closeJournal},
 		{"verdict", a.openVerdict, func() error { return a.cacher.Close() }},
 		{"identity", a.openIdentity, func() error { return a.resolver.Close() }},
 		{"labels", a.openLabels, func() error { return a.labels.Close() }},

@@ -339,6 +339,9 @@ func (k *checkCall) learn(took time.Duration) {
 		k.tell(took)
 		k.count(took)
 	}
+	if k.core.deps.Journal != nil && (k.style != styleChallenge || k.outcome != captcha.OutcomeNone) {
+		k.note(took)
+	}
 }
 
 // survive answers a check whose journey panicked, so that the request follows the policy for requests that can't be judged.

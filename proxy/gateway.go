@@ -57,6 +57,7 @@ type Deps struct {
 	Messages     Messages        // nil: there is no message firewall
 	Queue        Queue           // nil: no message can wait for a person
 	Seconds      Seconds         // nil: nobody is asked for a second opinion
+	Journal      verdict.Journal // nil: none is kept
 	Crawlers     bool            // verified crawlers, which are not judged, become events too: for training data
 	Log          zerolog.Logger  // decisions about those who are not human
 	Access       *zerolog.Logger // a line for each request; nil: none
@@ -103,6 +104,7 @@ type journey struct {
 	resent    bool                // the request that goes to the service was carried through a captcha
 	hold      func([]byte) bool   // withholds, made once
 
+	noted  verdict.Note
 	sent   []request.Field  // to the service
 	fields []request.Field  // in the answer
 	own    [1]request.Field // in an answer that no shared cache may keep

@@ -23,6 +23,9 @@ func (j *journey) report() {
 		j.count(took)
 		j.learnLoad()
 		j.countAnswer(took)
+		if j.core.deps.Journal != nil {
+			j.note(took)
+		}
 	}
 	if j.core.deps.Access != nil {
 		j.logAccess(took)
@@ -229,4 +232,23 @@ func (j *journey) reason() string {
 	default:
 		return d.Ban.Reason
 	}
+}
+
+// note tells the journal about a request that was not simply human, about what happened at the captcha, and about a sample
+// of the others.
+func (j *journey) note(took time.Duration) {
+	d := &j.decision
+	share, wanted := float32(1), j.outcome != captcha.OutcomeNone && j.outcome != captcha.OutcomeEvidence
+	if !wanted && !j.ownPage {
+		if wanted = d.Told() != verdict.Human || d.Paid || d.Message != nil && d.Message.Action != verdict.RuleNone; !wanted {
+			share, wanted = j.core.deps.Journal.Human(j.requestID)
+		}
+	}
+	if !wanted && !(j.ownPage && d.Verdict == verdict.Blocked) {
+		return
+	}
+	n := &j.noted
+	d.Note(n, j.requestID, j.view, &j.id, j.svc.Verdict)
+	n.Kind, n.Status, n.Took, n.BytesOut, n.Work, n.Share = KindOf(j.outcome), uint16(j.status), took, j.result.BytesOut, j.work, share //nolint:gosec // an HTTP status
+	j.core.deps.Journal.Note(n)
 }

@@ -55,6 +55,9 @@ func (c *Cacher) putBan(b *Ban) error {
 	}
 	c.standing.Forget(b.Subject)
 	c.bansMade[b.Source].Inc()
+	if c.tell != nil {
+		c.tell(b)
+	}
 	return nil
 }
 

@@ -46,7 +46,8 @@ type Deps struct {
 	Copy   string
 	Losses *store.Losses // nil: losses of a shared store are written back, but not reported
 
-	Place func(addr netip.Addr) StoryPlace // says where addresses are, for stories; nil: nobody knows
+	Place  func(addr netip.Addr) StoryPlace // says where addresses are, for stories; nil: nobody knows
+	Banned func(b *Ban)                     // is told of every ban that is made here, and must not wait; nil: nobody is
 }
 
 // Cacher is the fast half: it answers from memory, in the request's own goroutine. Safe for concurrent use.
@@ -58,6 +59,7 @@ type Cacher struct {
 	log    zerolog.Logger
 	copy   string
 	losses *store.Losses
+	tell   func(b *Ban)
 
 	bans      *banTable
 	banWrites *behind[banKey]
@@ -94,7 +96,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		d.Now = time.Now
 	}
 	c := &Cacher{
-		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log, copy: d.Copy, losses: d.Losses,
+		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log, copy: d.Copy, losses: d.Losses, tell: d.Banned,
 		bans:      newBanTable(cfg.MaxBans),
 		ledger:    newLedger(d.Store, cfg.MaxPasses, d.Now),
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),

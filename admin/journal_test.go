@@ -1,0 +1,141 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/identity"
+	"antirobot/journal"
+	"antirobot/request"
+	"antirobot/verdict"
+)
+
+// newJournal opens a journal that has the figures of an earlier life.
+func newJournal(t *testing.T, cacher *verdict.Cacher, set *metrics.Set) *journal.Journal {
+	t.Helper()
+	cfg := journal.DefaultConfig()
+	cfg.CacheBytes, cfg.MemTableBytes, cfg.Queue, cfg.MaxAge = 1<<20, 256<<10, 256, 399*24*time.Hour
+	d := journal.Deps{
+		Dir: t.TempDir(), Stories: cacher.Decisions(), Log: zerolog.Nop(), Metrics: set,
+		Counts: func() map[string]float64 { return map[string]float64{"requests/robot/ban": 12, "shown/page": 4} },
+	}
+	j, err := journal.New(cfg, d)
+	if err == nil {
+		err = j.Close() // writes them
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Counts = nil
+	if j, err = journal.New(cfg, d); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := j.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return j
+}
+
+// note lets the journal remember a request, and waits until it does.
+func (g *gateway) note(rid request.ID, d *verdict.Decision, addr netip.Addr, path string) {
+	g.t.Helper()
+	view := request.View{
+		At: time.Now(), Method: []byte("GET"), Path: []byte(path), Peer: addr,
+		Fields: []request.Field{{Name: []byte("User-Agent"), Value: []byte("python-requests/2.32")}},
+	}
+	id := identity.Identity{Addr: addr, N: 1}
+	id.Subjects[0] = identity.AddrSubject(addr)
+	var n verdict.Note
+	d.Note(&n, rid, &view, &id, g.shop)
+	n.Status, n.Took, n.Share = 302, 400*time.Microsecond, 1
+	g.journal.Note(&n)
+	for until := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		if _, ok, err := g.journal.Get(rid); ok || err != nil {
+			return
+		}
+		if time.Now().After(until) {
+			g.t.Fatal("the journal does not remember the request")
+		}
+	}
+}
+
+// TestRoles asks every route with a token of each role: each may do what its role says, and nothing more; what a viewer may
+// call changes nothing.
+func TestRoles(t *testing.T) {
+	cfg := DefaultConfig()
+	tokens := map[Role]string{}
+	for role := Viewer; role <= Admin; role++ {
+		token, hash := MakeToken()
+		tokens[role] = token
+		cfg.Tokens = append(cfg.Tokens, TokenConfig{Name: role.String(), Role: role.String(), Hash: hash})
+	}
+	old, hash := MakeToken()
+	cfg.Tokens = append(cfg.Tokens, TokenConfig{Name: "old", Role: "admin", Hash: hash, Expires: "2020-01-01"})
+	l := start(t, cfg, Deps{})
+	needs := map[string]Role{
+		"POST /api/bans": Operator, "DELETE /api/bans": Operator, "POST /api/lists/{}": Operator, "DELETE /api/lists/{}": Operator,
+		"POST /api/labels": Operator, "DELETE /api/labels": Operator, "DELETE /api/journal": Operator, "POST /api/messages/{}/mark": Operator,
+		"POST /api/queue/{}/approve": Operator, "POST /api/queue/{}/refuse": Operator, "POST /api/queue/{}/teach": Operator,
+		"DELETE /api/queue/{}": Operator, "DELETE /api/queue": Operator, "POST /api/attack": Operator, "DELETE /api/attack": Operator, "POST /api/reload": Admin, "POST /api/backup": Admin, "POST /api/revoke": Admin, "POST /api/counters/update": Admin,
+		"POST /api/counters/read": Viewer, // reads, with a body
+	}
+	for _, r := range l.srv.routes {
+		need, ok := needs[r.method+" "+r.path]
+		if !ok {
+			need = Viewer
+			if r.method != "GET" {
+				t.Errorf("%s %s changes something, and no role is said here", r.method, r.path)
+			}
+		}
+		body := ""
+		if r.body {
+			body = "{}"
+		}
+		for role, token := range tokens {
+			status, text, _ := l.do(r.method, strings.Replace(r.path, "{}", "1", 1), body, "Authorization", "Bearer "+token)
+			if refused := status == 403 && strings.Contains(text, "role_refused"); refused != (role < need) {
+				t.Errorf("%s %s by a %s: %d %s", r.method, r.path, role, status, text)
+			}
+		}
+		l.refused(401, "unauthorized", "", r.method, strings.Replace(r.path, "{}", "1", 1), body, "Authorization", "Bearer "+old)
+	}
+	for _, path := range []string{"/api/events", "/debug/pprof/"} {
+		l.refused(403, "role_refused", "", "GET", path, "", "Authorization", "Bearer "+tokens[Operator])
+	}
+	var me struct{ Name, Role string }
+	if _, text, _ := l.do("GET", "/api/whoami", "", "Authorization", "Bearer "+tokens[Operator]); json.Unmarshal([]byte(text), &me) != nil || me.Name != "operator" {
+		t.Errorf("whoami: %s", text)
+	}
+}
+
+// TestActsAreRemembered: who did what is in the journal, under the name of the token.
+func TestActsAreRemembered(t *testing.T) {
+	g := startGateway(t)
+	g.ok(&struct{}{}, "POST", "/api/bans", `{"subject":"ip:203.0.113.7","ttl":"1h","reason":"copies prices"}`)
+	g.ok(&struct{}{}, "DELETE", "/api/bans?subject=ip:203.0.113.7", "")
+	var found journal.Found
+	for until := time.Now().Add(time.Minute); len(found.Entries) < 2 && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+		g.ok(&found, "GET", "/api/journal?q=kind:act+by:admin.token", "")
+	}
+	got := map[string]string{}
+	for _, e := range found.Entries {
+		got[e.Method] = e.Subject + " " + e.Reason
+	}
+	if fmt.Sprint(got) != "map[ban:ip:203.0.113.7 copies prices unban:ip:203.0.113.7 ]" {
+		t.Errorf("%v", got)
+	}
+	g.refused(400, "invalid_field", "q", "GET", "/api/journal?q=colour:red", "")
+	g.refused(400, "invalid_field", "before", "GET", "/api/journal?before=x", "")
+	g.refused(400, "invalid_field", "by", "GET", "/api/journal/top?by=colour", "")
+	g.refused(400, "invalid_field", "by", "GET", "/api/journal/figures?by=year", "")
+	g.refused(400, "invalid_field", "subject", "DELETE", "/api/journal?subject=nobody", "")
+}

@@ -1,0 +1,323 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"antirobot/journal"
+	"antirobot/svg"
+)
+
+// figures is the answer of the API about a span of time.
+type figures struct {
+	By    string            `json:"by"`
+	Items []journal.Figures `json:"items"`
+}
+
+// verdicts in the order in which they are stacked.
+var verdicts = []string{"human", "unsure", "robot", "blocked"}
+
+// spans are what the first page can show.
+var spans = []struct {
+	Name, By   string
+	Long, Step time.Duration
+}{
+	{"hour", "minute", time.Hour, time.Minute},
+	{"day", "hour", 24 * time.Hour, time.Hour},
+	{"week", "hour", 7 * 24 * time.Hour, time.Hour},
+	{"year", "day", 365 * 24 * time.Hour, 24 * time.Hour},
+}
+
+// status is the answer of the API about the gateway.
+type status struct {
+	Version string  `json:"version"`
+	Uptime  float64 `json:"uptime_seconds"`
+	Ready   bool    `json:"ready"`
+	Checks  []struct {
+		Name   string `json:"name"`
+		OK     bool   `json:"ok"`
+		Detail string `json:"detail"`
+	} `json:"checks"`
+	Services []struct {
+		Name, Mode string
+		Upstreams  []struct {
+			Address string
+			Healthy bool
+		}
+	} `json:"services"`
+	Lists *struct {
+		Sources []source `json:"sources"`
+	} `json:"lists"`
+	Store *struct {
+		Backend string
+		Healthy bool
+		Error   string
+	} `json:"store"`
+}
+
+type source struct {
+	Name     string  `json:"name"`
+	Flag     string  `json:"flag"`
+	Kind     string  `json:"kind"`
+	Entries  int     `json:"entries"`
+	Loaded   bool    `json:"loaded"`
+	Age      float64 `json:"age_seconds"`
+	Failures int     `json:"failures"`
+	Error    string  `json:"error"`
+}
+
+// showNow shows what happens at present.
+func (v *visit) showNow() {
+	span := spans[0]
+	for _, s := range spans {
+		if s.Name == string(v.ctx.QueryArgs().Peek("span")) {
+			span = s
+		}
+	}
+	data := map[string]any{"Span": span.Name, "Spans": spans}
+	var is status
+	if !v.get("/api/status", &is) {
+		return
+	}
+	data["Status"] = is
+	to := v.now().UTC()
+	from := to.Add(-span.Long).Truncate(span.Step)
+	var f figures
+	if v.look("/api/journal/figures?"+url.Values{"by": {span.By}, "from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}}.Encode(), &f) {
+		data["Plot"] = plot(f.Items, from, to, span.Step)
+		data["Sums"], data["Total"] = sums(f.Items)
+		data["Challenges"] = challengeSums(f.Items)
+	}
+	for name, by := range map[string]string{"Reasons": "reason", "Networks": "network", "Agents": "agent"} {
+		var top struct {
+			Items []journal.Count `json:"items"`
+		}
+		q := "verdict:robot,blocked,unsure since:" + map[string]string{"hour": "1h", "day": "1d", "week": "7d", "year": "14d"}[span.Name]
+		if v.look("/api/journal/top?"+url.Values{"by": {by}, "q": {q}, "limit": {"6"}}.Encode(), &top) {
+			data[name] = top.Items
+		}
+	}
+	var c challenges
+	if v.look("/api/challenges", &c) {
+		data["Alarms"] = c.MachinesSolve
+		data["Solving"] = c.Total
+	}
+	v.page("now", fasthttp.StatusOK, data)
+}
+
+// sums adds up the requests by verdict.
+func sums(all []journal.Figures) (by map[string]float64, total float64) {
+	by = map[string]float64{}
+	for _, f := range all {
+		for name, n := range f.Counts {
+			if parts := strings.Split(name, "/"); parts[0] == "requests" && len(parts) > 1 {
+				by[parts[1]] += n
+				total += n
+			}
+		}
+	}
+	return by, total
+}
+
+// challengeSums adds up what became of challenges.
+func challengeSums(all []journal.Figures) map[string]float64 {
+	by := map[string]float64{}
+	for _, f := range all {
+		for name, n := range f.Counts {
+			switch parts := strings.Split(name, "/"); {
+			case parts[0] == "shown":
+				by["shown"] += n
+			case parts[0] == "answers" && len(parts) > 1:
+				by[parts[1]] += n
+			}
+		}
+	}
+	return by
+}
+
+// plot draws the requests of each step, stacked by verdict.
+func plot(all []journal.Figures, from, to time.Time, step time.Duration) template.HTML {
+	const width, height, left, bottom = 720, 200, 44, 18
+	n := int(to.Sub(from)/step) + 1
+	at := map[int64]map[string]float64{}
+	top := 1.0
+	for i := range all {
+		by, total := sums(all[i : i+1])
+		at[all[i].At.Unix()] = by
+		top = max(top, total)
+	}
+	m := svg.New(width, height, "requests by verdict")
+	for i := range 3 {
+		y := float64(height-bottom) * (1 - float64(i)/2)
+		m.Line(left, y, width, y, "grid", "")
+		m.Text(left-4, max(y, 10), "end", "axis", short(top*float64(i)/2))
+	}
+	w := float64(width-left) / float64(n)
+	for i := range n {
+		t := from.Add(time.Duration(i) * step)
+		y := float64(height - bottom)
+		for _, name := range verdicts {
+			count := at[t.Unix()][name]
+			h := count / top * float64(height-bottom)
+			y -= h
+			m.Rect(left+float64(i)*w, y, max(w-1, 0.6), h, "v-"+name, fmt.Sprintf("%s UTC: %s %.0f", t.Format("2006-01-02 15:04"), name, count))
+		}
+		if i%max(n/6, 1) == 0 {
+			layout := "15:04"
+			if step >= 24*time.Hour || n > 30 && step == time.Hour {
+				layout = "01-02"
+			}
+			m.Text(left+float64(i)*w, height-4, "start", "axis", t.Format(layout))
+		}
+	}
+	return m.HTML()
+}
+
+func short(n float64) string {
+	switch {
+	case n >= 1e6:
+		return strconv.FormatFloat(n/1e6, 'g', 3, 64) + "M"
+	case n >= 1e4:
+		return strconv.FormatFloat(n/1e3, 'g', 3, 64) + "k"
+	}
+	return strconv.FormatFloat(n, 'f', -1, 64)
+}
+
+// coursePlot draws the entries of a subject over time: a line for each kind of what happened.
+func coursePlot(all []journal.Entry) template.HTML {
+	if len(all) < 2 {
+		return ""
+	}
+	const width, row, left = 720, 18, 90
+	first, last := all[len(all)-1].At, all[0].At
+	span := max(last.Sub(first).Seconds(), 1)
+	var names []string
+	line := map[string]int{}
+	for _, e := range all {
+		line[lane(&e)] = 0
+	}
+	names = slices.Sorted(maps.Keys(line))
+	for i, name := range names {
+		line[name] = i
+	}
+	m := svg.New(width, row*len(names)+18, "course")
+	for i, name := range names {
+		y := float64(i*row + row/2)
+		m.Line(left, y, width, y, "grid", "")
+		m.Text(left-6, y+4, "end", "axis", name)
+	}
+	for i := range all {
+		e := &all[i]
+		x := left + 4 + e.At.Sub(first).Seconds()/span*(width-left-8)
+		m.Rect(x-1.5, float64(line[lane(e)]*row+3), 3, row-6, "v-"+lane(e), e.At.Format("15:04:05")+" "+e.Path)
+	}
+	m.Text(left, float64(row*len(names)+14), "start", "axis", first.Format("2006-01-02 15:04:05"))
+	m.Text(width, float64(row*len(names)+14), "end", "axis", last.Format("2006-01-02 15:04:05"))
+	return m.HTML()
+}
+
+// lane is the line of an entry: its verdict, or what else happened.
+func lane(e *journal.Entry) string {
+	if e.Kind == "request" {
+		return e.Verdict
+	}
+	return e.Kind
+}
+
+// challenges is the answer of the API about challenges.
+type challenges struct {
+	Since         time.Time      `json:"since"`
+	Total         challengeRow   `json:"total"`
+	Ways          []challengeRow `json:"ways"`
+	Languages     []challengeRow `json:"languages"`
+	Networks      []challengeRow `json:"networks"`
+	MachinesSolve []string       `json:"machines-solve"`
+	Campaigns     []challengeRow `json:"campaigns"`
+}
+
+type challengeRow struct {
+	Name    string  `json:"name"`
+	Shown   int64   `json:"shown"`
+	Tried   int64   `json:"tried"`
+	Solved  int64   `json:"solved"`
+	GaveUp  int64   `json:"gave-up"`
+	Seconds float64 `json:"seconds"`
+	Quick   int64   `json:"quick"`
+}
+
+// Share returns how many of a hundred that were shown were solved.
+func (r challengeRow) Share() string {
+	if r.Shown == 0 {
+		return "–"
+	}
+	return strconv.FormatInt(100*r.Solved/r.Shown, 10) + " %"
+}
+
+func (v *visit) showChallenges() {
+	var c challenges
+	if !v.get("/api/challenges", &c) {
+		return
+	}
+	c.Networks = c.Networks[:min(len(c.Networks), 20)]
+	v.page("challenges", fasthttp.StatusOK, map[string]any{"C": c})
+}
+
+// entry is an entry of a list.
+type entry struct {
+	List    string    `json:"-"`
+	Entry   string    `json:"entry"`
+	Service string    `json:"service"`
+	Reason  string    `json:"reason"`
+	Until   time.Time `json:"until"`
+}
+
+// showLists shows the bans and the lists that were made at run time, and where the others come from.
+func (v *visit) showLists() {
+	search := strings.ToLower(v.query())
+	holds := func(texts ...string) bool {
+		return search == "" || strings.Contains(strings.ToLower(strings.Join(texts, " ")), search)
+	}
+	var bans struct {
+		Items []*struct {
+			Subject, Source, Reason, Service string
+			Made, Until                      time.Time
+		} `json:"items"`
+		Next string `json:"next"`
+	}
+	if !v.get("/api/bans?limit=1000", &bans) {
+		return
+	}
+	found := bans.Items[:0]
+	for _, b := range bans.Items {
+		if holds(b.Subject, b.Source, b.Reason) && len(found) < 200 {
+			found = append(found, b)
+		}
+	}
+	var entries []entry
+	for _, list := range []string{"white", "block", "ban"} {
+		var l struct {
+			Items []entry `json:"items"`
+		}
+		if !v.look("/api/lists/"+list+"?limit=1000", &l) {
+			continue
+		}
+		for _, e := range l.Items {
+			if e.List = list; holds(list, e.Entry, e.Reason) && len(entries) < 600 {
+				entries = append(entries, e)
+			}
+		}
+	}
+	var sources struct {
+		Sources []source `json:"sources"`
+	}
+	v.look("/api/lists", &sources)
+	v.page("lists", fasthttp.StatusOK, map[string]any{"Bans": found, "More": bans.Next != "", "Entries": entries, "Sources": sources.Sources})
+}

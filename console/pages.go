@@ -1,0 +1,162 @@
+package console
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"go.yaml.in/yaml/v3"
+
+	"antirobot/admin"
+	"antirobot/svg"
+)
+
+// languages are those of the console, the first one for everybody else.
+var languages = []string{"en", "ru"}
+
+// parsePages reads the templates once for each language.
+func parsePages() (map[string]*template.Template, error) {
+	pages := map[string]*template.Template{}
+	for _, lang := range languages {
+		text, err := files.ReadFile("locales/" + lang + ".yaml")
+		if err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
+		words := map[string]string{}
+		if err := yaml.Unmarshal(text, &words); err != nil {
+			return nil, fmt.Errorf("console: locales/%s.yaml: %w", lang, err)
+		}
+		if pages[lang], err = template.New(lang).Funcs(functions(words)).ParseFS(files, "pages/*.html"); err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
+	}
+	return pages, nil
+}
+
+// functions are what the templates call.
+func functions(words map[string]string) template.FuncMap {
+	say := func(key string, args ...any) (string, error) {
+		text, ok := words[key]
+		if !ok {
+			return "", fmt.Errorf("there is no text %q", key)
+		}
+		if len(args) == 0 {
+			return text, nil
+		}
+		return fmt.Sprintf(text, args...), nil
+	}
+	return template.FuncMap{
+		"t": say,
+		// or is the text of a key that a later version, or an operator's word, may have brought along
+		"word": func(prefix, key string) string {
+			if text, ok := words[prefix+key]; ok {
+				return text
+			}
+			return key
+		},
+		"factor": func(name string, value float32) string { return factorWords(words, name, value) },
+		"time":   func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05") },
+		"clock":  func(at time.Time) string { return at.UTC().Format("15:04:05") },
+		"iso":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
+		"number": func(v any) string { return numberWords(v) },
+		"bar":    bar,
+		"dict": func(pairs ...any) map[string]any {
+			m := map[string]any{}
+			for i := 0; i+1 < len(pairs); i += 2 {
+				m[fmt.Sprint(pairs[i])] = pairs[i+1]
+			}
+			return m
+		},
+	}
+}
+
+// factorWords says what a factor found, if there are words for it.
+func factorWords(words map[string]string, name string, value float32) string {
+	if text, ok := words["factor_"+name]; ok {
+		if strings.Contains(text, "%") {
+			return fmt.Sprintf(text, numberWords(value))
+		}
+		return text
+	}
+	return name + " = " + numberWords(value)
+}
+
+func numberWords(v any) string {
+	switch n := v.(type) {
+	case float32:
+		return fmt.Sprintf("%.4g", n)
+	case float64:
+		return fmt.Sprintf("%.4g", n)
+	}
+	return fmt.Sprint(v)
+}
+
+// bar draws how much a factor weighs: to the right what speaks for a robot, to the left what speaks against it.
+func bar(amount float32) template.HTML {
+	const half, most = 100, 4
+	w := float64(min(max(amount, -most), most)) / most * half
+	m := svg.New(2*half, 14, fmt.Sprintf("%+.2f", amount))
+	m.Line(half, 0, half, 14, "axis", "")
+	if w >= 0 {
+		m.Rect(half, 2, w, 10, "for", "")
+	} else {
+		m.Rect(half+w, 2, -w, 10, "against", "")
+	}
+	return m.HTML()
+}
+
+// languageOf returns the language of a visit: the chosen one, or the first one that the browser asks for and that there is.
+func languageOf(ctx *fasthttp.RequestCtx) string {
+	wanted := string(ctx.Request.Header.Cookie(languageName)) + "," + string(ctx.Request.Header.Peek("Accept-Language"))
+	for tag := range strings.SplitSeq(wanted, ",") {
+		tag, _, _ = strings.Cut(strings.TrimSpace(tag), ";")
+		tag, _, _ = strings.Cut(tag, "-")
+		for _, lang := range languages {
+			if strings.EqualFold(tag, lang) {
+				return lang
+			}
+		}
+	}
+	return languages[0]
+}
+
+// frame is what every page shows.
+type frame struct {
+	Lang      string
+	Languages []string
+	Page      string
+	Here      string // the address of the page
+	Token     string // for forms
+	Name      string // whose token it is
+	Role      string
+	May       bool // act
+	Said      string
+	Query     string // in the search field
+	Data      map[string]any
+}
+
+// page answers with a page.
+func (v *visit) page(name string, status int, data map[string]any) {
+	f := frame{Lang: v.lang, Languages: languages, Page: name, Here: string(v.ctx.RequestURI()), Data: data}
+	if v.s != nil && name != "signin" {
+		f.Token, f.Name, f.Role, f.May, f.Said = v.s.token, v.s.who.Name, v.s.who.Role.String(), v.s.who.Role >= admin.Operator, v.s.hear()
+		f.Query = string(v.ctx.QueryArgs().Peek("q"))
+	}
+	var b bytes.Buffer
+	if err := v.pages[v.lang].ExecuteTemplate(&b, name+".html", f); err != nil {
+		v.log.Error().Err(err).Str("page", name).Msg("console: a page could not be made")
+		v.ctx.Error("the page could not be made; the log says why\n", fasthttp.StatusInternalServerError)
+		return
+	}
+	v.ctx.SetStatusCode(status)
+	v.ctx.SetContentType("text/html; charset=utf-8")
+	v.ctx.SetBody(b.Bytes())
+}
+
+// problem answers with a page that says what is wrong.
+func (v *visit) problem(status int, key, details string) {
+	v.page("problem", status, map[string]any{"Problem": key, "Details": details})
+}

@@ -1,0 +1,201 @@
+package console
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/valyala/fasthttp"
+
+	"antirobot/admin"
+)
+
+const (
+	cookieName   = "antirobot_console"
+	languageName = "antirobot_console_lang"
+	sessionLife  = 12 * time.Hour
+	linkLife     = 10 * time.Minute
+	maxSessions  = 1000
+	triesEach    = 10 // wrong tokens of one address within triesFor
+	triesAll     = 100
+	triesFor     = time.Minute
+	longestField = 1 << 10 // bytes of a field of a form
+)
+
+// session is somebody who has signed in.
+type session struct {
+	who   admin.Caller
+	token string // that the forms carry
+	until time.Time
+
+	mu   sync.Mutex
+	said string // to be shown once, on the next page
+}
+
+// say keeps a message for the next page.
+func (s *session) say(text string) {
+	s.mu.Lock()
+	s.said = text
+	s.mu.Unlock()
+}
+
+func (s *session) hear() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	text := s.said
+	s.said = ""
+	return text
+}
+
+// sessions are all of them, by the hash of their cookie. Safe for concurrent use.
+type sessions struct {
+	mu    sync.Mutex
+	all   map[[sha256.Size]byte]*session
+	links map[[sha256.Size]byte]time.Time // one-time links, with their ends
+	wrong map[string]int                  // tries of an address
+	sum   int
+	since time.Time // when counting tries began
+}
+
+func newSessions() *sessions {
+	return &sessions{all: map[[sha256.Size]byte]*session{}, links: map[[sha256.Size]byte]time.Time{}, wrong: map[string]int{}}
+}
+
+func secret() string {
+	var raw [32]byte
+	_, _ = rand.Read(raw[:]) // it never fails
+	return hex.EncodeToString(raw[:])
+}
+
+// begin opens a session and returns its cookie.
+func (s *sessions) begin(who admin.Caller, at time.Time) (cookie string) {
+	cookie = secret()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var first [sha256.Size]byte
+	for k, o := range s.all {
+		switch {
+		case at.After(o.until):
+			delete(s.all, k)
+		case s.all[first] == nil || o.until.Before(s.all[first].until):
+			first = k
+		}
+	}
+	if len(s.all) >= maxSessions {
+		delete(s.all, first)
+	}
+	s.all[sha256.Sum256([]byte(cookie))] = &session{who: who, token: secret(), until: at.Add(sessionLife)}
+	return cookie
+}
+
+// find returns the session of a cookie, or nil.
+func (s *sessions) find(cookie []byte, at time.Time) *session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.all[sha256.Sum256(cookie)]
+	if o == nil || at.After(o.until) || !o.who.Valid(at) {
+		return nil
+	}
+	return o
+}
+
+func (s *sessions) end(cookie []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, sha256.Sum256(cookie))
+}
+
+// link makes a code that signs in once.
+func (s *sessions) link(at time.Time) string {
+	code := secret()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.links[sha256.Sum256([]byte(code))] = at.Add(linkLife)
+	return code
+}
+
+// follow spends the code of a link.
+func (s *sessions) follow(code []byte, at time.Time) bool {
+	sum := sha256.Sum256(code)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	until, ok := s.links[sum]
+	delete(s.links, sum)
+	return ok && at.Before(until)
+}
+
+// try counts a wrong token of an address; before it, allowed tells whether there may be a further try.
+func (s *sessions) try(from string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.wrong[from]++
+	s.sum++
+}
+
+func (s *sessions) allowed(from string, at time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at.Sub(s.since) > triesFor || at.Before(s.since) {
+		s.since, s.sum = at, 0
+		clear(s.wrong)
+	}
+	return s.wrong[from] < triesEach && s.sum < triesAll
+}
+
+// cookie returns a Set-Cookie of the console.
+func (c *Console) cookie(name, value string, life time.Duration) *fasthttp.Cookie {
+	k := new(fasthttp.Cookie)
+	k.SetKey(name)
+	k.SetValue(value)
+	k.SetPath(root)
+	k.SetHTTPOnly(true)
+	k.SetSameSite(fasthttp.CookieSameSiteStrictMode)
+	k.SetSecure(c.secure)
+	k.SetMaxAge(int(life / time.Second))
+	return k
+}
+
+// formOf reports whether a form carries the token of its session.
+func (s *session) formOf(ctx *fasthttp.RequestCtx) bool {
+	return subtle.ConstantTimeCompare(ctx.PostArgs().Peek("token"), []byte(s.token)) == 1
+}
+
+// signIn shows the form, or reads it.
+func (c *Console) signIn(v *visit) {
+	ctx := v.ctx
+	from, _, _ := net.SplitHostPort(ctx.RemoteAddr().String())
+	at := c.now()
+	switch {
+	case ctx.IsGet() && ctx.QueryArgs().Has("once"):
+		if c.sessions.allowed(from, at) && c.sessions.follow(ctx.QueryArgs().Peek("once"), at) {
+			c.enter(ctx, c.linked, root)
+			return
+		}
+		c.sessions.try(from)
+		v.page("signin", fasthttp.StatusForbidden, map[string]any{"Problem": "signin_link"})
+	case ctx.IsGet():
+		v.page("signin", fasthttp.StatusOK, map[string]any{"Back": string(ctx.QueryArgs().Peek("back"))})
+	case !c.sessions.allowed(from, at):
+		v.page("signin", fasthttp.StatusTooManyRequests, map[string]any{"Problem": "signin_wait"})
+	default:
+		who, ok := c.api.SignIn(string(ctx.PostArgs().Peek("secret")))
+		if !ok {
+			c.sessions.try(from)
+			c.log.Warn().Str("address", from).Msg("console: a wrong token")
+			v.page("signin", fasthttp.StatusForbidden, map[string]any{"Problem": "signin_wrong"})
+			return
+		}
+		c.enter(ctx, who, string(ctx.PostArgs().Peek("back")))
+	}
+}
+
+func (c *Console) enter(ctx *fasthttp.RequestCtx, who admin.Caller, back string) {
+	cookie := c.sessions.begin(who, c.now())
+	ctx.Response.Header.SetCookie(c.cookie(cookieName, cookie, sessionLife))
+	c.log.Info().Str("by", who.Name).Msg("console: signed in")
+	away(ctx, back)
+}

@@ -1,0 +1,64 @@
+package journal
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config is the section `journal` of the configuration. Take it from DefaultConfig; the zero value does not validate.
+type Config struct {
+	Enabled  bool          `mapstructure:"enabled"`   // false: nothing is remembered beyond verdict.decisions
+	MaxBytes int64         `mapstructure:"max_bytes"` // of the disk; the oldest entries are forgotten
+	MaxAge   time.Duration `mapstructure:"max_age"`   // entries that are older are forgotten
+	Humans   float64       `mapstructure:"humans"`    // share of the simply human requests that is kept: 0 to 1
+	Figures  time.Duration `mapstructure:"figures"`   // how long the figures of hours and days are kept
+	Queue    int           `mapstructure:"queue"`     // requests that may wait to be written, about 400 bytes each
+	// Addresses says what becomes of addresses after AddressesAfter: keep, shorten (to /24 and /48) or hash (with a key
+	// that changes every day and is kept nowhere).
+	Addresses      string        `mapstructure:"addresses"`
+	AddressesAfter time.Duration `mapstructure:"addresses_after"`
+	CacheBytes     int64         `mapstructure:"cache_bytes"`     // memory for blocks read from disk
+	MemTableBytes  int64         `mapstructure:"mem_table_bytes"` // size of one table of recent writes; there are at most three
+}
+
+// What becomes of addresses.
+const (
+	keepAddresses    = "keep"
+	shortenAddresses = "shorten"
+	hashAddresses    = "hash"
+)
+
+const day = 24 * time.Hour
+
+// DefaultConfig returns 1 GiB, 14 days, and one in a hundred of the humans.
+func DefaultConfig() Config {
+	return Config{
+		Enabled: true, MaxBytes: 1 << 30, MaxAge: 14 * day, Humans: 0.01, Figures: 400 * day, Queue: 8192,
+		Addresses: shortenAddresses, AddressesAfter: 14 * day, CacheBytes: 8 << 20, MemTableBytes: 4 << 20,
+	}
+}
+
+// Validate returns all that is wrong, each problem beginning with its key, or nil.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(c.MaxBytes >= 16<<20, "max_bytes: %d is less than 16 MiB", c.MaxBytes)
+	bad(c.MaxAge >= time.Hour && c.MaxAge <= 400*day, "max_age: %v is not between 1h and 400d", c.MaxAge)
+	bad(c.Humans >= 0 && c.Humans <= 1, "humans: %v is not between 0 and 1", c.Humans)
+	bad(c.Figures >= day && c.Figures <= 4000*day, "figures: %v is not between 1d and 4000d", c.Figures)
+	bad(c.Queue >= 64 && c.Queue <= 1<<22, "queue: %d is not between 64 and 4194304", c.Queue)
+	switch c.Addresses {
+	case keepAddresses, shortenAddresses, hashAddresses:
+	default:
+		bad(false, "addresses: %q is none of keep, shorten, hash", c.Addresses)
+	}
+	bad(c.AddressesAfter >= time.Hour, "addresses_after: %v is less than 1h", c.AddressesAfter)
+	bad(c.CacheBytes >= 1<<20, "cache_bytes: %d is less than 1 MiB", c.CacheBytes)
+	bad(c.MemTableBytes >= 256<<10 && c.MemTableBytes <= 1<<30, "mem_table_bytes: %d is not between 256 KiB and 1 GiB", c.MemTableBytes)
+	return errors.Join(errs...)
+}

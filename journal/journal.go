@@ -1,0 +1,264 @@
+package journal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/request"
+	"antirobot/store/pebblestore"
+	"antirobot/verdict"
+)
+
+// Teller knows the whole story of a request that was noted a moment ago. *verdict.Recent does.
+type Teller interface {
+	Noted(n *verdict.Note) (verdict.Story, bool)
+}
+
+// Deps is what a Journal works with. Dir, Stories and Metrics are required.
+type Deps struct {
+	Dir     string // of its own
+	Stories Teller
+	Counts  func() map[string]float64 // what has been counted since the start, for the figures; nil: no figures are kept
+	Now     func() time.Time          // nil: time.Now
+	Log     zerolog.Logger
+	Metrics *metrics.Set
+
+	open func() (*pebblestore.Log, error) // nil: Dir, on the system's disk
+}
+
+// Journal is the memory of a gateway. Safe for concurrent use; made by New.
+type Journal struct {
+	cfg     Config
+	log     zerolog.Logger
+	now     func() time.Time
+	stories Teller
+	counts  func() map[string]float64
+	db      *pebblestore.Log
+	humans  uint32 // of 2^32 random numbers so many are below
+
+	shards [queueShards]shard
+	wake   chan struct{}
+	slow   chan written // bans and acts: they come off the path of requests
+
+	open    map[openKey]opened // challenges that are not answered yet; of the writer
+	last    map[string]float64 // of the figures; of the writer
+	oldest  time.Time          // of the entries that are kept; of the writer
+	buffers buffers
+
+	entries, shed, lost *metrics.Counter
+
+	stop    chan struct{}
+	stopped atomic.Bool
+	done    sync.WaitGroup
+}
+
+const (
+	queueShards = 16
+	slowQueue   = 1024
+	batchEvery  = 100 * time.Millisecond
+)
+
+// shard is the notes of one request in sixteen that wait for the writer.
+type shard struct {
+	mu    sync.Mutex
+	notes []verdict.Note // those up to n wait
+	n     int
+	spare []verdict.Note // the writer's, exchanged with notes
+	_     [24]byte
+}
+
+// New opens the journal. Its goroutine runs until Close.
+func New(cfg Config, d Deps) (*Journal, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("journal: %w", err)
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.open == nil {
+		d.open = func() (*pebblestore.Log, error) {
+			return pebblestore.OpenLog(cfg.log(), pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
+		}
+	}
+	db, err := d.open()
+	if err != nil {
+		return nil, fmt.Errorf("open journal: %w", err)
+	}
+	j := &Journal{
+		cfg: cfg, log: d.Log, now: d.Now, stories: d.Stories, counts: d.Counts, db: db,
+		humans: uint32(min(cfg.Humans*math.MaxUint32, math.MaxUint32)),
+		wake:   make(chan struct{}, 1), slow: make(chan written, slowQueue), stop: make(chan struct{}),
+		open: map[openKey]opened{}, last: map[string]float64{},
+		entries: d.Metrics.GetOrCreateCounter("antirobot_journal_entries_total"),
+		shed:    d.Metrics.GetOrCreateCounter("antirobot_journal_shed_total"),
+		lost:    d.Metrics.GetOrCreateCounter("antirobot_journal_lost_total"),
+	}
+	d.Metrics.GetOrCreateGauge("antirobot_journal_bytes", func() float64 { return float64(j.bytes()) })
+	each := (cfg.Queue + queueShards - 1) / queueShards
+	for i := range j.shards {
+		j.shards[i].notes, j.shards[i].spare = make([]verdict.Note, each), make([]verdict.Note, each)
+	}
+	j.done.Go(j.run)
+	return j, nil
+}
+
+func (c *Config) log() pebblestore.LogConfig {
+	return pebblestore.LogConfig{CacheBytes: c.CacheBytes, MemTableBytes: c.MemTableBytes, SyncEvery: time.Second}
+}
+
+// Healthy returns nil, or why nothing can be written now.
+func (j *Journal) Healthy() error { return j.db.Healthy() }
+
+// Close writes what waits, if the disk takes it, and closes the journal.
+func (j *Journal) Close() error {
+	if j.stopped.Swap(true) {
+		return nil
+	}
+	close(j.stop)
+	j.done.Wait()
+	return j.db.Close()
+}
+
+// Note implements verdict.Journal.
+func (j *Journal) Note(n *verdict.Note) {
+	s := &j.shards[n.ID[15]%queueShards]
+	s.mu.Lock()
+	ok := s.n < len(s.notes)
+	if ok {
+		s.notes[s.n] = *n
+		s.n++
+	}
+	half := s.n == len(s.notes)/2
+	s.mu.Unlock()
+	switch {
+	case !ok:
+		j.shed.Inc()
+	case half:
+		select {
+		case j.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Human implements verdict.Journal. The random part of the ID decides.
+func (j *Journal) Human(rid request.ID) (share float32, ok bool) {
+	return float32(j.cfg.Humans), binary.LittleEndian.Uint32(rid[8:12]) < j.humans
+}
+
+// written is an entry that is ready to be written.
+type written struct {
+	row     row
+	details any
+	also    []string // further subjects that lead to it
+}
+
+// Ban remembers that a ban was made.
+func (j *Journal) Ban(b *verdict.Ban) {
+	at := j.now()
+	w := written{row: row{id: request.NewID(at), kind: KindBan, share: 1}, details: b.Story()}
+	w.row.texts[colService], w.row.texts[colSubject] = []byte(b.Service), []byte(b.Subject.String())
+	w.row.texts[colReason] = []byte(b.Reason)
+	j.add(w)
+}
+
+// Act is what an operator did.
+type Act struct {
+	By      string `json:"by"` // the name of the token
+	What    string `json:"what"`
+	Subject string `json:"subject,omitempty"` // whom or what it is about
+	Service string `json:"service,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	TTL     string `json:"ttl,omitempty"`
+}
+
+// Act remembers what an operator did.
+func (j *Journal) Act(a Act) {
+	w := written{row: row{id: request.NewID(j.now()), kind: KindAct, share: 1}, details: a}
+	t := &w.row.texts
+	t[colService], t[colSubject], t[colBy] = []byte(a.Service), []byte(a.Subject), []byte(a.By)
+	t[colMethod], t[colReason] = []byte(a.What), []byte(a.Reason)
+	j.add(w)
+}
+
+func (j *Journal) add(w written) {
+	select {
+	case j.slow <- w:
+	default:
+		j.shed.Inc()
+	}
+}
+
+// run is the goroutine that writes.
+func (j *Journal) run() {
+	j.resume()
+	flush, minute := time.NewTicker(batchEvery), time.NewTicker(time.Minute)
+	defer flush.Stop()
+	defer minute.Stop()
+	for {
+		select {
+		case <-j.wake:
+		case <-flush.C:
+		case <-minute.C:
+			j.upkeep(j.now())
+		case <-j.stop:
+			j.flush()
+			j.figure(j.now())
+			return
+		}
+		j.flush()
+	}
+}
+
+// upkeep is what is done each minute.
+func (j *Journal) upkeep(at time.Time) {
+	j.abandon(at)
+	j.figure(at)
+	j.trim(at)
+	j.veil(at)
+}
+
+// resume reads where the journal stands.
+func (j *Journal) resume() {
+	j.oldest = j.now()
+	err := j.db.Scan([]byte{spaceEntry}, []byte{spaceEntry + 1}, false, func(key, _ []byte) bool {
+		if len(key) > 16 {
+			j.oldest = timeOf(request.ID(key[1:17]))
+		}
+		return false
+	})
+	if err != nil {
+		j.log.Warn().Err(err).Msg("journal: its beginning can't be read")
+	}
+}
+
+// write makes changes. While the disk takes nothing it tries again, and what comes meanwhile is shed; it gives up when the
+// journal is closed.
+func (j *Journal) write(n int, fill func(b *pebblestore.LogBatch)) {
+	for pause := 10 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		err := j.db.Write(fill)
+		if err == nil {
+			j.entries.Add(n)
+			return
+		}
+		select {
+		case <-j.stop:
+			j.lost.Add(n)
+			if n > 0 {
+				j.log.Warn().Err(err).Int("entries", n).Msg("journal: what was left could not be written")
+			}
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// bytes is what the journal takes of the disk, as far as that is known.
+func (j *Journal) bytes() int64 { return j.db.Bytes([]byte{0}, []byte{0xff}) }

@@ -1,0 +1,210 @@
+package journal
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"net/netip"
+	"strings"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/store/pebblestore"
+	"antirobot/verdict"
+)
+
+// What is forgotten, shortened or erased.
+
+// trim forgets what is too old, and the oldest part while there is too much.
+func (j *Journal) trim(at time.Time) {
+	if cut := at.Add(-j.cfg.MaxAge); cut.After(j.oldest) {
+		j.forget(cut)
+	}
+	j.write(0, func(b *pebblestore.LogBatch) {
+		b.Forget([]byte{spaceMinute}, figureKey(spaceMinute, at.Add(-j.cfg.MaxAge)))
+		b.Forget([]byte{spaceHour}, figureKey(spaceHour, at.Add(-j.cfg.Figures)))
+		b.Forget([]byte{spaceDay}, figureKey(spaceDay, at.Add(-j.cfg.Figures)))
+	})
+	for range 8 {
+		if j.bytes() <= j.cfg.MaxBytes {
+			return
+		}
+		j.forget(j.oldest.Add(max(at.Sub(j.oldest)/16, time.Second)))
+	}
+}
+
+// forget forgets the entries before a time.
+func (j *Journal) forget(cut time.Time) {
+	j.write(0, func(b *pebblestore.LogBatch) {
+		b.Forget([]byte{spaceEntry}, timeKey(spaceEntry, cut))
+		b.Forget([]byte{spaceDetails}, timeKey(spaceDetails, cut))
+		b.Forget([]byte{spaceSubject}, binary.BigEndian.AppendUint16([]byte{spaceSubject}, dayOf(cut)))
+	})
+	j.oldest = cut
+}
+
+// Erase forgets every entry of a subject, and returns how many there were.
+func (j *Journal) Erase(ctx context.Context, subject string) (n int, err error) {
+	var keys [][]byte
+	err = j.ofSubject(subject, 1<<30, func(r *row) {
+		keys = append(keys, entryKey(spaceEntry, r.id, r.kind), entryKey(spaceDetails, r.id, r.kind))
+		prefix := subjectKey(dayOf(r.at()), subject)
+		keys = append(keys, append(append(prefix, r.id[:]...), byte(r.kind)))
+	})
+	n = len(keys) / 3
+	for len(keys) > 0 && err == nil {
+		some := keys[:min(len(keys), 3*maxBatch)]
+		keys = keys[len(some):]
+		if err = ctx.Err(); err == nil {
+			err = j.db.Write(func(b *pebblestore.LogBatch) {
+				for _, k := range some {
+					b.Delete(k)
+				}
+			})
+		}
+	}
+	return n, err
+}
+
+var veiledKey = []byte{spaceState, 'v'}
+
+const veilAtOnce = 20_000
+
+// veil shortens or hashes the addresses of entries that are old enough for it, a part of them each time.
+func (j *Journal) veil(at time.Time) {
+	if j.cfg.Addresses == keepAddresses || j.cfg.AddressesAfter >= j.cfg.MaxAge {
+		return
+	}
+	from := timeKey(spaceEntry, j.oldest)
+	if done, ok, err := j.db.Get(nil, veiledKey); err == nil && ok {
+		from = append([]byte{spaceEntry}, done...)
+	}
+	hide := shortened
+	if j.cfg.Addresses == hashAddresses {
+		hide = hashed()
+	}
+	var batch []written
+	var last []byte
+	err := j.db.Scan(from, timeKey(spaceEntry, at.Add(-j.cfg.AddressesAfter)), false, func(key, val []byte) bool {
+		last = append(last[:0], key[1:]...)
+		var w written
+		if w.row.read(key, append([]byte(nil), val...)) == nil {
+			batch = append(batch, w)
+		}
+		return len(batch) < veilAtOnce
+	})
+	if err != nil || last == nil {
+		return
+	}
+	for len(batch) > 0 {
+		some := batch[:min(len(batch), maxBatch)]
+		batch = batch[len(some):]
+		veiled := make([]func(b *pebblestore.LogBatch), len(some))
+		for i := range some {
+			veiled[i] = j.veiled(&some[i].row, hide)
+		}
+		j.write(0, func(b *pebblestore.LogBatch) {
+			for _, f := range veiled {
+				f(b)
+			}
+		})
+	}
+	j.write(0, func(b *pebblestore.LogBatch) { b.Put(veiledKey, append(last, 0)) })
+}
+
+// veiled returns what puts an entry without its address in place of the present one.
+func (j *Journal) veiled(r *row, hide func(string) string) func(b *pebblestore.LogBatch) {
+	subject, address := string(r.texts[colSubject]), string(r.texts[colAddress])
+	number := dayOf(r.at())
+	var gone [][]byte
+	index := func(s string) {
+		if strings.HasPrefix(s, "ip:") {
+			gone = append(gone, append(append(subjectKey(number, s), r.id[:]...), byte(r.kind)))
+		}
+	}
+	index(subject)
+	if a, err := netip.ParseAddr(address); err == nil {
+		index(identity.AddrSubject(a).String())
+		index(address)
+	}
+	key := entryKey(spaceDetails, r.id, r.kind)
+	var details []byte
+	if text, ok, err := j.db.Get(nil, key); err == nil && ok && r.kind < KindBan {
+		var s verdict.Story
+		if json.Unmarshal(text, &s) == nil {
+			for _, c := range s.Considered {
+				index(c)
+			}
+			hideStory(&s, hide)
+			details, _ = json.Marshal(s) // it was read from JSON
+		}
+	}
+	r.texts[colSubject], r.texts[colAddress] = []byte(hideSubject(subject, hide)), []byte(hide(address))
+	return func(b *pebblestore.LogBatch) {
+		b.Put(entryKey(spaceEntry, r.id, r.kind), appendRow(nil, r))
+		b.Delete(key)
+		if details != nil {
+			b.Put(key, details)
+		}
+		for _, k := range gone {
+			b.Delete(k)
+		}
+	}
+}
+
+func hideStory(s *verdict.Story, hide func(string) string) {
+	s.Subject, s.Excused = hideSubject(s.Subject, hide), hideSubject(s.Excused, hide)
+	for i := range s.Considered {
+		s.Considered[i] = hideSubject(s.Considered[i], hide)
+	}
+	if s.Ban != nil {
+		s.Ban.Subject = hideSubject(s.Ban.Subject, hide)
+	}
+	if s.Doubt != nil {
+		s.Doubt.Subject = hideSubject(s.Doubt.Subject, hide)
+	}
+	if s.Entry != nil {
+		s.Entry.Text = hide(s.Entry.Text)
+	}
+}
+
+func hideSubject(s string, hide func(string) string) string {
+	if address, ok := strings.CutPrefix(s, "ip:"); ok {
+		return "ip:" + hide(address)
+	}
+	return s
+}
+
+// shortened returns the /24 or /48 of an address or of a longer network; another text as it is.
+func shortened(s string) string {
+	a, err := netip.ParseAddr(s)
+	if err != nil {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			return s
+		}
+		if n := identity.NetOf(p.Addr()); n.Bits() < p.Bits() {
+			return n.String()
+		}
+		return s
+	}
+	return identity.NetOf(a.Unmap()).String()
+}
+
+// hashed returns a function that hashes addresses with a key that nobody keeps.
+func hashed() func(string) string {
+	var key [32]byte
+	_, _ = rand.Read(key[:]) // it never fails
+	return func(s string) string {
+		if _, err := netip.ParsePrefix(s); err != nil {
+			if _, err := netip.ParseAddr(s); err != nil {
+				return s
+			}
+		}
+		sum := sha256.Sum256(append(key[:], s...))
+		return "#" + hex.EncodeToString(sum[:8])
+	}
+}

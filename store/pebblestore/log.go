@@ -1,0 +1,287 @@
+package pebblestore
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/rs/zerolog"
+
+	"antirobot/store"
+)
+
+// LogConfig is what an operator may set for a Log. Sizes are bytes of memory.
+type LogConfig struct {
+	CacheBytes    int64         // for blocks read from disk
+	MemTableBytes int64         // of one table of recent writes; there are at most three
+	SyncEvery     time.Duration // how much of the latest writes a crash may lose
+}
+
+// LogDeps is what a Log works with. Dir is required.
+type LogDeps struct {
+	Dir string // a directory of its own, created if it does not exist
+	Log zerolog.Logger
+	FS  vfs.FS // nil: the system's
+}
+
+// Log keeps records that are written in order, read in ranges, and forgotten in ranges, in a directory of its own. It has
+// the invariants of Store, except that a write is on the disk after LogConfig.SyncEvery, or Sync. Safe for concurrent use;
+// made by OpenLog.
+type Log struct {
+	cfg    LogConfig
+	dir    string
+	setup  setup
+	health *health
+	held   io.Closer
+
+	mu  sync.RWMutex // guards eng against replacement and closing
+	eng *engine
+
+	dirty   atomic.Bool
+	closing chan struct{}
+	closed  atomic.Bool
+	once    sync.Once
+	err     error // of Close
+	done    sync.WaitGroup
+}
+
+// OpenLog opens the directory.
+func OpenLog(cfg LogConfig, d LogDeps) (l *Log, err error) {
+	if d.FS == nil {
+		d.FS = vfs.Default
+	}
+	h := newHealth(d.Log)
+	l = &Log{
+		cfg: cfg, dir: d.Dir, health: h, closing: make(chan struct{}),
+		setup: setup{base: d.FS, log: d.Log, health: h, tune: cfg.tune},
+	}
+	if _, err := survey(d.Dir); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(d.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make directory: %w", err)
+	}
+	if l.held, err = hold(d.Dir); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = l.held.Close() // the first error is the one to report
+		}
+	}()
+	exists, err := survey(d.Dir)
+	if err != nil {
+		return nil, err
+	}
+	if !exists {
+		if err := create(d.Dir, stateName, l.setup.build); err != nil {
+			return nil, err
+		}
+	}
+	if l.eng, err = l.setup.start(l.path()); err != nil {
+		return nil, err
+	}
+	l.done.Go(l.keep)
+	return l, nil
+}
+
+func (l *Log) path() string { return filepath.Join(l.dir, stateName) }
+
+// tune sets options for records that come in order and are read seldom: few and large tables, compressed well.
+func (c LogConfig) tune(o *pebble.Options) {
+	o.Cache = pebble.NewCache(c.CacheBytes)
+	o.MemTableSize = uint64(c.MemTableBytes)
+	o.MemTableStopWritesThreshold = 3
+	o.MaxOpenFiles = 500
+	o.L0CompactionThreshold = 4
+	o.LBaseMaxBytes = 64 << 20
+	o.CompactionConcurrencyRange = func() (int, int) { return 1, 1 }
+	o.FlushDelayDeleteRange = 10 * time.Second
+	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	for i := range o.Levels {
+		o.Levels[i].BlockSize = 16 << 10
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].FilterType = pebble.TableFilter
+	}
+	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
+}
+
+// keep is the goroutine that syncs, and reopens the engine after it failed.
+func (l *Log) keep() {
+	tick := time.NewTicker(l.cfg.SyncEvery)
+	defer tick.Stop()
+	for {
+		eng := l.eng // replaced only here
+		select {
+		case <-l.closing:
+			return
+		case <-tick.C:
+			if l.dirty.Swap(false) {
+				if err := eng.sync(); err != nil {
+					eng.fail(err)
+				}
+			}
+		case <-eng.failed:
+			alive := l.setup.revive(l.path(), eng, eng.died(), l.closing, func() {})
+			if alive == nil {
+				return
+			}
+			l.mu.Lock()
+			l.eng = alive
+			l.mu.Unlock()
+			if l.closed.Load() {
+				alive.fs.stopWaiting()
+			}
+			go eng.bury()
+			l.health.set(ailEngine, nil)
+		}
+	}
+}
+
+// Healthy returns nil, or why writes are refused now.
+func (l *Log) Healthy() error {
+	if l.closed.Load() {
+		return store.ErrClosed
+	}
+	return l.health.err()
+}
+
+// Close closes the log; everything written before is then on the disk, if the disk allows it.
+func (l *Log) Close() error {
+	l.once.Do(func() {
+		l.closed.Store(true)
+		l.mu.RLock()
+		l.eng.fs.stopWaiting()
+		l.mu.RUnlock()
+		close(l.closing)
+		l.done.Wait()
+		l.mu.Lock()
+		eng := l.eng
+		l.eng = nil
+		l.mu.Unlock()
+		if eng.died() != nil {
+			eng.fs.fence()
+		}
+		l.err = errors.Join(wrap("close log", eng.close()), l.held.Close())
+	})
+	return l.err
+}
+
+// with runs f with the current engine, which is neither replaced nor closed in the meantime.
+func (l *Log) with(f func(e *engine) error) (err error) {
+	if l.closed.Load() {
+		return store.ErrClosed
+	}
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	if l.eng == nil {
+		return store.ErrClosed
+	}
+	defer func() {
+		if p := recover(); p != nil { // Pebble panics when its log is gone
+			err = fmt.Errorf("engine: %v", p)
+			l.eng.fail(err)
+		}
+	}()
+	return f(l.eng)
+}
+
+// LogBatch collects changes that happen together. It is valid inside the call of Write that made it.
+type LogBatch struct {
+	b   *pebble.Batch
+	err error
+}
+
+// Put writes a record. It copies both.
+func (b *LogBatch) Put(key, val []byte) { b.note(b.b.Set(key, val, nil)) }
+
+// Forget removes the records from one key up to, and without, another.
+func (b *LogBatch) Forget(from, to []byte) { b.note(b.b.DeleteRange(from, to, nil)) }
+
+// Delete removes one record, if there is one.
+func (b *LogBatch) Delete(key []byte) { b.note(b.b.Delete(key, nil)) }
+
+func (b *LogBatch) note(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+// Write makes the changes that fill collects, all of them or none. While the disk accepts nothing it returns an error at
+// once.
+func (l *Log) Write(fill func(b *LogBatch)) error {
+	return l.with(func(e *engine) error {
+		if _, err := l.health.state(); err != nil {
+			return err
+		}
+		b := LogBatch{b: e.db.NewBatch()}
+		defer b.b.Close()
+		fill(&b)
+		if b.err != nil || b.b.Empty() {
+			return wrap("write log", b.err)
+		}
+		if err := e.db.Apply(b.b, pebble.NoSync); err != nil {
+			return fmt.Errorf("write log: %w", err)
+		}
+		l.dirty.Store(true)
+		return e.died()
+	})
+}
+
+// Sync brings all earlier writes to the disk.
+func (l *Log) Sync() error { return l.with((*engine).sync) }
+
+// Get appends the record of a key to dst; false if there is none.
+func (l *Log) Get(dst, key []byte) (val []byte, ok bool, err error) {
+	err = l.with(func(e *engine) error {
+		v, closer, err := e.db.Get(key)
+		if errors.Is(err, pebble.ErrNotFound) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read log: %w", err)
+		}
+		val, ok = append(dst, v...), true
+		return closer.Close()
+	})
+	return val, ok, err
+}
+
+// Scan calls f with the records from one key up to, and without, another, or in the opposite order, until f returns false.
+// Key and value are valid during the call.
+func (l *Log) Scan(from, to []byte, backwards bool, f func(key, val []byte) bool) error {
+	return l.with(func(e *engine) error {
+		it, err := e.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
+		if err != nil {
+			return fmt.Errorf("read log: %w", err)
+		}
+		first, next := it.First, it.Next
+		if backwards {
+			first, next = it.Last, it.Prev
+		}
+		for ok := first(); ok; ok = next() {
+			if !f(it.Key(), it.Value()) {
+				break
+			}
+		}
+		return wrap("read log", errors.Join(it.Error(), it.Close()))
+	})
+}
+
+// Bytes estimates how much of the disk the records from one key up to another take; 0 if that is not known.
+func (l *Log) Bytes(from, to []byte) (n int64) {
+	_ = l.with(func(e *engine) error {
+		u, err := e.db.EstimateDiskUsage(from, to)
+		n = int64(u) //nolint:gosec // no disk is that large
+		return err
+	})
+	return n
+}
