@@ -21,6 +21,9 @@ type Config struct {
 	Authorisation string          `mapstructure:"authorisation"`
 	Partners      []PartnerConfig `mapstructure:"partners"`
 
+	// StartRules are the rules over messages inside requests for domains that have none: "start-1" or "none".
+	StartRules string `mapstructure:"start_rules"`
+
 	Akismet AkismetConfig `mapstructure:"akismet"`
 	Queue   queue.Config  `mapstructure:"queue"` // of messages that wait for a person
 
@@ -117,6 +120,7 @@ func DefaultConfig() Config {
 			{Name: "messageLog", Class: ClassLog, Storage: "storage"},
 			{Name: "model", Class: ClassModel},
 		}}}},
+		StartRules:        StartRules,
 		Akismet:           AkismetConfig{NotSpam: []string{"OK", rules.Unknown}},
 		Queue:             queue.DefaultConfig(),
 		MaxText:           64 << 10,
@@ -147,6 +151,9 @@ func (c Config) Validate() error {
 		}
 	default:
 		v.addf("authorisation: %q is neither trust nor keys", c.Authorisation)
+	}
+	if c.StartRules != StartRules && c.StartRules != StartNone {
+		v.addf("start_rules: %q is neither %s nor %s", c.StartRules, StartRules, StartNone)
 	}
 	if k := c.Akismet.Key; k != "" && len(k) < 12 {
 		v.addf("akismet.key: needs at least 12 characters")

@@ -28,7 +28,7 @@ func (s *System) Judge(ctx context.Context, d *Domain, values map[string]any, tr
 
 func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool) (o Outcome, err error) {
 	o.Decision = rules.Unknown
-	err = s.run(ctx, d, f, m, trace, nil, func(_ *rules.Program, r *rules.Run, _ *float64, err error) {
+	err = s.run(ctx, d, f.program(), m, trace, nil, func(_ *rules.Program, r *rules.Run, _ *float64, err error) {
 		o.Log = r.Log()
 		if err == nil {
 			o.Decision, o.Score, o.Tags = r.Decision(), r.Score(), r.AppendTags(nil)
@@ -43,10 +43,9 @@ func (s *System) judge(ctx context.Context, d *Domain, f *Firewall, m *Message, 
 // tookFunc takes the state of a run of the rules, and what the model said that they asked last; nil: they asked none.
 type tookFunc = func(p *rules.Program, r *rules.Run, score *float64, err error)
 
-// run runs the rules of f over m and hands the state of the run to took, which keeps nothing of it. Without rules took
+// run runs the rules p over m and hands the state of the run to took, which keeps nothing of it. Without rules took
 // is not called.
-func (s *System) run(ctx context.Context, d *Domain, f *Firewall, m *Message, trace bool, shared *counted, took tookFunc) error {
-	p := f.program()
+func (s *System) run(ctx context.Context, d *Domain, p *rules.Program, m *Message, trace bool, shared *counted, took tookFunc) error {
 	if p == nil {
 		return nil
 	}
@@ -90,7 +89,8 @@ func (s *System) slow(d *Domain, err error) {
 const methodInline = "inline"
 
 // JudgeInline judges a message that was read from a request as Judge does, in each of its readings, and hands the state of
-// each run to took, which keeps nothing of it. Without rules took is not called. Whatever it can be read as, it is one
+// each run to took, which keeps nothing of it. A domain without rules is judged by the start rules; without these either, took
+// is not called. Whatever it can be read as, it is one
 // message: each counter is added to once, and the first reading alone is logged and learnt.
 func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[string]any, trace bool, took tookFunc) error {
 	d.Requested(methodInline)
@@ -101,6 +101,10 @@ func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[stri
 	f, err := d.Firewall(propertyAnalyzer)
 	if err != nil {
 		return err
+	}
+	p := f.program()
+	if p == nil {
+		p = s.startOf(d)
 	}
 	var shared *counted
 	if len(readings) > 1 {
@@ -114,7 +118,7 @@ func (s *System) JudgeInline(ctx context.Context, d *Domain, readings []map[stri
 		if i > 0 {
 			shared.again = true
 		}
-		if err := s.run(ctx, d, f, m, trace, shared, took); err != nil {
+		if err := s.run(ctx, d, p, m, trace, shared, took); err != nil {
 			return err
 		}
 	}

@@ -52,6 +52,7 @@ type System struct {
 	models    map[string]*Model
 	start     *learn.Start
 	firewalls sync.Map // string → *Firewall
+	starts    sync.Map // string → *rules.Program: the start rules, by what a domain lacks
 
 	judgements sync.Pool
 	explained  atomic.Int64 // in this second, see mayExplain
