@@ -1,8 +1,6 @@
 package processor
 
 import (
-	"time"
-
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
@@ -16,7 +14,9 @@ const (
 	mostDoors = 32 // doors of a subject that add up
 	oddUnit   = 256
 
-	sharedDoor = -0.9 // from 2.5 times as many as by others
+	// A door by which several times as many come in as by others is no odd one, even if hardly any go on from it, as from
+	// what a newsletter names. Robots that come in anywhere make all doors alike.
+	sharedDoor = -0.9
 )
 
 // fromOutside reports whether a person may have opened a page with this event, coming from elsewhere.
@@ -34,12 +34,17 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
 	switch page := uint32(e.Path); {
 	case fromOutside(e):
 		may := e.Subjects[0].Kind == identity.KindIP && e.Cookies&client.CookieOurs == 0 && s.flags&flagEverParts == 0
-		p.credit(e, r.people.heralds.ahead(e, may))
+		pages := r.people.views.known()
+		chance, all := r.people.heralds.entries.come(page, pages, heraldWithin, e.At)
+		p.credit(e, r.people.heralds.ahead(e, may, chance))
 		door = doorOf(page)
 		if e.Status >= 400 || door == s.door || e.Verdict == verdict.Robot && e.Mode == verdict.Enforce {
 			return
 		}
-		odd = r.people.odd(page, e.At)
+		odd = r.people.doors.odd(page, pages, e.At)
+		if odd == odd && all < sharedDoor {
+			odd = min(odd, all)
+		}
 	case s.door == 0:
 		return
 	case e.Referer == client.RefererSame && doorOf(e.RefererPath) == s.door && e.RefererPath != page && s.nDoors < mostLedOn:
@@ -51,18 +56,6 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
 	if known := sh.find(h, e.Subjects[0]); known != nil {
 		known.through(door, odd)
 	}
-}
-
-// odd is how odd a door is, see views.odd. One by which several times as many come in as by others is no odd one, even if
-// hardly any go on from it, as from what a newsletter names. It takes many to come in there: robots that come in anywhere
-// make all doors alike.
-func (p *people) odd(page uint32, at time.Time) float32 {
-	pages := p.views.known()
-	odd := p.doors.odd(page, pages, at)
-	if all := p.heralds.entries.odd(page, pages, at); odd == odd && all < sharedDoor {
-		return min(odd, all)
-	}
-	return odd
 }
 
 func doorOf(page uint32) uint8 { return uint8(page>>24) | 1 }

@@ -27,7 +27,7 @@ func (s *session) plan(e *verdict.Event) {
 	}
 }
 
-// several is from how many clients on the ways and times of a subject are not those of one person.
+// several is from how many User-Agents on the ways and times of a subject are not those of one person.
 const several = 3
 
 // fill adds what memory holds about the company of an event.
@@ -59,7 +59,7 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	c.t = p.trailOf(c.e.Subjects[0])
 	c.ranks = unknownStanding
 	if !p.keeper.Stands(c.e) { // the site's people are not compared with themselves
-		if c.clients() < several {
+		if c.s.agentCount() < several { // cookies that are dropped make nobody several people
 			c.ranks = r.people.norms.compare(c.e, &c.t)
 		}
 		c.hello.unseen = p.hellos.unseen(c.e.Claim, false, c.e.JA4)

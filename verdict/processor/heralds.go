@@ -45,11 +45,11 @@ type credited struct {
 	odds    float32
 }
 
-// ahead records a load from outside, and returns what it costs the visitor not to be followed so far.
-func (h *heralds) ahead(e *verdict.Event, may bool) (c credited) {
+// ahead records a load from outside that had a chance to be followed in any case, and returns what it costs the visitor
+// not to be followed so far. may says whether it may be a herald's.
+func (h *heralds) ahead(e *verdict.Event, may bool, chance float32) (c credited) {
 	page, at, addr := uint32(e.Path), uint32(e.At.Unix()), addressHash(e)
-	chance := min(max(h.entries.chance(page, heraldWithin, e.At), heraldLeast), heraldUsual)
-	h.entries.note(page, e.At)
+	chance = min(max(chance, heraldLeast), heraldUsual)
 	network := networkOf(e.Subjects[e.N-1].ID)
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -62,10 +62,13 @@ const (
 // odd is by how much likelier a page is to be opened by somebody to whom all the pages of the site are alike than by those
 // who were counted, as the logarithm of the odds; NaN is unknown. pages is how many pages the site has.
 func (v *views) odd(page uint32, pages float32, at time.Time) float32 {
-	i := (page ^ page>>17) % viewPlaces
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.turn(at.Unix() / halfDay)
+	return v.oddLocked((page^page>>17)%viewPlaces, pages)
+}
+
+func (v *views) oddLocked(i uint32, pages float32) float32 {
 	all := float32(v.loads[0] + v.loads[1])
 	if pages = max(pages, float32(max(v.pages, v.before))); all < enoughDoors {
 		return nan
@@ -74,15 +77,22 @@ func (v *views) odd(page uint32, pages float32, at time.Time) float32 {
 	return float32(math.Log(float64((all + doorGuess*pages) / (pages * here))))
 }
 
-// chance is how likely it is that somebody opens the page within so many seconds, if they come as before.
-func (v *views) chance(page uint32, within float64, at time.Time) float32 {
+// come counts somebody who opens a page, and returns how likely it was that anybody opens it within so many seconds, if
+// they come as before, and how odd the page was before, see odd.
+func (v *views) come(page uint32, pages float32, within float64, at time.Time) (chance, odd float32) {
 	i := (page ^ page>>17) % viewPlaces
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.turn(at.Unix() / halfDay)
 	n := float64(v.now[i]) + float64(v.old[i]) + doorGuess
 	span := halfDay/2 + float64(at.Unix()%halfDay)
-	return float32(1 - math.Exp(-n*within/span))
+	odd = v.oddLocked(i, pages)
+	if v.now[i] == 0 {
+		v.pages++
+	}
+	inc(&v.now[i])
+	inc(&v.loads[0])
+	return float32(1 - math.Exp(-n*within/span)), odd
 }
 
 // known is how many pages of the service are known; 0: too few to compute shares.
