@@ -78,11 +78,15 @@ type Listener struct {
 	TLSCert string `mapstructure:"tls_cert"` // PEM; read again on reload
 	TLSKey  string `mapstructure:"tls_key"`
 	// Further certificates, for other hosts: the client's server name chooses.
-	Certificates  []h1.CertificateFiles `mapstructure:"certificates"`
-	ACME          bool                  `mapstructure:"acme"`           // TLS with the certificates of tls.acme, for hosts that no file covers
-	RedirectHTTPS bool                  `mapstructure:"redirect_https"` // sends every visitor to https
-	H2C           bool                  `mapstructure:"h2c"`            // HTTP/2 without TLS, for clients that begin with it
-	ProxyProtocol bool                  `mapstructure:"proxy_protocol"` // from trusted_proxies only, and then from all of them
+	Certificates []h1.CertificateFiles `mapstructure:"certificates"`
+	ACME         bool                  `mapstructure:"acme"` // TLS with the certificates of tls.acme, for hosts that no file covers
+	// Who signs the certificates of clients, PEM, read again on reload; empty: none are asked for.
+	ClientCA       string `mapstructure:"client_ca"`
+	ClientRequired bool   `mapstructure:"client_required"` // a client without one is not served
+
+	RedirectHTTPS bool `mapstructure:"redirect_https"` // sends every visitor to https
+	H2C           bool `mapstructure:"h2c"`            // HTTP/2 without TLS, for clients that begin with it
+	ProxyProtocol bool `mapstructure:"proxy_protocol"` // from trusted_proxies only, and then from all of them
 }
 
 // TLS is what all listeners with TLS share.
@@ -252,7 +256,7 @@ func (c *Config) CarryOver(next *Config) {
 // sameSocket reports whether a listener can go on as another: only the files of its certificate may differ.
 func (l Listener) sameSocket(o Listener) bool {
 	return l.Address == o.Address && l.ProxyProtocol == o.ProxyProtocol && l.H2C == o.H2C && (l.TLSCert == "") == (o.TLSCert == "") &&
-		l.ACME == o.ACME && l.RedirectHTTPS == o.RedirectHTTPS
+		(l.ClientCA == "") == (o.ClientCA == "") && l.ClientRequired == o.ClientRequired && l.ACME == o.ACME && l.RedirectHTTPS == o.RedirectHTTPS
 }
 
 // Enforces reports whether any service stops anybody.

@@ -98,6 +98,11 @@ func prefixed(prefix string, lines []string) []string {
 func (c *Config) CheckFiles() error {
 	var errs []error
 	for i, l := range c.Listen {
+		if l.ClientCA != "" {
+			if _, err := h1.LoadClientCAs(l.ClientCA, false); err != nil {
+				errs = append(errs, fmt.Errorf("listen[%d].%w", i, err))
+			}
+		}
 		if l.TLSCert == "" {
 			continue
 		}

@@ -100,6 +100,12 @@ func (l *Listener) Validate() error {
 			errs = append(errs, fmt.Errorf("certificates[%d]: needs cert_file and key_file, and tls_cert before it, which is for clients that name no host", i))
 		}
 	}
+	if l.ClientCA != "" && !l.Secure() {
+		errs = append(errs, errors.New("client_ca: is for listeners with TLS: set tls_cert or acme too"))
+	}
+	if l.ClientRequired && l.ClientCA == "" {
+		errs = append(errs, errors.New("client_required: needs client_ca, by which certificates are checked"))
+	}
 	if l.RedirectHTTPS && l.Secure() {
 		errs = append(errs, errors.New("redirect_https: is for listeners without TLS"))
 	}

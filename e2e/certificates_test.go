@@ -80,3 +80,48 @@ defaults: {upstream: {urls: [%[3]q]}}
 	reload("reload refused")
 	expect(1, 2)
 }
+
+// TestPartnersByCertificate: a partner is known by its certificate to the service and to rules; nobody else can say so.
+func TestPartnersByCertificate(t *testing.T) {
+	t.Parallel()
+	cert, key := certificate(t, t.TempDir(), 1)
+	g := startWith(t, "serve", "--config", configFile(t, `
+listen: [{address: "127.0.0.1:0", tls_cert: %[1]q, tls_key: %[2]q, client_ca: %[1]q}]
+defaults:
+  upstream: {urls: [%[3]q]}
+  rules:
+    text: |
+      do regexpCheck(regexp="^/partners", attribute="path") mark elsewhere
+      if elsewhere stop as OK
+      do hasAttribute(attribute="client_cert") mark unknown
+      if unknown stop as BLOCK
+      do attributeCheck(attribute="client_cert", value="localhost") mark other
+      if other stop as BLOCK
+      stop as OK
+`, cert, key, site(t).URL))
+	partner, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, own := range map[string][]tls.Certificate{"localhost": {partner}, "": nil} {
+		c := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: own}, DisableKeepAlives: true}} //nolint:gosec // self-signed
+		ask := func(path string) (int, string) {
+			t.Helper()
+			req, _ := http.NewRequest("GET", strings.Replace(g.url, "http:", "https:", 1)+path, nil)
+			req.Header.Set("X-Antirobot-Client", "forged")
+			res, err := c.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer res.Body.Close()
+			b, _ := io.ReadAll(res.Body)
+			return res.StatusCode, string(b)
+		}
+		if _, got := ask("/"); strings.Contains(got, "X-Antirobot-Client: localhost\n") != (name != "") || strings.Contains(got, "forged") {
+			t.Errorf("of the partner %q the service got %s", name, got)
+		}
+		if status, _ := ask("/partners"); (status == 200) != (name != "") {
+			t.Errorf("by the rule, the partner %q got %d", name, status)
+		}
+	}
+}

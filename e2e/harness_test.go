@@ -303,7 +303,7 @@ func site(t *testing.T) *httptest.Server {
 		}
 		w.Header().Set("X-Served-By", "site")
 		fmt.Fprintf(w, "site got %s %s\n", r.Method, r.URL.RequestURI())
-		for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "X-Request-Id", "X-Forwarded-Proto", "X-Forwarded-Host", "Content-Type", "Origin", "Cookie"} {
+		for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "X-Request-Id", "X-Forwarded-Proto", "X-Forwarded-Host", "Content-Type", "Origin", "Cookie", "X-Antirobot-Client"} {
 			if v := r.Header.Values(name); len(v) > 0 {
 				fmt.Fprintf(w, "%s: %s\n", name, strings.Join(v, " | "))
 			}

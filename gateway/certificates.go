@@ -51,6 +51,21 @@ func (a *Server) openCertificates() error {
 		}
 		a.certs = append(a.certs, &certificates{c, i})
 	}
+	return a.openClientCAs()
+}
+
+// openClientCAs reads who signs the certificates of clients.
+func (a *Server) openClientCAs() (err error) {
+	a.clients = make(map[int]*h1.ClientCAs)
+	for i := range a.Cfg.Listen {
+		l := &a.Cfg.Listen[i]
+		if l.ClientCA == "" {
+			continue
+		}
+		if a.clients[i], err = h1.LoadClientCAs(l.ClientCA, l.ClientRequired); err != nil {
+			return fmt.Errorf("listen[%d].%w", i, err)
+		}
+	}
 	return nil
 }
 
@@ -70,6 +85,9 @@ func (a *Server) tlsOf(listener int) *tls.Config {
 		return nil
 	}
 	cfg := own.Config()
+	if listener != adminListener && a.clients[listener] != nil {
+		a.clients[listener].Apply(cfg, acme.Protocol)
+	}
 	if listener != adminListener && a.http2 != nil {
 		cfg.NextProtos = []string{"h2", "http/1.1"}
 	}
@@ -196,6 +214,17 @@ func (a *Server) prepareCertificates(next *config.Config) (commit func(), err er
 		use, err := c.Prepare(files)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		commits = append(commits, use)
+	}
+	for i, c := range a.clients {
+		l := &a.Cfg.Listen[i]
+		if i < len(next.Listen) && next.Listen[i].Address == l.Address && next.Listen[i].ClientCA != "" {
+			l = &next.Listen[i]
+		}
+		use, err := c.Prepare(l.ClientCA)
+		if err != nil {
+			return nil, fmt.Errorf("listen[%d].%w", i, err)
 		}
 		commits = append(commits, use)
 	}

@@ -79,8 +79,9 @@ type Server struct {
 	admin        *admin.Server
 	console      *console.Console
 	certs        []*certificates
-	tickets      []*tls.Config // of the listeners for visitors
-	acme         *acme.Keeper  // nil: no certificate is obtained
+	clients      map[int]*h1.ClientCAs // by listener, of those that ask for certificates
+	tickets      []*tls.Config         // of the listeners for visitors
+	acme         *acme.Keeper          // nil: no certificate is obtained
 
 	check       *proxy.Check // nil: check mode is off
 	checkServer *h1.Server

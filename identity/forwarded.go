@@ -195,12 +195,13 @@ const (
 )
 
 // Handshake replaces the fingerprints of a connection that a trusted proxy holds by those that it reports of its client;
-// its own say nothing. vouched says that the peer is trusted in another way. A report in another form is no report.
+// its own say nothing, and its certificate is not the client's. vouched says that the peer is trusted in another way. A report in another form is no report.
 func (r *Resolver) Handshake(v *request.View, vouched bool) {
 	t := r.trust.Load()
 	if !vouched && (t.proxies == nil || !t.trusts(v.Peer.Unmap().WithZone(""))) {
 		return
 	}
+	v.Client = nil
 	v.JA4, v.Frames = lastOf(v, t.ja4), lastOf(v, t.http2)
 	if b := v.JA4; len(b) != ja4Bytes || b[10] != '_' || b[23] != '_' {
 		v.JA4 = nil

@@ -23,7 +23,11 @@ func TestHandshakeSpoofing(t *testing.T) {
 			name, value, _ := strings.Cut(l, ": ")
 			v.Fields = append(v.Fields, request.Field{Name: []byte(name), Value: []byte(value)})
 		}
+		v.Client = []byte("a proxy")
 		r.Handshake(v, vouched)
+		if direct := wantJA4 == own; (v.Client != nil) != direct {
+			t.Errorf("%v: the certificate of the connection is %q", fields, v.Client)
+		}
 		if string(v.JA4) != wantJA4 || string(v.Frames) != wantFrames {
 			t.Errorf("%v: %s %s, want %s %s", fields, v.JA4, v.Frames, wantJA4, wantFrames)
 		}
@@ -34,4 +38,25 @@ func TestHandshakeSpoofing(t *testing.T) {
 	f(r, "10.0.0.1", false, "", "")
 	f(r, "10.0.0.1", false, "", "", "X-Forwarded-JA4: "+real+"x", "X-Forwarded-H2: "+strings.Repeat("1:2;", 100))
 	f(silent, "10.0.0.1", false, "", "", "X-Forwarded-JA4: "+real)
+}
+
+// TestCertificateIsALogin: the verified name of a certificate is its owner's subject, as a login is.
+func TestCertificateIsALogin(t *testing.T) {
+	b := newBench(t, nil)
+	s, err := NewCookieSettings(DefaultServiceConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(name string) Subject {
+		t.Helper()
+		v := page(start, "203.0.113.7")
+		v.Client = []byte(name)
+		var id Identity
+		b.Resolve(&id, v, s)
+		return id.Winner()
+	}
+	one, other, nobody := of("shop.partner.example"), of("other.partner.example"), of("")
+	if one.Kind != KindL || other.Kind != KindL || one == other || nobody.Kind != KindIP || one != of("shop.partner.example") {
+		t.Errorf("subjects %v, %v and %v", one, other, nobody)
+	}
 }

@@ -154,6 +154,10 @@ func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 	if j.n[KindL] > 0 {
 		r.login(id, &j, v, s, at)
 	}
+	if len(v.Client) > 0 && !id.has(KindL) {
+		id.key = append(append(id.key[:0], "certificate:"...), v.Client...)
+		id.add(TextSubject(KindL, id.key))
+	}
 	if j.n[KindFuid] > 0 {
 		r.fuid(id, &j, v, s, at)
 	}

@@ -92,6 +92,15 @@ func (id *Identity) reset() {
 	id.i = iCookie{}
 }
 
+func (id *Identity) has(k Kind) bool {
+	for i := range id.N {
+		if id.Subjects[i].Kind == k {
+			return true
+		}
+	}
+	return false
+}
+
 func (id *Identity) add(s Subject) {
 	if id.N < len(id.Subjects) {
 		id.Subjects[id.N] = s

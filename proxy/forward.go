@@ -171,6 +171,9 @@ func (j *journey) upstreamFields() []request.Field {
 		request.Field{Name: nameRealIP, Value: j.scratch},
 		request.Field{Name: nameRequestID, Value: j.idText[:]},
 	)
+	if len(j.view.Client) > 0 {
+		j.sent = append(j.sent, request.Field{Name: nameClient, Value: j.view.Client})
+	}
 	if j.svc.Config.TellService {
 		j.sent = append(j.sent, request.Field{Name: nameVerdict, Value: verdictNames[j.decision.Told()]})
 	}
@@ -240,6 +243,7 @@ var (
 	nameForwardedProto = []byte("X-Forwarded-Proto")
 	nameRealIP         = []byte("X-Real-IP")
 	nameRequestID      = []byte("X-Request-Id")
+	nameClient         = []byte("X-Antirobot-Client")
 	nameVerdict        = []byte("X-Antirobot-Verdict")
 	nameMark           = []byte("X-Antirobot-Mark")
 	nameSetCookie      = []byte("Set-Cookie")

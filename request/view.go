@@ -29,6 +29,7 @@ type View struct {
 	Peer     netip.Addr // who holds the socket (PROXY protocol already applied), unmapped
 	TLS      bool       // whether this hop came over TLS
 	JA4      []byte     // fingerprint of the client's TLS handshake, 36 characters; nil: not known
+	Client   []byte     // verified name of the client's certificate; nil: it has none
 	Frames   []byte     // fingerprint of the first frames of its HTTP/2 connection; nil: not known
 	Posted   []Field    // fields of the body that were read for rules; nil: none were
 	HTTP10   bool

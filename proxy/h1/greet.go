@@ -62,7 +62,7 @@ func (c *conn) serveHTTP2() {
 
 // origin is where the connection comes from, once it has been greeted.
 func (c *conn) origin() Origin {
-	return Origin{Peer: c.peer, Trusted: c.trusted, TLS: c.opts.TLS != nil, JA4: c.ja4}
+	return Origin{Peer: c.peer, Trusted: c.trusted, TLS: c.opts.TLS != nil, JA4: c.ja4, Client: c.client}
 }
 
 func (c *conn) greetProxy() bool {
@@ -105,6 +105,15 @@ func (c *conn) greetTLS() bool {
 	}
 	_ = t.SetDeadline(time.Time{})
 	c.readBy, c.writeBy = time.Time{}, time.Time{}
+	state := t.ConnectionState()
+	switch state.NegotiatedProtocol {
+	case "", "http/1.1", "h2":
+	default:
+		return false // the handshake was all: an authority's challenge, which no certificate was asked for
+	}
+	if len(state.PeerCertificates) > 0 {
+		c.client = clientName(state.PeerCertificates[0])
+	}
 	c.nc = t
 	c.br.Reset(t)
 	return true

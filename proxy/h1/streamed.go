@@ -21,6 +21,7 @@ type Origin struct {
 	Trusted bool       // a balancer holds the socket
 	TLS     bool
 	JA4     []byte // fingerprint of its TLS handshake; nil: not known
+	Client  []byte // verified name of its certificate; nil: it has none
 	HTTP2   []byte // and of its first frames; nil: not known
 }
 

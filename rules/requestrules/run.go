@@ -95,6 +95,8 @@ func (r *run) Attribute(name string) (rules.Value, bool) {
 		return optional(r.view.JA4)
 	case "h2":
 		return optional(r.view.Frames)
+	case "client_cert":
+		return optional(r.view.Client)
 	case "verdict":
 		return rules.Value{Kind: rules.Text, Text: r.so.String()}, true
 	}
@@ -122,7 +124,7 @@ func optional(b []byte) (rules.Value, bool) {
 
 // attributes are those without a name of the visitor's or of the service's in them.
 var attributes = [...]string{
-	"method", "path", "rawpath", "query", "host", "ip", "ua", "subject", "service", "verdict", "ja4", "h2",
+	"method", "path", "rawpath", "query", "host", "ip", "ua", "subject", "service", "verdict", "ja4", "h2", "client_cert",
 }
 
 // KnownAttribute reports whether requests may have an attribute of this name.

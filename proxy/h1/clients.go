@@ -1,0 +1,103 @@
+package h1
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// ClientCAs knows who signs the certificates of a listener's clients: partners and their programs. It can be reloaded. Safe
+// for concurrent use; made by LoadClientCAs.
+type ClientCAs struct {
+	pool     atomic.Pointer[x509.CertPool]
+	required bool
+}
+
+// maxClientName bounds the name of a certificate, in bytes.
+const maxClientName = 256
+
+var (
+	errNoClientCertificate = errors.New("the client has no certificate")
+	errNoClientName        = errors.New("the client's certificate has no name that fits into a field")
+)
+
+// LoadClientCAs reads a PEM file. required says that a client without a certificate is not served.
+func LoadClientCAs(file string, required bool) (*ClientCAs, error) {
+	c := &ClientCAs{required: required}
+	commit, err := c.Prepare(file)
+	if err != nil {
+		return nil, err
+	}
+	commit()
+	return c, nil
+}
+
+// Prepare reads the file again, and returns the function that puts it into use for new connections.
+func (c *ClientCAs) Prepare(file string) (commit func(), err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("client_ca: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("client_ca: %s holds no certificate", file)
+	}
+	return func() { c.pool.Store(pool) }, nil
+}
+
+// Apply makes a listener ask its clients for certificates. One that is given has to be good, required or not. Handshakes
+// that choose the protocol exempt need none: an authority's challenge.
+func (c *ClientCAs) Apply(cfg *tls.Config, exempt string) {
+	cfg.ClientAuth = tls.RequestClientCert
+	cfg.ClientCAs = c.pool.Load() // tells browsers which of their certificates to offer
+	cfg.VerifyConnection = func(state tls.ConnectionState) error {
+		if state.NegotiatedProtocol == exempt {
+			return nil
+		}
+		return c.verify(state.PeerCertificates, time.Now())
+	}
+}
+
+// verify is called in each handshake, those of resumed sessions included, so that a reload holds for them as well.
+func (c *ClientCAs) verify(chain []*x509.Certificate, at time.Time) error {
+	if len(chain) == 0 {
+		if c.required {
+			return errNoClientCertificate
+		}
+		return nil
+	}
+	between := x509.NewCertPool()
+	for _, cert := range chain[1:] {
+		between.AddCert(cert)
+	}
+	if _, err := chain[0].Verify(x509.VerifyOptions{
+		Roots: c.pool.Load(), Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}); err != nil {
+		return fmt.Errorf("the client's certificate: %w", err)
+	}
+	if clientName(chain[0]) == nil {
+		return errNoClientName
+	}
+	return nil
+}
+
+// clientName is what a certificate calls its owner: its first DNS name, or else its first URI, or else its common name; nil
+// if that can't be told in a header field.
+func clientName(cert *x509.Certificate) []byte {
+	name := cert.Subject.CommonName
+	switch {
+	case len(cert.DNSNames) > 0:
+		name = cert.DNSNames[0]
+	case len(cert.URIs) > 0:
+		name = cert.URIs[0].String()
+	}
+	b := []byte(name)
+	if len(b) == 0 || len(b) > maxClientName || !isText(b) || len(trim(b)) != len(b) {
+		return nil
+	}
+	return b
+}
