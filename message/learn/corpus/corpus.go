@@ -58,6 +58,25 @@ func lines(s string, bad bool) (out []Text) {
 	return out
 }
 
+// Further returns the sets that somebody put into the folder further beside the others, for measuring alone: files of lines
+// like those of table, by their names without the end. The project has none of them.
+func Further(t testing.TB) map[string][]Text {
+	t.Helper()
+	sets := map[string][]Text{}
+	files, err := filepath.Glob(filepath.Join(dataDir(), "further", "*.tsv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sets[strings.TrimSuffix(filepath.Base(file), ".tsv")] = table(string(b))
+	}
+	return sets
+}
+
 // Load returns the data sets by name: the whole ones if they are there, otherwise the extracts.
 func Load(t testing.TB) (sets map[string][]Text, whole bool) {
 	t.Helper()
