@@ -17,9 +17,10 @@ type ListConfig struct {
 	File    string   `mapstructure:"file"`
 	URL     string   `mapstructure:"url"`
 	Entries []string `mapstructure:"entries"`
-	Format  string   `mapstructure:"format"`  // auto, lines or json
-	Service string   `mapstructure:"service"` // empty: all
-	Reason  string   `mapstructure:"reason"`  // of entries without a reason of their own
+	Format  string   `mapstructure:"format"`   // auto, lines, json or crowdsec
+	KeyFile string   `mapstructure:"key_file"` // of a bouncer's key, sent as X-Api-Key to a URL
+	Service string   `mapstructure:"service"`  // empty: all
+	Reason  string   `mapstructure:"reason"`   // of entries without a reason of their own
 	// Own makes a file the operator's own: its blocks take precedence over white lists. Entries in the configuration
 	// always do.
 	Own         bool          `mapstructure:"own"`
@@ -76,8 +77,11 @@ func (l *ListConfig) validate(path string, c *Config, p *problems) {
 			p.add(path+".own", "a fetched list can't be the operator's own")
 		}
 	}
-	if !slices.Contains([]string{"", formatAuto, formatLines, formatJSON}, l.Format) {
-		p.add(path+".format", "%q: auto, lines or json", l.Format)
+	if !slices.Contains([]string{"", formatAuto, formatLines, formatJSON, formatCrowdSec}, l.Format) {
+		p.add(path+".format", "%q: auto, lines, json or crowdsec", l.Format)
+	}
+	if l.KeyFile != "" && l.URL == "" {
+		p.add(path+".key_file", "is for a list from a url")
 	}
 	if l.Refresh != 0 && l.Refresh < minRefresh {
 		p.add(path+".refresh", "must be at least %v", minRefresh)

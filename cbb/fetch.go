@@ -38,6 +38,8 @@ func newClient(rt http.RoundTripper) *http.Client {
 			return fmt.Errorf("redirect to scheme %q", req.URL.Scheme)
 		case req.URL.Scheme == "http" && via[0].URL.Scheme == "https":
 			return errors.New("redirect from https to http")
+		case via[0].Header.Get("X-Api-Key") != "" && req.URL.Host != via[0].URL.Host:
+			return errors.New("redirect of a request with a key to another host")
 		}
 		return nil
 	}}

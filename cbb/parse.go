@@ -110,6 +110,8 @@ const (
 	formatAuto  = "auto"
 	formatLines = "lines"
 	formatJSON  = "json"
+
+	formatCrowdSec = "crowdsec" // decisions of its local API
 )
 
 // read parses a whole list. prev is the number of entries in the last good copy.
@@ -122,9 +124,12 @@ func (p *parser) read(r io.Reader, format string, prev int) (*parsed, error) {
 		format = detect(br)
 	}
 	var err error
-	if format == formatJSON {
+	switch format {
+	case formatCrowdSec:
+		err = p.readDecisions(br)
+	case formatJSON:
 		err = p.readJSON(br)
-	} else {
+	default:
 		err = p.readLines(br)
 	}
 	if err == nil {

@@ -98,7 +98,7 @@ func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) p
 	p := planned{base: Entry{List: c.Name, Reason: cleanReason(c.Reason), Flag: flag, Service: c.Service, Own: own}}
 	lim := limits{
 		maxEntries: or(c.MaxEntries, cfg.MaxEntries), maxBadShare: or(c.MaxBadShare, cfg.MaxBadShare), minCount: c.MinCount,
-		allowWide: c.AllowWide || own && (cfg.AllowWide || flag >= White), allowEmpty: c.AllowEmpty, named: own,
+		allowWide: c.AllowWide || own && (cfg.AllowWide || flag >= White), allowEmpty: c.AllowEmpty || c.Format == formatCrowdSec, named: own,
 	}
 	if lim.of, lim.texts = c.textKind(); lim.texts {
 		p.of = c.Of
@@ -112,7 +112,7 @@ func (l *Lists) planList(cfg *Config, c *ListConfig, next map[string]*running) p
 		refresh = cfg.RefreshWhite
 	}
 	p.source = l.source(cfg, &source{
-		name: c.Name, url: c.URL, file: c.File, format: c.Format, refresh: or(c.Refresh, refresh), limits: lim,
+		name: c.Name, url: c.URL, file: c.File, format: c.Format, keyFile: c.KeyFile, refresh: or(c.Refresh, refresh), limits: lim,
 	}, next)
 	return p
 }
@@ -162,7 +162,7 @@ func or[T comparable](v, w T) T {
 // source returns the running source of this configuration, or a new one with what is currently on disk or in the file.
 func (l *Lists) source(cfg *Config, s *source, next map[string]*running) *source {
 	s.poll, s.timeout, s.bytes = cfg.FilePoll, cfg.FetchTimeout, cfg.MaxBytes
-	id := fmt.Sprintf("%q %q %q %q %v %v %v %v %+v", s.name, s.url, s.file, s.format, s.refresh, s.poll, s.timeout, s.bytes, s.limits)
+	id := fmt.Sprintf("%q %q %q %q %q %v %v %v %v %+v", s.name, s.url, s.file, s.format, s.keyFile, s.refresh, s.poll, s.timeout, s.bytes, s.limits)
 	if r := next[id]; r != nil {
 		return r.s // a crawler that names the same file twice
 	}

@@ -27,6 +27,7 @@ type source struct {
 	url     string // one of url and file is set
 	file    string
 	format  string
+	keyFile string // of a bouncer's key; empty: none is sent
 	refresh time.Duration
 	poll    time.Duration // of a file's size and time
 	timeout time.Duration
@@ -216,6 +217,13 @@ func (s *source) updateURL(ctx context.Context) (bool, time.Duration, error) {
 	}
 	req.Header.Set("User-Agent", "antirobot")
 	req.Header.Set("Accept-Encoding", "gzip")
+	if s.keyFile != "" {
+		key, err := readKey(s.keyFile)
+		if err != nil {
+			return false, 0, err
+		}
+		req.Header.Set("X-Api-Key", key)
+	}
 	s.mu.Lock()
 	meta := s.meta
 	s.mu.Unlock()
