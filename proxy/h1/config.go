@@ -8,11 +8,12 @@ import (
 
 // Config limits what one client may cost. The zero value is not usable: start with DefaultConfig. All sizes are bytes.
 type Config struct {
-	MaxHeaderBytes  int64 `mapstructure:"max_header_bytes"`  // request or answer line, fields and empty line; more: 431, of a service: 502
-	MaxHeaderFields int   `mapstructure:"max_header_fields"` // fields of one head, and of one trailer section
-	MaxTargetBytes  int64 `mapstructure:"max_target_bytes"`  // the request target; more: 414
-	MaxBodyBytes    int64 `mapstructure:"max_body_bytes"`    // of a request; more: 413; 0: no limit
-	MaxBodiesBytes  int64 `mapstructure:"max_bodies_bytes"`  // of memory that the bodies of all requests under way hold; more: 503; 0: no limit
+	MaxHeaderBytes  int64  `mapstructure:"max_header_bytes"`  // request or answer line, fields and empty line; more: 431, of a service: 502
+	MaxHeaderFields int    `mapstructure:"max_header_fields"` // fields of one head, and of one trailer section
+	MaxTargetBytes  int64  `mapstructure:"max_target_bytes"`  // the request target; more: 414
+	HighBytes       string `mapstructure:"target_high_bytes"` // of 0x80 and above in a target: pass, encode or refuse (400)
+	MaxBodyBytes    int64  `mapstructure:"max_body_bytes"`    // of a request; more: 413; 0: no limit
+	MaxBodiesBytes  int64  `mapstructure:"max_bodies_bytes"`  // of memory that the bodies of all requests under way hold; more: 503; 0: no limit
 
 	HeaderTimeout   time.Duration `mapstructure:"header_timeout"`     // from the first byte of a head to its last, and to the first byte on a new connection, TLS handshake included
 	IdleTimeout     time.Duration `mapstructure:"idle_timeout"`       // between two requests
@@ -36,6 +37,7 @@ func DefaultConfig() Config {
 		MaxHeaderBytes:     64 << 10,
 		MaxHeaderFields:    200,
 		MaxTargetBytes:     16 << 10,
+		HighBytes:          highPass,
 		MaxBodyBytes:       10 << 30,
 		MaxBodiesBytes:     256 << 20,
 		HeaderTimeout:      15 * time.Second,
@@ -67,6 +69,9 @@ func (c *Config) Validate() error {
 	}
 	if c.MaxTargetBytes < 256 || c.MaxTargetBytes > c.MaxHeaderBytes {
 		bad("max_target_bytes", "%d bytes is not within 256 and max_header_bytes", c.MaxTargetBytes)
+	}
+	if h := c.HighBytes; h != highPass && h != highEncode && h != highRefuse {
+		bad("target_high_bytes", "%q is none of %s, %s and %s", h, highPass, highEncode, highRefuse)
 	}
 	for _, d := range []struct {
 		path string

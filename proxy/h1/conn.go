@@ -237,7 +237,10 @@ func (c *conn) readRequest() error {
 	if err != nil {
 		return err
 	}
-	return c.h.parseRequest(int(c.cfg.MaxTargetBytes), c.cfg.MaxHeaderFields)
+	if err := c.h.parseRequest(int(c.cfg.MaxTargetBytes), c.cfg.MaxHeaderFields); err != nil {
+		return err
+	}
+	return c.h.treatHigh(c.cfg)
 }
 
 // refuse answers something that can't be served as a request, and closes the connection.

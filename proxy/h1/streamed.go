@@ -90,6 +90,9 @@ func (h *head) fromFields(r *Head, cfg *Config) error {
 		return tooManyFields
 	}
 	h.method, h.target = r.Method, r.Target
+	if err := h.treatHigh(cfg); err != nil {
+		return err
+	}
 	size := int64(len(r.Method) + len(r.Target))
 	for i := range r.Fields {
 		f := &r.Fields[i]

@@ -18,6 +18,8 @@ type guarded struct {
 	m       *serverMetrics
 	resets  int // left in this window; below 0: too many
 	control int
+	blocks  int                           // CONTINUATION frames left of the current header
+	mostOf  int                           // of one header
 	most    struct{ resets, control int } // 0: no limit
 	since   time.Time
 
@@ -32,6 +34,8 @@ const (
 	frameHead   = 9
 	readBuffer  = 4 << 10
 	floodWindow = 10 * time.Second
+
+	continuations = 32 // of a header, beside those that its largest size needs in frames of 16 KiB
 )
 
 // overTLS is a guarded connection whose handshake http2.Server inspects; without the method it would be taken for plain
@@ -45,8 +49,9 @@ type overTLS struct {
 func (c overTLS) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
 // guard counts the frames of a connection. The second result is what to read them from.
-func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool) (*guarded, net.Conn) {
+func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool, headerBytes int64) (*guarded, net.Conn) {
 	g := &guarded{Conn: nc, r: bufio.NewReaderSize(nc, readBuffer), m: m, skip: len(http2.ClientPreface)}
+	g.mostOf = continuations + int(headerBytes/(16<<10))
 	if !trusted { // a balancer carries many clients
 		g.most.resets, g.most.control = cfg.MaxResets, cfg.MaxControlFrames
 	}
@@ -119,14 +124,26 @@ func (g *guarded) frame(t http2.FrameType, flags http2.Flags, size int) bool {
 		g.m.resets.Inc()
 		return false
 	case http2.FrameHeaders:
+		g.blocks = g.mostOf
 		return true // each needs a stream
 	case http2.FrameWindowUpdate:
 		return true // as many as there is data for; one costs less than its bytes
-	case http2.FrameData, http2.FrameContinuation:
+	case http2.FrameContinuation:
+		if g.blocks--; g.blocks < 0 {
+			g.m.continuations.Inc()
+			return false
+		}
+		return size > 0 || g.countControl()
+	case http2.FrameData:
 		if size > 0 || flags.Has(http2.FlagDataEndStream) {
 			return true
 		}
 	}
+	return g.countControl()
+}
+
+// countControl counts a frame that carries nothing.
+func (g *guarded) countControl() bool {
 	if g.most.control == 0 || g.allows(&g.control) {
 		return true
 	}

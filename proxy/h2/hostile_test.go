@@ -187,6 +187,7 @@ func TestFloods(t *testing.T) {
 		if !<-ended {
 			t.Error("the connection did not end")
 		}
+		f.awaitMetric(t, `antirobot_http2_floods_total{of="continuations"}`, "1")
 	})
 	if status, _, _ := other.outcome(other.open(true, get...)); status != "200" {
 		t.Errorf("another client got %q", status)

@@ -11,15 +11,17 @@ type serverMetrics struct {
 	set                    *metrics.Set
 	accepted               *metrics.Counter
 	resets, control        *metrics.Counter
+	continuations          *metrics.Counter
 	openConns, openStreams atomic.Int64
 }
 
 func newServerMetrics(set *metrics.Set) *serverMetrics {
 	m := &serverMetrics{
-		set:      set,
-		accepted: set.GetOrCreateCounter("antirobot_http2_connections_total"),
-		resets:   set.GetOrCreateCounter(`antirobot_http2_floods_total{of="resets"}`),
-		control:  set.GetOrCreateCounter(`antirobot_http2_floods_total{of="control_frames"}`),
+		set:           set,
+		accepted:      set.GetOrCreateCounter("antirobot_http2_connections_total"),
+		resets:        set.GetOrCreateCounter(`antirobot_http2_floods_total{of="resets"}`),
+		continuations: set.GetOrCreateCounter(`antirobot_http2_floods_total{of="continuations"}`),
+		control:       set.GetOrCreateCounter(`antirobot_http2_floods_total{of="control_frames"}`),
 	}
 	set.GetOrCreateGauge("antirobot_http2_open_connections", func() float64 { return float64(m.openConns.Load()) })
 	set.GetOrCreateGauge("antirobot_http2_open_streams", func() float64 { return float64(m.openStreams.Load()) })

@@ -70,7 +70,7 @@ func (s *Server) ServeConn(nc net.Conn, from h1.Origin) {
 	s.m.accepted.Inc()
 	s.m.openConns.Add(1)
 	defer s.m.openConns.Add(-1)
-	g, guardedConn := guard(nc, &s.cfg, s.m, from.Trusted)
+	g, guardedConn := guard(nc, &s.cfg, s.m, from.Trusted, s.front.Config().MaxHeaderBytes)
 	c := &conn{srv: s, from: from, guard: g}
 	s.frames.serve(guardedConn, s.base, c)
 	c.awaitHandlers()
