@@ -258,6 +258,11 @@ func TestListenStaysOnThePage(t *testing.T) {
 	a := &app{t, browser(t)}
 	run(t, a.ctx, "open", chromedp.Navigate(g.url+"/own"), chromedp.WaitVisible("#rep", chromedp.ByQuery), chromedp.SendKeys("#rep", "12", chromedp.ByQuery))
 	var before string
+	var player bool
+	a.eval(`document.querySelector('audio').checkVisibility()`, &player)
+	if player {
+		t.Error("there is a player beside the link that plays")
+	}
 	a.eval(`location.href`, &before)
 	run(t, a.ctx, "listen", chromedp.Click(".ways a", chromedp.ByQuery))
 	a.until(`(() => { const s = document.querySelector('audio'); return s.currentTime > 0 || s.ended; })()`)

@@ -6,13 +6,15 @@ if(f.action.indexOf("#")<0)f.action+=h;
 document.querySelectorAll("a.keep").forEach(function(a){a.href+=h});
 }
 var p=f.querySelector("audio"),l=f.querySelector(".ways a");
-if(p&&l)l.onclick=function(e){
-var r=p.play&&p.play();
-if(!r)return;
+if(p&&l&&p.play){
+l.hidden=p.controls=false;
+l.onclick=function(e){
 e.preventDefault();
 p.currentTime=0;
-r.catch(function(){location=l.href});
+var r=p.play();
+if(r)r.catch(function(){p.controls=true});
 };
+}
 var g=f.querySelector(".arrows"),i=f.elements.rep;
 if(g){
 g.hidden=false;
