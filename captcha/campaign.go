@@ -1,19 +1,25 @@
 package captcha
 
 import (
+	"encoding/binary"
 	"net/netip"
 	"strconv"
 	"strings"
 	"time"
+
+	"antirobot/request"
 )
 
+// A campaign across networks is a shape: clients with the same handshake, the same header fields and the same kind of browser.
+// People share shapes with machines, so only those of its answers are worth the least that are quick themselves.
+//
 // A campaign is a kind of browser in a network that appears to solve by machine: right, quick and many answers that look
 // alike. Its passes are worth the least that any pass is worth, while those of its neighbours with other browsers keep
 // their worth; what it has earned can be taken back by the operator, or by rule (AlarmConfig.Revoke).
 
 // Campaign is one that goes on, with its counts.
 type Campaign struct {
-	// Name is the network and, in sixteen hexadecimal digits, the hash of the User-Agent's family.
+	// Name is the network and, in sixteen hexadecimal digits, the hash of the User-Agent's family; or shape and such a hash.
 	Name string `json:"name"`
 	ChallengeCount
 }
@@ -24,15 +30,49 @@ func campaignName(n netip.Prefix, agent uint64) string {
 	return n.String() + " " + strings.Repeat("0", 16-len(digits)) + digits
 }
 
+// shapeName names the clients that look like this one, wherever they come from: by how they begin a connection, which fields
+// they send, and what browser they say they are.
+func shapeName(q *Request) string {
+	b := append(make([]byte, 0, 512), q.View.JA4...)
+	b = append(append(b, 0), q.View.Frames...)
+	for i := range q.View.Fields {
+		switch name := q.View.Fields[i].Name; {
+		case request.EqualFold(name, "Cookie"), request.EqualFold(name, "X-Forwarded-For"): // not of the client's making
+		default:
+			b = request.AppendLower(append(b, 0), name)
+		}
+	}
+	b = binary.BigEndian.AppendUint64(b, agentOf(q))
+	digits := strconv.FormatUint(request.Hash(b), 16)
+	return "shape " + strings.Repeat("0", 16-len(digits)) + digits
+}
+
+// quick reports whether an answer looks like a machine's by itself.
+func (c *Captcha) quick(r *result) bool {
+	return r.robot || r.opened && r.key.read() && r.took < c.cfg.Alarm.Quick
+}
+
+// isShaped reports whether the solvers of the client's shape appear to be machines.
+func (c *Captcha) isShaped(q *Request, k *key, at time.Time) bool {
+	if k.partner != 0 {
+		return false
+	}
+	count := c.tally.of(ofShape, shapeName(q), at)
+	return count.machines(&c.cfg.Alarm)
+}
+
 // campaign returns the counts of the solvers who look like this one.
 func (t *tally) campaign(n netip.Prefix, agent uint64, at time.Time) ChallengeCount {
-	name := campaignName(n, agent)
+	return t.of(ofCampaign, campaignName(n, agent), at)
+}
+
+func (t *tally) of(kind tallyOf, name string, at time.Time) ChallengeCount {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(at)
 	var sum tallied
 	for _, s := range [...]span{t.was, t.now} {
-		sum.add(s[ofCampaign][name])
+		sum.add(s[kind][name])
 	}
 	return sum.row()
 }

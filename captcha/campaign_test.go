@@ -1,7 +1,9 @@
 package captcha
 
 import (
+	"fmt"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,15 +56,64 @@ func TestCampaignPaysAlone(t *testing.T) {
 		t.Errorf("revoked: %v", revoked)
 	}
 	got := e.c.Challenges().Campaigns
-	if len(got) != 1 || got[0].Name != campaignName(net, identity.AgentFamily([]byte(machine))) || got[0].Solved != 7 {
+	if len(got) != 2 || !strings.HasPrefix(got[1].Name, "shape ") || got[0].Name != campaignName(net, identity.AgentFamily([]byte(machine))) || got[0].Solved != 7 {
 		t.Errorf("campaigns: %+v", got)
 	}
 	e.solvedBy("203.0.113.9", machine, time.Second)
-	if len(e.c.Challenges().Campaigns) != 1 {
+	if len(e.c.Challenges().Campaigns) != 2 {
 		t.Error("a single solver elsewhere is a campaign")
 	}
 	e.pass(3 * time.Hour)
 	if p := e.solvedBy("198.51.100.9", machine, 8*time.Second); p.Allowance <= floor {
 		t.Errorf("hours later a pass is still worth %d", p.Allowance)
+	}
+}
+
+// TestCampaignAcrossNetworks: solvers with one shape are recognised although each has a network of its own. Their quick answers
+// are worth the least; somebody with the same browser who takes their time, and a quick one with another, are not among them.
+func TestCampaignAcrossNetworks(t *testing.T) {
+	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
+		c.Alarm.Solved = 5
+		c.PassesPerHour, c.PassesPerDay = 1000, 1000
+	})
+	const shared, other = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
+	for i := range 6 {
+		e.solvedBy(fmt.Sprintf("198.51.%d.1", i), shared, time.Second)
+		e.pass(time.Minute)
+	}
+	floor := uint32(e.c.cfg.Pass.AllowanceFloor)
+	if p := e.solvedBy("203.0.113.1", shared, time.Second); p.Allowance != floor {
+		t.Errorf("a member's pass is worth %d, the floor is %d", p.Allowance, floor)
+	}
+	if p := e.solvedBy("203.0.112.1", shared, 8*time.Second); p.Allowance <= floor {
+		t.Errorf("the pass of somebody with the same browser is worth %d", p.Allowance)
+	}
+	if p := e.solvedBy("203.0.111.1", other, time.Second); p.Allowance <= floor {
+		t.Errorf("the pass of somebody quick with another browser is worth %d", p.Allowance)
+	}
+}
+
+// TestMechanical: presses that look like a machine's, and those of people by every means; silence says nothing.
+func TestMechanical(t *testing.T) {
+	k := &key{kind: pressCode}
+	f := func(pressed string, want bool) {
+		t.Helper()
+		if got := mechanical(k, "1.2x515"+pressed); got != want {
+			t.Errorf("%q: %v", pressed, got)
+		}
+	}
+	f("xu0.3000.0", true)
+	f("xm0.3000.20", true)
+	f("xm12.20.5", true)
+	f("xm12.800.90", false)
+	f("xt0.900.60", false)
+	f("xk0.3000.40", false)
+	f("xa0.9000.0", false)
+	f("", false)
+	f("xrubbish", false)
+	f("xm0.3000", false)
+	f("xm0.-1.1", false)
+	if mechanical(&key{kind: digitsCode}, "1x2xu0.1.1") {
+		t.Error("digits were pressed")
 	}
 }

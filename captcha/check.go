@@ -38,6 +38,7 @@ type result struct {
 	wait   time.Duration // with stateLimited and stateUnavailable
 	took   time.Duration
 	next   *key // with stateNext
+	robot  bool // it was pressed as machines press
 	pass   spravka.Pass
 	cookie HeaderField
 }
@@ -134,6 +135,7 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 		return r
 	}
 	right, given := kd.check(k.secret, p.rep)
+	r.robot = mechanical(&k, p.rep)
 	switch {
 	case !given:
 		r.state = stateEmpty
@@ -212,7 +214,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	if r.key.partner != 0 {
 		r.pass.Agent = 0 // the agent that we see is the partner's
 	}
-	if c.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) {
+	if c.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) || c.quick(r) && c.isShaped(q, &r.key, at) {
 		r.pass.Allowance = min(r.pass.Allowance, uint32(c.cfg.Pass.AllowanceFloor)) //nolint:gosec // at most 1000000
 	}
 	c.climbs.earned.take(c.climbs.earned.addrKey(r.key.addr, 0), at)

@@ -3,6 +3,7 @@ package captcha
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"antirobot/spravka"
 )
@@ -50,8 +51,8 @@ func (silent) render(m medium, _ string, secret []byte, _ uint8, _ string) ([]by
 	}, nil
 }
 
-// press is the same behind a button. How the button was pressed follows in the answer, after another partMark; it is
-// evidence and gates nothing.
+// press is the same behind a button. How the button was pressed follows in the answer, after another partMark; it gates
+// nothing, but counts as evidence that machines press (see mechanical).
 type press struct{ silent }
 
 const pressCode = 4
@@ -68,4 +69,27 @@ func cutPress(answer string) (proof, pressed string) {
 	numbers, rest, _ := strings.Cut(answer, partMark)
 	size, pressed, _ := strings.Cut(rest, partMark)
 	return numbers + partMark + size, pressed
+}
+
+// reaction is the time within which nobody presses a button that has just appeared.
+const reaction = 150 * time.Millisecond
+
+// mechanical reports whether the press of a right answer looks like a machine's: by a script, by a mouse that never moved, or
+// faster than anybody reacts. It is one of many: a script for accessibility presses like that, too, and so does a hand that
+// rests on the spot. What is missing or malformed says nothing.
+func mechanical(k *key, answer string) bool {
+	_, pressed := cutPress(answer)
+	if k.kind != pressCode || pressed == "" {
+		return false
+	}
+	numbers := strings.Split(pressed[1:], ".")
+	if len(numbers) != 3 {
+		return false
+	}
+	moves, err1 := strconv.ParseUint(numbers[0], 10, 16)
+	since, err2 := strconv.ParseUint(numbers[1], 10, 32)
+	if err1 != nil || err2 != nil {
+		return false
+	}
+	return pressed[0] == 'u' || pressed[0] == 'm' && moves == 0 || time.Duration(since)*time.Millisecond < reaction
 }

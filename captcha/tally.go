@@ -20,7 +20,7 @@ type Challenges struct {
 	Networks  []ChallengeRow `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
 	// MachinesSolve lists each network that appears to solve by machine, with the evidence: right, quick and many answers.
 	MachinesSolve []string `json:"machines-solve"`
-	// Campaigns are the kinds of browser in a network of which the same is true.
+	// Campaigns are the kinds of browser in a network of which the same is true, and the shapes of clients in all networks.
 	Campaigns []Campaign `json:"campaigns"`
 }
 
@@ -38,7 +38,7 @@ type ChallengeCount struct {
 	Solved  int64   `json:"solved"`
 	GaveUp  int64   `json:"gave-up"`
 	Seconds float64 `json:"seconds"` // from the challenge to its right answer, on average
-	Quick   int64   `json:"quick"`   // right answers given faster than anybody can type them
+	Quick   int64   `json:"quick"`   // right answers given faster than anybody can type them, or pressed as machines press
 }
 
 // AlarmConfig says when a network appears to solve by machine.
@@ -72,6 +72,7 @@ const (
 	ofLanguage
 	ofNetwork
 	ofCampaign
+	ofShape
 	tallyKinds
 )
 
@@ -107,12 +108,15 @@ func (t *tally) turn(at time.Time) {
 	}
 }
 
-// count calls f with the counts of a challenge's way, language, network and kind of browser there.
-func (t *tally) count(at time.Time, way, lang string, net netip.Prefix, agent uint64, f func(*tallied)) {
+// count calls f with the counts of a challenge's way, language, network, kind of browser there, and shape, if that is known.
+func (t *tally) count(at time.Time, way, lang string, net netip.Prefix, agent uint64, shape string, f func(*tallied)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(at)
-	for of, name := range [tallyKinds]string{way, lang, net.String(), campaignName(net, agent)} {
+	for of, name := range [tallyKinds]string{way, lang, net.String(), campaignName(net, agent), shape} {
+		if name == "" {
+			continue
+		}
 		m := t.now[of]
 		n := m[name]
 		if n == nil {
@@ -142,7 +146,7 @@ func wayOf(q *Request, ch channel, p *params) string {
 }
 
 func (c *Captcha) noteShown(q *Request, way string, at time.Time) {
-	c.tally.count(at, way, c.language(q, nil).Tag, q.ID.Net, agentOf(q), func(n *tallied) { n.shown++ })
+	c.tally.count(at, way, c.language(q, nil).Tag, q.ID.Net, agentOf(q), "", func(n *tallied) { n.shown++ }) // who only looks sends other fields
 }
 
 // noteTried counts an answer; an empty one, or one that was not checked, does not count.
@@ -159,18 +163,19 @@ func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
 	if r.opened {
 		net = identity.NetOf(r.key.addr) // whoever answers from elsewhere, the pass is theirs
 	}
+	shape := shapeName(q)
 	if r.key.partner != 0 {
-		agent = 0
+		agent, shape = 0, ""
 	}
 	defer c.noteCampaign(net, agent, at)
-	c.tally.count(at, way, c.language(q, nil).Tag, net, agent, func(n *tallied) {
+	c.tally.count(at, way, c.language(q, nil).Tag, net, agent, shape, func(n *tallied) {
 		n.tried++
 		if r.state != stateSolved {
 			return
 		}
 		n.solved++
 		n.took += r.took
-		if r.key.read() && r.took < c.cfg.Alarm.Quick {
+		if c.quick(r) {
 			n.quick++
 		}
 	})
@@ -206,7 +211,7 @@ func (c *Captcha) Challenges() Challenges {
 		}
 	}
 	out.Networks = out.Networks[:min(len(out.Networks), tallyShown)]
-	for _, r := range rows[ofCampaign] {
+	for _, r := range append(rows[ofCampaign], rows[ofShape]...) {
 		if r.Name != othersRow && r.machines(&c.cfg.Alarm) && len(out.Campaigns) < tallyShown {
 			out.Campaigns = append(out.Campaigns, Campaign(r))
 		}
