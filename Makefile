@@ -74,7 +74,7 @@ packages: $(BIN)/release dist/linux-$(ARCH)/antirobot ## a deb and an rpm for AR
 image: $(BIN)/release $(IMAGE_ARCHS:%=dist/linux-%/antirobot) ## an OCI image from nothing for IMAGE_ARCHS (amd64 arm64) in dist/: a layout, and archives for docker load
 	@$(BIN)/release image -version $(VERSION) -epoch $(EPOCH) -tool dist/linux-$(HOSTARCH)/antirobot $(foreach a,$(IMAGE_ARCHS),-binary $(a)=dist/linux-$(a)/antirobot)
 
-check-packages: dist/linux-$(HOSTARCH)/antirobot ## install, upgrade, remove and purge the deb, and run the image, in namespaces of their own (minutes; needs root)
+check-packages: dist/linux-$(HOSTARCH)/antirobot ## the deb and the image tried in namespaces of their own, the Helm chart linted and rendered (minutes; needs root)
 	@cd tools/release && ANTIROBOT_BIN=$(CURDIR)/dist/linux-$(HOSTARCH)/antirobot $(GO) test -count=1 ./...
 
 dist/linux-%/antirobot: FORCE

@@ -1,0 +1,162 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gopkg.in/yaml.v3"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+)
+
+const chartDir = "deploy/helm/antirobot"
+
+// render returns the documents of the chart by kind and name, or why it can't be rendered.
+func render(values map[string]any) (map[string]map[string]any, error) {
+	c, err := loader.Load(chartDir)
+	if err != nil {
+		return nil, err
+	}
+	merged, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "shop", Namespace: "web"}, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(c, merged)
+	if err != nil {
+		return nil, err
+	}
+	docs := map[string]map[string]any{}
+	for name, text := range files {
+		if strings.HasSuffix(name, ".txt") {
+			continue
+		}
+		dec := yaml.NewDecoder(strings.NewReader(text))
+		for {
+			var doc map[string]any
+			if err := dec.Decode(&doc); err != nil {
+				break
+			}
+			if doc != nil {
+				docs[doc["kind"].(string)+" "+doc["metadata"].(map[string]any)["name"].(string)] = doc
+			}
+		}
+	}
+	return docs, nil
+}
+
+func dig(t *testing.T, doc any, path ...any) any {
+	t.Helper()
+	for _, p := range path {
+		switch k := p.(type) {
+		case string:
+			doc = doc.(map[string]any)[k]
+		case int:
+			doc = doc.([]any)[k]
+		}
+		if doc == nil {
+			t.Fatalf("there is no %v", path)
+		}
+	}
+	return doc
+}
+
+// valuesOf reads a file of values.
+func valuesOf(t *testing.T, file string) map[string]any {
+	t.Helper()
+	v, err := chartutil.ReadValuesFile(filepath.Join(chartDir, file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// checkConfig runs check-config on the configuration that a chart makes.
+func checkConfig(t *testing.T, bin string, docs map[string]map[string]any) {
+	t.Helper()
+	text := dig(t, docs["ConfigMap shop-antirobot"], "data", "antirobot.yaml").(string)
+	dir := t.TempDir()
+	for _, name := range []string{"secret", "password", "token"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(strings.Repeat("x", 32)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, mount := range []string{"antirobot-keys", "antirobot-store", "antirobot-admin"} {
+		text = strings.ReplaceAll(text, "/run/secrets/"+mount, dir)
+	}
+	file := filepath.Join(dir, "antirobot.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, "check-config", file)
+	cmd.Env = []string{"HOME=/"}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("check-config: %s\n%s", out, text)
+	}
+}
+
+// TestChart lints the chart and renders it for one gateway and for three; the configuration that it makes is good.
+func TestChart(t *testing.T) {
+	bin := built(t)
+	for _, file := range []string{"values.yaml", "values-fleet.yaml"} {
+		l := lint.All(chartDir, valuesOf(t, file), "web", true)
+		for _, m := range l.Messages {
+			if m.Severity >= support.WarningSev {
+				t.Errorf("%s: %s", file, m)
+			}
+		}
+	}
+	docs, err := render(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for name := range docs {
+		kinds = append(kinds, name)
+	}
+	slices.Sort(kinds)
+	if got := strings.Join(kinds, ", "); got != "ConfigMap shop-antirobot, Service shop-antirobot, Service shop-antirobot-private, StatefulSet shop-antirobot" {
+		t.Errorf("one gateway is %s", got)
+	}
+	checkConfig(t, bin, docs)
+	pod := dig(t, docs["StatefulSet shop-antirobot"], "spec", "template", "spec")
+	if dig(t, pod, "containers", 0, "securityContext", "readOnlyRootFilesystem") != true || dig(t, pod, "securityContext", "runAsNonRoot") != true {
+		t.Error("the pod may do too much")
+	}
+	if dig(t, docs["StatefulSet shop-antirobot"], "spec", "volumeClaimTemplates", 0, "spec", "resources", "requests", "storage") != "5Gi" {
+		t.Error("one gateway has no volume")
+	}
+
+	fleet := valuesOf(t, "values-fleet.yaml")
+	fleet["serviceMonitor"] = map[string]any{"enabled": true, "tokenSecret": "antirobot-token"}
+	fleet["adminTokenSecret"] = "antirobot-token"
+	fleet["store"].(map[string]any)["passwordSecret"] = "valkey"
+	if docs, err = render(fleet); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"PodDisruptionBudget shop-antirobot", "NetworkPolicy shop-antirobot", "ServiceMonitor shop-antirobot"} {
+		if docs[want] == nil {
+			t.Errorf("three gateways have no %s", want)
+		}
+	}
+	checkConfig(t, bin, docs)
+	if n := len(dig(t, docs["StatefulSet shop-antirobot"], "spec", "template", "spec", "volumes").([]any)); n != 5 {
+		t.Errorf("%d volumes", n)
+	}
+	for name, values := range map[string]map[string]any{
+		"more than one gateway needs store.url": {"replicas": 2},
+		"need a Secret that wraps their keys":   {"store": map[string]any{"url": "redis://x"}},
+		"is shorter than drainDelay and drain":  {"drain": "60s"},
+		"replica":                               {"replica": 2},
+	} {
+		if _, err := render(values); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%v: %v", values, err)
+		}
+	}
+}
