@@ -34,7 +34,7 @@ func (j *journey) putAside(ctx context.Context, r *messageRoute, p *posted, valu
 		} else {
 			kept.Fields = j.sentFields()
 		}
-		err = q.Hold(ctx, it, kept, [32]byte(r.fingerprint(values, ruling)))
+		err = q.Hold(ctx, it, kept, r.fingerprint(values, ruling))
 	}
 	switch {
 	case err == nil:

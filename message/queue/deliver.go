@@ -100,9 +100,6 @@ func (q *Queue) deliverDue(ctx context.Context) error {
 		return fmt.Errorf("look for deliveries: %w", err)
 	}
 	for _, id := range ids {
-		if ctx.Err() != nil {
-			return nil
-		}
 		q.try(ctx, id)
 	}
 	return nil
@@ -110,6 +107,9 @@ func (q *Queue) deliverDue(ctx context.Context) error {
 
 // try delivers a message, if it is due and no other gateway is at it.
 func (q *Queue) try(ctx context.Context, id string) {
+	if ctx.Err() != nil {
+		return
+	}
 	if err := q.attempt(ctx, id); err != nil && ctx.Err() == nil {
 		q.deps.Log.Error().Err(err).Str("id", id).Msg("a message of the queue could not be delivered; it is tried again")
 	}
