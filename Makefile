@@ -19,7 +19,7 @@ ARCH        ?= $(HOSTARCH)
 IMAGE_ARCHS ?= amd64 arm64
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-smoke deps screens js clean tidy packages image check-packages
+.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-journal bench-smoke deps screens js clean tidy packages image check-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -98,6 +98,9 @@ bench-detection: build ## who of made-up people and robots is told apart, and af
 
 bench-economy: build ## how much of a shop robots of each make get in a day, and what that costs people (docs/detection.md)
 	@./antirobot traffic --economy
+
+bench-journal: ## a look-up by number and a filter over the last hour, in a journal of ENTRIES (25 million: takes gigabytes in TMPDIR)
+	@$(GO) test ./journal -run '^$$' -bench BenchmarkJournal -benchtime 20x -timeout 2h -entries $${ENTRIES:-25000000}
 
 bench-smoke: ## every benchmark once, so that none rots
 	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null

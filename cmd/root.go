@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -15,9 +16,37 @@ import (
 func Main() int {
 	if err := rootCommand().Execute(); err != nil {
 		fmt.Fprintln(os.Stderr, "antirobot: "+err.Error())
+		var usage *usageError
+		if errors.As(err, &usage) || strings.HasPrefix(err.Error(), "unknown command") {
+			return exitUsage
+		}
 		return 1
 	}
 	return 0
+}
+
+// exitUsage is the exit status after a command line that can't be understood.
+const exitUsage = 2
+
+// usageError is a command line that can't be understood.
+type usageError struct{ error }
+
+// Unwrap returns what is wrong with it.
+func (e *usageError) Unwrap() error { return e.error }
+
+// markUsage lets a command, and those below it, say that their arguments are wrong as a usageError.
+func markUsage(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return &usageError{err}
+			}
+			return nil
+		}
+	}
+	for _, c := range cmd.Commands() {
+		markUsage(c)
+	}
 }
 
 func rootCommand() *cobra.Command {
@@ -38,7 +67,8 @@ Protect many: antirobot serve --config antirobot.yaml`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(),
 		formulaCommand(), eventsCommand(), labelCommand(), attackCommand(), queueCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(),
-		tokensCommand(), healthCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
+		banCommand(), unbanCommand(), allowCommand(), blockCommand(), topCommand(), tailCommand(), tokensCommand(), healthCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
+	markUsage(root)
 	return root
 }
 
@@ -50,8 +80,8 @@ func flagError(cmd *cobra.Command, err error) error {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		best := settings.Nearest(unknown.GetSpecifiedName(), names)
 		if best != "" && unknown.GetSpecifiedShortnames() == "" {
-			return fmt.Errorf("%w; did you mean --%s? See `%s --help`", err, best, cmd.CommandPath())
+			return &usageError{fmt.Errorf("%w; did you mean --%s? See `%s --help`", err, best, cmd.CommandPath())}
 		}
 	}
-	return fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())
+	return &usageError{fmt.Errorf("%w; see `%s --help`", err, cmd.CommandPath())}
 }

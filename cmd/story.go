@@ -69,7 +69,18 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	if s.Degraded {
 		row("store", "was failing: bans of other gateways may have been missing")
 	}
+	if s.Mode == verdict.Enforce.String() && s.Verdict != verdict.Human.String() {
+		row("set right", "%s", remedy(s))
+	}
 	return t.Flush()
+}
+
+// remedy is the command that lets this visitor through.
+func remedy(s *verdict.Story) string {
+	if s.Ban != nil {
+		return "antirobot unban " + s.RequestID
+	}
+	return "antirobot allow " + s.RequestID + " --for 7d"
 }
 
 // tellHandshake says how the client began its connection.

@@ -70,7 +70,7 @@ func subjectCommand() *cobra.Command {
   antirobot subject spravka:6f1c0ce9a1b24f0e9d3d5b6f0c7a8e91`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			answer, err := api.get(cmd, "/api/subjects/"+url.PathEscape(args[0]))
+			answer, err := api.get(cmd, "/api/subjects/"+url.PathEscape(whom(args[0])))
 			if err != nil {
 				return err
 			}

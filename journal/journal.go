@@ -49,7 +49,6 @@ type Journal struct {
 
 	open    map[openKey]opened // challenges that are not answered yet; of the writer
 	last    map[string]float64 // of the figures; of the writer
-	oldest  time.Time          // of the entries that are kept; of the writer
 	buffers buffers
 
 	entries, shed, lost *metrics.Counter
@@ -198,7 +197,6 @@ func (j *Journal) add(w written) {
 
 // run is the goroutine that writes.
 func (j *Journal) run() {
-	j.resume()
 	flush, minute := time.NewTicker(batchEvery), time.NewTicker(time.Minute)
 	defer flush.Stop()
 	defer minute.Stop()
@@ -225,18 +223,18 @@ func (j *Journal) upkeep(at time.Time) {
 	j.veil(at)
 }
 
-// resume reads where the journal stands.
-func (j *Journal) resume() {
-	j.oldest = j.now()
+// first returns the time of the oldest entry; at if there is none.
+func (j *Journal) first(at time.Time) time.Time {
 	err := j.db.Scan([]byte{spaceEntry}, []byte{spaceEntry + 1}, false, func(key, _ []byte) bool {
 		if len(key) > 16 {
-			j.oldest = timeOf(request.ID(key[1:17]))
+			at = timeOf(request.ID(key[1:17]))
 		}
 		return false
 	})
 	if err != nil {
 		j.log.Warn().Err(err).Msg("journal: its beginning can't be read")
 	}
+	return at
 }
 
 // write makes changes. While the disk takes nothing it tries again, and what comes meanwhile is shed; it gives up when the

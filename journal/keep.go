@@ -20,9 +20,7 @@ import (
 
 // trim forgets what is too old, and the oldest part while there is too much.
 func (j *Journal) trim(at time.Time) {
-	if cut := at.Add(-j.cfg.MaxAge); cut.After(j.oldest) {
-		j.forget(cut)
-	}
+	j.forget(at.Add(-j.cfg.MaxAge))
 	j.write(0, func(b *pebblestore.LogBatch) {
 		b.Forget([]byte{spaceMinute}, figureKey(spaceMinute, at.Add(-j.cfg.MaxAge)))
 		b.Forget([]byte{spaceHour}, figureKey(spaceHour, at.Add(-j.cfg.Figures)))
@@ -32,7 +30,8 @@ func (j *Journal) trim(at time.Time) {
 		if j.bytes() <= j.cfg.MaxBytes {
 			return
 		}
-		j.forget(j.oldest.Add(max(at.Sub(j.oldest)/16, time.Second)))
+		oldest := j.first(at)
+		j.forget(oldest.Add(max(at.Sub(oldest)/16, time.Second)))
 	}
 }
 
@@ -43,7 +42,6 @@ func (j *Journal) forget(cut time.Time) {
 		b.Forget([]byte{spaceDetails}, timeKey(spaceDetails, cut))
 		b.Forget([]byte{spaceSubject}, binary.BigEndian.AppendUint16([]byte{spaceSubject}, dayOf(cut)))
 	})
-	j.oldest = cut
 }
 
 // Erase forgets every entry of a subject, and returns how many there were.
@@ -78,7 +76,7 @@ func (j *Journal) veil(at time.Time) {
 	if j.cfg.Addresses == keepAddresses || j.cfg.AddressesAfter >= j.cfg.MaxAge {
 		return
 	}
-	from := timeKey(spaceEntry, j.oldest)
+	from := []byte{spaceEntry}
 	if done, ok, err := j.db.Get(nil, veiledKey); err == nil && ok {
 		from = append([]byte{spaceEntry}, done...)
 	}

@@ -1,0 +1,290 @@
+package cmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"antirobot/journal"
+	"antirobot/request"
+	"antirobot/verdict"
+)
+
+// operator is what the commands of every day share: short for people, JSON for programs.
+type operator struct {
+	apiClient
+	raw bool
+}
+
+func (o *operator) command(use, short, example string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: args, RunE: run}
+	o.register(cmd)
+	cmd.Flags().BoolVar(&o.raw, "json", false, "print the response of the gateway unchanged")
+	return cmd
+}
+
+// call asks the gateway; with --json it prints the answer and tells to say nothing else.
+func (o *operator) call(cmd *cobra.Command, method, path string, body, out any) (printed bool, err error) {
+	var text []byte
+	if body != nil {
+		if text, err = json.Marshal(body); err != nil {
+			return false, err
+		}
+	}
+	answer, err := o.ask(cmd, method, path, text)
+	if err != nil {
+		return false, err
+	}
+	if o.raw {
+		_, err = cmd.OutOrStdout().Write(answer)
+		return true, err
+	}
+	return false, readAnswer(answer, out)
+}
+
+// whom takes a bare address for a subject.
+func whom(s string) string {
+	s = strings.TrimSpace(s)
+	if _, err := netip.ParseAddr(s); err == nil {
+		return "ip:" + s
+	}
+	if p, err := netip.ParsePrefix(s); err == nil && p.Addr().Is6() && p.Bits() == 64 {
+		return "ip:" + s
+	}
+	return s
+}
+
+// behind returns the subject of a request's ID, or whom.
+func (o *operator) behind(cmd *cobra.Command, s string) (string, error) {
+	id, ok := request.ParseID(strings.TrimSpace(s))
+	if !ok {
+		return whom(s), nil
+	}
+	answer, err := o.get(cmd, "/api/decisions/"+id.String())
+	if err != nil {
+		return "", err
+	}
+	var story verdict.Story
+	if err := readAnswer(answer, &story); err != nil {
+		return "", err
+	}
+	if story.Ban != nil {
+		return story.Ban.Subject, nil
+	}
+	return story.Subject, nil
+}
+
+func banCommand() *cobra.Command {
+	var o operator
+	var ttl, reason, service string
+	cmd := o.command("ban SUBJECT|ADDRESS|REQUEST-ID", "Ask somebody for a captcha for a time",
+		"  antirobot ban 203.0.113.7 --for 1h --reason \"copies prices\"", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+			subject, err := o.behind(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			var b verdict.StoryBan
+			body := map[string]string{"subject": subject, "ttl": ttl, "reason": reason, "service": service}
+			printed, err := o.call(cmd, http.MethodPost, "/api/bans", body, &b)
+			if err != nil || printed {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is banned until %s UTC\n", b.Subject, b.Until.UTC().Format(time.DateTime))
+			return o.whetherStops(cmd)
+		})
+	cmd.Flags().StringVar(&ttl, "for", "1h", "how long, such as 10m, 12h or 7d (`TTL`)")
+	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, in a line")
+	cmd.Flags().StringVar(&service, "service", "", "on this service alone (`NAME`)")
+	return cmd
+}
+
+func unbanCommand() *cobra.Command {
+	var o operator
+	return o.command("unban SUBJECT|ADDRESS|REQUEST-ID", "Lift all bans of somebody",
+		"  antirobot unban 203.0.113.7\n  antirobot unban 01KAJ4T0Q8ZV1X8C9E7N5M3B2D", cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+			subject, err := o.behind(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			var out struct {
+				Subject string
+				Lifted  int
+			}
+			printed, err := o.call(cmd, http.MethodDelete, "/api/bans?"+url.Values{"subject": {subject}, "service": {"*"}}.Encode(), nil, &out)
+			if err != nil || printed {
+				return err
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s is not banned any more\n", out.Subject)
+			return nil
+		})
+}
+
+// listCommand makes allow and block, which put an entry on a list.
+func listCommand(use, short, list, usual, done, example string) *cobra.Command {
+	var o operator
+	var ttl, reason, service string
+	cmd := o.command(use, short, example, cobra.ExactArgs(1), func(cmd *cobra.Command, args []string) error {
+		entry := strings.TrimSpace(args[0])
+		if _, ok := request.ParseID(entry); ok {
+			var err error
+			if entry, err = o.behind(cmd, entry); err != nil {
+				return err
+			}
+		}
+		body := map[string]string{"entry": strings.TrimPrefix(entry, "ip:"), "ttl": ttl, "reason": reason, "service": service}
+		for k, v := range body {
+			if v == "" {
+				delete(body, k)
+			}
+		}
+		var out struct {
+			Entry string
+			Until time.Time
+		}
+		printed, err := o.call(cmd, http.MethodPost, "/api/lists/"+list, body, &out)
+		if err != nil || printed {
+			return err
+		}
+		until := "until it is removed"
+		if !out.Until.IsZero() {
+			until = "until " + out.Until.UTC().Format(time.DateTime) + " UTC"
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s\n", out.Entry, done, until)
+		if list == "white" {
+			return nil
+		}
+		return o.whetherStops(cmd)
+	})
+	cmd.Flags().StringVar(&ttl, "for", usual, "how long, such as 10m, 12h or 7d; empty: until it is removed (`TTL`)")
+	cmd.Flags().StringVar(&reason, "reason", "", "`WHY`, in a line")
+	cmd.Flags().StringVar(&service, "service", "", "on this service alone (`NAME`)")
+	return cmd
+}
+
+func allowCommand() *cobra.Command {
+	return listCommand("allow ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Let somebody through, whatever else is known", "white", "7d", "is let through",
+		"  antirobot allow 203.0.113.7 --for 30d --reason \"our monitoring\"")
+}
+
+func blockCommand() *cobra.Command {
+	return listCommand("block ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Refuse somebody with a 403", "block", "1h", "is blocked",
+		"  antirobot block 203.0.113.0/24 --for 1h")
+}
+
+// whetherStops says which services do not stop anybody yet.
+func (o *operator) whetherStops(cmd *cobra.Command) error {
+	answer, err := o.get(cmd, "/api/status")
+	if err != nil {
+		return err
+	}
+	var s struct{ Services []struct{ Name, Mode string } }
+	if err := readAnswer(answer, &s); err != nil {
+		return err
+	}
+	for _, v := range s.Services {
+		if v.Mode != verdict.Enforce.String() {
+			fmt.Fprintf(cmd.OutOrStdout(), "note: service %s is in mode %s: it stops nobody yet\n", v.Name, v.Mode)
+		}
+	}
+	return nil
+}
+
+func topCommand() *cobra.Command {
+	var o operator
+	var by, query, since string
+	cmd := o.command("top", "Who is stopped most, by subject, ip, network, path, agent, cause, service or reason",
+		"  antirobot top --by network\n  antirobot top --by agent --query 'path:/api' --since 1d", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
+			var out struct{ Items []journal.Count }
+			printed, err := o.call(cmd, http.MethodGet, "/api/journal/top?"+url.Values{"by": {by}, "q": {query + " since:" + since}}.Encode(), nil, &out)
+			if err != nil || printed {
+				return err
+			}
+			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			for _, c := range out.Items {
+				fmt.Fprintf(t, "%d\t%s\n", c.Entries, c.Name)
+			}
+			return t.Flush()
+		})
+	cmd.Flags().StringVar(&by, "by", "subject", "`WHAT` to count by")
+	cmd.Flags().StringVar(&query, "query", "verdict:robot,blocked,unsure", "`QUERY` as in the console")
+	cmd.Flags().StringVar(&since, "since", "1h", "how far back, such as 10m or 2d (`TIME`)")
+	return cmd
+}
+
+func tailCommand() *cobra.Command {
+	var o operator
+	var follow bool
+	var lines int
+	cmd := o.command("tail [QUERY]", "Print the latest decisions, and follow them",
+		"  antirobot tail\n  antirobot tail 'verdict:robot path:/api' --follow=false --lines 50", cobra.MaximumNArgs(1), func(cmd *cobra.Command, args []string) error {
+			query := ""
+			if len(args) > 0 {
+				query = args[0]
+			}
+			after := ""
+			for {
+				answer, err := o.get(cmd, "/api/journal?"+url.Values{"q": {query}, "limit": {fmt.Sprint(lines)}, "after": {after}}.Encode())
+				if err != nil {
+					return err
+				}
+				var found journal.Found
+				if err := readAnswer(answer, &found); err != nil {
+					return err
+				}
+				if err := o.printEntries(cmd.OutOrStdout(), found.Entries); err != nil {
+					return err
+				}
+				if len(found.Entries) > 0 {
+					after = found.Entries[0].ID
+				}
+				if !follow {
+					return nil
+				}
+				select {
+				case <-cmd.Context().Done():
+					return nil
+				case <-time.After(time.Second):
+				}
+			}
+		})
+	cmd.Flags().BoolVar(&follow, "follow", true, "go on until it is stopped")
+	cmd.Flags().IntVar(&lines, "lines", 20, "how many to begin with (`N`)")
+	return cmd
+}
+
+// printEntries prints entries, the oldest first.
+func (o *operator) printEntries(w io.Writer, all []journal.Entry) error {
+	for i := len(all) - 1; i >= 0; i-- {
+		e := &all[i]
+		if o.raw {
+			if err := json.NewEncoder(w).Encode(e); err != nil {
+				return err
+			}
+			continue
+		}
+		what := e.Verdict
+		if e.Kind != "request" {
+			what = e.Kind
+		}
+		why := e.Reason
+		if why == "" && e.Cause != "" && e.Cause != "none" {
+			why = verdict.CauseWords(e.Cause)
+		}
+		if e.By != "" {
+			why = strings.TrimSpace(why + " by " + e.By)
+		}
+		_, err := fmt.Fprintf(w, "%s %-8s %-21s %s %s  %s  %s\n", e.At.Format(time.TimeOnly), what, e.Subject, e.Method, e.Path, why, e.ID)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

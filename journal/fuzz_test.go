@@ -1,0 +1,164 @@
+package journal
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/request"
+	"antirobot/store/pebblestore"
+	"antirobot/verdict"
+)
+
+// FuzzQuery: a query either is refused with words, or can be asked of any row.
+func FuzzQuery(f *testing.F) {
+	for _, s := range []string{`verdict:robot,blocked -path:/api ip:203.0.113.0/24`, `agent:"a b" since:1d2h until:2026-01-02T15:04:05Z`, "2001:db8::1 status:4xx", `"`, "-", ":", "since:99999999d"} {
+		f.Add(s)
+	}
+	r := row{}
+	r.texts[colAddress], r.texts[colPath] = []byte("203.0.113.7"), []byte("/api")
+	f.Fuzz(func(t *testing.T, s string) {
+		q, err := ParseQuery(s, time.Unix(1_700_000_000, 0))
+		if err != nil && err.Error() == "" {
+			t.Error("refused without a word")
+		}
+		q.matches(&r)
+	})
+}
+
+// FuzzRow: what is stored is either read back as it was written, or refused.
+func FuzzRow(f *testing.F) {
+	whole := row{kind: KindShown, verdict: verdict.Robot, cause: verdict.CauseBan, status: 302, took: 1500, share: 0.25}
+	whole.texts[colPath] = []byte("/a")
+	f.Add(appendRow(nil, &whole))
+	f.Add([]byte{rowVersion})
+	key := entryKey(spaceEntry, request.ID{1}, KindShown)
+	f.Fuzz(func(t *testing.T, val []byte) {
+		var r, again row
+		if r.read(key, val) != nil {
+			return
+		}
+		text := appendRow(nil, &r)
+		if err := again.read(key, text); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(text, appendRow(nil, &again)) {
+			t.Errorf("%x became %x", val, text)
+		}
+	})
+}
+
+// TestNoteAllocatesNothing: the path of requests pays for a copy alone.
+func TestNoteAllocatesNothing(t *testing.T) {
+	cfg := small()
+	cfg.Queue = 1 << 15
+	w := newWorld(t, cfg, nil)
+	view := request.View{At: w.now(), Method: []byte("GET"), Path: []byte("/x")}
+	id := identity.Identity{Addr: netip.MustParseAddr("203.0.113.7")}
+	var d verdict.Decision
+	var n verdict.Note
+	s := verdict.Settings{Name: "shop"}
+	rid := request.NewID(w.now())
+	// The mean of many runs: the writer's goroutine allocates meanwhile.
+	if got := testing.AllocsPerRun(20_000, func() {
+		d.Note(&n, rid, &view, &id, &s)
+	}); got > 0 {
+		t.Errorf("%v allocations for a note", got)
+	}
+}
+
+// TestForgets: what is too old, and the oldest part of too much, is forgotten; addresses that are old enough are shortened; a
+// subject can be erased.
+func TestForgets(t *testing.T) {
+	cfg := small()
+	cfg.MaxAge, cfg.AddressesAfter = 10*day, 3*day
+	w := newWorld(t, cfg, nil)
+	w.decide("203.0.113.7", "/first", "x", nil)
+	w.pass(5 * day)
+	w.decide("203.0.113.8", "/second", "x", nil)
+	w.decide("198.51.100.4", "/third", "x", nil)
+	w.written(3)
+	w.veil(w.now())
+	for _, e := range w.find("") {
+		if want := map[string]string{"/first": "203.0.113.0/24", "/second": "203.0.113.8", "/third": "198.51.100.4"}[e.Path]; e.Address != want || e.Subject != "ip:"+want {
+			t.Errorf("%s is of %s, %s", e.Path, e.Address, e.Subject)
+		}
+	}
+	if got, err := w.Subject("ip:203.0.113.7", 10); err != nil || len(got) != 0 {
+		t.Errorf("the address still leads to %+v, %v", got, err)
+	}
+	if n, err := w.Erase(context.Background(), "ip:198.51.100.4"); n != 1 || err != nil {
+		t.Errorf("erased %d, %v", n, err)
+	}
+	if got := w.find("path:/third"); len(got) != 0 {
+		t.Errorf("erased, and found: %+v", got)
+	}
+	w.trim(w.now().Add(6 * day))
+	if got := w.find(""); len(got) != 1 || got[0].Path != "/second" {
+		t.Errorf("after eleven days there is %+v", got)
+	}
+}
+
+// BenchmarkJournal fills a journal and prints what a look-up by number and a filter over the last hour take. `make bench` fills it with
+// 25 million entries of fourteen days.
+func BenchmarkJournal(b *testing.B) {
+	entries := *benchEntries
+	cfg := DefaultConfig()
+	cfg.MaxBytes = 1 << 40
+	w := newWorld(b, cfg, nil)
+	start := w.now().Add(-13 * day)
+	step := 13 * day / time.Duration(entries)
+	var some request.ID
+	agents := []string{"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36", "curl/8.1", "python-requests/2.32"}
+	for from := 0; from < entries; from += maxBatch {
+		batch := make([]written, min(maxBatch, entries-from))
+		for i := range batch {
+			n := from + i
+			r := &batch[i].row
+			r.id, r.verdict, r.cause, r.share, r.status = request.NewID(start.Add(step*time.Duration(n))), verdict.Robot, verdict.CauseBan, 1, 302
+			r.texts[colService], r.texts[colMethod], r.texts[colAgent] = []byte("shop"), []byte("GET"), []byte(agents[n%3])
+			address := netip.AddrFrom4([4]byte{203, byte(n >> 14), byte(n >> 6), byte(n)}).String()
+			r.texts[colAddress], r.texts[colSubject] = []byte(address), []byte("ip:"+address)
+			r.texts[colPath] = fmt.Appendf(nil, "/goods/%d", n%10_000)
+			batch[i].details = verdict.Story{RequestID: r.id.String(), Service: "shop", Verdict: "robot", Cause: "ban", Subject: "ip:" + address}
+			if n == entries/2 {
+				some = r.id
+			}
+		}
+		w.write(len(batch), func(lb *pebblestore.LogBatch) {
+			for i := range batch {
+				w.put(lb, &batch[i].row, batch[i].details, nil)
+			}
+		})
+	}
+	b.Run("number", func(b *testing.B) {
+		for b.Loop() {
+			if t, ok, err := w.Get(some); !ok || err != nil || t.Story == nil {
+				b.Fatal(ok, err)
+			}
+		}
+	})
+	q, err := ParseQuery("agent:nobody", w.now())
+	if err != nil {
+		b.Fatal(err)
+	}
+	q.Since = start.Add(step * time.Duration(entries)).Add(-time.Hour)
+	b.Run("hour", func(b *testing.B) {
+		scanned := 0
+		for b.Loop() {
+			f, err := w.Find(context.Background(), &q, 100, "", "")
+			if err != nil {
+				b.Fatal(err)
+			}
+			scanned = f.Scanned
+		}
+		b.ReportMetric(float64(scanned), "entries")
+	})
+}
+
+var benchEntries = flag.Int("entries", 2_000, "how many entries BenchmarkJournal writes")
