@@ -10,6 +10,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
+	"github.com/valyala/fasthttp"
 
 	"antirobot/identity"
 	"antirobot/journal"
@@ -138,4 +139,29 @@ func TestActsAreRemembered(t *testing.T) {
 	g.refused(400, "invalid_field", "by", "GET", "/api/journal/top?by=colour", "")
 	g.refused(400, "invalid_field", "by", "GET", "/api/journal/figures?by=year", "")
 	g.refused(400, "invalid_field", "subject", "DELETE", "/api/journal?subject=nobody", "")
+}
+
+// consolePage stands for the console.
+type consolePage struct{}
+
+func (consolePage) Serve(ctx *fasthttp.RequestCtx) { ctx.SetBodyString("a page") }
+
+// TestConsoleTakesItsOwnForms: a form of the console's own pages gets through, with the policy that lets browsers say where it
+// comes from; one of another page does not, and neither does a page that calls the API.
+func TestConsoleTakesItsOwnForms(t *testing.T) {
+	l := start(t, DefaultConfig(), Deps{})
+	l.srv.Mount(consolePage{})
+	own := "http://" + l.addr
+	status, body, header := l.do("POST", "/console/signin", "", "-Authorization", "", "Origin", own, "Sec-Fetch-Site", "same-origin")
+	if status != 200 || body != "a page" || header.Get("Referrer-Policy") != "same-origin" {
+		t.Errorf("its own form: %d %s %v", status, body, header)
+	}
+	for _, origin := range []string{"http://evil.example", "null", "http://" + l.addr + ".evil.example"} {
+		l.refused(403, "origin_refused", "", "POST", "/console/signin", "", "Origin", origin)
+	}
+	l.refused(403, "origin_refused", "", "POST", "/console/signin", "", "Sec-Fetch-Site", "cross-site")
+	l.refused(403, "origin_refused", "", "GET", "/api/status", "", "Origin", own)
+	if status, _, _ := l.do("GET", "/console/", "", "Sec-Fetch-Site", "cross-site"); status != 200 {
+		t.Errorf("a link that leads here: %d", status)
+	}
 }

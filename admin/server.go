@@ -145,12 +145,14 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 // protect sets the fields that every answer carries.
 func protect(h *fasthttp.ResponseHeader, console bool) {
 	h.Set("X-Content-Type-Options", "nosniff")
-	if !console { // it says itself what it loads and what may be kept
+	h.Set("Referrer-Policy", "no-referrer")
+	if console {
+		h.Set("Referrer-Policy", "same-origin") // without it a browser sends the forms of a page with Origin: null
+	} else { // the console says itself what it loads and what may be kept
 		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	}
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("Referrer-Policy", "no-referrer")
 }
 
 // guard refuses what a browser sends on behalf of a page (invariant 2).
