@@ -71,7 +71,7 @@ func newsletter(w *world, c *client) {
 // desk is a terminal at a counter: somebody signs in, reads a little and goes; then it forgets everything.
 func desk(w *world, c *client) {
 	w.guest(c)
-	c.address = fixed(netip.AddrFrom4([4]byte{198, 51, 100, 140}))
+	c.address = fixed(netip.AddrFrom4([4]byte{93, 184, 77, 40}))
 	c.mind.pages = 5
 	c.act = func(w *world, c *client) {
 		if c.visit > 0 {
