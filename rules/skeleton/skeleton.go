@@ -82,13 +82,14 @@ func withoutMarkup(text string) string {
 		return text
 	}
 	var b strings.Builder
+	whole, last := len(text), strings.LastIndex(text, "-->") // where a comment may still end
 	for {
 		at := strings.IndexByte(text, '<')
 		if at < 0 {
 			break
 		}
 		b.WriteString(text[:at])
-		n := unseenTag(text[at:])
+		n := unseenTag(text[at:], whole-len(text)+at < last)
 		if n == 0 {
 			b.WriteByte('<')
 			n = 1
@@ -100,15 +101,16 @@ func withoutMarkup(text string) string {
 }
 
 // unseenTag returns the length of a comment or of a tag that stands within words without being seen; 0 for anything else.
-func unseenTag(s string) int {
+// Whether a comment may end in s is known.
+func unseenTag(s string, ends bool) int {
 	if strings.HasPrefix(s, "<!--") {
-		if end := strings.Index(s, "-->"); end >= 0 {
-			return end + len("-->")
+		if !ends {
+			return 0
 		}
-		return 0
+		return strings.Index(s, "-->") + len("-->")
 	}
-	end := strings.IndexByte(s, '>')
-	if end < 0 || end > 256 {
+	end := strings.IndexByte(s[:min(len(s), 257)], '>')
+	if end < 0 {
 		return 0
 	}
 	name, _, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(s[1:end], "/"), "/"), " ")

@@ -3,6 +3,7 @@ package skeleton
 import (
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 )
 
@@ -73,6 +74,23 @@ func FuzzLook(f *testing.F) {
 			t.Fatalf("nothing is found in %q, which reads %q", s, r.out)
 		}
 	})
+}
+
+// TestReadIsLinear: a long text of what is looked at again and again takes milliseconds; it took 18 seconds.
+func TestReadIsLinear(t *testing.T) {
+	for _, part := range []string{"1 ", "<!--", "<b"} {
+		var r Reader
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r.Read(strings.Repeat(part, (256<<10)/len(part)))
+		}()
+		select {
+		case <-done:
+		case <-time.After(2 * time.Minute):
+			t.Fatalf("%q: not done", part)
+		}
+	}
 }
 
 // TestShortCut checks that usual texts take the short way, which costs no memory.

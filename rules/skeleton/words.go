@@ -125,13 +125,13 @@ func (r *Reader) address(i int) bool {
 
 // spaced joins the letters of a word that stand apart, and returns where it ends; 0 if there is none at i.
 func (r *Reader) spaced(i int) int {
-	const least = 4 // letters
+	const least, most = 4, 64 // letters; what is longer is several words
 	if i > 0 && isWord(r.runes[i-1]) || !single(r.runes[i]) || i+1 >= len(r.runes) || !separates(r.runes[i+1]) {
 		return 0
 	}
 	by := r.runes[i+1]
 	letters, digits, end := 0, 0, i
-	for at := i; at < len(r.runes) && single(r.runes[at]); at += 2 {
+	for at := i; at < min(len(r.runes), i+2*most) && single(r.runes[at]); at += 2 {
 		if at+1 < len(r.runes) && isWord(r.runes[at+1]) {
 			break
 		}

@@ -206,7 +206,7 @@ func schemeLength(text string) int {
 // hostLength returns how much of the text may be a host.
 func hostLength(text string) int {
 	if strings.HasPrefix(text, "[") { // IPv6
-		if end := strings.IndexByte(text, ']'); end > 0 && end < 64 {
+		if end := strings.IndexByte(text[:min(len(text), 64)], ']'); end > 0 {
 			return end + 1
 		}
 		return 0
@@ -277,5 +277,5 @@ func appendHost(dst []byte, host string) (out []byte, ok bool) {
 		label++
 		dst = append(dst, c)
 	}
-	return dst, label <= 63
+	return dst, label > 0 && label <= 63
 }
