@@ -53,7 +53,7 @@ func (t *overHTTP2) relayBody(fr framing) error {
 	if err != nil {
 		t.cancel()
 	}
-	for range pieces { //nolint:revive // nobody wants the rest
+	for range pieces { // nobody wants the rest
 	}
 	streamBuffers.Put(bufs[0])
 	streamBuffers.Put(bufs[1])
@@ -83,7 +83,7 @@ func readAhead(body io.Reader, bufs *[2]*streamBuffer, pieces chan<- []byte, end
 		if err == nil {
 			continue
 		}
-		if err == io.EOF { //nolint:errorlint // a body's end is bare
+		if err == io.EOF {
 			err = nil
 		}
 		ended <- err

@@ -99,7 +99,7 @@ func (c *socket) Write(p []byte) (int, error) {
 func (c *socket) Close() error {
 	close(c.done)
 	c.s.StopBody()
-	for range c.pieces { //nolint:revive // what comes is thrown away
+	for range c.pieces { // what comes is thrown away
 	}
 	c.timer.Stop()
 	return nil

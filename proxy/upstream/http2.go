@@ -70,7 +70,7 @@ func (g *Group) RoundTrip(r *http.Request, target string) (*Answer, error) {
 		// With an opaque part of this form the path is sent byte for byte, two slashes at its beginning included.
 		r.URL = &url.URL{Scheme: scheme, Host: a.target.authority(), Opaque: scheme + "://" + r.Host + target}
 		a.active.Add(1)
-		res, err := a.http2.RoundTrip(r)
+		res, err := a.http2.RoundTrip(r) //nolint:bodyclose // it is in the Answer
 		if err == nil {
 			return &Answer{res, a}, nil
 		}
