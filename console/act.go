@@ -14,7 +14,8 @@ func (v *visit) act() {
 		b := v.ctx.PostArgs().Peek(name)
 		return strings.TrimSpace(string(b[:min(len(b), longestField)]))
 	}
-	method, target := "POST", ""
+	method := "POST"
+	var target string
 	var body map[string]string
 	what := f("do")
 	switch what {

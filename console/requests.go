@@ -187,7 +187,7 @@ func (v *visit) showRequest() {
 		return
 	}
 	data := map[string]any{"ID": id.String(), "Story": is.Story, "Entries": is.Items}
-	subject := ""
+	var subject string
 	if is.Story != nil {
 		v.tell(is.Story, data)
 		subject = is.Story.Subject

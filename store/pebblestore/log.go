@@ -223,7 +223,7 @@ func (l *Log) Write(fill func(b *LogBatch)) error {
 			return err
 		}
 		b := LogBatch{b: e.db.NewBatch()}
-		defer b.b.Close()
+		defer func() { _ = b.b.Close() }() // it frees memory alone
 		fill(&b)
 		if b.err != nil || b.b.Empty() {
 			return wrap("write log", b.err)
