@@ -305,7 +305,7 @@ class Puzzle {
       el('div', { class: 'p' }, this.#image), this.#error, this.#status,
       label, hint, arrows, this.#field,
       el('div', { class: 'b' }, el('button', { class: 'g' }, t.continue), ...modal ? [cancel] : []),
-      el('div', { class: 'b' }, other, still, ...session.challenge.work ? [work] : []), this.#audio);
+      el('div', { class: 'b' }, other, ...session.challenge.work ? [work] : [], still), this.#audio);
     const form = el('form', { novalidate: '' },
       el('h2', { id: 'h' }, t.challenge_heading), reason,
       ...session.challenge.test ? [el('p', {}, el('strong', {}, t.test_notice))] : [],
