@@ -66,6 +66,7 @@ type Deps struct {
 	Log      zerolog.Logger
 	Metrics  *metrics.Set // nil: no metrics
 	Visitors Visitors     // knows established visitors; nil: nobody is established
+	Manners  Manners      // knows how people read; nil: everybody reads alike
 	// Revoke takes back the passes that a kind of browser in a network has earned until now; nil: nobody does.
 	Revoke func(net netip.Prefix, agent uint64, at time.Time) error
 	// Previous is the Captcha before a reload of the configuration, nil at the start: its memory of answered keys and of
@@ -83,6 +84,7 @@ type Captcha struct {
 	count counters
 
 	visitors Visitors // nil: nobody is established
+	manners  Manners  // nil: everybody reads alike
 	revoke   func(net netip.Prefix, agent uint64, at time.Time) error
 	revokes  *limiter // campaigns whose passes were taken back
 	tally    *tally
@@ -118,7 +120,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	}
 	issued := newDigits(cfg.Digits, cfg.Styles, cfg.TestAnswer)
 	c := &Captcha{
-		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, revoke: d.Revoke, tally: new(tally), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
+		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, manners: d.Manners, revoke: d.Revoke, tally: new(tally), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
 		kinds:   kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}, moving{issued}}},
 		gate:    newGate(places, cfg.RenderQueue, cfg.RenderWait),
 		made:    newMediaCache(cfg.MediaCacheBytes),

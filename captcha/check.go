@@ -192,7 +192,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		r.state = stateUsed
 		return
 	}
-	e, wait, err := c.takePass(ctx, r, at)
+	e, wait, err := c.takePass(ctx, q, r, at)
 	if err != nil && !c.survives(q, "count the passes of an address and its network", err) {
 		r.state, r.wait = stateUnavailable, retryUnavailable
 		return

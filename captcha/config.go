@@ -31,6 +31,9 @@ type Config struct {
 	PassesPerHour int64         `mapstructure:"passes_per_hour"`
 	PassesPerDay  int64         `mapstructure:"passes_per_day"`
 	LongestWait   time.Duration `mapstructure:"longest_wait"`
+	// StrangeHouseholds is how many households all those may earn like together who read unlike the site's people, wherever
+	// they are; 0: they count by their networks only.
+	StrangeHouseholds float64 `mapstructure:"strange_households"`
 	// Pass is what a right answer earns.
 	Pass spravka.Config `mapstructure:"pass"`
 	// Work is the price of the puzzle-free way, for services that offer it.
@@ -99,13 +102,16 @@ func DefaultConfig() Config {
 		PassesPerHour: 20,
 		PassesPerDay:  20,
 		LongestWait:   20 * time.Minute,
-		Pass:          spravka.DefaultConfig(),
-		Work:          WorkConfig{Hashes: 200_000, MaxHashes: 2_000_000, AllowancePercent: 100},
-		Steps:         steps.DefaultConfig(),
-		Alarm:         AlarmConfig{Solved: 30, Quick: 2500 * time.Millisecond},
-		RenderQueue:   256,
-		RenderWait:    2 * time.Second,
-		SpentWrong:    1 << 20,
+
+		StrangeHouseholds: 2,
+
+		Pass:        spravka.DefaultConfig(),
+		Work:        WorkConfig{Hashes: 200_000, MaxHashes: 2_000_000, AllowancePercent: 100},
+		Steps:       steps.DefaultConfig(),
+		Alarm:       AlarmConfig{Solved: 30, Quick: 2500 * time.Millisecond},
+		RenderQueue: 256,
+		RenderWait:  2 * time.Second,
+		SpentWrong:  1 << 20,
 
 		MediaCacheBytes: 32 << 20,
 		RateEntries:     1 << 16,
@@ -151,6 +157,9 @@ func (c *Config) Validate() error {
 	number("passes_per_hour", c.PassesPerHour, 1, 1_000_000)
 	number("passes_per_day", c.PassesPerDay, 1, 10_000_000)
 	duration("longest_wait", c.LongestWait, time.Second, time.Hour)
+	if c.StrangeHouseholds != 0 && !(c.StrangeHouseholds >= 1 && c.StrangeHouseholds <= 1e6) {
+		bad("strange_households: %v is neither 0 nor in 1 to 1000000", c.StrangeHouseholds)
+	}
 	errs = append(errs, settings.At("pass", c.Pass.Validate()))
 	c.Work.validate(bad)
 	c.Steps.Check(bad)

@@ -22,7 +22,7 @@ type earned struct {
 	day    float64 // by whichever of its prefixes earned the most in a day
 	prior  float64 // day, without the pass that was just counted
 	n      int     // of levels
-	levels [5]level
+	levels [6]level
 }
 
 // level is one of the prefixes that contain an address.
@@ -31,6 +31,7 @@ type level struct {
 	places float64 // households that it may earn like
 	day    float64 // passes in a day, per place
 	added  int64   // what the last pass added to it, in hundredths of a pass
+	share  float64 // in which the level concerns the visitor; 0: wholly
 }
 
 const (
@@ -45,6 +46,16 @@ const (
 // machines is the level at which all digits count together that were read faster than anybody types them, wherever they
 // come from: a solver gets no more by using many addresses, and no person pays for it.
 var machines = level{net: netip.PrefixFrom(netip.IPv6Unspecified(), 0), places: 2}
+
+// strangers is the level at which all those count together who read unlike the site's people, wherever they come from, each
+// by how much: a campaign earns no more by being in many networks. How many households it may earn like is configured.
+var strangers = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+
+// Manners knows how much of what is read at a service from an address, or from the networks around it, is read as no browser
+// of the site's people reads it: 0 to 1. *processor.Processor implements it.
+type Manners interface {
+	Bareness(service string, a netip.Addr) float64
+}
 
 // The prefixes that earn, and how many households each may earn like, whoever is there.
 var (
@@ -88,9 +99,21 @@ func (c *Config) asMachine(e *earned, kind byte, took time.Duration) {
 	}
 }
 
+// asStranger adds the level of strangers, as far as the service's visitors at the address are like them.
+func (c *Captcha) asStranger(e *earned, service string, a netip.Addr) {
+	if c.manners == nil || c.cfg.StrangeHouseholds == 0 {
+		return
+	}
+	if share := c.manners.Bareness(service, a); share > 0 {
+		e.levels[e.n] = level{net: strangers, places: c.cfg.StrangeHouseholds, share: share}
+		e.n++
+	}
+}
+
 // earned returns what has been earned from an address and around it.
-func (c *Captcha) earned(ctx context.Context, a netip.Addr, at time.Time) (e earned, err error) {
+func (c *Captcha) earned(ctx context.Context, service string, a netip.Addr, at time.Time) (e earned, err error) {
 	e.levelsOf(a, c.visitors)
+	c.asStranger(&e, service, a)
 	err = c.add(ctx, &e, at, 0)
 	return e, err
 }
@@ -104,10 +127,17 @@ func (c *Captcha) add(ctx context.Context, e *earned, at time.Time, n int64) err
 	e.hour = count / e.levels[0].places
 	for i := range e.n {
 		l := &e.levels[i]
-		if count, err = c.slide(ctx, netKey(l.net, 'd'), day, at, n); err != nil {
+		added := n
+		if l.share > 0 {
+			added = int64(float64(n) * l.share)
+		}
+		if count, err = c.slide(ctx, netKey(l.net, 'd'), day, at, added); err != nil {
 			return err
 		}
-		l.day, l.added = count/l.places, n
+		l.day, l.added = count/l.places, added
+		if l.share > 0 {
+			l.day *= l.share
+		}
 		e.day, e.prior = max(e.day, l.day), max(e.prior, l.before())
 		if l.day > spill {
 			n = 0
@@ -118,7 +148,11 @@ func (c *Captcha) add(ctx context.Context, e *earned, at time.Time, n int64) err
 
 // before returns how many passes a place had earned before the last one.
 func (l *level) before() float64 {
-	return max(l.day-float64(l.added)/whole/l.places, 0)
+	last := float64(l.added) / whole / l.places
+	if l.share > 0 {
+		last *= l.share
+	}
+	return max(l.day-last, 0)
 }
 
 // uncount takes back the last pass.

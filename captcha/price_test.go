@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -197,6 +198,40 @@ func TestMachinesPayTogether(t *testing.T) {
 	}
 	if slow != 60*100 || quick > 450 || quick < 250 {
 		t.Errorf("quick answers got %d documents, those of people %d", quick, slow)
+	}
+}
+
+// manner is how a service's visitors read: of the addresses that begin so, in this share unlike the site's people.
+type manner map[string]float64
+
+func (m manner) Bareness(_ string, a netip.Addr) float64 {
+	for start, share := range m {
+		if strings.HasPrefix(a.String(), start) {
+			return share
+		}
+	}
+	return 0
+}
+
+// TestStrangersPayTogether: who reads unlike the site's people gets little from however many networks, half as unlike them
+// more; people who solve at the same time don't pay for it, and nobody does where it is turned off.
+func TestStrangersPayTogether(t *testing.T) {
+	for _, households := range []float64{2, 0} {
+		e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) { c.StrangeHouseholds = households })
+		e.c.manners = manner{"198.51.": 1, "198.52.": 0.2}
+		var strange, half, people uint32
+		for n := range 60 {
+			for units, net := range map[*uint32]string{&strange: "198.51", &half: "198.52", &people: "203.0"} {
+				at := from(fmt.Sprintf("%s.%d.7", net, n))
+				if e.wait(at) == 0 {
+					*units += e.solve(at).Pass.Allowance
+				}
+			}
+		}
+		t.Logf("of %v households: strangers %d documents, %d, people %d", households, strange, half, people)
+		if households == 0 && (strange != 6000 || half != 6000) || households > 0 && (strange < 250 || strange > 500 || half < 2*strange || half > 4000) || people != 6000 {
+			t.Errorf("of %v households: strangers got %d documents, those who are half like it %d, people %d", households, strange, half, people)
+		}
 	}
 }
 

@@ -46,9 +46,10 @@ func (c *Config) moment(e *earned, i int, inHour, inDay float64) time.Duration {
 
 // takePass counts a pass of the address that a right answer's challenge was made for, or returns how long it has to wait
 // for the next one.
-func (c *Captcha) takePass(ctx context.Context, r *result, at time.Time) (e earned, wait time.Duration, err error) {
+func (c *Captcha) takePass(ctx context.Context, q *Request, r *result, at time.Time) (e earned, wait time.Duration, err error) {
 	e.levelsOf(r.key.addr, c.visitors)
 	c.cfg.asMachine(&e, r.key.kind, r.took)
+	c.asStranger(&e, q.Service.name, r.key.addr)
 	counts := int64(c.cfg.Steps.Worth(r.key.step(), r.key.asked, whole))
 	if err = c.add(ctx, &e, at, counts); err != nil {
 		return e, 0, err
@@ -92,7 +93,7 @@ func (c *Captcha) takeTurn(ctx context.Context, l *level, moment time.Duration, 
 func (c *Captcha) exhausted(q *Request, at time.Time) (wait time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	e, err := c.earned(ctx, q.ID.Addr, at)
+	e, err := c.earned(ctx, q.Service.name, q.ID.Addr, at)
 	if err != nil {
 		return 0
 	}

@@ -177,7 +177,7 @@ func (c *Captcha) workJSON(q *Request, l *link, at time.Time) Response {
 func (c *Captcha) presentWorkPrice(q *Request, at time.Time) (int64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	e, err := c.earned(ctx, q.ID.Addr, at)
+	e, err := c.earned(ctx, q.Service.name, q.ID.Addr, at)
 	if err != nil {
 		return c.cfg.workPrice(0), fmt.Errorf("count passes: %w", err)
 	}

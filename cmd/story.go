@@ -51,11 +51,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	if s.Ban != nil {
 		tellBan(row, s, now, at)
 	} else if q := s.Question; q != nil {
-		whom := "the established are spared"
-		if q.Established {
-			whom = "the established too"
-		}
-		row("asked", "%s until %s UTC: %d documents within %s, %d are in order; %s", q.Network, q.Until.Format("2006-01-02 15:04:05"), q.Read, q.Window, q.Most, whom)
+		row("asked", "%s until %s UTC: %d documents within %s, %d are in order; %s", q.Network, q.Until.Format("2006-01-02 15:04:05"), q.Read, q.Window, q.Most, whoIsAsked(q))
 	} else if s.Score > 0 {
 		row("score", "%.3g", s.Score)
 	}
@@ -262,4 +258,15 @@ func ago(d time.Duration) string {
 		return config.Count(int(d.Minutes()), "minute") + " ago"
 	}
 	return config.Count(int(d.Hours()), "hour") + " ago"
+}
+
+// whoIsAsked says whom a question concerns.
+func whoIsAsked(q *verdict.StoryAsked) string {
+	switch {
+	case q.OneClient:
+		return "only the client that has read most of it"
+	case q.Established:
+		return "the established too"
+	}
+	return "the established are spared"
 }

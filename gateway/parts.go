@@ -117,7 +117,7 @@ func (a *Server) newCaptcha(cfg *config.Config) (*templates.Set, *captcha.Captch
 		return nil, nil, err
 	}
 	c, err := captcha.New(cfg.Captcha, captcha.Deps{
-		Keys: a.keys, Store: a.store, Visitors: a.cacher, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
+		Keys: a.keys, Store: a.store, Visitors: a.cacher, Manners: a.proc, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
 		Revoke: func(net netip.Prefix, agent uint64, at time.Time) error {
 			ctx, cancel := context.WithTimeout(context.Background(), cfg.Captcha.StoreTimeout)
 			defer cancel()

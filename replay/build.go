@@ -128,7 +128,7 @@ func (g *Gateway) snapshot(cfg *config.Config, keys *spravka.Keys, log zerolog.L
 	if err != nil {
 		return nil, nil, err
 	}
-	c, err := captcha.New(cfg.Captcha, captcha.Deps{Keys: keys, Store: g.memory, Visitors: g.cacher, Now: g.clock.now, Log: log, Metrics: set})
+	c, err := captcha.New(cfg.Captcha, captcha.Deps{Keys: keys, Store: g.memory, Visitors: g.cacher, Manners: g.proc, Now: g.clock.now, Log: log, Metrics: set})
 	if err != nil {
 		return nil, nil, fmt.Errorf("captcha: %w", err)
 	}

@@ -28,10 +28,11 @@ type Make struct {
 
 	Days   int  // that it goes on for; 0: one
 	Solves bool // it answers captchas
-	Long   bool // it takes minutes: not part of the tests
+	Long   bool // not part of the tests: it takes minutes, or more people than these have
 
 	clients int
 	pace    time.Duration // between two requests of a client
+	parts   bool          // it loads the parts of each page that it does not have yet, as a browser does
 	solves  solves
 	// dress equips a client, ask fills in what it requests.
 	dress func(w *world, c *client)
@@ -81,6 +82,8 @@ func Makes() []Make {
 		{Name: "farm", Does: "forty-one i cookies behind one address, each seen with a page and its parts on two days", Bar: networkBar, Early: true, clients: 41, pace: 4 * time.Second, dress: farmed, ask: pageOf},
 		{Name: "fuids", Does: "two hundred invented fuids behind one address, first shown the day before", Bar: householdBar, Early: true, clients: 200, pace: 20 * time.Second, dress: fuid, ask: pageOf},
 		{Name: "households", Does: "a hundred household addresses, a page a minute from each", Bar: hundredBar, clients: 100, pace: time.Minute, dress: household, ask: pageOf},
+		{Name: "households-parts", Does: "the same, and loads the parts of each page", Bar: hundredBar, clients: 100, pace: time.Minute, parts: true, dress: household, ask: pageOf},
+		{Name: "established", Does: "a hundred households, each seen with a page and its parts on two days, a page a minute from each", Bar: hundredBar, Early: true, Long: true, clients: 100, pace: time.Minute, dress: established, ask: pageOf},
 		{Name: "check-image", Does: "check mode: Sec-Fetch-Dest: image", Bar: householdBar, Check: true, clients: 1, pace: second, dress: oneAddress, ask: as(destImage, "")},
 		{Name: "check-css", Does: "check mode: /product/1/a.css", Bar: householdBar, Check: true, clients: 1, pace: second, dress: oneAddress, ask: as(destStyle, "/a.css")},
 		{Name: "check-cors", Does: "check mode: Sec-Fetch-Mode: cors", Bar: householdBar, Check: true, clients: 1, pace: 450 * time.Millisecond, dress: oneAddress, ask: as(destFetch, "")},
@@ -110,8 +113,12 @@ func (h *Harvest) Within() bool {
 	return h.Share <= h.Bar && h.Stopped == 0 && float64(h.Asked) <= 0.01*float64(h.Visits)
 }
 
-// harvestGiveUp is how long a harvester with a fixed address rests when it is stopped.
-const harvestGiveUp = time.Minute
+// harvestGiveUp is how long a harvester with a fixed address rests when it is stopped, and longer each time it is stopped
+// again, up to harvestPatience times as long.
+const (
+	harvestGiveUp   = time.Minute
+	harvestPatience = 10
+)
 
 // nomadGiveUp is how long a harvester rests that can switch to another address.
 const nomadGiveUp = 5 * time.Second
@@ -280,7 +287,7 @@ func harvest(w *world, c *client) {
 	case c.nomad:
 		c.wait(nomadGiveUp)
 	default:
-		c.wait(harvestGiveUp)
+		c.wait(harvestGiveUp * time.Duration(min(c.stops, harvestPatience)))
 	}
 	n, more := s.lacking()
 	if !more {
@@ -293,7 +300,15 @@ func harvest(w *world, c *client) {
 	}
 	p := s.make.ask(c, n)
 	p.product = n + 1
-	c.then(p)
+	if !s.make.parts {
+		c.then(p)
+		return
+	}
+	if c.cached == nil {
+		c.cached = map[string]bool{}
+	}
+	c.load(w, p.path)
+	c.plan[0] = p
 }
 
 func fixed(a netip.Addr) func(*client) netip.Addr { return func(*client) netip.Addr { return a } }
@@ -351,44 +366,4 @@ func agents(_ *world, c *client) {
 // household is an address of its own, in a network of its own.
 func household(_ *world, c *client) {
 	c.address = fixed(netip.AddrFrom4([4]byte{byte(31 + c.number%50), byte(17 + c.number/50), byte(c.number * 53), 44}))
-}
-
-// prepare lets a client create what it needs before it begins: at each of the given times it opens a page.
-func (w *world) prepare(c *client, parts bool, before ...time.Duration) {
-	c.at = w.cfg.Begin.Add(-before[0]).Add(c.between(0, time.Hour))
-	c.act = func(w *world, c *client) {
-		if len(before) == 0 {
-			if c.at.Before(w.cfg.Begin) {
-				c.at = w.cfg.Begin.Add(c.between(0, time.Minute))
-			}
-			c.act = harvest
-			return
-		}
-		if at := w.cfg.Begin.Add(-before[0]); c.at.Before(at) {
-			c.at = at.Add(c.between(0, time.Hour))
-		}
-		before = before[1:]
-		if parts {
-			c.load(w, "/")
-		} else {
-			c.then(planned{path: "/", dest: destPage})
-		}
-	}
-}
-
-func aged(w *world, c *client) {
-	c.address, c.cookies = fixed(theHousehold), true
-	w.prepare(c, false, 26*time.Hour)
-}
-
-func farmed(w *world, c *client) {
-	c.address, c.cookies, c.cached = fixed(theHousehold), true, map[string]bool{}
-	w.prepare(c, true, 50*time.Hour, 24*time.Hour)
-}
-
-// fuid invents a fuid that claims to be old.
-func fuid(w *world, c *client) {
-	c.address, c.cookies = fixed(theHousehold), true
-	c.session = fmt.Sprintf("fuid01=%08x%016x", w.cfg.Begin.Add(-90*24*time.Hour).Unix(), c.rng.Uint64())
-	w.prepare(c, false, 26*time.Hour)
 }

@@ -44,8 +44,12 @@ func Solvers() []Make {
 			c.address = fixed(netip.AddrFrom4([4]byte{93, 184, 42, byte(20 + c.number)}))
 		}, pageOf),
 		at("100", "a hundred household addresses, a page a minute from each", 100, time.Minute, hundredBar, household, pageOf),
-		with(at("100-slow", "the same, and reads the digits in eight seconds", 100, time.Minute, 1, household, pageOf), func(m *Make) { m.solves.digits = 8 * time.Second }),
-		with(at("shared", "the same, with one pass for all", 100, time.Minute, hundredBar, household, pageOf), func(m *Make) { m.solves.shared = true }),
+		with(at("100-slow", "the same, and reads the digits in eight seconds", 100, time.Minute, hundredBar, household, pageOf), func(m *Make) { m.solves.digits = 8 * time.Second }),
+		with(at("100-parts", "the same, and loads the parts of each page", 100, time.Minute, 1, household, pageOf), func(m *Make) { m.solves.digits, m.parts = 8*time.Second, true }),
+		with(at("established", "a hundred households, each seen with a page and its parts on two days; eight seconds", 100, time.Minute, hundredBar, established, pageOf), func(m *Make) {
+			m.solves.digits, m.Early = 8*time.Second, true
+		}),
+		with(at("shared", "a hundred household addresses with one pass for all", 100, time.Minute, hundredBar, household, pageOf), func(m *Make) { m.solves.shared = true }),
 		with(at("1000", "a thousand household addresses, a page in ten minutes from each", 1000, 10*time.Minute, 1, household, pageOf), func(m *Make) { m.Long = true }),
 	}
 }

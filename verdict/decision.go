@@ -145,6 +145,7 @@ func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Se
 		e.Method = v.Method[0]
 	}
 	e.Agent = e.Facts.Read(v, id, d.claims)
+	e.Client = clientOf(id, e.Agent)
 	if d.Cause == CauseWhite && d.Entry.Provisional {
 		e.Cause = CauseNone
 	}

@@ -18,6 +18,7 @@ type Question struct {
 	Prefix Prefix
 	Until  time.Time
 	All    bool   // established visitors too; otherwise they are spared
+	Only   uint32 // the one client that is asked (Event.Client); 0: everybody
 	Read   uint32 // documents counted by the time it was asked …
 	Most   uint32 // … and how many would have been acceptable
 	Window string // the time over which they are counted
@@ -80,6 +81,7 @@ type asked struct {
 	read, most uint32
 	window     string
 	all        bool
+	only       uint32
 }
 
 func newQuestions(most int) *questions {
@@ -106,11 +108,11 @@ func (q *questions) put(x *Question) {
 		}
 		q.n.Add(1)
 	}
-	sh.m[x.Prefix] = asked{until: x.Until.UnixNano(), read: x.Read, most: x.Most, window: x.Window, all: x.All}
+	sh.m[x.Prefix] = asked{until: x.Until.UnixNano(), read: x.Read, most: x.Most, window: x.Window, all: x.All, only: x.Only}
 }
 
-// find sets x to the question that applies to an address; spare says that the visitor is established.
-func (q *questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func() bool) bool {
+// find sets x to the question that applies to an address; spare says that the visitor is established, client who it is.
+func (q *questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func() bool, client func() uint32) bool {
 	if q.n.Load() == 0 {
 		return false
 	}
@@ -121,7 +123,7 @@ func (q *questions) find(x *Question, addr [16]byte, group uint32, at int64, spa
 		sh.mu.RLock()
 		a, ok := sh.m[p]
 		sh.mu.RUnlock()
-		if !ok || a.until <= at {
+		if !ok || a.until <= at || a.only != 0 && a.only != client() {
 			continue
 		}
 		if !a.all && !spared {
@@ -130,7 +132,7 @@ func (q *questions) find(x *Question, addr [16]byte, group uint32, at int64, spa
 			}
 		}
 		if a.all || !spared {
-			*x = Question{Prefix: p, Until: time.Unix(0, a.until), All: a.all, Read: a.read, Most: a.most, Window: a.window}
+			*x = Question{Prefix: p, Until: time.Unix(0, a.until), All: a.all, Only: a.only, Read: a.read, Most: a.most, Window: a.window}
 			return true
 		}
 	}
@@ -193,7 +195,7 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 		return false
 	}
 	at := v.At.UnixNano()
-	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.known(id) }) {
+	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.known(id) }, func() uint32 { return clientOf(id, hashOfAgent(v)) }) {
 		return false
 	}
 	if c.paths.read(pathKeyOf(s.Group, v.Path)) == readingPart {
@@ -214,6 +216,7 @@ type StoryAsked struct {
 	Most        uint32    `json:"most"`
 	Window      string    `json:"window"`
 	Established bool      `json:"established"` // established visitors are asked, too
+	OneClient   bool      `json:"one_client"`  // only one client of the network is asked, which has read most of it
 }
 
 // story returns the question as JSON shows it.
@@ -223,6 +226,6 @@ func (q *Question) story() *StoryAsked {
 		addr, bits = addr.Unmap(), bits-96
 	}
 	return &StoryAsked{
-		Network: netip.PrefixFrom(addr, bits).String(), Until: q.Until.UTC(), Read: q.Read, Most: q.Most, Window: q.Window, Established: q.All,
+		Network: netip.PrefixFrom(addr, bits).String(), Until: q.Until.UTC(), Read: q.Read, Most: q.Most, Window: q.Window, Established: q.All, OneClient: q.Only != 0,
 	}
 }

@@ -24,7 +24,7 @@ func TestQuestionIsForANetwork(t *testing.T) {
 	f := func(addr string, group uint32, after time.Duration, established, want bool) {
 		t.Helper()
 		var x Question
-		if got := q.find(&x, addressID(addr), group, at.Add(after).UnixNano(), func() bool { return established }); got != want {
+		if got := q.find(&x, addressID(addr), group, at.Add(after).UnixNano(), func() bool { return established }, func() uint32 { return 1 }); got != want {
 			t.Errorf("%s, group %d, after %v, established %v: %v", addr, group, after, established, got)
 		}
 	}
@@ -36,6 +36,12 @@ func TestQuestionIsForANetwork(t *testing.T) {
 	f("192.0.2.1", 7, 0, true, true)
 	f("192.0.2.2", 7, 0, false, false)
 	f("198.51.100.200", 7, 0, false, true)
+	only := Question{Prefix: Prefix{ID: addressID("192.0.2.7"), Bits: 128, Group: 7}, Until: at.Add(time.Hour), Only: 2}
+	q.put(&only)
+	f("192.0.2.7", 7, 0, false, false)
+	only.Only = 1
+	q.put(&only)
+	f("192.0.2.7", 7, 0, false, true)
 	q.sweep(at.Add(2 * time.Hour).UnixNano())
 	if n := q.n.Load(); n != 0 {
 		t.Errorf("%d are left", n)

@@ -155,6 +155,7 @@ type Event struct {
 	Path      uint64        // hash of the raw path
 	PathShape uint64        // hash of its shape; see Paths
 	Agent     uint64        // hash of User-Agent; 0 if absent
+	Client    uint32        // which client of its address it is, by User-Agent and browser cookie, both of which are free; 0: unknown
 	Asked     request.Kind  // what the request says it asks for
 	Kind      EventKind
 	Mark      label.Mark       // what the service says of the visitor, in its answer

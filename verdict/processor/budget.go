@@ -29,9 +29,14 @@ type budget struct {
 	said       [2]float32 // pages and parts in the baseline of its company, over the hour
 	calls      [2]float32 // different calls by established visitors over the hour: of scripts, of apps
 	debt       float32    // documents that came without their parts
+	heavy      heavy      // the client that reads most of them
+	docs, owed float32    // over the day, whoever paid: different documents, and those whose parts are missing
+	judged     float32    // over the day: bans of its visitors
 	askedUntil int64      // unix seconds
 	recent     [recentPages]uint16
 	turn       uint8
+	alone      bool  // the question is for the heavy client alone
+	company    uint8 // documents of others than it, of which all parts have been loaded; so many or more
 }
 
 var budgetSpans = [...]struct {
@@ -60,7 +65,12 @@ func (b *budget) fade(at int64) {
 			f := float32(math.Exp(-gap / budgetSpans[i].seconds))
 			b.read[i] *= f
 			b.known[i] *= f
+			b.heavy.fade(i, f)
 		}
+		day := float32(math.Exp(-gap / budgetSpans[1].seconds))
+		b.docs *= day
+		b.owed *= day
+		b.judged *= day
 		f := float32(math.Exp(-gap / budgetSpans[0].seconds))
 		b.said[0] *= f
 		b.said[1] *= f
@@ -90,7 +100,7 @@ type charged struct{ known, polled bool }
 // charge counts documents against the budgets of an event, and asks when one is spent.
 func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who charged) {
 	c := &p.cfg.Budget
-	if !c.Enabled || is == verdict.CountNothing || e.Partner || e.Paid && !is.Read() || e.Kind != verdict.EventRequest {
+	if !c.Enabled || is == verdict.CountNothing || e.Partner || e.Paid && is.Called() || e.Kind != verdict.EventRequest {
 		return
 	}
 	addr := e.Subjects[e.N-1]
@@ -104,7 +114,7 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 		ch.bare = float32(math.Sqrt(c.Bare))
 		ch.weight = ch.bare
 	}
-	ch.target = e.Target
+	ch.target, ch.client = e.Target, e.Client
 	if unproved(e, is) { // its kind is unknown, and colleagues load the same
 		ch.weight = ch.bare
 		ch.base, ch.alone, ch.again = 1, true, who.polled
@@ -122,7 +132,7 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 	if ch.known && (is.Read() || is.Called()) {
 		r.people.met(networkHash(addr.ID), e.At)
 	}
-	if e.Paid { // what was bought counts, but comes from a browser that has answered
+	if ch.paid = e.Paid; ch.paid { // what was bought counts, but comes from a browser that has answered
 		ch.base, ch.weight, ch.plain, ch.alone, ch.known = 1, 1, true, false, false
 	}
 	p.chargeTree(e, r, &ch, addr.ID)
@@ -167,6 +177,8 @@ type charge struct {
 	known, again bool
 	plain        bool // its weight is fixed
 	alone        bool // it neither needs parts nor pays for them
+	paid         bool // a pass paid
+	client       uint32
 }
 
 // chargeTree charges each prefix that contains an address.
@@ -183,7 +195,7 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 		if i == 0 && ch.known && ch.is.Called() && !ch.again {
 			p.voteCalls(b, r, ch, networkHash(addr)|1)
 		}
-		q, over := p.overBudget(b, of[i], ch, p.places(&of[i], addr))
+		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr))
 		sh.mu.Unlock()
 		if over {
 			p.keeper.Ask(&q)
@@ -194,14 +206,22 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 // charge adds the cost of an event to a prefix.
 func (b *budget) charge(ch *charge) {
 	b.fade(ch.at)
+	b.behave(ch)
+	if ch.is == verdict.CountPart && ch.paid {
+		return
+	}
+	debt := &b.debt
+	if b.heavy.apart(ch) {
+		debt = &b.heavy.debt
+	}
 	if ch.is == verdict.CountPart {
-		if b.debt -= ch.cover; b.debt < -mostCredit {
-			b.debt = -mostCredit
+		if *debt -= ch.cover; *debt < -mostCredit {
+			*debt = -mostCredit
 			b.add(1.0/surplus, ch.known)
 		}
 		return
 	}
-	base, weight := ch.base, ch.weight
+	base, weight, whole := ch.base, ch.weight, false
 	switch {
 	case ch.again && ch.is.Called(): // a page that polls for news
 		base /= ch.repeat * ch.repeat
@@ -211,12 +231,25 @@ func (b *budget) charge(ch *charge) {
 		weight = ch.bare
 	case ch.plain:
 	default:
-		if b.debt += base; b.debt > bareGrace {
-			b.debt -= base
+		*debt += base
+		if whole = *debt <= bareGrace; !whole {
+			*debt -= base
 			weight = ch.bare
 		}
 	}
 	b.add(base*weight, ch.known)
+	if !ch.known {
+		was := b.heavy.apart(ch)
+		switch {
+		case !whole:
+			b.heavy.note(ch.client, base*weight)
+		case *debt <= 0 && ch.client != b.heavy.client && b.company < math.MaxUint8:
+			b.company++
+		}
+		if !was && b.heavy.apart(ch) { // the debts so far are this client's
+			b.heavy.debt, b.debt = b.debt, min(b.debt, 0)
+		}
+	}
 }
 
 func (b *budget) add(w float32, known bool) {
@@ -229,8 +262,9 @@ func (b *budget) add(w float32, known bool) {
 	}
 }
 
-// places is how many households a prefix may read like: one more for each established visitor of the address.
-func (p *Processor) places(x *verdict.Prefix, addr [16]byte) float32 {
+// places is how many households a prefix may read like: of a network where nobody reads like the site's people half as many,
+// one more for each established visitor of the address.
+func (p *Processor) places(b *budget, x *verdict.Prefix, addr [16]byte) float32 {
 	c := &p.cfg.Budget
 	most := 1.0
 	switch x.Bits {
@@ -243,6 +277,7 @@ func (p *Processor) places(x *verdict.Prefix, addr [16]byte) float32 {
 	case 32:
 		most = c.Net32
 	}
+	most = 1 + (most-1)*(1-b.bareness()/2)
 	return float32(most) + float32(p.keeper.EstablishedAt(addr))
 }
 
@@ -252,7 +287,8 @@ func (p *Processor) places(x *verdict.Prefix, addr [16]byte) float32 {
 func (p *Processor) overBudget(b *budget, x verdict.Prefix, ch *charge, places float32) (q verdict.Question, over bool) {
 	c := &p.cfg.Budget
 	now := ch.at / 1000
-	if b.askedUntil > now+leastAsk/2 {
+	pending := b.askedUntil > now+leastAsk/2
+	if pending && !b.alone {
 		return q, false
 	}
 	for i, most := range [...]float32{float32(c.Hour), float32(c.Day)} {
@@ -264,10 +300,17 @@ func (p *Processor) overBudget(b *budget, x verdict.Prefix, ch *charge, places f
 		if read <= limit {
 			continue
 		}
+		var only uint32
+		if !all {
+			only = b.heavy.alone(i, read, limit)
+		}
 		wait := max(budgetSpans[i].seconds*math.Log(float64(read/(limit*dueAgain))), leastAsk)
-		b.askedUntil = now + int64(wait)
+		if pending && only != 0 {
+			continue
+		}
+		b.askedUntil, b.alone = now+int64(wait), only != 0
 		return verdict.Question{
-			Prefix: x, Until: time.UnixMilli(ch.at).Add(time.Duration(wait * float64(time.Second))), All: all,
+			Prefix: x, Only: only, Until: time.UnixMilli(ch.at).Add(time.Duration(wait * float64(time.Second))), All: all,
 			Read: uint32(read), Most: uint32(limit), Window: budgetSpans[i].name,
 		}, true
 	}

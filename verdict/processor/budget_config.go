@@ -23,7 +23,7 @@ type BudgetConfig struct {
 	Repeat      float64 `mapstructure:"repeat"`       // documents that count as one if one of the last few is read again
 	Newcomers   float64 `mapstructure:"newcomers"`    // while the site knows nobody: documents with their parts that count as one
 	KnownFrom   int     `mapstructure:"known_from"`   // networks of established visitors from which on a site knows its people
-	MaxNetworks int     `mapstructure:"max_networks"` // households and networks known at once, about 120 bytes each
+	MaxNetworks int     `mapstructure:"max_networks"` // households and networks known at once, about 150 bytes each
 }
 
 // defaultBudgetConfig returns 180 documents an hour and 360 a day for a household, a quarter of that if they come bare.

@@ -40,6 +40,7 @@ const (
 	firstVotes  = 3   // from this many on, there is a cautious guess
 	guess       = 1   // parts per page, for those who have not voted yet
 	noneVotes   = 16  // networks that request no parts, while nobody requests any, that show that the site has none
+	someLoad    = 4   // one in so many of the established networks that load parts is enough to show that there are some
 	fewParts    = 0.3 // parts per page below which the site's parts are elsewhere
 	mostParts   = 12
 	nearlyAll   = 0.9 // this share of the established visitors makes no more calls than the figure taken
@@ -168,17 +169,20 @@ func (p *people) free(v *vote, at int64) bool { return v.network == 0 || at-v.at
 
 // tally takes the median of the votes that count: those of the established visitors if there are enough, otherwise
 // those of everybody who requests parts. While votes are few, a cautious guess votes with them. A network that requests
-// no parts says nothing about how many there are; only if nobody does for hours, or no established visitor does, the
-// site has its parts elsewhere.
+// no parts says nothing about how many there are, whoever is there: it may be a harvester's that has been established. Only
+// if nobody does for hours, or hardly any established visitor does, the site has its parts elsewhere.
 func (p *people) tally(at int64) {
 	var all, ours [peopleVotes]float32
-	n, m, none := 0, 0, 0
+	n, m, none, known := 0, 0, 0, 0
 	for i := range p.votes {
 		v := &p.votes[i]
 		if p.free(v, at) {
 			continue
 		}
 		if v.established {
+			known++
+		}
+		if v.established && v.value >= fewParts {
 			ours[m] = v.value
 			m++
 		}
@@ -190,7 +194,9 @@ func (p *people) tally(at int64) {
 		n++
 	}
 	switch {
-	case m >= fewVotes:
+	case known >= fewVotes && m*someLoad < known:
+		p.median.Store(1)
+	case known >= fewVotes:
 		p.settle(ours[:m])
 	case n >= firstVotes:
 		for ; n < fewVotes; n++ {

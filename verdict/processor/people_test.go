@@ -187,3 +187,22 @@ func TestFirstTwoRequestsNeverBan(t *testing.T) {
 		})
 	}
 }
+
+// TestHarvestersThatAreKnownDoNotSpeakForPages: established visitors who load no parts, most of those that the site knows, do
+// not make it a site without parts; where hardly anybody loads any, it is one.
+func TestHarvestersThatAreKnownDoNotSpeakForPages(t *testing.T) {
+	at := time.Unix(1.8e9, 0).Unix()
+	for loads, want := range map[uint64]bool{8: true, 1: false} {
+		var p people
+		for n := range uint64(24) {
+			v := vote{network: n*2 + 1, at: at, established: true}
+			if n < loads {
+				v.value = 6
+			}
+			p.vote(v)
+		}
+		if usual, has := p.usual(); has != want || has && usual != 6 {
+			t.Errorf("%d of 24 load parts: %v, %v", loads, usual, has)
+		}
+	}
+}

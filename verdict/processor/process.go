@@ -171,12 +171,17 @@ func (p *Processor) growth(first time.Duration, e *verdict.Event) banGrowth {
 
 // ban makes a ban, and counts it in the groups of the event.
 func (p *Processor) ban(b verdict.Ban, e *verdict.Event) {
+	if p.askAlone(&b, e) {
+		p.misbehaved(e)
+		return
+	}
 	if err := p.keeper.BanSoon(b); err != nil {
 		p.banErrors.Inc()
 		p.log.Warn().Err(err).Str("subject", b.Subject.String()).Msg("a ban could not be made")
 		return
 	}
 	p.bans.Inc()
+	p.misbehaved(e)
 	p.send(storeTask{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1})
 	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })
 	sh, h := p.sessions.lock(b.Subject)

@@ -1,0 +1,55 @@
+package traffic
+
+import (
+	"fmt"
+	"time"
+)
+
+// Harvesters that prepare while only people are active.
+
+// prepare lets a client create what it needs before it begins: at each of the given times it opens a page.
+func (w *world) prepare(c *client, parts bool, before ...time.Duration) {
+	c.at = w.cfg.Begin.Add(-before[0]).Add(c.between(0, time.Hour))
+	c.act = func(w *world, c *client) {
+		if len(before) == 0 {
+			if c.at.Before(w.cfg.Begin) {
+				c.at = w.cfg.Begin.Add(c.between(0, time.Minute))
+			}
+			c.act = harvest
+			return
+		}
+		if at := w.cfg.Begin.Add(-before[0]); c.at.Before(at) {
+			c.at = at.Add(c.between(0, time.Hour))
+		}
+		before = before[1:]
+		if parts {
+			c.load(w, "/")
+		} else {
+			c.then(planned{path: "/", dest: destPage})
+		}
+	}
+}
+
+func aged(w *world, c *client) {
+	c.address, c.cookies = fixed(theHousehold), true
+	w.prepare(c, false, 26*time.Hour)
+}
+
+func farmed(w *world, c *client) {
+	c.address, c.cookies, c.cached = fixed(theHousehold), true, map[string]bool{}
+	w.prepare(c, true, 50*time.Hour, 24*time.Hour)
+}
+
+// established is a household of its own, whose cookie the site has known for two days.
+func established(w *world, c *client) {
+	household(w, c)
+	c.cookies, c.cached = true, map[string]bool{}
+	w.prepare(c, true, 50*time.Hour, 24*time.Hour)
+}
+
+// fuid invents a fuid that claims to be old.
+func fuid(w *world, c *client) {
+	c.address, c.cookies = fixed(theHousehold), true
+	c.session = fmt.Sprintf("fuid01=%08x%016x", w.cfg.Begin.Add(-90*24*time.Hour).Unix(), c.rng.Uint64())
+	w.prepare(c, false, 26*time.Hour)
+}

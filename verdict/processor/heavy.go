@@ -1,0 +1,87 @@
+package processor
+
+import (
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// heavy is the client of a network that reads most of what is read there as no browser of the site's people reads: a robot
+// in an office. While the others stay within the budget by themselves, it alone is asked. Clients can have any number of
+// names: whoever takes another name when it is asked makes the others exceed a small part of the budget, and everybody is
+// asked. The client is found as in the algorithm of Boyer and Moore: by is a lower bound of what it has read.
+type heavy struct {
+	client uint32     // verdict.Event.Client; 0: nobody, or not known
+	by     [2]float32 // over the hour and the day, weighted
+	bare   [2]float32 // the same of all clients
+	debt   float32    // its own documents that came without
+}
+
+const (
+	othersShare = 4  // the others may use this part of a budget for what they read like a robot
+	heavyFrom   = 16 // weighted documents from which on a client is told apart
+	othersWhole = 8  // documents from which on there are people beside it
+)
+
+func (h *heavy) fade(i int, f float32) {
+	h.by[i] *= f
+	h.bare[i] *= f
+}
+
+// apart reports whether a charge concerns the client, which has debts of its own.
+func (h *heavy) apart(ch *charge) bool {
+	return ch.client != 0 && ch.client == h.client && h.by[len(h.by)-1] >= heavyFrom && !ch.known
+}
+
+// note notes what a client has read as no browser of people reads it.
+func (h *heavy) note(client uint32, w float32) {
+	for i := range h.by {
+		h.bare[i] += w
+		if client == h.client {
+			h.by[i] += w
+		} else {
+			h.by[i] -= w
+		}
+	}
+	if last := len(h.by) - 1; h.by[last] < 0 {
+		h.client, h.debt = client, 0
+		for i := range h.by {
+			h.by[i] = min(w, h.bare[i])
+		}
+	}
+	h.by[0] = max(h.by[0], 0)
+}
+
+// alone returns the client that alone is to be asked for what was read in a window; 0: everybody.
+func (h *heavy) alone(i int, read, limit float32) uint32 {
+	others := h.bare[i] - h.by[i]
+	if h.by[i] <= 0 || others > limit/othersShare || read-h.by[i] > limit {
+		return 0
+	}
+	return h.client
+}
+
+// askAlone asks one client of an address instead of banning all of its visitors, if what made them look like a robot is
+// this client's and others read there as people do.
+func (p *Processor) askAlone(b *verdict.Ban, e *verdict.Event) bool {
+	r := p.service(e.Service)
+	if b.Subject.Kind != identity.KindIP || r == nil {
+		return false
+	}
+	var of [4]verdict.Prefix
+	verdict.Prefixes(&of, b.Subject.ID, r.Group)
+	sh, h := p.budgets.lock(of[0])
+	defer sh.mu.Unlock()
+	x := sh.find(h, of[0])
+	if x == nil {
+		return false
+	}
+	x.fade(e.At.UnixMilli())
+	v := &x.heavy
+	if v.client == 0 || v.by[0] < heavyFrom || x.company < othersWhole || v.bare[0]-v.by[0] > v.by[0]/othersShare {
+		return false
+	}
+	p.keeper.Ask(&verdict.Question{
+		Prefix: of[0], Only: v.client, Until: b.Until, Read: uint32(x.read[0]), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name,
+	})
+	return true
+}

@@ -1,0 +1,89 @@
+package processor
+
+import (
+	"math"
+	"net/netip"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// What networks are like as readers, whether a pass paid for it or not: the site's people load the parts of what they
+// read. It prices passes: those who read unlike the site's people share what a few households may earn.
+
+const (
+	mannerGrace  = 1  // documents that may lack their parts before it says anything
+	mannerCredit = 8  // documents that parts may pay for in advance
+	judgedDocs   = 30 // documents that a robot reads before it is banned
+	judgedMost   = 0.5
+	mannerMost   = 0.5 // of the documents lack their parts where nothing is like the site's people
+)
+
+// behave notes whether documents come with their parts.
+func (b *budget) behave(ch *charge) {
+	switch {
+	case ch.is == verdict.CountPart:
+		b.owed = max(b.owed-ch.cover, -mannerCredit)
+	case ch.is.Read() && !ch.again:
+		b.docs++
+		b.owed++
+	}
+}
+
+// misbehaved notes that a visitor was taken for a robot.
+func (p *Processor) misbehaved(e *verdict.Event) {
+	r := p.service(e.Service)
+	if r == nil {
+		return
+	}
+	var of [4]verdict.Prefix
+	verdict.Prefixes(&of, e.Subjects[e.N-1].ID, r.Group)
+	sh, h := p.budgets.lock(of[0])
+	defer sh.mu.Unlock()
+	b, _ := p.budgets.open(sh, h, of[0])
+	b.fade(e.At.UnixMilli())
+	b.judged++
+}
+
+// robots is how much of what is read is robots', going by the bans: half at most, as bans may be mistaken.
+func (b *budget) robots() float64 {
+	return min(judgedDocs*float64(b.judged)/max(float64(b.docs), 1), judgedMost)
+}
+
+// bareness is the share of the documents that lack their parts.
+func (b *budget) bareness() float64 {
+	if b.owed <= mannerGrace {
+		return 0
+	}
+	return min(float64((b.owed-mannerGrace)/(mannerMost*b.docs)), 1)
+}
+
+// Bareness returns how much of what is read at a service from an address, or from any of the networks around it, lacks the
+// parts that the site's people load: 0 to 1. It is 0 where pages have none, and while that is not known.
+func (p *Processor) Bareness(service string, a netip.Addr) (share float64) {
+	r := p.named(service)
+	if r == nil || math.IsNaN(float64(r.people.told())) {
+		return 0
+	}
+	var of [4]verdict.Prefix
+	for _, x := range of[:verdict.Prefixes(&of, identity.AddrSubject(a).ID, r.Group)] {
+		sh, h := p.budgets.lock(x)
+		if b := sh.find(h, x); b != nil {
+			share = max(share, b.bareness(), b.robots())
+		}
+		sh.mu.Unlock()
+	}
+	return share
+}
+
+// named returns settings of the service with a name; nil: there is none.
+func (p *Processor) named(service string) *rates {
+	if t := p.services.Load(); t != nil {
+		for _, r := range *t {
+			if r != nil && r.Name == service {
+				return r
+			}
+		}
+	}
+	return nil
+}
