@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -30,12 +31,15 @@ type world struct {
 	t       testing.TB
 	set     *metrics.Set
 	at      atomic.Int64 // unix milliseconds
-	stories map[request.ID]verdict.Story
+	stories sync.Map // verdict.Story by request.ID
 }
 
 func (w *world) Noted(n *verdict.Note) (verdict.Story, bool) {
-	s, ok := w.stories[n.ID]
-	return s, ok
+	s, ok := w.stories.Load(n.ID)
+	if !ok {
+		return verdict.Story{}, false
+	}
+	return s.(verdict.Story), true
 }
 
 func small() Config {
@@ -46,7 +50,7 @@ func small() Config {
 
 func newWorld(t testing.TB, cfg Config, change func(d *Deps)) *world {
 	t.Helper()
-	w := &world{t: t, set: metrics.NewSet(), stories: map[request.ID]verdict.Story{}}
+	w := &world{t: t, set: metrics.NewSet()}
 	w.at.Store(time.Date(2026, 3, 4, 12, 0, 30, 0, time.UTC).UnixMilli())
 	d := Deps{Dir: t.TempDir(), Stories: w, Now: w.now, Log: zerolog.Nop(), Metrics: w.set}
 	if change != nil {
@@ -80,11 +84,11 @@ func (w *world) decide(from, path, agent string, change func(d *verdict.Decision
 	kind := n.Kind
 	d.Note(&n, rid, &view, &id, &verdict.Settings{Name: "shop"})
 	n.Kind = kind
-	w.stories[rid] = verdict.Story{
+	w.stories.Store(rid, verdict.Story{
 		RequestID: rid.String(), At: at, Service: "shop", Path: path, Verdict: d.Verdict.String(), Cause: d.Cause.String(),
 		Subject: d.Subject.String(), Considered: []string{d.Subject.String()},
 		Ban: &verdict.StoryBan{Subject: d.Subject.String(), Reason: "pace: more than 5 pages in 10s"},
-	}
+	})
 	w.Note(&n)
 	return rid
 }
