@@ -31,7 +31,7 @@ type world struct {
 	t       testing.TB
 	set     *metrics.Set
 	at      atomic.Int64 // unix milliseconds
-	stories sync.Map // verdict.Story by request.ID
+	stories sync.Map     // verdict.Story by request.ID
 }
 
 func (w *world) Noted(n *verdict.Note) (verdict.Story, bool) {
