@@ -88,7 +88,7 @@ func TestQuality(t *testing.T) {
 	if !whole {
 		t.Log("SKIPPED IN PART: ANTIROBOT_DATA does not name the data sets; only the extracts in testdata are judged")
 	}
-	maps.Copy(sets, corpus.Further(t)) // which have no bars
+	maps.Copy(sets, corpus.Further(t))                                        // which have no bars
 	least := map[string][2]float64{"sms": {0.955, 0.965}, "tg": {0.83, 0.95}} // recall at 0.5 %, F1
 	const seeds = 1                                                           // shuffles: more of them take long and say the same
 	for name, data := range sets {

@@ -61,9 +61,9 @@ func TestRobotInAnOfficeIsAskedAlone(t *testing.T) {
 	}
 }
 
-// TestNamesBuyAnEighth: who takes another name as soon as the first is asked gets everybody asked soon, and who takes another
+// TestNamesBuyAQuarter: who takes another name as soon as the first is asked gets everybody asked soon, and who takes another
 // for each page gets no more than one who keeps its name.
-func TestNamesBuyAnEighth(t *testing.T) {
+func TestNamesBuyAQuarter(t *testing.T) {
 	alone := newOffice(t)
 	for len(alone.a.questions) == 0 {
 		alone.reads(1, 0)
