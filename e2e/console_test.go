@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -59,8 +60,14 @@ func TestConsole(t *testing.T) {
 	page("now", 1280)
 	run(t, ctx, "find", chromedp.SendKeys("#q", strings.ToLower(number)+"\r"), chromedp.WaitVisible("#let"))
 	page("request", 1280)
-	run(t, ctx, "lift the ban", chromedp.Click("#unban"), chromedp.WaitVisible(`[role=status]`))
-	run(t, ctx, "let through", chromedp.Click("#let"), chromedp.WaitVisible(`[role=status]`))
+	for _, button := range []string{"#unban", "#let"} { // each leads to the page again
+		waiting, cancel := context.WithTimeout(ctx, patience)
+		if _, err := chromedp.RunResponse(waiting, chromedp.Click(button)); err != nil {
+			t.Fatalf("%s: %v", button, err)
+		}
+		cancel()
+		run(t, ctx, "done", chromedp.WaitVisible(`[role=status]`))
+	}
 	person.get(g.url+"/goods").must(t, 200, "")
 	run(t, ctx, "lists", chromedp.Navigate(g.admin+"/console/lists"), chromedp.WaitVisible(`//td[contains(.,"203.0.113.77")]`))
 	page("lists", 1280)

@@ -48,7 +48,7 @@ services: [{name: default, hosts: ["*"]}]
 						return
 					case <-time.After(2 * time.Millisecond):
 					}
-					addr, want := fmt.Sprintf("198.51.%d.%d", w, i%250), 200
+					addr, want := fmt.Sprintf("198.%d.%d.1", 18+w, i%250), 200 // no network reads much
 					if i%3 == 0 {
 						addr, want = "203.0.113.1", 302
 					}
