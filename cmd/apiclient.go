@@ -38,6 +38,32 @@ func fromEnvironment(key, otherwise string) string {
 	return otherwise
 }
 
+// locate fills in what no flag says from where serve takes it: the environment, and the file that it would find. A file that
+// can't be read is no reason to fail: what the defaults say may do.
+func (c *apiClient) locate(cmd *cobra.Command) {
+	file, err := config.Find("")
+	if err != nil || file == "" {
+		return
+	}
+	cfg, err := (&config.Sources{File: file, Environment: true}).Read()
+	if err != nil {
+		return
+	}
+	given := cmd.Flags().Changed
+	if !given("admin") && cfg.Admin.Listen != "" {
+		c.admin = nearAddress(cfg.Admin.Listen)
+		if cfg.Admin.TLSCert != "" {
+			c.admin = "https://" + c.admin
+		}
+	}
+	if !given("data-dir") {
+		c.dataDir = cfg.DataDir
+		if !given("token-file") {
+			c.tokenFile = cfg.Admin.TokenFile
+		}
+	}
+}
+
 // apiTimeout bounds a call; the gateway gives up after thirty seconds itself.
 const apiTimeout = time.Minute
 
@@ -76,6 +102,7 @@ func (c *apiClient) ask(cmd *cobra.Command, method, path string, body []byte) (a
 
 // stream calls read with the answer, which may be long.
 func (c *apiClient) stream(cmd *cobra.Command, method, path string, body []byte, read func(io.Reader) error) error {
+	c.locate(cmd)
 	file := c.tokenFile
 	if file == "" {
 		file = filepath.Join(c.dataDir, "admin.token")

@@ -97,6 +97,7 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 		}
 		since = now.Add(-d)
 	}
+	f.api.locate(cmd)
 	own, err := f.ownLabels()
 	if err != nil {
 		return err
@@ -167,6 +168,7 @@ with the secret of the training log in the data directory: only who can read tha
 		Example: "  antirobot events key ip:203.0.113.7 L:alice --data-dir /var/lib/antirobot",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			api.locate(cmd)
 			for _, arg := range args {
 				s, err := identity.ParseSubject(arg)
 				if err != nil {

@@ -38,23 +38,31 @@ const (
 	writeHorizon = time.Minute
 )
 
-// watchClock watches the clock and writes its horizon to disk.
+// watchClock watches the clock and writes its horizon to disk, as writeClock has done.
 func (s *Store) watchClock() {
 	tick := time.NewTicker(lookAtClock)
 	defer tick.Stop()
-	for n := 0; ; n++ {
-		horizon, doubt := s.clock.Look()
-		if n%int(writeHorizon/lookAtClock) == 0 {
-			ctx, cancel := context.WithTimeout(context.Background(), s.cfg.WriteTimeout)
-			_ = s.keepHorizon(ctx, horizon, doubt) // health reports a disk that accepts no writes
-			cancel()
-		}
+	for n := 1; ; n++ {
 		select {
 		case <-tick.C:
 		case <-s.closing:
 			return
 		}
+		if n%int(writeHorizon/lookAtClock) == 0 {
+			s.writeClock()
+		} else {
+			s.clock.Look()
+		}
 	}
+}
+
+// writeClock writes the clock's horizon to disk. It is there before the store is used: else a process that lives for a moment
+// would leave nothing to measure the next one's clock by.
+func (s *Store) writeClock() {
+	horizon, doubt := s.clock.Look()
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.WriteTimeout)
+	defer cancel()
+	_ = s.keepHorizon(ctx, horizon, doubt) // health reports a disk that accepts no writes
 }
 
 func (s *Store) keepHorizon(ctx context.Context, horizon time.Time, doubt time.Duration) error {

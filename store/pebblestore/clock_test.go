@@ -191,3 +191,17 @@ func TestClockMetrics(t *testing.T) {
 		}
 	}
 }
+
+// TestClockOfAMoment: a process that lives for a moment leaves its time, by which the next one doubts a clock that is ahead.
+func TestClockOfAMoment(t *testing.T) {
+	clock := &setClock{at: time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)}
+	for range 20 {
+		s := openSet(t, t.TempDir(), clock)
+		if horizon, _ := s.lastHorizon(); !horizon.Equal(clock.at) {
+			t.Fatalf("the directory knows %v", horizon)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

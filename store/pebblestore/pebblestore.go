@@ -108,9 +108,10 @@ func New(cfg Config, d Deps) (*Store, error) {
 	horizon, doubt := s.lastHorizon()
 	s.clock = store.NewClock(d.Now, d.ran, horizon, doubt, cfg.ClockHold, d.Log)
 	s.done.Go(s.commit)
-	s.done.Go(s.watchClock)
 	s.done.Go(s.settle)
 	s.done.Go(s.sweep)
+	s.writeClock()
+	s.done.Go(s.watchClock)
 	return s, nil
 }
 
