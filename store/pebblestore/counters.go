@@ -31,29 +31,15 @@ const (
 // Counters is a store.Counters in the directory of a Store, made by Store.OpenCounters. Updates are on the disk after
 // CountersConfig.SyncEvery. Safe for concurrent use.
 type Counters struct {
-	cfg    CountersConfig
-	path   string
-	setup  setup
-	health *health
-	clock  *store.Clock
-	seed   maphash.Seed
-	locks  [256]sync.Mutex // of pairs: testing and counting must be atomic
+	living
+	clock *store.Clock
+	seed  maphash.Seed
+	locks [256]sync.Mutex // of pairs: testing and counting must be atomic
 
-	mu  sync.RWMutex // guards eng, as in Store
-	eng *engine
-
-	dirty   atomic.Bool // something was written since the last sync
 	adds    atomic.Int64
 	reads   atomic.Int64
 	records atomic.Int64 // records looked up by reads
 	errors  atomic.Int64
-	revived atomic.Int64
-
-	closing  chan struct{}
-	closed   atomic.Bool
-	once     sync.Once
-	closeErr error
-	done     sync.WaitGroup
 }
 
 var _ store.Counters = (*Counters)(nil)
@@ -72,10 +58,9 @@ func (s *Store) OpenCounters() (*Counters, error) {
 	path := filepath.Join(s.dir, countsName)
 	h := newHealth(s.log)
 	c := &Counters{
-		cfg: s.cfg.Counters, path: path, health: h, seed: maphash.MakeSeed(),
-		setup:   setup{base: s.setup.base, log: s.log, health: h, tune: s.cfg.Counters.tune},
-		clock:   s.clock,
-		closing: make(chan struct{}),
+		living: living{path: path, health: h, setup: setup{base: s.setup.base, log: s.log, health: h, tune: s.cfg.Counters.tune}},
+		clock:  s.clock,
+		seed:   maphash.MakeSeed(),
 	}
 	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
 		if err := create(s.dir, countsName, c.setup.build); err != nil {
@@ -84,11 +69,9 @@ func (s *Store) OpenCounters() (*Counters, error) {
 	} else if err := checkFormat(path); err != nil {
 		return nil, fmt.Errorf("open counters: %w", err)
 	}
-	var err error
-	if c.eng, err = c.setup.start(path); err != nil {
+	if err := c.start(s.cfg.Counters.SyncEvery); err != nil {
 		return nil, fmt.Errorf("open counters: %w", err)
 	}
-	c.done.Go(c.keep)
 	s.counters = c
 	return c, nil
 }
@@ -115,39 +98,6 @@ func (c CountersConfig) tune(o *pebble.Options) {
 	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 }
 
-// keep is the goroutine that syncs, and reopens the engine after it failed.
-func (c *Counters) keep() {
-	tick := time.NewTicker(c.cfg.SyncEvery)
-	defer tick.Stop()
-	for {
-		eng := c.eng // replaced only here
-		select {
-		case <-c.closing:
-			return
-		case <-tick.C:
-			if c.dirty.Swap(false) {
-				if err := eng.sync(); err != nil {
-					eng.fail(err)
-				}
-			}
-		case <-eng.failed:
-			alive := c.setup.revive(c.path, eng, eng.died(), c.closing, func() {})
-			if alive == nil {
-				return
-			}
-			c.mu.Lock()
-			c.eng = alive
-			c.mu.Unlock()
-			if c.closed.Load() {
-				alive.fs.stopWaiting()
-			}
-			c.revived.Add(1)
-			go eng.bury()
-			c.health.set(ailEngine, nil)
-		}
-	}
-}
-
 // Sync implements store.Counters. Callers at the same time share one write to the disk.
 func (c *Counters) Sync(ctx context.Context) error {
 	return c.with(ctx, func(e *engine) error { return e.sync() })
@@ -166,58 +116,22 @@ func (e *engine) sync() (err error) {
 	return e.died()
 }
 
-// Healthy returns nil, or why updates are refused now: a refused update has not been counted.
-func (c *Counters) Healthy() error {
-	if c.closed.Load() {
-		return store.ErrClosed
-	}
-	return c.health.err()
-}
-
 // Close closes the counters; everything added before is then on the disk.
-func (c *Counters) Close() error {
-	c.once.Do(func() {
-		c.closed.Store(true)
-		c.mu.RLock()
-		c.eng.fs.stopWaiting()
-		c.mu.RUnlock()
-		close(c.closing)
-		c.done.Wait()
-		c.mu.Lock()
-		eng := c.eng
-		c.eng = nil
-		c.mu.Unlock()
-		if eng.died() != nil {
-			eng.fs.fence()
-		}
-		c.closeErr = wrap("close counters", eng.close())
-	})
-	return c.closeErr
-}
+func (c *Counters) Close() error { return c.close("close counters", nil) }
 
-// with runs f with the current engine, which is neither replaced nor closed in the meantime.
-func (c *Counters) with(ctx context.Context, f func(e *engine) error) (err error) {
+// with is living.with for a call that may have been given up, and counts its errors.
+func (c *Counters) with(ctx context.Context, f func(e *engine) error) error {
 	if c.closed.Load() {
 		return store.ErrClosed
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if c.eng == nil {
-		return store.ErrClosed
+	err := c.living.with(f)
+	if err != nil && !errors.Is(err, store.ErrClosed) {
+		c.errors.Add(1)
 	}
-	defer func() {
-		if p := recover(); p != nil { // Pebble panics when its log is gone
-			err = fmt.Errorf("engine: %v", p)
-			c.eng.fail(err)
-		}
-		if err != nil {
-			c.errors.Add(1)
-		}
-	}()
-	return f(c.eng)
+	return err
 }
 
 func (c *Counters) write(e *engine, b *pebble.Batch) error {

@@ -6,16 +6,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/rs/zerolog"
-
-	"antirobot/store"
 )
 
 // LogConfig is what an operator may set for a Log. Sizes are bytes of memory.
@@ -36,21 +32,8 @@ type LogDeps struct {
 // the invariants of Store, except that a write is on the disk after LogConfig.SyncEvery, or Sync. Safe for concurrent use;
 // made by OpenLog.
 type Log struct {
-	cfg    LogConfig
-	dir    string
-	setup  setup
-	health *health
-	held   io.Closer
-
-	mu  sync.RWMutex // guards eng against replacement and closing
-	eng *engine
-
-	dirty   atomic.Bool
-	closing chan struct{}
-	closed  atomic.Bool
-	once    sync.Once
-	err     error // of Close
-	done    sync.WaitGroup
+	living
+	held io.Closer
 }
 
 // OpenLog opens the directory.
@@ -59,10 +42,10 @@ func OpenLog(cfg LogConfig, d LogDeps) (l *Log, err error) {
 		d.FS = vfs.Default
 	}
 	h := newHealth(d.Log)
-	l = &Log{
-		cfg: cfg, dir: d.Dir, health: h, closing: make(chan struct{}),
+	l = &Log{living: living{
+		path: filepath.Join(d.Dir, stateName), health: h,
 		setup: setup{base: d.FS, log: d.Log, health: h, tune: cfg.tune},
-	}
+	}}
 	if _, err := survey(d.Dir); err != nil {
 		return nil, err
 	}
@@ -86,14 +69,11 @@ func OpenLog(cfg LogConfig, d LogDeps) (l *Log, err error) {
 			return nil, err
 		}
 	}
-	if l.eng, err = l.setup.start(l.path()); err != nil {
+	if err := l.start(cfg.SyncEvery); err != nil {
 		return nil, err
 	}
-	l.done.Go(l.keep)
 	return l, nil
 }
-
-func (l *Log) path() string { return filepath.Join(l.dir, stateName) }
 
 // tune sets options for records that come in order and are read seldom: few and large tables, compressed well.
 func (c LogConfig) tune(o *pebble.Options) {
@@ -114,85 +94,8 @@ func (c LogConfig) tune(o *pebble.Options) {
 	o.Levels[len(o.Levels)-1].FilterPolicy = pebble.NoFilterPolicy
 }
 
-// keep is the goroutine that syncs, and reopens the engine after it failed.
-func (l *Log) keep() {
-	tick := time.NewTicker(l.cfg.SyncEvery)
-	defer tick.Stop()
-	for {
-		eng := l.eng // replaced only here
-		select {
-		case <-l.closing:
-			return
-		case <-tick.C:
-			if l.dirty.Swap(false) {
-				if err := eng.sync(); err != nil {
-					eng.fail(err)
-				}
-			}
-		case <-eng.failed:
-			alive := l.setup.revive(l.path(), eng, eng.died(), l.closing, func() {})
-			if alive == nil {
-				return
-			}
-			l.mu.Lock()
-			l.eng = alive
-			l.mu.Unlock()
-			if l.closed.Load() {
-				alive.fs.stopWaiting()
-			}
-			go eng.bury()
-			l.health.set(ailEngine, nil)
-		}
-	}
-}
-
-// Healthy returns nil, or why writes are refused now.
-func (l *Log) Healthy() error {
-	if l.closed.Load() {
-		return store.ErrClosed
-	}
-	return l.health.err()
-}
-
 // Close closes the log; everything written before is then on the disk, if the disk allows it.
-func (l *Log) Close() error {
-	l.once.Do(func() {
-		l.closed.Store(true)
-		l.mu.RLock()
-		l.eng.fs.stopWaiting()
-		l.mu.RUnlock()
-		close(l.closing)
-		l.done.Wait()
-		l.mu.Lock()
-		eng := l.eng
-		l.eng = nil
-		l.mu.Unlock()
-		if eng.died() != nil {
-			eng.fs.fence()
-		}
-		l.err = errors.Join(wrap("close log", eng.close()), l.held.Close())
-	})
-	return l.err
-}
-
-// with runs f with the current engine, which is neither replaced nor closed in the meantime.
-func (l *Log) with(f func(e *engine) error) (err error) {
-	if l.closed.Load() {
-		return store.ErrClosed
-	}
-	l.mu.RLock()
-	defer l.mu.RUnlock()
-	if l.eng == nil {
-		return store.ErrClosed
-	}
-	defer func() {
-		if p := recover(); p != nil { // Pebble panics when its log is gone
-			err = fmt.Errorf("engine: %v", p)
-			l.eng.fail(err)
-		}
-	}()
-	return f(l.eng)
-}
+func (l *Log) Close() error { return l.close("close log", l.held) }
 
 // LogBatch collects changes that happen together. It is valid inside the call of Write that made it.
 type LogBatch struct {
