@@ -95,35 +95,38 @@ func readAhead(body io.Reader, bufs *[2]*streamBuffer, pieces chan<- []byte, end
 // eachPiece calls f with every piece, and flushes what is written before it waits.
 func (t *overHTTP2) eachPiece(pieces <-chan []byte, f func(p []byte) error) error {
 	for {
+		var p []byte
+		var more bool
 		select {
-		case p, ok := <-pieces:
-			if !ok {
-				return nil
-			}
-			if err := f(p); err != nil {
+		case p, more = <-pieces:
+		default:
+			var err error
+			if err = t.x.client.Flush(); err != nil {
 				return err
 			}
-			continue
-		default:
+			if p, more, err = t.nextPiece(pieces); err != nil {
+				return err
+			}
 		}
-		if err := t.x.client.Flush(); err != nil {
+		if !more {
+			return nil
+		}
+		if err := f(p); err != nil {
 			return err
 		}
-		t.begin()
-		for waiting := true; waiting; {
-			select {
-			case p, ok := <-pieces:
-				if !ok {
-					return nil
-				}
-				if err := f(p); err != nil {
-					return err
-				}
-				waiting = false
-			case <-t.timer.C:
-				if err := t.tick(time.Now()); err != nil {
-					return err
-				}
+	}
+}
+
+// nextPiece waits for a piece, and looks after the client meanwhile. more is false at the end.
+func (t *overHTTP2) nextPiece(pieces <-chan []byte) (p []byte, more bool, err error) {
+	t.begin()
+	for {
+		select {
+		case p, more = <-pieces:
+			return p, more, nil
+		case <-t.timer.C:
+			if err := t.tick(time.Now()); err != nil {
+				return nil, false, err
 			}
 		}
 	}

@@ -207,10 +207,16 @@ func (c *Counters) addUnique(ctx context.Context, u []store.Unique, now int64) e
 	}
 	var grow []increment
 	for i := range u {
-		for unit, inc := range c.increments(&u[i].Counter, u[i].Slot, 1, now) {
-			if after[2*i+unit] == 1 {
-				grow = append(grow, inc)
-			}
+		fine, daily := after[2*i] == 1, after[2*i+1] == 1
+		if !fine && !daily {
+			continue // as nearly always: the pair is known
+		}
+		incs := c.increments(&u[i].Counter, u[i].Slot, 1, now)
+		if fine {
+			grow = append(grow, incs[0])
+		}
+		if daily {
+			grow = append(grow, incs[1])
 		}
 	}
 	_, err2 := c.increase(ctx, grow)
