@@ -41,10 +41,18 @@ func checked(w *world, c *client) {
 func saver(w *world, c *client) {
 	w.guest(c)
 	c.cookies, c.noReferer = false, c.number%2 == 0
+	c.relayed(string(c.value("User-Agent")), [4]byte{185, 26, 180, 20}, 8)
+}
+
+// relayed makes the pages come through somebody's servers, so many from the first address on: each request from another of
+// them, under this User-Agent and without the fields that those don't know.
+func (c *client) relayed(agent string, first [4]byte, servers int) {
 	c.address = func(c *client) netip.Addr {
-		return netip.AddrFrom4([4]byte{185, 26, 180, byte(20 + c.rng.IntN(8))})
+		a := first
+		a[3] += byte(c.rng.IntN(servers)) //nolint:gosec // some servers of a /24
+		return netip.AddrFrom4(a)
 	}
-	c.browser = without(c.browser, string(c.value("User-Agent")), "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User", "sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform")
+	c.browser = without(c.browser, agent, "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User", "sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform")
 	c.bare = true
 }
 

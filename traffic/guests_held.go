@@ -47,11 +47,7 @@ func beacons(w *world, c *client) {
 func translated(w *world, c *client) {
 	w.guest(c)
 	c.cookies, c.noReferer = false, true
-	c.address = func(c *client) netip.Addr {
-		return netip.AddrFrom4([4]byte{74, 125, 210, byte(c.rng.IntN(12))})
-	}
-	c.browser = without(c.browser, string(c.value("User-Agent"))+",gzip(gfe)", "Sec-Fetch-Dest", "Sec-Fetch-Mode", "Sec-Fetch-Site", "Sec-Fetch-User", "sec-ch-ua", "sec-ch-ua-mobile", "sec-ch-ua-platform")
-	c.bare = true
+	c.relayed(string(c.value("User-Agent"))+",gzip(gfe)", [4]byte{74, 125, 210, 0}, 12)
 }
 
 // archive reads copies of the pages elsewhere, whose parts are loaded from here.
