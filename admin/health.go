@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"time"
@@ -32,10 +33,11 @@ func (s *Server) observe(ctx *fasthttp.RequestCtx, path string) error {
 
 func (s *Server) writeMetrics(ctx *fasthttp.RequestCtx) {
 	ctx.SetContentType("text/plain; version=0.0.4; charset=utf-8")
-	w := ctx.Response.BodyWriter()
-	s.set.WritePrometheus(w)
-	metrics.WriteGaugeUint64(w, fmt.Sprintf("antirobot_build_info{version=%s}", strconv.Quote(s.deps.Version)), 1)
-	metrics.WriteProcessMetrics(w)
+	var w bytes.Buffer
+	s.set.WritePrometheus(&w)
+	metrics.WriteGaugeUint64(&w, fmt.Sprintf("antirobot_build_info{version=%s}", strconv.Quote(s.deps.Version)), 1)
+	metrics.WriteProcessMetrics(&w)
+	describe(ctx.Response.BodyWriter(), s.described, w.Bytes())
 }
 
 // health answers 200 as long as the process can answer at all: a restart would not repair a store. The body says what

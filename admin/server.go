@@ -41,6 +41,8 @@ type Server struct {
 	requests map[int]*metrics.Counter // by class of status
 	refused  *metrics.Counter
 	panics   *metrics.Counter
+
+	described map[string]metric // what is known of each metric
 }
 
 // New makes a server. It answers nothing until Serve.
@@ -56,7 +58,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		cfg: cfg, deps: deps, log: log, tokens: newBearers(token, cfg.Tokens), now: deps.Now,
 		hosts:    map[string]bool{"localhost": true},
 		stopping: make(chan struct{}), profiles: make(chan struct{}, 1),
-		set: set, requests: map[int]*metrics.Counter{},
+		set: set, requests: map[int]*metrics.Counter{}, described: metricNames(),
 	}
 	if s.now == nil {
 		s.now = time.Now

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,6 +35,38 @@ func TestUnitIsHardened(t *testing.T) {
 	if said, err := check.CombinedOutput(); err != nil || strings.Contains(string(said), "warning") {
 		t.Errorf("of the packages' configuration it says %s", said)
 	}
+}
+
+// TestPrometheusRules: what is shipped for Prometheus means what it says, and what a gateway shows is in its format.
+func TestPrometheusRules(t *testing.T) {
+	t.Parallel()
+	tool := promtool(t)
+	for _, args := range [][]string{{"check", "rules", "rules.yaml"}, {"test", "rules", "rules_test.yaml"}} {
+		cmd := exec.Command(tool, args...)
+		cmd.Dir = "../deploy/prometheus"
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	g := serve(t, site(t).URL)
+	visitor(t).get(g.url + "/")
+	check := exec.Command(tool, "check", "metrics")
+	check.Stdin = bytes.NewReader(g.api("GET", "/metrics", nil))
+	out, err := check.CombinedOutput()
+	if bytes.Contains(out, []byte("no help text")) || bytes.Contains(out, []byte("error while linting")) { // it has more to say of style
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
+	}
+}
+
+// promtool is that of .bin or the PATH.
+func promtool(t *testing.T) string {
+	t.Helper()
+	if path, err := filepath.Abs("../.bin/promtool"); err == nil {
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	return program(t, "promtool")
 }
 
 // TestCompose checks what the files of deploy/compose set in the gateways' environment, and the balancer's file.

@@ -275,14 +275,21 @@ func (g *gateway) ban(subject, ttl string) {
 func (g *gateway) metric(parts ...string) float64 {
 	g.t.Helper()
 	sum := 0.0
+	all := string(g.api("GET", "/metrics", nil))
+	if _, after, found := strings.Cut(all, " Not described.\n"); found {
+		g.t.Errorf("a metric is not in admin/metrics.txt: %s", after[:min(len(after), 200)])
+	}
 lines:
-	for _, line := range strings.Split(string(g.api("GET", "/metrics", nil)), "\n") {
+	for _, line := range strings.Split(all, "\n") {
 		for _, p := range parts {
 			if !strings.Contains(line, p) {
 				continue lines
 			}
 		}
 		var v float64
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
 		if i := strings.LastIndexByte(line, ' '); i > 0 {
 			if _, err := fmt.Sscan(line[i+1:], &v); err == nil {
 				sum += v

@@ -23,11 +23,20 @@ type coreMetrics struct {
 
 	mu       sync.Mutex
 	services map[string]*serviceMetrics
+	moded    map[modedService]*verdictCounters
 }
+
+// modedService is a service in a mode.
+type modedService struct {
+	name string
+	mode verdict.Mode
+}
+
+// verdictCounters count requests by verdict and cause.
+type verdictCounters [verdict.Blocked + 1][verdict.Causes]*metrics.Counter
 
 // serviceMetrics are the counters of one service.
 type serviceMetrics struct {
-	verdicts [verdict.Blocked + 1][verdict.Causes]*metrics.Counter
 	own      *metrics.Counter
 	failed   *metrics.Counter
 	required [requireResults]*metrics.Counter
@@ -40,7 +49,8 @@ type serviceMetrics struct {
 // newCoreMetrics registers the gateway's metrics in set.
 func newCoreMetrics(set *metrics.Set) *coreMetrics {
 	m := &coreMetrics{
-		set: set, services: map[string]*serviceMetrics{}, badLabels: set.GetOrCreateCounter("antirobot_service_labels_not_understood_total"),
+		set: set, services: map[string]*serviceMetrics{}, moded: map[modedService]*verdictCounters{},
+		badLabels: set.GetOrCreateCounter("antirobot_service_labels_not_understood_total"),
 	}
 	set.RegisterMetricsWriter(func(w io.Writer) {
 		m.decided.write(w, "antirobot_verdict_seconds", "")
@@ -70,17 +80,31 @@ func (m *coreMetrics) service(name string) *serviceMetrics {
 		own:    m.set.NewCounter(fmt.Sprintf(`antirobot_own_pages_total{service=%q}`, name)),
 		failed: m.set.NewCounter(fmt.Sprintf(`antirobot_upstream_failures_total{service=%q}`, name)),
 	}
-	for v := range s.verdicts {
-		for c := range s.verdicts[v] {
-			s.verdicts[v][c] = m.set.NewCounter(fmt.Sprintf(`antirobot_requests_total{service=%q,verdict=%q,cause=%q}`,
-				name, verdict.Verdict(v), verdict.Cause(c)))
-		}
-	}
 	for i, result := range requireResultNames {
 		s.required[i] = m.set.NewCounter(fmt.Sprintf(`antirobot_service_requires_total{service=%q,result=%q}`, name, result))
 	}
 	m.services[name] = s
 	return s
+}
+
+// verdicts returns the counters of requests to the service called name while it is in a mode, which keep their values over a
+// reload: what is stopped is counted apart from what would be.
+func (m *coreMetrics) verdicts(name string, mode verdict.Mode) *verdictCounters {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := modedService{name, mode}
+	if n := m.moded[k]; n != nil {
+		return n
+	}
+	n := new(verdictCounters)
+	for v := range n {
+		for c := range n[v] {
+			n[v][c] = m.set.NewCounter(fmt.Sprintf(`antirobot_requests_total{service=%q,mode=%q,verdict=%q,cause=%q}`,
+				name, mode, verdict.Verdict(v), verdict.Cause(c)))
+		}
+	}
+	m.moded[k] = n
+	return n
 }
 
 // messageCount is what messages are counted by.

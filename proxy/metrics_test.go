@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/verdict"
 )
 
 // TestLatencyHistogram: buckets are cumulative, each duration is below the bound of its bucket, and nothing is lost at
@@ -86,9 +88,16 @@ func TestMetricsOutliveAReload(t *testing.T) {
 	m.service("shop").own.Inc()
 	m.service("shop").own.Inc()
 	m.service(`we"ird`).failed.Inc()
+	m.verdicts("shop", verdict.Observe)[verdict.Robot][verdict.CauseBan].Inc()
+	m.verdicts("shop", verdict.Observe)[verdict.Robot][verdict.CauseBan].Inc()
+	m.verdicts("shop", verdict.Enforce)[verdict.Robot][verdict.CauseBan].Inc()
 	var out bytes.Buffer
 	set.WritePrometheus(&out)
-	for _, want := range []string{`antirobot_own_pages_total{service="shop"} 2`, `antirobot_upstream_failures_total{service="we\"ird"} 1`} {
+	for _, want := range []string{
+		`antirobot_requests_total{service="shop",mode="observe",verdict="robot",cause="ban"} 2`,
+		`antirobot_requests_total{service="shop",mode="enforce",verdict="robot",cause="ban"} 1`,
+		`antirobot_own_pages_total{service="shop"} 2`, `antirobot_upstream_failures_total{service="we\"ird"} 1`,
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %s in\n%s", want, tailOf(out.String()))
 		}

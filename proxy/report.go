@@ -94,7 +94,7 @@ func (j *journey) count(took time.Duration) {
 	if j.ownPage {
 		m.own.Inc()
 	} else {
-		m.verdicts[j.decision.Verdict][j.decision.Cause].Inc()
+		j.svc.counts[j.decision.Verdict][j.decision.Cause].Inc()
 	}
 	m.whole.observe(took)
 }

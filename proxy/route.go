@@ -30,6 +30,7 @@ type Service struct {
 	Paths    []PathRule // settings of parts of the service, longest prefix first after NewRouter
 
 	metrics    *serviceMetrics
+	counts     *verdictCounters
 	watching   *verdict.Settings      // Verdict in mode observe: for the gateway's own pages, which cost nothing
 	ownCookies []string               // cookies that the service does not get
 	drop       func(name []byte) bool // client fields that it does not get
@@ -125,7 +126,7 @@ func (r *Router) count(m *coreMetrics) {
 }
 
 func (s *Service) count(m *coreMetrics) {
-	s.metrics = m.service(s.Name)
+	s.metrics, s.counts = m.service(s.Name), m.verdicts(s.Name, s.Verdict.Mode)
 	for _, p := range s.Paths {
 		p.Service.count(m)
 	}

@@ -34,6 +34,15 @@ debian() {
 	$sudo apt-get install -y -qq --no-install-recommends ${want[*]}
 }
 debian
+# promtool alone, without the server that the package would start: to check the rules of deploy/prometheus.
+if ! have promtool && ! [ -x .bin/promtool ]; then
+	mkdir -p .bin
+	tmp=$(mktemp -d)
+	(cd "$tmp" && chmod 755 . && apt-get download -qq prometheus 2>/dev/null || { sudo=""; [ "$(id -u)" = 0 ] || sudo="sudo"; $sudo apt-get update -qq && apt-get download -qq prometheus; })
+	dpkg-deb --fsys-tarfile "$tmp"/prometheus_*.deb | tar -x -C "$tmp" ./usr/bin/promtool
+	mv "$tmp/usr/bin/promtool" .bin/promtool
+	rm -r "$tmp"
+fi
 if ! cmp -s tools/package-lock.json .bin/package-lock.json || [ ! -d .bin/node_modules/axe-core ] || [ ! -d .bin/node_modules/react-dom ] || [ ! -d .bin/node_modules/akismet-api ]; then
 	mkdir -p .bin
 	cp tools/package.json tools/package-lock.json .bin/
