@@ -28,7 +28,7 @@ import (
 // replayFlags are the flags of `replay`.
 type replayFlags struct {
 	config, against, format, host, html, factors string
-	identity                                     string
+	identity, labels, scores                     string
 	ranges                                       []string
 	window                                       time.Duration
 	top                                          int
@@ -73,12 +73,14 @@ docs/replay.md explains how to read the result.`,
 	p.StringVar(&f.against, "against", "", "a second configuration `FILE`: show who it would newly stop, and who would no longer be stopped")
 	p.StringVar(&f.format, "format", "auto", "`FORMAT` of all lines: auto, common, combined, nginx, caddy or traefik")
 	p.StringVar(&f.identity, "identity", "address", "who asked, `FROM` address, user (who was signed in), cookie:NAME, column:KEY (JSON logs) or column:NUMBER (other logs)")
-	p.StringVar(&f.host, "host", "", "`HOST` of requests whose log line has none (default: the first in the configuration)")
+	p.StringVar(&f.host, "host", "", "`HOST` of requests whose log line has none (default: the first in the configuration, or else the one that Referers show)")
 	p.StringArrayVar(&f.ranges, "ranges", nil, "published ranges of a crawler, `NAME=FILE`, e.g. googlebot=googlebot.json; may be repeated")
 	p.DurationVar(&f.window, "window", replay.DefaultWindow, "`TIME` by which a line may be out of order")
 	p.IntVar(&f.top, "top", 20, "`N` lines of each table; 0 is all")
 	p.StringVar(&f.html, "html", "", "write a report with plots to `FILE` too")
 	p.StringVar(&f.factors, "factors", "", "write the factors of each evaluation as CSV to `FILE`; the label is 1 if the User-Agent declares a robot")
+	p.StringVar(&f.scores, "scores", "", "write each visitor's score as CSV to `FILE`: the mean of its moments, and the highest")
+	p.StringVar(&f.labels, "labels", "", "CSV `FILE` with columns visitor (as --identity finds it, or ip:ADDRESS) and label (human or robot), for --factors and --scores")
 	p.BoolVar(&f.json, "json", false, "print the whole result as JSON")
 	p.BoolVarP(&f.quiet, "quiet", "q", false, "no progress, and no summary of the time taken")
 	return cmd
@@ -90,21 +92,17 @@ func (f *replayFlags) run(ctx context.Context, cmd *cobra.Command, files []strin
 		return err
 	}
 	runner := replay.Runner{}
-	var observer processor.Observer
-	if f.factors != "" {
-		table, err := createFactors(f.factors)
-		if err != nil {
-			return err
-		}
-		runner.Factors, observer = table.Factors, table.Observe
-		defer func() { err = errors.Join(err, table.close()) }()
+	tables, err := f.openTables(&runner)
+	if err != nil {
+		return err
 	}
-	first, err := f.rehearse(f.config, observer)
+	defer func() { err = errors.Join(err, tables.close()) }()
+	first, err := f.rehearse(f.config, tables.observer())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, first.Close()) }()
-	runner.Gateway, runner.Host = first, []byte(first.Host)
+	runner.Gateway = first
 	if f.against != "" {
 		second, err := f.rehearse(f.against, nil)
 		if err != nil {
@@ -171,17 +169,22 @@ func sayWhere(w io.Writer, res *replay.Result, err error) {
 	}
 }
 
+// readRehearsed reads a configuration that traffic is run through; without a file it has one service.
+func readRehearsed(file string) (*config.Config, error) {
+	return config.Read(file, func(c *config.Config) {
+		if file == "" { // the service is never asked, but there must be one
+			c.OverrideUpstreams([]string{"http://127.0.0.1:1"})
+		}
+	})
+}
+
 // rehearse reads a configuration and builds its gateway.
 func (f *replayFlags) rehearse(file string, observer processor.Observer) (*replay.Gateway, error) {
 	name := "the defaults"
 	if file != "" {
 		name = filepath.Base(file)
 	}
-	cfg, err := config.Read(file, func(c *config.Config) {
-		if file == "" { // the service is never asked, but there must be one
-			c.OverrideUpstreams([]string{"http://127.0.0.1:1"})
-		}
-	})
+	cfg, err := readRehearsed(file)
 	if err != nil {
 		return nil, err
 	}

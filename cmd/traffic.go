@@ -42,7 +42,7 @@ shows how many clients of each kind were stopped and after how many requests. Th
 traffic.
 
 With --out log a combined access log is written instead, to try ` + "`antirobot replay`" + ` with; with
---out events each request with all its header fields and who made it, as lines of JSON.
+--out visitors its last column says who made the request; with --out events each request with all its header fields and who made it, as lines of JSON.
 docs/detection.md describes the kinds and has the figures at the default settings.`,
 		Example: `  antirobot traffic
   antirobot traffic --profile office,slow --length 6h
@@ -62,7 +62,7 @@ docs/detection.md describes the kinds and has the figures at the default setting
 	p := cmd.Flags()
 	p.StringVarP(&f.config, "config", "c", "", "configuration `FILE` to judge by; without it all defaults")
 	p.StringSliceVar(&f.profiles, "profile", nil, "`KINDS` of clients, all by default: "+strings.Join(kinds, ", "))
-	p.StringVar(&f.out, "out", "", "write `WHAT` instead of the figures: log or events")
+	p.StringVar(&f.out, "out", "", "write `WHAT` instead of the figures: log, visitors or events")
 	p.Uint64Var(&f.cfg.Seed, "seed", f.cfg.Seed, "`NUMBER` that seeds the random generator")
 	p.DurationVar(&f.cfg.Length, "length", f.cfg.Length, "`TIME` that the robots work for")
 	p.DurationVar(&f.cfg.WarmUp, "warm-up", f.cfg.WarmUp, "`TIME` with only people at first, so that their cookies have aged")
@@ -94,11 +94,11 @@ func (f *trafficFlags) run(ctx context.Context, cmd *cobra.Command) (err error) 
 	out := bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10)
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	switch f.out {
-	case "log": // as a service without the gateway would write it
-		return traffic.Run(ctx, f.cfg, nil, nil, traffic.LogWriter(out))
+	case "log", "visitors": // as a service without the gateway would write it
+		return traffic.Run(ctx, f.cfg, nil, nil, traffic.LogWriter(out, f.out == "visitors"))
 	case "", "events":
 	default:
-		return fmt.Errorf("--out: %q is neither log nor events", f.out)
+		return fmt.Errorf("--out: %q is none of log, visitors, events", f.out)
 	}
 	var table *factorsFile
 	var observer processor.Observer

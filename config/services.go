@@ -137,3 +137,6 @@ func (c *Config) FirstHost() string {
 	}
 	return "localhost"
 }
+
+// AnyHost reports whether the first service has no hosts of its own, and takes requests for any.
+func (c *Config) AnyHost() bool { return len(c.Resolved) > 0 && len(c.Resolved[0].Hosts) == 0 }

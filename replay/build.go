@@ -40,7 +40,7 @@ type Deps struct {
 func NewGateway(cfg *config.Config, d Deps) (_ *Gateway, err error) {
 	cfg = bare(cfg)
 	clock, set := new(clock), metrics.NewSet()
-	g := &Gateway{Name: d.Name, Host: cfg.FirstHost(), clock: clock, memory: store.NewMemory(clock.now)}
+	g := &Gateway{Name: d.Name, Host: cfg.FirstHost(), anyHost: cfg.AnyHost(), clock: clock, memory: store.NewMemory(clock.now)}
 	defer func() {
 		if err != nil {
 			_ = g.Close()

@@ -45,16 +45,7 @@ func (f *Factors) Observe(sub identity.Subject, _ uint16, at time.Time, factors 
 	if f.err != nil {
 		return
 	}
-	row := f.row[:0]
-	switch f.Label {
-	case LabelRobot:
-		row = append(row, "1")
-	case LabelHuman:
-		row = append(row, "0")
-	default:
-		row = append(row, "")
-	}
-	row = append(row, f.Source, sub.String(), at.UTC().Format("2006-01-02T15:04:05.000Z"), number32(score))
+	row := append(f.row[:0], f.Label.column(), f.Source, sub.String(), at.UTC().Format("2006-01-02T15:04:05.000Z"), number32(score))
 	for _, x := range factors {
 		row = append(row, number32(x))
 	}
@@ -75,9 +66,13 @@ func (f *Factors) Flush() error {
 	return errors.Join(f.err, f.csv.Error())
 }
 
-// label sets what a record says about itself: one that declares itself a robot is a robot; of the others nothing is
-// known.
-func (f *Factors) label(r *Record, g *Gateway) {
+// label sets what is known of who made a record: what own labels say; or else one that declares itself a robot is a robot,
+// and of the others nothing is known.
+func (f *Factors) label(r *Record, g *Gateway, own Labels) {
+	if k, ok := own[r.visitor()]; ok {
+		f.Label, f.Source = k.Label, k.Source
+		return
+	}
 	agent := r.Agent()
 	f.Label, f.Source = LabelUnknown, ""
 	if declaresRobot(agent) {

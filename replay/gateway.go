@@ -39,6 +39,8 @@ type Gateway struct {
 	Name string
 	Host string // of the first service in the configuration
 
+	anyHost bool // the first service has no hosts: any is its
+
 	core   *proxy.Core
 	one    proxy.Case // the current request
 	served Served

@@ -35,8 +35,11 @@ type Difference struct {
 type Runner struct {
 	Gateway *Gateway
 	Against *Gateway // nil: only one
-	Host    []byte   // for requests whose record names none
-	Factors *Factors // nil: none are written; otherwise it is the Observer of Gateway's Processor
+	Host    []byte   // for requests whose record names none; empty: the configuration's, or the log's own
+	Factors *Factors // nil: none are written; otherwise the Observer of Gateway's Processor tells it
+
+	Visitors *Visitors // nil: their scores are not collected; otherwise the same
+	Labels   Labels    // what is known of visitors, for Factors; may be nil
 }
 
 // checkEvery is how many records pass between checks of the context.
@@ -52,6 +55,9 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 		second = newTally(u.Against)
 		second.asks = first.asks
 	}
+	in := &ahead{log: log}
+	in.look()
+	host := u.host(in)
 	var err error
 	var view request.View
 	for n := 0; ; n++ {
@@ -60,12 +66,18 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 			break
 		}
 		var r *Record
-		if r, err = log.next(); err != nil {
+		if r, err = in.next(); err != nil {
 			break
 		}
-		r.view(&view, u.Host)
+		r.view(&view, host)
+		if in.calls.see(r, view.NamesPart()) {
+			called(&view)
+		}
 		if u.Factors != nil {
-			u.Factors.label(r, u.Gateway)
+			u.Factors.label(r, u.Gateway, u.Labels)
+		}
+		if u.Visitors != nil {
+			u.Visitors.who = r.visitor()
 		}
 		who := r.subject()
 		s := u.Gateway.serveAs(&view, &r.Answer, who)
@@ -86,6 +98,19 @@ func (u *Runner) Run(ctx context.Context, log *Log) (*Result, error) {
 		diff.subjects(first, second)
 	}
 	return res, err
+}
+
+// host is for requests whose record names none.
+func (u *Runner) host(in *ahead) []byte {
+	if len(u.Host) > 0 {
+		return u.Host
+	}
+	if u.Gateway.anyHost {
+		if own := in.ownHost(); own != nil {
+			return own
+		}
+	}
+	return []byte(u.Gateway.Host)
 }
 
 func (d *Difference) request(first, second bool) {

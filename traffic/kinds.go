@@ -21,15 +21,18 @@ const (
 	Agents   Kind = "agents" // present-day robots, see agents.go
 )
 
-// Kinds returns all kinds, people first.
-func Kinds() []Kind {
+// Kinds returns all kinds that appear in tables, people first.
+func Kinds() []Kind { return append(day(), Walkers, Drivers) }
+
+// day are the kinds of a day, which take part if none are requested.
+func day() []Kind {
 	return []Kind{People, Office, Mobile, Odd, Guests, Crawler, Fast, Slow, Spread, Headless, Liar, API, Evasive, Agents}
 }
 
 // Robot reports whether clients of the kind should be stopped. A verified crawler is a robot that is welcome.
 func (k Kind) Robot() bool {
 	switch k {
-	case Fast, Slow, Spread, Headless, Liar, API, Evasive, Agents, Harvester:
+	case Fast, Slow, Spread, Headless, Liar, API, Evasive, Agents, Drivers, Harvester:
 		return true
 	}
 	return false

@@ -174,14 +174,25 @@ func household24(c *client) netip.Addr {
 	return netip.AddrFrom4([4]byte{byte(31 + c.rng.IntN(140)), byte(c.rng.IntN(256)), byte(c.rng.IntN(256)), byte(1 + c.rng.IntN(254))})
 }
 
-// IsHeldOut reports whether a sort of guests or agents is held out.
-func IsHeldOut(k Kind, habit string) bool {
-	list := guestSorts()
-	if k == Agents {
-		list = agentSorts()
+// sortsOf returns the sorts of a kind that has some.
+func sortsOf(k Kind) []sort {
+	switch k {
+	case Guests:
+		return guestSorts()
+	case Agents:
+		return agentSorts()
+	case Walkers:
+		return walkerSorts()
+	case Drivers:
+		return driverSorts()
 	}
-	for _, s := range list {
-		if (k == Guests || k == Agents) && s.name == habit {
+	return nil
+}
+
+// IsHeldOut reports whether a sort of a kind is held out.
+func IsHeldOut(k Kind, habit string) bool {
+	for _, s := range sortsOf(k) {
+		if s.name == habit {
 			return s.held
 		}
 	}

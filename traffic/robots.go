@@ -26,12 +26,12 @@ func (w *world) populate() {
 	w.made = map[Kind]int{}
 	kinds := w.cfg.Kinds
 	if len(kinds) == 0 {
-		kinds = Kinds()
+		kinds = day()
 	}
 	add := map[Kind]func(){
 		People: w.addPeople, Office: w.addOffice, Mobile: w.addMobile, Fast: w.addFast, Slow: w.addSlow, Spread: w.addSpread,
 		Headless: w.addHeadless, Liar: w.addLiars, API: w.addAPI, Crawler: w.addCrawlers,
-		Odd: w.addOdd, Evasive: w.addEvasive, Guests: w.addGuests, Agents: w.addAgents, Callers: w.addCallers,
+		Odd: w.addOdd, Evasive: w.addEvasive, Guests: w.addGuests, Agents: w.addAgents, Callers: w.addCallers, Walkers: w.addWalkers, Drivers: w.addDrivers,
 	}
 	for _, k := range kinds {
 		add[k]()

@@ -79,7 +79,7 @@ func TestHabits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range Kinds() {
+	for _, k := range day() {
 		if of[k] == nil {
 			t.Fatalf("no traffic of %s", k)
 		}
@@ -145,7 +145,7 @@ func TestLogIsReadable(t *testing.T) {
 	var out bytes.Buffer
 	w := bufio.NewWriter(&out)
 	var want []string
-	write := LogWriter(w)
+	write := LogWriter(w, false)
 	err := Run(context.Background(), small(), nil, nil, func(r *Request, s *replay.Served) error {
 		want = append(want, r.View.Peer.String()+" "+string(r.View.Target)+" "+string(r.View.Get("User-Agent"))+" "+r.View.At.Format(time.DateTime))
 		return write(r, s)

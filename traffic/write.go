@@ -5,13 +5,15 @@ import (
 	"encoding/json"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"antirobot/replay"
 )
 
-// LogWriter returns an Each that writes a line of a combined log for each request; it does not say who made it.
-func LogWriter(w *bufio.Writer) Each {
+// LogWriter returns an Each that writes a line of a combined log for each request. It does not say who made it, unless
+// named is set: then the last column is the client, as walkers-foraging-17.
+func LogWriter(w *bufio.Writer, named bool) Each {
 	var line []byte
 	return func(r *Request, _ *replay.Served) error {
 		line = r.View.Peer.AppendTo(line[:0])
@@ -29,6 +31,11 @@ func LogWriter(w *bufio.Writer) Each {
 			line = append(line, " \""...)
 			line = appendQuoted(line, r.View.Get(name))
 			line = append(line, '"')
+		}
+		if named {
+			name := string(r.Kind) + "-" + r.Habit + "-" + strconv.Itoa(r.Client)
+			line = append(line, ' ')
+			line = append(line, strings.ReplaceAll(name, " ", "_")...)
 		}
 		_, err := w.Write(append(line, '\n'))
 		return err

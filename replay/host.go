@@ -1,0 +1,106 @@
+package replay
+
+import (
+	"bytes"
+
+	"antirobot/request"
+)
+
+// Most logs do not name the site's own host. Without it each Referer would be another site's, and nothing could be said
+// of the ways that visitors take. So it is taken from the log: it is the host of the Referers whose path the log itself
+// has as a target.
+
+const (
+	lookAhead = 8192 // records looked at before the first is judged
+	hostSeen  = 5    // of them must show the host
+	maxHosts  = 1000
+)
+
+// ahead is a log of which the first records were looked at.
+type ahead struct {
+	log   *Log
+	first []*Record
+	err   error // that came after them
+	calls calls
+}
+
+// next returns the next record, as Log.next.
+func (a *ahead) next() (*Record, error) {
+	if len(a.first) > 0 {
+		r := a.first[0]
+		a.first = a.first[1:]
+		return r, nil
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.log.next()
+}
+
+// look reads the first records, and learns from them what scripts ask for.
+func (a *ahead) look() {
+	var view request.View
+	for len(a.first) < lookAhead {
+		var r *Record
+		if r, a.err = a.log.next(); a.err != nil {
+			return
+		}
+		a.first = append(a.first, r)
+		r.view(&view, nil)
+		a.calls.see(r, view.NamesPart())
+	}
+}
+
+// ownHost returns the host of the site; nil: the lines name it, or do not show it.
+func (a *ahead) ownHost() []byte {
+	targets := map[string]bool{}
+	for _, r := range a.first {
+		if len(r.Host) > 0 {
+			return nil
+		}
+		targets[string(pathOf(originForm(r.Target)))] = true
+	}
+	seen := map[string]int{}
+	best := ""
+	for _, r := range a.first {
+		host, path := refererOf(r)
+		if len(path) < 2 || !targets[string(path)] {
+			continue
+		}
+		if _, ok := seen[string(host)]; !ok && len(seen) >= maxHosts {
+			continue
+		}
+		name := string(host)
+		if seen[name]++; seen[name] > seen[best] {
+			best = name
+		}
+	}
+	if seen[best] < hostSeen {
+		return nil
+	}
+	return request.HostName([]byte(best))
+}
+
+// refererOf splits the Referer of a record into host and path; nil if it has none.
+func refererOf(r *Record) (host, path []byte) {
+	for i := range r.Fields {
+		if !request.EqualFold(r.Fields[i].Name, nameReferer) {
+			continue
+		}
+		_, rest, ok := bytes.Cut(r.Fields[i].Value, []byte("://"))
+		slash := bytes.IndexByte(rest, '/')
+		if !ok || slash < 0 {
+			return nil, nil
+		}
+		return rest[:slash], pathOf(rest[slash:])
+	}
+	return nil, nil
+}
+
+// pathOf is a target without its query and fragment.
+func pathOf(target []byte) []byte {
+	if end := bytes.IndexAny(target, "?#"); end >= 0 {
+		return target[:end]
+	}
+	return target
+}

@@ -1,0 +1,151 @@
+package replay
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict/formula"
+)
+
+// Visitors collects the scores of each visitor of a log, as many as a report tells apart. Model says what a moment's
+// score is in log-odds.
+type Visitors struct {
+	Model  *formula.Model
+	Labels Labels // may be nil
+
+	of  map[identity.Subject]*visited
+	who string // of the request being served
+}
+
+// visited is what the moments of one visitor add up to.
+type visited struct {
+	who           string
+	moments       int
+	sum, most     float64 // of the log-odds
+	highest, last float32 // of the scores that it was judged by
+}
+
+// Observe counts an evaluation; it is a processor.Observer.
+func (v *Visitors) Observe(sub identity.Subject, _ uint16, _ time.Time, factors []float32, score float32) {
+	if v.of == nil {
+		v.of = map[identity.Subject]*visited{}
+	}
+	s := v.of[sub]
+	if s == nil {
+		if len(v.of) >= maxSubjects {
+			return
+		}
+		s = &visited{who: v.who, most: math.Inf(-1)}
+		v.of[sub] = s
+	}
+	raw := float64(v.Model.Raw(factors))
+	s.moments++
+	s.sum += raw
+	s.most = max(s.most, raw)
+	s.highest, s.last = max(s.highest, score), score
+}
+
+// Write writes a line of CSV for each visitor, the least human first: how many moments were scored, the mean of their
+// scores (in log-odds, as formula eval counts subjects), the highest, and by what it was judged at the most and at last.
+func (v *Visitors) Write(w io.Writer) error {
+	out := csv.NewWriter(w)
+	errs := []error{out.Write([]string{"visitor", "subject", "label", "moments", "score", "highest", "judged_most", "judged_last"})}
+	subjects := slices.SortedFunc(maps.Keys(v.of), func(a, b identity.Subject) int {
+		x, y := v.of[a], v.of[b]
+		return cmp.Or(cmp.Compare(y.sum/float64(y.moments), x.sum/float64(x.moments)), cmp.Compare(a.String(), b.String()))
+	})
+	for _, sub := range subjects {
+		s := v.of[sub]
+		errs = append(errs, out.Write([]string{
+			s.who, sub.String(), v.Labels[s.who].Label.column(), strconv.Itoa(s.moments),
+			number32(v.Model.Share(float32(s.sum / float64(s.moments)))), number32(v.Model.Share(float32(s.most))), number32(s.highest), number32(s.last),
+		}))
+	}
+	out.Flush()
+	return errors.Join(append(errs, out.Error())...)
+}
+
+// column is how tables of factors say it.
+func (l Label) column() string {
+	switch l {
+	case LabelRobot:
+		return "1"
+	case LabelHuman:
+		return "0"
+	}
+	return ""
+}
+
+// visitor is by what name a file of labels calls whoever made the request: what the log has where --identity looks, or else
+// the address, as ip:203.0.113.7.
+func (r *Record) visitor() string {
+	if len(r.Who) > 0 {
+		return string(r.Who)
+	}
+	return identity.AddrSubject(r.Addr).String()
+}
+
+// Labels are what a file says of visitors, by name.
+type Labels map[string]Known
+
+// Known is what a visitor is, and who says so.
+type Known struct {
+	Label  Label
+	Source string
+}
+
+// ReadLabels reads CSV with a header and the columns visitor and label (human or 0, robot or 1), and perhaps source. A
+// visitor is what the log has where Identity looks, or an address as ip:203.0.113.7. Of several lines about one the last
+// one holds. There may be a million.
+func ReadLabels(r io.Reader) (Labels, error) {
+	in := csv.NewReader(bufio.NewReader(r))
+	in.ReuseRecord = true
+	head, err := in.Read()
+	if err != nil {
+		return nil, errors.New("line 1: the columns visitor and label are needed")
+	}
+	head = slices.Clone(head)
+	head[0] = strings.TrimPrefix(head[0], "\ufeff")
+	who, known, source := slices.Index(head, "visitor"), slices.Index(head, "label"), slices.Index(head, "source")
+	if who < 0 || known < 0 {
+		return nil, errors.New("line 1: the columns visitor and label are needed")
+	}
+	labels := Labels{}
+	for {
+		record, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return labels, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		k := Known{Source: "own"}
+		switch record[known] {
+		case "human", "0":
+			k.Label = LabelHuman
+		case "robot", "1":
+			k.Label = LabelRobot
+		default:
+			line, _ := in.FieldPos(known)
+			return nil, fmt.Errorf("line %d: label: %q is neither human (0) nor robot (1)", line, clip([]byte(record[known]), 40))
+		}
+		if source >= 0 && record[source] != "" {
+			k.Source = strings.Clone(record[source])
+		}
+		if len(labels) >= maxSubjects {
+			return nil, fmt.Errorf("more than %d visitors", maxSubjects)
+		}
+		labels[strings.Clone(record[who])] = k
+	}
+}
