@@ -9,6 +9,7 @@ import (
 
 // TestFourAnswers requests each kind of resource as a banned and as a blocked visitor.
 func TestFourAnswers(t *testing.T) {
+	t.Parallel()
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
 	v := visitor(t)
@@ -107,6 +108,7 @@ func (r *response) challenge(t *testing.T) challenge {
 
 // TestInlineCaptcha draws the picture itself, as a front end of the inline kind does.
 func TestInlineCaptcha(t *testing.T) {
+	t.Parallel()
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
 	v := visitor(t)

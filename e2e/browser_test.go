@@ -128,6 +128,7 @@ func withoutJavaScript() chromedp.Action { return emulation.SetScriptExecutionDi
 // TestBrowserSolvesCaptcha is a person's journey: stopped, challenged, and back at their destination, with and without
 // JavaScript.
 func TestBrowserSolvesCaptcha(t *testing.T) {
+	t.Parallel()
 	for _, js := range []bool{true, false} {
 		name := map[bool]string{true: "with JavaScript", false: "without JavaScript"}[js]
 		t.Run(name, func(t *testing.T) {
@@ -175,6 +176,7 @@ func formSite(t *testing.T) string {
 
 // TestFormSurvives types a text, is challenged on sending it, and finds that it was received, with and without JavaScript.
 func TestFormSurvives(t *testing.T) {
+	t.Parallel()
 	for _, js := range []bool{true, false} {
 		t.Run(fmt.Sprintf("JavaScript %t", js), func(t *testing.T) {
 			g := serve(t, formSite(t))
@@ -198,6 +200,7 @@ func TestFormSurvives(t *testing.T) {
 
 // TestTwoTabs challenges two tabs at once: each reaches its own page, and the second pass does not undo the first.
 func TestTwoTabs(t *testing.T) {
+	t.Parallel()
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
 	one := browser(t)

@@ -19,6 +19,7 @@ import (
 // images, as styles and by scripts from one address, and a /48 with a different address for each page. Requests over the
 // budget get a challenge that says so.
 func TestBudgetOfDocuments(t *testing.T) {
+	t.Parallel()
 	balanced, file := freePort(t), filepath.Join(t.TempDir(), "antirobot.yaml")
 	text := fmt.Sprintf("listen: [{address: %q, proxy_protocol: true}]\nidentity: {trusted_proxies: [127.0.0.1]}\ndefaults: {upstream: {urls: [%q]}}\n",
 		balanced, site(t).URL)

@@ -16,6 +16,7 @@ import (
 // private and the public listener alike, and open connections stay; files that don't belong together are refused, and
 // nothing changes.
 func TestCertificatesOfAllListeners(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, 1)
 	file := filepath.Join(dir, "antirobot.yaml")

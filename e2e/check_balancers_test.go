@@ -14,6 +14,7 @@ import (
 
 // TestCheckBalancers runs real balancers with the files of deploy/ and checks what a visitor gets.
 func TestCheckBalancers(t *testing.T) {
+	t.Parallel()
 	spoe := "" // where HAProxy asks over its own protocol
 	for _, b := range []struct {
 		name     string

@@ -234,6 +234,7 @@ func listen(t *testing.T, h http.HandlerFunc) *httptest.Server {
 
 // TestCheckContracts checks what visitors get behind a balancer that copies the answer of a stopped check to them.
 func TestCheckContracts(t *testing.T) {
+	t.Parallel()
 	for _, b := range []struct {
 		name, settings string
 		run            func(t *testing.T, gateway, service string) *httptest.Server

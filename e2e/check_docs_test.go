@@ -10,6 +10,7 @@ import (
 // TestCheckDocs: docs/balancers.md and docs/scaling.md show the tested files, completely and unchanged, and no files that
 // do not exist.
 func TestCheckDocs(t *testing.T) {
+	t.Parallel()
 	showsDeployed(t, "docs/balancers.md", "nginx", "haproxy", "haproxy-spoe", "caddy", "traefik", "envoy")
 	showsDeployed(t, "docs/scaling.md", "fleet")
 }

@@ -66,6 +66,7 @@ func forwarded(method, url, addr string, more ...string) []string {
 
 // TestCheckVerdict asks as a balancer does.
 func TestCheckVerdict(t *testing.T) {
+	t.Parallel()
 	g := serveCheck(t, site(t).URL, "", "")
 	g.ban("ip:"+badUser, "10m")
 	g.api("POST", "/api/lists/block", map[string]string{"entry": "203.0.113.77", "ttl": "10m", "reason": "test"})
@@ -180,6 +181,7 @@ func TestCheckVerdict(t *testing.T) {
 
 // TestCheckChallenge sends requests that a check has stopped.
 func TestCheckChallenge(t *testing.T) {
+	t.Parallel()
 	g := serveCheck(t, site(t).URL, "", "")
 	g.ban("ip:"+badUser, "10m")
 	v := visitor(t)
@@ -210,6 +212,7 @@ func TestCheckChallenge(t *testing.T) {
 
 // TestCheckSpendsOnce: a check takes one unit of an allowance, and the challenge call takes none.
 func TestCheckSpendsOnce(t *testing.T) {
+	t.Parallel()
 	g := serveCheck(t, site(t).URL, "", "\ncaptcha: {pass: {allowance: 3, allowance_floor: 1}}\n")
 	g.ban("ip:"+badUser, "10m")
 	v := visitor(t)
@@ -241,6 +244,7 @@ func solve(t *testing.T, v *client, url string) *response {
 
 // TestCheckEvents: a pace that only checks see leads to a ban.
 func TestCheckEvents(t *testing.T) {
+	t.Parallel()
 	g := serveCheck(t, site(t).URL, "", "\n  verdict:\n    limits: [{window: 10s, requests: 20, ban: 5m}]\nformula: {model: none}\n")
 	b := visitor(t)
 	b.Jar = nil
@@ -263,6 +267,7 @@ func TestCheckEvents(t *testing.T) {
 
 // TestCheckWhoMayAsk: only a balancer's address, or the secret.
 func TestCheckWhoMayAsk(t *testing.T) {
+	t.Parallel()
 	g := serveCheck(t, site(t).URL, "allowed: [192.0.2.1]\nsecret: 0123456789abcdef-secret", "")
 	b := visitor(t)
 	b.Jar = nil
@@ -288,6 +293,7 @@ func TestCheckWhoMayAsk(t *testing.T) {
 
 // TestCheckOriginalSet reads X-Original-*; X-Forwarded-* are then treated as the client's.
 func TestCheckOriginalSet(t *testing.T) {
+	t.Parallel()
 	g := serveCheck(t, site(t).URL, "headers: original", "\nidentity: {trusted_proxies: [198.51.100.0/24]}\n")
 	g.ban("ip:"+badUser, "10m")
 	b := visitor(t)
@@ -310,6 +316,7 @@ func TestCheckOriginalSet(t *testing.T) {
 
 // TestCheckOnError asks about a host that no service has.
 func TestCheckOnError(t *testing.T) {
+	t.Parallel()
 	for policy, want := range map[string]int{"open": 200, "closed": 503} {
 		file := filepath.Join(t.TempDir(), "check.yaml")
 		text := fmt.Sprintf(`
@@ -337,6 +344,7 @@ services:
 
 // TestCheckFull gets full answers.
 func TestCheckFull(t *testing.T) {
+	t.Parallel()
 	g := serveCheck(t, site(t).URL, "style: full", "")
 	g.ban("ip:"+badUser, "10m")
 	v := visitor(t)

@@ -47,6 +47,7 @@ func (g *gateway) partner(t *testing.T) *client {
 
 // TestClientXMLSubstrings: a client that checks whether the answer contains a text.
 func TestClientXMLSubstrings(t *testing.T) {
+	t.Parallel()
 	g, _ := oldSite(t)
 	p := g.partner(t)
 	body := p.get(g.url+partnerSearch).must(t, 200, "").body
@@ -81,6 +82,7 @@ func between(s, before, after string) string {
 
 // TestClientXMLRegexps: a client that matches each element on its own line.
 func TestClientXMLRegexps(t *testing.T) {
+	t.Parallel()
 	g, _ := oldSite(t)
 	p := g.partner(t)
 	body := p.get(g.url + partnerSearch).body
@@ -105,6 +107,7 @@ func TestClientXMLRegexps(t *testing.T) {
 
 // TestClientXMLRoot: a client that parses XML and takes the captcha's elements from the root, not from response.
 func TestClientXMLRoot(t *testing.T) {
+	t.Parallel()
 	g, _ := oldSite(t)
 	root := parseXML(t, g.partner(t).get(g.url+partnerSearch).body)
 	if root.name != "yandexsearch" || root.attrs["version"] != "1.0" {
@@ -125,6 +128,7 @@ func TestClientXMLRoot(t *testing.T) {
 
 // TestClientTestQueries: partners test their clients with a query that always gets the captcha.
 func TestClientTestQueries(t *testing.T) {
+	t.Parallel()
 	g, _ := oldSite(t)
 	p := g.partner(t)
 	p.header.Set("X-Real-Ip", goodUser)
@@ -136,6 +140,7 @@ func TestClientTestQueries(t *testing.T) {
 // TestClientPartnerCookie: a partner takes spravka from Set-Cookie and sets it for its own domain, by replacing the value
 // of Domain=.
 func TestClientPartnerCookie(t *testing.T) {
+	t.Parallel()
 	g, _ := oldSite(t)
 	p := g.partner(t)
 	p.header.Set("X-Real-Ip", goodUser)
@@ -160,6 +165,7 @@ func TestClientPartnerCookie(t *testing.T) {
 
 // TestClientLocation: an old robot recognises the 302 by a pattern, and reads retpath up to the next "&".
 func TestClientLocation(t *testing.T) {
+	t.Parallel()
 	g, v := oldSite(t)
 	const wanted = "/a/b?x=1&y=%D0%BF&z=a+b"
 	r := v.get(g.url+wanted).must(t, 302, "")
@@ -184,6 +190,7 @@ func TestClientLocation(t *testing.T) {
 // TestClientWholeQuery: a client that shows the picture itself and then calls GET /checkcaptcha with its key and answer,
 // followed by the whole query of the captcha page.
 func TestClientWholeQuery(t *testing.T) {
+	t.Parallel()
 	g, v := oldSite(t)
 	const wanted = "/a?b=1&c=2"
 	page := v.get(g.url + wanted).Header.Get("Location")
@@ -234,6 +241,7 @@ func jsonChallenge(t *testing.T, g *gateway, v *client) (body string, fields map
 
 // TestClientJSON: one script looks at data.type and data.captcha["img-url"], another one searches for a text.
 func TestClientJSON(t *testing.T) {
+	t.Parallel()
 	g, v := oldSite(t)
 	body, c := jsonChallenge(t, g, v)
 	if !strings.Contains(body, `"type":"captcha"`) || !strings.Contains(body, `"status":""`) {
@@ -268,6 +276,7 @@ func TestClientJSON(t *testing.T) {
 // TestClientJSONCheck: the ways in which scripts send the answer: format=json, X-Requested-With, Accept; by GET, by an
 // urlencoded POST, and with the query of captcha-page after key and rep.
 func TestClientJSONCheck(t *testing.T) {
+	t.Parallel()
 	g, _ := oldSite(t)
 	const plain = "application/x-www-form-urlencoded"
 	for name, check := range map[string]func(v *client, key, rep, query string) *response{
@@ -313,6 +322,7 @@ func TestClientJSONCheck(t *testing.T) {
 
 // TestClientBlocked: how a client can tell that no captcha will help.
 func TestClientBlocked(t *testing.T) {
+	t.Parallel()
 	g, v := oldSite(t)
 	g.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "10m", "reason": "test"})
 	r := v.get(g.url+"/a").must(t, 403, "")

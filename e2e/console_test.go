@@ -12,6 +12,7 @@ import (
 // number, and let through in three clicks; a viewer sees the same and has no button. The pages are without findings of axe, at the
 // width of a desk and of a telephone.
 func TestConsole(t *testing.T) {
+	t.Parallel()
 	_, made := command(t, "tokens", "make", "vera", "--role", "viewer")
 	token, entry, found := strings.Cut(made, "Its entry in the configuration:")
 	if !found {

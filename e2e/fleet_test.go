@@ -136,6 +136,7 @@ func haproxyBefore(t *testing.T, all []*gateway) string {
 
 // TestBalanceByAddress checks the lines of docs/scaling.md: each client address reaches the same gateway.
 func TestBalanceByAddress(t *testing.T) {
+	t.Parallel()
 	t.Run("HAProxy", func(t *testing.T) { throughFleet(t, haproxyBefore) })
 	t.Run("nginx", func(t *testing.T) {
 		throughFleet(t, func(t *testing.T, all []*gateway) string {
@@ -153,6 +154,7 @@ func TestBalanceByAddress(t *testing.T) {
 
 // TestRollingRestart restarts two gateways one after the other behind HAProxy, under load: nobody gets an error.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	file := filepath.Join(t.TempDir(), "antirobot.yaml")
 	write(t, file, fmt.Sprintf(`
@@ -222,6 +224,7 @@ services: [{name: default, hosts: ["*"]}]
 
 // TestReadyWithoutHost sends a balancer's simplest probe.
 func TestReadyWithoutHost(t *testing.T) {
+	t.Parallel()
 	g := serve(t, site(t).URL)
 	c, err := net.Dial("tcp", bare(g.admin))
 	if err != nil {

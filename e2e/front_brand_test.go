@@ -52,6 +52,7 @@ func writeInto(t *testing.T, file, text string) {
 
 // TestBranding: the service's own name, logo, colours, texts and page appear, and none of them at its neighbour's.
 func TestBranding(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writeInto(t, filepath.Join(dir, "own", "pages", "message.html"), `<!DOCTYPE html><html lang="[[@tag]]"><head><title>[[@message_title]]</title>{{.Brand.Head}}</head>
 <body><h1>Our own: [[@message_heading]]</h1><p>[[@message_text]] [[@message_help]]</p><code>{{.RequestID}}</code>{{if .Retry}}<a href="{{.Retry}}">[[try_again]]</a>{{end}}</body></html>`)
@@ -95,6 +96,7 @@ func checkConfig(t *testing.T, file string) (string, error) {
 
 // TestBadBrandingIsRefused: check-config and the start report the file and the line, once.
 func TestBadBrandingIsRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, page, want string }{
 		{"challenge.html", "<p>one</p>\n<p>{{if .Problem}}</p>\n", "challenge.html:"},
 		{"challenge.html", "<p>one</p>\n<p>two</p>\n<p>{{.Prolem}}</p>\n", "challenge.html:3"},

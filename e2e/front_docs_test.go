@@ -59,6 +59,7 @@ func exampleSite(t *testing.T) string {
 
 // TestPlainExample clicks through the example with a plain script.
 func TestPlainExample(t *testing.T) {
+	t.Parallel()
 	g := serve(t, exampleSite(t))
 	a := &app{t, browser(t)}
 	run(t, a.ctx, "open", chromedp.Navigate(g.url+"/plain"), chromedp.WaitVisible("#more", chromedp.ByQuery))
@@ -88,6 +89,7 @@ func ownForm(t *testing.T) string {
 
 // TestOwnExample: the JSON is enough for a custom interface, which waits when it is told to, and is accessible.
 func TestOwnExample(t *testing.T) {
+	t.Parallel()
 	g := serve(t, exampleSite(t))
 	a := &app{t, browser(t)}
 	run(t, a.ctx, "open", chromedp.Navigate(g.url+"/own"), chromedp.WaitVisible("h1", chromedp.ByQuery))
@@ -114,6 +116,7 @@ func TestOwnExample(t *testing.T) {
 
 // TestImageTemplateInABrowser: a page that draws the picture itself gets it from the URL that the service specifies.
 func TestImageTemplateInABrowser(t *testing.T) {
+	t.Parallel()
 	g := configured(t, "defaults:\n  upstream: {urls: [%q]}\n  captcha: {ajax: inline, img_url_template: \"{base}/picture?k={key}\"}\n", exampleSite(t))
 	a := &app{t, browser(t)}
 	run(t, a.ctx, "open", chromedp.Navigate(g.url+"/own"), chromedp.WaitVisible("h1", chromedp.ByQuery))
@@ -175,6 +178,7 @@ export function mount(url) {
 // TestReactExample runs the React example with React in a browser, against the demo: challenged, closed, challenged again
 // and answered, refused, and left in the middle.
 func TestReactExample(t *testing.T) {
+	t.Parallel()
 	script := reactExample(t)
 	g := start(t, "demo", "--log-level", "info", "--captcha-test-answer", testAnswer)
 	a := &app{t, browser(t)}
@@ -215,6 +219,7 @@ func TestReactExample(t *testing.T) {
 
 // TestPackage packs the npm package and checks its contents.
 func TestPackage(t *testing.T) {
+	t.Parallel()
 	npm, err := exec.LookPath("npm")
 	if err != nil {
 		missing(t, "npm")
@@ -243,6 +248,7 @@ func TestPackage(t *testing.T) {
 
 // TestDocsShowTheExamples: docs/frontend.md shows exactly the files that the tests run.
 func TestDocsShowTheExamples(t *testing.T) {
+	t.Parallel()
 	docs := read(t, "../docs/frontend.md")
 	for _, name := range []string{"plain.html", "react.tsx", "own.js"} {
 		if !strings.Contains(docs, "\n"+read(t, filepath.Join("../docs/examples", name))+"```") {
@@ -253,6 +259,7 @@ func TestDocsShowTheExamples(t *testing.T) {
 
 // TestListenStaysOnThePage: the link to the sound plays it where the picture is; what was typed stays.
 func TestListenStaysOnThePage(t *testing.T) {
+	t.Parallel()
 	g := serve(t, exampleSite(t))
 	g.ban("ip:127.0.0.1", "10m")
 	a := &app{t, browser(t)}

@@ -15,6 +15,7 @@ import (
 // TestFormIsAnsweredFromItsOwnPage: on plain http, where browsers send no fetch metadata, a form survives its captcha,
 // and a page of a sibling site can't make the same browser send one.
 func TestFormIsAnsweredFromItsOwnPage(t *testing.T) {
+	t.Parallel()
 	g := serve(t, formSite(t))
 	port := g.url[strings.LastIndexByte(g.url, ':'):]
 	shop := "http://shop.test" + port
@@ -55,6 +56,7 @@ func TestFormIsAnsweredFromItsOwnPage(t *testing.T) {
 // TestFormGoesOnFromItsOriginAlone tests the binary itself: sealed Origin and the visitor's credentials go to the service
 // only with an answer from the page that asked.
 func TestFormGoesOnFromItsOriginAlone(t *testing.T) {
+	t.Parallel()
 	type arrival struct{ origin, authorization, text string }
 	var arrived []arrival
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

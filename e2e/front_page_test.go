@@ -126,6 +126,7 @@ func colourScheme(t *testing.T, ctx context.Context, dark bool) {
 
 // TestAxe finds no violation on any page, light and dark, nor in the dialog of antirobot.js, nor on the demo's pages.
 func TestAxe(t *testing.T) {
+	t.Parallel()
 	source := axe(t)
 	pages := ownPages(t)
 	ctx := browser(t)
@@ -172,6 +173,7 @@ func value[T any](t *testing.T, ctx context.Context, expression string) (v T) {
 
 // TestPagePoints checks the ten points of the captcha page in a real browser; the numbers are those of docs/people.md.
 func TestPagePoints(t *testing.T) {
+	t.Parallel()
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "1h")
 	ctx := browser(t)

@@ -47,6 +47,7 @@ const overflows = `((root) => {
 // TestLanguagesFit opens every page and the dialog in every language on the narrowest phone: the language and direction are
 // right and nothing overflows, including parts that unfold.
 func TestLanguagesFit(t *testing.T) {
+	t.Parallel()
 	pages := ownPages(t)
 	g := configuredFront(t, appSite(t).URL, workSettings)
 	ctx := browser(t)
@@ -105,6 +106,7 @@ func viewport(t *testing.T, ctx context.Context, name string) {
 // TestScreens writes a picture of each page in each form to the folder that SCREENS names, and checks that each is
 // there: a heading, a language, no sideways scrolling on a phone.
 func TestScreens(t *testing.T) {
+	t.Parallel()
 	pages := ownPages(t)
 	brand := t.TempDir()
 	shop := start(t, "serve", "--config", brandConfig(t, site(t).URL, brand), "--captcha-test-answer", testAnswer)

@@ -12,6 +12,7 @@ import (
 
 // TestScriptBlocked: a block is a named error with the request's ID, in fetch and in the middle of a dialog.
 func TestScriptBlocked(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "")
 	g.ban("ip:127.0.0.1", "10m")
@@ -37,6 +38,7 @@ func TestScriptBlocked(t *testing.T) {
 
 // TestScriptOffline loses the network between the picture and the answer, and again before the repeat.
 func TestScriptOffline(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "")
 	g.ban("ip:127.0.0.1", "10m")
@@ -68,6 +70,7 @@ func TestScriptOffline(t *testing.T) {
 // TestScriptReplaySafety: a request that can't or may not be repeated ends in a named error after the answer, and the next
 // attempt succeeds.
 func TestScriptReplaySafety(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	ctx := browser(t)
 	stream := `new ReadableStream({start(c) { c.enqueue(new TextEncoder().encode('x')); c.close(); }})`
@@ -109,6 +112,7 @@ func TestScriptReplaySafety(t *testing.T) {
 // TestScriptAcrossOrigins: a page calls an API on another port of its site, and on another site altogether, with
 // credentials. The page's script comes from the gateway, and one line installs it.
 func TestScriptAcrossOrigins(t *testing.T) {
+	t.Parallel()
 	front := appSite(t).URL // http://127.0.0.1:port, not behind the gateway
 	ctx := browser(t)
 	for _, c := range []struct{ name, api, settings string }{
@@ -149,6 +153,7 @@ func TestScriptAcrossOrigins(t *testing.T) {
 // TestScriptSaysThatCookiesAreMissing: without a kept cookie the challenge would come again and again, to who is not known
 // by other marks either; after a few rounds it becomes an error that says so.
 func TestScriptSaysThatCookiesAreMissing(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "{rounds: 1}")
 	g.ban("ip:127.0.0.1", "10m")

@@ -14,6 +14,7 @@ import (
 // TestScriptRepeatsRequests challenges each kind of request once: the person answers, and the caller gets what it asked for
 // without noticing.
 func TestScriptRepeatsRequests(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	ctx := browser(t)
 	for _, c := range []struct{ name, call, want string }{
@@ -50,6 +51,7 @@ func TestScriptRepeatsRequests(t *testing.T) {
 
 // TestScriptAsksOnce: five concurrent requests lead to one dialog and one answer.
 func TestScriptAsksOnce(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "")
 	g.ban("ip:127.0.0.1", "10m")
@@ -77,6 +79,7 @@ func TestScriptAsksOnce(t *testing.T) {
 
 // TestScriptAcrossTabs: the dialog is in the tab that the person is looking at; one answer serves both.
 func TestScriptAcrossTabs(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	first := openApp(t, browser(t), g.url+"/app", "")
 	second := openApp(t, tab(t, first.ctx), g.url+"/app", "")
@@ -108,6 +111,7 @@ func TestScriptAcrossTabs(t *testing.T) {
 
 // TestScriptWrongThenRight: a wrong answer brings a new picture, a message associated with the field, and the focus back.
 func TestScriptWrongThenRight(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "")
 	g.ban("ip:127.0.0.1", "10m")
@@ -134,6 +138,7 @@ func TestScriptWrongThenRight(t *testing.T) {
 
 // TestScriptCancel: Escape and the button lead to a named error, and the focus returns; the next request asks again.
 func TestScriptCancel(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	ctx := browser(t)
 	run(t, ctx, "hold back what is late", chromedp.ActionFunc(func(ctx context.Context) error {
@@ -184,6 +189,7 @@ func TestScriptCancel(t *testing.T) {
 
 // TestScriptExpired: a phone that changes networks in the middle gets a new picture and no error message.
 func TestScriptExpired(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL, "--trusted-proxies", "127.0.0.1")
 	a := openApp(t, browser(t), g.url+"/app", "")
 	from := func(addr string) {

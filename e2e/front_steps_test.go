@@ -13,6 +13,7 @@ import (
 // TestStepsOnThePage: the button is pressed by keyboard alone; a moving picture is answered with the arrows' buttons and by
 // typing; without JavaScript a silent check leads to the digits by itself. Each ends on the page that was asked for.
 func TestStepsOnThePage(t *testing.T) {
+	t.Parallel()
 	ctx := browser(t)
 	there := chromedp.WaitVisible(`//pre[contains(.,"site got")]`)
 	open := func(step, wait string) {
@@ -51,6 +52,7 @@ func TestStepsOnThePage(t *testing.T) {
 // TestMovingPictureInDialog: antirobot.js shows a moving picture with arrows, keys and sound; an act leads to the next picture,
 // the last one on; digits are a button away.
 func TestMovingPictureInDialog(t *testing.T) {
+	t.Parallel()
 	g := configuredFront(t, appSite(t).URL, "    captcha: {steps: {robot: dynamic}}\n")
 	a := openApp(t, browser(t), g.url+"/app", "")
 	g.ban("ip:127.0.0.1", "1h")

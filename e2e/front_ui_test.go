@@ -12,6 +12,7 @@ import (
 
 // TestScriptInterfaces: interfaces other than the dialog.
 func TestScriptInterfaces(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	ctx := browser(t)
 	// own is an interface of a front end's own: wrong once, another picture, then right.
@@ -89,6 +90,7 @@ func TestScriptInterfaces(t *testing.T) {
 
 // TestScriptByHand: without wrapping anything, a front end recognises, reads, solves and repeats by itself.
 func TestScriptByHand(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "{exclude: ['/api/left', /secret/, (u) => u.search === '?no']}")
 	g.ban("ip:127.0.0.1", "10m")
@@ -115,6 +117,7 @@ func TestScriptByHand(t *testing.T) {
 
 // TestScriptInstall: patching is a choice, and can be undone.
 func TestScriptInstall(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "")
 	var got string
@@ -133,6 +136,7 @@ func TestScriptInstall(t *testing.T) {
 // TestScriptWithoutFetchMetadata: on plain http, browsers do not say what a request is for, so the gateway answers a script
 // with its page; the response header identifies it, and the request is repeated anyway.
 func TestScriptWithoutFetchMetadata(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	ctx := browser(t, chromedp.Flag("host-resolver-rules", "MAP app.test 127.0.0.1"))
 	base := strings.Replace(g.url, "127.0.0.1", "app.test", 1)
@@ -156,6 +160,7 @@ func TestScriptWithoutFetchMetadata(t *testing.T) {
 // TestScriptKeepsToItsOrigins: a challenge from an origin that was not named is not shown, and a challenge that leads
 // elsewhere is refused.
 func TestScriptKeepsToItsOrigins(t *testing.T) {
+	t.Parallel()
 	front := appSite(t).URL
 	g := configuredFront(t, appSite(t).URL, fmt.Sprintf("    captcha: {cors_origins: [%q]}\n", front))
 	ctx := browser(t)
@@ -180,6 +185,7 @@ func TestScriptKeepsToItsOrigins(t *testing.T) {
 
 // TestScriptModule: the same as a module.
 func TestScriptModule(t *testing.T) {
+	t.Parallel()
 	g := serve(t, appSite(t).URL)
 	a := openApp(t, browser(t), g.url+"/app", "")
 	var got string

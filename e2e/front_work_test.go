@@ -44,6 +44,7 @@ func tabTo(t *testing.T, ctx context.Context, expression string) {
 // TestWorkOnThePage: somebody who cannot or will not read digits lets the browser work, by keyboard alone and with every
 // picture and sound blocked, and reaches their destination.
 func TestWorkOnThePage(t *testing.T) {
+	t.Parallel()
 	g := configuredFront(t, site(t).URL, workSettings)
 	g.ban("ip:127.0.0.1", "1h")
 	ctx := browser(t)
@@ -68,6 +69,7 @@ func TestWorkOnThePage(t *testing.T) {
 // TestWorkIsHeard: progress is announced in words; the page stays responsive; the work can be stopped, and the digits are
 // still there; errors are announced.
 func TestWorkIsHeard(t *testing.T) {
+	t.Parallel()
 	g := configuredFront(t, site(t).URL, workSettings+slowWork)
 	g.ban("ip:127.0.0.1", "1h")
 	ctx := browser(t)
@@ -129,6 +131,7 @@ func TestWorkIsHeard(t *testing.T) {
 
 // TestWorkIsHiddenWithoutJavaScript: work is not offered if it can't be done.
 func TestWorkIsHiddenWithoutJavaScript(t *testing.T) {
+	t.Parallel()
 	g := configuredFront(t, site(t).URL, workSettings)
 	g.ban("ip:127.0.0.1", "1h")
 	ctx := browser(t)
@@ -148,6 +151,7 @@ func nodeVisible(t *testing.T, ctx context.Context, selector string) bool {
 
 // TestWorkKeepsAForm: a carried form is sent on after work just as after digits.
 func TestWorkKeepsAForm(t *testing.T) {
+	t.Parallel()
 	g := configuredFront(t, formSite(t), workSettings)
 	ctx := browser(t)
 	run(t, ctx, "write", chromedp.Navigate(g.url+"/write"), chromedp.SendKeys("input[name=name]", "Анна"), chromedp.SendKeys("textarea", "a long text & more, ещё"))
@@ -165,6 +169,7 @@ const workButton = dialog + `.querySelectorAll('button.l:not([hidden])')[1]`
 
 // TestWorkInTheDialog: the dialog offers work too: on the gateway's origin in a Worker, from another one in small pieces.
 func TestWorkInTheDialog(t *testing.T) {
+	t.Parallel()
 	front := appSite(t).URL
 	api := configuredFront(t, appSite(t).URL, fmt.Sprintf("    captcha: {work: true, cors_origins: [%q]}\n", front))
 	own := configuredFront(t, appSite(t).URL, workSettings)
@@ -222,6 +227,7 @@ func TestWorkInTheDialog(t *testing.T) {
 
 // TestWorkInTheDialogIsStopped: by its button, by an answer in digits, and by closing the dialog.
 func TestWorkInTheDialogIsStopped(t *testing.T) {
+	t.Parallel()
 	g := configuredFront(t, appSite(t).URL, workSettings+slowWork)
 	ctx := browser(t)
 	begin := func(name string, stop func(a *app)) {

@@ -10,6 +10,7 @@ import (
 // TestPitfall12FloodFillsNoLog: a robot that never stops writes a bounded number of lines, and the next one says how many
 // were omitted.
 func TestPitfall12FloodFillsNoLog(t *testing.T) {
+	t.Parallel()
 	g := start(t, "serve", "--config", configFile(t, `
 log: {decision_lines: {per_second: 200, network_per_minute: 60, network_burst: 20}, access_lines: {per_second: 200, network_per_minute: 60, network_burst: 30}}
 defaults:

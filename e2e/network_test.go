@@ -113,6 +113,7 @@ func TestGigabyte(t *testing.T) {
 
 // TestDrain stops the gateway while a request is in progress: it is answered, and new connections are refused.
 func TestDrain(t *testing.T) {
+	t.Parallel()
 	arrived, release := make(chan struct{}), make(chan struct{})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		close(arrived)
@@ -182,6 +183,7 @@ func certificate(t *testing.T, dir string, serial int64) (certFile, keyFile stri
 // TestTLSReload serves TLS on one address and plain HTTP with PROXY protocol on another, and loads a new certificate on
 // reload while a connection stays open.
 func TestTLSReload(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	cert, key := certificate(t, dir, 1)
 	secure, balanced := freePort(t), freePort(t)

@@ -16,6 +16,7 @@ import (
 // TestRedisClusterLosesAMaster kills a master of a cluster while two gateways serve visitors: nobody gets an error, health
 // reports it, and afterwards everything works again.
 func TestRedisClusterLosesAMaster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t, 3, 1)
 	// A failover takes longer than the cluster's node timeout of a second: with these no gateway can sleep through it.
 	file := filepath.Join(t.TempDir(), "antirobot.yaml")

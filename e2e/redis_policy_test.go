@@ -15,6 +15,7 @@ import (
 // TestRedisStoreFailurePolicy gives one service the policy closed, and makes the store unavailable: its passes no longer
 // pay.
 func TestRedisStoreFailurePolicy(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	p := redistest.StartProxy(t, r.Addr)
 	file := filepath.Join(t.TempDir(), "antirobot.yaml")
@@ -109,6 +110,7 @@ services:
 // TestRedisACL starts a gateway as the user given in docs/scaling.md, on a server whose only other user may do nothing but
 // check whether something was refused.
 func TestRedisACL(t *testing.T) {
+	t.Parallel()
 	acl := strings.ReplaceAll(fromScaling(t, "acl"), "PASSWORD", "secret")
 	file := writeFile(t, "users.acl", "user default off\nuser watcher on >seen resetkeys -@all +acl|log\n"+acl)
 	r := redistest.Start(t, "--aclfile", file)

@@ -64,6 +64,7 @@ func (g *gateway) asks(v *client, path, addr string) int {
 
 // TestRedisSharesEverything: two gateways on one Redis follow each other's changes.
 func TestRedisSharesEverything(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	all := fleet(t, 2, "redis://"+r.Addr, "--trusted-proxies", "127.0.0.1")
 	a, b := all[0], all[1]
@@ -168,6 +169,7 @@ func TestRedisSharesEverything(t *testing.T) {
 
 // TestRedisLeases spends one pass on three gateways at once: never more than its allowance.
 func TestRedisLeases(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	all := fleet(t, 3, "redis://"+r.Addr)
 	all[0].ban("ip:127.0.0.1", "10m")
@@ -208,6 +210,7 @@ func TestRedisLeases(t *testing.T) {
 
 // TestRedisAway makes the store unavailable while gateways run, and brings it back empty.
 func TestRedisAway(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
 	all := fleet(t, 2, "redis://"+r.Addr, "--trusted-proxies", "127.0.0.1")
 	a, b := all[0], all[1]
@@ -258,6 +261,7 @@ func TestRedisAway(t *testing.T) {
 
 // TestRedisNeedsASecret starts with a shared store and no key ring.
 func TestRedisNeedsASecret(t *testing.T) {
+	t.Parallel()
 	bin, err := binary()
 	if err != nil {
 		t.Fatal(err)

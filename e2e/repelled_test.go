@@ -80,6 +80,7 @@ func TestRepelledScriptInjection(t *testing.T) {
 
 // TestRepelledHalfOpenHeads: ten thousand heads that never end are cut, and a person who visits meanwhile gets every page.
 func TestRepelledHalfOpenHeads(t *testing.T) {
+	t.Parallel()
 	const heads = 10_000
 	g := configured(t, "defaults: {upstream: {urls: [%q]}}\nhttp: {header_timeout: 4s, linger_timeout: 100ms}\n", site(t).URL)
 	addr := strings.TrimPrefix(g.url, "http://")

@@ -82,6 +82,7 @@ func (g *gateway) settle() {
 
 // TestStateSurvivesKill9 kills the gateway and looks for everything that must last.
 func TestStateSurvivesKill9(t *testing.T) {
+	t.Parallel()
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
 	as := func(addr string) []string { return []string{"X-Forwarded-For", addr} }
 	v := visitor(t)
@@ -130,6 +131,7 @@ func TestStateSurvivesKill9(t *testing.T) {
 
 // TestAllowanceIsExact spends a pass from many connections at once, across a restart: exactly the configured number.
 func TestAllowanceIsExact(t *testing.T) {
+	t.Parallel()
 	g := serve(t, site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
 	v := visitor(t)
@@ -166,6 +168,7 @@ func TestAllowanceIsExact(t *testing.T) {
 
 // TestReload changes the configuration under load: no request fails, a bad file changes nothing and says why.
 func TestReload(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "antirobot.yaml")
 	write := func(mode string) {
 		text := fmt.Sprintf("defaults:\n  upstream: {urls: [%q]}\n  verdict: {mode: %s}\n", site(t).URL, mode)
@@ -229,6 +232,7 @@ func TestReload(t *testing.T) {
 
 // TestFirstRequestsPass checks the invariant: a new subject's requests 1 and 2 pass.
 func TestFirstRequestsPass(t *testing.T) {
+	t.Parallel()
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
 	for i := range 50 {
 		v := visitor(t)
@@ -240,6 +244,7 @@ func TestFirstRequestsPass(t *testing.T) {
 
 // TestFastScraperIsStopped exceeds the default limits.
 func TestFastScraperIsStopped(t *testing.T) {
+	t.Parallel()
 	g := serve(t, site(t).URL, "--trusted-proxies", "127.0.0.1")
 	robot := visitor(t)
 	robot.header.Set("X-Forwarded-For", "203.0.113.66")
@@ -262,6 +267,7 @@ func TestFastScraperIsStopped(t *testing.T) {
 
 // TestServiceDown starts without a running service: visitors get a clear page.
 func TestServiceDown(t *testing.T) {
+	t.Parallel()
 	g := serve(t, "http://"+freePort(t))
 	r := visitor(t).get(g.url + "/")
 	r.must(t, 502, r.Header.Get("X-Request-Id"))

@@ -10,6 +10,7 @@ import (
 
 // TestVersionOfACheckout builds a clone with plain `go build`: the version names a tag, a commit and a modified file.
 func TestVersionOfACheckout(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "clone")
 	run := func(in, name string, args ...string) string {
 		t.Helper()

@@ -42,6 +42,7 @@ func keyOf(t *testing.T, xml string) string {
 
 // TestXMLPartner goes through the whole XML flow as a partner's server does: robot, wrong, failed, right, spravka, results.
 func TestXMLPartner(t *testing.T) {
+	t.Parallel()
 	g := start(t, "serve", "--config", xmlConfig(t, site(t).URL), "--captcha-test-answer", testAnswer)
 	const user = "203.0.113.50"
 	g.ban("ip:"+user, "10m")
