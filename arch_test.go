@@ -17,8 +17,8 @@ import (
 var allowed = map[string][]string{
 	".":                 {"cmd"},
 	"cmd":               {"admin", "captcha", "cbb", "config", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "console", "journal"},
-	"config":            {"admin", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal"},
-	"gateway":           {"admin", "captcha", "cbb", "config", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal"},
+	"config":            {"admin", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal"},
+	"gateway":           {"admin", "captcha", "cbb", "config", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal"},
 	"request":           {},
 	"settings":          {},
 	"spravka":           {"request", "store"},
@@ -27,6 +27,7 @@ var allowed = map[string][]string{
 	"store/storetest":   {"store"},
 	"store/pebblestore": {"store"},
 	"store/redisstore":  {"store"},
+	"store/backlog":     {"store", "store/pebblestore"},
 
 	"store/redisstore/redistest": {},
 

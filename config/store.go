@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"antirobot/settings"
+	"antirobot/store/backlog"
 	"antirobot/store/pebblestore"
 	"antirobot/store/redisstore"
 )
@@ -24,7 +25,9 @@ type Store struct {
 	FeedKeep      int                        `mapstructure:"feed_keep"`
 	Counters      pebblestore.CountersConfig `mapstructure:"counters"`
 
-	Redis redisstore.Config `mapstructure:"redis"` // of a shared one
+	// Of a shared one.
+	Queue backlog.Config    `mapstructure:"counter_queue"`
+	Redis redisstore.Config `mapstructure:"redis"`
 }
 
 // DefaultStore returns the embedded store with its defaults.
@@ -32,7 +35,7 @@ func DefaultStore() Store {
 	p := pebblestore.DefaultConfig()
 	return Store{
 		CacheBytes: p.CacheBytes, MemTableBytes: p.MemTableBytes, WriteTimeout: p.WriteTimeout, SweepEvery: p.SweepEvery,
-		ClockHold: p.ClockHold, FeedKeep: p.FeedKeep, Counters: p.Counters, Redis: redisstore.DefaultConfig(),
+		ClockHold: p.ClockHold, FeedKeep: p.FeedKeep, Counters: p.Counters, Queue: backlog.DefaultConfig(), Redis: redisstore.DefaultConfig(),
 	}
 }
 
@@ -52,7 +55,7 @@ func (c *Store) Shared() bool { return c.URL != "" && c.URL != MemoryURL }
 
 // Validate returns every error of c.
 func (c *Store) Validate() error {
-	errs := []error{c.Embedded().Validate(), settings.At("redis", c.Redis.Validate())}
+	errs := []error{c.Embedded().Validate(), settings.At("counter_queue", c.Queue.Validate()), settings.At("redis", c.Redis.Validate())}
 	if c.Shared() {
 		if _, err := redisstore.ParseURL(c.URL); err != nil {
 			errs = append(errs, fmt.Errorf("url: %w; leave it empty for the embedded store", err))

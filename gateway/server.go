@@ -115,6 +115,7 @@ func (a *Server) parts() []part {
 		{"store", a.openStore, func() error { return a.store.Close() }},
 		{"keys", a.openKeys, a.closeKeys},
 		{"ACME", a.openACME, a.closeACME},
+		{"counter queue", a.openCounterQueue, a.closeCounterQueue},
 		{"counters", a.openCounters, func() error { return a.counters.Close() }},
 		{"lists", a.openLists, func() error { return a.lists.Close() }},
 		{"places", a.openPlaces, func() error { return a.places.Close() }},

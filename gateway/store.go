@@ -14,6 +14,7 @@ import (
 	"antirobot/config"
 	"antirobot/spravka"
 	"antirobot/store"
+	"antirobot/store/backlog"
 	"antirobot/store/pebblestore"
 	"antirobot/store/redisstore"
 	"antirobot/verdict/counter"
@@ -24,6 +25,7 @@ type Backend struct {
 	store.Store
 	name     string // as health and the API call it
 	counters store.Counters
+	queue    *backlog.Counters      // before the counters, on disk; nil: they are not shared
 	metrics  func(io.Writer) // nil: it has none
 }
 
@@ -74,8 +76,16 @@ func (b *Backend) Healthy() error {
 			err = fmt.Errorf("counters: %w", err)
 		}
 	}
+	if b.queue != nil && err == nil {
+		if age := b.queue.Age(); age > queuePatience {
+			err = fmt.Errorf("counters: the store works, but some have been waiting on disk for %v", age.Round(time.Second))
+		}
+	}
 	return err
 }
+
+// queuePatience is how long counts may wait on disk for a store that works.
+const queuePatience = 5 * time.Minute
 
 // OpenBackend opens the store that the configuration names. Dir is the data directory.
 func OpenBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, error) {
@@ -112,6 +122,29 @@ func (a *Server) openStore() (err error) {
 		a.set.RegisterMetricsWriter(a.losses.WriteMetrics)
 	}
 	return nil
+}
+
+// openCounterQueue puts a queue on disk before counters that are shared.
+func (a *Server) openCounterQueue() error {
+	counters, ok := a.store.counters.(store.Repeatable)
+	if !ok {
+		return nil
+	}
+	queue, err := backlog.Open(a.Cfg.Store.Queue, backlog.Deps{
+		Store: counters, Dir: filepath.Join(a.Cfg.DataDir, "counter-queue"), Log: a.Logger("counters"), Metrics: a.set,
+	})
+	if err != nil {
+		return err
+	}
+	a.store.queue, a.store.counters = queue, queue
+	return nil
+}
+
+func (a *Server) closeCounterQueue() error {
+	if a.store.queue == nil {
+		return nil
+	}
+	return a.store.queue.Close()
 }
 
 // sharedCopy is the file that keeps a copy of one kind of data from a shared store, for a start without the store.

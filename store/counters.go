@@ -39,6 +39,43 @@ type Counters interface {
 	Sync(ctx context.Context) error
 }
 
+// Batch is what a writer of counts adds at once, under a number by which it can be repeated.
+type Batch struct {
+	Writer  uint64 // a random name; a writer sends one batch at a time
+	Number  uint64 // greater than those of the writer's batches before it
+	Uniques []Unique
+	Adds    []Delta
+}
+
+// Valid returns what is wrong with the batch's items, or nil.
+func (b *Batch) Valid() error {
+	for i := range b.Uniques {
+		if err := b.Uniques[i].Valid(); err != nil {
+			return fmt.Errorf("unique %d: %w", i, err)
+		}
+	}
+	for i := range b.Adds {
+		if err := b.Adds[i].Valid(); err != nil {
+			return fmt.Errorf("delta %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// Repeatable is a Counters that other nodes share, and that a batch can be sent to again when it is not known what became of
+// it. The conformance suite has a part for it.
+type Repeatable interface {
+	Counters
+	// Count counts the batch's uniques as AddUnique would, and then its Adds. After an error, the same batch is sent again
+	// until Count returns nil: whatever was counted before is not counted again. A batch whose number is not above that of
+	// a completed one counts nothing. A writer is remembered for at least a week.
+	Count(ctx context.Context, b *Batch) error
+	// Healthy returns nil if Count can be expected to work.
+	Healthy() error
+	// Shared reports that other nodes count there, too.
+	Shared() bool
+}
+
 // ErrRange is returned by Read for a query over more than Unit.Kept periods.
 var ErrRange = errors.New("store: query over too many periods")
 

@@ -23,7 +23,7 @@ type Counters struct {
 	s *Store
 }
 
-var _ store.Counters = (*Counters)(nil)
+var _ store.Repeatable = (*Counters)(nil)
 
 // Counters returns the counts. They are closed with the store.
 func (s *Store) Counters() *Counters { return &Counters{s} }
@@ -48,18 +48,19 @@ func appendCounter(dst []byte, k *store.Counter) []byte {
 	return append(dst, k.Prefix...)
 }
 
-// record returns the key of a counter's record. See drop for the names of dropped records.
-func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) string {
+// record returns the key of a counter's record, and its tag. See drop for the names of dropped records.
+func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) (key string, tag uint64) {
 	var room [160]byte
 	body := appendCounter(room[:0], k)
-	dst := c.s.appendHead(make([]byte, 0, len(c.s.cfg.KeyPrefix)+16+len(body)), hash(body)%tags, letterCnt)
+	tag = hash(body) % tags
+	dst := c.s.appendHead(make([]byte, 0, len(c.s.cfg.KeyPrefix)+16+len(body)), tag, letterCnt)
 	if n := c.s.dropped(u, number); n != 0 {
 		dst = binary.BigEndian.AppendUint32(append(dst, 'a'+byte(u)), n)
 	} else {
 		dst = append(dst, 'A'+byte(u))
 	}
 	dst = binary.BigEndian.AppendUint32(dst, number)
-	return string(append(dst, body...))
+	return string(append(dst, body...)), tag
 }
 
 // keepSlack is how many seconds a record is kept after the last query about it can come, for clocks that differ.
@@ -72,11 +73,13 @@ func life(u store.Unit, record uint32, now int64) int64 {
 	return max((int64(record)+1)*length+kept-now, kept) + keepSlack
 }
 
+// increment adds to a field of a record.
 type increment struct {
 	key   string
+	tag   uint64
 	field string
 	n     int64
-	ttl   int64
+	ttl   int64 // seconds
 }
 
 // Add implements store.Counters.
@@ -113,9 +116,11 @@ func (c *Counters) add(ctx context.Context, d []store.Delta, now int64) error {
 func (c *Counters) increments(k *store.Counter, slot uint32, n uint64, now int64) []increment {
 	day := slot / store.SlotsPerDay
 	fortnight := day / store.DaysPerFortnight
+	fine, tag := c.record(store.TenMinutes, day, k)
+	daily, _ := c.record(store.Day, fortnight, k)
 	return []increment{
-		{c.record(store.TenMinutes, day, k), fieldOf(store.TenMinutes, slot), int64(n), life(store.TenMinutes, day, now)}, //nolint:gosec // bounded
-		{c.record(store.Day, fortnight, k), fieldOf(store.Day, day), int64(n), life(store.Day, fortnight, now)},           //nolint:gosec // bounded
+		{fine, tag, fieldOf(store.TenMinutes, slot), int64(n), life(store.TenMinutes, day, now)}, //nolint:gosec // bounded
+		{daily, tag, fieldOf(store.Day, day), int64(n), life(store.Day, fortnight, now)},         //nolint:gosec // bounded
 	}
 }
 
@@ -205,9 +210,14 @@ func (c *Counters) addUnique(ctx context.Context, u []store.Unique, now int64) e
 	if after == nil {
 		return err
 	}
-	var grow []increment
+	_, err2 := c.increase(ctx, c.growing(u, now, func(i int) bool { return after[i] == 1 }))
+	return errors.Join(err, err2)
+}
+
+// growing returns what adds one to each unique whose pair was zero: fresh says so of the pairs' increments, two for each.
+func (c *Counters) growing(u []store.Unique, now int64, fresh func(i int) bool) (grow []increment) {
 	for i := range u {
-		fine, daily := after[2*i] == 1, after[2*i+1] == 1
+		fine, daily := fresh(2*i), fresh(2*i+1)
 		if !fine && !daily {
 			continue // as nearly always: the pair is known
 		}
@@ -219,8 +229,7 @@ func (c *Counters) addUnique(ctx context.Context, u []store.Unique, now int64) e
 			grow = append(grow, incs[1])
 		}
 	}
-	_, err2 := c.increase(ctx, grow)
-	return errors.Join(err, err2)
+	return grow
 }
 
 // Read implements store.Counters.
@@ -280,7 +289,8 @@ func (c *Counters) readRecords(ctx context.Context, r []store.Record, f func(i i
 	}
 	cmds := make([]rueidis.Completed, len(r))
 	for i := range r {
-		cmds[i] = cl.B().Hgetall().Key(c.record(r[i].Unit, r[i].Number, &r[i].Counter)).Build()
+		key, _ := c.record(r[i].Unit, r[i].Number, &r[i].Counter)
+		cmds[i] = cl.B().Hgetall().Key(key).Build()
 	}
 	c.s.stats.calls.Add(1)
 	ctx, cancel := context.WithTimeout(ctx, c.s.cfg.Timeout)

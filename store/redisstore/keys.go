@@ -15,6 +15,7 @@ const (
 	letterUsed = 'q'
 	letterFeed = 'f'
 	letterCnt  = 'c'
+	letterNum  = 'n' // for the numbers of batches of counts
 	letterOwn  = 'x' // for the store itself
 )
 

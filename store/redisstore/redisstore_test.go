@@ -67,6 +67,9 @@ func conforms(t *testing.T, url string, runs int) {
 			},
 		})
 	})
+	t.Run("Repeatable", func(t *testing.T) {
+		storetest.RunRepeatable(t, func(t *testing.T) store.Repeatable { return open(t, url, config()).Counters() })
+	})
 	counted := map[store.Counters]redisstore.Config{}
 	t.Run("Counters", func(t *testing.T) {
 		storetest.RunCounters(t, func(t *testing.T) store.Counters {

@@ -22,7 +22,7 @@ func newScript(body string) *script {
 // scripts holds every script of this package. A counter starts with SET, not with INCRBY: a server that keeps its data on
 // disk may still hold an expired one. Counts are compared as decimal text: Lua's numbers are exact only up to 2^53.
 type scripts struct {
-	put, swap, remove, reap, take, incr, push, drop, hello *script
+	put, swap, remove, reap, take, incr, push, drop, hello, count *script
 }
 
 const luaLess = `
@@ -117,6 +117,31 @@ if not life then
 end
 local t = redis.call('TIME')
 return {t[1], t[2], v, life}`),
+		// numbers, records…; number, step, then field, n and ttl of each record: adds each n, unless the numbers say that this
+		// was done, and returns a 1 for each sum that is 1, 0 for the others. What a record refuses is skipped: it would
+		// refuse it every time
+		count: newScript(luaLess + `
+local was = redis.call('HGET', KEYS[1], ARGV[2])
+if was then
+  local number, fresh = string.match(was, '^(%d+):(%d*)$')
+  if number == ARGV[1] then return fresh end
+  if less(ARGV[1], number) then return '' end
+end
+local fresh = {}
+for i = 2, #KEYS do
+  local at = 3 * i - 3
+  local sum = redis.pcall('HINCRBY', KEYS[i], ARGV[at], ARGV[at+1])
+  if type(sum) == 'table' then
+    if string.find(sum.err, 'overflow') then
+      redis.call('HSET', KEYS[i], ARGV[at], '9223372036854775807')
+    elseif not string.find(sum.err, 'WRONGTYPE') then return sum end
+    sum = 0
+  elseif sum == tonumber(ARGV[at+1]) then redis.call('EXPIRE', KEYS[i], ARGV[at+2]) end
+  if ARGV[2] == 'p' then fresh[i-1] = sum == 1 and '1' or '0' end
+end
+redis.call('HSET', KEYS[1], ARGV[2], ARGV[1] .. ':' .. table.concat(fresh))
+redis.call('EXPIRE', KEYS[1], 691200)
+return table.concat(fresh)`),
 		// drops; unit, record: notes under the next number that everything below the record is dropped, and returns the
 		// drops that still matter
 		drop: newScript(`

@@ -1,0 +1,230 @@
+// Package backlog keeps counts on disk until a shared store has them.
+//
+// Invariants:
+//  1. A batch is written to the disk before it is sent, and removed when the store has confirmed it. Sync, and otherwise a
+//     timer, brings what waits to the disk's platters; after a restart it is sent.
+//  2. After a failure the same batch is sent again, under its writer's number: it is counted once. A process has a new
+//     writer's name, so that numbers that a crash lost do no harm.
+//  3. Batches go out one at a time, in the order in which they came.
+//  4. While the store takes nothing, or others wait, a call returns as soon as its updates are on disk. They are bounded by
+//     Config.MaxBytes; beyond, and while the disk takes nothing either, calls are refused and nothing of them is kept.
+//  5. Reads see what the store has, not what waits.
+package backlog
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/store"
+	"antirobot/store/pebblestore"
+)
+
+// ErrFull is returned while as much waits as Config.MaxBytes allows.
+var ErrFull = errors.New("backlog: the queue on disk is full")
+
+// batchItems is how many updates go out together, at most.
+const batchItems = 4096
+
+// Counters is a store.Counters with a queue before it. Made by Open; safe for concurrent use.
+type Counters struct {
+	store.Repeatable
+	cfg    Config
+	log    zerolog.Logger
+	now    func() time.Time
+	disk   *pebblestore.Log
+	writer uint64
+	calls  chan *call
+
+	life   context.Context // ends with Close
+	cancel context.CancelFunc
+	done   sync.WaitGroup
+	ended  atomic.Bool
+
+	first, next uint64    // positions of the queue: the oldest, and the one to be written next; used by run alone
+	resume      time.Time // when a batch that failed is sent again; used by run alone
+
+	stats stats
+}
+
+type stats struct {
+	batches, bytes        atomic.Int64 // that wait
+	oldest                atomic.Int64 // when the oldest of them was written, in Unix seconds; 0: nothing waits
+	queued, sent          atomic.Uint64
+	failed, refused, lost atomic.Uint64
+}
+
+// call is one call of Add or AddUnique.
+type call struct {
+	adds    []store.Delta
+	uniques []store.Unique
+	done    chan error
+}
+
+// Deps is what Counters work with. Store and Dir are required.
+type Deps struct {
+	Store   store.Repeatable
+	Dir     string // a directory of its own
+	Log     zerolog.Logger
+	Now     func() time.Time // nil: time.Now
+	Metrics *metrics.Set     // nil: no metrics
+}
+
+// Open opens the queue, and goes on with what the last process left in it.
+func Open(cfg Config, d Deps) (*Counters, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("backlog: %w", err)
+	}
+	disk, err := pebblestore.OpenLog(pebblestore.LogConfig{CacheBytes: 1 << 20, MemTableBytes: 4 << 20, SyncEvery: cfg.SyncEvery},
+		pebblestore.LogDeps{Dir: d.Dir, Log: d.Log})
+	if err != nil {
+		return nil, fmt.Errorf("backlog: %w", err)
+	}
+	c := &Counters{
+		Repeatable: d.Store, cfg: cfg, log: d.Log, now: d.Now, disk: disk, writer: rand.Uint64(), calls: make(chan *call),
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	if err := c.survey(); err != nil {
+		return nil, errors.Join(err, disk.Close())
+	}
+	if d.Metrics != nil {
+		d.Metrics.RegisterMetricsWriter(c.writeMetrics)
+	}
+	c.life, c.cancel = context.WithCancel(context.Background())
+	c.done.Go(c.run)
+	return c, nil
+}
+
+// everything is the range of all positions.
+var everything = [2][]byte{make([]byte, 8), {255, 255, 255, 255, 255, 255, 255, 255}}
+
+func key(position uint64) []byte { return binary.BigEndian.AppendUint64(nil, position) }
+
+// survey finds what waits.
+func (c *Counters) survey() error {
+	err := c.disk.Scan(everything[0], everything[1], false, func(k, v []byte) bool {
+		at := binary.BigEndian.Uint64(k)
+		if c.next == 0 {
+			c.first = at
+			c.stats.oldest.Store(writtenAt(v))
+		}
+		c.next = at + 1
+		c.stats.batches.Add(1)
+		c.stats.bytes.Add(int64(len(v)))
+		return true
+	})
+	if err != nil {
+		return fmt.Errorf("backlog: %w", err)
+	}
+	if n := c.stats.batches.Load(); n > 0 {
+		c.log.Warn().Int64("batches", n).Int64("bytes", c.stats.bytes.Load()).Msg("counts of before the start wait for the store")
+	} else {
+		c.first, c.next = 1, 1
+	}
+	return nil
+}
+
+// Add implements store.Counters. When it returns nil the updates are in the store, or on disk here.
+func (c *Counters) Add(ctx context.Context, d []store.Delta) error {
+	return c.hand(ctx, &store.Batch{Adds: d})
+}
+
+// AddUnique implements store.Counters, as Add does.
+func (c *Counters) AddUnique(ctx context.Context, u []store.Unique) error {
+	return c.hand(ctx, &store.Batch{Uniques: u})
+}
+
+// hand gives a call's updates to run, in pieces of the size of a batch.
+func (c *Counters) hand(ctx context.Context, b *store.Batch) error {
+	if c.ended.Load() {
+		return store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := b.Valid(); err != nil {
+		return err
+	}
+	b.Adds, b.Uniques = slices.Clone(b.Adds), slices.Clone(b.Uniques) // the caller may be gone while they are written
+	for len(b.Adds)+len(b.Uniques) > 0 {
+		n, m := min(len(b.Adds), batchItems), min(len(b.Uniques), batchItems)
+		piece := &call{b.Adds[:n:n], b.Uniques[:m:m], make(chan error, 1)}
+		b.Adds, b.Uniques = b.Adds[n:], b.Uniques[m:]
+		if err := c.wait(ctx, piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait gives a piece to run, and waits for what becomes of it.
+func (c *Counters) wait(ctx context.Context, piece *call) error {
+	select {
+	case c.calls <- piece:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-c.life.Done():
+		return store.ErrClosed
+	}
+	select {
+	case err := <-piece.done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Sync implements store.Counters: what waits is then on the disk, and the rest as safe as the store makes it.
+func (c *Counters) Sync(ctx context.Context) error {
+	if c.ended.Load() {
+		return store.ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if c.stats.batches.Load() == 0 {
+		return c.Repeatable.Sync(ctx)
+	}
+	if err := c.disk.Sync(); err != nil {
+		return fmt.Errorf("backlog: %w", err)
+	}
+	return nil
+}
+
+// Healthy returns nil if updates are taken: by the store, or by the queue.
+func (c *Counters) Healthy() error {
+	if c.ended.Load() {
+		return store.ErrClosed
+	}
+	if c.Repeatable.Healthy() == nil && c.stats.batches.Load() == 0 {
+		return nil
+	}
+	if c.stats.bytes.Load() >= c.cfg.MaxBytes {
+		return ErrFull
+	}
+	return c.disk.Healthy()
+}
+
+// Close ends the queue. What waits stays on disk.
+func (c *Counters) Close() error {
+	if c.ended.Swap(true) {
+		return nil
+	}
+	c.cancel()
+	c.done.Wait()
+	if n := c.stats.batches.Load(); n > 0 {
+		c.log.Warn().Int64("batches", n).Msg("counts wait on disk for the next start")
+	}
+	return c.disk.Close()
+}
