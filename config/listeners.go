@@ -70,6 +70,9 @@ func (c *Config) claims() []claimed {
 	for i, address := range c.Check.SPOE {
 		add(fmt.Sprintf("check.spoe[%d]", i), address)
 	}
+	for i, address := range c.Check.GRPC {
+		add(fmt.Sprintf("check.grpc[%d]", i), address)
+	}
 	return all
 }
 

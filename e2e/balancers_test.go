@@ -102,6 +102,7 @@ func writeFile(t testing.TB, name, text string) string {
 type balanced struct {
 	gateway *checker
 	url     string // of the balancer
+	hops    string // what stands before the visitor's address in the field that the service gets
 }
 
 // runNginx runs nginx with a file of deploy/nginx in front of gateway and service.
@@ -154,6 +155,23 @@ func runHAProxySPOE(t *testing.T, gateway, spoe, service string, replace ...stri
 		deployGateway, gateway, "127.0.0.1:9092", spoe, deployService, service, "bind :80", "bind " + addr, "/etc/haproxy/antirobot.spoe", engine,
 	}, replace...)...)
 	runDaemon(t, addr, bin, "-db", "-f", writeFile(t, "haproxy.cfg", conf))
+	return "http://" + addr
+}
+
+// runEnvoy runs tools/envoy with the file of deploy/envoy for gRPC; gateway is where the gateway is asked over HTTP and where over
+// gRPC.
+func runEnvoy(t *testing.T, gateway, grpc, service string, replace ...string) string {
+	t.Helper()
+	bin := program(t, "../.bin/envoy")
+	addr := freePort(t)
+	place := func(addr string) string {
+		host, port, _ := strings.Cut(addr, ":")
+		return "{address: " + host + ", port_value: " + port + "}"
+	}
+	conf := deployed(t, "envoy/envoy-grpc.yaml", append([]string{
+		place(deployGateway), place(gateway), place("127.0.0.1:9093"), place(grpc), place(deployService), place(service), place("0.0.0.0:80"), place(addr),
+	}, replace...)...)
+	runDaemon(t, addr, bin, writeFile(t, "envoy.yaml", conf))
 	return "http://" + addr
 }
 

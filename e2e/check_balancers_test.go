@@ -15,7 +15,7 @@ import (
 // TestCheckBalancers runs real balancers with the files of deploy/ and checks what a visitor gets.
 func TestCheckBalancers(t *testing.T) {
 	t.Parallel()
-	spoe := "" // where HAProxy asks over its own protocol
+	spoe, grpc := "", "" // where HAProxy asks over its own protocol, and Envoy over gRPC
 	for _, b := range []struct {
 		name     string
 		settings string
@@ -50,6 +50,14 @@ func TestCheckBalancers(t *testing.T) {
 			open: []string{"http-request deny deny_status 503 unless { var(txn.antirobot.verdict) -m str human stop }", ""},
 		},
 		{
+			// there is no Envoy in Debian: tools/envoy asks with grpc-go and Envoy's own message types
+			name: "Envoy over gRPC", settings: "style: verdict\ngrpc: [\"127.0.0.1:0\"]", closedStatus: 403,
+			run: func(t *testing.T, gateway, service string, replace ...string) string {
+				return runEnvoy(t, gateway, grpc, service, replace...)
+			},
+			open: []string{"failure_mode_allow: false", "failure_mode_allow: true"},
+		},
+		{
 			name: "Caddy", settings: "style: verdict", closedStatus: 502, run: runCaddy,
 			closed: []string{"\thandle_errors {\n\t\treverse_proxy 127.0.0.1:3000\n\t}\n", ""},
 		},
@@ -61,8 +69,15 @@ func TestCheckBalancers(t *testing.T) {
 			if strings.Contains(b.settings, "spoe") {
 				spoe = g.listening("SPOE")
 			}
+			if strings.Contains(b.settings, "grpc") {
+				grpc = g.listening("ext_authz")
+			}
 			url := b.run(t, strings.TrimPrefix(g.check, "http://"), service)
-			visit(t, &balanced{g, url})
+			hops := "\nX-Forwarded-For: "
+			if strings.Contains(b.settings, "grpc") {
+				hops += "192.0.2.1," // Envoy appends
+			}
+			visit(t, &balanced{g, url, hops})
 
 			g.kill(9)
 			gone := strings.TrimPrefix(g.check, "http://")
@@ -97,7 +112,7 @@ func visit(t *testing.T, b *balanced) {
 	g, v := b.gateway, visitor(t)
 	t.Run("human", func(t *testing.T) {
 		r := v.get(b.url+"/a?b=1&c=%2F", "X-Forwarded-For", "192.0.2.1", "X-Forwarded-Uri", "/x", "X-Original-URI", "/x", "X-Accel-Redirect", "@x")
-		r.must(t, 200, "site got GET /a?b=1&c=%2F\n").must(t, 200, "X-Forwarded-For: 127.0.0.1")
+		r.must(t, 200, "site got GET /a?b=1&c=%2F\n").must(t, 200, b.hops+"127.0.0.1\n")
 		names := ""
 		for _, c := range r.Cookies() {
 			names += c.Name + " "

@@ -17,6 +17,7 @@ import (
 	"antirobot/identity"
 	"antirobot/identity/geo"
 	"antirobot/proxy"
+	"antirobot/proxy/extauthz"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
 	"antirobot/proxy/spoe"
@@ -202,10 +203,34 @@ func (a *Server) openCheck() (err error) {
 		return err
 	}
 	a.checkServer, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: a.check, Log: a.Logger("check"), Metrics: a.set})
-	if err != nil || len(a.Cfg.Check.SPOE) == 0 {
-		return err
+	if err == nil && len(a.Cfg.Check.SPOE) > 0 {
+		err = a.openSPOE()
 	}
-	return a.openSPOE()
+	if err == nil && len(a.Cfg.Check.GRPC) > 0 {
+		err = a.openExtAuthz()
+	}
+	return err
+}
+
+// openExtAuthz builds the checks that Envoy asks over gRPC.
+func (a *Server) openExtAuthz() (err error) {
+	whole, bare := a.Cfg.Check.ForExtAuthz(extauthz.Human, extauthz.BarePath)
+	d := extauthz.Deps{Log: a.Logger("ext_authz"), Metrics: a.set}
+	for _, one := range []struct {
+		cfg   proxy.CheckConfig
+		check **proxy.Check
+		front **h1.Server
+	}{{whole, &a.envoyWhole, &d.Whole}, {bare, &a.envoyBare, &d.Bare}} {
+		if *one.check, err = proxy.NewCheck(one.cfg, a.gateway); err != nil {
+			return err
+		}
+		if *one.front, err = h1.NewServer(a.Cfg.HTTP, h1.Deps{Handler: *one.check, Log: d.Log, Metrics: a.set}); err != nil {
+			return err
+		}
+	}
+	d.Trusted, d.SecretField = a.envoyWhole, a.envoyWhole.SecretField
+	a.envoy = extauthz.New(d)
+	return nil
 }
 
 // openSPOE builds the check that HAProxy asks over its own protocol.
@@ -225,8 +250,12 @@ func (a *Server) closeCheck() error {
 	if a.checkServer == nil {
 		return nil
 	}
+	var errs []error
 	if a.spoe != nil {
-		return errors.Join(a.spoe.Close(), a.checkServer.Close())
+		errs = append(errs, a.spoe.Close())
 	}
-	return a.checkServer.Close()
+	if a.envoy != nil {
+		errs = append(errs, a.envoy.Close())
+	}
+	return errors.Join(append(errs, a.checkServer.Close())...)
 }

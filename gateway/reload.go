@@ -8,6 +8,7 @@ import (
 
 	"antirobot/config"
 	"antirobot/proxy"
+	"antirobot/proxy/extauthz"
 	"antirobot/settings"
 )
 
@@ -164,12 +165,27 @@ func (a *Server) prepareCheck(next *config.Config) (func(), error) {
 		return at("check")(func() {}, err)
 	}
 	commit, err := at("check")(a.check.Prepare(next.Check))
-	if err != nil || a.spoeCheck == nil {
-		return commit, err
-	}
-	other, err := at("check")(a.spoeCheck.Prepare(next.Check.ForSPOE()))
 	if err != nil {
 		return nil, err
 	}
-	return func() { commit(); other() }, nil
+	all := []func(){commit}
+	whole, bare := next.Check.ForExtAuthz(extauthz.Human, extauthz.BarePath)
+	for _, one := range []struct {
+		check *proxy.Check
+		cfg   proxy.CheckConfig
+	}{{a.spoeCheck, next.Check.ForSPOE()}, {a.envoyWhole, whole}, {a.envoyBare, bare}} {
+		if one.check == nil {
+			continue
+		}
+		other, err := at("check")(one.check.Prepare(one.cfg))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, other)
+	}
+	return func() {
+		for _, one := range all {
+			one()
+		}
+	}, nil
 }

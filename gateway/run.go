@@ -119,6 +119,7 @@ const (
 	forVisitors  = "visitors"
 	forBalancers = "balancers"
 	forSPOE      = "SPOE"
+	forExtAuthz  = "ext_authz"
 	forAdmin     = "admin"
 )
 
@@ -157,6 +158,11 @@ func (a *Server) openListeners() (all []listener, err error) {
 			return all, err
 		}
 	}
+	for i, address := range a.Cfg.Check.GRPC {
+		if err := open(fmt.Sprintf("check.grpc[%d]", i), address, listener{whose: forExtAuthz, serve: a.envoy.Serve}); err != nil {
+			return all, err
+		}
+	}
 	if a.Cfg.Admin.Listen == "" {
 		return all, nil
 	}
@@ -176,6 +182,13 @@ func (a *Server) drain() {
 		balancers.Go(func() {
 			if err := a.spoe.Shutdown(ctx); err != nil {
 				a.log.Warn().Err(err).Msg("some connections of HAProxy were cut")
+			}
+		})
+	}
+	if a.envoy != nil {
+		balancers.Go(func() {
+			if err := a.envoy.Shutdown(ctx); err != nil {
+				a.log.Warn().Err(err).Msg("some connections of Envoy were cut")
 			}
 		})
 	}

@@ -25,6 +25,7 @@ import (
 	"antirobot/message/second"
 	"antirobot/proxy"
 	"antirobot/proxy/acme"
+	"antirobot/proxy/extauthz"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
 	"antirobot/proxy/spoe"
@@ -87,6 +88,9 @@ type Server struct {
 	checkServer *h1.Server
 	spoeCheck   *proxy.Check // nil: HAProxy does not ask over SPOE
 	spoe        *spoe.Server
+	envoyWhole  *proxy.Check // nil: Envoy does not ask over gRPC
+	envoyBare   *proxy.Check
+	envoy       *extauthz.Server
 
 	mu       sync.Mutex // serialises reloads
 	Cfg      *config.Config

@@ -19,6 +19,8 @@ type CheckConfig struct {
 	Listen []string `mapstructure:"listen"`
 	// SPOE is where HAProxy asks in its own protocol, beside Listen, to which it sends those who are stopped.
 	SPOE []string `mapstructure:"spoe"`
+	// GRPC is where Envoy asks over gRPC (ext_authz), beside Listen, to which it sends those who get the captcha's pages.
+	GRPC []string `mapstructure:"grpc"`
 	// Style is verdict (calls of Path get a status, all others the visitor's answer) or full (every call is the original
 	// request and gets its answer).
 	Style string `mapstructure:"style"`
@@ -55,6 +57,15 @@ func (c CheckConfig) ForSPOE() CheckConfig {
 	return c
 }
 
+// ForExtAuthz is c for the calls that package extauthz makes of Envoy's: for requests that came with their body, where a human's
+// answer names the location human, and for those that came without, which are asked about below path.
+func (c CheckConfig) ForExtAuthz(human, path string) (whole, bare CheckConfig) {
+	whole, bare = c, c
+	whole.Style, whole.AccelLocation = styleFull, human
+	bare.Style, bare.Path, bare.Headers = styleVerdict, path, "envoy"
+	return whole, bare
+}
+
 // minCheckSecret is the shortest secret in bytes, so that it can't be guessed.
 const minCheckSecret = 16
 
@@ -67,7 +78,7 @@ func (c *CheckConfig) Validate() error {
 			bad("%s: %q is none of %s", key, value, strings.Join(of, ", "))
 		}
 	}
-	for key, list := range map[string][]string{"listen": c.Listen, "spoe": c.SPOE} {
+	for key, list := range map[string][]string{"listen": c.Listen, "spoe": c.SPOE, "grpc": c.GRPC} {
 		for i, l := range list {
 			if _, port, err := net.SplitHostPort(l); err != nil {
 				bad("%s[%d]: %q is not a host:port such as 127.0.0.1:9091", key, i, l)
@@ -78,6 +89,9 @@ func (c *CheckConfig) Validate() error {
 	}
 	if len(c.SPOE) > 0 && (len(c.Listen) == 0 || c.Style != styleVerdict) {
 		bad("spoe: needs listen, where HAProxy sends those who are stopped, and style verdict")
+	}
+	if len(c.GRPC) > 0 && len(c.Listen) == 0 {
+		bad("grpc: needs listen, where Envoy sends the captcha's own pages")
 	}
 	oneOf("style", c.Style, styleVerdict, styleFull)
 	oneOf("headers", c.Headers, "forwarded", "original", "envoy")

@@ -2,11 +2,8 @@ package spoe
 
 import (
 	"bytes"
-	"io"
-	"net"
 	"net/netip"
 	"slices"
-	"time"
 
 	"antirobot/proxy/h1"
 	"antirobot/request"
@@ -15,6 +12,7 @@ import (
 // call asks the check about one request after another: it is the client of its exchange, without a body or a connection of
 // HTTP.
 type call struct {
+	h1.Memory
 	x      *h1.Streamed
 	head   h1.Head
 	names  []byte // memory for names in lower case
@@ -131,68 +129,3 @@ func (k *call) Reply(status int, fields []request.Field, _ []byte) error {
 	}
 	return nil
 }
-
-// The rest of h1.Client: there is no body, and the check answers itself.
-
-// ReadBody implements h1.Client.
-func (k *call) ReadBody([]byte) (int, error) { return 0, io.EOF }
-
-// AwaitBody implements h1.Client.
-func (k *call) AwaitBody(time.Time) bool { return true }
-
-// BodyBuffered implements h1.Client.
-func (k *call) BodyBuffered() int { return 0 }
-
-// TakeBody implements h1.Client.
-func (k *call) TakeBody(dst []byte, _ int) []byte { return dst }
-
-// Trailers implements h1.Client.
-func (k *call) Trailers() []request.Field { return nil }
-
-// StopBody implements h1.Client.
-func (k *call) StopBody() {}
-
-// BodyLeft implements h1.Client.
-func (k *call) BodyLeft() {}
-
-// SettleBody implements h1.Client.
-func (k *call) SettleBody() {}
-
-// LeaveBody implements h1.Client.
-func (k *call) LeaveBody() {}
-
-// Continue implements h1.Client.
-func (k *call) Continue() error { return nil }
-
-// Answer implements h1.Client.
-func (k *call) Answer(*h1.Answer) error { return h1.ErrClientGone }
-
-// Write implements h1.Client.
-func (k *call) Write([]byte, bool) error { return h1.ErrClientGone }
-
-// Flush implements h1.Client.
-func (k *call) Flush() error { return nil }
-
-// LastChunk implements h1.Client.
-func (k *call) LastChunk(h1.Trailers) {}
-
-// End implements h1.Client.
-func (k *call) End() error { return nil }
-
-// Cut implements h1.Client.
-func (k *call) Cut(bool) {}
-
-// Tunnel implements h1.Client.
-func (k *call) Tunnel() (net.Conn, []byte) { return nil, nil }
-
-// Keeps implements h1.Client.
-func (k *call) Keeps() bool { return true }
-
-// Unkeep implements h1.Client.
-func (k *call) Unkeep() {}
-
-// Gone implements h1.Client.
-func (k *call) Gone(time.Time, bool) bool { return false }
-
-// Written implements h1.Client.
-func (k *call) Written() int64 { return 0 }

@@ -1,0 +1,93 @@
+package h1
+
+import (
+	"io"
+	"net"
+	"time"
+
+	"antirobot/request"
+)
+
+// Memory is a Client without a connection, for those that ask the gateway in a protocol of their own: the body of its request, if
+// there is one, stands in memory, and its answers are the gateway's own. Embed it and implement Reply.
+type Memory struct {
+	body []byte
+}
+
+// Give sets the body of the next request, which is borrowed until that is answered.
+func (m *Memory) Give(body []byte) { m.body = body }
+
+// ReadBody implements Client.
+func (m *Memory) ReadBody(p []byte) (int, error) {
+	if len(m.body) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(p, m.body)
+	m.body = m.body[n:]
+	return n, nil
+}
+
+// AwaitBody implements Client.
+func (m *Memory) AwaitBody(time.Time) bool { return true }
+
+// BodyBuffered implements Client.
+func (m *Memory) BodyBuffered() int { return len(m.body) }
+
+// TakeBody implements Client.
+func (m *Memory) TakeBody(dst []byte, n int) []byte {
+	n = min(n, len(m.body))
+	dst = append(dst, m.body[:n]...)
+	m.body = m.body[n:]
+	return dst
+}
+
+// Trailers implements Client.
+func (m *Memory) Trailers() []request.Field { return nil }
+
+// StopBody implements Client.
+func (m *Memory) StopBody() {}
+
+// BodyLeft implements Client.
+func (m *Memory) BodyLeft() {}
+
+// SettleBody implements Client.
+func (m *Memory) SettleBody() {}
+
+// LeaveBody implements Client.
+func (m *Memory) LeaveBody() {}
+
+// Continue implements Client.
+func (m *Memory) Continue() error { return nil }
+
+// Answer implements Client: a service's answer has nowhere to go.
+func (m *Memory) Answer(*Answer) error { return ErrClientGone }
+
+// Write implements Client.
+func (m *Memory) Write([]byte, bool) error { return ErrClientGone }
+
+// Flush implements Client.
+func (m *Memory) Flush() error { return nil }
+
+// LastChunk implements Client.
+func (m *Memory) LastChunk(Trailers) {}
+
+// End implements Client.
+func (m *Memory) End() error { return nil }
+
+// Cut implements Client.
+func (m *Memory) Cut(bool) {}
+
+// Tunnel implements Client.
+func (m *Memory) Tunnel() (net.Conn, []byte) { return nil, nil }
+
+// Keeps implements Client.
+func (m *Memory) Keeps() bool { return true }
+
+// Unkeep implements Client.
+func (m *Memory) Unkeep() {}
+
+// Gone implements Client.
+func (m *Memory) Gone(time.Time, bool) bool { return false }
+
+// Written implements Client.
+func (m *Memory) Written() int64 { return 0 }
