@@ -121,7 +121,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	issued := newDigits(cfg.Digits, cfg.Styles, cfg.TestAnswer)
 	c := &Captcha{
 		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, manners: d.Manners, revoke: d.Revoke, tally: new(tally), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
-		kinds:   kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}, moving{issued}}},
+		kinds:   kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}, moving{issued}, move{}}},
 		gate:    newGate(places, cfg.RenderQueue, cfg.RenderWait),
 		made:    newMediaCache(cfg.MediaCacheBytes),
 		spent:   newSpentSet(cfg.KeyTTL, cfg.SpentWrong),

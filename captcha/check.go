@@ -22,12 +22,14 @@ const (
 	stateUsed    // the key was answered earlier
 	stateLimited
 	stateNext        // one act of several: its next one follows
+	stateMoved       // a pass from another network is good here, too
+	stateUnmoved     // … is not: its browser has not proved itself
 	stateUnavailable // the store is unavailable, and the service then accepts no answer
 	stateCount
 )
 
 func (s state) String() string {
-	return [...]string{"solved", "failed", "expired", "empty", "used", "limited", "next", "unavailable"}[s]
+	return [...]string{"solved", "failed", "expired", "empty", "used", "limited", "next", "moved", "not-moved", "unavailable"}[s]
 }
 
 // result is a judged answer.
@@ -37,8 +39,9 @@ type result struct {
 	opened bool          // key is set
 	wait   time.Duration // with stateLimited and stateUnavailable
 	took   time.Duration
-	next   *key // with stateNext
-	robot  bool // it was pressed as machines press
+	next   *key     // with stateNext
+	robot  bool     // it was pressed as machines press
+	print  [16]byte // of the key pair with which the browser has proved itself; zero: with none
 	pass   spravka.Pass
 	cookie HeaderField
 }
@@ -67,7 +70,7 @@ func (r *result) status() int {
 
 // problem is what the next page says. Who fails a check of the browser did nothing wrong.
 func (r *result) problem() templates.Problem {
-	if r.opened && (r.key.kind == silentCode || r.key.kind == pressCode) || r.state == stateNext {
+	if r.opened && (r.key.kind == silentCode || r.key.kind == pressCode || r.key.kind == moveCode) || r.state == stateNext {
 		return templates.ProblemNone
 	}
 	switch r.state {
@@ -82,9 +85,17 @@ func (r *result) problem() templates.Problem {
 	}
 }
 
+// stay is 1 for a visitor who is not asked again to move a pass.
+func (r *result) stay() string {
+	if r.opened && r.key.kind == moveCode {
+		return "1"
+	}
+	return ""
+}
+
 // statusText is what clients are told: "failed" is known from the original system, "expired" to our own pages and scripts.
 func (r *result) statusText() string {
-	if r == nil || r.state == stateNext {
+	if r == nil || r.state == stateNext || r.state == stateUnmoved {
 		return ""
 	}
 	if r.state == stateExpired {
@@ -135,12 +146,14 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 		return r
 	}
 	right, given := kd.check(k.secret, p.rep)
-	r.robot = mechanical(&k, p.rep)
+	r.robot, r.print = mechanical(&k, p.rep), q.readProof(p.key, p.proof)
 	switch {
 	case !given:
 		r.state = stateEmpty
 	case !c.spent.add(k.nonce, at):
 		r.state = stateUsed
+	case k.kind == moveCode:
+		c.moved(q, &r, right, at)
 	case r.goesOn(right):
 		r.state = stateNext
 	case !right:
@@ -218,7 +231,8 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		r.pass.Allowance = min(r.pass.Allowance, uint32(c.cfg.Pass.AllowanceFloor)) //nolint:gosec // at most 1000000
 	}
 	c.climbs.earned.take(c.climbs.earned.addrKey(r.key.addr, 0), at)
-	r.cookie = c.passCookie(q, &r.pass)
+	c.bind(q, r)
+	r.cookie = c.passCookie(q, &r.pass, at)
 	r.state = stateSolved
 }
 
@@ -261,7 +275,7 @@ func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Response {
 	r := c.judge(q, channelPage, p, at)
 	var a Response
 	switch r.state {
-	case stateSolved:
+	case stateSolved, stateMoved:
 		a = c.own(q, 200, typeJSON, verdictCaptcha)
 		c.cors(q, &a)
 		c.addPass(q, &a, &r)
@@ -320,7 +334,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 	to := c.follow(q, &l, r.keyOrNil(), at)
 	var a Response
 	switch r.state {
-	case stateSolved:
+	case stateSolved, stateMoved:
 		if p.back != "" {
 			a = c.message(q, p, 200, verdictCaptcha, templates.GoBack, "")
 		} else {
@@ -346,7 +360,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 		if status == string(templates.ProblemUsed) {
 			status = "failed"
 		}
-		a = c.seeOther(q, q.Base+q.Service.showURL(&l, "status", status, "lang", p.lang, "key", next))
+		a = c.seeOther(q, q.Base+q.Service.showURL(&l, "status", status, "lang", p.lang, "key", next, fieldStay, r.stay()))
 	}
 	r.note(&a)
 	return a

@@ -21,7 +21,7 @@ func (c *Captcha) checkingPage(q *Request, p *params, l *link, asked question, a
 	if id := l.stoppedID(); id != "" {
 		page.RequestID = id
 	}
-	return c.showChecking(q, p, page, "", at)
+	return c.showChecking(q, p, page, asked, "", at)
 }
 
 // checkingForm is the same for a page that carries a request.
@@ -29,7 +29,7 @@ func (c *Captcha) checkingForm(q *Request, p *params, token string, asked questi
 	page := c.checking(q, asked, "", at)
 	page.FormKept, page.Reason, page.Written = true, q.Reason, q.Written
 	page.Hidden = append(page.Hidden, hidden(fieldSaved, token))
-	return c.showChecking(q, p, page, "same-origin", at)
+	return c.showChecking(q, p, page, asked, "same-origin", at)
 }
 
 func (c *Captcha) checking(q *Request, asked question, to string, at time.Time) *templates.CheckPage {
@@ -45,12 +45,12 @@ func (c *Captcha) checking(q *Request, asked question, to string, at time.Time) 
 		Key:       token,
 		Work:      string(text),
 		PartURL:   q.Service.prefix + "/captcha/image?key=" + token,
-		Press:     asked.step == steps.Press,
+		Press:     asked.step == steps.Press && !asked.move,
 	}
 }
 
 // showChecking renders the page. referrer is its Referrer-Policy, if it needs one of its own.
-func (c *Captcha) showChecking(q *Request, p *params, page *templates.CheckPage, referrer string, at time.Time) Response {
+func (c *Captcha) showChecking(q *Request, p *params, page *templates.CheckPage, asked question, referrer string, at time.Time) Response {
 	lang := c.language(q, p)
 	a := c.html(q, 200, verdictCaptcha, lang)
 	a.set("Content-Security-Policy", q.Service.brand.CheckCSP())
@@ -72,6 +72,8 @@ func (c *Captcha) showChecking(q *Request, p *params, page *templates.CheckPage,
 		way = steps.Press
 	}
 	c.count.shown["page"].Inc()
-	c.noteShown(q, way.String(), at)
+	if !asked.move {
+		c.noteShown(q, way.String(), at)
+	}
 	return a
 }

@@ -195,7 +195,7 @@ func (c *Captcha) ChallengeForm(q *Request) Response { return c.challengeForm(q,
 func (c *Captcha) challengeForm(q *Request, grant string) Response {
 	at := c.now()
 	c.count.shown["form"].Inc()
-	if wait := c.exhausted(q, at); wait > 0 {
+	if wait := c.exhausted(q, at); wait > 0 && !q.mayMove(q.Reason, q.least(), false) {
 		return c.limited(q, nil, wait, "")
 	}
 	pr := c.probeOf(q)
@@ -212,7 +212,11 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
 	asked := c.ask(q, q.least(), at)
+	asked.move = p == nil && q.mayMove(q.Reason, q.least(), false)
 	lost := c.cookiesLost(q, pr, at)
+	if !lost && asked.move {
+		return c.checkingForm(q, p, token, asked, at)
+	}
 	if !lost && asked.step < steps.Digits && (p == nil || pr.returned && p.step == "" && p.fresh == "") {
 		return c.checkingForm(q, p, token, asked, at)
 	}
@@ -274,7 +278,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	}
 	var a Response
 	switch r.state {
-	case stateSolved:
+	case stateSolved, stateMoved:
 		var back bool
 		if a, back = c.comeBack(q, &s, page, pr, at); !back {
 			a = c.resend(q, p, s, page, at)

@@ -86,6 +86,7 @@ func (c *Captcha) challengeJSON(q *Request, l *link, r *result, code int, at tim
 	c.cors(q, &a)
 	c.noteShown(q, "script", at)
 	asked := c.ask(q, q.least(), at)
+	asked.move = r == nil && q.mayMove(l.reason(), q.least(), false)
 	token := c.issueDigits(q, asked, l.url, at)
 	workURL := q.workURL()
 	if workURL != "" {
@@ -117,7 +118,7 @@ func (c *Captcha) challengeJSON(q *Request, l *link, r *result, code int, at tim
 // askJSON is the step that a script may take instead of digits; nil if digits are asked for.
 func (c *Captcha) askJSON(q *Request, r *result, asked question, to string, at time.Time) *askBody {
 	media := q.Base + q.Service.prefix + "/captcha/"
-	if asked.step >= steps.Dynamic || r != nil && r.next != nil {
+	if !asked.move && asked.step >= steps.Dynamic || r != nil && r.next != nil {
 		k := c.newMoving(q, asked)
 		if r != nil && r.next != nil {
 			k = r.next
@@ -125,11 +126,15 @@ func (c *Captcha) askJSON(q *Request, r *result, asked question, to string, at t
 		token := c.seal(q, k, to, at)
 		return &askBody{Step: steps.Dynamic.String(), Key: token, ImgURL: media + "image?key=" + token, AudioURL: media + "audio?key=" + token}
 	}
-	if asked.step == steps.Digits {
+	step := asked.step
+	switch {
+	case asked.move:
+		step = steps.Silent
+	case step == steps.Digits:
 		return nil
 	}
 	token, t := c.issueCheck(q, asked, to, at)
-	return &askBody{Step: asked.step.String(), Key: token, Work: &t, PartURL: media + "image?key=" + token}
+	return &askBody{Step: step.String(), Key: token, Work: &t, PartURL: media + "image?key=" + token}
 }
 
 func (c *Captcha) answerLength() int {

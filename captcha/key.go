@@ -81,10 +81,13 @@ func (c *Captcha) issueDigits(q *Request, asked question, to string, at time.Tim
 	return c.seal(q, &k, to, at)
 }
 
-// issueCheck makes a key for a silent check or a press, and returns the work that it asks for.
+// issueCheck makes a key for a silent check, a move or a press, and returns the work that it asks for.
 func (c *Captcha) issueCheck(q *Request, asked question, to string, at time.Time) (token string, t task) {
 	kd := kind(silent{})
-	if asked.step == steps.Press {
+	switch {
+	case asked.move:
+		kd = move{}
+	case asked.step == steps.Press:
 		kd = press{}
 	}
 	k := key{kind: kd.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, secret: kd.issue(c.cfg.Steps.Work(asked.earned))}

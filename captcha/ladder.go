@@ -16,6 +16,7 @@ import (
 // question is what the ladder says about one challenge.
 type question struct {
 	step   steps.Step // the step that is asked for
+	move   bool       // first, the browser may prove that a pass from another network is its own
 	earned int64      // the passes that the address earned within the last hour, as far as this node remembers
 }
 
@@ -84,7 +85,7 @@ func (c *climbs) note(q *Request, passed bool, at time.Time) {
 // step is the step that a right answer to the key passes.
 func (k *key) step() steps.Step {
 	switch k.kind {
-	case silentCode:
+	case silentCode, moveCode:
 		return steps.Silent
 	case pressCode:
 		return steps.Press

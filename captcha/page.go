@@ -39,20 +39,23 @@ func (c *Captcha) Page(q *Request) Response {
 	p.choose()
 	l := p.link()
 	c.follow(q, &l, nil, at)
-	if wait := c.exhausted(q, at); wait > 0 {
+	least := c.leastOf(q, &l, at)
+	moves := q.mayMove(l.reason(), least, p.step+p.stay != "")
+	if wait := c.exhausted(q, at); wait > 0 && !moves {
 		return c.limited(q, &p, wait, q.Service.showURL(&l))
 	}
 	pr := c.probeOf(q)
 	lang := c.language(q, &p)
 	lost := c.cookiesLost(q, pr, at)
 	off := p.cc == "1" && strings.HasPrefix(l.u, string(probed)) && !pr.returned && !hasCookie(q, q.Service.cookie)
-	asked := c.ask(q, c.leastOf(q, &l, at), at)
-	if p.step == "" && !lost && !off && asked.step < steps.Digits {
+	asked := c.ask(q, least, at)
+	asked.move = moves
+	if p.step == "" && !lost && !off && (moves || asked.step < steps.Digits) {
 		return c.checkingPage(q, &p, &l, asked, at)
 	}
-	key, moves := c.reading(q, &p, asked, l.url, at)
+	key, dynamic := c.reading(q, &p, asked, l.url, at)
 	page := c.challenge(q, lang, key)
-	page.Moving = moves
+	page.Moving = dynamic
 	if id := l.stoppedID(); id != "" {
 		page.RequestID = id
 	}

@@ -28,6 +28,8 @@ type params struct {
 	toLang   string // a language was chosen
 	step     string // digits: whoever can't pass the check asks for them
 	back     string // the request was too large to be carried
+	proof    string // the browser's signature of the key
+	stay     string // the browser could not prove that a pass from another network is its own
 }
 
 // Names of the fields that only our own pages send.
@@ -38,6 +40,8 @@ const (
 	fieldSwitch = "switch"
 	fieldKind   = "kind"
 	fieldStep   = "step"
+	fieldProof  = "proof"
+	fieldStay   = "stay"
 )
 
 // kindWork is the value of fieldKind that requests work.
@@ -78,6 +82,10 @@ func (p *params) field(name string) *string {
 		return &p.step
 	case fieldBack:
 		return &p.back
+	case fieldProof:
+		return &p.proof
+	case fieldStay:
+		return &p.stay
 	}
 	return nil
 }
@@ -103,6 +111,7 @@ const maxQuery = 32 << 10
 
 // readParams reads the query and, for a POST, the body.
 func readParams(q *Request) (p params) {
+	defer p.cutProof()
 	if len(q.View.Query) <= maxQuery {
 		p.urlencoded(string(q.View.Query))
 	}

@@ -2,6 +2,7 @@ package captcha
 
 import (
 	"strings"
+	"time"
 
 	"antirobot/identity"
 	"antirobot/request"
@@ -10,7 +11,7 @@ import (
 
 // passCookie makes the field that hands out a pass. For a partner it always contains Domain, to be replaced by the
 // partner's own: the seal covers service and partner, not that attribute.
-func (c *Captcha) passCookie(q *Request, p *spravka.Pass) HeaderField {
+func (c *Captcha) passCookie(q *Request, p *spravka.Pass, at time.Time) HeaderField {
 	domain := q.Service.id.CookieDomain(q.View.Host)
 	if p.Partner != 0 && domain == "" {
 		domain = string(q.View.Host)
@@ -18,7 +19,7 @@ func (c *Captcha) passCookie(q *Request, p *spravka.Pass) HeaderField {
 	token := c.keys.Ring().SealPass(nil, p)
 	same := q.Service.sameSite
 	return HeaderField{"Set-Cookie", string(spravka.AppendSetCookie(nil, q.Service.cookie, token, domain, "/",
-		c.cfg.Pass.Lifetime, q.secure() || same != "Lax", true, same))}
+		time.Duration(p.Expires-at.Unix())*time.Second, q.secure() || same != "Lax", true, same))}
 }
 
 // addPass hands out the pass of a right answer; over https and for a single host also under a second name, which no sibling

@@ -44,6 +44,8 @@ type ServiceConfig struct {
 	Steps steps.Policy `mapstructure:"steps"`
 	// Require lets the service ask: an answer with X-Antirobot-Require is withheld until its visitor has passed that step.
 	Require bool `mapstructure:"require"`
+	// Bind binds passes to a key pair of the browser that earns them, where it has one: see docs/adr/0031-browser-keys.md.
+	Bind bool `mapstructure:"bind"`
 	// Evidence serves a script that tells how a page is used and what it sees of its browser; see docs/evidence.md.
 	Evidence bool `mapstructure:"evidence"`
 	// CompatYandex adds X-Yandex-Captcha.
@@ -68,7 +70,7 @@ type PartnerConfig struct {
 
 // DefaultServiceConfig returns the defaults.
 func DefaultServiceConfig() ServiceConfig {
-	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open", Steps: steps.DefaultPolicy(), Require: true}
+	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open", Steps: steps.DefaultPolicy(), Require: true, Bind: true}
 }
 
 // Validate returns all problems, each with its path below the section.
@@ -164,6 +166,7 @@ type Settings struct {
 	work         bool
 	ladder       steps.Ladder
 	require      bool
+	bind         bool
 	yandex       bool
 	partners     []Partner
 	partnerParam string
@@ -210,7 +213,7 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 		return nil, settings.At("branding", err)
 	}
 	s := &Settings{
-		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, ladder: steps.New(cfg.Steps), require: cfg.Require, yandex: cfg.CompatYandex,
+		name: d.Service, prefix: cfg.Prefix, hosts: d.Hosts, ajaxStatus: cfg.AJAXStatus, work: cfg.Work, ladder: steps.New(cfg.Steps), require: cfg.Require, bind: cfg.Bind, yandex: cfg.CompatYandex,
 		partnerParam: cfg.PartnerParam, closed: cfg.OnStoreFailure == "closed", brand: brand,
 		id: d.Cookies, cookie: d.Cookies.SpravkaCookie(), set: own,
 		imgURL: "{base}" + cfg.Prefix + "/captcha/image?key={key}",

@@ -151,6 +151,9 @@ func (c *Captcha) noteShown(q *Request, way string, at time.Time) {
 
 // noteTried counts an answer; an empty one, or one that was not checked, does not count.
 func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
+	if r.opened && r.key.kind == moveCode {
+		return
+	}
 	if r.opened {
 		way = r.key.way(way)
 	}

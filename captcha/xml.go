@@ -113,5 +113,5 @@ func (c *Captcha) FreshPass(q *Request) (f HeaderField, ok bool) {
 		Partner: q.partnerHash(), Net: q.ID.NetKey(),
 	}
 	c.count.unearned.Inc()
-	return c.passCookie(q, &pass), true
+	return c.passCookie(q, &pass, at), true
 }

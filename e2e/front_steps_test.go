@@ -11,23 +11,30 @@ import (
 )
 
 // TestStepsOnThePage: the button is pressed by keyboard alone; a moving picture is answered with the arrows' buttons and by
-// typing; without JavaScript a silent check leads to the digits by itself. Each ends on the page that was asked for.
+// typing; without JavaScript a silent check leads to the digits by itself. Each ends on the page that was asked for. Whoever
+// has pressed comes to the page from a banned address elsewhere, too, without being asked: the browser proves that it is the same.
 func TestStepsOnThePage(t *testing.T) {
 	t.Parallel()
 	ctx := browser(t)
 	there := chromedp.WaitVisible(`//pre[contains(.,"site got")]`)
-	open := func(step, wait string) {
+	open := func(step, wait string) *gateway {
 		t.Helper()
-		g := configuredFront(t, site(t).URL, "    captcha: {steps: {robot: "+step+"}}\n")
+		g := configuredFront(t, site(t).URL, "    captcha: {steps: {robot: "+step+"}}\n", "--trusted-proxies", "127.0.0.1")
 		g.ban("ip:127.0.0.1", "1h")
 		run(t, ctx, "forget", network.ClearBrowserCookies())
 		run(t, ctx, step, chromedp.Navigate(g.url+"/page"), chromedp.WaitVisible(wait, chromedp.ByQuery))
+		return g
 	}
 
-	open("press", "#press")
+	g := open("press", "#press")
 	checkAxe(t, ctx, axe(t), "a press")
 	tabTo(t, ctx, `e.id === 'press'`)
 	run(t, ctx, "press", chromedp.KeyEvent("\r"), there)
+	g.ban("ip:203.0.113.9", "1h")
+	run(t, ctx, "go elsewhere", comeFrom("203.0.113.9"), chromedp.Navigate(g.url+"/page"), there, comeFrom(""))
+	if moved := g.metric("antirobot_captcha_answers_total", `result="moved"`); moved != 1 {
+		t.Errorf("moved %v times, want once", moved)
+	}
 
 	open("dynamic", ".arrows button")
 	checkAxe(t, ctx, axe(t), "a moving picture")
@@ -49,11 +56,20 @@ func TestStepsOnThePage(t *testing.T) {
 	run(t, ctx, "answer", chromedp.SendKeys(field, testAnswer+"\r", chromedp.ByQuery), there)
 }
 
+// comeFrom makes a browser come from an address, through a proxy before the gateway; empty: from its own.
+func comeFrom(address string) chromedp.Action {
+	headers := network.Headers{}
+	if address != "" {
+		headers["X-Forwarded-For"] = address
+	}
+	return chromedp.Tasks{network.Enable(), network.SetExtraHTTPHeaders(headers)}
+}
+
 // TestMovingPictureInDialog: antirobot.js shows a moving picture with arrows, keys and sound; an act leads to the next picture,
-// the last one on; digits are a button away.
+// the last one on; digits are a button away. At another address the pass moves along, without a dialog.
 func TestMovingPictureInDialog(t *testing.T) {
 	t.Parallel()
-	g := configuredFront(t, appSite(t).URL, "    captcha: {steps: {robot: dynamic}}\n")
+	g := configuredFront(t, appSite(t).URL, "    captcha: {steps: {robot: dynamic}}\n", "--trusted-proxies", "127.0.0.1")
 	a := openApp(t, browser(t), g.url+"/app", "")
 	g.ban("ip:127.0.0.1", "1h")
 	a.eval(`keep('r', robot.fetch('/api/list', {method: 'POST', body: 'kept'})); true`, nil)
@@ -79,5 +95,11 @@ func TestMovingPictureInDialog(t *testing.T) {
 	}
 	if got := a.events(); got != "challenge shown answer:next answer:passed passed replayed" {
 		t.Errorf("events: %s", got)
+	}
+	g.ban("ip:203.0.113.9", "1h")
+	run(t, a.ctx, "go elsewhere", comeFrom("203.0.113.9"))
+	a.eval(`log.length = 0; keep('s', robot.fetch('/api/list', {method: 'POST', body: 'kept'})); true`, nil)
+	if r := a.result("s"); r.Value.Body != "kept" || a.events() != "passed replayed" {
+		t.Errorf("elsewhere: %+v, events %s", r, a.events())
 	}
 }

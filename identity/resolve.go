@@ -234,6 +234,8 @@ func (r *Resolver) passes(id *Identity, j *jar, v *request.View, s *CookieSettin
 		case !p.Earned && !aged(p.Born, at, int64(day/time.Second)):
 			why = RefusedUnearned
 			id.NFresh++
+		case p.Away(id.NetKey()):
+			why, id.Away = RefusedAway, p
 		}
 		if why != RefusedNone {
 			id.refuse(KindSpravka, why)

@@ -41,10 +41,11 @@ type Identity struct {
 	N        int
 	Passes   [maxPasses]spravka.Pass // the verified passes, in the order of the cookies
 	NPasses  int
-	NFresh   int   // valid passes that were never earned and are too young to be a subject; not among Passes
-	IBirth   int64 // unix time when a verified i cookie was created, 0 if there is none; young ones too
-	Partner  bool  // an XML partner asks on behalf of its user: no field of the request is the user's
-	WantI    bool  // the request came from a browser without an i cookie of ours, or with one to renew: call MintI
+	Away     spravka.Pass // a pass that was brought to a network in which its browser has not proved itself; zero: none
+	NFresh   int          // valid passes that were never earned and are too young to be a subject; not among Passes
+	IBirth   int64        // unix time when a verified i cookie was created, 0 if there is none; young ones too
+	Partner  bool         // an XML partner asks on behalf of its user: no field of the request is the user's
+	WantI    bool         // the request came from a browser without an i cookie of ours, or with one to renew: call MintI
 	Refused  [8]Refusal
 	NRefused int
 
@@ -89,7 +90,7 @@ func (id *Identity) NetKey() uint64 { return NetKey(id.Net) }
 func (id *Identity) reset() {
 	id.N, id.NPasses, id.NFresh, id.NRefused = 0, 0, 0, 0
 	id.IBirth, id.WantI, id.Partner = 0, false, false
-	id.i = iCookie{}
+	id.i, id.Away = iCookie{}, spravka.Pass{}
 }
 
 func (id *Identity) has(k Kind) bool {
@@ -151,6 +152,7 @@ const (
 	RefusedUnearned // a fresh pass without allowance, not yet a day old
 	RefusedTooMany  // more cookies of one kind in one request than are tried
 	RefusedCrowded  // an i cookie that was made above its network's rate, and never counts
+	RefusedAway     // a pass in a network in which its browser has not proved itself yet
 )
 
 // refusals has the name of each reason, for logs and the API, and its description in words.
@@ -166,6 +168,7 @@ var refusals = [...]struct{ name, words string }{
 	RefusedUnearned:  {"unearned", "it was not earned by a captcha and is not a day old"},
 	RefusedTooMany:   {"too many", "there are too many cookies of its kind"},
 	RefusedCrowded:   {"crowded", "its network made too many of them"},
+	RefusedAway:      {"away", "its browser has not proved itself in this network yet"},
 }
 
 func (r RefusalReason) String() string {

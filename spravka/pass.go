@@ -22,17 +22,41 @@ type Pass struct {
 	Agent     uint64 // hash of the user-agent family that solved
 	Step      uint8  // what was passed, and what was asked for, as captcha/steps numbers them; 0: not known …
 	Asked     uint8  // … 1 to 7
+	// Key is the fingerprint of the key pair of the browser that solved, zero: it has shown none. A pass with a key is good
+	// in Net and in Places alone, the networks in which that browser has proved itself, the latest first.
+	Key    [16]byte
+	Places [3]uint64
 }
 
 const (
 	passVersion = 1
 	passSize    = 1 + 1 + 16 + 8 + 4 + 4*8
-	flagEarned  = 1
-	stepShift   = 1 // the flags hold Step and Asked, three bits each
-	askedShift  = 4
-	stepMask    = 7
-	flagsKnown  = 1<<7 - 1
+	// keyedVersion is that of passes with a key, which is followed by the places.
+	keyedVersion = 2
+	keyedSize    = passSize + 16 + 3*8
+	flagEarned   = 1
+	stepShift    = 1 // the flags hold Step and Asked, three bits each
+	askedShift   = 4
+	stepMask     = 7
+	flagsKnown   = 1<<7 - 1
 )
+
+// Keyed reports whether the pass is good only where the browser that solved has proved itself.
+func (p *Pass) Keyed() bool { return p.Key != [16]byte{} }
+
+// Away reports whether a request from a network (identity.NetKey; 0: not known) brings the pass to a place in which its
+// browser has not proved itself.
+func (p *Pass) Away(net uint64) bool {
+	return p.Keyed() && net != 0 && net != p.Net && net != p.Places[0] && net != p.Places[1] && net != p.Places[2]
+}
+
+// MoveTo adds a network in which the browser has proved itself, in place of the one that was added first. It changes
+// nothing else: all that was paid with the pass stays paid.
+func (p *Pass) MoveTo(net uint64) {
+	if p.Away(net) {
+		p.Places = [3]uint64{net, p.Places[0], p.Places[1]}
+	}
+}
 
 // NewID returns a random ID for a pass or an i cookie.
 func NewID() (id [16]byte) {
@@ -42,14 +66,14 @@ func NewID() (id [16]byte) {
 
 // SealPass appends the token of the pass to dst. A pass that was not earned is sealed without allowance.
 func (r *Ring) SealPass(dst []byte, p *Pass) []byte {
-	var buf [passSize]byte
+	var buf [keyedSize]byte
 	return r.Seal(dst, PurposePass, nil, p.append(buf[:0]), time.Unix(p.Expires, 0))
 }
 
 // OpenPass checks a token and returns its pass; the errors are those of Open. The caller must check scope, partner and
 // revocation: they depend on where the pass was presented.
 func (r *Ring) OpenPass(token []byte, now time.Time) (Pass, error) {
-	var buf [passSize]byte
+	var buf [keyedSize]byte
 	payload, expires, err := r.OpenUntil(buf[:0], PurposePass, nil, token, now)
 	if err != nil {
 		return Pass{}, err
@@ -70,18 +94,43 @@ func (p *Pass) append(dst []byte) []byte {
 		flags, allowance = flagEarned, p.Allowance
 	}
 	flags |= (p.Step&stepMask)<<stepShift | (p.Asked&stepMask)<<askedShift
-	dst = append(dst, passVersion, flags)
+	version := byte(passVersion)
+	if p.Keyed() {
+		version = keyedVersion
+	}
+	dst = append(dst, version, flags)
 	dst = append(dst, p.ID[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(p.Born))
 	dst = binary.BigEndian.AppendUint32(dst, allowance)
 	dst = binary.BigEndian.AppendUint64(dst, p.Scope)
 	dst = binary.BigEndian.AppendUint64(dst, p.Partner)
 	dst = binary.BigEndian.AppendUint64(dst, p.Net)
-	return binary.BigEndian.AppendUint64(dst, p.Agent)
+	dst = binary.BigEndian.AppendUint64(dst, p.Agent)
+	if !p.Keyed() {
+		return dst
+	}
+	dst = append(dst, p.Key[:]...)
+	for _, net := range p.Places {
+		dst = binary.BigEndian.AppendUint64(dst, net)
+	}
+	return dst
 }
 
 func parsePass(b []byte) (p Pass, ok bool) {
-	if len(b) != passSize || b[0] != passVersion || b[1]&^flagsKnown != 0 {
+	if len(b) < passSize || b[1]&^flagsKnown != 0 {
+		return Pass{}, false
+	}
+	switch {
+	case b[0] == passVersion && len(b) == passSize:
+	case b[0] == keyedVersion && len(b) == keyedSize:
+		copy(p.Key[:], b[passSize:])
+		for i := range p.Places {
+			p.Places[i] = binary.BigEndian.Uint64(b[passSize+16+8*i:])
+		}
+		if !p.Keyed() {
+			return Pass{}, false
+		}
+	default:
 		return Pass{}, false
 	}
 	p.Earned, p.Step, p.Asked = b[1]&flagEarned != 0, b[1]>>stepShift&stepMask, b[1]>>askedShift&stepMask
@@ -95,22 +144,22 @@ func parsePass(b []byte) (p Pass, ok bool) {
 	return p, p.Earned || p.Allowance == 0
 }
 
-// AppendPacked appends the pass in a fixed form of PackedPassSize bytes, for caches of opened passes. It proves
+// AppendPacked appends the pass in a form of at most PackedPassSize bytes, for caches of opened passes. It proves
 // nothing: keep it where only the gateway writes.
 func (p *Pass) AppendPacked(dst []byte) []byte {
 	return binary.BigEndian.AppendUint64(p.append(dst), uint64(p.Expires))
 }
 
-// PackedPassSize is the length of what AppendPacked appends.
-const PackedPassSize = passSize + 8
+// PackedPassSize is the greatest length of what AppendPacked appends.
+const PackedPassSize = keyedSize + 8
 
 // UnpackPass reads what AppendPacked wrote, and reports false for anything else.
 func UnpackPass(b []byte) (p Pass, ok bool) {
-	if len(b) != PackedPassSize {
+	if len(b) < 8 {
 		return Pass{}, false
 	}
-	p, ok = parsePass(b[:passSize])
-	p.Expires = int64(binary.BigEndian.Uint64(b[passSize:]))
+	p, ok = parsePass(b[:len(b)-8])
+	p.Expires = int64(binary.BigEndian.Uint64(b[len(b)-8:]))
 	return p, ok
 }
 

@@ -21,6 +21,12 @@ func drawPass(rt *rapid.T) Pass {
 	p.Partner = rapid.Uint64().Draw(rt, "partner")
 	p.Net = rapid.Uint64().Draw(rt, "net")
 	p.Agent = rapid.Uint64().Draw(rt, "agent")
+	if rapid.Bool().Draw(rt, "keyed") {
+		copy(p.Key[:], rapid.SliceOfN(rapid.ByteMin(1), 16, 16).Draw(rt, "key"))
+		for i := range p.Places {
+			p.Places[i] = rapid.Uint64().Draw(rt, "place")
+		}
+	}
 	return p
 }
 
@@ -57,6 +63,30 @@ func TestPassFitsACookie(t *testing.T) {
 	p := Pass{ID: NewID(), Born: start.Unix(), Expires: start.Unix() + 60, Allowance: 100, Earned: true}
 	if n := len(newRing(t).SealPass(nil, &p)); n > 256 {
 		t.Errorf("%d bytes", n)
+	}
+	p.Key = NewID()
+	if n := len(newRing(t).SealPass(nil, &p)); n > 320 {
+		t.Errorf("%d bytes with a key", n)
+	}
+}
+
+// TestPassMoves: a pass with a key is good in the networks in which its browser has proved itself, the latest three beside
+// its own; one without a key is good anywhere, as far as its seal is concerned.
+func TestPassMoves(t *testing.T) {
+	p := Pass{Net: 1}
+	if p.MoveTo(2); p.Away(2) || p.Places != [3]uint64{} {
+		t.Errorf("without a key: %+v", p)
+	}
+	p.Key = NewID()
+	if p.Away(1) || p.Away(0) || !p.Away(2) {
+		t.Error("a pass with a key is not bound to its own network")
+	}
+	for net := range uint64(4) {
+		p.MoveTo(net + 2)
+		p.MoveTo(net + 2) // where it is known: nothing changes
+	}
+	if p.Places != [3]uint64{5, 4, 3} || p.Net != 1 || p.Away(1) || p.Away(3) || !p.Away(2) {
+		t.Errorf("after four moves: %+v", p)
 	}
 }
 
@@ -131,6 +161,8 @@ func FuzzPassPayload(f *testing.F) {
 	p := Pass{ID: NewID(), Born: start.Unix(), Allowance: 100, Earned: true}
 	f.Add(p.append(nil))
 	f.Add(p.AppendPacked(nil))
+	p.Key = NewID()
+	f.Add(p.append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if p, ok := parsePass(b); ok && !bytes.Equal(p.append(nil), b) {
 			t.Fatalf("%x reads as %+v, which writes as %x", b, p, p.append(nil))

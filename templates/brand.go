@@ -119,8 +119,8 @@ func (s *Set) Brand(cfg Branding) (*Brand, error) {
 	}
 	scripts := "'none'"
 	if s.script != "" {
-		b.Script = safe("<script>" + s.script + "</script>")
-		scripts = sourceHash(s.script)
+		b.Script = safe("<script>" + s.keys + "</script><script>" + s.script + "</script>")
+		scripts = sourceHash(s.keys) + " " + sourceHash(s.script)
 	}
 	if cfg.Logo != "" {
 		raw, err := os.ReadFile(cfg.Logo)

@@ -86,6 +86,7 @@ var scriptBuilds = map[string][]string{
 	"static/work.js":       {"js/work.ts", "--format=iife"},
 	"static/steps.js":      {"js/steps.ts", "--format=iife"},
 	"static/evidence.js":   {"js/evidence.ts", "--format=iife"},
+	"static/keys.js":       {"js/pagekeys.ts", "--format=iife"},
 }
 
 // TestScriptIsFresh builds antirobot.js from its source, byte for byte as the committed files.

@@ -153,8 +153,8 @@ func TestPageMatchesItsPolicy(t *testing.T) {
 			t.Errorf("the policy %q does not allow %s %q", b.CSP(), m[1], m[2])
 		}
 	}
-	if found != 3 {
-		t.Errorf("%d styles and scripts, want two styles and a script", found)
+	if found != 4 {
+		t.Errorf("%d styles and scripts, want two of each", found)
 	}
 	if regexp.MustCompile(`(?:src|href|action)="(?:https?:)?//`).Match(page) || bytes.Contains(page, []byte("@import")) {
 		t.Error("the page asks third parties")

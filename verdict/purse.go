@@ -231,6 +231,8 @@ func (c *Cacher) bill(p *spravka.Pass, v *request.View, id *identity.Identity) b
 		return bill{cost: 1}
 	case identity.AgentFamily(v.Get("User-Agent")) != p.Agent:
 		return bill{cost: dear, net: net}
+	case p.Keyed(): // elsewhere it is no pass, until its browser has proved itself
+		net = 0
 	}
 	return bill{cost: 1, net: net}
 }

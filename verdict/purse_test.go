@@ -129,6 +129,10 @@ func TestPitfall11SoftBinding(t *testing.T) {
 	cost("a stranger", far, "python-requests/2.32", 14)
 	cost("the same stranger", far, "python-requests/2.32", 10)
 	y.p.ID[0]++
+	y.p.Key = spravka.NewID() // where it is a pass, its browser has proved itself
+	cost("moved with its browser", away, "", 1)
+	y.p.Key = [16]byte{}
+	y.p.ID[0]++
 	paid := 0 // the same browser in ever new places: the pass was sold
 	for i := range 100 {
 		a := "10." + string('0'+rune(i/10)) + "." + string('0'+rune(i%10)) + ".1"

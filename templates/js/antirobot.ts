@@ -152,7 +152,7 @@ export class AntirobotCancelled extends Error {
 export class AntirobotBlocked extends Error {
   override readonly name = 'AntirobotBlocked';
   constructor(readonly reason: 'blocked' | 'rounds', readonly requestId: string, readonly response?: Response) {
-    super(reason === 'blocked' ? 'request refused' : 'asked again: is the cookie kept?');
+    super(reason === 'blocked' ? 'request refused' : 'asked again: no cookie?');
   }
 }
 
@@ -160,7 +160,7 @@ export class AntirobotBlocked extends Error {
 export class AntirobotNotReplayable extends Error {
   override readonly name = 'AntirobotNotReplayable';
   constructor(readonly why: 'body' | 'replay', readonly challenge: Challenge) {
-    super('answered, but not repeated: send it again');
+    super('passed, but not repeated');
   }
 }
 
@@ -170,6 +170,7 @@ const PlainXHR = globalThis.XMLHttpRequest;
 
 const HEADER = 'X-Antirobot-Verdict';
 const now = () => performance.now();
+const noProgress = () => {};
 const hidden = () => document.visibilityState === 'hidden';
 
 // Passes that were earned, by gateway: what was sent before is repeated without asking. Shared by all instances.
@@ -216,26 +217,27 @@ const textsOf = async (lang: string, check: string): Promise<Texts> => {
   return builtin['en']!;
 };
 
+// --b background, --c of buttons, --i ink, --s soft ink, --l lines, --a accent, --o on it, --e errors, --p paper
 const CSS = `:host{all:initial}*{box-sizing:border-box}
-.r{--bg:#fff;--soft-bg:#f3f4f6;--ink:#1b1f24;--soft:#4b5563;--line:#7b8494;--accent:#1a56b0;--on:#fff;--bad:#a8201a;--paper:#fff;color-scheme:light;font:100%/1.5 system-ui,sans-serif;color:var(--ink);background:var(--bg);overflow-wrap:anywhere}
-dialog{width:27rem;max-width:calc(100vw - 1rem);max-height:calc(100dvh - 1rem);padding:1.25rem;border:1px solid var(--line);border-radius:.75rem;overflow:auto}
+.r{--b:#fff;--c:#f3f4f6;--i:#1b1f24;--s:#4b5563;--l:#7b8494;--a:#1a56b0;--o:#fff;--e:#a8201a;--p:#fff;color-scheme:light;font:100%/1.5 system-ui,sans-serif;color:var(--i);background:var(--b);overflow-wrap:anywhere}
+dialog{width:27rem;max-width:calc(100vw - 1rem);max-height:calc(100dvh - 1rem);padding:1.25rem;border:1px solid var(--l);border-radius:.75rem;overflow:auto}
 dialog::backdrop{background:rgb(0 0 0/.55)}
 h2{font-size:1.375rem;line-height:1.3;margin:0 0 .5rem}p{margin:0 0 .75rem}
-.q{color:var(--soft)}.p{background:var(--paper);border:1px solid var(--line);border-radius:.5rem;padding:.25rem;margin:0 0 .75rem}
+.q{color:var(--s)}.p{background:var(--p);border:1px solid var(--l);border-radius:.5rem;padding:.25rem;margin:0 0 .75rem}
 img{display:block;width:100%;max-width:300px;height:auto;min-height:4rem;margin:auto;color:#1b1f24}
 audio{display:block;width:100%;min-height:2.5rem}
 label,.e{display:block;font-weight:600;margin-top:.5rem}
-.e{color:var(--bad)}p:empty{margin:0}
-input{display:block;width:100%;padding:.6rem .75rem;font:inherit;font-size:1.375rem;letter-spacing:.12em;color:inherit;background:var(--bg);border:1px solid var(--line);border-radius:.5rem}
-input[aria-invalid=true]{border:2px solid var(--bad)}
-button{font:inherit;min-height:2.75rem;padding:.5rem 1rem;border:1px solid var(--line);border-radius:.5rem;color:inherit;background:var(--soft-bg);cursor:pointer}
-.g{font-weight:600;color:var(--on);background:var(--accent);border-color:transparent;flex:1}
-.l{min-height:2rem;padding:.15rem 0;border:0;background:none;color:var(--accent);text-decoration:underline;text-align:start}
+.e{color:var(--e)}p:empty{margin:0}
+input{display:block;width:100%;padding:.6rem .75rem;font:inherit;font-size:1.375rem;letter-spacing:.12em;color:inherit;background:var(--b);border:1px solid var(--l);border-radius:.5rem}
+input[aria-invalid=true]{border:2px solid var(--e)}
+button{font:inherit;min-height:2.75rem;padding:.5rem 1rem;border:1px solid var(--l);border-radius:.5rem;color:inherit;background:var(--c);cursor:pointer}
+.g{font-weight:600;color:var(--o);background:var(--a);border-color:transparent;flex:1}
+.l{min-height:2rem;padding:.15rem 0;border:0;background:none;color:var(--a);text-decoration:underline;text-align:start}
 .m{image-rendering:pixelated}
 .b{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:.9rem}.b[hidden]{display:none}
-:focus-visible{outline:3px solid var(--accent);outline-offset:2px}
-details{margin-top:1rem}summary{cursor:pointer;min-height:1.75rem;color:var(--accent)}
-.d{--bg:#1d2126;--soft-bg:#2b3037;--ink:#eceff3;--soft:#b4bcc8;--line:#7d8796;--accent:#8ab6f9;--on:#0b1a2e;--bad:#ffb3ac;--paper:#c3c9d1;color-scheme:dark}
+:focus-visible{outline:3px solid var(--a);outline-offset:2px}
+details{margin-top:1rem}summary{cursor:pointer;min-height:1.75rem;color:var(--a)}
+.d{--b:#1d2126;--c:#2b3037;--i:#eceff3;--s:#b4bcc8;--l:#7d8796;--a:#8ab6f9;--o:#0b1a2e;--e:#ffb3ac;--p:#c3c9d1;color-scheme:dark}
 @media (forced-colors:active){.g,.p{border-color:CanvasText}}`;
 
 /** The form with the puzzle. It lives in a shadow tree, so that no style of the page reaches it, or the other way round. */
@@ -572,9 +574,13 @@ export function createAntirobot(options: Options = {}): Antirobot {
       }
     }
 
-    answer(digits: string) { return this.#post({ rep: digits }); }
-    follow(directions: string) { return this.#post({ key: this.challenge.ask!.key, rep: directions }); }
-    async work(progress: (share: number) => void = () => {}, signal?: AbortSignal): Promise<Outcome> {
+    answer(digits: string) { return this.#typed(digits, this.challenge); }
+    follow(directions: string) { return this.#typed(directions, { ...this.challenge.ask!, ...this.challenge.moving! }); }
+    /** Sends what was typed, signed with the browser's key if it has one. */
+    async #typed(rep: string, { key, audio }: { key: string; audio: string }) {
+      return this.#post({ key, rep: rep && rep + await toil(this.challenge.check, null, noProgress, this.signal, audio).catch(() => '') });
+    }
+    async work(progress: (share: number) => void = noProgress, signal?: AbortSignal): Promise<Outcome> {
       const { check } = this.challenge;
       const over = new AbortController();
       first(this.signal, ...signal ? [[signal, 'abort'] as [EventTarget, string]] : []).then(() => over.abort());
@@ -591,7 +597,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
     async check(how = ''): Promise<Outcome> {
       const { ask, check } = this.challenge;
       try {
-        return await this.#post({ key: ask!.key, rep: await toil(check, ask!.work, () => {}, this.signal, ask!.part) + how }, true);
+        return await this.#post({ key: ask!.key, rep: await toil(check, ask!.work, noProgress, this.signal, ask!.part) + how }, true);
       } catch {
         return this.signal.aborted ? 'over' : 'unable';
       }
@@ -648,6 +654,11 @@ export function createAntirobot(options: Options = {}): Antirobot {
     }
   };
 
+  const refuse = <K extends 'blocked' | 'cancelled'>(type: K, e: EventMap[K]) => {
+    emit(type, e);
+    throw e;
+  };
+
   const mayRepeat = async (r: { method: string; url: string }, c: Challenge) => {
     const replay = o.replay;
     if (typeof replay === 'function') return replay(r, c);
@@ -659,14 +670,10 @@ export function createAntirobot(options: Options = {}): Antirobot {
     const origin = new URL(c.check).origin;
     if (!(sent < (passes.get(origin) ?? -1))) {
       if (sent < (cancels.get(origin) ?? -1)) {
-        const e = new AntirobotCancelled(c);
-        emit('cancelled', e);
-        throw e;
+        refuse('cancelled', new AntirobotCancelled(c));
       }
       if (round > o.rounds) {
-        const e = new AntirobotBlocked('rounds', c.requestId);
-        emit('blocked', e);
-        throw e;
+        refuse('blocked', new AntirobotBlocked('rounds', c.requestId));
       }
       await solve(c, signal);
     }
@@ -719,9 +726,7 @@ export function createAntirobot(options: Options = {}): Antirobot {
         const res = await r.send();
         const verdict = res.headers.get(HEADER);
         if (verdict === 'blocked') {
-          const e = new AntirobotBlocked('blocked', res.headers.get('X-Request-Id') ?? '', res);
-          emit('blocked', e);
-          throw e;
+          refuse('blocked', new AntirobotBlocked('blocked', res.headers.get('X-Request-Id') ?? '', res));
         }
         const c = verdict === 'captcha' ? await read(res) : null;
         if (!c) {
@@ -749,8 +754,8 @@ export function createAntirobot(options: Options = {}): Antirobot {
 
     constructor() {
       super();
-      for (const type of ['readystatechange', 'progress', 'load', 'loadend', 'loadstart', 'timeout', 'error', 'abort']) {
-        this.addEventListener(type, (e) => this.#hear(e)); // the first listener of all
+      for (const name in this) { // onload, onerror, …
+        if (/^on/.test(name)) this.addEventListener(name.slice(2), (e) => this.#hear(e)); // the first listener of all
       }
     }
 
@@ -871,10 +876,7 @@ function frozen(body: any, most: number): any {
   if (typeof body === 'string') return fits(body.length, () => body);
   if (body instanceof Blob) return fits(body.size, () => body);
   if (body instanceof URLSearchParams) return fits(String(body).length, () => new URLSearchParams(body));
-  if (body instanceof ArrayBuffer) return fits(body.byteLength, () => body.slice(0));
-  if (ArrayBuffer.isView(body)) {
-    return fits(body.byteLength, () => new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice());
-  }
+  if (body instanceof ArrayBuffer || ArrayBuffer.isView(body)) return fits(body.byteLength, () => new Blob([body as BlobPart]));
   if (body instanceof FormData) {
     const copy = new FormData();
     let size = 0;

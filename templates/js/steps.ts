@@ -1,6 +1,8 @@
 // The script inside the page of a silent check or a press. It works a little, asks for a part of the page, and sends both on
-// with the form; a press waits for its button, and says how that was pressed. Whatever goes wrong leads to the digits.
+// with the form; a press waits for its button, and says how that was pressed. The browser signs the answer with its key, if it
+// has one. Whatever goes wrong leads to the digits.
 
+import { proof } from './keys';
 import { pressed } from './press';
 import { run, sizeOf, type Task } from './toil';
 
@@ -24,6 +26,6 @@ const press = (b: HTMLButtonElement) => new Promise<string>((resolve) => {
   b.hidden = false;
 });
 
-Promise.all([run(JSON.parse(work) as Task, () => {}, new AbortController().signal), sizeOf(part), button ? press(button) : ''])
+Promise.all([run(JSON.parse(work) as Task, () => {}, new AbortController().signal), sizeOf(part), button ? press(button) : '', proof(form.action, (form.elements.namedItem('key') as HTMLInputElement).value)])
   .then((parts) => send('rep', parts.join('')))
   .catch(() => send('step', 'digits'));

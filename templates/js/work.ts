@@ -3,14 +3,22 @@
 // sends back the share done so far, then the answer. In a page it is antirobotWork, which starts such a Worker; where the
 // page may not start one (another origin, its policy), it works in slices of a few milliseconds.
 //
-// With the URL of a part of the page it makes the check of the browser: a little work, in the page itself, and the part.
+// With the URL of a part of the page it makes the check of the browser: a little work, in the page itself, and the part; the
+// answer is signed with the browser's key. Without a task, it makes the signature alone, for what is typed.
 
+import { proof } from './keys';
 import { run, sizeOf, type Progress, type Task } from './toil';
 
-export type Toil = (url: string, task: Task, progress: Progress, signal: AbortSignal, part?: string) => Promise<string>;
+export type Toil = (url: string, task: Task | null, progress: Progress, signal: AbortSignal, part?: string) => Promise<string>;
 
-const toil: Toil = (url, task, progress, signal, part) => part ? Promise.all([run(task, progress, signal), sizeOf(part)]).then((a) => a.join('')) : new Promise((resolve, reject) => {
-  const here = () => run(task, progress, signal).then(resolve, reject);
+/** Checks the browser. The challenge's key stands in the part's URL. */
+const checked = async (task: Task | null, progress: Progress, signal: AbortSignal, part: string) => {
+  const signed = proof(String(new URL('../checkcaptcha', part)), new URL(part).searchParams.get('key')!);
+  return (await Promise.all(task ? [run(task, progress, signal), sizeOf(part), signed] : [signed])).join('');
+};
+
+const toil: Toil = (url, task, progress, signal, part) => part ? checked(task, progress, signal, part) : new Promise((resolve, reject) => {
+  const here = () => run(task!, progress, signal).then(resolve, reject);
   let worker: Worker;
   try {
     worker = new Worker(url);

@@ -35,11 +35,11 @@ run=null;
 b.textContent=offer;
 s.textContent=d[why];
 }
-function send(key,rep){
+function send(key,rep,proof){
 var old=f.elements.key.value,i=document.createElement("input");
 i.type="hidden";
 i.name="rep";
-i.value=rep;
+i.value=rep+proof;
 f.prepend(i);
 f.elements.key.value=key;
 f.submit();
@@ -62,7 +62,8 @@ if(run!==me)return;
 if(typeof e.data==="string"){
 s.textContent=d.checking;
 t.terminate();
-send(task.key,e.data);
+if(!window.antirobotProof)return send(task.key,e.data,"");
+antirobotProof(f.action,task.key).then(function(p){send(task.key,e.data,p)});
 }else if(e.data>=.5&&s.textContent===d.running)s.textContent=d.half;
 };
 t.postMessage(task.work);
