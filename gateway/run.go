@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime/debug"
 	"sync"
 	"syscall"
 	"time"
@@ -29,6 +30,7 @@ func (a *Server) Run(ctx context.Context, hup <-chan os.Signal, ready func()) er
 	if ready != nil {
 		ready()
 	}
+	debug.FreeOSMemory() // what only the start needed; the heap's limit is high, so no collection would come soon
 	for {
 		select {
 		case s := <-hup:

@@ -91,7 +91,8 @@ func (j *journey) hsts() []byte {
 // forward sends the request to the service and returns its answer. If a is set, the sealed request in it is sent instead,
 // once, and a's fields (the new pass) are added to the service's answer.
 func (j *journey) forward(a *captcha.Response) {
-	o := h1.ForwardOptions{
+	o := &j.options
+	*o = h1.ForwardOptions{
 		SetFields:    j.appendPassed(j.upstreamFields(), a),
 		Drop:         j.svc.drop,
 		DropAnswer:   serviceMayNotSend,
@@ -105,7 +106,7 @@ func (j *journey) forward(a *captcha.Response) {
 		o.AddAnswer = append(o.AddAnswer, request.Field{Name: nameHSTS, Value: hsts})
 		o.DropAnswer = serviceMayNotSendHSTS
 	}
-	j.holding(&o)
+	j.holding(o)
 	if j.resent = a != nil; j.resent {
 		o.Replay = replay(a.Resend)
 	} else {
@@ -113,7 +114,7 @@ func (j *journey) forward(a *captcha.Response) {
 		j.keepForm()
 	}
 	var err error
-	j.result, err = j.x.Forward(j.svc.Upstream, &o)
+	j.result, err = j.x.Forward(j.svc.Upstream, o)
 	j.status = j.result.Status
 	if j.result.Held {
 		j.require()

@@ -104,11 +104,12 @@ type journey struct {
 	resent    bool                // the request that goes to the service was carried through a captcha
 	hold      func([]byte) bool   // withholds, made once
 
-	noted  verdict.Note
-	sent   []request.Field  // to the service
-	fields []request.Field  // in the answer
-	own    [1]request.Field // in an answer that no shared cache may keep
-	passed []byte           // what the service is told about the visitor's pass
+	options h1.ForwardOptions // kept here, as it would be allocated for each request
+	noted   verdict.Note
+	sent    []request.Field  // to the service
+	fields  []request.Field  // in the answer
+	own     [1]request.Field // in an answer that no shared cache may keep
+	passed  []byte           // what the service is told about the visitor's pass
 }
 
 // ServeExchange is the journey of a request. A panic leaves the journey to the garbage collector: h1 recovers, counts and
@@ -160,6 +161,7 @@ func (j *journey) end() {
 	clear(j.fields)
 	clear(j.own[:])
 	clear(j.sent)
+	j.options = h1.ForwardOptions{}
 	j.x, j.status, j.result, j.outcome, j.ownPage, j.failure = nil, 0, h1.Result{}, captcha.OutcomeNone, false, nil
 	j.evidence = request.Evidence{}
 	j.work, j.taken, j.required, j.written = false, captcha.HeaderField{}, 0, ""

@@ -187,21 +187,42 @@ const (
 
 // typeOf reads a Content-Type.
 func typeOf(b []byte) Type {
-	switch {
-	case len(b) == 0:
+	if len(b) == 0 {
 		return TypeUnknown
-	case request.HasPrefixFold(b, "text/html"), request.HasPrefixFold(b, "application/xhtml+xml"):
-		return TypeHTML
-	case request.HasPrefixFold(b, "application/json"), request.HasPrefixFold(b, "application/xml"), request.HasPrefixFold(b, "text/xml"):
-		return TypeData
-	case request.HasPrefixFold(b, "image/"), request.HasPrefixFold(b, "text/css"), request.HasPrefixFold(b, "text/javascript"), request.HasPrefixFold(b, "application/javascript"),
-		request.HasPrefixFold(b, "application/x-javascript"), request.HasPrefixFold(b, "font/"), request.HasPrefixFold(b, "audio/"), request.HasPrefixFold(b, "video/"), request.HasPrefixFold(b, "application/font"),
-		request.HasPrefixFold(b, "application/wasm"), request.HasPrefixFold(b, "application/manifest"):
-		return TypePart
-	case suffixed(b, "+json"), suffixed(b, "+xml"):
+	}
+	for i := range knownTypes {
+		k := &knownTypes[i]
+		if b[0]|0x20 == k.prefix[0] && request.HasPrefixFold(b, k.prefix) {
+			return k.is
+		}
+	}
+	if bytes.IndexByte(b, '+') >= 0 && (suffixed(b, "+json") || suffixed(b, "+xml")) {
 		return TypeData
 	}
 	return TypeOther
+}
+
+// knownTypes are the types of content that are recognised by how they begin, the frequent ones first.
+var knownTypes = [...]struct {
+	prefix string
+	is     Type
+}{
+	{"text/html", TypeHTML},
+	{"application/json", TypeData},
+	{"image/", TypePart},
+	{"text/css", TypePart},
+	{"text/javascript", TypePart},
+	{"application/javascript", TypePart},
+	{"application/xhtml+xml", TypeHTML},
+	{"application/xml", TypeData},
+	{"text/xml", TypeData},
+	{"application/x-javascript", TypePart},
+	{"font/", TypePart},
+	{"audio/", TypePart},
+	{"video/", TypePart},
+	{"application/font", TypePart},
+	{"application/wasm", TypePart},
+	{"application/manifest", TypePart},
 }
 
 // suffixed reports whether a type, without its parameters, ends so.

@@ -49,12 +49,6 @@ func (c *conn) send(p, tail []byte) error {
 		c.out = c.out[:0]
 		return c.werr
 	}
-	timeout := c.cfg.WriteTimeout
-	now := time.Now()
-	if left := c.writeBy.Sub(now); left > timeout || left < timeout-timeout/8 {
-		c.writeBy = now.Add(timeout)
-		_ = c.nc.SetWriteDeadline(c.writeBy)
-	}
 	var n int64
 	var err error
 	if len(p) == 0 || c.nc != c.sock { // TLS would make a record of each piece
@@ -63,6 +57,7 @@ func (c *conn) send(p, tail []byte) error {
 		m, err = c.pump.Write(c.out)
 		n = int64(m)
 	} else {
+		c.armWrite()
 		c.iov = [3][]byte{c.out, p, tail}
 		c.bufs = c.iov[:]
 		n, err = c.bufs.WriteTo(c.nc)
@@ -78,6 +73,16 @@ func (c *conn) send(p, tail []byte) error {
 		c.keep, c.abort = false, true
 	}
 	return c.werr
+}
+
+// armWrite sets the deadline of a write that may have to wait; one that is about as late stays.
+func (c *conn) armWrite() {
+	timeout := c.cfg.WriteTimeout
+	now := time.Now()
+	if left := c.writeBy.Sub(now); left > timeout || left < timeout-timeout/8 {
+		c.writeBy = now.Add(timeout)
+		_ = c.nc.SetWriteDeadline(c.writeBy)
+	}
 }
 
 // shut closes the connection in the way that its last answer requires.

@@ -82,6 +82,7 @@ func (p *pump) Write(b []byte) (n int, err error) {
 			return n, nil
 		}
 	}
+	p.c.armWrite()
 	m, err := p.c.nc.Write(b[n:]) // any error of the socket shows up here
 	return n + m, err
 }

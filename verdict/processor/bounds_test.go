@@ -116,7 +116,7 @@ func TestPitfall12QueueShedsAndCounts(t *testing.T) {
 
 // TestQueueKeepsAll: many producers, one consumer: each event once, and those of one producer in order.
 func TestQueueKeepsAll(t *testing.T) {
-	q := newQueue(64)
+	q := newQueue(1024)
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
 	last, n := map[uint64]uint64{}, 0

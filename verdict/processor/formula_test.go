@@ -45,6 +45,7 @@ func TestPatienceWithABurst(t *testing.T) {
 		g.p.cfg.Patience = 3 * time.Second
 		ask := func() verdict.Verdict {
 			v := g.send(visitor{addr: "192.0.2.1", agent: liar}, nil)
+			time.Sleep(rest)
 			synctest.Wait()
 			return v
 		}

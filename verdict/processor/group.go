@@ -188,13 +188,13 @@ func idOf(a, b uint64) (id [16]byte) {
 }
 
 // memberOf is what a group counts as its members: an address counts its subjects, a handshake's second group User-Agents,
-// all other groups addresses.
-func memberOf(k groupKey, e *verdict.Event) uint64 {
+// all other groups addresses, whose hash is given.
+func memberOf(k groupKey, e *verdict.Event, addr uint64) uint64 {
 	switch k.role {
 	case roleCrowd:
 		return hashID(e.Subjects[0].ID)
 	case roleHelloBy:
 		return e.Agent
 	}
-	return addressHash(e)
+	return addr
 }

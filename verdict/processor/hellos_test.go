@@ -62,7 +62,7 @@ func TestHelloGroups(t *testing.T) {
 		t.Errorf("%d groups without a handshake, %d with one", n, groupsOf(e).n)
 	}
 	e.Agent = 77
-	if memberOf(groupKey{role: roleHelloBy}, e) != 77 || memberOf(groupKey{role: roleHello}, e) != addressHash(e) {
+	if memberOf(groupKey{role: roleHelloBy}, e, 5) != 77 || memberOf(groupKey{role: roleHello}, e, 5) != 5 {
 		t.Error("other members")
 	}
 	var a arrivals

@@ -119,7 +119,8 @@ func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, kno
 		p.send(a)
 	}
 	w := p.voice(e, false, known)
-	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, load, memberOf(k, e), k.weight(w)) })
+	addr := addressHash(e)
+	p.inGroups(e, func(g *group, k groupKey) { g.turn(e, load, memberOf(k, e, addr), k.weight(w)) })
 	return c, due
 }
 
