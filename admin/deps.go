@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/alarm"
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
@@ -42,6 +43,7 @@ type Deps struct {
 	Labels    Labels
 	Attack    Attack
 	Journal   Journal
+	Alarms    Alarms
 	// Challenges returns what became of the challenges of late, as it is answered; nil: nobody counts them.
 	Challenges func() any
 
@@ -93,6 +95,13 @@ type Labels interface {
 type Attack interface {
 	Attack(ctx context.Context, until time.Time) (over time.Time, err error)
 	UnderAttack() verdict.AttackState
+}
+
+// Alarms watches, and tells webhooks. *alarm.Watch does.
+type Alarms interface {
+	Active() []alarm.Alarm
+	Hooks() []alarm.HookState
+	Test(ctx context.Context, at time.Time) []alarm.HookState
 }
 
 // Bans keeps the live bans. *verdict.Cacher does.

@@ -56,6 +56,8 @@ func (s *Server) table() []route {
 		{"GET", "/api/attack", false, Viewer, s.attackState},
 		{"POST", "/api/attack", true, Operator, s.attack},
 		{"DELETE", "/api/attack", false, Operator, s.attackOver},
+		{"GET", "/api/alarms", false, Viewer, s.alarms},
+		{"POST", "/api/alarms/test", false, Operator, s.testAlarms},
 		{"GET", "/api/whoami", false, Viewer, s.whoAmI},
 		{"GET", "/api/journal", false, Viewer, s.searchJournal},
 		{"DELETE", "/api/journal", false, Operator, s.erase},

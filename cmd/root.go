@@ -67,7 +67,7 @@ Protect many: antirobot serve --config antirobot.yaml`,
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(),
 		formulaCommand(), eventsCommand(), labelCommand(), attackCommand(), queueCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(),
-		banCommand(), unbanCommand(), allowCommand(), blockCommand(), topCommand(), tailCommand(), tokensCommand(), healthCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
+		banCommand(), unbanCommand(), allowCommand(), blockCommand(), topCommand(), tailCommand(), tokensCommand(), alarmsCommand(), healthCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
 	markUsage(root)
 	return root
 }

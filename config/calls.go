@@ -7,7 +7,7 @@ import (
 )
 
 // Calls returns the hosts that the gateway may call, sorted: those of its services, of the store, of lists and crawlers'
-// ranges, of webhooks and second opinions, and of the certificate authority. It calls no others; addresses are looked up by the machine's resolver.
+// ranges, of webhooks (of messages and of alarms) and second opinions, and of the certificate authority. It calls no others; addresses are looked up by the machine's resolver.
 func (c *Config) Calls() (hosts []string) {
 	urls := c.Lists.Calls()
 	for i := range c.Resolved {
@@ -18,6 +18,11 @@ func (c *Config) Calls() (hosts []string) {
 	}
 	for _, o := range c.Message.SecondOpinions {
 		urls = append(urls, o.Calls()...)
+	}
+	for i := range c.Alarms.Webhooks {
+		if address, err := c.Alarms.Webhooks[i].Address(); err == nil {
+			urls = append(urls, address)
+		}
 	}
 	if c.Store.Shared() {
 		urls = append(urls, strings.Split(c.Store.URL, ",")...)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"antirobot/admin"
+	"antirobot/alarm"
 	"antirobot/captcha"
 	"antirobot/cbb"
 	"antirobot/identity"
@@ -52,6 +53,7 @@ type Config struct {
 	Processor processor.Config  `mapstructure:"processor"`
 	Labels    label.Config      `mapstructure:"labels"`
 	Journal   journal.Config    `mapstructure:"journal"`
+	Alarms    alarm.Config      `mapstructure:"alarms"`
 	Formula   formula.Config    `mapstructure:"formula"`
 	Store     Store             `mapstructure:"store"`
 	Counters  counter.Config    `mapstructure:"counters"`
@@ -168,6 +170,7 @@ func Default() Config {
 		Geo:       geo.DefaultConfig(),
 		Labels:    label.DefaultConfig(),
 		Journal:   journal.DefaultConfig(),
+		Alarms:    alarm.DefaultConfig(),
 		Formula:   formula.DefaultConfig(),
 		Store:     DefaultStore(),
 		Counters:  defaultCounters(),
@@ -230,7 +233,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal",
+	"data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
 }
 

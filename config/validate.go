@@ -51,6 +51,7 @@ func (c *Config) Validate() error {
 	add("geo", c.Geo.Validate())
 	add("labels", c.Labels.Validate())
 	add("journal", c.Journal.Validate())
+	add("alarms", c.Alarms.Validate())
 	add("formula", c.Formula.Validate())
 	add("store", c.Store.Validate())
 	add("counters", c.Counters.Validate())

@@ -31,6 +31,8 @@ func (v *visit) act() {
 		target, body = "/api/labels", map[string]string{"subject": f("subject"), "label": what, "reason": f("reason")}
 	case "erase":
 		method, target = "DELETE", "/api/journal?"+url.Values{"subject": {f("subject")}}.Encode()
+	case "test-alarms":
+		target = "/api/alarms/test"
 	default:
 		v.problem(fasthttp.StatusBadRequest, "not_here", what)
 		return

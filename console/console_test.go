@@ -69,6 +69,8 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 		return 200, []byte(`{"items":[{"name":"` + `<b>x</b>` + `","entries":3,"requests":3}]}`)
 	case "/api/challenges":
 		v = challenges{Since: at, Total: challengeRow{Shown: 4, Solved: 1, Seconds: 3}, Ways: []challengeRow{{Name: "page", Shown: 4, Solved: 1}}, MachinesSolve: []string{"203.0.113.0/24"}}
+	case "/api/alarms":
+		return 200, []byte(`{"items":[{"name":"machines-solve","about":"203.0.113.0/24"},{"name":"list-old","about":"tor","value":"26h"},{"name":"people-stuck","value":"30 of 40"},{"name":"stopped-doubled"},{"name":"events-shed"},{"name":"certificate-end"},{"name":"certificate-none"},{"name":"store-away"},{"name":"service-away"}],"webhooks":[{"host":"hooks.example","error":"answers 503"}]}`)
 	case "/api/bans":
 		return 200, []byte(`{"items":[{"subject":"ip:203.0.113.7","source":"api","reason":"` + `<i>` + `"}]}`)
 	case "/api/lists":
@@ -218,6 +220,7 @@ func TestViewerChangesNothing(t *testing.T) {
 		"do=human&subject=ip:203.0.113.7":                     `olga POST /api/labels {"label":"human","subject":"ip:203.0.113.7"}`,
 		"do=ban&subject=203.0.113.7&ttl=1h":                   `olga POST /api/bans {"subject":"ip:203.0.113.7","ttl":"1h"}`,
 		"do=erase&subject=ip:203.0.113.7":                     "olga DELETE /api/journal?subject=ip%3A203.0.113.7 ",
+		"do=test-alarms":                                      "olga POST /api/alarms/test ",
 		"do=unlist&list=white&entry=203.0.113.7":              "olga DELETE /api/lists/white?entry=203.0.113.7&service= ",
 	} {
 		g.asked = nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"antirobot/alarm"
 	"antirobot/journal"
 	"antirobot/svg"
 )
@@ -105,9 +106,17 @@ func (v *visit) showNow() {
 			data[name] = top.Items
 		}
 	}
+	var watch struct {
+		Items    []alarm.Alarm     `json:"items"`
+		Webhooks []alarm.HookState `json:"webhooks"`
+	}
+	if v.look("/api/alarms", &watch) {
+		// of these the status of this moment says more
+		watch.Items = slices.DeleteFunc(watch.Items, func(a alarm.Alarm) bool { return a.Name == "store-away" || a.Name == "service-away" })
+		data["Alarms"], data["Webhooks"] = watch.Items, watch.Webhooks
+	}
 	var c challenges
 	if v.look("/api/challenges", &c) {
-		data["Alarms"] = c.MachinesSolve
 		data["Solving"] = c.Total
 	}
 	v.page("now", fasthttp.StatusOK, data)

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 
 	"antirobot/admin"
+	"antirobot/captcha"
 	"antirobot/console"
 )
 
@@ -21,7 +22,7 @@ func (a *Server) openAdmin() (err error) {
 		Token: a.Token, TLS: a.tlsOf(adminListener), Version: a.version, Started: a.began, Log: a.Logger("admin"), Metrics: a.set,
 		Gateway: a, Bans: a.cacher, Passes: a.cacher, Decisions: a.cacher.Decisions(), Lists: a.lists, Counters: a.counters,
 		Messages: &messageAPI{a: a}, Queue: a.queue, MessagesOpen: a.Cfg.MessagesOpen(), MaxMessage: a.Cfg.Message.MaxRequest, Sessions: a.proc,
-		Challenges: a.challenges, Labels: a.proc, Attack: a.cacher,
+		Challenges: func() any { return a.challenges() }, Labels: a.proc, Attack: a.cacher, Alarms: a.alarms,
 	}
 	if a.proc.Learns() {
 		deps.Training = a.proc
@@ -40,7 +41,7 @@ func (a *Server) openAdmin() (err error) {
 }
 
 // challenges is what became of the challenges of late.
-func (a *Server) challenges() any {
+func (a *Server) challenges() captcha.Challenges {
 	a.mu.Lock()
 	c := a.captcha
 	a.mu.Unlock()

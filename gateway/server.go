@@ -13,6 +13,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/admin"
+	"antirobot/alarm"
 	"antirobot/captcha"
 	"antirobot/cbb"
 	"antirobot/config"
@@ -77,6 +78,7 @@ type Server struct {
 	gateway      *proxy.Gateway
 	server       *h1.Server
 	http2        *h2.Server // nil: only HTTP/1 is spoken
+	alarms       *alarm.Watch
 	admin        *admin.Server
 	console      *console.Console
 	certs        []*certificates
@@ -137,6 +139,7 @@ func (a *Server) parts() []part {
 		{"deliveries", a.startDeliveries, func() error { return a.queue.Close() }},
 		{"visitors", a.openVisitors, func() error { return a.server.Close() }},
 		{"check mode", a.openCheck, a.closeCheck},
+		{"alarms", a.openAlarms, func() error { return a.alarms.Close() }},
 		{"private listener", a.openAdmin, func() error { return a.admin.Close() }},
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 )
 
 // CertificateFiles names the PEM files of one certificate chain and its key.
@@ -59,6 +60,23 @@ func (c *Certificates) Prepare(files []CertificateFiles) (commit func(), err err
 		return nil, err
 	}
 	return func() { c.loaded.Store(&certs) }, nil
+}
+
+// Ends returns when each certificate ends, by the first name that it has.
+func (c *Certificates) Ends() map[string]time.Time {
+	ends := map[string]time.Time{}
+	loaded := c.loaded.Load()
+	if loaded == nil {
+		return ends
+	}
+	for _, cert := range *loaded {
+		name := cert.Leaf.Subject.CommonName
+		if len(cert.Leaf.DNSNames) > 0 {
+			name = cert.Leaf.DNSNames[0]
+		}
+		ends[name] = cert.Leaf.NotAfter
+	}
+	return ends
 }
 
 // Config is for the server side: TLS 1.2 or newer, HTTP/1.1 only.

@@ -1,0 +1,24 @@
+package admin
+
+import "antirobot/alarm"
+
+// alarms answers what somebody should look at, and who is told of it.
+func (s *Server) alarms(*call) (any, error) {
+	if s.deps.Alarms == nil {
+		return nil, absentPart("alarms")
+	}
+	return struct {
+		Items    []alarm.Alarm     `json:"items"`
+		Webhooks []alarm.HookState `json:"webhooks"`
+	}{s.deps.Alarms.Active(), s.deps.Alarms.Hooks()}, nil
+}
+
+// testAlarms tells every webhook once, and answers what each said.
+func (s *Server) testAlarms(c *call) (any, error) {
+	if s.deps.Alarms == nil {
+		return nil, absentPart("alarms")
+	}
+	return struct {
+		Webhooks []alarm.HookState `json:"webhooks"`
+	}{s.deps.Alarms.Test(c.work, s.now())}, nil
+}

@@ -1,0 +1,176 @@
+// Package alarm watches what the gateway knows of itself, and tells people when somebody should look.
+//
+// The gateway gives it a Sight, which it judges at intervals:
+//  1. what is judged is in judge.go, and knows neither the network nor the clock
+//  2. an alarm is told when it begins, again while it lasts, and when it has ended: when it was not seen three times in a row
+//  3. webhooks are told beside the watch: one that is slow or away delays neither the watch nor the others
+package alarm
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+)
+
+// Deps is what a Watch works with. Look and Metrics are required.
+type Deps struct {
+	Look    func(at time.Time) Sight // called by the watch alone, every Config.Every
+	Node    string                   // what this gateway is called; empty: the name of the machine
+	Log     zerolog.Logger
+	Metrics *metrics.Set
+}
+
+// Watch looks, and tells. Safe for concurrent use; made by New.
+type Watch struct {
+	cfg   Config
+	look  func(at time.Time) Sight
+	node  string
+	log   zerolog.Logger
+	hooks []*hook
+
+	shed    float64 // that had been left out when the watch last looked
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	alive map[string]*lasting
+}
+
+// lasting is an alarm that goes on.
+type lasting struct {
+	Alarm
+	told   time.Time // last
+	absent int       // times in a row that it was not seen
+}
+
+// enough is how often an alarm must not be seen before it has ended.
+const enough = 3
+
+// New makes a Watch of a valid configuration. It looks after Start.
+func New(cfg Config, d Deps) (*Watch, error) {
+	w := &Watch{cfg: cfg, look: d.Look, node: d.Node, log: d.Log, alive: map[string]*lasting{}}
+	if w.node == "" {
+		w.node, _ = os.Hostname() // without one it has no name
+	}
+	for i := range cfg.Webhooks {
+		h, err := newHook(&cfg, i, d)
+		if err != nil {
+			return nil, err
+		}
+		w.hooks = append(w.hooks, h)
+	}
+	for name := range kinds {
+		d.Metrics.NewGauge(`antirobot_alarms{alarm="`+name+`"}`, func() float64 { return float64(w.count(name)) })
+	}
+	return w, nil
+}
+
+// Start looks now and at intervals, until Close.
+func (w *Watch) Start() {
+	ctx, stop := context.WithCancel(context.Background())
+	w.stop = stop
+	for _, h := range w.hooks {
+		w.running.Go(func() { h.run(ctx) })
+	}
+	w.running.Go(func() {
+		tick := time.NewTicker(w.cfg.Every)
+		defer tick.Stop()
+		for {
+			w.turn(time.Now())
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+}
+
+// Close ends what Start began; what was not told by then is not told.
+func (w *Watch) Close() error {
+	if w.stop != nil {
+		w.stop()
+	}
+	w.running.Wait()
+	for _, h := range w.hooks {
+		h.client.CloseIdleConnections()
+	}
+	return nil
+}
+
+// turn looks once, and tells what has changed.
+func (w *Watch) turn(at time.Time) {
+	s := w.look(at)
+	found := w.cfg.judge(&s, w.shed, at)
+	w.shed = s.Shed
+	for _, c := range w.change(found, at) {
+		if c.State == stateOff {
+			w.log.Info().Str("alarm", c.Name).Str("about", c.About).Msg("alarm is over")
+		} else {
+			w.log.Warn().Str("alarm", c.Name).Str("about", c.About).Str("do", c.Action).Msg("alarm: " + c.Alarm.Text)
+		}
+		for _, h := range w.hooks {
+			h.offer(c)
+		}
+	}
+}
+
+// change puts what was found beside what lasts, and returns what is to be told.
+func (w *Watch) change(found []Alarm, at time.Time) (tell []message) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	seen := map[string]bool{}
+	for _, a := range found {
+		key := a.key()
+		seen[key] = true
+		l := w.alive[key]
+		if l != nil {
+			a.Since = l.Since
+		}
+		if l == nil || at.Sub(l.told) >= w.cfg.Repeat {
+			l = &lasting{told: at}
+			w.alive[key] = l
+			tell = append(tell, w.message(a, stateOn, at))
+		}
+		l.Alarm, l.absent = a, 0
+	}
+	for key, l := range w.alive {
+		if seen[key] {
+			continue
+		}
+		if l.absent++; l.absent >= enough {
+			delete(w.alive, key)
+			tell = append(tell, w.message(l.Alarm, stateOff, at))
+		}
+	}
+	return tell
+}
+
+// Active returns the alarms that last, the oldest first.
+func (w *Watch) Active() []Alarm {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := make([]Alarm, 0, len(w.alive))
+	for _, l := range w.alive {
+		all = append(all, l.Alarm)
+	}
+	slices.SortFunc(all, func(a, b Alarm) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.key(), b.key())) })
+	return all
+}
+
+func (w *Watch) count(name string) (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, l := range w.alive {
+		if l.Name == name {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,78 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"antirobot/alarm"
+)
+
+// watched is what the API says of alarms.
+type watched struct {
+	Items    []alarm.Alarm
+	Webhooks []alarm.HookState
+}
+
+func alarmsCommand() *cobra.Command {
+	var o operator
+	cmd := o.command("alarms", "What somebody should look at, and who is told of it", "  antirobot alarms\n  antirobot alarms test", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
+			var is watched
+			printed, err := o.call(cmd, http.MethodGet, "/api/alarms", nil, &is)
+			if err != nil || printed {
+				return err
+			}
+			w := cmd.OutOrStdout()
+			if len(is.Items) == 0 {
+				fmt.Fprintln(w, "no alarm")
+			}
+			printAlarms(w, is.Items)
+			for _, h := range is.Webhooks {
+				printHook(w, h)
+			}
+			return nil
+		})
+	var test operator
+	cmd.AddCommand(test.command("test", "Tell every webhook that this is a test, and print what each answered", "  antirobot alarms test", cobra.NoArgs,
+		func(cmd *cobra.Command, _ []string) error {
+			var is watched
+			printed, err := test.call(cmd, http.MethodPost, "/api/alarms/test", nil, &is)
+			if err != nil || printed {
+				return err
+			}
+			if len(is.Webhooks) == 0 {
+				return errors.New("no webhook is configured: see alarms.webhooks in config.example.yaml")
+			}
+			failed := 0
+			for _, h := range is.Webhooks {
+				printHook(cmd.OutOrStdout(), h)
+				if h.Error != "" {
+					failed++
+				}
+			}
+			if failed > 0 {
+				return fmt.Errorf("%d of %d webhooks failed", failed, len(is.Webhooks))
+			}
+			return nil
+		}))
+	return cmd
+}
+
+func printAlarms(w io.Writer, all []alarm.Alarm) {
+	for _, a := range all {
+		fmt.Fprintf(w, "alarm    %s, since %s UTC\n         do: %s\n", a.Text, a.Since.UTC().Format(time.DateTime), a.Action)
+	}
+}
+
+func printHook(w io.Writer, h alarm.HookState) {
+	if h.Error != "" {
+		fmt.Fprintf(w, "webhook  %s fails: %s\n", h.Host, h.Error)
+		return
+	}
+	fmt.Fprintf(w, "webhook  %s\n", h.Host)
+}
