@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,17 +23,19 @@ import (
 )
 
 func demoCommand() *cobra.Command {
+	var traffic time.Duration
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Run the gateway in front of a small built-in site, to try everything",
 		Long: `Run the gateway in front of a small built-in site: pages, a form, a list loaded by a script, a WebSocket
 clock, an event stream, pictures, an XML search, and a page on which you act as a robot and see what each
-kind of client gets. By default it can only be reached from this machine.`,
+kind of client gets. By default it can only be reached from this machine. For a minute, made-up people and robots
+visit it, so that the console has something to show.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, os.Interrupt)
 			defer stop()
-			return runDemo(ctx, keyFlags(cmd.Flags()))
+			return runDemo(ctx, cmd.OutOrStdout(), keyFlags(cmd.Flags()), traffic)
 		},
 	}
 	p := cmd.Flags()
@@ -39,6 +43,7 @@ kind of client gets. By default it can only be reached from this machine.`,
 	p.String("admin", demoAdmin, "`ADDR` of the private listener")
 	p.String("data-dir", demoDataDir, "`DIR` for keys and the store")
 	p.String("captcha-test-answer", "", "every challenge asks for these `DIGITS`")
+	p.DurationVar(&traffic, "traffic", time.Minute, "`TIME` for which made-up people and robots visit the site; 0: they don't")
 	p.String("log-level", demoLogLevel, "debug, info, warn or error")
 	return cmd
 }
@@ -147,7 +152,7 @@ func teachDemo(ctx context.Context, s *message.System) error {
 	return nil
 }
 
-func runDemo(ctx context.Context, flags map[string]*pflag.Flag) error {
+func runDemo(ctx context.Context, out io.Writer, flags map[string]*pflag.Flag, traffic time.Duration) error {
 	site, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -174,6 +179,7 @@ func runDemo(ctx context.Context, flags map[string]*pflag.Flag) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	served := make(chan error, 1)
+	var visits sync.WaitGroup
 	ready := func() {
 		go func() {
 			served <- demo.Serve(ctx, site, demo.Options{
@@ -188,19 +194,37 @@ func runDemo(ctx context.Context, flags map[string]*pflag.Flag) error {
 				Log: a.Logger("demo"),
 			})
 		}()
-		printDemo(a)
+		printDemo(out, a, traffic)
+		visits.Go(func() { visitDemo(ctx, out, a, traffic) })
 	}
 	started := false
 	err = a.Run(ctx, nil, func() { started = true; ready() })
 	stop()
+	visits.Wait()
 	if !started {
 		return whoListens(err)
 	}
 	return errors.Join(err, <-served)
 }
 
-func printDemo(a *gateway.Server) {
-	fmt.Printf(`
+// visitDemo lets made-up people and robots visit the site for a while, and says what came of it.
+func visitDemo(ctx context.Context, out io.Writer, a *gateway.Server, length time.Duration) {
+	if length <= 0 {
+		return
+	}
+	sent, err := playTraffic(ctx, a.VisitorAddr(), length)
+	switch {
+	case err != nil:
+		log := a.Logger("demo")
+		log.Warn().Err(err).Msg("the made-up traffic ended early")
+	case ctx.Err() == nil:
+		fmt.Fprintf(out, "  The made-up traffic is over: %d requests, %d of them stopped. The console says which, and why.\n\n",
+			sent.requests.Load(), sent.stopped.Load())
+	}
+}
+
+func printDemo(out io.Writer, a *gateway.Server, traffic time.Duration) {
+	fmt.Fprintf(out, `
   Antirobot demo
 
     the site, behind the gateway   http://%[1]s/
@@ -221,4 +245,7 @@ func printDemo(a *gateway.Server) {
   Stop it with Ctrl-C.
 
 `, a.VisitorAddr(), a.AdminAddr, a.Cfg.DataDir, a.ConsoleLink())
+	if traffic > 0 {
+		fmt.Fprintf(out, "  For %v made-up people and robots visit the site (--traffic 0: nobody does), so that the console has something to show.\n\n", traffic)
+	}
 }

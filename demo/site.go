@@ -197,6 +197,9 @@ func (s *site) render(w http.ResponseWriter, r *http.Request, status int, page s
 }
 
 func (s *site) missing(w http.ResponseWriter, r *http.Request) {
+	if s.shop(w, r) {
+		return
+	}
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
 		s.render(w, r, http.StatusNotFound, "missing", nil)
 		return

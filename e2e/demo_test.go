@@ -12,10 +12,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// TestDemoPrintsWhatToTry starts the demo as `make run` does, and runs the commands that it prints.
+// TestDemoPrintsWhatToTry starts the demo as `make run` does, and runs the commands that it prints. Made-up visitors have filled
+// the journal by then.
 func TestDemoPrintsWhatToTry(t *testing.T) {
 	t.Parallel()
-	g := start(t, "demo", "--log-level", "info")
+	g := start(t, "demo", "--traffic", "2s", "--log-level", "info")
 	last := g.logs.find(func(s string) bool { return strings.Contains(s, "Stop it with Ctrl-C") })
 	printed := g.logs.String()
 	for _, want := range []string{g.url + "/", g.url + "/play", g.admin + "/metrics", g.dir + "/admin.token"} {
@@ -42,12 +43,15 @@ func TestDemoPrintsWhatToTry(t *testing.T) {
 	}
 	visitor(t).get(g.url+"/").must(t, 302, "")
 	visitor(t).get(g.url+"/static/site.css", "Sec-Fetch-Dest", "style").must(t, 200, "{") // for challenged visitors, too
+	if over := g.logs.find(func(s string) bool { return strings.Contains(s, "The made-up traffic is over:") }); over == "" || strings.Contains(over, " 0 requests") {
+		t.Errorf("made-up traffic: %q", over)
+	}
 }
 
 // TestDemoInABrowser walks through the demo as a newcomer does.
 func TestDemoInABrowser(t *testing.T) {
 	t.Parallel()
-	g := start(t, "demo", "--log-level", "info", "--captcha-test-answer", testAnswer)
+	g := start(t, "demo", "--traffic", "0", "--log-level", "info", "--captcha-test-answer", testAnswer)
 	ctx := browser(t, chromedp.Flag("accept-lang", "en"), chromedp.Flag("lang", "en"))
 	said := complaints(ctx)
 

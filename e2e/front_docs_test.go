@@ -180,7 +180,7 @@ export function mount(url) {
 func TestReactExample(t *testing.T) {
 	t.Parallel()
 	script := reactExample(t)
-	g := start(t, "demo", "--log-level", "info", "--captcha-test-answer", testAnswer)
+	g := start(t, "demo", "--traffic", "0", "--log-level", "info", "--captcha-test-answer", testAnswer)
 	a := &app{t, browser(t)}
 	mount := func() {
 		t.Helper()

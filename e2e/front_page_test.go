@@ -153,7 +153,7 @@ func TestAxe(t *testing.T) {
 		}
 	})
 	t.Run("demo", func(t *testing.T) {
-		g := start(t, "demo", "--captcha-test-answer", testAnswer, "--log-level", "info")
+		g := start(t, "demo", "--traffic", "0", "--captcha-test-answer", testAnswer, "--log-level", "info")
 		for _, path := range []string{"/", "/gallery", "/guestbook", "/guestbook/rules", "/list", "/live", "/search", "/play", "/nothing"} {
 			navigate(g.url+path, "h1")(t, ctx)
 			checkAxe(t, ctx, source, "demo "+path)

@@ -18,7 +18,7 @@ func TestPicturesOfTheDocs(t *testing.T) {
 	blocked.api("POST", "/api/lists/block", map[string]string{"entry": "127.0.0.1", "ttl": "1h", "reason": "test"})
 	limited := configuredFront(t, site(t).URL, "captcha: {passes_per_hour: 1}\n")
 	limited.ban("ip:127.0.0.1", "1h")
-	demo := start(t, "demo", "--log-level", "info")
+	demo := start(t, "demo", "--traffic", "0", "--log-level", "info")
 	ctx := browser(t)
 	banned := func(g *gateway) {
 		run(t, ctx, "forget", network.ClearBrowserCookies())

@@ -112,7 +112,7 @@ func TestScreens(t *testing.T) {
 	shop := start(t, "serve", "--config", brandConfig(t, site(t).URL, brand), "--captcha-test-answer", testAnswer)
 	shop.ban("ip:127.0.0.1", "1h")
 	pages = append(pages, ownPage{"branded", navigate(shop.url+"/", field)})
-	demo := start(t, "demo", "--captcha-test-answer", testAnswer, "--log-level", "info")
+	demo := start(t, "demo", "--traffic", "0", "--captcha-test-answer", testAnswer, "--log-level", "info")
 	for _, path := range []string{"", "gallery", "guestbook", "list", "live", "search", "play"} {
 		pages = append(pages, ownPage{"demo-" + map[bool]string{true: "home", false: path}[path == ""], navigate(demo.url+"/"+path, "h1")})
 	}

@@ -8,7 +8,7 @@ import (
 // TestGuestbookRules spams the guest-book of the demo and reads what the rules said about it.
 func TestGuestbookRules(t *testing.T) {
 	t.Parallel()
-	g := start(t, "demo", "--log-level", "info", "--captcha-test-answer", testAnswer)
+	g := start(t, "demo", "--traffic", "0", "--log-level", "info", "--captcha-test-answer", testAnswer)
 	v := visitor(t)
 	post := func(words string) *response {
 		t.Helper()
