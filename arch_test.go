@@ -16,9 +16,9 @@ import (
 // allowed is the import table of the design: a package imports only what stands after its name.
 var allowed = map[string][]string{
 	".":                 {"cmd"},
-	"cmd":               {"admin", "alarm", "captcha", "cbb", "config", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "console", "journal"},
-	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal"},
-	"gateway":           {"admin", "alarm", "captcha", "cbb", "config", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/extauthz", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal"},
+	"cmd":               {"admin", "alarm", "captcha", "cbb", "config", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "console", "journal", "lab"},
+	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab"},
+	"gateway":           {"admin", "alarm", "captcha", "cbb", "config", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/extauthz", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab"},
 	"request":           {},
 	"alarm":             {},
 	"settings":          {},
@@ -33,8 +33,9 @@ var allowed = map[string][]string{
 	"store/redisstore/redistest": {},
 
 	"templates":          {},
+	"lab":                {"identity", "journal", "request", "verdict", "verdict/formula", "verdict/processor"},
 	"journal":            {"identity", "request", "settings", "store/pebblestore", "verdict"},
-	"console":            {"admin", "alarm", "journal", "request", "settings", "svg", "verdict"},
+	"console":            {"admin", "alarm", "journal", "request", "settings", "svg", "verdict", "lab"},
 	"identity":           {"request", "settings", "spravka", "store"},
 	"identity/geo":       {},
 	"cbb":                {"identity", "request", "settings", "store", "rules/texts"},
@@ -75,7 +76,7 @@ var allowed = map[string][]string{
 	"proxy/acme":     {"request", "proxy/h1", "store"},
 	"proxy/upstream": {"proxy/socket"},
 	"proxy/socket":   {},
-	"admin":          {"alarm", "cbb", "identity", "journal", "message", "message/queue", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/counter", "verdict/processor", "settings", "verdict/label"},
+	"admin":          {"alarm", "cbb", "identity", "journal", "message", "message/queue", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/counter", "verdict/processor", "settings", "verdict/label", "lab"},
 	"demo":           {},
 	"e2e":            {},
 	"e2e/blackbox":   {"request", "proxy/h1", "proxy/upstream"},

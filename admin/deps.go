@@ -44,6 +44,7 @@ type Deps struct {
 	Attack    Attack
 	Journal   Journal
 	Alarms    Alarms
+	Lab       Lab
 	// Challenges returns what became of the challenges of late, as it is answered; nil: nobody counts them.
 	Challenges func() any
 

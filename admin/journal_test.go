@@ -87,6 +87,7 @@ func TestRoles(t *testing.T) {
 		"POST /api/labels": Operator, "DELETE /api/labels": Operator, "DELETE /api/journal": Operator, "POST /api/messages/{}/mark": Operator,
 		"POST /api/queue/{}/approve": Operator, "POST /api/queue/{}/refuse": Operator, "POST /api/queue/{}/teach": Operator,
 		"DELETE /api/queue/{}": Operator, "DELETE /api/queue": Operator, "POST /api/attack": Operator, "DELETE /api/attack": Operator, "POST /api/alarms/test": Operator, "POST /api/reload": Admin, "POST /api/backup": Admin, "POST /api/revoke": Admin, "POST /api/counters/update": Admin,
+		"POST /api/lab/rehearse": Operator, "POST /api/lab/shadow": Admin, "DELETE /api/lab/shadow": Admin, "POST /api/lab/apply": Admin, "POST /api/lab/takeback": Admin,
 		"POST /api/counters/read": Viewer, // reads, with a body
 	}
 	for _, r := range l.srv.routes {
@@ -118,22 +119,28 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestActsAreRemembered: who did what is in the journal, under the name of the token.
-func TestActsAreRemembered(t *testing.T) {
-	g := startGateway(t)
-	g.ok(&struct{}{}, "POST", "/api/bans", `{"subject":"ip:203.0.113.7","ttl":"1h","reason":"copies prices"}`)
-	g.ok(&struct{}{}, "DELETE", "/api/bans?subject=ip:203.0.113.7", "")
+// actsAre waits until the journal has so many acts of the token, and compares whom and why.
+func (g *gateway) actsAre(want map[string]string) {
+	g.t.Helper()
 	var found journal.Found
-	for until := time.Now().Add(time.Minute); len(found.Entries) < 2 && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
+	for until := time.Now().Add(time.Minute); len(found.Entries) < len(want) && time.Now().Before(until); time.Sleep(5 * time.Millisecond) {
 		g.ok(&found, "GET", "/api/journal?q=kind:act+by:admin.token", "")
 	}
 	got := map[string]string{}
 	for _, e := range found.Entries {
 		got[e.Method] = e.Subject + " " + e.Reason
 	}
-	if fmt.Sprint(got) != "map[ban:ip:203.0.113.7 copies prices unban:ip:203.0.113.7 ]" {
-		t.Errorf("%v", got)
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		g.t.Errorf("%v, want %v", got, want)
 	}
+}
+
+// TestActsAreRemembered: who did what is in the journal, under the name of the token.
+func TestActsAreRemembered(t *testing.T) {
+	g := startGateway(t)
+	g.ok(&struct{}{}, "POST", "/api/bans", `{"subject":"ip:203.0.113.7","ttl":"1h","reason":"copies prices"}`)
+	g.ok(&struct{}{}, "DELETE", "/api/bans?subject=ip:203.0.113.7", "")
+	g.actsAre(map[string]string{"ban": "ip:203.0.113.7 copies prices", "unban": "ip:203.0.113.7 "})
 	g.refused(400, "invalid_field", "q", "GET", "/api/journal?q=colour:red", "")
 	g.refused(400, "invalid_field", "before", "GET", "/api/journal?before=x", "")
 	g.refused(400, "invalid_field", "by", "GET", "/api/journal/top?by=colour", "")

@@ -18,6 +18,7 @@ import (
 	"antirobot/config"
 	"antirobot/demo"
 	"antirobot/gateway"
+	"antirobot/lab"
 	"antirobot/message"
 	"antirobot/spravka"
 )
@@ -158,11 +159,11 @@ func runDemo(ctx context.Context, out io.Writer, flags map[string]*pflag.Flag, t
 		return err
 	}
 	key := fmt.Appendf(nil, "%x", spravka.NewID())
-	read := func() (*config.Config, error) {
+	read := func(over *lab.State) (*config.Config, error) {
 		s := config.Sources{Values: demoSettings("http://"+site.Addr().String(), key), Environment: true, Flags: flags}
-		return s.Read()
+		return s.ReadOver(over)
 	}
-	cfg, err := read()
+	cfg, err := read(nil)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/spf13/viper"
 
+	"antirobot/lab"
 	"antirobot/settings"
 )
 
@@ -21,6 +22,8 @@ type Sources struct {
 	Values      map[string]any         // in the place of a file
 	Environment bool                   // read the variables of VariableOf
 	Flags       map[string]*pflag.Flag // by the key that each sets; one that was not given says nothing
+
+	over func(values map[string]any, dataDir string) error // nil: nothing lies over them
 }
 
 // Origin says which source a key has its value from, where that is not the file.
@@ -101,6 +104,23 @@ func (s *Sources) Read() (*Config, error) {
 	return nil, &Error{File: s.File, Problems: problems}
 }
 
+// ReadOver is Read with what was applied in the lab over it: what its state says, or if that is nil, what the data directory has.
+func (s *Sources) ReadOver(state *lab.State) (*Config, error) {
+	with := *s
+	with.over = func(values map[string]any, dataDir string) error {
+		if state == nil {
+			saved, err := lab.Load(dataDir)
+			if err != nil {
+				return err
+			}
+			state = &saved
+		}
+		state.Over(values, dataDir)
+		return nil
+	}
+	return with.Read()
+}
+
 // assemble overlays the sources in order of precedence and decodes the result.
 func (s *Sources) assemble(d *document, override func(*Config)) (*Config, []string) {
 	d.findNulls(d.root, reflect.TypeFor[Config](), "")
@@ -115,6 +135,15 @@ func (s *Sources) assemble(d *document, override func(*Config)) (*Config, []stri
 	}
 	values := v.AllSettings()
 	unread := readTexts(values, origins)
+	if s.over != nil {
+		dir, ok := values["data_dir"].(string)
+		if !ok {
+			dir = Default().DataDir
+		}
+		if err := s.over(values, dir); err != nil {
+			return nil, settings.Problems(err)
+		}
+	}
 	cfg, err := decode(values, func(c *Config) {
 		if override != nil {
 			override(c)

@@ -133,6 +133,7 @@ type frame struct {
 	Name      string // whose token it is
 	Role      string
 	May       bool // act
+	Admin     bool // change settings
 	Said      string
 	Query     string // in the search field
 	Data      map[string]any
@@ -143,6 +144,7 @@ func (v *visit) page(name string, status int, data map[string]any) {
 	f := frame{Lang: v.lang, Languages: languages, Page: name, Here: string(v.ctx.RequestURI()), Data: data}
 	if v.s != nil && name != "signin" {
 		f.Token, f.Name, f.Role, f.May, f.Said = v.s.token, v.s.who.Name, v.s.who.Role.String(), v.s.who.Role >= admin.Operator, v.s.hear()
+		f.Admin = v.s.who.Role >= admin.Admin
 		f.Query = string(v.ctx.QueryArgs().Peek("q"))
 	}
 	var b bytes.Buffer

@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // TestConsole does what an operator does when somebody calls with the number on their page: a person is stopped, found by that
@@ -19,7 +21,7 @@ func TestConsole(t *testing.T) {
 		t.Fatalf("tokens make printed %s", made)
 	}
 	token = strings.TrimSpace(token[strings.Index(token, "\n"):])
-	g := start(t, "serve", "--config", configFile(t, "%s\nidentity: {trusted_proxies: [127.0.0.1]}\nservices: [{name: shop, upstream: {urls: [%q]}}]\n", entry, site(t).URL),
+	g := start(t, "serve", "--config", configFile(t, "%s\njournal: {humans: 1}\nidentity: {trusted_proxies: [127.0.0.1]}\nservices: [{name: shop, upstream: {urls: [%q]}}]\n", entry, site(t).URL),
 		"--captcha-test-answer", testAnswer)
 	g.ban("ip:203.0.113.77", "10m")
 	person := from(t, "203.0.113.77")
@@ -47,10 +49,10 @@ func TestConsole(t *testing.T) {
 		return value[int](t, ctx, `document.querySelectorAll('#rows tr').length`) > 0
 	})
 	page("requests", 1280)
-	for _, path := range []string{"", "requests/" + number, "subjects/ip:203.0.113.77", "challenges", "lists"} {
+	for _, path := range []string{"", "requests/" + number, "subjects/ip:203.0.113.77", "challenges", "lists", "lab"} {
 		run(t, ctx, "open "+path, chromedp.Navigate(g.admin+"/console/"+path), chromedp.WaitVisible("main h1"))
 		page("viewer "+path, 390)
-		if n := value[int](t, ctx, `document.querySelectorAll('form[action="/console/act"]').length`); n != 0 {
+		if n := value[int](t, ctx, `document.querySelectorAll('form[action="/console/act"], .go, #apply').length`); n != 0 {
 			t.Errorf("%s shows a viewer %d forms", path, n)
 		}
 	}
@@ -62,17 +64,71 @@ func TestConsole(t *testing.T) {
 	run(t, ctx, "find", chromedp.SendKeys("#q", strings.ToLower(number)+"\r"), chromedp.WaitVisible("#let"))
 	page("request", 1280)
 	for _, button := range []string{"#unban", "#let"} { // each leads to the page again
-		waiting, cancel := context.WithTimeout(ctx, patience)
-		if _, err := chromedp.RunResponse(waiting, chromedp.Click(button)); err != nil {
-			t.Fatalf("%s: %v", button, err)
-		}
-		cancel()
+		press(t, ctx, button)
 		run(t, ctx, "done", chromedp.WaitVisible(`[role=status]`))
 	}
 	person.get(g.url+"/goods").must(t, 200, "")
 	run(t, ctx, "lists", chromedp.Navigate(g.admin+"/console/lists"), chromedp.WaitVisible(`//td[contains(.,"203.0.113.77")]`))
 	page("lists", 1280)
-	if code, out := command(t, "tail", "kind:act", "--follow=false", "--admin", g.admin, "--data-dir", g.dir); code != 0 || !strings.Contains(out, "unban") || !strings.Contains(out, "by admin.token") {
+	tryInLab(t, ctx, g, page)
+	if code, out := command(t, "tail", "kind:act", "--follow=false", "--admin", g.admin, "--data-dir", g.dir); code != 0 || !strings.Contains(out, "unban") || !strings.Contains(out, "by admin.token") ||
+		!strings.Contains(out, "lab apply") || !strings.Contains(out, "lab take back") {
 		t.Errorf("tail: %d %s", code, out)
 	}
+}
+
+// press presses a button and waits for the page that it leads to.
+func press(t *testing.T, ctx context.Context, button string) {
+	t.Helper()
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := chromedp.RunResponse(waiting, chromedp.Click(button)); err != nil {
+		t.Fatalf("%s: %v", button, err)
+	}
+}
+
+// tryInLab rehearses a change that would stop whoever asks for the goods and another weight, applies it, and takes it back: by
+// the keyboard, in both looks.
+func tryInLab(t *testing.T, ctx context.Context, g *gateway, page func(name string, width int64)) {
+	t.Helper()
+	other := from(t, "203.0.113.78")
+	other.get(g.url+"/goods").must(t, 200, "")
+	eventually(t, "the journal has the other's request", func() bool {
+		_, out := command(t, "tail", "ip:203.0.113.78", "--follow=false", "--admin", g.admin, "--data-dir", g.dir)
+		return strings.Contains(out, "/goods")
+	})
+	threshold := func() string { return value[string](t, ctx, `document.getElementById('threshold').value`) }
+	run(t, ctx, "lab", chromedp.Navigate(g.admin+"/console/lab"), chromedp.WaitVisible("#threshold"))
+	page("lab", 1280)
+	rules := `do regexpCheck(attribute="path", regexp="/goods") mark others
+if not others stop as BLOCK`
+	run(t, ctx, "change", chromedp.SetValue("#threshold", "0.6"), chromedp.Click("#rules summary"), chromedp.SendKeys("textarea[name=rules]", rules),
+		chromedp.Click("#weights summary"), chromedp.SendKeys("#w1", kb.ArrowRight))
+	if shown := value[string](t, ctx, `document.querySelector('output[for=w1]').value`); shown != "2.01" {
+		t.Errorf("the slider shows %s", shown)
+	}
+	run(t, ctx, "dark", emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}), chromedp.Focus("#rehearse"))
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, err := chromedp.RunResponse(waiting, chromedp.KeyEvent(kb.Enter)); err != nil {
+		t.Fatalf("rehearse: %v", err)
+	}
+	run(t, ctx, "rehearsed", chromedp.WaitVisible("#out"))
+	page("lab-rehearsed", 390)
+	if out := value[string](t, ctx, `document.getElementById('stopped').textContent`); !strings.HasPrefix(out, "1 ") {
+		t.Errorf("newly stopped: %s", out)
+	}
+	press(t, ctx, "#apply")
+	run(t, ctx, "applied", chromedp.WaitVisible("#takeback"))
+	page("lab-applied", 1280)
+	if v := threshold(); v != "0.6" {
+		t.Errorf("the threshold is %s after it was applied", v)
+	}
+	other.get(g.url+"/goods").must(t, 403, "")
+	press(t, ctx, "#takeback")
+	run(t, ctx, "taken back", chromedp.WaitVisible(`[role=status]`))
+	if v := threshold(); v != "0.5" {
+		t.Errorf("the threshold is %s after it was taken back", v)
+	}
+	other.get(g.url+"/goods").must(t, 200, "")
 }

@@ -27,6 +27,9 @@ func (a *Server) openAdmin() (err error) {
 	if a.proc.Learns() {
 		deps.Training = a.proc
 	}
+	if a.reread != nil {
+		deps.Lab = labOf{a}
+	}
 	if a.journal != nil {
 		deps.Journal = a.journal
 	}

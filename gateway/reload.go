@@ -22,7 +22,7 @@ func (a *Server) reload(why string) (restart []string, err error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	next, err := a.reread()
+	next, err := a.reread(nil)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ import (
 	"antirobot/identity"
 	"antirobot/identity/geo"
 	"antirobot/journal"
+	"antirobot/lab"
 	"antirobot/message"
 	"antirobot/message/queue"
 	"antirobot/message/second"
@@ -46,7 +47,7 @@ import (
 // process are here; what a reload replaces is in the gateway's Snapshot.
 type Server struct {
 	version string
-	reread  func() (*config.Config, error) // Deps.Reread
+	reread  func(over *lab.State) (*config.Config, error) // Deps.Reread
 	logs    *logWriter
 	log     zerolog.Logger
 	set     *metrics.Set
@@ -93,6 +94,8 @@ type Server struct {
 	envoyWhole  *proxy.Check // nil: Envoy does not ask over gRPC
 	envoyBare   *proxy.Check
 	envoy       *extauthz.Server
+
+	rehearsal sync.Mutex // one at a time
 
 	mu       sync.Mutex // serialises reloads
 	Cfg      *config.Config
@@ -146,8 +149,10 @@ func (a *Server) parts() []part {
 
 // Deps is what a Server is started with.
 type Deps struct {
-	Version string                         // of the program
-	Reread  func() (*config.Config, error) // the configuration as it stands now; nil: it is not read again
+	Version string // of the program
+	// Reread reads the configuration as it stands now, under what the lab has applied; of nil, what the data directory has.
+	// nil: it is not read again.
+	Reread func(over *lab.State) (*config.Config, error)
 }
 
 // New builds everything up to the listeners. What it has opened is closed again when it fails.

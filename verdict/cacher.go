@@ -354,6 +354,9 @@ func (e *Event) seen() bool {
 // EstablishedAt returns how many subjects the address (the ID of its Subject) has established.
 func (c *Cacher) EstablishedAt(addr [16]byte) int { return c.standing.EstablishedAt(addr) }
 
+// Established reports whether a subject is established: known as a person from another day.
+func (c *Cacher) Established(s identity.Subject) bool { return c.standing.Established(s) }
+
 // Health returns nil, or the error that keeps the Cacher from reading or writing its store.
 func (c *Cacher) Health() error {
 	errs := []error{c.banWrites.Err(), c.ledger.behind.Err(), c.revoked.behind.Err(), c.standing.behind.Err()}

@@ -1,4 +1,5 @@
-// What is live in the console: new rows of the journal, and "/" for the search field. Every page works without it.
+// What is live in the console: new rows of the journal, the numbers beside sliders, and "/" for the search field. Every page works
+// without it.
 
 const every = 2000;
 
@@ -30,9 +31,15 @@ if (live && rows) {
   });
 }
 
+document.addEventListener('input', (e) => {
+  const at = e.target;
+  const shown = at instanceof HTMLInputElement && at.type === 'range' ? at.nextElementSibling : null;
+  if (shown instanceof HTMLOutputElement) shown.value = (at as HTMLInputElement).value;
+});
+
 document.addEventListener('keydown', (e) => {
   const at = e.target;
-  if (e.key !== '/' || e.ctrlKey || e.metaKey || e.altKey || at instanceof HTMLInputElement || at instanceof HTMLSelectElement) return;
+  if (e.key !== '/' || e.ctrlKey || e.metaKey || e.altKey || at instanceof HTMLInputElement || at instanceof HTMLSelectElement || at instanceof HTMLTextAreaElement) return;
   const field = document.getElementById('q');
   if (field instanceof HTMLInputElement) {
     e.preventDefault();

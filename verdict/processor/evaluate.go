@@ -148,7 +148,7 @@ func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.
 	limit := r.Threshold
 	now := e.At.Unix()
 	if s.lastBan.over(now, p.cfg.Forget) {
-		limit += min(float32(p.cfg.Hysteresis), (1-limit)/2)
+		limit = p.firstLimit(limit)
 		if p.hasty(s, e.At) {
 			return 0, false
 		}

@@ -57,6 +57,21 @@ func ExportTraining(dir string, w io.Writer, o ExportOptions, now time.Time) (Ex
 		return done, err
 	}
 	row := make([]string, 0, len(names)+8)
+	err = joined(files, known, o, now, func(r *trainingRecord, p *person, label formula.Label, source string) error {
+		if !done.count(label, p.cut != 0 && r.at >= p.cut, o) {
+			return nil
+		}
+		return out.Write(r.row(row[:0], label, source, names))
+	})
+	if err != nil {
+		return done, err
+	}
+	out.Flush()
+	return done, out.Error()
+}
+
+// joined calls f with the rows of a log, and with what is known of their subjects.
+func joined(files []string, known map[uint64]*person, o ExportOptions, now time.Time, f func(r *trainingRecord, p *person, label formula.Label, source string) error) error {
 	for _, name := range files {
 		_, err := readTraining(name, func(r *trainingRecord) error {
 			if r.kind != 'V' || r.at < o.Since.UnixMilli() && !o.Since.IsZero() {
@@ -70,17 +85,13 @@ func ExportTraining(dir string, w io.Writer, o ExportOptions, now time.Time) (Ex
 			if own, ok := o.Labels[r.who]; ok {
 				label, source = own.Label, own.Source
 			}
-			if !done.count(label, p.cut != 0 && r.at >= p.cut, o) {
-				return nil
-			}
-			return out.Write(r.row(row[:0], label, source, names))
+			return f(r, p, label, source)
 		})
 		if err != nil {
-			return done, err
+			return err
 		}
 	}
-	out.Flush()
-	return done, out.Error()
+	return nil
 }
 
 // readOutcomes reads what became known of each subject, and what its rows show of it.
@@ -137,6 +148,7 @@ type trainingRecord struct {
 	subject identity.Kind
 	who     uint64
 	outcome outcome
+	service uint16 // the number of its settings, see verdict.Settings
 	score   float32
 	x       []float32 // in the file's order
 	place   map[string]int
@@ -211,6 +223,7 @@ func readTrainingRecords(in *bufio.Reader, f func(*trainingRecord) error) (broke
 			if _, err := io.ReadFull(in, body); err != nil {
 				return true, nil //nolint:nilerr // as above
 			}
+			r.service = binary.BigEndian.Uint16(body)
 			r.score = math.Float32frombits(binary.BigEndian.Uint32(body[2:]))
 			for i := range r.x {
 				r.x[i] = math.Float32frombits(binary.BigEndian.Uint32(body[6+4*i:]))

@@ -1,0 +1,151 @@
+package processor
+
+import (
+	"math"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+	"antirobot/verdict/formula"
+)
+
+// Vector is a row of the training log with what is known of its subject. It is valid until the next one.
+type Vector struct {
+	Who     uint64 // the subject, as Who calls it
+	Kind    identity.Kind
+	At      time.Time
+	Service uint16    // the number of the settings by which it was judged
+	Factors []float32 // in the order of FactorNames; NaN: unknown
+	Late    bool      // the gateway had answered the subject itself, and the factors reflect that
+	Label   formula.Label
+	Source  string // of the label
+}
+
+// Sample returns the share of the subjects that the training log has; 0 if none is kept.
+func (p *Processor) Sample() float64 {
+	if p.training == nil {
+		return 0
+	}
+	return p.training.cfg.Sample
+}
+
+// Who returns the hash by which the training log calls a subject, or another one if none is kept.
+func (p *Processor) Who(s identity.Subject) uint64 {
+	if p.training == nil {
+		return (&training{}).who(s)
+	}
+	return p.training.who(s)
+}
+
+// Vectors calls f with the rows of the training log since a time, in their order; with none if no log is kept.
+func (p *Processor) Vectors(since, now time.Time, f func(v *Vector) error) error {
+	if p.training == nil {
+		return nil
+	}
+	if err := p.training.flush(); err != nil {
+		return err
+	}
+	files, err := trainingLogs(p.training.dir)
+	if err != nil {
+		return err
+	}
+	known, err := readOutcomes(files, new(Exported))
+	if err != nil {
+		return err
+	}
+	names := FactorNames()
+	v := Vector{Factors: make([]float32, len(names))}
+	return joined(files, known, ExportOptions{Since: since}, now, func(r *trainingRecord, of *person, label formula.Label, source string) error {
+		v.Who, v.Kind, v.At, v.Service = r.who, r.subject, time.UnixMilli(r.at), r.service
+		v.Late, v.Label, v.Source = of.cut != 0 && r.at >= of.cut, label, source
+		for i, name := range names {
+			v.Factors[i] = nan
+			if k, ok := r.place[name]; ok {
+				v.Factors[i] = r.x[k]
+			}
+		}
+		return f(&v)
+	})
+}
+
+// Tally is what the scores of one visit add up to under a formula, for rehearsals. The zero value is its beginning.
+type Tally struct {
+	weight, span        float32
+	judgedAt, weighedAt uint32
+}
+
+// Weigh returns the score of a visit with a further row of it, as evaluate would have.
+func (p *Processor) Weigh(c *Tally, m *formula.Model, v *Vector) float32 {
+	s := session{weight: c.weight, span: c.span, judgedAt: c.judgedAt, weighedAt: c.weighedAt, pages: uint32(Pages(v))}
+	weight, span := s.weigh(&p.cfg.Visit, m, m.Raw(v.Factors), v.At)
+	s.add(weight, span, v.At)
+	*c = Tally{s.weight, s.span, s.judgedAt, s.weighedAt}
+	return m.Share(weight)
+}
+
+// Pages returns how many pages the subject of a row had asked for.
+func Pages(v *Vector) float32 {
+	if n := v.Factors[factorPages]; n == n { // known
+		return min(max(n, 0), math.MaxInt32/2)
+	}
+	return 0
+}
+
+// Stops reports whether a score would ban a subject for the first time: it exceeds the threshold by the hysteresis, and the
+// subject has been here for a moment.
+func (p *Processor) Stops(score, threshold float32, v *Vector) bool {
+	age, pages := v.Factors[factorAge], v.Factors[factorPages]
+	if age == age && float64(age) < p.cfg.Patience.Seconds() && int(pages) < p.cfg.PatienceDocs {
+		return false
+	}
+	return score > p.firstLimit(threshold)
+}
+
+// firstLimit returns the score that bans a subject for the first time where the threshold is this.
+func (p *Processor) firstLimit(threshold float32) float32 {
+	return threshold + min(float32(p.cfg.Hysteresis), (1-threshold)/2)
+}
+
+// Over reports whether the subject of a row is over a limit. Windows that no factor counts are left out: see Rehearsed.
+func (p *Processor) Over(limits []verdict.Limit, v *Vector) bool {
+	times := float32(1)
+	if agents := v.Factors[factorAgents]; v.Kind == identity.KindIP && agents == agents {
+		times = float32(min(max(int(agents), 1), p.cfg.AddressAgents))
+	}
+	for i := range limits {
+		if k, ok := windowFactor(limits[i].Window); ok && v.Factors[k] > float32(limits[i].Requests)*times {
+			return true
+		}
+	}
+	return false
+}
+
+// Rehearsed reports whether some factor counts the pages of a limit's window.
+func Rehearsed(window time.Duration) bool {
+	_, ok := windowFactor(window)
+	return ok
+}
+
+// The places of the factors that a rehearsal reads.
+var (
+	factorPages, factorAge, factorAgents = placeOf("session_pages"), placeOf("session_age"), placeOf("agents")
+
+	windows = map[time.Duration]int{
+		time.Second: placeOf("pages_1s"), 10 * time.Second: placeOf("pages_10s"), time.Minute: placeOf("pages_1m"),
+		10 * time.Minute: placeOf("pages_10m"), time.Hour: placeOf("pages_1h"), 24 * time.Hour: placeOf("pages_1d"),
+	}
+)
+
+func windowFactor(window time.Duration) (int, bool) {
+	i, ok := windows[window]
+	return i, ok
+}
+
+func placeOf(name string) int {
+	for i := range factors {
+		if factors[i].Name == name {
+			return i
+		}
+	}
+	panic("BUG: there is no factor " + name)
+}
