@@ -68,7 +68,7 @@ func TestImageAndAudio(t *testing.T) {
 func TestEverySizeRenders(t *testing.T) {
 	for n := minDigits; n <= maxDigits; n++ {
 		d := newDigits(n, style.Names(), "")
-		for i := range 20 {
+		for i := range 8 {
 			secret := d.issue(0)
 			if len(secret) != n {
 				t.Fatalf("%d digits instead of %d", len(secret), n)

@@ -17,7 +17,7 @@ func TestPitfall12PeopleGetPicturesBesideAFlood(t *testing.T) {
 		c.RenderConcurrency, c.RenderQueue, c.RenderWait = 1, 12, time.Minute // no person waits for as long as that
 		c.Rates.Images = Rate{PerMinute: 1_000_000, Burst: 1_000_000}         // only the turns limit here
 	})
-	const networks, hands, people = 6, 4, 30
+	const networks, hands, people = 6, 4, 10
 	var (
 		flood            sync.WaitGroup
 		over             atomic.Bool

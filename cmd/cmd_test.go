@@ -1,3 +1,8 @@
+//go:build !race
+
+// The commands are processes, and a process with the race detector takes seconds to start: what they run has race tests of
+// its own.
+
 package cmd
 
 import (

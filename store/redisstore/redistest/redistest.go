@@ -102,7 +102,7 @@ func (s *Server) Restart(t testing.TB) {
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	for deadline := time.Now().Add(time.Minute); ; {
 		if c, err := net.Dial("tcp", s.Addr); err == nil {
 			_ = c.Close()
 			return

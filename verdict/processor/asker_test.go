@@ -1,0 +1,44 @@
+package processor
+
+import (
+	"testing"
+	"time"
+
+	"antirobot/verdict"
+)
+
+// asker is a keeper of bans that records what is asked.
+type asker struct {
+	bench
+	questions []verdict.Question
+	stands    bool
+}
+
+func (a *asker) Ask(q *verdict.Question) { a.questions = append(a.questions, *q) }
+
+func (a *asker) Stands(*verdict.Event) bool { return a.stands }
+
+func newAsker(t *testing.T, edit func(*Config)) (*Processor, *asker) {
+	t.Helper()
+	a := &asker{}
+	return newProcessorFor(t, a, edit), a
+}
+
+// reading makes the nth page of a visitor, from an address that may differ each time.
+func reading(at time.Time, n int, id [16]byte) *verdict.Event {
+	e := event(at, 0)
+	e.Subjects[0].ID = id
+	e.Target, e.Path = uint64(n)*0x9e3779b97f4a7c15, uint64(n)*0x9e3779b97f4a7c15
+	e.Page = true
+	e.Answered(200, []byte("text/html"), 1000, 0)
+	return e
+}
+
+func picture(e *verdict.Event) *verdict.Event {
+	e.Static, e.Page = true, false
+	e.Answered(200, []byte("image/webp"), 1000, 0)
+	return e
+}
+
+// one is the address of a visitor that keeps it.
+func one(int) [16]byte { return [16]byte{10: 0xff, 11: 0xff, 12: 203, 13: 0, 14: 113, 15: 9} }
