@@ -17,8 +17,8 @@ import (
 var allowed = map[string][]string{
 	".":                 {"cmd"},
 	"cmd":               {"admin", "alarm", "captcha", "cbb", "config", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "console", "journal", "lab"},
-	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab"},
-	"gateway":           {"admin", "alarm", "captcha", "cbb", "config", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/extauthz", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab"},
+	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab"},
+	"gateway":           {"admin", "alarm", "captcha", "cbb", "config", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/extauthz", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab"},
 	"request":           {},
 	"alarm":             {},
 	"settings":          {},
@@ -31,6 +31,9 @@ var allowed = map[string][]string{
 	"store/backlog":     {"store", "store/pebblestore"},
 
 	"store/redisstore/redistest": {},
+
+	"stream":            {"identity", "request", "store", "verdict", "verdict/client", "verdict/label"},
+	"stream/streamtest": {"store", "stream"},
 
 	"templates":          {},
 	"lab":                {"identity", "journal", "request", "verdict", "verdict/formula", "verdict/processor"},

@@ -19,7 +19,7 @@ import (
 
 // flagKeys are the flags of `serve` and the key that each sets.
 var flagKeys = map[string]string{
-	"listen": "listen", "admin": "admin.listen", "upstream": "defaults.upstream.urls", "store": "store.url",
+	"role": "role", "listen": "listen", "admin": "admin.listen", "upstream": "defaults.upstream.urls", "store": "store.url",
 	"secret-file": "keys.secret_file", "data-dir": "data_dir", "trusted-proxies": "identity.trusted_proxies",
 	"domain": "tls.acme.hosts", "captcha-test-answer": "captcha.test_answer", "log-level": "log.level",
 }
@@ -27,6 +27,7 @@ var flagKeys = map[string]string{
 // registerServeFlags adds the flags that `serve` and `check-config` share; the help of each names its key.
 func registerServeFlags(p *pflag.FlagSet) {
 	p.StringP("config", "c", "", "configuration `FILE` (YAML); without it ./antirobot.yaml or /etc/antirobot/antirobot.yaml, if there is one")
+	p.String("role", "all", "`ROLE` of this process: gateway, processor, or all in one (role)")
 	p.StringSliceP("listen", "l", nil, "`ADDR` to serve visitors on, e.g. :8080; may be repeated (listen)")
 	p.StringSlice("domain", nil, "`HOST` to serve with a certificate of its own, obtained and renewed by ACME; visitors are served on :443, and :80 leads there; may be repeated (tls.acme.hosts)")
 	p.String("admin", "", "`ADDR` of the private listener, e.g. 127.0.0.1:8081 (admin.listen)")
@@ -103,6 +104,11 @@ Behind a balancer, set whose X-Forwarded-For is to be believed:
 Several gateways in front of one service share their state in Redis, and their keys by means of a secret:
 
   antirobot serve --config antirobot.yaml --store redis://10.0.0.5 --secret-file /etc/antirobot/secret
+
+Large sites let other machines judge what their gateways see; both kinds share the store:
+
+  antirobot serve --role gateway --config antirobot.yaml
+  antirobot serve --role processor --config antirobot.yaml
 
 Every key of the file can be set in the environment: ANTIROBOT_ADMIN_LISTEN is admin.listen. Flags override
 the environment, and the environment overrides the file; ANTIROBOT_CONFIG names the file.

@@ -25,6 +25,9 @@ func welcome(w io.Writer, a *gateway.Server) {
 
 // arrivals says where visitors come to: here, or to balancers that ask.
 func arrivals(a *gateway.Server) string {
+	if a.Cfg.Role == config.RoleProcessor {
+		return "a processor: it judges what gateways see, and serves no visitors"
+	}
 	if len(a.Cfg.Listen) == 0 {
 		return "balancers ask at " + strings.Join(a.Cfg.Check.Listen, ", ")
 	}

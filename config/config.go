@@ -25,6 +25,7 @@ import (
 	"antirobot/proxy/upstream"
 	"antirobot/rules/requestrules"
 	"antirobot/spravka"
+	"antirobot/stream"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
 	"antirobot/verdict/formula"
@@ -34,6 +35,7 @@ import (
 
 // Config is the whole configuration. config.example.yaml documents every key.
 type Config struct {
+	Role      string            `mapstructure:"role"` // all, gateway or processor
 	Listen    []Listener        `mapstructure:"listen"`
 	Admin     admin.Config      `mapstructure:"admin"`
 	DataDir   string            `mapstructure:"data_dir"`
@@ -56,6 +58,7 @@ type Config struct {
 	Alarms    alarm.Config      `mapstructure:"alarms"`
 	Formula   formula.Config    `mapstructure:"formula"`
 	Store     Store             `mapstructure:"store"`
+	Stream    stream.Config     `mapstructure:"stream"`
 	Counters  counter.Config    `mapstructure:"counters"`
 	Message   message.Config    `mapstructure:"message"`
 
@@ -153,6 +156,7 @@ type Path struct {
 // Default returns the defaults: one listener, nothing to protect.
 func Default() Config {
 	return Config{
+		Role:      RoleAll,
 		Listen:    []Listener{{Address: ":8080", Certificates: []h1.CertificateFiles{}}},
 		Admin:     admin.DefaultConfig(),
 		DataDir:   "var",
@@ -173,6 +177,7 @@ func Default() Config {
 		Alarms:    alarm.DefaultConfig(),
 		Formula:   formula.DefaultConfig(),
 		Store:     DefaultStore(),
+		Stream:    stream.DefaultConfig(),
 		Counters:  defaultCounters(),
 		Message:   message.DefaultConfig(),
 
@@ -233,7 +238,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms",
+	"role", "stream", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
 }
 

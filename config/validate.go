@@ -57,7 +57,8 @@ func (c *Config) Validate() error {
 	add("counters", c.Counters.Validate())
 	add("message", c.Message.Validate())
 	add("request_rules", c.RequestRules.Validate())
-	errs = append(errs, c.validateTrust())
+	add("stream", c.Stream.Validate())
+	errs = append(errs, c.validateRole(), c.validateTrust())
 	if c.Keys.SecretFile != "" && c.Keys.SecretEnv != "" {
 		bad("keys.secret_file: give one of secret_file and secret_env")
 	}

@@ -197,7 +197,7 @@ func (g *gateway) run() {
 		_ = g.cmd.Wait()
 		close(g.done)
 	}()
-	g.url = "http://" + g.listening("visitors")
+	g.url = g.visitors()
 	g.admin = "http://" + g.listening("admin")
 	token, err := os.ReadFile(filepath.Join(g.dir, "admin.token"))
 	if err != nil {

@@ -62,7 +62,7 @@ func (a *Server) openVerdict() (err error) {
 		Store: a.store, Lists: a.lists, Log: a.Logger("verdict"), Metrics: a.set,
 		Copy: a.sharedCopy("bans"), Losses: a.losses,
 		Place:  func(addr netip.Addr) verdict.StoryPlace { return verdict.StoryPlace(a.places.Find(addr)) },
-		Banned: a.banned,
+		Banned: a.banned, Part: a.part(),
 	})
 	if err != nil {
 		return err
@@ -153,12 +153,16 @@ func (a *Server) openGateway() error {
 	if err != nil {
 		return err
 	}
+	carry, err := a.prepareStream(s)
+	if err != nil {
+		return err
+	}
 	deps := proxy.Deps{Resolver: a.resolver, Decider: a.cacher, Messages: a.messages, Queue: a.queue, Seconds: a.seconds, Log: a.Logger("gateway"), Metrics: a.set}
 	if a.journal != nil {
 		deps.Journal = a.journal
 	}
 	if a.Cfg.Processor.Enabled {
-		deps.Sink = a.proc
+		deps.Sink = a.sink()
 		deps.Crawlers = a.proc.Learns()
 	}
 	deps.DecisionLines, deps.AccessLines = a.Cfg.Log.DecisionLines, a.Cfg.Log.AccessLines
@@ -171,6 +175,7 @@ func (a *Server) openGateway() error {
 		return err
 	}
 	know()
+	carry()
 	a.useGroups(s)
 	return nil
 }

@@ -133,12 +133,17 @@ func (a *Server) prepareServices(next *config.Config) (_ func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	carry, err := a.prepareStream(s)
+	if err != nil {
+		return nil, err
+	}
 	serve, err := a.gateway.Prepare(&proxy.Snapshot{Router: s.Router, Captcha: captcha})
 	if err != nil {
 		return nil, err
 	}
 	return func() {
 		know()
+		carry()
 		a.pages, a.captcha = pages, captcha
 		old := a.groups
 		a.useGroups(s)

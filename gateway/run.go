@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"antirobot/config"
 	"antirobot/proxy/h1"
 	"antirobot/settings"
 )
@@ -98,7 +99,7 @@ func (a *Server) listen() error {
 	}
 	a.log.Info().Strs("hosts", a.Cfg.Calls()).Msg("calls")
 	a.logs.Flush()
-	if a.acme != nil {
+	if a.acme != nil && a.Cfg.Role != config.RoleProcessor {
 		return a.acme.Start()
 	}
 	return nil
@@ -134,6 +135,19 @@ func (a *Server) openListeners() (all []listener, err error) {
 		all = append(all, l)
 		return nil
 	}
+	if a.Cfg.Role != config.RoleProcessor {
+		if err := a.openPublic(open); err != nil {
+			return all, err
+		}
+	}
+	if a.Cfg.Admin.Listen == "" {
+		return all, nil
+	}
+	return all, open("admin.listen", a.Cfg.Admin.Listen, listener{whose: forAdmin, tls: a.Cfg.Admin.TLSCert != "", serve: a.admin.Serve})
+}
+
+// openPublic opens the sockets for visitors and for balancers.
+func (a *Server) openPublic(open func(key, address string, l listener) error) error {
 	for i, l := range a.Cfg.Listen {
 		o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, Trusted: a.resolver, TLS: a.tlsOf(i), Handler: a.plainHandler(&l)}
 		if a.http2 != nil {
@@ -143,7 +157,7 @@ func (a *Server) openListeners() (all []listener, err error) {
 			whose: forVisitors, tls: o.TLS != nil, serve: func(ln net.Listener) error { return a.server.Serve(ln, o) },
 		})
 		if err != nil {
-			return all, err
+			return err
 		}
 	}
 	for i, address := range a.Cfg.Check.Listen {
@@ -152,23 +166,20 @@ func (a *Server) openListeners() (all []listener, err error) {
 			whose: forBalancers, serve: func(ln net.Listener) error { return a.checkServer.Serve(ln, o) },
 		})
 		if err != nil {
-			return all, err
+			return err
 		}
 	}
 	for i, address := range a.Cfg.Check.SPOE {
 		if err := open(fmt.Sprintf("check.spoe[%d]", i), address, listener{whose: forSPOE, serve: a.spoe.Serve}); err != nil {
-			return all, err
+			return err
 		}
 	}
 	for i, address := range a.Cfg.Check.GRPC {
 		if err := open(fmt.Sprintf("check.grpc[%d]", i), address, listener{whose: forExtAuthz, serve: a.envoy.Serve}); err != nil {
-			return all, err
+			return err
 		}
 	}
-	if a.Cfg.Admin.Listen == "" {
-		return all, nil
-	}
-	return all, open("admin.listen", a.Cfg.Admin.Listen, listener{whose: forAdmin, tls: a.Cfg.Admin.TLSCert != "", serve: a.admin.Serve})
+	return nil
 }
 
 // drain stops taking requests and waits for those under way.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"os"
@@ -35,6 +36,7 @@ import (
 	"antirobot/rules/requestrules"
 	"antirobot/spravka"
 	"antirobot/store"
+	"antirobot/stream"
 	"antirobot/templates"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
@@ -72,6 +74,10 @@ type Server struct {
 	places       *geo.Places
 	labels       *label.Table
 	proc         *processor.Processor
+	stream       stream.Stream     // nil: this process does everything
+	publisher    *stream.Publisher // of a gateway that does not judge by itself
+	consumer     *stream.Consumer  // of a processor
+	beating      context.CancelFunc
 	formula      *formula.Live
 	resolver     *identity.Resolver
 	pages        *templates.Set
@@ -137,6 +143,7 @@ func (a *Server) parts() []part {
 		{"identity", a.openIdentity, func() error { return a.resolver.Close() }},
 		{"labels", a.openLabels, func() error { return a.labels.Close() }},
 		{"processor", a.openProcessor, func() error { return a.proc.Close() }},
+		{"stream", a.openStream, a.closeStream},
 		{"captcha", a.openCaptcha, nil},
 		{"services", a.openGateway, a.closeGroups},
 		{"deliveries", a.startDeliveries, func() error { return a.queue.Close() }},

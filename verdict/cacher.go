@@ -46,6 +46,8 @@ type Deps struct {
 	Copy   string
 	Losses *store.Losses // nil: losses of a shared store are written back, but not reported
 
+	Part Part // of the work that this process does
+
 	Place  func(addr netip.Addr) StoryPlace // says where addresses are, for stories; nil: nobody knows
 	Banned func(b *Ban)                     // is told of every ban that is made here, and must not wait; nil: nobody is
 }
@@ -70,6 +72,7 @@ type Cacher struct {
 	recent    *Recent
 	questions *questions
 	doubts    *doubts
+	said      *conclusions
 	paths     Paths
 	costs     costs
 	loads     loads
@@ -104,9 +107,13 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions),
 		doubts:    newDoubts(cfg.MaxDoubts),
+		said:      newConclusions(d.Part),
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
 	c.recent.place = d.Place
+	if c.said.tells() {
+		c.standing.told = c.tellStanding
+	}
 	c.attack.seed = maphash.MakeSeed()
 	c.attackStep, _ = parseStep(cfg.Attack.Then)
 	c.ledger.tariff = cfg.Pass

@@ -106,8 +106,8 @@ func (t *doubts) shard(k doubtKey) *doubtShard {
 	return &t.shards[maphash.Comparable(t.seed, k)%doubtShards]
 }
 
-// put records a doubt or replaces it; one without a time takes it back.
-func (t *doubts) put(d *Doubt) {
+// put records a doubt or replaces it; one without a time takes it back. It reports whether that changed anything.
+func (t *doubts) put(d *Doubt) bool {
 	k := doubtKey{d.Subject, d.Group}
 	sh := t.shard(k)
 	sh.mu.Lock()
@@ -119,15 +119,16 @@ func (t *doubts) put(d *Doubt) {
 			delete(sh.m, k)
 			t.n.Add(-1)
 		}
-		return
+		return known
 	case known:
 	case t.n.Load() >= t.most:
 		t.refused.Add(1)
-		return
+		return false
 	default:
 		t.n.Add(1)
 	}
 	sh.m[k] = doubted{d.Until.UnixNano(), d.Score, d.Factors}
+	return true
 }
 
 // find sets d to the doubt about a subject at a time.
@@ -163,7 +164,11 @@ func (t *doubts) sweep(at int64) {
 }
 
 // Doubt records a doubt from now on; one without a time takes back what was recorded.
-func (c *Cacher) Doubt(d *Doubt) { c.doubts.put(d) }
+func (c *Cacher) Doubt(d *Doubt) {
+	if c.doubts.put(d) && c.said.tells() {
+		c.said.tell(saidDoubt, c.appendDoubt(nil, d))
+	}
+}
 
 // doubted looks for a doubt about the request. It sets d.Doubt wherever there is one, and reports whether that stops the
 // request. Parts of pages are not stopped: see questioned.

@@ -155,7 +155,12 @@ func (q *questions) sweep(at int64) {
 }
 
 // Ask asks a question from now on.
-func (c *Cacher) Ask(q *Question) { c.questions.put(q) }
+func (c *Cacher) Ask(q *Question) {
+	c.questions.put(q)
+	if c.said.tells() {
+		c.said.tell(saidQuestion, c.appendQuestion(nil, q))
+	}
+}
 
 // Stands reports whether an event comes from a visitor who stands for themselves (a login, a signed service cookie) or
 // is established: from people whom the site knows.

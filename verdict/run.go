@@ -26,6 +26,9 @@ func (c *Cacher) Start(ctx context.Context) error {
 	if c.st.Shared() {
 		c.startShared(ctx, run)
 		c.wg.Go(func() { c.followAttack(run) })
+		if c.said.hearsAny {
+			c.wg.Go(func() { c.hearAll(run) })
+		}
 	} else if err := c.load(ctx); err != nil {
 		cancel()
 		return err
@@ -35,6 +38,9 @@ func (c *Cacher) Start(ctx context.Context) error {
 	c.wg.Go(func() { c.revoked.behind.Run(run) })
 	c.wg.Go(func() { c.standing.behind.Run(run) })
 	c.wg.Go(func() { c.sweep(run) })
+	if c.said.tells() {
+		c.wg.Go(func() { c.tellAll(run) })
+	}
 	return nil
 }
 
@@ -118,6 +124,7 @@ func (c *Cacher) register(set *metrics.Set) {
 	gauge("antirobot_standing", func() float64 { return float64(c.standing.n.Load()) })
 	gauge("antirobot_standing_refused_total", func() float64 { return float64(c.standing.refused.Load()) })
 	gauge("antirobot_verdict_stale", func() float64 { return float64(b2u(c.stale.Load() != 0)) })
+	c.said.register(gauge)
 	for name, b := range map[string]interface {
 		backlog() (waiting int64, failed uint64)
 	}{"bans": c.banWrites, "ledger": c.ledger.behind, "revocations": c.revoked.behind, "standing": c.standing.behind} {

@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -44,6 +43,7 @@ type standing struct {
 	shards     [standingShards]standingShard
 	homes      [standingShards]homeShard
 	nets       netCounts
+	told       func(s identity.Subject, e *tenure) // is told of what has become known; nil: nobody is
 }
 
 type standingShard struct {
@@ -176,6 +176,9 @@ func (t *standing) observe(s identity.Subject, addr [16]byte, at time.Time, youn
 	e.last = max(e.last, day)
 	sh.m[s] = e
 	t.behind.Add(s)
+	if t.told != nil {
+		t.told(s, &e)
+	}
 }
 
 // admit makes room for a candidate at an address; young ones, which cost nothing to create, get half of it. The caller
@@ -285,35 +288,7 @@ func standingKey(s identity.Subject) []byte {
 	return append(k, s.ID[:]...)
 }
 
-// What a record says about the standing, beside its first and last day.
-const (
-	recordEstablished = 1   // the first day is that on which the subject itself was seen
-	recordYoung       = 254 // only young cookies were seen; smaller even numbers: half of it is the number of days before the first
-)
-
-func (e *tenure) record() (first uint16, says byte) {
-	switch {
-	case e.established:
-		return e.first, recordEstablished
-	case e.first == 0:
-		return e.since, recordYoung
-	}
-	return e.first, byte(min(e.first-e.since, recordYoung/2-1)) << 1
-}
-
-func tenureOf(first, last uint16, says byte) tenure {
-	e := tenure{since: first, first: first, last: last, established: says == recordEstablished}
-	switch {
-	case e.established:
-	case says == recordYoung:
-		e.first = 0
-	default:
-		e.since -= uint16(says >> 1)
-	}
-	return e
-}
-
-// write writes a subject to the store as memory has it: first day, last day (2 bytes each), state, home.
+// write writes a subject to the store as memory has it.
 func (t *standing) write(ctx context.Context, s identity.Subject) error {
 	sh := t.shard(s)
 	sh.mu.RLock()
@@ -321,11 +296,7 @@ func (t *standing) write(ctx context.Context, s identity.Subject) error {
 	sh.mu.RUnlock()
 	var err error
 	if known {
-		first, says := e.record()
-		val := binary.BigEndian.AppendUint16(nil, first)
-		val = binary.BigEndian.AppendUint16(val, e.last)
-		val = append(val, says)
-		err = t.st.Put(ctx, standingKey(s), append(val, e.home[:]...), t.keep)
+		err = t.st.Put(ctx, standingKey(s), e.value(), t.keep)
 	} else {
 		err = t.st.Delete(ctx, standingKey(s))
 	}
@@ -352,10 +323,8 @@ func (t *standing) Scan(ctx context.Context) error {
 			return errStanding
 		}
 		s := identity.Subject{Kind: identity.Kind(k[0]), ID: [16]byte(k[1:])}
-		e := tenureOf(binary.BigEndian.Uint16(v), binary.BigEndian.Uint16(v[2:]), v[4])
-		e.home = [16]byte(v[5:])
 		if !t.behind.Pending(s) {
-			t.merge(s, e)
+			t.merge(s, readTenure(v))
 		}
 		return nil
 	})
@@ -370,6 +339,10 @@ func (t *standing) merge(s identity.Subject, e tenure) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	old, known := sh.m[s]
+	if known && e.last > old.last { // others have seen it since: it is not forgotten here
+		old.last = e.last
+		sh.m[s] = old
+	}
 	if known && (old.established || !e.established) || !known && t.n.Load() >= t.max {
 		return
 	}

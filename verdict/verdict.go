@@ -161,6 +161,7 @@ type Event struct {
 	Mark      label.Mark       // what the service says of the visitor, in its answer
 	Evidence  request.Evidence // EventEvidence
 	Work      bool             // EventSolved, EventFailed: by work of the browser, which says nothing about whether a person is there
+	Again     bool             // it was judged before, by a processor that has ended: it is counted in memory alone
 	client.Facts
 }
 

@@ -44,6 +44,16 @@ func TestACL(t *testing.T) {
 	if n := metric(t, s, "antirobot_redis_index_cleared_total"); n != 1 {
 		t.Errorf("the index is not cleared of what has expired: %v", n)
 	}
+	e := s.Events(1, time.Hour)
+	must(t, e.Append(bg, []int{0, 0}, [][]byte{{1}, {2}}))
+	end, err := e.End(bg, 0)
+	must(t, err)
+	must(t, e.Trim(bg, 0, end))
+	var left []string
+	must(t, e.Read(bg, 0, "", time.Second, func(pos string, _ []byte) { left = append(left, pos) }))
+	if len(left) != 1 || left[0] != end {
+		t.Errorf("after all but the last batch were dropped there are %v, want %s", left, end)
+	}
 	if err := s.Healthy(); err != nil {
 		t.Error(err)
 	}

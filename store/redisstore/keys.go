@@ -17,6 +17,8 @@ const (
 	letterCnt  = 'c'
 	letterNum  = 'n' // for the numbers of batches of counts
 	letterOwn  = 'x' // for the store itself
+
+	letterEvents = 'e'
 )
 
 // hash is FNV-1a with a finalizer that spreads it; it is part of the format.

@@ -98,7 +98,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 		score = p.weigh(e, s, model, x)
 	}
 	v.scene.e = nil
-	if p.training != nil {
+	if p.training != nil && !e.Again {
 		p.training.observe(e.Subjects[0], e.Service, e.At, x, score)
 	}
 	if p.observer != nil {

@@ -38,7 +38,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	p.keeper.Observe(e)
 	p.labelled(e, r)
 	if !judged(e) {
-		if p.training != nil {
+		if p.training != nil && !e.Again {
 			p.learn(e, r)
 		}
 		return
@@ -114,6 +114,9 @@ func (p *Processor) turn(e *verdict.Event, service string, is verdict.Count, kno
 	a, any := s.forStore(e, fresh, due, p.keeper.Forgot())
 	c := *s
 	sh.mu.Unlock()
+	if e.Again {
+		a.pages = 0 // the store has them
+	}
 	if any {
 		a.service = service
 		p.send(a)
@@ -143,10 +146,11 @@ func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	c := *s
 	sh.mu.Unlock()
 	p.inGroups(e, func(g *group, _ groupKey) { g.captcha(e) })
-	switch e.Kind {
-	case verdict.EventSolved:
+	switch {
+	case e.Again:
+	case e.Kind == verdict.EventSolved:
 		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, solved: 1})
-	case verdict.EventFailed:
+	case e.Kind == verdict.EventFailed:
 		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, failed: 1})
 	}
 	if due {
@@ -176,14 +180,18 @@ func (p *Processor) ban(b verdict.Ban, e *verdict.Event) {
 		p.misbehaved(e)
 		return
 	}
-	if err := p.keeper.BanSoon(b); err != nil {
+	switch err := p.keeper.BanSoon(b); {
+	case err != nil && e.Again: // it has ended meanwhile
+	case err != nil:
 		p.banErrors.Inc()
 		p.log.Warn().Err(err).Str("subject", b.Subject.String()).Msg("a ban could not be made")
 		return
 	}
-	p.bans.Inc()
+	if !e.Again {
+		p.bans.Inc()
+		p.send(storeTask{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1})
+	}
 	p.misbehaved(e)
-	p.send(storeTask{sub: b.Subject, addr: e.Subjects[e.N-1], at: e.At, bans: 1})
 	p.inGroups(e, func(g *group, _ groupKey) { g.fade(e.At); g.bans++ })
 	sh, h := p.sessions.lock(b.Subject)
 	if s := sh.find(h, b.Subject); s != nil {

@@ -1,0 +1,127 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"antirobot/config"
+	"antirobot/store/redisstore"
+	"antirobot/stream"
+	"antirobot/verdict"
+)
+
+// part is what this process does of the work.
+func (a *Server) part() verdict.Part {
+	switch a.Cfg.Role {
+	case config.RoleGateway:
+		return verdict.PartGateway
+	case config.RoleProcessor:
+		return verdict.PartProcessor
+	}
+	return verdict.PartAll
+}
+
+// openStream connects gateways with processors, where these are different processes.
+func (a *Server) openStream() error {
+	if a.Cfg.Role == config.RoleAll {
+		return nil
+	}
+	redis, ok := a.store.Store.(*redisstore.Store)
+	if !ok {
+		panic("BUG: a role needs a shared store")
+	}
+	cfg := a.Cfg.Stream
+	a.stream = stream.NewGroup(cfg, stream.GroupDeps{Log: redis.Events(cfg.Partitions, cfg.Keep), KV: a.store, Logger: a.Logger("stream")})
+	if a.Cfg.Role == config.RoleGateway {
+		a.publisher = stream.NewPublisher(cfg, a.stream, stream.PublisherDeps{
+			Eyes: a.proc, Heard: a.cacher.Heard, Log: a.Logger("stream"), Metrics: a.set,
+			Learn: func(e *verdict.Event, group uint32) { a.cacher.Paths().Learn(e, group, a.cacher.Stands(e)) },
+		})
+		a.publisher.Start()
+		return nil
+	}
+	a.consumer = stream.NewConsumer(a.stream, stream.ConsumerDeps{Judge: a.proc.Process, Log: a.Logger("stream"), Metrics: a.set})
+	return nil
+}
+
+// beatEvery is how often a processor tells that it works.
+const beatEvery = time.Second
+
+// startConsumer begins to judge, once the services are known.
+func (a *Server) startConsumer() {
+	a.consumer.Start()
+	ctx, cancel := context.WithCancel(context.Background())
+	var beats sync.WaitGroup
+	beats.Go(func() {
+		t := time.NewTicker(beatEvery)
+		defer t.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+				if a.stream.Status().Held > 0 {
+					a.cacher.Beat(a.consumer.Age())
+				}
+			}
+		}
+	})
+	a.beating = func() { cancel(); beats.Wait() }
+}
+
+func (a *Server) closeStream() error {
+	switch {
+	case a.publisher != nil:
+		if err := a.publisher.Close(); err != nil {
+			return err
+		}
+	case a.consumer != nil:
+		if a.beating != nil {
+			a.beating()
+		}
+		if err := a.consumer.Close(); err != nil {
+			return err
+		}
+	default:
+		return nil
+	}
+	return a.stream.Close()
+}
+
+// sink is where events go.
+func (a *Server) sink() verdict.Sink {
+	if a.publisher != nil {
+		return a.publisher
+	}
+	return a.proc
+}
+
+// prepareStream prepares for the services of a configuration: processes number them as they like, and name them alike.
+func (a *Server) prepareStream(s *Services) (commit func(), err error) {
+	if a.stream == nil {
+		return func() {}, nil
+	}
+	keys := make(map[uint16]string, len(a.indexes))
+	for key, i := range a.indexes {
+		keys[i] = key
+	}
+	var list []stream.Service
+	for _, v := range s.Judged {
+		list = append(list, stream.Service{Key: keys[v.Index], Settings: v})
+	}
+	services, err := stream.NewServices(list)
+	if err != nil {
+		return nil, err
+	}
+	if a.publisher != nil {
+		return a.publisher.Prepare(services), nil
+	}
+	use := a.consumer.Prepare(services)
+	return func() {
+		use()
+		if a.beating == nil {
+			a.startConsumer()
+		}
+	}, nil
+}

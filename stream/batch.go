@@ -1,0 +1,103 @@
+package stream
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"antirobot/request"
+	"antirobot/verdict"
+)
+
+// A batch on the wire: version, the name of its publisher, its number among the publisher's batches of this partition, the
+// time from which its events' times are given (unix microseconds), and the events.
+const (
+	batchVersion = 1
+	headLength   = 1 + 8 + 8 + 8
+)
+
+// errVersion is returned for a batch of a later version.
+var errVersion = errors.New("stream: a batch of a version that is not known here")
+
+// head is what a batch begins with.
+type head struct {
+	publisher, number uint64
+	base              int64
+}
+
+func appendHead(dst []byte, h head) []byte {
+	dst = append(dst, batchVersion)
+	dst = binary.LittleEndian.AppendUint64(dst, h.publisher)
+	dst = binary.LittleEndian.AppendUint64(dst, h.number)
+	return binary.LittleEndian.AppendUint64(dst, uint64(h.base)) //nolint:gosec // read back the same way
+}
+
+func readHead(b []byte) (h head, events []byte, err error) {
+	switch {
+	case len(b) < headLength:
+		return head{}, nil, fmt.Errorf("%w: a batch of %d bytes", errEvent, len(b))
+	case b[0] != batchVersion:
+		return head{}, nil, errVersion
+	}
+	h.publisher = binary.LittleEndian.Uint64(b[1:])
+	h.number = binary.LittleEndian.Uint64(b[9:])
+	h.base = int64(binary.LittleEndian.Uint64(b[17:])) //nolint:gosec // as it was written
+	return h, b[headLength:], nil
+}
+
+// Services translates between the numbers that a process gives to the settings of its services and names that all
+// processes understand. Safe for concurrent use.
+type Services struct {
+	named []named           // by index
+	index map[uint32]uint16 // by name
+}
+
+type named struct {
+	name     uint32
+	settings *verdict.Settings // nil: there are none with this index
+}
+
+// Service is one of the settings by which requests are judged.
+type Service struct {
+	Key      string // the same in all processes
+	Settings *verdict.Settings
+}
+
+// NewServices returns the translation for the services of a configuration. Two keys with one name are an error.
+func NewServices(of []Service) (*Services, error) {
+	t := &Services{index: map[uint32]uint16{}}
+	for _, s := range of {
+		i, name := s.Settings.Index, uint32(request.Hash([]byte(s.Key))) //nolint:gosec // half of the hash will do
+		if other, known := t.index[name]; known && other != i {
+			return nil, fmt.Errorf("stream: the names of two services have one hash, %s is one of them: rename it", s.Key)
+		}
+		for len(t.named) <= int(i) {
+			t.named = append(t.named, named{})
+		}
+		t.named[i], t.index[name] = named{name, s.Settings}, i
+	}
+	return t, nil
+}
+
+// name returns the name of an index, and the settings; false if there are none.
+func (t *Services) name(index uint16) (uint32, *verdict.Settings, bool) {
+	if t == nil || int(index) >= len(t.named) || t.named[index].settings == nil {
+		return 0, nil, false
+	}
+	return t.named[index].name, t.named[index].settings, true
+}
+
+// of returns the index of a name.
+func (t *Services) of(name uint32) (uint16, bool) {
+	if t == nil {
+		return 0, false
+	}
+	i, ok := t.index[name]
+	return i, ok
+}
+
+// since returns how long ago a base was, by this machine's clock.
+func since(base int64, now time.Time) time.Duration {
+	return max(now.Sub(time.UnixMicro(base)), 0)
+}

@@ -1,0 +1,388 @@
+package stream
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"antirobot/store"
+)
+
+// Group is a Stream over a Log: its consumers share the partitions by leases in a store. Each holds at most its share; a
+// lease that its holder does not renew ends by itself, and somebody else takes it. The store decides who was first, and its
+// clock when a lease is over. Safe for concurrent use.
+//
+// What a holder has processed is noted in the store with each renewal. Who takes a partition over begins before that, by
+// Config.Replay, and what is older than the note comes as Delivery.Again.
+type Group struct {
+	cfg  Config
+	log  Log
+	kv   store.KV
+	zlog zerolog.Logger
+	id   []byte // of this consumer
+
+	mu      sync.Mutex
+	held    map[int]*holding
+	lag     time.Duration
+	reading sync.WaitGroup
+}
+
+// holding is a partition that is held here.
+type holding struct {
+	partition int
+	until     time.Time // the lease holds at least until then, unless it is renewed
+	cancel    context.CancelFunc
+
+	busy  sync.Mutex // held while a batch is processed
+	ended bool       // nothing more is processed
+
+	mu    sync.Mutex
+	at    string // processed
+	noted string // in the store
+	kept  []kept // what was read, by the second
+	bytes int64
+}
+
+// kept is what the engine keeps of about a second.
+type kept struct {
+	pos  string // of the first batch
+	size int64
+}
+
+// GroupDeps is what a Group works with. Log and KV are required.
+type GroupDeps struct {
+	Log    Log
+	KV     store.KV
+	Logger zerolog.Logger
+}
+
+// NewGroup makes a Stream of a Log. It owns the Log.
+func NewGroup(cfg Config, d GroupDeps) *Group {
+	id := strconv.FormatUint(rand.Uint64(), 16)
+	return &Group{cfg: cfg, log: d.Log, kv: d.KV, zlog: d.Logger, id: []byte(id), held: map[int]*holding{}}
+}
+
+// Partitions implements Stream.
+func (g *Group) Partitions() int { return g.cfg.Partitions }
+
+// Publish implements Stream.
+func (g *Group) Publish(ctx context.Context, batches []Batch) error {
+	partitions, data := make([]int, len(batches)), make([][]byte, len(batches))
+	for i, b := range batches {
+		partitions[i], data[i] = b.Partition, b.Data
+	}
+	return g.log.Append(ctx, partitions, data)
+}
+
+// Close implements Stream.
+func (g *Group) Close() error { return g.log.Close() }
+
+// Status implements Stream.
+func (g *Group) Status() Status {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return Status{Held: len(g.held), Lag: g.lag}
+}
+
+// The keys in the store.
+const (
+	memberPrefix = "stream/member/"
+	leasePrefix  = "stream/lease/"
+	notePrefix   = "stream/at/"
+)
+
+func keyOf(prefix string, partition int) []byte {
+	return append([]byte(prefix), hex.EncodeToString([]byte{byte(partition)})...) //nolint:gosec // below maxPartitions
+}
+
+// renewals is how many times a lease is renewed before it would end.
+const renewals = 4
+
+// Consume implements Stream.
+func (g *Group) Consume(ctx context.Context, f func(d Delivery)) error {
+	t := time.NewTicker(g.cfg.Lease / renewals)
+	defer t.Stop()
+	failing := false
+	for {
+		err := g.turn(ctx, f)
+		switch {
+		case ctx.Err() != nil:
+			g.leave()
+			g.reading.Wait()
+			return ctx.Err()
+		case err != nil && !failing:
+			g.zlog.Error().Err(err).Msg("stream: partitions can't be shared out now")
+		case err == nil && failing:
+			g.zlog.Info().Msg("stream: partitions are shared out again")
+		}
+		failing = err != nil
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// turn renews what is held, gives away what is too much, and takes what nobody has.
+func (g *Group) turn(ctx context.Context, f func(d Delivery)) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err := g.kv.Put(ctx, append([]byte(memberPrefix), g.id...), nil, g.cfg.Lease); err != nil {
+		g.expire()
+		return fmt.Errorf("stream: %w", err)
+	}
+	members := 0
+	err := g.kv.Scan(ctx, []byte(memberPrefix), func(_, _ []byte, _ time.Duration) error {
+		members++
+		return nil
+	})
+	if err != nil {
+		g.expire()
+		return fmt.Errorf("stream: %w", err)
+	}
+	share := (g.cfg.Partitions + max(members, 1) - 1) / max(members, 1)
+	err = g.renew(ctx)
+	g.expire()
+	g.give(ctx, share)
+	g.measure(ctx)
+	return errors.Join(err, g.take(ctx, share, f))
+}
+
+// holdings returns what is held.
+func (g *Group) holdings() []*holding {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := make([]*holding, 0, len(g.held))
+	for _, h := range g.held {
+		list = append(list, h)
+	}
+	return list
+}
+
+// renew renews the leases, and notes what was processed. A lease that somebody else has is lost.
+func (g *Group) renew(ctx context.Context) (err error) {
+	for _, h := range g.holdings() {
+		now := time.Now()
+		ours, failed := g.kv.Swap(ctx, keyOf(leasePrefix, h.partition), g.id, g.id, g.cfg.Lease)
+		switch {
+		case failed != nil:
+			err = errors.Join(err, fmt.Errorf("stream: renew a lease: %w", failed))
+		case !ours:
+			g.zlog.Warn().Int("partition", h.partition).Msg("stream: somebody else has taken the partition over")
+			g.drop(h)
+		default:
+			h.until = now.Add(g.cfg.Lease)
+			err = errors.Join(err, g.note(ctx, h), g.trim(ctx, h))
+		}
+	}
+	return err
+}
+
+// expire drops the partitions whose lease may have ended.
+func (g *Group) expire() {
+	now := time.Now()
+	for _, h := range g.holdings() {
+		if now.After(h.until) {
+			g.drop(h)
+		}
+	}
+}
+
+// drop stops processing a partition. A read that waits for the engine may end later.
+func (g *Group) drop(h *holding) {
+	h.cancel()
+	h.busy.Lock()
+	h.ended = true
+	h.busy.Unlock()
+	g.mu.Lock()
+	delete(g.held, h.partition)
+	g.mu.Unlock()
+}
+
+// give returns the partitions beyond our share.
+func (g *Group) give(ctx context.Context, share int) {
+	for _, h := range g.holdings() {
+		g.mu.Lock()
+		n := len(g.held)
+		g.mu.Unlock()
+		if n <= share {
+			return
+		}
+		g.drop(h)
+		g.back(ctx, h)
+	}
+}
+
+// back notes what was processed of a partition, and ends its lease.
+func (g *Group) back(ctx context.Context, h *holding) {
+	err := g.note(ctx, h)
+	if ours, failed := g.kv.Swap(ctx, keyOf(leasePrefix, h.partition), g.id, g.id, g.cfg.Lease); failed == nil && ours {
+		err = errors.Join(err, g.kv.Delete(ctx, keyOf(leasePrefix, h.partition)))
+	}
+	if err != nil {
+		g.zlog.Warn().Err(err).Int("partition", h.partition).Msg("stream: a partition could not be given back; its lease ends by itself")
+	}
+}
+
+// leave gives everything back.
+func (g *Group) leave() {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	for _, h := range g.holdings() {
+		g.drop(h)
+		g.back(ctx, h)
+	}
+	if err := g.kv.Delete(ctx, append([]byte(memberPrefix), g.id...)); err != nil {
+		g.zlog.Warn().Err(err).Msg("stream: could not sign off")
+	}
+}
+
+// take takes partitions that nobody has, up to our share.
+func (g *Group) take(ctx context.Context, share int, f func(d Delivery)) error {
+	first := rand.IntN(g.cfg.Partitions) //nolint:gosec // so that not all try the same ones
+	for i := range g.cfg.Partitions {
+		partition := (first + i) % g.cfg.Partitions
+		g.mu.Lock()
+		n, mine := len(g.held), g.held[partition] != nil
+		g.mu.Unlock()
+		if n >= share {
+			return nil
+		}
+		if mine {
+			continue
+		}
+		now := time.Now()
+		first, err := g.kv.Swap(ctx, keyOf(leasePrefix, partition), nil, g.id, g.cfg.Lease)
+		if err != nil {
+			return fmt.Errorf("stream: take a partition: %w", err)
+		}
+		if first {
+			if err := g.hold(partition, now.Add(g.cfg.Lease), f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hold begins to read a partition.
+func (g *Group) hold(partition int, until time.Time, f func(d Delivery)) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	note, err := g.kv.Get(ctx, nil, keyOf(notePrefix, partition))
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		cancel()
+		return fmt.Errorf("stream: take a partition: %w", err)
+	}
+	h := &holding{partition: partition, until: until, cancel: cancel, noted: string(note), at: string(note)}
+	g.mu.Lock()
+	g.held[partition] = h
+	g.mu.Unlock()
+	g.zlog.Info().Int("partition", partition).Str("after", h.at).Msg("stream: took a partition")
+	g.reading.Go(func() { g.read(ctx, h, f) })
+	return nil
+}
+
+// note writes to the store what was processed.
+func (g *Group) note(ctx context.Context, h *holding) error {
+	h.mu.Lock()
+	at := h.at
+	h.mu.Unlock()
+	if at == h.noted {
+		return nil
+	}
+	if err := g.kv.Put(ctx, keyOf(notePrefix, h.partition), []byte(at), 2*g.cfg.Keep); err != nil {
+		return fmt.Errorf("stream: note what was processed: %w", err)
+	}
+	h.noted = at
+	return nil
+}
+
+// readWait is how long a read waits for a batch.
+const readWait = time.Second
+
+// read calls f with what comes, until ctx ends.
+func (g *Group) read(ctx context.Context, h *holding, f func(d Delivery)) {
+	begun := h.at
+	after := begun
+	if begun != "" {
+		after = g.log.Back(begun, g.cfg.Replay)
+	}
+	for ctx.Err() == nil {
+		err := g.log.Read(ctx, h.partition, after, readWait, func(pos string, data []byte) {
+			h.busy.Lock()
+			defer h.busy.Unlock()
+			if h.ended {
+				return // the rest is somebody else's
+			}
+			again := begun != "" && (pos == begun || g.log.Ahead(begun, pos) > 0)
+			f(Delivery{Partition: h.partition, Data: data, Again: again})
+			after = pos
+			g.processed(h, pos, int64(len(data)), again)
+		})
+		if err != nil && ctx.Err() == nil {
+			g.zlog.Warn().Err(err).Int("partition", h.partition).Msg("stream: can't be read now")
+			pause(ctx, retryPause)
+		}
+	}
+}
+
+// processed notes that a batch was processed.
+func (g *Group) processed(h *holding, pos string, size int64, again bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !again {
+		h.at = pos
+	}
+	if n := len(h.kept); n == 0 || g.log.Ahead(pos, h.kept[n-1].pos) > time.Second {
+		h.kept = append(h.kept, kept{pos: pos})
+	}
+	h.kept[len(h.kept)-1].size += size
+	h.bytes += size
+}
+
+// trim drops the oldest batches of a partition: those older than Config.Keep, and those beyond its part of Config.KeepBytes.
+func (g *Group) trim(ctx context.Context, h *holding) error {
+	h.mu.Lock()
+	most, n := g.cfg.KeepBytes/int64(g.cfg.Partitions), 0
+	for ; n < len(h.kept)-1 && (h.bytes > most || g.log.Ahead(h.at, h.kept[n].pos) > g.cfg.Keep); n++ {
+		h.bytes -= h.kept[n].size
+	}
+	h.kept = append(h.kept[:0], h.kept[n:]...)
+	var before string
+	if n > 0 {
+		before = h.kept[0].pos
+	}
+	h.mu.Unlock()
+	if before == "" {
+		return nil
+	}
+	if err := g.log.Trim(ctx, h.partition, before); err != nil {
+		return fmt.Errorf("stream: trim: %w", err)
+	}
+	return nil
+}
+
+// measure finds out how far behind we are.
+func (g *Group) measure(ctx context.Context) {
+	var lag time.Duration
+	for _, h := range g.holdings() {
+		end, err := g.log.End(ctx, h.partition)
+		h.mu.Lock()
+		at := h.at
+		h.mu.Unlock()
+		if err == nil && end != "" && at != "" {
+			lag = max(lag, g.log.Ahead(end, at))
+		}
+	}
+	g.mu.Lock()
+	g.lag = lag
+	g.mu.Unlock()
+}

@@ -1,0 +1,274 @@
+package stream
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/rs/zerolog"
+
+	"antirobot/verdict"
+)
+
+// Publisher is the gateway's end of a stream: a verdict.Sink. Safe for concurrent use.
+//
+// Services that are judged inline need what their gateway itself has seen, so its own eyes see all of that, too.
+//
+// While the stream is away, or no processor is heard of, events go to the gateway's own eyes, too: it then judges what it
+// sees, as a gateway without a stream does.
+type Publisher struct {
+	cfg    Config
+	stream Stream
+	d      PublisherDeps
+	id     uint64
+
+	services atomic.Pointer[Services]
+	parts    []outlet
+	wake     chan struct{}
+	away     atomic.Bool // the last attempt to publish failed
+	alone    atomic.Bool // as was last reported
+	closed   atomic.Bool
+
+	offered, shed, bytes, batches, errors, watched *metrics.Counter
+
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// PublisherDeps is what a Publisher works with. Eyes, Learn, Heard and Metrics are required.
+type PublisherDeps struct {
+	Eyes    verdict.Sink                             // what judges here while nobody else does
+	Learn   func(e *verdict.Event, group uint32)     // notes what the gateway itself has to know of an event
+	Heard   func() (at time.Time, age time.Duration) // when a processor was last heard of, and how old the events are that are judged
+	Now     func() time.Time                         // nil: time.Now
+	Log     zerolog.Logger
+	Metrics *metrics.Set
+}
+
+// outlet collects the events of a partition.
+type outlet struct {
+	mu    sync.Mutex
+	base  int64  // unix microseconds
+	open  []byte // a batch in the making, without its head: nothing yet if it is empty
+	_     [16]byte
+	going []byte // the batch that is being published; of run alone, as are those below
+	spare []byte
+	sent  uint64
+	since time.Time // of going
+}
+
+// NewPublisher makes a Publisher that knows no services yet: Prepare adds them.
+func NewPublisher(cfg Config, s Stream, d PublisherDeps) *Publisher {
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	p := &Publisher{
+		cfg: cfg, stream: s, d: d, id: rand.Uint64(), parts: make([]outlet, s.Partitions()), wake: make(chan struct{}, 1),
+		offered: d.Metrics.NewCounter("antirobot_stream_offered_total"),
+		shed:    d.Metrics.NewCounter("antirobot_stream_shed_total"),
+		bytes:   d.Metrics.NewCounter("antirobot_stream_bytes_total"),
+		batches: d.Metrics.NewCounter("antirobot_stream_batches_total"),
+		errors:  d.Metrics.NewCounter("antirobot_stream_errors_total"),
+		watched: d.Metrics.NewCounter("antirobot_stream_judged_alone_total"),
+	}
+	d.Metrics.NewGauge("antirobot_stream_alone", func() float64 {
+		if p.isAlone() {
+			return 1
+		}
+		return 0
+	})
+	return p
+}
+
+// Prepare puts the services of a configuration into use.
+func (p *Publisher) Prepare(s *Services) (commit func()) { return func() { p.services.Store(s) } }
+
+// Start starts to publish, until Close.
+func (p *Publisher) Start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	p.wg.Go(func() { p.run(ctx) })
+}
+
+// closePatience is how long the last events may take.
+const closePatience = 3 * time.Second
+
+// Close publishes what waits, and stops.
+func (p *Publisher) Close() error {
+	if p.closed.Swap(true) || p.cancel == nil {
+		return nil
+	}
+	p.cancel()
+	p.wg.Wait()
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	return p.flush(ctx)
+}
+
+// isAlone reports whether nobody else judges this gateway's events.
+func (p *Publisher) isAlone() bool {
+	at, age := p.d.Heard()
+	return p.away.Load() || p.d.Now().Sub(at) > p.cfg.AloneAfter || age > p.cfg.AloneAfter
+}
+
+// Offer implements verdict.Sink.
+func (p *Publisher) Offer(e *verdict.Event) bool {
+	p.offered.Inc()
+	name, settings, ok := p.services.Load().name(e.Service)
+	if !ok || e.N == 0 || int(e.N) > len(e.Subjects) || p.closed.Load() {
+		p.shed.Inc()
+		return false
+	}
+	ok = p.add(e, name)
+	if !ok {
+		p.shed.Inc()
+	}
+	if settings.Sync || !ok || p.alone.Load() {
+		p.watched.Inc()
+		return p.d.Eyes.Offer(e) || ok
+	}
+	p.d.Learn(e, settings.Group)
+	return true
+}
+
+// add puts an event into its batch; false if there is no room.
+func (p *Publisher) add(e *verdict.Event, service uint32) bool {
+	o := &p.parts[Partition(e.Subjects[e.N-1].ID, len(p.parts))]
+	at := e.At.UnixMicro()
+	o.mu.Lock()
+	if cap(o.open)-len(o.open) < maxEvent && !o.grow(int(p.cfg.BufferBytes)/2/len(p.parts)) {
+		o.mu.Unlock()
+		return false
+	}
+	first := len(o.open) == 0
+	if first {
+		o.base = at
+	}
+	o.open = appendEvent(o.open, e, service, o.base)
+	o.mu.Unlock()
+	if first {
+		select {
+		case p.wake <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// grow makes room for another event; false if there is no more. The caller holds the lock.
+func (o *outlet) grow(most int) bool {
+	if cap(o.open) >= most {
+		return false
+	}
+	open := make([]byte, len(o.open), min(max(2*cap(o.open), 2*maxEvent), most))
+	copy(open, o.open)
+	o.open = open
+	return cap(o.open)-len(o.open) >= maxEvent
+}
+
+// retryPause is how long a publisher waits after an error.
+const retryPause = 250 * time.Millisecond
+
+// checkEvery is how often a publisher looks for processors while there is nothing to publish.
+const checkEvery = 500 * time.Millisecond
+
+func (p *Publisher) run(ctx context.Context) {
+	t := time.NewTicker(checkEvery)
+	defer t.Stop()
+	for {
+		p.look()
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			continue
+		case <-p.wake:
+		}
+		pause(ctx, p.cfg.Linger)
+		for ctx.Err() == nil {
+			err := p.flush(ctx)
+			p.away.Store(err != nil)
+			if err == nil {
+				break
+			}
+			p.look()
+			pause(ctx, retryPause)
+		}
+	}
+}
+
+// look finds out whether somebody judges this gateway's events, and says when that changes.
+func (p *Publisher) look() {
+	alone := p.isAlone()
+	if p.alone.Swap(alone) == alone {
+		return
+	}
+	if alone {
+		p.d.Log.Warn().Msg("nobody judges this gateway's events: it judges what it sees by itself")
+	} else {
+		p.d.Log.Info().Msg("processors judge this gateway's events")
+	}
+}
+
+// flush publishes what was collected. What an earlier attempt could not publish goes first, unchanged; when it is older than
+// the engine would have kept it, it is dropped.
+func (p *Publisher) flush(ctx context.Context) error {
+	var batches []Batch
+	size := 0
+	for i := range p.parts {
+		o := &p.parts[i]
+		if len(o.going) > 0 && p.d.Now().Sub(o.since) > p.cfg.Keep {
+			o.going = o.going[:0]
+			p.shed.Inc()
+		}
+		if len(o.going) == 0 && !p.take(o) {
+			continue
+		}
+		batches = append(batches, Batch{Partition: i, Data: o.going})
+		size += len(o.going)
+	}
+	if len(batches) == 0 {
+		return nil
+	}
+	if err := p.stream.Publish(ctx, batches); err != nil {
+		p.errors.Inc()
+		return err
+	}
+	for _, b := range batches {
+		o := &p.parts[b.Partition]
+		o.going = o.going[:0]
+	}
+	p.batches.Add(len(batches))
+	p.bytes.Add(size)
+	return nil
+}
+
+// take closes the open batch of a partition; false if there is nothing in it.
+func (p *Publisher) take(o *outlet) bool {
+	o.mu.Lock()
+	events, base := o.open, o.base
+	if len(events) == 0 {
+		o.mu.Unlock()
+		return false
+	}
+	o.open, o.spare = o.spare[:0], nil
+	o.mu.Unlock()
+	o.sent++
+	o.since = p.d.Now()
+	o.going = appendHead(o.going[:0], head{publisher: p.id, number: o.sent, base: base})
+	o.going = append(o.going, events...)
+	o.spare = events[:0]
+	return true
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
