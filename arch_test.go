@@ -20,6 +20,7 @@ var allowed = map[string][]string{
 	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab"},
 	"gateway":           {"admin", "alarm", "captcha", "cbb", "config", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/extauthz", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab"},
 	"request":           {},
+	"rules/foreign":     {},
 	"alarm":             {},
 	"settings":          {},
 	"spravka":           {"request", "store"},
