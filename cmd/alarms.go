@@ -31,7 +31,7 @@ func alarmsCommand() *cobra.Command {
 			if len(is.Items) == 0 {
 				fmt.Fprintln(w, "no alarm")
 			}
-			printAlarms(w, is.Items)
+			printAlarms(w, coloured(w), is.Items)
 			for _, h := range is.Webhooks {
 				printHook(w, h)
 			}
@@ -63,9 +63,9 @@ func alarmsCommand() *cobra.Command {
 	return cmd
 }
 
-func printAlarms(w io.Writer, all []alarm.Alarm) {
+func printAlarms(w io.Writer, on bool, all []alarm.Alarm) {
 	for _, a := range all {
-		fmt.Fprintf(w, "alarm    %s, since %s UTC\n         do: %s\n", a.Text, a.Since.UTC().Format(time.DateTime), a.Action)
+		fmt.Fprintf(w, "alarm    %s, since %s UTC\n         do: %s\n", paint(on, red, a.Text), a.Since.UTC().Format(time.DateTime), a.Action)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 func attackCommand() *cobra.Command {
 	var api apiClient
 	var length string
+	var raw bool
 	cmd := &cobra.Command{
 		Use:   "attack [on|off]",
 		Short: "Say that the site is under attack, or that it is not any more",
@@ -38,6 +39,10 @@ Without an argument it prints the present state. SIGUSR1 and SIGUSR2 to the proc
 			if err != nil {
 				return err
 			}
+			if raw {
+				_, err := cmd.OutOrStdout().Write(answer)
+				return err
+			}
 			var s admin.AttackState
 			if err := readAnswer(answer, &s); err != nil {
 				return err
@@ -57,6 +62,7 @@ Without an argument it prints the present state. SIGUSR1 and SIGUSR2 to the proc
 		},
 	}
 	api.register(cmd)
+	cmd.Flags().BoolVar(&raw, "json", false, "print the response of the gateway unchanged")
 	cmd.Flags().StringVar(&length, "for", "", "how long, a `TIME` such as 30m (default: verdict.attack.for)")
 	return cmd
 }

@@ -15,7 +15,8 @@ import (
 )
 
 func labelCommand() *cobra.Command {
-	var api apiClient
+	var o operator
+	api := &o.apiClient
 	var reason string
 	cmd := &cobra.Command{
 		Use:   "label SUBJECT|REQUEST-ID human|robot",
@@ -32,9 +33,10 @@ training log, whatever its share. The gateway is asked over its private listener
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			in := map[string]string{"label": args[1], "reason": reason}
-			in[whose(args[0])] = strings.TrimSpace(args[0])
+			in[whose(args[0])] = whom(args[0])
 			var out admin.LabelStory
-			if err := api.post(cmd, "/api/labels", in, &out); err != nil {
+			printed, err := o.call(cmd, http.MethodPost, "/api/labels", in, &out)
+			if err != nil || printed {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is labelled %s\n", out.Subject, out.Label)
@@ -42,8 +44,9 @@ training log, whatever its share. The gateway is asked over its private listener
 		},
 	}
 	api.register(cmd)
+	cmd.Flags().BoolVar(&o.raw, "json", false, "print the response of the gateway unchanged")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, in one `LINE`")
-	cmd.AddCommand(labelListCommand(&api), labelRemoveCommand(&api))
+	cmd.AddCommand(labelListCommand(api), labelRemoveCommand(api))
 	return cmd
 }
 

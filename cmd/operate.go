@@ -16,6 +16,7 @@ import (
 	"antirobot/journal"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/processor"
 )
 
 // operator is what the commands of every day share: short for people, JSON for programs.
@@ -159,7 +160,7 @@ func listCommand(use, short, list, usual, done, example string) *cobra.Command {
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s %s %s\n", out.Entry, done, until)
 		if list == "white" {
-			return nil
+			return o.whetherBlocked(cmd, out.Entry)
 		}
 		return o.whetherStops(cmd)
 	})
@@ -170,13 +171,41 @@ func listCommand(use, short, list, usual, done, example string) *cobra.Command {
 }
 
 func allowCommand() *cobra.Command {
-	return listCommand("allow ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Let somebody through, whatever else is known", "white", "7d", "is let through",
+	return listCommand("allow ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Let somebody through, whatever else is known but a block of your own", "white", "7d", "is let through",
 		"  antirobot allow 203.0.113.7 --for 30d --reason \"our monitoring\"")
 }
 
 func blockCommand() *cobra.Command {
 	return listCommand("block ADDRESS|NETWORK|SUBJECT|REQUEST-ID", "Refuse somebody with a 403", "block", "1h", "is blocked",
 		"  antirobot block 203.0.113.0/24 --for 1h")
+}
+
+// whetherBlocked says which blocks that an operator made cover an entry: they stand above the white list.
+func (o *operator) whetherBlocked(cmd *cobra.Command, entry string) error {
+	answer, err := o.get(cmd, "/api/lists/block?limit=1000")
+	if err != nil {
+		return err
+	}
+	var blocks struct{ Items []struct{ Entry string } }
+	if err := readAnswer(answer, &blocks); err != nil {
+		return err
+	}
+	allowed, ok := networkOf(entry)
+	for _, b := range blocks.Items {
+		if n, isNet := networkOf(b.Entry); b.Entry == entry || ok && isNet && n.Overlaps(allowed) {
+			fmt.Fprintf(cmd.OutOrStdout(), "note: your own block of %s stands above it; the console's page \"Bans and lists\" removes that\n", b.Entry)
+		}
+	}
+	return nil
+}
+
+// networkOf takes an address for a network of one.
+func networkOf(s string) (netip.Prefix, bool) {
+	if a, err := netip.ParseAddr(s); err == nil {
+		return netip.PrefixFrom(a, a.BitLen()), true
+	}
+	n, err := netip.ParsePrefix(s)
+	return n, err == nil
 }
 
 // whetherStops says which services do not stop anybody yet.
@@ -209,7 +238,7 @@ func topCommand() *cobra.Command {
 			}
 			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, c := range out.Items {
-				fmt.Fprintf(t, "%d\t%s\n", c.Entries, c.Name)
+				fmt.Fprintf(t, "%d\t%s\n", c.Entries, processor.ReasonWords(c.Name))
 			}
 			return t.Flush()
 		})
@@ -262,6 +291,7 @@ func tailCommand() *cobra.Command {
 
 // printEntries prints entries, the oldest first.
 func (o *operator) printEntries(w io.Writer, all []journal.Entry) error {
+	on := coloured(w)
 	for i := len(all) - 1; i >= 0; i-- {
 		e := &all[i]
 		if o.raw {
@@ -281,7 +311,8 @@ func (o *operator) printEntries(w io.Writer, all []journal.Entry) error {
 		if e.By != "" {
 			why = strings.TrimSpace(why + " by " + e.By)
 		}
-		_, err := fmt.Fprintf(w, "%s %-8s %-21s %s %s  %s  %s\n", e.At.Format(time.TimeOnly), what, e.Subject, e.Method, e.Path, why, e.ID)
+		_, err := fmt.Fprintf(w, "%s %s %-21s %s %s  %s  %s\n", e.At.Format(time.TimeOnly), paint(on, verdictColours[what], fmt.Sprintf("%-8s", what)),
+			e.Subject, e.Method, e.Path, processor.ReasonWords(why), e.ID)
 		if err != nil {
 			return err
 		}

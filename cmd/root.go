@@ -66,7 +66,7 @@ Protect many: antirobot serve --config antirobot.yaml`,
 	}
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(serveCommand(), demoCommand(), checkConfigCommand(), keysCommand(), countersCommand(), rulesCommand(), importCommand(),
-		formulaCommand(), eventsCommand(), labelCommand(), attackCommand(), queueCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(),
+		formulaCommand(), eventsCommand(), labelCommand(), attackCommand(), queueCommand(), replayCommand(), trafficCommand(), whyCommand(), subjectCommand(), statusCommand(),
 		banCommand(), unbanCommand(), allowCommand(), blockCommand(), topCommand(), tailCommand(), tokensCommand(), alarmsCommand(), healthCommand(), backupCommand(), restoreCommand(), manCommand(), licencesCommand(), versionCommand())
 	markUsage(root)
 	return root

@@ -13,6 +13,7 @@ import (
 	"antirobot/identity"
 	"antirobot/identity/geo"
 	"antirobot/verdict"
+	"antirobot/verdict/processor"
 )
 
 // tellStory prints a story for people to read.
@@ -23,7 +24,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	}
 	row("request", "%s at %s UTC, %s", s.RequestID, s.At.Format("2006-01-02 15:04:05.000"), ago(at.Sub(s.At)))
 	row("", "%s %s, service %s, mode %s", s.Method, s.Path, s.Service, s.Mode)
-	row("verdict", "%s: %s", answerWords(s), verdict.CauseWords(s.Cause))
+	row("verdict", "%s: %s", paint(coloured(w), verdictColours[s.Verdict], answerWords(s)), verdict.CauseWords(s.Cause))
 	row("who", "charged to %s", s.Subject)
 	if len(s.Considered) > 1 {
 		row("", "considered: %s", strings.Join(s.Considered, ", "))
@@ -120,7 +121,7 @@ func tellBan(row func(name, format string, args ...any), s *verdict.Story, now m
 		if a, ok := b.Amounts[name]; ok {
 			amount = fmt.Sprintf(", %+.2f to the score", a)
 		}
-		row("factor", "%s = %.6g%s", name, b.Factors[name], amount)
+		row("factor", "%s (%s = %.6g)%s", processor.FactorWords(name, b.Factors[name]), name, b.Factors[name], amount)
 	}
 	if is, ok := now[b.Subject]; ok {
 		switch lasts := slices.ContainsFunc(is.Bans, func(o verdict.StoryBan) bool { return o.Until.After(at) }); {

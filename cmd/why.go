@@ -61,27 +61,6 @@ over its private listener.`,
 	return cmd
 }
 
-func subjectCommand() *cobra.Command {
-	var api apiClient
-	cmd := &cobra.Command{
-		Use:   "subject KIND:ID",
-		Short: "Print what a running gateway knows about a subject, as JSON: bans, allowance, session",
-		Example: `  antirobot subject ip:203.0.113.7
-  antirobot subject spravka:6f1c0ce9a1b24f0e9d3d5b6f0c7a8e91`,
-		Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			answer, err := api.get(cmd, "/api/subjects/"+url.PathEscape(whom(args[0])))
-			if err != nil {
-				return err
-			}
-			_, err = cmd.OutOrStdout().Write(answer)
-			return err
-		},
-	}
-	api.register(cmd)
-	return cmd
-}
-
 // standing is what the gateway says of a subject now.
 type standingNow struct {
 	Bans      []verdict.StoryBan `json:"bans"`

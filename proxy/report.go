@@ -121,6 +121,7 @@ func (j *journey) remember() {
 	j.scratch = d.Subject.Append(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Str("service", j.svc.Name).Stringer("verdict", d.Verdict).
 		Stringer("cause", d.Cause).Bytes("subject", j.scratch).Str("reason", j.reason())
+	e = j.describe(e)
 	if d.Paid {
 		e = e.Bool("paid", true).Uint32("left", d.Left)
 	}
@@ -128,6 +129,38 @@ func (j *journey) remember() {
 		e = e.Stringer("mode", d.Mode)
 	}
 	e.Msg("decision")
+}
+
+// describe adds to a decision's line whose request it was and what for, and what weighed most: the line alone answers who was
+// stopped, and why.
+func (j *journey) describe(e *zerolog.Event) *zerolog.Event {
+	d, v := &j.decision, j.view
+	j.scratch = j.id.Addr.AppendTo(j.scratch[:0])
+	e = e.Bytes("client", j.scratch).Bytes("method", v.Method).Bytes("host", v.Host).Bytes("path", v.Path[:min(len(v.Path), maxLoggedPath)])
+	if j.core.deps.AccessFields {
+		e = quoteFields(e, v)
+	}
+	factors := &d.Ban.Factors
+	if d.Cause == verdict.CauseDoubt {
+		factors = &d.Doubt.Factors
+	}
+	if d.Score > 0 {
+		e = e.Float32("score", d.Score)
+	}
+	j.scratch = j.scratch[:0]
+	for i := range factors {
+		if factors[i].Name == "" {
+			break
+		}
+		if i > 0 {
+			j.scratch = append(j.scratch, ", "...)
+		}
+		j.scratch = append(j.scratch, factors[i].Name...)
+	}
+	if len(j.scratch) > 0 {
+		e = e.Bytes("factors", j.scratch)
+	}
+	return e
 }
 
 // lineKey is what lines are counted by: the client's network, and the subject of the line.
