@@ -98,6 +98,9 @@ func tellHandshake(row func(name, format string, args ...any), h *verdict.StoryH
 	if h.HTTP2 != "" {
 		row("", "HTTP/2 begins with %s", h.HTTP2)
 	}
+	if h.Behind != nil {
+		row("", "answers come %.0f ms later than its connection's end would answer", *h.Behind)
+	}
 }
 
 func tellBan(row func(name, format string, args ...any), s *verdict.Story, now map[string]standingNow, at time.Time) {

@@ -82,8 +82,8 @@ func TestStoryOfRules(t *testing.T) {
 
 // TestStoryOfHandshake: the fingerprints are told, and a contradiction in words.
 func TestStoryOfHandshake(t *testing.T) {
-	h := verdict.StoryHello{JA4: "t13d1312h2_f57a46bbacb6_ab7e3b40a677", HTTP2: "2:0|00|0|a,m,p,s", Software: "Go", Contradicts: true}
-	if got := told(t, &verdict.Story{Handshake: &h}); !strings.Contains(got, h.JA4+": of Go, which contradicts") || !strings.Contains(got, "begins with "+h.HTTP2) {
+	h := verdict.StoryHello{JA4: "t13d1312h2_f57a46bbacb6_ab7e3b40a677", HTTP2: "2:0|00|0|a,m,p,s", Software: "Go", Contradicts: true, Behind: new(float64)}
+	if got := told(t, &verdict.Story{Handshake: &h}); !strings.Contains(got, h.JA4+": of Go, which contradicts") || !strings.Contains(got, "begins with "+h.HTTP2) || !strings.Contains(got, "answers come 0 ms later") {
 		t.Error(got)
 	}
 	if got := told(t, &verdict.Story{}); strings.Contains(got, "JA4") {

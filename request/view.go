@@ -31,10 +31,12 @@ type View struct {
 	JA4      []byte     // fingerprint of the client's TLS handshake, 36 characters; nil: not known
 	Client   []byte     // verified name of the client's certificate; nil: it has none
 	Frames   []byte     // fingerprint of the first frames of its HTTP/2 connection; nil: not known
-	Posted   []Field    // fields of the body that were read for rules; nil: none were
-	HTTP10   bool
-	HTTP2    bool // names are in lower case, and the order of Fields says nothing: it is not the client's
-	Partial  bool // made from a record that kept some fields only: one that is missing is unknown, not absent
+	// Behind is by how much later the client answered in its TLS handshake than the end of its TCP connection does; 0: not known
+	Behind  time.Duration
+	Posted  []Field // fields of the body that were read for rules; nil: none were
+	HTTP10  bool
+	HTTP2   bool // names are in lower case, and the order of Fields says nothing: it is not the client's
+	Partial bool // made from a record that kept some fields only: one that is missing is unknown, not absent
 }
 
 // Get returns the value of the first field called name, compared without case; nil if there is none.

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"cmp"
+	"math"
 	"net/netip"
 	"slices"
 	"sync"
@@ -62,6 +63,7 @@ type record struct {
 	framesN  uint8
 	belies   bool            // the handshake contradicts the User-Agent
 	software client.Software // whose handshake it is
+	lag      client.Lag      // by how much later it answers than its connection's end
 	method   [8]byte
 	ja4      [36]byte
 	frames   [framesKept]byte
@@ -134,6 +136,7 @@ func (p *record) fill(rid request.ID, d *Decision, v *request.View, id *identity
 	p.methodN = uint8(copy(p.method[:], v.Method))
 	p.ja4N, p.framesN = uint8(copy(p.ja4[:], v.JA4)), uint8(copy(p.frames[:], v.Frames))
 	p.software, p.belies = client.Handshake(v)
+	p.lag = client.LagOf(v.Behind)
 	n := copy(p.path[:], v.Path)
 	p.pathN, p.pathCut = uint8(n), n < len(v.Path)
 }
@@ -198,10 +201,11 @@ type StoryCount struct {
 
 // StoryHello is how a client began its connection.
 type StoryHello struct {
-	JA4         string `json:"ja4,omitempty"`
-	HTTP2       string `json:"http2,omitempty"`       // cut after 56 bytes
-	Software    string `json:"software,omitempty"`    // the library that makes such handshakes
-	Contradicts bool   `json:"contradicts,omitempty"` // it can't be the browser that the User-Agent names
+	JA4         string   `json:"ja4,omitempty"`
+	HTTP2       string   `json:"http2,omitempty"`       // cut after 56 bytes
+	Software    string   `json:"software,omitempty"`    // the library that makes such handshakes
+	Contradicts bool     `json:"contradicts,omitempty"` // it can't be the browser that the User-Agent names
+	Behind      *float64 `json:"behind_ms,omitempty"`   // by how much later the client answers than its connection's end; absent: not known
 }
 
 // Refusal is an identity that was presented and not accepted.
@@ -327,7 +331,11 @@ func (p *record) story() Story {
 		s.Refused = append(s.Refused, Refusal{p.refused[i].Kind.String(), p.refused[i].Reason.String()})
 	}
 	if p.ja4N+p.framesN > 0 {
-		s.Handshake = &StoryHello{string(p.ja4[:p.ja4N]), string(p.frames[:p.framesN]), p.software.String(), p.belies}
+		s.Handshake = &StoryHello{JA4: string(p.ja4[:p.ja4N]), HTTP2: string(p.frames[:p.framesN]), Software: p.software.String(), Contradicts: p.belies}
+		if p.lag != 0 {
+			ms := math.Round(float64(p.lag.Milliseconds()))
+			s.Handshake.Behind = &ms
+		}
 	}
 	if p.excused.Kind != identity.KindNone {
 		s.Excused = p.excused.String()

@@ -49,8 +49,9 @@ type conn struct {
 	trusted  bool       // the socket's peer is a balancer
 	counted  bool       // in srv.perAddr, under counts
 	counts   netip.Addr
-	ja4      []byte // of the TLS handshake; nil without
-	client   []byte // name of the client's certificate; nil without
+	ja4      []byte        // of the TLS handshake; nil without
+	client   []byte        // name of the client's certificate; nil without
+	behind   time.Duration // of its answers, see paced; 0: not known
 
 	readBy  time.Time // the read deadline that is set
 	writeBy time.Time // the write deadline that is set
@@ -91,7 +92,7 @@ func (c *conn) begin(nc net.Conn, peer netip.Addr, trusted, counted bool, o *Lis
 	c.opts, c.sock, c.nc = o, nc, nc
 	c.id = c.srv.lastID.Add(1)
 	c.requests, c.written, c.werr = 0, 0, nil
-	c.peer, c.trusted, c.counted, c.counts, c.ja4, c.client = peer, trusted, counted, peer, nil, nil
+	c.peer, c.trusted, c.counted, c.counts, c.ja4, c.client, c.behind = peer, trusted, counted, peer, nil, nil, 0
 	c.readBy, c.writeBy, c.headBy = time.Time{}, time.Time{}, time.Time{}
 	c.keep, c.linger, c.abort, c.reset, c.inBody = true, false, false, false, false
 	c.br.Reset(&c.pump)

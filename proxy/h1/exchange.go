@@ -64,7 +64,7 @@ func (x *Exchange) start(cfg *Config, from Origin) {
 	}
 	x.View = request.View{
 		At: time.Now(), Method: h.method, Host: x.hostName, HostPort: h.host, Target: h.target, Path: h.target,
-		Fields: h.fields, Peer: from.Peer, TLS: from.TLS, HTTP10: h.minor == 0, JA4: from.JA4, Client: from.Client, Frames: from.HTTP2,
+		Fields: h.fields, Peer: from.Peer, TLS: from.TLS, HTTP10: h.minor == 0, JA4: from.JA4, Client: from.Client, Frames: from.HTTP2, Behind: from.Behind,
 	}
 	if i := bytes.IndexByte(h.target, '?'); i >= 0 {
 		x.View.Path, x.View.Query = h.target[:i], h.target[i+1:]

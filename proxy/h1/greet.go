@@ -62,7 +62,7 @@ func (c *conn) serveHTTP2() {
 
 // origin is where the connection comes from, once it has been greeted.
 func (c *conn) origin() Origin {
-	return Origin{Peer: c.peer, Trusted: c.trusted, TLS: c.opts.TLS != nil, JA4: c.ja4, Client: c.client}
+	return Origin{Peer: c.peer, Trusted: c.trusted, TLS: c.opts.TLS != nil, JA4: c.ja4, Client: c.client, Behind: c.behind}
 }
 
 func (c *conn) greetProxy() bool {
@@ -93,7 +93,9 @@ func (c *conn) greetTLS() bool {
 		b, _ := c.br.Peek(n)
 		under = &bufferedConn{Conn: c.sock, early: append([]byte(nil), b...)}
 	}
-	t := tls.Server(under, c.opts.TLS)
+	direct := !c.opts.ProxyProtocol && !c.trusted // nobody's balancer holds the socket
+	pace := &paced{Conn: under, done: !direct}
+	t := tls.Server(pace, c.opts.TLS)
 	_ = t.SetDeadline(time.Now().Add(c.cfg.HeaderTimeout))
 	if err := t.HandshakeContext(helloContext(&c.ja4)); err != nil {
 		c.srv.m.limitHandshake.Inc()
@@ -102,6 +104,9 @@ func (c *conn) greetTLS() bool {
 			_, _ = c.sock.Write(appendPlainAnswer(nil, 400, false)) // plain HTTP on a TLS port
 		}
 		return false
+	}
+	if direct {
+		c.behind = pace.behind(c.sock)
 	}
 	_ = t.SetDeadline(time.Time{})
 	c.readBy, c.writeBy = time.Time{}, time.Time{}

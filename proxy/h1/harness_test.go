@@ -3,6 +3,7 @@ package h1
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -169,6 +170,7 @@ type setup struct {
 	upstream func(*upstream.Config)
 	options  ForwardOptions
 	listener ListenerOptions
+	listen   string // empty: somewhere on 127.0.0.1
 	handler  func(x *Exchange, forward func())
 	results  chan<- outcome
 }
@@ -230,7 +232,7 @@ func newGateway(t testing.TB, s *service, o setup) *gateway {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	ln, err := net.Listen("tcp", cmp.Or(o.listen, "127.0.0.1:0"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package h1
 import (
 	"net"
 	"net/netip"
+	"time"
 
 	"antirobot/request"
 )
@@ -20,9 +21,10 @@ type Origin struct {
 	Peer    netip.Addr // the client; PROXY protocol has been applied
 	Trusted bool       // a balancer holds the socket
 	TLS     bool
-	JA4     []byte // fingerprint of its TLS handshake; nil: not known
-	Client  []byte // verified name of its certificate; nil: it has none
-	HTTP2   []byte // and of its first frames; nil: not known
+	JA4     []byte        // fingerprint of its TLS handshake; nil: not known
+	Client  []byte        // verified name of its certificate; nil: it has none
+	HTTP2   []byte        // and of its first frames; nil: not known
+	Behind  time.Duration // by how much later it answers than its connection's end; 0: not known
 }
 
 // Head is a request that came as separate fields instead of text. All bytes stay unchanged until Serve returns.

@@ -31,6 +31,7 @@ type Facts struct {
 	JA4      uint64   // hash of the fingerprint of the TLS handshake; 0: not known
 	Frames   uint64   // hash of that of the first HTTP/2 frames; 0: not known
 	Software Software // that the handshake is known to be of
+	Lag      Lag      // of direct clients, by how much later it answers than its connection's end
 
 	Site        Site // what the browser says about where it came from
 	Referer     Referer

@@ -61,6 +61,9 @@ func (f *Facts) hello(v *request.View) {
 		f.JA4 = max(1, request.Hash(v.JA4))
 		f.Software = softwareOf(v.JA4)
 	}
+	if f.Direct {
+		f.Lag = LagOf(v.Behind)
+	}
 	if len(v.Frames) > 0 {
 		f.Frames = max(1, request.Hash(v.Frames))
 	}

@@ -169,6 +169,14 @@ func said(of func(*evidence) tristate) func(*evidence) float32 {
 	}
 }
 
+// answersBehind is in milliseconds.
+func answersBehind(c *evidence) float32 {
+	if c.e.Lag == 0 {
+		return nan
+	}
+	return c.e.Lag.Milliseconds()
+}
+
 // helloFalse reports a handshake that the claimed browser does not make. If all browsers of the service come with such
 // handshakes, something in front of the gateway makes them.
 func helloFalse(c *evidence) float32 {

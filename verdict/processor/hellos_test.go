@@ -52,6 +52,18 @@ func TestHellosAreLearnt(t *testing.T) {
 	is(chrome, 1, no)
 }
 
+// TestAnswersBehind: how late a client answers is a factor of those that hold their connection themselves.
+func TestAnswersBehind(t *testing.T) {
+	c := &evidence{e: event(time.Unix(1.8e9, 0), 1)}
+	if got := answersBehind(c); got == got {
+		t.Errorf("%v, though nothing is known", got)
+	}
+	c.e.Lag = client.LagOf(200 * time.Millisecond)
+	if got := answersBehind(c); got < 190 || got > 210 {
+		t.Errorf("%v ms, want 200", got)
+	}
+}
+
 // TestHelloGroups: the company of a handshake is its addresses and User-Agents, and browsers whose handshakes something in
 // front of the gateway makes are not blamed.
 func TestHelloGroups(t *testing.T) {
