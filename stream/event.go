@@ -96,7 +96,7 @@ func appendEvent(dst []byte, e *verdict.Event, service uint32, base int64) []byt
 	at := len(dst)
 	dst = append(dst, 0, 0, 0) // which fields there are
 	dst = append(dst, byte(e.Cause), e.Method, byte(e.Asked), byte(e.Site)<<4|byte(e.Referer)&15, byte(e.Cookies), byte(e.PathKind), e.Depth,
-		byte(e.Software), byte(e.Claim.Family), byte(e.Claim.System))
+		byte(e.Software), byte(e.Claim.Family), byte(e.Claim.System), byte(e.Lag))
 	dst = binary.LittleEndian.AppendUint32(dst, service)
 	dst = binary.AppendVarint(dst, e.At.UnixMicro()-base)
 	n := min(e.N, uint8(len(e.Subjects)))
@@ -293,10 +293,10 @@ func readEvent(e *verdict.Event, b []byte, base int64) (service uint32, rest []b
 	e.Type, e.Kind = verdict.Type(bits>>atType&7), verdict.EventKind(bits>>atKind&7)
 	h := r.take(3)
 	has := uint32(h[0]) | uint32(h[1])<<8 | uint32(h[2])<<16
-	x := r.take(10)
+	x := r.take(11)
 	e.Cause, e.Method, e.Asked, e.Site, e.Referer = verdict.Cause(x[0]), x[1], request.Kind(x[2]), client.Site(x[3]>>4), client.Referer(x[3]&15)
 	e.Cookies, e.PathKind, e.Depth, e.Software = client.Cookies(x[4]), client.PathKind(x[5]), x[6], client.Software(x[7])
-	e.Claim.Family, e.Claim.System = client.Family(x[8]), client.System(x[9])
+	e.Claim.Family, e.Claim.System, e.Lag = client.Family(x[8]), client.System(x[9]), client.Lag(x[10])
 	service = binary.LittleEndian.Uint32(r.take(4))
 	if offset, n := binary.Varint(r.b); n > 0 {
 		r.b = r.b[n:]
