@@ -87,7 +87,8 @@ func TestRoles(t *testing.T) {
 		"POST /api/labels": Operator, "DELETE /api/labels": Operator, "DELETE /api/journal": Operator, "POST /api/messages/{}/mark": Operator,
 		"POST /api/queue/{}/approve": Operator, "POST /api/queue/{}/refuse": Operator, "POST /api/queue/{}/teach": Operator,
 		"DELETE /api/queue/{}": Operator, "DELETE /api/queue": Operator, "POST /api/attack": Operator, "DELETE /api/attack": Operator, "POST /api/alarms/test": Operator, "POST /api/reload": Admin, "POST /api/backup": Admin, "POST /api/revoke": Admin, "POST /api/counters/update": Admin,
-		"POST /api/lab/rehearse": Operator, "POST /api/lab/shadow": Admin, "DELETE /api/lab/shadow": Admin, "POST /api/lab/apply": Admin, "POST /api/lab/takeback": Admin,
+		"DELETE /api/messages/{}/mark": Operator,
+		"POST /api/lab/rehearse":       Operator, "POST /api/lab/shadow": Admin, "DELETE /api/lab/shadow": Admin, "POST /api/lab/apply": Admin, "POST /api/lab/takeback": Admin,
 		"POST /api/counters/read": Viewer, // reads, with a body
 	}
 	for _, r := range l.srv.routes {

@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/valyala/fasthttp"
+
+	"antirobot/journal"
 	"antirobot/message"
 	"antirobot/rules"
 	"antirobot/verdict"
@@ -126,24 +129,52 @@ func (s *Server) markMessage(c *call) (any, error) {
 	if err := decode(c.RequestCtx, &in); err != nil {
 		return nil, err
 	}
-	if in.Marker != "good" && in.Marker != "bad" {
-		return nil, badField("marker", "must be good or bad")
-	}
-	id, err := strconv.ParseInt(c.arg, 10, 64)
-	if err != nil || id < 1 {
-		return nil, badField("id", "%q is not the number of an entry", clipped(c.arg))
-	}
-	system, d, err := s.messageDomain(in.Partner, in.Domain)
+	system, d, k, err := s.marking(c, in.Partner, in.Domain, in.Marker, message.Marking{Log: in.Log, Model: in.Model, Attribute: in.Attribute})
 	if err != nil {
 		return nil, err
 	}
-	learnt, err := system.Mark(c.work, d, message.Marking{Log: in.Log, Model: in.Model, Attribute: in.Attribute, ID: id, Good: in.Marker == "good"})
+	learnt, err := system.Mark(c.work, d, k)
 	if err != nil {
 		return nil, messageProblem(err)
 	}
+	s.act(c, journal.Act{What: "teach " + in.Marker, Subject: "message " + c.arg})
 	return struct {
 		Learnt bool `json:"learnt"` // false: the same was said before
 	}{learnt}, nil
+}
+
+// marking reads what is marked, and how.
+func (s *Server) marking(c *call, partner, domain, marker string, k message.Marking) (Messages, *message.Domain, message.Marking, error) {
+	if marker != "good" && marker != "bad" {
+		return nil, nil, k, badField("marker", "must be good or bad")
+	}
+	id, err := strconv.ParseInt(c.arg, 10, 64)
+	if err != nil || id < 1 {
+		return nil, nil, k, badField("id", "%q is not the number of an entry", clipped(c.arg))
+	}
+	k.ID, k.Good = id, marker == "good"
+	system, d, err := s.messageDomain(partner, domain)
+	return system, d, k, err
+}
+
+// unmarkMessage takes back what a moderator said of an entry of a log: the model unlearns it.
+func (s *Server) unmarkMessage(c *call) (any, error) {
+	text := func(name string) string { return string(c.QueryArgs().Peek(name)) }
+	marker := text("marker")
+	system, d, k, err := s.marking(c, text("partner"), text("domain"), marker, message.Marking{Log: text("log"), Model: text("model"), Attribute: text("attribute")})
+	if err != nil {
+		return nil, err
+	}
+	switch err := system.Unmark(c.work, d, k); {
+	case errors.Is(err, message.ErrOld):
+		return nil, &problem{status: fasthttp.StatusConflict, Code: "wrong_state", Message: err.Error()}
+	case err != nil:
+		return nil, messageProblem(err)
+	}
+	s.act(c, journal.Act{What: "unteach " + marker, Subject: "message " + c.arg})
+	return struct {
+		Unlearnt bool `json:"unlearnt"`
+	}{true}, nil
 }
 
 // recentMessages returns the decisions about the last messages of message routes, the newest first.

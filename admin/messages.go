@@ -22,6 +22,7 @@ type Messages interface {
 	Search(ctx context.Context, d *message.Domain, log string, q message.Query) ([]message.Entry, error)
 	Train(ctx context.Context, m *message.Model, text string, good bool) error
 	Mark(ctx context.Context, d *message.Domain, k message.Marking) (learnt bool, err error)
+	Unmark(ctx context.Context, d *message.Domain, k message.Marking) error
 }
 
 // messageSystem returns the message firewall, or why there is none.

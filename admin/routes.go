@@ -68,6 +68,7 @@ func (s *Server) table() []route {
 		{"GET", "/api/messages/usage", false, Viewer, s.messageUsage},
 		{"GET", "/api/messages/recent", false, Viewer, s.recentMessages},
 		{"POST", "/api/messages/{}/mark", true, Operator, s.markMessage},
+		{"DELETE", "/api/messages/{}/mark", false, Operator, s.unmarkMessage},
 		{"GET", "/api/lab", false, Viewer, s.labView},
 		{"POST", "/api/lab/rehearse", true, Operator, s.rehearse},
 		{"POST", "/api/lab/shadow", true, Admin, s.shadow},

@@ -118,6 +118,8 @@ func (v *visit) serve(name string) {
 			v.act()
 		case name == "lab":
 			v.useLab()
+		case name == "messages":
+			v.useMessages()
 		case name == "language":
 			v.ctx.Response.Header.SetCookie(v.cookie(languageName, string(v.ctx.PostArgs().Peek("lang")), 366*24*time.Hour))
 			away(v.ctx, string(v.ctx.PostArgs().Peek("back")))
@@ -135,7 +137,7 @@ func (v *visit) serve(name string) {
 	show, ok := map[string]func(){
 		"": v.showNow, "requests": v.showRequests, "requests.csv": v.exportCSV, "requests.json": v.exportJSON, "subjects": v.showSubject,
 		"challenges": v.showChallenges, "lists": v.showLists,
-		"lab": v.showLab,
+		"lab": v.showLab, "messages": v.showMessages,
 	}[name]
 	if !ok {
 		v.problem(fasthttp.StatusNotFound, "not_here", "")

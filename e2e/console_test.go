@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,6 +10,22 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 )
+
+// consoleServices is a shop with comments, which are judged and logged; some wait for a person.
+const consoleServices = `
+services:
+  - name: shop
+    upstream: {urls: [%q]}
+    messages: {routes: [{route: POST /comments, trace: true, sources: [{attribute: text, from: form, key: words}]}]}
+message:
+  partners:
+    - name: default
+      domain:
+        properties:
+          - {name: messageAnalyzer, class: Firewall, rules: "do regexpCheck(regexp=\"maybe\") mark sure\nif not sure stop as QUEUE\ndo modelClassify() mark spam do messageLogPut() stop as OK"}
+          - {name: model, class: BayesModel}
+          - {name: messageLog, class: MessageLog}
+`
 
 // TestConsole does what an operator does when somebody calls with the number on their page: a person is stopped, found by that
 // number, and let through in three clicks; a viewer sees the same and has no button. The pages are without findings of axe, at the
@@ -21,7 +38,7 @@ func TestConsole(t *testing.T) {
 		t.Fatalf("tokens make printed %s", made)
 	}
 	token = strings.TrimSpace(token[strings.Index(token, "\n"):])
-	g := start(t, "serve", "--config", configFile(t, "%s\njournal: {humans: 1}\nidentity: {trusted_proxies: [127.0.0.1]}\nservices: [{name: shop, upstream: {urls: [%q]}}]\n", entry, site(t).URL),
+	g := start(t, "serve", "--config", configFile(t, "%s\njournal: {humans: 1}\nidentity: {trusted_proxies: [127.0.0.1]}\n%s", entry, fmt.Sprintf(consoleServices, site(t).URL)),
 		"--captcha-test-answer", testAnswer)
 	g.ban("ip:203.0.113.77", "10m")
 	person := from(t, "203.0.113.77")
@@ -49,7 +66,7 @@ func TestConsole(t *testing.T) {
 		return value[int](t, ctx, `document.querySelectorAll('#rows tr').length`) > 0
 	})
 	page("requests", 1280)
-	for _, path := range []string{"", "requests/" + number, "subjects/ip:203.0.113.77", "challenges", "lists", "lab"} {
+	for _, path := range []string{"", "requests/" + number, "subjects/ip:203.0.113.77", "challenges", "lists", "lab", "messages"} {
 		run(t, ctx, "open "+path, chromedp.Navigate(g.admin+"/console/"+path), chromedp.WaitVisible("main h1"))
 		page("viewer "+path, 390)
 		if n := value[int](t, ctx, `document.querySelectorAll('form[action="/console/act"], .go, #apply').length`); n != 0 {
@@ -70,9 +87,10 @@ func TestConsole(t *testing.T) {
 	person.get(g.url+"/goods").must(t, 200, "")
 	run(t, ctx, "lists", chromedp.Navigate(g.admin+"/console/lists"), chromedp.WaitVisible(`//td[contains(.,"203.0.113.77")]`))
 	page("lists", 1280)
+	teachInConsole(t, ctx, g, page)
 	tryInLab(t, ctx, g, page)
 	if code, out := command(t, "tail", "kind:act", "--follow=false", "--admin", g.admin, "--data-dir", g.dir); code != 0 || !strings.Contains(out, "unban") || !strings.Contains(out, "by admin.token") ||
-		!strings.Contains(out, "lab apply") || !strings.Contains(out, "lab take back") {
+		!strings.Contains(out, "lab apply") || !strings.Contains(out, "lab take back") || !strings.Contains(out, "unteach bad") {
 		t.Errorf("tail: %d %s", code, out)
 	}
 }
@@ -84,6 +102,33 @@ func press(t *testing.T, ctx context.Context, button string) {
 	defer cancel()
 	if _, err := chromedp.RunResponse(waiting, chromedp.Click(button)); err != nil {
 		t.Fatalf("%s: %v", button, err)
+	}
+}
+
+// teachInConsole teaches the model a comment, and undoes it; another comment, which waits, is let through.
+func teachInConsole(t *testing.T, ctx context.Context, g *gateway, page func(name string, width int64)) {
+	t.Helper()
+	person := from(t, "203.0.113.79")
+	say := func(text string, status int) {
+		person.do("POST", g.url+"/comments", "words="+text, "Content-Type", "application/x-www-form-urlencoded").must(t, status, "")
+	}
+	say("blue+umbrellas+for+everybody+at+the+corner", 200)
+	say("maybe+this+is+fine", 202)
+	at := g.admin + "/console/messages"
+	eventually(t, "the log has the comment", func() bool {
+		run(t, ctx, "look", chromedp.Navigate(at), chromedp.WaitVisible("main h1"))
+		return value[int](t, ctx, `document.querySelectorAll('button[value=bad]').length`) > 0
+	})
+	page("messages", 1280)
+	for _, each := range []struct{ button, then string }{
+		{`button[value=bad]`, `#undo`}, {`#undo`, `[role=status]`}, {`button[value=approve]`, `[role=status]`},
+	} {
+		press(t, ctx, each.button)
+		run(t, ctx, "done", chromedp.WaitVisible(each.then))
+	}
+	page("messages-done", 390)
+	if n := value[int](t, ctx, `document.querySelectorAll('button[value=approve], #undo').length`); n != 0 {
+		t.Errorf("%d are left to be decided", n)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -119,5 +120,44 @@ func TestMarkAndSearch(t *testing.T) {
 		if !errors.As(err, &fault) {
 			t.Errorf("not refused: %v", err)
 		}
+	}
+}
+
+// TestUnmark: what a moderator takes back was never learnt: the model's counts and what it finds again are as before, a new start
+// reads the same, it can be said again, and what was not said can't be taken back. Another text that is like it stays taught.
+func TestUnmark(t *testing.T) {
+	s, _ := newSystem(t, DefaultConfig())
+	d := root(t, s, "")
+	m, err := d.Model("model")
+	if err != nil {
+		t.Fatal(err)
+	}
+	setRules(t, s, "", "do messageLogPut() stop as OK")
+	const text = "our little shop of nice blue umbrellas opens tomorrow at the corner, come all and see"
+	say(t, s, "", `{"text":"`+text+`"}`)
+	teach(t, s, "", "model", strings.Replace(text, "umbrellas", "raincoats", 1), false)
+	before, size := m.Classify(text), m.Size()
+	if err := s.Unmark(t.Context(), d, Marking{ID: 1}); !errors.Is(err, ErrOld) {
+		t.Errorf("what was not said: %v", err)
+	}
+	for range 2 { // the second time as the first
+		if learnt, err := s.Mark(t.Context(), d, Marking{ID: 1}); err != nil || !learnt {
+			t.Fatal(learnt, err)
+		}
+		if o := m.Classify(text); o.Score <= before.Score || m.Size() == size {
+			t.Errorf("nothing was learnt: %+v, before %+v", o, before)
+		}
+		if err := s.Unmark(t.Context(), d, Marking{ID: 1}); err != nil {
+			t.Fatal(err)
+		}
+		if o := m.Classify(text); fmt.Sprint(o) != fmt.Sprint(before) || m.Size() != size {
+			t.Errorf("after it was taken back: %+v %+v, before %+v %+v", o, m.Size(), before, size)
+		}
+	}
+	if err := m.load(t.Context()); err != nil || fmt.Sprint(m.Classify(text)) != fmt.Sprint(before) {
+		t.Errorf("read again: %v %+v", err, m.Classify(text))
+	}
+	if err := s.Unmark(t.Context(), d, Marking{ID: 99}); err == nil {
+		t.Error("an entry that there is not")
 	}
 }

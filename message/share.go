@@ -10,10 +10,11 @@ import (
 	"antirobot/store"
 )
 
-// change is a message of the feed: new rules, or a text that was learnt.
+// change is a message of the feed: new rules, or a text that was learnt or unlearnt.
 type change struct {
 	Component string       `json:"c"`
 	Text      *trainRecord `json:"t,omitempty"`
+	Undone    *trainRecord `json:"u,omitempty"` // a text that was unlearnt
 }
 
 // tell lets the other gateways of a shared store know of a change.
@@ -41,6 +42,12 @@ func (s *System) heard(ctx context.Context, msg []byte) error {
 	if c.Text != nil {
 		if m := s.models[c.Component]; m != nil {
 			m.apply(*c.Text)
+		}
+		return nil
+	}
+	if c.Undone != nil {
+		if m := s.models[c.Component]; m != nil {
+			return m.reread(ctx, *c.Undone)
 		}
 		return nil
 	}

@@ -4,10 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"time"
-
-	"antirobot/rules"
 )
 
 // Train learns a text here and tells the other gateways.
@@ -50,30 +46,20 @@ type Marking struct {
 // Mark trains a model with a message of a log: what a moderator says of it. It reports false if the same was said
 // before; it is learnt once.
 func (s *System) Mark(ctx context.Context, d *Domain, k Marking) (learnt bool, err error) {
-	l, err := d.messageLog(cmp.Or(k.Log, "messageLog"))
+	m, text, once, err := s.marked(ctx, d, &k)
 	if err != nil {
 		return false, err
 	}
-	m, err := d.Model(cmp.Or(k.Model, "model"))
+	keep := s.markedFor(d, &k)
+	undone, err := s.deps.Store.Incr(ctx, undoneKey(once), 0, keep)
 	if err != nil {
 		return false, err
 	}
-	entries, err := l.fetch(ctx, Range{FirstID: k.ID})
-	if err != nil {
+	if undone > 0 { // and may be said again
+		once = fmt.Appendf(once, "/%d", undone)
+	}
+	if first, err := s.deps.Store.Spend(ctx, once, keep); err != nil || !first {
 		return false, err
 	}
-	at := slices.IndexFunc(entries, func(e Entry) bool { return e.ID == k.ID })
-	if at < 0 {
-		return false, rules.Faultf(CodeProperty, "the log has no entry %d", k.ID)
-	}
-	attribute := cmp.Or(k.Attribute, "text")
-	v, ok := entries[at].Message.Attribute(attribute)
-	if !ok || v.Kind != rules.Text {
-		return false, rules.Faultf(CodeAttribute, "entry %d has no text %q", k.ID, attribute)
-	}
-	once := fmt.Appendf(nil, "%smarked/%d/%s/%s/%t", l.prefix, k.ID, m.prefix, attribute, k.Good)
-	if first, err := s.deps.Store.Spend(ctx, once, l.chunk*time.Duration(l.numChunks)+time.Hour); err != nil || !first {
-		return false, err
-	}
-	return true, s.Train(ctx, m, v.Text, k.Good)
+	return true, s.Train(ctx, m, text, k.Good)
 }
