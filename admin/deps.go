@@ -42,6 +42,7 @@ type Deps struct {
 	Training  Training // nil: there is no training log
 	Labels    Labels
 	Attack    Attack
+	Pushes    Pushes // nil: this gateway takes no configuration from the store
 	Journal   Journal
 	Alarms    Alarms
 	Lab       Lab

@@ -90,7 +90,7 @@ func startGateway(t *testing.T) *gateway {
 	})
 	g.live = start(t, DefaultConfig(), Deps{
 		Version: "0.1.0", Started: time.Now().Add(-time.Hour), Metrics: set,
-		Bans: cacher, Passes: cacher, Attack: cacher, Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
+		Bans: cacher, Passes: cacher, Attack: cacher, Pushes: newPusher(), Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
 		Queue:    newQueue(t, st),
 		Messages: has{withAPI(messages)}, MessagesOpen: true, MaxMessage: 2 << 20,
 		Challenges: func() any { // in the shape of captcha.Challenges, which a test of the whole gateway reads

@@ -136,12 +136,14 @@ func (c *apiClient) stream(cmd *cobra.Command, method, path string, body []byte,
 		}
 		var e struct {
 			Error struct {
-				Message string `json:"message"`
-				Field   string `json:"field"`
+				Message string   `json:"message"`
+				Field   string   `json:"field"`
+				Errors  []string `json:"errors"`
 			} `json:"error"`
 		}
 		if json.Unmarshal(answer, &e) == nil && e.Error.Message != "" {
-			return errors.New("the gateway refuses: " + strings.TrimSpace(e.Error.Field+" "+e.Error.Message))
+			all := append([]string{"the gateway refuses: " + strings.TrimSpace(e.Error.Field+" "+e.Error.Message)}, e.Error.Errors...)
+			return errors.New(strings.Join(all, "\n  "))
 		}
 		return fmt.Errorf("the gateway answers %s", res.Status)
 	}

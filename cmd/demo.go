@@ -159,11 +159,11 @@ func runDemo(ctx context.Context, out io.Writer, flags map[string]*pflag.Flag, t
 		return err
 	}
 	key := fmt.Appendf(nil, "%x", spravka.NewID())
-	read := func(over *lab.State) (*config.Config, error) {
+	read := func(over *lab.State, pushed map[string]any) (*config.Config, error) {
 		s := config.Sources{Values: demoSettings("http://"+site.Addr().String(), key), Environment: true, Flags: flags}
-		return s.ReadOver(over)
+		return s.ReadOver(over, pushed)
 	}
-	cfg, err := read(nil)
+	cfg, err := read(nil, nil)
 	if err != nil {
 		return err
 	}

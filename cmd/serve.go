@@ -147,14 +147,14 @@ attack, SIGUSR2 that it is not any more (see attack --help).`,
 // serve runs the gateway until ctx ends, and reloads it on SIGHUP. SIGUSR1 and SIGUSR2 turn the switch "under attack". With observe, services that would stop visitors only
 // look at them.
 func serve(ctx context.Context, sources *config.Sources, observe bool) error {
-	read := func(over *lab.State) (*config.Config, error) {
-		cfg, err := sources.ReadOver(over)
+	read := func(over *lab.State, pushed map[string]any) (*config.Config, error) {
+		cfg, err := sources.ReadOver(over, pushed)
 		if err == nil && observe {
 			cfg.Observe()
 		}
 		return cfg, err
 	}
-	cfg, err := read(nil)
+	cfg, err := read(nil, nil)
 	if err != nil {
 		return err
 	}

@@ -20,6 +20,7 @@ import (
 type Sources struct {
 	File        string                 // YAML; empty: none
 	Values      map[string]any         // in the place of a file
+	Pushed      map[string]any         // over the file: what all gateways take from the store
 	Environment bool                   // read the variables of VariableOf
 	Flags       map[string]*pflag.Flag // by the key that each sets; one that was not given says nothing
 
@@ -105,8 +106,10 @@ func (s *Sources) Read() (*Config, error) {
 }
 
 // ReadOver is Read with what was applied in the lab over it: what its state says, or if that is nil, what the data directory has.
-func (s *Sources) ReadOver(state *lab.State) (*Config, error) {
+// pushed stands over the file.
+func (s *Sources) ReadOver(state *lab.State, pushed map[string]any) (*Config, error) {
 	with := *s
+	with.Pushed = pushed
 	with.over = func(values map[string]any, dataDir string) error {
 		if state == nil {
 			saved, err := lab.Load(dataDir)
@@ -127,6 +130,9 @@ func (s *Sources) assemble(d *document, override func(*Config)) (*Config, []stri
 	v := viper.NewWithOptions(viper.KeyDelimiter(keyDelimiter), viper.EnvKeyReplacer(strings.NewReplacer(keyDelimiter, "_")))
 	v.SetEnvPrefix(variablePrefix)
 	if err := v.MergeConfigMap(d.settings); err != nil {
+		return nil, settings.Problems(err)
+	}
+	if err := v.MergeConfigMap(withoutNulls(s.Pushed)); err != nil {
 		return nil, settings.Problems(err)
 	}
 	origins, err := s.bind(v)

@@ -24,6 +24,9 @@ func (a *Server) openAdmin() (err error) {
 		Messages: &messageAPI{a: a}, Queue: a.queue, MessagesOpen: a.Cfg.MessagesOpen(), MaxMessage: a.Cfg.Message.MaxRequest, Sessions: a.proc,
 		Challenges: func() any { return a.challenges() }, Labels: a.proc, Attack: a.cacher, Alarms: a.alarms,
 	}
+	if a.pushes != nil {
+		deps.Pushes = a.pushes
+	}
 	if a.proc.Learns() {
 		deps.Training = a.proc
 	}

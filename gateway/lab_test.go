@@ -24,7 +24,7 @@ func newChangeable(t *testing.T) (*Server, *config.Sources) {
 		t.Fatal(err)
 	}
 	s := &config.Sources{File: file}
-	cfg, err := s.ReadOver(nil)
+	cfg, err := s.ReadOver(nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestLabAppliesAndTakesBack(t *testing.T) {
 	l := labOf{a}
 	is := func(threshold float64, model string) {
 		t.Helper()
-		again, err := s.ReadOver(nil)
+		again, err := s.ReadOver(nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -69,15 +69,24 @@ func at(section string) func(commit func(), err error) (func(), error) {
 	}
 }
 
-func (a *Server) apply(next *config.Config, changes []change) error {
+// prepare prepares all changes, and changes nothing itself.
+func (a *Server) prepare(next *config.Config, changes []change) ([]func(), error) {
 	a.Cfg.CarryOver(next)
 	commits := make([]func(), 0, len(changes))
 	for _, c := range changes {
 		commit, err := c.prepare(next)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		commits = append(commits, commit)
+	}
+	return commits, nil
+}
+
+func (a *Server) apply(next *config.Config, changes []change) error {
+	commits, err := a.prepare(next, changes)
+	if err != nil {
+		return err
 	}
 	for _, commit := range commits {
 		commit()

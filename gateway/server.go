@@ -49,7 +49,10 @@ import (
 // process are here; what a reload replaces is in the gateway's Snapshot.
 type Server struct {
 	version string
-	reread  func(over *lab.State) (*config.Config, error) // Deps.Reread
+	reread  func(over *lab.State) (*config.Config, error)                        // with what is pushed now
+	with    func(over *lab.State, pushed map[string]any) (*config.Config, error) // Deps.Reread
+	pushed  atomic.Pointer[map[string]any]                                       // the values over the file; nil: none
+	pushes  *pushes                                                              // nil: nothing can be pushed
 	logs    *logWriter
 	log     zerolog.Logger
 	set     *metrics.Set
@@ -150,6 +153,7 @@ func (a *Server) parts() []part {
 		{"visitors", a.openVisitors, func() error { return a.server.Close() }},
 		{"check mode", a.openCheck, a.closeCheck},
 		{"alarms", a.openAlarms, func() error { return a.alarms.Close() }},
+		{"pushed configuration", a.openPush, a.closePush},
 		{"private listener", a.openAdmin, func() error { return a.admin.Close() }},
 	}
 }
@@ -157,16 +161,19 @@ func (a *Server) parts() []part {
 // Deps is what a Server is started with.
 type Deps struct {
 	Version string // of the program
-	// Reread reads the configuration as it stands now, under what the lab has applied; of nil, what the data directory has.
-	// nil: it is not read again.
-	Reread func(over *lab.State) (*config.Config, error)
+	// Reread reads the configuration as it stands now, with what was pushed over the file, and under what the lab has applied; of
+	// nil, what the data directory has. nil: it is not read again.
+	Reread func(over *lab.State, pushed map[string]any) (*config.Config, error)
 }
 
 // New builds everything up to the listeners. What it has opened is closed again when it fails.
 func New(cfg *config.Config, d Deps) (*Server, error) {
 	a := &Server{
-		version: d.Version, reread: d.Reread, Cfg: cfg, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
+		version: d.Version, with: d.Reread, Cfg: cfg, set: metrics.NewSet(), began: time.Now(), groups: map[string]*upstream.Group{},
 		indexes: Indexes{}, failed: make(chan error, 8),
+	}
+	if d.Reread != nil {
+		a.reread = func(over *lab.State) (*config.Config, error) { return d.Reread(over, a.pushedValues()) }
 	}
 	a.openLog()
 	for _, p := range a.parts() {

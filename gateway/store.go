@@ -25,8 +25,8 @@ type Backend struct {
 	store.Store
 	name     string // as health and the API call it
 	counters store.Counters
-	queue    *backlog.Counters      // before the counters, on disk; nil: they are not shared
-	metrics  func(io.Writer) // nil: it has none
+	queue    *backlog.Counters // before the counters, on disk; nil: they are not shared
+	metrics  func(io.Writer)   // nil: it has none
 }
 
 // Skew implements store.Skewed.

@@ -270,6 +270,9 @@ func (s *Store) failed(err error) error {
 		return err
 	}
 	s.stats.errors.Add(1)
+	if e := s.ail.Load(); err == errAway || e != nil && err == *e { //nolint:errorlint // conn returns the very error
+		return err // no connection yet: nothing new
+	}
 	err = fmt.Errorf("redis: %w", err)
 	if e, ok := rueidis.IsRedisErr(errors.Unwrap(err)); !ok || transient(e) {
 		s.setAil(err)

@@ -1,0 +1,33 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"antirobot/settings"
+)
+
+// ownKeys are what each gateway says for itself, beside what is read at start only.
+var ownKeys = []string{"listen", "keys"}
+
+// CheckPushed returns which values of a pushed configuration can't be pushed, each with its path: what takes effect at a
+// start only, and what is a gateway's own.
+func CheckPushed(values map[string]any) error {
+	var errs []error
+	var look func(values map[string]any, path string)
+	look = func(values map[string]any, path string) {
+		for name, v := range values {
+			at := settings.Below(path, strings.ToLower(name))
+			if len(below([]string{at}, slices.Concat(restartKeys, ownKeys))) > 0 {
+				errs = append(errs, fmt.Errorf("%s: is of each gateway's own file, and can't be pushed", at))
+			} else if section, ok := v.(map[string]any); ok && at != "defaults" {
+				look(section, at)
+			}
+		}
+	}
+	look(values, "")
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
