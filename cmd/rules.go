@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -9,9 +10,11 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
 	"antirobot/config"
+	"antirobot/identity/geo"
 	"antirobot/message"
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
@@ -86,7 +89,7 @@ func printOutcome(w io.Writer, o *message.Outcome) {
 func rulesRunCommand() *cobra.Command {
 	var fields []string
 	var trace bool
-	var files []string
+	var files, where []string
 	var r triedRequest
 	cmd := &cobra.Command{
 		Use:   "run FILE",
@@ -105,6 +108,10 @@ model are empty.`,
 			}
 			options := rules.DefaultOptions()
 			options.Formulas = formulas
+			places, err := placesOf(where)
+			if err != nil {
+				return err
+			}
 			_, text, err := readRules(cmd, args[0], options)
 			if err != nil {
 				return err
@@ -113,11 +120,11 @@ model are empty.`,
 			case r.line != "" && len(fields) > 0:
 				return errors.New("give one of --message and --request")
 			case r.line != "":
-				o, err = r.judge(text, formulas, trace)
+				o, err = r.judge(text, formulas, places, trace)
 			default:
 				var values map[string]any
 				if values, err = messageValues(fields); err == nil {
-					o, err = judgeOnce(cmd.Context(), text, formulas, values, trace)
+					o, err = judgeOnce(cmd.Context(), text, formulas, places, values, trace)
 				}
 			}
 			fmt.Fprint(cmd.OutOrStdout(), o.Log)
@@ -132,6 +139,7 @@ model are empty.`,
 	f.StringArrayVarP(&fields, "message", "m", nil, "an attribute of the message, `NAME=VALUE`: text, from (a number) or ip; repeatable")
 	f.BoolVar(&trace, "trace", false, "print what each statement did")
 	f.StringArrayVar(&files, "formula", nil, "a model for formulaCheck, `NAME=FILE`; repeatable")
+	f.StringArrayVar(&where, "geo", nil, "a `FILE` that says where addresses are, as in geo.files: country and asn; repeatable")
 	f.StringVar(&r.line, "request", "", "a request instead of a message, `'METHOD /path?query'`")
 	f.StringArrayVar(&r.headers, "header", nil, "a header field of the request, `'Name: value'`; repeatable")
 	f.StringVar(&r.host, "host", "localhost", "the host of the request")
@@ -140,6 +148,27 @@ model are empty.`,
 	f.StringVar(&r.service, "service", "default", "the name of the service")
 	f.StringVar(&r.verdict, "verdict", "human", "what was decided so far: human or robot")
 	return cmd
+}
+
+// placesOf reads the files of the command line that say where addresses are; nil without any.
+func placesOf(files []string) (rules.Places, error) {
+	if len(files) == 0 {
+		return nil, nil //nolint:nilnil // nothing is known of addresses
+	}
+	cfg := geo.DefaultConfig()
+	cfg.Files = files
+	var said strings.Builder // what is wrong with a file, which a gateway logs and goes on
+	p, err := geo.New(cfg, geo.Deps{Log: zerolog.New(&said).Level(zerolog.WarnLevel)})
+	if err != nil {
+		return nil, fmt.Errorf("--geo: %w", err)
+	}
+	if said.Len() > 0 {
+		var wrong struct{ File, Error string }
+		line, _, _ := strings.Cut(said.String(), "\n")
+		_ = json.Unmarshal([]byte(line), &wrong) // the log's own lines
+		return nil, fmt.Errorf("--geo %s: %s", wrong.File, wrong.Error)
+	}
+	return p, nil
 }
 
 // formulaFiles reads the models of the command line.

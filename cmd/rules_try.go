@@ -51,7 +51,7 @@ func (s *surroundings) close() {
 }
 
 // judgeOnce judges a message in a system that is discarded afterwards.
-func judgeOnce(ctx context.Context, text string, formulas *sources.Formulas, values map[string]any, trace bool) (message.Outcome, error) {
+func judgeOnce(ctx context.Context, text string, formulas *sources.Formulas, places rules.Places, values map[string]any, trace bool) (message.Outcome, error) {
 	cfg := message.DefaultConfig()
 	partner := &cfg.Partners[0]
 	for i := range partner.Domain.Properties {
@@ -66,7 +66,7 @@ func judgeOnce(ctx context.Context, text string, formulas *sources.Formulas, val
 	defer around.close()
 	s, err := message.New(cfg, message.Deps{
 		Store: around.store, Log: zerolog.Nop(), Counters: sources.NewCounters(around.shingler, nil),
-		Lists: sources.NewLists(around.lists, nil), Formulas: formulas,
+		Lists: sources.NewLists(around.lists, nil), Formulas: formulas, Places: places,
 	})
 	if err == nil {
 		err = s.Start(ctx)
@@ -123,7 +123,7 @@ func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 }
 
 // judge judges the request by rules in surroundings that are discarded afterwards.
-func (r *triedRequest) judge(text string, formulas *sources.Formulas, trace bool) (o message.Outcome, err error) {
+func (r *triedRequest) judge(text string, formulas *sources.Formulas, places rules.Places, trace bool) (o message.Outcome, err error) {
 	v, id, err := r.view()
 	if err != nil {
 		return o, err
@@ -143,7 +143,7 @@ func (r *triedRequest) judge(text string, formulas *sources.Formulas, trace bool
 	defer around.close()
 	engine, err := requestrules.New(requestrules.DefaultConfig(), requestrules.Deps{
 		Store: around.store, Counters: sources.NewCounters(around.shingler, nil), Lists: around.lists,
-		Log: zerolog.Nop(), Metrics: metrics.NewSet(),
+		Log: zerolog.Nop(), Metrics: metrics.NewSet(), Places: places,
 	})
 	if err != nil {
 		return o, err

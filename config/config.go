@@ -35,7 +35,8 @@ import (
 
 // Config is the whole configuration. config.example.yaml documents every key.
 type Config struct {
-	Role      string            `mapstructure:"role"` // all, gateway or processor
+	Version   int               `mapstructure:"config_version"` // of the format of the file
+	Role      string            `mapstructure:"role"`           // all, gateway or processor
 	Listen    []Listener        `mapstructure:"listen"`
 	Admin     admin.Config      `mapstructure:"admin"`
 	DataDir   string            `mapstructure:"data_dir"`
@@ -156,6 +157,7 @@ type Path struct {
 // Default returns the defaults: one listener, nothing to protect.
 func Default() Config {
 	return Config{
+		Version:   formatVersion,
 		Role:      RoleAll,
 		Listen:    []Listener{{Address: ":8080", Certificates: []h1.CertificateFiles{}}},
 		Admin:     admin.DefaultConfig(),

@@ -23,6 +23,9 @@ func (c *Config) Validate() error {
 	add := func(path string, err error) { errs = append(errs, settings.At(path, err)) }
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 
+	if c.Version < 1 {
+		bad("config_version: there is no version %d; this program writes and reads version %d", c.Version, formatVersion)
+	}
 	errs = append(errs, c.validateListeners()...)
 	if c.DataDir == "" {
 		bad("data_dir: must name a directory")
