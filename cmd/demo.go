@@ -215,10 +215,11 @@ func visitDemo(ctx context.Context, out io.Writer, a *gateway.Server, length tim
 	}
 	sent, err := playTraffic(ctx, a.VisitorAddr(), length)
 	switch {
+	case ctx.Err() != nil:
 	case err != nil:
 		log := a.Logger("demo")
 		log.Warn().Err(err).Msg("the made-up traffic ended early")
-	case ctx.Err() == nil:
+	default:
 		fmt.Fprintf(out, "  The made-up traffic is over: %d requests, %d of them stopped. The console says which, and why.\n\n",
 			sent.requests.Load(), sent.stopped.Load())
 	}

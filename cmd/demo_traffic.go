@@ -47,7 +47,8 @@ type crowd struct {
 // played is what was played of made-up traffic.
 type played struct{ requests, stopped atomic.Int64 }
 
-// playTraffic plays made-up traffic through the gateway at addr, and returns once it is over or ctx ends.
+// playTraffic plays made-up traffic through the gateway at addr, and returns once it is over or ctx ends, which is
+// an error, too.
 func playTraffic(ctx context.Context, addr string, length time.Duration) (*played, error) {
 	var sent played
 	var run sync.WaitGroup
@@ -61,25 +62,19 @@ func playTraffic(ctx context.Context, addr string, length time.Duration) (*playe
 		})
 	}
 	run.Wait()
-	if ctx.Err() != nil {
-		return &sent, nil
-	}
 	return &sent, errors.Join(errs...)
 }
 
 // Serve implements traffic.Server.
 func (c *crowd) Serve(v *request.View, _ *replay.Response) *replay.Served {
 	s := &replay.Served{Decision: &verdict.Decision{}}
-	resp := c.ask(v)
-	if resp == nil {
-		return s
-	}
-	for _, cookie := range resp.Header.Values("Set-Cookie") {
+	answer := c.ask(v)
+	for _, cookie := range answer.Values("Set-Cookie") {
 		if strings.HasPrefix(cookie, "i=") {
 			s.SetCookie = []byte(cookie)
 		}
 	}
-	if said := resp.Header.Get("X-Antirobot-Verdict"); said != "" {
+	if said := answer.Get("X-Antirobot-Verdict"); said != "" {
 		c.sent.stopped.Add(1)
 		s.Stopped, s.Decision.Verdict = true, verdict.Robot
 	}
@@ -92,8 +87,8 @@ func (c *crowd) Show(v *request.View) { c.ask(v) }
 // Answer implements traffic.Server; nobody in this crowd solves anything.
 func (c *crowd) Answer(*request.View, []byte) replay.OwnAnswer { return replay.OwnAnswer{} }
 
-// ask waits for the request's time and sends it; nil if there is no answer.
-func (c *crowd) ask(v *request.View) *http.Response {
+// ask waits for the request's time, sends it, and returns the header of the answer; nil if there is none.
+func (c *crowd) ask(v *request.View) http.Header {
 	wait := time.NewTimer(time.Until(v.At))
 	defer wait.Stop()
 	select {
@@ -102,10 +97,10 @@ func (c *crowd) ask(v *request.View) *http.Response {
 	case <-wait.C:
 	}
 	for try := range 2 { // the gateway may have closed the connection
-		resp, err := c.send(v)
+		answer, err := c.send(v)
 		if err == nil {
 			c.sent.requests.Add(1)
-			return resp
+			return answer
 		}
 		c.hangUp()
 		if try > 0 {
@@ -119,7 +114,7 @@ func (c *crowd) ask(v *request.View) *http.Response {
 const patienceOfCrowd = 30 * time.Second
 
 // send sends a request with its fields as they are, in their order, which net/http would change.
-func (c *crowd) send(v *request.View) (*http.Response, error) {
+func (c *crowd) send(v *request.View) (http.Header, error) {
 	if c.conn == nil {
 		conn, err := net.DialTimeout("tcp", c.addr, patienceOfCrowd)
 		if err != nil {
@@ -149,7 +144,7 @@ func (c *crowd) send(v *request.View) (*http.Response, error) {
 	if resp.Close {
 		c.hangUp()
 	}
-	return resp, errors.Join(err, resp.Body.Close())
+	return resp.Header, errors.Join(err, resp.Body.Close())
 }
 
 // hangUp closes the connection, if there is one.

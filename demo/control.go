@@ -67,28 +67,16 @@ func (s *site) control(ctx context.Context, method, target string, in any) (int,
 	return resp.StatusCode, b, nil
 }
 
-// assign gives subject (kind:id) a role for roleLife, after removing its current one.
-func (s *site) assign(ctx context.Context, subject string, from, to role) error {
-	if err := s.take(ctx, subject, from); err != nil {
+// assign gives subject (kind:id) a role for roleLife, in place of what playing gave it before.
+func (s *site) assign(ctx context.Context, subject string, to role) error {
+	if err := s.takeBack(ctx, subject); err != nil {
 		return err
 	}
-	const reason = "playing robot on the demo site"
 	switch to {
 	case roleBanned:
-		return s.expect(ctx, http.MethodPost, "/api/bans", map[string]string{"subject": subject, "ttl": "2m", "reason": reason}, false)
+		return s.expect(ctx, http.MethodPost, "/api/bans", map[string]string{"subject": subject, "ttl": roleLife, "reason": playReason}, false)
 	case roleListed, roleBlocked, roleWhite:
-		return s.expect(ctx, http.MethodPost, "/api/lists/"+to.list(), map[string]string{"entry": entry(subject), "ttl": "2m", "reason": reason}, false)
-	}
-	return nil
-}
-
-// take removes a role; it is not an error if the role has already ended.
-func (s *site) take(ctx context.Context, subject string, r role) error {
-	switch r {
-	case roleBanned:
-		return s.expect(ctx, http.MethodDelete, "/api/bans?subject="+url.QueryEscape(subject), nil, true)
-	case roleListed, roleBlocked, roleWhite:
-		return s.expect(ctx, http.MethodDelete, "/api/lists/"+r.list()+"?entry="+url.QueryEscape(entry(subject)), nil, true)
+		return s.expect(ctx, http.MethodPost, "/api/lists/"+to.list(), map[string]string{"entry": entry(subject), "ttl": roleLife, "reason": playReason}, false)
 	}
 	return nil
 }

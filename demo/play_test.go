@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"context"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -17,7 +18,8 @@ import (
 // roughly as the gateway would. The end-to-end tests run this site with the real one.
 type front struct {
 	mu    sync.Mutex
-	keeps map[string]string // "ban ip:1.2.3.4", "block 1.2.3.4" -> ttl
+	keeps map[string]string // "subject ip:1.2.3.4", "block 1.2.3.4" -> ttl
+	why   map[string]string // the reasons
 	asked []*http.Request
 	bad   int // answers of the admin API that fail
 	site  http.Handler
@@ -42,10 +44,16 @@ func (f *front) admin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	list, thing := "subject", r.URL.Query().Get("subject")
-	if l, ok := strings.CutPrefix(r.URL.Path, "/api/lists/"); ok {
+	if sub, ok := strings.CutPrefix(r.URL.Path, "/api/subjects/"); ok {
+		thing = sub
+	} else if l, ok := strings.CutPrefix(r.URL.Path, "/api/lists/"); ok {
 		list, thing = l, r.URL.Query().Get("entry")
 	} else if r.URL.Path != "/api/bans" {
 		w.WriteHeader(404)
+		return
+	}
+	if r.Method == "GET" {
+		f.tell(w, list, thing)
 		return
 	}
 	if r.Method == "DELETE" {
@@ -62,6 +70,31 @@ func (f *front) admin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	f.keeps[list+" "+in.Subject+in.Entry] = in.TTL
+	f.why[list+" "+in.Subject+in.Entry] = in.Reason
+}
+
+// tell answers what is known of a subject, or the entries of a list. What the operator or the judgement did has no TTL.
+func (f *front) tell(w http.ResponseWriter, list, subject string) {
+	out := []map[string]any{}
+	for k, ttl := range f.keeps {
+		of, thing, _ := strings.Cut(k, " ")
+		if of != list || list == "subject" && thing != subject {
+			continue
+		}
+		source := "api"
+		if ttl == "judged" {
+			source = "processor"
+		}
+		out = append(out, map[string]any{"entry": thing, "reason": f.why[k], "source": source, "until": time.Unix(1.7e9, 0).Add(2 * time.Minute)})
+	}
+	if list != "subject" {
+		_ = json.NewEncoder(w).Encode(map[string]any{"items": out})
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"subject": subject, "bans": out,
+		"session": map[string]any{"pages": 31, "parts": 2, "score": 0.75, "evaluated": time.Unix(1.7e9, 0)},
+	})
 }
 
 func (f *front) gate(w http.ResponseWriter, r *http.Request) {
@@ -140,7 +173,7 @@ func (p *player) turn(who, role string) string {
 
 func newFront(t *testing.T, now func() time.Time) (*front, *site) {
 	t.Helper()
-	f := &front{keeps: map[string]string{}}
+	f := &front{keeps: map[string]string{}, why: map[string]string{}}
 	gate, admin := httptest.NewServer(http.HandlerFunc(f.gate)), httptest.NewServer(http.HandlerFunc(f.admin))
 	s := newSite(Options{
 		GatewayURL: func() string { return gate.URL + "/" }, AdminURL: func() string { return admin.URL }, Token: adminToken,
@@ -220,8 +253,7 @@ func TestPretendVisitorPlaysEveryRole(t *testing.T) {
 }
 
 func TestTurnMe(t *testing.T) {
-	now := time.Unix(1.7e9, 0)
-	f, s := newFront(t, func() time.Time { return now })
+	f, s := newFront(t, func() time.Time { return time.Unix(1.7e9, 0) })
 	p := &player{t: t, site: s, ip: "192.168.7.7"}
 	f.keeps["block 192.168.7.7"] = "operator's own"
 	p.turn("me", "banned")
@@ -243,17 +275,63 @@ func TestTurnMe(t *testing.T) {
 	if k := f.kept(); len(k) != 1 {
 		t.Errorf("kept %v", k)
 	}
-	// A role that ended by itself is not undone: the operator may have made the same entry since then.
-	delete(f.keeps, "block 192.168.7.7")
-	p.turn("me", "blocked")
-	now = now.Add(roleLife)
-	if body := p.do("GET", "/play", nil).Body.String(); strings.Contains(body, "<code>ip:192.168.7.7</code>") {
-		t.Error("the role does not end")
+	// What the gateway has concluded is shown, whoever did it, and taken back where playing led to it.
+	f.keeps["subject ip:192.168.7.7"] = "judged"
+	if body := p.do("GET", "/play", nil).Body.String(); !strings.Contains(body, "<code>ip:192.168.7.7</code>") {
+		t.Error("the page does not show what the gateway has")
 	}
-	p.turn("me", "human")
-	if f.kept()["block 192.168.7.7"] == "" {
-		t.Error("an ended role was taken back")
+	f.keeps["white 203.0.113.1"], f.why["white 203.0.113.1"] = "2m", playReason
+	p.turn("all", "")
+	if k := f.kept(); len(k) != 1 || k["block 192.168.7.7"] == "" {
+		t.Errorf("everything but the operator's is taken back: %v", k)
 	}
+	if body := p.do("GET", "/play", nil).Body.String(); !strings.Contains(body, "<code>203.0.113.2</code>") {
+		t.Error("the pretend visitor is still the one that the gateway remembers")
+	}
+}
+
+// TestPretendVisitorScrapes: the pretend visitor loads pages by itself, once at a time, and the page's script learns what the
+// gateway thinks of it.
+func TestPretendVisitorScrapes(t *testing.T) {
+	f, s := newFront(t, nil)
+	life, end := context.WithCancel(t.Context())
+	defer end()
+	s.life = life
+	p := &player{t: t, site: s, ip: "198.51.100.77"}
+	p.do("GET", "/play", nil)
+	if to := p.turn("run", ""); to != "/play#score" {
+		t.Fatalf("sent to %s", to)
+	}
+	if to := p.turn("run", ""); !strings.Contains(to, "busy") {
+		t.Errorf("a second run at once: sent to %s", to)
+	}
+	var told struct {
+		Running, Judged bool
+		Pages           int
+		Score           float64
+	}
+	if err := json.Unmarshal(p.do("GET", "/play/score", nil).Body.Bytes(), &told); err != nil || !told.Running || !told.Judged || told.Pages != 31 || told.Score != 0.75 {
+		t.Errorf("%v %+v", err, told)
+	}
+	for deadline := time.Now().Add(time.Minute); f.scraped() < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("nothing is scraped")
+		}
+	}
+	end()
+	s.running.Wait()
+}
+
+// scraped is how many requests a scraper made.
+func (f *front) scraped() (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, r := range f.asked {
+		if strings.HasPrefix(r.URL.Path, "/shop/") && r.Header.Get("X-Forwarded-For") == "203.0.113.1" {
+			n++
+		}
+	}
+	return n
 }
 
 func TestTurnMyCookie(t *testing.T) {

@@ -123,10 +123,9 @@ func (s *site) ruled(ctx context.Context) (v rulesView) {
 	return v
 }
 
-// ask reads an answer of the admin API.
+// ask reads an answer of the admin API, and reports whether there was one.
 func (s *site) ask(ctx context.Context, target string, to any) bool {
-	status, body, err := s.control(ctx, http.MethodGet, target, nil)
-	return err == nil && status == http.StatusOK && json.Unmarshal(body, to) == nil
+	return s.read(ctx, target, to) == nil
 }
 
 // teach lets the visitor label an entry of the log, as a moderator does.

@@ -49,13 +49,15 @@ type site struct {
 	pages    map[string]*template.Template
 	pictures *gallery
 	book     guestbook
-	streams  bound // WebSockets and event streams in progress
-	tries    bound // pages of example requests in progress
+	streams  bound           // WebSockets and event streams in progress
+	tries    bound           // pages of example requests in progress
+	runs     bound           // scrapers at work
+	life     context.Context //nolint:containedctx // of scrapers, which outlive the request that started them
 	visitors visitors
 	turns    atomic.Int64 // examples that were made
 	gateway  *http.Client
 	handler  http.Handler
-	running  sync.WaitGroup // streams, which http.Server does not wait for
+	running  sync.WaitGroup // streams and scrapers, which http.Server does not wait for
 }
 
 // Bounds on concurrent work.
@@ -67,7 +69,7 @@ const (
 func newSite(opts Options) *site {
 	s := &site{
 		opts: opts, now: opts.Now, texts: loadTexts(), pictures: newGallery(),
-		streams: newBound(maxStreams), tries: newBound(maxTries), gateway: plainClient(),
+		streams: newBound(maxStreams), tries: newBound(maxTries), runs: newBound(maxRuns), life: context.Background(), gateway: plainClient(),
 	}
 	if s.now == nil {
 		s.now = time.Now
@@ -98,6 +100,7 @@ func (s *site) routes() http.Handler {
 	mux.HandleFunc("GET /search", s.showSearch)
 	mux.HandleFunc("GET /xmlsearch", s.xmlSearch)
 	mux.HandleFunc("GET /play", s.showPlay)
+	mux.HandleFunc("GET /play/score", s.score)
 	mux.HandleFunc("POST /play", s.turn)
 	mux.HandleFunc("POST /language", s.setLanguage)
 	mux.HandleFunc("GET /static/{file}", s.static)
@@ -122,6 +125,7 @@ func Serve(ctx context.Context, ln net.Listener, opts Options) error {
 	s := newSite(opts)
 	streams, endStreams := context.WithCancel(context.WithoutCancel(ctx))
 	defer endStreams()
+	s.life = streams
 	srv := &http.Server{
 		Handler:           s,
 		ReadHeaderTimeout: 10 * time.Second,

@@ -24,32 +24,19 @@ const (
 var roles = [...]role{roleHuman, roleListed, roleBanned, roleBlocked, roleWhite}
 
 // roleLife is how long a role lasts: the TTL of every ban and entry that the site asks for.
-const roleLife = 2 * time.Minute
-
-// part is a role being played: by whom, and until when.
-type part struct {
-	Role    role
-	Subject string // kind:id
-	Until   time.Time
-}
-
-// at returns the part at the given time: it ends by itself.
-func (p part) at(now time.Time) part {
-	if p.Role == "" || p.Role != roleHuman && !now.Before(p.Until) {
-		return part{Role: roleHuman, Subject: p.Subject}
-	}
-	return p
-}
+const roleLife = "2m"
 
 // visitor is one browser on the play page.
 type visitor struct {
 	id      string
 	address netip.Addr // of the pretend visitor
-	pretend part
-	me      part
-	cookie  string // value of the site's own signed cookie, if the visitor took one
+	stop    func()     // ends the pretend visitor's run as a scraper; nil: it does not run
+	cookie  string     // value of the site's own signed cookie, if the visitor took one
 	seen    time.Time
 }
+
+// pretend is the pretend visitor's subject.
+func (v *visitor) pretend() string { return "ip:" + v.address.String() }
 
 // maxVisitors is how many visitors are remembered: one for each address of the three networks reserved for documentation.
 const maxVisitors = 3 * 254
@@ -62,6 +49,7 @@ type visitors struct {
 	mu   sync.Mutex
 	byID map[string]*visitor
 	used map[netip.Addr]string
+	next int // number of the address that is tried next
 }
 
 // of returns a copy of the visitor that the request belongs to, and sets a cookie for a new one.
@@ -83,7 +71,6 @@ func (v *visitors) of(w http.ResponseWriter, r *http.Request, now time.Time) vis
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	p := &visitor{id: hex.EncodeToString(raw[:]), seen: now, address: v.freeAddress()}
-	p.pretend = part{Role: roleHuman, Subject: "ip:" + p.address.String()}
 	v.byID[p.id], v.used[p.address] = p, p.id
 	http.SetCookie(w, &http.Cookie{Name: visitorCookie, Value: p.id, Path: "/play", HttpOnly: true, SameSite: http.SameSiteLaxMode})
 	return *p
@@ -109,15 +96,31 @@ func (v *visitors) dropOldest() {
 	delete(v.used, oldest.address)
 }
 
-// freeAddress returns the first address of the documentation networks that nobody uses.
+// freeAddress returns an address of the documentation networks that nobody uses, and that was not used for the longest time.
 func (v *visitors) freeAddress() netip.Addr {
-	for _, net := range [...][3]byte{{203, 0, 113}, {198, 51, 100}, {192, 0, 2}} {
-		for host := range byte(254) {
-			a := netip.AddrFrom4([4]byte{net[0], net[1], net[2], host + 1})
-			if v.used[a] == "" {
-				return a
-			}
+	nets := [...][3]byte{{203, 0, 113}, {198, 51, 100}, {192, 0, 2}}
+	for range maxVisitors {
+		n := v.next % maxVisitors
+		v.next++
+		net := nets[n/254]
+		a := netip.AddrFrom4([4]byte{net[0], net[1], net[2], byte(n%254) + 1})
+		if v.used[a] == "" {
+			return a
 		}
 	}
 	panic("BUG: more visitors than addresses")
+}
+
+// renew gives the visitor called id another pretend visitor, of whom the gateway knows nothing.
+func (v *visitors) renew(id string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	p := v.byID[id]
+	if p == nil || len(v.used) >= maxVisitors { // all are in use: it stays who it is
+		return
+	}
+	was := p.address
+	p.address = v.freeAddress()
+	v.used[p.address] = id
+	delete(v.used, was)
 }

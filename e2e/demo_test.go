@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -179,4 +180,16 @@ func playPretend(t *testing.T, ctx context.Context, g *gateway) {
 			t.Errorf("%s: XML and JSON cards:\n%s\n%s", role, tail(xml, 1500), tail(json, 1500))
 		}
 	}
+	// It scrapes, the gateway finds out by itself while the page shows its score, and everything is taken back.
+	const is = `document.querySelector('#score [data-of=role]').textContent`
+	var human, now, reason string
+	var score float64
+	run(t, ctx, "scrape", chromedp.Evaluate(is, &human), chromedp.Click(`button[value=run]`, chromedp.ByQuery), chromedp.WaitVisible(`#score:target`, chromedp.ByQuery))
+	run(t, ctx, "watch the score", chromedp.Poll(is+` !== `+strconv.Quote(human), nil, chromedp.WithPollingTimeout(patience)),
+		chromedp.Evaluate(`document.querySelector('#score meter').value`, &score), chromedp.Evaluate(is, &now), chromedp.Text(`#score [data-of=reason]`, &reason, chromedp.ByQuery))
+	if human == "" || score < 0.5 || !strings.HasPrefix(reason, "formula") {
+		t.Errorf("scraping, %s became %s with score %v because of %q", human, now, score, reason)
+	}
+	run(t, ctx, "take everything back", chromedp.Click(`button[value=all]`, chromedp.ByQuery), chromedp.WaitVisible(`#answers:target`, chromedp.ByQuery),
+		chromedp.WaitVisible(`form:has(input[name=who][value=pretend]) button[value=human][aria-pressed=true]`, chromedp.ByQuery))
 }
