@@ -23,6 +23,7 @@ type guarded struct {
 	most    struct{ resets, control int } // 0: no limit
 	since   time.Time
 
+	first  func()      // called before the first byte is read, when http2.Server knows the connection; nil afterwards
 	print  fingerprint // not written any more once its first request is handed over
 	skip   int         // bytes until the next frame's header
 	within bool        // they are those of a frame that head describes, and print wants
@@ -63,6 +64,10 @@ func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool, headerBytes
 
 // Read implements net.Conn.
 func (g *guarded) Read(p []byte) (int, error) {
+	if g.first != nil {
+		g.first()
+		g.first = nil
+	}
 	n, err := g.r.Read(p)
 	if !g.count(p[:n]) {
 		return 0, net.ErrClosed

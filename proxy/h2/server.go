@@ -71,6 +71,7 @@ func (s *Server) ServeConn(nc net.Conn, from h1.Origin) {
 	s.m.openConns.Add(1)
 	defer s.m.openConns.Add(-1)
 	g, guardedConn := guard(nc, &s.cfg, s.m, from.Trusted, s.front.Config().MaxHeaderBytes)
+	g.first = s.drainLate
 	c := &conn{srv: s, from: from, guard: g}
 	s.frames.serve(guardedConn, s.base, c)
 	c.awaitHandlers()
@@ -79,6 +80,17 @@ func (s *Server) ServeConn(nc net.Conn, from h1.Origin) {
 // Drain implements h1.HTTP2.
 func (s *Server) Drain() {
 	s.draining.Store(true)
+	s.sayGoodbye()
+}
+
+// drainLate asks a client to leave whose connection began while Drain asked the others: http2.Server did not know it yet.
+func (s *Server) drainLate() {
+	if s.draining.Load() {
+		s.sayGoodbye()
+	}
+}
+
+func (s *Server) sayGoodbye() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	_ = s.base.Shutdown(ctx) // it has no connections of its own: this only makes http2.Server send GOAWAY

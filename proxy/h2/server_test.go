@@ -7,8 +7,11 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"math/big"
+	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -72,6 +75,8 @@ func TestDrain(t *testing.T) {
 		<-goOn
 		w.WriteHeader(200)
 	}), setup{})
+	release := sync.OnceFunc(func() { close(goOn) })
+	t.Cleanup(release) // before the service is awaited
 	r, unused := dialRaw(t, f), dialRaw(t, f)
 	id := r.open(true, get...)
 	<-began
@@ -84,7 +89,7 @@ func TestDrain(t *testing.T) {
 	}()
 	awaitGoAway(t, r)
 	awaitGoAway(t, unused)
-	close(goOn)
+	release()
 	if status, code, gone := r.outcome(id); status != "200" {
 		t.Errorf("the request under way got %q, %v, %v", status, code, gone)
 	}
@@ -94,6 +99,37 @@ func TestDrain(t *testing.T) {
 	if !r.ends() || !unused.ends() {
 		t.Error("a connection goes on")
 	}
+}
+
+// tardy is a connection that begins to be served while everybody is asked to leave.
+type tardy struct {
+	net.Conn
+	begins func()
+}
+
+func (c tardy) RemoteAddr() net.Addr {
+	c.begins()
+	return c.Conn.RemoteAddr()
+}
+
+// TestDrainFindsLateConnections: a connection that http2.Server learns of just after the others were asked to leave is asked too.
+func TestDrainFindsLateConnections(t *testing.T) {
+	f := newFront(t, "http://127.0.0.1:1", setup{})
+	ours, theirs := net.Pipe()
+	defer theirs.Close()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		f.h2.ServeConn(tardy{ours, sync.OnceFunc(func() {
+			f.h2.Drain()
+			time.Sleep(50 * time.Millisecond) // the others have been asked
+		})}, h1.Origin{})
+	}()
+	_ = theirs.SetDeadline(time.Now().Add(60 * time.Second))
+	go func() { _, _ = io.WriteString(theirs, http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00") }()
+	awaitGoAway(t, &raw{t: t, Conn: theirs, Framer: http2.NewFramer(io.Discard, theirs)})
+	theirs.Close()
+	<-ended
 }
 
 func awaitGoAway(t *testing.T, r *raw) {
