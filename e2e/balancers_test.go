@@ -101,6 +101,7 @@ func writeFile(t testing.TB, name, text string) string {
 // balanced is a site behind a balancer that asks a gateway.
 type balanced struct {
 	gateway *checker
+	inline  bool   // the gateway stands in the path: it adds no cookie to what caches may keep
 	url     string // of the balancer
 	hops    string // what stands before the visitor's address in the field that the service gets
 }
@@ -172,6 +173,21 @@ func runEnvoy(t *testing.T, gateway, grpc, service string, replace ...string) st
 		place(deployGateway), place(gateway), place("127.0.0.1:9093"), place(grpc), place(deployService), place(service), place("0.0.0.0:80"), place(addr),
 	}, replace...)...)
 	runDaemon(t, addr, bin, writeFile(t, "envoy.yaml", conf))
+	return "http://" + addr
+}
+
+// runApache runs Apache with the file of deploy/apache in front of a gateway that stands in the path.
+func runApache(t *testing.T, gateway string) string {
+	t.Helper()
+	bin := program(t, "apache2")
+	addr, dir := freePort(t), t.TempDir()
+	conf := deployed(t, "apache/antirobot.conf", "127.0.0.1:8080", gateway, "*:80", addr)
+	var modules strings.Builder
+	for _, m := range []string{"mpm_event", "authz_core", "proxy", "proxy_http", "headers"} {
+		fmt.Fprintf(&modules, "LoadModule %s_module /usr/lib/apache2/modules/mod_%s.so\n", m, m)
+	}
+	fmt.Fprintf(&modules, "ServerName localhost\nUser www-data\nGroup www-data\nPidFile %[1]s/pid\nMutex sem\nErrorLog /dev/stderr\nListen %[2]s\n", dir, addr)
+	runDaemon(t, addr, bin, "-X", "-d", dir, "-f", writeFile(t, "apache.conf", modules.String()+conf))
 	return "http://" + addr
 }
 

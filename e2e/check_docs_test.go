@@ -11,7 +11,7 @@ import (
 // do not exist.
 func TestCheckDocs(t *testing.T) {
 	t.Parallel()
-	showsDeployed(t, "docs/balancers.md", "nginx", "haproxy", "haproxy-spoe", "caddy", "traefik", "envoy")
+	showsDeployed(t, "docs/balancers.md", "nginx", "haproxy", "haproxy-spoe", "caddy", "traefik", "envoy", "apache")
 	showsDeployed(t, "docs/scaling.md", "fleet")
 }
 
