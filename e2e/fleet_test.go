@@ -43,7 +43,7 @@ func fromScaling(t *testing.T, which string, replace ...string) string {
 func bare(url string) string { return strings.TrimPrefix(url, "http://") }
 
 // freeAddr returns an address that nobody listens on.
-func freeAddr(t *testing.T) string {
+func freeAddr(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

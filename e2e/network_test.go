@@ -153,7 +153,7 @@ func TestDrain(t *testing.T) {
 }
 
 // certificate writes a self-signed certificate for 127.0.0.1 with that serial number.
-func certificate(t *testing.T, dir string, serial int64) (certFile, keyFile string) {
+func certificate(t testing.TB, dir string, serial int64) (certFile, keyFile string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
