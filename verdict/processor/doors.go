@@ -33,7 +33,7 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
 	door, odd := uint8(0), nan
 	switch page := uint32(e.Path); {
 	case fromOutside(e):
-		may := e.Subjects[0].Kind == identity.KindIP && e.Cookies&client.CookieOurs == 0 && s.flags&flagEverParts == 0
+		may := e.Subjects[0].Kind == identity.KindIP && e.Cookies&client.CookieOurs == 0 && s.parts == 0
 		pages := r.people.views.known()
 		chance, all := r.people.heralds.entries.come(page, pages, heraldWithin, e.At)
 		p.credit(e, r.people.heralds.ahead(e, may, chance))

@@ -60,7 +60,7 @@ func (p *Processor) fill(c *evidence, r *rates) {
 	c.ranks = unknownStanding
 	if !p.keeper.Stands(c.e) { // the site's people are not compared with themselves
 		if c.s.agentCount() < several { // cookies that are dropped make nobody several people
-			c.ranks = r.people.norms.compare(c.e, &c.t)
+			c.ranks = r.people.compare(c.e, &c.t)
 		}
 		c.hello.unseen = p.hellos.unseen(c.e.Claim, false, c.e.JA4)
 		c.hello.framesUnseen = p.hellos.unseen(c.e.Claim, true, c.e.Frames)

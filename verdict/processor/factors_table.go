@@ -143,6 +143,7 @@ var factors = []factor{
 	{factorInfo{"branch_share", Course, "share", "Page loads from an earlier one of the last sixteen.", true}, led(moves(moveBranch))},
 	{factorInfo{"jump_share", Course, "share", "Page loads from a page of the site that it has not loaded lately.", true}, led(moves(moveJump))},
 	{factorInfo{"entry_share", Course, "share", "Page loads that no page of the site has led to.", true}, led(moves(moveEntry))},
+	{factorInfo{"entry_within", Course, "share", "Page loads in the middle of a visit that no page of the site has led to. Unknown for who names no page as its Referer for the parts of pages either.", true}, led(entersWithin)},
 	{factorInfo{"fan", Course, "", "Page loads for each page of the site that led to any.", true}, led(walked(6, fan))},
 	{factorInfo{"down_share", Course, "share", "Page loads deeper in the site than its mean.", true}, moves(moveDown)},
 	{factorInfo{"depth_spread", Course, "segments", "The standard deviation of the depth of its paths.", true}, walked(6, func(t *trail) float32 { return t.depth.spread() })},
@@ -292,6 +293,7 @@ var factors = []factor{
 	{factorInfo{"people_fast", Company, "share", "The people who stay longer on pages.", true}, compared(func(s *standing) float32 { return s.fast })},
 	{factorInfo{"people_rare", Company, "share", "The people who read less of what nobody else reads.", true}, compared(func(s *standing) float32 { return s.rare })},
 	{factorInfo{"people_straight", Company, "share", "The people who come back to a page more often.", true}, compared(func(s *standing) float32 { return s.straight })},
+	{factorInfo{"others_side", Company, "-1 to 1", "On which side of everybody whom the service sees it is, people and robots, known or not: 1 for shorter, more even times, fewer ways back and more entries than all of them, 0 in the middle. It says nothing about how many are robots. Unknown until two dozen visitors have been seen.", true}, compared(func(s *standing) float32 { return s.side })},
 
 	// history
 	{factorInfo{"captcha_shown", History, "", "Challenges that were shown to it.", true}, func(c *evidence) float32 { return float32(c.s.shown) }},

@@ -38,6 +38,16 @@ func led(f func(*evidence) float32) func(*evidence) float32 {
 	})
 }
 
+// entersWithin is the share of its page loads that nothing of the site has led to, though it was there a moment ago. A
+// client that never names a page as its Referer, not for the parts of pages either, keeps all of them to itself.
+func entersWithin(c *evidence) float32 {
+	m := &c.t.moves
+	if c.s.flags&flagLed == 0 && m[moveChain]+m[moveBranch]+m[moveJump] == 0 || c.t.nMoves < 6 {
+		return nan
+	}
+	return float32(m[moveWithin]) / float32(c.t.nMoves)
+}
+
 // walked is a figure about its path through the site, after enough page loads.
 func walked(least uint32, f func(t *trail) float32) func(*evidence) float32 {
 	return func(c *evidence) float32 {

@@ -17,6 +17,13 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session) {
 	if !load && e.Series == 0 {
 		return
 	}
+	if x, told := p.walk(e, r, load); told {
+		r.people.others.vote(e, &x, normOthers)
+	}
+}
+
+// walk is follow for a page load, or for a call with a number. It returns what the subject is like when that is due to be told.
+func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told bool) {
 	stopped := e.Verdict == verdict.Robot && e.Mode == verdict.Enforce
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
@@ -25,7 +32,7 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session) {
 		t.step(e)
 	}
 	if !load {
-		return
+		return x, false
 	}
 	fresh, others := !t.has(uint32(e.Path)), float32(-1)
 	if fresh && !stopped && e.Status < 400 {
@@ -35,6 +42,10 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session) {
 	if others >= 0 && e.Claim.Family.Browser() && e.Referer != client.RefererSame && e.Site != client.SiteSame {
 		r.people.campaigns.note(e, t.hops(), float32(math.Log2(1+float64(others))))
 	}
+	if n := t.loads; t.sums.n >= enoughStays && !stopped && (n < 64 && n%8 == 0 || n&(n-1) == 0) {
+		return t.traits(), true
+	}
+	return x, false
 }
 
 // trailOf returns a copy of a subject's trail; an empty one if there is none.
@@ -58,7 +69,7 @@ func (p *Processor) voteOnNorms(e *verdict.Event, r *rates) {
 	}
 	sh.mu.Unlock()
 	if enough {
-		r.people.norms.vote(e, &x)
+		r.people.norms.vote(e, &x, normNetwork)
 	}
 }
 

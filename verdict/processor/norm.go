@@ -38,10 +38,12 @@ func normKind(c client.Claim) int {
 
 const (
 	normSeats   = 512
-	normEnough  = 40 // people needed before anything is reported
-	normNetwork = 4  // seats of one network
-	normEvery   = 64 // votes after which the tables are rebuilt
-	normFarMost = 8  // of one trait, in deviations
+	normEnough  = 40  // people needed before anything is reported
+	normSome    = 24  // the same of everybody
+	normNetwork = 4   // seats of one network
+	normOthers  = 128 // … among everybody
+	normEvery   = 64  // votes after which the tables are rebuilt
+	normFarMost = 8   // of one trait, in deviations
 )
 
 // traits are the numbers by which people are compared.
@@ -88,7 +90,7 @@ func (t *trail) traits() traits {
 }
 
 // vote records what one of the people is like.
-func (n *norms) vote(e *verdict.Event, x *traits) {
+func (n *norms) vote(e *verdict.Event, x *traits, network int) {
 	v := seat{subject: hashID(e.Subjects[0].ID) | 1, network: networkHash(e.Subjects[e.N-1].ID), x: *x}
 	k := normKind(e.Claim)
 	n.mu.Lock()
@@ -96,10 +98,10 @@ func (n *norms) vote(e *verdict.Event, x *traits) {
 	if n.of[k] == nil {
 		n.of[k] = new(norm)
 	}
-	n.of[k].vote(&v)
+	n.of[k].vote(&v, network)
 }
 
-func (m *norm) vote(v *seat) {
+func (m *norm) vote(v *seat, most int) {
 	at, same := -1, 0
 	for i := range m.seats[:m.n] {
 		if m.seats[i].subject == v.subject {
@@ -107,7 +109,7 @@ func (m *norm) vote(v *seat) {
 			break
 		}
 		if m.seats[i].network == v.network {
-			if same++; same == normNetwork { // the network's own seat goes to the newcomer
+			if same++; same == most { // the network's own seat goes to the newcomer
 				at = i
 			}
 		}
@@ -121,7 +123,11 @@ func (m *norm) vote(v *seat) {
 		at = int(v.subject>>20) % normSeats
 	}
 	m.seats[at] = *v
-	if m.votes++; m.n >= normEnough && (m.ready == 0 || m.votes%normEvery == 0) {
+	enough := normEnough
+	if most == normOthers {
+		enough = normSome
+	}
+	if m.votes++; m.n >= enough && (m.ready == 0 || m.votes%normEvery == 0) {
 		m.tabulate()
 	}
 }
@@ -185,23 +191,31 @@ type standing struct {
 	rare     float32 // … who read fewer pages that nobody else reads
 	straight float32 // … who return to a page more often
 	much     float32 // … who read fewer pages a day
+	side     float32 // on which side of everybody it is, see sided
 }
 
-var unknownStanding = standing{nan, nan, nan, nan, nan, nan, nan}
+var unknownStanding = standing{nan, nan, nan, nan, nan, nan, nan, nan}
 
-// compare compares a subject with the people of its kind.
-func (n *norms) compare(e *verdict.Event, t *trail) standing {
+// compare compares a subject with the people of its kind, and with everybody.
+func (p *people) compare(e *verdict.Event, t *trail) standing {
 	if t.sums.n < enoughStays {
 		return unknownStanding
 	}
 	x := t.traits()
+	s := p.norms.compare(e, t, &x)
+	s.side = p.others.side(e, t, &x)
+	return s
+}
+
+// compare compares a subject with those of its kind.
+func (n *norms) compare(e *verdict.Event, t *trail, x *traits) standing {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	m := n.of[normKind(e.Claim)]
 	if m == nil || m.ready == 0 {
 		return unknownStanding
 	}
-	s := standing{distance: m.distance(&x)}
+	s := standing{distance: m.distance(x)}
 	s.far = rank(m.far, s.distance)
 	s.even = 1 - rank(m.sorted[1], spreadMost(t)) // few times may be even by chance
 	s.fast = 1 - rank(m.sorted[0], x[0])
@@ -209,6 +223,33 @@ func (n *norms) compare(e *verdict.Event, t *trail) standing {
 	s.straight = 1 - rank(m.sorted[6], x[6])
 	s.much = rank(m.sorted[14], x[14])
 	return s
+}
+
+// sided are the traits that tell robots from people on sites of every kind, and how much: below 0 where robots have less.
+// They stay for a shorter time, hardly ever for long, and more evenly; they open fewer links of one page, go back less, come
+// in by addresses that nothing has led to, and go on for longer.
+var sided = traits{0: -1, 1: -1.5, 4: -1, 5: -1, 6: -0.5, 7: -1, 9: 1, 13: 0.5}
+
+// sideCertain is how many stays are half of a certainty.
+const sideCertain = 6
+
+// side is on which side of everybody a subject is: the mean of its ranks in these traits, each from -1 to 1. Ranks say the
+// same wherever the middle is, whatever share of those behind them are robots.
+func (n *norms) side(e *verdict.Event, t *trail, x *traits) float32 {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	m := n.of[normKind(e.Claim)]
+	if m == nil || m.ready == 0 {
+		return nan
+	}
+	var sum, all float32
+	for k, w := range sided {
+		if r := rank(m.sorted[k], x[k]); w != 0 && r == r {
+			sum += w * (2*r - 1)
+			all += max(w, -w)
+		}
+	}
+	return over(sum, all) * float32(t.sums.n) / (float32(t.sums.n) + sideCertain)
 }
 
 // rank is the share of a sorted list that is below a value, with ties counted half: never quite 0 or 1.

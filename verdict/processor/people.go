@@ -28,6 +28,7 @@ type people struct {
 	known     atomic.Int64 // networks of established visitors, in this half day and the previous one
 	knownDay  atomic.Int64
 	norms     norms // what they are like
+	others    norms // what everybody is like, of whatever side
 	views     views // what they read
 	doors     views // where those come in who go on from there
 	heralds   heralds

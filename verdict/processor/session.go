@@ -128,14 +128,14 @@ type session struct {
 type sessionFlags uint8
 
 const (
-	flagRobots    sessionFlags = 1 << iota // asked for robots.txt
-	flagPartial                            // the last request was a recorded line
-	flagForged                             // brought a cookie whose seal does not open
-	flagEverParts                          // asked for a sub-resource
-	flagRecalled                           // the store was asked for a ban
-	flagIcon                               // asked for the site's icon
-	flagDoubted                            // is in doubt
-	flagHello                              // its last page's handshake is known
+	flagRobots   sessionFlags = 1 << iota // asked for robots.txt
+	flagPartial                           // the last request was a recorded line
+	flagForged                            // brought a cookie whose seal does not open
+	flagLed                               // a part of a page named a page of the site as its Referer
+	flagRecalled                          // the store was asked for a ban
+	flagIcon                              // asked for the site's icon
+	flagDoubted                           // is in doubt
+	flagHello                             // its last page's handshake is known
 )
 
 // bit maps a hash to one bit of a small set.
@@ -217,7 +217,9 @@ func (s *session) clients() float32 {
 func (s *session) part(e *verdict.Event) {
 	s.seen(e)
 	inc(&s.parts)
-	s.flags |= flagEverParts
+	if e.Referer == client.RefererSame {
+		s.flags |= flagLed
+	}
 }
 
 // turn adds a page, or a call that is not a page load.

@@ -66,6 +66,7 @@ const (
 	moveBranch             // from an earlier page
 	moveJump               // from a page of the site where it has not been seen
 	moveEntry              // without a referer, or from another site
+	moveWithin             // … in the middle of a visit
 	moveKept               // from a page of the site that the referer does not name
 	moveDown               // deeper into the site
 	moveUp
@@ -279,6 +280,9 @@ func (t *trail) move(e *verdict.Event, page uint32) {
 		t.moves[moveKept]++
 	case e.Referer != client.RefererSame:
 		t.moves[moveEntry]++
+		if t.visit > 1 && page != last {
+			t.moves[moveWithin]++
+		}
 	case e.RefererPath == last:
 		t.moves[moveChain]++
 	case e.RefererPath == t.hub || t.among(e.RefererPath):

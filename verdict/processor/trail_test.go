@@ -147,9 +147,9 @@ func TestNorms(t *testing.T) {
 	}
 	even, person := reader(0.2), reader(1.3)
 	for i := range normEnough - 1 {
-		n.vote(voter(i), traitsOf(reader(1.3)))
+		n.vote(voter(i), traitsOf(reader(1.3)), normNetwork)
 	}
-	if s := n.compare(voter(1), even); s.even == s.even {
+	if s := n.compare(voter(1), even, traitsOf(even)); s.even == s.even {
 		t.Fatalf("%d people are enough", normEnough-1)
 	}
 	for i := range 200 {
@@ -157,26 +157,26 @@ func TestNorms(t *testing.T) {
 		if i%6 == 0 {
 			spread = 0.2 // a robot among them
 		}
-		n.vote(voter(100+i), traitsOf(reader(spread)))
+		n.vote(voter(100+i), traitsOf(reader(spread)), normNetwork)
 	}
-	if s := n.compare(voter(1), even); s.even < 0.8 || s.far < 0.8 {
+	if s := n.compare(voter(1), even, traitsOf(even)); s.even < 0.8 || s.far < 0.8 {
 		t.Errorf("who reads evenly: %+v", s)
 	}
-	if s := n.compare(voter(1), person); s.even > 0.95 || s.far > 0.95 {
+	if s := n.compare(voter(1), person, traitsOf(person)); s.even > 0.95 || s.far > 0.95 {
 		t.Errorf("a person: %+v", s)
 	}
 	before := n.of[normBrowser].n
 	for i := range 300 { // a farm in one network
 		e := voter(1000 + i)
 		e.Subjects[e.N-1] = voter(5000).Subjects[1]
-		n.vote(e, traitsOf(reader(0.2)))
+		n.vote(e, traitsOf(reader(0.2)), normNetwork)
 	}
 	if took := n.of[normBrowser].n - before; took > normNetwork {
 		t.Errorf("one network has %d seats", took)
 	}
 	app := voter(2)
 	app.Claim = client.ParseClaim([]byte("okhttp/4.12.0"))
-	if s := n.compare(app, even); s.even == s.even {
+	if s := n.compare(app, even, traitsOf(even)); s.even == s.even {
 		t.Error("an app is compared with browsers")
 	}
 }
