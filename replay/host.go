@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"net/netip"
 
 	"antirobot/request"
 )
@@ -22,19 +23,44 @@ type ahead struct {
 	first []*Record
 	err   error // that came after them
 	calls calls
+	one   netip.Addr // of nearly all visitors, so it says nothing of any; zero: there is none
 }
 
 // next returns the next record, as Log.next.
 func (a *ahead) next() (*Record, error) {
-	if len(a.first) > 0 {
-		r := a.first[0]
+	var r *Record
+	err := a.err
+	switch {
+	case len(a.first) > 0:
+		r, err = a.first[0], nil
 		a.first = a.first[1:]
-		return r, nil
+	case err == nil:
+		r, err = a.log.next()
 	}
-	if a.err != nil {
-		return nil, a.err
+	if err == nil && len(r.Who) > 0 && r.Addr == a.one {
+		r.Addr, r.apart = standIn(r.Who, nil, nil), true
 	}
-	return a.log.next()
+	return r, err
+}
+
+// From so many visitors, nine in ten of whose requests have one address, on, the address is a balancer's, or was put there
+// so that the log may be passed on.
+const oneOf = 10
+
+// hidden finds an address that stands for everybody.
+func (a *ahead) hidden() {
+	by, who := map[netip.Addr]int{}, map[string]bool{}
+	for _, r := range a.first {
+		if len(r.Who) > 0 {
+			by[r.Addr]++
+			who[string(r.Who)] = true
+		}
+	}
+	for addr, n := range by {
+		if n*10 >= len(a.first)*9 && len(who) >= oneOf {
+			a.one = addr
+		}
+	}
 }
 
 // look reads the first records, and learns from them what scripts ask for.
@@ -43,12 +69,13 @@ func (a *ahead) look() {
 	for len(a.first) < lookAhead {
 		var r *Record
 		if r, a.err = a.log.next(); a.err != nil {
-			return
+			break
 		}
 		a.first = append(a.first, r)
 		r.view(&view, nil)
 		a.calls.see(r, view.NamesPart())
 	}
+	a.hidden()
 }
 
 // ownHost returns the host of the site; nil: the lines name it, or do not show it.

@@ -121,6 +121,7 @@ type tally struct {
 	reasons  map[Reason]*Reason
 	crawlers map[string]*Crawler
 	people   map[string]*Person
+	apart    uint64 // requests whose address stood for everybody
 	named    uint64 // requests of clients with a name instead of an address
 	agents   uint64 // requests with a User-Agent
 	typed    uint64 // requests for which the type of the answer is known
@@ -200,6 +201,9 @@ func (t *tally) add(r *Record, v *request.View, s *Served) {
 
 // known counts what the record contains.
 func (t *tally) known(r *Record) {
+	if r.apart {
+		t.apart++
+	}
 	if r.named {
 		t.named++
 	}

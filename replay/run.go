@@ -152,6 +152,9 @@ func (t *tally) notes() {
 		p.Notes = append(p.Notes, fmt.Sprintf("%s made %s: if that is a balancer, let it log the client's address",
 			t.busy, percent(t.busiest, p.Requests)+" of all requests"))
 	}
+	if t.apart > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d requests have the address of nearly all the others: each visitor that --identity names got one of its own, of fd00::/8", t.apart))
+	}
 	if t.named > 0 {
 		p.Notes = append(p.Notes, fmt.Sprintf("%d requests have the name of a machine, or nothing, instead of an address: each name, or else each User-Agent, "+
 			"got an address of fd00::/8", t.named))

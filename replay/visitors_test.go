@@ -76,14 +76,18 @@ func TestLogWithoutHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := Open(context.Background(), []Input{text("test.log", village(8), true)}, Options{Identity: who})
+	l, err := Open(context.Background(), []Input{text("test.log", village(12), true)}, Options{Identity: who})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
 	u := Runner{Gateway: g, Visitors: v, Labels: labels}
-	if _, err := u.Run(context.Background(), l); err != nil {
+	res, err := u.Run(context.Background(), l)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if res.Report.Stopped > 0 || !strings.Contains(strings.Join(res.Report.Notes, ""), "each visitor that --identity names") {
+		t.Errorf("all have one address: %d are stopped; %q", res.Report.Stopped, res.Report.Notes)
 	}
 	if same < 0.8 {
 		t.Errorf("%.2f of the last reader's requests come from the site", same)
@@ -96,8 +100,8 @@ func TestLogWithoutHosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 9 {
-		t.Fatalf("%d lines about 8 visitors:\n%s", len(lines), &out)
+	if len(lines) != 13 {
+		t.Fatalf("%d lines about 12 visitors:\n%s", len(lines), &out)
 	}
 	for _, want := range []string{"reader-0,i:%s,0,", "reader-1,i:%s,1,", "reader-2,i:%s,,"} {
 		name, _, _ := strings.Cut(want, ",")
