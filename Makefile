@@ -19,7 +19,7 @@ ARCH        ?= $(HOSTARCH)
 IMAGE_ARCHS ?= amd64 arm64
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-journal bench-smoke deps screens js clean tidy packages image check-packages
+.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-journal bench-smoke faults deps screens js clean tidy packages image check-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -101,6 +101,9 @@ bench-economy: build ## how much of a shop robots of each make get in a day, and
 
 bench-journal: ## a look-up by number and a filter over the last hour, in a journal of ENTRIES (25 million: takes gigabytes in TMPDIR)
 	@$(GO) test ./journal -run '^$$' -bench BenchmarkJournal -benchtime 20x -timeout 2h -entries $${ENTRIES:-25000000}
+
+faults: build ## cut, pause, fill, flush and slow down what two gateways share, under load (docs/scaling.md)
+	@ANTIROBOT_FAULTS=1 ANTIROBOT_BIN=$(CURDIR)/antirobot $(GO) test ./e2e -count=1 -run 'TestFaults|TestRollingRestart' -v -timeout 20m | grep -E 'faults_test|^ *---|FAIL|ok'
 
 bench-smoke: ## every benchmark once, so that none rots
 	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null

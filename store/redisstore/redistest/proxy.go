@@ -17,6 +17,7 @@ type Proxy struct {
 	target string
 	cut    bool          // new connections are refused, existing ones closed
 	hole   bool          // connections stay open, but nothing gets through
+	mute   bool          // connections stay open, and the server is heard no more
 	delay  time.Duration // of each chunk, in both directions
 	conns  map[net.Conn]bool
 }
@@ -50,6 +51,9 @@ func (p *Proxy) Cut() {
 // Hole lets nothing through any more, without closing anything, until Heal.
 func (p *Proxy) Hole() { p.set(func() { p.hole = true }) }
 
+// Mute lets requests through and holds the answers, until Heal: what the server was told happens, and nobody knows.
+func (p *Proxy) Mute() { p.set(func() { p.mute = true }) }
+
 // Slow delays each chunk, in both directions.
 func (p *Proxy) Slow(d time.Duration) { p.set(func() { p.delay = d }) }
 
@@ -57,7 +61,7 @@ func (p *Proxy) Slow(d time.Duration) { p.set(func() { p.delay = d }) }
 func (p *Proxy) Retarget(target string) { p.set(func() { p.target = target }) }
 
 // Heal ends all these faults.
-func (p *Proxy) Heal() { p.set(func() { p.cut, p.hole, p.delay = false, false, 0 }) }
+func (p *Proxy) Heal() { p.set(func() { p.cut, p.hole, p.mute, p.delay = false, false, false, 0 }) }
 
 func (p *Proxy) set(f func()) {
 	p.mu.Lock()
@@ -65,10 +69,10 @@ func (p *Proxy) set(f func()) {
 	f()
 }
 
-func (p *Proxy) state() (cut, hole bool, delay time.Duration) {
+func (p *Proxy) state(answers bool) (cut, hole bool, delay time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.cut, p.hole, p.delay
+	return p.cut, p.hole || p.mute && answers, p.delay
 }
 
 func (p *Proxy) accept() {
@@ -99,8 +103,8 @@ func (p *Proxy) serve(c net.Conn) {
 	p.conns[c], p.conns[up] = true, true
 	p.mu.Unlock()
 	var wg sync.WaitGroup
-	wg.Go(func() { p.copy(up, c) })
-	wg.Go(func() { p.copy(c, up) })
+	wg.Go(func() { p.copy(up, c, false) })
+	wg.Go(func() { p.copy(c, up, true) })
 	wg.Wait()
 	p.mu.Lock()
 	delete(p.conns, c)
@@ -108,12 +112,12 @@ func (p *Proxy) serve(c net.Conn) {
 	p.mu.Unlock()
 }
 
-func (p *Proxy) copy(dst io.WriteCloser, src io.ReadCloser) {
+func (p *Proxy) copy(dst io.WriteCloser, src io.ReadCloser, answers bool) {
 	buf := make([]byte, 64<<10)
 	defer func() { _, _ = dst.Close(), src.Close() }()
 	for {
 		n, err := src.Read(buf)
-		for cut, hole, delay := p.state(); hole || delay > 0; cut, hole, delay = p.state() {
+		for cut, hole, delay := p.state(answers); hole || delay > 0; cut, hole, delay = p.state(answers) {
 			if cut {
 				return
 			}
