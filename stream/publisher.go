@@ -75,7 +75,7 @@ func NewPublisher(cfg Config, s Stream, d PublisherDeps) *Publisher {
 		watched: d.Metrics.NewCounter("antirobot_stream_judged_alone_total"),
 	}
 	d.Metrics.NewGauge("antirobot_stream_alone", func() float64 {
-		if p.isAlone() {
+		if p.alone.Load() {
 			return 1
 		}
 		return 0
@@ -105,7 +105,11 @@ func (p *Publisher) Close() error {
 	p.wg.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
-	return p.flush(ctx)
+	for {
+		if n, err := p.flush(ctx); n == 0 || err != nil {
+			return err
+		}
+	}
 }
 
 // isAlone reports whether nobody else judges this gateway's events.
@@ -189,13 +193,14 @@ func (p *Publisher) run(ctx context.Context) {
 		}
 		pause(ctx, p.cfg.Linger)
 		for ctx.Err() == nil {
-			err := p.flush(ctx)
+			n, err := p.flush(ctx)
 			p.away.Store(err != nil)
-			if err == nil {
+			if err != nil {
+				p.look()
+				pause(ctx, retryPause)
+			} else if n == 0 { // not before: what was tried again had others waiting behind it
 				break
 			}
-			p.look()
-			pause(ctx, retryPause)
 		}
 	}
 }
@@ -214,8 +219,8 @@ func (p *Publisher) look() {
 }
 
 // flush publishes what was collected. What an earlier attempt could not publish goes first, unchanged; when it is older than
-// the engine would have kept it, it is dropped.
-func (p *Publisher) flush(ctx context.Context) error {
+// the engine would have kept it, it is dropped. It returns how many batches it has published.
+func (p *Publisher) flush(ctx context.Context) (int, error) {
 	var batches []Batch
 	size := 0
 	for i := range p.parts {
@@ -231,11 +236,11 @@ func (p *Publisher) flush(ctx context.Context) error {
 		size += len(o.going)
 	}
 	if len(batches) == 0 {
-		return nil
+		return 0, nil
 	}
 	if err := p.stream.Publish(ctx, batches); err != nil {
 		p.errors.Inc()
-		return err
+		return 0, err
 	}
 	for _, b := range batches {
 		o := &p.parts[b.Partition]
@@ -243,7 +248,7 @@ func (p *Publisher) flush(ctx context.Context) error {
 	}
 	p.batches.Add(len(batches))
 	p.bytes.Add(size)
-	return nil
+	return len(batches), nil
 }
 
 // take closes the open batch of a partition; false if there is nothing in it.

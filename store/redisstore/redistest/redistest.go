@@ -115,6 +115,9 @@ func (s *Server) Restart(t testing.TB) {
 	}
 }
 
+// PID returns the number of the process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Kill ends the server at once; its data in memory is lost.
 func (s *Server) Kill() {
 	if s.cmd.ProcessState == nil {

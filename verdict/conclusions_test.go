@@ -1,0 +1,96 @@
+package verdict
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"antirobot/identity"
+)
+
+func part(p Part) func(*options) { return func(o *options) { o.Part = p } }
+
+// TestConclusionsReachGateways: what a processor concludes holds at a gateway that runs, and at one that starts later.
+func TestConclusionsReachGateways(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore(true, nil)
+		p := newWorldOver(t, st, nil, part(PartProcessor)).start()
+		g := newWorldOver(t, st, nil, part(PartGateway)).start()
+		at := time.Now()
+		home := ip("192.0.2.7")
+		var of [4]Prefix
+		Prefixes(&of, home.ID, 7)
+		question := Question{Prefix: of[1], Until: at.Add(time.Hour), All: true, Read: 99, Most: 50, Window: "1h"}
+		doubt := Doubt{Subject: home, Group: 7, Until: at.Add(time.Hour), Score: 0.25, Factors: [MaxFactors]Factor{{"pages", 3, 0.5}}}
+		p.Ask(&question)
+		p.Doubt(&doubt)
+		p.Doubt(&Doubt{Subject: sub(identity.KindI, 2), Group: 7, Until: at.Add(time.Hour), Score: 0.3})
+		p.Doubt(&Doubt{Subject: sub(identity.KindI, 2), Group: 7})
+		visitor := sub(identity.KindI, 3)
+		p.standing.Observe(visitor, home.ID, at.Add(-24*time.Hour))
+		p.standing.Observe(visitor, home.ID, at)
+		p.Beat(3 * time.Second)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		late := newWorldOver(t, st, nil, part(PartGateway)).start()
+		time.Sleep(time.Second)
+		synctest.Wait()
+		for name, w := range map[string]*world{"a gateway": g, "one that starts later": late} {
+			var q Question
+			if !w.questions.find(&q, ip("192.0.2.9").ID, 7, at.UnixNano(), func() bool { return false }, func() uint32 { return 1 }) || q.Read != 99 || q.Window != "1h" || !q.All {
+				t.Errorf("%s has the question %+v", name, q)
+			}
+			var d Doubt
+			if !w.doubts.find(&d, home, 7, at.UnixNano()) || d.Score != doubt.Score || d.Factors != doubt.Factors {
+				t.Errorf("%s has the doubt %+v", name, d)
+			}
+			if w.doubts.find(&d, sub(identity.KindI, 2), 7, at.UnixNano()) {
+				t.Errorf("%s has a doubt that was taken back", name)
+			}
+			if !w.standing.Established(visitor) || w.EstablishedAt(home.ID) != 1 {
+				t.Errorf("%s does not know who is established", name)
+			}
+			if heard, age := w.Heard(); at.Sub(heard).Abs() > time.Second || age != 3*time.Second {
+				t.Errorf("%s has heard of a processor at %v, age %v", name, heard, age)
+			}
+		}
+		for _, w := range []*world{late, g, p} {
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// TestOneProcessTellsNobody: without roles, nothing is written for others.
+func TestOneProcessTellsNobody(t *testing.T) {
+	w := newWorld(t)
+	w.Ask(&Question{Until: w.clock.now().Add(time.Hour)})
+	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: w.clock.now().Add(time.Hour)})
+	w.Beat(0)
+	if pos, err := w.st.Position(ctx, conclusionTopic); err != nil || pos != "@0" {
+		t.Errorf("the topic is at %s, %v", pos, err)
+	}
+}
+
+func FuzzConclusions(f *testing.F) {
+	c := newClock()
+	w := newWorldOver(f, newStore(true, c.now), c, part(PartProcessor))
+	w.Ask(&Question{Prefix: Prefix{Bits: 120}, Until: c.now().Add(time.Hour), Window: "1h"})
+	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: c.now().Add(time.Hour), Factors: [MaxFactors]Factor{{"pages", 3, 0.5}}})
+	w.standing.Observe(sub(identity.KindI, 3), ip("192.0.2.1").ID, c.now())
+	w.Beat(time.Second)
+	f.Add(w.said.more(nil))
+	f.Add([]byte("x\x01y"))
+	f.Fuzz(func(t *testing.T, msg []byte) {
+		g := newWorldOver(t, newStore(true, c.now), c, part(PartGateway))
+		_ = g.heardConclusions(msg)
+		for i := range g.questions.shards {
+			for p := range g.questions.shards[i].m {
+				if p.Bits > 128 {
+					t.Errorf("a question about %+v", p)
+				}
+			}
+		}
+	})
+}
