@@ -1,0 +1,202 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"antirobot/journal"
+	"antirobot/settings"
+)
+
+// kernel looks at the limits that a busy gateway meets.
+func (d *doctor) kernel() {
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
+		want := 4096.0
+		if d.cfg.HTTP.MaxConns > 0 {
+			want = 2*float64(d.cfg.HTTP.MaxConns) + 512 // one to the visitor, one to the service
+		}
+		if have := float64(files.Max); have < want {
+			d.say(look, "open files", fmt.Sprintf("LimitNOFILE=%.0f in the unit, or ulimit -n; or lower http.max_conns", math.Ceil(want)),
+				"this user may open %.0f files; http.max_conns connections need up to %.0f", have, want)
+		} else {
+			d.say(healthy, "open files", "", "%.0f may be open", have)
+		}
+	}
+	const file, least = "/proc/sys/net/core/somaxconn", 1024
+	if text, err := os.ReadFile(file); err == nil { // Linux
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && n < least {
+			d.say(look, "backlog", fmt.Sprintf("sysctl -w net.core.somaxconn=%d", least), "%s is %d: a burst of connections is refused by the kernel", file, n)
+		}
+	}
+}
+
+// aCrawler is an address of Googlebot, whose name says so.
+const aCrawler = "66.249.66.1"
+
+// names looks whether the resolver answers, where the gateway needs it.
+func (d *doctor) names(ctx context.Context) {
+	if !d.cfg.Lists.Crawlers.Enabled {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	if _, err := net.DefaultResolver.LookupAddr(ctx, aCrawler); err != nil {
+		d.say(look, "DNS", "name a resolver in /etc/resolv.conf; or lists.crawlers.enabled: false, if no search engine is to come",
+			"the name of a crawler's address can't be looked up (%v): crawlers will not be recognised", err)
+		return
+	}
+	d.say(healthy, "DNS", "", "names of addresses can be looked up")
+}
+
+// services asks every address of the services, and compares its clock with that of the machine.
+func (d *doctor) services(ctx context.Context) {
+	client := http.Client{
+		Transport:     &http.Transport{Proxy: nil, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       5 * time.Second,
+	}
+	asked := map[string]bool{}
+	for i := range d.cfg.Resolved {
+		s := &d.cfg.Resolved[i]
+		for _, address := range s.Upstream.URLs {
+			if asked[address] {
+				continue
+			}
+			asked[address] = true
+			u, err := url.Parse(address)
+			if err != nil || u.Scheme == "https" { // its certificate is checked by upstream.tls; that the port answers is enough
+				d.dial(ctx, s.Name, address)
+				continue
+			}
+			req, err := http.NewRequestWithContext(ctx, http.MethodHead, address, nil)
+			if err != nil {
+				continue // the configuration was checked
+			}
+			req.Header.Set("User-Agent", "antirobot doctor")
+			res, err := client.Do(req)
+			if err != nil {
+				d.say(bad, "service", "start it, or mend upstream.urls", "%s at %s does not answer: %v", s.Name, address, err)
+				continue
+			}
+			res.Body.Close()
+			d.say(healthy, "service", "", "%s at %s answers %s", s.Name, address, res.Status)
+			if theirs, err := http.ParseTime(res.Header.Get("Date")); err == nil {
+				d.clock(address, time.Since(theirs))
+			}
+		}
+	}
+}
+
+func (d *doctor) dial(ctx context.Context, name, address string) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return // the configuration was checked
+	}
+	host := u.Host
+	if u.Port() == "" {
+		host = net.JoinHostPort(u.Hostname(), "443")
+	}
+	c, err := (&net.Dialer{Timeout: 5 * time.Second}).DialContext(ctx, "tcp", host)
+	if err != nil {
+		d.say(bad, "service", "start it, or mend upstream.urls", "%s at %s does not answer: %v", name, address, err)
+		return
+	}
+	c.Close()
+	d.say(healthy, "service", "", "%s at %s takes connections", name, address)
+}
+
+// clock compares the machine's clock with a service's; a difference says that one of them is wrong.
+func (d *doctor) clock(whose string, off time.Duration) {
+	if off.Abs() > time.Minute {
+		d.say(look, "clock", "let a time service keep both right: bans and passes end by it", "this machine and %s differ by %s", whose, off.Round(time.Second))
+	}
+}
+
+// gateway asks the gateway that runs, if one does.
+func (d *doctor) gateway(ctx context.Context) {
+	if d.cfg.Admin.Listen == "" {
+		d.say(look, "gateway", "", "it has no private listener (admin.listen): nobody can ask it")
+		return
+	}
+	if !d.cfg.Admin.Loopback() {
+		state, do := look, "let a firewall guard it; see docs/threat-model.md"
+		if d.cfg.Admin.TLSCert == "" {
+			state, do = bad, "admin.listen: 127.0.0.1:8079, or tls_cert and tls_key"
+		}
+		d.say(state, "private port", do, "admin.listen %s can be reached from other machines", d.cfg.Admin.Listen)
+	}
+	if _, err := probe(ctx, d.cfg, "/readyz"); err != nil {
+		d.say(look, "gateway", "start it, then run this again", "%v", err)
+		return
+	}
+	d.say(healthy, "gateway", "", "it runs and is ready")
+	var is watched
+	if answer, err := d.api.get(d.cmd, "/api/alarms"); err != nil {
+		d.say(look, "gateway", "run this as the gateway's user", "%v", err)
+	} else if readAnswer(answer, &is) == nil {
+		for _, a := range is.Items {
+			d.say(look, "alarm", a.Action, "%s", a.Text)
+		}
+		for _, h := range is.Webhooks {
+			if h.Error != "" {
+				d.say(bad, "webhook", "mend alarms.webhooks, then `antirobot alarms test`", "%s", h.Error)
+			}
+		}
+	}
+	d.visitors()
+}
+
+// Visitors have one address if so many entries of a day's journal, and this share of them, are of one.
+const (
+	enoughEntries = 50
+	oneShare      = 0.9
+)
+
+// visitors looks whether a balancer hides them.
+func (d *doctor) visitors() {
+	var top struct{ Items []journal.Count }
+	answer, err := d.api.get(d.cmd, "/api/journal/top?"+url.Values{"by": {"ip"}, "q": {"kind:request since:1d"}, "limit": {"50"}}.Encode())
+	if err != nil || readAnswer(answer, &top) != nil || len(top.Items) == 0 {
+		return
+	}
+	all := 0.0
+	for _, c := range top.Items {
+		all += float64(c.Entries)
+	}
+	first := top.Items[0]
+	if all < enoughEntries {
+		return
+	}
+	if float64(first.Entries) < oneShare*all {
+		d.say(healthy, "visitors", "", "they have addresses of their own")
+		return
+	}
+	d.say(bad, "visitors", "name the balancer in identity.trusted_proxies, so that its X-Forwarded-For is read"+d.trusted(first.Name),
+		"all your visitors have one address, %s: is a balancer before you?", first.Name)
+}
+
+// trusted says if an address is among the trusted proxies: then these do not say whose request it is.
+func (d *doctor) trusted(address string) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return ""
+	}
+	for _, p := range d.cfg.Identity.TrustedProxies {
+		if n, err := settings.ParseNetwork(p); err == nil && n.Contains(a) {
+			return "; it is there already, so let it send the field identity.client_address_header"
+		}
+	}
+	return ""
+}
