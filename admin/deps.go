@@ -46,6 +46,8 @@ type Deps struct {
 	Journal   Journal
 	Alarms    Alarms
 	Lab       Lab
+	// Forget forgets what memory and the store know of a subject beside bans and labels; nil: nothing is known.
+	Forget func(s identity.Subject)
 	// Challenges returns what became of the challenges of late, as it is answered; nil: nobody counts them.
 	Challenges func() any
 

@@ -51,6 +51,7 @@ func (s *Server) table() []route {
 		{"GET", "/api/decisions/{}", false, Viewer, s.decision},
 		{"GET", "/api/challenges", false, Viewer, s.challenges},
 		{"GET", "/api/subjects/{}", false, Viewer, s.subject},
+		{"DELETE", "/api/subjects/{}", false, Operator, s.eraseSubject},
 		{"POST", "/api/counters/update", true, Admin, s.updateCounters},
 		{"POST", "/api/counters/read", true, Viewer, s.readCounters},
 		{"GET", "/api/attack", false, Viewer, s.attackState},

@@ -30,7 +30,7 @@ func (v *visit) act() {
 	case "human", "robot":
 		target, body = "/api/labels", map[string]string{"subject": f("subject"), "label": what, "reason": f("reason")}
 	case "erase":
-		method, target = "DELETE", "/api/journal?"+url.Values{"subject": {f("subject")}}.Encode()
+		method, target = "DELETE", "/api/subjects/"+url.PathEscape(f("subject"))
 	case "test-alarms":
 		target = "/api/alarms/test"
 	default:

@@ -232,7 +232,7 @@ func TestViewerChangesNothing(t *testing.T) {
 		"do=banlist&entry=203.0.113.0/24&ttl=":                `olga POST /api/lists/ban {"entry":"203.0.113.0/24"}`,
 		"do=human&subject=ip:203.0.113.7":                     `olga POST /api/labels {"label":"human","subject":"ip:203.0.113.7"}`,
 		"do=ban&subject=203.0.113.7&ttl=1h":                   `olga POST /api/bans {"subject":"ip:203.0.113.7","ttl":"1h"}`,
-		"do=erase&subject=ip:203.0.113.7":                     "olga DELETE /api/journal?subject=ip%3A203.0.113.7 ",
+		"do=erase&subject=ip:203.0.113.7":                     "olga DELETE /api/subjects/ip:203.0.113.7 ",
 		"do=test-alarms":                                      "olga POST /api/alarms/test ",
 		"do=unlist&list=white&entry=203.0.113.7":              "olga DELETE /api/lists/white?entry=203.0.113.7&service= ",
 	} {

@@ -7,6 +7,7 @@ import (
 	"antirobot/admin"
 	"antirobot/captcha"
 	"antirobot/console"
+	"antirobot/identity"
 )
 
 // openAdmin builds the private listener over the parts.
@@ -29,6 +30,10 @@ func (a *Server) openAdmin() (err error) {
 	}
 	if a.proc.Learns() {
 		deps.Training = a.proc
+	}
+	deps.Forget = func(s identity.Subject) {
+		a.cacher.Forget(s)
+		a.proc.Forget(s)
 	}
 	if a.reread != nil {
 		deps.Lab = labOf{a}

@@ -3,9 +3,12 @@ package journal
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,6 +107,75 @@ func TestForgets(t *testing.T) {
 	}
 }
 
+// TestHashes: addresses that are old enough become hashes, in entries and in their stories: equal ones of a day, others on another
+// day; nothing leads from an address to them.
+func TestHashes(t *testing.T) {
+	cfg := small()
+	cfg.MaxAge, cfg.AddressesAfter, cfg.Addresses = 20*day, 3*day, hashAddresses
+	w := newWorld(t, cfg, nil)
+	w.decide("203.0.113.7", "/1/a", "x", nil)
+	w.pass(time.Hour)
+	w.decide("203.0.113.7", "/1/b", "x", nil)
+	w.decide("203.0.113.8", "/1/c", "x", nil)
+	w.pass(day)
+	id := w.decide("203.0.113.7", "/2/a", "x", nil)
+	w.written(4)
+	w.veil(w.now().Add(3*day - 30*time.Minute)) // the first day's come in two parts
+	w.veil(w.now().Add(3*day + time.Minute))
+	of := map[string]string{}
+	for _, e := range w.find("") {
+		of[e.Path] = e.Address
+		if !strings.HasPrefix(e.Address, "#") || e.Subject != "ip:"+e.Address {
+			t.Errorf("%s is of %s, %s", e.Path, e.Address, e.Subject)
+		}
+	}
+	if of["/1/a"] != of["/1/b"] || of["/1/a"] == of["/1/c"] || of["/1/a"] == of["/2/a"] {
+		t.Errorf("%v", of)
+	}
+	told, ok, err := w.Get(id)
+	if text, _ := json.Marshal(told); err != nil || !ok || told.Story == nil || strings.Contains(string(text), "203.0.113") {
+		t.Errorf("%s %v", text, err)
+	}
+	if got, err := w.Subject("ip:203.0.113.7", 10); err != nil || len(got) != 0 {
+		t.Errorf("the address still leads to %+v, %v", got, err)
+	}
+}
+
+// TestMaxBytes: of more than max_bytes the oldest is forgotten, and the newest stays.
+func TestMaxBytes(t *testing.T) {
+	w := newWorld(t, small(), nil)
+	w.cfg.MaxBytes = 1 << 20 // less than an operator may say
+	const entries = 16 * maxBatch
+	start, noise := w.now().Add(-day), rand.New(rand.NewPCG(1, 2))
+	var newest request.ID
+	for from := 0; from < entries; from += maxBatch {
+		w.write(maxBatch, func(lb *pebblestore.LogBatch) {
+			for i := range maxBatch {
+				r := row{id: request.NewID(start.Add(day / entries * time.Duration(from+i))), share: 1}
+				r.texts[colPath] = fmt.Appendf(nil, "/%x%x%x%x", noise.Uint64(), noise.Uint64(), noise.Uint64(), noise.Uint64()) // it does not compress
+				r.texts[colAgent] = fmt.Appendf(nil, "%0512x", noise.Uint64())
+				newest = r.id
+				w.put(lb, &r, map[string]uint64{"a": noise.Uint64(), "b": noise.Uint64(), "c": noise.Uint64()}, nil)
+			}
+		})
+	}
+	if n := w.bytes(); n <= w.cfg.MaxBytes {
+		t.Fatalf("%d bytes are not more than %d", n, w.cfg.MaxBytes)
+	}
+	for range 5 { // the second time there is nothing to do
+		w.trim(w.now())
+	}
+	if n := w.since(w.first(w.now())); n > w.cfg.MaxBytes || n < w.cfg.MaxBytes/2 {
+		t.Errorf("%d bytes are left", n)
+	}
+	if _, ok, err := w.Get(newest); !ok || err != nil {
+		t.Errorf("the newest is gone: %v", err)
+	}
+	if first := w.first(w.now()); !first.After(start) {
+		t.Errorf("the oldest is of %v", first)
+	}
+}
+
 // BenchmarkJournal fills a journal and prints what a look-up by number and a filter over the last hour take. `make bench` fills it with
 // 25 million entries of fourteen days.
 func BenchmarkJournal(b *testing.B) {
@@ -158,6 +230,19 @@ func BenchmarkJournal(b *testing.B) {
 			scanned = f.Scanned
 		}
 		b.ReportMetric(float64(scanned), "entries")
+	})
+	q.terms = nil
+	b.Run("first screen", func(b *testing.B) { // what the console's first page asks the journal
+		for b.Loop() {
+			for _, by := range []string{"reason", "network", "agent"} {
+				if _, err := w.Top(context.Background(), &q, by, 6); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if _, err := w.Figures("minute", q.Since, w.now()); err != nil {
+				b.Fatal(err)
+			}
+		}
 	})
 }
 

@@ -51,6 +51,9 @@ type Journal struct {
 	last    map[string]float64 // of the figures; of the writer
 	buffers buffers
 
+	hash    func(string) string // of addresses of hashDay; of the writer
+	hashDay uint16
+
 	entries, shed, lost *metrics.Counter
 
 	stop    chan struct{}

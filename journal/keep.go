@@ -26,13 +26,21 @@ func (j *Journal) trim(at time.Time) {
 		b.Forget([]byte{spaceHour}, figureKey(spaceHour, at.Add(-j.cfg.Figures)))
 		b.Forget([]byte{spaceDay}, figureKey(spaceDay, at.Add(-j.cfg.Figures)))
 	})
-	for range 8 {
-		if j.bytes() <= j.cfg.MaxBytes {
-			return
-		}
-		oldest := j.first(at)
-		j.forget(oldest.Add(max(at.Sub(oldest)/16, time.Second)))
+	oldest := j.first(at)
+	cut, step := oldest, max(at.Sub(oldest)/32, time.Second)
+	for cut.Before(at) && j.since(cut) > j.cfg.MaxBytes {
+		cut = cut.Add(step)
 	}
+	if cut.After(oldest) {
+		j.forget(cut)
+	}
+}
+
+// since is what the entries since a time take of the disk. What was forgotten takes its part until the engine has tidied up: it
+// must not make further entries go.
+func (j *Journal) since(cut time.Time) (n int64) {
+	n = j.db.Bytes(timeKey(spaceEntry, cut), []byte{spaceEntry + 1}) + j.db.Bytes(timeKey(spaceDetails, cut), []byte{spaceDetails + 1})
+	return n + j.db.Bytes(binary.BigEndian.AppendUint16([]byte{spaceSubject}, dayOf(cut)), []byte{spaceSubject + 1})
 }
 
 // forget forgets the entries before a time.
@@ -80,10 +88,6 @@ func (j *Journal) veil(at time.Time) {
 	if done, ok, err := j.db.Get(nil, veiledKey); err == nil && ok {
 		from = append([]byte{spaceEntry}, done...)
 	}
-	hide := shortened
-	if j.cfg.Addresses == hashAddresses {
-		hide = hashed()
-	}
 	var batch []written
 	var last []byte
 	err := j.db.Scan(from, timeKey(spaceEntry, at.Add(-j.cfg.AddressesAfter)), false, func(key, val []byte) bool {
@@ -102,7 +106,7 @@ func (j *Journal) veil(at time.Time) {
 		batch = batch[len(some):]
 		veiled := make([]func(b *pebblestore.LogBatch), len(some))
 		for i := range some {
-			veiled[i] = j.veiled(&some[i].row, hide)
+			veiled[i] = j.veiled(&some[i].row, j.hide(some[i].row.at()))
 		}
 		j.write(0, func(b *pebblestore.LogBatch) {
 			for _, f := range veiled {
@@ -111,6 +115,18 @@ func (j *Journal) veil(at time.Time) {
 		})
 	}
 	j.write(0, func(b *pebblestore.LogBatch) { b.Put(veiledKey, append(last, 0)) })
+}
+
+// hide returns what hides addresses of a day: entries of one day can still be told apart by their hashes, those of different days, or
+// before and after a restart, can't be joined.
+func (j *Journal) hide(at time.Time) func(string) string {
+	if j.cfg.Addresses != hashAddresses {
+		return shortened
+	}
+	if number := dayOf(at); j.hash == nil || j.hashDay != number {
+		j.hash, j.hashDay = hashed(), number
+	}
+	return j.hash
 }
 
 // veiled returns what puts an entry without its address in place of the present one.

@@ -15,9 +15,9 @@ import (
 // counts and has no texts.
 var ErrOld = errors.New("the model has no such text that it could unlearn: it was not taught so, or is part of its snapshot by now; teach the opposite")
 
-// Unlearn takes back the last time that a text was learnt so, here and on the other gateways: the model is then as if it had
+// unlearned takes back the last time that a text was learnt so, here and on the other gateways: the model is then as if it had
 // never been. What a good text made it forget stays forgotten.
-func (s *System) Unlearn(ctx context.Context, m *Model, text string, good bool) error {
+func (s *System) unlearned(ctx context.Context, m *Model, text string, good bool) error {
 	record, err := m.unlearn(ctx, text, good)
 	if err != nil {
 		return err
@@ -31,7 +31,7 @@ func (s *System) Unmark(ctx context.Context, d *Domain, k Marking) error {
 	if err != nil {
 		return err
 	}
-	if err := s.Unlearn(ctx, m, text, k.Good); err != nil {
+	if err := s.unlearned(ctx, m, text, k.Good); err != nil {
 		return err
 	}
 	_, err = s.deps.Store.Incr(ctx, undoneKey(once), 1, s.markedFor(d, &k))

@@ -364,6 +364,9 @@ func (c *Cacher) EstablishedAt(addr [16]byte) int { return c.standing.Establishe
 // Established reports whether a subject is established: known as a person from another day.
 func (c *Cacher) Established(s identity.Subject) bool { return c.standing.Established(s) }
 
+// Forget forgets that a subject is, or may become, established: all that is known of it here beside its bans.
+func (c *Cacher) Forget(s identity.Subject) { c.standing.Forget(s) }
+
 // Health returns nil, or the error that keeps the Cacher from reading or writing its store.
 func (c *Cacher) Health() error {
 	errs := []error{c.banWrites.Err(), c.ledger.behind.Err(), c.revoked.behind.Err(), c.standing.behind.Err()}

@@ -169,3 +169,9 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 		view.Factors = append(view.Factors, f)
 	}
 }
+
+// Forget forgets what memory knows of a subject. It looks at everybody, so it is for operators.
+func (p *Processor) Forget(sub identity.Subject) {
+	p.sessions.sweep(func(k identity.Subject, _ *session) bool { return k == sub })
+	p.trails.sweep(func(k identity.Subject, _ *trail) bool { return k == sub })
+}
