@@ -60,6 +60,9 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 		row("counted", "as %s: %s", c.As, c.Why)
 	}
 	tellPass(row, s, now)
+	if s.Required != "" {
+		row("asked", "the service asked for %s itself (X-Antirobot-Require): its answer was withheld", s.Required)
+	}
 	if s.Waived != "" {
 		row("asked", "not now: %s (verdict.when)", s.Waived)
 	}

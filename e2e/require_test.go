@@ -50,7 +50,11 @@ func TestServiceAsks(t *testing.T) {
 		const claimed, why = "digits;at=1795366800;id=0123456789abcdef", "asks everybody"
 		page := func(v *client, path string) {
 			t.Helper()
-			to := v.get(base+path).must(t, 302, "").Header.Get("Location")
+			asked := v.get(base+path).must(t, 302, "")
+			if s := g.why(asked); s.Required == "" || s.Required != map[string]string{"/signup?a=b": "digits", "/always": "dynamic"}[path] {
+				t.Errorf("%s: why says that the service asked for %q", path, s.Required)
+			}
+			to := asked.Header.Get("Location")
 			for range 2 { // a moving picture has two acts
 				shown := v.get(to).must(t, 200, why)
 				r := v.do("POST", base+"/checkcaptcha", answered(t, shown.body, testAnswer), "Content-Type", "application/x-www-form-urlencoded")

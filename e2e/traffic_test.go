@@ -108,7 +108,7 @@ func (r *response) mirrored(t *testing.T) (header http.Header, uri string) {
 // story is the part of a decision in the API that the tests read.
 type story struct {
 	Verdict, Cause, Mode, Service, Subject, Path, Excused string
-	Rule                                                  string
+	Rule, Required                                        string
 	Rules, Message                                        storyRules
 	Considered                                            []string
 	Refused                                               []struct{ Kind, Reason string }

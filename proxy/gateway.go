@@ -39,6 +39,7 @@ type Decider interface {
 	Decisions() *verdict.Recent
 	Answered(v *request.View, s *verdict.Settings, status int, contentType []byte)
 	Took(v *request.View, s *verdict.Settings, took time.Duration, waiting int64)
+	Required(rid request.ID, d *verdict.Decision, step string)
 	Counted(rid request.ID, d *verdict.Decision, e *verdict.Event, s *verdict.Settings)
 }
 

@@ -103,6 +103,7 @@ func (j *journey) holding(o *h1.ForwardOptions) {
 func (j *journey) require() {
 	q := j.request()
 	q.Require, q.Reason = j.required, templates.ReasonService
+	j.core.deps.Decider.Required(j.requestID, &j.decision, j.required.String())
 	var c captcha.Response
 	if j.decision.Message != nil {
 		c = j.challengeMessage(q)

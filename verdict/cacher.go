@@ -329,6 +329,11 @@ func (c *Cacher) Counted(rid request.ID, d *Decision, e *Event, s *Settings) {
 	c.recent.counted(rid, d, is, why)
 }
 
+// Required records the step that the service asked for instead of the answer to a decided request.
+func (c *Cacher) Required(rid request.ID, d *Decision, step string) {
+	c.recent.amend(rid, d, func(p *record) { p.required = step })
+}
+
 // Observe learns from an event of the slow half: pages that a subject received as a human give it standing. It is not
 // for the request's path.
 func (c *Cacher) Observe(e *Event) {

@@ -59,6 +59,7 @@ type record struct {
 	pathCut  bool
 	count    Count
 	why      CountWhy
+	required string // the step that the service asked for; a constant
 	ja4N     uint8
 	framesN  uint8
 	belies   bool            // the handshake contradicts the User-Agent
@@ -132,7 +133,7 @@ func (p *record) fill(rid request.ID, d *Decision, v *request.View, id *identity
 	p.subjects, p.n, p.excused = id.Subjects, uint8(id.N), d.Excused
 	p.refused, p.nRefused = id.Refused, uint8(id.NRefused)
 	p.verdict, p.cause, p.mode, p.degraded = d.Verdict, d.Cause, d.Mode, d.Degraded
-	p.count, p.why = CountDocument, WhyUncounted
+	p.count, p.why, p.required = CountDocument, WhyUncounted, ""
 	p.methodN = uint8(copy(p.method[:], v.Method))
 	p.ja4N, p.framesN = uint8(copy(p.ja4[:], v.JA4)), uint8(copy(p.frames[:], v.Frames))
 	p.software, p.belies = client.Handshake(v)
@@ -146,6 +147,11 @@ type keptAt int32
 
 // counted records what a kept request was counted as.
 func (r *Recent) counted(rid request.ID, d *Decision, is Count, why CountWhy) {
+	r.amend(rid, d, func(p *record) { p.count, p.why = is, why })
+}
+
+// amend changes what is kept of a request, if it still is.
+func (r *Recent) amend(rid request.ID, d *Decision, change func(*record)) {
 	if d.kept == 0 {
 		return
 	}
@@ -159,7 +165,7 @@ func (r *Recent) counted(rid request.ID, d *Decision, is Count, why CountWhy) {
 		p = &sh.stopped[-d.kept-1].record
 	}
 	if p.id == rid {
-		p.count, p.why = is, why
+		change(p)
 	}
 }
 
@@ -189,6 +195,7 @@ type Story struct {
 	Pass       *StoryPass  `json:"pass,omitempty"`      // the pass that paid
 	Rules      *StoryRules `json:"rules,omitempty"`     // what the service's rules said
 	Message    *StoryRules `json:"message,omitempty"`   // what the rules of a message route said
+	Required   string      `json:"required,omitempty"`  // the step that the service asked for: its answer was withheld
 	Counted    *StoryCount `json:"counted,omitempty"`   // what it was counted as; absent if it is not, or not yet
 	Degraded   bool        `json:"degraded,omitempty"`  // the store was failing
 }
@@ -340,6 +347,7 @@ func (p *record) story() Story {
 	if p.excused.Kind != identity.KindNone {
 		s.Excused = p.excused.String()
 	}
+	s.Required = p.required
 	if p.why != WhyUncounted {
 		s.Counted = &StoryCount{p.count.String(), p.why.String()}
 	}
