@@ -44,4 +44,3 @@ func readTenure(v []byte) tenure {
 	e.home = [16]byte(v[5:])
 	return e
 }
-
