@@ -100,7 +100,8 @@ func (v *visit) useMessages() {
 	at := where{f("partner"), f("domain"), f("log")}
 	do, id := f("do"), f("id")
 	back := at.args()
-	method, target := "POST", ""
+	method := "POST"
+	var target string
 	var body map[string]any
 	switch do {
 	case "good", "bad":
