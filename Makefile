@@ -13,6 +13,8 @@ PLATFORMS := darwin/arm64 freebsd/amd64 linux/arm64
 TESTS := $(BIN)/gotestsum --format pkgname --format-hide-empty-pkg --hide-summary=skipped --rerun-fails=1 --rerun-fails-max-failures=6 --rerun-fails-run-root-test --rerun-fails-abort-on-data-race
 # What is released: the tag, or the time of the last commit with its hash; all files in it have that time.
 VERSION     ?= $(shell git describe --exact-match --tags 2>/dev/null | sed 's/^v//' | grep . || TZ=UTC git log -1 --format=0.0.0+%cd.g%h --date=format-local:%Y%m%d%H%M%S 2>/dev/null || echo 0.0.0)
+# What an upgrade comes from: the last tag before this commit, or else the commit a hundred ago.
+PREVIOUS    ?= $(shell git describe --abbrev=0 --tags HEAD~1 2>/dev/null || git rev-list --max-count=1 --skip=100 HEAD 2>/dev/null)
 EPOCH       ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 HOSTARCH    := $(shell $(GO) env GOARCH)
 ARCH        ?= $(HOSTARCH)
@@ -74,8 +76,12 @@ packages: $(BIN)/release dist/linux-$(ARCH)/antirobot ## a deb and an rpm for AR
 image: $(BIN)/release $(IMAGE_ARCHS:%=dist/linux-%/antirobot) ## an OCI image from nothing for IMAGE_ARCHS (amd64 arm64) in dist/: a layout, and archives for docker load
 	@$(BIN)/release image -version $(VERSION) -epoch $(EPOCH) -tool dist/linux-$(HOSTARCH)/antirobot $(foreach a,$(IMAGE_ARCHS),-binary $(a)=dist/linux-$(a)/antirobot)
 
-check-packages: dist/linux-$(HOSTARCH)/antirobot ## the deb and the image tried in namespaces of their own, the Helm chart linted and rendered (minutes; needs root)
-	@cd tools/release && ANTIROBOT_BIN=$(CURDIR)/dist/linux-$(HOSTARCH)/antirobot $(GO) test -count=1 ./...
+check-packages: dist/linux-$(HOSTARCH)/antirobot dist/previous/antirobot ## deb, rpm and image tried in namespaces of their own, the Helm chart linted and rendered, PREVIOUS and this version over one Redis (minutes; needs root and Debian's rpm)
+	@cd tools/release && ANTIROBOT_BIN=$(CURDIR)/dist/linux-$(HOSTARCH)/antirobot ANTIROBOT_PREVIOUS=$(CURDIR)/dist/previous/antirobot $(GO) test -count=1 -timeout 30m ./...
+
+dist/previous/antirobot: FORCE
+	@rm -rf dist/previous && mkdir -p dist/previous/src && git archive $(PREVIOUS) | tar -x -C dist/previous/src
+	@cd dist/previous/src && $(GO) build -buildvcs=false -o ../antirobot . && cd .. && rm -rf src
 
 dist/linux-%/antirobot: FORCE
 	@GOOS=linux GOARCH=$* CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -X antirobot/cmd.stamp=$(VERSION)" -o $@ .

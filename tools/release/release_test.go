@@ -38,32 +38,84 @@ func inside(t *testing.T, script string, env ...string) string {
 
 // TestDebian installs the deb over a copy of this system, upgrades it while the gateway answers, removes and purges it.
 func TestDebian(t *testing.T) {
-	bin := built(t)
-	dirs := map[string]string{}
-	for _, version := range []string{"1.0.0", "1.0.1"} {
-		dirs[version] = t.TempDir()
-		o := &options{version: version, arch: "amd64", binaries: map[string]string{"": bin}, out: dirs[version], epoch: time.Unix(1700000000, 0).UTC()}
-		if err := makePackages(o); err != nil {
-			t.Fatal(err)
-		}
-	}
-	out := inside(t, debianScript, "ONE="+filepath.Join(dirs["1.0.0"], "antirobot_1.0.0_amd64.deb"), "TWO="+filepath.Join(dirs["1.0.1"], "antirobot_1.0.1_amd64.deb"))
+	one, two := twoVersions(t, "deb")
+	out := inside(t, systemCopy+debianScript, "ONE="+one, "TWO="+two)
 	if !strings.HasSuffix(strings.TrimSpace(out), "all is well") {
 		t.Errorf("%s", out)
 	}
-	for _, dir := range dirs {
-		if rpms, _ := filepath.Glob(filepath.Join(dir, "*.rpm")); len(rpms) != 1 {
-			t.Errorf("rpms: %v", rpms)
-		}
+}
+
+// TestRPM installs the rpm over a copy of this system by Debian's rpm, upgrades it and removes it.
+func TestRPM(t *testing.T) {
+	one, two := twoVersions(t, "rpm")
+	out := inside(t, systemCopy+rpmScript, "ONE="+one, "TWO="+two)
+	if !strings.HasSuffix(strings.TrimSpace(out), "all is well") {
+		t.Errorf("%s", out)
 	}
 }
 
-const debianScript = `
+// twoVersions makes a package twice, and returns where they are.
+func twoVersions(t *testing.T, kind string) (one, two string) {
+	bin := built(t)
+	var made []string
+	for _, version := range []string{"1.0.0", "1.0.1"} {
+		dir := t.TempDir()
+		o := &options{version: version, arch: "amd64", binaries: map[string]string{"": bin}, out: dir, epoch: time.Unix(1700000000, 0).UTC()}
+		if err := makePackages(o); err != nil {
+			t.Fatal(err)
+		}
+		found, err := filepath.Glob(filepath.Join(dir, "*."+kind))
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%s: %v %v", kind, found, err)
+		}
+		made = append(made, found[0])
+	}
+	return made[0], made[1]
+}
+
+// systemCopy makes root, where this system may be changed without changing it.
+const systemCopy = `
 mkdir upper work root
 mount -t overlay overlay -o lowerdir=/,upperdir=$DIR/upper,workdir=$DIR/work root
 mount -t proc proc root/proc
 mount --bind /dev root/dev
-mkdir -p root/tmp/debs && cp $ONE $TWO root/tmp/debs/
+`
+
+// Dependencies are names of packages that Debian's database of rpm does not have.
+const rpmScript = `
+mkdir -p root/tmp/rpms && cp $ONE root/tmp/rpms/one.rpm && cp $TWO root/tmp/rpms/two.rpm
+cat > root/tmp/steps <<'STEPS'
+set -eu
+rpm() { command rpm --dbpath /tmp/rpmdb "$@"; }
+rpm -qp --requires /tmp/rpms/one.rpm | grep shadow-utils
+rpm -i --nodeps /tmp/rpms/one.rpm
+getent passwd antirobot
+test "$(stat -c '%U %a' /var/lib/antirobot)" = "antirobot 700"
+test "$(stat -c '%G %a' /etc/antirobot/antirobot.yaml)" = "antirobot 640"
+antirobot check-config | grep good
+test -f /usr/lib/systemd/system/antirobot.service
+test "$(rpm -q --qf '%{VERSION}' antirobot)" = 1.0.0
+
+# the upgrade keeps the operator's file, and what was written meanwhile
+echo '# mine' >> /etc/antirobot/antirobot.yaml
+touch /var/lib/antirobot/keys.json
+rpm -U --nodeps /tmp/rpms/two.rpm
+test "$(rpm -q --qf '%{VERSION}' antirobot)" = 1.0.1
+grep -q '# mine' /etc/antirobot/antirobot.yaml
+antirobot check-config | grep good
+
+# removed: the program goes, the operator's file and the data stay
+rpm -e antirobot
+test ! -e /usr/bin/antirobot
+grep -q '# mine' /etc/antirobot/antirobot.yaml.rpmsave
+test -f /var/lib/antirobot/keys.json
+STEPS
+chroot root bash /tmp/steps
+echo all is well
+`
+
+const debianScript = `
+mkdir -p root/tmp/debs && cp $ONE root/tmp/debs/antirobot_1.0.0_amd64.deb && cp $TWO root/tmp/debs/antirobot_1.0.1_amd64.deb
 cat > root/tmp/steps <<'STEPS'
 set -eu
 export DEBIAN_FRONTEND=noninteractive
@@ -84,7 +136,8 @@ python3 -m http.server -d /etc/antirobot --bind 127.0.0.1 3000 >/dev/null 2>&1 &
 site=$!
 run; gateway=$!
 await
-curl -sf http://127.0.0.1/ | grep antirobot.yaml >/dev/null
+for i in $(seq 300); do curl -sf http://127.0.0.1/ >/tmp/listing && break; sleep 0.2; done # the site may need longer to start
+grep antirobot.yaml /tmp/listing >/dev/null
 
 # the upgrade, while visitors come: the old program goes on until it is told to end, and the operator's file stays
 echo '# mine' >> /etc/antirobot/antirobot.yaml
