@@ -183,7 +183,7 @@ func TestFrontFigures(t *testing.T) {
 		})
 	}
 	run(t, ctx, "full speed", emulation.SetCPUThrottlingRate(1))
-	door("dialog", 4, open(front, "/app"), func() (time.Duration, time.Duration) {
+	door("dialog", 5, open(front, "/app"), func() (time.Duration, time.Duration) {
 		began := time.Now()
 		a.eval(`keep('r', robot.fetch('/api/save', {method: 'POST', body: 'x'})); true`, nil)
 		a.asked()
