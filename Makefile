@@ -21,7 +21,7 @@ ARCH        ?= $(HOSTARCH)
 IMAGE_ARCHS ?= amd64 arm64
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-journal bench-smoke faults deps screens js clean tidy packages image check-packages
+.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-journal bench-stream bench-smoke faults deps screens js clean tidy packages image check-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -110,6 +110,9 @@ bench-journal: ## a look-up by number and a filter over the last hour, in a jour
 
 faults: build ## cut, pause, fill, flush and slow down what two gateways share, under load (docs/scaling.md)
 	@ANTIROBOT_FAULTS=1 ANTIROBOT_BIN=$(CURDIR)/antirobot $(GO) test ./e2e -count=1 -run 'TestFaults|TestRollingRestart' -v -timeout 20m | grep -E 'faults_test|^ *---|FAIL|ok'
+
+bench-stream: ## what an event costs on its way from a gateway to a processor (docs/adr/0035)
+	@$(GO) test ./stream -run '^$$' -bench 'Offer|Reference|ThroughRedis' -benchtime 1500000x
 
 bench-smoke: ## every benchmark once, so that none rots
 	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null
