@@ -19,34 +19,15 @@ import (
 // maxEvent is how many bytes an event takes at most, with its length.
 const maxEvent = 384
 
-// The bits of an event that are true or false; above them verdict, mode, type and kind.
+// Above the bits of what is true or false, see flags, are verdict, mode, type and kind.
 const (
-	bitPaid = 1 << iota
-	bitOwn
-	bitCrawler
-	bitStatic
-	bitDocument
-	bitAdvised
-	bitWork
-	bitPartial
-	bitPartner
-	bitLiar
-	bitSecure
-	bitDirect
-	bitHTTP10
-	bitHTTP2
-	bitQuery
-	bitPage
-	bitWantsHTML
-	bitMobile
-
 	atVerdict = 18 // 2 bits
 	atMode    = 20 // 2
 	atType    = 22 // 3
 	atKind    = 25 // 3
 )
 
-// flags are the event's fields that are true or false, in the order of their bits.
+// flags are the event's fields that are true or false, in the order of their bits, which is part of the format.
 func flags(e *verdict.Event) [18]*bool {
 	return [...]*bool{
 		&e.Paid, &e.Own, &e.Crawler, &e.Static, &e.Document, &e.Advised, &e.Work, &e.Partial, &e.Partner, &e.Liar, &e.Secure, &e.Direct,
@@ -331,7 +312,7 @@ func (r *reader) fields(e *verdict.Event, has uint32) {
 	}
 	e.Status = uint16(r.varint(has, hasStatus, math.MaxUint16)) //nolint:gosec // bounded, as are those below
 	e.BytesOut = r.varint(has, hasBytes, math.MaxUint64)
-	e.Took = time.Duration(r.varint(has, hasTook, uint64(math.MaxInt64/time.Microsecond))) * time.Microsecond //nolint:gosec
+	e.Took = time.Duration(r.varint(has, hasTook, uint64(math.MaxInt64/time.Microsecond))) * time.Microsecond //nolint:gosec // bounded
 	e.Path = r.u64(has, hasPath)
 	e.PathShape = r.u64(has, hasPathShape)
 	e.Agent = r.u64(has, hasAgent)
@@ -343,13 +324,13 @@ func (r *reader) fields(e *verdict.Event, has uint32) {
 	e.RefererPath = r.u32(has, hasRefererPath)
 	e.Browser = r.u32(has, hasBrowser)
 	e.Target = r.u64(has, hasTarget)
-	e.Number = uint32(r.varint(has, hasNumber, math.MaxUint32)) //nolint:gosec
+	e.Number = uint32(r.varint(has, hasNumber, math.MaxUint32)) //nolint:gosec // bounded
 	e.Series = r.u32(has, hasSeries)
-	e.IAge = int32(int64(r.varint(has, hasIAge, math.MaxInt32+1)) - 1) //nolint:gosec
+	e.IAge = int32(int64(r.varint(has, hasIAge, math.MaxInt32+1)) - 1) //nolint:gosec // bounded
 	e.Misfits = client.Misfits(r.varint(has, hasMisfits, math.MaxUint16))
-	e.Forged = uint8(r.varint(has, hasForged, math.MaxUint8)) //nolint:gosec
+	e.Forged = uint8(r.varint(has, hasForged, math.MaxUint8)) //nolint:gosec // bounded
 	e.Headers = client.Headers(r.varint(has, hasHeaders, math.MaxUint32))
-	e.Claim.Major = uint16(r.varint(has, hasMajor, math.MaxUint16)) //nolint:gosec
+	e.Claim.Major = uint16(r.varint(has, hasMajor, math.MaxUint16)) //nolint:gosec // bounded
 }
 
 func (r *reader) evidence(e *request.Evidence) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,18 +71,17 @@ func testServices(t testing.TB) *Services {
 func TestGatewayIsAloneWhenNobodyJudges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, own, learnt := &broken{}, &eyes{}, 0
-		beats := true
-		last := time.Now()
+		var silent atomic.Int64 // since when no processor is heard of, unix nanoseconds; 0: one is
 		set := metrics.NewSet()
 		cfg := DefaultConfig()
 		cfg.Partitions = 1
 		p := NewPublisher(cfg, b, PublisherDeps{
 			Eyes: own, Learn: func(*verdict.Event, uint32) { learnt++ }, Metrics: set,
 			Heard: func() (time.Time, time.Duration) {
-				if beats {
-					last = time.Now()
+				if at := silent.Load(); at != 0 {
+					return time.Unix(0, at), 0
 				}
-				return last, 0
+				return time.Now(), 0
 			},
 		})
 		p.Prepare(testServices(t))()
@@ -116,7 +116,7 @@ func TestGatewayIsAloneWhenNobodyJudges(t *testing.T) {
 		if own.n != 10 {
 			t.Errorf("when it is back: %d judged here, want 10", own.n)
 		}
-		beats = false
+		silent.Store(time.Now().UnixNano())
 		time.Sleep(cfg.AloneAfter + time.Second)
 		offer(10)
 		if own.n != 20 {

@@ -169,7 +169,7 @@ func (c *Cacher) heardConclusions(msg []byte) error {
 			return errConclusion
 		}
 		body := msg[1+w : 1+w+int(n)] //nolint:gosec // no longer than the message
-		msg = msg[1+w+int(n):]        //nolint:gosec
+		msg = msg[1+w+int(n):]        //nolint:gosec // as above
 		ok := true
 		switch kind {
 		case saidQuestion:
