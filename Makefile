@@ -111,7 +111,7 @@ bench-journal: ## a look-up by number and a filter over the last hour, in a jour
 faults: build ## cut, pause, fill, flush and slow down what two gateways share, under load (docs/scaling.md)
 	@ANTIROBOT_FAULTS=1 ANTIROBOT_BIN=$(CURDIR)/antirobot $(GO) test ./e2e -count=1 -run 'TestFaults|TestRollingRestart' -v -timeout 20m | grep -E 'faults_test|^ *---|FAIL|ok'
 
-bench-stream: ## what an event costs on its way from a gateway to a processor (docs/adr/0035)
+bench-stream: ## what an event costs on its way from a gateway to a processor (docs/adr/0036)
 	@$(GO) test ./stream -run '^$$' -bench 'Offer|Reference|ThroughRedis' -benchtime 1500000x
 
 bench-smoke: ## every benchmark once, so that none rots
