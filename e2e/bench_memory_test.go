@@ -14,8 +14,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"golang.org/x/net/http2"
 )
 
 // ownMemory returns the memory that is a process's own, in bytes: without the pages of its program's file.
@@ -126,18 +124,14 @@ func startSlow(b *testing.B) (url string, release func()) {
 // holdStreams opens streams and returns once the gateway has all of them, with what closes them.
 func holdStreams(b *testing.B, p process, conns, streams int) (closeAll func()) {
 	b.Helper()
-	var all []net.Conn
-	t := &http2.Transport{}
+	var all []*http.ClientConn
+	t := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true} //nolint:gosec // self-signed
 	for range conns {
-		nc, err := tls.Dial("tcp", p.addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}) //nolint:gosec // self-signed
+		c, err := t.NewClientConn(b.Context(), "https", p.addr)
 		if err != nil {
 			b.Fatal(err)
 		}
-		all = append(all, nc)
-		c, err := t.NewClientConn(nc)
-		if err != nil {
-			b.Fatal(err)
-		}
+		all = append(all, c)
 		for range streams {
 			req, err := http.NewRequest(http.MethodGet, "https://"+p.addr+"/articles/42", nil)
 			if err != nil {
