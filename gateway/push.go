@@ -105,9 +105,9 @@ func (p *pushes) state() pushed.Node {
 func (p *pushes) look(ctx context.Context) error {
 	p.turn.Lock()
 	defer p.turn.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
-	defer cancel()
-	x, err := p.versions.Index(ctx)
+	asked, cancel := context.WithTimeout(ctx, pushTimeout)
+	x, err := p.versions.Index(asked)
+	cancel()
 	if err != nil {
 		return err
 	}
@@ -123,14 +123,24 @@ func (p *pushes) look(ctx context.Context) error {
 	} else if same {
 		p.ran(x.InForce, nil)
 	}
-	if !tell {
-		return nil
+	if tell {
+		p.tell(ctx)
+	}
+	return nil
+}
+
+// tell tells the others what runs here; if the store does not take it, the next look does it again.
+func (p *pushes) tell(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
+	defer cancel()
+	node := p.state()
+	node.At = time.Now()
+	if p.versions.Report(ctx, &node) != nil {
+		node.At = time.Time{}
 	}
 	p.mu.Lock()
-	p.node.At = time.Now()
-	node := p.node
-	p.mu.Unlock()
-	return p.versions.Report(ctx, &node)
+	defer p.mu.Unlock()
+	p.node.At = node.At
 }
 
 // ran notes what became of a version.
@@ -156,7 +166,9 @@ func (p *pushes) take(ctx context.Context, number uint64) error {
 		}
 		return p.keep(0, nil)
 	}
+	ctx, cancel := context.WithTimeout(ctx, pushTimeout)
 	b, err := p.versions.Bundle(ctx, number)
+	cancel() // using it may take longer
 	if err != nil {
 		return err
 	}

@@ -49,6 +49,7 @@ type Counters struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	ended  atomic.Bool
+	hurry  atomic.Bool // nothing is sent any more
 
 	first, next uint64    // positions of the queue: the oldest, and the one to be written next; used by run alone
 	resume      time.Time // when a batch that failed is sent again; used by run alone
@@ -67,6 +68,7 @@ type stats struct {
 type call struct {
 	adds    []store.Delta
 	uniques []store.Unique
+	kept    atomic.Bool // on disk
 	done    chan error
 }
 
@@ -159,7 +161,7 @@ func (c *Counters) hand(ctx context.Context, b *store.Batch) error {
 	b.Adds, b.Uniques = slices.Clone(b.Adds), slices.Clone(b.Uniques) // the caller may be gone while they are written
 	for len(b.Adds)+len(b.Uniques) > 0 {
 		n, m := min(len(b.Adds), batchItems), min(len(b.Uniques), batchItems)
-		piece := &call{b.Adds[:n:n], b.Uniques[:m:m], make(chan error, 1)}
+		piece := &call{adds: b.Adds[:n:n], uniques: b.Uniques[:m:m], done: make(chan error, 1)}
 		b.Adds, b.Uniques = b.Adds[n:], b.Uniques[m:]
 		if err := c.wait(ctx, piece); err != nil {
 			return err
@@ -181,9 +183,15 @@ func (c *Counters) wait(ctx context.Context, piece *call) error {
 	case err := <-piece.done:
 		return err
 	case <-ctx.Done():
+		if piece.kept.Load() { // the store is slow, and will have it later
+			return nil
+		}
 		return ctx.Err()
 	}
 }
+
+// Hurry makes calls return as soon as their updates are on disk, until the end: there is no time to wait for the store.
+func (c *Counters) Hurry() { c.hurry.Store(true) }
 
 // Sync implements store.Counters: what waits is then on the disk, and the rest as safe as the store makes it.
 func (c *Counters) Sync(ctx context.Context) error {

@@ -227,6 +227,34 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestHurry: who has no time to wait for a slow store has what it gave on disk.
+func TestHurry(t *testing.T) {
+	r, dir := newRemote(), t.TempDir()
+	c := open(t, r, dir, DefaultConfig())
+	r.mu.Lock() // the store does not answer
+	ctx, cancel := context.WithCancel(bg)
+	first := make(chan error, 1)
+	go func() { first <- c.Add(ctx, add(1, 1)) }()
+	eventually(t, "it is on disk", func() bool { return c.waiting() == 1 })
+	cancel()
+	if err := <-first; err != nil {
+		t.Errorf("what is on disk is refused: %v", err)
+	}
+	c.Hurry()
+	r.mu.Unlock()
+	must(t, c.Add(bg, add(1, 10)))
+	must(t, c.Add(bg, add(1, 100)))
+	if c.waiting() < 2 {
+		t.Errorf("%d batches wait", c.waiting())
+	}
+	must(t, c.Close())
+	c = open(t, r, dir, DefaultConfig())
+	eventually(t, "the queue is empty", func() bool { return c.waiting() == 0 })
+	if n := count(t, c, 1); n != 111 {
+		t.Errorf("counted %d", n)
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(encode(&store.Batch{Writer: 1, Number: 2, Adds: add(1, 3), Uniques: pair(2, 7)}, time.Unix(1_700_000_000, 0)))
 	f.Add([]byte{version})

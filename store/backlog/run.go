@@ -45,7 +45,9 @@ func (c *Counters) run() {
 }
 
 // well reports whether it is worth sending.
-func (c *Counters) well() bool { return c.Repeatable.Healthy() == nil && !c.now().Before(c.resume) }
+func (c *Counters) well() bool {
+	return c.Repeatable.Healthy() == nil && !c.now().Before(c.resume) && !c.hurry.Load()
+}
 
 // take makes a batch of a call and of those that wait beside it, writes it to the disk, and sends it if nothing is before it.
 func (c *Counters) take(first *call) {
@@ -59,6 +61,9 @@ func (c *Counters) take(first *call) {
 	alone := c.first == c.next
 	switch {
 	case err == nil:
+		for _, one := range calls {
+			one.kept.Store(true)
+		}
 		c.next++
 		c.stats.batches.Add(1)
 		c.stats.bytes.Add(size)
@@ -161,6 +166,9 @@ func (c *Counters) writeMetrics(w io.Writer) {
 	metrics.WriteCounterUint64(w, "antirobot_counter_queue_refused_total", c.stats.refused.Load())
 	metrics.WriteCounterUint64(w, "antirobot_counter_queue_lost_batches_total", c.stats.lost.Load())
 }
+
+// waiting returns how many batches wait.
+func (c *Counters) waiting() int64 { return c.stats.batches.Load() }
 
 // Age returns for how long the oldest batch has been waiting; 0 if none does.
 func (c *Counters) Age() time.Duration {

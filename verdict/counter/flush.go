@@ -194,6 +194,9 @@ func (s *Shingler) drop(ctx context.Context, before store.Period) error {
 // closePatience is for the last flush.
 const closePatience = 10 * time.Second
 
+// hasty is a backend that can keep updates for later: at the end there may be no time to wait for a store.
+type hasty interface{ Hurry() }
+
 // Close writes what is buffered, within ten seconds, and ends the Shingler. What it could not write is lost, and
 // reported.
 func (s *Shingler) Close() error {
@@ -204,6 +207,9 @@ func (s *Shingler) Close() error {
 	defer cancel()
 	if s.stop != nil {
 		s.stop()
+	}
+	if h, ok := s.backend.(hasty); ok {
+		defer time.AfterFunc(closePatience/2, h.Hurry).Stop()
 	}
 	idle := make(chan struct{})
 	go func() {
