@@ -69,15 +69,6 @@ func newRig(t *testing.T, f *fault) *rig {
 	return x
 }
 
-// mountSmall puts a file system of a size of its own at dir.
-func mountSmall(t *testing.T, dir, size string) {
-	t.Helper()
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		missing(t, "the right to mount a file system ("+err.Error()+")")
-	}
-	t.Cleanup(func() { _ = syscall.Unmount(dir, syscall.MNT_DETACH) }) // the gateway has been killed
-}
-
 // fill writes a file until the disk is full.
 func fill(t *testing.T, file string) {
 	t.Helper()

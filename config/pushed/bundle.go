@@ -48,7 +48,7 @@ func Pack(file string) (*Bundle, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer root.Close()
+	defer func() { _ = root.Close() }() // it was only read
 	size := len(text)
 	eachText(values, func(s string) string {
 		if err == nil && filepath.IsLocal(s) && s != "." {

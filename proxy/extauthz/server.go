@@ -171,7 +171,7 @@ func (s *Server) read(k *call, w http.ResponseWriter, r *http.Request) (n int64,
 	if _, err := io.ReadFull(r.Body, k.message); err != nil {
 		return size, invalidArgument, "the message is cut off"
 	}
-	if !k.q.read(k.message, int(s.deps.Whole.Config().MaxHeaderFields)) {
+	if !k.q.read(k.message, s.deps.Whole.Config().MaxHeaderFields) {
 		return size, invalidArgument, "the message is no CheckRequest"
 	}
 	return size, "", ""

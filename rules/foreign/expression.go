@@ -165,7 +165,8 @@ func thereIsField(name string) (*node, error) {
 
 // comparison reads a variable and what is asked about it.
 func (p *parser) comparison() (*node, error) {
-	attribute, optional := "", false
+	var attribute string
+	optional := false
 	switch {
 	case p.take("headers["):
 		name, ok := p.text()

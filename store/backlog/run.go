@@ -52,10 +52,9 @@ func (c *Counters) well() bool {
 // take makes a batch of a call and of those that wait beside it, writes it to the disk, and sends it if nothing is before it.
 func (c *Counters) take(first *call) {
 	calls, b := c.gather(first)
-	size := int64(0)
 	text := encode(b, c.now())
-	err := error(ErrFull)
-	if size = int64(len(text)); c.stats.bytes.Load()+size <= c.cfg.MaxBytes {
+	size, err := int64(len(text)), ErrFull
+	if c.stats.bytes.Load()+size <= c.cfg.MaxBytes {
 		err = c.disk.Write(func(w *pebblestore.LogBatch) { w.Put(key(b.Number), text) })
 	}
 	alone := c.first == c.next
