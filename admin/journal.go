@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"strconv"
+	"strings"
 	"time"
 
 	"antirobot/journal"
@@ -15,7 +16,7 @@ type Journal interface {
 	Find(ctx context.Context, q *journal.Query, limit int, before, after string) (journal.Found, error)
 	Get(id request.ID) (journal.Told, bool, error)
 	Subject(subject string, limit int) ([]journal.Entry, error)
-	Top(ctx context.Context, q *journal.Query, by string, limit int) ([]journal.Count, error)
+	Top(ctx context.Context, q *journal.Query, by []string, limit int) ([][]journal.Count, error)
 	Figures(by string, from, to time.Time) ([]journal.Figures, error)
 	Erase(ctx context.Context, subject string) (int, error)
 	Act(a journal.Act)
@@ -114,15 +115,34 @@ func (s *Server) top(c *call) (any, error) {
 	if by == "" {
 		by = "subject"
 	}
-	counts, err := s.deps.Journal.Top(c.work, &q, by, limit)
+	keys := strings.Split(by, ",")
+	if len(keys) > maxTops {
+		return nil, badField("by", "at most %d keys at once", maxTops)
+	}
+	counts, err := s.deps.Journal.Top(c.work, &q, keys, limit)
 	if counts == nil {
 		return nil, badField("by", "%v", err)
 	}
-	return struct {
-		By    string          `json:"by"`
-		Since time.Time       `json:"since"`
-		Items []journal.Count `json:"items"`
-	}{by, q.Since.UTC(), counts}, err
+	body := topBody{By: by, Since: q.Since.UTC(), Items: counts[0]}
+	for i := 1; i < len(keys); i++ {
+		body.More = append(body.More, topItems{keys[i], counts[i]})
+	}
+	return body, err
+}
+
+// maxTops is how many keys are counted by at once.
+const maxTops = 8
+
+type topBody struct {
+	By    string          `json:"by"`
+	Since time.Time       `json:"since"`
+	Items []journal.Count `json:"items"`
+	More  []topItems      `json:"more,omitempty"` // of the second key and those after it
+}
+
+type topItems struct {
+	By    string          `json:"by"`
+	Items []journal.Count `json:"items"`
 }
 
 // figures returns what was counted per minute, hour or day.

@@ -66,7 +66,7 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 	case "/api/journal/figures":
 		v = figures{"minute", []journal.Figures{{At: at, Counts: map[string]float64{"requests/robot/ban": 3, "shown/page": 2, "answers/passed": 1}}}}
 	case "/api/journal/top":
-		return 200, []byte(`{"items":[{"name":"` + `<b>x</b>` + `","entries":3,"requests":3}]}`)
+		return 200, []byte(`{"items":[{"name":"` + `<b>x</b>` + `","entries":3,"requests":3}],"more":[{"by":"network","items":[{"name":"198.51.100.0/24","entries":1,"requests":1}]},{"by":"agent","items":[]}]}`)
 	case "/api/challenges":
 		v = challenges{Since: at, Total: challengeRow{Shown: 4, Solved: 1, Seconds: 3}, Ways: []challengeRow{{Name: "page", Shown: 4, Solved: 1}}, MachinesSolve: []string{"203.0.113.0/24"}}
 	case "/api/alarms":
@@ -189,6 +189,9 @@ func TestPages(t *testing.T) {
 				}
 			}
 		}
+	}
+	if _, body, _ := b.ask("/console/", ""); !strings.Contains(body, "&lt;b&gt;x&lt;/b&gt;") || !strings.Contains(body, "198.51.100.0/24") {
+		t.Errorf("the first page does not say what is stopped most: %s", body)
 	}
 	if _, body, _ := b.ask("/console/requests.csv", ""); !strings.Contains(body, "'=cmd()") {
 		t.Errorf("a spreadsheet would run what a visitor sent: %s", body)

@@ -97,15 +97,7 @@ func (v *visit) showNow() {
 		data["Sums"], data["Total"] = sums(f.Items)
 		data["Challenges"] = challengeSums(f.Items)
 	}
-	for name, by := range map[string]string{"Reasons": "reason", "Networks": "network", "Agents": "agent"} {
-		var top struct {
-			Items []journal.Count `json:"items"`
-		}
-		q := "verdict:robot,blocked,unsure since:" + map[string]string{"hour": "1h", "day": "1d", "week": "7d", "year": "14d"}[span.Name]
-		if v.look("/api/journal/top?"+url.Values{"by": {by}, "q": {q}, "limit": {"6"}}.Encode(), &top) {
-			data[name] = top.Items
-		}
-	}
+	v.tops(data, "verdict:robot,blocked,unsure since:"+map[string]string{"hour": "1h", "day": "1d", "week": "7d", "year": "14d"}[span.Name])
 	var watch struct {
 		Items    []alarm.Alarm     `json:"items"`
 		Webhooks []alarm.HookState `json:"webhooks"`
@@ -120,6 +112,20 @@ func (v *visit) showNow() {
 		data["Solving"] = c.Total
 	}
 	v.page("now", fasthttp.StatusOK, data)
+}
+
+// tops shows why most are stopped, and who is.
+func (v *visit) tops(data map[string]any, query string) {
+	var top struct {
+		Items []journal.Count `json:"items"`
+		More  []struct {
+			Items []journal.Count `json:"items"`
+		} `json:"more"`
+	}
+	if !v.look("/api/journal/top?"+url.Values{"by": {"reason,network,agent"}, "q": {query}, "limit": {"6"}}.Encode(), &top) || len(top.More) != 2 {
+		return
+	}
+	data["Reasons"], data["Networks"], data["Agents"] = top.Items, top.More[0].Items, top.More[1].Items
 }
 
 // sums adds up the requests by verdict.

@@ -151,8 +151,8 @@ func TestRemembers(t *testing.T) {
 		if got := w.find("verdict:human"); len(got) != 1 || got[0].Share != 0.25 || got[0].Path != "/api/x" {
 			t.Errorf("%s: %+v", when, got)
 		}
-		counts, err := w.Top(context.Background(), &Query{}, "path", 1)
-		if err != nil || len(counts) != 1 || counts[0] != (Count{"/api/x", 1, 4}) {
+		counts, err := w.Top(context.Background(), &Query{}, []string{"path", "subject"}, 1)
+		if err != nil || len(counts) != 2 || len(counts[0]) != 1 || counts[0][0] != (Count{"/api/x", 1, 4}) || len(counts[1]) != 1 {
 			t.Errorf("%s: %+v %v", when, counts, err)
 		}
 	}

@@ -152,37 +152,56 @@ type Count struct {
 // maxNames bounds the values that are counted at once.
 const maxNames = 50_000
 
-// Top counts the values of a key (subject, ip, network, path, agent, cause, service, reason) among the newest entries that a
-// query selects, and returns the most frequent ones.
-func (j *Journal) Top(ctx context.Context, q *Query, by string, limit int) ([]Count, error) {
-	name, err := nameBy(by)
-	if err != nil {
-		return nil, err
+// Top counts the values of keys (subject, ip, network, path, agent, cause, service, reason) among the newest entries that a
+// query selects, and returns the most frequent ones of each key, in one pass.
+func (j *Journal) Top(ctx context.Context, q *Query, by []string, limit int) ([][]Count, error) {
+	keys := make([]tops, len(by))
+	for i := range by {
+		name, err := nameBy(by[i])
+		if err != nil {
+			return nil, err
+		}
+		keys[i] = tops{name: name, counts: map[string]*Count{}}
 	}
-	counts := map[string]*Count{}
 	var r row
 	n := 0
-	err = j.db.Scan(timeKey(spaceEntry, q.Since), []byte{spaceEntry + 1}, true, func(key, val []byte) bool {
+	err := j.db.Scan(timeKey(spaceEntry, q.Since), []byte{spaceEntry + 1}, true, func(key, val []byte) bool {
 		if n++; n > maxScanned || n%4096 == 0 && ctx.Err() != nil {
 			return false
 		}
 		if r.read(key, val) != nil || r.kind > KindRequest && r.kind != KindShown || !q.matches(&r) {
 			return true
 		}
-		v := name(&r)
-		c := counts[string(v)]
-		if c == nil {
-			if len(v) == 0 || len(counts) == maxNames {
-				return true
-			}
-			c = &Count{Name: string(v)}
-			counts[c.Name] = c
+		for i := range keys {
+			keys[i].count(&r)
 		}
-		c.Entries++
-		c.Weight += 1 / max(float64(r.share), 1e-6)
 		return true
 	})
-	return most(counts, limit), err
+	all := make([][]Count, len(keys))
+	for i := range keys {
+		all[i] = most(keys[i].counts, limit)
+	}
+	return all, err
+}
+
+// tops counts the values of one key.
+type tops struct {
+	name   func(r *row) []byte
+	counts map[string]*Count
+}
+
+func (t *tops) count(r *row) {
+	v := t.name(r)
+	c := t.counts[string(v)]
+	if c == nil {
+		if len(v) == 0 || len(t.counts) == maxNames {
+			return
+		}
+		c = &Count{Name: string(v)}
+		t.counts[c.Name] = c
+	}
+	c.Entries++
+	c.Weight += 1 / max(float64(r.share), 1e-6)
 }
 
 func most(counts map[string]*Count, limit int) []Count {
