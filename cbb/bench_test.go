@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"antirobot/identity"
 	"antirobot/request"
 )
 
@@ -220,6 +221,13 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 		}
 		if n := testing.AllocsPerRun(200, func() { l.Lookup(&m, v, id, "shop") }); n != 0 {
 			t.Errorf("%s: %v allocations", name, n)
+		}
+	}
+	listed, at, addr := false, time.Now(), netip.MustParseAddr("192.0.2.1")
+	for _, name := range []string{"api", "block"} {
+		n := testing.AllocsPerRun(200, func() { listed = l.Listed(name, addr, identity.Subject{}, "shop", at) })
+		if n != 0 || !listed {
+			t.Errorf("on list %s: %v allocations, %v", name, n, listed)
 		}
 	}
 	f("browser", "192.0.2.1", "/a", "User-Agent", chromeUA, "Accept-Language", "ru")

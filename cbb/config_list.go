@@ -12,7 +12,7 @@ import (
 type ListConfig struct {
 	Name    string   `mapstructure:"name"`
 	Enabled *bool    `mapstructure:"enabled"` // unset: true
-	Flag    string   `mapstructure:"flag"`    // block, ban, white, or rules: for rules alone
+	Flag    string   `mapstructure:"flag"`    // block, ban, white, or rules: looked up by name alone
 	Of      string   `mapstructure:"of"`      // networks, if empty; or texts, which are for rules alone: words, domains or keys
 	File    string   `mapstructure:"file"`
 	URL     string   `mapstructure:"url"`
@@ -49,7 +49,7 @@ func (l *ListConfig) flag() (Flag, error) {
 	}
 	flag, err := ParseFlag(l.Flag)
 	if err != nil {
-		err = fmt.Errorf("%w, or rules for a list that rules alone look up", err)
+		err = fmt.Errorf("%w, or rules for a list that is looked up by its name alone", err)
 	}
 	return flag, err
 }

@@ -93,6 +93,18 @@ func (c *Config) Names() (names, of []string) {
 	return names, of
 }
 
+// Networks returns the names of those lists that may contain networks: lists of texts, and those that are switched off, do not.
+func (c *Config) Networks() (names []string) {
+	all, of := c.Names()
+	for i, name := range all {
+		off := slices.ContainsFunc(c.Lists, func(l ListConfig) bool { return l.Name == name && l.Enabled != nil && !*l.Enabled })
+		if of[i] == ofNetworks && !off {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // has reports whether one of the networks around addr, or sub, is in the list.
 func (d *parsed) has(addr netip.Addr, sub identity.Subject) bool {
 	if sub.Kind != identity.KindNone {

@@ -133,8 +133,8 @@ func (c *Config) validateServices() []error {
 		if len(base.Upstream.URLs) == 0 {
 			base.Upstream.URLs = anyURL // each service may have its own
 		}
-		inherited = settings.Problems(base.validateSettings(&c.Message))
-		errs = append(errs, settings.At("defaults", base.validateSettings(&c.Message)))
+		inherited = settings.Problems(base.validateSettings(c))
+		errs = append(errs, settings.At("defaults", base.validateSettings(c)))
 	}
 	if alone := &c.Resolved[0]; len(c.Services) == 0 && len(alone.Upstream.URLs) == 0 {
 		alone.Upstream.URLs = anyURL
@@ -143,7 +143,7 @@ func (c *Config) validateServices() []error {
 	names := map[string]string{}
 	for i := range c.Resolved {
 		s := &c.Resolved[i]
-		own := without(s.validateSettings(&c.Message), inherited)
+		own := without(s.validateSettings(c), inherited)
 		errs = append(errs, problemsAt(s.Path, own), settings.At(s.Path, s.validateNames()))
 		if first, taken := names[s.Name]; taken && s.Name != "" {
 			errs = append(errs, fmt.Errorf("%s.name: %q is the name of %s already", s.Path, s.Name, first))
@@ -152,7 +152,7 @@ func (c *Config) validateServices() []error {
 		known := slices.Concat(inherited, own)
 		for k := range s.Resolved {
 			p := &s.Resolved[k]
-			errs = append(errs, problemsAt(p.Path, without(p.validateSettings(&c.Message), known)))
+			errs = append(errs, problemsAt(p.Path, without(p.validateSettings(c), known)))
 		}
 	}
 	errs = append(errs, c.validateHosts()...)
@@ -235,15 +235,15 @@ func (s *Service) validateNames() error {
 	return errors.Join(errs...)
 }
 
-func (s *Service) validateSettings(m *message.Config) error {
+func (s *Service) validateSettings(c *Config) error {
 	return errors.Join(
 		settings.At("upstream", s.Upstream.Validate()),
 		settings.At("cookies", s.Cookies.Validate()),
 		settings.At("captcha", s.Captcha.Validate()),
-		settings.At("verdict", s.Verdict.Validate()),
+		settings.At("verdict", errors.Join(s.Verdict.Validate(), s.Verdict.When.CheckLists(c.Lists.Networks()))),
 		settings.At("requests", s.Requests.Validate()),
 		settings.At("rules", s.Rules.Validate()),
-		settings.At("messages", errors.Join(s.Messages.Validate(), s.checkRoutes(m))),
+		settings.At("messages", errors.Join(s.Messages.Validate(), s.checkRoutes(&c.Message))),
 	)
 }
 

@@ -135,6 +135,34 @@ services: [{name: site, upstream: {urls: [%q]}}]
 	eventually(t, "the file is read again", func() bool { return ask("203.0.113.1") == 200 && ask("203.0.113.2") == 403 })
 }
 
+// TestAskedFromLists: who comes from a list is asked, as soon as it is on the list, and no more when the configuration says so.
+func TestAskedFromLists(t *testing.T) {
+	t.Parallel()
+	file := listFile(t, "198.51.100.0/24\n")
+	const settings = `
+identity: {trusted_proxies: [127.0.0.1]}
+lists: {file_poll: 50ms, lists: [{name: hosting, flag: rules, file: %q}]}
+services:
+  - name: site
+    upstream: {urls: [%q]}
+    verdict: {limits: [{window: 1h, requests: 3, ban: 1h}], when: {networks: [%s]}}
+`
+	upstream := site(t).URL
+	config := configFile(t, settings, file, upstream, "192.0.2.0/24, hosting")
+	g := start(t, "serve", "--config", config, "--captcha-test-answer", testAnswer)
+	ask := func() *response { return from(t, "203.0.113.9").get(g.url + "/") }
+	waived := func() bool {
+		s := g.whyIn(t, "a robot from elsewhere", ask())
+		return s.Verdict == "human" && s.Cause == "ban"
+	}
+	eventually(t, "the ban has no consequence", waived)
+	write(t, file, "203.0.113.0/28 a longer line now\n")
+	eventually(t, "the list is read again", func() bool { return ask().StatusCode == 302 })
+	write(t, config, fmt.Sprintf(settings, file, upstream, "192.0.2.0/24"))
+	g.api("POST", "/api/reload", nil)
+	eventually(t, "the list does not matter any more", waived)
+}
+
 // TestPitfall07CrawlersAreVerified admits a crawler from its published ranges, and nobody just because of their User-Agent.
 func TestPitfall07CrawlersAreVerified(t *testing.T) {
 	t.Parallel()

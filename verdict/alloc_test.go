@@ -17,6 +17,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	w := newWorld(t)
 	s := service(t, func(c *ServiceConfig) { c.Sync = true })
 	s.Scorer, s.Rules = judgeSays(0), ruleSays(RuleNone)
+	atTimes := service(t, func(c *ServiceConfig) { c.When.Networks = []string{"198.51.100.0/24", "hosting"} })
 	known := sub(identity.KindI, 1)
 	for day := range 2 {
 		w.standing.Observe(known, ip("192.0.2.1").ID, day0.AddDate(0, 0, day))
@@ -50,6 +51,10 @@ func TestNothingIsAllocated(t *testing.T) {
 	f("excused", Human, "192.0.2.1", nil, known)
 	f("banned i", Robot, "192.0.2.9", nil, sub(identity.KindI, 2))
 	f("paid", Human, "192.0.2.1", []spravka.Pass{p})
+	w.ban(ip("192.0.2.8"), func(b *Ban) { b.Source, b.Score = SourceProcessor, 0.9 })
+	f("banned by the slow half", Robot, "192.0.2.8", nil)
+	s = atTimes
+	f("from no network that is asked", Human, "192.0.2.8", nil)
 	w.lists.Block = &cbb.Entry{List: "drop"}
 	f("blocked", Blocked, "192.0.2.9", nil)
 }

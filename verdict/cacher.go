@@ -21,10 +21,12 @@ import (
 	"antirobot/verdict/client"
 )
 
-// ListMatcher is what the Cacher needs of the lists: it fills m with what they say about a request. cbb.Lists
-// implements it.
+// ListMatcher is what the Cacher needs of the lists, which neither wait nor allocate. cbb.Lists implements it.
 type ListMatcher interface {
+	// Lookup fills m with what the lists say about a request.
 	Lookup(m *cbb.Match, v *request.View, id *identity.Identity, service string)
+	// Listed reports whether the list called name contains addr or sub; one of the two may be zero.
+	Listed(name string, addr netip.Addr, sub identity.Subject, service string, at time.Time) bool
 }
 
 // Scorer is the inline judge of services with Sync. It answers from memory, and neither waits nor allocates; a score

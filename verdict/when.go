@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +22,7 @@ import (
 type WhenConfig struct {
 	Load     LoadConfig    `mapstructure:"load"`     // only while the service is busy
 	Path     time.Duration `mapstructure:"path"`     // only where an answer takes at least so long on average; 0: everywhere
-	Networks []string      `mapstructure:"networks"` // only who comes from these; none: everybody
+	Networks []string      `mapstructure:"networks"` // only who comes from these, or from those on lists of these names; none: everybody
 }
 
 // LoadConfig says when a service is busy. From half of a limit on a growing share of visitors is asked, beyond it everybody.
@@ -47,8 +49,30 @@ func (c *WhenConfig) validate() error {
 		errs = append(errs, fmt.Errorf("when.networks: %d are too many, the limit is %d", len(c.Networks), maxWhenNetworks))
 	}
 	for i, n := range c.Networks {
-		if _, err := settings.ParseNetwork(n); err != nil {
+		if _, err := settings.ParseNetwork(n); err != nil && !namesList(n) {
 			errs = append(errs, fmt.Errorf("when.networks[%d]: %w", i, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// namesList reports whether n, which is no network, has the form of a list's name.
+func namesList(n string) bool { return n != "" && !strings.ContainsAny(n, "/:% ") }
+
+// maxNamesShown is how many lists an error names.
+const maxNamesShown = 20
+
+// CheckLists returns an error for each name in networks that is none of the given ones, which are those of the lists of networks.
+func (c *WhenConfig) CheckLists(names []string) error {
+	shown := strings.Join(names[:min(len(names), maxNamesShown)], ", ")
+	if n := len(names) - maxNamesShown; n > 0 {
+		shown += fmt.Sprintf(" and %d more", n)
+	}
+	var errs []error
+	for i, n := range c.Networks {
+		if _, err := settings.ParseNetwork(n); err != nil && namesList(n) && !slices.Contains(names, n) {
+			errs = append(errs, fmt.Errorf("when.networks[%d]: %q is neither a network such as 10.0.0.0/8 nor a list of networks that is in use; "+
+				"the lists are %s", i, settings.Clip(n), shown))
 		}
 	}
 	return errors.Join(errs...)
@@ -58,17 +82,22 @@ func (c *WhenConfig) validate() error {
 type when struct {
 	LoadConfig
 	path     time.Duration
+	anywhere bool // the network does not matter
 	networks []netip.Prefix
+	lists    []string // of networks, by their names
 }
 
 // prepare returns nil where there is no condition. The configuration is valid.
 func (c *WhenConfig) prepare() *when {
-	w := &when{LoadConfig: c.Load, path: c.Path}
+	w := &when{LoadConfig: c.Load, path: c.Path, anywhere: len(c.Networks) == 0}
 	for _, n := range c.Networks {
-		p, _ := settings.ParseNetwork(n) // validated
-		w.networks = append(w.networks, p)
+		if p, err := settings.ParseNetwork(n); err == nil {
+			w.networks = append(w.networks, p)
+		} else {
+			w.lists = append(w.lists, n)
+		}
 	}
-	if w.Slow == 0 && w.Queue == 0 && w.path == 0 && len(w.networks) == 0 {
+	if w.Slow == 0 && w.Queue == 0 && w.path == 0 && w.anywhere {
 		return nil
 	}
 	return w
@@ -102,7 +131,7 @@ func (c *Cacher) waived(d *Decision, v *request.View, id *identity.Identity, s *
 	default:
 		return NotWaived
 	}
-	if len(w.networks) > 0 && !within(w.networks, id.Addr) {
+	if !w.anywhere && !within(w.networks, id.Addr) && !c.listed(w.lists, v, id, s) {
 		return WaivedNetwork
 	}
 	if w.path > 0 && c.costs.of(pathKeyOf(s.Group, v.Path)) < w.path {
@@ -122,6 +151,16 @@ func (c *Cacher) waived(d *Decision, v *request.View, id *identity.Identity, s *
 func within(networks []netip.Prefix, a netip.Addr) bool {
 	for _, n := range networks {
 		if n.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// listed reports whether one of the lists, as it is now, has a network around the visitor's address.
+func (c *Cacher) listed(names []string, v *request.View, id *identity.Identity, s *Settings) bool {
+	for _, name := range names {
+		if c.lists.Listed(name, id.Addr, identity.Subject{}, s.Name, v.At) {
 			return true
 		}
 	}

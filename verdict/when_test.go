@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"context"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -43,6 +44,10 @@ func TestWhen(t *testing.T) {
 	f("no condition", func(*WhenConfig) {}, visitor, Robot, NotWaived)
 	f("from elsewhere", func(c *WhenConfig) { c.Networks = []string{"198.51.100.0/24"} }, visitor, Human, WaivedNetwork)
 	f("from there", func(c *WhenConfig) { c.Networks = []string{"203.0.113.0/24"} }, visitor, Robot, NotWaived)
+	partners := func(c *WhenConfig) { c.Networks = []string{"198.51.100.0/24", "strangers", "partners"} }
+	f("from no list", partners, visitor, Human, WaivedNetwork)
+	w.lists.named = map[string]netip.Prefix{"partners": netip.MustParsePrefix("203.0.113.0/29")}
+	f("from a list that was refreshed", partners, visitor, Robot, NotWaived)
 	f("an unknown path", func(c *WhenConfig) { c.Path = time.Second }, visitor, Human, WaivedPath)
 	s := f("an idle service", func(c *WhenConfig) { c.Load.Slow = 2 * time.Second }, visitor, Human, WaivedLoad)
 	f("the operator's ban", func(c *WhenConfig) { c.Load.Slow = 2 * time.Second }, ip("203.0.113.8"), Robot, NotWaived)

@@ -23,7 +23,14 @@ import (
 var day0 = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
 // lists is what the lists say about every request.
-type lists struct{ cbb.Match }
+type lists struct {
+	cbb.Match
+	named map[string]netip.Prefix // what else can be asked by name
+}
+
+func (l *lists) Listed(name string, addr netip.Addr, _ identity.Subject, _ string, _ time.Time) bool {
+	return l.named[name].Contains(addr)
+}
 
 func (l *lists) Lookup(m *cbb.Match, _ *request.View, _ *identity.Identity, _ string) { *m = l.Match }
 

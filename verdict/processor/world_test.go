@@ -26,6 +26,8 @@ func (noLists) Lookup(m *cbb.Match, v *request.View, _ *identity.Identity, _ str
 	*m = cbb.Match{Liar: string(v.Get("User-Agent")) == liar}
 }
 
+func (noLists) Listed(string, netip.Addr, identity.Subject, string, time.Time) bool { return false }
+
 // gateway consists of both halves and nothing else: each request is decided, answered at once, and offered.
 type gateway struct {
 	t   testing.TB
