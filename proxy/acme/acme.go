@@ -174,8 +174,7 @@ func (k *Keeper) Close() error {
 		k.cancel()
 	}
 	k.cache.Stop()
-	k.storage.close()
-	return nil
+	return k.storage.close()
 }
 
 // GetCertificate is that of a tls.Config; it also answers TLS-ALPN-01 challenges.

@@ -31,8 +31,9 @@ type storage struct {
 	seal Sealer
 	now  func() time.Time
 
-	mu    sync.Mutex
-	locks map[string]*lock
+	mu     sync.Mutex
+	locks  map[string]*lock
+	closed bool // no lock is taken any more
 }
 
 var _ certmagic.Storage = (*storage)(nil)
@@ -184,7 +185,7 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 			return fmt.Errorf("lock %s: %w", name, err)
 		}
 		if got {
-			break
+			return s.hold(ctx, name, token)
 		}
 		select {
 		case <-ctx.Done():
@@ -192,13 +193,26 @@ func (s *storage) Lock(ctx context.Context, name string) error {
 		case <-time.After(lockPoll):
 		}
 	}
+}
+
+// errClosed is for a lock that came after close: whoever waits elsewhere gets it.
+var errClosed = errors.New("closed")
+
+// hold keeps a lock that was taken until Unlock or close.
+func (s *storage) hold(ctx context.Context, name string, token []byte) error {
 	beat, cancel := context.WithCancel(context.Background())
 	l := &lock{token: token, cancel: cancel, done: make(chan struct{})}
+	go s.extend(beat, []byte(lockPrefix+name), l)
 	s.mu.Lock()
-	s.locks[name] = l
+	closed := s.closed
+	if !closed {
+		s.locks[name] = l
+	}
 	s.mu.Unlock()
-	go s.extend(beat, key, l)
-	return nil
+	if !closed {
+		return nil
+	}
+	return errors.Join(fmt.Errorf("lock %s: %w", name, errClosed), s.release(context.WithoutCancel(ctx), name, l))
 }
 
 func (s *storage) extend(ctx context.Context, key []byte, l *lock) {
@@ -226,21 +240,34 @@ func (s *storage) Unlock(ctx context.Context, name string) error {
 	if l == nil {
 		return fmt.Errorf("unlock %s: it is not locked here", name)
 	}
+	return s.release(ctx, name, l)
+}
+
+// release removes a lock, if it is still ours: it gets an end that is past at once.
+func (s *storage) release(ctx context.Context, name string, l *lock) error {
 	l.cancel()
 	<-l.done
-	key := []byte(lockPrefix + name)
-	// Only our own lock is removed: it gets an end that is past at once.
-	if _, err := s.kv.Swap(ctx, key, l.token, l.token, time.Millisecond); err != nil {
+	if _, err := s.kv.Swap(ctx, []byte(lockPrefix+name), l.token, l.token, time.Millisecond); err != nil {
 		return fmt.Errorf("unlock %s: %w", name, err)
 	}
 	return nil
 }
 
-// close ends the extension of all locks.
-func (s *storage) close() {
+// closeWait bounds how long close waits for a store that is away.
+const closeWait = 2 * time.Second
+
+// close releases all locks, so that no other gateway has to wait for their end: certmagic holds one for as long as it repeats
+// its tries.
+func (s *storage) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeWait)
+	defer cancel()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.locks {
-		l.cancel()
+	held := s.locks
+	s.locks, s.closed = map[string]*lock{}, true
+	s.mu.Unlock()
+	var errs []error
+	for name, l := range held {
+		errs = append(errs, s.release(ctx, name, l))
 	}
+	return errors.Join(errs...)
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddyserver/certmagic"
@@ -149,7 +150,6 @@ func TestLocks(t *testing.T) {
 	if err := waits.Lock(soon, "site"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("the lock of another: %v", err)
 	}
-	dead.close()
 	if err := waits.Unlock(ctx, "site"); err == nil {
 		t.Error("what is not locked here was unlocked")
 	}
@@ -159,9 +159,45 @@ func TestLocks(t *testing.T) {
 	if err := waits.Lock(ctx, "site"); err != nil {
 		t.Error(err)
 	}
+	if err := dead.close(); err != nil { // it has lost its lock: that of another stays
+		t.Error(err)
+	}
+	if err := newStorage(kv).Lock(soon, "site"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the lock of another: %v", err)
+	}
 	if err := waits.Unlock(ctx, "site"); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLocksOfOneThatLeaves: a gateway that ends leaves no lock behind, and takes none any more.
+func TestLocksOfOneThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kv := store.NewMemory(time.Now)
+		ctx := context.Background()
+		leaves, comes := newStorage(kv), newStorage(kv)
+		if err := leaves.Lock(ctx, "site"); err != nil {
+			t.Fatal(err)
+		}
+		if err := leaves.close(); err != nil {
+			t.Error(err)
+		}
+		began := time.Now()
+		if err := comes.Lock(ctx, "site"); err != nil || time.Since(began) > 2*lockPoll {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if err := comes.Unlock(ctx, "site"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(lockPoll)
+		if err := leaves.Lock(ctx, "site"); !errors.Is(err, errClosed) {
+			t.Errorf("one that has left locks: %v", err)
+		}
+		time.Sleep(lockPoll)
+		if err := comes.Lock(ctx, "site"); err != nil || comes.close() != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestConfig: what is no public host is refused with its key.
