@@ -66,7 +66,7 @@ alloc: $(BIN)/esbuild $(BIN)/gotestsum ## unit tests of the packages that promis
 race: alloc ## unit tests with the race detector (some wait for servers, so more packages at once than there are cores; the longest first)
 	@$(TESTS) --packages="antirobot/store/redisstore antirobot/captcha $$($(GO) list ./... | grep -vE '/e2e|/store/redisstore$$|/captcha$$' | tr '\n' ' ')" -- $(RACE) -p 4 -timeout 20m -shuffle=on
 
-e2e: $(BIN)/esbuild $(BIN)/h2spec $(BIN)/pebble $(BIN)/envoy $(BIN)/gotestsum ## the real binary with a real browser, proxies and clients
+e2e: $(BIN)/esbuild $(BIN)/h2spec $(BIN)/pebble $(BIN)/envoy $(BIN)/interop $(BIN)/gotestsum ## the real binary with a real browser, proxies and clients
 	@$(GO) build -o $(BIN)/antirobot . # without -trimpath: what the tests have compiled is used
 	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot $(TESTS) --packages="./e2e/..." -- -count=1 -parallel 5 -timeout 25m
 
@@ -142,6 +142,9 @@ $(BIN)/crosscheck: tools/go.mod tools/go.sum tools/crosscheck/main.go
 
 $(BIN)/envoy: $(wildcard tools/envoy/*.go) tools/envoy/go.mod tools/envoy/go.sum
 	@mkdir -p $(BIN) && cd tools/envoy && $(GO) build -o ../../$(BIN)/envoy .
+
+$(BIN)/interop: $(wildcard tools/envoy/interop/*.go) tools/envoy/go.mod tools/envoy/go.sum
+	@mkdir -p $(BIN) && cd tools/envoy && $(GO) build -o ../../$(BIN)/interop ./interop
 
 $(BIN)/h2spec: tools/go.mod tools/go.sum
 	@mkdir -p $(BIN) && $(GO) build -modfile=tools/go.mod -o $(BIN)/h2spec github.com/summerwind/h2spec/cmd/h2spec

@@ -23,7 +23,7 @@ func (t *overHTTP2) relay() error {
 	}
 	x.answered = true
 	err := x.passAnswer(t.o, fr)
-	if err == nil && !h.bodiless(x.method) && fr != bare {
+	if err == nil && !h.bodiless(x.method) && fr != bare && h.length != 0 { // else head and end go in one frame, as gRPC's refusals must
 		err = t.relayBody(fr)
 	}
 	if err == nil {

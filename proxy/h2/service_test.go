@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"antirobot/proxy/h1"
 	"antirobot/proxy/upstream"
 )
@@ -161,6 +163,20 @@ func TestBothStreamsOpen(t *testing.T) {
 	}
 	if res, _ := fetch(t, c, newRequest(t, "POST", "/other", strings.NewReader("x"))); res.Header.Get("Grpc-Status") != "12" || res.StatusCode != 200 {
 		t.Errorf("a refusal: %v", res)
+	}
+	r := dialRaw(t, f)
+	id := r.open(true, ":method", "POST", ":scheme", "http", ":authority", "site.example", ":path", "/other")
+	for {
+		frame, err := r.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if head, ok := frame.(*http2.MetaHeadersFrame); ok && head.StreamID == id {
+			if !head.StreamEnded() {
+				t.Error("the end of a refusal is not in the frame of its head")
+			}
+			return
+		}
 	}
 }
 
