@@ -81,7 +81,9 @@ func ask(address string, c credentials.TransportCredentials) error {
 		{"custom_metadata", interop.DoCustomMetadata},
 		{"status_code_and_message", interop.DoStatusCodeAndMessage},
 		{"special_status_message", interop.DoSpecialStatusMessage},
-		{"unimplemented_method", func(ctx context.Context, _ testgrpc.TestServiceClient, _ ...grpc.CallOption) { interop.DoUnimplementedMethod(ctx, conn) }},
+		{"unimplemented_method", func(ctx context.Context, _ testgrpc.TestServiceClient, _ ...grpc.CallOption) {
+			interop.DoUnimplementedMethod(ctx, conn)
+		}},
 	} {
 		test.play(ctx, client)
 		fmt.Println(test.name)
