@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"net/http"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -11,7 +12,7 @@ import (
 )
 
 func backupCommand() *cobra.Command {
-	var api apiClient
+	var o operator
 	cmd := &cobra.Command{
 		Use:   "backup DIR",
 		Short: "Write a consistent copy of a running gateway's data directory",
@@ -28,14 +29,16 @@ With a shared store (Redis) the copy has what is on this machine alone.`,
 			if err != nil {
 				return err
 			}
-			if err := api.post(cmd, "/api/backup", map[string]string{"dir": dir}, nil); err != nil {
+			printed, err := o.call(cmd, http.MethodPost, "/api/backup", map[string]string{"dir": dir}, new(struct{}))
+			if err != nil || printed {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: done; it holds keys, so keep it as a secret\n", dir)
 			return err
 		},
 	}
-	api.register(cmd)
+	o.register(cmd)
+	cmd.Flags().BoolVar(&o.raw, "json", false, "print the response of the gateway unchanged")
 	return cmd
 }
 

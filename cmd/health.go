@@ -23,7 +23,7 @@ import (
 const healthTimeout = 5 * time.Second
 
 func healthCommand() *cobra.Command {
-	var live bool
+	var live, raw bool
 	cmd := &cobra.Command{
 		Use:   "health",
 		Short: "Ask the gateway on this machine whether it is ready: a probe for containers and scripts",
@@ -34,7 +34,8 @@ environment, the file.
 With --live it asks for /healthz, which answers as long as the process does: a gateway that drains, or whose
 store is away, is alive and need not be restarted.`,
 		Example: `  antirobot health
-  antirobot health --live --admin 127.0.0.1:8079`,
+  antirobot health --live --admin 127.0.0.1:8079
+  antirobot health --json | jq .ready`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg := healthConfig(cmd)
@@ -43,15 +44,15 @@ store is away, is alive and need not be restarted.`,
 				path = "/healthz"
 			}
 			answer, err := probe(cmd.Context(), cfg, path)
-			if err != nil {
-				return err
+			if answer != "" && (raw || err == nil) {
+				fmt.Fprintln(cmd.OutOrStdout(), answer)
 			}
-			_, err = fmt.Fprintln(cmd.OutOrStdout(), answer)
 			return err
 		},
 	}
 	registerServeFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&live, "live", false, "ask whether the process answers, not whether it is ready")
+	cmd.Flags().BoolVar(&raw, "json", false, "print the response of the gateway unchanged, also where it is not ready")
 	return cmd
 }
 
@@ -75,7 +76,7 @@ func healthConfig(cmd *cobra.Command) *config.Config {
 	return &cfg
 }
 
-// probe asks the private listener for a path, and returns its answer if that is 200.
+// probe asks the private listener for a path, and returns its answer: with an error, if that is not 200.
 func probe(ctx context.Context, cfg *config.Config, path string) (string, error) {
 	if cfg.Admin.Listen == "" {
 		return "", errors.New("this gateway has no private listener (admin.listen), so nobody can ask it")
@@ -106,10 +107,11 @@ func probe(ctx context.Context, cfg *config.Config, path string) (string, error)
 	if err != nil {
 		return "", fmt.Errorf("the gateway's answer: %w", err)
 	}
+	answer := strings.TrimSpace(string(body))
 	if res.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("the gateway answers %s to %s: %s", res.Status, path, strings.TrimSpace(string(body)))
+		err = fmt.Errorf("the gateway answers %s to %s: %s", res.Status, path, answer)
 	}
-	return strings.TrimSpace(string(body)), nil
+	return answer, err
 }
 
 // nearAddress is how a listener is reached from its own machine.

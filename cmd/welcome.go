@@ -19,7 +19,7 @@ func welcome(w io.Writer, a *gateway.Server) {
 	} else {
 		fmt.Fprintf(w, "  the private listener is at http://%s, its token in %s\n", a.AdminAddr, tokenFile(a.Cfg))
 	}
-	fmt.Fprintln(w, "  to look first without stopping anybody: --observe; why a request was stopped: antirobot why REQUEST-NUMBER")
+	fmt.Fprintln(w, "  "+advice(a.Cfg))
 	fmt.Fprintln(w, "  SIGHUP reloads the configuration; Ctrl-C or SIGTERM lets what is under way finish, and stops")
 }
 
@@ -60,6 +60,16 @@ func protected(c *config.Config) string {
 		names = append(names, name)
 	}
 	return strings.Join(names, ", ")
+}
+
+// advice says how to stop nobody, or if that is so already, how to stop robots, and how to ask why.
+func advice(c *config.Config) string {
+	for i := range c.Resolved {
+		if c.Resolved[i].Stops() {
+			return "to look first without stopping anybody: --observe; why a request was stopped: antirobot why REQUEST-NUMBER"
+		}
+	}
+	return "to stop robots: verdict.mode enforce, without --observe; why a request would be stopped: antirobot why REQUEST-NUMBER"
 }
 
 // modes says what becomes of robots.

@@ -135,7 +135,8 @@ func (d *document) note(path, format string, args ...any) {
 }
 
 // findNulls notes the keys of a section that have no value. A section without a value has its defaults; for anything
-// else it is a mistake: an unfinished line, or a list whose lines are all comments.
+// else it is a mistake: an unfinished line, or a list whose lines are all comments. It notes unknown sections without a value,
+// too, since nothing of them is left to be decoded.
 func (d *document) findNulls(n *yaml.Node, t reflect.Type, path string) {
 	if d.visited++; n == nil || d.visited > 2*maxConfigNodes {
 		return
@@ -148,6 +149,8 @@ func (d *document) findNulls(n *yaml.Node, t reflect.Type, path string) {
 				d.findNulls(v, t, path)
 			} else if vt := typeOf(t, name); vt != nil {
 				d.findNulls(v, vt, settings.Below(path, name))
+			} else if isEmpty(v) {
+				d.note(settings.Below(path, name), "%s", unknownKey(t, path, name))
 			}
 		}
 	case n.Kind == yaml.SequenceNode && t.Kind() == reflect.Slice:
@@ -163,6 +166,20 @@ func (d *document) findNulls(n *yaml.Node, t reflect.Type, path string) {
 	case isNull(n) && (!isSection(t) || strings.HasSuffix(path, "]")):
 		d.note(path, "has no value; leave the key out for the default")
 	}
+}
+
+// isEmpty reports whether there is no value in n, however deep.
+func isEmpty(n *yaml.Node) bool {
+	n = target(n)
+	if n.Kind != yaml.MappingNode {
+		return isNull(n)
+	}
+	for i := 1; i < len(n.Content); i += 2 {
+		if !isEmpty(n.Content[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 // line returns the line of what path names, or of the nearest section around it that is in the file; 0 if there is none.

@@ -1,5 +1,7 @@
 package config
 
+import "slices"
+
 // Observe makes every service that would stop visitors only look, whatever the file says: decisions are made, logged and
 // counted, and everybody passes. c is valid, and not yet in use.
 func (c *Config) Observe() {
@@ -11,8 +13,16 @@ func (c *Config) Observe() {
 	}
 }
 
+// Stops reports whether anybody is stopped at the service, or at one of its paths.
+func (s *Service) Stops() bool {
+	return s.Verdict.Mode == enforce || slices.ContainsFunc(s.Resolved, func(p Path) bool { return p.Stops() })
+}
+
+// enforce is the mode in which visitors are stopped.
+const enforce = "enforce"
+
 func (s *Service) observe() {
-	if s.Verdict.Mode == "enforce" {
+	if s.Verdict.Mode == enforce {
 		s.Verdict.Mode = "observe"
 	}
 }

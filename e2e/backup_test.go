@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +44,9 @@ func TestBackup(t *testing.T) {
 	g.ban("ip:203.0.113.9", "10m") // after it
 	ran(t, false, "backup", copied, "--admin", admin, "--data-dir", g.dir)
 	again := filepath.Join(g.dir, "again")
-	ran(t, true, "backup", again, "--admin", admin, "--data-dir", g.dir)
+	if out := ran(t, true, "backup", again, "--admin", admin, "--data-dir", g.dir, "--json"); strings.TrimSpace(out) != fmt.Sprintf(`{"dir":%q}`, again) {
+		t.Errorf("--json: %s", out)
+	}
 	if _, err := os.Stat(filepath.Join(again, "copy")); err == nil {
 		t.Error("a backup holds the one before it")
 	}

@@ -12,7 +12,7 @@ func TestServeSaysWhatItDoes(t *testing.T) {
 	g := serve(t, upstream, "--observe")
 	for _, want := range []string{
 		"antirobot: protects default at " + upstream, "visitors come to " + g.url + "; robots are only looked at",
-		"the private listener is at " + g.admin + ", its token in " + g.dir + "/admin.token", "--observe", "SIGHUP reloads",
+		"the private listener is at " + g.admin + ", its token in " + g.dir + "/admin.token", "to stop robots: ", "SIGHUP reloads",
 	} {
 		if g.logs.find(func(line string) bool { return !strings.HasPrefix(line, "{") && strings.Contains(line, want) }) == "" {
 			t.Errorf("no line says %q:\n%s", want, g.logs)

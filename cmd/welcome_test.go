@@ -1,0 +1,62 @@
+package cmd
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"antirobot/config"
+)
+
+// TestAdvice: serve says how to stop nobody, unless nobody is stopped.
+func TestAdvice(t *testing.T) {
+	f := func(settings string, observe bool, want string) {
+		t.Helper()
+		c, problems := config.Parse([]byte("services:\n  - {name: a, upstream: {urls: [http://127.0.0.1:1]}"+settings+"}\n"), nil)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if observe {
+			c.Observe()
+		}
+		if got := advice(c); !strings.HasPrefix(got, want) {
+			t.Errorf("%s, observing %v: %s", settings, observe, got)
+		}
+	}
+	const look, stop = "to look first without stopping anybody: --observe;", "to stop robots: "
+	f("", false, look)
+	f("", true, stop)
+	f(", verdict: {mode: observe}", false, stop)
+	f(", verdict: {mode: observe}, paths: [{prefix: /a, verdict: {mode: enforce}}]", false, look)
+	f(", verdict: {mode: observe}, paths: [{prefix: /a, verdict: {mode: enforce}}]", true, stop)
+}
+
+// TestHealthJSON: programs get the gateway's answer also where it is not ready; people get it in the error alone.
+func TestHealthJSON(t *testing.T) {
+	const answer = `{"ready":false,"waiting":["lists"]}`
+	status := http.StatusServiceUnavailable
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		fmt.Fprintln(w, answer)
+	}))
+	defer s.Close()
+	f := func(wantOut string, ok bool, args ...string) {
+		t.Helper()
+		var out bytes.Buffer
+		cmd := healthCommand()
+		cmd.SilenceUsage, cmd.SilenceErrors = true, true
+		cmd.SetOut(&out)
+		cmd.SetArgs(append(args, "--admin", strings.TrimPrefix(s.URL, "http://"), "--data-dir", t.TempDir()))
+		if err := cmd.Execute(); (err == nil) != ok || !ok && !strings.Contains(err.Error(), answer) || strings.TrimSpace(out.String()) != wantOut {
+			t.Errorf("%v, status %d: %v, %q", args, status, err, out.String())
+		}
+	}
+	f("", false)
+	f(answer, false, "--json")
+	status = http.StatusOK
+	f(answer, true)
+	f(answer, true, "--json")
+}
