@@ -103,13 +103,19 @@ type Keeper struct {
 	obtained, failures *metrics.Counter
 
 	mu       sync.Mutex
-	problems map[string]string // by host
+	problems map[string]problem // by host
+}
+
+// problem is why a try failed, and the end of the certificate that there was then.
+type problem struct {
+	text string
+	end  time.Time
 }
 
 // New makes a Keeper, which does nothing before Start.
 func New(cfg Config, d Deps) (*Keeper, error) {
 	k := &Keeper{
-		log: d.Log, problems: map[string]string{},
+		log: d.Log, problems: map[string]problem{},
 		storage:  &storage{kv: d.Store, seal: d.Seal, now: time.Now, locks: map[string]*lock{}},
 		obtained: d.Metrics.GetOrCreateCounter("antirobot_acme_obtained_total"),
 		failures: d.Metrics.GetOrCreateCounter("antirobot_acme_failures_total"),
@@ -199,8 +205,9 @@ func (k *Keeper) event(_ context.Context, name string, data map[string]any) erro
 		k.failures.Inc()
 		err, _ := data["error"].(error)
 		k.log.Error().Err(err).Str("host", host).Msg("no certificate could be obtained; another try follows")
+		p := problem{fmt.Sprint(err), k.end(host)}
 		k.mu.Lock()
-		k.problems[host] = fmt.Sprint(err)
+		k.problems[host] = p
 		k.mu.Unlock()
 	}
 	return nil
@@ -216,13 +223,24 @@ func (k *Keeper) missing() (hosts []string) {
 	return hosts
 }
 
-// Problems says for which hosts the last try failed, and why.
+// end returns when the certificate of a host ends; zero: there is none.
+func (k *Keeper) end(host string) (last time.Time) {
+	for _, c := range k.cache.AllMatchingCertificates(host) {
+		if c.Leaf != nil && c.Leaf.NotAfter.After(last) {
+			last = c.Leaf.NotAfter
+		}
+	}
+	return last
+}
+
+// Problems says for which hosts the last try failed, and why. A later certificate, which another gateway may have obtained,
+// settles it.
 func (k *Keeper) Problems() (all []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for _, h := range k.hosts {
-		if p, ok := k.problems[h]; ok {
-			all = append(all, h+": "+p)
+		if p, ok := k.problems[h]; ok && !k.end(h).After(p.end) {
+			all = append(all, h+": "+p.text)
 		}
 	}
 	return all
