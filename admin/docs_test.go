@@ -50,6 +50,7 @@ func TestDocumentedExamples(t *testing.T) {
 	g.note(rid, &d, addr, "/prices")
 	g.post("198.51.100.9", "do regexpCheck(regexp=\"(?s).*pills\") mark nopills score 1\nif not nopills stop as SPAM", "buy pills")
 
+	calls := record(t, g)
 	blocks := block.FindAllStringSubmatch(string(doc), -1)
 	ran := 0
 	for i, b := range blocks {
@@ -65,6 +66,7 @@ func TestDocumentedExamples(t *testing.T) {
 	if ran < 20 {
 		t.Errorf("only %d examples were found", ran)
 	}
+	checkDescribed(t, g, calls)
 	// Every endpoint has an example.
 	for _, r := range g.srv.routes {
 		path, _, _ := strings.Cut(r.path, "{}")

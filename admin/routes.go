@@ -60,6 +60,7 @@ func (s *Server) table() []route {
 		{"GET", "/api/alarms", false, Viewer, s.alarms},
 		{"POST", "/api/alarms/test", false, Operator, s.testAlarms},
 		{"GET", "/api/whoami", false, Viewer, s.whoAmI},
+		{"GET", "/api/openapi.json", false, Viewer, s.openAPI},
 		{"GET", "/api/journal", false, Viewer, s.searchJournal},
 		{"DELETE", "/api/journal", false, Operator, s.erase},
 		{"GET", "/api/journal/top", false, Viewer, s.top},
