@@ -16,7 +16,7 @@ import (
 // allowed is the import table of the design: a package imports only what stands after its name.
 var allowed = map[string][]string{
 	".":                 {"cmd"},
-	"cmd":               {"admin", "alarm", "proxy/h1", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/foreign", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "console", "journal", "lab"},
+	"cmd":               {"admin", "alarm", "proxy/h1", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/foreign", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/counter/scaling", "verdict/formula", "verdict/processor", "console", "journal", "lab"},
 	"config/pushed":     {"store"},
 	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab"},
 	"gateway":           {"admin", "alarm", "captcha", "cbb", "config", "config/pushed", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/extauthz", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab"},
@@ -85,6 +85,9 @@ var allowed = map[string][]string{
 	"demo":           {},
 	"e2e":            {},
 	"e2e/blackbox":   {"request", "proxy/h1", "proxy/upstream"},
+
+	// it computes with what was measured of these, and runs none of them
+	"verdict/counter/scaling": {"store/backlog", "verdict/counter"},
 
 	// it is initialized before the library that it speaks to, so it imports nothing
 	"proxy/h2/xconnect": {},
