@@ -76,8 +76,9 @@ packages: $(BIN)/release dist/linux-$(ARCH)/antirobot ## a deb and an rpm for AR
 image: $(BIN)/release $(IMAGE_ARCHS:%=dist/linux-%/antirobot) ## an OCI image from nothing for IMAGE_ARCHS (amd64 arm64) in dist/: a layout, and archives for docker load
 	@$(BIN)/release image -version $(VERSION) -epoch $(EPOCH) -tool dist/linux-$(HOSTARCH)/antirobot $(foreach a,$(IMAGE_ARCHS),-binary $(a)=dist/linux-$(a)/antirobot)
 
-check-packages: dist/linux-$(HOSTARCH)/antirobot dist/previous/antirobot ## deb, rpm and image tried in namespaces of their own, the Helm chart linted and rendered, PREVIOUS and this version over one Redis (minutes; needs root and Debian's rpm)
-	@cd tools/release && ANTIROBOT_BIN=$(CURDIR)/dist/linux-$(HOSTARCH)/antirobot ANTIROBOT_PREVIOUS=$(CURDIR)/dist/previous/antirobot $(GO) test -count=1 -timeout 30m ./...
+check-packages: dist/linux-$(HOSTARCH)/antirobot dist/linux-arm64/antirobot dist/previous/antirobot ## deb, rpm and images tried in namespaces of their own (arm64 by qemu), the Helm chart linted and rendered, PREVIOUS and this version over one Redis (minutes; needs root and Debian's rpm and qemu-user-static)
+	@command -v qemu-aarch64-static >/dev/null || echo "SKIPPED for want of qemu-aarch64-static: the image for arm64 is not run; apt-get install qemu-user-static" >&2
+	@cd tools/release && ANTIROBOT_BIN=$(CURDIR)/dist/linux-$(HOSTARCH)/antirobot ANTIROBOT_ARM64=$(CURDIR)/dist/linux-arm64/antirobot ANTIROBOT_PREVIOUS=$(CURDIR)/dist/previous/antirobot $(GO) test -count=1 -timeout 30m ./...
 
 dist/previous/antirobot: FORCE
 	@rm -rf dist/previous && mkdir -p dist/previous/src && git archive $(PREVIOUS) | tar -x -C dist/previous/src

@@ -196,21 +196,51 @@ func TestImage(t *testing.T) {
 	}
 }
 
+// TestImageARM64 runs the image for arm64 in the same way, by Debian's qemu-user-static where this machine is another.
+func TestImageARM64(t *testing.T) {
+	const emulator = "qemu-aarch64-static"
+	qemu, err := exec.LookPath(emulator)
+	if err != nil && os.Getenv("CI") == "" {
+		t.Skipf("SKIPPED for want of %s: the image for arm64 was not run; apt-get install qemu-user-static", emulator)
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	program, err := filepath.Abs(os.Getenv("ANTIROBOT_ARM64"))
+	if err != nil || os.Getenv("ANTIROBOT_ARM64") == "" {
+		t.Fatal("ANTIROBOT_ARM64 must name a binary: run make check-packages")
+	}
+	bin, out := built(t), t.TempDir()
+	o := &options{version: "1.0.0", binaries: map[string]string{"arm64": program}, tool: bin, out: out, epoch: time.Unix(1700000000, 0).UTC()}
+	if err := makeImage(o); err != nil {
+		t.Fatal(err)
+	}
+	said := inside(t, imageScript, "ARCHIVE="+filepath.Join(out, "antirobot-arm64.tar"), "QEMU="+qemu)
+	for _, want := range []string{`"architecture":"arm64"`, `"ready":true`, "linux/arm64", "all is well"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("there is no %s in\n%s", want, said)
+		}
+	}
+}
+
+// The variable QEMU names what runs the program; empty: this machine does.
 const imageScript = `
 mkdir image root
 tar -C image -xf $ARCHIVE
 cat image/sha256*  # its configuration
 tar -C root -xzf image/*.tar.gz
 mkdir root/proc && mount -t proc proc root/proc
+emulator=
+if [ -n "${QEMU-}" ]; then cp $QEMU root/emulator; emulator=/emulator; fi
 mount --bind root root && mount -o remount,bind,ro root
 mount -t tmpfs -o uid=65532,gid=65532,mode=0700 tmpfs root/var/lib/antirobot
 # as the configuration of the image says
 cat root/usr/share/doc/antirobot/sbom.cdx.json
-run() { exec env -i PATH=/ HOME=/var/lib/antirobot TMPDIR=/var/lib/antirobot ZONEINFO=/usr/share/zoneinfo.zip ANTIROBOT_DATA_DIR=/var/lib/antirobot ANTIROBOT_PROCESSOR_TIME_ZONE=Europe/Berlin /usr/sbin/chroot --userspec=65532:65532 root /antirobot "$@"; }
+run() { exec env -i PATH=/ HOME=/var/lib/antirobot TMPDIR=/var/lib/antirobot ZONEINFO=/usr/share/zoneinfo.zip ANTIROBOT_DATA_DIR=/var/lib/antirobot ANTIROBOT_PROCESSOR_TIME_ZONE=Europe/Berlin /usr/sbin/chroot --userspec=65532:65532 root $emulator /antirobot "$@"; }
 run serve --upstream http://127.0.0.1:3000 > log 2>&1 &
 gateway=$!
 for i in $(seq 600); do (run health) >/dev/null 2>&1 && break; kill -0 $gateway; sleep 0.2; done
 (run health)
+(run version)
 echo Europe/Berlin is known
 test "$(stat -c %u root/var/lib/antirobot/keys.json)" = 65532
 ! touch root/x 2>/dev/null
