@@ -2,6 +2,7 @@ package stream_test
 
 import (
 	"context"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -46,6 +47,8 @@ func cpuOf(pid int) time.Duration {
 type noLists struct{}
 
 func (noLists) Lookup(*cbb.Match, *request.View, *identity.Identity, string) {}
+
+func (noLists) Listed(string, netip.Addr, identity.Subject, string, time.Time) bool { return false }
 
 // judge makes a processor as it stands behind a stream.
 func judge(b *testing.B) (*processor.Processor, *stream.Services) {
