@@ -6,6 +6,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"antirobot/store"
 )
 
 // fakeDNS answers from maps, with a delay if told so.
@@ -23,7 +25,7 @@ func (d *fakeDNS) wait(ctx context.Context) error {
 	d.asked++
 	delay, err := d.delay, d.err
 	d.mu.Unlock()
-	if !sleep(ctx, delay) {
+	if !store.Pause(ctx, delay) {
 		return &net.DNSError{Err: "i/o timeout", IsTimeout: true, IsTemporary: true}
 	}
 	return err

@@ -139,7 +139,7 @@ func (l *Lists) Start(ctx context.Context) error {
 	l.tasks.Go(func() { l.follow(l.ctx) })
 	l.tasks.Go(func() { l.rebuildLoop(l.ctx) })
 	l.tasks.Go(func() {
-		for sleep(l.ctx, sweepEvery) {
+		for store.Pause(l.ctx, sweepEvery) {
 			l.sweep()
 		}
 	})
@@ -292,7 +292,7 @@ func (l *Lists) rebuildLoop(ctx context.Context) {
 			return
 		case <-l.dirty:
 		}
-		if !sleep(ctx, 200*time.Millisecond) { // several sources often change together
+		if !store.Pause(ctx, 200*time.Millisecond) { // several sources often change together
 			return
 		}
 		select {

@@ -223,7 +223,7 @@ func (l *Lists) follow(ctx context.Context) {
 			l.storeFailed(err)
 			l.log.Warn().Err(err).Msg("following list entries")
 		}
-		if !sleep(ctx, wait) {
+		if !store.Pause(ctx, wait) {
 			return
 		}
 		wait = min(2*wait, 10*time.Second)
@@ -334,16 +334,4 @@ func (l *Lists) changed(ctx context.Context, key []byte) error {
 	}
 	l.hear(string(key), it)
 	return nil
-}
-
-// sleep waits and reports whether ctx is still alive.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-t.C:
-		return true
-	}
 }

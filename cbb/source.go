@@ -14,6 +14,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"antirobot/store"
 )
 
 const (
@@ -103,7 +105,7 @@ func (s *source) run(ctx context.Context, changed func(), report func(*source, e
 		s.mu.Lock()
 		s.status.next = s.now().Add(wait)
 		s.mu.Unlock()
-		if !sleep(ctx, wait) {
+		if !store.Pause(ctx, wait) {
 			return
 		}
 		fresh, after, err := s.update(ctx)

@@ -18,6 +18,7 @@ import (
 	"antirobot/admin"
 	"antirobot/config"
 	"antirobot/config/pushed"
+	"antirobot/store"
 )
 
 // How often a gateway looks which version is in force, tells what it runs, and tries again what it could not take; and how
@@ -83,16 +84,9 @@ func (a *Server) closePush() error {
 }
 
 func (p *pushes) follow(ctx context.Context) {
-	tick := time.NewTicker(pushEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			_ = p.look(ctx) // the store's own health tells
-		}
-	}
+	store.Every(ctx, pushEvery, func() {
+		_ = p.look(ctx) // the store's own health tells
+	})
 }
 
 func (p *pushes) state() pushed.Node {

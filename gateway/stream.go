@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"antirobot/config"
+	"antirobot/store"
 	"antirobot/store/redisstore"
 	"antirobot/stream"
 	"antirobot/verdict"
@@ -54,18 +55,11 @@ func (a *Server) startConsumer() {
 	ctx, cancel := context.WithCancel(context.Background())
 	var beats sync.WaitGroup
 	beats.Go(func() {
-		t := time.NewTicker(beatEvery)
-		defer t.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-t.C:
-				if a.stream.Status().Held > 0 {
-					a.cacher.Beat(a.consumer.Age())
-				}
+		store.Every(ctx, beatEvery, func() {
+			if a.stream.Status().Held > 0 {
+				a.cacher.Beat(a.consumer.Age())
 			}
-		}
+		})
 	})
 	a.beating = func() { cancel(); beats.Wait() }
 }

@@ -62,18 +62,11 @@ func (k *fuidKeeper) start(ctx context.Context) error {
 	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	k.cancel = cancel
 	k.wg.Go(func() {
-		tick := time.NewTicker(fuidEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-run.Done():
-				return
-			case <-tick.C:
-				if err := k.save(run); err != nil {
-					k.log.Warn().Err(err).Msg("keep fuids")
-				}
+		store.Every(run, fuidEvery, func() {
+			if err := k.save(run); err != nil {
+				k.log.Warn().Err(err).Msg("keep fuids")
 			}
-		}
+		})
 	})
 	return nil
 }

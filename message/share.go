@@ -87,16 +87,7 @@ func (s *System) follow(ctx context.Context, position string) {
 				s.deps.Log.Error().Err(err).Msg("messages were not loaded again")
 			}
 		}
-		wait(ctx, time.Second)
-	}
-}
-
-func wait(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
+		store.Pause(ctx, time.Second)
 	}
 }
 

@@ -70,18 +70,11 @@ func (k *SharedRing) Start(ctx context.Context) error {
 	k.done = make(chan struct{})
 	go func() {
 		defer close(k.done)
-		tick := time.NewTicker(sharedRingEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
+		store.Every(ctx, sharedRingEvery, func() {
 			if err := k.check(ctx); err != nil && ctx.Err() == nil {
 				k.Log.Debug().Err(err).Msg("the key ring of the shared store was not looked at")
 			}
-		}
+		})
 	}()
 	return nil
 }

@@ -329,7 +329,7 @@ func (g *Group) read(ctx context.Context, h *holding, f func(d Delivery)) {
 		})
 		if err != nil && ctx.Err() == nil {
 			g.zlog.Warn().Err(err).Int("partition", h.partition).Msg("stream: can't be read now")
-			pause(ctx, retryPause)
+			store.Pause(ctx, retryPause)
 		}
 	}
 }

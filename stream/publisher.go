@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/store"
 	"antirobot/verdict"
 )
 
@@ -191,13 +192,13 @@ func (p *Publisher) run(ctx context.Context) {
 			continue
 		case <-p.wake:
 		}
-		pause(ctx, p.cfg.Linger)
+		store.Pause(ctx, p.cfg.Linger)
 		for ctx.Err() == nil {
 			n, err := p.flush(ctx)
 			p.away.Store(err != nil)
 			if err != nil {
 				p.look()
-				pause(ctx, retryPause)
+				store.Pause(ctx, retryPause)
 			} else if n == 0 { // not before: what was tried again had others waiting behind it
 				break
 			}
@@ -267,13 +268,4 @@ func (p *Publisher) take(o *outlet) bool {
 	o.going = append(o.going, events...)
 	o.spare = events[:0]
 	return true
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }

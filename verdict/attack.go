@@ -134,7 +134,7 @@ func (c *Cacher) readAttack(ctx context.Context) error {
 func (c *Cacher) followAttack(ctx context.Context) {
 	for ctx.Err() == nil {
 		_ = c.readAttack(ctx) // what is wrong with the store, others say
-		pause(ctx, attackEvery)
+		store.Pause(ctx, attackEvery)
 	}
 }
 

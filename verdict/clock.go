@@ -88,16 +88,7 @@ func (c *Cacher) align() {
 }
 
 func (c *Cacher) keepAligned(ctx context.Context) {
-	tick := time.NewTicker(alignEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			c.align()
-		}
-	}
+	store.Every(ctx, alignEvery, c.align)
 }
 
 func (c *Cacher) skewNow() time.Duration {

@@ -98,7 +98,7 @@ func (c *Cacher) tellAll(ctx context.Context) {
 		}
 		msg = c.said.more(msg)
 		for c.st.Append(ctx, conclusionTopic, msg) != nil && ctx.Err() == nil {
-			pause(ctx, followPause)
+			store.Pause(ctx, followPause)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func (c *Cacher) hearAll(ctx context.Context) {
 		if errors.Is(err, store.ErrGap) || errors.Is(err, store.ErrPosition) {
 			from = "0"
 		}
-		pause(ctx, followPause)
+		store.Pause(ctx, followPause)
 	}
 }
 

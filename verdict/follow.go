@@ -78,7 +78,7 @@ func (c *Cacher) follow(ctx context.Context, f *follower, ready chan<- struct{})
 		c.stale.Or(f.bit)
 		tell()
 		c.log.Error().Err(err).Str("of", f.of).Msg("the shared store can't be read; going on from memory")
-		pause(ctx, followPause)
+		store.Pause(ctx, followPause)
 	}
 }
 
@@ -98,7 +98,7 @@ func (c *Cacher) followOnce(ctx context.Context, f *follower, scanned func()) er
 		c.writeCopy()
 	}
 	if f.heard == nil {
-		pause(ctx, c.cfg.Rescan)
+		store.Pause(ctx, c.cfg.Rescan)
 		return nil
 	}
 	until, cancel := context.WithTimeout(ctx, c.cfg.Rescan)

@@ -48,15 +48,6 @@ func (c *Cacher) load(ctx context.Context) error {
 	return errors.Join(c.scanBans(ctx), c.ledger.Load(ctx), c.revoked.Scan(ctx), c.standing.Scan(ctx), c.readAttack(ctx))
 }
 
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
-
 // sweep forgets what has expired, and gives idle leases back.
 func (c *Cacher) sweep(ctx context.Context) {
 	t := time.NewTicker(sweepEvery)
