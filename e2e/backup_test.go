@@ -38,6 +38,10 @@ func TestBackup(t *testing.T) {
 	v := visitor(t)
 	solve(t, v, v.get(g.url+"/").must(t, 302, "").Header.Get("Location"))
 
+	remembers := func() bool {
+		return strings.Contains(string(g.api("GET", "/api/journal?q=kind:solved", nil)), `"solved"`)
+	}
+	eventually(t, "the journal has the solved challenge", remembers)
 	ran(t, false, "backup", filepath.Join(g.dir, "missing", "copy"), "--admin", admin, "--data-dir", g.dir)
 	copied := filepath.Join(g.dir, "copy")
 	ran(t, true, "backup", copied, "--admin", admin, "--data-dir", g.dir)
@@ -68,6 +72,9 @@ func TestBackup(t *testing.T) {
 	g.run()
 	visitor(t).get(g.url+"/").must(t, 302, "")
 	v.get(g.url+"/").must(t, 200, "site got")
+	if !remembers() {
+		t.Error("the journal of the copy does not have what was solved")
+	}
 	if bans := string(g.api("GET", "/api/bans", nil)); strings.Contains(bans, "203.0.113.9") {
 		t.Errorf("a ban that was made after the backup is in it: %s", bans)
 	}

@@ -19,7 +19,7 @@ services:
     upstream: {urls: ["http://127.0.0.1:1"]}
 `
 
-// TestUpgrade starts the gateway on the state of each earlier release: bans are in force.
+// TestUpgrade starts the gateway on the state of each earlier release: bans and list entries are in force.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	if n := os.Getenv("KEEP_STATE"); n != "" {
@@ -41,14 +41,26 @@ func TestUpgrade(t *testing.T) {
 			g := &gateway{t: t, dir: next, args: []string{"serve", "--config", filepath.Join(dir, "antirobot.yaml"), "--upstream", upstream}}
 			g.run()
 			t.Cleanup(func() { g.kill(syscall.SIGKILL) })
-			for _, want := range []string{"ip:127.0.0.1", "ip:203.0.113.9", "kept for an upgrade"} {
-				if bans := string(g.api("GET", "/api/bans", nil)); !strings.Contains(bans, want) {
-					t.Errorf("the bans have no %s: %s", want, bans)
+			for path, wants := range keptBy(archive) {
+				said := string(g.api("GET", path, nil))
+				for _, want := range wants {
+					if !strings.Contains(said, want) {
+						t.Errorf("%s has no %s: %s", path, want, said)
+					}
 				}
 			}
 			visitor(t).get(g.url+"/").must(t, 302, "")
 		})
 	}
+}
+
+// keptBy says what the answers of the API have, by path.
+func keptBy(archive string) map[string][]string {
+	kept := map[string][]string{"/api/bans": {"ip:127.0.0.1", "ip:203.0.113.9", "kept for an upgrade"}}
+	if filepath.Base(archive) != "state-1.tgz" { // which has bans alone
+		kept["/api/lists/block"] = []string{"198.51.100.0/24", "a list that was kept"}
+	}
+	return kept
 }
 
 // keepState writes the state of this release.
@@ -63,6 +75,10 @@ func keepState(t *testing.T, n string) {
 	for _, subject := range []string{"ip:127.0.0.1", "ip:203.0.113.9"} {
 		g.api("POST", "/api/bans", map[string]string{"subject": subject, "ttl": "30000d", "reason": "kept for an upgrade"})
 	}
+	g.api("POST", "/api/lists/block", map[string]string{"entry": "198.51.100.0/24", "ttl": "30000d", "reason": "a list that was kept"})
+	eventually(t, "the bans are in the journal", func() bool {
+		return strings.Contains(string(g.api("GET", "/api/journal?q=kind:ban", nil)), "203.0.113.9")
+	})
 	ran(t, true, "backup", filepath.Join(g.dir, "backup"), "--admin", strings.TrimPrefix(g.admin, "http://"), "--data-dir", g.dir)
 	if err := os.MkdirAll("testdata", 0o750); err != nil {
 		t.Fatal(err)

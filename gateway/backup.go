@@ -19,10 +19,13 @@ const (
 	backupName   = "BACKUP" // written last: without it a backup is not complete
 	backupFormat = "antirobot backup 1\n"
 	storeName    = "store"
+	journalName  = "journal"
+	queueName    = "counter-queue"
 )
 
-// leftOut are parts of a data directory that are not in a backup: lists are fetched again.
-var leftOut = []string{storeName, "lists", backupName, "lost+found"}
+// leftOut are parts of a data directory that are not copied file by file. The store and the journal are copied as of one moment;
+// counts that wait for a shared store belong to that one's backup, and lists are fetched again.
+var leftOut = []string{storeName, journalName, queueName, "lists", backupName, "lost+found"}
 
 // Backup implements admin.Gateway: it writes a consistent copy of the data directory into dir while the gateway runs. With
 // a store that gateways share, the copy has no store: that has a backup of its own.
@@ -43,6 +46,11 @@ func (a *Server) Backup(dir string) (err error) {
 			return fmt.Errorf("%s is not in the file system of the data directory %s; name a directory there, and copy it away afterwards", dir, a.Cfg.DataDir)
 		}
 		if err := s.Checkpoint(filepath.Join(dir, storeName)); err != nil {
+			return err
+		}
+	}
+	if a.journal != nil {
+		if err := a.journal.Backup(filepath.Join(dir, journalName)); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ func (a *Server) openJournal() error {
 		return nil
 	}
 	j, err := journal.New(a.Cfg.Journal, journal.Deps{
-		Dir: filepath.Join(a.Cfg.DataDir, "journal"), Stories: stories{a}, Counts: a.counts, Log: a.Logger("journal"), Metrics: a.set,
+		Dir: filepath.Join(a.Cfg.DataDir, journalName), Stories: stories{a}, Counts: a.counts, Log: a.Logger("journal"), Metrics: a.set,
 	})
 	if err != nil {
 		a.log.Error().Err(err).Msg("there is no journal: what is decided is forgotten with the memory of verdict.decisions")

@@ -131,7 +131,7 @@ func (a *Server) openCounterQueue() error {
 		return nil
 	}
 	queue, err := backlog.Open(a.Cfg.Store.Queue, backlog.Deps{
-		Store: counters, Dir: filepath.Join(a.Cfg.DataDir, "counter-queue"), Log: a.Logger("counters"), Metrics: a.set,
+		Store: counters, Dir: filepath.Join(a.Cfg.DataDir, queueName), Log: a.Logger("counters"), Metrics: a.set,
 	})
 	if err != nil {
 		return err

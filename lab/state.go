@@ -31,7 +31,14 @@ const (
 	maxBefore = 20
 	maxState  = 64 << 20 // bytes of the file
 	stateFile = "lab.json"
+	version   = 1 // of the file; files from before it was written down have none, and are of the first one
 )
+
+// stored is the state as the file has it.
+type stored struct {
+	Version int `json:"version"`
+	State
+}
 
 // Dir is where the lab of a data directory keeps what it has.
 func Dir(dataDir string) string { return filepath.Join(dataDir, "lab") }
@@ -47,14 +54,18 @@ func Load(dataDir string) (s State, err error) {
 		return s, fmt.Errorf("lab: %w", err)
 	}
 	defer f.Close()
+	var found stored
 	data, err := io.ReadAll(io.LimitReader(f, maxState+1))
 	if err == nil {
-		err = json.Unmarshal(data, &s)
+		err = json.Unmarshal(data, &found)
+	}
+	if err == nil && found.Version > version {
+		err = fmt.Errorf("it is of version %d, and this program knows %d; run the version that wrote it", found.Version, version)
 	}
 	if err != nil {
-		return s, fmt.Errorf("lab: %s can't be read (%w): remove it, and the settings are those of the configuration's file again", name, err)
+		return s, fmt.Errorf("lab: %s can't be read (%w); remove it, and the settings are those of the configuration's file again", name, err)
 	}
-	return s, nil
+	return found.State, nil
 }
 
 // ErrBusy is returned while another rehearsal is under way.
@@ -75,7 +86,7 @@ func (s *State) WriteCards(dataDir string) error {
 // Save writes the state, and removes cards that nothing refers to.
 func (s *State) Save(dataDir string) error {
 	dir := Dir(dataDir)
-	text, err := json.MarshalIndent(s, "", " ")
+	text, err := json.MarshalIndent(stored{version, *s}, "", " ")
 	if err != nil {
 		return fmt.Errorf("lab: %w", err)
 	}

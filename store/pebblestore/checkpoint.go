@@ -40,6 +40,19 @@ func (s *Store) Checkpoint(dir string) (err error) {
 	return syncDir(dir)
 }
 
+// Checkpoint writes a consistent copy of the log, as of now, into dir, as that of a Store does.
+func (l *Log) Checkpoint(dir string) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return l.with(func(e *engine) error {
+		if err := e.checkpoint(filepath.Join(dir, stateName)); err != nil {
+			return err
+		}
+		return syncDir(dir)
+	})
+}
+
 // checkpoint links the engine's files into a new directory, which becomes complete with its FORMAT.
 func (e *engine) checkpoint(path string) error {
 	if err := e.died(); err != nil {

@@ -74,7 +74,7 @@ func (e *Events) Read(ctx context.Context, partition int, after string, wait tim
 	limit, cancel := context.WithTimeout(ctx, wait+e.s.cfg.Timeout)
 	defer cancel()
 	key := e.keys[partition]
-	streams, err := cl.Do(limit, cl.B().Xread().Count(eventsPage).Block(max(wait.Milliseconds(), 1)).Streams().Key(key).Id(after).Build()).AsXRead()
+	streams, err := cl.Do(limit, cl.B().Xread().Count(eventsPage).Block(max(wait.Milliseconds(), 1)).Streams().Key(key).Id(after).Build().UnblockOnCancel()).AsXRead()
 	switch {
 	case rueidis.IsRedisNil(err):
 		return nil

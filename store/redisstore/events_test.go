@@ -1,6 +1,9 @@
 package redisstore_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -36,4 +39,22 @@ func TestEventsConform(t *testing.T) {
 			Lose: func(_ *testing.T, s stream.Stream) { links[s].Cut() },
 		}
 	})
+}
+
+// TestReadEndsWithItsContext: who stops does not wait for what it was waiting for, and leaves nothing on the server that waits.
+func TestReadEndsWithItsContext(t *testing.T) {
+	r := redistest.Start(t)
+	e := open(t, "redis://"+r.Addr, redisstore.DefaultConfig()).Events(1, time.Hour)
+	blocked := func(n string) func() bool {
+		return func() bool { return strings.Contains(r.CLI(t, "info", "clients"), "blocked_clients:"+n) }
+	}
+	ctx, cancel := context.WithCancel(bg)
+	ended := make(chan error, 1)
+	go func() { ended <- e.Read(ctx, 0, "", time.Hour, func(string, []byte) {}) }()
+	eventually(t, "it waits", blocked("1"))
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	eventually(t, "nothing waits", blocked("0"))
 }

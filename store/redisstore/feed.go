@@ -127,7 +127,8 @@ func (s *Store) Follow(ctx context.Context, topic, from string, f func(pos strin
 	}
 }
 
-// listen waits briefly for messages after a position.
+// listen waits briefly for messages after a position. When ctx ends it returns at once: a gateway that stops follows several
+// topics, and closes one after the other.
 func (s *Store) listen(ctx context.Context, topic, at string) ([]rueidis.XRangeEntry, error) {
 	cl, err := s.conn()
 	if err != nil {
@@ -136,7 +137,7 @@ func (s *Store) listen(ctx context.Context, topic, at string) ([]rueidis.XRangeE
 	key := s.topic(topic)
 	wait, cancel := context.WithTimeout(ctx, feedBlock+s.cfg.Timeout)
 	defer cancel()
-	r := cl.Do(wait, cl.B().Xread().Count(feedPage).Block(feedBlock.Milliseconds()).Streams().Key(key).Id(at).Build())
+	r := cl.Do(wait, cl.B().Xread().Count(feedPage).Block(feedBlock.Milliseconds()).Streams().Key(key).Id(at).Build().UnblockOnCancel())
 	streams, err := r.AsXRead()
 	switch {
 	case rueidis.IsRedisNil(err):
