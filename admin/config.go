@@ -20,6 +20,13 @@ type Config struct {
 	// MetricsToken asks for the token on /metrics, /healthz and /readyz too. Without it they are open to loopback;
 	// other peers then need the token for /metrics and get only the status of /healthz and /readyz.
 	MetricsToken bool `mapstructure:"metrics_token"`
+	// Name is this gateway's among several that share a store; empty: the machine's, and the number of the process.
+	Name string `mapstructure:"name"`
+	// Advertise is the host, or host:port, at which the other gateways reach the listener; without a port, the listener's. Empty:
+	// that of Listen, if it is neither loopback nor all addresses; else they can't ask this gateway.
+	Advertise string `mapstructure:"advertise"`
+	// AskTimeout is how long the console waits for the other gateways.
+	AskTimeout time.Duration `mapstructure:"ask_timeout"`
 	// Hosts are the names by which the listener may be called, beside addresses and localhost.
 	Hosts []string `mapstructure:"hosts"`
 	// Tokens are further tokens, each with a name and a role.
@@ -44,6 +51,7 @@ func DefaultConfig() Config {
 	return Config{
 		Listen:         "127.0.0.1:8079",
 		Tokens:         []TokenConfig{},
+		AskTimeout:     3 * time.Second,
 		MaxBodyBytes:   1 << 20,
 		MaxConnections: 256,
 		ReadTimeout:    10 * time.Second,
@@ -76,6 +84,12 @@ func (c *Config) Validate() error {
 			bad(fmt.Sprintf("hosts[%d]", i), "%q is no plain host name (no port, no wildcard)", h)
 		}
 	}
+	if len(c.Name) > 64 || c.Name != "" && checkReason(c.Name) != nil {
+		bad("name", "%q is not a line of at most 64 bytes", c.Name)
+	}
+	if h := advertisedHost(c.Advertise); c.Advertise != "" && !request.PlainHost(h) && net.ParseIP(h) == nil {
+		bad("advertise", "%q is neither a host nor a host:port such as 10.0.0.5:8079", c.Advertise)
+	}
 	errs = append(errs, validateTokens(c.Tokens))
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		bad("tls_cert", "tls_cert and tls_key go together; give both or none")
@@ -89,7 +103,7 @@ func (c *Config) Validate() error {
 	for _, d := range []struct {
 		key string
 		val time.Duration
-	}{{"read_timeout", c.ReadTimeout}, {"idle_timeout", c.IdleTimeout}} {
+	}{{"read_timeout", c.ReadTimeout}, {"idle_timeout", c.IdleTimeout}, {"ask_timeout", c.AskTimeout}} {
 		if d.val < 100*time.Millisecond || d.val > time.Hour {
 			bad(d.key, "%v is outside of 100ms..1h", d.val)
 		}
@@ -111,6 +125,32 @@ func (c *Config) Warnings() []string {
 			"listen on 127.0.0.1 or set tls_cert and tls_key", c.Listen))
 	}
 	return w
+}
+
+// advertisedHost returns the host of what Advertise says, which may leave the port out.
+func advertisedHost(s string) string {
+	if host, _, err := net.SplitHostPort(s); err == nil {
+		return host
+	}
+	return strings.Trim(s, "[]")
+}
+
+// Reached returns the address that the other gateways are told, of a listener at an address such as 0.0.0.0:8079; empty: none.
+func (c *Config) Reached(listener string) string {
+	host, port, err := net.SplitHostPort(listener)
+	if err != nil {
+		return ""
+	}
+	if c.Advertise != "" {
+		if _, p, err := net.SplitHostPort(c.Advertise); err == nil {
+			port = p
+		}
+		return net.JoinHostPort(advertisedHost(c.Advertise), port)
+	}
+	if a, err := netip.ParseAddr(host); err != nil || a.IsUnspecified() || a.IsLoopback() {
+		return ""
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // Loopback reports whether Listen is reachable from this machine only.

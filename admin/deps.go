@@ -10,6 +10,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/admin/peers"
 	"antirobot/alarm"
 	"antirobot/cbb"
 	"antirobot/identity"
@@ -46,6 +47,7 @@ type Deps struct {
 	Journal   Journal
 	Alarms    Alarms
 	Lab       Lab
+	Peers     Peers // nil: no other gateway is asked
 	// Forget forgets what memory and the store know of a subject beside bans and labels; nil: nothing is known.
 	Forget func(s identity.Subject)
 	// Challenges returns what became of the challenges of late, as it is answered; nil: nobody counts them.
@@ -71,6 +73,14 @@ type Gateway interface {
 	Certificates() []string
 	// Ready returns what /readyz asks for, beside the lists, which the server looks at itself.
 	Ready() []Check
+}
+
+// Peers asks the other gateways that share the store. *peers.Peers does.
+type Peers interface {
+	Here() peers.Peer
+	Ask(ctx context.Context, target string) ([]peers.Answer, error)
+	// Asked returns which of them asks, by its field Authorization.
+	Asked(field []byte, target string) (name string, ok bool)
 }
 
 // MessageSource has the message firewall, or says why it is not there: it may wait for a shared store.

@@ -8,7 +8,6 @@ import (
 
 	"antirobot/journal"
 	"antirobot/request"
-	"antirobot/verdict"
 )
 
 // Journal remembers requests, and what operators do. *journal.Journal does.
@@ -92,10 +91,7 @@ func (s *Server) told(c *call) (any, error) {
 	if err == nil && !found {
 		err = notFound("the journal does not remember %s: it is too long ago, was erased, or of another node", id)
 	}
-	return struct {
-		Items []journal.Entry `json:"items"`
-		Story *verdict.Story  `json:"story,omitempty"`
-	}{t.Entries, t.Story}, err
+	return toldBody{Items: t.Entries, Story: t.Story}, err
 }
 
 // top counts who or what occurs most in the journal, in the last hour unless the query says since when.
@@ -138,6 +134,8 @@ type topBody struct {
 	Since time.Time       `json:"since"`
 	Items []journal.Count `json:"items"`
 	More  []topItems      `json:"more,omitempty"` // of the second key and those after it
+
+	Gateways []GatewayState `json:"gateways,omitempty"`
 }
 
 type topItems struct {
@@ -172,10 +170,7 @@ func (s *Server) figures(c *call) (any, error) {
 	if err != nil && all == nil {
 		return nil, badField("by", "%v", err)
 	}
-	return struct {
-		By    string            `json:"by"`
-		Items []journal.Figures `json:"items"`
-	}{by, all}, err
+	return figuresBody{By: by, Items: all}, err
 }
 
 // erase forgets what the journal knows of a subject.

@@ -103,7 +103,7 @@ func TestOpenAPIFields(t *testing.T) {
 		"Lists": listsView{}, "ListSource": source{}, "ListEntry": entry{}, "ListBadLine": cbb.BadLine{}, "CrawlerStats": cbb.CrawlerStats{},
 		"Label": LabelStory{}, "Allowance": Allowance{}, "Session": processor.SessionView{}, "SessionChallenges": processor.Challenges{},
 		"SessionCounters": processor.CountsView{}, "SessionFactor": processor.FactorView{},
-		"JournalPage": journal.Found{}, "JournalEntry": journal.Entry{}, "JournalCount": journal.Count{}, "JournalFigures": journal.Figures{},
+		"JournalPage": journalPage{}, "JournalStory": toldBody{}, "JournalFigurePage": figuresBody{}, "GatewayState": GatewayState{}, "JournalEntry": journal.Entry{}, "JournalCount": journal.Count{}, "JournalFigures": journal.Figures{},
 		"JournalTop": topBody{}, "JournalTopOf": topItems{}, "ErasedSubject": erased{},
 		"Lab": lab.View{}, "LabService": lab.ServiceView{}, "LabVersion": lab.VersionView{}, "LabShadow": lab.ShadowView{}, "LabSettings": lab.Settings{},
 		"LabChange": lab.Change{}, "LabServiceChange": lab.Service{}, "RequestLimit": lab.Limit{}, "Rehearsal": lab.Rehearsal{},

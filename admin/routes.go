@@ -31,63 +31,64 @@ type route struct {
 	body         bool // takes a JSON body
 	role         Role // the least that may call it
 	handle       func(*call) (any, error)
+	merge        func(*call, *gathered) (any, error) // of the answers of several gateways; nil: each knows the same
 }
 
 func (s *Server) table() []route {
 	return []route{
-		{"GET", "/api/status", false, Viewer, s.status},
-		{"GET", "/api/bans", false, Viewer, s.listBans},
-		{"POST", "/api/bans", true, Operator, s.makeBan},
-		{"DELETE", "/api/bans", false, Operator, s.liftBan},
-		{"GET", "/api/lists", false, Viewer, s.listSources},
-		{"GET", "/api/lists/{}", false, Viewer, s.listEntries},
-		{"POST", "/api/lists/{}", true, Operator, s.addEntry},
-		{"DELETE", "/api/lists/{}", false, Operator, s.removeEntry},
-		{"GET", "/api/labels", false, Viewer, s.listLabels},
-		{"POST", "/api/labels", true, Operator, s.setLabel},
-		{"DELETE", "/api/labels", false, Operator, s.removeLabel},
-		{"POST", "/api/reload", false, Admin, s.reload},
-		{"POST", "/api/revoke", true, Admin, s.revoke},
-		{"GET", "/api/decisions/{}", false, Viewer, s.decision},
-		{"GET", "/api/challenges", false, Viewer, s.challenges},
-		{"GET", "/api/subjects/{}", false, Viewer, s.subject},
-		{"DELETE", "/api/subjects/{}", false, Operator, s.eraseSubject},
-		{"POST", "/api/counters/update", true, Admin, s.updateCounters},
-		{"POST", "/api/counters/read", true, Viewer, s.readCounters},
-		{"GET", "/api/attack", false, Viewer, s.attackState},
-		{"POST", "/api/attack", true, Operator, s.attack},
-		{"DELETE", "/api/attack", false, Operator, s.attackOver},
-		{"GET", "/api/alarms", false, Viewer, s.alarms},
-		{"POST", "/api/alarms/test", false, Operator, s.testAlarms},
-		{"GET", "/api/whoami", false, Viewer, s.whoAmI},
-		{"GET", "/api/openapi.json", false, Viewer, s.openAPI},
-		{"GET", "/api/journal", false, Viewer, s.searchJournal},
-		{"DELETE", "/api/journal", false, Operator, s.erase},
-		{"GET", "/api/journal/top", false, Viewer, s.top},
-		{"GET", "/api/journal/figures", false, Viewer, s.figures},
-		{"GET", "/api/journal/{}", false, Viewer, s.told},
-		{"GET", "/api/messages", false, Viewer, s.searchMessages},
-		{"GET", "/api/messages/usage", false, Viewer, s.messageUsage},
-		{"GET", "/api/messages/recent", false, Viewer, s.recentMessages},
-		{"POST", "/api/messages/{}/mark", true, Operator, s.markMessage},
-		{"DELETE", "/api/messages/{}/mark", false, Operator, s.unmarkMessage},
-		{"GET", "/api/lab", false, Viewer, s.labView},
-		{"POST", "/api/lab/rehearse", true, Operator, s.rehearse},
-		{"POST", "/api/lab/shadow", true, Admin, s.shadow},
-		{"DELETE", "/api/lab/shadow", false, Admin, s.shadowOver},
-		{"POST", "/api/lab/apply", true, Admin, s.applyLab},
-		{"POST", "/api/lab/takeback", false, Admin, s.takeBack},
-		{"POST", "/api/backup", true, Admin, s.backup},
-		{"GET", "/api/push", false, Viewer, s.pushState},
-		{"POST", "/api/push", true, Admin, s.push},
-		{"POST", "/api/push/rollback", true, Admin, s.rollback},
-		{"GET", "/api/queue", false, Viewer, s.listQueue},
-		{"DELETE", "/api/queue", false, Operator, s.eraseQueue},
-		{"POST", "/api/queue/{}/approve", true, Operator, s.approveQueued},
-		{"POST", "/api/queue/{}/refuse", true, Operator, s.refuseQueued},
-		{"POST", "/api/queue/{}/teach", true, Operator, s.teachQueued},
-		{"GET", "/api/queue/{}", false, Viewer, s.showQueued},
-		{"DELETE", "/api/queue/{}", false, Operator, s.eraseQueued},
+		{"GET", "/api/status", false, Viewer, s.status, nil},
+		{"GET", "/api/bans", false, Viewer, s.listBans, nil},
+		{"POST", "/api/bans", true, Operator, s.makeBan, nil},
+		{"DELETE", "/api/bans", false, Operator, s.liftBan, nil},
+		{"GET", "/api/lists", false, Viewer, s.listSources, nil},
+		{"GET", "/api/lists/{}", false, Viewer, s.listEntries, nil},
+		{"POST", "/api/lists/{}", true, Operator, s.addEntry, nil},
+		{"DELETE", "/api/lists/{}", false, Operator, s.removeEntry, nil},
+		{"GET", "/api/labels", false, Viewer, s.listLabels, nil},
+		{"POST", "/api/labels", true, Operator, s.setLabel, nil},
+		{"DELETE", "/api/labels", false, Operator, s.removeLabel, nil},
+		{"POST", "/api/reload", false, Admin, s.reload, nil},
+		{"POST", "/api/revoke", true, Admin, s.revoke, nil},
+		{"GET", "/api/decisions/{}", false, Viewer, s.decision, mergeDecision},
+		{"GET", "/api/challenges", false, Viewer, s.challenges, mergeChallenges},
+		{"GET", "/api/subjects/{}", false, Viewer, s.subject, mergeSubject},
+		{"DELETE", "/api/subjects/{}", false, Operator, s.eraseSubject, nil},
+		{"POST", "/api/counters/update", true, Admin, s.updateCounters, nil},
+		{"POST", "/api/counters/read", true, Viewer, s.readCounters, nil},
+		{"GET", "/api/attack", false, Viewer, s.attackState, nil},
+		{"POST", "/api/attack", true, Operator, s.attack, nil},
+		{"DELETE", "/api/attack", false, Operator, s.attackOver, nil},
+		{"GET", "/api/alarms", false, Viewer, s.alarms, nil},
+		{"POST", "/api/alarms/test", false, Operator, s.testAlarms, nil},
+		{"GET", "/api/whoami", false, Viewer, s.whoAmI, nil},
+		{"GET", "/api/openapi.json", false, Viewer, s.openAPI, nil},
+		{"GET", "/api/journal", false, Viewer, s.searchJournal, mergeJournal},
+		{"DELETE", "/api/journal", false, Operator, s.erase, nil},
+		{"GET", "/api/journal/top", false, Viewer, s.top, mergeTop},
+		{"GET", "/api/journal/figures", false, Viewer, s.figures, mergeFigures},
+		{"GET", "/api/journal/{}", false, Viewer, s.told, mergeTold},
+		{"GET", "/api/messages", false, Viewer, s.searchMessages, nil},
+		{"GET", "/api/messages/usage", false, Viewer, s.messageUsage, nil},
+		{"GET", "/api/messages/recent", false, Viewer, s.recentMessages, nil},
+		{"POST", "/api/messages/{}/mark", true, Operator, s.markMessage, nil},
+		{"DELETE", "/api/messages/{}/mark", false, Operator, s.unmarkMessage, nil},
+		{"GET", "/api/lab", false, Viewer, s.labView, nil},
+		{"POST", "/api/lab/rehearse", true, Operator, s.rehearse, nil},
+		{"POST", "/api/lab/shadow", true, Admin, s.shadow, nil},
+		{"DELETE", "/api/lab/shadow", false, Admin, s.shadowOver, nil},
+		{"POST", "/api/lab/apply", true, Admin, s.applyLab, nil},
+		{"POST", "/api/lab/takeback", false, Admin, s.takeBack, nil},
+		{"POST", "/api/backup", true, Admin, s.backup, nil},
+		{"GET", "/api/push", false, Viewer, s.pushState, nil},
+		{"POST", "/api/push", true, Admin, s.push, nil},
+		{"POST", "/api/push/rollback", true, Admin, s.rollback, nil},
+		{"GET", "/api/queue", false, Viewer, s.listQueue, nil},
+		{"DELETE", "/api/queue", false, Operator, s.eraseQueue, nil},
+		{"POST", "/api/queue/{}/approve", true, Operator, s.approveQueued, nil},
+		{"POST", "/api/queue/{}/refuse", true, Operator, s.refuseQueued, nil},
+		{"POST", "/api/queue/{}/teach", true, Operator, s.teachQueued, nil},
+		{"GET", "/api/queue/{}", false, Viewer, s.showQueued, nil},
+		{"DELETE", "/api/queue/{}", false, Operator, s.eraseQueued, nil},
 	}
 }
 
@@ -125,6 +126,9 @@ func (s *Server) dispatch(ctx *fasthttp.RequestCtx) {
 }
 
 func (s *Server) api(ctx *fasthttp.RequestCtx, path string) error {
+	if who, ok := s.asker(ctx); ok {
+		return s.answer(ctx, path, who)
+	}
 	who, err := s.requireToken(ctx, Viewer)
 	if err != nil {
 		return err
@@ -155,13 +159,16 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, path string, who Caller) error
 		if err := who.may(r.role); err != nil {
 			return err
 		}
+		if who.gateway && r.merge == nil {
+			return notFound("%s is not for other gateways", r.path)
+		}
 		if err := checkBody(ctx, r.body); err != nil {
 			return err
 		}
 		work, done := context.WithTimeout(context.Background(), maxWork)
 		defer done()
 		c := &call{RequestCtx: ctx, who: who, arg: arg, work: work}
-		v, err := r.handle(c)
+		v, err := s.everywhere(c, r)
 		if err != nil {
 			return err
 		}

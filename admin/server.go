@@ -66,6 +66,9 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	for _, h := range cfg.Hosts {
 		s.hosts[string(request.HostName([]byte(h)))] = true
 	}
+	if cfg.Advertise != "" {
+		s.hosts[string(request.HostName([]byte(advertisedHost(cfg.Advertise))))] = true
+	}
 	for class := 2; class <= 5; class++ {
 		s.requests[class] = set.GetOrCreateCounter(fmt.Sprintf(`antirobot_admin_requests_total{status="%dxx"}`, class))
 	}

@@ -110,6 +110,7 @@ type Caller struct {
 	Name    string
 	Role    Role
 	expires time.Time // zero: never
+	gateway bool      // another gateway asks
 }
 
 // Valid reports whether the token has not expired.

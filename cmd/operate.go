@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"antirobot/admin"
 	"antirobot/journal"
 	"antirobot/request"
 	"antirobot/verdict"
@@ -69,7 +70,7 @@ func (o *operator) behind(cmd *cobra.Command, s string) (string, error) {
 	if !ok {
 		return whom(s), nil
 	}
-	answer, err := o.get(cmd, "/api/decisions/"+id.String())
+	answer, err := o.get(cmd, "/api/decisions/"+id.String()+everywhere)
 	if err != nil {
 		return "", err
 	}
@@ -226,13 +227,28 @@ func (o *operator) whetherStops(cmd *cobra.Command) error {
 	return nil
 }
 
+// everywhere asks for what all gateways that share the store know.
+const everywhere = "?gateways=all"
+
+// sayLost says which gateways did not answer.
+func sayLost(w io.Writer, all []admin.GatewayState) {
+	for _, g := range all {
+		if g.Error != "" {
+			fmt.Fprintf(w, "note: this leaves out the gateway %s: %s\n", g.Name, g.Error)
+		}
+	}
+}
+
 func topCommand() *cobra.Command {
 	var o operator
 	var by, query, since string
 	cmd := o.command("top", "Who is stopped most, by subject, ip, network, path, agent, cause, service or reason",
 		"  antirobot top --by network\n  antirobot top --by agent --query 'path:/api' --since 1d", cobra.NoArgs, func(cmd *cobra.Command, _ []string) error {
-			var out struct{ Items []journal.Count }
-			printed, err := o.call(cmd, http.MethodGet, "/api/journal/top?"+url.Values{"by": {by}, "q": {query + " since:" + since}}.Encode(), nil, &out)
+			var out struct {
+				Items    []journal.Count
+				Gateways []admin.GatewayState
+			}
+			printed, err := o.call(cmd, http.MethodGet, "/api/journal/top?"+url.Values{"by": {by}, "q": {query + " since:" + since}, "gateways": {"all"}}.Encode(), nil, &out)
 			if err != nil || printed {
 				return err
 			}
@@ -240,7 +256,11 @@ func topCommand() *cobra.Command {
 			for _, c := range out.Items {
 				fmt.Fprintf(t, "%d\t%s\n", c.Entries, processor.ReasonWords(c.Name))
 			}
-			return t.Flush()
+			if err := t.Flush(); err != nil {
+				return err
+			}
+			sayLost(cmd.ErrOrStderr(), out.Gateways)
+			return nil
 		})
 	cmd.Flags().StringVar(&by, "by", "subject", "`WHAT` to count by")
 	cmd.Flags().StringVar(&query, "query", "verdict:robot,blocked,unsure", "`QUERY` as in the console")

@@ -26,10 +26,11 @@ func subjectCommand() *cobra.Command {
 				return err
 			}
 			var s knownSubject
-			printed, err := o.call(cmd, http.MethodGet, "/api/subjects/"+url.PathEscape(subject), nil, &s)
+			printed, err := o.call(cmd, http.MethodGet, "/api/subjects/"+url.PathEscape(subject)+everywhere, nil, &s)
 			if err != nil || printed {
 				return err
 			}
+			sayLost(cmd.ErrOrStderr(), s.Gateways)
 			return tellSubject(cmd.OutOrStdout(), &s, time.Now())
 		})
 }
@@ -40,6 +41,7 @@ type knownSubject struct {
 	Bans      []verdict.StoryBan
 	Allowance *admin.Allowance
 	Session   *processor.SessionView
+	Gateways  []admin.GatewayState
 }
 
 // toldFactors bounds how many factors are told.

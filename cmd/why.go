@@ -41,7 +41,7 @@ over its private listener.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, _ := request.ParseID(strings.TrimSpace(args[0])) // checked
-			answer, err := api.get(cmd, "/api/decisions/"+id.String())
+			answer, err := api.get(cmd, "/api/decisions/"+id.String()+everywhere)
 			if err != nil {
 				return err
 			}
@@ -81,7 +81,7 @@ func (c *apiClient) present(cmd *cobra.Command, s *verdict.Story) map[string]sta
 	now := map[string]standingNow{}
 	for _, sub := range ask {
 		var is standingNow
-		if answer, err := c.get(cmd, "/api/subjects/"+url.PathEscape(sub)); err == nil && readAnswer(answer, &is) == nil {
+		if answer, err := c.get(cmd, "/api/subjects/"+url.PathEscape(sub)+everywhere); err == nil && readAnswer(answer, &is) == nil {
 			now[sub] = is
 		}
 	}

@@ -58,13 +58,13 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 		}
 		v = journal.Found{Entries: []journal.Entry{entry, entry}, Next: number, Scanned: 2}
 	case "/api/journal/" + number:
-		v = told{[]journal.Entry{entry}, &verdict.Story{RequestID: number, At: at, Service: "shop", Mode: "enforce", Path: hostile, Verdict: "robot", Cause: "ban", Subject: "ip:203.0.113.7", Considered: []string{"ip:203.0.113.7"}, Ban: ban}}
+		v = told{Items: []journal.Entry{entry}, Story: &verdict.Story{RequestID: number, At: at, Service: "shop", Mode: "enforce", Path: hostile, Verdict: "robot", Cause: "ban", Subject: "ip:203.0.113.7", Considered: []string{"ip:203.0.113.7"}, Ban: ban}}
 	case "/api/subjects/ip:203.0.113.7":
 		v = standing{Subject: "ip:203.0.113.7", Bans: []*verdict.StoryBan{ban}}
 	case "/api/status":
 		return 200, []byte(`{"version":"1","ready":false,"checks":[{"name":"lists","ok":false,"detail":"x"}],"services":[{"name":"shop","mode":"observe","upstreams":[{"address":"10.0.0.1:80","healthy":false}]}],"store":{"backend":"pebble","healthy":false,"error":"full"}}`)
 	case "/api/journal/figures":
-		v = figures{"minute", []journal.Figures{{At: at, Counts: map[string]float64{"requests/robot/ban": 3, "shown/page": 2, "answers/passed": 1}}}}
+		v = figures{By: "minute", Items: []journal.Figures{{At: at, Counts: map[string]float64{"requests/robot/ban": 3, "shown/page": 2, "answers/passed": 1}}}}
 	case "/api/journal/top":
 		return 200, []byte(`{"items":[{"name":"` + `<b>x</b>` + `","entries":3,"requests":3}],"more":[{"by":"network","items":[{"name":"198.51.100.0/24","entries":1,"requests":1}]},{"by":"agent","items":[]}]}`)
 	case "/api/challenges":

@@ -12,6 +12,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"antirobot/admin"
 	"antirobot/alarm"
 	"antirobot/journal"
 	"antirobot/svg"
@@ -21,6 +22,8 @@ import (
 type figures struct {
 	By    string            `json:"by"`
 	Items []journal.Figures `json:"items"`
+
+	Gateways []admin.GatewayState `json:"gateways"`
 }
 
 // verdicts in the order in which they are stacked.
@@ -92,10 +95,11 @@ func (v *visit) showNow() {
 	to := v.now().UTC()
 	from := to.Add(-span.Long).Truncate(span.Step)
 	var f figures
-	if v.look("/api/journal/figures?"+url.Values{"by": {span.By}, "from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}}.Encode(), &f) {
+	if v.look("/api/journal/figures?"+url.Values{"by": {span.By}, "from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "gateways": {"all"}}.Encode(), &f) {
 		data["Plot"] = plot(f.Items, from, to, span.Step)
 		data["Sums"], data["Total"] = sums(f.Items)
 		data["Challenges"] = challengeSums(f.Items)
+		data["Lost"], data["Gateways"] = lost(f.Gateways), f.Gateways
 	}
 	v.tops(data, "verdict:robot,blocked,unsure since:"+map[string]string{"hour": "1h", "day": "1d", "week": "7d", "year": "14d"}[span.Name])
 	var watch struct {
@@ -108,7 +112,7 @@ func (v *visit) showNow() {
 		data["Alarms"], data["Webhooks"] = watch.Items, watch.Webhooks
 	}
 	var c challenges
-	if v.look("/api/challenges", &c) {
+	if v.look("/api/challenges"+everywhere, &c) {
 		data["Solving"] = c.Total
 	}
 	v.page("now", fasthttp.StatusOK, data)
@@ -122,7 +126,7 @@ func (v *visit) tops(data map[string]any, query string) {
 			Items []journal.Count `json:"items"`
 		} `json:"more"`
 	}
-	if !v.look("/api/journal/top?"+url.Values{"by": {"reason,network,agent"}, "q": {query}, "limit": {"6"}}.Encode(), &top) || len(top.More) != 2 {
+	if !v.look("/api/journal/top?"+url.Values{"by": {"reason,network,agent"}, "q": {query}, "limit": {"6"}, "gateways": {"all"}}.Encode(), &top) || len(top.More) != 2 {
 		return
 	}
 	data["Reasons"], data["Networks"], data["Agents"] = top.Items, top.More[0].Items, top.More[1].Items
@@ -256,6 +260,8 @@ type challenges struct {
 	Networks      []challengeRow `json:"networks"`
 	MachinesSolve []string       `json:"machines-solve"`
 	Campaigns     []challengeRow `json:"campaigns"`
+
+	Gateways []admin.GatewayState `json:"gateways"`
 }
 
 type challengeRow struct {
@@ -278,11 +284,11 @@ func (r challengeRow) Share() string {
 
 func (v *visit) showChallenges() {
 	var c challenges
-	if !v.get("/api/challenges", &c) {
+	if !v.get("/api/challenges"+everywhere, &c) {
 		return
 	}
 	c.Networks = c.Networks[:min(len(c.Networks), 20)]
-	v.page("challenges", fasthttp.StatusOK, map[string]any{"C": c})
+	v.page("challenges", fasthttp.StatusOK, map[string]any{"C": c, "Lost": lost(c.Gateways)})
 }
 
 // entry is an entry of a list.

@@ -11,10 +11,14 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"antirobot/admin"
 	"antirobot/journal"
 	"antirobot/request"
 	"antirobot/verdict"
 )
+
+// everywhere asks for what all gateways know.
+const everywhere = "?gateways=all"
 
 const (
 	shownRows    = 100
@@ -26,7 +30,7 @@ const (
 func (v *visit) query() string { return strings.TrimSpace(string(v.ctx.QueryArgs().Peek("q"))) }
 
 func journalTarget(q, before string, limit int) string {
-	args := url.Values{"q": {q}, "limit": {strconv.Itoa(limit)}}
+	args := url.Values{"q": {q}, "limit": {strconv.Itoa(limit)}, "gateways": {"all"}}
 	if before != "" {
 		args.Set("before", before)
 	}
@@ -45,7 +49,7 @@ func (v *visit) showRequests() {
 		away(v.ctx, root+"requests/"+id.String())
 		return
 	}
-	var found journal.Found
+	var found page
 	before := string(v.ctx.QueryArgs().Peek("before"))
 	data := map[string]any{}
 	status, answer := v.api.Ask(v.s.who, "GET", journalTarget(q, before, shownRows), nil)
@@ -55,7 +59,7 @@ func (v *visit) showRequests() {
 		data["Problem"] = err.Error()
 	}
 	args := url.Values{"q": {q}}
-	data["Found"], data["Same"] = found, args.Encode()
+	data["Found"], data["Same"], data["Lost"] = found, args.Encode(), lost(found.Gateways)
 	if found.Next != "" {
 		args.Set("before", found.Next)
 		data["Next"] = args.Encode()
@@ -68,8 +72,24 @@ func (v *visit) showRequests() {
 	v.page("requests", status, data)
 }
 
+// page is a page of the journals of all gateways.
+type page struct {
+	journal.Found
+	Gateways []admin.GatewayState `json:"gateways"`
+}
+
+// lost returns the gateways that did not answer.
+func lost(all []admin.GatewayState) (some []admin.GatewayState) {
+	for _, g := range all {
+		if g.Error != "" {
+			some = append(some, g)
+		}
+	}
+	return some
+}
+
 // export returns what a view selects, without the limit of a screen.
-func (v *visit) export(kind, ext string) (found journal.Found, ok bool) {
+func (v *visit) export(kind, ext string) (found page, ok bool) {
 	if ok = v.get(journalTarget(v.query(), "", exportedRows), &found); ok {
 		v.ctx.SetContentType(kind)
 		v.ctx.Response.Header.Set("Content-Disposition", `attachment; filename="requests-`+v.now().UTC().Format("20060102-150405")+"."+ext+`"`)
@@ -95,12 +115,12 @@ func (v *visit) exportCSV() {
 		return
 	}
 	w := csv.NewWriter(v.ctx.Response.BodyWriter())
-	_ = w.Write([]string{"id", "at", "kind", "service", "mode", "verdict", "cause", "method", "path", "status", "seconds", "subject", "address", "agent", "ja4", "reason", "by", "share"})
+	_ = w.Write([]string{"id", "at", "kind", "service", "mode", "verdict", "cause", "method", "path", "status", "seconds", "subject", "address", "agent", "ja4", "reason", "by", "share", "gateway"})
 	for i := range found.Entries {
 		e := &found.Entries[i]
 		_ = w.Write([]string{
 			e.ID, e.At.Format(time.RFC3339Nano), e.Kind, cell(e.Service), e.Mode, e.Verdict, e.Cause, cell(e.Method), cell(e.Path), strconv.Itoa(int(e.Status)),
-			fmt.Sprint(e.Seconds), cell(e.Subject), e.Address, cell(e.Agent), cell(e.JA4), cell(e.Reason), cell(e.By), fmt.Sprint(e.Share),
+			fmt.Sprint(e.Seconds), cell(e.Subject), e.Address, cell(e.Agent), cell(e.JA4), cell(e.Reason), cell(e.By), fmt.Sprint(e.Share), cell(e.Gateway),
 		})
 	}
 	w.Flush() // into memory
@@ -116,13 +136,15 @@ func cell(s string) string {
 
 // told is the answer of the API about one ID.
 type told struct {
-	Items []journal.Entry `json:"items"`
-	Story *verdict.Story  `json:"story"`
+	Items    []journal.Entry      `json:"items"`
+	Story    *verdict.Story       `json:"story"`
+	Gateways []admin.GatewayState `json:"gateways"`
 }
 
 // standing is what the API says of a subject.
 type standing struct {
 	Subject   string              `json:"subject"`
+	Gateway   string              `json:"gateway"` // whose session it is
 	Bans      []*verdict.StoryBan `json:"bans"`
 	Allowance *struct {
 		Limit, Spent, Left uint32
@@ -147,6 +169,7 @@ type standing struct {
 			Amount float32 `json:"amount"`
 		} `json:"factors"`
 	} `json:"session"`
+	Gateways []admin.GatewayState `json:"gateways"`
 }
 
 // factor is a line of the list of what counted.
@@ -176,17 +199,20 @@ func (v *visit) showRequest() {
 		return
 	}
 	var is told
-	if !v.look("/api/journal/"+id.String(), &is) || is.Story == nil {
-		s := new(verdict.Story)
-		if v.look("/api/decisions/"+id.String(), s) {
+	var problem string
+	if !v.look("/api/journal/"+id.String()+everywhere, &is) || is.Story == nil {
+		status, answer := v.api.Ask(v.s.who, "GET", "/api/decisions/"+id.String()+everywhere, nil)
+		if s := new(verdict.Story); status == fasthttp.StatusOK && json.Unmarshal(answer, s) == nil {
 			is.Story = s
+		} else {
+			problem = problemOf(answer)
 		}
 	}
 	if is.Story == nil && len(is.Items) == 0 {
-		v.problem(fasthttp.StatusNotFound, "not_remembered", id.String())
+		v.problem(fasthttp.StatusNotFound, "not_remembered", problem)
 		return
 	}
-	data := map[string]any{"ID": id.String(), "Story": is.Story, "Entries": is.Items}
+	data := map[string]any{"ID": id.String(), "Story": is.Story, "Entries": is.Items, "Lost": lost(is.Gateways)}
 	var subject string
 	if is.Story != nil {
 		v.tell(is.Story, data)
@@ -231,11 +257,11 @@ func (v *visit) around(subject string, data map[string]any) {
 		return
 	}
 	var now standing
-	if v.look("/api/subjects/"+url.PathEscape(subject), &now) {
+	if v.look("/api/subjects/"+url.PathEscape(subject)+everywhere, &now) {
 		data["Now"] = now
 	}
 	var others journal.Found
-	if v.look("/api/journal?"+url.Values{"subject": {subject}, "limit": {strconv.Itoa(neighbours)}}.Encode(), &others) {
+	if v.look("/api/journal?"+url.Values{"subject": {subject}, "limit": {strconv.Itoa(neighbours)}, "gateways": {"all"}}.Encode(), &others) {
 		data["Others"] = others.Entries
 	}
 }

@@ -56,12 +56,12 @@ func (v *visit) showSubject() {
 		subject = "ip:" + a.String()
 	}
 	var now standing
-	if !v.get("/api/subjects/"+url.PathEscape(subject), &now) {
+	if !v.get("/api/subjects/"+url.PathEscape(subject)+everywhere, &now) {
 		return
 	}
-	data := map[string]any{"Subject": now.Subject, "Now": now}
+	data := map[string]any{"Subject": now.Subject, "Now": now, "Lost": lost(now.Gateways)}
 	var course journal.Found
-	if v.look("/api/journal?"+url.Values{"subject": {now.Subject}, "limit": {strconv.Itoa(courseRows)}}.Encode(), &course) {
+	if v.look("/api/journal?"+url.Values{"subject": {now.Subject}, "limit": {strconv.Itoa(courseRows)}, "gateways": {"all"}}.Encode(), &course) {
 		data["Course"] = course.Entries
 		data["Plot"] = coursePlot(course.Entries)
 	}

@@ -28,6 +28,9 @@ func (a *Server) openAdmin() (err error) {
 	if a.pushes != nil {
 		deps.Pushes = a.pushes
 	}
+	if a.peers != nil {
+		deps.Peers = a.peers
+	}
 	if a.proc.Learns() {
 		deps.Training = a.proc
 	}

@@ -53,13 +53,9 @@ func (a *Server) openPush() error {
 	if err != nil && a.Cfg.Store.Shared() {
 		return nil // with a ring from a file there is no secret: nothing can be pushed
 	}
-	host, err := os.Hostname()
-	if err != nil {
-		host = "gateway"
-	}
 	p := &pushes{
 		a: a, versions: &pushed.Versions{KV: a.store, Secret: secret}, dir: filepath.Join(a.Cfg.DataDir, "pushed"), log: a.Logger("push"),
-		node: pushed.Node{Name: host + "/" + strconv.Itoa(os.Getpid())},
+		node: pushed.Node{Name: a.name()},
 	}
 	if a.with == nil {
 		return nil

@@ -84,18 +84,23 @@ func (a *Server) listen() error {
 		return err
 	}
 	for _, l := range all {
-		a.serving.Go(func() {
-			if err := l.serve(l.Listener); err != nil && !a.draining.Load() {
-				a.failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
-			}
-		})
 		switch l.whose {
 		case forVisitors:
 			a.visitorAddrs = append(a.visitorAddrs, l.Addr().String())
 		case forAdmin:
 			a.AdminAddr = l.Addr().String()
 		}
+	}
+	for _, l := range all {
+		a.serving.Go(func() {
+			if err := l.serve(l.Listener); err != nil && !a.draining.Load() {
+				a.failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
+			}
+		})
 		a.log.Info().Str("for", l.whose).Stringer("address", l.Addr()).Bool("tls", l.tls).Msg("listening")
+	}
+	if a.peers != nil {
+		a.peers.Start()
 	}
 	a.log.Info().Strs("hosts", a.Cfg.Calls()).Msg("calls")
 	a.logs.Flush()

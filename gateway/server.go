@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/admin"
+	"antirobot/admin/peers"
 	"antirobot/alarm"
 	"antirobot/captcha"
 	"antirobot/cbb"
@@ -89,6 +90,7 @@ type Server struct {
 	server       *h1.Server
 	http2        *h2.Server // nil: only HTTP/1 is spoken
 	alarms       *alarm.Watch
+	peers        *peers.Peers // nil: the store is not shared
 	admin        *admin.Server
 	console      *console.Console
 	certs        []*certificates
@@ -154,6 +156,7 @@ func (a *Server) parts() []part {
 		{"check mode", a.openCheck, a.closeCheck},
 		{"alarms", a.openAlarms, func() error { return a.alarms.Close() }},
 		{"pushed configuration", a.openPush, a.closePush},
+		{"other gateways", a.openPeers, a.closePeers},
 		{"private listener", a.openAdmin, func() error { return a.admin.Close() }},
 	}
 }

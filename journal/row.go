@@ -171,8 +171,9 @@ type Entry struct {
 	Status  uint16    `json:"status,omitempty"`
 	Seconds float64   `json:"seconds,omitempty"` // until the last byte of the answer
 	Reason  string    `json:"reason,omitempty"`
-	By      string    `json:"by,omitempty"`    // the operator's token
-	Share   float32   `json:"share,omitempty"` // of the requests like it that are kept; absent: all
+	By      string    `json:"by,omitempty"`      // the operator's token
+	Share   float32   `json:"share,omitempty"`   // of the requests like it that are kept; absent: all
+	Gateway string    `json:"gateway,omitempty"` // whose journal has it, where several were asked
 }
 
 func (r *row) entry() Entry {

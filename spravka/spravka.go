@@ -41,6 +41,7 @@ const (
 	PurposeCertificate                // what ACME keeps in the store: certificates with their keys
 	PurposeEvidence                   // what a page says of its browser, once
 	PurposeQueue                      // messages that wait for a person, in the store
+	PurposeGateway                    // what gateways tell and ask each other
 	numPurposes
 )
 
@@ -67,6 +68,8 @@ func (p Purpose) String() string {
 		return "evidence"
 	case PurposeQueue:
 		return "queue"
+	case PurposeGateway:
+		return "gateway"
 	default:
 		return "unknown"
 	}
