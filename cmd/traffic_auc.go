@@ -34,6 +34,7 @@ type ranked struct {
 	n       int
 	pages   int
 	found   int // pages until its score was above the threshold; 0: never
+	doubted int // pages until its score was above that of the unsure, or above the threshold; 0: never
 }
 
 // auc is how well scores part robots from people.
@@ -48,6 +49,9 @@ type auc struct {
 	Decayed *formula.Evaluation `json:"decayed"`
 	Over    int                 `json:"above_threshold"`
 	Thirty  int                 `json:"above_threshold_by_30_pages"`
+
+	Unsure       int `json:"unsure"` // or above the threshold
+	UnsureThirty int `json:"unsure_by_30_pages"`
 }
 
 // runAUC runs the traffic without stopping anybody, and compares ways to summarise the scores of a visit: the score
@@ -64,7 +68,7 @@ func (f *trafficFlags) runAUC(ctx context.Context, out io.Writer) error {
 		return e.Encode(table)
 	}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "who\tis\tscored\tjudged (95 %)\thighest\tmean\tdecayed\tabove the threshold\twithin 30 pages")
+	fmt.Fprintln(w, "who\tis\tscored\tjudged (95 %)\thighest\tmean\tdecayed\tabove the threshold\twithin 30 pages\tunsure or above\twithin 30 pages")
 	for i := range table {
 		a := &table[i]
 		is := "human"
@@ -78,7 +82,7 @@ func (f *trafficFlags) runAUC(ctx context.Context, out io.Writer) error {
 			is += ", held out"
 		}
 		e := a.Judged
-		fmt.Fprintf(w, "%s\t%s\t%d\t%.3f (%.3f to %.3f)\t%.3f\t%.3f\t%.3f\t%d\t%d\n", a.Who, is, a.Clients, e.AUC, e.Low, e.High, a.Highest.AUC, a.Mean.AUC, a.Decayed.AUC, a.Over, a.Thirty)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%.3f (%.3f to %.3f)\t%.3f\t%.3f\t%.3f\t%d\t%d\t%d\t%d\n", a.Who, is, a.Clients, e.AUC, e.Low, e.High, a.Highest.AUC, a.Mean.AUC, a.Decayed.AUC, a.Over, a.Thirty, a.Unsure, a.UnsureThirty)
 	}
 	return w.Flush()
 }
@@ -110,17 +114,7 @@ func rank(ctx context.Context, file string, t traffic.Config) ([]*ranked, error)
 	of := map[traffic.Kind]map[int]*ranked{}
 	var now *ranked
 	observe := func(_ identity.Subject, _ uint16, _ time.Time, x []float32, score float32) {
-		raw := float64(model.Raw(x))
-		if now.n++; now.n == 1 {
-			now.highest, now.decayed = raw, raw
-		}
-		now.highest = max(now.highest, raw)
-		now.mean += (raw - now.mean) / float64(now.n)
-		now.decayed += (raw - now.decayed) / min(float64(now.n), forgets)
-		now.judged = max(now.judged, score)
-		if score > defaultThreshold && now.found == 0 {
-			now.found = max(1, now.pages)
-		}
+		now.add(float64(model.Raw(x)), score)
 	}
 	g, err := replay.NewGateway(cfg, replay.Deps{Name: "the defaults", Observer: processor.Observer(observe), Log: zerolog.Nop()})
 	if err != nil {
@@ -148,6 +142,23 @@ func rank(ctx context.Context, file string, t traffic.Config) ([]*ranked, error)
 		}
 	}
 	return list, err
+}
+
+// add counts a moment: its log-odds, and the score of the visit with it.
+func (v *ranked) add(raw float64, score float32) {
+	if v.n++; v.n == 1 {
+		v.highest, v.decayed = raw, raw
+	}
+	v.highest = max(v.highest, raw)
+	v.mean += (raw - v.mean) / float64(v.n)
+	v.decayed += (raw - v.decayed) / min(float64(v.n), forgets)
+	v.judged = max(v.judged, score)
+	if score > defaultThreshold && v.found == 0 {
+		v.found = max(1, v.pages)
+	}
+	if score > unsureAbove && v.doubted == 0 {
+		v.doubted = max(1, v.pages)
+	}
 }
 
 // observing is the settings of a service in mode observe.
@@ -212,18 +223,30 @@ func compare(list []*ranked) []auc {
 			if v.kind != g.kind || v.habit != g.habit {
 				continue
 			}
-			a.Clients++
-			if v.found > 0 {
-				a.Over++
-			}
-			if v.found > 0 && v.found <= 30 {
-				a.Thirty++
-			}
+			a.count(v)
 		}
 		out = append(out, a)
 	}
 	return out
 }
 
-// defaultThreshold is what a score is compared with here.
-const defaultThreshold = 0.5
+// count adds a client of the line.
+func (a *auc) count(v *ranked) {
+	a.Clients++
+	tally := func(after int, ever, thirty *int) {
+		if after > 0 {
+			*ever++
+		}
+		if after > 0 && after <= 30 {
+			*thirty++
+		}
+	}
+	tally(v.found, &a.Over, &a.Thirty)
+	tally(v.doubted, &a.Unsure, &a.UnsureThirty)
+}
+
+// defaultThreshold is what a score is compared with here, and unsureAbove from where on it is a doubt (verdict.unsure.above).
+const (
+	defaultThreshold = 0.5
+	unsureAbove      = 0.3
+)
