@@ -57,11 +57,11 @@ func TestMemoryOfSessions(t *testing.T) {
 
 // BenchmarkProcess is the background cost of an event: budget 5 µs.
 func BenchmarkProcess(b *testing.B) {
-	run := func(name string, cookies bool) {
+	run := func(name string, visitors int, cookies bool) {
 		b.Run(name, func(b *testing.B) {
 			p, _ := newProcessor(b, nil)
 			at := time.Unix(1e9, 0)
-			events := make([]*verdict.Event, 1<<17)
+			events := make([]*verdict.Event, visitors) // a power of two
 			for i := range events {
 				if cookies {
 					events[i] = event(at, i, cookie(i))
@@ -83,8 +83,9 @@ func BenchmarkProcess(b *testing.B) {
 			b.ReportMetric(float64(cpuTime()-cpu)/float64(b.N), "cpu-ns/event") // the figure that counts on a busy machine
 		})
 	}
-	run("address", false)
-	run("cookie", true)
+	run("address", 1<<17, false)
+	run("cookie", 1<<17, true)
+	run("one visitor", 1, true)
 }
 
 // BenchmarkOffer is what an event costs on the request's path; it is taken from the queue at once, in the same

@@ -62,16 +62,16 @@ func (b *budget) fade(at int64) {
 	if b.at != 0 {
 		gap := float64(at-b.at) / 1000
 		for i := range budgetSpans {
-			f := float32(math.Exp(-gap / budgetSpans[i].seconds))
+			f := fading(gap, budgetSpans[i].seconds)
 			b.read[i] *= f
 			b.known[i] *= f
 			b.heavy.fade(i, f)
 		}
-		day := float32(math.Exp(-gap / budgetSpans[1].seconds))
+		day := fading(gap, budgetSpans[1].seconds)
 		b.docs *= day
 		b.owed *= day
 		b.judged *= day
-		f := float32(math.Exp(-gap / budgetSpans[0].seconds))
+		f := fading(gap, budgetSpans[0].seconds)
 		b.said[0] *= f
 		b.said[1] *= f
 		b.calls[0] *= f

@@ -77,10 +77,10 @@ func (g *group) fade(at time.Time) {
 	if gap == 0 {
 		return
 	}
-	g.minute *= float32(math.Exp(-gap / 60))
-	h := float32(math.Exp(-gap / groupHour))
+	g.minute *= fading(gap, 60)
+	h := fading(gap, groupHour)
 	g.hour, g.loads, g.parts, g.offered, g.fields, g.noRefs = g.hour*h, g.loads*h, g.parts*h, g.offered*h, g.fields*h, g.noRefs*h
-	d := float32(math.Exp(-gap / groupDay))
+	d := fading(gap, groupDay)
 	g.shown, g.solved, g.failed, g.bans, g.herald = g.shown*d, g.solved*d, g.failed*d, g.bans*d, g.herald*d
 }
 

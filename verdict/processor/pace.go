@@ -56,11 +56,14 @@ type pace struct {
 // paces keeps a bounded number of them.
 type paces struct{ *table[paceKey, pace] }
 
-func newPaces(most int) paces { return paces{newTable[paceKey, pace](most)} }
+func newPaces(most int, hash func(paceKey) uint64) paces {
+	return paces{newTable[paceKey, pace](most, hash)}
+}
 
-// add counts a page for the key, sets seen to the sliding counts including it, and returns how many there were. If the
-// key is new, before is how many pages there already were, from first on: windows that began before then count them.
-func (t paces) add(k paceKey, at time.Time, limits []limit, before, first uint32, seen *[verdict.MaxLimits]float32) (total uint32) {
+// add counts a page for the key, sets seen to the sliding counts including it, and returns how many there were and the key's
+// last ban. If the key is new, before is how many pages there already were, from first on: windows that began before then
+// count them.
+func (t paces) add(k paceKey, at time.Time, limits []limit, before, first uint32, seen *[verdict.MaxLimits]float32) (total uint32, last lastBan) {
 	sh, h := t.lock(k)
 	defer sh.mu.Unlock()
 	p, fresh := t.open(sh, h, k)
@@ -85,7 +88,7 @@ func (t paces) add(k paceKey, at time.Time, limits []limit, before, first uint32
 		}
 		seen[i] = w.estimate(part)
 	}
-	return p.total
+	return p.total, p.lastBan
 }
 
 // read sets seen to the sliding counts of a key at a given time.
@@ -114,16 +117,6 @@ func (t paces) nextBan(k paceKey, at time.Time, rule banGrowth) (time.Duration, 
 		return min(rule.first, rule.most), true
 	}
 	return p.lastBan.next(at, rule)
-}
-
-// bannedUntil returns when the last ban of a key ends, in unix seconds.
-func (t paces) bannedUntil(k paceKey) uint32 {
-	sh, h := t.lock(k)
-	defer sh.mu.Unlock()
-	if p := sh.find(h, k); p != nil {
-		return p.lastBan.until
-	}
-	return 0
 }
 
 func (t paces) setBanned(k paceKey, until uint32) {
@@ -159,7 +152,7 @@ type banGrowth struct {
 // next returns the length of the ban that is due now; false if more than half of the last one is still left.
 func (s *lastBan) next(at time.Time, rule banGrowth) (time.Duration, bool) {
 	now := uint32(at.Unix())
-	if s.until > now && s.until-now > s.length/2 {
+	if s.holds(now) {
 		return 0, false
 	}
 	if s.until < now && now-s.until > uint32(rule.forget/time.Second) {
@@ -176,6 +169,9 @@ func (s *lastBan) next(at time.Time, rule banGrowth) (time.Duration, bool) {
 	s.until = now + s.length
 	return length, true
 }
+
+// holds reports whether more than half of the last ban is still left.
+func (s *lastBan) holds(now uint32) bool { return s.until > now && s.until-now > s.length/2 }
 
 // ahead returns how much of the last ban is left.
 func (s *lastBan) ahead(at time.Time) time.Duration {
@@ -227,7 +223,8 @@ func (p *Processor) judgePace(k paceKey, sub identity.Subject, e *verdict.Event,
 	if k.role == roleSubject && s.pages <= r.from+1 {
 		before = s.pages - 1
 	}
-	if p.paces.add(k, e.At, limits, before, s.first, &seen) <= 2 {
+	total, last := p.paces.add(k, e.At, limits, before, s.first, &seen)
+	if total <= 2 {
 		return
 	}
 	for i := range limits {
@@ -237,7 +234,7 @@ func (p *Processor) judgePace(k paceKey, sub identity.Subject, e *verdict.Event,
 		}
 		addr := e.Subjects[e.N-1].ID
 		if times := p.times(k, s.agentCount(), addr); seen[i] > float32(l.Requests)*times {
-			p.convict(k, sub, e, r, l, seen[i], times)
+			p.convict(k, sub, e, r, l, &last, seen[i], times)
 			return
 		}
 		if most := float32(l.Requests) * p.firm(addr); sub.Kind == identity.KindIP && l.Window > p.cfg.NamesWithin && seen[i] > most {
@@ -278,12 +275,12 @@ func (p *Processor) times(k paceKey, agents int, addr [16]byte) float32 {
 
 // convict bans for pace, unless more than half of a ban is still left. Each ban of a subject lasts twice as long as the
 // previous one; in mode observe, where nobody could have reacted, the length stays the same.
-func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit, seen, times float32) {
+func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit, last *lastBan, seen, times float32) {
 	if p.spares(e.Subjects[e.N-1].ID) {
 		p.spare(sub, e.At)
 		return
 	}
-	length, ok := p.banForPace(k, sub, e, r, l)
+	length, ok := p.banForPace(k, sub, e, r, l, last)
 	if !ok {
 		return
 	}
@@ -300,13 +297,16 @@ func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r
 }
 
 // banForPace returns the length of the ban that is due now; false if none is. Bans for pace and by the formula grow
-// together: what counts is how often a subject was banned, not why. A crowd's bans are those of its address.
-func (p *Processor) banForPace(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit) (time.Duration, bool) {
+// together: what counts is how often a subject was banned, not why. A crowd's bans are those of its address. last is the key's
+// last ban here: who stays above a limit while it holds costs no further look-up.
+func (p *Processor) banForPace(k paceKey, sub identity.Subject, e *verdict.Event, r *rates, l *limit, last *lastBan) (time.Duration, bool) {
 	rule := p.growth(l.Ban, e)
 	if k.role == roleCrowd {
+		if last.holds(uint32(e.At.Unix())) {
+			return 0, false
+		}
 		return p.paces.nextBan(k, e.At, rule)
 	}
-	made := p.paces.bannedUntil(k)
 	sh, h := p.sessions.lock(sub)
 	s := sh.find(h, sub)
 	if s == nil { // it was evicted in the meantime
@@ -314,7 +314,7 @@ func (p *Processor) banForPace(k paceKey, sub identity.Subject, e *verdict.Event
 		return p.paces.nextBan(k, e.At, rule)
 	}
 	length, ok := s.lastBan.next(e.At, rule)
-	if ahead := s.lastBan.ahead(e.At); !ok && made != s.lastBan.until && !(s.bannedScore > r.Threshold) {
+	if ahead := s.lastBan.ahead(e.At); !ok && last.until != s.lastBan.until && !(s.bannedScore > r.Threshold) {
 		length, ok = ahead, true // the ban that is left holds elsewhere
 	} else if ok {
 		s.bannedScore = 0 // it holds at this service only

@@ -148,14 +148,14 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("processor: time_zone: %w", err)
 	}
-	set := d.Metrics
+	set, places := d.Metrics, newSeed()
 	p := &Processor{
 		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
-		sessions:  newTable[identity.Subject, session](cfg.MaxSessions),
-		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart)),
-		paces:     newPaces(max(tableShards, cfg.MaxSessions/4)),
-		groups:    newTable[groupKey, group](cfg.MaxGroups),
-		budgets:   newTable[verdict.Prefix, budget](cfg.Budget.MaxNetworks),
+		sessions:  newTable[identity.Subject, session](cfg.MaxSessions, places.subject),
+		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject),
+		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace),
+		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group),
+		budgets:   newTable[verdict.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),

@@ -269,7 +269,7 @@ func (s *session) pace(at time.Time) {
 	}
 	gap = max(gap, 0)
 	for i := range s.faded {
-		s.faded[i] = s.faded[i]*float32(math.Exp(-gap/spans[i])) + 1
+		s.faded[i] = s.faded[i]*fading(gap, spans[i]) + 1
 	}
 	s.burst = max(s.burst, s.faded[0])
 	s.page = max(s.page, ms)
@@ -314,7 +314,7 @@ func (s *session) fade(at time.Time) {
 		return
 	}
 	for i := range s.faded {
-		s.faded[i] *= float32(math.Exp(-gap / spans[i]))
+		s.faded[i] *= fading(gap, spans[i])
 	}
 }
 
@@ -363,15 +363,6 @@ func (s *session) targetShare() float32 {
 		return min(1, distinct(s.window, 64)/float32(s.windowPages))
 	}
 	return float32(s.windowShare-1) / windowMost
-}
-
-// hashID hashes an ID for the small sets; it resists no attack, and nothing relies on it alone.
-func hashID(id [16]byte) uint64 {
-	var h uint64 = 0xcbf29ce484222325
-	for _, b := range id {
-		h = (h ^ uint64(b)) * 0x100000001b3
-	}
-	return h ^ h>>29
 }
 
 // networkHash hashes the network of an address.

@@ -9,6 +9,9 @@ import (
 
 // spares reports whether an address is exempt.
 func (p *Processor) spares(addr [16]byte) bool {
+	if len(p.exempt) == 0 {
+		return false
+	}
 	a := netip.AddrFrom16(addr).Unmap()
 	for _, n := range p.exempt {
 		if n.Contains(a) {

@@ -1,7 +1,6 @@
 package processor
 
 import (
-	"hash/maphash"
 	"sync"
 	"sync/atomic"
 )
@@ -15,7 +14,7 @@ const (
 // hand last passed it. Its index holds numbers instead of keys, and the garbage collector has no pointers to follow.
 // Safe for concurrent use.
 type table[K comparable, R any] struct {
-	seed    maphash.Seed
+	hash    func(K) uint64
 	each    uint32 // most records in one shard
 	live    atomic.Int64
 	evicted atomic.Uint64
@@ -40,11 +39,10 @@ type slot[K comparable, R any] struct {
 	r          R
 }
 
-func newTable[K comparable, R any](most int) *table[K, R] {
-	return &table[K, R]{seed: maphash.MakeSeed(), each: uint32((most + tableShards - 1) / tableShards)}
+// newTable makes a table of at most so many records. hash spreads keys over all bits, and no client can foresee how.
+func newTable[K comparable, R any](most int, hash func(K) uint64) *table[K, R] {
+	return &table[K, R]{hash: hash, each: uint32((most + tableShards - 1) / tableShards)}
 }
-
-func (t *table[K, R]) hash(k K) uint64 { return maphash.Comparable(t.seed, k) }
 
 // lock returns the shard of a key, locked, and the hash.
 func (t *table[K, R]) lock(k K) (*tableShard[K, R], uint64) {

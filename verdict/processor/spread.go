@@ -1,0 +1,59 @@
+package processor
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+
+	"antirobot/identity"
+	"antirobot/verdict"
+)
+
+// seed makes the places of keys in a table different from process to process, so that nobody can look for keys that meet.
+type seed [3]uint64
+
+func newSeed() seed { return seed{rand.Uint64(), rand.Uint64(), rand.Uint64()} }
+
+// spread hashes an ID and what else its key has: two multiplications, where hash/maphash takes several calls.
+func (s *seed) spread(id *[16]byte, more uint64) uint64 {
+	h := fold(binary.LittleEndian.Uint64(id[:8])^s[0], binary.LittleEndian.Uint64(id[8:])^s[1])
+	return fold(h^more, s[2]|1)
+}
+
+// fold multiplies two words and folds the halves of the product onto each other.
+func fold(a, b uint64) uint64 {
+	high, low := bits.Mul64(a, b)
+	return high ^ low
+}
+
+func (s *seed) subject(k identity.Subject) uint64 { return s.spread(&k.ID, uint64(k.Kind)) }
+
+func (s *seed) group(k groupKey) uint64 { return s.spread(&k.id, uint64(k.role)) }
+
+func (s *seed) prefix(k verdict.Prefix) uint64 {
+	return s.spread(&k.ID, uint64(k.Group)<<8|uint64(k.Bits))
+}
+
+func (s *seed) pace(k paceKey) uint64 {
+	more := uint64(k.service)<<24 | uint64(k.role)<<16 | uint64(k.kind)<<8
+	if k.calls {
+		more |= 1
+	}
+	return s.spread(&k.id, more)
+}
+
+// hashID hashes an ID for the small sets, in every process alike; it resists no attack, and nothing relies on it alone.
+func hashID(id [16]byte) uint64 {
+	return fold(binary.LittleEndian.Uint64(id[:8])^0x9e3779b97f4a7c15, binary.LittleEndian.Uint64(id[8:])^0xd1b54a32d192ed03)
+}
+
+// fading is e^(-age/span), what is left of a count of that age. Under load most ages are a few milliseconds, where the
+// series gives the same number for a tenth of the work.
+func fading(age, span float64) float32 {
+	x := age / span
+	if x < 1.0/1024 && x >= 0 {
+		return float32(1 - x*(1-x/2))
+	}
+	return float32(math.Exp(-x))
+}
