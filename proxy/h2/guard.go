@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"antirobot/proxy/h1"
 )
 
 // guarded is a connection whose frames are counted as they arrive, before anything processes them. http2.Server bounds what
@@ -15,6 +17,7 @@ import (
 type guarded struct {
 	net.Conn
 	r       *bufio.Reader
+	out     *batch
 	m       *serverMetrics
 	resets  int // left in this window; below 0: too many
 	control int
@@ -49,10 +52,12 @@ type overTLS struct {
 // ConnectionState lets http2.Server see the handshake.
 func (c overTLS) ConnectionState() tls.ConnectionState { return c.tls.ConnectionState() }
 
-// guard counts the frames of a connection. The second result is what to read them from.
-func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool, headerBytes int64) (*guarded, net.Conn) {
-	g := &guarded{Conn: nc, r: bufio.NewReaderSize(nc, readBuffer), m: m, skip: len(http2.ClientPreface)}
-	g.mostOf = continuations + int(headerBytes/(16<<10))
+// guard counts the frames of a connection. The second result is what to read them from, and to write to.
+func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool, limits *h1.Config) (*guarded, net.Conn) {
+	g := &guarded{
+		Conn: nc, r: bufio.NewReaderSize(nc, readBuffer), out: newBatch(nc, limits.WriteTimeout), m: m, skip: len(http2.ClientPreface),
+	}
+	g.mostOf = continuations + int(limits.MaxHeaderBytes/(16<<10))
 	if !trusted { // a balancer carries many clients
 		g.most.resets, g.most.control = cfg.MaxResets, cfg.MaxControlFrames
 	}
@@ -73,6 +78,18 @@ func (g *guarded) Read(p []byte) (int, error) {
 		return 0, net.ErrClosed
 	}
 	return n, err //nolint:wrapcheck // it is the connection
+}
+
+// Write implements net.Conn.
+func (g *guarded) Write(p []byte) (int, error) { return g.out.Write(p) }
+
+// SetWriteDeadline implements net.Conn; what is sent has deadlines of its own.
+func (g *guarded) SetWriteDeadline(time.Time) error { return nil }
+
+// Close implements net.Conn.
+func (g *guarded) Close() error {
+	g.out.close()
+	return g.Conn.Close()
 }
 
 // count reads the headers of the frames in p, and reports false if too many of them carry nothing.
