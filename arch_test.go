@@ -18,8 +18,8 @@ var allowed = map[string][]string{
 	".":                 {"cmd"},
 	"cmd":               {"admin", "alarm", "proxy/h1", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/foreign", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/counter", "verdict/counter/scaling", "verdict/formula", "verdict/processor", "console", "journal", "lab"},
 	"config/pushed":     {"store"},
-	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab"},
-	"gateway":           {"admin", "admin/peers", "alarm", "captcha", "cbb", "config", "config/pushed", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/extauthz", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab"},
+	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "stream/kafka", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab"},
+	"gateway":           {"admin", "admin/peers", "alarm", "captcha", "cbb", "config", "config/pushed", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/extauthz", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "stream/kafka", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab"},
 	"request":           {},
 	"rules/foreign":     {},
 	"alarm":             {},
@@ -35,6 +35,7 @@ var allowed = map[string][]string{
 	"store/redisstore/redistest": {},
 
 	"stream":            {"identity", "request", "store", "verdict", "verdict/client", "verdict/label"},
+	"stream/kafka":      {"store", "stream"},
 	"stream/streamtest": {"store", "stream"},
 
 	"templates":          {},
@@ -73,10 +74,9 @@ var allowed = map[string][]string{
 	"replay": {"captcha", "cbb", "config", "gateway", "identity", "identity/geo", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor"},
 	// made-up traffic knows the answers, so it stands apart from what judges
 	"traffic":        {"identity", "replay", "request"},
-	"proxy":          {"identity", "request", "verdict", "message", "message/queue", "message/second", "rules/texts", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/insert", "proxy/upstream", "settings", "verdict/label"},
+	"proxy":          {"identity", "request", "verdict", "message", "message/queue", "message/second", "rules/texts", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/upstream", "settings", "verdict/label"},
 	"proxy/h1":       {"request", "proxy/upstream", "proxy/socket"},
 	"proxy/h2":       {"request", "proxy/h1", "proxy/h2/xconnect"},
-	"proxy/insert":   {"request"},
 	"proxy/spoe":     {"proxy/h1", "request"},
 	"proxy/extauthz": {"proxy/h1", "request"},
 	"proxy/acme":     {"request", "proxy/h1", "store"},
@@ -102,6 +102,7 @@ var homes = map[string][]string{
 	"golang.org/x/net/http2":           {"proxy/h2"},
 	"github.com/caddyserver/certmagic": {"proxy/acme"},
 	"github.com/redis/rueidis":         {"store/redisstore"},
+	"github.com/twmb/franz-go":         {"stream/kafka"},
 	"github.com/gorilla/securecookie":  {"spravka"},
 	"github.com/dchest/captcha":        {"captcha"},
 	"github.com/spf13/viper":           {"config"},

@@ -26,6 +26,7 @@ import (
 	"antirobot/rules/requestrules"
 	"antirobot/spravka"
 	"antirobot/stream"
+	"antirobot/stream/kafka"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
 	"antirobot/verdict/formula"
@@ -60,6 +61,7 @@ type Config struct {
 	Formula   formula.Config    `mapstructure:"formula"`
 	Store     Store             `mapstructure:"store"`
 	Stream    stream.Config     `mapstructure:"stream"`
+	Kafka     kafka.Config      `mapstructure:"kafka"`
 	Counters  counter.Config    `mapstructure:"counters"`
 	Message   message.Config    `mapstructure:"message"`
 
@@ -180,6 +182,7 @@ func Default() Config {
 		Formula:   formula.DefaultConfig(),
 		Store:     DefaultStore(),
 		Stream:    stream.DefaultConfig(),
+		Kafka:     kafka.DefaultConfig(),
 		Counters:  defaultCounters(),
 		Message:   message.DefaultConfig(),
 
@@ -240,7 +243,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"role", "stream", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms",
+	"role", "stream", "kafka", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
 }
 

@@ -9,6 +9,7 @@ import (
 	"antirobot/store"
 	"antirobot/store/redisstore"
 	"antirobot/stream"
+	"antirobot/stream/kafka"
 	"antirobot/verdict"
 )
 
@@ -28,12 +29,11 @@ func (a *Server) openStream() error {
 	if a.Cfg.Role == config.RoleAll {
 		return nil
 	}
-	redis, ok := a.store.Store.(*redisstore.Store)
-	if !ok {
-		panic("BUG: a role needs a shared store")
-	}
 	cfg := a.Cfg.Stream
-	a.stream = stream.NewGroup(cfg, stream.GroupDeps{Log: redis.Events(cfg.Partitions, cfg.Keep), KV: a.store, Logger: a.Logger("stream")})
+	var err error
+	if a.stream, err = a.engine(cfg); err != nil {
+		return err
+	}
 	if a.Cfg.Role == config.RoleGateway {
 		a.publisher = stream.NewPublisher(cfg, a.stream, stream.PublisherDeps{
 			Eyes: a.proc, Heard: a.cacher.Heard, Log: a.Logger("stream"), Metrics: a.set,
@@ -44,6 +44,18 @@ func (a *Server) openStream() error {
 	}
 	a.consumer = stream.NewConsumer(a.stream, stream.ConsumerDeps{Judge: a.proc.Process, Log: a.Logger("stream"), Metrics: a.set})
 	return nil
+}
+
+// engine is what carries the events: brokers if there are some, or the shared store.
+func (a *Server) engine(cfg stream.Config) (stream.Stream, error) {
+	if len(a.Cfg.Kafka.Brokers) > 0 {
+		return kafka.New(a.Cfg.Kafka, cfg, a.Logger("stream"))
+	}
+	redis, ok := a.store.Store.(*redisstore.Store)
+	if !ok {
+		panic("BUG: a role needs a shared store")
+	}
+	return stream.NewGroup(cfg, stream.GroupDeps{Log: redis.Events(cfg.Partitions, cfg.Keep), KV: a.store, Logger: a.Logger("stream")}), nil
 }
 
 // beatEvery is how often a processor tells that it works.

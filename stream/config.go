@@ -13,7 +13,8 @@ type Config struct {
 	BufferBytes int64         `mapstructure:"buffer_bytes"` // of encoded events that a gateway holds at most
 	Keep        time.Duration `mapstructure:"keep"`         // how long the engine keeps events
 	KeepBytes   int64         `mapstructure:"keep_bytes"`   // and how many bytes of them, of all partitions
-	Replay      time.Duration `mapstructure:"replay"`       // what is read once more by who takes a partition over
+	Replay      time.Duration `mapstructure:"replay"`       // what is read once more by who takes a partition over …
+	ReplayBytes int64         `mapstructure:"replay_bytes"` // … and at most so many bytes of it, of each partition
 	Lease       time.Duration `mapstructure:"lease"`        // after which a processor that does not answer loses its partitions
 	AloneAfter  time.Duration `mapstructure:"alone_after"`  // for how long a gateway hears of no processor before it judges by itself
 }
@@ -22,7 +23,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Partitions: 16, Linger: 5 * time.Millisecond, BufferBytes: 16 << 20, Keep: 15 * time.Minute, KeepBytes: 512 << 20,
-		Replay: 10 * time.Minute, Lease: 3 * time.Second, AloneAfter: 10 * time.Second,
+		Replay: 10 * time.Minute, ReplayBytes: 32 << 20, Lease: 3 * time.Second, AloneAfter: 10 * time.Second,
 	}
 }
 
@@ -47,6 +48,7 @@ func (c Config) Validate() error {
 	bad(c.Keep >= time.Minute && c.Keep <= 24*time.Hour, "keep: %v is not between 1m and 24h", c.Keep)
 	bad(c.KeepBytes >= 1<<20, "keep_bytes: %d is less than 1 MiB", c.KeepBytes)
 	bad(c.Replay >= 0 && c.Replay <= c.Keep, "replay: %v is not between 0s and keep", c.Replay)
+	bad(c.ReplayBytes >= 64<<10, "replay_bytes: %d is less than 64 KiB", c.ReplayBytes)
 	bad(c.Lease >= 500*time.Millisecond && c.Lease <= time.Minute, "lease: %v is not between 500ms and 1m", c.Lease)
 	bad(c.AloneAfter >= 2*time.Second && c.AloneAfter <= 10*time.Minute, "alone_after: %v is not between 2s and 10m", c.AloneAfter)
 	return errors.Join(errs...)

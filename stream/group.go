@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,8 +20,9 @@ import (
 // lease that its holder does not renew ends by itself, and somebody else takes it. The store decides who was first, and its
 // clock when a lease is over. Safe for concurrent use.
 //
-// What a holder has processed is noted in the store with each renewal. Who takes a partition over begins before that, by
-// Config.Replay, and what is older than the note comes as Delivery.Again.
+// What a holder has processed is noted in the store with each renewal, and where the last Config.Replay and
+// Config.ReplayBytes before that begin. Who takes a partition over begins there, and what the note covers comes as
+// Delivery.Again.
 type Group struct {
 	cfg  Config
 	log  Log
@@ -45,15 +47,9 @@ type holding struct {
 
 	mu    sync.Mutex
 	at    string // processed
-	noted string // in the store
-	kept  []kept // what was read, by the second
-	bytes int64
-}
-
-// kept is what the engine keeps of about a second.
-type kept struct {
-	pos  string // of the first batch
-	size int64
+	noted string // of that, in the store
+	from  string // where to begin to read
+	past  Past   // what was read
 }
 
 // GroupDeps is what a Group works with. Log and KV are required.
@@ -281,7 +277,14 @@ func (g *Group) hold(partition int, until time.Time, f func(d Delivery)) error {
 		cancel()
 		return fmt.Errorf("stream: take a partition: %w", err)
 	}
-	h := &holding{partition: partition, until: until, cancel: cancel, noted: string(note), at: string(note)}
+	at, from, bounded := strings.Cut(string(note), " ")
+	h := &holding{partition: partition, until: until, cancel: cancel, noted: at, at: at}
+	switch {
+	case bounded:
+		h.from = g.log.Back(from, time.Millisecond) // it reads what comes after
+	case at != "": // of an earlier release
+		h.from = g.log.Back(at, g.cfg.Replay)
+	}
 	g.mu.Lock()
 	g.held[partition] = h
 	g.mu.Unlock()
@@ -293,12 +296,12 @@ func (g *Group) hold(partition int, until time.Time, f func(d Delivery)) error {
 // note writes to the store what was processed.
 func (g *Group) note(ctx context.Context, h *holding) error {
 	h.mu.Lock()
-	at := h.at
+	at, from := h.at, h.past.From(g.cfg.Replay, g.cfg.ReplayBytes)
 	h.mu.Unlock()
 	if at == h.noted {
 		return nil
 	}
-	if err := g.kv.Put(ctx, keyOf(notePrefix, h.partition), []byte(at), 2*g.cfg.Keep); err != nil {
+	if err := g.kv.Put(ctx, keyOf(notePrefix, h.partition), []byte(at+" "+from), 2*g.cfg.Keep); err != nil {
 		return fmt.Errorf("stream: note what was processed: %w", err)
 	}
 	h.noted = at
@@ -310,11 +313,7 @@ const readWait = time.Second
 
 // read calls f with what comes, until ctx ends.
 func (g *Group) read(ctx context.Context, h *holding, f func(d Delivery)) {
-	begun := h.at
-	after := begun
-	if begun != "" {
-		after = g.log.Back(begun, g.cfg.Replay)
-	}
+	begun, after := h.at, h.from
 	for ctx.Err() == nil {
 		err := g.log.Read(ctx, h.partition, after, readWait, func(pos string, data []byte) {
 			h.busy.Lock()
@@ -341,25 +340,13 @@ func (g *Group) processed(h *holding, pos string, size int64, again bool) {
 	if !again {
 		h.at = pos
 	}
-	if n := len(h.kept); n == 0 || g.log.Ahead(pos, h.kept[n-1].pos) > time.Second {
-		h.kept = append(h.kept, kept{pos: pos})
-	}
-	h.kept[len(h.kept)-1].size += size
-	h.bytes += size
+	h.past.Add(pos, g.log.Ahead(pos, ""), size)
 }
 
 // trim drops the oldest batches of a partition: those older than Config.Keep, and those beyond its part of Config.KeepBytes.
 func (g *Group) trim(ctx context.Context, h *holding) error {
 	h.mu.Lock()
-	most, n := g.cfg.KeepBytes/int64(g.cfg.Partitions), 0
-	for ; n < len(h.kept)-1 && (h.bytes > most || g.log.Ahead(h.at, h.kept[n].pos) > g.cfg.Keep); n++ {
-		h.bytes -= h.kept[n].size
-	}
-	h.kept = append(h.kept[:0], h.kept[n:]...)
-	var before string
-	if n > 0 {
-		before = h.kept[0].pos
-	}
+	before := h.past.Drop(g.cfg.Keep, g.cfg.KeepBytes/int64(g.cfg.Partitions))
 	h.mu.Unlock()
 	if before == "" {
 		return nil

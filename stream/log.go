@@ -15,7 +15,7 @@ type Log interface {
 	Read(ctx context.Context, partition int, after string, wait time.Duration, f func(pos string, data []byte)) error
 	// Back returns a position that is some time before another one.
 	Back(pos string, by time.Duration) string
-	// Ahead returns how much later a is than b.
+	// Ahead returns how much later a is than b; the empty position is any time before all others, always the same.
 	Ahead(a, b string) time.Duration
 	// End returns the position of the newest batch of a partition; empty if there is none.
 	End(ctx context.Context, partition int) (string, error)

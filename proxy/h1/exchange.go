@@ -37,8 +37,7 @@ type Exchange struct {
 	held     int64         // of them by this one
 	leg      leg
 	upload   upload
-	reqHead  []byte   // the head for the service
-	rewriter Rewriter // of the answer's body, while it is relayed; nil: none
+	reqHead  []byte // the head for the service
 
 	answered  bool   // the final answer has begun
 	gone      bool   // the client has left
@@ -76,7 +75,6 @@ func (x *Exchange) start(cfg *Config, from Origin) {
 	x.pre = x.pre[:0]
 	x.body.start(h)
 	x.upload.reset()
-	x.rewriter = nil
 }
 
 // Answered reports whether an answer has begun, so that Reply and Forward would fail.

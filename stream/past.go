@@ -1,0 +1,55 @@
+package stream
+
+import "time"
+
+// Past remembers where the last seconds of a partition begin in its engine: so its holder can say from where a successor has
+// to read, and what may be dropped. The zero value is empty. Not safe for concurrent use.
+type Past struct {
+	seconds []second
+	bytes   int64
+	last    time.Duration
+}
+
+// second is what came within about a second.
+type second struct {
+	pos  string        // of the first batch
+	at   time.Duration // when that came
+	size int64         // of all of them
+}
+
+// Add notes a batch: its position, when it came by the engine's clock (since any time that stays the same), and its bytes.
+func (p *Past) Add(pos string, at time.Duration, size int64) {
+	if n := len(p.seconds); n == 0 || at-p.seconds[n-1].at > time.Second {
+		p.seconds = append(p.seconds, second{pos: pos, at: at})
+	}
+	p.seconds[len(p.seconds)-1].size += size
+	p.bytes += size
+	p.last = max(p.last, at)
+}
+
+// Drop forgets the seconds that are older than keep, and the oldest ones beyond a number of bytes; never the newest. It
+// returns where the rest begins; empty if nothing was forgotten.
+func (p *Past) Drop(keep time.Duration, most int64) string {
+	n := 0
+	for ; n < len(p.seconds)-1 && (p.bytes > most || p.last-p.seconds[n].at > keep); n++ {
+		p.bytes -= p.seconds[n].size
+	}
+	if n == 0 {
+		return ""
+	}
+	p.seconds = append(p.seconds[:0], p.seconds[n:]...)
+	return p.seconds[0].pos
+}
+
+// From returns where the last seconds begin that are no older than by, and of no more than a number of bytes; at least the
+// newest second is among them. Empty if nothing has come.
+func (p *Past) From(by time.Duration, most int64) (pos string) {
+	for i := len(p.seconds) - 1; i >= 0; i-- {
+		s := &p.seconds[i]
+		if most -= s.size; pos != "" && (most < 0 || p.last-s.at > by) {
+			break
+		}
+		pos = s.pos
+	}
+	return pos
+}
