@@ -55,7 +55,7 @@ func TestOpinion(t *testing.T) {
 	for i := range learn.LeastBad {
 		teach(t, s, "", "model", fmt.Sprintf("umbrellas for everybody, lot %d", i), false)
 	}
-	f("umbrellas, umbrellas", byModel, true)
+	f("umbrellas for everybody", byModel, true)
 	f("a letter about the weather", byModel, false)
 }
 

@@ -7,17 +7,18 @@ import (
 	"sync/atomic"
 
 	"antirobot/message/varint"
+	"antirobot/rules"
 )
 
-// bayes is the default model, for short texts in many languages. Each feature has log odds by the texts in which it was
+// bayes is the default model, for short texts in many languages. Each word, host or sign has log odds by the texts in which it was
 // seen, drawn towards zero while it is rare:
 //
 //	p = bad/Bad ÷ (bad/Bad + good/Good),  n = bad+good,  weight = ln (s/2 + n·p) − ln (s/2 + n·(1−p)),  s = 0.1
 //
-// The weights of words and those of letters are summed apart, each divided by the root of their number, because
-// neighbours say the same thing over again. A logistic regression over the same features is fitted to a sample of the
-// texts. Five numbers (bias, words, letters, length, regression) join the sums; they are fitted to the sample as well, each
-// text judged as if it had not been learnt. The order of the texts does not matter. A long text is as bad as its worst
+// The weights of words are summed and divided by the root of their number, because neighbours say the same thing over
+// again. A logistic regression over words and characters is fitted to a sample of the texts. Four numbers (bias, words,
+// length, regression) join the sums; they are fitted to the sample as well, each text judged as if it had not been
+// learnt. The order of the texts does not matter. A long text is as bad as its worst
 // window.
 type bayes struct {
 	counts table
@@ -31,6 +32,9 @@ type bayes struct {
 	good, bad textSample
 	fitted    [2]uint64 // good and bad texts at the last fit
 }
+
+// taughtText is how many bytes of a text are learnt: one long text must not fill the model.
+const taughtText = 8192
 
 // shrink is s in the formula.
 const shrink = 0.1
@@ -72,7 +76,7 @@ func (b *bayes) Score(text string) float64 {
 	features, strong := x.of(text)
 	x.sums.begin(int(x.words))
 	known := b.sum(x, features, strong, now.regression)
-	worst := now.blend.sum(x.sums.whole().inputs(now.regression.bias))
+	worst := now.blend.sum(x.sums.all.inputs(now.regression.bias))
 	if !known {
 		return sigmoid(min(worst, 0))
 	}
@@ -86,22 +90,28 @@ func (b *bayes) Score(text string) float64 {
 // word, host or number of them was ever seen: a text of which none was is not bad.
 func (b *bayes) sum(x *extractor, features []uint64, strong int, m *regression) (known bool) {
 	slots, o := *b.counts.slots.Load(), b.odds(0, 0)
-	for i, f := range features {
+	for i, f := range features[:strong] {
 		w, ok := o.weight(find(slots, f))
-		s := x.sums.of(x.at[i])
-		if i < strong {
-			s.words += float32(w)
-			s.wordsLearnt += m.weights[place(f)]
-			s.numWords++
-			known = known || ok && recognisable(f)
-			continue
+		x.sums.note(x.at[i], true, float32(w), m.weights[place(f)])
+		known = known || ok && recognisable(f)
+	}
+	for i, f := range features[strong:] {
+		x.sums.note(x.at[strong+i], false, 0, m.weights[place(f)])
+	}
+	if len(x.sums.steps) > 1 {
+		for _, r := range x.again {
+			w := 0.0
+			if counted(r.feature) {
+				w, _ = o.weight(find(slots, r.feature))
+			}
+			x.sums.repeat(r.at, counted(r.feature), float32(w), m.weights[place(r.feature)])
 		}
-		s.grams += float32(w)
-		s.gramsLearnt += m.weights[place(f)]
-		s.numGrams++
 	}
 	return known
 }
+
+// counted says whether texts with a feature are counted; what a character says is the regression's alone.
+func counted(feature uint64) bool { return featureKind(feature>>61) != featureGram }
 
 func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
 
@@ -158,33 +168,24 @@ func (o *odds) logOdds(good, bad uint32) float64 {
 	return float64(float32(math.Log((shrink/2 + n*pb) / (shrink/2 + n*pg))))
 }
 
-// inputs returns what the blend joins; known is false if no word of the text was ever seen.
-func (b *bayes) inputs(features []uint64, strong int, o odds) (in inputs, known bool) {
+// inputs returns what the blend joins, but for the regression.
+func (b *bayes) inputs(features []uint64, strong int, o odds) inputs {
 	slots := *b.counts.slots.Load()
-	var words, grams float64
-	for i, f := range features {
-		w, ok := o.weight(find(slots, f))
-		switch {
-		case !ok:
-		case i < strong:
-			words += w
-			known = known || recognisable(f)
-		default:
-			grams += w
-		}
+	var words float64
+	for _, f := range features[:strong] {
+		w, _ := o.weight(find(slots, f))
+		words += w
 	}
-	rest := float64(len(features) - strong)
-	in = inputs{1, words / math.Sqrt(float64(strong)+1), grams / math.Sqrt(rest+1), math.Log(float64(len(features))+1)/5 - 1, 0}
-	return in, known
+	return inputs{1, words / math.Sqrt(float64(strong)+1), lengthInput(len(features)), 0}
 }
 
 func (b *bayes) Train(text string, good bool) {
 	x := b.extractor()
 	defer b.pool.Put(x)
-	features, _ := x.of(text)
+	features, strong := x.of(rules.Clip(text, taughtText))
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.counts.train(features, good, uint64(len(features)))
+	b.counts.train(features[:strong], good, uint64(strong))
 	if good {
 		b.good.add(text)
 	} else {
@@ -199,7 +200,7 @@ func (b *bayes) Train(text string, good bool) {
 func (b *bayes) stale() bool {
 	texts := b.counts.texts.Load()
 	good, bad := texts>>32, texts&math.MaxUint32
-	grew := func(now, then uint64) bool { return now >= then+max(4, then/10, min(then, 2*sampleSize)/4) }
+	grew := func(now, then uint64) bool { return now >= then+max(4, min(then, 2*sampleSize)/4) }
 	return good >= LeastGood && bad >= LeastBad && (grew(good, b.fitted[0]) || grew(bad, b.fitted[1]))
 }
 
@@ -211,11 +212,11 @@ func (b *bayes) calibrate(x *extractor) {
 	var samples []judgedSample
 	var examples []example
 	add := func(from *textSample, bad bool, o odds, all uint64) {
-		for _, t := range from.texts {
+		for i, t := range from.texts {
 			features, strong := x.of(t.text)
-			in, _ := b.inputs(features, strong, o)
+			in := b.inputs(features, strong, o)
 			samples = append(samples, judgedSample{in, bad, float64(all) / float64(len(from.texts))})
-			examples = append(examples, newExample(features, strong, bad))
+			examples = append(examples, newExample(features, strong, bad, i))
 		}
 	}
 	add(&b.good, false, b.odds(1, 0), b.fitted[0])
@@ -225,8 +226,10 @@ func (b *bayes) calibrate(x *extractor) {
 	order := mixed(len(b.good.texts), len(b.bad.texts))
 	for fold := range regressionFolds {
 		m := regress(examples, order, fold, regressionBits)
-		for at := fold; at < len(order); at += regressionFolds {
-			samples[order[at]].in[4] = m.margin(&examples[order[at]])
+		for i := range examples {
+			if examples[i].fold == fold {
+				samples[i].in[blendInputs-1] = m.margin(&examples[i])
+			}
 		}
 	}
 	l := fit(samples)
@@ -260,21 +263,19 @@ func (b *bayes) Explain(text string) []Spoke {
 	l := now.blend
 	word, gram := shares(len(features), strong)
 	var out []Spoke
+	var letters float64
 	for i, f := range features {
-		good, bad := b.counts.get(f)
-		w, ok := o.weight(good, bad)
-		if !ok {
+		r := float64(now.regression.weights[place(f)]) * l.weights[blendInputs-1]
+		if i >= strong {
+			letters += gram * r
 			continue
 		}
-		r := float64(now.regression.weights[place(f)])
-		if i < strong {
-			w = word * (w*l.weights[1] + r*l.weights[4])
-		} else {
-			w = gram * (w*l.weights[2] + r*l.weights[4])
+		good, bad := b.counts.get(f)
+		if w, ok := o.weight(good, bad); ok {
+			out = append(out, Spoke{x.names[i], w*l.weights[1]/math.Sqrt(float64(strong)+1) + word*r, good, bad})
 		}
-		out = append(out, Spoke{x.names[i], w, good, bad})
 	}
-	return strongest(out)
+	return strongest(append(out, Spoke{Token: characters, Weight: letters}))
 }
 
 func (b *bayes) AppendState(dst []byte) []byte {
@@ -306,7 +307,7 @@ func (b *bayes) LoadState(src []byte) error {
 	if r.Bad {
 		return ErrState
 	}
-	if err := b.counts.load(r.Src); err != nil {
+	if err := b.counts.load(r.Src, counted); err != nil {
 		return err
 	}
 	if b.stale() {

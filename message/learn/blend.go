@@ -10,16 +10,16 @@ import (
 	"antirobot/rules"
 )
 
-// blend joins the sums of a text's weights: the bias, words, letters, length, and the regression. It is replaced, never changed.
+// blend joins the sums of a text's weights: the bias, words, length, and the regression. It is replaced, never changed.
 // inputs are what the blend joins.
 type inputs [blendInputs]float64
 
-const blendInputs = 5
+const blendInputs = 4
 
 type blend struct{ weights inputs }
 
-// firstBlend counts until enough texts are known: words and letters alike, and nothing else.
-func firstBlend() *blend { return &blend{inputs{0, 0.5, 0.5, 0, 0.5}} }
+// firstBlend counts until enough texts are known: words and the regression alike, and nothing else.
+func firstBlend() *blend { return &blend{inputs{0, 0.5, 0, 0.5}} }
 
 func (l *blend) sum(in inputs) (z float64) {
 	for i, w := range l.weights {

@@ -9,9 +9,9 @@ import (
 	"antirobot/rules/skeleton"
 )
 
-// Features of a short text are what the default model learns: stems of words and their pairs, hosts of links, shapes of
-// numbers, signs, and runs of characters, all of the text's skeleton (package skeleton). Chinese and Japanese are read by
-// letters and pairs of them. A feature is a 64-bit hash; each counts once in a text.
+// Features of a text are what the default model learns: stems of words and their pairs, hosts of links, shapes of numbers
+// and signs; and single characters and pairs of neighbours, signs and spaces too, which show how somebody writes. All are of the text's skeleton (package skeleton). Chinese and Japanese are read by letters and pairs
+// of them. A feature is a 64-bit hash; each counts once in a text.
 
 // featureKind keeps the features of different origin apart. It is the upper three bits of the hash, and never zero.
 type featureKind uint64
@@ -32,14 +32,17 @@ const (
 	featureShape
 )
 
+// characters is the name of what all characters of a text say together; one of them would tell nobody anything.
+const characters = "letters and signs"
+
 func (k featureKind) String() string {
 	return [...]string{"", "word", "pair", "host", "number", "sign", "letters", "shape"}[k]
 }
 
 const (
-	maxFeatures  = 2048 // of one text
-	maxWordRunes = 40   // a longer word is cut: nothing is learnt from its end
-	gramRunes    = 4
+	maxFeatures  = 1 << 16     // of one text: more than 64 KB of short words have
+	maxStrong    = 3 * 1 << 14 // of them: the others are kept for characters
+	maxWordRunes = 40          // a longer word is cut: nothing is learnt from its end
 )
 
 // extractor turns a text into features. It is scratch memory, for one goroutine at a time.
@@ -48,21 +51,32 @@ type extractor struct {
 	reader skeleton.Reader
 
 	features []uint64
-	at       []uint32 // the word of the text at which each feature comes first
-	words    uint32   // so far
-	seen     []uint64
-	stamp    []uint32
-	round    uint32
+	at       []uint32   // the word of the text at which each feature comes first
+	again    []repeated // features that come again further on than a window is long
+	words    uint32     // so far
+	seen     []noted    // by hash
+	round    uint32     // of the entries of seen that are valid
 
 	sums stepSums
 
-	runes []rune // the normalised text: letters without case, one space between words
-	word  []rune
-	raw   []rune
-	last  uint64 // hash of the word before
+	raw    []rune
+	last   uint64   // hash of the word before
+	before rune     // the letter before, if it is one of Chinese or Japanese
+	ends   []uint32 // where words end in the text
 
 	explain bool
 	names   []string // of features, with explain
+}
+
+// noted is a feature of the text, and the word where it came last.
+type noted struct {
+	feature   uint64
+	round, at uint32
+}
+
+type repeated struct {
+	feature uint64
+	at      uint32
 }
 
 func toLower(r rune) rune {
@@ -81,25 +95,45 @@ func toLower(r rune) rune {
 }
 
 func newExtractor(stems *stemCache) *extractor {
-	return &extractor{
-		stems: stems, seen: make([]uint64, 4*maxFeatures), stamp: make([]uint32, 4*maxFeatures),
+	return &extractor{stems: stems}
+}
+
+// begin makes room for the features of a text of so many bytes, at most three for a byte.
+func (x *extractor) begin(length int) {
+	x.features, x.names, x.at, x.again, x.ends = x.features[:0], x.names[:0], x.at[:0], x.again[:0], x.ends[:0]
+	x.words, x.last, x.before = 0, 0, 0
+	room := 2 << bits.Len(uint(min(3*length+leastRoom, maxFeatures)))
+	if room > cap(x.seen) {
+		x.seen, x.round = make([]noted, room), 0
+	}
+	x.seen = x.seen[:room] // what is beyond may have older rounds, never later ones
+	if x.round++; x.round == 0 {
+		clear(x.seen[:cap(x.seen)])
+		x.round = 1
 	}
 }
+
+// leastRoom is for the features of a text as a whole.
+const leastRoom = 64
 
 // add notes a feature once.
 func (x *extractor) add(kind featureKind, hash uint64, name func() string) {
 	hash = mix64(hash)>>3 | uint64(kind)<<61
 	mask := uint64(len(x.seen) - 1)
 	i := hash & mask
-	for ; x.stamp[i] == x.round; i = (i + 1) & mask {
-		if x.seen[i] == hash {
+	for ; x.seen[i].round == x.round; i = (i + 1) & mask {
+		if e := &x.seen[i]; e.feature == hash {
+			if x.words >= e.at+windowSteps*windowStep {
+				e.at = x.words
+				x.again = append(x.again, repeated{hash, x.words})
+			}
 			return
 		}
 	}
-	if len(x.features) == maxFeatures {
+	if len(x.features) == maxFeatures || kind != featureGram && len(x.features) >= maxStrong {
 		return
 	}
-	x.seen[i], x.stamp[i] = hash, x.round
+	x.seen[i] = noted{hash, x.round, x.words}
 	x.features, x.at = append(x.features, hash), append(x.at, x.words)
 	if x.explain {
 		x.names = append(x.names, kind.String()+" "+name())
@@ -107,30 +141,23 @@ func (x *extractor) add(kind featureKind, hash uint64, name func() string) {
 }
 
 // of returns the features of text, valid until the next call. The first strong ones come from words, signs and the text
-// as a whole; runs of characters follow.
+// as a whole; characters follow.
 func (x *extractor) of(text string) (features []uint64, strong int) {
-	x.features, x.names, x.runes = x.features[:0], x.names[:0], append(x.runes[:0], ' ')
-	x.at, x.words, x.last = x.at[:0], 0, 0
-	if x.round++; x.round == 0 {
-		clear(x.stamp)
-		x.round = 1
-	}
 	text, marks := x.reader.Read(text)
+	x.begin(len(text))
 	shape := textShape{hidden: marks.Hidden, mixed: marks.Mixed, forms: marks.Shapes, spaced: marks.Spaced}
 	for i := 0; i < len(text); {
 		c := text[i]
 		if c == ' ' {
-			if n := len(x.runes); x.runes[n-1] != ' ' {
-				x.runes = append(x.runes, ' ')
-			}
+			x.before = 0
 			i++
 			continue
 		}
 		if c < utf8.RuneSelf { // no link begins with another letter
 			if n := x.link(text[i:], i == 0 || !wordBefore(text, i)); n > 0 {
 				shape.links++
-				x.words++
 				i += n
+				x.wordEnds(i)
 				continue
 			}
 		}
@@ -143,19 +170,23 @@ func (x *extractor) of(text string) (features []uint64, strong int) {
 		case ideographic(r):
 			x.ideograph(r)
 			shape.words++
-			x.words++
 			i += n
-			continue
+		default:
+			i += x.readWord(text[i:], &shape)
 		}
-		i += x.readWord(text[i:], &shape)
-		x.words++
+		x.wordEnds(i)
 	}
 	all := x.words
 	x.shapes(&shape)
 	strong = len(x.features)
-	x.grams()
+	x.characters(text)
 	x.words = all
 	return x.features, strong
+}
+
+func (x *extractor) wordEnds(at int) {
+	x.ends = append(x.ends, uint32(at))
+	x.words++
 }
 
 func isWordRune(r rune) bool {
@@ -183,11 +214,10 @@ func (x *extractor) ideograph(r rune) {
 	x.raw = append(x.raw[:0], r)
 	hash := mix64(uint64(r) | 1<<42)
 	x.add(featureWord, hash, func() string { return string(r) })
-	if n := len(x.runes); ideographic(x.runes[n-1]) {
-		before := x.runes[n-1]
+	if before := x.before; before != 0 {
 		x.add(featureWord, mix64(uint64(before)<<21|uint64(r)|1<<43), func() string { return string([]rune{before, r}) })
 	}
-	x.runes = append(x.runes, r)
+	x.before = r
 	x.last = 0
 }
 
@@ -198,7 +228,7 @@ type textShape struct {
 
 // readWord reads a run of letters and digits and returns its length.
 func (x *extractor) readWord(text string, shape *textShape) int {
-	x.raw, x.word = x.raw[:0], x.word[:0]
+	x.raw, x.before = x.raw[:0], 0
 	var latin, cyrillic, digits, upper, odd int
 	end := 0
 	for end < len(text) {
@@ -259,7 +289,6 @@ func (x *extractor) oneWord(latin, cyrillic, digits, odd int, shape *textShape) 
 			x.raw[i] = 'е'
 		}
 	}
-	x.runes = append(append(x.runes, x.raw...), ' ')
 	hash := x.stem(latin, cyrillic)
 	x.add(featureWord, hash, func() string { return string(x.raw) })
 	x.pair(hash)
@@ -278,10 +307,6 @@ func (x *extractor) number(digits int, shape *textShape) {
 	shape.digits++
 	x.add(featureNumber, hashRunes(x.raw), func() string { return string(x.raw) })
 	x.add(featureShape, uint64(0xfe00|min(digits, 16)), func() string { return "a number of digits" })
-	for range min(digits, 12) {
-		x.runes = append(x.runes, '9')
-	}
-	x.runes = append(x.runes, ' ')
 	x.pair(uint64(min(digits, 16)) | 1<<40)
 }
 
@@ -300,9 +325,7 @@ func (x *extractor) sign(r rune, shape *textShape) {
 		shape.emoji++
 		x.add(featureSign, uint64(r), func() string { return string(r) })
 	}
-	if n := len(x.runes); x.runes[n-1] != ' ' {
-		x.runes = append(x.runes, ' ')
-	}
+	x.before = 0
 }
 
 // shapes adds how much of what there is.
@@ -318,21 +341,31 @@ func (x *extractor) shapes(s *textShape) {
 	x.add(featureShape, uint64(0xff00|bits.Len(uint(s.words))), func() string { return "length" })
 }
 
-// grams adds the runs of characters.
-func (x *extractor) grams() {
-	const three = 1<<63 - 1
-	var window, more uint64
+// characters adds each character and each pair of neighbours, without case; white space is one space.
+func (x *extractor) characters(text string) {
 	x.words = 0
-	for i, r := range x.runes {
-		if i > 0 && (r == ' ' || ideographic(r)) {
+	before := ' '
+	for i, r := range text {
+		for int(x.words) < len(x.ends) && i >= int(x.ends[x.words]) {
 			x.words++
 		}
-		more = window >> 42
-		window = (window<<21 | uint64(r)) & three
-		if i >= gramRunes-1 {
-			x.add(featureGram, window^bits.RotateLeft64(more*0x9e3779b97f4a7c15, 31), func() string {
-				return string(x.runes[i-gramRunes+1 : i+1])
-			})
+		if r <= ' ' || r >= utf8.RuneSelf && unicode.IsSpace(r) {
+			if before != ' ' {
+				x.character(before, ' ')
+			}
+			before = ' '
+			continue
 		}
+		r = toLower(r)
+		x.character(before, r)
+		before = r
 	}
+	if before != ' ' {
+		x.character(before, ' ')
+	}
+}
+
+func (x *extractor) character(before, r rune) {
+	x.add(featureGram, uint64(r), func() string { return "" })
+	x.add(featureGram, uint64(before+1)<<21|uint64(r), func() string { return "" })
 }

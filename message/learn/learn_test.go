@@ -84,6 +84,56 @@ func TestFewTexts(t *testing.T) {
 	}
 }
 
+// TestShares checks that the model is fitted well whatever the ratio of good texts to bad ones is: each fold has both.
+func TestShares(t *testing.T) {
+	for _, n := range [][2]int{{60, 30}, {60, 60}, {30, 60}, {90, 30}, {150, 30}} {
+		m := newBayes(1 << 16)
+		for i := range n[1] {
+			m.Train(fmt.Sprintf("cheap pills and a casino bonus number %d", i), false)
+		}
+		for i := range n[0] {
+			m.Train(fmt.Sprintf("a letter about work and the weather on day %d", i), true)
+		}
+		if l := m.fit.Load().blend; l.weights[blendInputs-1] <= 0 {
+			t.Errorf("%d good and %d bad texts: the regression counts %.2f", n[0], n[1], l.weights[blendInputs-1])
+		}
+	}
+}
+
+// TestHidden checks that a bad text is found behind thousands of unknown words, and after its own words were spread over a
+// long good text, which is good.
+func TestHidden(t *testing.T) {
+	const bad = " cheap pills for everybody, casino bonus without deposit, credit in five minutes, claim yours now and tell all of your friends"
+	m := newBayes(1 << 16)
+	var good strings.Builder
+	for i := range 120 {
+		text := fmt.Sprintf("on day %d we had a letter about work, the garden and the weather", i)
+		m.Train(text, true)
+		good.WriteString(text + "\n")
+	}
+	for i := range 20 {
+		m.Train(fmt.Sprintf("%s, number %d", bad, i), false)
+	}
+	var unknown, spread strings.Builder
+	for i := range 6000 {
+		fmt.Fprintf(&unknown, "w%dx ", i*7919)
+	}
+	words := strings.Fields(good.String())
+	for i, w := range strings.Fields(bad) {
+		spread.WriteString(strings.Join(words[60*i:60*i+60], " ") + " " + w + " ")
+	}
+	f := func(text string, found bool) {
+		t.Helper()
+		if got := m.Score(text); got > 0.5 != found {
+			t.Errorf("%.60q… scores %.3f", text, got)
+		}
+	}
+	f(unknown.String(), false)
+	f(unknown.String()+bad, true)
+	f(spread.String(), false) // a word that comes again counts again, the good ones too
+	f(spread.String()+bad, true)
+}
+
 func TestLookAlikes(t *testing.T) {
 	m := newBayes(1 << 16)
 	for i := range LeastGood {

@@ -45,7 +45,7 @@ func (x *extractor) link(text string, atStart bool) int {
 	for end < len(rest) && rest[end] > ' ' && rest[end] != '"' && rest[end] != '<' && rest[end] != '>' {
 		end++
 	}
-	x.runes = append(x.runes, '/', '/', ' ')
+	x.before = 0
 	x.pair(1 << 41)
 	return skipped + end
 }

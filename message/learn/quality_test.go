@@ -88,9 +88,9 @@ func TestQuality(t *testing.T) {
 	if !whole {
 		t.Log("SKIPPED IN PART: ANTIROBOT_DATA does not name the data sets; only the extracts in testdata are judged")
 	}
-	maps.Copy(sets, corpus.Further(t))                                        // which have no bars
-	least := map[string][2]float64{"sms": {0.955, 0.965}, "tg": {0.83, 0.95}} // recall at 0.5 %, F1
-	const seeds = 1                                                           // shuffles: more of them take long and say the same
+	maps.Copy(sets, corpus.Further(t))                                       // which have no bars
+	least := map[string][2]float64{"sms": {0.96, 0.965}, "tg": {0.85, 0.95}} // recall at 0.5 %, F1
+	const seeds = 1                                                          // shuffles: more of them take long and say the same
 	for name, data := range sets {
 		for _, kind := range []string{Default, Robinson} {
 			var recall, f, fp float64
@@ -152,7 +152,7 @@ func TestOrder(t *testing.T) {
 	for name, data := range sets {
 		data = slices.Clone(data)
 		rand.New(rand.NewSource(5)).Shuffle(len(data), func(i, j int) { data[i], data[j] = data[j], data[i] })
-		data = data[:min(len(data), 1500)]
+		data = data[:min(len(data), 1000)]
 		cut := len(data) / 5
 		test, train := data[:cut], data[cut:]
 		badLast := func(a, b corpus.Text) int {
@@ -195,7 +195,7 @@ func TestFit(t *testing.T) {
 			bad := rapid.Bool().Draw(t, "bad")
 			shift := rapid.Float64Range(-30, 30).Draw(t, "shift")
 			samples = append(samples, judgedSample{
-				inputs{1, rapid.Float64Range(-40, 40).Draw(t, "words") + shift, rapid.Float64Range(-90, 90).Draw(t, "letters"), rapid.Float64Range(-1, 1).Draw(t, "length"), rapid.Float64Range(-20, 20).Draw(t, "regression")},
+				inputs{1, rapid.Float64Range(-40, 40).Draw(t, "words") + shift, rapid.Float64Range(-1, 1).Draw(t, "length"), rapid.Float64Range(-20, 20).Draw(t, "regression")},
 				bad, rapid.Float64Range(0.01, 1000).Draw(t, "weight"),
 			})
 		}

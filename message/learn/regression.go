@@ -2,8 +2,8 @@ package learn
 
 import "math"
 
-// regression is a logistic regression over hashed features: words and letters speak as they do in the other sums, each
-// divided by the root of their number. It is fitted to the sample, and replaced as a whole, never changed.
+// regression is a logistic regression over hashed features: words and characters, each divided by the root of their
+// number. It is fitted to the sample, and replaced as a whole, never changed.
 type regression struct {
 	weights []float32
 	bias    float64
@@ -11,9 +11,12 @@ type regression struct {
 
 const (
 	regressionBits   = 18 // of hashes: a million bytes of weights
-	regressionRounds = 16 // over the sample
+	regressionRounds = 10 // over the sample
 	regressionRate   = 0.2
 	regressionFolds  = 3
+	// mislabelled is the share of texts whose label is taken to be wrong: people who teach make mistakes, and no text is
+	// worth being certain of.
+	mislabelled = 0.02
 )
 
 // example is a text of the sample as the regression reads it.
@@ -21,10 +24,11 @@ type example struct {
 	features []uint32
 	strong   int
 	bad      bool
+	fold     int // good and bad texts are spread over the folds each by themselves, so that each fold has both
 }
 
-func newExample(features []uint64, strong int, bad bool) example {
-	e := example{make([]uint32, len(features)), strong, bad}
+func newExample(features []uint64, strong int, bad bool, number int) example {
+	e := example{make([]uint32, len(features)), strong, bad, number % regressionFolds}
 	for i, f := range features {
 		e.features[i] = place(f)
 	}
@@ -33,9 +37,10 @@ func newExample(features []uint64, strong int, bad bool) example {
 
 func place(feature uint64) uint32 { return uint32(feature) & (1<<regressionBits - 1) }
 
-// shares returns how much a word and how much a run of letters counts in a text of so many.
+// shares returns how much a word and how much a character counts in a text of so many: all words together twice as much
+// as all characters.
 func shares(features, strong int) (word, gram float64) {
-	return 1 / math.Sqrt(float64(strong)+1), 1 / math.Sqrt(float64(features-strong)+1)
+	return 2 / math.Sqrt(float64(strong)+1), 1 / math.Sqrt(float64(features-strong)+1)
 }
 
 func (m *regression) margin(e *example) float64 {
@@ -56,14 +61,14 @@ func regress(examples []example, order []int, without, bits int) *regression {
 	m := &regression{weights: make([]float32, 1<<bits)}
 	moved, biasMoved := make([]float32, 1<<bits), 0.0
 	for range regressionRounds {
-		for at, k := range order {
-			if at%regressionFolds == without {
+		for _, k := range order {
+			e := &examples[k]
+			if e.fold == without {
 				continue
 			}
-			e := &examples[k]
-			wrong := sigmoid(m.margin(e))
+			wrong := sigmoid(m.margin(e)) - mislabelled
 			if e.bad {
-				wrong--
+				wrong -= 1 - 2*mislabelled
 			}
 			if math.Abs(wrong) < 1e-3 {
 				continue

@@ -135,5 +135,5 @@ func (m *robinson) LoadState(src []byte) error {
 	if len(src) < 2 || src[0] != stateVersion || src[1] != 'r' {
 		return ErrState
 	}
-	return m.counts.load(src[2:])
+	return m.counts.load(src[2:], func(uint64) bool { return true })
 }

@@ -72,26 +72,22 @@ func (s *Start) Score(text string) float64 {
 	features, strong := x.of(text)
 	x.sums.begin(int(x.words))
 	for i, f := range features {
-		w := s.model.weights[startPlace(f)]
-		if part := x.sums.of(x.at[i]); i < strong {
-			part.wordsLearnt += w
-			part.numWords++
-		} else {
-			part.gramsLearnt += w
-			part.numGrams++
-		}
+		x.sums.note(x.at[i], i < strong, 0, s.model.weights[startPlace(f)])
 	}
-	worst := x.sums.whole().inputs(s.model.bias)[4]
+	for _, r := range x.again {
+		x.sums.repeat(r.at, counted(r.feature), 0, s.model.weights[startPlace(r.feature)])
+	}
+	worst := x.sums.all.inputs(s.model.bias)[blendInputs-1]
 	for part := range x.sums.windows() {
-		worst = max(worst, part.inputs(s.model.bias)[4]-windowDoubt)
+		worst = max(worst, part.inputs(s.model.bias)[blendInputs-1]-windowDoubt)
 	}
 	return sigmoid(worst)
 }
 
 func startPlace(feature uint64) uint32 { return place(feature) & (1<<startBits - 1) }
 
-func startExample(features []uint64, strong int, bad bool) example {
-	e := newExample(features, strong, bad)
+func startExample(features []uint64, strong int, bad bool, number int) example {
+	e := newExample(features, strong, bad, number)
 	for i := range e.features {
 		e.features[i] &= 1<<startBits - 1
 	}
@@ -103,15 +99,16 @@ func (s *Start) Explain(text string) []Spoke {
 	x := newExtractor(s.stems)
 	x.explain = true
 	features, strong := x.of(text)
-	e := startExample(features, strong, false)
+	e := startExample(features, strong, false, 0)
 	word, gram := shares(len(features), strong)
 	var out []Spoke
+	var letters float64
 	for i, f := range e.features {
-		w := gram
-		if i < strong {
-			w = word
+		if w := float64(s.model.weights[f]); i < strong {
+			out = append(out, Spoke{Token: x.names[i], Weight: word * w})
+		} else {
+			letters += gram * w
 		}
-		out = append(out, Spoke{Token: x.names[i], Weight: w * float64(s.model.weights[f])})
 	}
-	return strongest(out)
+	return strongest(append(out, Spoke{Token: characters, Weight: letters}))
 }

@@ -18,7 +18,7 @@ var update = flag.Bool("update", false, "make the built-in start anew")
 func heldOut(text string) bool { return mix64(hashString(text)^0x5eed)%5 == 0 }
 
 // startFalse is the share of good texts of the data that the start may call bad.
-const startFalse = 0.002
+const startFalse = 0.001
 
 // makeStart fits the start to the texts that are not held out, and moves its bias so that almost no good one is bad.
 func makeStart(sets map[string][]corpus.Text) []byte {
@@ -30,10 +30,10 @@ func makeStart(sets map[string][]corpus.Text) []byte {
 				continue
 			}
 			features, strong := x.of(d.Text)
-			if e := startExample(features, strong, d.Bad); d.Bad {
-				bad = append(bad, e)
+			if d.Bad {
+				bad = append(bad, startExample(features, strong, true, len(bad)))
 			} else {
-				good = append(good, e)
+				good = append(good, startExample(features, strong, false, len(good)))
 			}
 		}
 	}
@@ -41,8 +41,8 @@ func makeStart(sets map[string][]corpus.Text) []byte {
 	var margins []float64 // of good texts, by a model that was fitted without them
 	for fold := range regressionFolds {
 		m := regress(examples, order, fold, startBits)
-		for at := fold; at < len(order); at += regressionFolds {
-			if e := &examples[order[at]]; !e.bad {
+		for i := range examples {
+			if e := &examples[i]; e.fold == fold && !e.bad {
 				margins = append(margins, m.margin(e))
 			}
 		}

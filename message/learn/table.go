@@ -168,8 +168,8 @@ func (t *table) append(dst []byte) []byte {
 	return dst
 }
 
-// load adds the counts of src, which append wrote, to an empty table.
-func (t *table) load(src []byte) error {
+// load adds those counts of src, which append wrote, whose features are to be kept to an empty table.
+func (t *table) load(src []byte, keep func(feature uint64) bool) error {
 	if len(src)%16 != 0 || len(src) == 0 {
 		return ErrState
 	}
@@ -178,7 +178,7 @@ func (t *table) load(src []byte) error {
 	t.texts.Store(binary.LittleEndian.Uint64(src))
 	t.words.Store(binary.LittleEndian.Uint64(src[8:]))
 	for src = src[16:]; len(src) > 0; src = src[16:] {
-		if key := binary.LittleEndian.Uint64(src); key != 0 {
+		if key := binary.LittleEndian.Uint64(src); key != 0 && keep(key) {
 			t.add(key, binary.LittleEndian.Uint64(src[8:]))
 		}
 	}

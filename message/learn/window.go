@@ -16,15 +16,14 @@ const (
 	windowDoubt = 0.5
 )
 
-// sums is what the features of a part of a text say together: the counts of words and of letters, and the regression.
+// sums is what the features of a part of a text say together: the counts of words, and the regression.
 type sums struct {
-	words, grams, wordsLearnt, gramsLearnt float32
-	numWords, numGrams                     int
+	words, wordsLearnt, gramsLearnt float32
+	numWords, numGrams              int
 }
 
 func (s *sums) add(other *sums) {
 	s.words += other.words
-	s.grams += other.grams
 	s.wordsLearnt += other.wordsLearnt
 	s.gramsLearnt += other.gramsLearnt
 	s.numWords += other.numWords
@@ -33,15 +32,19 @@ func (s *sums) add(other *sums) {
 
 // inputs returns what the blend joins.
 func (s *sums) inputs(bias float64) inputs {
-	word, gram := 1/math.Sqrt(float64(s.numWords)+1), 1/math.Sqrt(float64(s.numGrams)+1)
+	word, gram := shares(s.numWords+s.numGrams, s.numWords)
 	return inputs{
-		1, float64(s.words) * word, float64(s.grams) * gram, math.Log(float64(s.numWords+s.numGrams)+1)/5 - 1,
+		1, float64(s.words) / math.Sqrt(float64(s.numWords)+1), lengthInput(s.numWords + s.numGrams),
 		bias + float64(s.wordsLearnt)*word + float64(s.gramsLearnt)*gram,
 	}
 }
 
-// stepSums are the sums of each step of a text, one step for a short one. They are used again and again.
+// lengthInput tells the blend how long a text of so many features is.
+func lengthInput(features int) float64 { return math.Log(float64(features)+1)/5 - 1 }
+
+// stepSums are the sums of a text and of each step of it; a short one has one step. They are used again and again.
 type stepSums struct {
+	all   sums
 	steps []sums
 }
 
@@ -51,23 +54,36 @@ func (s *stepSums) begin(words int) {
 	if words >= windowLeast {
 		n = words / windowStep
 	}
+	s.all = sums{}
 	s.steps = append(s.steps[:0], make([]sums, n)...)
 }
 
-// of returns the sums of the step that a word is in. What is left over at the end belongs to the last step.
-func (s *stepSums) of(word uint32) *sums {
-	return &s.steps[min(int(word)/windowStep, len(s.steps)-1)]
-}
-
-func (s *stepSums) whole() *sums {
-	var all sums
-	for i := range s.steps {
-		all.add(&s.steps[i])
+// note adds what one feature says at a word: words says whether it counts as one. What is left over at the end of the
+// text belongs to the last step.
+func (s *stepSums) note(word uint32, isWord bool, counted, learnt float32) {
+	s.all.note(isWord, counted, learnt)
+	if len(s.steps) > 1 {
+		s.repeat(word, isWord, counted, learnt)
 	}
-	return &all
 }
 
-// windows yields the sums of each window of a long text. A feature counts where it comes first.
+// repeat adds it to the windows alone: the text as a whole has it already.
+func (s *stepSums) repeat(word uint32, isWord bool, counted, learnt float32) {
+	s.steps[min(int(word)/windowStep, len(s.steps)-1)].note(isWord, counted, learnt)
+}
+
+func (s *sums) note(isWord bool, counted, learnt float32) {
+	if !isWord {
+		s.gramsLearnt += learnt
+		s.numGrams++
+		return
+	}
+	s.words += counted
+	s.wordsLearnt += learnt
+	s.numWords++
+}
+
+// windows yields the sums of each window of a long text. A feature counts once in a window.
 func (s *stepSums) windows() iter.Seq[*sums] {
 	return func(yield func(*sums) bool) {
 		if len(s.steps) == 1 {
