@@ -7,6 +7,8 @@ SHELL := /bin/bash
 BIN   := .bin
 GO    := go
 RACE  ?= -race
+# Where this clone lies stays out of what is compiled: another clone of the same sources finds it all in Go's cache.
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell $(GO) env GOFLAGS)) -trimpath)
 PLATFORMS := darwin/arm64 freebsd/amd64 linux/arm64
 # What failed is run once more by itself, and named: a test that fails twice fails the run, one that passed then is listed
 # as such and is to be mended. More than a few failures, or a data race, are no accident: nothing is run again.
@@ -33,7 +35,7 @@ run: ## the gateway, a demo site and an embedded store; prints the address to op
 	@./antirobot demo
 
 build: ## build ./antirobot
-	@$(GO) build $(BUILDFLAGS) -trimpath -ldflags "-X antirobot/cmd.stamp=$(STAMP)" -o antirobot .
+	@$(GO) build $(BUILDFLAGS) -ldflags "-X antirobot/cmd.stamp=$(STAMP)" -o antirobot .
 
 test: fmt vet cross lint arch race e2e bench-smoke ## everything: format, vet, lint, architecture, unit and race tests, end to end
 	@echo "all tests passed"
@@ -49,7 +51,7 @@ cross: $(BIN)/crosscheck ## what go vet says for the other systems and processor
 	@$(BIN)/crosscheck $(PLATFORMS)
 
 cross-build: ## the binary for the other systems and processors, in dist/ (minutes; no cgo, so that no foreign compiler is needed)
-	@for s in $(PLATFORMS); do GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-X antirobot/cmd.stamp=$(STAMP)" -o dist/antirobot-$${s/\//-} . || exit 1; done
+	@for s in $(PLATFORMS); do GOOS=$${s%/*} GOARCH=$${s#*/} CGO_ENABLED=0 $(GO) build -ldflags "-X antirobot/cmd.stamp=$(STAMP)" -o dist/antirobot-$${s/\//-} . || exit 1; done
 
 lint: $(BIN)/golangci-lint ## golangci-lint with the linters of .golangci.yml
 	@$(BIN)/golangci-lint run ./...
@@ -60,14 +62,14 @@ arch: ## the import table as a test
 unit: $(BIN)/esbuild ## unit tests, shuffled, without the race detector
 	@$(GO) test -shuffle=on $$($(GO) list ./... | grep -v /e2e)
 
-alloc: $(BIN)/esbuild $(BIN)/gotestsum ## unit tests of the packages that promise what the race detector changes: allocations, whole simulated days
-	@$(TESTS) --packages="$$(grep -rl --include='*_test.go' '^//go:build !race' . | xargs -n1 dirname | sort -u | tr '\n' ' ')" -- -p 4 -shuffle=on
+alloc: $(BIN)/esbuild $(BIN)/gotestsum ## the tests that the race detector leaves out: allocations, whole simulated days
+	@$(TESTS) --packages="$$(tools/norace.sh packages)" -- -p 4 -shuffle=on -run "$$(tools/norace.sh names)"
 
 race: alloc ## unit tests with the race detector (some wait for servers, so more packages at once than there are cores; the longest first)
 	@$(TESTS) --packages="antirobot/store/redisstore antirobot/captcha $$($(GO) list ./... | grep -vE '/e2e|/store/redisstore$$|/captcha$$' | tr '\n' ' ')" -- $(RACE) -p 4 -timeout 20m -shuffle=on
 
 e2e: $(BIN)/esbuild $(BIN)/h2spec $(BIN)/pebble $(BIN)/envoy $(BIN)/interop $(BIN)/gotestsum ## the real binary with a real browser, proxies and clients
-	@$(GO) build -o $(BIN)/antirobot . # without -trimpath: what the tests have compiled is used
+	@$(GO) build -o $(BIN)/antirobot .
 	@ANTIROBOT_BIN=$(CURDIR)/$(BIN)/antirobot $(TESTS) --packages="./e2e/..." -- -count=1 -parallel 5 -timeout 25m
 
 packages: $(BIN)/release dist/linux-$(ARCH)/antirobot ## a deb and an rpm for ARCH (amd64) in dist/
@@ -85,7 +87,7 @@ dist/previous/antirobot: FORCE
 	@cd dist/previous/src && $(GO) build -buildvcs=false -o ../antirobot . && cd .. && rm -rf src
 
 dist/linux-%/antirobot: FORCE
-	@GOOS=linux GOARCH=$* CGO_ENABLED=0 $(GO) build -trimpath -buildvcs=false -ldflags "-s -w -X antirobot/cmd.stamp=$(VERSION)" -o $@ .
+	@GOOS=linux GOARCH=$* CGO_ENABLED=0 $(GO) build -buildvcs=false -ldflags "-s -w -X antirobot/cmd.stamp=$(VERSION)" -o $@ .
 
 FORCE:
 
@@ -116,7 +118,7 @@ bench-stream: ## what an event costs on its way from a gateway to a processor (d
 	@$(GO) test ./stream -run '^$$' -bench 'Offer|Reference|Through' -benchtime 1500000x
 
 bench-smoke: ## every benchmark once, so that none rots
-	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$($(GO) list ./... | grep -v /e2e) >/dev/null
+	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$(git grep -lE '^func Benchmark' '*_test.go' ':!e2e' ':!tools' | xargs -n1 dirname | sort -u | sed 's,^,./,') >/dev/null
 
 screens: build ## write a picture of every page, in every look and language, to screens/
 	@SCREENS=$(CURDIR)/screens $(GO) test -count=1 -run 'TestScreens|TestLanguagesFit|TestPicturesOfTheDocs' ./e2e

@@ -74,9 +74,10 @@ var allowed = map[string][]string{
 	"replay": {"captcha", "cbb", "config", "gateway", "identity", "identity/geo", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor"},
 	// made-up traffic knows the answers, so it stands apart from what judges
 	"traffic":        {"identity", "replay", "request"},
-	"proxy":          {"identity", "request", "verdict", "message", "message/queue", "message/second", "rules/texts", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/upstream", "settings", "verdict/label"},
+	"proxy":          {"identity", "request", "verdict", "message", "message/queue", "message/second", "rules/texts", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/insert", "proxy/upstream", "settings", "verdict/label"},
 	"proxy/h1":       {"request", "proxy/upstream", "proxy/socket"},
 	"proxy/h2":       {"request", "proxy/h1", "proxy/h2/xconnect"},
+	"proxy/insert":   {"request"},
 	"proxy/spoe":     {"proxy/h1", "request"},
 	"proxy/extauthz": {"proxy/h1", "request"},
 	"proxy/acme":     {"request", "proxy/h1", "store"},

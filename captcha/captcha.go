@@ -45,6 +45,9 @@ type Request struct {
 	// the request shows its beginning, to nobody but them.
 	Reason  templates.Reason
 	Written string
+	// Named says that the answer gives the browser a name of its own (an i cookie). What stopped the request concerns one
+	// client of the address alone, so whoever comes back with that name is led on without being asked.
+	Named bool
 
 	probe *probeState // read once
 }

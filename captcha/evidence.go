@@ -17,6 +17,10 @@ const evidenceScript = "evidence.js"
 // evidenceTTL is how long a page may be open before it tells anything.
 const evidenceTTL = time.Hour
 
+// Inserts returns the path of the script whose tag is put into the service's pages, empty for none, and whether their
+// Content-Security-Policy is changed where it forbids the script.
+func (s *Settings) Inserts() (path string, extends bool) { return s.inserted, s.extends }
+
 // EvidenceScript serves the script of a page, with a seal that binds what it says to its visitor. It is not to be kept.
 func (c *Captcha) EvidenceScript(q *Request) Response {
 	if m := q.method(); m != "GET" && m != "HEAD" {

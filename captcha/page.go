@@ -38,7 +38,10 @@ func (c *Captcha) Page(q *Request) Response {
 	p := readParams(q)
 	p.choose()
 	l := p.link()
-	c.follow(q, &l, nil, at)
+	to := c.follow(q, &l, nil, at)
+	if c.knownByName(q, &p, &l, at) {
+		return c.seeOther(q, to)
+	}
 	least := c.leastOf(q, &l, at)
 	moves := q.mayMove(l.reason(), least, p.step+p.stay != "")
 	if wait := c.exhausted(q, at); wait > 0 && !moves {
@@ -47,7 +50,7 @@ func (c *Captcha) Page(q *Request) Response {
 	pr := c.probeOf(q)
 	lang := c.language(q, &p)
 	lost := c.cookiesLost(q, pr, at)
-	off := p.cc == "1" && strings.HasPrefix(l.u, string(probed)) && !pr.returned && !hasCookie(q, q.Service.cookie)
+	off := p.cc == "1" && l.gaveProbe() && !pr.returned && !hasCookie(q, q.Service.cookie)
 	asked := c.ask(q, least, at)
 	asked.move = moves
 	if p.step == "" && !lost && !off && (moves || asked.step < steps.Digits) {

@@ -199,17 +199,22 @@ type link struct {
 	t, u, s string
 }
 
-// The first letter of a link's u says whether the browser had been given a probe cookie by then, the second is the number of
+// The first letter of a link's u says whether the browser had been given a probe cookie by then, or a probe cookie and a
+// name; the second is the number of
 // the reason; the rest names the request that was stopped, and says which step its visitor is asked for (ladder.go).
 const (
 	probed   = 'p'
 	unprobed = 'n'
+	named    = 'i'
 )
 
 // signLink makes the link for a return URL.
 func (c *Captcha) signLink(q *Request, to string, hasProbe bool, at time.Time) link {
 	mark := byte(unprobed)
-	if hasProbe {
+	switch {
+	case hasProbe && q.Named:
+		mark = named
+	case hasProbe:
 		mark = probed
 	}
 	l := link{url: to, t: strconv.FormatInt(at.Unix(), 10), u: string([]byte{mark, '0' + byte(q.Reason)}) + q.requestMark() + q.linkTail(q.least())}

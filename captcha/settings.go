@@ -48,6 +48,11 @@ type ServiceConfig struct {
 	Bind bool `mapstructure:"bind"`
 	// Evidence serves a script that tells how a page is used and what it sees of its browser; see docs/evidence.md.
 	Evidence bool `mapstructure:"evidence"`
+	// EvidenceInsert puts the tag of that script into the service's pages on their way to visitors.
+	EvidenceInsert bool `mapstructure:"evidence_insert"`
+	// EvidencePolicy says what happens to a page whose Content-Security-Policy forbids the script: keep (nothing is put into
+	// it) or extend (the policy is changed so that it permits this script).
+	EvidencePolicy string `mapstructure:"evidence_policy"`
 	// CompatYandex adds X-Yandex-Captcha.
 	CompatYandex bool `mapstructure:"compat_yandex"`
 	// Partners are the XML partners.
@@ -70,7 +75,7 @@ type PartnerConfig struct {
 
 // DefaultServiceConfig returns the defaults.
 func DefaultServiceConfig() ServiceConfig {
-	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open", Steps: steps.DefaultPolicy(), Require: true, Bind: true}
+	return ServiceConfig{AJAX: "redirect", AJAXStatus: 200, PartnerParam: "key", OnStoreFailure: "open", Steps: steps.DefaultPolicy(), Require: true, Bind: true, EvidencePolicy: "keep"}
 }
 
 // Validate returns all problems, each with its path below the section.
@@ -105,6 +110,12 @@ func (c *ServiceConfig) Validate() error {
 	errs = append(errs, c.validatePartners()...)
 	if !spravka.ValidCookieName(c.PartnerParam) {
 		bad("partner_param: %q is not a name", c.PartnerParam)
+	}
+	if c.EvidenceInsert && !c.Evidence {
+		bad("evidence_insert: without evidence: true there is no script to put into pages")
+	}
+	if c.EvidencePolicy != "keep" && c.EvidencePolicy != "extend" {
+		bad("evidence_policy: %q is neither keep nor extend", c.EvidencePolicy)
 	}
 	if c.OnStoreFailure != "open" && c.OnStoreFailure != "closed" {
 		bad("on_store_failure: %q is neither open nor closed", c.OnStoreFailure)
@@ -176,6 +187,8 @@ type Settings struct {
 	id           *identity.CookieSettings
 	cookie       string // the pass's
 	paths        map[string]Endpoint
+	inserted     string // the path of the script whose tag is put into pages; empty: none
+	extends      bool   // into those too whose policy has to be changed for it
 }
 
 // Partner is an XML partner that was recognised.
@@ -254,6 +267,9 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	} {
 		s.paths[path] = e
 	}
+	if cfg.EvidenceInsert {
+		s.inserted, s.extends = s.prefix+"/captcha/"+evidenceScript, cfg.EvidencePolicy == "extend"
+	}
 	if cfg.Evidence {
 		s.paths[s.prefix+"/captcha/evidence"] = EndpointEvidence
 		s.paths[s.prefix+"/captcha/"+evidenceScript] = EndpointEvidenceScript
@@ -272,34 +288,6 @@ func (s *Settings) serveTemplate(template string) {
 			s.paths[path], s.imgParam = EndpointImage, name
 		}
 	}
-}
-
-// Endpoint is one of the gateway's own addresses.
-type Endpoint uint8
-
-// The endpoints.
-const (
-	EndpointNone Endpoint = iota
-	EndpointPage
-	EndpointCheck
-	EndpointXCheck
-	EndpointImage
-	EndpointAudio
-	EndpointStatic // anything else below /captcha/
-	EndpointEvidence
-	EndpointEvidenceScript
-)
-
-// Route returns which of the gateway's own addresses a path is. Only the exact spelling counts: any other belongs to the
-// service and is judged like every request.
-func (s *Settings) Route(path []byte) Endpoint {
-	if e, ok := s.paths[string(path)]; ok {
-		return e
-	}
-	if rest, ok := strings.CutPrefix(string(path), s.prefix); ok && strings.HasPrefix(rest, "/captcha/") {
-		return EndpointStatic
-	}
-	return EndpointNone
 }
 
 // FindPartner returns the XML partner that sends a request, by the key in its query or by addr, its address after trusted

@@ -44,9 +44,9 @@ training log, whatever its share. The gateway is asked over its private listener
 		},
 	}
 	api.register(cmd)
-	cmd.Flags().BoolVar(&o.raw, "json", false, "print the response of the gateway unchanged")
+	cmd.PersistentFlags().BoolVar(&o.raw, "json", false, "print the response of the gateway unchanged")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, in one `LINE`")
-	cmd.AddCommand(labelListCommand(api), labelRemoveCommand(api))
+	cmd.AddCommand(labelListCommand(&o), labelRemoveCommand(&o))
 	return cmd
 }
 
@@ -58,7 +58,7 @@ func whose(arg string) string {
 	return "subject"
 }
 
-func labelListCommand(api *apiClient) *cobra.Command {
+func labelListCommand(o *operator) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "Print the labels in force",
@@ -66,16 +66,22 @@ func labelListCommand(api *apiClient) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
 			for after := ""; ; {
-				answer, err := api.get(cmd, "/api/labels?limit=1000"+after)
-				if err != nil {
-					return err
-				}
 				var page struct {
 					Items []admin.LabelStory `json:"items"`
 					Next  string             `json:"next"`
 				}
-				if err := readAnswer(answer, &page); err != nil {
+				answer, err := o.get(cmd, "/api/labels?limit=1000"+after)
+				if err == nil {
+					err = readAnswer(answer, &page)
+				}
+				if err != nil {
 					return err
+				}
+				if o.raw { // a page each, each a line
+					if _, err := cmd.OutOrStdout().Write(answer); err != nil {
+						return err
+					}
+					page.Items = nil
 				}
 				for _, l := range page.Items {
 					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", l.Subject, l.Label, l.Source, l.At.Format(time.RFC3339), l.Reason)
@@ -89,21 +95,18 @@ func labelListCommand(api *apiClient) *cobra.Command {
 	}
 }
 
-func labelRemoveCommand(api *apiClient) *cobra.Command {
+func labelRemoveCommand(o *operator) *cobra.Command {
 	return &cobra.Command{
 		Use:   "remove SUBJECT|REQUEST-ID",
 		Short: "Forget the label of a subject",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path := "/api/labels?" + whose(args[0]) + "=" + url.QueryEscape(strings.TrimSpace(args[0]))
-			answer, err := api.ask(cmd, http.MethodDelete, path, nil)
-			if err != nil {
-				return err
-			}
+			path := "/api/labels?" + whose(args[0]) + "=" + url.QueryEscape(whom(args[0]))
 			var out struct {
 				Removed string `json:"removed"`
 			}
-			if err := readAnswer(answer, &out); err != nil {
+			printed, err := o.call(cmd, http.MethodDelete, path, nil, &out)
+			if err != nil || printed {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s has no label any more\n", out.Removed)

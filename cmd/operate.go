@@ -183,19 +183,12 @@ func blockCommand() *cobra.Command {
 
 // whetherBlocked says which blocks that an operator made cover an entry: they stand above the white list.
 func (o *operator) whetherBlocked(cmd *cobra.Command, entry string) error {
-	answer, err := o.get(cmd, "/api/lists/block?limit=1000")
+	blocks, err := o.covering(cmd, "block", entry)
 	if err != nil {
 		return err
 	}
-	var blocks struct{ Items []struct{ Entry string } }
-	if err := readAnswer(answer, &blocks); err != nil {
-		return err
-	}
-	allowed, ok := networkOf(entry)
-	for _, b := range blocks.Items {
-		if n, isNet := networkOf(b.Entry); b.Entry == entry || ok && isNet && n.Overlaps(allowed) {
-			fmt.Fprintf(cmd.OutOrStdout(), "note: your own block of %s stands above it; the console's page \"Bans and lists\" removes that\n", b.Entry)
-		}
+	for _, b := range blocks {
+		fmt.Fprintf(cmd.OutOrStdout(), "note: your own block of %s stands above it; antirobot unblock %s removes that\n", b, b)
 	}
 	return nil
 }

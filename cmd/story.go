@@ -115,6 +115,9 @@ func tellBan(row func(name, format string, args ...any), s *verdict.Story, now m
 	if b.Service != "" {
 		row("", "of service %s alone", b.Service)
 	}
+	if b.OneClient {
+		row("", "of one client there alone, the only one that read as a robot")
+	}
 	if b.Source != verdict.SourceAPI.String() {
 		model := ""
 		if b.Model != "" {

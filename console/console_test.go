@@ -277,6 +277,7 @@ func TestForms(t *testing.T) {
 		"do=bad&id=1&partner=p":             `olga POST /api/messages/1/mark {"domain":"","log":"","marker":"bad","partner":"p"}`,
 		"do=undo&id=1&marker=bad&partner=p": "olga DELETE /api/messages/1/mark?marker=bad&partner=p ",
 		"do=approve&id=3cd5&teach=yes":      `olga POST /api/queue/3cd5/approve {"teach":true}`,
+		"do=learn-bad&id=3cd5":              `olga POST /api/queue/3cd5/teach {"marker":"bad"}`,
 		"do=refuse&id=..%2Fx":               `olga POST /api/queue/..%2Fx/refuse {"teach":false}`,
 	} {
 		g.asked = nil

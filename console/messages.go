@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -112,6 +113,8 @@ func (v *visit) useMessages() {
 		args := at.args()
 		args.Set("marker", f("marker"))
 		method, target = "DELETE", "/api/messages/"+url.PathEscape(id)+"/mark?"+args.Encode()
+	case "learn-good", "learn-bad":
+		target, body = "/api/queue/"+url.PathEscape(id)+"/teach", map[string]any{"marker": strings.TrimPrefix(do, "learn-")}
 	case "approve", "refuse":
 		target, body = "/api/queue/"+url.PathEscape(id)+"/"+do, map[string]any{"teach": f("teach") == "yes"}
 	default:
@@ -127,7 +130,7 @@ func (v *visit) useMessages() {
 		v.problem(status, "problem", problemOf(answer))
 		return
 	}
-	v.s.say("done_message_" + do)
+	v.s.say("done_message_" + strings.TrimPrefix(do, "learn-"))
 	if text := f("text"); text != "" {
 		back.Set("text", text)
 	}

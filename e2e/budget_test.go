@@ -76,6 +76,37 @@ func TestBudgetOfDocuments(t *testing.T) {
 	if g.metric("antirobot_questions") < 1 {
 		t.Error("nobody was asked for what was read")
 	}
+	ledBack(t, func(path, fields string) string {
+		return ask("203.0.113.9", path, "Accept: text/html,*/*;q=0.8\r\nSec-Fetch-Site: none\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-Dest: document\r\n"+fields)
+	})
+}
+
+// ledBack checks that a browser that looks like the one client that is asked at its address is led on with a name of its
+// own, if it keeps cookies.
+func ledBack(t *testing.T, ask func(path, fields string) string) {
+	t.Helper()
+	sent := ask("/front", "")
+	to, _, _ := strings.Cut(after(sent, "\r\nLocation: http://localhost"), "\r\n")
+	name, _, _ := strings.Cut(after(sent, "\r\nSet-Cookie: i="), ";")
+	if !strings.HasPrefix(to, "/showcaptcha?") || name == "" {
+		t.Fatalf("a neighbour is not sent to the captcha with a name: %s", sent)
+	}
+	if page := ask(to, ""); !strings.Contains(page, "200 OK") || !strings.Contains(page, "checkcaptcha") {
+		t.Errorf("who keeps no cookies is not asked: %s", page)
+	}
+	cookie := "Cookie: i=" + name + "\r\n"
+	if back := ask(to, cookie); !strings.Contains(back, "\r\nLocation: http://localhost/front\r\n") {
+		t.Errorf("the neighbour is not led back: %s", back)
+	}
+	if page := ask("/front", cookie); !strings.Contains(page, "site got GET") {
+		t.Errorf("the neighbour is stopped: %s", page)
+	}
+}
+
+// after returns what follows the first occurrence of a text; empty without one.
+func after(s, text string) string {
+	_, rest, _ := strings.Cut(s, text)
+	return rest
 }
 
 // TestCurlOnAServiceOfData: against a service that answers only JSON, curl at four requests a second is challenged within a

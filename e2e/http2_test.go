@@ -3,8 +3,10 @@ package e2e
 import (
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	brotli "github.com/molecule-man/go-brrr"
 )
 
 // http2Gateway serves TLS on one address and HTTP/2 without TLS on another.
@@ -111,12 +114,37 @@ func TestHTTP2Clients(t *testing.T) {
 	}
 }
 
+// strictSite is a service whose pages are compressed by brotli, permit scripts by a nonce alone, and have a base elsewhere.
+func strictSite(t *testing.T) string {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.Contains(r.Header.Get("Accept-Encoding"), "br") || strings.Contains(r.Header.Get("Accept-Encoding"), "zstd") {
+			t.Errorf("the service is asked for %q", r.Header.Get("Accept-Encoding"))
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Encoding", "br")
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'strict-dynamic' 'nonce-bm9uY2U='; connect-src 'self'")
+		page, err := brotli.Compress([]byte(`<!doctype html><html><head><title>strict</title><base href="https://elsewhere.invalid/"></head><body>`+strings.Repeat("text ", 1000)), 5)
+		if err != nil {
+			t.Error(err)
+		}
+		_, _ = w.Write(page)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
 // TestHTTP2Browser: Chromium chooses HTTP/2, is not considered odd for it, opens a WebSocket within it, solves the captcha
-// and sees the page.
+// and sees the page. A compressed page with a strict policy and a base elsewhere has the evidence script put into it, which
+// runs and tells what it found.
 func TestHTTP2Browser(t *testing.T) {
 	t.Parallel()
 	upstream, _ := streamSite(t)
-	g, secure, _ := http2Gateway(t, upstream, "")
+	g, secure, _ := http2Gateway(t, upstream, fmt.Sprintf(`
+services:
+  - {name: site}
+  - {name: strict, prefixes: [/strict, /captcha/evidence, /captcha/evidence.js], upstream: {urls: [%q]}, captcha: {evidence: true, evidence_insert: true}}
+`, strictSite(t)))
 	ctx := browser(t, chromedp.Flag("ignore-certificate-errors", true))
 	protocol := func() string {
 		return value[string](t, ctx, `performance.getEntriesByType("navigation")[0].nextHopProtocol`)
@@ -139,6 +167,15 @@ func TestHTTP2Browser(t *testing.T) {
 	if line := g.logs.find(func(s string) bool { return strings.Contains(s, `"path":"/ws"`) }); !strings.Contains(line, `|m,a,s,p"`) ||
 		!strings.Contains(line, `"status":101`) || !strings.Contains(line, `"method":"GET"`) {
 		t.Errorf("the WebSocket came otherwise than within HTTP/2: %s", line)
+	}
+	complaints := complaints(ctx)
+	run(t, ctx, "open a page that has the script put into it", chromedp.Navigate("https://"+secure+"/strict"), chromedp.Poll(`window.antirobotSeal && document.title === "strict"`, nil))
+	run(t, ctx, "leave it", chromedp.Navigate("https://"+secure+"/first"))
+	eventually(t, "the evidence of a driven browser", func() bool {
+		return strings.Contains(string(g.api("GET", "/api/subjects/ip:127.0.0.1", nil)), `"page_automation"`)
+	})
+	if said := complaints(); len(said) > 0 || g.metric("antirobot_evidence_pages_total", `service="strict"`, `result="inserted"`) != 1 {
+		t.Errorf("the page with the script: %q", said)
 	}
 	g.ban("ip:127.0.0.1", "10m")
 	run(t, ctx, "be asked", chromedp.Navigate("https://"+secure+"/second"), chromedp.WaitVisible(`input[name="rep"]`, chromedp.ByQuery))

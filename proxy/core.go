@@ -216,7 +216,7 @@ func (c *Case) challenge(q *captcha.Request) captcha.Response {
 	case kindForm:
 		return c.snap.Captcha.ChallengeForm(q)
 	default:
-		return c.snap.Captcha.Redirect(q)
+		return c.redirect(q)
 	}
 }
 
@@ -248,6 +248,7 @@ func (c *Case) request() *captcha.Request {
 	q.Unsure = c.decision.Verdict == verdict.Unsure && c.decision.Step == verdict.StepCheck
 	q.Base = c.id.Proto + "://" + string(c.view.HostPort)
 	q.Reason = reasonOf(&c.decision)
+	q.Named = false
 	return q
 }
 

@@ -107,6 +107,7 @@ func (j *journey) forward(a *captcha.Response) {
 		o.DropAnswer = serviceMayNotSendHSTS
 	}
 	j.holding(o)
+	j.inserting(o)
 	if j.resent = a != nil; j.resent {
 		o.Replay = replay(a.Resend)
 	} else {

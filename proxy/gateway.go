@@ -25,6 +25,7 @@ import (
 	"antirobot/captcha"
 	"antirobot/identity"
 	"antirobot/proxy/h1"
+	"antirobot/proxy/insert"
 	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/verdict"
@@ -104,6 +105,7 @@ type journey struct {
 	required  captcha.Step        // what the service's withheld answer asks for
 	resent    bool                // the request that goes to the service was carried through a captcha
 	hold      func([]byte) bool   // withholds, made once
+	insertion *insert.Insertion   // into the page that the service answers with, made once if there is ever one
 
 	options h1.ForwardOptions // kept here, as it would be allocated for each request
 	noted   verdict.Note
@@ -163,6 +165,9 @@ func (j *journey) end() {
 	clear(j.own[:])
 	clear(j.sent)
 	j.options = h1.ForwardOptions{}
+	if j.insertion != nil {
+		j.insertion.Page = insert.Page{}
+	}
 	j.x, j.status, j.result, j.outcome, j.ownPage, j.failure = nil, 0, h1.Result{}, captcha.OutcomeNone, false, nil
 	j.evidence = request.Evidence{}
 	j.work, j.taken, j.required, j.written = false, captcha.HeaderField{}, 0, ""

@@ -10,6 +10,7 @@ import (
 
 	"github.com/VictoriaMetrics/metrics"
 
+	"antirobot/proxy/insert"
 	"antirobot/verdict"
 )
 
@@ -40,7 +41,9 @@ type serviceMetrics struct {
 	own      *metrics.Counter
 	failed   *metrics.Counter
 	required [requireResults]*metrics.Counter
-	messages sync.Map // *metrics.Counter by messageCount
+	inserted [insert.Results]*metrics.Counter
+	forbade  atomic.Int64 // when it was last logged that a page's policy forbids the script; unix seconds
+	messages sync.Map     // *metrics.Counter by messageCount
 	set      *metrics.Set
 	name     string
 	whole    latency // from the complete head to the last byte of the answer
@@ -82,6 +85,9 @@ func (m *coreMetrics) service(name string) *serviceMetrics {
 	}
 	for i, result := range requireResultNames {
 		s.required[i] = m.set.NewCounter(fmt.Sprintf(`antirobot_service_requires_total{service=%q,result=%q}`, name, result))
+	}
+	for r := insert.Inserted; r < insert.Results; r++ {
+		s.inserted[r] = m.set.NewCounter(fmt.Sprintf(`antirobot_evidence_pages_total{service=%q,result=%q}`, name, r))
 	}
 	m.services[name] = s
 	return s

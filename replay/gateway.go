@@ -63,7 +63,8 @@ type Served struct {
 	Static   bool // it claims to request a part of a page
 	Judged   bool // the slow half has learned about it
 	Stopped  bool // it would not have reached the service (in mode observe: would not in mode enforce)
-	// SetCookie is the browser cookie that the gateway sets, as the value of Set-Cookie; nil if it sets none.
+	// SetCookie is the browser cookie that the gateway sets, as the value of Set-Cookie; nil if it sets none. Whoever is
+	// stopped and keeps it is led back at once.
 	SetCookie []byte
 }
 
@@ -101,6 +102,7 @@ func (g *Gateway) serveAs(v *request.View, a *Response, who identity.Subject) *S
 	s.Stopped = g.one.WouldStop()
 	if g.one.Stopped() {
 		r := g.one.Refusal()
+		s.SetCookie = g.one.Named()
 		s.Judged = g.one.Tell(&proxy.Facts{Status: r.Status, Bytes: int64(len(r.Body)), Kind: proxy.KindOf(r.Outcome)})
 		return s
 	}

@@ -145,7 +145,7 @@ func RunHarvest(ctx context.Context, cfg Config, m Make, server Server) (Harvest
 			}
 			return nil
 		}
-		if r.Kind == Crawler || r.View.At.Before(cfg.Begin) {
+		if r.Kind == Crawler || r.Led || r.View.At.Before(cfg.Begin) {
 			return nil
 		}
 		h.see(visits, r, s)

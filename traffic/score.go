@@ -55,7 +55,7 @@ func (s *Score) Add(r *Request, served *replay.Served) {
 	if r.Page {
 		f.pages++
 	}
-	if served == nil || !served.Stopped {
+	if served == nil || !served.Stopped || r.Led {
 		return
 	}
 	f.taken = f.taken || !served.Asked()

@@ -112,6 +112,7 @@ type Request struct {
 	Habit  string // of odd people, guests, evasive robots and agents
 	Held   bool   // of a sort that is held out
 	Page   bool   // a page, or whatever a program asks for
+	Led    bool   // it was stopped, and the client is led back with a name of its own: it requests the same again
 }
 
 // Each is called for every request, after it was served. s is nil without a Server.
@@ -294,6 +295,11 @@ func (c *client) learn(w *world, p *planned, s *replay.Served) {
 	}
 	if !s.Stopped || !s.Decision.Stops() {
 		c.stops = 0
+		return
+	}
+	if w.req.Led = len(s.SetCookie) > 0 && c.cookies; w.req.Led {
+		p.after = 200 * time.Millisecond
+		c.plan = slices.Insert(c.plan, 0, *p)
 		return
 	}
 	c.stops++

@@ -55,6 +55,10 @@ type Ban struct {
 	Factors   [MaxFactors]Factor // the strongest first; an empty name ends them
 	Model     string             // version of the formula; empty for limits and for the operator
 
+	// Only is the one client of an address that the ban stops (Event.Client), since it alone has read there as a robot does;
+	// 0: everybody who has nothing better to show.
+	Only uint32
+
 	lifted bool // the ban was lifted: only that fact is kept, and when the ban would have ended
 }
 
@@ -147,18 +151,23 @@ func parseBanKey(b []byte) (k banKey, ok bool) {
 }
 
 // banVersion begins every stored ban. Version 1 had no factor amounts. A lifted ban has a version of its own, and
-// stores nothing after its times.
+// stores nothing after its times. So has a ban on one client of an address: an earlier version of the program must not
+// take it for one on everybody there.
 const (
 	banVersion    = 2
 	liftedVersion = 3
+	onlyVersion   = 4
 )
 
-// appendValue appends what is not in the key: version, until and made in unix nanoseconds, score, threshold, reason,
-// model, factors with value and amount.
+// appendValue appends what is not in the key: version, until and made in unix nanoseconds, score, threshold, the one
+// client (onlyVersion), reason, model, factors with value and amount.
 func (b *Ban) appendValue(dst []byte) []byte {
 	version := byte(banVersion)
-	if b.lifted {
+	switch {
+	case b.lifted:
 		version = liftedVersion
+	case b.Only != 0:
+		version = onlyVersion
 	}
 	dst = append(dst, version)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(b.Until.UnixNano()))
@@ -168,6 +177,9 @@ func (b *Ban) appendValue(dst []byte) []byte {
 	}
 	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Score))
 	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Threshold))
+	if version == onlyVersion {
+		dst = binary.BigEndian.AppendUint32(dst, b.Only)
+	}
 	dst = appendText(dst, b.Reason)
 	dst = appendText(dst, b.Model)
 	for i := range b.Factors {
@@ -196,13 +208,18 @@ func parseBan(key, val []byte) (b Ban, err error) {
 		b.lifted = true
 		return b, nil
 	}
-	if len(val) < 25 || val[0] != 1 && val[0] != banVersion {
+	if len(val) < 25 || val[0] != 1 && val[0] != banVersion && val[0] != onlyVersion {
 		return Ban{}, errBanValue
 	}
 	b.Score = math.Float32frombits(binary.BigEndian.Uint32(val[17:]))
 	b.Threshold = math.Float32frombits(binary.BigEndian.Uint32(val[21:]))
-	amounts := val[0] > 1
-	val = val[25:]
+	amounts, only := val[0] > 1, val[0] == onlyVersion
+	if val = val[25:]; only {
+		if len(val) < 4 || binary.BigEndian.Uint32(val) == 0 {
+			return Ban{}, errBanValue
+		}
+		b.Only, val = binary.BigEndian.Uint32(val), val[4:]
+	}
 	if b.Reason, val, ok = cutText(val, maxReason); !ok {
 		return Ban{}, errBanValue
 	}

@@ -53,6 +53,7 @@ type banRecord struct {
 	lifted           bool // the ban was lifted: it stops nobody, and keeps older bans with its key from coming back
 	gen              uint8
 	score, threshold float32
+	only             uint32
 	until, made      int64 // unix nanoseconds
 	reason           unique.Handle[string]
 	next, heapAt     uint32
@@ -80,8 +81,9 @@ func (s *banShard) first(hash uint64, sub identity.Subject) (place int, i uint32
 	return s.index.find(hash, func(no uint32) bool { return s.at(no).subject == sub })
 }
 
-// Lookup sets dst to the ban that stops the subject at the service for longest, and reports whether there is one.
-func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Settings, at int64) bool {
+// Lookup sets dst to the ban that stops the subject at the service for longest, and reports whether there is one. client
+// says which client of its address it is.
+func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Settings, at int64, client func() uint32) bool {
 	hash := t.hash(sub)
 	sh := t.shard(hash)
 	sh.mu.RLock()
@@ -99,7 +101,7 @@ func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Settings, at int64)
 		if r.source == SourceProcessor && !(r.score > s.Threshold) {
 			continue
 		}
-		if r.service != 0 && t.names.text(r.service) != s.Name {
+		if r.service != 0 && t.names.text(r.service) != s.Name || r.only != 0 && r.only != client() {
 			continue
 		}
 		best = r
@@ -116,7 +118,7 @@ func (t *banTable) fill(dst *Ban, r *banRecord) {
 	*dst = Ban{
 		Subject: r.subject, Source: r.source, Score: r.score, Threshold: r.threshold,
 		Until: time.Unix(0, r.until), Made: time.Unix(0, r.made), Reason: r.reason.Value(),
-		Service: t.names.text(r.service), Model: t.names.text(r.model), lifted: r.lifted,
+		Service: t.names.text(r.service), Model: t.names.text(r.model), Only: r.only, lifted: r.lifted,
 	}
 	for i := range dst.Factors {
 		dst.Factors[i] = Factor{Name: t.names.text(r.factorNames[i]), Value: r.factors[i], Amount: r.amounts[i]}
@@ -161,7 +163,7 @@ func (t *banTable) put(b *Ban, stored, fresh bool, at int64) (newer bool, err er
 	}
 	r := banRecord{
 		subject: b.Subject, source: b.Source, stored: stored, lifted: b.lifted, gen: uint8(t.gen.Load()), score: b.Score, threshold: b.Threshold,
-		until: b.Until.UnixNano(), made: b.Made.UnixNano(), reason: unique.Make(b.Reason), service: service,
+		until: b.Until.UnixNano(), made: b.Made.UnixNano(), reason: unique.Make(b.Reason), service: service, only: b.Only,
 	}
 	r.model, _ = t.names.number(b.Model)
 	for i := range b.Factors {

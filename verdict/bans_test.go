@@ -110,7 +110,7 @@ func TestBanTableAgainstMap(t *testing.T) {
 						}
 					}
 					var got Ban
-					if ok := table.Lookup(&got, sub(identity.KindI, i), s, at.UnixNano()); ok != !want.IsZero() || ok && !got.Until.Equal(want) {
+					if ok := table.Lookup(&got, sub(identity.KindI, i), s, at.UnixNano(), nil); ok != !want.IsZero() || ok && !got.Until.Equal(want) {
 						t.Fatalf("subject %d at %s: %v until %v, want until %v", i, name, ok, got.Until, want)
 					}
 				}
@@ -244,6 +244,8 @@ func FuzzParseBan(f *testing.F) {
 		Subject: ip("192.0.2.1"), Until: day0, Made: day0, Service: "shop", Source: SourceProcessor, Score: 1, Reason: "pace",
 		Model: "m", Factors: [MaxFactors]Factor{{"a", 1, 3}, {"b", 2, 2}, {"c", 3, 1}},
 	}
+	f.Add(b.key().appendTo(nil), b.appendValue(nil))
+	b.Only = 7
 	f.Add(b.key().appendTo(nil), b.appendValue(nil))
 	b = Ban{Subject: sub(identity.KindL, 1), Until: day0, Made: day0}
 	f.Add(b.key().appendTo(nil), b.appendValue(nil))

@@ -270,9 +270,10 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 // that a pass whose allowance is spent may be charged for standing in for the address.
 func (c *Cacher) banned(d *Decision, v *request.View, id *identity.Identity, s *Settings, spend bool) bool {
 	at := v.At.UnixNano()
+	client := func() uint32 { return clientOf(id, v) }
 	for i := range id.N {
 		sub := id.Subjects[i]
-		if c.bans.Lookup(&d.Ban, sub, s, at) {
+		if c.bans.Lookup(&d.Ban, sub, s, at, client) {
 			if d.Ban.Source == SourceProcessor && freeToMake(sub.Kind) && c.onItsOwn(d, v, id, s, spend) {
 				return false
 			}
@@ -280,7 +281,7 @@ func (c *Cacher) banned(d *Decision, v *request.View, id *identity.Identity, s *
 			return true
 		}
 		if c.standsAlone(sub, v.At) {
-			c.excuse(d, sub, id.Subjects[i+1:id.N], s, at)
+			c.excuse(d, sub, id.Subjects[i+1:id.N], s, at, client)
 			return false
 		}
 	}
@@ -304,9 +305,9 @@ func (c *Cacher) standsAlone(sub identity.Subject, at time.Time) bool {
 }
 
 // excuse records the identity that a ban on something weaker did not stop.
-func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Subject, s *Settings, at int64) {
+func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Subject, s *Settings, at int64, client func() uint32) {
 	for _, sub := range weaker {
-		if c.bans.Lookup(&d.Ban, sub, s, at) {
+		if c.bans.Lookup(&d.Ban, sub, s, at, client) {
 			d.Excused, d.Ban = who, Ban{}
 			return
 		}

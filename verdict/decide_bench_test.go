@@ -280,7 +280,7 @@ func BenchmarkDecide(b *testing.B) {
 		at := day0.UnixNano()
 		w.measure(b, func(_ *request.View, known *identity.Identity) {
 			for i := range known.N {
-				w.bans.Lookup(&ban, known.Subjects[i], w.s, at)
+				w.bans.Lookup(&ban, known.Subjects[i], w.s, at, nil)
 			}
 		})
 	})

@@ -122,6 +122,11 @@ func (d *Decision) Ruling() *Ruling {
 	return nil
 }
 
+// OneClient reports whether only one client of the address is stopped, and its neighbours are not.
+func (d *Decision) OneClient() bool {
+	return d.Cause == CauseBudget && d.Question.Only != 0 || d.Cause == CauseBan && d.Ban.Only != 0
+}
+
 // Judged reports whether the request becomes an event for the slow half. So does one that is white only while a
 // crawler's address is being looked up: a lie about who one is must not hide the pace.
 func (d *Decision) Judged() bool {
@@ -145,7 +150,7 @@ func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Se
 		e.Method = v.Method[0]
 	}
 	e.Agent = e.Facts.Read(v, id, d.claims)
-	e.Client = clientOf(id, e.Agent)
+	e.Client = clientOf(id, v)
 	if d.Cause == CauseWhite && d.Entry.Provisional {
 		e.Cause = CauseNone
 	}

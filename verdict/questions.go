@@ -200,7 +200,7 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 		return false
 	}
 	at := v.At.UnixNano()
-	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.known(id) }, func() uint32 { return clientOf(id, hashOfAgent(v)) }) {
+	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.known(id) }, func() uint32 { return clientOf(id, v) }) {
 		return false
 	}
 	if c.paths.read(pathKeyOf(s.Group, v.Path)) == readingPart {

@@ -243,13 +243,14 @@ type StoryBan struct {
 	Factors   map[string]float32 `json:"factors,omitempty"`
 	Amounts   map[string]float32 `json:"amounts,omitempty"` // what each factor added to the score, in log-odds
 	Model     string             `json:"model,omitempty"`
+	OneClient bool               `json:"one_client,omitempty"` // it stops one client of the address only, which alone has read as a robot does
 }
 
 // Story returns the ban as JSON shows it.
 func (b *Ban) Story() *StoryBan {
 	s := &StoryBan{
 		Subject: b.Subject.String(), Until: b.Until.UTC(), Made: b.Made.UTC(), Service: b.Service, Source: b.Source.String(),
-		Score: b.Score, Threshold: b.Threshold, Reason: b.Reason, Model: b.Model,
+		Score: b.Score, Threshold: b.Threshold, Reason: b.Reason, Model: b.Model, OneClient: b.Only != 0,
 	}
 	for _, f := range b.Factors {
 		if f.Name != "" {

@@ -37,7 +37,8 @@ type Exchange struct {
 	held     int64         // of them by this one
 	leg      leg
 	upload   upload
-	reqHead  []byte // the head for the service
+	reqHead  []byte   // the head for the service
+	rewriter Rewriter // of the answer's body, while it is relayed; nil: none
 
 	answered  bool   // the final answer has begun
 	gone      bool   // the client has left
@@ -75,6 +76,7 @@ func (x *Exchange) start(cfg *Config, from Origin) {
 	x.pre = x.pre[:0]
 	x.body.start(h)
 	x.upload.reset()
+	x.rewriter = nil
 }
 
 // Answered reports whether an answer has begun, so that Reply and Forward would fail.

@@ -30,6 +30,8 @@ type ForwardOptions struct {
 	HoldField string
 	Hold      func(value []byte) bool
 
+	Rewrite Rewriter // makes another answer of the final one; nil: it stays as it is
+
 	MaxBodyBytes int64 // 0: Config.MaxBodyBytes; negative: no limit
 
 	HeadTimeout   time.Duration // until the answer's head, after the request was sent; 0: the Group's response_timeout
@@ -209,6 +211,7 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 		if res.Held {
 			x.withhold()
 		} else {
+			x.rewriting(o)
 			err = x.relay(o)
 		}
 	}

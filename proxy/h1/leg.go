@@ -91,7 +91,7 @@ func (l *leg) piece(most int64) ([]byte, error) {
 // client is sent first, because the wait may be long.
 func (l *leg) pull(p []byte) (n int, err error) {
 	if !l.lazy {
-		if err := l.x.client.Flush(); err != nil {
+		if err := l.x.flush(); err != nil {
 			return 0, err
 		}
 	}
@@ -139,7 +139,7 @@ func (l *leg) tick(now time.Time) error {
 	if l.lazy {
 		l.lazy = false
 		l.step = firstTick
-		return x.client.Flush()
+		return x.flush()
 	}
 	if err := x.upload.clientError(); err != nil {
 		return err

@@ -66,7 +66,7 @@ func (x *Exchange) frame(h *head) framing {
 	switch {
 	case h.bodiless(x.method) || string(x.h.method) == "HEAD":
 		return bare
-	case !h.chunked && h.length >= 0:
+	case !h.chunked && h.length >= 0 && x.rewriter == nil:
 		return byLength
 	case x.h.minor == 1:
 		return byChunks
@@ -81,6 +81,8 @@ func (x *Exchange) relayBody(h *head, o *ForwardOptions, fr framing) error {
 	case fr == bare: // the answer to a made-up request has a body, and the client, who asked with HEAD, wants none
 		h.close = true
 		return nil
+	case x.rewriter != nil:
+		return x.rewrite(fr, x.pieces())
 	case fr == byLength:
 		return x.relayLength(h.length)
 	case h.chunked:

@@ -44,30 +44,55 @@ func (t *overHTTP2) relayBody(fr framing) error {
 	pieces, ended := make(chan []byte), make(chan error, 1)
 	bufs := [2]*streamBuffer{streamBuffers.Get().(*streamBuffer), streamBuffers.Get().(*streamBuffer)}
 	go readAhead(t.res.Body, &bufs, pieces, ended)
-	err := t.eachPiece(pieces, func(p []byte) error {
-		if left >= 0 {
+	next := func() ([]byte, error) {
+		p, more, err := t.take(pieces)
+		if more {
 			left -= int64(len(p))
+			return p, nil
 		}
-		return x.client.Write(p, fr == byChunks)
-	})
-	if err != nil {
+		if err == nil {
+			err = t.explain(<-ended)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case x.leg.h.length >= 0 && left > 0:
+			return nil, errUpstreamClosed
+		}
+		return nil, io.EOF
+	}
+	var err error
+	if x.rewriter != nil {
+		err = x.rewrite(fr, next)
+	} else {
+		err = t.relayPieces(fr, next)
+	}
+	if err != nil || x.leg.h.close {
 		t.cancel()
 	}
 	for range pieces { // nobody wants the rest
 	}
 	streamBuffers.Put(bufs[0])
 	streamBuffers.Put(bufs[1])
-	if err == nil {
-		err = t.explain(<-ended)
-	}
-	switch {
-	case err != nil:
-		return err
-	case left > 0:
-		return errUpstreamClosed
+	return err
+}
+
+// relayPieces passes on the pieces that next returns, and then the trailers.
+func (t *overHTTP2) relayPieces(fr framing, next func() ([]byte, error)) error {
+	for {
+		p, err := next()
+		if err == io.EOF { //nolint:errorlint // next returns it bare
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.x.client.Write(p, fr == byChunks); err != nil {
+			return err
+		}
 	}
 	if fr == byChunks {
-		x.client.LastChunk(Trailers{t.trailers(), t.o.DropAnswer})
+		t.x.client.LastChunk(Trailers{t.trailers(), t.o.DropAnswer})
 	}
 	return nil
 }
@@ -92,29 +117,17 @@ func readAhead(body io.Reader, bufs *[2]*streamBuffer, pieces chan<- []byte, end
 	}
 }
 
-// eachPiece calls f with every piece, and flushes what is written before it waits.
-func (t *overHTTP2) eachPiece(pieces <-chan []byte, f func(p []byte) error) error {
-	for {
-		var p []byte
-		var more bool
-		select {
-		case p, more = <-pieces:
-		default:
-			var err error
-			if err = t.x.client.Flush(); err != nil {
-				return err
-			}
-			if p, more, err = t.nextPiece(pieces); err != nil {
-				return err
-			}
-		}
-		if !more {
-			return nil
-		}
-		if err := f(p); err != nil {
-			return err
-		}
+// take returns the next piece, and flushes what is written before it waits. more is false at the end.
+func (t *overHTTP2) take(pieces <-chan []byte) (p []byte, more bool, err error) {
+	select {
+	case p, more = <-pieces:
+		return p, more, nil
+	default:
 	}
+	if err := t.x.flush(); err != nil {
+		return nil, false, err
+	}
+	return t.nextPiece(pieces)
 }
 
 // nextPiece waits for a piece, and looks after the client meanwhile. more is false at the end.

@@ -5,7 +5,8 @@ import { probe } from './probes';
 
 declare const antirobotSeal: { seal: string; to: string };
 
-const { seal, to } = antirobotSeal;
+const { seal } = antirobotSeal;
+const to = new URL(antirobotSeal.to, (document.currentScript as HTMLScriptElement | null)?.src ?? location.href); // whatever the page's base is
 const counts = [0, 0, 0, 0, 0]; // pointer, touch, keys, scroll, focus
 let last = 0, gaps = 0, sum = 0, squares = 0, sent = false;
 

@@ -60,9 +60,10 @@ func (h *heavy) alone(i int, read, limit float32) uint32 {
 	return h.client
 }
 
-// askAlone asks one client of an address instead of banning all of its visitors, if what made them look like a robot is
-// this client's and others read there as people do.
-func (p *Processor) askAlone(b *verdict.Ban, e *verdict.Event) bool {
+// concernsOne narrows a ban on an address to the client whose reading led to it, if nearly all that was read there as a
+// robot reads is this client's: whoever comes to that address later is somebody else. Where others already read there as
+// people do, the client is asked instead, and concernsOne reports that there is no ban.
+func (p *Processor) concernsOne(b *verdict.Ban, e *verdict.Event) (asked bool) {
 	r := p.service(e.Service)
 	if b.Subject.Kind != identity.KindIP || r == nil {
 		return false
@@ -77,11 +78,20 @@ func (p *Processor) askAlone(b *verdict.Ban, e *verdict.Event) bool {
 	}
 	x.fade(e.At.UnixMilli())
 	v := &x.heavy
-	if v.client == 0 || v.by[0] < heavyFrom || x.company < othersWhole || v.bare[0]-v.by[0] > v.by[0]/othersShare {
+	if v.client == 0 || !v.mostly(len(v.by)-1) {
+		return false
+	}
+	if x.company < othersWhole || !v.mostly(0) {
+		b.Only = v.client
 		return false
 	}
 	p.keeper.Ask(&verdict.Question{
 		Prefix: of[0], Only: v.client, Until: b.Until, Read: uint32(x.read[0]), Most: uint32(p.cfg.Budget.Hour), Window: budgetSpans[0].name,
 	})
 	return true
+}
+
+// mostly reports whether enough was read in a window as no browser of people reads, and nearly all of it by the client.
+func (h *heavy) mostly(i int) bool {
+	return h.by[i] >= heavyFrom && h.bare[i]-h.by[i] <= h.by[i]/othersShare
 }

@@ -90,20 +90,25 @@ func TestNamesBuyAQuarter(t *testing.T) {
 }
 
 // TestColleaguesAreNotBannedForARobot: where people read, a robot that shares their address and has no identity of its own is
-// asked instead of the address being banned; without people beside it the address is banned.
+// asked instead of the address being banned; where it is alone, the ban is on it, not on whoever comes later; and with a
+// name for each page it gets the address banned.
 func TestColleaguesAreNotBannedForARobot(t *testing.T) {
-	for people, want := range map[int]bool{30: true, 0: false} {
+	f := func(people int, names uint32, asked bool, only uint32) {
+		t.Helper()
 		o := newOffice(t)
 		for n := range people {
 			o.reads(uint32(10+n%20), 4)
 		}
-		for range 80 {
-			o.reads(1, 0)
+		for n := range uint32(80) {
+			o.reads(1+n%names, 0)
 		}
 		e := reading(o.at, 1, one(0))
-		got := o.p.askAlone(&verdict.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}, e)
-		if got != want || got && o.last().Only != 1 {
-			t.Errorf("with %d pages of people: %v, %+v", people, got, o.last())
+		b := verdict.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}
+		if got := o.p.concernsOne(&b, e); got != asked || got && o.last().Only != 1 || b.Only != only {
+			t.Errorf("with %d pages of people and %d names: %v, %+v, %+v", people, names, got, o.last(), b)
 		}
 	}
+	f(30, 1, true, 0)
+	f(0, 1, false, 1)
+	f(0, 80, false, 0)
 }

@@ -176,7 +176,7 @@ func (p *Processor) growth(first time.Duration, e *verdict.Event) banGrowth {
 
 // ban makes a ban, and counts it in the groups of the event.
 func (p *Processor) ban(b verdict.Ban, e *verdict.Event) {
-	if p.askAlone(&b, e) {
+	if p.concernsOne(&b, e) {
 		p.misbehaved(e)
 		return
 	}

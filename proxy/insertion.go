@@ -1,0 +1,59 @@
+package proxy
+
+import (
+	"antirobot/proxy/h1"
+	"antirobot/proxy/insert"
+	"antirobot/request"
+	"antirobot/verdict"
+)
+
+// inserting has the script's tag put into the page that the service may answer with, if somebody opens one, and asks for it in
+// a form that can be opened.
+func (j *journey) inserting(o *h1.ForwardOptions) {
+	script, extends := j.svc.Captcha.Inserts()
+	if script == "" || !j.opensPage() {
+		return
+	}
+	if j.insertion == nil {
+		j.insertion = &insert.Insertion{}
+	}
+	j.insertion.Page = insert.Page{
+		Script: script, Scheme: j.id.Proto, Host: j.view.HostPort, Extend: extends,
+		NoneMatch: j.view.Get("If-None-Match"), Reserve: j.x.Reserve, Told: j.inserted,
+	}
+	o.Rewrite = j.insertion
+	if a := insert.Accepts(j.view.Get("Accept-Encoding")); a != nil {
+		o.SetFields = append(o.SetFields, request.Field{Name: nameAcceptEncoding, Value: a})
+		j.sent = o.SetFields
+	}
+}
+
+// opensPage reports whether the request is that of a browser that opens a page, and not of a crawler that is known.
+func (j *journey) opensPage() bool {
+	v := j.view
+	if m := string(v.Method); m != "GET" && m != "HEAD" || j.decision.Cause == verdict.CauseWhite || j.decision.Cause == verdict.CauseOff {
+		return false
+	}
+	if dest := v.Get("Sec-Fetch-Dest"); len(dest) > 0 && string(dest) != "document" {
+		return false // a frame
+	}
+	return j.kind() == kindPage && !insert.ForbidsTransform(v.Get("Cache-Control"))
+}
+
+// forbadeEvery is how often, in seconds, a service's log says that a policy forbids the script.
+const forbadeEvery = 3600
+
+// inserted counts what became of a page.
+func (j *journey) inserted(r insert.Result) {
+	m := j.svc.metrics
+	m.inserted[r].Inc()
+	if r != insert.Policy {
+		return
+	}
+	if last, now := m.forbade.Load(), j.view.At.Unix(); now-last >= forbadeEvery && m.forbade.CompareAndSwap(last, now) {
+		j.core.deps.Log.Warn().Str("service", j.svc.Name).Bytes("path", j.view.Path).
+			Msg("the page's Content-Security-Policy forbids the script of captcha.evidence_insert: nothing is put into it")
+	}
+}
+
+var nameAcceptEncoding = []byte("Accept-Encoding")
