@@ -24,6 +24,9 @@ func (c *Config) Calls() (hosts []string) {
 			urls = append(urls, address)
 		}
 	}
+	if c.Traces.Endpoint != "" {
+		urls = append(urls, c.Traces.Endpoint)
+	}
 	if c.Store.Shared() {
 		urls = append(urls, strings.Split(c.Store.URL, ",")...)
 	}

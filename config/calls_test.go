@@ -15,6 +15,7 @@ listen: [{address: ":443", acme: true}]
 tls: {acme: {hosts: [www.example.com], directory: "https://ca.example/dir"}}
 store: {url: "redis-cluster://user:secret@r1:7000,r2:7000"}
 keys: {secret_file: /dev/null}
+traces: {endpoint: "https://spans.example/v1/traces"}
 lists:
   lists: [{name: tor, flag: ban, url: "https://lists.example/tor.txt"}]
   crawlers: {builtin: [bingbot, yandex], fetch_ranges: true}
@@ -28,7 +29,7 @@ services:
 	if cfg == nil {
 		t.Fatal(err)
 	}
-	want := []string{"127.0.0.1:3000", "api.internal:8080", "ca.example", "lists.example", "r1:7000", "r2:7000", "www.bing.com"}
+	want := []string{"127.0.0.1:3000", "api.internal:8080", "ca.example", "lists.example", "r1:7000", "r2:7000", "spans.example", "www.bing.com"}
 	if got := cfg.Calls(); !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}

@@ -22,6 +22,7 @@ import (
 	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
+	"antirobot/proxy/traces"
 	"antirobot/proxy/upstream"
 	"antirobot/rules/requestrules"
 	"antirobot/spravka"
@@ -58,6 +59,7 @@ type Config struct {
 	Labels    label.Config      `mapstructure:"labels"`
 	Journal   journal.Config    `mapstructure:"journal"`
 	Alarms    alarm.Config      `mapstructure:"alarms"`
+	Traces    traces.Config     `mapstructure:"traces"`
 	Formula   formula.Config    `mapstructure:"formula"`
 	Store     Store             `mapstructure:"store"`
 	Stream    stream.Config     `mapstructure:"stream"`
@@ -178,6 +180,7 @@ func Default() Config {
 		Geo:       geo.DefaultConfig(),
 		Labels:    label.DefaultConfig(),
 		Journal:   journal.DefaultConfig(),
+		Traces:    traces.DefaultConfig(),
 		Alarms:    alarm.DefaultConfig(),
 		Formula:   formula.DefaultConfig(),
 		Store:     DefaultStore(),
@@ -243,7 +246,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"role", "stream", "kafka", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms",
+	"role", "stream", "kafka", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms", "traces",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
 }
 

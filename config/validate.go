@@ -55,6 +55,7 @@ func (c *Config) Validate() error {
 	add("labels", c.Labels.Validate())
 	add("journal", c.Journal.Validate())
 	add("alarms", c.Alarms.Validate())
+	add("traces", c.Traces.Validate())
 	add("formula", c.Formula.Validate())
 	add("store", c.Store.Validate())
 	add("counters", c.Counters.Validate())

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"antirobot/journal"
+	"antirobot/proxy/traces"
 	"antirobot/verdict"
 )
 
@@ -32,6 +33,19 @@ func (a *Server) closeJournal() error {
 		return nil
 	}
 	return a.journal.Close()
+}
+
+// openTraces begins to tell a receiver of requests, if there is one.
+func (a *Server) openTraces() (err error) {
+	a.traces, err = traces.New(a.Cfg.Traces, traces.Deps{Version: a.version, Log: a.Logger("traces"), Metrics: a.set})
+	return err
+}
+
+func (a *Server) closeTraces() error {
+	if a.traces == nil {
+		return nil
+	}
+	return a.traces.Close()
 }
 
 // stories are the decisions that the cacher has in memory; it is opened after the journal, since it tells of bans.

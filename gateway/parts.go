@@ -161,6 +161,7 @@ func (a *Server) openGateway() error {
 	if a.journal != nil {
 		deps.Journal = a.journal
 	}
+	deps.Traces = a.traces
 	if a.Cfg.Processor.Enabled {
 		deps.Sink = a.sink()
 		deps.Crawlers = a.proc.Learns()

@@ -33,6 +33,7 @@ import (
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
 	"antirobot/proxy/spoe"
+	"antirobot/proxy/traces"
 	"antirobot/proxy/upstream"
 	"antirobot/rules/requestrules"
 	"antirobot/spravka"
@@ -74,6 +75,7 @@ type Server struct {
 	keys         *spravka.Keys
 	lists        *cbb.Lists
 	journal      *journal.Journal // nil: none is kept
+	traces       *traces.Tracer   // nil: nothing is traced
 	cacher       *verdict.Cacher
 	places       *geo.Places
 	labels       *label.Table
@@ -144,6 +146,7 @@ func (a *Server) parts() []part {
 		{"queue", a.openQueue, nil},
 		{"second opinions", a.openSeconds, func() error { return a.seconds.Close() }},
 		{"journal", a.openJournal, a.closeJournal},
+		{"traces", a.openTraces, a.closeTraces},
 		{"verdict", a.openVerdict, func() error { return a.cacher.Close() }},
 		{"identity", a.openIdentity, func() error { return a.resolver.Close() }},
 		{"labels", a.openLabels, func() error { return a.labels.Close() }},

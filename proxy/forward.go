@@ -179,7 +179,7 @@ func (j *journey) upstreamFields() []request.Field {
 	if j.svc.Config.TellService {
 		j.sent = append(j.sent, request.Field{Name: nameVerdict, Value: verdictNames[j.decision.Told()]})
 	}
-	j.sent = j.appendMarks(j.sent)
+	j.sent = j.appendTrace(j.appendMarks(j.sent))
 	return j.sent
 }
 

@@ -26,6 +26,7 @@ import (
 	"antirobot/identity"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/insert"
+	"antirobot/proxy/traces"
 	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/verdict"
@@ -60,6 +61,7 @@ type Deps struct {
 	Queue        Queue           // nil: no message can wait for a person
 	Seconds      Seconds         // nil: nobody is asked for a second opinion
 	Journal      verdict.Journal // nil: none is kept
+	Traces       *traces.Tracer  // nil: nothing is traced
 	Crawlers     bool            // verified crawlers, which are not judged, become events too: for training data
 	Log          zerolog.Logger  // decisions about those who are not human
 	Access       *zerolog.Logger // a line for each request; nil: none
@@ -103,6 +105,7 @@ type journey struct {
 	written   string              // what people wrote into it
 	taken     captcha.HeaderField // removes the grant that was spent
 	required  captcha.Step        // what the service's withheld answer asks for
+	traced    traced              // for its spans
 	resent    bool                // the request that goes to the service was carried through a captcha
 	hold      func([]byte) bool   // withholds, made once
 	insertion *insert.Insertion   // into the page that the service answers with, made once if there is ever one
@@ -131,6 +134,7 @@ func (j *journey) serve() {
 		j.unrouted(status, problem)
 		return
 	}
+	j.beginTrace()
 	j.Identify()
 	if e := j.Own(); e != captcha.EndpointNone {
 		j.serveOwn(e)
@@ -169,7 +173,7 @@ func (j *journey) end() {
 		j.insertion.Page = insert.Page{}
 	}
 	j.x, j.status, j.result, j.outcome, j.ownPage, j.failure = nil, 0, h1.Result{}, captcha.OutcomeNone, false, nil
-	j.evidence = request.Evidence{}
+	j.evidence, j.traced = request.Evidence{}, traced{}
 	j.work, j.taken, j.required, j.written = false, captcha.HeaderField{}, 0, ""
 }
 
@@ -185,6 +189,10 @@ func (j *journey) unrouted(status int, problem string) {
 func (j *journey) decide() {
 	if len(j.svc.bodies) > 0 {
 		j.readPosted()
+	}
+	if j.traced.Sampled() {
+		j.decideTraced()
+		return
 	}
 	if j.requestID[15]%timedShare != 0 {
 		j.Decide()

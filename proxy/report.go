@@ -30,6 +30,7 @@ func (j *journey) report() {
 	if j.core.deps.Access != nil {
 		j.logAccess(took)
 	}
+	j.offerTrace()
 }
 
 // learnLoad records how busy the service is: how long it took for the head of its answer, the wait for a connection included.
@@ -121,7 +122,7 @@ func (j *journey) remember() {
 	j.scratch = d.Subject.Append(j.scratch[:0])
 	e = e.Bytes("request_id", j.idText[:]).Str("service", j.svc.Name).Stringer("verdict", d.Verdict).
 		Stringer("cause", d.Cause).Bytes("subject", j.scratch).Str("reason", j.reason())
-	e = j.describe(e)
+	e = j.nameTrace(j.describe(e))
 	if d.Paid {
 		e = e.Bool("paid", true).Uint32("left", d.Left)
 	}
@@ -233,7 +234,7 @@ func (j *journey) logAccess(took time.Duration) {
 	if j.failure != nil {
 		e = e.Str("error", j.failure.Error())
 	}
-	e.Msg("request")
+	j.nameTrace(e).Msg("request")
 }
 
 // mediaType is a Content-Type without its parameters.

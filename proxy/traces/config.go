@@ -1,0 +1,47 @@
+package traces
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+)
+
+// Config is the section `traces` of the configuration.
+type Config struct {
+	// Endpoint is where an OpenTelemetry receiver takes spans over HTTP, its path included: http://127.0.0.1:4318/v1/traces.
+	// Empty: none are made.
+	Endpoint string `mapstructure:"endpoint"`
+	// AuthorizationFile has the value of the field Authorization that the receiver asks for. Empty: none is sent.
+	AuthorizationFile string `mapstructure:"authorization_file"`
+	// Share is the share of the requests that are traced where no trusted proxy has decided that.
+	Share   float64       `mapstructure:"share"`
+	Queue   int           `mapstructure:"queue"`   // traced requests that may wait to be sent, about 1 kB each
+	Every   time.Duration `mapstructure:"every"`   // how often they are sent
+	Timeout time.Duration `mapstructure:"timeout"` // of one call of the receiver
+}
+
+// DefaultConfig makes no spans.
+func DefaultConfig() Config {
+	return Config{Share: 0.01, Queue: 2048, Every: 2 * time.Second, Timeout: 10 * time.Second}
+}
+
+// Validate returns all that is wrong, each problem beginning with its key, or nil.
+func (c *Config) Validate() error {
+	var errs []error
+	bad := func(ok bool, format string, args ...any) {
+		if !ok {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	if c.Endpoint != "" {
+		u, err := url.Parse(c.Endpoint)
+		ok := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.Path != ""
+		bad(ok, "endpoint: %q is no URL with its path; write for example http://127.0.0.1:4318/v1/traces", c.Endpoint)
+	}
+	bad(c.Share >= 0 && c.Share <= 1, "share: %v is not between 0 and 1", c.Share)
+	bad(c.Queue >= 16 && c.Queue <= 1<<20, "queue: %d is not between 16 and %d", c.Queue, 1<<20)
+	bad(c.Every >= 10*time.Millisecond && c.Every <= time.Minute, "every: %v is not between 10ms and 1m", c.Every)
+	bad(c.Timeout >= 100*time.Millisecond && c.Timeout <= time.Minute, "timeout: %v is not between 100ms and 1m", c.Timeout)
+	return errors.Join(errs...)
+}
