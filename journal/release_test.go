@@ -79,6 +79,9 @@ func everyFieldIsSet(t *testing.T, all []Told) {
 		return slices.ContainsFunc(all, func(told Told) bool { return has(&told) })
 	}
 	for f := range reflect.TypeFor[Entry]().NumField() {
+		if reflect.TypeFor[Entry]().Field(f).Name == "Gateway" {
+			continue // says who was asked, and is not stored
+		}
 		if !some(func(told *Told) bool { return !reflect.ValueOf(told.Entries[0]).Field(f).IsZero() }) {
 			t.Errorf("no entry that was kept has %s: keep what this release writes", reflect.TypeFor[Entry]().Field(f).Name)
 		}
