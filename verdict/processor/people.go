@@ -32,6 +32,7 @@ type people struct {
 	views     views // what they read
 	doors     views // where those come in who go on from there
 	heralds   heralds
+	appetite  appetite
 }
 
 const (

@@ -54,6 +54,7 @@ func (p *Processor) Process(e *verdict.Event) {
 		rep = p.polls.see(e)
 	}
 	p.charge(e, r, is, charged{known, rep.again})
+	p.serve(e, r, is, known)
 	if is == verdict.CountPart || is == verdict.CountNothing && e.Static {
 		p.part(e, known)
 		p.credit(e, r.people.heralds.followed(e))

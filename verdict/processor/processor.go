@@ -69,6 +69,7 @@ type Processor struct {
 	paces      paces
 	groups     *table[groupKey, group]
 	budgets    *table[verdict.Prefix, budget]
+	portions   *table[portionKey, portion]
 	polls      polls
 	hellos     hellos
 	secret     uint64
@@ -156,6 +157,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace),
 		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group),
 		budgets:   newTable[verdict.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix),
+		portions:  newTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
 		unknown:   set.NewCounter("antirobot_events_unknown_service_total"),
@@ -322,6 +324,7 @@ func (p *Processor) Sweep(at time.Time) {
 	})
 	p.trails.sweep(func(_ identity.Subject, t *trail) bool { return now-t.at/1000 > sessionIdle })
 	p.budgets.sweep(func(_ verdict.Prefix, b *budget) bool { return now-b.at/1000 > sessionIdle && b.askedUntil < now })
+	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }
 

@@ -31,6 +31,10 @@ func (s *seed) subject(k identity.Subject) uint64 { return s.spread(&k.ID, uint6
 
 func (s *seed) group(k groupKey) uint64 { return s.spread(&k.id, uint64(k.role)) }
 
+func (s *seed) portion(k portionKey) uint64 {
+	return s.spread(&k.subject.ID, uint64(k.group)<<8|uint64(k.subject.Kind))
+}
+
 func (s *seed) prefix(k verdict.Prefix) uint64 {
 	return s.spread(&k.ID, uint64(k.Group)<<8|uint64(k.Bits))
 }
