@@ -26,9 +26,14 @@ func (s *Server) revokeCampaign(c *call, name string) (any, error) {
 	}{name}, nil
 }
 
-// parseCampaign reads the name of a campaign, or a network alone: agent is then 0, and stands for every browser.
+// parseCampaign reads the name of a campaign, or a network alone: agent is then 0, and stands for every browser. Of a shape,
+// the network is the zero Prefix.
 func parseCampaign(name string) (n netip.Prefix, agent uint64, ok bool) {
 	network, browser, named := strings.Cut(name, " ")
+	if network == "shape" {
+		agent, err := strconv.ParseUint(browser, 16, 64)
+		return netip.Prefix{}, agent, err == nil && len(browser) == 16 && agent != 0
+	}
 	n, err := netip.ParsePrefix(network)
 	if err != nil || n != n.Masked() || n != identity.NetOf(n.Addr()) {
 		return netip.Prefix{}, 0, false

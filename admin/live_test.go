@@ -78,8 +78,12 @@ func TestRevocation(t *testing.T) {
 	if !g.cacher.RevokedCampaign(solvers, 1, now.Unix()) {
 		t.Error("revocation of a network's passes")
 	}
+	g.ok(&any, "POST", "/api/revoke", `{"campaign":"shape 0b6c1f2d3e4a5968"}`)
+	if !g.cacher.RevokedCampaign(0, 0x0b6c1f2d3e4a5968, now.Unix()) || g.cacher.RevokedCampaign(0, 1, now.Unix()) {
+		t.Error("revocation of what a shape earned")
+	}
 	const path = "/api/revoke"
-	for _, bad := range []string{"198.51.0.0/16", "198.51.100.7/24", "198.51.100.0/24 x", "198.51.100.0/24 0b6c", "198.51.100.0/24 0000000000000000"} {
+	for _, bad := range []string{"shape", "shape 0000000000000000", "198.51.0.0/16", "198.51.100.7/24", "198.51.100.0/24 x", "198.51.100.0/24 0b6c", "198.51.100.0/24 0000000000000000"} {
 		g.refused(400, "invalid_field", "campaign", "POST", path, `{"campaign":"`+bad+`"}`)
 	}
 	g.refused(400, "invalid_field", "pass", "POST", path, `{}`)

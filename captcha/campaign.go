@@ -32,7 +32,15 @@ func campaignName(n netip.Prefix, agent uint64) string {
 
 // shapeName names the clients that look like this one, wherever they come from: by how they begin a connection, which fields
 // they send, and what browser they say they are.
-func shapeName(q *Request) string {
+func shapeName(q *Request) string { return nameOfShape(shapeOf(q)) }
+
+func nameOfShape(shape uint64) string {
+	digits := strconv.FormatUint(shape, 16)
+	return "shape " + strings.Repeat("0", 16-len(digits)) + digits
+}
+
+// shapeOf is the hash of a shape; it is never 0.
+func shapeOf(q *Request) uint64 {
 	b := append(make([]byte, 0, 512), q.View.JA4...)
 	b = append(append(b, 0), q.View.Frames...)
 	for i := range q.View.Fields {
@@ -42,9 +50,7 @@ func shapeName(q *Request) string {
 			b = request.AppendLower(append(b, 0), name)
 		}
 	}
-	b = binary.BigEndian.AppendUint64(b, agentOf(q))
-	digits := strconv.FormatUint(request.Hash(b), 16)
-	return "shape " + strings.Repeat("0", 16-len(digits)) + digits
+	return max(1, request.Hash(binary.BigEndian.AppendUint64(b, agentOf(q))))
 }
 
 // quick reports whether an answer looks like a machine's by itself.
@@ -86,15 +92,20 @@ func (c *Captcha) isCampaign(n netip.Prefix, agent uint64, at time.Time) bool {
 // revokeEvery is how often the passes of a campaign are taken back while it goes on.
 const revokeEvery = time.Minute
 
-// noteCampaign takes back, if the configuration says so, what a campaign has earned.
+// noteCampaign takes back, if the configuration says so, what a campaign has earned: a kind of browser in a network, or with the
+// zero Prefix the clients of a shape, as far as they answered as machines do.
 func (c *Captcha) noteCampaign(n netip.Prefix, agent uint64, at time.Time) {
-	if !c.cfg.Alarm.Revoke || c.revoke == nil || agent == 0 || !c.isCampaign(n, agent, at) {
+	if !c.cfg.Alarm.Revoke || c.revoke == nil || agent == 0 {
 		return
 	}
-	if c.revokes.take(c.revokes.addrKey(n.Addr(), agent), at) > 0 {
+	kind, name := ofShape, nameOfShape(agent)
+	if n.IsValid() {
+		kind, name = ofCampaign, campaignName(n, agent)
+	}
+	if count := c.tally.of(kind, name, at); !count.machines(&c.cfg.Alarm) || c.revokes.take(c.revokes.addrKey(n.Addr(), agent), at) > 0 {
 		return
 	}
-	c.log.Warn().Str("campaign", campaignName(n, agent)).Msg("machines solve: their passes are revoked")
+	c.log.Warn().Str("campaign", name).Msg("machines solve: their passes are revoked")
 	if err := c.revoke(n, agent, at); err != nil {
 		c.log.Error().Err(err).Msg("revoke the passes of a campaign")
 	}

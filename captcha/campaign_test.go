@@ -52,7 +52,7 @@ func TestCampaignPaysAlone(t *testing.T) {
 		t.Errorf("passes of %d before, %d in the campaign, %d beside it; the floor is %d", before.Allowance, member.Allowance, neighbour.Allowance, floor)
 	}
 	net := netip.MustParsePrefix("198.51.100.0/24")
-	if len(revoked) != 1 || revoked[0] != (revocation{net, identity.AgentFamily([]byte(machine))}) {
+	if len(revoked) != 2 || revoked[0] != (revocation{net, identity.AgentFamily([]byte(machine))}) || revoked[1] != (revocation{netip.Prefix{}, member.Shape}) {
 		t.Errorf("revoked: %v", revoked)
 	}
 	got := e.c.Challenges().Campaigns
@@ -70,23 +70,33 @@ func TestCampaignPaysAlone(t *testing.T) {
 }
 
 // TestCampaignAcrossNetworks: solvers with one shape are recognised although each has a network of its own. Their quick answers
-// are worth the least; somebody with the same browser who takes their time, and a quick one with another, are not among them.
+// are worth the least, and what they earned so is taken back by rule; somebody with the same browser who takes their time, and a
+// quick one with another, are not among them.
 func TestCampaignAcrossNetworks(t *testing.T) {
 	e := newEnv(t, func(c *Config, _ *ServiceConfig, _ *identity.ServiceConfig) {
-		c.Alarm.Solved = 5
+		c.Alarm.Solved, c.Alarm.Revoke = 5, true
 		c.PassesPerHour, c.PassesPerDay = 1000, 1000
 	})
+	var revoked []uint64
+	e.c.revoke = func(net netip.Prefix, agent uint64, _ time.Time) error {
+		if net.IsValid() {
+			t.Errorf("what %v earned is taken back", net)
+		}
+		revoked = append(revoked, agent)
+		return nil
+	}
 	const shared, other = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0", "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36"
 	for i := range 6 {
 		e.solvedBy(fmt.Sprintf("198.51.%d.1", i), shared, time.Second)
 		e.pass(time.Minute)
 	}
 	floor := uint32(e.c.cfg.Pass.AllowanceFloor)
-	if p := e.solvedBy("203.0.113.1", shared, time.Second); p.Allowance != floor {
-		t.Errorf("a member's pass is worth %d, the floor is %d", p.Allowance, floor)
+	if p := e.solvedBy("203.0.113.1", shared, time.Second); p.Allowance != floor || len(revoked) == 0 || revoked[0] != p.Shape ||
+		nameOfShape(p.Shape) != e.c.Challenges().Campaigns[0].Name {
+		t.Errorf("a member's pass is worth %d, the floor is %d; of its shape %x, revoked: %x", p.Allowance, floor, p.Shape, revoked)
 	}
-	if p := e.solvedBy("203.0.112.1", shared, 8*time.Second); p.Allowance <= floor {
-		t.Errorf("the pass of somebody with the same browser is worth %d", p.Allowance)
+	if p := e.solvedBy("203.0.112.1", shared, 8*time.Second); p.Allowance <= floor || p.Shape != 0 {
+		t.Errorf("the pass of somebody with the same browser is worth %d, shape %x", p.Allowance, p.Shape)
 	}
 	if p := e.solvedBy("203.0.111.1", other, time.Second); p.Allowance <= floor {
 		t.Errorf("the pass of somebody quick with another browser is worth %d", p.Allowance)

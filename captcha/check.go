@@ -227,7 +227,11 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	if r.key.partner != 0 {
 		r.pass.Agent = 0 // the agent that we see is the partner's
 	}
-	if c.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) || c.quick(r) && c.isShaped(q, &r.key, at) {
+	quick := c.quick(r)
+	if quick && r.key.partner == 0 {
+		r.pass.Shape = shapeOf(q)
+	}
+	if c.isCampaign(identity.NetOf(r.key.addr), r.pass.Agent, at) || quick && c.isShaped(q, &r.key, at) {
 		r.pass.Allowance = min(r.pass.Allowance, uint32(c.cfg.Pass.AllowanceFloor)) //nolint:gosec // at most 1000000
 	}
 	c.climbs.earned.take(c.climbs.earned.addrKey(r.key.addr, 0), at)

@@ -48,7 +48,7 @@ type AlarmConfig struct {
 	// Quick is the time within which nobody can read and type the digits.
 	Quick time.Duration `mapstructure:"quick"`
 	// Revoke takes back the passes of a campaign while it goes on: of the kind of browser in the network, not of its
-	// neighbours.
+	// neighbours; of a shape those that quick answers have earned.
 	Revoke bool `mapstructure:"revoke"`
 }
 
@@ -169,6 +169,8 @@ func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
 	shape := shapeName(q)
 	if r.key.partner != 0 {
 		agent, shape = 0, ""
+	} else if c.quick(r) {
+		defer c.noteCampaign(netip.Prefix{}, shapeOf(q), at)
 	}
 	defer c.noteCampaign(net, agent, at)
 	c.tally.count(at, way, c.language(q, nil).Tag, net, agent, shape, func(n *tallied) {

@@ -184,17 +184,19 @@ func TestSeveralPasses(t *testing.T) {
 
 func TestRevocation(t *testing.T) {
 	b, s := newBench(t, nil), newService(t, nil)
-	p := spravka.Pass{ID: spravka.NewID(), Born: start.Unix(), Expires: start.Add(day).Unix(), Earned: true, Allowance: 1, Scope: spravka.ScopeOf("example.com"), Net: 7, Agent: 8}
+	p := spravka.Pass{ID: spravka.NewID(), Born: start.Unix(), Expires: start.Add(day).Unix(), Earned: true, Allowance: 1, Scope: spravka.ScopeOf("example.com"), Net: 7, Agent: 8, Shape: 9}
 	v := page(start, "203.0.113.7", "spravka="+string(b.keys.Ring().SealPass(nil, &p)))
 	var id Identity
 	if b.Resolve(&id, v, s); told(&id) != "spravka ip" || id.Passes[0] != p {
 		t.Fatalf("%s, %+v", told(&id), id.Passes[0])
 	}
-	b.revoked[campaign(7, 8)] = true
-	if b.Resolve(&id, v, s); told(&id) != "ip -spravka:revoked" {
-		t.Errorf("of a revoked campaign: %s", told(&id))
+	for _, c := range [][16]byte{campaign(7, 8), campaign(0, 9)} {
+		b.revoked[c] = true
+		if b.Resolve(&id, v, s); told(&id) != "ip -spravka:revoked" {
+			t.Errorf("of a revoked campaign: %s", told(&id))
+		}
+		delete(b.revoked, c)
 	}
-	delete(b.revoked, campaign(7, 8))
 	b.revoked[p.ID] = true
 	if b.Resolve(&id, v, s); told(&id) != "ip -spravka:revoked" {
 		t.Errorf("revoked while in the cache: %s", told(&id))

@@ -22,7 +22,8 @@ import (
 // *verdict.Cacher implements it.
 type Revocations interface {
 	Revoked(id [16]byte, born int64) bool
-	// RevokedCampaign reports whether what a kind of browser in a network had earned by then was revoked.
+	// RevokedCampaign reports whether what a kind of browser in a network had earned by then was revoked; with network 0, what
+	// machines of a shape had.
 	RevokedCampaign(net, agent uint64, born int64) bool
 }
 
@@ -229,7 +230,8 @@ func (r *Resolver) passes(id *Identity, j *jar, v *request.View, s *CookieSettin
 		case why != RefusedNone:
 		case p.Scope != scope || p.Partner != partner:
 			why = RefusedDomain
-		case r.revoked != nil && (r.revoked.Revoked(p.ID, p.Born) || r.revoked.RevokedCampaign(p.Net, p.Agent, p.Born)):
+		case r.revoked != nil && (r.revoked.Revoked(p.ID, p.Born) || r.revoked.RevokedCampaign(p.Net, p.Agent, p.Born) ||
+			p.Shape != 0 && r.revoked.RevokedCampaign(0, p.Shape, p.Born)):
 			why = RefusedRevoked
 		case !p.Earned && !aged(p.Born, at, int64(day/time.Second)):
 			why = RefusedUnearned

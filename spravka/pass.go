@@ -26,6 +26,9 @@ type Pass struct {
 	// in Net and in Places alone, the networks in which that browser has proved itself, the latest first.
 	Key    [16]byte
 	Places [3]uint64
+	// Shape is the hash of how the client that solved looks (handshake, fields, browser) if it answered as machines do; 0: it
+	// answered as people do.
+	Shape uint64
 }
 
 const (
@@ -34,11 +37,13 @@ const (
 	// keyedVersion is that of passes with a key, which is followed by the places.
 	keyedVersion = 2
 	keyedSize    = passSize + 16 + 3*8
-	flagEarned   = 1
-	stepShift    = 1 // the flags hold Step and Asked, three bits each
-	askedShift   = 4
-	stepMask     = 7
-	flagsKnown   = 1<<7 - 1
+	// maxPassSize is that of a pass with a shape, which stands at the end.
+	maxPassSize = keyedSize + 8
+	flagEarned  = 1
+	flagShaped  = 1 << 7
+	stepShift   = 1 // the flags hold Step and Asked, three bits each
+	askedShift  = 4
+	stepMask    = 7
 )
 
 // Keyed reports whether the pass is good only where the browser that solved has proved itself.
@@ -66,14 +71,14 @@ func NewID() (id [16]byte) {
 
 // SealPass appends the token of the pass to dst. A pass that was not earned is sealed without allowance.
 func (r *Ring) SealPass(dst []byte, p *Pass) []byte {
-	var buf [keyedSize]byte
+	var buf [maxPassSize]byte
 	return r.Seal(dst, PurposePass, nil, p.append(buf[:0]), time.Unix(p.Expires, 0))
 }
 
 // OpenPass checks a token and returns its pass; the errors are those of Open. The caller must check scope, partner and
 // revocation: they depend on where the pass was presented.
 func (r *Ring) OpenPass(token []byte, now time.Time) (Pass, error) {
-	var buf [keyedSize]byte
+	var buf [maxPassSize]byte
 	payload, expires, err := r.OpenUntil(buf[:0], PurposePass, nil, token, now)
 	if err != nil {
 		return Pass{}, err
@@ -94,6 +99,9 @@ func (p *Pass) append(dst []byte) []byte {
 		flags, allowance = flagEarned, p.Allowance
 	}
 	flags |= (p.Step&stepMask)<<stepShift | (p.Asked&stepMask)<<askedShift
+	if p.Shape != 0 {
+		flags |= flagShaped
+	}
 	version := byte(passVersion)
 	if p.Keyed() {
 		version = keyedVersion
@@ -106,19 +114,27 @@ func (p *Pass) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, p.Partner)
 	dst = binary.BigEndian.AppendUint64(dst, p.Net)
 	dst = binary.BigEndian.AppendUint64(dst, p.Agent)
-	if !p.Keyed() {
-		return dst
+	if p.Keyed() {
+		dst = append(dst, p.Key[:]...)
+		for _, net := range p.Places {
+			dst = binary.BigEndian.AppendUint64(dst, net)
+		}
 	}
-	dst = append(dst, p.Key[:]...)
-	for _, net := range p.Places {
-		dst = binary.BigEndian.AppendUint64(dst, net)
+	if p.Shape != 0 {
+		dst = binary.BigEndian.AppendUint64(dst, p.Shape)
 	}
 	return dst
 }
 
 func parsePass(b []byte) (p Pass, ok bool) {
-	if len(b) < passSize || b[1]&^flagsKnown != 0 {
+	if len(b) < passSize {
 		return Pass{}, false
+	}
+	if b[1]&flagShaped != 0 {
+		if p.Shape = binary.BigEndian.Uint64(b[len(b)-8:]); p.Shape == 0 {
+			return Pass{}, false
+		}
+		b = b[:len(b)-8]
 	}
 	switch {
 	case b[0] == passVersion && len(b) == passSize:
@@ -151,7 +167,7 @@ func (p *Pass) AppendPacked(dst []byte) []byte {
 }
 
 // PackedPassSize is the greatest length of what AppendPacked appends.
-const PackedPassSize = keyedSize + 8
+const PackedPassSize = maxPassSize + 8
 
 // UnpackPass reads what AppendPacked wrote, and reports false for anything else.
 func UnpackPass(b []byte) (p Pass, ok bool) {

@@ -27,6 +27,9 @@ func drawPass(rt *rapid.T) Pass {
 			p.Places[i] = rapid.Uint64().Draw(rt, "place")
 		}
 	}
+	if rapid.Bool().Draw(rt, "shaped") {
+		p.Shape = rapid.Uint64Min(1).Draw(rt, "shape")
+	}
 	return p
 }
 

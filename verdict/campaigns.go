@@ -12,7 +12,8 @@ import (
 	"antirobot/identity"
 )
 
-// The passes of a campaign, a kind of browser in a network, are revoked together. The revocation stands among those of
+// The passes of a campaign, a kind of browser in a network, or a shape of clients that answer as machines do, are revoked
+// together. The revocation stands among those of
 // single passes, under a key that no pass has, until no pass that it concerns can still be valid: campaignLife after the
 // moment up to which it concerns them.
 
@@ -31,12 +32,20 @@ func campaignKey(net, agent uint64) (k revokedKey) {
 const campaignMark = "campaign"
 
 // RevokeCampaign makes all passes invalid that a kind of browser (the hash of its User-Agent's family, 0: any) has earned in
-// a network, a /24 or /48, until at. As for RevokePass, an error concerns the store only.
+// a network, a /24 or /48, until at; with the zero Prefix, all that clients of a shape (agent is its hash) have earned by answering
+// as machines do. As for RevokePass, an error concerns the store only.
 func (c *Cacher) RevokeCampaign(ctx context.Context, n netip.Prefix, agent uint64, at time.Time) error {
-	if n != identity.NetOf(n.Addr()) {
+	net := uint64(0)
+	switch {
+	case n == netip.Prefix{} && agent == 0:
+		return errors.New("revoke a campaign: it has neither a network nor a shape")
+	case n == netip.Prefix{}:
+	case n != identity.NetOf(n.Addr()):
 		return errors.New("revoke a campaign: its network is neither a /24 nor a /48")
+	default:
+		net = identity.NetKey(n)
 	}
-	key := campaignKey(identity.NetKey(n), agent)
+	key := campaignKey(net, agent)
 	if err := c.revoked.put(key, at.Add(campaignLife).UnixNano()); err != nil {
 		return fmt.Errorf("revoke a campaign: %w", err)
 	}

@@ -48,6 +48,13 @@ func TestCampaignIsRevoked(t *testing.T) {
 		if err := w.RevokeCampaign(ctx, netip.MustParsePrefix("198.51.100.0/24"), 0, at); err != nil || !w.RevokedCampaign(other, 99, at.Unix()) {
 			t.Errorf("a whole network: %v", err)
 		}
+		if err := w.RevokeCampaign(ctx, netip.Prefix{}, 5, at); err != nil || !w.RevokedCampaign(0, 5, at.Unix()) || w.RevokedCampaign(0, 6, at.Unix()) ||
+			w.RevokedCampaign(1, 5, at.Unix()) {
+			t.Errorf("a shape: %v", err)
+		}
+		if err := w.RevokeCampaign(ctx, netip.Prefix{}, 0, at); err == nil {
+			t.Error("neither network nor shape is accepted")
+		}
 		if err := w.RevokeCampaign(ctx, netip.MustParsePrefix("198.51.0.0/16"), 0, at); err == nil {
 			t.Error("a network that passes know nothing of is accepted")
 		}
