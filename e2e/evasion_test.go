@@ -30,6 +30,7 @@ func TestMessageEvasions(t *testing.T) {
 		{"part with two names", parts, part(`; name="x"; name="words"`, "casino 10"), "SPAM"},
 		{"part in base64", parts, part("; name=words\r\nContent-Transfer-Encoding: base64", "Y2FzaW5vIDExMQ=="), "SPAM"},
 		{"file with a binary prefix", parts, part(`; name="words"; filename="a.gif"`, "GIF89a\x00\xff\xfe a casino for you\x00"), "SPAM"},
+		{"after a semicolon", form, "a=1;words=casino+13&words=good", "SPAM"},
 		{"undeclared charset", form, "words=%CB%F3%F7%F8%E5%E5+%EA%E0%E7%E8%ED%EE+%E2+%E3%EE%F0%EE%E4%E5", "SPAM"},
 	} {
 		r := v.do("POST", g.url+"/comments", c.body, "Content-Type", c.kind, "X-Requested-With", "XMLHttpRequest").must(t, 200, `"type":"captcha"`)
@@ -37,10 +38,16 @@ func TestMessageEvasions(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, s.Message)
 		}
 	}
+	for _, path := range []string{"/Comments?words=casino+there", "/comments?words=casino+of+the+query"} {
+		r := v.do("POST", g.url+path, "words=a+good+text+for+"+path[1:9], "Content-Type", form, "X-Requested-With", "XMLHttpRequest").must(t, 200, `"type":"captcha"`)
+		if s := g.why(r); s.Cause != "message" || s.Message.Decision != "SPAM" {
+			t.Errorf("%s: %+v", path, s.Message)
+		}
+	}
 	if bodies, _ := book.take(); len(bodies) > 0 {
 		t.Errorf("the service got %q", bodies)
 	}
-	if n := g.logged(t); n != 14 {
+	if n := g.logged(t); n != 17 {
 		t.Errorf("%d messages are in the log: each is one, however it can be read", n)
 	}
 }

@@ -85,11 +85,16 @@ const bodyProblem = "problem"
 // readPosted reads the fields of the body that rules ask for, if the request is on one of the service's routes. The body
 // stays as it is, to be sent on. What can't be read is a problem that rules can ask for, not an answer.
 func (j *journey) readPosted() {
-	for _, b := range j.svc.bodies {
-		for _, path := range j.paths.All() {
-			if b.fits(j.view.Method, path) {
-				j.readBodyOf(b)
-				return
+	if len(j.svc.bodies) == 0 {
+		return
+	}
+	for _, fold := range []bool{false, true} {
+		for _, b := range j.svc.bodies {
+			for _, path := range j.paths.All() {
+				if b.fits(j.view.Method, path, fold) {
+					j.readBodyOf(b)
+					return
+				}
 			}
 		}
 	}

@@ -113,7 +113,7 @@ func (c *Case) unclear() string {
 func (s *Service) claimedTwice(method []byte, paths *request.Paths) bool {
 	var first *messageRoute
 	for _, path := range paths.All() {
-		r := s.routeOf(method, path)
+		r := s.routeOf(method, path, false)
 		if r != nil && first != nil && r != first {
 			return true
 		}

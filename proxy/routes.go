@@ -202,15 +202,16 @@ func newMessageRoutes(c MessagesConfig) []*messageRoute {
 	return routes
 }
 
-// fits reports whether the route matches a method and one reading of a path.
-func (r *messageRoute) fits(method, path []byte) bool {
-	if r.method != "*" && r.method != string(method) {
+// fits reports whether the route matches a method and one reading of a path; with fold, in any case.
+func (r *messageRoute) fits(method, path []byte, fold bool) bool {
+	same := func(want, got string) bool { return want == got || fold && request.EqualFold(want, got) }
+	if r.method != "*" && !same(r.method, string(method)) {
 		return false
 	}
 	rest := strings.Trim(string(path), "/")
 	for i, want := range r.segments {
 		segment, after, more := strings.Cut(rest, "/")
-		if want != "*" && want != segment || want == "*" && segment == "" {
+		if want != "*" && !same(want, segment) || want == "*" && segment == "" {
 			return false
 		}
 		if !more && i < len(r.segments)-1 {
@@ -225,19 +226,25 @@ func (r *messageRoute) fits(method, path []byte) bool {
 }
 
 // messageRoute returns the first route of the service that matches the request in any reading of its path; nil for none.
+// Many services ignore the case of paths, and some that of methods: a route in another case matches where none fits exactly.
 func (s *Service) messageRoute(method []byte, paths *request.Paths) *messageRoute {
-	for _, path := range paths.All() {
-		if r := s.routeOf(method, path); r != nil {
-			return r
+	if len(s.routes) == 0 {
+		return nil
+	}
+	for _, fold := range []bool{false, true} {
+		for _, path := range paths.All() {
+			if r := s.routeOf(method, path, fold); r != nil {
+				return r
+			}
 		}
 	}
 	return nil
 }
 
 // routeOf returns the first route that matches a method and a path; nil for none.
-func (s *Service) routeOf(method, path []byte) *messageRoute {
+func (s *Service) routeOf(method, path []byte, fold bool) *messageRoute {
 	for _, r := range s.routes {
-		if r.fits(method, path) {
+		if r.fits(method, path, fold) {
 			return r
 		}
 	}

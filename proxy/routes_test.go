@@ -42,6 +42,8 @@ func TestMessageRoutes(t *testing.T) {
 	f("POST", "/a/../comments", "POST /comments")
 	f("POST", "/%63omments", "POST /comments")
 	f("POST", "/comments;x=y", "POST /comments")
+	f("POST", "/Comments", "POST /comments") // as services do that ignore case
+	f("post", "/comments", "POST /comments")
 	f("POST", "/comments/7", "")
 	f("POST", "/commentsx", "")
 	f("GET", "/comments", "")
@@ -90,7 +92,7 @@ func FuzzMessageRoute(f *testing.F) {
 	}
 	s := withRoutes(f, "POST /comments", "POST /articles/*/comments", "POST /forum/**")
 	f.Fuzz(func(t *testing.T, path string) {
-		normal := s.routeOf([]byte("POST"), request.NormalPath(nil, []byte(path)))
+		normal := s.routeOf([]byte("POST"), request.NormalPath(nil, []byte(path)), false)
 		if r := s.messageRoute([]byte("POST"), read(path)); normal != nil && r == nil {
 			t.Errorf("%q is on no route, and its normal form is on %s", path, normal.name)
 		}

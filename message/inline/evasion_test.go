@@ -39,6 +39,8 @@ func TestEvasions(t *testing.T) {
 		{"second of two", "form", "body", form, "body=ok&body=SPAM", true},
 		{"value and list", "form", "body", form, "body=ok&body[]=SPAM", true},
 		{"value and case", "form", "body", form, "body=ok&Body=SPAM", true},
+		{"after a semicolon", "form", "body", form, "a=1;body=SPAM&body=ok", true},
+		{"after two semicolons", "form", "body", form, "a;b;body=SPAM&body=ok", true},
 		{"elements are read together", "form", "body", form, "body[]=ok&body[]=SPAM", false},
 
 		{"list", "json", "/body", js, `{"body":["SPAM"]}`, true},
@@ -91,6 +93,18 @@ func TestEvasions(t *testing.T) {
 	cfg.Sources = sources("text", "form", "body")
 	if _, err := cfg.Values(d, Input{ContentType: form, Body: []byte(strings.Repeat("body=x&", 40))}); !errors.Is(err, ErrUnreadable) {
 		t.Errorf("forty readings: %v", err)
+	}
+	cfg.Sources = append(sources("text", "form", "body"), Source{Attribute: "text", From: "multipart", Key: "body"})
+	for media, body := range map[string]string{form: "body=ok", parts: onePart("; name=body", "ok")} {
+		for query, want := range map[string]int{"": 1, "page=2": 1, "body=SPAM": 3, "BODY[]=SPAM": 3} {
+			if v, err := cfg.Values(d, Input{ContentType: media, Query: query, Body: []byte(body)}); err != nil || len(v) != want {
+				t.Errorf("%s and the query %q: %q, %v", media, query, v, err)
+			}
+		}
+	}
+	cfg.Sources = sources("text", "form", "body")
+	if v, err := cfg.Values(d, Input{ContentType: form, Body: []byte("body=a; b; c=d")}); err != nil || len(v) != 1 || v[0]["text"] != "a; b; c=d" {
+		t.Errorf("semicolons in a text: %q, %v", v, err)
 	}
 	for _, body := range []string{"", "a=1", "bodyx=SPAM", "xbody=SPAM"} {
 		if _, err := cfg.Values(d, Input{ContentType: form, Body: []byte(body)}); !errors.Is(err, ErrMissing) {

@@ -64,6 +64,10 @@ func parseForm(s, named, charset string) (out fields, err error) {
 		if f != "" {
 			out = append(out, field{pairs[i], unescape(value)})
 		}
+		out = afterSemicolons(out, f)
+	}
+	if len(out) > maxFields {
+		return nil, fmt.Errorf("%w: more than %d fields", ErrTooLarge, maxFields)
 	}
 	for i, n := 0, len(out); i < n; i++ {
 		texts, err := readings(out[i].value, named, charset)
@@ -76,6 +80,22 @@ func parseForm(s, named, charset string) (out fields, err error) {
 		}
 	}
 	return out, nil
+}
+
+// afterSemicolons adds what services read that separate fields by semicolons too: those that have a name and do not begin s.
+func afterSemicolons(out fields, s string) fields {
+	for len(out) <= maxFields {
+		_, rest, ok := strings.Cut(s, ";")
+		if !ok {
+			break
+		}
+		s = rest
+		piece, _, _ := strings.Cut(rest, ";")
+		if name, value, named := strings.Cut(piece, "="); named {
+			out = append(out, field{unescape(name), unescape(value)})
+		}
+	}
+	return out
 }
 
 func unescape(s string) string {

@@ -93,8 +93,10 @@ func (r *reader) parse(from string, params map[string]string) (err error) {
 	switch from {
 	case "form":
 		r.form, err = parseForm(string(r.expanded), params["charset"], r.limits.Charset)
+		err = r.andQuery(&r.form, err)
 	case "multipart":
 		r.multipart, err = parseMultipart(r.expanded, params["boundary"], params["charset"], r.limits.Charset)
+		err = r.andQuery(&r.multipart, err)
 	default:
 		r.json, err = parseReadings(r.expanded, params["charset"], r.limits.Charset)
 	}
@@ -102,6 +104,17 @@ func (r *reader) parse(from string, params map[string]string) (err error) {
 		r.parsed = make(map[string]bool)
 	}
 	r.parsed[from] = err == nil
+	return err
+}
+
+// andQuery adds the fields of the query to those of a body that was read: many services look up a field in both, and
+// some prefer the query's.
+func (r *reader) andQuery(f *fields, err error) error {
+	if err != nil || r.in.Query == "" {
+		return err
+	}
+	query, err := parseForm(r.in.Query, "", r.limits.Charset)
+	*f = append(*f, query...)
 	return err
 }
 
