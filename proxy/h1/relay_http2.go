@@ -23,7 +23,7 @@ func (t *overHTTP2) relay() error {
 	}
 	x.answered = true
 	err := x.passAnswer(t.o, fr)
-	if err == nil && !h.bodiless(x.method) && fr != bare && h.length != 0 { // else head and end go in one frame, as gRPC's refusals must
+	if err == nil && !h.bodiless(x.method) && fr != bare && !t.endedWithHead() {
 		err = t.relayBody(fr)
 	}
 	if err == nil {
@@ -35,6 +35,12 @@ func (t *overHTTP2) relay() error {
 		x.client.Cut(fr == byClosing)
 	}
 	return err
+}
+
+// endedWithHead reports whether nothing follows the answer's head. Then head and end go in one frame, as gRPC's refusals must.
+// An empty body whose length was announced may have trailers, for a client that can be told of them.
+func (t *overHTTP2) endedWithHead() bool {
+	return t.x.leg.h.length == 0 && (t.x.c != nil || len(t.res.Header["Content-Length"]) == 0)
 }
 
 // relayBody passes on what the service sends before the next wait, and then the trailers.
@@ -77,7 +83,7 @@ func (t *overHTTP2) relayBody(fr framing) error {
 	return err
 }
 
-// relayPieces passes on the pieces that next returns, and then the trailers.
+// relayPieces passes on the pieces that next returns, and then the trailers: to clients of HTTP/1 after chunks only.
 func (t *overHTTP2) relayPieces(fr framing, next func() ([]byte, error)) error {
 	for {
 		p, err := next()
@@ -91,7 +97,7 @@ func (t *overHTTP2) relayPieces(fr framing, next func() ([]byte, error)) error {
 			return err
 		}
 	}
-	if fr == byChunks {
+	if fr == byChunks || t.x.c == nil {
 		t.x.client.LastChunk(Trailers{t.trailers(), t.o.DropAnswer})
 	}
 	return nil
@@ -124,8 +130,10 @@ func (t *overHTTP2) take(pieces <-chan []byte) (p []byte, more bool, err error) 
 		return p, more, nil
 	default:
 	}
-	if err := t.x.flush(); err != nil {
-		return nil, false, err
+	if t.x.leg.h.length != 0 { // else only the end is waited for, which goes with the head
+		if err := t.x.flush(); err != nil {
+			return nil, false, err
+		}
 	}
 	return t.nextPiece(pieces)
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +70,11 @@ func TestHTTP2Service(t *testing.T) {
 				w.(http.Flusher).Flush()
 				w.Header().Set("X-Sum", "5")
 				w.Header().Set(http.TrailerPrefix+"X-Late", "6")
+			case "/counted", "/nothing":
+				text := map[string]string{"/counted": "hello"}[r.URL.Path]
+				w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+				_, _ = io.WriteString(w, text)
+				w.Header().Set(http.TrailerPrefix+"X-Sum", "5")
 			case "/empty":
 			default:
 				w.Header()["X-Two"] = []string{"1", "2"}
@@ -117,6 +123,12 @@ func TestHTTP2Service(t *testing.T) {
 			if res, body := fetch(t, c, newRequest(t, "GET", "/trailers", nil)); body != "hello" || res.Trailer.Get("X-Sum") != "5" || res.Trailer.Get("X-Late") != "6" {
 				t.Errorf("%s: %q, trailers %v", name, body, res.Trailer)
 			}
+			for path, want := range map[string]string{"/counted": "hello", "/nothing": ""} {
+				res, body := fetch(t, c, newRequest(t, "GET", path, nil))
+				if got := res.Trailer.Get("X-Sum"); body != want || res.ContentLength != int64(len(want)) || name == "HTTP/2" && got != "5" {
+					t.Errorf("%s %s: %q, length %d, trailers %v", name, path, body, res.ContentLength, res.Trailer)
+				}
+			}
 		}
 	}
 }
@@ -124,7 +136,15 @@ func TestHTTP2Service(t *testing.T) {
 // TestBothStreamsOpen: as in gRPC, a request goes on while its answer does, a refusal is a head with trailers' fields only,
 // and an end brings trailers that nothing announced.
 func TestBothStreamsOpen(t *testing.T) {
-	f := newFront(t, http2Service(t, false, func(w http.ResponseWriter, r *http.Request) {
+	for _, secure := range []bool{false, true} {
+		bothStreamsOpen(t, secure)
+	}
+}
+
+// bothStreamsOpen plays it with a service over TLS, or without.
+func bothStreamsOpen(t *testing.T, secure bool) {
+	t.Helper()
+	f := newFront(t, http2Service(t, secure, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/grpc")
 		if r.Header.Get("Te") != "trailers" || r.URL.Path != "/talk" {
 			w.Header().Set("Grpc-Status", "12")
