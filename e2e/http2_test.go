@@ -183,7 +183,7 @@ services:
 		t.Errorf("the captcha came by %s", p)
 	}
 	if line := g.logs.find(func(s string) bool { return strings.Contains(s, `"path":"/first"`) }); !strings.Contains(line, `"ja4":"t13`) ||
-		!strings.Contains(line, `|m,a,s,p"`) {
+		!strings.Contains(line, `|m,a,s,p"`) || !strings.Contains(line, `"behind_ms":`) {
 		t.Errorf("the fingerprints of Chromium: %s", line)
 	}
 	run(t, ctx, "answer", chromedp.SendKeys(`input[name="rep"]`, testAnswer+"\r", chromedp.ByQuery))

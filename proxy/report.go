@@ -225,6 +225,9 @@ func (j *journey) logAccess(took time.Duration) {
 	if len(j.view.Frames) > 0 {
 		e = e.Bytes("h2", j.view.Frames)
 	}
+	if j.view.Behind > 0 && j.view.Peer == j.id.Addr {
+		e = e.Dur("behind_ms", j.view.Behind)
+	}
 	if j.core.deps.AccessFields {
 		e = quoteFields(e, j.view)
 	}

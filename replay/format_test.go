@@ -89,9 +89,10 @@ func TestFormats(t *testing.T) {
 	f(Auto, `{"level":"info","part":"access","request_id":"01K","client":"203.0.113.7","method":"GET","host":"shop.example","path":"/a","status":200,"bytes_in":0,"bytes_out":7,"ms":500,"time":"2026-03-02T07:15:31Z","message":"request"}`,
 		"2026-03-02T07:15:30.5|203.0.113.7||GET|/a|shop.example|500ms|")
 	var r Record
-	if err := Auto.Parse(&r, []byte(`{"client":"203.0.113.7","method":"GET","path":"/a","status":200,"ja4":"t13d1516h2_8daaf6152771_e5627efa2ab1","h2":"1:65536|00|0|m,a,s,p","time":"2026-03-02T07:15:31Z","message":"request"}`)); err != nil ||
-		string(r.JA4) != "t13d1516h2_8daaf6152771_e5627efa2ab1" || string(r.Frames) != "1:65536|00|0|m,a,s,p" {
-		t.Errorf("fingerprints: %q %q %v", r.JA4, r.Frames, err)
+	if err := Auto.Parse(&r, []byte(`{"client":"203.0.113.7","method":"GET","path":"/a","status":200,"ja4":"t13d1516h2_8daaf6152771_e5627efa2ab1","h2":"1:65536|00|0|m,a,s,p","behind_ms":201.25,"time":"2026-03-02T07:15:31Z","message":"request"}`)); err != nil ||
+		string(r.JA4) != "t13d1516h2_8daaf6152771_e5627efa2ab1" || string(r.Frames) != "1:65536|00|0|m,a,s,p" ||
+		r.Behind != 201250*time.Microsecond {
+		t.Errorf("what a handshake tells: %q %q %v %v", r.JA4, r.Frames, r.Behind, err)
 	}
 }
 

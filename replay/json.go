@@ -290,6 +290,7 @@ func (l *jsonLine) nginx(r *Record) error {
 	}
 	r.Answer.ContentType = l.get("sent_http_content_type", "content_type")
 	r.JA4, r.Frames = l.get("ja4", "http_ssl_ja4", "ssl_ja4"), l.get("h2", "http2_fingerprint")
+	r.Behind = clampTook(parseFloat(l.get("behind_ms")) / 1000)
 	r.field(nameAgent, l.get("http_user_agent", "user_agent", "agent"))
 	r.field(nameReferer, l.get("http_referer", "http_referrer", "referer", "referrer"))
 	l.headers(r, "http_", '_')

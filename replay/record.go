@@ -19,8 +19,9 @@ type Record struct {
 	Target  []byte // path and query, raw
 	Host    []byte // as sent; empty: unknown
 	Fields  []request.Field
-	JA4     []byte // fingerprint of the TLS handshake; empty: unknown
-	Frames  []byte // and of the first HTTP/2 frames
+	JA4     []byte        // fingerprint of the TLS handshake; empty: unknown
+	Frames  []byte        // and of the first HTTP/2 frames
+	Behind  time.Duration // see request.View; 0: not known
 	TLS     bool
 	HTTP10  bool
 	Answer  Response
@@ -97,7 +98,7 @@ func (r *Record) Agent() []byte {
 // view fills v from the record, and borrows from it. host is for records that name none.
 func (r *Record) view(v *request.View, host []byte) {
 	fields := v.Fields[:0]
-	*v = request.View{At: r.At, Method: r.Method, HostPort: r.Host, Peer: r.Addr, TLS: r.TLS, HTTP10: r.HTTP10, JA4: r.JA4, Frames: r.Frames, Partial: true}
+	*v = request.View{At: r.At, Method: r.Method, HostPort: r.Host, Peer: r.Addr, TLS: r.TLS, HTTP10: r.HTTP10, JA4: r.JA4, Frames: r.Frames, Behind: r.Behind, Partial: true}
 	if len(v.HostPort) == 0 {
 		v.HostPort = host
 	}
