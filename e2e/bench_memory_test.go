@@ -39,12 +39,15 @@ func (p process) ownMemory(b *testing.B) float64 {
 }
 
 // BenchmarkConnectionMemory prints what open connections cost the gateway and nginx: idle ones with TLS that have made one
-// request over HTTP/1.1, and ones with HTTP/2 whose streams all wait for their answers. BENCH_PAIRS makes them as many as
-// docs/performance.md has.
+// request over HTTP/1.1, and ones with HTTP/2 whose streams all wait for their answers. BENCH_PAIRS or BENCH_CONNS, a number of
+// connections, makes them as many as docs/performance.md has.
 func BenchmarkConnectionMemory(b *testing.B) {
 	idle, conns, streams := 200, 4, 25
 	if os.Getenv("BENCH_PAIRS") != "" {
 		idle, conns, streams = 10_000, 100, 100
+	}
+	if n, err := strconv.Atoi(os.Getenv("BENCH_CONNS")); err == nil && n > 0 {
+		idle, conns, streams = n, n, 100
 	}
 	cert, key := certificate(b, b.TempDir(), 1)
 	service := startRole(b, "service", "")

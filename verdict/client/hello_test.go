@@ -34,6 +34,7 @@ func TestHello(t *testing.T) {
 	f(chrome, "t13d1517h2_8daaf6152771_cb7bf5808d99", SoftwareUnknown, false)
 	f(chrome, goHello, SoftwareGo, true)
 	f(chrome, "t13d1909h1_9dc949149365_97f8aa674fd9", SoftwareGo, true)
+	f(firefox, "t13i1616h2_86a278354501_3cbfd9057e0d", SoftwareUnknown, false) // of Debian's Firefox ESR 153
 	f(firefox, "t13d3112h2_e8f1e7e78f70_b26ce05bbdd6", SoftwareOpenSSL, true)
 	f(firefox, gnuTLS, SoftwareGnuTLS, true)
 	f(gnome, gnuTLS, SoftwareGnuTLS, false)
