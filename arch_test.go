@@ -111,6 +111,9 @@ var homes = map[string][]string{
 	"github.com/coocood/freecache":     {"identity", "cbb", "verdict/counter"},
 	"github.com/kljensen/snowball":     {"message/learn"},
 
+	"github.com/coreos/go-oidc/v3": {"console"},
+	"golang.org/x/oauth2":          {"console"},
+
 	"github.com/oschwald/maxminddb-golang/v2": {"identity/geo"},
 }
 

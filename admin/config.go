@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,6 +32,8 @@ type Config struct {
 	Hosts []string `mapstructure:"hosts"`
 	// Tokens are further tokens, each with a name and a role.
 	Tokens []TokenConfig `mapstructure:"tokens"`
+	// OIDC lets people sign in to the console at a provider, beside tokens.
+	OIDC OIDCConfig `mapstructure:"oidc"`
 	// TLSCert and TLSKey are PEM files; both or none. They are read again when they change.
 	TLSCert string `mapstructure:"tls_cert"`
 	TLSKey  string `mapstructure:"tls_key"`
@@ -49,9 +52,13 @@ type Config struct {
 // DefaultConfig returns the defaults: loopback only.
 func DefaultConfig() Config {
 	return Config{
-		Listen:         "127.0.0.1:8079",
-		Tokens:         []TokenConfig{},
-		AskTimeout:     3 * time.Second,
+		Listen:     "127.0.0.1:8079",
+		Tokens:     []TokenConfig{},
+		AskTimeout: 3 * time.Second,
+		OIDC: OIDCConfig{
+			Scopes: []string{"profile", "email"}, NameClaim: "email", RoleClaim: "groups",
+			Roles: OIDCRoles{Viewer: []string{}, Operator: []string{}, Admin: []string{}},
+		},
 		MaxBodyBytes:   1 << 20,
 		MaxConnections: 256,
 		ReadTimeout:    10 * time.Second,
@@ -87,10 +94,10 @@ func (c *Config) Validate() error {
 	if len(c.Name) > 64 || c.Name != "" && checkReason(c.Name) != nil {
 		bad("name", "%q is not a line of at most 64 bytes", c.Name)
 	}
-	if h := advertisedHost(c.Advertise); c.Advertise != "" && !request.PlainHost(h) && net.ParseIP(h) == nil {
+	if c.Advertise != "" && !plainAddress(c.Advertise) {
 		bad("advertise", "%q is neither a host nor a host:port such as 10.0.0.5:8079", c.Advertise)
 	}
-	errs = append(errs, validateTokens(c.Tokens))
+	errs = append(errs, validateTokens(c.Tokens), c.OIDC.validate())
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		bad("tls_cert", "tls_cert and tls_key go together; give both or none")
 	}
@@ -125,6 +132,17 @@ func (c *Config) Warnings() []string {
 			"listen on 127.0.0.1 or set tls_cert and tls_key", c.Listen))
 	}
 	return w
+}
+
+// plainAddress reports whether a text is a host or an address, with or without the number of a port.
+func plainAddress(s string) bool {
+	if _, port, err := net.SplitHostPort(s); err == nil {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return false
+		}
+	}
+	h := advertisedHost(s)
+	return request.PlainHost(h) || net.ParseIP(h) != nil
 }
 
 // advertisedHost returns the host of what Advertise says, which may leave the port out.

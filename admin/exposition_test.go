@@ -48,7 +48,7 @@ go_threads 7
 
 // cookies and the like have names that begin as metrics do.
 var noMetrics = []string{
-	"antirobot_console", "antirobot_console_lang", "antirobot_form", "antirobot_grant_", "antirobot_http", "antirobot_lang", "antirobot_probe",
+	"antirobot_console", "antirobot_console_lang", "antirobot_console_oidc", "antirobot_form", "antirobot_grant_", "antirobot_http", "antirobot_lang", "antirobot_probe",
 	"antirobot_", "antirobot_upstream_", "antirobot_request_seconds_bucket", "antirobot_extra_total",
 }
 

@@ -26,8 +26,10 @@ type API interface {
 // Deps is what a Console works with. API is required.
 type Deps struct {
 	API    API
-	Secure bool             // the listener speaks TLS: cookies go nowhere else
-	Now    func() time.Time // nil: time.Now
+	OIDC   *admin.OIDCConfig // nil, or without an issuer: people sign in by tokens alone
+	Secret string            // of the client at that provider; empty: it has none
+	Secure bool              // the listener speaks TLS: cookies go nowhere else
+	Now    func() time.Time  // nil: time.Now
 	Log    zerolog.Logger
 }
 
@@ -39,6 +41,7 @@ type Console struct {
 	log      zerolog.Logger
 	sessions *sessions
 	pages    map[string]*template.Template // by language
+	oidc     *provider                     // nil: there is none
 	linked   admin.Caller                  // who comes by a link
 }
 
@@ -54,6 +57,9 @@ func New(d Deps) (*Console, error) {
 		d.Now = time.Now
 	}
 	c := &Console{api: d.API, secure: d.Secure, now: d.Now, log: d.Log, sessions: newSessions(), linked: admin.Caller{Name: "link", Role: admin.Admin}}
+	if d.OIDC != nil && d.OIDC.Issuer != "" {
+		c.oidc = newProvider(d.OIDC, d.Secret)
+	}
 	var err error
 	c.pages, err = parsePages()
 	return c, err
@@ -94,6 +100,10 @@ func (c *Console) Serve(ctx *fasthttp.RequestCtx) {
 	v := &visit{Console: c, ctx: ctx, s: c.sessions.find(ctx.Request.Header.Cookie(cookieName), c.now()), lang: languageOf(ctx)}
 	if name == "signin" {
 		c.signIn(v)
+		return
+	}
+	if name == "oidc" && c.oidc != nil {
+		c.signInAt(v)
 		return
 	}
 	if v.s == nil {

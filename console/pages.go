@@ -136,12 +136,16 @@ type frame struct {
 	Admin     bool // change settings
 	Said      string
 	Query     string // in the search field
+	Provider  string // that people may sign in at; empty: none
 	Data      map[string]any
 }
 
 // page answers with a page.
 func (v *visit) page(name string, status int, data map[string]any) {
 	f := frame{Lang: v.lang, Languages: languages, Page: name, Here: string(v.ctx.RequestURI()), Data: data}
+	if v.oidc != nil {
+		f.Provider = v.oidc.host()
+	}
 	if v.s != nil && name != "signin" {
 		f.Token, f.Name, f.Role, f.May, f.Said = v.s.token, v.s.who.Name, v.s.who.Role.String(), v.s.who.Role >= admin.Operator, v.s.hear()
 		f.Admin = v.s.who.Role >= admin.Admin

@@ -2,7 +2,10 @@ package gateway
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"antirobot/admin"
 	"antirobot/captcha"
@@ -47,11 +50,25 @@ func (a *Server) openAdmin() (err error) {
 	if a.admin, err = admin.New(a.Cfg.Admin, deps); err != nil {
 		return err
 	}
-	a.console, err = console.New(console.Deps{API: a.admin, Secure: deps.TLS != nil, Log: a.Logger("console")})
-	if err == nil {
-		a.admin.Mount(a.console)
+	return a.openConsole(deps.TLS != nil)
+}
+
+// openConsole puts the pages in front of the listener's API.
+func (a *Server) openConsole(secure bool) error {
+	d := console.Deps{API: a.admin, Secure: secure, OIDC: &a.Cfg.Admin.OIDC, Log: a.Logger("console")}
+	if file := a.Cfg.Admin.OIDC.SecretFile; file != "" && d.OIDC.Issuer != "" {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("admin.oidc.client_secret_file: %w", err)
+		}
+		d.Secret = strings.TrimSpace(string(text))
 	}
-	return err
+	var err error
+	if a.console, err = console.New(d); err != nil {
+		return err
+	}
+	a.admin.Mount(a.console)
+	return nil
 }
 
 // challenges is what became of the challenges of late.

@@ -1,0 +1,110 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// OIDCConfig lets people sign in to the console at a provider of OpenID Connect. An empty Issuer: they can't.
+type OIDCConfig struct {
+	Issuer   string `mapstructure:"issuer"` // its URL; https, but on loopback
+	ClientID string `mapstructure:"client_id"`
+	// SecretFile holds the client's secret; empty: a public client, which has PKCE alone.
+	SecretFile string `mapstructure:"client_secret_file"`
+	// URL is the console's, as browsers see it, without a path: the provider must allow URL + /console/oidc to be come back to.
+	URL    string   `mapstructure:"url"`
+	Scopes []string `mapstructure:"scopes"` // beside openid
+	// NameClaim names the person, as the journal says it; RoleClaim has what Roles maps. Dots lead into claims of claims.
+	NameClaim string    `mapstructure:"name_claim"`
+	RoleClaim string    `mapstructure:"role_claim"`
+	Roles     OIDCRoles `mapstructure:"roles"`
+}
+
+// OIDCRoles are the values of the claim that give a role; the highest one holds.
+type OIDCRoles struct {
+	Viewer   []string `mapstructure:"viewer"`
+	Operator []string `mapstructure:"operator"`
+	Admin    []string `mapstructure:"admin"`
+}
+
+func (c *OIDCConfig) validate() error {
+	if c.Issuer == "" {
+		return nil
+	}
+	var errs []error
+	bad := func(key, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("oidc.%s: %s", key, fmt.Sprintf(format, args...)))
+	}
+	if u, err := url.Parse(c.Issuer); err != nil || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
+		bad("issuer", "%q is not a URL such as https://id.example", c.Issuer)
+	}
+	if u, err := url.Parse(c.URL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" {
+		bad("url", "%q is not the console's URL without a path, such as https://gate.example", c.URL)
+	}
+	if c.ClientID == "" {
+		bad("client_id", "it is missing; the provider gives it out")
+	}
+	if c.NameClaim == "" {
+		bad("name_claim", "it is missing, such as email")
+	}
+	if c.RoleClaim == "" {
+		bad("role_claim", "it is missing, such as groups")
+	}
+	if len(c.Roles.Viewer)+len(c.Roles.Operator)+len(c.Roles.Admin) == 0 {
+		bad("roles", "nobody has a role; say which values of %s make an admin, such as roles: {admin: [ops]}", c.RoleClaim)
+	}
+	return errors.Join(errs...)
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// oidcPrefix stands before the names that a provider gives, so that none is the name of a token.
+const oidcPrefix = "oidc:"
+
+// CallerOf returns who a provider says that somebody is; false: they have no role here.
+func (c *OIDCConfig) CallerOf(claims map[string]any) (who Caller, ok bool) {
+	name, _ := claimOf(claims, c.NameClaim).(string)
+	if name == "" {
+		name, _ = claims["sub"].(string)
+	}
+	if name == "" || len(name) > 200 || checkReason(name) != nil {
+		return who, false
+	}
+	who.Name = oidcPrefix + name
+	var values []string
+	switch v := claimOf(claims, c.RoleClaim).(type) {
+	case string:
+		values = []string{v}
+	case []any:
+		for _, one := range v {
+			if s, ok := one.(string); ok {
+				values = append(values, s)
+			}
+		}
+	}
+	for i, names := range [][]string{c.Roles.Viewer, c.Roles.Operator, c.Roles.Admin} {
+		if slices.ContainsFunc(values, func(v string) bool { return slices.Contains(names, v) }) {
+			who.Role = Viewer + Role(i) //nolint:gosec // a place in a list of three
+		}
+	}
+	return who, who.Role >= Viewer
+}
+
+// claimOf returns a claim by its name, or by a path with dots to one in another.
+func claimOf(claims map[string]any, path string) any {
+	if v, ok := claims[path]; ok {
+		return v
+	}
+	outer, inner, ok := strings.Cut(path, ".")
+	if next, isMap := claims[outer].(map[string]any); ok && isMap {
+		return claimOf(next, inner)
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/valyala/fasthttp"
+	"golang.org/x/oauth2"
+
+	"antirobot/admin"
+)
+
+const (
+	oidcName    = "antirobot_console_oidc"
+	oidcPath    = root + "oidc"
+	oidcTime    = 10 * time.Second // for the provider's answers
+	maxAttempts = 1000
+)
+
+// provider signs people in at a provider of OpenID Connect: the flow with a code, PKCE and a nonce. Safe for concurrent use.
+type provider struct {
+	cfg    admin.OIDCConfig
+	secret string
+	client *http.Client
+
+	mu       sync.Mutex
+	found    *oidc.Provider // nil: it has not answered yet
+	attempts map[[sha256.Size]byte]attempt
+}
+
+// attempt is somebody who has been sent to the provider.
+type attempt struct {
+	nonce, verifier, back string
+	until                 time.Time
+}
+
+func newProvider(cfg *admin.OIDCConfig, secret string) *provider {
+	return &provider{cfg: *cfg, secret: secret, client: &http.Client{Timeout: oidcTime}, attempts: map[[sha256.Size]byte]attempt{}}
+}
+
+// host names the provider for people.
+func (p *provider) host() string {
+	u, err := url.Parse(p.cfg.Issuer)
+	if err != nil {
+		return p.cfg.Issuer
+	}
+	return u.Host
+}
+
+// discover returns what the provider says of itself, which it is asked until it answers.
+func (p *provider) discover() (*oidc.Provider, error) {
+	p.mu.Lock()
+	found := p.found
+	p.mu.Unlock()
+	if found != nil {
+		return found, nil
+	}
+	found, err := oidc.NewProvider(oidc.ClientContext(context.Background(), p.client), p.cfg.Issuer)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.found = found
+	return found, nil
+}
+
+func (p *provider) flow(at *oidc.Provider) *oauth2.Config {
+	return &oauth2.Config{
+		ClientID: p.cfg.ClientID, ClientSecret: p.secret, Endpoint: at.Endpoint(),
+		RedirectURL: strings.TrimRight(p.cfg.URL, "/") + oidcPath, Scopes: append([]string{oidc.ScopeOpenID}, p.cfg.Scopes...),
+	}
+}
+
+// begin notes an attempt and returns its state.
+func (p *provider) begin(a attempt, now time.Time) (state string) {
+	state = secret()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for k, o := range p.attempts {
+		if now.After(o.until) || len(p.attempts) >= maxAttempts { // any: whoever it was can begin again
+			delete(p.attempts, k)
+		}
+	}
+	p.attempts[sha256.Sum256([]byte(state))] = a
+	return state
+}
+
+// end takes an attempt back, once.
+func (p *provider) end(state []byte, now time.Time) (attempt, bool) {
+	sum := sha256.Sum256(state)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	a, ok := p.attempts[sum]
+	delete(p.attempts, sum)
+	return a, ok && now.Before(a.until)
+}
+
+var errNoRole = errors.New("no role")
+
+// who exchanges a code for who somebody is.
+func (p *provider) who(code string, a *attempt, now func() time.Time) (who admin.Caller, err error) {
+	at, err := p.discover()
+	if err != nil {
+		return who, err
+	}
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.Background(), p.client), oidcTime)
+	defer cancel()
+	token, err := p.flow(at).Exchange(ctx, code, oauth2.VerifierOption(a.verifier))
+	if err != nil {
+		return who, fmt.Errorf("exchange the code: %w", err)
+	}
+	raw, _ := token.Extra("id_token").(string)
+	id, err := at.Verifier(&oidc.Config{ClientID: p.cfg.ClientID, Now: now}).Verify(ctx, raw)
+	if err != nil {
+		return who, err
+	}
+	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.nonce)) != 1 {
+		return who, errors.New("the token has another nonce")
+	}
+	claims := map[string]any{}
+	if err := id.Claims(&claims); err != nil {
+		return who, err
+	}
+	who, ok := p.cfg.CallerOf(claims)
+	if !ok {
+		return who, errNoRole
+	}
+	return who, nil
+}
+
+// signInAt leads to the provider, and takes who comes back from it.
+func (c *Console) signInAt(v *visit) {
+	ctx, now := v.ctx, c.now()
+	from, _, _ := net.SplitHostPort(ctx.RemoteAddr().String())
+	args := ctx.QueryArgs()
+	fail := func(status int, problem string) {
+		v.page("signin", status, map[string]any{"Problem": problem})
+	}
+	if !ctx.IsGet() || !c.sessions.allowed(from, now) {
+		fail(fasthttp.StatusTooManyRequests, "signin_wait")
+		return
+	}
+	if !args.Has("state") {
+		at, err := c.oidc.discover()
+		if err != nil {
+			c.log.Warn().Err(err).Msg("console: the provider of OpenID Connect does not answer")
+			fail(fasthttp.StatusBadGateway, "signin_provider")
+			return
+		}
+		a := attempt{nonce: secret(), verifier: oauth2.GenerateVerifier(), back: string(args.Peek("back")), until: now.Add(linkLife)}
+		state := c.oidc.begin(a, now)
+		k := c.cookie(oidcName, state, linkLife)
+		k.SetPath(oidcPath)
+		k.SetSameSite(fasthttp.CookieSameSiteLaxMode) // the way back begins at the provider
+		ctx.Response.Header.SetCookie(k)
+		ctx.Response.Header.Set("Location", c.oidc.flow(at).AuthCodeURL(state, oidc.Nonce(a.nonce), oauth2.S256ChallengeOption(a.verifier)))
+		ctx.SetStatusCode(fasthttp.StatusSeeOther)
+		return
+	}
+	state := args.Peek("state")
+	a, ok := c.oidc.end(state, now)
+	if !ok || subtle.ConstantTimeCompare(state, ctx.Request.Header.Cookie(oidcName)) != 1 || !args.Has("code") {
+		c.sessions.try(from)
+		fail(fasthttp.StatusForbidden, "signin_again")
+		return
+	}
+	who, err := c.oidc.who(string(args.Peek("code")), &a, c.now)
+	if err != nil {
+		c.sessions.try(from)
+		c.log.Warn().Err(err).Str("address", from).Str("by", who.Name).Msg("console: nobody was signed in by OpenID Connect")
+		if errors.Is(err, errNoRole) {
+			fail(fasthttp.StatusForbidden, "signin_role")
+			return
+		}
+		fail(fasthttp.StatusForbidden, "signin_again")
+		return
+	}
+	c.enter(ctx, who, a.back)
+	// A browser keeps a strict cookie from a redirect that began elsewhere; a page of our own may send it on.
+	to := string(ctx.Response.Header.Peek("Location"))
+	ctx.Response.Header.Del("Location")
+	ctx.Response.Header.Set("Refresh", "0;url="+to)
+	v.page("welcome", fasthttp.StatusOK, map[string]any{"To": to})
+}
