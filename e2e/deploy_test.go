@@ -77,7 +77,9 @@ func TestCompose(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := writeFile(t, "secret", strings.Repeat("x", 32))
-	for file, gateways := range map[string][]string{"compose.yaml": {"antirobot"}, "fleet.yaml": {"gateway-a", "gateway-b", "gateway-c"}} {
+	for file, gateways := range map[string][]string{
+		"compose.yaml": {"antirobot"}, "fleet.yaml": {"gateway-a", "gateway-b", "gateway-c"}, "roles.yaml": {"gateway-a", "gateway-b", "gateway-c", "processor-a", "processor-b"},
+	} {
 		doc := document(t, deployed(t, "compose/"+file))
 		for _, name := range gateways {
 			cmd := exec.Command(bin, "check-config")
@@ -90,6 +92,9 @@ func TestCompose(t *testing.T) {
 			out, err := cmd.CombinedOutput()
 			if err != nil || strings.Contains(string(out), "belongs to no key") || strings.Count(string(out), " is set by ANTIROBOT_") != len(variables) {
 				t.Errorf("%s of %s: %v\n%s", name, file, err, out)
+			}
+			if role, _, named := strings.Cut(name, "-"); file == "roles.yaml" && (!named || variables["ANTIROBOT_ROLE"] != role) {
+				t.Errorf("%s of %s has the role %v", name, file, variables["ANTIROBOT_ROLE"])
 			}
 			if at(t, doc, "services", name, "read_only") != true {
 				t.Errorf("%s of %s may write", name, file)

@@ -45,7 +45,7 @@ const (
 	partitionBytes = 1 << 20
 	batchBytes     = 16 << 20 // after decompression, if the brokers compress
 	pollRecords    = 512
-	commitEvery    = time.Second
+	commitEvery    = 250 * time.Millisecond
 	retryPause     = 250 * time.Millisecond
 	leavePatience  = 3 * time.Second
 )

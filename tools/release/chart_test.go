@@ -104,7 +104,7 @@ func checkConfig(t *testing.T, bin string, docs map[string]map[string]any) {
 // TestChart lints the chart and renders it for one gateway and for three; the configuration that it makes is good.
 func TestChart(t *testing.T) {
 	bin := built(t)
-	for _, file := range []string{"values.yaml", "values-fleet.yaml"} {
+	for _, file := range []string{"values.yaml", "values-fleet.yaml", "values-roles.yaml"} {
 		l := lint.All(chartDir, valuesOf(t, file), "web", true)
 		for _, m := range l.Messages {
 			if m.Severity >= support.WarningSev {
@@ -151,6 +151,7 @@ func TestChart(t *testing.T) {
 	}
 	for name, values := range map[string]map[string]any{
 		"more than one gateway needs store.url": {"replicas": 2},
+		"meet in a shared store":                {"processors": map[string]any{"replicas": 1}},
 		"need a Secret that wraps their keys":   {"store": map[string]any{"url": "redis://x"}},
 		"is shorter than drainDelay and drain":  {"drain": "60s"},
 		"replica":                               {"replica": 2},
@@ -159,4 +160,41 @@ func TestChart(t *testing.T) {
 			t.Errorf("%v: %v", values, err)
 		}
 	}
+}
+
+// TestChartRoles renders gateways and processors: visitors reach the gateways alone, Prometheus all of them.
+func TestChartRoles(t *testing.T) {
+	bin := built(t)
+	docs, err := render(valuesOf(t, "values-roles.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkConfig(t, bin, docs)
+	f := func(of, role string, replicas int) {
+		t.Helper()
+		set := docs["StatefulSet "+of]
+		pod := dig(t, set, "spec", "template")
+		args := dig(t, pod, "spec", "containers", 0, "args").([]any)
+		if args[len(args)-2] != "--role" || args[len(args)-1] != role || dig(t, set, "spec", "replicas") != replicas {
+			t.Errorf("%s: %v, %v pods", of, args, dig(t, set, "spec", "replicas"))
+		}
+		labels := dig(t, pod, "metadata", "labels").(map[string]any)
+		matches := func(selector any) bool {
+			for k, v := range selector.(map[string]any) {
+				if labels[k] != v {
+					return false
+				}
+			}
+			return true
+		}
+		if !matches(dig(t, set, "spec", "selector", "matchLabels")) || !matches(dig(t, docs["Service "+of+"-private"], "spec", "selector")) ||
+			!matches(dig(t, docs["PodDisruptionBudget "+of], "spec", "selector", "matchLabels")) || !matches(dig(t, docs["NetworkPolicy "+of], "spec", "podSelector", "matchLabels")) {
+			t.Errorf("%s: not all that is for it finds it", of)
+		}
+		if visitors := matches(dig(t, docs["Service shop-antirobot"], "spec", "selector")); visitors != (role == "gateway") {
+			t.Errorf("%s: visitors reach it: %v", of, visitors)
+		}
+	}
+	f("shop-antirobot", "gateway", 3)
+	f("shop-antirobot-processor", "processor", 2)
 }

@@ -1,0 +1,86 @@
+package e2e
+
+import (
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"antirobot/store/redisstore/redistest"
+)
+
+const siteOverKafka = siteOfRobots + `
+kafka: {brokers: [%q], session_timeout: 1s}
+`
+
+// TestEventsOverKafka lets robots read through a gateway whose events travel over an imitation of brokers. The processor that has
+// judged half of a robot's pages is killed: its neighbour stops the robot after the same number of pages.
+func TestEventsOverKafka(t *testing.T) {
+	c, err := kfake.NewCluster(kfake.NumBrokers(2), kfake.GroupMinSessionTimeout(time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	r, up, secret := redistest.Start(t), site(t).URL, secretFile(t)
+	file := func(role string) string {
+		return configFile(t, siteOverKafka, role, "redis://"+r.Addr, secret, up, c.ListenAddrs()[0])
+	}
+	g := start(t, "serve", "--config", file("gateway"))
+	judges, files := make([]*gateway, 2), [...]string{file("processor"), file("processor")}
+	var wg sync.WaitGroup
+	for i := range judges {
+		wg.Go(func() { judges[i] = processor(t, files[i]) })
+	}
+	wg.Wait()
+	held := func(i int) float64 { return judges[i].metric("antirobot_stream_partitions ") }
+	eventually(t, "the processors share the partitions", func() bool { return held(0) == 8 && held(1) == 8 })
+	eventually(t, "the gateway hears of processors", func() bool { return g.metric("antirobot_stream_alone ") == 0 })
+	judged := func(i int) float64 { return judges[i].metric("antirobot_stream_events_total ") }
+	asks, err := kgo.NewClient(kgo.SeedBrokers(c.ListenAddrs()...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(asks.Close)
+	noted := func() bool { // all that was published; what was not noted would be counted twice
+		groups, err := kadm.NewClient(asks).Lag(t.Context(), "antirobot-processors")
+		return err == nil && groups["antirobot-processors"].Lag.Total() == 0
+	}
+	first := robots(1)[0]
+	want := first.reads(t, g.url, 0, func(int) { time.Sleep(15 * time.Millisecond) })
+	if want == mostPages {
+		t.Fatal("a robot is not stopped")
+	}
+	before := [2]float64{judged(0), judged(1)}
+	victim, second := 0, robots(3)[0]
+	got := second.reads(t, g.url, 0, func(i int) {
+		time.Sleep(15 * time.Millisecond)
+		if i != want/2 {
+			return
+		}
+		eventually(t, "half of the pages are judged", func() bool { return judged(0)+judged(1) >= before[0]+before[1]+float64(i) })
+		eventually(t, "they are noted", noted)
+		if judged(1) > before[1] {
+			victim = 1
+		}
+		heir, all := judges[1-victim], judged(0)+judged(1)
+		judges[victim].kill(syscall.SIGKILL)
+		took := eventually(t, "the other processor has all partitions", func() bool { return held(1-victim) == 16 })
+		has := func() float64 { return judged(1-victim) + heir.metric("antirobot_stream_replayed_total ") }
+		eventually(t, "it has read the first half once more", func() bool { return has() >= all })
+		if has() != all {
+			t.Errorf("the neighbour has judged %.0f events, and there were %.0f", has(), all)
+		}
+		t.Logf("taken over within %v", took)
+	})
+	if slack := max(want/10, 3); got > want+slack { // earlier by its course, because it has waited
+		t.Errorf("stopped after %d pages because a processor was killed, want at most %d + %d", got, want, slack)
+	}
+	if n := g.metric("antirobot_stream_judged_alone_total"); n > 0 {
+		t.Errorf("the gateway has judged %.0f events by itself", n)
+	}
+	t.Logf("stopped after %d pages, and after %d with a processor killed", want, got)
+}
