@@ -23,7 +23,7 @@ ARCH        ?= $(HOSTARCH)
 IMAGE_ARCHS ?= amd64 arm64
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-journal bench-stream bench-smoke faults deps screens js clean tidy packages image check-packages
+.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-journal bench-stream bench-smoke agents faults deps screens js clean tidy packages image check-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -110,6 +110,9 @@ bench-economy: build ## how much of a shop robots of each make get in a day, and
 
 bench-journal: ## a look-up by number and a filter over the last hour, in a journal of ENTRIES (25 million: takes gigabytes in TMPDIR)
 	@$(GO) test ./journal -run '^$$' -bench BenchmarkJournal -benchtime 20x -timeout 2h -entries $${ENTRIES:-25000000}
+
+agents: build ## drive Chromium, and Firefox where it is installed, through the demo's site as agents do, AGENT_PAGES (20) each (minutes)
+	@AGENT_PAGES=$${AGENT_PAGES:-20} ANTIROBOT_BIN=$(CURDIR)/antirobot $(GO) test -tags agents ./e2e -count=1 -run TestAgentsInBrowsers -v -timeout 60m | grep -E 'agents_test|^ *---|FAIL|ok'
 
 faults: build ## cut, pause, fill, flush and slow down what two gateways share, under load (docs/scaling.md)
 	@ANTIROBOT_FAULTS=1 ANTIROBOT_BIN=$(CURDIR)/antirobot $(GO) test ./e2e -count=1 -run 'TestFaults|TestRollingRestart' -v -timeout 20m | grep -E 'faults_test|^ *---|FAIL|ok'
