@@ -38,17 +38,13 @@ func fromEnvironment(key, otherwise string) string {
 	return otherwise
 }
 
-// locate fills in what no flag says from where serve takes it: the environment, and the file that it would find. A file that
-// can't be read is no reason to fail: what the defaults say may do.
+// locate fills in what no flag says.
 func (c *apiClient) locate(cmd *cobra.Command) {
 	file, err := config.Find("")
-	if err != nil || file == "" {
-		return
-	}
-	cfg, err := (&config.Sources{File: file, Environment: true}).Read()
 	if err != nil {
-		return
+		file = ""
 	}
+	cfg := gatewayHere(&config.Sources{File: file, Environment: true})
 	given := cmd.Flags().Changed
 	if !given("admin") && cfg.Admin.Listen != "" {
 		c.admin = nearAddress(cfg.Admin.Listen)
@@ -62,6 +58,32 @@ func (c *apiClient) locate(cmd *cobra.Command) {
 			c.tokenFile = cfg.Admin.TokenFile
 		}
 	}
+}
+
+// gatewayHere returns the configuration of the gateway on this machine, as far as commands must know it to ask it: from where serve
+// takes it, or that of the demo where it was started last. A configuration that can't be read is no reason to fail: the gateway
+// that runs may still have the one before it, or the defaults.
+func gatewayHere(s *config.Sources) *config.Config {
+	if cfg, err := s.Read(); err == nil {
+		return cfg
+	}
+	cfg := config.Default()
+	cfg.DataDir = fromEnvironment("data_dir", cfg.DataDir)
+	cfg.Admin.Listen = fromEnvironment("admin.listen", cfg.Admin.Listen)
+	if s.File == "" && cfg.DataDir == config.Default().DataDir && started(demoDataDir).After(started(cfg.DataDir)) {
+		cfg.DataDir = demoDataDir
+	}
+	return &cfg
+}
+
+// started returns when a gateway took a data directory last; the zero time if none did. Here only one of two runs: they have the same
+// private port.
+func started(dataDir string) time.Time {
+	info, err := os.Stat(filepath.Join(dataDir, "store", "HOLDER"))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
 }
 
 // apiTimeout bounds a call; the gateway gives up after thirty seconds itself.

@@ -1,8 +1,11 @@
 package cmd
 
 import (
+	"errors"
 	"os"
+	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 )
@@ -37,4 +40,34 @@ func TestClientFindsItsGateway(t *testing.T) {
 			t.Errorf("%v: %+v, not %+v", c.args, got, c.want)
 		}
 	}
+}
+
+// TestClientFindsTheDemo: in the folder where `make run` runs, commands ask the demo, unless a gateway was started there since.
+func TestClientFindsTheDemo(t *testing.T) {
+	t.Chdir(t.TempDir())
+	t.Setenv("ANTIROBOT_CONFIG", "")
+	f := func(want string, dirs ...string) {
+		t.Helper()
+		at := time.Now()
+		for i, dir := range dirs { // the last one was started last
+			file := filepath.Join(dir, "store", "HOLDER")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600), os.Chtimes(file, at, at.Add(time.Duration(i)*time.Second))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got apiClient
+		cmd := &cobra.Command{Use: "x", RunE: func(cmd *cobra.Command, _ []string) error {
+			got.locate(cmd)
+			return nil
+		}}
+		got.register(cmd)
+		cmd.SetArgs([]string{})
+		if err := cmd.Execute(); err != nil || got.dataDir != want {
+			t.Errorf("%v: %q, not %q: %v", dirs, got.dataDir, want, err)
+		}
+	}
+	f("var")
+	f("var/demo", "var/demo")
+	f("var/demo", "var", "var/demo")
+	f("var", "var/demo", "var")
 }

@@ -78,6 +78,10 @@ func (d *doctor) examine(sources *config.Sources) {
 		name = "no file"
 	}
 	cfg, err := sources.Read()
+	if here := gatewayHere(sources); err != nil && here.DataDir == demoDataDir {
+		d.say(look, "configuration", "", "there is none here: this looks at the demo, which has its own")
+		cfg, err = here, nil
+	}
 	if err != nil {
 		d.say(bad, "configuration", "mend it; until then nothing else can be looked at", "%s: %s", name, strings.Join(settings.Problems(err), "; "))
 		return
@@ -89,7 +93,7 @@ func (d *doctor) examine(sources *config.Sources) {
 	}
 	if err := cfg.CheckFiles(); err != nil {
 		d.say(bad, "configuration", "mend what it names", "%s: %s", name, strings.Join(settings.Problems(err), "; "))
-	} else {
+	} else if len(cfg.Resolved) > 0 {
 		d.say(healthy, "configuration", "", "%s, %s", name, config.Count(len(cfg.Resolved), "service"))
 	}
 	for _, w := range cfg.Warnings() {

@@ -56,24 +56,19 @@ store is away, is alive and need not be restarted.`,
 	return cmd
 }
 
-// healthConfig says where the private listener is. A configuration that can't be read is no reason to fail: the gateway
-// that runs may still have the one before it.
+// healthConfig says where the private listener is.
 func healthConfig(cmd *cobra.Command) *config.Config {
 	sources, err := sourcesOf(cmd.Flags(), "")
-	if err == nil {
-		if cfg, err := sources.Read(); err == nil {
-			return cfg
-		}
+	if err != nil {
+		sources = &config.Sources{Environment: true, Flags: keyFlags(cmd.Flags())}
 	}
-	cfg := config.Default()
-	cfg.DataDir = fromEnvironment("data_dir", cfg.DataDir)
-	cfg.Admin.Listen = fromEnvironment("admin.listen", cfg.Admin.Listen)
+	cfg := gatewayHere(sources)
 	for name, into := range map[string]*string{"admin": &cfg.Admin.Listen, "data-dir": &cfg.DataDir} {
 		if f := cmd.Flags().Lookup(name); f.Changed {
 			*into = f.Value.String()
 		}
 	}
-	return &cfg
+	return cfg
 }
 
 // probe asks the private listener for a path, and returns its answer: with an error, if that is not 200.
