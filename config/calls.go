@@ -30,6 +30,9 @@ func (c *Config) Calls() (hosts []string) {
 	if c.Store.Shared() {
 		urls = append(urls, strings.Split(c.Store.URL, ",")...)
 	}
+	if c.Store.CountersURL != "" {
+		urls = append(urls, strings.Split(c.Store.CountersURL, ",")...)
+	}
 	if len(c.TLS.ACME.Hosts) > 0 {
 		urls = append(urls, c.TLS.ACME.Directory)
 	}

@@ -25,6 +25,9 @@ type Store struct {
 	FeedKeep      int                        `mapstructure:"feed_keep"`
 	Counters      pebblestore.CountersConfig `mapstructure:"counters"`
 
+	// CountersURL has the counts in servers of their own, named as URL names them; empty: where the rest is.
+	CountersURL string `mapstructure:"counters_url"`
+
 	// Of a shared one.
 	Queue backlog.Config    `mapstructure:"counter_queue"`
 	Redis redisstore.Config `mapstructure:"redis"`
@@ -59,6 +62,11 @@ func (c *Store) Validate() error {
 	if c.Shared() {
 		if _, err := redisstore.ParseURL(c.URL); err != nil {
 			errs = append(errs, fmt.Errorf("url: %w; leave it empty for the embedded store", err))
+		}
+	}
+	if c.CountersURL != "" {
+		if _, err := redisstore.ParseURL(c.CountersURL); err != nil {
+			errs = append(errs, fmt.Errorf("counters_url: %w; leave it empty to have the counts where the rest is", err))
 		}
 	}
 	return errors.Join(errs...)

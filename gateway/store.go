@@ -25,6 +25,7 @@ type Backend struct {
 	store.Store
 	name     string // as health and the API call it
 	counters store.Counters
+	counts   *redisstore.Store // the servers that have only the counters; nil: they are with the rest
 	queue    *backlog.Counters // before the counters, on disk; nil: they are not shared
 	metrics  func(io.Writer)   // nil: it has none
 }
@@ -84,11 +85,32 @@ func (b *Backend) Healthy() error {
 	return err
 }
 
+// Close implements store.Store.
+func (b *Backend) Close() error {
+	err := b.Store.Close()
+	if b.counts != nil {
+		err = errors.Join(err, b.counts.Close())
+	}
+	return err
+}
+
 // queuePatience is how long counts may wait on disk for a store that works.
 const queuePatience = 5 * time.Minute
 
 // OpenBackend opens the store that the configuration names. Dir is the data directory.
 func OpenBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, error) {
+	b, err := openBackend(cfg, dir, log)
+	if err != nil || cfg.CountersURL == "" {
+		return b, err
+	}
+	if b.counts, err = redisstore.New(cfg.Redis, redisstore.Deps{URL: cfg.CountersURL, Log: log}); err != nil {
+		return nil, errors.Join(fmt.Errorf("store.counters_url: %w", err), b.Close())
+	}
+	b.counters = b.counts.Counters()
+	return b, nil
+}
+
+func openBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, error) {
 	switch {
 	case cfg.URL == config.MemoryURL:
 		return &Backend{Store: store.NewMemory(nil), name: "memory", counters: store.NewMemoryCounters()}, nil
@@ -103,11 +125,14 @@ func OpenBackend(cfg *config.Store, dir string, log zerolog.Logger) (*Backend, e
 	if err != nil {
 		return nil, err
 	}
-	counters, err := s.OpenCounters()
-	if err != nil {
+	b := &Backend{Store: s, name: "pebble", metrics: s.WriteMetrics}
+	if cfg.CountersURL != "" {
+		return b, nil
+	}
+	if b.counters, err = s.OpenCounters(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	return &Backend{Store: s, name: "pebble", counters: counters, metrics: s.WriteMetrics}, nil
+	return b, nil
 }
 
 func (a *Server) openStore() (err error) {

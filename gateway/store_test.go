@@ -1,14 +1,17 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"antirobot/config"
 	"antirobot/store"
+	"antirobot/store/redisstore/redistest"
 )
 
 // ailing is the counters' engine, which fails when the test says so.
@@ -54,5 +57,43 @@ func TestHealthAsksTheCounters(t *testing.T) {
 	}
 	if h := a.Store(); h.Healthy || !strings.HasPrefix(h.Error, "counters: ") || a.store.Store.Healthy() != nil {
 		t.Errorf("without the counters' engine: %+v", h)
+	}
+}
+
+// TestCountersOfTheirOwn: counts in servers of their own are shared by gateways of which each has a store of its own, and a
+// server that is away leaves the store well but for them.
+func TestCountersOfTheirOwn(t *testing.T) {
+	server := redistest.Start(t)
+	cfg := config.DefaultStore()
+	cfg.CountersURL = "redis://" + server.Addr
+	open := func() *Backend {
+		b, err := OpenBackend(&cfg, t.TempDir(), zerolog.Nop())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = b.Close() })
+		return b
+	}
+	a, b := open(), open()
+	if a.Shared() {
+		t.Error("the embedded store is called shared")
+	}
+	ctx, k := context.Background(), store.Counter{Prefix: "shop", Type: 7, Shingle: 42}
+	day := uint32(time.Now().Unix() / 86400) //nolint:gosec // positive
+	for _, gateway := range []*Backend{a, b} {
+		if err := gateway.counters.Add(ctx, []store.Delta{{Counter: k, Slot: day * store.SlotsPerDay, N: 2}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := make([]uint64, 1)
+	if err := a.counters.Read(ctx, n, []store.Query{{Counter: k, Unit: store.Day, From: day, To: day}}); err != nil || n[0] != 4 {
+		t.Errorf("counted %d (%v), two gateways added 2 each", n[0], err)
+	}
+	server.Kill()
+	if err := a.counters.Add(ctx, []store.Delta{{Counter: k, Slot: day * store.SlotsPerDay, N: 1}}); err == nil {
+		t.Error("a count was taken without a server")
+	}
+	if err := a.Healthy(); err == nil || !strings.HasPrefix(err.Error(), "counters: ") || a.Store.Healthy() != nil {
+		t.Errorf("without the counters' server: %v; the rest: %v", err, a.Store.Healthy())
 	}
 }

@@ -66,11 +66,15 @@ func (c *Counters) record(u store.Unit, number uint32, k *store.Counter) (key st
 // keepSlack is how many seconds a record is kept after the last query about it can come, for clocks that differ.
 const keepSlack = 3600
 
+// mostLife bounds the life of a record that lies far ahead: some servers that keep their data on disk count the seconds of an
+// expiry in 32 bits.
+const mostLife = 5 * 365 * 86400
+
 // life returns how many seconds a record stays useful. A record of the distant past lives as long as one that begins now.
 func life(u store.Unit, record uint32, now int64) int64 {
 	length := u.Seconds() * int64(u.PerRecord())
 	kept := u.Seconds() * int64(u.Kept())
-	return max((int64(record)+1)*length+kept-now, kept) + keepSlack
+	return min(max((int64(record)+1)*length+kept-now, kept)+keepSlack, mostLife)
 }
 
 // increment adds to a field of a record.
