@@ -12,12 +12,12 @@ import (
 
 // TestTableBound checks that a model forgets the rarest and keeps what is frequent.
 func TestTableBound(t *testing.T) {
-	m := newBayes(2000)
-	for i := range 3000 {
+	m := newBayes(600)
+	for i := range 400 {
 		m.Train(fmt.Sprintf("casino bonus w%dx%d", i, i*7919), false)
 		m.Train(fmt.Sprintf("library book w%dy%d", i, i*104729), true)
 	}
-	if size := m.Size(); size.Features > 2000 || size.Bytes > 1<<17 {
+	if size := m.Size(); size.Features > 600 || size.Bytes > 1<<15 {
 		t.Errorf("%+v", size)
 	}
 	if m.Score("casino bonus") < 0.9 || m.Score("a library book") > 0.1 {
@@ -76,7 +76,7 @@ func TestFewTexts(t *testing.T) {
 			}
 			return float64(over) / float64(len(texts))
 		}
-		wrong, found := share(good[taught:min(len(good), taught+500)]), share(bad[n[0]:min(len(bad), n[0]+200)])
+		wrong, found := share(good[taught:min(len(good), taught+300)]), share(bad[n[0]:min(len(bad), n[0]+100)])
 		t.Logf("%d bad and %d good texts: %.3f of good ones are called bad, %.3f of bad ones", n[0], taught, wrong, found)
 		if wrong > 0.03 || found < 0.4 {
 			t.Errorf("%d bad and %d good texts: %.3f of good ones are called bad, %.3f of bad ones", n[0], taught, wrong, found)
@@ -86,7 +86,7 @@ func TestFewTexts(t *testing.T) {
 
 // TestShares checks that the model is fitted well whatever the ratio of good texts to bad ones is: each fold has both.
 func TestShares(t *testing.T) {
-	for _, n := range [][2]int{{60, 30}, {60, 60}, {30, 60}, {90, 30}, {150, 30}} {
+	for _, n := range [][2]int{{60, 30}, {30, 60}, {75, 30}} {
 		m := newBayes(1 << 16)
 		for i := range n[1] {
 			m.Train(fmt.Sprintf("cheap pills and a casino bonus number %d", i), false)
