@@ -73,6 +73,7 @@ func publish(s *Stream, partition int, text string) error {
 // TestAway cuts a gateway and a processor off: publishing fails, so that the gateway judges by itself, and goes on afterwards
 // without anything lost that was acknowledged.
 func TestAway(t *testing.T) {
+	t.Parallel()
 	c := brokers(t)
 	gate, wire := joined(t, c)
 	proc, other := joined(t, c)
@@ -100,6 +101,7 @@ func TestAway(t *testing.T) {
 
 // TestStartsWithoutBrokers: neither a gateway nor a processor waits for brokers that are not there yet.
 func TestStartsWithoutBrokers(t *testing.T) {
+	t.Parallel()
 	cfg, of := DefaultConfig(), stream.DefaultConfig()
 	cfg.Brokers, cfg.Timeout = []string{"127.0.0.1:1"}, time.Second
 	var log bytes.Buffer
@@ -118,6 +120,7 @@ func TestStartsWithoutBrokers(t *testing.T) {
 
 // TestReplayIsBounded takes a partition over from one that has had more than may be read once more.
 func TestReplayIsBounded(t *testing.T) {
+	t.Parallel()
 	c := brokers(t)
 	one, _ := joined(t, c)
 	one.of.ReplayBytes = 3
@@ -155,6 +158,7 @@ func TestReplayIsBounded(t *testing.T) {
 
 // TestTopic checks that a topic that can't work is refused with what to do.
 func TestTopic(t *testing.T) {
+	t.Parallel()
 	c := brokers(t, kfake.SeedTopics(3, "three"), kfake.SeedTopics(4, "four"))
 	refused := func(topic string, create bool, want string) {
 		t.Helper()
@@ -219,6 +223,7 @@ func TestLogin(t *testing.T) {
 
 // TestForeignClient lets librdkafka (kcat) read what was written.
 func TestForeignClient(t *testing.T) {
+	t.Parallel()
 	bin, err := exec.LookPath("kcat")
 	if err != nil {
 		t.Fatal("kcat is missing: run make deps")
@@ -249,6 +254,7 @@ func TestForeignClient(t *testing.T) {
 
 // TestMadeTopic checks what the topic is made with.
 func TestMadeTopic(t *testing.T) {
+	t.Parallel()
 	c := brokers(t)
 	s, _ := joined(t, c)
 	r := kmsg.NewPtrDescribeConfigsRequest()

@@ -88,6 +88,7 @@ func joined(t *testing.T, c *kfake.Cluster) (*Stream, *link) {
 
 // TestConforms runs the suite for streams against an imitation of brokers.
 func TestConforms(t *testing.T) {
+	t.Parallel()
 	streamtest.Run(t, func(t *testing.T) streamtest.Engine {
 		c := brokers(t)
 		links := map[stream.Stream]*link{}
