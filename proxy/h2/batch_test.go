@@ -82,7 +82,7 @@ func TestBatchGivesUp(t *testing.T) {
 		if _, err := b.Write([]byte("more")); !errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Errorf("a later write: %v", err)
 		}
-		if _, err := client.Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // net.Pipe returns it bare
+		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
 			t.Errorf("the connection is still open: %v", err)
 		}
 	})
