@@ -189,7 +189,7 @@ func plot(all []journal.Figures, from, to time.Time, step time.Duration) templat
 			y -= h
 			m.Rect(left+float64(i)*w, y, max(w-1, 0.6), h, "v-"+name, fmt.Sprintf("%s UTC: %s %.0f", t.Format("2006-01-02 15:04"), name, count))
 		}
-		if i%max(n/6, 1) == 0 {
+		if i%max(n/6, 1) == 0 && i+n/12 < n { // the last one would be cut off
 			layout := "15:04"
 			if step >= 24*time.Hour || n > 30 && step == time.Hour {
 				layout = "01-02"
