@@ -24,7 +24,21 @@ import (
 
 func openRedis(b *testing.B, r *redistest.Server) *redisstore.Store {
 	b.Helper()
-	s, err := redisstore.New(redisstore.DefaultConfig(), redisstore.Deps{URL: "redis://" + r.Addr, Log: zerolog.Nop()})
+	return openURL(b, "redis://"+r.Addr)
+}
+
+// openServers opens the servers of ANTIROBOT_STORE_URL, such as Kvrocks, or else a Redis of its own.
+func openServers(b *testing.B) *redisstore.Store {
+	b.Helper()
+	if url := os.Getenv("ANTIROBOT_STORE_URL"); url != "" {
+		return openURL(b, url)
+	}
+	return openRedis(b, redistest.Start(b))
+}
+
+func openURL(b *testing.B, url string) *redisstore.Store {
+	b.Helper()
+	s, err := redisstore.New(redisstore.DefaultConfig(), redisstore.Deps{URL: url, Log: zerolog.Nop()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -44,7 +58,7 @@ func usedMemory(b *testing.B, r *redistest.Server) int64 {
 	return n
 }
 
-// BenchmarkRedis measures updates into a Redis on the same machine, beside redis-benchmark's rate of the bare command.
+// BenchmarkRedis measures updates into a Redis on the same machine, or the servers of ANTIROBOT_STORE_URL, beside redis-benchmark's rate of the bare command.
 func BenchmarkRedis(b *testing.B) {
 	b.Run("reference=redis-benchmark", func(b *testing.B) {
 		r := redistest.Start(b)
@@ -72,8 +86,7 @@ func BenchmarkRedis(b *testing.B) {
 	})
 	// One sum is two records: HINCRBY and EXPIRE for the ten minutes, and for the day.
 	b.Run("sums", func(b *testing.B) {
-		r := redistest.Start(b)
-		c := openRedis(b, r).Counters()
+		c := openServers(b).Counters()
 		rnd := rand.New(rand.NewPCG(1, 2))
 		slot := store.TenMinutes.Number(time.Now())
 		batch := make([]store.Delta, 1024)
@@ -92,8 +105,7 @@ func BenchmarkRedis(b *testing.B) {
 	})
 	for _, l := range loads {
 		b.Run("shingler/"+l.name, func(b *testing.B) {
-			r := redistest.Start(b)
-			s, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: openRedis(b, r).Counters(), Log: zerolog.Nop()})
+			s, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: openServers(b).Counters(), Log: zerolog.Nop()})
 			if err != nil {
 				b.Fatal(err)
 			}
