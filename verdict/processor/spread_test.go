@@ -1,0 +1,43 @@
+package processor
+
+import (
+	"math"
+	"testing"
+
+	"antirobot/identity"
+)
+
+// TestFading: the series gives what the exponential gives, to the last bit of a float32.
+func TestFading(t *testing.T) {
+	for _, age := range []float64{0, 0.001, 0.0097, 0.01, 1, 3.5, 3600, 1e6} {
+		want := float32(math.Exp(-age / 10))
+		if got := fading(age, 10); math.Abs(float64(got-want)) > 6e-8 {
+			t.Errorf("after %v seconds %v, want %v", age, got, want)
+		}
+	}
+}
+
+// TestSpread: addresses side by side, and keys that differ in their kind alone, spread evenly over the shards, and in another
+// way with another seed.
+func TestSpread(t *testing.T) {
+	const n = 1 << 14
+	one, other := newSeed(), newSeed()
+	var shards [tableShards]int
+	same := 0
+	for i := range n {
+		k := identity.Subject{Kind: identity.Kind(1 + i&1), ID: [16]byte{10: 0xff, 11: 0xff, 12: 10, 14: byte(i >> 9), 15: byte(i >> 1)}}
+		h := one.subject(k)
+		shards[h%tableShards]++
+		if h == other.subject(k) {
+			same++
+		}
+	}
+	for i, got := range shards {
+		if want := n / tableShards; got < want/2 || got > 2*want {
+			t.Errorf("%d of %d keys in shard %d, want about %d", got, n, i, want)
+		}
+	}
+	if same > 0 {
+		t.Errorf("%d keys have one hash with both seeds", same)
+	}
+}
