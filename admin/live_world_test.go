@@ -94,14 +94,14 @@ func startGateway(t *testing.T) *gateway {
 		Queue:    newQueue(t, st),
 		Messages: has{withAPI(messages)}, MessagesOpen: true, MaxMessage: 2 << 20,
 		Challenges: func() any { // in the shape of captcha.Challenges, which a test of the whole gateway reads
-			count := map[string]any{"shown": 412, "tried": 371, "solved": 340, "gave-up": 41, "seconds": 9.4, "quick": 2}
+			count := map[string]any{"shown": 412, "tried": 371, "solved": 340, "gave-up": 41, "seconds": 9.4, "quick": 2, "loaded": 398, "came-back": 331}
 			row := func(name string) map[string]any {
 				r := map[string]any{"name": name}
 				maps.Copy(r, count)
 				return r
 			}
 			return map[string]any{
-				"since": time.Date(2026, 1, 2, 14, 0, 0, 0, time.UTC), "total": count, "ways": []any{row("page")}, "languages": []any{row("en")},
+				"since": time.Date(2026, 1, 2, 14, 0, 0, 0, time.UTC), "total": count, "ways": []any{row("page")}, "languages": []any{row("en")}, "devices": []any{row("phone")},
 				"networks": []any{row("198.51.100.0/24")}, "machines-solve": []string{"198.51.100.0/24"},
 				"campaigns": []any{row("198.51.100.0/24 0b6c1f2d3e4a5968")},
 			}

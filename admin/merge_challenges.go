@@ -12,6 +12,7 @@ type challengesBody struct {
 	Total     challengeRow   `json:"total"`
 	Ways      []challengeRow `json:"ways"`
 	Languages []challengeRow `json:"languages"`
+	Devices   []challengeRow `json:"devices"`
 	Networks  []challengeRow `json:"networks"`
 	Machines  []string       `json:"machines-solve"`
 	Campaigns []challengeRow `json:"campaigns"`
@@ -19,13 +20,15 @@ type challengesBody struct {
 }
 
 type challengeRow struct {
-	Name    string  `json:"name,omitempty"`
-	Shown   int64   `json:"shown"`
-	Tried   int64   `json:"tried"`
-	Solved  int64   `json:"solved"`
-	GaveUp  int64   `json:"gave-up"`
-	Seconds float64 `json:"seconds"` // on average
-	Quick   int64   `json:"quick"`
+	Name     string  `json:"name,omitempty"`
+	Shown    int64   `json:"shown"`
+	Tried    int64   `json:"tried"`
+	Solved   int64   `json:"solved"`
+	GaveUp   int64   `json:"gave-up"`
+	Seconds  float64 `json:"seconds"` // on average
+	Quick    int64   `json:"quick"`
+	Loaded   int64   `json:"loaded"`
+	CameBack int64   `json:"came-back"`
 }
 
 func (r *challengeRow) add(more *challengeRow) {
@@ -35,6 +38,8 @@ func (r *challengeRow) add(more *challengeRow) {
 	r.Solved += more.Solved
 	r.GaveUp += more.GaveUp
 	r.Quick += more.Quick
+	r.Loaded += more.Loaded
+	r.CameBack += more.CameBack
 }
 
 // mergeChallenges adds up what each gateway counted, since the earliest beginning.
@@ -52,7 +57,7 @@ func mergeChallenges(_ *call, g *gathered) (any, error) {
 		for _, of := range [...]struct {
 			to   *[]challengeRow
 			more []challengeRow
-		}{{&sum.Ways, r.v.Ways}, {&sum.Languages, r.v.Languages}, {&sum.Networks, r.v.Networks}, {&sum.Campaigns, r.v.Campaigns}} {
+		}{{&sum.Ways, r.v.Ways}, {&sum.Languages, r.v.Languages}, {&sum.Devices, r.v.Devices}, {&sum.Networks, r.v.Networks}, {&sum.Campaigns, r.v.Campaigns}} {
 			*of.to = addRows(*of.to, of.more)
 		}
 		for _, name := range r.v.Machines {
@@ -60,6 +65,9 @@ func mergeChallenges(_ *call, g *gathered) (any, error) {
 				sum.Machines = append(sum.Machines, name)
 			}
 		}
+	}
+	if sum.Devices == nil {
+		sum.Devices = []challengeRow{} // gateways of the version before do not count them
 	}
 	sum.Gateways = g.states
 	return sum, nil

@@ -123,7 +123,7 @@ func New(cfg Config, d Deps) (*Captcha, error) {
 	}
 	issued := newDigits(cfg.Digits, cfg.Styles, cfg.TestAnswer)
 	c := &Captcha{
-		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, manners: d.Manners, revoke: d.Revoke, tally: new(tally), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
+		cfg: cfg, keys: d.Keys, store: d.Store, visitors: d.Visitors, manners: d.Manners, revoke: d.Revoke, tally: newTally(cfg.KeyTTL), now: d.Now, log: d.Log, count: newCounters(d.Metrics),
 		kinds:   kinds{issued: issued, all: []kind{issued, work{}, silent{}, press{}, moving{issued}, move{}}},
 		gate:    newGate(places, cfg.RenderQueue, cfg.RenderWait),
 		made:    newMediaCache(cfg.MediaCacheBytes),
@@ -189,6 +189,8 @@ type counters struct {
 	work     map[string]*metrics.Counter
 	unearned *metrics.Counter
 	resent   *metrics.Counter
+	loaded   *metrics.Counter
+	returned *metrics.Counter
 	failures *metrics.Counter
 }
 
@@ -197,6 +199,8 @@ func newCounters(set *metrics.Set) counters {
 		shown:    map[string]*metrics.Counter{},
 		unearned: set.GetOrCreateCounter("antirobot_captcha_unearned_passes_total"),
 		resent:   set.GetOrCreateCounter("antirobot_captcha_forms_resent_total"),
+		loaded:   set.GetOrCreateCounter("antirobot_captcha_loaded_total"),
+		returned: set.GetOrCreateCounter("antirobot_captcha_returned_total"),
 		failures: set.GetOrCreateCounter("antirobot_captcha_store_failures_total"),
 	}
 	c.work = map[string]*metrics.Counter{}

@@ -212,6 +212,7 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
 	asked := c.ask(q, q.least(), at)
+	asked.as = asForm
 	asked.move = p == nil && q.mayMove(q.Reason, q.least(), false)
 	lost := c.cookiesLost(q, pr, at)
 	if !lost && asked.move {
@@ -220,8 +221,8 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 	if !lost && asked.step < steps.Digits && (p == nil || pr.returned && p.step == "" && p.fresh == "") {
 		return c.checkingForm(q, p, token, asked, at)
 	}
-	c.noteShown(q, "form", at)
 	key, moves := c.reading(q, p, asked, "", at)
+	c.noteShown(q, readWay("form", moves), at)
 	page := c.challenge(q, lang, key)
 	page.Moving = moves
 	page.Problem, page.Reason = problem, q.Reason
@@ -244,6 +245,7 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 // back and send the form again.
 func (c *Captcha) tooLargePage(q *Request, p *params, problem templates.Problem, at time.Time) Response {
 	lang := c.language(q, p)
+	c.noteShown(q, "page", at)
 	page := c.challenge(q, lang, c.issueDigits(q, question{step: steps.Digits}, "", at))
 	page.Problem, page.Reason = problem, q.Reason
 	page.FormTooLarge = true

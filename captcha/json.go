@@ -86,6 +86,7 @@ func (c *Captcha) challengeJSON(q *Request, l *link, r *result, code int, at tim
 	c.cors(q, &a)
 	c.noteShown(q, "script", at)
 	asked := c.ask(q, q.least(), at)
+	asked.as = asScript
 	asked.move = r == nil && q.mayMove(l.reason(), q.least(), false)
 	token := c.issueDigits(q, asked, l.url, at)
 	workURL := q.workURL()

@@ -23,6 +23,7 @@ type key struct {
 	ret     uint64     // returnHash of the visitor's destination, 0: unknown
 	asked   steps.Step // what the ladder asked for
 	level   uint8      // how hard picture and sound are made
+	as      presented  // how digits are presented
 	secret  []byte
 }
 
@@ -34,13 +35,37 @@ const (
 	channelXML  channel = 2
 )
 
+// presented is how digits are presented, which nothing but the counts needs to know.
+type presented byte
+
+const (
+	asPage presented = iota // or to a partner
+	asForm
+	asScript
+)
+
+// shown is the way in which the digits of a key are presented.
+func (k *key) shown() string {
+	if k.channel == channelXML {
+		return "xml"
+	}
+	return [...]string{asPage: "page", asForm: "form", asScript: "script"}[k.as]
+}
+
 const (
 	keyVersion = 3
-	keyFixed   = 1 + 1 + 1 + 1 + 1 + 16 + 8 + 16 + 8 + 8 + 8
+	// presentedVersion is that of keys that are not of a page; the byte before the secret says of what.
+	presentedVersion = 4
+
+	keyFixed = 1 + 1 + 1 + 1 + 1 + 16 + 8 + 16 + 8 + 8 + 8
 )
 
 func (k *key) append(dst []byte) []byte {
-	dst = append(dst, keyVersion, k.kind, byte(k.channel), byte(k.asked), k.level)
+	version := byte(keyVersion)
+	if k.as != asPage {
+		version = presentedVersion
+	}
+	dst = append(dst, version, k.kind, byte(k.channel), byte(k.asked), k.level)
 	dst = append(dst, k.nonce[:]...)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(k.issued))
 	addr := k.addr.As16()
@@ -48,12 +73,24 @@ func (k *key) append(dst []byte) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, k.partner)
 	dst = binary.BigEndian.AppendUint64(dst, k.mark)
 	dst = binary.BigEndian.AppendUint64(dst, k.ret)
+	if k.as != asPage {
+		dst = append(dst, byte(k.as))
+	}
 	return append(dst, k.secret...)
 }
 
 func parseKey(b []byte) (k key, ok bool) {
-	if len(b) < keyFixed || len(b) > keyFixed+maxSecret || b[0] != keyVersion {
+	fixed := keyFixed
+	if len(b) > 0 && b[0] == presentedVersion {
+		fixed++
+	}
+	if len(b) < fixed || len(b) > fixed+maxSecret || b[0] != keyVersion && b[0] != presentedVersion {
 		return key{}, false
+	}
+	if fixed > keyFixed {
+		if k.as = presented(b[keyFixed]); k.as != asForm && k.as != asScript {
+			return key{}, false
+		}
 	}
 	k.kind, k.channel = b[1], channel(b[2])
 	k.asked, k.level = steps.Step(b[3]), b[4]
@@ -64,7 +101,7 @@ func parseKey(b []byte) (k key, ok bool) {
 	k.partner = binary.BigEndian.Uint64(b[40:])
 	k.mark = binary.BigEndian.Uint64(b[48:])
 	k.ret = binary.BigEndian.Uint64(b[56:])
-	k.secret = b[64:]
+	k.secret = b[64+fixed-keyFixed:]
 	return k, k.channel == channelPage || k.channel == channelXML
 }
 
@@ -77,7 +114,7 @@ func (c *Captcha) issue(q *Request, ch channel, who netip.Addr, partner uint64, 
 
 // issueDigits makes a key for digits on a page or in JSON, whatever step is asked for.
 func (c *Captcha) issueDigits(q *Request, asked question, to string, at time.Time) string {
-	k := key{kind: c.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: asked.level(), secret: c.kinds.issued.issue(0)}
+	k := key{kind: c.kinds.issued.code(), channel: channelPage, addr: q.ID.Addr, asked: asked.step, level: asked.level(), as: asked.as, secret: c.kinds.issued.issue(0)}
 	return c.seal(q, &k, to, at)
 }
 
@@ -101,7 +138,7 @@ func (c *Captcha) seal(q *Request, k *key, to string, at time.Time) string {
 	if to != "" {
 		k.ret = returnHash(to)
 	}
-	var buf [keyFixed + maxSecret]byte
+	var buf [keyFixed + 1 + maxSecret]byte
 	return string(c.keys.Ring().SealSecret(nil, spravka.PurposeCaptcha, q.keyContext(), k.append(buf[:0]), at.Add(c.cfg.KeyTTL)))
 }
 

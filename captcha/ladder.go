@@ -18,6 +18,7 @@ type question struct {
 	step   steps.Step // the step that is asked for
 	move   bool       // first, the browser may prove that a pass from another network is its own
 	earned int64      // the passes that the address earned within the last hour, as far as this node remembers
+	as     presented  // how digits are presented
 }
 
 // level says how hard the picture of digits is made, 0 to maxLevel.
@@ -113,6 +114,14 @@ func (k *key) way(shown string) string {
 	default:
 		return k.step().String()
 	}
+}
+
+// readWay is the way of a page that is read or heard, on which pictures may move; shown is that of digits.
+func readWay(shown string, moves bool) string {
+	if moves {
+		return steps.Dynamic.String()
+	}
+	return shown
 }
 
 // read reports whether the key's answer is read or heard by somebody, rather than worked out by the browser.

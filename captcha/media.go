@@ -60,6 +60,9 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 	if m == picture && k.kind != digitsCode {
 		contentType = "image/gif"
 	}
+	if q.method() == "GET" {
+		c.noteLoaded(q, &k, at)
+	}
 	a := c.own(q, 200, contentType, verdictCaptcha)
 	a.add("Referrer-Policy", "no-referrer")
 	if m == sound {

@@ -73,7 +73,7 @@ func (c *Captcha) Page(q *Request) Response {
 	c.probe(q, &a, pr)
 	c.rememberLang(q, &a, &p)
 	c.count.shown["page"].Inc()
-	c.noteShown(q, "page", at)
+	c.noteShown(q, readWay("page", dynamic), at)
 	return c.show(q, a, lang, page)
 }
 

@@ -17,6 +17,7 @@ type Challenges struct {
 	Total     ChallengeCount `json:"total"`
 	Ways      []ChallengeRow `json:"ways"` // page, form, script, xml, work, silent, press, dynamic
 	Languages []ChallengeRow `json:"languages"`
+	Devices   []ChallengeRow `json:"devices"`  // desk, phone, tablet, other, as the User-Agent says
 	Networks  []ChallengeRow `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
 	// MachinesSolve lists each network that appears to solve by machine, with the evidence: right, quick and many answers.
 	MachinesSolve []string `json:"machines-solve"`
@@ -24,7 +25,7 @@ type Challenges struct {
 	Campaigns []Campaign `json:"campaigns"`
 }
 
-// ChallengeRow is the count of a way, a language or a network.
+// ChallengeRow is the count of a way, a language, a device or a network.
 type ChallengeRow struct {
 	Name string `json:"name"`
 	ChallengeCount
@@ -39,6 +40,9 @@ type ChallengeCount struct {
 	GaveUp  int64   `json:"gave-up"`
 	Seconds float64 `json:"seconds"` // from the challenge to its right answer, on average
 	Quick   int64   `json:"quick"`   // right answers given faster than anybody can type them, or pressed as machines press
+	// Loaded counts the challenges whose picture, sound or part was fetched, CameBack the passes that were used within the hour.
+	Loaded   int64 `json:"loaded"`
+	CameBack int64 `json:"came-back"`
 }
 
 // AlarmConfig says when a network appears to solve by machine.
@@ -73,6 +77,7 @@ const (
 	ofNetwork
 	ofCampaign
 	ofShape
+	ofDevice
 	tallyKinds
 )
 
@@ -83,13 +88,19 @@ type tally struct {
 	from time.Time // of the previous one
 	now  span
 	was  span
+
+	loaded  *spentSet
+	awaited awaitedTable
 }
+
+func newTally(keyTTL time.Duration) *tally { return &tally{loaded: newSpentSet(keyTTL, loadedKeys)} }
 
 type span [tallyKinds]map[string]*tallied
 
 type tallied struct {
-	shown, tried, solved, quick int64
-	took                        time.Duration // of what was solved
+	shown, loaded, tried, solved, quick, returned int64
+
+	took time.Duration // of what was solved
 }
 
 // turn starts a new span.
@@ -108,12 +119,12 @@ func (t *tally) turn(at time.Time) {
 	}
 }
 
-// count calls f with the counts of a challenge's way, language, network, kind of browser there, and shape, if that is known.
-func (t *tally) count(at time.Time, way, lang string, net netip.Prefix, agent uint64, shape string, f func(*tallied)) {
+// count calls f with the counts of a challenge's way, language, device, network, kind of browser there, and shape, if that is known.
+func (t *tally) count(at time.Time, w *who, f func(*tallied)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(at)
-	for of, name := range [tallyKinds]string{way, lang, net.String(), campaignName(net, agent), shape} {
+	for of, name := range [tallyKinds]string{w.way, w.lang, w.net.String(), campaignName(w.net, w.agent), w.shape, w.device} {
 		if name == "" {
 			continue
 		}
@@ -146,7 +157,13 @@ func wayOf(q *Request, ch channel, p *params) string {
 }
 
 func (c *Captcha) noteShown(q *Request, way string, at time.Time) {
-	c.tally.count(at, way, c.language(q, nil).Tag, q.ID.Net, agentOf(q), "", func(n *tallied) { n.shown++ }) // who only looks sends other fields
+	w := c.who(q, way, q.Partner != nil) // without a shape: who only looks sends other fields
+	c.tally.count(at, &w, func(n *tallied) {
+		n.shown++
+		if way == "work" { // which the script of a loaded page asks for
+			n.loaded++
+		}
+	})
 }
 
 // noteTried counts an answer; an empty one, or one that was not checked, does not count.
@@ -162,18 +179,21 @@ func (c *Captcha) noteTried(q *Request, way string, r *result, at time.Time) {
 	default:
 		return
 	}
-	net, agent := q.ID.Net, agentOf(q)
+	w := c.who(q, way, q.Partner != nil || r.key.partner != 0)
 	if r.opened {
-		net = identity.NetOf(r.key.addr) // whoever answers from elsewhere, the pass is theirs
+		w.net = identity.NetOf(r.key.addr) // whoever answers from elsewhere, the pass is theirs
 	}
-	shape := shapeName(q)
+	w.shape = shapeName(q)
 	if r.key.partner != 0 {
-		agent, shape = 0, ""
+		w.agent, w.shape = 0, ""
 	} else if c.quick(r) {
 		defer c.noteCampaign(netip.Prefix{}, shapeOf(q), at)
 	}
-	defer c.noteCampaign(net, agent, at)
-	c.tally.count(at, way, c.language(q, nil).Tag, net, agent, shape, func(n *tallied) {
+	defer c.noteCampaign(w.net, w.agent, at)
+	if r.state == stateSolved {
+		c.noteEarned(&r.pass, &w, at)
+	}
+	c.tally.count(at, &w, func(n *tallied) {
 		n.tried++
 		if r.state != stateSolved {
 			return
@@ -200,13 +220,15 @@ func (c *Captcha) Challenges() Challenges {
 	for of := range tallyKinds {
 		rows[of] = t.rows(of)
 	}
-	out.Ways, out.Languages, out.Networks = rows[ofWay], rows[ofLanguage], rows[ofNetwork]
+	out.Ways, out.Languages, out.Devices, out.Networks = rows[ofWay], rows[ofLanguage], rows[ofDevice], rows[ofNetwork]
 	for _, r := range out.Ways {
 		out.Total.Shown += r.Shown
 		out.Total.Tried += r.Tried
 		out.Total.Solved += r.Solved
 		out.Total.GaveUp += r.GaveUp
 		out.Total.Quick += r.Quick
+		out.Total.Loaded += r.Loaded
+		out.Total.CameBack += r.CameBack
 		out.Total.Seconds += r.Seconds * float64(r.Solved)
 	}
 	out.Total.Seconds /= float64(max(out.Total.Solved, 1))
@@ -230,6 +252,8 @@ func (n *tallied) add(more *tallied) {
 		return
 	}
 	n.shown += more.shown
+	n.loaded += more.loaded
+	n.returned += more.returned
 	n.tried += more.tried
 	n.solved += more.solved
 	n.quick += more.quick
@@ -239,7 +263,7 @@ func (n *tallied) add(more *tallied) {
 func (n *tallied) row() ChallengeCount {
 	return ChallengeCount{
 		Shown: n.shown, Tried: n.tried, Solved: n.solved, Quick: n.quick, GaveUp: max(n.shown-n.tried, 0),
-		Seconds: n.took.Seconds() / float64(max(n.solved, 1)),
+		Seconds: n.took.Seconds() / float64(max(n.solved, 1)), Loaded: n.loaded, CameBack: n.returned,
 	}
 }
 

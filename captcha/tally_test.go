@@ -65,7 +65,7 @@ func TestPitfall12ChallengesAreBounded(t *testing.T) {
 	e := newEnv(t, nil)
 	for n := range 3 * tallyNetworks {
 		net := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(n >> 8), byte(n), 0}), 24)
-		e.c.tally.count(e.now(), "page", "en", net, 1, "", func(x *tallied) { x.shown++ })
+		e.c.tally.count(e.now(), &who{way: "page", lang: "en", net: net, agent: 1}, func(x *tallied) { x.shown++ })
 	}
 	if n := len(e.c.tally.now[ofNetwork]); n > tallyNetworks+1 {
 		t.Errorf("%d networks", n)

@@ -257,6 +257,7 @@ type challenges struct {
 	Total         challengeRow   `json:"total"`
 	Ways          []challengeRow `json:"ways"`
 	Languages     []challengeRow `json:"languages"`
+	Devices       []challengeRow `json:"devices"`
 	Networks      []challengeRow `json:"networks"`
 	MachinesSolve []string       `json:"machines-solve"`
 	Campaigns     []challengeRow `json:"campaigns"`
@@ -265,13 +266,15 @@ type challenges struct {
 }
 
 type challengeRow struct {
-	Name    string  `json:"name"`
-	Shown   int64   `json:"shown"`
-	Tried   int64   `json:"tried"`
-	Solved  int64   `json:"solved"`
-	GaveUp  int64   `json:"gave-up"`
-	Seconds float64 `json:"seconds"`
-	Quick   int64   `json:"quick"`
+	Name     string  `json:"name"`
+	Shown    int64   `json:"shown"`
+	Tried    int64   `json:"tried"`
+	Solved   int64   `json:"solved"`
+	GaveUp   int64   `json:"gave-up"`
+	Seconds  float64 `json:"seconds"`
+	Quick    int64   `json:"quick"`
+	Loaded   int64   `json:"loaded"`
+	CameBack int64   `json:"came-back"`
 }
 
 // Share returns how many of a hundred that were shown were solved.

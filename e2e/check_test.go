@@ -232,6 +232,9 @@ func TestCheckSpendsOnce(t *testing.T) {
 	if got := check(); got != 401 {
 		t.Errorf("the fourth check got %d", got)
 	}
+	if n := g.metric("antirobot_captcha_returned_total"); n != 1 {
+		t.Errorf("the visitor came back %v times", n)
+	}
 	v.get(g.check+"/page").must(t, 302, "")
 }
 

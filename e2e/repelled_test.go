@@ -129,15 +129,26 @@ func TestChallengesAreToldToOperators(t *testing.T) {
 	t.Parallel()
 	g := configured(t, "defaults: {upstream: {urls: [%q]}}\ncaptcha: {alarm: {solved: 3}}\n", site(t).URL)
 	g.ban("ip:127.0.0.1", "10m")
-	visitor(t).get(visitor(t).get(g.url+"/").Header.Get("Location")).must(t, 200, `name="rep"`) // gives up
+	page := visitor(t).get(visitor(t).get(g.url+"/").Header.Get("Location")).must(t, 200, `name="rep"`) // gives up
+	visitor(t).get(g.url+"/captcha/image?key="+formOf(t, page.body).Get("key")).must(t, 200, "PNG")
 	for _, lang := range []string{"en", "en-GB", "en-US", "en-CA"} {
-		g.solve(visitor(t).speaks(lang), "/")
+		v := visitor(t).speaks(lang)
+		g.solve(v, "/")
+		v.get(g.url+"/").must(t, 200, "site got")
 	}
 	got := string(g.api("GET", "/api/challenges", nil))
-	for _, want := range []string{`"shown":5,"tried":4,"solved":4,"gave-up":1`, `"machines-solve":["127.0.0.0/24"]`, `"name":"page"`, `"name":"en"`} {
+	for _, want := range []string{`"shown":5,"tried":4,"solved":4,"gave-up":1`, `"loaded":1,"came-back":4`, `"devices":[{"name":`, `"machines-solve":["127.0.0.0/24"]`, `"name":"page"`, `"name":"en"`} {
 		if !strings.Contains(strings.NewReplacer(" ", "", "\n", "").Replace(got), want) {
 			t.Errorf("no %s in %s", want, got)
 		}
+	}
+	v, posted := visitor(t), []string{"Content-Type", "application/x-www-form-urlencoded", "Origin", g.url}
+	form := formOf(t, v.do("POST", g.url+"/letters", "a=b", posted...).must(t, 200, `name="saved"`).body)
+	form.Set("rep", testAnswer)
+	v.do("POST", g.url+"/checkcaptcha", form.Encode(), posted...).must(t, 307, "")
+	v.do("POST", g.url+"/letters", form.Encode(), posted...).must(t, 200, "site got")
+	if n := g.metric("antirobot_captcha_returned_total"); n != 5 {
+		t.Errorf("%v solvers came back, one of them with a form", n)
 	}
 	if n := g.metric("antirobot_captcha_machines_solve"); n != 1 {
 		t.Errorf("the metric says %v", n)

@@ -13,6 +13,7 @@ import (
 func (k *checkCall) human(extra ...captcha.HeaderField) {
 	j := &k.journey
 	k.answered = answerHuman
+	j.goOn()
 	j.fields = append(append(j.answerFields(nil), j.cookieFields()...),
 		request.Field{Name: []byte(k.snap.Captcha.Headers().Verdict), Value: []byte(answerHuman)},
 		request.Field{Name: nameReason, Value: []byte(j.decision.Cause.String())},

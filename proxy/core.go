@@ -183,6 +183,13 @@ func (c *Case) kind() kind {
 // Stopped reports whether the request ends here.
 func (c *Case) Stopped() bool { return c.decision.Stops() && c.WouldStop() }
 
+// goOn notes that the request goes on to its service: with a pass that was earned here just now, its solver came back.
+func (c *Case) goOn() {
+	if c.id.NPasses > 0 {
+		c.snap.Captcha.CameBack(c.id.Passes[:c.id.NPasses], c.view)
+	}
+}
+
 // WouldStop reports whether the request would end here in mode enforce. A preflight is never challenged, but it can be
 // blocked.
 func (c *Case) WouldStop() bool {

@@ -6,6 +6,7 @@ import (
 	"antirobot/captcha"
 	"antirobot/proxy/h1"
 	"antirobot/request"
+	"antirobot/spravka"
 	"antirobot/verdict"
 )
 
@@ -65,6 +66,9 @@ func (j *journey) finish(a captcha.Response) {
 		j.core.deps.Decider.Issued(&a.Pass, j.view, &j.id)
 	}
 	if a.Resend != nil {
+		if p := j.pass(&a); p != nil { // with which the form goes on
+			j.snap.Captcha.CameBack([]spravka.Pass{*p}, j.view)
+		}
 		j.resend(&a)
 		return
 	}

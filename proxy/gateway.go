@@ -152,6 +152,7 @@ func (j *journey) serve() {
 		j.enforce()
 		return
 	}
+	j.goOn()
 	j.forward(nil)
 }
 

@@ -1,0 +1,146 @@
+package captcha
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/spravka"
+)
+
+const phoneAgent = "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Mobile Safari/537.36"
+
+// rowNamed returns a row of counts, zero if there is none.
+func rowNamed(rows []ChallengeRow, name string) ChallengeCount {
+	for _, r := range rows {
+		if r.Name == name {
+			return r.ChallengeCount
+		}
+	}
+	return ChallengeCount{}
+}
+
+// TestChallengesAreFollowed: a challenge that was loaded and solved, and whose solver came back, counts once in each step, by way
+// and device; whoever only looks at the page has not loaded it.
+func TestChallengesAreFollowed(t *testing.T) {
+	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 })
+	phone := header("User-Agent", phoneAgent)
+	e.visit("https://example.com/") // at a desk
+	_, fields := e.visit("https://example.com/", phone)
+	for _, medium := range []string{"image", "image", "audio"} {
+		q := e.request("GET", "https://example.com/captcha/"+medium+"?key="+fields.Get("key"), phone)
+		if a := map[string]func(*Request) Response{"image": e.c.Image, "audio": e.c.Audio}[medium](q); a.Status != 200 {
+			t.Fatalf("%s: %d", medium, a.Status)
+		}
+	}
+	e.pass(8 * time.Second)
+	a := e.submit(fields, e.answerOf(fields.Get("key")), phone)
+	if a.Outcome != OutcomeSolved {
+		t.Fatalf("outcome %d", a.Outcome)
+	}
+	stranger := a.Pass
+	stranger.ID[15]++
+	used := []spravka.Pass{stranger, a.Pass}
+	if got := e.c.Challenges().Total; got.Loaded != 1 || got.CameBack != 0 {
+		t.Errorf("before the return: %+v", got)
+	}
+	for range 3 {
+		e.c.CameBack(used, e.request("GET", "https://example.com/").View)
+	}
+	want := ChallengeCount{Shown: 1, Loaded: 1, Tried: 1, Solved: 1, Seconds: 8, CameBack: 1}
+	got := e.c.Challenges()
+	if n := rowNamed(got.Devices, "phone"); n != want {
+		t.Errorf("phones: %+v", n)
+	}
+	if n := rowNamed(got.Devices, "desk"); n != (ChallengeCount{Shown: 1, GaveUp: 1}) {
+		t.Errorf("desks: %+v", n)
+	}
+	want.Shown, want.GaveUp = 2, 1
+	if n := rowNamed(got.Ways, "page"); n != want || got.Total != want {
+		t.Errorf("pages: %+v of %+v", n, got.Total)
+	}
+}
+
+// TestLateReturnDoesNotCount: a pass that is used for the first time after more than an hour, when its challenge is no longer
+// counted, does not count either.
+func TestLateReturnDoesNotCount(t *testing.T) {
+	e := newEnv(t, nil)
+	a := e.solveIn(8 * time.Second)
+	e.pass(tallySpan + time.Minute)
+	e.c.CameBack([]spravka.Pass{a.Pass}, e.request("GET", "https://example.com/").View)
+	if got := e.c.Challenges().Total; got.Solved != 1 || got.CameBack != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestLoadedByWay: the picture of a form, of a script's challenge and of an XML partner's user count in the way in which they were
+// shown, the part of a silent check in its own.
+func TestLoadedByWay(t *testing.T) {
+	e := newEnv(t, nil)
+	load := func(e *env, key string) {
+		if a := e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+key)); a.Status != 200 {
+			t.Fatalf("status %d", a.Status)
+		}
+	}
+	_, fields := e.challengeForm()
+	load(e, fields.Get("key"))
+	var c challengeJSON
+	a := e.c.ChallengeJSON(e.request("GET", "https://example.com/api"))
+	if err := json.Unmarshal(a.Body, &c); err != nil {
+		t.Fatal(err)
+	}
+	load(e, c.Captcha.Key)
+	x := e.c.ChallengeXML(e.request("GET", "https://example.com/search/xml"), false)
+	load(e, between(t, string(x.Body), "<captcha-key>", "</captcha-key>"))
+	got := e.c.Challenges()
+	for _, way := range []string{"form", "script", "xml"} {
+		if n := rowNamed(got.Ways, way); n.Shown != 1 || n.Loaded != 1 {
+			t.Errorf("%s: %+v", way, n)
+		}
+	}
+	e = asking(t, "silent")
+	sent := e.c.Redirect(e.request("GET", "https://example.com/page"))
+	page, _ := e.open(sent.Get("Location"), keeping(&sent))
+	e.pageAnswer(&page, keeping(&sent))
+	if n := rowNamed(e.c.Challenges().Ways, "silent"); n.Shown != 1 || n.Loaded != 1 {
+		t.Errorf("silent: %+v", n)
+	}
+}
+
+// TestPitfall12ReturnsAreBounded: many passes that are never used take a bounded room, and a look-up of others allocates nothing.
+func TestPitfall12ReturnsAreBounded(t *testing.T) {
+	e := newEnv(t, nil)
+	last := spravka.Pass{}
+	for range 3 * awaitedMost {
+		last.ID = spravka.NewID()
+		e.c.noteEarned(&last, &who{way: "page"}, e.now())
+	}
+	v := e.request("GET", "https://example.com/").View
+	others := make([]spravka.Pass, 4)
+	if n := testing.AllocsPerRun(100, func() { e.c.CameBack(others, v) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	e.c.CameBack([]spravka.Pass{last}, v)
+	if n := rowNamed(e.c.Challenges().Ways, "page"); n.CameBack != 1 {
+		t.Errorf("the last: %+v", n)
+	}
+}
+
+func TestDeviceOf(t *testing.T) {
+	f := func(agent, want string) {
+		t.Helper()
+		if got := deviceOf([]byte(agent)); got != want {
+			t.Errorf("%q: %s, want %s", agent, got, want)
+		}
+	}
+	f("", "other")
+	f("curl/8.5.0", "other")
+	f(phoneAgent, "phone")
+	f("Mozilla/5.0 (Linux; Android 13; SM-X200) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36", "tablet")
+	f("Mozilla/5.0 (Android 14; Tablet; rv:140.0) Gecko/140.0 Firefox/140.0", "tablet")
+	f("Mozilla/5.0 (iPad; CPU OS 12_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/12.1 Mobile/15E148 Safari/604.1", "tablet")
+	f("Mozilla/5.0 (iPhone; CPU iPhone OS 18_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.5 Mobile/15E148 Safari/604.1", "phone")
+	f("Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36", "desk")
+	f("Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36", "desk")
+}
