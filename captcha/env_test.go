@@ -75,7 +75,7 @@ func (e *env) newService(name string, scfg ServiceConfig, icfg identity.ServiceC
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	s, err := NewSettings(scfg, SettingsDeps{Service: name, Hosts: ownHosts{}, Cookies: id, Pages: e.set})
+	s, err := NewSettings(scfg, SettingsDeps{Service: name, Hosts: ownHosts{}, Cookies: id, Pages: e.set, Pictures: []string{scfg.Picture()}})
 	if err != nil {
 		e.t.Fatal(err)
 	}

@@ -37,6 +37,24 @@ func TestImageTemplateIsServed(t *testing.T) {
 			t.Error("the gateway's own path is gone")
 		}
 	}
+	// So it is where another path of the service has the template, each with its own parameter.
+	one := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
+		s.AJAX, s.ImgURLTemplate = "inline", "{base}/one?a={key}"
+	})
+	two, err := NewSettings(DefaultServiceConfig(), SettingsDeps{
+		Service: "shop", Hosts: ownHosts{}, Cookies: one.svc.id, Pages: one.set, Pictures: []string{"", "{base}/two?b={key}", "{base}/one?a={key}"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := one.c.ChallengeJSON(one.request("GET", "https://example.com/api"))
+	_, key, _ := strings.Cut(string(a.Body), "/one?a=")
+	key, _, _ = strings.Cut(key, `"`)
+	q := one.request("GET", "https://example.com/one?a="+key)
+	q.Service = two
+	if img := one.c.Image(q); two.Route([]byte("/one")) != EndpointImage || two.Route([]byte("/two")) != EndpointImage || img.Status != 200 {
+		t.Errorf("another path's template: status %d", img.Status)
+	}
 	// It can't hide one of the gateway's own pages, and it does not exist for services that do not use it.
 	e := newEnv(t, func(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) {
 		s.AJAX, s.ImgURLTemplate = "inline", "{base}/checkcaptcha?k={key}"

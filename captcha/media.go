@@ -35,8 +35,10 @@ func (c *Captcha) media(q *Request, m medium, contentType string) Response {
 		return refuse(429, "limited", wait)
 	}
 	p := readParams(q)
-	if p.key == "" && q.Service.imgParam != "" {
-		p.key = queryValue(q.View.Query, q.Service.imgParam)
+	for _, name := range q.Service.imgParams {
+		if p.key == "" {
+			p.key = queryValue(q.View.Query, name)
+		}
 	}
 	k, kd, err := c.open(q, p.key, at)
 	if err != nil {

@@ -171,7 +171,7 @@ type Settings struct {
 	retpathHosts []hostRule
 	ajaxStatus   int
 	imgURL       string
-	imgParam     string // the query parameter of img_url_template with the key
+	imgParams    []string // the query parameters with the key, of the templates whose paths are served
 	origins      []originRule
 	sameSite     string // of the pass's cookie
 	work         bool
@@ -204,12 +204,14 @@ type HostOwner interface {
 	OwnsHost(host string) bool
 }
 
-// SettingsDeps are the dependencies of a service's Settings. All are required.
+// SettingsDeps are the dependencies of a service's Settings. All but Pictures are required.
 type SettingsDeps struct {
 	Service string // its name
 	Hosts   HostOwner
 	Cookies *identity.CookieSettings // the name and scope of the pass's cookie
 	Pages   *templates.Set
+	// Pictures are the img_url_template of the service and of its paths: wherever one of them leads, the gateway answers.
+	Pictures []string
 }
 
 // NewSettings prepares the settings of a service.
@@ -235,8 +237,8 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	if cfg.CrossSite {
 		s.sameSite = "None; Partitioned"
 	}
-	if cfg.AJAX == "inline" && cfg.ImgURLTemplate != "" {
-		s.imgURL = cfg.ImgURLTemplate
+	if t := cfg.Picture(); t != "" {
+		s.imgURL = t
 	}
 	for _, h := range cfg.RetpathHosts {
 		rule, _ := parseHostRule(h) // validated
@@ -255,8 +257,8 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 		s.partners = append(s.partners, partner)
 	}
 	s.paths = map[string]Endpoint{}
-	if cfg.AJAX == "inline" {
-		s.serveTemplate(cfg.ImgURLTemplate)
+	for _, template := range d.Pictures {
+		s.serveTemplate(template)
 	}
 	for path, e := range map[string]Endpoint{
 		s.prefix + "/showcaptcha":   EndpointPage,
@@ -277,6 +279,14 @@ func NewSettings(cfg ServiceConfig, d SettingsDeps) (*Settings, error) {
 	return s, nil
 }
 
+// Picture returns the img_url_template, if it is used: by inline services only.
+func (c *ServiceConfig) Picture() string {
+	if c.AJAX != "inline" {
+		return ""
+	}
+	return c.ImgURLTemplate
+}
+
 // serveTemplate makes the gateway serve the path of an img_url_template whose key is a query parameter.
 func (s *Settings) serveTemplate(template string) {
 	path, query, ok := strings.Cut(strings.TrimPrefix(template, "{base}"), "?")
@@ -285,7 +295,10 @@ func (s *Settings) serveTemplate(template string) {
 	}
 	for pair := range strings.SplitSeq(query, "&") {
 		if name, isKey := strings.CutSuffix(pair, "={key}"); isKey {
-			s.paths[path], s.imgParam = EndpointImage, name
+			s.paths[path] = EndpointImage
+			if !slices.Contains(s.imgParams, name) {
+				s.imgParams = append(s.imgParams, name)
+			}
 		}
 	}
 }

@@ -114,10 +114,14 @@ func TestOwnExample(t *testing.T) {
 	a.until(`results.r?.url === 'POST /api/list' && document.querySelector('#form').hidden`)
 }
 
-// TestImageTemplateInABrowser: a page that draws the picture itself gets it from the URL that the service specifies.
+// TestImageTemplateInABrowser: a page that draws the picture itself gets it from the URL that the service specifies for a
+// path, and that leads out of this path.
 func TestImageTemplateInABrowser(t *testing.T) {
 	t.Parallel()
-	g := configured(t, "defaults:\n  upstream: {urls: [%q]}\n  captcha: {ajax: inline, img_url_template: \"{base}/picture?k={key}\"}\n", exampleSite(t))
+	g := configured(t, `
+defaults: {upstream: {urls: [%q]}}
+services: [{name: site, paths: [{prefix: /api, captcha: {ajax: inline, img_url_template: "{base}/picture?k={key}"}}]}]
+`, exampleSite(t))
 	a := &app{t, browser(t)}
 	run(t, a.ctx, "open", chromedp.Navigate(g.url+"/own"), chromedp.WaitVisible("h1", chromedp.ByQuery))
 	a.eval(`window.log = []; window.results = {}; true`, nil)

@@ -98,7 +98,7 @@ func (b *builder) settings(whole, s *config.Service, prefix string, group *upstr
 		fail("cookies", err)
 		return &proxy.Service{}
 	}
-	c, err := captcha.NewSettings(s.Captcha, captcha.SettingsDeps{Service: whole.Name, Hosts: whole, Cookies: who, Pages: b.Pages})
+	c, err := captcha.NewSettings(s.Captcha, captcha.SettingsDeps{Service: whole.Name, Hosts: whole, Cookies: who, Pages: b.Pages, Pictures: pictures(whole)})
 	fail("captcha", err)
 	v, err := s.Verdict.Settings(whole.Name, b.Indexes.of(whole.Name, prefix))
 	if err != nil {
@@ -117,6 +117,15 @@ func (b *builder) settings(whole, s *config.Service, prefix string, group *upstr
 		Name: whole.Name, Hosts: whole.Hosts, Prefixes: whole.Prefixes, Upstream: group, Verdict: v, Identity: who, Captcha: c,
 		Config: s.Requests, Messages: s.Messages,
 	}
+}
+
+// pictures returns the img_url_templates of a service and of its paths: one of a path may lead out of that path.
+func pictures(whole *config.Service) []string {
+	all := []string{whole.Captcha.Picture()}
+	for i := range whole.Resolved {
+		all = append(all, whole.Resolved[i].Captcha.Picture())
+	}
+	return all
 }
 
 func (b *builder) group(s *config.Service) *upstream.Group {
