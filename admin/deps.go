@@ -144,7 +144,8 @@ type Decisions interface {
 type ListEditor interface {
 	Add(ctx context.Context, list cbb.Flag, entry string, ttl time.Duration, reason, service string) error
 	Remove(ctx context.Context, list cbb.Flag, entry, service string) error
-	List(list cbb.Flag) []cbb.Entry
+	Lines(list string, f func(*cbb.Line)) bool
+	Counts() map[string]cbb.ListCount
 	Stats() cbb.Stats
 }
 

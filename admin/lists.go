@@ -9,12 +9,29 @@ import (
 	"antirobot/journal"
 )
 
-// entry is a run-time entry of a list as JSON shows it.
+// entry is an entry of a list as JSON shows it.
 type entry struct {
 	Entry   string    `json:"entry"`
 	Service string    `json:"service,omitempty"` // empty: all services
 	Reason  string    `json:"reason,omitempty"`
 	Until   time.Time `json:"until,omitzero"` // absent: for ever
+	spoken
+	Silent bool `json:"silent,omitzero"` // known not to have decided in the last 30 days
+}
+
+// spoken is how often an entry or a list decided, as JSON shows it.
+type spoken struct {
+	Decided      uint64    `json:"decided,omitzero"`
+	DecidedOn    string    `json:"decided_on,omitzero"`    // the day of the last time, in UTC
+	CountedSince time.Time `json:"counted_since,omitzero"` // when the counting began
+}
+
+func spokenOf(c *cbb.Count) spoken {
+	v := spoken{Decided: c.Times, CountedSince: c.Since}
+	if !c.Last.IsZero() {
+		v.DecidedOn = c.Last.Format(time.DateOnly)
+	}
+	return v
 }
 
 // source is a file, a URL or another origin of entries, as JSON shows it.
@@ -33,6 +50,8 @@ type source struct {
 	Error    string        `json:"error,omitempty"`
 	Bad      int           `json:"bad_lines,omitzero"` // of the last attempt
 	BadLines []cbb.BadLine `json:"bad_examples,omitempty"`
+	spoken
+	Lately int `json:"decided_entries,omitzero"` // that decided in the last 30 days
 }
 
 func (s *Server) listSources(*call) (any, error) {
@@ -55,7 +74,7 @@ type listsView struct {
 }
 
 func (s *Server) lists() listsView {
-	st := s.deps.Lists.Stats()
+	st, counts := s.deps.Lists.Stats(), s.deps.Lists.Counts()
 	out := listsView{
 		Networks: st.Networks, Subjects: st.Subjects, Patterns: st.Patterns, Runtime: st.Runtime, Built: st.BuiltAt.UTC(),
 		Sources: make([]source, len(st.Lists)), Crawlers: st.Crawlers, StoreError: st.StoreError,
@@ -70,6 +89,9 @@ func (s *Server) lists() listsView {
 		}
 		if !l.Next.IsZero() {
 			v.Next = l.Next.UTC()
+		}
+		if n, ok := counts[l.Name]; ok && l.Kind != "ranges" {
+			v.spoken, v.Lately = spokenOf(&n.Count), n.Lately
 		}
 		out.Sources[i] = v
 	}
@@ -106,21 +128,31 @@ func (s *Server) list(c *call) (cbb.Flag, error) {
 	return f, nil
 }
 
+// listEntries returns the entries of a list, with how often each decided: of a run-time one, or of a source by its name.
 func (s *Server) listEntries(c *call) (any, error) {
-	list, err := s.list(c)
-	if err != nil {
-		return nil, err
+	if s.deps.Lists == nil {
+		return nil, absentPart("the block base")
 	}
 	p, err := newPage[entry](c)
 	if err != nil {
 		return nil, err
 	}
-	for _, e := range s.deps.Lists.List(list) {
-		v := entry{Entry: e.Text, Service: e.Service, Reason: e.Reason}
-		if !e.Until.IsZero() {
-			v.Until = e.Until.UTC()
+	silent := string(c.QueryArgs().Peek("silent"))
+	if silent != "" && silent != "true" {
+		return nil, badField("silent", "%q is not true", silent)
+	}
+	now := s.now()
+	known := s.deps.Lists.Lines(c.arg, func(l *cbb.Line) {
+		v := entry{Entry: l.Text, Service: l.Service, Reason: l.Reason, spoken: spokenOf(&l.Count), Silent: l.Silent(now)}
+		if !l.Until.IsZero() {
+			v.Until = l.Until.UTC()
 		}
-		p.offer(e.Text+"\x00"+e.Service, v)
+		if v.Silent || silent == "" {
+			p.offer(l.Text+"\x00"+l.Service+"\x00"+l.Flag.String(), v)
+		}
+	})
+	if !known {
+		return nil, notFound("there is no list %q; the lists are block, ban and white, and the sources that /api/lists names", c.arg)
 	}
 	items, next := p.take()
 	return listed[entry]{items, next}, nil

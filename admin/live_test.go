@@ -52,6 +52,36 @@ func TestAPIChangesTheVerdict(t *testing.T) {
 	expect("198.51.100.1", verdict.Human)
 }
 
+// How often an entry decided is counted where decisions are recorded, and told with the entry and with its source.
+func TestEntriesThatDecide(t *testing.T) {
+	g := startGateway(t)
+	var any map[string]any
+	g.ok(&any, "POST", "/api/lists/block", `{"entry":"203.0.113.0/24","reason":"flood"}`)
+	g.ok(&any, "POST", "/api/lists/white", `{"entry":"198.51.100.0/24"}`)
+	for _, from := range []string{"203.0.113.7", "203.0.113.8", "198.51.100.1", "192.0.2.1", "192.0.2.1", "192.0.2.1", "100.64.0.1"} {
+		g.verdict(from)
+	}
+	today := time.Now().UTC().Format(time.DateOnly)
+	for list, want := range map[string]uint64{"block": 2, "white": 1, "abuse": 3} {
+		var got listed[entry]
+		g.ok(&got, "GET", "/api/lists/"+list, "")
+		if e := got.Items[0]; e.Decided != want || e.DecidedOn > today || e.DecidedOn == "" || e.CountedSince.IsZero() || e.Silent {
+			t.Errorf("%s: %+v, want %d decisions", list, e, want)
+		}
+		g.ok(&got, "GET", "/api/lists/"+list+"?silent=true", "")
+		if len(got.Items) != 0 {
+			t.Errorf("%s: %+v are said to be silent, and were watched for seconds", list, got.Items)
+		}
+	}
+	var l listsView
+	g.ok(&l, "GET", "/api/lists", "")
+	if s := l.Sources[0]; s.Decided != 3 || s.Lately != 1 {
+		t.Errorf("the source: %+v", s)
+	}
+	g.refused(404, "not_found", "", "GET", "/api/lists/grey", "")
+	g.refused(400, "invalid_field", "silent", "GET", "/api/lists/block?silent=30d", "")
+}
+
 func TestRevocation(t *testing.T) {
 	g := startGateway(t)
 	id := [16]byte{0x9f, 15: 1}

@@ -159,6 +159,8 @@ type oneSource struct {
 	stats cbb.ListStats
 }
 
+func (o *oneSource) Counts() map[string]cbb.ListCount { return nil }
+
 func (o *oneSource) Stats() cbb.Stats { return cbb.Stats{Lists: []cbb.ListStats{o.stats}} }
 
 // says is a Gateway that says what a test wants.

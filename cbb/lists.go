@@ -56,9 +56,10 @@ type Lists struct {
 	gate   chan struct{}
 	probes sync.Pool // of *probe only
 
-	snap atomic.Pointer[snapshot]
-	plan atomic.Pointer[plan] // changed under mu
-	over *overlay
+	snap  atomic.Pointer[snapshot]
+	plan  atomic.Pointer[plan] // changed under mu
+	over  *overlay
+	tally *tally
 
 	shared bool
 	copy   string
@@ -105,6 +106,7 @@ func New(cfg Config, d Deps) (*Lists, error) {
 	l := &Lists{
 		kv: d.KV, feed: d.Feed, disk: dk, client: newClient(d.Transport), res: d.Resolver, now: d.Now, log: d.Log,
 		gate: make(chan struct{}, fetchers), over: newOverlay(), sources: map[string]*running{}, dirty: make(chan struct{}, 1),
+		tally:  newTally(),
 		shared: d.Shared, copy: d.Copy, losses: d.Losses, gone: map[string]goneEntry{},
 	}
 	commit, err := l.Prepare(cfg)
@@ -112,6 +114,8 @@ func New(cfg Config, d Deps) (*Lists, error) {
 		return nil, err
 	}
 	commit()
+	l.loadCounts()
+	l.settleLists(d.Now())
 	if d.Metrics != nil {
 		d.Metrics.RegisterMetricsWriter(l.writeMetrics)
 	}
@@ -138,6 +142,7 @@ func (l *Lists) Start(ctx context.Context) error {
 	l.plan.Load().verifier.begin(l.ctx)
 	l.tasks.Go(func() { l.follow(l.ctx) })
 	l.tasks.Go(func() { l.rebuildLoop(l.ctx) })
+	l.tasks.Go(func() { l.count(l.ctx) })
 	l.tasks.Go(func() {
 		for store.Pause(l.ctx, sweepEvery) {
 			l.sweep()
@@ -160,6 +165,7 @@ func (l *Lists) Close() error {
 	l.plan.Load().verifier.stop()
 	l.tasks.Wait()
 	l.writeCopy()
+	l.saveCounts()
 	l.client.CloseIdleConnections()
 	return nil
 }
@@ -195,10 +201,8 @@ func (l *Lists) Describe(e *Entry, addr netip.Addr) string {
 	}
 	s := l.snap.Load()
 	for i := range s.layers {
-		if p, ok := s.layers[i].describe(e, addr); ok && p.IsSingleIP() {
-			return p.Addr().String()
-		} else if ok {
-			return p.String()
+		if p, ok := s.layers[i].describe(e, addr); ok {
+			return textOf(p)
 		}
 	}
 	return ""

@@ -81,10 +81,8 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 		return 200, []byte(`{"total":1,"items":[{"id":"3cd5","at":"2026-01-02T15:04:05Z","service":"shop","message":{"text":"<i>"},"score":0.6}]}`)
 	case "/api/bans":
 		return 200, []byte(`{"items":[{"subject":"ip:203.0.113.7","source":"api","reason":"` + `<i>` + `"}]}`)
-	case "/api/lists":
-		return 200, []byte(`{"sources":[{"name":"abuse","flag":"block","kind":"url","entries":2,"age_seconds":5}]}`)
-	case "/api/lists/white", "/api/lists/block", "/api/lists/ban":
-		return 200, []byte(`{"items":[{"entry":"203.0.113.0/24","reason":"x"}]}`)
+	case "/api/lists", "/api/lists/abuse", "/api/lists/white", "/api/lists/block", "/api/lists/ban":
+		return 200, []byte(listsAnswers[path])
 	default:
 		return 404, []byte(`{"error":{"code":"not_found","message":"there is none"}}`)
 	}
@@ -168,7 +166,7 @@ var formToken = regexp.MustCompile(`name="token" value="([0-9a-f]{64})"`)
 // pages are all of them.
 var pages = []string{
 	"/console/", "/console/?span=week", "/console/requests?q=verdict:robot", "/console/requests?q=colour:red", "/console/requests/" + number,
-	"/console/subjects/ip:203.0.113.7", "/console/challenges", "/console/lists", "/console/lab", "/console/messages", "/console/messages?taught=1&marker=bad&text=x", "/console/nothing", "/console/requests/none",
+	"/console/subjects/ip:203.0.113.7", "/console/challenges", "/console/lists", "/console/lists?silent=1", "/console/lists?list=abuse", "/console/lab", "/console/messages", "/console/messages?taught=1&marker=bad&text=x", "/console/nothing", "/console/requests/none",
 }
 
 // TestPages opens every page in every language: it is made, nothing that visitors sent is taken for HTML, and nothing stands in

@@ -76,7 +76,12 @@ type source struct {
 	Age      float64 `json:"age_seconds"`
 	Failures int     `json:"failures"`
 	Error    string  `json:"error"`
+	Lately   int     `json:"decided_entries"`
+	spoken
 }
+
+// Counted reports whether it is counted how often the entries of a source decide.
+func (s source) Counted() bool { return !s.Since.IsZero() }
 
 // showNow shows what happens at present.
 func (v *visit) showNow() {
@@ -292,56 +297,4 @@ func (v *visit) showChallenges() {
 	}
 	c.Networks = c.Networks[:min(len(c.Networks), 20)]
 	v.page("challenges", fasthttp.StatusOK, map[string]any{"C": c, "Lost": lost(c.Gateways)})
-}
-
-// entry is an entry of a list.
-type entry struct {
-	List    string    `json:"-"`
-	Entry   string    `json:"entry"`
-	Service string    `json:"service"`
-	Reason  string    `json:"reason"`
-	Until   time.Time `json:"until"`
-}
-
-// showLists shows the bans and the lists that were made at run time, and where the others come from.
-func (v *visit) showLists() {
-	search := strings.ToLower(v.query())
-	holds := func(texts ...string) bool {
-		return search == "" || strings.Contains(strings.ToLower(strings.Join(texts, " ")), search)
-	}
-	var bans struct {
-		Items []*struct {
-			Subject, Source, Reason, Service string
-			Made, Until                      time.Time
-		} `json:"items"`
-		Next string `json:"next"`
-	}
-	if !v.get("/api/bans?limit=1000", &bans) {
-		return
-	}
-	found := bans.Items[:0]
-	for _, b := range bans.Items {
-		if holds(b.Subject, b.Source, b.Reason) && len(found) < 200 {
-			found = append(found, b)
-		}
-	}
-	var entries []entry
-	for _, list := range []string{"white", "block", "ban"} {
-		var l struct {
-			Items []entry `json:"items"`
-		}
-		if !v.look("/api/lists/"+list+"?limit=1000", &l) {
-			continue
-		}
-		for _, e := range l.Items {
-			if e.List = list; holds(list, e.Entry, e.Reason) && len(entries) < 600 {
-				entries = append(entries, e)
-			}
-		}
-	}
-	var sources struct {
-		Sources []source `json:"sources"`
-	}
-	v.look("/api/lists", &sources)
-	v.page("lists", fasthttp.StatusOK, map[string]any{"Bans": found, "More": bans.Next != "", "Entries": entries, "Sources": sources.Sources})
 }

@@ -59,6 +59,7 @@ func functions(words map[string]string) template.FuncMap {
 		},
 		"factor": func(name string, value float32) string { return factorWords(words, name, value) },
 		"time":   func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05") },
+		"day":    func(at time.Time) string { return at.UTC().Format(time.DateOnly) },
 		"clock":  func(at time.Time) string { return at.UTC().Format("15:04:05") },
 		"iso":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
 		"number": func(v any) string { return numberWords(v) },

@@ -113,6 +113,11 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
 	c.recent.place = d.Place
+	if t, ok := d.Lists.(interface {
+		Decided(e *cbb.Entry, addr netip.Addr)
+	}); ok {
+		c.recent.decided = t.Decided
+	}
 	if c.said.tells() {
 		c.standing.told = c.tellStanding
 	}

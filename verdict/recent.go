@@ -28,6 +28,7 @@ type Recent struct {
 	shards   [recentShards]recentShard
 	place    func(addr netip.Addr) StoryPlace           // nil: nobody knows
 	describe func(e *cbb.Entry, addr netip.Addr) string // describes entries that do not keep their text; nil: nothing can
+	decided  func(e *cbb.Entry, addr netip.Addr)        // counts an entry's decisions; nil: nobody does
 }
 
 type recentShard struct {
@@ -98,8 +99,11 @@ func newRecent(c *RecentConfig, describe func(e *cbb.Entry, addr netip.Addr) str
 
 func (r *Recent) shard(id request.ID) *recentShard { return &r.shards[id[15]%recentShards] }
 
-// Record keeps a decision under the request's ID.
+// Record keeps a decision under the request's ID, and counts it for the list entry that made it.
 func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identity.Identity, s *Settings) {
+	if d.Entry != nil && r.decided != nil {
+		r.decided(d.Entry, id.Addr)
+	}
 	sh := r.shard(rid)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
