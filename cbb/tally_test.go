@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -49,7 +50,9 @@ func decide(t *testing.T, l *Lists, addr string, times int) {
 // Which entry decided how often is known for each way in which a list is written, over a restart, and an entry is silent only
 // once it has been watched for 30 days.
 func TestEntriesThatDecide(t *testing.T) {
-	dir, now := t.TempDir(), time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
+	dir, begun := t.TempDir(), time.Date(2026, 1, 2, 15, 0, 0, 0, time.UTC)
+	var later atomic.Int64 // days
+	now := func() time.Time { return begun.AddDate(0, 0, int(later.Load())) }
 	file := filepath.Join(dir, "abuse.txt")
 	if err := os.WriteFile(file, []byte("192.0.2.0/25\n192.0.2.7\n2001:db8::/32\n198.51.100.1\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -60,7 +63,7 @@ func TestEntriesThatDecide(t *testing.T) {
 			c.Block = []string{"203.0.113.1-203.0.113.6", "203.0.113.128/25"}
 			c.Lists = []ListConfig{{Name: "abuse", Flag: "block", File: file}}
 		}), func(d *Deps) {
-			d.KV, d.Feed, d.Dir, d.Now = fs, fs, filepath.Join(dir, "lists"), func() time.Time { return now }
+			d.KV, d.Feed, d.Dir, d.Now = fs, fs, filepath.Join(dir, "lists"), now
 		})
 		if err := l.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -89,7 +92,7 @@ func TestEntriesThatDecide(t *testing.T) {
 	check(l, "abuse", abuse, nil)
 	check(l, "inline", inline, nil)
 	check(l, "block", []string{"10.1.0.0/16 4 2026-01-02"}, nil)
-	if c := l.Counts()["abuse"]; c.Times != 7 || c.Lately != 3 || !c.Since.Equal(now) {
+	if c := l.Counts()["abuse"]; c.Times != 7 || c.Lately != 3 || !c.Since.Equal(begun) {
 		t.Errorf("the list as a whole: %+v", c)
 	}
 	if l.Lines("none", func(*Line) {}) || l.Lines(listAPI, func(*Line) {}) {
@@ -97,7 +100,7 @@ func TestEntriesThatDecide(t *testing.T) {
 	}
 	closeLists(t, l)
 
-	now = now.AddDate(0, 0, 29)
+	later.Store(29)
 	l = begin()
 	if err := l.Add(t.Context(), Block, "10.2.0.0/16", 0, "x", ""); err != nil {
 		t.Fatal(err)
@@ -105,7 +108,7 @@ func TestEntriesThatDecide(t *testing.T) {
 	decide(t, l, "192.0.2.7", 1)
 	abuse[1] = "192.0.2.7 3 2026-01-31"
 	check(l, "abuse", abuse, nil)
-	now = now.AddDate(0, 0, 2)
+	later.Store(31)
 	check(l, "abuse", abuse, []string{"192.0.2.0/25", "198.51.100.1", "2001:db8::/32"})
 	check(l, "inline", inline, []string{"203.0.113.1-203.0.113.6", "203.0.113.128/25"})
 	check(l, "block", []string{"10.1.0.0/16 4 2026-01-02"}, []string{"10.1.0.0/16"}) // the other is two days old
