@@ -41,7 +41,7 @@ func (t *trial) Rehearse(_ context.Context, c *lab.Change, since, _ time.Time) (
 	return &lab.Rehearsal{
 		Since: since.UTC(), Entries: 41_300, Rows: 9_100, Subjects: 2_040, Sample: 0.05, Notes: []string{},
 		Stopped: lab.Group{Grounds: map[string]int{}, Examples: []lab.Example{}},
-		Free:    lab.Group{Subjects: 7, About: 26, People: 1, Robots: 4, Grounds: map[string]int{"solved": 1}, Pages: 312, Examples: []lab.Example{example}},
+		Free:    lab.Group{Subjects: 7, About: 26, People: 1, Robots: 4, Grounds: map[string]int{"solved": 1}, Pages: 312, Examples: []lab.Example{example}, PeoplePages: 40, RobotPages: 251},
 	}, nil
 }
 

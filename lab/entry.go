@@ -225,9 +225,11 @@ func (g *Group) add(s *subject, pages, sample float64) {
 	switch {
 	case s.person:
 		g.People++
+		g.PeoplePages += pages
 		g.Grounds[s.ground]++
 	case s.robot:
 		g.Robots++
+		g.RobotPages += pages
 	}
 	g.Examples = append(g.Examples, Example{
 		Subject: s.name, Request: s.request, Kind: s.kind.String(), Ground: s.ground, Person: s.person, Before: s.score[0], After: s.score[1], Pages: pages,

@@ -98,6 +98,9 @@ type Group struct {
 	Grounds  map[string]int `json:"grounds"`  // on which people are known: established, signed-in, solved, or the source of a label
 	Pages    float64        `json:"pages"`    // requests that would be stopped, or no longer, those of a sample by what they stand for
 	Examples []Example      `json:"examples"` // people first
+
+	PeoplePages float64 `json:"people_pages"` // of these requests, those of subjects known to be people
+	RobotPages  float64 `json:"robot_pages"`  // … and of those known to be robots
 }
 
 // Example is one of a group.

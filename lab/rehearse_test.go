@@ -164,6 +164,24 @@ func TestThreshold(t *testing.T) {
 	}
 }
 
+// TestPagesSaved: of the requests that make a difference, it is told which are of people and which of robots.
+func TestPagesSaved(t *testing.T) {
+	m := newMemory(t)
+	m.row(1, 15, formula.Person, "customer")
+	m.row(2, 15, formula.Robot, "list")
+	m.row(3, 15, formula.Unlabelled, "")
+	for range 4 {
+		m.entry(2, "none", 0.1, nil)
+	}
+	low, high := regime(t, card, nil), regime(t, card, func(c *verdict.ServiceConfig) { c.Threshold = 0.6 })
+	if s := rehearse(t, m, high, low).Stopped; s.Pages <= 6 || s.RobotPages != s.Pages-2 || s.PeoplePages != 1 {
+		t.Errorf("newly stopped: %+v", s)
+	}
+	if f := rehearse(t, m, low, high).Free; f.Pages != 3 || f.RobotPages != 1 || f.PeoplePages != 1 {
+		t.Errorf("newly free: %+v", f)
+	}
+}
+
 // TestSample: of a sample of one in twenty, each stands for twenty.
 func TestSample(t *testing.T) {
 	m := newMemory(t)
