@@ -58,6 +58,13 @@ func newReloadable(t *testing.T) (*Server, func(text string) *config.Config) {
 	return a, read
 }
 
+// applied applies a configuration as a reload does: alarms read the services beside it.
+func (a *Server) applied(next *config.Config, changes []change) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.apply(next, changes)
+}
+
 func (a *Server) inUse() inUse {
 	return inUse{
 		cfg: a.Cfg, keys: a.keys.Ring(), captcha: a.captcha, pages: a.pages, model: a.formula.Model(),
@@ -85,14 +92,14 @@ func TestReloadChangesAllOrNothing(t *testing.T) {
 				return func() { committed = true; commit() }, err
 			}
 		}
-		if err := a.apply(read(changed), changes); !errors.Is(err, fault) {
+		if err := a.applied(read(changed), changes); !errors.Is(err, fault) {
 			t.Fatalf("%s: %v", changes[i].of, err)
 		}
 		if now := a.inUse(); now != before || committed {
 			t.Errorf("%s failed, and something has changed: %+v, before %+v", changes[i].of, now, before)
 		}
 	}
-	if err := a.apply(read(changed), a.changes()); err != nil {
+	if err := a.applied(read(changed), a.changes()); err != nil {
 		t.Fatal(err)
 	}
 	now := a.inUse()
@@ -112,7 +119,7 @@ func TestReloadNamesWhatIsBroken(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(a.Cfg.DataDir, "keys.json"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := a.apply(read(changed), a.changes()); err == nil || !strings.Contains(err.Error(), "keys") || a.inUse() != before {
+	if err := a.applied(read(changed), a.changes()); err == nil || !strings.Contains(err.Error(), "keys") || a.inUse() != before {
 		t.Errorf("broken keys: %v, %+v", err, a.inUse())
 	}
 	if err := os.WriteFile(filepath.Join(a.Cfg.DataDir, "keys.json"), good, 0o600); err != nil {
@@ -123,7 +130,7 @@ func TestReloadNamesWhatIsBroken(t *testing.T) {
 		"check":         strings.Replace(changed, `check: {listen`, `check: {secret_file: /nowhere/secret, listen`, 1),
 		"templates":     changed + "captcha: {templates: /nowhere/pages}\n",
 	} {
-		if err := a.apply(read(text), a.changes()); err == nil || !strings.Contains(err.Error(), section) || a.inUse() != before {
+		if err := a.applied(read(text), a.changes()); err == nil || !strings.Contains(err.Error(), section) || a.inUse() != before {
 			t.Errorf("%s: %v, %+v", section, err, a.inUse())
 		}
 	}
