@@ -11,6 +11,7 @@ import (
 
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // TestDemoPrintsWhatToTry starts the demo as `make run` does, and runs the commands that it prints. Made-up visitors have filled
@@ -184,7 +185,7 @@ func playPretend(t *testing.T, ctx context.Context, g *gateway) {
 	const is = `document.querySelector('#score [data-of=role]').textContent`
 	var human, now, reason string
 	var score float64
-	run(t, ctx, "scrape", chromedp.Evaluate(is, &human), chromedp.Click(`button[value=run]`, chromedp.ByQuery), chromedp.WaitVisible(`#score:target`, chromedp.ByQuery))
+	run(t, ctx, "scrape", chromedp.Evaluate(is, &human), chromedp.SendKeys(`button[value=run]`, kb.Enter, chromedp.ByQuery), chromedp.WaitVisible(`#score:target`, chromedp.ByQuery))
 	run(t, ctx, "watch the score", chromedp.Poll(is+` !== `+strconv.Quote(human), nil, chromedp.WithPollingTimeout(patience)),
 		chromedp.Evaluate(`document.querySelector('#score meter').value`, &score), chromedp.Evaluate(is, &now), chromedp.Text(`#score [data-of=reason]`, &reason, chromedp.ByQuery))
 	if human == "" || score < 0.5 || !strings.HasPrefix(reason, "formula") {
