@@ -29,13 +29,13 @@ var allowed = map[string][]string{
 	"svg":               {},
 	"store/storetest":   {"store"},
 	"store/pebblestore": {"store"},
-	"store/redisstore":  {"store"},
+	"store/redisstore":  {"settings", "store"},
 	"store/backlog":     {"store", "store/pebblestore"},
 
 	"store/redisstore/redistest": {},
 
 	"stream":            {"identity", "request", "store", "verdict", "verdict/client", "verdict/label"},
-	"stream/kafka":      {"store", "stream"},
+	"stream/kafka":      {"settings", "store", "stream"},
 	"stream/streamtest": {"store", "stream"},
 
 	"templates":          {},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"antirobot/settings"
 )
 
 // Config is what an operator may set besides the address.
@@ -34,22 +36,14 @@ type Config struct {
 	MaxClockSkew time.Duration `mapstructure:"max_clock_skew"`
 
 	Sentinel SentinelConfig `mapstructure:"sentinel"`
-	TLS      TLSConfig      `mapstructure:"tls"`
+	// TLS is for addresses that begin with rediss, and for their sentinels.
+	TLS settings.ClientTLS `mapstructure:"tls"`
 }
 
 // SentinelConfig is how to authenticate to the sentinels.
 type SentinelConfig struct {
 	User     string `mapstructure:"user"`
 	Password string `mapstructure:"password"`
-}
-
-// TLSConfig is for addresses that begin with rediss.
-type TLSConfig struct {
-	CAFile             string `mapstructure:"ca_file"` // PEM; empty: the system's
-	CertFile           string `mapstructure:"cert_file"`
-	KeyFile            string `mapstructure:"key_file"`
-	ServerName         string `mapstructure:"server_name"` // empty: the host of the address
-	InsecureSkipVerify bool   `mapstructure:"insecure_skip_verify"`
 }
 
 // DefaultConfig returns the defaults.

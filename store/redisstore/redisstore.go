@@ -28,6 +28,7 @@ import (
 	"github.com/redis/rueidis"
 	"github.com/rs/zerolog"
 
+	"antirobot/settings"
 	"antirobot/store"
 )
 
@@ -131,7 +132,7 @@ func options(addr *Address, cfg *Config) (rueidis.ClientOption, error) {
 		},
 	}
 	if o.Username == "" && o.Password == "" {
-		password, err := cfg.password()
+		password, err := settings.Password(cfg.Password, cfg.PasswordFile, cfg.PasswordEnv)
 		if err != nil {
 			return o, err
 		}
@@ -140,7 +141,7 @@ func options(addr *Address, cfg *Config) (rueidis.ClientOption, error) {
 	var t *tls.Config
 	if addr.TLS {
 		var err error
-		if t, err = cfg.TLS.load(); err != nil {
+		if t, err = cfg.TLS.Load(); err != nil {
 			return o, err
 		}
 	}

@@ -1,13 +1,10 @@
 package redisstore
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 )
@@ -139,45 +136,4 @@ func (a *Address) String() string {
 		s += "/" + strconv.Itoa(a.DB)
 	}
 	return s
-}
-
-// password returns the password from the configuration.
-func (c *Config) password() (string, error) {
-	switch {
-	case c.PasswordFile != "":
-		b, err := os.ReadFile(c.PasswordFile)
-		if err != nil {
-			return "", fmt.Errorf("password_file: %w", err)
-		}
-		return strings.TrimRight(string(b), "\r\n"), nil
-	case c.PasswordEnv != "":
-		p, ok := os.LookupEnv(c.PasswordEnv)
-		if !ok {
-			return "", fmt.Errorf("password_env: the environment has no %s", c.PasswordEnv)
-		}
-		return p, nil
-	}
-	return c.Password, nil
-}
-
-// load reads the certificates. The result is used for both servers and sentinels.
-func (c *TLSConfig) load() (*tls.Config, error) {
-	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify} //nolint:gosec // the operator's choice, off by default
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("tls.ca_file: %w", err)
-		}
-		if t.RootCAs = x509.NewCertPool(); !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("tls.ca_file: no certificate in it")
-		}
-	}
-	if c.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("tls.cert_file: %w", err)
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	return t, nil
 }

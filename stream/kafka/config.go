@@ -2,18 +2,17 @@ package kafka
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"regexp"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"antirobot/settings"
 )
 
 // Config says which brokers carry the events. All nodes must agree on Topic and Group.
@@ -101,31 +100,12 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// password returns the password from the configuration.
-func (c *Config) password() (string, error) {
-	switch {
-	case c.PasswordFile != "":
-		b, err := os.ReadFile(c.PasswordFile)
-		if err != nil {
-			return "", fmt.Errorf("password_file: %w", err)
-		}
-		return strings.TrimRight(string(b), "\r\n"), nil
-	case c.PasswordEnv != "":
-		p, ok := os.LookupEnv(c.PasswordEnv)
-		if !ok {
-			return "", fmt.Errorf("password_env: the environment has no %s", c.PasswordEnv)
-		}
-		return p, nil
-	}
-	return c.Password, nil
-}
-
 // mechanism returns how to log in; nil: not at all.
 func (c *Config) mechanism() (sasl.Mechanism, error) {
 	if c.Mechanism == "" {
 		return nil, nil //nolint:nilnil // none is configured
 	}
-	password, err := c.password()
+	password, err := settings.Password(c.Password, c.PasswordFile, c.PasswordEnv)
 	switch {
 	case err != nil:
 		return nil, err
@@ -139,22 +119,6 @@ func (c *Config) mechanism() (sasl.Mechanism, error) {
 
 // load reads the certificates.
 func (c *TLSConfig) load() (*tls.Config, error) {
-	t := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify} //nolint:gosec // the operator's choice, off by default
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("tls.ca_file: %w", err)
-		}
-		if t.RootCAs = x509.NewCertPool(); !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("tls.ca_file: no certificate in it")
-		}
-	}
-	if c.CertFile != "" {
-		pair, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("tls.cert_file: %w", err)
-		}
-		t.Certificates = []tls.Certificate{pair}
-	}
-	return t, nil
+	t := settings.ClientTLS{CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify}
+	return t.Load()
 }
