@@ -12,6 +12,7 @@ import (
 
 	"antirobot/admin/peers"
 	"antirobot/alarm"
+	"antirobot/captcha"
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
@@ -50,8 +51,8 @@ type Deps struct {
 	Peers     Peers // nil: no other gateway is asked
 	// Forget forgets what memory and the store know of a subject beside bans and labels; nil: nothing is known.
 	Forget func(s identity.Subject)
-	// Challenges returns what became of the challenges of late, as it is answered; nil: nobody counts them.
-	Challenges func() any
+	// Challenges returns what became of the challenges of late; nil: nobody counts them.
+	Challenges func() captcha.Challenges
 
 	// MessagesOpen says that Messages may be asked without the token: its partners have keys, or the listener is on
 	// loopback.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 
+	"antirobot/captcha"
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/journal"
@@ -93,17 +93,14 @@ func startGateway(t *testing.T) *gateway {
 		Bans: cacher, Passes: cacher, Attack: cacher, Pushes: newPusher(), Decisions: cacher.Decisions(), Lists: lists, Counters: counts,
 		Queue:    newQueue(t, st),
 		Messages: has{withAPI(messages)}, MessagesOpen: true, MaxMessage: 2 << 20,
-		Challenges: func() any { // in the shape of captcha.Challenges, which a test of the whole gateway reads
-			count := map[string]any{"shown": 412, "tried": 371, "solved": 340, "gave-up": 41, "seconds": 9.4, "quick": 2, "loaded": 398, "came-back": 331}
-			row := func(name string) map[string]any {
-				r := map[string]any{"name": name}
-				maps.Copy(r, count)
-				return r
+		Challenges: func() captcha.Challenges {
+			count := captcha.ChallengeCount{Shown: 412, Tried: 371, Solved: 340, GaveUp: 41, Seconds: 9.4, Quick: 2, Loaded: 398, CameBack: 331}
+			rows := func(name string) []captcha.ChallengeRow {
+				return []captcha.ChallengeRow{{Name: name, ChallengeCount: count}}
 			}
-			return map[string]any{
-				"since": time.Date(2026, 1, 2, 14, 0, 0, 0, time.UTC), "total": count, "ways": []any{row("page")}, "languages": []any{row("en")}, "devices": []any{row("phone")},
-				"networks": []any{row("198.51.100.0/24")}, "machines-solve": []string{"198.51.100.0/24"},
-				"campaigns": []any{row("198.51.100.0/24 0b6c1f2d3e4a5968")},
+			return captcha.Challenges{
+				Since: time.Date(2026, 1, 2, 14, 0, 0, 0, time.UTC), Total: count, Ways: rows("page"), Languages: rows("en"), Devices: rows("phone"),
+				Networks: rows("198.51.100.0/24"), MachinesSolve: []string{"198.51.100.0/24"}, Campaigns: rows("198.51.100.0/24 0b6c1f2d3e4a5968"),
 			}
 		},
 		Training: exports(func(w io.Writer, _ bool, _ time.Time) error {

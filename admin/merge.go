@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"antirobot/captcha"
 	"antirobot/journal"
 	"antirobot/verdict"
 )
@@ -176,4 +177,18 @@ func mergeSubject(_ *call, g *gathered) (any, error) {
 	}
 	is.Gateways = g.states
 	return is, nil
+}
+
+// Challenges is what became of the challenges of late, on one gateway or on all that answered.
+type Challenges struct {
+	captcha.Challenges
+	Gateways []GatewayState `json:"gateways,omitempty"`
+}
+
+func mergeChallenges(_ *call, g *gathered) (any, error) {
+	var all []captcha.Challenges
+	for _, r := range replies[captcha.Challenges](g) {
+		all = append(all, r.v)
+	}
+	return Challenges{captcha.SumOfChallenges(all), g.states}, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"antirobot/alarm"
+	"antirobot/captcha"
 	"antirobot/cbb"
 	"antirobot/config/pushed"
 	"antirobot/journal"
@@ -110,6 +111,7 @@ func TestOpenAPIFields(t *testing.T) {
 		"RehearsalGroup": lab.Group{}, "RehearsalExample": lab.Example{}, "AttackState": AttackState{}, "Alarm": alarm.Alarm{}, "Webhook": alarm.HookState{},
 		"PushState": PushState{}, "PushedVersion": pushed.Version{}, "PushedGateway": pushed.Node{}, "QueueItem": QueueItem{}, "HeaderField": queue.Field{},
 		"MessageEntry": shownEntry{}, "ServiceStatus": ServiceStatus{}, "Upstream": Upstream{}, "StoreHealth": StoreHealth{}, "ReadyCheck": Check{},
+		"Challenges": Challenges{}, "ChallengeCount": captcha.ChallengeCount{}, "ChallengeRow": captcha.ChallengeRow{},
 		"BanPage": listed[*verdict.StoryBan]{}, "ListPage": listed[entry]{}, "LabelPage": listed[LabelStory]{},
 	} {
 		s := doc.Components.Schemas[name].Value

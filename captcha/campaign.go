@@ -17,13 +17,6 @@ import (
 // alike. Its passes are worth the least that any pass is worth, while those of its neighbours with other browsers keep
 // their worth; what it has earned can be taken back by the operator, or by rule (AlarmConfig.Revoke).
 
-// Campaign is one that goes on, with its counts.
-type Campaign struct {
-	// Name is the network and, in sixteen hexadecimal digits, the hash of the User-Agent's family; or shape and such a hash.
-	Name string `json:"name"`
-	ChallengeCount
-}
-
 // campaignName names the solvers of a network that use one kind of browser.
 func campaignName(n netip.Prefix, agent uint64) string {
 	digits := strconv.FormatUint(agent, 16)

@@ -10,41 +10,6 @@ import (
 	"antirobot/identity"
 )
 
-// Challenges reports the outcomes of the challenges of the last hour or two, for operators. It covers this node only, since
-// its start.
-type Challenges struct {
-	Since     time.Time      `json:"since"`
-	Total     ChallengeCount `json:"total"`
-	Ways      []ChallengeRow `json:"ways"` // page, form, script, xml, work, silent, press, dynamic
-	Languages []ChallengeRow `json:"languages"`
-	Devices   []ChallengeRow `json:"devices"`  // desk, phone, tablet, other, as the User-Agent says
-	Networks  []ChallengeRow `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
-	// MachinesSolve lists each network that appears to solve by machine, with the evidence: right, quick and many answers.
-	MachinesSolve []string `json:"machines-solve"`
-	// Campaigns are the kinds of browser in a network of which the same is true, and the shapes of clients in all networks.
-	Campaigns []Campaign `json:"campaigns"`
-}
-
-// ChallengeRow is the count of a way, a language, a device or a network.
-type ChallengeRow struct {
-	Name string `json:"name"`
-	ChallengeCount
-}
-
-// ChallengeCount counts the outcomes of challenges. A challenge that was neither tried nor replaced by another picture was
-// given up, or is still open.
-type ChallengeCount struct {
-	Shown   int64   `json:"shown"`
-	Tried   int64   `json:"tried"`
-	Solved  int64   `json:"solved"`
-	GaveUp  int64   `json:"gave-up"`
-	Seconds float64 `json:"seconds"` // from the challenge to its right answer, on average
-	Quick   int64   `json:"quick"`   // right answers given faster than anybody can type them, or pressed as machines press
-	// Loaded counts the challenges whose picture, sound or part was fetched, CameBack the passes that were used within the hour.
-	Loaded   int64 `json:"loaded"`
-	CameBack int64 `json:"came-back"`
-}
-
 // AlarmConfig says when a network appears to solve by machine.
 type AlarmConfig struct {
 	// Solved is the least number of right answers that a network gives within the hour or two.
@@ -212,7 +177,7 @@ func (c *Captcha) Challenges() Challenges {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.turn(c.now())
-	out := Challenges{Since: t.from.UTC(), MachinesSolve: []string{}, Campaigns: []Campaign{}}
+	out := Challenges{Since: t.from.UTC(), MachinesSolve: []string{}, Campaigns: []ChallengeRow{}}
 	if t.from.IsZero() {
 		out.Since = t.at.UTC()
 	}
@@ -221,17 +186,9 @@ func (c *Captcha) Challenges() Challenges {
 		rows[of] = t.rows(of)
 	}
 	out.Ways, out.Languages, out.Devices, out.Networks = rows[ofWay], rows[ofLanguage], rows[ofDevice], rows[ofNetwork]
-	for _, r := range out.Ways {
-		out.Total.Shown += r.Shown
-		out.Total.Tried += r.Tried
-		out.Total.Solved += r.Solved
-		out.Total.GaveUp += r.GaveUp
-		out.Total.Quick += r.Quick
-		out.Total.Loaded += r.Loaded
-		out.Total.CameBack += r.CameBack
-		out.Total.Seconds += r.Seconds * float64(r.Solved)
+	for i := range out.Ways {
+		out.Total.add(&out.Ways[i].ChallengeCount)
 	}
-	out.Total.Seconds /= float64(max(out.Total.Solved, 1))
 	for _, r := range out.Networks {
 		if r.Name != othersRow && r.machines(&c.cfg.Alarm) {
 			out.MachinesSolve = append(out.MachinesSolve, r.Name)
@@ -240,7 +197,7 @@ func (c *Captcha) Challenges() Challenges {
 	out.Networks = out.Networks[:min(len(out.Networks), tallyShown)]
 	for _, r := range append(rows[ofCampaign], rows[ofShape]...) {
 		if r.Name != othersRow && r.machines(&c.cfg.Alarm) && len(out.Campaigns) < tallyShown {
-			out.Campaigns = append(out.Campaigns, Campaign(r))
+			out.Campaigns = append(out.Campaigns, r)
 		}
 	}
 	return out

@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"antirobot/admin"
+	"antirobot/captcha"
 	"antirobot/journal"
 	"antirobot/verdict"
 )
@@ -68,7 +69,7 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 	case "/api/journal/top":
 		return 200, []byte(`{"items":[{"name":"` + `<b>x</b>` + `","entries":3,"requests":3}],"more":[{"by":"network","items":[{"name":"198.51.100.0/24","entries":1,"requests":1}]},{"by":"agent","items":[]}]}`)
 	case "/api/challenges":
-		v = challenges{Since: at, Total: challengeRow{Shown: 4, Loaded: 3, Tried: 2, Solved: 1, CameBack: 1, Seconds: 3}, Ways: []challengeRow{{Name: "page", Shown: 4, Solved: 1}}, Devices: []challengeRow{{Name: "phone", Shown: 4, Loaded: 3}}, MachinesSolve: []string{"203.0.113.0/24"}}
+		v = captcha.Challenges{Since: at, Total: captcha.ChallengeCount{Shown: 4, Loaded: 3, Tried: 2, Solved: 1, CameBack: 1, Seconds: 3}, Ways: []captcha.ChallengeRow{{Name: "page", ChallengeCount: captcha.ChallengeCount{Shown: 4, Solved: 1}}}, Devices: []captcha.ChallengeRow{{Name: "phone", ChallengeCount: captcha.ChallengeCount{Shown: 4, Loaded: 3}}}, MachinesSolve: []string{"203.0.113.0/24"}}
 	case "/api/alarms":
 		return 200, []byte(`{"items":[{"name":"machines-solve","about":"203.0.113.0/24"},{"name":"list-old","about":"tor","value":"26h"},{"name":"people-stuck","value":"30 of 40"},{"name":"stopped-doubled"},{"name":"events-shed"},{"name":"certificate-end"},{"name":"certificate-none"},{"name":"store-away"},{"name":"service-away"}],"webhooks":[{"host":"hooks.example","error":"answers 503"}]}`)
 	case "/api/lab":

@@ -14,6 +14,7 @@ import (
 
 	"antirobot/admin"
 	"antirobot/alarm"
+	"antirobot/captcha"
 	"antirobot/journal"
 	"antirobot/svg"
 )
@@ -116,7 +117,7 @@ func (v *visit) showNow() {
 		watch.Items = slices.DeleteFunc(watch.Items, func(a alarm.Alarm) bool { return a.Name == "store-away" || a.Name == "service-away" })
 		data["Alarms"], data["Webhooks"] = watch.Items, watch.Webhooks
 	}
-	var c challenges
+	var c admin.Challenges
 	if v.look("/api/challenges"+everywhere, &c) {
 		data["Solving"] = c.Total
 	}
@@ -256,42 +257,16 @@ func lane(e *journal.Entry) string {
 	return e.Kind
 }
 
-// challenges is the answer of the API about challenges.
-type challenges struct {
-	Since         time.Time      `json:"since"`
-	Total         challengeRow   `json:"total"`
-	Ways          []challengeRow `json:"ways"`
-	Languages     []challengeRow `json:"languages"`
-	Devices       []challengeRow `json:"devices"`
-	Networks      []challengeRow `json:"networks"`
-	MachinesSolve []string       `json:"machines-solve"`
-	Campaigns     []challengeRow `json:"campaigns"`
-
-	Gateways []admin.GatewayState `json:"gateways"`
-}
-
-type challengeRow struct {
-	Name     string  `json:"name"`
-	Shown    int64   `json:"shown"`
-	Tried    int64   `json:"tried"`
-	Solved   int64   `json:"solved"`
-	GaveUp   int64   `json:"gave-up"`
-	Seconds  float64 `json:"seconds"`
-	Quick    int64   `json:"quick"`
-	Loaded   int64   `json:"loaded"`
-	CameBack int64   `json:"came-back"`
-}
-
-// Share returns how many of a hundred that were shown were solved.
-func (r challengeRow) Share() string {
-	if r.Shown == 0 {
+// solvedShare is how many of a hundred that were shown were solved.
+func solvedShare(c captcha.ChallengeCount) string {
+	if c.Shown == 0 {
 		return "–"
 	}
-	return strconv.FormatInt(100*r.Solved/r.Shown, 10) + " %"
+	return strconv.FormatInt(100*c.Solved/c.Shown, 10) + " %"
 }
 
 func (v *visit) showChallenges() {
-	var c challenges
+	var c admin.Challenges
 	if !v.get("/api/challenges"+everywhere, &c) {
 		return
 	}

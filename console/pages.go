@@ -64,6 +64,7 @@ func functions(words map[string]string) template.FuncMap {
 		"iso":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
 		"number": func(v any) string { return numberWords(v) },
 		"bar":    bar,
+		"solved": solvedShare,
 		"dict": func(pairs ...any) map[string]any {
 			m := map[string]any{}
 			for i := 0; i+1 < len(pairs); i += 2 {

@@ -26,7 +26,7 @@ func (a *Server) openAdmin() (err error) {
 		Token: a.Token, TLS: a.tlsOf(adminListener), Version: a.version, Started: a.began, Log: a.Logger("admin"), Metrics: a.set,
 		Gateway: a, Bans: a.cacher, Passes: a.cacher, Decisions: a.cacher.Decisions(), Lists: a.lists, Counters: a.counters,
 		Messages: &messageAPI{a: a}, Queue: a.queue, MessagesOpen: a.Cfg.MessagesOpen(), MaxMessage: a.Cfg.Message.MaxRequest, Sessions: a.proc,
-		Challenges: func() any { return a.challenges() }, Labels: a.proc, Attack: a.cacher, Alarms: a.alarms,
+		Challenges: a.challenges, Labels: a.proc, Attack: a.cacher, Alarms: a.alarms,
 	}
 	if a.pushes != nil {
 		deps.Pushes = a.pushes

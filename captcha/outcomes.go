@@ -1,0 +1,94 @@
+package captcha
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// Challenges reports the outcomes of the challenges of the last hour or two, for operators. It covers one node, since its
+// start.
+type Challenges struct {
+	Since     time.Time      `json:"since"`
+	Total     ChallengeCount `json:"total"`
+	Ways      []ChallengeRow `json:"ways"` // page, form, script, xml, work, silent, press, dynamic
+	Languages []ChallengeRow `json:"languages"`
+	Devices   []ChallengeRow `json:"devices"`  // desk, phone, tablet, other, as the User-Agent says
+	Networks  []ChallengeRow `json:"networks"` // /24 and /48, those with the most first; the rest is summed up in "others"
+	// MachinesSolve lists each network that appears to solve by machine, with the evidence: right, quick and many answers.
+	MachinesSolve []string `json:"machines-solve"`
+	// Campaigns are the kinds of browser in a network of which the same is true, and the shapes of clients in all networks. The
+	// name is the network and, in sixteen hexadecimal digits, the hash of the User-Agent's family; or shape and such a hash.
+	Campaigns []ChallengeRow `json:"campaigns"`
+}
+
+// ChallengeRow is the count of a way, a language, a device, a network or a campaign.
+type ChallengeRow struct {
+	Name string `json:"name"`
+	ChallengeCount
+}
+
+// ChallengeCount counts the outcomes of challenges. A challenge that was neither tried nor replaced by another picture was
+// given up, or is still open.
+type ChallengeCount struct {
+	Shown   int64   `json:"shown"`
+	Tried   int64   `json:"tried"`
+	Solved  int64   `json:"solved"`
+	GaveUp  int64   `json:"gave-up"`
+	Seconds float64 `json:"seconds"` // from the challenge to its right answer, on average
+	Quick   int64   `json:"quick"`   // right answers given faster than anybody can type them, or pressed as machines press
+	// Loaded counts the challenges whose picture, sound or part was fetched, CameBack the passes that were used within the hour.
+	Loaded   int64 `json:"loaded"`
+	CameBack int64 `json:"came-back"`
+}
+
+// SumOfChallenges adds up what several nodes counted, since the earliest beginning. Lists that a node of another version leaves out
+// are empty.
+func SumOfChallenges(nodes []Challenges) Challenges {
+	sum := Challenges{
+		Ways: []ChallengeRow{}, Languages: []ChallengeRow{}, Devices: []ChallengeRow{}, Networks: []ChallengeRow{},
+		MachinesSolve: []string{}, Campaigns: []ChallengeRow{},
+	}
+	for i := range nodes {
+		n := &nodes[i]
+		if i == 0 || n.Since.Before(sum.Since) {
+			sum.Since = n.Since
+		}
+		sum.Total.add(&n.Total)
+		sum.Ways = addRows(sum.Ways, n.Ways)
+		sum.Languages = addRows(sum.Languages, n.Languages)
+		sum.Devices = addRows(sum.Devices, n.Devices)
+		sum.Networks = addRows(sum.Networks, n.Networks)
+		sum.Campaigns = addRows(sum.Campaigns, n.Campaigns)
+		for _, name := range n.MachinesSolve {
+			if !slices.Contains(sum.MachinesSolve, name) {
+				sum.MachinesSolve = append(sum.MachinesSolve, name)
+			}
+		}
+	}
+	return sum
+}
+
+func addRows(to, more []ChallengeRow) []ChallengeRow {
+	for i := range more {
+		k := slices.IndexFunc(to, func(r ChallengeRow) bool { return r.Name == more[i].Name })
+		if k < 0 {
+			to = append(to, more[i])
+			continue
+		}
+		to[k].add(&more[i].ChallengeCount)
+	}
+	slices.SortStableFunc(to, func(a, b ChallengeRow) int { return cmp.Compare(b.Shown, a.Shown) })
+	return to
+}
+
+func (n *ChallengeCount) add(more *ChallengeCount) {
+	n.Seconds = (n.Seconds*float64(n.Solved) + more.Seconds*float64(more.Solved)) / float64(max(n.Solved+more.Solved, 1))
+	n.Shown += more.Shown
+	n.Tried += more.Tried
+	n.Solved += more.Solved
+	n.GaveUp += more.GaveUp
+	n.Quick += more.Quick
+	n.Loaded += more.Loaded
+	n.CameBack += more.CameBack
+}
