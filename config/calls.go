@@ -6,8 +6,11 @@ import (
 	"strings"
 )
 
-// Calls returns the hosts that the gateway may call, sorted: those of its services, of the store, of lists and crawlers'
-// ranges, of webhooks (of messages and of alarms) and second opinions, and of the certificate authority. It calls no others; addresses are looked up by the machine's resolver.
+// Calls returns the hosts that the gateway may call, sorted: those of its services, of the store and of Kafka, of lists and
+// crawlers' ranges, of webhooks (of messages and of alarms) and second opinions, of the receiver of traces, of who signs people in
+// to the console, and of the certificate authority. It calls no others, but for the fleet's gateways, whose addresses are in the
+// store, and where these hosts send it: a list's redirect, an authority, a provider or a broker may name further ones.
+// Addresses are looked up by the machine's resolver.
 func (c *Config) Calls() (hosts []string) {
 	urls := c.Lists.Calls()
 	for i := range c.Resolved {
@@ -33,6 +36,7 @@ func (c *Config) Calls() (hosts []string) {
 	if c.Store.CountersURL != "" {
 		urls = append(urls, strings.Split(c.Store.CountersURL, ",")...)
 	}
+	urls = append(append(urls, c.Kafka.Brokers...), c.Admin.OIDC.Issuer)
 	if len(c.TLS.ACME.Hosts) > 0 {
 		urls = append(urls, c.TLS.ACME.Directory)
 	}

@@ -1,7 +1,7 @@
 // Command interop is a service of gRPC and a client of it, both of grpc-go with its own interoperability tests, between which a
 // gateway stands:
 //
-//	interop serve ADDRESS
+//	interop serve ADDRESS [CERTIFICATE KEY]
 //	interop ask ADDRESS [tls]
 //
 // It shares a module with Envoy's double, so that grpc-go is built once.
@@ -33,21 +33,27 @@ func main() {
 func run(args []string) error {
 	switch {
 	case len(args) == 2 && args[0] == "serve":
-		return serve(args[1])
+		return serve(args[1], insecure.NewCredentials())
+	case len(args) == 4 && args[0] == "serve":
+		c, err := credentials.NewServerTLSFromFile(args[2], args[3])
+		if err != nil {
+			return err
+		}
+		return serve(args[1], c)
 	case len(args) == 2 && args[0] == "ask":
 		return ask(args[1], insecure.NewCredentials())
 	case len(args) == 3 && args[0] == "ask" && args[2] == "tls":
 		return ask(args[1], credentials.NewTLS(&tls.Config{InsecureSkipVerify: true})) //nolint:gosec // self-signed
 	}
-	return errors.New("usage: interop serve ADDRESS, or interop ask ADDRESS [tls]")
+	return errors.New("usage: interop serve ADDRESS [CERTIFICATE KEY], or interop ask ADDRESS [tls]")
 }
 
-func serve(address string) error {
+func serve(address string, c credentials.TransportCredentials) error {
 	ln, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
-	s := grpc.NewServer()
+	s := grpc.NewServer(grpc.Creds(c))
 	testgrpc.RegisterTestServiceServer(s, interop.NewTestServer())
 	return s.Serve(ln)
 }
