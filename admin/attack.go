@@ -53,5 +53,5 @@ func (s *Server) turn(c *call, until time.Time, on bool) (any, error) {
 		return nil, changed(err, "the switch")
 	}
 	s.log.Warn().Bool("on", on).Time("until", over).Msg("under attack, over the api")
-	return AttackState{On: on, Until: over.Truncate(time.Second), Share: share(s.deps.Attack.UnderAttack().Share)}, nil
+	return AttackState{On: over.After(s.now()), Until: over.Truncate(time.Second), Share: share(s.deps.Attack.UnderAttack().Share)}, nil
 }

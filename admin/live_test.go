@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"fmt"
 	"net/netip"
 	"sort"
@@ -81,6 +82,27 @@ func TestEntriesThatDecide(t *testing.T) {
 	g.refused(404, "not_found", "", "GET", "/api/lists/grey", "")
 	g.refused(400, "invalid_field", "silent", "GET", "/api/lists/block?silent=30d", "")
 }
+
+// TestAttackIsOneTruth: while the switch eases off the site is under attack, whoever asks and however.
+func TestAttackIsOneTruth(t *testing.T) {
+	over := time.Now().Add(30 * time.Second)
+	l := start(t, DefaultConfig(), Deps{Attack: easing(over)})
+	want := fmt.Sprintf(`{"under-attack":true,"until":%q,"share":0.5}`, over.UTC().Truncate(time.Second).Format(time.RFC3339))
+	for _, method := range []string{"GET", "DELETE", "GET"} {
+		if status, body, _ := l.do(method, "/api/attack", ""); status != 200 || strings.TrimSpace(body) != want {
+			t.Errorf("%s: %d %s, want %s", method, status, body, want)
+		}
+	}
+}
+
+// easing is a switch that eases off until a time.
+type easing time.Time
+
+func (e easing) UnderAttack() verdict.AttackState {
+	return verdict.AttackState{Until: time.Time(e).UTC(), Share: 0.5}
+}
+
+func (e easing) Attack(context.Context, time.Time) (time.Time, error) { return time.Time(e).UTC(), nil }
 
 func TestRevocation(t *testing.T) {
 	g := startGateway(t)

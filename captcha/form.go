@@ -222,7 +222,9 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 		return c.checkingForm(q, p, token, asked, at)
 	}
 	key, moves := c.reading(q, p, asked, "", at)
-	c.noteShown(q, readWay("form", moves), at)
+	if p == nil || key != p.key {
+		c.noteShown(q, readWay("form", moves), at)
+	}
 	page := c.challenge(q, lang, key)
 	page.Moving = moves
 	page.Problem, page.Reason = problem, q.Reason

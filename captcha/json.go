@@ -84,10 +84,12 @@ func (c *Captcha) ChallengeJSON(q *Request) Response {
 func (c *Captcha) challengeJSON(q *Request, l *link, r *result, code int, at time.Time) Response {
 	a := c.own(q, code, typeJSON, verdictCaptcha)
 	c.cors(q, &a)
-	c.noteShown(q, "script", at)
 	asked := c.ask(q, q.least(), at)
 	asked.as = asScript
 	asked.move = r == nil && q.mayMove(l.reason(), q.least(), false)
+	if r == nil || r.next == nil {
+		c.noteShown(q, asked.scriptWay(), at)
+	}
 	token := c.issueDigits(q, asked, l.url, at)
 	workURL := q.workURL()
 	if workURL != "" {
@@ -136,6 +138,14 @@ func (c *Captcha) askJSON(q *Request, r *result, asked question, to string, at t
 	}
 	token, t := c.issueCheck(q, asked, to, at)
 	return &askBody{Step: step.String(), Key: token, Work: &t, PartURL: media + "image?key=" + token}
+}
+
+// scriptWay is the way in which a script's challenge is counted: that of the step which it may take instead of digits.
+func (a question) scriptWay() string {
+	if a.move || a.step == steps.Digits {
+		return "script"
+	}
+	return a.step.String()
 }
 
 func (c *Captcha) answerLength() int {

@@ -60,6 +60,61 @@ func TestMovingPictures(t *testing.T) {
 	}
 }
 
+// TestMovingPicturesCountOnce: both rounds of a moving picture are one challenge, on a page, for a form and for a script: it is given
+// up by whoever leaves it after the first.
+func TestMovingPicturesCountOnce(t *testing.T) {
+	ways := map[string]func(e *env, rounds int){
+		"page": func(e *env, rounds int) {
+			at := e.c.Redirect(e.request("GET", "https://example.com/page"))
+			browser := keeping(&at)
+			for range rounds {
+				_, fields := e.open(at.Get("Location"), browser)
+				e.loads(fields.Get("key"))
+				at = e.submit(fields, e.directions(fields.Get("key")), browser)
+			}
+		},
+		"form": func(e *env, rounds int) {
+			a := e.c.ChallengeForm(e.request("POST", "https://example.com/post", form("text", "x")))
+			browser := keeping(&a)
+			for range rounds {
+				fields := fieldsOf(t, a.Body)
+				e.loads(fields.Get("key"))
+				a = e.submit(fields, e.directions(fields.Get("key")), browser, header("Sec-Fetch-Site", "same-origin"))
+			}
+		},
+		"script": func(e *env, rounds int) {
+			a := e.c.ChallengeJSON(e.request("GET", "https://example.com/api"))
+			for range rounds {
+				var c challengeJSON
+				if err := json.Unmarshal(a.Body, &c); err != nil {
+					t.Fatal(err)
+				}
+				e.loads(c.Captcha.Ask.Key)
+				a = e.answerWork(c.Captcha.Ask.Key, e.directions(c.Captcha.Ask.Key))
+			}
+		},
+	}
+	for way, ask := range ways {
+		e := asking(t, "dynamic")
+		ask(e, movingRounds)
+		if n := rowNamed(e.c.Challenges().Ways, "dynamic"); n.Shown != 1 || n.Loaded != 1 || n.Tried != 1 || n.Solved != 1 || n.GaveUp != 0 {
+			t.Errorf("%s: solved: %+v", way, n)
+		}
+		ask(e, 1)
+		if n := rowNamed(e.c.Challenges().Ways, "dynamic"); n.Shown != 2 || n.Loaded != 2 || n.Solved != 1 || n.GaveUp != 1 || e.c.Challenges().Total.Shown != 2 {
+			t.Errorf("%s: left after the first round: %+v", way, n)
+		}
+	}
+}
+
+// loads fetches the picture of a key.
+func (e *env) loads(key string) {
+	e.t.Helper()
+	if a := e.c.Image(e.request("GET", "https://example.com/captcha/image?key="+url.QueryEscape(key))); a.Status != 200 {
+		e.t.Fatalf("the picture: status %d", a.Status)
+	}
+}
+
 // TestMovingMedia: the picture moves, and the sound says the same directions.
 func TestMovingMedia(t *testing.T) {
 	e := asking(t, "dynamic")

@@ -73,7 +73,9 @@ func (c *Captcha) Page(q *Request) Response {
 	c.probe(q, &a, pr)
 	c.rememberLang(q, &a, &p)
 	c.count.shown["page"].Inc()
-	c.noteShown(q, readWay("page", dynamic), at)
+	if key != p.key { // the next round of a moving picture is none of its own
+		c.noteShown(q, readWay("page", dynamic), at)
+	}
 	return c.show(q, a, lang, page)
 }
 

@@ -47,17 +47,17 @@ Without an argument it prints the present state. SIGUSR1 and SIGUSR2 to the proc
 			if err := readAnswer(answer, &s); err != nil {
 				return err
 			}
-			switch {
-			case s.On:
-			case s.Until.IsZero():
-				fmt.Fprintln(cmd.OutOrStdout(), "not under attack")
-				return nil
-			default:
+			switch off := method == http.MethodDelete; {
+			case off && s.On:
 				fmt.Fprintf(cmd.OutOrStdout(), "switched off; it has eased off by %s\n", s.Until.Format(time.RFC3339))
-				return nil
+			case off:
+				fmt.Fprintln(cmd.OutOrStdout(), "switched off")
+			case s.On:
+				fmt.Fprintf(cmd.OutOrStdout(), "under attack until %s: %.0f %% of the visitors whom the site does not know are asked\n",
+					s.Until.Format(time.RFC3339), 100*s.Share)
+			default:
+				fmt.Fprintln(cmd.OutOrStdout(), "not under attack")
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "under attack until %s: %.0f %% of the visitors whom the site does not know are asked\n",
-				s.Until.Format(time.RFC3339), 100*s.Share)
 			return nil
 		},
 	}
