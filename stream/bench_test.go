@@ -51,30 +51,32 @@ func (noLists) Lookup(*cbb.Match, *request.View, *identity.Identity, string) {}
 func (noLists) Listed(string, netip.Addr, identity.Subject, string, time.Time) bool { return false }
 
 // judge makes a processor as it stands behind a stream.
-func judge(b *testing.B) (*processor.Processor, *stream.Services) {
-	b.Helper()
+func judge(t testing.TB, d processor.Deps) (*processor.Processor, *stream.Services) {
+	t.Helper()
 	kv := store.NewMemory(nil)
+	t.Cleanup(func() { _ = kv.Close() })
 	c, err := verdict.New(verdict.DefaultConfig(), verdict.Deps{Store: kv, Lists: noLists{}, Metrics: metrics.NewSet()})
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
-	p, err := processor.New(processor.DefaultConfig(), processor.Deps{Keeper: c, Metrics: metrics.NewSet()})
+	d.Keeper, d.Metrics = c, metrics.NewSet()
+	p, err := processor.New(processor.DefaultConfig(), d)
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	cfg := verdict.DefaultServiceConfig()
 	s, err := cfg.Settings("default", 0)
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	use, err := p.Prepare([]*verdict.Settings{s})
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	use()
 	services, err := stream.NewServices([]stream.Service{{Key: "default ", Settings: s}})
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 	return p, services
 }
@@ -125,7 +127,7 @@ func publisher(cfg stream.Config, s stream.Stream, services *stream.Services) *s
 
 // BenchmarkOffer is what an event costs a gateway, without the engine's client: budget 2 µs.
 func BenchmarkOffer(b *testing.B) {
-	_, services := judge(b)
+	_, services := judge(b, processor.Deps{})
 	p := publisher(stream.DefaultConfig(), nowhere{}, services)
 	defer p.Close()
 	list := visits(1 << 14)
@@ -142,7 +144,7 @@ func BenchmarkOffer(b *testing.B) {
 
 // BenchmarkReference judges the same events in the process that saw them, without a stream.
 func BenchmarkReference(b *testing.B) {
-	p, _ := judge(b)
+	p, _ := judge(b, processor.Deps{})
 	list := visits(1 << 16)
 	before := cpuTime()
 	b.ResetTimer()
@@ -177,7 +179,7 @@ func batched() stream.Config {
 // through publishes events to an engine, whose server is the process pid, and then lets a processor judge them.
 func through(b *testing.B, cfg stream.Config, g stream.Stream, pid int) {
 	b.Helper()
-	proc, services := judge(b)
+	proc, services := judge(b, processor.Deps{})
 	p := publisher(cfg, g, services)
 	list := visits(1 << 16)
 	ours, theirs := cpuTime(), cpuOf(pid)

@@ -103,6 +103,23 @@ func BenchmarkRedis(b *testing.B) {
 		b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "sums/s")
 		b.ReportMetric(4*float64(n)/b.Elapsed().Seconds(), "commands/s")
 	})
+	// The same by scripts that count each batch once, as the gateway's queue sends them.
+	b.Run("batches", func(b *testing.B) {
+		c := openServers(b).Counters()
+		rnd := rand.New(rand.NewPCG(1, 2))
+		slot := store.TenMinutes.Number(time.Now())
+		batch := store.Batch{Writer: rand.Uint64(), Adds: make([]store.Delta, 4096)}
+		for b.Loop() {
+			batch.Number++
+			for i := range batch.Adds {
+				batch.Adds[i] = store.Delta{Counter: store.Counter{Prefix: "bench", Shingle: rnd.Uint64N(1_000_000), Type: 16}, Slot: slot, N: 1}
+			}
+			if err := c.Count(context.Background(), &batch); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(len(batch.Adds))*float64(batch.Number)/b.Elapsed().Seconds(), "sums/s")
+	})
 	for _, l := range loads {
 		b.Run("shingler/"+l.name, func(b *testing.B) {
 			s, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: openServers(b).Counters(), Log: zerolog.Nop()})
