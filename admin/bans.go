@@ -11,6 +11,7 @@ import (
 	"antirobot/identity"
 	"antirobot/journal"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // maxReason bounds the text that says why, in bytes.
@@ -27,7 +28,7 @@ func (s *Server) listBans(c *call) (any, error) {
 	if s.deps.Bans == nil {
 		return nil, absentPart("the table of bans")
 	}
-	p, err := newPage[verdict.Ban](c)
+	p, err := newPage[bans.Ban](c)
 	if err != nil {
 		return nil, err
 	}
@@ -43,15 +44,15 @@ func (s *Server) listBans(c *call) (any, error) {
 	for _, b := range s.deps.Bans.Bans(f) {
 		p.offer(b.Subject.String()+"\x00"+b.Service+"\x00"+b.Source.String(), b)
 	}
-	bans, next := p.take()
-	return listed[*verdict.StoryBan]{stories(bans), next}, nil
+	rows, next := p.take()
+	return listed[*bans.Story]{stories(rows), next}, nil
 }
 
 // stories is how bans are shown.
-func stories(bans []verdict.Ban) []*verdict.StoryBan {
-	out := make([]*verdict.StoryBan, len(bans))
-	for i := range bans {
-		out[i] = bans[i].Story()
+func stories(list []bans.Ban) []*bans.Story {
+	out := make([]*bans.Story, len(list))
+	for i := range list {
+		out[i] = list[i].Story()
 	}
 	return out
 }
@@ -69,7 +70,7 @@ func (s *Server) makeBan(c *call) (any, error) {
 	if err := decode(c.RequestCtx, &in); err != nil {
 		return nil, err
 	}
-	b := verdict.Ban{Source: verdict.SourceAPI, Reason: in.Reason, Service: in.Service, Made: s.second()}
+	b := bans.Ban{Source: bans.SourceAPI, Reason: in.Reason, Service: in.Service, Made: s.second()}
 	var err error
 	if b.Subject, err = subjectIn("subject", in.Subject); err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (s *Server) checkService(name string) error {
 
 // changed turns the error of a change that was made on this node but could not be stored into a response.
 func changed(err error, what string) error {
-	if errors.Is(err, verdict.ErrFull) {
+	if errors.Is(err, bans.ErrFull) {
 		return &problem{status: statusFull, Code: "full", Message: err.Error() + "; raise the bound in the configuration or remove something"}
 	}
 	return &problem{

@@ -17,6 +17,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/label"
 	"antirobot/verdict/processor"
 )
@@ -121,9 +122,9 @@ type Alarms interface {
 
 // Bans keeps the live bans. *verdict.Cacher does.
 type Bans interface {
-	Ban(ctx context.Context, b verdict.Ban) error
+	Ban(ctx context.Context, b bans.Ban) error
 	Unban(ctx context.Context, s identity.Subject, service string) (int, error)
-	Bans(f verdict.BanFilter) []verdict.Ban
+	Bans(f verdict.BanFilter) []bans.Ban
 }
 
 // Passes revokes passes, and knows what they may pay for. *verdict.Cacher does.

@@ -15,7 +15,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/request"
-	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // Every example of docs/api.md is run as written, and its answer has the documented shape.
@@ -30,10 +30,10 @@ func TestDocumentedExamples(t *testing.T) {
 	g := startGateway(t)
 	g.reload = []error{errors.Join(errors.New("services[0].upstreams: none is given"), errors.New("admin.listen: bad"))}
 	addr := netip.MustParseAddr("198.51.100.4")
-	ban := verdict.Ban{
-		Subject: identity.AddrSubject(addr), Until: time.Now().Add(10 * time.Minute), Source: verdict.SourceProcessor,
+	ban := bans.Ban{
+		Subject: identity.AddrSubject(addr), Until: time.Now().Add(10 * time.Minute), Source: bans.SourceProcessor,
 		Score: 0.73, Threshold: 0.5, Reason: "formula: agent_library, client_loads_1m, session_pages", Model: "default-2-8f31c0aa",
-		Factors: [verdict.MaxFactors]verdict.Factor{
+		Factors: [bans.MaxFactors]bans.Factor{
 			{Name: "agent_library", Value: 1, Amount: 2.5},
 			{Name: "client_loads_1m", Value: 33, Amount: 1},
 			{Name: "session_pages", Value: 34, Amount: 0.67},

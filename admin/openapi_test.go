@@ -20,6 +20,7 @@ import (
 	"antirobot/message"
 	"antirobot/message/queue"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/processor"
 )
 
@@ -98,7 +99,7 @@ func roleOf(t *testing.T, op *openapi3.Operation) string {
 func TestOpenAPIFields(t *testing.T) {
 	doc := description(t, start(t, DefaultConfig(), Deps{}))
 	for name, v := range map[string]any{
-		"Problem": problem{}, "Ban": verdict.StoryBan{}, "Decision": verdict.Story{}, "Refusal": verdict.Refusal{}, "Place": verdict.StoryPlace{},
+		"Problem": problem{}, "Ban": bans.Story{}, "Decision": verdict.Story{}, "Refusal": verdict.Refusal{}, "Place": verdict.StoryPlace{},
 		"Handshake": verdict.StoryHello{}, "DecisionEntry": verdict.StoryEntry{}, "Question": verdict.StoryAsked{}, "Doubt": verdict.StoryDoubt{},
 		"PassUsed": verdict.StoryPass{}, "Ruling": verdict.StoryRules{}, "RuleFired": verdict.StoryFired{}, "CountedAs": verdict.StoryCount{},
 		"Lists": listsView{}, "ListSource": source{}, "ListEntry": entry{}, "ListBadLine": cbb.BadLine{}, "CrawlerStats": cbb.CrawlerStats{},
@@ -112,7 +113,7 @@ func TestOpenAPIFields(t *testing.T) {
 		"PushState": PushState{}, "PushedVersion": pushed.Version{}, "PushedGateway": pushed.Node{}, "QueueItem": QueueItem{}, "HeaderField": queue.Field{},
 		"MessageEntry": shownEntry{}, "ServiceStatus": ServiceStatus{}, "Upstream": Upstream{}, "StoreHealth": StoreHealth{}, "ReadyCheck": Check{},
 		"Challenges": Challenges{}, "ChallengeCount": captcha.ChallengeCount{}, "ChallengeRow": captcha.ChallengeRow{},
-		"BanPage": listed[*verdict.StoryBan]{}, "ListPage": listed[entry]{}, "LabelPage": listed[LabelStory]{},
+		"BanPage": listed[*bans.Story]{}, "ListPage": listed[entry]{}, "LabelPage": listed[LabelStory]{},
 	} {
 		s := doc.Components.Schemas[name].Value
 		var fields, required []string

@@ -11,6 +11,7 @@ import (
 	"antirobot/journal"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/processor"
 )
 
@@ -151,10 +152,10 @@ func (s *Server) subject(c *call) (any, error) {
 	}
 	a := struct {
 		Subject   string                 `json:"subject"`
-		Bans      []*verdict.StoryBan    `json:"bans"`
+		Bans      []*bans.Story          `json:"bans"`
 		Allowance *Allowance             `json:"allowance,omitempty"`
 		Session   *processor.SessionView `json:"session,omitempty"`
-	}{Subject: sub.String(), Bans: []*verdict.StoryBan{}}
+	}{Subject: sub.String(), Bans: []*bans.Story{}}
 	if s.deps.Bans != nil {
 		a.Bans = stories(s.deps.Bans.Bans(verdict.BanFilter{Subject: sub}))
 	}

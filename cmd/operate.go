@@ -17,6 +17,7 @@ import (
 	"antirobot/journal"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/processor"
 )
 
@@ -93,7 +94,7 @@ func banCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var b verdict.StoryBan
+			var b bans.Story
 			body := map[string]string{"subject": subject, "ttl": ttl, "reason": reason, "service": service}
 			printed, err := o.call(cmd, http.MethodPost, "/api/bans", body, &b)
 			if err != nil || printed {

@@ -13,6 +13,7 @@ import (
 	"antirobot/identity"
 	"antirobot/identity/geo"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/processor"
 )
 
@@ -118,7 +119,7 @@ func tellBan(row func(name, format string, args ...any), s *verdict.Story, now m
 	if b.OneClient {
 		row("", "of one client there alone, the only one that read as a robot")
 	}
-	if b.Source != verdict.SourceAPI.String() {
+	if b.Source != bans.SourceAPI.String() {
 		model := ""
 		if b.Model != "" {
 			model = ", model " + b.Model
@@ -133,7 +134,7 @@ func tellBan(row func(name, format string, args ...any), s *verdict.Story, now m
 		row("factor", "%s (%s = %.6g)%s", processor.FactorWords(name, b.Factors[name]), name, b.Factors[name], amount)
 	}
 	if is, ok := now[b.Subject]; ok {
-		switch lasts := slices.ContainsFunc(is.Bans, func(o verdict.StoryBan) bool { return o.Until.After(at) }); {
+		switch lasts := slices.ContainsFunc(is.Bans, func(o bans.Story) bool { return o.Until.After(at) }); {
 		case lasts:
 			row("now", "%s is banned", b.Subject)
 		default:
@@ -143,7 +144,7 @@ func tellBan(row func(name, format string, args ...any), s *verdict.Story, now m
 }
 
 // factorsOf returns the names of a ban's factors, largest contribution first.
-func factorsOf(b *verdict.StoryBan) []string {
+func factorsOf(b *bans.Story) []string {
 	names := slices.Sorted(maps.Keys(b.Factors))
 	slices.SortStableFunc(names, func(x, y string) int {
 		switch ax, ay := abs(b.Amounts[x]), abs(b.Amounts[y]); {

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"antirobot/admin"
-	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/processor"
 )
 
@@ -38,7 +38,7 @@ func subjectCommand() *cobra.Command {
 // knownSubject is what the API says of a subject.
 type knownSubject struct {
 	Subject   string
-	Bans      []verdict.StoryBan
+	Bans      []bans.Story
 	Allowance *admin.Allowance
 	Session   *processor.SessionView
 	Gateways  []admin.GatewayState

@@ -14,6 +14,7 @@ import (
 	"antirobot/request"
 	"antirobot/settings"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 func whyCommand() *cobra.Command {
@@ -63,8 +64,8 @@ over its private listener.`,
 
 // standing is what the gateway says of a subject now.
 type standingNow struct {
-	Bans      []verdict.StoryBan `json:"bans"`
-	Allowance *admin.Allowance   `json:"allowance"`
+	Bans      []bans.Story     `json:"bans"`
+	Allowance *admin.Allowance `json:"allowance"`
 }
 
 // present asks for the current state of the ban and of the pass. It is left out if the gateway does not know.

@@ -18,6 +18,7 @@ import (
 	"antirobot/captcha"
 	"antirobot/journal"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 const (
@@ -50,7 +51,7 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 	}
 	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
 	entry := journal.Entry{ID: number, At: at, Kind: "request", Verdict: "robot", Cause: "ban", Mode: "enforce", Method: "GET", Path: hostile, Subject: "ip:203.0.113.7", Address: "203.0.113.7", Agent: "=cmd()", Status: 302}
-	ban := &verdict.StoryBan{Subject: "ip:203.0.113.7", Source: "processor", Score: 0.8, Threshold: 0.5, Reason: "formula", Made: at, Until: at, Factors: map[string]float32{"agent_library": 1}, Amounts: map[string]float32{"agent_library": 2.5}}
+	ban := &bans.Story{Subject: "ip:203.0.113.7", Source: "processor", Score: 0.8, Threshold: 0.5, Reason: "formula", Made: at, Until: at, Factors: map[string]float32{"agent_library": 1}, Amounts: map[string]float32{"agent_library": 2.5}}
 	var v any
 	switch path {
 	case "/api/journal":
@@ -61,7 +62,7 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 	case "/api/journal/" + number:
 		v = told{Items: []journal.Entry{entry}, Story: &verdict.Story{RequestID: number, At: at, Service: "shop", Mode: "enforce", Path: hostile, Verdict: "robot", Cause: "ban", Subject: "ip:203.0.113.7", Considered: []string{"ip:203.0.113.7"}, Ban: ban}}
 	case "/api/subjects/ip:203.0.113.7":
-		v = standing{Subject: "ip:203.0.113.7", Bans: []*verdict.StoryBan{ban}}
+		v = standing{Subject: "ip:203.0.113.7", Bans: []*bans.Story{ban}}
 	case "/api/status":
 		return 200, []byte(`{"version":"1","ready":false,"checks":[{"name":"lists","ok":false,"detail":"x"}],"services":[{"name":"shop","mode":"observe","upstreams":[{"address":"10.0.0.1:80","healthy":false}]}],"store":{"backend":"pebble","healthy":false,"error":"full"}}`)
 	case "/api/journal/figures":

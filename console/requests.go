@@ -15,6 +15,7 @@ import (
 	"antirobot/journal"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // everywhere asks for what all gateways know.
@@ -143,9 +144,9 @@ type told struct {
 
 // standing is what the API says of a subject.
 type standing struct {
-	Subject   string              `json:"subject"`
-	Gateway   string              `json:"gateway"` // whose session it is
-	Bans      []*verdict.StoryBan `json:"bans"`
+	Subject   string        `json:"subject"`
+	Gateway   string        `json:"gateway"` // whose session it is
+	Bans      []*bans.Story `json:"bans"`
 	Allowance *struct {
 		Limit, Spent, Left uint32
 		Expires            time.Time

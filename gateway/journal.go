@@ -10,6 +10,7 @@ import (
 	"antirobot/journal"
 	"antirobot/proxy/traces"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // openJournal opens what is remembered of requests. A gateway whose journal can't be opened serves all the same.
@@ -55,7 +56,7 @@ type stories struct{ a *Server }
 func (s stories) Noted(n *verdict.Note) (verdict.Story, bool) { return s.a.cacher.Decisions().Noted(n) }
 
 // banned tells the journal of a ban.
-func (a *Server) banned(b *verdict.Ban) {
+func (a *Server) banned(b *bans.Ban) {
 	if a.journal != nil {
 		a.journal.Ban(b)
 	}

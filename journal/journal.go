@@ -14,6 +14,7 @@ import (
 	"antirobot/request"
 	"antirobot/store/pebblestore"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // Teller knows the whole story of a request that was noted a moment ago. *verdict.Recent does.
@@ -166,7 +167,7 @@ type written struct {
 }
 
 // Ban remembers that a ban was made.
-func (j *Journal) Ban(b *verdict.Ban) {
+func (j *Journal) Ban(b *bans.Ban) {
 	at := j.now()
 	w := written{row: row{id: request.NewID(at), kind: KindBan, share: 1}, details: b.Story()}
 	w.row.texts[colService], w.row.texts[colSubject] = []byte(b.Service), []byte(b.Subject.String())

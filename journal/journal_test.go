@@ -23,6 +23,7 @@ import (
 	"antirobot/request"
 	"antirobot/store/pebblestore"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // world is a journal over a real memory of decisions.
@@ -87,7 +88,7 @@ func (w *world) decide(from, path, agent string, change func(d *verdict.Decision
 	w.stories.Store(rid, verdict.Story{
 		RequestID: rid.String(), At: at, Service: "shop", Path: path, Verdict: d.Verdict.String(), Cause: d.Cause.String(),
 		Subject: d.Subject.String(), Considered: []string{d.Subject.String()},
-		Ban: &verdict.StoryBan{Subject: d.Subject.String(), Reason: "pace: more than 5 pages in 10s"},
+		Ban: &bans.Story{Subject: d.Subject.String(), Reason: "pace: more than 5 pages in 10s"},
 	})
 	w.Note(&n)
 	return rid
@@ -132,7 +133,7 @@ func TestRemembers(t *testing.T) {
 		d.Verdict, d.Cause, n.Share, n.Status = verdict.Human, verdict.CauseNone, 0.25, 200
 	})
 	w.Act(Act{By: "anna", What: "unban", Subject: "ip:203.0.113.7", Reason: "wrote to us"})
-	w.Ban(&verdict.Ban{Subject: identity.AddrSubject(netip.MustParseAddr("203.0.113.9")), Made: w.now(), Until: w.now().Add(time.Hour), Reason: "flood"})
+	w.Ban(&bans.Ban{Subject: identity.AddrSubject(netip.MustParseAddr("203.0.113.9")), Made: w.now(), Until: w.now().Add(time.Hour), Reason: "flood"})
 	w.written(4)
 	look := func(when string) {
 		t.Helper()

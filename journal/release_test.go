@@ -16,6 +16,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // What earlier releases wrote stands in testdata/journal-N.tgz, the closed journal, and journal-N.json, what is to be read from
@@ -146,7 +147,7 @@ func keepJournal(t *testing.T, name string) {
 	w.Act(Act{By: "anna", What: "unban", Subject: "ip:203.0.113.7", Service: "shop", Reason: "wrote to us", TTL: "1h"})
 	w.written(5)
 	w.pass(time.Second)
-	w.Ban(&verdict.Ban{Subject: identity.AddrSubject(netip.MustParseAddr("203.0.113.9")), Made: w.now(), Until: w.now().Add(time.Hour), Reason: "flood", Service: "shop"})
+	w.Ban(&bans.Ban{Subject: identity.AddrSubject(netip.MustParseAddr("203.0.113.9")), Made: w.now(), Until: w.now().Add(time.Hour), Reason: "flood", Service: "shop"})
 	w.written(6)
 	w.pass(openFor + time.Second)
 	w.upkeep(w.now()) // the writer is idle: nothing comes

@@ -12,6 +12,7 @@ import (
 	"antirobot/journal"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // entry judges an entry of the journal twice.
@@ -127,7 +128,7 @@ func ofStory(s *verdict.Story) decided {
 	switch {
 	case s.Doubt != nil:
 		return decided{score: s.Doubt.Score}
-	case s.Ban == nil || s.Ban.Source != verdict.SourceProcessor.String():
+	case s.Ban == nil || s.Ban.Source != bans.SourceProcessor.String():
 		return decided{other: true}
 	}
 	d := decided{score: s.Ban.Score, times: 1}

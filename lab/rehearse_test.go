@@ -14,6 +14,7 @@ import (
 	"antirobot/journal"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/processor"
 )
@@ -137,12 +138,12 @@ func TestThreshold(t *testing.T) {
 	m.row(2, 15, formula.Unlabelled, "")
 	m.row(3, 30, formula.Robot, "list") // far above both
 	m.row(4, 2, formula.Person, "solved")
-	ban := &verdict.Story{Ban: &verdict.StoryBan{Source: "processor", Score: 0.58, Reason: "formula: a"}}
+	ban := &verdict.Story{Ban: &bans.Story{Source: "processor", Score: 0.58, Reason: "formula: a"}}
 	for range 3 {
 		m.entry(9, "ban", 0, ban)
 	}
-	m.entry(8, "ban", 0, &verdict.Story{Ban: &verdict.StoryBan{Source: "api"}})
-	m.entry(7, "ban", 0, &verdict.Story{Ban: &verdict.StoryBan{Source: "processor", Score: 0.99}})
+	m.entry(8, "ban", 0, &verdict.Story{Ban: &bans.Story{Source: "api"}})
+	m.entry(7, "ban", 0, &verdict.Story{Ban: &bans.Story{Source: "processor", Score: 0.99}})
 	low, high := regime(t, card, nil), regime(t, card, func(c *verdict.ServiceConfig) { c.Threshold = 0.6 })
 	low.Model = high.Model
 
@@ -198,8 +199,8 @@ func TestSample(t *testing.T) {
 func TestModel(t *testing.T) {
 	m := newMemory(t)
 	m.row(1, 30, formula.Unlabelled, "")
-	m.entry(1, "ban", 0, &verdict.Story{Ban: &verdict.StoryBan{Source: "processor", Score: 0.98, Reason: "formula: a"}})
-	m.entry(2, "ban", 0, &verdict.Story{Ban: &verdict.StoryBan{Source: "processor", Score: 0.98, Reason: "formula: a"}})
+	m.entry(1, "ban", 0, &verdict.Story{Ban: &bans.Story{Source: "processor", Score: 0.98, Reason: "formula: a"}})
+	m.entry(2, "ban", 0, &verdict.Story{Ban: &bans.Story{Source: "processor", Score: 0.98, Reason: "formula: a"}})
 	r := rehearse(t, m, regime(t, card, nil), regime(t, "version: b\nbias: -4\nfactors: []\n", nil))
 	if r.Free.Subjects != 1 || r.Free.Pages != 1 || len(r.Notes) != 1 || r.Notes[0] != noteUnsampled {
 		t.Errorf("%+v", r)
@@ -211,7 +212,7 @@ func TestLimits(t *testing.T) {
 	m := newMemory(t)
 	m.row(1, 8, formula.Unlabelled, "")
 	pace := func(seen, limit float32) *verdict.Story {
-		return &verdict.Story{Ban: &verdict.StoryBan{
+		return &verdict.Story{Ban: &bans.Story{
 			Source: "processor", Score: 1, Reason: "pace: more than 300 pages in 1m0s", Factors: map[string]float32{"pages_1m0s": seen, "limit": limit, "network_pages_1m": 9999},
 		}}
 	}

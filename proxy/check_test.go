@@ -15,6 +15,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // TestCheckSurvivesAPanic: a check that fails because of an internal error gets the policy's answer and the server goes on;
@@ -49,7 +50,7 @@ func TestCheckSurvivesAPanic(t *testing.T) {
 // is no event.
 func TestCheckEvent(t *testing.T) {
 	e := newCheckEnv(t, nil)
-	if err := e.cacher.Ban(context.Background(), verdict.Ban{
+	if err := e.cacher.Ban(context.Background(), bans.Ban{
 		Subject: identity.AddrSubject(netip.MustParseAddr("203.0.113.66")), Until: time.Now().Add(time.Hour), Reason: "test",
 	}); err != nil {
 		t.Fatal(err)
@@ -114,7 +115,7 @@ func TestCheckReload(t *testing.T) {
 func TestCheckLogsItsAnswer(t *testing.T) {
 	for _, style := range []string{"verdict", "forward"} {
 		e := newCheckEnv(t, nil)
-		if err := e.cacher.Ban(t.Context(), verdict.Ban{
+		if err := e.cacher.Ban(t.Context(), bans.Ban{
 			Subject: identity.AddrSubject(netip.MustParseAddr("203.0.113.5")), Until: time.Now().Add(time.Hour), Score: 1, Reason: "test",
 		}); err != nil {
 			t.Fatal(err)

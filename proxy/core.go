@@ -11,6 +11,7 @@ import (
 	"antirobot/spravka"
 	"antirobot/templates"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/label"
 )
 
@@ -266,7 +267,7 @@ func reasonOf(d *verdict.Decision) templates.Reason {
 		return templates.ReasonLoad
 	case d.Cause == verdict.CauseMessage:
 		return templates.ReasonMessage
-	case d.Cause == verdict.CauseBan && d.Own && d.Ban.Source == verdict.SourceProcessor && d.Ban.Model == "":
+	case d.Cause == verdict.CauseBan && d.Own && d.Ban.Source == bans.SourceProcessor && d.Ban.Model == "":
 		return templates.ReasonPace // a limit, and the visitor's own
 	}
 	return templates.ReasonNetwork

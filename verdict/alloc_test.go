@@ -7,6 +7,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/spravka"
+	"antirobot/verdict/bans"
 )
 
 // TestNothingIsAllocated checks invariant 1: no answer costs an allocation.
@@ -51,7 +52,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	f("excused", Human, "192.0.2.1", nil, known)
 	f("banned i", Robot, "192.0.2.9", nil, sub(identity.KindI, 2))
 	f("paid", Human, "192.0.2.1", []spravka.Pass{p})
-	w.ban(ip("192.0.2.8"), func(b *Ban) { b.Source, b.Score = SourceProcessor, 0.9 })
+	w.ban(ip("192.0.2.8"), func(b *bans.Ban) { b.Source, b.Score = bans.SourceProcessor, 0.9 })
 	f("banned by the slow half", Robot, "192.0.2.8", nil)
 	s = atTimes
 	f("from no network that is asked", Human, "192.0.2.8", nil)

@@ -10,6 +10,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/store"
+	"antirobot/verdict/bans"
 )
 
 const banTopic = "bans"
@@ -24,25 +25,25 @@ const (
 // Ban makes a ban, or replaces the one that the same source made for the same subject and service. If Ban returns a
 // store error, the ban is nevertheless in force on this node, and the write is retried until it succeeds. ErrFull, or
 // an error of Validate, means that there is no ban.
-func (c *Cacher) Ban(ctx context.Context, b Ban) error {
+func (c *Cacher) Ban(ctx context.Context, b bans.Ban) error {
 	if err := c.putBan(&b); err != nil {
 		return err
 	}
-	return c.banWrites.Now(ctx, b.key())
+	return c.banWrites.Now(ctx, b.Key())
 }
 
 // BanSoon is Ban, but does not wait for the store.
-func (c *Cacher) BanSoon(b Ban) error {
+func (c *Cacher) BanSoon(b bans.Ban) error {
 	if err := c.putBan(&b); err != nil {
 		return err
 	}
-	c.banWrites.Add(b.key())
+	c.banWrites.Add(b.Key())
 	return nil
 }
 
-func (c *Cacher) putBan(b *Ban) error {
+func (c *Cacher) putBan(b *bans.Ban) error {
 	at := c.now()
-	put := func() error { return c.bans.Put(b, false, at.UnixNano()) }
+	put := func() error { return c.bans.Put(b, at.UnixNano()) }
 	if b.Made.IsZero() {
 		b.Made = at
 		put = func() error { return c.bans.PutNew(b, at.UnixNano()) }
@@ -64,15 +65,15 @@ func (c *Cacher) putBan(b *Ban) error {
 // Unban lifts the bans of a subject: those of one service; with an empty name, those that hold for all services; with
 // "*", every one. It returns how many there were on this node. As for Ban, an error concerns the store only.
 func (c *Cacher) Unban(ctx context.Context, s identity.Subject, service string) (int, error) {
-	var keys []banKey
+	var keys []bans.Key
 	if c.Forgot() {
 		if _, err := c.Recall(ctx, s, service); err != nil {
 			c.log.Warn().Err(err).Msg("a ban that memory had no room for may outlast its lifting")
 		}
 	}
-	c.bans.EachOf(s, c.horizon().UnixNano(), func(b *Ban) bool { // a ban that has ended by a doubtful clock may come back into force
+	c.bans.EachOf(s, c.horizon().UnixNano(), func(b *bans.Ban) bool { // a ban that has ended by a doubtful clock may come back into force
 		if service == "*" || b.Service == service {
-			keys = append(keys, b.key())
+			keys = append(keys, b.Key())
 		}
 		return true
 	})
@@ -90,7 +91,7 @@ func (c *Cacher) Unban(ctx context.Context, s identity.Subject, service string) 
 }
 
 // lift lifts a ban regardless of when it was made: the clock of the node that made it may have been ahead of ours.
-func (c *Cacher) lift(k banKey) bool {
+func (c *Cacher) lift(k bans.Key) bool {
 	at := c.now()
 	b, ok := c.bans.Get(k, c.horizon().UnixNano())
 	if !ok {
@@ -111,15 +112,15 @@ type BanFilter struct {
 }
 
 // Bans returns the live bans that the filter selects, the newest first.
-func (c *Cacher) Bans(f BanFilter) []Ban {
-	var list []Ban
+func (c *Cacher) Bans(f BanFilter) []bans.Ban {
+	var list []bans.Ban
 	newest := func() {
-		slices.SortFunc(list, func(a, b Ban) int { return b.Made.Compare(a.Made) })
+		slices.SortFunc(list, func(a, b bans.Ban) int { return b.Made.Compare(a.Made) })
 		if f.Limit > 0 && len(list) > f.Limit {
 			list = list[:f.Limit]
 		}
 	}
-	each := func(b *Ban) bool {
+	each := func(b *bans.Ban) bool {
 		if f.Service == "" || b.Service == "" || b.Service == f.Service {
 			list = append(list, *b)
 		}
@@ -138,8 +139,8 @@ func (c *Cacher) Bans(f BanFilter) []Ban {
 }
 
 // writeBan writes the ban of a key to the store as memory has it, and tells the other nodes.
-func (c *Cacher) writeBan(ctx context.Context, k banKey) error {
-	key := k.appendTo(nil)
+func (c *Cacher) writeBan(ctx context.Context, k bans.Key) error {
+	key := k.AppendTo(nil)
 	at := c.now()
 	b, told, known := c.told(k)
 	if !known && !c.st.Shared() { // otherwise it has ended, and so it has in the store
@@ -150,7 +151,7 @@ func (c *Cacher) writeBan(ctx context.Context, k banKey) error {
 	if !known || !b.Until.After(at) {
 		return nil
 	}
-	val := told.appendValue(nil)
+	val := told.AppendValue(nil)
 	if err := c.st.Put(ctx, key, val, b.Until.Sub(at)); err != nil {
 		return fmt.Errorf("write ban: %w", err)
 	}
@@ -160,7 +161,7 @@ func (c *Cacher) writeBan(ctx context.Context, k banKey) error {
 	}
 	msg := binary.AppendUvarint([]byte{saidBan}, uint64(len(key)))
 	msg = append(append(msg, key...), val...)
-	if b.lifted {
+	if b.Lifted {
 		msg = binary.BigEndian.AppendUint64([]byte{saidUnban}, uint64(told.Made.UnixNano()))
 		msg = append(msg, key...)
 	}
@@ -174,17 +175,17 @@ func (c *Cacher) writeBan(ctx context.Context, k banKey) error {
 // which is then written again. A lifted ban leaves a record until it would have ended, so it does not look lost.
 func (c *Cacher) scanBans(ctx context.Context) error {
 	c.bans.BeginScan()
-	err := store.ScanKept(ctx, c.st, []byte(banPrefix), func(k, v []byte, _ time.Duration) error {
-		b, err := parseBan(k, v)
+	err := store.ScanKept(ctx, c.st, []byte(bans.Prefix), func(k, v []byte, _ time.Duration) error {
+		b, err := bans.Parse(k, v)
 		if err != nil {
 			c.badRecords.Inc()
 			return nil //nolint:nilerr // one broken record must not cost all bans; it is counted
 		}
-		if !c.st.Shared() && c.banWrites.Pending(b.key()) {
+		if !c.st.Shared() && c.banWrites.Pending(b.Key()) {
 			return nil // it was lifted, and its deletion is still pending
 		}
 		if c.hearBan(&b) {
-			c.banWrites.Add(b.key())
+			c.banWrites.Add(b.Key())
 		}
 		return nil
 	})
@@ -207,14 +208,14 @@ func (c *Cacher) restoreBans(ctx context.Context) error {
 		return nil
 	}
 	c.losses.Note("bans", len(lost))
-	n, err := restore(ctx, lost, func(ctx context.Context, k banKey) (bool, error) {
+	n, err := restore(ctx, lost, func(ctx context.Context, k bans.Key) (bool, error) {
 		at := c.now()
 		b, told, known := c.told(k)
 		if !known || !b.Until.After(at) {
 			return false, nil
 		}
 		// Only if there is nothing there: what another node has written in the meantime is newer, or the same.
-		wrote, err := c.st.Swap(ctx, k.appendTo(nil), nil, told.appendValue(nil), b.Until.Sub(at))
+		wrote, err := c.st.Swap(ctx, k.AppendTo(nil), nil, told.AppendValue(nil), b.Until.Sub(at))
 		if err == nil {
 			c.bans.MarkStored(k, b.Made.UnixNano())
 		}
@@ -230,7 +231,7 @@ func (c *Cacher) restoreBans(ctx context.Context) error {
 }
 
 // Forgot reports whether memory once had no room for a ban, so that the store may hold bans that memory does not.
-func (c *Cacher) Forgot() bool { return c.bans.evicted.Load() > 0 }
+func (c *Cacher) Forgot() bool { return c.bans.Evicted() > 0 }
 
 // Recall reads a subject's bans from the store, those for all services and those for the named one, and returns how
 // many of them memory did not have. It waits for the store.
@@ -239,13 +240,13 @@ func (c *Cacher) Recall(ctx context.Context, s identity.Subject, service string)
 	if service == "" {
 		services = services[:1]
 	}
-	for _, source := range [...]Source{SourceAPI, SourceProcessor} {
+	for _, source := range [...]bans.Source{bans.SourceAPI, bans.SourceProcessor} {
 		for _, name := range services {
-			k := banKey{subject: s, source: source, service: name}
+			k := bans.Key{Subject: s, Source: source, Service: name}
 			if _, live := c.bans.Get(k, c.now().UnixNano()); live || c.banWrites.Pending(k) {
 				continue
 			}
-			key := k.appendTo(nil)
+			key := k.AppendTo(nil)
 			val, err := c.st.Get(ctx, nil, key)
 			if errors.Is(err, store.ErrNotFound) {
 				continue
@@ -253,12 +254,12 @@ func (c *Cacher) Recall(ctx context.Context, s identity.Subject, service string)
 			if err != nil {
 				return n, fmt.Errorf("read ban: %w", err)
 			}
-			b, err := parseBan(key, val)
+			b, err := bans.Parse(key, val)
 			if err != nil {
 				c.badRecords.Inc()
 				continue
 			}
-			if !b.lifted && b.Until.Add(-c.skewNow()).After(c.now()) {
+			if !b.Lifted && b.Until.Add(-c.skewNow()).After(c.now()) {
 				c.hearBan(&b)
 				n++
 			}
@@ -268,12 +269,12 @@ func (c *Cacher) Recall(ctx context.Context, s identity.Subject, service string)
 }
 
 // hearBan takes over a ban from the store, and reports whether memory has a newer one. A full table is counted there.
-func (c *Cacher) hearBan(told *Ban) (newer bool) {
+func (c *Cacher) hearBan(told *bans.Ban) (newer bool) {
 	c.skew.RLock()
 	defer c.skew.RUnlock()
-	b := told.moved(-c.skew.by)
-	newer, _ = c.bans.put(b, true, false, c.horizon().UnixNano())
-	if !newer && !b.lifted {
+	b := told.Moved(-c.skew.by)
+	newer, _ = c.bans.Merge(b, c.horizon().UnixNano())
+	if !newer && !b.Lifted {
 		c.standing.Forget(b.Subject)
 	}
 	return newer
@@ -282,27 +283,27 @@ func (c *Cacher) hearBan(told *Ban) (newer bool) {
 // heardBan handles one message of the feed.
 func (c *Cacher) heardBan(msg []byte) error {
 	if len(msg) == 0 {
-		return errBanValue
+		return bans.ErrMalformed
 	}
 	switch kind, msg := msg[0], msg[1:]; kind {
 	case saidBan:
 		n, w := binary.Uvarint(msg)
 		if w <= 0 || n > uint64(len(msg)-w) {
-			return errBanValue
+			return bans.ErrMalformed
 		}
 		msg = msg[w:]
-		b, err := parseBan(msg[:n], msg[n:])
+		b, err := bans.Parse(msg[:n], msg[n:])
 		if err != nil {
 			return err
 		}
 		c.hearBan(&b)
 	case saidUnban:
 		if len(msg) < 8 {
-			return errBanValue
+			return bans.ErrMalformed
 		}
-		k, ok := parseBanKey(msg[8:])
+		k, ok := bans.ParseKey(msg[8:])
 		if !ok {
-			return errBanValue
+			return bans.ErrMalformed
 		}
 		c.skew.RLock()
 		defer c.skew.RUnlock()

@@ -8,15 +8,16 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/verdict/bans"
 )
 
 func TestBansSurviveARestart(t *testing.T) {
 	c := newClock()
 	st := newStore(false, c.now)
-	full := Ban{
+	full := bans.Ban{
 		Subject: sub(identity.KindFuid, 1), Until: c.now().Add(time.Hour), Made: c.now(), Service: "shop",
-		Source: SourceProcessor, Score: 0.75, Threshold: 0.5, Reason: "pace", Model: "v7",
-		Factors: [MaxFactors]Factor{{"pages", 81, 1.5}, {"limit", 80, 0}},
+		Source: bans.SourceProcessor, Score: 0.75, Threshold: 0.5, Reason: "pace", Model: "v7",
+		Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 81, Amount: 1.5}, {Name: "limit", Value: 80, Amount: 0}},
 	}
 	w := newWorldOver(t, st, c).start()
 	if err := w.Ban(ctx, full); err != nil {
@@ -27,7 +28,7 @@ func TestBansSurviveARestart(t *testing.T) {
 	if _, err := w.Unban(ctx, ip("192.0.2.2"), ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.BanSoon(Ban{Subject: ip("192.0.2.3"), Until: c.now().Add(time.Minute)}); err != nil {
+	if err := w.BanSoon(bans.Ban{Subject: ip("192.0.2.3"), Until: c.now().Add(time.Minute)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
@@ -57,7 +58,7 @@ func TestBanWithoutStore(t *testing.T) {
 		w := newWorldOver(t, st, nil).start()
 		defer w.Close()
 		st.down.Store(true)
-		err := w.Ban(ctx, Ban{Subject: ip("192.0.2.1"), Until: time.Now().Add(time.Hour)})
+		err := w.Ban(ctx, bans.Ban{Subject: ip("192.0.2.1"), Until: time.Now().Add(time.Hour)})
 		if !errors.Is(err, errDown) {
 			t.Errorf("error %v", err)
 		}
@@ -71,7 +72,7 @@ func TestBanWithoutStore(t *testing.T) {
 		st.down.Store(false)
 		time.Sleep(time.Second)
 		n := 0
-		_ = st.Memory.Scan(ctx, []byte(banPrefix), func(_, _ []byte, _ time.Duration) error { n++; return nil })
+		_ = st.Memory.Scan(ctx, []byte(bans.Prefix), func(_, _ []byte, _ time.Duration) error { n++; return nil })
 		if n != 1 || w.Health() != nil {
 			t.Errorf("%d bans in the store, health %v", n, w.Health())
 		}
@@ -95,17 +96,17 @@ func TestScanAndWritesThatOverlap(t *testing.T) {
 		t.Error("a lifted ban is back")
 	}
 
-	b := Ban{Subject: ip("192.0.2.2"), Until: w.now().Add(time.Hour), Made: w.now()}
-	if err := w.bans.Put(&b, false, w.now().UnixNano()); err != nil {
+	b := bans.Ban{Subject: ip("192.0.2.2"), Until: w.now().Add(time.Hour), Made: w.now()}
+	if err := w.bans.Put(&b, w.now().UnixNano()); err != nil {
 		t.Fatal(err)
 	}
 	w.bans.BeginScan()
-	w.bans.MarkStored(b.key(), b.Made.UnixNano())
+	w.bans.MarkStored(b.Key(), b.Made.UnixNano())
 	if lost := w.bans.Missing(w.now().UnixNano()); len(lost) != 0 {
 		t.Error("a ban that was just written is taken for lost")
 	}
 	w.bans.BeginScan()
-	if lost := w.bans.Missing(w.now().UnixNano()); len(lost) != 1 || lost[0] != b.key() {
+	if lost := w.bans.Missing(w.now().UnixNano()); len(lost) != 1 || lost[0] != b.Key() {
 		t.Errorf("the store has the ban no more: %v are taken for lost", lost)
 	}
 	if lost := w.bans.Missing(b.Until.UnixNano()); len(lost) != 0 {
@@ -125,7 +126,7 @@ func TestBanOnAnotherNode(t *testing.T) {
 				t.Errorf("%s: banned %v, want %v", name, got, want)
 			}
 		}
-		a.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
+		a.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(time.Hour) })
 		time.Sleep(100 * time.Millisecond)
 		robot("after 100 ms", b, "192.0.2.1", true)
 		if n, err := b.Unban(ctx, ip("192.0.2.1"), ""); n != 1 || err != nil {
@@ -135,19 +136,19 @@ func TestBanOnAnotherNode(t *testing.T) {
 		robot("lifted elsewhere", a, "192.0.2.1", false)
 
 		// More messages than the feed keeps, one of them a lift, while b can't read.
-		a.ban(ip("192.0.2.2"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
+		a.ban(ip("192.0.2.2"), func(b *bans.Ban) { b.Until = time.Now().Add(time.Hour) })
 		synctest.Wait()
 		robot("before the gap", b, "192.0.2.2", true)
 		st.down.Store(true)
-		lifted := Ban{Made: time.Now(), Until: time.Now().Add(time.Hour), lifted: true} // and the message lost
-		if err := st.Memory.Put(ctx, banKey{subject: ip("192.0.2.2")}.appendTo(nil), lifted.appendValue(nil), time.Hour); err != nil {
+		lifted := bans.Ban{Made: time.Now(), Until: time.Now().Add(time.Hour), Lifted: true} // and the message lost
+		if err := st.Memory.Put(ctx, bans.Key{Subject: ip("192.0.2.2")}.AppendTo(nil), lifted.AppendValue(nil), time.Hour); err != nil {
 			t.Fatal(err)
 		}
 		st.down.Store(false)
 		time.Sleep(5*time.Minute + time.Second)
 		robot("after the rescan", b, "192.0.2.2", false)
 		c := newWorldOver(t, st, nil).start()
-		a.ban(ip("192.0.2.3"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
+		a.ban(ip("192.0.2.3"), func(b *bans.Ban) { b.Until = time.Now().Add(time.Hour) })
 		d := newWorldOver(t, st, nil).start()
 		robot("a node that starts later", d, "192.0.2.3", true)
 		for _, w := range []*world{a, b, c, d} {
@@ -163,7 +164,7 @@ func TestSharedStoreAwayAtStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
 		a := newWorldOver(t, st, nil).start()
-		a.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
+		a.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(time.Hour) })
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}

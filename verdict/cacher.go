@@ -18,6 +18,8 @@ import (
 	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/store"
+	"antirobot/store/behind"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/client"
 )
 
@@ -51,7 +53,7 @@ type Deps struct {
 	Part Part // of the work that this process does
 
 	Place  func(addr netip.Addr) StoryPlace // says where addresses are, for stories; nil: nobody knows
-	Banned func(b *Ban)                     // is told of every ban that is made here, and must not wait; nil: nobody is
+	Banned func(b *bans.Ban)                // is told of every ban that is made here, and must not wait; nil: nobody is
 }
 
 // Cacher is the fast half: it answers from memory, in the request's own goroutine. Safe for concurrent use.
@@ -63,10 +65,10 @@ type Cacher struct {
 	log    zerolog.Logger
 	copy   string
 	losses *store.Losses
-	tell   func(b *Ban)
+	tell   func(b *bans.Ban)
 
-	bans      *banTable
-	banWrites *behind[banKey]
+	bans      *bans.Table
+	banWrites *behind.Writer[bans.Key]
 	ledger    *ledger
 	revoked   *revocations
 	standing  *standing
@@ -102,7 +104,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 	}
 	c := &Cacher{
 		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log, copy: d.Copy, losses: d.Losses, tell: d.Banned,
-		bans:      newBanTable(cfg.MaxBans),
+		bans:      bans.NewTable(cfg.MaxBans),
 		ledger:    newLedger(d.Store, cfg.MaxPasses, d.Now),
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		standing:  newStanding(d.Store, &cfg.Standing, d.Now),
@@ -125,7 +127,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 	c.attackStep, _ = parseStep(cfg.Attack.Then)
 	c.ledger.tariff = cfg.Pass
 	c.ledger.losses = d.Losses
-	c.banWrites = newBehind(c.writeBan)
+	c.banWrites = behind.New(c.writeBan)
 	c.register(d.Metrics)
 	return c, nil
 }
@@ -230,7 +232,7 @@ func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Set
 	if d.match.Ban != nil || c.banned(d, v, id, s, false) {
 		so = Robot
 	}
-	d.Ban, d.Own, d.Excused = Ban{}, false, identity.Subject{}
+	d.Ban, d.Own, d.Excused = bans.Ban{}, false, identity.Subject{}
 	d.Rules = d.room(0)
 	s.Rules.Judge(d.Rules, v, id, s, so)
 	return d.Rules.Action
@@ -278,8 +280,8 @@ func (c *Cacher) banned(d *Decision, v *request.View, id *identity.Identity, s *
 	client := func() uint32 { return clientOf(id, v) }
 	for i := range id.N {
 		sub := id.Subjects[i]
-		if c.bans.Lookup(&d.Ban, sub, s, at, client) {
-			if d.Ban.Source == SourceProcessor && freeToMake(sub.Kind) && c.onItsOwn(d, v, id, s, spend) {
+		if c.bans.Lookup(&d.Ban, sub, s.Name, s.Threshold, at, client) {
+			if d.Ban.Source == bans.SourceProcessor && freeToMake(sub.Kind) && c.onItsOwn(d, v, id, s, spend) {
 				return false
 			}
 			d.Own = sub.Kind != identity.KindIP || id.N == 1
@@ -312,8 +314,8 @@ func (c *Cacher) standsAlone(sub identity.Subject, at time.Time) bool {
 // excuse records the identity that a ban on something weaker did not stop.
 func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Subject, s *Settings, at int64, client func() uint32) {
 	for _, sub := range weaker {
-		if c.bans.Lookup(&d.Ban, sub, s, at, client) {
-			d.Excused, d.Ban = who, Ban{}
+		if c.bans.Lookup(&d.Ban, sub, s.Name, s.Threshold, at, client) {
+			d.Excused, d.Ban = who, bans.Ban{}
 			return
 		}
 	}

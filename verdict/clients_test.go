@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/verdict/bans"
 )
 
 // TestBanOfOneClient: a ban on one client of an address does not stop its neighbours, also after a restart; another ban on
@@ -26,7 +27,9 @@ func TestBanOfOneClient(t *testing.T) {
 		w.Decide(d, v, id, s)
 		return d
 	}
-	w.ban(ip(addr), func(b *Ban) { b.Source, b.Score, b.Until, b.Only = SourceProcessor, 1, day0.Add(time.Hour), me })
+	w.ban(ip(addr), func(b *bans.Ban) {
+		b.Source, b.Score, b.Until, b.Only = bans.SourceProcessor, 1, day0.Add(time.Hour), me
+	})
 	again := newWorldOver(t, w.st, w.clock).start()
 	defer again.Close()
 	for _, w := range []*world{w, again} {
@@ -37,7 +40,7 @@ func TestBanOfOneClient(t *testing.T) {
 			t.Errorf("its neighbour: %v, %+v", d.Verdict, d.Ban)
 		}
 	}
-	w.ban(ip(addr), func(b *Ban) { b.Until = day0.Add(time.Minute) })
+	w.ban(ip(addr), func(b *bans.Ban) { b.Until = day0.Add(time.Minute) })
 	if d := decide(w, "another browser"); d.Verdict != Robot || d.OneClient() {
 		t.Errorf("under a ban on the address: %v, %+v", d.Verdict, d.Ban)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"antirobot/store"
+	"antirobot/verdict/bans"
 )
 
 // horizon is the time before which whatever has ended may be forgotten: earlier than the present while this machine's
@@ -23,43 +24,8 @@ func (c *Cacher) settleClock() {
 	if c.jumps.Swap(jumps) == jumps {
 		return
 	}
-	for _, key := range c.bans.Settle(c.now().UnixNano()) {
+	for _, key := range c.bans.Settle(c.now().UnixNano(), store.JumpLeast) {
 		c.banWrites.Add(key)
-	}
-}
-
-// Settle makes bans begin at the given time if they were made more than a clock jump after it, and returns their keys.
-func (t *banTable) Settle(at int64) (moved []banKey) {
-	for i := range t.shards {
-		sh := &t.shards[i]
-		sh.mu.Lock()
-		var late []uint32
-		for _, j := range sh.heap {
-			if sh.at(j).made > at+int64(store.JumpLeast) {
-				late = append(late, j)
-			}
-		}
-		for _, j := range late {
-			r := sh.at(j)
-			r.until, r.made = r.until-(r.made-at), at
-			moved = append(moved, banKey{r.subject, r.source, t.names.text(r.service)})
-			sh.fix(r.heapAt)
-		}
-		sh.mu.Unlock()
-	}
-	return moved
-}
-
-// Move converts the times of all bans to a clock that is d ahead of the previous one.
-func (t *banTable) Move(d time.Duration) {
-	for i := range t.shards {
-		sh := &t.shards[i]
-		sh.mu.Lock()
-		for _, j := range sh.heap { // the order stays the same
-			r := sh.at(j)
-			r.until, r.made = r.until+int64(d), r.made+int64(d)
-		}
-		sh.mu.Unlock()
 	}
 }
 
@@ -98,9 +64,9 @@ func (c *Cacher) skewNow() time.Duration {
 }
 
 // told returns the record with the key, and the same with the store's times.
-func (c *Cacher) told(k banKey) (b Ban, told *Ban, known bool) {
+func (c *Cacher) told(k bans.Key) (b bans.Ban, told *bans.Ban, known bool) {
 	c.skew.RLock()
 	defer c.skew.RUnlock()
 	b, known = c.bans.Get(k, c.horizon().UnixNano())
-	return b, b.moved(c.skew.by), known
+	return b, b.Moved(c.skew.by), known
 }

@@ -9,9 +9,9 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"antirobot/identity"
 	"antirobot/store"
 	"antirobot/store/pebblestore"
+	"antirobot/verdict/bans"
 )
 
 // ahead is a clock that can be set: it is this far ahead of the time.
@@ -46,7 +46,7 @@ func TestClockAheadAndBack(t *testing.T) {
 		w := newWorldOver(t, st.sharedStore, nil, func(o *options) { o.Store, o.Now = st, c.now }).start()
 		defer w.Close()
 		s := service(t)
-		hour := func(b *Ban) { b.Until = c.now().Add(3 * time.Hour) }
+		hour := func(b *bans.Ban) { b.Until = c.now().Add(3 * time.Hour) }
 		w.ban(ip("192.0.2.1"), hour)
 		w.ban(ip("192.0.2.2"), hour)
 		p := pass(c.now(), 1, 100, "192.0.2.1")
@@ -69,7 +69,7 @@ func TestClockAheadAndBack(t *testing.T) {
 		if n, err := w.Unban(ctx, ip("192.0.2.2"), ""); n != 1 || err != nil {
 			t.Errorf("unban while the clock is ahead: %d, %v", n, err)
 		}
-		w.ban(ip("192.0.2.3"), func(b *Ban) { b.Until = c.now().Add(30 * time.Minute) })
+		w.ban(ip("192.0.2.3"), func(b *bans.Ban) { b.Until = c.now().Add(30 * time.Minute) })
 		if err := w.RevokePass(ctx, [16]byte{8}, time.Hour); err != nil { // tidies the map that holds the other one
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestClockAheadAtAStart(t *testing.T) {
 		}
 	}
 	w, end := begin()
-	w.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = c.now().Add(3 * time.Hour) })
+	w.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = c.now().Add(3 * time.Hour) })
 	p := pass(c.now(), 1, 100, "192.0.2.1")
 	p.Expires = c.now().Add(5 * time.Hour).Unix()
 	for range 100 {
@@ -160,7 +160,7 @@ func TestSkewedNodeIsSet(t *testing.T) {
 		a := newWorldOver(t, st, nil, func(o *options) { o.Store, o.Now = skewed, c.now }).start()
 		b := newWorldOver(t, st, nil).start()
 		s := service(t)
-		b.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
+		b.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(time.Hour) })
 		synctest.Wait()
 		for _, by := range []time.Duration{3 * time.Hour, 0, -3 * time.Hour, 0} {
 			c.set(by)
@@ -201,29 +201,3 @@ type setStore struct {
 }
 
 func (s *setStore) Skew() time.Duration { return -time.Duration(s.c.by.Load()) }
-
-// TestMoveAndSettle: bans whose times are moved still end in the right order.
-func TestMoveAndSettle(t *testing.T) {
-	bans := newBanTable(1000)
-	at := day0.UnixNano()
-	for i := range 500 {
-		made := day0
-		if i%2 == 0 {
-			made = day0.Add(48 * time.Hour)
-		}
-		b := Ban{Subject: sub(identity.KindI, i), Made: made, Until: made.Add(time.Duration(500-i) * time.Second)}
-		if err := bans.Put(&b, true, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := len(bans.Settle(at)); n != 250 {
-		t.Errorf("%d bans are settled", n)
-	}
-	bans.Move(time.Hour)
-	for n := range 500 {
-		bans.Sweep(at + int64(time.Hour) + int64(time.Duration(n)*time.Second))
-		if got := bans.n.Load(); got != int64(500-n) {
-			t.Fatalf("after %d seconds %d bans are left", n, got)
-		}
-	}
-}

@@ -10,6 +10,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/store"
+	"antirobot/verdict/bans"
 )
 
 // Where gateways and processors are different processes, the processors' conclusions reach the gateways over the store's
@@ -215,7 +216,7 @@ func (c *Cacher) appendQuestion(dst []byte, q *Question) []byte {
 	for _, v := range [...]uint32{q.Only, q.Read, q.Most} {
 		dst = binary.BigEndian.AppendUint32(dst, v)
 	}
-	return appendText(dst, q.Window)
+	return bans.AppendText(dst, q.Window)
 }
 
 func (c *Cacher) heardQuestion(b []byte) bool {
@@ -228,7 +229,7 @@ func (c *Cacher) heardQuestion(b []byte) bool {
 		Until: c.heardTime(b[22:]), Only: binary.BigEndian.Uint32(b[30:]), Read: binary.BigEndian.Uint32(b[34:]), Most: binary.BigEndian.Uint32(b[38:]),
 	}
 	var ok bool
-	if q.Window, b, ok = cutText(b[fixed:], maxName); !ok || len(b) > 0 || q.Prefix.Bits > 128 || q.Prefix.Bits%8 != 0 {
+	if q.Window, b, ok = bans.CutText(b[fixed:], bans.MaxName); !ok || len(b) > 0 || q.Prefix.Bits > 128 || q.Prefix.Bits%8 != 0 {
 		return false
 	}
 	if q.Until.After(c.now()) {
@@ -256,7 +257,7 @@ func (c *Cacher) appendDoubt(dst []byte, d *Doubt) []byte {
 		if d.Factors[i].Name == "" {
 			break
 		}
-		dst = appendText(dst, d.Factors[i].Name)
+		dst = bans.AppendText(dst, d.Factors[i].Name)
 		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(d.Factors[i].Value))
 		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(d.Factors[i].Amount))
 	}
@@ -277,11 +278,11 @@ func (c *Cacher) heardDoubt(b []byte) bool {
 	b = b[fixed:]
 	var ok bool
 	for i := 0; len(b) > 0; i++ {
-		if i == MaxFactors {
+		if i == bans.MaxFactors {
 			return false
 		}
 		f := &d.Factors[i]
-		if f.Name, b, ok = cutText(b, maxName); !ok || f.Name == "" || len(b) < 8 {
+		if f.Name, b, ok = bans.CutText(b, bans.MaxName); !ok || f.Name == "" || len(b) < 8 {
 			return false
 		}
 		f.Value = math.Float32frombits(binary.BigEndian.Uint32(b))

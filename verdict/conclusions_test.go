@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/verdict/bans"
 )
 
 func part(p Part) func(*options) { return func(o *options) { o.Part = p } }
@@ -21,7 +22,7 @@ func TestConclusionsReachGateways(t *testing.T) {
 		var of [4]Prefix
 		Prefixes(&of, home.ID, 7)
 		question := Question{Prefix: of[1], Until: at.Add(time.Hour), All: true, Read: 99, Most: 50, Window: "1h"}
-		doubt := Doubt{Subject: home, Group: 7, Until: at.Add(time.Hour), Score: 0.25, Factors: [MaxFactors]Factor{{"pages", 3, 0.5}}}
+		doubt := Doubt{Subject: home, Group: 7, Until: at.Add(time.Hour), Score: 0.25, Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 3, Amount: 0.5}}}
 		p.Ask(&question)
 		p.Doubt(&doubt)
 		p.Doubt(&Doubt{Subject: sub(identity.KindI, 2), Group: 7, Until: at.Add(time.Hour), Score: 0.3})
@@ -77,7 +78,7 @@ func FuzzConclusions(f *testing.F) {
 	c := newClock()
 	w := newWorldOver(f, newStore(true, c.now), c, part(PartProcessor))
 	w.Ask(&Question{Prefix: Prefix{Bits: 120}, Until: c.now().Add(time.Hour), Window: "1h"})
-	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: c.now().Add(time.Hour), Factors: [MaxFactors]Factor{{"pages", 3, 0.5}}})
+	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: c.now().Add(time.Hour), Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 3, Amount: 0.5}}})
 	w.standing.Observe(sub(identity.KindI, 3), ip("192.0.2.1").ID, c.now())
 	w.Beat(time.Second)
 	f.Add(w.said.more(nil))

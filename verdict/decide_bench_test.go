@@ -18,6 +18,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/spravka"
+	"antirobot/verdict/bans"
 )
 
 // heap returns the live heap after a collection.
@@ -34,13 +35,13 @@ func addr4(n int) netip.Addr {
 }
 
 // fillBans makes n bans of addresses and i cookies as the processor makes them.
-func fillBans(tb testing.TB, t *banTable, n int, at time.Time) {
+func fillBans(tb testing.TB, t *bans.Table, n int, at time.Time) {
 	tb.Helper()
 	for i := range n {
-		b := Ban{
-			Until: at.Add(time.Hour + time.Duration(i)*time.Millisecond), Made: at, Service: "shop", Source: SourceProcessor,
+		b := bans.Ban{
+			Until: at.Add(time.Hour + time.Duration(i)*time.Millisecond), Made: at, Service: "shop", Source: bans.SourceProcessor,
 			Score: 1, Threshold: 0.5, Reason: "pace: more than 80 pages in 10s",
-			Factors: [MaxFactors]Factor{{Name: "pages_10s", Value: 81}, {Name: "limit", Value: 80}, {Name: "network_pages", Value: 100}},
+			Factors: [bans.MaxFactors]bans.Factor{{Name: "pages_10s", Value: 81}, {Name: "limit", Value: 80}, {Name: "network_pages", Value: 100}},
 		}
 		if i%2 == 0 {
 			b.Subject = identity.AddrSubject(addr4(60<<24 + i))
@@ -48,7 +49,7 @@ func fillBans(tb testing.TB, t *banTable, n int, at time.Time) {
 			b.Subject = sub(identity.KindI, i)
 			b.Subject.ID[12], b.Subject.ID[13], b.Subject.ID[14] = byte(i>>8), byte(i>>16), 1
 		}
-		if err := t.Put(&b, true, at.UnixNano()); err != nil {
+		if _, err := t.Merge(&b, at.UnixNano()); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -61,7 +62,7 @@ func TestMemoryOfBans(t *testing.T) {
 	}
 	const n = 1_000_000
 	before := heap()
-	table := newBanTable(n)
+	table := bans.NewTable(n)
 	fillBans(t, table, n, day0)
 	each := float64(heap()-before) / n
 	t.Logf("%.0f bytes a ban", each)
@@ -276,11 +277,11 @@ func BenchmarkDecide(b *testing.B) {
 		w.measure(b, func(v *request.View, known *identity.Identity) { w.Cacher.lists.Lookup(&m, v, known, "shop") })
 	})
 	b.Run("bans", func(b *testing.B) {
-		var ban Ban
+		var ban bans.Ban
 		at := day0.UnixNano()
 		w.measure(b, func(_ *request.View, known *identity.Identity) {
 			for i := range known.N {
-				w.bans.Lookup(&ban, known.Subjects[i], w.s, at, nil)
+				w.bans.Lookup(&ban, known.Subjects[i], w.s.Name, w.s.Threshold, at, nil)
 			}
 		})
 	})

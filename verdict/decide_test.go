@@ -9,6 +9,7 @@ import (
 
 	"antirobot/cbb"
 	"antirobot/identity"
+	"antirobot/verdict/bans"
 )
 
 // TestDecisionOrder checks the order of the decision: each step with everything below it switched on.
@@ -123,7 +124,7 @@ func TestFirstTwoRequestsPass(t *testing.T) {
 	w := newWorld(t)
 	s := service(t)
 	for i := range 500 {
-		w.ban(ip("198.51.100.1"), func(b *Ban) { b.Subject.ID[14] = byte(i >> 8); b.Subject.ID[15] = byte(i) })
+		w.ban(ip("198.51.100.1"), func(b *bans.Ban) { b.Subject.ID[14] = byte(i >> 8); b.Subject.ID[15] = byte(i) })
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var subs []identity.Subject
@@ -210,17 +211,17 @@ func TestScoresAndServices(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		ban  Ban
+		ban  bans.Ban
 		s    *Settings
 		want bool
 	}{
-		{"score above", Ban{Source: SourceProcessor, Score: 0.7}, at("shop", 0.6), true},
-		{"score equal", Ban{Source: SourceProcessor, Score: 0.5}, at("shop", 0.5), false},
-		{"score below", Ban{Source: SourceProcessor, Score: 0.5}, at("shop", 0.6), false},
-		{"score above, other service", Ban{Source: SourceProcessor, Score: 1, Service: "mail"}, at("shop", 0.5), false},
-		{"operator, any threshold", Ban{Source: SourceAPI}, at("shop", 0.99), true},
-		{"operator, this service", Ban{Source: SourceAPI, Service: "shop"}, at("shop", 0.99), true},
-		{"operator, other service", Ban{Source: SourceAPI, Service: "mail"}, at("shop", 0), false},
+		{"score above", bans.Ban{Source: bans.SourceProcessor, Score: 0.7}, at("shop", 0.6), true},
+		{"score equal", bans.Ban{Source: bans.SourceProcessor, Score: 0.5}, at("shop", 0.5), false},
+		{"score below", bans.Ban{Source: bans.SourceProcessor, Score: 0.5}, at("shop", 0.6), false},
+		{"score above, other service", bans.Ban{Source: bans.SourceProcessor, Score: 1, Service: "mail"}, at("shop", 0.5), false},
+		{"operator, any threshold", bans.Ban{Source: bans.SourceAPI}, at("shop", 0.99), true},
+		{"operator, this service", bans.Ban{Source: bans.SourceAPI, Service: "shop"}, at("shop", 0.99), true},
+		{"operator, other service", bans.Ban{Source: bans.SourceAPI, Service: "mail"}, at("shop", 0), false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -233,7 +234,7 @@ func TestScoresAndServices(t *testing.T) {
 			if got := w.ask(tt.s, "192.0.2.1").Verdict == Robot; got != tt.want {
 				t.Errorf("banned: %v, want %v", got, tt.want)
 			}
-			if got := b.Holds(tt.s); got != tt.want {
+			if got := b.Holds(tt.s.Name, tt.s.Threshold); got != tt.want {
 				t.Errorf("Holds: %v, want %v", got, tt.want)
 			}
 		})

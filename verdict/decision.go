@@ -4,6 +4,7 @@ import (
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/client"
 )
 
@@ -16,7 +17,7 @@ type Decision struct {
 	Subject  identity.Subject // the subject that the request is charged to
 	Entry    *cbb.Entry       // the list entry, for the causes that name one; immutable
 	Score    float32          // for CauseJudge, and for CauseBan of the processor
-	Ban      Ban              // for CauseBan
+	Ban      bans.Ban         // for CauseBan
 	Question Question         // for CauseBudget
 	Doubt    Doubt            // the visitor may be a robot, also where that stops nothing; without a subject: no doubt
 	Step     Step             // for CauseDoubt: how the visitor is asked

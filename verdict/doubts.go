@@ -11,6 +11,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/verdict/bans"
 )
 
 // Doubt says that a subject may be a robot: its score is above what people have, and too low for a ban. It is the third
@@ -22,7 +23,7 @@ type Doubt struct {
 	Group   uint32 // the services it is known at; see Settings.Group
 	Until   time.Time
 	Score   float32
-	Factors [MaxFactors]Factor // what counted most, the strongest first; an empty name ends them
+	Factors [bans.MaxFactors]bans.Factor // what counted most, the strongest first; an empty name ends them
 }
 
 // Step is what a doubt leads to. A request that is stopped by it has the verdict Unsure and the cause CauseDoubt, and
@@ -91,7 +92,7 @@ type doubtShard struct {
 type doubted struct {
 	until   int64 // unix nanoseconds
 	score   float32
-	factors [MaxFactors]Factor
+	factors [bans.MaxFactors]bans.Factor
 }
 
 func newDoubts(most int) *doubts {
@@ -217,6 +218,6 @@ func (d *Doubt) story() *StoryDoubt {
 	if d.Subject.Kind == identity.KindNone {
 		return nil
 	}
-	b := (&Ban{Factors: d.Factors}).Story()
+	b := (&bans.Ban{Factors: d.Factors}).Story()
 	return &StoryDoubt{Subject: d.Subject.String(), Until: d.Until.UTC(), Score: d.Score, Factors: b.Factors, Amounts: b.Amounts}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/verdict/bans"
 )
 
 // TestDoubtIsTheThirdAnswer: what a doubt leads to is the service's choice; a pass pays for it; it ends, and can be taken
@@ -16,7 +17,7 @@ func TestDoubtIsTheThirdAnswer(t *testing.T) {
 		return service(t, func(c *ServiceConfig) { c.Unsure = UnsureConfig{Above: 0.3, Then: step} })
 	}
 	group := then("nothing").Group
-	w.Doubt(&Doubt{Subject: browser, Group: group, Until: w.now().Add(time.Hour), Score: 0.4, Factors: [MaxFactors]Factor{{Name: "awake", Value: 20, Amount: 2}}})
+	w.Doubt(&Doubt{Subject: browser, Group: group, Until: w.now().Add(time.Hour), Score: 0.4, Factors: [bans.MaxFactors]bans.Factor{{Name: "awake", Value: 20, Amount: 2}}})
 	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Group: group, Until: w.now().Add(time.Hour), Score: 0.4})
 
 	f := func(name string, d *Decision, is, told Verdict, step Step) {
@@ -63,7 +64,7 @@ func TestDoubtsAreBounded(t *testing.T) {
 
 // TestDoubtIsExplained: an operator who asks why reads what counted.
 func TestDoubtIsExplained(t *testing.T) {
-	d := Doubt{Subject: sub(identity.KindI, 1), Until: day0, Score: 0.4, Factors: [MaxFactors]Factor{{Name: "awake", Value: 20, Amount: 2}}}
+	d := Doubt{Subject: sub(identity.KindI, 1), Until: day0, Score: 0.4, Factors: [bans.MaxFactors]bans.Factor{{Name: "awake", Value: 20, Amount: 2}}}
 	if s := d.story(); s.Score != 0.4 || s.Factors["awake"] != 20 || s.Amounts["awake"] != 2 {
 		t.Errorf("%+v", s)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/store/pebblestore"
+	"antirobot/verdict/bans"
 )
 
 // killEnv makes the test binary act as the process that is killed, over the store in this directory.
@@ -50,7 +51,7 @@ func must(err error) {
 func killedChild(dir string) {
 	c, _, err := overPebble(dir)
 	must(err)
-	must(c.Ban(ctx, Ban{Subject: ip("192.0.2.1"), Until: time.Now().Add(time.Hour)}))
+	must(c.Ban(ctx, bans.Ban{Subject: ip("192.0.2.1"), Until: time.Now().Add(time.Hour)}))
 	must(c.RevokePass(ctx, [16]byte{9}, time.Hour))
 	hammers := os.Getenv(killHammers) != ""
 	most := 40
@@ -64,7 +65,7 @@ func killedChild(dir string) {
 			time.Sleep(killPace)
 		}
 	}
-	for c.ledger.behind.waiting.Load() > 0 {
+	for n, _ := c.ledger.behind.Backlog(); n > 0; n, _ = c.ledger.behind.Backlog() {
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println("idle")

@@ -11,6 +11,7 @@ import (
 
 	"antirobot/spravka"
 	"antirobot/store"
+	"antirobot/store/behind"
 )
 
 const (
@@ -48,7 +49,7 @@ type ledger struct {
 	tariff PassConfig
 	now    func() time.Time
 	seed   maphash.Seed
-	behind *behind[[16]byte]
+	behind *behind.Writer[[16]byte]
 	shards [ledgerShards]ledgerShard
 
 	mortal  store.Mortal // nil: the store forgets nothing
@@ -105,9 +106,9 @@ func newLedger(st store.Store, most int, now func() time.Time) *ledger {
 	}
 	if l.shared {
 		l.mortal, _ = st.(store.Mortal)
-		l.behind = newBehind(l.lease)
+		l.behind = behind.New(l.lease)
 	} else {
-		l.behind = newBehind(l.flush)
+		l.behind = behind.New(l.flush)
 	}
 	return l
 }

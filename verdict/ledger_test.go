@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"antirobot/spravka"
+	"antirobot/verdict/bans"
 )
 
 // TestAllowanceIsExact: many payments at once take the configured number and not one more.
@@ -244,69 +244,6 @@ func TestLeaseIsGivenBack(t *testing.T) {
 	})
 }
 
-// TestBehindNeverLosesAChange: keys that change while they are written, and writes that fail, end up written with their
-// last value.
-func TestBehindNeverLosesAChange(t *testing.T) {
-	var mem, disk [50]atomic.Int64
-	var calls atomic.Int64
-	b := newBehind(func(_ context.Context, k int) error {
-		v := mem[k].Load()
-		if calls.Add(1)%7 == 0 {
-			return errDown
-		}
-		disk[k].Store(v)
-		return nil
-	})
-	run, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { b.Run(run) })
-	for i := range 5000 {
-		mem[i%50].Add(1)
-		b.Add(i % 50)
-	}
-	cancel()
-	wg.Wait()
-	for b.waiting.Load() > 0 {
-		if err := b.Flush(ctx); err != nil && !errors.Is(err, errDown) {
-			t.Fatal(err)
-		}
-	}
-	for k := range mem {
-		if m, d := mem[k].Load(), disk[k].Load(); m != d {
-			t.Errorf("key %d: %d in memory, %d written", k, m, d)
-		}
-		if b.Pending(k) {
-			t.Errorf("key %d is still pending", k)
-		}
-	}
-}
-
-// TestBehindWritesAgain: a key that is added while it is being written is written again.
-func TestBehindWritesAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		calls, release := 0, make(chan struct{})
-		b := newBehind(func(context.Context, int) error {
-			calls++
-			<-release
-			return nil
-		})
-		run, cancel := context.WithCancel(ctx)
-		var wg sync.WaitGroup
-		wg.Go(func() { b.Run(run) })
-		b.Add(1)
-		synctest.Wait()
-		b.Add(1)
-		b.Add(1)
-		close(release)
-		synctest.Wait()
-		if calls != 2 || b.Pending(1) {
-			t.Errorf("written %d times, pending %v", calls, b.Pending(1))
-		}
-		cancel()
-		wg.Wait()
-	})
-}
-
 func TestRevocations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := newStore(true, nil)
@@ -360,7 +297,7 @@ func TestRevocationsAreBounded(t *testing.T) {
 			t.Errorf("revocation %d: %v", n, err)
 		}
 	}
-	if !errors.Is(err, ErrFull) {
+	if !errors.Is(err, bans.ErrFull) {
 		t.Errorf("%v, want ErrFull", err)
 	}
 	w.clock.advance(2 * time.Hour)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"antirobot/store"
+	"antirobot/verdict/bans"
 )
 
 // A gateway with a shared store keeps a copy of its bans, its revocations and what it leased of passes, written after
@@ -20,8 +21,8 @@ func (c *Cacher) writeCopy() {
 	}
 	at, skew := c.now(), c.skewNow()
 	err := store.WriteCopy(c.copy, at, func(put func(store.Copied) error) (err error) {
-		c.bans.EachRecord(at.UnixNano(), func(b *Ban) bool {
-			err = put(store.Copied{Key: b.key().appendTo(nil), Val: b.moved(skew).appendValue(nil), Until: b.Until})
+		c.bans.EachRecord(at.UnixNano(), func(b *bans.Ban) bool {
+			err = put(store.Copied{Key: b.Key().AppendTo(nil), Val: b.Moved(skew).AppendValue(nil), Until: b.Until})
 			return err == nil
 		})
 		if err != nil {
@@ -50,7 +51,7 @@ func (c *Cacher) readCopy() {
 	n, at := 0, c.now()
 	take := func(l store.Copied) error {
 		n++
-		if b, err := parseBan(l.Key, l.Val); err == nil {
+		if b, err := bans.Parse(l.Key, l.Val); err == nil {
 			c.hearBan(&b)
 			return nil
 		}
@@ -64,7 +65,7 @@ func (c *Cacher) readCopy() {
 		return nil
 	}
 	written, err := store.ReadCopy(c.copy, func(store.Copied) error { return nil })
-	if err == nil && at.Sub(written) > liftedFor {
+	if err == nil && at.Sub(written) > bans.LiftedFor {
 		// A ban that was lifted since then may be forgotten, and nobody could tell any more.
 		c.log.Warn().Time("of", written).Msg("the copy of the shared store's bans is too old to be used")
 		return

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"antirobot/store"
+	"antirobot/verdict/bans"
 )
 
 // wipe empties the store of values and of what passes have spent, as FLUSHALL does, but keeps the feeds.
@@ -47,8 +48,8 @@ func TestLostBansAreWrittenBack(t *testing.T) {
 		losses := store.NewLosses(zerolog.Nop(), time.Now)
 		told := func(o *options) { o.Losses = losses }
 		a, b := newWorldOver(t, st, nil, told).start(), newWorldOver(t, st, nil, told).start()
-		a.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
-		a.ban(ip("192.0.2.2"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
+		a.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(time.Hour) })
+		a.ban(ip("192.0.2.2"), func(b *bans.Ban) { b.Until = time.Now().Add(time.Hour) })
 		if n, err := a.Unban(ctx, ip("192.0.2.2"), ""); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
@@ -72,7 +73,7 @@ func TestLostBansAreWrittenBack(t *testing.T) {
 				t.Errorf("%s has the lifted ban again", name)
 			}
 		}
-		if bans, revoked := st.has(banPrefix), st.has(revokedPrefix); bans != 2 || revoked != 2 {
+		if bans, revoked := st.has(bans.Prefix), st.has(revokedPrefix); bans != 2 || revoked != 2 {
 			t.Errorf("the store has %d records of bans and %d revocations; want 2 and 2", bans, revoked)
 		}
 		if err := losses.Err(); err == nil || !strings.Contains(err.Error(), " bans") || !strings.Contains(err.Error(), " revocations") {
@@ -96,8 +97,8 @@ func TestOlderBanInTheStore(t *testing.T) {
 		st := newStore(true, nil)
 		a := newWorldOver(t, st, nil).start()
 		defer a.Close()
-		key := banKey{subject: ip("192.0.2.1")}.appendTo(nil)
-		a.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = time.Now().Add(time.Hour) })
+		key := bans.Key{Subject: ip("192.0.2.1")}.AppendTo(nil)
+		a.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(time.Hour) })
 		old, err := st.Memory.Get(ctx, nil, key)
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +115,10 @@ func TestOlderBanInTheStore(t *testing.T) {
 			t.Error("the lifted ban is back")
 		}
 		val, err := st.Memory.Get(ctx, nil, key)
-		if err != nil || val[0] != liftedVersion {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := bans.Parse(key, val); err != nil || !b.Lifted {
 			t.Errorf("the store has %q, %v; want the lifted ban", val, err)
 		}
 	})
@@ -127,7 +131,7 @@ func TestBanOfTheFuture(t *testing.T) {
 		ahead := func(o *options) { o.Now = func() time.Time { return time.Now().Add(48 * time.Hour) } }
 		a, b := newWorldOver(t, st, nil, ahead).start(), newWorldOver(t, st, nil).start()
 		s := service(t)
-		a.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = time.Now().Add(49 * time.Hour) })
+		a.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(49 * time.Hour) })
 		synctest.Wait()
 		if b.ask(s, "192.0.2.1").Verdict != Robot {
 			t.Fatal("the ban is not heard")
@@ -139,7 +143,7 @@ func TestBanOfTheFuture(t *testing.T) {
 		if b.ask(s, "192.0.2.1").Verdict != Human || len(a.Bans(BanFilter{})) != 0 {
 			t.Error("the ban can't be lifted")
 		}
-		b.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = time.Now().Add(50 * time.Hour) })
+		b.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(50 * time.Hour) })
 		time.Sleep(5*time.Minute + time.Second)
 		if b.ask(s, "192.0.2.1").Verdict != Robot || len(a.Bans(BanFilter{})) != 1 {
 			t.Error("the subject can't be banned again")
@@ -170,8 +174,8 @@ func TestSkewedNode(t *testing.T) {
 			o.Now = func() time.Time { return time.Now().Add(-wrong) }
 		}
 		a, b := newWorldOver(t, st, nil, slow).start(), newWorldOver(t, st, nil).start()
-		a.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = time.Now().Add(10*time.Minute - wrong) })
-		b.ban(ip("192.0.2.2"), func(b *Ban) { b.Until = time.Now().Add(10 * time.Minute) })
+		a.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(10*time.Minute - wrong) })
+		b.ban(ip("192.0.2.2"), func(b *bans.Ban) { b.Until = time.Now().Add(10 * time.Minute) })
 		synctest.Wait()
 		for name, w := range map[string]*world{"the slow node": a, "the right node": b} {
 			for _, ban := range w.Bans(BanFilter{}) {
@@ -199,7 +203,7 @@ func TestCopyOfSharedBans(t *testing.T) {
 		file := filepath.Join(t.TempDir(), "bans.shared")
 		kept := func(o *options) { o.Copy = file }
 		a := newWorldOver(t, st, nil, kept).start()
-		a.ban(ip("192.0.2.1"), func(b *Ban) { b.Until = time.Now().Add(20 * 24 * time.Hour) })
+		a.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = time.Now().Add(20 * 24 * time.Hour) })
 		pass := [16]byte{7}
 		if err := errors.Join(a.RevokePass(ctx, pass, 24*time.Hour), a.Close()); err != nil {
 			t.Fatal(err)
@@ -216,14 +220,14 @@ func TestCopyOfSharedBans(t *testing.T) {
 		}
 		st.down.Store(false)
 		time.Sleep(5 * time.Second)
-		if bans, revoked := st.has(banPrefix), st.has(revokedPrefix); bans != 1 || revoked != 1 {
+		if bans, revoked := st.has(bans.Prefix), st.has(revokedPrefix); bans != 1 || revoked != 1 {
 			t.Errorf("the store has %d bans and %d revocations; want 1 and 1", bans, revoked)
 		}
 		if err := b.Close(); err != nil {
 			t.Fatal(err)
 		}
 		st.wipe(t)
-		time.Sleep(liftedFor + time.Minute)
+		time.Sleep(bans.LiftedFor + time.Minute)
 		old := newWorldOver(t, st, nil, kept).start()
 		defer old.Close()
 		if len(old.Bans(BanFilter{})) != 0 {

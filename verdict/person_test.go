@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"antirobot/identity"
+	"antirobot/verdict/bans"
 )
 
 // TestStrongestIdentityDecides: L=alice with a banned i passes, and a ban on something weaker stops nobody who stands
@@ -52,7 +53,7 @@ func TestYesterdayIsEnough(t *testing.T) {
 		if e != nil {
 			w.Observe(e)
 		}
-		w.ban(ip(addr), func(b *Ban) { b.Until = day0.Add(10 * oneDay) })
+		w.ban(ip(addr), func(b *bans.Ban) { b.Until = day0.Add(10 * oneDay) })
 		w.clock.advance(later)
 		if d := w.ask(service(t), addr, i); d.Verdict != want {
 			t.Errorf("%s: %v", name, d.Verdict)
@@ -119,7 +120,7 @@ func TestYoungStandingSurvivesARestart(t *testing.T) {
 func TestSpentPassStandsIn(t *testing.T) {
 	y := newPayer(t, 100, "192.0.2.1")
 	y.ledger.tariff.Daily = 20
-	judged := func(b *Ban) { b.Source, b.Score = SourceProcessor, 1 }
+	judged := func(b *bans.Ban) { b.Source, b.Score = bans.SourceProcessor, 1 }
 	again := func(w *world, addrs ...string) {
 		for _, a := range addrs {
 			if _, err := w.Unban(ctx, ip(a), ""); err != nil {

@@ -7,6 +7,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/spravka"
+	"antirobot/verdict/bans"
 )
 
 // PassConfig says what requests cost a pass, in units of its allowance. A document costs one. Each unit includes some
@@ -96,7 +97,7 @@ func (c *Cacher) onItsOwn(d *Decision, v *request.View, id *identity.Identity, s
 		case passPays:
 			return false
 		case passStands:
-			d.Ban, d.Excused = Ban{}, identity.Subject{Kind: identity.KindSpravka, ID: p.ID}
+			d.Ban, d.Excused = bans.Ban{}, identity.Subject{Kind: identity.KindSpravka, ID: p.ID}
 			d.PassID, d.Stood = p.ID, spend && b.is == CountDocument
 			return true
 		}

@@ -11,6 +11,7 @@ import (
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/client"
 )
 
@@ -74,7 +75,7 @@ type record struct {
 
 type stoppedRecord struct {
 	record
-	ban    Ban
+	ban    bans.Ban
 	asked  Question
 	doubt  Doubt
 	score  float32
@@ -193,7 +194,7 @@ type Story struct {
 	Entry      *StoryEntry `json:"entry,omitempty"`     // the list entry that decided
 	Rule       string      `json:"rule,omitempty"`      // the line of the rules that decided
 	Score      float32     `json:"score,omitempty"`     // of the judge
-	Ban        *StoryBan   `json:"ban,omitempty"`       // the ban that decided
+	Ban        *bans.Story `json:"ban,omitempty"`       // the ban that decided
 	Question   *StoryAsked `json:"question,omitempty"`  // what was read in the network that is asked
 	Doubt      *StoryDoubt `json:"doubt,omitempty"`     // why it may be a robot
 	Pass       *StoryPass  `json:"pass,omitempty"`      // the pass that paid
@@ -232,45 +233,6 @@ type StoryEntry struct {
 	Reason string     `json:"reason,omitempty"`
 	Flag   string     `json:"flag"`
 	Until  *time.Time `json:"until,omitempty"`
-}
-
-// StoryBan is a ban as JSON shows it.
-type StoryBan struct {
-	Subject   string             `json:"subject"`
-	Until     time.Time          `json:"until"`
-	Made      time.Time          `json:"made"`
-	Service   string             `json:"service,omitempty"` // empty: all services
-	Source    string             `json:"source"`
-	Score     float32            `json:"score,omitempty"`
-	Threshold float32            `json:"threshold,omitempty"`
-	Reason    string             `json:"reason,omitempty"`
-	Factors   map[string]float32 `json:"factors,omitempty"`
-	Amounts   map[string]float32 `json:"amounts,omitempty"` // what each factor added to the score, in log-odds
-	Model     string             `json:"model,omitempty"`
-	OneClient bool               `json:"one_client,omitempty"` // it stops one client of the address only, which alone has read as a robot does
-}
-
-// Story returns the ban as JSON shows it.
-func (b *Ban) Story() *StoryBan {
-	s := &StoryBan{
-		Subject: b.Subject.String(), Until: b.Until.UTC(), Made: b.Made.UTC(), Service: b.Service, Source: b.Source.String(),
-		Score: b.Score, Threshold: b.Threshold, Reason: b.Reason, Model: b.Model, OneClient: b.Only != 0,
-	}
-	for _, f := range b.Factors {
-		if f.Name != "" {
-			if s.Factors == nil {
-				s.Factors = make(map[string]float32, MaxFactors)
-			}
-			s.Factors[f.Name] = f.Value
-		}
-		if f.Name != "" && f.Amount != 0 {
-			if s.Amounts == nil {
-				s.Amounts = make(map[string]float32, MaxFactors)
-			}
-			s.Amounts[f.Name] = f.Amount
-		}
-	}
-	return s
 }
 
 // StoryPass is the pass in a Story.

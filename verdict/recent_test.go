@@ -11,6 +11,7 @@ import (
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/verdict/bans"
 )
 
 // TestPitfall26WhyWasIStopped: a decision can be read by its request ID, and holds no secret.
@@ -24,9 +25,9 @@ func TestPitfall26WhyWasIStopped(t *testing.T) {
 		return rid
 	}
 	var d Decision
-	w.ban(ip("192.0.2.1"), func(b *Ban) {
-		b.Source, b.Score, b.Threshold, b.Reason = SourceProcessor, 0.9, 0.5, "pace"
-		b.Factors[0] = Factor{Name: "pages", Value: 81}
+	w.ban(ip("192.0.2.1"), func(b *bans.Ban) {
+		b.Source, b.Score, b.Threshold, b.Reason = bans.SourceProcessor, 0.9, 0.5, "pace"
+		b.Factors[0] = bans.Factor{Name: "pages", Value: 81}
 	})
 	v, id := newRequest(w.now(), "192.0.2.1", sub(identity.KindI, 1))
 	id.Refused[0], id.NRefused = identity.Refusal{Kind: identity.KindFuid, Reason: identity.RefusedYoung}, 1

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"antirobot/store"
+	"antirobot/store/behind"
+	"antirobot/verdict/bans"
 )
 
 const (
@@ -37,12 +39,12 @@ type revocations struct {
 	campaigns atomic.Bool
 	before    atomic.Int64 // unix seconds: whatever was created earlier is revoked
 	ids       [revocationShards]atomic.Pointer[map[revokedKey]int64]
-	behind    *behind[revokedKey]
+	behind    *behind.Writer[revokedKey]
 }
 
 func newRevocations(st store.Store, most int, now func() time.Time, losses *store.Losses) *revocations {
 	r := &revocations{st: st, max: most, now: now, losses: losses}
-	r.behind = newBehind(r.write)
+	r.behind = behind.New(r.write)
 	return r
 }
 
@@ -75,7 +77,7 @@ func (r *revocations) put(id revokedKey, until int64) error {
 	}
 	if _, known := next[id]; !known {
 		if r.n >= r.max {
-			return ErrFull
+			return bans.ErrFull
 		}
 		r.n++
 	}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/VictoriaMetrics/metrics"
+
+	"antirobot/verdict/bans"
 )
 
 const (
@@ -97,13 +99,13 @@ func (c *Cacher) Close() error {
 func (c *Cacher) register(set *metrics.Set) {
 	c.badRecords = set.NewCounter("antirobot_bad_records_total")
 	for s := range c.bansMade {
-		c.bansMade[s] = set.NewCounter(fmt.Sprintf("antirobot_bans_made_total{source=%q}", Source(s)))
+		c.bansMade[s] = set.NewCounter(fmt.Sprintf("antirobot_bans_made_total{source=%q}", bans.Source(s)))
 	}
 	gauge := func(name string, f func() float64) { set.NewGauge(name, f) }
 	gauge("antirobot_under_attack", func() float64 { return c.UnderAttack().Share })
 	set.RegisterMetricsWriter(func(w io.Writer) { c.loads.write(w, c.now().UnixNano()) })
-	gauge("antirobot_bans", func() float64 { return float64(c.bans.n.Load() - c.bans.lifted.Load()) })
-	gauge("antirobot_bans_dropped_total", func() float64 { return float64(c.bans.evicted.Load()) })
+	gauge("antirobot_bans", func() float64 { return float64(c.bans.Len()) })
+	gauge("antirobot_bans_dropped_total", func() float64 { return float64(c.bans.Evicted()) })
 	gauge("antirobot_questions", func() float64 { return float64(c.questions.n.Load()) })
 	gauge("antirobot_questions_refused_full_total", func() float64 { return float64(c.questions.refused.Load()) })
 	gauge("antirobot_doubts", func() float64 { return float64(c.doubts.n.Load()) })
@@ -117,9 +119,9 @@ func (c *Cacher) register(set *metrics.Set) {
 	gauge("antirobot_verdict_stale", func() float64 { return float64(b2u(c.stale.Load() != 0)) })
 	c.said.register(gauge)
 	for name, b := range map[string]interface {
-		backlog() (waiting int64, failed uint64)
+		Backlog() (waiting int64, failed uint64)
 	}{"bans": c.banWrites, "ledger": c.ledger.behind, "revocations": c.revoked.behind, "standing": c.standing.behind} {
-		gauge(fmt.Sprintf("antirobot_writes_waiting{of=%q}", name), func() float64 { n, _ := b.backlog(); return float64(n) })
-		gauge(fmt.Sprintf("antirobot_writes_failed_total{of=%q}", name), func() float64 { _, n := b.backlog(); return float64(n) })
+		gauge(fmt.Sprintf("antirobot_writes_waiting{of=%q}", name), func() float64 { n, _ := b.Backlog(); return float64(n) })
+		gauge(fmt.Sprintf("antirobot_writes_failed_total{of=%q}", name), func() float64 { _, n := b.Backlog(); return float64(n) })
 	}
 }

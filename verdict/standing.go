@@ -11,6 +11,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/store"
+	"antirobot/store/behind"
 )
 
 const (
@@ -39,7 +40,7 @@ type standing struct {
 	seed       maphash.Seed
 	n          atomic.Int64
 	refused    atomic.Uint64 // candidates not admitted or evicted because a bound was reached
-	behind     *behind[identity.Subject]
+	behind     *behind.Writer[identity.Subject]
 	shards     [standingShards]standingShard
 	homes      [standingShards]homeShard
 	nets       netCounts
@@ -76,7 +77,7 @@ func newStanding(st store.Store, cfg *StandingConfig, now func() time.Time) *sta
 		t.shards[i].m = make(map[identity.Subject]tenure)
 		t.homes[i].m = make(map[[16]byte]homeCount)
 	}
-	t.behind = newBehind(t.write)
+	t.behind = behind.New(t.write)
 	return t
 }
 

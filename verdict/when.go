@@ -15,6 +15,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/settings"
+	"antirobot/verdict/bans"
 )
 
 // WhenConfig says when a service asks whom the gateway itself takes for a robot, or is not sure about. All conditions that are
@@ -127,7 +128,7 @@ func (c *Cacher) waived(d *Decision, v *request.View, id *identity.Identity, s *
 	switch {
 	case w == nil:
 		return NotWaived
-	case d.Cause == CauseBan && d.Ban.Source == SourceProcessor, d.Cause == CauseJudge, d.Cause == CauseBudget, d.Cause == CauseDoubt:
+	case d.Cause == CauseBan && d.Ban.Source == bans.SourceProcessor, d.Cause == CauseJudge, d.Cause == CauseBudget, d.Cause == CauseDoubt:
 	default:
 		return NotWaived
 	}

@@ -8,6 +8,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/verdict/bans"
 )
 
 // TestWhen: who would be asked is asked only while all conditions hold; what an operator has banned is asked always.
@@ -22,15 +23,15 @@ func TestWhen(t *testing.T) {
 		w.Decide(d, v, id, s)
 		return d
 	}
-	ban := func(sub identity.Subject, source Source) {
+	ban := func(sub identity.Subject, source bans.Source) {
 		t.Helper()
-		b := Ban{Subject: sub, Source: source, Until: w.clock.now().Add(time.Hour), Made: w.clock.now(), Score: 0.9, Threshold: 0.5, Reason: "test"}
+		b := bans.Ban{Subject: sub, Source: source, Until: w.clock.now().Add(time.Hour), Made: w.clock.now(), Score: 0.9, Threshold: 0.5, Reason: "test"}
 		if err := w.Ban(context.Background(), b); err != nil {
 			t.Fatal(err)
 		}
 	}
-	ban(visitor, SourceProcessor)
-	ban(ip("203.0.113.8"), SourceAPI)
+	ban(visitor, bans.SourceProcessor)
+	ban(ip("203.0.113.8"), bans.SourceAPI)
 	f := func(what string, edit func(*WhenConfig), sub identity.Subject, want Verdict, waiver Waiver) *Settings {
 		t.Helper()
 		s := service(t, func(c *ServiceConfig) { edit(&c.When) })

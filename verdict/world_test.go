@@ -17,6 +17,7 @@ import (
 	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/store"
+	"antirobot/verdict/bans"
 )
 
 // day0 is noon of a day, UTC.
@@ -229,9 +230,9 @@ func (w *world) askWith(s *Settings, p *spravka.Pass, addr string) *Decision {
 }
 
 // ban makes an operator's ban for ten minutes.
-func (w *world) ban(s identity.Subject, edit ...func(*Ban)) {
+func (w *world) ban(s identity.Subject, edit ...func(*bans.Ban)) {
 	w.t.Helper()
-	b := Ban{Subject: s, Until: w.now().Add(10 * time.Minute), Source: SourceAPI, Reason: "test"}
+	b := bans.Ban{Subject: s, Until: w.now().Add(10 * time.Minute), Source: bans.SourceAPI, Reason: "test"}
 	for _, f := range edit {
 		f(&b)
 	}

@@ -13,16 +13,17 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // bench counts bans and nothing else.
 type bench struct {
 	mu    sync.Mutex
-	bans  []verdict.Ban
+	bans  []bans.Ban
 	paths verdict.Paths
 }
 
-func (b *bench) BanSoon(ban verdict.Ban) error {
+func (b *bench) BanSoon(ban bans.Ban) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.bans = append(b.bans, ban)

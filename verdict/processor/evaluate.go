@@ -7,6 +7,7 @@ import (
 	"antirobot/identity"
 	"antirobot/request"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/formula"
 )
 
@@ -112,8 +113,8 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 		p.doubt(e, r, score, model, v)
 		return
 	}
-	b := verdict.Ban{
-		Subject: e.Subjects[0], Until: e.At.Add(length), Made: e.At, Source: verdict.SourceProcessor,
+	b := bans.Ban{
+		Subject: e.Subjects[0], Until: e.At.Add(length), Made: e.At, Source: bans.SourceProcessor,
 		Score: score, Threshold: r.Threshold, Model: model.Version(),
 	}
 	strongest(&b.Factors, x, model.Explain(v.amounts[:], x))
@@ -171,7 +172,7 @@ func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.
 }
 
 // strongest sets dst to the factors that contributed most to a score, and amounts to 0 for them.
-func strongest(dst *[verdict.MaxFactors]verdict.Factor, x, amounts []float32) {
+func strongest(dst *[bans.MaxFactors]bans.Factor, x, amounts []float32) {
 	for n := range dst {
 		best := -1
 		for i := range x {
@@ -184,13 +185,13 @@ func strongest(dst *[verdict.MaxFactors]verdict.Factor, x, amounts []float32) {
 		if best < 0 {
 			break
 		}
-		dst[n] = verdict.Factor{Name: factors[best].Name, Value: x[best], Amount: amounts[best]}
+		dst[n] = bans.Factor{Name: factors[best].Name, Value: x[best], Amount: amounts[best]}
 		amounts[best] = 0
 	}
 }
 
 // reason names the factors of a ban.
-func reason(of *[verdict.MaxFactors]verdict.Factor) string {
+func reason(of *[bans.MaxFactors]bans.Factor) string {
 	text := "formula"
 	for i := range of {
 		if of[i].Name != "" {

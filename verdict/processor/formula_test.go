@@ -87,7 +87,7 @@ func TestScoredBanTellsWhy(t *testing.T) {
 			t.Errorf("%+v", b.Factors)
 		}
 		for threshold, want := range map[float32]bool{0.5: true, b.Score: false, 0.99: false} {
-			if got := b.Holds(&verdict.Settings{Name: "other", Threshold: threshold}); got != want {
+			if got := b.Holds("other", threshold); got != want {
 				t.Errorf("score %v holds at %v: %v", b.Score, threshold, got)
 			}
 		}

@@ -3,6 +3,7 @@ package processor
 import (
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // heavy is the client of a network that reads most of what is read there as no browser of the site's people reads: a robot
@@ -63,7 +64,7 @@ func (h *heavy) alone(i int, read, limit float32) uint32 {
 // concernsOne narrows a ban on an address to the client whose reading led to it, if nearly all that was read there as a
 // robot reads is this client's: whoever comes to that address later is somebody else. Where others already read there as
 // people do, the client is asked instead, and concernsOne reports that there is no ban.
-func (p *Processor) concernsOne(b *verdict.Ban, e *verdict.Event) (asked bool) {
+func (p *Processor) concernsOne(b *bans.Ban, e *verdict.Event) (asked bool) {
 	r := p.service(e.Service)
 	if b.Subject.Kind != identity.KindIP || r == nil {
 		return false

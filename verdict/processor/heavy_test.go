@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // office is an address at which people and a robot read.
@@ -103,7 +104,7 @@ func TestColleaguesAreNotBannedForARobot(t *testing.T) {
 			o.reads(1+n%names, 0)
 		}
 		e := reading(o.at, 1, one(0))
-		b := verdict.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}
+		b := bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}
 		if got := o.p.concernsOne(&b, e); got != asked || got && o.last().Only != 1 || b.Only != only {
 			t.Errorf("with %d pages of people and %d names: %v, %+v, %+v", people, names, got, o.last(), b)
 		}

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"errors"
 	"math"
 	"net/netip"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"antirobot/identity"
 	"antirobot/store"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/counter"
 )
 
@@ -88,8 +90,8 @@ func TestLostBanIsFound(t *testing.T) {
 		defer g.end()
 		ban := func(addr string, d time.Duration) identity.Subject {
 			sub := identity.AddrSubject(netip.MustParseAddr(addr))
-			err := g.c.Ban(t.Context(), verdict.Ban{Subject: sub, Until: time.Now().Add(d), Source: verdict.SourceProcessor, Score: 1})
-			if err != nil && err.Error() != "ban: verdict: the table is full" {
+			err := g.c.Ban(t.Context(), bans.Ban{Subject: sub, Until: time.Now().Add(d), Source: bans.SourceProcessor, Score: 1})
+			if err != nil && !errors.Is(err, bans.ErrFull) {
 				t.Fatal(err)
 			}
 			return sub

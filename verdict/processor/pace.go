@@ -6,6 +6,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 const maxOffences = 16
@@ -285,10 +286,10 @@ func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r
 		return
 	}
 	network := p.group(groupKey{role: roleNetwork, id: networkOf(e.Subjects[e.N-1].ID)}, e.At)
-	p.ban(verdict.Ban{
-		Subject: sub, Until: e.At.Add(length), Made: e.At, Service: r.Name, Source: verdict.SourceProcessor,
+	p.ban(bans.Ban{
+		Subject: sub, Until: e.At.Add(length), Made: e.At, Service: r.Name, Source: bans.SourceProcessor,
 		Score: 1, Threshold: r.Threshold, Reason: l.reason,
-		Factors: [verdict.MaxFactors]verdict.Factor{
+		Factors: [bans.MaxFactors]bans.Factor{
 			{Name: l.factor, Value: seen},
 			{Name: "limit", Value: float32(l.Requests) * times},
 			{Name: "network_pages_1m", Value: network.minute},

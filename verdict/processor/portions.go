@@ -9,6 +9,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // A portion is what one identity that the site knows has read in its day, which begins with its first document: different
@@ -143,10 +144,10 @@ func (p *Processor) askOne(e *verdict.Event, r *rates, docs, limit uint32, until
 	if p.spares(e.Subjects[e.N-1].ID) {
 		return
 	}
-	err := p.keeper.BanSoon(verdict.Ban{
-		Subject: e.Subjects[0], Until: until, Made: e.At, Service: r.Name, Source: verdict.SourceProcessor, Score: 1, Threshold: r.Threshold,
+	err := p.keeper.BanSoon(bans.Ban{
+		Subject: e.Subjects[0], Until: until, Made: e.At, Service: r.Name, Source: bans.SourceProcessor, Score: 1, Threshold: r.Threshold,
 		Reason:  fmt.Sprintf("it has read %d documents in its day, more than %d: a multiple of what nearly all of the site's people read", docs, limit),
-		Factors: [verdict.MaxFactors]verdict.Factor{{Name: "documents_1d", Value: float32(docs)}, {Name: "limit", Value: float32(limit)}},
+		Factors: [bans.MaxFactors]bans.Factor{{Name: "documents_1d", Value: float32(docs)}, {Name: "limit", Value: float32(limit)}},
 	})
 	if err != nil {
 		p.banErrors.Inc()

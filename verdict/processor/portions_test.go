@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // TestPortionOfAnIdentity: visitors whom the site knows read some pages a day, a hundred of them. One that reads hundreds is
@@ -48,7 +48,7 @@ func TestPortionOfAnIdentity(t *testing.T) {
 	at = at.Add(24 * time.Hour)
 	begun := at
 	day(600)
-	var asked []verdict.Ban
+	var asked []bans.Ban
 	for _, b := range keeper.bans {
 		if b.Factors[0].Name == "documents_1d" {
 			asked = append(asked, b)

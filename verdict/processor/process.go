@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 )
 
 // Offer implements verdict.Sink.
@@ -176,7 +177,7 @@ func (p *Processor) growth(first time.Duration, e *verdict.Event) banGrowth {
 }
 
 // ban makes a ban, and counts it in the groups of the event.
-func (p *Processor) ban(b verdict.Ban, e *verdict.Event) {
+func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 	if p.concernsOne(&b, e) {
 		p.misbehaved(e)
 		return

@@ -41,13 +41,14 @@ import (
 	"antirobot/identity"
 	"antirobot/settings"
 	"antirobot/verdict"
+	"antirobot/verdict/bans"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/label"
 )
 
 // BanKeeper is where bans are made and standings are kept: verdict.Cacher. No method except Recall waits for a store.
 type BanKeeper interface {
-	BanSoon(b verdict.Ban) error
+	BanSoon(b bans.Ban) error
 	Observe(e *verdict.Event)
 	EstablishedAt(addr [16]byte) int
 	Stands(e *verdict.Event) bool

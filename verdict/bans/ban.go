@@ -1,4 +1,6 @@
-package verdict
+// Package bans is what is known of bans: how one looks, how the store keeps it, and the table of those that are live, which
+// is asked on the path of requests. Making and lifting them is the business of package verdict.
+package bans
 
 import (
 	"encoding/binary"
@@ -32,7 +34,7 @@ const MaxFactors = 3
 // The longest texts that a ban keeps, in bytes.
 const (
 	maxReason = 512
-	maxName   = 64
+	MaxName   = 64 // also of services, models and factors
 )
 
 // Factor is one number that counted towards a ban.
@@ -59,21 +61,21 @@ type Ban struct {
 	// 0: everybody who has nothing better to show.
 	Only uint32
 
-	lifted bool // the ban was lifted: only that fact is kept, and when the ban would have ended
+	Lifted bool // the ban was lifted: only that fact is kept, and when the ban would have ended
 }
 
-// moved returns the ban with its times converted to a clock that is d ahead.
-func (b Ban) moved(d time.Duration) *Ban {
+// Moved returns the ban with its times converted to a clock that is d ahead.
+func (b Ban) Moved(d time.Duration) *Ban {
 	b.Until, b.Made = b.Until.Add(d), b.Made.Add(d)
 	return &b
 }
 
-// Holds reports whether the ban, while it lasts, stops requests to the service.
-func (b *Ban) Holds(s *Settings) bool {
-	if b.Service != "" && b.Service != s.Name {
+// Holds reports whether the ban, while it lasts, stops requests to a service with this threshold.
+func (b *Ban) Holds(service string, threshold float32) bool {
+	if b.Service != "" && b.Service != service {
 		return false
 	}
-	return b.Source == SourceAPI || b.Score > s.Threshold
+	return b.Source == SourceAPI || b.Score > threshold
 }
 
 // Validate returns the reasons why the ban can't be made at the given time.
@@ -97,15 +99,15 @@ func (b *Ban) Validate(at time.Time) error {
 	if len(b.Reason) > maxReason {
 		errs = append(errs, fmt.Errorf("reason: longer than %d bytes", maxReason))
 	}
-	if len(b.Service) > maxName {
-		errs = append(errs, fmt.Errorf("service: longer than %d bytes", maxName))
+	if len(b.Service) > MaxName {
+		errs = append(errs, fmt.Errorf("service: longer than %d bytes", MaxName))
 	}
-	if len(b.Model) > maxName {
-		errs = append(errs, fmt.Errorf("model: longer than %d bytes", maxName))
+	if len(b.Model) > MaxName {
+		errs = append(errs, fmt.Errorf("model: longer than %d bytes", MaxName))
 	}
 	for i := range b.Factors {
-		if len(b.Factors[i].Name) > maxName {
-			errs = append(errs, fmt.Errorf("factors[%d]: name longer than %d bytes", i, maxName))
+		if len(b.Factors[i].Name) > MaxName {
+			errs = append(errs, fmt.Errorf("factors[%d]: name longer than %d bytes", i, MaxName))
 		}
 		for _, v := range [...]float64{float64(b.Factors[i].Value), float64(b.Factors[i].Amount)} {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -116,55 +118,58 @@ func (b *Ban) Validate(at time.Time) error {
 	return errors.Join(errs...)
 }
 
-// banKey identifies a ban: there is at most one per key. The operator's and the processor's bans exist side by side, as
+// Key identifies a ban: there is at most one per key. The operator's and the processor's bans exist side by side, as
 // do those of different services.
-type banKey struct {
-	subject identity.Subject
-	source  Source
-	service string
+type Key struct {
+	Subject identity.Subject
+	Source  Source
+	Service string
 }
 
-func (b *Ban) key() banKey { return banKey{subject: b.Subject, source: b.Source, service: b.Service} }
+// Key is the key of the ban.
+func (b *Ban) Key() Key { return Key{Subject: b.Subject, Source: b.Source, Service: b.Service} }
 
-const banPrefix = "ban/"
+// Prefix begins the keys of all bans in the store.
+const Prefix = "ban/"
 
-// appendTo appends the store's key: prefix, kind, ID, source, service.
-func (k banKey) appendTo(dst []byte) []byte {
-	dst = append(dst, banPrefix...)
-	dst = append(dst, byte(k.subject.Kind))
-	dst = append(dst, k.subject.ID[:]...)
-	dst = append(dst, byte(k.source))
-	return append(dst, k.service...)
+// AppendTo appends the store's key: prefix, kind, ID, source, service.
+func (k Key) AppendTo(dst []byte) []byte {
+	dst = append(dst, Prefix...)
+	dst = append(dst, byte(k.Subject.Kind))
+	dst = append(dst, k.Subject.ID[:]...)
+	dst = append(dst, byte(k.Source))
+	return append(dst, k.Service...)
 }
 
-func parseBanKey(b []byte) (k banKey, ok bool) {
-	const fixed = len(banPrefix) + 1 + 16 + 1
-	if len(b) < fixed || string(b[:len(banPrefix)]) != banPrefix || len(b) > fixed+maxName {
-		return banKey{}, false
+// ParseKey reads a key as AppendTo writes it.
+func ParseKey(b []byte) (k Key, ok bool) {
+	const fixed = len(Prefix) + 1 + 16 + 1
+	if len(b) < fixed || string(b[:len(Prefix)]) != Prefix || len(b) > fixed+MaxName {
+		return Key{}, false
 	}
-	b = b[len(banPrefix):]
-	k.subject.Kind = identity.Kind(b[0])
-	copy(k.subject.ID[:], b[1:17])
-	k.source = Source(b[17])
-	k.service = string(b[18:])
-	return k, k.subject.Kind != identity.KindNone && k.subject.Kind <= identity.KindIP && k.source <= SourceProcessor
+	b = b[len(Prefix):]
+	k.Subject.Kind = identity.Kind(b[0])
+	copy(k.Subject.ID[:], b[1:17])
+	k.Source = Source(b[17])
+	k.Service = string(b[18:])
+	return k, k.Subject.Kind != identity.KindNone && k.Subject.Kind <= identity.KindIP && k.Source <= SourceProcessor
 }
 
-// banVersion begins every stored ban. Version 1 had no factor amounts. A lifted ban has a version of its own, and
+// plainVersion begins every stored ban. Version 1 had no factor amounts. A lifted ban has a version of its own, and
 // stores nothing after its times. So has a ban on one client of an address: an earlier version of the program must not
 // take it for one on everybody there.
 const (
-	banVersion    = 2
+	plainVersion  = 2
 	liftedVersion = 3
 	onlyVersion   = 4
 )
 
-// appendValue appends what is not in the key: version, until and made in unix nanoseconds, score, threshold, the one
+// AppendValue appends what is not in the key: version, until and made in unix nanoseconds, score, threshold, the one
 // client (onlyVersion), reason, model, factors with value and amount.
-func (b *Ban) appendValue(dst []byte) []byte {
-	version := byte(banVersion)
+func (b *Ban) AppendValue(dst []byte) []byte {
+	version := byte(plainVersion)
 	switch {
-	case b.lifted:
+	case b.Lifted:
 		version = liftedVersion
 	case b.Only != 0:
 		version = onlyVersion
@@ -172,7 +177,7 @@ func (b *Ban) appendValue(dst []byte) []byte {
 	dst = append(dst, version)
 	dst = binary.BigEndian.AppendUint64(dst, uint64(b.Until.UnixNano()))
 	dst = binary.BigEndian.AppendUint64(dst, uint64(b.Made.UnixNano()))
-	if b.lifted {
+	if b.Lifted {
 		return dst
 	}
 	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Score))
@@ -180,59 +185,60 @@ func (b *Ban) appendValue(dst []byte) []byte {
 	if version == onlyVersion {
 		dst = binary.BigEndian.AppendUint32(dst, b.Only)
 	}
-	dst = appendText(dst, b.Reason)
-	dst = appendText(dst, b.Model)
+	dst = AppendText(dst, b.Reason)
+	dst = AppendText(dst, b.Model)
 	for i := range b.Factors {
 		if b.Factors[i].Name == "" {
 			break
 		}
-		dst = appendText(dst, b.Factors[i].Name)
+		dst = AppendText(dst, b.Factors[i].Name)
 		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Factors[i].Value))
 		dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(b.Factors[i].Amount))
 	}
 	return dst
 }
 
-var errBanValue = errors.New("malformed ban")
+// ErrMalformed is returned for what is not a ban as AppendValue writes it.
+var ErrMalformed = errors.New("malformed ban")
 
-// parseBan reads a stored ban. Nothing in the result points into key or val.
-func parseBan(key, val []byte) (b Ban, err error) {
-	k, ok := parseBanKey(key)
+// Parse reads a stored ban. Nothing in the result points into key or val.
+func Parse(key, val []byte) (b Ban, err error) {
+	k, ok := ParseKey(key)
 	if !ok || len(val) < 17 {
-		return Ban{}, errBanValue
+		return Ban{}, ErrMalformed
 	}
-	b.Subject, b.Source, b.Service = k.subject, k.source, k.service
+	b.Subject, b.Source, b.Service = k.Subject, k.Source, k.Service
 	b.Until = time.Unix(0, int64(binary.BigEndian.Uint64(val[1:])))
 	b.Made = time.Unix(0, int64(binary.BigEndian.Uint64(val[9:])))
 	if val[0] == liftedVersion && len(val) == 17 {
-		b.lifted = true
+		b.Lifted = true
 		return b, nil
 	}
-	if len(val) < 25 || val[0] != 1 && val[0] != banVersion && val[0] != onlyVersion {
-		return Ban{}, errBanValue
+	if len(val) < 25 || val[0] != 1 && val[0] != plainVersion && val[0] != onlyVersion {
+		return Ban{}, ErrMalformed
 	}
 	b.Score = math.Float32frombits(binary.BigEndian.Uint32(val[17:]))
 	b.Threshold = math.Float32frombits(binary.BigEndian.Uint32(val[21:]))
 	amounts, only := val[0] > 1, val[0] == onlyVersion
 	if val = val[25:]; only {
 		if len(val) < 4 || binary.BigEndian.Uint32(val) == 0 {
-			return Ban{}, errBanValue
+			return Ban{}, ErrMalformed
 		}
 		b.Only, val = binary.BigEndian.Uint32(val), val[4:]
 	}
-	if b.Reason, val, ok = cutText(val, maxReason); !ok {
-		return Ban{}, errBanValue
+	if b.Reason, val, ok = CutText(val, maxReason); !ok {
+		return Ban{}, ErrMalformed
 	}
-	if b.Model, val, ok = cutText(val, maxName); !ok {
-		return Ban{}, errBanValue
+	if b.Model, val, ok = CutText(val, MaxName); !ok {
+		return Ban{}, ErrMalformed
 	}
 	for i := 0; len(val) > 0; i++ {
 		if i == MaxFactors {
-			return Ban{}, errBanValue
+			return Ban{}, ErrMalformed
 		}
 		f := &b.Factors[i]
-		if f.Name, val, ok = cutText(val, maxName); !ok || f.Name == "" || len(val) < 4 {
-			return Ban{}, errBanValue
+		if f.Name, val, ok = CutText(val, MaxName); !ok || f.Name == "" || len(val) < 4 {
+			return Ban{}, ErrMalformed
 		}
 		f.Value = math.Float32frombits(binary.BigEndian.Uint32(val))
 		val = val[4:]
@@ -240,23 +246,25 @@ func parseBan(key, val []byte) (b Ban, err error) {
 			continue
 		}
 		if len(val) < 4 {
-			return Ban{}, errBanValue
+			return Ban{}, ErrMalformed
 		}
 		f.Amount = math.Float32frombits(binary.BigEndian.Uint32(val))
 		val = val[4:]
 	}
 	if err := b.Validate(time.Unix(0, math.MinInt64)); err != nil {
-		return Ban{}, errBanValue
+		return Ban{}, ErrMalformed
 	}
 	return b, nil
 }
 
-func appendText(dst []byte, s string) []byte {
+// AppendText appends a text with its length before it.
+func AppendText(dst []byte, s string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s)))
 	return append(dst, s...)
 }
 
-func cutText(b []byte, most int) (s string, rest []byte, ok bool) {
+// CutText cuts off a text that AppendText appended, if it has no more than most bytes.
+func CutText(b []byte, most int) (s string, rest []byte, ok bool) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > uint64(most) || n > uint64(len(b)-w) {
 		return "", nil, false

@@ -1,4 +1,4 @@
-package verdict
+package bans
 
 import (
 	"errors"
@@ -13,17 +13,17 @@ import (
 )
 
 // ErrFull is returned when a table has reached its bound and can't take what was asked.
-var ErrFull = errors.New("verdict: the table is full")
+var ErrFull = errors.New("the table is full")
 
 const (
-	banShards = 256 // index.home leaves these eight bits out
-	banChunk  = 128 // records are allocated in chunks, so that growth copies nothing
-	noRecord  = math.MaxUint32
+	shardCount = 256 // index.home leaves these eight bits out
+	chunkSize  = 128 // records are allocated in chunks, so that growth copies nothing
+	noRecord   = math.MaxUint32
 )
 
-// banTable keeps the live bans in memory, at most max of them. A ban made when the table is full evicts the one of its
+// Table keeps the live bans in memory, at most max of them. A ban made when the table is full evicts the one of its
 // shard that ends soonest, or is refused if it would itself end first. Safe for concurrent use.
-type banTable struct {
+type Table struct {
 	seed    maphash.Seed
 	max     int64
 	n       atomic.Int64  // records, including those of lifted bans
@@ -31,22 +31,22 @@ type banTable struct {
 	evicted atomic.Uint64 // evicted or refused because the table was full
 	names   names
 	gen     atomic.Uint32 // of the current or last scan; see Missing
-	shards  [banShards]banShard
+	shards  [shardCount]shard
 }
 
-// banShard guards its part of the subjects. The bans of one subject are a chain of records; heap orders all records by
+// shard guards its part of the subjects. The bans of one subject are a chain of records; heap orders all records by
 // their end. A free record is not in the heap and is linked into the list that begins at free.
-type banShard struct {
+type shard struct {
 	mu     sync.RWMutex
 	index  index
-	chunks [][]banRecord
+	chunks [][]record
 	used   uint32
 	free   uint32
 	heap   []uint32
 	_      [32]byte
 }
 
-type banRecord struct {
+type record struct {
 	subject          identity.Subject
 	source           Source
 	stored           bool // the store has it
@@ -62,28 +62,29 @@ type banRecord struct {
 	factors, amounts [MaxFactors]float32
 }
 
-func newBanTable(most int) *banTable {
-	t := &banTable{seed: maphash.MakeSeed(), max: int64(most)}
+// NewTable makes a table of at most this many bans.
+func NewTable(most int) *Table {
+	t := &Table{seed: maphash.MakeSeed(), max: int64(most)}
 	for i := range t.shards {
 		t.shards[i].free = noRecord
 	}
 	return t
 }
 
-func (t *banTable) hash(s identity.Subject) uint64 { return maphash.Comparable(t.seed, s) }
+func (t *Table) hash(s identity.Subject) uint64 { return maphash.Comparable(t.seed, s) }
 
-func (t *banTable) shard(hash uint64) *banShard { return &t.shards[hash%banShards] }
+func (t *Table) shard(hash uint64) *shard { return &t.shards[hash%shardCount] }
 
-func (s *banShard) at(i uint32) *banRecord { return &s.chunks[i/banChunk][i%banChunk] }
+func (s *shard) at(i uint32) *record { return &s.chunks[i/chunkSize][i%chunkSize] }
 
 // first returns a subject's slot in the index and its first record. The caller holds the lock.
-func (s *banShard) first(hash uint64, sub identity.Subject) (place int, i uint32, ok bool) {
+func (s *shard) first(hash uint64, sub identity.Subject) (place int, i uint32, ok bool) {
 	return s.index.find(hash, func(no uint32) bool { return s.at(no).subject == sub })
 }
 
-// Lookup sets dst to the ban that stops the subject at the service for longest, and reports whether there is one. client
-// says which client of its address it is.
-func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Settings, at int64, client func() uint32) bool {
+// Lookup sets dst to the ban that stops the subject for longest at a service with this threshold, and reports whether there
+// is one. client says which client of its address it is.
+func (t *Table) Lookup(dst *Ban, sub identity.Subject, service string, threshold float32, at int64, client func() uint32) bool {
 	hash := t.hash(sub)
 	sh := t.shard(hash)
 	sh.mu.RLock()
@@ -92,16 +93,16 @@ func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Settings, at int64,
 	if !ok {
 		return false
 	}
-	var best *banRecord
+	var best *record
 	for ; i != noRecord; i = sh.at(i).next {
 		r := sh.at(i)
 		if r.until <= at || r.lifted || best != nil && r.until <= best.until {
 			continue
 		}
-		if r.source == SourceProcessor && !(r.score > s.Threshold) {
+		if r.source == SourceProcessor && !(r.score > threshold) {
 			continue
 		}
-		if r.service != 0 && t.names.text(r.service) != s.Name || r.only != 0 && r.only != client() {
+		if r.service != 0 && t.names.text(r.service) != service || r.only != 0 && r.only != client() {
 			continue
 		}
 		best = r
@@ -114,11 +115,11 @@ func (t *banTable) Lookup(dst *Ban, sub identity.Subject, s *Settings, at int64,
 }
 
 // fill sets every field of dst from the record.
-func (t *banTable) fill(dst *Ban, r *banRecord) {
+func (t *Table) fill(dst *Ban, r *record) {
 	*dst = Ban{
 		Subject: r.subject, Source: r.source, Score: r.score, Threshold: r.threshold,
 		Until: time.Unix(0, r.until), Made: time.Unix(0, r.made), Reason: r.reason.Value(),
-		Service: t.names.text(r.service), Model: t.names.text(r.model), Only: r.only, lifted: r.lifted,
+		Service: t.names.text(r.service), Model: t.names.text(r.model), Only: r.only, Lifted: r.lifted,
 	}
 	for i := range dst.Factors {
 		dst.Factors[i] = Factor{Name: t.names.text(r.factorNames[i]), Value: r.factors[i], Amount: r.amounts[i]}
@@ -126,7 +127,7 @@ func (t *banTable) fill(dst *Ban, r *banRecord) {
 }
 
 // find returns the record with the key, or noRecord. The caller holds the lock.
-func (s *banShard) find(hash uint64, sub identity.Subject, source Source, service uint16) uint32 {
+func (s *shard) find(hash uint64, sub identity.Subject, source Source, service uint16) uint32 {
 	_, i, ok := s.first(hash, sub)
 	if !ok {
 		return noRecord
@@ -139,21 +140,30 @@ func (s *banShard) find(hash uint64, sub identity.Subject, source Source, servic
 	return noRecord
 }
 
-// Put makes or replaces the ban with b's key; of the two, the one made later stays. stored means that the store has it.
-func (t *banTable) Put(b *Ban, stored bool, at int64) error {
-	_, err := t.put(b, stored, false, at)
+// Len returns how many bans there are, without those that were lifted.
+func (t *Table) Len() int { return int(t.n.Load() - t.lifted.Load()) }
+
+// Evicted returns how many bans were evicted or refused because the table was full.
+func (t *Table) Evicted() uint64 { return t.evicted.Load() }
+
+// Put makes or replaces the ban with b's key; of the two, the one made later stays.
+func (t *Table) Put(b *Ban, at int64) error {
+	_, err := t.put(b, false, false, at)
 	return err
 }
 
 // PutNew is Put for a ban that is made now: it replaces the existing one even if a clock ahead of this one stamped
 // that.
-func (t *banTable) PutNew(b *Ban, at int64) error {
+func (t *Table) PutNew(b *Ban, at int64) error {
 	_, err := t.put(b, false, true, at)
 	return err
 }
 
+// Merge is Put for a ban that the store has. It reports whether the table has a newer one.
+func (t *Table) Merge(b *Ban, at int64) (newer bool, err error) { return t.put(b, true, false, at) }
+
 // put reports whether the table has a newer ban; if so, it keeps that.
-func (t *banTable) put(b *Ban, stored, fresh bool, at int64) (newer bool, err error) {
+func (t *Table) put(b *Ban, stored, fresh bool, at int64) (newer bool, err error) {
 	if b.Until.UnixNano() <= at {
 		return false, nil
 	}
@@ -161,8 +171,8 @@ func (t *banTable) put(b *Ban, stored, fresh bool, at int64) (newer bool, err er
 	if !ok {
 		return false, ErrFull // a ban of one service must not become a ban for all
 	}
-	r := banRecord{
-		subject: b.Subject, source: b.Source, stored: stored, lifted: b.lifted, gen: uint8(t.gen.Load()), score: b.Score, threshold: b.Threshold,
+	r := record{
+		subject: b.Subject, source: b.Source, stored: stored, lifted: b.Lifted, gen: uint8(t.gen.Load()), score: b.Score, threshold: b.Threshold,
 		until: b.Until.UnixNano(), made: b.Made.UnixNano(), reason: unique.Make(b.Reason), service: service, only: b.Only,
 	}
 	r.model, _ = t.names.number(b.Model)
@@ -187,7 +197,8 @@ func (t *banTable) put(b *Ban, stored, fresh bool, at int64) (newer bool, err er
 		}
 		r.next, r.heapAt = old.next, old.heapAt
 		r.stored = stored || old.stored && old.made == r.made && old.lifted == r.lifted
-		t.lifted.Add(int64(b2u(r.lifted)) - int64(b2u(old.lifted)))
+		t.tally(&r, 1)
+		t.tally(old, -1)
 		*old = r
 		sh.fix(r.heapAt)
 		return false, nil
@@ -198,18 +209,25 @@ func (t *banTable) put(b *Ban, stored, fresh bool, at int64) (newer bool, err er
 	}
 	t.insert(sh, hash, r)
 	t.n.Add(1)
-	t.lifted.Add(int64(b2u(r.lifted)))
+	t.tally(&r, 1)
 	return false, nil
+}
+
+// tally changes the number of lifted bans if r is one.
+func (t *Table) tally(r *record, by int64) {
+	if r.lifted {
+		t.lifted.Add(by)
+	}
 }
 
 // newer reports whether r stays when o arrives: the one made later stays, and of two made at the same time the lifted
 // one.
-func (r *banRecord) newer(o *banRecord) bool {
+func (r *record) newer(o *record) bool {
 	return r.made > o.made || r.made == o.made && r.lifted && !o.lifted
 }
 
 // room makes room for r in the shard. The caller holds the lock.
-func (t *banTable) room(sh *banShard, r *banRecord, at int64) bool {
+func (t *Table) room(sh *shard, r *record, at int64) bool {
 	for t.n.Load() >= t.max || len(sh.heap) >= indexMost {
 		if len(sh.heap) == 0 {
 			return false
@@ -226,15 +244,15 @@ func (t *banTable) room(sh *banShard, r *banRecord, at int64) bool {
 	return true
 }
 
-func (t *banTable) insert(s *banShard, hash uint64, r banRecord) {
+func (t *Table) insert(s *shard, hash uint64, r record) {
 	i := s.free
 	if i != noRecord {
 		s.free = s.at(i).next
 	} else {
 		i = s.used
 		s.used++
-		if int(i/banChunk) == len(s.chunks) {
-			s.chunks = append(s.chunks, make([]banRecord, banChunk))
+		if int(i/chunkSize) == len(s.chunks) {
+			s.chunks = append(s.chunks, make([]record, chunkSize))
 		}
 	}
 	r.next, r.heapAt = noRecord, uint32(len(s.heap))
@@ -250,7 +268,7 @@ func (t *banTable) insert(s *banShard, hash uint64, r banRecord) {
 }
 
 // drop removes record i. The caller holds the lock.
-func (t *banTable) drop(s *banShard, i uint32) {
+func (t *Table) drop(s *shard, i uint32) {
 	r := s.at(i)
 	if place, first, _ := s.first(t.hash(r.subject), r.subject); first == i {
 		if r.next == noRecord {
@@ -271,25 +289,25 @@ func (t *banTable) drop(s *banShard, i uint32) {
 	if h < last {
 		s.fix(h)
 	}
-	t.lifted.Add(-int64(b2u(r.lifted)))
-	*r = banRecord{next: s.free}
+	t.tally(r, -1)
+	*r = record{next: s.free}
 	s.free = i
 	t.n.Add(-1)
 }
 
 // locate locks the shard of a key, which the caller unlocks, and finds the key's record there; noRecord: there is none.
-func (t *banTable) locate(k banKey) (sh *banShard, i uint32) {
-	hash := t.hash(k.subject)
+func (t *Table) locate(k Key) (sh *shard, i uint32) {
+	hash := t.hash(k.Subject)
 	sh, i = t.shard(hash), noRecord
 	sh.mu.Lock()
-	if service, ok := t.names.known(k.service); ok {
-		i = sh.find(hash, k.subject, k.source, service)
+	if service, ok := t.names.known(k.Service); ok {
+		i = sh.find(hash, k.Subject, k.Source, service)
 	}
 	return sh, i
 }
 
 // Remove drops the ban with the key if it was made at or before the given time, and reports whether it did.
-func (t *banTable) Remove(k banKey, made int64) bool {
+func (t *Table) Remove(k Key, made int64) bool {
 	sh, i := t.locate(k)
 	defer sh.mu.Unlock()
 	if i == noRecord || sh.at(i).made > made {
@@ -300,16 +318,16 @@ func (t *banTable) Remove(k banKey, made int64) bool {
 }
 
 // Get returns the ban with the key if it has not ended; it may be a lifted one.
-func (t *banTable) Get(k banKey, at int64) (b Ban, ok bool) {
-	service, ok := t.names.known(k.service)
+func (t *Table) Get(k Key, at int64) (b Ban, ok bool) {
+	service, ok := t.names.known(k.Service)
 	if !ok {
 		return Ban{}, false
 	}
-	hash := t.hash(k.subject)
+	hash := t.hash(k.Subject)
 	sh := t.shard(hash)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
-	i := sh.find(hash, k.subject, k.source, service)
+	i := sh.find(hash, k.Subject, k.Source, service)
 	if i == noRecord || sh.at(i).until <= at {
 		return Ban{}, false
 	}
@@ -318,12 +336,12 @@ func (t *banTable) Get(k banKey, at int64) (b Ban, ok bool) {
 }
 
 // Each calls f with every live ban until f returns false. f must not call the table.
-func (t *banTable) Each(at int64, f func(*Ban) bool) {
-	t.EachRecord(at, func(b *Ban) bool { return b.lifted || f(b) })
+func (t *Table) Each(at int64, f func(*Ban) bool) {
+	t.EachRecord(at, func(b *Ban) bool { return b.Lifted || f(b) })
 }
 
 // EachRecord is Each including lifted bans.
-func (t *banTable) EachRecord(at int64, f func(*Ban) bool) {
+func (t *Table) EachRecord(at int64, f func(*Ban) bool) {
 	var b Ban
 	for i := range t.shards {
 		if !t.eachOf(&t.shards[i], at, &b, f) {
@@ -333,7 +351,7 @@ func (t *banTable) EachRecord(at int64, f func(*Ban) bool) {
 }
 
 // EachOf calls f with every live ban of one subject. f must not call the table.
-func (t *banTable) EachOf(sub identity.Subject, at int64, f func(*Ban) bool) {
+func (t *Table) EachOf(sub identity.Subject, at int64, f func(*Ban) bool) {
 	var b Ban
 	hash := t.hash(sub)
 	sh := t.shard(hash)
@@ -351,7 +369,7 @@ func (t *banTable) EachOf(sub identity.Subject, at int64, f func(*Ban) bool) {
 	}
 }
 
-func (t *banTable) eachOf(sh *banShard, at int64, b *Ban, f func(*Ban) bool) bool {
+func (t *Table) eachOf(sh *shard, at int64, b *Ban, f func(*Ban) bool) bool {
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
 	for _, i := range sh.heap {
@@ -365,7 +383,7 @@ func (t *banTable) eachOf(sh *banShard, at int64, b *Ban, f func(*Ban) bool) boo
 }
 
 // Sweep drops the bans that have ended.
-func (t *banTable) Sweep(at int64) {
+func (t *Table) Sweep(at int64) {
 	for i := range t.shards {
 		sh := &t.shards[i]
 		sh.mu.Lock()

@@ -1,22 +1,22 @@
-package verdict
+package bans
 
 // The heap: s.heap[0] ends first. Each record knows its position in it.
 
-func (s *banShard) less(a, b uint32) bool { return s.at(s.heap[a]).until < s.at(s.heap[b]).until }
+func (s *shard) less(a, b uint32) bool { return s.at(s.heap[a]).until < s.at(s.heap[b]).until }
 
-func (s *banShard) swap(a, b uint32) {
+func (s *shard) swap(a, b uint32) {
 	s.heap[a], s.heap[b] = s.heap[b], s.heap[a]
 	s.at(s.heap[a]).heapAt, s.at(s.heap[b]).heapAt = a, b
 }
 
-func (s *banShard) up(i uint32) {
+func (s *shard) up(i uint32) {
 	for i > 0 && s.less(i, (i-1)/2) {
 		s.swap(i, (i-1)/2)
 		i = (i - 1) / 2
 	}
 }
 
-func (s *banShard) fix(i uint32) {
+func (s *shard) fix(i uint32) {
 	s.up(i)
 	for n := uint32(len(s.heap)); ; {
 		c := 2*i + 1

@@ -1,4 +1,4 @@
-package verdict
+package bans
 
 // index finds records by the hash of their key: open addressing, linear probing, four bytes per slot. A slot holds 12
 // bits of the hash beside the record's number, so a look-up that finds nothing, as almost all do, touches one cache

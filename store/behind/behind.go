@@ -1,4 +1,5 @@
-package verdict
+// Package behind writes what memory holds to the store after the requests that changed it.
+package behind
 
 import (
 	"context"
@@ -9,22 +10,22 @@ import (
 )
 
 const (
-	behindStripes = 16
-	behindLocks   = 64
-	behindWriters = 16 // concurrent writes: a store with group commit combines them
-	behindBackoff = 200 * time.Millisecond
+	stripeCount = 16
+	lockCount   = 64
+	writers     = 16 // concurrent writes: a store with group commit combines them
+	backoff     = 200 * time.Millisecond
 )
 
-// behind writes keys to the store in the background, after the requests that changed them: write is called for a key
+// Writer writes keys to the store in the background, after the requests that changed them: write is called for a key
 // soon after Add, never twice at once for one key, and again if the key was added in the meantime or the write failed.
 // What is written is what memory holds at that moment, so a key that changes a hundred times before its turn costs one
 // write. Its memory is bounded by the number of live keys.
-type behind[K comparable] struct {
+type Writer[K comparable] struct {
 	write   func(context.Context, K) error
 	seed    maphash.Seed
 	wake    chan struct{}
-	locks   [behindLocks]sync.Mutex // by key, held during its write
-	stripes [behindStripes]stripe[K]
+	locks   [lockCount]sync.Mutex // by key, held during its write
+	stripes [stripeCount]stripe[K]
 	batch   []K          // of the current round
 	waiting atomic.Int64 // keys added and not yet written
 	failed  atomic.Uint64
@@ -46,93 +47,94 @@ const (
 	keyAgain // added while it was being written
 )
 
-func newBehind[K comparable](write func(context.Context, K) error) *behind[K] {
-	b := &behind[K]{write: write, seed: maphash.MakeSeed(), wake: make(chan struct{}, 1)}
-	for i := range b.stripes {
-		b.stripes[i].state = make(map[K]keyState)
+// New makes a writer that calls write.
+func New[K comparable](write func(context.Context, K) error) *Writer[K] {
+	w := &Writer[K]{write: write, seed: maphash.MakeSeed(), wake: make(chan struct{}, 1)}
+	for i := range w.stripes {
+		w.stripes[i].state = make(map[K]keyState)
 	}
-	return b
+	return w
 }
 
-func (b *behind[K]) stripe(k K) *stripe[K] {
-	return &b.stripes[maphash.Comparable(b.seed, k)%behindStripes]
+func (w *Writer[K]) stripe(k K) *stripe[K] {
+	return &w.stripes[maphash.Comparable(w.seed, k)%stripeCount]
 }
 
 // Add asks for k to be written. It does not wait.
-func (b *behind[K]) Add(k K) {
-	s := b.stripe(k)
+func (w *Writer[K]) Add(k K) {
+	s := w.stripe(k)
 	s.mu.Lock()
 	switch s.state[k] {
 	case 0:
 		s.state[k] = keyQueued
 		s.queue = append(s.queue, k)
-		b.waiting.Add(1)
+		w.waiting.Add(1)
 	case keyWriting:
 		s.state[k] = keyAgain
 	}
 	s.mu.Unlock()
 	select {
-	case b.wake <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
 // Now writes k before it returns. If that fails, the key is left for Run, and the error is returned.
-func (b *behind[K]) Now(ctx context.Context, k K) error {
-	err := b.one(ctx, k)
+func (w *Writer[K]) Now(ctx context.Context, k K) error {
+	err := w.one(ctx, k)
 	if err != nil {
-		b.Add(k)
+		w.Add(k)
 	}
 	return err
 }
 
 // one writes k under the lock of its key: of two writes, the one that reads memory last wins.
-func (b *behind[K]) one(ctx context.Context, k K) error {
-	l := &b.locks[maphash.Comparable(b.seed, k)%behindLocks]
+func (w *Writer[K]) one(ctx context.Context, k K) error {
+	l := &w.locks[maphash.Comparable(w.seed, k)%lockCount]
 	l.Lock()
 	defer l.Unlock()
-	err := b.write(ctx, k)
+	err := w.write(ctx, k)
 	if err != nil {
-		b.failed.Add(1)
-		b.lastErr.Store(&err)
-	} else if b.lastErr.Load() != nil {
-		b.lastErr.Store(nil)
+		w.failed.Add(1)
+		w.lastErr.Store(&err)
+	} else if w.lastErr.Load() != nil {
+		w.lastErr.Store(nil)
 	}
 	return err
 }
 
 // Pending reports whether k waits to be written or is being written.
-func (b *behind[K]) Pending(k K) bool {
-	s := b.stripe(k)
+func (w *Writer[K]) Pending(k K) bool {
+	s := w.stripe(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state[k] != 0
 }
 
 // Err returns why the last write failed; nil if it succeeded.
-func (b *behind[K]) Err() error {
-	if e := b.lastErr.Load(); e != nil {
+func (w *Writer[K]) Err() error {
+	if e := w.lastErr.Load(); e != nil {
 		return *e
 	}
 	return nil
 }
 
 // Run writes until ctx ends.
-func (b *behind[K]) Run(ctx context.Context) {
+func (w *Writer[K]) Run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-b.wake:
+		case <-w.wake:
 		}
-		if !b.round(ctx) {
+		if !w.round(ctx) {
 			select {
 			case <-ctx.Done():
 				return
-			case <-time.After(behindBackoff):
+			case <-time.After(backoff):
 			}
 			select {
-			case b.wake <- struct{}{}:
+			case w.wake <- struct{}{}:
 			default:
 			}
 		}
@@ -140,23 +142,23 @@ func (b *behind[K]) Run(ctx context.Context) {
 }
 
 // Flush writes everything pending, until it is done, a whole round fails, or ctx ends. Run must have ended.
-func (b *behind[K]) Flush(ctx context.Context) error {
-	for b.waiting.Load() > 0 {
+func (w *Writer[K]) Flush(ctx context.Context) error {
+	for w.waiting.Load() > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		if !b.round(ctx) {
-			return b.Err()
+		if !w.round(ctx) {
+			return w.Err()
 		}
 	}
 	return nil
 }
 
 // round writes each pending key once; false if a write failed. Rounds never run concurrently.
-func (b *behind[K]) round(ctx context.Context) bool {
-	keys := b.batch[:0]
-	for i := range b.stripes {
-		s := &b.stripes[i]
+func (w *Writer[K]) round(ctx context.Context) bool {
+	keys := w.batch[:0]
+	for i := range w.stripes {
+		s := &w.stripes[i]
 		s.mu.Lock()
 		for _, k := range s.queue {
 			s.state[k] = keyWriting
@@ -165,7 +167,7 @@ func (b *behind[K]) round(ctx context.Context) bool {
 		s.queue = s.queue[:0]
 		s.mu.Unlock()
 	}
-	b.batch = keys
+	w.batch = keys
 	var next atomic.Int64
 	var bad atomic.Bool
 	work := func() {
@@ -174,15 +176,15 @@ func (b *behind[K]) round(ctx context.Context) bool {
 			if i >= len(keys) {
 				return
 			}
-			err := b.one(ctx, keys[i])
-			b.done(keys[i], err)
+			err := w.one(ctx, keys[i])
+			w.done(keys[i], err)
 			if err != nil {
 				bad.Store(true)
 			}
 		}
 	}
 	var wg sync.WaitGroup
-	for range min(behindWriters, len(keys)) - 1 {
+	for range min(writers, len(keys)) - 1 {
 		wg.Go(work)
 	}
 	work()
@@ -191,24 +193,25 @@ func (b *behind[K]) round(ctx context.Context) bool {
 }
 
 // done finishes a key after its write.
-func (b *behind[K]) done(k K, err error) {
-	s := b.stripe(k)
+func (w *Writer[K]) done(k K, err error) {
+	s := w.stripe(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil && s.state[k] == keyWriting {
 		delete(s.state, k)
-		b.waiting.Add(-1)
+		w.waiting.Add(-1)
 		return
 	}
 	s.state[k] = keyQueued
 	s.queue = append(s.queue, k)
 	// With keyAgain, this round may already have consumed the wake-up of that Add.
 	select {
-	case b.wake <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (b *behind[K]) backlog() (waiting int64, failed uint64) {
-	return b.waiting.Load(), b.failed.Load()
+// Backlog returns how many keys wait to be written, and how many writes have failed.
+func (w *Writer[K]) Backlog() (waiting int64, failed uint64) {
+	return w.waiting.Load(), w.failed.Load()
 }

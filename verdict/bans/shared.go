@@ -1,17 +1,17 @@
-package verdict
+package bans
 
 import "time"
 
 // Gateways that share a store follow two rules: of the records with one key, the one made last stays; and a lifted ban,
 // too, leaves a record until it would have ended. So what the store lacks was lost, and not lifted.
 
-// liftedFor bounds how long a lifted ban is remembered. A gateway does not read a copy of the bans that is older than
+// LiftedFor bounds how long a lifted ban is remembered. A gateway does not read a copy of the bans that is older than
 // this.
-const liftedFor = 7 * 24 * time.Hour
+const LiftedFor = 7 * 24 * time.Hour
 
 // Lift lifts the ban with the key if it was made at or before the given time, and reports whether it did. stored means
 // that the store has that already.
-func (t *banTable) Lift(k banKey, made int64, stored bool) bool {
+func (t *Table) Lift(k Key, made int64, stored bool) bool {
 	sh, i := t.locate(k)
 	defer sh.mu.Unlock()
 	if i == noRecord {
@@ -26,7 +26,7 @@ func (t *banTable) Lift(k banKey, made int64, stored bool) bool {
 	if !was {
 		t.lifted.Add(1)
 	}
-	if most := made + int64(liftedFor); r.until > most {
+	if most := made + int64(LiftedFor); r.until > most {
 		r.until = most
 		sh.fix(r.heapAt)
 	}
@@ -34,7 +34,7 @@ func (t *banTable) Lift(k banKey, made int64, stored bool) bool {
 }
 
 // MarkStored notes that the store has the record with the key as it was made at the given time.
-func (t *banTable) MarkStored(k banKey, made int64) {
+func (t *Table) MarkStored(k Key, made int64) {
 	sh, i := t.locate(k)
 	defer sh.mu.Unlock()
 	if i != noRecord && sh.at(i).made == made {
@@ -44,19 +44,19 @@ func (t *banTable) MarkStored(k banKey, made int64) {
 }
 
 // BeginScan starts a generation: whatever is put with stored from now on counts as found by the scan.
-func (t *banTable) BeginScan() { t.gen.Add(1) }
+func (t *Table) BeginScan() { t.gen.Add(1) }
 
 // Missing returns the keys of the records that the store once had, that the scan did not find, and that do not end
 // before the given time: the store has lost them.
-func (t *banTable) Missing(before int64) []banKey {
+func (t *Table) Missing(before int64) []Key {
 	gen := uint8(t.gen.Load())
-	var lost []banKey
+	var lost []Key
 	for i := range t.shards {
 		sh := &t.shards[i]
 		sh.mu.RLock()
 		for _, j := range sh.heap {
 			if r := sh.at(j); r.stored && r.gen != gen && r.until > before {
-				lost = append(lost, banKey{r.subject, r.source, t.names.text(r.service)})
+				lost = append(lost, Key{r.subject, r.source, t.names.text(r.service)})
 			}
 		}
 		sh.mu.RUnlock()
