@@ -137,4 +137,3 @@ func TestASuccessorThinksAlike(t *testing.T) {
 		}
 	}
 }
-

@@ -5,7 +5,8 @@
 //     timer, brings what waits to the disk's platters; after a restart it is sent.
 //  2. After a failure the same batch is sent again, under its writer's number: it is counted once. A process has a new
 //     writer's name, so that numbers that a crash lost do no harm.
-//  3. Batches go out one at a time, in the order in which they came.
+//  3. Batches go out one at a time, in the order in which they came. Those that wait are joined into larger ones first, but never one
+//     that may have been sent.
 //  4. While the store takes nothing, or others wait, a call returns as soon as its updates are on disk. They are bounded by
 //     Config.MaxBytes; beyond, and while the disk takes nothing either, calls are refused and nothing of them is kept.
 //  5. Reads see what the store has, not what waits.
@@ -52,6 +53,7 @@ type Counters struct {
 	hurry  atomic.Bool // nothing is sent any more
 
 	first, next uint64    // positions of the queue: the oldest, and the one to be written next; used by run alone
+	tried       uint64    // up to here batches may have been sent, and stay as they are; used by run alone
 	resume      time.Time // when a batch that failed is sent again; used by run alone
 
 	stats stats
@@ -129,6 +131,7 @@ func (c *Counters) survey() error {
 	if err != nil {
 		return fmt.Errorf("backlog: %w", err)
 	}
+	c.tried = c.first // perhaps the last process has sent it
 	if n := c.stats.batches.Load(); n > 0 {
 		c.log.Warn().Int64("batches", n).Int64("bytes", c.stats.bytes.Load()).Msg("counts of before the start wait for the store")
 	} else {
@@ -231,6 +234,7 @@ func (c *Counters) Close() error {
 	}
 	c.cancel()
 	c.done.Wait()
+	c.tried = c.first // perhaps the last process has sent it
 	if n := c.stats.batches.Load(); n > 0 {
 		c.log.Warn().Int64("batches", n).Msg("counts wait on disk for the next start")
 	}

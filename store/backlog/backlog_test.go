@@ -28,6 +28,7 @@ type remote struct {
 
 	mu   sync.Mutex
 	last map[uint64]uint64
+	had  int // batches
 }
 
 var errAway = errors.New("the store is away")
@@ -45,6 +46,7 @@ func (r *remote) Count(ctx context.Context, b *store.Batch) error {
 	if err := b.Valid(); err != nil {
 		return err
 	}
+	r.had++
 	if b.Number > r.last[b.Writer] {
 		if err := errors.Join(r.AddUnique(ctx, b.Uniques), r.Add(ctx, b.Adds)); err != nil {
 			return err

@@ -119,11 +119,16 @@ func (c *Counters) sendOldest() {
 		c.remove(int64(len(text)))
 		return
 	}
-	c.send(b, int64(len(text)))
+	size := int64(len(text))
+	if c.first > c.tried {
+		b, size = c.join(b, size, time.Unix(writtenAt(text), 0))
+	}
+	c.send(b, size)
 }
 
 // send sends the oldest batch, and removes it from the queue when the store has it; false means that it waits.
 func (c *Counters) send(b *store.Batch, size int64) bool {
+	c.tried = c.first
 	if err := c.Count(c.life, b); err != nil {
 		c.fail(err)
 		return false
