@@ -171,6 +171,17 @@ func value[T any](t *testing.T, ctx context.Context, expression string) (v T) {
 	return v
 }
 
+// inView fails unless all that the selectors name stands in the window as it is scrolled.
+func inView(t *testing.T, ctx context.Context, what string, selectors ...string) {
+	t.Helper()
+	screen := fmt.Sprintf(`%q.split(' | ').filter((s) => { const r = document.querySelector(s).getBoundingClientRect(); return r.top < 0 || r.bottom > innerHeight; })
+		.map((s) => { const r = document.querySelector(s).getBoundingClientRect(); return s + ' from ' + r.top + ' to ' + r.bottom; }).join()`, strings.Join(selectors, " | "))
+	if out := value[string](t, ctx, screen); out != "" {
+		t.Errorf("%s: out of view: %s", what, out)
+	}
+	viewport(t, ctx, "keyboard/"+what)
+}
+
 // TestPagePoints checks the ten points of the captcha page in a real browser; the numbers are those of docs/people.md.
 func TestPagePoints(t *testing.T) {
 	t.Parallel()
@@ -237,6 +248,20 @@ func TestPagePoints(t *testing.T) {
 		if got := strings.Join(seen, " "); strings.Index(got, "rep") > strings.Index(got, "go") || !strings.Contains(got, "go a keep") || strings.Contains(got, "audio") {
 			t.Errorf("Tab goes to %s", got)
 		}
+	})
+	t.Run("4 picture, field and button together above a phone's keyboard", func(t *testing.T) {
+		run(t, ctx, "what the keyboard leaves", chromedp.EmulateViewport(390, 400))
+		defer run(t, ctx, "a desk", chromedp.EmulateViewport(1100, 640))
+		for _, tag := range []string{"en", "de", "hi"} {
+			speak(t, ctx, tag)
+			forget(t)
+			open(t, ctx)
+			run(t, ctx, "focus", chromedp.Focus(field, chromedp.ByQuery))
+			inView(t, ctx, "asked in "+tag, "main img", field, "button.go")
+			wrong(t)
+			inView(t, ctx, "wrong in "+tag, "main img", ".error", field, "button.go")
+		}
+		speak(t, ctx, "en")
 	})
 	t.Run("5 wrong", func(t *testing.T) {
 		open(t, ctx)

@@ -42,7 +42,11 @@ func TestStepsOnThePage(t *testing.T) {
 		t.Errorf("moved %v times, want once", moved)
 	}
 
+	run(t, ctx, "what a phone's keyboard leaves", chromedp.EmulateViewport(390, 400))
 	open("dynamic", ".arrows button")
+	run(t, ctx, "focus", chromedp.Focus(field, chromedp.ByQuery))
+	inView(t, ctx, "a moving picture", "main img", ".arrows button", field, "button.go")
+	run(t, ctx, "a desk", chromedp.EmulateViewport(1100, 640))
 	checkAxe(t, ctx, axe(t), "a moving picture")
 	run(t, ctx, "the arrows", chromedp.Click(".arrows button", chromedp.ByQuery))
 	if got := value[string](t, ctx, `document.querySelector('`+field+`').value`); got != "←" {

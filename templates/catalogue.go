@@ -276,9 +276,9 @@ func (f *filler) languages() string {
 	for _, c := range f.all {
 		current := ""
 		if c == f.c {
-			current = ` aria-current="true"`
+			current = " aria-current=true"
 		}
-		fmt.Fprintf(&b, `<button class="link" type="submit" form="challenge" name="switch" value="%s" lang="%[1]s"%s>%s</button> `,
+		fmt.Fprintf(&b, `<button class=link form=challenge name=switch value=%s lang=%[1]s%s>%s</button> `,
 			escapeText(c.tag), current, escapeText(c.name))
 	}
 	return b.String()

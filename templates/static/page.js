@@ -26,6 +26,8 @@ e.preventDefault();
 i.value+=a;
 };
 }
+var v=window.visualViewport;
+if(v)v.onresize=function(){if(v.scale===1&&document.activeElement===i)i.scrollIntoView({block:"nearest"})};
 var w=document.getElementById("work");
 if(!w||!window.Worker||!window.fetch||!window.AbortController)return;
 var b=w.querySelector("button"),s=w.querySelector("[role=status]"),d=w.dataset,offer=b.textContent,run=null;
