@@ -2,6 +2,7 @@ package blackbox
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -30,6 +31,8 @@ const (
 type env struct {
 	addr string
 	svc  *service
+	host string // over HTTP/2: by which the service is known
+	web  *web   // and the service
 }
 
 type result struct {
@@ -168,6 +171,12 @@ var refusedByTheGateway = map[string]bool{"path//a%00b": true}
 // TestGateway runs the suite against the binary.
 func TestGateway(t *testing.T) {
 	t.Parallel()
+	report(t, suite(t, gateway(binary(t)), 1), refusedByTheGateway)
+}
+
+// binary is the product's.
+func binary(t *testing.T) string {
+	t.Helper()
 	bin := os.Getenv("ANTIROBOT_BIN")
 	if bin == "" {
 		root, err := filepath.Abs("../..")
@@ -184,12 +193,18 @@ func TestGateway(t *testing.T) {
 			t.Fatalf("build: %v\n%s", err, out)
 		}
 	}
-	report(t, suite(t, gateway(bin), 1), refusedByTheGateway)
+	return bin
 }
 
 // TestReference runs the suite against nginx: an unlisted failure there is an error of the suite.
 func TestReference(t *testing.T) {
 	t.Parallel()
+	report(t, suite(t, nginx(nginxBinary(t)), 3), nginxFails)
+}
+
+// nginxBinary is the reference's.
+func nginxBinary(t *testing.T) string {
+	t.Helper()
 	bin, err := exec.LookPath("nginx")
 	if err != nil {
 		bin = "/usr/sbin/nginx"
@@ -197,7 +212,7 @@ func TestReference(t *testing.T) {
 			missing(t, "nginx is not installed")
 		}
 	}
-	report(t, suite(t, nginx(bin), 3), nginxFails)
+	return bin
 }
 
 func missing(t *testing.T, what string) {
@@ -213,7 +228,7 @@ func TestCases(t *testing.T) {
 	seen := map[string]bool{}
 	perCat := map[string]int{}
 	must := 0
-	for _, c := range allCases() {
+	for _, c := range append(allCases(), http2Cases()...) {
 		if seen[c.ID()] {
 			t.Errorf("two cases are called %s", c.ID())
 		}
@@ -226,7 +241,7 @@ func TestCases(t *testing.T) {
 			t.Errorf("%s needs Run or Check", c.ID())
 		}
 	}
-	for id := range nginxFails {
+	for _, id := range append(slices.Collect(maps.Keys(nginxFails)), slices.Collect(maps.Keys(nginxFailsHTTP2))...) {
 		if !seen[id] {
 			t.Errorf("no case is called %s", id)
 		}

@@ -43,6 +43,7 @@ type X struct {
 	conns    int
 	requests int
 	clients  []*Client
+	streams  []*streams
 	signals  map[string]chan struct{}
 	first    int // status of the first answer to the client; 0: none
 }
@@ -172,16 +173,7 @@ func describe(r []Req) string {
 func (e *env) run(c *Case) (fails []string, first int) {
 	x := &X{Case: c, env: e, done: make(chan struct{}), signals: map[string]chan struct{}{}}
 	e.svc.begin(x)
-	func() {
-		defer func() {
-			if p := recover(); p != nil {
-				if _, ok := p.(caseEnd); !ok {
-					if _, ok := p.(scriptEnd); !ok {
-						panic(p)
-					}
-				}
-			}
-		}()
+	x.guarded(func() {
 		if c.Run != nil {
 			c.Run(x)
 			return
@@ -189,7 +181,7 @@ func (e *env) run(c *Case) (fails []string, first int) {
 		k := x.Dial()
 		k.Send(c.Send)
 		c.Check(x, k)
-	}()
+	})
 	close(x.done)
 	e.svc.end()
 	x.mu.Lock()
@@ -202,6 +194,20 @@ func (e *env) run(c *Case) (fails []string, first int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.fails, x.first
+}
+
+// guarded calls f, which may end early.
+func (x *X) guarded(f func()) {
+	defer func() {
+		if p := recover(); p != nil {
+			if _, ok := p.(caseEnd); !ok {
+				if _, ok := p.(scriptEnd); !ok {
+					panic(p)
+				}
+			}
+		}
+	}()
+	f()
 }
 
 // barrier sends one request of the suite's own, so that everything the proxy was still processing for the last case reaches

@@ -6,6 +6,7 @@
 //  2. A must case protects people or data; a should case is about quality. Only must cases fail the test, unless strict.
 //  3. The cases are verified against nginx: the suite lists by name what a well-configured nginx fails; any other
 //     failure there is an error of the case.
+//  4. Cases over HTTP/2 send frames of their own making; the service is net/http's, once over HTTP/1.1 and once over HTTP/2.
 //
 // Targets: the gateway's own transport in process, the gateway's binary (ANTIROBOT_BIN, or built from the module), nginx.
 package blackbox

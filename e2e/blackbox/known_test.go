@@ -144,3 +144,31 @@ var nginxFails = map[string]bool{
 	`upgrade/websocket from HTTP/1.0`:        true,
 	`upgrade/websocket without nomination`:   true,
 }
+
+// nginxFailsHTTP2 is the same over HTTP/2.
+var nginxFailsHTTP2 = map[string]bool{
+	// leaves fields of a connection out instead of refusing them
+	`http2/refused: connection: close`:             true,
+	`http2/refused: connection: x-a`:               true,
+	`http2/refused: keep-alive: timeout=5`:         true,
+	`http2/refused: proxy-connection: keep-alive`:  true,
+	`http2/refused: te: gzip`:                      true,
+	`http2/refused: te: trailers, deflate`:         true,
+	`http2/refused: transfer-encoding: chunked`:    true,
+	`http2/refused: upgrade: websocket`:            true,
+	`http2/refused: a byte above 0x7f in a name`:   true,
+	`http2/refused: a pseudo field behind a field`: true,
+	// refuses what is fine
+	`http2/* of OPTIONS`:              true,
+	`http2/a head in pieces`:          true,
+	`http2/the authority is the host`: true,
+	// has no small enough limit
+	`http2/too large a head`: true,
+	// passes no trailers on, and no interim answers
+	`http2/a client that waits for 100`:                 true,
+	`http2/an interim answer is not the answer`:         true,
+	`http2/trailers of an answer`:                       true,
+	`http2/trailers: they reach the service, or nobody`: true,
+	// has no RFC 8441
+	`http2/CONNECT: a WebSocket`: true,
+}

@@ -145,18 +145,24 @@ http {
 // nginx starts nginx as a careful operator would configure it.
 func nginx(bin string) launcher {
 	return func(t *testing.T, serviceURL string) (string, func()) {
-		dir, addr := t.TempDir(), freeAddr(t)
-		user := ""
-		if os.Getuid() == 0 {
-			user = "user root;"
-		}
-		conf := filepath.Join(dir, "nginx.conf")
-		text := fmt.Sprintf(nginxConf, dir, addr, strings.TrimPrefix(serviceURL, "http://"), user)
-		if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return addr, run(t, addr, bin, "-c", conf, "-p", dir)
+		return startNginx(t, bin, nginxConf, serviceURL)
 	}
+}
+
+// startNginx starts nginx with a configuration such as nginxConf.
+func startNginx(t *testing.T, bin, text, serviceURL string) (addr string, stop func()) {
+	t.Helper()
+	dir, addr := t.TempDir(), freeAddr(t)
+	user := ""
+	if os.Getuid() == 0 {
+		user = "user root;"
+	}
+	conf := filepath.Join(dir, "nginx.conf")
+	text = fmt.Sprintf(text, dir, addr, strings.TrimPrefix(serviceURL, "http://"), user)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return addr, run(t, addr, bin, "-c", conf, "-p", dir)
 }
 
 // inProcess starts the gateway's own transport with a handler that forwards everything.
