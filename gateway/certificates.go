@@ -12,6 +12,7 @@ import (
 	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
 	"antirobot/spravka"
+	"antirobot/store"
 )
 
 // certificates are those of one listener. All listeners have theirs read here, at the start and with every reload.
@@ -115,16 +116,7 @@ const ticketTurn = time.Hour
 
 // turnTickets keeps these keys up to date until ctx ends.
 func (a *Server) turnTickets(ctx context.Context) {
-	tick := time.NewTicker(ticketTurn)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case at := <-tick.C:
-			a.shareTickets(at)
-		}
-	}
+	store.Every(ctx, ticketTurn, func() { a.shareTickets(time.Now()) })
 }
 
 // openACME makes the keeper of obtained certificates; they are obtained once the listeners are open.

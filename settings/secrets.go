@@ -28,6 +28,16 @@ func Password(text, file, env string) (string, error) {
 	return text, nil
 }
 
+// PasswordWays returns in how many of its three ways a password is given; more than one is a mistake.
+func PasswordWays(text, file, env string) (n int) {
+	for _, way := range [...]string{text, file, env} {
+		if way != "" {
+			n++
+		}
+	}
+	return n
+}
+
 // ClientTLS is how a connection that the gateway opens is secured.
 type ClientTLS struct {
 	CAFile             string `mapstructure:"ca_file"` // PEM; empty: the system's

@@ -217,18 +217,11 @@ func (s *storage) hold(ctx context.Context, name string, token []byte) error {
 
 func (s *storage) extend(ctx context.Context, key []byte, l *lock) {
 	defer close(l.done)
-	tick := time.NewTicker(lockBeat)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			if held, err := s.kv.Swap(ctx, key, l.token, l.token, lockTTL); err == nil && !held {
-				return // it expired while the store was away, and belongs to somebody else
-			}
+	store.Every(ctx, lockBeat, func() {
+		if held, err := s.kv.Swap(ctx, key, l.token, l.token, lockTTL); err == nil && !held {
+			l.cancel() // it expired while the store was away, and belongs to somebody else
 		}
-	}
+	})
 }
 
 // Unlock implements certmagic.Locker.

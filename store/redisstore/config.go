@@ -71,12 +71,7 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf(format, args...))
 		}
 	}
-	given := 0
-	for _, p := range []string{c.Password, c.PasswordFile, c.PasswordEnv} {
-		if p != "" {
-			given++
-		}
-	}
+	given := settings.PasswordWays(c.Password, c.PasswordFile, c.PasswordEnv)
 	bad(given <= 1, "password: give one of password, password_file and password_env")
 	bad(c.KeyPrefix != "" && len(c.KeyPrefix) <= maxKeyPrefix && !strings.ContainsAny(c.KeyPrefix, "{} \t\r\n"),
 		"key_prefix: %.80q is not 1 to %d characters without spaces and braces", c.KeyPrefix, maxKeyPrefix)

@@ -87,12 +87,7 @@ func (c Config) Validate() error {
 		bad(false, "mechanism: %.40q is none of %s, %s, %s", c.Mechanism, mechanismPlain, mechanismScram256, mechanismScram512)
 	}
 	bad((c.Mechanism == "") == (c.User == ""), "mechanism: mechanism and user go together")
-	given := 0
-	for _, p := range []string{c.Password, c.PasswordFile, c.PasswordEnv} {
-		if p != "" {
-			given++
-		}
-	}
+	given := settings.PasswordWays(c.Password, c.PasswordFile, c.PasswordEnv)
 	bad(given <= 1, "password: give one of password, password_file and password_env")
 	bad(c.Mechanism == "" || given > 0, "password: %s needs one: set password_file or password_env", c.Mechanism)
 	bad((c.TLS.CertFile == "") == (c.TLS.KeyFile == ""), "tls.cert_file: cert_file and key_file go together")
