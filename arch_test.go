@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 	"stream/streamtest": {"store", "stream"},
 
 	"templates":          {},
-	"lab":                {"identity", "journal", "request", "verdict", "verdict/bans", "verdict/formula", "verdict/processor"},
+	"lab":                {"identity", "journal", "request", "verdict", "verdict/bans", "verdict/formula", "verdict/label", "verdict/processor"},
 	"journal":            {"identity", "request", "settings", "store/pebblestore", "verdict", "verdict/bans"},
 	"console":            {"admin", "alarm", "captcha", "journal", "request", "settings", "svg", "verdict", "verdict/bans", "lab"},
 	"identity":           {"request", "settings", "spravka", "store"},

@@ -27,6 +27,8 @@ func (t *trial) View() (lab.View, error) {
 	}
 	if s := t.state.Shadow; s != nil {
 		v.Shadow = &lab.ShadowView{VersionView: s.View(), Settings: s.Settings}
+		none := lab.Group{Grounds: map[string]int{}, Examples: []lab.Example{}}
+		v.Beside = &lab.Beside{Since: s.At, Model: "trained-1", Judged: 90_210, Both: 61, Stopped: none, Free: none, Notes: []string{}}
 	}
 	return v, nil
 }

@@ -107,7 +107,7 @@ func TestOpenAPIFields(t *testing.T) {
 		"SessionCounters": processor.CountsView{}, "SessionFactor": processor.FactorView{},
 		"JournalPage": journalPage{}, "JournalStory": toldBody{}, "JournalFigurePage": figuresBody{}, "GatewayState": GatewayState{}, "JournalEntry": journal.Entry{}, "JournalCount": journal.Count{}, "JournalFigures": journal.Figures{},
 		"JournalTop": topBody{}, "JournalTopOf": topItems{}, "ErasedSubject": erased{},
-		"Lab": lab.View{}, "LabService": lab.ServiceView{}, "LabVersion": lab.VersionView{}, "LabShadow": lab.ShadowView{}, "LabSettings": lab.Settings{},
+		"Lab": lab.View{}, "LabService": lab.ServiceView{}, "LabVersion": lab.VersionView{}, "LabShadow": lab.ShadowView{}, "LabBeside": lab.Beside{}, "LabSettings": lab.Settings{},
 		"LabChange": lab.Change{}, "LabServiceChange": lab.Service{}, "RequestLimit": lab.Limit{}, "Rehearsal": lab.Rehearsal{},
 		"RehearsalGroup": lab.Group{}, "RehearsalExample": lab.Example{}, "AttackState": AttackState{}, "Alarm": alarm.Alarm{}, "Webhook": alarm.HookState{},
 		"PushState": PushState{}, "PushedVersion": pushed.Version{}, "PushedGateway": pushed.Node{}, "QueueItem": QueueItem{}, "HeaderField": queue.Field{},

@@ -108,7 +108,7 @@ func (s *Sources) Read() (*Config, error) {
 // ReadOver is Read with what was applied in the lab over it: what its state says, or if that is nil, what the data directory has.
 // pushed stands over the file.
 func (s *Sources) ReadOver(state *lab.State, pushed map[string]any) (*Config, error) {
-	with := *s
+	with, wanted := *s, state != nil
 	with.Pushed = pushed
 	with.over = func(values map[string]any, dataDir string) error {
 		if state == nil {
@@ -121,7 +121,15 @@ func (s *Sources) ReadOver(state *lab.State, pushed map[string]any) (*Config, er
 		state.Over(values, dataDir)
 		return nil
 	}
-	return with.Read()
+	cfg, err := with.Read()
+	if err != nil || state == nil || state.Shadow == nil {
+		return cfg, err
+	}
+	looked := lab.State{Applied: lab.Version{Settings: state.Applied.With(&state.Shadow.Settings)}}
+	if cfg.Looked, err = s.ReadOver(&looked, pushed); err != nil && !wanted { // nobody is kept from starting by what stops nobody
+		cfg.lookedError, err = err, nil
+	}
+	return cfg, err
 }
 
 // assemble overlays the sources in order of precedence and decodes the result.

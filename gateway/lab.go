@@ -52,9 +52,12 @@ func (l labOf) View() (lab.View, error) {
 	for i := range st.Before {
 		v.Before = append(v.Before, st.Before[i].View())
 	}
+	var looked *lab.Settings
 	if st.Shadow != nil {
 		v.Shadow = &lab.ShadowView{VersionView: st.Shadow.View(), Settings: st.Shadow.Settings}
+		looked = &st.Shadow.Settings
 	}
+	v.Beside = lab.LookBeside(a.proc, a.cacher.Established, looked)
 	for i := range cfg.Resolved {
 		v.Services = append(v.Services, viewOf(&cfg.Resolved[i]))
 	}

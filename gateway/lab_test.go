@@ -119,11 +119,32 @@ func TestLabLooks(t *testing.T) {
 	if a.Cfg.Formula.Shadow != "trained" || a.Cfg.Formula.Model != "default" || a.Cfg.Resolved[0].Verdict.Threshold != 0.4 {
 		t.Errorf("%+v %v", a.Cfg.Formula, a.Cfg.Resolved[0].Verdict.Threshold)
 	}
+	v, err := l.View()
+	if err != nil || v.Beside == nil || v.Beside.Since.IsZero() || v.Beside.Model == v.Model || len(v.Beside.Notes) != 0 {
+		t.Errorf("%+v %v", v.Beside, err)
+	}
+	if bad := wish(t, `{"services":{"shop":{"threshold":2}}}`); bad != nil {
+		if _, err := l.Shadow(bad, "olga"); err == nil {
+			t.Error("a threshold of 2 is looked at")
+		}
+	}
+	if s, err := a.shadowOf(a.Cfg); err != nil || len(s.Places) != 3 || s.Places[0].Threshold != 0.9 || s.Places[1].Threshold != 0.7 || s.Places[2].Threshold != 0.9 || len(s.Places[0].Limits) == 0 {
+		t.Errorf("%+v %v", s, err)
+	}
+	if _, err := a.Reload(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := l.View(); err != nil || !again.Beside.Since.Equal(v.Beside.Since) {
+		t.Errorf("%+v after a reload, %+v before", again.Beside, v.Beside)
+	}
 	out, err := l.Rehearse(t.Context(), wish(t, `{"model":"trained","services":{"shop":{"rules":"do regexpCheck(attribute=\"path\", regexp=\"/x\") mark others\nif not others stop as BLOCK","threshold":0.9}}}`), time.Now().Add(-time.Hour), time.Now())
 	if err != nil || out.Subjects != 0 || out.Stopped.Subjects+out.Free.Subjects != 0 {
 		t.Errorf("%+v %v", out, err)
 	}
 	if _, err := l.Shadow(nil, "olga"); err != nil || a.Cfg.Formula.Shadow != "" {
 		t.Errorf("%v %+v", err, a.Cfg.Formula)
+	}
+	if v, err := l.View(); err != nil || v.Beside != nil {
+		t.Errorf("%+v %v", v.Beside, err)
 	}
 }

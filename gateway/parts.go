@@ -175,8 +175,13 @@ func (a *Server) openGateway() error {
 	if a.gateway, err = proxy.New(&proxy.Snapshot{Router: s.Router, Captcha: a.captcha}, deps); err != nil {
 		return err
 	}
+	shadow, err := a.prepareShadow(a.Cfg)
+	if err != nil {
+		return err
+	}
 	know()
 	carry()
+	shadow()
 	a.useGroups(s)
 	return nil
 }

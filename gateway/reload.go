@@ -54,6 +54,7 @@ func (a *Server) changes() []change {
 		{"models", a.prepareModels},
 		{"messages", a.prepareMessages},
 		{"services", a.prepareServices},
+		{"shadow", a.prepareShadow},
 		{"http", a.prepareHTTP},
 		{"check", a.prepareCheck},
 	}

@@ -23,6 +23,7 @@ type View struct {
 	Applied  VersionView      `json:"applied"`
 	Before   []VersionView    `json:"before"` // what can be taken back to, the newest first
 	Shadow   *ShadowView      `json:"shadow,omitempty"`
+	Beside   *Beside          `json:"beside,omitempty"` // what that, or formula.shadow, has counted
 }
 
 // ServiceView is what a service is set to.

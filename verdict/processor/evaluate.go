@@ -97,6 +97,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	if p.formula != nil {
 		_, model = p.formula.Score(x, r.Threshold)
 		score = p.weigh(e, s, model, x)
+		p.shadowScore(e, s, score, x)
 	}
 	v.scene.e = nil
 	if p.training != nil && !e.Again {
@@ -135,9 +136,17 @@ func (p *Processor) weigh(e *verdict.Event, s *session, m *formula.Model, x []fl
 	return score
 }
 
-// nextBanFor returns the length of the resulting ban; false if there is none. To be banned for the first time a subject
-// must exceed the threshold by the hysteresis and have been here for a moment, as a browser that opens all its tabs at
-// once looks like a program; to be banned again it must just exceed the threshold.
+// bar returns the score above which a subject is banned where the threshold is this; false if it is too early to judge it. To be
+// banned for the first time a subject must exceed the threshold by the hysteresis and have been here for a moment, as a browser that
+// opens all its tabs at once looks like a program; to be banned again it must just exceed the threshold.
+func (p *Processor) bar(s *session, threshold float32, at time.Time) (score float32, ripe bool) {
+	if !s.lastBan.over(at.Unix(), p.cfg.Forget) {
+		return threshold, true
+	}
+	return p.firstLimit(threshold), !p.hasty(s, at)
+}
+
+// nextBanFor returns the length of the resulting ban; false if there is none.
 func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.Duration, bool) {
 	spared := score > r.Threshold && p.spares(e.Subjects[e.N-1].ID)
 	sh, h := p.sessions.lock(e.Subjects[0])
@@ -146,15 +155,7 @@ func (p *Processor) nextBanFor(e *verdict.Event, r *rates, score float32) (time.
 	if s == nil {
 		return 0, false
 	}
-	limit := r.Threshold
-	now := e.At.Unix()
-	if s.lastBan.over(now, p.cfg.Forget) {
-		limit = p.firstLimit(limit)
-		if p.hasty(s, e.At) {
-			return 0, false
-		}
-	}
-	if !(score > limit) {
+	if bar, ripe := p.bar(s, r.Threshold, e.At); !ripe || !(score > bar) {
 		return 0, false
 	}
 	if spared {

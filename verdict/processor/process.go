@@ -76,6 +76,7 @@ func (p *Processor) Process(e *verdict.Event) {
 			p.voteOnNorms(e, r)
 		}
 	}
+	p.shadowPage(e)
 	if rep.counts || !calls {
 		p.pace(e, r, &s, calls)
 	}

@@ -77,6 +77,7 @@ type Processor struct {
 	training   *training // nil: no training log is kept
 	labels     *label.Table
 	formula    *formula.Live
+	shadow     atomic.Pointer[shadow] // nil: nothing judges beside
 	observer   Observer
 	vectors    sync.Pool
 	counters   CounterStore
@@ -326,6 +327,7 @@ func (p *Processor) Sweep(at time.Time) {
 	p.trails.sweep(func(_ identity.Subject, t *trail) bool { return now-t.at/1000 > sessionIdle })
 	p.budgets.sweep(func(_ verdict.Prefix, b *budget) bool { return now-b.at/1000 > sessionIdle && b.askedUntil < now })
 	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
+	p.shadow.Load().sweep(now)
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
 }
 

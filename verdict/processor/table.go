@@ -163,6 +163,20 @@ func (t *table[K, R]) unlink(sh *tableShard[K, R], i uint32) {
 	sh.n--
 }
 
+// all calls f with each record, under the lock of its shard.
+func (t *table[K, R]) all(f func(k K, r *R)) {
+	for i := range t.shards {
+		sh := &t.shards[i]
+		sh.mu.Lock()
+		for j := range sh.used {
+			if s := sh.at(j); s.live {
+				f(s.key, &s.r)
+			}
+		}
+		sh.mu.Unlock()
+	}
+}
+
 // sweep drops the records for which done reports that they are no longer needed.
 func (t *table[K, R]) sweep(done func(k K, r *R) bool) {
 	for i := range t.shards {
