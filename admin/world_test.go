@@ -168,7 +168,6 @@ type says struct {
 	reload   func() ([]string, error)
 	services func() []ServiceStatus
 	store    func() StoreHealth
-	stream   func() *StreamHealth
 	ready    func() []Check
 }
 
@@ -186,13 +185,6 @@ func (g says) Store() StoreHealth {
 		return StoreHealth{Healthy: true}
 	}
 	return g.store()
-}
-
-func (g says) Stream() *StreamHealth {
-	if g.stream == nil {
-		return nil
-	}
-	return g.stream()
 }
 
 // Certificates implements Gateway.

@@ -44,10 +44,24 @@ func TestMessageEvasions(t *testing.T) {
 			t.Errorf("%s: %+v", path, s.Message)
 		}
 	}
+	for _, c := range []struct{ method, path, field, value, body, decision string }{
+		{"PUT", "/comments", "X-HTTP-Method-Override", "POST", "words=casino+21", "SPAM"},
+		{"PATCH", "/comments", "X-Unknown", "1", "words=casino+22&_method=post", "SPAM"},
+		{"PUT", "/comments?%5Fmethod=POST", "X-Unknown", "1", "words=casino+23", "SPAM"},
+		{"GET", "/comments?_method=POST&words=casino+24", "X-Unknown", "1", "", "SPAM"},
+		{"POST", "/comments", "content-type", js, "words=casino+25", ""}, // beside the other
+	} {
+		v.header[c.field] = []string{c.value}
+		r := v.do(c.method, g.url+c.path, c.body, "Content-Type", form, "X-Requested-With", "XMLHttpRequest").must(t, 200, `"type":"captcha"`)
+		if s := g.why(r); s.Cause != "message" || s.Message.Decision != c.decision || c.decision == "" && s.Message.Error == "" {
+			t.Errorf("%v: %+v", c, s.Message)
+		}
+		delete(v.header, c.field)
+	}
 	if bodies, _ := book.take(); len(bodies) > 0 {
 		t.Errorf("the service got %q", bodies)
 	}
-	if n := g.logged(t); n != 17 {
+	if n := g.logged(t); n != 21 {
 		t.Errorf("%d messages are in the log: each is one, however it can be read", n)
 	}
 }

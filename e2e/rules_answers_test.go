@@ -47,20 +47,21 @@ func TestAnswersAndBuckets(t *testing.T) {
 	one := &http.Client{Transport: &http.Transport{MaxConnsPerHost: 1}} // an answer is counted before the next request of its connection
 	login := func(user string, want int) {
 		t.Helper()
-		form := "login=" + user + "&password=x"
-		resp, err := one.Post(g.url+"/login", "application/x-www-form-urlencoded", strings.NewReader(form))
+		body := "login=" + user + "&password=x"
+		resp, err := one.Post(g.url+"/login", "application/x-www-form-urlencoded", strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer func() { _ = resp.Body.Close() }()
-		body, _ := io.ReadAll(resp.Body)
-		if resp.StatusCode != want || want == 401 && string(body) != form {
-			t.Errorf("%s: %d %.200s, want %d", user, resp.StatusCode, body, want)
+		answer, _ := io.ReadAll(resp.Body)
+		if resp.StatusCode != want || want == 401 && string(answer) != body {
+			t.Errorf("%s: %d %.200s, want %d", user, resp.StatusCode, answer, want)
 		}
 	}
 	login("ann", 401)
 	login("ann", 401)
 	login("ann", 403)
+	visitor(t).do("PUT", g.url+"/login?_method=POST", "login=ann", "Content-Type", form).must(t, 403, "")
 	login("bob", 401)
 	for i, want := range []int{200, 200, 429} {
 		r := from(t, "192.0.2.7").get(g.url + "/search")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,6 +99,33 @@ func (j *journey) readPosted() {
 			}
 		}
 	}
+	if b := j.claimedBody(); b != nil {
+		j.readBodyOf(b)
+	}
+}
+
+// claimedBody returns the route that the request is on by a method that it claims; nil for none. If its body can't be read,
+// it may claim any.
+func (j *journey) claimedBody() *bodyRoute {
+	if !j.mayClaim() {
+		return nil
+	}
+	for _, b := range j.svc.bodies {
+		for _, path := range j.paths.All() {
+			if !b.fits([]byte(b.method), path, true) {
+				continue
+			}
+			p := posted{header: j.headerValues, query: string(j.view.Query)}
+			if inline.HasFields(string(j.view.Get("Content-Type"))) {
+				p.body, p.err = j.x.ReadBodyBy(b.read.MaxBody, time.Now().Add(b.timeout))
+			}
+			methods, err := b.read.Overrides(j.input(&p))
+			if p.err != nil || err != nil || slices.ContainsFunc(methods, func(m string) bool { return request.EqualFold(m, b.method) }) {
+				return b
+			}
+		}
+	}
+	return nil
 }
 
 func (j *journey) readBodyOf(b *bodyRoute) {

@@ -33,17 +33,16 @@ type posted struct {
 // judgeMessage judges the message of a request that is to be passed on, if it comes on one of the service's routes. The
 // body stays as it is, to be sent on.
 func (j *journey) judgeMessage() {
-	r := j.svc.messageRoute(j.view.Method, &j.paths)
-	if r == nil || j.Stopped() || j.decision.Cause == verdict.CauseOff || j.decision.Cause == verdict.CauseWhite {
+	at, own := j.svc.routeAt(j.view.Method, &j.paths)
+	if at == nil || !own && !j.mayClaim() || j.Stopped() || j.decision.Cause == verdict.CauseOff || j.decision.Cause == verdict.CauseWhite {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(context.Background(), at.cfg.Timeout)
 	defer cancel()
 	p := posted{header: j.headerValues, query: string(j.view.Query)}
-	by, _ := ctx.Deadline()
-	p.body, p.err = j.x.ReadBodyBy(r.read.MaxBody, by)
-	if p.err != nil && !errors.Is(p.err, h1.ErrBodyTooLarge) && !errors.Is(p.err, h1.ErrBodyLate) {
-		return // broken: forward reports it
+	r := j.readRoute(ctx, at, own, &p)
+	if r == nil {
+		return
 	}
 	ruling := j.decision.RuleMessage()
 	values := j.ruleMessage(ctx, r, &p, ruling, true)
@@ -114,6 +113,8 @@ func (j *journey) ruleMessage(ctx context.Context, r *messageRoute, p *posted, r
 	switch {
 	case errors.Is(p.err, h1.ErrBodyTooLarge):
 		fail(r.tooLarge, failedTooLarge)
+	case errors.Is(p.err, errOtherRoute):
+		fail(r.unreadable, p.err.Error())
 	case p.err != nil:
 		fail(r.late, failedLate)
 	case err != nil:
@@ -212,14 +213,8 @@ func (j *journey) messageDomain(r *messageRoute) (*message.System, *message.Doma
 
 // input is what the message is read from.
 func (j *journey) input(p *posted) inline.Input {
-	first := func(name string) string {
-		if v := p.header(name); len(v) > 0 {
-			return v[0]
-		}
-		return ""
-	}
 	return inline.Input{
-		ContentType: first("Content-Type"), ContentEncoding: strings.Join(p.header("Content-Encoding"), ","),
+		ContentType: strings.Join(p.header("Content-Type"), ", "), ContentEncoding: strings.Join(p.header("Content-Encoding"), ","),
 		Body: p.body, Query: p.query, Header: p.header, Subject: j.id.Winner().String(), Address: j.id.Addr,
 	}
 }
@@ -253,9 +248,12 @@ func (j *journey) resend(a *captcha.Response) {
 	var paths request.Paths
 	var of readings
 	paths.Read([]byte(path))
+	p := posted{query: query, body: r.Body, header: carriedHeader(r)}
 	var route *messageRoute
 	if svc := of.find(j.snap.Router, j.view.Host, &paths); svc != nil && j.decision.Cause != verdict.CauseOff {
-		route = svc.messageRoute([]byte(r.Method), &paths)
+		if at, own := svc.routeAt([]byte(r.Method), &paths); at != nil {
+			route = j.routeOf(svc, at, own, &paths, &p)
+		}
 	}
 	if route == nil {
 		j.forward(a)
@@ -266,7 +264,7 @@ func (j *journey) resend(a *captcha.Response) {
 		ruling.Route, ruling.Decision, ruling.Granted = route.name, r.Grant, true
 		j.svc.metrics.message(route.name, ruling)
 	} else {
-		j.judgeCarried(route, r, query, ruling)
+		j.judgeCarried(route, r, &p, ruling)
 	}
 	j.remember()
 	if ruling.Action >= verdict.RuleQueue && j.svc.Verdict.Mode == verdict.Enforce {
@@ -280,19 +278,23 @@ func (j *journey) resend(a *captcha.Response) {
 	j.forward(a)
 }
 
-func (j *journey) judgeCarried(route *messageRoute, r *captcha.SavedRequest, query string, ruling *verdict.Ruling) {
-	ctx, cancel := context.WithTimeout(context.Background(), route.cfg.Timeout)
-	defer cancel()
-	p := posted{query: query, body: r.Body, header: func(name string) (out []string) {
+// carriedHeader returns the values of a header field of a request that was carried through a captcha.
+func carriedHeader(r *captcha.SavedRequest) func(name string) []string {
+	return func(name string) (out []string) {
 		for _, f := range r.Header {
 			if request.EqualFold(f.Name, name) {
 				out = append(out, f.Value)
 			}
 		}
 		return out
-	}}
-	values := j.ruleMessage(ctx, route, &p, ruling, false)
-	j.putAside(ctx, route, &p, values, ruling, r)
+	}
+}
+
+func (j *journey) judgeCarried(route *messageRoute, r *captcha.SavedRequest, p *posted, ruling *verdict.Ruling) {
+	ctx, cancel := context.WithTimeout(context.Background(), route.cfg.Timeout)
+	defer cancel()
+	values := j.ruleMessage(ctx, route, p, ruling, false)
+	j.putAside(ctx, route, p, values, ruling, r)
 	if ruling.Action == verdict.RuleRobot {
 		ruling.Action, ruling.Granted = verdict.RuleNone, true
 	}

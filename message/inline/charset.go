@@ -3,6 +3,7 @@ package inline
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -12,31 +13,47 @@ import (
 	"antirobot/rules"
 )
 
-// readings turns s into UTF-8, in each way that a service may: one that believes the charset that the sender named, and
+// maxCharsets bounds what a sender may name: each text is read in all of them.
+const maxCharsets = 4
+
+// charsets are the distinct charsets that a sender named, in lower case, without UTF-8, which is tried anyway.
+type charsets []string
+
+// and adds what is another one; ErrUnreadable if there are too many.
+func (c charsets) and(name string) (charsets, error) {
+	name = strings.ToLower(strings.Trim(name, " \t\r\n'\""))
+	if name == "" || name == "utf-8" || name == "utf8" || slices.Contains(c, name) {
+		return c, nil
+	}
+	if len(c) == maxCharsets {
+		return nil, fmt.Errorf("%w: more than %d charsets are named", ErrUnreadable, maxCharsets)
+	}
+	return append(c[:len(c):len(c)], name), nil
+}
+
+// readings turns s into UTF-8, in each way that a service may: one that believes a charset that the sender named, and
 // one that does not. A charset that nobody knows is ErrUnreadable.
-func readings(s, named, charset string) ([]string, error) {
-	named = strings.ToLower(strings.TrimSpace(named))
+func readings(s string, named charsets, charset string) (out []string, err error) {
 	valid := utf8.ValidString(s)
-	if named == "" || named == "utf-8" || named == "utf8" {
-		if valid {
-			return []string{s}, nil
-		}
-		text, err := decode(s, cmp.Or(charset, guess(s)))
-		return []string{text}, err
-	}
-	text, err := decode(s, named)
-	switch {
-	case err != nil || text == s:
-		return []string{text}, err
-	case valid:
-		return []string{s, text}, nil
-	case charset != "":
-		other, err := decode(s, charset)
-		if other != text {
-			return []string{other, text}, err
+	if valid {
+		if out = append(out, s); len(named) == 0 {
+			return out, nil
 		}
 	}
-	return []string{text}, nil
+	add := func(charset string) {
+		if text, wrong := decode(s, charset); wrong != nil {
+			err = cmp.Or(err, wrong)
+		} else if !slices.Contains(out, text) {
+			out = append(out, text)
+		}
+	}
+	if !valid && (charset != "" || len(named) == 0) {
+		add(cmp.Or(charset, guess(s)))
+	}
+	for _, name := range named {
+		add(name)
+	}
+	return out, err
 }
 
 // decode turns s into UTF-8. What does not fit becomes U+FFFD, as in a browser.

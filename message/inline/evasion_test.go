@@ -1,6 +1,8 @@
 package inline
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"errors"
 	"slices"
@@ -41,6 +43,18 @@ func TestEvasions(t *testing.T) {
 		{"value and case", "form", "body", form, "body=ok&Body=SPAM", true},
 		{"after a semicolon", "form", "body", form, "a=1;body=SPAM&body=ok", true},
 		{"after two semicolons", "form", "body", form, "a;b;body=SPAM&body=ok", true},
+		{"%u escapes in the name", "form", "body", form, "body=ok&%u0062ody=SPAM", true},
+		{"%u escapes in the text", "form", "body", form, "body=%u0053PA%u004d", true},
+		{"a percent sign that escapes nothing", "form", "body", form, "body=ok&bo%dy=S%PAM", true},
+		{"brackets around", "form", "body", form, "body=ok&%5Bbody%5D=SPAM", true},
+		{"object by a point", "form", "comment[body]", form, "comment[body]=ok&comment.body=SPAM", true},
+		{"object in a list", "form", "comment[body]", form, "comment[body]=ok&comment[0][body]=SPAM", true},
+		{"a bracket that nobody closes", "form", "my_body", form, "my_body=ok&my[body=SPAM", true},
+		{"invisible letters", "form", "body", form, "body=ok&bo%E2%80%8Bdy%01=SPAM", true},
+		{"name in a charset", "form", "body", form + "; charset=utf-16le", "body=ok&b%00o%00d%00y%00=S%00P%00A%00M%00", true},
+		{"name in a second charset", "form", "body", form + "; charset=koi8-r", "body=ok&_charset_=windows-1252&_charset_=utf-16le&b%00o%00d%00y%00=S%00P%00A%00M%00", true},
+		{"whole body in a charset", "form", "body", form + "; charset=utf-16be", "\x00b\x00o\x00d\x00y\x00=\x00S\x00P\x00A\x00M", true},
+		{"parameters that are wrong", "form", "body", form + "; x; charset=utf-16be", "\x00b\x00o\x00d\x00y\x00=\x00S\x00P\x00A\x00M", true},
 		{"elements are read together", "form", "body", form, "body[]=ok&body[]=SPAM", false},
 
 		{"list", "json", "/body", js, `{"body":["SPAM"]}`, true},
@@ -54,6 +68,9 @@ func TestEvasions(t *testing.T) {
 		{"escaped name", "json", "/body", js, `{"body":"ok","b\u006fdy":"SPAM"}`, true},
 		{"two parents", "json", "/comment/body", js, `{"comment":{"body":"SPAM"},"comment":{"body":"ok"}}`, true},
 		{"parents of another case", "json", "/comment/body", js, `{"comment":{"body":"ok"},"Comment":{"body":"SPAM"}}`, true},
+		{"letters that are dropped", "json", "/body", js, `{"body":"ok","body\ud800":"SPAM"}`, true},
+		{"NUL after", "json", "/body", js, `{"body":"ok","body\u0000x":"SPAM"}`, true},
+		{"byte order mark", "json", "/body", js, "\ufeff" + `{"body":"SPAM"}`, true},
 		{"a charset that the service does not believe", "json", "/body", js + "; charset=utf-16be", `{"body":"SPAM"}`, true},
 
 		{"single quotes", "multipart", "body", parts, onePart("; name='body'", "SPAM"), true},
@@ -62,6 +79,13 @@ func TestEvasions(t *testing.T) {
 		{"name first of two", "multipart", "body", parts, onePart(`; name="body"; name="x"`, "SPAM"), true},
 		{"name second of two", "multipart", "body", parts, onePart(`; name="x"; name="body"`, "SPAM"), true},
 		{"extended name", "multipart", "body", parts, onePart(`; name*=utf-8''b%6fdy`, "SPAM"), true},
+		{"name in pieces", "multipart", "body", parts, onePart(`; name*0="bo"; name*1=dy`, "SPAM"), true},
+		{"name in an encoded word", "multipart", "body", parts, onePart(`; name="=?utf-8?q?b=6Fdy?="`, "SPAM"), true},
+		{"space before the colon", "multipart", "body", parts, "--B\r\nContent-Disposition : form-data; name=body\r\n\r\nSPAM\r\n--B--", true},
+		{"a folded head", "multipart", "body", parts, onePart(";\r\n name=body", "SPAM"), true},
+		{"_charset_", "multipart", "body", parts, strings.TrimSuffix(onePart("; name=_charset_", "utf-16le"), "--B--\r\n") + onePart("; name=body", "S\x00P\x00A\x00M\x00"), true},
+		{"a file without a name", "multipart", "body", parts, onePart(`; name=body; filename=""`, "SPAM\n\xe4"), false},
+		{"preamble", "multipart", "body", parts, "x\r\n" + onePart("; name=body", "SPAM"), true},
 		{"case of the parameter", "multipart", "body", parts, onePart(`; NAME="body"`, "SPAM"), true},
 		{"base64", "multipart", "body", parts, onePart("; name=\"body\"\r\nContent-Transfer-Encoding: base64", base), true},
 		{"quoted-printable", "multipart", "body", parts, onePart("; name=\"body\"\r\nContent-Transfer-Encoding: quoted-printable", "=53PAM"), true},
@@ -114,6 +138,70 @@ func TestEvasions(t *testing.T) {
 	cfg.Sources[0].Optional = true
 	if v, err := cfg.Values(d, Input{ContentType: form, Body: []byte("a=1")}); err != nil || len(v) != 1 || len(v[0]) != 0 {
 		t.Errorf("optional: %v, %v", v, err)
+	}
+}
+
+// TestDoubtful: where services differ in what a body is, or where its parts are cut, it is not readable.
+func TestDoubtful(t *testing.T) {
+	d := newDomain(t)
+	const form, js = "application/x-www-form-urlencoded", "application/json"
+	ok, spam := onePart("; name=body", "ok"), onePart("; name=body", "SPAM")
+	for name, c := range map[string]struct{ media, body string }{
+		"JSON that calls itself a form":  {form + "; x=/json", `{"body":"SPAM","x":"&body=ok&"}`},
+		"a list that calls itself form":  {form, `[{"body":"SPAM"},"&body=ok&"]`},
+		"two types":                      {form + ", " + js, "body=ok"},
+		"two types after a parameter":    {form + "; charset=utf-8, " + js, "body=ok"},
+		"no type":                        {"", "body=SPAM"},
+		"plain text":                     {"text/plain", "body=SPAM"},
+		"many charsets":                  {form, "body=ok&_charset_=a&_charset_=b&_charset_=c&_charset_=d&_charset_=e"},
+		"EBCDIC":                         {form + "; charset=ibm037", "body=ok"},
+		"UTF-7":                          {form + "; charset=utf-7", "body=ok"},
+		"two boundaries":                 {"multipart/form-data; xboundary=A; boundary=B", strings.ReplaceAll(spam, "B", "A") + ok},
+		"a boundary with signs":          {`multipart/form-data; boundary="B;C"`, strings.ReplaceAll(ok, "--B", "--B;C")},
+		"parts after the last":           {parts, ok + spam},
+		"parts in lines of another kind": {parts, strings.Replace(ok, "ok", "ok\n--B\nContent-Disposition: form-data; name=body\n\nSPAM", 1)},
+		"comments in JSON":               {js, `{"x":1,/*"body":"ok"*/"body":"SPAM"}`},
+		"NaN":                            {js, `{"x":NaN,"body":"SPAM"}`},
+		"JSON in single quotes":          {js, `{'body':'SPAM'}`},
+		"two values":                     {js, `{"body":"ok"}{"body":"SPAM"}`},
+		"JSON in UTF-16":                 {js, "{\x00\"\x00b\x00\"\x00:\x001\x00}\x00"},
+		"JSON in UTF-32":                 {js, "\x00\x00\x00{\x00\x00\x00}"},
+	} {
+		cfg := DefaultConfig()
+		cfg.Sources = append(sources("text", "form", "body", "text", "json", "/body"), Source{Attribute: "text", From: "multipart", Key: "body"})
+		if v, err := cfg.Values(d, Input{ContentType: c.media, Body: []byte(c.body)}); !errors.Is(err, ErrUnreadable) {
+			t.Errorf("%s: %q, %v", name, v, err)
+		}
+	}
+}
+
+// TestCompressed: what a compressed body says to a service that does not know that it is compressed is read as well.
+func TestCompressed(t *testing.T) {
+	d := newDomain(t)
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	w.Comment = "&body=SPAM&"
+	if _, err := w.Write([]byte("body=ok")); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		media, encoding string
+		body            []byte
+	}{
+		"in a comment of gzip": {"application/x-www-form-urlencoded", "gzip", b.Bytes()},
+		"after the end":        {"application/x-www-form-urlencoded", "deflate", append(zipped(t, "zlib", "body=ok"), "&body=SPAM"...)},
+		"parts after the end":  {parts, "deflate", append(zipped(t, "zlib", onePart("; name=body", "ok")), "\r\n"+onePart("; name=body", "SPAM")...)},
+	} {
+		cfg := DefaultConfig()
+		cfg.Sources = append(sources("text", "form", "body"), Source{Attribute: "text", From: "multipart", Key: "body"})
+		v, err := cfg.Values(d, Input{ContentType: c.media, ContentEncoding: c.encoding, Body: c.body})
+		alone := slices.ContainsFunc(v, func(v map[string]any) bool { return v["text"] == "SPAM" })
+		if !alone || err != nil {
+			t.Errorf("%s: %q, %v", name, v, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package inline
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"antirobot/request"
@@ -13,15 +14,13 @@ type field struct{ name, value string }
 // fields are all fields of a form, in their order.
 type fields []field
 
-// of returns what the fields of a key say: those of the very name, and those that frameworks make lists and objects of
-// (name[], name[key]), without case and with the letters that PHP replaces.
+// of returns what the fields of a key say, however the sender spells it.
 func (f fields) of(key string) (out found) {
-	key = folded(strings.TrimSuffix(key, "[]"))
 	seen := map[string]bool{}
 	plain := false
 	for _, x := range f {
-		rest, ok := strings.CutPrefix(folded(x.name), key)
-		if !ok || rest != "" && rest[0] != '[' {
+		rest, ok := spelt(x.name, key)
+		if !ok {
 			continue
 		}
 		out.twice = out.twice || seen[rest] && rest != "[]" || (plain || rest == "") && len(out.values) > 0
@@ -31,52 +30,51 @@ func (f fields) of(key string) (out found) {
 	return out
 }
 
-// folded is a name as the most liberal service reads it: quotes and spaces around it are nothing, and it ends at a NUL.
-func folded(name string) string {
-	if i := strings.IndexByte(name, 0); i >= 0 {
-		name = name[:i]
-	}
-	name = strings.ToLower(strings.Trim(name, " \t\r\n'\""))
-	end := len(name)
-	if i := strings.IndexByte(name, '['); i > 0 {
-		end = i
-	}
-	return strings.Map(func(r rune) rune {
-		if r == ' ' || r == '.' {
-			return '_'
-		}
-		return r
-	}, name[:end]) + name[end:]
-}
+// charsetField is the field in which browsers say what charset a form is in.
+const charsetField = "_charset_"
 
-// parseForm reads an urlencoded form. An escape that is wrong stays as it is. The field _charset_, which browsers fill
-// in, names a charset if nothing else does.
-func parseForm(s, named, charset string) (out fields, err error) {
-	pairs := strings.Split(s, "&")
-	if len(pairs) > maxFields {
+// parseForm reads an urlencoded form, in each way that a service may: an escape that is wrong stays as it is, or is what
+// IIS makes of it; and names and values are in UTF-8 or in a charset that the sender named.
+func parseForm(s string, named charsets, charset string) (out fields, err error) {
+	if strings.Count(s, "&") >= maxFields {
 		return nil, fmt.Errorf("%w: more than %d fields", ErrTooLarge, maxFields)
 	}
-	for i, f := range pairs {
-		name, value, _ := strings.Cut(f, "=")
-		if pairs[i] = unescape(name); pairs[i] == "_charset_" && named == "" {
-			named = unescape(value)
-		}
+	for f := range strings.SplitSeq(s, "&") {
 		if f != "" {
-			out = append(out, field{pairs[i], unescape(value)})
+			name, value, _ := strings.Cut(f, "=")
+			out = append(out, field{unescape(name), unescape(value)})
+			if loose := (field{looseUnescape(name), looseUnescape(value)}); loose != out[len(out)-1] {
+				out = append(out, loose)
+			}
 		}
 		out = afterSemicolons(out, f)
 	}
-	if len(out) > maxFields {
-		return nil, fmt.Errorf("%w: more than %d fields", ErrTooLarge, maxFields)
+	return out.decoded(named, charset)
+}
+
+// decoded returns the fields in UTF-8, each in all the ways in which a service may read it.
+func (f fields) decoded(named charsets, charset string) (out fields, err error) {
+	for _, x := range f {
+		if folded(x.name) == charsetField {
+			if named, err = named.and(x.value); err != nil {
+				return nil, err
+			}
+		}
 	}
-	for i, n := 0, len(out); i < n; i++ {
-		texts, err := readings(out[i].value, named, charset)
+	for _, x := range f {
+		names, err := readings(x.name, named, charset)
 		if err != nil {
 			return nil, err
 		}
-		out[i].value = texts[0]
-		for _, other := range texts[1:] {
-			out = append(out, field{out[i].name, other})
+		values, err := readings(x.value, named, charset)
+		if err != nil {
+			return nil, err
+		}
+		for i := range max(len(names), len(values)) {
+			out = append(out, field{names[min(i, len(names)-1)], values[min(i, len(values)-1)]})
+		}
+		if len(out) > maxFields {
+			return nil, fmt.Errorf("%w: more than %d fields", ErrTooLarge, maxFields)
 		}
 	}
 	return out, nil
@@ -112,4 +110,23 @@ func unescape(s string) string {
 		}
 	}
 	return string(b)
+}
+
+// looseUnescape is unescape as IIS does it: %uXXXX is a code point, and a percent sign before any other letter is nothing.
+func looseUnescape(s string) string {
+	pieces := strings.Split(s, "%")
+	for i, piece := range pieces[1:] {
+		switch {
+		case len(piece) > 1 && request.Unhex(piece[0]) >= 0 && request.Unhex(piece[1]) >= 0:
+			piece = "%" + piece
+		case len(piece) > 4 && request.Lower(piece[0]) == 'u':
+			if code, err := strconv.ParseUint(piece[1:5], 16, 16); err == nil {
+				piece = string(rune(code)) + piece[5:]
+			}
+		case piece == "" || request.Lower(piece[0]) < 'a' || request.Lower(piece[0]) > 'z':
+			piece = "%" + piece
+		}
+		pieces[i+1] = piece
+	}
+	return unescape(strings.Join(pieces, ""))
 }

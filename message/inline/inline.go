@@ -11,7 +11,6 @@ import (
 	"hash/fnv"
 	"io"
 	"maps"
-	"mime"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -166,7 +165,7 @@ type found struct {
 
 // gather reads all sources.
 func (c Config) gather(d *message.Domain, known []message.AttributeConfig, in Input) (map[string]*found, map[string]rules.Kind, error) {
-	r := reader{in: in, limits: c}
+	r := newReader(in, c)
 	all, kinds := make(map[string]*found), make(map[string]rules.Kind)
 	for _, s := range c.Sources {
 		for _, a := range known {
@@ -202,12 +201,11 @@ func (c Config) spoken(in Input) error {
 	if len(in.Body) == 0 {
 		return nil
 	}
-	media, _, _ := mime.ParseMediaType(in.ContentType)
-	reads := false
+	content, reads := readContent(in.ContentType), false
 	for _, s := range c.Sources {
 		switch s.From {
 		case "form", "json", "multipart":
-			if speaks(media, s.From) {
+			if content.speaks(s.From) {
 				return nil
 			}
 			reads = true

@@ -10,7 +10,7 @@ import (
 )
 
 // parseReadings parses a body in each charset that it may be in.
-func parseReadings(body []byte, named, charset string) (out []any, err error) {
+func parseReadings(body []byte, named charsets, charset string) (out []any, err error) {
 	texts, err := readings(string(body), named, charset)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func parseReadings(body []byte, named, charset string) (out []any, err error) {
 	return out, nil
 }
 
-// point adds what a JSON pointer leads to. Names are compared without case; one that occurs twice leads to each of its
+// point adds what a JSON pointer leads to. Names are compared as folded does; one that occurs twice leads to each of its
 // values. A name stands for all elements of a list. At the end lists and objects are all that is in them.
 func (f *found) point(v any, pointer string) {
 	if pointer == "" {
@@ -46,7 +46,7 @@ func (f *found) point(v any, pointer string) {
 	case jsonvalue.Object:
 		n := 0
 		for _, m := range v {
-			if step == "*" || strings.EqualFold(m.Name, step) {
+			if step == "*" || folded(m.Name) == folded(step) {
 				before := len(f.values)
 				f.point(m.Value, rest)
 				if len(f.values) > before {

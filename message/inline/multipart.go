@@ -2,7 +2,6 @@ package inline
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -10,48 +9,42 @@ import (
 	"mime"
 	"mime/multipart"
 	"mime/quotedprintable"
+	"net/textproto"
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"antirobot/rules"
 )
 
 // parseMultipart reads the fields of a form with files. A part is read under each name that it gives itself, as it
 // stands and as its transfer encoding says, and whether or not it says that it is a file.
-func parseMultipart(body []byte, boundary, named, charset string) (out fields, err error) {
-	if boundary == "" {
-		return nil, fmt.Errorf("%w: no boundary", ErrUnreadable)
+//
+// A boundary that is not where the parts are cut (in a line that ends in another way, or after the last part) is
+// unreadable: services differ in whether it cuts there, too.
+func parseMultipart(body []byte, boundary string, named charsets, charset string) (out fields, err error) {
+	if !validBoundary(boundary) {
+		return nil, fmt.Errorf("%w: boundary %q", ErrUnreadable, rules.Clip(boundary, 70))
 	}
-	r := multipart.NewReader(bytes.NewReader(body), boundary)
-	for n := 0; ; n++ {
-		part, err := r.NextRawPart()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
-		}
-		if n == maxParts {
-			return nil, fmt.Errorf("%w: more than %d parts", ErrTooLarge, maxParts)
-		}
-		raw, err := io.ReadAll(part) // no longer than the body, whose length is bounded
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
-		}
-		names, file := partNames(part.Header["Content-Disposition"])
-		_, params, _ := mime.ParseMediaType(part.Header.Get("Content-Type"))
-		var texts []string
-		for _, value := range transferred(raw, part.Header.Get("Content-Transfer-Encoding")) {
-			if file && !utf8.Valid(value) {
-				texts = append(texts, printable(value))
-				continue
+	parts, err := cutParts(body, boundary)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range parts {
+		for _, name := range p.names {
+			if name == charsetField {
+				if named, err = named.and(string(p.raw)); err != nil {
+					return nil, err
+				}
 			}
-			more, err := readings(string(value), cmp.Or(params["charset"], named), charset)
-			if err != nil {
-				return nil, err
-			}
-			texts = append(texts, more...)
 		}
-		for _, name := range names {
+	}
+	for _, p := range parts {
+		texts, err := p.texts(named, charset)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range p.names {
 			for _, text := range texts {
 				out = append(out, field{name, text})
 			}
@@ -60,11 +53,90 @@ func parseMultipart(body []byte, boundary, named, charset string) (out fields, e
 			return nil, fmt.Errorf("%w: more than %d fields", ErrTooLarge, maxFields)
 		}
 	}
+	return out, nil
+}
+
+// formPart is a part of a form with files.
+type formPart struct {
+	names    []string
+	file     bool
+	raw      []byte
+	charset  string // of its content type
+	encoding string // of its transfer
+}
+
+// cutParts returns the parts of a form.
+func cutParts(body []byte, boundary string) (parts []formPart, err error) {
+	r := multipart.NewReader(bytes.NewReader(body), boundary)
+	for {
+		part, err := r.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+		}
+		if len(parts) == maxParts {
+			return nil, fmt.Errorf("%w: more than %d parts", ErrTooLarge, maxParts)
+		}
+		p := formPart{}
+		if p.raw, err = io.ReadAll(part); err != nil { // no longer than the body, whose length is bounded
+			return nil, fmt.Errorf("%w: %w", ErrUnreadable, err)
+		}
+		p.head(part.Header)
+		parts = append(parts, p)
+	}
+	if bytes.Count(body, []byte("--"+boundary)) != len(parts)+1 {
+		return nil, fmt.Errorf("%w: the boundary occurs where it cuts no parts", ErrUnreadable)
+	}
+	return parts, nil
+}
+
+// boundaryBytes are those of which a boundary consists by RFC 2046, on which all services agree.
+const boundaryBytes = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ'()+_,-./:=? "
+
+func validBoundary(b string) bool {
+	return b != "" && len(b) <= 70 && b[len(b)-1] != ' ' && strings.TrimLeft(b, boundaryBytes) == ""
+}
+
+// head reads the fields before a part, whatever is written around their names.
+func (p *formPart) head(fields textproto.MIMEHeader) {
+	for name, values := range fields {
+		switch strings.ToLower(strings.TrimSpace(name)) {
+		case "content-disposition":
+			p.names, p.file = partNames(values)
+		case "content-type":
+			_, params, _ := mime.ParseMediaType(values[0])
+			p.charset = params["charset"]
+		case "content-transfer-encoding":
+			p.encoding = values[0]
+		}
+	}
+}
+
+// texts returns what the part says, in each way that a service may read it.
+func (p *formPart) texts(named charsets, charset string) (out []string, err error) {
+	if named, err = named.and(p.charset); err != nil {
+		return nil, err
+	}
+	for _, value := range transferred(p.raw, p.encoding) {
+		if p.file && !utf8.Valid(value) {
+			out = append(out, printable(value))
+			continue
+		}
+		more, err := readings(string(value), named, charset)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
 }
 
 // partNames returns all names in the dispositions of a part, and whether it says that it is a file. Services differ in
-// which name they take, and in what quotes mean.
+// which name they take, in what quotes mean, and in what they decode.
 func partNames(dispositions []string) (names []string, file bool) {
+	var pieces strings.Builder // of a name in several
 	for _, d := range dispositions {
 		for d != "" {
 			var piece string
@@ -78,19 +150,24 @@ func partNames(dispositions []string) (names []string, file bool) {
 				value = strings.NewReplacer(`\\`, `\`, `\"`, `"`).Replace(value[1 : len(value)-1])
 			}
 			switch {
-			case key == "name*" || strings.HasPrefix(key, "name*"):
+			case strings.HasPrefix(key, "name*"):
 				if i := strings.LastIndexByte(value, '\''); i >= 0 {
 					value = value[i+1:]
 				}
 				names = append(names, unescape(value))
+				pieces.WriteString(unescape(value))
 			case key == "name":
 				names = append(names, value)
-			case strings.HasPrefix(key, "filename"):
+				if word, err := new(mime.WordDecoder).DecodeHeader(value); err == nil {
+					names = append(names, word)
+				}
+			case key == "filename" && value != "": // some read filename* and an empty name as none
 				file = true
 			}
 		}
 	}
-	return slices.Compact(names), file
+	slices.Sort(names)
+	return slices.Compact(append(names, pieces.String())), file
 }
 
 // untilSemicolon cuts s at the first semicolon outside of double quotes.

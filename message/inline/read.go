@@ -7,7 +7,6 @@ import (
 	"compress/zlib"
 	"fmt"
 	"io"
-	"mime"
 	"strings"
 
 	"antirobot/rules"
@@ -18,7 +17,7 @@ type reader struct {
 	in     Input
 	limits Config
 
-	expanded  []byte
+	content   content
 	form      fields
 	multipart fields
 	json      []any // in each charset that it may be in
@@ -38,7 +37,7 @@ func (r *reader) read(s Source) (f found, err error) {
 		}
 		return f, nil
 	case "query":
-		v, err := parseForm(r.in.Query, "", r.limits.Charset)
+		v, err := parseForm(r.in.Query, nil, r.limits.Charset)
 		return v.of(s.Key), err
 	case "header":
 		if r.in.Header != nil {
@@ -49,11 +48,10 @@ func (r *reader) read(s Source) (f found, err error) {
 		f.twice = len(f.values) > 1
 		return f, nil
 	}
-	media, params, _ := mime.ParseMediaType(r.in.ContentType)
-	if !speaks(media, s.From) {
+	if !r.content.speaks(s.From) {
 		return f, nil
 	}
-	if err := r.parse(s.From, params); err != nil {
+	if err := r.parse(s.From); err != nil {
 		return f, err
 	}
 	switch s.From {
@@ -69,51 +67,65 @@ func (r *reader) read(s Source) (f found, err error) {
 	return f, nil
 }
 
-// speaks says whether a source reads bodies of this media type.
-func speaks(media, from string) bool {
-	switch from {
-	case "form":
-		return media == "application/x-www-form-urlencoded"
-	case "multipart":
-		return media == "multipart/form-data"
-	default:
-		return media == "application/json" || strings.HasSuffix(media, "+json") || media == "text/json"
-	}
+func newReader(in Input, limits Config) *reader {
+	return &reader{in: in, limits: limits, content: readContent(in.ContentType), parsed: make(map[string]bool)}
 }
 
-func (r *reader) parse(from string, params map[string]string) (err error) {
+// parse reads the body once. One that is compressed is read as it stands, too: many services do not know that it is.
+func (r *reader) parse(from string) (err error) {
 	if r.parsed[from] {
 		return nil
 	}
-	if r.expanded == nil {
-		if r.expanded, err = expand(r.in.Body, r.in.ContentEncoding, r.limits); err != nil {
+	named, err := r.content.charsets()
+	if err != nil {
+		return err
+	}
+	expanded, err := expand(r.in.Body, r.in.ContentEncoding, r.limits)
+	if err != nil {
+		return err
+	}
+	if err := r.parseBody(from, expanded, named); err != nil {
+		return err
+	}
+	compressed := len(expanded) != len(r.in.Body) || !bytes.Equal(expanded, r.in.Body)
+	if compressed && (from == "form" || from == "json" && looksJSON(r.in.Body) || from == "multipart" && bytes.Contains(r.in.Body, []byte("--"+r.content.boundary))) {
+		if err := r.parseBody(from, r.in.Body, named); err != nil {
 			return err
 		}
 	}
+	r.parsed[from] = true
 	switch from {
 	case "form":
-		r.form, err = parseForm(string(r.expanded), params["charset"], r.limits.Charset)
-		err = r.andQuery(&r.form, err)
+		return r.andQuery(&r.form)
 	case "multipart":
-		r.multipart, err = parseMultipart(r.expanded, params["boundary"], params["charset"], r.limits.Charset)
-		err = r.andQuery(&r.multipart, err)
+		return r.andQuery(&r.multipart)
+	}
+	return nil
+}
+
+// parseBody adds one reading of the body.
+func (r *reader) parseBody(from string, body []byte, named charsets) error {
+	var more fields
+	var values []any
+	var err error
+	switch from {
+	case "form":
+		more, err = parseForms(body, named, r.limits.Charset)
+		r.form = append(r.form, more...)
+	case "multipart":
+		more, err = parseMultipart(body, r.content.boundary, named, r.limits.Charset)
+		r.multipart = append(r.multipart, more...)
 	default:
-		r.json, err = parseReadings(r.expanded, params["charset"], r.limits.Charset)
+		values, err = parseReadings(body, named, r.limits.Charset)
+		r.json = append(r.json, values...)
 	}
-	if r.parsed == nil {
-		r.parsed = make(map[string]bool)
-	}
-	r.parsed[from] = err == nil
 	return err
 }
 
 // andQuery adds the fields of the query to those of a body that was read: many services look up a field in both, and
 // some prefer the query's.
-func (r *reader) andQuery(f *fields, err error) error {
-	if err != nil || r.in.Query == "" {
-		return err
-	}
-	query, err := parseForm(r.in.Query, "", r.limits.Charset)
+func (r *reader) andQuery(f *fields) error {
+	query, err := parseForm(r.in.Query, nil, r.limits.Charset)
 	*f = append(*f, query...)
 	return err
 }

@@ -15,7 +15,7 @@ func (c Config) Texts(in Input) ([]FieldText, error) {
 	if err := c.spoken(in); err != nil {
 		return nil, err
 	}
-	r := reader{in: in, limits: c}
+	r := newReader(in, c)
 	var out []FieldText
 	for _, s := range c.Sources {
 		f, err := r.read(s)

@@ -1,0 +1,90 @@
+package inline
+
+import (
+	"bytes"
+	"fmt"
+	"mime"
+	"strings"
+)
+
+// content is what a content type says of a body.
+type content struct {
+	media    string // empty: services may differ in what it is
+	boundary string // of parts; empty: services may differ in what it is
+	named    []string
+}
+
+// readContent reads a content type. Parameters are found as lenient services find them, too.
+func readContent(contentType string) (c content) {
+	media, params, err := mime.ParseMediaType(contentType)
+	if err != nil && strings.Contains(contentType, ",") {
+		return c // several types
+	}
+	lower := strings.ToLower(contentType)
+	c.media = media
+	if strings.Count(lower, "boundary") == 1 {
+		c.boundary = params["boundary"]
+	}
+	for piece := range strings.SplitSeq(lower, "charset") {
+		if name, ok := strings.CutPrefix(strings.TrimLeft(piece, " *"), "="); ok {
+			name, _, _ = strings.Cut(name, ";")
+			c.named = append(c.named, name)
+		}
+	}
+	return c
+}
+
+// charsets returns the charsets that the content type names.
+func (c *content) charsets() (named charsets, err error) {
+	for _, name := range c.named {
+		if named, err = named.and(name); err != nil {
+			return nil, err
+		}
+	}
+	return named, nil
+}
+
+// speaks says whether a source reads bodies of this media type.
+func (c *content) speaks(from string) bool {
+	switch from {
+	case "form":
+		return c.media == "application/x-www-form-urlencoded"
+	case "multipart":
+		return c.media == "multipart/form-data"
+	default:
+		return c.media == "application/json" || strings.HasSuffix(c.media, "+json") || c.media == "text/json"
+	}
+}
+
+// looksJSON says whether a body may be JSON, for services that do not heed its type.
+func looksJSON(body []byte) bool {
+	body = bytes.TrimLeft(bytes.TrimPrefix(body, []byte("\ufeff")), " \t\r\n")
+	return len(body) > 0 && (body[0] == '{' || body[0] == '[')
+}
+
+// parseForms reads a urlencoded form, also as a whole in a charset that does not have ASCII in it.
+func parseForms(body []byte, named charsets, charset string) (out fields, err error) {
+	if looksJSON(body) {
+		return nil, fmt.Errorf("%w: a form that may be JSON", ErrUnreadable)
+	}
+	bodies := []string{string(body)}
+	for _, name := range named {
+		const probe = "&a="
+		if text, err := decode(probe, name); err != nil || text == probe {
+			continue // values that are in it are refused if it is not known
+		}
+		text, err := decode(bodies[0], name)
+		if err != nil {
+			return nil, err
+		}
+		bodies = append(bodies, text)
+	}
+	for _, s := range bodies {
+		more, err := parseForm(s, named, charset)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, more...)
+	}
+	return out, nil
+}

@@ -1,0 +1,65 @@
+package inline
+
+import (
+	"strings"
+	"unicode"
+)
+
+// spelt reports whether a service may read a field of this name as key, or as a part of it, of which rest says which:
+// without case, as lists and objects are written (key[], key[a], key.a, [key]), and with the letters that PHP replaces.
+func spelt(name, key string) (rest string, ok bool) {
+	name, key = folded(name), folded(strings.TrimSuffix(key, "[]"))
+	rest, ok = strings.CutPrefix(underscored(name), underscored(key))
+	if ok && (rest == "" || rest[0] == '[') {
+		return rest, true
+	}
+	return below(steps(name), steps(key))
+}
+
+// folded is a name as the most liberal service reads it: quotes, spaces and characters that show nothing are not part of
+// it, and it ends at a NUL.
+func folded(name string) string {
+	if i := strings.IndexByte(name, 0); i >= 0 {
+		name = name[:i]
+	}
+	name = strings.Map(func(r rune) rune {
+		if r != ' ' && (!unicode.IsPrint(r) || r == unicode.ReplacementChar) {
+			return -1
+		}
+		return unicode.ToLower(r)
+	}, name)
+	return strings.Trim(name, " '\"")
+}
+
+// underscored replaces the letters that PHP does not have in names: spaces and points before a bracket, and a bracket that
+// nobody closes.
+func underscored(name string) string {
+	end := strings.IndexByte(name, '[')
+	if end <= 0 || !strings.Contains(name[end:], "]") {
+		end = len(name)
+	}
+	return strings.NewReplacer(" ", "_", ".", "_", "[", "_").Replace(name[:end]) + name[end:]
+}
+
+// steps are the names within a name: a, b and c of a[b].c.
+func steps(name string) []string {
+	return strings.FieldsFunc(name, func(r rune) bool { return r == '[' || r == ']' || r == '.' || r == ' ' })
+}
+
+// below reports whether the steps of name lead to those of key or below, and where: numbers in between count the elements
+// of a list.
+func below(name, key []string) (rest string, ok bool) {
+	for len(key) > 0 && len(name) > 0 {
+		switch {
+		case name[0] == key[0]:
+			key = key[1:]
+		case strings.Trim(name[0], "0123456789") != "":
+			return "", false
+		}
+		name = name[1:]
+	}
+	if len(key) > 0 || len(name) == 0 {
+		return "", len(key) == 0
+	}
+	return "[" + strings.Join(name, "][") + "]", true
+}

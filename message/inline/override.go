@@ -1,0 +1,35 @@
+package inline
+
+// OverrideFields are the fields of the head in which frameworks look for a method that counts instead of the request's.
+var OverrideFields = [...]string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"}
+
+// overrideField is the field of forms, of JSON and of the query in which they do.
+const overrideField = "_method"
+
+// HasFields says whether a body of this content type has fields that services look up by name.
+func HasFields(contentType string) bool {
+	c := readContent(contentType)
+	return c.speaks("form") || c.speaks("multipart") || c.speaks("json")
+}
+
+// Overrides returns the methods that a request claims to be of, beside its own: frameworks take them from the head, the
+// query or the body. The errors are those of a body that can't be read.
+func (c Config) Overrides(in Input) (methods []string, err error) {
+	sources := []Source{{From: "query", Key: overrideField}}
+	for _, name := range OverrideFields {
+		sources = append(sources, Source{From: "header", Key: name})
+	}
+	for _, from := range []string{"form", "multipart"} {
+		sources = append(sources, Source{From: from, Key: overrideField})
+	}
+	sources = append(sources, Source{From: "json", Key: "/" + overrideField})
+	r := newReader(in, c)
+	for _, s := range sources {
+		f, err := r.read(s)
+		if err != nil {
+			return nil, err
+		}
+		methods = append(methods, f.values...)
+	}
+	return methods, nil
+}
