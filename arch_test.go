@@ -16,7 +16,7 @@ import (
 // allowed is the import table of the design: a package imports only what stands after its name.
 var allowed = map[string][]string{
 	".":                 {"cmd"},
-	"cmd":               {"admin", "alarm", "proxy/h1", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/foreign", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/bans", "verdict/counter", "verdict/counter/scaling", "verdict/formula", "verdict/processor", "console", "journal", "lab"},
+	"cmd":               {"admin", "alarm", "proxy/h1", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/foreign", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/bans", "verdict/counter", "verdict/counter/scaling", "verdict/formula", "verdict/processor", "verdict/words", "console", "journal", "lab"},
 	"config/pushed":     {"store"},
 	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/traces", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "stream/kafka", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab"},
 	"gateway":           {"admin", "admin/peers", "alarm", "captcha", "cbb", "config", "config/pushed", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/extauthz", "proxy/traces", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "stream/kafka", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab"},
@@ -42,7 +42,7 @@ var allowed = map[string][]string{
 	"templates":          {},
 	"lab":                {"identity", "journal", "request", "verdict", "verdict/bans", "verdict/formula", "verdict/label", "verdict/processor"},
 	"journal":            {"identity", "request", "settings", "store/pebblestore", "verdict", "verdict/bans"},
-	"console":            {"admin", "alarm", "captcha", "journal", "request", "settings", "svg", "verdict", "verdict/bans", "lab"},
+	"console":            {"admin", "alarm", "captcha", "journal", "request", "settings", "svg", "verdict", "verdict/bans", "lab", "verdict/words"},
 	"identity":           {"request", "settings", "spravka", "store"},
 	"identity/geo":       {},
 	"cbb":                {"identity", "request", "settings", "store", "rules/texts"},
@@ -53,6 +53,7 @@ var allowed = map[string][]string{
 	"verdict":            {"verdict/bans", "store/behind", "identity", "cbb", "request", "spravka", "store", "rules", "settings", "verdict/client", "verdict/label"},
 	"verdict/bans":       {"identity"},
 	"verdict/client":     {"identity", "request"},
+	"verdict/words":      {},
 	"verdict/label":      {"identity", "store"},
 	"verdict/counter":    {"store"},
 	"verdict/formula":    {"settings"},

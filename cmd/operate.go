@@ -18,7 +18,7 @@ import (
 	"antirobot/request"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
-	"antirobot/verdict/processor"
+	"antirobot/verdict/words"
 )
 
 // operator is what the commands of every day share: short for people, JSON for programs.
@@ -248,7 +248,7 @@ func topCommand() *cobra.Command {
 			}
 			t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			for _, c := range out.Items {
-				fmt.Fprintf(t, "%d\t%s\n", c.Entries, processor.ReasonWords(c.Name))
+				fmt.Fprintf(t, "%d\t%s\n", c.Entries, words.Reason(words.English, c.Name))
 			}
 			if err := t.Flush(); err != nil {
 				return err
@@ -326,7 +326,7 @@ func (o *operator) printEntries(w io.Writer, all []journal.Entry) error {
 			why = strings.TrimSpace(why + " by " + e.By)
 		}
 		_, err := fmt.Fprintf(w, "%s %s %-21s %s %s  %s  %s\n", e.At.Format(time.TimeOnly), paint(on, verdictColours[what], fmt.Sprintf("%-8s", what)),
-			e.Subject, e.Method, e.Path, processor.ReasonWords(why), e.ID)
+			e.Subject, e.Method, e.Path, words.Reason(words.English, why), e.ID)
 		if err != nil {
 			return err
 		}

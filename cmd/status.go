@@ -12,7 +12,7 @@ import (
 
 	"antirobot/journal"
 	"antirobot/verdict"
-	"antirobot/verdict/processor"
+	"antirobot/verdict/words"
 )
 
 // gatewayState is what the API says of the gateway as a whole.
@@ -133,7 +133,7 @@ func (o *operator) printHour(cmd *cobra.Command, w io.Writer, on bool) {
 	}
 	for _, c := range top.Items {
 		if c.Name != "" {
-			fmt.Fprintf(w, "because  %d %s\n", c.Entries, processor.ReasonWords(c.Name))
+			fmt.Fprintf(w, "because  %d %s\n", c.Entries, words.Reason(words.English, c.Name))
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"antirobot/identity/geo"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
-	"antirobot/verdict/processor"
+	"antirobot/verdict/words"
 )
 
 // tellStory prints a story for people to read.
@@ -131,7 +131,7 @@ func tellBan(row func(name, format string, args ...any), s *verdict.Story, now m
 		if a, ok := b.Amounts[name]; ok {
 			amount = fmt.Sprintf(", %+.2f to the score", a)
 		}
-		row("factor", "%s (%s = %.6g)%s", processor.FactorWords(name, b.Factors[name]), name, b.Factors[name], amount)
+		row("factor", "%s (%s = %.6g)%s", words.Factor(words.English, name, b.Factors[name]), name, b.Factors[name], amount)
 	}
 	if is, ok := now[b.Subject]; ok {
 		switch lasts := slices.ContainsFunc(is.Bans, func(o bans.Story) bool { return o.Until.After(at) }); {

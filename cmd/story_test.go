@@ -7,6 +7,8 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict"
+	"antirobot/verdict/processor"
+	"antirobot/verdict/words"
 )
 
 func told(t *testing.T, s *verdict.Story) string {
@@ -88,5 +90,16 @@ func TestStoryOfHandshake(t *testing.T) {
 	}
 	if got := told(t, &verdict.Story{}); strings.Contains(got, "JA4") {
 		t.Error(got)
+	}
+}
+
+// TestWordsOfEveryFactor: each factor of the processor is told in words, in each language.
+func TestWordsOfEveryFactor(t *testing.T) {
+	for _, name := range processor.FactorNames() {
+		for _, l := range [...]words.Language{words.English, words.Russian} {
+			if got := words.Factor(l, name, 3); strings.HasPrefix(got, name+" = ") {
+				t.Errorf("%s has no words in %s", name, l)
+			}
+		}
 	}
 }

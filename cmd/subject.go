@@ -14,6 +14,7 @@ import (
 	"antirobot/admin"
 	"antirobot/verdict/bans"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/words"
 )
 
 func subjectCommand() *cobra.Command {
@@ -56,7 +57,7 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 	for i := range s.Bans {
 		b := &s.Bans[i]
 		row("ban", "%s", paint(on, red, "until "+b.Until.UTC().Format(time.DateTime)+" UTC, by the "+b.Source+parenthesis(b.Service)))
-		row("", "%s", processor.ReasonWords(b.Reason))
+		row("", "%s", words.Reason(words.English, b.Reason))
 	}
 	if len(s.Bans) == 0 {
 		row("ban", "none")
@@ -103,6 +104,6 @@ func tellSession(row func(name, format string, args ...any), v *processor.Sessio
 			row("", "and %d more, see --json", len(all)-i)
 			break
 		}
-		row("factor", "%s (%s = %.6g), %+.2f to the score", processor.FactorWords(f.Name, f.Value), f.Name, f.Value, f.Amount)
+		row("factor", "%s (%s = %.6g), %+.2f to the score", words.Factor(words.English, f.Name, f.Value), f.Name, f.Value, f.Amount)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"antirobot/admin"
 	"antirobot/svg"
+	"antirobot/verdict/words"
 )
 
 // languages are those of the console, the first one for everybody else.
@@ -25,11 +26,11 @@ func parsePages() (map[string]*template.Template, error) {
 		if err != nil {
 			return nil, fmt.Errorf("console: %w", err)
 		}
-		words := map[string]string{}
-		if err := yaml.Unmarshal(text, &words); err != nil {
+		texts := map[string]string{}
+		if err := yaml.Unmarshal(text, &texts); err != nil {
 			return nil, fmt.Errorf("console: locales/%s.yaml: %w", lang, err)
 		}
-		if pages[lang], err = template.New(lang).Funcs(functions(words)).ParseFS(files, "pages/*.html"); err != nil {
+		if pages[lang], err = template.New(lang).Funcs(functions(words.Language(lang), texts)).ParseFS(files, "pages/*.html"); err != nil {
 			return nil, fmt.Errorf("console: %w", err)
 		}
 	}
@@ -37,9 +38,9 @@ func parsePages() (map[string]*template.Template, error) {
 }
 
 // functions are what the templates call.
-func functions(words map[string]string) template.FuncMap {
+func functions(lang words.Language, texts map[string]string) template.FuncMap {
 	say := func(key string, args ...any) (string, error) {
-		text, ok := words[key]
+		text, ok := texts[key]
 		if !ok {
 			return "", fmt.Errorf("there is no text %q", key)
 		}
@@ -52,12 +53,13 @@ func functions(words map[string]string) template.FuncMap {
 		"t": say,
 		// or is the text of a key that a later version, or an operator's word, may have brought along
 		"word": func(prefix, key string) string {
-			if text, ok := words[prefix+key]; ok {
+			if text, ok := texts[prefix+key]; ok {
 				return text
 			}
 			return key
 		},
-		"factor": func(name string, value float32) string { return factorWords(words, name, value) },
+		"factor": func(name string, value float32) string { return words.Factor(lang, name, value) },
+		"reason": func(reason string) string { return words.Reason(lang, reason) },
 		"time":   func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05") },
 		"day":    func(at time.Time) string { return at.UTC().Format(time.DateOnly) },
 		"clock":  func(at time.Time) string { return at.UTC().Format("15:04:05") },
@@ -73,17 +75,6 @@ func functions(words map[string]string) template.FuncMap {
 			return m
 		},
 	}
-}
-
-// factorWords says what a factor found, if there are words for it.
-func factorWords(words map[string]string, name string, value float32) string {
-	if text, ok := words["factor_"+name]; ok {
-		if strings.Contains(text, "%") {
-			return fmt.Sprintf(text, numberWords(value))
-		}
-		return text
-	}
-	return name + " = " + numberWords(value)
 }
 
 func numberWords(v any) string {

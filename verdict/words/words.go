@@ -1,0 +1,128 @@
+// Package words says in plain words what factors found and why a ban was made, for operators, in English and Russian.
+package words
+
+import (
+	"embed"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+//go:embed *.yaml
+var files embed.FS
+
+// Language is one in which there are words.
+type Language string
+
+// The languages; another one is taken for English.
+const (
+	English Language = "en"
+	Russian Language = "ru"
+)
+
+var texts = map[Language]map[string]phrase{English: read(English), Russian: read(Russian)}
+
+// phrase is the text of one factor, around its value.
+type phrase struct {
+	before, after string // with a value between them; without: before is all
+	none          string // said of a value of 0 instead; empty: there is nothing else to say
+	valued, share bool
+}
+
+func read(l Language) map[string]phrase {
+	data, err := files.ReadFile(string(l) + ".yaml")
+	var lines map[string]string
+	if err == nil {
+		err = yaml.Unmarshal(data, &lines)
+	}
+	if err != nil {
+		panic("BUG: the words of " + string(l) + ": " + err.Error())
+	}
+	all := make(map[string]phrase, len(lines))
+	for name, line := range lines {
+		all[name] = parse(line)
+	}
+	return all
+}
+
+func parse(line string) (p phrase) {
+	line, p.none, _ = strings.Cut(line, " | ")
+	for _, verb := range [...]string{"%n", "%p"} {
+		if before, after, ok := strings.Cut(line, verb); ok {
+			return phrase{before: before, after: after, valued: true, share: verb == "%p"}
+		}
+	}
+	p.before = line
+	return p
+}
+
+func of(l Language) map[string]phrase {
+	if t, ok := texts[l]; ok {
+		return t
+	}
+	return texts[English]
+}
+
+// Factor says what a factor of this value found: "33 page loads in a minute". Of a name that only a later version knows it returns
+// the name and the value.
+func Factor(l Language, name string, value float32) string {
+	p, ok := of(l)[name]
+	switch {
+	case !ok:
+		return name + " = " + number(value)
+	case p.valued && p.share:
+		return p.before + number(100*value) + " %" + p.after
+	case p.valued:
+		return p.before + number(value) + p.after
+	case value == 0 && p.none != "":
+		return p.none
+	}
+	return p.before
+}
+
+// number writes a value as people read it: with three digits, or all of those before the point.
+func number(v float32) string {
+	if math.Abs(float64(v)) >= 1000 {
+		return strconv.FormatFloat(float64(v), 'f', 0, 32)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
+
+// name says what a factor is about, without a value.
+func (p phrase) name() string {
+	if !p.valued {
+		return p.before
+	}
+	if p.before == "" {
+		return strings.TrimSpace(p.after)
+	}
+	about, _, _ := cutLast(p.before, ": ")
+	return about
+}
+
+func cutLast(s, sep string) (before, after string, ok bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return s, "", false
+}
+
+// Reason says what the reason of a ban names: "formula: agent_library, hosting". Other reasons are returned as they are.
+func Reason(l Language, reason string) string {
+	names, ok := strings.CutPrefix(reason, "formula: ")
+	if !ok {
+		return reason
+	}
+	var all []string
+	for name := range strings.SplitSeq(names, ", ") {
+		p, ok := of(l)[name]
+		if !ok {
+			return reason
+		}
+		all = append(all, p.name())
+	}
+	return strings.Join(all, "; ") + " (" + names + ")"
+}
