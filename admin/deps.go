@@ -71,6 +71,8 @@ type Gateway interface {
 	Backup(dir string) error
 	Services() []ServiceStatus
 	Store() StoreHealth
+	// Stream is how the way is between gateways and processors; nil: this process is both.
+	Stream() *StreamHealth
 	// Certificates says for which hosts no certificate could be obtained, and why.
 	Certificates() []string
 	// Ready returns what /readyz asks for, beside the lists, which the server looks at itself.
@@ -181,6 +183,16 @@ type StoreHealth struct {
 	Shared  bool   `json:"shared"`
 	Healthy bool   `json:"healthy"`
 	Error   string `json:"error,omitempty"`
+}
+
+// StreamHealth says how the way is on which events go from gateways to processors.
+type StreamHealth struct {
+	Role       string  `json:"role"`   // gateway or processor
+	Engine     string  `json:"engine"` // redis or kafka
+	Healthy    bool    `json:"healthy"`
+	Error      string  `json:"error,omitempty"`
+	Partitions int     `json:"partitions,omitempty"`  // that this processor judges
+	Lag        float64 `json:"lag_seconds,omitempty"` // how far this processor is behind
 }
 
 // Check is one condition of readiness.

@@ -44,19 +44,21 @@ func (s *Server) writeMetrics(ctx *fasthttp.RequestCtx) {
 // is degraded.
 func (s *Server) health(ctx *fasthttp.RequestCtx, full bool) {
 	type answer struct {
-		Status  string       `json:"status"` // ok or degraded
-		Version string       `json:"version,omitempty"`
-		Uptime  float64      `json:"uptime_seconds,omitzero"`
-		Store   *StoreHealth `json:"store,omitempty"`
-		Lists   []string     `json:"lists_failing,omitempty"`
-		TLS     []string     `json:"certificates_failing,omitempty"`
+		Status  string        `json:"status"` // ok or degraded
+		Version string        `json:"version,omitempty"`
+		Uptime  float64       `json:"uptime_seconds,omitzero"`
+		Store   *StoreHealth  `json:"store,omitempty"`
+		Stream  *StreamHealth `json:"stream,omitempty"`
+		Lists   []string      `json:"lists_failing,omitempty"`
+		TLS     []string      `json:"certificates_failing,omitempty"`
 	}
 	a := answer{Status: "ok"}
 	if s.deps.Gateway != nil {
 		st := s.deps.Gateway.Store()
 		a.Store = &st
 		a.TLS = s.deps.Gateway.Certificates()
-		if !st.Healthy || len(a.TLS) > 0 {
+		a.Stream = s.deps.Gateway.Stream()
+		if !st.Healthy || len(a.TLS) > 0 || a.Stream != nil && !a.Stream.Healthy {
 			a.Status = "degraded"
 		}
 	}

@@ -34,18 +34,21 @@ func TestMetrics(t *testing.T) {
 func TestHealthAndReadiness(t *testing.T) {
 	var mu sync.Mutex
 	store := StoreHealth{Backend: "pebble", Healthy: true}
+	var stream *StreamHealth
 	ready := []Check{{Name: "config", OK: true}, {Name: "drain", OK: true}}
 	lists := &oneSource{stats: cbb.ListStats{Name: "x", Flag: "block", Kind: "url", Loaded: true}}
 	l := start(t, DefaultConfig(), Deps{
 		Version: "1", Started: time.Now().Add(-time.Minute), Lists: lists,
 		Gateway: says{
-			store: func() StoreHealth { mu.Lock(); defer mu.Unlock(); return store },
-			ready: func() []Check { mu.Lock(); defer mu.Unlock(); return append([]Check(nil), ready...) },
+			store:  func() StoreHealth { mu.Lock(); defer mu.Unlock(); return store },
+			stream: func() *StreamHealth { mu.Lock(); defer mu.Unlock(); return stream },
+			ready:  func() []Check { mu.Lock(); defer mu.Unlock(); return append([]Check(nil), ready...) },
 		},
 	})
 	var h struct {
 		Status string
 		Store  StoreHealth
+		Stream *StreamHealth
 		Uptime float64  `json:"uptime_seconds"`
 		Lists  []string `json:"lists_failing"`
 	}
@@ -53,7 +56,17 @@ func TestHealthAndReadiness(t *testing.T) {
 	if h.Status != "ok" || !h.Store.Healthy || h.Uptime < 60 {
 		t.Errorf("healthy: %+v", h)
 	}
+	for _, healthy := range []bool{true, false} {
+		mu.Lock()
+		stream = &StreamHealth{Role: "gateway", Engine: "kafka", Healthy: healthy}
+		mu.Unlock()
+		l.ok(&h, "GET", "/healthz", "")
+		if h.Status == "ok" != healthy || *h.Stream != *stream {
+			t.Errorf("with a stream that is well %t: %+v", healthy, h)
+		}
+	}
 	mu.Lock()
+	stream = nil
 	store = StoreHealth{Backend: "pebble", Error: "disk is full"}
 	ready[1] = Check{Name: "drain", Detail: "draining"}
 	lists.stats.LastError, lists.stats.Failures = "timeout", 3

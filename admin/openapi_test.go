@@ -111,7 +111,7 @@ func TestOpenAPIFields(t *testing.T) {
 		"LabChange": lab.Change{}, "LabServiceChange": lab.Service{}, "RequestLimit": lab.Limit{}, "Rehearsal": lab.Rehearsal{},
 		"RehearsalGroup": lab.Group{}, "RehearsalExample": lab.Example{}, "AttackState": AttackState{}, "Alarm": alarm.Alarm{}, "Webhook": alarm.HookState{},
 		"PushState": PushState{}, "PushedVersion": pushed.Version{}, "PushedGateway": pushed.Node{}, "QueueItem": QueueItem{}, "HeaderField": queue.Field{},
-		"MessageEntry": shownEntry{}, "ServiceStatus": ServiceStatus{}, "Upstream": Upstream{}, "StoreHealth": StoreHealth{}, "ReadyCheck": Check{},
+		"MessageEntry": shownEntry{}, "ServiceStatus": ServiceStatus{}, "Upstream": Upstream{}, "StoreHealth": StoreHealth{}, "StreamHealth": StreamHealth{}, "ReadyCheck": Check{},
 		"Challenges": Challenges{}, "ChallengeCount": captcha.ChallengeCount{}, "ChallengeRow": captcha.ChallengeRow{},
 		"BanPage": listed[*bans.Story]{}, "ListPage": listed[entry]{}, "LabelPage": listed[LabelStory]{},
 	} {

@@ -35,6 +35,7 @@ func (s *Server) status(*call) (any, error) {
 		Services []ServiceStatus `json:"services"`
 		Lists    *listsView      `json:"lists,omitempty"`
 		Store    *StoreHealth    `json:"store,omitempty"`
+		Stream   *StreamHealth   `json:"stream,omitempty"`
 	}
 	a := answer{Version: s.deps.Version, Started: s.deps.Started.UTC(), Uptime: s.uptime().Round(time.Millisecond).Seconds(), Services: []ServiceStatus{}}
 	a.Checks, a.Ready = s.checks()
@@ -48,6 +49,7 @@ func (s *Server) status(*call) (any, error) {
 	if s.deps.Gateway != nil {
 		st := s.deps.Gateway.Store()
 		a.Store = &st
+		a.Stream = s.deps.Gateway.Stream()
 	}
 	return a, nil
 }

@@ -168,6 +168,7 @@ type says struct {
 	reload   func() ([]string, error)
 	services func() []ServiceStatus
 	store    func() StoreHealth
+	stream   func() *StreamHealth
 	ready    func() []Check
 }
 
@@ -185,6 +186,13 @@ func (g says) Store() StoreHealth {
 		return StoreHealth{Healthy: true}
 	}
 	return g.store()
+}
+
+func (g says) Stream() *StreamHealth {
+	if g.stream == nil {
+		return nil
+	}
+	return g.stream()
 }
 
 // Certificates implements Gateway.

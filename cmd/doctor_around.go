@@ -142,6 +142,7 @@ func (d *doctor) gateway(ctx context.Context) {
 		return
 	}
 	d.say(healthy, "gateway", "", "it runs and is ready")
+	d.stream()
 	var is watched
 	if answer, err := d.api.get(d.cmd, "/api/alarms"); err != nil {
 		d.say(look, "gateway", "run this as the gateway's user", "%v", err)
@@ -156,6 +157,20 @@ func (d *doctor) gateway(ctx context.Context) {
 		}
 	}
 	d.visitors()
+}
+
+// stream asks how the way is between gateways and processors.
+func (d *doctor) stream() {
+	var s gatewayState
+	answer, err := d.api.get(d.cmd, "/api/status")
+	if err != nil || readAnswer(answer, &s) != nil || s.Stream == nil {
+		return
+	}
+	state, do := healthy, ""
+	if !s.Stream.Healthy {
+		state, do = bad, "look at the processors and at what carries the events: store.url, or kafka.brokers"
+	}
+	d.say(state, "stream", do, "%s", s.Stream)
 }
 
 // Visitors have one address if so many entries of a day's journal, and this share of them, are of one.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"antirobot/config"
 	"antirobot/journal"
 	"antirobot/verdict"
 	"antirobot/verdict/words"
@@ -39,6 +40,26 @@ type gatewayState struct {
 		Healthy bool
 		Error   string
 	}
+	Stream *streamState
+}
+
+// streamState is what the API says of the way between gateways and processors.
+type streamState struct {
+	Role, Engine string
+	Healthy      bool
+	Error        string
+	Partitions   int
+	Lag          float64 `json:"lag_seconds"`
+}
+
+func (s *streamState) String() string {
+	switch {
+	case !s.Healthy:
+		return s.Role + " over " + s.Engine + ": " + s.Error
+	case s.Role == config.RoleProcessor:
+		return fmt.Sprintf("processor over %s, judges %s, %.3g s behind", s.Engine, config.Count(s.Partitions, "partition"), s.Lag)
+	}
+	return "gateway over " + s.Engine + ", processors judge its events"
 }
 
 func statusCommand() *cobra.Command {
@@ -96,6 +117,13 @@ func printState(w io.Writer, on bool, s *gatewayState) {
 	}
 	if s.Store != nil && !s.Store.Healthy {
 		fmt.Fprintf(w, "store    %s: %s\n", s.Store.Backend, paint(on, red, s.Store.Error))
+	}
+	if s.Stream != nil {
+		text := s.Stream.String()
+		if !s.Stream.Healthy {
+			text = paint(on, red, text)
+		}
+		fmt.Fprintf(w, "stream   %s\n", text)
 	}
 }
 

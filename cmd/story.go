@@ -65,7 +65,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 		row("asked", "the service asked for %s itself (X-Antirobot-Require): its answer was withheld", s.Required)
 	}
 	if s.Waived != "" {
-		row("asked", "not now: %s (verdict.when)", s.Waived)
+		row("asked", "not now: %s", s.Waived)
 	}
 	if s.Degraded {
 		row("store", "was failing: bans of other gateways may have been missing")

@@ -44,6 +44,11 @@ func appSite(t *testing.T) *httptest.Server {
 			})
 			return
 		}
+		if r.URL.Path == "/late.js" {
+			w.Header().Set("Content-Type", "text/javascript")
+			fmt.Fprint(w, "export default 'late'")
+			return
+		}
 		script := r.URL.Query().Get("script")
 		if script == "" {
 			script = "/captcha/antirobot.js"

@@ -109,10 +109,12 @@ func TestScriptAcrossTabs(t *testing.T) {
 	}
 }
 
-// TestScriptWrongThenRight: a wrong answer brings a new picture, a message associated with the field, and the focus back.
+// TestScriptWrongThenRight: a wrong answer brings a new picture, a message associated with the field, and the focus back. The page
+// beneath the dialog still gets the scripts that it needs.
 func TestScriptWrongThenRight(t *testing.T) {
 	t.Parallel()
 	g := serve(t, appSite(t).URL)
+	visitor(t).get(g.url+"/late.js").must(t, 200, "late")
 	a := openApp(t, browser(t), g.url+"/app", "")
 	g.ban("ip:127.0.0.1", "10m")
 	a.eval(`keep('r', robot.fetch('/api/list')); true`, nil)
@@ -124,6 +126,10 @@ func TestScriptWrongThenRight(t *testing.T) {
 	var now struct{ Src, Alert, Focus, Value, Described string }
 	a.eval(`(() => { const d = `+dialog+`; const f = d.querySelector('input'); return {src: d.querySelector('img').src, alert: d.querySelector('[role=alert]').textContent,
 		focus: d.activeElement.id, value: f.value, described: f.getAttribute('aria-describedby').split(' ').map((i) => d.getElementById(i).textContent).join('|')}; })()`, &now)
+	var late string
+	if a.eval(`import('/late.js').then((m) => m.default)`, &late); late != "late" {
+		t.Errorf("a script of the page: %q", late)
+	}
 	if now.Src == before || !strings.Contains(now.Alert, "did not match") || now.Focus != "f" || now.Value != "" || !strings.HasPrefix(now.Described, now.Alert) {
 		t.Errorf("after a wrong answer: %+v", now)
 	}

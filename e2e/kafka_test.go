@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -90,5 +91,25 @@ func TestEventsOverKafka(t *testing.T) {
 	if n := g.metric("antirobot_stream_judged_alone_total"); n > 0 {
 		t.Errorf("the gateway has judged %.0f events by itself", n)
 	}
+	saysHowTheStreamIs(t, g, judges[1-victim], c.Close)
 	t.Logf("stopped after %d pages, and after %d with a processor killed, both with a pause of %v", want, got, pause)
+}
+
+// saysHowTheStreamIs looks at what a gateway and a processor say before and after the brokers are gone.
+func saysHowTheStreamIs(t *testing.T, g, judge *gateway, gone func()) {
+	t.Helper()
+	asks := func(g *gateway, health, want string) {
+		t.Helper()
+		eventually(t, want, func() bool { status, _ := g.health(); return status == health })
+		if said, err := g.command("status"); err != nil || !strings.Contains(said, "\nstream   "+want) {
+			t.Errorf("status says %s, %v; want %s", said, err, want)
+		}
+	}
+	asks(g, "ok", "gateway over kafka, processors judge its events")
+	asks(judge, "ok", "processor over kafka, judges 16 partitions, ")
+	gone()
+	g.asks(visitor(t), "/articles/1", "203.0.99.1") // an event to publish
+	asks(g, "degraded", "gateway over kafka: events can't be published: ")
+	asks(judge, "degraded", "processor over kafka: the brokers can't be used now: ")
+	g.kill(syscall.SIGKILL) // it would wait for the brokers with its last events
 }

@@ -2,9 +2,11 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
+	"antirobot/admin"
 	"antirobot/config"
 	"antirobot/store"
 	"antirobot/store/redisstore"
@@ -93,6 +95,33 @@ func (a *Server) closeStream() error {
 		return nil
 	}
 	return a.stream.Close()
+}
+
+// Stream implements admin.Gateway.
+func (a *Server) Stream() *admin.StreamHealth {
+	h := &admin.StreamHealth{Role: a.Cfg.Role, Engine: "redis", Healthy: true}
+	if len(a.Cfg.Kafka.Brokers) > 0 {
+		h.Engine = "kafka"
+	}
+	var err error
+	switch {
+	case a.publisher != nil:
+		if err = a.publisher.Err(); err != nil {
+			err = fmt.Errorf("%w: this gateway judges what it sees by itself", err)
+		}
+	case a.consumer != nil:
+		st, age := a.stream.Status(), a.consumer.Age()
+		h.Partitions, h.Lag = st.Held, age.Seconds()
+		if err = st.Err; err == nil && age > a.Cfg.Stream.AloneAfter {
+			err = fmt.Errorf("what it judges is %v old, so gateways judge by themselves: start more processors", age.Round(time.Second))
+		}
+	default:
+		return nil
+	}
+	if err != nil {
+		h.Healthy, h.Error = false, err.Error()
+	}
+	return h
 }
 
 // sink is where events go.

@@ -189,6 +189,7 @@ var (
 		"odt", "ods", "epub", "apk", "dmg", "iso", "exe", "msi", "deb", "rpm",
 	}
 	feedEndings = [...]string{"rss", "atom"}
+	lookEndings = [...]string{"css", "js", "mjs", "woff", "woff2", "ttf", "otf", "eot", "ico"}
 )
 
 // longestEnding bounds an ending, in bytes.
@@ -196,6 +197,19 @@ const longestEnding = 11
 
 // NamesPart reports whether the path ends as the name of a part of a page does, however it is read.
 func (v *View) NamesPart() bool { return endsWith(v.Path, partEndings[:]) }
+
+// NamesLooks reports whether the path ends as the name of a style, a script or a font does, however it is read, or is that of the
+// site's icon.
+func (v *View) NamesLooks() bool { return v.NamesIcon() || endsWith(v.Path, lookEndings[:]) }
+
+// NamesIcon reports whether the path is one at which browsers look for a site's icon by themselves.
+func (v *View) NamesIcon() bool {
+	switch string(v.Path) {
+	case "/favicon.ico", "/apple-touch-icon.png", "/apple-touch-icon-precomposed.png":
+		return true
+	}
+	return false
+}
 
 // namesFile reports whether the path ends as the name of a download does, however it is read.
 func (v *View) namesFile() bool { return endsWith(v.Path, fileEndings[:]) }

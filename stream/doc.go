@@ -41,6 +41,7 @@ type Delivery struct {
 type Status struct {
 	Held int           // partitions
 	Lag  time.Duration // between the newest batch that is published and the newest one that was read; of all partitions the largest
+	Err  error         // why the engine can't be used now; nil: it can
 }
 
 // Stream is an engine. Safe for concurrent use.

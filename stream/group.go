@@ -33,6 +33,7 @@ type Group struct {
 	mu      sync.Mutex
 	held    map[int]*holding
 	lag     time.Duration
+	err     error // of the last turn
 	reading sync.WaitGroup
 }
 
@@ -84,7 +85,7 @@ func (g *Group) Close() error { return g.log.Close() }
 func (g *Group) Status() Status {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return Status{Held: len(g.held), Lag: g.lag}
+	return Status{Held: len(g.held), Lag: g.lag, Err: g.err}
 }
 
 // The keys in the store.
@@ -119,6 +120,9 @@ func (g *Group) Consume(ctx context.Context, f func(d Delivery)) error {
 			g.zlog.Info().Msg("stream: partitions are shared out again")
 		}
 		failing = err != nil
+		g.mu.Lock()
+		g.err = err
+		g.mu.Unlock()
 		select {
 		case <-t.C:
 		case <-ctx.Done():

@@ -2,6 +2,8 @@ package stream
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -29,8 +31,8 @@ type Publisher struct {
 	services atomic.Pointer[Services]
 	parts    []outlet
 	wake     chan struct{}
-	away     atomic.Bool // the last attempt to publish failed
-	alone    atomic.Bool // as was last reported
+	away     atomic.Pointer[error] // of the last attempt to publish; nil: it was well
+	alone    atomic.Bool           // as was last reported
 	closed   atomic.Bool
 
 	offered, shed, bytes, batches, errors, watched *metrics.Counter
@@ -113,10 +115,21 @@ func (p *Publisher) Close() error {
 	}
 }
 
-// isAlone reports whether nobody else judges this gateway's events.
-func (p *Publisher) isAlone() bool {
+// Err returns why nobody else judges this gateway's events; nil: somebody does.
+func (p *Publisher) Err() error {
 	at, age := p.d.Heard()
-	return p.away.Load() || p.d.Now().Sub(at) > p.cfg.AloneAfter || age > p.cfg.AloneAfter
+	silent := p.d.Now().Sub(at)
+	switch err := p.away.Load(); {
+	case err != nil:
+		return fmt.Errorf("events can't be published: %w", *err)
+	case at.UnixNano() <= 0:
+		return errors.New("no processor was heard of")
+	case silent > p.cfg.AloneAfter:
+		return fmt.Errorf("no processor was heard of for %v", silent.Round(time.Second))
+	case age > p.cfg.AloneAfter:
+		return fmt.Errorf("the processors are %v behind", age.Round(time.Second))
+	}
+	return nil
 }
 
 // Offer implements verdict.Sink.
@@ -195,7 +208,10 @@ func (p *Publisher) run(ctx context.Context) {
 		store.Pause(ctx, p.cfg.Linger)
 		for ctx.Err() == nil {
 			n, err := p.flush(ctx)
-			p.away.Store(err != nil)
+			p.away.Store(nil)
+			if err != nil {
+				p.away.Store(&err)
+			}
 			if err != nil {
 				p.look()
 				store.Pause(ctx, retryPause)
@@ -208,7 +224,7 @@ func (p *Publisher) run(ctx context.Context) {
 
 // look finds out whether somebody judges this gateway's events, and says when that changes.
 func (p *Publisher) look() {
-	alone := p.isAlone()
+	alone := p.Err() != nil
 	if p.alone.Swap(alone) == alone {
 		return
 	}

@@ -81,6 +81,7 @@ type Cacher struct {
 	costs     costs
 	loads     loads
 	attack    attack
+	spared    spared
 	claims    client.Table
 
 	attackStep Step
@@ -123,7 +124,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 	if c.said.tells() {
 		c.standing.told = c.tellStanding
 	}
-	c.attack.seed = maphash.MakeSeed()
+	c.attack.seed, c.spared.seed = maphash.MakeSeed(), maphash.MakeSeed()
 	c.attackStep, _ = parseStep(cfg.Attack.Then)
 	c.ledger.tariff = cfg.Pass
 	c.ledger.losses = d.Losses
@@ -223,6 +224,9 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 		}
 		d.Data = c.paths.proved(pathKeyOf(s.Group, v.Path)) == readingData
 		c.pay(d, v, id, s)
+		if d.Verdict != Human && c.looksRight(v, id, s) {
+			d.Verdict, d.Waived = Human, WaivedLooks
+		}
 	}
 }
 

@@ -23,7 +23,7 @@ type Decision struct {
 	Step     Step             // for CauseDoubt: how the visitor is asked
 	Own      bool             // the ban is on an identity of the request itself, not on its address alone
 	Excused  identity.Subject // the identity that a ban on a weaker one, or on the address, did not stop; without a kind: none
-	Waived   Waiver           // why the cause has no consequence: the service asks only when its conditions hold
+	Waived   Waiver           // why the cause has no consequence
 	Busy     bool             // the request is asked because the service is busy
 	Paid     bool             // a pass paid (in mode observe: would have paid; nothing was taken)
 	Cost     int              // what it paid
@@ -54,7 +54,7 @@ func (d *Decision) Stops() bool { return d.Mode == Enforce && d.Verdict != Human
 // Told is the verdict that the service is told: Unsure also where a doubt stops nothing.
 func (d *Decision) Told() Verdict {
 	if d.Waived != NotWaived {
-		if d.Cause == CauseDoubt {
+		if d.Cause == CauseDoubt || d.Cause == CauseAttack {
 			return Unsure
 		}
 		return Robot

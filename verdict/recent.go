@@ -189,7 +189,7 @@ type Story struct {
 	Refused    []Refusal   `json:"refused,omitempty"`   // identities that were presented and not accepted
 	Place      *StoryPlace `json:"place,omitempty"`     // where the address is, as far as a file says it
 	Handshake  *StoryHello `json:"handshake,omitempty"` // how the client began its connection, as far as that is known
-	Waived     string      `json:"waived,omitempty"`    // why the cause has no consequence: the service asks only when its conditions hold
+	Waived     string      `json:"waived,omitempty"`    // why the cause has no consequence
 	Excused    string      `json:"excused,omitempty"`   // the identity that a ban on the address did not stop
 	Entry      *StoryEntry `json:"entry,omitempty"`     // the list entry that decided
 	Rule       string      `json:"rule,omitempty"`      // the line of the rules that decided

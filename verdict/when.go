@@ -113,10 +113,12 @@ const (
 	WaivedNetwork        // the network is not among those of when.networks
 	WaivedPath           // the path costs too little
 	WaivedLoad           // the service is not busy, or not busy enough for this address
+	WaivedLooks          // it is what a page needs to look and work like one, see looks.go
 )
 
 var waiverWords = [...]string{
-	"", "its network is not one of those that are asked", "the path costs too little", "the service is not busy",
+	"", "its network is not one of those that are asked (verdict.when)", "the path costs too little (verdict.when)",
+	"the service is not busy (verdict.when)", "a page needs this part, and nobody is asked for it",
 }
 
 // String says in words why.

@@ -36,8 +36,8 @@ type Stream struct {
 
 	producer *kgo.Client
 	checking sync.Mutex
-	checked  atomic.Bool // the topic is as it must be
-	failing  atomic.Bool // as was last logged
+	checked  atomic.Bool           // the topic is as it must be
+	failing  atomic.Pointer[error] // as was last logged; nil: the brokers can be used
 	closed   atomic.Bool
 
 	mu   sync.Mutex
@@ -170,9 +170,13 @@ func (s *Stream) produce(ctx context.Context, batches []stream.Batch) error {
 
 // report logs that the brokers are away, and that they are back.
 func (s *Stream) report(err error) {
-	switch failed := err != nil; {
-	case s.failing.Swap(failed) == failed:
-	case failed:
+	var now *error
+	if err != nil {
+		now = &err
+	}
+	switch was := s.failing.Swap(now); {
+	case (was != nil) == (err != nil):
+	case err != nil:
 		s.log.Error().Err(err).Msg("the brokers can't be used now")
 	default:
 		s.log.Info().Msg("the brokers can be used again")
@@ -184,6 +188,9 @@ func (s *Stream) Status() stream.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := stream.Status{Held: len(s.held)}
+	if err := s.failing.Load(); err != nil {
+		st.Err = fmt.Errorf("the brokers can't be used now: %w", *err)
+	}
 	for _, h := range s.held {
 		st.Lag = max(st.Lag, h.lag(time.Now()))
 	}

@@ -1,0 +1,60 @@
+package verdict
+
+import (
+	"hash/maphash"
+	"sync/atomic"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/request"
+)
+
+// Whoever is asked still gets what a page needs to look and work like one, such as one that is open while its script asks: styles,
+// scripts and fonts that are known to be parts of pages, and the site's icon. Pictures, film and data are what robots come for, so
+// they are not among these; and as many go to an address in a minute as go with a document that a pass pays for (PassConfig.Parts),
+// so a flood of them does not reach the service either.
+
+// spared counts the parts that went to addresses which are asked, in the present minute. It is a table of fixed size without
+// locks: addresses that share a slot evict each other, which can only allow more. Safe for concurrent use.
+type spared struct {
+	seed maphash.Seed
+	n    [sparedPlaces]atomic.Uint64 // tag 24, minute 24, count 16
+}
+
+const (
+	sparedPlaces = 1 << 12
+	sparedCount  = 1<<16 - 1
+	sparedMinute = 1<<24 - 1
+)
+
+// take reports whether the address, an identity.KindIP, may have one more of at most so many parts.
+func (s *spared) take(addr identity.Subject, at time.Time, most int) bool {
+	key := maphash.Comparable(s.seed, addr)
+	now := key>>40<<40 | uint64(at.Unix()/60)&sparedMinute<<16 //nolint:gosec // a number of minutes
+	place := &s.n[key%sparedPlaces]
+	for {
+		was := place.Load()
+		next := now + 1
+		if was&^sparedCount == now {
+			next = was + 1
+		}
+		if next&sparedCount > uint64(min(most, sparedCount-1)) { //nolint:gosec // not negative
+			return false
+		}
+		if place.CompareAndSwap(was, next) {
+			return true
+		}
+	}
+}
+
+// looksRight reports whether the request, which would be asked for, is for a part that goes to whoever is asked.
+func (c *Cacher) looksRight(v *request.View, id *identity.Identity, s *Settings) bool {
+	if id.N == 0 || id.Partner || string(v.Method) != "GET" && string(v.Method) != "HEAD" || !v.NamesLooks() {
+		return false
+	}
+	is := c.paths.read(pathKeyOf(s.Group, v.Path))
+	if is != readingPart && !(is == readingUnknown && v.NamesIcon()) {
+		return false
+	}
+	return c.spared.take(id.Subjects[id.N-1], v.At, c.cfg.Pass.Parts)
+}
