@@ -34,6 +34,9 @@ func Solvers() []Make {
 		with(one("slow", "reads the digits in eight seconds, a page in twenty", 20*time.Second, pageOf), func(m *Make) {
 			m.solves.digits, m.Bar = 8*time.Second, solverBar*shopPages/4320 // of the shop, not of what it asks for
 		}),
+		with(at("parts", "two browsers behind one address that keep cookies and load parts, a page in five seconds from each; digits in eight", 2, 5*time.Second, solverBar, jar, pageOf), func(m *Make) {
+			m.solves.digits, m.parts = 8*time.Second, true
+		}),
 		with(one("works", "does the browser's work in native code", second, pageOf), func(m *Make) { m.solves.works, m.Long = true, true }),
 		with(one("week", "the browser, for seven days: each day's share", second, pageOf), func(m *Make) { m.Days, m.Long = 7, true }),
 		with(at("colleague", "at the address of an office, whose people pay for it", 1, second, networkBar, inOffice, pageOf), func(m *Make) { m.Long = true }),
@@ -45,13 +48,22 @@ func Solvers() []Make {
 		}, pageOf),
 		at("100", "a hundred household addresses, a page a minute from each", 100, time.Minute, hundredBar, household, pageOf),
 		with(at("100-slow", "the same, and reads the digits in eight seconds", 100, time.Minute, hundredBar, household, pageOf), func(m *Make) { m.solves.digits = 8 * time.Second }),
-		with(at("100-parts", "the same, and loads the parts of each page", 100, time.Minute, 1, household, pageOf), func(m *Make) { m.solves.digits, m.parts = 8*time.Second, true }),
+		with(at("100-parts", "the same, and loads the parts of each page", 100, time.Minute, hundredBar, household, pageOf), func(m *Make) { m.solves.digits, m.parts = 8*time.Second, true }),
+		with(at("100-cookies", "the same, and keeps cookies", 100, time.Minute, hundredBar, keeping, pageOf), func(m *Make) {
+			m.solves.digits, m.parts = 8*time.Second, true
+		}),
 		with(at("established", "a hundred households, each seen with a page and its parts on two days; eight seconds", 100, time.Minute, hundredBar, established, pageOf), func(m *Make) {
 			m.solves.digits, m.Early = 8*time.Second, true
 		}),
 		with(at("shared", "a hundred household addresses with one pass for all", 100, time.Minute, hundredBar, household, pageOf), func(m *Make) { m.solves.shared = true }),
 		with(at("1000", "a thousand household addresses, a page in ten minutes from each", 1000, 10*time.Minute, 1, household, pageOf), func(m *Make) { m.Long = true }),
 	}
+}
+
+// keeping is a household that keeps cookies.
+func keeping(w *world, c *client) {
+	household(w, c)
+	c.cookies = true
 }
 
 // inOffice is at the address of the office's people.

@@ -121,6 +121,9 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	strongest(&b.Factors, x, model.Explain(v.amounts[:], x))
 	b.Reason = reason(&b.Factors)
 	p.ban(b, e)
+	if b.Subject.Kind == identity.KindSpravka {
+		p.banPlace(b, e, r)
+	}
 }
 
 // weigh returns the score of the visit with the factors of this moment, and records it.

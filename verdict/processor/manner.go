@@ -3,6 +3,7 @@ package processor
 import (
 	"math"
 	"net/netip"
+	"time"
 
 	"antirobot/identity"
 	"antirobot/verdict"
@@ -15,7 +16,7 @@ const (
 	mannerGrace  = 1  // documents that may lack their parts before it says anything
 	mannerCredit = 8  // documents that parts may pay for in advance
 	judgedDocs   = 30 // documents that a robot reads before it is banned
-	judgedMost   = 0.5
+	mostlyRobots = 0.5
 	mannerMost   = 0.5 // of the documents lack their parts where nothing is like the site's people
 )
 
@@ -45,9 +46,24 @@ func (p *Processor) misbehaved(e *verdict.Event) {
 	b.judged++
 }
 
-// robots is how much of what is read is robots', going by the bans: half at most, as bans may be mistaken.
+// robots is how much of what is read is robots', going by the bans. Any of them may be mistaken: one says half at most, two three
+// quarters, and so on.
 func (b *budget) robots() float64 {
-	return min(judgedDocs*float64(b.judged)/max(float64(b.docs), 1), judgedMost)
+	return min(judgedDocs*float64(b.judged)/max(float64(b.docs), 1), 1-math.Exp2(-float64(b.judged)))
+}
+
+// robotsAt is how much of what is read at an address is robots'.
+func (p *Processor) robotsAt(addr [16]byte, r *rates, at time.Time) float64 {
+	var of [4]verdict.Prefix
+	verdict.Prefixes(&of, addr, r.Group)
+	sh, h := p.budgets.lock(of[0])
+	defer sh.mu.Unlock()
+	b := sh.find(h, of[0])
+	if b == nil {
+		return 0
+	}
+	b.fade(at.UnixMilli())
+	return b.robots()
 }
 
 // bareness is the share of the documents that lack their parts.

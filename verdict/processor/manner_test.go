@@ -5,7 +5,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
+
 	"antirobot/identity"
+	"antirobot/verdict/formula"
 )
 
 // TestBareness: who reads without the parts that the site's people load is told apart from who loads them, also when a pass
@@ -49,5 +52,59 @@ func TestBareness(t *testing.T) {
 	}
 	if got := p.Bareness("another", netip.MustParseAddr("192.0.2.1")); got != 0 {
 		t.Errorf("at a service that does not exist: %v", got)
+	}
+}
+
+// TestBanOnAPassIsOnItsAddress: whoever is banned with one pass after another is banned at its address for ever longer; where
+// others read, it is that client alone. A ban on a login stays with the login.
+func TestBanOnAPassIsOnItsAddress(t *testing.T) {
+	m, err := formula.Load([]byte("version: t\nbias: 2\nfactors: []\n"), FactorNames())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := func(colleagues int, kind identity.Kind, client uint32, lengths ...time.Duration) {
+		t.Helper()
+		o := newOffice(t)
+		for n := range colleagues {
+			o.reads(uint32(10+n%20), 4)
+		}
+		o.p.formula = live(t, m, metrics.NewSet())
+		for n := range byte(3) {
+			for range 2 {
+				o.at = o.at.Add(time.Minute)
+				e := event(o.at, 0, identity.Subject{Kind: kind, ID: [16]byte{1, n}})
+				e.Subjects[1].ID, e.Client = one(0), 7
+				o.p.Process(e)
+			}
+			o.at = o.at.Add(time.Hour)
+		}
+		passes := 0
+		for _, b := range o.a.bans {
+			switch {
+			case b.Subject.Kind == kind:
+				passes++
+			case len(lengths) == 0 || b.Until.Sub(b.Made) != lengths[0] || b.Only != client || b.Subject.ID != one(0):
+				t.Errorf("%d colleagues, %v: %+v", colleagues, kind, b)
+			default:
+				lengths = lengths[1:]
+			}
+		}
+		if passes != 3 || len(lengths) > 0 {
+			t.Errorf("%d colleagues, %v: %d bans on it, on the address none for %v", colleagues, kind, passes, lengths)
+		}
+	}
+	f(0, identity.KindSpravka, 0, 10*time.Minute, 20*time.Minute, 40*time.Minute)
+	f(300, identity.KindSpravka, 7, 10*time.Minute, 20*time.Minute, 40*time.Minute)
+	f(0, identity.KindL, 0)
+}
+
+// TestEachBanSaysMore: one ban says of half of what is read there at most that it is a robot's, the next ones of more, and none
+// of more than some documents each.
+func TestEachBanSaysMore(t *testing.T) {
+	for _, x := range []struct{ judged, docs, least, most float32 }{{0, 100, 0, 0}, {1, 10, 0.5, 0.5}, {1, 300, 0.09, 0.11}, {3, 10, 0.87, 0.88}, {3, 900, 0.09, 0.11}} {
+		b := budget{judged: x.judged, docs: x.docs}
+		if got := float32(b.robots()); got < x.least || got > x.most {
+			t.Errorf("%v bans among %v documents: %v", x.judged, x.docs, got)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package processor
 import (
 	"time"
 
+	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
 )
@@ -183,11 +184,7 @@ func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 		p.misbehaved(e)
 		return
 	}
-	switch err := p.keeper.BanSoon(b); {
-	case err != nil && e.Again: // it has ended meanwhile
-	case err != nil:
-		p.banErrors.Inc()
-		p.log.Warn().Err(err).Str("subject", b.Subject.String()).Msg("a ban could not be made")
+	if !p.impose(b, e) {
 		return
 	}
 	if !e.Again {
@@ -201,6 +198,41 @@ func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
 		inc(&s.bans)
 	}
 	sh.mu.Unlock()
+}
+
+// impose makes a ban; false if that failed.
+func (p *Processor) impose(b bans.Ban, e *verdict.Event) bool {
+	err := p.keeper.BanSoon(b)
+	if err != nil && !e.Again { // with an event that comes again it has ended meanwhile
+		p.banErrors.Inc()
+		p.log.Warn().Err(err).Str("subject", b.Subject.String()).Msg("a ban could not be made")
+		return false
+	}
+	return true
+}
+
+// banPlace makes the ban on a pass one on the address where it is used: whoever earns the next pass there is nobody new, and
+// has to pay for each document. Like all bans on an address it grows with each repetition. It stops that client alone, unless
+// robots, going by the bans, read half of what is read there.
+func (p *Processor) banPlace(b bans.Ban, e *verdict.Event, r *rates) {
+	b.Subject = e.Subjects[e.N-1]
+	if b.Subject.Kind != identity.KindIP {
+		return
+	}
+	if p.robotsAt(b.Subject.ID, r, e.At) < mostlyRobots {
+		b.Only = e.Client
+	}
+	if p.concernsOne(&b, e) {
+		return
+	}
+	sh, h := p.sessions.lock(b.Subject)
+	s, _ := p.sessions.open(sh, h, b.Subject)
+	length, due := s.lastBan.next(e.At, p.growth(p.cfg.Ban, e))
+	sh.mu.Unlock()
+	if due {
+		b.Until, b.Reason = e.At.Add(length), "a pass: "+b.Reason
+		p.impose(b, e)
+	}
 }
 
 // group returns a copy of a group as of a given time.
