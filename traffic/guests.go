@@ -39,6 +39,9 @@ func guestSorts() []sort {
 		{"researchers", true, 15, researcher},       // hundreds of pages in a sitting
 		{"comparers", true, 20, comparer},           // a dozen tabs from each list
 		{"school", true, 30, school},                // a class behind one address, told where to go
+		{"chatting", false, 30, chatting},           // links of a chat: a page or two, and back later
+		{"gathering", false, 25, gathering},         // what a page elsewhere gathers from many sites
+		{"scrolling", false, 25, scrolling},         // a timeline, each time for something else
 	}
 }
 

@@ -49,6 +49,7 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
 		return
 	case e.Referer == client.RefererSame && doorOf(e.RefererPath) == s.door && e.RefererPath != page && s.nDoors < mostLedOn:
 		r.people.doors.note(e.RefererPath, e.At)
+		r.people.rhythm.note(e.At)
 	}
 	s.through(door, odd)
 	sh, h := p.sessions.lock(e.Subjects[0])

@@ -151,6 +151,7 @@ var factors = []factor{
 	{factorInfo{"page_alone_share", Course, "share", "Pages that nobody else had loaded.", true}, alone},
 	{factorInfo{"entry_odd", Course, "log-odds", "By how much likelier the pages by which it comes in are for somebody to whom all pages are alike than for people who come in and go on, on average. Above 0 for who opens what nobody comes in by; near 0 where everybody comes in by another page.", true}, doors(false)},
 	{factorInfo{"entry_odds", Course, "log-odds", "The same added up over these pages, up to 32 of them.", true}, doors(true)},
+	{factorInfo{"hour_odds", Course, "log-odds", "By how much likelier the hours at which it comes in are for somebody to whom all hours are alike than for people who come in and go on, added up. Unknown until the site's people are known for a day.", true}, hourOdds},
 	{factorInfo{"site_share", Course, "share", "Its pages, of all pages of the service that anybody has loaded.", true}, siteShare},
 	{factorInfo{"count_share", Course, "share", "Numbers in targets that are next to the one before, calls of scripts included.", true}, steps},
 	{factorInfo{"icon", Course, "0 or 1", "Has asked for the site's icon, as browsers with a window do. Unknown while it has not: icons are cached for weeks.", true}, func(c *evidence) float32 {

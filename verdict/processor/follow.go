@@ -39,6 +39,9 @@ func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told 
 		others = r.people.views.note(uint32(e.Path), e.At)
 	}
 	t.load(e, fresh, others)
+	if fromOutside(e) && !stopped && e.Status < 400 {
+		t.comes(e.At, r.people.rhythm.odd(e.At))
+	}
 	if others >= 0 && e.Claim.Family.Browser() && e.Referer != client.RefererSame && e.Site != client.SiteSame {
 		r.people.campaigns.note(e, t.hops(), float32(math.Log2(1+float64(others))))
 	}

@@ -31,6 +31,7 @@ type people struct {
 	others    norms // what everybody is like, of whatever side
 	views     views // what they read
 	doors     views // where those come in who go on from there
+	rhythm    rhythm
 	heralds   heralds
 	appetite  appetite
 }

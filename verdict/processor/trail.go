@@ -26,6 +26,7 @@ type trail struct {
 	turn     uint8 // loads, modulo 256: where in pages the next one goes
 	visits   uint8
 	days     uint8
+	cameAt   uint8   // hours since 1970, modulo 256 and odd, at which it has last come in; 0: never
 	told     bool    // it has said at least once where it comes from
 	nNumbers uint8   // targets with a number, the base of moveStep
 	known    uint8   // loads of pages in rarity
@@ -35,6 +36,7 @@ type trail struct {
 	size     float32 // logarithm of the bytes of the last page; 0: unknown
 	depth    moments
 	returns  moments // of the logarithm of the hours between visits
+	hourOdds float32 // of the hours at which it has come in, see rhythm.odd
 	hub      uint32  // the page that the last load came from
 	rarity   float32 // mean of the binary logarithm of how many others have loaded its pages
 	loads    uint32

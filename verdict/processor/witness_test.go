@@ -57,6 +57,36 @@ func TestSilenceIsNoGuilt(t *testing.T) {
 	}
 }
 
+// TestDriverIsUnsure: who says that it is driven is a robot, and unsure at least if everything else in its visit is a person's.
+func TestDriverIsUnsure(t *testing.T) {
+	m := defaultFormula(t)
+	x := make([]float32, len(FactorNames()))
+	for i := range x {
+		x[i] = nan
+	}
+	set := func(of map[string]float32) {
+		for name, v := range of {
+			x[slices.Index(FactorNames(), name)] = v
+		}
+	}
+	set(map[string]float32{"page_automation": 1, "agent_browser": 1, "clients": 1, "parts_missing": 0, "cookie_share": 1, "subject_strength": 1, "referer_known_share": 0.8})
+	if raw := m.Raw(x); raw < 3 {
+		t.Errorf("a driven browser: %v", raw)
+	}
+	set(map[string]float32{
+		"branch_share": 0.4, "revisit_share": 0.5, "targets": 30, "jump_share": 0.1, "entry_within": 0, "others_side": -0.4, "not_modified_share": 0.1,
+		"stay_spread": 1.3, "stay_longest": 300, "stay_longest_ratio": 12, "stay_long_share": 0.2, "entry_odds": -9,
+	})
+	unsure := math.Log(0.3 / 0.7) // verdict.unsure.above
+	if raw := float64(m.Raw(x)); raw < unsure {
+		t.Errorf("with a person's ways: %v", raw)
+	}
+	set(map[string]float32{"page_automation": nan})
+	if raw := float64(m.Raw(x)); raw > -8 {
+		t.Errorf("a person whose page says nothing: %v", raw)
+	}
+}
+
 // TestTestimony: evidence adds up over the pages, what a probe has found stays, and at an address of several clients it
 // is nobody's.
 func TestTestimony(t *testing.T) {
