@@ -82,6 +82,7 @@ var allowed = map[string][]string{
 	"proxy/h1":       {"request", "proxy/upstream", "proxy/socket"},
 	"proxy/h2":       {"request", "proxy/h1", "proxy/h2/xconnect"},
 	"proxy/insert":   {"request"},
+	"proxy/asktest":  {"proxy/h1"},
 	"proxy/spoe":     {"proxy/h1", "request"},
 	"proxy/extauthz": {"proxy/h1", "request"},
 	"proxy/acme":     {"request", "proxy/h1", "store"},

@@ -1,30 +1,25 @@
 package extauthz
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/VictoriaMetrics/metrics"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/encoding/protowire"
 
+	"antirobot/proxy/asktest"
 	"antirobot/proxy/h1"
 	"antirobot/request"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience is how long anything that must happen may take.
-const patience = 60 * time.Second
 
 // checker answers by the path that is asked about, and says what it saw in the answer's body.
 type checker struct{ name string }
@@ -54,43 +49,18 @@ func (c checker) ServeExchange(x *h1.Exchange) {
 	}
 }
 
-type trusts bool
-
-func (t trusts) Trusts(netip.Addr) bool { return bool(t) }
-
 // serve runs a server and returns what asks it.
 func serve(t testing.TB, trusted bool) *caller {
 	t.Helper()
 	set := metrics.NewSet()
-	d := Deps{Trusted: trusts(trusted), SecretField: func() string { return "X-Secret" }, Log: zerolog.Nop(), Metrics: set}
-	for name, front := range map[string]**h1.Server{"whole": &d.Whole, "bare": &d.Bare} {
-		var err error
-		if *front, err = h1.NewServer(h1.DefaultConfig(), h1.Deps{Handler: checker{name}, Log: zerolog.Nop(), Metrics: set}); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { t.Cleanup(func() { _ = (*front).Close() }) }()
-	}
-	s := New(d)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ln) }()
-	c := &caller{t: t, base: "http://" + ln.Addr().String(), s: s}
+	s := New(Deps{
+		Whole: asktest.Front(t, checker{"whole"}, set), Bare: asktest.Front(t, checker{"bare"}, set),
+		Trusted: asktest.Trusts(trusted), SecretField: func() string { return "X-Secret" }, Log: zerolog.Nop(), Metrics: set,
+	})
+	c := &caller{t: t, base: "http://" + asktest.Serve(t, s), s: s}
 	c.Transport = &http.Transport{Protocols: new(http.Protocols)}
 	c.Transport.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(func() {
-		c.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(c.CloseIdleConnections)
 	return c
 }
 

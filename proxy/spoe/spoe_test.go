@@ -3,10 +3,8 @@ package spoe
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"fmt"
 	"net"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -15,14 +13,12 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"antirobot/proxy/asktest"
 	"antirobot/proxy/h1"
 	"antirobot/request"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience is how long anything that must happen may take.
-const patience = 60 * time.Second
 
 // checker answers by the path that is asked about, and says what it saw.
 type checker struct{ saw string }
@@ -49,38 +45,13 @@ func (c *checker) ServeExchange(x *h1.Exchange) {
 	_ = x.Reply(status, fields, []byte("no balancer reads this"))
 }
 
-type trusts bool
-
-func (t trusts) Trusts(netip.Addr) bool { return bool(t) }
-
 // serve runs a server and returns where, and what asks.
 func serve(t *testing.T, trusted bool) (string, *checker) {
 	t.Helper()
 	c := new(checker)
 	set := metrics.NewSet()
-	front, err := h1.NewServer(h1.DefaultConfig(), h1.Deps{Handler: c, Log: zerolog.Nop(), Metrics: set})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := New(Deps{Front: front, Trusted: trusts(trusted), Log: zerolog.Nop(), Metrics: set})
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	done := make(chan error, 1)
-	go func() { done <- s.Serve(ln) }()
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-		_ = front.Close()
-	})
-	return ln.Addr().String(), c
+	front := asktest.Front(t, c, set)
+	return asktest.Serve(t, New(Deps{Front: front, Trusted: asktest.Trusts(trusted), Log: zerolog.Nop(), Metrics: set})), c
 }
 
 // haproxy is HAProxy's end of a connection.
@@ -97,7 +68,7 @@ func dial(t *testing.T, addr string) *haproxy {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	_ = nc.SetDeadline(time.Now().Add(patience))
+	_ = nc.SetDeadline(time.Now().Add(asktest.Patience))
 	return &haproxy{t, nc, bufio.NewReader(nc)}
 }
 
