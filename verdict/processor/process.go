@@ -230,7 +230,7 @@ func (p *Processor) banPlace(b bans.Ban, e *verdict.Event, r *rates) {
 	length, due := s.lastBan.next(e.At, p.growth(p.cfg.Ban, e))
 	sh.mu.Unlock()
 	if due {
-		b.Until, b.Reason = e.At.Add(length), "a pass: "+b.Reason
+		b.Until = e.At.Add(length)
 		p.impose(b, e)
 	}
 }
