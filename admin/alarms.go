@@ -7,10 +7,11 @@ func (s *Server) alarms(*call) (any, error) {
 	if s.deps.Alarms == nil {
 		return nil, absentPart("alarms")
 	}
-	return struct {
-		Items    []alarm.Alarm     `json:"items"`
-		Webhooks []alarm.HookState `json:"webhooks"`
-	}{s.deps.Alarms.Active(), s.deps.Alarms.Hooks()}, nil
+	all := alarmsBody{Items: []gatewayAlarm{}, Webhooks: s.deps.Alarms.Hooks()}
+	for _, a := range s.deps.Alarms.Active() {
+		all.Items = append(all.Items, gatewayAlarm{Alarm: a})
+	}
+	return all, nil
 }
 
 // testAlarms tells every webhook once, and answers what each said.

@@ -155,6 +155,16 @@ func TestMerge(t *testing.T) {
 		`{"since":"2026-01-02T14:00:00Z","total":{"shown":6,"solved":3,"seconds":8},"ways":[{"name":"form","shown":9},{"name":"page","shown":2}],"devices":[{"name":"phone","shown":1,"loaded":1,"came-back":1},{"name":"desk"}],"machines-solve":["a","b"]}`),
 		`"since":"2026-01-02T14:00:00Z"`, `"shown":10,"tried":0,"solved":4,"gave-up":0,"seconds":7`, `"ways":[{"name":"form","shown":9`, `{"name":"page","shown":3`, `["a","b"]`, `"devices":[{"name":"phone","shown":5`, `"loaded":4,"came-back":2},{"name":"desk"`)
 	has(put(mergeChallenges, `{"since":"2026-01-02T15:00:00Z"}`), `"ways":[],"languages":[],"devices":[],"networks":[],"machines-solve":[],"campaigns":[]`)
+	has(put(mergeStatus, `{"version":"2","ready":true}`, `{"version":"1","ready":false}`, `[]`),
+		`{"gateway":"0","version":"2"`, `"others":[{"gateway":"1","version":"1"`, `"name":"2","config":0,"error":"its answer can't be read`)
+	has(put(mergeAlarms, `{"items":[{"name":"a"}],"webhooks":[{"host":"h"}]}`, `{"items":[{"name":"b"}],"webhooks":[{"host":"i"}]}`),
+		`"name":"a"`, `"gateway":"0"},{"name":"b"`, `"gateway":"1"}],"webhooks":[{"host":"h"}]`)
+	has(put(mergeLab, `{"model":"x","applied":{"changes":[]}}`, `{"model":"y","applied":{"changes":["shop: rules.text"]}}`),
+		`{"model":"x"`, `"gateway":"0"`, `"others":[{"gateway":"1","model":"y","applied":{"changes":["shop: rules.text"]}}]`)
+	g := &gathered{states: []GatewayState{{Name: "a"}, {Name: "b"}}, bodies: [][]byte{[]byte("{}"), nil}}
+	if told := g.told(); told[0].Error != "" || told[1].Error == "" {
+		t.Errorf("who did not tell: %+v", told)
+	}
 	has(put(mergeSubject, `{"subject":"ip:192.0.2.1","bans":[],"session":{"last":"2026-01-02T14:00:00Z"}}`, `{"bans":[],"session":{"last":"2026-01-02T15:00:00Z","pages":3}}`),
 		`"subject":"ip:192.0.2.1"`, `"pages":3`, `"gateway":"1"`)
 }

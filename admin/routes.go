@@ -36,7 +36,7 @@ type route struct {
 
 func (s *Server) table() []route {
 	return []route{
-		{"GET", "/api/status", false, Viewer, s.status, nil},
+		{"GET", "/api/status", false, Viewer, s.status, mergeStatus},
 		{"GET", "/api/bans", false, Viewer, s.listBans, nil},
 		{"POST", "/api/bans", true, Operator, s.makeBan, nil},
 		{"DELETE", "/api/bans", false, Operator, s.liftBan, nil},
@@ -58,7 +58,7 @@ func (s *Server) table() []route {
 		{"GET", "/api/attack", false, Viewer, s.attackState, nil},
 		{"POST", "/api/attack", true, Operator, s.attack, nil},
 		{"DELETE", "/api/attack", false, Operator, s.attackOver, nil},
-		{"GET", "/api/alarms", false, Viewer, s.alarms, nil},
+		{"GET", "/api/alarms", false, Viewer, s.alarms, mergeAlarms},
 		{"POST", "/api/alarms/test", false, Operator, s.testAlarms, nil},
 		{"GET", "/api/whoami", false, Viewer, s.whoAmI, nil},
 		{"GET", "/api/openapi.json", false, Viewer, s.openAPI, nil},
@@ -72,7 +72,7 @@ func (s *Server) table() []route {
 		{"GET", "/api/messages/recent", false, Viewer, s.recentMessages, nil},
 		{"POST", "/api/messages/{}/mark", true, Operator, s.markMessage, nil},
 		{"DELETE", "/api/messages/{}/mark", false, Operator, s.unmarkMessage, nil},
-		{"GET", "/api/lab", false, Viewer, s.labView, nil},
+		{"GET", "/api/lab", false, Viewer, s.labView, mergeLab},
 		{"POST", "/api/lab/rehearse", true, Operator, s.rehearse, nil},
 		{"POST", "/api/lab/shadow", true, Admin, s.shadow, nil},
 		{"DELETE", "/api/lab/shadow", false, Admin, s.shadowOver, nil},

@@ -25,19 +25,22 @@ const (
 	statusUnavailable = fasthttp.StatusServiceUnavailable
 )
 
+// statusOf is how one gateway is.
+type statusOf struct {
+	Gateway  string          `json:"gateway,omitempty"`
+	Version  string          `json:"version"`
+	Started  time.Time       `json:"started,omitzero"`
+	Uptime   float64         `json:"uptime_seconds"`
+	Ready    bool            `json:"ready"`
+	Checks   []Check         `json:"checks"`
+	Services []ServiceStatus `json:"services"`
+	Lists    *listsView      `json:"lists,omitempty"`
+	Store    *StoreHealth    `json:"store,omitempty"`
+	Stream   *StreamHealth   `json:"stream,omitempty"`
+}
+
 func (s *Server) status(*call) (any, error) {
-	type answer struct {
-		Version  string          `json:"version"`
-		Started  time.Time       `json:"started,omitzero"`
-		Uptime   float64         `json:"uptime_seconds"`
-		Ready    bool            `json:"ready"`
-		Checks   []Check         `json:"checks"`
-		Services []ServiceStatus `json:"services"`
-		Lists    *listsView      `json:"lists,omitempty"`
-		Store    *StoreHealth    `json:"store,omitempty"`
-		Stream   *StreamHealth   `json:"stream,omitempty"`
-	}
-	a := answer{Version: s.deps.Version, Started: s.deps.Started.UTC(), Uptime: s.uptime().Round(time.Millisecond).Seconds(), Services: []ServiceStatus{}}
+	a := statusOf{Version: s.deps.Version, Started: s.deps.Started.UTC(), Uptime: s.uptime().Round(time.Millisecond).Seconds(), Services: []ServiceStatus{}}
 	a.Checks, a.Ready = s.checks()
 	if s.deps.Gateway != nil {
 		a.Services = append(a.Services, s.deps.Gateway.Services()...)

@@ -9,13 +9,21 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"antirobot/admin"
 	"antirobot/alarm"
 )
 
+// raised is an alarm, and who raises it where several gateways were asked.
+type raised struct {
+	alarm.Alarm
+	Gateway string
+}
+
 // watched is what the API says of alarms.
 type watched struct {
-	Items    []alarm.Alarm
+	Items    []raised
 	Webhooks []alarm.HookState
+	Gateways []admin.GatewayState
 }
 
 func alarmsCommand() *cobra.Command {
@@ -23,7 +31,7 @@ func alarmsCommand() *cobra.Command {
 	cmd := o.command("alarms", "What somebody should look at, and who is told of it", "  antirobot alarms\n  antirobot alarms test", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
 			var is watched
-			printed, err := o.call(cmd, http.MethodGet, "/api/alarms", nil, &is)
+			printed, err := o.call(cmd, http.MethodGet, "/api/alarms"+everywhere, nil, &is)
 			if err != nil || printed {
 				return err
 			}
@@ -35,6 +43,7 @@ func alarmsCommand() *cobra.Command {
 			for _, h := range is.Webhooks {
 				printHook(w, h)
 			}
+			sayLost(cmd.ErrOrStderr(), is.Gateways)
 			return nil
 		})
 	var test operator
@@ -63,9 +72,13 @@ func alarmsCommand() *cobra.Command {
 	return cmd
 }
 
-func printAlarms(w io.Writer, on bool, all []alarm.Alarm) {
+func printAlarms(w io.Writer, on bool, all []raised) {
 	for _, a := range all {
-		fmt.Fprintf(w, "alarm    %s, since %s UTC\n         do: %s\n", paint(on, red, a.Text), a.Since.UTC().Format(time.DateTime), a.Action)
+		who := ""
+		if a.Gateway != "" {
+			who = ", on the gateway " + a.Gateway
+		}
+		fmt.Fprintf(w, "alarm    %s%s, since %s UTC\n         do: %s\n", paint(on, red, a.Text), who, a.Since.UTC().Format(time.DateTime), a.Action)
 	}
 }
 

@@ -10,14 +10,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"antirobot/admin"
 	"antirobot/config"
 	"antirobot/journal"
 	"antirobot/verdict"
 	"antirobot/verdict/words"
 )
 
-// gatewayState is what the API says of the gateway as a whole.
+// gatewayState is what the API says of a gateway as a whole.
 type gatewayState struct {
+	Gateway  string
 	Version  string
 	Uptime   float64 `json:"uptime_seconds"`
 	Ready    bool
@@ -66,19 +68,27 @@ func statusCommand() *cobra.Command {
 	var o operator
 	return o.command("status", "How the gateway is, what it stops and why, in a few lines", "  antirobot status", cobra.NoArgs,
 		func(cmd *cobra.Command, _ []string) error {
-			var s gatewayState
-			printed, err := o.call(cmd, http.MethodGet, "/api/status", nil, &s)
+			var s struct {
+				gatewayState
+				Others   []gatewayState
+				Gateways []admin.GatewayState
+			}
+			printed, err := o.call(cmd, http.MethodGet, "/api/status"+everywhere, nil, &s)
 			if err != nil || printed {
 				return err
 			}
 			w := cmd.OutOrStdout()
 			on := coloured(w)
-			printState(w, on, &s)
+			printState(w, on, &s.gatewayState)
+			for i := range s.Others {
+				printState(w, on, &s.Others[i])
+			}
 			o.printHour(cmd, w, on)
 			var is watched
-			if answer, err := o.get(cmd, "/api/alarms"); err == nil && readAnswer(answer, &is) == nil {
+			if answer, err := o.get(cmd, "/api/alarms"+everywhere); err == nil && readAnswer(answer, &is) == nil {
 				printAlarms(w, on, is.Items)
 			}
+			sayLost(cmd.ErrOrStderr(), s.Gateways)
 			return nil
 		})
 }
@@ -93,6 +103,9 @@ func printState(w io.Writer, on bool, s *gatewayState) {
 				ready += ", " + c.Name + ": " + c.Detail
 			}
 		}
+	}
+	if s.Gateway != "" {
+		ready = s.Gateway + " " + ready
 	}
 	fmt.Fprintf(w, "gateway  %s, version %s, up for %s\n", ready, s.Version, time.Duration(s.Uptime*float64(time.Second)).Round(time.Second))
 	for _, v := range s.Services {
@@ -130,7 +143,7 @@ func printState(w io.Writer, on bool, s *gatewayState) {
 // printHour says what happened within the last hour, if there is a journal.
 func (o *operator) printHour(cmd *cobra.Command, w io.Writer, on bool) {
 	to := time.Now().UTC()
-	q := url.Values{"by": {"minute"}, "from": {to.Add(-time.Hour).Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}}
+	q := url.Values{"by": {"minute"}, "from": {to.Add(-time.Hour).Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "gateways": {"all"}}
 	var f struct{ Items []journal.Figures }
 	if answer, err := o.get(cmd, "/api/journal/figures?"+q.Encode()); err != nil || readAnswer(answer, &f) != nil {
 		return
@@ -155,7 +168,7 @@ func (o *operator) printHour(cmd *cobra.Command, w io.Writer, on bool) {
 	}
 	fmt.Fprintf(w, "hour     %s; challenges shown %.0f, solved %.0f\n", strings.TrimPrefix(line, ", "), by["shown"], by["solved"])
 	var top struct{ Items []journal.Count }
-	answer, err := o.get(cmd, "/api/journal/top?"+url.Values{"by": {"reason"}, "q": {"verdict:robot,blocked,unsure since:1h"}, "limit": {"3"}}.Encode())
+	answer, err := o.get(cmd, "/api/journal/top?"+url.Values{"by": {"reason"}, "q": {"verdict:robot,blocked,unsure since:1h"}, "limit": {"3"}, "gateways": {"all"}}.Encode())
 	if err != nil || readAnswer(answer, &top) != nil {
 		return
 	}

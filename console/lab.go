@@ -8,6 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
+	"antirobot/admin"
 	"antirobot/lab"
 )
 
@@ -121,8 +122,8 @@ func (f *labForm) change(now *labForm) (c lab.Change, wrong string) {
 }
 
 // labPage is what the page of the lab begins with. False: the problem has been shown.
-func (v *visit) labPage(service string) (view lab.View, now *labForm, data map[string]any, ok bool) {
-	if !v.get("/api/lab", &view) {
+func (v *visit) labPage(service string) (view admin.LabState, now *labForm, data map[string]any, ok bool) {
+	if !v.get("/api/lab"+everywhere, &view) {
 		return view, nil, nil, false
 	}
 	if len(view.Services) == 0 {
@@ -135,8 +136,8 @@ func (v *visit) labPage(service string) (view lab.View, now *labForm, data map[s
 			s = &view.Services[i]
 		}
 	}
-	now = formOf(&view, s)
-	return view, now, map[string]any{"V": view, "S": s, "F": now, "Spans": []string{"12h", "1d", "3d", "7d", "14d"}}, true
+	now = formOf(&view.View, s)
+	return view, now, map[string]any{"V": view, "S": s, "F": now, "Lost": lost(view.Gateways), "Spans": []string{"12h", "1d", "3d", "7d", "14d"}}, true
 }
 
 func (v *visit) showLab() {

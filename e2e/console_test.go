@@ -163,6 +163,11 @@ if not others stop as BLOCK`
 	if out := value[string](t, ctx, `document.getElementById('stopped').textContent`); !strings.HasPrefix(out, "1 ") {
 		t.Errorf("newly stopped: %s", out)
 	}
+	press(t, ctx, "#shadow")
+	run(t, ctx, "looked at", chromedp.WaitVisible("#beside-stopped"))
+	page("lab-looked", 390)
+	press(t, ctx, "#over")
+	run(t, ctx, "change again", chromedp.SetValue("#threshold", "0.6"), chromedp.Click("#rules summary"), chromedp.SendKeys("textarea[name=rules]", rules))
 	press(t, ctx, "#apply")
 	run(t, ctx, "applied", chromedp.WaitVisible("#takeback"))
 	page("lab-applied", 1280)

@@ -68,8 +68,24 @@ func TestGatewaysAsked(t *testing.T) {
 	if out, err := a.command("why", number); err != nil || !strings.Contains(out, "/at-berta") {
 		t.Errorf("why: %v %s", err, out)
 	}
+	if out, err := a.command("tail", "kind:request", "--follow=false"); err != nil || !strings.Contains(out, "/at-anna") || !strings.Contains(out, number+" berta\n") {
+		t.Errorf("tail: %v %s", err, out)
+	}
+	if out, err := a.command("status"); err != nil || !strings.Contains(out, "gateway  anna ready") || !strings.Contains(out, "gateway  berta ready") {
+		t.Errorf("status: %v %s", err, out)
+	}
+	a.command("lab", "look", "--threshold", "0.7")
+	if out, err := a.command("lab", "apply"); err != nil || !strings.Contains(out, "default: verdict.threshold 0.7") {
+		t.Errorf("lab apply: %v %s", err, out)
+	}
+	if out, err := b.command("lab"); err != nil || !strings.Contains(out, "applied  as the file says") || !strings.Contains(out, "on the gateway anna: default: verdict.threshold 0.7") {
+		t.Errorf("lab: %v %s", err, out)
+	}
 
 	b.kill(syscall.SIGKILL)
+	if out, err := a.command("status"); err != nil || !strings.Contains(out, "this leaves out the gateway berta") {
+		t.Errorf("status after one was killed: %v %s", err, out)
+	}
 	if got = ask("/api/journal?q=kind:request&gateways=all"); len(got.Items) != 1 || len(got.Gateways) != 2 || got.Gateways[1].Name != "berta" || got.Gateways[1].Error == "" {
 		t.Errorf("one was killed: %+v", got)
 	}
