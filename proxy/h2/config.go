@@ -14,7 +14,7 @@ type Config struct {
 	ConnWindow       int64         `mapstructure:"conn_window"`        // bytes of bodies that a connection may send before they are read
 	StreamWindow     int64         `mapstructure:"stream_window"`      // and one request of it
 	MaxFrameBytes    int64         `mapstructure:"max_frame_bytes"`    // the largest frame that is read
-	HeaderTableBytes int64         `mapstructure:"header_table_bytes"` // of compressed header fields, for each direction
+	HeaderTableBytes int64         `mapstructure:"header_table_bytes"` // of compressed header fields, for each direction; requests have at least 4 KiB, with which clients begin
 	PingAfter        time.Duration `mapstructure:"ping_after"`         // without a frame for so long a client is asked whether it is there
 	PingTimeout      time.Duration `mapstructure:"ping_timeout"`       // and has so long to say so
 	MaxResets        int           `mapstructure:"max_resets"`         // requests that a client may take back in ten seconds; more: the connection ends. 0: no limit

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -234,6 +235,18 @@ func TestLimits(t *testing.T) {
 	_ = r.WriteData(id, false, []byte("hel"))
 	if status, code, _ := r.outcome(id); status != "408" && code == 0 {
 		t.Errorf("a body that does not come got %q", status)
+	}
+}
+
+// TestSmallHeaderTable: clients send requests, with the table that they begin with, before they have read how large theirs may be.
+func TestSmallHeaderTable(t *testing.T) {
+	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }), setup{h2: func(c *Config) { c.HeaderTableBytes = 1 }})
+	r := dialRaw(t, f)
+	fields := append(slices.Clone(get), "x-kept", "in the table")
+	for _, id := range []uint32{r.open(true, fields...), r.open(true, fields...)} {
+		if status, code, gone := r.outcome(id); status != "200" {
+			t.Errorf("request %d got %q, %v, %v", id, status, code, gone)
+		}
 	}
 }
 

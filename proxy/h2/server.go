@@ -46,7 +46,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 		ErrorLog: log.New(io.Discard, "", 0), // its errors are caused by clients, and are counted
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams:          cfg.MaxStreams,
-			MaxDecoderHeaderTableSize:     int(cfg.HeaderTableBytes),
+			MaxDecoderHeaderTableSize:     max(int(cfg.HeaderTableBytes), firstTable),
 			MaxEncoderHeaderTableSize:     int(cfg.HeaderTableBytes),
 			MaxReadFrameSize:              int(cfg.MaxFrameBytes),
 			MaxReceiveBufferPerConnection: int(cfg.ConnWindow),
@@ -60,6 +60,11 @@ func New(cfg Config, d Deps) (*Server, error) {
 	s.frames = newFrames(s.base)
 	return s, nil
 }
+
+// firstTable is how large a client takes the table of its header fields to be before it has read the server's settings, in bytes
+// (RFC 9113 section 6.5.2). http2.Server applies its own from the first request on: with less, clients that do not wait for the
+// settings would be cut off.
+const firstTable = 4 << 10
 
 // ServeConn implements h1.HTTP2.
 func (s *Server) ServeConn(nc net.Conn, from h1.Origin) {
