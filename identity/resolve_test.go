@@ -213,6 +213,29 @@ func TestResolveDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// TestScopeOfManyHosts: without a cookie domain each host has its scope, and hosts cost no memory, the first ones no hash either.
+func TestScopeOfManyHosts(t *testing.T) {
+	s := newService(t, func(c *ServiceConfig) { c.Domain = "" })
+	var hosts [][]byte
+	for i := range 3 * keptHosts {
+		hosts = append(hosts, fmt.Appendf(nil, "www%d.example.com", i))
+	}
+	for range 2 {
+		for _, h := range hosts {
+			if got := s.Scope(h); got != spravka.ScopeOf(h) {
+				t.Errorf("the scope of %s is %x", h, got)
+			}
+		}
+	}
+	if n := testing.AllocsPerRun(10, func() {
+		for _, h := range hosts {
+			s.Scope(h)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
 func BenchmarkResolve(b *testing.B) {
 	be, s := newBench(b, func(c *Config) { c.TrustedProxies = []string{"10.0.0.0/8"} }), newService(b, nil)
 	old := start.Add(-2 * day)

@@ -31,8 +31,12 @@ type CookieSettings struct {
 	serviceMinAge int64  // seconds
 	serviceText   string // "NAME=": equal values of two services' cookies are different people
 
-	lastHost atomic.Pointer[hostScope] // most services have one host: its scope is hashed only once
+	hosts [keptHosts]atomic.Pointer[hostScope] // the first hosts, in order, nil behind them: their scopes are hashed only once
 }
+
+// keptHosts is how many hosts of a service are kept. One would often be none of the site's: who looks for servers by their
+// addresses may well come first.
+const keptHosts = 8
 
 type hostScope struct {
 	host  string
@@ -122,15 +126,18 @@ func (s *CookieSettings) Scope(host []byte) uint64 {
 	if s.covers(host) {
 		return s.scope
 	}
-	last := s.lastHost.Load()
-	if last != nil && last.host == string(host) {
-		return last.scope
+	for i := range s.hosts {
+		h := s.hosts[i].Load()
+		if h == nil {
+			h = &hostScope{string(host), spravka.ScopeOf(host)}
+			s.hosts[i].CompareAndSwap(nil, h)
+			return h.scope
+		}
+		if h.host == string(host) {
+			return h.scope
+		}
 	}
-	scope := spravka.ScopeOf(host)
-	if last == nil { // the first host stays: hosts that a client makes up must not cost an allocation each
-		s.lastHost.CompareAndSwap(nil, &hostScope{string(host), scope})
-	}
-	return scope
+	return spravka.ScopeOf(host) // hosts that a client makes up must not cost an allocation each
 }
 
 // SpravkaCookie returns the name of the cookie that carries the pass.
