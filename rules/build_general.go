@@ -93,7 +93,7 @@ func appendPlain(dst []byte, v Value) []byte {
 }
 
 func buildCompareCheck(a *arguments) (check, error) {
-	is, err := a.choice("is", "equal", "same", "contains", "starts", "ends", "less", "more")
+	is, err := a.choice("is", "equal", "same", "contains", "starts", "ends", "host", "less", "more")
 	if err != nil {
 		return nil, err
 	}
@@ -103,6 +103,7 @@ func buildCompareCheck(a *arguments) (check, error) {
 		func(v, w Value) bool { return strings.Contains(v.Text, w.Text) },
 		func(v, w Value) bool { return strings.HasPrefix(v.Text, w.Text) },
 		func(v, w Value) bool { return strings.HasSuffix(v.Text, w.Text) },
+		func(v, w Value) bool { return sameHost(v.Text, w.Text) },
 		func(v, w Value) bool { return v.Int < w.Int },
 		func(v, w Value) bool { return v.Int > w.Int },
 	}[is]
@@ -114,12 +115,28 @@ func buildCompareCheck(a *arguments) (check, error) {
 				return false, err
 			}
 			number := v[i].Kind == Int || v[i].Kind == UniqueInt
-			if is > 0 && is < 5 && v[i].Kind != Text || is >= 5 && !number {
+			if is > 0 && is < 6 && v[i].Kind != Text || is >= 6 && !number {
 				return false, Faultf(CodeType, "the attribute %s is of type %s, which can't be compared so", name, v[i].Kind)
 			}
 		}
 		return compare(v[0], v[1]), nil
 	}, nil
+}
+
+// sameHost reports whether the host of an address of the web, with or without scheme and path, is another one. Ports say
+// nothing.
+func sameHost(address, other string) bool {
+	host := func(s string) string {
+		if _, rest, ok := strings.Cut(s, "://"); ok {
+			s = rest
+		}
+		if i := strings.IndexAny(s, "/?#"); i >= 0 {
+			s = s[:i]
+		}
+		return string(request.HostName([]byte(s)))
+	}
+	h := host(address)
+	return h != "" && h == host(other)
 }
 
 func lintRangeCheck(a *arguments) string {

@@ -26,6 +26,9 @@ func generalCases() []struct{ text, rule, want string } {
 		{"oHi!", `compareCheck(attribute="text", other="title", is="contains")`, "T"},
 		{"Hi!", `compareCheck(attribute="text", other="title", is="starts")`, "T"},
 		{"Hi!", `compareCheck(attribute="text", other="title", is="ends")`, "F"},
+		{"https://hi:8080/x", `compareCheck(attribute="text", other="title", is="host")`, "T"},
+		{"https://oHi", `compareCheck(attribute="text", other="title", is="host")`, "F"},
+		{"//", `compareCheck(attribute="text", other="title", is="host")`, "F"},
 		{"x", `compareCheck(attribute="age", other="from", is="less")`, "T"},
 		{"x", `compareCheck(attribute="age", other="from", is="more")`, "F"},
 		{"x", `compareCheck(attribute="age", other="text", is="more")`, "1005"},
@@ -193,7 +196,7 @@ func TestBadGeneralRules(t *testing.T) {
 	}
 	f(`do bucketCheck(rate=0)`, `line 1, column 4: bucketCheck needs a rate and a time above zero, and a burst of 1 to 1000000`)
 	f(`do bucketCheck(rate=1, per=100000)`, `line 1, column 4: bucketCheck: a token comes every 27h46m40s, which is not between a microsecond and a day`)
-	f(`do compareCheck(attribute="a", other="b", is="near")`, `line 1, column 46: is must be one of equal, same, contains, starts, ends, less, more`)
+	f(`do compareCheck(attribute="a", other="b", is="near")`, `line 1, column 46: is must be one of equal, same, contains, starts, ends, host, less, more`)
 	f(`do timeCheck(from="9:00")`, `line 1, column 19: from: a time of day is written as 09:30`)
 	f(`do timeCheck(to="24:01")`, `line 1, column 17: to: a time of day is written as 18:00`)
 	f(`do timeCheck(days="monday")`, `line 1, column 19: days: days are written as "mon-fri, sun"`)

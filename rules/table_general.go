@@ -117,7 +117,7 @@ func worldRules() []*rule {
 			params: []param{
 				{"attribute", required, kindAttribute, "the attribute"},
 				{"other", required, kindAttribute, "the attribute that it is compared with"},
-				{"is", `"equal"`, kindText, "equal (by type), same (texts, without case), contains, starts or ends (texts: with the other), less or more (whole numbers)"},
+				{"is", `"equal"`, kindText, "equal (by type), same (texts, without case), contains, starts or ends (texts: with the other), host (texts: it is an address at the other's host, whatever the ports are), less or more (whole numbers)"},
 			},
 			doc:   "TRUE if the first attribute is to the second what `is` says.",
 			build: buildCompareCheck,
