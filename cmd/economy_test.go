@@ -38,7 +38,7 @@ func TestEconomy(t *testing.T) {
 		}
 		most := 1 // percent of the visits of people that may be asked
 		if colleague {
-			warmUps, most = map[string]time.Duration{"new": 0}, 5 // one person there keeps no cookies, and looks like the robot
+			warmUps, most = map[string]time.Duration{"new": 0}, 4 // one person there keeps no cookies, and looks like the robot
 		}
 		for name, warmUp := range warmUps {
 			t.Run(m.Name+" "+name, func(t *testing.T) {
