@@ -40,6 +40,9 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 		row("where", "%s", geo.Place(*p))
 	}
 	tellHandshake(row, s.Handshake)
+	if s.Trace != "" {
+		row("trace", "%s", s.Trace)
+	}
 	if e := s.Entry; e != nil {
 		row("list", "%s: %s%s", e.List, e.Text, parenthesis(e.Reason))
 		if e.Until != nil {

@@ -39,3 +39,18 @@ const labAnswer = `{"model":"default-6","named":"default","models":["default","n
  "applied":{"by":"olga","at":"2026-01-02T15:04:05Z","changes":["shop: rules.text"]},"before":[{"changes":[]}],"shadow":{"by":"olga","at":"2026-01-02T15:04:05Z","changes":["x"],"settings":{"model":"none"}},
  "beside":{"since":"2026-01-02T15:04:05Z","model":"none-1","judged":700,"stopped_by_both":5,"newly_stopped":{"subjects":3,"about":3,"people":1,"grounds":{"solved":1},"pages":12,
   "examples":[{"subject":"ip:203.0.113.9","kind":"ip","ground":"solved","person":true,"before":0.4,"after":0.7,"pages":9}]},"newly_free":{},"notes":["beside-rules"]}}`
+
+// TestRequestLeadsToItsTrace: the page of a traced request leads to the trace, and to the other requests of it.
+func TestRequestLeadsToItsTrace(t *testing.T) {
+	c, err := New(Deps{API: new(gate), TracePage: "http://127.0.0.1:16686/trace/{trace}?a=b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := open(t, c).signIn(viewerToken).ask("/console/requests/"+number, "")
+	const id = "0af7651916cd43dd8448eb211c80319c"
+	for _, want := range []string{`<a href="http://127.0.0.1:16686/trace/` + id + `?a=b">` + id + "</a>", `/console/requests?q=trace:` + id} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in %s", want, body)
+		}
+	}
+}

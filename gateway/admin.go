@@ -55,7 +55,7 @@ func (a *Server) openAdmin() (err error) {
 
 // openConsole puts the pages in front of the listener's API.
 func (a *Server) openConsole(secure bool) error {
-	d := console.Deps{API: a.admin, Secure: secure, OIDC: &a.Cfg.Admin.OIDC, Log: a.Logger("console")}
+	d := console.Deps{API: a.admin, Secure: secure, OIDC: &a.Cfg.Admin.OIDC, TracePage: a.Cfg.Traces.Page, Log: a.Logger("console")}
 	if file := a.Cfg.Admin.OIDC.SecretFile; file != "" && d.OIDC.Issuer != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -33,7 +33,7 @@ const (
 )
 
 // Keys are the names by which a query may ask, with what stands behind them.
-const Keys = "kind verdict cause mode service method path subject ip agent ja4 status reason by since until"
+const Keys = "kind verdict cause mode service method path subject ip agent ja4 status reason by trace since until"
 
 // ParseQuery reads a query such as
 //
@@ -198,6 +198,12 @@ func single(key, value string) (func(r *row) bool, error) {
 		return func(r *row) bool { return r.kind < KindBan && r.mode == verdict.Mode(m) }, err //nolint:gosec // the same
 	case "status":
 		return statusIs(value)
+	case "trace":
+		id, ok := verdict.ParseTrace(value)
+		if !ok {
+			return nil, fmt.Errorf("trace: %q is no ID of a trace: it has 32 hexadecimal digits", settings.Clip(value))
+		}
+		return func(r *row) bool { return bytes.Equal(r.texts[colTrace], id[:]) }, nil
 	case "ip":
 		return addressIn(value)
 	}

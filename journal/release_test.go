@@ -135,7 +135,7 @@ func keepJournal(t *testing.T, name string) {
 	for i, kind := range []verdict.EventKind{verdict.EventRequest, verdict.EventShown, verdict.EventSolved, verdict.EventFailed} {
 		from := string(rune('7' + i%2)) // the last one's challenge is solved, the first one's is not
 		rid := w.decide("203.0.113."+from, "/kept/"+from, "an agent", func(d *verdict.Decision, n *verdict.Note) {
-			d.Paid, d.Mode, n.Kind, n.Share, n.Work = i == 0, verdict.Observe, kind, 0.25, i == 1
+			d.Paid, d.Mode, n.Kind, n.Share, n.Work, n.Trace = i == 0, verdict.Observe, kind, 0.25, i == 1, verdict.Trace{1, 2, byte(i)}
 		})
 		story := verdict.Story{}
 		fill(reflect.ValueOf(&story).Elem(), 3)

@@ -2,6 +2,7 @@ package journal
 
 import (
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"math"
 	"time"
@@ -78,6 +79,7 @@ const (
 	colJA4
 	colReason // the list's entry, the rule, the ban, or the operator's words
 	colBy     // the name of the operator's token
+	colTrace  // the ID of the trace, in 16 bytes; rows of versions before end before it
 	columns
 )
 
@@ -114,6 +116,10 @@ func (r *row) read(key, val []byte) error {
 	r.share = math.Float32frombits(binary.BigEndian.Uint32(val[12:]))
 	val = val[rowHead:]
 	for i := range r.texts {
+		if i == colTrace && len(val) == 0 {
+			r.texts[i] = nil
+			break
+		}
 		n, k := binary.Uvarint(val)
 		if k <= 0 || n > uint64(len(val)-k) {
 			return errRow
@@ -172,6 +178,7 @@ type Entry struct {
 	Seconds float64   `json:"seconds,omitempty"` // until the last byte of the answer
 	Reason  string    `json:"reason,omitempty"`
 	By      string    `json:"by,omitempty"`      // the operator's token
+	Trace   string    `json:"trace,omitempty"`   // of a request that is traced
 	Share   float32   `json:"share,omitempty"`   // of the requests like it that are kept; absent: all
 	Gateway string    `json:"gateway,omitempty"` // whose journal has it, where several were asked
 }
@@ -182,6 +189,7 @@ func (r *row) entry() Entry {
 		ID: r.id.String(), At: r.at(), Kind: r.kind.String(), Service: text(colService), Method: text(colMethod), Path: text(colPath),
 		Subject: text(colSubject), Address: text(colAddress), Agent: text(colAgent), JA4: text(colJA4), Status: r.status,
 		Seconds: float64(r.took) / 1e6, Reason: text(colReason), By: text(colBy), Paid: r.flags&flagPaid != 0,
+		Trace: hex.EncodeToString(r.texts[colTrace]),
 	}
 	if r.kind < KindBan {
 		e.Verdict, e.Cause, e.Mode = r.verdict.String(), r.cause.String(), r.mode.String()

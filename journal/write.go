@@ -101,6 +101,9 @@ func (j *Journal) told(n *verdict.Note) written {
 		t[colJA4] = []byte(h.JA4)
 	}
 	t[colReason] = []byte(reasonOf(&story))
+	if n.Trace != (verdict.Trace{}) {
+		t[colTrace], story.Trace = n.Trace[:], n.Trace.String()
+	}
 	w.details = story
 	for _, s := range append(story.Considered, address) {
 		if s != string(t[colSubject]) {

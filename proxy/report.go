@@ -107,6 +107,7 @@ func (j *journey) remember() {
 		return
 	}
 	d := &j.decision
+	d.Trace = j.traced.ID()
 	j.core.deps.Decider.Decisions().Record(j.requestID, d, j.view, &j.id, j.svc.Verdict)
 	if d.Verdict == verdict.Human && !d.Paid {
 		return
@@ -188,7 +189,7 @@ func (j *journey) rememberOwn() {
 		return
 	}
 	d := j.decision
-	d.Mode = j.svc.Verdict.Mode
+	d.Mode, d.Trace = j.svc.Verdict.Mode, j.traced.ID()
 	j.core.deps.Decider.Decisions().Record(j.requestID, &d, j.view, &j.id, j.svc.Verdict)
 }
 
@@ -286,6 +287,7 @@ func (j *journey) note(took time.Duration) {
 	}
 	n := &j.noted
 	d.Note(n, j.requestID, j.view, &j.id, j.svc.Verdict)
+	n.Trace = j.traced.ID()
 	n.Kind, n.Status, n.Took, n.BytesOut, n.Work, n.Share = KindOf(j.outcome), uint16(j.status), took, j.result.BytesOut, j.work, share //nolint:gosec // an HTTP status
 	j.core.deps.Journal.Note(n)
 }

@@ -42,6 +42,9 @@ type Decision struct {
 	Rules   *Ruling // what the service's rules said; nil: they were not run
 	Message *Ruling // what the rules of a message route said; nil: there is no message
 
+	// Trace is set by whoever traces the request, before the decision is recorded.
+	Trace Trace
+
 	kept   keptAt
 	match  cbb.Match
 	claims *client.Table

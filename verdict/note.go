@@ -32,6 +32,7 @@ type Note struct {
 	BytesOut int64
 	Work     bool    // a challenge of work
 	Share    float32 // of the requests like it that are noted: 1 is all of them
+	Trace    Trace
 
 	kept                   keptAt
 	methodN, pathN, agentN uint8

@@ -64,6 +64,7 @@ type record struct {
 	required string // the step that the service asked for; a constant
 	ja4N     uint8
 	framesN  uint8
+	trace    Trace
 	belies   bool            // the handshake contradicts the User-Agent
 	software client.Software // whose handshake it is
 	lag      client.Lag      // by how much later it answers than its connection's end
@@ -138,6 +139,7 @@ func (p *record) fill(rid request.ID, d *Decision, v *request.View, id *identity
 	p.subjects, p.n, p.excused = id.Subjects, uint8(id.N), d.Excused
 	p.refused, p.nRefused = id.Refused, uint8(id.NRefused)
 	p.verdict, p.cause, p.mode, p.degraded = d.Verdict, d.Cause, d.Mode, d.Degraded
+	p.trace = d.Trace
 	p.count, p.why, p.required = CountDocument, WhyUncounted, ""
 	p.methodN = uint8(copy(p.method[:], v.Method))
 	p.ja4N, p.framesN = uint8(copy(p.ja4[:], v.JA4)), uint8(copy(p.frames[:], v.Frames))
@@ -203,6 +205,7 @@ type Story struct {
 	Required   string      `json:"required,omitempty"`  // the step that the service asked for: its answer was withheld
 	Counted    *StoryCount `json:"counted,omitempty"`   // what it was counted as; absent if it is not, or not yet
 	Degraded   bool        `json:"degraded,omitempty"`  // the store was failing
+	Trace      string      `json:"trace,omitempty"`     // the ID of the trace that it is part of; empty: it is not traced
 }
 
 // StoryCount is what a request was counted as, for limits, budgets and factors.
@@ -290,7 +293,7 @@ func (p *record) story() Story {
 	s := Story{
 		RequestID: p.id.String(), At: time.Unix(0, p.at).UTC(), Service: p.service, Mode: p.mode.String(),
 		Method: string(p.method[:p.methodN]), Path: string(p.path[:p.pathN]),
-		Verdict: p.verdict.String(), Cause: p.cause.String(), Degraded: p.degraded,
+		Verdict: p.verdict.String(), Cause: p.cause.String(), Degraded: p.degraded, Trace: p.trace.String(),
 	}
 	if p.pathCut {
 		s.Path += "…"

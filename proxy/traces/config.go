@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -14,6 +15,8 @@ type Config struct {
 	Endpoint string `mapstructure:"endpoint"`
 	// AuthorizationFile has the value of the field Authorization that the receiver asks for. Empty: none is sent.
 	AuthorizationFile string `mapstructure:"authorization_file"`
+	// Page is where people look at a trace, with {trace} for its ID: the console and `antirobot why` lead there. Empty: nowhere.
+	Page string `mapstructure:"page"`
 	// Share is the share of the requests that are traced where no trusted proxy has decided that.
 	Share   float64       `mapstructure:"share"`
 	Queue   int           `mapstructure:"queue"`   // traced requests that may wait to be sent, about 1 kB each
@@ -38,6 +41,11 @@ func (c *Config) Validate() error {
 		u, err := url.Parse(c.Endpoint)
 		ok := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && u.Path != ""
 		bad(ok, "endpoint: %q is no URL with its path; write for example http://127.0.0.1:4318/v1/traces", c.Endpoint)
+	}
+	if c.Page != "" {
+		u, err := url.Parse(strings.ReplaceAll(c.Page, "{trace}", "0"))
+		ok := err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != "" && u.User == nil && strings.Contains(c.Page, "{trace}")
+		bad(ok, "page: %q is no URL with {trace} in it; write for example http://127.0.0.1:16686/trace/{trace}", c.Page)
 	}
 	bad(c.Share >= 0 && c.Share <= 1, "share: %v is not between 0 and 1", c.Share)
 	bad(c.Queue >= 16 && c.Queue <= 1<<20, "queue: %d is not between 16 and %d", c.Queue, 1<<20)

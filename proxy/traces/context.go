@@ -34,6 +34,14 @@ func (c *Context) Header() []byte {
 	return append(b, "-01"...)
 }
 
+// ID returns the trace's ID; all zeros if the request is not traced.
+func (c *Context) ID() [16]byte {
+	if !c.sampled {
+		return [16]byte{}
+	}
+	return c.trace
+}
+
 // AppendID appends the trace's ID as it is written.
 func (c *Context) AppendID(dst []byte) []byte { return hex.AppendEncode(dst, c.trace[:]) }
 
