@@ -35,6 +35,8 @@ func (j *Journal) figure(at time.Time) {
 	if j.counts == nil {
 		return
 	}
+	j.figures.Lock()
+	defer j.figures.Unlock()
 	grown := map[string]float64{}
 	now := j.counts()
 	for name, n := range now {

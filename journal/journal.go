@@ -49,7 +49,8 @@ type Journal struct {
 	slow   chan written // bans and acts: they come off the path of requests
 
 	open    map[openKey]opened // challenges that are not answered yet; of the writer
-	last    map[string]float64 // of the figures; of the writer
+	figures sync.Mutex
+	last    map[string]float64 // of the figures; under the lock
 	buffers buffers
 
 	hash    func(string) string // of addresses of hashDay; of the writer
@@ -204,14 +205,18 @@ func (j *Journal) add(w written) {
 
 // run is the goroutine that writes.
 func (j *Journal) run() {
-	flush, minute := time.NewTicker(batchEvery), time.NewTicker(time.Minute)
+	flush, minute, early := time.NewTicker(batchEvery), time.NewTicker(time.Minute), time.NewTicker(earlyEvery)
 	defer flush.Stop()
 	defer minute.Stop()
+	defer early.Stop()
 	for {
 		select {
 		case <-j.wake:
 		case <-flush.C:
+		case <-early.C:
+			j.figure(j.now())
 		case <-minute.C:
+			early.Stop()
 			j.upkeep(j.now())
 		case <-j.stop:
 			j.flush()
@@ -221,6 +226,9 @@ func (j *Journal) run() {
 		j.flush()
 	}
 }
+
+// earlyEvery is how often figures are kept in the first minute, when whoever has just started a gateway looks at them.
+const earlyEvery = 3 * time.Second
 
 // upkeep is what is done each minute.
 func (j *Journal) upkeep(at time.Time) {

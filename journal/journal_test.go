@@ -338,3 +338,13 @@ func TestSurvivesKill(t *testing.T) {
 		t.Fatalf("%d entries of 301, %v", len(f.Entries), err)
 	}
 }
+
+// TestFiguresAreThereEarly: whoever has just started a gateway does not look at zeros until the minute is over.
+func TestFiguresAreThereEarly(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, small(), func(d *Deps) { d.Counts = func() map[string]float64 { return map[string]float64{"requests/human": 4} } })
+	eventually(t, "figures of the first seconds", func() bool {
+		all, err := w.Figures("minute", w.now().Add(-time.Hour), w.now())
+		return err == nil && len(all) == 1 && all[0].Counts["requests/human"] == 4
+	})
+}
