@@ -23,7 +23,7 @@ ARCH        ?= $(HOSTARCH)
 IMAGE_ARCHS ?= amd64 arm64
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-journal bench-stream bench-smoke agents faults deps screens js clean tidy packages image check-packages
+.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-factors bench-journal bench-stream bench-smoke agents faults deps screens js clean tidy packages image check-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -107,6 +107,11 @@ bench-detection: build ## who of made-up people and robots is told apart, and af
 
 bench-economy: build ## how much of a shop robots of each make get in a day, and what that costs people (docs/detection.md)
 	@./antirobot traffic --economy
+
+bench-factors: build ## what each factor is like among made-up people and robots (docs/factors.md)
+	@mkdir -p $(BIN) && ./antirobot traffic --factors $(BIN)/factors.csv --length 12h >/dev/null
+	@python3 tools/rates.py $(BIN)/factors.csv >verdict/processor/testdata/rates.tsv && rm $(BIN)/factors.csv
+	@$(GO) test ./verdict/processor -run TestFactorsDoc -update
 
 bench-journal: ## a look-up by number and a filter over the last hour, in a journal of ENTRIES (25 million: takes gigabytes in TMPDIR)
 	@$(GO) test ./journal -run '^$$' -bench BenchmarkJournal -benchtime 20x -timeout 2h -entries $${ENTRIES:-25000000}

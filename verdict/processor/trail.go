@@ -172,7 +172,7 @@ func (t *trail) load(e *verdict.Event, fresh bool, others float32) {
 	inc(&t.loads)
 	t.at = max(t.at, ms)
 	t.size = 0
-	if e.BytesOut > 0 && e.Type == verdict.TypeHTML && e.Status < 300 {
+	if e.BytesOut > 0 && (e.Type == verdict.TypeHTML || e.Type == verdict.TypeUnknown) && e.Status < 300 { // recorded lines do not say the type
 		t.size = float32(math.Log(float64(e.BytesOut)))
 	}
 }
