@@ -38,6 +38,7 @@ type result struct {
 	key    key
 	opened bool          // key is set
 	wait   time.Duration // with stateLimited and stateUnavailable
+	early  bool          // with stateLimited: the answer is right, not spent, and can be given again after wait
 	took   time.Duration
 	next   *key     // with stateNext
 	robot  bool     // it was pressed as machines press
@@ -147,9 +148,12 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 	}
 	right, given := kd.check(k.secret, p.rep)
 	r.robot, r.print = mechanical(&k, p.rep), q.readProof(p.key, p.proof)
+	r.wait = c.early(q, &k, right, at)
 	switch {
 	case !given:
 		r.state = stateEmpty
+	case r.wait > 0:
+		r.state, r.early = stateLimited, true
 	case !c.spent.add(k.nonce, at):
 		r.state = stateUsed
 	case k.kind == moveCode:
@@ -347,7 +351,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 		c.addPass(q, &a, &r)
 		c.noteSolved(q, &a, at)
 	case stateLimited:
-		a = c.limited(q, p, r.wait, q.Service.showURL(&l))
+		a = c.limited(q, p, r.wait, q.againURL(p, &l, &r))
 	case stateUnavailable:
 		a = c.message(q, p, 503, verdictCaptcha, templates.Unavailable, q.Service.showURL(&l))
 		a.after(r.wait)

@@ -195,7 +195,7 @@ func (c *Captcha) ChallengeForm(q *Request) Response { return c.challengeForm(q,
 func (c *Captcha) challengeForm(q *Request, grant string) Response {
 	at := c.now()
 	c.count.shown["form"].Inc()
-	if wait := c.exhausted(q, at); wait > 0 && !q.mayMove(q.Reason, q.least(), false) {
+	if wait := c.exhausted(q, at); wait > reading && !q.mayMove(q.Reason, q.least(), false) {
 		return c.limited(q, nil, wait, "")
 	}
 	pr := c.probeOf(q)

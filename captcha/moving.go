@@ -64,10 +64,13 @@ func (m moving) render(medium medium, id string, secret []byte, level uint8, lan
 	return m.digits.render(medium, id, secret[2:], level, lang)
 }
 
+// lastRound reports whether the answer to a key of a moving picture is the one that tells.
+func lastRound(k *key) bool { return len(k.secret) != movingSecret || k.secret[0]+1 >= movingRounds }
+
 // goesOn prepares the next round, if the answered key has one.
 func (r *result) goesOn(right bool) bool {
 	k := &r.key
-	if k.kind != movingCode || len(k.secret) != movingSecret || k.secret[0]+1 >= movingRounds {
+	if k.kind != movingCode || lastRound(k) {
 		return false
 	}
 	wrong := k.secret[1]

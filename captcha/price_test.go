@@ -3,6 +3,7 @@ package captcha
 import (
 	"bytes"
 	"fmt"
+	"html"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -28,10 +29,10 @@ func (e *env) wait(opts ...opt) time.Duration {
 }
 
 // TestPitfall11PassesAreLimited: the worth of a pass falls gradually with what its address earned, and rises again. After
-// twenty an address gets one pass per moment; visitors are told before doing any work, and nobody waits longer than the
-// longest wait. Another address of the network pays little for its neighbour, another network nothing.
+// twenty an address gets one pass per moment, which grows; visitors are told before doing any work, and nobody waits longer than
+// the longest wait. Another address of the network pays little for its neighbour, another network nothing.
 func TestPitfall11PassesAreLimited(t *testing.T) {
-	e := newEnv(t, nil)
+	e := newEnv(t, digitsOnly)
 	e.clock.Store(start.Truncate(24 * time.Hour).Add(24 * time.Hour).UnixNano())
 	_, spare := e.visit("https://example.com/")
 	var got []uint32
@@ -42,12 +43,22 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 	if want := []uint32{100, 50, 25, 12, 6, 3, 1}; !slices.Equal(got[:len(want)], want) || slices.Max(got[len(want):]) != 1 || got[19] != 1 {
 		t.Errorf("passes are worth %v", got)
 	}
-	if w := e.wait(); w == 0 || w > 3*time.Minute {
-		t.Errorf("the first wait is %v", w)
-	}
+	e.exhaust(time.Minute)
 	a := e.submit(spare, e.answerOf(spare.Get("key")))
-	if a.Status != 429 || cookies(&a)["spravka"] != "" || a.Get("Retry-After") == "" {
+	wait, err := strconv.Atoi(a.Get("Retry-After"))
+	if a.Status != 429 || cookies(&a)["spravka"] != "" || err != nil {
 		t.Errorf("the answer: status %d", a.Status)
+	}
+	again := html.UnescapeString(between(t, string(a.Body), `class="go" href="`, `"`))
+	e.pass(time.Duration(wait) * time.Second) // when its turn has come, the same answer counts, once
+	for _, want := range []Outcome{OutcomeSolved, OutcomeLimited} {
+		if a := e.c.Check(e.request("GET", "https://example.com"+again)); a.Outcome != want || want == OutcomeSolved && a.Get("Location") != "https://example.com/" {
+			t.Errorf("the same answer in time: status %d, outcome %d, to %s", a.Status, a.Outcome, a.Get("Location"))
+		}
+	}
+	e.pass(20 * time.Minute)
+	if a := e.c.Check(e.request("GET", "https://example.com"+again)); a.Outcome == OutcomeSolved {
+		t.Error("an answer counts twice")
 	}
 	if a := e.solve(from("203.0.113.8")); a.Outcome != OutcomeSolved || a.Pass.Allowance < 70 {
 		t.Errorf("a neighbour: outcome %d, allowance %d", a.Outcome, a.Pass.Allowance)
@@ -62,7 +73,7 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 			t.Fatalf("told to wait %v", w)
 		}
 		if w == 0 {
-			if a := e.solve(); a.Outcome != OutcomeSolved || a.Pass.Allowance != 1 {
+			if a := e.solveIn(reading); a.Outcome != OutcomeSolved || a.Pass.Allowance != 1 {
 				t.Fatalf("late pass %d: outcome %d, allowance %d", late+1, a.Outcome, a.Pass.Allowance)
 			}
 			late++
@@ -75,6 +86,56 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 	e.pass(48 * time.Hour)
 	if a := e.solve(); a.Pass.Allowance != 100 {
 		t.Errorf("when the day is forgotten: allowance %d", a.Pass.Allowance)
+	}
+}
+
+// digitsOnly asks for no moving picture, whatever an address has earned.
+func digitsOnly(_ *Config, s *ServiceConfig, _ *identity.ServiceConfig) { s.Steps.RaiseAfter = 0 }
+
+// exhaust earns passes until an address has to wait for so long.
+func (e *env) exhaust(least time.Duration) {
+	e.t.Helper()
+	for range 100 {
+		w := e.wait()
+		if w >= least {
+			return
+		}
+		e.pass(w + reading)
+		e.solveIn(0)
+	}
+	e.t.Fatalf("nobody waits for %v", least)
+}
+
+// TestTheNextPassIsDearer: after twenty passes of an hour there is still a picture, the hardest; the interval to the next grows
+// from what it takes to read, without a leap, and falls again.
+func TestTheNextPassIsDearer(t *testing.T) {
+	e := newEnv(t, digitsOnly)
+	e.clock.Store(start.Truncate(24 * time.Hour).Add(24 * time.Hour).UnixNano())
+	for n := range 22 {
+		if w := e.wait(); w != 0 {
+			t.Fatalf("pass %d: told to wait %v", n+1, w)
+		}
+		_, fields := e.visit("https://example.com/")
+		k, _, err := e.c.open(e.request("GET", "https://example.com/"), fields.Get("key"), e.now())
+		if want := uint8(min(n/passesPerLevel, maxLevel)); err != nil || k.level+1 < want || k.level > want { //nolint:gosec // at most maxLevel
+			t.Errorf("pass %d is asked for in level %d, %v, want %d", n+1, k.level, err, want)
+		}
+		if a := e.solveIn(10 * time.Second); a.Outcome != OutcomeSolved {
+			t.Fatalf("pass %d: outcome %d", n+1, a.Outcome)
+		}
+		e.pass(10 * time.Second)
+	}
+	last := reading
+	for n := range 30 {
+		m := e.c.cfg.momentOf(0, float64(20+n))
+		if n == 0 && m > reading || m > 4*last || m < last && n > 0 || n == 29 && m != e.c.cfg.LongestWait {
+			t.Errorf("after %d passes of a day one comes each %v, before each %v", 20+n, m, last)
+		}
+		last = m
+	}
+	e.pass(20 * time.Hour)
+	if w := e.wait(); w > time.Minute {
+		t.Errorf("the day after: told to wait %v", w)
 	}
 }
 

@@ -5,15 +5,22 @@ import (
 	"encoding/binary"
 	"math"
 	"net/netip"
+	"net/url"
+	"strings"
 	"time"
 )
 
 // Passes beyond those that a household may earn as fast as it likes come by turns: one in each moment. A moment is at
 // most a share of the hour (hour/passes_per_hour) because of what the address earned in an hour, and at most
-// longest_wait because of what it or a network around it earned in a day; it grows in steps of an eighth.
+// longest_wait because of what it or a network around it earned in a day. It grows with the square of what is beyond, from a
+// few seconds, and doubles each time: turns are counted by their moment, which has to stay the same from one pass to the next.
 
-// moments is the number of steps in which a moment grows.
+// moments is how often a moment doubles until it is the longest.
 const moments = 8
+
+// reading is the time that it takes to read a picture and to type what it shows: whose turn comes within it is not
+// told to wait before.
+const reading = 10 * time.Second
 
 // momentOf returns the interval between passes where so many were earned in the past hour and day, per household.
 func (c *Config) momentOf(inHour, inDay float64) time.Duration {
@@ -22,7 +29,9 @@ func (c *Config) momentOf(inHour, inDay float64) time.Duration {
 		if over <= 0 {
 			return 0
 		}
-		return longest * time.Duration(min(math.Ceil(over*moments/float64(free)), moments)) / moments
+		share := min(over/float64(free), 1)
+		_, doublings := math.Frexp(2 * share * share) // the power of two that it does not reach
+		return longest >> min(max(-doublings, 0), moments)
 	}
 	moment := max(step(inHour, c.PassesPerHour, hour/time.Duration(c.PassesPerHour)), step(inDay, c.PassesPerDay, c.LongestWait))
 	if moment == 0 {
@@ -91,9 +100,36 @@ func (c *Captcha) takeTurn(ctx context.Context, l *level, moment time.Duration, 
 // exhausted returns how long an address must wait for its next pass, so that it is told before doing any work. If the store
 // does not answer, nobody waits.
 func (c *Captcha) exhausted(q *Request, at time.Time) (wait time.Duration) {
+	return c.exhaustedAt(q, q.ID.Addr, at)
+}
+
+// early returns how long it is until the next turn, for an answer that would earn a pass now: it is not spent, so that nobody reads
+// a second picture for having been too quick with the first.
+func (c *Captcha) early(q *Request, k *key, right bool, at time.Time) (wait time.Duration) {
+	if !right || k.kind == moveCode || k.kind == movingCode && !lastRound(k) {
+		return 0
+	}
+	return c.exhaustedAt(q, k.addr, at)
+}
+
+// againURL is where whoever has to wait tries again: with the same answer, if it was right and is not spent.
+func (q *Request) againURL(p *params, l *link, r *result) string {
+	page := q.Service.showURL(l)
+	if !r.early {
+		return page
+	}
+	answer := url.Values{"key": {p.key}, "rep": {p.rep}}
+	if p.proof != "" {
+		answer.Set(fieldProof, p.proof)
+	}
+	_, rest, _ := strings.Cut(page, "?")
+	return q.Service.prefix + "/checkcaptcha?" + answer.Encode() + "&" + rest
+}
+
+func (c *Captcha) exhaustedAt(q *Request, addr netip.Addr, at time.Time) (wait time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
 	defer cancel()
-	e, err := c.earned(ctx, q.Service.name, q.ID.Addr, at)
+	e, err := c.earned(ctx, q.Service.name, addr, at)
 	if err != nil {
 		return 0
 	}

@@ -162,13 +162,17 @@ func passesOfAnHour(t *testing.T) []int {
 	var bought []int
 	for {
 		v := visitor(t)
-		if page := v.get(v.get(g.url+"/").must(t, 302, "").Header.Get("Location")); page.StatusCode == http.StatusTooManyRequests {
+		page := v.get(v.get(g.url+"/").must(t, 302, "").Header.Get("Location"))
+		if page.StatusCode == http.StatusOK { // its turn may come while it is read, but nothing is read here
+			page = g.solve(v, "/")
+		}
+		if page.StatusCode == http.StatusTooManyRequests {
 			if page.Header.Get("Retry-After") == "" || !strings.Contains(page.body, "Too many tries") {
 				t.Errorf("429 without Retry-After or without a word: %v", page.Header)
 			}
 			break
 		}
-		g.earn(v, "/")
+		page.must(t, http.StatusSeeOther, "")
 		if n := len(bought); n > 50 || n > 25 && began == time.Now().Unix()/3600 {
 			t.Fatal("an address earns passes without end")
 		}
