@@ -3,6 +3,7 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"net"
 	"slices"
 	"strings"
 
@@ -35,7 +36,18 @@ func arrivals(a *gateway.Server) string {
 	if a.Cfg.Listen[0].Secure() {
 		scheme = "https"
 	}
-	return "visitors come to " + scheme + "://" + a.VisitorAddr()
+	return "visitors come to " + scheme + "://" + named(a.Cfg, a.VisitorAddr())
+}
+
+// named is address by the host whose certificate the first listener obtains, as browsers know it; or address itself.
+func named(c *config.Config, address string) string {
+	if !c.Listen[0].ACME || len(c.TLS.ACME.Hosts) == 0 {
+		return address
+	}
+	if _, port, err := net.SplitHostPort(address); err == nil && port != "443" {
+		return net.JoinHostPort(c.TLS.ACME.Hosts[0], port)
+	}
+	return c.TLS.ACME.Hosts[0]
 }
 
 // maxNamed is how many services are named.

@@ -34,6 +34,22 @@ func TestAdvice(t *testing.T) {
 	f(", verdict: {mode: observe}, paths: [{prefix: /a, verdict: {mode: enforce}}]", true, stop)
 }
 
+// TestNamed: where visitors come to is said by the name that the certificate is for.
+func TestNamed(t *testing.T) {
+	f := func(acme bool, address, want string) {
+		t.Helper()
+		c := config.Default()
+		c.Listen = []config.Listener{{ACME: acme}}
+		c.TLS.ACME.Hosts = []string{"www.example.com", "example.com"}
+		if got := named(&c, address); got != want {
+			t.Errorf("%s: %s", address, got)
+		}
+	}
+	f(true, "[::]:443", "www.example.com")
+	f(true, "127.0.0.1:8443", "www.example.com:8443")
+	f(false, "[::]:443", "[::]:443")
+}
+
 // TestHealthJSON: programs get the gateway's answer also where it is not ready; people get it in the error alone.
 func TestHealthJSON(t *testing.T) {
 	const answer = `{"ready":false,"waiting":["lists"]}`
