@@ -125,6 +125,18 @@ func (f *front) metric(name string) string {
 	return ""
 }
 
+// metricOf is the value of the first metric of a name, whatever its labels.
+func (f *front) metricOf(name string) string {
+	var b bytes.Buffer
+	f.set.WritePrometheus(&b)
+	for line := range strings.Lines(b.String()) {
+		if strings.HasPrefix(line, name+"{") {
+			return strings.TrimSpace(line[strings.LastIndexByte(line, ' '):])
+		}
+	}
+	return ""
+}
+
 // awaitMetric waits for a state, however long it takes.
 func (f *front) awaitMetric(t *testing.T, name, want string) {
 	t.Helper()

@@ -200,6 +200,52 @@ func bothStreamsOpen(t *testing.T, secure bool) {
 	}
 }
 
+// held accepts nobody before it is opened.
+type held struct {
+	net.Listener
+	opened chan struct{}
+}
+
+func (h held) Accept() (net.Conn, error) {
+	<-h.opened
+	return h.Listener.Accept()
+}
+
+// TestFewConnections: requests that come together while there is no connection to a service share the first ones.
+func TestFewConnections(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }))
+	door := held{s.Listener, make(chan struct{})}
+	s.Listener, s.EnableHTTP2 = door, true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	f := newFront(t, s.URL, setup{service: func(c *upstream.Config) { toHTTP2(c); c.DialTimeout = time.Minute }})
+	c, statuses := client(t, f), make(chan int)
+	const all = 80 // of one connection of the client's
+	for range all {
+		go func() {
+			res, err := c.Get("http://site.example/")
+			if err != nil {
+				statuses <- 0
+				return
+			}
+			_ = res.Body.Close()
+			statuses <- res.StatusCode
+		}()
+	}
+	f.awaitMetric(t, "antirobot_http2_open_streams", strconv.Itoa(all))
+	time.Sleep(50 * time.Millisecond) // all of them have looked for a connection
+	close(door.opened)
+	for range all {
+		if status := <-statuses; status != 200 {
+			t.Errorf("status %d", status)
+		}
+	}
+	n, _ := strconv.Atoi(f.metricOf("antirobot_upstream_dials_total"))
+	if n < 1 || n > all/4 {
+		t.Errorf("%d connections for %d requests at once", n, all)
+	}
+}
+
 // TestHTTP2ServiceFails: each way to fail has its status, and an answer that breaks off is cut.
 func TestHTTP2ServiceFails(t *testing.T) {
 	began, left := make(chan struct{}, 1), make(chan struct{}, 1)

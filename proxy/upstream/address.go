@@ -28,6 +28,9 @@ type address struct {
 	names  resolver
 	m      addressMetrics
 	http2  *http.Transport // nil for HTTP/1
+	dials  chan struct{}   // of HTTP/2 that are under way
+	made   atomic.Uint64   // connections of HTTP/2 so far
+	unmade atomic.Uint64   // and tries that failed
 
 	active  atomic.Int64 // lent; over HTTP/2: requests
 	open    atomic.Int64 // lent, unused, or being dialled

@@ -89,7 +89,7 @@ func New(cfg Config, d Deps) (*Group, error) {
 			}
 		}
 		if g.HTTP2() {
-			a.http2 = a.newHTTP2()
+			a.http2, a.dials = a.newHTTP2(), make(chan struct{}, dialsAtOnce)
 		}
 		g.addrs = append(g.addrs, a)
 	}

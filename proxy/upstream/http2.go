@@ -25,6 +25,13 @@ const (
 	pingTimeout = 15 * time.Second
 )
 
+// dialsAtOnce bounds the connections to one address that are being opened. The transport begins one for every request that finds
+// no room, and keeps them all: a burst of requests would be as many connections, where one may carry a hundred.
+const dialsAtOnce = 2
+
+// errMade says that a connection was made while this one waited for its turn. Who asked for it has got that one, or tries again.
+var errMade = errors.New("another connection was made")
+
 // errNoHTTP2 means that an address has chosen another protocol in the handshake.
 var errNoHTTP2 = errors.New("it does not speak HTTP/2")
 
@@ -71,6 +78,9 @@ func (g *Group) RoundTrip(r *http.Request, target string) (*Answer, error) {
 		r.URL = &url.URL{Scheme: scheme, Host: a.target.authority(), Opaque: scheme + "://" + r.Host + target}
 		a.active.Add(1)
 		res, err := a.http2.RoundTrip(r) //nolint:bodyclose // it is in the Answer
+		for errors.Is(err, errMade) {
+			res, err = a.http2.RoundTrip(r) //nolint:bodyclose // as above
+		}
 		if err == nil {
 			return &Answer{res, a}, nil
 		}
@@ -134,8 +144,32 @@ func (a *address) newHTTP2() *http.Transport {
 	return t
 }
 
+// takeTurn waits until fewer than dialsAtOnce connections are being opened. What became of those decides about all that waited: if
+// one was made, no other is; if one failed, so have they.
+func (a *address) takeTurn(ctx context.Context) error {
+	made, unmade := a.made.Load(), a.unmade.Load()
+	select {
+	case a.dials <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	switch {
+	case a.made.Load() != made:
+		<-a.dials
+		return errMade
+	case a.unmade.Load() != unmade:
+		<-a.dials
+		return fmt.Errorf("%w: %w %s: another try has just failed", ErrUnreached, errDial, a.name)
+	}
+	return nil
+}
+
 // dialHTTP2 opens a connection, which counts until it is closed.
 func (a *address) dialHTTP2(ctx context.Context) (net.Conn, error) {
+	if err := a.takeTurn(ctx); err != nil {
+		return nil, err
+	}
+	defer func() { <-a.dials }()
 	if !a.reserve() {
 		return nil, fmt.Errorf("%w: %w: %s has max_conns connections", ErrUnreached, ErrBusy, a.name)
 	}
@@ -145,10 +179,12 @@ func (a *address) dialHTTP2(ctx context.Context) (net.Conn, error) {
 	nc, err := a.connectHTTP2(ctx)
 	if err != nil {
 		a.open.Add(-1)
+		a.unmade.Add(1)
 		a.m.dialErrors.Inc()
 		a.failed(err)
 		return nil, fmt.Errorf("%w: %w %s: %w", ErrUnreached, errDial, a.name, err)
 	}
+	a.made.Add(1)
 	a.reached()
 	return nc, nil
 }
