@@ -23,7 +23,7 @@ ARCH        ?= $(HOSTARCH)
 IMAGE_ARCHS ?= amd64 arm64
 STAMP := $(shell git describe --always --dirty 2>/dev/null)
 
-.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-factors bench-journal bench-stream bench-smoke agents faults deps screens js clean tidy packages image check-packages
+.PHONY: help run build test fmt vet cross cross-build lint arch unit alloc race fuzz e2e bench bench-detection bench-economy bench-factors bench-journal bench-stream bench-kvrocks bench-smoke agents faults deps screens js clean tidy packages image check-packages
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -124,6 +124,9 @@ faults: build ## cut, pause, fill, flush and slow down what two gateways share, 
 
 bench-stream: ## what an event costs on its way from a gateway to a processor (docs/adr/0036)
 	@$(GO) test ./stream -run '^$$' -bench 'Offer|Reference|Through' -benchtime 1500000x
+
+bench-kvrocks: ## counts in three copies of Kvrocks (KVROCKS=path of the program): updates, bytes, a node lost (docs/adr/0043)
+	@tools/kvrocks.sh
 
 bench-smoke: ## every benchmark once, so that none rots
 	@$(GO) test -run '^$$' -short -bench . -benchtime=1x $$(git grep -lE '^func Benchmark' '*_test.go' ':!e2e' ':!tools' | xargs -n1 dirname | sort -u | sed 's,^,./,') >/dev/null

@@ -79,7 +79,8 @@ type gateway struct {
 	logs  *logBuffer
 	done  chan struct{}
 
-	ownListen bool // the configuration names the visitors' addresses
+	ownListen bool   // the configuration names the visitors' addresses
+	clock     string // a file that says how far its clock is ahead; see anotherClock
 }
 
 // logBuffer keeps what the process wrote, and wakes tests that wait for a line.
@@ -168,10 +169,6 @@ func startWith(t *testing.T, args ...string) *gateway {
 
 func (g *gateway) run() {
 	g.t.Helper()
-	bin, err := binary()
-	if err != nil {
-		g.t.Fatal(err)
-	}
 	listen, admin := "127.0.0.1:0", "127.0.0.1:0"
 	if g.url != "" { // a restart keeps its ports
 		listen, admin = strings.TrimPrefix(g.url, "http://"), strings.TrimPrefix(g.admin, "http://")
@@ -181,7 +178,7 @@ func (g *gateway) run() {
 	if !g.ownListen {
 		args = append(args, "--listen", listen)
 	}
-	g.cmd = exec.Command(bin, args...)
+	g.cmd = g.program(args)
 	g.logs = newLogBuffer()
 	out, err := g.cmd.StdoutPipe()
 	if err != nil {

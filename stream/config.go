@@ -23,7 +23,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Partitions: 16, Linger: 5 * time.Millisecond, BufferBytes: 16 << 20, Keep: 15 * time.Minute, KeepBytes: 512 << 20,
-		Replay: 10 * time.Minute, ReplayBytes: 32 << 20, Lease: 3 * time.Second, AloneAfter: 10 * time.Second,
+		Replay: 10 * time.Minute, ReplayBytes: 16 << 20, Lease: 3 * time.Second, AloneAfter: 10 * time.Second,
 	}
 }
 

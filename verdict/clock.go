@@ -30,7 +30,7 @@ func (c *Cacher) settleClock() {
 }
 
 // alignEvery is how often a node with a shared store checks whether its clock has changed relative to the store's.
-const alignEvery = time.Second
+const alignEvery = 100 * time.Millisecond
 
 // skewed is how far the shared store's clock is ahead of ours, as applied to the bans in memory: the times that nodes
 // tell each other are the store's. It is held while times are converted from one clock to the other.

@@ -15,8 +15,14 @@ const schema = 2
 
 // clock knows how far the servers' clock is ahead of ours.
 type clock struct {
-	seen atomic.Int64 // nanoseconds, as last measured
-	used atomic.Int64 // what Skew returns: it changes only when the clocks do
+	seen atomic.Int64           // nanoseconds, as last measured
+	used atomic.Pointer[skewed] // nil: not measured yet
+}
+
+// skewed is a skew, which changes only when the clocks do, and when it was measured last.
+type skewed struct {
+	by time.Duration
+	at time.Time
 }
 
 // skewStep is how much the measurement must change before Skew does: times that nodes exchange should not jitter with the
@@ -30,12 +36,17 @@ func (c *clock) note(server, before, after time.Time, most time.Duration) {
 	}
 	skew := server.Sub(before.Add(after.Sub(before) / 2).Round(0))
 	c.seen.Store(int64(skew))
-	switch used := time.Duration(c.used.Load()); {
-	case skew.Abs() <= most:
-		c.used.Store(0)
-	case (skew - used).Abs() > skewStep:
-		c.used.Store(int64(skew))
+	used := skewed{at: after}
+	if was := c.used.Load(); was != nil {
+		used.by = was.by
 	}
+	switch {
+	case skew.Abs() <= most:
+		used.by = 0
+	case (skew - used.by).Abs() > skewStep:
+		used.by = skew
+	}
+	c.used.Store(&used)
 }
 
 func (c *clock) err(most time.Duration) error {
@@ -50,8 +61,18 @@ func (c *clock) err(most time.Duration) error {
 	return fmt.Errorf("redis: the clock of this machine is %v %s the store's: set one of them right", skew.Abs().Round(time.Millisecond), where)
 }
 
-// Skew implements store.Skewed.
-func (s *Store) Skew() time.Duration { return time.Duration(s.clock.used.Load()) }
+// Skew implements store.Skewed. It follows at once when this machine's clock is set: the monotonic clock tells by how much.
+func (s *Store) Skew() time.Duration {
+	used := s.clock.used.Load()
+	if used == nil {
+		return 0
+	}
+	now := s.now()
+	if set := now.Round(0).Sub(used.at.Round(0)) - now.Sub(used.at); set.Abs() > skewStep {
+		return used.by - set
+	}
+	return used.by
+}
 
 // clockHold is how long entries that expired by this machine's clock are kept after it jumped ahead: longer than it takes
 // to measure the clock again.

@@ -104,22 +104,11 @@ func BenchmarkRedis(b *testing.B) {
 		b.ReportMetric(4*float64(n)/b.Elapsed().Seconds(), "commands/s")
 	})
 	// The same by scripts that count each batch once, as the gateway's queue sends them.
-	b.Run("batches", func(b *testing.B) {
-		c := openServers(b).Counters()
-		rnd := rand.New(rand.NewPCG(1, 2))
-		slot := store.TenMinutes.Number(time.Now())
-		batch := store.Batch{Writer: rand.Uint64(), Adds: make([]store.Delta, 4096)}
-		for b.Loop() {
-			batch.Number++
-			for i := range batch.Adds {
-				batch.Adds[i] = store.Delta{Counter: store.Counter{Prefix: "bench", Shingle: rnd.Uint64N(1_000_000), Type: 16}, Slot: slot, N: 1}
-			}
-			if err := c.Count(context.Background(), &batch); err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.ReportMetric(float64(len(batch.Adds))*float64(batch.Number)/b.Elapsed().Seconds(), "sums/s")
-	})
+	next := uint64(0)
+	fresh := load{"new", func(*rand.Rand) uint64 { next++; return next }}
+	for _, l := range append([]load{fresh}, loads[:2]...) {
+		b.Run("batches/"+l.name, func(b *testing.B) { benchBatches(b, l) })
+	}
 	for _, l := range loads {
 		b.Run("shingler/"+l.name, func(b *testing.B) {
 			s, err := counter.New(counter.DefaultConfig(), counter.Deps{Store: openServers(b).Counters(), Log: zerolog.Nop()})
@@ -144,6 +133,35 @@ func BenchmarkRedis(b *testing.B) {
 			b.ReportMetric(100*float64(m.LostFull+m.LostFlush)/float64(m.Updates), "%lost") // offered faster than Redis accepts
 		})
 	}
+}
+
+// benchBatches draws 65,536 updates at a time, and sends their sums.
+func benchBatches(b *testing.B, l load) {
+	const drawn = 1 << 16
+	c := openServers(b).Counters()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	slot := store.TenMinutes.Number(time.Now())
+	batch := store.Batch{Writer: rand.Uint64()}
+	total := 0
+	for b.Loop() {
+		sums := map[store.Counter]uint64{}
+		for range drawn {
+			sums[l.counter(rnd)]++
+		}
+		total += len(sums)
+		list := make([]store.Delta, 0, len(sums))
+		for name, n := range sums {
+			list = append(list, store.Delta{Counter: name, Slot: slot, N: n})
+		}
+		for chunk := range slices.Chunk(list, 4096) {
+			batch.Number, batch.Adds = batch.Number+1, chunk
+			if err := c.Count(context.Background(), &batch); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.ReportMetric(float64(drawn*b.N)/b.Elapsed().Seconds(), "updates/s")
+	b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "sums/s")
 }
 
 // BenchmarkRedisMemory measures the memory of a counter that was updated once, in its two records, and of a pair.
