@@ -73,8 +73,13 @@ func TestTraces(t *testing.T) {
 		out, err := g.command("tail", "trace:"+trace+" verdict:robot", "--follow=false")
 		return err == nil && strings.Contains(out, " /traced ")
 	})
-	_, number, _ := strings.Cut(fmt.Sprint(whole.GetAttributes()), `"antirobot.request_id" value:{string_value:"`)
-	if out, err := g.command("why", number[:min(len(number), 26)]); err != nil || !strings.Contains(out, trace) {
+	number := ""
+	for _, a := range whole.GetAttributes() {
+		if a.GetKey() == "antirobot.request_id" {
+			number = a.GetValue().GetStringValue()
+		}
+	}
+	if out, err := g.command("why", number); err != nil || !strings.Contains(out, trace) {
 		t.Errorf("why of the number that the span names: %v %s", err, out)
 	}
 	eventually(t, "both are counted", func() bool { return g.metric("antirobot_traces_sent_total") == 2 })
