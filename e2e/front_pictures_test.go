@@ -64,8 +64,8 @@ func TestPicturesOfTheDocs(t *testing.T) {
 			run(t, ctx, "load", chromedp.Click("#more", chromedp.ByQuery))
 			a.asked()
 		}},
-		{"blocked", 500, 330, "en", func(ctx context.Context, _ *app) { navigate(blocked.url+"/", "h1")(t, ctx) }},
-		{"limited", 500, 400, "en", func(ctx context.Context, _ *app) {
+		{"blocked", 500, 490, "en", func(ctx context.Context, _ *app) { navigate(blocked.url+"/", "h1")(t, ctx) }},
+		{"limited", 500, 490, "en", func(ctx context.Context, _ *app) {
 			limited.solve(visitor(t), "/")
 			navigate(limited.url+"/", "h1")(t, ctx)
 		}},
