@@ -68,11 +68,16 @@ type Served struct {
 	SetCookie []byte
 }
 
-// Asked reports whether the visitor was asked because of what its network reads, and not taken for a robot.
-func (s *Served) Asked() bool { return s.Stopped && s.Decision.Cause == verdict.CauseBudget }
+// Asked reports whether the visitor was asked because of what its network reads or how it arrives, and not taken for a robot.
+func (s *Served) Asked() bool {
+	return s.Stopped && (s.Decision.Cause == verdict.CauseBudget || s.Decision.Cause == verdict.CauseCampaign)
+}
 
 // Why says briefly why a visitor was stopped or asked.
 func (s *Served) Why() string {
+	if x := &s.Decision.Campaign; s.Decision.Cause == verdict.CauseCampaign {
+		return fmt.Sprintf("arrives like %d robots and %d people in an hour (%s)", x.Robots, x.People, x.Like)
+	}
 	if q := &s.Decision.Question; s.Asked() {
 		return fmt.Sprintf("more than %d documents in %s from a network of %d bits", q.Most, q.Window, q.Prefix.Bits)
 	}

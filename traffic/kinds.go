@@ -22,7 +22,7 @@ const (
 )
 
 // Kinds returns all kinds that appear in tables, people first.
-func Kinds() []Kind { return append(day(), Walkers, Drivers) }
+func Kinds() []Kind { return append(day(), Walkers, Drivers, Campaigns) }
 
 // day are the kinds of a day, which take part if none are requested.
 func day() []Kind {
@@ -32,7 +32,7 @@ func day() []Kind {
 // Robot reports whether clients of the kind should be stopped. A verified crawler is a robot that is welcome.
 func (k Kind) Robot() bool {
 	switch k {
-	case Fast, Slow, Spread, Headless, Liar, API, Evasive, Agents, Drivers, Harvester:
+	case Fast, Slow, Spread, Headless, Liar, API, Evasive, Agents, Drivers, Campaigns, Harvester:
 		return true
 	}
 	return false

@@ -76,6 +76,7 @@ type Cacher struct {
 	recent    *Recent
 	questions *questions
 	doubts    *doubts
+	campaigns campaigns
 	said      *conclusions
 	paths     Paths
 	costs     costs
@@ -219,7 +220,7 @@ func (c *Cacher) decide(d *Decision, v *request.View, id *identity.Identity, s *
 	}
 	if suspect {
 		d.Verdict = Robot
-		if d.Cause == CauseDoubt || d.Cause == CauseAttack {
+		if d.Cause == CauseDoubt || d.Cause == CauseAttack || d.Cause == CauseCampaign {
 			d.Verdict = Unsure
 		}
 		d.Data = c.paths.proved(pathKeyOf(s.Group, v.Path)) == readingData
@@ -244,7 +245,8 @@ func (c *Cacher) ask(d *Decision, v *request.View, id *identity.Identity, s *Set
 
 func (d *Decision) say(v Verdict, c Cause, e *cbb.Entry) { d.Verdict, d.Cause, d.Entry = v, c, e }
 
-// suspects is step 4 without the pass: the first of ban list, ban, rule, judge, budget and doubt that speaks.
+// suspects is step 4 without the pass: the first of ban list, ban, rule, judge, budget, doubt and campaign that
+// speaks.
 func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *identity.Identity, s *Settings) bool {
 	if e := d.match.Ban; e != nil {
 		d.say(Robot, CauseBanList, e)
@@ -272,7 +274,7 @@ func (c *Cacher) suspects(d *Decision, action RuleAction, v *request.View, id *i
 		d.Cause, d.Score = CauseDoubt, d.Doubt.Score
 		return true
 	}
-	return false
+	return c.arrives(d, v, id, s)
 }
 
 // banned looks for the ban that stops a request. The strongest identity that stands for itself decides: bans on it stop

@@ -20,7 +20,8 @@ type Decision struct {
 	Ban      bans.Ban         // for CauseBan
 	Question Question         // for CauseBudget
 	Doubt    Doubt            // the visitor may be a robot, also where that stops nothing; without a subject: no doubt
-	Step     Step             // for CauseDoubt: how the visitor is asked
+	Campaign Campaign         // for CauseCampaign
+	Step     Step             // for CauseDoubt, CauseAttack and CauseCampaign: how the visitor is asked
 	Own      bool             // the ban is on an identity of the request itself, not on its address alone
 	Excused  identity.Subject // the identity that a ban on a weaker one, or on the address, did not stop; without a kind: none
 	Waived   Waiver           // why the cause has no consequence
@@ -57,7 +58,7 @@ func (d *Decision) Stops() bool { return d.Mode == Enforce && d.Verdict != Human
 // Told is the verdict that the service is told: Unsure also where a doubt stops nothing.
 func (d *Decision) Told() Verdict {
 	if d.Waived != NotWaived {
-		if d.Cause == CauseDoubt || d.Cause == CauseAttack {
+		if d.Cause == CauseDoubt || d.Cause == CauseAttack || d.Cause == CauseCampaign {
 			return Unsure
 		}
 		return Robot

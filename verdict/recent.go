@@ -79,6 +79,7 @@ type stoppedRecord struct {
 	ban    bans.Ban
 	asked  Question
 	doubt  Doubt
+	like   Campaign
 	score  float32
 	own    bool
 	paid   bool
@@ -128,7 +129,7 @@ func (r *Recent) Record(rid request.ID, d *Decision, v *request.View, id *identi
 	}
 	p.fill(rid, d, v, id, s)
 	p.ban, p.asked, p.doubt, p.score, p.own = d.Ban, d.Question, d.Doubt, d.Score, d.Own
-	p.waived = d.Waived
+	p.waived, p.like = d.Waived, d.Campaign
 	p.paid, p.cost, p.left, p.pass = d.Paid, int32(d.Cost), d.Left, d.PassID
 	p.rules.copyFrom(d.Rules)
 	p.message.copyFrom(d.Message)
@@ -199,6 +200,7 @@ type Story struct {
 	Ban        *bans.Story `json:"ban,omitempty"`       // the ban that decided
 	Question   *StoryAsked `json:"question,omitempty"`  // what was read in the network that is asked
 	Doubt      *StoryDoubt `json:"doubt,omitempty"`     // why it may be a robot
+	Campaign   *StoryAlike `json:"campaign,omitempty"`  // who else arrives as it does
 	Pass       *StoryPass  `json:"pass,omitempty"`      // the pass that paid
 	Rules      *StoryRules `json:"rules,omitempty"`     // what the service's rules said
 	Message    *StoryRules `json:"message,omitempty"`   // what the rules of a message route said
@@ -347,7 +349,7 @@ func (p *stoppedRecord) story() Story {
 	if p.cause == CauseBudget {
 		s.Question = p.asked.story()
 	}
-	s.Doubt = p.doubt.story()
+	s.Doubt, s.Campaign = p.doubt.story(), p.like.story()
 	if p.paid {
 		pass := identity.Subject{Kind: identity.KindSpravka, ID: p.pass}
 		s.Pass = &StoryPass{ID: pass.String(), Cost: int(p.cost), Left: p.left}

@@ -109,6 +109,7 @@ func (c *Cacher) register(set *metrics.Set) {
 	gauge("antirobot_questions", func() float64 { return float64(c.questions.n.Load()) })
 	gauge("antirobot_questions_refused_full_total", func() float64 { return float64(c.questions.refused.Load()) })
 	gauge("antirobot_doubts", func() float64 { return float64(c.doubts.n.Load()) })
+	gauge("antirobot_campaigns", func() float64 { return float64(c.campaigns.count(c.now())) })
 	gauge("antirobot_doubts_refused_full_total", func() float64 { return float64(c.doubts.refused.Load()) })
 	gauge("antirobot_passes_paying", func() float64 { return float64(c.ledger.n.Load()) })
 	gauge("antirobot_allowance_spent_total", func() float64 { return float64(c.ledger.paid.Load()) })

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"antirobot/request"
@@ -46,7 +47,9 @@ type ServiceConfig struct {
 	CallFactor     float64 `mapstructure:"call_factor"`      // multiplies the limits for calls of scripts and apps, counted apart
 
 	Unsure UnsureConfig `mapstructure:"unsure"` // who is neither human nor robot for certain
-	When   WhenConfig   `mapstructure:"when"`   // only then whom the gateway takes for a robot is asked
+	// Campaign is what newcomers are asked who arrive as nearly only robots do at present: nothing, check or captcha.
+	Campaign string     `mapstructure:"campaign"`
+	When     WhenConfig `mapstructure:"when"` // only then whom the gateway takes for a robot is asked
 	// Honeypot says that no person comes here: whoever opens such a path is labelled a robot for training. Nobody is
 	// stopped for it.
 	Honeypot bool `mapstructure:"honeypot"`
@@ -61,6 +64,7 @@ func DefaultServiceConfig() ServiceConfig {
 		OnStoreFailure: "open",
 		CallFactor:     4,
 		Unsure:         UnsureConfig{Above: 0.3, Then: "nothing"},
+		Campaign:       StepCheck.String(),
 		Limits: []Limit{
 			{Window: 10 * time.Second, Requests: 80, Ban: 10 * time.Minute},
 			{Window: time.Minute, Requests: 300, Ban: 10 * time.Minute},
@@ -98,6 +102,9 @@ func (c *ServiceConfig) Validate() error {
 	if math.IsNaN(c.CallFactor) || c.CallFactor < 1 || c.CallFactor > 1000 {
 		errs = append(errs, fmt.Errorf("call_factor: %v is not between 1 and 1000", c.CallFactor))
 	}
+	if _, ok := parseStep(c.Campaign); !ok {
+		errs = append(errs, fmt.Errorf("campaign: %.40q is none of %s", c.Campaign, strings.Join(stepNames[:], ", ")))
+	}
 	errs = append(errs, c.Unsure.validate(), c.When.validate())
 	return errors.Join(errs...)
 }
@@ -117,6 +124,7 @@ type Settings struct {
 	CallFactor     float32 // … and this many times as many calls of scripts and apps; 0: as many
 	Unsure         float32 // a score above it and up to the threshold is a doubt …
 	Step           Step    // … which leads to this
+	Campaign       Step    // what newcomers are asked who arrive like a campaign
 	Rules          Rules   // over requests; nil: none
 	Honeypot       bool    // whoever opens the path is a robot, for training
 	when           *when   // nil: always
@@ -133,9 +141,10 @@ func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 	m, _ := parseMode(c.Mode)
 	p, _ := parsePolicy(c.OnStoreFailure)
 	step, _ := parseStep(c.Unsure.Then)
+	campaign, _ := parseStep(c.Campaign)
 	return &Settings{
 		Name: name, Group: groupOf(name), Index: index, Mode: m, Threshold: float32(c.Threshold), Sync: c.Sync, OnStoreFailure: p,
-		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor), Unsure: float32(c.Unsure.Above), Step: step, Honeypot: c.Honeypot, when: c.When.prepare(),
+		Limits: append([]Limit(nil), c.Limits...), CallFactor: float32(c.CallFactor), Unsure: float32(c.Unsure.Above), Step: step, Campaign: campaign, Honeypot: c.Honeypot, when: c.When.prepare(),
 	}, nil
 }
 

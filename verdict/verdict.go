@@ -5,8 +5,8 @@
 //  2. white list: Human; never judged, never banned, never challenged
 //  3. a block entry of a fetched list, or a blocking rule: Blocked
 //  4. a ban entry of a list, a live ban, a rule, or the inline judge says robot, or the network has read too much, or
-//     the visitor is in doubt and the service wants those to be asked: a solved pass with allowance left pays for one
-//     request and the answer is Human; otherwise Robot, or Unsure for a doubt
+//     the visitor is in doubt and the service wants those to be asked, or is new and arrives as a campaign does: a solved pass
+//     with allowance left pays for one request and the answer is Human; otherwise Robot, or Unsure for a doubt and a newcomer
 //     (unless the service's conditions, verdict.when, do not hold); while the gateway is under attack, whom the site does not
 //     know is Unsure
 //  5. Human
@@ -77,6 +77,7 @@ const (
 	CauseBudget                 // its network has read more than the site's people explain: a question, not a ban
 	CauseDoubt                  // it may be a robot, and the service asks those: see Doubt
 	CauseAttack                 // the gateway is under attack, and the site does not know the visitor: see AttackConfig
+	CauseCampaign               // it arrives as nearly only robots do at present: see Campaign
 )
 
 // Causes is how many causes there are.
@@ -84,6 +85,7 @@ const Causes = len(causeNames)
 
 var causeNames = [...]string{
 	"none", "own-block", "white", "block-list", "rule", "ban-list", "ban", "judge", "demand", "off", "message", "budget", "doubt", "attack",
+	"campaign",
 }
 
 // String returns the name that logs, metrics and the header X-Antirobot-Reason use.
@@ -100,6 +102,7 @@ var causeWords = [...]string{
 	"a ban list", "a live ban", "the judge, before the answer", "the client asked for the captcha itself", "the service's mode is off",
 	"the rules of a message route", "its network has read more than the people of the site explain",
 	"it may be a robot, but that is not certain", "the gateway is under attack, and asks whom the site does not know",
+	"it is new, and arrives as many robots from other addresses do",
 }
 
 // CauseWords returns the cause of a Story in words; a name that only a later version knows is returned as it is.

@@ -40,6 +40,8 @@ func (*bench) Ask(*verdict.Question) {}
 
 func (*bench) Doubt(*verdict.Doubt) {}
 
+func (*bench) AskArrivals(*verdict.Campaign) {}
+
 func (b *bench) Paths() *verdict.Paths { return &b.paths }
 
 func (*bench) Forgot() bool { return false }

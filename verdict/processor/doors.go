@@ -38,7 +38,7 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
 		chance, all := r.people.heralds.entries.come(page, pages, heraldWithin, e.At)
 		p.credit(e, r.people.heralds.ahead(e, may, chance))
 		door = doorOf(page)
-		if e.Status >= 400 || door == s.door || e.Verdict == verdict.Robot && e.Mode == verdict.Enforce {
+		if e.Status >= 400 || door == s.door || e.Verdict != verdict.Human && e.Mode == verdict.Enforce {
 			return
 		}
 		odd = r.people.doors.odd(page, pages, e.At)

@@ -24,7 +24,7 @@ func (p *Processor) follow(e *verdict.Event, r *rates, s *session) {
 
 // walk is follow for a page load, or for a call with a number. It returns what the subject is like when that is due to be told.
 func (p *Processor) walk(e *verdict.Event, r *rates, load bool) (x traits, told bool) {
-	stopped := e.Verdict == verdict.Robot && e.Mode == verdict.Enforce
+	stopped := e.Verdict != verdict.Human && e.Mode == verdict.Enforce
 	sh, h := p.trails.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	t, _ := p.trails.open(sh, h, e.Subjects[0])

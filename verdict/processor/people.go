@@ -33,6 +33,7 @@ type people struct {
 	doors     views // where those come in who go on from there
 	rhythm    rhythm
 	heralds   heralds
+	newcomers newcomers
 	appetite  appetite
 }
 
@@ -275,7 +276,7 @@ const (
 // voice is the weight of a page or a part in what is known of the company of others: of User-Agents, shapes, services.
 // Visitors whom the site knows weigh more; requests that were stopped weigh nothing.
 func (p *Processor) voice(e *verdict.Event, part, known bool) float32 {
-	if e.Verdict == verdict.Robot && e.Mode == verdict.Enforce {
+	if e.Verdict != verdict.Human && e.Mode == verdict.Enforce {
 		return 0
 	}
 	var of [4]verdict.Prefix

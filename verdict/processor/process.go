@@ -59,6 +59,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	p.serve(e, r, is, known)
 	if is == verdict.CountPart || is == verdict.CountNothing && e.Static {
 		p.part(e, known)
+		p.loads(e, r)
 		p.credit(e, r.people.heralds.followed(e))
 		return
 	}
@@ -70,6 +71,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	}
 	s, due := p.turn(e, r.Name, is, known)
 	p.enter(e, r, &s)
+	p.arrive(e, r, known)
 	p.follow(e, r, &s)
 	if due {
 		r.votes(e, &s, known)
@@ -153,6 +155,7 @@ func (p *Processor) captcha(e *verdict.Event, r *rates) {
 	switch {
 	case e.Again:
 	case e.Kind == verdict.EventSolved:
+		p.answer(e, r)
 		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, solved: 1})
 	case e.Kind == verdict.EventFailed:
 		p.send(storeTask{sub: e.Subjects[0], addr: e.Subjects[e.N-1], at: e.At, failed: 1})
@@ -180,6 +183,7 @@ func (p *Processor) growth(first time.Duration, e *verdict.Event) banGrowth {
 
 // ban makes a ban, and counts it in the groups of the event.
 func (p *Processor) ban(b bans.Ban, e *verdict.Event) {
+	p.unmask(e)
 	if p.concernsOne(&b, e) {
 		p.misbehaved(e)
 		return

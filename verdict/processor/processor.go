@@ -54,6 +54,7 @@ type BanKeeper interface {
 	Stands(e *verdict.Event) bool
 	Ask(q *verdict.Question)
 	Doubt(d *verdict.Doubt)
+	AskArrivals(x *verdict.Campaign)
 	Paths() *verdict.Paths
 	Forgot() bool
 	Recall(ctx context.Context, s identity.Subject, service string) (int, error)

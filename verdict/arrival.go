@@ -1,0 +1,193 @@
+package verdict
+
+import (
+	"encoding/binary"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/request"
+	"antirobot/verdict/client"
+)
+
+// Robots that are spread over many addresses are new at each of them, and an address that is new is not judged before its second
+// page. But they arrive alike. A Campaign says that nearly all who arrive like this turn out to be robots: until it is over, whoever
+// arrives so is asked with the first page. It is a question and no ban: a pass answers it, and whoever keeps our cookie is not
+// concerned.
+
+// Arrival is what the arrival of a newcomer, a page that somebody opens from outside who brings nothing of ours, has in common with
+// others: a hash for each Likeness.
+type Arrival [Likenesses]uint64
+
+// Likeness is in what arrivals are alike.
+type Likeness uint8
+
+// The likenesses, the closest first. All include what kind of page is opened, whether a referer is named, and whether cookies of the
+// service are sent.
+const (
+	LikeProgram  Likeness = iota // User-Agent, header fields and their order, languages, handshake
+	LikeLibrary                  // the same under any User-Agent
+	LikeLanguage                 // languages
+	LikeManner                   // nothing else
+	Likenesses
+)
+
+var likenessNames = [Likenesses]string{"program", "library", "language", "manner"}
+
+// String returns the name that stories use.
+func (l Likeness) String() string { return likenessNames[l] }
+
+// Campaign is a way to arrive at the services of a group that is nearly only robots' at present. It is a plain value.
+type Campaign struct {
+	Mark           uint64 // of an Arrival
+	Like           Likeness
+	Until          time.Time // zero: it is over
+	Share          float32   // of the addresses that are asked
+	Salt           uint64    // decides which
+	Robots, People uint32    // who arrived so in the last hour, and what they turned out to be
+}
+
+// Arrival returns what the arrival of a newcomer has in common with others; false if the event is none.
+func (e *Event) Arrival(group uint32) (Arrival, bool) {
+	if e.N != 1 || e.Subjects[0].Kind != identity.KindIP || e.Kind != EventRequest {
+		return Arrival{}, false
+	}
+	return arrivalOf(&e.Facts, e.Method, e.Agent, e.PathShape, group)
+}
+
+func arrivalOf(f *client.Facts, method uint8, agent, shape uint64, group uint32) (a Arrival, ok bool) {
+	if !f.Page || f.Partial || f.Partner || method != 'G' || !f.Claim.Family.Browser() || f.Referer == client.RefererSame ||
+		f.Site == client.SiteSame || f.Cookies&(client.CookieOurs|client.CookiePass) != 0 {
+		return a, false
+	}
+	manner := mix(mix(shape, uint64(group)), uint64(f.Referer)<<8|uint64(f.Cookies&client.CookieAny))
+	language := mix(manner, 1<<32|uint64(f.Language))
+	library := mix(mix(mix(language, f.Shape), f.JA4), f.Frames)
+	a = Arrival{LikeManner: manner, LikeLanguage: language, LikeLibrary: library, LikeProgram: mix(library, agent)}
+	return a, true
+}
+
+// maxCampaigns bounds the table.
+const maxCampaigns = 256
+
+// campaigns is the bounded table of campaigns. A reader takes no lock. The zero value is ready for use.
+type campaigns struct {
+	mu sync.Mutex // of writers
+	by atomic.Pointer[map[uint64]Campaign]
+}
+
+// put records a campaign, or that it is over.
+func (t *campaigns) put(x *Campaign, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	next := map[uint64]Campaign{}
+	if old := t.by.Load(); old != nil {
+		for mark, o := range *old {
+			if o.Until.After(now) {
+				next[mark] = o
+			}
+		}
+	}
+	if delete(next, x.Mark); x.Until.After(now) && len(next) < maxCampaigns {
+		next[x.Mark] = *x
+	}
+	t.by.Store(&next)
+}
+
+// count is how many campaigns there are at a time.
+func (t *campaigns) count(now time.Time) (n int) {
+	if m := t.by.Load(); m != nil {
+		for _, x := range *m {
+			if x.Until.After(now) {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// AskArrivals asks from now on whoever arrives like a campaign.
+func (c *Cacher) AskArrivals(x *Campaign) {
+	c.campaigns.put(x, c.now())
+	if c.said.tells() {
+		c.said.tell(saidCampaign, c.appendCampaign(nil, x))
+	}
+}
+
+// arrives reports whether the request is the arrival of a newcomer like those of a campaign, and says so
+// in d.
+func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s *Settings) bool {
+	m := c.campaigns.by.Load()
+	if m == nil || len(*m) == 0 || s.Campaign == StepNothing || id.N != 1 || id.Subjects[0].Kind != identity.KindIP || id.IBirth != 0 || id.Partner || len(v.Method) == 0 {
+		return false
+	}
+	var f client.Facts
+	agent := f.Read(v, id, &c.claims)
+	a, ok := arrivalOf(&f, v.Method[0], agent, shapeOf(v.Path), s.Group)
+	if !ok {
+		return false
+	}
+	for _, mark := range a {
+		if x, ok := (*m)[mark]; ok && x.Until.After(v.At) && x.asks(&id.Subjects[0].ID) {
+			d.Cause, d.Campaign, d.Step = CauseCampaign, x, s.Campaign
+			return true
+		}
+	}
+	return false
+}
+
+// asks reports whether an address is among those that are asked; it stays so as long as the share does not change.
+func (x *Campaign) asks(addr *[16]byte) bool {
+	h := mix(mix(x.Salt, binary.LittleEndian.Uint64(addr[:8])), binary.LittleEndian.Uint64(addr[8:]))
+	return float32(h>>40) < x.Share*(1<<24)
+}
+
+// appendCampaign appends a campaign: mark, likeness, until (unix milliseconds, 0: it is over), share, salt, robots, people.
+func (c *Cacher) appendCampaign(dst []byte, x *Campaign) []byte {
+	var until uint64
+	if !x.Until.IsZero() {
+		until = uint64(x.Until.Add(c.skewNow()).UnixMilli()) //nolint:gosec // after 1970
+	}
+	dst = append(binary.BigEndian.AppendUint64(dst, x.Mark), byte(x.Like))
+	dst = binary.BigEndian.AppendUint64(dst, until)
+	dst = binary.BigEndian.AppendUint32(dst, math.Float32bits(x.Share))
+	dst = binary.BigEndian.AppendUint64(dst, x.Salt)
+	dst = binary.BigEndian.AppendUint32(dst, x.Robots)
+	return binary.BigEndian.AppendUint32(dst, x.People)
+}
+
+func (c *Cacher) heardCampaign(b []byte) bool {
+	if len(b) != 8+1+8+4+8+4+4 || Likeness(b[8]) >= Likenesses {
+		return false
+	}
+	x := Campaign{
+		Mark: binary.BigEndian.Uint64(b), Like: Likeness(b[8]), Share: math.Float32frombits(binary.BigEndian.Uint32(b[17:])),
+		Salt: binary.BigEndian.Uint64(b[21:]), Robots: binary.BigEndian.Uint32(b[29:]), People: binary.BigEndian.Uint32(b[33:]),
+	}
+	if !(x.Share >= 0 && x.Share <= 1) {
+		return false
+	}
+	if binary.BigEndian.Uint64(b[9:]) != 0 {
+		x.Until = c.heardTime(b[9:])
+	}
+	c.campaigns.put(&x, c.now())
+	return true
+}
+
+// StoryAlike is a Campaign as JSON shows it.
+type StoryAlike struct {
+	Like   string    `json:"like"`   // in what those who arrive are alike: program, library, language or manner
+	Robots uint32    `json:"robots"` // who arrived so in the last hour and turned out to be robots …
+	People uint32    `json:"people"` // … and people
+	Until  time.Time `json:"until"`
+}
+
+// story returns the campaign as JSON shows it; nil if there is none.
+func (x *Campaign) story() *StoryAlike {
+	if x.Until.IsZero() {
+		return nil
+	}
+	return &StoryAlike{Like: x.Like.String(), Robots: x.Robots, People: x.People, Until: x.Until.UTC()}
+}

@@ -1,0 +1,146 @@
+package verdict
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"antirobot/identity"
+	"antirobot/request"
+)
+
+// newcomerFrom is a browser that opens a page from outside and brings nothing.
+func newcomerFrom(addr, agent string, at time.Time) (*request.View, *identity.Identity) {
+	v, id := newRequest(at, addr)
+	v.Method, v.Path = []byte("GET"), []byte("/item/7")
+	v.Fields = []request.Field{{Name: []byte("User-Agent"), Value: []byte(agent)}, {Name: []byte("Accept"), Value: []byte("text/html")}}
+	return v, id
+}
+
+const (
+	agentFirefox = "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"
+	agentChrome  = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36"
+)
+
+// markOf is how a newcomer arrives at a service.
+func markOf(t *testing.T, w *world, s *Settings, agent string, like Likeness) uint64 {
+	t.Helper()
+	v, id := newcomerFrom("192.0.2.1", agent, w.now())
+	var d Decision
+	var e Event
+	w.Decide(&d, v, id, s)
+	d.Event(&e, v, id, s)
+	a, ok := e.Arrival(s.Group)
+	if !ok {
+		t.Fatal("it is no arrival")
+	}
+	return a[like]
+}
+
+// TestNewcomersOfACampaignAreAsked: with their first page, and nobody else: neither who brings our cookie, nor who arrives in another
+// way, nor on a path where nobody is to be asked; a pass pays; it ends by itself, or when it is over.
+func TestNewcomersOfACampaignAreAsked(t *testing.T) {
+	w := newWorld(t)
+	s := service(t)
+	x := Campaign{Mark: markOf(t, w, s, agentFirefox, LikeProgram), Until: w.now().Add(10 * time.Minute), Share: 1, Robots: 12, People: 1}
+	f := func(name, agent string, want Verdict, edit func(*identity.Identity), s *Settings) *Decision {
+		t.Helper()
+		v, id := newcomerFrom("192.0.2.9", agent, w.now())
+		if edit != nil {
+			edit(id)
+		}
+		d := new(Decision)
+		w.Decide(d, v, id, s)
+		if d.Verdict != want || (d.Cause == CauseCampaign) != (want == Unsure || d.Paid) || want == Unsure && d.Step != StepCheck {
+			t.Errorf("%s: %v for %v", name, d.Verdict, d.Cause)
+		}
+		return d
+	}
+	f("before", agentFirefox, Human, nil, s)
+	w.AskArrivals(&x)
+	d := f("a newcomer", agentFirefox, Unsure, nil, s)
+	if c := d.Campaign.story(); c == nil || c.Like != "program" || c.Robots != 12 || c.People != 1 {
+		t.Errorf("the story is %+v", c)
+	}
+	f("another browser", agentChrome, Human, nil, s)
+	f("our cookie", agentFirefox, Human, func(id *identity.Identity) { id.IBirth = 1 }, s)
+	f("a known browser", agentFirefox, Human, func(id *identity.Identity) {
+		id.Subjects[0], id.Subjects[1], id.N = sub(identity.KindI, 1), id.Subjects[0], 2
+	}, s)
+	f("nobody is to be asked", agentFirefox, Human, nil, service(t, func(c *ServiceConfig) { c.Campaign = "nothing" }))
+	w.AskArrivals(&Campaign{Mark: markOf(t, w, s, agentFirefox, LikeLibrary), Like: LikeLibrary, Until: w.now().Add(time.Minute), Share: 1})
+	f("the same library under another name", agentChrome, Unsure, nil, s)
+	w.clock.advance(2 * time.Minute)
+	f("the library's is over", agentChrome, Human, nil, s)
+	x.Until = time.Time{}
+	w.AskArrivals(&x)
+	f("taken back", agentFirefox, Human, nil, s)
+	if n := w.campaigns.count(w.now()); n != 0 {
+		t.Errorf("%d campaigns are left", n)
+	}
+}
+
+// TestOnlyAShareIsAsked: an address stays on its side of the share, also when the share grows.
+func TestOnlyAShareIsAsked(t *testing.T) {
+	asked := func(share float32) (n int, of [256]bool) {
+		x := Campaign{Share: share, Salt: 7}
+		for i := range of {
+			if of[i] = x.asks(&[16]byte{10: 0xff, 11: 0xff, 12: 192, 15: byte(i)}); of[i] {
+				n++
+			}
+		}
+		return n, of
+	}
+	few, before := asked(0.25)
+	many, after := asked(0.75)
+	if few < 40 || few > 90 || many < 165 || many > 215 {
+		t.Errorf("%d and %d of 256 are asked", few, many)
+	}
+	for i := range before {
+		if before[i] && !after[i] {
+			t.Errorf("address %d is asked no more", i)
+		}
+	}
+	if n, _ := asked(0); n != 0 {
+		t.Errorf("%d are asked of none", n)
+	}
+}
+
+// TestCampaignsAreBounded: a full table takes no more, and replaces those that it has.
+func TestCampaignsAreBounded(t *testing.T) {
+	var c campaigns
+	for i := range maxCampaigns + 5 {
+		c.put(&Campaign{Mark: uint64(i), Until: day0.Add(time.Hour)}, day0)
+	}
+	c.put(&Campaign{Mark: 1, Until: day0.Add(2 * time.Hour)}, day0)
+	if n := c.count(day0); n != maxCampaigns || c.count(day0.Add(90*time.Minute)) != 1 {
+		t.Errorf("%d campaigns", n)
+	}
+}
+
+// TestCampaignsReachGateways: what a processor has found, and that it is over, is known to gateways.
+func TestCampaignsReachGateways(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := newStore(true, nil)
+		p := newWorldOver(t, st, nil, part(PartProcessor)).start()
+		g := newWorldOver(t, st, nil, part(PartGateway)).start()
+		x := Campaign{Mark: 9, Like: LikeManner, Until: time.Now().Add(time.Hour), Share: 0.5, Salt: 3, Robots: 20, People: 1}
+		p.AskArrivals(&x)
+		p.AskArrivals(&Campaign{Mark: 10, Until: time.Now().Add(time.Hour), Share: 1})
+		p.AskArrivals(&Campaign{Mark: 10})
+		time.Sleep(time.Second)
+		synctest.Wait()
+		heard := (*g.campaigns.by.Load())[9]
+		if x.Until = x.Until.Truncate(time.Millisecond); !heard.Until.Truncate(time.Millisecond).Equal(x.Until) || g.campaigns.count(time.Now()) != 1 {
+			t.Errorf("the gateway has %+v", heard)
+		}
+		if heard.Until = x.Until; heard != x {
+			t.Errorf("the gateway has %+v, not %+v", heard, x)
+		}
+		for _, w := range []*world{g, p} {
+			if err := w.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,349 @@
+package processor
+
+import (
+	"math/bits"
+	"sync"
+	"time"
+
+	"antirobot/verdict"
+	"antirobot/verdict/client"
+)
+
+// newcomers learns, for each way to arrive at a service with nothing of ours (verdict.Arrival), what those turn out to be who
+// arrive so: robots are those whom the judgement bans, people those who load the parts of their page, follow a link with the cookie
+// that they were given, or answer a question, and are not banned later. Where nearly all are robots, from many networks, the next ones are asked with
+// their first page. Only sums are kept, which fade within an hour. Safe for concurrent use; the zero value is ready for use.
+type newcomers struct {
+	mu      sync.Mutex
+	at      int64   // unix milliseconds to which visits have faded
+	visits  float32 // of people, over the day
+	ways    *[wayPlaces]way
+	waiting *[newcomerPlaces]newcomer
+}
+
+const (
+	wayPlaces      = 2048
+	wayTries       = 4 // places where a way may be
+	newcomerPlaces = 4096
+	newcomerFor    = 3600 // seconds in which a client of an address arrives once
+
+	fewHomes    = 8         // networks of robots from which on a way is a campaign's …
+	robotsMost  = 0.25      // … if at least this share of all who arrived so are known to be robots
+	askFrom     = 0.8       // share of robots among those of whom it is known what they are, from which on some are asked …
+	askAll      = 0.9       // … and all are,
+	askMost     = 1 - 1./64 // but for a few addresses, which show what those who arrive so are
+	fewVisits   = 50        // of people in a day, before anybody is asked
+	askedPeople = 0.01      // newcomers among the people who arrive so, out of all visits of people
+	fewPictures = 2         // parts of pages that a person loads
+	askFor      = 600       // seconds that newcomers are asked after the last of them
+	newSpan     = 3 * 3600.0
+	lateSpan    = 600.0
+	lateLeast   = 0.1 // how often they arrive now, at least, out of how often they did on average
+)
+
+// fewRobots are how many robots make a way a campaign's, by how much they are alike.
+var fewRobots = [verdict.Likenesses]float32{8, 10, 12, 16}
+
+// way is what is known of those who arrive in one way.
+type way struct {
+	mark      uint64
+	at        int64   // unix milliseconds to which the counts have faded
+	lately    float32 // arrivals, over ten minutes
+	came      float32 // over the hour, like the next ones
+	robots    float32
+	people    float32
+	peopleDay float32 // over the day
+	networks  uint64  // a bit for each network of robots in this hour
+	hour      uint32
+	before    uint64 // … in the hour before
+	like      verdict.Likeness
+	share     float32 // that is asked …
+	until     int64   // … until then, in unix seconds
+}
+
+// newcomer is a client that has arrived, and what it has turned out to be.
+type newcomer struct {
+	who         uint64 // address and User-Agent
+	at          int64  // unix seconds
+	arrival     verdict.Arrival
+	parts       uint8 // of pages that it has opened here
+	person, bot bool
+}
+
+func (w *way) fade(at int64) {
+	if hour := uint32(at / 3600_000); hour > w.hour { //nolint:gosec // after 1970
+		w.before = 0
+		if hour == w.hour+1 {
+			w.before = w.networks
+		}
+		w.networks, w.hour = 0, hour
+	}
+	if at <= w.at {
+		return
+	}
+	gap := float64(at-w.at) / 1000
+	w.at = at
+	w.lately *= fading(gap, lateSpan)
+	h := fading(gap, newSpan)
+	w.came, w.robots, w.people = w.came*h, w.robots*h, w.people*h
+	w.peopleDay *= fading(gap, groupDay)
+}
+
+// way returns the place of a way, which may have to be made; another one gives way that fewer have come by.
+func (n *newcomers) way(mark uint64, like verdict.Likeness, at int64) *way {
+	var worst *way
+	for i := range uint64(wayTries) {
+		w := &n.ways[(mark>>32+i)%wayPlaces]
+		if w.mark == mark {
+			w.fade(at)
+			return w
+		}
+		if w.mark != 0 {
+			w.fade(at)
+		}
+		if worst == nil || w.came+w.peopleDay < worst.came+worst.peopleDay {
+			worst = w
+		}
+	}
+	*worst = way{mark: mark, like: like, at: at, hour: uint32(at / 3600_000)} //nolint:gosec // after 1970
+	return worst
+}
+
+// whoOf names the client of an address by what stays the same when it is given a cookie.
+func whoOf(e *verdict.Event) uint64 { return fold(addressHash(e)^e.Agent, 0x9e3779b97f4a7c15) | 1 }
+
+func (n *newcomers) find(who uint64) *newcomer { return &n.waiting[who>>32%newcomerPlaces] }
+
+// begin makes the tables, which most services of a gateway with many never need.
+func (n *newcomers) begin() {
+	if n.ways == nil {
+		n.ways, n.waiting = new([wayPlaces]way), new([newcomerPlaces]newcomer)
+	}
+}
+
+// page takes a page that somebody opens, and adds to told what is to be told of campaigns. known says that the site knows the
+// visitor.
+func (n *newcomers) page(e *verdict.Event, group uint32, known bool, told *toldCampaigns) {
+	a, arrives := e.Arrival(group)
+	switch {
+	case arrives:
+	case !e.Page || e.Partial:
+		return
+	case known:
+		if fromOutside(e) {
+			n.mu.Lock()
+			n.visit(e.At)
+			n.mu.Unlock()
+		}
+		return
+	case e.Cookies&client.CookieOurs == 0 && !e.Paid:
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.begin()
+	who, now := whoOf(e), e.At.Unix()
+	x := n.find(who)
+	old := x.who == who && now-x.at < newcomerFor
+	switch {
+	case arrives && !old:
+		*x = newcomer{who: who, at: now, arrival: a}
+		n.count(x, e, told, func(w *way, covered bool) {
+			if !covered {
+				w.came++
+				w.lately++
+			}
+		})
+	case !arrives && old && (e.Paid || !fromOutside(e)):
+		n.person(x, e, told)
+	}
+}
+
+// part takes a part of a page.
+func (n *newcomers) part(e *verdict.Event, told *toldCampaigns) {
+	if e.N != 1 || e.Referer != client.RefererSame {
+		return
+	}
+	who := whoOf(e)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.waiting == nil {
+		return
+	}
+	x := n.find(who)
+	if x.who != who || x.person || x.bot {
+		return
+	}
+	if x.parts++; x.parts >= fewPictures {
+		n.person(x, e, told)
+	}
+}
+
+// visit counts a visit of somebody who is a person.
+func (n *newcomers) visit(at time.Time) {
+	ms := at.UnixMilli()
+	if ms > n.at {
+		n.visits *= fading(float64(ms-n.at)/1000, groupDay)
+		n.at = ms
+	}
+	n.visits++
+}
+
+// person records that a newcomer is a person, as far as can be seen.
+func (n *newcomers) person(x *newcomer, e *verdict.Event, told *toldCampaigns) {
+	if x.person || x.bot {
+		return
+	}
+	x.person = true
+	n.visit(e.At)
+	n.count(x, e, told, func(w *way, _ bool) {
+		w.people++
+		w.peopleDay++
+	})
+}
+
+// solved takes a question that somebody has answered.
+func (n *newcomers) solved(e *verdict.Event, told *toldCampaigns) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.waiting == nil {
+		return
+	}
+	if x, who := n.find(whoOf(e)), whoOf(e); x.who == who {
+		n.person(x, e, told)
+	}
+}
+
+// banned takes somebody whom the judgement bans.
+func (n *newcomers) banned(e *verdict.Event, group uint32, told *toldCampaigns) {
+	a, arrives := e.Arrival(group)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ways == nil {
+		return
+	}
+	who := whoOf(e)
+	x := n.find(who)
+	switch {
+	case x.who == who && x.bot:
+		return
+	case x.who == who:
+	case arrives:
+		x = &newcomer{arrival: a}
+	default:
+		return
+	}
+	network := networkHash(e.Subjects[e.N-1].ID) * 0x9e3779b97f4a7c15 >> 40 & 63
+	n.count(x, e, told, func(w *way, covered bool) {
+		if x.person {
+			w.people, w.peopleDay = max(w.people-1, 0), max(w.peopleDay-1, 0)
+		}
+		if !covered {
+			w.robots++
+			w.networks |= 1 << network
+		}
+	})
+	x.person, x.bot = false, true
+}
+
+// count changes the counts of all ways in which somebody has arrived, the closest first. covered says that a closer one is asked:
+// robots who arrive in that one say nothing about others who arrive less alike.
+func (n *newcomers) count(x *newcomer, e *verdict.Event, told *toldCampaigns, f func(w *way, covered bool)) {
+	covered, now := false, e.At.Unix()
+	for like, mark := range x.arrival {
+		w := n.way(mark, verdict.Likeness(like), e.At.UnixMilli()) //nolint:gosec // there are few
+		f(w, covered)
+		n.judge(w, now, told)
+		covered = covered || w.until > now
+	}
+}
+
+// judge decides whether newcomers who arrive in a way are asked.
+func (n *newcomers) judge(w *way, now int64, told *toldCampaigns) {
+	share := n.ask(w, now)
+	switch asked := w.until > now; {
+	case share == 0 && !asked, share == w.share && w.until-now > askFor/2:
+		return
+	case share == 0:
+		w.until = 0
+	default:
+		w.until = now + askFor
+	}
+	w.share = share
+	x := verdict.Campaign{Mark: w.mark, Like: w.like, Share: share, Robots: uint32(w.robots), People: uint32(w.people)}
+	if w.until != 0 {
+		x.Until = time.Unix(w.until, 0)
+	}
+	told.list[told.n] = x
+	told.n++
+}
+
+// ask returns the share of the newcomers of a way that is to be asked.
+func (n *newcomers) ask(w *way, now int64) float32 {
+	people := max(w.people, w.peopleDay/8)
+	if w.robots < fewRobots[w.like] || bits.OnesCount64(w.networks|w.before) < fewHomes || w.robots < robotsMost*w.came ||
+		w.lately < max(lateLeast*w.came*lateSpan/newSpan, lateLeast) || n.visits < fewVisits {
+		return 0
+	}
+	share := (w.robots/(w.robots+people) - askFrom) / (askAll - askFrom)
+	if share <= 0 || n.peopleAsked(w, now) > askedPeople*n.visits {
+		return 0
+	}
+	const steps = 8
+	return askMost * float32(int(min(share, 1)*steps+0.5)) / steps
+}
+
+// peopleAsked is how many newcomers in a day are asked although they are people, if those of a way are asked.
+func (n *newcomers) peopleAsked(w *way, now int64) float32 {
+	sum := w.peopleDay
+	for i := range n.ways {
+		if o := &n.ways[i]; o.until > now && o != w {
+			sum += o.peopleDay
+		}
+	}
+	return sum
+}
+
+// toldCampaigns is what is to be told once no lock is held.
+type toldCampaigns struct {
+	n    int
+	list [verdict.Likenesses]verdict.Campaign
+}
+
+// arrive takes a page for what is learnt of newcomers.
+func (p *Processor) arrive(e *verdict.Event, r *rates, known bool) {
+	var t toldCampaigns
+	r.people.newcomers.page(e, r.Group, known, &t)
+	p.tell(&t)
+}
+
+// loads takes a part of a page for what is learnt of newcomers.
+func (p *Processor) loads(e *verdict.Event, r *rates) {
+	var t toldCampaigns
+	r.people.newcomers.part(e, &t)
+	p.tell(&t)
+}
+
+// answer takes a right answer to a question.
+func (p *Processor) answer(e *verdict.Event, r *rates) {
+	var t toldCampaigns
+	r.people.newcomers.solved(e, &t)
+	p.tell(&t)
+}
+
+// unmask takes a ban.
+func (p *Processor) unmask(e *verdict.Event) {
+	if r := p.service(e.Service); r != nil {
+		var t toldCampaigns
+		r.people.newcomers.banned(e, r.Group, &t)
+		p.tell(&t)
+	}
+}
+
+// tell tells of campaigns that begin, change or are over.
+func (p *Processor) tell(t *toldCampaigns) {
+	for i := range t.n {
+		t.list[i].Salt = p.secret
+		p.keeper.AskArrivals(&t.list[i])
+	}
+}

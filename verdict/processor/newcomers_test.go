@@ -1,0 +1,173 @@
+package processor
+
+import (
+	"testing"
+	"time"
+
+	"antirobot/verdict"
+	"antirobot/verdict/client"
+)
+
+// crowd is a service's newcomers under test, and what was last told of each way.
+type crowd struct {
+	newcomers
+	told map[uint64]verdict.Campaign
+}
+
+func newCrowd(visits int, at time.Time) *crowd {
+	c := &crowd{told: map[uint64]verdict.Campaign{}}
+	for i := range visits {
+		e := newcomer7(at, i)
+		e.Cookies |= client.CookieOurs
+		c.page(e, 1, true, new(toldCampaigns))
+	}
+	return c
+}
+
+// newcomer7 is the n-th newcomer, in a network of its own, with one browser.
+func newcomer7(at time.Time, n int) *verdict.Event {
+	e := outside(at, n, false)
+	e.Method, e.Agent, e.Shape, e.Language, e.PathShape = 'G', 7, 5, 3, 9
+	return e
+}
+
+func (c *crowd) heard(t *toldCampaigns) {
+	for _, x := range t.list[:t.n] {
+		c.told[x.Mark] = x
+	}
+}
+
+// robot arrives, and is banned two minutes later.
+func (c *crowd) robot(e *verdict.Event) {
+	var t toldCampaigns
+	c.page(e, 1, false, &t)
+	c.heard(&t)
+	t = toldCampaigns{}
+	e.At = e.At.Add(2 * time.Minute)
+	c.banned(e, 1, &t)
+	c.heard(&t)
+}
+
+// person arrives, and follows a link with the cookie that it was given.
+func (c *crowd) person(e *verdict.Event) {
+	var t toldCampaigns
+	c.page(e, 1, false, &t)
+	c.heard(&t)
+	t = toldCampaigns{}
+	e.At, e.Cookies, e.Referer = e.At.Add(20*time.Second), client.CookieOurs, client.RefererSame
+	c.page(e, 1, false, &t)
+	c.heard(&t)
+}
+
+// asked is what is told of those who arrive as an event does, by how much they are alike.
+func (c *crowd) asked(e *verdict.Event) (share [verdict.Likenesses]float32) {
+	a, _ := e.Arrival(1)
+	for like, mark := range a {
+		if x := c.told[mark]; x.Until.After(e.At) {
+			share[like] = x.Share
+		}
+	}
+	return share
+}
+
+// TestCampaignOfNewcomers: once several newcomers from several networks who arrive alike were judged to be robots, the next ones are
+// asked, who arrive just like them; those with another browser are not; and that ends when no more come.
+func TestCampaignOfNewcomers(t *testing.T) {
+	at := time.Unix(1.8e9, 0)
+	c := newCrowd(200, at)
+	other := func(at time.Time, n int) *verdict.Event {
+		e := newcomer7(at, n)
+		e.Agent, e.Shape = 8, 6
+		return e
+	}
+	for i := range 7 {
+		at = at.Add(time.Minute)
+		c.robot(newcomer7(at, 1000+i))
+		c.person(other(at, 2000+i))
+	}
+	if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
+		t.Fatalf("seven are enough: %v", share)
+	}
+	for i := range 60 {
+		at = at.Add(time.Minute)
+		c.robot(newcomer7(at, 3000+i))
+	}
+	if share := c.asked(newcomer7(at, 1)); share[verdict.LikeProgram] != askMost {
+		t.Errorf("of the newcomers %v are asked", share)
+	}
+	if share := c.asked(other(at, 1)); share != [verdict.Likenesses]float32{} {
+		t.Errorf("of those with another browser %v are asked", share)
+	}
+	at = at.Add(4 * time.Hour)
+	c.person(newcomer7(at, 9000))
+	if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
+		t.Errorf("hours after it has ended %v are asked", share)
+	}
+}
+
+// TestNobodyIsAskedWhoArrivesAsPeopleDo: where one in three turns out to be a person; where robots are a small part of those who arrive
+// so; where they are all in one network; on a site that has hardly seen anybody yet.
+func TestNobodyIsAskedWhoArrivesAsPeopleDo(t *testing.T) {
+	f := func(name string, visits int, arrive func(c *crowd, at time.Time, i int)) {
+		t.Helper()
+		at := time.Unix(1.8e9, 0)
+		c := newCrowd(visits, at)
+		for i := range 100 {
+			at = at.Add(time.Minute)
+			arrive(c, at, i)
+			if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
+				t.Errorf("%s: after %d, %v are asked", name, i, share)
+				return
+			}
+		}
+	}
+	f("people", 4000, func(c *crowd, at time.Time, i int) {
+		if i%3 == 0 {
+			c.person(newcomer7(at, 1000+i))
+		} else {
+			c.robot(newcomer7(at, 1000+i))
+		}
+	})
+	f("guests", 4000, func(c *crowd, at time.Time, i int) {
+		if i%5 == 0 {
+			c.robot(newcomer7(at, 1000+i))
+			return
+		}
+		c.page(newcomer7(at, 1000+i), 1, false, new(toldCampaigns))
+	})
+	f("one network", 4000, func(c *crowd, at time.Time, i int) {
+		e := newcomer7(at, 1000)
+		e.Subjects[0].ID[15] = byte(i)
+		c.robot(e)
+	})
+	f("a new site", 20, func(c *crowd, at time.Time, i int) { c.robot(newcomer7(at, 1000+i)) })
+}
+
+// TestWhoSolvesIsAPerson: an answer takes newcomers off a campaign as a followed link does; whoever is banned later was none.
+func TestWhoSolvesIsAPerson(t *testing.T) {
+	at := time.Unix(1.8e9, 0)
+	c := newCrowd(4000, at)
+	for i := range 40 {
+		at = at.Add(time.Minute)
+		c.robot(newcomer7(at, 1000+i))
+	}
+	for i := range 10 {
+		e := newcomer7(at, 2000+i)
+		c.page(e, 1, false, new(toldCampaigns))
+		var told toldCampaigns
+		e.Kind = verdict.EventSolved
+		c.solved(e, &told)
+		c.heard(&told)
+	}
+	if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
+		t.Errorf("although ten have answered, %v are asked", share)
+	}
+	for i := range 10 {
+		var told toldCampaigns
+		c.banned(newcomer7(at, 2000+i), 1, &told)
+		c.heard(&told)
+	}
+	if share := c.asked(newcomer7(at, 1)); share[verdict.LikeProgram] != askMost {
+		t.Errorf("although those are robots, %v are asked", share)
+	}
+}
