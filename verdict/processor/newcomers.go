@@ -343,7 +343,8 @@ func (p *Processor) unmask(e *verdict.Event) {
 // tell tells of campaigns that begin, change or are over.
 func (p *Processor) tell(t *toldCampaigns) {
 	for i := range t.n {
-		t.list[i].Salt = p.secret
-		p.keeper.AskArrivals(&t.list[i])
+		x := t.list[i] // a copy, so that nothing is allocated where there is nothing to tell
+		x.Salt = p.secret
+		p.keeper.AskArrivals(&x)
 	}
 }

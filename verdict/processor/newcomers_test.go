@@ -171,3 +171,21 @@ func TestWhoSolvesIsAPerson(t *testing.T) {
 		t.Errorf("although those are robots, %v are asked", share)
 	}
 }
+
+// TestNothingToTellCostsNothing: pages and parts, of which nothing follows, allocate nothing.
+func TestNothingToTellCostsNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	p, _ := newProcessor(t, nil)
+	know(t, p, []*verdict.Settings{{Name: "shop"}})
+	r := p.service(0)
+	e := newcomer7(time.Unix(1.8e9, 0), 1)
+	p.arrive(e, r, false)
+	if n := testing.AllocsPerRun(100, func() {
+		p.arrive(e, r, false)
+		p.loads(e, r)
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
