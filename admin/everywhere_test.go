@@ -109,7 +109,7 @@ func TestEverywhere(t *testing.T) {
 // TestAsker: a gateway's seal lets it read what only one gateway knows, and nothing else.
 func TestAsker(t *testing.T) {
 	l := start(t, DefaultConfig(), Deps{Journal: new(pageOf), Peers: new(around)})
-	for target, want := range map[string]int{"/api/journal?limit=2": 200, "/api/status": 404, "/api/bans": 404, "/api/lab": 404, "/metrics": 200} {
+	for target, want := range map[string]int{"/api/journal?limit=2": 200, "/api/status": 200, "/api/bans": 404, "/api/lab": 501, "/api/lists": 404, "/metrics": 200} {
 		if got, text, _ := l.do("GET", target, "", "Authorization", "Gateway "+target); got != want {
 			t.Errorf("%s: %d %s", target, got, text)
 		}
