@@ -58,6 +58,8 @@ type Deps struct {
 	// MessagesOpen says that Messages may be asked without the token: its partners have keys, or the listener is on
 	// loopback.
 	MessagesOpen bool
+	// TracePage is where people look at a trace, with {trace} for its ID; empty: nowhere.
+	TracePage string
 	// MaxMessage bounds the body of a request to Messages, in bytes.
 	MaxMessage int64
 }

@@ -91,7 +91,7 @@ func (s *Server) told(c *call) (any, error) {
 	if err == nil && !found {
 		err = notFound("the journal does not remember %s: it is too long ago, was erased, or of another node", id)
 	}
-	return toldBody{Items: t.Entries, Story: t.Story}, err
+	return toldBody{Items: t.Entries, Story: s.traced(t.Story)}, err
 }
 
 // top counts who or what occurs most in the journal, in the last hour unless the query says since when.

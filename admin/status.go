@@ -133,7 +133,7 @@ func (s *Server) decision(c *call) (any, error) {
 	}
 	d, ok := s.deps.Decisions.Get(id)
 	if ok {
-		return d, nil
+		return s.traced(&d), nil
 	}
 	if s.deps.Journal != nil {
 		t, found, err := s.deps.Journal.Get(id)
@@ -141,13 +141,21 @@ func (s *Server) decision(c *call) (any, error) {
 			return nil, err
 		}
 		if found && t.Story != nil {
-			return t.Story, nil
+			return s.traced(t.Story), nil
 		}
 	}
 	if !ok {
 		return nil, notFound("no decision with request id %s is remembered here: it is too long ago, or of another node; the log may have it", id)
 	}
 	return d, nil
+}
+
+// traced adds to a story where people look at its trace; nil stays nil.
+func (s *Server) traced(d *verdict.Story) *verdict.Story {
+	if d != nil && d.Trace != "" {
+		d.TracePage = strings.ReplaceAll(s.deps.TracePage, "{trace}", d.Trace)
+	}
+	return d
 }
 
 func (s *Server) subject(c *call) (any, error) {

@@ -40,9 +40,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 		row("where", "%s", geo.Place(*p))
 	}
 	tellHandshake(row, s.Handshake)
-	if s.Trace != "" {
-		row("trace", "%s", s.Trace)
-	}
+	tellTrace(row, s)
 	if e := s.Entry; e != nil {
 		row("list", "%s: %s%s", e.List, e.Text, parenthesis(e.Reason))
 		if e.Until != nil {
@@ -85,6 +83,16 @@ func remedy(s *verdict.Story) string {
 		return "antirobot unban " + s.RequestID
 	}
 	return "antirobot allow " + s.RequestID + " --for 7d"
+}
+
+// tellTrace names the trace that a request is part of, and where to look at it.
+func tellTrace(row func(name, format string, args ...any), s *verdict.Story) {
+	if s.Trace != "" {
+		row("trace", "%s", s.Trace)
+	}
+	if s.TracePage != "" {
+		row("", "%s", s.TracePage)
+	}
 }
 
 // tellHandshake says how the client began its connection.

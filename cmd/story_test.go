@@ -54,6 +54,18 @@ func TestStoryOfEveryCause(t *testing.T) {
 	}
 }
 
+// TestStoryOfTrace: the trace of a request is told with where to look at it, where there is such a place.
+func TestStoryOfTrace(t *testing.T) {
+	s := verdict.Story{Verdict: "human", Cause: "none", Trace: "0af7651916cd43dd8448eb211c80319c"}
+	if out := told(t, &s); !strings.Contains(out, s.Trace+"\n") || strings.Contains(out, "://") {
+		t.Errorf("without a page: %s", out)
+	}
+	s.TracePage = "http://traces.example/trace/" + s.Trace
+	if out := told(t, &s); !strings.Contains(out, " "+s.TracePage+"\n") {
+		t.Errorf("with a page: %s", out)
+	}
+}
+
 // TestStoryOfRules: what rules said is told with the line, and quarantine is no 403.
 func TestStoryOfRules(t *testing.T) {
 	f := func(s verdict.Story, want ...string) {

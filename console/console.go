@@ -25,19 +25,17 @@ type API interface {
 
 // Deps is what a Console works with. API is required.
 type Deps struct {
-	API       API
-	OIDC      *admin.OIDCConfig // nil, or without an issuer: people sign in by tokens alone
-	Secret    string            // of the client at that provider; empty: it has none
-	TracePage string            // where people look at a trace, with {trace} for its ID; empty: nowhere
-	Secure    bool              // the listener speaks TLS: cookies go nowhere else
-	Now       func() time.Time  // nil: time.Now
-	Log       zerolog.Logger
+	API    API
+	OIDC   *admin.OIDCConfig // nil, or without an issuer: people sign in by tokens alone
+	Secret string            // of the client at that provider; empty: it has none
+	Secure bool              // the listener speaks TLS: cookies go nowhere else
+	Now    func() time.Time  // nil: time.Now
+	Log    zerolog.Logger
 }
 
 // Console serves the pages. Safe for concurrent use; made by New.
 type Console struct {
 	api      API
-	traces   string // Deps.TracePage
 	secure   bool
 	now      func() time.Time
 	log      zerolog.Logger
@@ -58,7 +56,7 @@ func New(d Deps) (*Console, error) {
 	if d.Now == nil {
 		d.Now = time.Now
 	}
-	c := &Console{api: d.API, traces: d.TracePage, secure: d.Secure, now: d.Now, log: d.Log, sessions: newSessions(), linked: admin.Caller{Name: "link", Role: admin.Admin}}
+	c := &Console{api: d.API, secure: d.Secure, now: d.Now, log: d.Log, sessions: newSessions(), linked: admin.Caller{Name: "link", Role: admin.Admin}}
 	if d.OIDC != nil && d.OIDC.Issuer != "" {
 		c.oidc = newProvider(d.OIDC, d.Secret)
 	}

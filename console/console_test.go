@@ -60,7 +60,7 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 		}
 		v = journal.Found{Entries: []journal.Entry{entry, entry}, Next: number, Scanned: 2}
 	case "/api/journal/" + number:
-		v = told{Items: []journal.Entry{entry}, Story: &verdict.Story{RequestID: number, At: at, Service: "shop", Mode: "enforce", Path: hostile, Verdict: "robot", Cause: "ban", Subject: "ip:203.0.113.7", Trace: "0af7651916cd43dd8448eb211c80319c", Considered: []string{"ip:203.0.113.7"}, Ban: ban}}
+		v = told{Items: []journal.Entry{entry}, Story: &verdict.Story{RequestID: number, At: at, Service: "shop", Mode: "enforce", Path: hostile, Verdict: "robot", Cause: "ban", Subject: "ip:203.0.113.7", Trace: "0af7651916cd43dd8448eb211c80319c", TracePage: "http://127.0.0.1:16686/trace/0af7651916cd43dd8448eb211c80319c?a=b", Considered: []string{"ip:203.0.113.7"}, Ban: ban}}
 	case "/api/subjects/ip:203.0.113.7":
 		v = standing{Subject: "ip:203.0.113.7", Bans: []*bans.Story{ban}}
 	case "/api/status":

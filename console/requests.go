@@ -217,7 +217,6 @@ func (v *visit) showRequest() {
 	var subject string
 	if is.Story != nil {
 		v.tell(is.Story, data)
-		data["TracePage"] = strings.ReplaceAll(v.traces, "{trace}", is.Story.Trace)
 		subject = is.Story.Subject
 	} else {
 		subject = is.Items[0].Subject

@@ -42,7 +42,7 @@ const labAnswer = `{"model":"default-6","named":"default","models":["default","n
 
 // TestRequestLeadsToItsTrace: the page of a traced request leads to the trace, and to the other requests of it.
 func TestRequestLeadsToItsTrace(t *testing.T) {
-	c, err := New(Deps{API: new(gate), TracePage: "http://127.0.0.1:16686/trace/{trace}?a=b"})
+	c, err := New(Deps{API: new(gate)})
 	if err != nil {
 		t.Fatal(err)
 	}

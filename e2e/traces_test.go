@@ -36,7 +36,7 @@ func TestTraces(t *testing.T) {
 	}))
 	t.Cleanup(receiver.Close)
 	file := filepath.Join(t.TempDir(), "antirobot.yaml")
-	text := fmt.Sprintf("log: {access: true}\nidentity: {trusted_proxies: [127.0.0.1]}\ntraces: {endpoint: %q, share: 0, every: 50ms}\n", receiver.URL+"/v1/traces")
+	text := fmt.Sprintf("log: {access: true}\nidentity: {trusted_proxies: [127.0.0.1]}\ntraces: {endpoint: %q, share: 0, every: 50ms, page: 'http://traces.example/trace/{trace}'}\n", receiver.URL+"/v1/traces")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -79,8 +79,11 @@ func TestTraces(t *testing.T) {
 			number = a.GetValue().GetStringValue()
 		}
 	}
-	if out, err := g.command("why", number); err != nil || !strings.Contains(out, trace) {
+	if out, err := g.command("why", number); err != nil || !strings.Contains(out, "http://traces.example/trace/"+trace+"\n") {
 		t.Errorf("why of the number that the span names: %v %s", err, out)
+	}
+	if out := g.api("GET", "/api/journal/"+number, nil); !strings.Contains(string(out), `"trace_page":"http://traces.example/trace/`+trace+`"`) {
+		t.Errorf("the journal says of it %s", out)
 	}
 	eventually(t, "both are counted", func() bool { return g.metric("antirobot_traces_sent_total") == 2 })
 }

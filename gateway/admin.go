@@ -26,7 +26,7 @@ func (a *Server) openAdmin() (err error) {
 		Token: a.Token, TLS: a.tlsOf(adminListener), Version: a.version, Started: a.began, Log: a.Logger("admin"), Metrics: a.set,
 		Gateway: a, Bans: a.cacher, Passes: a.cacher, Decisions: a.cacher.Decisions(), Lists: a.lists, Counters: a.counters,
 		Messages: &messageAPI{a: a}, Queue: a.queue, MessagesOpen: a.Cfg.MessagesOpen(), MaxMessage: a.Cfg.Message.MaxRequest, Sessions: a.proc,
-		Challenges: a.challenges, Labels: a.proc, Attack: a.cacher, Alarms: a.alarms,
+		Challenges: a.challenges, Labels: a.proc, Attack: a.cacher, Alarms: a.alarms, TracePage: a.Cfg.Traces.Page,
 	}
 	if a.pushes != nil {
 		deps.Pushes = a.pushes
@@ -55,7 +55,7 @@ func (a *Server) openAdmin() (err error) {
 
 // openConsole puts the pages in front of the listener's API.
 func (a *Server) openConsole(secure bool) error {
-	d := console.Deps{API: a.admin, Secure: secure, OIDC: &a.Cfg.Admin.OIDC, TracePage: a.Cfg.Traces.Page, Log: a.Logger("console")}
+	d := console.Deps{API: a.admin, Secure: secure, OIDC: &a.Cfg.Admin.OIDC, Log: a.Logger("console")}
 	if file := a.Cfg.Admin.OIDC.SecretFile; file != "" && d.OIDC.Issuer != "" {
 		text, err := os.ReadFile(file)
 		if err != nil {

@@ -187,27 +187,28 @@ type Story struct {
 	Path       string      `json:"path"` // without the query; cut after 72 bytes, and then it ends in "…"
 	Verdict    string      `json:"verdict"`
 	Cause      string      `json:"cause"`
-	Subject    string      `json:"subject"`             // whom the request was charged to
-	Considered []string    `json:"considered"`          // all verified identities, the strongest first
-	Refused    []Refusal   `json:"refused,omitempty"`   // identities that were presented and not accepted
-	Place      *StoryPlace `json:"place,omitempty"`     // where the address is, as far as a file says it
-	Handshake  *StoryHello `json:"handshake,omitempty"` // how the client began its connection, as far as that is known
-	Waived     string      `json:"waived,omitempty"`    // why the cause has no consequence
-	Excused    string      `json:"excused,omitempty"`   // the identity that a ban on the address did not stop
-	Entry      *StoryEntry `json:"entry,omitempty"`     // the list entry that decided
-	Rule       string      `json:"rule,omitempty"`      // the line of the rules that decided
-	Score      float32     `json:"score,omitempty"`     // of the judge
-	Ban        *bans.Story `json:"ban,omitempty"`       // the ban that decided
-	Question   *StoryAsked `json:"question,omitempty"`  // what was read in the network that is asked
-	Doubt      *StoryDoubt `json:"doubt,omitempty"`     // why it may be a robot
-	Campaign   *StoryAlike `json:"campaign,omitempty"`  // who else arrives as it does
-	Pass       *StoryPass  `json:"pass,omitempty"`      // the pass that paid
-	Rules      *StoryRules `json:"rules,omitempty"`     // what the service's rules said
-	Message    *StoryRules `json:"message,omitempty"`   // what the rules of a message route said
-	Required   string      `json:"required,omitempty"`  // the step that the service asked for: its answer was withheld
-	Counted    *StoryCount `json:"counted,omitempty"`   // what it was counted as; absent if it is not, or not yet
-	Degraded   bool        `json:"degraded,omitempty"`  // the store was failing
-	Trace      string      `json:"trace,omitempty"`     // the ID of the trace that it is part of; empty: it is not traced
+	Subject    string      `json:"subject"`              // whom the request was charged to
+	Considered []string    `json:"considered"`           // all verified identities, the strongest first
+	Refused    []Refusal   `json:"refused,omitempty"`    // identities that were presented and not accepted
+	Place      *StoryPlace `json:"place,omitempty"`      // where the address is, as far as a file says it
+	Handshake  *StoryHello `json:"handshake,omitempty"`  // how the client began its connection, as far as that is known
+	Waived     string      `json:"waived,omitempty"`     // why the cause has no consequence
+	Excused    string      `json:"excused,omitempty"`    // the identity that a ban on the address did not stop
+	Entry      *StoryEntry `json:"entry,omitempty"`      // the list entry that decided
+	Rule       string      `json:"rule,omitempty"`       // the line of the rules that decided
+	Score      float32     `json:"score,omitempty"`      // of the judge
+	Ban        *bans.Story `json:"ban,omitempty"`        // the ban that decided
+	Question   *StoryAsked `json:"question,omitempty"`   // what was read in the network that is asked
+	Doubt      *StoryDoubt `json:"doubt,omitempty"`      // why it may be a robot
+	Campaign   *StoryAlike `json:"campaign,omitempty"`   // who else arrives as it does
+	Pass       *StoryPass  `json:"pass,omitempty"`       // the pass that paid
+	Rules      *StoryRules `json:"rules,omitempty"`      // what the service's rules said
+	Message    *StoryRules `json:"message,omitempty"`    // what the rules of a message route said
+	Required   string      `json:"required,omitempty"`   // the step that the service asked for: its answer was withheld
+	Counted    *StoryCount `json:"counted,omitempty"`    // what it was counted as; absent if it is not, or not yet
+	Degraded   bool        `json:"degraded,omitempty"`   // the store was failing
+	Trace      string      `json:"trace,omitempty"`      // the ID of the trace that it is part of; empty: it is not traced
+	TracePage  string      `json:"trace_page,omitempty"` // where people look at that trace; whoever answers for the gateway sets it
 }
 
 // StoryCount is what a request was counted as, for limits, budgets and factors.
