@@ -243,9 +243,9 @@ func TestSmallHeaderTable(t *testing.T) {
 	f := newFront(t, service(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(200) }), setup{h2: func(c *Config) { c.HeaderTableBytes = 1 }})
 	r := dialRaw(t, f)
 	fields := append(slices.Clone(get), "x-kept", "in the table")
-	for _, id := range []uint32{r.open(true, fields...), r.open(true, fields...)} {
-		if status, code, gone := r.outcome(id); status != "200" {
-			t.Errorf("request %d got %q, %v, %v", id, status, code, gone)
+	for n := range 2 { // the second refers to what the first has put into the table
+		if status, code, gone := r.outcome(r.open(true, fields...)); status != "200" {
+			t.Errorf("request %d got %q, %v, %v", n, status, code, gone)
 		}
 	}
 }
