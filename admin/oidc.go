@@ -97,6 +97,11 @@ func (c *OIDCConfig) CallerOf(claims map[string]any) (who Caller, ok bool) {
 	return who, who.Role >= Viewer
 }
 
+// Complete says that claims have what names somebody, and what gives a role.
+func (c *OIDCConfig) Complete(claims map[string]any) bool {
+	return claimOf(claims, c.NameClaim) != nil && claimOf(claims, c.RoleClaim) != nil
+}
+
 // claimOf returns a claim by its name, or by a path with dots to one in another.
 func claimOf(claims map[string]any, path string) any {
 	if v, ok := claims[path]; ok {

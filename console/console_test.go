@@ -299,8 +299,8 @@ func TestSignIn(t *testing.T) {
 		}
 	}
 	for range triesEach {
-		if status, _, _ := b.ask("/console/signin", "secret=wrong"); status != 403 {
-			t.Fatalf("a wrong token: %d", status)
+		if status, body, _ := b.ask("/console/signin", "secret=wrong&back=/console/lists"); status != 403 || !strings.Contains(body, `name="back" value="/console/lists"`) {
+			t.Fatalf("a wrong token: %d %s", status, body)
 		}
 	}
 	if status, _, _ := b.ask("/console/signin", "secret="+operatorToken); status != 429 {

@@ -133,10 +133,40 @@ func (p *provider) who(code string, a *attempt, now func() time.Time) (who admin
 		return who, err
 	}
 	who, ok := p.cfg.CallerOf(claims)
+	if !p.cfg.Complete(claims) && at.UserInfoEndpoint() != "" {
+		switch err := p.addUserInfo(ctx, at, token, claims); {
+		case err == nil:
+			who, ok = p.cfg.CallerOf(claims)
+		case !ok: // otherwise the token has said enough
+			return who, fmt.Errorf("ask for the claims that the token lacks: %w", err)
+		}
+	}
 	if !ok {
 		return who, errNoRole
 	}
 	return who, nil
+}
+
+// addUserInfo adds what the provider says of the person beside the signed token, which many leave short (OpenID Connect Core, 5.4).
+// What the token says stays.
+func (p *provider) addUserInfo(ctx context.Context, at *oidc.Provider, token *oauth2.Token, claims map[string]any) error {
+	info, err := at.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	if err != nil {
+		return err
+	}
+	if info.Subject != claims["sub"] { // 5.3.2: it is then somebody else's
+		return errors.New("the provider tells of another person than its token")
+	}
+	more := map[string]any{}
+	if err := info.Claims(&more); err != nil {
+		return err
+	}
+	for name, v := range more {
+		if _, ok := claims[name]; !ok {
+			claims[name] = v
+		}
+	}
+	return nil
 }
 
 // signInAt leads to the provider, and takes who comes back from it.
@@ -144,8 +174,9 @@ func (c *Console) signInAt(v *visit) {
 	ctx, now := v.ctx, c.now()
 	from, _, _ := net.SplitHostPort(ctx.RemoteAddr().String())
 	args := ctx.QueryArgs()
+	back := string(args.Peek("back")) // where they wanted to go, for the next try too
 	fail := func(status int, problem string) {
-		v.page("signin", status, map[string]any{"Problem": problem})
+		v.page("signin", status, map[string]any{"Problem": problem, "Back": back})
 	}
 	if !ctx.IsGet() || !c.sessions.allowed(from, now) {
 		fail(fasthttp.StatusTooManyRequests, "signin_wait")
@@ -158,7 +189,7 @@ func (c *Console) signInAt(v *visit) {
 			fail(fasthttp.StatusBadGateway, "signin_provider")
 			return
 		}
-		a := attempt{nonce: secret(), verifier: oauth2.GenerateVerifier(), back: string(args.Peek("back")), until: now.Add(linkLife)}
+		a := attempt{nonce: secret(), verifier: oauth2.GenerateVerifier(), back: back, until: now.Add(linkLife)}
 		state := c.oidc.begin(a, now)
 		k := c.cookie(oidcName, state, linkLife)
 		k.SetPath(oidcPath)
@@ -175,6 +206,7 @@ func (c *Console) signInAt(v *visit) {
 		fail(fasthttp.StatusForbidden, "signin_again")
 		return
 	}
+	back = a.back
 	who, err := c.oidc.who(string(args.Peek("code")), &a, c.now)
 	if err != nil {
 		c.sessions.try(from)
@@ -186,7 +218,7 @@ func (c *Console) signInAt(v *visit) {
 		fail(fasthttp.StatusForbidden, "signin_again")
 		return
 	}
-	c.enter(ctx, who, a.back)
+	c.enter(ctx, who, back)
 	// A browser keeps a strict cookie from a redirect that began elsewhere; a page of our own may send it on.
 	to := string(ctx.Response.Header.Peek("Location"))
 	ctx.Response.Header.Del("Location")

@@ -22,6 +22,7 @@ type identityProvider struct {
 	key    ed25519.PrivateKey
 	codes  map[string]url.Values // what each was asked with
 	claims map[string]any
+	info   map[string]any // what it says beside the token; nil: it refuses
 }
 
 const clientSecret = "between-us"
@@ -40,7 +41,7 @@ func newIdentityProvider(t *testing.T) *identityProvider {
 	}
 	mux.HandleFunc("/.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		answer(w, map[string]any{
-			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys", "userinfo_endpoint": p.URL + "/userinfo",
 			"id_token_signing_alg_values_supported": []string{"EdDSA"},
 		})
 	})
@@ -64,6 +65,13 @@ func newIdentityProvider(t *testing.T) *identityProvider {
 			claims[k] = v
 		}
 		answer(w, map[string]string{"access_token": "x", "token_type": "Bearer", "id_token": p.sign(claims)})
+	})
+	mux.HandleFunc("/userinfo", func(w http.ResponseWriter, r *http.Request) {
+		if p.info == nil || r.Header.Get("Authorization") != "Bearer x" {
+			w.WriteHeader(403)
+			return
+		}
+		answer(w, p.info)
 	})
 	p.Server = httptest.NewServer(mux)
 	t.Cleanup(p.Close)
@@ -147,9 +155,11 @@ func TestOpenIDConnect(t *testing.T) {
 		b := openOIDC(t, c)
 		t.Run(name, func(*testing.T) { come(b, p.agree(t, b), 403, "did not succeed") })
 	}
-	p.claims = map[string]any{"email": "vera@example.com", "realm": map[string]any{"roles": "guests"}}
+	p.claims, p.info = map[string]any{"email": "vera@example.com", "realm": map[string]any{"roles": "guests"}}, map[string]any{"sub": "7", "realm": olga["realm"]}
 	b = openOIDC(t, c)
 	come(b, p.agree(t, b), 403, "no role here")
+	b = openOIDC(t, c)
+	come(b, p.agree(t, b), 403, `href="/console/oidc?back=%2fconsole%2flists"`) // the next try leads there too
 	b = openOIDC(t, c)
 	back = p.agree(t, b)
 	at = at.Add(2 * linkLife)
@@ -157,6 +167,41 @@ func TestOpenIDConnect(t *testing.T) {
 	p.claims, p.key = olga, ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
 	b = openOIDC(t, c)
 	come(b, p.agree(t, b), 403, "did not succeed") // a key that the provider does not have
+}
+
+// TestClaimsBesideTheToken: what the token leaves out is taken from what the provider says of the same person beside it.
+func TestClaimsBesideTheToken(t *testing.T) {
+	p := newIdentityProvider(t)
+	at := time.Now()
+	c, err := New(Deps{API: new(gate), Secret: clientSecret, Now: func() time.Time { return at }, OIDC: &admin.OIDCConfig{
+		Issuer: p.URL, ClientID: "console", URL: "https://gate.example", Scopes: []string{"email"}, NameClaim: "email", RoleClaim: "groups",
+		Roles: admin.OIDCRoles{Viewer: []string{"staff"}, Operator: []string{"duty"}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, is := range []struct {
+		name         string
+		claims, info map[string]any
+		want         string // empty: nobody
+	}{
+		{"all beside it", nil, map[string]any{"sub": "7", "email": "olga@example.com", "groups": "duty"}, "oidc:olga@example.com (operator)"},
+		{"the token holds", map[string]any{"groups": "staff"}, map[string]any{"sub": "7", "email": "olga@example.com", "groups": "duty"}, "oidc:olga@example.com (viewer)"},
+		{"of another person", nil, map[string]any{"sub": "8", "email": "olga@example.com", "groups": "duty"}, ""},
+		{"refused", nil, nil, ""},
+		{"refused, the role is known", map[string]any{"groups": "staff"}, nil, "oidc:7 (viewer)"},
+	} {
+		t.Run(is.name, func(t *testing.T) {
+			p.claims, p.info = is.claims, is.info
+			b := openOIDC(t, c)
+			status, body, _ := b.ask(p.agree(t, b), "")
+			_, page, _ := b.ask("/console/lists", "")
+			if (status == 200) != (is.want != "") || !strings.Contains(page, is.want) {
+				t.Errorf("%d %s, then %s", status, body, page)
+			}
+			at = at.Add(2 * triesFor)
+		})
+	}
 }
 
 // openOIDC is a browser without cookies at the page that offers the provider.

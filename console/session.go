@@ -169,6 +169,9 @@ func (c *Console) signIn(v *visit) {
 	ctx := v.ctx
 	from, _, _ := net.SplitHostPort(ctx.RemoteAddr().String())
 	at := c.now()
+	fail := func(status int, problem string) {
+		v.page("signin", status, map[string]any{"Problem": problem, "Back": string(ctx.PostArgs().Peek("back"))})
+	}
 	switch {
 	case ctx.IsGet() && ctx.QueryArgs().Has("once"):
 		if c.sessions.allowed(from, at) && c.sessions.follow(ctx.QueryArgs().Peek("once"), at) {
@@ -176,17 +179,17 @@ func (c *Console) signIn(v *visit) {
 			return
 		}
 		c.sessions.try(from)
-		v.page("signin", fasthttp.StatusForbidden, map[string]any{"Problem": "signin_link"})
+		fail(fasthttp.StatusForbidden, "signin_link")
 	case ctx.IsGet():
 		v.page("signin", fasthttp.StatusOK, map[string]any{"Back": string(ctx.QueryArgs().Peek("back"))})
 	case !c.sessions.allowed(from, at):
-		v.page("signin", fasthttp.StatusTooManyRequests, map[string]any{"Problem": "signin_wait"})
+		fail(fasthttp.StatusTooManyRequests, "signin_wait")
 	default:
 		who, ok := c.api.SignIn(string(ctx.PostArgs().Peek("secret")))
 		if !ok {
 			c.sessions.try(from)
 			c.log.Warn().Str("address", from).Msg("console: a wrong token")
-			v.page("signin", fasthttp.StatusForbidden, map[string]any{"Problem": "signin_wrong"})
+			fail(fasthttp.StatusForbidden, "signin_wrong")
 			return
 		}
 		c.enter(ctx, who, string(ctx.PostArgs().Peek("back")))
