@@ -30,7 +30,8 @@ const (
 
 // gate stands for the API: it answers as documented, and notes what was asked of it.
 type gate struct {
-	asked []string
+	asked    []string
+	standing *standing // of the subject; nil: one with a ban
 }
 
 func (*gate) SignIn(token string) (admin.Caller, bool) {
@@ -63,6 +64,9 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 		v = told{Items: []journal.Entry{entry}, Story: &verdict.Story{RequestID: number, At: at, Service: "shop", Mode: "enforce", Path: hostile, Verdict: "robot", Cause: "ban", Subject: "ip:203.0.113.7", Trace: "0af7651916cd43dd8448eb211c80319c", TracePage: "http://127.0.0.1:16686/trace/0af7651916cd43dd8448eb211c80319c?a=b", Considered: []string{"ip:203.0.113.7"}, Ban: ban}}
 	case "/api/subjects/ip:203.0.113.7":
 		v = standing{Subject: "ip:203.0.113.7", Bans: []*bans.Story{ban}}
+		if g.standing != nil {
+			v = g.standing
+		}
 	case "/api/status":
 		return 200, []byte(`{"version":"1","ready":false,"checks":[{"name":"lists","ok":false,"detail":"x"}],"services":[{"name":"shop","mode":"observe","upstreams":[{"address":"10.0.0.1:80","healthy":false}]}],"store":{"backend":"pebble","healthy":false,"error":"full"}}`)
 	case "/api/journal/figures":

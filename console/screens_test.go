@@ -1,8 +1,12 @@
 package console
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+
+	"antirobot/verdict/bans"
 )
 
 // TestChallengesPage: the page shows each step of the challenges, in their order, and the devices.
@@ -39,6 +43,42 @@ const labAnswer = `{"model":"default-6","named":"default","models":["default","n
  "applied":{"by":"olga","at":"2026-01-02T15:04:05Z","changes":["shop: rules.text"]},"before":[{"changes":[]}],"shadow":{"by":"olga","at":"2026-01-02T15:04:05Z","changes":["x"],"settings":{"model":"none"}},
  "beside":{"since":"2026-01-02T15:04:05Z","model":"none-1","judged":700,"stopped_by_both":5,"newly_stopped":{"subjects":3,"about":3,"people":1,"grounds":{"solved":1},"pages":12,
   "examples":[{"subject":"ip:203.0.113.9","kind":"ip","ground":"solved","person":true,"before":0.4,"after":0.7,"pages":9}]},"newly_free":{},"notes":["beside-rules"]}}`
+
+// TestSubjectCompany: the page of a subject says how large the groups are that it belongs to, of now, and of its last ban what is not
+// known now, and leads to their requests.
+func TestSubjectCompany(t *testing.T) {
+	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	var s standing
+	if err := json.Unmarshal([]byte(`{"subject":"ip:203.0.113.7","session":{"factors":[{"name":"network_addresses","value":16.6},{"name":"address_subjects","value":0},{"name":"pages_1m","value":9}]}}`), &s); err != nil {
+		t.Fatal(err)
+	}
+	s.Bans = []*bans.Story{
+		{Made: at, Factors: map[string]float32{"agent_addresses": 40, "network_addresses": 3, "agent_library": 1}},
+		{Made: at.Add(-time.Hour), Factors: map[string]float32{"agent_addresses": 7}},
+	}
+	g := &gate{standing: &s}
+	b := open(t, newConsole(t, g, nil)).signIn(viewerToken)
+	f := func(lang string, want ...string) {
+		t.Helper()
+		b.lang = lang
+		_, body, _ := b.ask("/console/subjects/ip:203.0.113.7", "")
+		for _, w := range want {
+			if !strings.Contains(body, w) {
+				t.Errorf("%s: no %q in %s", lang, w, body)
+			}
+		}
+		if strings.Contains(body, "address_subjects") || strings.Count(body, "<td>"+want[0]) != 1 {
+			t.Errorf("%s: groups that there are not, or twice: %s", lang, body)
+		}
+	}
+	f("en", `<a href="/console/requests?q=ip%3a203.0.113.0%2f24">its network</a></td><td>17 addresses of its network`, "Who else is like it", "</td><td>now</td>",
+		`<a href="/console/requests?q=agent%3a%22%3dcmd%28%29%22">its User-Agent</a></td><td>40 addresses with its User-Agent <span class="soft">agent_addresses</span></td><td>its ban, 2026-01-02 15:04:05 UTC</td>`)
+	f("ru", `<a href="/console/requests?q=ip%3a203.0.113.0%2f24">его сеть</a></td><td>адресов в его сети: 17`, "Кто ещё на него похож", "</td><td>сейчас</td>", "адресов с его User-Agent: 40")
+	s = standing{Subject: "spravka:01"}
+	if _, body, _ := b.ask("/console/subjects/ip:203.0.113.7", ""); strings.Contains(body, "похож") {
+		t.Errorf("a table of nothing: %s", body)
+	}
+}
 
 // TestRequestLeadsToItsTrace: the page of a traced request leads to the trace, and to the other requests of it.
 func TestRequestLeadsToItsTrace(t *testing.T) {

@@ -2,11 +2,13 @@ package console
 
 import (
 	"cmp"
+	"math"
 	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/valyala/fasthttp"
 
@@ -46,6 +48,74 @@ func networkOf(address string) string {
 	return n.String()
 }
 
+// companyOf are the factors that count who else is where a subject is, or is like it, each with the group that it is of.
+var companyOf = [...]struct{ group, factor string }{
+	{"itself", "clients"},
+	{"itself", "addresses"},
+	{"itself", "networks"},
+	{"address", "address_subjects"},
+	{"address", "address_jars"},
+	{"address", "address_established"},
+	{"network", "network_addresses"},
+	{"agent", "agent_addresses"},
+	{"hello", "hello_addresses"},
+	{"hello", "hello_agents"},
+	{"shape", "shape_addresses"},
+	{"campaign", "campaign_addresses"},
+}
+
+// groupSize is a line of the table of who else is like a subject.
+type groupSize struct {
+	Group, Factor string
+	Size          float32
+	When          time.Time // the ban that says so; zero: now
+	Query         string    // finds the requests of the group; empty: the journal does not know it
+}
+
+// company returns the groups that a subject belongs to with their sizes: of now, and where memory does not hold them, of its last ban.
+// Queries find the requests of a group.
+func (s *standing) company(queries map[string]string) []groupSize {
+	var all []groupSize
+	for _, of := range companyOf {
+		line := groupSize{Group: of.group, Factor: of.factor, Query: queries[of.group]}
+		for _, b := range s.Bans {
+			if v := b.Factors[of.factor]; v > 0 && b.Made.After(line.When) {
+				line.Size, line.When = v, b.Made
+			}
+		}
+		if s.Session != nil {
+			for _, f := range s.Session.Factors {
+				if f.Name == of.factor {
+					line.Size, line.When = f.Value, time.Time{}
+				}
+			}
+		}
+		if line.Size = float32(math.Round(float64(line.Size))); line.Size > 0 { // they are estimates
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// queriesOf returns what finds the requests of the groups of a subject: its address and network, if it is one, and what its last request
+// came with.
+func queriesOf(address string, course []journal.Entry) map[string]string {
+	q := map[string]string{}
+	if n := networkOf(address); n != "" {
+		q["address"], q["network"] = "ip:"+address, "ip:"+n
+	}
+	for i := range course {
+		e := &course[i]
+		if e.Agent != "" && q["agent"] == "" && !strings.Contains(e.Agent, `"`) {
+			q["agent"] = `agent:"` + e.Agent + `"`
+		}
+		if e.JA4 != "" && q["hello"] == "" {
+			q["hello"] = "ja4:" + e.JA4
+		}
+	}
+	return q
+}
+
 // showSubject shows what is known of a subject, and its course.
 func (v *visit) showSubject() {
 	subject := v.arg
@@ -80,5 +150,7 @@ func (v *visit) showSubject() {
 	} else {
 		data["Let"] = now.Subject
 	}
+	address, _ := strings.CutPrefix(now.Subject, "ip:")
+	data["Company"] = now.company(queriesOf(address, course.Entries))
 	v.page("subject", fasthttp.StatusOK, data)
 }

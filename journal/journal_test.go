@@ -170,14 +170,14 @@ func TestRemembers(t *testing.T) {
 func TestQueries(t *testing.T) {
 	w := newWorld(t, small(), nil)
 	w.decide("203.0.113.7", "/api/a", "curl/8.1", nil)
-	w.decide("198.51.100.9", "/b", "Mozilla/5.0 (X11)", func(d *verdict.Decision, n *verdict.Note) {
+	w.decide("198.51.100.9", "/b", "Mozilla/5.0 (X11,8.1)", func(d *verdict.Decision, n *verdict.Note) {
 		d.Verdict, d.Cause, n.Status, n.Trace = verdict.Blocked, verdict.CauseOwnBlock, 403, verdict.Trace{0xab, 15: 1}
 	})
 	w.written(2)
 	for query, want := range map[string]string{
 		"": "/b /api/a", "verdict:robot": "/api/a", "-verdict:robot": "/b", "verdict:robot,blocked": "/b /api/a", "path:/api": "/api/a",
 		"ip:203.0.113.7": "/api/a", "203.0.113.0/24": "/api/a", "ip:198.51.100.0/24 status:4xx": "/b", "status:302": "/api/a",
-		"agent:CURL": "/api/a", `agent:"5.0 (x"`: "/b", "cause:own-block": "/b", "subject:ip:203.0.113.7": "/api/a", "curl": "/api/a",
+		"agent:CURL": "/api/a", `agent:"5.0 (x"`: "/b", `agent:"x11,8.1"`: "/b", `"x11,8.1"`: "/b", "agent:x11,8.1": "/b /api/a", "cause:own-block": "/b", "subject:ip:203.0.113.7": "/api/a", "curl": "/api/a",
 		"kind:shown": "", "service:shop since:1h": "/b /api/a", "until:1h": "", "reason:pace": "/b /api/a", "mode:enforce method:GET": "/b /api/a",
 		"trace:ab000000000000000000000000000001": "/b", "-trace:ab000000000000000000000000000001": "/api/a", "trace:ab000000000000000000000000000002": "",
 	} {

@@ -42,7 +42,7 @@ const Keys = "kind verdict cause mode service method path subject ip agent ja4 s
 // All conditions must hold; one with a minus before it must not. Several values stand with commas between them. A path is the
 // beginning of one, an address may be a network, a status may be 4xx, and agent and reason are parts of a text in any case of
 // letters. A word without a key is looked for in path, agent, reason and subject; an address and a network stand for ip:. A
-// value with spaces stands in quotes. Times are durations before now, or of RFC 3339.
+// value with spaces or commas stands in quotes. Times are durations before now, or of RFC 3339.
 func ParseQuery(text string, now time.Time) (Query, error) {
 	var q Query
 	if len(text) > maxQuery {
@@ -82,6 +82,13 @@ func ParseQuery(text string, now time.Time) (Query, error) {
 	return q, nil
 }
 
+// quotedComma stands for a comma in quotes, which is part of a value, as in most User-Agents.
+const quotedComma = 0
+
+func withCommas(value string) string {
+	return strings.ReplaceAll(value, string(rune(quotedComma)), ",")
+}
+
 // wordsOf takes a query apart at spaces outside quotes.
 func wordsOf(text string) (words []string, err error) {
 	var word strings.Builder
@@ -90,6 +97,8 @@ func wordsOf(text string) (words []string, err error) {
 		switch {
 		case c == '"':
 			quoted, some = !quoted, true
+		case c == ',' && quoted:
+			word.WriteRune(quotedComma)
 		case (c == ' ' || c == '\t') && !quoted:
 			if some {
 				words = append(words, word.String())
@@ -161,14 +170,14 @@ var columnOf = map[string]int{
 // condition returns what holds for a key and its value.
 func condition(key, value string) (func(r *row) bool, error) {
 	if key == "" {
-		want := bytes.ToLower([]byte(value))
+		want := bytes.ToLower([]byte(withCommas(value)))
 		return func(r *row) bool {
 			return contains(r.texts[colPath], want) || contains(r.texts[colAgent], want) || contains(r.texts[colReason], want) || contains(r.texts[colSubject], want)
 		}, nil
 	}
 	var any []func(r *row) bool
 	for v := range strings.SplitSeq(value, ",") {
-		one, err := single(key, v)
+		one, err := single(key, withCommas(v))
 		if err != nil {
 			return nil, err
 		}
