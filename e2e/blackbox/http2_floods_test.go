@@ -156,9 +156,15 @@ func floodCases() []Case {
 	flood("rapid reset", 2000, nothing, func(c *streams, _ int) error {
 		return c.WriteRSTStream(c.open(true, c.fields("GET", "/a")...), http2.ErrCodeCancel)
 	})
-	flood("resets that are asked for", 2000, nothing, func(c *streams, _ int) error { // a zero increment is a stream's error
-		return c.WriteRawFrame(http2.FrameWindowUpdate, 0, c.open(true, c.fields("GET", "/a")...), make([]byte, 4))
-	})
+	asked := func(by string, mistake func(c *streams, id uint32) error) { // of a stream, which is reset (CVE-2025-8671)
+		flood("resets that are asked for by "+by, 2000, nothing, func(c *streams, _ int) error {
+			return mistake(c, c.open(true, c.fields("GET", "/a")...))
+		})
+	}
+	asked("a window that does not grow", func(c *streams, id uint32) error { return c.WriteWindowUpdate(id, 0) })
+	asked("a window that is too large", func(c *streams, id uint32) error { return c.WriteWindowUpdate(id, 1<<31-1) })
+	asked("DATA behind the end", func(c *streams, id uint32) error { return c.WriteData(id, true, []byte("a")) })
+	asked("a PRIORITY of its own", func(c *streams, id uint32) error { return c.WritePriority(id, http2.PriorityParam{StreamDep: id}) })
 	flood("PING", 5000, nothing, func(c *streams, _ int) error { return c.WritePing(false, [8]byte{}) })
 	flood("SETTINGS", 5000, nothing, func(c *streams, _ int) error { return c.WriteSettings() })
 	flood("PRIORITY", 5000, nothing, func(c *streams, i int) error {

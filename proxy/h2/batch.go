@@ -19,14 +19,14 @@ type batch struct {
 	next    *[]byte   // what waits; nil: nothing
 	sending bool      // a goroutine sends
 	by      time.Time // its deadline
-	last    time.Time // the latest one that there may be; zero: the connection is not closed
+	last    time.Time // the latest one that there may be; zero: the connection is not ending
 	err     error     // of the first write that failed: no other is tried
 }
 
 const (
 	batchMost  = 32 << 10    // bytes that may wait for those that are being sent; then who writes waits
 	batchPiece = 16 << 10    // sent within one timeout
-	lastWords  = time.Second // for what waits when the connection is closed
+	lastWords  = time.Second // for what waits when the connection ends
 )
 
 // batches are the buffers of the connections that have something to send.
@@ -118,13 +118,27 @@ func (b *batch) arm() {
 	_ = b.nc.SetWriteDeadline(b.by)
 }
 
+// hurry gives what waits and what comes a moment to be sent.
+func (b *batch) hurry() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.end()
+}
+
+// end sets the last deadline, unless it is set. The caller holds mu.
+func (b *batch) end() {
+	if b.last.IsZero() {
+		b.last = time.Now().Add(lastWords)
+		_ = b.nc.SetWriteDeadline(b.last)
+	}
+}
+
 // close gives what waits a moment to be sent, and fails all later writes.
 func (b *batch) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.sending && b.last.IsZero() {
-		b.last = time.Now().Add(lastWords)
-		_ = b.nc.SetWriteDeadline(b.last)
+	if b.sending {
+		b.end()
 	}
 	for b.sending {
 		b.turn.Wait()

@@ -17,7 +17,7 @@ type Config struct {
 	HeaderTableBytes int64         `mapstructure:"header_table_bytes"` // of compressed header fields, for each direction; requests have at least 4 KiB, with which clients begin
 	PingAfter        time.Duration `mapstructure:"ping_after"`         // without a frame for so long a client is asked whether it is there
 	PingTimeout      time.Duration `mapstructure:"ping_timeout"`       // and has so long to say so
-	MaxResets        int           `mapstructure:"max_resets"`         // requests that a client may take back in ten seconds; more: the connection ends. 0: no limit
+	MaxResets        int           `mapstructure:"max_resets"`         // requests that a client may take back, or have ended by its mistakes, in ten seconds; more: the connection ends. 0: no limit
 	MaxControlFrames int           `mapstructure:"max_control_frames"` // frames that carry nothing, in ten seconds; more: the connection ends. 0: no limit
 }
 

@@ -5,6 +5,8 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"net"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/net/http2"
@@ -16,14 +18,18 @@ import (
 // it keeps; but frames that it discards at once cost it time, and it has no bound on those.
 type guarded struct {
 	net.Conn
-	r       *bufio.Reader
-	out     *batch
-	m       *serverMetrics
-	resets  int // left in this window; below 0: too many
+	r      *bufio.Reader
+	out    *batch
+	m      *serverMetrics
+	blocks int                           // CONTINUATION frames left of the current header
+	mostOf int                           // of one header
+	most   struct{ resets, control int } // 0: no limit
+	answer sent                          // the frames that go out
+	over   atomic.Bool                   // too many: nothing more is read
+
+	mu      sync.Mutex // http2.Server writes and reads at the same time, and resets are counted both ways
+	resets  int        // left in this window; below 0: too many
 	control int
-	blocks  int                           // CONTINUATION frames left of the current header
-	mostOf  int                           // of one header
-	most    struct{ resets, control int } // 0: no limit
 	since   time.Time
 
 	first  func()      // called before the first byte is read, when http2.Server knows the connection; nil afterwards
@@ -74,14 +80,21 @@ func (g *guarded) Read(p []byte) (int, error) {
 		g.first = nil
 	}
 	n, err := g.r.Read(p)
-	if !g.count(p[:n]) {
-		return 0, net.ErrClosed
+	if g.over.Load() || !g.count(p[:n]) {
+		g.over.Store(true)
+		g.out.hurry()
+		return 0, http2.ConnectionError(http2.ErrCodeEnhanceYourCalm) // http2.Server says GOAWAY with it, and reads no more
 	}
 	return n, err //nolint:wrapcheck // it is the connection
 }
 
 // Write implements net.Conn.
-func (g *guarded) Write(p []byte) (int, error) { return g.out.Write(p) }
+func (g *guarded) Write(p []byte) (int, error) {
+	if g.most.resets > 0 {
+		g.answer.take(p, g.answered)
+	}
+	return g.out.Write(p)
+}
 
 // SetWriteDeadline implements net.Conn; what is sent has deadlines of its own.
 func (g *guarded) SetWriteDeadline(time.Time) error { return nil }
@@ -140,11 +153,7 @@ func (g *guarded) ended() {
 func (g *guarded) frame(t http2.FrameType, flags http2.Flags, size int) bool {
 	switch t {
 	case http2.FrameRSTStream:
-		if g.most.resets == 0 || g.allows(&g.resets) {
-			return true
-		}
-		g.m.resets.Inc()
-		return false
+		return g.countReset()
 	case http2.FrameHeaders:
 		g.blocks = g.mostOf
 		return true // each needs a stream
@@ -164,6 +173,26 @@ func (g *guarded) frame(t http2.FrameType, flags http2.Flags, size int) bool {
 	return g.countControl()
 }
 
+// answered counts a reset that goes out. A client that makes mistakes on purpose takes its requests back by them as well as by
+// resets of its own (CVE-2025-8671).
+func (g *guarded) answered(code http2.ErrCode) {
+	switch code {
+	case http2.ErrCodeProtocol, http2.ErrCodeFlowControl, http2.ErrCodeStreamClosed:
+		if !g.over.Load() && !g.countReset() {
+			g.over.Store(true)
+		}
+	}
+}
+
+// countReset counts a request that is taken back.
+func (g *guarded) countReset() bool {
+	if g.most.resets == 0 || g.allows(&g.resets) {
+		return true
+	}
+	g.m.resets.Inc()
+	return false
+}
+
 // countControl counts a frame that carries nothing.
 func (g *guarded) countControl() bool {
 	if g.most.control == 0 || g.allows(&g.control) {
@@ -175,6 +204,8 @@ func (g *guarded) countControl() bool {
 
 // allows takes one from what is left in this window.
 func (g *guarded) allows(left *int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	if *left--; *left >= 0 {
 		return true
 	}

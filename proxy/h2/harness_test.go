@@ -261,6 +261,19 @@ func (r *raw) outcome(id uint32) (status string, code http2.ErrCode, gone bool) 
 	}
 }
 
+// calmed reads until the gateway ends the connection because it costs too much.
+func (r *raw) calmed() bool {
+	for {
+		f, err := r.ReadFrame()
+		if away, ok := f.(*http2.GoAwayFrame); ok && err == nil {
+			return away.ErrCode == http2.ErrCodeEnhanceYourCalm
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
 // ends reads until the connection ends.
 func (r *raw) ends() bool {
 	for {

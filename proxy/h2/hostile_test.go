@@ -158,7 +158,7 @@ func TestFloods(t *testing.T) {
 				r.open(false, ":method", "POST", ":scheme", "http", ":authority", "site.example", ":path", "/")
 			}
 			ended := make(chan bool, 1)
-			go func() { ended <- r.ends() }()
+			go func() { ended <- r.calmed() }()
 			for i := range 1000 {
 				if c.frame(r) != nil {
 					break
@@ -179,7 +179,7 @@ func TestFloods(t *testing.T) {
 		r := dialRaw(t, f)
 		_ = r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: r.block(get...)})
 		ended := make(chan bool, 1)
-		go func() { ended <- r.ends() }()
+		go func() { ended <- r.calmed() }()
 		for i := range 100_000 {
 			if r.WriteContinuation(1, false, r.block(fmt.Sprintf("x-%d", i), strings.Repeat("a", 1000))) != nil {
 				break
