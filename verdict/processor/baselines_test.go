@@ -1,3 +1,5 @@
+//go:build !race
+
 package processor
 
 import (
@@ -11,11 +13,6 @@ import (
 	"antirobot/verdict"
 	"antirobot/verdict/client"
 )
-
-// villager is a keeper for which anybody who brings a cookie is established.
-type villager struct{ asker }
-
-func (*villager) Stands(e *verdict.Event) bool { return e.Subjects[0].Kind == identity.KindI }
 
 // town is a site that knows its people: 150 people in as many networks, who each read ten pages in an hour, with three
 // parts per page; half of them have the same browser. A tenth of them load no parts and send no referer, and another

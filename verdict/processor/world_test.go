@@ -197,3 +197,8 @@ func change(t testing.TB, l *formula.Live, m *formula.Model) {
 	}
 	commit()
 }
+
+// villager is a keeper for which anybody who brings a cookie is established.
+type villager struct{ asker }
+
+func (*villager) Stands(e *verdict.Event) bool { return e.Subjects[0].Kind == identity.KindI }
