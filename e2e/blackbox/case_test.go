@@ -8,11 +8,12 @@ import (
 	"time"
 )
 
-// patience is how long anything that must happen may take on a busy machine. settle is how long a case waits to see
-// that something does not happen.
+// patience is how long anything that must happen may take on a busy machine, and impatience where it is known not to happen.
+// settle is how long a case waits to see that something does not happen.
 const (
-	patience = 10 * time.Second
-	settle   = 25 * time.Millisecond
+	patience   = 10 * time.Second
+	impatience = time.Second
+	settle     = 25 * time.Millisecond
 )
 
 // Case is one test case for a proxy.
@@ -33,9 +34,10 @@ func (c *Case) ID() string { return c.Cat + "/" + c.Name }
 
 // X is a case being run.
 type X struct {
-	Case *Case
-	env  *env
-	done chan struct{} // closed at its end
+	Case  *Case
+	env   *env
+	known bool          // to fail
+	done  chan struct{} // closed at its end
 
 	mu       sync.Mutex
 	fails    []string

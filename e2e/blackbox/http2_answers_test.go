@@ -194,7 +194,7 @@ func connectCases() []Case {
 		c.until(func() bool { return a.Status > 0 })
 		for _, word := range []string{"one", strings.Repeat("two", 10_000)} {
 			before := a.Body.Len()
-			go c.send(id, word, false)
+			c.send(id, word, false)
 			c.until(func() bool { return a.Body.Len() == before+len(word) })
 			if a.Status != 200 || !strings.HasSuffix(a.Body.String(), word) {
 				x.Errorf("status %d %q", a.Status, clip(a.Body.String()))

@@ -106,11 +106,15 @@ func (c *streams) await(id uint32) *streamed {
 
 // until reads frames until done, or until the connection has ended.
 func (c *streams) until(done func() bool) {
-	_ = c.SetReadDeadline(time.Now().Add(patience))
+	long := patience
+	if c.x.known {
+		long = impatience
+	}
+	_ = c.SetReadDeadline(time.Now().Add(long))
 	for !c.gone && !done() {
 		f, err := c.ReadFrame()
 		if ne, ok := err.(net.Error); ok && ne.Timeout() {
-			c.x.Fatalf("nothing more comes within %v; streams: %s", patience, c.describe())
+			c.x.Fatalf("nothing more comes within %v; streams: %s", long, c.describe())
 		}
 		if err != nil {
 			c.gone = true
