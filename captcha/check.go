@@ -20,6 +20,7 @@ const (
 	stateExpired // the picture was too old, or the visitor's network changed: a new challenge, not a failure
 	stateEmpty   // nothing was answered; spends nothing
 	stateUsed    // the key was answered earlier
+	stateHas     // … and rightly: the visitor, who pressed twice, brings the pass that it earned
 	stateLimited
 	stateNext        // one act of several: its next one follows
 	stateMoved       // a pass from another network is good here, too
@@ -29,7 +30,7 @@ const (
 )
 
 func (s state) String() string {
-	return [...]string{"solved", "failed", "expired", "empty", "used", "limited", "next", "moved", "not-moved", "unavailable"}[s]
+	return [...]string{"solved", "failed", "expired", "empty", "used", "earned", "limited", "next", "moved", "not-moved", "unavailable"}[s]
 }
 
 // result is a judged answer.
@@ -155,7 +156,7 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 	case r.wait > 0:
 		r.state, r.early = stateLimited, true
 	case !c.spent.add(k.nonce, at):
-		r.state = stateUsed
+		r.state = q.again(&k)
 	case k.kind == moveCode:
 		c.moved(q, &r, right, at)
 	case r.goesOn(right):
@@ -206,7 +207,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		return
 	}
 	if !first {
-		r.state = stateUsed
+		r.state = q.again(&r.key)
 		return
 	}
 	e, wait, err := c.takePass(ctx, q, r, at)
@@ -224,7 +225,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 		return
 	}
 	r.pass = spravka.Pass{
-		ID: spravka.NewID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
+		ID: r.key.passID(), Born: at.Unix(), Expires: at.Add(c.cfg.Pass.Lifetime).Unix(),
 		Allowance: c.cfg.worth(&r.key, &e), Earned: true, Scope: q.Service.id.Scope(q.View.Host), Partner: r.key.partner,
 		Net: identity.NetKey(identity.NetOf(r.key.addr)), Agent: agentOf(q), Step: uint8(r.key.step()), Asked: uint8(r.key.asked),
 	}
@@ -289,6 +290,10 @@ func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Response {
 		c.addPass(q, &a, &r)
 		c.noteSolved(q, &a, at)
 		a.Body = []byte(solvedJSON)
+	case stateHas:
+		a = c.own(q, 200, typeJSON, verdictCaptcha)
+		c.cors(q, &a)
+		a.Body = []byte(solvedJSON)
 	case stateLimited, stateUnavailable:
 		a = c.limitedJSON(q, r.status(), r.wait)
 	default:
@@ -350,6 +355,8 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 		}
 		c.addPass(q, &a, &r)
 		c.noteSolved(q, &a, at)
+	case stateHas:
+		a = c.seeOther(q, to)
 	case stateLimited:
 		a = c.limited(q, p, r.wait, q.againURL(p, &l, &r))
 	case stateUnavailable:

@@ -195,15 +195,17 @@ func (c *Captcha) ChallengeForm(q *Request) Response { return c.challengeForm(q,
 func (c *Captcha) challengeForm(q *Request, grant string) Response {
 	at := c.now()
 	c.count.shown["form"].Inc()
-	if wait := c.exhausted(q, at); wait > reading && !q.mayMove(q.Reason, q.least(), false) {
-		return c.limited(q, nil, wait, "")
-	}
 	pr := c.probeOf(q)
 	s, ok := capture(q, pr.mark, grant)
 	if !ok || q.BodyTooLarge || int64(len(q.Body)) > c.cfg.FormMaxBytes {
 		return c.tooLargePage(q, nil, templates.ProblemNone, at)
 	}
 	token := c.keys.Ring().SealSecret(nil, spravka.PurposeSaved, q.savedContext(), s.append(nil), at.Add(c.cfg.FormTTL))
+	if wait := c.exhausted(q, at); wait > reading && !q.mayMove(q.Reason, q.least(), false) {
+		a := c.limitedForm(q, nil, string(token), wait, nil)
+		c.probe(q, &a, pr)
+		return a
+	}
 	q.Written = s.written
 	return c.formPage(q, nil, string(token), pr, templates.ProblemNone, at)
 }
@@ -272,25 +274,33 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
 	}
 	if p.fresh != "" || p.toLang != "" || p.step != "" { // another picture, language or step: nothing was answered
+		if wait := c.exhausted(q, at); wait > reading {
+			return c.limitedForm(q, p, p.saved, wait, nil)
+		}
 		p.key = ""
 		return c.formPage(q, p, p.saved, pr, templates.ProblemNone, at)
 	}
 	r := c.judge(q, channelPage, p, at)
+	if r.state == stateLimited {
+		a := c.limitedForm(q, p, p.saved, r.wait, &r)
+		r.note(&a)
+		return a
+	}
 	p.key = ""
 	if r.state == stateNext {
 		p.key = c.seal(q, r.next, "", at)
 	}
 	var a Response
 	switch r.state {
-	case stateSolved, stateMoved:
+	case stateSolved, stateMoved, stateHas:
 		var back bool
 		if a, back = c.comeBack(q, &s, page, pr, at); !back {
 			a = c.resend(q, p, s, page, at)
 		}
-		c.addPass(q, &a, &r)
-		c.noteSolved(q, &a, at)
-	case stateLimited:
-		a = c.limited(q, p, r.wait, "")
+		if r.state != stateHas {
+			c.addPass(q, &a, &r)
+			c.noteSolved(q, &a, at)
+		}
 	case stateUnavailable:
 		a = c.formPage(q, p, p.saved, pr, templates.ProblemExpired, at)
 	default:

@@ -1,9 +1,11 @@
 package captcha
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"strconv"
 	"time"
 
 	"antirobot/captcha/steps"
@@ -145,6 +147,47 @@ func (c *Captcha) seal(q *Request, k *key, to string, at time.Time) string {
 // keyContext binds keys and sealed requests to service and host.
 func (q *Request) keyContext() []byte {
 	return spravka.AppendContext(nil, q.Service.name, string(q.View.Host))
+}
+
+// passID is the ID of the pass that a right answer earns: of one key there is never more than one.
+func (k *key) passID() (id [16]byte) {
+	sum := sha256.Sum256(append([]byte("pass of "), k.nonce[:]...))
+	copy(id[:], sum[:])
+	return id
+}
+
+// again is what an answer to a spent key means: whoever brings the pass that the key earned has pressed twice.
+func (q *Request) again(k *key) state {
+	if q.earned(k) {
+		return stateHas
+	}
+	return stateUsed
+}
+
+// earned reports whether the visitor brings the pass that the key earned.
+func (q *Request) earned(k *key) bool {
+	id := k.passID()
+	for i := range q.ID.NPasses {
+		if q.ID.Passes[i].ID == id {
+			return true
+		}
+	}
+	return false
+}
+
+// passedSince reports whether the visitor of a genuine link has earned a pass after it was made: who presses twice, or goes
+// back to the captcha page, is led on. If the pass does not serve there, the next link is younger than it.
+func (q *Request) passedSince(l *link) bool {
+	made, err := strconv.ParseInt(l.t, 10, 64)
+	if err != nil {
+		return false
+	}
+	for i := range q.ID.NPasses {
+		if p := &q.ID.Passes[i]; p.Earned && p.Born > made {
+			return true
+		}
+	}
+	return false
 }
 
 // Reasons why a key can't be answered.

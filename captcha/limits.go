@@ -135,6 +135,16 @@ func newSpentSet(ttl time.Duration, most int) *spentSet {
 	return &spentSet{ttl: ttl, most: max(1, most/spentShards/2)}
 }
 
+// has reports whether the nonce was added.
+func (s *spentSet) has(nonce [16]byte) bool {
+	sh := &s.shards[nonce[0]%spentShards]
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	_, young := sh.young[nonce]
+	_, old := sh.old[nonce]
+	return young || old
+}
+
 // add adds the nonce and reports whether it was new. Nonces are random: their first byte selects the shard.
 func (s *spentSet) add(nonce [16]byte, at time.Time) (first bool) {
 	sh := &s.shards[nonce[0]%spentShards]

@@ -39,7 +39,7 @@ func (c *Captcha) Page(q *Request) Response {
 	p.choose()
 	l := p.link()
 	to := c.follow(q, &l, nil, at)
-	if c.knownByName(q, &p, &l, at) {
+	if c.knownByName(q, &p, &l, at) || q.passedSince(&l) {
 		return c.seeOther(q, to)
 	}
 	least := c.leastOf(q, &l, at)

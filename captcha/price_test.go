@@ -51,7 +51,7 @@ func TestPitfall11PassesAreLimited(t *testing.T) {
 	}
 	again := html.UnescapeString(between(t, string(a.Body), `class="go" href="`, `"`))
 	e.pass(time.Duration(wait) * time.Second) // when its turn has come, the same answer counts, once
-	for _, want := range []Outcome{OutcomeSolved, OutcomeLimited} {
+	for _, want := range []Outcome{OutcomeSolved, OutcomeFailed} {
 		if a := e.c.Check(e.request("GET", "https://example.com"+again)); a.Outcome != want || want == OutcomeSolved && a.Get("Location") != "https://example.com/" {
 			t.Errorf("the same answer in time: status %d, outcome %d, to %s", a.Status, a.Outcome, a.Get("Location"))
 		}

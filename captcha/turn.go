@@ -8,6 +8,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"antirobot/templates"
 )
 
 // Passes beyond those that a household may earn as fast as it likes come by turns: one in each moment. A moment is at
@@ -104,9 +106,9 @@ func (c *Captcha) exhausted(q *Request, at time.Time) (wait time.Duration) {
 }
 
 // early returns how long it is until the next turn, for an answer that would earn a pass now: it is not spent, so that nobody reads
-// a second picture for having been too quick with the first.
+// a second picture for having been too quick with the first. A spent answer has no turn to wait for.
 func (c *Captcha) early(q *Request, k *key, right bool, at time.Time) (wait time.Duration) {
-	if !right || k.kind == moveCode || k.kind == movingCode && !lastRound(k) {
+	if !right || c.spent.has(k.nonce) || q.earned(k) || k.kind == moveCode || k.kind == movingCode && !lastRound(k) {
 		return 0
 	}
 	return c.exhaustedAt(q, k.addr, at)
@@ -122,8 +124,35 @@ func (q *Request) againURL(p *params, l *link, r *result) string {
 	if p.proof != "" {
 		answer.Set(fieldProof, p.proof)
 	}
+	if p.back != "" {
+		answer.Set(fieldBack, p.back)
+	}
 	_, rest, _ := strings.Cut(page, "?")
 	return q.Service.prefix + "/checkcaptcha?" + answer.Encode() + "&" + rest
+}
+
+// limitedForm answers whoever has to wait with a form that is carried: the page carries it on, with the answer if r has one that
+// is right and not spent.
+func (c *Captcha) limitedForm(q *Request, p *params, token string, wait time.Duration, r *result) Response {
+	fields := []templates.HiddenField{hidden(fieldSaved, token)}
+	switch {
+	case r == nil || !r.early:
+		fields = append(fields, hidden(fieldFresh, "1"))
+	case p.proof != "":
+		fields = append(fields, hidden("key", p.key), hidden("rep", p.rep), hidden(fieldProof, p.proof))
+	default:
+		fields = append(fields, hidden("key", p.key), hidden("rep", p.rep))
+	}
+	if p != nil && p.lang != "" {
+		fields = append(fields, hidden("lang", p.lang))
+	}
+	a := c.messagePage(q, p, 429, verdictCaptcha, &templates.MessagePage{
+		Message: templates.Limited, Wait: wait, SendURL: q.Service.prefix + "/checkcaptcha", Hidden: fields,
+	})
+	a.set("Referrer-Policy", "same-origin") // the form says where it comes from
+	a.after(wait)
+	a.Outcome = OutcomeLimited
+	return a
 }
 
 func (c *Captcha) exhaustedAt(q *Request, addr netip.Addr, at time.Time) (wait time.Duration) {

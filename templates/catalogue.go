@@ -225,7 +225,7 @@ func (l *Language) try() error {
 		}
 	}
 	for m := range messageCount {
-		for _, p := range [...]*MessagePage{{Message: m, Brand: &Brand{}}, {Message: m, Brand: &Brand{Name: "x", Logo: "x", Contact: "/"}, RequestID: "x", Retry: "/", Limit: "x", SwitchURL: "/", Wait: time.Second}} {
+		for _, p := range [...]*MessagePage{{Message: m, Brand: &Brand{}}, {Message: m, Brand: &Brand{Name: "x", Logo: "x", Contact: "/"}, RequestID: "x", Retry: "/", Limit: "x", SwitchURL: "/", SendURL: "/", Hidden: []HiddenField{{"x", "x"}}, Wait: time.Second}} {
 			if _, err := l.AppendMessage(nil, p); err != nil {
 				return err
 			}

@@ -134,6 +134,8 @@ type MessagePage struct {
 	// SwitchURL is where the switch of languages leads, with Hidden as parameters; empty: none.
 	SwitchURL string
 	Hidden    []HiddenField
+	// SendURL is where a form with the fields Hidden tries again; empty: none.
+	SendURL string
 }
 
 // AppendChallenge appends the page to dst.

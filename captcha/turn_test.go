@@ -1,0 +1,137 @@
+package captcha
+
+import (
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"antirobot/identity"
+)
+
+// retry presses the button of a page that asks to wait, after the wait.
+func (e *env) retry(a *Response, opts ...opt) Response {
+	e.t.Helper()
+	wait, err := strconv.Atoi(a.Get("Retry-After"))
+	if a.Status != 429 || a.Outcome != OutcomeLimited || err != nil || !strings.Contains(string(a.Body), `<form method="post" action="/checkcaptcha">`) {
+		e.t.Fatalf("status %d, Retry-After %q\n%s", a.Status, a.Get("Retry-After"), a.Body)
+	}
+	e.pass(time.Duration(wait) * time.Second)
+	fields := fieldsOf(e.t, a.Body)
+	return e.submit(fields, fields.Get("rep"), opts...)
+}
+
+// TestAFormWaitsForItsTurn: at an address that has to wait, a form is carried on: before anything was answered, and with a
+// right answer, which is not asked for again.
+func TestAFormWaitsForItsTurn(t *testing.T) {
+	e := newEnv(t, digitsOnly)
+	page, fields := e.challengeForm()
+	browser := []opt{header("Cookie", "antirobot_probe="+value(cookies(&page)["antirobot_probe"])), header("Sec-Fetch-Site", "same-origin")}
+	e.exhaust(time.Minute)
+	a := e.submit(fields, e.answerOf(fields.Get("key")), browser...)
+	if to := fieldsOf(t, a.Body); to.Get("saved") != fields.Get("saved") || to.Get("rep") == "" {
+		t.Errorf("the answered form is not carried on: %v", to)
+	}
+	if more := e.submit(url.Values{"saved": fields["saved"], "new": {"1"}}, "", browser...); fieldsOf(t, more.Body).Get("new") != "1" {
+		t.Errorf("another picture: status %d", more.Status)
+	}
+	if a = e.retry(&a, browser...); a.Status != 307 || a.Outcome != OutcomeSolved {
+		t.Fatalf("status %d, outcome %d\n%s", a.Status, a.Outcome, a.Body)
+	}
+	if sent := e.comeBack(fields, &a, browser...); sent.Resend == nil || string(sent.Resend.Body) != typed {
+		t.Errorf("status %d", sent.Status)
+	}
+	e.exhaust(time.Minute)
+	late, _ := e.challengeForm(browser[0])
+	e.pass(time.Hour)
+	if fields = fieldsOf(t, e.retry(&late, browser...).Body); fields.Get("saved") == "" || fields.Get("key") == "" {
+		t.Errorf("a form that came while there was no turn has the fields %v", fields)
+	}
+}
+
+// withPass is a browser that brings the pass of an answer.
+func withPass(solved *Response) opt {
+	return func(q *Request) { q.ID.Passes[0], q.ID.NPasses = solved.Pass, 1 }
+}
+
+// TestPressingTwice: whoever answers again with the pass that the answer earned is led on, from a page, a form and a script, also
+// where no turn is left; without the pass, or with another one, nobody is.
+func TestPressingTwice(t *testing.T) {
+	for _, exhausted := range []bool{false, true} {
+		e := newEnv(t, func(c *Config, s *ServiceConfig, i *identity.ServiceConfig) {
+			digitsOnly(c, s, i)
+			c.Rates.Checks.Burst = 1000
+		})
+		_, fields := e.visit("https://example.com/a")
+		rep := e.answerOf(fields.Get("key"))
+		e.pass(3 * time.Second)
+		first := e.submit(fields, rep)
+		other := e.solve()
+		if exhausted {
+			e.exhaust(time.Minute)
+		}
+		if a := e.submit(fields, rep, withPass(&first)); a.Status != 303 || a.Get("Location") != "https://example.com/a" || a.Outcome != OutcomeNone || cookies(&a)["spravka"] != "" {
+			t.Errorf("exhausted %v: status %d to %s", exhausted, a.Status, a.Get("Location"))
+		}
+		if a := e.submit(fields, rep, withPass(&first), header("Accept", "application/json")); a.Status != 200 || string(a.Body) != solvedJSON {
+			t.Errorf("exhausted %v, a script: %d %s", exhausted, a.Status, a.Body)
+		}
+		for _, o := range []opt{withPass(&other), header("X-Nothing", "")} {
+			a := e.submit(fields, rep, o)
+			if a.Status != 303 || a.Outcome != OutcomeFailed {
+				t.Errorf("exhausted %v: without its pass: status %d, outcome %d", exhausted, a.Status, a.Outcome)
+			}
+			failed := e.c.Page(e.request("GET", a.Get("Location"), withPass(&first))) // the pass came in between
+			if failed.Status != 302 || failed.Get("Location") != "https://example.com/a" {
+				t.Errorf("exhausted %v: the page: status %d to %s", exhausted, failed.Status, failed.Get("Location"))
+			}
+		}
+	}
+}
+
+// TestAFormPressedTwice goes on once, and only with the pass of its own answer.
+func TestAFormPressedTwice(t *testing.T) {
+	e := newEnv(t, digitsOnly)
+	page, fields := e.challengeForm()
+	_, second := e.challengeForm(header("Cookie", "antirobot_probe="+value(cookies(&page)["antirobot_probe"])))
+	browser := []opt{header("Cookie", "antirobot_probe="+value(cookies(&page)["antirobot_probe"])), header("Sec-Fetch-Site", "same-origin")}
+	rep := e.answerOf(fields.Get("key"))
+	e.pass(3 * time.Second)
+	first := e.submit(fields, rep, browser...)
+	browser = append(browser, withPass(&first))
+	again := e.submit(fields, rep, browser...)
+	if again.Status != 307 {
+		t.Fatalf("pressed twice: status %d", again.Status)
+	}
+	if a := e.comeBack(fields, &again, browser...); a.Resend == nil {
+		t.Errorf("status %d", a.Status)
+	}
+	if a := e.comeBack(fields, &first, browser...); a.Resend != nil || a.Status != 409 {
+		t.Errorf("the first press after the second: status %d", a.Status)
+	}
+	e.submit(second, "1", browser...)
+	if a := e.submit(second, e.answerOf(second.Get("key")), browser...); a.Status != 200 || a.Resend != nil {
+		t.Errorf("another form goes on with the first one's pass: status %d", a.Status)
+	}
+}
+
+// TestThePageLeadsOnWithAPass: only with one that is younger than the link; a link of after it leads to a question.
+func TestThePageLeadsOnWithAPass(t *testing.T) {
+	e := newEnv(t, digitsOnly)
+	linked := func() string {
+		a := e.c.Redirect(e.request("GET", "https://example.com/a"))
+		return a.Get("Location")
+	}
+	link := linked()
+	e.pass(2 * time.Second)
+	solved := e.solve()
+	if a := e.c.Page(e.request("GET", link, withPass(&solved))); a.Status != 302 || a.Get("Location") != "https://example.com/a" {
+		t.Errorf("status %d to %s", a.Status, a.Get("Location"))
+	}
+	for _, where := range []string{linked(), link + "0", "https://example.com/showcaptcha"} {
+		if a := e.c.Page(e.request("GET", where, withPass(&solved))); a.Status != 200 {
+			t.Errorf("%s: status %d", where, a.Status)
+		}
+	}
+}
