@@ -290,10 +290,6 @@ func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Response {
 		c.addPass(q, &a, &r)
 		c.noteSolved(q, &a, at)
 		a.Body = []byte(solvedJSON)
-	case stateHas:
-		a = c.own(q, 200, typeJSON, verdictCaptcha)
-		c.cors(q, &a)
-		a.Body = []byte(solvedJSON)
 	case stateLimited, stateUnavailable:
 		a = c.limitedJSON(q, r.status(), r.wait)
 	default:
