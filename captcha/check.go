@@ -343,16 +343,16 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 	to := c.follow(q, &l, r.keyOrNil(), at)
 	var a Response
 	switch r.state {
-	case stateSolved, stateMoved:
+	case stateSolved, stateMoved, stateHas:
 		if p.back != "" {
 			a = c.message(q, p, 200, verdictCaptcha, templates.GoBack, "")
 		} else {
 			a = c.seeOther(q, to)
 		}
-		c.addPass(q, &a, &r)
-		c.noteSolved(q, &a, at)
-	case stateHas:
-		a = c.seeOther(q, to)
+		if r.state != stateHas {
+			c.addPass(q, &a, &r)
+			c.noteSolved(q, &a, at)
+		}
 	case stateLimited:
 		a = c.limited(q, p, r.wait, q.againURL(p, &l, &r))
 	case stateUnavailable:
