@@ -37,6 +37,7 @@ type X struct {
 	Case  *Case
 	env   *env
 	known bool          // to fail
+	named string        // by its requests, over HTTP/2
 	done  chan struct{} // closed at its end
 
 	mu       sync.Mutex

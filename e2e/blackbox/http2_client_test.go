@@ -74,7 +74,11 @@ func (c *streams) encode(fields ...string) []byte {
 
 // fields are those of a request to the service of this environment, and more.
 func (c *streams) fields(method, path string, more ...string) []string {
-	return append([]string{":method", method, ":scheme", "http", ":authority", c.x.env.host, ":path", path}, more...)
+	fields := append([]string{":method", method, ":scheme", "http", ":authority", c.x.env.host, ":path", path}, more...)
+	if c.x.named != "" {
+		fields = append(fields, strings.ToLower(fieldCase), c.x.named)
+	}
+	return fields
 }
 
 // begin opens a stream with the next number.

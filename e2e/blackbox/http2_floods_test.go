@@ -106,9 +106,10 @@ func windowCases() []Case {
 	}, func(x *X, c *streams) {
 		id := c.open(false, c.fields("POST", "/a")...)
 		a := c.answers[id]
+		w := http2.NewFramer(c.Conn, nil) // of its own: until writes, too
 		go func() {
 			for range 200 { // 3 MB
-				if c.WriteData(id, false, make([]byte, 16_000)) != nil {
+				if w.WriteData(id, false, make([]byte, 16_000)) != nil {
 					return
 				}
 			}

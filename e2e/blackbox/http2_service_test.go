@@ -6,6 +6,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,9 +19,13 @@ type web struct {
 	busy atomic.Int64 // requests that are being served
 
 	mu    sync.Mutex
+	of    string // the case, as its requests name it
 	calls []*call
 	serve func(*call, http.ResponseWriter, *http.Request)
 }
+
+// fieldCase is the field by which a request names its case: one of an earlier case may come late.
+const fieldCase = "X-Case"
 
 // call is a request as the service saw it.
 type call struct {
@@ -50,10 +55,13 @@ func (v *web) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer v.busy.Add(-1)
 	c := &call{Proto: r.Proto, Method: r.Method, Target: r.RequestURI, Host: r.Host, Length: r.ContentLength, Header: r.Header.Clone()}
 	v.mu.Lock()
-	v.calls = append(v.calls, c)
-	serve := v.serve
+	of, serve := r.Header.Get(fieldCase), v.serve
+	late := of != "" && of != v.of
+	if !late {
+		v.calls = append(v.calls, c)
+	}
 	v.mu.Unlock()
-	if serve == nil || r.URL.Path == "/still-alive" {
+	if serve == nil || late || r.URL.Path == "/still-alive" {
 		serve = v.ok
 	}
 	serve(c, w, r)
@@ -71,6 +79,15 @@ func (v *web) body(c *call, r *http.Request) {
 func (v *web) ok(c *call, w http.ResponseWriter, r *http.Request) {
 	v.body(c, r)
 	_, _ = io.WriteString(w, "for "+r.Method+" "+r.RequestURI)
+}
+
+// next begins a case, and returns how its requests name it.
+func (v *web) next() string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	n, _ := strconv.Atoi(v.of)
+	v.of, v.calls, v.serve = strconv.Itoa(n+1), nil, nil
+	return v.of
 }
 
 // begin makes serve what requests get from now on; nil: ok.

@@ -66,8 +66,7 @@ func suiteHTTP2(t *testing.T, l launcher, host string, tries int, known map[stri
 
 // runHTTP2 runs one case to its end, and waits until nothing of it can reach the service any more.
 func (e *env) runHTTP2(c *Case, known bool) []string {
-	x := &X{Case: c, env: e, known: known, done: make(chan struct{}), signals: map[string]chan struct{}{}}
-	e.web.begin(nil)
+	x := &X{Case: c, env: e, known: known, done: make(chan struct{}), signals: map[string]chan struct{}{}, named: e.web.next()}
 	x.guarded(func() { c.Run(x) })
 	close(x.done)
 	x.mu.Lock()
