@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"math"
 	"math/bits"
 	"sync"
 	"time"
@@ -65,6 +66,18 @@ func (c *campaigns) note(e *verdict.Event, hops bool, rarity float32) {
 	j.members[h>>6%uint64(len(j.members))] |= 1 << (h & 63)
 	inc(&j.pages)
 	j.rarity += rarity
+}
+
+// attempt records the page with which a newcomer arrives who is asked because of how it arrives. To others it is a page that
+// one of many who do one job wants. Nobody has opened it, so it says nothing about what people read.
+func (p *people) attempt(e *verdict.Event) {
+	told := e.Referer != client.RefererNone || e.Site != client.SiteUnknown
+	if e.Cause != verdict.CauseCampaign || e.Verdict != verdict.Unsure || e.Mode != verdict.Enforce || !told || !e.Claim.Family.Browser() {
+		return
+	}
+	if others := p.views.seen(uint32(e.Path), e.At); others >= 0 {
+		p.campaigns.note(e, true, float32(math.Log2(1+float64(others))))
+	}
 }
 
 // turn begins another half day. The caller holds the lock.

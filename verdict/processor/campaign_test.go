@@ -105,3 +105,41 @@ func TestCookieIsSomebodyWhenItReturns(t *testing.T) {
 		t.Errorf("%v clients that drop their cookie, %v that keep it", dropped, kept)
 	}
 }
+
+// TestWhoIsAskedIsOfTheJob: newcomers who are asked because of how they arrive go on showing that many do one job, each of them
+// once, and don't show that anybody reads the pages that they want; who is served is counted by its way through the site.
+func TestWhoIsAskedIsOfTheJob(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	know(t, p, []*verdict.Settings{{Name: "shop"}})
+	at, r := time.Unix(1.8e9, 0), p.service(0)
+	for i := range enoughSeen {
+		r.people.views.note(hash32(i%20), at)
+	}
+	for i := range enoughRestPages {
+		r.people.campaigns.note(outside(at, i, true), false, 4)
+	}
+	f := func(mode verdict.Mode) partIn {
+		var e *verdict.Event
+		for i := range 60 {
+			e = newcomer7(at, 1000+i)
+			e.Site, e.Path, e.Mode = client.SiteNone, uint64(hash32(5000+i)), mode
+			e.Verdict, e.Cause = verdict.Unsure, verdict.CauseCampaign
+			p.arrive(e, r, false)
+			p.arrive(e, r, false)
+		}
+		if n := r.people.views.seen(uint32(e.Path), at); n != 0 {
+			t.Errorf("mode %v: %v have read the page", mode, n)
+		}
+		at = at.Add(newcomerFor * time.Second)
+		return r.people.campaigns.part(e, &trail{nMoves: 2, told: true, known: 2, moves: [moveCount]uint8{moveEntry: 2}})
+	}
+	if j := f(verdict.Observe); j.size == j.size {
+		t.Errorf("who is served: %+v", j)
+	}
+	if j := f(verdict.Enforce); !(j.size > 50 && j.size < 70) || j.rare != 4 {
+		t.Errorf("who is asked: %+v", j)
+	}
+	if n := r.people.campaigns.jobs[0][0].pages; n != 60 {
+		t.Errorf("%d pages of 60 newcomers", n)
+	}
+}

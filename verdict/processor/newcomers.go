@@ -122,22 +122,22 @@ func (n *newcomers) begin() {
 }
 
 // page takes a page that somebody opens, and adds to told what is to be told of campaigns. known says that the site knows the
-// visitor.
-func (n *newcomers) page(e *verdict.Event, group uint32, known bool, told *toldCampaigns) {
+// visitor. It returns whether a newcomer arrives with it.
+func (n *newcomers) page(e *verdict.Event, group uint32, known bool, told *toldCampaigns) (comes bool) {
 	a, arrives := e.Arrival(group)
 	switch {
 	case arrives:
 	case !e.Page || e.Partial:
-		return
+		return false
 	case known:
 		if fromOutside(e) {
 			n.mu.Lock()
 			n.visit(e.At)
 			n.mu.Unlock()
 		}
-		return
+		return false
 	case e.Cookies&client.CookieOurs == 0 && !e.Paid:
-		return
+		return false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,8 +145,8 @@ func (n *newcomers) page(e *verdict.Event, group uint32, known bool, told *toldC
 	who, now := whoOf(e), e.At.Unix()
 	x := n.find(who)
 	old := x.who == who && now-x.at < newcomerFor
-	switch {
-	case arrives && !old:
+	switch comes = arrives && !old; {
+	case comes:
 		*x = newcomer{who: who, at: now, arrival: a}
 		n.count(x, e, told, func(w *way, covered bool) {
 			if !covered {
@@ -157,6 +157,7 @@ func (n *newcomers) page(e *verdict.Event, group uint32, known bool, told *toldC
 	case !arrives && old && (e.Paid || !fromOutside(e)):
 		n.person(x, e, told)
 	}
+	return comes
 }
 
 // part takes a part of a page.
@@ -313,7 +314,9 @@ type toldCampaigns struct {
 // arrive takes a page for what is learnt of newcomers.
 func (p *Processor) arrive(e *verdict.Event, r *rates, known bool) {
 	var t toldCampaigns
-	r.people.newcomers.page(e, r.Group, known, &t)
+	if r.people.newcomers.page(e, r.Group, known, &t) {
+		r.people.attempt(e)
+	}
 	p.tell(&t)
 }
 

@@ -41,6 +41,18 @@ func (v *views) note(page uint32, at time.Time) float32 {
 	return others
 }
 
+// seen returns how many have loaded a page, without counting anybody; below zero: unknown.
+func (v *views) seen(page uint32, at time.Time) float32 {
+	i := (page ^ page>>17) % viewPlaces
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.turn(at.Unix() / halfDay)
+	if v.loads[0]+v.loads[1] < enoughSeen {
+		return -1
+	}
+	return float32(v.now[i]) + float32(v.old[i])
+}
+
 // turn begins another half day. The caller holds the lock.
 func (v *views) turn(half int64) {
 	switch {
