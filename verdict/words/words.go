@@ -74,7 +74,7 @@ func Factor(l Language, name string, value float32) string {
 	case !ok:
 		return name + " = " + number(value)
 	case p.valued && p.share:
-		return p.before + number(100*value) + " %" + p.after
+		return p.before + fmt.Sprintf("%.3g %%", 100*value) + p.after
 	case p.valued:
 		return p.before + number(value) + p.after
 	case value == 0 && p.none != "":
@@ -83,9 +83,9 @@ func Factor(l Language, name string, value float32) string {
 	return p.before
 }
 
-// number writes a value as people read it: with three digits, or all of those before the point.
+// number writes a value as people read it: a large one without what is behind the point, a small one with three digits.
 func number(v float32) string {
-	if math.Abs(float64(v)) >= 1000 {
+	if math.Abs(float64(v)) >= 10 {
 		return strconv.FormatFloat(float64(v), 'f', 0, 32)
 	}
 	return fmt.Sprintf("%.3g", v)

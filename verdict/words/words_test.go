@@ -13,6 +13,7 @@ func TestFactor(t *testing.T) {
 		want  string
 	}{
 		{English, "client_loads_1m", 33, "33 page loads in a minute"},
+		{English, "targets", 30.1, "30 different pages"},
 		{English, "answer_bytes", 123456, "mean size of its answers: 123456 bytes"},
 		{English, "not_found_share", 0.5, "asks for what is not there: 50 % of its answers"},
 		{English, "people_even", 0.998, "more even in its reading than the site's people: 99.8 % of them"},
