@@ -86,7 +86,7 @@ var allowed = map[string][]string{
 	"proxy/spoe":     {"proxy/h1", "request"},
 	"proxy/extauthz": {"proxy/h1", "request"},
 	"proxy/acme":     {"request", "proxy/h1", "store"},
-	"proxy/upstream": {"proxy/socket"},
+	"proxy/upstream": {"proxy/socket", "settings"},
 	"proxy/socket":   {},
 	"admin/peers":    {"spravka", "store"},
 	"admin":          {"admin/peers", "alarm", "captcha", "cbb", "config/pushed", "identity", "journal", "message", "message/queue", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/processor", "settings", "verdict/label", "lab"},

@@ -31,6 +31,7 @@ type gathered struct {
 // reply is the answer of one of them.
 type reply[T any] struct {
 	from string
+	own  bool // it is this gateway's
 	v    T
 }
 
@@ -40,7 +41,7 @@ func replies[T any](g *gathered) (all []reply[T]) {
 		if body == nil {
 			continue
 		}
-		r := reply[T]{from: g.states[i].Name}
+		r := reply[T]{from: g.states[i].Name, own: i == 0}
 		if err := json.Unmarshal(body, &r.v); err != nil {
 			g.states[i].Error = "its answer can't be read: " + err.Error()
 			continue

@@ -14,8 +14,8 @@ type statusBody struct {
 
 func mergeStatus(_ *call, g *gathered) (any, error) {
 	var is statusBody
-	for i, r := range replies[statusOf](g) {
-		if r.v.Gateway = r.from; i == 0 && g.bodies[0] != nil {
+	for _, r := range replies[statusOf](g) {
+		if r.v.Gateway = r.from; r.own {
 			is.statusOf = r.v
 			continue
 		}
@@ -50,12 +50,12 @@ type gatewayAlarm struct {
 
 func mergeAlarms(_ *call, g *gathered) (any, error) {
 	all := alarmsBody{Items: []gatewayAlarm{}, Webhooks: []alarm.HookState{}}
-	for i, r := range replies[alarmsBody](g) {
+	for _, r := range replies[alarmsBody](g) {
 		for _, a := range r.v.Items {
 			a.Gateway = r.from
 			all.Items = append(all.Items, a)
 		}
-		if i == 0 && g.bodies[0] != nil { // what is tested is told by this one
+		if r.own { // what is tested is told by this one
 			all.Webhooks = r.v.Webhooks
 		}
 	}
@@ -81,8 +81,8 @@ type LabElsewhere struct {
 
 func mergeLab(_ *call, g *gathered) (any, error) {
 	var is LabState
-	for i, r := range replies[lab.View](g) {
-		if i == 0 && g.bodies[0] != nil {
+	for _, r := range replies[lab.View](g) {
+		if r.own {
 			is.View, is.Gateway = r.v, r.from
 			continue
 		}

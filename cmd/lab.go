@@ -122,9 +122,7 @@ func rehearseCommand() *cobra.Command {
 			to := cmd.OutOrStdout()
 			fmt.Fprintf(to, "since    %s UTC: %d entries of the journal, %d rows of the training log, %d visitors\n", out.Since.UTC().Format(time.DateTime), out.Entries, out.Rows, out.Subjects)
 			printDifference(to, &out.Stopped, &out.Free)
-			for _, n := range out.Notes {
-				fmt.Fprintf(to, "note     %s\n", cmp.Or(labNotes[n], n))
-			}
+			printNotes(to, out.Notes)
 			return nil
 		})
 	w.register(cmd)
@@ -218,9 +216,7 @@ func (o *operator) showLab(cmd *cobra.Command) error {
 		fmt.Fprintf(w, "         since %s UTC, model %s; %d evaluations were made twice, %d visitors are stopped either way\n",
 			b.Since.UTC().Format(time.DateTime), b.Model, b.Judged, b.Both)
 		printDifference(w, &b.Stopped, &b.Free)
-		for _, n := range b.Notes {
-			fmt.Fprintf(w, "note     %s\n", cmp.Or(labNotes[n], n))
-		}
+		printNotes(w, b.Notes)
 	}
 	sayLost(cmd.ErrOrStderr(), s.Gateways)
 	return nil
@@ -243,6 +239,12 @@ func printDifference(w io.Writer, stopped, free *lab.Group) {
 			}
 			fmt.Fprintf(w, "         %s: %.3f, would be %.3f; %.0f requests\n", name, e.Before, e.After, e.Pages)
 		}
+	}
+}
+
+func printNotes(w io.Writer, all []string) {
+	for _, n := range all {
+		fmt.Fprintf(w, "note     %s\n", cmp.Or(labNotes[n], n))
 	}
 }
 

@@ -3,7 +3,6 @@ package settings
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -56,7 +55,7 @@ func (c *ClientTLS) Load() (*tls.Config, error) {
 			return nil, fmt.Errorf("tls.ca_file: %w", err)
 		}
 		if t.RootCAs = x509.NewCertPool(); !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, errors.New("tls.ca_file: no certificate in it")
+			return nil, fmt.Errorf("tls.ca_file: %s holds no certificate", c.CAFile)
 		}
 	}
 	if c.CertFile != "" {

@@ -3,14 +3,14 @@ package upstream
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"time"
+
+	"antirobot/settings"
 )
 
 // dial opens a connection to a, which has been reserved. If the context ended, its error is returned as such, and does not
@@ -167,32 +167,16 @@ func (r *resolver) order() []netip.Addr {
 
 // clientTLS builds the configuration that https addresses share; each adds its own name.
 func clientTLS(c TLSConfig, protocol string) (*tls.Config, error) {
-	t := &tls.Config{
-		MinVersion:         tls.VersionTLS12,
-		InsecureSkipVerify: c.InsecureSkipVerify, //nolint:gosec // the operator's choice, off by default
-		NextProtos:         []string{protocolOf(protocol)},
-		ServerName:         c.ServerName,
-		ClientSessionCache: tls.NewLRUClientSessionCache(64),
+	of := settings.ClientTLS{
+		CAFile: c.CAFile, CertFile: c.CertFile, KeyFile: c.KeyFile, ServerName: c.ServerName, InsecureSkipVerify: c.InsecureSkipVerify,
 	}
+	t, err := of.Load()
+	if err != nil {
+		return nil, err
+	}
+	t.NextProtos, t.ClientSessionCache = []string{protocolOf(protocol)}, tls.NewLRUClientSessionCache(64)
 	if c.MinVersion == "1.3" {
 		t.MinVersion = tls.VersionTLS13
-	}
-	if c.CAFile != "" {
-		pem, err := os.ReadFile(c.CAFile)
-		if err != nil {
-			return nil, fmt.Errorf("tls.ca_file: %w", err)
-		}
-		t.RootCAs = x509.NewCertPool()
-		if !t.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls.ca_file: %s holds no certificate", c.CAFile)
-		}
-	}
-	if c.CertFile != "" {
-		cert, err := tls.LoadX509KeyPair(c.CertFile, c.KeyFile)
-		if err != nil {
-			return nil, fmt.Errorf("tls.cert_file: %w", err)
-		}
-		t.Certificates = []tls.Certificate{cert}
 	}
 	return t, nil
 }

@@ -210,7 +210,8 @@ func (n *newcomers) solved(e *verdict.Event, told *toldCampaigns) {
 	if n.waiting == nil {
 		return
 	}
-	if x, who := n.find(whoOf(e)), whoOf(e); x.who == who {
+	who := whoOf(e)
+	if x := n.find(who); x.who == who {
 		n.person(x, e, told)
 	}
 }
