@@ -16,7 +16,7 @@ import (
 // allowed is the import table of the design: a package imports only what stands after its name.
 var allowed = map[string][]string{
 	".":                 {"cmd"},
-	"cmd":               {"admin", "alarm", "proxy/h1", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/foreign", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/bans", "verdict/counter", "verdict/counter/scaling", "verdict/formula", "verdict/processor", "verdict/words", "console", "journal", "lab"},
+	"cmd":               {"admin", "alarm", "proxy/h1", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/foreign", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/bans", "verdict/counter", "verdict/counter/scaling", "verdict/formula", "verdict/processor", "verdict/training", "verdict/words", "console", "journal", "lab"},
 	"config/pushed":     {"store"},
 	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/traces", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "stream/kafka", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab"},
 	"gateway":           {"admin", "admin/peers", "alarm", "captcha", "cbb", "config", "config/pushed", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/spoe", "proxy/extauthz", "proxy/traces", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "stream/kafka", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab"},
@@ -40,7 +40,7 @@ var allowed = map[string][]string{
 	"stream/streamtest": {"store", "stream"},
 
 	"templates":          {},
-	"lab":                {"identity", "journal", "request", "verdict", "verdict/bans", "verdict/formula", "verdict/label", "verdict/processor"},
+	"lab":                {"identity", "journal", "request", "verdict", "verdict/bans", "verdict/formula", "verdict/label", "verdict/processor", "verdict/training"},
 	"journal":            {"identity", "request", "settings", "store/pebblestore", "verdict", "verdict/bans"},
 	"console":            {"admin", "alarm", "captcha", "journal", "request", "settings", "svg", "verdict", "verdict/bans", "lab", "verdict/words"},
 	"identity":           {"request", "settings", "spravka", "store"},
@@ -57,7 +57,8 @@ var allowed = map[string][]string{
 	"verdict/label":      {"identity", "store"},
 	"verdict/counter":    {"store"},
 	"verdict/formula":    {"settings"},
-	"verdict/processor":  {"identity", "request", "store", "verdict", "verdict/bans", "verdict/client", "verdict/counter", "verdict/formula", "rules", "settings", "verdict/label"},
+	"verdict/processor":  {"identity", "request", "store", "verdict", "verdict/bans", "verdict/client", "verdict/counter", "verdict/formula", "rules", "settings", "verdict/label", "verdict/training"},
+	"verdict/training":   {"identity", "settings", "verdict", "verdict/formula", "verdict/label"},
 	"rules":              {"request", "settings", "rules/skeleton", "rules/texts"},
 	"rules/skeleton":     {},
 	"rules/texts":        {"request", "rules/skeleton"},
@@ -74,7 +75,7 @@ var allowed = map[string][]string{
 	// texts with labels, for tests
 	"message/learn/corpus": {},
 
-	"replay": {"captcha", "cbb", "config", "gateway", "identity", "identity/geo", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor"},
+	"replay": {"captcha", "cbb", "config", "gateway", "identity", "identity/geo", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/training"},
 	// made-up traffic knows the answers, so it stands apart from what judges
 	"traffic":        {"identity", "replay", "request"},
 	"proxy":          {"identity", "request", "verdict", "verdict/bans", "message", "message/queue", "message/second", "rules/texts", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/insert", "proxy/traces", "proxy/upstream", "settings", "verdict/label"},
@@ -89,7 +90,7 @@ var allowed = map[string][]string{
 	"proxy/upstream": {"proxy/socket", "settings"},
 	"proxy/socket":   {},
 	"admin/peers":    {"spravka", "store"},
-	"admin":          {"admin/peers", "alarm", "captcha", "cbb", "config/pushed", "identity", "journal", "message", "message/queue", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/processor", "settings", "verdict/label", "lab"},
+	"admin":          {"admin/peers", "alarm", "captcha", "cbb", "config/pushed", "identity", "journal", "message", "message/queue", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/processor", "verdict/training", "settings", "verdict/label", "lab"},
 	"demo":           {},
 	"e2e":            {},
 	"e2e/blackbox":   {"request", "proxy/h1", "proxy/upstream"},

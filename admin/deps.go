@@ -20,6 +20,7 @@ import (
 	"antirobot/verdict/bans"
 	"antirobot/verdict/label"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/training"
 )
 
 // Deps is what the listener shows and changes. Token and Metrics are required. Parts that are nil answer 501, or are left
@@ -101,7 +102,7 @@ type Sessions interface {
 
 // Training writes the training log as CSV. *processor.Processor does.
 type Training interface {
-	ExportTraining(w io.Writer, o processor.ExportOptions, now time.Time) (processor.Exported, error)
+	ExportTraining(w io.Writer, o training.ExportOptions, now time.Time) (training.Exported, error)
 }
 
 // Labels keeps what operators and services say of subjects. *processor.Processor does.

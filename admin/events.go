@@ -9,7 +9,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"antirobot/verdict/processor"
+	"antirobot/verdict/training"
 )
 
 // events answers with the training log. It is written to a file first, so that an error can still be reported.
@@ -50,7 +50,7 @@ func (s *Server) events(ctx *fasthttp.RequestCtx) (err error) {
 		return fmt.Errorf("export events: %w", err)
 	}
 	w := bufio.NewWriterSize(f, 1<<16)
-	if _, err := s.deps.Training.ExportTraining(w, processor.ExportOptions{Unlabelled: unlabelled, Since: since}, s.now()); err != nil {
+	if _, err := s.deps.Training.ExportTraining(w, training.ExportOptions{Unlabelled: unlabelled, Since: since}, s.now()); err != nil {
 		return fmt.Errorf("export events: %w", err)
 	}
 	if err := w.Flush(); err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"antirobot/verdict/processor"
+	"antirobot/verdict/training"
 )
 
 // TestEvents: the log comes out whole or not at all, and a slip in the question is told.
@@ -44,6 +44,6 @@ func TestEvents(t *testing.T) {
 // exports is a training log.
 type exports func(w io.Writer, unlabelled bool, since time.Time) error
 
-func (e exports) ExportTraining(w io.Writer, o processor.ExportOptions, _ time.Time) (processor.Exported, error) {
-	return processor.Exported{}, e(w, o.Unlabelled, o.Since)
+func (e exports) ExportTraining(w io.Writer, o training.ExportOptions, _ time.Time) (training.Exported, error) {
+	return training.Exported{}, e(w, o.Unlabelled, o.Since)
 }

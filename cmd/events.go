@@ -14,6 +14,7 @@ import (
 	"antirobot/identity"
 	"antirobot/settings"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/training"
 )
 
 func eventsCommand() *cobra.Command {
@@ -118,7 +119,7 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	if f.running {
 		return f.ask(cmd, w, since)
 	}
-	done, err := processor.ExportTraining(config.TrainingDir(f.api.dataDir), w, processor.ExportOptions{Unlabelled: f.unlabelled, Since: since, Labels: own}, now)
+	done, err := training.Export(config.TrainingDir(f.api.dataDir), processor.FactorNames(), w, training.ExportOptions{Unlabelled: f.unlabelled, Since: since, Labels: own}, now)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (f *exportFlags) ask(cmd *cobra.Command, w io.Writer, since time.Time) erro
 }
 
 // ownLabels reads the file of --labels.
-func (f *exportFlags) ownLabels() (processor.OwnLabels, error) {
+func (f *exportFlags) ownLabels() (training.OwnLabels, error) {
 	if f.labels == "" {
 		return nil, nil
 	}
@@ -151,7 +152,7 @@ func (f *exportFlags) ownLabels() (processor.OwnLabels, error) {
 		return nil, fmt.Errorf("--labels: %w", err)
 	}
 	defer file.Close()
-	own, err := processor.ReadOwnLabels(file, config.TrainingDir(f.api.dataDir))
+	own, err := training.ReadOwnLabels(file, config.TrainingDir(f.api.dataDir))
 	if err != nil {
 		return nil, fmt.Errorf("--labels: %s: %w", f.labels, err)
 	}
@@ -174,7 +175,7 @@ with the secret of the training log in the data directory: only who can read tha
 				if err != nil {
 					return err
 				}
-				key, err := processor.TrainingKey(config.TrainingDir(api.dataDir), s)
+				key, err := training.Key(config.TrainingDir(api.dataDir), s)
 				if err != nil {
 					return err
 				}

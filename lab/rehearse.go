@@ -13,6 +13,7 @@ import (
 	"antirobot/verdict"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/training"
 )
 
 // Place is how a service, or a path of one, is judged.
@@ -62,10 +63,10 @@ type Journal interface {
 type Visits interface {
 	Sample() float64
 	Who(s identity.Subject) uint64
-	Vectors(since, now time.Time, f func(v *processor.Vector) error) error
-	Weigh(t *processor.Tally, m *formula.Model, v *processor.Vector) float32
-	Stops(score, threshold float32, v *processor.Vector) bool
-	Over(limits []verdict.Limit, v *processor.Vector) bool
+	Rows(since, now time.Time, f func(v *training.Row) error) error
+	Weigh(t *processor.Tally, m *formula.Model, v *training.Row) float32
+	Stops(score, threshold float32, v *training.Row) bool
+	Over(limits []verdict.Limit, v *training.Row) bool
 }
 
 // Deps is what a rehearsal works with. Journal may be nil, the others are required.
@@ -143,7 +144,7 @@ func Rehearse(ctx context.Context, d Deps, before, after *Regime, since, now tim
 	if r.out.Sample == 0 {
 		r.notes[noteNoLog] = true
 	}
-	err := d.Visits.Vectors(since, now, func(v *processor.Vector) error {
+	err := d.Visits.Rows(since, now, func(v *training.Row) error {
 		if r.out.Rows%1024 == 0 && ctx.Err() != nil {
 			return errTime
 		}
@@ -238,7 +239,7 @@ func (r *run) of(who uint64, kind identity.Kind) *subject {
 }
 
 // vector judges a row of the training log twice.
-func (r *run) vector(v *processor.Vector) {
+func (r *run) vector(v *training.Row) {
 	r.out.Rows++
 	s := r.of(v.Who, v.Kind)
 	if s == nil {

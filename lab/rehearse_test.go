@@ -17,6 +17,7 @@ import (
 	"antirobot/verdict/bans"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/training"
 )
 
 var now = time.Date(2026, 5, 6, 12, 0, 0, 0, time.UTC)
@@ -26,7 +27,7 @@ type memory struct {
 	*processor.Processor
 	entries []journal.Entry // the newest first
 	stories map[string]*verdict.Story
-	vectors []processor.Vector
+	vectors []training.Row
 	sample  float64
 }
 
@@ -46,7 +47,7 @@ func (m *memory) Get(id request.ID) (journal.Told, bool, error) {
 
 func (m *memory) Sample() float64 { return m.sample }
 
-func (m *memory) Vectors(_, _ time.Time, f func(v *processor.Vector) error) error {
+func (m *memory) Rows(_, _ time.Time, f func(v *training.Row) error) error {
 	for i := range m.vectors {
 		if err := f(&m.vectors[i]); err != nil {
 			return err
@@ -83,7 +84,7 @@ func (m *memory) row(n int, perMinute float32, label formula.Label, source strin
 			x[i] = 60
 		}
 	}
-	m.vectors = append(m.vectors, processor.Vector{Who: m.Who(addr(n)), Kind: identity.KindIP, At: now.Add(-time.Hour), Factors: x, Label: label, Source: source})
+	m.vectors = append(m.vectors, training.Row{Who: m.Who(addr(n)), Kind: identity.KindIP, At: now.Add(-time.Hour), Factors: x, Label: label, Source: source})
 }
 
 // entry adds an older entry of the journal, with the story of its request.

@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/csv"
 	"errors"
@@ -16,6 +15,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/verdict/formula"
+	"antirobot/verdict/training"
 )
 
 // Visitors collects the scores of each visitor of a log, as many as a report tells apart. Model says what a moment's
@@ -105,47 +105,23 @@ type Known struct {
 	Source string
 }
 
-// ReadLabels reads CSV with a header and the columns visitor and label (human or 0, robot or 1), and perhaps source. A
-// visitor is what the log has where Identity looks, or an address as ip:203.0.113.7. Of several lines about one the last
-// one holds. There may be a million.
+// ReadLabels reads labels as training.ReadLabels does: a visitor is what the log has where Identity looks, or an address as
+// ip:203.0.113.7, in the column visitor. Of several lines about one the last one holds. There may be a million.
 func ReadLabels(r io.Reader) (Labels, error) {
-	in := csv.NewReader(bufio.NewReader(r))
-	in.ReuseRecord = true
-	head, err := in.Read()
-	if err != nil {
-		return nil, errors.New("line 1: the columns visitor and label are needed")
-	}
-	head = slices.Clone(head)
-	head[0] = strings.TrimPrefix(head[0], "\ufeff")
-	who, known, source := slices.Index(head, "visitor"), slices.Index(head, "label"), slices.Index(head, "source")
-	if who < 0 || known < 0 {
-		return nil, errors.New("line 1: the columns visitor and label are needed")
-	}
 	labels := Labels{}
-	for {
-		record, err := in.Read()
-		if errors.Is(err, io.EOF) {
-			return labels, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		k := Known{Source: "own"}
-		switch record[known] {
-		case "human", "0":
-			k.Label = LabelHuman
-		case "robot", "1":
-			k.Label = LabelRobot
-		default:
-			line, _ := in.FieldPos(known)
-			return nil, fmt.Errorf("line %d: label: %q is neither human (0) nor robot (1)", line, clip([]byte(record[known]), 40))
-		}
-		if source >= 0 && record[source] != "" {
-			k.Source = strings.Clone(record[source])
-		}
+	err := training.ReadLabels(r, "visitor", func(name string, l training.OwnLabel) error {
 		if len(labels) >= maxSubjects {
-			return nil, fmt.Errorf("more than %d visitors", maxSubjects)
+			return fmt.Errorf("more than %d visitors", maxSubjects)
 		}
-		labels[strings.Clone(record[who])] = k
+		k := Known{Label: LabelHuman, Source: l.Source}
+		if l.Label == formula.Robot {
+			k.Label = LabelRobot
+		}
+		labels[strings.Clone(name)] = k
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	return labels, nil
 }

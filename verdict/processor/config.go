@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"antirobot/settings"
+	"antirobot/verdict/training"
 )
 
 // Config is the processor section, for all services together; the limits are the services' own.
@@ -29,9 +30,9 @@ type Config struct {
 	TimeZone      string        `mapstructure:"time_zone"`          // of the visitors: when it is night
 	Hosting       []string      `mapstructure:"hosting"`            // files with networks of hosting companies
 
-	Visit    VisitConfig    `mapstructure:"visit"`    // how the scores of a visit add up
-	Budget   BudgetConfig   `mapstructure:"budget"`   // what may be read from a network before its visitors are asked
-	Training TrainingConfig `mapstructure:"training"` // what is kept for models to be trained with
+	Visit    VisitConfig     `mapstructure:"visit"`    // how the scores of a visit add up
+	Budget   BudgetConfig    `mapstructure:"budget"`   // what may be read from a network before its visitors are asked
+	Training training.Config `mapstructure:"training"` // what is kept for models to be trained with
 }
 
 // DefaultConfig returns a queue of 16384 events, two workers, a million sessions. This machine itself is exempt: if a
@@ -41,7 +42,7 @@ func DefaultConfig() Config {
 		Enabled: true, Exempt: []string{"127.0.0.0/8", "::1/128"},
 		Queue: 16384, Workers: 2, MaxSessions: 1_000_000, MaxGroups: 250_000, AddressAgents: 8, CrowdFactor: 8, NamesWithin: time.Hour,
 		MaxBan: 24 * time.Hour, Forget: 24 * time.Hour, Ban: 10 * time.Minute, Hysteresis: 0.05, Patience: 3 * time.Second, PatienceDocs: 32, TimeZone: "UTC",
-		Visit: defaultVisitConfig(), Budget: defaultBudgetConfig(), Training: defaultTrainingConfig(),
+		Visit: defaultVisitConfig(), Budget: defaultBudgetConfig(), Training: training.DefaultConfig(),
 	}
 }
 

@@ -101,7 +101,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	}
 	v.scene.e = nil
 	if p.training != nil && !e.Again {
-		p.training.observe(e.Subjects[0], e.Service, e.At, x, score)
+		p.training.Observe(e.Subjects[0], e.Service, e.At, x, score)
 	}
 	if p.observer != nil {
 		p.observer(e.Subjects[0], e.Service, e.At, x, score)

@@ -24,12 +24,12 @@ func (p *Processor) labelled(e *verdict.Event, r *rates) {
 	if p.training == nil {
 		return
 	}
-	p.training.outcome(e)
+	p.training.Event(e)
 	if m.Label != label.None {
-		p.training.tell(e.Subjects[0], e.At, markOutcome(m))
+		p.training.Mark(e.Subjects[0], e.At, m)
 	}
 	if r.Honeypot && opens(e) {
-		p.training.tell(e.Subjects[0], e.At, outcomeTrapped)
+		p.training.Trapped(e.Subjects[0], e.At)
 	}
 }
 
@@ -46,7 +46,7 @@ func (p *Processor) Label(ctx context.Context, e label.Entry) error {
 	e.Source = label.Operator
 	err := p.labels.Set(ctx, e)
 	if p.training != nil && p.labels.Of(e.Subject) == e.Mark {
-		p.training.say(e.Subject, e.At, e.Mark)
+		p.training.Say(e.Subject, e.At, e.Mark)
 	}
 	return err
 }
@@ -55,38 +55,10 @@ func (p *Processor) Label(ctx context.Context, e label.Entry) error {
 func (p *Processor) Unlabel(ctx context.Context, s identity.Subject, at time.Time) (bool, error) {
 	had, err := p.labels.Remove(ctx, s)
 	if had && p.training != nil {
-		p.training.say(s, at, label.Mark{Source: label.Operator})
+		p.training.Say(s, at, label.Mark{Source: label.Operator})
 	}
 	return had, err
 }
 
 // Labels returns every label in force, in no order.
 func (p *Processor) Labels() []label.Entry { return p.labels.All() }
-
-// markOf returns what the subject is said to be.
-func (t *training) markOf(s identity.Subject) label.Mark {
-	if t.labels == nil {
-		return label.Mark{}
-	}
-	return t.labels.Of(s)
-}
-
-// say records what an operator says, of any subject: rows of it may be there although it has left the sample.
-func (t *training) say(s identity.Subject, at time.Time, m label.Mark) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	who, o := t.who(s), markOutcome(m)
-	delete(t.noted, notedKey{who, o}) // it has changed its mind, perhaps more than once
-	t.note(s.Kind, who, at, o)
-}
-
-// markOutcome is how a mark stands in the log: five bits, label and source.
-func markOutcome(m label.Mark) outcome {
-	return outcomeMarked | outcome(m.Source)<<2 | outcome(m.Label)
-}
-
-// mark returns what markOutcome has put into an outcome; false: it is another one.
-func (o outcome) mark() (label.Mark, bool) {
-	m := label.Mark{Label: label.Label(o & 3), Source: label.Source(o&^outcomeMarked&^cut) >> 2}
-	return m, o&outcomeMarked != 0 && int(m.Source) < label.Sources
-}

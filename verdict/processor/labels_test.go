@@ -1,10 +1,8 @@
 package processor
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +16,7 @@ import (
 	"antirobot/verdict/client"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/label"
+	"antirobot/verdict/training"
 )
 
 // labelling is a processor that does nothing but keep labels and a training log.
@@ -35,8 +34,7 @@ func newLabelling(t *testing.T, sample float64) *labelling {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Processor = &Processor{labels: table, training: openTraining(t, l.dir, sample, 1<<20)}
-	l.training.labels = table
+	l.Processor = &Processor{labels: table, training: openTraining(t, l.dir, sample, table)}
 	return l
 }
 
@@ -47,7 +45,7 @@ func (l *labelling) see(s identity.Subject, values map[string]float32) {
 		x[i] = values[n]
 	}
 	l.at = l.at.Add(time.Second)
-	l.training.observe(s, 3, l.at, x, 0.25)
+	l.training.Observe(s, 3, l.at, x, 0.25)
 }
 
 // tell tells of an event at a path that is a honeypot or not.
@@ -60,16 +58,16 @@ func (l *labelling) tell(s identity.Subject, honeypot bool, edit func(e *verdict
 }
 
 // exported returns label and source of each subject.
-func (l *labelling) exported(o ExportOptions) func(s identity.Subject, want formula.Label, source string) {
+func (l *labelling) exported(o training.ExportOptions) func(s identity.Subject, want formula.Label, source string) {
 	l.Helper()
-	if err := l.training.flush(); err != nil {
+	if err := l.training.Flush(); err != nil {
 		l.Fatal(err)
 	}
 	o.Unlabelled = true
 	rows, _ := export(l.T, l.dir, o, l.at.Add(time.Hour))
 	return func(s identity.Subject, want formula.Label, source string) {
 		l.Helper()
-		got := rows[fmt.Sprintf("%016x", l.training.who(s))]
+		got := rows[fmt.Sprintf("%016x", l.training.Who(s))]
 		if len(got) == 0 {
 			l.Errorf("%v has no rows", s)
 		} else if got[0].Label != want || got[0].Source != source {
@@ -113,7 +111,7 @@ func TestLabelSources(t *testing.T) {
 	l.tell(who["linked"], true, func(e *verdict.Event) { e.Site = client.SiteCross })
 	l.tell(who["linked"], true, func(e *verdict.Event) { e.Referer = client.RefererForeign })
 
-	f := l.exported(ExportOptions{})
+	f := l.exported(training.ExportOptions{})
 	f(who["buyer"], formula.Person, "customer")
 	f(who["payer"], formula.Person, "paid")
 	f(who["partner"], formula.Robot, "service")
@@ -143,7 +141,7 @@ func TestIgnoringIsNotEnough(t *testing.T) {
 		for range 3 {
 			l.tell(s, false, shown)
 		}
-		l.exported(ExportOptions{})(s, want, source)
+		l.exported(training.ExportOptions{})(s, want, source)
 	}
 	f(1, identity.KindIP, nil, formula.Robot, "ignored")
 	f(2, identity.KindIP, map[string]float32{"cookie_share": 0.9}, formula.Robot, "ignored")
@@ -174,73 +172,18 @@ func TestOperatorsLabel(t *testing.T) {
 		l.see(other, nil)
 	}
 	l.see(good, map[string]float32{"agent_robot": 1, "agents": 1})
-	f := l.exported(ExportOptions{})
+	f := l.exported(training.ExportOptions{})
 	f(bad, formula.Robot, "operator")
 	f(good, formula.Person, "operator")
-	rows, done := export(t, l.dir, ExportOptions{Unlabelled: true}, l.at)
+	rows, done := export(t, l.dir, training.ExportOptions{Unlabelled: true}, l.at)
 	if done.Unlabelled != 0 || len(rows) != 2 {
 		t.Errorf("%d subjects, %+v", len(rows), done)
 	}
 	if had, err := l.Unlabel(ctx, good, l.at.Add(time.Second)); !had || err != nil {
 		t.Errorf("%v, %v", had, err)
 	}
-	l.exported(ExportOptions{})(good, formula.Robot, "declared")
+	l.exported(training.ExportOptions{})(good, formula.Robot, "declared")
 	if n := len(l.Labels()); n != 1 {
 		t.Errorf("%d labels", n)
 	}
-}
-
-// TestOwnLabels: an operator's file is joined by the key that the log's secret makes, and outweighs everything.
-func TestOwnLabels(t *testing.T) {
-	l := newLabelling(t, 1)
-	alice, bob := identity.TextSubject(identity.KindL, []byte("alice")), identity.TextSubject(identity.KindL, []byte("bob"))
-	l.see(alice, nil)
-	l.see(bob, nil)
-	own, err := ReadOwnLabels(strings.NewReader("\ufeffnote,label,subject,source\nx,human,L:alice,\ny,1,L:alice,fraud desk\n"), l.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := l.exported(ExportOptions{Labels: own})
-	f(alice, formula.Robot, "fraud desk")
-	f(bob, formula.Person, "signed-in")
-	if key, err := TrainingKey(l.dir, alice); err != nil || key != l.training.who(alice) {
-		t.Errorf("%x, %v", key, err)
-	}
-
-	g := func(in, want string) {
-		t.Helper()
-		if _, err := ReadOwnLabels(strings.NewReader(in), l.dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", in, err, want)
-		}
-	}
-	g("", "the file is empty")
-	g("who,label\n", "columns subject and label")
-	g("subject,label\nalice,human\n", "line 2")
-	g("subject,label\nL:alice,perhaps\n", `"perhaps" is neither human (0) nor robot (1)`)
-	g("subject,label\nL:alice\n", "wrong number of fields")
-	if _, err := ReadOwnLabels(strings.NewReader("subject,label\n"), t.TempDir()); err == nil || !strings.Contains(err.Error(), "no training log") {
-		t.Errorf("without a log: %v", err)
-	}
-}
-
-func FuzzReadOwnLabels(f *testing.F) {
-	dir := f.TempDir()
-	log, err := newTraining(TrainingConfig{Sample: 1, MaxBytes: 1 << 20}, dir, zerolog.Nop(), metrics.NewSet())
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { _ = log.end() })
-	f.Add([]byte("subject,label,source\nL:alice,human,shop\nip:203.0.113.7,1,\n"))
-	f.Add([]byte("label,subject\n\"0\",\"i:x\"\n"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		own, err := ReadOwnLabels(bytes.NewReader(data), dir)
-		if err == nil && own == nil {
-			t.Error("neither labels nor an error")
-		}
-		for _, l := range own {
-			if l.Source == "" || l.Label != formula.Person && l.Label != formula.Robot {
-				t.Errorf("%+v", l)
-			}
-		}
-	})
 }

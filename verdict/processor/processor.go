@@ -44,6 +44,7 @@ import (
 	"antirobot/verdict/bans"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/label"
+	"antirobot/verdict/training"
 )
 
 // BanKeeper is where bans are made and standings are kept: verdict.Cacher. No method except Recall waits for a store.
@@ -75,7 +76,7 @@ type Processor struct {
 	polls      polls
 	hellos     hellos
 	secret     uint64
-	training   *training // nil: no training log is kept
+	training   *training.Log // nil: no training log is kept
 	labels     *label.Table
 	formula    *formula.Live
 	shadow     atomic.Pointer[shadow] // nil: nothing judges beside
@@ -199,10 +200,10 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		return float64(n)
 	})
 	if d.Training != "" && cfg.Enabled {
-		if p.training, err = newTraining(cfg.Training, d.Training, d.Log, set); err != nil {
+		d := training.Deps{Dir: d.Training, Names: FactorNames(), Labels: d.Labels, Log: d.Log, Metrics: set}
+		if p.training, err = training.Open(cfg.Training, d); err != nil {
 			return nil, err
 		}
-		p.training.labels = d.Labels
 	}
 	return p, nil
 }
@@ -273,7 +274,7 @@ func (p *Processor) Start(context.Context) error {
 		return errors.New("start processor: it was started or closed already")
 	}
 	if p.training != nil {
-		p.training.start()
+		p.training.Start()
 	}
 	for _, q := range p.queues {
 		p.wg.Go(func() { q.run(p.stop, p.Process) })
@@ -298,7 +299,7 @@ func (p *Processor) Close() error {
 	p.storeTasksDone.Wait()
 	p.running.Store(false)
 	if p.training != nil {
-		return p.training.close()
+		return p.training.Close()
 	}
 	return nil
 }

@@ -7,66 +7,8 @@ import (
 	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/formula"
+	"antirobot/verdict/training"
 )
-
-// Vector is a row of the training log with what is known of its subject. It is valid until the next one.
-type Vector struct {
-	Who     uint64 // the subject, as Who calls it
-	Kind    identity.Kind
-	At      time.Time
-	Service uint16    // the number of the settings by which it was judged
-	Factors []float32 // in the order of FactorNames; NaN: unknown
-	Late    bool      // the gateway had answered the subject itself, and the factors reflect that
-	Label   formula.Label
-	Source  string // of the label
-}
-
-// Sample returns the share of the subjects that the training log has; 0 if none is kept.
-func (p *Processor) Sample() float64 {
-	if p.training == nil {
-		return 0
-	}
-	return p.training.cfg.Sample
-}
-
-// Who returns the hash by which the training log calls a subject, or another one if none is kept.
-func (p *Processor) Who(s identity.Subject) uint64 {
-	if p.training == nil {
-		return (&training{}).who(s)
-	}
-	return p.training.who(s)
-}
-
-// Vectors calls f with the rows of the training log since a time, in their order; with none if no log is kept.
-func (p *Processor) Vectors(since, now time.Time, f func(v *Vector) error) error {
-	if p.training == nil {
-		return nil
-	}
-	if err := p.training.flush(); err != nil {
-		return err
-	}
-	files, err := trainingLogs(p.training.dir)
-	if err != nil {
-		return err
-	}
-	known, err := readOutcomes(files, new(Exported))
-	if err != nil {
-		return err
-	}
-	names := FactorNames()
-	v := Vector{Factors: make([]float32, len(names))}
-	return joined(files, known, ExportOptions{Since: since}, now, func(r *trainingRecord, of *person, label formula.Label, source string) error {
-		v.Who, v.Kind, v.At, v.Service = r.who, r.subject, time.UnixMilli(r.at), r.service
-		v.Late, v.Label, v.Source = of.cut != 0 && r.at >= of.cut, label, source
-		for i, name := range names {
-			v.Factors[i] = nan
-			if k, ok := r.place[name]; ok {
-				v.Factors[i] = r.x[k]
-			}
-		}
-		return f(&v)
-	})
-}
 
 // Tally is what the scores of one visit add up to under a formula, for rehearsals. The zero value is its beginning.
 type Tally struct {
@@ -75,7 +17,7 @@ type Tally struct {
 }
 
 // Weigh returns the score of a visit with a further row of it, as evaluate would have.
-func (p *Processor) Weigh(c *Tally, m *formula.Model, v *Vector) float32 {
+func (p *Processor) Weigh(c *Tally, m *formula.Model, v *training.Row) float32 {
 	return c.add(&p.cfg.Visit, m, m.Raw(v.Factors), uint32(Pages(v)), v.At)
 }
 
@@ -89,7 +31,7 @@ func (c *Tally) add(cfg *VisitConfig, m *formula.Model, raw float32, pages uint3
 }
 
 // Pages returns how many pages the subject of a row had asked for.
-func Pages(v *Vector) float32 {
+func Pages(v *training.Row) float32 {
 	if n := v.Factors[factorPages]; n == n { // known
 		return min(max(n, 0), math.MaxInt32/2)
 	}
@@ -98,7 +40,7 @@ func Pages(v *Vector) float32 {
 
 // Stops reports whether a score would ban a subject for the first time: it exceeds the threshold by the hysteresis, and the
 // subject has been here for a moment.
-func (p *Processor) Stops(score, threshold float32, v *Vector) bool {
+func (p *Processor) Stops(score, threshold float32, v *training.Row) bool {
 	age, pages := v.Factors[factorAge], v.Factors[factorPages]
 	if age == age && float64(age) < p.cfg.Patience.Seconds() && int(pages) < p.cfg.PatienceDocs {
 		return false
@@ -112,7 +54,7 @@ func (p *Processor) firstLimit(threshold float32) float32 {
 }
 
 // Over reports whether the subject of a row is over a limit. Windows that no factor counts are left out: see Rehearsed.
-func (p *Processor) Over(limits []verdict.Limit, v *Vector) bool {
+func (p *Processor) Over(limits []verdict.Limit, v *training.Row) bool {
 	times := float32(1)
 	if agents := v.Factors[factorAgents]; v.Kind == identity.KindIP && agents == agents {
 		times = float32(min(max(int(agents), 1), p.cfg.AddressAgents))

@@ -1,23 +1,26 @@
-package processor
+// Package training keeps what models are trained with: the factors of a sample of the visitors in bounded files, and beside
+// them what became known of each, by the answers to challenges, lists, services and operators. It exports them as rows with
+// labels, and says where a label comes from.
+package training
 
 import (
 	"errors"
 	"fmt"
 )
 
-// TrainingConfig is the section processor.training.
-type TrainingConfig struct {
+// Config is the section processor.training.
+type Config struct {
 	Sample   float64 `mapstructure:"sample"`    // share of the subjects whose factors are kept; 0: none
 	MaxBytes int64   `mapstructure:"max_bytes"` // of all files together; the oldest are removed first
 }
 
-// defaultTrainingConfig keeps the factors of every twentieth subject in at most 128 MB.
-func defaultTrainingConfig() TrainingConfig {
-	return TrainingConfig{Sample: 0.05, MaxBytes: 128 << 20}
+// DefaultConfig keeps the factors of every twentieth subject in at most 128 MB.
+func DefaultConfig() Config {
+	return Config{Sample: 0.05, MaxBytes: 128 << 20}
 }
 
 // Validate returns every problem at once.
-func (c *TrainingConfig) Validate() error {
+func (c *Config) Validate() error {
 	var errs []error
 	if !(c.Sample >= 0 && c.Sample <= 1) {
 		errs = append(errs, fmt.Errorf("training.sample: %v is not between 0 and 1", c.Sample))

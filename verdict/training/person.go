@@ -1,4 +1,4 @@
-package processor
+package training
 
 import (
 	"time"
@@ -85,7 +85,7 @@ func (p *person) mark(at int64, m label.Mark) {
 }
 
 // see takes what a row shows.
-func (p *person) see(r *trainingRecord) {
+func (p *person) see(r *record) {
 	is := func(name string, least float32) bool {
 		i, ok := r.place[name]
 		return ok && r.x[i] >= least // not if unknown
