@@ -16,6 +16,7 @@ import (
 	"antirobot/config"
 	"antirobot/verdict/formula"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/words"
 )
 
 type evalFlags struct {
@@ -257,7 +258,7 @@ func (r *formulaReport) print(out io.Writer) error {
 		fmt.Fprintf(out, "the data lacks factors that the model needs, they count as unknown: %s\n", strings.Join(r.Lacks, ", "))
 	}
 	if r.Mixed > 0 {
-		fmt.Fprintf(out, "%d subjects have rows with both labels; they count as robots\n", r.Mixed)
+		fmt.Fprintln(out, words.Sprintf(words.English, "%d {subject has|subjects have} rows with both labels and {counts as a robot|count as robots}", r.Mixed))
 	}
 	t := r.Total
 	fmt.Fprintf(out, "\nROC AUC %.4f (95 %%: %.4f to %.4f), log loss %.4f, Brier score %.4f\n", t.AUC, t.Low, t.High, t.LogLoss, t.Brier)

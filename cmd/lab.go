@@ -14,6 +14,7 @@ import (
 
 	"antirobot/admin"
 	"antirobot/lab"
+	"antirobot/verdict/words"
 )
 
 func labCommand() *cobra.Command {
@@ -120,7 +121,8 @@ func rehearseCommand() *cobra.Command {
 				return err
 			}
 			to := cmd.OutOrStdout()
-			fmt.Fprintf(to, "since    %s UTC: %d entries of the journal, %d rows of the training log, %d visitors\n", out.Since.UTC().Format(time.DateTime), out.Entries, out.Rows, out.Subjects)
+			fmt.Fprintln(to, words.Sprintf(words.English, "since    %s UTC: %d {entry|entries} of the journal, %d {row|rows} of the training log, %d {visitor|visitors}",
+				out.Since.UTC().Format(time.DateTime), out.Entries, out.Rows, out.Subjects))
 			printDifference(to, &out.Stopped, &out.Free)
 			printNotes(to, out.Notes)
 			return nil
@@ -213,8 +215,8 @@ func (o *operator) showLab(cmd *cobra.Command) error {
 		fmt.Fprintf(w, "beside   %s, by %s\n", strings.Join(s.Shadow.Changes, "; "), s.Shadow.By)
 	}
 	if b := s.Beside; b != nil {
-		fmt.Fprintf(w, "         since %s UTC, model %s; %d evaluations were made twice, %d visitors are stopped either way\n",
-			b.Since.UTC().Format(time.DateTime), b.Model, b.Judged, b.Both)
+		fmt.Fprintln(w, words.Sprintf(words.English, "         since %s UTC, model %s; %d {evaluation was|evaluations were} made twice, %d {visitor is|visitors are} stopped either way",
+			b.Since.UTC().Format(time.DateTime), b.Model, b.Judged, b.Both))
 		printDifference(w, &b.Stopped, &b.Free)
 		printNotes(w, b.Notes)
 	}
@@ -227,8 +229,8 @@ func printDifference(w io.Writer, stopped, free *lab.Group) {
 		name string
 		*lab.Group
 	}{{"stopped", stopped}, {"free", free}} {
-		fmt.Fprintf(w, "%-8s newly %d visitors (about %.0f), %d of them known people, %d known robots; %.0f requests, %.0f of people\n",
-			g.name, g.Subjects, g.About, g.People, g.Robots, g.Pages, g.PeoplePages)
+		fmt.Fprintln(w, words.Sprintf(words.English, "%-8s newly %d {visitor|visitors} (about %.0f), %d of them known people, %d known robots; %.0f {request|requests}, %.0f of people",
+			g.name, g.Subjects, g.About, g.People, g.Robots, g.Pages, g.PeoplePages))
 		for _, e := range g.Examples[:min(len(g.Examples), shownExamples)] {
 			name := e.Subject
 			if name == "" {
@@ -237,7 +239,7 @@ func printDifference(w io.Writer, stopped, free *lab.Group) {
 			if e.Ground != "" {
 				name += ", " + e.Ground
 			}
-			fmt.Fprintf(w, "         %s: %.3f, would be %.3f; %.0f requests\n", name, e.Before, e.After, e.Pages)
+			fmt.Fprintln(w, words.Sprintf(words.English, "         %s: %.3f, would be %.3f; %.0f {request|requests}", name, e.Before, e.After, e.Pages))
 		}
 	}
 }

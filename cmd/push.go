@@ -11,6 +11,7 @@ import (
 
 	"antirobot/admin"
 	"antirobot/config/pushed"
+	"antirobot/verdict/words"
 )
 
 func pushCommand() *cobra.Command {
@@ -62,7 +63,7 @@ func (o *operator) push(cmd *cobra.Command, file, note string) error {
 	if err != nil || printed {
 		return err
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "version %d, with %d files, is in force\n", v.Number, len(b.Files))
+	fmt.Fprintln(cmd.OutOrStdout(), words.Sprintf(words.English, "version %d, with %d {file|files}, is in force", v.Number, len(b.Files)))
 	return nil
 }
 

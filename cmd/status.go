@@ -124,7 +124,7 @@ func printState(w io.Writer, on bool, s *gatewayState) {
 	if s.Lists != nil {
 		for _, l := range s.Lists.Sources {
 			if l.Error != "" {
-				fmt.Fprintf(w, "list     %s, %d entries: %s\n", l.Name, l.Entries, paint(on, yellow, l.Error))
+				fmt.Fprintf(w, "list     %s, %s: %s\n", l.Name, words.Sprintf(words.English, "%d {entry|entries}", l.Entries), paint(on, yellow, l.Error))
 			}
 		}
 	}

@@ -54,7 +54,7 @@ func tellStory(w io.Writer, s *verdict.Story, now map[string]standingNow, at tim
 	if s.Ban != nil {
 		tellBan(row, s, now, at)
 	} else if q := s.Question; q != nil {
-		row("asked", "%s until %s UTC: %d documents within %s, %d are in order; %s", q.Network, q.Until.Format("2006-01-02 15:04:05"), q.Read, q.Window, q.Most, whoIsAsked(q))
+		row("asked", "%s", words.Sprintf(words.English, "%s until %s UTC: %d {document|documents} within %s, %d {is|are} in order; %s", q.Network, q.Until.Format("2006-01-02 15:04:05"), q.Read, q.Window, q.Most, whoIsAsked(q)))
 	} else if s.Score > 0 {
 		row("score", "%.3g", s.Score)
 	}
@@ -178,7 +178,7 @@ func abs(f float32) float32 {
 
 func tellPass(row func(name, format string, args ...any), s *verdict.Story, now map[string]standingNow) {
 	if p := s.Pass; p != nil {
-		row("pass", "%s paid %d, then %d were left", p.ID, p.Cost, p.Left)
+		row("pass", "%s paid %d, %d left", p.ID, p.Cost, p.Left)
 		return
 	}
 	none := true
@@ -188,7 +188,7 @@ func tellPass(row func(name, format string, args ...any), s *verdict.Story, now 
 		}
 		none = false
 		if a := now[sub].Allowance; a != nil {
-			row("pass", "%s did not pay; now %d of %d are left", sub, a.Left, a.Limit)
+			row("pass", "%s did not pay; now %d of %d left", sub, a.Left, a.Limit)
 		} else {
 			row("pass", "%s did not pay", sub)
 		}

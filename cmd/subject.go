@@ -63,7 +63,7 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 		row("ban", "none")
 	}
 	if a := s.Allowance; a != nil {
-		row("pass", "%d of %d pages are left, until %s UTC", a.Left, a.Limit, a.Expires.UTC().Format(time.DateTime))
+		row("pass", "%d of %d pages left, until %s UTC", a.Left, a.Limit, a.Expires.UTC().Format(time.DateTime))
 	}
 	if s.Session != nil {
 		tellSession(row, s.Session, at)
@@ -77,7 +77,7 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 }
 
 func tellSession(row func(name, format string, args ...any), v *processor.SessionView, at time.Time) {
-	row("seen", "first %s, last %s: %d pages, %d parts of pages", ago(at.Sub(v.First)), ago(at.Sub(v.Last)), v.Pages, v.Parts)
+	row("seen", "%s", words.Sprintf(words.English, "first %s, last %s: %d {page|pages}, %d {part|parts} of pages", ago(at.Sub(v.First)), ago(at.Sub(v.Last)), v.Pages, v.Parts))
 	claim := v.Claim
 	if v.Version > 0 {
 		claim = fmt.Sprintf("%s %d", claim, v.Version)

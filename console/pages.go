@@ -47,7 +47,7 @@ func functions(lang words.Language, texts map[string]string) template.FuncMap {
 		if len(args) == 0 {
 			return text, nil
 		}
-		return fmt.Sprintf(text, args...), nil
+		return words.Sprintf(lang, text, args...), nil
 	}
 	return template.FuncMap{
 		"t": say,

@@ -77,7 +77,7 @@ func TestPush(t *testing.T) {
 	}
 	write("here.txt", "127.0.0.0/8\n::1\n")
 	write("site.yaml", "lists: {lists: [{name: here, flag: block, file: here.txt}]}\n")
-	push("version 1, with 1 files, is in force", file, "--note", "nobody comes in")
+	push("version 1, with 1 file, is in force", file, "--note", "nobody comes in")
 	runs(1, true)
 
 	write("site.yaml", "lists: {lists: [{name: here, flag: nonsense, file: here.txt}]}\nstore: {url: 'memory:'}\n")

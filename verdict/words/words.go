@@ -76,7 +76,8 @@ func Factor(l Language, name string, value float32) string {
 	case p.valued && p.share:
 		return p.before + fmt.Sprintf("%.3g %%", 100*value) + p.after
 	case p.valued:
-		return p.before + number(value) + p.after
+		n := number(value)
+		return p.before + n + agree(l, p.after, n)
 	case value == 0 && p.none != "":
 		return p.none
 	}
@@ -97,7 +98,7 @@ func (p phrase) name() string {
 		return p.before
 	}
 	if p.before == "" {
-		return strings.TrimSpace(p.after)
+		return strings.TrimSpace(agree(English, p.after, ""))
 	}
 	about, _, _ := cutLast(p.before, ": ")
 	return about

@@ -20,11 +20,42 @@ func TestFactor(t *testing.T) {
 		{English, "agent_library", 1, "says that it is an HTTP library or a command line tool"},
 		{English, "cookies", 0, "brings no cookies"},
 		{English, "of_tomorrow", 2, "of_tomorrow = 2"},
-		{Russian, "client_loads_1m", 33, "открыто страниц за минуту: 33"},
-		{"tlh", "days", 3, "3 days with a page"},
+		{English, "clients", 1, "1 client behind it"},
+		{English, "clients", 1.5, "1.5 clients behind it"},
+		{English, "campaign_addresses", 1, "1 address that does as it does"},
+		{Russian, "client_loads_1m", 33, "33 открытые страницы за минуту"},
+		{Russian, "clients", 1, "1 клиент за ним"},
+		{Russian, "clients", 2, "2 клиента за ним"},
+		{Russian, "clients", 5, "5 клиентов за ним"},
+		{Russian, "clients", 11, "11 клиентов за ним"},
+		{Russian, "clients", 21, "21 клиент за ним"},
+		{Russian, "clients", 1.5, "1.5 клиента за ним"},
+		{Russian, "clients", 1e6, "1000000 клиентов за ним"},
+		{Russian, "clients", 1e-5, "1e-05 клиента за ним"},
+		{"tlh", "days", 1, "1 day with a page"},
 	} {
 		if got := Factor(tt.l, tt.name, tt.value); got != tt.want {
 			t.Errorf("%s in %s is told as %q, want %q", tt.name, tt.l, got, tt.want)
+		}
+	}
+}
+
+func TestSprintf(t *testing.T) {
+	for _, tt := range []struct {
+		l      Language
+		format string
+		args   []any
+		want   string
+	}{
+		{English, "%d {visitor|visitors} of %s", []any{1, "{a|b}"}, "1 visitor of {a|b}"},
+		{English, "%d {visitor|visitors}, %d {page|pages}, %d %%", []any{2, 1, 50}, "2 visitors, 1 page, 50 %"},
+		{English, "%s {request|requests} {was|were} judged", []any{"1"}, "1 request was judged"},
+		{Russian, "%d {запись|записи|записей}", []any{int64(22)}, "22 записи"},
+		{English, "about %.0f {request|requests}, and {it is|they are} made", []any{1.3}, "about 1 request, and it is made"},
+		{Russian, "ничего", nil, "ничего"},
+	} {
+		if got := Sprintf(tt.l, tt.format, tt.args...); got != tt.want {
+			t.Errorf("%q with %v is %q, want %q", tt.format, tt.args, got, tt.want)
 		}
 	}
 }
@@ -52,7 +83,10 @@ func TestTexts(t *testing.T) {
 			if p.valued && p.before != "" && !strings.Contains(p.before, ": ") {
 				t.Errorf("%s in %s has no colon before its value: %q", name, l, p.before)
 			}
-			if n := len([]rune(p.before + p.after)); n < 4 || n > 100 {
+			if n := strings.Count(p.after, "|"); n != map[Language]int{English: 1, Russian: 2}[l]*strings.Count(p.after, "{") || strings.Contains(p.before, "{") {
+				t.Errorf("%s in %s has too few or too many forms, or has them before its value: %q", name, l, p.before+p.after)
+			}
+			if n := len([]rune(p.before + agree(l, p.after, ""))); n < 4 || n > 100 {
 				t.Errorf("%s in %s has %d characters", name, l, n)
 			}
 		}
