@@ -30,7 +30,7 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
 	if !e.Page || e.Partner || !e.Claim.Family.Browser() {
 		return
 	}
-	door, odd := uint8(0), nan
+	door, odd, stopped := uint8(0), nan, e.Verdict != verdict.Human && e.Mode == verdict.Enforce
 	switch page := uint32(e.Path); {
 	case fromOutside(e):
 		may := e.Subjects[0].Kind == identity.KindIP && e.Cookies&client.CookieOurs == 0 && s.parts == 0
@@ -38,14 +38,14 @@ func (p *Processor) enter(e *verdict.Event, r *rates, s *session) {
 		chance, all := r.people.heralds.entries.come(page, pages, heraldWithin, e.At)
 		p.credit(e, r.people.heralds.ahead(e, may, chance))
 		door = doorOf(page)
-		if e.Status >= 400 || door == s.door || e.Verdict != verdict.Human && e.Mode == verdict.Enforce {
+		if e.Status >= 400 || door == s.door || stopped {
 			return
 		}
 		odd = r.people.doors.odd(page, pages, e.At)
 		if odd == odd && all < sharedDoor {
 			odd = min(odd, all)
 		}
-	case s.door == 0:
+	case s.door == 0 || stopped: // who is stopped has not gone on
 		return
 	case e.Referer == client.RefererSame && doorOf(e.RefererPath) == s.door && e.RefererPath != page && s.nDoors < mostLedOn:
 		r.people.doors.note(e.RefererPath, e.At)

@@ -66,6 +66,48 @@ func TestDoors(t *testing.T) {
 
 func hash32(i int) uint32 { return uint32(hashPath(fmt.Sprint("/page/", i))) }
 
+// TestStoppedTeachesNoDoor: a page is no door because of somebody who was stopped at the next one; who goes on after all makes
+// it one.
+func TestStoppedTeachesNoDoor(t *testing.T) {
+	p, _ := newProcessor(t, nil)
+	at := time.Unix(1.8e9, 0)
+	for i := range 100 { // people come in by one of ten pages, and go on
+		w := &walk{p: p, n: 1000 + i, at: at}
+		w.load(fmt.Sprintf("/door/%d", i%10), "", 0)
+		w.load(fmt.Sprintf("/in/%d", i), fmt.Sprintf("/door/%d", i%10), 10*time.Second)
+	}
+	odd := func(n int) float32 {
+		w := &walk{p: p, n: n, at: at}
+		w.load("/trap", "", time.Hour)
+		w.load("/in/1", "/trap", time.Second)
+		w.load("/trap", "", time.Minute)
+		return w.factors()["entry_odd"]
+	}
+	for i := range 20 {
+		w := &walk{p: p, n: 2000 + i, at: at}
+		w.load("/trap", "", time.Minute)
+		w.verdict = verdict.Robot
+		w.load("/in/1", "/trap", time.Second)
+	}
+	before := odd(1)
+	if before < 0.3 {
+		t.Errorf("a page after which everybody was stopped: %v", before)
+	}
+	for i := range 20 {
+		w := &walk{p: p, n: 3000 + i, at: at, verdict: verdict.Robot}
+		w.load("/trap", "", time.Minute)
+		w.verdict = verdict.Human
+		w.load("/trap", "", time.Minute)
+		w.verdict = verdict.Robot
+		w.load("/in/1", "/trap", time.Second)
+		w.verdict = verdict.Human
+		w.load("/in/1", "/trap", time.Minute)
+	}
+	if after := odd(2); after > before-0.5 {
+		t.Errorf("a page from which people go on after all: %v, %v before", after, before)
+	}
+}
+
 // TestHeralds: behind an address that opens links before people do, others open the same pages; who only opens pages
 // that people happen to open, too, is no herald, nor is one after whom nobody loads parts.
 func TestHeralds(t *testing.T) {

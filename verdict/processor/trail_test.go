@@ -55,6 +55,8 @@ type walk struct {
 	n    int
 	at   time.Time
 	subs []identity.Subject
+
+	verdict verdict.Verdict // what it is told
 }
 
 func hashPath(path string) uint64 { return request.Hash([]byte(path)) }
@@ -65,7 +67,7 @@ func (w *walk) load(path, from string, after time.Duration) {
 	e := event(w.at, w.n, w.subs...)
 	e.Page, e.Type, e.Document, e.BytesOut, e.Method = true, verdict.TypeHTML, true, 20000, 'G'
 	e.Path, e.Target = hashPath(path), hashPath(path)
-	e.Claim = client.ParseClaim([]byte(firefox))
+	e.Claim, e.Verdict, e.Mode = client.ParseClaim([]byte(firefox)), w.verdict, verdict.Enforce
 	if from != "" {
 		e.Referer, e.RefererPath = client.RefererSame, uint32(hashPath(from))
 	}
