@@ -7,9 +7,9 @@ func (s *Server) alarms(*call) (any, error) {
 	if s.deps.Alarms == nil {
 		return nil, absentPart("alarms")
 	}
-	all := alarmsBody{Items: []gatewayAlarm{}, Webhooks: s.deps.Alarms.Hooks()}
+	all := alarmsBody{Items: []Alarm{}, Webhooks: s.deps.Alarms.Hooks()}
 	for _, a := range s.deps.Alarms.Active() {
-		all.Items = append(all.Items, gatewayAlarm{Alarm: a})
+		all.Items = append(all.Items, Alarm{Alarm: a})
 	}
 	return all, nil
 }

@@ -157,8 +157,11 @@ func TestMerge(t *testing.T) {
 	has(put(mergeChallenges, `{"since":"2026-01-02T15:00:00Z"}`), `"ways":[],"languages":[],"devices":[],"networks":[],"machines-solve":[],"campaigns":[]`)
 	has(put(mergeStatus, `{"version":"2","ready":true}`, `{"version":"1","ready":false}`, `[]`),
 		`{"gateway":"0","version":"2"`, `"others":[{"gateway":"1","version":"1"`, `"name":"2","config":0,"error":"its answer can't be read`)
-	has(put(mergeAlarms, `{"items":[{"name":"a"}],"webhooks":[{"host":"h"}]}`, `{"items":[{"name":"b"}],"webhooks":[{"host":"i"}]}`),
-		`"name":"a"`, `"gateway":"0"},{"name":"b"`, `"gateway":"1"}],"webhooks":[{"host":"h"}]`)
+	since := `"since":"2026-01-02T15:04:05Z"`
+	has(put(mergeAlarms, `{"items":[{"name":"a","about":"x","value":"26h","since":"2026-01-02T16:00:00Z"}],"webhooks":[{"host":"h"}]}`,
+		`{"items":[{"name":"a","about":"y","since":"2026-01-02T15:00:00Z"},{"name":"a","about":"x","value":"27h",`+since+`}],"webhooks":[{"host":"i"}]}`),
+		`[{"name":"a","about":"y","text":"","action":"","since":"2026-01-02T15:00:00Z","gateways":[{"name":"1"}]},`,
+		`{"name":"a","about":"x","value":"27h","text":"","action":"",`+since+`,"gateways":[{"name":"0","value":"26h"},{"name":"1","value":"27h"}]}],"webhooks":[{"host":"h"}]`)
 	has(put(mergeLab, `{"model":"x","applied":{"changes":[]}}`, `{"model":"y","applied":{"changes":["shop: rules.text"]}}`),
 		`{"model":"x"`, `"gateway":"0"`, `"others":[{"gateway":"1","model":"y","applied":{"changes":["shop: rules.text"]}}]`)
 	g := &gathered{states: []GatewayState{{Name: "a"}, {Name: "b"}}, bodies: [][]byte{[]byte("{}"), nil}}

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"slices"
+
 	"antirobot/alarm"
 	"antirobot/lab"
 )
@@ -37,30 +39,48 @@ func (g *gathered) told() []GatewayState {
 
 // alarmsBody is what somebody should look at, and who is told of it.
 type alarmsBody struct {
-	Items    []gatewayAlarm    `json:"items"`
+	Items    []Alarm           `json:"items"`
 	Webhooks []alarm.HookState `json:"webhooks"`
 	Gateways []GatewayState    `json:"gateways,omitempty"`
 }
 
-// gatewayAlarm is an alarm, and of several gateways who raises it.
-type gatewayAlarm struct {
+// Alarm is an alarm, and of several gateways who raise it. What is the same is said by the one that has known it longest.
+type Alarm struct {
 	alarm.Alarm
-	Gateway string `json:"gateway,omitempty"`
+	Gateways []AlarmOf `json:"gateways,omitempty"`
+}
+
+// AlarmOf is a gateway that raises an alarm.
+type AlarmOf struct {
+	Name  string `json:"name"`
+	Value string `json:"value,omitempty"` // how much there, or why
 }
 
 func mergeAlarms(_ *call, g *gathered) (any, error) {
-	all := alarmsBody{Items: []gatewayAlarm{}, Webhooks: []alarm.HookState{}}
+	all := alarmsBody{Items: []Alarm{}, Webhooks: []alarm.HookState{}}
 	for _, r := range replies[alarmsBody](g) {
 		for _, a := range r.v.Items {
-			a.Gateway = r.from
-			all.Items = append(all.Items, a)
+			all.add(a.Alarm, r.from)
 		}
 		if r.own { // what is tested is told by this one
 			all.Webhooks = r.v.Webhooks
 		}
 	}
+	slices.SortStableFunc(all.Items, func(a, b Alarm) int { return a.Since.Compare(b.Since) })
 	all.Gateways = g.told()
 	return all, nil
+}
+
+// add adds an alarm of a gateway to the others of the same trouble.
+func (b *alarmsBody) add(a alarm.Alarm, from string) {
+	i := slices.IndexFunc(b.Items, func(o Alarm) bool { return o.Name == a.Name && o.About == a.About })
+	if i < 0 {
+		i, b.Items = len(b.Items), append(b.Items, Alarm{Alarm: a})
+	}
+	if a.Since.Before(b.Items[i].Since) {
+		b.Items[i].Alarm = a
+	}
+	b.Items[i].Gateways = append(b.Items[i].Gateways, AlarmOf{from, a.Value})
 }
 
 // LabState is what there is to change on a gateway; of several, on this one, with what the others have changed.

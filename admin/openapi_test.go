@@ -109,7 +109,7 @@ func TestOpenAPIFields(t *testing.T) {
 		"JournalTop": topBody{}, "JournalTopOf": topItems{}, "ErasedSubject": erased{},
 		"Lab": LabState{}, "LabElsewhere": LabElsewhere{}, "Status": statusBody{}, "StatusElsewhere": statusOf{}, "LabService": lab.ServiceView{}, "LabVersion": lab.VersionView{}, "LabShadow": lab.ShadowView{}, "LabBeside": lab.Beside{}, "LabSettings": lab.Settings{},
 		"LabChange": lab.Change{}, "LabServiceChange": lab.Service{}, "RequestLimit": lab.Limit{}, "Rehearsal": lab.Rehearsal{},
-		"RehearsalGroup": lab.Group{}, "RehearsalExample": lab.Example{}, "AttackState": AttackState{}, "Alarm": gatewayAlarm{}, "Webhook": alarm.HookState{},
+		"RehearsalGroup": lab.Group{}, "RehearsalExample": lab.Example{}, "AttackState": AttackState{}, "Alarm": Alarm{}, "Webhook": alarm.HookState{},
 		"PushState": PushState{}, "PushedVersion": pushed.Version{}, "PushedGateway": pushed.Node{}, "QueueItem": QueueItem{}, "HeaderField": queue.Field{},
 		"MessageEntry": shownEntry{}, "ServiceStatus": ServiceStatus{}, "Upstream": Upstream{}, "StoreHealth": StoreHealth{}, "StreamHealth": StreamHealth{}, "ReadyCheck": Check{},
 		"Challenges": Challenges{}, "ChallengeCount": captcha.ChallengeCount{}, "ChallengeRow": captcha.ChallengeRow{},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -13,15 +14,9 @@ import (
 	"antirobot/alarm"
 )
 
-// raised is an alarm, and who raises it where several gateways were asked.
-type raised struct {
-	alarm.Alarm
-	Gateway string
-}
-
 // watched is what the API says of alarms.
 type watched struct {
-	Items    []raised
+	Items    []admin.Alarm
 	Webhooks []alarm.HookState
 	Gateways []admin.GatewayState
 }
@@ -72,13 +67,20 @@ func alarmsCommand() *cobra.Command {
 	return cmd
 }
 
-func printAlarms(w io.Writer, on bool, all []raised) {
+func printAlarms(w io.Writer, colours bool, all []admin.Alarm) {
 	for _, a := range all {
-		who := ""
-		if a.Gateway != "" {
-			who = ", on the gateway " + a.Gateway
+		var on []string
+		for _, g := range a.Gateways {
+			if g.Value != "" && g.Value != a.Value {
+				g.Name += " (" + g.Value + ")"
+			}
+			on = append(on, g.Name)
 		}
-		fmt.Fprintf(w, "alarm    %s%s, since %s UTC\n         do: %s\n", paint(on, red, a.Text), who, a.Since.UTC().Format(time.DateTime), a.Action)
+		who := ""
+		if len(on) > 0 {
+			who = ", on " + strings.Join(on, ", ")
+		}
+		fmt.Fprintf(w, "alarm    %s%s, since %s UTC\n         do: %s\n", paint(colours, red, a.Text), who, a.Since.UTC().Format(time.DateTime), a.Action)
 	}
 }
 

@@ -148,25 +148,12 @@ func (o *operator) printHour(cmd *cobra.Command, w io.Writer, on bool) {
 	if answer, err := o.get(cmd, "/api/journal/figures?"+q.Encode()); err != nil || readAnswer(answer, &f) != nil {
 		return
 	}
-	by := map[string]float64{}
-	for _, i := range f.Items {
-		for name, n := range i.Counts {
-			parts := strings.Split(name, "/")
-			switch {
-			case parts[0] == "requests" && len(parts) > 1:
-				by[parts[1]] += n
-			case parts[0] == "shown":
-				by["shown"] += n
-			case name == "answers/solved":
-				by["solved"] += n
-			}
-		}
-	}
+	sum := journal.Sum(f.Items)
 	line := ""
 	for _, v := range []string{"human", "unsure", "robot", "blocked"} {
-		line += fmt.Sprintf(", %s %.0f", paint(on, verdictColours[v], v), by[v])
+		line += fmt.Sprintf(", %s %.0f", paint(on, verdictColours[v], v), sum.Requests[v])
 	}
-	fmt.Fprintf(w, "hour     %s; challenges shown %.0f, solved %.0f\n", strings.TrimPrefix(line, ", "), by["shown"], by["solved"])
+	fmt.Fprintf(w, "hour     %s; challenges shown %.0f, solved %.0f\n", strings.TrimPrefix(line, ", "), sum.Challenges["shown"], sum.Challenges["passed"])
 	var top struct{ Items []journal.Count }
 	answer, err := o.get(cmd, "/api/journal/top?"+url.Values{"by": {"reason"}, "q": {"verdict:robot,blocked,unsure since:1h"}, "limit": {"3"}, "gateways": {"all"}}.Encode())
 	if err != nil || readAnswer(answer, &top) != nil {

@@ -37,7 +37,44 @@ func TestGateways(t *testing.T) {
 	if _, body, _ := b.ask("/console/lab", ""); !strings.Contains(body, "the lab of the gateway anna") || !strings.Contains(body, "carla: <code>shop: rules.text</code>") {
 		t.Errorf("the lab does not say whose it is: %s", body)
 	}
-	if _, body, _ := b.ask("/console/", ""); !strings.Contains(body, "✓ anna") || !strings.Contains(body, "✗ berta") || !strings.Contains(body, "configuration 7") {
-		t.Errorf("the first page does not list the gateways: %s", body)
+	_, body, _ := b.ask("/console/", "")
+	for _, want := range []string{"✗ anna", "✗ berta", "configuration 7"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the first page does not list the gateways, no %q in %s", want, body)
+		}
+	}
+}
+
+// town is an API of three gateways, two of which have the same troubles.
+type town struct{ gate }
+
+func (g *town) Ask(who admin.Caller, method, target string, body []byte) (int, []byte) {
+	switch target {
+	case "/api/status?gateways=all":
+		const sick = `"ready":true,"services":[{"name":"shop","mode":"observe","upstreams":[{"address":"10.0.0.1:80","healthy":false}]}],"store":{"healthy":false,"error":"full"}`
+		return 200, []byte(`{"gateway":"anna",` + sick + `,"others":[{"gateway":"berta",` + sick + `},{"gateway":"carla","ready":true,"services":[{"name":"shop","mode":"enforce"}]}],` +
+			`"gateways":[{"name":"anna"},{"name":"berta"},{"name":"carla"},{"name":"dora","error":"no answer"}]}`)
+	case "/api/alarms?gateways=all":
+		return 200, []byte(`{"items":[{"name":"list-old","about":"tor","value":"26h","gateways":[{"name":"berta","value":"26h"},{"name":"carla","value":"27h"}]}]}`)
+	}
+	return g.gate.Ask(who, method, target, body)
+}
+
+// TestNowOfSeveral: the first page says what is amiss on any gateway, once, and names those on which it is.
+func TestNowOfSeveral(t *testing.T) {
+	c, err := New(Deps{API: new(town)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, body, _ := open(t, c).signIn(viewerToken).ask("/console/", "")
+	for _, want := range []string{
+		`The store is failing: full <span class="soft">Gateways: anna, berta</span>`,
+		`(mode observe) <span class="soft">Gateways: anna, berta</span>`,
+		`the server 10.0.0.1:80 does not answer <span class="soft">Gateways: anna, berta</span>`,
+		`tor (26h)`, `Gateways: berta, carla (27h)</span>`, "✗ anna", "✗ berta", "✓ carla", "✗ dora",
+	} {
+		if strings.Count(body, want) != 1 {
+			t.Errorf("%d times %q in %s", strings.Count(body, want), want, body)
+		}
 	}
 }

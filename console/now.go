@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -41,33 +40,6 @@ var spans = []struct {
 	{"year", "day", 365 * 24 * time.Hour, 24 * time.Hour},
 }
 
-// status is the answer of the API about the gateway.
-type status struct {
-	Version string  `json:"version"`
-	Uptime  float64 `json:"uptime_seconds"`
-	Ready   bool    `json:"ready"`
-	Checks  []struct {
-		Name   string `json:"name"`
-		OK     bool   `json:"ok"`
-		Detail string `json:"detail"`
-	} `json:"checks"`
-	Services []struct {
-		Name, Mode string
-		Upstreams  []struct {
-			Address string
-			Healthy bool
-		}
-	} `json:"services"`
-	Lists *struct {
-		Sources []source `json:"sources"`
-	} `json:"lists"`
-	Store *struct {
-		Backend string
-		Healthy bool
-		Error   string
-	} `json:"store"`
-}
-
 type source struct {
 	Name     string  `json:"name"`
 	Flag     string  `json:"flag"`
@@ -93,28 +65,27 @@ func (v *visit) showNow() {
 		}
 	}
 	data := map[string]any{"Span": span.Name, "Spans": spans}
-	var is status
-	if !v.get("/api/status", &is) {
+	var is statuses
+	if !v.get("/api/status"+everywhere, &is) {
 		return
 	}
-	data["Status"] = is
+	data["Status"], data["Troubles"], data["Gateways"], data["Lost"] = is.status, is.troubles(), is.health(), lost(is.Gateways)
 	to := v.now().UTC()
 	from := to.Add(-span.Long).Truncate(span.Step)
 	var f figures
 	if v.look("/api/journal/figures?"+url.Values{"by": {span.By}, "from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "gateways": {"all"}}.Encode(), &f) {
 		data["Plot"] = plot(f.Items, from, to, span.Step)
-		data["Sums"], data["Total"] = sums(f.Items)
-		data["Challenges"] = challengeSums(f.Items)
-		data["Lost"], data["Gateways"] = lost(f.Gateways), f.Gateways
+		sum := journal.Sum(f.Items)
+		data["Sums"], data["Challenges"], data["Lost"] = sum.Requests, sum.Challenges, lost(f.Gateways)
 	}
 	v.tops(data, "verdict:robot,blocked,unsure since:"+map[string]string{"hour": "1h", "day": "1d", "week": "7d", "year": "14d"}[span.Name])
 	var watch struct {
-		Items    []alarm.Alarm     `json:"items"`
+		Items    []admin.Alarm     `json:"items"`
 		Webhooks []alarm.HookState `json:"webhooks"`
 	}
-	if v.look("/api/alarms", &watch) {
+	if v.look("/api/alarms"+everywhere, &watch) {
 		// of these the status of this moment says more
-		watch.Items = slices.DeleteFunc(watch.Items, func(a alarm.Alarm) bool { return a.Name == "store-away" || a.Name == "service-away" })
+		watch.Items = slices.DeleteFunc(watch.Items, func(a admin.Alarm) bool { return a.Name == "store-away" || a.Name == "service-away" })
 		data["Alarms"], data["Webhooks"] = watch.Items, watch.Webhooks
 	}
 	var c admin.Challenges
@@ -138,36 +109,6 @@ func (v *visit) tops(data map[string]any, query string) {
 	data["Reasons"], data["Networks"], data["Agents"] = top.Items, top.More[0].Items, top.More[1].Items
 }
 
-// sums adds up the requests by verdict.
-func sums(all []journal.Figures) (by map[string]float64, total float64) {
-	by = map[string]float64{}
-	for _, f := range all {
-		for name, n := range f.Counts {
-			if parts := strings.Split(name, "/"); parts[0] == "requests" && len(parts) > 1 {
-				by[parts[1]] += n
-				total += n
-			}
-		}
-	}
-	return by, total
-}
-
-// challengeSums adds up what became of challenges.
-func challengeSums(all []journal.Figures) map[string]float64 {
-	by := map[string]float64{}
-	for _, f := range all {
-		for name, n := range f.Counts {
-			switch parts := strings.Split(name, "/"); {
-			case parts[0] == "shown":
-				by["shown"] += n
-			case parts[0] == "answers" && len(parts) > 1:
-				by[parts[1]] += n
-			}
-		}
-	}
-	return by
-}
-
 // plot draws the requests of each step, stacked by verdict.
 func plot(all []journal.Figures, from, to time.Time, step time.Duration) template.HTML {
 	const width, height, left, bottom = 720, 200, 44, 18
@@ -175,9 +116,9 @@ func plot(all []journal.Figures, from, to time.Time, step time.Duration) templat
 	at := map[int64]map[string]float64{}
 	top := 1.0
 	for i := range all {
-		by, total := sums(all[i : i+1])
-		at[all[i].At.Unix()] = by
-		top = max(top, total)
+		sum := journal.Sum(all[i : i+1])
+		at[all[i].At.Unix()] = sum.Requests
+		top = max(top, sum.Total)
 	}
 	m := svg.New(width, height, "requests by verdict")
 	for i := range 3 {

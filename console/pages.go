@@ -65,6 +65,7 @@ func functions(lang words.Language, texts map[string]string) template.FuncMap {
 		"clock":  func(at time.Time) string { return at.UTC().Format("15:04:05") },
 		"iso":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
 		"number": func(v any) string { return numberWords(v) },
+		"join":   func(all []string) string { return strings.Join(all, ", ") },
 		"bar":    bar,
 		"solved": solvedShare,
 		"dict": func(pairs ...any) map[string]any {
