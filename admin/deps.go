@@ -19,6 +19,7 @@ import (
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
 	"antirobot/verdict/label"
+	"antirobot/verdict/ledger"
 	"antirobot/verdict/processor"
 	"antirobot/verdict/training"
 )
@@ -134,7 +135,7 @@ type Bans interface {
 
 // Passes revokes passes, and knows what they may pay for. *verdict.Cacher does.
 type Passes interface {
-	Allowance(id [16]byte) (verdict.Allowance, bool)
+	Allowance(id [16]byte) (ledger.Allowance, bool)
 	RevokePass(ctx context.Context, id [16]byte, ttl time.Duration) error
 	RevokePassesBornBefore(ctx context.Context, at time.Time) error
 	RevokeCampaign(ctx context.Context, n netip.Prefix, agent uint64, at time.Time) error

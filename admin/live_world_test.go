@@ -24,6 +24,7 @@ import (
 	"antirobot/store"
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
+	"antirobot/verdict/ledger"
 	"antirobot/verdict/processor"
 )
 
@@ -216,6 +217,6 @@ type pays struct {
 	id [16]byte
 }
 
-func (p pays) Allowance(id [16]byte) (verdict.Allowance, bool) {
-	return verdict.Allowance{Limit: 100, Spent: 7, Left: 93}, id == p.id
+func (p pays) Allowance(id [16]byte) (ledger.Allowance, bool) {
+	return ledger.Allowance{Limit: 100, Spent: 7, Left: 93}, id == p.id
 }

@@ -10,6 +10,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/store"
+	"antirobot/store/behind"
 	"antirobot/verdict/bans"
 )
 
@@ -208,7 +209,7 @@ func (c *Cacher) restoreBans(ctx context.Context) error {
 		return nil
 	}
 	c.losses.Note("bans", len(lost))
-	n, err := restore(ctx, lost, func(ctx context.Context, k bans.Key) (bool, error) {
+	n, err := behind.Restore(ctx, lost, func(ctx context.Context, k bans.Key) (bool, error) {
 		at := c.now()
 		b, told, known := c.told(k)
 		if !known || !b.Until.After(at) {

@@ -21,6 +21,7 @@ import (
 	"antirobot/store/behind"
 	"antirobot/verdict/bans"
 	"antirobot/verdict/client"
+	"antirobot/verdict/ledger"
 )
 
 // ListMatcher is what the Cacher needs of the lists, which neither wait nor allocate. cbb.Lists implements it.
@@ -69,7 +70,7 @@ type Cacher struct {
 
 	bans      *bans.Table
 	banWrites *behind.Writer[bans.Key]
-	ledger    *ledger
+	ledger    *ledger.Ledger
 	revoked   *revocations
 	standing  *standing
 	latest    *latest
@@ -107,7 +108,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 	c := &Cacher{
 		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log, copy: d.Copy, losses: d.Losses, tell: d.Banned,
 		bans:      bans.NewTable(cfg.MaxBans),
-		ledger:    newLedger(d.Store, cfg.MaxPasses, d.Now),
+		ledger:    ledger.New(ledger.Options{Store: d.Store, Tariff: cfg.Pass, Most: cfg.MaxPasses, Losses: d.Losses, Now: d.Now}),
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		standing:  newStanding(d.Store, &cfg.Standing, d.Now),
 		latest:    newLatest(),
@@ -127,8 +128,6 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 	}
 	c.attack.seed, c.spared.seed = maphash.MakeSeed(), maphash.MakeSeed()
 	c.attackStep, _ = parseStep(cfg.Attack.Then)
-	c.ledger.tariff = cfg.Pass
-	c.ledger.losses = d.Losses
 	c.banWrites = behind.New(c.writeBan)
 	c.register(d.Metrics)
 	return c, nil
@@ -145,21 +144,8 @@ func describer(lists ListMatcher) func(e *cbb.Entry, addr netip.Addr) string {
 	return nil
 }
 
-// Allowance is what a pass that has paid still may pay for, as far as this node knows.
-type Allowance struct {
-	Limit, Spent uint32 // units; with a shared store Spent is what this node spent
-	Left         uint32
-	Expires      time.Time
-}
-
 // Allowance returns what is known of a pass; false if it has paid nothing on this node.
-func (c *Cacher) Allowance(id [16]byte) (Allowance, bool) {
-	a, ok := c.ledger.account(id)
-	if !ok {
-		return Allowance{}, false
-	}
-	return Allowance{Limit: a.limit, Spent: a.spent, Left: c.ledger.left(&a), Expires: time.Unix(a.expires, 0).UTC()}, true
-}
+func (c *Cacher) Allowance(id [16]byte) (ledger.Allowance, bool) { return c.ledger.Allowance(id) }
 
 // Decisions returns the recent decisions.
 func (c *Cacher) Decisions() *Recent { return c.recent }
@@ -390,7 +376,7 @@ func (c *Cacher) Forget(s identity.Subject) { c.standing.Forget(s) }
 
 // Health returns nil, or the error that keeps the Cacher from reading or writing its store.
 func (c *Cacher) Health() error {
-	errs := []error{c.banWrites.Err(), c.ledger.behind.Err(), c.revoked.behind.Err(), c.standing.behind.Err()}
+	errs := []error{c.banWrites.Err(), c.ledger.Writes().Err(), c.revoked.behind.Err(), c.standing.behind.Err()}
 	if c.stale.Load() != 0 {
 		errs = append(errs, errors.New("verdict: the shared store could not be read"))
 	}

@@ -12,6 +12,7 @@ import (
 	"antirobot/store"
 	"antirobot/store/pebblestore"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/ledger"
 )
 
 // ahead is a clock that can be set: it is this far ahead of the time.
@@ -52,7 +53,7 @@ func TestClockAheadAndBack(t *testing.T) {
 		p := pass(c.now(), 1, 100, "192.0.2.1")
 		p.Expires = c.now().Add(5 * time.Hour).Unix()
 		for range 100 {
-			if !w.ledger.Spend(&p, 1, c.now(), Open).OK {
+			if !w.spend(&p, ledger.Open).OK {
 				t.Fatal("the pass does not pay")
 			}
 		}
@@ -82,7 +83,7 @@ func TestClockAheadAndBack(t *testing.T) {
 		if w.ask(s, "192.0.2.2").Verdict != Human {
 			t.Error("the ban that was lifted is back")
 		}
-		if w.ledger.Spend(&p, 1, c.now(), Open).OK {
+		if w.spend(&p, ledger.Open).OK {
 			t.Error("the spent pass pays again")
 		}
 		if !w.Revoked(id, c.now().Unix()) {
@@ -125,7 +126,7 @@ func TestClockAheadAtAStart(t *testing.T) {
 	p := pass(c.now(), 1, 100, "192.0.2.1")
 	p.Expires = c.now().Add(5 * time.Hour).Unix()
 	for range 100 {
-		w.ledger.Spend(&p, 1, c.now(), Open)
+		w.spend(&p, ledger.Open)
 	}
 	id := [16]byte{7}
 	if err := w.RevokePass(ctx, id, 4*time.Hour); err != nil {
@@ -140,7 +141,7 @@ func TestClockAheadAtAStart(t *testing.T) {
 		t.Error("a ban that has ended by the clock still stops")
 	}
 	c.set(0)
-	if w.ask(s, "192.0.2.1").Verdict != Robot || w.ledger.Spend(&p, 1, c.now(), Open).OK || !w.Revoked(id, c.now().Unix()) {
+	if w.ask(s, "192.0.2.1").Verdict != Robot || w.spend(&p, ledger.Open).OK || !w.Revoked(id, c.now().Unix()) {
 		t.Error("what the store had is forgotten")
 	}
 	w.sweepOnce()

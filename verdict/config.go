@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"antirobot/verdict/ledger"
 )
 
 // Config is the verdict section: bounds on what is kept in memory, for all services together.
@@ -15,7 +17,7 @@ type Config struct {
 	MaxDoubts      int            `mapstructure:"max_doubts"`      // subjects that are in doubt, see Doubt
 	Rescan         time.Duration  `mapstructure:"rescan"`          // how often a shared store is scanned in full
 	Standing       StandingConfig `mapstructure:"standing"`
-	Pass           PassConfig     `mapstructure:"pass"`
+	Pass           ledger.Tariff  `mapstructure:"pass"`
 	Decisions      RecentConfig   `mapstructure:"decisions"`
 	Attack         AttackConfig   `mapstructure:"attack"`
 }
@@ -43,7 +45,7 @@ func DefaultConfig() Config {
 		MaxDoubts:      100_000,
 		Rescan:         5 * time.Minute,
 		Standing:       StandingConfig{PerAddress: 32, Max: 1_000_000, Keep: 30 * 24 * time.Hour},
-		Pass:           PassConfig{Parts: 128, Calls: 16, Browser: 10, Move: 4, Daily: 20},
+		Pass:           ledger.Tariff{Parts: 128, Calls: 16, Browser: 10, Move: 4, Daily: 20},
 		Decisions:      RecentConfig{Stopped: 32_768, Human: 16_384},
 		Attack:         AttackConfig{For: time.Hour, Ease: time.Minute, Then: "check"},
 	}

@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"antirobot/request"
 	"antirobot/spravka"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/ledger"
 )
 
 // heap returns the live heap after a collection.
@@ -137,7 +137,7 @@ func (w *bigWorld) identities(b *testing.B) {
 		p := pass(day0.Add(-time.Hour), n, 1_000_000, "192.0.2.1")
 		p.ID[12], p.ID[13], p.Scope = byte(n>>8), byte(n>>16), spravka.ScopeOf("shop.example")
 		passes = append(passes, p)
-		w.ledger.Spend(&p, 1, day0, Open)
+		w.spend(&p, ledger.Open)
 	}
 	const n = 1 << 16
 	w.views, w.known = make([]request.View, n), make([]identity.Identity, n)
@@ -342,26 +342,5 @@ func BenchmarkRevoked(b *testing.B) {
 	b.ReportAllocs()
 	for range b.N {
 		w.Revoked(p.ID, p.Born)
-	}
-}
-
-// BenchmarkWriteBehind measures how many spent counts per second reach a store that answers at once.
-func BenchmarkWriteBehind(b *testing.B) {
-	clock := newClock()
-	l := newLedger(newStore(false, clock.now), 1<<20, clock.now)
-	var passes []spravka.Pass
-	for n := range 1000 {
-		p := pass(day0, n, 1<<31, "192.0.2.1")
-		p.ID[14] = byte(n >> 8)
-		passes = append(passes, p)
-	}
-	b.ReportAllocs()
-	for i := range b.N {
-		l.Spend(&passes[i%1000], 1, day0, Open)
-		if i%1000 == 999 {
-			if err := l.behind.Flush(context.Background()); err != nil {
-				b.Fatal(err)
-			}
-		}
 	}
 }

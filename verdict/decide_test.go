@@ -10,6 +10,7 @@ import (
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/ledger"
 )
 
 // TestDecisionOrder checks the order of the decision: each step with everything below it switched on.
@@ -88,7 +89,7 @@ func TestDecisionOrder(t *testing.T) {
 			if tt.paid {
 				want--
 			}
-			if left, _ := w.ledger.settle(&p, &bill{cost: 1}, w.now(), Open, false); left.Left != want {
+			if left, _ := w.ledger.Settle(&p, &ledger.Bill{Cost: 1}, w.now(), ledger.Open, false); left.Left != want {
 				t.Errorf("%d of 5 requests left, want %d", left.Left, want)
 			}
 		})
@@ -155,7 +156,7 @@ func TestWhoIsStoppedByABanOnTheAddress(t *testing.T) {
 	w.standing.Observe(candidate, ip("192.0.2.77").ID, day0.Add(time.Hour))
 	w.ban(ip("192.0.2.1"))
 	spent := pass(w.now(), 9, 1, "192.0.2.1")
-	w.ledger.Spend(&spent, 1, w.now(), Open)
+	w.spend(&spent, ledger.Open)
 
 	L, fuid, svc := sub(identity.KindL, 1), sub(identity.KindFuid, 1), sub(identity.KindService, 1)
 	f := func(name string, want Verdict, subs ...identity.Subject) {

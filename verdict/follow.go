@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"antirobot/store"
 )
@@ -116,30 +115,4 @@ func (c *Cacher) followOnce(ctx context.Context, f *follower, scanned func()) er
 		return nil
 	}
 	return err
-}
-
-// restoreWriters is how many writes run at once when much is written back.
-const restoreWriters = 16
-
-// restore calls write with each key, and returns how many it wrote. It stops at the first error: the next scan finds
-// what is still missing.
-func restore[K any](ctx context.Context, keys []K, write func(context.Context, K) (bool, error)) (wrote int64, err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	var next, n atomic.Int64
-	var wg sync.WaitGroup
-	for range min(restoreWriters, len(keys)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(keys)) && ctx.Err() == nil; i = next.Add(1) - 1 {
-				did, err := write(ctx, keys[i])
-				if err != nil {
-					cancel(err)
-					return
-				}
-				n.Add(int64(b2u(did)))
-			}
-		})
-	}
-	wg.Wait()
-	return n.Load(), context.Cause(ctx)
 }

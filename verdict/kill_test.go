@@ -16,6 +16,7 @@ import (
 
 	"antirobot/store/pebblestore"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/ledger"
 )
 
 // killEnv makes the test binary act as the process that is killed, over the store in this directory.
@@ -59,13 +60,13 @@ func killedChild(dir string) {
 		most = 100_000
 	}
 	for n := 1; n <= most; n++ {
-		c.ledger.Spend(&killPass, 1, time.Now(), Open)
+		c.spend(&killPass, ledger.Open)
 		fmt.Println("spent", n)
 		if hammers {
 			time.Sleep(killPace)
 		}
 	}
-	for n, _ := c.ledger.behind.Backlog(); n > 0; n, _ = c.ledger.behind.Backlog() {
+	for n, _ := c.ledger.Writes().Backlog(); n > 0; n, _ = c.ledger.Writes().Backlog() {
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println("idle")
@@ -111,9 +112,10 @@ func TestPitfall3AllowanceOverKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, _ := c.ledger.load(killPass.ID)
-		lost := said - int(a.spent)
-		t.Logf("hammers %v: %d spent, %d known after the kill: a window of %v", hammers, said, a.spent, time.Duration(lost)*killPace)
+		rest, _ := c.ledger.Settle(&killPass, &ledger.Bill{Cost: 1}, c.now(), ledger.Open, false)
+		spent := int(killPass.Allowance - rest.Left)
+		lost := said - spent
+		t.Logf("hammers %v: %d spent, %d known after the kill: a window of %v", hammers, said, spent, time.Duration(lost)*killPace)
 		if !hammers && lost != 0 {
 			t.Errorf("%d of %d payments are forgotten", lost, said)
 		}
@@ -128,12 +130,12 @@ func TestPitfall3AllowanceOverKill(t *testing.T) {
 		}
 		n := 0
 		for range 2000 {
-			if c.ledger.Spend(&killPass, 1, time.Now(), Open).OK {
+			if c.spend(&killPass, ledger.Open).OK {
 				n++
 			}
 		}
-		if int(a.spent)+n != 1000 {
-			t.Errorf("%d paid in all by the new process's count, want 1000", int(a.spent)+n)
+		if spent+n != 1000 {
+			t.Errorf("%d paid in all by the new process's count, want 1000", spent+n)
 		}
 		if err := end(); err != nil {
 			t.Error(err)

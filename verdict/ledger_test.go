@@ -8,10 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"antirobot/spravka"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/ledger"
 )
 
 // TestAllowanceIsExact: many payments at once take the configured number and not one more.
@@ -45,7 +44,7 @@ func TestPitfall3AllowanceOverRestarts(t *testing.T) {
 		p := pass(time.Now(), 1, 100, "192.0.2.1")
 		spend := func(w *world, most int) (n int) {
 			for range most {
-				if w.ledger.Spend(&p, 1, time.Now(), Open).OK {
+				if w.spend(&p, ledger.Open).OK {
 					n++
 				}
 			}
@@ -74,13 +73,13 @@ func TestLedgerFullGivesNothing(t *testing.T) {
 	w := newWorld(t, func(o *options) { o.Config.MaxPasses = 2 })
 	for n := range 3 {
 		p := pass(w.now(), n, 10, "192.0.2.1")
-		got := w.ledger.Spend(&p, 1, w.now(), Open)
+		got := w.spend(&p, ledger.Open)
 		if want := n < 2; got.OK != want || got.Degraded == want {
 			t.Errorf("pass %d: %+v", n, got)
 		}
 	}
 	w.ledger.Sweep(w.now().Add(31 * 24 * time.Hour))
-	if n := w.ledger.n.Load(); n != 0 {
+	if n := w.ledger.Totals().Passes; n != 0 {
 		t.Errorf("%d expired passes are kept", n)
 	}
 }
@@ -96,15 +95,15 @@ func TestStoreFailurePolicy(t *testing.T) {
 			synctest.Wait()
 			st.down.Store(true)
 			for range 20 {
-				w.ledger.Spend(&p, 1, time.Now(), Open)
+				w.spend(&p, ledger.Open)
 			}
 			time.Sleep(time.Second)
-			if got := w.ledger.Spend(&p, 1, time.Now(), Closed); got.OK || !got.Degraded {
+			if got := w.spend(&p, ledger.Closed); got.OK || !got.Degraded {
 				t.Errorf("shared %v, closed: %+v", shared, got)
 			}
 			n := 0
 			for range 200 {
-				got := w.ledger.Spend(&p, 1, time.Now(), Open)
+				got := w.spend(&p, ledger.Open)
 				if !got.Degraded {
 					t.Fatal("not degraded")
 				}
@@ -117,95 +116,10 @@ func TestStoreFailurePolicy(t *testing.T) {
 			}
 			st.down.Store(false)
 			time.Sleep(2 * time.Second)
-			if got := w.ledger.Spend(&p, 1, time.Now(), Closed); got.OK || got.Degraded {
+			if got := w.spend(&p, ledger.Closed); got.OK || got.Degraded {
 				t.Errorf("shared %v, after the failure: %+v", shared, got)
 			}
 		})
-	}
-}
-
-// TestLeases simulates nodes over one store: no pass is overspent, and what all nodes were granted never exceeds the limit.
-func TestLeases(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		nodes := rapid.IntRange(1, 4).Draw(rt, "nodes")
-		limit := uint32(rapid.IntRange(1, 300).Draw(rt, "limit"))
-		burst := rapid.IntRange(1, 40).Draw(rt, "burst")
-		clock := newClock()
-		st := newStore(true, clock.now)
-		var ledgers []*ledger
-		for range nodes {
-			ledgers = append(ledgers, newLedger(st, 10, clock.now))
-		}
-		p := pass(clock.now(), 1, limit, "192.0.2.1")
-		ledgers[0].Issued(&p, clock.now())
-		paid := uint32(0)
-		for range 1000 {
-			l := ledgers[rapid.IntRange(0, nodes-1).Draw(rt, "node")]
-			for range burst {
-				if l.Spend(&p, 1, clock.now(), Open).OK {
-					paid++
-				}
-			}
-			if rapid.Bool().Draw(rt, "refill") {
-				if err := l.behind.Flush(ctx); err != nil {
-					rt.Fatal(err)
-				}
-			}
-			if rapid.IntRange(0, 9).Draw(rt, "idle") == 0 {
-				clock.advance(leaseIdle)
-				if err := l.GiveBack(ctx, false); err != nil {
-					rt.Fatal(err)
-				}
-			}
-		}
-		if paid > limit {
-			rt.Fatalf("%d paid of %d by %d nodes", paid, limit, nodes)
-		}
-		if taken, _ := st.Incr(ctx, spentKey(p.ID), 0, time.Hour); taken > int64(limit) {
-			rt.Fatalf("%d leased of %d", taken, limit)
-		}
-	})
-}
-
-// TestPaymentsAtTwoNodesAreExact: of 500 requests at once at two nodes, a pass of 100 pays for exactly 100.
-func TestPaymentsAtTwoNodesAreExact(t *testing.T) {
-	clock := newClock()
-	st := newStore(true, clock.now)
-	nodes := [2]*ledger{newLedger(st, 10, clock.now), newLedger(st, 10, clock.now)}
-	p := pass(clock.now(), 1, 100, "192.0.2.1")
-	nodes[0].Issued(&p, clock.now())
-	var paid atomic.Int64
-	var wg sync.WaitGroup
-	for n := range 500 {
-		wg.Go(func() {
-			if nodes[n%2].Spend(&p, 1, clock.now(), Open).OK {
-				paid.Add(1)
-			}
-		})
-	}
-	wg.Wait()
-	if n := paid.Load(); n != 100 {
-		t.Errorf("a pass of 100 paid for %d", n)
-	}
-}
-
-// TestLeaseIsThereInTime: with one node, and a store that answers between requests, the allowance is exact and can be
-// spent in full, with no captcha in between.
-func TestLeaseIsThereInTime(t *testing.T) {
-	clock := newClock()
-	l := newLedger(newStore(true, clock.now), 10, clock.now)
-	p := pass(clock.now(), 1, 100, "192.0.2.1")
-	l.Issued(&p, clock.now())
-	for i := range 101 {
-		if err := l.behind.Flush(ctx); err != nil {
-			t.Fatal(err)
-		}
-		if got := l.Spend(&p, 1, clock.now(), Open).OK; got != (i < 100) {
-			t.Fatalf("request %d: paid %v", i+1, got)
-		}
-		if a, _ := l.load(p.ID); a.debt() > 0 {
-			t.Fatalf("request %d: in debt, so the lease was not asked for ahead of need", i+1)
-		}
 	}
 }
 
@@ -221,7 +135,7 @@ func TestLeaseIsGivenBack(t *testing.T) {
 		if n, _ := st.Incr(ctx, spentKey(p.ID), 0, time.Hour); n != 10 {
 			t.Errorf("%d leased at issue, want 10", n)
 		}
-		a.ledger.Spend(&p, 1, time.Now(), Open)
+		a.spend(&p, ledger.Open)
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +144,7 @@ func TestLeaseIsGivenBack(t *testing.T) {
 		}
 		n := 0
 		for range 200 {
-			if b.ledger.Spend(&p, 1, time.Now(), Open).OK {
+			if b.spend(&p, ledger.Open).OK {
 				n++
 			}
 			synctest.Wait()

@@ -36,7 +36,7 @@ func (c *Cacher) writeCopy() {
 		if err != nil {
 			return err
 		}
-		return c.ledger.eachLease(put)
+		return c.ledger.EachLease(put)
 	})
 	if err != nil {
 		c.log.Warn().Err(err).Msg("the next start needs the shared store: its bans could not be copied")
@@ -58,7 +58,7 @@ func (c *Cacher) readCopy() {
 		if len(l.Key) == len(revokedPrefix)+16 && string(l.Key[:len(revokedPrefix)]) == revokedPrefix {
 			return c.revoked.apply(l.Key[len(revokedPrefix):], l.Val)
 		}
-		if c.ledger.recall(l.Key, l.Val) == nil {
+		if c.ledger.Recall(l.Key, l.Val) == nil {
 			return nil
 		}
 		c.badRecords.Inc()

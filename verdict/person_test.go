@@ -118,8 +118,7 @@ func TestYoungStandingSurvivesARestart(t *testing.T) {
 // day and no more than the pass paid for; in another browser, from a new place, or if the pass itself is banned, the
 // visitor is.
 func TestSpentPassStandsIn(t *testing.T) {
-	y := newPayer(t, 100, "192.0.2.1")
-	y.ledger.tariff.Daily = 20
+	y := newPayer(t, 100, 20, "192.0.2.1")
 	judged := func(b *bans.Ban) { b.Source, b.Score = bans.SourceProcessor, 1 }
 	again := func(w *world, addrs ...string) {
 		for _, a := range addrs {
@@ -165,8 +164,7 @@ func TestSpentPassStandsIn(t *testing.T) {
 		y.clock.advance(oneDay)
 		again(y.world, "192.0.2.1")
 	}
-	little := newPayer(t, 4, "192.0.2.1")
-	little.ledger.tariff.Daily = 20
+	little := newPayer(t, 4, 20, "192.0.2.1")
 	for range 4 {
 		little.get("192.0.2.1", "/p", "text/html", "")
 	}
@@ -174,8 +172,7 @@ func TestSpentPassStandsIn(t *testing.T) {
 	if d := little.get("192.0.2.1", "/p", "text/html", ""); d.Verdict != Robot {
 		t.Error("a pass that was worth little stands in")
 	}
-	login := newPayer(t, 5, "192.0.2.1")
-	login.ledger.tariff.Daily = 20
+	login := newPayer(t, 5, 20, "192.0.2.1")
 	for range 5 {
 		login.get("192.0.2.1", "/p", "text/html", "")
 	}
@@ -202,7 +199,7 @@ func TestNoLoops(t *testing.T) {
 		"on the phone": {home, phone, phone, phone, phone},
 		"on the move":  {phone, home, six, phone, home},
 	} {
-		y := newPayer(t, 5, home, phone, six)
+		y := newPayer(t, 5, 0, home, phone, six)
 		for n, addr := range way {
 			if d := y.get(addr, "/p", "text/html", ""); d.Verdict != Human {
 				t.Errorf("%s: asked again for document %d", name, n+1)

@@ -176,7 +176,7 @@ func (r *revocations) restore(ctx context.Context, met map[revokedKey]int64) err
 		}
 		return nil
 	})
-	n, err := restore(ctx, lost, func(ctx context.Context, id revokedKey) (bool, error) {
+	n, err := behind.Restore(ctx, lost, func(ctx context.Context, id revokedKey) (bool, error) {
 		return true, r.write(ctx, id)
 	})
 	r.losses.Note("revocations", int(n))

@@ -8,23 +8,8 @@ import (
 	"time"
 
 	"antirobot/request"
+	"antirobot/verdict/ledger"
 )
-
-// Policy is what a service does when evidence is missing because the store is away.
-type Policy uint8
-
-// The policies.
-const (
-	Open   Policy = iota // carry on with local state
-	Closed               // a pass that can't be accounted for does not pay
-)
-
-func (p Policy) String() string {
-	if p == Closed {
-		return "closed"
-	}
-	return "open"
-}
 
 // Limit is one sliding window of the slow half: more than Requests pages within Window earn a ban of length Ban.
 type Limit struct {
@@ -82,7 +67,7 @@ func (c *ServiceConfig) Validate() error {
 	if math.IsNaN(c.Threshold) || c.Threshold < 0 || c.Threshold >= 1 {
 		errs = append(errs, fmt.Errorf("threshold: %v is not in [0, 1)", c.Threshold))
 	}
-	if _, ok := parsePolicy(c.OnStoreFailure); !ok {
+	if _, ok := ledger.ParsePolicy(c.OnStoreFailure); !ok {
 		errs = append(errs, fmt.Errorf("on_store_failure: %q is neither open nor closed", c.OnStoreFailure))
 	}
 	if len(c.Limits) > MaxLimits {
@@ -119,7 +104,7 @@ type Settings struct {
 	Threshold      float32
 	Sync           bool
 	Scorer         Scorer // the inline judge that Sync asks; nil: none
-	OnStoreFailure Policy
+	OnStoreFailure ledger.Policy
 	Limits         []Limit // of pages …
 	CallFactor     float32 // … and this many times as many calls of scripts and apps; 0: as many
 	Unsure         float32 // a score above it and up to the threshold is a doubt …
@@ -139,7 +124,7 @@ func (c *ServiceConfig) Settings(name string, index uint16) (*Settings, error) {
 		return nil, err
 	}
 	m, _ := parseMode(c.Mode)
-	p, _ := parsePolicy(c.OnStoreFailure)
+	p, _ := ledger.ParsePolicy(c.OnStoreFailure)
 	step, _ := parseStep(c.Unsure.Then)
 	campaign, _ := parseStep(c.Campaign)
 	return &Settings{
@@ -162,16 +147,6 @@ func parseMode(s string) (Mode, bool) {
 		return Observe, true
 	case "off":
 		return Off, true
-	}
-	return 0, false
-}
-
-func parsePolicy(s string) (Policy, bool) {
-	switch s {
-	case "open":
-		return Open, true
-	case "closed":
-		return Closed, true
 	}
 	return 0, false
 }

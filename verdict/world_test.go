@@ -18,6 +18,7 @@ import (
 	"antirobot/spravka"
 	"antirobot/store"
 	"antirobot/verdict/bans"
+	"antirobot/verdict/ledger"
 )
 
 // day0 is noon of a day, UTC.
@@ -240,3 +241,12 @@ func (w *world) ban(s identity.Subject, edit ...func(*bans.Ban)) {
 		w.t.Fatal(err)
 	}
 }
+
+// spend pays one unit with a pass.
+func (c *Cacher) spend(p *spravka.Pass, policy ledger.Policy) ledger.Payment {
+	got, _ := c.ledger.Settle(p, &ledger.Bill{Cost: 1}, c.now(), policy, true)
+	return got
+}
+
+// spentKey is where the store keeps what was spent of a pass.
+func spentKey(id [16]byte) []byte { return append([]byte("spent/"), id[:]...) }

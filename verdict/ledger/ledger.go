@@ -1,4 +1,6 @@
-package verdict
+// Package ledger counts what passes have paid, exactly on one node and in leases over a shared store, and what a request
+// costs them.
+package ledger
 
 import (
 	"context"
@@ -15,8 +17,8 @@ import (
 )
 
 const (
-	ledgerShards = 64
-	leaseMost    = 32
+	shards    = 64
+	leaseMost = 32
 	// leaseIdle is how long a lease lies unused before it is given back to the other nodes, and how long "nothing
 	// left" is believed before the store is asked again.
 	leaseIdle = time.Minute
@@ -26,8 +28,8 @@ const (
 	leaseTries = 4
 )
 
-// ledger counts what passes have paid. On a single node the count in memory decides, so it is exact: never one unit
-// more than the pass guarantees, however many requests run at once. It is written behind: when Spend returns, the
+// Ledger counts what passes have paid. On a single node the count in memory decides, so it is exact: never one unit
+// more than the pass guarantees, however many requests run at once. It is written behind: when Settle returns, the
 // change is on its way to the store, and it arrives within one or two of the store's writes. A clean Close writes
 // everything; a kill -9 forgets what was spent in that window.
 //
@@ -38,7 +40,7 @@ const (
 //
 // When the store fails, on_store_failure decides: open keeps counting in memory (up to the whole limit on each node;
 // debts are settled later), closed lets nobody pay. Both report Degraded.
-type ledger struct {
+type Ledger struct {
 	st     store.Store
 	shared bool
 	max    int64
@@ -46,11 +48,11 @@ type ledger struct {
 	full   atomic.Uint64 // payments refused because the table was full
 	paid   atomic.Uint64 // units
 	back   atomic.Uint64 // units that were given back once the answer was known
-	tariff PassConfig
+	tariff Tariff
 	now    func() time.Time
 	seed   maphash.Seed
 	behind *behind.Writer[[16]byte]
-	shards [ledgerShards]ledgerShard
+	shards [shards]shard
 
 	mortal  store.Mortal // nil: the store forgets nothing
 	losses  *store.Losses
@@ -59,53 +61,33 @@ type ledger struct {
 	masters uint64     // likewise
 }
 
-type ledgerShard struct {
+type shard struct {
 	mu sync.Mutex
 	m  map[[16]byte]account
 	_  [48]byte
 }
 
-// account is what is known of one pass.
-type account struct {
-	expires int64  // unix seconds, of the pass
-	dry     int64  // unix nanoseconds until which the store is known to have nothing left; 0: it may have
-	used    int64  // unix nanoseconds of the last payment or lease
-	limit   uint32 // sealed in the pass
-	spent   uint32 // by this node; with an unshared store: in total
-	leased  uint32 // granted to this node by the shared store
-	missed  uint32 // cost of a request that the lease did not cover
-	parts   uint32 // that were covered by what was spent; of this node and since its start
-	calls   uint32
-	places  [maxPlaces]uint64 // networks beside its own to which the browser has paid to move
-	turn    uint8
-	own     uint32 // documents for which the spent pass stood in, and …
-	day     uint16
-	today   uint16 // … of these on that day
-	owed    uint32 // the part of leased that the shared store has lost
-}
-
-// debt is the amount spent beyond the leases.
-func (a *account) debt() uint32 { return a.spent - min(a.spent, a.leased) }
-
-// spare is the amount leased and not spent.
-func (a *account) spare() uint32 { return a.leased - min(a.spent, a.leased) }
-
 func leaseOf(limit uint32) uint32 { return max(1, min(leaseMost, limit/8)) }
 
-// payment is the answer of Spend.
-type payment struct {
-	OK       bool
-	Left     uint32 // what this node believes to be left afterwards
-	Degraded bool   // decided without the store
+// Options are what a Ledger is made with.
+type Options struct {
+	Store  store.Store
+	Tariff Tariff
+	Most   int           // passes that may pay
+	Losses *store.Losses // is told of what the store has lost and got back; may be nil
+	Now    func() time.Time
 }
 
-func newLedger(st store.Store, most int, now func() time.Time) *ledger {
-	l := &ledger{st: st, shared: st.Shared(), max: int64(most), now: now, seed: maphash.MakeSeed(), tariff: DefaultConfig().Pass}
+// New makes a Ledger that knows nothing of what is in the store: Load reads it. Its writes run in Writes.
+func New(o Options) *Ledger {
+	l := &Ledger{
+		st: o.Store, shared: o.Store.Shared(), max: int64(o.Most), now: o.Now, seed: maphash.MakeSeed(), tariff: o.Tariff, losses: o.Losses,
+	}
 	for i := range l.shards {
 		l.shards[i].m = make(map[[16]byte]account)
 	}
 	if l.shared {
-		l.mortal, _ = st.(store.Mortal)
+		l.mortal, _ = o.Store.(store.Mortal)
 		l.behind = behind.New(l.lease)
 	} else {
 		l.behind = behind.New(l.flush)
@@ -113,56 +95,44 @@ func newLedger(st store.Store, most int, now func() time.Time) *ledger {
 	return l
 }
 
-func (l *ledger) shard(id [16]byte) *ledgerShard {
-	return &l.shards[maphash.Comparable(l.seed, id)%ledgerShards]
+// Writes is what writes to the store, after the requests that pay.
+func (l *Ledger) Writes() *behind.Writer[[16]byte] { return l.behind }
+
+// Totals are the figures of a ledger.
+type Totals struct {
+	Passes   int64  // that have paid
+	Spent    uint64 // units
+	Returned uint64 // units that were given back once the answer was known
+	Refused  uint64 // payments, because the table was full
 }
 
-// account returns a copy of what is known of a pass.
-func (l *ledger) account(id [16]byte) (account, bool) {
-	sh := l.shard(id)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	a, ok := sh.m[id]
-	return a, ok && a.limit > 0
+// Totals returns the figures since the start.
+func (l *Ledger) Totals() Totals {
+	return Totals{Passes: l.n.Load(), Spent: l.paid.Load(), Returned: l.back.Load(), Refused: l.full.Load()}
 }
 
-// decide computes the answer for an account, and says whether a lease should be requested.
-func (l *ledger) decide(a *account, cost uint32, at time.Time, failing bool, policy Policy) (pay payment, ask bool) {
-	pay.Degraded = failing
-	if failing && policy == Closed {
-		return pay, false
-	}
-	within := uint64(a.spent)+uint64(cost) <= uint64(a.limit)
-	if !l.shared {
-		pay.OK = within
-		return pay, false
-	}
-	lease := leaseOf(a.limit)
-	dry := a.dry > at.UnixNano()
-	switch {
-	case a.spare() >= cost:
-		pay.OK = true
-		return pay, !dry && a.spare()-cost < (lease+1)/2
-	case dry:
-		return pay, false
-	case failing:
-		pay.OK = within
-	}
-	if !pay.OK {
-		a.missed = cost
-	}
-	return pay, true
+// Allowance is what a pass that has paid still may pay for, as far as this node knows.
+type Allowance struct {
+	Limit, Spent uint32 // units; with a shared store Spent is what this node spent
+	Left         uint32
+	Expires      time.Time
 }
 
-func (l *ledger) left(a *account) uint32 {
-	if l.shared && a.dry != 0 {
-		return a.spare()
+// Allowance returns what is known of a pass; false if it has paid nothing on this node.
+func (l *Ledger) Allowance(id [16]byte) (Allowance, bool) {
+	a, ok := l.load(id)
+	if !ok || a.limit == 0 {
+		return Allowance{}, false
 	}
-	return a.limit - min(a.spent, a.limit)
+	return Allowance{Limit: a.limit, Spent: a.spent, Left: l.left(&a), Expires: time.Unix(a.expires, 0).UTC()}, true
+}
+
+func (l *Ledger) shard(id [16]byte) *shard {
+	return &l.shards[maphash.Comparable(l.seed, id)%shards]
 }
 
 // Issued requests the first lease of a new pass, so that it is there when the visitor comes back.
-func (l *ledger) Issued(p *spravka.Pass, at time.Time) {
+func (l *Ledger) Issued(p *spravka.Pass, at time.Time) {
 	if !l.shared || !p.Earned || p.Allowance == 0 {
 		return
 	}
@@ -184,7 +154,7 @@ const spentPrefix = "spent/"
 
 func spentKey(id [16]byte) []byte { return append([]byte(spentPrefix), id[:]...) }
 
-func (l *ledger) load(id [16]byte) (a account, ok bool) {
+func (l *Ledger) load(id [16]byte) (a account, ok bool) {
 	sh := l.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -194,7 +164,7 @@ func (l *ledger) load(id [16]byte) (a account, ok bool) {
 
 // flush writes the count of a pass to the unshared store: expiry of the pass (8 bytes, unix seconds), spent (4 bytes).
 // The count is absolute, so repeating a write does no harm.
-func (l *ledger) flush(ctx context.Context, id [16]byte) error {
+func (l *Ledger) flush(ctx context.Context, id [16]byte) error {
 	a, ok := l.load(id)
 	ttl := time.Unix(a.expires, 0).Sub(l.now())
 	if !ok || ttl <= 0 {
@@ -209,7 +179,7 @@ func (l *ledger) flush(ctx context.Context, id [16]byte) error {
 }
 
 // Load reads every live count of the unshared store.
-func (l *ledger) Load(ctx context.Context) error {
+func (l *Ledger) Load(ctx context.Context) error {
 	if l.shared {
 		return nil
 	}
@@ -236,7 +206,7 @@ func (l *ledger) Load(ctx context.Context) error {
 }
 
 // lease takes a lease from the shared store, plus what settles the debt.
-func (l *ledger) lease(ctx context.Context, id [16]byte) error {
+func (l *Ledger) lease(ctx context.Context, id [16]byte) error {
 	a, ok := l.load(id)
 	ttl := time.Unix(a.expires, 0).Sub(l.now())
 	if !ok || ttl <= 0 {
@@ -270,7 +240,7 @@ func (l *ledger) lease(ctx context.Context, id [16]byte) error {
 
 // await takes a lease before it returns. Of many callers for one pass each waits for its turn, and most find that another
 // one has taken it.
-func (l *ledger) await(id [16]byte) error {
+func (l *Ledger) await(id [16]byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), leaseWait)
 	defer cancel()
 	return l.behind.Now(ctx, id)
@@ -278,7 +248,7 @@ func (l *ledger) await(id [16]byte) error {
 
 // GiveBack returns the leases that were unused for leaseIdle, or all of them, to the shared store. What can't be
 // returned is lost to the visitor: returning it twice would be worse.
-func (l *ledger) GiveBack(ctx context.Context, all bool) error {
+func (l *Ledger) GiveBack(ctx context.Context, all bool) error {
 	if !l.shared {
 		return nil
 	}
@@ -323,7 +293,7 @@ func (l *ledger) GiveBack(ctx context.Context, all bool) error {
 
 // Sweep forgets the accounts of passes that have expired. An account of a live pass is never forgotten: that would
 // grant its allowance, or the debt that it may run up, a second time.
-func (l *ledger) Sweep(at time.Time) {
+func (l *Ledger) Sweep(at time.Time) {
 	for i := range l.shards {
 		sh := &l.shards[i]
 		sh.mu.Lock()

@@ -1,4 +1,4 @@
-package verdict
+package ledger
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"antirobot/store"
+	"antirobot/store/behind"
 )
 
 // The shared store has one sum for each pass: the leases of all nodes. If the store was emptied, each node adds the
@@ -17,7 +18,7 @@ import (
 // known.
 
 // Restore writes back the leases that the shared store has lost. It is called with every scan.
-func (l *ledger) Restore(ctx context.Context) error {
+func (l *Ledger) Restore(ctx context.Context) error {
 	if l.mortal == nil {
 		return nil
 	}
@@ -39,7 +40,7 @@ func (l *ledger) Restore(ctx context.Context) error {
 }
 
 // leases returns the passes that are still valid and for which f is true.
-func (l *ledger) leases(f func(a *account) bool) (ids [][16]byte) {
+func (l *Ledger) leases(f func(a *account) bool) (ids [][16]byte) {
 	at := l.now().Unix()
 	for i := range l.shards {
 		sh := &l.shards[i]
@@ -55,7 +56,7 @@ func (l *ledger) leases(f func(a *account) bool) (ids [][16]byte) {
 }
 
 // change changes an account if there is one.
-func (l *ledger) change(id [16]byte, f func(a *account)) {
+func (l *Ledger) change(id [16]byte, f func(a *account)) {
 	sh := l.shard(id)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -65,16 +66,16 @@ func (l *ledger) change(id [16]byte, f func(a *account)) {
 	}
 }
 
-func (l *ledger) oweAll() {
+func (l *Ledger) oweAll() {
 	for _, id := range l.leases(func(a *account) bool { return a.leased > 0 }) {
 		l.change(id, func(a *account) { a.owed = a.leased })
 	}
 }
 
 // compare records as owed what the sums lack of this node's own leases.
-func (l *ledger) compare(ctx context.Context) error {
+func (l *Ledger) compare(ctx context.Context) error {
 	ids := l.leases(func(a *account) bool { return a.leased > 0 && a.owed == 0 })
-	_, err := restore(ctx, ids, func(ctx context.Context, id [16]byte) (bool, error) {
+	_, err := behind.Restore(ctx, ids, func(ctx context.Context, id [16]byte) (bool, error) {
 		a, _ := l.load(id) // before the sum, which then includes what is leased in the meantime
 		sum, err := l.st.Incr(ctx, spentKey(id), 0, 0)
 		if err == nil && sum < int64(a.leased) {
@@ -86,8 +87,8 @@ func (l *ledger) compare(ctx context.Context) error {
 }
 
 // addOwed adds to what is owed.
-func (l *ledger) addOwed(ctx context.Context) error {
-	n, err := restore(ctx, l.leases(func(a *account) bool { return a.owed > 0 }), func(ctx context.Context, id [16]byte) (bool, error) {
+func (l *Ledger) addOwed(ctx context.Context) error {
+	n, err := behind.Restore(ctx, l.leases(func(a *account) bool { return a.owed > 0 }), func(ctx context.Context, id [16]byte) (bool, error) {
 		a, _ := l.load(id)
 		ttl := time.Unix(a.expires, 0).Sub(l.now())
 		if ttl <= 0 {
@@ -115,9 +116,9 @@ const lifeKey = "life"
 
 var errLease = errors.New("malformed lease")
 
-// eachLease calls put with a line for each pass that was leased from: expiry (8 bytes, unix seconds), limit, and units
+// EachLease calls put with a line for each pass that was leased from: expiry (8 bytes, unix seconds), limit, and units
 // (4 bytes each); and with one for the life of the store.
-func (l *ledger) eachLease(put func(store.Copied) error) error {
+func (l *Ledger) EachLease(put func(store.Copied) error) error {
 	l.slow.Lock()
 	life := l.life
 	l.slow.Unlock()
@@ -139,8 +140,8 @@ func (l *ledger) eachLease(put func(store.Copied) error) error {
 	return nil
 }
 
-// recall takes a line written by eachLease. What was leased then counts as spent.
-func (l *ledger) recall(key, val []byte) error {
+// Recall takes a line written by EachLease. What was leased then counts as spent.
+func (l *Ledger) Recall(key, val []byte) error {
 	if string(key) == lifeKey {
 		l.life = string(val)
 		return nil
