@@ -47,21 +47,40 @@ func (r *Resolver) fuid(id *Identity, j *jar, v *request.View, s *CookieSettings
 			id.refuse(KindFuid, RefusedMalformed)
 			continue
 		}
-		if !aged(born, at, int64(day/time.Second)) {
+		if born > at {
 			id.refuse(KindFuid, RefusedYoung)
 			continue
 		}
 		sub := TextSubject(KindFuid, value)
-		if !s.fuidTrusted {
-			first, known := r.fuids.see(sub.ID, NetKey(id.Net), at)
-			if !known || !aged(first, at, int64(day/time.Second)) {
-				id.refuse(KindFuid, RefusedUnseen)
-				continue
-			}
+		if why := r.fuidAge(id, s, sub, born, at); why != RefusedNone {
+			id.refuse(KindFuid, why)
+			continue
 		}
 		id.add(sub)
 		return
 	}
+}
+
+// fuidAge says why a fuid created at born does not count yet. If it will, unsigned ones are seen from now on, and id keeps
+// what it will be.
+func (r *Resolver) fuidAge(id *Identity, s *CookieSettings, sub Subject, born, at int64) RefusalReason {
+	first := born
+	if !s.fuidTrusted {
+		var remembered bool
+		if first, remembered = r.fuids.see(sub.ID, NetKey(id.Net), at); !remembered {
+			return RefusedUnseen
+		}
+	}
+	why := RefusedUnseen
+	if !aged(born, at, int64(day/time.Second)) {
+		why = RefusedYoung
+	} else if aged(first, at, int64(day/time.Second)) {
+		return RefusedNone
+	}
+	if id.fuid.Kind == KindNone {
+		id.fuid = sub
+	}
+	return why
 }
 
 // browser examines the i cookies, and reports whether the client lacks one that is valid for long.

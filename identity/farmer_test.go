@@ -224,6 +224,39 @@ func TestFuidSeen(t *testing.T) {
 	see(newBench(t, nil), day+time.Second, "ip -fuid:unseen")
 }
 
+// TestFuidGrowsUp: a fuid that does not count yet is what its visitor will be, from its first page on, unless the browser
+// has a cookie of ours, or the value never counts.
+func TestFuidGrowsUp(t *testing.T) {
+	b, trusted := newBench(t, nil), newService(t, func(c *ServiceConfig) { c.Fuid = fuidTrusted })
+	s := newService(t, nil)
+	f := func(what string, s *CookieSettings, at time.Duration, want, young Kind, cookies ...string) {
+		t.Helper()
+		var id Identity
+		b.Resolve(&id, page(start.Add(at), "203.0.113.7", cookies...), s)
+		if got := id.Young().Kind; id.Winner().Kind != want || got != young {
+			t.Errorf("%s: %s, to be %v, want %v and %v", what, told(&id), got, want, young)
+		}
+		if got := id.Young(); got.Kind == KindFuid && got != TextSubject(KindFuid, []byte(strings.TrimPrefix(cookies[0], "fuid01="))) {
+			t.Errorf("%s: it will be another: %v", what, got)
+		}
+	}
+	old, fresh := fuid(start.Add(-300*day), "a"), fuid(start.Add(-time.Hour), "b")
+	f("an old one", s, 0, KindIP, KindFuid, old)
+	f("beside a young browser cookie", s, 0, KindIP, KindI, old, b.i(start, nil))
+	f("beside a browser cookie that counts", s, 0, KindI, KindFuid, old, b.i(start.Add(-2*day), nil))
+	f("a day later", s, day+time.Second, KindFuid, KindNone, old)
+	f("a day later, the browser cookie is new", s, day+time.Second, KindFuid, KindI, old, b.i(start.Add(day), nil))
+	f("one made an hour ago", s, 0, KindIP, KindFuid, fresh)
+	f("a day later, without a second one", s, day+time.Second, KindFuid, KindNone, fresh)
+	f("one of tomorrow", s, 0, KindIP, KindNone, fuid(start.Add(time.Hour), "c"))
+	f("one of an hour ago, trusted", trusted, 0, KindIP, KindFuid, fresh)
+	f("an old one, trusted", trusted, 0, KindFuid, KindNone, old)
+	f("switched off", newService(t, func(c *ServiceConfig) { c.Fuid = fuidOff }), 0, KindIP, KindNone, old)
+	b = newBench(t, func(c *Config) { c.FuidPerDay = 1 })
+	f("the first of its network", s, 0, KindIP, KindFuid, old)
+	f("beyond what its network may show in a day", s, 0, KindIP, KindNone, fuid(start.Add(-300*day), "d"))
+}
+
 // TestFuidFlood: under a flood from many networks the table keeps its bound, and the visitors that it knows.
 func TestFuidFlood(t *testing.T) {
 	const size = 64 * 32

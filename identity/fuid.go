@@ -70,9 +70,9 @@ func (f *fuids) shard(id [16]byte) *fuidShard {
 	return &f.shards[maphash.Comparable(f.seed, id)%fuidShards]
 }
 
-// see records that a value was presented from the network, and returns when it was first seen; false if it is new or
-// could not be remembered.
-func (f *fuids) see(id [16]byte, net uint64, at int64) (first int64, known bool) {
+// see records that a value was presented from the network, and returns when it was first seen; false if it could not be
+// remembered.
+func (f *fuids) see(id [16]byte, net uint64, at int64) (first int64, remembered bool) {
 	now := uint32(at)
 	s := f.shard(id)
 	s.mu.Lock()
@@ -89,8 +89,7 @@ func (f *fuids) see(id [16]byte, net uint64, at int64) (first int64, known bool)
 		f.refused.Add(1)
 		return 0, false
 	}
-	f.put(id, sighting{first: now, last: now}, now)
-	return 0, false
+	return at, f.put(id, sighting{first: now, last: now}, now)
 }
 
 // put remembers a value, or merges it with what is known: the earlier first sighting, the later last one.

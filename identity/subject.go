@@ -49,8 +49,9 @@ type Identity struct {
 	Refused  [8]Refusal
 	NRefused int
 
-	i   iCookie // what is known of the i cookie, for MintI
-	key []byte  // scratch: the key of a cache look-up
+	i    iCookie // what is known of the i cookie, for MintI
+	fuid Subject // a fuid that will count when it is old enough; no kind: none
+	key  []byte  // scratch: the key of a cache look-up
 }
 
 // Winner is the subject that the request is charged to.
@@ -68,18 +69,16 @@ func (id *Identity) HasPass() bool { return id.NPasses+id.NFresh > 0 }
 // Browser returns the ID of a verified i cookie, whether or not it will ever count as a subject; false without one.
 func (id *Identity) Browser() ([16]byte, bool) { return id.i.id, id.i.born != 0 }
 
-// Young returns the subject that a verified i cookie will become when it is old enough; no kind if it already is one,
-// or never will be.
+// Young returns the subject that a cookie which is too young to be one will become: a verified i cookie or else, as on a
+// browser's first page, a fuid. No kind if there is none, or if it never will be one.
 func (id *Identity) Young() Subject {
-	if id.i.born == 0 || id.i.crowded {
+	if id.i.born != 0 && !id.i.crowded && !id.has(KindI) {
+		return Subject{Kind: KindI, ID: id.i.id}
+	}
+	if id.has(KindFuid) {
 		return Subject{}
 	}
-	for i := range id.N {
-		if id.Subjects[i].Kind == KindI {
-			return Subject{}
-		}
-	}
-	return Subject{Kind: KindI, ID: id.i.id}
+	return id.fuid
 }
 
 // NetKey is the hash of the client's /24 or /48 for soft binding; see NetKey.
@@ -90,7 +89,7 @@ func (id *Identity) NetKey() uint64 { return NetKey(id.Net) }
 func (id *Identity) reset() {
 	id.N, id.NPasses, id.NFresh, id.NRefused = 0, 0, 0, 0
 	id.IBirth, id.WantI, id.Partner = 0, false, false
-	id.i, id.Away = iCookie{}, spravka.Pass{}
+	id.i, id.fuid, id.Away = iCookie{}, Subject{}, spravka.Pass{}
 }
 
 func (id *Identity) has(k Kind) bool {

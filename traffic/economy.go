@@ -81,6 +81,7 @@ func Makes() []Make {
 		{Name: "aged", Does: "forty-one i cookies behind one address, made the day before", Bar: householdBar, Early: true, clients: 41, pace: 4 * time.Second, dress: aged, ask: pageOf},
 		{Name: "farm", Does: "forty-one i cookies behind one address, each seen with a page and its parts on two days", Bar: networkBar, Early: true, clients: 41, pace: 4 * time.Second, dress: farmed, ask: pageOf},
 		{Name: "fuids", Does: "two hundred invented fuids behind one address, first shown the day before", Bar: householdBar, Early: true, clients: 200, pace: 20 * time.Second, dress: fuid, ask: pageOf},
+		{Name: "fuids-net", Does: "as many as count, sixteen behind each of eight addresses of a /24", Bar: networkBar, Early: true, clients: 128, pace: 20 * time.Second, dress: fuidsOfNet, ask: pageOf},
 		{Name: "households", Does: "a hundred household addresses, a page a minute from each", Bar: hundredBar, clients: 100, pace: time.Minute, dress: household, ask: pageOf},
 		{Name: "households-parts", Does: "the same, and loads the parts of each page", Bar: hundredBar, clients: 100, pace: time.Minute, parts: true, dress: household, ask: pageOf},
 		{Name: "established", Does: "a hundred households, each seen with a page and its parts on two days, a page a minute from each", Bar: hundredBar, Early: true, Long: true, clients: 100, pace: time.Minute, dress: established, ask: pageOf},

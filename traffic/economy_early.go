@@ -2,6 +2,7 @@ package traffic
 
 import (
 	"fmt"
+	"net/netip"
 	"time"
 )
 
@@ -52,4 +53,12 @@ func fuid(w *world, c *client) {
 	c.address, c.cookies = fixed(theHousehold), true
 	c.session = fmt.Sprintf("fuid01=%08x%016x", w.cfg.Begin.Add(-90*24*time.Hour).Unix(), c.rng.Uint64())
 	w.prepare(c, false, 26*time.Hour)
+}
+
+// fuidsOfNet is fuid behind eight addresses of one network, where with a browser cookie for each no more wait than may be established.
+func fuidsOfNet(w *world, c *client) {
+	fuid(w, c)
+	a := theHousehold.As4()
+	a[3] += byte(c.number % 8)
+	c.address = fixed(netip.AddrFrom4(a))
 }

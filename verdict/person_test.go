@@ -46,16 +46,19 @@ func TestStrongestIdentityDecides(t *testing.T) {
 // TestYesterdayIsEnough: a visitor who read yesterday is not asked today because of a neighbour's robot, although the
 // cookie was new then; one who came today is.
 func TestYesterdayIsEnough(t *testing.T) {
-	i, addr := sub(identity.KindI, 1), "192.0.2.1"
-	f := func(name string, want Verdict, e *Event, later time.Duration) {
+	i, fuid, addr := sub(identity.KindI, 1), sub(identity.KindFuid, 1), "192.0.2.1"
+	f := func(name string, want Verdict, e *Event, later time.Duration, presented ...identity.Subject) {
 		t.Helper()
+		if presented == nil {
+			presented = []identity.Subject{i}
+		}
 		w := newWorld(t)
 		if e != nil {
 			w.Observe(e)
 		}
 		w.ban(ip(addr), func(b *bans.Ban) { b.Until = day0.Add(10 * oneDay) })
 		w.clock.advance(later)
-		if d := w.ask(service(t), addr, i); d.Verdict != want {
+		if d := w.ask(service(t), addr, presented...); d.Verdict != want {
 			t.Errorf("%s: %v", name, d.Verdict)
 		}
 	}
@@ -68,6 +71,11 @@ func TestYesterdayIsEnough(t *testing.T) {
 	f("the same day", Robot, young, time.Hour)
 	f("never seen", Robot, nil, oneDay)
 	f("seen as a robot", Robot, stopped, oneDay+time.Hour)
+	shown := page(day0, addr)
+	shown.Young = fuid
+	f("a young fuid's page, the day after", Human, shown, oneDay+time.Hour, fuid)
+	f("with a browser cookie that is new", Human, shown, oneDay+time.Hour, fuid, i)
+	f("another fuid", Robot, shown, oneDay+time.Hour, sub(identity.KindFuid, 2))
 }
 
 // TestYesterdayIsNoCrowd: cookies created by the dozen the day before still wait for a second day, and make nobody

@@ -148,7 +148,7 @@ type Event struct {
 	Document  bool                // the answer was text/html, XML or JSON: counts as pace whatever the request claimed to be
 	Subjects  [6]identity.Subject // all verified identities, the winner first, the address last
 	N         uint8
-	Young     identity.Subject // a browser cookie of ours that is too young to be among them; no kind: none
+	Young     identity.Subject // what a cookie that is too young to be among them will be; no kind: none
 	Advised   bool             // a balancer forwards the request itself: Status, BytesOut, Took and Document are unknown
 	Status    uint16           // of the answer; 0: unknown, or the client left first
 	Type      Type             // of the answer
