@@ -131,6 +131,9 @@ func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s 
 	}
 	for _, mark := range a {
 		if x, ok := (*m)[mark]; ok && x.Until.After(v.At) && x.asks(&id.Subjects[0].ID) {
+			if c.knowsPlace(id.Subjects[0].ID, v.At) {
+				return false
+			}
 			d.Cause, d.Campaign, d.Step = CauseCampaign, x, s.Campaign
 			return true
 		}

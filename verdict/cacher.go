@@ -78,6 +78,7 @@ type Cacher struct {
 	questions *questions
 	doubts    *doubts
 	campaigns campaigns
+	met       *met
 	said      *conclusions
 	paths     Paths
 	costs     costs
@@ -114,6 +115,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions),
 		doubts:    newDoubts(cfg.MaxDoubts),
+		met:       newMet(),
 		said:      newConclusions(d.Part),
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}

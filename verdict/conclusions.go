@@ -14,7 +14,7 @@ import (
 )
 
 // Where gateways and processors are different processes, the processors' conclusions reach the gateways over the store's
-// feed: bans in their own topic, and questions, doubts, campaigns and standings here. A message holds several of them. Times in it are
+// feed: bans in their own topic, and questions, doubts, campaigns, standings and where people are met here. A message holds several of them. Times in it are
 // those of the store's clock. What a gateway has missed while the topic still had it, it reads when it starts.
 
 const conclusionTopic = "conclusions"
@@ -25,6 +25,7 @@ const (
 	saidDoubt    = 'd'
 	saidStanding = 's'
 	saidCampaign = 'c'
+	saidMet      = 'm'
 	saidBeat     = 'h' // a processor works: when (unix milliseconds), and how old the events are that it judges (milliseconds)
 )
 
@@ -182,6 +183,8 @@ func (c *Cacher) heardConclusions(msg []byte) error {
 			ok = c.heardStanding(body)
 		case saidCampaign:
 			ok = c.heardCampaign(body)
+		case saidMet:
+			ok = c.heardMet(body)
 		case saidBeat:
 			ok = c.heardBeat(body)
 		}

@@ -21,6 +21,7 @@ type bench struct {
 	mu    sync.Mutex
 	bans  []bans.Ban
 	paths verdict.Paths
+	met   map[[16]byte]bool
 }
 
 func (b *bench) BanSoon(ban bans.Ban) error {
@@ -41,6 +42,19 @@ func (*bench) Ask(*verdict.Question) {}
 func (*bench) Doubt(*verdict.Doubt) {}
 
 func (*bench) AskArrivals(*verdict.Campaign) {}
+
+func (b *bench) Meet(addr [16]byte, _ time.Time) { b.know(addr, true) }
+
+func (b *bench) Mistrust(addr [16]byte) { b.know(addr, false) }
+
+func (b *bench) know(addr [16]byte, met bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.met == nil {
+		b.met = map[[16]byte]bool{}
+	}
+	b.met[addr] = met
+}
 
 func (b *bench) Paths() *verdict.Paths { return &b.paths }
 

@@ -195,7 +195,7 @@ func (n *newcomers) person(x *newcomer, e *verdict.Event, told *toldCampaigns) {
 	if x.person || x.bot {
 		return
 	}
-	x.person = true
+	x.person, told.met = true, true
 	n.visit(e.At)
 	n.count(x, e, told, func(w *way, _ bool) {
 		w.people++
@@ -308,6 +308,7 @@ func (n *newcomers) peopleAsked(w *way, now int64) float32 {
 
 // toldCampaigns is what is to be told once no lock is held.
 type toldCampaigns struct {
+	met  bool // the newcomer of the event is a person
 	n    int
 	list [verdict.Likenesses]verdict.Campaign
 }
@@ -318,34 +319,38 @@ func (p *Processor) arrive(e *verdict.Event, r *rates, known bool) {
 	if r.people.newcomers.page(e, r.Group, known, &t) {
 		r.people.attempt(e)
 	}
-	p.tell(&t)
+	p.tell(e, &t)
 }
 
 // loads takes a part of a page for what is learnt of newcomers.
 func (p *Processor) loads(e *verdict.Event, r *rates) {
 	var t toldCampaigns
 	r.people.newcomers.part(e, &t)
-	p.tell(&t)
+	p.tell(e, &t)
 }
 
 // answer takes a right answer to a question.
 func (p *Processor) answer(e *verdict.Event, r *rates) {
 	var t toldCampaigns
 	r.people.newcomers.solved(e, &t)
-	p.tell(&t)
+	p.tell(e, &t)
 }
 
 // unmask takes a ban.
 func (p *Processor) unmask(e *verdict.Event) {
+	p.keeper.Mistrust(e.Subjects[e.N-1].ID)
 	if r := p.service(e.Service); r != nil {
 		var t toldCampaigns
 		r.people.newcomers.banned(e, r.Group, &t)
-		p.tell(&t)
+		p.tell(e, &t)
 	}
 }
 
-// tell tells of campaigns that begin, change or are over.
-func (p *Processor) tell(t *toldCampaigns) {
+// tell tells of campaigns that begin, change or are over, and where people were met.
+func (p *Processor) tell(e *verdict.Event, t *toldCampaigns) {
+	if t.met {
+		p.keeper.Meet(e.Subjects[e.N-1].ID, e.At)
+	}
 	for i := range t.n {
 		x := t.list[i] // a copy, so that nothing is allocated where there is nothing to tell
 		x.Salt = p.secret

@@ -172,6 +172,34 @@ func TestWhoSolvesIsAPerson(t *testing.T) {
 	}
 }
 
+// TestWherePeopleAreMet: a newcomer who loads parts of the page, or answers, is known at its address, until somebody is banned there.
+func TestWherePeopleAreMet(t *testing.T) {
+	p, keeper := newProcessor(t, nil)
+	know(t, p, []*verdict.Settings{{Name: "shop"}})
+	r, at := p.service(0), time.Unix(1.8e9, 0)
+	reads, answers := newcomer7(at, 1), newcomer7(at, 2)
+	p.arrive(reads, r, false)
+	p.arrive(answers, r, false)
+	if len(keeper.met) != 0 {
+		t.Fatal("whoever arrives is a person")
+	}
+	part := *reads
+	part.Page, part.Referer = false, client.RefererSame
+	for range fewPictures {
+		p.loads(&part, r)
+	}
+	p.answer(answers, r)
+	for _, e := range []*verdict.Event{reads, answers} {
+		if !keeper.met[e.Subjects[0].ID] {
+			t.Errorf("%v is not known", e.Subjects[0])
+		}
+	}
+	p.unmask(reads)
+	if keeper.met[reads.Subjects[0].ID] {
+		t.Error("the address of a robot is still known as a person's")
+	}
+}
+
 // TestNothingToTellCostsNothing: pages and parts, of which nothing follows, allocate nothing.
 func TestNothingToTellCostsNothing(t *testing.T) {
 	if raceEnabled {

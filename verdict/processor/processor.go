@@ -56,6 +56,8 @@ type BanKeeper interface {
 	Ask(q *verdict.Question)
 	Doubt(d *verdict.Doubt)
 	AskArrivals(x *verdict.Campaign)
+	Meet(addr [16]byte, at time.Time)
+	Mistrust(addr [16]byte)
 	Paths() *verdict.Paths
 	Forgot() bool
 	Recall(ctx context.Context, s identity.Subject, service string) (int, error)
