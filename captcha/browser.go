@@ -84,12 +84,12 @@ func (c *Captcha) bind(q *Request, r *result) {
 // mayMove reports whether a visitor is first asked to prove that a pass from another network is its own. What is asked for
 // because of a message or by the service needs an answer, unless the pass was earned by one just now. stay says that the
 // browser could not prove it.
-func (q *Request) mayMove(reason templates.Reason, least steps.Step, stay bool) bool {
+func (c *Captcha) mayMove(q *Request, reason templates.Reason, least steps.Step, stay bool) bool {
 	switch {
 	case stay || !q.ID.Away.Keyed() || q.Partner != nil || reason == templates.ReasonMessage:
 		return false
 	case reason == templates.ReasonService:
-		return Satisfies(&q.ID.Away, least, q.View.At)
+		return c.Satisfies(&q.ID.Away, least)
 	}
 	return true
 }

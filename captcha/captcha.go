@@ -65,7 +65,7 @@ func (q *Request) method() string { return string(q.View.Method) }
 type Deps struct {
 	Keys     *spravka.Keys
 	Store    store.Store
-	Now      func() time.Time // nil: time.Now
+	Now      func() time.Time // by the clock that all gateways share; nil: time.Now
 	Log      zerolog.Logger
 	Metrics  *metrics.Set // nil: no metrics
 	Visitors Visitors     // knows established visitors; nil: nobody is established

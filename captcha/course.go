@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"antirobot/identity"
-	"antirobot/request"
 	"antirobot/spravka"
 )
 
@@ -103,14 +102,18 @@ func (c *Captcha) noteEarned(p *spravka.Pass, w *who, at time.Time) {
 // CameBack counts the solvers who use their passes for the first time, within an hour: passes are those of a request that goes
 // on to its service. It is called for each such request, takes no lock and allocates nothing unless there is something to count.
 // Only passes that were earned at this gateway are known.
-func (c *Captcha) CameBack(passes []spravka.Pass, v *request.View) {
+func (c *Captcha) CameBack(passes []spravka.Pass) {
 	for i := range passes {
 		place := c.tally.awaited.place(&passes[i].ID)
 		a := place.Load()
-		if a == nil || a.id != passes[i].ID || !place.CompareAndSwap(a, nil) || v.At.Sub(a.at) > tallySpan {
+		if a == nil || a.id != passes[i].ID || !place.CompareAndSwap(a, nil) {
+			continue
+		}
+		at := c.now()
+		if at.Sub(a.at) > tallySpan {
 			continue
 		}
 		c.count.returned.Inc()
-		c.tally.count(v.At, &a.who, func(n *tallied) { n.returned++ })
+		c.tally.count(at, &a.who, func(n *tallied) { n.returned++ })
 	}
 }

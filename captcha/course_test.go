@@ -46,7 +46,7 @@ func TestChallengesAreFollowed(t *testing.T) {
 		t.Errorf("before the return: %+v", got)
 	}
 	for range 3 {
-		e.c.CameBack(used, e.request("GET", "https://example.com/").View)
+		e.c.CameBack(used)
 	}
 	want := ChallengeCount{Shown: 1, Loaded: 1, Tried: 1, Solved: 1, Seconds: 8, CameBack: 1}
 	got := e.c.Challenges()
@@ -68,7 +68,7 @@ func TestLateReturnDoesNotCount(t *testing.T) {
 	e := newEnv(t, nil)
 	a := e.solveIn(8 * time.Second)
 	e.pass(tallySpan + time.Minute)
-	e.c.CameBack([]spravka.Pass{a.Pass}, e.request("GET", "https://example.com/").View)
+	e.c.CameBack([]spravka.Pass{a.Pass})
 	if got := e.c.Challenges().Total; got.Solved != 1 || got.CameBack != 0 {
 		t.Errorf("%+v", got)
 	}
@@ -116,12 +116,11 @@ func TestPitfall12ReturnsAreBounded(t *testing.T) {
 		last.ID = spravka.NewID()
 		e.c.noteEarned(&last, &who{way: "page"}, e.now())
 	}
-	v := e.request("GET", "https://example.com/").View
 	others := make([]spravka.Pass, 4)
-	if n := testing.AllocsPerRun(100, func() { e.c.CameBack(others, v) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { e.c.CameBack(others) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
-	e.c.CameBack([]spravka.Pass{last}, v)
+	e.c.CameBack([]spravka.Pass{last})
 	if n := rowNamed(e.c.Challenges().Ways, "page"); n.CameBack != 1 {
 		t.Errorf("the last: %+v", n)
 	}

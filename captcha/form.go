@@ -201,7 +201,7 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 		return c.tooLargePage(q, nil, templates.ProblemNone, at)
 	}
 	token := c.keys.Ring().SealSecret(nil, spravka.PurposeSaved, q.savedContext(), s.append(nil), at.Add(c.cfg.FormTTL))
-	if wait := c.exhausted(q, at); wait > reading && !q.mayMove(q.Reason, q.least(), false) {
+	if wait := c.exhausted(q, at); wait > reading && !c.mayMove(q, q.Reason, q.least(), false) {
 		a := c.limitedForm(q, nil, string(token), wait, nil)
 		c.probe(q, &a, pr)
 		return a
@@ -215,7 +215,7 @@ func (c *Captcha) formPage(q *Request, p *params, token string, pr probeState, p
 	lang := c.language(q, p)
 	asked := c.ask(q, q.least(), at)
 	asked.as = asForm
-	asked.move = p == nil && q.mayMove(q.Reason, q.least(), false)
+	asked.move = p == nil && c.mayMove(q, q.Reason, q.least(), false)
 	lost := c.cookiesLost(q, pr, at)
 	if !lost && asked.move {
 		return c.checkingForm(q, p, token, asked, at)

@@ -86,7 +86,7 @@ func (c *Captcha) challengeJSON(q *Request, l *link, r *result, code int, at tim
 	c.cors(q, &a)
 	asked := c.ask(q, q.least(), at)
 	asked.as = asScript
-	asked.move = r == nil && q.mayMove(l.reason(), q.least(), false)
+	asked.move = r == nil && c.mayMove(q, l.reason(), q.least(), false)
 	if r == nil || r.next == nil {
 		c.noteShown(q, asked.scriptWay(), at)
 	}

@@ -43,7 +43,7 @@ func (c *Captcha) Page(q *Request) Response {
 		return c.seeOther(q, to)
 	}
 	least := c.leastOf(q, &l, at)
-	moves := q.mayMove(l.reason(), least, p.step+p.stay != "")
+	moves := c.mayMove(q, l.reason(), least, p.step+p.stay != "")
 	if wait := c.exhausted(q, at); wait > reading && !moves {
 		return c.limited(q, &p, wait, q.Service.showURL(&l))
 	}

@@ -53,8 +53,8 @@ func LastPass(passes []spravka.Pass, v *request.View) *spravka.Pass {
 
 // Satisfies reports whether a pass answers that a service asks for step now: it was earned just now, by what was asked for
 // or by what stands in for it.
-func Satisfies(p *spravka.Pass, step Step, at time.Time) bool {
-	return p != nil && steps.Step(max(p.Step, p.Asked)) >= step && at.Unix()-p.Born <= int64(justPassed/time.Second)
+func (c *Captcha) Satisfies(p *spravka.Pass, step Step) bool {
+	return p != nil && steps.Step(max(p.Step, p.Asked)) >= step && c.now().Unix()-p.Born <= int64(justPassed/time.Second)
 }
 
 // AppendPassed appends what a service is told about a pass: digits;at=1795366800;id=0123456789abcdef, and for=dynamic where

@@ -30,11 +30,7 @@ type goneEntry struct {
 
 // skew is how far the store's clock is ahead of ours. The caller holds runMu.
 func (l *Lists) skew() time.Duration {
-	s, ok := l.kv.(store.Skewed)
-	if !ok {
-		return 0
-	}
-	by := s.Skew()
+	by := store.Skew(l.kv)
 	if moved := l.skewed - by; moved != 0 { // this machine's clock was set: by the store's nothing has happened
 		l.skewed = by
 		l.over.move(moved)

@@ -97,7 +97,7 @@ func (g *gateway) program(args []string) *exec.Cmd {
 	return exec.Command(bin, args...)
 }
 
-// clock is a fault that sets the clock of the second gateway while passes are earned at both.
+// clock is a fault that sets the clock of the second gateway while passes are earned at both, for questions of both.
 func clock(ahead time.Duration) func(x *rig, d time.Duration) {
 	return func(x *rig, d time.Duration) {
 		g := x.all[1]
@@ -106,8 +106,10 @@ func clock(ahead time.Duration) func(x *rig, d time.Duration) {
 			_, err := g.health()
 			return strings.Contains(err, "clock")
 		})
-		for i, g := range x.all {
-			x.passes(g, rigBanned(i))
+		for i, asks := range x.all {
+			for k, answered := range x.all {
+				x.passes(asks, answered, rigBanned(2*i+k))
+			}
 		}
 		x.during(d)
 		x.setClock(0)
@@ -122,12 +124,12 @@ func (x *rig) setClock(ahead time.Duration) {
 	}
 }
 
-// passes lets a banned visitor earn a pass at one gateway, and go on at both: a wrong answer is counted.
-func (x *rig) passes(earns *gateway, addr string) {
+// passes lets a banned visitor be asked by one gateway, answer at one, and go on at both: a wrong answer is counted.
+func (x *rig) passes(asks, answered *gateway, addr string) {
 	x.t.Helper()
 	v := visitor(x.t)
 	v.header.Set("X-Forwarded-For", addr)
-	answers := []*response{earns.solve(v, "/x")}
+	answers := []*response{asks.solveAt(v, "/x", answered)}
 	for _, g := range x.all {
 		answers = append(answers, v.get(g.url+"/x"))
 	}
@@ -135,7 +137,7 @@ func (x *rig) passes(earns *gateway, addr string) {
 		x.served.Add(1)
 		if got := answers[i].StatusCode; got != want {
 			x.wrong.Add(1)
-			x.t.Logf("answer %d of a visitor who earns a pass: %d, want %d", i, got, want)
+			x.t.Errorf("answer %d of a visitor who is asked at %s and answers at %s: %d, want %d", i, asks.url, answered.url, got, want)
 		}
 	}
 }

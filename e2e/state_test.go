@@ -16,7 +16,10 @@ import (
 )
 
 // solve goes through the captcha page as a browser without JavaScript does, and returns the response to the right digits.
-func (g *gateway) solve(v *client, path string) *response {
+func (g *gateway) solve(v *client, path string) *response { return g.solveAt(v, path, g) }
+
+// solveAt challenges a visitor, who sends the right answer to a gateway.
+func (g *gateway) solveAt(v *client, path string, answered *gateway) *response {
 	g.t.Helper()
 	r := v.get(g.url + path)
 	if r.StatusCode != http.StatusFound {
@@ -25,7 +28,7 @@ func (g *gateway) solve(v *client, path string) *response {
 	page := v.get(r.Header.Get("Location")).must(g.t, 200, `name="rep"`)
 	form := formOf(g.t, page.body)
 	form.Set("rep", testAnswer)
-	return v.do("POST", g.url+"/checkcaptcha", form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
+	return v.do("POST", answered.url+"/checkcaptcha", form.Encode(), "Content-Type", "application/x-www-form-urlencoded")
 }
 
 var (

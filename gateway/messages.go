@@ -34,7 +34,7 @@ func (a *Server) openMessages() error {
 
 // openQueue makes the queue of messages that wait for a person.
 func (a *Server) openQueue() (err error) {
-	a.queue, err = queue.New(a.Cfg.Message.Queue, queue.Deps{Store: a.store, Keys: a.keys, Log: a.Logger("queue"), Metrics: a.set})
+	a.queue, err = queue.New(a.Cfg.Message.Queue, queue.Deps{Store: a.store, Keys: a.keys, Now: a.store.Now, Log: a.Logger("queue"), Metrics: a.set})
 	return err
 }
 

@@ -98,7 +98,7 @@ func (a *Server) openProcessor() error {
 
 func (a *Server) openIdentity() (err error) {
 	a.resolver, err = identity.New(a.Cfg.Identity, identity.Deps{
-		Keys: a.keys, Revocations: a.cacher, Store: a.store, Log: a.Logger("identity"), Metrics: a.set,
+		Keys: a.keys, Revocations: a.cacher, Store: a.store, Now: a.store.Now, Log: a.Logger("identity"), Metrics: a.set,
 	})
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ func (a *Server) newCaptcha(cfg *config.Config) (*templates.Set, *captcha.Captch
 		return nil, nil, err
 	}
 	c, err := captcha.New(cfg.Captcha, captcha.Deps{
-		Keys: a.keys, Store: a.store, Visitors: a.cacher, Manners: a.proc, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
+		Keys: a.keys, Store: a.store, Visitors: a.cacher, Manners: a.proc, Now: a.store.Now, Log: a.Logger("captcha"), Metrics: a.set, Previous: a.captcha,
 		Revoke: func(net netip.Prefix, agent uint64, at time.Time) error {
 			ctx, cancel := context.WithTimeout(context.Background(), cfg.Captcha.StoreTimeout)
 			defer cancel()

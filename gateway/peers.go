@@ -15,7 +15,7 @@ func (a *Server) openPeers() error {
 		return nil
 	}
 	a.peers = peers.New(peers.Deps{
-		KV: a.store, Ring: func() *spravka.Ring { return a.keys.Ring() }, Self: a.self, Timeout: a.Cfg.Admin.AskTimeout, Log: a.Logger("peers"),
+		KV: a.store, Ring: func() *spravka.Ring { return a.keys.Ring() }, Self: a.self, Timeout: a.Cfg.Admin.AskTimeout, Now: a.store.Now, Log: a.Logger("peers"),
 	})
 	return nil
 }

@@ -31,12 +31,10 @@ type Backend struct {
 }
 
 // Skew implements store.Skewed.
-func (b *Backend) Skew() time.Duration {
-	if s, ok := b.Store.(store.Skewed); ok {
-		return s.Skew()
-	}
-	return 0
-}
+func (b *Backend) Skew() time.Duration { return store.Skew(b.Store) }
+
+// Now is the present by the clock that all gateways share: everything that they seal for each other goes by it.
+func (b *Backend) Now() time.Time { return store.Time(b.Store, time.Now()) }
 
 // SpendLater implements store.Later.
 func (b *Backend) SpendLater(key []byte, ttl time.Duration) {

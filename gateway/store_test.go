@@ -97,3 +97,28 @@ func TestCountersOfTheirOwn(t *testing.T) {
 		t.Errorf("without the counters' server: %v; the rest: %v", err, a.Store.Healthy())
 	}
 }
+
+// aheadStore is a store whose clock is hours ahead of ours.
+type aheadStore struct{ store.Store }
+
+const storeAhead = 5 * time.Hour
+
+func (aheadStore) Skew() time.Duration { return storeAhead }
+
+// TestSealsGoByTheStoresClock: what is sealed for all gateways has the store's time, and not this machine's.
+func TestSealsGoByTheStoresClock(t *testing.T) {
+	cfg, problems := config.Parse([]byte(strings.NewReplacer("%DIR%", t.TempDir()).Replace(first)), nil)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	level := zerolog.GlobalLevel()
+	a, err := New(cfg, Deps{Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.Close(); zerolog.SetGlobalLevel(level) })
+	a.store.Store = aheadStore{a.store.Store}
+	if got := time.Until(a.captcha.Challenges().Since).Round(time.Hour); got != storeAhead {
+		t.Errorf("challenges go by a clock that is %v ahead, want %v", got, storeAhead)
+	}
+}

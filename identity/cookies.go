@@ -99,7 +99,7 @@ func (r *Resolver) browser(id *Identity, j *jar, v *request.View, s *CookieSetti
 			id.refuse(KindI, why)
 			continue
 		}
-		id.i, id.IBirth = c, c.born
+		id.i, id.IBirth = c, c.born+v.At.Unix()-at
 		switch {
 		case c.crowded:
 			id.refuse(KindI, RefusedCrowded)

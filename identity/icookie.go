@@ -57,10 +57,10 @@ func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSet
 	if !id.WantI || s.names[KindI] == "" {
 		return nil
 	}
-	c, life := id.i, iLifetime
+	c, life, at := id.i, iLifetime, r.at(v)
 	if c.born == 0 {
-		c = iCookie{id: spravka.NewID(), born: v.At.Unix()}
-		n, rate := int64(r.mints.add(NetKey(id.Net), uint32(v.At.Unix()/int64(time.Hour/time.Second)))), r.iPerHour.Load()
+		c = iCookie{id: spravka.NewID(), born: at.Unix()}
+		n, rate := int64(r.mints.add(NetKey(id.Net), uint32(at.Unix()/int64(time.Hour/time.Second)))), r.iPerHour.Load()
 		if n > crowdedMost*max(rate, 1) {
 			r.crowded.Add(1)
 			return nil // clients that keep no cookies are not worth a seal each
@@ -74,7 +74,7 @@ func (r *Resolver) MintI(dst []byte, id *Identity, v *request.View, s *CookieSet
 	}
 	c.scope = s.Scope(v.Host)
 	var buf [iSize]byte
-	token := r.keys.Ring().Seal(make([]byte, 0, 256), spravka.PurposeICookie, nil, c.append(buf[:0]), v.At.Add(life))
+	token := r.keys.Ring().Seal(make([]byte, 0, 256), spravka.PurposeICookie, nil, c.append(buf[:0]), at.Add(life))
 	return spravka.AppendSetCookie(dst, s.names[KindI], token, s.CookieDomain(v.Host), "/", life,
 		id.Proto == "https", true, "Lax")
 }

@@ -31,8 +31,8 @@ type Revocations interface {
 type Deps struct {
 	Keys        *spravka.Keys
 	Revocations Revocations      // nil: no pass is revoked
-	Store       store.Store      // where fuids are kept; nil: a restart forgets them
-	Now         func() time.Time // for Start and what it begins; requests carry their own time; nil: time.Now
+	Store       store.Store      // where fuids are kept, and whose clock cookies go by; nil: a restart forgets fuids
+	Now         func() time.Time // by that clock, for Start and what it begins; requests carry their own time; nil: time.Now
 	Log         zerolog.Logger
 	Metrics     *metrics.Set // nil: no metrics
 }
@@ -50,11 +50,12 @@ type Resolver struct {
 	minted   atomic.Uint64
 	crowded  atomic.Uint64
 	keeper   *fuidKeeper // nil: fuids are not kept
+	store    store.Store // nil: none
 }
 
 // New makes a Resolver, which can identify clients at once; Start lets it remember.
 func New(c Config, d Deps) (*Resolver, error) {
-	r := &Resolver{keys: d.Keys, revoked: d.Revocations, mints: newRates()}
+	r := &Resolver{keys: d.Keys, revoked: d.Revocations, store: d.Store, mints: newRates()}
 	commit, err := r.Prepare(c)
 	if err != nil {
 		return nil, err
@@ -143,7 +144,7 @@ func (r *Resolver) Resolve(id *Identity, v *request.View, s *CookieSettings) {
 
 	var j jar
 	j.collect(s, v)
-	at := v.At.Unix()
+	at := r.at(v).Unix()
 	r.clock.advance(at)
 	var scope uint64
 	if j.n[KindSpravka]+j.n[KindI] > 0 {
@@ -184,9 +185,17 @@ func (r *Resolver) ResolvePartner(id *Identity, v *request.View, s *CookieSettin
 	only.names[KindSpravka] = s.names[KindSpravka]
 	j.collect(&only, v)
 	if j.n[KindSpravka] > 0 {
-		r.passes(id, &j, v, &only, s.Scope(v.Host), partner, v.At.Unix())
+		r.passes(id, &j, v, &only, s.Scope(v.Host), partner, r.at(v).Unix())
 	}
 	id.add(AddrSubject(id.Addr))
+}
+
+// at is the time of a request by the clock that all gateways share. All cookies go by it.
+func (r *Resolver) at(v *request.View) time.Time {
+	if r.store == nil {
+		return v.At
+	}
+	return store.Time(r.store, v.At)
 }
 
 func (id *Identity) setAddr(a netip.Addr, https bool) {

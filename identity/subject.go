@@ -39,11 +39,11 @@ type Identity struct {
 	Proto    string       // "http" or "https", whichever the client used: TLS, or what a trusted proxy says
 	Subjects [6]Subject   // verified, strongest first; the last of the N is the address
 	N        int
-	Passes   [maxPasses]spravka.Pass // the verified passes, in the order of the cookies
+	Passes   [maxPasses]spravka.Pass // the verified passes, in the order of the cookies; their times are of the clock that gateways share
 	NPasses  int
 	Away     spravka.Pass // a pass that was brought to a network in which its browser has not proved itself; zero: none
 	NFresh   int          // valid passes that were never earned and are too young to be a subject; not among Passes
-	IBirth   int64        // unix time when a verified i cookie was created, 0 if there is none; young ones too
+	IBirth   int64        // unix time when a verified i cookie was created, by the requests' clock; 0 if there is none; young ones too
 	Partner  bool         // an XML partner asks on behalf of its user: no field of the request is the user's
 	WantI    bool         // the request came from a browser without an i cookie of ours, or with one to renew: call MintI
 	Refused  [8]Refusal

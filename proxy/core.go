@@ -187,7 +187,7 @@ func (c *Case) Stopped() bool { return c.decision.Stops() && c.WouldStop() }
 // goOn notes that the request goes on to its service: with a pass that was earned here just now, its solver came back.
 func (c *Case) goOn() {
 	if c.id.NPasses > 0 {
-		c.snap.Captcha.CameBack(c.id.Passes[:c.id.NPasses], c.view)
+		c.snap.Captcha.CameBack(c.id.Passes[:c.id.NPasses])
 	}
 }
 

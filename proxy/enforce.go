@@ -67,7 +67,7 @@ func (j *journey) finish(a captcha.Response) {
 	}
 	if a.Resend != nil {
 		if p := j.pass(&a); p != nil { // with which the form goes on
-			j.snap.Captcha.CameBack([]spravka.Pass{*p}, j.view)
+			j.snap.Captcha.CameBack([]spravka.Pass{*p})
 		}
 		j.resend(&a)
 		return

@@ -65,7 +65,7 @@ func (j *journey) withholds(value []byte) bool {
 	switch {
 	case !ok:
 		result = requireUnread
-	case j.resent, captcha.Satisfies(j.pass(nil), step, j.view.At):
+	case j.resent, j.snap.Captcha.Satisfies(j.pass(nil), step):
 		result = requirePassed
 	case !j.mayAsk():
 		result = requireUnfit

@@ -97,6 +97,17 @@ type Skewed interface {
 	Skew() time.Duration
 }
 
+// Skew is s.Skew, or 0 if s is no Skewed.
+func Skew(s KV) time.Duration {
+	if k, ok := s.(Skewed); ok {
+		return k.Skew()
+	}
+	return 0
+}
+
+// Time returns a time of this machine's clock by the clock of the store's servers. What gateways seal for each other goes by that.
+func Time(s KV, at time.Time) time.Time { return at.Add(Skew(s)) }
+
 // Mortal is a Store whose servers can lose their data.
 type Mortal interface {
 	// Life names the servers' current data: a different name means that they were emptied, an empty name that it is not

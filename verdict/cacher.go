@@ -109,7 +109,6 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 	c := &Cacher{
 		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log, copy: d.Copy, losses: d.Losses, tell: d.Banned,
 		bans:      bans.NewTable(cfg.MaxBans),
-		ledger:    ledger.New(ledger.Options{Store: d.Store, Tariff: cfg.Pass, Most: cfg.MaxPasses, Losses: d.Losses, Now: d.Now}),
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
 		standing:  newStanding(d.Store, &cfg.Standing, d.Now),
 		latest:    newLatest(),
@@ -119,6 +118,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		said:      newConclusions(d.Part),
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}
+	c.ledger = ledger.New(ledger.Options{Store: d.Store, Tariff: cfg.Pass, Most: cfg.MaxPasses, Losses: d.Losses, Now: c.passNow})
 	c.recent.place = d.Place
 	if t, ok := d.Lists.(interface {
 		Decided(e *cbb.Entry, addr netip.Addr)
@@ -318,7 +318,7 @@ func (c *Cacher) excuse(d *Decision, who identity.Subject, weaker []identity.Sub
 // Issued tells the ledger about a new pass and who has just earned it. With a shared store it takes the first lease,
 // without waiting.
 func (c *Cacher) Issued(p *spravka.Pass, v *request.View, id *identity.Identity) {
-	c.ledger.Issued(p, c.now())
+	c.ledger.Issued(p, c.passNow())
 	if !id.Partner {
 		c.latest.put(p, v, id)
 	}

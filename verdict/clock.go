@@ -13,6 +13,11 @@ import (
 // clock is in doubt. What has ended stops nobody in either case.
 func (c *Cacher) horizon() time.Time { return store.Horizon(c.st, c.now()) }
 
+// passTime returns a time of this machine's clock by the one that all nodes share, by which passes go.
+func (c *Cacher) passTime(at time.Time) time.Time { return store.Time(c.st, at) }
+
+func (c *Cacher) passNow() time.Time { return c.passTime(c.now()) }
+
 // settleClock checks whether the clock went back: a ban made in what is now the future begins now, and lasts as long as
 // it was meant to. Nodes that share a store tell each other the store's time, so they don't need this.
 func (c *Cacher) settleClock() {
@@ -41,13 +46,9 @@ type skewed struct {
 
 // align moves the bans when our clock was set: by the store's clock nothing has happened.
 func (c *Cacher) align() {
-	s, ok := c.st.(store.Skewed)
-	if !ok {
-		return
-	}
 	c.skew.Lock()
 	defer c.skew.Unlock()
-	if by := s.Skew(); by != c.skew.by {
+	if by := store.Skew(c.st); by != c.skew.by {
 		c.bans.Move(c.skew.by - by)
 		c.skew.by = by
 	}

@@ -195,6 +195,33 @@ func TestSkewedNodeIsSet(t *testing.T) {
 	})
 }
 
+// TestPassesGoByTheStoresClock: a pass of ten minutes pays for ten minutes at a node whose clock is an hour ahead, and is forgotten
+// then.
+func TestPassesGoByTheStoresClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &ahead{}
+		c.set(time.Hour)
+		st := newStore(true, nil)
+		w := newWorldOver(t, st, nil, func(o *options) { o.Store, o.Now = &setStore{st, c}, c.now }).start()
+		defer w.Close()
+		s := service(t)
+		w.ban(ip("192.0.2.1"), func(b *bans.Ban) { b.Until = c.now().Add(time.Hour) })
+		p := pass(time.Now(), 1, 100, "192.0.2.1")
+		p.Expires = time.Now().Add(10 * time.Minute).Unix()
+		v, id := newRequest(w.now(), "192.0.2.1")
+		w.Issued(&p, v, id)
+		synctest.Wait()
+		time.Sleep(9 * time.Minute)
+		if d := w.askWith(s, &p, "192.0.2.1"); !d.Paid || d.Degraded {
+			t.Errorf("after nine minutes: %+v", d)
+		}
+		time.Sleep(3 * time.Minute)
+		if n := w.ledger.Totals().Passes; n != 0 {
+			t.Error("after twelve minutes it is not forgotten")
+		}
+	})
+}
+
 // setStore is a shared store whose clock is right while the node's is set.
 type setStore struct {
 	*sharedStore

@@ -15,7 +15,7 @@ import (
 // in its own browser, in places that it knows, for so many documents a day and in total no more than it paid for. By
 // then the site has seen that this is a person, or the visitor is asked again. A pass with something left pays.
 func (c *Cacher) onItsOwn(d *Decision, v *request.View, id *identity.Identity, s *Settings, spend bool) bool {
-	is := c.paths.goesWith(pathKeyOf(s.Group, v.Path))
+	is, at := c.paths.goesWith(pathKeyOf(s.Group, v.Path)), c.passTime(v.At)
 	for i := range id.NPasses {
 		p := &id.Passes[i]
 		if !p.Earned || p.Allowance == 0 || p.Partner != 0 || id.Partner {
@@ -23,7 +23,7 @@ func (c *Cacher) onItsOwn(d *Decision, v *request.View, id *identity.Identity, s
 		}
 		b := c.bill(p, v, id)
 		b.Is = is
-		switch c.ledger.StandIn(p, &b, v.At, spend) {
+		switch c.ledger.StandIn(p, &b, at, spend) {
 		case ledger.Pays:
 			return false
 		case ledger.Stands:
@@ -43,7 +43,7 @@ func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Set
 		if !p.Earned || p.Allowance == 0 || !c.payWith(d, p, v, id, s) {
 			continue
 		}
-		if v.At.Unix()-p.Born <= int64(latestFor/time.Second) {
+		if c.passTime(v.At).Unix()-p.Born <= int64(latestFor/time.Second) {
 			c.latest.drop(v, id) // this browser keeps its cookies
 		}
 		return
@@ -60,7 +60,7 @@ func (c *Cacher) pay(d *Decision, v *request.View, id *identity.Identity, s *Set
 func (c *Cacher) payWith(d *Decision, p *spravka.Pass, v *request.View, id *identity.Identity, s *Settings) bool {
 	b := c.bill(p, v, id)
 	b.Is = c.paths.goesWith(pathKeyOf(s.Group, v.Path))
-	got, cost := c.ledger.Settle(p, &b, v.At, s.OnStoreFailure, s.Mode != Observe)
+	got, cost := c.ledger.Settle(p, &b, c.passTime(v.At), s.OnStoreFailure, s.Mode != Observe)
 	d.Degraded = d.Degraded || got.Degraded
 	if !got.OK {
 		return false

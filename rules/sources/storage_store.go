@@ -132,13 +132,7 @@ func (d *StoreStorage) Delete(ctx context.Context, key []byte) error {
 const maxDraws = 8
 
 // clock returns the time by which buckets count: the servers' own, where they have one, since gateways share it.
-func (d *StoreStorage) clock() time.Time {
-	at := d.now()
-	if s, ok := d.store.(store.Skewed); ok {
-		at = at.Add(s.Skew())
-	}
-	return at
-}
+func (d *StoreStorage) clock() time.Time { return store.Time(d.store, d.now()) }
 
 // Draw is Storage. The value in the store is the time at which the bucket is full again, by the servers' clock.
 func (d *StoreStorage) Draw(ctx context.Context, key []byte, b rules.Bucket, take bool) (time.Duration, error) {

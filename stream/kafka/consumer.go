@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -65,11 +66,12 @@ func (s *Stream) Consume(ctx context.Context, f func(d stream.Delivery)) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	cl, err := s.join()
+	var heard answers
+	cl, err := s.join(&heard)
 	if err != nil {
 		return fmt.Errorf("kafka: %w", err)
 	}
-	s.read(ctx, cl, f)
+	s.read(ctx, cl, &heard, f)
 	limit, cancel := context.WithTimeout(context.Background(), leavePatience)
 	defer cancel()
 	cl.AllowRebalance()
@@ -81,9 +83,21 @@ func (s *Stream) Consume(ctx context.Context, f func(d stream.Delivery)) error {
 	return ctx.Err()
 }
 
+// answers counts the fetches and heartbeats that brokers have answered: so a processor to which nothing comes learns that it can read
+// again.
+type answers struct{ n atomic.Int64 }
+
+// OnBrokerRead implements kgo.HookBrokerRead.
+func (a *answers) OnBrokerRead(_ kgo.BrokerMetadata, key int16, _ int, _, _ time.Duration, err error) {
+	if k := kmsg.Key(key); err == nil && (k == kmsg.Fetch || k == kmsg.Heartbeat) {
+		a.n.Add(1)
+	}
+}
+
 // join makes a member of the group.
-func (s *Stream) join() (*kgo.Client, error) {
+func (s *Stream) join(heard *answers) (*kgo.Client, error) {
 	return kgo.NewClient(append([]kgo.Opt{
+		kgo.WithHooks(heard),
 		kgo.ConsumeTopics(s.cfg.Topic), kgo.ConsumerGroup(s.cfg.Group), kgo.Balancers(kgo.CooperativeStickyBalancer()),
 		kgo.SessionTimeout(s.cfg.SessionTimeout), kgo.HeartbeatInterval(s.cfg.SessionTimeout / 6), kgo.RebalanceTimeout(s.cfg.SessionTimeout),
 		kgo.BlockRebalanceOnPoll(), kgo.DisableAutoCommit(), kgo.ConsumeStartOffset(kgo.NewOffset().AtStart()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
@@ -156,25 +170,11 @@ func (s *Stream) drop(lost map[string][]int32) {
 }
 
 // read calls f with what comes, until ctx ends.
-func (s *Stream) read(ctx context.Context, cl *kgo.Client, f func(d stream.Delivery)) {
-	committed := time.Now()
+func (s *Stream) read(ctx context.Context, cl *kgo.Client, heard *answers, f func(d stream.Delivery)) {
+	committed, failed := time.Now(), int64(0) // failed: what was heard until something last failed
 	for ctx.Err() == nil {
-		limit, cancel := context.WithTimeout(ctx, commitEvery)
-		fetches := cl.PollRecords(limit, pollRecords)
-		cancel()
-		list := map[int32][]kgo.FetchPartition{}
-		var err error
-		fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-			if p.Err != nil && !errors.Is(p.Err, context.DeadlineExceeded) && !errors.Is(p.Err, context.Canceled) {
-				err = errors.Join(err, p.Err)
-			}
-			if len(p.Records) > 0 {
-				list[p.Partition] = append(list[p.Partition], p.FetchPartition)
-			}
-		})
-		if err != nil || len(list) > 0 {
-			s.report(err)
-		}
+		n := heard.n.Load()
+		list, err := s.poll(ctx, cl)
 		var all sync.WaitGroup
 		for _, fetched := range list {
 			all.Go(func() { s.process(fetched, f) })
@@ -182,14 +182,37 @@ func (s *Stream) read(ctx context.Context, cl *kgo.Client, f func(d stream.Deliv
 		all.Wait()
 		if now := time.Now(); ctx.Err() == nil && now.Sub(committed) >= commitEvery {
 			limit, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-			if err := s.commit(limit, cl); err != nil && ctx.Err() == nil {
-				s.report(err)
-			}
+			err = errors.Join(err, s.commit(limit, cl))
 			cancel()
 			committed = now
 		}
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			s.report(err)
+			failed = heard.n.Load()
+		case len(list) > 0 || n > failed:
+			s.report(nil)
+		}
 		cl.AllowRebalance()
 	}
+}
+
+// poll waits for what comes, by partition, for a moment. There may be an error beside it.
+func (s *Stream) poll(ctx context.Context, cl *kgo.Client) (list map[int32][]kgo.FetchPartition, err error) {
+	limit, cancel := context.WithTimeout(ctx, commitEvery)
+	defer cancel()
+	list = map[int32][]kgo.FetchPartition{}
+	fetches := cl.PollRecords(limit, pollRecords)
+	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
+		if p.Err != nil && !errors.Is(p.Err, context.DeadlineExceeded) && !errors.Is(p.Err, context.Canceled) {
+			err = errors.Join(err, p.Err)
+		}
+		if len(p.Records) > 0 {
+			list[p.Partition] = append(list[p.Partition], p.FetchPartition)
+		}
+	})
+	return list, err
 }
 
 // process calls f with the records of a partition. None is processed that is not ours.

@@ -89,8 +89,10 @@ func TestAway(t *testing.T) {
 		t.Error("it publishes although the brokers are away")
 	}
 	eventually(t, "the processor knows that it holds nothing", func() bool { return proc.Status().Held == 0 })
+	eventually(t, "the processor says why", func() bool { return proc.Status().Err != nil })
 	wire.mend()
 	other.mend()
+	eventually(t, "the processor is well, although nothing comes", func() bool { return proc.Status().Err == nil })
 	eventually(t, "the brokers are back", func() bool { return publish(gate, 1, "c") == nil })
 	eventually(t, "what came after", func() bool { // "a" may come twice: it was perhaps not noted yet
 		got.mu.Lock()

@@ -73,9 +73,9 @@ func leaseOf(limit uint32) uint32 { return max(1, min(leaseMost, limit/8)) }
 type Options struct {
 	Store  store.Store
 	Tariff Tariff
-	Most   int           // passes that may pay
-	Losses *store.Losses // is told of what the store has lost and got back; may be nil
-	Now    func() time.Time
+	Most   int              // passes that may pay
+	Losses *store.Losses    // is told of what the store has lost and got back; may be nil
+	Now    func() time.Time // by the clock that all nodes share, as are all times that a Ledger is given: passes go by it
 }
 
 // New makes a Ledger that knows nothing of what is in the store: Load reads it. Its writes run in Writes.
