@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ type Journal interface {
 	Subject(subject string, limit int) ([]journal.Entry, error)
 	Top(ctx context.Context, q *journal.Query, by []string, limit int) ([][]journal.Count, error)
 	Figures(by string, from, to time.Time) ([]journal.Figures, error)
+	Stopped(by string, from, to time.Time, limit int) (journal.Stopped, error)
 	Erase(ctx context.Context, subject string) (int, error)
 	Act(a journal.Act)
 }
@@ -170,8 +172,25 @@ func (s *Server) figures(c *call) (any, error) {
 	if err != nil && all == nil {
 		return nil, badField("by", "%v", err)
 	}
-	return figuresBody{By: by, Items: all}, err
+	body := figuresBody{By: by, Items: all}
+	top, topErr := topArg(c)
+	if err != nil || topErr != nil || top == 0 {
+		return body, errors.Join(err, topErr)
+	}
+	body.Stopped, err = s.deps.Journal.Stopped(by, from, to, top)
+	return body, err
 }
+
+// topArg reads ?top= of a request for figures: how many names are wanted of each key.
+func topArg(c *call) (int, error) {
+	top, err := numberArg(string(c.QueryArgs().Peek("top")), 0, maxTop)
+	if err != nil {
+		err = badField("top", "%s", err.Error())
+	}
+	return top, err
+}
+
+const maxTop = 50
 
 // erase forgets what the journal knows of a subject.
 func (s *Server) erase(c *call) (any, error) {

@@ -148,6 +148,7 @@ func TestActsAreRemembered(t *testing.T) {
 	g.refused(400, "invalid_field", "before", "GET", "/api/journal?before=x", "")
 	g.refused(400, "invalid_field", "by", "GET", "/api/journal/top?by=colour", "")
 	g.refused(400, "invalid_field", "by", "GET", "/api/journal/figures?by=year", "")
+	g.refused(400, "invalid_field", "top", "GET", "/api/journal/figures?top=51", "")
 	g.refused(400, "invalid_field", "subject", "DELETE", "/api/journal?subject=nobody", "")
 }
 

@@ -124,14 +124,18 @@ func mostOf(all []journal.Count, limit int) []journal.Count {
 type figuresBody struct {
 	By       string            `json:"by"`
 	Items    []journal.Figures `json:"items"`
+	Stopped  journal.Stopped   `json:"stopped,omitempty"` // who or what occurred most among what was not simply human, if it is asked for
 	Gateways []GatewayState    `json:"gateways,omitempty"`
 }
 
 func mergeFigures(_ *call, g *gathered) (any, error) {
-	sum := figuresBody{Items: []journal.Figures{}}
+	sum := figuresBody{Items: []journal.Figures{}, Stopped: journal.Stopped{}}
 	at := map[time.Time]map[string]float64{}
 	for _, r := range replies[figuresBody](g) {
 		sum.By = r.v.By
+		for by, counts := range r.v.Stopped {
+			sum.Stopped[by] = mostOf(addCounts(sum.Stopped[by], counts), max(len(sum.Stopped[by]), len(counts)))
+		}
 		for _, f := range r.v.Items {
 			have := at[f.At.UTC()]
 			if have == nil {

@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"net"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,9 +71,7 @@ func (g *gate) Ask(who admin.Caller, method, target string, body []byte) (int, [
 	case "/api/status":
 		return 200, []byte(`{"version":"1","ready":false,"checks":[{"name":"lists","ok":false,"detail":"x"}],"services":[{"name":"shop","mode":"observe","upstreams":[{"address":"10.0.0.1:80","healthy":false}]}],"store":{"backend":"pebble","healthy":false,"error":"full"}}`)
 	case "/api/journal/figures":
-		v = figures{By: "minute", Items: []journal.Figures{{At: at, Counts: map[string]float64{"requests/robot/ban": 3, "shown/page": 2, "answers/passed": 1}}}}
-	case "/api/journal/top":
-		return 200, []byte(`{"items":[{"name":"` + `<b>x</b>` + `","entries":3,"requests":3}],"more":[{"by":"network","items":[{"name":"198.51.100.0/24","entries":1,"requests":1}]},{"by":"agent","items":[]}]}`)
+		v = figures{By: "minute", Items: []journal.Figures{{At: at, Counts: map[string]float64{"requests/robot/ban": 3, "shown/page": 2, "answers/passed": 1}}}, Stopped: journal.Stopped{"reason": {{Name: "<b>x</b>", Entries: 3}}, "network": {{Name: "198.51.100.0/24", Entries: 1}}, "agent": {{Name: `Об "1"`, Entries: 1}}}}
 	case "/api/challenges":
 		v = captcha.Challenges{Since: at, Total: captcha.ChallengeCount{Shown: 4, Loaded: 3, Tried: 2, Solved: 1, CameBack: 1, Seconds: 3}, Ways: []captcha.ChallengeRow{{Name: "page", ChallengeCount: captcha.ChallengeCount{Shown: 4, Solved: 1}}}, Devices: []captcha.ChallengeRow{{Name: "phone", ChallengeCount: captcha.ChallengeCount{Shown: 4, Loaded: 3}}}, MachinesSolve: []string{"203.0.113.0/24"}}
 	case "/api/alarms":
@@ -189,7 +188,8 @@ func TestPages(t *testing.T) {
 			}
 		}
 	}
-	if _, body, _ := b.ask("/console/", ""); !strings.Contains(body, "&lt;b&gt;x&lt;/b&gt;") || !strings.Contains(body, "198.51.100.0/24") {
+	if _, body, _ := b.ask("/console/", ""); !strings.Contains(body, "&lt;b&gt;x&lt;/b&gt;") || !strings.Contains(body, "198.51.100.0/24") ||
+		!strings.Contains(body, `/console/requests?q=`+strings.ToLower(url.QueryEscape(`agent:"Об \"1\""`)[:16])) {
 		t.Errorf("the first page does not say what is stopped most: %s", body)
 	}
 	if _, body, _ := b.ask("/console/requests.csv", ""); !strings.Contains(body, "'=cmd()") {

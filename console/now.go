@@ -23,6 +23,8 @@ type figures struct {
 	By    string            `json:"by"`
 	Items []journal.Figures `json:"items"`
 
+	Stopped journal.Stopped `json:"stopped"`
+
 	Gateways []admin.GatewayState `json:"gateways"`
 }
 
@@ -37,6 +39,7 @@ var spans = []struct {
 	{"hour", "minute", time.Hour, time.Minute},
 	{"day", "hour", 24 * time.Hour, time.Hour},
 	{"week", "hour", 7 * 24 * time.Hour, time.Hour},
+	{"month", "day", 30 * 24 * time.Hour, 24 * time.Hour},
 	{"year", "day", 365 * 24 * time.Hour, 24 * time.Hour},
 }
 
@@ -73,12 +76,12 @@ func (v *visit) showNow() {
 	to := v.now().UTC()
 	from := to.Add(-span.Long).Truncate(span.Step)
 	var f figures
-	if v.look("/api/journal/figures?"+url.Values{"by": {span.By}, "from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "gateways": {"all"}}.Encode(), &f) {
+	if v.look("/api/journal/figures?"+url.Values{"by": {span.By}, "from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "top": {"6"}, "gateways": {"all"}}.Encode(), &f) {
 		data["Plot"] = plot(f.Items, from, to, span.Step)
 		sum := journal.Sum(f.Items)
 		data["Sums"], data["Challenges"], data["Lost"] = sum.Requests, sum.Challenges, lost(f.Gateways)
+		data["Reasons"], data["Networks"], data["Agents"] = f.Stopped["reason"], f.Stopped["network"], f.Stopped["agent"]
 	}
-	v.tops(data, "verdict:robot,blocked,unsure since:"+map[string]string{"hour": "1h", "day": "1d", "week": "7d", "year": "14d"}[span.Name])
 	var watch struct {
 		Items    []admin.Alarm     `json:"items"`
 		Webhooks []alarm.HookState `json:"webhooks"`
@@ -93,20 +96,6 @@ func (v *visit) showNow() {
 		data["Solving"] = c.Total
 	}
 	v.page("now", fasthttp.StatusOK, data)
-}
-
-// tops shows why most are stopped, and who is.
-func (v *visit) tops(data map[string]any, query string) {
-	var top struct {
-		Items []journal.Count `json:"items"`
-		More  []struct {
-			Items []journal.Count `json:"items"`
-		} `json:"more"`
-	}
-	if !v.look("/api/journal/top?"+url.Values{"by": {"reason,network,agent"}, "q": {query}, "limit": {"6"}, "gateways": {"all"}}.Encode(), &top) || len(top.More) != 2 {
-		return
-	}
-	data["Reasons"], data["Networks"], data["Agents"] = top.Items, top.More[0].Items, top.More[1].Items
 }
 
 // plot draws the requests of each step, stacked by verdict.

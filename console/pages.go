@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"antirobot/admin"
+	"antirobot/journal"
 	"antirobot/svg"
 	"antirobot/verdict/words"
 )
@@ -66,6 +67,7 @@ func functions(lang words.Language, texts map[string]string) template.FuncMap {
 		"iso":    func(at time.Time) string { return at.UTC().Format(time.RFC3339) },
 		"number": func(v any) string { return numberWords(v) },
 		"join":   func(all []string) string { return strings.Join(all, ", ") },
+		"term":   journal.Term,
 		"bar":    bar,
 		"solved": solvedShare,
 		"dict": func(pairs ...any) map[string]any {

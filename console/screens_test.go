@@ -72,7 +72,7 @@ func TestSubjectCompany(t *testing.T) {
 		}
 	}
 	f("en", `<a href="/console/requests?q=ip%3a203.0.113.0%2f24">its network</a></td><td>17 addresses of its network`, "Who else is like it", "</td><td>now</td>",
-		`<a href="/console/requests?q=agent%3a%22%3dcmd%28%29%22">its User-Agent</a></td><td>40 addresses with its User-Agent <span class="soft">agent_addresses</span></td><td>its ban, 2026-01-02 15:04:05 UTC</td>`)
+		`<a href="/console/requests?q=agent%3a%3dcmd%28%29">its User-Agent</a></td><td>40 addresses with its User-Agent <span class="soft">agent_addresses</span></td><td>its ban, 2026-01-02 15:04:05 UTC</td>`)
 	f("ru", `<a href="/console/requests?q=ip%3a203.0.113.0%2f24">его сеть</a></td><td>17 адресов в его сети`, "Кто ещё на него похож", "</td><td>сейчас</td>", "40 адресов с его User-Agent")
 	s = standing{Subject: "spravka:01"}
 	if _, body, _ := b.ask("/console/subjects/ip:203.0.113.7", ""); strings.Contains(body, "похож") {

@@ -106,8 +106,8 @@ func queriesOf(address string, course []journal.Entry) map[string]string {
 	}
 	for i := range course {
 		e := &course[i]
-		if e.Agent != "" && q["agent"] == "" && !strings.Contains(e.Agent, `"`) {
-			q["agent"] = `agent:"` + e.Agent + `"`
+		if e.Agent != "" && q["agent"] == "" {
+			q["agent"] = journal.Term("agent", e.Agent)
 		}
 		if e.JA4 != "" && q["hello"] == "" {
 			q["hello"] = "ja4:" + e.JA4

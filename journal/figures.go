@@ -16,14 +16,26 @@ type Figures struct {
 	Counts map[string]float64 `json:"counts"`
 }
 
-// step is a length of time of which figures are kept.
+// step is a length of time of which figures are kept, and where they are: what was counted, and who or what was stopped most.
 type step struct {
-	space byte
-	long  time.Duration
+	space, stopped byte
+	long           time.Duration
 }
 
 var steps = map[string]step{
-	"minute": {spaceMinute, time.Minute}, "hour": {spaceHour, time.Hour}, "day": {spaceDay, day},
+	"minute": {spaceMinute, spaceStoppedMinute, time.Minute}, "hour": {spaceHour, spaceStoppedHour, time.Hour}, "day": {spaceDay, spaceStoppedDay, day},
+}
+
+// stepOf returns the step of a name, if it fits between two times not too often.
+func stepOf(by string, from, to time.Time) (step, error) {
+	s, ok := steps[by]
+	if !ok {
+		return s, fmt.Errorf("%q is none of minute, hour, day", by)
+	}
+	if n := to.Sub(from) / s.long; n > maxFigures || n < 0 {
+		return s, fmt.Errorf("from and to are %d steps apart; at most %d are answered at once", n, maxFigures)
+	}
+	return s, nil
 }
 
 func figureKey(space byte, at time.Time) []byte {
@@ -32,38 +44,38 @@ func figureKey(space byte, at time.Time) []byte {
 
 // figure adds what has been counted since the last time to the figures of this minute, hour and day.
 func (j *Journal) figure(at time.Time) {
-	if j.counts == nil {
-		return
-	}
 	j.figures.Lock()
 	defer j.figures.Unlock()
-	grown := map[string]float64{}
-	now := j.counts()
-	for name, n := range now {
-		if d := n - j.last[name]; d > 0 && !math.IsInf(d, 0) {
-			grown[name] = d
-		}
-	}
-	j.last = now
-	if len(grown) == 0 {
-		return
-	}
+	grown, fresh := j.grown(), j.takeStopped()
 	at = at.Add(-time.Second) // what was counted until the full minute belongs before it
 	var puts [][2][]byte
-	for _, s := range steps {
-		key := figureKey(s.space, at.Truncate(s.long))
-		sum := map[string]float64{}
-		if text, ok, err := j.db.Get(nil, key); err == nil && ok {
-			_ = json.Unmarshal(text, &sum) // what can't be read begins anew
+	for by, s := range steps {
+		start := at.Truncate(s.long)
+		if len(grown) > 0 {
+			puts = append(puts, changed(j, figureKey(s.space, start), func(sum map[string]float64) map[string]float64 {
+				if sum == nil {
+					return grown
+				}
+				for name, n := range grown {
+					sum[name] += n
+				}
+				return sum
+			}))
 		}
-		for name, n := range grown {
-			sum[name] += n
+		if len(fresh) > 0 {
+			puts = append(puts, changed(j, figureKey(s.stopped, start), func(was Stopped) Stopped {
+				sum := counted{}
+				sum.add(was)
+				sum.add(fresh)
+				if by == "day" && j.cfg.Addresses == hashAddresses {
+					delete(sum, "network") // nobody is to be found by it
+				}
+				return sum.most(keptNames)
+			}))
 		}
-		text, err := json.Marshal(sum)
-		if err != nil {
-			panic("BUG: figures do not encode: " + err.Error())
-		}
-		puts = append(puts, [2][]byte{key, text})
+	}
+	if len(puts) == 0 {
+		return
 	}
 	j.write(0, func(b *pebblestore.LogBatch) {
 		for _, p := range puts {
@@ -72,21 +84,47 @@ func (j *Journal) figure(at time.Time) {
 	})
 }
 
+// grown returns by how much what is counted has grown since the last time.
+func (j *Journal) grown() map[string]float64 {
+	if j.counts == nil {
+		return nil
+	}
+	grown := map[string]float64{}
+	now := j.counts()
+	for name, n := range now {
+		if d := n - j.last[name]; d > 0 && !math.IsInf(d, 0) {
+			grown[name] = d
+		}
+	}
+	j.last = now
+	return grown
+}
+
+// changed returns a key and its record in JSON, changed; what can't be read begins anew.
+func changed[T any](j *Journal, key []byte, change func(T) T) [2][]byte {
+	var v T
+	if text, ok, err := j.db.Get(nil, key); err == nil && ok && json.Unmarshal(text, &v) != nil {
+		v = *new(T)
+	}
+	text, err := json.Marshal(change(v))
+	if err != nil {
+		panic("BUG: figures do not encode: " + err.Error())
+	}
+	return [2][]byte{key, text}
+}
+
 // maxFigures bounds how many figures one call returns.
 const maxFigures = 2000
 
 // Figures returns the figures of minutes, hours or days between two times, the oldest first; those in which nothing happened
 // are left out.
 func (j *Journal) Figures(by string, from, to time.Time) ([]Figures, error) {
-	s, ok := steps[by]
-	if !ok {
-		return nil, fmt.Errorf("%q is none of minute, hour, day", by)
-	}
-	if n := to.Sub(from) / s.long; n > maxFigures || n < 0 {
-		return nil, fmt.Errorf("from and to are %d steps apart; at most %d are answered at once", n, maxFigures)
+	s, err := stepOf(by, from, to)
+	if err != nil {
+		return nil, err
 	}
 	all := []Figures{}
-	err := j.db.Scan(figureKey(s.space, from), figureKey(s.space, to.Add(time.Second)), false, func(key, val []byte) bool {
+	err = j.db.Scan(figureKey(s.space, from), figureKey(s.space, to.Add(time.Second)), false, func(key, val []byte) bool {
 		f := Figures{At: time.Unix(int64(binary.BigEndian.Uint32(key[1:])), 0).UTC()}
 		if json.Unmarshal(val, &f.Counts) == nil {
 			all = append(all, f)

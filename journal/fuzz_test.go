@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"antirobot/identity"
 	"antirobot/request"
@@ -32,6 +33,48 @@ func FuzzQuery(f *testing.F) {
 		}
 		q.matches(&r)
 	})
+}
+
+// FuzzTerm: the condition that is made of a value selects the rows that have it, and no others.
+func FuzzTerm(f *testing.F) {
+	for _, s := range []string{`curl`, `Mozilla/5.0 (X11; "Linux", x86_64)`, `a\"b\\`, "Обозреватель/1", `\`, `"`, ",", "", "-x", "k:v"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		if len(value) > maxTerm || strings.ContainsAny(value, "\x00\uFFFD") || !utf8.ValidString(value) {
+			return
+		}
+		q, err := ParseQuery(Term("service", value)+" "+Term("-service", value+"x"), time.Unix(1_700_000_000, 0))
+		if err != nil || len(q.terms) != 2 {
+			t.Fatalf("%q: %d terms, %v", value, len(q.terms), err)
+		}
+		r := row{}
+		for text, want := range map[string]bool{value: true, value + "x": false, "x" + value: false} {
+			r.texts[colService] = []byte(text)
+			if got := q.matches(&r); got != want {
+				t.Errorf("%q selects %q: %v", value, text, got)
+			}
+		}
+	})
+}
+
+// TestTermOfPart: of what is no text, or too long, a part is looked for.
+func TestTermOfPart(t *testing.T) {
+	for _, agent := range []string{"a\xffMozilla \"5\"\xe9", strings.Repeat("длинный, ", 120)} {
+		q, err := ParseQuery(Term("agent", agent), time.Unix(1_700_000_000, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := row{}
+		r.texts[colAgent] = []byte(agent)
+		if !q.matches(&r) {
+			t.Errorf("%q does not find it", Term("agent", agent))
+		}
+		r.texts[colAgent] = []byte("curl")
+		if q.matches(&r) {
+			t.Errorf("%q finds everything", Term("agent", agent))
+		}
+	}
 }
 
 // FuzzRow: what is stored is either read back as it was written, or refused.
@@ -186,6 +229,7 @@ func BenchmarkJournal(b *testing.B) {
 	start := w.now().Add(-13 * day)
 	step := 13 * day / time.Duration(entries)
 	var some request.ID
+	hour := start
 	agents := []string{"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36", "curl/8.1", "python-requests/2.32"}
 	for from := 0; from < entries; from += maxBatch {
 		batch := make([]written, min(maxBatch, entries-from))
@@ -196,7 +240,7 @@ func BenchmarkJournal(b *testing.B) {
 			r.texts[colService], r.texts[colMethod], r.texts[colAgent] = []byte("shop"), []byte("GET"), []byte(agents[n%3])
 			address := netip.AddrFrom4([4]byte{203, byte(n >> 14), byte(n >> 6), byte(n)}).String()
 			r.texts[colAddress], r.texts[colSubject] = []byte(address), []byte("ip:"+address)
-			r.texts[colPath] = fmt.Appendf(nil, "/goods/%d", n%10_000)
+			r.texts[colPath], r.texts[colReason] = fmt.Appendf(nil, "/goods/%d", n%10_000), fmt.Appendf(nil, "rule %d", n%70)
 			batch[i].details = verdict.Story{RequestID: r.id.String(), Service: "shop", Verdict: "robot", Cause: "ban", Subject: "ip:" + address}
 			if n == entries/2 {
 				some = r.id
@@ -207,6 +251,11 @@ func BenchmarkJournal(b *testing.B) {
 				w.put(lb, &batch[i].row, batch[i].details, nil)
 			}
 		})
+		w.countStopped(batch)
+		if at := batch[len(batch)-1].row.at(); at.Sub(hour) >= time.Hour {
+			hour = at
+			w.figure(at)
+		}
 	}
 	b.Run("number", func(b *testing.B) {
 		for b.Loop() {
@@ -231,17 +280,21 @@ func BenchmarkJournal(b *testing.B) {
 		}
 		b.ReportMetric(float64(scanned), "entries")
 	})
-	q.terms = nil
-	b.Run("first screen", func(b *testing.B) { // what the console's first page asks the journal
-		for b.Loop() {
-			if _, err := w.Top(context.Background(), &q, []string{"reason", "network", "agent"}, 6); err != nil {
-				b.Fatal(err)
+	for _, span := range []struct {
+		name, by string
+		long     time.Duration
+	}{{"hour", "minute", time.Hour}, {"week", "hour", 7 * day}, {"year", "day", 365 * day}} {
+		b.Run("first screen of a "+span.name, func(b *testing.B) { // what the console asks the journal
+			for b.Loop() {
+				if _, err := w.Stopped(span.by, w.now().Add(-span.long), w.now(), 6); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := w.Figures(span.by, w.now().Add(-span.long), w.now()); err != nil {
+					b.Fatal(err)
+				}
 			}
-			if _, err := w.Figures("minute", q.Since, w.now()); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
+		})
+	}
 }
 
 var benchEntries = flag.Int("entries", 2_000, "how many entries BenchmarkJournal writes")

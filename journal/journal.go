@@ -50,7 +50,8 @@ type Journal struct {
 
 	open    map[openKey]opened // challenges that are not answered yet; of the writer
 	figures sync.Mutex
-	last    map[string]float64 // of the figures; under the lock
+	last    map[string]float64   // of the figures; under the lock
+	stopped [len(stoppedBy)]tops // since the last figures; under the lock
 	buffers buffers
 
 	hash    func(string) string // of addresses of hashDay; of the writer
@@ -58,9 +59,9 @@ type Journal struct {
 
 	entries, shed, lost *metrics.Counter
 
-	stop    chan struct{}
-	stopped atomic.Bool
-	done    sync.WaitGroup
+	stop   chan struct{}
+	closed atomic.Bool
+	done   sync.WaitGroup
 }
 
 const (
@@ -99,7 +100,7 @@ func New(cfg Config, d Deps) (*Journal, error) {
 		cfg: cfg, log: d.Log, now: d.Now, stories: d.Stories, counts: d.Counts, db: db,
 		humans: uint32(min(cfg.Humans*math.MaxUint32, math.MaxUint32)),
 		wake:   make(chan struct{}, 1), slow: make(chan written, slowQueue), stop: make(chan struct{}),
-		open: map[openKey]opened{}, last: map[string]float64{},
+		open: map[openKey]opened{}, last: map[string]float64{}, stopped: newStopped(),
 		entries: d.Metrics.GetOrCreateCounter("antirobot_journal_entries_total"),
 		shed:    d.Metrics.GetOrCreateCounter("antirobot_journal_shed_total"),
 		lost:    d.Metrics.GetOrCreateCounter("antirobot_journal_lost_total"),
@@ -122,7 +123,7 @@ func (j *Journal) Healthy() error { return j.db.Healthy() }
 
 // Close writes what waits, if the disk takes it, and closes the journal.
 func (j *Journal) Close() error {
-	if j.stopped.Swap(true) {
+	if j.closed.Swap(true) {
 		return nil
 	}
 	close(j.stop)

@@ -25,6 +25,9 @@ func (j *Journal) trim(at time.Time) {
 		b.Forget([]byte{spaceMinute}, figureKey(spaceMinute, at.Add(-j.cfg.MaxAge)))
 		b.Forget([]byte{spaceHour}, figureKey(spaceHour, at.Add(-j.cfg.Figures)))
 		b.Forget([]byte{spaceDay}, figureKey(spaceDay, at.Add(-j.cfg.Figures)))
+		b.Forget([]byte{spaceStoppedMinute}, figureKey(spaceStoppedMinute, at.Add(-keptMinutes)))
+		b.Forget([]byte{spaceStoppedHour}, figureKey(spaceStoppedHour, at.Add(-j.cfg.stoppedAge())))
+		b.Forget([]byte{spaceStoppedDay}, figureKey(spaceStoppedDay, at.Add(-j.cfg.Figures)))
 	})
 	oldest := j.first(at)
 	cut, step := oldest, max(at.Sub(oldest)/32, time.Second)
@@ -34,6 +37,14 @@ func (j *Journal) trim(at time.Time) {
 	if cut.After(oldest) {
 		j.forget(cut)
 	}
+}
+
+// stoppedAge is how long it is kept which networks were stopped most in an hour.
+func (c *Config) stoppedAge() time.Duration {
+	if c.Addresses == hashAddresses {
+		return min(c.MaxAge, c.AddressesAfter)
+	}
+	return c.MaxAge
 }
 
 // since is what the entries since a time take of the disk. What was forgotten takes its part until the engine has tidied up: it
@@ -157,6 +168,9 @@ func (j *Journal) veiled(r *row, hide func(string) string) func(b *pebblestore.L
 		}
 	}
 	r.texts[colSubject], r.texts[colAddress] = []byte(hideSubject(subject, hide)), []byte(hide(address))
+	if list, entry, ok := strings.Cut(string(r.texts[colReason]), ": "); ok {
+		r.texts[colReason] = []byte(list + ": " + hide(entry))
+	}
 	return func(b *pebblestore.LogBatch) {
 		b.Put(entryKey(spaceEntry, r.id, r.kind), appendRow(nil, r))
 		b.Delete(key)

@@ -42,7 +42,7 @@ const Keys = "kind verdict cause mode service method path subject ip agent ja4 s
 // All conditions must hold; one with a minus before it must not. Several values stand with commas between them. A path is the
 // beginning of one, an address may be a network, a status may be 4xx, and agent and reason are parts of a text in any case of
 // letters. A word without a key is looked for in path, agent, reason and subject; an address and a network stand for ip:. A
-// value with spaces or commas stands in quotes. Times are durations before now, or of RFC 3339.
+// value with spaces or commas stands in quotes, where a backslash stands before a quote or a backslash that is part of it. Times are durations before now, or of RFC 3339.
 func ParseQuery(text string, now time.Time) (Query, error) {
 	var q Query
 	if len(text) > maxQuery {
@@ -93,12 +93,15 @@ func withCommas(value string) string {
 func wordsOf(text string) (words []string, err error) {
 	var word strings.Builder
 	quoted, some := false, false
-	for _, c := range text {
-		switch {
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
 		case c == '"':
 			quoted, some = !quoted, true
 		case c == ',' && quoted:
-			word.WriteRune(quotedComma)
+			word.WriteByte(quotedComma)
+		case c == '\\' && quoted && i+1 < len(text) && (text[i+1] == '"' || text[i+1] == '\\'):
+			i++
+			word.WriteByte(text[i])
 		case (c == ' ' || c == '\t') && !quoted:
 			if some {
 				words = append(words, word.String())
@@ -106,7 +109,7 @@ func wordsOf(text string) (words []string, err error) {
 			word.Reset()
 			some = false
 		default:
-			word.WriteRune(c)
+			word.WriteByte(c)
 			some = true
 		}
 	}
@@ -117,6 +120,24 @@ func wordsOf(text string) (words []string, err error) {
 		words = append(words, word.String())
 	}
 	return words, nil
+}
+
+// maxTerm bounds the bytes of a value that Term puts into a query.
+const maxTerm = 400
+
+// Term returns the condition that a key has a value, as ParseQuery reads it. Of a text that is too long for a query, or has bytes that are
+// no text, it takes the first part that is good, which is enough for the keys that look for a part.
+func Term(key, value string) string {
+	for part := range strings.SplitSeq(strings.ToValidUTF8(value, "\uFFFD"), "\uFFFD") {
+		if value = part; len(part) > 3 {
+			break
+		}
+	}
+	value = strings.ToValidUTF8(value[:min(len(value), maxTerm)], "")
+	if value != "" && !strings.ContainsAny(value, " \t,\"") {
+		return key + ":" + value
+	}
+	return key + `:"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(value) + `"`
 }
 
 // split returns the key and the value of a condition; an address is one without its key.

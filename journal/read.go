@@ -161,7 +161,7 @@ func (j *Journal) Top(ctx context.Context, q *Query, by []string, limit int) ([]
 		if err != nil {
 			return nil, err
 		}
-		keys[i] = tops{name: name, counts: map[string]*Count{}}
+		keys[i] = tops{name: name, counts: map[string]*Count{}, limit: maxNames}
 	}
 	var r row
 	n := 0
@@ -188,13 +188,14 @@ func (j *Journal) Top(ctx context.Context, q *Query, by []string, limit int) ([]
 type tops struct {
 	name   func(r *row) []byte
 	counts map[string]*Count
+	limit  int // of the names
 }
 
 func (t *tops) count(r *row) {
 	v := t.name(r)
 	c := t.counts[string(v)]
 	if c == nil {
-		if len(v) == 0 || len(t.counts) == maxNames {
+		if len(v) == 0 || len(t.counts) == t.limit {
 			return
 		}
 		c = &Count{Name: string(v)}

@@ -14,7 +14,8 @@ import (
 // Keys: 'e' and the ID of a request, an event or an act, in 16 bytes, and one byte for its kind: IDs begin with their time,
 // so entries lie in the order of time, and the ID alone leads to an entry. 'd' and the same has the details, as JSON. 's',
 // the number of the day in two bytes, the hash of a subject in eight, and the ID and the kind, leads from a subject to its
-// entries. 'm', 'h' and 't' and a Unix time in four bytes have the figures of a minute, an hour, a day. 'z' has the state.
+// entries. 'm', 'h' and 't' and a Unix time in four bytes have the figures of a minute, an hour, a day; 'M', 'H' and 'T' have
+// who or what was stopped most in it. 'z' has the state.
 const (
 	spaceEntry   = 'e'
 	spaceDetails = 'd'
@@ -23,6 +24,10 @@ const (
 	spaceHour    = 'h'
 	spaceDay     = 't'
 	spaceState   = 'z'
+
+	spaceStoppedMinute = 'M'
+	spaceStoppedHour   = 'H'
+	spaceStoppedDay    = 'T'
 )
 
 // Kind is what an entry is about.

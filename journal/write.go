@@ -61,6 +61,7 @@ func (j *Journal) writeNotes(notes []*verdict.Note) {
 		batch[i] = j.told(notes[i])
 		j.follow(notes[i], &batch[i].row)
 	}
+	j.countStopped(batch)
 	j.write(len(batch), func(b *pebblestore.LogBatch) {
 		for i := range batch {
 			j.put(b, &batch[i].row, batch[i].details, batch[i].also)
