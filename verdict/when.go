@@ -3,12 +3,9 @@ package verdict
 import (
 	"errors"
 	"fmt"
-	"io"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -88,6 +85,9 @@ type when struct {
 	lists    []string // of networks, by their names
 }
 
+// busy reports whether it matters how busy the service is.
+func (w *when) busy() bool { return w.Slow != 0 || w.Queue != 0 }
+
 // prepare returns nil where there is no condition. The configuration is valid.
 func (c *WhenConfig) prepare() *when {
 	w := &when{LoadConfig: c.Load, path: c.Path, anywhere: len(c.Networks) == 0}
@@ -98,7 +98,7 @@ func (c *WhenConfig) prepare() *when {
 			w.lists = append(w.lists, n)
 		}
 	}
-	if w.Slow == 0 && w.Queue == 0 && w.path == 0 && w.anywhere {
+	if !w.busy() && w.path == 0 && w.anywhere {
 		return nil
 	}
 	return w
@@ -140,10 +140,10 @@ func (c *Cacher) waived(d *Decision, v *request.View, id *identity.Identity, s *
 	if w.path > 0 && c.costs.of(pathKeyOf(s.Group, v.Path)) < w.path {
 		return WaivedPath
 	}
-	if w.Slow == 0 && w.Queue == 0 {
+	if !w.busy() {
 		return NotWaived
 	}
-	busy := c.loads.of(s.Group).level(&w.LoadConfig, v.At.UnixNano())
+	busy := c.loads.of(s.Group).asks(&w.LoadConfig, v.At.UnixNano())
 	if busy == 0 || id.N == 0 || !c.attack.chosen(id, busy) {
 		return WaivedLoad
 	}
@@ -168,94 +168,6 @@ func (c *Cacher) listed(names []string, v *request.View, id *identity.Identity, 
 		}
 	}
 	return false
-}
-
-// loads knows how busy each service is. A reader takes no lock. The zero value is ready for use.
-type loads struct {
-	mu sync.Mutex // of writers
-	by atomic.Pointer[map[uint32]*serviceLoad]
-}
-
-// serviceLoad is how busy a service is: averages over some seconds, in which each answer counts by the time since the last. What
-// two answers write at once may be lost, which does no harm.
-type serviceLoad struct {
-	name  string
-	at    atomic.Int64  // unix nanoseconds of the last answer
-	took  atomic.Uint64 // seconds to an answer, as the bits of a float64
-	queue atomic.Uint64 // requests that wait, likewise
-}
-
-// loadMemory is the time over which a load is averaged, and forgotten when nothing is answered.
-const loadMemory = 10 * time.Second
-
-func (l *loads) of(group uint32) *serviceLoad {
-	if m := l.by.Load(); m != nil {
-		return (*m)[group]
-	}
-	return nil
-}
-
-// add returns the load of a service, and begins one.
-func (l *loads) add(s *Settings) *serviceLoad {
-	if x := l.of(s.Group); x != nil {
-		return x
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	next := map[uint32]*serviceLoad{s.Group: {name: s.Name}}
-	if m := l.by.Load(); m != nil {
-		for group, x := range *m {
-			next[group] = x
-		}
-	}
-	l.by.Store(&next)
-	return next[s.Group]
-}
-
-// note adds an answer.
-func (l *serviceLoad) note(at int64, took time.Duration, queue int64) {
-	gap := at - l.at.Swap(at)
-	weight := 1 - math.Exp(-float64(max(gap, 0))/float64(loadMemory))
-	average := func(of *atomic.Uint64, x float64) {
-		was := math.Float64frombits(of.Load())
-		of.Store(math.Float64bits(was + (x-was)*weight))
-	}
-	average(&l.took, took.Seconds())
-	average(&l.queue, float64(queue))
-}
-
-// now returns the averages at a time.
-func (l *serviceLoad) now(at int64) (seconds, queue float64) {
-	left := math.Exp(-float64(max(at-l.at.Load(), 0)) / float64(loadMemory))
-	return math.Float64frombits(l.took.Load()) * left, math.Float64frombits(l.queue.Load()) * left
-}
-
-// level says how busy the service is, 0 to 1.
-func (l *serviceLoad) level(c *LoadConfig, at int64) float64 {
-	if l == nil {
-		return 0
-	}
-	seconds, queue := l.now(at)
-	busy := 0.0
-	if c.Slow > 0 {
-		busy = 2*seconds/c.Slow.Seconds() - 1
-	}
-	if c.Queue > 0 {
-		busy = max(busy, 2*queue/float64(c.Queue)-1)
-	}
-	return min(max(busy, 0), 1)
-}
-
-// write prints the loads as metrics.
-func (l *loads) write(w io.Writer, at int64) {
-	m := l.by.Load()
-	if m == nil {
-		return
-	}
-	for _, x := range *m {
-		seconds, queue := x.now(at)
-		fmt.Fprintf(w, "antirobot_service_answer_seconds{service=%q} %g\nantirobot_service_queue{service=%q} %g\n", x.name, seconds, x.name, queue)
-	}
 }
 
 // costs remembers how long an answer takes on average at each path, and at each shape of paths. It is a table of fixed size
@@ -301,6 +213,10 @@ func (t *costs) of(k pathKey) time.Duration {
 
 // Took records how long a service took for an answer, and how many requests were waiting for it then.
 func (c *Cacher) Took(v *request.View, s *Settings, took time.Duration, waiting int64) {
-	c.loads.add(s).note(v.At.Add(took).UnixNano(), took, waiting)
+	l := c.loads.add(s)
+	if w := s.when; w != nil && w.busy() {
+		l.ramp(&w.LoadConfig)
+	}
+	l.note(v.At.Add(took).UnixNano(), took, waiting)
 	c.costs.note(pathKeyOf(s.Group, v.Path), took)
 }

@@ -54,9 +54,9 @@ func TestWhen(t *testing.T) {
 	f("the operator's ban", func(c *WhenConfig) { c.Load.Slow = 2 * time.Second }, ip("203.0.113.8"), Robot, NotWaived)
 
 	answers := func(n int, path string, took time.Duration, waiting int64) {
-		for i := range n {
-			v := &request.View{At: w.clock.now().Add(time.Duration(i) * time.Millisecond), Path: []byte(path)}
-			w.Took(v, s, took, waiting)
+		for range n {
+			w.clock.advance(time.Second)
+			w.Took(&request.View{At: w.clock.now().Add(-took), Path: []byte(path)}, s, took, waiting)
 		}
 	}
 	answers(20, "/search/2", 3*time.Second, 0) // another path of the same shape
@@ -68,7 +68,7 @@ func TestWhen(t *testing.T) {
 	}
 	f("no queue", func(c *WhenConfig) { c.Load.Queue = 10 }, visitor, Human, WaivedLoad)
 	w.clock.advance(time.Minute)
-	answers(1, "/", 0, 40)
+	answers(20, "/", 0, 40)
 	f("a long queue", func(c *WhenConfig) { c.Load.Queue = 10 }, visitor, Robot, NotWaived)
 	w.clock.advance(5 * time.Minute)
 	f("idle again", func(c *WhenConfig) { c.Load.Queue, c.Load.Slow = 10, 2*time.Second }, visitor, Human, WaivedLoad)
@@ -76,29 +76,96 @@ func TestWhen(t *testing.T) {
 
 // TestLoadGrowsSmoothly: between half of a limit and the limit a growing share of addresses is asked, and each stays asked.
 func TestLoadGrowsSmoothly(t *testing.T) {
-	w := newWorld(t)
-	s := service(t, func(c *ServiceConfig) { c.When.Load.Slow = 2 * time.Second })
-	asked := map[identity.Subject]bool{}
+	w := newBusyWorld(t)
+	asked := map[int]bool{}
 	last := 0
 	for _, took := range []time.Duration{900 * time.Millisecond, 1250 * time.Millisecond, 1500 * time.Millisecond, 1750 * time.Millisecond, 2500 * time.Millisecond} {
-		w.clock.advance(time.Hour)
-		w.Took(&request.View{At: w.clock.now().Add(-took)}, s, took, 0)
-		n := 0
-		for i := range 200 {
-			sub := identity.Subject{Kind: identity.KindIP, ID: [16]byte{10: 0xff, 11: 0xff, 14: 1, 15: byte(i)}}
-			id := &identity.Identity{N: 1}
-			id.Subjects[0] = sub
-			d := &Decision{Cause: CauseJudge}
-			if w.waived(d, &request.View{At: w.clock.now()}, id, s) == NotWaived {
-				n++
-				asked[sub] = true
-			} else if asked[sub] {
-				t.Errorf("%v at %v is not asked any more", sub, took)
+		for range 60 {
+			w.answer(time.Second, took)
+		}
+		now := w.asked()
+		for i := range asked {
+			if !now[i] {
+				t.Errorf("%d at %v is not asked any more", i, took)
 			}
 		}
+		n := len(now)
 		if n < last || took == 900*time.Millisecond && n > 0 || took == 1500*time.Millisecond && (n < 60 || n > 140) || took > 2*time.Second && n != 200 {
 			t.Errorf("at %v %d of 200 are asked, before %d", took, n, last)
 		}
-		last = n
+		asked, last = now, n
 	}
+}
+
+// TestLoadHasNoStep: however slow an answer is, and however long none came before it, the share of who is asked rises and
+// falls by a tenth in a second, and by a tenth with one answer.
+func TestLoadHasNoStep(t *testing.T) {
+	f := func(what string, gap, took time.Duration, most time.Duration) {
+		t.Helper()
+		w := newBusyWorld(t)
+		for range 100 {
+			w.answer(100*time.Millisecond, 10*time.Millisecond)
+		}
+		const slack = 20 // of 200: addresses are chosen by chance
+		follow := func(steps int, step func(), want int) {
+			last := len(w.asked())
+			begin := w.clock.now()
+			for range steps {
+				before := w.clock.now()
+				step()
+				n := len(w.asked())
+				tenths := 1 + w.clock.now().Sub(before).Seconds()
+				if jump := max(n-last, last-n); float64(jump) > 20*tenths+slack {
+					t.Fatalf("%s: %d of 200 are asked, and %v later %d", what, last, w.clock.now().Sub(before), n)
+				}
+				if last = n; n == want {
+					break
+				}
+			}
+			if took := w.clock.now().Sub(begin); last != want || took > most {
+				t.Errorf("%s: %d of 200 are asked after %v, want %d within %v", what, last, took, want, most)
+			}
+		}
+		w.clock.advance(18 * time.Second)
+		w.answer(0, took)
+		if n := len(w.asked()); n > 20+slack {
+			t.Errorf("%s: after silence the first slow answer lets %d of 200 be asked", what, n)
+		}
+		follow(800, func() { w.answer(gap, took) }, 200)
+		follow(800, func() { w.clock.advance(100 * time.Millisecond) }, 0)
+		follow(800, func() { w.answer(gap, took) }, 200)
+		follow(800, func() { w.answer(100*time.Millisecond, 10*time.Millisecond) }, 0)
+	}
+	f("a little slow", 50*time.Millisecond, 3*time.Second, 40*time.Second)
+	f("out of order", 50*time.Millisecond, time.Minute, 80*time.Second)
+	f("few answers", 5*time.Second, 9*time.Second, 90*time.Second)
+}
+
+// busyWorld has a service that asks while it is slower than two seconds.
+type busyWorld struct {
+	*world
+	s *Settings
+}
+
+func newBusyWorld(t *testing.T) *busyWorld {
+	return &busyWorld{newWorld(t), service(t, func(c *ServiceConfig) { c.When.Load.Slow = 2 * time.Second })}
+}
+
+// answer ends a request, some time after the last.
+func (w *busyWorld) answer(gap, took time.Duration) {
+	w.clock.advance(gap)
+	w.Took(&request.View{At: w.clock.now().Add(-took)}, w.s, took, 0)
+}
+
+// asked returns which of 200 addresses would be asked.
+func (w *busyWorld) asked() map[int]bool {
+	asked := map[int]bool{}
+	for i := range 200 {
+		id := &identity.Identity{N: 1}
+		id.Subjects[0] = identity.Subject{Kind: identity.KindIP, ID: [16]byte{10: 0xff, 11: 0xff, 14: 1, 15: byte(i)}}
+		if w.waived(&Decision{Cause: CauseJudge}, &request.View{At: w.clock.now()}, id, w.s) == NotWaived {
+			asked[i] = true
+		}
+	}
+	return asked
 }
