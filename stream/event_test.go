@@ -174,9 +174,9 @@ func TestPartitions(t *testing.T) {
 		}
 		b = a
 		b[15] ^= byte(r.Uint32())
-		var of, others [4]verdict.Prefix
-		n := verdict.Prefixes(&of, a, 1)
-		_ = verdict.Prefixes(&others, b, 1)
+		var of, others [4]identity.Prefix
+		n := identity.Prefixes(&of, a, 1)
+		_ = identity.Prefixes(&others, b, 1)
 		if of[n-1] == others[n-1] && Partition(a, 16) != Partition(b, 16) {
 			t.Fatalf("%x and %x share the network %x and are in different partitions", a, b, of[n-1].ID)
 		}

@@ -22,6 +22,7 @@ import (
 	"antirobot/verdict/bans"
 	"antirobot/verdict/client"
 	"antirobot/verdict/ledger"
+	"antirobot/verdict/standing"
 )
 
 // ListMatcher is what the Cacher needs of the lists, which neither wait nor allocate. cbb.Lists implements it.
@@ -72,7 +73,7 @@ type Cacher struct {
 	banWrites *behind.Writer[bans.Key]
 	ledger    *ledger.Ledger
 	revoked   *revocations
-	standing  *standing
+	standing  *standing.Table
 	latest    *latest
 	recent    *Recent
 	questions *questions
@@ -110,7 +111,6 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		cfg: cfg, st: d.Store, lists: d.Lists, now: d.Now, log: d.Log, copy: d.Copy, losses: d.Losses, tell: d.Banned,
 		bans:      bans.NewTable(cfg.MaxBans),
 		revoked:   newRevocations(d.Store, cfg.MaxRevocations, d.Now, d.Losses),
-		standing:  newStanding(d.Store, &cfg.Standing, d.Now),
 		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions),
 		doubts:    newDoubts(cfg.MaxDoubts),
@@ -125,9 +125,11 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 	}); ok {
 		c.recent.decided = t.Decided
 	}
+	var tell func(s identity.Subject, record []byte)
 	if c.said.tells() {
-		c.standing.told = c.tellStanding
+		tell = c.tellStanding
 	}
+	c.standing = standing.New(d.Store, cfg.Standing, d.Now, tell)
 	c.attack.seed, c.spared.seed = maphash.MakeSeed(), maphash.MakeSeed()
 	c.attackStep, _ = parseStep(cfg.Attack.Then)
 	c.banWrites = behind.New(c.writeBan)
@@ -299,7 +301,7 @@ func (c *Cacher) standsAlone(sub identity.Subject, at time.Time) bool {
 	switch {
 	case sub.Kind == identity.KindL || sub.Kind == identity.KindService:
 		return true
-	case earnsStanding(sub.Kind):
+	case standing.Earns(sub.Kind):
 		return c.standing.Counts(sub, at)
 	}
 	return false
@@ -349,7 +351,7 @@ func (c *Cacher) Observe(e *Event) {
 		return
 	}
 	for i := range e.N - 1 {
-		if s := e.Subjects[i]; earnsStanding(s.Kind) {
+		if s := e.Subjects[i]; standing.Earns(s.Kind) {
 			c.standing.Observe(s, addr.ID, e.At)
 		}
 	}
@@ -370,6 +372,10 @@ func (e *Event) seen() bool {
 // EstablishedAt returns how many subjects the address (the ID of its Subject) has established.
 func (c *Cacher) EstablishedAt(addr [16]byte) int { return c.standing.EstablishedAt(addr) }
 
+// EstablishedIn returns how many subjects a network has established: an address, a /24, or an IPv6 /64, /56, /48 or /32. Of
+// any other it is 0.
+func (c *Cacher) EstablishedIn(net netip.Prefix) int { return c.standing.EstablishedIn(net) }
+
 // Established reports whether a subject is established: known as a person from another day.
 func (c *Cacher) Established(s identity.Subject) bool { return c.standing.Established(s) }
 
@@ -378,7 +384,7 @@ func (c *Cacher) Forget(s identity.Subject) { c.standing.Forget(s) }
 
 // Health returns nil, or the error that keeps the Cacher from reading or writing its store.
 func (c *Cacher) Health() error {
-	errs := []error{c.banWrites.Err(), c.ledger.Writes().Err(), c.revoked.behind.Err(), c.standing.behind.Err()}
+	errs := []error{c.banWrites.Err(), c.ledger.Writes().Err(), c.revoked.behind.Err(), c.standing.Writes().Err()}
 	if c.stale.Load() != 0 {
 		errs = append(errs, errors.New("verdict: the shared store could not be read"))
 	}

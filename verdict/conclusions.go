@@ -231,7 +231,7 @@ func (c *Cacher) heardQuestion(b []byte) bool {
 		return false
 	}
 	q := Question{
-		Prefix: Prefix{ID: [16]byte(b), Bits: b[16], Group: binary.BigEndian.Uint32(b[18:])}, All: b[17] != 0,
+		Prefix: identity.Prefix{ID: [16]byte(b), Bits: b[16], Group: binary.BigEndian.Uint32(b[18:])}, All: b[17] != 0,
 		Until: c.heardTime(b[22:]), Only: binary.BigEndian.Uint32(b[30:]), Read: binary.BigEndian.Uint32(b[34:]), Most: binary.BigEndian.Uint32(b[38:]),
 	}
 	var ok bool
@@ -305,18 +305,10 @@ func (c *Cacher) heardDoubt(b []byte) bool {
 }
 
 // tellStanding passes on what has become known of a subject.
-func (c *Cacher) tellStanding(s identity.Subject, e *tenure) {
-	c.said.tell(saidStanding, append(append([]byte{byte(s.Kind)}, s.ID[:]...), e.value()...))
+func (c *Cacher) tellStanding(s identity.Subject, record []byte) {
+	c.said.tell(saidStanding, append(append([]byte{byte(s.Kind)}, s.ID[:]...), record...))
 }
 
 func (c *Cacher) heardStanding(b []byte) bool {
-	if len(b) != 17+21 {
-		return false
-	}
-	s := identity.Subject{Kind: identity.Kind(b[0]), ID: [16]byte(b[1:])}
-	if !earnsStanding(s.Kind) {
-		return false
-	}
-	c.standing.merge(s, readTenure(b[17:]))
-	return true
+	return len(b) > 17 && c.standing.Merge(identity.Subject{Kind: identity.Kind(b[0]), ID: [16]byte(b[1:])}, b[17:])
 }

@@ -19,8 +19,8 @@ func TestConclusionsReachGateways(t *testing.T) {
 		g := newWorldOver(t, st, nil, part(PartGateway)).start()
 		at := time.Now()
 		home := ip("192.0.2.7")
-		var of [4]Prefix
-		Prefixes(&of, home.ID, 7)
+		var of [4]identity.Prefix
+		identity.Prefixes(&of, home.ID, 7)
 		question := Question{Prefix: of[1], Until: at.Add(time.Hour), All: true, Read: 99, Most: 50, Window: "1h"}
 		doubt := Doubt{Subject: home, Group: 7, Until: at.Add(time.Hour), Score: 0.25, Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 3, Amount: 0.5}}}
 		p.Ask(&question)
@@ -77,7 +77,7 @@ func TestOneProcessTellsNobody(t *testing.T) {
 func FuzzConclusions(f *testing.F) {
 	c := newClock()
 	w := newWorldOver(f, newStore(true, c.now), c, part(PartProcessor))
-	w.Ask(&Question{Prefix: Prefix{Bits: 120}, Until: c.now().Add(time.Hour), Window: "1h"})
+	w.Ask(&Question{Prefix: identity.Prefix{Bits: 120}, Until: c.now().Add(time.Hour), Window: "1h"})
 	w.Doubt(&Doubt{Subject: ip("192.0.2.1"), Until: c.now().Add(time.Hour), Factors: [bans.MaxFactors]bans.Factor{{Name: "pages", Value: 3, Amount: 0.5}}})
 	w.standing.Observe(sub(identity.KindI, 3), ip("192.0.2.1").ID, c.now())
 	w.Beat(time.Second)

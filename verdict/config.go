@@ -6,27 +6,21 @@ import (
 	"time"
 
 	"antirobot/verdict/ledger"
+	"antirobot/verdict/standing"
 )
 
 // Config is the verdict section: bounds on what is kept in memory, for all services together.
 type Config struct {
-	MaxBans        int            `mapstructure:"max_bans"`        // live bans; when full, the one that ends soonest makes room
-	MaxPasses      int            `mapstructure:"max_passes"`      // passes that have paid; when full, further ones can't pay
-	MaxRevocations int            `mapstructure:"max_revocations"` // passes revoked by ID
-	MaxQuestions   int            `mapstructure:"max_questions"`   // networks that have a question, see Question
-	MaxDoubts      int            `mapstructure:"max_doubts"`      // subjects that are in doubt, see Doubt
-	Rescan         time.Duration  `mapstructure:"rescan"`          // how often a shared store is scanned in full
-	Standing       StandingConfig `mapstructure:"standing"`
-	Pass           ledger.Tariff  `mapstructure:"pass"`
-	Decisions      RecentConfig   `mapstructure:"decisions"`
-	Attack         AttackConfig   `mapstructure:"attack"`
-}
-
-// StandingConfig says whom a ban on an address does not stop.
-type StandingConfig struct {
-	PerAddress int           `mapstructure:"per_address"` // subjects that one address may establish
-	Max        int           `mapstructure:"max"`         // subjects known, including candidates
-	Keep       time.Duration `mapstructure:"keep"`        // forgotten when not seen for this long
+	MaxBans        int             `mapstructure:"max_bans"`        // live bans; when full, the one that ends soonest makes room
+	MaxPasses      int             `mapstructure:"max_passes"`      // passes that have paid; when full, further ones can't pay
+	MaxRevocations int             `mapstructure:"max_revocations"` // passes revoked by ID
+	MaxQuestions   int             `mapstructure:"max_questions"`   // networks that have a question, see Question
+	MaxDoubts      int             `mapstructure:"max_doubts"`      // subjects that are in doubt, see Doubt
+	Rescan         time.Duration   `mapstructure:"rescan"`          // how often a shared store is scanned in full
+	Standing       standing.Config `mapstructure:"standing"`
+	Pass           ledger.Tariff   `mapstructure:"pass"`
+	Decisions      RecentConfig    `mapstructure:"decisions"`
+	Attack         AttackConfig    `mapstructure:"attack"`
 }
 
 // RecentConfig is how many decisions are kept for operators who ask why.
@@ -44,7 +38,7 @@ func DefaultConfig() Config {
 		MaxQuestions:   100_000,
 		MaxDoubts:      100_000,
 		Rescan:         5 * time.Minute,
-		Standing:       StandingConfig{PerAddress: 32, Max: 1_000_000, Keep: 30 * 24 * time.Hour},
+		Standing:       standing.DefaultConfig(),
 		Pass:           ledger.Tariff{Parts: 128, Calls: 16, Browser: 10, Move: 4, Daily: 20},
 		Decisions:      RecentConfig{Stopped: 32_768, Human: 16_384},
 		Attack:         AttackConfig{For: time.Hour, Ease: time.Minute, Then: "check"},
@@ -64,8 +58,6 @@ func (c *Config) Validate() error {
 	within("max_revocations", c.MaxRevocations, 1, 10_000_000)
 	within("max_questions", c.MaxQuestions, 1, 10_000_000)
 	within("max_doubts", c.MaxDoubts, 1, 10_000_000)
-	within("standing.per_address", c.Standing.PerAddress, 0, 1000)
-	within("standing.max", c.Standing.Max, 0, 100_000_000)
 	within("pass.parts", c.Pass.Parts, 0, 100_000)
 	within("pass.calls", c.Pass.Calls, 0, 100_000)
 	within("pass.browser", c.Pass.Browser, 1, 1000)
@@ -76,9 +68,7 @@ func (c *Config) Validate() error {
 	if c.Rescan < time.Second || c.Rescan > 24*time.Hour {
 		errs = append(errs, fmt.Errorf("rescan: %v is not between 1s and 24h", c.Rescan))
 	}
-	if c.Standing.Keep < 48*time.Hour || c.Standing.Keep > 365*24*time.Hour {
-		errs = append(errs, fmt.Errorf("standing.keep: %v is not between 48h and 8760h", c.Standing.Keep))
-	}
+	errs = append(errs, c.Standing.Validate())
 	errs = append(errs, c.Attack.validate())
 	return errors.Join(errs...)
 }

@@ -200,9 +200,8 @@ func (p *Paths) proved(k pathKey) reading {
 // networkHash is the network that a visitor's claims count for: its /24 or /48, and for home networks each address.
 func networkHash(addr identity.Subject) uint64 {
 	id := addr.ID
-	p := prefixOf(id, 48)
-	if isIPv4(id) {
-		p = prefixOf(id, 120)
+	p := identity.NetworkOf(id)
+	if identity.IsIPv4(id) {
 		if id[12] == 10 || id[12] == 192 && id[13] == 168 || id[12] == 172 && id[13]&0xf0 == 16 {
 			p = id
 		}

@@ -9,54 +9,20 @@ import (
 
 	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/verdict/standing"
 )
 
 // Question says that everybody who comes from a network is asked for a captcha at the services of a group until a
 // given time, because more has been read there than the site's people explain. It is not a ban: it is on nobody, it
 // does not grow with repetition, and a pass answers it.
 type Question struct {
-	Prefix Prefix
+	Prefix identity.Prefix
 	Until  time.Time
 	All    bool   // established visitors too; otherwise they are spared
 	Only   uint32 // the one client that is asked (Event.Client); 0: everybody
 	Read   uint32 // documents counted by the time it was asked …
 	Most   uint32 // … and how many would have been acceptable
 	Window string // the time over which they are counted
-}
-
-// Prefix is a network at the services of a group (Settings.Group).
-type Prefix struct {
-	ID    [16]byte // masked; IPv4 mapped
-	Bits  uint8    // of 128: 128 is an IPv4 address, 120 its /24, 64 an IPv6 household
-	Group uint32
-}
-
-// prefixBits are the lengths of the networks that contain an address, the smallest network first.
-var (
-	prefixBits4 = [...]uint8{128, 120}
-	prefixBits6 = [...]uint8{64, 56, 48, 32}
-)
-
-// Prefixes sets dst to the networks that contain an address (the ID of its Subject), and returns how many there are.
-func Prefixes(dst *[4]Prefix, id [16]byte, group uint32) int {
-	list := prefixBits6[:]
-	if isIPv4(id) {
-		list = prefixBits4[:]
-	}
-	for i, b := range list {
-		dst[i] = Prefix{ID: prefixOf(id, b), Bits: b, Group: group}
-	}
-	return len(list)
-}
-
-func isIPv4(id [16]byte) bool {
-	return [12]byte(id[:12]) == [12]byte{10: 0xff, 11: 0xff}
-}
-
-// prefixOf masks an ID; bits is a multiple of eight.
-func prefixOf(id [16]byte, bits uint8) [16]byte {
-	clear(id[bits/8:])
-	return id
 }
 
 const questionShards = 64
@@ -72,7 +38,7 @@ type questions struct {
 
 type questionShard struct {
 	mu sync.RWMutex
-	m  map[Prefix]asked
+	m  map[identity.Prefix]asked
 	_  [32]byte
 }
 
@@ -87,12 +53,12 @@ type asked struct {
 func newQuestions(most int) *questions {
 	q := &questions{most: int64(most), seed: maphash.MakeSeed()}
 	for i := range q.shards {
-		q.shards[i].m = make(map[Prefix]asked)
+		q.shards[i].m = make(map[identity.Prefix]asked)
 	}
 	return q
 }
 
-func (q *questions) shard(p Prefix) *questionShard {
+func (q *questions) shard(p identity.Prefix) *questionShard {
 	return &q.shards[maphash.Comparable(q.seed, p)%questionShards]
 }
 
@@ -116,9 +82,9 @@ func (q *questions) find(x *Question, addr [16]byte, group uint32, at int64, spa
 	if q.n.Load() == 0 {
 		return false
 	}
-	var of [4]Prefix
+	var of [4]identity.Prefix
 	spared := false
-	for _, p := range of[:Prefixes(&of, addr, group)] {
+	for _, p := range of[:identity.Prefixes(&of, addr, group)] {
 		sh := q.shard(p)
 		sh.mu.RLock()
 		a, ok := sh.m[p]
@@ -187,7 +153,7 @@ func (c *Cacher) stands(sub identity.Subject) bool {
 	switch {
 	case sub.Kind == identity.KindL || sub.Kind == identity.KindService:
 		return true
-	case earnsStanding(sub.Kind):
+	case standing.Earns(sub.Kind):
 		return c.standing.Established(sub)
 	}
 	return false

@@ -16,7 +16,12 @@ func TestQuestionIsForANetwork(t *testing.T) {
 	q := newQuestions(10)
 	at := day0
 	ask := func(addr string, bits uint8, all bool) {
-		q.put(&Question{Prefix: Prefix{ID: prefixOf(addressID(addr), bits), Bits: bits, Group: 7}, Until: at.Add(time.Hour), All: all, Window: "1h"})
+		var of [4]identity.Prefix
+		for _, p := range of[:identity.Prefixes(&of, addressID(addr), 7)] {
+			if p.Bits == bits {
+				q.put(&Question{Prefix: p, Until: at.Add(time.Hour), All: all, Window: "1h"})
+			}
+		}
 	}
 	ask("2001:db8:1:2::1", 48, false)
 	ask("192.0.2.1", 128, true)
@@ -36,7 +41,7 @@ func TestQuestionIsForANetwork(t *testing.T) {
 	f("192.0.2.1", 7, 0, true, true)
 	f("192.0.2.2", 7, 0, false, false)
 	f("198.51.100.200", 7, 0, false, true)
-	only := Question{Prefix: Prefix{ID: addressID("192.0.2.7"), Bits: 128, Group: 7}, Until: at.Add(time.Hour), Only: 2}
+	only := Question{Prefix: identity.Prefix{ID: addressID("192.0.2.7"), Bits: 128, Group: 7}, Until: at.Add(time.Hour), Only: 2}
 	q.put(&only)
 	f("192.0.2.7", 7, 0, false, false)
 	only.Only = 1
@@ -52,7 +57,7 @@ func TestQuestionIsForANetwork(t *testing.T) {
 func TestQuestionsAreBounded(t *testing.T) {
 	q := newQuestions(2)
 	for i := range byte(5) {
-		q.put(&Question{Prefix: Prefix{ID: [16]byte{i}, Bits: 48}, Until: day0})
+		q.put(&Question{Prefix: identity.Prefix{ID: [16]byte{i}, Bits: 48}, Until: day0})
 	}
 	if q.n.Load() != 2 || q.refused.Load() != 3 {
 		t.Errorf("%d kept, %d refused", q.n.Load(), q.refused.Load())

@@ -38,7 +38,7 @@ func (c *Cacher) Start(ctx context.Context) error {
 	c.wg.Go(func() { c.banWrites.Run(run) })
 	c.wg.Go(func() { c.ledger.Writes().Run(run) })
 	c.wg.Go(func() { c.revoked.behind.Run(run) })
-	c.wg.Go(func() { c.standing.behind.Run(run) })
+	c.wg.Go(func() { c.standing.Writes().Run(run) })
 	c.wg.Go(func() { c.sweep(run) })
 	if c.said.tells() {
 		c.wg.Go(func() { c.tellAll(run) })
@@ -89,7 +89,7 @@ func (c *Cacher) Close() error {
 	c.wg.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
 	defer cancel()
-	err := errors.Join(c.banWrites.Flush(ctx), c.ledger.Writes().Flush(ctx), c.revoked.behind.Flush(ctx), c.standing.behind.Flush(ctx))
+	err := errors.Join(c.banWrites.Flush(ctx), c.ledger.Writes().Flush(ctx), c.revoked.behind.Flush(ctx), c.standing.Writes().Flush(ctx))
 	err = errors.Join(err, c.ledger.GiveBack(ctx, true))
 	c.writeCopy() // last, with the leases that remain
 	return err
@@ -115,14 +115,21 @@ func (c *Cacher) register(set *metrics.Set) {
 	gauge("antirobot_allowance_spent_total", func() float64 { return float64(c.ledger.Totals().Spent) })
 	gauge("antirobot_allowance_returned_total", func() float64 { return float64(c.ledger.Totals().Returned) })
 	gauge("antirobot_allowance_refused_full_total", func() float64 { return float64(c.ledger.Totals().Refused) })
-	gauge("antirobot_standing", func() float64 { return float64(c.standing.n.Load()) })
-	gauge("antirobot_standing_refused_total", func() float64 { return float64(c.standing.refused.Load()) })
+	gauge("antirobot_standing", func() float64 { return float64(c.standing.Len()) })
+	gauge("antirobot_standing_refused_total", func() float64 { return float64(c.standing.Refused()) })
 	gauge("antirobot_verdict_stale", func() float64 { return float64(b2u(c.stale.Load() != 0)) })
 	c.said.register(gauge)
 	for name, b := range map[string]interface {
 		Backlog() (waiting int64, failed uint64)
-	}{"bans": c.banWrites, "ledger": c.ledger.Writes(), "revocations": c.revoked.behind, "standing": c.standing.behind} {
+	}{"bans": c.banWrites, "ledger": c.ledger.Writes(), "revocations": c.revoked.behind, "standing": c.standing.Writes()} {
 		gauge(fmt.Sprintf("antirobot_writes_waiting{of=%q}", name), func() float64 { n, _ := b.Backlog(); return float64(n) })
 		gauge(fmt.Sprintf("antirobot_writes_failed_total{of=%q}", name), func() float64 { _, n := b.Backlog(); return float64(n) })
 	}
+}
+
+func b2u(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
 }

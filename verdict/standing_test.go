@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"net/netip"
 	"testing"
 	"time"
 
@@ -56,63 +55,6 @@ func TestStandingIsEarned(t *testing.T) {
 	f("a captcha shown", false, edit(page(day0, "192.0.2.1", i), func(e *Event) { e.Kind = EventShown }), next())
 }
 
-// TestCookieFarmer: one address establishes 32 subjects, however many cookies it keeps.
-func TestCookieFarmer(t *testing.T) {
-	w := newWorld(t)
-	for day := range 5 {
-		for n := range 1000 {
-			s := sub(identity.KindI, n)
-			s.ID[14] = byte(n >> 8)
-			w.Observe(page(day0.Add(time.Duration(day)*oneDay), "192.0.2.1", s))
-		}
-	}
-	n := 0
-	for k := range w.standing.shards {
-		for _, e := range w.standing.shards[k].m {
-			n += int(b2u(e.established))
-		}
-	}
-	if n != 32 || w.EstablishedAt(ip("192.0.2.1").ID) != 32 {
-		t.Errorf("%d established, %d counted", n, w.EstablishedAt(ip("192.0.2.1").ID))
-	}
-	if total := w.standing.n.Load(); total > 32*(1+candidatesPerPlace) {
-		t.Errorf("%d subjects kept for one address", total)
-	}
-}
-
-// TestPitfall12StandingIsBounded: candidates from many addresses don't evict established visitors.
-func TestPitfall12StandingIsBounded(t *testing.T) {
-	w := newWorld(t, func(o *options) { o.Config.Standing.Max = 640 })
-	known := sub(identity.KindFuid, 1)
-	w.Observe(page(day0, "192.0.2.1", known))
-	w.Observe(page(day0.Add(oneDay), "192.0.2.1", known))
-	for n := range 5000 {
-		s := sub(identity.KindI, n)
-		s.ID[14], s.ID[13] = byte(n>>8), 1
-		addr := ip("2001:db8::")
-		addr.ID[6], addr.ID[7] = byte(n>>8), byte(n)
-		e := page(day0.Add(oneDay), "192.0.2.1", s)
-		e.Subjects[1] = addr
-		w.Observe(e)
-	}
-	if n := w.standing.n.Load(); n > 640 {
-		t.Errorf("%d subjects, at most 640", n)
-	}
-	if !w.standing.Established(known) {
-		t.Error("the established one was pushed out")
-	}
-	if w.standing.refused.Load() == 0 {
-		t.Error("nothing was counted")
-	}
-	homes := 0
-	for k := range w.standing.homes {
-		homes += len(w.standing.homes[k].m)
-	}
-	if n := w.standing.n.Load(); int64(homes) > n {
-		t.Errorf("%d addresses kept for %d subjects", homes, n)
-	}
-}
-
 func TestStandingSurvivesARestart(t *testing.T) {
 	c := newClock()
 	st := newStore(false, c.now)
@@ -144,34 +86,5 @@ func TestStandingSurvivesARestart(t *testing.T) {
 	w.standing.Sweep(c.now())
 	if w.standing.Established(known) || w.EstablishedAt(ip("192.0.2.1").ID) != 0 {
 		t.Error("not forgotten after 31 days")
-	}
-}
-
-// TestNetworksHaveStanding: a network knows how many its addresses have established, and forgets with them.
-func TestNetworksHaveStanding(t *testing.T) {
-	w := newWorld(t)
-	for n, addr := range []string{"192.0.2.1", "192.0.2.1", "192.0.2.9", "2001:db8:1:2::1", "2001:db8:1:103::1", "2001:db8:2::1"} {
-		w.Observe(page(day0, addr, sub(identity.KindI, n+1)))
-		w.Observe(page(day0.Add(oneDay), addr, sub(identity.KindI, n+1)))
-	}
-	f := func(net string, want int) {
-		t.Helper()
-		if got := w.EstablishedIn(netip.MustParsePrefix(net)); got != want {
-			t.Errorf("%s: %d established, want %d", net, got, want)
-		}
-	}
-	f("192.0.2.1/32", 2)
-	f("192.0.2.0/24", 3)
-	f("192.0.3.0/24", 0)
-	f("2001:db8:1:2::/64", 1)
-	f("2001:db8:1::/56", 1)
-	f("2001:db8:1::/48", 2)
-	f("2001:db8::/32", 3)
-	w.standing.Forget(sub(identity.KindI, 3))
-	w.standing.Forget(sub(identity.KindI, 6))
-	f("192.0.2.0/24", 2)
-	f("2001:db8::/32", 2)
-	if got := w.EstablishedIn(netip.Prefix{}); got != 0 {
-		t.Errorf("no network has %d", got)
 	}
 }

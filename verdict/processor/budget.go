@@ -183,8 +183,8 @@ type charge struct {
 
 // chargeTree charges each prefix that contains an address.
 func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]byte) {
-	var of [4]verdict.Prefix
-	n := verdict.Prefixes(&of, addr, r.Group)
+	var of [4]identity.Prefix
+	n := identity.Prefixes(&of, addr, r.Group)
 	for i := range n {
 		sh, h := p.budgets.lock(of[i])
 		b, _ := p.budgets.open(sh, h, of[i])
@@ -264,7 +264,7 @@ func (b *budget) add(w float32, known bool) {
 
 // places is how many households a prefix may read like: of a network where nobody reads like the site's people half as many,
 // one more for each established visitor of the address.
-func (p *Processor) places(b *budget, x *verdict.Prefix, addr [16]byte) float32 {
+func (p *Processor) places(b *budget, x *identity.Prefix, addr [16]byte) float32 {
 	c := &p.cfg.Budget
 	most := 1.0
 	switch x.Bits {
@@ -284,7 +284,7 @@ func (p *Processor) places(b *budget, x *verdict.Prefix, addr [16]byte) float32 
 // overBudget returns the question that is due at a prefix. Strangers are asked when they have read more than the
 // households there would, and more than a multiple of what the established visitors have; the latter are asked last,
 // and only at their own address, when they have read more than that many of them would.
-func (p *Processor) overBudget(b *budget, x verdict.Prefix, ch *charge, places float32) (q verdict.Question, over bool) {
+func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places float32) (q verdict.Question, over bool) {
 	c := &p.cfg.Budget
 	now := ch.at / 1000
 	pending := b.askedUntil > now+leastAsk/2

@@ -113,7 +113,7 @@ func TestStoppedTeachesNoDoor(t *testing.T) {
 func TestHeralds(t *testing.T) {
 	addr := func(i int) netip.Addr { return netip.AddrFrom4([4]byte{100, byte(i >> 8), byte(i), 7}) }
 	of := func(p *Processor, a netip.Addr, at time.Time) float32 {
-		return p.group(groupKey{role: roleNetwork, id: networkOf(identity.AddrSubject(a).ID)}, at).herald
+		return p.group(groupKey{role: roleNetwork, id: identity.NetworkOf(identity.AddrSubject(a).ID)}, at).herald
 	}
 	for name, c := range map[string]struct {
 		follows     bool // half of its pages are opened by somebody right afterwards …

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"time"
 
+	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
 )
@@ -162,7 +163,7 @@ func groupsOf(e *verdict.Event) (g groups) {
 	addr := e.Subjects[e.N-1]
 	add(groupKey{role: roleAll})
 	add(groupKey{role: roleService, id: idOf(uint64(e.Service), 0)})
-	add(groupKey{role: roleNetwork, id: networkOf(addr.ID)})
+	add(groupKey{role: roleNetwork, id: identity.NetworkOf(addr.ID)})
 	if e.N > 1 {
 		add(groupKey{role: roleCrowd, id: addr.ID})
 	}

@@ -69,8 +69,8 @@ func (p *Processor) concernsOne(b *bans.Ban, e *verdict.Event) (asked bool) {
 	if b.Subject.Kind != identity.KindIP || r == nil {
 		return false
 	}
-	var of [4]verdict.Prefix
-	verdict.Prefixes(&of, b.Subject.ID, r.Group)
+	var of [4]identity.Prefix
+	identity.Prefixes(&of, b.Subject.ID, r.Group)
 	sh, h := p.budgets.lock(of[0])
 	defer sh.mu.Unlock()
 	x := sh.find(h, of[0])

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
 )
@@ -59,7 +60,7 @@ func (h *hellos) see(e *verdict.Event) {
 	if e.Partial || !e.Claim.Family.Browser() {
 		return
 	}
-	network := max(1, hashID(networkOf(e.Subjects[e.N-1].ID))*0x9e3779b97f4a7c15>>40)
+	network := max(1, hashID(identity.NetworkOf(e.Subjects[e.N-1].ID))*0x9e3779b97f4a7c15>>40)
 	for _, major := range [...]uint16{e.Claim.Major, 0} {
 		h.add(helloKey{e.Claim.Family, major, false}, e.JA4, network, e.At.Unix())
 		h.add(helloKey{e.Claim.Family, major, true}, e.Frames, network, e.At.Unix())

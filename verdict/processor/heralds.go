@@ -4,6 +4,7 @@ import (
 	"math"
 	"sync"
 
+	"antirobot/identity"
 	"antirobot/verdict"
 )
 
@@ -50,7 +51,7 @@ type credited struct {
 func (h *heralds) ahead(e *verdict.Event, may bool, chance float32) (c credited) {
 	page, at, addr := uint32(e.Path), uint32(e.At.Unix()), addressHash(e)
 	chance = min(max(chance, heraldLeast), heraldUsual)
-	network := networkOf(e.Subjects[e.N-1].ID)
+	network := identity.NetworkOf(e.Subjects[e.N-1].ID)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	i := (page ^ page>>15) % heraldPlaces

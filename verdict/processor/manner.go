@@ -37,8 +37,8 @@ func (p *Processor) misbehaved(e *verdict.Event) {
 	if r == nil {
 		return
 	}
-	var of [4]verdict.Prefix
-	verdict.Prefixes(&of, e.Subjects[e.N-1].ID, r.Group)
+	var of [4]identity.Prefix
+	identity.Prefixes(&of, e.Subjects[e.N-1].ID, r.Group)
 	sh, h := p.budgets.lock(of[0])
 	defer sh.mu.Unlock()
 	b, _ := p.budgets.open(sh, h, of[0])
@@ -54,8 +54,8 @@ func (b *budget) robots() float64 {
 
 // robotsAt is how much of what is read at an address is robots'.
 func (p *Processor) robotsAt(addr [16]byte, r *rates, at time.Time) float64 {
-	var of [4]verdict.Prefix
-	verdict.Prefixes(&of, addr, r.Group)
+	var of [4]identity.Prefix
+	identity.Prefixes(&of, addr, r.Group)
 	sh, h := p.budgets.lock(of[0])
 	defer sh.mu.Unlock()
 	b := sh.find(h, of[0])
@@ -81,8 +81,8 @@ func (p *Processor) Bareness(service string, a netip.Addr) (share float64) {
 	if r == nil || math.IsNaN(float64(r.people.told())) {
 		return 0
 	}
-	var of [4]verdict.Prefix
-	for _, x := range of[:verdict.Prefixes(&of, identity.AddrSubject(a).ID, r.Group)] {
+	var of [4]identity.Prefix
+	for _, x := range of[:identity.Prefixes(&of, identity.AddrSubject(a).ID, r.Group)] {
 		sh, h := p.budgets.lock(x)
 		if b := sh.find(h, x); b != nil {
 			share = max(share, b.bareness(), b.robots())

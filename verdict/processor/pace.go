@@ -257,8 +257,8 @@ func (p *Processor) askForPace(addr [16]byte, e *verdict.Event, r *rates, l *lim
 	if p.spares(addr) {
 		return
 	}
-	var of [4]verdict.Prefix
-	verdict.Prefixes(&of, addr, r.Group)
+	var of [4]identity.Prefix
+	identity.Prefixes(&of, addr, r.Group)
 	p.keeper.Ask(&verdict.Question{
 		Prefix: of[0], Until: e.At.Add(l.Ban), All: seen > 2*most, Read: uint32(seen), Most: uint32(most), Window: l.Window.String(),
 	})
@@ -286,7 +286,7 @@ func (p *Processor) convict(k paceKey, sub identity.Subject, e *verdict.Event, r
 	if !ok {
 		return
 	}
-	network := p.group(groupKey{role: roleNetwork, id: networkOf(e.Subjects[e.N-1].ID)}, e.At)
+	network := p.group(groupKey{role: roleNetwork, id: identity.NetworkOf(e.Subjects[e.N-1].ID)}, e.At)
 	p.ban(bans.Ban{
 		Subject: sub, Until: e.At.Add(length), Made: e.At, Service: r.Name, Source: bans.SourceProcessor,
 		Score: 1, Threshold: r.Threshold, Reason: l.reason,

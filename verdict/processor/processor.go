@@ -73,7 +73,7 @@ type Processor struct {
 	trails     *table[identity.Subject, trail]
 	paces      paces
 	groups     *table[groupKey, group]
-	budgets    *table[verdict.Prefix, budget]
+	budgets    *table[identity.Prefix, budget]
 	portions   *table[portionKey, portion]
 	polls      polls
 	hellos     hellos
@@ -162,7 +162,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace),
 		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group),
-		budgets:   newTable[verdict.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix),
+		budgets:   newTable[identity.Prefix, budget](cfg.Budget.MaxNetworks, places.prefix),
 		portions:  newTable[portionKey, portion](cfg.Budget.MaxNetworks, places.portion),
 		offered:   set.NewCounter("antirobot_events_offered_total"),
 		shed:      set.NewCounter("antirobot_events_shed_total"),
@@ -329,7 +329,7 @@ func (p *Processor) Sweep(at time.Time) {
 		return now-int64(s.last) > sessionIdle && s.lastBan.over(now, p.cfg.Forget)
 	})
 	p.trails.sweep(func(_ identity.Subject, t *trail) bool { return now-t.at/1000 > sessionIdle })
-	p.budgets.sweep(func(_ verdict.Prefix, b *budget) bool { return now-b.at/1000 > sessionIdle && b.askedUntil < now })
+	p.budgets.sweep(func(_ identity.Prefix, b *budget) bool { return now-b.at/1000 > sessionIdle && b.askedUntil < now })
 	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
 	p.shadow.Load().sweep(now)
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"time"
 
+	"antirobot/identity"
 	"antirobot/verdict"
 	"antirobot/verdict/client"
 )
@@ -366,6 +367,6 @@ func (s *session) targetShare() float32 {
 }
 
 // networkHash hashes the network of an address.
-func networkHash(addr [16]byte) uint64 { return hashID(networkOf(addr)) }
+func networkHash(addr [16]byte) uint64 { return hashID(identity.NetworkOf(addr)) }
 
 func addressHash(e *verdict.Event) uint64 { return hashID(e.Subjects[e.N-1].ID) }

@@ -31,13 +31,3 @@ func (p *Processor) spare(sub identity.Subject, at time.Time) {
 			"if this is a balancer, name it in identity.trusted_proxies so that visitors are told apart")
 	}
 }
-
-// networkOf masks the ID of an address to its /24 or /48.
-func networkOf(id [16]byte) [16]byte {
-	if netip.AddrFrom16(id).Is4In6() {
-		id[15] = 0
-		return id
-	}
-	clear(id[6:])
-	return id
-}

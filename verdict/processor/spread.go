@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	"antirobot/identity"
-	"antirobot/verdict"
 )
 
 // seed makes the places of keys in a table different from process to process, so that nobody can look for keys that meet.
@@ -35,7 +34,7 @@ func (s *seed) portion(k portionKey) uint64 {
 	return s.spread(&k.subject.ID, uint64(k.group)<<8|uint64(k.subject.Kind))
 }
 
-func (s *seed) prefix(k verdict.Prefix) uint64 {
+func (s *seed) prefix(k identity.Prefix) uint64 {
 	return s.spread(&k.ID, uint64(k.Group)<<8|uint64(k.Bits))
 }
 

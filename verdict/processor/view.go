@@ -137,7 +137,7 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	v.scene.t = p.trailOf(sub)
 	isAddress := sub.Kind == identity.KindIP
 	if isAddress {
-		v.scene.network = p.group(groupKey{role: roleNetwork, id: networkOf(sub.ID)}, at)
+		v.scene.network = p.group(groupKey{role: roleNetwork, id: identity.NetworkOf(sub.ID)}, at)
 		v.scene.address = p.group(groupKey{role: roleCrowd, id: sub.ID}, at)
 		v.scene.settled = p.keeper.EstablishedAt(sub.ID)
 		v.scene.hosting = p.hosting.has(sub.ID)

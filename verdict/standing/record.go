@@ -1,6 +1,9 @@
-package verdict
+package standing
 
 import "encoding/binary"
+
+// recordSize is the length of a record in bytes.
+const recordSize = 21
 
 // What a record says about the standing, beside its first and last day.
 const (
@@ -38,7 +41,7 @@ func (e *tenure) value() []byte {
 	return append(append(val, says), e.home[:]...)
 }
 
-// readTenure reads a value, of 21 bytes.
+// readTenure reads a value, of recordSize.
 func readTenure(v []byte) tenure {
 	e := tenureOf(binary.BigEndian.Uint16(v), binary.BigEndian.Uint16(v[2:]), v[4])
 	e.home = [16]byte(v[5:])

@@ -1,26 +1,28 @@
-package verdict
+package standing
 
 import (
 	"net/netip"
 	"sync"
+
+	"antirobot/identity"
 )
 
 // netCounts counts the established subjects of the networks around addresses: what an address is worth of trust, its
 // neighbours share. Safe for concurrent use; requests don't read it, whoever prices a pass does.
 type netCounts struct {
 	mu sync.RWMutex
-	m  map[Prefix]int
+	m  map[identity.Prefix]int
 }
 
 // add changes the counts of the networks that contain an address.
 func (n *netCounts) add(addr [16]byte, by int) {
-	var of [4]Prefix
+	var of [4]identity.Prefix
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.m == nil {
-		n.m = make(map[Prefix]int)
+		n.m = make(map[identity.Prefix]int)
 	}
-	for _, p := range of[1:Prefixes(&of, addr, 0)] { // the address itself is counted elsewhere
+	for _, p := range of[1:identity.Prefixes(&of, addr, 0)] { // the address itself is counted elsewhere
 		if n.m[p] += by; n.m[p] <= 0 {
 			delete(n.m, p)
 		}
@@ -29,7 +31,7 @@ func (n *netCounts) add(addr [16]byte, by int) {
 
 // EstablishedIn returns how many subjects a network has established: an address, a /24, or an IPv6 /64, /56, /48 or /32.
 // Of any other it is 0.
-func (c *Cacher) EstablishedIn(net netip.Prefix) int {
+func (t *Table) EstablishedIn(net netip.Prefix) int {
 	if !net.IsValid() {
 		return 0
 	}
@@ -37,12 +39,11 @@ func (c *Cacher) EstablishedIn(net netip.Prefix) int {
 	if net.Addr().Is4() {
 		bits += 96
 	}
-	p := Prefix{ID: net.Masked().Addr().As16(), Bits: bits}
-	if isIPv4(p.ID) && bits == 128 || !isIPv4(p.ID) && bits == 64 {
-		return c.standing.EstablishedAt(p.ID)
+	p := identity.Prefix{ID: net.Masked().Addr().As16(), Bits: bits}
+	if p.Household() {
+		return t.EstablishedAt(p.ID)
 	}
-	n := &c.standing.nets
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	return n.m[p]
+	t.nets.mu.RLock()
+	defer t.nets.mu.RUnlock()
+	return t.nets.m[p]
 }

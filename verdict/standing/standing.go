@@ -1,4 +1,4 @@
-package verdict
+package standing
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	standingShards = 64
-	standingPrefix = "standing/"
+	shards = 64
+	prefix = "standing/"
 	// candidatesPerPlace is how many subjects of one address may wait for their second day, per subject that may be
 	// established there.
 	candidatesPerPlace = 8
 )
 
-// standing knows which i, fuid and spravka subjects are established: they asked for pages as humans on two different
+// Table knows which i, fuid and spravka subjects are established: they asked for pages as humans on two different
 // days (UTC), as observed by this gateway. A ban on their address does not stop them. Nor does it stop a candidate that
 // was seen as a human on an earlier day, even with a browser cookie that was still too young to be a subject, unless
 // its address has more candidates than it may establish: then a second day is needed.
@@ -31,7 +31,7 @@ const (
 // standing wherever it goes, so a phone in a banned carrier network is not stopped; and a ban on the subject itself
 // takes its standing away. Candidates wait in the same table, and are evicted at random when it is full; established
 // subjects are not. Safe for concurrent use; Established is for the request's path, the rest is not.
-type standing struct {
+type Table struct {
 	st         store.Store
 	max        int64
 	perAddress int
@@ -41,13 +41,13 @@ type standing struct {
 	n          atomic.Int64
 	refused    atomic.Uint64 // candidates not admitted or evicted because a bound was reached
 	behind     *behind.Writer[identity.Subject]
-	shards     [standingShards]standingShard
-	homes      [standingShards]homeShard
+	shards     [shards]shard
+	homes      [shards]homeShard
 	nets       netCounts
-	told       func(s identity.Subject, e *tenure) // is told of what has become known; nil: nobody is
+	tell       func(s identity.Subject, record []byte)
 }
 
-type standingShard struct {
+type shard struct {
 	mu sync.RWMutex
 	m  map[identity.Subject]tenure
 	_  [32]byte
@@ -69,9 +69,10 @@ type homeShard struct {
 
 type homeCount struct{ candidates, established uint16 }
 
-func newStanding(st store.Store, cfg *StandingConfig, now func() time.Time) *standing {
-	t := &standing{
-		st: st, max: int64(cfg.Max), perAddress: cfg.PerAddress, keep: cfg.Keep, now: now, seed: maphash.MakeSeed(),
+// New makes a Table. Tell is told of what has become known of a subject, in a form that Merge takes; nil: nobody is told.
+func New(st store.Store, cfg Config, now func() time.Time, tell func(s identity.Subject, record []byte)) *Table {
+	t := &Table{
+		st: st, max: int64(cfg.Max), perAddress: cfg.PerAddress, keep: cfg.Keep, now: now, seed: maphash.MakeSeed(), tell: tell,
 	}
 	for i := range t.shards {
 		t.shards[i].m = make(map[identity.Subject]tenure)
@@ -81,23 +82,32 @@ func newStanding(st store.Store, cfg *StandingConfig, now func() time.Time) *sta
 	return t
 }
 
-func (t *standing) shard(s identity.Subject) *standingShard {
-	return &t.shards[maphash.Comparable(t.seed, s)%standingShards]
+// Writes is what writes to the store, after the pages that were observed.
+func (t *Table) Writes() *behind.Writer[identity.Subject] { return t.behind }
+
+// Len returns how many subjects are known, including candidates.
+func (t *Table) Len() int64 { return t.n.Load() }
+
+// Refused returns how many candidates were not admitted, or were evicted, because a bound was reached.
+func (t *Table) Refused() uint64 { return t.refused.Load() }
+
+func (t *Table) shard(s identity.Subject) *shard {
+	return &t.shards[maphash.Comparable(t.seed, s)%shards]
 }
 
-func (t *standing) home(a [16]byte) *homeShard {
-	return &t.homes[maphash.Comparable(t.seed, a)%standingShards]
+func (t *Table) home(a [16]byte) *homeShard {
+	return &t.homes[maphash.Comparable(t.seed, a)%shards]
 }
 
 func dayOf(at time.Time) uint16 { return uint16(at.Unix() / 86400) }
 
-// earnsStanding reports whether subjects of this kind need standing: L and service cookies stand for themselves.
-func earnsStanding(k identity.Kind) bool {
+// Earns reports whether subjects of this kind need standing: L and service cookies stand for themselves.
+func Earns(k identity.Kind) bool {
 	return k == identity.KindI || k == identity.KindFuid || k == identity.KindSpravka
 }
 
 // Established reports whether the subject is established.
-func (t *standing) Established(s identity.Subject) bool {
+func (t *Table) Established(s identity.Subject) bool {
 	sh := t.shard(s)
 	sh.mu.RLock()
 	defer sh.mu.RUnlock()
@@ -105,7 +115,7 @@ func (t *standing) Established(s identity.Subject) bool {
 }
 
 // EstablishedAt returns how many subjects the address has established.
-func (t *standing) EstablishedAt(addr [16]byte) int {
+func (t *Table) EstablishedAt(addr [16]byte) int {
 	h := t.home(addr)
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -113,7 +123,7 @@ func (t *standing) EstablishedAt(addr [16]byte) int {
 }
 
 // Counts reports whether a ban on its address leaves the subject alone.
-func (t *standing) Counts(s identity.Subject, at time.Time) bool {
+func (t *Table) Counts(s identity.Subject, at time.Time) bool {
 	sh := t.shard(s)
 	sh.mu.RLock()
 	e, known := sh.m[s]
@@ -128,19 +138,19 @@ func (t *standing) Counts(s identity.Subject, at time.Time) bool {
 }
 
 // Observe records a page that the subject received as a human, at an address.
-func (t *standing) Observe(s identity.Subject, addr [16]byte, at time.Time) {
+func (t *Table) Observe(s identity.Subject, addr [16]byte, at time.Time) {
 	t.observe(s, addr, at, false)
 }
 
 // ObserveYoung records such a page of a browser whose cookie is too young to be a subject.
-func (t *standing) ObserveYoung(s identity.Subject, addr [16]byte, at time.Time) {
+func (t *Table) ObserveYoung(s identity.Subject, addr [16]byte, at time.Time) {
 	t.observe(s, addr, at, true)
 }
 
 // old reports whether a page on a given day adds nothing new.
 func (e *tenure) old(day uint16, young bool) bool { return e.last >= day && (young || e.first != 0) }
 
-func (t *standing) observe(s identity.Subject, addr [16]byte, at time.Time, young bool) {
+func (t *Table) observe(s identity.Subject, addr [16]byte, at time.Time, young bool) {
 	day := dayOf(at)
 	sh := t.shard(s)
 	sh.mu.RLock()
@@ -177,14 +187,14 @@ func (t *standing) observe(s identity.Subject, addr [16]byte, at time.Time, youn
 	e.last = max(e.last, day)
 	sh.m[s] = e
 	t.behind.Add(s)
-	if t.told != nil {
-		t.told(s, &e)
+	if t.tell != nil {
+		t.tell(s, e.value())
 	}
 }
 
 // admit makes room for a candidate at an address; young ones, which cost nothing to create, get half of it. The caller
 // holds the shard's lock.
-func (t *standing) admit(sh *standingShard, addr [16]byte, young bool) bool {
+func (t *Table) admit(sh *shard, addr [16]byte, young bool) bool {
 	if young {
 		h := t.home(addr)
 		h.mu.RLock()
@@ -206,7 +216,7 @@ func (t *standing) admit(sh *standingShard, addr [16]byte, young bool) bool {
 }
 
 // count changes the numbers of an address; if a bound is reached, it changes nothing and returns false.
-func (t *standing) count(addr [16]byte, candidates, established int) bool {
+func (t *Table) count(addr [16]byte, candidates, established int) bool {
 	h := t.home(addr)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -227,7 +237,7 @@ func (t *standing) count(addr [16]byte, candidates, established int) bool {
 }
 
 // pushOut evicts the one not seen for longest of a few random candidates of a shard. The caller holds its lock.
-func (t *standing) pushOut(sh *standingShard) bool {
+func (t *Table) pushOut(sh *shard) bool {
 	var worst identity.Subject
 	var last uint16
 	tried, found := 0, false
@@ -247,7 +257,7 @@ func (t *standing) pushOut(sh *standingShard) bool {
 }
 
 // drop forgets a subject. The caller holds the shard's lock.
-func (t *standing) drop(sh *standingShard, s identity.Subject) {
+func (t *Table) drop(sh *shard, s identity.Subject) {
 	e := sh.m[s]
 	delete(sh.m, s)
 	t.n.Add(-1)
@@ -260,7 +270,7 @@ func (t *standing) drop(sh *standingShard, s identity.Subject) {
 }
 
 // Forget takes a subject's standing away.
-func (t *standing) Forget(s identity.Subject) {
+func (t *Table) Forget(s identity.Subject) {
 	sh := t.shard(s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -270,7 +280,7 @@ func (t *standing) Forget(s identity.Subject) {
 }
 
 // Sweep forgets subjects that were not seen for keep.
-func (t *standing) Sweep(at time.Time) {
+func (t *Table) Sweep(at time.Time) {
 	oldest := dayOf(at.Add(-t.keep))
 	for i := range t.shards {
 		sh := &t.shards[i]
@@ -284,22 +294,22 @@ func (t *standing) Sweep(at time.Time) {
 	}
 }
 
-func standingKey(s identity.Subject) []byte {
-	k := append([]byte(standingPrefix), byte(s.Kind))
+func key(s identity.Subject) []byte {
+	k := append([]byte(prefix), byte(s.Kind))
 	return append(k, s.ID[:]...)
 }
 
 // write writes a subject to the store as memory has it.
-func (t *standing) write(ctx context.Context, s identity.Subject) error {
+func (t *Table) write(ctx context.Context, s identity.Subject) error {
 	sh := t.shard(s)
 	sh.mu.RLock()
 	e, known := sh.m[s]
 	sh.mu.RUnlock()
 	var err error
 	if known {
-		err = t.st.Put(ctx, standingKey(s), e.value(), t.keep)
+		err = t.st.Put(ctx, key(s), e.value(), t.keep)
 	} else {
-		err = t.st.Delete(ctx, standingKey(s))
+		err = t.st.Delete(ctx, key(s))
 	}
 	if err != nil {
 		return fmt.Errorf("write standing: %w", err)
@@ -307,21 +317,14 @@ func (t *standing) write(ctx context.Context, s identity.Subject) error {
 	return nil
 }
 
-func b2u(b bool) byte {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-var errStanding = errors.New("malformed standing")
+var errRecord = errors.New("malformed standing")
 
 // Scan merges in what the store knows.
-func (t *standing) Scan(ctx context.Context) error {
-	err := store.ScanKept(ctx, t.st, []byte(standingPrefix), func(k, v []byte, _ time.Duration) error {
-		k = k[len(standingPrefix):]
-		if len(k) != 17 || len(v) != 21 {
-			return errStanding
+func (t *Table) Scan(ctx context.Context) error {
+	err := store.ScanKept(ctx, t.st, []byte(prefix), func(k, v []byte, _ time.Duration) error {
+		k = k[len(prefix):]
+		if len(k) != 17 || len(v) != recordSize {
+			return errRecord
 		}
 		s := identity.Subject{Kind: identity.Kind(k[0]), ID: [16]byte(k[1:])}
 		if !t.behind.Pending(s) {
@@ -335,7 +338,16 @@ func (t *standing) Scan(ctx context.Context) error {
 	return nil
 }
 
-func (t *standing) merge(s identity.Subject, e tenure) {
+// Merge takes what another node was told of a subject, and reports whether it can be read.
+func (t *Table) Merge(s identity.Subject, record []byte) bool {
+	if !Earns(s.Kind) || len(record) != recordSize {
+		return false
+	}
+	t.merge(s, readTenure(record))
+	return true
+}
+
+func (t *Table) merge(s identity.Subject, e tenure) {
 	sh := t.shard(s)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -347,7 +359,11 @@ func (t *standing) merge(s identity.Subject, e tenure) {
 	if known && (old.established || !e.established) || !known && t.n.Load() >= t.max {
 		return
 	}
-	if !t.count(e.home, int(1-b2u(e.established)), int(b2u(e.established))) {
+	candidates, established := 1, 0
+	if e.established {
+		candidates, established = 0, 1
+	}
+	if !t.count(e.home, candidates, established) {
 		return
 	}
 	if known {
