@@ -41,8 +41,9 @@ type Console struct {
 	log      zerolog.Logger
 	sessions *sessions
 	pages    map[string]*template.Template // by language
-	oidc     *provider                     // nil: there is none
-	linked   admin.Caller                  // who comes by a link
+	texts    map[string]texts
+	oidc     *provider    // nil: there is none
+	linked   admin.Caller // who comes by a link
 }
 
 // root is where the console begins.
@@ -61,7 +62,7 @@ func New(d Deps) (*Console, error) {
 		c.oidc = newProvider(d.OIDC, d.Secret)
 	}
 	var err error
-	c.pages, err = parsePages()
+	c.pages, c.texts, err = parsePages()
 	return c, err
 }
 

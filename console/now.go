@@ -77,7 +77,7 @@ func (v *visit) showNow() {
 	from := to.Add(-span.Long).Truncate(span.Step)
 	var f figures
 	if v.look("/api/journal/figures?"+url.Values{"by": {span.By}, "from": {from.Format(time.RFC3339)}, "to": {to.Format(time.RFC3339)}, "top": {"6"}, "gateways": {"all"}}.Encode(), &f) {
-		data["Plot"] = plot(f.Items, from, to, span.Step)
+		data["Plot"] = v.plot(f.Items, from, to, span.Step)
 		sum := journal.Sum(f.Items)
 		data["Sums"], data["Challenges"], data["Lost"] = sum.Requests, sum.Challenges, lost(f.Gateways)
 		data["Reasons"], data["Networks"], data["Agents"] = f.Stopped["reason"], f.Stopped["network"], f.Stopped["agent"]
@@ -99,7 +99,7 @@ func (v *visit) showNow() {
 }
 
 // plot draws the requests of each step, stacked by verdict.
-func plot(all []journal.Figures, from, to time.Time, step time.Duration) template.HTML {
+func (v *visit) plot(all []journal.Figures, from, to time.Time, step time.Duration) template.HTML {
 	const width, height, left, bottom = 720, 200, 44, 18
 	n := int(to.Sub(from)/step) + 1
 	at := map[int64]map[string]float64{}
@@ -109,7 +109,7 @@ func plot(all []journal.Figures, from, to time.Time, step time.Duration) templat
 		at[all[i].At.Unix()] = sum.Requests
 		top = max(top, sum.Total)
 	}
-	m := svg.New(width, height, "requests by verdict")
+	m := svg.New(width, height, v.texts[v.lang]["requests_by_verdict"])
 	for i := range 3 {
 		y := float64(height-bottom) * (1 - float64(i)/2)
 		m.Line(left, y, width, y, "grid", "")
@@ -123,7 +123,7 @@ func plot(all []journal.Figures, from, to time.Time, step time.Duration) templat
 			count := at[t.Unix()][name]
 			h := count / top * float64(height-bottom)
 			y -= h
-			m.Rect(left+float64(i)*w, y, max(w-1, 0.6), h, "v-"+name, fmt.Sprintf("%s UTC: %s %.0f", t.Format("2006-01-02 15:04"), name, count))
+			m.Rect(left+float64(i)*w, y, max(w-1, 0.6), h, "v-"+name, fmt.Sprintf("%s UTC: %s %.0f", t.Format("2006-01-02 15:04"), v.texts[v.lang].word("verdict_", name), count))
 		}
 		if i%max(n/6, 1) == 0 && i+n/12 < n { // the last one would be cut off
 			layout := "15:04"
@@ -147,13 +147,14 @@ func short(n float64) string {
 }
 
 // coursePlot draws the entries of a subject over time: a line for each kind of what happened.
-func coursePlot(all []journal.Entry) template.HTML {
+func (v *visit) coursePlot(all []journal.Entry) template.HTML {
 	if len(all) < 2 {
 		return ""
 	}
-	const width, row, left = 720, 18, 90
+	const width, row, left = 720, 18, 110
 	first, last := all[len(all)-1].At, all[0].At
 	span := max(last.Sub(first).Seconds(), 1)
+	said := v.texts[v.lang]
 	var names []string
 	line := map[string]int{}
 	for _, e := range all {
@@ -163,11 +164,11 @@ func coursePlot(all []journal.Entry) template.HTML {
 	for i, name := range names {
 		line[name] = i
 	}
-	m := svg.New(width, row*len(names)+18, "course")
+	m := svg.New(width, row*len(names)+18, said["course"])
 	for i, name := range names {
 		y := float64(i*row + row/2)
 		m.Line(left, y, width, y, "grid", "")
-		m.Text(left-6, y+4, "end", "axis", name)
+		m.Text(left-6, y+4, "end", "axis", said.word("verdict_", said.word("kind_", name)))
 	}
 	for i := range all {
 		e := &all[i]

@@ -19,29 +19,40 @@ import (
 // languages are those of the console, the first one for everybody else.
 var languages = []string{"en", "ru"}
 
-// parsePages reads the templates once for each language.
-func parsePages() (map[string]*template.Template, error) {
-	pages := map[string]*template.Template{}
+// texts are those of a language, by key.
+type texts map[string]string
+
+// word is the text of a key, or the key itself if a later version, or an operator's word, may have brought it along.
+func (t texts) word(prefix, key string) string {
+	if text, ok := t[prefix+key]; ok {
+		return text
+	}
+	return key
+}
+
+// parsePages reads the texts, and the templates once for each language.
+func parsePages() (map[string]*template.Template, map[string]texts, error) {
+	pages, all := map[string]*template.Template{}, map[string]texts{}
 	for _, lang := range languages {
 		text, err := files.ReadFile("locales/" + lang + ".yaml")
 		if err != nil {
-			return nil, fmt.Errorf("console: %w", err)
+			return nil, nil, fmt.Errorf("console: %w", err)
 		}
-		texts := map[string]string{}
-		if err := yaml.Unmarshal(text, &texts); err != nil {
-			return nil, fmt.Errorf("console: locales/%s.yaml: %w", lang, err)
+		all[lang] = texts{}
+		if err := yaml.Unmarshal(text, all[lang]); err != nil {
+			return nil, nil, fmt.Errorf("console: locales/%s.yaml: %w", lang, err)
 		}
-		if pages[lang], err = template.New(lang).Funcs(functions(words.Language(lang), texts)).ParseFS(files, "pages/*.html"); err != nil {
-			return nil, fmt.Errorf("console: %w", err)
+		if pages[lang], err = template.New(lang).Funcs(functions(words.Language(lang), all[lang])).ParseFS(files, "pages/*.html"); err != nil {
+			return nil, nil, fmt.Errorf("console: %w", err)
 		}
 	}
-	return pages, nil
+	return pages, all, nil
 }
 
 // functions are what the templates call.
-func functions(lang words.Language, texts map[string]string) template.FuncMap {
+func functions(lang words.Language, said texts) template.FuncMap {
 	say := func(key string, args ...any) (string, error) {
-		text, ok := texts[key]
+		text, ok := said[key]
 		if !ok {
 			return "", fmt.Errorf("there is no text %q", key)
 		}
@@ -51,14 +62,8 @@ func functions(lang words.Language, texts map[string]string) template.FuncMap {
 		return words.Sprintf(lang, text, args...), nil
 	}
 	return template.FuncMap{
-		"t": say,
-		// or is the text of a key that a later version, or an operator's word, may have brought along
-		"word": func(prefix, key string) string {
-			if text, ok := texts[prefix+key]; ok {
-				return text
-			}
-			return key
-		},
+		"t":      say,
+		"word":   said.word,
 		"factor": func(name string, value float32) string { return words.Factor(lang, name, value) },
 		"reason": func(reason string) string { return words.Reason(lang, reason) },
 		"time":   func(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05") },

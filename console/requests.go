@@ -160,6 +160,7 @@ type standing struct {
 		Score      float32   `json:"score"`
 		Model      string    `json:"model"`
 		Bans       int       `json:"bans"`
+		Evaluated  time.Time `json:"evaluated"`
 		Challenges struct {
 			Shown, Solved, Failed, Ignored int
 		} `json:"challenges"`
@@ -169,6 +170,10 @@ type standing struct {
 			Value  float32 `json:"value"`
 			Amount float32 `json:"amount"`
 		} `json:"factors"`
+		Company []struct {
+			Name  string  `json:"name"`
+			Value float32 `json:"value"`
+		} `json:"company"`
 	} `json:"session"`
 	Gateways []admin.GatewayState `json:"gateways"`
 }

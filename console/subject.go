@@ -68,11 +68,13 @@ var companyOf = [...]struct{ group, factor string }{
 type groupSize struct {
 	Group, Factor string
 	Size          float32
-	When          time.Time // the ban that says so; zero: now
+	When          time.Time // the evaluation or the ban that says so; zero: now
+	Ban           bool      // it was a ban
 	Query         string    // finds the requests of the group; empty: the journal does not know it
 }
 
-// company returns the groups that a subject belongs to with their sizes: of now, and where memory does not hold them, of its last ban.
+// company returns the groups that a subject belongs to with their sizes: of now, and where memory does not hold them, of its last
+// evaluation or ban.
 // Queries find the requests of a group.
 func (s *standing) company(queries map[string]string) []groupSize {
 	var all []groupSize
@@ -80,13 +82,18 @@ func (s *standing) company(queries map[string]string) []groupSize {
 		line := groupSize{Group: of.group, Factor: of.factor, Query: queries[of.group]}
 		for _, b := range s.Bans {
 			if v := b.Factors[of.factor]; v > 0 && b.Made.After(line.When) {
-				line.Size, line.When = v, b.Made
+				line.Size, line.When, line.Ban = v, b.Made, true
 			}
 		}
 		if s.Session != nil {
+			for _, f := range s.Session.Company {
+				if f.Name == of.factor && s.Session.Evaluated.After(line.When) {
+					line.Size, line.When, line.Ban = f.Value, s.Session.Evaluated, false
+				}
+			}
 			for _, f := range s.Session.Factors {
 				if f.Name == of.factor {
-					line.Size, line.When = f.Value, time.Time{}
+					line.Size, line.When, line.Ban = f.Value, time.Time{}, false
 				}
 			}
 		}
@@ -133,7 +140,7 @@ func (v *visit) showSubject() {
 	var course journal.Found
 	if v.look("/api/journal?"+url.Values{"subject": {now.Subject}, "limit": {strconv.Itoa(courseRows)}, "gateways": {"all"}}.Encode(), &course) {
 		data["Course"] = course.Entries
-		data["Plot"] = coursePlot(course.Entries)
+		data["Plot"] = v.coursePlot(course.Entries)
 	}
 	if now.Session != nil {
 		var all []factor

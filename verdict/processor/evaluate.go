@@ -96,7 +96,7 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 	var model *formula.Model
 	if p.formula != nil {
 		_, model = p.formula.Score(x, r.Threshold)
-		score = p.weigh(e, s, model, x)
+		score = p.weigh(&v.scene, model, x)
 		p.shadowScore(e, s, score, x)
 	}
 	v.scene.e = nil
@@ -127,14 +127,15 @@ func (p *Processor) evaluate(e *verdict.Event, r *rates, s *session) {
 }
 
 // weigh returns the score of the visit with the factors of this moment, and records it.
-func (p *Processor) weigh(e *verdict.Event, s *session, m *formula.Model, x []float32) float32 {
-	weight, span := s.weigh(&p.cfg.Visit, m, m.Raw(x), e.At)
+func (p *Processor) weigh(c *evidence, m *formula.Model, x []float32) float32 {
+	e := c.e
+	weight, span := c.s.weigh(&p.cfg.Visit, m, m.Raw(x), e.At)
 	score := m.Share(weight)
 	sh, h := p.sessions.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	if known := sh.find(h, e.Subjects[0]); known != nil {
 		known.add(weight, span, e.At)
-		known.score = score
+		known.score, known.company = score, companyOf(c)
 	}
 	return score
 }

@@ -1,6 +1,7 @@
 package processor
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -300,11 +301,14 @@ func TestSessionView(t *testing.T) {
 	for range 8 {
 		at = at.Add(2 * time.Second)
 		e := event(at, 1)
-		e.Claim = client.ParseClaim([]byte("curl/8"))
+		e.Claim, e.Agent = client.ParseClaim([]byte("curl/8")), 77
 		e.Facts.Page = true
 		p.Process(e)
 	}
 	view, ok := p.Session(event(at, 1).Subjects[0], at)
+	if want := []FactorView{{Name: "agent_addresses", Group: Company, Value: 1}}; !slices.Equal(view.Company, want) {
+		t.Errorf("it is not said how many have its User-Agent: %+v", view.Company)
+	}
 	if !ok || view.Pages != 8 || view.Claim != "library" || view.Evaluated == nil || !(view.Score > 0) {
 		t.Fatalf("%+v", view)
 	}

@@ -24,19 +24,25 @@ const (
 	historyCount
 )
 
-// history is what the store's counters said about a subject when they were last asked. A number n is stored in a byte
-// as 8 × log2(1+n), rounded, plus one; 0 is unknown. That is accurate to 5 % up to two thousand million.
-type history [historyCount]uint8
+// history is what the store's counters said about a subject when they were last asked.
+type history [historyCount]rough
 
-func (h *history) set(i int, n uint64) {
-	h[i] = uint8(min(math.Round(8*math.Log2(1+float64(n))), math.MaxUint8-1)) + 1
+func (h *history) set(i int, n uint64) { h[i] = roughly(float64(n)) }
+
+func (h *history) value(i int) float32 { return h[i].value() }
+
+// rough is a number n in a byte, as 8 × log2(1+n), rounded, plus one; 0 is unknown. That is accurate to 5 % up to two thousand million.
+type rough uint8
+
+func roughly(n float64) rough {
+	return rough(min(math.Round(8*math.Log2(1+n)), math.MaxUint8-1)) + 1
 }
 
-func (h *history) value(i int) float32 {
-	if h[i] == 0 {
+func (r rough) value() float32 {
+	if r == 0 {
 		return nan
 	}
-	return float32(math.Round(math.Exp2(float64(h[i]-1)/8) - 1))
+	return float32(math.Round(math.Exp2(float64(r-1)/8) - 1))
 }
 
 // historyPrefix is the prefix of the counters that the processor keeps.

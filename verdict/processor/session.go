@@ -124,6 +124,7 @@ type session struct {
 	testimony   testimony
 	software    client.Software // of that handshake
 	history     history
+	company     company
 }
 
 type sessionFlags uint8

@@ -29,7 +29,8 @@ type SessionView struct {
 	Repeated   int          `json:"repeated,omitempty"` // consecutive bans, by which the next one grows
 	Challenges Challenges   `json:"challenges"`
 	Counters   *CountsView  `json:"counters,omitempty"` // of the store; absent if it does not answer
-	Factors    []FactorView `json:"factors"`            // the known ones, without the company of its User-Agent and shape
+	Factors    []FactorView `json:"factors"`            // the known ones, without the company of its User-Agent, shape and handshake
+	Company    []FactorView `json:"company,omitempty"`  // how large that was when the subject was evaluated
 }
 
 // CountsView is what the store's counters know of a subject, across restarts and all nodes: pages up to the last
@@ -116,6 +117,7 @@ func (p *Processor) Session(sub identity.Subject, at time.Time) (SessionView, bo
 	}
 	view.Counters = p.viewCounts(sub, at)
 	p.viewFactors(&view, sub, &s, at)
+	view.Company = s.company.view()
 	return view, true
 }
 
@@ -168,6 +170,30 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 		}
 		view.Factors = append(view.Factors, f)
 	}
+}
+
+// companyFactors are those that say how large the groups are to which a subject belongs by what its requests look like.
+var companyFactors = [...]string{"agent_addresses", "shape_addresses", "hello_addresses", "hello_agents"}
+
+// company is their values at the last evaluation; a session does not know its User-Agent.
+type company [len(companyFactors)]rough
+
+func companyOf(c *evidence) (all company) {
+	for i, g := range [...]*group{&c.agent, &c.shape, &c.hello.company, &c.hello.agents} {
+		if n := g.membership(); n > 0 {
+			all[i] = roughly(float64(n))
+		}
+	}
+	return all
+}
+
+func (c *company) view() (all []FactorView) {
+	for i, n := range c {
+		if n != 0 {
+			all = append(all, FactorView{Name: companyFactors[i], Group: Company, Value: n.value()})
+		}
+	}
+	return all
 }
 
 // Forget forgets what memory knows of a subject. It looks at everybody, so it is for operators.
