@@ -53,7 +53,7 @@ func TestEventsOverKafka(t *testing.T) {
 	const first = 10 // pages
 	victim, robot := 0, robots(1)[0]
 	var pause time.Duration
-	got := robot.reads(t, g.url, 0, func(i int) {
+	got := robot.reads(t, g.url, func(i int) {
 		time.Sleep(15 * time.Millisecond)
 		if i != first {
 			return
@@ -76,7 +76,7 @@ func TestEventsOverKafka(t *testing.T) {
 		pause = time.Since(began)
 	})
 	robot = robots(3)[0]
-	want := robot.reads(t, g.url, 0, func(i int) {
+	want := robot.reads(t, g.url, func(i int) {
 		time.Sleep(15 * time.Millisecond)
 		if i == first {
 			time.Sleep(pause) // a long stay on a page tells of a robot, too

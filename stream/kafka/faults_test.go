@@ -89,16 +89,26 @@ func TestAway(t *testing.T) {
 		t.Error("it publishes although the brokers are away")
 	}
 	eventually(t, "the processor knows that it holds nothing", func() bool { return proc.Status().Held == 0 })
-	eventually(t, "the processor says why", func() bool { return proc.Status().Err != nil })
 	wire.mend()
 	other.mend()
-	eventually(t, "the processor is well, although nothing comes", func() bool { return proc.Status().Err == nil })
 	eventually(t, "the brokers are back", func() bool { return publish(gate, 1, "c") == nil })
 	eventually(t, "what came after", func() bool { // "a" may come twice: it was perhaps not noted yet
 		got.mu.Lock()
 		defer got.mu.Unlock()
 		return slices.Contains(got.fresh, "c")
 	})
+}
+
+// TestIdleProcessorIsWellAgain: a processor to which nothing comes says that its brokers are away only while they are.
+func TestIdleProcessorIsWellAgain(t *testing.T) {
+	t.Parallel()
+	proc, wire := joined(t, brokers(t))
+	consume(t, proc, func(stream.Delivery) { t.Error("something came") })
+	eventually(t, "it holds all partitions", func() bool { return proc.Status().Held == proc.Partitions() })
+	wire.cut()
+	eventually(t, "it says that the brokers are away", func() bool { return proc.Status().Err != nil })
+	wire.mend()
+	eventually(t, "it is well", func() bool { return proc.Status().Err == nil })
 }
 
 // TestStartsWithoutBrokers: neither a gateway nor a processor waits for brokers that are not there yet.
