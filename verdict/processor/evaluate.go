@@ -131,11 +131,12 @@ func (p *Processor) weigh(c *evidence, m *formula.Model, x []float32) float32 {
 	e := c.e
 	weight, span := c.s.weigh(&p.cfg.Visit, m, m.Raw(x), e.At)
 	score := m.Share(weight)
+	p.companies.put(e.Subjects[0], companyOf(c))
 	sh, h := p.sessions.lock(e.Subjects[0])
 	defer sh.mu.Unlock()
 	if known := sh.find(h, e.Subjects[0]); known != nil {
 		known.add(weight, span, e.At)
-		known.score, known.company = score, companyOf(c)
+		known.score = score
 	}
 	return score
 }

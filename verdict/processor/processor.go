@@ -70,6 +70,7 @@ type Processor struct {
 	log        zerolog.Logger
 	queues     []*queue
 	sessions   *table[identity.Subject, session]
+	companies  companies
 	trails     *table[identity.Subject, trail]
 	paces      paces
 	groups     *table[groupKey, group]
@@ -159,6 +160,7 @@ func New(cfg Config, d Deps) (*Processor, error) {
 	p := &Processor{
 		cfg: cfg, keeper: d.Keeper, formula: d.Formula, counters: d.Counters, observer: d.Observer, labels: d.Labels, secret: d.Secret, log: d.Log, stop: make(chan struct{}), stopErrands: make(chan struct{}), zone: zone,
 		sessions:  newTable[identity.Subject, session](cfg.MaxSessions, places.subject),
+		companies: newCompanies(cfg.MaxSessions),
 		trails:    newTable[identity.Subject, trail](max(tableShards, cfg.MaxSessions/trailsPart), places.subject),
 		paces:     newPaces(max(tableShards, cfg.MaxSessions/4), places.pace),
 		groups:    newTable[groupKey, group](cfg.MaxGroups, places.group),

@@ -124,7 +124,6 @@ type session struct {
 	testimony   testimony
 	software    client.Software // of that handshake
 	history     history
-	company     company
 }
 
 type sessionFlags uint8

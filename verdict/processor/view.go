@@ -117,7 +117,7 @@ func (p *Processor) Session(sub identity.Subject, at time.Time) (SessionView, bo
 	}
 	view.Counters = p.viewCounts(sub, at)
 	p.viewFactors(&view, sub, &s, at)
-	view.Company = s.company.view()
+	view.Company = p.companies.of(sub).view()
 	return view, true
 }
 
@@ -172,32 +172,9 @@ func (p *Processor) viewFactors(view *SessionView, sub identity.Subject, s *sess
 	}
 }
 
-// companyFactors are those that say how large the groups are to which a subject belongs by what its requests look like.
-var companyFactors = [...]string{"agent_addresses", "shape_addresses", "hello_addresses", "hello_agents"}
-
-// company is their values at the last evaluation; a session does not know its User-Agent.
-type company [len(companyFactors)]rough
-
-func companyOf(c *evidence) (all company) {
-	for i, g := range [...]*group{&c.agent, &c.shape, &c.hello.company, &c.hello.agents} {
-		if n := g.membership(); n > 0 {
-			all[i] = roughly(float64(n))
-		}
-	}
-	return all
-}
-
-func (c *company) view() (all []FactorView) {
-	for i, n := range c {
-		if n != 0 {
-			all = append(all, FactorView{Name: companyFactors[i], Group: Company, Value: n.value()})
-		}
-	}
-	return all
-}
-
 // Forget forgets what memory knows of a subject. It looks at everybody, so it is for operators.
 func (p *Processor) Forget(sub identity.Subject) {
 	p.sessions.sweep(func(k identity.Subject, _ *session) bool { return k == sub })
 	p.trails.sweep(func(k identity.Subject, _ *trail) bool { return k == sub })
+	p.companies.put(sub, company{})
 }
