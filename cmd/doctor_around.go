@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"fmt"
-	"math"
 	"net"
 	"net/http"
 	"net/netip"
@@ -23,16 +22,7 @@ import (
 func (d *doctor) kernel() {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
-		want := 4096.0
-		if d.cfg.HTTP.MaxConns > 0 {
-			want = 2*float64(d.cfg.HTTP.MaxConns) + 512 // one to the visitor, one to the service
-		}
-		if have := float64(files.Max); have < want {
-			d.say(look, "open files", fmt.Sprintf("LimitNOFILE=%.0f in the unit, or ulimit -n; or lower http.max_conns", math.Ceil(want)),
-				"this user may open %.0f files; http.max_conns connections need up to %.0f", have, want)
-		} else {
-			d.say(healthy, "open files", "", "%.0f may be open", have)
-		}
+		d.all = append(d.all, filesFor(files.Max, d.cfg.HTTP.MaxConns)) // the soft limit is raised to it at start
 	}
 	const file, least = "/proc/sys/net/core/somaxconn", 1024
 	if text, err := os.ReadFile(file); err == nil { // Linux
@@ -40,6 +30,26 @@ func (d *doctor) kernel() {
 			d.say(look, "backlog", fmt.Sprintf("sysctl -w net.core.somaxconn=%d", least), "%s is %d: a burst of connections is refused by the kernel", file, n)
 		}
 	}
+}
+
+const (
+	filesOfItsOwn = 512  // of the store, the journal, lists, logs and listeners
+	busyConns     = 4096 // of visitors at once, at a busy site
+)
+
+// filesFor says whether a process that may open so many files can serve the connections that come: each takes two, one to the visitor and
+// one to the service. What the configuration allows is the most that can be needed; what a busy site has is what is asked for.
+func filesFor(have uint64, maxConns int) finding {
+	need := func(conns uint64) uint64 { return 2*conns + filesOfItsOwn }
+	enough, busy, limit := (max(have, filesOfItsOwn)-filesOfItsOwn)/2, uint64(busyConns), "http.max_conns sets no limit"
+	if most := uint64(max(maxConns, 0)); most > 0 {
+		busy, limit = min(busy, most), fmt.Sprintf("the %d of http.max_conns would need %d", most, need(most))
+	}
+	f := finding{State: healthy, What: "open files", Says: fmt.Sprintf("%d may be open at once, enough for %d connections of visitors; %s", have, enough, limit)}
+	if enough < busy {
+		f.State, f.Do = look, fmt.Sprintf("LimitNOFILE=%d in the unit, or ulimit -n: for %d connections, as a busy site has them", need(busy), busy)
+	}
+	return f
 }
 
 // aCrawler is an address of Googlebot, whose name says so.

@@ -189,6 +189,7 @@ func (k *checkCall) serve() {
 		k.learnAnswer(call)
 		return
 	}
+	k.beginTrace()
 	k.Identify()
 	switch k.style {
 	case styleFull:
@@ -320,6 +321,7 @@ func (k *checkCall) report() {
 	if k.core.deps.Access != nil {
 		k.logAccess(took)
 	}
+	k.offerTrace()
 }
 
 func (k *checkCall) learn(took time.Duration) {

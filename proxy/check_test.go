@@ -3,9 +3,12 @@ package proxy
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -13,7 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"antirobot/identity"
+	"antirobot/proxy/traces"
 	"antirobot/verdict"
 	"antirobot/verdict/bans"
 )
@@ -131,6 +137,38 @@ func TestCheckLogsItsAnswer(t *testing.T) {
 		if ev := <-e.events; !ev.Advised || ev.Status != 0 {
 			t.Errorf("%s: the event knows of an answer: %+v", style, ev)
 		}
+	}
+}
+
+// TestCheckIsTraced: a check belongs to the trace that the balancer passes on; its line names it, and its decision is a span of it.
+func TestCheckIsTraced(t *testing.T) {
+	told := make(chan []byte, 1)
+	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body) // a part of it would lack what is looked for
+		told <- body
+	}))
+	defer receiver.Close()
+	e := newCheckEnv(t, nil)
+	cfg := traces.DefaultConfig()
+	cfg.Endpoint, cfg.Share = receiver.URL+"/v1/traces", 1
+	tracer, err := traces.New(cfg, traces.Deps{Log: zerolog.Nop(), Metrics: e.set})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.check.core.deps.Traces = tracer
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	if res := e.send(asked("GET", "/goods", "203.0.113.5", "Traceparent: 00-"+trace+"-b7ad6b7169203331-01\r\n")); res.StatusCode != 200 {
+		t.Fatalf("the check says %d", res.StatusCode)
+	}
+	if line := <-e.access; !strings.Contains(line, `"trace_id":"`+trace+`"`) {
+		t.Errorf("the line does not name the trace: %s", line)
+	}
+	if err := tracer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	id, _ := hex.DecodeString(trace)
+	if body := <-told; bytes.Count(body, id) != 2 || !bytes.Contains(body, []byte("decision")) || !bytes.Contains(body, []byte("/goods")) {
+		t.Errorf("the receiver is told %q", body)
 	}
 }
 

@@ -18,10 +18,10 @@ type traced struct {
 // nameTraceparent is the field by which a trace goes on.
 var nameTraceparent = []byte("Traceparent")
 
-// beginTrace decides whether the request is traced.
+// beginTrace decides whether the request is traced. Who passes it on is the peer of the call: in the check mode, the balancer.
 func (j *journey) beginTrace() {
 	if t := j.core.deps.Traces; t != nil {
-		t.Begin(&j.traced.Context, j.requestID, j.view.Get("Traceparent"), j.core.deps.Resolver.Trusts(j.view.Peer))
+		t.Begin(&j.traced.Context, j.requestID, j.view.Get("Traceparent"), j.core.deps.Resolver.Trusts(j.x.View.Peer))
 	}
 }
 
