@@ -21,6 +21,7 @@ const (
 	stateEmpty   // nothing was answered; spends nothing
 	stateUsed    // the key was answered earlier
 	stateHas     // … and rightly: the visitor, who pressed twice, brings the pass that it earned
+	stateLost    // … and rightly, a moment ago: the visitor, who may not have got it, is given the same pass again
 	stateLimited
 	stateNext        // one act of several: its next one follows
 	stateMoved       // a pass from another network is good here, too
@@ -30,7 +31,7 @@ const (
 )
 
 func (s state) String() string {
-	return [...]string{"solved", "failed", "expired", "empty", "used", "earned", "limited", "next", "moved", "not-moved", "unavailable"}[s]
+	return [...]string{"solved", "failed", "expired", "empty", "used", "earned", "repeated", "limited", "next", "moved", "not-moved", "unavailable"}[s]
 }
 
 // result is a judged answer.
@@ -149,6 +150,10 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 	}
 	right, given := kd.check(k.secret, p.rep)
 	r.robot, r.print = mechanical(&k, p.rep), q.readProof(p.key, p.proof)
+	if right && c.kept(q, &r, at) {
+		r.state = stateLost
+		return r
+	}
 	r.wait = c.early(q, &k, right, at)
 	switch {
 	case !given:
@@ -241,6 +246,7 @@ func (c *Captcha) earn(q *Request, r *result, at time.Time) {
 	}
 	c.climbs.earned.take(c.climbs.earned.addrKey(r.key.addr, 0), at)
 	c.bind(q, r)
+	c.keep(ctx, r)
 	r.cookie = c.passCookie(q, &r.pass, at)
 	r.state = stateSolved
 }
@@ -284,7 +290,7 @@ func (c *Captcha) checkJSON(q *Request, p *params, at time.Time) Response {
 	r := c.judge(q, channelPage, p, at)
 	var a Response
 	switch r.state {
-	case stateSolved, stateMoved:
+	case stateSolved, stateMoved, stateLost:
 		a = c.own(q, 200, typeJSON, verdictCaptcha)
 		c.cors(q, &a)
 		c.addPass(q, &a, &r)
@@ -343,7 +349,7 @@ func (c *Captcha) checkPage(q *Request, p *params, at time.Time) Response {
 	to := c.follow(q, &l, r.keyOrNil(), at)
 	var a Response
 	switch r.state {
-	case stateSolved, stateMoved, stateHas:
+	case stateSolved, stateMoved, stateHas, stateLost:
 		if p.back != "" {
 			a = c.message(q, p, 200, verdictCaptcha, templates.GoBack, "")
 		} else {

@@ -201,7 +201,7 @@ func (c *Captcha) challengeForm(q *Request, grant string) Response {
 		return c.tooLargePage(q, nil, templates.ProblemNone, at)
 	}
 	token := c.keys.Ring().SealSecret(nil, spravka.PurposeSaved, q.savedContext(), s.append(nil), at.Add(c.cfg.FormTTL))
-	if wait := c.exhausted(q, at); wait > reading && !c.mayMove(q, q.Reason, q.least(), false) {
+	if wait := c.exhausted(q, at); wait > 0 && !c.mayMove(q, q.Reason, q.least(), false) {
 		a := c.limitedForm(q, nil, string(token), wait, nil)
 		c.probe(q, &a, pr)
 		return a
@@ -271,10 +271,12 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	}
 	q.Reason, q.Require, q.Written = s.reason, s.require, s.written
 	if c.wasSent(q, &s) { // a reload of its answer
-		return c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
+		a := c.message(q, p, 409, verdictCaptcha, templates.FormSent, s.cameFrom(q))
+		c.repeat(q, p, &a, at)
+		return a
 	}
 	if p.fresh != "" || p.toLang != "" || p.step != "" { // another picture, language or step: nothing was answered
-		if wait := c.exhausted(q, at); wait > reading {
+		if wait := c.exhausted(q, at); wait > 0 {
 			return c.limitedForm(q, p, p.saved, wait, nil)
 		}
 		p.key = ""
@@ -292,7 +294,7 @@ func (c *Captcha) checkForm(q *Request, p *params, at time.Time) Response {
 	}
 	var a Response
 	switch r.state {
-	case stateSolved, stateMoved, stateHas:
+	case stateSolved, stateMoved, stateHas, stateLost:
 		var back bool
 		if a, back = c.comeBack(q, &s, page, pr, at); !back {
 			a = c.resend(q, p, s, page, at)

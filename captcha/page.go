@@ -44,7 +44,7 @@ func (c *Captcha) Page(q *Request) Response {
 	}
 	least := c.leastOf(q, &l, at)
 	moves := c.mayMove(q, l.reason(), least, p.step+p.stay != "")
-	if wait := c.exhausted(q, at); wait > reading && !moves {
+	if wait := c.exhausted(q, at); wait > 0 && !moves {
 		return c.limited(q, &p, wait, q.Service.showURL(&l))
 	}
 	pr := c.probeOf(q)

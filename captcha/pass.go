@@ -1,6 +1,7 @@
 package captcha
 
 import (
+	"context"
 	"strings"
 	"time"
 
@@ -32,6 +33,46 @@ func (c *Captcha) addPass(q *Request, a *Response, r *result) {
 	}
 	_, rest, _ := strings.Cut(r.cookie.Value, "=")
 	a.add(r.cookie.Name, name+"="+rest)
+}
+
+// keptFor is how long a right answer that comes again is given the same pass again: the response to the first one may never
+// have arrived. It is one pass with one allowance, however often it is given.
+const keptFor = time.Minute
+
+func keptKey(k *key) []byte { return append([]byte("captcha/kept/"), k.nonce[:]...) }
+
+// keep remembers the pass that an answer has earned, for all nodes. If that fails, whoever does not get it is asked again.
+func (c *Captcha) keep(ctx context.Context, r *result) {
+	_ = c.store.Put(ctx, keptKey(&r.key), r.pass.AppendPacked(nil), keptFor)
+}
+
+// kept sets the pass that a right answer has earned a moment ago, if it comes from the same browser again: the caller has
+// checked that it comes from where the question was shown.
+func (c *Captcha) kept(q *Request, r *result, at time.Time) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), c.cfg.StoreTimeout)
+	defer cancel()
+	b, err := c.store.Get(ctx, nil, keptKey(&r.key))
+	if err != nil {
+		return false
+	}
+	p, ok := spravka.UnpackPass(b)
+	if !ok || p.Agent != agentOf(q) && p.Partner == 0 || p.Keyed() && p.Key != r.print {
+		return false
+	}
+	r.pass, r.cookie = p, c.passCookie(q, &p, at)
+	return true
+}
+
+// repeat gives the pass of a right answer that comes again, and checks nothing else about it.
+func (c *Captcha) repeat(q *Request, p *params, a *Response, at time.Time) {
+	k, kd, err := c.open(q, p.key, at)
+	if err != nil || k.channel != channelPage || !c.answerableBy(q, &k) {
+		return
+	}
+	r := result{key: k, opened: true, print: q.readProof(p.key, p.proof)}
+	if right, _ := kd.check(k.secret, p.rep); right && c.kept(q, &r, at) {
+		c.addPass(q, a, &r)
+	}
 }
 
 func agentOf(q *Request) uint64 { return agentOfView(q.View) }

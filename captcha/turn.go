@@ -15,13 +15,14 @@ import (
 // Passes beyond those that a household may earn as fast as it likes come by turns: one in each moment. A moment is at
 // most a share of the hour (hour/passes_per_hour) because of what the address earned in an hour, and at most
 // longest_wait because of what it or a network around it earned in a day. It grows with the square of what is beyond, from a
-// few seconds, and doubles each time: turns are counted by their moment, which has to stay the same from one pass to the next.
+// moment that is longer than it takes to read a picture, and doubles each time: turns are counted by their moment, which has to
+// stay the same from one pass to the next. A turn may be taken while its picture would still be read, so that what is shown is
+// taken at once, however quickly it is answered.
 
 // moments is how often a moment doubles until it is the longest.
 const moments = 8
 
-// reading is the time that it takes to read a picture and to type what it shows: whose turn comes within it is not
-// told to wait before.
+// reading is the time that it takes to read a picture and to type what it shows: nobody waits so long.
 const reading = 10 * time.Second
 
 // momentOf returns the interval between passes where so many were earned in the past hour and day, per household.
@@ -35,24 +36,27 @@ func (c *Config) momentOf(inHour, inDay float64) time.Duration {
 		_, doublings := math.Frexp(2 * share * share) // the power of two that it does not reach
 		return longest >> min(max(-doublings, 0), moments)
 	}
-	moment := max(step(inHour, c.PassesPerHour, hour/time.Duration(c.PassesPerHour)), step(inDay, c.PassesPerDay, c.LongestWait))
-	if moment == 0 {
-		return 0
-	}
-	return max(moment, time.Second)
+	return max(step(inHour, c.PassesPerHour, hour/time.Duration(c.PassesPerHour)), step(inDay, c.PassesPerDay, c.LongestWait))
+}
+
+// turnOf returns the number of the turn that may be taken at a time, and how long it is until the next.
+func turnOf(at time.Time, moment time.Duration) (n int64, left time.Duration) {
+	return windowOf(at.Add(reading), moment)
 }
 
 // moment returns the interval between passes at a level with the given counts: a network of several households has as
-// many turns more.
+// many turns more. An interval that passes while a picture is read is none.
 func (c *Config) moment(e *earned, i int, inHour, inDay float64) time.Duration {
+	moment := time.Duration(0)
 	if i == 0 {
-		return c.momentOf(inHour, inDay)
+		moment = c.momentOf(inHour, inDay)
+	} else {
+		moment = time.Duration(float64(c.momentOf(0, inDay)) / e.levels[i].places)
 	}
-	moment := c.momentOf(0, inDay)
-	if moment == 0 {
+	if moment <= reading {
 		return 0
 	}
-	return max(time.Duration(float64(moment)/e.levels[i].places), time.Second)
+	return moment
 }
 
 // takePass counts a pass of the address that a right answer's challenge was made for, or returns how long it has to wait
@@ -77,7 +81,7 @@ func (c *Captcha) takePass(ctx context.Context, q *Request, r *result, at time.T
 	}
 	for i := range e.n { // a pass just earned counts in the next one's moment
 		if next := c.cfg.moment(&e, i, e.hour, e.levels[i].day); next > 0 {
-			n, _ := windowOf(at, next)
+			n, _ := turnOf(at, next)
 			if _, err = c.store.Incr(ctx, momentKey(e.levels[i].net, next, n), 1, next); err != nil {
 				return e, 0, err
 			}
@@ -91,7 +95,7 @@ func (c *Captcha) takeTurn(ctx context.Context, l *level, moment time.Duration, 
 	if moment == 0 {
 		return 0, nil
 	}
-	n, left := windowOf(at, moment)
+	n, left := turnOf(at, moment)
 	granted, err := c.store.Take(ctx, momentKey(l.net, moment, n), 1, 1, moment)
 	if err != nil || granted > 0 {
 		return 0, err
@@ -167,7 +171,7 @@ func (c *Captcha) exhaustedAt(q *Request, addr netip.Addr, at time.Time) (wait t
 		if moment == 0 {
 			continue
 		}
-		n, left := windowOf(at, moment)
+		n, left := turnOf(at, moment)
 		if taken, err := c.store.Incr(ctx, momentKey(e.levels[i].net, moment, n), 0, moment); err == nil && taken > 0 {
 			wait = max(wait, left)
 		}

@@ -67,6 +67,7 @@ func TestPressingTwice(t *testing.T) {
 		rep := e.answerOf(fields.Get("key"))
 		e.pass(3 * time.Second)
 		first := e.submit(fields, rep)
+		e.pass(keptFor + time.Second)
 		other := e.solve()
 		if exhausted {
 			e.exhaust(time.Minute)

@@ -79,7 +79,7 @@ func (c *Captcha) XCheck(q *Request) Response {
 	p := readParams(q)
 	r := c.judge(q, channelXML, &p, at)
 	switch r.state {
-	case stateSolved:
+	case stateSolved, stateLost:
 		a := c.own(q, 200, typeXML, verdictCaptcha)
 		a.Header = append(a.Header, r.cookie)
 		a.Body = []byte(solvedXML)

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"errors"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -71,4 +73,46 @@ func TestNobodyIsAskedTwice(t *testing.T) {
 		}
 		return c
 	}, "203.0.113.7")
+	t.Run("where the connection ends before the pass arrives", func(t *testing.T) {
+		g.ban("ip:203.0.113.8", "10m")
+		v := visitor(t)
+		v.header.Set("X-Forwarded-For", "203.0.113.8")
+		page := v.get(v.get(g.url+"/articles").must(t, 302, "").Header.Get("Location")).must(t, 200, `name="rep"`)
+		answer := answered(t, page.body, testAnswer)
+		solved := g.metric("antirobot_captcha_answers_total", `result="solved"`)
+		cutOff(t, v, g, answer)
+		eventually(t, "the answer counts", func() bool { return g.metric("antirobot_captcha_answers_total", `result="solved"`) == solved+1 })
+		if to := v.do("POST", g.url+"/checkcaptcha", answer, "Content-Type", "application/x-www-form-urlencoded").must(t, 303, "").Header.Get("Location"); strings.Contains(to, "showcaptcha") {
+			t.Fatalf("the right answer, sent again, leads to %s", to)
+		}
+		v.get(g.url+"/articles").must(t, 200, "site got")
+		if n := g.metric("antirobot_captcha_answers_total", `result="solved"`); n != solved+1 {
+			t.Errorf("%v passes for one answer", n-solved)
+		}
+	})
+}
+
+// cutOff sends an answer, and ends the connection without reading what comes back.
+func cutOff(t *testing.T, v *client, g *gateway, answer string) {
+	t.Helper()
+	u, err := url.Parse(g.url + "/checkcaptcha")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequest("POST", u.String(), strings.NewReader(answer))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = v.header.Clone()
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	for _, c := range v.Jar.Cookies(u) {
+		r.AddCookie(c)
+	}
+	conn, err := net.Dial("tcp", u.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Write(conn), conn.Close()); err != nil {
+		t.Fatal(err)
+	}
 }
