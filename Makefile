@@ -122,8 +122,9 @@ agents: build ## drive Chromium, and Firefox where it is installed, through the 
 faults: build ## cut, pause, fill, flush and slow down what two gateways share, under load (docs/scaling.md)
 	@ANTIROBOT_FAULTS=1 ANTIROBOT_BIN=$(CURDIR)/antirobot $(GO) test ./e2e -count=1 -run 'TestFaults|TestRollingRestart' -v -timeout 20m | grep -E 'faults_test|^ *---|FAIL|ok'
 
-bench-stream: ## what an event costs on its way from a gateway to a processor (docs/adr/0036)
+bench-stream: ## what an event costs on its way from a gateway to a processor, and what a successor reads once more (docs/adr/0036)
 	@$(GO) test ./stream -run '^$$' -bench 'Offer|Reference|Through' -benchtime 1500000x
+	@$(GO) test ./stream -run '^$$' -bench Replay -benchtime 500000x
 
 bench-kvrocks: ## counts in three copies of Kvrocks (KVROCKS=path of the program): updates, bytes, a node lost (docs/adr/0043)
 	@tools/kvrocks.sh

@@ -67,7 +67,6 @@ func robots(net int) []robot {
 		{kind: "with cookies, by its score", address: at("198.18.%d.1"), header: browser, cookies: true, under: "/articles"},
 		{kind: "without cookies, by its pace", address: at("198.52.%d.1"), header: browser, under: "/pace"},
 		{kind: "with cookies and parts, by its pace", address: at("198.19.%d.1"), header: browser, cookies: true, parts: true, under: "/pace"},
-		{kind: "another browser at each page, by its pace", address: at("100.64.%d.1"), header: rotating, under: "/pace"},
 		{kind: "without cookies, by the budget", address: at("100.65.%d.1"), header: browser, under: "/free"},
 		{kind: "another browser at each page, by the budget", address: at("100.67.%d.1"), header: rotating, under: "/free"},
 		{kind: "network, by the budget", address: func(i int) string { return fmt.Sprintf("192.0.%d.%d", net, i%100+1) }, header: browser, under: "/free", hurries: true},

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"antirobot/stream"
 	"antirobot/stream/kafka"
 )
 
@@ -28,6 +29,13 @@ func TestMain(m *testing.M) {
 
 // BenchmarkThroughKafka is BenchmarkThroughRedis with an imitation of a broker: the server's time is not that of Apache Kafka.
 func BenchmarkThroughKafka(b *testing.B) {
+	g, pid := overKafka(b, batched())
+	through(b, batched(), g, pid)
+}
+
+// overKafka is a stream over an imitation of a broker, and its process.
+func overKafka(b *testing.B, of stream.Config) (stream.Stream, int) {
+	b.Helper()
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), brokerVariable+"=1")
 	out, err := cmd.StdoutPipe()
@@ -48,11 +56,10 @@ func BenchmarkThroughKafka(b *testing.B) {
 	}
 	cfg := kafka.DefaultConfig()
 	cfg.Brokers = []string{strings.TrimSpace(addr)}
-	of := batched()
 	s, err := kafka.New(cfg, of, zerolog.Nop())
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
-	through(b, of, s, cmd.Process.Pid)
+	b.Cleanup(func() { _ = s.Close() })
+	return s, cmd.Process.Pid
 }

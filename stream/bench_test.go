@@ -159,14 +159,20 @@ func BenchmarkReference(b *testing.B) {
 // BenchmarkThroughRedis publishes events to a real server and then lets a processor judge them, in batches of the size that
 // 200 thousand events a second make: by processor time of the gateway, of the server and of the processor.
 func BenchmarkThroughRedis(b *testing.B) {
+	g, pid := overRedis(b, batched())
+	through(b, batched(), g, pid)
+}
+
+// overRedis is a stream over a server of its own, and the server's process.
+func overRedis(b *testing.B, cfg stream.Config) (stream.Stream, int) {
+	b.Helper()
 	r := redistest.Start(b)
 	s, err := redisstore.New(redisstore.DefaultConfig(), redisstore.Deps{URL: "redis://" + r.Addr})
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
-	cfg := batched()
-	through(b, cfg, stream.NewGroup(cfg, stream.GroupDeps{Log: s.Events(cfg.Partitions, cfg.Keep), KV: s}), r.PID())
+	b.Cleanup(func() { _ = s.Close() })
+	return stream.NewGroup(cfg, stream.GroupDeps{Log: s.Events(cfg.Partitions, cfg.Keep), KV: s}), r.PID()
 }
 
 // batched has buffers that make batches of the size that 200 thousand events a second make.
@@ -176,14 +182,11 @@ func batched() stream.Config {
 	return cfg
 }
 
-// through publishes events to an engine, whose server is the process pid, and then lets a processor judge them.
-func through(b *testing.B, cfg stream.Config, g stream.Stream, pid int) {
+// publish offers b.N events of many visitors to a gateway's publisher, until the engine has them.
+func publish(b *testing.B, cfg stream.Config, g stream.Stream, services *stream.Services) {
 	b.Helper()
-	proc, services := judge(b, processor.Deps{})
 	p := publisher(cfg, g, services)
 	list := visits(1 << 16)
-	ours, theirs := cpuTime(), cpuOf(pid)
-	b.ResetTimer()
 	for i := range b.N {
 		e := &list[i&(len(list)-1)]
 		e.At = time.Now()
@@ -194,6 +197,15 @@ func through(b *testing.B, cfg stream.Config, g stream.Stream, pid int) {
 	if err := p.Close(); err != nil {
 		b.Fatal(err)
 	}
+}
+
+// through publishes events to an engine, whose server is the process pid, and then lets a processor judge them.
+func through(b *testing.B, cfg stream.Config, g stream.Stream, pid int) {
+	b.Helper()
+	proc, services := judge(b, processor.Deps{})
+	ours, theirs := cpuTime(), cpuOf(pid)
+	b.ResetTimer()
+	publish(b, cfg, g, services)
 	report(b, "gateway", cpuTime()-ours)
 	ours = cpuTime()
 	var judged atomic.Int64
