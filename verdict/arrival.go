@@ -123,9 +123,8 @@ func (c *Cacher) arrives(d *Decision, v *request.View, id *identity.Identity, s 
 	if m == nil || len(*m) == 0 || s.Campaign == StepNothing || id.N != 1 || id.Subjects[0].Kind != identity.KindIP || id.IBirth != 0 || id.Partner || len(v.Method) == 0 {
 		return false
 	}
-	var f client.Facts
-	agent := f.Read(v, id, &c.claims)
-	a, ok := arrivalOf(&f, v.Method[0], agent, shapeOf(v.Path), s.Group)
+	f, agent := d.read(v, id)
+	a, ok := arrivalOf(f, v.Method[0], agent, shapeOf(v.Path), s.Group)
 	if !ok {
 		return false
 	}

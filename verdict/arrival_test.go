@@ -144,3 +144,20 @@ func TestCampaignsReachGateways(t *testing.T) {
 		}
 	})
 }
+
+// BenchmarkNewcomer is a newcomer's page while there is a campaign of others: the decision and the event.
+func BenchmarkNewcomer(b *testing.B) {
+	w := newWorld(b)
+	s := service(b)
+	for i := range uint64(16) {
+		w.AskArrivals(&Campaign{Mark: i + 1, Until: w.now().Add(time.Hour), Share: 1})
+	}
+	v, id := newcomerFrom("192.0.2.7", agentFirefox, w.now())
+	var d Decision
+	var e Event
+	b.ReportAllocs()
+	for range b.N {
+		w.Decide(&d, v, id, s)
+		d.Event(&e, v, id, s)
+	}
+}

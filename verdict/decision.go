@@ -49,6 +49,9 @@ type Decision struct {
 	kept   keptAt
 	match  cbb.Match
 	claims *client.Table
+	facts  client.Facts // with agent; known says that they have been read
+	agent  uint64
+	known  bool
 	rooms  [2]*Ruling // kept from request to request
 }
 
@@ -144,6 +147,14 @@ func (d *Decision) Crawler() bool {
 	return d.Cause == CauseWhite && !d.Entry.Provisional && d.Entry.List == cbb.ListCrawlers
 }
 
+// read returns the facts of the request and the hash of its User-Agent. They are read once.
+func (d *Decision) read(v *request.View, id *identity.Identity) (*client.Facts, uint64) {
+	if !d.known {
+		d.agent, d.known = d.facts.Read(v, id, d.claims), true
+	}
+	return &d.facts, d.agent
+}
+
 // Event fills e with what is known of the request once it has been decided. The caller sets Static and Kind, and calls
 // Answered when the answer has been written.
 func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Settings) {
@@ -154,7 +165,8 @@ func (d *Decision) Event(e *Event, v *request.View, id *identity.Identity, s *Se
 	if len(v.Method) > 0 {
 		e.Method = v.Method[0]
 	}
-	e.Agent = e.Facts.Read(v, id, d.claims)
+	f, agent := d.read(v, id)
+	e.Facts, e.Agent = *f, agent
 	e.Client = clientOf(id, v)
 	if d.Cause == CauseWhite && d.Entry.Provisional {
 		e.Cause = CauseNone
