@@ -27,8 +27,7 @@ const (
 	newcomerPlaces = 4096
 	newcomerFor    = 3600 // seconds in which a client of an address arrives once
 
-	fewHomes    = 8         // networks of robots from which on a way is a campaign's …
-	robotsMost  = 0.25      // … if at least this share of all who arrived so are known to be robots
+	robotsMost  = 0.3       // a way is a campaign's if at least this share of all who arrived so are known to be robots
 	askFrom     = 0.8       // share of robots among those of whom it is known what they are, from which on some are asked …
 	askAll      = 0.9       // … and all are,
 	askMost     = 1 - 1./64 // but for a few addresses, which show what those who arrive so are
@@ -36,13 +35,19 @@ const (
 	askedPeople = 0.01      // newcomers among the people who arrive so, out of all visits of people
 	fewPictures = 2         // parts of pages that a person loads
 	askFor      = 600       // seconds that newcomers are asked after the last of them
-	newSpan     = 3 * 3600.0
+	usualShare  = 0.5       // of robots, where nothing is known of those who arrive less alike
+	usualWeight = 1.5       // how many newcomers of whom it is known what they are what is usual counts like
+	newSpan     = 3 * 3600
+	homeSpan    = newSpan / 2 // in which networks are counted
 	lateSpan    = 600.0
 	lateLeast   = 0.1 // how often they arrive now, at least, out of how often they did on average
 )
 
-// fewRobots are how many robots make a way a campaign's, by how much they are alike.
-var fewRobots = [verdict.Likenesses]float32{8, 10, 12, 16}
+// How many robots make a way a campaign's, from how many networks, by how much they are alike.
+var (
+	fewRobots = [verdict.Likenesses]float32{3, 4, 6, 12}
+	fewHomes  = [verdict.Likenesses]int{3, 4, 6, 8}
+)
 
 // way is what is known of those who arrive in one way.
 type way struct {
@@ -53,9 +58,10 @@ type way struct {
 	robots    float32
 	people    float32
 	peopleDay float32 // over the day
-	networks  uint64  // a bit for each network of robots in this hour
-	hour      uint32
-	before    uint64 // … in the hour before
+	all       float32 // robots, also those who are asked for arriving more alike
+	networks  uint64  // a bit for each network of robots in this homeSpan
+	span      uint32
+	before    uint64 // … in the one before
 	like      verdict.Likeness
 	share     float32 // that is asked …
 	until     int64   // … until then, in unix seconds
@@ -71,12 +77,12 @@ type newcomer struct {
 }
 
 func (w *way) fade(at int64) {
-	if hour := uint32(at / 3600_000); hour > w.hour { //nolint:gosec // after 1970
+	if span := spanOf(at); span > w.span {
 		w.before = 0
-		if hour == w.hour+1 {
+		if span == w.span+1 {
 			w.before = w.networks
 		}
-		w.networks, w.hour = 0, hour
+		w.networks, w.span = 0, span
 	}
 	if at <= w.at {
 		return
@@ -85,9 +91,11 @@ func (w *way) fade(at int64) {
 	w.at = at
 	w.lately *= fading(gap, lateSpan)
 	h := fading(gap, newSpan)
-	w.came, w.robots, w.people = w.came*h, w.robots*h, w.people*h
+	w.came, w.robots, w.people, w.all = w.came*h, w.robots*h, w.people*h, w.all*h
 	w.peopleDay *= fading(gap, groupDay)
 }
+
+func spanOf(at int64) uint32 { return uint32(at / (homeSpan * 1000)) } //nolint:gosec // after 1970
 
 // way returns the place of a way, which may have to be made; another one gives way that fewer have come by.
 func (n *newcomers) way(mark uint64, like verdict.Likeness, at int64) *way {
@@ -105,7 +113,7 @@ func (n *newcomers) way(mark uint64, like verdict.Likeness, at int64) *way {
 			worst = w
 		}
 	}
-	*worst = way{mark: mark, like: like, at: at, hour: uint32(at / 3600_000)} //nolint:gosec // after 1970
+	*worst = way{mark: mark, like: like, at: at, span: spanOf(at)}
 	return worst
 }
 
@@ -240,6 +248,7 @@ func (n *newcomers) banned(e *verdict.Event, group uint32, told *toldCampaigns) 
 		if x.person {
 			w.people, w.peopleDay = max(w.people-1, 0), max(w.peopleDay-1, 0)
 		}
+		w.all++
 		if !covered {
 			w.robots++
 			w.networks |= 1 << network
@@ -252,17 +261,25 @@ func (n *newcomers) banned(e *verdict.Event, group uint32, told *toldCampaigns) 
 // robots who arrive in that one say nothing about others who arrive less alike.
 func (n *newcomers) count(x *newcomer, e *verdict.Event, told *toldCampaigns, f func(w *way, covered bool)) {
 	covered, now := false, e.At.Unix()
+	var ways [verdict.Likenesses]*way
 	for like, mark := range x.arrival {
 		w := n.way(mark, verdict.Likeness(like), e.At.UnixMilli()) //nolint:gosec // there are few
 		f(w, covered)
-		n.judge(w, now, told)
+		ways[like] = w
 		covered = covered || w.until > now
+	}
+	usual := float32(usualShare)
+	for like := len(ways) - 1; like >= 0; like-- {
+		n.judge(ways[like], now, usual, told)
+		if like > 0 {
+			usual = ways[like].usualIn(ways[like-1], usual)
+		}
 	}
 }
 
 // judge decides whether newcomers who arrive in a way are asked.
-func (n *newcomers) judge(w *way, now int64, told *toldCampaigns) {
-	share := n.ask(w, now)
+func (n *newcomers) judge(w *way, now int64, usual float32, told *toldCampaigns) {
+	share := n.ask(w, now, usual)
 	switch asked := w.until > now; {
 	case share == 0 && !asked, share == w.share && w.until-now > askFor/2:
 		return
@@ -280,14 +297,25 @@ func (n *newcomers) judge(w *way, now int64, told *toldCampaigns) {
 	told.n++
 }
 
+// estimate is the share of robots among those of whom it is known what they are, as if usualWeight more were known, of whom the usual
+// share is robots.
+func estimate(robots, people, peopleDay, usual float32) float32 {
+	return (robots + usualWeight*usual) / (robots + max(people, peopleDay/8) + usualWeight)
+}
+
+// usualIn is the estimate for those of a way who don't arrive in a closer one: what is usual there. So three robots are enough where others
+// who arrive less alike are robots, too, and a dozen may not be where those are people.
+func (w *way) usualIn(closer *way, usual float32) float32 {
+	return estimate(max(w.all-closer.all, 0), max(w.people-closer.people, 0), max(w.peopleDay-closer.peopleDay, 0), usual)
+}
+
 // ask returns the share of the newcomers of a way that is to be asked.
-func (n *newcomers) ask(w *way, now int64) float32 {
-	people := max(w.people, w.peopleDay/8)
-	if w.robots < fewRobots[w.like] || bits.OnesCount64(w.networks|w.before) < fewHomes || w.robots < robotsMost*w.came ||
+func (n *newcomers) ask(w *way, now int64, usual float32) float32 {
+	if w.robots < fewRobots[w.like] || bits.OnesCount64(w.networks|w.before) < fewHomes[w.like] || w.robots < robotsMost*w.came ||
 		w.lately < max(lateLeast*w.came*lateSpan/newSpan, lateLeast) || n.visits < fewVisits {
 		return 0
 	}
-	share := (w.robots/(w.robots+people) - askFrom) / (askAll - askFrom)
+	share := (estimate(w.robots, w.people, w.peopleDay, usual) - askFrom) / (askAll - askFrom)
 	if share <= 0 || n.peopleAsked(w, now) > askedPeople*n.visits {
 		return 0
 	}

@@ -80,13 +80,13 @@ func TestCampaignOfNewcomers(t *testing.T) {
 		e.Agent, e.Shape = 8, 6
 		return e
 	}
-	for i := range 7 {
+	for i := range 2 {
 		at = at.Add(time.Minute)
 		c.robot(newcomer7(at, 1000+i))
 		c.person(other(at, 2000+i))
 	}
 	if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
-		t.Fatalf("seven are enough: %v", share)
+		t.Fatalf("two are enough: %v", share)
 	}
 	for i := range 60 {
 		at = at.Add(time.Minute)
@@ -103,6 +103,31 @@ func TestCampaignOfNewcomers(t *testing.T) {
 	if share := c.asked(newcomer7(at, 1)); share != [verdict.Likenesses]float32{} {
 		t.Errorf("hours after it has ended %v are asked", share)
 	}
+}
+
+// TestWhatIsUsualDecidesHowManyAreEnough: where others with the same language are robots, three with another library are asked for already; where
+// those are people, ten are not.
+func TestWhatIsUsualDecidesHowManyAreEnough(t *testing.T) {
+	f := func(others func(c *crowd, e *verdict.Event), robots int, want bool) {
+		t.Helper()
+		at := time.Unix(1.8e9, 0)
+		c := newCrowd(4000, at)
+		for i := range 40 {
+			e := newcomer7(at, 1000+i)
+			e.Agent, e.Shape = 100+uint64(i), 100+uint64(i)
+			others(c, e)
+		}
+		for i := range robots {
+			c.robot(newcomer7(at, 2000+i))
+		}
+		if share := c.asked(newcomer7(at, 1))[verdict.LikeProgram]; (share == askMost) != want {
+			t.Errorf("after %d, %v are asked", robots, share)
+		}
+	}
+	f((*crowd).robot, 2, false)
+	f((*crowd).robot, 3, true)
+	f((*crowd).person, 10, false)
+	f((*crowd).person, 30, true)
 }
 
 // TestNobodyIsAskedWhoArrivesAsPeopleDo: where one in three turns out to be a person; where robots are a small part of those who arrive
