@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"errors"
 	"time"
+
+	"antirobot/proxy/socket"
 )
 
 // greet reads what comes before HTTP: the PROXY header and the TLS handshake.
@@ -88,13 +90,13 @@ func (c *conn) greetProxy() bool {
 }
 
 func (c *conn) greetTLS() bool {
-	under := c.sock
+	under := socket.Direct(c.sock)
 	if n := c.br.Buffered(); n > 0 { // the client's hello came together with the PROXY header
 		b, _ := c.br.Peek(n)
-		under = &bufferedConn{Conn: c.sock, early: append([]byte(nil), b...)}
+		under = &bufferedConn{Conn: under, early: append([]byte(nil), b...)}
 	}
-	direct := !c.opts.ProxyProtocol && !c.trusted // nobody's balancer holds the socket
-	pace := &paced{Conn: under, done: !direct}
+	alone := !c.opts.ProxyProtocol && !c.trusted // nobody's balancer holds the socket
+	pace := &paced{Conn: under, done: !alone}
 	t := tls.Server(pace, c.opts.TLS)
 	_ = t.SetDeadline(time.Now().Add(c.cfg.HeaderTimeout))
 	if err := t.HandshakeContext(helloContext(&c.ja4)); err != nil {
@@ -105,7 +107,7 @@ func (c *conn) greetTLS() bool {
 		}
 		return false
 	}
-	if direct {
+	if alone {
 		c.behind = pace.behind(c.sock)
 	}
 	_ = t.SetDeadline(time.Time{})

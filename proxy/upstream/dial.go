@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"antirobot/proxy/socket"
 	"antirobot/settings"
 )
 
@@ -55,6 +56,7 @@ func (a *address) connect(ctx context.Context) (*Conn, error) {
 	if a.tls == nil {
 		return c, nil
 	}
+	s.Conn = socket.Direct(nc)
 	t := tls.Client(s, a.tls)
 	if err := t.HandshakeContext(ctx); err != nil {
 		_ = nc.Close()

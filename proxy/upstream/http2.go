@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"antirobot/proxy/socket"
 )
 
 // The protocols of a service.
@@ -194,7 +196,7 @@ func (a *address) connectHTTP2(ctx context.Context) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &counted{Conn: nc, open: &a.open}
+	c := &counted{Conn: socket.Direct(nc), open: &a.open}
 	if a.tls == nil {
 		return c, nil
 	}

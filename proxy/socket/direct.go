@@ -1,0 +1,109 @@
+//go:build unix
+
+package socket
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// direct is a connection that sends and receives without telling the scheduler, which takes the processor of whoever is in a system
+// call for long, and gives it to another thread. Deadlines hold. One goroutine may read while another writes.
+type direct struct {
+	net.Conn
+	rc       syscall.RawConn
+	in, out  transfer
+	receives func(fd uintptr) (done bool) // d.receive, bound once
+	sends    func(fd uintptr) (done bool)
+}
+
+// transfer is one call in progress, in one direction.
+type transfer struct {
+	b     []byte // what is left to fill, or to send
+	n     int
+	errno unix.Errno // 0: none
+}
+
+// Direct returns a connection over nc's socket for callers that do not care what is below, such as crypto/tls: it hides what a socket
+// can do besides. It returns nc itself if that has no socket.
+func Direct(nc net.Conn) net.Conn {
+	sc, ok := nc.(syscall.Conn)
+	if !ok {
+		return nc
+	}
+	rc, err := sc.SyscallConn()
+	if err != nil {
+		return nc
+	}
+	d := &direct{Conn: nc, rc: rc}
+	d.receives, d.sends = d.receive, d.send
+	return d
+}
+
+// Read implements net.Conn.
+func (d *direct) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return d.Conn.Read(b)
+	}
+	d.in = transfer{b: b}
+	err := d.rc.Read(d.receives)
+	d.in.b = nil
+	switch {
+	case err != nil:
+		return 0, err //nolint:wrapcheck // it is the connection's
+	case d.in.errno != 0:
+		return 0, os.NewSyscallError("read", d.in.errno)
+	case d.in.n == 0:
+		return 0, io.EOF
+	}
+	return d.in.n, nil
+}
+
+// receive is called when bytes may have come.
+func (d *direct) receive(fd uintptr) (done bool) {
+	t := &d.in
+	for {
+		t.n, t.errno = RecvNow(int(fd), t.b, 0) //nolint:gosec // a descriptor is small
+		if t.errno != unix.EINTR {
+			return t.errno != unix.EAGAIN
+		}
+	}
+}
+
+// Write implements net.Conn.
+func (d *direct) Write(b []byte) (int, error) {
+	if len(b) == 0 {
+		return d.Conn.Write(b)
+	}
+	d.out = transfer{b: b}
+	err := d.rc.Write(d.sends)
+	d.out.b = nil
+	if err == nil && d.out.errno != 0 {
+		err = os.NewSyscallError("write", d.out.errno)
+	}
+	return d.out.n, err
+}
+
+// send is called when the socket may have room. What does not fit waits for the next call.
+func (d *direct) send(fd uintptr) (done bool) {
+	t := &d.out
+	for len(t.b) > 0 {
+		n, errno := SendNow(int(fd), t.b) //nolint:gosec // a descriptor is small
+		switch errno {
+		case 0:
+			t.n += n
+			t.b = t.b[n:]
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return false
+		default:
+			t.errno = errno
+			return true
+		}
+	}
+	return true
+}
