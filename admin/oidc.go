@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
@@ -68,8 +69,19 @@ func loopback(host string) bool {
 // oidcPrefix stands before the names that a provider gives, so that none is the name of a token.
 const oidcPrefix = "oidc:"
 
-// CallerOf returns who a provider says that somebody is; false: they have no role here.
+// The claims of an address and whether the provider knows that it is the person's own (OpenID Connect Core, 5.1).
+const (
+	claimEmail    = "email"
+	claimVerified = "email_verified"
+)
+
+// CallerOf returns who a provider says that somebody is; false: they have no role here. An address that the provider says is not
+// verified gives neither a name nor a role: anybody may have written it there. Providers that say nothing of it are believed.
 func (c *OIDCConfig) CallerOf(claims map[string]any) (who Caller, ok bool) {
+	if v := claims[claimVerified]; v == false || v == "false" { // some say it in a text
+		claims = maps.Clone(claims)
+		delete(claims, claimEmail)
+	}
 	name, _ := claimOf(claims, c.NameClaim).(string)
 	if name == "" {
 		name, _ = claims["sub"].(string)
@@ -97,8 +109,11 @@ func (c *OIDCConfig) CallerOf(claims map[string]any) (who Caller, ok bool) {
 	return who, who.Role >= Viewer
 }
 
-// Complete says that claims have what names somebody, and what gives a role.
+// Complete says that claims have what names somebody, and what gives a role: of an address also whether it is verified.
 func (c *OIDCConfig) Complete(claims map[string]any) bool {
+	if c.RoleClaim == claimEmail && claims[claimVerified] == nil {
+		return false
+	}
 	return claimOf(claims, c.NameClaim) != nil && claimOf(claims, c.RoleClaim) != nil
 }
 

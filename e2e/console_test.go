@@ -78,8 +78,10 @@ func TestConsole(t *testing.T) {
 
 	signIn(g.token)
 	page("now", 1280)
+	walk(t, ctx, "now")
 	run(t, ctx, "find", chromedp.SendKeys("#q", strings.ToLower(number)+"\r"), chromedp.WaitVisible("#let"))
 	page("request", 1280)
+	walk(t, ctx, "request")
 	for _, button := range []string{"#unban", "#let"} { // each leads to the page again
 		press(t, ctx, button)
 		run(t, ctx, "done", chromedp.WaitVisible(`[role=status]`))
@@ -92,6 +94,25 @@ func TestConsole(t *testing.T) {
 	if code, out := command(t, "tail", "kind:act", "--follow=false", "--admin", g.admin, "--data-dir", g.dir); code != 0 || !strings.Contains(out, "unban") || !strings.Contains(out, "by admin.token") ||
 		!strings.Contains(out, "lab apply") || !strings.Contains(out, "lab take back") || !strings.Contains(out, "unteach bad") {
 		t.Errorf("tail: %d %s", code, out)
+	}
+}
+
+// walk goes through a page by the tabulator, from its beginning until it is left: everything that can be used is come to once, in the
+// order in which it stands, and what has the focus is seen to have it.
+func walk(t *testing.T, ctx context.Context, name string) {
+	t.Helper()
+	const all = `[...document.querySelectorAll('a[href],button,input:not([type=hidden]),select,textarea,summary,[tabindex="0"]')].filter(e => !e.disabled && e.checkVisibility())`
+	run(t, ctx, name, chromedp.Evaluate(`window.walked = []; document.activeElement.blur(); getSelection().removeAllRanges();
+		document.body.tabIndex = -1; document.body.focus(); document.body.removeAttribute('tabindex')`, nil))
+	want := value[int](t, ctx, all+`.length`)
+	for range want {
+		run(t, ctx, name, chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(`(() => {
+			const e = document.activeElement, s = getComputedStyle(e)
+			walked.push({at: `+all+`.indexOf(e), seen: e.matches(':focus-visible') && (s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0 || s.boxShadow !== 'none'), is: e.outerHTML.slice(0, 80)})
+		})()`, nil))
+	}
+	if wrong := value[[]string](t, ctx, `walked.filter((w, i) => w.at !== i || !w.seen).map(w => JSON.stringify(w))`); len(wrong) > 0 || want < 10 {
+		t.Errorf("%s: by the keyboard through %d: %q", name, want, wrong)
 	}
 }
 
