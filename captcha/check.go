@@ -150,16 +150,13 @@ func (c *Captcha) judge(q *Request, ch channel, p *params, at time.Time) (r resu
 	}
 	right, given := kd.check(k.secret, p.rep)
 	r.robot, r.print = mechanical(&k, p.rep), q.readProof(p.key, p.proof)
-	if right && c.kept(q, &r, at) {
-		r.state = stateLost
-		return r
-	}
-	r.wait = c.early(q, &k, right, at)
 	switch {
 	case !given:
 		r.state = stateEmpty
-	case r.wait > 0:
-		r.state, r.early = stateLimited, true
+	case right && c.kept(q, &r, at):
+		r.state = stateLost
+	case right && c.early(q, &r, at):
+		r.state = stateLimited
 	case !c.spent.add(k.nonce, at):
 		r.state = q.again(&k)
 	case k.kind == moveCode:

@@ -109,13 +109,16 @@ func (c *Captcha) exhausted(q *Request, at time.Time) (wait time.Duration) {
 	return c.exhaustedAt(q, q.ID.Addr, at)
 }
 
-// early returns how long it is until the next turn, for an answer that would earn a pass now: it is not spent, so that nobody reads
-// a second picture for having been too quick with the first. A spent answer has no turn to wait for.
-func (c *Captcha) early(q *Request, k *key, right bool, at time.Time) (wait time.Duration) {
-	if !right || c.spent.has(k.nonce) || q.earned(k) || k.kind == moveCode || k.kind == movingCode && !lastRound(k) {
-		return 0
+// early reports whether a right answer comes before its turn, and sets how long it is until then: it is not spent, so that nobody
+// reads a second picture for having been too quick with the first. A spent answer has no turn to wait for.
+func (c *Captcha) early(q *Request, r *result, at time.Time) bool {
+	k := &r.key
+	if c.spent.has(k.nonce) || q.earned(k) || k.kind == moveCode || k.kind == movingCode && !lastRound(k) {
+		return false
 	}
-	return c.exhaustedAt(q, k.addr, at)
+	r.wait = c.exhaustedAt(q, k.addr, at)
+	r.early = r.wait > 0
+	return r.early
 }
 
 // againURL is where whoever has to wait tries again: with the same answer, if it was right and is not spent.
