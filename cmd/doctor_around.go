@@ -8,13 +8,16 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"antirobot/config"
 	"antirobot/journal"
+	"antirobot/proxy/h3"
 	"antirobot/settings"
 )
 
@@ -24,10 +27,17 @@ func (d *doctor) kernel() {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
 		d.all = append(d.all, filesFor(files.Max, d.cfg.HTTP.MaxConns)) // the soft limit is raised to it at start
 	}
-	const file, least = "/proc/sys/net/core/somaxconn", 1024
-	if text, err := os.ReadFile(file); err == nil { // Linux
-		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil && n < least {
-			d.say(look, "backlog", fmt.Sprintf("sysctl -w net.core.somaxconn=%d", least), "%s is %d: a burst of connections is refused by the kernel", file, n)
+	const least = 1024
+	if n, ok := kernelLimit("somaxconn"); ok && n < least {
+		d.say(look, "backlog", fmt.Sprintf("sysctl -w net.core.somaxconn=%d", least), "net.core.somaxconn is %d: a burst of connections is refused by the kernel", n)
+	}
+	if !slices.ContainsFunc(d.cfg.Listen, func(l config.Listener) bool { return l.HTTP3 }) {
+		return
+	}
+	for _, name := range []string{"rmem_max", "wmem_max"} {
+		if n, ok := kernelLimit(name); ok && n < h3.WantedBuffer {
+			d.say(look, "UDP buffers", fmt.Sprintf("sysctl -w net.core.%s=%d", name, h3.WantedBuffer),
+				"net.core.%s is %d: under load packets of HTTP/3 are lost and sent again", name, n)
 		}
 	}
 }
@@ -50,6 +60,16 @@ func filesFor(have uint64, maxConns int) finding {
 		f.State, f.Do = look, fmt.Sprintf("LimitNOFILE=%d in the unit, or ulimit -n: for %d connections, as a busy site has them", need(busy), busy)
 	}
 	return f
+}
+
+// kernelLimit reads a limit of net.core; ok is false where there is none.
+func kernelLimit(name string) (n int, ok bool) {
+	text, err := os.ReadFile("/proc/sys/net/core/" + name) // Linux
+	if err != nil {
+		return 0, false
+	}
+	n, err = strconv.Atoi(strings.TrimSpace(string(text)))
+	return n, err == nil
 }
 
 // aCrawler is an address of Googlebot, whose name says so.

@@ -22,6 +22,7 @@ import (
 	"antirobot/proxy/acme"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
+	"antirobot/proxy/h3"
 	"antirobot/proxy/traces"
 	"antirobot/proxy/upstream"
 	"antirobot/rules/requestrules"
@@ -48,6 +49,7 @@ type Config struct {
 	TLS       TLS               `mapstructure:"tls"`
 	HTTP      h1.Config         `mapstructure:"http"`
 	HTTP2     h2.Config         `mapstructure:"http2"`
+	HTTP3     h3.Config         `mapstructure:"http3"`
 	Delay     time.Duration     `mapstructure:"drain_delay"`   // between "not ready" and closed listeners
 	Drain     time.Duration     `mapstructure:"drain_timeout"` // for requests under way when the gateway is told to stop
 	Identity  identity.Config   `mapstructure:"identity"`
@@ -98,6 +100,8 @@ type Listener struct {
 
 	RedirectHTTPS bool `mapstructure:"redirect_https"` // sends every visitor to https
 	H2C           bool `mapstructure:"h2c"`            // HTTP/2 without TLS, for clients that begin with it
+	HTTP3         bool `mapstructure:"http3"`          // with TLS: UDP at the same port as well, and answers say so
+	HTTP3Port     int  `mapstructure:"http3_port"`     // that they name; 0: the listener's own
 	ProxyProtocol bool `mapstructure:"proxy_protocol"` // from trusted_proxies only, and then from all of them
 }
 
@@ -173,6 +177,7 @@ func Default() Config {
 		TLS:       TLS{ACME: acme.DefaultConfig()},
 		HTTP:      h1.DefaultConfig(),
 		HTTP2:     h2.DefaultConfig(),
+		HTTP3:     h3.DefaultConfig(),
 		Drain:     30 * time.Second,
 		Identity:  identity.DefaultConfig(),
 		Lists:     cbb.DefaultConfig(),
@@ -248,7 +253,7 @@ func (c *Config) KeyFile() string {
 
 // restartKeys are the settings, or sections, that are read at start only.
 var restartKeys = []string{
-	"role", "stream", "kafka", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms", "traces",
+	"role", "stream", "kafka", "data_dir", "log.access", "log.access_fields", "log.decision_lines", "log.access_lines", "admin", "check.listen", "check.spoe", "check.grpc", "http2", "http3", "tls", "store", "counters", "message", "verdict", "processor", "labels", "journal", "alarms", "traces",
 	"identity.token_cache_bytes", "identity.fuid_table", "identity.fuid_per_day", "request_rules",
 }
 

@@ -46,6 +46,7 @@ func (c *Config) Validate() error {
 	add("tls.acme", c.TLS.ACME.Validate())
 	add("http", c.HTTP.Validate())
 	add("http2", c.HTTP2.Validate())
+	add("http3", c.HTTP3.Validate())
 	add("identity", c.Identity.Validate())
 	add("lists", c.Lists.Validate())
 	add("captcha", c.Captcha.Validate())
@@ -119,7 +120,22 @@ func (l *Listener) Validate() error {
 	if l.H2C && l.Secure() {
 		errs = append(errs, errors.New("h2c: is for listeners without TLS; with TLS, http2 is chosen in the handshake"))
 	}
+	errs = append(errs, l.validateHTTP3())
 	return errors.Join(errs...)
+}
+
+func (l *Listener) validateHTTP3() error {
+	switch {
+	case l.HTTP3 && !l.Secure():
+		return errors.New("http3: is for listeners with TLS: set tls_cert or acme too")
+	case l.HTTP3 && l.ProxyProtocol:
+		return errors.New("http3: PROXY protocol does not exist over UDP; give visitors with HTTP/3 a listener of their own")
+	case l.HTTP3Port != 0 && !l.HTTP3:
+		return errors.New("http3_port: needs http3")
+	case l.HTTP3Port < 0 || l.HTTP3Port > 65535:
+		return fmt.Errorf("http3_port: %d is no port", l.HTTP3Port)
+	}
+	return nil
 }
 
 // anyURL stands for an address that is missing, where that is said otherwise.

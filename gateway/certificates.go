@@ -93,13 +93,18 @@ func (a *Server) tlsOf(listener int) *tls.Config {
 		cfg.NextProtos = []string{"h2", "http/1.1"}
 	}
 	if listener != adminListener {
-		a.tickets = append(a.tickets, cfg)
-		a.shareTickets(time.Now())
+		a.sealTickets(cfg)
 	}
 	if obtains {
 		cfg.NextProtos = append(cfg.NextProtos, acme.Protocol)
 	}
 	return cfg
+}
+
+// sealTickets gives a listener these keys, now and as they change.
+func (a *Server) sealTickets(cfg *tls.Config) {
+	a.tickets = append(a.tickets, cfg)
+	a.shareTickets(time.Now())
 }
 
 // shareTickets gives all listeners the keys of session tickets, from the ring: gateways that share it resume each other's

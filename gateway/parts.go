@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"antirobot/captcha"
@@ -20,6 +21,7 @@ import (
 	"antirobot/proxy/extauthz"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
+	"antirobot/proxy/h3"
 	"antirobot/proxy/spoe"
 	"antirobot/rules/requestrules"
 	"antirobot/rules/sources"
@@ -201,6 +203,20 @@ func (a *Server) openVisitors() (err error) {
 	}
 	if a.Cfg.HTTP2.Enabled {
 		a.http2, err = h2.New(a.Cfg.HTTP2, h2.Deps{Front: a.server, Metrics: a.set})
+	}
+	if err == nil && slices.ContainsFunc(a.Cfg.Listen, func(l config.Listener) bool { return l.HTTP3 }) {
+		d := h3.Deps{Front: a.server, Log: a.Logger("http3"), Metrics: a.set}
+		node, _ := os.Hostname() // without one it has no name
+		d.ResetKey, d.TokenKey = a.keys.Ring().QUICKeys(node)
+		a.http3, err = h3.New(a.Cfg.HTTP3, d)
+	}
+	return err
+}
+
+func (a *Server) closeVisitors() error {
+	err := a.server.Close()
+	if a.http3 != nil {
+		err = errors.Join(err, a.http3.Close())
 	}
 	return err
 }

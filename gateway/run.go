@@ -6,12 +6,14 @@ import (
 	"net"
 	"os"
 	"runtime/debug"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
 
 	"antirobot/config"
 	"antirobot/proxy/h1"
+	"antirobot/proxy/h3"
 	"antirobot/settings"
 )
 
@@ -84,6 +86,17 @@ type listener struct {
 	whose string
 	tls   bool
 	serve func(net.Listener) error
+
+	udp     net.PacketConn             // of the same port, for HTTP/3
+	packets func(net.PacketConn) error // serves udp; nil: there is none
+}
+
+// Close closes the sockets.
+func (l *listener) Close() {
+	_ = l.Listener.Close()
+	if l.udp != nil {
+		_ = l.udp.Close()
+	}
 }
 
 // listen opens every listener before it serves any.
@@ -104,12 +117,11 @@ func (a *Server) listen() error {
 		}
 	}
 	for _, l := range all {
-		a.serving.Go(func() {
-			if err := l.serve(l.Listener); err != nil && !a.draining.Load() {
-				a.failed <- fmt.Errorf("serve %s: %w", l.Addr(), err)
-			}
-		})
-		a.log.Info().Str("for", l.whose).Stringer("address", l.Addr()).Bool("tls", l.tls).Msg("listening")
+		a.serve(l.Addr(), func() error { return l.serve(l.Listener) })
+		if l.udp != nil {
+			a.serve(l.udp.LocalAddr(), func() error { return l.packets(l.udp) })
+		}
+		a.log.Info().Str("for", l.whose).Stringer("address", l.Addr()).Bool("tls", l.tls).Bool("http3", l.udp != nil).Msg("listening")
 	}
 	if a.peers != nil {
 		a.peers.Start()
@@ -120,6 +132,15 @@ func (a *Server) listen() error {
 		return a.acme.Start()
 	}
 	return nil
+}
+
+// serve serves an address until the gateway stops; if that ends earlier, the gateway does.
+func (a *Server) serve(at net.Addr, serve func() error) {
+	a.serving.Go(func() {
+		if err := serve(); err != nil && !a.draining.Load() {
+			a.failed <- fmt.Errorf("serve %s: %w", at, err)
+		}
+	})
 }
 
 // ListenError is an address that could not be opened.
@@ -149,6 +170,12 @@ func (a *Server) openListeners() (all []listener, err error) {
 		if l.Listener, err = net.Listen("tcp", address); err != nil {
 			return &ListenError{Key: key, Address: address, Err: err}
 		}
+		if l.packets != nil {
+			if l.udp, err = net.ListenPacket("udp", l.Addr().String()); err != nil {
+				l.Close()
+				return &ListenError{Key: key, Address: address, Err: err}
+			}
+		}
 		all = append(all, l)
 		return nil
 	}
@@ -165,15 +192,8 @@ func (a *Server) openListeners() (all []listener, err error) {
 
 // openPublic opens the sockets for visitors and for balancers.
 func (a *Server) openPublic(open func(key, address string, l listener) error) error {
-	for i, l := range a.Cfg.Listen {
-		o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, Trusted: a.resolver, TLS: a.tlsOf(i), Handler: a.plainHandler(&l)}
-		if a.http2 != nil {
-			o.HTTP2, o.H2C = a.http2, l.H2C
-		}
-		err := open(fmt.Sprintf("listen[%d].address", i), l.Address, listener{
-			whose: forVisitors, tls: o.TLS != nil, serve: func(ln net.Listener) error { return a.server.Serve(ln, o) },
-		})
-		if err != nil {
+	for i := range a.Cfg.Listen {
+		if err := a.openVisitor(i, open); err != nil {
 			return err
 		}
 	}
@@ -199,6 +219,39 @@ func (a *Server) openPublic(open func(key, address string, l listener) error) er
 	return nil
 }
 
+// openVisitor opens the sockets of a listener for visitors.
+func (a *Server) openVisitor(i int, open func(key, address string, l listener) error) error {
+	l := &a.Cfg.Listen[i]
+	o := h1.ListenerOptions{ProxyProtocol: l.ProxyProtocol, Trusted: a.resolver, TLS: a.tlsOf(i), Handler: a.plainHandler(l)}
+	if a.http2 != nil {
+		o.HTTP2, o.H2C = a.http2, l.H2C
+	}
+	visitors := listener{whose: forVisitors, tls: o.TLS != nil, serve: func(ln net.Listener) error {
+		if l.HTTP3 {
+			o.AltSvc = a.altSvc(l, ln.Addr())
+		}
+		return a.server.Serve(ln, o)
+	}}
+	if l.HTTP3 {
+		cfg := h3.TLS(o.TLS)
+		a.sealTickets(cfg)
+		visitors.packets = func(pc net.PacketConn) error {
+			return a.http3.Serve(pc, h3.Options{TLS: cfg, Trusted: a.resolver, AltSvc: a.altSvc(l, pc.LocalAddr())})
+		}
+	}
+	return open(fmt.Sprintf("listen[%d].address", i), l.Address, visitors)
+}
+
+// altSvc is how answers of a listener at an address say that HTTP/3 is spoken there.
+func (a *Server) altSvc(l *config.Listener, at net.Addr) []byte {
+	port := l.HTTP3Port
+	if port == 0 {
+		_, text, _ := net.SplitHostPort(at.String())
+		port, _ = strconv.Atoi(text)
+	}
+	return a.Cfg.HTTP3.AltSvc(port)
+}
+
 // drain stops taking requests and waits for those under way.
 func (a *Server) drain() {
 	a.draining.Store(true)
@@ -207,32 +260,39 @@ func (a *Server) drain() {
 	time.Sleep(a.Cfg.Delay) // balancers ask /readyz, and go elsewhere
 	ctx, cancel := context.WithTimeout(context.Background(), a.Cfg.Drain)
 	defer cancel()
-	var balancers sync.WaitGroup
+	var others sync.WaitGroup
 	if a.spoe != nil {
-		balancers.Go(func() {
+		others.Go(func() {
 			if err := a.spoe.Shutdown(ctx); err != nil {
 				a.log.Warn().Err(err).Msg("some connections of HAProxy were cut")
 			}
 		})
 	}
 	if a.envoy != nil {
-		balancers.Go(func() {
+		others.Go(func() {
 			if err := a.envoy.Shutdown(ctx); err != nil {
 				a.log.Warn().Err(err).Msg("some connections of Envoy were cut")
 			}
 		})
 	}
 	if a.checkServer != nil {
-		balancers.Go(func() {
+		others.Go(func() {
 			if err := a.checkServer.Shutdown(ctx); err != nil {
 				a.log.Warn().Err(err).Msg("some connections of balancers were cut")
+			}
+		})
+	}
+	if a.http3 != nil {
+		others.Go(func() {
+			if err := a.http3.Shutdown(ctx); err != nil {
+				a.log.Warn().Err(err).Msg("some connections of HTTP/3 were cut")
 			}
 		})
 	}
 	if err := a.server.Shutdown(ctx); err != nil {
 		a.log.Warn().Err(err).Msg("some connections were cut")
 	}
-	balancers.Wait()
+	others.Wait()
 }
 
 // VisitorAddr returns where visitors are served: the first listener's address. The listeners are open.

@@ -32,6 +32,7 @@ import (
 	"antirobot/proxy/extauthz"
 	"antirobot/proxy/h1"
 	"antirobot/proxy/h2"
+	"antirobot/proxy/h3"
 	"antirobot/proxy/spoe"
 	"antirobot/proxy/traces"
 	"antirobot/proxy/upstream"
@@ -90,7 +91,8 @@ type Server struct {
 	captcha      *captcha.Captcha
 	gateway      *proxy.Gateway
 	server       *h1.Server
-	http2        *h2.Server // nil: only HTTP/1 is spoken
+	http2        *h2.Server // nil: it is not spoken
+	http3        *h3.Server // nil: no listener speaks it
 	alarms       *alarm.Watch
 	peers        *peers.Peers // nil: the store is not shared
 	admin        *admin.Server
@@ -155,7 +157,7 @@ func (a *Server) parts() []part {
 		{"captcha", a.openCaptcha, nil},
 		{"services", a.openGateway, a.closeGroups},
 		{"deliveries", a.startDeliveries, func() error { return a.queue.Close() }},
-		{"visitors", a.openVisitors, func() error { return a.server.Close() }},
+		{"visitors", a.openVisitors, a.closeVisitors},
 		{"check mode", a.openCheck, a.closeCheck},
 		{"alarms", a.openAlarms, func() error { return a.alarms.Close() }},
 		{"pushed configuration", a.openPush, a.closePush},

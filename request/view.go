@@ -36,6 +36,7 @@ type View struct {
 	Posted  []Field // fields of the body that were read for rules; nil: none were
 	HTTP10  bool
 	HTTP2   bool // names are in lower case, and the order of Fields says nothing: it is not the client's
+	HTTP3   bool // HTTP2 is set as well: the same holds
 	Partial bool // made from a record that kept some fields only: one that is missing is unknown, not absent
 }
 

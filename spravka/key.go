@@ -166,6 +166,14 @@ func (r *Ring) TicketKeys(at time.Time) (keys [][32]byte) {
 	return keys
 }
 
+// QUICKeys returns the secrets of a gateway's QUIC connections: one that ends connections of the same node's earlier processes,
+// and one that seals the tokens of addresses, which gateways with the same ring take from each other. A node must not end
+// the connections of another.
+func (r *Ring) QUICKeys(node string) (reset, token [32]byte) {
+	k := r.keys[0]
+	return [32]byte(k.derive("antirobot/v1/quic-reset/" + node)), [32]byte(k.derive("antirobot/v1/quic-token"))
+}
+
 func fingerprint(keys []Key) uint64 {
 	h := sha256.New()
 	for _, k := range keys {

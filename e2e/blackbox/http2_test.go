@@ -44,15 +44,14 @@ func nginxHTTP2(bin string) launcher {
 	}
 }
 
-// suiteHTTP2 runs the cases over HTTP/2 against what l starts, one after another. tries is as for suite.
-func suiteHTTP2(t *testing.T, l launcher, host string, tries int, known map[string]bool) (results []result) {
+// suiteStreams runs cases over HTTP/2 against what l starts, one after another. tries is as for suite.
+func suiteStreams(t *testing.T, l launcher, cases []Case, host string, tries int, known map[string]bool) (results []result) {
 	t.Helper()
 	v := newWeb()
 	defer v.Close()
 	addr, stop := l(t, v.URL)
 	defer stop()
 	e := &env{addr: addr, host: host, web: v}
-	cases := http2Cases()
 	for i := range cases {
 		known := known[cases[i].ID()]
 		fails := e.runHTTP2(&cases[i], known)
@@ -97,12 +96,12 @@ func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	bin := binary(t)
 	for _, host := range []string{hostHTTP1, hostHTTP2} {
-		t.Run(host, func(t *testing.T) { report(t, suiteHTTP2(t, gatewayHTTP2(bin), host, 1, nil), nil) })
+		t.Run(host, func(t *testing.T) { report(t, suiteStreams(t, gatewayHTTP2(bin), http2Cases(), host, 1, nil), nil) })
 	}
 }
 
 // TestReferenceHTTP2 runs them against nginx: an unlisted failure there is an error of the suite.
 func TestReferenceHTTP2(t *testing.T) {
 	t.Parallel()
-	report(t, suiteHTTP2(t, nginxHTTP2(nginxBinary(t)), hostHTTP1, 3, nginxFailsHTTP2), nginxFailsHTTP2)
+	report(t, suiteStreams(t, nginxHTTP2(nginxBinary(t)), http2Cases(), hostHTTP1, 3, nginxFailsHTTP2), nginxFailsHTTP2)
 }

@@ -209,7 +209,7 @@ func (x *Exchange) appendAnswer(dst []byte, h *head, o *ForwardOptions, fr frami
 			}
 			continue
 		}
-		if h.nominated(f.Name, k) || o.DropAnswer != nil && o.DropAnswer(f.Name) {
+		if h.nominated(f.Name, k) || x.withheld(o, f.Name) {
 			continue
 		}
 		dst = appendField(dst, f.Name, f.Value)
@@ -222,6 +222,9 @@ func (x *Exchange) appendAnswer(dst []byte, h *head, o *ForwardOptions, fr frami
 			for i := range o.AddPrivate {
 				dst = appendField(dst, o.AddPrivate[i].Name, o.AddPrivate[i].Value)
 			}
+		}
+		if x.altSvc != nil {
+			dst = appendField(dst, altSvcName, x.altSvc)
 		}
 	}
 	if fr == byChunks && !framed {

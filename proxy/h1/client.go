@@ -85,7 +85,7 @@ func (a *Answer) AppendFields(dst []request.Field) (_ []request.Field, length in
 			}
 			continue
 		default:
-			if h.nominated(f.Name, k) || a.o.DropAnswer != nil && a.o.DropAnswer(f.Name) {
+			if h.nominated(f.Name, k) || a.x.withheld(a.o, f.Name) {
 				continue
 			}
 		}
@@ -95,6 +95,9 @@ func (a *Answer) AppendFields(dst []request.Field) (_ []request.Field, length in
 		dst = append(dst, a.o.AddAnswer...)
 		if len(a.o.AddPrivate) > 0 && !h.sharable() {
 			dst = append(dst, a.o.AddPrivate...)
+		}
+		if a.x.altSvc != nil {
+			dst = append(dst, request.Field{Name: altSvcName, Value: a.x.altSvc})
 		}
 	}
 	return dst, length

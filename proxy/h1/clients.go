@@ -85,6 +85,14 @@ func (c *ClientCAs) verify(chain []*x509.Certificate, at time.Time) error {
 	return nil
 }
 
+// ClientName is what the client's certificate calls its owner, once a handshake has verified it; nil if there is none.
+func ClientName(state *tls.ConnectionState) []byte {
+	if len(state.PeerCertificates) == 0 {
+		return nil
+	}
+	return clientName(state.PeerCertificates[0])
+}
+
 // clientName is what a certificate calls its owner: its first DNS name, or else its first URI, or else its common name; nil
 // if that can't be told in a header field.
 func clientName(cert *x509.Certificate) []byte {

@@ -40,12 +40,14 @@ type Exchange struct {
 	reqHead  []byte   // the head for the service
 	rewriter Rewriter // of the answer's body, while it is relayed; nil: none
 
-	answered  bool   // the final answer has begun
-	gone      bool   // the client has left
-	continued bool   // 100 has been sent to the client
-	fallback  int    // the status if the handler returns without an answer
-	method    []byte // of the request that the service gets
-	tunnelled int64  // bytes that a tunnel brought the client
+	answered  bool            // the final answer has begun
+	gone      bool            // the client has left
+	continued bool            // 100 has been sent to the client
+	fallback  int             // the status if the handler returns without an answer
+	method    []byte          // of the request that the service gets
+	altSvc    []byte          // Origin.AltSvc
+	own       []request.Field // of an own answer that says it
+	tunnelled int64           // bytes that a tunnel brought the client
 }
 
 // bind makes x the exchange of one client after another; s is what they all share.
@@ -70,7 +72,7 @@ func (x *Exchange) start(cfg *Config, from Origin) {
 	if i := bytes.IndexByte(h.target, '?'); i >= 0 {
 		x.View.Path, x.View.Query = h.target[:i], h.target[i+1:]
 	}
-	x.method = h.method
+	x.method, x.altSvc = h.method, from.AltSvc
 	x.answered, x.gone, x.continued = false, false, false
 	x.fallback = 500
 	x.pre = x.pre[:0]
@@ -191,7 +193,18 @@ func (x *Exchange) Reply(status int, fields []request.Field, body []byte) error 
 	if !x.body.done {
 		x.client.SettleBody()
 	}
+	if x.altSvc != nil {
+		x.own = append(append(x.own[:0], fields...), request.Field{Name: altSvcName, Value: x.altSvc})
+		fields = x.own
+	}
 	return x.client.Reply(status, fields, body)
+}
+
+var altSvcName = []byte("Alt-Svc")
+
+// withheld reports whether the client does not get a field of the service's answer.
+func (x *Exchange) withheld(o *ForwardOptions, name []byte) bool {
+	return o.DropAnswer != nil && o.DropAnswer(name) || x.altSvc != nil && request.EqualFold(name, "Alt-Svc")
 }
 
 // passAnswer gives the client the head of the service's answer.
@@ -210,7 +223,8 @@ func (x *Exchange) finish() {
 		x.held = 0
 	}
 	x.View = request.View{}
-	x.method = nil
+	x.method, x.altSvc = nil, nil
+	clear(x.own)
 	x.answer.h, x.answer.o = nil, nil
 }
 

@@ -1,6 +1,7 @@
 package h1
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"time"
@@ -64,7 +65,9 @@ func (c *conn) serveHTTP2() {
 
 // origin is where the connection comes from, once it has been greeted.
 func (c *conn) origin() Origin {
-	return Origin{Peer: c.peer, Trusted: c.trusted, TLS: c.opts.TLS != nil, JA4: c.ja4, Client: c.client, Behind: c.behind}
+	return Origin{
+		Peer: c.peer, Trusted: c.trusted, TLS: c.opts.TLS != nil, JA4: c.ja4, Client: c.client, Behind: c.behind, AltSvc: c.opts.AltSvc,
+	}
 }
 
 func (c *conn) greetProxy() bool {
@@ -99,7 +102,7 @@ func (c *conn) greetTLS() bool {
 	pace := &paced{Conn: under, done: !alone}
 	t := tls.Server(pace, c.opts.TLS)
 	_ = t.SetDeadline(time.Now().Add(c.cfg.HeaderTimeout))
-	if err := t.HandshakeContext(helloContext(&c.ja4)); err != nil {
+	if err := t.HandshakeContext(HelloContext(context.Background(), &c.ja4, false)); err != nil {
 		c.srv.m.limitHandshake.Inc()
 		var plainText tls.RecordHeaderError
 		if errors.As(err, &plainText) && plainText.Conn != nil && classes[plainText.RecordHeader[0]]&isToken != 0 {
@@ -118,9 +121,7 @@ func (c *conn) greetTLS() bool {
 	default:
 		return false // the handshake was all: an authority's challenge, which no certificate was asked for
 	}
-	if len(state.PeerCertificates) > 0 {
-		c.client = clientName(state.PeerCertificates[0])
-	}
+	c.client = ClientName(&state)
 	c.nc = t
 	c.br.Reset(t)
 	return true

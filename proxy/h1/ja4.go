@@ -116,18 +116,23 @@ func appendHash(b, list []byte) []byte {
 	return hex.AppendEncode(b, sum[:6])
 }
 
-// helloKey is the context key under which a handshake finds where its fingerprint is kept: *[]byte.
+// helloKey is the context key under which a handshake finds where its fingerprint is kept: a hello.
 type helloKey struct{}
+
+type hello struct {
+	ja4  *[]byte
+	quic bool
+}
 
 // readHello is a tls.Config's GetConfigForClient: it takes the fingerprint of the client's hello, and changes nothing.
 func readHello(h *tls.ClientHelloInfo) (*tls.Config, error) {
-	if to, ok := h.Context().Value(helloKey{}).(*[]byte); ok {
-		*to = JA4(h, false)
+	if to, ok := h.Context().Value(helloKey{}).(hello); ok {
+		*to.ja4 = JA4(h, to.quic)
 	}
 	return nil, nil //nolint:nilnil // this is how it says that nothing is changed
 }
 
-// helloContext is the context of a handshake whose fingerprint goes to a given place.
-func helloContext(to *[]byte) context.Context {
-	return context.WithValue(context.Background(), helloKey{}, to)
+// HelloContext is the context of a handshake whose fingerprint goes to a given place; quic as JA4 has it.
+func HelloContext(ctx context.Context, ja4 *[]byte, quic bool) context.Context {
+	return context.WithValue(ctx, helloKey{}, hello{ja4, quic})
 }

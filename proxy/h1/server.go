@@ -30,6 +30,7 @@ type ListenerOptions struct {
 	ProxyProtocol bool        // every connection opens with a PROXY header; without, or from a peer that is not trusted, it is closed
 	Trusted       Balancers   // nil: nobody
 	Handler       Handler     // for HTTP/1 in place of the server's; nil: the server's
+	AltSvc        []byte      // as Origin has it
 }
 
 // Balancers knows the balancers in front of a listener: their PROXY headers are trusted, and no per-address limit applies
@@ -136,7 +137,6 @@ func (s *Server) Serve(ln net.Listener, o ListenerOptions) error {
 // admit counts a new connection against the limits and starts its goroutine.
 func (s *Server) admit(nc net.Conn, o *ListenerOptions) {
 	s.m.accepted.Inc()
-	cfg := s.cfg.Load()
 	peer := peerAddr(nc)
 	trusted := o.Trusted != nil && o.Trusted.Trusts(peer)
 	if o.ProxyProtocol && !trusted {
@@ -144,14 +144,8 @@ func (s *Server) admit(nc net.Conn, o *ListenerOptions) {
 		_ = nc.Close()
 		return
 	}
-	if cfg.MaxConns > 0 && s.m.openConns.Load() >= int64(cfg.MaxConns) {
-		s.m.limitConns.Inc()
-		_ = nc.Close()
-		return
-	}
-	counted := !trusted && peer.IsValid()
-	if counted && !s.perAddr.add(peer, cfg.MaxConnsPerAddr) {
-		s.m.limitAddr.Inc()
+	counted, ok := s.within(peer, trusted)
+	if !ok {
 		_ = nc.Close()
 		return
 	}
@@ -182,6 +176,38 @@ func (s *Server) admit(nc net.Conn, o *ListenerOptions) {
 		c.end()
 		s.conns.Put(c)
 	}()
+}
+
+// within counts a new connection of a peer; ok is false if that exceeds a limit, and counted says that perAddr has it.
+func (s *Server) within(peer netip.Addr, trusted bool) (counted, ok bool) {
+	cfg := s.cfg.Load()
+	if cfg.MaxConns > 0 && s.m.openConns.Load() >= int64(cfg.MaxConns) {
+		s.m.limitConns.Inc()
+		return false, false
+	}
+	counted = !trusted && peer.IsValid()
+	if counted && !s.perAddr.add(peer, cfg.MaxConnsPerAddr) {
+		s.m.limitAddr.Inc()
+		return false, false
+	}
+	return counted, true
+}
+
+// Admit counts a connection that another front has accepted; ok is false if it exceeds a limit. leave is to be called when
+// the connection has ended.
+func (s *Server) Admit(peer netip.Addr, trusted bool) (leave func(), ok bool) {
+	s.m.accepted.Inc()
+	counted, ok := s.within(peer, trusted)
+	if !ok {
+		return nil, false
+	}
+	s.m.openConns.Add(1)
+	return func() {
+		s.m.openConns.Add(-1)
+		if counted {
+			s.perAddr.remove(peer)
+		}
+	}, true
 }
 
 func (s *Server) forget(c *conn) {

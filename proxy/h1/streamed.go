@@ -24,6 +24,8 @@ type Origin struct {
 	JA4     []byte        // fingerprint of its TLS handshake; nil: not known
 	Client  []byte        // verified name of its certificate; nil: it has none
 	HTTP2   []byte        // and of its first frames; nil: not known
+	HTTP3   bool          // it speaks HTTP/3
+	AltSvc  []byte        // where else the site is, told with each answer in place of what its service says; nil: nothing is
 	Behind  time.Duration // by how much later it answers than its connection's end; 0: not known
 }
 
@@ -66,7 +68,7 @@ func (x *Streamed) Serve(r *Head, from Origin) (status int) {
 		return refusals[why].status
 	}
 	x.start(cfg, from)
-	x.View.HTTP2 = true
+	x.View.HTTP2, x.View.HTTP3 = true, from.HTTP3
 	x.srv.handle(&x.Exchange)
 	x.finish()
 	return 0

@@ -5,13 +5,14 @@ import (
 	"crypto/tls"
 	"encoding/binary"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/VictoriaMetrics/metrics"
 	"golang.org/x/net/http2"
 
 	"antirobot/proxy/h1"
+	"antirobot/proxy/streams"
 )
 
 // guarded is a connection whose frames are counted as they arrive, before anything processes them. http2.Server bounds what
@@ -21,16 +22,12 @@ type guarded struct {
 	r      *bufio.Reader
 	out    *batch
 	m      *serverMetrics
-	blocks int                           // CONTINUATION frames left of the current header
-	mostOf int                           // of one header
-	most   struct{ resets, control int } // 0: no limit
-	answer sent                          // the frames that go out
-	over   atomic.Bool                   // too many: nothing more is read
+	blocks int         // CONTINUATION frames left of the current header
+	mostOf int         // of one header
+	answer sent        // the frames that go out
+	over   atomic.Bool // too many: nothing more is read
 
-	mu      sync.Mutex // http2.Server writes and reads at the same time, and resets are counted both ways
-	resets  int        // left in this window; below 0: too many
-	control int
-	since   time.Time
+	resets, control streams.Allowance // http2.Server writes and reads at the same time, and resets are counted both ways
 
 	first  func()      // called before the first byte is read, when http2.Server knows the connection; nil afterwards
 	print  fingerprint // not written any more once its first request is handed over
@@ -41,9 +38,8 @@ type guarded struct {
 }
 
 const (
-	frameHead   = 9
-	readBuffer  = 4 << 10
-	floodWindow = 10 * time.Second
+	frameHead  = 9
+	readBuffer = 4 << 10
 
 	continuations = 32 // of a header, beside those that its largest size needs in frames of 16 KiB
 )
@@ -65,7 +61,7 @@ func guard(nc net.Conn, cfg *Config, m *serverMetrics, trusted bool, limits *h1.
 	}
 	g.mostOf = continuations + int(limits.MaxHeaderBytes/(16<<10))
 	if !trusted { // a balancer carries many clients
-		g.most.resets, g.most.control = cfg.MaxResets, cfg.MaxControlFrames
+		g.resets.Most, g.control.Most = cfg.MaxResets, cfg.MaxControlFrames
 	}
 	if t, ok := nc.(*tls.Conn); ok {
 		return g, overTLS{g, t}
@@ -90,9 +86,7 @@ func (g *guarded) Read(p []byte) (int, error) {
 
 // Write implements net.Conn.
 func (g *guarded) Write(p []byte) (int, error) {
-	if g.most.resets > 0 {
-		g.answer.take(p, g.answered)
-	}
+	g.answer.take(p, g.answered)
 	return g.out.Write(p)
 }
 
@@ -185,35 +179,15 @@ func (g *guarded) answered(code http2.ErrCode) {
 }
 
 // countReset counts a request that is taken back.
-func (g *guarded) countReset() bool {
-	if g.most.resets == 0 || g.allows(&g.resets) {
-		return true
-	}
-	g.m.resets.Inc()
-	return false
-}
+func (g *guarded) countReset() bool { return g.counted(&g.resets, g.m.resets) }
 
 // countControl counts a frame that carries nothing.
-func (g *guarded) countControl() bool {
-	if g.most.control == 0 || g.allows(&g.control) {
-		return true
-	}
-	g.m.control.Inc()
-	return false
-}
+func (g *guarded) countControl() bool { return g.counted(&g.control, g.m.control) }
 
-// allows takes one from what is left in this window.
-func (g *guarded) allows(left *int) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if *left--; *left >= 0 {
+func (g *guarded) counted(a *streams.Allowance, tooMany *metrics.Counter) bool {
+	if a.Take() {
 		return true
 	}
-	now := time.Now()
-	if now.Sub(g.since) < floodWindow {
-		return false
-	}
-	g.since, g.resets, g.control = now, g.most.resets, g.most.control
-	*left--
-	return *left >= 0
+	tooMany.Inc()
+	return false
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/proxy/h1"
+	"antirobot/proxy/streams"
 )
 
 // Server serves HTTP/2 connections with the handler and the limits of an h1.Server, which accepts them. Safe for concurrent
@@ -24,7 +25,7 @@ type Server struct {
 	base     *http.Server
 	m        *serverMetrics
 	draining atomic.Bool
-	streams  sync.Pool // *stream
+	streams  *streams.Server
 }
 
 // Deps is what a Server works with. Both are required.
@@ -38,8 +39,7 @@ func New(cfg Config, d Deps) (*Server, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, front: d.Front, m: newServerMetrics(d.Metrics)}
-	s.streams.New = func() any { return newStream(d.Front) }
+	s := &Server{cfg: cfg, front: d.Front, m: newServerMetrics(d.Metrics), streams: streams.New(d.Front, nil)}
 	limits := d.Front.Config()
 	s.base = &http.Server{
 		IdleTimeout: limits.IdleTimeout, MaxHeaderBytes: int(limits.MaxHeaderBytes), ReadHeaderTimeout: limits.HeaderTimeout,
@@ -152,20 +152,11 @@ func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	defer c.leave()
 	growStack(c.requests.Load())
-	s := c.srv.streams.Get().(*stream)
-	s.begin(c, w, r)
-	if most := c.srv.front.Config().MaxRequestsPerConn; c.srv.draining.Load() || most > 0 && c.requests.Add(1) >= int64(most) {
-		s.header.Set("Connection", "close") // for http2.Server this means GOAWAY
-	}
+	most := c.srv.front.Config().MaxRequestsPerConn
+	last := c.srv.draining.Load() || most > 0 && c.requests.Add(1) >= int64(most)
 	from := c.from
 	from.HTTP2 = c.guard.print.text
-	if status := s.x.Serve(&s.head, from); status != 0 {
-		s.refuse(status)
-	}
-	cut := s.cut
-	s.end()
-	c.srv.streams.Put(s)
-	if cut {
+	if c.srv.streams.Serve(w, r, from, last) != nil {
 		panic(http.ErrAbortHandler) // resets the stream
 	}
 }

@@ -1,4 +1,4 @@
-package h2
+package streams
 
 import (
 	"io"
@@ -130,11 +130,20 @@ func (c *socket) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
-// LocalAddr implements net.Conn.
-func (c *socket) LocalAddr() net.Addr { return c.s.c.guard.LocalAddr() }
+// LocalAddr implements net.Conn. A stream has no address of its own.
+func (c *socket) LocalAddr() net.Addr { return streamAddr{} }
 
 // RemoteAddr implements net.Conn.
-func (c *socket) RemoteAddr() net.Addr { return c.s.c.guard.RemoteAddr() }
+func (c *socket) RemoteAddr() net.Addr { return streamAddr{} }
+
+// streamAddr says that a connection is a stream of another.
+type streamAddr struct{}
+
+// Network implements net.Addr.
+func (streamAddr) Network() string { return "stream" }
+
+// String implements net.Addr.
+func (streamAddr) String() string { return "stream" }
 
 func nanoseconds(t time.Time) int64 {
 	if t.IsZero() {

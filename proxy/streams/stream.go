@@ -1,4 +1,4 @@
-package h2
+package streams
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"antirobot/proxy/h1"
@@ -16,7 +17,7 @@ import (
 // past is a deadline that has always passed.
 var past = time.Unix(1, 0)
 
-// writer is the interface of what http2.Server gives a handler.
+// writer is the interface of what http2.Server and http3.Server give a handler.
 type writer interface {
 	http.ResponseWriter
 	SetReadDeadline(t time.Time) error
@@ -27,8 +28,8 @@ type writer interface {
 // stream is one request and its answer: the h1.Client of its exchange. It is reused.
 type stream struct {
 	front *h1.Server
+	reset func(error) bool // of New
 	x     *h1.Streamed
-	c     *conn
 	w     writer
 	r     *http.Request
 
@@ -45,23 +46,66 @@ type stream struct {
 	unflushed bool
 	written   int64
 	werr      error
-	cut       bool // the answer can't be ended properly
+	cut       bool        // the answer can't be ended properly
+	left      atomic.Bool // the client has taken the request back, or left
+	first     [1]byte     // of a body that was read to see whether there is one
 }
 
-func newStream(front *h1.Server) *stream {
-	s := &stream{front: front}
+func newStream(front *h1.Server, reset func(error) bool) *stream {
+	s := &stream{front: front, reset: reset}
 	s.x = front.Streamed(s)
 	s.ahead.got = make(chan struct{}, 1)
 	return s
 }
 
-func (s *stream) begin(c *conn, w http.ResponseWriter, r *http.Request) {
-	s.c, s.r = c, r
-	s.w = w.(writer) //nolint:forcetypeassert // it is http2.Server's, and a test would see another
+func (s *stream) begin(w http.ResponseWriter, r *http.Request) {
+	s.r = r
+	s.w = w.(writer) //nolint:forcetypeassert // it is the library's, and a test would see another
 	s.header = w.Header()
 	s.readBy = time.Time{}
 	s.unflushed, s.written, s.werr, s.cut = false, 0, nil, false
+	s.left.Store(false)
 	s.read()
+}
+
+// serve hands the request over; a status other than 0 says that nobody has taken it.
+func (s *stream) serve(from h1.Origin) (status int) {
+	if s.http3() {
+		if status := s.settleLength(); status != 0 {
+			return status
+		}
+	}
+	return s.x.Serve(&s.head, from)
+}
+
+// http3 reports whether http3.Server has read the request. It leaves to its handlers what http2.Server does for them.
+func (s *stream) http3() bool { return s.r.ProtoMajor == 3 }
+
+// settleLength looks whether there is a body, where one is unusual: http3.Server does not know. Of a body that has not begun
+// in time, or does not come although its length was announced, it returns the status to answer with.
+func (s *stream) settleLength() (status int) {
+	h := &s.head
+	switch s.r.Method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodConnect:
+		return 0
+	}
+	if h.Length == 0 {
+		return 0
+	}
+	_ = s.w.SetReadDeadline(time.Now().Add(s.front.Config().HeaderTimeout))
+	a := &s.ahead
+	a.n, a.err = s.r.Body.Read(s.first[:])
+	a.begun, a.buf = true, s.first[:a.n]
+	switch {
+	case errors.Is(a.err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout
+	case a.n > 0 || a.err == nil:
+	case a.err != io.EOF: //nolint:errorlint // http3.Server returns it bare
+		return http.StatusBadRequest
+	case h.Length < 0 && len(s.r.Trailer) == 0:
+		h.Length, a.begun = 0, false
+	}
+	return 0
 }
 
 func (s *stream) end() {
@@ -70,13 +114,13 @@ func (s *stream) end() {
 		_ = s.socket.Close()
 		s.socket = nil
 	}
-	if s.unflushed { // http2.Server sends it, once the handler has returned
+	if s.unflushed { // the library sends it, once the handler has returned
 		_ = s.w.SetWriteDeadline(time.Now().Add(s.front.Config().WriteTimeout))
 	}
 	clear(s.names)
 	clear(s.fields)
 	clear(s.head.Fields)
-	s.c, s.w, s.r, s.header = nil, nil, nil, nil
+	s.w, s.r, s.header = nil, nil, nil
 	if cap(s.text) > keptText {
 		s.text = nil
 	}
@@ -104,15 +148,15 @@ func (s *stream) read() {
 	h := &s.head
 	h.Fields = h.Fields[:0]
 	h.Method, h.Target, h.Length, h.WebSocket = s.keep(r.Method), s.keep(r.RequestURI), r.ContentLength, false
-	if r.Method == http.MethodConnect && r.Header.Get(protocolField) == "websocket" {
+	if r.Method == http.MethodConnect && (r.Header.Get(protocolField) == "websocket" || r.Proto == "websocket") {
 		h.Method, h.Length, h.WebSocket = s.keep(http.MethodGet), 0, true
 	}
 	if r.Host != "" {
 		h.Fields = append(h.Fields, request.Field{Name: s.keep("host"), Value: s.keep(r.Host)})
 	}
 	for _, name := range s.names {
-		if h.WebSocket && name == protocolField {
-			continue
+		if h.WebSocket && name == protocolField || s.http3() && name == "Host" {
+			continue // http3.Server has compared Host with :authority
 		}
 		for _, v := range r.Header[name] {
 			h.Fields = append(h.Fields, request.Field{Name: s.keepLower(name), Value: s.keep(v)})
@@ -123,7 +167,8 @@ func (s *stream) read() {
 	}
 }
 
-// protocolField is the name by which http2.Server hands on the protocol of an extended CONNECT (RFC 8441 section 4).
+// protocolField is the name by which http2.Server hands on the protocol of an extended CONNECT (RFC 8441 section 4); http3.Server
+// has it in Request.Proto (RFC 9220).
 const protocolField = ":protocol"
 
 func (s *stream) keep(text string) []byte {
@@ -132,7 +177,7 @@ func (s *stream) keep(text string) []byte {
 	return s.text[begin:len(s.text):len(s.text)]
 }
 
-// keepLower keeps a name as it was on the wire: http2.Server refuses names that are not in lower case and delivers them in
+// keepLower keeps a name as it was on the wire: the libraries refuse names that are not in lower case and deliver them in
 // http.Header's form.
 func (s *stream) keepLower(name string) []byte {
 	b := s.keep(name)
@@ -149,10 +194,13 @@ func (s *stream) ReadBody(p []byte) (int, error) {
 	}
 	s.armRead()
 	n, err := s.r.Body.Read(p)
-	if n > 0 {
-		err = nil // it comes again
+	switch {
+	case err == io.EOF && n > 0: //nolint:errorlint // the libraries return it bare
+		return n, nil // it comes again
+	case err != nil:
+		return 0, s.explain(err) // it may be longer than announced, and must not look whole
 	}
-	return n, s.explain(err)
+	return n, nil
 }
 
 // armRead sets the deadline of the next piece, which rolls.
@@ -167,11 +215,12 @@ func (s *stream) armRead() {
 
 func (s *stream) explain(err error) error {
 	switch {
-	case err == nil || err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded): //nolint:errorlint // http2.Server returns it bare
+	case err == nil || err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded): //nolint:errorlint // the libraries return it bare
 		return err
-	case s.r.Context().Err() == nil:
+	case s.r.Context().Err() == nil && (s.reset == nil || !s.reset(err)):
 		return h1.ErrBadBody // not as long as was announced
 	}
+	s.left.Store(true)
 	return h1.ErrClientGone
 }
 
@@ -198,14 +247,19 @@ func (s *stream) StopBody() { _ = s.w.SetReadDeadline(past) }
 // BodyLeft implements h1.Client.
 func (s *stream) BodyLeft() {}
 
-// SettleBody implements h1.Client: what is left of a body is http2.Server's to refuse.
+// SettleBody implements h1.Client: what is left of a body is the library's to refuse.
 func (s *stream) SettleBody() {}
 
 // LeaveBody implements h1.Client.
 func (s *stream) LeaveBody() {}
 
-// Continue implements h1.Client. http2.Server says 100 when the body is read for the first time.
-func (s *stream) Continue() error { return nil }
+// Continue implements h1.Client. http2.Server says 100 by itself, when the body is read for the first time.
+func (s *stream) Continue() error {
+	if s.http3() {
+		s.sendInterim(http.StatusContinue)
+	}
+	return s.werr
+}
 
 // Keeps implements h1.Client: the connection is there for others in any case.
 func (s *stream) Keeps() bool { return true }
@@ -214,7 +268,13 @@ func (s *stream) Keeps() bool { return true }
 func (s *stream) Unkeep() {}
 
 // Gone implements h1.Client.
-func (s *stream) Gone(time.Time, bool) bool { return s.r.Context().Err() != nil }
+func (s *stream) Gone(time.Time, bool) bool {
+	gone := s.r.Context().Err() != nil
+	if gone {
+		s.left.Store(true)
+	}
+	return gone
+}
 
 // Written implements h1.Client.
 func (s *stream) Written() int64 { return s.written }

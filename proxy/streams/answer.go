@@ -1,4 +1,4 @@
-package h2
+package streams
 
 import (
 	"net/http"
@@ -34,7 +34,7 @@ func (s *stream) refuse(status int) {
 	}, []byte(http.StatusText(status)+"\n"))
 }
 
-// addFields puts fields into the answer's header. It suppresses those that http2.Server would add by itself.
+// addFields puts fields into the answer's header. It suppresses those that the library would add by itself.
 func (s *stream) addFields(fields []request.Field) {
 	for i := range fields {
 		f := &fields[i]
@@ -64,7 +64,7 @@ func (s *stream) Answer(a *h1.Answer) error {
 	s.fields = fields
 	if a.Status() == http.StatusSwitchingProtocols {
 		s.addFields(fields)
-		s.begun(http.StatusOK) // RFC 8441 section 5
+		s.begun(http.StatusOK) // RFC 8441 section 5, RFC 9220
 		return s.Flush()
 	}
 	if a.Status() < 200 {
@@ -78,6 +78,9 @@ func (s *stream) Answer(a *h1.Answer) error {
 		s.header["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 	}
 	s.begun(a.Status())
+	if length < 0 && s.http3() && s.r.Method == http.MethodHead {
+		return s.Flush() // http3.Server would announce a length of 0
+	}
 	return s.werr
 }
 
@@ -89,14 +92,18 @@ func (s *stream) interim(status int, fields []request.Field) error {
 	closing := s.header["Connection"]
 	delete(s.header, "Connection")
 	s.addFields(fields)
-	s.limit.begin(s.w, s.front.Config().WriteTimeout)
-	s.w.WriteHeader(status)
-	s.limit.end()
+	s.sendInterim(status)
 	clear(s.header)
 	if closing != nil {
 		s.header["Connection"] = closing
 	}
 	return s.werr
+}
+
+func (s *stream) sendInterim(status int) {
+	s.limit.begin(s.w, s.front.Config().WriteTimeout)
+	s.w.WriteHeader(status)
+	s.limit.end()
 }
 
 // Write implements h1.Client.
@@ -128,6 +135,7 @@ func (s *stream) wrote(err error) error {
 	if err != nil {
 		s.werr = h1.ErrClientGone
 		s.cut = true
+		s.left.Store(true)
 	}
 	return s.werr
 }

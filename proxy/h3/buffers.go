@@ -1,0 +1,35 @@
+package h3
+
+import (
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// WantedBuffer is how many bytes quic-go wants the kernel to keep for a UDP socket, in each direction. With less, packets are lost
+// when many come at once, and have to be sent again.
+const WantedBuffer = 7 << 20
+
+// hush keeps quic-go from writing to standard error what tellBuffer tells the log.
+func hush() error { return os.Setenv("QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING", "true") }
+
+// tellBuffer says if the kernel gives a socket less than it needs.
+func (s *Server) tellBuffer(pc net.PacketConn) {
+	sc, ok := pc.(syscall.Conn)
+	if !ok {
+		return
+	}
+	raw, err := sc.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		n, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
+		if err == nil && n < WantedBuffer {
+			s.deps.Log.Warn().Stringer("address", pc.LocalAddr()).Int("bytes", n).Int("wanted", WantedBuffer).
+				Msg("the kernel's buffer for UDP is small, and HTTP/3 slow under load: raise net.core.rmem_max and net.core.wmem_max")
+		}
+	})
+}

@@ -1,0 +1,58 @@
+package h3
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Config limits what an HTTP/3 connection may cost, in addition to the limits of h1.Config, which apply to its requests too.
+// The zero value is not usable: start with DefaultConfig. Sizes are bytes.
+type Config struct {
+	MaxStreams    int           `mapstructure:"max_streams"`    // requests of one connection at a time
+	ConnWindow    int64         `mapstructure:"conn_window"`    // bytes of bodies that a connection may send before they are read
+	StreamWindow  int64         `mapstructure:"stream_window"`  // and one request of it
+	PingAfter     time.Duration `mapstructure:"ping_after"`     // after so long without a packet a client is asked whether it is there
+	PingTimeout   time.Duration `mapstructure:"ping_timeout"`   // and has so long to say so
+	MaxHandshakes int           `mapstructure:"max_handshakes"` // under way at a time; with more, a client has to show first that its address is its own
+	MaxResets     int           `mapstructure:"max_resets"`     // requests that a client may take back in ten seconds; more: the connection ends. 0: no limit
+	AltSvcAge     time.Duration `mapstructure:"alt_svc_age"`    // how long browsers remember that the site speaks HTTP/3
+}
+
+// DefaultConfig suits a public site.
+func DefaultConfig() Config {
+	return Config{
+		MaxStreams:    100,
+		ConnWindow:    1 << 20,
+		StreamWindow:  256 << 10,
+		PingAfter:     20 * time.Second,
+		PingTimeout:   20 * time.Second,
+		MaxHandshakes: 200,
+		MaxResets:     400,
+		AltSvcAge:     24 * time.Hour,
+	}
+}
+
+// Validate returns everything that is wrong at once.
+func (c *Config) Validate() error {
+	var errs []error
+	within := func(path string, n, low, high int64) {
+		if n < low || n > high {
+			errs = append(errs, fmt.Errorf("%s: %d is not within %d and %d", path, n, low, high))
+		}
+	}
+	within("max_streams", int64(c.MaxStreams), 1, 10_000)
+	within("conn_window", c.ConnWindow, 64<<10-1, 1<<30)
+	within("stream_window", c.StreamWindow, 16<<10, 1<<30)
+	within("max_handshakes", int64(c.MaxHandshakes), 0, 1<<20)
+	within("max_resets", int64(c.MaxResets), 0, 1<<30)
+	lasts := func(path string, d, low, high time.Duration) {
+		if d < low || d > high {
+			errs = append(errs, fmt.Errorf("%s: %v is not within %v and %v", path, d, low, high))
+		}
+	}
+	lasts("ping_after", c.PingAfter, time.Second, time.Hour)
+	lasts("ping_timeout", c.PingTimeout, time.Second, time.Hour)
+	lasts("alt_svc_age", c.AltSvcAge, time.Second, 365*24*time.Hour)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,28 @@
+package h3
+
+import (
+	"sync/atomic"
+
+	"github.com/VictoriaMetrics/metrics"
+)
+
+// serverMetrics are the counters of one Server. Names begin with antirobot_http3_.
+type serverMetrics struct {
+	accepted, resets       *metrics.Counter
+	failed, retries        *metrics.Counter
+	openConns, openStreams atomic.Int64
+	handshakes             atomic.Int64 // under way
+}
+
+func newServerMetrics(set *metrics.Set) *serverMetrics {
+	m := &serverMetrics{
+		accepted: set.GetOrCreateCounter("antirobot_http3_connections_total"),
+		resets:   set.GetOrCreateCounter(`antirobot_http3_floods_total{of="resets"}`),
+		failed:   set.GetOrCreateCounter("antirobot_http3_failed_handshakes_total"),
+		retries:  set.GetOrCreateCounter("antirobot_http3_address_checks_total"),
+	}
+	set.GetOrCreateGauge("antirobot_http3_open_connections", func() float64 { return float64(m.openConns.Load()) })
+	set.GetOrCreateGauge("antirobot_http3_open_streams", func() float64 { return float64(m.openStreams.Load()) })
+	set.GetOrCreateGauge("antirobot_http3_open_handshakes", func() float64 { return float64(m.handshakes.Load()) })
+	return m
+}

@@ -1,0 +1,275 @@
+package h3
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/VictoriaMetrics/metrics"
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"github.com/rs/zerolog"
+
+	"antirobot/proxy/h1"
+	"antirobot/proxy/streams"
+)
+
+// Server serves HTTP/3 connections with the handler and the limits of an h1.Server. Safe for concurrent use; made by New.
+type Server struct {
+	cfg     Config
+	streams *streams.Server
+	deps    Deps
+	m       *serverMetrics
+
+	mu       sync.Mutex
+	draining bool
+	sockets  map[*quic.Listener]struct{}
+	open     map[*conn]struct{}
+	running  sync.WaitGroup // connections
+}
+
+// Deps is what a Server works with. Front and Metrics are required.
+type Deps struct {
+	Front   *h1.Server
+	Log     zerolog.Logger
+	Metrics *metrics.Set
+
+	// Secrets that outlive the process: by the first a client believes that its connection ended with an earlier one, the second
+	// seals the tokens by which clients show that an address is theirs.
+	ResetKey, TokenKey [32]byte
+}
+
+// New makes a Server. It starts nothing: Serve does.
+func New(cfg Config, d Deps) (*Server, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if err := hush(); err != nil {
+		return nil, fmt.Errorf("environment: %w", err)
+	}
+	return &Server{
+		cfg: cfg, streams: streams.New(d.Front, isReset), deps: d, m: newServerMetrics(d.Metrics),
+		sockets: make(map[*quic.Listener]struct{}), open: make(map[*conn]struct{}),
+	}, nil
+}
+
+// Options are the options shared by all connections of a socket.
+type Options struct {
+	TLS     *tls.Config  // NextProtos is the server's to set
+	Trusted h1.Balancers // nil: nobody
+	AltSvc  []byte       // as h1.Origin has it
+}
+
+// TLS makes of a listener's configuration the one for QUIC, which has TLS 1.3 alone.
+func TLS(cfg *tls.Config) *tls.Config {
+	q := cfg.Clone()
+	q.MinVersion, q.NextProtos = tls.VersionTLS13, []string{http3.NextProtoH3}
+	return q
+}
+
+// AltSvc is the field by which answers say that the site speaks HTTP/3 at a port.
+func (c *Config) AltSvc(port int) []byte {
+	return fmt.Appendf(nil, `h3=":%d"; ma=%d`, port, int64(c.AltSvcAge/time.Second))
+}
+
+// Serve serves the clients of a UDP socket until Shutdown, and then returns h1.ErrServerClosed. It closes pc. Several sockets
+// may be served concurrently.
+func (s *Server) Serve(pc net.PacketConn, o Options) error {
+	defer pc.Close()
+	tr := &quic.Transport{
+		Conn: pc, StatelessResetKey: (*quic.StatelessResetKey)(&s.deps.ResetKey), TokenGeneratorKey: (*quic.TokenGeneratorKey)(&s.deps.TokenKey),
+		VerifySourceAddress: s.doubts,
+	}
+	tr.ConnContext = func(ctx context.Context, info *quic.ClientInfo) (context.Context, error) {
+		return s.greet(ctx, info, &o)
+	}
+	defer tr.Close()
+	ln, err := tr.Listen(o.TLS, s.quicConfig())
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	s.tellBuffer(pc)
+	if !s.track(ln) {
+		_ = ln.Close()
+		return h1.ErrServerClosed
+	}
+	for {
+		qc, err := ln.Accept(context.Background())
+		if err == nil {
+			s.admit(qc, &o)
+			continue
+		}
+		if errors.Is(err, quic.ErrServerClosed) {
+			s.running.Wait()
+			return h1.ErrServerClosed
+		}
+		return fmt.Errorf("accept: %w", err)
+	}
+}
+
+// quicConfig is for connections that begin now.
+func (s *Server) quicConfig() *quic.Config {
+	return &quic.Config{
+		HandshakeIdleTimeout:           s.deps.Front.Config().HeaderTimeout / 2, // it may take twice that
+		MaxIdleTimeout:                 s.cfg.PingAfter + s.cfg.PingTimeout,
+		KeepAlivePeriod:                s.cfg.PingAfter,
+		InitialStreamReceiveWindow:     uint64(s.cfg.StreamWindow), //nolint:gosec // it is positive
+		MaxStreamReceiveWindow:         uint64(s.cfg.StreamWindow), //nolint:gosec // it is positive
+		InitialConnectionReceiveWindow: uint64(s.cfg.ConnWindow),   //nolint:gosec // it is positive
+		MaxConnectionReceiveWindow:     uint64(s.cfg.ConnWindow),   //nolint:gosec // it is positive
+		MaxIncomingStreams:             int64(s.cfg.MaxStreams),
+		MaxIncomingUniStreams:          uniStreams,
+	}
+}
+
+// uniStreams is how many streams of its own a client may have open beside those of its requests. HTTP/3 needs three.
+const uniStreams = 8
+
+func (s *Server) track(ln *quic.Listener) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		return false
+	}
+	s.sockets[ln] = struct{}{}
+	return true
+}
+
+// doubts reports whether a client has to show that its address is its own before anything is kept for it: its first packet
+// may be forged.
+func (s *Server) doubts(net.Addr) bool {
+	if s.m.handshakes.Load() < int64(s.cfg.MaxHandshakes) {
+		return false
+	}
+	s.m.retries.Inc()
+	return true
+}
+
+// handshake is a connection whose client has not shown yet who it is.
+type handshake struct {
+	ja4     []byte
+	counted bool // by the limits of its address, which is known to be the client's
+	done    sync.Once
+}
+
+// handshakeKey is the context key under which a connection has its handshake.
+type handshakeKey struct{}
+
+var errTooMany = errors.New("too many connections")
+
+// greet is called with a connection's first packet. ctx ends with the connection.
+func (s *Server) greet(ctx context.Context, info *quic.ClientInfo, o *Options) (context.Context, error) {
+	h := &handshake{counted: info.AddrVerified}
+	if h.counted && !s.count(ctx, info.RemoteAddr, o) {
+		return nil, errTooMany
+	}
+	s.m.handshakes.Add(1)
+	context.AfterFunc(ctx, func() { s.settled(h, false) })
+	return h1.HelloContext(context.WithValue(ctx, handshakeKey{}, h), &h.ja4, true), nil
+}
+
+// settled is called when a handshake has succeeded or its connection has ended, whatever comes first.
+func (s *Server) settled(h *handshake, ok bool) {
+	h.done.Do(func() {
+		s.m.handshakes.Add(-1)
+		if !ok {
+			s.m.failed.Inc()
+		}
+	})
+}
+
+// count counts a connection against the limits until ctx ends; false: it exceeds one.
+func (s *Server) count(ctx context.Context, peer net.Addr, o *Options) bool {
+	addr := addrOf(peer)
+	leave, ok := s.deps.Front.Admit(addr, o.trusts(addr))
+	if ok {
+		context.AfterFunc(ctx, leave)
+	}
+	return ok
+}
+
+func (o *Options) trusts(peer netip.Addr) bool { return o.Trusted != nil && o.Trusted.Trusts(peer) }
+
+// admit starts the goroutine of a connection whose handshake is done, and whose client has its address thereby.
+func (s *Server) admit(qc *quic.Conn, o *Options) {
+	h, _ := qc.Context().Value(handshakeKey{}).(*handshake)
+	s.settled(h, true)
+	if !h.counted && !s.count(qc.Context(), qc.RemoteAddr(), o) {
+		go qc.CloseWithError(excessiveLoad, errTooMany.Error())
+		return
+	}
+	state := qc.ConnectionState().TLS
+	s.m.accepted.Inc()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining {
+		go qc.CloseWithError(noError, "")
+		return
+	}
+	c := newConn(s, qc, h1.Origin{
+		Trusted: o.trusts(addrOf(qc.RemoteAddr())), TLS: true, JA4: h.ja4, Client: h1.ClientName(&state), HTTP3: true, AltSvc: o.AltSvc,
+	})
+	s.open[c] = struct{}{}
+	s.m.openConns.Add(1)
+	s.running.Go(func() {
+		c.serve()
+		s.mu.Lock()
+		delete(s.open, c)
+		s.mu.Unlock()
+		s.m.openConns.Add(-1)
+	})
+}
+
+// Shutdown stops accepting, asks the clients of all connections to leave, and lets requests in progress end until ctx ends;
+// they are then cut. It returns when every connection is closed: nil, or ctx's error if some had to be cut.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	s.draining = true
+	for c := range s.open {
+		c.leave()
+	}
+	for ln := range s.sockets {
+		go ln.Close()
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	for c := range s.open {
+		go c.quic.CloseWithError(noError, "")
+	}
+	s.mu.Unlock()
+	<-done
+	return fmt.Errorf("shut down: %w", ctx.Err())
+}
+
+// Close is Shutdown without a grace period.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// addrOf is the address of a UDP peer.
+func addrOf(a net.Addr) netip.Addr {
+	if a, ok := a.(*net.UDPAddr); ok {
+		return a.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}

@@ -1,0 +1,261 @@
+package h3
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/pem"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+
+	"antirobot/proxy/h1"
+)
+
+// TestRequestsSayHowTheyCame: the protocol, the handshake's fingerprint, and the address that the answer goes to, which may
+// change within a connection.
+func TestRequestsSayHowTheyCame(t *testing.T) {
+	f := newFront(t, setup{handler: func(x *h1.Exchange) {
+		v := &x.View
+		if !v.HTTP3 || !v.HTTP2 || !v.TLS || !strings.HasPrefix(string(v.JA4), "q13d") || !strings.Contains(string(v.JA4), "h3_") {
+			t.Errorf("HTTP/3 %v, HTTP/2 %v, TLS %v, JA4 %s", v.HTTP3, v.HTTP2, v.TLS, v.JA4)
+		}
+		reply(x, v.Peer.String())
+	}})
+	c := f.mustDial(t)
+	res, peer, err := c.do(t, "GET", "/")
+	if err != nil || peer != "127.0.0.1" || res.Header.Get("Alt-Svc") != `h3=":443"` {
+		t.Fatal(peer, err, res)
+	}
+	pc, err := net.ListenPacket("udp", "127.0.0.2:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := &quic.Transport{Conn: pc}
+	defer func() { _, _ = elsewhere.Close(), pc.Close() }()
+	path, err := c.AddPath(elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := path.Probe(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := path.Switch(); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(patience); peer != "127.0.0.2"; {
+		if _, peer, err = c.do(t, "GET", "/"); err != nil || time.Now().After(end) {
+			t.Fatal(peer, err)
+		}
+	}
+	_ = c.CloseWithError(0, "")
+}
+
+// TestResetsAreCounted: whoever takes requests back again and again is cut off; those who take some back are not.
+func TestResetsAreCounted(t *testing.T) {
+	began := make(chan struct{}, 1)
+	f := newFront(t, setup{h3: func(c *Config) { c.MaxResets = 3 }, handler: func(x *h1.Exchange) {
+		if string(x.View.Method) == http.MethodPost {
+			began <- struct{}{}
+			_, _ = x.ReadBody(1 << 20)
+		}
+		reply(x, "ok")
+	}})
+	c := f.mustDial(t)
+	back := func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		body, feed := io.Pipe()
+		defer feed.Close()
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, "https://site.example/", body)
+		go func() {
+			<-began
+			cancel()
+		}()
+		if res, err := c.http.RoundTrip(req); err == nil {
+			t.Errorf("it was answered with %d", res.StatusCode)
+			_ = res.Body.Close()
+		}
+		f.await(t, "antirobot_http3_open_streams", "0")
+	}
+	for range 3 {
+		back()
+	}
+	if _, body, err := c.do(t, "GET", "/"); err != nil || body != "ok" {
+		t.Fatal(body, err)
+	}
+	back()
+	if code := ended(t, c.Conn); code != http3.ErrCodeExcessiveLoad {
+		t.Errorf("it ended with %v", code)
+	}
+	f.await(t, `antirobot_http3_floods_total{of="resets"}`, "1")
+}
+
+// TestAddressesAreChecked: with many handshakes under way a client has to show its address first; an address may have so many
+// connections, whichever way it was shown.
+func TestAddressesAreChecked(t *testing.T) {
+	for name, most := range map[string]int{"by a token": 0, "by the handshake": 10} {
+		t.Run(name, func(t *testing.T) {
+			f := newFront(t, setup{
+				h1:      func(c *h1.Config) { c.MaxConnsPerAddr = 1 },
+				h3:      func(c *Config) { c.MaxHandshakes = most },
+				handler: func(x *h1.Exchange) { reply(x, "ok") },
+			})
+			c := f.mustDial(t)
+			if _, body, err := c.do(t, "GET", "/"); err != nil || body != "ok" {
+				t.Fatal(body, err)
+			}
+			if asked := f.metric("antirobot_http3_address_checks_total") != "0"; asked != (most == 0) {
+				t.Error("a token was asked for:", asked)
+			}
+			if second, err := f.dial(t, nil); err == nil {
+				if code := ended(t, second.Conn); code != http3.ErrCodeExcessiveLoad {
+					t.Errorf("it ended with %v", code)
+				}
+			}
+			if f.metric(`antirobot_http_limits_total{limit="connections_per_addr"}`) == "0" {
+				t.Error("the limit was not reached")
+			}
+			_ = c.CloseWithError(0, "")
+			f.await(t, "antirobot_http_open_connections", "0")
+			again := f.mustDial(t)
+			if _, body, err := again.do(t, "GET", "/"); err != nil || body != "ok" {
+				t.Error(body, err)
+			}
+		})
+	}
+}
+
+// TestDrain: a request in progress gets its answer, no other begins, and the connection ends.
+func TestDrain(t *testing.T) {
+	began, finish := make(chan struct{}, 2), make(chan struct{})
+	end := sync.OnceFunc(func() { close(finish) })
+	f := newFront(t, setup{handler: func(x *h1.Exchange) {
+		began <- struct{}{}
+		<-finish
+		reply(x, "whole")
+	}})
+	t.Cleanup(end)
+	c := f.mustDial(t)
+	idle, err := f.dialQUIC(t, nil) // hears no GOAWAY
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan string, 1)
+	go func() {
+		_, body, err := c.do(t, "GET", "/")
+		if err != nil {
+			body = err.Error()
+		}
+		got <- body
+	}()
+	<-began
+	f.await(t, "antirobot_http3_open_connections", "2")
+	down := make(chan error, 1)
+	go func() { down <- f.h3.Shutdown(context.Background()) }()
+	ended(t, idle)
+	if _, body, err := c.do(t, "GET", "/more"); err == nil {
+		t.Errorf("another request was answered: %s", body)
+	}
+	end()
+	if body := <-got; body != "whole" {
+		t.Error(body)
+	}
+	if err := <-down; err != nil {
+		t.Error(err)
+	}
+	if code := ended(t, c.Conn); code != http3.ErrCodeNoError {
+		t.Errorf("it ended with %v", code)
+	}
+}
+
+// TestConnectionsEnd: after so many requests, and after a time without any.
+func TestConnectionsEnd(t *testing.T) {
+	answer := func(x *h1.Exchange) { reply(x, "ok") }
+	limits := map[string]func(*h1.Config){
+		"requests": func(c *h1.Config) { c.MaxRequestsPerConn = 1 },
+		"idle":     func(c *h1.Config) { c.IdleTimeout = time.Millisecond },
+		"silent":   func(c *h1.Config) { c.HeaderTimeout = 100 * time.Millisecond },
+	}
+	for name, limit := range limits {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFront(t, setup{h1: limit, handler: answer})
+			c, err := f.dial(t, nil)
+			if err != nil {
+				if name != "silent" { // a handshake on a busy machine may take longer than that
+					t.Fatal(err)
+				}
+				return
+			}
+			if name != "silent" {
+				if _, body, err := c.do(t, "GET", "/"); err != nil || body != "ok" {
+					t.Fatal(body, err)
+				}
+			}
+			if code := ended(t, c.Conn); code != http3.ErrCodeNoError {
+				t.Errorf("it ended with %v", code)
+			}
+		})
+	}
+}
+
+// TestNothingEarly: a session is resumed, but no request is taken from what came before its handshake.
+func TestNothingEarly(t *testing.T) {
+	f := newFront(t, setup{handler: func(x *h1.Exchange) { reply(x, "ok") }})
+	cfg := trusting()
+	cfg.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+	for i := range 2 {
+		c, err := f.dial(t, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := c.do(t, "GET", "/"); err != nil {
+			t.Fatal(err)
+		}
+		state := c.ConnectionState()
+		if state.Used0RTT || state.TLS.DidResume != (i == 1) {
+			t.Errorf("connection %d: 0-RTT %v, resumed %v", i, state.Used0RTT, state.TLS.DidResume)
+		}
+		_ = c.CloseWithError(0, "")
+	}
+}
+
+// TestClientCertificates: partners are named, and those who have to have a certificate and have none are not served.
+func TestClientCertificates(t *testing.T) {
+	partner := certificate(t, "partner.example")
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: partner.Certificate[0]}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clients, err := h1.LoadClientCAs(file, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := newFront(t, setup{clients: clients, handler: func(x *h1.Exchange) { reply(x, string(x.View.Client)) }})
+	cfg := trusting()
+	cfg.Certificates = []tls.Certificate{partner}
+	c, err := f.dial(t, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, name, err := c.do(t, "GET", "/"); err != nil || name != "partner.example" {
+		t.Fatal(name, err)
+	}
+	if stranger, err := f.dial(t, nil); err == nil {
+		if _, body, err := stranger.do(t, "GET", "/"); err == nil {
+			t.Errorf("a client without a certificate got %q", body)
+		}
+	}
+	f.await(t, "antirobot_http3_failed_handshakes_total", "1")
+}
