@@ -18,6 +18,8 @@ import (
 //	      - {is: 0, weight: -0.5}                # x = 0
 //	groups:                       # of entries that add to no more than so much together; may be left out
 //	  - {name: missing, most: 3}  # entries and rules join one by group: missing
+//	  - {name: typed, most: 2, family: entry}    # of the groups of a family, each another sign of one thing, only the one that adds
+//	  - {name: door, most: 2.5, family: entry}   # the most counts, and only the one that takes off the most
 //	rules:                        # for what is suspicious only together; may be left out
 //	  - name: many pages and no pictures
 //	    weight: 2
@@ -43,6 +45,7 @@ type card struct {
 	factors []cardFactor
 	rules   []cardRule
 	most    []float32 // by group, the most that it adds; group 0 is for entries without a group, and has no bound
+	family  []uint8   // by group; 0: none
 }
 
 type cardFactor struct {
@@ -114,28 +117,51 @@ func (c *card) sums(x []float32) (sums [maxCardGroups + 1]float64) {
 
 func (c *card) raw(x []float32) float32 {
 	sums := c.sums(x)
-	sum := c.bias + sums[0]
-	for g := 1; g < len(c.most); g++ {
-		sum += min(sums[g], float64(c.most[g]))
+	part := c.parts(&sums)
+	sum := c.bias
+	for g := range c.most {
+		sum += sums[g] * part[g]
 	}
 	return float32(sum)
 }
 
-// explain cuts what a group adds beyond its maximum, each entry in proportion.
-func (c *card) explain(dst, x []float32) {
-	var part [maxCardGroups + 1]float32
+// parts returns how much of the sum of each group counts: what is beyond its maximum does not, and of the groups of a family only
+// the one that adds the most does, and the one that takes off the most.
+func (c *card) parts(sums *[maxCardGroups + 1]float64) (part [maxCardGroups + 1]float64) {
 	part[0] = 1
-	for g, sum := range c.sums(x) {
-		if g > 0 && g < len(c.most) {
-			part[g] = 1
-			if sum > float64(c.most[g]) {
-				part[g] = c.most[g] / float32(sum)
-			}
+	var high, low [maxCardGroups + 1]uint8 // by family, the group
+	for g := 1; g < len(c.most); g++ {
+		part[g] = 1
+		if most := float64(c.most[g]); sums[g] > most {
+			part[g] = most / sums[g]
+		}
+		f := c.family[g]
+		if f == 0 {
+			continue
+		}
+		best := &high[f]
+		if sums[g] < 0 {
+			best = &low[f]
+		}
+		switch rival := int(*best); {
+		case rival == 0:
+			*best = uint8(g)
+		case math.Abs(sums[g]*part[g]) > math.Abs(sums[rival]*part[rival]):
+			part[rival], *best = 0, uint8(g)
+		default:
+			part[g] = 0
 		}
 	}
+	return part
+}
+
+// explain cuts what does not count of a group, each entry in proportion.
+func (c *card) explain(dst, x []float32) {
+	sums := c.sums(x)
+	part := c.parts(&sums)
 	for i := range c.factors {
 		f := &c.factors[i]
-		dst[f.factor] += f.weight(x[f.factor]) * part[f.group]
+		dst[f.factor] += f.weight(x[f.factor]) * float32(part[f.group])
 	}
 	for i := range c.rules {
 		r := &c.rules[i]
@@ -143,7 +169,7 @@ func (c *card) explain(dst, x []float32) {
 			continue
 		}
 		for k := range r.terms {
-			dst[r.terms[k].factor] += r.weight * part[r.group] / float32(len(r.terms))
+			dst[r.terms[k].factor] += r.weight * float32(part[r.group]) / float32(len(r.terms))
 		}
 	}
 }

@@ -29,6 +29,8 @@ type cardReader struct {
 	set   map[int]bool // factors that have bins
 	uses  map[int]bool
 	group map[string]int
+
+	families []string
 }
 
 func (m *Model) loadCard(data []byte, hash string) error {
@@ -43,7 +45,7 @@ func (m *Model) loadCard(data []byte, hash string) error {
 		return errors.New("the file is empty")
 	}
 	r := &cardReader{names: m.names, at: map[string]int{}, why: make([]string, len(m.names)), set: map[int]bool{}, uses: map[int]bool{}, group: map[string]int{}}
-	r.card.most = []float32{0}
+	r.card.most, r.card.family = []float32{0}, []uint8{0}
 	for i, n := range m.names {
 		r.at[n] = i
 	}
@@ -185,8 +187,10 @@ func (r *cardReader) groups(n *yaml.Node) {
 		r.list(n.Content[i+1], "groups", maxCardGroups, func(n *yaml.Node) {
 			var name string
 			var most float32
+			var family uint8
 			have := r.fields(n, "a group", map[string]field{
-				"name": func(v *yaml.Node) { name = r.text(v, "name") },
+				"name":   func(v *yaml.Node) { name = r.text(v, "name") },
+				"family": func(v *yaml.Node) { family = r.family(v) },
 				"most": func(v *yaml.Node) {
 					if most = r.weight(v, "most"); most <= 0 {
 						r.fail(v, "most: %v is not above 0", most)
@@ -200,9 +204,23 @@ func (r *cardReader) groups(n *yaml.Node) {
 				r.fail(n, "group %q stands twice", settings.Clip(name))
 			}
 			r.group[name] = len(r.card.most)
-			r.card.most = append(r.card.most, most)
+			r.card.most, r.card.family = append(r.card.most, most), append(r.card.family, family)
 		})
 	}
+}
+
+// family reads the name of a family, and numbers it from 1 on.
+func (r *cardReader) family(v *yaml.Node) uint8 {
+	name := r.text(v, "family")
+	if name == "" {
+		r.fail(v, "family: a name is expected here")
+	}
+	i := slices.Index(r.families, name)
+	if i < 0 {
+		i = len(r.families)
+		r.families = append(r.families, name)
+	}
+	return uint8(i + 1)
 }
 
 // member reads the name of a group.

@@ -160,3 +160,32 @@ rules:
 		}
 	}
 }
+
+// TestCardFamilies: of the groups of a family only the one that adds the most counts, and only the one that takes off the most.
+func TestCardFamilies(t *testing.T) {
+	const text = `version: t
+bias: -4
+groups: [{name: typed, most: 2, family: entry}, {name: door, most: 1.5, family: entry}, {name: way, most: 2}]
+factors:
+  - {name: a, group: typed, bins: [{is: 1, weight: 1}, {is: 2, weight: 3}, {is: 3, weight: -1}]}
+  - {name: b, group: door, bins: [{is: 1, weight: 1.2}, {is: 2, weight: 3}, {is: 3, weight: -2}]}
+  - {name: c, group: way, bins: [{is: 1, weight: 1}]}
+`
+	m := mustLoad(t, text, "a", "b", "c")
+	f := func(a, b, c, want float32) {
+		t.Helper()
+		x := []float32{a, b, c}
+		if got := m.Raw(x); abs(got-want) > 1e-5 {
+			t.Errorf("%v: %v, want %v", x, got, want)
+		}
+		sumsUp(t, m, x)
+	}
+	f(1, 0, 1, -2)   // one sign of the family, and another group
+	f(1, 1, 1, -1.8) // the larger of two
+	f(2, 2, 0, -2)   // each by its own bound
+	f(3, 1, 0, -3.8) // one for, one against: both count
+	f(3, 3, 0, -6)   // the lower of two
+	if _, err := Load([]byte(strings.Replace(text, "family: entry", `family: ""`, 1)), []string{"a", "b", "c"}); err == nil || !strings.Contains(err.Error(), "a name is expected") {
+		t.Errorf("a family without a name: %v", err)
+	}
+}
