@@ -220,6 +220,9 @@ func (j *journey) logAccess(took time.Duration) {
 	if kind := mediaType(j.result.ContentType); len(kind) > 0 {
 		e = e.Bytes("content_type", kind)
 	}
+	if j.view.HTTP3 {
+		e = e.Str("protocol", "HTTP/3")
+	}
 	if len(j.view.JA4) > 0 {
 		e = e.Bytes("ja4", j.view.JA4)
 	}

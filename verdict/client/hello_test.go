@@ -42,3 +42,13 @@ func TestHello(t *testing.T) {
 	f(chrome, "", SoftwareUnknown, false)
 	f(chrome, "short", SoftwareUnknown, false)
 }
+
+// TestHelloOverQUIC: it is nobody's usual one, but a library is known by it.
+func TestHelloOverQUIC(t *testing.T) {
+	var facts Facts
+	v := &request.View{Path: []byte("/"), Target: []byte("/"), JA4: []byte("q13d0312h3_a33745022dd6_000000000000"), HTTP2: true, HTTP3: true}
+	facts.Read(v, new(identity.Identity), nil)
+	if facts.JA4 != 0 || facts.Software != SoftwareNode {
+		t.Errorf("JA4 %d, software %v", facts.JA4, facts.Software)
+	}
+}
