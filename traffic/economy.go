@@ -80,6 +80,7 @@ func Makes() []Make {
 		{Name: "agents", Does: "forty User-Agents behind one address", Bar: householdBar, clients: 40, pace: 4 * time.Second, dress: agents, ask: pageOf},
 		{Name: "aged", Does: "forty-one i cookies behind one address, made the day before", Bar: householdBar, Early: true, clients: 41, pace: 4 * time.Second, dress: aged, ask: pageOf},
 		{Name: "farm", Does: "forty-one i cookies behind one address, each seen with a page and its parts on two days", Bar: networkBar, Early: true, clients: 41, pace: 4 * time.Second, dress: farmed, ask: pageOf},
+		{Name: "aged-parts", Does: "thirty i cookies behind one address, as many as it may have, made the day before with a page and its parts; a page a minute from each, and its parts", Bar: networkBar, Early: true, Long: true, parts: true, clients: 30, pace: time.Minute, dress: agedParts, ask: pageOf},
 		{Name: "fuids", Does: "two hundred invented fuids behind one address, first shown the day before", Bar: householdBar, Early: true, clients: 200, pace: 20 * time.Second, dress: fuid, ask: pageOf},
 		{Name: "fuids-net", Does: "as many as count, sixteen behind each of eight addresses of a /24", Bar: networkBar, Early: true, clients: 128, pace: 20 * time.Second, dress: fuidsOfNet, ask: pageOf},
 		{Name: "households", Does: "a hundred household addresses, a page a minute from each", Bar: hundredBar, clients: 100, pace: time.Minute, dress: household, ask: pageOf},
@@ -134,6 +135,9 @@ func RunHarvest(ctx context.Context, cfg Config, m Make, server Server) (Harvest
 	cfg.harvest = &shop{make: m, got: make([]bool, shopPages)}
 	if m.Days > 0 {
 		cfg.Length *= time.Duration(m.Days)
+	}
+	if m.Early { // it is not older than the site's people
+		cfg.WarmUp = max(cfg.WarmUp, earliest)
 	}
 	visits := map[visitor]*visit{}
 	err := Run(ctx, cfg, server, nil, func(r *Request, s *replay.Served) error {
@@ -272,11 +276,13 @@ func (w *world) addHarvesters() {
 // harvest plans the next page of the shop.
 func harvest(w *world, c *client) {
 	s := w.cfg.harvest
-	c.at = c.at.Add(s.make.pace)
+	if c.reply == "" {
+		c.at = c.at.Add(s.make.pace)
+	}
 	switch {
 	case c.stops == 0:
 	case s.make.Solves:
-		if wait := c.solve(w); wait > 0 && c.nomad {
+		if wait := c.solve(w); wait > 0 && c.nomad && c.reply == "" {
 			c.wait(nomadGiveUp)
 			c.count++
 			return

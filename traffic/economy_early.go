@@ -8,6 +8,9 @@ import (
 
 // Harvesters that prepare while only people are active.
 
+// earliest is how long before the others some of them begin to prepare, and the people's first morning before that.
+const earliest = 54 * time.Hour
+
 // prepare lets a client create what it needs before it begins: at each of the given times it opens a page.
 func (w *world) prepare(c *client, parts bool, before ...time.Duration) {
 	c.at = w.cfg.Begin.Add(-before[0]).Add(c.between(0, time.Hour))
@@ -34,6 +37,12 @@ func (w *world) prepare(c *client, parts bool, before ...time.Duration) {
 func aged(w *world, c *client) {
 	c.address, c.cookies = fixed(theHousehold), true
 	w.prepare(c, false, 26*time.Hour)
+}
+
+// agedParts is aged, with the parts of its page.
+func agedParts(w *world, c *client) {
+	c.address, c.cookies, c.cached = fixed(theHousehold), true, map[string]bool{}
+	w.prepare(c, true, 26*time.Hour)
 }
 
 func farmed(w *world, c *client) {

@@ -45,25 +45,31 @@ type challenge struct {
 	}
 }
 
-// solve earns a pass, or returns how long the client has to wait.
+// solve asks for a picture, reads it, and answers when it is called again after that time. It earns a pass, or returns how long the
+// client has to wait; the others go on meanwhile, as the gateway's clock does.
 func (c *client) solve(w *world) (wait time.Duration) {
 	s, does := w.cfg.harvest, &w.cfg.harvest.make.solves
-	want := "format=json&new=1"
-	if does.works {
-		want += "&kind=work"
+	if c.reply == "" {
+		want := "format=json&new=1"
+		if does.works {
+			want += "&kind=work"
+		}
+		ask := w.post(c, want)
+		var q challenge
+		if json.Unmarshal(ask.Body, &q) != nil || q.Captcha.Key == "" {
+			return max(ask.After, time.Second)
+		}
+		rep := SolverAnswer
+		if t := q.Captcha.Work; t != nil {
+			rep = s.toil(t.Seed, t.Parts, t.Below)
+		}
+		c.reply = "format=json&key=" + q.Captcha.Key + "&rep=" + rep
+		if q.Captcha.Work == nil && does.digits > 0 {
+			return does.digits
+		}
 	}
-	ask := w.post(c, want)
-	var q challenge
-	if json.Unmarshal(ask.Body, &q) != nil || q.Captcha.Key == "" {
-		return max(ask.After, time.Second)
-	}
-	rep := SolverAnswer
-	if t := q.Captcha.Work; t != nil {
-		rep = s.toil(t.Seed, t.Parts, t.Below)
-	} else {
-		c.wait(does.digits)
-	}
-	a := w.post(c, "format=json&key="+q.Captcha.Key+"&rep="+rep)
+	a := w.post(c, c.reply)
+	c.reply = ""
 	for _, cookie := range a.Cookies {
 		if strings.HasPrefix(cookie, "spravka=") {
 			s.solved++

@@ -205,6 +205,7 @@ type client struct {
 	only      func(d dest) bool // which parts of a page are requested; nil: all
 	nomad     bool              // switches to another address when it is stopped
 	pass      string            // the cookie of the pass that it earned
+	reply     string            // the answer to the picture that it reads; empty: it reads none
 }
 
 // planned is a request to be made.

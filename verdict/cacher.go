@@ -376,6 +376,9 @@ func (c *Cacher) EstablishedAt(addr [16]byte) int { return c.standing.Establishe
 // any other it is 0.
 func (c *Cacher) EstablishedIn(net netip.Prefix) int { return c.standing.EstablishedIn(net) }
 
+// ReturnedAt returns how many subjects of the address are established or have come back from an earlier day.
+func (c *Cacher) ReturnedAt(addr [16]byte, at time.Time) int { return c.standing.ReturnedAt(addr, at) }
+
 // Established reports whether a subject is established: known as a person from another day.
 func (c *Cacher) Established(s identity.Subject) bool { return c.standing.Established(s) }
 

@@ -78,6 +78,41 @@ func TestYesterdayIsEnough(t *testing.T) {
 	f("another fuid", Robot, shown, oneDay+time.Hour, sub(identity.KindFuid, 2))
 }
 
+// TestYesterdayIsEnoughForANetwork: whoever read yesterday is not asked for what others of its network read; the address may
+// read more for it. Whoever came today is asked, and makes no difference.
+func TestYesterdayIsEnoughForANetwork(t *testing.T) {
+	w := newWorld(t)
+	const addr = "192.0.2.1"
+	back, fresh := sub(identity.KindI, 1), sub(identity.KindI, 2)
+	e := page(day0, addr)
+	e.Young = back
+	w.Observe(e)
+	if n := w.ReturnedAt(ip(addr).ID, w.now()); n != 0 {
+		t.Errorf("on the first day %d have come back", n)
+	}
+	w.clock.advance(oneDay + time.Hour)
+	w.Observe(page(w.now(), addr, fresh))
+	s := service(t)
+	w.Ask(&Question{Prefix: identity.Prefix{ID: ip(addr).ID, Bits: 128, Group: s.Group}, Until: w.now().Add(time.Hour)})
+	for who, want := range map[identity.Subject]Verdict{back: Human, fresh: Robot} {
+		if d := w.ask(s, addr, who); d.Verdict != want {
+			t.Errorf("%v: %v for %v", who, d.Verdict, d.Cause)
+		}
+		if got := w.Returns(page(w.now(), addr, who)); got != (want == Human) {
+			t.Errorf("%v has come back: %v", who, got)
+		}
+	}
+	if n := w.ReturnedAt(ip(addr).ID, w.now()); n != 1 {
+		t.Errorf("%d have come back", n)
+	}
+	for n := range 32 + 1 {
+		w.Observe(page(w.now(), addr, sub(identity.KindI, 10+n)))
+	}
+	if n := w.ReturnedAt(ip(addr).ID, w.now().Add(oneDay)); n != 0 {
+		t.Errorf("%d of a crowd count", n)
+	}
+}
+
 // TestYesterdayIsNoCrowd: cookies created by the dozen the day before still wait for a second day, and make nobody
 // established.
 func TestYesterdayIsNoCrowd(t *testing.T) {

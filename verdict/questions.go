@@ -77,7 +77,7 @@ func (q *questions) put(x *Question) {
 	sh.m[x.Prefix] = asked{until: x.Until.UnixNano(), read: x.Read, most: x.Most, window: x.Window, all: x.All, only: x.Only}
 }
 
-// find sets x to the question that applies to an address; spare says that the visitor is established, client who it is.
+// find sets x to the question that applies to an address; spare says that it is not asked for others (Cacher.Returns), client who it is.
 func (q *questions) find(x *Question, addr [16]byte, group uint32, at int64, spare func() bool, client func() uint32) bool {
 	if q.n.Load() == 0 {
 		return false
@@ -139,6 +139,27 @@ func (c *Cacher) Stands(e *Event) bool {
 	return false
 }
 
+// Returns reports whether an event comes from a visitor who Stands, or was seen as a human on an earlier day: from somebody who is
+// not asked for what others of its network read.
+func (c *Cacher) Returns(e *Event) bool {
+	for i := range e.N {
+		if c.standsAlone(e.Subjects[i], e.At) {
+			return true
+		}
+	}
+	return false
+}
+
+// returns is Returns for a request.
+func (c *Cacher) returns(id *identity.Identity, at time.Time) bool {
+	for i := range id.N {
+		if c.standsAlone(id.Subjects[i], at) {
+			return true
+		}
+	}
+	return false
+}
+
 // known is Stands for a request.
 func (c *Cacher) known(id *identity.Identity) bool {
 	for i := range id.N {
@@ -166,7 +187,7 @@ func (c *Cacher) questioned(d *Decision, v *request.View, id *identity.Identity,
 		return false
 	}
 	at := v.At.UnixNano()
-	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.known(id) }, func() uint32 { return clientOf(id, v) }) {
+	if !c.questions.find(&d.Question, id.Subjects[id.N-1].ID, s.Group, at, func() bool { return c.returns(id, v.At) }, func() uint32 { return clientOf(id, v) }) {
 		return false
 	}
 	if c.paths.read(pathKeyOf(s.Group, v.Path)) == readingPart {

@@ -12,11 +12,16 @@ type asker struct {
 	bench
 	questions []verdict.Question
 	stands    bool
+	returned  int // visitors of each address who have come back; whoever asks is one of them
 }
 
 func (a *asker) Ask(q *verdict.Question) { a.questions = append(a.questions, *q) }
 
 func (a *asker) Stands(*verdict.Event) bool { return a.stands }
+
+func (a *asker) Returns(*verdict.Event) bool { return a.returned > 0 }
+
+func (a *asker) ReturnedAt([16]byte, time.Time) int { return a.returned }
 
 func newAsker(t *testing.T, edit func(*Config)) (*Processor, *asker) {
 	t.Helper()

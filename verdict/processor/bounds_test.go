@@ -35,7 +35,11 @@ func (*bench) Observe(*verdict.Event) {}
 
 func (*bench) EstablishedAt([16]byte) int { return 0 }
 
+func (*bench) ReturnedAt([16]byte, time.Time) int { return 0 }
+
 func (*bench) Stands(*verdict.Event) bool { return false }
+
+func (*bench) Returns(*verdict.Event) bool { return false }
 
 func (*bench) Ask(*verdict.Question) {}
 

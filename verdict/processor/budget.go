@@ -17,7 +17,8 @@ import (
 //     proven part takes off a share, so using another address for each page doesn't give a fresh start
 //   - a call of a script: a fraction; what was read a moment ago: a fraction; parts far beyond the pages: a fraction each
 //
-// What established visitors read is counted separately, and raises the budget of their networks for others. Cookies that
+// What established visitors read, and those who have come back from an earlier day, is counted separately, and raises the budget of
+// their networks for others. Cookies that
 // cost nothing to create, User-Agents and names change nothing. What was not delivered is not charged. A document that a
 // pass paid for counts one: who has bought much is not given the same again for nothing.
 
@@ -25,13 +26,14 @@ import (
 type budget struct {
 	at         int64      // unix milliseconds to which the counts have faded
 	read       [2]float32 // over the hour and the day
-	known      [2]float32 // by established visitors
+	known      [2]float32 // by visitors who are established or have come back
 	said       [2]float32 // pages and parts in the baseline of its company, over the hour
 	calls      [2]float32 // different calls by established visitors over the hour: of scripts, of apps
 	debt       float32    // documents that came without their parts
 	heavy      heavy      // the client that reads most of them
 	docs, owed float32    // over the day, whoever paid: different documents, and those whose parts are missing
 	judged     float32    // over the day: bans of its visitors
+	alike      float32    // likewise: how surely newcomers of the address arrive as robots do
 	askedUntil int64      // unix seconds
 	recent     [recentPages]uint16
 	turn       uint8
@@ -71,6 +73,7 @@ func (b *budget) fade(at int64) {
 		b.docs *= day
 		b.owed *= day
 		b.judged *= day
+		b.alike *= day
 		f := fading(gap, budgetSpans[0].seconds)
 		b.said[0] *= f
 		b.said[1] *= f
@@ -93,9 +96,9 @@ func (b *budget) again(target uint64) bool {
 	return false
 }
 
-// charged is what is known about whom a charge is for: whether the site knows them, and whether they made the call
-// recently.
-type charged struct{ known, polled bool }
+// charged is what is known about whom a charge is for: whether they are established, whether they have come back from an earlier
+// day (verdict.Cacher.Returns), and whether they made the call recently.
+type charged struct{ known, back, polled bool }
 
 // charge counts documents against the budgets of an event, and asks when one is spent.
 func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who charged) {
@@ -119,7 +122,7 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 		ch.weight = ch.bare
 		ch.base, ch.alone, ch.again = 1, true, who.polled
 	}
-	ch.known = who.known
+	ch.known, ch.votes = who.back, who.known
 	ch.weight /= 1 + float32(p.keeper.EstablishedAt(addr.ID))/vouched // known visitors vouch for others with a browser
 	settled := r.people.settled(e.At, c.KnownFrom)
 	if !settled && parts {
@@ -129,11 +132,11 @@ func (p *Processor) charge(e *verdict.Event, r *rates, is verdict.Count, who cha
 		p.priceCall(&ch, r)
 		ch.again = who.polled
 	}
-	if ch.known && (is.Read() || is.Called()) {
+	if who.known && (is.Read() || is.Called()) {
 		r.people.met(networkHash(addr.ID), e.At)
 	}
 	if ch.paid = e.Paid; ch.paid { // what was bought counts, but comes from a browser that has answered
-		ch.base, ch.weight, ch.plain, ch.alone, ch.known = 1, 1, true, false, false
+		ch.base, ch.weight, ch.plain, ch.alone, ch.known, ch.votes = 1, 1, true, false, false, false
 	}
 	p.chargeTree(e, r, &ch, addr.ID)
 }
@@ -174,7 +177,8 @@ type charge struct {
 	repeat       float32
 	target       uint64
 	at           int64
-	known, again bool
+	known, again bool // they have come back, see charged; it was read a moment ago
+	votes        bool // they are established, and show how much people call
 	plain        bool // its weight is fixed
 	alone        bool // it neither needs parts nor pays for them
 	paid         bool // a pass paid
@@ -192,7 +196,7 @@ func (p *Processor) chargeTree(e *verdict.Event, r *rates, ch *charge, addr [16]
 			ch.again = b.again(ch.target) || ch.again
 		}
 		b.charge(ch)
-		if i == 0 && ch.known && ch.is.Called() && !ch.again {
+		if i == 0 && ch.votes && ch.is.Called() && !ch.again {
 			p.voteCalls(b, r, ch, networkHash(addr)|1)
 		}
 		q, over := p.overBudget(b, of[i], ch, p.places(b, &of[i], addr))
@@ -282,11 +286,14 @@ func (p *Processor) places(b *budget, x *identity.Prefix, addr [16]byte) float32
 }
 
 // overBudget returns the question that is due at a prefix. Strangers are asked when they have read more than the
-// households there would, and more than a multiple of what the established visitors have; the latter are asked last,
+// households there would, and more than a multiple of what those whom the site has seen before have; the latter are asked last,
 // and only at their own address, when they have read more than that many of them would.
 func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places float32) (q verdict.Question, over bool) {
 	c := &p.cfg.Budget
-	now := ch.at / 1000
+	now, home, returned := ch.at/1000, x.Household(), float32(0)
+	if home {
+		returned = 1 + float32(p.keeper.ReturnedAt(x.ID, time.UnixMilli(ch.at)))
+	}
 	pending := b.askedUntil > now+leastAsk/2
 	if pending && !b.alone {
 		return q, false
@@ -294,8 +301,8 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 	for i, most := range [...]float32{float32(c.Hour), float32(c.Day)} {
 		limit := max(most*places, float32(c.People)*b.known[i])
 		read, all := b.read[i], false
-		if home := x.Bits == 128 || x.Bits == 64; home && b.known[i] > most*places*float32(c.Person) {
-			limit, read, all = most*places*float32(c.Person), b.known[i], true
+		if home && b.known[i] > most*returned*float32(c.Person) {
+			limit, read, all = most*returned*float32(c.Person), b.known[i], true
 		}
 		if read <= limit {
 			continue

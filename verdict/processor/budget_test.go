@@ -88,18 +88,26 @@ func TestEstablishedAreAskedLast(t *testing.T) {
 	if len(a.questions) == 0 || a.questions[0].All {
 		t.Fatalf("strangers: %+v", a.questions)
 	}
-	p, a = newAsker(t, nil)
-	a.stands = true
-	for n := range 2000 {
-		p.Process(reading(at.Add(time.Duration(n)*time.Second), n, one(n)))
-		if len(a.questions) > 0 {
-			if n < 75 || !a.questions[0].All {
-				t.Errorf("the established are asked after %d pages: %+v", n, a.questions)
+	after := func(stands bool, returned int) int {
+		t.Helper()
+		p, a = newAsker(t, nil)
+		a.stands, a.returned = stands, returned
+		for n := range 2000 {
+			p.Process(reading(at.Add(time.Duration(n)*time.Second), n, one(n)))
+			if len(a.questions) == 0 {
+				continue
 			}
-			return
+			if n < 75 || !a.questions[0].All {
+				t.Errorf("%d who have come back are asked after %d pages: %+v", returned, n, a.questions)
+			}
+			return n
 		}
+		t.Fatalf("%d who have come back are never asked", returned)
+		return 0
 	}
-	t.Error("the established are never asked")
+	if few, many := after(true, 1), after(false, 5); many < 2*few {
+		t.Errorf("five who have come back are asked after %d pages, one that is established after %d", many, few)
+	}
 }
 
 // TestPollIsNoReading: a page whose script polls every three seconds, all day, at forty desks.

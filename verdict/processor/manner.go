@@ -46,6 +46,21 @@ func (p *Processor) misbehaved(e *verdict.Event) {
 	b.judged++
 }
 
+// arrived notes that a newcomer was asked because it arrives as nearly only robots do: a pass that is earned there is earned by one of
+// many, whichever network it comes from. Who is none of them is not asked again, whatever the pass is worth: its cookie is known.
+func (p *Processor) arrived(e *verdict.Event, r *rates) {
+	if e.Cause != verdict.CauseCampaign || e.Verdict != verdict.Unsure {
+		return
+	}
+	var of [4]identity.Prefix
+	identity.Prefixes(&of, e.Subjects[e.N-1].ID, r.Group)
+	sh, h := p.budgets.lock(of[0])
+	defer sh.mu.Unlock()
+	b, _ := p.budgets.open(sh, h, of[0])
+	b.fade(e.At.UnixMilli())
+	b.alike = askFrom
+}
+
 // robots is how much of what is read is robots', going by the bans. Any of them may be mistaken: one says half at most, two three
 // quarters, and so on.
 func (b *budget) robots() float64 {
@@ -75,7 +90,7 @@ func (b *budget) bareness() float64 {
 }
 
 // Bareness returns how much of what is read at a service from an address, or from any of the networks around it, lacks the
-// parts that the site's people load: 0 to 1. It is 0 where pages have none, and while that is not known.
+// parts that the site's people load, or is robots', going by bans and by how newcomers arrive there: 0 to 1. It is 0 where pages have none, and while that is not known.
 func (p *Processor) Bareness(service string, a netip.Addr) (share float64) {
 	r := p.named(service)
 	if r == nil || math.IsNaN(float64(r.people.told())) {
@@ -85,7 +100,7 @@ func (p *Processor) Bareness(service string, a netip.Addr) (share float64) {
 	for _, x := range of[:identity.Prefixes(&of, identity.AddrSubject(a).ID, r.Group)] {
 		sh, h := p.budgets.lock(x)
 		if b := sh.find(h, x); b != nil {
-			share = max(share, b.bareness(), b.robots())
+			share = max(share, b.bareness(), b.robots(), float64(b.alike))
 		}
 		sh.mu.Unlock()
 	}

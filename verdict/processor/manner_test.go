@@ -8,6 +8,7 @@ import (
 	"github.com/VictoriaMetrics/metrics"
 
 	"antirobot/identity"
+	"antirobot/verdict"
 	"antirobot/verdict/formula"
 )
 
@@ -49,6 +50,12 @@ func TestBareness(t *testing.T) {
 		if got := like(a); got < most[0] || got > most[1] {
 			t.Errorf("%s: %v, not in %v", a, got, most)
 		}
+	}
+	e := reading(at, 400, identity.AddrSubject(netip.MustParseAddr("192.0.3.1")).ID)
+	e.Cause, e.Verdict = verdict.CauseCampaign, verdict.Unsure
+	p.Process(e)
+	if got := like("192.0.3.1"); got < 0.5 {
+		t.Errorf("it arrived as nearly only robots do: %v", got)
 	}
 	if got := p.Bareness("another", netip.MustParseAddr("192.0.2.1")); got != 0 {
 		t.Errorf("at a service that does not exist: %v", got)

@@ -347,6 +347,7 @@ func (p *Processor) arrive(e *verdict.Event, r *rates, known bool) {
 	if r.people.newcomers.page(e, r.Group, known, &t) {
 		r.people.attempt(e)
 	}
+	p.arrived(e, r)
 	p.tell(e, &t)
 }
 

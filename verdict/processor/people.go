@@ -20,6 +20,7 @@ type people struct {
 	votes     [peopleVotes]vote
 	callers   [2][peopleVotes]vote // established visitors' calls in an hour: of scripts, of apps
 	since     int64                // time of the first vote without parts, in unix seconds
+	noneFrom  int64                // since when hardly any of the known networks load parts, likewise; 0: some do
 	median    atomic.Uint64        // hundredths of parts per page, plus one; 0: unknown
 	callsOf   [2]atomic.Uint64     // calls in an hour that nearly all of them stay below; 0: unknown
 	met0      [peopleBits]uint64
@@ -198,9 +199,17 @@ func (p *people) tally(at int64) {
 		all[n] = v.value
 		n++
 	}
+	bare := known >= fewVotes && m < fewVotes && m*someLoad < known
 	switch {
-	case known >= fewVotes && m*someLoad < known:
+	case !bare:
+		p.noneFrom = 0
+	case p.noneFrom == 0:
+		p.noneFrom = at
+	}
+	switch {
+	case bare && (p.median.Load() <= 1 || at-p.noneFrom > halfDay/2):
 		p.median.Store(1)
+	case bare:
 	case known >= fewVotes:
 		p.settle(ours[:m])
 	case n >= firstVotes:

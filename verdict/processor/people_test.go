@@ -206,3 +206,29 @@ func TestHarvestersThatAreKnownDoNotSpeakForPages(t *testing.T) {
 		}
 	}
 }
+
+// TestSitesKeepTheirParts: a hundred harvesters that the site knows and that load no parts don't take the parts from its pages
+// within hours, nor ever while eight networks that are known load them.
+func TestSitesKeepTheirParts(t *testing.T) {
+	at := time.Unix(1.8e9, 0).Unix()
+	var p people
+	for n := range uint64(12) { // new to the site
+		p.vote(vote{network: n*2 + 1, at: at, value: 6})
+	}
+	for n := range uint64(100) {
+		p.vote(vote{network: 1000 + n*2 + 1, at: at + 60, established: true})
+	}
+	if usual, has := p.usual(); !has || usual != 6 {
+		t.Errorf("within a minute: %v, %v", usual, has)
+	}
+	p.vote(vote{network: 1001, at: at + halfDay, established: true})
+	if _, has := p.usual(); has {
+		t.Error("hardly anybody loads parts for half a day, and there are some")
+	}
+	for n := range uint64(40) {
+		p.vote(vote{network: n*2 + 1, at: at + halfDay, established: true, value: 6})
+	}
+	if usual, has := p.usual(); !has || usual != 6 {
+		t.Errorf("known people load them, and there are none: %v", usual)
+	}
+}

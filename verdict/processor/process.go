@@ -55,7 +55,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	if calls || unproved(e, is) {
 		rep = p.polls.see(e)
 	}
-	p.charge(e, r, is, charged{known, rep.again})
+	p.charge(e, r, is, charged{known, known || p.keeper.Returns(e), rep.again})
 	p.serve(e, r, is, known)
 	if is == verdict.CountPart || is == verdict.CountNothing && e.Static {
 		p.part(e, known)
@@ -74,7 +74,7 @@ func (p *Processor) Process(e *verdict.Event) {
 	p.arrive(e, r, known)
 	p.follow(e, r, &s)
 	if due {
-		r.votes(e, &s, known)
+		r.votes(e, &s, known || p.keeper.Returns(e))
 		if known {
 			p.voteOnNorms(e, r)
 		}

@@ -52,7 +52,9 @@ type BanKeeper interface {
 	BanSoon(b bans.Ban) error
 	Observe(e *verdict.Event)
 	EstablishedAt(addr [16]byte) int
+	ReturnedAt(addr [16]byte, at time.Time) int
 	Stands(e *verdict.Event) bool
+	Returns(e *verdict.Event) bool
 	Ask(q *verdict.Question)
 	Doubt(d *verdict.Doubt)
 	AskArrivals(x *verdict.Campaign)

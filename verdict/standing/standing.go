@@ -61,14 +61,6 @@ type tenure struct {
 	established bool
 }
 
-type homeShard struct {
-	mu sync.RWMutex
-	m  map[[16]byte]homeCount
-	_  [32]byte
-}
-
-type homeCount struct{ candidates, established uint16 }
-
 // New makes a Table. Tell is told of what has become known of a subject, in a form that Merge takes; nil: nobody is told.
 func New(st store.Store, cfg Config, now func() time.Time, tell func(s identity.Subject, record []byte)) *Table {
 	t := &Table{
@@ -170,6 +162,7 @@ func (t *Table) observe(s identity.Subject, addr [16]byte, at time.Time, young b
 			t.refused.Add(1)
 			return
 		}
+		t.freshAt(addr, day)
 		e = tenure{since: day, first: day, home: addr}
 		if young {
 			e.first = 0
@@ -232,7 +225,8 @@ func (t *Table) count(addr [16]byte, candidates, established int) bool {
 		delete(h.m, addr)
 		return true
 	}
-	h.m[addr] = homeCount{uint16(max(c, 0)), uint16(e)} //nolint:gosec // at most perAddress
+	n.candidates, n.established = uint16(max(c, 0)), uint16(e) //nolint:gosec // at most perAddress
+	h.m[addr] = n
 	return true
 }
 
@@ -370,6 +364,9 @@ func (t *Table) merge(s identity.Subject, e tenure) {
 		t.count(old.home, -1, 0)
 	} else {
 		t.n.Add(1)
+	}
+	if !e.established {
+		t.freshAt(e.home, e.since)
 	}
 	sh.m[s] = e
 }
