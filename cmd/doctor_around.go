@@ -25,7 +25,7 @@ import (
 func (d *doctor) kernel() {
 	var files unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err == nil {
-		d.all = append(d.all, filesFor(files.Max, d.cfg.HTTP.MaxConns)) // the soft limit is raised to it at start
+		d.all = append(d.all, filesFor(uint64(files.Max), d.cfg.HTTP.MaxConns)) //nolint:unconvert // signed on FreeBSD; the soft limit is raised to it at start
 	}
 	const least = 1024
 	if n, ok := kernelLimit("somaxconn"); ok && n < least {
