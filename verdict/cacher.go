@@ -114,7 +114,7 @@ func New(cfg Config, d Deps) (*Cacher, error) {
 		latest:    newLatest(),
 		questions: newQuestions(cfg.MaxQuestions),
 		doubts:    newDoubts(cfg.MaxDoubts),
-		met:       newMet(),
+		met:       new(met),
 		said:      newConclusions(d.Part),
 		recent:    newRecent(&cfg.Decisions, describer(d.Lists)),
 	}

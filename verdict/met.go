@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"encoding/binary"
-	"hash/maphash"
 	"sync/atomic"
 	"time"
 )
@@ -22,14 +21,11 @@ const (
 // met is the bounded table of addresses at which newcomers have turned out to be people: in each place a part of the address's hash, since when
 // and until when, in metUnits. Where two share a place, the later one has it. Safe for concurrent use, without locks.
 type met struct {
-	seed   maphash.Seed
 	places [metPlaces]atomic.Uint64
 }
 
-func newMet() *met { return &met{seed: maphash.MakeSeed()} }
-
 func (m *met) place(addr [16]byte) (p *atomic.Uint64, tag uint64) {
-	h := maphash.Comparable(m.seed, addr)
+	h := mix(mix(0, binary.BigEndian.Uint64(addr[:8])), binary.BigEndian.Uint64(addr[8:]))
 	return &m.places[h%metPlaces], h &^ (1<<32 - 1)
 }
 

@@ -10,7 +10,7 @@ import (
 
 // TestPeopleAreMetAtAddresses: an hour after a newcomer has turned out to be a person, and for three days from the last one on.
 func TestPeopleAreMetAtAddresses(t *testing.T) {
-	m, a, b := newMet(), [16]byte{15: 1}, [16]byte{15: 2}
+	m, a, b := new(met), [16]byte{15: 1}, [16]byte{15: 2}
 	f := func(after time.Duration, want bool) {
 		t.Helper()
 		if m.has(a, day0.Add(after)) != want {
