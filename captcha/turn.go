@@ -47,7 +47,7 @@ func turnOf(at time.Time, moment time.Duration) (n int64, left time.Duration) {
 // moment returns the interval between passes at a level with the given counts: a network of several households has as
 // many turns more. An interval that passes while a picture is read is none.
 func (c *Config) moment(e *earned, i int, inHour, inDay float64) time.Duration {
-	moment := time.Duration(0)
+	var moment time.Duration
 	if i == 0 {
 		moment = c.momentOf(inHour, inDay)
 	} else {
