@@ -31,11 +31,11 @@ type conn struct {
 	from     h1.Origin // Peer changes from request to request
 	resets   streams.Allowance
 	requests atomic.Int64
-	leaving  sync.Once
 
 	mu      sync.Mutex
 	running int  // handlers
-	left    bool // it was asked to leave
+	left    bool // it is to end
+	goAway  bool // and its client was asked to leave
 	idle    *time.Timer
 }
 
@@ -61,8 +61,18 @@ func (c *conn) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.running == 0 {
-		go c.quic.CloseWithError(noError, "")
+		c.close()
 	}
+}
+
+// close ends the connection. One whose client was asked to leave is ended by the library: it takes each failure to accept a
+// stream after GOAWAY for a reason to say GOAWAY again, without a pause, for as long as the connection is closing. The caller holds mu.
+func (c *conn) close() {
+	if c.goAway {
+		go c.http.Close()
+		return
+	}
+	go c.quic.CloseWithError(noError, "")
 }
 
 func (c *conn) enter() {
@@ -90,17 +100,27 @@ func (c *conn) rest() {
 	c.idle.Reset(c.srv.deps.Front.Config().IdleTimeout)
 }
 
-// leave asks the client to leave: requests in progress go on, new ones are refused.
+// leave asks the client to leave: requests in progress go on, new ones are refused. Without any the connection ends.
 func (c *conn) leave() {
-	c.leaving.Do(func() {
-		go func() { _ = c.http.Shutdown(c.quic.Context()) }()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.left = true
-		if c.running == 0 {
-			c.rest()
-		}
-	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.left {
+		return
+	}
+	c.left = true
+	if c.running == 0 {
+		c.close()
+		return
+	}
+	c.goAway = true
+	go func() { _ = c.http.Shutdown(c.quic.Context()) }()
+}
+
+// cut ends the connection, whatever is in progress.
+func (c *conn) cut() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.close()
 }
 
 // ServeHTTP implements http.Handler for the requests of one connection.

@@ -249,7 +249,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	for c := range s.open {
-		go c.quic.CloseWithError(noError, "")
+		c.cut()
 	}
 	s.mu.Unlock()
 	<-done
