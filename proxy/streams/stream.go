@@ -195,7 +195,7 @@ func (s *stream) ReadBody(p []byte) (int, error) {
 	s.armRead()
 	n, err := s.r.Body.Read(p)
 	switch {
-	case err == io.EOF && n > 0:
+	case n > 0 && errors.Is(err, io.EOF):
 		return n, nil // it comes again
 	case err != nil:
 		return 0, s.explain(err) // it may be longer than announced, and must not look whole
@@ -215,7 +215,7 @@ func (s *stream) armRead() {
 
 func (s *stream) explain(err error) error {
 	switch {
-	case err == nil || err == io.EOF || errors.Is(err, os.ErrDeadlineExceeded):
+	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	case s.r.Context().Err() == nil && (s.reset == nil || !s.reset(err)):
 		return h1.ErrBadBody // not as long as was announced
