@@ -34,7 +34,7 @@ type budget struct {
 	docs, owed float32    // over the day, whoever paid: different documents, and those whose parts are missing
 	judged     float32    // over the day: bans of its visitors
 	alike      float32    // likewise: how surely newcomers of the address arrive as robots do
-	askedUntil int64      // unix seconds
+	askedUntil uint32     // unix seconds
 	recent     [recentPages]uint16
 	turn       uint8
 	alone      bool  // the question is for the heavy client alone
@@ -294,7 +294,7 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 	if home {
 		returned = 1 + float32(p.keeper.ReturnedAt(x.ID, time.UnixMilli(ch.at)))
 	}
-	pending := b.askedUntil > now+leastAsk/2
+	pending := int64(b.askedUntil) > now+leastAsk/2
 	if pending && !b.alone {
 		return q, false
 	}
@@ -315,7 +315,7 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 		if pending && only != 0 {
 			continue
 		}
-		b.askedUntil, b.alone = now+int64(wait), only != 0
+		b.askedUntil, b.alone = uint32(now+int64(wait)), only != 0 //nolint:gosec // until 2106
 		return verdict.Question{
 			Prefix: x, Only: only, Until: time.UnixMilli(ch.at).Add(time.Duration(wait * float64(time.Second))), All: all,
 			Read: uint32(read), Most: uint32(limit), Window: budgetSpans[i].name,
