@@ -206,8 +206,14 @@ func hideSubject(s string, hide func(string) string) string {
 	return s
 }
 
-// shortened returns the /24 or /48 of an address or of a longer network; another text as it is.
+// shortened returns the /24 or /48 of an address or of a longer network, and those of the ends of a range; another text as it is.
 func shortened(s string) string {
+	if from, to, ok := strings.Cut(s, "-"); ok && named(s) {
+		if n := shortened(from); n != shortened(to) {
+			return n + "-" + shortened(to)
+		}
+		return shortened(from)
+	}
 	a, err := netip.ParseAddr(s)
 	if err != nil {
 		p, err := netip.ParsePrefix(s)
@@ -222,15 +228,25 @@ func shortened(s string) string {
 	return identity.NetOf(a.Unmap()).String()
 }
 
+// named reports whether a text, as the entry of a list is one, names addresses: one, a network, or a range with a dash.
+func named(s string) bool {
+	from, to, isRange := strings.Cut(s, "-")
+	if !isRange {
+		_, ok := network(s)
+		return ok
+	}
+	_, err := netip.ParseAddr(from)
+	_, errTo := netip.ParseAddr(to)
+	return err == nil && errTo == nil
+}
+
 // hashed returns a function that hashes addresses with a key that nobody keeps.
 func hashed() func(string) string {
 	var key [32]byte
 	_, _ = rand.Read(key[:]) // it never fails
 	return func(s string) string {
-		if _, err := netip.ParsePrefix(s); err != nil {
-			if _, err := netip.ParseAddr(s); err != nil {
-				return s
-			}
+		if !named(s) {
+			return s
 		}
 		sum := sha256.Sum256(append(key[:], s...))
 		return "#" + hex.EncodeToString(sum[:8])

@@ -36,10 +36,10 @@ func newStopped() (all [len(stoppedBy)]tops) {
 	return all
 }
 
-// lastingReason is the reason of an entry; of a list whose entry is an address, the name of the list: figures are kept for long.
+// lastingReason is the reason of an entry; of a list whose entry names addresses, the name of the list: figures are kept for long.
 func lastingReason(r *row) []byte {
 	list, entry, _ := strings.Cut(string(r.texts[colReason]), ": ")
-	if _, ok := network(entry); ok {
+	if named(entry) {
 		return []byte(list)
 	}
 	return r.texts[colReason]

@@ -3,9 +3,12 @@ package journal
 import (
 	"context"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"antirobot/request"
+	"antirobot/store/pebblestore"
 	"antirobot/verdict"
 )
 
@@ -56,7 +59,8 @@ func TestStopped(t *testing.T) {
 // TestLastingReason: an entry of a list that is an address is not kept with figures.
 func TestLastingReason(t *testing.T) {
 	for reason, want := range map[string]string{
-		"block: 203.0.113.7": "block", "tor: 203.0.113.0/24": "tor", "formula: agent_library, hosting": "formula: agent_library, hosting", "rule 7": "rule 7", "": "",
+		"block: 203.0.113.7": "block", "tor: 203.0.113.0/24": "tor", "api: 203.0.113.7-203.0.113.9": "api", "api: i:0a-0b": "api: i:0a-0b",
+		"formula: agent_library, hosting": "formula: agent_library, hosting", "rule 7": "rule 7", "": "",
 	} {
 		r := row{}
 		r.texts[colReason] = []byte(reason)
@@ -86,5 +90,42 @@ func TestStoppedWithoutNetworks(t *testing.T) {
 	}
 	if f, err := w.Find(context.Background(), &Query{}, 5, "", ""); err != nil || len(f.Entries) != 1 {
 		t.Errorf("entries: %+v, %v", f, err)
+	}
+}
+
+// TestReasonsForgetAddresses: what a list's entry says of addresses is shortened and hashed with them, in the reason of a journal entry and
+// in its story; what names no address stays.
+func TestReasonsForgetAddresses(t *testing.T) {
+	short := map[string]string{
+		"203.0.113.7": "203.0.113.0/24", "203.0.113.64/26": "203.0.113.0/24", "203.0.112.0/20": "203.0.112.0/20", "2001:db8:1:2::/64": "2001:db8:1::/48",
+		"203.0.113.7-203.0.113.9": "203.0.113.0/24", "203.0.113.7-203.0.114.9": "203.0.113.0/24-203.0.114.0/24", "i:0a-0b": "i:0a-0b",
+	}
+	for _, way := range []string{shortenAddresses, hashAddresses} {
+		cfg := small()
+		cfg.Addresses, cfg.MaxAge, cfg.AddressesAfter = way, 10*day, day
+		w := newWorld(t, cfg, nil)
+		ids := map[string]request.ID{}
+		w.write(len(short), func(lb *pebblestore.LogBatch) {
+			for entry := range short {
+				r := row{id: request.NewID(w.now()), share: 1}
+				r.texts[colReason], r.texts[colPath] = []byte("api: "+entry), []byte(entry)
+				ids[entry] = r.id
+				w.put(lb, &r, verdict.Story{RequestID: r.id.String(), Entry: &verdict.StoryEntry{List: "api", Text: entry}}, nil)
+			}
+		})
+		w.veil(w.now().Add(2 * day))
+		for entry, want := range short {
+			told, ok, err := w.Get(ids[entry])
+			if err != nil || !ok || told.Story == nil || len(told.Entries) != 1 {
+				t.Fatalf("%s, %s: %+v, %v", way, entry, told, err)
+			}
+			got := told.Story.Entry.Text
+			if way == shortenAddresses && got != want || way == hashAddresses && strings.HasPrefix(got, "#") == strings.HasPrefix(entry, "i:") {
+				t.Errorf("%s: the story has %q for %q", way, got, entry)
+			}
+			if reason := told.Entries[0].Reason; reason != "api: "+got {
+				t.Errorf("%s: the reason is %q, the story has %q", way, reason, got)
+			}
+		}
 	}
 }
