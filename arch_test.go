@@ -18,7 +18,7 @@ var allowed = map[string][]string{
 	".":                 {"cmd"},
 	"cmd":               {"admin", "alarm", "proxy/h1", "proxy/h3", "captcha", "cbb", "config", "config/pushed", "demo", "gateway", "identity", "identity/geo", "message", "message/queue", "proxy", "replay", "request", "rules", "rules/requestrules", "rules/foreign", "rules/sources", "settings", "spravka", "store", "svg", "templates", "traffic", "verdict", "verdict/bans", "verdict/counter", "verdict/counter/scaling", "verdict/formula", "verdict/processor", "verdict/training", "verdict/words", "console", "journal", "lab"},
 	"config/pushed":     {"store"},
-	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/h3", "proxy/traces", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "stream/kafka", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab"},
+	"config":            {"admin", "alarm", "captcha", "cbb", "identity", "identity/geo", "message", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/h3", "proxy/traces", "proxy/upstream", "request", "rules", "rules/requestrules", "rules/sources", "settings", "spravka", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "stream/kafka", "templates", "verdict", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/label", "journal", "lab", "verdict/words"},
 	"gateway":           {"admin", "admin/peers", "alarm", "captcha", "cbb", "config", "config/pushed", "identity", "identity/geo", "message", "message/queue", "message/second", "message/rpc", "proxy", "proxy/acme", "proxy/h1", "proxy/h2", "proxy/h3", "proxy/spoe", "proxy/extauthz", "proxy/traces", "proxy/upstream", "rules", "rules/requestrules", "rules/sources", "spravka", "store", "store/backlog", "store/pebblestore", "store/redisstore", "stream", "stream/kafka", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/formula", "verdict/processor", "settings", "verdict/label", "console", "journal", "lab"},
 	"request":           {},
 	"rules/foreign":     {},
@@ -58,7 +58,7 @@ var allowed = map[string][]string{
 	"verdict/words":      {},
 	"verdict/label":      {"identity", "store"},
 	"verdict/counter":    {"store"},
-	"verdict/formula":    {"settings"},
+	"verdict/formula":    {"settings", "verdict/words"},
 	"verdict/processor":  {"identity", "request", "store", "verdict", "verdict/bans", "verdict/client", "verdict/counter", "verdict/formula", "rules", "settings", "verdict/label", "verdict/training"},
 	"verdict/training":   {"identity", "settings", "verdict", "verdict/formula", "verdict/label"},
 	"rules":              {"request", "settings", "rules/skeleton", "rules/texts"},
@@ -77,7 +77,7 @@ var allowed = map[string][]string{
 	// texts with labels, for tests
 	"message/learn/corpus": {},
 
-	"replay": {"captcha", "cbb", "config", "gateway", "identity", "identity/geo", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/training"},
+	"replay": {"captcha", "cbb", "config", "gateway", "identity", "identity/geo", "proxy", "request", "rules/requestrules", "rules/sources", "spravka", "store", "svg", "verdict", "verdict/client", "verdict/counter", "verdict/formula", "verdict/processor", "verdict/training", "verdict/words"},
 	// made-up traffic knows the answers, so it stands apart from what judges
 	"traffic":        {"identity", "replay", "request"},
 	"proxy":          {"identity", "request", "verdict", "verdict/bans", "message", "message/queue", "message/second", "rules/texts", "message/inline", "rules", "captcha", "spravka", "templates", "proxy/h1", "proxy/insert", "proxy/traces", "proxy/upstream", "settings", "verdict/label"},
@@ -94,13 +94,13 @@ var allowed = map[string][]string{
 	"proxy/upstream": {"proxy/socket", "settings"},
 	"proxy/socket":   {},
 	"admin/peers":    {"spravka", "store"},
-	"admin":          {"admin/peers", "alarm", "captcha", "cbb", "config/pushed", "identity", "journal", "message", "message/queue", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/processor", "verdict/training", "settings", "verdict/label", "verdict/ledger", "lab"},
+	"admin":          {"admin/peers", "alarm", "captcha", "cbb", "config/pushed", "identity", "journal", "message", "message/queue", "message/rpc", "request", "rules", "spravka", "store", "templates", "verdict", "verdict/bans", "verdict/counter", "verdict/processor", "verdict/training", "settings", "verdict/label", "verdict/ledger", "lab", "verdict/words"},
 	"demo":           {},
 	"e2e":            {},
 	"e2e/blackbox":   {"request", "proxy/h1", "proxy/upstream"},
 
 	// it computes with what was measured of these, and runs none of them
-	"verdict/counter/scaling": {"store/backlog", "verdict/counter"},
+	"verdict/counter/scaling": {"store/backlog", "verdict/counter", "verdict/words"},
 
 	// it is initialized before the library that it speaks to, so it imports nothing
 	"proxy/h2/xconnect": {},

@@ -7,6 +7,7 @@ import (
 	"antirobot/identity"
 	"antirobot/journal"
 	"antirobot/message/queue"
+	"antirobot/verdict/words"
 )
 
 // erased is how much of a subject was erased, where.
@@ -33,7 +34,7 @@ func (s *Server) eraseSubject(c *call) (any, error) {
 	if err != nil {
 		return nil, &problem{status: statusUnavailable, Code: "not_durable", Errors: flatten(err), Message: "not everything could be erased; ask again: " + err.Error()}
 	}
-	s.act(c, journal.Act{What: "erase", Reason: fmt.Sprintf("%d entries, %d bans, %d messages of a subject", out.Entries, out.Bans, out.Queued)}) // whose, is not to be kept
+	s.act(c, journal.Act{What: "erase", Reason: words.Sprintf(words.English, "%d {entry|entries}, %d {ban|bans}, %d {message|messages} of a subject", out.Entries, out.Bans, out.Queued)}) // whose, is not to be kept
 	return out, nil
 }
 

@@ -3,12 +3,12 @@ package admin
 import (
 	"context"
 	"errors"
-	"strconv"
 	"strings"
 	"time"
 
 	"antirobot/journal"
 	"antirobot/request"
+	"antirobot/verdict/words"
 )
 
 // Journal remembers requests, and what operators do. *journal.Journal does.
@@ -205,7 +205,7 @@ func (s *Server) erase(c *call) (any, error) {
 	if err != nil {
 		return nil, changed(err, "the erasure")
 	}
-	s.act(c, journal.Act{What: "erase", Reason: strconv.Itoa(n) + " entries of a subject"}) // whose, is not to be kept
+	s.act(c, journal.Act{What: "erase", Reason: words.Sprintf(words.English, "%d {entry|entries} of a subject", n)}) // whose, is not to be kept
 	return struct {
 		Subject string `json:"subject"`
 		Erased  int    `json:"erased"`

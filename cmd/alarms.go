@@ -12,6 +12,7 @@ import (
 
 	"antirobot/admin"
 	"antirobot/alarm"
+	"antirobot/verdict/words"
 )
 
 // watched is what the API says of alarms.
@@ -60,7 +61,7 @@ func alarmsCommand() *cobra.Command {
 				}
 			}
 			if failed > 0 {
-				return fmt.Errorf("%d of %d webhooks failed", failed, len(is.Webhooks))
+				return errors.New(words.Sprintf(words.English, "%d of %d {webhook|webhooks} failed", failed, len(is.Webhooks)))
 			}
 			return nil
 		}))

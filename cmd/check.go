@@ -9,6 +9,7 @@ import (
 
 	"antirobot/config"
 	"antirobot/settings"
+	"antirobot/verdict/words"
 )
 
 func checkConfigCommand() *cobra.Command {
@@ -67,6 +68,6 @@ func checkConfig(cmd *cobra.Command, sources *config.Sources) error {
 	for _, o := range cfg.Origins {
 		fmt.Fprintln(out, o)
 	}
-	fmt.Fprintf(out, "%s: good, %s\n", name, config.Count(len(cfg.Resolved), "service"))
+	fmt.Fprintf(out, "%s: good, %s\n", name, words.Sprintf(words.English, "%d {service|services}", len(cfg.Resolved)))
 	return nil
 }

@@ -21,6 +21,7 @@ import (
 	"antirobot/lab"
 	"antirobot/message"
 	"antirobot/spravka"
+	"antirobot/verdict/words"
 )
 
 func demoCommand() *cobra.Command {
@@ -220,8 +221,8 @@ func visitDemo(ctx context.Context, out io.Writer, a *gateway.Server, length tim
 		log := a.Logger("demo")
 		log.Warn().Err(err).Msg("the made-up traffic ended early")
 	default:
-		fmt.Fprintf(out, "  The made-up traffic is over: %d requests, %d of them stopped. The console says which, and why.\n\n",
-			sent.requests.Load(), sent.stopped.Load())
+		fmt.Fprint(out, words.Sprintf(words.English, "  The made-up traffic is over: %d {request|requests}, %d of them stopped. The console says which, and why.\n\n",
+			sent.requests.Load(), sent.stopped.Load()))
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"antirobot/config"
 	"antirobot/proxy/h1"
 	"antirobot/settings"
+	"antirobot/verdict/words"
 )
 
 // finding is what the doctor says of one thing.
@@ -94,7 +95,7 @@ func (d *doctor) examine(sources *config.Sources) {
 	if err := cfg.CheckFiles(); err != nil {
 		d.say(bad, "configuration", "mend what it names", "%s: %s", name, strings.Join(settings.Problems(err), "; "))
 	} else if len(cfg.Resolved) > 0 {
-		d.say(healthy, "configuration", "", "%s, %s", name, config.Count(len(cfg.Resolved), "service"))
+		d.say(healthy, "configuration", "", "%s, %s", name, words.Sprintf(words.English, "%d {service|services}", len(cfg.Resolved)))
 	}
 	for _, w := range cfg.Warnings() {
 		d.say(look, "configuration", "", "%s", w)
@@ -211,7 +212,7 @@ func (d *doctor) report(w io.Writer, asJSON bool) error {
 		}
 	}
 	if wrong > 0 {
-		return fmt.Errorf("%s bad", config.Count(wrong, "finding"))
+		return fmt.Errorf("%s bad", words.Sprintf(words.English, "%d {finding|findings}", wrong))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"antirobot/settings"
 	"antirobot/verdict/processor"
 	"antirobot/verdict/training"
+	"antirobot/verdict/words"
 )
 
 func eventsCommand() *cobra.Command {
@@ -123,8 +124,8 @@ func (f *exportFlags) run(cmd *cobra.Command, now time.Time) (err error) {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(cmd.ErrOrStderr(), "%d rows: %d of robots, %d of people; %d without a label, %d left out from after the gateway's own answers\n",
-		done.Rows, done.Robots, done.People, done.Unlabelled, done.Late)
+	fmt.Fprintln(cmd.ErrOrStderr(), words.Sprintf(words.English, "%d {row|rows}: %d of robots, %d of people; %d without a label, %d left out from after the gateway's own answers",
+		done.Rows, done.Robots, done.People, done.Unlabelled, done.Late))
 	return nil
 }
 

@@ -217,7 +217,7 @@ func (f *evalFlags) conclude(r *formulaReport, who *counted) error {
 	samples := who.samples(f.by)
 	r.Total = formula.Evaluate(samples)
 	if r.Total.Robots == 0 || r.Total.People == 0 {
-		return fmt.Errorf("%s has %d robots and %d people with labels: both are needed", f.data, r.Total.Robots, r.Total.People)
+		return errors.New(words.Sprintf(words.English, "%s has %d {robot|robots} and %d {person|people} with labels: both are needed", f.data, r.Total.Robots, r.Total.People))
 	}
 	r.Chance = !r.Total.BetterThanChance()
 	switch {
@@ -253,7 +253,7 @@ func bySource(list []*judged, threshold float32) []sourceFigures {
 
 func (r *formulaReport) print(out io.Writer) error {
 	fmt.Fprintf(out, "%s (%s, %s) on %s\n", r.Model, r.Kind, r.Size, r.Data)
-	fmt.Fprintf(out, "%d rows, %d without label; %d robots and %d people by %s\n", r.Rows, r.Unlabelled, r.Total.Robots, r.Total.People, r.By)
+	fmt.Fprintln(out, words.Sprintf(words.English, "%d {row|rows}, %d without label; %d {robot|robots} and %d {person|people} by %s", r.Rows, r.Unlabelled, r.Total.Robots, r.Total.People, r.By))
 	if len(r.Lacks) > 0 {
 		fmt.Fprintf(out, "the data lacks factors that the model needs, they count as unknown: %s\n", strings.Join(r.Lacks, ", "))
 	}
@@ -295,13 +295,13 @@ func (r *formulaReport) suggestion() string {
 	s := r.Suggested
 	what := fmt.Sprintf("Suggested threshold for a false positive rate of at most %s: %.4f", percent(formula.Figure(s.Wanted)), s.Threshold)
 	if r.Chance && !r.Given {
-		return fmt.Sprintf("The scores are no better than chance on these %d robots and %d people: no threshold is suggested. "+
+		return words.Sprintf(words.English, "The scores are no better than chance on %d {robot|robots} and %d {person|people}: no threshold is suggested. "+
 			"More labels, or other factors, are needed.", r.Total.Robots, r.Total.People)
 	}
 	if r.Given {
 		what = fmt.Sprintf("A threshold of %.4f", s.Threshold)
 	}
-	return fmt.Sprintf("%s. It bans %d of %d robots (%s) and %d of %d people (%s; with so many people the true rate is under %s, 95 %%).",
+	return words.Sprintf(words.English, "%s. It bans %d of %d {robot|robots} (%s) and %d of %d {person|people} (%s; with so many people the true rate is under %s, 95 %%).",
 		what, s.Banned, r.Total.Robots, percent(s.Recall), s.Wronged, r.Total.People, percent(s.FPR), percent(s.Bound))
 }
 

@@ -10,10 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"antirobot/config"
 	"antirobot/rules"
 	"antirobot/rules/foreign"
 	"antirobot/rules/requestrules"
+	"antirobot/verdict/words"
 )
 
 func importCommand() *cobra.Command {
@@ -107,7 +107,7 @@ func writeImported(cmd *cobra.Command, name string, res *foreign.Result, err err
 		return fmt.Errorf("%s: the rules that it becomes are not valid: %w", name, err)
 	}
 	fmt.Fprint(cmd.OutOrStdout(), res.Rules)
-	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", name, config.Count(len(p.Script().Statements), "statement"))
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", name, words.Sprintf(words.English, "%d {statement|statements}", len(p.Script().Statements)))
 	for _, s := range res.Unsaid {
 		fmt.Fprintf(cmd.ErrOrStderr(), "not said: %s\n", s)
 	}

@@ -14,6 +14,7 @@ import (
 	"antirobot/config"
 	"antirobot/settings"
 	"antirobot/spravka"
+	"antirobot/verdict/words"
 )
 
 // keepKeys is how long a key that no longer seals must stay, so that no pass in somebody's browser is lost.
@@ -119,7 +120,7 @@ func rotateCommand(path func() string, shared *sharedKeyFlags) *cobra.Command {
 			if err := spravka.SaveRing(path(), next); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: a new key seals from now on, %s open; reload the gateway (SIGHUP)\n", path(), config.Count(len(next.Keys()), "key"))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: a new key seals from now on, %s open; reload the gateway (SIGHUP)\n", path(), words.Sprintf(words.English, "%d {key|keys}", len(next.Keys())))
 			return nil
 		},
 	}

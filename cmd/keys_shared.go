@@ -13,6 +13,7 @@ import (
 	"antirobot/gateway"
 	"antirobot/spravka"
 	"antirobot/store"
+	"antirobot/verdict/words"
 )
 
 // sharedKeyFlags say where the ring is that gateways share.
@@ -78,7 +79,7 @@ func (f *sharedKeyFlags) rotate(cmd *cobra.Command, keep time.Duration) error {
 		if !ok {
 			return errors.New("somebody else changed the ring at the same time: nothing was done; try again")
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "a new key seals from now on, %s open; reload every gateway (SIGHUP)\n", config.Count(len(next.Keys()), "key"))
+		fmt.Fprintf(cmd.OutOrStdout(), "a new key seals from now on, %s open; reload every gateway (SIGHUP)\n", words.Sprintf(words.English, "%d {key|keys}", len(next.Keys())))
 		return nil
 	})
 }

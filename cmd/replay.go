@@ -23,6 +23,7 @@ import (
 	"antirobot/request"
 	"antirobot/settings"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/words"
 )
 
 // replayFlags are the flags of `replay`.
@@ -262,7 +263,7 @@ func (f *replayFlags) write(out, diag io.Writer, res *replay.Result, took time.D
 		return err
 	}
 	if !f.quiet {
-		fmt.Fprintf(diag, "\n%d lines in %.1f s, %.0f lines a second\n", res.Log.Lines, took.Seconds(), float64(res.Log.Lines)/took.Seconds())
+		fmt.Fprintln(diag, words.Sprintf(words.English, "\n%d {line|lines} in %.1f s, %.0f {line|lines} a second", res.Log.Lines, took.Seconds(), float64(res.Log.Lines)/took.Seconds()))
 	}
 	return nil
 }

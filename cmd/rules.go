@@ -13,7 +13,6 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/spf13/cobra"
 
-	"antirobot/config"
 	"antirobot/identity/geo"
 	"antirobot/message"
 	"antirobot/rules"
@@ -21,6 +20,7 @@ import (
 	"antirobot/rules/sources"
 	"antirobot/settings"
 	"antirobot/verdict/formula"
+	"antirobot/verdict/words"
 )
 
 func rulesCommand() *cobra.Command {
@@ -68,7 +68,7 @@ configuration; check-config checks them.`,
 			for _, w := range p.Warnings() {
 				fmt.Fprintf(cmd.OutOrStdout(), "warning: %s\n", ruleProblem(args[0], &w))
 			}
-			fmt.Fprintf(cmd.OutOrStdout(), "%s: good, %s\n", args[0], config.Count(len(p.Script().Statements), "statement"))
+			fmt.Fprintf(cmd.OutOrStdout(), "%s: good, %s\n", args[0], words.Sprintf(words.English, "%d {statement|statements}", len(p.Script().Statements)))
 			return nil
 		},
 	}

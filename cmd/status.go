@@ -59,7 +59,7 @@ func (s *streamState) String() string {
 	case !s.Healthy:
 		return s.Role + " over " + s.Engine + ": " + s.Error
 	case s.Role == config.RoleProcessor:
-		return fmt.Sprintf("processor over %s, judges %s, %.3g s behind", s.Engine, config.Count(s.Partitions, "partition"), s.Lag)
+		return fmt.Sprintf("processor over %s, judges %s, %.3g s behind", s.Engine, words.Sprintf(words.English, "%d {partition|partitions}", s.Partitions), s.Lag)
 	}
 	return "gateway over " + s.Engine + ", processors judge its events"
 }

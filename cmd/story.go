@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"antirobot/config"
 	"antirobot/identity"
 	"antirobot/identity/geo"
 	"antirobot/verdict"
@@ -275,11 +274,11 @@ func ago(d time.Duration) string {
 	case d < 0:
 		return "in the future of this machine"
 	case d < 2*time.Minute:
-		return config.Count(int(d.Seconds()), "second") + " ago"
+		return words.Sprintf(words.English, "%d {second|seconds} ago", int(d.Seconds()))
 	case d < 2*time.Hour:
-		return config.Count(int(d.Minutes()), "minute") + " ago"
+		return words.Sprintf(words.English, "%d {minute|minutes} ago", int(d.Minutes()))
 	}
-	return config.Count(int(d.Hours()), "hour") + " ago"
+	return words.Sprintf(words.English, "%d {hour|hours} ago", int(d.Hours()))
 }
 
 // whoIsAsked says whom a question concerns.

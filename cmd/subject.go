@@ -63,7 +63,7 @@ func tellSubject(w io.Writer, s *knownSubject, at time.Time) error {
 		row("ban", "none")
 	}
 	if a := s.Allowance; a != nil {
-		row("pass", "%d of %d pages left, until %s UTC", a.Left, a.Limit, a.Expires.UTC().Format(time.DateTime))
+		row("pass", "%s", words.Sprintf(words.English, "%d of %d {page|pages} left, until %s UTC", a.Left, a.Limit, a.Expires.UTC().Format(time.DateTime)))
 	}
 	if s.Session != nil {
 		tellSession(row, s.Session, at)

@@ -21,6 +21,7 @@ import (
 	"antirobot/replay"
 	"antirobot/traffic"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/words"
 )
 
 // trafficFlags are the flags of `traffic`.
@@ -144,7 +145,7 @@ func (f *trafficFlags) score(ctx context.Context, cmd *cobra.Command, r *replay.
 		return err
 	}
 	took := time.Since(began)
-	fmt.Fprintf(cmd.ErrOrStderr(), "\n%d requests in %.1f s, %.1f µs each\n", requests, took.Seconds(), float64(took.Microseconds())/float64(max(requests, 1)))
+	fmt.Fprintln(cmd.ErrOrStderr(), words.Sprintf(words.English, "\n%d {request|requests} in %.1f s, %.1f µs each", requests, took.Seconds(), float64(took.Microseconds())/float64(max(requests, 1))))
 	return nil
 }
 

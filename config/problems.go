@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"antirobot/settings"
+	"antirobot/verdict/words"
 )
 
 // Error is a configuration that can't be used, with everything that is wrong in it.
@@ -24,7 +25,7 @@ func (e *Error) Error() string {
 	if n := len(shown) - maxProblems; n > 0 {
 		shown, more = shown[:maxProblems], fmt.Sprintf("\n  … and %d more", n)
 	}
-	return fmt.Sprintf("%s: %s\n  %s%s", e.File, Count(len(e.Problems), "problem"), strings.Join(shown, "\n  "), more)
+	return fmt.Sprintf("%s: %s\n  %s%s", e.File, words.Sprintf(words.English, "%d {problem|problems}", len(e.Problems)), strings.Join(shown, "\n  "), more)
 }
 
 // Unwrap returns an error for each problem.
@@ -34,14 +35,6 @@ func (e *Error) Unwrap() []error {
 		errs[i] = errors.New(p)
 	}
 	return errs
-}
-
-// Count prints a number of things.
-func Count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // credentials are what comes before the host of a URL.

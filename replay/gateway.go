@@ -16,6 +16,7 @@ import (
 	"antirobot/verdict"
 	"antirobot/verdict/counter"
 	"antirobot/verdict/processor"
+	"antirobot/verdict/words"
 )
 
 // clock is the time of the traffic. A Gateway moves it, and all its parts read it. The zero value is the year 1970.
@@ -76,7 +77,7 @@ func (s *Served) Asked() bool {
 // Why says briefly why a visitor was stopped or asked.
 func (s *Served) Why() string {
 	if x := &s.Decision.Campaign; s.Decision.Cause == verdict.CauseCampaign {
-		return fmt.Sprintf("arrives like %d robots and %d people in an hour (%s)", x.Robots, x.People, x.Like)
+		return words.Sprintf(words.English, "arrives like %d {robot|robots} and %d {person|people} in an hour (%s)", x.Robots, x.People, x.Like)
 	}
 	if q := &s.Decision.Question; s.Asked() {
 		return fmt.Sprintf("more than %d documents in %s from a network of %d bits", q.Most, q.Window, q.Prefix.Bits)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"antirobot/svg"
+	"antirobot/verdict/words"
 )
 
 // plot is a plot in the report. Its style is in report.css.
@@ -150,7 +151,7 @@ func reasonsPlot(r *Report) template.HTML {
 		p.rect(0, y+19, w, 12, class, title)
 		n := thousands(x.Requests)
 		if x.Subjects > 0 {
-			n += fmt.Sprintf(" (first for %s subjects)", thousands(uint64(x.Subjects))) //nolint:gosec // a count
+			n += words.Sprintf(words.English, " (first for %s {subject|subjects})", thousands(uint64(x.Subjects))) //nolint:gosec // a count
 		}
 		p.text(w+8, y+30, "start", "", n)
 	}

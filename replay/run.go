@@ -11,6 +11,7 @@ import (
 
 	"antirobot/identity"
 	"antirobot/request"
+	"antirobot/verdict/words"
 )
 
 // Result is what a replay found. It is what --json prints.
@@ -153,14 +154,14 @@ func (t *tally) notes() {
 			t.busy, percent(t.busiest, p.Requests)+" of all requests"))
 	}
 	if t.apart > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d requests have the address of nearly all the others: each visitor that --identity names got one of its own, of fd00::/8", t.apart))
+		p.Notes = append(p.Notes, words.Sprintf(words.English, "%d {request has|requests have} the address of nearly all the others: each visitor that --identity names got one of its own, of fd00::/8", t.apart))
 	}
 	if t.named > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d requests have the name of a machine, or nothing, instead of an address: each name, or else each User-Agent, "+
+		p.Notes = append(p.Notes, words.Sprintf(words.English, "%d {request has|requests have} the name of a machine, or nothing, instead of an address: each name, or else each User-Agent, "+
 			"got an address of fd00::/8", t.named))
 	}
 	if p.Unrouted > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d requests were to hosts that no service of the configuration has; --host names the one to be taken", p.Unrouted))
+		p.Notes = append(p.Notes, words.Sprintf(words.English, "%d {request was|requests were} to hosts that no service of the configuration has; --host names the one to be taken", p.Unrouted))
 	}
 	if len(t.subjects) >= maxSubjects {
 		p.Notes = append(p.Notes, fmt.Sprintf("more than %d subjects: the others are counted in the totals alone", maxSubjects))
@@ -173,7 +174,7 @@ func (t *tally) notes() {
 		unknown += c.UnknownStopped
 	}
 	if unknown > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d of the stopped requests declare crawlers whose published ranges are not at hand; "+
+		p.Notes = append(p.Notes, words.Sprintf(words.English, "%d of the stopped requests {declares|declare} crawlers whose published ranges are not at hand; "+
 			"live, the DNS is asked, and verified ones pass. --ranges NAME=FILE gives the ranges", unknown))
 	}
 }
@@ -187,7 +188,9 @@ const (
 // unknown says what a log can't show, and therefore what the figures can't mean.
 func (t *tally) unknown() {
 	p := &t.report
-	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
+	note := func(format string, args ...any) {
+		p.Notes = append(p.Notes, words.Sprintf(words.English, format, args...))
+	}
 	if p.Requests == 0 {
 		return
 	}
@@ -196,7 +199,7 @@ func (t *tally) unknown() {
 			"little. Log the combined format, or JSON with user agent and referer")
 	}
 	if span := p.To.Sub(p.From); span < shortLog || p.Requests < shortLogRequests {
-		note("the log is short (%d requests in %v): who is established, what the site's people read, and budgets by the day are learned over days. "+
+		note("the log is short (%d {request|requests} in %v): who is established, what the site's people read, and budgets by the day are learned over days. "+
 			"Live, and over a longer log, the same visitors may be judged otherwise", p.Requests, span.Round(time.Second))
 	}
 	if t.typed == 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"antirobot/verdict"
+	"antirobot/verdict/words"
 )
 
 // Text writes a result for people to read; top bounds the lines of each table, 0 is all.
@@ -31,7 +32,7 @@ type printer struct {
 }
 
 func (p *printer) line(format string, args ...any) {
-	fmt.Fprintf(&p.b, format, args...)
+	p.b.WriteString(words.Sprintf(words.English, format, args...))
 	p.b.WriteByte('\n')
 }
 
@@ -40,7 +41,7 @@ const minute = "2006-01-02 15:04"
 func (p *printer) log(res *Result) {
 	c, r := &res.Log, res.Report
 	if r.Requests > 0 {
-		p.line("%s requests of %s subjects, %s to %s UTC (%s)", thousands(r.Requests), thousands(uint64(r.Subjects)), //nolint:gosec // a count
+		p.line("%s {request|requests} of %s {subject|subjects}, %s to %s UTC (%s)", thousands(r.Requests), thousands(uint64(r.Subjects)), //nolint:gosec // a count
 			r.From.Format(minute), r.To.Format(minute), span(r.To.Sub(r.From)))
 	}
 	rest := ""
@@ -48,10 +49,10 @@ func (p *printer) log(res *Result) {
 		rest += fmt.Sprintf(", %s without a request", thousands(c.Other))
 	}
 	if c.Late > 0 {
-		rest += fmt.Sprintf(", %s left out because they came too late (--window)", thousands(c.Late))
+		rest += words.Sprintf(words.English, ", %s left out because {it|they} came too late (--window)", thousands(c.Late))
 	}
 	if c.Bad > 0 || rest != "" {
-		p.line("%s lines: %s could not be read%s", thousands(c.Lines), thousands(c.Bad), rest)
+		p.line("%s {line|lines}: %s could not be read%s", thousands(c.Lines), thousands(c.Bad), rest)
 	}
 	for _, b := range c.Problems {
 		p.line("  %s:%d %s: %s", b.Input, b.Line, b.What, printable(b.Text))
@@ -63,9 +64,9 @@ func (p *printer) log(res *Result) {
 }
 
 func (p *printer) report(r *Report) {
-	p.line("With %s, %s of %s requests would have been stopped (%s): %s by a captcha, %s blocked.", r.Config,
+	p.line("With %s, %s of %s {request|requests} would have been stopped (%s): %s by a captcha, %s blocked.", r.Config,
 		thousands(r.Stopped), thousands(r.Requests), percent(r.Stopped, r.Requests), thousands(r.Captcha), thousands(r.Blocked))
-	p.line("That is %s of %s subjects, %s of the pages, %s of the bytes; %s of these subjects say that they are robots.",
+	p.line("That is %s of %s {subject|subjects}, %s of the pages, %s of the bytes; %s of these subjects {says that it is a robot|say that they are robots}.",
 		thousands(uint64(r.StoppedSubjects)), thousands(uint64(r.Subjects)), percent(r.StoppedPages, r.Pages), //nolint:gosec // counts
 		percent(r.StoppedBytes, r.Bytes), thousands(uint64(r.DeclaredRobots))) //nolint:gosec // a count
 	for _, n := range r.Notes {
@@ -157,7 +158,7 @@ func (p *printer) people(r *Report) {
 	if r.SignedIn == 0 {
 		return
 	}
-	p.line("\nOf %s people who were signed in, %s would have been stopped.", thousands(uint64(r.SignedIn)), thousands(uint64(len(r.People)))) //nolint:gosec // counts
+	p.line("\nOf %s {person|people} who {was|were} signed in, %s would have been stopped.", thousands(uint64(r.SignedIn)), thousands(uint64(len(r.People)))) //nolint:gosec // counts
 	p.table("Signed-in people", []string{"user", "first stopped", "stopped", "of", "reason"}, len(r.People), func(i int) []string {
 		u := &r.People[i]
 		return []string{
@@ -168,7 +169,7 @@ func (p *printer) people(r *Report) {
 
 func (p *printer) difference(res *Result) {
 	d := res.Difference
-	p.line("\nFrom %s to %s: %s subjects (%s requests) newly stopped, %s (%s) newly free, %s stopped by both.", res.Report.Config,
+	p.line("\nFrom %s to %s: %s {subject|subjects} (%s {request|requests}) newly stopped, %s (%s) newly free, %s stopped by both.", res.Report.Config,
 		res.Against.Config, thousands(uint64(len(d.Stopped))), thousands(d.RequestsStopped), //nolint:gosec // a count
 		thousands(uint64(len(d.Free))), thousands(d.RequestsFree), thousands(uint64(d.Both))) //nolint:gosec // counts
 	p.who("Newly stopped", d.Stopped)
@@ -188,11 +189,11 @@ func thousands(n uint64) string {
 func span(d time.Duration) string {
 	switch {
 	case d >= 48*time.Hour:
-		return fmt.Sprintf("%d days %d hours", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+		return words.Sprintf(words.English, "%d {day|days} %d {hour|hours}", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
 	case d >= 2*time.Hour:
-		return fmt.Sprintf("%d hours %d minutes", d/time.Hour, d%time.Hour/time.Minute)
+		return words.Sprintf(words.English, "%d {hour|hours} %d {minute|minutes}", d/time.Hour, d%time.Hour/time.Minute)
 	case d >= 2*time.Minute:
-		return fmt.Sprintf("%d minutes", d/time.Minute)
+		return words.Sprintf(words.English, "%d {minute|minutes}", d/time.Minute)
 	}
 	return d.Round(time.Second).String()
 }

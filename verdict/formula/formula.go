@@ -25,6 +25,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"antirobot/verdict/words"
 )
 
 // Bounds on what is loaded. A model of 1,000 trees of depth 8 is within them.
@@ -250,11 +252,11 @@ func (m *Model) Importance() []float32 { return m.weight }
 func (m *Model) Size() string {
 	switch {
 	case m.trees != nil:
-		return fmt.Sprintf("%d trees, %d nodes", len(m.trees.roots), len(m.trees.nodes))
+		return words.Sprintf(words.English, "%d {tree|trees}, %d {node|nodes}", len(m.trees.roots), len(m.trees.nodes))
 	case m.oblivious != nil:
-		return fmt.Sprintf("%d oblivious trees, %d leaves", len(m.oblivious.trees), len(m.oblivious.leaves))
+		return words.Sprintf(words.English, "%d oblivious {tree|trees}, %d {leaf|leaves}", len(m.oblivious.trees), len(m.oblivious.leaves))
 	default:
-		return fmt.Sprintf("%d factors, %d rules", len(m.card.factors), len(m.card.rules))
+		return words.Sprintf(words.English, "%d {factor|factors}, %d {rule|rules}", len(m.card.factors), len(m.card.rules))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/text/language"
 )
 
-var numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
+var numbers = regexp.MustCompile(`[0-9]+(,[0-9]{3})*(\.[0-9]+)?`)
 
 // Sprintf formats as fmt.Sprintf does, in words that agree in number: braces hold the forms of a word, which goes by the last number
 // before them, "%d {visitor|visitors}". English has two forms, Russian three (1, 2, 5: посетитель|посетителя|посетителей). Braces in
@@ -60,7 +60,7 @@ func form(l Language, forms, number string) string {
 
 // formOf returns the place of the form of a number as it is written. Fractions are said in Russian as few are.
 func formOf(l Language, number string) int {
-	whole, fraction, _ := strings.Cut(number, ".")
+	whole, fraction, _ := strings.Cut(strings.ReplaceAll(number, ",", ""), ".")
 	digits := []byte(whole + fraction)
 	for i, c := range digits {
 		if c < '0' || c > '9' {

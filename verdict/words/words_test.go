@@ -52,6 +52,7 @@ func TestSprintf(t *testing.T) {
 		{English, "%s {request|requests} {was|were} judged", []any{"1"}, "1 request was judged"},
 		{Russian, "%d {запись|записи|записей}", []any{int64(22)}, "22 записи"},
 		{English, "about %.0f {request|requests}, and {it is|they are} made", []any{1.3}, "about 1 request, and it is made"},
+		{English, "%s {request|requests} of %s {subject|subjects}", []any{"1,001", "21,000.5"}, "1,001 requests of 21,000.5 subjects"},
 		{Russian, "ничего", nil, "ничего"},
 	} {
 		if got := Sprintf(tt.l, tt.format, tt.args...); got != tt.want {

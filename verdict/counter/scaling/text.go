@@ -5,13 +5,15 @@ import (
 	"io"
 	"text/tabwriter"
 	"time"
+
+	"antirobot/verdict/words"
 )
 
 // Text writes a report for people: a row for each figure.
 func (r *Report) Text(out io.Writer) error {
 	c := &r.Config
-	fmt.Fprintf(out, "%s updates a second, %s a day, keys %s, reads to an update: %s; %d gateways, %d nodes (%s), %d shards, %d copies\n",
-		amount(c.Rate), amount(c.PerDay), r.keys(), number(c.Reads), c.Gateways, c.Nodes, c.Node.Engine, c.Shards, c.Copies)
+	fmt.Fprintln(out, words.Sprintf(words.English, "%s updates a second, %s a day, keys %s, reads to an update: %s; %d {gateway|gateways}, %d {node|nodes} (%s), %d {shard|shards}, %d {copy|copies}",
+		amount(c.Rate), amount(c.PerDay), r.keys(), number(c.Reads), c.Gateways, c.Nodes, c.Node.Engine, c.Shards, c.Copies))
 	fmt.Fprintf(out, "One gateway of %d is drawn, for %d intervals of %v: an update that is drawn stands for %s of the %v simulated. Seed %d.\n\n",
 		c.Gateways, c.Sample, c.FlushEvery, amount(r.Scale), c.Length, c.Seed)
 	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
