@@ -333,7 +333,9 @@ func (p *Processor) Sweep(at time.Time) {
 		return now-int64(s.last) > sessionIdle && s.lastBan.over(now, p.cfg.Forget)
 	})
 	p.trails.sweep(func(_ identity.Subject, t *trail) bool { return now-t.at/1000 > sessionIdle })
-	p.budgets.sweep(func(_ identity.Prefix, b *budget) bool { return now-b.at/1000 > sessionIdle && int64(b.askedUntil) < now })
+	p.budgets.sweep(func(_ identity.Prefix, b *budget) bool {
+		return now-b.at/1000 > sessionIdle && int64(b.askedUntil) < now
+	})
 	p.portions.sweep(func(_ portionKey, x *portion) bool { return now-int64(x.since) > sessionIdle })
 	p.shadow.Load().sweep(now)
 	p.groups.sweep(func(_ groupKey, g *group) bool { return now-g.at/1000 > sessionIdle })
