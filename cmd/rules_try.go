@@ -14,6 +14,7 @@ import (
 	"antirobot/cbb"
 	"antirobot/identity"
 	"antirobot/message"
+	"antirobot/proxy"
 	"antirobot/request"
 	"antirobot/rules"
 	"antirobot/rules/requestrules"
@@ -106,6 +107,7 @@ func (r *triedRequest) view() (*request.View, *identity.Identity, error) {
 		}
 		v.Fields = append(v.Fields, request.Field{Name: []byte(name), Value: []byte(strings.TrimSpace(value))})
 	}
+	proxy.ReadClaims(v)
 	addr, err := netip.ParseAddr(r.ip)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--ip: %q is not an address", settings.Clip(r.ip))

@@ -141,6 +141,8 @@ func (j *journey) readBodyOf(b *bodyRoute) {
 	case p.err != nil:
 		return // broken: forward reports it
 	}
+	methods, _ := b.read.Overrides(j.input(&p)) // what can't be read is a problem, below
+	addClaims(j.view, methods)
 	texts, err := b.read.Texts(j.input(&p))
 	switch {
 	case errors.Is(err, inline.ErrTooLarge):

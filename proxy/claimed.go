@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"antirobot/message/inline"
 	"antirobot/proxy/h1"
@@ -12,7 +11,7 @@ import (
 )
 
 // Frameworks let a request claim another method than its own (X-HTTP-Method-Override, _method). A message may therefore be
-// on the route of a method that it claims.
+// on the route of a method that it claims, and rules that read the method see each of them.
 
 // errOtherRoute is why a message is not readable that is on two routes: by its method, and by one that it claims.
 var errOtherRoute = errors.New("it claims a method that leads to another route")
@@ -73,7 +72,7 @@ func (j *journey) routeOf(s *Service, at *messageRoute, own bool, paths *request
 		return at
 	}
 	for _, m := range methods {
-		r := s.messageRoute([]byte(strings.ToUpper(strings.TrimSpace(m))), paths)
+		r := s.messageRoute([]byte(m), paths)
 		switch {
 		case r == nil || own && r == at:
 		case own:

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -80,7 +81,7 @@ type Case struct {
 // Open starts the case of v under the current Snapshot.
 func (c *Case) Open(core *Core, v *request.View) {
 	c.core, c.snap, c.view = core, core.snap.Load(), v
-	v.Posted = nil
+	v.Posted, v.Claims, v.Overclaims = nil, nil, false
 	c.id.Addr = v.Peer // until the client is identified
 }
 
@@ -113,6 +114,9 @@ func (c *Case) Route() (status int, problem string) {
 	if problem = c.unclear(); problem != "" {
 		c.svc = nil
 		return 400, problem
+	}
+	if slices.ContainsFunc(c.under.list, func(s *Service) bool { return s.Verdict.Rules != nil }) {
+		ReadClaims(c.view)
 	}
 	return 0, ""
 }

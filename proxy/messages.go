@@ -59,9 +59,11 @@ func (j *journey) judgeMessage() {
 }
 
 // headerValues returns the values of a header field of the client's request.
-func (j *journey) headerValues(name string) (out []string) {
-	for i := range j.view.Fields {
-		if f := &j.view.Fields[i]; request.EqualFold(f.Name, name) {
+func (j *journey) headerValues(name string) []string { return headerValues(j.view, name) }
+
+func headerValues(v *request.View, name string) (out []string) {
+	for i := range v.Fields {
+		if f := &v.Fields[i]; request.EqualFold(f.Name, name) {
 			out = append(out, string(f.Value))
 		}
 	}

@@ -32,12 +32,15 @@ type View struct {
 	Client   []byte     // verified name of the client's certificate; nil: it has none
 	Frames   []byte     // fingerprint of the first frames of its HTTP/2 connection; nil: not known
 	// Behind is by how much later the client answered in its TLS handshake than the end of its TCP connection does; 0: not known
-	Behind  time.Duration
-	Posted  []Field // fields of the body that were read for rules; nil: none were
-	HTTP10  bool
-	HTTP2   bool // names are in lower case, and the order of Fields says nothing: it is not the client's
-	HTTP3   bool // HTTP2 is set as well: the same holds
-	Partial bool // made from a record that kept some fields only: one that is missing is unknown, not absent
+	Behind time.Duration
+	Posted []Field // fields of the body that were read for rules; nil: none were
+	// Claims are methods that the request claims to be of beside its own, in capitals; Overclaims: it may claim any
+	Claims     [][]byte
+	Overclaims bool
+	HTTP10     bool
+	HTTP2      bool // names are in lower case, and the order of Fields says nothing: it is not the client's
+	HTTP3      bool // HTTP2 is set as well: the same holds
+	Partial    bool // made from a record that kept some fields only: one that is missing is unknown, not absent
 }
 
 // Get returns the value of the first field called name, compared without case; nil if there is none.

@@ -1,5 +1,7 @@
 package inline
 
+import "strings"
+
 // OverrideFields are the fields of the head in which frameworks look for a method that counts instead of the request's.
 var OverrideFields = [...]string{"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override"}
 
@@ -13,7 +15,7 @@ func HasFields(contentType string) bool {
 }
 
 // Overrides returns the methods that a request claims to be of, beside its own: frameworks take them from the head, the
-// query or the body. The errors are those of a body that can't be read.
+// query or the body, and some take the first of a list. The errors are those of a body that can't be read.
 func (c Config) Overrides(in Input) (methods []string, err error) {
 	sources := []Source{{From: "query", Key: overrideField}}
 	for _, name := range OverrideFields {
@@ -29,7 +31,11 @@ func (c Config) Overrides(in Input) (methods []string, err error) {
 		if err != nil {
 			return nil, err
 		}
-		methods = append(methods, f.values...)
+		for _, v := range f.values {
+			for m := range strings.SplitSeq(v, ",") {
+				methods = append(methods, strings.ToUpper(strings.TrimSpace(m)))
+			}
+		}
 	}
 	return methods, nil
 }

@@ -18,7 +18,7 @@ func TestOverrides(t *testing.T) {
 		{"", "", "X-HTTP-Method", "", []string{"PUT"}, nil},
 		{"", "", "X-Other", "", nil, nil},
 		{"", "a=1&_method=PATCH", "", "", []string{"PATCH"}, nil},
-		{form, "", "", "a=1&%5fmethod=put", []string{"put"}, nil},
+		{form, "", "", "a=1&%5fmethod=put", []string{"PUT"}, nil},
 		{js, "", "", `{"_method":"PUT"}`, []string{"PUT"}, nil},
 		{parts, "", "", onePart("; name=_method", "PUT"), []string{"PUT"}, nil},
 		{"text/plain", "", "", "_method=PUT", nil, nil},

@@ -57,6 +57,10 @@ var cookbook = map[string][]visit{
 	"review-bombing": {
 		{20, "192.0.2.1", "POST /products/7/reviews", 200, "OK"},
 		{1, "192.0.2.9", "POST /products/7/reviews", 200, "CAPTCHA"},
+		{1, "192.0.2.9", "POST /products//%37/./reviews;a=b", 200, "CAPTCHA"},
+		{1, "192.0.2.9", "POST /products/7/Reviews", 200, "CAPTCHA"},
+		{1, "192.0.2.9", "POST /products/007/reviews", 200, "CAPTCHA"},
+		{1, "192.0.2.9", "POST /products/9/reviews/", 200, "CAPTCHA"},
 		{1, "192.0.2.1", "POST /products/8/reviews", 200, "OK"},
 		{1, "192.0.2.1", "GET /products/7/reviews", 200, "OK"},
 	},

@@ -6,6 +6,7 @@
 //     configured time, and a failure is answered as the configuration says, counted and logged.
 //  3. Bytes borrowed from a request are read only during its run.
 //  4. A request that is examined a second time (Service.Watch) is judged but not counted.
+//  5. One that claims other methods than its own is judged by the strictest ruling, and counted once.
 package requestrules
 
 import (
@@ -105,6 +106,7 @@ func (e *Engine) Ruleset(name string, c ServiceConfig, names *Names) (*Ruleset, 
 		s.after, err = c.compileAfter(names, e.deps.Now)
 	}
 	s.waits = p.Needs()&rules.PartCounters != 0 || p.Needs()&rules.PartStorages != 0 && usesStore(p)
+	s.byMethod, s.afterByMethod = readsMethod(p), readsMethod(s.after)
 	return s, err
 }
 
@@ -147,26 +149,49 @@ type Ruleset struct {
 	maxInput int
 	waits    bool // a rule may ask the store
 	count    *counts
+
+	byMethod, afterByMethod bool // a rule may look at the method
 }
 
 // Judge is verdict.Rules.
 func (s *Ruleset) Judge(r *verdict.Ruling, v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict) {
-	j := s.run(v, id, vs, so, false)
-	err := s.do(context.Background(), j)
-	r.Take(s.program, &j.run)
-	s.conclude(r, err, vs.Watch)
-	j.end()
+	s.judge(r, s.run(v, id, vs, so, false))
 }
 
 // Trace judges a request and returns what each statement did, along with the ruling.
 func (s *Ruleset) Trace(v *request.View, id *identity.Identity, vs *verdict.Settings, so verdict.Verdict) *verdict.Ruling {
-	j := s.run(v, id, vs, so, true)
-	err := s.do(context.Background(), j)
 	r := new(verdict.Ruling)
-	r.Take(s.program, &j.run)
-	s.conclude(r, err, vs.Watch)
-	j.end()
+	s.judge(r, s.run(v, id, vs, so, true))
 	return r
+}
+
+func (s *Ruleset) judge(r *verdict.Ruling, j *run) {
+	ctx := context.Background()
+	if s.waits {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.time)
+		defer cancel()
+	}
+	err := s.program.Run(ctx, &j.env, &j.run)
+	r.Take(s.program, &j.run)
+	s.conclude(r, err)
+	if s.byMethod && (len(j.view.Claims) > 0 || j.view.Overclaims) {
+		s.judgeClaims(ctx, r, j)
+	}
+	if !j.watch {
+		s.count.actions[r.Action].Inc()
+	}
+	j.end()
+}
+
+// conclude sets the action.
+func (s *Ruleset) conclude(r *verdict.Ruling, err error) {
+	if err != nil {
+		r.Failed, r.Decision, r.Action = err.Error(), "", s.onError
+		s.failed(err)
+		return
+	}
+	r.Action = s.answers.Of(r.Decision)
 }
 
 // Answered is verdict.AnswerRules.
@@ -178,31 +203,17 @@ func (s *Ruleset) Answered(v *request.View, id *identity.Identity, vs *verdict.S
 	j.answer = a
 	ctx, cancel := context.WithTimeout(context.Background(), s.time)
 	defer cancel()
-	if err := s.after.Run(ctx, &j.env, &j.run); err != nil {
+	err := s.after.Run(ctx, &j.env, &j.run)
+	if s.afterByMethod {
+		for _, m := range v.Claims {
+			j.as(m)
+			err = errors.Join(err, s.after.Run(ctx, &j.env, &j.run))
+		}
+	}
+	if err != nil {
 		s.failed(err)
 	}
 	j.end()
-}
-
-func (s *Ruleset) do(ctx context.Context, j *run) error {
-	if s.waits {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.time)
-		defer cancel()
-	}
-	return s.program.Run(ctx, &j.env, &j.run)
-}
-
-func (s *Ruleset) conclude(r *verdict.Ruling, err error, watch bool) {
-	if err != nil {
-		r.Failed, r.Decision, r.Action = err.Error(), "", s.onError
-		s.failed(err)
-	} else {
-		r.Action = s.answers.Of(r.Decision)
-	}
-	if !watch {
-		s.count.actions[r.Action].Inc()
-	}
 }
 
 // failedEvery is how often failures are logged.

@@ -2,6 +2,7 @@ package requestrules
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type run struct {
 	so      verdict.Verdict
 	watch   bool
 	answer  *verdict.Answer // for rules over answers
+	method  []byte          // that it is judged as: its own, or one that it claims
+	counted counted
 
 	run rules.Run
 	env rules.Env
@@ -50,13 +53,14 @@ func (s *Ruleset) run(v *request.View, id *identity.Identity, vs *verdict.Settin
 		panic("BUG: the pool holds something else")
 	}
 	r.service, r.view, r.id, r.so, r.watch = vs.Name, v, id, so, vs.Watch
+	r.method, r.counted = v.Method, counted{}
 	r.subject, r.path, r.joined = r.subject[:0], r.path[:0], r.joined[:0]
 	r.run.Trace, r.env.MaxText = trace, s.maxInput
 	return r
 }
 
 func (r *run) end() {
-	r.view, r.id, r.answer = nil, nil, nil
+	r.view, r.id, r.answer, r.method = nil, nil, nil, nil
 	r.engine.runs.Put(r)
 }
 
@@ -67,7 +71,7 @@ func (r *run) Attribute(name string) (rules.Value, bool) {
 	}
 	switch name {
 	case "method":
-		return text(r.view.Method)
+		return text(r.method)
 	case "path":
 		if len(r.path) == 0 {
 			r.path = request.NormalPath(r.path, r.view.Path)
@@ -215,7 +219,11 @@ func (r *run) Frequency(ctx context.Context, storage string, key []byte, n int64
 	if r.watch {
 		n = 0 // it was counted when the same request was looked at first; and a look at our own pages is not a request
 	}
-	return s.Incr(ctx, r.key, n, window)
+	got, err := r.once(func() string { return fmt.Sprintf("frequency %d %s %s", n, storage, r.key) }, func() (reading, error) {
+		a, err := s.Incr(ctx, r.key, n, window)
+		return reading{a: uint64(a)}, err
+	})
+	return int64(got.a), err
 }
 
 // Draw is rules.Storages. A second look takes no token.
@@ -225,7 +233,11 @@ func (r *run) Draw(ctx context.Context, storage string, key []byte, b rules.Buck
 		return 0, err
 	}
 	r.key = append(append(append(r.key[:0], r.service...), 0), key...)
-	return s.Draw(ctx, r.key, b, !r.watch)
+	got, err := r.once(func() string { return fmt.Sprintf("draw %s %s", storage, r.key) }, func() (reading, error) {
+		wait, err := s.Draw(ctx, r.key, b, !r.watch)
+		return reading{a: uint64(wait)}, err
+	})
+	return time.Duration(got.a), err
 }
 
 func (r *run) storage(name string) (sources.Storage, error) {
@@ -248,30 +260,40 @@ func (r *run) Texts(list string) *texts.Set { return r.engine.deps.Lists.Texts(l
 // Count, Share, Add, AddPair and Mark are rules.Counters; a second look counts nothing.
 
 func (r *run) Count(ctx context.Context, c rules.Counter) (uint64, error) {
-	return r.engine.deps.Counters.Count(ctx, c)
+	got, err := r.once(func() string { return fmt.Sprintf("count %+v", c) }, func() (reading, error) {
+		n, err := r.engine.deps.Counters.Count(ctx, c)
+		return reading{a: n}, err
+	})
+	return got.a, err
 }
 
 func (r *run) Share(ctx context.Context, c rules.Counter) (bad, judged uint64, err error) {
-	return r.engine.deps.Counters.Share(ctx, c)
+	got, err := r.once(func() string { return fmt.Sprintf("share %+v", c) }, func() (reading, error) {
+		bad, judged, err := r.engine.deps.Counters.Share(ctx, c)
+		return reading{a: bad, b: judged}, err
+	})
+	return got.a, got.b, err
 }
 
 func (r *run) Add(ctx context.Context, c rules.Counter, n uint64) error {
-	if r.watch {
-		return nil
-	}
-	return r.engine.deps.Counters.Add(ctx, c, n)
+	return r.note(func() string { return fmt.Sprintf("add %d %+v", n, c) }, func() error { return r.engine.deps.Counters.Add(ctx, c, n) })
 }
 
 func (r *run) AddPair(ctx context.Context, c rules.Counter, unique rules.Value) error {
-	if r.watch {
-		return nil
-	}
-	return r.engine.deps.Counters.AddPair(ctx, c, unique)
+	return r.note(func() string { return fmt.Sprintf("pair %+v %+v", c, unique) }, func() error {
+		return r.engine.deps.Counters.AddPair(ctx, c, unique)
+	})
 }
 
 func (r *run) Mark(ctx context.Context, c rules.Counter, as rules.Marker) error {
+	return r.note(func() string { return fmt.Sprintf("mark %d %+v", as, c) }, func() error { return r.engine.deps.Counters.Mark(ctx, c, as) })
+}
+
+// note counts, unless an earlier run over the same request counted the same.
+func (r *run) note(key func() string, count func() error) error {
 	if r.watch {
 		return nil
 	}
-	return r.engine.deps.Counters.Mark(ctx, c, as)
+	_, err := r.once(key, func() (reading, error) { return reading{}, count() })
+	return err
 }
