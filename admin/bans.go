@@ -110,11 +110,14 @@ func (s *Server) liftBan(c *call) (any, error) {
 		return nil, changed(err, "the end of the ban")
 	}
 	if n == 0 {
-		where := "for all services; ?service=NAME lifts the ban on one service, ?service=* every one"
-		if service != "" {
-			where = "on the service " + service
+		which := "ban on the service " + service
+		switch service {
+		case "":
+			which = "ban that holds for all services; ?service=NAME lifts the ban on one service, ?service=* every one"
+		case "*":
+			which = "ban"
 		}
-		return nil, notFound("%s has no ban that holds %s", subject, where)
+		return nil, notFound("%s has no %s", subject, which)
 	}
 	s.act(c, journal.Act{What: "unban", Subject: sub.String(), Service: service})
 	return struct {

@@ -158,14 +158,22 @@ func (c *apiClient) stream(cmd *cobra.Command, method, path string, body []byte,
 		}
 		var e struct {
 			Error struct {
+				Code    string   `json:"code"`
 				Message string   `json:"message"`
 				Field   string   `json:"field"`
 				Errors  []string `json:"errors"`
 			} `json:"error"`
 		}
 		if json.Unmarshal(answer, &e) == nil && e.Error.Message != "" {
-			all := append([]string{"the gateway refuses: " + strings.TrimSpace(e.Error.Field+" "+e.Error.Message)}, e.Error.Errors...)
-			return errors.New(strings.Join(all, "\n  "))
+			message := e.Error.Message
+			if !strings.HasPrefix(message, e.Error.Field+" ") { // some begin with what they are about
+				message = e.Error.Field + " " + message
+			}
+			err := errors.New(strings.Join(append([]string{"the gateway refuses: " + strings.TrimSpace(message)}, e.Error.Errors...), "\n  "))
+			if e.Error.Code == "invalid_field" { // what was typed can't be understood
+				return &usageError{err}
+			}
+			return err
 		}
 		return fmt.Errorf("the gateway answers %s", res.Status)
 	}

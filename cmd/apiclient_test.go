@@ -2,6 +2,9 @@ package cmd
 
 import (
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"testing"
@@ -70,4 +73,41 @@ func TestClientFindsTheDemo(t *testing.T) {
 	f("var/demo", "var/demo")
 	f("var/demo", "var", "var/demo")
 	f("var", "var/demo", "var")
+}
+
+// TestWhatIsRefused: what the gateway does not understand of a command line is a wrong use of it, as what the command itself does not
+// understand is; what is not there is none. Nothing is said twice.
+func TestWhatIsRefused(t *testing.T) {
+	for _, c := range []struct {
+		status            int
+		code, field, says string
+		want              string
+		usage             bool
+	}{
+		{400, "invalid_field", "ttl", `\"soon\" is not a duration`, `the gateway refuses: ttl "soon" is not a duration`, true},
+		{400, "invalid_field", "subject", `subject \"x\": must be kind:id`, `the gateway refuses: subject "x": must be kind:id`, true},
+		{404, "not_found", "", "ip:203.0.113.7 has no ban", "the gateway refuses: ip:203.0.113.7 has no ban", false},
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(c.status)
+			fmt.Fprintf(w, `{"error": {"code": %q, "field": %q, "message": "%s"}}`, c.code, c.field, c.says)
+		}))
+		defer s.Close()
+		token := filepath.Join(t.TempDir(), "token")
+		if err := os.WriteFile(token, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var api apiClient
+		cmd := &cobra.Command{Use: "x", SilenceErrors: true, SilenceUsage: true, RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := api.get(cmd, "/api/x")
+			return err
+		}}
+		api.register(cmd)
+		cmd.SetArgs([]string{"--admin", s.URL, "--token-file", token})
+		err := cmd.ExecuteContext(t.Context())
+		var usage *usageError
+		if err == nil || err.Error() != c.want || errors.As(err, &usage) != c.usage {
+			t.Errorf("%v (usage: %v), want %s", err, errors.As(err, &usage), c.want)
+		}
+	}
 }

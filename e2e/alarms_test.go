@@ -38,7 +38,7 @@ services: [{name: shop, upstream: {urls: ["http://127.0.0.1:1"]}}]
 	if n := g.metric(`antirobot_alarms{alarm="service-away"}`); n != 1 {
 		t.Errorf("the metric is %v", n)
 	}
-	if code, out := command(t, append([]string{"alarms", "test"}, at...)...); code != 1 || !strings.Contains(out, "answers 403") || !strings.Contains(out, "1 of 1 webhooks failed") {
+	if code, out := command(t, append([]string{"alarms", "test"}, at...)...); code != 1 || !strings.Contains(out, "answers 403") || !strings.Contains(out, "1 of 1 webhook failed") {
 		t.Errorf("alarms test: %d %s", code, out)
 	}
 	if text := <-told; !strings.Contains(text, "this is a test") {
