@@ -143,6 +143,17 @@ func (a *app) asked() {
 	a.until(dialog + `?.activeElement?.id === 'f' && ` + dialog + `.querySelector('img').naturalWidth > 0`)
 }
 
+// inView fails if a part of the dialog is not wholly on the screen.
+func (a *app) inView(selectors ...string) {
+	a.t.Helper()
+	var out string
+	a.eval(fmt.Sprintf(`%q.split(' ').map((s) => [s, %s.querySelector(s).getBoundingClientRect()]).filter(([, r]) => r.top < 0 || r.bottom > innerHeight)
+		.map(([s, r]) => s + ' from ' + r.top + ' to ' + r.bottom).join()`, strings.Join(selectors, " "), dialog), &out)
+	if out != "" {
+		a.t.Errorf("out of view: %s", out)
+	}
+}
+
 // typed types into the focused element, as a person does.
 func (a *app) typed(text string) {
 	a.t.Helper()

@@ -98,9 +98,11 @@ func TestMovingPictureInDialog(t *testing.T) {
 	a := openApp(t, browser(t), g.url+"/app", "")
 	makeKeys(t, a.ctx)
 	g.ban("ip:127.0.0.1", "1h")
+	run(t, a.ctx, "what a phone's keyboard leaves", chromedp.EmulateViewport(390, 400))
 	a.eval(`keep('r', robot.fetch('/api/list', {method: 'POST', body: 'kept'})); true`, nil)
 	a.asked()
 	checkAxe(t, a.ctx, axe(t), "a moving picture in the dialog")
+	a.inView("img", "input", "form>div>.b>.g")
 	const field, image = dialog + `.querySelector('input')`, dialog + `.querySelector('img')`
 	a.eval(`[...`+dialog+`.querySelectorAll('button')].find((b) => b.textContent === '←').click(); true`, nil)
 	run(t, a.ctx, "a key", chromedp.KeyEvent(kb.ArrowUp))

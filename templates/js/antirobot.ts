@@ -233,11 +233,12 @@ input[aria-invalid=true]{border:2px solid var(--e)}
 button{font:inherit;min-height:2.75rem;padding:.5rem 1rem;border:1px solid var(--l);border-radius:.5rem;color:inherit;background:var(--c);cursor:pointer}
 .g{font-weight:600;color:var(--o);background:var(--a);border-color:transparent;flex:1}
 .l{min-height:2rem;padding:.15rem 0;border:0;background:none;color:var(--a);text-decoration:underline;text-align:start}
-.m{image-rendering:pixelated}
+.m{image-rendering:pixelated;aspect-ratio:1}
 .b{display:flex;flex-wrap:wrap;gap:.75rem;margin-top:.9rem}.b[hidden]{display:none}
 :focus-visible{outline:3px solid var(--a);outline-offset:2px}
 details{margin-top:1rem}summary{cursor:pointer;min-height:1.75rem;color:var(--a)}
 .d{--b:#1d2126;--c:#2b3037;--i:#eceff3;--s:#b4bcc8;--l:#7d8796;--a:#8ab6f9;--o:#0b1a2e;--e:#ffb3ac;--p:#c3c9d1;color-scheme:dark}
+@media (max-height:30rem){dialog{padding:.5rem}p{font-size:.875rem}p,.p,h2{margin:0}img{max-width:15rem}input{clear:both;scroll-margin:14rem 0 4rem}.p:has(.m){float:inline-start}.m{width:8rem}}
 @media (forced-colors:active){.g,.p{border-color:CanvasText}}`;
 
 /** The form with the puzzle. It lives in a shadow tree, so that no style of the page reaches it, or the other way round. */
