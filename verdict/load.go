@@ -20,7 +20,7 @@ type loads struct {
 // two answers write at once may be lost, which does no harm.
 type serviceLoad struct {
 	name  string
-	at    atomic.Int64  // unix nanoseconds of the last answer
+	at    atomic.Int64  // unix nanoseconds of the last answer; never goes back
 	took  atomic.Uint64 // seconds to an answer, as the bits of a float64
 	queue atomic.Uint64 // requests that wait, likewise
 	mu    sync.Mutex    // of who adds to ramps
@@ -103,7 +103,7 @@ func (l *serviceLoad) note(at int64, took time.Duration, queue int64) {
 	for _, r := range ramps {
 		r.share.Store(math.Float64bits(l.shareAt(r, at)))
 	}
-	gap := max(at-l.at.Swap(at), 0)
+	gap := l.advance(at)
 	weight := 1 - math.Exp(-float64(gap)/float64(loadMemory))
 	average := func(of *atomic.Uint64, x float64) {
 		was := math.Float64frombits(of.Load())
@@ -116,6 +116,20 @@ func (l *serviceLoad) note(at int64, took time.Duration, queue int64) {
 		share, level := math.Float64frombits(r.share.Load()), l.level(&r.LoadConfig, at)
 		if level > share {
 			r.share.Store(math.Float64bits(min(level, share+up)))
+		}
+	}
+}
+
+// advance returns the time since the last answer. One is told of when it has ended, which may be long after it began, and after others: it
+// speaks for no time then, and takes none back.
+func (l *serviceLoad) advance(at int64) (gap int64) {
+	for {
+		was := l.at.Load()
+		if at <= was {
+			return 0
+		}
+		if l.at.CompareAndSwap(was, at) {
+			return at - was
 		}
 	}
 }

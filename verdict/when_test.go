@@ -141,6 +141,31 @@ func TestLoadHasNoStep(t *testing.T) {
 	f("few answers", 5*time.Second, 9*time.Second, 90*time.Second)
 }
 
+// TestLoadKeepsItsTime: who takes long over what a service answered a minute ago makes it look neither idle nor busy.
+func TestLoadKeepsItsTime(t *testing.T) {
+	w := newBusyWorld(t)
+	late := func(took time.Duration) { w.Took(&request.View{At: w.clock.now().Add(-time.Minute)}, w.s, took, 0) }
+	for range 100 {
+		w.answer(100*time.Millisecond, 10*time.Millisecond)
+	}
+	for range 100 {
+		late(time.Millisecond)
+		w.answer(time.Millisecond, 10*time.Second)
+	}
+	if n := len(w.asked()); n > 0 {
+		t.Errorf("a tenth of a second of slow answers lets %d of 200 be asked", n)
+	}
+	for range 60 {
+		w.answer(time.Second, 3*time.Second)
+	}
+	for range 100 {
+		late(time.Millisecond)
+		if n := len(w.asked()); n != 200 {
+			t.Fatalf("after an answer of a minute ago %d of 200 are asked", n)
+		}
+	}
+}
+
 // busyWorld has a service that asks while it is slower than two seconds.
 type busyWorld struct {
 	*world
