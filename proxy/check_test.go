@@ -150,11 +150,12 @@ func TestCheckIsTraced(t *testing.T) {
 	defer receiver.Close()
 	e := newCheckEnv(t, nil)
 	cfg := traces.DefaultConfig()
-	cfg.Endpoint, cfg.Share = receiver.URL+"/v1/traces", 1
+	cfg.Endpoint, cfg.Share, cfg.Every = receiver.URL+"/v1/traces", 1, 10*time.Millisecond
 	tracer, err := traces.New(cfg, traces.Deps{Log: zerolog.Nop(), Metrics: e.set})
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer tracer.Close()
 	e.check.core.deps.Traces = tracer
 	const trace = "0af7651916cd43dd8448eb211c80319c"
 	if res := e.send(asked("GET", "/goods", "203.0.113.5", "Traceparent: 00-"+trace+"-b7ad6b7169203331-01\r\n")); res.StatusCode != 200 {
@@ -162,9 +163,6 @@ func TestCheckIsTraced(t *testing.T) {
 	}
 	if line := <-e.access; !strings.Contains(line, `"trace_id":"`+trace+`"`) {
 		t.Errorf("the line does not name the trace: %s", line)
-	}
-	if err := tracer.Close(); err != nil {
-		t.Fatal(err)
 	}
 	id, _ := hex.DecodeString(trace)
 	if body := <-told; bytes.Count(body, id) != 2 || !bytes.Contains(body, []byte("decision")) || !bytes.Contains(body, []byte("/goods")) {
