@@ -33,16 +33,17 @@ func (j *journey) report() {
 	j.offerTrace()
 }
 
-// learnLoad records how busy the service is: how long it took for the head of its answer, the wait for a connection included.
+// learnLoad records how busy the service is: how long it took for the head of its answer, the wait for a connection included,
+// and what the client took to send its body left out.
 func (j *journey) learnLoad() {
 	r := &j.result
 	switch {
 	case r.Took == 0 || j.failure != nil && r.Status == 0 && h1.Status(j.failure) < 500:
 		return // nothing was forwarded, or the client is to blame
 	case r.Status == 0:
-		r.HeadAt = r.Took
+		r.HeadAt, r.Waited = r.Took, r.Took
 	}
-	j.core.deps.Decider.Took(j.view, j.svc.Verdict, r.HeadAt, j.svc.Upstream.Waiting())
+	j.core.deps.Decider.Took(j.view, j.svc.Verdict, r.Waited, j.svc.Upstream.Waiting())
 }
 
 // countAnswer lets the rules over answers count, if the service has some. Own pages and white-listed requests are left out,

@@ -54,6 +54,7 @@ type Result struct {
 	BytesIn     int64         // body bytes read from the client
 	BytesOut    int64         // bytes sent to the client, heads included
 	HeadAt      time.Duration // from the call to the answer's head
+	Waited      time.Duration // of that, since the client sent the last of its body
 	Took        time.Duration // from the call to its end
 	Addr        string        // of the upstream
 	Reused      bool          // on a connection that had been used before
@@ -62,6 +63,16 @@ type Result struct {
 	Held        bool   // the answer was withheld; see ForwardOptions.Hold
 	ContentType []byte // borrowed until ServeExchange returns
 	Read        []byte // the value of the field ForwardOptions.Read, borrowed as long
+}
+
+// begins records that the answer's head is there: the call began at start, and the body last went on at sent, if it had to be
+// waited for.
+func (r *Result) begins(start, sent time.Time) {
+	r.HeadAt = time.Since(start)
+	r.Waited = r.HeadAt
+	if sent.After(start) {
+		r.Waited = time.Since(sent)
+	}
 }
 
 // maxInterim bounds the 1xx answers before a final one.
@@ -201,7 +212,8 @@ func (x *Exchange) attempt(up *upstream.Conn, gc *upstream.Config, o *ForwardOpt
 		return false, fmt.Errorf("%w: %w", errUpstreamClosed, unsent)
 	}
 	if err == nil {
-		res.Status, res.HeadAt = l.h.status, time.Since(start)
+		res.Status = l.h.status
+		res.begins(start, x.upload.lastAt())
 		l.h.note(o, res)
 		if l.h.status == 101 {
 			res.Upgraded = true

@@ -55,7 +55,8 @@ func (x *Exchange) forwardHTTP2(g *upstream.Group, o *ForwardOptions, res *Resul
 		}
 	}
 	if err == nil {
-		res.Status, res.HeadAt = x.leg.h.status, time.Since(start)
+		res.Status = x.leg.h.status
+		res.begins(start, time.Unix(0, t.at.Load()))
 		x.leg.h.note(o, res)
 		t.limit = orDefault(o.StreamTimeout, g.Config().StreamIdleTimeout)
 		if !res.Held {

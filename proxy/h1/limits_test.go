@@ -66,10 +66,12 @@ func TestSlowloris(t *testing.T) {
 	}
 }
 
-// TestSlowUploadIsNoTimeout: deadlines roll; a body may take longer than any of them.
+// TestSlowUploadIsNoTimeout: deadlines roll; a body may take longer than any of them, and the service is not slow for it.
 func TestSlowUploadIsNoTimeout(t *testing.T) {
 	s := answering(t, okAnswer)
+	results := make(chan outcome, 1)
 	g := newGateway(t, s, setup{
+		results:  results,
 		cfg:      func(c *Config) { c.ReadTimeout = time.Second },
 		upstream: func(c *upstream.Config) { c.ResponseTimeout = time.Second },
 	})
@@ -81,6 +83,9 @@ func TestSlowUploadIsNoTimeout(t *testing.T) {
 	}
 	if resp, _ := c1.answer("POST"); resp.StatusCode != 200 {
 		t.Errorf("got %d", resp.StatusCode)
+	}
+	if o := <-results; o.res.HeadAt < 1200*time.Millisecond || o.res.HeadAt-o.res.Waited < time.Second {
+		t.Errorf("the head came after %v, of which the service took %v", o.res.HeadAt, o.res.Waited)
 	}
 }
 
