@@ -137,7 +137,7 @@ func (s *Server) Serve(ln net.Listener, o ListenerOptions) error {
 // admit counts a new connection against the limits and starts its goroutine.
 func (s *Server) admit(nc net.Conn, o *ListenerOptions) {
 	s.m.accepted.Inc()
-	peer := peerAddr(nc)
+	peer := AddrOf(nc.RemoteAddr())
 	trusted := o.Trusted != nil && o.Trusted.Trusts(peer)
 	if o.ProxyProtocol && !trusted {
 		s.m.badProxyHeader.Inc()
@@ -260,42 +260,18 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		h.Drain()
 	}
 	s.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		s.running.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
-	for c := range s.open {
-		sock := c.cut()
-		s.running.Go(func() { _ = sock.Close() }) // which waits for a handler to notice
-	}
-	s.mu.Unlock()
-	<-done
-	return fmt.Errorf("shut down: %w", ctx.Err())
+	return AwaitEnd(ctx, &s.running, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for c := range s.open {
+			sock := c.cut()
+			s.running.Go(func() { _ = sock.Close() }) // which waits for a handler to notice
+		}
+	})
 }
 
 // Close is Shutdown without a grace period: everything in progress is cut.
-func (s *Server) Close() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
-}
-
-func peerAddr(nc net.Conn) netip.Addr {
-	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
-		return a.AddrPort().Addr().Unmap().WithZone("")
-	}
-	return netip.Addr{}
-}
+func (s *Server) Close() error { return AtOnce(s.Shutdown) }
 
 // addrCounts counts the open connections of each client address.
 type addrCounts struct {

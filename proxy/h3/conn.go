@@ -132,7 +132,7 @@ func (c *conn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.leave()
 	}
 	from := c.from
-	from.Peer = addrOf(c.quic.RemoteAddr())
+	from.Peer = h1.AddrOf(c.quic.RemoteAddr())
 	err := c.srv.streams.Serve(w, r, from, false)
 	if err == nil {
 		return

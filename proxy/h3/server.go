@@ -185,7 +185,7 @@ func (s *Server) settled(h *handshake, ok bool) {
 
 // count counts a connection against the limits until ctx ends; false: it exceeds one.
 func (s *Server) count(ctx context.Context, peer net.Addr, o *Options) bool {
-	addr := addrOf(peer)
+	addr := h1.AddrOf(peer)
 	leave, ok := s.deps.Front.Admit(addr, o.trusts(addr))
 	if ok {
 		context.AfterFunc(ctx, leave)
@@ -212,7 +212,7 @@ func (s *Server) admit(qc *quic.Conn, o *Options) {
 		return
 	}
 	c := newConn(s, qc, h1.Origin{
-		Trusted: o.trusts(addrOf(qc.RemoteAddr())), TLS: true, JA4: h.ja4, Client: h1.ClientName(&state), HTTP3: true, AltSvc: o.AltSvc,
+		Trusted: o.trusts(h1.AddrOf(qc.RemoteAddr())), TLS: true, JA4: h.ja4, Client: h1.ClientName(&state), HTTP3: true, AltSvc: o.AltSvc,
 	})
 	s.open[c] = struct{}{}
 	s.m.openConns.Add(1)
@@ -237,39 +237,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		go ln.Close()
 	}
 	s.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		s.running.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
-	for c := range s.open {
-		c.cut()
-	}
-	s.mu.Unlock()
-	<-done
-	return fmt.Errorf("shut down: %w", ctx.Err())
+	return h1.AwaitEnd(ctx, &s.running, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for c := range s.open {
+			c.cut()
+		}
+	})
 }
 
 // Close is Shutdown without a grace period.
-func (s *Server) Close() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
-}
-
-// addrOf is the address of a UDP peer.
-func addrOf(a net.Addr) netip.Addr {
-	if a, ok := a.(*net.UDPAddr); ok {
-		return a.AddrPort().Addr().Unmap().WithZone("")
-	}
-	return netip.Addr{}
-}
+func (s *Server) Close() error { return h1.AtOnce(s.Shutdown) }

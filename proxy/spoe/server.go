@@ -147,29 +147,17 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		}
 	}
 	s.mu.Unlock()
-	done := make(chan struct{})
-	go func() { s.running.Wait(); close(done) }()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	s.mu.Lock()
-	for c := range s.closers {
-		_ = c.Close()
-	}
-	s.mu.Unlock()
-	<-done
-	return ctx.Err()
+	return h1.AwaitEnd(ctx, &s.running, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for c := range s.closers {
+			_ = c.Close()
+		}
+	})
 }
 
 // Close is Shutdown without patience.
-func (s *Server) Close() error {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	_ = s.Shutdown(ctx) // that connections were cut is what was asked for
-	return nil
-}
+func (s *Server) Close() error { return h1.AtOnce(s.Shutdown) }
 
 // talk is one connection.
 type talk struct {

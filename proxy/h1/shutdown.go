@@ -1,0 +1,46 @@
+package h1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+)
+
+// AwaitEnd returns nil once all that is running has ended. If ctx ends before, it calls cut, waits for what is cut, and returns
+// ctx's error.
+func AwaitEnd(ctx context.Context, running *sync.WaitGroup, cut func()) error {
+	done := make(chan struct{})
+	go func() {
+		running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	cut()
+	<-done
+	return fmt.Errorf("shut down: %w", ctx.Err())
+}
+
+// AtOnce shuts down without a grace period: everything in progress is cut.
+func AtOnce(shutdown func(context.Context) error) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := shutdown(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// AddrOf returns the address of a peer over TCP or UDP; the zero Addr of any other.
+func AddrOf(a net.Addr) netip.Addr {
+	if a, ok := a.(interface{ AddrPort() netip.AddrPort }); ok {
+		return a.AddrPort().Addr().Unmap().WithZone("")
+	}
+	return netip.Addr{}
+}
