@@ -70,7 +70,7 @@ services:
 	f(0, []string{"label", "remove", "203.0.113.7", "--json"}, `{"removed":"ip:203.0.113.7"}`)
 	f(0, []string{"status"}, "gateway  ready", "service  shop, mode enforce", "service  blog, mode observe: it stops nobody yet", "hour     human")
 	f(0, []string{"status", "--json"}, `"ready"`)
-	f(1, []string{"ban", "nobody"}, "kind")
+	f(2, []string{"ban", "nobody"}, "kind")
 	for _, wrong := range [][]string{{"ban"}, {"top", "--bye", "ip"}, {"block", "a", "b"}, {"frobnicate"}, {"why", "x"}, {"allow", "1.2.3.4", "--for"}} {
 		if code, out := command(t, wrong...); code != 2 {
 			t.Errorf("%v: status %d\n%s", wrong, code, out)
