@@ -77,7 +77,7 @@ func (a *Server) counts() map[string]float64 {
 	for s := bufio.NewScanner(&b); s.Scan(); {
 		name, value, labels := metricLine(s.Text())
 		as, ok := figureNames[name]
-		if !ok {
+		if !ok || labels["form"] == "redirect" { // where it leads to is counted, if anybody goes there
 			continue
 		}
 		for _, label := range [...]string{"verdict", "cause", "result", "source", "le"} {
