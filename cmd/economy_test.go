@@ -38,13 +38,16 @@ func TestEconomy(t *testing.T) {
 		}
 		most := 1 // percent of the visits of people that may be asked
 		if colleague {
-			warmUps, most = map[string]time.Duration{"new": 0}, 4 // one person there keeps no cookies, and looks like the robot
+			warmUps["new"], warmUps["all the people"], most = 0, 30*time.Hour, 4 // one person there keeps no cookies, and looks like the robot
 		}
 		for name, warmUp := range warmUps {
 			t.Run(m.Name+" "+name, func(t *testing.T) {
 				t.Parallel()
 				cfg := traffic.DefaultConfig()
 				cfg.WarmUp, cfg.Scale = warmUp, 0.12 // a day of a tenth of the people
+				if name == "all the people" {
+					cfg.Scale = 1
+				}
 				h, err := harvest(t.Context(), "", cfg, m)
 				if err != nil {
 					t.Fatal(err)

@@ -32,13 +32,13 @@ type budget struct {
 	debt       float32    // documents that came without their parts
 	heavy      heavy      // the client that reads most of them
 	docs, owed float32    // over the day, whoever paid: different documents, and those whose parts are missing
+	company    float32    // over the day: documents of others than the heavy client, with all their parts
 	judged     float32    // over the day: bans of its visitors
 	alike      float32    // likewise: how surely newcomers of the address arrive as robots do
 	askedUntil uint32     // unix seconds
 	recent     [recentPages]uint16
 	turn       uint8
-	alone      bool  // the question is for the heavy client alone
-	company    uint8 // documents of others than it, of which all parts have been loaded; so many or more
+	alone      bool // the question is for the heavy client alone
 }
 
 var budgetSpans = [...]struct {
@@ -72,6 +72,7 @@ func (b *budget) fade(at int64) {
 		day := fading(gap, budgetSpans[1].seconds)
 		b.docs *= day
 		b.owed *= day
+		b.company *= day
 		b.judged *= day
 		b.alike *= day
 		f := fading(gap, budgetSpans[0].seconds)
@@ -247,7 +248,7 @@ func (b *budget) charge(ch *charge) {
 		switch {
 		case !whole:
 			b.heavy.note(ch.client, base*weight)
-		case *debt <= 0 && ch.client != b.heavy.client && b.company < math.MaxUint8:
+		case *debt <= 0 && ch.client != b.heavy.client:
 			b.company++
 		}
 		if !was && b.heavy.apart(ch) { // the debts so far are this client's
@@ -309,7 +310,7 @@ func (p *Processor) overBudget(b *budget, x identity.Prefix, ch *charge, places 
 		}
 		var only uint32
 		if !all {
-			only = b.heavy.alone(i, read, limit)
+			only = b.heavy.alone(i, read, limit, b.company)
 		}
 		wait := max(budgetSpans[i].seconds*math.Log(float64(read/(limit*dueAgain))), leastAsk)
 		if pending && only != 0 {

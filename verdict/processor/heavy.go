@@ -21,6 +21,7 @@ const (
 	othersShare = 4  // the others may use this part of a budget for what they read like a robot
 	heavyFrom   = 16 // weighted documents from which on a client is told apart
 	othersWhole = 8  // documents from which on there are people beside it
+	othersBare  = 8  // documents of people with all their parts for which the others may read one like a robot: it was in a cache
 )
 
 func (h *heavy) fade(i int, f float32) {
@@ -52,10 +53,11 @@ func (h *heavy) note(client uint32, w float32) {
 	h.by[0] = max(h.by[0], 0)
 }
 
-// alone returns the client that alone is to be asked for what was read in a window; 0: everybody.
-func (h *heavy) alone(i int, read, limit float32) uint32 {
+// alone returns the client that alone is to be asked for what was read in a window, where its company has read so many whole
+// documents; 0: everybody.
+func (h *heavy) alone(i int, read, limit, company float32) uint32 {
 	others := h.bare[i] - h.by[i]
-	if h.by[i] <= 0 || others > limit/othersShare || read-h.by[i] > limit {
+	if h.by[i] <= 0 || others > limit/othersShare+company/othersBare || read-h.by[i] > limit {
 		return 0
 	}
 	return h.client
@@ -79,10 +81,10 @@ func (p *Processor) concernsOne(b *bans.Ban, e *verdict.Event) (asked bool) {
 	}
 	x.fade(e.At.UnixMilli())
 	v := &x.heavy
-	if v.client == 0 || !v.mostly(len(v.by)-1) {
+	if v.client == 0 || !v.mostly(len(v.by)-1, x.company) {
 		return false
 	}
-	if x.company < othersWhole || !v.mostly(0) {
+	if x.company < othersWhole || !v.mostly(0, x.company) {
 		b.Only = v.client
 		return false
 	}
@@ -92,7 +94,8 @@ func (p *Processor) concernsOne(b *bans.Ban, e *verdict.Event) (asked bool) {
 	return true
 }
 
-// mostly reports whether enough was read in a window as no browser of people reads, and nearly all of it by the client.
-func (h *heavy) mostly(i int) bool {
-	return h.by[i] >= heavyFrom && h.bare[i]-h.by[i] <= h.by[i]/othersShare
+// mostly reports whether enough was read in a window as no browser of people reads, and nearly all of it by the client, but for what
+// is usual in its company.
+func (h *heavy) mostly(i int, company float32) bool {
+	return h.by[i] >= heavyFrom && h.bare[i]-h.by[i] <= h.by[i]/othersShare+company/othersBare
 }

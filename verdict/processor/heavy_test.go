@@ -62,6 +62,37 @@ func TestRobotInAnOfficeIsAskedAlone(t *testing.T) {
 	}
 }
 
+// TestRobotAmongManyIsAskedAlone: the more colleagues there are, the more of their pages have their parts in a cache; these make
+// nobody else the robot.
+func TestRobotAmongManyIsAskedAlone(t *testing.T) {
+	o := newOffice(t)
+	for n := range 200 {
+		o.at = o.at.Add(time.Minute)
+		o.reads(uint32(10+n%101), 4)
+	}
+	for n := range 54 { // more than the parts that were loaded stand for
+		o.reads(uint32(10+n), 0)
+	}
+	if len(o.a.questions) != 0 {
+		t.Fatalf("people are asked: %+v", o.last())
+	}
+	for range 200 {
+		o.reads(1, 0)
+	}
+	if len(o.a.questions) == 0 {
+		t.Fatal("nobody is asked")
+	}
+	for _, q := range o.a.questions {
+		if q.Only != 1 || q.All {
+			t.Errorf("asked: %+v", q)
+		}
+	}
+	e := reading(o.at, 1, one(0))
+	if b := (bans.Ban{Subject: e.Subjects[0], Until: o.at.Add(time.Hour)}); !o.p.concernsOne(&b, e) {
+		t.Errorf("everybody is banned: %+v", b)
+	}
+}
+
 // TestNamesBuyAQuarter: who takes another name as soon as the first is asked gets everybody asked soon, and who takes another
 // for each page gets no more than one who keeps its name.
 func TestNamesBuyAQuarter(t *testing.T) {
